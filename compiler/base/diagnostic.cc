@@ -1,0 +1,94 @@
+#include "compiler/base/diagnostic.h"
+
+#include "absl/strings/cord.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+
+namespace kiln {
+namespace {
+
+constexpr char kPayloadUrl[] = "kiln.diagnostic/1";
+constexpr char kFieldSeparator = '\x1f';
+
+}  // namespace
+
+absl::string_view SourceFile::Line(int line) const {
+  absl::string_view rest = text;
+  for (int current = 1; line > 0; ++current) {
+    const size_t end = rest.find('\n');
+    if (current == line) return rest.substr(0, end);
+    if (end == absl::string_view::npos) break;
+    rest.remove_prefix(end + 1);
+  }
+  return {};
+}
+
+std::string Diagnostic::Render() const {
+  std::string out = path;
+  if (loc.known()) absl::StrAppend(&out, ":", loc.line, ":", loc.column);
+  absl::StrAppend(&out, ": error: ", message);
+  if (!source_line.empty() && loc.known()) {
+    std::string caret;
+    for (int i = 1; i < loc.column && i <= static_cast<int>(source_line.size()); ++i) {
+      caret += source_line[i - 1] == '\t' ? '\t' : ' ';
+    }
+    caret += '^';
+    for (int i = loc.column + 1;
+         i < loc.end_column && i <= static_cast<int>(source_line.size()); ++i) {
+      caret += '~';
+    }
+    absl::StrAppend(&out, "\n    ", source_line, "\n    ", caret);
+  }
+  if (!remedy.empty()) absl::StrAppend(&out, "\n  help: ", remedy);
+  for (const std::string& note : notes) absl::StrAppend(&out, "\n  note: ", note);
+  return out;
+}
+
+absl::Status DiagnosticStatus(const Diagnostic& d, absl::StatusCode code) {
+  absl::Status status(code, d.Render());
+  std::vector<std::string> fields = {d.path,
+                                     absl::StrCat(d.loc.line),
+                                     absl::StrCat(d.loc.column),
+                                     absl::StrCat(d.loc.end_column),
+                                     d.message,
+                                     d.remedy,
+                                     d.source_line};
+  fields.insert(fields.end(), d.notes.begin(), d.notes.end());
+  status.SetPayload(kPayloadUrl,
+                    absl::Cord(absl::StrJoin(fields, std::string(1, kFieldSeparator))));
+  return status;
+}
+
+std::optional<Diagnostic> DiagnosticOf(const absl::Status& status) {
+  const absl::optional<absl::Cord> payload = status.GetPayload(kPayloadUrl);
+  if (!payload.has_value()) return std::nullopt;
+  const std::string text(*payload);
+  const std::vector<std::string> fields = absl::StrSplit(text, kFieldSeparator);
+  if (fields.size() < 7) return std::nullopt;
+  Diagnostic d;
+  d.path = fields[0];
+  if (!absl::SimpleAtoi(fields[1], &d.loc.line) || !absl::SimpleAtoi(fields[2], &d.loc.column) ||
+      !absl::SimpleAtoi(fields[3], &d.loc.end_column)) {
+    return std::nullopt;
+  }
+  d.message = fields[4];
+  d.remedy = fields[5];
+  d.source_line = fields[6];
+  d.notes.assign(fields.begin() + 7, fields.end());
+  return d;
+}
+
+absl::Status ErrorAt(const SourceFile& file, SourceLoc loc, std::string message,
+                     std::string remedy, absl::StatusCode code) {
+  Diagnostic d;
+  d.path = file.path;
+  d.loc = loc;
+  d.message = std::move(message);
+  d.remedy = std::move(remedy);
+  d.source_line = std::string(file.Line(loc.line));
+  return DiagnosticStatus(d, code);
+}
+
+}  // namespace kiln
