@@ -1,0 +1,163 @@
+// What goes into the core and what comes out of it. Plain data: the core itself reads no clock,
+// holds no lock, opens no socket and starts no thread.
+#ifndef KILN_COORDINATOR_CORE_EVENTS_H_
+#define KILN_COORDINATOR_CORE_EVENTS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "coordinator/search/expander.h"
+#include "coordinator/store/meta_store.h"
+#include "kiln/v1/tuning.pb.h"
+#include "kiln/v1/work.pb.h"
+
+namespace kiln::core {
+
+// Names a caller that waits for a reply, a worker's stream, or a watcher's stream. Never reused by
+// one process; 0 is nobody.
+using RequestId = uint64_t;
+using ConnectionId = uint64_t;
+using WatchId = uint64_t;
+
+// ---- events ----
+
+struct Submit {
+  RequestId request = 0;
+  v1::SweepSpec spec;
+};
+// Looks a winner up without starting anything.
+struct Lookup {
+  RequestId request = 0;
+  v1::SweepSpec spec;
+};
+// The answer to an ExpandJob.
+struct Expanded {
+  uint64_t job = 0;
+  absl::Status status;  // not OK: the caller's mistake, or a store that cannot be read
+  search::Expansion expansion;
+  std::string sweep;  // the digests that follow from the expansion
+  std::string problem_key;
+  std::string inputs_digest;                  // the blob is durable already
+  std::vector<std::string> compile_keys;      // of expansion.candidates, in order
+  std::vector<v1::CompileIndexRow> compiled;  // what the store knows of them; artifacts exist
+  // The store's answer where it has one: a winner, or this sweep itself, finished, if compile-only.
+  std::optional<v1::Winner> winner;
+  std::string finished_sweep;
+  std::string miss_reason;  // lookups: why there is no winner
+};
+struct Cancel {
+  RequestId request = 0;
+  std::string sweep;
+  std::string reason;
+};
+struct GetSweep {
+  RequestId request = 0;
+  std::string sweep;
+  bool with_candidates = false;
+};
+struct ListActive {
+  RequestId request = 0;
+};
+struct ListWorkers {
+  RequestId request = 0;
+};
+struct Watch {
+  WatchId watch = 0;
+  std::string sweep;
+};
+struct Unwatch {
+  WatchId watch = 0;
+};
+struct WorkerAttached {
+  ConnectionId connection = 0;
+};
+struct WorkerSaid {
+  ConnectionId connection = 0;
+  v1::WorkerMessage message;
+};
+struct WorkerDetached {
+  ConnectionId connection = 0;
+};
+// Time passes: leases expire, budgets run out. Posted at least every 200 ms.
+struct Tick {};
+
+using Event = std::variant<Submit, Lookup, Expanded, Cancel, GetSweep, ListActive, ListWorkers,
+                           Watch, Unwatch, WorkerAttached, WorkerSaid, WorkerDetached, Tick>;
+
+// ---- effects ----
+
+// Work for the pool beside the loop; it ends in an Expanded event with the same number.
+struct ExpandJob {
+  uint64_t job = 0;
+  v1::SweepSpec spec;
+  v1::ArchRecord arch;
+  bool lookup_only = false;
+};
+
+using ReplyBody =
+    std::variant<v1::SubmitSweepResponse, v1::LookupWinnerResponse, v1::CancelSweepResponse,
+                 v1::GetSweepResponse, v1::ListSweepsResponse, v1::ListWorkersResponse>;
+struct Reply {
+  RequestId request = 0;
+  absl::StatusOr<ReplyBody> body;
+};
+
+struct Send {
+  ConnectionId connection = 0;
+  v1::CoordinatorMessage message;
+  bool close = false;  // the stream ends after it
+};
+
+struct Publish {
+  WatchId watch = 0;
+  v1::SweepEvent event;
+  absl::Status status;  // not OK: the watch ends with it, without an event
+  bool last = false;
+};
+
+struct PinEdit {
+  std::string digest;  // empty in an unpin: all of the owner's
+  std::string owner;
+};
+
+// One thing that happened, for the metrics.
+struct Observation {
+  enum class Kind {
+    kLease,     // value = seconds the task waited
+    kTaskDone,  // value = seconds from lease to result
+    kLeaseExpired,
+    kStaleResult,
+    kCandidateFailed,  // label = stage
+    kStageSeconds,     // label = stage ("compile", "check", ...), value = seconds on a worker
+    kSweepDone,        // label = state, value = seconds
+    kCompileReused,
+    kEqualBinary,
+    kReleased,
+  };
+  Kind kind = Kind::kLease;
+  std::string label;  // for task kinds: "compile", "screen", "race", "finals", "empty"
+  double value = 0;
+};
+
+// All that follows from one turn. The order is the contract: pins, then the batch (synced), then
+// everything that anybody outside can see, then unpins.
+struct Effects {
+  std::vector<PinEdit> pins;
+  store::Batch batch;
+  std::vector<Send> sends;
+  std::vector<Reply> replies;
+  std::vector<Publish> publishes;
+  std::vector<ExpandJob> expand;
+  std::vector<PinEdit> unpins;
+  std::vector<Observation> observations;
+};
+
+}  // namespace kiln::core
+
+#endif  // KILN_COORDINATOR_CORE_EVENTS_H_
