@@ -1,0 +1,223 @@
+#include "proto/limits.h"
+
+#include <cmath>
+#include <set>
+#include <string>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "compiler/base/config.h"
+#include "compiler/base/status.h"
+
+namespace kiln {
+namespace {
+
+using Limits = RpcLimits;
+
+absl::Status Wrong(absl::string_view field, absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat("spec.", field, ": ", what));
+}
+
+absl::Status TooBig(absl::string_view field, int64_t size, int64_t limit,
+                    absl::string_view unit) {
+  return absl::ResourceExhaustedError(
+      absl::StrCat("spec.", field, ": ", size, " ", unit, ", the limit is ", limit));
+}
+
+std::string Shown(absl::string_view text) {
+  std::string shown;
+  for (const char c : text.substr(0, 40)) shown += absl::ascii_isprint(c) ? c : '?';
+  if (text.size() > 40) shown += "...";
+  return shown;
+}
+
+bool IsPrintable(absl::string_view text) {
+  for (const char c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) return false;
+  }
+  return true;
+}
+
+absl::Status CheckText(absl::string_view field, absl::string_view text, size_t limit) {
+  if (text.size() > limit) {
+    return TooBig(field, static_cast<int64_t>(text.size()), static_cast<int64_t>(limit), "bytes");
+  }
+  if (!IsPrintable(text)) return Wrong(field, "control characters are not allowed");
+  return absl::OkStatus();
+}
+
+absl::Status CheckName(absl::string_view field, absl::string_view name) {
+  if (IsIdentifier(name)) return absl::OkStatus();
+  return Wrong(field, absl::StrCat("'", Shown(name), "' is not an identifier of at most ",
+                                   Limits::kMaxNameBytes, " characters"));
+}
+
+// Compile-time arguments may be any short literal of the kernel language, brackets included; the
+// elaborator reads them. Here: one printable, non-empty line.
+absl::Status CheckLiteral(absl::string_view field, absl::string_view name,
+                          absl::string_view value) {
+  const std::string where = absl::StrCat(field, "[", name, "]");
+  if (value.empty()) return Wrong(where, "the value is empty; write None for no value");
+  return CheckText(where, value, Limits::kMaxValueBytes);
+}
+
+template <typename Map>
+absl::Status CheckValues(absl::string_view field, const Map& values) {
+  if (values.size() > static_cast<size_t>(Limits::kMaxArguments)) {
+    return TooBig(field, static_cast<int64_t>(values.size()), Limits::kMaxArguments, "names");
+  }
+  for (const auto& [name, value] : values) {
+    KILN_RETURN_IF_ERROR(CheckName(field, name));
+    KILN_RETURN_IF_ERROR(CheckLiteral(field, name, value));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRange(absl::string_view field, double value, double low, double high) {
+  if (std::isfinite(value) && value >= low && value <= high) return absl::OkStatus();
+  return Wrong(field, absl::StrCat(value, " is not in ", low, " .. ", high));
+}
+
+absl::Status CheckKernel(const v1::SweepSpec& spec) {
+  if (spec.kernel_source().empty() == spec.template_().empty()) {
+    return Wrong("kernel_source", "give exactly one of a kernel's source and a template's name");
+  }
+  if (spec.kernel_source().size() > static_cast<size_t>(Limits::kMaxKernelBytes)) {
+    return TooBig("kernel_source", static_cast<int64_t>(spec.kernel_source().size()),
+                  Limits::kMaxKernelBytes, "bytes");
+  }
+  if (!spec.template_().empty()) KILN_RETURN_IF_ERROR(CheckName("template", spec.template_()));
+  if (!spec.entry().empty()) KILN_RETURN_IF_ERROR(CheckName("entry", spec.entry()));
+  return CheckText("kernel_path", spec.kernel_path(), Limits::kMaxPathBytes);
+}
+
+absl::Status CheckSpace(const v1::SweepSpec& spec) {
+  if (spec.auto_tunables_size() + static_cast<int>(spec.tunables().size()) >
+      Limits::kMaxTunables) {
+    return TooBig("tunables",
+                  spec.auto_tunables_size() + static_cast<int64_t>(spec.tunables().size()),
+                  Limits::kMaxTunables, "names");
+  }
+  std::set<std::string> names;
+  for (const std::string& name : spec.auto_tunables()) {
+    KILN_RETURN_IF_ERROR(CheckName("auto_tunables", name));
+    if (!names.insert(name).second) return Wrong("auto_tunables", absl::StrCat(name, " twice"));
+  }
+  for (const auto& [name, list] : spec.tunables()) {
+    KILN_RETURN_IF_ERROR(CheckName("tunables", name));
+    if (!names.insert(name).second) {
+      return Wrong("tunables", absl::StrCat(name, " is automatic and listed; choose one"));
+    }
+    if (list.values().empty()) return Wrong("tunables", absl::StrCat(name, " has no values"));
+    if (list.values_size() > Limits::kMaxValuesPerTunable) {
+      return TooBig(absl::StrCat("tunables[", name, "]"), list.values_size(),
+                    Limits::kMaxValuesPerTunable, "values");
+    }
+    for (const std::string& value : list.values()) {
+      KILN_RETURN_IF_ERROR(CheckLiteral("tunables", name, value));
+    }
+  }
+  for (const std::string& name : names) {
+    if (spec.arguments().contains(name)) {
+      return Wrong("tunables", absl::StrCat(name, " is a tunable and an argument; choose one"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckConfigs(const v1::SweepSpec& spec) {
+  if (spec.configs_size() > Limits::kMaxConfigs) {
+    return TooBig("configs", spec.configs_size(), Limits::kMaxConfigs, "configs");
+  }
+  if (spec.configs_size() > 0 && (spec.auto_tunables_size() > 0 || !spec.tunables().empty())) {
+    return Wrong("configs", "configs and tunables exclude each other; give one of them");
+  }
+  for (const std::string& text : spec.configs()) {
+    if (text.size() > static_cast<size_t>(Limits::kMaxConfigBytes)) {
+      return TooBig("configs", static_cast<int64_t>(text.size()), Limits::kMaxConfigBytes,
+                    "bytes in one config");
+    }
+    const absl::StatusOr<Config> config = Config::Parse(text);
+    if (!config.ok()) return Wrong("configs", config.status().message());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckPolicies(const v1::SweepSpec& spec) {
+  const v1::MeasurementPolicy& m = spec.measurement();
+  KILN_RETURN_IF_ERROR(CheckRange("measurement.min_seconds", m.min_seconds(), 0, 3600));
+  KILN_RETURN_IF_ERROR(
+      CheckRange("measurement.min_samples", m.min_samples(), 0, Limits::kMaxSamples));
+  KILN_RETURN_IF_ERROR(
+      CheckRange("measurement.max_samples", m.max_samples(), 0, Limits::kMaxSamples));
+  if (m.max_samples() != 0 && m.max_samples() < m.min_samples()) {
+    return Wrong("measurement.max_samples", "it is below min_samples");
+  }
+  KILN_RETURN_IF_ERROR(
+      CheckRange("measurement.target_relative_error", m.target_relative_error(), 0, 1));
+  KILN_RETURN_IF_ERROR(CheckRange("measurement.threads", m.threads(), 0, 4096));
+  if (!v1::MeasurementPolicy::Cache_IsValid(m.cache())) {
+    return Wrong("measurement.cache", "unknown value; use COLD or WARM");
+  }
+  const v1::CheckPolicy& c = spec.check();
+  if (!v1::CheckPolicy::Reference_IsValid(c.reference())) {
+    return Wrong("check.reference", "unknown value; use INTERPRETER or NONE");
+  }
+  KILN_RETURN_IF_ERROR(CheckRange("check.rtol", c.rtol(), 0, 1));
+  KILN_RETURN_IF_ERROR(CheckRange("check.atol", c.atol(), 0, 1e30));
+  KILN_RETURN_IF_ERROR(CheckRange("check.samples", c.samples(), 0, Limits::kMaxSamples));
+  if (c.seeds_size() > Limits::kMaxSeeds) {
+    return TooBig("check.seeds", c.seeds_size(), Limits::kMaxSeeds, "seeds");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckBudget(const v1::SweepSpec& spec) {
+  if (!v1::SweepSpec::Objective_IsValid(spec.objective())) {
+    return Wrong("objective", "unknown value; use TUNE or COMPILE");
+  }
+  KILN_RETURN_IF_ERROR(CheckRange("top_k", spec.top_k(), 0, Limits::kMaxTopK));
+  KILN_RETURN_IF_ERROR(
+      CheckRange("max_candidates", spec.max_candidates(), 0, Limits::kMaxCandidates));
+  KILN_RETURN_IF_ERROR(CheckRange("max_seconds", spec.max_seconds(), 0, Limits::kMaxSeconds));
+  KILN_RETURN_IF_ERROR(
+      CheckRange("deadline_seconds", spec.deadline_seconds(), 0, Limits::kMaxSeconds));
+  return CheckRange("priority", spec.priority(), -100, 100);
+}
+
+}  // namespace
+
+bool IsIdentifier(absl::string_view text) {
+  if (text.empty() || text.size() > static_cast<size_t>(Limits::kMaxNameBytes)) return false;
+  if (absl::ascii_isdigit(text[0])) return false;
+  for (const char c : text) {
+    if (!absl::ascii_isalnum(c) && c != '_') return false;
+  }
+  return true;
+}
+
+absl::Status CheckSweepSpec(const v1::SweepSpec& spec) {
+  KILN_RETURN_IF_ERROR(CheckText("name", spec.name(), Limits::kMaxNameBytes));
+  KILN_RETURN_IF_ERROR(CheckText("user", spec.user(), Limits::kMaxNameBytes));
+  KILN_RETURN_IF_ERROR(CheckText("target", spec.target(), Limits::kMaxNameBytes));
+  KILN_RETURN_IF_ERROR(CheckText("strategy", spec.strategy(), Limits::kMaxNameBytes));
+  KILN_RETURN_IF_ERROR(CheckKernel(spec));
+  KILN_RETURN_IF_ERROR(CheckValues("arguments", spec.arguments()));
+  KILN_RETURN_IF_ERROR(CheckValues("runtime_values", spec.runtime_values()));
+  KILN_RETURN_IF_ERROR(CheckSpace(spec));
+  KILN_RETURN_IF_ERROR(CheckConfigs(spec));
+  KILN_RETURN_IF_ERROR(CheckPolicies(spec));
+  return CheckBudget(spec);
+}
+
+absl::Status CheckSweepName(absl::string_view sweep) {
+  bool ok = sweep.size() >= 6 && sweep.size() <= 64;
+  for (const char c : sweep) ok = ok && (absl::ascii_isdigit(c) || (c >= 'a' && c <= 'f'));
+  if (ok) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("sweep '", Shown(sweep),
+                   "' is not the digest of a sweep or a prefix of at least 6 of its digits"));
+}
+
+}  // namespace kiln
