@@ -1,0 +1,70 @@
+#include "compiler/target/arch.h"
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "compiler/target/tables.h"
+
+namespace kiln::target {
+namespace {
+
+std::string Squeezed(absl::string_view feature) {
+  std::string out;
+  for (char c : feature) {
+    if (c != '-' && c != '_') out.push_back(c);
+  }
+  return out;
+}
+
+const std::vector<Arch>& Shipped() {
+  static const std::vector<Arch>* const archs = [] {
+    auto* all = new std::vector<Arch>(GpuArchs());
+    for (Arch& a : CpuArchs()) all->push_back(std::move(a));
+    return all;
+  }();
+  return *archs;
+}
+
+}  // namespace
+
+bool Arch::Has(absl::string_view feature) const {
+  const std::string wanted = Squeezed(feature);
+  return std::any_of(features.begin(), features.end(),
+                     [&](const std::string& f) { return Squeezed(f) == wanted; });
+}
+
+int Arch::Lanes(DType type) const {
+  const int bits = static_cast<int>(type.bytes() * 8);
+  return std::max(1, vector_bits / bits);
+}
+
+const ComputeUnit* Arch::FindUnit(absl::string_view unit, DType type) const {
+  for (const ComputeUnit& u : units) {
+    if (u.unit == unit && u.type == type.element()) return &u;
+  }
+  return nullptr;
+}
+
+absl::StatusOr<Arch> NamedArch(absl::string_view name) {
+  for (const Arch& a : Shipped()) {
+    if (a.name == name) return a;
+  }
+  return absl::NotFoundError(absl::StrCat("no arch record named '", name, "'; the names are ",
+                                          absl::StrJoin(ArchNames(), ", ")));
+}
+
+std::vector<std::string> ArchNames() {
+  std::vector<std::string> names;
+  for (const Arch& a : Shipped()) names.push_back(a.name);
+  return names;
+}
+
+std::string ArchFamily(absl::string_view name) {
+  if (absl::StartsWith(name, "x86-64")) return "x86-64";
+  if (absl::StartsWith(name, "sm_")) return "sm";
+  return std::string(name);
+}
+
+}  // namespace kiln::target

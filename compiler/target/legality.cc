@@ -1,0 +1,133 @@
+#include "compiler/target/legality.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+namespace kiln::target {
+namespace {
+
+bool Lists(const char* list, absl::string_view word) {
+  for (absl::string_view w : absl::StrSplit(list, ' ', absl::SkipEmpty())) {
+    if (w == word) return true;
+  }
+  return false;
+}
+
+std::string Multiple(const char* what, int64_t value, int multiple) {
+  return absl::StrCat(what, " = ", value, " is not a multiple of ", multiple);
+}
+
+// Empty when the row accepts the query; else the first condition that fails.
+std::string WhyNot(const Arch& arch, const GemmRule& r, const GemmQuery& q) {
+  if (r.feature[0] != '\0' && !arch.Has(r.feature)) {
+    return absl::StrCat("the processor has no ", r.feature);
+  }
+  if (q.a.element() != q.b.element()) {
+    return absl::StrCat("operand types differ: ", q.a.ToString(), " and ", q.b.ToString());
+  }
+  if (!Lists(r.inputs, q.a.ToString())) {
+    return absl::StrCat(r.unit, " takes no ", q.a.ToString(), " operands");
+  }
+  if (!Lists(r.accums, q.c.ToString())) {
+    return absl::StrCat(r.unit, " does not accumulate in ", q.c.ToString());
+  }
+  if (r.m_min > 0 && q.m < r.m_min) {
+    return absl::StrCat("M tile ", q.m, " is below ", r.m_min);
+  }
+  if (r.m_multiple > 1 && q.m % r.m_multiple != 0) return Multiple("M tile", q.m, r.m_multiple);
+  if (r.n_multiple > 1 && q.n % r.n_multiple != 0) return Multiple("N tile", q.n, r.n_multiple);
+  if (r.k_multiple > 1 && q.k % r.k_multiple != 0) return Multiple("K tile", q.k, r.k_multiple);
+  if (r.warps_multiple > 1 && q.warps % r.warps_multiple != 0) {
+    return Multiple("warps", q.warps, r.warps_multiple);
+  }
+  if (r.b_shared && q.b_space != OperandSpace::kShared) {
+    return absl::StrCat(r.unit, " reads B from shared memory");
+  }
+  if (r.k_major && (q.trans_a || !q.trans_b)) {
+    return absl::StrCat(r.unit, " on ", q.a.ToString(), " needs both operands K-major");
+  }
+  return "";
+}
+
+struct Split {
+  int m = 1, n = 1;
+};
+
+// The warp grid with the least operand traffic among the legal ones.
+std::optional<Split> SplitWarps(const GemmRule& r, const GemmQuery& q) {
+  const bool warpgroups = r.warps_multiple == 4;
+  std::optional<Split> best;
+  int64_t best_traffic = std::numeric_limits<int64_t>::max();
+  for (int m = q.warps; m >= 1; --m) {
+    if (q.warps % m != 0 || (warpgroups && m % 4 != 0)) continue;
+    const int n = q.warps / m;
+    if (q.m % (16 * m) != 0 || q.n % (8 * n) != 0) continue;
+    const int64_t traffic = q.m * n + q.n * m;
+    if (traffic < best_traffic) {
+      best = Split{m, n};
+      best_traffic = traffic;
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+const std::vector<GemmRule>& GemmRules() {
+  static const std::vector<GemmRule>* const rules = new std::vector<GemmRule>{
+      // tcgen05: accumulators live in tensor memory; one warpgroup drives it.
+      {"tcgen05", "sm_100a", "float16 bfloat16", "float32", 32, 32, 8, 16, 4, true, false, ""},
+      {"tcgen05", "sm_100a", "float8_e4m3fn float8_e5m2", "float32", 32, 32, 8, 32, 4, true, true,
+       ""},
+      // wgmma: four warps share one instruction of 64 rows; B always from shared memory.
+      {"wgmma", "sm_90a", "float16 bfloat16", "float32 float16", 64, 64, 8, 16, 4, true, false, ""},
+      {"wgmma", "sm_90a", "float8_e4m3fn float8_e5m2", "float32", 64, 64, 8, 32, 4, true, true, ""},
+      {"wgmma", "sm_90a", "int8", "int32", 64, 64, 8, 32, 4, true, true, ""},
+      // mma.sync: a warp's own 16x8 tiles.
+      {"mma", "sm", "float16 bfloat16", "float32 float16", 16, 16, 8, 16, 1, false, false, ""},
+      {"mma", "sm", "int8", "int32", 16, 16, 8, 32, 1, false, false, ""},
+      {"mma", "sm_89 sm_90a sm_100a", "float8_e4m3fn float8_e5m2", "float32", 16, 16, 8, 32, 1,
+       false, false, ""},
+      // Vector units of a GPU: the same divisibility, because warps tile the block alike.
+      {"fma", "sm", "float32 float64", "float32 float64", 16, 16, 8, 1, 1, false, false, ""},
+      // x86: any extents; edges are computed on padded tiles.
+      {"fma", "x86-64", "float32 float16 bfloat16", "float32", 1, 1, 1, 1, 1, false, false, ""},
+      {"fma", "x86-64", "float64 float32", "float64", 1, 1, 1, 1, 1, false, false, ""},
+      {"fma", "x86-64", "int8 uint8 int32", "int32", 1, 1, 1, 1, 1, false, false, ""},
+  };
+  return *rules;
+}
+
+GemmChoice ChooseGemm(const Arch& arch, const GemmQuery& query) {
+  GemmChoice choice;
+  const std::string family = ArchFamily(arch.name);
+  for (const GemmRule& r : GemmRules()) {
+    if (!Lists(r.archs, arch.name) && !Lists(r.archs, family)) continue;
+    std::string why = WhyNot(arch, r, query);
+    if (why.empty() && arch.kind == ArchKind::kCpu) {
+      choice.unit = r.unit;
+      return choice;
+    }
+    if (why.empty()) {
+      if (const auto split = SplitWarps(r, query)) {
+        choice.unit = r.unit;
+        choice.m_warps = split->m;
+        choice.n_warps = split->n;
+        choice.why_not.clear();
+        return choice;
+      }
+      why = absl::StrCat(query.warps, " warps cannot tile ", query.m, "x", query.n);
+    }
+    choice.why_not = std::move(why);
+  }
+  if (choice.why_not.empty()) {
+    choice.why_not = absl::StrCat("no gemm instruction is known for ", arch.name);
+  }
+  return choice;
+}
+
+}  // namespace kiln::target
