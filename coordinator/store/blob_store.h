@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -18,7 +19,7 @@ namespace kiln::store {
 struct BlobStoreOptions {
   int64_t limit_bytes = int64_t{64} << 30;    // of unpinned and pinned blobs together
   int64_t max_blob_bytes = int64_t{1} << 30;  // a larger blob is refused before its first byte
-  int64_t chunk_bytes = int64_t{1} << 20;     // stored and verified in pieces of this size
+  int64_t chunk_bytes = int64_t{256} << 10;   // stored and verified in pieces of this size
   int64_t min_free_disk_bytes = int64_t{64} << 20;  // a put that would leave less is refused
   // Blobs used within this time are never collected, pinned or not: something may be about to name
   // them.
@@ -74,6 +75,8 @@ class BlobStore {
   virtual absl::Status Pin(const std::string& digest, const std::string& owner) = 0;
   virtual absl::Status Unpin(const std::string& digest, const std::string& owner) = 0;
   virtual absl::Status UnpinOwner(const std::string& owner) = 0;
+  // Every (digest, owner) pair; pins outlive the process.
+  virtual std::vector<std::pair<std::string, std::string>> Pins() = 0;
 
   // Drops unpinned blobs, oldest use first, until at most `target_bytes` are left (0 = the limit).
   // A store does this by itself when a put passes the limit.

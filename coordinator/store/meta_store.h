@@ -67,7 +67,8 @@ struct SweepListing {
   std::string next_page_token;                                      // empty at the end
 };
 
-// Thread-safe: one writer (the loop) and any number of readers. A reader sees whole batches only.
+// Thread-safe: one writer (the loop) and any number of readers. A reader sees whole rows; the rows
+// of a finished sweep no longer change.
 //
 // Errors of every call: kResourceExhausted "disk full", kUnavailable for other I/O errors that may
 // pass, kDataLoss when stored bytes do not parse or fail their checksum.
@@ -102,8 +103,6 @@ class MetaStore {
   // One answer a key, in order; a row without entries where nothing is stored.
   virtual absl::StatusOr<std::vector<v1::CompileIndexRow>> FindCompiled(
       const std::vector<std::string>& compile_keys) = 0;
-  // Artifact digests that stored winners name (what pins must cover), each once.
-  virtual absl::StatusOr<std::vector<std::string>> WinnerArtifacts() = 0;
 
   // Tries to leave the read-only state that an I/O error put the store in.
   virtual absl::Status Recover() = 0;

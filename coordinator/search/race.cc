@@ -1,0 +1,121 @@
+#include "coordinator/search/race.h"
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+#include "compiler/base/rng.h"
+#include "compiler/base/status.h"
+
+namespace kiln::search {
+namespace {
+
+constexpr double kKeep[] = {1.5, 1.1, 1.03};  // of the best, by race rounds done
+constexpr int kLastRound = 2;
+constexpr int kFewEnough = 3;  // after the screen: no race needed before finals
+constexpr int kResamples = 600;
+constexpr int kMinPairs = 3;
+constexpr double kSpreadStep = 0.01;
+
+double MedianOf(std::vector<double>* values) {
+  const size_t middle = values->size() / 2;
+  std::nth_element(values->begin(), values->begin() + middle, values->end());
+  const double upper = (*values)[middle];
+  if (values->size() % 2 == 1) return upper;
+  return (upper + *std::max_element(values->begin(), values->begin() + middle)) / 2;
+}
+
+std::tuple<int64_t, int64_t, int64_t, int64_t, std::string> TieKey(const Finalist& finalist) {
+  const double spread = finalist.median_ns > 0 ? finalist.mad_ns / finalist.median_ns : 0;
+  return {static_cast<int64_t>(spread / kSpreadStep), finalist.resources.spill_bytes(),
+          finalist.resources.scratch_bytes(), finalist.resources.registers(), finalist.config};
+}
+
+int Fastest(const std::vector<Finalist>& finalists) {
+  int best = 0;
+  for (int i = 1; i < static_cast<int>(finalists.size()); ++i) {
+    if (std::tie(finalists[i].median_ns, finalists[i].config) <
+        std::tie(finalists[best].median_ns, finalists[best].config)) {
+      best = i;
+    }
+  }
+  return best;
+}
+
+}  // namespace
+
+RacePlan PlanRound(int rounds_done, const std::vector<Lap>& laps, int screen_samples,
+                   int max_finalists) {
+  RacePlan plan;
+  std::vector<Lap> sorted = laps;
+  std::sort(sorted.begin(), sorted.end(), [](const Lap& a, const Lap& b) {
+    return std::tie(a.median_ns, a.candidate) < std::tie(b.median_ns, b.candidate);
+  });
+  const double keep = kKeep[std::min(rounds_done, kLastRound)];
+  for (const Lap& lap : sorted) {
+    if (lap.median_ns <= keep * sorted.front().median_ns) plan.survivors.push_back(lap.candidate);
+  }
+  const int left = static_cast<int>(plan.survivors.size());
+  plan.finals =
+      rounds_done >= kLastRound || left <= (rounds_done == 0 ? kFewEnough : max_finalists);
+  if (plan.finals) {
+    plan.survivors.resize(std::min(left, max_finalists));
+  } else {
+    plan.samples = screen_samples << (rounds_done + 1);
+  }
+  return plan;
+}
+
+Interval PairedRatio(const std::vector<double>& slow, const std::vector<double>& fast,
+                     uint64_t seed) {
+  std::vector<double> ratios;
+  for (size_t i = 0; i < std::min(slow.size(), fast.size()); ++i) {
+    if (fast[i] > 0) ratios.push_back(slow[i] / fast[i]);
+  }
+  if (ratios.empty()) return {1, 1};
+  if (static_cast<int>(ratios.size()) < kMinPairs) {
+    const auto [low, high] = std::minmax_element(ratios.begin(), ratios.end());
+    return {std::min(1.0, *low), std::max(1.0, *high)};
+  }
+  Rng rng(seed);
+  std::vector<double> medians;
+  std::vector<double> sample(ratios.size());
+  for (int i = 0; i < kResamples; ++i) {
+    for (double& value : sample) value = ratios[rng.Below(ratios.size())];
+    medians.push_back(MedianOf(&sample));
+  }
+  std::sort(medians.begin(), medians.end());
+  const int tail = kResamples / 40;  // 2.5 %
+  return {medians[tail], medians[kResamples - 1 - tail]};
+}
+
+Verdict Decide(const std::vector<Finalist>& finalists, uint64_t seed) {
+  KILN_CHECK(!finalists.empty());
+  const int fastest = Fastest(finalists);
+  std::vector<int> tied = {fastest};
+  for (int i = 0; i < static_cast<int>(finalists.size()); ++i) {
+    if (i == fastest) continue;
+    const Interval ratio =
+        PairedRatio(finalists[i].samples_ns, finalists[fastest].samples_ns, seed + i);
+    if (ratio.low <= 1) tied.push_back(i);
+  }
+  Verdict verdict;
+  verdict.winner = *std::min_element(tied.begin(), tied.end(), [&](int a, int b) {
+    return TieKey(finalists[a]) < TieKey(finalists[b]);
+  });
+  int runner_up = -1;
+  for (int i = 0; i < static_cast<int>(finalists.size()); ++i) {
+    if (i == verdict.winner) continue;
+    if (std::find(tied.begin(), tied.end(), i) != tied.end()) verdict.ties.push_back(i);
+    if (runner_up < 0 || finalists[i].median_ns < finalists[runner_up].median_ns) runner_up = i;
+  }
+  if (runner_up >= 0) {
+    const Interval ratio = PairedRatio(finalists[runner_up].samples_ns,
+                                       finalists[verdict.winner].samples_ns, seed + runner_up);
+    verdict.ratio_low = ratio.low;
+    verdict.ratio_high = ratio.high;
+  }
+  return verdict;
+}
+
+}  // namespace kiln::search

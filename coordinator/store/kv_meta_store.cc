@@ -1,0 +1,350 @@
+#include "coordinator/store/kv_meta_store.h"
+
+#include <algorithm>
+#include <mutex>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "compiler/base/status.h"
+#include "coordinator/store/keys.h"
+
+namespace kiln::store {
+namespace {
+
+constexpr size_t kMinPrefix = 6;
+
+template <typename Row>
+absl::Status ParseRow(absl::string_view key, absl::string_view bytes, Row* row) {
+  if (row->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat("row '", key, "' of the store does not parse"));
+}
+
+template <typename Row>
+absl::StatusOr<std::optional<Row>> GetRow(Kv* kv, const std::string& key) {
+  KILN_ASSIGN_OR_RETURN(std::optional<std::string> bytes, kv->Get(key));
+  if (!bytes.has_value()) return std::optional<Row>();
+  Row row;
+  KILN_RETURN_IF_ERROR(ParseRow(key, *bytes, &row));
+  return std::optional<Row>(std::move(row));
+}
+
+template <typename Row>
+absl::Status ScanRows(Kv* kv, absl::string_view prefix, std::vector<Row>* rows) {
+  absl::Status bad;
+  KILN_RETURN_IF_ERROR(kv->Scan(prefix, "", [&](absl::string_view key, absl::string_view value) {
+    rows->emplace_back();
+    bad = ParseRow(key, value, &rows->back());
+    return bad.ok();
+  }));
+  return bad;
+}
+
+bool IsTerminal(v1::SweepState state) {
+  return state == v1::DONE || state == v1::FAILED || state == v1::CANCELLED;
+}
+
+absl::StatusOr<uint64_t> ReadTerm(Kv* kv) {
+  KILN_ASSIGN_OR_RETURN(std::optional<std::string> text, kv->Get(keys::kTerm));
+  if (!text.has_value()) return uint64_t{0};
+  uint64_t term = 0;
+  if (absl::SimpleAtoi(*text, &term)) return term;
+  return absl::DataLossError(absl::StrCat("the store's term row reads '", *text, "'"));
+}
+
+absl::string_view LastPart(absl::string_view key) { return key.substr(key.rfind('/') + 1); }
+
+// The serialised operations of one batch.
+class OpList {
+ public:
+  explicit OpList(Kv* kv) : kv_(kv) {}
+
+  absl::Status Add(const Batch& batch) {
+    for (const std::string& sweep : batch.reset_sweeps) {
+      ops_.push_back(KvOp::DeletePrefix(keys::Candidates(sweep)));
+      ops_.push_back(KvOp::DeletePrefix(keys::Tasks(sweep)));
+    }
+    if (batch.farm.has_value()) Put(keys::kFarm, *batch.farm);
+    for (const v1::SweepRow& row : batch.sweeps) KILN_RETURN_IF_ERROR(AddSweep(row));
+    for (const v1::SweepStatusRow& row : batch.statuses) AddStatus(row);
+    for (const CandidateWrite& write : batch.candidates) {
+      Put(keys::Candidate(write.sweep, write.row.ordinal()), write.row);
+    }
+    for (const v1::TaskRow& row : batch.tasks) Put(keys::Task(row.sweep(), row.id()), row);
+    for (const TaskDelete& task : batch.deleted_tasks) {
+      ops_.push_back(KvOp::Delete(keys::Task(task.sweep, task.id)));
+    }
+    for (const v1::Winner& winner : batch.winners) AddWinner(winner);
+    KILN_RETURN_IF_ERROR(AddCompiled(batch.compiled));
+    for (const v1::KillRow& row : batch.kills) Put(absl::StrCat(keys::kKill, row.key()), row);
+    for (const v1::WorkerRow& row : batch.workers) {
+      Put(absl::StrCat(keys::kWorker, row.name()), row);
+    }
+    for (const std::string& name : batch.deleted_workers) {
+      ops_.push_back(KvOp::Delete(absl::StrCat(keys::kWorker, name)));
+    }
+    for (const v1::AliasRow& row : batch.aliases) Put(absl::StrCat(keys::kAlias, row.alias()), row);
+    return absl::OkStatus();
+  }
+
+  const std::vector<KvOp>& ops() const { return ops_; }
+
+ private:
+  template <typename Row>
+  void Put(std::string key, const Row& row) {
+    ops_.push_back(KvOp::Put(std::move(key), row.SerializeAsString()));
+  }
+
+  absl::Status AddSweep(const v1::SweepRow& row) {
+    const std::string key = absl::StrCat(keys::kSweep, row.digest());
+    KILN_ASSIGN_OR_RETURN(std::optional<v1::SweepRow> old, GetRow<v1::SweepRow>(kv_, key));
+    if (old.has_value()) {
+      ops_.push_back(KvOp::Delete(keys::Order(old->submitted_unix_ms(), row.digest())));
+    }
+    Put(key, row);
+    ops_.push_back(KvOp::Put(keys::Order(row.submitted_unix_ms(), row.digest()), ""));
+    return absl::OkStatus();
+  }
+
+  void AddStatus(const v1::SweepStatusRow& row) {
+    Put(absl::StrCat(keys::kStatus, row.digest()), row);
+    const std::string active = absl::StrCat(keys::kActive, row.digest());
+    ops_.push_back(IsTerminal(row.state()) ? KvOp::Delete(active) : KvOp::Put(active, ""));
+  }
+
+  void AddWinner(const v1::Winner& winner) {
+    Put(absl::StrCat(keys::kWinner, winner.problem_key()), winner);
+    ops_.push_back(KvOp::Put(
+        absl::StrCat(keys::kKernel, winner.kernel_digest(), "/", winner.problem_key()), ""));
+  }
+
+  absl::Status AddCompiled(const std::vector<v1::CompileIndexRow>& rows) {
+    std::map<std::string, v1::CompileIndexRow> merged;
+    for (const v1::CompileIndexRow& row : rows) {
+      const std::string key = absl::StrCat(keys::kCompiled, row.compile_key());
+      auto [it, fresh] = merged.try_emplace(key);
+      if (fresh) {
+        KILN_ASSIGN_OR_RETURN(std::optional<v1::CompileIndexRow> old,
+                              GetRow<v1::CompileIndexRow>(kv_, key));
+        if (old.has_value()) it->second = *std::move(old);
+        it->second.set_compile_key(row.compile_key());
+      }
+      for (const auto& entry : row.entries()) Merge(entry, &it->second);
+    }
+    for (const auto& [key, row] : merged) Put(key, row);
+    return absl::OkStatus();
+  }
+
+  static void Merge(const v1::CompileIndexRow::Entry& entry, v1::CompileIndexRow* row) {
+    for (auto& old : *row->mutable_entries()) {
+      if (old.compiler_build() != entry.compiler_build()) continue;
+      old = entry;
+      return;
+    }
+    *row->add_entries() = entry;
+  }
+
+  Kv* kv_;
+  std::vector<KvOp> ops_;
+};
+
+class KvMetaStore : public MetaStore {
+ public:
+  explicit KvMetaStore(std::unique_ptr<Kv> kv) : kv_(std::move(kv)) {}
+
+  absl::StatusOr<uint64_t> BeginTerm() override {
+    std::lock_guard<std::mutex> lock(commit_mutex_);
+    KILN_ASSIGN_OR_RETURN(const uint64_t term, ReadTerm(kv_.get()));
+    KILN_RETURN_IF_ERROR(kv_->Write({KvOp::Put(keys::kTerm, absl::StrCat(term + 1))}, true));
+    return term + 1;
+  }
+
+  absl::Status Commit(uint64_t term, const Batch& batch) override {
+    std::lock_guard<std::mutex> lock(commit_mutex_);
+    KILN_ASSIGN_OR_RETURN(const uint64_t current, ReadTerm(kv_.get()));
+    if (term != current) {
+      return absl::AbortedError(absl::StrCat("term ", term, " is over: the store is in term ",
+                                             current, ", held by another coordinator"));
+    }
+    OpList ops(kv_.get());
+    KILN_RETURN_IF_ERROR(ops.Add(batch));
+    if (ops.ops().empty()) return absl::OkStatus();
+    return kv_->Write(ops.ops(), true);
+  }
+
+  absl::StatusOr<FarmState> Load() override;
+  absl::StatusOr<std::string> ResolveSweep(absl::string_view prefix) override;
+  absl::StatusOr<SweepRecord> GetSweep(absl::string_view digest, bool with_candidates) override;
+  absl::StatusOr<SweepListing> ListSweeps(int limit, absl::string_view page_token,
+                                          bool active_only) override;
+  absl::StatusOr<std::optional<v1::Winner>> FindWinner(absl::string_view problem_key) override {
+    return GetRow<v1::Winner>(kv_.get(), absl::StrCat(keys::kWinner, problem_key));
+  }
+  absl::StatusOr<std::vector<v1::Winner>> WinnersOfKernel(absl::string_view kernel_digest,
+                                                          int limit) override;
+  absl::StatusOr<std::optional<std::string>> FindAlias(absl::string_view alias) override;
+  absl::StatusOr<std::vector<v1::CompileIndexRow>> FindCompiled(
+      const std::vector<std::string>& compile_keys) override;
+
+  absl::Status Recover() override { return kv_->Recover(); }
+  absl::StatusOr<int64_t> Checkpoint(const std::string& directory) override {
+    return kv_->Checkpoint(directory);
+  }
+
+ private:
+  absl::StatusOr<std::vector<std::string>> Suffixes(absl::string_view prefix, size_t limit);
+
+  std::unique_ptr<Kv> kv_;
+  std::mutex commit_mutex_;
+};
+
+absl::StatusOr<std::vector<std::string>> KvMetaStore::Suffixes(absl::string_view prefix,
+                                                               size_t limit) {
+  std::vector<std::string> found;
+  KILN_RETURN_IF_ERROR(kv_->Scan(prefix, "", [&](absl::string_view key, absl::string_view) {
+    found.emplace_back(LastPart(key));
+    return found.size() < limit;
+  }));
+  return found;
+}
+
+absl::StatusOr<FarmState> KvMetaStore::Load() {
+  FarmState state;
+  KILN_ASSIGN_OR_RETURN(std::optional<v1::FarmRow> farm,
+                        GetRow<v1::FarmRow>(kv_.get(), keys::kFarm));
+  if (farm.has_value()) state.farm = *farm;
+  KILN_RETURN_IF_ERROR(ScanRows(kv_.get(), keys::kKill, &state.kills));
+  KILN_RETURN_IF_ERROR(ScanRows(kv_.get(), keys::kWorker, &state.workers));
+  KILN_ASSIGN_OR_RETURN(const std::vector<std::string> active, Suffixes(keys::kActive, SIZE_MAX));
+  for (const std::string& digest : active) {
+    KILN_ASSIGN_OR_RETURN(SweepRecord record, GetSweep(digest, true));
+    state.active.push_back(std::move(record));
+  }
+  std::sort(state.active.begin(), state.active.end(), [](const auto& a, const auto& b) {
+    return std::make_pair(a.row.submitted_unix_ms(), a.row.digest()) <
+           std::make_pair(b.row.submitted_unix_ms(), b.row.digest());
+  });
+  return state;
+}
+
+absl::StatusOr<std::string> KvMetaStore::ResolveSweep(absl::string_view prefix) {
+  if (prefix.size() < kMinPrefix) {
+    return absl::InvalidArgumentError(absl::StrCat("'", prefix,
+                                                   "' is too short for a sweep: give at least ",
+                                                   kMinPrefix, " digits of its digest"));
+  }
+  KILN_ASSIGN_OR_RETURN(const std::vector<std::string> found,
+                        Suffixes(absl::StrCat(keys::kSweep, prefix), 2));
+  if (found.empty()) return absl::NotFoundError(absl::StrCat("no sweep '", prefix, "'"));
+  if (found.size() > 1) {
+    return absl::InvalidArgumentError(absl::StrCat("'", prefix, "' is ambiguous: ", found[0],
+                                                   " and ", found[1],
+                                                   " begin with it; give more digits"));
+  }
+  return found[0];
+}
+
+absl::StatusOr<SweepRecord> KvMetaStore::GetSweep(absl::string_view digest, bool with_candidates) {
+  SweepRecord record;
+  KILN_ASSIGN_OR_RETURN(std::optional<v1::SweepRow> row,
+                        GetRow<v1::SweepRow>(kv_.get(), absl::StrCat(keys::kSweep, digest)));
+  KILN_ASSIGN_OR_RETURN(std::optional<v1::SweepStatusRow> status,
+                        GetRow<v1::SweepStatusRow>(kv_.get(), absl::StrCat(keys::kStatus, digest)));
+  if (!row.has_value() || !status.has_value()) {
+    return absl::NotFoundError(absl::StrCat("no sweep '", digest, "'"));
+  }
+  record.row = *std::move(row);
+  record.status = *std::move(status);
+  if (with_candidates) {
+    KILN_RETURN_IF_ERROR(ScanRows(kv_.get(), keys::Candidates(digest), &record.candidates));
+    KILN_RETURN_IF_ERROR(ScanRows(kv_.get(), keys::Tasks(digest), &record.tasks));
+  }
+  return record;
+}
+
+absl::StatusOr<SweepListing> KvMetaStore::ListSweeps(int limit, absl::string_view page_token,
+                                                     bool active_only) {
+  if (!page_token.empty() && !absl::StartsWith(page_token, keys::kOrder)) {
+    return absl::InvalidArgumentError(
+        "the page token is not one that an earlier answer gave; start without one");
+  }
+  SweepListing listing;
+  absl::Status bad;
+  KILN_RETURN_IF_ERROR(
+      kv_->Scan(keys::kOrder, page_token, [&](absl::string_view key, absl::string_view) {
+        if (static_cast<int>(listing.sweeps.size()) == limit) {
+          listing.next_page_token = keys::Order(listing.sweeps.back().first.submitted_unix_ms(),
+                                                listing.sweeps.back().first.digest());
+          return false;
+        }
+        absl::StatusOr<SweepRecord> record = GetSweep(LastPart(key), false);
+        if (!record.ok()) {
+          bad = record.status();
+          return false;
+        }
+        if (active_only && IsTerminal(record->status.state())) return true;
+        listing.sweeps.emplace_back(std::move(record->row), std::move(record->status));
+        return true;
+      }));
+  KILN_RETURN_IF_ERROR(bad);
+  return listing;
+}
+
+absl::StatusOr<std::vector<v1::Winner>> KvMetaStore::WinnersOfKernel(
+    absl::string_view kernel_digest, int limit) {
+  KILN_ASSIGN_OR_RETURN(const std::vector<std::string> found,
+                        Suffixes(absl::StrCat(keys::kKernel, kernel_digest, "/"), limit));
+  std::vector<v1::Winner> winners;
+  for (const std::string& key : found) {
+    KILN_ASSIGN_OR_RETURN(std::optional<v1::Winner> winner, FindWinner(key));
+    if (winner.has_value()) winners.push_back(*std::move(winner));
+  }
+  return winners;
+}
+
+absl::StatusOr<std::optional<std::string>> KvMetaStore::FindAlias(absl::string_view alias) {
+  KILN_ASSIGN_OR_RETURN(std::optional<v1::AliasRow> row,
+                        GetRow<v1::AliasRow>(kv_.get(), absl::StrCat(keys::kAlias, alias)));
+  if (!row.has_value()) return std::optional<std::string>();
+  return std::optional<std::string>(row->problem_key());
+}
+
+absl::StatusOr<std::vector<v1::CompileIndexRow>> KvMetaStore::FindCompiled(
+    const std::vector<std::string>& compile_keys) {
+  std::vector<v1::CompileIndexRow> rows;
+  rows.reserve(compile_keys.size());
+  for (const std::string& key : compile_keys) {
+    KILN_ASSIGN_OR_RETURN(
+        std::optional<v1::CompileIndexRow> row,
+        GetRow<v1::CompileIndexRow>(kv_.get(), absl::StrCat(keys::kCompiled, key)));
+    rows.push_back(row.has_value() ? *std::move(row) : v1::CompileIndexRow());
+  }
+  return rows;
+}
+
+}  // namespace
+
+bool Batch::empty() const {
+  return reset_sweeps.empty() && !farm.has_value() && sweeps.empty() && statuses.empty() &&
+         candidates.empty() && tasks.empty() && deleted_tasks.empty() && winners.empty() &&
+         compiled.empty() && kills.empty() && workers.empty() && deleted_workers.empty() &&
+         aliases.empty();
+}
+
+absl::StatusOr<std::unique_ptr<MetaStore>> NewKvMetaStore(std::unique_ptr<Kv> kv) {
+  KILN_RETURN_IF_ERROR(CheckFormat(kv.get(), "kiln-meta", kMetaFormatVersion));
+  return std::make_unique<KvMetaStore>(std::move(kv));
+}
+
+absl::StatusOr<std::unique_ptr<MetaStore>> OpenRocksMetaStore(const std::string& directory) {
+  KILN_ASSIGN_OR_RETURN(std::unique_ptr<Kv> kv, OpenRocksKv({directory, /*large_values=*/false}));
+  return NewKvMetaStore(std::move(kv));
+}
+
+std::unique_ptr<MetaStore> NewMemoryMetaStore() {
+  absl::StatusOr<std::unique_ptr<MetaStore>> store = NewKvMetaStore(NewMemoryKv());
+  KILN_CHECK(store.ok());
+  return *std::move(store);
+}
+
+}  // namespace kiln::store
