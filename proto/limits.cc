@@ -19,8 +19,7 @@ absl::Status Wrong(absl::string_view field, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("spec.", field, ": ", what));
 }
 
-absl::Status TooBig(absl::string_view field, int64_t size, int64_t limit,
-                    absl::string_view unit) {
+absl::Status TooBig(absl::string_view field, int64_t size, int64_t limit, absl::string_view unit) {
   return absl::ResourceExhaustedError(
       absl::StrCat("spec.", field, ": ", size, " ", unit, ", the limit is ", limit));
 }
@@ -93,8 +92,7 @@ absl::Status CheckKernel(const v1::SweepSpec& spec) {
 }
 
 absl::Status CheckSpace(const v1::SweepSpec& spec) {
-  if (spec.auto_tunables_size() + static_cast<int>(spec.tunables().size()) >
-      Limits::kMaxTunables) {
+  if (spec.auto_tunables_size() + static_cast<int>(spec.tunables().size()) > Limits::kMaxTunables) {
     return TooBig("tunables",
                   spec.auto_tunables_size() + static_cast<int64_t>(spec.tunables().size()),
                   Limits::kMaxTunables, "names");

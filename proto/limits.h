@@ -1,5 +1,6 @@
 // What a request may carry, in one place: the client checks it before anything travels, the
-// coordinator again before it looks at the content. Numbers may grow, never shrink (proto/README.md).
+// coordinator again before it looks at the content. Numbers may grow, never shrink
+// (proto/README.md).
 #ifndef KILN_PROTO_LIMITS_H_
 #define KILN_PROTO_LIMITS_H_
 
@@ -12,13 +13,13 @@
 namespace kiln {
 
 struct RpcLimits {
-  static constexpr int kMaxReceiveBytes = 4 << 20;      // one message to the coordinator
-  static constexpr int kMaxChunkBytes = 256 << 10;      // PutBlob, GetBlob, FetchWinner
-  static constexpr int64_t kMaxBlobBytes = 256 << 20;   // one blob
+  static constexpr int kMaxReceiveBytes = 4 << 20;     // one message to the coordinator
+  static constexpr int kMaxChunkBytes = 256 << 10;     // PutBlob, GetBlob, FetchWinner
+  static constexpr int64_t kMaxBlobBytes = 256 << 20;  // one blob
   static constexpr int kMaxKernelBytes = 1 << 20;
-  static constexpr int kMaxNameBytes = 256;             // display names, paths' last parts, users
+  static constexpr int kMaxNameBytes = 256;  // display names, paths' last parts, users
   static constexpr int kMaxPathBytes = 4096;
-  static constexpr int kMaxValueBytes = 256;            // one literal
+  static constexpr int kMaxValueBytes = 256;  // one literal
   static constexpr int kMaxArguments = 256;
   static constexpr int kMaxTunables = 64;
   static constexpr int kMaxValuesPerTunable = 1024;
@@ -30,7 +31,7 @@ struct RpcLimits {
   static constexpr int kMaxSamples = 1000000;
   static constexpr double kMaxSeconds = 30.0 * 86400;
   static constexpr int kMaxPageSize = 1000;
-  static constexpr int kMaxAnswerBytes = 60 << 20;      // one answer to a client
+  static constexpr int kMaxAnswerBytes = 60 << 20;  // one answer to a client
 };
 
 // OK when `spec` respects the limits and is well formed: names are identifiers, values are

@@ -15,9 +15,9 @@
 
 namespace kiln::rpc {
 
-// `Port` is the reactor's side: StartWrite(const Message*) and Finish(const absl::Status&).
+// `Port` is the reactor's side: StartWrite(const Message*) and FinishStream(const absl::Status&).
 // Thread-safe. Port calls are made under the queue's lock and must not call back into it (gRPC's
-// reactions arrive on other threads). After the port's Finish was called the port is not used.
+// reactions arrive on other threads). After FinishStream the port is not used.
 template <typename Message, typename Port>
 class WriteQueue {
  public:
@@ -84,12 +84,12 @@ class WriteQueue {
     } else if (end_.has_value()) {
       Port* const port = port_;
       port_ = nullptr;
-      port->Finish(*end_);
+      port->FinishStream(*end_);
     }
   }
 
   mutable absl::Mutex mutex_;
-  Port* port_ ABSL_GUARDED_BY(mutex_);  // null after Finish
+  Port* port_ ABSL_GUARDED_BY(mutex_);  // null after FinishStream
   std::deque<Message> queue_ ABSL_GUARDED_BY(mutex_);
   Message current_ ABSL_GUARDED_BY(mutex_);
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
