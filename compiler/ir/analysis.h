@@ -1,12 +1,13 @@
 // Integer facts about index expressions: bounds, linear forms, divisibility, simplification.
+// Index arithmetic (int32, int64) is taken not to overflow, as everywhere in the compiler.
 // Sound: an answer is a proof; "unknown" is nullopt or false, never a guess.
 #ifndef KILN_COMPILER_IR_ANALYSIS_H_
 #define KILN_COMPILER_IR_ANALYSIS_H_
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "compiler/ir/stmt.h"
@@ -18,29 +19,6 @@ struct Bounds {
   int64_t max;  // inclusive
 };
 
-// What is known of variables in scope. Cheap to copy into nested scopes.
-class Facts {
- public:
-  void SetBounds(const Expr& var, Bounds bounds);
-  // From a loop axis whose min and extent have bounds (else nothing is learnt).
-  void AddAxis(const Axis& axis);
-  void SetValue(const Expr& var, const Expr& value);  // a Bind
-
-  // Tight for linear forms over independent variables; interval arithmetic otherwise.
-  std::optional<Bounds> BoundsOf(const Expr& e) const;
-  // True when `condition` (comparisons, &&, ||, !) holds / fails for every assignment.
-  bool Proves(const Expr& condition) const;
-  bool Refutes(const Expr& condition) const;
-  // Largest known power-of-two-free divisor test: e % divisor == 0 always.
-  bool Divides(int64_t divisor, const Expr& e) const;
-  // Rewrites with the facts: folds proven comparisons, min/max, floordiv/floormod of linear forms.
-  Expr Simplify(const Expr& e) const;
-
- private:
-  std::unordered_map<const ExprNode*, Bounds> bounds_;
-  std::unordered_map<const ExprNode*, Expr> values_;
-};
-
 // e = constant + sum of coefficient * atom, where an atom is a non-linear subexpression or a Var.
 struct LinearForm {
   int64_t constant = 0;
@@ -49,6 +27,45 @@ struct LinearForm {
 };
 LinearForm Linearize(const Expr& e);
 Expr FromLinear(const LinearForm& form, DType type = kInt32);
+
+// What is known of variables in scope. Cheap to copy into nested scopes.
+class Facts {
+ public:
+  void SetBounds(const Expr& var, Bounds bounds);
+  // From a loop axis. An extent without bounds still serves proofs: after i in [0, min(8, n-b)),
+  // b + i < n is proven. The facts hold inside the body, where the extent is positive.
+  void AddAxis(const Axis& axis);
+  void SetValue(const Expr& var, const Expr& value);  // a Bind
+
+  // Tight for linear forms over independent variables; interval arithmetic otherwise.
+  std::optional<Bounds> BoundsOf(const Expr& e) const;
+  // True when `condition` (comparisons, &&, ||, !) holds / fails for every assignment.
+  bool Proves(const Expr& condition) const;
+  bool Refutes(const Expr& condition) const;
+  // e % divisor == 0 always.
+  bool Divides(int64_t divisor, const Expr& e) const;
+  // Rewrites with the facts: folds proven comparisons, min/max, floordiv/floormod of linear forms.
+  Expr Simplify(const Expr& e) const;
+
+ private:
+  friend class Simplifier;
+  struct SymbolicAxis {
+    Expr first, last;  // inclusive
+  };
+
+  std::optional<Bounds> AtomBounds(const Expr& e) const;
+  std::optional<Bounds> BinaryBounds(const Binary& e) const;
+  std::optional<Bounds> FormBounds(const LinearForm& form) const;
+  // Linearize with the values of bound variables put in and x//c*c + x%c joined.
+  LinearForm Expand(const Expr& e) const;
+  bool ProvesAtMost(const LinearForm& form, int64_t bound, int depth) const;
+  bool ProvesComparison(BinaryOp op, const Expr& a, const Expr& b) const;
+  int64_t MultipleOf(const Expr& e) const;
+
+  std::unordered_map<const ExprNode*, Bounds> bounds_;
+  std::unordered_map<const ExprNode*, Expr> values_;
+  std::unordered_map<const ExprNode*, SymbolicAxis> axes_;
+};
 
 // True when `var` occurs in e.
 bool Uses(const Expr& e, const Expr& var);

@@ -21,7 +21,17 @@
 namespace kiln::ir {
 
 enum class ExprKind : uint8_t {
-  kIntImm, kFloatImm, kVar, kUnary, kBinary, kSelect, kCast, kLoad, kCall, kRamp, kBroadcast,
+  kIntImm,
+  kFloatImm,
+  kVar,
+  kUnary,
+  kBinary,
+  kSelect,
+  kCast,
+  kLoad,
+  kCall,
+  kRamp,
+  kBroadcast,
 };
 
 struct ExprNode {
@@ -83,14 +93,27 @@ struct Unary : ExprNode {
 };
 
 enum class BinaryOp : uint8_t {
-  kAdd, kSub, kMul,
+  kAdd,
+  kSub,
+  kMul,
   kDiv,       // true division, floats only
   kFloorDiv,  // rounds towards minus infinity, integers and floats
   kFloorMod,  // sign of the divisor
-  kMin, kMax,
-  kEq, kNe, kLt, kLe, kGt, kGe,  // bool result
-  kAnd, kOr,                     // logical on bools; both sides may be evaluated
-  kBitAnd, kBitOr, kBitXor, kShl, kShr,  // kShr is arithmetic for signed types
+  kMin,
+  kMax,
+  kEq,
+  kNe,
+  kLt,
+  kLe,
+  kGt,
+  kGe,  // bool result
+  kAnd,
+  kOr,  // logical on bools; both sides may be evaluated
+  kBitAnd,
+  kBitOr,
+  kBitXor,
+  kShl,
+  kShr,  // kShr is arithmetic for signed types
 };
 
 struct Binary : ExprNode {
@@ -130,13 +153,32 @@ struct Load : ExprNode {
 };
 
 enum class Intrinsic : uint8_t {
-  kExp, kExp2, kLog, kLog2, kSqrt, kRsqrt, kTanh, kSigmoid, kAbs, kSin, kCos, kErf,
-  kFloor, kCeil, kRound, kTrunc,      // kRound: half to even
-  kPow, kFma,                         // fma(a, b, c) with one rounding
-  kIsNan, kIsInf, kIsFinite,
-  kReinterpret,                       // same bits, dtype of the call
-  kReduceAdd, kReduceMax, kReduceMin, // vector -> scalar, lowered programs only
-  kPrefetch,                          // args: a Load naming the address; no value
+  kExp,
+  kExp2,
+  kLog,
+  kLog2,
+  kSqrt,
+  kRsqrt,
+  kTanh,
+  kSigmoid,
+  kAbs,
+  kSin,
+  kCos,
+  kErf,
+  kFloor,
+  kCeil,
+  kRound,
+  kTrunc,  // kRound: half to even
+  kPow,
+  kFma,  // fma(a, b, c) with one rounding
+  kIsNan,
+  kIsInf,
+  kIsFinite,
+  kReinterpret,  // same bits, dtype of the call
+  kReduceAdd,
+  kReduceMax,
+  kReduceMin,  // vector -> scalar, lowered programs only
+  kPrefetch,   // args: a Load naming the address; no value
 };
 
 struct Call : ExprNode {
@@ -205,8 +247,8 @@ bool IsConst(const Expr& e, int64_t value);
 // Structural equality: same shape of tree, same variables and buffers by identity.
 bool Same(const Expr& a, const Expr& b);
 
-const char* Name(BinaryOp op);    // "+", "//", "min", ...
-const char* Name(Intrinsic op);   // "exp", "reduce_add", ...
+const char* Name(BinaryOp op);   // "+", "//", "min", ...
+const char* Name(Intrinsic op);  // "exp", "reduce_add", ...
 
 }  // namespace kiln::ir
 

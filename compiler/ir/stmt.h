@@ -31,8 +31,8 @@ struct BufferNode {
   std::vector<Expr> shape;    // elements
   std::vector<Expr> strides;  // elements; empty = row-major contiguous
   Scope scope = Scope::kGlobal;
-  std::string layout;         // canonical text of an attached layout; empty = row-major
-  int alignment = 64;         // bytes, of the first element
+  std::string layout;  // canonical text of an attached layout; empty = row-major
+  int alignment = 64;  // bytes, of the first element
 };
 Buffer MakeBuffer(std::string name, DType dtype, std::vector<Expr> shape, Scope scope,
                   std::vector<Expr> strides = {}, std::string layout = {});
@@ -51,8 +51,23 @@ struct Region {
 Region WholeBuffer(const Buffer& buffer);
 
 enum class StmtKind : uint8_t {
-  kSeq, kFor, kWhile, kIf, kBind, kAlloc, kStore, kCopy, kGemm, kFill, kReduce, kAtomic, kEvaluate,
-  kAssert, kLaunch, kBreak, kContinue,
+  kSeq,
+  kFor,
+  kWhile,
+  kIf,
+  kBind,
+  kAlloc,
+  kStore,
+  kCopy,
+  kGemm,
+  kFill,
+  kReduce,
+  kAtomic,
+  kEvaluate,
+  kAssert,
+  kLaunch,
+  kBreak,
+  kContinue,
 };
 
 struct StmtNode {
@@ -103,7 +118,7 @@ enum class ForKind : uint8_t {
 };
 
 struct Axis {
-  Expr var;     // a Var
+  Expr var;  // a Var
   Expr min;
   Expr extent;
 };
@@ -113,12 +128,16 @@ struct For : StmtNode {
   ForKind loop;
   std::vector<Axis> axes;  // exactly one, but for kParallel
   Stmt body;
-  Expr num_stages;                        // kPipelined; undefined = no pipelining
+  Expr num_stages;                                 // kPipelined; undefined = no pipelining
   std::map<std::string, std::string> annotations;  // "order", "stage", "coalesced_width", ...
   For(SourceLoc l, ForKind k, std::vector<Axis> a, Stmt b, Expr stages = {},
       std::map<std::string, std::string> notes = {})
-      : StmtNode(kKind, l), loop(k), axes(std::move(a)), body(std::move(b)),
-        num_stages(std::move(stages)), annotations(std::move(notes)) {}
+      : StmtNode(kKind, l),
+        loop(k),
+        axes(std::move(a)),
+        body(std::move(b)),
+        num_stages(std::move(stages)),
+        annotations(std::move(notes)) {}
 };
 
 struct While : StmtNode {
@@ -144,7 +163,9 @@ struct If : StmtNode {
   Stmt then_case;
   Stmt else_case;  // may be undefined
   If(SourceLoc l, Expr c, Stmt t, Stmt e = {})
-      : StmtNode(kKind, l), condition(std::move(c)), then_case(std::move(t)),
+      : StmtNode(kKind, l),
+        condition(std::move(c)),
+        then_case(std::move(t)),
         else_case(std::move(e)) {}
 };
 
@@ -170,7 +191,10 @@ struct Store : StmtNode {  // buffer[indices] = value; a vector store where the 
   Expr value;
   Expr predicate;  // undefined = always
   Store(SourceLoc l, Buffer b, std::vector<Expr> i, Expr v, Expr p = {})
-      : StmtNode(kKind, l), buffer(std::move(b)), indices(std::move(i)), value(std::move(v)),
+      : StmtNode(kKind, l),
+        buffer(std::move(b)),
+        indices(std::move(i)),
+        value(std::move(v)),
         predicate(std::move(p)) {}
 };
 
@@ -194,15 +218,22 @@ struct Gemm : StmtNode {
   GemmPolicy policy;
   Expr clear_accum;  // bool: start from zero instead of c
   Gemm(SourceLoc l, Region x, Region y, Region z, bool ta, bool tb, GemmPolicy p, Expr clear)
-      : StmtNode(kKind, l), a(std::move(x)), b(std::move(y)), c(std::move(z)), trans_a(ta),
-        trans_b(tb), policy(p), clear_accum(std::move(clear)) {}
+      : StmtNode(kKind, l),
+        a(std::move(x)),
+        b(std::move(y)),
+        c(std::move(z)),
+        trans_a(ta),
+        trans_b(tb),
+        policy(p),
+        clear_accum(std::move(clear)) {}
 };
 
 struct Fill : StmtNode {
   static constexpr StmtKind kKind = StmtKind::kFill;
   Region dst;
   Expr value;
-  Fill(SourceLoc l, Region d, Expr v) : StmtNode(kKind, l), dst(std::move(d)), value(std::move(v)) {}
+  Fill(SourceLoc l, Region d, Expr v)
+      : StmtNode(kKind, l), dst(std::move(d)), value(std::move(v)) {}
 };
 
 enum class ReduceOp : uint8_t { kSum, kMax, kMin, kAbsSum, kAbsMax };
@@ -226,8 +257,8 @@ struct Atomic : StmtNode {
   static constexpr StmtKind kKind = StmtKind::kAtomic;
   AtomicOp op;
   Region dst;
-  Region src;   // buffer null in the element form
-  Expr value;   // undefined in the tile form
+  Region src;  // buffer null in the element form
+  Expr value;  // undefined in the tile form
   Atomic(SourceLoc l, AtomicOp o, Region d, Region s, Expr v)
       : StmtNode(kKind, l), op(o), dst(std::move(d)), src(std::move(s)), value(std::move(v)) {}
 };
@@ -249,13 +280,16 @@ struct Assert : StmtNode {  // run-time check; the kernel stops with `message`
 // with T.Kernel(grid..., threads=...) as blocks. Blocks are independent and unordered.
 struct Launch : StmtNode {
   static constexpr StmtKind kKind = StmtKind::kLaunch;
-  std::vector<Axis> grid;        // 1 to 3 block axes, x first (fastest), min 0
-  std::vector<Expr> threads;     // 1 to 3 extents
+  std::vector<Axis> grid;     // 1 to 3 block axes, x first (fastest), min 0
+  std::vector<Expr> threads;  // 1 to 3 extents
   Stmt body;
   std::map<std::string, std::string> annotations;  // "swizzle_panel", "swizzle_order", "layout:<b>"
   Launch(SourceLoc l, std::vector<Axis> g, std::vector<Expr> t, Stmt b,
          std::map<std::string, std::string> notes = {})
-      : StmtNode(kKind, l), grid(std::move(g)), threads(std::move(t)), body(std::move(b)),
+      : StmtNode(kKind, l),
+        grid(std::move(g)),
+        threads(std::move(t)),
+        body(std::move(b)),
         annotations(std::move(notes)) {}
 };
 
@@ -263,18 +297,18 @@ struct Param {
   enum Kind : uint8_t { kTensor, kScalar };
   Kind kind = kTensor;
   std::string name;
-  Buffer buffer;          // kTensor
-  Expr scalar;            // kScalar: a Var, passed by value
-  bool is_output = false; // declared by T.empty / out_idx: written, never read before
+  Buffer buffer;           // kTensor
+  Expr scalar;             // kScalar: a Var, passed by value
+  bool is_output = false;  // declared by T.empty / out_idx: written, never read before
 };
 
 // One kernel function. Order of `params` is the order of pointers in the C ABI (run-time scalars
 // and dims follow as int64); `dims` are the run-time dimensions (T.dynamic) in order of appearance.
 struct Program {
-  std::string name;                 // the user's function; a C identifier
+  std::string name;  // the user's function; a C identifier
   std::vector<Param> params;
-  std::vector<Expr> dims;           // Vars
-  Stmt body;                        // Allocs of workspaces, Launches and host-level Binds
+  std::vector<Expr> dims;                    // Vars
+  Stmt body;                                 // Allocs of workspaces, Launches and host-level Binds
   std::map<std::string, std::string> attrs;  // "target", pass options
   std::shared_ptr<const SourceFile> source;
 };

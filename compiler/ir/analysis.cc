@@ -1,0 +1,81 @@
+// Uses of variables and buffers.
+#include "compiler/ir/analysis.h"
+
+#include <algorithm>
+
+#include "compiler/ir/visit.h"
+
+namespace kiln::ir {
+namespace {
+
+void AddOnce(const Buffer& b, std::vector<Buffer>* list) {
+  if (b && std::find(list->begin(), list->end(), b) == list->end()) list->push_back(b);
+}
+
+}  // namespace
+
+bool Uses(const Expr& e, const Expr& var) {
+  bool found = false;
+  Walk(e, [&](const Expr& x) {
+    found |= x.same_as(var);
+    return !found;
+  });
+  return found;
+}
+
+bool Uses(const Stmt& s, const Expr& var) {
+  bool found = false;
+  Walk(
+      s, [&](const Stmt&) { return !found; },
+      [&](const Expr& x) {
+        found |= x.same_as(var);
+        return !found;
+      });
+  return found;
+}
+
+std::vector<Buffer> BuffersRead(const Stmt& s) {
+  std::vector<Buffer> list;
+  const auto on_stmt = [&](const Stmt& x) {
+    if (const auto* copy = x.As<Copy>()) AddOnce(copy->src.buffer, &list);
+    if (const auto* reduce = x.As<Reduce>()) {
+      AddOnce(reduce->src.buffer, &list);
+      if (!reduce->clear) AddOnce(reduce->dst.buffer, &list);
+    }
+    if (const auto* gemm = x.As<Gemm>()) {
+      AddOnce(gemm->a.buffer, &list);
+      AddOnce(gemm->b.buffer, &list);
+      if (!IsConst(gemm->clear_accum, 1)) AddOnce(gemm->c.buffer, &list);
+    }
+    if (const auto* atomic = x.As<Atomic>()) {
+      AddOnce(atomic->src.buffer, &list);
+      AddOnce(atomic->dst.buffer, &list);
+    }
+    return true;
+  };
+  Walk(s, on_stmt, [&](const Expr& x) {
+    if (const auto* load = x.As<Load>()) AddOnce(load->buffer, &list);
+    const auto* call = x.As<Call>();
+    return !call || call->op != Intrinsic::kPrefetch;
+  });
+  return list;
+}
+
+std::vector<Buffer> BuffersWritten(const Stmt& s) {
+  std::vector<Buffer> list;
+  Walk(s, [&](const Stmt& x) {
+    if (const auto* store = x.As<Store>()) AddOnce(store->buffer, &list);
+    if (const auto* copy = x.As<Copy>()) AddOnce(copy->dst.buffer, &list);
+    if (const auto* gemm = x.As<Gemm>()) AddOnce(gemm->c.buffer, &list);
+    if (const auto* fill = x.As<Fill>()) AddOnce(fill->dst.buffer, &list);
+    if (const auto* reduce = x.As<Reduce>()) AddOnce(reduce->dst.buffer, &list);
+    if (const auto* atomic = x.As<Atomic>()) AddOnce(atomic->dst.buffer, &list);
+    if (const auto* alloc = x.As<Alloc>(); alloc && alloc->init.defined()) {
+      AddOnce(alloc->buffer, &list);
+    }
+    return true;
+  });
+  return list;
+}
+
+}  // namespace kiln::ir

@@ -1,0 +1,486 @@
+// Bounds and proofs: the Facts methods that answer questions.
+#include <algorithm>
+#include <initializer_list>
+#include <limits>
+#include <numeric>
+
+#include "compiler/base/status.h"
+#include "compiler/ir/analysis.h"
+#include "compiler/ir/linear.h"
+#include "compiler/ir/scalar.h"
+#include "compiler/ir/visit.h"
+
+namespace kiln::ir {
+namespace {
+
+constexpr int kMaxSplits = 6;     // of min, max and symbolic axes on one path of a proof
+constexpr size_t kMaxTerms = 64;  // of a linear form that is reasoned about
+
+using MaybeBounds = std::optional<Bounds>;
+
+MaybeBounds Union(const MaybeBounds& a, const MaybeBounds& b) {
+  if (!a || !b) return std::nullopt;
+  return Bounds{std::min(a->min, b->min), std::max(a->max, b->max)};
+}
+
+MaybeBounds Intersect(const MaybeBounds& a, const MaybeBounds& b) {
+  if (!a || !b) return a ? a : b;
+  return Bounds{std::max(a->min, b->min), std::min(a->max, b->max)};
+}
+
+MaybeBounds Hull(std::initializer_list<std::optional<int64_t>> corners) {
+  MaybeBounds hull;
+  for (const std::optional<int64_t>& c : corners) {
+    if (!c) return std::nullopt;
+    hull = hull ? Bounds{std::min(hull->min, *c), std::max(hull->max, *c)} : Bounds{*c, *c};
+  }
+  return hull;
+}
+
+MaybeBounds Scale(const Bounds& b, int64_t k) {
+  return Hull({CheckedMul(b.min, k), CheckedMul(b.max, k)});
+}
+
+MaybeBounds Add(const Bounds& a, const Bounds& b) {
+  const std::optional<int64_t> low = CheckedAdd(a.min, b.min), high = CheckedAdd(a.max, b.max);
+  if (!low || !high) return std::nullopt;
+  return Bounds{*low, *high};
+}
+
+// The values of a narrow type; nothing useful is said of 32 and 64 bits.
+MaybeBounds TypeBounds(DType type) {
+  if (type.is_bool()) return Bounds{0, 1};
+  if (!type.is_int() || type.bits > 16) return std::nullopt;
+  if (type.is_uint()) return Bounds{0, (int64_t{1} << type.bits) - 1};
+  return Bounds{-(int64_t{1} << (type.bits - 1)), (int64_t{1} << (type.bits - 1)) - 1};
+}
+
+bool Fits(const Bounds& b, DType type) {
+  if (type.is_bool()) return b.min >= 0 && b.max <= 1;
+  if (type.bits == 64) return type.code == TypeCode::kInt || b.min >= 0;
+  if (type.is_uint()) return b.min >= 0 && b.max < (int64_t{1} << type.bits);
+  return b.min >= -(int64_t{1} << (type.bits - 1)) && b.max < (int64_t{1} << (type.bits - 1));
+}
+
+MaybeBounds FloorModBounds(const Bounds& a, const Bounds& b) {
+  if (b.min > 0) {
+    if (a.min >= 0 && a.max < b.min) return a;
+    if (b.min == b.max && FloorDivide(a.min, b.min) == FloorDivide(a.max, b.min)) {
+      const int64_t shift = FloorDivide(a.min, b.min) * b.min;
+      return Bounds{a.min - shift, a.max - shift};
+    }
+    return Bounds{0, a.min >= 0 ? std::min(a.max, b.max - 1) : b.max - 1};
+  }
+  if (b.max < 0) return Bounds{b.min + 1, 0};
+  return std::nullopt;
+}
+
+MaybeBounds FloorDivBounds(const Bounds& a, const Bounds& b) {
+  if (b.min <= 0 && b.max >= 0) return std::nullopt;
+  const auto divide = [](int64_t x, int64_t y) {
+    return EvalInt(BinaryOp::kFloorDiv, x, y, kInt64);
+  };
+  return Hull(
+      {divide(a.min, b.min), divide(a.min, b.max), divide(a.max, b.min), divide(a.max, b.max)});
+}
+
+int64_t OnesCovering(int64_t value) {
+  int64_t ones = 0;
+  while (ones < value) ones = ones * 2 + 1;
+  return ones;
+}
+
+MaybeBounds BitwiseBounds(BinaryOp op, const MaybeBounds& a, const MaybeBounds& b) {
+  const bool a_natural = a && a->min >= 0, b_natural = b && b->min >= 0;
+  if (op == BinaryOp::kBitAnd) {
+    if (a_natural && b_natural) return Bounds{0, std::min(a->max, b->max)};
+    if (a_natural) return Bounds{0, a->max};
+    if (b_natural) return Bounds{0, b->max};
+    return std::nullopt;
+  }
+  if (!a_natural || !b_natural) return std::nullopt;
+  return Bounds{0, OnesCovering(std::max(a->max, b->max))};
+}
+
+// One lane of a vector expression: Ramp and Broadcast become arithmetic on the lane's number.
+class LaneOf : public Mutator {
+ public:
+  explicit LaneOf(Expr lane) : lane_(std::move(lane)) {}
+  bool failed() const { return failed_; }
+
+ protected:
+  Expr VisitExpr(const Expr& e) override {
+    if (e.dtype().is_scalar()) return e;
+    if (const auto* x = e.As<Ramp>()) {
+      const Expr lane = MakeCast(x->base.dtype(), lane_);
+      return MakeBinary(BinaryOp::kAdd, x->base, MakeBinary(BinaryOp::kMul, lane, x->stride));
+    }
+    if (const auto* x = e.As<Broadcast>()) return x->a;
+    if (e.kind() == ExprKind::kVar || e.kind() == ExprKind::kCall) failed_ = true;
+    return failed_ ? e : RebuildExpr(e);
+  }
+
+ private:
+  Expr lane_;
+  bool failed_ = false;
+};
+
+Expr NegateCondition(const Expr& condition) { return MakeUnary(UnaryOp::kNot, condition); }
+
+LinearForm Without(const LinearForm& form, size_t term) {
+  LinearForm rest = form;
+  rest.terms.erase(rest.terms.begin() + static_cast<int64_t>(term));
+  return rest;
+}
+
+}  // namespace
+
+void Facts::SetBounds(const Expr& var, Bounds bounds) {
+  KILN_CHECK(var.As<Var>());
+  bounds_[var.get()] = bounds;
+}
+
+void Facts::SetValue(const Expr& var, const Expr& value) {
+  KILN_CHECK(var.As<Var>());
+  values_[var.get()] = value;
+}
+
+void Facts::AddAxis(const Axis& axis) {
+  const MaybeBounds min = BoundsOf(axis.min), extent = BoundsOf(axis.extent);
+  bounds_.erase(axis.var.get());
+  axes_.erase(axis.var.get());
+  if (min && extent && extent->max >= 1) {
+    const std::optional<int64_t> end = CheckedAdd(min->max, extent->max - 1);
+    if (end) bounds_[axis.var.get()] = {min->min, *end};
+  }
+  if (ConstInt(axis.min) && ConstInt(axis.extent)) return;
+  axes_[axis.var.get()] = {axis.min, axis.min + axis.extent - Expr(1)};
+}
+
+LinearForm Facts::Expand(const Expr& e) const {
+  LinearForm form = Linearize(e);
+  for (size_t i = 0; i < form.terms.size();) {
+    const auto value = values_.find(form.terms[i].first.get());
+    if (value == values_.end() || form.terms.size() > kMaxTerms) {
+      ++i;
+      continue;
+    }
+    LinearForm replaced = Without(form, i);
+    if (!AddScaled(Linearize(value->second), form.terms[i].second, &replaced)) break;
+    form = std::move(replaced);
+  }
+  JoinDivMod(&form);
+  return form;
+}
+
+MaybeBounds Facts::FormBounds(const LinearForm& form) const {
+  MaybeBounds sum = Bounds{form.constant, form.constant};
+  for (const auto& [atom, k] : form.terms) {
+    const MaybeBounds bounds = AtomBounds(atom);
+    const MaybeBounds scaled = bounds ? Scale(*bounds, k) : std::nullopt;
+    sum = scaled && sum ? Add(*sum, *scaled) : std::nullopt;
+  }
+  // k*c*(x//c) is k*(x - x%c), which may cancel against other terms.
+  for (size_t i = 0; i < form.terms.size(); ++i) {
+    const auto* div = form.terms[i].first.As<Binary>();
+    if (!div || div->op != BinaryOp::kFloorDiv) continue;
+    const std::optional<int64_t> c = ConstInt(div->b);
+    if (!c || *c <= 1 || form.terms[i].second % *c != 0 || form.terms.size() < 2) continue;
+    LinearForm rest = Without(form, i);
+    const int64_t k = form.terms[i].second / *c;
+    const Expr mod = MakeBinary(BinaryOp::kFloorMod, div->a, div->b);
+    if (!AddScaled(Expand(div->a), k, &rest)) continue;
+    if (!AddScaled(Linearize(mod), -k, &rest)) continue;
+    return Intersect(sum, FormBounds(rest));
+  }
+  return sum;
+}
+
+MaybeBounds Facts::BinaryBounds(const Binary& e) const {
+  const MaybeBounds a = BoundsOf(e.a), b = BoundsOf(e.b);
+  if (e.op == BinaryOp::kBitAnd || e.op == BinaryOp::kBitOr || e.op == BinaryOp::kBitXor) {
+    return BitwiseBounds(e.op, a, b);
+  }
+  if (e.op == BinaryOp::kFloorMod && b && !a) {
+    constexpr Bounds kAny{INT64_MIN / 2, INT64_MAX / 2};
+    return FloorModBounds(kAny, *b);
+  }
+  if (!a || !b) return std::nullopt;
+  switch (e.op) {
+    case BinaryOp::kAdd:
+      return Add(*a, *b);
+    case BinaryOp::kSub: {
+      const MaybeBounds minus = Scale(*b, -1);
+      return minus ? Add(*a, *minus) : minus;
+    }
+    case BinaryOp::kMul:
+      return Hull({CheckedMul(a->min, b->min), CheckedMul(a->min, b->max),
+                   CheckedMul(a->max, b->min), CheckedMul(a->max, b->max)});
+    case BinaryOp::kFloorDiv:
+      return FloorDivBounds(*a, *b);
+    case BinaryOp::kFloorMod:
+      return FloorModBounds(*a, *b);
+    case BinaryOp::kMin:
+      return Bounds{std::min(a->min, b->min), std::min(a->max, b->max)};
+    case BinaryOp::kMax:
+      return Bounds{std::max(a->min, b->min), std::max(a->max, b->max)};
+    case BinaryOp::kShr:
+      if (b->min < 0 || b->max > 62) return std::nullopt;
+      return Hull({a->min >> b->min, a->min >> b->max, a->max >> b->min, a->max >> b->max});
+    case BinaryOp::kShl:
+      if (b->min < 0 || b->max > 62) return std::nullopt;
+      return Hull(
+          {CheckedMul(a->min, int64_t{1} << b->min), CheckedMul(a->min, int64_t{1} << b->max),
+           CheckedMul(a->max, int64_t{1} << b->min), CheckedMul(a->max, int64_t{1} << b->max)});
+    default:
+      return std::nullopt;
+  }
+}
+
+// Of an expression that is not itself a sum: recurses into its children only.
+MaybeBounds Facts::AtomBounds(const Expr& e) const {
+  const DType type = e.dtype();
+  MaybeBounds result;
+  if (e.kind() == ExprKind::kIntImm) {
+    result = Bounds{e.As<IntImm>()->value, e.As<IntImm>()->value};
+  } else if (e.kind() == ExprKind::kVar) {
+    const auto known = bounds_.find(e.get());
+    if (known != bounds_.end()) result = known->second;
+    const auto value = values_.find(e.get());
+    if (!result && value != values_.end()) result = BoundsOf(value->second);
+  } else if (type.is_bool()) {
+    if (Proves(e)) return Bounds{1, 1};
+    if (Refutes(e)) return Bounds{0, 0};
+  } else if (const auto* x = e.As<Binary>()) {
+    result = BinaryBounds(*x);
+    if (result && !IsIndex(type) && !Fits(*result, type)) result.reset();  // it may wrap around
+  } else if (const auto* x = e.As<Unary>(); x && x->op == UnaryOp::kBitNot) {
+    const MaybeBounds a = type.is_uint() ? std::nullopt : BoundsOf(x->a);
+    if (a) result = Bounds{-1 - a->max, -1 - a->min};
+  } else if (const auto* x = e.As<Select>()) {
+    if (Proves(x->condition)) return BoundsOf(x->a);
+    if (Refutes(x->condition)) return BoundsOf(x->b);
+    result = Union(BoundsOf(x->a), BoundsOf(x->b));
+  } else if (const auto* x = e.As<Cast>(); x && !x->a.dtype().is_float()) {
+    const MaybeBounds a = BoundsOf(x->a);
+    if (a && Fits(*a, type)) result = a;
+  } else if (const auto* x = e.As<Call>(); x && x->op == Intrinsic::kAbs) {
+    const MaybeBounds a = BoundsOf(x->args[0]);
+    if (a && a->min > INT64_MIN) {
+      const int64_t low = a->min > 0 ? a->min : a->max < 0 ? -a->max : 0;
+      result = Bounds{low, std::max(-a->min, a->max)};
+      if (!Fits(*result, type)) result.reset();
+    }
+  }
+  return result ? result : TypeBounds(type);
+}
+
+MaybeBounds Facts::BoundsOf(const Expr& e) const {
+  if (!e.defined() || e.dtype().is_float() || e.dtype().code == TypeCode::kHandle) {
+    return std::nullopt;
+  }
+  if (!e.dtype().is_scalar()) {
+    const Expr lane = MakeVar("lane");
+    LaneOf lane_of(lane);
+    const Expr scalar = lane_of.Mutate(e);
+    if (lane_of.failed()) return TypeBounds(e.dtype().element());
+    Facts inner = *this;
+    inner.SetBounds(lane, {0, e.dtype().lanes - 1});
+    return inner.BoundsOf(scalar);
+  }
+  if (!IsIndex(e.dtype())) return AtomBounds(e);
+  const LinearForm form = Expand(e);
+  if (form.terms.size() > kMaxTerms) return std::nullopt;
+  return FormBounds(form);
+}
+
+bool Facts::ProvesAtMost(const LinearForm& form, int64_t bound, int depth) const {
+  const MaybeBounds bounds = FormBounds(form);
+  if (bounds && bounds->max <= bound) return true;
+  if (depth >= kMaxSplits) return false;
+  const auto with = [&](size_t i, const Expr& replacement) {
+    LinearForm next = Without(form, i);
+    return AddScaled(Expand(replacement), form.terms[i].second, &next) &&
+           ProvesAtMost(next, bound, depth + 1);
+  };
+  for (size_t i = 0; i < form.terms.size(); ++i) {
+    const auto& [atom, k] = form.terms[i];
+    if (const auto* x = atom.As<Binary>();
+        x && (x->op == BinaryOp::kMin || x->op == BinaryOp::kMax)) {
+      const bool either = (x->op == BinaryOp::kMin) == (k > 0);
+      return either ? with(i, x->a) || with(i, x->b) : with(i, x->a) && with(i, x->b);
+    }
+    if (const auto* x = atom.As<Select>()) return with(i, x->a) && with(i, x->b);
+  }
+  for (size_t i = 0; i < form.terms.size(); ++i) {
+    const auto& [atom, k] = form.terms[i];
+    const auto axis = axes_.find(atom.get());
+    if (axis != axes_.end() && with(i, k > 0 ? axis->second.last : axis->second.first)) return true;
+    const auto* div = atom.As<Binary>();
+    if (!div || div->op != BinaryOp::kFloorDiv) continue;
+    const std::optional<int64_t> c = ConstInt(div->b);
+    if (!c || *c <= 1 || k % *c != 0) continue;
+    LinearForm next = Without(form, i);  // k*(x//c) = k/c * (x - x%c)
+    const Expr mod = MakeBinary(BinaryOp::kFloorMod, div->a, div->b);
+    if (AddScaled(Expand(div->a), k / *c, &next) && AddScaled(Linearize(mod), -k / *c, &next) &&
+        ProvesAtMost(next, bound, depth + 1)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool Facts::ProvesComparison(BinaryOp op, const Expr& a, const Expr& b) const {
+  if (!IsIndex(a.dtype())) {
+    const MaybeBounds x = BoundsOf(a), y = BoundsOf(b);
+    if (!x || !y) return false;
+    switch (op) {
+      case BinaryOp::kEq:
+        return x->min == x->max && y->min == y->max && x->min == y->min;
+      case BinaryOp::kNe:
+        return x->max < y->min || y->max < x->min;
+      case BinaryOp::kLt:
+        return x->max < y->min;
+      case BinaryOp::kLe:
+        return x->max <= y->min;
+      case BinaryOp::kGt:
+        return x->min > y->max;
+      case BinaryOp::kGe:
+        return x->min >= y->max;
+      default:
+        return false;
+    }
+  }
+  LinearForm difference = Expand(a);
+  if (!AddScaled(Expand(b), -1, &difference)) return false;
+  JoinDivMod(&difference);
+  if (difference.terms.size() > kMaxTerms) return false;
+  LinearForm reversed;
+  if (!AddScaled(difference, -1, &reversed)) return false;
+  switch (op) {
+    case BinaryOp::kLt:
+      return ProvesAtMost(difference, -1, 0);
+    case BinaryOp::kLe:
+      return ProvesAtMost(difference, 0, 0);
+    case BinaryOp::kGt:
+      return ProvesAtMost(reversed, -1, 0);
+    case BinaryOp::kGe:
+      return ProvesAtMost(reversed, 0, 0);
+    case BinaryOp::kEq:
+      return ProvesAtMost(difference, 0, 0) && ProvesAtMost(reversed, 0, 0);
+    case BinaryOp::kNe: {
+      if (ProvesAtMost(difference, -1, 0) || ProvesAtMost(reversed, -1, 0)) return true;
+      int64_t g = 0;
+      for (const auto& [atom, k] : difference.terms) {
+        g = std::gcd(g, CheckedMul(k, MultipleOf(atom)).value_or(k));
+      }
+      return g > 1 && difference.constant % g != 0;
+    }
+    default:
+      return false;
+  }
+}
+
+bool Facts::Proves(const Expr& condition) const {
+  KILN_CHECK(condition.dtype().is_bool());
+  if (!condition.dtype().is_scalar()) {
+    const Expr lane = MakeVar("lane");
+    LaneOf lane_of(lane);
+    const Expr scalar = lane_of.Mutate(condition);
+    if (lane_of.failed()) return false;
+    Facts inner = *this;
+    inner.SetBounds(lane, {0, condition.dtype().lanes - 1});
+    return inner.Proves(scalar);
+  }
+  if (const auto* c = condition.As<IntImm>()) return c->value != 0;
+  if (condition.kind() == ExprKind::kVar) {
+    const auto value = values_.find(condition.get());
+    if (value != values_.end()) return Proves(value->second);
+    const auto known = bounds_.find(condition.get());
+    return known != bounds_.end() && known->second.min == 1;
+  }
+  if (const auto* x = condition.As<Unary>()) return x->op == UnaryOp::kNot && Refutes(x->a);
+  if (const auto* x = condition.As<Select>()) {
+    return (Proves(x->a) || Refutes(x->condition)) && (Proves(x->b) || Proves(x->condition));
+  }
+  const auto* x = condition.As<Binary>();
+  if (!x) return false;
+  if (x->op == BinaryOp::kAnd) return Proves(x->a) && Proves(x->b);
+  if (x->op == BinaryOp::kOr) return Proves(x->a) || Proves(x->b);
+  if (!IsComparison(x->op) || x->a.dtype().is_float()) return false;
+  return ProvesComparison(x->op, x->a, x->b);
+}
+
+bool Facts::Refutes(const Expr& condition) const {
+  KILN_CHECK(condition.dtype().is_bool());
+  if (!condition.dtype().is_scalar()) {
+    const auto* x = condition.As<Binary>();
+    if (const auto* all = condition.As<Broadcast>()) return Refutes(all->a);
+    return x && IsComparison(x->op) && !x->a.dtype().is_float() &&
+           Proves(NegateCondition(condition));
+  }
+  if (const auto* c = condition.As<IntImm>()) return c->value == 0;
+  if (condition.kind() == ExprKind::kVar) {
+    const auto value = values_.find(condition.get());
+    if (value != values_.end()) return Refutes(value->second);
+    const auto known = bounds_.find(condition.get());
+    return known != bounds_.end() && known->second.max == 0;
+  }
+  if (const auto* x = condition.As<Unary>()) return x->op == UnaryOp::kNot && Proves(x->a);
+  if (const auto* x = condition.As<Select>()) {
+    return (Refutes(x->a) || Refutes(x->condition)) && (Refutes(x->b) || Proves(x->condition));
+  }
+  const auto* x = condition.As<Binary>();
+  if (!x) return false;
+  if (x->op == BinaryOp::kAnd) return Refutes(x->a) || Refutes(x->b);
+  if (x->op == BinaryOp::kOr) return Refutes(x->a) && Refutes(x->b);
+  if (!IsComparison(x->op) || x->a.dtype().is_float()) return false;
+  return Proves(NegateCondition(condition));
+}
+
+// The largest g known with e % g == 0 always; 0 when e is always zero.
+int64_t Facts::MultipleOf(const Expr& e) const {
+  if (const auto* c = e.As<IntImm>()) return c->value == INT64_MIN ? 1 : std::abs(c->value);
+  if (!IsIndex(e.dtype())) return 1;
+  const auto atom_multiple = [this](const Expr& atom) -> int64_t {
+    const MaybeBounds bounds = AtomBounds(atom);
+    if (bounds && bounds->min == bounds->max && bounds->min != INT64_MIN) {
+      return std::abs(bounds->min);
+    }
+    if (const auto* x = atom.As<Select>()) return std::gcd(MultipleOf(x->a), MultipleOf(x->b));
+    const auto* x = atom.As<Binary>();
+    if (!x) return 1;
+    const int64_t a = MultipleOf(x->a), b = MultipleOf(x->b);
+    switch (x->op) {
+      case BinaryOp::kMul:
+        return CheckedMul(a, b).value_or(std::max<int64_t>(a, 1));
+      case BinaryOp::kFloorMod:
+      case BinaryOp::kMin:
+      case BinaryOp::kMax:
+        return std::gcd(a, b);
+      case BinaryOp::kFloorDiv: {
+        const std::optional<int64_t> c = ConstInt(x->b);
+        return c && *c > 0 && a % *c == 0 ? a / *c : 1;
+      }
+      default:
+        return 1;
+    }
+  };
+  const LinearForm form = Expand(e);
+  int64_t g = form.constant == INT64_MIN ? 1 : std::abs(form.constant);
+  for (const auto& [atom, k] : form.terms) {
+    if (k == INT64_MIN) return 1;
+    const int64_t multiple = atom_multiple(atom);
+    g = std::gcd(g, CheckedMul(std::abs(k), multiple).value_or(std::abs(k)));
+    if (g == 1) return 1;
+  }
+  return g;
+}
+
+bool Facts::Divides(int64_t divisor, const Expr& e) const {
+  KILN_CHECK(divisor != 0 && divisor != INT64_MIN);
+  if (!e.dtype().is_scalar()) return false;
+  return MultipleOf(e) % std::abs(divisor) == 0;
+}
+
+}  // namespace kiln::ir

@@ -1,0 +1,35 @@
+// How tile operations match the dimensions of their regions. Pure functions, shared by the
+// verifier, the interpreter, demand analysis and the passes, so that all agree.
+#ifndef KILN_COMPILER_IR_SHAPE_H_
+#define KILN_COMPILER_IR_SHAPE_H_
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "compiler/ir/stmt.h"
+
+namespace kiln::ir {
+
+// Indices of the dimensions of `region` whose extent is not the constant 1, in order.
+std::vector<int> NonUnitDims(const Region& region);
+
+// The row and column dimension of a Gemm operand: a region of rank 2 is taken as it is; of a higher
+// rank leading unit dimensions are dropped until two are left. nullopt when that is impossible.
+std::optional<std::pair<int, int>> MatrixDims(const Region& region);
+
+// For every dimension of `from`, the dimension of `to` that it pairs with in an element-by-element
+// operation (Copy, tile Atomic), or -1 for a unit dimension that pairs with none. Regions of equal
+// rank pair in order when no pair has two different constant extents; else unit dimensions are
+// dropped from both sides. nullopt when the shapes cannot match: different numbers of non-unit
+// dimensions, or two constant extents that differ.
+std::optional<std::vector<int>> PairDims(const Region& from, const Region& to);
+
+// For a Reduce: for every dimension of dst the dimension of src it pairs with, or -1 for a unit
+// dimension (the reduced one that was kept, say). nullopt when the shapes cannot match or dim is
+// not a dimension of src.
+std::optional<std::vector<int>> ReduceDims(const Region& src, const Region& dst, int dim);
+
+}  // namespace kiln::ir
+
+#endif  // KILN_COMPILER_IR_SHAPE_H_
