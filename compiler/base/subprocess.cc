@@ -15,6 +15,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <thread>
 
 #include "absl/strings/numbers.h"
@@ -266,6 +267,11 @@ void EnterChild() {
     rlimit limit = {bytes, bytes};
     ::setrlimit(RLIMIT_AS, &limit);
   }
+  std::set_new_handler([] {
+    constexpr absl::string_view kLine = "out of memory: the child's limit is reached\n";
+    [[maybe_unused]] ssize_t ignored = ::write(STDERR_FILENO, kLine.data(), kLine.size());
+    ::_exit(kOutOfMemoryExitCode);
+  });
   InstallFatalHandlers();
 }
 

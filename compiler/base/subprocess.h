@@ -26,6 +26,8 @@ namespace kiln {
 inline constexpr int kChildChannelFd = 3;
 // No frame may be longer; a longer announced length means that the peer is broken.
 inline constexpr int64_t kMaxFrameBytes = int64_t{1} << 30;
+// The exit code of a child whose operator new ran into the memory limit.
+inline constexpr int kOutOfMemoryExitCode = 97;
 
 // Blocking length-prefixed frames (4-byte little-endian length, then the bytes) on a descriptor
 // that it does not own. For the child side, which has one thread and nothing else to do.
@@ -44,8 +46,9 @@ class FrameChannel {
 
 // To be called first in a child's main(). Arms SIGKILL on the death of the parent's spawning
 // thread, exits at once if the parent is gone already, forbids core files, applies the memory limit
-// that the parent asked for, and installs handlers that print one line (signal and address) on a
-// fatal signal before dying of it.
+// that the parent asked for, makes a failing operator new end the process with
+// kOutOfMemoryExitCode, and installs handlers that print one line (signal and address) on a fatal
+// signal before dying of it.
 void EnterChild();
 
 struct SubprocessOptions {

@@ -1,0 +1,351 @@
+// The slots' half of the agent: take work from the ledger, run it in the executor, hand the result
+// back to the ledger.
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/base/status.h"
+#include "worker/agent.h"
+#include "worker/agent_slot.h"
+
+namespace kiln::worker {
+namespace {
+
+constexpr int kProtocolVersion = 1;
+constexpr size_t kInputsKept = 64;
+constexpr double kBrokenChildPause = 1.0;  // so that a child that does not start cannot spin
+
+double SecondsSince(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+bool IsTransient(const absl::Status& status) {
+  return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
+         absl::IsAborted(status) || absl::IsUnknown(status);
+}
+
+v1::CandidateResult Failed(const std::string& config, v1::Failure::Stage stage,
+                           const absl::Status& status) {
+  v1::CandidateResult result;
+  result.set_config(config);
+  result.mutable_failure()->set_stage(stage);
+  result.mutable_failure()->set_message(std::string(status.message()));
+  return result;
+}
+
+}  // namespace
+
+absl::Status Agent::StartSlots() {
+  metrics_->SetSlots(options_.compile_slots, options_.profile_slots);
+  std::unique_lock<std::mutex> lock(mutex_);
+  for (int i = 0; i < options_.compile_slots + options_.profile_slots; ++i) {
+    auto slot = std::make_unique<Slot>();
+    slot->is_compile = i < options_.compile_slots;
+    slot->index = slot->is_compile ? i : i - options_.compile_slots;
+    slots_.push_back(std::move(slot));
+  }
+  for (const std::unique_ptr<Slot>& slot : slots_) {
+    Slot* raw = slot.get();
+    slot->thread =
+        std::thread([this, raw] { raw->is_compile ? CompileLoop(raw) : ProfileLoop(raw); });
+  }
+  v1::Register fixed;
+  fixed.set_worker(options_.name);
+  fixed.set_instance(instance_);
+  fixed.set_compile_slots(options_.compile_slots);
+  fixed.set_profile_slots(options_.profile_slots);
+  fixed.set_protocol(kProtocolVersion);
+  for (const std::unique_ptr<Slot>& slot : slots_) {
+    if (slot->index != 0) continue;
+    changed_.wait(lock, [&] { return slot->ready; });
+    KILN_RETURN_IF_ERROR(slot->start_status);
+    if (slot->is_compile) {
+      fixed.set_compiler_build(slot->hello.compiler_build());
+      fixed.set_assembler(slot->hello.assembler());
+      *fixed.mutable_compile_targets() = slot->hello.compile_targets();
+    } else {
+      *fixed.mutable_archs() = slot->hello.archs();
+    }
+  }
+  registration_ = std::move(fixed);
+  return absl::OkStatus();
+}
+
+void Agent::StopSlots() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    stopping_ = true;
+    finished_ = true;
+    draining_ = true;
+    for (const std::unique_ptr<Slot>& slot : slots_) {
+      if (slot->current != nullptr) slot->Interrupt();
+    }
+    work_.notify_all();
+    changed_.notify_all();
+  }
+  for (const std::unique_ptr<Slot>& slot : slots_) {
+    if (slot->thread.joinable()) slot->thread.join();
+  }
+}
+
+// The executor lives and dies in this thread, which is also the parent thread of its child.
+void Agent::CompileLoop(Slot* slot) {
+  std::unique_ptr<CompileExecutor> executor = make_compile_(slot->index);
+  absl::StatusOr<v1::ChildHello> hello = v1::ChildHello();
+  if (slot->index == 0) hello = executor->Start();
+  std::unique_lock<std::mutex> lock(mutex_);
+  slot->compile = std::move(executor);
+  slot->start_status = hello.status();
+  if (hello.ok()) slot->hello = *std::move(hello);
+  slot->ready = true;
+  changed_.notify_all();
+  while (!stopping_) {
+    std::optional<CompileItem> item = ledger_.NextCompile();
+    if (!item.has_value()) {
+      work_.wait(lock);
+      continue;
+    }
+    slot->current = item->held;
+    slot->ClearInterrupt();
+    NoteStarted(item->held);
+    lock.unlock();
+    RunCompileItem(slot, *item);
+    lock.lock();
+  }
+  executor = std::move(slot->compile);
+  lock.unlock();
+}
+
+void Agent::ProfileLoop(Slot* slot) {
+  std::unique_ptr<ProfileExecutor> executor = make_profile_(slot->index);
+  absl::StatusOr<v1::ChildHello> hello = v1::ChildHello();
+  if (slot->index == 0) hello = executor->Start();
+  std::unique_lock<std::mutex> lock(mutex_);
+  slot->profile = std::move(executor);
+  slot->start_status = hello.status();
+  if (hello.ok()) slot->hello = *std::move(hello);
+  slot->ready = true;
+  changed_.notify_all();
+  while (!stopping_) {
+    HeldTaskPtr held = ledger_.NextProfile();
+    if (held == nullptr) {
+      work_.wait(lock);
+      continue;
+    }
+    slot->current = held;
+    slot->ClearInterrupt();
+    NoteStarted(held);
+    lock.unlock();
+    RunProfileTask(slot, held);
+    lock.lock();
+  }
+  executor = std::move(slot->profile);
+  lock.unlock();
+}
+
+void Agent::NoteStarted(const HeldTaskPtr& held) {
+  UpdateGaugesLocked();
+  if (!started_.emplace(held->task.id(), Clock::now()).second) return;
+  metrics_->TaskStarted(held->task.kind());
+  spdlog::info("task started id={} epoch={} kind={} attempt={} candidates={}", held->task.id(),
+               held->task.epoch(), v1::TaskKind_Name(held->task.kind()), held->task.attempt(),
+               held->task.candidates_size());
+}
+
+void Agent::NoteEnded(const HeldTaskPtr& held) {
+  auto begin = started_.find(held->task.id());
+  double seconds = begin == started_.end() ? 0 : SecondsSince(begin->second);
+  if (begin != started_.end()) started_.erase(begin);
+  metrics_->TaskFinished(held->task.kind(), !held->released.empty() || held->dropped, seconds);
+  metrics_->SetUnacknowledged(ledger_.unacknowledged());
+  spdlog::info("task finished id={} epoch={} seconds={:.3f}{}{}", held->task.id(),
+               held->task.epoch(), seconds,
+               held->released.empty() ? "" : " released=", held->released);
+  outbox_.notify_all();
+  changed_.notify_all();
+}
+
+void Agent::UpdateGaugesLocked() {
+  int compile = 0;
+  int profile = 0;
+  for (const std::unique_ptr<Slot>& slot : slots_) {
+    if (slot->current != nullptr) ++(slot->is_compile ? compile : profile);
+  }
+  metrics_->SetBusy(compile, profile);
+}
+
+bool Agent::Unwanted(const HeldTaskPtr& held) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return held->dropped || stopping_ || drain_now_;
+}
+
+absl::Status Agent::Persist(const HeldTaskPtr& held, const std::function<absl::Status()>& call) {
+  for (int attempt = 0;; ++attempt) {
+    absl::Status status = call();
+    if (!IsTransient(status)) return status;
+    double pause = Backoff(attempt);
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait_for(lock, std::chrono::duration<double>(pause),
+                      [&] { return held->dropped || stopping_ || drain_now_; });
+    if (held->dropped || stopping_ || drain_now_) {
+      return absl::CancelledError(absl::StrCat("given up: ", status.message()));
+    }
+  }
+}
+
+absl::StatusOr<std::shared_ptr<const v1::SweepInputs>> Agent::Inputs(const HeldTaskPtr& held) {
+  const std::string& digest = held->task.inputs_digest();
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    auto found = inputs_.find(digest);
+    if (found != inputs_.end()) return found->second;
+  }
+  std::string bytes;
+  KILN_RETURN_IF_ERROR(Persist(held, [&]() -> absl::Status {
+    KILN_ASSIGN_OR_RETURN(bytes, cache_->Read(digest));
+    return absl::OkStatus();
+  }));
+  auto inputs = std::make_shared<v1::SweepInputs>();
+  if (!inputs->ParseFromString(bytes)) {
+    return absl::DataLossError(absl::StrCat("blob ", digest, " is not a SweepInputs message"));
+  }
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (inputs_.size() >= kInputsKept) inputs_.clear();
+  inputs_[digest] = inputs;
+  return std::shared_ptr<const v1::SweepInputs>(inputs);
+}
+
+void Agent::RunCompileItem(Slot* slot, const CompileItem& item) {
+  std::map<std::string, double> seconds;
+  absl::StatusOr<v1::CandidateResult> result = CompileOne(slot, item.held, item.index, &seconds);
+  bool broken = !result.ok() && !absl::IsCancelled(result.status());
+  std::unique_lock<std::mutex> lock(mutex_);
+  slot->current = nullptr;
+  for (const auto& [step, value] : seconds) item.held->seconds[step] += value;
+  if (result.ok()) metrics_->CandidateFinished(item.held->task.kind(), *result);
+  bool ended;
+  if (result.ok()) {
+    ended = ledger_.FinishCandidate(item, *std::move(result));
+  } else {
+    // Not this candidate's fault: it and all that waits behind it go back.
+    std::string why = broken ? std::string(result.status().message()) : drain_reason_;
+    if (item.held->released.empty() && !item.held->dropped) ledger_.Release(item.held, why);
+    ended = ledger_.ReturnCandidate(item);
+  }
+  if (ended || (item.held->dropped && item.held->in_flight == 0)) NoteEnded(item.held);
+  UpdateGaugesLocked();
+  if (!broken) return;
+  spdlog::error("compile slot {}: {}", slot->index, std::string(result.status().message()));
+  changed_.wait_for(lock, std::chrono::duration<double>(kBrokenChildPause),
+                    [this] { return stopping_; });
+}
+
+absl::StatusOr<v1::CandidateResult> Agent::CompileOne(Slot* slot, const HeldTaskPtr& held,
+                                                      int index,
+                                                      std::map<std::string, double>* seconds) {
+  auto begin = Clock::now();
+  auto lap = [&](const std::string& step) {
+    double value = SecondsSince(begin);
+    (*seconds)[step] = value;
+    metrics_->ObserveStep(step, value);
+    begin = Clock::now();
+  };
+  if (Unwanted(held)) return absl::CancelledError("not wanted any more");
+  KILN_ASSIGN_OR_RETURN(std::shared_ptr<const v1::SweepInputs> inputs, Inputs(held));
+  lap("fetch");
+  KILN_ASSIGN_OR_RETURN(CompileOutcome outcome,
+                        slot->compile->Compile(*inputs, held->task.candidates(index).config(),
+                                               held->task.limit_seconds()));
+  lap("compile");
+  v1::CandidateResult& result = outcome.result;
+  if (result.has_failure()) {
+    result.mutable_failure()->set_worker(options_.name);
+    return result;
+  }
+  const std::string& digest = result.artifact().digest();
+  absl::Status cached = cache_->Add(digest, outcome.bundle);
+  if (!cached.ok()) spdlog::warn("{}", std::string(cached.message()));
+  absl::Status put = Persist(held, [&] { return link_->PutBlob(digest, outcome.bundle); });
+  lap("put");
+  KILN_RETURN_IF_ERROR(put);
+  return result;
+}
+
+void Agent::RunProfileTask(Slot* slot, const HeldTaskPtr& held) {
+  std::map<std::string, double> seconds;
+  absl::StatusOr<std::vector<v1::CandidateResult>> results = std::vector<v1::CandidateResult>();
+  results = ProfileAll(slot, held, &seconds);
+  bool broken = !results.ok() && !absl::IsCancelled(results.status());
+  std::unique_lock<std::mutex> lock(mutex_);
+  slot->current = nullptr;
+  held->seconds = std::move(seconds);
+  if (results.ok()) {
+    for (v1::CandidateResult& result : *results) {
+      if (result.has_failure()) result.mutable_failure()->set_worker(options_.name);
+      metrics_->CandidateFinished(held->task.kind(), result);
+    }
+    ledger_.FinishProfile(held, *std::move(results));
+  } else {
+    held->released = broken ? std::string(results.status().message()) : drain_reason_;
+    ledger_.FinishProfile(held, {});
+  }
+  NoteEnded(held);
+  UpdateGaugesLocked();
+  if (!broken) return;
+  spdlog::error("profile slot {}: {}", slot->index, std::string(results.status().message()));
+  changed_.wait_for(lock, std::chrono::duration<double>(kBrokenChildPause),
+                    [this] { return stopping_; });
+}
+
+absl::StatusOr<std::vector<v1::CandidateResult>> Agent::ProfileAll(
+    Slot* slot, const HeldTaskPtr& held, std::map<std::string, double>* seconds) {
+  auto begin = Clock::now();
+  if (Unwanted(held)) return absl::CancelledError("not wanted any more");
+  KILN_ASSIGN_OR_RETURN(std::shared_ptr<const v1::SweepInputs> inputs, Inputs(held));
+  v1::ProfileRequest request;
+  request.set_kind(held->task.kind());
+  *request.mutable_inputs() = *inputs;
+  request.set_samples(held->task.samples());
+  request.set_best_ns(held->task.best_ns());
+  std::vector<v1::CandidateResult> results;
+  std::vector<BlobCache::Pin> pins;
+  for (const v1::TaskCandidate& candidate : held->task.candidates()) {
+    BlobCache::Pin pin;
+    absl::Status status = Persist(held, [&]() -> absl::Status {
+      KILN_ASSIGN_OR_RETURN(pin, cache_->Get(candidate.artifact_digest()));
+      return absl::OkStatus();
+    });
+    if (absl::IsCancelled(status) || absl::IsResourceExhausted(status)) return status;
+    if (!status.ok()) {
+      results.push_back(Failed(candidate.config(), v1::Failure::LOAD,
+                               WithContext(status, "the artifact cannot be fetched")));
+      continue;
+    }
+    v1::ProfileCandidate* out = request.add_candidates();
+    out->set_config(candidate.config());
+    out->set_bundle_path(pin.path());
+    out->set_numbers_checked(candidate.numbers_checked());
+    pins.push_back(std::move(pin));
+  }
+  (*seconds)["fetch"] = SecondsSince(begin);
+  begin = Clock::now();
+  ProfileOutcome outcome;
+  if (request.candidates_size() > 0) {
+    KILN_ASSIGN_OR_RETURN(outcome, slot->profile->Profile(request, held->task.limit_seconds()));
+  }
+  double whole = SecondsSince(begin);
+  for (v1::CandidateResult& result : outcome.results) {
+    (*seconds)["setup"] += result.measurement().setup_seconds();
+    (*seconds)["check"] += result.measurement().check_seconds();
+    (*seconds)["measure"] += result.measurement().measure_seconds();
+    results.push_back(std::move(result));
+  }
+  double inside = (*seconds)["setup"] + (*seconds)["check"] + (*seconds)["measure"];
+  (*seconds)["other"] = std::max(0.0, whole - inside);
+  for (const auto& [step, value] : *seconds) metrics_->ObserveStep(step, value);
+  return results;
+}
+
+}  // namespace kiln::worker

@@ -1,0 +1,249 @@
+// kiln-worker: the agent's process. Flags, logs, metrics, signals; no decisions.
+#include <fcntl.h>
+#include <signal.h>
+#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/base/status.h"
+#include "worker/agent.h"
+#include "worker/blob_cache.h"
+#include "worker/compile_executor.h"
+#include "worker/grpc_link.h"
+#include "worker/metrics.h"
+#include "worker/profile_executor.h"
+
+namespace kiln::worker {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Flags {
+  std::string coordinator;
+  std::string name;
+  int compile_slots = -1;
+  int profile_slots = 1;
+  std::string work_dir;
+  std::string metrics;
+  std::string log_file;
+  std::string compile_binary;
+  std::string runner_binary;
+  std::vector<std::string> runner_args;
+  double compile_seconds = 60;
+  double silence_seconds = 120;
+  double drain_seconds = 30;
+  int64_t compile_memory_mib = 4096;
+  int64_t runner_memory_mib = 0;
+  int64_t cache_mib = 4096;
+  bool die_with_parent = false;
+};
+
+std::string HostName() {
+  char name[256] = {};
+  ::gethostname(name, sizeof(name) - 1);
+  return name[0] == 0 ? "worker" : name;
+}
+
+std::string OwnFolder() {
+  std::error_code error;
+  fs::path self = fs::read_symlink("/proc/self/exe", error);
+  return error ? "." : self.parent_path().string();
+}
+
+void AddFlags(CLI::App* app, Flags* flags) {
+  app->add_option("--coordinator", flags->coordinator, "unix:/path or host:port")->required();
+  app->add_option("--name", flags->name, "stable name of this worker (default: the host's name)");
+  app->add_option("--compile-slots", flags->compile_slots,
+                  "candidates compiled at once (default: the number of cores)");
+  app->add_option("--profile-slots", flags->profile_slots,
+                  "devices measured at once; 1 on a machine without GPU, 0 for none")
+      ->check(CLI::Range(0, 64));
+  app->add_option("--work-dir", flags->work_dir,
+                  "cache and scratch folder (default: $TMPDIR/kiln-worker-<name>)");
+  app->add_option("--metrics", flags->metrics, "host:port of the Prometheus endpoint");
+  app->add_option("--log-file", flags->log_file, "append the log to this file, not to stdout");
+  app->add_option("--compile-binary", flags->compile_binary,
+                  "path of kiln-compile (default: beside this binary)");
+  app->add_option("--runner-binary", flags->runner_binary,
+                  "path of kiln-runner (default: beside this binary)");
+  app->add_option("--runner-arg", flags->runner_args, "passed on to kiln-runner; repeatable");
+  app->add_option("--compile-seconds", flags->compile_seconds, "limit of one candidate's compile")
+      ->check(CLI::PositiveNumber);
+  app->add_option("--silence-seconds", flags->silence_seconds,
+                  "kiln-runner is stopped after this long without a sign of life")
+      ->check(CLI::PositiveNumber);
+  app->add_option("--drain-seconds", flags->drain_seconds,
+                  "after SIGTERM running tasks get this long to finish")
+      ->check(CLI::NonNegativeNumber);
+  app->add_option("--compile-memory-mib", flags->compile_memory_mib,
+                  "address space of a kiln-compile child; 0 = no limit")
+      ->check(CLI::NonNegativeNumber);
+  app->add_option("--runner-memory-mib", flags->runner_memory_mib,
+                  "address space of a kiln-runner child; 0 = three quarters of the memory")
+      ->check(CLI::NonNegativeNumber);
+  app->add_option("--cache-mib", flags->cache_mib, "byte limit of the blob cache")
+      ->check(CLI::PositiveNumber);
+  app->add_flag("--die-with-parent", flags->die_with_parent,
+                "end when the process that started this one ends");
+}
+
+void FillDefaults(Flags* flags) {
+  if (flags->name.empty()) flags->name = HostName();
+  if (flags->compile_slots < 0) {
+    flags->compile_slots = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  }
+  if (flags->work_dir.empty()) {
+    const char* tmp = std::getenv("TMPDIR");
+    flags->work_dir = absl::StrCat(tmp == nullptr ? "/tmp" : tmp, "/kiln-worker-", flags->name);
+  }
+  if (flags->compile_binary.empty()) flags->compile_binary = OwnFolder() + "/kiln-compile";
+  if (flags->runner_binary.empty()) flags->runner_binary = OwnFolder() + "/kiln-runner";
+  if (flags->runner_memory_mib == 0) {
+    int64_t pages = ::sysconf(_SC_PHYS_PAGES);
+    int64_t page = ::sysconf(_SC_PAGESIZE);
+    flags->runner_memory_mib = pages * page / 4 * 3 >> 20;
+  }
+}
+
+absl::Status SetUpLog(const Flags& flags) {
+  try {
+    std::shared_ptr<spdlog::logger> logger;
+    if (flags.log_file.empty()) {
+      logger = spdlog::stdout_logger_mt("kiln-worker");
+    } else {
+      logger = spdlog::basic_logger_mt("kiln-worker", flags.log_file);
+    }
+    logger->set_pattern("%Y-%m-%dT%H:%M:%S.%e %l %v");
+    logger->flush_on(spdlog::level::info);  // a crash test counts the lines
+    spdlog::set_default_logger(std::move(logger));
+  } catch (const std::exception& error) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot open the log ", flags.log_file, ": ", error.what()));
+  }
+  return absl::OkStatus();
+}
+
+// One worker a folder: two would evict each other's files. Held until the process ends.
+absl::Status LockWorkDir(const std::string& directory) {
+  std::error_code error;
+  fs::create_directories(directory, error);
+  std::string path = directory + "/lock";
+  int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot write into ", directory, "; give another --work-dir"));
+  }
+  if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return absl::OkStatus();
+  ::close(fd);
+  return absl::FailedPreconditionError(
+      absl::StrCat("another worker uses ", directory, "; give another --name or --work-dir"));
+}
+
+ChildOptions MakeChildOptions(const std::string& binary, int64_t memory_mib,
+                              const std::string& kind, Metrics* metrics) {
+  ChildOptions options;
+  options.binary = binary;
+  options.memory_bytes = memory_mib << 20;
+  options.on_death = [metrics, kind](const std::string& reason) {
+    metrics->ChildDied(kind);
+    spdlog::warn("child died kind={} reason={}", kind, reason);
+  };
+  return options;
+}
+
+// Waits for SIGTERM or SIGINT in a thread of its own, so that no handler runs anywhere. The thread
+// is left behind at exit.
+void WatchSignals(const sigset_t& signals, Agent* agent) {
+  std::thread([signals, agent] {
+    while (true) {
+      int signal = 0;
+      if (::sigwait(&signals, &signal) != 0) continue;
+      agent->Drain(signal == SIGTERM ? "SIGTERM" : "SIGINT");
+    }
+  }).detach();
+}
+
+absl::Status Run(const Flags& flags, const sigset_t& signals) {
+  KILN_RETURN_IF_ERROR(SetUpLog(flags));
+  KILN_RETURN_IF_ERROR(LockWorkDir(flags.work_dir));
+  static Metrics metrics;
+  if (!flags.metrics.empty()) KILN_RETURN_IF_ERROR(metrics.Serve(flags.metrics));
+  std::unique_ptr<Link> link = MakeGrpcLink(flags.coordinator);
+  KILN_ASSIGN_OR_RETURN(
+      std::unique_ptr<BlobCache> cache,
+      BlobCache::Open(flags.work_dir + "/blobs", flags.cache_mib << 20, link.get()));
+
+  AgentOptions options;
+  options.name = flags.name;
+  options.compile_slots = flags.compile_slots;
+  options.profile_slots = flags.profile_slots;
+  options.drain_seconds = flags.drain_seconds;
+  auto make_compile = [&](int) -> std::unique_ptr<CompileExecutor> {
+    ChildOptions child =
+        MakeChildOptions(flags.compile_binary, flags.compile_memory_mib, "compile", &metrics);
+    CompileLimits limits;
+    limits.seconds = flags.compile_seconds;
+    return std::make_unique<ChildCompileExecutor>(std::move(child), limits);
+  };
+  auto make_profile = [&](int index) -> std::unique_ptr<ProfileExecutor> {
+    ChildOptions child =
+        MakeChildOptions(flags.runner_binary, flags.runner_memory_mib, "runner", &metrics);
+    child.arguments = {absl::StrCat("--slot=", index), "--device-name=" + flags.name,
+                       "--cache-dir=" + flags.work_dir};
+    child.arguments.insert(child.arguments.end(), flags.runner_args.begin(),
+                           flags.runner_args.end());
+    return std::make_unique<ChildProfileExecutor>(std::move(child),
+                                                  ProfileLimits{flags.silence_seconds});
+  };
+  // Leaked on purpose: the signal thread may touch it until the process ends.
+  Agent* agent = std::make_unique<Agent>(options, link.get(), cache.get(), &metrics, make_compile,
+                                         make_profile)
+                     .release();
+  WatchSignals(signals, agent);
+  spdlog::info("kiln-worker name={} coordinator={} compile_slots={} profile_slots={}", flags.name,
+               flags.coordinator, flags.compile_slots, flags.profile_slots);
+  absl::Status status = agent->Run();
+  spdlog::default_logger()->flush();
+  return status;
+}
+
+}  // namespace
+}  // namespace kiln::worker
+
+int main(int argc, char** argv) {
+  kiln::worker::Flags flags;
+  CLI::App app("kiln-worker: compiles and measures candidates for a Kiln coordinator");
+  kiln::worker::AddFlags(&app, &flags);
+  CLI11_PARSE(app, argc, argv);
+  kiln::worker::FillDefaults(&flags);
+  // Before any thread exists, so that all of them inherit the mask.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  ::signal(SIGPIPE, SIG_IGN);
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // orphans of a killed child end up here and are reaped
+  if (flags.die_with_parent) {
+    pid_t parent = ::getppid();
+    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (::getppid() != parent) return 1;
+  }
+  absl::Status status = kiln::worker::Run(flags, signals);
+  if (status.ok()) std::_Exit(0);
+  std::fprintf(stderr, "kiln-worker: %s\n", std::string(status.message()).c_str());
+  std::_Exit(1);
+}

@@ -1,0 +1,65 @@
+// The seam to what runs kernels. HostDevice runs them on this machine's cores; FakeDevice is the
+// scripted twin of the tests; a GPU is one more implementation of these methods.
+//
+// One device belongs to one runner and one thread. Memory is named by address: on the host it can be
+// dereferenced, elsewhere only Write, Read and kernels may touch it.
+#ifndef KILN_WORKER_PROFILE_DEVICE_H_
+#define KILN_WORKER_PROFILE_DEVICE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "kiln/v1/common.pb.h"
+#include "worker/profile/stats.h"
+
+namespace kiln::worker {
+
+// Arguments in ABI order: the tensors' addresses, then the int64 scalars and run-time dimensions.
+struct LaunchArguments {
+  std::vector<void*> pointers;
+  std::vector<int64_t> values;
+};
+
+// A loaded artifact. Unloaded by its destructor.
+class LoadedKernel {
+ public:
+  virtual ~LoadedKernel() = default;
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  // Stable short name: "cpu", "gpu0".
+  virtual std::string name() const = 0;
+  // Of the last cache before memory; 0 = unknown.
+  virtual int64_t cache_bytes() const = 0;
+
+  // `threads`: of a launch on a CPU; 0 = all. kInvalidArgument: the bytes are not an artifact of
+  // this device; kNotFound: no such entry point.
+  virtual absl::StatusOr<std::unique_ptr<LoadedKernel>> Load(const v1::ArtifactBundle& bundle,
+                                                             int threads) = 0;
+
+  // At least page-aligned. kResourceExhausted when there is no room.
+  virtual absl::StatusOr<void*> Allocate(int64_t bytes) = 0;
+  virtual void Free(void* address, int64_t bytes) = 0;
+  virtual absl::Status Write(void* to, const void* from_host, int64_t bytes) = 0;
+  virtual absl::Status Read(void* to_host, const void* from, int64_t bytes) = 0;
+
+  // Runs once, to completion. kInternal: the kernel reported an error code, which the message
+  // explains. A fault takes the process with it.
+  virtual absl::Status Launch(LoadedKernel* kernel, const LaunchArguments& arguments) = 0;
+
+  // Runs the launches one after another and times each; nothing else is inside the spans.
+  virtual absl::StatusOr<std::vector<Sample>> Time(LoadedKernel* kernel,
+                                                   absl::Span<const LaunchArguments> launches) = 0;
+};
+
+}  // namespace kiln::worker
+
+#endif  // KILN_WORKER_PROFILE_DEVICE_H_

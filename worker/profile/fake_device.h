@@ -1,0 +1,69 @@
+// A device for tests: kernels are C++ functions, launches take scripted times, faults come on
+// command. Deterministic for a seed.
+#ifndef KILN_WORKER_PROFILE_FAKE_DEVICE_H_
+#define KILN_WORKER_PROFILE_FAKE_DEVICE_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "compiler/base/rng.h"
+#include "worker/profile/device.h"
+
+namespace kiln::worker {
+
+class FakeDevice : public Device {
+ public:
+  // What a kernel does. Addresses are host memory.
+  using Body = std::function<absl::Status(const LaunchArguments& arguments)>;
+  struct Script {
+    Body body;
+    double ns = 1000;            // time of an undisturbed launch
+    double noise = 0;            // relative, uniform in [-noise, noise]
+    double disturbed_share = 0;  // of launches; a disturbed one takes `disturbed_factor` times as long
+    double disturbed_factor = 2;
+  };
+
+  explicit FakeDevice(uint64_t seed = 1) : random_(seed) {}
+
+  // The kernel of bundles with this name.
+  void Define(const std::string& name, Script script) { scripts_[name] = std::move(script); }
+  void set_cache_bytes(int64_t bytes) { cache_bytes_ = bytes; }
+  // Allocations beyond this sum fail.
+  void set_memory_bytes(int64_t bytes) { memory_bytes_ = bytes; }
+
+  // Names of the kernels in the order in which Time() ran them.
+  const std::vector<std::string>& timed() const { return timed_; }
+  // First addresses of the launches that Time() ran.
+  const std::vector<void*>& timed_addresses() const { return timed_addresses_; }
+  int launches() const { return launches_; }
+  int64_t allocated_bytes() const { return allocated_; }
+
+  std::string name() const override { return "fake"; }
+  int64_t cache_bytes() const override { return cache_bytes_; }
+  absl::StatusOr<std::unique_ptr<LoadedKernel>> Load(const v1::ArtifactBundle& bundle,
+                                                     int threads) override;
+  absl::StatusOr<void*> Allocate(int64_t bytes) override;
+  void Free(void* address, int64_t bytes) override;
+  absl::Status Write(void* to, const void* from_host, int64_t bytes) override;
+  absl::Status Read(void* to_host, const void* from, int64_t bytes) override;
+  absl::Status Launch(LoadedKernel* kernel, const LaunchArguments& arguments) override;
+  absl::StatusOr<std::vector<Sample>> Time(LoadedKernel* kernel,
+                                           absl::Span<const LaunchArguments> launches) override;
+
+ private:
+  Rng random_;
+  int64_t cache_bytes_ = 0;
+  int64_t memory_bytes_ = int64_t{1} << 40;
+  int64_t allocated_ = 0;
+  int launches_ = 0;
+  std::map<std::string, Script> scripts_;
+  std::vector<std::string> timed_;
+  std::vector<void*> timed_addresses_;
+};
+
+}  // namespace kiln::worker
+
+#endif  // KILN_WORKER_PROFILE_FAKE_DEVICE_H_

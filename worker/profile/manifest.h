@@ -1,0 +1,79 @@
+// The launch manifest of an artifact, as the code generator wrote it, and its shapes for one set of
+// run-time values.
+#ifndef KILN_WORKER_PROFILE_MANIFEST_H_
+#define KILN_WORKER_PROFILE_MANIFEST_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "compiler/base/dtype.h"
+
+namespace kiln::worker {
+
+// An extent that is a number or the name of a run-time dimension.
+struct ManifestExtent {
+  int64_t value = 0;
+  std::string name;  // empty: `value` counts
+};
+
+struct ManifestParameter {
+  std::string name;
+  bool is_tensor = true;
+  DType type;
+  std::vector<ManifestExtent> shape;
+  std::vector<ManifestExtent> strides;  // elements; empty = row-major and dense
+  bool output = false;
+  bool accumulates = false;  // the kernel adds to what is there
+};
+
+struct Manifest {
+  std::string name;  // the C symbol
+  std::string target;
+  std::vector<ManifestParameter> parameters;
+  std::vector<std::string> dimensions;  // run-time dimensions, in ABI order
+  double flops = 0;                     // of the whole kernel; 0 = unknown
+  int64_t reduction_length = 0;         // 0 = unknown
+};
+
+// kInvalidArgument names the field that is missing, of a wrong type, or out of range.
+absl::StatusOr<Manifest> ParseManifest(const std::string& json);
+
+// One tensor with numbers for extents.
+struct TensorShape {
+  std::string name;
+  DType type;
+  std::vector<int64_t> shape;
+  std::vector<int64_t> strides;  // elements
+  bool output = false;
+  bool accumulates = false;
+  int64_t elements = 0;  // product of the shape
+  int64_t span = 0;      // elements from the first to behind the last in memory
+  bool dense = true;     // row-major without holes
+
+  int64_t bytes() const { return span * type.bytes(); }
+  // Memory offset, in elements, of the logical flat index (row-major over `shape`).
+  int64_t OffsetOf(int64_t flat) const;
+};
+
+// A kernel's arguments but for the addresses.
+struct BoundManifest {
+  std::string name;
+  std::string target;
+  std::vector<TensorShape> tensors;  // in ABI order
+  std::vector<int64_t> values;       // the int64 scalars, then the run-time dimensions
+  // Additions that end in one output element: stated, or guessed from the operation count.
+  int64_t reduction_length = 1;
+};
+
+// kInvalidArgument: a run-time value is missing, not an integer or out of range, or a tensor is
+// beyond 2^40 elements. The message says which and how to give it.
+absl::StatusOr<BoundManifest> BindManifest(const Manifest& manifest,
+                                           const std::map<std::string, std::string>& values);
+
+}  // namespace kiln::worker
+
+#endif  // KILN_WORKER_PROFILE_MANIFEST_H_

@@ -1,0 +1,94 @@
+#include "worker/profile/stats.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "compiler/base/status.h"
+
+namespace kiln::worker {
+namespace {
+
+constexpr double kMadToSigma = 1.4826;
+constexpr double kMedianToMeanError = 1.2533;  // sqrt(pi / 2)
+
+}  // namespace
+
+double Quantile(std::vector<double> values, double q) {
+  KILN_CHECK(!values.empty());
+  std::sort(values.begin(), values.end());
+  double position = q * static_cast<double>(values.size() - 1);
+  size_t low = static_cast<size_t>(position);
+  size_t high = std::min(low + 1, values.size() - 1);
+  double weight = position - static_cast<double>(low);
+  return values[low] * (1 - weight) + values[high] * weight;
+}
+
+double Median(std::vector<double> values) { return Quantile(std::move(values), 0.5); }
+
+double MedianAbsoluteDeviation(const std::vector<double>& values, double median) {
+  std::vector<double> deviations;
+  deviations.reserve(values.size());
+  for (double value : values) deviations.push_back(std::abs(value - median));
+  return Median(std::move(deviations));
+}
+
+Summary Summarise(const std::vector<double>& values) {
+  Summary summary;
+  summary.count = static_cast<int>(values.size());
+  if (values.empty()) return summary;
+  summary.median = Median(values);
+  summary.p25 = Quantile(values, 0.25);
+  summary.p75 = Quantile(values, 0.75);
+  summary.mad = MedianAbsoluteDeviation(values, summary.median);
+  summary.relative_error = 1;
+  if (values.size() >= 2 && summary.median > 0) {
+    double sigma = kMadToSigma * summary.mad;
+    summary.relative_error =
+        kMedianToMeanError * sigma / std::sqrt(static_cast<double>(values.size())) / summary.median;
+  }
+  return summary;
+}
+
+std::vector<bool> MarkDropped(const std::vector<Sample>& samples) {
+  std::vector<bool> dropped(samples.size(), false);
+  if (samples.empty()) return dropped;
+  std::vector<double> calm;
+  std::vector<double> all;
+  for (const Sample& sample : samples) {
+    all.push_back(sample.ns);
+    if (!sample.disturbed) calm.push_back(sample.ns);
+  }
+  double median = Median(calm.size() * 2 >= all.size() ? calm : all);
+  std::vector<size_t> slow;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    if (samples[i].disturbed && samples[i].ns > median * (1 + kDisturbedExcess)) slow.push_back(i);
+  }
+  std::stable_sort(slow.begin(), slow.end(),
+                   [&](size_t a, size_t b) { return samples[a].ns > samples[b].ns; });
+  slow.resize(std::min(slow.size(), samples.size() / 2));
+  for (size_t i : slow) dropped[i] = true;
+  return dropped;
+}
+
+std::vector<double> Undisturbed(const std::vector<Sample>& samples) {
+  std::vector<bool> dropped = MarkDropped(samples);
+  std::vector<double> kept;
+  for (size_t i = 0; i < samples.size(); ++i) {
+    if (!dropped[i]) kept.push_back(samples[i].ns);
+  }
+  return kept;
+}
+
+bool EnoughSamples(const StopRule& rule, const std::vector<Sample>& samples, double wall_seconds) {
+  std::vector<double> kept = Undisturbed(samples);
+  int count = static_cast<int>(kept.size());
+  if (static_cast<int>(samples.size()) >= rule.max_samples) return true;
+  if (count < rule.min_samples) return false;
+  if (wall_seconds >= rule.max_seconds) return true;
+  double kernel_seconds = std::accumulate(kept.begin(), kept.end(), 0.0) * 1e-9;
+  if (kernel_seconds < rule.min_seconds) return false;
+  return Summarise(kept).relative_error <= rule.target_relative_error;
+}
+
+}  // namespace kiln::worker

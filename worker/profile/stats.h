@@ -1,0 +1,58 @@
+// The statistics of one candidate's samples: pure functions on nanoseconds.
+#ifndef KILN_WORKER_PROFILE_STATS_H_
+#define KILN_WORKER_PROFILE_STATS_H_
+
+#include <cstdint>
+#include <vector>
+
+namespace kiln::worker {
+
+// One timed launch. `disturbed`: the system reported an involuntary context switch or stolen time
+// while it ran.
+struct Sample {
+  double ns = 0;
+  bool disturbed = false;
+};
+
+struct Summary {
+  int count = 0;
+  double median = 0;
+  double p25 = 0;
+  double p75 = 0;
+  double mad = 0;             // median absolute deviation from the median
+  double relative_error = 0;  // standard error of the median / median; 1 for fewer than 2 samples
+};
+
+// The q-quantile, 0 <= q <= 1, by linear interpolation between order statistics. `values` must not
+// be empty.
+double Quantile(std::vector<double> values, double q);
+double Median(std::vector<double> values);
+double MedianAbsoluteDeviation(const std::vector<double>& values, double median);
+
+// All zero for no values. The standard error of the median is 1.2533 * sigma / sqrt(n) with
+// sigma = 1.4826 * MAD, both factors being those of a normal distribution.
+Summary Summarise(const std::vector<double>& values);
+
+// Which samples to drop: those that were disturbed and are more than `kDisturbedExcess` slower than
+// the median of the undisturbed ones (of all, when fewer than half are undisturbed). A switch that
+// cost nothing drops nothing, and at most half of the samples are dropped, the slowest first: when
+// everything is disturbed, disturbance is what there is to measure.
+inline constexpr double kDisturbedExcess = 0.02;
+std::vector<bool> MarkDropped(const std::vector<Sample>& samples);
+
+// The samples that MarkDropped leaves, in order.
+std::vector<double> Undisturbed(const std::vector<Sample>& samples);
+
+// When to stop sampling one candidate.
+struct StopRule {
+  int min_samples = 10;
+  int max_samples = 1000;
+  double min_seconds = 0.2;  // of kernel time
+  double max_seconds = 2;    // of wall time, once min_samples are there
+  double target_relative_error = 0.005;
+};
+bool EnoughSamples(const StopRule& rule, const std::vector<Sample>& samples, double wall_seconds);
+
+}  // namespace kiln::worker
+
+#endif  // KILN_WORKER_PROFILE_STATS_H_
