@@ -1,0 +1,166 @@
+// Laws of Facts: bounds contain every value, a proof has no counterexample, linear bounds are
+// tight.
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "compiler/ir/analysis.h"
+#include "compiler/ir/printer.h"
+#include "tests/property/ir/random_expr.h"
+
+namespace kiln::ir::testing {
+namespace {
+
+// Calls f with every assignment of x in bounds[0], y in bounds[1], z in bounds[2].
+template <typename F>
+void ForAll(const std::vector<Expr>& vars, const std::vector<Bounds>& bounds, const F& f) {
+  Assignment values;
+  for (int64_t x = bounds[0].min; x <= bounds[0].max; ++x) {
+    for (int64_t y = bounds[1].min; y <= bounds[1].max; ++y) {
+      for (int64_t z = bounds[2].min; z <= bounds[2].max; ++z) {
+        values[vars[0].get()] = x;
+        values[vars[1].get()] = y;
+        values[vars[2].get()] = z;
+        f(values, std::vector<int64_t>{x, y, z});
+      }
+    }
+  }
+}
+
+class Setting {
+ public:
+  explicit Setting(uint64_t seed) : g(seed, vars) {}
+  void Next() {
+    facts = Facts();
+    bounds.clear();
+    for (const Expr& v : vars) {
+      const int64_t low = g.Uniform(-6, 6);
+      bounds.push_back({low, low + g.Uniform(0, 6)});
+      facts.SetBounds(v, bounds.back());
+    }
+  }
+  std::vector<Expr> vars = {MakeVar("x"), MakeVar("y"), MakeVar("z")};
+  std::vector<Bounds> bounds;
+  Facts facts;
+  Generator g;
+};
+
+TEST(FactsProperty, NeverProvesWhatCanFail) {
+  Setting s(11);
+  int proven = 0, refuted = 0;
+  for (int t = 0; t < 8000; ++t) {
+    s.Next();
+    const Pair c = s.g.Condition(4);
+    const bool proves = s.facts.Proves(c.expr), refutes = s.facts.Refutes(c.expr);
+    if (c.expr.As<IntImm>() || (!proves && !refutes)) continue;
+    ASSERT_FALSE(proves && refutes) << ToString(c.expr);
+    proven += proves;
+    refuted += refutes;
+    ForAll(s.vars, s.bounds, [&](const Assignment&, const std::vector<int64_t>& values) {
+      const auto value = Evaluate(*c.written, values);
+      if (!value) return;
+      ASSERT_EQ(*value, proves) << ToString(c.expr) << " at " << values[0] << " " << values[1]
+                                << " " << values[2];
+    });
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GT(proven, 300);
+  EXPECT_GT(refuted, 300);
+}
+
+TEST(FactsProperty, BoundsContainEveryValue) {
+  Setting s(12);
+  int known = 0;
+  for (int t = 0; t < 8000; ++t) {
+    s.Next();
+    const Pair e = s.g.Integer(4);
+    const auto b = s.facts.BoundsOf(e.expr);
+    if (!b) continue;
+    ++known;
+    ForAll(s.vars, s.bounds, [&](const Assignment&, const std::vector<int64_t>& values) {
+      const auto value = Evaluate(*e.written, values);
+      if (!value) return;
+      ASSERT_GE(*value, b->min) << ToString(e.expr);
+      ASSERT_LE(*value, b->max) << ToString(e.expr);
+    });
+    if (HasFatalFailure()) return;
+  }
+  EXPECT_GT(known, 2500);
+}
+
+TEST(FactsProperty, LinearBoundsAreTightAndComparisonsComplete) {
+  Setting s(13);
+  for (int t = 0; t < 3000; ++t) {
+    s.Next();
+    Expr e = MakeInt(s.g.Uniform(-9, 9));
+    for (const Expr& v : s.vars) {
+      e = e + v * MakeInt(s.g.Uniform(-5, 5));
+      if (s.g.Uniform(0, 1)) e = e - (v - MakeInt(2)) * MakeInt(s.g.Uniform(-2, 2));
+    }
+    int64_t low = INT64_MAX, high = INT64_MIN;
+    ForAll(s.vars, s.bounds, [&](const Assignment& a, const std::vector<int64_t>&) {
+      low = std::min(low, *Evaluate(e, a));
+      high = std::max(high, *Evaluate(e, a));
+    });
+    const auto b = s.facts.BoundsOf(e);
+    ASSERT_TRUE(b.has_value());
+    ASSERT_EQ(b->min, low) << ToString(e);
+    ASSERT_EQ(b->max, high) << ToString(e);
+    ASSERT_TRUE(s.facts.Proves(e <= MakeInt(high)) && s.facts.Proves(MakeInt(low) <= e));
+    ASSERT_FALSE(s.facts.Proves(e < MakeInt(high)) || s.facts.Refutes(e < MakeInt(high + 1)));
+  }
+}
+
+TEST(FactsProperty, DividesHasNoCounterexample) {
+  Setting s(14);
+  int yes = 0;
+  for (int t = 0; t < 8000; ++t) {
+    s.Next();
+    const Pair e = s.g.Integer(4);
+    for (const int64_t d : {2, 3, 4, 8}) {
+      if (!s.facts.Divides(d, e.expr)) continue;
+      yes += !e.expr.As<IntImm>();
+      ForAll(s.vars, s.bounds, [&](const Assignment&, const std::vector<int64_t>& values) {
+        const auto value = Evaluate(*e.written, values);
+        if (value) {
+          ASSERT_EQ(*value % d, 0) << d << " " << ToString(e.expr);
+        }
+      });
+      if (HasFatalFailure()) return;
+    }
+  }
+  EXPECT_GT(yes, 300);
+}
+
+// The facts of an axis with a symbolic extent hold for every iteration that runs.
+TEST(FactsProperty, SymbolicAxesNeverProveWhatCanFail) {
+  const Expr n = MakeVar("n"), b = MakeVar("b"), i = MakeVar("i");
+  Generator g(15, {n, b, i});
+  int proven = 0;
+  for (int t = 0; t < 6000; ++t) {
+    const int64_t tile = g.Uniform(1, 6);
+    Facts facts;
+    facts.AddAxis({b, Expr(0), CeilDiv(n, MakeInt(tile))});
+    facts.AddAxis({i, Expr(0), Min(MakeInt(tile), n - b * MakeInt(tile))});
+    const Pair c = g.Condition(3);
+    const Expr tail = b * MakeInt(tile) + i < n + MakeInt(g.Uniform(-1, 1));
+    const Expr condition = t % 2 ? c.expr : tail;
+    if (condition.As<IntImm>()) continue;
+    const bool proves = facts.Proves(condition), refutes = facts.Refutes(condition);
+    if (!proves && !refutes) continue;
+    ++proven;
+    for (int64_t nv = -3; nv < 14; ++nv) {
+      for (int64_t bv = 0; bv * tile < nv; ++bv) {
+        for (int64_t iv = 0; iv < std::min(tile, nv - bv * tile); ++iv) {
+          const Assignment a = {{n.get(), nv}, {b.get(), bv}, {i.get(), iv}};
+          const auto value = Evaluate(condition, a);
+          ASSERT_TRUE(!value || *value == proves) << ToString(condition) << " tile " << tile;
+        }
+      }
+    }
+  }
+  EXPECT_GT(proven, 1500);
+}
+
+}  // namespace
+}  // namespace kiln::ir::testing

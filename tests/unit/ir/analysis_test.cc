@@ -1,0 +1,141 @@
+#include "compiler/ir/analysis.h"
+
+#include <gtest/gtest.h>
+
+#include "compiler/ir/printer.h"
+
+namespace kiln::ir {
+namespace {
+
+class FactsTest : public ::testing::Test {
+ protected:
+  FactsTest() {
+    facts.SetBounds(x, {0, 15});
+    facts.SetBounds(y, {0, 7});
+    facts.SetBounds(z, {-5, 9});
+  }
+  std::string Simple(const Expr& e) { return ToString(facts.Simplify(e)); }
+  void ExpectBounds(const Expr& e, int64_t min, int64_t max) {
+    const auto b = facts.BoundsOf(e);
+    ASSERT_TRUE(b.has_value()) << ToString(e);
+    EXPECT_EQ(b->min, min) << ToString(e);
+    EXPECT_EQ(b->max, max) << ToString(e);
+  }
+
+  Expr x = MakeVar("x"), y = MakeVar("y"), z = MakeVar("z"), n = MakeVar("n");
+  Facts facts;
+};
+
+TEST_F(FactsTest, LinearBoundsAreTight) {
+  ExpectBounds(x * Expr(8) + y, 0, 127);
+  ExpectBounds(x * Expr(8) + y - x * Expr(7), 0, 22);
+  ExpectBounds(x - x + y, 0, 7);
+  ExpectBounds(Expr(3) - z * Expr(2), -15, 13);
+  ExpectBounds(MakeCast(kInt64, x * Expr(8)) + MakeCast(kInt64, y), 0, 127);
+  EXPECT_FALSE(facts.BoundsOf(x + n).has_value());
+  ExpectBounds((x + n) - n, 0, 15);
+}
+
+TEST_F(FactsTest, NonLinearBounds) {
+  ExpectBounds(FloorDiv(z, Expr(4)), -2, 2);
+  ExpectBounds(FloorMod(z, Expr(4)), 0, 3);
+  ExpectBounds(FloorMod(y + Expr(16), Expr(8)), 0, 7);
+  ExpectBounds(FloorMod(n, Expr(8)), 0, 7);
+  ExpectBounds(x * y, 0, 105);
+  ExpectBounds(z * z, -45, 81);
+  ExpectBounds(Max(z, Expr(0)), 0, 9);
+  ExpectBounds(MakeSelect(n < Expr(3), x, z), -5, 15);
+  ExpectBounds(x - FloorDiv(x, Expr(4)) * Expr(4), 0, 3);
+  ExpectBounds(FloorDiv(n + Expr(7), Expr(8)) * Expr(8) - n, 0, 7);
+  ExpectBounds(MakeCast(kInt32, MakeVar("c", kUInt8)), 0, 255);
+  ExpectBounds(MakeRamp(x, Expr(2), 4), 0, 21);
+}
+
+TEST_F(FactsTest, Proofs) {
+  EXPECT_TRUE(facts.Proves(x * Expr(8) + y < Expr(128)));
+  EXPECT_FALSE(facts.Proves(x * Expr(8) + y < Expr(127)));
+  EXPECT_TRUE(facts.Refutes(x > Expr(15)));
+  EXPECT_TRUE(facts.Proves((x < Expr(16)) && (y >= Expr(0))));
+  EXPECT_TRUE(facts.Proves((x < Expr(1)) || (y <= Expr(7))));
+  EXPECT_TRUE(facts.Proves(n + x < n + Expr(16)));
+  EXPECT_FALSE(facts.Proves(x < n));
+  EXPECT_TRUE(facts.Refutes(Equal(x * Expr(2), z * Expr(4) + Expr(1)))) << "even is not odd";
+  EXPECT_TRUE(facts.Proves(MakeRamp(x * Expr(8), Expr(1), 8) < Expr(128)));
+  EXPECT_FALSE(facts.Proves(MakeRamp(x * Expr(8) + Expr(1), Expr(1), 8) < Expr(128)));
+  EXPECT_FALSE(facts.Proves(MakeVar("f", kFloat32) <= MakeVar("f", kFloat32)));
+}
+
+TEST_F(FactsTest, SymbolicAxes) {
+  const Expr b = MakeVar("b"), i = MakeVar("i");
+  facts.AddAxis({b, Expr(0), CeilDiv(n, Expr(128))});
+  facts.AddAxis({i, Expr(0), Min(Expr(128), n - b * Expr(128))});
+  EXPECT_TRUE(facts.Proves(b * Expr(128) < n));
+  EXPECT_TRUE(facts.Proves(b * Expr(128) + i < n));
+  EXPECT_TRUE(facts.Proves(i < Expr(128)));
+  EXPECT_TRUE(facts.Proves(i >= Expr(0)));
+  EXPECT_FALSE(facts.Proves(b * Expr(128) + i < n - Expr(1)));
+  EXPECT_FALSE(facts.Proves(b * Expr(128) + Expr(127) < n));
+}
+
+TEST_F(FactsTest, BoundValues) {
+  const Expr t = MakeVar("t");
+  facts.SetValue(t, x * Expr(8) + y);
+  ExpectBounds(t, 0, 127);
+  EXPECT_TRUE(facts.Proves(t < Expr(128)));
+  EXPECT_EQ(Simple(FloorDiv(t, Expr(8))), "x");
+  EXPECT_EQ(Simple(FloorMod(t, Expr(8))), "y");
+  EXPECT_EQ(Simple(t), "t");
+}
+
+TEST_F(FactsTest, Divisibility) {
+  EXPECT_TRUE(facts.Divides(8, x * Expr(8) + n * Expr(16)));
+  EXPECT_FALSE(facts.Divides(8, x * Expr(8) + Expr(4)));
+  EXPECT_TRUE(facts.Divides(4, x * Expr(8) + Expr(4)));
+  EXPECT_TRUE(facts.Divides(6, (x * Expr(2)) * (n * Expr(3))));
+  EXPECT_TRUE(facts.Divides(4, Min(x * Expr(8), n * Expr(12))));
+  EXPECT_TRUE(facts.Divides(7, x - x));
+}
+
+TEST_F(FactsTest, SimplifiesDivisionsOfLinearForms) {
+  EXPECT_EQ(Simple(FloorDiv(x * Expr(8) + y, Expr(8))), "x");
+  EXPECT_EQ(Simple(FloorMod(x * Expr(8) + y, Expr(8))), "y");
+  EXPECT_EQ(Simple(FloorDiv(x * Expr(8) + z, Expr(8))), "x + z // 8");
+  EXPECT_EQ(Simple(FloorMod(n * Expr(64) + x * Expr(8), Expr(64))), "x % 8 * 8");
+  EXPECT_EQ(Simple(FloorDiv(FloorDiv(n, Expr(4)), Expr(8))), "n // 32");
+  EXPECT_EQ(Simple(FloorMod(FloorMod(n, Expr(32)), Expr(8))), "n % 8");
+  EXPECT_EQ(Simple(FloorDiv(n * Expr(16) + Expr(8), Expr(32))), "n // 2");
+  EXPECT_EQ(Simple(FloorDiv(n, Expr(8)) * Expr(8) + FloorMod(n, Expr(8))), "n");
+  EXPECT_EQ(Simple(FloorDiv(y - Expr(8), Expr(8))), "-1");
+}
+
+TEST_F(FactsTest, SimplifiesTheRest) {
+  EXPECT_EQ(Simple(Min(x, Expr(100))), "x");
+  EXPECT_EQ(Simple(Max(x + n, n - Expr(1))), "x + n");
+  EXPECT_EQ(Simple(MakeSelect(x < Expr(16), y, z)), "y");
+  EXPECT_EQ(Simple((x < Expr(16)) && (z < n)), "z < n");
+  EXPECT_EQ(Simple(x + y - x), "y");
+  EXPECT_EQ(Simple(x + n < y + n), "x < y");
+  const Expr unchanged = n * z + Min(n, x);
+  EXPECT_TRUE(facts.Simplify(unchanged).same_as(unchanged));
+}
+
+TEST_F(FactsTest, UnsignedArithmeticMayWrap) {
+  const Expr u = MakeVar("u", kUInt32), w = MakeVar("w", kUInt32);
+  facts.SetBounds(u, {0, 3});
+  facts.SetBounds(w, {0, 3});
+  EXPECT_FALSE(facts.Proves(u - w < MakeInt(4, kUInt32)));
+  EXPECT_TRUE(facts.Proves(u + w < MakeInt(7, kUInt32)));
+}
+
+TEST(LinearTest, RoundTrip) {
+  const Expr x = MakeVar("x"), y = MakeVar("y");
+  const LinearForm form = Linearize((x + y * Expr(3)) * Expr(2) - x - Expr(5));
+  EXPECT_EQ(form.constant, -5);
+  EXPECT_EQ(form.CoefficientOf(x), 1);
+  EXPECT_EQ(form.CoefficientOf(y), 6);
+  EXPECT_EQ(ToString(FromLinear(form)), "x + y * 6 - 5");
+  EXPECT_TRUE(Linearize(x - x).terms.empty());
+}
+
+}  // namespace
+}  // namespace kiln::ir
