@@ -1,0 +1,139 @@
+#include "client/tunectl/bundle_files.h"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "compiler/base/digest.h"
+#include "compiler/base/status.h"
+#include "proto/limits.h"
+
+namespace kiln::tunectl {
+namespace {
+
+namespace fs = std::filesystem;
+
+absl::Status MakeFolder(const std::string& directory) {
+  std::error_code error;
+  fs::create_directories(directory, error);
+  if (!error || fs::is_directory(directory)) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("cannot create the folder ", directory, ": ", error.message()));
+}
+
+absl::Status WriteWhole(const fs::path& path, const std::string& bytes) {
+  const std::string temporary = path.string() + ".tmp";
+  std::ofstream stream(temporary, std::ios::binary | std::ios::trunc);
+  stream.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  stream.close();
+  std::error_code error;
+  if (!stream.fail()) fs::rename(temporary, path, error);
+  if (!stream.fail() && !error) return absl::OkStatus();
+  const std::string why = error ? error.message() : std::strerror(errno);
+  fs::remove(temporary, error);
+  return absl::FailedPreconditionError(absl::StrCat("cannot write ", path.string(), ": ", why));
+}
+
+absl::StatusOr<std::string> ReadWhole(const std::string& path) {
+  std::ifstream stream(path, std::ios::binary);
+  std::ostringstream bytes;
+  bytes << stream.rdbuf();
+  if (!stream.is_open() || stream.bad()) {
+    return absl::FailedPreconditionError(absl::StrCat("cannot read ", path));
+  }
+  return bytes.str();
+}
+
+bool IsGpuTarget(const std::string& target) { return absl::StartsWith(target, "sm_"); }
+
+absl::Status CheckForm(const client::Bundle& bundle, BundleFormat format) {
+  if (format == BundleFormat::kShared && bundle.shared_object.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the winner for ", bundle.target, " has no shared object; use --format obj or bundle"));
+  }
+  if (format == BundleFormat::kObject && bundle.object.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat("the winner for ", bundle.target,
+                                                      " has no object; use --format so or bundle"));
+  }
+  if (!IsIdentifier(bundle.name)) {
+    return absl::DataLossError("the bundle's entry point has no C name");
+  }
+  return absl::OkStatus();
+}
+
+// Turns the downloaded bundle file into the wanted files.
+absl::Status Unpack(const std::string& download, const FetchTarget& target, FetchedFiles* result) {
+  KILN_ASSIGN_OR_RETURN(const std::string bytes, ReadWhole(download));
+  KILN_ASSIGN_OR_RETURN(const client::Bundle bundle, client::ParseBundle(bytes));
+  KILN_RETURN_IF_ERROR(CheckForm(bundle, target.format));
+  const std::string base = target.base_name.empty() ? bundle.name : target.base_name;
+  const auto write = [&](const std::string& suffix, const std::string& content) -> absl::Status {
+    const fs::path path = fs::path(target.directory) / (base + suffix);
+    KILN_RETURN_IF_ERROR(WriteWhole(path, content));
+    result->files.push_back(path.string());
+    return absl::OkStatus();
+  };
+  if (target.format == BundleFormat::kBundle) return write(".kilnbundle", bytes);
+  if (target.format == BundleFormat::kShared) {
+    KILN_RETURN_IF_ERROR(write(".so", bundle.shared_object));
+  } else {
+    KILN_RETURN_IF_ERROR(write(IsGpuTarget(bundle.target) ? ".cubin" : ".o", bundle.object));
+  }
+  KILN_RETURN_IF_ERROR(write(".h", bundle.header));
+  return write(".json", bundle.manifest_json);
+}
+
+}  // namespace
+
+std::string ConfigFolder(const std::string& config) {
+  if (config.empty()) return "default";
+  std::string name;
+  for (const char c : config) {
+    name += absl::ascii_isalnum(c) || c == '=' || c == ',' || c == '_' || c == '-' ? c : '_';
+  }
+  if (name.size() <= 120) return name;
+  return absl::StrCat(name.substr(0, 107), "-", Sha256Hex(config).substr(0, 12));
+}
+
+absl::StatusOr<FetchedFiles> FetchFiles(client::Client* client, const client::FetchRequest& request,
+                                        const FetchTarget& target,
+                                        const client::CallOptions& options) {
+  KILN_RETURN_IF_ERROR(MakeFolder(target.directory));
+  const std::string key = Sha256Hex(absl::StrCat(request.sweep, "\n", request.config));
+  const std::string download =
+      (fs::path(target.directory) / absl::StrCat(".kiln-", key.substr(0, 16))).string();
+  FetchedFiles result;
+  KILN_ASSIGN_OR_RETURN(result.fetched, client->FetchToFile(request, download, options));
+  const absl::Status unpacked = Unpack(download, target, &result);
+  std::error_code error;
+  fs::remove(download, error);
+  KILN_RETURN_IF_ERROR(unpacked);
+  return result;
+}
+
+absl::StatusOr<FetchedFiles> FetchAllConfigs(client::Client* client, const std::string& sweep,
+                                             const FetchTarget& target,
+                                             const client::CallOptions& options) {
+  KILN_ASSIGN_OR_RETURN(const client::SweepDetails details, client->Show(sweep, true, options));
+  FetchedFiles all;
+  for (const client::Candidate& candidate : details.candidates) {
+    if (candidate.artifact.digest.empty()) continue;
+    FetchTarget one = target;
+    one.directory = (fs::path(target.directory) / ConfigFolder(candidate.config)).string();
+    KILN_ASSIGN_OR_RETURN(FetchedFiles files,
+                          FetchFiles(client, {sweep, candidate.config}, one, options));
+    all.fetched = files.fetched;
+    all.files.insert(all.files.end(), files.files.begin(), files.files.end());
+  }
+  if (!all.files.empty()) return all;
+  return absl::NotFoundError(absl::StrCat("sweep ", sweep, " has no artifact to fetch"));
+}
+
+}  // namespace kiln::tunectl

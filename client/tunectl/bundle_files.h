@@ -1,0 +1,47 @@
+// From a fetched bundle to the files that a build links.
+#ifndef KILN_CLIENT_TUNECTL_BUNDLE_FILES_H_
+#define KILN_CLIENT_TUNECTL_BUNDLE_FILES_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/kiln_client.h"
+
+namespace kiln::tunectl {
+
+enum class BundleFormat { kShared, kObject, kBundle };
+inline const std::vector<std::string> kBundleFormats = {"so", "obj", "bundle"};
+
+struct FetchTarget {
+  std::string directory = ".";
+  BundleFormat format = BundleFormat::kShared;
+  std::string base_name;  // of the files; empty = the entry point's name
+};
+
+struct FetchedFiles {
+  client::Fetched fetched;
+  std::vector<std::string> files;
+};
+
+// Fetches and writes NAME.so, NAME.h and NAME.json; or NAME.o (NAME.cubin for GPUs), NAME.h and
+// NAME.json; or NAME.kilnbundle. Creates the folder. Each file appears whole or not at all; a
+// download that broke off goes on where it stopped. kFailedPrecondition when the bundle has no
+// such form.
+absl::StatusOr<FetchedFiles> FetchFiles(client::Client* client, const client::FetchRequest& request,
+                                        const FetchTarget& target,
+                                        const client::CallOptions& options);
+
+// Every artifact of a compile-only sweep, each in a folder named after its config.
+absl::StatusOr<FetchedFiles> FetchAllConfigs(client::Client* client, const std::string& sweep,
+                                             const FetchTarget& target,
+                                             const client::CallOptions& options);
+
+// A folder's name for a config: its text with '=' and ',' kept and all else that is unusual in a
+// path replaced; cut at 120 bytes with a digest behind it.
+std::string ConfigFolder(const std::string& config);
+
+}  // namespace kiln::tunectl
+
+#endif  // KILN_CLIENT_TUNECTL_BUNDLE_FILES_H_

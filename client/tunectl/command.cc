@@ -1,0 +1,166 @@
+#include "client/tunectl/command.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "client/did_you_mean.h"
+#include "compiler/base/diagnostic.h"
+#include "compiler/base/status.h"
+#include "proto/limits.h"
+
+namespace kiln::tunectl {
+
+int ExitCodeOf(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kOk:
+      return kExitOk;
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kUnimplemented:
+    case absl::StatusCode::kOutOfRange:
+      return kExitUsage;
+    case absl::StatusCode::kNotFound:
+      return kExitNotFound;
+    case absl::StatusCode::kUnavailable:
+      return kExitUnavailable;
+    case absl::StatusCode::kCancelled:
+    case absl::StatusCode::kDeadlineExceeded:
+      return kExitCancelled;
+    case absl::StatusCode::kResourceExhausted:
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kAlreadyExists:
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kAborted:
+      return kExitRefused;
+    case absl::StatusCode::kDataLoss:
+      return kExitCorrupt;
+    default:
+      return kExitInternal;
+  }
+}
+
+int ExitCodeOf(client::SweepState state) {
+  switch (state) {
+    case client::SweepState::kDone:
+      return kExitOk;
+    case client::SweepState::kCancelled:
+      return kExitCancelled;
+    case client::SweepState::kFailed:
+      return kExitSweepFailed;
+    default:
+      return kExitOk;
+  }
+}
+
+absl::StatusOr<std::unique_ptr<client::Client>> Context::Connect() const {
+  return client::Client::Connect(server);
+}
+
+client::CallOptions Context::Options() const {
+  client::CallOptions options;
+  options.timeout = absl::Seconds(timeout_seconds);
+  options.cancel = cancel;
+  return options;
+}
+
+int Fail(const Context& context, const absl::Status& status) {
+  const int code = ExitCodeOf(status);
+  if (!context.json) {
+    std::fprintf(stderr, "tunectl: %s\n", std::string(status.message()).c_str());
+    return code;
+  }
+  nlohmann::json error = {{"code", absl::StatusCodeToString(status.code())},
+                          {"exit_code", code},
+                          {"message", std::string(status.message())}};
+  if (const auto diagnostic = DiagnosticOf(status); diagnostic.has_value()) {
+    error["file"] = diagnostic->path;
+    error["line"] = diagnostic->loc.line;
+    error["column"] = diagnostic->loc.column;
+    error["what"] = diagnostic->message;
+    error["remedy"] = diagnostic->remedy;
+  }
+  std::printf("%s\n", nlohmann::json{{"error", error}}
+                          .dump(2, ' ', false, nlohmann::json::error_handler_t::replace)
+                          .c_str());
+  return code;
+}
+
+CLI::App* AddCommand(Context* context, const std::string& name, const std::string& summary,
+                     const std::string& text, const std::vector<std::string>& examples) {
+  CLI::App* const command = context->app->add_subcommand(name, summary);
+  std::string footer = text;
+  if (!examples.empty()) absl::StrAppend(&footer, "\n\nEXAMPLES");
+  for (const std::string& example : examples) absl::StrAppend(&footer, "\n  ", example);
+  command->footer(absl::StrCat("\n", footer));
+  command->fallthrough();
+  return command;
+}
+
+void AddSweepFlags(CLI::App* command, SweepFlags* flags) {
+  const char* const user = std::getenv("USER");
+  flags->user = user == nullptr ? "" : user;
+  command->add_option("FILE", flags->file, "sweep file (YAML; grammar in client/README.md)")
+      ->required();
+  command->add_option("--only", flags->only, "only sweeps whose name contains TEXT; repeatable")
+      ->type_name("TEXT");
+  command
+      ->add_option("--set", flags->settings,
+                   "give a compile-time argument another value; repeatable")
+      ->type_name("NAME=VALUE");
+  command->add_flag("--fresh", flags->fresh, "ignore stored winners and measurements");
+  command->add_option("--user", flags->user, "whom the farm counts the work for (default: $USER)")
+      ->type_name("NAME");
+  flags->priority_option =
+      command->add_option("--priority", flags->priority, "100 points double a sweep's share")
+          ->type_name("N")
+          ->check(CLI::Range(-100, 100));
+}
+
+namespace {
+
+bool Selected(const client::SweepSpec& spec, const std::vector<std::string>& only) {
+  if (only.empty()) return true;
+  for (const std::string& text : only) {
+    if (absl::StrContains(spec.name, text)) return true;
+  }
+  return false;
+}
+
+absl::Status ApplySettings(const std::vector<std::string>& settings, client::SweepSpec* spec) {
+  for (const std::string& setting : settings) {
+    const size_t equal = setting.find('=');
+    if (equal == std::string::npos || !IsIdentifier(setting.substr(0, equal)) ||
+        equal + 1 == setting.size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--set ", setting, ": write NAME=VALUE, for example M=1024"));
+    }
+    spec->arguments[setting.substr(0, equal)] = setting.substr(equal + 1);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<client::SweepSpec>> LoadSweeps(const SweepFlags& flags) {
+  KILN_ASSIGN_OR_RETURN(std::vector<client::SweepSpec> all, client::LoadSweepFile(flags.file));
+  std::vector<client::SweepSpec> chosen;
+  for (client::SweepSpec& spec : all) {
+    if (!Selected(spec, flags.only)) continue;
+    KILN_RETURN_IF_ERROR(ApplySettings(flags.settings, &spec));
+    if (flags.fresh) spec.fresh = true;
+    if (spec.user.empty()) spec.user = flags.user;
+    if (flags.priority_option->count() > 0) spec.priority = flags.priority;
+    KILN_RETURN_IF_ERROR(client::CheckSpec(spec));
+    chosen.push_back(std::move(spec));
+  }
+  if (chosen.empty()) {
+    return absl::NotFoundError(absl::StrCat("no sweep of ", flags.file, " is called that; it has ",
+                                            all.size(), " sweeps, the first is '", all.front().name,
+                                            "'"));
+  }
+  return chosen;
+}
+
+}  // namespace kiln::tunectl

@@ -1,0 +1,368 @@
+#include "client/tunectl/embedded_farm.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "compiler/base/status.h"
+
+namespace kiln::tunectl {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr absl::Duration kStartLimit = absl::Seconds(30);
+constexpr absl::Duration kStopLimit = absl::Seconds(5);
+constexpr absl::Duration kPoll = absl::Milliseconds(10);
+constexpr int kStoreInUse = 3;  // kiln-coordinator's exit code
+constexpr int kStoreAttempts = 20;
+constexpr char kRuntimePrefix[] = "kiln-tune-";
+
+absl::Status SystemError(absl::string_view what) {
+  return absl::FailedPreconditionError(absl::StrCat(what, ": ", std::strerror(errno)));
+}
+
+// ---- one child ----
+
+struct Child {
+  std::string name;
+  std::string log;
+  pid_t pid = -1;
+};
+
+// Runs between fork and exec: only async-signal-safe calls.
+[[noreturn]] void BecomeChild(char* const* argv, int log_fd, pid_t parent) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(126);
+  setpgid(0, 0);  // the terminal's Ctrl-C is for tunectl alone
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  const int null_fd = open("/dev/null", O_RDONLY);
+  dup2(null_fd, STDIN_FILENO);
+  dup2(log_fd, STDOUT_FILENO);
+  dup2(log_fd, STDERR_FILENO);
+  execv(argv[0], argv);
+  const char message[] = "cannot execute the program\n";
+  (void)!write(STDERR_FILENO, message, sizeof(message) - 1);
+  _exit(127);
+}
+
+absl::StatusOr<Child> Spawn(const std::string& name, const std::string& log,
+                            const std::vector<std::string>& arguments) {
+  const int log_fd = open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (log_fd < 0) return SystemError(absl::StrCat("cannot write the log ", log));
+  std::vector<char*> argv;
+  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+  argv.push_back(nullptr);
+  const pid_t parent = getpid();
+  const pid_t pid = fork();
+  if (pid == 0) BecomeChild(argv.data(), log_fd, parent);
+  close(log_fd);
+  if (pid < 0) return SystemError(absl::StrCat("cannot start ", name));
+  return Child{name, log, pid};
+}
+
+std::string LogTail(const std::string& path) {
+  std::ifstream stream(path);
+  std::ostringstream text;
+  text << stream.rdbuf();
+  std::string tail = text.str();
+  if (tail.size() > 2000) tail = tail.substr(tail.size() - 2000);
+  return tail.empty() ? "(its log is empty)" : tail;
+}
+
+std::string EndText(int status) {
+  if (WIFSIGNALED(status)) return absl::StrCat("was ended by signal ", WTERMSIG(status));
+  return absl::StrCat("ended with code ", WEXITSTATUS(status));
+}
+
+absl::Status DeathStatus(const Child& child, int status) {
+  return absl::UnavailableError(absl::StrCat(child.name, " ", EndText(status), "; the end of ",
+                                             child.log, ":\n", LogTail(child.log)));
+}
+
+void EndChild(const Child& child) {
+  if (child.pid <= 0) return;
+  kill(child.pid, SIGTERM);
+  const absl::Time limit = absl::Now() + kStopLimit;
+  while (absl::Now() < limit) {
+    if (waitpid(child.pid, nullptr, WNOHANG) != 0) return;
+    absl::SleepFor(kPoll);
+  }
+  kill(child.pid, SIGKILL);
+  waitpid(child.pid, nullptr, 0);
+}
+
+// ---- files ----
+
+absl::StatusOr<std::string> FindBinary(const std::string& name) {
+  std::vector<std::string> folders;
+  if (const char* given = std::getenv("KILN_BIN_DIR"); given != nullptr) folders = {given};
+  std::error_code error;
+  const fs::path self = fs::read_symlink("/proc/self/exe", error).parent_path();
+  folders.push_back(self.string());
+  folders.push_back((self / "../libexec/kiln").lexically_normal().string());
+  if (const char* path = std::getenv("PATH"); path != nullptr) {
+    for (const absl::string_view folder : absl::StrSplit(path, ':', absl::SkipEmpty())) {
+      folders.emplace_back(folder);
+    }
+  }
+  for (const std::string& folder : folders) {
+    const std::string candidate = absl::StrCat(folder, "/", name);
+    if (access(candidate.c_str(), X_OK) == 0) return candidate;
+  }
+  return absl::NotFoundError(absl::StrCat("there is no ", name, " beside tunectl or in $PATH; ",
+                                          "install Kiln's server programs, or set KILN_BIN_DIR"));
+}
+
+std::string RuntimeRoot() {
+  const char* const runtime = std::getenv("XDG_RUNTIME_DIR");
+  // A socket's path has at most 107 bytes.
+  if (runtime != nullptr && std::strlen(runtime) < 60 && access(runtime, W_OK) == 0) return runtime;
+  return "/tmp";
+}
+
+// Folders of tunes that were killed: theirs to clean up, but they could not.
+void RemoveStaleFolders(const std::string& root) {
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(root, error)) {
+    const std::string name = entry.path().filename().string();
+    if (!absl::StartsWith(name, kRuntimePrefix)) continue;
+    const std::vector<std::string> parts = absl::StrSplit(name, '-');
+    int32_t pid = 0;
+    struct stat info = {};
+    if (parts.size() < 4 || !absl::SimpleAtoi(parts[2], &pid)) continue;
+    if (kill(pid, 0) == 0 || errno != ESRCH) continue;
+    if (lstat(entry.path().c_str(), &info) != 0 || info.st_uid != getuid()) continue;
+    fs::remove_all(entry.path(), error);
+  }
+}
+
+absl::StatusOr<std::string> MakeRuntimeFolder() {
+  const std::string root = RuntimeRoot();
+  RemoveStaleFolders(root);
+  std::string name = absl::StrCat(root, "/", kRuntimePrefix, getpid(), "-XXXXXX");
+  if (mkdtemp(name.data()) == nullptr) {  // mode 0700
+    return SystemError(absl::StrCat("cannot create a private folder in ", root));
+  }
+  return name;
+}
+
+absl::StatusOr<int> LockStore(const EmbeddedOptions& options) {
+  const std::string path = options.store + "/tune.lock";
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0) return SystemError(absl::StrCat("cannot open ", path));
+  bool said = false;
+  while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    if (!options.wait_for_store || options.cancel.cancelled()) {
+      close(fd);
+      if (options.cancel.cancelled()) return absl::CancelledError("interrupted");
+      return absl::FailedPreconditionError(
+          absl::StrCat("another tunectl tune uses the store ", options.store,
+                       "; wait for it, or give another one with --store"));
+    }
+    if (!said) {
+      std::fprintf(stderr, "tunectl: another tune uses the store %s; waiting for it\n",
+                   options.store.c_str());
+      said = true;
+    }
+    absl::SleepFor(absl::Milliseconds(50));
+  }
+  return fd;
+}
+
+bool Accepts(const std::string& socket_path) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  std::strncpy(address.sun_path, socket_path.c_str(), sizeof(address.sun_path) - 1);
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return false;
+  const bool ok = connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
+  close(fd);
+  return ok;
+}
+
+// ---- the farm ----
+
+class ChildFarm : public EmbeddedFarm {
+ public:
+  explicit ChildFarm(EmbeddedOptions options) : options_(std::move(options)) {}
+  ~ChildFarm() override;
+
+  absl::Status Launch();
+  const std::string& address() const override { return address_; }
+  void OnDeath(std::function<void(const absl::Status&)> on_death) override;
+
+ private:
+  absl::Status Prepare();
+  absl::Status LaunchCoordinator();
+  absl::Status LaunchWorker();
+  // OK when it serves; kAborted when the store is in use still.
+  absl::Status AwaitCoordinator();
+  void Watch(const std::function<void(const absl::Status&)>& on_death);
+
+  const EmbeddedOptions options_;
+  std::string folder_;
+  std::string address_;
+  int lock_fd_ = -1;
+  Child coordinator_, worker_;
+  std::atomic<bool> stopping_{false};
+  std::thread watcher_;
+};
+
+absl::Status ChildFarm::Prepare() {
+  std::error_code error;
+  for (const char* sub : {"", "/farm", "/logs", "/worker"}) {
+    fs::create_directories(options_.store + sub, error);
+    if (error) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("cannot create ", options_.store, sub, ": ", error.message()));
+    }
+  }
+  chmod(options_.store.c_str(), 0700);
+  KILN_ASSIGN_OR_RETURN(lock_fd_, LockStore(options_));
+  KILN_ASSIGN_OR_RETURN(folder_, MakeRuntimeFolder());
+  address_ = absl::StrCat("unix:", folder_, "/kiln.sock");
+  return absl::OkStatus();
+}
+
+absl::Status ChildFarm::AwaitCoordinator() {
+  const absl::Time limit = absl::Now() + kStartLimit;
+  while (absl::Now() < limit) {
+    if (options_.cancel.cancelled()) return absl::CancelledError("interrupted");
+    if (Accepts(folder_ + "/kiln.sock")) return absl::OkStatus();
+    int status = 0;
+    if (waitpid(coordinator_.pid, &status, WNOHANG) == coordinator_.pid) {
+      coordinator_.pid = -1;
+      if (WIFEXITED(status) && WEXITSTATUS(status) == kStoreInUse) {
+        return absl::AbortedError(DeathStatus(coordinator_, status).message());
+      }
+      return DeathStatus(coordinator_, status);
+    }
+    absl::SleepFor(kPoll);
+  }
+  return absl::UnavailableError(absl::StrCat("kiln-coordinator does not answer after ",
+                                             absl::FormatDuration(kStartLimit), "; see ",
+                                             coordinator_.log));
+}
+
+absl::Status ChildFarm::LaunchCoordinator() {
+  KILN_ASSIGN_OR_RETURN(const std::string binary, FindBinary("kiln-coordinator"));
+  absl::Status status;
+  // The coordinator of a tune that was killed may need a moment to let go of the store.
+  for (int attempt = 0; attempt < kStoreAttempts; ++attempt) {
+    KILN_ASSIGN_OR_RETURN(
+        coordinator_, Spawn("kiln-coordinator", options_.store + "/logs/coordinator.log",
+                            {binary, "--listen", address_, "--store", options_.store + "/farm"}));
+    status = AwaitCoordinator();
+    if (!absl::IsAborted(status)) return status;
+    absl::SleepFor(absl::Milliseconds(250));
+  }
+  return absl::FailedPreconditionError(status.message());
+}
+
+absl::Status ChildFarm::LaunchWorker() {
+  KILN_ASSIGN_OR_RETURN(const std::string binary, FindBinary("kiln-worker"));
+  std::vector<std::string> arguments = {binary,
+                                        "--coordinator",
+                                        address_,
+                                        "--name",
+                                        "tune",
+                                        "--work-dir",
+                                        options_.store + "/worker",
+                                        "--drain-seconds",
+                                        "0",
+                                        "--die-with-parent"};
+  if (options_.compile_slots > 0) {
+    arguments.push_back("--compile-slots");
+    arguments.push_back(absl::StrCat(options_.compile_slots));
+  }
+  KILN_ASSIGN_OR_RETURN(worker_,
+                        Spawn("kiln-worker", options_.store + "/logs/worker.log", arguments));
+  return absl::OkStatus();
+}
+
+absl::Status ChildFarm::Launch() {
+  KILN_RETURN_IF_ERROR(Prepare());
+  KILN_RETURN_IF_ERROR(LaunchCoordinator());
+  return LaunchWorker();
+}
+
+void ChildFarm::Watch(const std::function<void(const absl::Status&)>& on_death) {
+  while (!stopping_) {
+    for (const Child* child : {&coordinator_, &worker_}) {
+      siginfo_t info = {};
+      // WNOWAIT: the destructor still finds the child to reap.
+      if (waitid(P_PID, static_cast<id_t>(child->pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+          info.si_pid == 0) {
+        continue;
+      }
+      const int status =
+          info.si_code == CLD_EXITED ? (info.si_status & 0xff) << 8 : info.si_status & 0x7f;
+      if (!stopping_) on_death(DeathStatus(*child, status));
+      return;
+    }
+    absl::SleepFor(absl::Milliseconds(100));
+  }
+}
+
+void ChildFarm::OnDeath(std::function<void(const absl::Status&)> on_death) {
+  watcher_ = std::thread([this, on_death = std::move(on_death)] { Watch(on_death); });
+}
+
+ChildFarm::~ChildFarm() {
+  stopping_ = true;
+  if (watcher_.joinable()) watcher_.join();
+  EndChild(worker_);
+  EndChild(coordinator_);
+  std::error_code error;
+  if (!folder_.empty()) fs::remove_all(folder_, error);
+  if (lock_fd_ >= 0) close(lock_fd_);
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> DefaultStore() {
+  const char* const cache = std::getenv("XDG_CACHE_HOME");
+  if (cache != nullptr && cache[0] == '/') return absl::StrCat(cache, "/kiln");
+  const char* const home = std::getenv("HOME");
+  if (home != nullptr && home[0] == '/') return absl::StrCat(home, "/.cache/kiln");
+  return absl::FailedPreconditionError(
+      "neither XDG_CACHE_HOME nor HOME is set; give a folder with --store");
+}
+
+absl::StatusOr<std::unique_ptr<EmbeddedFarm>> EmbeddedFarm::Start(const EmbeddedOptions& options) {
+  auto farm = std::make_unique<ChildFarm>(options);
+  KILN_RETURN_IF_ERROR(farm->Launch());
+  return std::unique_ptr<EmbeddedFarm>(std::move(farm));
+}
+
+}  // namespace kiln::tunectl

@@ -1,0 +1,36 @@
+// Numbers and tables for people.
+#ifndef KILN_CLIENT_TUNECTL_FORMAT_H_
+#define KILN_CLIENT_TUNECTL_FORMAT_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "client/kiln_client.h"
+
+namespace kiln::tunectl {
+
+std::string FormatNs(double ns);                         // "1.23 ms"; "-" for 0
+std::string FormatSeconds(double seconds);               // "12.3 s", "4 min 10 s"
+std::string FormatBytes(int64_t bytes);                  // "12.5 MiB"
+std::string FormatAge(absl::Time time, absl::Time now);  // "5 min ago"
+std::string ShortSweep(const std::string& sweep);        // the first 12 digits
+
+// "512.3 GFLOP/s", or "41.2 GB/s" for a kernel without floating-point work; "" when unknown.
+std::string FormatRate(const client::Hint& hint, double ns);
+// Time at the roofline over time taken, in percent: "83 %"; "" when unknown.
+std::string FormatRooflineShare(const client::Hint& hint, double ns);
+
+// The last measurement's median in ns, that of the most precise round; 0 = not measured.
+double MeasuredNs(const client::Candidate& candidate);
+
+// Columns as wide as their widest cell; the first row is the header.
+std::string FormatTable(const std::vector<std::vector<std::string>>& rows);
+
+// A winner in a few lines.
+std::string FormatWinner(const client::Winner& winner);
+
+}  // namespace kiln::tunectl
+
+#endif  // KILN_CLIENT_TUNECTL_FORMAT_H_

@@ -1,0 +1,196 @@
+// list, show, workers, cancel
+#include <cstdio>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "client/tunectl/command.h"
+#include "client/tunectl/format.h"
+#include "client/tunectl/json.h"
+
+namespace kiln::tunectl {
+namespace {
+
+struct ListFlags {
+  int limit = 50;
+  bool active = false;
+};
+
+int RunList(const Context& context, const ListFlags& flags) {
+  const auto client = context.Connect();
+  if (!client.ok()) return Fail(context, client.status());
+  const auto sweeps = (*client)->List(flags.limit, flags.active, context.Options());
+  if (!sweeps.ok()) return Fail(context, sweeps.status());
+  if (context.json) {
+    nlohmann::json rows = nlohmann::json::array();
+    for (const client::SweepSummary& sweep : *sweeps) rows.push_back(ToJson(sweep));
+    PrintJson({{"sweeps", rows}});
+    return kExitOk;
+  }
+  std::vector<std::vector<std::string>> table = {
+      {"SWEEP", "STATE", "DONE", "BEST", "TARGET", "USER", "SUBMITTED", "NAME"}};
+  const absl::Time now = absl::Now();
+  for (const client::SweepSummary& sweep : *sweeps) {
+    const client::Progress& p = sweep.progress;
+    table.push_back({ShortSweep(sweep.sweep), std::string(client::ToString(p.state)),
+                     absl::StrCat(p.done + p.failed + p.skipped, "/", p.total), FormatNs(p.best_ns),
+                     sweep.target, sweep.user, FormatAge(sweep.submitted, now), sweep.name});
+  }
+  std::printf("%s", FormatTable(table).c_str());
+  return kExitOk;
+}
+
+void PrintCandidates(const client::SweepDetails& details) {
+  std::vector<std::vector<std::string>> table = {{"STATE", "PREDICTED", "MEASURED", "CONFIG"}};
+  for (const client::Candidate& c : details.candidates) {
+    table.push_back({std::string(client::ToString(c.state)), FormatNs(c.hint.predicted_ns),
+                     FormatNs(MeasuredNs(c)), c.config});
+  }
+  std::printf("\n%s", FormatTable(table).c_str());
+}
+
+void PrintDetails(const client::SweepDetails& details, bool candidates) {
+  const client::SweepSummary& summary = details.summary;
+  const client::Progress& p = summary.progress;
+  std::printf(
+      "sweep    %s\nname     %s\nstate    %s%s%s\ntarget   %s%s\nslate    %d candidates: "
+      "%d done, %d failed, %d skipped\nelapsed  %s\n",
+      summary.sweep.c_str(), summary.name.c_str(), std::string(client::ToString(p.state)).c_str(),
+      p.message.empty() ? "" : ": ", p.message.c_str(), summary.target.c_str(),
+      details.device_model.empty() ? "" : absl::StrCat(" (", details.device_model, ")").c_str(),
+      p.total, p.done, p.failed, p.skipped, FormatSeconds(p.elapsed_seconds).c_str());
+  std::vector<std::string> stages;
+  for (const auto& [stage, seconds] : details.seconds) {
+    stages.push_back(absl::StrCat(stage, " ", FormatSeconds(seconds)));
+  }
+  if (!stages.empty()) std::printf("stages   %s\n", absl::StrJoin(stages, ", ").c_str());
+  if (!details.spec.arguments.empty()) {
+    std::printf("given    %s\n",
+                absl::StrJoin(details.spec.arguments, ", ", absl::PairFormatter("=")).c_str());
+  }
+  if (details.winner != nullptr) std::printf("%s", FormatWinner(*details.winner).c_str());
+  if (candidates) PrintCandidates(details);
+}
+
+struct ShowFlags {
+  std::string sweep;
+  bool candidates = false;
+};
+
+int RunShow(const Context& context, const ShowFlags& flags) {
+  const auto client = context.Connect();
+  if (!client.ok()) return Fail(context, client.status());
+  const auto details =
+      (*client)->Show(flags.sweep, flags.candidates || context.json, context.Options());
+  if (!details.ok()) return Fail(context, details.status());
+  if (context.json) {
+    PrintJson(ToJson(*details));
+  } else {
+    PrintDetails(*details, flags.candidates);
+  }
+  return kExitOk;
+}
+
+int RunWorkers(const Context& context) {
+  const auto client = context.Connect();
+  if (!client.ok()) return Fail(context, client.status());
+  const auto workers = (*client)->Workers(context.Options());
+  if (!workers.ok()) return Fail(context, workers.status());
+  if (context.json) {
+    nlohmann::json rows = nlohmann::json::array();
+    for (const client::WorkerInfo& worker : *workers) rows.push_back(ToJson(worker));
+    PrintJson({{"workers", rows}});
+    return kExitOk;
+  }
+  std::vector<std::vector<std::string>> table = {
+      {"WORKER", "STATE", "COMPILE", "PROFILE", "HEARTBEAT", "BUILD", "DEVICES"}};
+  for (const client::WorkerInfo& w : *workers) {
+    table.push_back({w.name, w.state, absl::StrCat(w.busy_compile, "/", w.compile_slots),
+                     absl::StrCat(w.busy_profile, "/", w.profile_slots),
+                     absl::StrCat(FormatSeconds(w.seconds_since_heartbeat), " ago"),
+                     w.compiler_build.substr(0, 16), absl::StrJoin(w.archs, "; ")});
+  }
+  std::printf("%s", FormatTable(table).c_str());
+  for (const client::WorkerInfo& w : *workers) {
+    for (const std::string& note : w.notes) {
+      std::printf("%s: %s\n", w.name.c_str(), note.c_str());
+    }
+  }
+  return kExitOk;
+}
+
+struct CancelFlags {
+  std::vector<std::string> sweeps;
+  std::string reason = "cancelled by the user";
+};
+
+int RunCancel(const Context& context, const CancelFlags& flags) {
+  const auto client = context.Connect();
+  if (!client.ok()) return Fail(context, client.status());
+  nlohmann::json results = nlohmann::json::array();
+  for (const std::string& sweep : flags.sweeps) {
+    const auto state = (*client)->Cancel(sweep, flags.reason, context.Options());
+    if (!state.ok()) return Fail(context, state.status());
+    const std::string word(client::ToString(*state));
+    results.push_back({{"sweep", sweep}, {"state", word}});
+    if (!context.json) std::printf("%s  %s\n", sweep.c_str(), word.c_str());
+  }
+  if (context.json) PrintJson({{"sweeps", results}});
+  return kExitOk;
+}
+
+void AddShow(Context* context) {
+  auto flags = std::make_shared<ShowFlags>();
+  CLI::App* const show =
+      AddCommand(context, "show", "Show one sweep",
+                 "State, slate, where the seconds went, and the winner; with --candidates every "
+                 "candidate with "
+                 "its\npredicted and measured time. --json always carries the candidates.",
+                 {"tunectl show 3f9ac1d2", "tunectl show 3f9ac1d2 --candidates"});
+  show->add_option("SWEEP", flags->sweep, "digest of the sweep, or at least 6 of its digits")
+      ->required();
+  show->add_flag("--candidates", flags->candidates, "list the candidates too");
+  show->callback(
+      [context, flags] { context->run = [context, flags] { return RunShow(*context, *flags); }; });
+}
+
+void AddCancel(Context* context) {
+  auto flags = std::make_shared<CancelFlags>();
+  CLI::App* const cancel = AddCommand(
+      context, "cancel", "End running sweeps",
+      "Ends sweeps; what was measured stays stored. A sweep that has ended already keeps its "
+      "state, "
+      "which is\nprinted.",
+      {"tunectl cancel 3f9ac1d2", "tunectl cancel 3f9ac1d2 77b0e1aa --reason 'wrong shape'"});
+  cancel->add_option("SWEEP", flags->sweeps, "digests, or at least 6 of their digits")->required();
+  cancel->add_option("--reason", flags->reason, "kept with the sweep")->type_name("TEXT");
+  cancel->callback([context, flags] {
+    context->run = [context, flags] { return RunCancel(*context, *flags); };
+  });
+}
+
+}  // namespace
+
+void AddListCommands(Context* context) {
+  auto flags = std::make_shared<ListFlags>();
+  CLI::App* const list =
+      AddCommand(context, "list", "List sweeps, the newest first", "",
+                 {"tunectl list", "tunectl list --active", "tunectl --json list --limit 0"});
+  list->add_option("--limit", flags->limit, "at most N sweeps; 0 = all")
+      ->type_name("N")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  list->add_flag("--active", flags->active, "only sweeps that have not ended");
+  list->callback(
+      [context, flags] { context->run = [context, flags] { return RunList(*context, *flags); }; });
+  AddShow(context);
+  CLI::App* const workers = AddCommand(context, "workers", "List the farm's workers",
+                                       "Slots in use of all slots, devices, compiler build, and "
+                                       "for a worker that gets no work, why.",
+                                       {"tunectl workers"});
+  workers->callback([context] { context->run = [context] { return RunWorkers(*context); }; });
+  AddCancel(context);
+}
+
+}  // namespace kiln::tunectl

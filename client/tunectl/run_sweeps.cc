@@ -1,0 +1,195 @@
+#include "client/tunectl/run_sweeps.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "client/tunectl/format.h"
+#include "client/tunectl/json.h"
+#include "client/tunectl/progress.h"
+#include "compiler/base/status.h"
+
+namespace kiln::tunectl {
+namespace {
+
+struct Outcome {
+  client::SweepSpec spec;
+  client::Submitted submitted;
+  absl::Status status;  // of the calls
+  client::SweepState state = client::SweepState::kUnknown;
+  std::string message;
+  std::shared_ptr<const client::Winner> winner;
+  std::vector<std::string> files;
+
+  int exit_code() const { return status.ok() ? ExitCodeOf(state) : ExitCodeOf(status); }
+};
+
+nlohmann::json OutcomeJson(const Outcome& outcome) {
+  nlohmann::json value = {{"name", outcome.spec.name},
+                          {"sweep", outcome.submitted.sweep},
+                          {"joined", outcome.submitted.joined},
+                          {"answered", outcome.submitted.winner != nullptr},
+                          {"state", std::string(client::ToString(outcome.state))},
+                          {"message", outcome.message},
+                          {"files", outcome.files},
+                          {"exit_code", outcome.exit_code()}};
+  value["winner"] = outcome.winner == nullptr ? nlohmann::json(nullptr) : ToJson(*outcome.winner);
+  if (!outcome.status.ok()) value["error"] = std::string(outcome.status.message());
+  return value;
+}
+
+void PrintOutcome(const Outcome& outcome, bool watched) {
+  if (!outcome.status.ok()) {
+    std::fprintf(stderr, "tunectl: %s: %s\n", outcome.spec.name.c_str(),
+                 std::string(outcome.status.message()).c_str());
+    return;
+  }
+  const char* const how = outcome.submitted.winner != nullptr ? "answered from the store"
+                          : outcome.submitted.joined          ? "joined"
+                                                              : "submitted";
+  if (!watched && outcome.winner == nullptr) {
+    std::printf("%s  %s  %s\n", outcome.submitted.sweep.c_str(), outcome.spec.name.c_str(), how);
+    return;
+  }
+  std::printf("%s  (%s%s%s)\n", outcome.spec.name.c_str(),
+              std::string(client::ToString(outcome.state)).c_str(),
+              outcome.submitted.winner != nullptr ? ", answered from the store" : "",
+              outcome.message.empty() ? "" : absl::StrCat(": ", outcome.message).c_str());
+  if (outcome.winner != nullptr) std::printf("%s", FormatWinner(*outcome.winner).c_str());
+  for (const std::string& file : outcome.files) std::printf("wrote    %s\n", file.c_str());
+}
+
+// Submitting is quick and the farm works on all sweeps at once, so all are submitted first.
+void SubmitAll(const Context& context, client::Client* client, std::vector<Outcome>* outcomes) {
+  for (Outcome& outcome : *outcomes) {
+    absl::StatusOr<client::Submitted> submitted = client->Submit(outcome.spec, context.Options());
+    outcome.status = submitted.status();
+    if (!submitted.ok()) continue;
+    outcome.submitted = *std::move(submitted);
+    outcome.winner = outcome.submitted.winner;
+    outcome.state =
+        outcome.winner != nullptr ? client::SweepState::kDone : client::SweepState::kExpanding;
+  }
+}
+
+void WatchOutcome(const Context& context, client::Client* client, Outcome* outcome) {
+  if (!outcome->status.ok() || outcome->winner != nullptr) return;
+  const absl::StatusOr<client::SweepEvent> last = WatchWithProgress(
+      context, client, outcome->submitted.sweep, outcome->spec.name, /*json_events=*/false);
+  outcome->status = last.status();
+  if (!last.ok()) return;
+  outcome->state = last->progress.state;
+  outcome->message = last->progress.message;
+  outcome->winner = last->winner;
+}
+
+void FetchOutcome(const Context& context, client::Client* client, const FetchTarget& target,
+                  Outcome* outcome) {
+  if (!outcome->status.ok() || outcome->state != client::SweepState::kDone) return;
+  const std::string& sweep =
+      outcome->winner != nullptr ? outcome->winner->sweep : outcome->submitted.sweep;
+  absl::StatusOr<FetchedFiles> files =
+      outcome->spec.objective == client::Objective::kCompile
+          ? FetchAllConfigs(client, sweep, target, context.Options())
+          : FetchFiles(client, {sweep, ""}, target, context.Options());
+  outcome->status = files.status();
+  if (files.ok()) outcome->files = std::move(files->files);
+}
+
+void CancelAll(client::Client* client, const std::vector<Outcome>& outcomes) {
+  client::CallOptions quick;
+  quick.timeout = absl::Seconds(2);
+  quick.retry.max_attempts = 1;
+  for (const Outcome& outcome : outcomes) {
+    if (outcome.submitted.sweep.empty() || client::IsTerminal(outcome.state)) continue;
+    (void)client->Cancel(outcome.submitted.sweep, "interrupted", quick);
+  }
+}
+
+// Several sweeps into one folder: each gets a base name of its own.
+FetchTarget TargetFor(const FetchTarget& target, const std::vector<Outcome>& outcomes,
+                      size_t index) {
+  FetchTarget one = target;
+  if (outcomes.size() > 1) {
+    one.directory = absl::StrCat(target.directory, "/", ConfigFolder(outcomes[index].spec.name));
+  }
+  return one;
+}
+
+}  // namespace
+
+absl::StatusOr<client::SweepEvent> WatchWithProgress(const Context& context, client::Client* client,
+                                                     const std::string& sweep,
+                                                     const std::string& name, bool json_events) {
+  std::FILE* const stream = json_events ? stdout : stderr;
+  ProgressView view(name, StyleFor(stream, json_events, context.quiet), stream,
+                    TerminalColumns(stream));
+  absl::StatusOr<client::SweepEvent> last = client->Watch(
+      sweep,
+      [&view](const client::SweepEvent& event) {
+        view.Show(event, absl::Now());
+        return true;
+      },
+      context.Options());
+  view.End();
+  return last;
+}
+
+int RunSweeps(const Context& context, client::Client* client, const RunPlan& plan) {
+  std::vector<Outcome> outcomes;
+  for (const client::SweepSpec& spec : plan.specs) {
+    Outcome outcome;
+    outcome.spec = spec;
+    outcomes.push_back(std::move(outcome));
+  }
+  SubmitAll(context, client, &outcomes);
+  int exit_code = kExitOk;
+  nlohmann::json results = nlohmann::json::array();
+  for (size_t i = 0; i < outcomes.size(); ++i) {
+    Outcome& outcome = outcomes[i];
+    if (plan.watch) WatchOutcome(context, client, &outcome);
+    if (plan.watch && plan.fetch.has_value()) {
+      FetchOutcome(context, client, TargetFor(*plan.fetch, outcomes, i), &outcome);
+    }
+    if (exit_code == kExitOk) exit_code = outcome.exit_code();
+    if (context.json) {
+      results.push_back(OutcomeJson(outcome));
+    } else {
+      PrintOutcome(outcome, plan.watch);
+    }
+  }
+  if (context.json) PrintJson({{"sweeps", results}});
+  if (context.cancel.cancelled() && plan.cancel_on_interrupt) CancelAll(client, outcomes);
+  return exit_code;
+}
+
+FetchTarget FetchFlags::Target() const {
+  FetchTarget target;
+  if (!directory.empty()) target.directory = directory;
+  target.base_name = base_name;
+  const auto it = std::find(kBundleFormats.begin(), kBundleFormats.end(), format);
+  target.format = static_cast<BundleFormat>(it - kBundleFormats.begin());
+  return target;
+}
+
+void AddFetchFlags(CLI::App* command, FetchFlags* flags) {
+  flags->directory_option =
+      command->add_option("-o,--output", flags->directory, "folder for the files")
+          ->type_name("DIR");
+  command
+      ->add_option("--format", flags->format,
+                   "so: shared object; obj: object; bundle: everything in one file")
+      ->check(CLI::IsMember(kBundleFormats))
+      ->capture_default_str();
+  command->add_option("--name", flags->base_name, "base name of the files (default: the kernel's)")
+      ->type_name("NAME")
+      ->check([](const std::string& name) {
+        return name.empty() || name.find('/') != std::string::npos || name[0] == '.'
+                   ? std::string("a file name without folders")
+                   : std::string();
+      });
+}
+
+}  // namespace kiln::tunectl

@@ -1,0 +1,44 @@
+// Submits sweeps, watches them to their end, fetches what they made: the body of `submit --watch`
+// and of `tune`.
+#ifndef KILN_CLIENT_TUNECTL_RUN_SWEEPS_H_
+#define KILN_CLIENT_TUNECTL_RUN_SWEEPS_H_
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "client/tunectl/bundle_files.h"
+#include "client/tunectl/command.h"
+
+namespace kiln::tunectl {
+
+struct RunPlan {
+  std::vector<client::SweepSpec> specs;
+  bool watch = true;
+  std::optional<FetchTarget> fetch;
+  bool cancel_on_interrupt = false;  // else interrupted sweeps go on in the farm
+};
+
+// Prints what comes out (one JSON document with --json; progress always goes to stderr) and returns
+// the exit code: that of the first sweep that did not succeed, else 0.
+int RunSweeps(const Context& context, client::Client* client, const RunPlan& plan);
+
+// Watches one sweep with progress on stderr (events on stdout with --json).
+absl::StatusOr<client::SweepEvent> WatchWithProgress(const Context& context, client::Client* client,
+                                                     const std::string& sweep,
+                                                     const std::string& name, bool json_events);
+
+// Adds -o, --format and --name.
+struct FetchFlags {
+  std::string directory;
+  std::string format = "so";
+  std::string base_name;
+  CLI::Option* directory_option = nullptr;
+
+  FetchTarget Target() const;
+};
+void AddFetchFlags(CLI::App* command, FetchFlags* flags);
+
+}  // namespace kiln::tunectl
+
+#endif  // KILN_CLIENT_TUNECTL_RUN_SWEEPS_H_

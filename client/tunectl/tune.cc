@@ -1,0 +1,100 @@
+// tune
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "client/tunectl/command.h"
+#include "client/tunectl/embedded_farm.h"
+#include "client/tunectl/run_sweeps.h"
+
+namespace kiln::tunectl {
+namespace {
+
+struct TuneFlags {
+  SweepFlags sweeps;
+  FetchFlags fetch;
+  std::string store;
+  int compile_slots = 0;
+  bool no_wait = false;
+};
+
+// Why the farm's child ended, if it did.
+class DeathNote {
+ public:
+  void Set(const absl::Status& status) {
+    absl::MutexLock lock(&mutex_);
+    if (status_.ok()) status_ = status;
+  }
+  absl::Status Get() const {
+    absl::MutexLock lock(&mutex_);
+    return status_;
+  }
+
+ private:
+  mutable absl::Mutex mutex_;
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+};
+
+int RunTune(Context* context, const TuneFlags& flags) {
+  auto specs = LoadSweeps(flags.sweeps);
+  if (!specs.ok()) return Fail(*context, specs.status());
+  EmbeddedOptions options;
+  options.compile_slots = flags.compile_slots;
+  options.wait_for_store = !flags.no_wait;
+  options.cancel = context->cancel;
+  const auto store = flags.store.empty()
+                         ? DefaultStore()
+                         : absl::StatusOr<std::string>(
+                               std::filesystem::absolute(flags.store).lexically_normal().string());
+  if (!store.ok()) return Fail(*context, store.status());
+  options.store = *store;
+  const auto farm = EmbeddedFarm::Start(options);
+  if (!farm.ok()) return Fail(*context, farm.status());
+  context->server = (*farm)->address();
+  const auto client = context->Connect();
+  if (!client.ok()) return Fail(*context, client.status());
+
+  DeathNote death;
+  (*farm)->OnDeath([&death, cancel = context->cancel](const absl::Status& status) mutable {
+    death.Set(status);
+    cancel.Cancel();
+  });
+  RunPlan plan;
+  plan.specs = *std::move(specs);
+  plan.cancel_on_interrupt = true;
+  if (flags.fetch.directory_option->count() > 0) plan.fetch = flags.fetch.Target();
+  const int code = RunSweeps(*context, client->get(), plan);
+  const absl::Status why = death.Get();
+  return why.ok() ? code : Fail(*context, why);
+}
+
+}  // namespace
+
+void AddTuneCommand(Context* context) {
+  auto flags = std::make_shared<TuneFlags>();
+  CLI::App* const tune = AddCommand(
+      context, "tune", "Tune on this machine, without a farm to set up",
+      "Runs a coordinator and a worker as children of this command, over a Unix socket in a "
+      "private "
+      "folder; no port\nis opened, and both end with the command, also when it is killed. Winners "
+      "are kept in a store\n($XDG_CACHE_HOME/kiln, else ~/.cache/kiln): the same sweep is answered "
+      "from it the next time. Two tunes on\none store run one after the other. --server is not "
+      "used.",
+      {"tunectl tune gemm.yaml", "tunectl tune gemm.yaml -o build/kernels --format obj",
+       "tunectl tune gemm.yaml --fresh --store /tmp/experiment"});
+  AddSweepFlags(tune, &flags->sweeps);
+  AddFetchFlags(tune, &flags->fetch);
+  tune->add_option("--store", flags->store, "folder of the store (default: the user's cache)")
+      ->type_name("DIR");
+  tune->add_option("--compile-slots", flags->compile_slots,
+                   "candidates compiled at once (default: the number of cores)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1024));
+  tune->add_flag("--no-wait", flags->no_wait, "fail at once when another tune uses the store");
+  tune->callback(
+      [context, flags] { context->run = [context, flags] { return RunTune(context, *flags); }; });
+}
+
+}  // namespace kiln::tunectl

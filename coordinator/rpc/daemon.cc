@@ -1,0 +1,169 @@
+#include "coordinator/rpc/daemon.h"
+
+#include <spdlog/spdlog.h>
+#include <sys/stat.h>
+
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <memory>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "compiler/base/clock.h"
+#include "compiler/base/status.h"
+#include "coordinator/core/farm.h"
+#include "coordinator/rpc/metrics.h"
+#include "coordinator/store/blob_store.h"
+#include "coordinator/store/meta_store.h"
+#include "proto/address.h"
+#include "proto/limits.h"
+
+namespace kiln::rpc {
+namespace {
+
+constexpr int64_t kWakeNs = 200'000'000;
+
+sigset_t EndSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  return signals;
+}
+
+class Daemon {
+ public:
+  explicit Daemon(const DaemonOptions& options) : options_(options), metrics_(Metrics::New()) {}
+  ~Daemon();
+
+  absl::Status OpenStores();
+  absl::Status StartFarm(search::Expander* expander);
+  absl::Status Listen();
+  // The signal that came, or 0 when the farm cannot go on.
+  int Wait();
+  absl::Status fatal() const {
+    absl::MutexLock lock(&mutex_);
+    return fatal_;
+  }
+
+ private:
+  const DaemonOptions& options_;
+  const std::unique_ptr<Metrics> metrics_;
+  std::unique_ptr<store::MetaStore> meta_;
+  std::unique_ptr<store::BlobStore> blobs_;
+  std::unique_ptr<core::Farm> farm_;
+  std::unique_ptr<Server> server_;
+  mutable absl::Mutex mutex_;
+  absl::Status fatal_ ABSL_GUARDED_BY(mutex_);
+};
+
+absl::Status Daemon::OpenStores() {
+  std::error_code error;
+  if (!std::filesystem::is_directory(options_.store, error)) {
+    std::filesystem::create_directories(options_.store, error);
+    if (error) {
+      return absl::InternalError(
+          absl::StrCat("cannot create the store's folder ", options_.store, ": ", error.message()));
+    }
+    chmod(options_.store.c_str(), 0700);
+  }
+  KILN_ASSIGN_OR_RETURN(meta_, store::OpenRocksMetaStore(options_.store + "/meta"));
+  store::BlobStoreOptions blob_options;
+  blob_options.limit_bytes = options_.blob_limit_bytes;
+  blob_options.max_blob_bytes = RpcLimits::kMaxBlobBytes;
+  KILN_ASSIGN_OR_RETURN(
+      blobs_, store::OpenRocksBlobStore(options_.store + "/blobs", blob_options, RealClock::Get()));
+  return absl::OkStatus();
+}
+
+absl::Status Daemon::StartFarm(search::Expander* expander) {
+  core::Farm::Parts parts;
+  parts.meta = meta_.get();
+  parts.blobs = blobs_.get();
+  parts.expander = expander;
+  parts.clock = RealClock::Get();
+  parts.observer = metrics_.get();
+  KILN_ASSIGN_OR_RETURN(farm_, core::Farm::Start(parts, options_.core));
+  farm_->OnFatal([this](const absl::Status& status) {
+    absl::MutexLock lock(&mutex_);
+    if (fatal_.ok()) fatal_ = status;
+  });
+  metrics_->SetFarm(farm_.get());
+  return absl::OkStatus();
+}
+
+absl::Status Daemon::Listen() {
+  KILN_ASSIGN_OR_RETURN(server_, Server::Start(farm_.get(), metrics_.get(), options_.server));
+  if (!options_.metrics.empty()) {
+    KILN_ASSIGN_OR_RETURN(const int port, metrics_->Serve(options_.metrics));
+    spdlog::info("metrics on {}:{}", options_.metrics.substr(0, options_.metrics.rfind(':')), port);
+  }
+  if (options_.server.allow_remote) {
+    spdlog::warn(
+        "--allow-remote: the RPC port is neither encrypted nor authenticated; whoever can "
+        "connect can run code on the workers");
+  }
+  for (const std::string& address : server_->addresses()) {
+    spdlog::info("listening on {}", address);
+  }
+  return absl::OkStatus();
+}
+
+int Daemon::Wait() {
+  const sigset_t signals = EndSignals();
+  while (true) {
+    const timespec wake{0, kWakeNs};
+    const int signal = sigtimedwait(&signals, nullptr, &wake);
+    if (signal > 0) return signal;
+    if (!fatal().ok()) return 0;
+  }
+}
+
+Daemon::~Daemon() {
+  metrics_->SetFarm(nullptr);
+  if (farm_ != nullptr) farm_->Stop();
+  if (server_ != nullptr) server_->Shutdown(options_.grace_seconds);
+  server_.reset();
+  farm_.reset();
+}
+
+ExitCode StoreExitCode(const absl::Status& status) {
+  return absl::IsFailedPrecondition(status) ? kExitStoreInUse : kExitFailed;
+}
+
+}  // namespace
+
+void BlockEndSignals() {
+  const sigset_t signals = EndSignals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
+ExitCode RunDaemon(const DaemonOptions& options, search::Expander* expander) {
+  Daemon daemon(options);
+  absl::Status status = daemon.OpenStores();
+  if (status.ok()) status = daemon.StartFarm(expander);
+  if (!status.ok()) {
+    spdlog::error("cannot use the store {}: {}", options.store, std::string(status.message()));
+    return StoreExitCode(status);
+  }
+  status = daemon.Listen();
+  if (!status.ok()) {
+    spdlog::error("{}", std::string(status.message()));
+    return absl::IsInvalidArgument(status) ? kExitUsage : kExitCannotListen;
+  }
+  const int signal = daemon.Wait();
+  if (signal == 0) {
+    spdlog::error("the store is lost: {}", std::string(daemon.fatal().message()));
+    return kExitLostStore;
+  }
+  spdlog::info("{}: stopping", strsignal(signal));
+  return kExitOk;
+}
+
+}  // namespace kiln::rpc
