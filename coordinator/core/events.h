@@ -49,7 +49,8 @@ struct Expanded {
   // The store's answer where it has one: a winner, or this sweep itself, finished, if compile-only.
   std::optional<v1::Winner> winner;
   std::string finished_sweep;
-  std::string miss_reason;  // lookups: why there is no winner
+  bool stored_before = false;  // the store holds an earlier run of this sweep
+  std::string miss_reason;     // lookups: why there is no winner
 };
 struct Cancel {
   RequestId request = 0;
@@ -121,6 +122,11 @@ struct Publish {
   bool last = false;
 };
 
+struct PutBlob {
+  std::string digest;
+  std::string bytes;
+};
+
 struct PinEdit {
   std::string digest;  // empty in an unpin: all of the owner's
   std::string owner;
@@ -145,9 +151,11 @@ struct Observation {
   double value = 0;
 };
 
-// All that follows from one turn. The order is the contract: pins, then the batch (synced), then
-// everything that anybody outside can see, then unpins.
+// All that follows from one turn. The order is the contract: blobs, pins, then the batch (synced),
+// then everything that anybody outside can see, then unpins. A pin whose blob is gone is no error:
+// who needs the blob will say that it is lost.
 struct Effects {
+  std::vector<PutBlob> blobs;
   std::vector<PinEdit> pins;
   store::Batch batch;
   std::vector<Send> sends;

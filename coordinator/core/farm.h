@@ -21,8 +21,8 @@
 
 namespace kiln::core {
 
-// A worker's stream, as the farm sees it. Called on the loop thread, never after Close has returned
-// and never concurrently; must not block (queue the message, write it elsewhere).
+// A worker's stream, as the farm sees it. Called on one thread at a time (the loop's, a pool's, or
+// that of Stop), never after Close; must not block (queue the message, write it elsewhere).
 class WorkerSink {
  public:
   virtual ~WorkerSink() = default;

@@ -71,10 +71,11 @@ class BlobStore {
 
   // A pinned blob is never collected. A blob may be pinned by several owners ("winner:<key>",
   // "sweep:<digest>"); it is free again when the last lets go. Pin: kNotFound when the blob is not
-  // there. Unpin drops all pins of one owner, or one pin; unknown pins are fine.
+  // there. UnpinOwner drops all pins of an owner but the one of `keep` (may be empty); unknown pins
+  // are fine.
   virtual absl::Status Pin(const std::string& digest, const std::string& owner) = 0;
   virtual absl::Status Unpin(const std::string& digest, const std::string& owner) = 0;
-  virtual absl::Status UnpinOwner(const std::string& owner) = 0;
+  virtual absl::Status UnpinOwner(const std::string& owner, const std::string& keep) = 0;
   // Every (digest, owner) pair; pins outlive the process.
   virtual std::vector<std::pair<std::string, std::string>> Pins() = 0;
 

@@ -42,7 +42,7 @@ class KvBlobStore : public BlobStore {
   absl::StatusOr<int64_t> Size(const std::string& digest) override;
   absl::Status Pin(const std::string& digest, const std::string& owner) override;
   absl::Status Unpin(const std::string& digest, const std::string& owner) override;
-  absl::Status UnpinOwner(const std::string& owner) override;
+  absl::Status UnpinOwner(const std::string& owner, const std::string& keep) override;
   std::vector<std::pair<std::string, std::string>> Pins() override;
   absl::StatusOr<BlobGcResult> CollectGarbage(int64_t target_bytes, bool dry_run) override;
   BlobUsage Usage() override;
@@ -356,22 +356,30 @@ absl::Status KvBlobStore::Unpin(const std::string& digest, const std::string& ow
   std::lock_guard<std::mutex> lock(mutex_);
   auto it = entries_.find(digest);
   if (it != entries_.end()) it->second.owners.erase(owner);
-  pinned_by_[owner].erase(digest);
+  auto owned = pinned_by_.find(owner);
+  if (owned != pinned_by_.end() && owned->second.erase(digest) > 0 && owned->second.empty()) {
+    pinned_by_.erase(owned);
+  }
   return kv_->Write({KvOp::Delete(absl::StrCat(keys::kPin, digest, "/", owner))}, false);
 }
 
-absl::Status KvBlobStore::UnpinOwner(const std::string& owner) {
+absl::Status KvBlobStore::UnpinOwner(const std::string& owner, const std::string& keep) {
   std::lock_guard<std::mutex> lock(mutex_);
   auto it = pinned_by_.find(owner);
   if (it == pinned_by_.end()) return absl::OkStatus();
   std::vector<KvOp> ops;
+  const bool kept = it->second.erase(keep) > 0;
   for (const std::string& digest : it->second) {
     auto entry = entries_.find(digest);
     if (entry != entries_.end()) entry->second.owners.erase(owner);
     ops.push_back(KvOp::Delete(absl::StrCat(keys::kPin, digest, "/", owner)));
   }
-  pinned_by_.erase(it);
-  return kv_->Write(ops, false);
+  if (kept) {
+    it->second = {keep};
+  } else {
+    pinned_by_.erase(it);
+  }
+  return ops.empty() ? absl::OkStatus() : kv_->Write(ops, false);
 }
 
 std::vector<std::pair<std::string, std::string>> KvBlobStore::Pins() {

@@ -1,0 +1,300 @@
+// What clients ask of the core.
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "compiler/base/status.h"
+#include "coordinator/core/core_impl.h"
+#include "coordinator/core/identity.h"
+
+namespace kiln::core {
+namespace {
+
+constexpr char kCpu[] = "cpu";
+
+bool IsGpu(absl::string_view arch) { return absl::StartsWith(arch, "sm_"); }
+
+bool Matches(const v1::ArchRecord& arch, const std::string& target) {
+  if (target == kCpu) return !IsGpu(arch.name());
+  return arch.name() == target || arch.device_model() == target;
+}
+
+}  // namespace
+
+absl::Status Core::Impl::Admit(const v1::SweepSpec& spec) const {
+  if (static_cast<int>(sweeps_.size()) >= options_.max_active_sweeps) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the farm runs ", sweeps_.size(), " sweeps, its limit; submit again when some are done"));
+  }
+  int of_user = 0;
+  for (const auto& [digest, sweep] : sweeps_) of_user += sweep->user() == spec.user();
+  if (of_user >= options_.max_active_sweeps_per_user) {
+    return absl::ResourceExhaustedError(absl::StrCat("user '", spec.user(), "' runs ", of_user,
+                                                     " sweeps, the limit for one user; submit "
+                                                     "again when some are done"));
+  }
+  return absl::OkStatus();
+}
+
+void Core::Impl::ReplyStatus(RequestId request, absl::Status status) {
+  out_.replies.push_back({request, std::move(status)});
+}
+
+// The first request started the sweep, if anybody did; the others joined.
+void Core::Impl::ReplySubmit(const PendingSubmit& pending, v1::SubmitSweepResponse response,
+                             bool created) {
+  for (RequestId request : pending.requests) {
+    response.set_joined(!created && !response.answered());
+    out_.replies.push_back({request, ReplyBody(response)});
+    created = false;
+  }
+}
+
+void Core::Impl::On(Submit& event) {
+  const absl::Status valid = NormaliseSpec(&event.spec);
+  if (!valid.ok()) return ReplyStatus(event.request, valid);
+  const absl::Status admitted = Admit(event.spec);
+  PendingSubmit pending;
+  pending.requests = {event.request};
+  pending.spec_digest = SpecDigest(event.spec);
+  pending.spec = std::move(event.spec);
+  if (IsEmptySweep(pending.spec)) {
+    if (!admitted.ok()) return ReplyStatus(event.request, admitted);
+    v1::SubmitSweepResponse response;
+    response.set_sweep(CreateEmptySweep(pending.spec)->digest());
+    return ReplySubmit(pending, response, true);
+  }
+  for (const auto& [digest, sweep] : sweeps_) {
+    if (sweep->row.spec_digest() != pending.spec_digest || sweep->terminal()) continue;
+    v1::SubmitSweepResponse response;
+    response.set_sweep(digest);
+    return ReplySubmit(pending, response, false);
+  }
+  if (!admitted.ok()) return ReplyStatus(event.request, admitted);
+  StartOrWait(std::move(pending));
+}
+
+void Core::Impl::On(Lookup& event) {
+  const absl::Status valid = NormaliseSpec(&event.spec);
+  if (!valid.ok()) return ReplyStatus(event.request, valid);
+  PendingSubmit pending;
+  pending.requests = {event.request};
+  pending.spec_digest = SpecDigest(event.spec);
+  pending.spec = std::move(event.spec);
+  pending.lookup = true;
+  StartOrWait(std::move(pending));
+}
+
+// The record of the most profile slots; ties by name.
+bool Core::Impl::ResolveArch(const v1::SweepSpec& spec, v1::ArchRecord* arch) const {
+  std::map<std::pair<std::string, std::string>, std::pair<int, const v1::ArchRecord*>> found;
+  for (const auto& [name, worker] : workers_) {
+    if (worker->connection == 0 || worker->info.profile_slots() == 0) continue;
+    for (const v1::ArchRecord& record : worker->info.archs()) {
+      if (!Matches(record, spec.target())) continue;
+      auto& [slots, first] = found[{record.name(), record.device_model()}];
+      slots += worker->info.profile_slots();
+      if (first == nullptr) first = &record;
+    }
+  }
+  int best = 0;
+  for (const auto& [key, entry] : found) {
+    if (entry.first <= best) continue;
+    best = entry.first;
+    *arch = *entry.second;
+  }
+  if (best > 0) return true;
+  if (spec.objective() != v1::SweepSpec::COMPILE || spec.target() == kCpu) return false;
+  arch->set_name(spec.target());  // nothing runs on it: the expander's own table will do
+  return true;
+}
+
+std::string Core::Impl::ArchMissText(const std::string& target) const {
+  std::set<std::string> known;
+  for (const auto& [name, worker] : workers_) {
+    if (worker->connection == 0) continue;
+    for (const v1::ArchRecord& record : worker->info.archs()) known.insert(record.name());
+  }
+  return absl::StrCat("no worker with a profile slot has reported a device for target '", target,
+                      "'; ",
+                      known.empty() ? "no worker is attached"
+                                    : absl::StrCat("reported: ", absl::StrJoin(known, ", ")),
+                      ". Attach such a worker, or name another target");
+}
+
+void Core::Impl::StartOrWait(PendingSubmit pending) {
+  const auto same = [&](const PendingSubmit& other) {
+    return other.lookup == pending.lookup && other.spec_digest == pending.spec_digest;
+  };
+  for (auto& [job, other] : jobs_) {
+    if (same(other)) return other.requests.push_back(pending.requests.front());
+  }
+  for (PendingSubmit& other : arch_waits_) {
+    if (same(other)) return other.requests.push_back(pending.requests.front());
+  }
+  if (static_cast<int>(jobs_.size() + arch_waits_.size()) >= options_.max_pending_submits) {
+    return ReplyStatus(pending.requests.front(),
+                       absl::ResourceExhaustedError(
+                           "the farm's queue of new sweeps is full; submit again in a moment"));
+  }
+  if (ResolveArch(pending.spec, &pending.arch)) return StartExpansion(std::move(pending));
+  if (pending.lookup) {
+    v1::LookupWinnerResponse response;
+    response.set_miss_reason(ArchMissText(pending.spec.target()));
+    out_.replies.push_back({pending.requests.front(), ReplyBody(response)});
+    return;
+  }
+  pending.wait_until_ns = now_.mono_ns + SecondsToNs(options_.arch_wait_seconds);
+  arch_waits_.push_back(std::move(pending));
+}
+
+void Core::Impl::StartExpansion(PendingSubmit pending) {
+  pending.job = next_job_++;
+  out_.expand.push_back({pending.job, pending.spec, pending.arch, pending.lookup});
+  jobs_.emplace(pending.job, std::move(pending));
+}
+
+void Core::Impl::RetryArchWaits() {
+  for (auto it = arch_waits_.begin(); it != arch_waits_.end();) {
+    if (!ResolveArch(it->spec, &it->arch)) {
+      ++it;
+      continue;
+    }
+    StartExpansion(std::move(*it));
+    it = arch_waits_.erase(it);
+  }
+}
+
+void Core::Impl::ExpireArchWaits() {
+  for (auto it = arch_waits_.begin(); it != arch_waits_.end();) {
+    if (it->wait_until_ns > now_.mono_ns) {
+      ++it;
+      continue;
+    }
+    for (RequestId request : it->requests) {
+      ReplyStatus(request, absl::FailedPreconditionError(ArchMissText(it->spec.target())));
+    }
+    it = arch_waits_.erase(it);
+  }
+}
+
+void Core::Impl::On(Expanded& event) {
+  auto it = jobs_.find(event.job);
+  if (it == jobs_.end()) return;
+  const PendingSubmit pending = std::move(it->second);
+  jobs_.erase(it);
+  if (!event.status.ok()) {
+    for (RequestId request : pending.requests) ReplyStatus(request, event.status);
+    return;
+  }
+  if (pending.lookup) return AnswerLookup(pending, event);
+  AnswerSubmit(pending, event);
+}
+
+void Core::Impl::AnswerLookup(const PendingSubmit& pending, Expanded& event) {
+  v1::LookupWinnerResponse response;
+  response.set_found(event.winner.has_value());
+  if (event.winner.has_value()) *response.mutable_winner() = *std::move(event.winner);
+  response.set_miss_reason(event.miss_reason);
+  for (RequestId request : pending.requests) {
+    out_.replies.push_back({request, ReplyBody(response)});
+  }
+}
+
+void Core::Impl::AnswerSubmit(const PendingSubmit& pending, Expanded& event) {
+  v1::SubmitSweepResponse response;
+  if (event.winner.has_value()) {
+    response.set_sweep(event.winner->sweep_digest());
+    response.set_answered(true);
+    *response.mutable_winner() = *std::move(event.winner);
+    return ReplySubmit(pending, response, false);
+  }
+  if (!event.finished_sweep.empty()) {
+    response.set_sweep(event.finished_sweep);
+    return ReplySubmit(pending, response, false);
+  }
+  Sweep* active = FindSweep(event.sweep);
+  if (active != nullptr) {
+    response.set_sweep(event.sweep);
+    return ReplySubmit(pending, response, false);
+  }
+  absl::Status status = Admit(pending.spec);
+  if (event.expansion.candidates.empty()) {
+    status = absl::InvalidArgumentError(absl::StrCat("the space has no legal config for ",
+                                                     pending.arch.name(), ". ",
+                                                     absl::StrJoin(event.expansion.notes, ". ")));
+  } else if (static_cast<int>(event.expansion.candidates.size()) > options_.max_candidates) {
+    status = absl::ResourceExhaustedError(absl::StrCat(
+        "the space lists ", event.expansion.candidates.size(), " configs; the farm's limit is ",
+        options_.max_candidates, ". Narrow the tunables or set max_candidates"));
+  }
+  if (!status.ok()) {
+    for (RequestId request : pending.requests) ReplyStatus(request, status);
+    return;
+  }
+  response.set_sweep(CreateSweep(pending, event)->digest());
+  ReplySubmit(pending, response, true);
+}
+
+void Core::Impl::On(Cancel& event) {
+  Sweep* sweep = FindSweep(event.sweep);
+  if (sweep == nullptr) {
+    return ReplyStatus(event.request,
+                       absl::NotFoundError(absl::StrCat("no active sweep ", event.sweep)));
+  }
+  if (!sweep->terminal()) {
+    Finish(sweep, v1::CANCELLED,
+           event.reason.empty() ? "cancelled" : absl::StrCat("cancelled: ", event.reason));
+  }
+  v1::CancelSweepResponse response;
+  response.set_state(sweep->status.state());
+  out_.replies.push_back({event.request, ReplyBody(response)});
+}
+
+void Core::Impl::On(GetSweep& event) {
+  const Sweep* sweep = FindSweep(event.sweep);
+  if (sweep == nullptr) {
+    return ReplyStatus(event.request,
+                       absl::NotFoundError(absl::StrCat("no active sweep ", event.sweep)));
+  }
+  out_.replies.push_back({event.request, ReplyBody(Describe(*sweep, event.with_candidates))});
+}
+
+void Core::Impl::On(ListActive& event) {
+  v1::ListSweepsResponse response;
+  for (const auto& [digest, sweep] : sweeps_) *response.add_sweeps() = Summary(*sweep);
+  out_.replies.push_back({event.request, ReplyBody(std::move(response))});
+}
+
+void Core::Impl::On(ListWorkers& event) {
+  v1::ListWorkersResponse response;
+  for (const auto& [name, worker] : workers_) *response.add_workers() = Describe(*worker);
+  out_.replies.push_back({event.request, ReplyBody(std::move(response))});
+}
+
+void Core::Impl::On(Watch& event) {
+  Sweep* sweep = FindSweep(event.sweep);
+  if (sweep == nullptr || sweep->terminal()) {
+    out_.publishes.push_back({event.watch,
+                              {},
+                              absl::NotFoundError(absl::StrCat("no active sweep ", event.sweep)),
+                              true});
+    return;
+  }
+  sweep->watchers.insert(event.watch);
+  watches_[event.watch] = event.sweep;
+  v1::SweepEvent first;
+  *first.mutable_progress() = Progress(*sweep);
+  out_.publishes.push_back({event.watch, std::move(first), absl::OkStatus(), false});
+}
+
+void Core::Impl::On(Unwatch& event) {
+  auto it = watches_.find(event.watch);
+  if (it == watches_.end()) return;
+  Sweep* sweep = FindSweep(it->second);
+  if (sweep != nullptr) sweep->watchers.erase(event.watch);
+  watches_.erase(it);
+}
+
+}  // namespace kiln::core

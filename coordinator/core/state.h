@@ -1,0 +1,149 @@
+// What the core holds in memory. Internal to this folder. Everything here can be rebuilt from rows
+// of the store, except what workers say again when they attach.
+#ifndef KILN_COORDINATOR_CORE_STATE_H_
+#define KILN_COORDINATOR_CORE_STATE_H_
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "coordinator/core/events.h"
+#include "coordinator/search/searcher.h"
+#include "kiln/v1/store.pb.h"
+#include "kiln/v1/tuning.pb.h"
+#include "kiln/v1/work.pb.h"
+
+namespace kiln::core {
+
+// Kinds of slots. A worker leases each within its own bound.
+enum Pool { kCompilePool = 0, kProfilePool = 1, kEmptyPool = 2, kPools = 3 };
+
+inline Pool PoolOf(v1::TaskKind kind) {
+  if (kind == v1::TASK_COMPILE) return kCompilePool;
+  return kind == v1::TASK_EMPTY ? kEmptyPool : kProfilePool;
+}
+
+struct Sweep;
+struct Worker;
+
+struct Task {
+  enum class State {
+    kReady,  // in its sweep's ready queue
+    kLeased,
+    kBackoff,  // released by a worker; ready at `not_before`
+    kHeld,     // found in the store at the start; a worker may still come back with it
+  };
+  v1::TaskRow row;
+  Sweep* sweep = nullptr;
+  State state = State::kReady;
+  uint64_t epoch = 0;        // of the last lease in this incarnation; 0 = none
+  Worker* worker = nullptr;  // kLeased
+  int64_t deadline_ns = 0;   // kLeased
+  int64_t hard_deadline_ns = 0;
+  int64_t leased_ns = 0;
+  int64_t ready_ns = 0;
+  int64_t not_before_ns = 0;
+  bool row_stored_before = false;  // by an earlier incarnation, which may have leased it
+
+  Pool pool() const { return PoolOf(row.kind()); }
+};
+
+struct Cand {
+  v1::CandidateRow row;
+  Task* task = nullptr;  // the open task that covers it
+  bool alone = false;    // took a child with it once: shares no task any more
+
+  const std::string& config() const { return row.candidate().config(); }
+  v1::CandidateState state() const { return row.candidate().state(); }
+  bool failed() const { return state() == v1::CANDIDATE_FAILED; }
+  bool compiled() const { return row.candidate().has_artifact(); }
+  bool twin() const { return !row.candidate().same_binary_as().empty(); }
+  bool measured() const { return row.screened_round() > 0; }
+  double median_ns() const {
+    const auto& measurements = row.candidate().measurements();
+    return measurements.empty() ? 0 : measurements.rbegin()->median_ns();
+  }
+};
+
+struct Sweep {
+  v1::SweepRow row;
+  v1::SweepStatusRow status;
+  std::vector<Cand> cands;  // by ordinal
+  std::unique_ptr<search::Searcher> searcher;
+  std::unordered_map<std::string, int> by_config;
+  std::unordered_map<std::string, int>
+      by_binary;  // binary digest -> the candidate that is measured
+  std::unordered_map<std::string, v1::CompileIndexRow> index;  // what the store knew at the start
+
+  std::array<std::deque<std::string>, kPools> ready;  // task ids; may hold ids that are gone
+  std::array<int, kPools> ready_count{};
+  std::array<int, kPools> running{};
+  std::unordered_set<std::string> tasks;
+
+  std::set<int> queued;     // to compile, in no task yet
+  std::set<int> to_screen;  // compiled, in no task yet
+  int proposals = 0;
+
+  std::set<WatchId> watchers;
+  std::set<int> to_store;    // candidates to write in this turn
+  std::set<int> to_publish;  // candidates to tell watchers of in this turn
+  std::optional<v1::Winner> winner;
+  bool status_dirty = false;  // to write in this turn
+  bool publish = false;
+  bool dirty = false;           // to advance in this turn
+  bool waits_for_peer = false;  // a candidate waits for another sweep's compilation
+
+  std::array<int, v1::CandidateState_ARRAYSIZE> counts{};
+  double best_ns = 0;
+  std::string best_config;
+
+  int64_t started_ns = 0;     // in this incarnation
+  int64_t idle_since_ns = 0;  // 0 while something is leased
+  int64_t build_missing_ns = 0;
+  std::array<int64_t, kPools> last_lease_ns{};
+
+  const std::string& digest() const { return row.digest(); }
+  const std::string& user() const { return row.spec().user(); }
+  bool compile_only() const { return row.spec().objective() == v1::SweepSpec::COMPILE; }
+  bool terminal() const {
+    return status.state() == v1::DONE || status.state() == v1::FAILED ||
+           status.state() == v1::CANCELLED;
+  }
+  double elapsed_seconds(int64_t now_ns) const {
+    return status.elapsed_seconds() + static_cast<double>(now_ns - started_ns) / 1e9;
+  }
+};
+
+struct Worker {
+  v1::Register info;
+  ConnectionId connection = 0;  // 0 = not attached
+  int64_t last_seen_ns = 0;
+  bool draining = false;
+  std::unordered_set<Task*> leased;
+  std::array<int, kPools> busy{};
+
+  const std::string& name() const { return info.worker(); }
+};
+
+// A request that waits for the expansion of its spec; several equal ones wait together.
+struct PendingSubmit {
+  v1::SweepSpec spec;
+  std::string spec_digest;
+  bool lookup = false;
+  std::vector<RequestId> requests;
+  uint64_t job = 0;  // 0 = waits for a worker that reports the target
+  int64_t wait_until_ns = 0;
+  v1::ArchRecord arch;
+};
+
+}  // namespace kiln::core
+
+#endif  // KILN_COORDINATOR_CORE_STATE_H_

@@ -1,0 +1,105 @@
+#include "coordinator/core/stored_view.h"
+
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/base/status.h"
+
+namespace kiln::core {
+namespace {
+
+// The stored winner, when this sweep is what it answers.
+absl::StatusOr<std::optional<v1::Winner>> WinnerOf(store::MetaStore* meta,
+                                                   const store::SweepRecord& record) {
+  const bool tuned = record.status.state() == v1::DONE && !record.row.problem_key().empty() &&
+                     record.row.spec().objective() == v1::SweepSpec::TUNE;
+  if (!tuned) return std::optional<v1::Winner>();
+  return meta->FindWinner(record.row.problem_key());
+}
+
+std::string ShortOf(const std::string& digest) { return digest.substr(0, 12); }
+
+}  // namespace
+
+bool IsTerminal(v1::SweepState state) {
+  return state == v1::DONE || state == v1::FAILED || state == v1::CANCELLED;
+}
+
+v1::SweepSummary SummaryOf(const v1::SweepRow& row, const v1::SweepStatusRow& status) {
+  v1::SweepSummary out;
+  out.set_sweep(row.digest());
+  out.set_name(row.spec().name());
+  *out.mutable_progress() = status.progress();
+  out.mutable_progress()->set_state(status.state());
+  out.set_target(row.arch().name());
+  out.set_submitted_unix_ms(row.submitted_unix_ms());
+  out.set_finished_unix_ms(status.finished_unix_ms());
+  out.set_user(row.spec().user());
+  return out;
+}
+
+absl::StatusOr<v1::GetSweepResponse> StoredSweep(store::MetaStore* meta, const std::string& digest,
+                                                 bool with_candidates) {
+  KILN_ASSIGN_OR_RETURN(store::SweepRecord record, meta->GetSweep(digest, with_candidates));
+  v1::GetSweepResponse out;
+  *out.mutable_summary() = SummaryOf(record.row, record.status);
+  *out.mutable_spec() = record.row.spec();
+  *out.mutable_arch() = record.row.arch();
+  *out.mutable_seconds() = record.status.seconds();
+  for (v1::CandidateRow& row : record.candidates) {
+    if (row.proposed()) *out.add_candidates() = std::move(*row.mutable_candidate());
+  }
+  KILN_ASSIGN_OR_RETURN(std::optional<v1::Winner> winner, WinnerOf(meta, record));
+  if (winner.has_value()) *out.mutable_winner() = *std::move(winner);
+  return out;
+}
+
+absl::StatusOr<v1::SweepEvent> StoredEnd(store::MetaStore* meta, const std::string& digest) {
+  KILN_ASSIGN_OR_RETURN(store::SweepRecord record, meta->GetSweep(digest, false));
+  if (!IsTerminal(record.status.state())) {
+    return absl::InternalError(absl::StrCat("sweep ", digest, " is stored as active but is not"));
+  }
+  v1::SweepEvent event;
+  *event.mutable_progress() = SummaryOf(record.row, record.status).progress();
+  KILN_ASSIGN_OR_RETURN(std::optional<v1::Winner> winner, WinnerOf(meta, record));
+  if (winner.has_value()) *event.mutable_winner() = *std::move(winner);
+  return event;
+}
+
+absl::StatusOr<StoredArtifact> FindStoredArtifact(store::MetaStore* meta, const std::string& digest,
+                                                  const std::string& config) {
+  KILN_ASSIGN_OR_RETURN(store::SweepRecord record, meta->GetSweep(digest, !config.empty()));
+  if (!IsTerminal(record.status.state())) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("sweep ", ShortOf(digest), " still runs; watch it and fetch when it is done"));
+  }
+  StoredArtifact out;
+  if (config.empty()) {
+    KILN_ASSIGN_OR_RETURN(std::optional<v1::Winner> winner, WinnerOf(meta, record));
+    if (!winner.has_value()) {
+      return absl::NotFoundError(absl::StrCat(
+          "sweep ", ShortOf(digest), " has no winner (", v1::SweepState_Name(record.status.state()),
+          record.status.message().empty() ? "" : ": ", record.status.message(),
+          "); a compile-only sweep needs the config to fetch"));
+    }
+    out.info = *std::move(winner);
+    out.digest = out.info.artifact().digest();
+    return out;
+  }
+  for (const v1::CandidateRow& row : record.candidates) {
+    if (row.candidate().config() != config || !row.candidate().has_artifact()) continue;
+    out.info.set_config(config);
+    out.info.set_sweep_digest(digest);
+    *out.info.mutable_artifact() = row.candidate().artifact();
+    *out.info.mutable_hint() = row.candidate().hint();
+    *out.info.mutable_arch() = record.row.arch();
+    *out.info.mutable_spec() = record.row.spec();
+    out.digest = row.candidate().artifact().digest();
+    return out;
+  }
+  return absl::NotFoundError(absl::StrCat("sweep ", ShortOf(digest), " has no compiled config '",
+                                          config, "'; list them with its candidates"));
+}
+
+}  // namespace kiln::core

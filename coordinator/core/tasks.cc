@@ -1,0 +1,530 @@
+// Tasks, their leases, and what comes back.
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "coordinator/core/core_impl.h"
+
+namespace kiln::core {
+namespace {
+
+constexpr int kIdDigits = 12;
+constexpr double kMaxBackoffSeconds = 10;
+constexpr int kKillsAllowed = 1;
+constexpr char kLostInputs[] = "lost inputs";
+
+const char* KindName(v1::TaskKind kind) {
+  switch (kind) {
+    case v1::TASK_COMPILE:
+      return "compile";
+    case v1::TASK_SCREEN:
+      return "screen";
+    case v1::TASK_RACE:
+      return "race";
+    case v1::TASK_FINALS:
+      return "finals";
+    case v1::TASK_EMPTY:
+      return "empty";
+    default:
+      return "other";
+  }
+}
+
+bool ValidTiming(const v1::Measurement& measurement) {
+  return std::isfinite(measurement.median_ns()) && measurement.median_ns() > 0 &&
+         !measurement.samples_ns().empty();
+}
+
+v1::Failure MakeFailure(v1::Failure::Stage stage, std::string message, std::string worker) {
+  v1::Failure failure;
+  failure.set_stage(stage);
+  failure.set_message(std::move(message));
+  failure.set_worker(std::move(worker));
+  return failure;
+}
+
+}  // namespace
+
+Task* Core::Impl::NewTask(Sweep* sweep, v1::TaskKind kind, std::vector<int> ordinals, int samples) {
+  auto task = std::make_unique<Task>();
+  task->row.set_id(absl::StrCat(sweep->digest().substr(0, kIdDigits), "-", next_task_++));
+  farm_dirty_ = true;
+  task->row.set_sweep(sweep->digest());
+  task->row.set_kind(kind);
+  task->row.set_round(sweep->status.round());
+  task->row.set_samples(samples);
+  task->sweep = sweep;
+  for (int ordinal : ordinals) {
+    task->row.add_ordinals(ordinal);
+    sweep->cands[ordinal].task = task.get();
+    sweep->queued.erase(ordinal);
+    sweep->to_screen.erase(ordinal);
+  }
+  out_.batch.tasks.push_back(task->row);
+  sweep->tasks.insert(task->row.id());
+  Task* raw = task.get();
+  tasks_.emplace(task->row.id(), std::move(task));
+  MakeReady(raw, false);
+  return raw;
+}
+
+void Core::Impl::MakeReady(Task* task, bool front) {
+  task->state = Task::State::kReady;
+  task->ready_ns = now_.mono_ns;
+  auto& queue = task->sweep->ready[task->pool()];
+  if (front) {
+    queue.push_front(task->row.id());
+  } else {
+    queue.push_back(task->row.id());
+  }
+  ++task->sweep->ready_count[task->pool()];
+  ++stats_.ready_tasks;
+}
+
+// Takes the task out of whatever state it is in; the caller puts it into another or drops it.
+void Core::Impl::Unlease(Task* task) {
+  Sweep* sweep = task->sweep;
+  if (task->state == Task::State::kReady) {
+    --sweep->ready_count[task->pool()];
+    --stats_.ready_tasks;
+  } else if (task->state == Task::State::kBackoff) {
+    backoffs_.erase({task->not_before_ns, task->row.id()});
+  } else if (task->state == Task::State::kLeased) {
+    task->worker->leased.erase(task);
+    --task->worker->busy[task->pool()];
+    --sweep->running[task->pool()];
+    --stats_.leased_tasks;
+    task->worker = nullptr;
+    const int running = sweep->running[0] + sweep->running[1] + sweep->running[2];
+    if (running == 0) sweep->idle_since_ns = now_.mono_ns;
+  }
+  task->state = Task::State::kHeld;
+}
+
+void Core::Impl::DropTask(Task* task) {
+  Sweep* sweep = task->sweep;
+  Unlease(task);
+  for (int ordinal : task->row.ordinals()) {
+    if (sweep->cands[ordinal].task == task) sweep->cands[ordinal].task = nullptr;
+  }
+  out_.batch.deleted_tasks.push_back({sweep->digest(), task->row.id()});
+  sweep->tasks.erase(task->row.id());
+  tasks_.erase(task->row.id());
+}
+
+void Core::Impl::Revoke(Task* task, const std::string& reason) {
+  if (task->state != Task::State::kLeased || task->worker->connection == 0) return;
+  v1::Revoke* revoke = MessageTo(task->worker, v1::CoordinatorMessage::kRevoke)->mutable_revoke();
+  revoke->add_tasks(task->row.id());
+  revoke->set_reason(reason);
+}
+
+void Core::Impl::Lease(Task* task, Worker* worker) {
+  Sweep* sweep = task->sweep;
+  const Pool pool = task->pool();
+  // A first lease needs no row: nothing else can hold the task. Any later one makes older epochs
+  // stale, and that has to survive a restart.
+  const bool first = task->epoch == 0 && !task->row_stored_before;
+  task->epoch = (term_ << 32) + ++next_epoch_;
+  if (!first) {
+    task->row.set_min_epoch(task->epoch);
+    out_.batch.tasks.push_back(task->row);
+  }
+  task->state = Task::State::kLeased;
+  --stats_.ready_tasks;
+  ++stats_.leased_tasks;
+  ++stats_.leases_granted;
+  task->worker = worker;
+  task->leased_ns = now_.mono_ns;
+  task->deadline_ns = now_.mono_ns + SecondsToNs(options_.lease_seconds);
+  const v1::Task message = TaskMessage(*task, *worker);
+  task->hard_deadline_ns = now_.mono_ns + SecondsToNs(2 * message.limit_seconds() + 60);
+  worker->leased.insert(task);
+  ++worker->busy[pool];
+  if (sweep->idle_since_ns != 0) {
+    (*sweep->status.mutable_seconds())["idle"] += NsToSeconds(now_.mono_ns - sweep->idle_since_ns);
+    sweep->idle_since_ns = 0;
+  }
+  const double waited = NsToSeconds(now_.mono_ns - task->ready_ns);
+  (*sweep->status.mutable_seconds())["queue"] += waited;
+  ++sweep->running[pool];
+  sweep->last_lease_ns[pool] = now_.mono_ns;
+  const v1::CandidateState state = pool == kCompilePool ? v1::COMPILING : v1::PROFILING;
+  for (int ordinal : task->row.ordinals()) SetState(sweep, ordinal, state);
+  sweep->publish = true;
+  *MessageTo(worker, v1::CoordinatorMessage::kLeases)->mutable_leases()->add_tasks() = message;
+  Observe(Observation::Kind::kLease, KindName(task->row.kind()), waited);
+}
+
+v1::Task Core::Impl::TaskMessage(const Task& task, const Worker& worker) const {
+  const Sweep& sweep = *task.sweep;
+  v1::Task out;
+  out.set_id(task.row.id());
+  out.set_epoch(task.epoch);
+  out.set_sweep(sweep.digest());
+  out.set_kind(task.row.kind());
+  out.set_round(task.row.round());
+  out.set_attempt(task.row.attempt());
+  out.set_inputs_digest(sweep.row.inputs_digest());
+  out.set_lease_seconds(options_.lease_seconds);
+  out.set_best_ns(sweep.best_ns);
+  out.set_samples(task.row.samples());
+  const std::string device_prefix = absl::StrCat(worker.name(), "/");
+  for (int ordinal : task.row.ordinals()) {
+    const v1::Candidate& candidate = sweep.cands[ordinal].row.candidate();
+    v1::TaskCandidate* add = out.add_candidates();
+    add->set_config(candidate.config());
+    add->set_artifact_digest(candidate.artifact().digest());
+    for (const v1::Measurement& m : candidate.measurements()) {
+      if (m.numbers_checked() && absl::StartsWith(m.device(), device_prefix)) {
+        add->set_numbers_checked(true);
+      }
+    }
+  }
+  const double each =
+      task.pool() == kCompilePool ? options_.compile_limit_seconds : options_.profile_limit_seconds;
+  out.set_limit_seconds(each * std::max(1, task.row.ordinals_size()));
+  return out;
+}
+
+bool Core::Impl::Accepts(const Task& task, const Worker& worker, uint64_t epoch) const {
+  if (task.state == Task::State::kLeased) return task.epoch == epoch && task.worker == &worker;
+  if (task.epoch != 0) return task.epoch == epoch;
+  return task.row_stored_before && epoch >= task.row.min_epoch() && (epoch >> 32) < term_;
+}
+
+void Core::Impl::TakeResult(Worker* worker, v1::TaskResult& result) {
+  if (worker->connection != 0) {
+    MessageTo(worker, v1::CoordinatorMessage::kAcknowledge)
+        ->mutable_acknowledge()
+        ->add_tasks(result.task());
+  }
+  auto it = tasks_.find(result.task());
+  if (it == tasks_.end() || !Accepts(*it->second, *worker, result.epoch())) {
+    ++stats_.stale_results;
+    Observe(Observation::Kind::kStaleResult, "");
+    return;
+  }
+  Task* task = it->second.get();
+  Sweep* sweep = task->sweep;
+  MarkDirty(sweep);
+  if (task->state == Task::State::kLeased) {
+    Observe(Observation::Kind::kTaskDone, KindName(task->row.kind()),
+            NsToSeconds(now_.mono_ns - task->leased_ns));
+  }
+  Unlease(task);
+  TakeSeconds(sweep, result);
+  if (!result.released().empty()) return TakeRelease(task, result.released());
+  ++stats_.tasks_done;
+  switch (task->row.kind()) {
+    case v1::TASK_EMPTY:
+      sweep->status.set_empty_done(sweep->status.empty_done() + 1);
+      sweep->status_dirty = true;
+      sweep->publish = true;
+      return DropTask(task);
+    case v1::TASK_FINALS:
+      return TakeFinalsResult(task, *worker, result);
+    default:
+      break;
+  }
+  const bool progress = std::any_of(result.candidates().begin(), result.candidates().end(),
+                                    [](const v1::CandidateResult& r) { return !r.not_run(); });
+  if (!progress) return TakeRelease(task, "the worker ran none of the candidates");
+  std::map<std::string, v1::CandidateResult*> by_config;
+  for (v1::CandidateResult& r : *result.mutable_candidates()) by_config[r.config()] = &r;
+  const std::vector<int> ordinals(task->row.ordinals().begin(), task->row.ordinals().end());
+  for (int ordinal : ordinals) {
+    auto found = by_config.find(sweep->cands[ordinal].config());
+    if (found == by_config.end() || found->second->not_run()) continue;
+    if (task->row.kind() == v1::TASK_COMPILE) {
+      TakeCompileResult(task, *found->second);
+    } else {
+      TakeProfileResult(task, *worker, *found->second);
+    }
+    if (sweep->terminal()) return;  // the task is gone with its sweep
+  }
+  DropTask(task);
+  for (int ordinal : ordinals) IndexCandidate(sweep, ordinal);
+}
+
+void Core::Impl::TakeSeconds(Sweep* sweep, const v1::TaskResult& result) {
+  auto& seconds = *sweep->status.mutable_seconds();
+  for (const auto& [stage, value] : result.seconds()) {
+    if (!std::isfinite(value) || value < 0) continue;
+    seconds[stage] += value;
+    Observe(Observation::Kind::kStageSeconds, stage, value);
+  }
+  if (!result.seconds().empty()) sweep->status_dirty = true;
+}
+
+void Core::Impl::TakeCompileResult(Task* task, const v1::CandidateResult& result) {
+  Sweep* sweep = task->sweep;
+  const int ordinal = sweep->by_config.at(result.config());
+  Cand& cand = sweep->cands[ordinal];
+  cand.row.mutable_candidate()->set_attempts(cand.row.candidate().attempts() + 1);
+  StopCompiling(sweep, ordinal);
+  v1::CompileIndexRow::Entry entry;
+  entry.set_compiler_build(Toolchain(*sweep));
+  if (result.has_failure()) {
+    const bool again = TakeFailure(task, ordinal, result.failure());
+    const v1::Failure::Stage stage = result.failure().stage();
+    const bool deterministic = stage == v1::Failure::ELABORATE || stage == v1::Failure::COMPILE;
+    if (again || !deterministic || result.failure().killed_child()) return;
+    *entry.mutable_failure() = result.failure();
+  } else if (result.artifact().digest().empty()) {
+    return Fail(
+        sweep, ordinal,
+        MakeFailure(v1::Failure::COMPILE, "the worker sent neither artifact nor failure", ""));
+  } else {
+    TakeArtifact(sweep, ordinal, result.artifact());
+    *entry.mutable_artifact() = result.artifact();
+  }
+  Remember(IndexKey(*sweep, ordinal), entry);
+  v1::CompileIndexRow row;
+  row.set_compile_key(cand.row.compile_key());
+  *row.add_entries() = std::move(entry);
+  out_.batch.compiled.push_back(std::move(row));
+}
+
+// True when the candidate gets another chance.
+bool Core::Impl::TakeFailure(Task* task, int ordinal, const v1::Failure& failure) {
+  Sweep* sweep = task->sweep;
+  Cand& cand = sweep->cands[ordinal];
+  if (failure.killed_child()) {
+    const std::string key = task->pool() == kCompilePool
+                                ? IndexKey(*sweep, ordinal)
+                                : cand.row.candidate().artifact().binary_digest();
+    AddKill(key, failure);
+    cand.alone = true;
+    if (Kills(key) <= kKillsAllowed) return true;
+  }
+  Fail(sweep, ordinal, failure);
+  return false;
+}
+
+int Core::Impl::Kills(const std::string& key) const {
+  auto it = kills_.find(key);
+  return it == kills_.end() ? 0 : it->second.count();
+}
+
+void Core::Impl::AddKill(const std::string& key, const v1::Failure& failure) {
+  v1::KillRow& row = kills_[key];
+  row.set_key(key);
+  row.set_count(row.count() + 1);
+  row.set_last(
+      absl::StrCat(failure.message(), failure.witness().empty() ? "" : ": ", failure.witness()));
+  out_.batch.kills.push_back(row);
+}
+
+void Core::Impl::TakeProfileResult(Task* task, const Worker& worker, v1::CandidateResult& result) {
+  Sweep* sweep = task->sweep;
+  const int ordinal = sweep->by_config.at(result.config());
+  Cand& cand = sweep->cands[ordinal];
+  cand.row.mutable_candidate()->set_attempts(cand.row.candidate().attempts() + 1);
+  sweep->to_store.insert(ordinal);
+  if (result.has_failure()) {
+    TakeFailure(task, ordinal, result.failure());
+    return;
+  }
+  if (!ValidTiming(result.measurement())) {
+    return Fail(sweep, ordinal,
+                MakeFailure(v1::Failure::RUN, "the worker sent no valid timing", worker.name()));
+  }
+  const bool screen = task->row.kind() == v1::TASK_SCREEN;
+  if (screen && !result.measurement().numbers_checked() &&
+      sweep->row.spec().check().reference() != v1::CheckPolicy::NONE) {
+    return Fail(sweep, ordinal,
+                MakeFailure(v1::Failure::CHECK, "the worker timed it without checking its numbers",
+                            worker.name()));
+  }
+  const int mark = screen ? 1 : task->row.round() + 1;
+  StoreMeasurement(sweep, ordinal, std::move(*result.mutable_measurement()), mark,
+                   screen ? "screen" : absl::StrCat("race-", task->row.round()));
+}
+
+void Core::Impl::StoreMeasurement(Sweep* sweep, int ordinal, v1::Measurement measurement,
+                                  int round_mark, const std::string& round) {
+  Cand& cand = sweep->cands[ordinal];
+  measurement.set_config(cand.config());
+  measurement.set_round(round);
+  if (sweep->best_ns == 0 || measurement.median_ns() < sweep->best_ns) {
+    sweep->best_ns = measurement.median_ns();
+    sweep->best_config = cand.config();
+  }
+  *cand.row.mutable_candidate()->add_measurements() = std::move(measurement);
+  cand.row.set_screened_round(std::max(cand.row.screened_round(), round_mark));
+  SetState(sweep, ordinal, v1::CANDIDATE_DONE);
+}
+
+// Paired samples need all finalists in one task: unless every one of them was measured, the round
+// is run again with those that are left.
+void Core::Impl::TakeFinalsResult(Task* task, const Worker& worker, v1::TaskResult& result) {
+  Sweep* sweep = task->sweep;
+  std::vector<std::pair<int, v1::Measurement>> measured;
+  bool failures = false;
+  for (v1::CandidateResult& r : *result.mutable_candidates()) {
+    auto found = sweep->by_config.find(r.config());
+    if (found == sweep->by_config.end() || r.not_run()) continue;
+    Cand& cand = sweep->cands[found->second];
+    if (cand.task != task) continue;
+    cand.row.mutable_candidate()->set_attempts(cand.row.candidate().attempts() + 1);
+    sweep->to_store.insert(found->second);
+    if (r.has_failure()) {
+      failures = true;
+      TakeFailure(task, found->second, r.failure());
+    } else if (!ValidTiming(r.measurement())) {
+      failures = true;
+      Fail(sweep, found->second,
+           MakeFailure(v1::Failure::RUN, "the worker sent no valid timing", worker.name()));
+    } else {
+      measured.emplace_back(found->second, std::move(*r.mutable_measurement()));
+    }
+  }
+  const std::vector<int> finalists(task->row.ordinals().begin(), task->row.ordinals().end());
+  if (!failures && measured.size() < finalists.size()) {
+    return TakeRelease(task, "the worker did not run all finalists");
+  }
+  DropTask(task);
+  if (failures) {
+    for (int ordinal : finalists) IndexCandidate(sweep, ordinal);
+    return;
+  }
+  for (auto& [ordinal, measurement] : measured) {
+    StoreMeasurement(sweep, ordinal, std::move(measurement), sweep->status.round() + 2, "finals");
+  }
+  DecideWinner(sweep, finalists);
+}
+
+// The worker could not do it, through no fault of the candidates. That costs no attempt, but it
+// ends.
+void Core::Impl::TakeRelease(Task* task, const std::string& reason) {
+  Sweep* sweep = task->sweep;
+  Observe(Observation::Kind::kReleased, KindName(task->row.kind()));
+  task->row.set_releases(task->row.releases() + 1);
+  out_.batch.tasks.push_back(task->row);
+  if (task->row.releases() > options_.max_releases) {
+    return GiveUp(task, absl::StrCat("released ", task->row.releases(),
+                                     " times by workers; the last one said: ", reason));
+  }
+  if (absl::StrContains(reason, kLostInputs)) {
+    if (LostInputs(task, reason)) return;
+  }
+  for (int ordinal : task->row.ordinals()) IndexCandidate(sweep, ordinal);
+  const double backoff =
+      std::min(kMaxBackoffSeconds, options_.release_backoff_seconds *
+                                       std::pow(2.0, std::min(16, task->row.releases() - 1)));
+  task->state = Task::State::kBackoff;
+  task->not_before_ns = now_.mono_ns + SecondsToNs(backoff);
+  backoffs_.insert({task->not_before_ns, task->row.id()});
+}
+
+// The blobs that a task needs are gone: put the inputs again, compile the candidates again. True
+// when the task is gone, because its candidates have to be compiled first.
+bool Core::Impl::LostInputs(Task* task, const std::string& reason) {
+  Sweep* sweep = task->sweep;
+  out_.blobs.push_back({sweep->row.inputs_digest(), SerializeDeterministic(sweep->row.inputs())});
+  out_.pins.push_back({sweep->row.inputs_digest(), absl::StrCat("sweep:", sweep->digest())});
+  const std::vector<int> ordinals(task->row.ordinals().begin(), task->row.ordinals().end());
+  std::vector<int> gone;
+  for (int ordinal : ordinals) {
+    const std::string& digest = sweep->cands[ordinal].row.candidate().artifact().digest();
+    if (!digest.empty() && absl::StrContains(reason, digest)) gone.push_back(ordinal);
+  }
+  const bool only_inputs = absl::StrContains(reason, sweep->row.inputs_digest());
+  if (gone.empty() && !only_inputs && task->pool() == kProfilePool) gone = ordinals;
+  if (gone.empty()) return false;
+  DropTask(task);
+  for (int ordinal : gone) {
+    Cand& cand = sweep->cands[ordinal];
+    Forget(IndexKey(*sweep, ordinal));
+    sweep->index.erase(cand.row.compile_key());
+    cand.row.mutable_candidate()->clear_artifact();
+    SetState(sweep, ordinal, v1::QUEUED);
+  }
+  for (int ordinal : ordinals) IndexCandidate(sweep, ordinal);
+  return true;
+}
+
+// The worker that held the task is gone, or silent for too long.
+void Core::Impl::TaskLost(Task* task, const std::string& why) {
+  Observe(Observation::Kind::kLeaseExpired, KindName(task->row.kind()));
+  Unlease(task);
+  MarkDirty(task->sweep);
+  task->row.set_attempt(task->row.attempt() + 1);
+  out_.batch.tasks.push_back(task->row);
+  if (task->row.attempt() >= options_.max_task_losses) {
+    return GiveUp(task, absl::StrCat("its worker was lost ", task->row.attempt(),
+                                     " times while it held this candidate (", why, ")"));
+  }
+  for (int ordinal : task->row.ordinals()) IndexCandidate(task->sweep, ordinal);
+  MakeReady(task, true);
+}
+
+// A task that nobody survives: find out which candidate it is, or give the one up.
+void Core::Impl::GiveUp(Task* task, const std::string& why) {
+  Sweep* sweep = task->sweep;
+  if (task->row.kind() == v1::TASK_EMPTY) return MakeReady(task, false);
+  const std::vector<int> ordinals(task->row.ordinals().begin(), task->row.ordinals().end());
+  const v1::TaskKind kind = task->row.kind();
+  DropTask(task);
+  if (ordinals.size() == 1) {
+    Fail(sweep, ordinals[0],
+         MakeFailure(kind == v1::TASK_COMPILE ? v1::Failure::COMPILE : v1::Failure::RUN, why, ""));
+    return;
+  }
+  for (int ordinal : ordinals) {
+    sweep->cands[ordinal].alone = true;
+    IndexCandidate(sweep, ordinal);
+  }
+  if (kind == v1::TASK_FINALS) {
+    sweep->status.set_phase(v1::SweepStatusRow::RACE);
+    sweep->status.set_round(sweep->status.round() + 1);
+    sweep->status_dirty = true;
+  }
+}
+
+void Core::Impl::ExpireLeases() {
+  std::vector<Task*> expired;
+  for (const auto& [name, worker] : workers_) {
+    for (Task* task : worker->leased) {
+      if (task->deadline_ns <= now_.mono_ns || task->hard_deadline_ns <= now_.mono_ns) {
+        expired.push_back(task);
+      }
+    }
+  }
+  std::sort(expired.begin(), expired.end(),
+            [](const Task* a, const Task* b) { return a->epoch < b->epoch; });
+  for (Task* task : expired) {
+    const std::string worker = task->worker->name();
+    Revoke(task, "the lease has expired");
+    TaskLost(task, absl::StrCat("the lease of ", worker, " expired"));
+  }
+}
+
+void Core::Impl::WakeBackoffs() {
+  while (!backoffs_.empty() && backoffs_.begin()->first <= now_.mono_ns) {
+    Task* task = tasks_.at(backoffs_.begin()->second).get();
+    backoffs_.erase(backoffs_.begin());
+    MakeReady(task, false);
+    MarkDirty(task->sweep);
+  }
+}
+
+void Core::Impl::ReleaseHeld() {
+  held_until_ns_ = 0;
+  std::vector<Task*> held;
+  for (const auto& [id, task] : tasks_) {
+    if (task->state == Task::State::kHeld) held.push_back(task.get());
+  }
+  std::sort(held.begin(), held.end(), [](const Task* a, const Task* b) {
+    return std::make_pair(a->row.id().size(), a->row.id()) <
+           std::make_pair(b->row.id().size(), b->row.id());
+  });
+  for (Task* task : held) {
+    MakeReady(task, false);
+    MarkDirty(task->sweep);
+  }
+}
+
+}  // namespace kiln::core

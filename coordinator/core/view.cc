@@ -1,0 +1,126 @@
+// What others see of the core's state.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/core/core_impl.h"
+
+namespace kiln::core {
+
+namespace {
+
+std::string RoundName(const Sweep& sweep, int compiled) {
+  if (sweep.terminal()) return "";
+  switch (sweep.status.phase()) {
+    case v1::SweepStatusRow::RACE:
+      return absl::StrCat("race-", sweep.status.round());
+    case v1::SweepStatusRow::FINALS:
+      return "finals";
+    default:
+      return compiled > 0 && !sweep.compile_only() ? "screen" : "compile";
+  }
+}
+
+double SecondsLeft(int settled, int total, double elapsed) {
+  if (settled == 0 || total == 0) return -1;
+  return elapsed / settled * std::max(0, total - settled);
+}
+
+}  // namespace
+
+v1::SweepProgress Core::Impl::Progress(const Sweep& sweep) const {
+  v1::SweepProgress out;
+  const auto& counts = sweep.counts;
+  out.set_state(sweep.status.state());
+  out.set_queued(counts[v1::QUEUED]);
+  out.set_compiling(counts[v1::COMPILING]);
+  out.set_compiled(counts[v1::COMPILED]);
+  out.set_profiling(counts[v1::PROFILING]);
+  out.set_done(counts[v1::CANDIDATE_DONE]);
+  out.set_failed(counts[v1::CANDIDATE_FAILED]);
+  out.set_skipped(counts[v1::SKIPPED]);
+  int total = sweep.proposals;
+  if (sweep.row.spec().template_() == "empty") {
+    total = sweep.row.spec().max_candidates();
+    out.set_done(static_cast<int>(sweep.status.empty_done()));
+    out.set_profiling(sweep.running[kEmptyPool]);
+    out.set_queued(total - out.done() - out.profiling());
+  }
+  out.set_total(total);
+  out.set_best_config(sweep.best_config);
+  out.set_best_ns(sweep.best_ns);
+  const double elapsed = sweep.elapsed_seconds(now_.mono_ns);
+  out.set_elapsed_seconds(elapsed);
+  const int settled = out.done() + out.failed() + out.skipped();
+  out.set_estimated_seconds_left(sweep.terminal() ? 0 : SecondsLeft(settled, total, elapsed));
+  out.set_round(RoundName(sweep, out.compiled() + out.profiling() + out.done()));
+  out.set_message(sweep.status.message());
+  return out;
+}
+
+v1::SweepSummary Core::Impl::Summary(const Sweep& sweep) const {
+  v1::SweepSummary out;
+  out.set_sweep(sweep.digest());
+  out.set_name(sweep.row.spec().name());
+  *out.mutable_progress() = Progress(sweep);
+  out.set_target(sweep.row.arch().name());
+  out.set_submitted_unix_ms(sweep.row.submitted_unix_ms());
+  out.set_finished_unix_ms(sweep.status.finished_unix_ms());
+  out.set_user(sweep.user());
+  return out;
+}
+
+v1::GetSweepResponse Core::Impl::Describe(const Sweep& sweep, bool with_candidates) const {
+  v1::GetSweepResponse out;
+  *out.mutable_summary() = Summary(sweep);
+  *out.mutable_spec() = sweep.row.spec();
+  *out.mutable_arch() = sweep.row.arch();
+  *out.mutable_seconds() = sweep.status.seconds();
+  if (sweep.winner.has_value()) *out.mutable_winner() = *sweep.winner;
+  if (!with_candidates) return out;
+  for (const Cand& cand : sweep.cands) {
+    if (cand.row.proposed()) *out.add_candidates() = cand.row.candidate();
+  }
+  return out;
+}
+
+void Core::Impl::PublishSweep(Sweep* sweep) {
+  if (!sweep->publish && sweep->to_publish.empty()) return;
+  const bool last = sweep->terminal();
+  v1::SweepEvent event;
+  *event.mutable_progress() = Progress(*sweep);
+  for (WatchId watch : sweep->watchers) {
+    for (int ordinal : sweep->to_publish) {
+      *event.mutable_changed() = sweep->cands[ordinal].row.candidate();
+      out_.publishes.push_back({watch, event, absl::OkStatus(), false});
+    }
+    event.clear_changed();
+    if (last) {
+      v1::SweepEvent end = event;
+      if (sweep->winner.has_value()) *end.mutable_winner() = *sweep->winner;
+      out_.publishes.push_back({watch, std::move(end), absl::OkStatus(), true});
+      watches_.erase(watch);
+    } else if (sweep->to_publish.empty()) {
+      out_.publishes.push_back({watch, event, absl::OkStatus(), false});
+    }
+  }
+  if (last) sweep->watchers.clear();
+}
+
+// Writes and publishes what this turn changed.
+void Core::Impl::FlushSweep(Sweep* sweep) {
+  PublishSweep(sweep);
+  for (int ordinal : sweep->to_store) {
+    out_.batch.candidates.push_back({sweep->digest(), sweep->cands[ordinal].row});
+  }
+  if (sweep->status_dirty) {
+    v1::SweepStatusRow row = sweep->status;
+    row.set_elapsed_seconds(sweep->elapsed_seconds(now_.mono_ns));
+    *row.mutable_progress() = Progress(*sweep);
+    out_.batch.statuses.push_back(std::move(row));
+  }
+  sweep->to_publish.clear();
+  sweep->to_store.clear();
+  sweep->publish = sweep->status_dirty = false;
+}
+
+}  // namespace kiln::core
