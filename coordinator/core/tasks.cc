@@ -195,13 +195,15 @@ bool Core::Impl::Accepts(const Task& task, const Worker& worker, uint64_t epoch)
 }
 
 void Core::Impl::TakeResult(Worker* worker, v1::TaskResult& result) {
-  if (worker->connection != 0) {
-    MessageTo(worker, v1::CoordinatorMessage::kAcknowledge)
-        ->mutable_acknowledge()
-        ->add_tasks(result.task());
-  }
   auto it = tasks_.find(result.task());
-  if (it == tasks_.end() || !Accepts(*it->second, *worker, result.epoch())) {
+  const bool stale = it == tasks_.end() || !Accepts(*it->second, *worker, result.epoch());
+  if (worker->connection != 0) {
+    v1::Acknowledge* ack =
+        MessageTo(worker, v1::CoordinatorMessage::kAcknowledge)->mutable_acknowledge();
+    ack->add_tasks(result.task());
+    if (stale) ack->add_stale(result.task());
+  }
+  if (stale) {
     ++stats_.stale_results;
     Observe(Observation::Kind::kStaleResult, "");
     return;

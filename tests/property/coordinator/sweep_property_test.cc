@@ -1,0 +1,166 @@
+// Laws of the farm, over many seeds: every sweep ends; what was acknowledged is never leased again;
+// the winner does not depend on delays, faults or restarts; a crash at any turn loses nothing.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "tests/util/in_process_farm.h"
+
+namespace kiln::testing {
+namespace {
+
+int Seeds(int usual) {
+  const char* scale = std::getenv("KILN_TEST_SCALE");
+  return scale == nullptr ? usual : usual * std::atoi(scale);
+}
+
+InProcessFarm::Options Base(uint64_t seed) {
+  InProcessFarm::Options options;
+  options.seed = seed;
+  options.space.seed = 11;
+  options.space.compile_errors = 0.08;
+  options.space.wrong_numbers = 0.05;
+  options.workers = {{2, 1}, {2, 1}, {4, 0}};
+  return options;
+}
+
+std::string Winner(const v1::GetSweepResponse& sweep) { return sweep.winner().config(); }
+
+void ExpectSound(const InProcessFarm& farm, const absl::StatusOr<v1::GetSweepResponse>& sweep,
+                 uint64_t seed) {
+  ASSERT_TRUE(sweep.ok()) << "seed " << seed << ": " << sweep.status();
+  EXPECT_EQ(sweep->summary().progress().state(), v1::DONE)
+      << "seed " << seed << ": " << sweep->summary().progress().message();
+  EXPECT_THAT(farm.violations(), ::testing::IsEmpty()) << "seed " << seed;
+}
+
+TEST(SweepProperty, QuietFarmFindsTheSameWinnerUnderEverySchedule) {
+  std::set<std::string> winners;
+  for (int seed = 1; seed <= Seeds(40); ++seed) {
+    InProcessFarm farm(Base(seed));
+    const auto sweep = farm.RunSweep(FakeSpec());
+    ExpectSound(farm, sweep, seed);
+    winners.insert(Winner(*sweep));
+    for (const v1::Candidate& c : sweep->candidates()) {
+      EXPECT_EQ(farm.compiles(c.config()), 1) << c.config() << " seed " << seed;
+    }
+  }
+  EXPECT_EQ(winners.size(), 1u) << absl::StrJoin(winners, " | ");
+}
+
+TEST(SweepProperty, FaultsDelayButDoNotChangeTheWinner) {
+  InProcessFarm quiet(Base(1));
+  const std::string expected = Winner(*quiet.RunSweep(FakeSpec()));
+  for (int seed = 1; seed <= Seeds(150); ++seed) {
+    InProcessFarm::Options options = Base(seed);
+    options.faults.worker_crash = 0.03;
+    options.faults.stream_break = 0.01;
+    options.faults.lost_message = 0.02;
+    options.faults.repeated_result = 0.1;
+    options.faults.worker_stall = 0.03;
+    options.faults.lost_blob = 0.02;
+    options.faults.coordinator_crash = 0.003;
+    InProcessFarm farm(options);
+    const auto sweep = farm.RunSweep(FakeSpec());
+    ExpectSound(farm, sweep, seed);
+    EXPECT_EQ(Winner(*sweep), expected) << "seed " << seed;
+  }
+}
+
+TEST(SweepProperty, ACrashAtAnyTurnLosesNothing) {
+  InProcessFarm quiet(Base(1));
+  const std::string expected = Winner(*quiet.RunSweep(FakeSpec()));
+  const int turns = quiet.turns();
+  ASSERT_GT(turns, 20);
+  for (int point = 0; point < 3; ++point) {
+    for (int turn = 1; turn <= turns; ++turn) {
+      InProcessFarm::Options options = Base(1);
+      options.faults.crash_at_turn = turn;
+      options.faults.crash_point = static_cast<Faults::Point>(point);
+      InProcessFarm farm(options);
+      const auto sweep = farm.RunSweep(FakeSpec());
+      ExpectSound(farm, sweep, turn);
+      EXPECT_EQ(Winner(*sweep), expected) << "turn " << turn << " point " << point;
+      // The workers outlive the crash, so what they ran counts: nothing is compiled twice.
+      for (const v1::Candidate& c : sweep->candidates()) {
+        EXPECT_EQ(farm.compiles(c.config()), 1)
+            << c.config() << " turn " << turn << " point " << point;
+      }
+    }
+  }
+}
+
+TEST(SweepProperty, HostileCandidatesAreContained) {
+  for (int seed = 1; seed <= Seeds(60); ++seed) {
+    InProcessFarm::Options options = Base(seed);
+    options.space.seed = seed;
+    options.space.kills_compiler = 0.08;
+    options.space.kills_runner = 0.12;
+    options.space.kills_worker = 0.04;
+    options.faults.coordinator_crash = 0.002;
+    InProcessFarm farm(options);
+    v1::SweepSpec spec = FakeSpec();
+    spec.set_strategy(seed % 2 == 0 ? "exhaustive" : "recommended");
+    const auto sweep = farm.RunSweep(spec);
+    ExpectSound(farm, sweep, seed);
+    const FakeSpace space = SpaceOf(options.space, spec.arguments());
+    EXPECT_EQ(space.Of(Winner(*sweep)), Behaviour::kFine) << "seed " << seed;
+    for (const v1::Candidate& c : sweep->candidates()) {
+      const Behaviour behaviour = space.Of(c.config());
+      const bool fine = behaviour == Behaviour::kFine;
+      if (c.state() == v1::CANDIDATE_FAILED) {
+        EXPECT_FALSE(fine) << c.config() << ": " << c.failure().message() << " seed " << seed;
+      }
+      if (c.state() == v1::CANDIDATE_DONE) {
+        EXPECT_TRUE(fine) << c.config() << " seed " << seed;
+      }
+      if (behaviour == Behaviour::kKillsCompiler) {
+        EXPECT_LE(farm.compiles(c.config()), 2) << c.config() << " seed " << seed;
+      }
+    }
+  }
+}
+
+TEST(SweepProperty, TheWinnerIsTheBestOfTheWholeSpaceWithinTheNoise) {
+  for (int seed = 1; seed <= Seeds(30); ++seed) {
+    InProcessFarm::Options options = Base(seed);
+    options.space.seed = seed;
+    InProcessFarm farm(options);
+    v1::SweepSpec spec = FakeSpec();
+    spec.set_strategy("exhaustive");
+    const auto sweep = farm.RunSweep(spec);
+    ExpectSound(farm, sweep, seed);
+    const FakeSpace space = SpaceOf(options.space, spec.arguments());
+    EXPECT_LE(space.TrueNs(Winner(*sweep)), space.BestNs() * 1.005) << "seed " << seed;
+  }
+}
+
+TEST(SweepProperty, ManySweepsOfManyUsersAllEnd) {
+  for (int seed = 1; seed <= Seeds(8); ++seed) {
+    InProcessFarm::Options options = Base(seed);
+    options.faults.worker_crash = 0.01;
+    options.faults.coordinator_crash = 0.001;
+    options.faults.stream_break = 0.003;
+    InProcessFarm farm(options);
+    std::map<core::RequestId, v1::SweepSpec> asked;
+    for (int i = 0; i < 12; ++i) {
+      v1::SweepSpec spec = FakeSpec(absl::StrCat(i / 2));  // pairs share all compilations
+      spec.set_user(absl::StrCat("user", i % 3));
+      spec.set_strategy(i % 4 == 3 ? "random" : "recommended");
+      spec.set_max_candidates(i % 4 == 3 ? 10 : 0);
+      spec.set_seed(i % 2);
+      spec.set_priority(20 * (i % 5) - 40);
+      asked[farm.Submit(spec)] = spec;
+    }
+    for (const auto& [request, spec] : asked) {
+      const auto sweep = farm.RunSweep(spec);
+      ExpectSound(farm, sweep, seed);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kiln::testing
