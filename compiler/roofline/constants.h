@@ -1,0 +1,79 @@
+// The fitted and stated constants of the price model that are not a property of one machine (those
+// are in target::Arch). Every row says what it means and where it comes from; README.md tells how
+// they were fitted.
+#ifndef KILN_COMPILER_ROOFLINE_CONSTANTS_H_
+#define KILN_COMPILER_ROOFLINE_CONSTANTS_H_
+
+#include "compiler/ir/expr.h"
+
+namespace kiln::roofline {
+
+// How many exponentials' worth of polynomial work a special function is.
+double SpecialWeight(ir::Intrinsic op);
+
+struct CpuConstants {
+  // Register tile of the gemm micro-kernel: rows with 32 and with 16 vector registers; columns are
+  // two vectors. The lowering's own choice.
+  int tile_rows_32 = 14;
+  int tile_rows_16 = 6;
+  int tile_vectors = 2;
+  // B is streamed, not packed, up to this many rows. The lowering's own choice.
+  int stream_rows = 4;
+  // Cycles from a fused multiply-add's input to its output: fewer independent accumulators than
+  // latency * ports leave the unit idle.
+  double fma_latency = 4;
+  // Part of the calibrated FMA peak that the micro-kernel reaches with all operands in L1.
+  double gemm_efficiency = 0.92;
+  // Cycles to enter and leave one micro-kernel call: loop set-up, pointers, pipeline fill.
+  double gemm_call_cycles = 25;
+  // Cycles to load, and to store, one accumulator vector at the ends of a call.
+  double accumulator_cycles = 1.0;
+  // Cycles a vector operation: arithmetic, conversion, division, exponential, gathered element.
+  double alu_cycles = 0.5;
+  double convert_cycles = 1.0;
+  double divide_cycles = 12;
+  double special_cycles = 11;
+  double gather_cycles = 16;
+  // Cycles of a vector load and a vector store that hit L1, and of a row's start.
+  double load_cycles = 0.5;
+  double store_cycles = 1.0;
+  double row_cycles = 12;
+  // Cycles an element of a loop that is not vectorised.
+  double scalar_cycles = 4;
+  // A row of r contiguous bytes streams at r / (r + run_bytes) of the bandwidth: the prefetcher has
+  // to find each row anew.
+  double run_bytes_dram = 512;
+  double run_bytes_llc = 192;
+  // Part of a private cache, and of the shared cache, that a working set may fill and still be
+  // found there the next time.
+  double private_share = 0.8;
+  double shared_share = 0.4;
+  // Cost of the smaller of (memory, arithmetic) that the larger one does not hide inside one
+  // operation: 0 = perfect overlap, 1 = none.
+  double no_overlap = 0.25;
+  // Interval of a prediction around its middle, as factors.
+  double interval_low = 0.75, interval_high = 1.4;
+};
+
+struct GpuConstants {
+  // Part of the tensor peak that a well shaped kernel sustains.
+  double tensor_efficiency = 0.85;
+  // mma.sync on a machine with wgmma reaches this part of it.
+  double mma_on_hopper = 0.62;
+  // Registers of a thread beside accumulators and operand fragments: addressing, loop state.
+  double overhead_registers = 40;
+  // Cycles of barriers and issue in one iteration of a pipelined loop.
+  double iteration_cycles = 60;
+  // Part of the L2 that a working set may fill.
+  double llc_share = 0.7;
+  // Element loops: vector instruction issue, thread operations a clock an SM.
+  double lanes_per_clock = 128;
+  double interval_low = 0.6, interval_high = 1.8;
+};
+
+inline constexpr CpuConstants kCpu;
+inline constexpr GpuConstants kGpu;
+
+}  // namespace kiln::roofline
+
+#endif  // KILN_COMPILER_ROOFLINE_CONSTANTS_H_

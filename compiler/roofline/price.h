@@ -1,0 +1,66 @@
+// Time of a demand on a machine.
+//
+// A Price is a set of tape nodes over the same inputs as the demand: predicted time, its parts by
+// resource, legality, and the figures that the explanation quotes. Nothing here measures or knows a
+// kernel's name.
+#ifndef KILN_COMPILER_ROOFLINE_PRICE_H_
+#define KILN_COMPILER_ROOFLINE_PRICE_H_
+
+#include <string>
+#include <vector>
+
+#include "compiler/roofline/demand.h"
+#include "compiler/target/arch.h"
+
+namespace kiln::roofline {
+
+// Time that one resource is busy, summed over the cores that share the work.
+struct ResourceTime {
+  std::string name;  // "fma", "vector", "dram", "llc", "l2", "l1", "launch", "block"; GPU also
+                     // "tensor", "smem"
+  Num ns;
+};
+
+// A limit that a config must respect; `holds` is 0 or 1.
+struct Limit {
+  std::string name;  // "on-chip storage", "threads", "gemm", or the text of the kernel's own assert
+  Num holds;
+};
+
+struct Price {
+  Num ns;  // the kernel, launch to end
+  std::vector<ResourceTime> resources;
+  std::vector<Limit> limits;
+  Num legal;  // all limits hold
+  Num blocks;
+  Num waves;         // rounds of blocks over the cores
+  Num tail;          // time / time with perfectly even work, >= 1
+  Num waste;         // executed but useless part of the arithmetic, 0..1
+  Num onchip_bytes;  // of a block
+  Num dram_bytes;    // predicted traffic of the whole kernel
+  Num compulsory_bytes;
+  Num flops;        // useful
+  Num roofline_ns;  // max(flops / peak, compulsory / bandwidth)
+  Num registers;    // GPU: of a thread; CPU: 0
+  Num occupancy;    // GPU: resident blocks an SM; CPU: 1
+};
+
+// Most bytes of on-chip storage one block may ask for.
+int64_t ScratchLimit(const target::Arch& arch);
+
+// Prices on a CPU record: a block is one task on one core, operations of a block follow each other.
+Price PriceOnCpu(const Demand& demand, const target::Arch& arch);
+
+// What the instruction chooser said of the gemms of each config: extra tape inputs, because it
+// decides by table and not by formula. `efficiency` is the part of the tensor (or FMA) peak that
+// the chosen instruction can reach, 0 where no instruction is legal.
+struct GemmInputs {
+  std::vector<Num> efficiency;  // one a gemm operation, in order of Demand::ops
+};
+
+// Prices on a GPU record: occupancy, waves, the slowest of the shared pipes, exposed latency.
+Price PriceOnGpu(const Demand& demand, const target::Arch& arch, const GemmInputs& gemms);
+
+}  // namespace kiln::roofline
+
+#endif  // KILN_COMPILER_ROOFLINE_PRICE_H_

@@ -1,0 +1,247 @@
+#include <algorithm>
+
+#include "compiler/roofline/constants.h"
+#include "compiler/roofline/price.h"
+#include "compiler/roofline/traffic.h"
+
+namespace kiln::roofline {
+namespace {
+
+using target::Arch;
+
+constexpr double kRegisterGrain = 8;    // registers are handed out to a thread in eights
+constexpr double kSmemOverhead = 1024;  // bytes the system keeps of each resident block
+
+class GpuPricer {
+ public:
+  GpuPricer(const Demand& demand, const Arch& arch, const GemmInputs& gemms)
+      : d_(demand),
+        arch_(arch),
+        tape_(*demand.tape),
+        gemms_(gemms),
+        zero_(tape_.Const(0)),
+        one_(tape_.Const(1)) {}
+
+  Price Run();
+
+ private:
+  // What one block asks of its SM and of the machine, on average.
+  struct BlockDemand {
+    Num tensor_ns, vector_ns, sfu_ns, smem_bytes, llc_bytes, dram_bytes, iterations, stages;
+  };
+  struct Residency {
+    Num smem, registers, resident;
+  };
+  BlockDemand PerBlock(int launch) const;
+  Residency Resident(int launch) const;
+  double TensorRate(const OpDemand& op) const;
+  void AddGemm(const OpDemand& op, int gemm, BlockDemand& b) const;
+  void AddElements(const OpDemand& op, BlockDemand& b) const;
+  Num LaunchTime(int launch, Price& price);
+  void Limits(Price& price);
+  void Totals(Price& price);
+
+  const Demand& d_;
+  const Arch& arch_;
+  Tape& tape_;
+  const GemmInputs& gemms_;
+  const Num zero_, one_;
+  std::vector<Num> miss_llc_;
+};
+
+GpuPricer::Residency GpuPricer::Resident(int launch) const {
+  const LaunchDemand& l = d_.launches[launch];
+  Residency r{zero_, zero_, one_};
+  Num fragment_bytes = zero_;
+  for (const LocalBuffer& b : d_.buffers) {
+    if (b.launch != launch) continue;
+    if (b.scope == ir::Scope::kShared) {
+      r.smem = r.smem + b.bytes * (b.pipelined ? b.stages : one_);
+    } else if (b.scope == ir::Scope::kFragment) {
+      fragment_bytes = fragment_bytes + b.bytes;
+    } else {
+      fragment_bytes = fragment_bytes + b.bytes * l.threads;
+    }
+  }
+  const Num wanted = fragment_bytes * 0.25 / l.threads + kGpu.overhead_registers;
+  r.registers = Ceil(wanted / kRegisterGrain) * kRegisterGrain;
+  const Num warps = Ceil(l.threads / static_cast<double>(arch_.warp_size));
+  const Num by_smem = Floor(static_cast<double>(arch_.smem_sm) / (r.smem + kSmemOverhead));
+  const Num by_registers =
+      Floor(static_cast<double>(arch_.registers_sm) / (r.registers * l.threads));
+  const Num by_warps = Floor(static_cast<double>(arch_.warps_sm) / warps);
+  r.resident = Min(Min(by_smem, by_registers), Min(by_warps, static_cast<double>(arch_.blocks_sm)));
+  return r;
+}
+
+// GFLOP/s of one SM on the best unit for the operands; the chooser's efficiency scales it.
+double GpuPricer::TensorRate(const OpDemand& op) const {
+  const target::ComputeUnit* unit = arch_.FindUnit("tensor", op.a_type);
+  if (unit == nullptr) unit = arch_.FindUnit("fma", op.a_type);
+  if (unit == nullptr) unit = arch_.FindUnit("fma", kFloat32);
+  return unit == nullptr ? 1.0 : unit->all / arch_.cores;
+}
+
+void GpuPricer::AddGemm(const OpDemand& op, int gemm, BlockDemand& b) const {
+  const Num per_block = op.count / d_.launches[op.launch].blocks;
+  const Num flops = 2.0 * op.m * op.n * op.k;
+  const Num efficiency = Max(gemms_.efficiency[gemm], 1e-6);
+  b.tensor_ns = b.tensor_ns + per_block * flops / (efficiency * TensorRate(op));
+  // Each operand tile is read from shared memory by every warp column or row that needs it: twice
+  // is what four to eight warps in a square do.
+  const double bytes = static_cast<double>(op.a_type.bytes());
+  b.smem_bytes = b.smem_bytes + per_block * (op.m * op.k + op.n * op.k) * (2.0 * bytes);
+}
+
+void GpuPricer::AddElements(const OpDemand& op, BlockDemand& b) const {
+  const Num per_block = op.count / d_.launches[op.launch].blocks;
+  const Num elements = op.rows * op.columns;
+  const ElementWork& w = op.work;
+  const Num issue = op.kind == OpKind::kLoop
+                        ? w.alu + w.convert + w.divide * 8.0 + w.loads + w.stores + w.gathers
+                        : one_;
+  const double lanes = kGpu.lanes_per_clock * arch_.clock_ghz;  // thread operations a ns an SM
+  b.vector_ns = b.vector_ns + per_block * elements * issue / lanes;
+  if (const target::ComputeUnit* sfu = arch_.FindUnit("sfu", kFloat32)) {
+    b.sfu_ns = b.sfu_ns + per_block * elements * (w.special + w.divide) / sfu->core;
+  }
+  b.smem_bytes = b.smem_bytes + per_block * (op.onchip_write_bytes + op.onchip_read_bytes);
+}
+
+GpuPricer::BlockDemand GpuPricer::PerBlock(int launch) const {
+  const LaunchDemand& l = d_.launches[launch];
+  BlockDemand b{zero_, zero_, zero_, zero_, zero_, zero_, zero_, l.stages};
+  int gemm = 0;
+  for (const OpDemand& op : d_.ops) {
+    const bool is_gemm = op.kind == OpKind::kGemm;
+    if (op.launch == launch && is_gemm) AddGemm(op, gemm, b);
+    if (op.launch == launch && !is_gemm) AddElements(op, b);
+    gemm += is_gemm ? 1 : 0;
+  }
+  for (size_t i = 0; i < d_.accesses.size(); ++i) {
+    const Access& a = d_.accesses[i];
+    if (a.launch != launch) continue;
+    // A row of fewer bytes than a sector of 32 still moves the sector.
+    const Num sectors = Max(32.0 / Max(a.run_bytes, 1.0), 1.0);
+    b.llc_bytes = b.llc_bytes + a.total_bytes * sectors / l.blocks;
+    b.dram_bytes = b.dram_bytes + miss_llc_[i] / l.blocks;
+  }
+  for (const LoopLevel& loop : d_.loops) {
+    if (!loop.grid && loop.parent >= 0 && d_.loops[loop.parent].grid) {
+      b.iterations = b.iterations + loop.trip;
+    }
+  }
+  return b;
+}
+
+Num GpuPricer::LaunchTime(int launch, Price& price) {
+  const LaunchDemand& l = d_.launches[launch];
+  const BlockDemand b = PerBlock(launch);
+  const Residency r = Resident(launch);
+  const Num resident = Max(r.resident, 1.0);
+  const double sms = arch_.cores;
+  const Num slots = resident * sms;
+  const Num full = Floor(l.blocks / slots);
+  const Num rest = l.blocks - full * slots;
+  const Num smem_rate = tape_.Const(arch_.l1.read_core);
+  const Num per_sm = Max(Max(b.tensor_ns, b.vector_ns + b.sfu_ns), b.smem_bytes / smem_rate);
+  const Num shared = Max(b.llc_bytes / arch_.llc.read_all, b.dram_bytes / arch_.dram.copy_all);
+  // What the pipeline does not hide of a load's way, once an iteration.
+  const Num busy = per_sm * resident / Max(b.iterations, 1.0);
+  const Num in_flight = Max(b.stages - 1.0, 0.0) + (resident - 1.0);
+  const Num exposed = Max(arch_.llc_latency_ns - in_flight * busy, 0.0) * b.iterations +
+                      b.iterations * (kGpu.iteration_cycles / arch_.clock_ghz) / Max(resident, 1.0);
+  const Num wave = Max(per_sm * resident, shared * slots) + exposed + arch_.block_ns;
+  // The last wave: as many blocks an SM as are left; memory runs at the rate that they can draw.
+  const Num left = Ceil(rest / sms);
+  const Num active = Min(rest, sms);
+  const Num draw = Max(shared * rest, active * 0.0 + b.dram_bytes * left / arch_.dram.read_core);
+  const Num last = Max(per_sm * left, draw) + exposed + arch_.block_ns;
+  const Num time = full * wave + Select(Lt(zero_, rest), last, zero_) + arch_.dram_latency_ns * 2;
+
+  price.blocks = price.blocks + l.blocks;
+  price.waves = price.waves + l.blocks / slots;
+  price.registers = Max(price.registers, r.registers);
+  price.occupancy = r.resident;
+  price.onchip_bytes = Max(price.onchip_bytes, r.smem);
+  const Num even = l.blocks / slots * wave;
+  price.tail = Max(price.tail, time / Max(even, 1.0));
+  const auto add = [&](const char* name, Num ns) {
+    for (ResourceTime& t : price.resources) {
+      if (t.name == name) t.ns = t.ns + ns;
+    }
+  };
+  const Num rounds = l.blocks / sms;
+  add("tensor", rounds * b.tensor_ns);
+  add("vector", rounds * b.vector_ns);
+  add("sfu", rounds * b.sfu_ns);
+  add("smem", rounds * b.smem_bytes / smem_rate);
+  add("llc", l.blocks * b.llc_bytes / arch_.llc.read_all);
+  add("dram", l.blocks * b.dram_bytes / arch_.dram.copy_all);
+  add("latency", l.blocks / slots * exposed);
+  add("launch", tape_.Const(arch_.launch_ns));
+  return time + arch_.launch_ns;
+}
+
+void GpuPricer::Limits(Price& price) {
+  for (size_t i = 0; i < d_.launches.size(); ++i) {
+    const Residency r = Resident(static_cast<int>(i));
+    const LaunchDemand& l = d_.launches[i];
+    const double warp = arch_.warp_size;
+    price.limits.push_back(
+        {"on-chip storage", Le(r.smem, static_cast<double>(ScratchLimit(arch_)))});
+    price.limits.push_back(
+        {"registers", Le(r.registers, static_cast<double>(arch_.registers_thread))});
+    price.limits.push_back({"threads", And(Le(l.threads, static_cast<double>(arch_.threads_block)),
+                                           Eq(FloorMod(l.threads, tape_.Const(warp)), zero_))});
+    price.limits.push_back({"residency", Le(one_, r.resident)});
+    price.limits.push_back({"grid", Le(l.blocks, 2147483647.0)});
+  }
+  for (const LocalBuffer& b : d_.buffers) {
+    price.limits.push_back({"positive tile", Le(one_, b.elements)});
+  }
+  for (const Num& e : gemms_.efficiency) price.limits.push_back({"gemm instruction", Lt(zero_, e)});
+  for (const Constraint& c : d_.constraints) price.limits.push_back({c.text, c.holds});
+  price.legal = one_;
+  for (const Limit& l : price.limits) price.legal = And(price.legal, l.holds);
+}
+
+void GpuPricer::Totals(Price& price) {
+  price.flops = d_.flops;
+  price.compulsory_bytes = d_.compulsory_read_bytes + d_.compulsory_write_bytes;
+  price.waste = 1.0 - d_.flops / Max(d_.executed_flops, 1.0);
+  price.dram_bytes = zero_;
+  for (const Num& bytes : miss_llc_) price.dram_bytes = price.dram_bytes + bytes;
+  double peak = 1;
+  for (const OpDemand& op : d_.ops) {
+    if (op.kind == OpKind::kGemm) peak = std::max(peak, TensorRate(op) * arch_.cores);
+  }
+  if (const auto* fma = arch_.FindUnit("fma", kFloat32)) peak = std::max(peak, fma->all);
+  price.roofline_ns = Max(d_.flops / peak, price.compulsory_bytes / arch_.dram.copy_all);
+}
+
+Price GpuPricer::Run() {
+  Price price;
+  price.waves = price.blocks = price.registers = price.onchip_bytes = zero_;
+  price.tail = price.occupancy = one_;
+  for (const char* name : {"tensor", "vector", "sfu", "smem", "llc", "dram", "latency", "launch"}) {
+    price.resources.push_back({name, zero_});
+  }
+  const double sms = arch_.cores;
+  miss_llc_ = MissBytes(d_, {arch_.llc.bytes * kGpu.llc_share, false, sms, sms});
+  price.ns = zero_;
+  for (size_t l = 0; l < d_.launches.size(); ++l) {
+    price.ns = price.ns + LaunchTime(static_cast<int>(l), price);
+  }
+  Limits(price);
+  Totals(price);
+  return price;
+}
+
+}  // namespace
+
+Price PriceOnGpu(const Demand& demand, const target::Arch& arch, const GemmInputs& gemms) {
+  return GpuPricer(demand, arch, gemms).Run();
+}
+
+}  // namespace kiln::roofline

@@ -1,0 +1,93 @@
+#include "compiler/target/arch.h"
+
+#include <gtest/gtest.h>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_replace.h"
+
+namespace kiln::target {
+namespace {
+
+TEST(ArchTest, EveryShippedRecordRoundTrips) {
+  ASSERT_GE(ArchNames().size(), 7u);
+  for (const std::string& name : ArchNames()) {
+    const auto arch = NamedArch(name);
+    ASSERT_TRUE(arch.ok()) << arch.status();
+    const std::string text = ToText(*arch);
+    const auto back = ParseArch(text);
+    ASSERT_TRUE(back.ok()) << back.status();
+    EXPECT_EQ(*back, *arch) << name;
+    EXPECT_EQ(ToText(*back), text) << name;
+  }
+}
+
+TEST(ArchTest, RoundTripKeepsAwkwardValues) {
+  Arch a;
+  a.name = "x86-64-v4";
+  a.model = "line one\nline two\t= #";
+  a.clock_ghz = 0.1 + 0.2;  // no short decimal
+  a.dram.read_all = 1e-300;
+  a.l1.bytes = (int64_t{1} << 62) + 1;
+  a.units = {{"fma", kBFloat16, 1.0 / 3, 2.0 / 3}};
+  const auto back = ParseArch(ToText(a));
+  ASSERT_TRUE(back.ok()) << back.status();
+  EXPECT_EQ(back->clock_ghz, a.clock_ghz);
+  EXPECT_EQ(back->dram, a.dram);
+  EXPECT_EQ(back->l1, a.l1);
+  EXPECT_EQ(back->units, a.units);
+  EXPECT_EQ(back->model, "line one line two = #");
+}
+
+TEST(ArchTest, ParseNamesTheLineAndTheFault) {
+  const auto error = [](absl::string_view text) { return ParseArch(text).status().ToString(); };
+  EXPECT_TRUE(absl::StrContains(error(""), "line 1: expected 'kiln-arch 1'"));
+  EXPECT_TRUE(absl::StrContains(error("kiln-arch 2\nname = a\n"), "line 1"));
+  const std::string head = "kiln-arch 1\nname = a\nkind = cpu\n";
+  EXPECT_TRUE(absl::StrContains(error(head + "flavour = mint\n"), "line 4: unknown key 'flavour'"));
+  EXPECT_TRUE(absl::StrContains(error(head + "name = b\n"), "line 4: 'name' is given twice"));
+  EXPECT_TRUE(absl::StrContains(error(head + "cores = many\n"), "bad value for 'cores': 'many'"));
+  EXPECT_TRUE(absl::StrContains(error(head + "cores = 0\n"), "'cores' must be at least 1"));
+  EXPECT_TRUE(absl::StrContains(error(head + "cores = 99999999999\n"), "bad value for 'cores'"));
+  EXPECT_TRUE(absl::StrContains(error(head + "clock_ghz = nan\n"), "bad value"));
+  EXPECT_TRUE(absl::StrContains(error(head + "clock_ghz = -1\n"), "bad value"));
+  EXPECT_TRUE(absl::StrContains(error(head + "l1 = 1 2 3\n"), "bad value for 'l1'"));
+  EXPECT_TRUE(absl::StrContains(error(head + "unit = fma float31 1 2\n"), "bad value for 'unit'"));
+  EXPECT_TRUE(absl::StrContains(error("kiln-arch 1\nkind = gpu\n"), "'name' is missing"));
+  EXPECT_TRUE(absl::StrContains(error(std::string(70000, 'x')), "longer than 64 KiB"));
+}
+
+TEST(ArchTest, UnknownNameListsTheNames) {
+  const auto missing = NamedArch("sm_42");
+  EXPECT_EQ(missing.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_TRUE(absl::StrContains(missing.status().message(), "sm_90a"));
+}
+
+TEST(ArchTest, FeatureNamesIgnoreDashes) {
+  Arch a;
+  a.features = {"avx512bf16", "amx-bf16"};
+  EXPECT_TRUE(a.Has("avx512_bf16"));
+  EXPECT_TRUE(a.Has("avx512bf16"));
+  EXPECT_TRUE(a.Has("amx_bf16"));
+  EXPECT_FALSE(a.Has("avx512"));
+  EXPECT_FALSE(a.Has("amx"));
+}
+
+TEST(ArchTest, LanesAndUnits) {
+  const Arch v4 = *NamedArch("x86-64-v4");
+  EXPECT_EQ(v4.Lanes(kFloat32), 16);
+  EXPECT_EQ(v4.Lanes(kFloat64), 8);
+  ASSERT_NE(v4.FindUnit("fma", kFloat32), nullptr);
+  EXPECT_EQ(v4.FindUnit("tensor", kFloat32), nullptr);
+  const Arch h = *NamedArch("sm_90a");
+  EXPECT_EQ(h.smem_block, 227 * 1024);
+  EXPECT_NE(h.FindUnit("tensor", *ParseDType("float8_e4m3fn")), nullptr);
+  EXPECT_EQ(NamedArch("sm_80")->FindUnit("tensor", *ParseDType("float8_e4m3fn")), nullptr);
+}
+
+TEST(ArchTest, Family) {
+  EXPECT_EQ(ArchFamily("x86-64-v3"), "x86-64");
+  EXPECT_EQ(ArchFamily("sm_100a"), "sm");
+}
+
+}  // namespace
+}  // namespace kiln::target

@@ -1,0 +1,74 @@
+#include "compiler/target/legality.h"
+
+#include <gtest/gtest.h>
+
+#include "absl/strings/match.h"
+
+namespace kiln::target {
+namespace {
+
+GemmQuery Half(int64_t m, int64_t n, int64_t k, int warps = 4) {
+  GemmQuery q;
+  q.m = m;
+  q.n = n;
+  q.k = k;
+  q.a = q.b = kFloat16;
+  q.c = kFloat32;
+  q.trans_b = true;
+  q.warps = warps;
+  return q;
+}
+
+std::string Unit(const char* arch, const GemmQuery& q) {
+  return ChooseGemm(*NamedArch(arch), q).unit;
+}
+
+TEST(LegalityTest, HopperTakesWgmmaAndFallsBack) {
+  EXPECT_EQ(Unit("sm_90a", Half(128, 128, 64)), "wgmma");
+  EXPECT_EQ(Unit("sm_90a", Half(32, 128, 64)), "mma");      // fewer than 64 rows
+  EXPECT_EQ(Unit("sm_90a", Half(128, 128, 64, 2)), "mma");  // not a whole warpgroup
+  GemmQuery registers = Half(128, 128, 64);
+  registers.b_space = OperandSpace::kRegisters;
+  EXPECT_EQ(Unit("sm_90a", registers), "mma");
+}
+
+TEST(LegalityTest, Fp8NeedsKMajorForWgmma) {
+  GemmQuery q = Half(128, 128, 64);
+  q.a = q.b = *ParseDType("float8_e4m3fn");
+  EXPECT_EQ(Unit("sm_90a", q), "wgmma");
+  q.trans_b = false;
+  EXPECT_EQ(Unit("sm_90a", q), "mma");
+  EXPECT_EQ(Unit("sm_80", q), "");  // no fp8 at all
+}
+
+TEST(LegalityTest, DivisibilityOfEveryGpuGemm) {
+  EXPECT_EQ(Unit("sm_80", Half(24, 128, 32)), "");
+  EXPECT_EQ(Unit("sm_80", Half(32, 28, 32)), "");
+  EXPECT_EQ(Unit("sm_80", Half(32, 128, 24)), "");
+  EXPECT_EQ(Unit("sm_80", Half(32, 128, 32)), "mma");
+  const GemmChoice c = ChooseGemm(*NamedArch("sm_80"), Half(32, 28, 32));
+  EXPECT_TRUE(absl::StrContains(c.why_not, "float16")) << c.why_not;  // the last row looked at
+  EXPECT_EQ(Unit("sm_80", Half(16, 8, 32, 4)), "");  // four warps cannot tile one fragment
+}
+
+TEST(LegalityTest, WarpsTileTheBlock) {
+  for (int warps : {1, 2, 4, 8}) {
+    const GemmQuery q = Half(128, 128, 32, warps);
+    const GemmChoice c = ChooseGemm(*NamedArch("sm_80"), q);
+    ASSERT_EQ(c.unit, "mma");
+    EXPECT_EQ(c.m_warps * c.n_warps, warps);
+    EXPECT_EQ(q.m % (16 * c.m_warps), 0);
+    EXPECT_EQ(q.n % (8 * c.n_warps), 0);
+  }
+}
+
+TEST(LegalityTest, CpuTakesAnyExtent) {
+  GemmQuery q = Half(7, 13, 5);
+  q.a = q.b = q.c = kFloat32;
+  EXPECT_EQ(Unit("x86-64-v4", q), "fma");
+  q.b = kFloat16;
+  EXPECT_EQ(Unit("x86-64-v4", q), "");
+}
+
+}  // namespace
+}  // namespace kiln::target
