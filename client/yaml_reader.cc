@@ -1,9 +1,12 @@
 #include "client/yaml_reader.h"
 
+#include <yaml-cpp/eventhandler.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <set>
+#include <sstream>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -68,6 +71,34 @@ std::string FloatText(double value) {
   return text;
 }
 
+// Takes no notice of anything.
+class IgnoreEvents : public YAML::EventHandler {
+ public:
+  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                  YAML::EmitterStyle::value) override {}
+  void OnMapEnd() override {}
+};
+
+// 0, 1, or 2 for more. YAML::LoadAll is no help: on some texts (a leading comma) it makes empty
+// documents without end.
+int CountDocuments(const std::string& text) {
+  std::istringstream stream(text);
+  YAML::Parser parser(stream);
+  IgnoreEvents ignore;
+  int count = 0;
+  while (count < 2 && parser.HandleNextDocument(ignore)) ++count;
+  return count;
+}
+
 }  // namespace
 
 absl::Status YamlReader::Error(const YAML::Node& node, std::string message, std::string remedy,
@@ -107,16 +138,16 @@ absl::StatusOr<YAML::Node> YamlReader::Load() const {
         absl::StrCat(file_->path, ": byte ", nul, " is zero: this is no text file"));
   }
   try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(file_->text);
-    if (documents.size() != 1 || documents[0].IsNull()) {
+    const YAML::Node root = YAML::Load(file_->text);
+    if (CountDocuments(file_->text) != 1 || root.IsNull()) {
       return absl::InvalidArgumentError(
-          absl::StrCat(file_->path, ": the file holds ", documents.empty() ? 0 : documents.size(),
-                       " documents or an empty one; a sweep file is one mapping, and 'sweeps:' "
-                       "holds several sweeps"));
+          absl::StrCat(file_->path,
+                       ": the file is empty or holds several documents; a sweep file is one "
+                       "mapping, and 'sweeps:' holds several sweeps"));
     }
     int64_t budget = kMaxNodes;
-    KILN_RETURN_IF_ERROR(CheckSize(documents[0], 0, &budget));
-    return documents[0];
+    KILN_RETURN_IF_ERROR(CheckSize(root, 0, &budget));
+    return root;
   } catch (const YAML::Exception& e) {
     return ErrorAt(*file_, LocOf(e.mark), absl::StrCat("this is not YAML: ", e.msg),
                    "check indentation, colons and brackets near here");
@@ -242,7 +273,7 @@ absl::StatusOr<double> YamlReader::Seconds(const YAML::Node& node, absl::string_
                  absl::StrCat("write 0 to ", high, " seconds"));
   }
   const absl::StatusOr<double> seconds = Number(node, what, 0, high);
-  if (seconds.ok() || !node.IsScalar()) return seconds;
+  if (seconds.ok() || !node.IsScalar() || IsDecimal(node.Scalar())) return seconds;
   return Error(node, absl::StrCat(what, " '", node.Scalar(), "' is no length of time"),
                absl::StrCat("write seconds from 0 to ", high, ", or 90s, 10m, 1h30m"));
 }

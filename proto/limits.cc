@@ -31,6 +31,31 @@ std::string Shown(absl::string_view text) {
   return shown;
 }
 
+// Well-formed UTF-8: a protobuf string field takes nothing else, and the receiver of one that is
+// not would see no more than a broken message.
+bool IsUtf8(absl::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  for (size_t i = 0; i < text.size();) {
+    const unsigned char lead = byte(i);
+    const size_t length = lead < 0x80   ? 1
+                          : lead < 0xc2 ? 0
+                          : lead < 0xe0 ? 2
+                          : lead < 0xf0 ? 3
+                          : lead < 0xf5 ? 4
+                                        : 0;
+    if (length == 0 || i + length > text.size()) return false;
+    for (size_t k = 1; k < length; ++k) {
+      if ((byte(i + k) & 0xc0) != 0x80) return false;
+    }
+    if (lead == 0xe0 && byte(i + 1) < 0xa0) return false;   // overlong
+    if (lead == 0xed && byte(i + 1) >= 0xa0) return false;  // surrogates
+    if (lead == 0xf0 && byte(i + 1) < 0x90) return false;   // overlong
+    if (lead == 0xf4 && byte(i + 1) >= 0x90) return false;  // above U+10FFFF
+    i += length;
+  }
+  return true;
+}
+
 bool IsPrintable(absl::string_view text) {
   for (const char c : text) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) return false;
@@ -43,6 +68,7 @@ absl::Status CheckText(absl::string_view field, absl::string_view text, size_t l
     return TooBig(field, static_cast<int64_t>(text.size()), static_cast<int64_t>(limit), "bytes");
   }
   if (!IsPrintable(text)) return Wrong(field, "control characters are not allowed");
+  if (!IsUtf8(text)) return Wrong(field, "it is not UTF-8");
   return absl::OkStatus();
 }
 
@@ -86,6 +112,7 @@ absl::Status CheckKernel(const v1::SweepSpec& spec) {
     return TooBig("kernel_source", static_cast<int64_t>(spec.kernel_source().size()),
                   Limits::kMaxKernelBytes, "bytes");
   }
+  if (!IsUtf8(spec.kernel_source())) return Wrong("kernel_source", "it is not UTF-8");
   if (!spec.template_().empty()) KILN_RETURN_IF_ERROR(CheckName("template", spec.template_()));
   if (!spec.entry().empty()) KILN_RETURN_IF_ERROR(CheckName("entry", spec.entry()));
   return CheckText("kernel_path", spec.kernel_path(), Limits::kMaxPathBytes);

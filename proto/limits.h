@@ -27,7 +27,7 @@ struct RpcLimits {
   static constexpr int kMaxConfigBytes = 4096;
   static constexpr int kMaxSeeds = 16;
   static constexpr int kMaxTopK = 10000;
-  static constexpr int kMaxCandidates = 1000000;
+  static constexpr int kMaxCandidates = 100000000;
   static constexpr int kMaxSamples = 1000000;
   static constexpr double kMaxSeconds = 30.0 * 86400;
   static constexpr int kMaxPageSize = 1000;

@@ -1,0 +1,231 @@
+// A core::Farm without a core: it answers what the test tells it and remembers what it was asked,
+// so that the RPC layer and the client are tested against every answer, also those that a real farm
+// seldom gives. Blobs are real (the memory store).
+#ifndef KILN_TESTS_E2E_RPC_FAKE_FARM_H_
+#define KILN_TESTS_E2E_RPC_FAKE_FARM_H_
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "compiler/base/clock.h"
+#include "coordinator/core/farm.h"
+
+namespace kiln::test {
+
+class FakeFarm : public core::Farm {
+ public:
+  FakeFarm() : blobs_(store::NewMemoryBlobStore({}, RealClock::Get())) {}
+
+  // Scripts. `failures` are given to the next calls, one each, before `answers` are.
+  void FailNext(int count, absl::Status status) {
+    absl::MutexLock lock(&mutex_);
+    for (int i = 0; i < count; ++i) failures_.push_back(status);
+  }
+  void SetHealth(absl::Status status) {
+    absl::MutexLock lock(&mutex_);
+    health_ = std::move(status);
+  }
+  void SetArtifact(core::ArtifactRef artifact) {
+    absl::MutexLock lock(&mutex_);
+    artifact_ = std::move(artifact);
+  }
+  void SetSweep(v1::GetSweepResponse sweep) {
+    absl::MutexLock lock(&mutex_);
+    sweep_ = std::move(sweep);
+  }
+  // Called for every watch, on the RPC thread that opens it.
+  void OnWatch(std::function<void(std::shared_ptr<core::WatchSink>)> script) {
+    absl::MutexLock lock(&mutex_);
+    on_watch_ = std::move(script);
+  }
+  void OnWorkerMessage(
+      std::function<void(const v1::WorkerMessage&, std::shared_ptr<core::WorkerSink>)> script) {
+    absl::MutexLock lock(&mutex_);
+    on_worker_ = std::move(script);
+  }
+  absl::Duration backup_time = absl::ZeroDuration();
+
+  std::vector<v1::SweepSpec> submitted() {
+    absl::MutexLock lock(&mutex_);
+    return submitted_;
+  }
+  std::vector<v1::WorkerMessage> worker_messages() {
+    absl::MutexLock lock(&mutex_);
+    return worker_messages_;
+  }
+  int attached() {
+    absl::MutexLock lock(&mutex_);
+    return static_cast<int>(workers_.size());
+  }
+  int watches() {
+    absl::MutexLock lock(&mutex_);
+    return open_watches_;
+  }
+
+  void Stop() override {}
+  absl::Status Health() const override {
+    absl::MutexLock lock(&mutex_);
+    return health_;
+  }
+  void OnFatal(std::function<void(const absl::Status&)> callback) override {}
+
+  void SubmitSweep(v1::SweepSpec spec, core::Callback<v1::SubmitSweepResponse> done) override {
+    {
+      absl::MutexLock lock(&mutex_);
+      submitted_.push_back(std::move(spec));
+    }
+    v1::SubmitSweepResponse response;
+    response.set_sweep(std::string(64, 'a'));
+    Answer(std::move(response), done);
+  }
+  void LookupWinner(v1::SweepSpec spec, core::Callback<v1::LookupWinnerResponse> done) override {
+    v1::LookupWinnerResponse response;
+    response.set_miss_reason("the target differs");
+    Answer(std::move(response), done);
+  }
+  void ListSweeps(const v1::ListSweepsRequest& request,
+                  core::Callback<v1::ListSweepsResponse> done) override {
+    // 1200 sweeps, by number.
+    v1::ListSweepsResponse response;
+    const int begin = request.page_token().empty() ? 0 : std::stoi(request.page_token());
+    const int end = std::min(1200, begin + request.limit());
+    for (int i = begin; i < end; ++i) response.add_sweeps()->set_name(std::to_string(i));
+    if (end < 1200) response.set_next_page_token(std::to_string(end));
+    Answer(std::move(response), done);
+  }
+  void GetSweep(const v1::GetSweepRequest& request,
+                core::Callback<v1::GetSweepResponse> done) override {
+    v1::GetSweepResponse response;
+    {
+      absl::MutexLock lock(&mutex_);
+      response = sweep_;
+    }
+    Answer(std::move(response), done);
+  }
+  void CancelSweep(const v1::CancelSweepRequest& request,
+                   core::Callback<v1::CancelSweepResponse> done) override {
+    v1::CancelSweepResponse response;
+    response.set_state(v1::CANCELLED);
+    Answer(std::move(response), done);
+  }
+  void ListWorkers(core::Callback<v1::ListWorkersResponse> done) override {
+    v1::ListWorkersResponse response;
+    response.add_workers()->set_name("w0");
+    Answer(std::move(response), done);
+  }
+
+  core::WatchId WatchSweep(std::string sweep, std::shared_ptr<core::WatchSink> sink) override {
+    std::function<void(std::shared_ptr<core::WatchSink>)> script;
+    {
+      absl::MutexLock lock(&mutex_);
+      script = on_watch_;
+      ++open_watches_;
+    }
+    if (script) script(std::move(sink));
+    return 1;
+  }
+  void Unwatch(core::WatchId watch) override {
+    absl::MutexLock lock(&mutex_);
+    --open_watches_;
+  }
+
+  absl::StatusOr<core::ArtifactRef> FindArtifact(const v1::FetchWinnerRequest& request) override {
+    absl::MutexLock lock(&mutex_);
+    if (!failures_.empty()) {
+      const absl::Status status = failures_.front();
+      failures_.pop_front();
+      return status;
+    }
+    if (artifact_.digest.empty()) return absl::NotFoundError("the sweep has no winner");
+    return artifact_;
+  }
+
+  core::ConnectionId AttachWorker(std::shared_ptr<core::WorkerSink> sink) override {
+    absl::MutexLock lock(&mutex_);
+    workers_[++last_connection_] = std::move(sink);
+    return last_connection_;
+  }
+  void WorkerSaid(core::ConnectionId connection, v1::WorkerMessage message) override {
+    std::shared_ptr<core::WorkerSink> sink;
+    std::function<void(const v1::WorkerMessage&, std::shared_ptr<core::WorkerSink>)> script;
+    {
+      absl::MutexLock lock(&mutex_);
+      worker_messages_.push_back(message);
+      sink = workers_[connection];
+      script = on_worker_;
+    }
+    if (script && sink != nullptr) script(message, sink);
+  }
+  void DetachWorker(core::ConnectionId connection) override {
+    absl::MutexLock lock(&mutex_);
+    workers_.erase(connection);
+  }
+
+  absl::StatusOr<v1::CollectGarbageResponse> CollectGarbage(
+      const v1::CollectGarbageRequest& request) override {
+    v1::CollectGarbageResponse response;
+    response.set_bytes_before(100);
+    response.set_bytes_after(request.dry_run() ? 100 : 10);
+    return response;
+  }
+  absl::StatusOr<v1::BackupResponse> Backup(const v1::BackupRequest& request) override {
+    absl::SleepFor(backup_time);
+    v1::BackupResponse response;
+    response.set_bytes(7);
+    return response;
+  }
+
+  store::BlobStore* blobs() override { return blobs_.get(); }
+  core::FarmGauges Gauges() const override {
+    core::FarmGauges gauges;
+    gauges.workers = 3;
+    gauges.ready_tasks = 17;
+    gauges.term = 5;
+    return gauges;
+  }
+
+ private:
+  template <typename T>
+  void Answer(T response, const core::Callback<T>& done) {
+    absl::Status status;
+    {
+      absl::MutexLock lock(&mutex_);
+      if (!failures_.empty()) {
+        status = failures_.front();
+        failures_.pop_front();
+      }
+    }
+    if (status.ok()) {
+      done(std::move(response));
+    } else {
+      done(status);
+    }
+  }
+
+  const std::unique_ptr<store::BlobStore> blobs_;
+  mutable absl::Mutex mutex_;
+  std::deque<absl::Status> failures_ ABSL_GUARDED_BY(mutex_);
+  absl::Status health_ ABSL_GUARDED_BY(mutex_);
+  core::ArtifactRef artifact_ ABSL_GUARDED_BY(mutex_);
+  v1::GetSweepResponse sweep_ ABSL_GUARDED_BY(mutex_);
+  std::function<void(std::shared_ptr<core::WatchSink>)> on_watch_ ABSL_GUARDED_BY(mutex_);
+  std::function<void(const v1::WorkerMessage&, std::shared_ptr<core::WorkerSink>)> on_worker_
+      ABSL_GUARDED_BY(mutex_);
+  std::vector<v1::SweepSpec> submitted_ ABSL_GUARDED_BY(mutex_);
+  std::vector<v1::WorkerMessage> worker_messages_ ABSL_GUARDED_BY(mutex_);
+  std::map<core::ConnectionId, std::shared_ptr<core::WorkerSink>> workers_ ABSL_GUARDED_BY(mutex_);
+  core::ConnectionId last_connection_ ABSL_GUARDED_BY(mutex_) = 0;
+  int open_watches_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace kiln::test
+
+#endif  // KILN_TESTS_E2E_RPC_FAKE_FARM_H_

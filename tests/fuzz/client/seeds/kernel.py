@@ -1,0 +1,2 @@
+import tilelang
+import tilelang.language as T

@@ -1,0 +1,247 @@
+// What tunectl shows: bars, tables, explanations, the roofline picture, file names.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdio>
+
+#include "client/tunectl/bundle_files.h"
+#include "client/tunectl/explain.h"
+#include "client/tunectl/format.h"
+#include "client/tunectl/json.h"
+#include "client/tunectl/progress.h"
+#include "client/tunectl/roofline_svg.h"
+#include "compiler/target/arch.h"
+
+namespace kiln::tunectl {
+namespace {
+
+using client::Candidate;
+using client::SweepDetails;
+using testing::HasSubstr;
+using testing::Not;
+
+TEST(Format, Numbers) {
+  EXPECT_EQ(FormatNs(0), "-");
+  EXPECT_EQ(FormatNs(812), "812 ns");
+  EXPECT_EQ(FormatNs(1234567), "1.23 ms");
+  EXPECT_EQ(FormatNs(2.5e9), "2.5 s");
+  EXPECT_EQ(FormatSeconds(3.21), "3.2 s");
+  EXPECT_EQ(FormatSeconds(250), "4 min 10 s");
+  EXPECT_EQ(FormatSeconds(7260), "2 h 1 min");
+  EXPECT_EQ(FormatBytes(1000), "1000 B");
+  EXPECT_EQ(FormatBytes(1536), "1.5 KiB");
+  EXPECT_EQ(FormatBytes(int64_t{5} << 40), "5.0 TiB");
+}
+
+TEST(Format, TablesAlign) {
+  EXPECT_EQ(FormatTable({{"A", "LONG"}, {"xyz", "1"}, {"", "2"}}), "A    LONG\nxyz  1\n     2\n");
+}
+
+TEST(Format, RateIsWhatTheKernelIsAbout) {
+  client::Hint gemm;
+  gemm.flops = 2e9;
+  gemm.compulsory_bytes = 1e7;
+  EXPECT_EQ(FormatRate(gemm, 1e7), "200.0 GFLOP/s");
+  client::Hint copy;
+  copy.flops = 1e6;
+  copy.compulsory_bytes = 1e8;
+  EXPECT_EQ(FormatRate(copy, 1e7), "10.0 GB/s");
+  EXPECT_EQ(FormatRate(client::Hint(), 1e7), "");
+}
+
+client::Progress SomeProgress() {
+  client::Progress p;
+  p.state = client::SweepState::kRunning;
+  p.total = 64;
+  p.compiled = 10;
+  p.done = 30;
+  p.failed = 2;
+  p.best_ns = 1.82e6;
+  p.elapsed_seconds = 4;
+  p.estimated_seconds_left = 14;
+  p.round = "race-1";
+  return p;
+}
+
+TEST(Progress, BarFitsEveryWidth) {
+  for (int columns = 20; columns < 200; ++columns) {
+    const std::string bar =
+        RenderBar("a rather long name of a sweep for a bar", SomeProgress(), columns);
+    EXPECT_LT(static_cast<int>(bar.size()), columns) << bar;
+  }
+  const std::string bar = RenderBar("gemm", SomeProgress(), 120);
+  for (const char* part :
+       {"gemm [####", "--]", "32/64", "8/s", "2 failed", "best 1.82 ms", "race-1", "14 s left"}) {
+    EXPECT_THAT(bar, HasSubstr(part));
+  }
+}
+
+TEST(Progress, BarFillsUpAsCandidatesSettle) {
+  client::Progress p = SomeProgress();
+  size_t last = 0;
+  for (p.done = 0; p.done + p.failed <= p.total; ++p.done) {
+    p.compiled = 0;
+    const std::string bar = RenderBar("g", p, 120);
+    const auto filled = static_cast<size_t>(std::count(bar.begin(), bar.end(), '#'));
+    EXPECT_GE(filled, last);
+    last = filled;
+  }
+  p.state = client::SweepState::kDone;
+  EXPECT_THAT(RenderBar("g", p, 120), Not(HasSubstr("-]")));
+}
+
+std::string Capture(ProgressStyle style, const std::vector<client::SweepEvent>& events) {
+  char* data = nullptr;
+  size_t size = 0;
+  std::FILE* const stream = open_memstream(&data, &size);
+  ProgressView view("gemm", style, stream, 100);
+  absl::Time now = absl::FromUnixSeconds(1000);
+  for (const client::SweepEvent& event : events) {
+    view.Show(event, now);
+    now += absl::Milliseconds(10);
+  }
+  view.End();
+  std::fclose(stream);
+  const std::string text(data, size);
+  free(data);
+  return text;
+}
+
+TEST(Progress, LinesAppearOnChangesOnly) {
+  std::vector<client::SweepEvent> events(50);
+  for (size_t i = 0; i < events.size(); ++i) {
+    events[i].progress = SomeProgress();
+    if (i >= 25) events[i].progress.round = "finals";
+  }
+  const std::string text = Capture(ProgressStyle::kLines, events);
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2) << text;
+  EXPECT_THAT(text, HasSubstr("finals"));
+  EXPECT_THAT(text, Not(HasSubstr("\x1b")));
+  EXPECT_EQ(Capture(ProgressStyle::kNone, events), "");
+  EXPECT_THAT(Capture(ProgressStyle::kBar, events), HasSubstr("\r\x1b[K"));
+}
+
+SweepDetails SomeDetails() {
+  SweepDetails details;
+  details.summary.name = "gemm <&\"";
+  details.summary.progress.state = client::SweepState::kDone;
+  details.arch_name = "x86-64-v4";
+  const auto arch = target::NamedArch("x86-64-v4");
+  EXPECT_TRUE(arch.ok());
+  details.arch_record = target::ToText(*arch);
+  for (int i = 0; i < 5; ++i) {
+    Candidate c;
+    c.config = "block=" + std::to_string(16 << i);
+    c.hint.predicted_ns = 1e6 * (i + 1);
+    c.hint.predicted_low_ns = 0.8e6 * (i + 1);
+    c.hint.predicted_high_ns = 1.2e6 * (i + 1);
+    c.hint.bound_by = "fma";
+    c.hint.reason = "reason " + std::to_string(i);
+    c.hint.flops = 1e8;
+    c.hint.dram_bytes = 1e6 * (i + 1);
+    c.hint.compulsory_bytes = 1e6;
+    c.hint.roofline_ns = 0.5e6;
+    if (i < 3) {
+      client::Measurement m;
+      m.median_ns = 1.1e6 * (i + 1);
+      c.measurements.push_back(m);
+      c.state = client::CandidateState::kDone;
+    }
+    details.candidates.push_back(c);
+  }
+  details.candidates[4].failed = true;
+  details.candidates[4].failure.stage = "check";
+  details.candidates[4].failure.message = "wrong numbers";
+  client::Winner winner;
+  winner.config = "block=16";
+  details.winner = std::make_shared<const client::Winner>(winner);
+  return details;
+}
+
+TEST(Explain, RankCorrelationKnowsItsEnds) {
+  EXPECT_DOUBLE_EQ(RankCorrelation({1, 2, 3, 4}, {10, 20, 30, 99}), 1);
+  EXPECT_DOUBLE_EQ(RankCorrelation({1, 2, 3, 4}, {4, 3, 2, 1}), -1);
+  EXPECT_DOUBLE_EQ(RankCorrelation({1}, {1}), 0);
+  EXPECT_DOUBLE_EQ(RankCorrelation({1, 1, 1}, {1, 2, 3}), 0);
+  // 1 - 6 * sum(d^2) / (n (n^2 - 1)) without ties: d = {0, 1, 1, 0} -> 0.8.
+  EXPECT_NEAR(RankCorrelation({1, 2, 3, 4}, {1, 3, 2, 4}), 0.8, 1e-12);
+}
+
+TEST(Explain, AgreementIsOverMeasuredCandidates) {
+  const Agreement a = Agree(SomeDetails());
+  EXPECT_EQ(a.measured, 3);
+  EXPECT_DOUBLE_EQ(a.rank_correlation, 1);
+  EXPECT_NEAR(a.median_error, 0.1 / 1.1, 1e-9);
+  EXPECT_DOUBLE_EQ(a.within_interval, 1);
+  EXPECT_EQ(a.winner_rank, 1);
+}
+
+TEST(Explain, SaysWhyAndHowTheyDid) {
+  const std::string text = ExplainText(SomeDetails(), 0, true);
+  for (const char* part :
+       {"*  1  block=16", "predicted 1 ms (800 us to 1.2 ms), bound by fma", "measured 1.1 ms",
+        "+10 %", "why: reason 0", "failed (check): wrong numbers", "rank correlation 1.00"}) {
+    EXPECT_THAT(text, HasSubstr(part));
+  }
+  EXPECT_LT(text.find("block=16"), text.find("block=64"));
+  EXPECT_THAT(ExplainText(SomeDetails(), 2, false), HasSubstr("3 more"));
+  EXPECT_THAT(ExplainText(SomeDetails(), 2, false), Not(HasSubstr("why:")));
+}
+
+int Count(const std::string& text, const std::string& part) {
+  int count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+TEST(Roofline, DrawsEveryCandidateOnceInsideThePicture) {
+  const auto svg = RooflineSvg(SomeDetails());
+  ASSERT_TRUE(svg.ok()) << svg.status();
+  EXPECT_EQ(Count(*svg, "class=\"predicted\""), 4);
+  EXPECT_EQ(Count(*svg, "class=\"measured\""), 2);
+  EXPECT_EQ(Count(*svg, "class=\"winner\""), 1);
+  EXPECT_EQ(Count(*svg, "<title>"), 5);
+  EXPECT_THAT(*svg, HasSubstr("gemm &lt;&amp;&quot;"));
+  EXPECT_THAT(*svg, HasSubstr("memory"));
+  EXPECT_THAT(*svg, HasSubstr("fma float32"));
+  EXPECT_THAT(*svg, Not(HasSubstr("nan")));
+  EXPECT_THAT(*svg, Not(HasSubstr("inf")));
+  for (size_t at = svg->find(" cx=\""); at != std::string::npos; at = svg->find(" cx=\"", at + 1)) {
+    const double x = std::stod(svg->substr(at + 5));
+    EXPECT_GE(x, 80);
+    EXPECT_LE(x, 930);
+  }
+}
+
+TEST(Roofline, WorksWithoutAnArchAndWithoutFlops) {
+  SweepDetails details = SomeDetails();
+  details.arch_record.clear();
+  for (Candidate& c : details.candidates) c.hint.flops = 0;
+  const auto svg = RooflineSvg(details);
+  ASSERT_TRUE(svg.ok()) << svg.status();
+  EXPECT_THAT(*svg, HasSubstr("useful GB/s"));
+  details.candidates.clear();
+  EXPECT_TRUE(absl::IsFailedPrecondition(RooflineSvg(details).status()));
+}
+
+TEST(BundleFiles, ConfigFoldersAreSafeAndDistinct) {
+  EXPECT_EQ(ConfigFolder(""), "default");
+  EXPECT_EQ(ConfigFolder("a=1,b=x/../y"), "a=1,b=x____y");
+  const std::string a = ConfigFolder(std::string(300, 'a') + "1");
+  const std::string b = ConfigFolder(std::string(300, 'a') + "2");
+  EXPECT_EQ(a.size(), 120u);
+  EXPECT_NE(a, b);
+}
+
+TEST(Json, DetailsCarryWhatScriptsNeed) {
+  const nlohmann::json value = ToJson(SomeDetails());
+  EXPECT_EQ(value["progress"]["state"], "done");
+  EXPECT_EQ(value["candidates"].size(), 5u);
+  EXPECT_EQ(value["candidates"][4]["failure"]["stage"], "check");
+  EXPECT_EQ(value["candidates"][0]["measurements"][0]["median_ns"], 1.1e6);
+  EXPECT_EQ(value["winner"]["config"], "block=16");
+}
+
+}  // namespace
+}  // namespace kiln::tunectl
