@@ -16,6 +16,7 @@ namespace {
 // Well below the 4 MiB that the coordinator takes in one message.
 constexpr size_t kBatchBytes = 1 << 20;
 constexpr double kWelcomeSeconds = 15;  // a coordinator that takes longer is tried anew
+constexpr double kGoodbyeSeconds = 1;
 constexpr double kRejectedSeconds = 2;  // shortest pause after the coordinator said no
 
 std::string MakeInstance() {
@@ -93,6 +94,7 @@ absl::Status Agent::Serve() {
     stream_ = nullptr;
     metrics_->Connected(false);
     outbox_.notify_all();
+    changed_.notify_all();
   }
   stream->Cancel();
   if (writer.joinable()) writer.join();
@@ -124,8 +126,14 @@ void Agent::WriteLoop(Stream* stream) {
   Clock::time_point next_heartbeat = Clock::now();
   while (stream_ == stream && welcomed_) {
     v1::WorkerMessage message;
+    if (finished_) {
+      lock.unlock();
+      stream->WritesDone();
+      return;
+    }
     if (draining_ && !drain_said_) {
       drain_said_ = true;
+      changed_.notify_all();
       message.mutable_drain()->set_reason(drain_reason_);
     } else if (ledger_.has_unsent()) {
       for (v1::TaskResult& result : ledger_.TakeUnsent(kBatchBytes)) {
@@ -282,10 +290,14 @@ void Agent::DrainWatch() {
   if (ledger_.unacknowledged() > 0) {
     spdlog::warn("{} results were not acknowledged", ledger_.unacknowledged());
   }
+  changed_.wait_for(lock, Nanoseconds(kGoodbyeSeconds),
+                    [this] { return drain_said_ || !welcomed_; });
   finished_ = true;
-  if (stream_ != nullptr) stream_->Cancel();
   changed_.notify_all();
   outbox_.notify_all();
+  // The writer says that no more will come; the coordinator should then end the stream.
+  changed_.wait_for(lock, Nanoseconds(kGoodbyeSeconds), [this] { return stream_ == nullptr; });
+  if (stream_ != nullptr) stream_->Cancel();
 }
 
 void Agent::Sleep(double seconds) {

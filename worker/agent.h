@@ -37,8 +37,10 @@ struct AgentOptions {
   double acknowledge_seconds = 10;    // then their results get this long to be acknowledged
   double heartbeat_seconds = 1;       // upper bound; the coordinator may ask for more frequent ones
   double backoff_min_seconds = 0.05;  // reconnect: doubles from here ...
-  double backoff_max_seconds = 5;     // ... to here, each time with full jitter
-  uint64_t seed = 0;                  // of the jitter; 0 = random
+  // ... to here, each time with full jitter. A restarted coordinator waits a few seconds for the
+  // workers that hold its leases: this must stay well below.
+  double backoff_max_seconds = 1;
+  uint64_t seed = 0;  // of the jitter; 0 = random
 };
 
 class Agent {

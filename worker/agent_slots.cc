@@ -15,6 +15,7 @@ namespace {
 
 constexpr int kProtocolVersion = 1;
 constexpr size_t kInputsKept = 64;
+constexpr auto kTendPeriod = std::chrono::milliseconds(500);
 constexpr double kBrokenChildPause = 1.0;  // so that a child that does not start cannot spin
 
 double SecondsSince(std::chrono::steady_clock::time_point begin) {
@@ -104,7 +105,8 @@ void Agent::CompileLoop(Slot* slot) {
   while (!stopping_) {
     std::optional<CompileItem> item = ledger_.NextCompile();
     if (!item.has_value()) {
-      work_.wait(lock);
+      work_.wait_for(lock, kTendPeriod);
+      slot->compile->Tend();
       continue;
     }
     slot->current = item->held;
@@ -131,7 +133,8 @@ void Agent::ProfileLoop(Slot* slot) {
   while (!stopping_) {
     HeldTaskPtr held = ledger_.NextProfile();
     if (held == nullptr) {
-      work_.wait(lock);
+      work_.wait_for(lock, kTendPeriod);
+      slot->profile->Tend();
       continue;
     }
     slot->current = held;

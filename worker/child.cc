@@ -11,6 +11,7 @@ namespace kiln::worker {
 namespace {
 
 constexpr size_t kWitnessBytes = 2048;
+constexpr int kStartAttempts = 3;      // of a child that is killed from outside meanwhile
 constexpr double kDyingSeconds = 0.5;  // a closed channel is followed by the exit this soon
 constexpr double kRetireSeconds = 2.0;
 
@@ -45,8 +46,18 @@ bool Child::interrupted() {
 }
 
 absl::Status Child::Start() {
-  if (interrupted()) return absl::CancelledError("interrupted");
-  if (process_ != nullptr) return absl::OkStatus();
+  absl::Status status;
+  for (int attempt = 0; attempt < kStartAttempts; ++attempt) {
+    if (interrupted()) return absl::CancelledError("interrupted");
+    if (process_ != nullptr) return absl::OkStatus();
+    bool killed_from_outside = false;
+    status = StartOnce(&killed_from_outside);
+    if (!killed_from_outside) break;
+  }
+  return status;
+}
+
+absl::Status Child::StartOnce(bool* killed_from_outside) {
   SubprocessOptions options;
   options.argv = {options_.binary};
   options.argv.insert(options.argv.end(), options_.arguments.begin(), options_.arguments.end());
@@ -63,6 +74,7 @@ absl::Status Child::Start() {
   absl::Status status = Receive(&hello_, DeadlineIn(options_.start_seconds));
   if (status.ok()) return status;
   ChildDeath death = Bury(status);
+  *killed_from_outside = death.killed_from_outside;
   if (absl::IsCancelled(status)) return status;
   return absl::UnavailableError(
       absl::StrCat(options_.binary, " did not say hello: ", status.message(), "; ",
@@ -102,6 +114,12 @@ ChildDeath Child::Bury(const absl::Status& because) {
     options_.on_death(died_alone ? death.exit.ToString() : std::string(because.message()));
   }
   return death;
+}
+
+void Child::Tend() {
+  if (process_ == nullptr) return;
+  if (!process_->WaitExit(Clock::now()).has_value()) return;
+  Bury(absl::UnavailableError("it died while it was idle"));
 }
 
 void Child::Retire() {

@@ -60,6 +60,8 @@ class Child {
   // Ends the child after a failed Send or Receive. `because` is that call's status: a child that
   // had not died by itself is killed, and then the death is ours.
   ChildDeath Bury(const absl::Status& because);
+  // Buries an idle child that has died, so that it is no zombie until the next request.
+  void Tend();
   // Lets an idle child end by itself, so that a fresh one serves the next request.
   void Retire();
 
@@ -69,6 +71,7 @@ class Child {
 
  private:
   bool interrupted();
+  absl::Status StartOnce(bool* killed_from_outside);
 
   ChildOptions options_;
   v1::ChildHello hello_;

@@ -25,6 +25,7 @@ class ChildCompileExecutor : public CompileExecutor {
                                          double limit_seconds) override;
   void Interrupt() override { child_.Interrupt(); }
   void ClearInterrupt() override { child_.ClearInterrupt(); }
+  void Tend() override { child_.Tend(); }
 
  private:
   absl::Status Exchange(const v1::CompileRequest& request, double limit_seconds,

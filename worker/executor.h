@@ -38,6 +38,8 @@ class CompileExecutor {
   virtual void Interrupt() = 0;
   // Forgets an Interrupt() that came too late to matter.
   virtual void ClearInterrupt() = 0;
+  // Called now and then while the slot is idle: buries a child that died meanwhile.
+  virtual void Tend() {}
 };
 
 struct ProfileOutcome {
@@ -56,6 +58,7 @@ class ProfileExecutor {
                                                  double limit_seconds) = 0;
   virtual void Interrupt() = 0;
   virtual void ClearInterrupt() = 0;
+  virtual void Tend() {}
 };
 
 // Makes the executor of slot `index`. Called in the slot's own thread.

@@ -59,7 +59,7 @@ class GrpcLink : public Link {
     arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kUserTimeoutMs);
     // The agent has its own backoff; gRPC's may only be shorter.
     arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
-    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 50);
+    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);  // the time a connect may take
     arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500);
     arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
     channel_ = grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);

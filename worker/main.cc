@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
@@ -64,6 +65,7 @@ std::string OwnFolder() {
 }
 
 void AddFlags(CLI::App* app, Flags* flags) {
+  app->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   app->add_option("--coordinator", flags->coordinator, "unix:/path or host:port")->required();
   app->add_option("--name", flags->name, "stable name of this worker (default: the host's name)");
   app->add_option("--compile-slots", flags->compile_slots,
@@ -79,7 +81,8 @@ void AddFlags(CLI::App* app, Flags* flags) {
                   "path of kiln-compile (default: beside this binary)");
   app->add_option("--runner-binary", flags->runner_binary,
                   "path of kiln-runner (default: beside this binary)");
-  app->add_option("--runner-arg", flags->runner_args, "passed on to kiln-runner; repeatable");
+  app->add_option("--runner-arg", flags->runner_args, "passed on to kiln-runner; repeatable")
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app->add_option("--compile-seconds", flags->compile_seconds, "limit of one candidate's compile")
       ->check(CLI::PositiveNumber);
   app->add_option("--silence-seconds", flags->silence_seconds,

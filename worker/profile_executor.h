@@ -29,6 +29,7 @@ class ChildProfileExecutor : public ProfileExecutor {
                                          double limit_seconds) override;
   void Interrupt() override { child_.Interrupt(); }
   void ClearInterrupt() override { child_.ClearInterrupt(); }
+  void Tend() override { child_.Tend(); }
 
  private:
   // One request to one child.

@@ -8,6 +8,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -319,6 +320,7 @@ absl::StatusOr<std::unique_ptr<Subprocess>> Subprocess::Spawn(const SubprocessOp
     return absl::UnavailableError(
         absl::StrCat("cannot start ", options.argv[0], ": ", std::strerror(error)));
   }
+  child->pid_fd_ = static_cast<int>(::syscall(SYS_pidfd_open, child->pid_, 0));
   if (options.file_bytes > 0) {
     rlimit limit = {static_cast<rlim_t>(options.file_bytes),
                     static_cast<rlim_t>(options.file_bytes)};
@@ -331,7 +333,7 @@ absl::StatusOr<std::unique_ptr<Subprocess>> Subprocess::Spawn(const SubprocessOp
 
 Subprocess::~Subprocess() {
   Kill();
-  for (int fd : {channel_, output_fd_, wake_fd_}) {
+  for (int fd : {channel_, output_fd_, wake_fd_, pid_fd_}) {
     if (fd >= 0) ::close(fd);
   }
 }
@@ -356,9 +358,11 @@ void Subprocess::DrainOutput() {
 
 absl::Status Subprocess::WaitReady(short events, Clock::time_point deadline) {
   while (true) {
-    pollfd fds[3] = {{channel_, events, 0}, {output_fd_, POLLIN, 0}, {wake_fd_, POLLIN, 0}};
-    int timeout = PollTimeout(deadline);
-    int n = ::poll(fds, 3, timeout);
+    pollfd fds[4] = {{channel_, events, 0},
+                     {output_fd_, POLLIN, 0},
+                     {wake_fd_, POLLIN, 0},
+                     {pid_fd_, POLLIN, 0}};
+    int n = ::poll(fds, 4, PollTimeout(deadline));
     if (n < 0 && errno != EINTR) return ErrnoStatus("poll");
     if (n < 0) continue;
     if (fds[2].revents != 0) {
@@ -367,6 +371,8 @@ absl::Status Subprocess::WaitReady(short events, Clock::time_point deadline) {
     }
     if (fds[1].revents != 0) DrainOutput();
     if (fds[0].revents != 0) return absl::OkStatus();
+    // An orphan may hold the channel open after the child's death: only this tells then.
+    if (fds[3].revents != 0) return absl::UnavailableError("the child died");
     if (Clock::now() >= deadline) return absl::DeadlineExceededError("the child did not answer");
   }
 }

@@ -1,8 +1,8 @@
 // The seam to what runs kernels. HostDevice runs them on this machine's cores; FakeDevice is the
 // scripted twin of the tests; a GPU is one more implementation of these methods.
 //
-// One device belongs to one runner and one thread. Memory is named by address: on the host it can be
-// dereferenced, elsewhere only Write, Read and kernels may touch it.
+// One device belongs to one runner and one thread. Memory is named by address: on the host it can
+// be dereferenced, elsewhere only Write, Read and kernels may touch it.
 #ifndef KILN_WORKER_PROFILE_DEVICE_H_
 #define KILN_WORKER_PROFILE_DEVICE_H_
 

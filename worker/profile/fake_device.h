@@ -20,9 +20,10 @@ class FakeDevice : public Device {
   using Body = std::function<absl::Status(const LaunchArguments& arguments)>;
   struct Script {
     Body body;
-    double ns = 1000;            // time of an undisturbed launch
-    double noise = 0;            // relative, uniform in [-noise, noise]
-    double disturbed_share = 0;  // of launches; a disturbed one takes `disturbed_factor` times as long
+    double ns = 1000;  // time of an undisturbed launch
+    double noise = 0;  // relative, uniform in [-noise, noise]
+    double disturbed_share =
+        0;  // of launches; a disturbed one takes `disturbed_factor` times as long
     double disturbed_factor = 2;
   };
 

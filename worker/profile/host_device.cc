@@ -1,6 +1,7 @@
 #include "worker/profile/host_device.h"
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -106,6 +107,27 @@ int64_t StolenTicks() {
   return stolen;
 }
 
+// dlopen maps what the headers promise and dies of SIGBUS when a truncated file does not hold it.
+bool IsWholeElf(const std::string& bytes) {
+  Elf64_Ehdr header;
+  if (bytes.size() < sizeof(header)) return false;
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return false;
+  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_phentsize != sizeof(Elf64_Phdr)) {
+    return false;
+  }
+  for (uint64_t i = 0; i < header.e_phnum; ++i) {
+    uint64_t at = header.e_phoff + i * sizeof(Elf64_Phdr);
+    Elf64_Phdr segment;
+    if (at < header.e_phoff || at > bytes.size() - sizeof(segment)) return false;
+    std::memcpy(&segment, bytes.data() + at, sizeof(segment));
+    if (segment.p_offset > bytes.size() || segment.p_filesz > bytes.size() - segment.p_offset) {
+      return false;
+    }
+  }
+  return true;
+}
+
 absl::Status WriteAll(int fd, const std::string& bytes) {
   size_t done = 0;
   while (done < bytes.size()) {
@@ -128,8 +150,8 @@ class HostDevice : public Device {
 
   absl::StatusOr<std::unique_ptr<LoadedKernel>> Load(const v1::ArtifactBundle& bundle,
                                                      int threads) override {
-    if (!absl::StartsWith(bundle.shared_object(), "\177ELF")) {
-      return absl::InvalidArgumentError("the artifact holds no shared object for this device");
+    if (!IsWholeElf(bundle.shared_object())) {
+      return absl::InvalidArgumentError("the artifact holds no whole shared object");
     }
     KILN_ASSIGN_OR_RETURN(void* library, Open(bundle.shared_object()));
     void* entry = ::dlsym(library, bundle.name().c_str());
@@ -224,8 +246,7 @@ class HostDevice : public Device {
     if (!absl::StartsWith(path, "/proc/")) ::unlink(path.c_str());
     KILN_RETURN_IF_ERROR(written);
     if (library != nullptr) return library;
-    return absl::InvalidArgumentError(
-        absl::StrCat("the shared object does not load: ", error));
+    return absl::InvalidArgumentError(absl::StrCat("the shared object does not load: ", error));
   }
 
   const int64_t cache_bytes_;

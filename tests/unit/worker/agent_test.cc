@@ -1,0 +1,361 @@
+// The agent with everything outside it in memory.
+#include "worker/agent.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <atomic>
+#include <filesystem>
+#include <thread>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "tests/unit/worker/memory_link.h"
+
+namespace kiln::worker {
+namespace {
+
+// What the fake executors do with a config that has these words in it.
+struct Behaviour {
+  std::atomic<int> compiled{0};
+  std::atomic<int> running{0};
+  std::atomic<int> most_running{0};
+  std::atomic<bool> starts{true};
+};
+
+class FakeExecutor : public CompileExecutor, public ProfileExecutor {
+ public:
+  explicit FakeExecutor(Behaviour* behaviour) : behaviour_(behaviour) {}
+
+  absl::StatusOr<v1::ChildHello> Start() override {
+    if (!behaviour_->starts) return absl::UnavailableError("the child does not start");
+    v1::ChildHello hello;
+    hello.set_compiler_build("b1");
+    hello.add_archs()->set_name("x86-64-v3");
+    return hello;
+  }
+  absl::StatusOr<CompileOutcome> Compile(const v1::SweepInputs& inputs, const std::string& config,
+                                         double limit_seconds) override {
+    int now = ++behaviour_->running;
+    behaviour_->most_running = std::max(behaviour_->most_running.load(), now);
+    absl::Status status = Work(config);
+    --behaviour_->running;
+    if (!status.ok()) return status;
+    ++behaviour_->compiled;
+    CompileOutcome outcome;
+    outcome.result.set_config(config);
+    if (absl::StrContains(config, "bad")) {
+      outcome.result.mutable_failure()->set_stage(v1::Failure::COMPILE);
+      return outcome;
+    }
+    outcome.bundle = "bundle of " + config;
+    outcome.result.mutable_artifact()->set_digest(Sha256Hex(outcome.bundle));
+    return outcome;
+  }
+  absl::StatusOr<ProfileOutcome> Profile(const v1::ProfileRequest& request,
+                                         double limit_seconds) override {
+    ProfileOutcome outcome;
+    for (const v1::ProfileCandidate& candidate : request.candidates()) {
+      absl::Status status = Work(candidate.config());
+      if (!status.ok()) return status;
+      v1::CandidateResult& result = outcome.results.emplace_back();
+      result.set_config(candidate.config());
+      result.mutable_measurement()->set_median_ns(7);
+    }
+    return outcome;
+  }
+  void Interrupt() override { interrupted_ = true; }
+  void ClearInterrupt() override { interrupted_ = false; }
+
+ private:
+  absl::Status Work(const std::string& config) {
+    if (!behaviour_->starts) return absl::UnavailableError("the child does not start");
+    if (absl::StrContains(config, "slow")) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    while (absl::StrContains(config, "hang") && !interrupted_) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return interrupted_ ? absl::CancelledError("interrupted") : absl::OkStatus();
+  }
+
+  Behaviour* behaviour_;
+  std::atomic<bool> interrupted_{false};
+};
+
+class AgentTest : public testing::Test {
+ protected:
+  AgentTest() {
+    static const std::string base = std::filesystem::temp_directory_path().string();
+    std::string pattern = base + "/kiln-agent-XXXXXX";
+    folder_ = ::mkdtemp(pattern.data());
+    cache_ = *BlobCache::Open(folder_, 1 << 20, &link_);
+    inputs_ = link_.AddBlob(v1::SweepInputs().SerializeAsString());
+    artifact_ = link_.AddBlob("artifact");
+    options_.name = "w";
+    options_.compile_slots = 3;
+    options_.drain_seconds = 0.2;
+    options_.acknowledge_seconds = 5;
+    options_.seed = 1;
+  }
+  ~AgentTest() override {
+    Stop();
+    std::filesystem::remove_all(folder_);
+  }
+
+  void Start() {
+    agent_ = std::make_unique<Agent>(
+        options_, &link_, cache_.get(), &metrics_,
+        [this](int) { return std::make_unique<FakeExecutor>(&behaviour_); },
+        [this](int) { return std::make_unique<FakeExecutor>(&behaviour_); });
+    thread_ = std::thread([this] { status_ = agent_->Run(); });
+  }
+  void Stop() {
+    if (!thread_.joinable()) return;
+    agent_->Drain("the test ends");
+    agent_->Drain("now");
+    if (line_ != nullptr) Acknowledge(line_.get());
+    thread_.join();
+    EXPECT_TRUE(status_.ok()) << status_;
+  }
+  // Welcomes the attachment number `index`.
+  void Welcome(size_t index) {
+    line_ = link_.WaitLine(index);
+    ASSERT_NE(line_, nullptr);
+    ASSERT_TRUE(line_->WaitSaid([](const auto& message) { return message.has_register_(); }));
+    v1::CoordinatorMessage message;
+    message.mutable_welcome()->set_heartbeat_seconds(0.05);
+    line_->Say(message);
+  }
+  void Acknowledge(MemoryLink::Line* line) {
+    v1::CoordinatorMessage message;
+    for (const auto& [id, result] : Results()) message.mutable_acknowledge()->add_tasks(id);
+    line->Say(message);
+  }
+  v1::Task MakeTask(const std::string& id, v1::TaskKind kind,
+                    const std::vector<std::string>& configs) {
+    v1::Task task;
+    task.set_id(id);
+    task.set_epoch(3);
+    task.set_kind(kind);
+    task.set_inputs_digest(inputs_);
+    for (const std::string& config : configs) {
+      task.add_candidates()->set_config(config);
+      task.mutable_candidates()->rbegin()->set_artifact_digest(artifact_);
+    }
+    return task;
+  }
+  void Lease(const v1::Task& task) {
+    v1::CoordinatorMessage message;
+    *message.mutable_leases()->add_tasks() = task;
+    line_->Say(message);
+  }
+  // All results on the present line, by task.
+  std::map<std::string, v1::TaskResult> Results() {
+    std::map<std::string, v1::TaskResult> results;
+    std::lock_guard<std::mutex> lock(line_->mutex);
+    for (const v1::WorkerMessage& message : line_->said) {
+      for (const v1::TaskResult& result : message.results().results()) {
+        results[result.task()] = result;
+      }
+    }
+    return results;
+  }
+  v1::TaskResult WaitResult(const std::string& id) {
+    bool there = line_->WaitSaid([&](const v1::WorkerMessage& message) {
+      for (const v1::TaskResult& result : message.results().results()) {
+        if (result.task() == id) return true;
+      }
+      return false;
+    });
+    EXPECT_TRUE(there) << id;
+    return there ? Results()[id] : v1::TaskResult();
+  }
+  bool WaitHeld(const std::string& id) {
+    return line_->WaitSaid([&](const v1::WorkerMessage& message) {
+      for (const v1::RunningTask& running : message.heartbeat().running()) {
+        if (running.task() == id) return true;
+      }
+      return false;
+    });
+  }
+
+  std::string folder_;
+  MemoryLink link_;
+  std::unique_ptr<BlobCache> cache_;
+  Metrics metrics_;
+  AgentOptions options_;
+  Behaviour behaviour_;
+  std::string inputs_;
+  std::string artifact_;
+  std::unique_ptr<Agent> agent_;
+  std::shared_ptr<MemoryLink::Line> line_;
+  std::thread thread_;
+  absl::Status status_;
+};
+
+TEST_F(AgentTest, CompilesAndPutsBlobsBeforeItReports) {
+  Start();
+  Welcome(0);
+  Lease(MakeTask("c", v1::TASK_COMPILE, {"a=1", "a=bad", "a=3"}));
+  v1::TaskResult result = WaitResult("c");
+  EXPECT_EQ(result.epoch(), 3u);
+  EXPECT_TRUE(link_.HasBlob(result.candidates(0).artifact().digest()));
+  EXPECT_EQ(result.candidates(1).failure().worker(), "w");
+  EXPECT_TRUE(link_.HasBlob(result.candidates(2).artifact().digest()));
+  Acknowledge(line_.get());
+}
+
+TEST_F(AgentTest, OneCompileTaskUsesAllSlots) {
+  Start();
+  Welcome(0);
+  std::vector<std::string> configs;
+  for (int i = 0; i < 9; ++i) configs.push_back(absl::StrCat("slow=", i));
+  Lease(MakeTask("c", v1::TASK_COMPILE, configs));
+  WaitResult("c");
+  EXPECT_EQ(behaviour_.most_running, 3);
+}
+
+TEST_F(AgentTest, BlobCallsAreRetriedWhileTheNetworkIsGone) {
+  Start();
+  Welcome(0);
+  link_.FailBlobCalls(6);
+  Lease(MakeTask("c", v1::TASK_COMPILE, {"a=1"}));
+  v1::TaskResult result = WaitResult("c");
+  EXPECT_TRUE(link_.HasBlob(result.candidates(0).artifact().digest()));
+  EXPECT_EQ(behaviour_.compiled, 1);
+}
+
+TEST_F(AgentTest, AReconnectReattachesRunningTasksAndOffersResultsAgain) {
+  Start();
+  Welcome(0);
+  Lease(MakeTask("done", v1::TASK_COMPILE, {"a=1"}));
+  WaitResult("done");
+  Lease(MakeTask("running", v1::TASK_SCREEN, {"hang=1"}));
+  ASSERT_TRUE(WaitHeld("running"));
+  line_->Break();
+  Welcome(1);
+  v1::Register registration;
+  {
+    std::lock_guard<std::mutex> lock(line_->mutex);
+    registration = line_->said[0].register_();
+  }
+  ASSERT_EQ(registration.running_size(), 1);
+  EXPECT_EQ(registration.running(0).task(), "running");
+  EXPECT_EQ(registration.running(0).epoch(), 3u);
+  ASSERT_EQ(registration.unacknowledged_size(), 1);
+  EXPECT_EQ(registration.unacknowledged(0).task(), "done");
+  v1::CoordinatorMessage message;
+  message.mutable_acknowledge()->add_tasks("done");
+  line_->Say(message);
+  EXPECT_EQ(behaviour_.compiled, 1) << "not run again";
+}
+
+TEST_F(AgentTest, WelcomeMayDropTasks) {
+  Start();
+  Welcome(0);
+  Lease(MakeTask("p", v1::TASK_SCREEN, {"hang=1"}));
+  ASSERT_TRUE(WaitHeld("p"));
+  line_->Break();
+  line_ = link_.WaitLine(1);
+  v1::CoordinatorMessage message;
+  message.mutable_welcome()->add_drop()->set_task("p");
+  line_->Say(message);
+  Lease(MakeTask("q", v1::TASK_SCREEN, {"a=1"}));
+  EXPECT_EQ(WaitResult("q").candidates(0).measurement().median_ns(), 7);
+  EXPECT_EQ(Results().count("p"), 0u);
+}
+
+TEST_F(AgentTest, ARejectedWorkerComesBackLater) {
+  Start();
+  line_ = link_.WaitLine(0);
+  v1::CoordinatorMessage message;
+  message.mutable_reject()->set_reason("test");
+  line_->Say(message);
+  auto begin = std::chrono::steady_clock::now();
+  Welcome(1);
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(1500));
+}
+
+TEST_F(AgentTest, AChildThatCannotStartLaterReleasesTheTask) {
+  Start();
+  Welcome(0);
+  behaviour_.starts = false;
+  Lease(MakeTask("c", v1::TASK_COMPILE, {"a=1", "a=2", "a=3", "a=4", "a=5"}));
+  v1::TaskResult result = WaitResult("c");
+  EXPECT_NE(result.released().find("does not start"), std::string::npos);
+  for (const v1::CandidateResult& candidate : result.candidates()) {
+    EXPECT_TRUE(candidate.not_run()) << "no candidate is to blame";
+  }
+  Acknowledge(line_.get());
+}
+
+TEST_F(AgentTest, AChildThatCannotStartAtFirstEndsTheAgent) {
+  behaviour_.starts = false;
+  Start();
+  thread_.join();
+  EXPECT_TRUE(absl::IsUnavailable(status_)) << status_;
+}
+
+TEST_F(AgentTest, DrainFinishesReleasesSaysGoodbye) {
+  options_.compile_slots = 1;
+  Start();
+  Welcome(0);
+  Lease(MakeTask("c", v1::TASK_COMPILE, {"slow=1", "a=2", "a=3"}));
+  Lease(MakeTask("p", v1::TASK_SCREEN, {"hang=1"}));
+  Lease(MakeTask("q", v1::TASK_SCREEN, {"a=1"}));
+  ASSERT_TRUE(WaitHeld("q"));
+  agent_->Drain("test");
+  EXPECT_TRUE(line_->WaitSaid([](const auto& message) { return message.has_drain(); }));
+  EXPECT_EQ(WaitResult("q").released(), "draining: test");
+  EXPECT_EQ(WaitResult("p").released(), "draining: test");
+  WaitResult("c");
+  Acknowledge(line_.get());
+  thread_.join();
+  EXPECT_TRUE(status_.ok()) << status_;
+}
+
+TEST_F(AgentTest, EmptyTasksComeBackAtOnceInBatches) {
+  Start();
+  Welcome(0);
+  constexpr int kTasks = 5000;
+  v1::CoordinatorMessage message;
+  for (int i = 0; i < kTasks; ++i) {
+    *message.mutable_leases()->add_tasks() =
+        MakeTask(absl::StrCat("e", i), v1::TASK_EMPTY, {"a=1"});
+  }
+  line_->Say(message);
+  WaitResult(absl::StrCat("e", kTasks - 1));
+  EXPECT_EQ(Results().size(), static_cast<size_t>(kTasks));
+  EXPECT_LT(line_->said.size(), 100u) << "results travel in batches";
+  Acknowledge(line_.get());
+}
+
+TEST_F(AgentTest, MetricsTellWhatHappened) {
+  Start();
+  Welcome(0);
+  Lease(MakeTask("c", v1::TASK_COMPILE, {"a=1", "a=bad"}));
+  WaitResult("c");
+  Acknowledge(line_.get());
+  Lease(MakeTask("p", v1::TASK_SCREEN, {"a=1"}));
+  WaitResult("p");
+  Acknowledge(line_.get());
+  std::string text;
+  for (int i = 0; i < 500; ++i) {
+    text = metrics_.Render();
+    if (absl::StrContains(text, "kiln_worker_tasks_acknowledged_total 2")) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  for (const char* line : {"kiln_worker_tasks_started_total{kind=\"compile\"} 1",
+                           "kiln_worker_tasks_acknowledged_total 2", "kiln_worker_connected 1",
+                           "kiln_worker_candidates_total{kind=\"compile\",outcome=\"compile\"} 1",
+                           "kiln_worker_candidates_total{kind=\"compile\",outcome=\"ok\"} 1",
+                           "kiln_worker_slots{kind=\"compile\"} 3",
+                           "kiln_worker_step_seconds_count{step=\"compile\"} 2",
+                           "kiln_worker_task_seconds_count{kind=\"screen\"} 1"}) {
+    EXPECT_TRUE(absl::StrContains(text, line)) << line << " is not in\n" << text;
+  }
+}
+
+}  // namespace
+}  // namespace kiln::worker

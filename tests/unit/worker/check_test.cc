@@ -1,0 +1,290 @@
+// The checker must fail every way of being wrong and pass every way of being right.
+#include "worker/profile/check.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <set>
+
+#include "tests/unit/worker/profile_fixture.h"
+
+namespace kiln::worker {
+namespace {
+
+constexpr int64_t kRows = 40;
+constexpr int64_t kColumns = 50;
+constexpr int64_t kElements = kRows * kColumns;
+
+class CheckTest : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    type_ = *ParseDType(GetParam());
+    Manifest manifest = *ParseManifest(AffineManifest(kRows, kColumns, GetParam()));
+    manifest_ = *BindManifest(manifest, {});
+    tensors_ = *TensorSet::Create(&device_, manifest_, 2, Checker::Seeds(policy_));
+    checker_ = std::make_unique<Checker>(&device_, tensors_.get(), policy_, 1 << 20, [] {});
+  }
+
+  absl::StatusOr<CheckReport> Check(const std::string& config, FakeDevice::Body body) {
+    device_.Define("affine", {std::move(body)});
+    v1::ArtifactBundle bundle;
+    bundle.set_name("affine");
+    kernel_ = *device_.Load(bundle, 0);
+    return checker_->Check(Candidate(config));
+  }
+  Checker::Candidate Candidate(const std::string& config) {
+    Checker::Candidate candidate;
+    candidate.config = config;
+    candidate.kernel = kernel_.get();
+    candidate.manifest = &manifest_;
+    candidate.make_reference = [this] {
+      return absl::StatusOr<std::unique_ptr<Reference>>(
+          std::make_unique<AffineReference>(type_, &reference_calls_));
+    };
+    return candidate;
+  }
+  FakeDevice::Body Honest() { return AffineBody(type_, kElements); }
+  // Honest but for what `spoil` does after.
+  FakeDevice::Body Spoiled(std::function<void(const LaunchArguments&)> spoil) {
+    return [honest = Honest(), spoil](const LaunchArguments& arguments) {
+      (void)honest(arguments);
+      spoil(arguments);
+      return absl::OkStatus();
+    };
+  }
+  uint8_t* Element(const LaunchArguments& arguments, int tensor, int64_t index) {
+    return static_cast<uint8_t*>(arguments.pointers[static_cast<size_t>(tensor)]) +
+           index * type_.bytes();
+  }
+  void ExpectFails(FakeDevice::Body body, const std::string& message,
+                   const std::string& witness = "") {
+    absl::StatusOr<CheckReport> report = Check("bad=1", std::move(body));
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_FALSE(report->passed);
+    EXPECT_EQ(report->failure.stage(), v1::Failure::CHECK);
+    EXPECT_NE(report->failure.message().find(message), std::string::npos)
+        << report->failure.DebugString();
+    EXPECT_NE(report->failure.witness().find(witness), std::string::npos)
+        << report->failure.DebugString();
+    // And the next candidate finds everything in order again.
+    report = Check("good=1", Honest());
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_TRUE(report->passed) << report->failure.DebugString();
+  }
+
+  v1::CheckPolicy policy_;
+  FakeDevice device_;
+  DType type_;
+  BoundManifest manifest_;
+  std::unique_ptr<TensorSet> tensors_;
+  std::unique_ptr<Checker> checker_;
+  std::unique_ptr<LoadedKernel> kernel_;
+  int reference_calls_ = 0;
+};
+
+TEST_P(CheckTest, HonestKernelsPassAndTheReferenceIsComputedOncePerSeed) {
+  for (int i = 0; i < 5; ++i) {
+    absl::StatusOr<CheckReport> report = Check(absl::StrCat("id=", i), Honest());
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_TRUE(report->passed) << report->failure.DebugString();
+    EXPECT_NE(report->summary.find("2 seeds"), std::string::npos) << report->summary;
+  }
+  EXPECT_EQ(reference_calls_, 2);
+}
+
+TEST_P(CheckTest, AWrongCornerFails) {
+  ExpectFails(Spoiled([this](const LaunchArguments& arguments) {
+                uint8_t* last = Element(arguments, 1, kElements - 1);
+                StoreElement(last, type_, LoadElement(last, type_) + 3);
+              }),
+              "wrong numbers", "C[39, 49] got ");
+}
+
+// An element that no sample covers: the comparison with the peer finds it, the reference judges.
+TEST_P(CheckTest, AWrongElementAnywhereFailsOnceThereIsAPeer) {
+  ASSERT_TRUE(Check("first=1", Honest())->passed);
+  for (int64_t element = 20 * kColumns; element < 22 * kColumns; element += 7) {
+    ExpectFails(Spoiled([&](const LaunchArguments& arguments) {
+                  uint8_t* at = Element(arguments, 1, element);
+                  StoreElement(at, type_, LoadElement(at, type_) + 3);
+                }),
+                "wrong numbers",
+                absl::StrCat("C[", element / kColumns, ", ", element % kColumns, "] got "));
+  }
+}
+
+TEST_P(CheckTest, AWrongPeerIsConvictedByTheNextCandidate) {
+  // Wrong in one element that the samples do not cover, so that it passes at first.
+  std::vector<int64_t> sampled1 = SampleElements({kRows, kColumns}, 256, 1);
+  std::vector<int64_t> sampled2 = SampleElements({kRows, kColumns}, 256, 2);
+  std::set<int64_t> covered(sampled1.begin(), sampled1.end());
+  covered.insert(sampled2.begin(), sampled2.end());
+  int64_t hidden = 0;
+  while (covered.count(hidden) > 0) ++hidden;
+  absl::StatusOr<CheckReport> first = Check("sly=1", Spoiled([&](const LaunchArguments& arguments) {
+                                              uint8_t* at = Element(arguments, 1, hidden);
+                                              StoreElement(at, type_, LoadElement(at, type_) + 3);
+                                            }));
+  ASSERT_TRUE(first->passed) << "the samples cover it after all";
+  absl::StatusOr<CheckReport> second = Check("good=1", Honest());
+  ASSERT_TRUE(second.ok());
+  EXPECT_TRUE(second->passed) << second->failure.DebugString();
+  ASSERT_FALSE(second->convicted.empty());
+  EXPECT_EQ(second->convicted[0], "sly=1");
+}
+
+TEST_P(CheckTest, UnwrittenElementsFail) {
+  ExpectFails(AffineBody(type_, kElements - 1), "1 of 2000 elements", "never written");
+  ExpectFails(AffineBody(type_, 0), "2000 of 2000 elements", "never written");
+}
+
+TEST_P(CheckTest, StaleRightNumbersDoNotHideAMissingWrite) {
+  ASSERT_TRUE(Check("good=1", Honest())->passed);
+  // The right values lie in the output from the launch before; writing nothing must still fail.
+  absl::StatusOr<CheckReport> report =
+      Check("lazy=1", [](const LaunchArguments&) { return absl::OkStatus(); });
+  ASSERT_TRUE(report.ok());
+  EXPECT_FALSE(report->passed);
+}
+
+TEST_P(CheckTest, WritesOutsideTheTensorsFail) {
+  for (int64_t offset : {int64_t{0}, int64_t{1}, int64_t{100}}) {
+    ExpectFails(Spoiled([&](const LaunchArguments& arguments) {
+                  Element(arguments, 1, kElements)[offset] = 1;
+                }),
+                absl::StrCat(offset, " bytes behind the end of 'C'"));
+    ExpectFails(Spoiled([&](const LaunchArguments& arguments) {
+                  Element(arguments, 0, 0)[-1 - offset] = 1;
+                }),
+                absl::StrCat(offset + 1, " bytes before the start of 'A'"));
+  }
+}
+
+TEST_P(CheckTest, WritesToAnInputFail) {
+  ExpectFails(Spoiled([this](const LaunchArguments& arguments) {
+                uint8_t* at = Element(arguments, 0, 77);
+                StoreElement(at, type_, LoadElement(at, type_) == 0 ? 1 : 0);
+              }),
+              "wrote to its input 'A': memory element 77");
+}
+
+TEST_P(CheckTest, ErrorCodesFail) {
+  ExpectFails(
+      [](const LaunchArguments&) {
+        return absl::InternalError("an assertion of the kernel failed");
+      },
+      "assertion");
+}
+
+TEST_P(CheckTest, NumbersThatChangeFromLaunchToLaunchAreCaughtAfterTiming) {
+  int launches = 0;
+  absl::StatusOr<CheckReport> report =
+      Check("flaky=1", [&, honest = Honest()](const LaunchArguments& arguments) {
+        (void)honest(arguments);
+        if (++launches > 2) {
+          uint8_t* at = Element(arguments, 1, 1000);
+          StoreElement(at, type_, LoadElement(at, type_) + 3);
+        }
+        return absl::OkStatus();
+      });
+  ASSERT_TRUE(report->passed) << report->failure.DebugString();
+  report = checker_->Recheck(Candidate("flaky=1"));
+  ASSERT_TRUE(report.ok());
+  EXPECT_FALSE(report->passed);
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, CheckTest,
+                         testing::Values("float32", "float64", "float16", "bfloat16", "int32",
+                                         "int8", "uint8"),
+                         [](const auto& info) { return std::string(info.param); });
+
+class FloatCheckTest : public CheckTest {};
+
+TEST_P(FloatCheckTest, ANaNAnywhereFails) {
+  ExpectFails(Spoiled([this](const LaunchArguments& arguments) {
+                StoreElement(Element(arguments, 1, 20 * kColumns + 25), type_,
+                             std::numeric_limits<double>::quiet_NaN());
+              }),
+              "NaN", "C[20, 25] got NaN");
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, FloatCheckTest,
+                         testing::Values("float32", "float64", "float16", "bfloat16"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST(ToleranceTest, AcceptsRoundingAndRefusesAMissingTerm) {
+  // A dot product of K terms in [-1, 1]: float32 accumulation in any order passes, leaving out one
+  // typical term fails.
+  for (int64_t k : {16, 256, 4096, 16384}) {
+    BoundManifest manifest;
+    manifest.reduction_length = k;
+    TensorShape shape;
+    shape.type = kFloat32;
+    shape.output = true;
+    manifest.tensors = {shape};
+    Tolerance tolerance = ToleranceFor(shape, manifest, {});
+    int missed = 0;
+    for (uint64_t seed = 1; seed <= 50; ++seed) {
+      double exact = 0;
+      float forward = 0;
+      float backward = 0;
+      double last = 0;
+      for (int64_t i = 0; i < k; ++i) {
+        double a = SeededValue(seed, 0, kFloat32, i);
+        double b = SeededValue(seed, 1, kFloat32, i);
+        exact += a * b;
+        last = a * b;
+        forward += static_cast<float>(a) * static_cast<float>(b);
+        int64_t j = k - 1 - i;
+        backward += static_cast<float>(SeededValue(seed, 0, kFloat32, j)) *
+                    static_cast<float>(SeededValue(seed, 1, kFloat32, j));
+      }
+      EXPECT_TRUE(tolerance.Accepts(forward, exact)) << k;
+      EXPECT_TRUE(tolerance.Accepts(backward, exact)) << k;
+      if (tolerance.Accepts(exact - last, exact)) ++missed;
+    }
+    EXPECT_LE(missed, 3) << "of 50 sums that lack a term, K = " << k;
+  }
+}
+
+TEST(ToleranceTest, SpecialValues) {
+  Tolerance tolerance{0.1, 0.1};
+  double nan = std::numeric_limits<double>::quiet_NaN();
+  double infinity = std::numeric_limits<double>::infinity();
+  EXPECT_TRUE(tolerance.Accepts(nan, nan));
+  EXPECT_FALSE(tolerance.Accepts(nan, 0));
+  EXPECT_FALSE(tolerance.Accepts(0, nan));
+  EXPECT_TRUE(tolerance.Accepts(infinity, infinity));
+  EXPECT_FALSE(tolerance.Accepts(infinity, -infinity));
+  EXPECT_FALSE(tolerance.Accepts(1e300, infinity));
+}
+
+TEST(SampleElementsTest, CornersAreAlwaysThereAndNothingIsOutside) {
+  for (const std::vector<int64_t>& shape : {std::vector<int64_t>{1},
+                                            {7},
+                                            {100000},
+                                            {333, 257},
+                                            {1, 100000},
+                                            {100000, 1},
+                                            {3, 5, 7},
+                                            {8, 128, 4096},
+                                            {}}) {
+    int64_t elements = 1;
+    for (int64_t extent : shape) elements *= extent;
+    std::vector<int64_t> picked = SampleElements(shape, 256, 1);
+    ASSERT_FALSE(picked.empty());
+    EXPECT_EQ(picked.front(), 0);
+    EXPECT_EQ(picked.back(), elements - 1);
+    EXPECT_TRUE(std::is_sorted(picked.begin(), picked.end()));
+    EXPECT_LE(picked.size(), 258u);
+    EXPECT_EQ(picked, SampleElements(shape, 256, 1)) << "deterministic";
+    if (elements > 1000) {
+      EXPECT_NE(picked, SampleElements(shape, 256, 2)) << "seeds differ";
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kiln::worker

@@ -1,0 +1,109 @@
+#include "worker/profile/host_device.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace kiln::worker {
+namespace {
+
+class HostDeviceTest : public testing::Test {
+ protected:
+  HostDeviceTest() : device_(MakeHostDevice(0, "/tmp")) {
+    std::string folder = std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
+    std::ifstream in(folder + "/kiln_host_kernels.so", std::ios::binary);
+    std::stringstream bytes;
+    bytes << in.rdbuf();
+    bundle_.set_shared_object(bytes.str());
+  }
+  std::unique_ptr<LoadedKernel> Load(const std::string& name, int threads = 0) {
+    bundle_.set_name(name);
+    absl::StatusOr<std::unique_ptr<LoadedKernel>> kernel = device_->Load(bundle_, threads);
+    EXPECT_TRUE(kernel.ok()) << kernel.status();
+    return *std::move(kernel);
+  }
+
+  std::unique_ptr<Device> device_;
+  v1::ArtifactBundle bundle_;
+};
+
+TEST_F(HostDeviceTest, RunsAKernelOnItsMemory) {
+  std::unique_ptr<LoadedKernel> kernel = Load("kernel_add");
+  constexpr int64_t kCount = 1000;
+  void* a = *device_->Allocate(kCount * 4);
+  void* b = *device_->Allocate(kCount * 4);
+  EXPECT_EQ(reinterpret_cast<uint64_t>(a) % 4096, 0u);
+  std::vector<float> host(kCount, 41);
+  ASSERT_TRUE(device_->Write(a, host.data(), kCount * 4).ok());
+  LaunchArguments arguments{{a, b}, {kCount}};
+  absl::Status status = device_->Launch(kernel.get(), arguments);
+  EXPECT_TRUE(status.ok()) << status;
+  ASSERT_TRUE(device_->Read(host.data(), b, kCount * 4).ok());
+  EXPECT_EQ(host, std::vector<float>(kCount, 42));
+  device_->Free(a, kCount * 4);
+  device_->Free(b, kCount * 4);
+}
+
+TEST_F(HostDeviceTest, PassesThreadsAndManyArguments) {
+  int64_t out = 0;
+  ASSERT_TRUE(device_->Launch(Load("kernel_threads", 3).get(), {{&out}, {}}).ok());
+  EXPECT_EQ(out, 3);
+  ASSERT_TRUE(
+      device_->Launch(Load("kernel_many").get(), {{&out}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}})
+          .ok());
+  EXPECT_EQ(out, 506);
+  LaunchArguments too_many{{&out}, std::vector<int64_t>(80, 1)};
+  EXPECT_TRUE(absl::IsInvalidArgument(device_->Launch(Load("kernel_many").get(), too_many)));
+}
+
+TEST_F(HostDeviceTest, ReturnCodesAreExplained) {
+  std::unique_ptr<LoadedKernel> kernel = Load("kernel_fail");
+  for (int64_t code : {-1, -2, -3, -4, -99, 7}) {
+    absl::Status status = device_->Launch(kernel.get(), {{}, {code}});
+    EXPECT_TRUE(absl::IsInternal(status)) << code;
+  }
+  EXPECT_NE(device_->Launch(kernel.get(), {{}, {-4}}).message().find("processor"),
+            absl::string_view::npos);
+}
+
+TEST_F(HostDeviceTest, BadArtifactsAreErrors) {
+  bundle_.set_name("kernel_nothing");
+  EXPECT_TRUE(absl::IsNotFound(device_->Load(bundle_, 0).status()));
+  for (const std::string& bytes : {std::string(), std::string("text"), std::string("\177ELF"),
+                                   bundle_.shared_object().substr(0, 2000)}) {
+    v1::ArtifactBundle bad;
+    bad.set_name("kernel_add");
+    bad.set_shared_object(bytes);
+    EXPECT_TRUE(absl::IsInvalidArgument(device_->Load(bad, 0).status())) << bytes.size();
+  }
+}
+
+TEST_F(HostDeviceTest, TimesAreThoseOfTheKernel) {
+  std::unique_ptr<LoadedKernel> kernel = Load("kernel_spin");
+  std::vector<LaunchArguments> launches(20, LaunchArguments{{}, {2000}});
+  absl::StatusOr<std::vector<Sample>> samples = device_->Time(kernel.get(), launches);
+  ASSERT_TRUE(samples.ok());
+  ASSERT_EQ(samples->size(), 20u);
+  for (const Sample& sample : *samples) EXPECT_GE(sample.ns, 1.9e6);
+  EXPECT_LT(Summarise(Undisturbed(*samples)).p25, 2.5e6);
+}
+
+TEST_F(HostDeviceTest, ThousandsOfLoadsDoNotPileUp) {
+  auto descriptors = [] {
+    auto begin = std::filesystem::directory_iterator("/proc/self/fd");
+    return std::distance(begin, std::filesystem::directory_iterator());
+  };
+  Load("kernel_add");
+  auto before = descriptors();
+  for (int i = 0; i < 2000; ++i) Load("kernel_add");
+  EXPECT_EQ(descriptors(), before);
+}
+
+TEST_F(HostDeviceTest, ImpossibleAllocationsAreErrors) {
+  EXPECT_TRUE(absl::IsResourceExhausted(device_->Allocate(int64_t{1} << 60).status()));
+}
+
+}  // namespace
+}  // namespace kiln::worker

@@ -1,0 +1,36 @@
+/* Kernels in the launch ABI, for the tests of the host device. */
+#include <stdint.h>
+#include <time.h>
+
+#include "compiler/codegen/runtime/kiln_launch.h"
+
+int32_t kernel_add(const kiln_launch* launch, const float* a, float* b, int64_t n) {
+  if (launch->size != sizeof(kiln_launch) || launch->version != 1) return KILN_ERROR_ARGUMENT;
+  for (int64_t i = 0; i < n; ++i) b[i] = a[i] + 1;
+  return KILN_OK;
+}
+
+int32_t kernel_threads(const kiln_launch* launch, int64_t* out) {
+  *out = launch->threads;
+  return KILN_OK;
+}
+
+int32_t kernel_fail(const kiln_launch* launch, int64_t code) { return (int32_t)code; }
+
+/* Twelve arguments: six go in registers, the rest on the stack. */
+int32_t kernel_many(const kiln_launch* launch, int64_t* out, int64_t a, int64_t b, int64_t c,
+                    int64_t d, int64_t e, int64_t f, int64_t g, int64_t h, int64_t i, int64_t j,
+                    int64_t k) {
+  *out = a + 2 * b + 3 * c + 4 * d + 5 * e + 6 * f + 7 * g + 8 * h + 9 * i + 10 * j + 11 * k;
+  return KILN_OK;
+}
+
+int32_t kernel_spin(const kiln_launch* launch, int64_t microseconds) {
+  struct timespec begin, now;
+  clock_gettime(CLOCK_MONOTONIC, &begin);
+  do {
+    clock_gettime(CLOCK_MONOTONIC, &now);
+  } while ((now.tv_sec - begin.tv_sec) * 1000000 + (now.tv_nsec - begin.tv_nsec) / 1000 <
+           microseconds);
+  return KILN_OK;
+}

@@ -1,0 +1,75 @@
+#include "worker/profile/manifest.h"
+
+#include <gtest/gtest.h>
+
+namespace kiln::worker {
+namespace {
+
+constexpr char kGemm[] = R"({
+  "name": "kiln_gemm", "entry": "gemm", "target": "x86-64-v4",
+  "params": [
+    {"name": "A", "kind": "tensor", "dtype": "float32", "shape": ["m", 64], "output": false},
+    {"name": "B", "kind": "tensor", "dtype": "bfloat16", "shape": [64, 32], "strides": [40, 1]},
+    {"name": "n", "kind": "scalar", "dtype": "int32"},
+    {"name": "C", "kind": "tensor", "dtype": "float32", "shape": ["m", 32], "output": true}
+  ],
+  "dims": ["m"], "flops": 65536.0
+})";
+
+TEST(ManifestTest, ParsesAndBinds) {
+  absl::StatusOr<Manifest> manifest = ParseManifest(kGemm);
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+  absl::StatusOr<BoundManifest> bound = BindManifest(*manifest, {{"m", "16"}, {"n", "7"}});
+  ASSERT_TRUE(bound.ok()) << bound.status();
+  EXPECT_EQ(bound->name, "kiln_gemm");
+  ASSERT_EQ(bound->tensors.size(), 3u);
+  EXPECT_EQ(bound->tensors[0].shape, (std::vector<int64_t>{16, 64}));
+  EXPECT_TRUE(bound->tensors[0].dense);
+  EXPECT_EQ(bound->tensors[1].span, 63 * 40 + 31 + 1);
+  EXPECT_FALSE(bound->tensors[1].dense);
+  EXPECT_EQ(bound->tensors[1].OffsetOf(33), 41) << "row 1, column 1";
+  EXPECT_TRUE(bound->tensors[2].output);
+  EXPECT_EQ(bound->values, (std::vector<int64_t>{7, 16})) << "scalars before dimensions";
+  EXPECT_EQ(bound->reduction_length, 64) << "65536 flops / (16 * 32) outputs / 2";
+}
+
+TEST(ManifestTest, MissingAndBadRuntimeValuesAreNamed) {
+  Manifest manifest = *ParseManifest(kGemm);
+  absl::Status status = BindManifest(manifest, {{"n", "1"}}).status();
+  EXPECT_NE(status.message().find("'m'"), absl::string_view::npos) << status;
+  EXPECT_NE(status.message().find("runtime_values"), absl::string_view::npos);
+  EXPECT_FALSE(BindManifest(manifest, {{"m", "-1"}, {"n", "1"}}).ok());
+  EXPECT_FALSE(BindManifest(manifest, {{"m", "4.5"}, {"n", "1"}}).ok());
+  EXPECT_FALSE(BindManifest(manifest, {{"m", "99999999999999"}, {"n", "1"}}).ok());
+}
+
+TEST(ManifestTest, HostileManifestsAreErrors) {
+  for (const char* text :
+       {"", "[]", "{", "{\"name\": 3}", "{\"name\": \"k\"}",
+        R"({"name":"k","params":[{"name":"A","kind":"tensor","dtype":"float99","shape":[1]}]})",
+        R"({"name":"k","params":[{"name":"A","kind":"blob","dtype":"float32","shape":[1]}]})",
+        R"({"name":"k","params":[{"name":"A","kind":"tensor","dtype":"float32","shape":[-1]}]})",
+        R"({"name":"k","params":[{"name":"A","kind":"tensor","dtype":"float32","shape":[1],
+            "strides":[1,1]}]})",
+        R"({"name":"k","params":[{"name":"A","kind":"tensor","dtype":"float32","shape":{}}],
+            "dims":[1]})"}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(ParseManifest(text).status())) << text;
+  }
+  absl::StatusOr<Manifest> huge = ParseManifest(
+      R"({"name":"k","params":[{"name":"A","kind":"tensor","dtype":"float32",
+          "shape":[1000000000,1000000000]}]})");
+  ASSERT_TRUE(huge.ok());
+  EXPECT_TRUE(absl::IsInvalidArgument(BindManifest(*huge, {}).status()));
+}
+
+TEST(ManifestTest, EmptyTensorsAreFine) {
+  absl::StatusOr<Manifest> manifest = ParseManifest(
+      R"({"name":"k","params":[{"name":"A","kind":"tensor","dtype":"float32","shape":[0,5]}]})");
+  ASSERT_TRUE(manifest.ok());
+  absl::StatusOr<BoundManifest> bound = BindManifest(*manifest, {});
+  ASSERT_TRUE(bound.ok());
+  EXPECT_EQ(bound->tensors[0].bytes(), 0);
+}
+
+}  // namespace
+}  // namespace kiln::worker

@@ -1,0 +1,197 @@
+#include "worker/profile/measure.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "tests/unit/worker/profile_fixture.h"
+
+namespace kiln::worker {
+namespace {
+
+constexpr int64_t kMiB = 1 << 20;
+
+TEST(PlanRotationTest, ColdCopiesExceedTwiceTheCache) {
+  for (int64_t footprint : {1, 1000, 500'000, 100'000'000, 700'000'000}) {
+    RotationPlan plan =
+        PlanRotation(v1::MeasurementPolicy::COLD, footprint, 300 * kMiB, 1024 * kMiB, 2);
+    EXPECT_GE(plan.copies, 2) << footprint;
+    EXPECT_EQ(plan.bytes, plan.copies * footprint);
+    if (footprint < 200'000) {
+      EXPECT_FALSE(plan.reached) << "the number of copies is bounded, and the plan says so";
+      continue;
+    }
+    EXPECT_TRUE(plan.reached) << footprint;
+    // A copy has left the cache when the others alone fill twice of it.
+    if (plan.copies > 2) {
+      EXPECT_GE((plan.copies - 1) * footprint, 600 * kMiB) << footprint;
+    }
+  }
+}
+
+TEST(PlanRotationTest, TheCapHoldsAndIsConfessed) {
+  RotationPlan plan =
+      PlanRotation(v1::MeasurementPolicy::COLD, 100 * kMiB, 2048 * kMiB, 1024 * kMiB, 2);
+  EXPECT_LE(plan.bytes, 1024 * kMiB);
+  EXPECT_FALSE(plan.reached);
+}
+
+TEST(PlanRotationTest, WarmNeedsNoCopiesButThoseOfTheSeeds) {
+  EXPECT_EQ(PlanRotation(v1::MeasurementPolicy::WARM, 1000, 300 * kMiB, 1024 * kMiB, 2).copies, 2);
+}
+
+class MeterTest : public testing::Test {
+ protected:
+  MeterTest() {
+    manifest_ = *BindManifest(*ParseManifest(AffineManifest(4, 4, "float32")), {});
+    tensors_ = *TensorSet::Create(&device_, manifest_, 5, {1, 2});
+    policy_.set_min_seconds(1e-4);
+  }
+  Contestant Add(const std::string& name, FakeDevice::Script script) {
+    device_.Define(name, std::move(script));
+    v1::ArtifactBundle bundle;
+    bundle.set_name(name);
+    kernels_.push_back(*device_.Load(bundle, 0));
+    return {name, kernels_.back().get(), &manifest_};
+  }
+  Meter MakeMeter() {
+    return Meter(&device_, tensors_.get(), policy_,
+                 [this](const std::string& config) { touched_.push_back(config); });
+  }
+
+  FakeDevice device_{11};
+  BoundManifest manifest_;
+  std::unique_ptr<TensorSet> tensors_;
+  v1::MeasurementPolicy policy_;
+  std::vector<std::unique_ptr<LoadedKernel>> kernels_;
+  std::vector<std::string> touched_;
+};
+
+TEST_F(MeterTest, AScreenTakesWhatIsAskedForAndJournalsFirst) {
+  Contestant slow = Add("slow", {nullptr, 10e6});
+  Meter meter = MakeMeter();
+  absl::StatusOr<Timing> timing = meter.Screen(slow, 5, 0);
+  ASSERT_TRUE(timing.ok());
+  EXPECT_EQ(timing->samples_ns.size(), 5u);
+  EXPECT_EQ(timing->summary.median, 10e6);
+  EXPECT_EQ(touched_, std::vector<std::string>{"slow"});
+  Contestant fast = Add("fast", {nullptr, 1000});
+  timing = meter.Screen(fast, 5, 0);
+  EXPECT_EQ(timing->samples_ns.size(), 50u) << "short launches: ten times as many, no more";
+}
+
+TEST_F(MeterTest, ColdRotatesAndWarmDoesNot) {
+  Contestant kernel = Add("k", {nullptr, 10e6});
+  ASSERT_TRUE(MakeMeter().Screen(kernel, 10, 0).ok());
+  std::set<void*> cold(device_.timed_addresses().begin(), device_.timed_addresses().end());
+  EXPECT_EQ(cold.size(), 5u);
+  for (size_t i = 1; i < device_.timed_addresses().size(); ++i) {
+    EXPECT_NE(device_.timed_addresses()[i], device_.timed_addresses()[i - 1]);
+  }
+  policy_.set_cache(v1::MeasurementPolicy::WARM);
+  size_t before = device_.timed_addresses().size();
+  ASSERT_TRUE(MakeMeter().Screen(kernel, 10, 0).ok());
+  std::set<void*> warm(device_.timed_addresses().begin() + static_cast<int64_t>(before),
+                       device_.timed_addresses().end());
+  EXPECT_EQ(warm.size(), 1u);
+}
+
+TEST_F(MeterTest, AHopelessCandidateIsStoppedEarlyAndAGoodOneIsNot) {
+  Contestant hopeless = Add("hopeless", {nullptr, 40e6});
+  Contestant good = Add("good", {nullptr, 20e6});
+  Meter meter = MakeMeter();
+  absl::StatusOr<Timing> timing = meter.Screen(hopeless, 50, 10e6);
+  ASSERT_TRUE(timing.ok());
+  EXPECT_TRUE(timing->out_raced);
+  EXPECT_LE(timing->samples_ns.size(), 3u);
+  EXPECT_EQ(timing->summary.median, 40e6) << "it still has an honest time";
+  timing = meter.Screen(good, 50, 10e6);
+  EXPECT_FALSE(timing->out_raced);
+  EXPECT_EQ(timing->samples_ns.size(), 50u);
+}
+
+TEST_F(MeterTest, DisturbedSamplesAreDroppedAndCounted) {
+  Contestant kernel = Add("k", {nullptr, 10e6, 0.001, 0.3, 1.5});
+  absl::StatusOr<Timing> timing = MakeMeter().Screen(kernel, 100, 0);
+  ASSERT_TRUE(timing.ok());
+  EXPECT_GT(timing->dropped, 10);
+  EXPECT_EQ(timing->dropped + static_cast<int>(timing->samples_ns.size()), 100);
+  EXPECT_NEAR(timing->summary.median, 10e6, 0.02e6);
+}
+
+TEST_F(MeterTest, FinalsInterleaveAndRotateTheOrder) {
+  std::vector<Contestant> contestants = {Add("a", {nullptr, 5e6, 0.01}),
+                                         Add("b", {nullptr, 5.01e6, 0.01}),
+                                         Add("c", {nullptr, 5.02e6, 0.01})};
+  policy_.set_min_samples(9);
+  policy_.set_max_samples(9);
+  std::vector<absl::StatusOr<Timing>> timings = MakeMeter().Finals(contestants);
+  ASSERT_EQ(timings.size(), 3u);
+  for (const absl::StatusOr<Timing>& timing : timings) {
+    ASSERT_TRUE(timing.ok());
+    EXPECT_EQ(timing->samples_ns.size(), 9u);
+  }
+  // The rounds are the last 27 launches: a b c, b c a, c a b, ...
+  std::vector<std::string> rounds(device_.timed().end() - 27, device_.timed().end());
+  for (size_t round = 0; round < 9; ++round) {
+    for (size_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(rounds[round * 3 + i], contestants[(i + round) % 3].config) << round;
+    }
+  }
+}
+
+TEST_F(MeterTest, FinalsKeepPairsTogetherWhenTheyDrop) {
+  // Every body counts rounds; a disturbed round must vanish for all.
+  std::vector<Contestant> contestants = {Add("a", {nullptr, 5e6, 0.001, 0.2, 2}),
+                                         Add("b", {nullptr, 5e6, 0.001, 0, 2})};
+  policy_.set_min_samples(40);
+  policy_.set_max_samples(60);
+  std::vector<absl::StatusOr<Timing>> timings = MakeMeter().Finals(contestants);
+  EXPECT_EQ(timings[0]->samples_ns.size(), timings[1]->samples_ns.size());
+  EXPECT_GT(timings[1]->dropped, 0) << "undisturbed, but its partner was not";
+  EXPECT_EQ(timings[0]->dropped, timings[1]->dropped);
+}
+
+TEST_F(MeterTest, ABeatenFinalistStopsEarly) {
+  std::vector<Contestant> contestants = {Add("a", {nullptr, 5e6, 0.02}),
+                                         Add("slow", {nullptr, 10e6, 0.02})};
+  policy_.set_min_samples(100);
+  policy_.set_max_samples(100);
+  std::vector<absl::StatusOr<Timing>> timings = MakeMeter().Finals(contestants);
+  EXPECT_EQ(timings[0]->samples_ns.size(), 100u);
+  EXPECT_LT(timings[1]->samples_ns.size(), 20u);
+  EXPECT_TRUE(timings[1]->out_raced);
+}
+
+TEST_F(MeterTest, SamplingGoesOnUntilPreciseEnough) {
+  policy_.set_max_samples(5000);
+  policy_.set_target_relative_error(0.002);
+  policy_.set_min_seconds(0.05);
+  auto count = [&](const char* name, double noise) {
+    std::vector<Contestant> one = {Add(name, {nullptr, 5e6, noise})};
+    std::vector<absl::StatusOr<Timing>> timings = MakeMeter().Finals(one);
+    EXPECT_LE(timings[0]->summary.relative_error, 0.002);
+    EXPECT_NEAR(timings[0]->summary.median, 5e6, 5e6 * 0.01);
+    return timings[0]->samples_ns.size();
+  };
+  EXPECT_GT(count("noisy", 0.03), 2 * count("calm", 0.003));
+}
+
+TEST_F(MeterTest, AFailingFinalistDoesNotHarmTheOthers) {
+  int launches = 0;
+  std::vector<Contestant> contestants = {
+      Add("a", {nullptr, 5e6}), Add("bad", {[&](const LaunchArguments&) {
+                                              return ++launches > 15 ? absl::InternalError("broke")
+                                                                     : absl::OkStatus();
+                                            },
+                                            5e6})};
+  policy_.set_min_samples(30);
+  std::vector<absl::StatusOr<Timing>> timings = MakeMeter().Finals(contestants);
+  EXPECT_FALSE(timings[1].ok());
+  ASSERT_TRUE(timings[0].ok());
+  EXPECT_GE(timings[0]->samples_ns.size(), 30u);
+}
+
+}  // namespace
+}  // namespace kiln::worker

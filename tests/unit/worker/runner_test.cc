@@ -1,0 +1,179 @@
+// A whole request on the fake device: journal, results, reuse of the bench between requests.
+#include "worker/profile/runner.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "tests/unit/worker/profile_fixture.h"
+
+namespace kiln::worker {
+namespace {
+
+constexpr int64_t kElements = 30 * 40;
+
+class RunnerTest : public testing::Test {
+ protected:
+  RunnerTest() {
+    static const std::string base = std::filesystem::temp_directory_path().string();
+    std::string pattern = base + "/kiln-runner-XXXXXX";
+    folder_ = ::mkdtemp(pattern.data());
+    Define("good", AffineBody(kFloat32, kElements), 1e6);
+    Define("better", AffineBody(kFloat32, kElements), 0.95e6);
+    Define("wrong", AffineBody(kFloat32, kElements - 1), 0.1e6);
+    request_.mutable_inputs()->mutable_measurement()->set_min_seconds(1e-3);
+    request_.set_kind(v1::TASK_SCREEN);
+    RunnerOptions options;
+    options.device_name = "w/fake";
+    runner_ = std::make_unique<Runner>(
+        &device_,
+        [this](const v1::SweepInputs&, const std::string&, const BoundManifest&) {
+          ++references_made_;
+          return absl::StatusOr<std::unique_ptr<Reference>>(
+              std::make_unique<AffineReference>(kFloat32, &reference_calls_));
+        },
+        options);
+  }
+  ~RunnerTest() override { std::filesystem::remove_all(folder_); }
+
+  void Define(const std::string& name, FakeDevice::Body body, double ns) {
+    device_.Define(name, {std::move(body), ns});
+    v1::ArtifactBundle bundle;
+    bundle.set_name(name);
+    bundle.set_manifest_json(AffineManifest(30, 40, "float32"));
+    std::ofstream out(folder_ + "/" + name, std::ios::binary);
+    bundle.SerializeToOstream(&out);
+  }
+  void Add(const std::string& config, const std::string& bundle, bool checked = false) {
+    v1::ProfileCandidate* candidate = request_.add_candidates();
+    candidate->set_config(config);
+    candidate->set_bundle_path(folder_ + "/" + bundle);
+    candidate->set_numbers_checked(checked);
+  }
+  void Serve() {
+    events_.clear();
+    results_.clear();
+    runner_->Serve(request_, [this](const v1::ProfileEvent& event) {
+      events_.push_back(event);
+      if (event.has_result()) results_[event.result().config()] = event.result();
+    });
+  }
+
+  std::string folder_;
+  FakeDevice device_{3};
+  int references_made_ = 0;
+  int reference_calls_ = 0;
+  v1::ProfileRequest request_;
+  std::unique_ptr<Runner> runner_;
+  std::vector<v1::ProfileEvent> events_;
+  std::map<std::string, v1::CandidateResult> results_;
+};
+
+TEST_F(RunnerTest, ScreensEachCandidateAfterJournallingIt) {
+  Add("c=1", "good");
+  Add("c=2", "wrong");
+  Add("c=3", "missing");
+  Add("c=4", "better");
+  Serve();
+  ASSERT_EQ(results_.size(), 4u);
+  EXPECT_EQ(results_["c=1"].measurement().median_ns(), 1e6);
+  EXPECT_EQ(results_["c=1"].measurement().device(), "w/fake");
+  EXPECT_EQ(results_["c=1"].measurement().round(), "screen");
+  EXPECT_TRUE(results_["c=1"].measurement().numbers_checked());
+  EXPECT_NE(results_["c=1"].measurement().conditions().find("cold"), std::string::npos);
+  EXPECT_EQ(results_["c=2"].failure().stage(), v1::Failure::CHECK);
+  EXPECT_FALSE(results_["c=2"].has_measurement()) << "a wrong candidate has no time";
+  EXPECT_EQ(results_["c=3"].failure().stage(), v1::Failure::LOAD);
+  EXPECT_EQ(results_["c=4"].measurement().median_ns(), 0.95e6);
+  EXPECT_TRUE(events_.back().done());
+  std::string current;
+  for (const v1::ProfileEvent& event : events_) {
+    if (event.event_case() == v1::ProfileEvent::kStarted) current = event.started();
+    if (event.has_result()) {
+      EXPECT_EQ(event.result().config(), current) << "journal first";
+    }
+  }
+}
+
+TEST_F(RunnerTest, WrongCandidatesAreNeverTimed) {
+  Add("c=2", "wrong");
+  Serve();
+  for (const std::string& name : device_.timed()) EXPECT_NE(name, "wrong");
+}
+
+TEST_F(RunnerTest, TheReferenceAndTheTensorsServeAllRequestsOfOneSweep) {
+  Add("c=1", "good");
+  Serve();
+  int64_t allocated = device_.allocated_bytes();
+  request_.clear_candidates();
+  Add("c=2", "better");
+  Serve();
+  EXPECT_EQ(references_made_, 1) << "for the first candidate, none for the second";
+  EXPECT_EQ(reference_calls_, 2) << "one for each seed";
+  EXPECT_EQ(device_.allocated_bytes(), allocated);
+  // Other inputs: everything anew, and the old memory is gone.
+  request_.mutable_inputs()->mutable_check()->add_seeds(9);
+  Serve();
+  EXPECT_GT(references_made_, 1);
+  EXPECT_LE(device_.allocated_bytes(), allocated);
+}
+
+TEST_F(RunnerTest, CheckedCandidatesAreNotCheckedAgain) {
+  Add("c=1", "good", true);
+  Serve();
+  EXPECT_EQ(reference_calls_, 0);
+  EXPECT_TRUE(results_["c=1"].has_measurement());
+}
+
+TEST_F(RunnerTest, FinalsReportAllAndCatchNumbersThatChange) {
+  int launches = 0;
+  Define(
+      "flaky",
+      [&, honest = AffineBody(kFloat32, kElements)](const LaunchArguments& arguments) {
+        if (++launches > 10) return AffineBody(kFloat32, kElements - 1)(arguments);
+        return honest(arguments);
+      },
+      0.97e6);
+  request_.set_kind(v1::TASK_FINALS);
+  Add("c=1", "good");
+  Add("c=2", "better");
+  Add("c=3", "flaky");
+  Add("c=4", "wrong");
+  Serve();
+  ASSERT_EQ(results_.size(), 4u);
+  EXPECT_EQ(results_["c=1"].measurement().round(), "finals");
+  EXPECT_EQ(results_["c=1"].measurement().samples_ns_size(),
+            results_["c=2"].measurement().samples_ns_size());
+  EXPECT_GE(results_["c=1"].measurement().samples_ns_size(), 10);
+  EXPECT_EQ(results_["c=3"].failure().stage(), v1::Failure::CHECK) << results_["c=3"].DebugString();
+  EXPECT_FALSE(results_["c=3"].has_measurement());
+  EXPECT_EQ(results_["c=4"].failure().stage(), v1::Failure::CHECK);
+}
+
+TEST_F(RunnerTest, NoRoomForTheTensorsIsAResourceFailure) {
+  device_.set_memory_bytes(1000);
+  Add("c=1", "good");
+  Serve();
+  EXPECT_EQ(results_["c=1"].failure().stage(), v1::Failure::RESOURCES);
+}
+
+TEST_F(RunnerTest, UnknownKindsFailAsAWhole) {
+  request_.set_kind(v1::TASK_COUNTERS);
+  Add("c=1", "good");
+  Serve();
+  ASSERT_EQ(events_.size(), 1u);
+  EXPECT_EQ(events_[0].event_case(), v1::ProfileEvent::kFailure);
+}
+
+TEST_F(RunnerTest, GarbageForABundleIsALoadFailure) {
+  std::ofstream(folder_ + "/garbage") << std::string(1000, '\xff');
+  Add("c=1", "garbage");
+  Serve();
+  EXPECT_EQ(results_["c=1"].failure().stage(), v1::Failure::LOAD);
+}
+
+}  // namespace
+}  // namespace kiln::worker

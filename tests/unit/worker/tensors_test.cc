@@ -1,0 +1,105 @@
+#include "worker/profile/tensors.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <set>
+
+#include "tests/unit/worker/profile_fixture.h"
+
+namespace kiln::worker {
+namespace {
+
+TEST(SeededValueTest, RangesByType) {
+  for (const char* name :
+       {"float32", "float64", "float16", "bfloat16", "int32", "int8", "uint8", "bool", "int64"}) {
+    DType type = *ParseDType(name);
+    double low = type.is_float() ? -1 : type.is_bool() || type.is_uint() ? 0 : -8;
+    double high = type.is_float() || type.is_bool() ? 1 : 8;
+    double sum = 0;
+    std::set<double> seen;
+    constexpr int kCount = 20000;
+    for (int64_t i = 0; i < kCount; ++i) {
+      double value = SeededValue(5, 0, type, i);
+      EXPECT_GE(value, low) << name;
+      EXPECT_LE(value, high) << name;
+      EXPECT_EQ(value, RoundToType(value, type)) << name;
+      sum += value;
+      seen.insert(value);
+    }
+    EXPECT_NEAR(sum / kCount, (low + high) / 2, (high - low) / 50) << name;
+    EXPECT_GE(seen.size(), type.is_bool() ? 2u : 9u) << name;
+  }
+}
+
+TEST(SeededValueTest, FillAgreesWithSingleValuesWhereverItStarts) {
+  for (const char* name : {"float32", "bfloat16", "int8"}) {
+    DType type = *ParseDType(name);
+    std::vector<uint8_t> memory(static_cast<size_t>(100 * type.bytes()));
+    FillSeeded(3, 1, type, 777, 100, memory.data());
+    for (int64_t i = 0; i < 100; ++i) {
+      EXPECT_EQ(LoadElement(&memory[static_cast<size_t>(i * type.bytes())], type),
+                SeededValue(3, 1, type, 777 + i));
+    }
+  }
+  EXPECT_NE(SeededValue(1, 0, kFloat32, 5), SeededValue(2, 0, kFloat32, 5)) << "by seed";
+  EXPECT_NE(SeededValue(1, 0, kFloat32, 5), SeededValue(1, 1, kFloat32, 5)) << "by parameter";
+}
+
+class TensorSetTest : public testing::Test {
+ protected:
+  std::unique_ptr<TensorSet> Make(int copies, int64_t rows = 600, int64_t columns = 700) {
+    manifest_ = *BindManifest(*ParseManifest(AffineManifest(rows, columns, "float32")), {});
+    return *TensorSet::Create(&device_, manifest_, copies, {1, 2});
+  }
+  FakeDevice device_;
+  BoundManifest manifest_;
+};
+
+TEST_F(TensorSetTest, CopiesAlternateSeedsAndPoisonOutputs) {
+  std::unique_ptr<TensorSet> tensors = Make(3);
+  for (int copy = 0; copy < 3; ++copy) {
+    const float* a = static_cast<const float*>(tensors->Arguments(copy, {}).pointers[0]);
+    EXPECT_EQ(tensors->seed_of(copy), copy % 2 == 0 ? 1u : 2u);
+    for (int64_t i : {0, 1, 300000, 600 * 700 - 1}) {
+      EXPECT_EQ(a[i], SeededValue(tensors->seed_of(copy), 0, kFloat32, i));
+    }
+    const float* c = static_cast<const float*>(tensors->Arguments(copy, {}).pointers[1]);
+    EXPECT_TRUE(std::isnan(c[0]));
+    EXPECT_TRUE(tensors->VerifyUntouched(copy).ok());
+  }
+  EXPECT_EQ(tensors->footprint(), 2 * 600 * 700 * 4);
+}
+
+TEST_F(TensorSetTest, ReadingBeyondATensorGivesNaN) {
+  std::unique_ptr<TensorSet> tensors = Make(2, 3, 5);
+  const float* a = static_cast<const float*>(tensors->Arguments(0, {}).pointers[0]);
+  EXPECT_TRUE(std::isnan(a[-1]));
+  EXPECT_TRUE(std::isnan(a[15]));
+}
+
+TEST_F(TensorSetTest, EveryDamagedByteIsFoundAndRestored) {
+  std::unique_ptr<TensorSet> tensors = Make(2, 30, 7);
+  uint8_t* a = static_cast<uint8_t*>(tensors->Arguments(1, {}).pointers[0]);
+  int64_t bytes = 30 * 7 * 4;
+  for (int64_t at : {-kRedZoneBytes, int64_t{-1}, int64_t{0}, int64_t{17}, bytes - 1, bytes,
+                     bytes + kRedZoneBytes - 1}) {
+    a[at] ^= 0x10;
+    EXPECT_TRUE(absl::IsDataLoss(tensors->VerifyUntouched(1))) << at;
+    EXPECT_TRUE(tensors->VerifyUntouched(0).ok()) << at;
+    ASSERT_TRUE(tensors->Restore(1).ok());
+    EXPECT_TRUE(tensors->VerifyUntouched(1).ok()) << at;
+  }
+}
+
+TEST_F(TensorSetTest, NoRoomIsAnErrorAndLeavesNothingBehind) {
+  device_.set_memory_bytes(5 << 20);
+  manifest_ = *BindManifest(*ParseManifest(AffineManifest(600, 700, "float32")), {});
+  absl::Status status = TensorSet::Create(&device_, manifest_, 10, {1}).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+  EXPECT_EQ(device_.allocated_bytes(), 0);
+}
+
+}  // namespace
+}  // namespace kiln::worker

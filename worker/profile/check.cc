@@ -1,0 +1,454 @@
+#include "worker/profile/check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "compiler/base/rng.h"
+#include "compiler/base/status.h"
+
+namespace kiln::worker {
+namespace {
+
+constexpr int kDefaultSamples = 256;
+constexpr int kClusters = 6;
+constexpr int64_t kClusterWidth = 16;  // of the box in the last two dimensions
+constexpr int64_t kClusterRun = 256;   // elements of a cluster in a vector
+constexpr double kPeerSlack = 2;       // two candidates may err in opposite directions
+// Disagreements with the peer, unwritten elements and NaNs that the reference is asked about. One
+// wrong element is enough to fail; more are asked only while the reference clears them.
+constexpr int kArbitrations = 4;
+
+double EpsilonOf(DType type) {
+  switch (type.code) {
+    case TypeCode::kFloat:
+      return type.bits == 64 ? 0x1p-52 : type.bits == 32 ? 0x1p-23 : 0x1p-10;
+    case TypeCode::kBFloat:
+      return 0x1p-7;
+    case TypeCode::kE4M3:
+      return 0x1p-3;
+    case TypeCode::kE5M2:
+      return 0x1p-2;
+    default:
+      return 0;
+  }
+}
+
+// The candidate is at fault: travels as a status inside this file, becomes a Failure at its edge.
+absl::Status Wrong(std::string message, std::string witness = "") {
+  return absl::FailedPreconditionError(witness.empty() ? message
+                                                       : absl::StrCat(message, "\n", witness));
+}
+
+std::string IndexText(const std::vector<int64_t>& shape, int64_t flat) {
+  std::vector<int64_t> index(shape.size());
+  for (size_t i = shape.size(); i > 0; --i) {
+    index[i - 1] = flat % shape[i - 1];
+    flat /= shape[i - 1];
+  }
+  return absl::StrCat("[", absl::StrJoin(index, ", "), "]");
+}
+
+// Calls visit(flat, value) for each element until it returns false. The float32 case is worth a
+// loop of its own: outputs have tens of millions of elements.
+template <typename Visit>
+void ForEachElement(const TensorShape& shape, const std::vector<uint8_t>& bytes, Visit visit) {
+  if (shape.dense && shape.type == kFloat32) {
+    for (int64_t i = 0; i < shape.elements; ++i) {
+      float value;
+      std::memcpy(&value, &bytes[static_cast<size_t>(i) * 4], 4);
+      if (!visit(i, static_cast<double>(value))) return;
+    }
+    return;
+  }
+  int64_t width = shape.type.bytes();
+  for (int64_t i = 0; i < shape.elements; ++i) {
+    const uint8_t* at = &bytes[static_cast<size_t>(shape.OffsetOf(i) * width)];
+    if (!visit(i, LoadElement(at, shape.type))) return;
+  }
+}
+
+double ElementAt(const TensorShape& shape, const std::vector<uint8_t>& bytes, int64_t flat) {
+  return LoadElement(&bytes[static_cast<size_t>(shape.OffsetOf(flat) * shape.type.bytes())],
+                     shape.type);
+}
+
+std::vector<int64_t> PoisonedElements(const TensorShape& shape, const std::vector<uint8_t>& bytes,
+                                      uint8_t poison) {
+  int64_t width = shape.type.bytes();
+  std::vector<uint8_t> pattern(static_cast<size_t>(width), poison);
+  std::vector<int64_t> found;
+  for (int64_t i = 0; i < shape.elements; ++i) {
+    size_t at = static_cast<size_t>(shape.OffsetOf(i) * width);
+    if (bytes[at] != poison) continue;
+    if (std::memcmp(&bytes[at], pattern.data(), pattern.size()) == 0) found.push_back(i);
+  }
+  return found;
+}
+
+}  // namespace
+
+bool Tolerance::Accepts(double got, double expected) const {
+  if (std::isnan(got) || std::isnan(expected)) return std::isnan(got) && std::isnan(expected);
+  if (got == expected) return true;  // infinities included
+  if (std::isinf(got) || std::isinf(expected)) return false;
+  return std::abs(got - expected) <= atol + rtol * std::abs(expected);
+}
+
+Tolerance ToleranceFor(const TensorShape& output, const BoundManifest& manifest,
+                       const v1::CheckPolicy& policy) {
+  Tolerance tolerance;
+  if (output.type.is_float()) {
+    double coarsest = 0;
+    for (const TensorShape& tensor : manifest.tensors) {
+      coarsest = std::max(coarsest, EpsilonOf(tensor.type));
+    }
+    tolerance.rtol = 4 * EpsilonOf(output.type) + 2 * coarsest;
+    double accumulator = output.type == kFloat64 ? 0x1p-52 : 0x1p-23;
+    tolerance.atol = accumulator * static_cast<double>(manifest.reduction_length + 8);
+  }
+  if (policy.rtol() > 0) tolerance.rtol = policy.rtol();
+  if (policy.atol() > 0) tolerance.atol = policy.atol();
+  return tolerance;
+}
+
+std::vector<int64_t> SampleElements(const std::vector<int64_t>& shape, int samples, uint64_t seed) {
+  int64_t elements = 1;
+  for (int64_t extent : shape) elements *= extent;
+  std::set<int64_t> picked;
+  if (elements <= samples) {
+    for (int64_t i = 0; i < elements; ++i) picked.insert(i);
+    return {picked.begin(), picked.end()};
+  }
+  Rng random(seed);
+  int64_t columns = shape.back();
+  int64_t rows = shape.size() > 1 ? shape[shape.size() - 2] : 1;
+  int64_t planes = elements / (rows * columns);
+  int64_t height = std::min(rows, kClusterWidth);
+  int64_t width = std::min(columns, shape.size() > 1 ? kClusterWidth : kClusterRun);
+  int per_cluster = std::max(1, samples / kClusters);
+  for (int cluster = 0; cluster < kClusters; ++cluster) {
+    bool corner = cluster < 4;
+    int64_t row = (cluster & 1) != 0 ? rows - height : 0;
+    int64_t column = (cluster & 2) != 0 ? columns - width : 0;
+    int64_t plane = (cluster & 1) != 0 ? planes - 1 : 0;
+    if (!corner) {
+      row = static_cast<int64_t>(random.Below(static_cast<uint64_t>(rows - height + 1)));
+      column = static_cast<int64_t>(random.Below(static_cast<uint64_t>(columns - width + 1)));
+      plane = static_cast<int64_t>(random.Below(static_cast<uint64_t>(planes)));
+    }
+    for (int i = 0; i < per_cluster; ++i) {
+      int64_t r = row + static_cast<int64_t>(random.Below(static_cast<uint64_t>(height)));
+      int64_t c = column + static_cast<int64_t>(random.Below(static_cast<uint64_t>(width)));
+      picked.insert((plane * rows + r) * columns + c);
+    }
+  }
+  picked.insert(0);
+  picked.insert(elements - 1);
+  return {picked.begin(), picked.end()};
+}
+
+// What is known of one seed.
+struct Checker::Truth {
+  struct Output {
+    std::vector<int64_t> elements;         // sampled
+    std::vector<ReferenceValue> expected;  // in the same order; empty = not computed yet
+    std::string reference_config;          // whose reference computed them
+    std::vector<uint8_t> peer;             // empty = none
+  };
+  std::map<int, Output> outputs;  // by tensor
+  std::string peer_config;
+};
+
+struct Checker::Run {
+  const Candidate* candidate = nullptr;
+  std::unique_ptr<Reference> reference;
+  std::map<int, std::vector<uint8_t>> outputs;
+  std::map<int, std::vector<int64_t>> unwritten;
+  std::vector<std::string> convicted;
+  int64_t sampled = 0;
+  double worst = 0;  // error / tolerance
+};
+
+Checker::Checker(Device* device, TensorSet* tensors, const v1::CheckPolicy& policy,
+                 int64_t peer_bytes, std::function<void()> alive)
+    : device_(device),
+      tensors_(tensors),
+      policy_(policy),
+      peer_bytes_(peer_bytes),
+      alive_(std::move(alive)),
+      seeds_(Seeds(policy)) {
+  KILN_CHECK(tensors_->copies() >= static_cast<int>(seeds_.size()));
+  for (size_t i = 0; i < seeds_.size(); ++i) truths_.push_back(std::make_unique<Truth>());
+}
+
+Checker::~Checker() = default;
+
+std::vector<uint64_t> Checker::Seeds(const v1::CheckPolicy& policy) {
+  if (policy.seeds_size() == 0) return {1, 2};
+  return {policy.seeds().begin(), policy.seeds().end()};
+}
+
+absl::StatusOr<CheckReport> Checker::Check(const Candidate& candidate) {
+  Run run;
+  run.candidate = &candidate;
+  CheckReport report;
+  for (int copy = 0; copy < static_cast<int>(seeds_.size()); ++copy) {
+    run.outputs.clear();
+    run.unwritten.clear();
+    absl::Status status = CheckSeed(copy, &run);
+    alive_();
+    if (status.ok()) continue;
+    if (!absl::IsFailedPrecondition(status)) return status;
+    std::string text(status.message());
+    size_t line = text.find('\n');
+    report.failure.set_stage(v1::Failure::CHECK);
+    report.failure.set_message(text.substr(0, line));
+    report.failure.set_witness(
+        absl::StrCat("seed ", seeds_[static_cast<size_t>(copy)],
+                     line == std::string::npos ? "" : absl::StrCat(": ", text.substr(line + 1))));
+    report.convicted = std::move(run.convicted);
+    // The next candidate must not find what this one broke.
+    KILN_RETURN_IF_ERROR(tensors_->Restore(copy));
+    return report;
+  }
+  report.passed = true;
+  report.convicted = std::move(run.convicted);
+  report.summary =
+      policy_.reference() == v1::CheckPolicy::NONE
+          ? absl::StrCat(seeds_.size(), " seeds, memory only: no reference asked for")
+          : absl::StrCat(seeds_.size(), " seeds, ", run.sampled, " elements sampled, worst error ",
+                         run.worst, " of the tolerance");
+  return report;
+}
+
+absl::Status Checker::CheckSeed(int copy, Run* run) {
+  KILN_RETURN_IF_ERROR(Launch(copy, kPoison[0], run));
+  if (policy_.reference() == v1::CheckPolicy::NONE) return absl::OkStatus();
+  for (size_t i = 0; i < tensors_->tensors().size(); ++i) {
+    const TensorShape& shape = tensors_->tensors()[i];
+    if (!shape.output || shape.elements == 0) continue;
+    int tensor = static_cast<int>(i);
+    KILN_RETURN_IF_ERROR(FindUnwritten(copy, tensor, run));
+    KILN_RETURN_IF_ERROR(CompareSampled(copy, tensor, run));
+    KILN_RETURN_IF_ERROR(ComparePeer(copy, tensor, run));
+    KILN_RETURN_IF_ERROR(CheckNaN(copy, tensor, run));
+  }
+  KeepAsPeer(copy, run);
+  return absl::OkStatus();
+}
+
+absl::Status Checker::Launch(int copy, uint8_t poison, Run* run) {
+  KILN_RETURN_IF_ERROR(tensors_->ResetOutputs(copy, poison));
+  absl::Status launched = device_->Launch(
+      run->candidate->kernel, tensors_->Arguments(copy, run->candidate->manifest->values));
+  if (absl::IsInternal(launched)) return Wrong(std::string(launched.message()));
+  KILN_RETURN_IF_ERROR(launched);
+  absl::Status untouched = tensors_->VerifyUntouched(copy);
+  if (absl::IsDataLoss(untouched)) return Wrong(std::string(untouched.message()));
+  KILN_RETURN_IF_ERROR(untouched);
+  for (size_t i = 0; i < tensors_->tensors().size(); ++i) {
+    if (!tensors_->tensors()[i].output) continue;
+    int tensor = static_cast<int>(i);
+    KILN_RETURN_IF_ERROR(tensors_->ReadTensor(copy, tensor, &run->outputs[tensor]));
+  }
+  return absl::OkStatus();
+}
+
+// An element that holds the poison after both runs was not written by either.
+absl::Status Checker::FindUnwritten(int copy, int tensor, Run* run) {
+  const TensorShape& shape = tensors_->tensors()[static_cast<size_t>(tensor)];
+  if (shape.accumulates) return absl::OkStatus();
+  std::vector<int64_t> suspects = PoisonedElements(shape, run->outputs[tensor], kPoison[0]);
+  if (suspects.empty()) return absl::OkStatus();
+  std::map<int, std::vector<uint8_t>> first = std::move(run->outputs);
+  run->outputs.clear();
+  KILN_RETURN_IF_ERROR(Launch(copy, kPoison[1], run));
+  std::vector<int64_t> again = PoisonedElements(shape, run->outputs[tensor], kPoison[1]);
+  run->outputs = std::move(first);
+  std::vector<int64_t>& unwritten = run->unwritten[tensor];
+  std::set_intersection(suspects.begin(), suspects.end(), again.begin(), again.end(),
+                        std::back_inserter(unwritten));
+  size_t step = std::max<size_t>(1, unwritten.size() / kArbitrations);
+  for (size_t i = 0; i < unwritten.size(); i += step) {
+    KILN_ASSIGN_OR_RETURN(ReferenceValue expected, Ask(copy, tensor, unwritten[i], run));
+    if (!expected.written) continue;
+    return Wrong(absl::StrCat("the kernel leaves ", unwritten.size(), " of ", shape.elements,
+                              " elements of '", shape.name, "' unwritten"),
+                 absl::StrCat(shape.name, IndexText(shape.shape, unwritten[i]), " expected ",
+                              expected.value, ", never written"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Checker::EnsureSampled(int copy, int tensor, Run* run) {
+  Truth::Output& truth = truths_[static_cast<size_t>(copy)]->outputs[tensor];
+  if (!truth.expected.empty()) return absl::OkStatus();
+  const TensorShape& shape = tensors_->tensors()[static_cast<size_t>(tensor)];
+  int samples = policy_.samples() > 0 ? policy_.samples() : kDefaultSamples;
+  uint64_t seed = seeds_[static_cast<size_t>(copy)];
+  truth.elements = SampleElements(shape.shape, samples, seed);
+  KILN_ASSIGN_OR_RETURN(Reference * reference, OwnReference(run));
+  absl::StatusOr<std::vector<ReferenceValue>> values =
+      reference->Evaluate(seed, tensor, truth.elements);
+  alive_();
+  if (absl::IsInvalidArgument(values.status())) {
+    return Wrong("the kernel itself is wrong with this config",
+                 std::string(values.status().message()));
+  }
+  KILN_RETURN_IF_ERROR(values.status());
+  KILN_CHECK(values->size() == truth.elements.size());
+  truth.expected = *std::move(values);
+  truth.reference_config = run->candidate->config;
+  return absl::OkStatus();
+}
+
+absl::Status Checker::CompareSampled(int copy, int tensor, Run* run) {
+  KILN_RETURN_IF_ERROR(EnsureSampled(copy, tensor, run));
+  const TensorShape& shape = tensors_->tensors()[static_cast<size_t>(tensor)];
+  const Truth::Output& truth = truths_[static_cast<size_t>(copy)]->outputs[tensor];
+  Tolerance tolerance = ToleranceFor(shape, *run->candidate->manifest, policy_);
+  for (size_t i = 0; i < truth.elements.size(); ++i) {
+    const ReferenceValue& expected = truth.expected[i];
+    if (!expected.written) continue;
+    double got = ElementAt(shape, run->outputs[tensor], truth.elements[i]);
+    ++run->sampled;
+    if (tolerance.Accepts(got, expected.value)) {
+      double allowed = tolerance.atol + tolerance.rtol * std::abs(expected.value);
+      if (allowed > 0 && std::isfinite(got)) {
+        run->worst = std::max(run->worst, std::abs(got - expected.value) / allowed);
+      }
+      continue;
+    }
+    std::string witness = absl::StrCat(shape.name, IndexText(shape.shape, truth.elements[i]),
+                                       " got ", got, ", expected ", expected.value, ", tolerance ",
+                                       tolerance.atol + tolerance.rtol * std::abs(expected.value));
+    if (truth.reference_config != run->candidate->config) {
+      KILN_ASSIGN_OR_RETURN(ReferenceValue own, Ask(copy, tensor, truth.elements[i], run));
+      if (tolerance.Accepts(got, own.value)) {
+        return Wrong(absl::StrCat("the kernel computes other numbers with this config than with ",
+                                  truth.reference_config),
+                     witness);
+      }
+    }
+    return Wrong("wrong numbers", witness);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Checker::ComparePeer(int copy, int tensor, Run* run) {
+  Truth& truth = *truths_[static_cast<size_t>(copy)];
+  Truth::Output& output = truth.outputs[tensor];
+  if (output.peer.empty()) return absl::OkStatus();
+  const TensorShape& shape = tensors_->tensors()[static_cast<size_t>(tensor)];
+  Tolerance tolerance = ToleranceFor(shape, *run->candidate->manifest, policy_);
+  Tolerance loose{tolerance.rtol * kPeerSlack, tolerance.atol * kPeerSlack};
+  std::vector<int64_t> differing;
+  ForEachElement(shape, run->outputs[tensor], [&](int64_t flat, double got) {
+    if (!loose.Accepts(got, ElementAt(shape, output.peer, flat))) differing.push_back(flat);
+    return differing.size() < kArbitrations;
+  });
+  for (int64_t flat : differing) {
+    double got = ElementAt(shape, run->outputs[tensor], flat);
+    KILN_ASSIGN_OR_RETURN(ReferenceValue expected, Ask(copy, tensor, flat, run));
+    if (!expected.written) continue;
+    if (!tolerance.Accepts(got, expected.value)) {
+      return Wrong("wrong numbers",
+                   absl::StrCat(shape.name, IndexText(shape.shape, flat), " got ", got,
+                                ", expected ", expected.value, ", tolerance ",
+                                tolerance.atol + tolerance.rtol * std::abs(expected.value)));
+    }
+    if (tolerance.Accepts(ElementAt(shape, output.peer, flat), expected.value)) continue;
+    // It was the peer that was wrong. This candidate takes its place.
+    run->convicted.push_back(truth.peer_config);
+    for (auto& [index, other] : truth.outputs) other.peer.clear();
+    return absl::OkStatus();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Checker::CheckNaN(int copy, int tensor, Run* run) {
+  const TensorShape& shape = tensors_->tensors()[static_cast<size_t>(tensor)];
+  const std::vector<int64_t>& unwritten = run->unwritten[tensor];
+  if (!shape.type.is_float()) return absl::OkStatus();
+  std::vector<int64_t> found;
+  ForEachElement(shape, run->outputs[tensor], [&](int64_t flat, double got) {
+    if (std::isnan(got) && !std::binary_search(unwritten.begin(), unwritten.end(), flat)) {
+      found.push_back(flat);
+    }
+    return found.size() < kArbitrations;
+  });
+  for (int64_t flat : found) {
+    KILN_ASSIGN_OR_RETURN(ReferenceValue expected, Ask(copy, tensor, flat, run));
+    if (std::isnan(expected.value)) continue;
+    return Wrong("NaN in the output", absl::StrCat(shape.name, IndexText(shape.shape, flat),
+                                                   " got NaN, expected ", expected.value));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Reference*> Checker::OwnReference(Run* run) {
+  if (run->reference != nullptr) return run->reference.get();
+  absl::StatusOr<std::unique_ptr<Reference>> made = run->candidate->make_reference();
+  if (!made.ok()) {
+    return Wrong("there is no reference for this candidate", std::string(made.status().message()));
+  }
+  run->reference = *std::move(made);
+  return run->reference.get();
+}
+
+absl::StatusOr<ReferenceValue> Checker::Ask(int copy, int tensor, int64_t element, Run* run) {
+  KILN_ASSIGN_OR_RETURN(Reference * reference, OwnReference(run));
+  absl::StatusOr<std::vector<ReferenceValue>> values =
+      reference->Evaluate(seeds_[static_cast<size_t>(copy)], tensor, {element});
+  alive_();
+  if (absl::IsInvalidArgument(values.status())) {
+    return Wrong("the kernel itself is wrong with this config",
+                 std::string(values.status().message()));
+  }
+  KILN_RETURN_IF_ERROR(values.status());
+  return values->front();
+}
+
+void Checker::KeepAsPeer(int copy, Run* run) {
+  Truth& truth = *truths_[static_cast<size_t>(copy)];
+  int64_t bytes = 0;
+  for (const auto& [tensor, output] : run->outputs) bytes += static_cast<int64_t>(output.size());
+  if (bytes * static_cast<int64_t>(seeds_.size()) > peer_bytes_) return;
+  for (auto& [tensor, output] : run->outputs) {
+    Truth::Output& kept = truth.outputs[tensor];
+    if (!kept.peer.empty()) return;
+    kept.peer = std::move(output);
+    truth.peer_config = run->candidate->config;
+  }
+}
+
+absl::StatusOr<CheckReport> Checker::Recheck(const Candidate& candidate) {
+  Run run;
+  run.candidate = &candidate;
+  CheckReport report;
+  absl::Status status = Launch(0, kPoison[0], &run);
+  for (auto& [tensor, output] : run.outputs) {
+    if (!status.ok()) break;
+    status = ComparePeer(0, tensor, &run);
+  }
+  if (!status.ok() && !absl::IsFailedPrecondition(status)) return status;
+  report.convicted = std::move(run.convicted);
+  report.passed = status.ok();
+  if (report.passed) return report;
+  std::string text(status.message());
+  report.failure.set_stage(v1::Failure::CHECK);
+  report.failure.set_message(
+      absl::StrCat("its numbers changed while it was timed: ", text.substr(0, text.find('\n'))));
+  report.failure.set_witness(text);
+  KILN_RETURN_IF_ERROR(tensors_->Restore(0));
+  return report;
+}
+
+}  // namespace kiln::worker

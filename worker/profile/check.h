@@ -1,0 +1,114 @@
+// Are a candidate's numbers right? Asked before it is timed; a wrong candidate can never win.
+//
+// For each seed: poison the outputs, run once, then
+//   1. red zones and inputs must be untouched,
+//   2. every output element must have been written, unless the reference leaves it too,
+//   3. sampled elements must agree with the reference: corners of the tensor and random places,
+//      at the real shape, all contributors included,
+//   4. the whole output must agree with that of the first candidate that passed (the peer); where
+//      they differ the reference decides which of the two is wrong,
+//   5. a NaN is wrong unless the reference has one there.
+// Reference values and the peer's outputs are kept, so that the reference is computed once for all
+// candidates of the same inputs.
+#ifndef KILN_WORKER_PROFILE_CHECK_H_
+#define KILN_WORKER_PROFILE_CHECK_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kiln/v1/common.pb.h"
+#include "worker/profile/device.h"
+#include "worker/profile/manifest.h"
+#include "worker/profile/reference.h"
+#include "worker/profile/tensors.h"
+
+namespace kiln::worker {
+
+struct Tolerance {
+  double rtol = 0;
+  double atol = 0;
+  bool Accepts(double got, double expected) const;
+};
+
+// By the storage type of the output, the coarsest float type among the inputs, and the length of
+// the reduction behind one element; the policy's own numbers where they are set.
+//   rtol = 4 eps(output) + 2 eps(coarsest input)      rounding of the result and of intermediates
+//   atol = eps(float32) * length                      accumulation in another order, terms in
+//   [-1,1]
+// Integer outputs must be equal.
+Tolerance ToleranceFor(const TensorShape& output, const BoundManifest& manifest,
+                       const v1::CheckPolicy& policy);
+
+// Where to look: about `samples` distinct elements, in up to six clusters (four corners of the last
+// two dimensions, two random places), so that a reference that works block by block touches few
+// blocks. Sorted. Deterministic in its arguments.
+std::vector<int64_t> SampleElements(const std::vector<int64_t>& shape, int samples, uint64_t seed);
+
+struct CheckReport {
+  bool passed = false;
+  v1::Failure failure;  // when not passed
+  std::string summary;  // "2 seeds, 512 elements sampled, worst error 0.12 of the tolerance"
+  // Configs that passed earlier and that the reference has now proved wrong.
+  std::vector<std::string> convicted;
+};
+
+class Checker {
+ public:
+  // What is needed of one candidate.
+  struct Candidate {
+    std::string config;
+    LoadedKernel* kernel = nullptr;
+    const BoundManifest* manifest = nullptr;
+    // Makes this config's own reference; called at most once a check.
+    std::function<absl::StatusOr<std::unique_ptr<Reference>>()> make_reference;
+  };
+
+  // `tensors` must hold at least as many copies as there are seeds (default {1, 2}), copy i filled
+  // from seed i. `alive` is called between the slow steps. Peers' outputs beyond `peer_bytes` are
+  // not kept. All pointers must outlive the checker.
+  Checker(Device* device, TensorSet* tensors, const v1::CheckPolicy& policy, int64_t peer_bytes,
+          std::function<void()> alive);
+  ~Checker();
+
+  // A non-OK status is not the candidate's fault: the device fails.
+  absl::StatusOr<CheckReport> Check(const Candidate& candidate);
+
+  // After timing: runs once more and compares with the outputs that the check kept, to notice a
+  // candidate whose numbers change from launch to launch. Passes when nothing was kept.
+  absl::StatusOr<CheckReport> Recheck(const Candidate& candidate);
+
+  // The seeds of a policy.
+  static std::vector<uint64_t> Seeds(const v1::CheckPolicy& policy);
+
+ private:
+  struct Truth;  // of one seed
+  struct Run;    // of one candidate and seed
+
+  absl::Status CheckSeed(int copy, Run* run);
+  absl::Status Launch(int copy, uint8_t poison, Run* run);
+  absl::Status FindUnwritten(int copy, int tensor, Run* run);
+  absl::Status CompareSampled(int copy, int tensor, Run* run);
+  absl::Status ComparePeer(int copy, int tensor, Run* run);
+  absl::Status CheckNaN(int copy, int tensor, Run* run);
+  absl::Status EnsureSampled(int copy, int tensor, Run* run);
+  absl::StatusOr<ReferenceValue> Ask(int copy, int tensor, int64_t element, Run* run);
+  absl::StatusOr<Reference*> OwnReference(Run* run);
+  void KeepAsPeer(int copy, Run* run);
+
+  Device* const device_;
+  TensorSet* const tensors_;
+  const v1::CheckPolicy policy_;
+  const int64_t peer_bytes_;
+  const std::function<void()> alive_;
+  const std::vector<uint64_t> seeds_;
+  std::vector<std::unique_ptr<Truth>> truths_;
+};
+
+}  // namespace kiln::worker
+
+#endif  // KILN_WORKER_PROFILE_CHECK_H_

@@ -1,0 +1,81 @@
+#include "worker/profile/fake_device.h"
+
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/base/status.h"
+
+namespace kiln::worker {
+namespace {
+
+constexpr std::align_val_t kPage{4096};
+
+struct FakeKernel : LoadedKernel {
+  FakeKernel(std::string kernel_name, const FakeDevice::Script& kernel_script)
+      : name(std::move(kernel_name)), script(kernel_script) {}
+  std::string name;
+  FakeDevice::Script script;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<LoadedKernel>> FakeDevice::Load(const v1::ArtifactBundle& bundle,
+                                                               int threads) {
+  auto found = scripts_.find(bundle.name());
+  if (found == scripts_.end()) {
+    return absl::NotFoundError(absl::StrCat("no kernel '", bundle.name(), "'"));
+  }
+  return std::unique_ptr<LoadedKernel>(std::make_unique<FakeKernel>(found->first, found->second));
+}
+
+absl::StatusOr<void*> FakeDevice::Allocate(int64_t bytes) {
+  if (allocated_ + bytes > memory_bytes_) {
+    return absl::ResourceExhaustedError(absl::StrCat("no room for ", bytes, " bytes"));
+  }
+  allocated_ += bytes;
+  return ::operator new(static_cast<size_t>(bytes), kPage);
+}
+
+void FakeDevice::Free(void* address, int64_t bytes) {
+  allocated_ -= bytes;
+  ::operator delete(address, kPage);
+}
+
+absl::Status FakeDevice::Write(void* to, const void* from_host, int64_t bytes) {
+  std::memcpy(to, from_host, static_cast<size_t>(bytes));
+  return absl::OkStatus();
+}
+
+absl::Status FakeDevice::Read(void* to_host, const void* from, int64_t bytes) {
+  std::memcpy(to_host, from, static_cast<size_t>(bytes));
+  return absl::OkStatus();
+}
+
+absl::Status FakeDevice::Launch(LoadedKernel* kernel, const LaunchArguments& arguments) {
+  ++launches_;
+  const FakeKernel* fake = static_cast<FakeKernel*>(kernel);
+  return fake->script.body ? fake->script.body(arguments) : absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Sample>> FakeDevice::Time(LoadedKernel* kernel,
+                                                     absl::Span<const LaunchArguments> launches) {
+  const FakeKernel* fake = static_cast<FakeKernel*>(kernel);
+  const Script& script = fake->script;
+  std::vector<Sample> samples;
+  for (const LaunchArguments& arguments : launches) {
+    KILN_RETURN_IF_ERROR(Launch(kernel, arguments));
+    timed_.push_back(fake->name);
+    timed_addresses_.push_back(arguments.pointers.empty() ? nullptr : arguments.pointers[0]);
+    Sample sample;
+    sample.ns = script.ns * (1 + script.noise * (2 * random_.Uniform() - 1));
+    if (random_.Uniform() < script.disturbed_share) {
+      sample.disturbed = true;
+      sample.ns *= script.disturbed_factor;
+    }
+    samples.push_back(sample);
+  }
+  return samples;
+}
+
+}  // namespace kiln::worker

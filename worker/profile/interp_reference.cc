@@ -1,0 +1,143 @@
+#include "worker/profile/interp_reference.h"
+
+#include <map>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "compiler/base/config.h"
+#include "compiler/base/diagnostic.h"
+#include "compiler/base/status.h"
+#include "compiler/interp/interp.h"
+#include "compiler/lang/kernel.h"
+#include "worker/profile/tensors.h"
+
+namespace kiln::worker {
+namespace {
+
+// About a minute of interpretation.
+constexpr int64_t kMaxSteps = 4'000'000'000;
+
+double RuntimeNumber(const std::string& text) {
+  if (text == "True") return 1;
+  double value = 0;
+  return absl::SimpleAtod(text, &value) ? value : 0;
+}
+
+absl::StatusOr<ir::Program> ElaborateInputs(const v1::SweepInputs& inputs,
+                                            const std::string& config_text) {
+  auto file = std::make_shared<SourceFile>();
+  file->path = inputs.kernel_path();
+  file->text = inputs.kernel_source();
+  KILN_ASSIGN_OR_RETURN(Config config, Config::Parse(config_text));
+  KILN_ASSIGN_OR_RETURN(lang::Kernel kernel, lang::Kernel::Parse(file, inputs.entry()));
+  lang::Arguments arguments(inputs.arguments().begin(), inputs.arguments().end());
+  return lang::Elaborate(kernel, arguments, config);
+}
+
+class InterpReference : public Reference {
+ public:
+  InterpReference(ir::Program program, BoundManifest manifest, interp::Options options)
+      : program_(std::move(program)),
+        manifest_(std::move(manifest)),
+        options_(std::move(options)) {}
+
+  absl::StatusOr<std::vector<ReferenceValue>> Evaluate(
+      uint64_t seed, int tensor, const std::vector<int64_t>& elements) override {
+    Prepare(seed);
+    absl::StatusOr<std::vector<double>> values =
+        interp::SampleReference(program_, views_, tensor, elements, options_);
+    if (values.ok()) {
+      std::vector<ReferenceValue> result;
+      for (double value : *values) result.push_back({value, true});
+      return result;
+    }
+    if (!absl::IsFailedPrecondition(values.status())) return Blame(values.status());
+    return OneByOne(tensor, elements);
+  }
+
+ private:
+  // Some element is not written at all, or the program is wrong: ask for each by itself.
+  absl::StatusOr<std::vector<ReferenceValue>> OneByOne(int tensor,
+                                                       const std::vector<int64_t>& elements) {
+    std::vector<ReferenceValue> result;
+    for (int64_t element : elements) {
+      absl::StatusOr<std::vector<double>> value =
+          interp::SampleReference(program_, views_, tensor, {element}, options_);
+      if (value.ok()) {
+        result.push_back({value->front(), true});
+      } else if (absl::IsFailedPrecondition(value.status()) &&
+                 !DiagnosticOf(value.status()).has_value()) {
+        result.push_back({0, false});  // an error of the program would carry its position
+      } else {
+        return Blame(value.status());
+      }
+    }
+    return result;
+  }
+
+  // Errors of the program are the candidate's; limits and gaps of the interpreter are not, but
+  // without a reference there is nothing to compare with either.
+  static absl::Status Blame(const absl::Status& status) {
+    return absl::InvalidArgumentError(std::string(status.message()));
+  }
+
+  // Host copies of the inputs for `seed`; kept until another seed is asked for.
+  void Prepare(uint64_t seed) {
+    if (!views_.empty() && seed == seed_) return;
+    seed_ = seed;
+    memory_.assign(manifest_.tensors.size(), {});
+    views_.clear();
+    for (size_t i = 0; i < manifest_.tensors.size(); ++i) {
+      const TensorShape& shape = manifest_.tensors[i];
+      interp::TensorView view;
+      view.dtype = shape.type;
+      view.shape = shape.shape;
+      view.strides = shape.strides;
+      if (!shape.output || shape.accumulates) {
+        memory_[i].resize(static_cast<size_t>(shape.bytes()));
+        FillSeeded(seed, static_cast<int>(i), shape.type, 0, shape.span, memory_[i].data());
+        view.data = memory_[i].data();
+      }
+      views_.push_back(std::move(view));
+    }
+  }
+
+  const ir::Program program_;
+  const BoundManifest manifest_;
+  const interp::Options options_;
+  uint64_t seed_ = 0;
+  std::vector<std::vector<uint8_t>> memory_;
+  std::vector<interp::TensorView> views_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Reference>> MakeInterpReference(const v1::SweepInputs& inputs,
+                                                               const std::string& config,
+                                                               const BoundManifest& manifest) {
+  KILN_ASSIGN_OR_RETURN(ir::Program program, ElaborateInputs(inputs, config));
+  interp::Options options;
+  options.clip_global = true;
+  options.max_steps = kMaxSteps;
+  for (const auto& [name, text] : inputs.runtime_values()) {
+    options.dims[name] = static_cast<int64_t>(RuntimeNumber(text));
+    options.scalars[name] = RuntimeNumber(text);
+  }
+  KILN_ASSIGN_OR_RETURN(std::vector<std::vector<int64_t>> shapes,
+                        interp::ParamShapes(program, options));
+  if (shapes.size() != manifest.tensors.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("the artifact has ", manifest.tensors.size(),
+                                                   " tensors, the program ", shapes.size()));
+  }
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    if (shapes[i] == manifest.tensors[i].shape) continue;
+    return absl::InvalidArgumentError(absl::StrCat("tensor '", manifest.tensors[i].name,
+                                                   "' of the artifact has another shape than in "
+                                                   "the program"));
+  }
+  return std::unique_ptr<Reference>(
+      std::make_unique<InterpReference>(std::move(program), manifest, std::move(options)));
+}
+
+}  // namespace kiln::worker

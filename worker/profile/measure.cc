@@ -1,0 +1,258 @@
+#include "worker/profile/measure.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <thread>
+#include <utility>
+
+#include "compiler/base/status.h"
+
+namespace kiln::worker {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kMaxCopies = 4096;
+constexpr double kCacheMultiple = 2;
+
+constexpr double kWarmUpNs = 10e6;
+constexpr int kWarmUpLaunches = 10;
+
+constexpr double kScreenNs = 5e6;  // least kernel time of a screen or a race
+constexpr int kScreenGrowth = 10;  // at most this many times the samples asked for
+constexpr double kScreenWallSeconds = 15;
+constexpr double kOutRaced = 3;
+constexpr int kOutRacedSamples = 2;
+
+constexpr double kTurnNs = 1e6;  // a turn of the finals holds about this much kernel time
+constexpr int kMaxTurnLaunches = 16;
+constexpr auto kSettle = std::chrono::microseconds(200);
+constexpr double kBeaten = 1.1;
+constexpr int kBeatenSamples = 5;
+constexpr double kWallPerKernelSecond = 10;
+constexpr size_t kLookEvery = 8;  // rounds between two looks at the statistics
+
+double SecondsSince(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+double SumNs(const std::vector<Sample>& samples) {
+  double sum = 0;
+  for (const Sample& sample : samples) sum += sample.ns;
+  return sum;
+}
+
+double Fastest(const std::vector<Sample>& samples) {
+  double fastest = std::numeric_limits<double>::infinity();
+  for (const Sample& sample : samples) fastest = std::min(fastest, sample.ns);
+  return fastest;
+}
+
+}  // namespace
+
+RotationPlan PlanRotation(v1::MeasurementPolicy::Cache cache, int64_t footprint,
+                          int64_t cache_bytes, int64_t cap_bytes, int min_copies) {
+  RotationPlan plan;
+  plan.copies = std::max(1, min_copies);
+  footprint = std::max<int64_t>(footprint, 1);
+  if (cache != v1::MeasurementPolicy::WARM) {
+    plan.wanted_bytes = static_cast<int64_t>(kCacheMultiple * static_cast<double>(cache_bytes));
+    int64_t target = std::min(plan.wanted_bytes, cap_bytes);
+    // One more than fills the target: the copy in use is not the one that must have left.
+    int64_t copies = footprint >= target ? 1 : (target + footprint - 1) / footprint + 1;
+    copies = std::min<int64_t>(copies, std::max<int64_t>(1, cap_bytes / footprint));
+    copies = std::min<int64_t>(copies, kMaxCopies);
+    plan.copies = std::max(plan.copies, static_cast<int>(copies));
+  }
+  plan.bytes = footprint * plan.copies;
+  plan.reached = plan.bytes >= plan.wanted_bytes;
+  return plan;
+}
+
+v1::MeasurementPolicy WithDefaults(v1::MeasurementPolicy policy) {
+  if (policy.cache() == v1::MeasurementPolicy::CACHE_UNSPECIFIED) {
+    policy.set_cache(v1::MeasurementPolicy::COLD);
+  }
+  if (policy.min_seconds() <= 0) policy.set_min_seconds(0.2);
+  if (policy.min_samples() <= 0) policy.set_min_samples(10);
+  if (policy.max_samples() <= 0) policy.set_max_samples(1000);
+  if (policy.target_relative_error() <= 0) policy.set_target_relative_error(0.005);
+  policy.set_max_samples(std::max(policy.max_samples(), policy.min_samples()));
+  return policy;
+}
+
+struct Meter::Racer {
+  const Contestant* contestant = nullptr;
+  absl::Status status;
+  std::vector<Sample> samples;
+  double seconds = 0;
+  bool beaten = false;
+  bool running() const { return status.ok() && !beaten; }
+};
+
+Meter::Meter(Device* device, const TensorSet* tensors, const v1::MeasurementPolicy& policy,
+             Touch touch)
+    : device_(device), tensors_(tensors), policy_(WithDefaults(policy)), touch_(std::move(touch)) {}
+
+absl::StatusOr<std::vector<Sample>> Meter::Take(const Contestant& contestant, int count) {
+  std::vector<LaunchArguments> launches;
+  launches.reserve(static_cast<size_t>(count));
+  for (int i = 0; i < count; ++i) {
+    launches.push_back(tensors_->Arguments(next_copy_, contestant.manifest->values));
+    if (policy_.cache() == v1::MeasurementPolicy::COLD) {
+      next_copy_ = (next_copy_ + 1) % tensors_->copies();
+    }
+  }
+  return device_->Time(contestant.kernel, launches);
+}
+
+absl::Status Meter::WarmUp(const Contestant& contestant) {
+  double ns = 0;
+  for (int i = 0; i < kWarmUpLaunches && ns < kWarmUpNs; ++i) {
+    KILN_ASSIGN_OR_RETURN(std::vector<Sample> samples, Take(contestant, 1));
+    ns += samples[0].ns;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Timing> Meter::Screen(const Contestant& contestant, int samples, double best_ns) {
+  Clock::time_point begin = Clock::now();
+  touch_(contestant.config);
+  KILN_RETURN_IF_ERROR(WarmUp(contestant));
+  Timing timing;
+  std::vector<Sample> taken;
+  int most = samples * kScreenGrowth;
+  double ns = 0;
+  while (static_cast<int>(taken.size()) < most) {
+    int count = static_cast<int>(taken.size());
+    if (count >= samples && ns >= kScreenNs) break;
+    if (count >= kOutRacedSamples) {
+      if (SecondsSince(begin) >= kScreenWallSeconds) break;
+      timing.out_raced = best_ns > 0 && Fastest(taken) > kOutRaced * best_ns;
+      if (timing.out_raced) break;
+    }
+    // One by one until the time of a launch is known, then in batches without a look between.
+    int batch = count < kOutRacedSamples ? 1 : std::clamp(samples - count, 1, kMaxTurnLaunches);
+    if (ns > kScreenNs) batch = 1;
+    KILN_ASSIGN_OR_RETURN(std::vector<Sample> more, Take(contestant, batch));
+    ns += SumNs(more);
+    taken.insert(taken.end(), more.begin(), more.end());
+  }
+  timing.samples_ns = Undisturbed(taken);
+  timing.dropped = static_cast<int>(taken.size() - timing.samples_ns.size());
+  timing.summary = Summarise(timing.samples_ns);
+  timing.seconds = SecondsSince(begin);
+  return timing;
+}
+
+void Meter::Turn(Racer* racer, int launches, bool wake) {
+  Clock::time_point begin = Clock::now();
+  touch_(racer->contestant->config);
+  // The threads of the candidate before must have gone to sleep, and those of this one be awake.
+  std::this_thread::sleep_for(kSettle);
+  absl::StatusOr<std::vector<Sample>> samples = std::vector<Sample>();
+  if (wake) samples = Take(*racer->contestant, 1);
+  if (samples.ok()) samples = Take(*racer->contestant, launches);
+  racer->status = samples.status();
+  if (samples.ok()) {
+    racer->samples.insert(racer->samples.end(), samples->begin(), samples->end());
+  }
+  racer->seconds += SecondsSince(begin);
+}
+
+int Meter::LaunchesPerTurn(const std::vector<Racer>& racers) const {
+  double fastest = std::numeric_limits<double>::infinity();
+  for (const Racer& racer : racers) {
+    if (racer.running()) fastest = std::min(fastest, Fastest(racer.samples));
+  }
+  if (!std::isfinite(fastest) || fastest <= 0) return 1;
+  return static_cast<int>(std::clamp(kTurnNs / fastest, 1.0, double{kMaxTurnLaunches}));
+}
+
+void Meter::DropBeaten(std::vector<Racer>* racers) const {
+  double best = std::numeric_limits<double>::infinity();
+  for (const Racer& racer : *racers) {
+    if (!racer.running() || racer.samples.size() < kBeatenSamples) continue;
+    best = std::min(best, Summarise(Undisturbed(racer.samples)).p75);
+  }
+  for (Racer& racer : *racers) {
+    if (!racer.running() || racer.samples.size() < kBeatenSamples) continue;
+    racer.beaten = Summarise(Undisturbed(racer.samples)).p25 > kBeaten * best;
+  }
+}
+
+bool Meter::AllDone(const std::vector<Racer>& racers, double wall_seconds) const {
+  StopRule rule;
+  rule.min_samples = policy_.min_samples();
+  rule.max_samples = policy_.max_samples();
+  rule.min_seconds = policy_.min_seconds();
+  rule.target_relative_error = policy_.target_relative_error();
+  rule.max_seconds = kWallPerKernelSecond * policy_.min_seconds();
+  int running = 0;
+  for (const Racer& racer : racers) running += racer.running() ? 1 : 0;
+  if (running == 0) return true;
+  double share = wall_seconds / running;
+  return std::all_of(racers.begin(), racers.end(), [&](const Racer& racer) {
+    return !racer.running() || EnoughSamples(rule, racer.samples, share);
+  });
+}
+
+std::vector<absl::StatusOr<Timing>> Meter::Finals(absl::Span<const Contestant> contestants) {
+  Clock::time_point begin = Clock::now();
+  std::vector<Racer> racers(contestants.size());
+  for (size_t i = 0; i < racers.size(); ++i) {
+    racers[i].contestant = &contestants[i];
+    touch_(contestants[i].config);
+    racers[i].status = WarmUp(contestants[i]);
+    if (!racers[i].status.ok()) continue;
+    // The estimate that sets the length of a turn; not part of any round.
+    absl::StatusOr<std::vector<Sample>> estimate = Take(contestants[i], 1);
+    racers[i].status = estimate.status();
+    if (estimate.ok()) racers[i].samples = *std::move(estimate);
+  }
+  int launches = LaunchesPerTurn(racers);
+  for (Racer& racer : racers) racer.samples.clear();
+  Clock::time_point rounds_begin = Clock::now();
+  for (size_t round = 0; !AllDone(racers, SecondsSince(rounds_begin)); ++round) {
+    for (size_t i = 0; i < racers.size(); ++i) {
+      Racer& racer = racers[(i + round) % racers.size()];
+      if (racer.running()) Turn(&racer, launches, launches > 1);
+    }
+    if (round < kLookEvery || round % kLookEvery == 0) DropBeaten(&racers);
+  }
+  // A sample that one candidate drops is dropped for all, so that indices stay paired.
+  size_t longest = 0;
+  for (const Racer& racer : racers) longest = std::max(longest, racer.samples.size());
+  std::vector<bool> dropped(longest, false);
+  for (const Racer& racer : racers) {
+    std::vector<bool> own = MarkDropped(racer.samples);
+    for (size_t i = 0; i < own.size(); ++i) dropped[i] = dropped[i] || own[i];
+  }
+  bool too_many =
+      static_cast<size_t>(std::count(dropped.begin(), dropped.end(), true)) * 2 > dropped.size();
+  if (too_many) std::fill(dropped.begin(), dropped.end(), false);
+
+  std::vector<absl::StatusOr<Timing>> timings;
+  double setup = SecondsSince(begin) - SecondsSince(rounds_begin);
+  for (const Racer& racer : racers) {
+    if (!racer.status.ok()) {
+      timings.push_back(racer.status);
+      continue;
+    }
+    Timing timing;
+    for (size_t i = 0; i < racer.samples.size(); ++i) {
+      if (!dropped[i]) timing.samples_ns.push_back(racer.samples[i].ns);
+    }
+    timing.dropped = static_cast<int>(racer.samples.size() - timing.samples_ns.size());
+    timing.summary = Summarise(timing.samples_ns);
+    timing.seconds = racer.seconds + setup / static_cast<double>(racers.size());
+    timing.out_raced = racer.beaten;
+    timings.push_back(std::move(timing));
+  }
+  return timings;
+}
+
+}  // namespace kiln::worker

@@ -1,0 +1,87 @@
+// Times candidates. Every constant and where it comes from: worker/README.md, "How a candidate is
+// timed".
+#ifndef KILN_WORKER_PROFILE_MEASURE_H_
+#define KILN_WORKER_PROFILE_MEASURE_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "kiln/v1/common.pb.h"
+#include "worker/profile/device.h"
+#include "worker/profile/manifest.h"
+#include "worker/profile/stats.h"
+#include "worker/profile/tensors.h"
+
+namespace kiln::worker {
+
+// How many copies of the tensors a cold measurement rotates over: enough that a copy has left the
+// cache when its turn comes again, within a stated cap.
+struct RotationPlan {
+  int copies = 1;
+  int64_t bytes = 0;         // of all copies
+  int64_t wanted_bytes = 0;  // twice the last-level cache
+  bool reached = true;       // bytes >= wanted_bytes
+};
+RotationPlan PlanRotation(v1::MeasurementPolicy::Cache cache, int64_t footprint,
+                          int64_t cache_bytes, int64_t cap_bytes, int min_copies);
+
+// The policy with every unset field at its default.
+v1::MeasurementPolicy WithDefaults(v1::MeasurementPolicy policy);
+
+struct Contestant {
+  std::string config;
+  LoadedKernel* kernel = nullptr;
+  const BoundManifest* manifest = nullptr;
+};
+
+struct Timing {
+  std::vector<double> samples_ns;  // in order, without the dropped ones
+  Summary summary;
+  int dropped = 0;
+  double seconds = 0;      // wall time of the whole measurement, warm-up included
+  bool out_raced = false;  // stopped early: far slower than the best
+};
+
+// Not thread-safe; device and tensors must outlive it.
+class Meter {
+ public:
+  // Called before a candidate is touched: the journal.
+  using Touch = std::function<void(const std::string& config)>;
+
+  Meter(Device* device, const TensorSet* tensors, const v1::MeasurementPolicy& policy, Touch touch);
+
+  // One candidate by itself, `samples` launches and at least a few milliseconds of kernel time.
+  // best_ns > 0: stops as out-raced when even the fastest of the first samples is kOutRaced times
+  // slower.
+  absl::StatusOr<Timing> Screen(const Contestant& contestant, int samples, double best_ns);
+
+  // All candidates interleaved, one turn each a round, the order rotated by one each round. A
+  // disturbed sample drops its round for everybody, so that the i-th samples of all candidates are
+  // from the same round. A candidate that is clearly beaten gets no further turns. An error of one
+  // candidate is its own entry; a failing device fails all.
+  std::vector<absl::StatusOr<Timing>> Finals(absl::Span<const Contestant> contestants);
+
+ private:
+  struct Racer;
+
+  absl::Status WarmUp(const Contestant& contestant);
+  absl::StatusOr<std::vector<Sample>> Take(const Contestant& contestant, int count);
+  void Turn(Racer* racer, int launches, bool wake);
+  int LaunchesPerTurn(const std::vector<Racer>& racers) const;
+  void DropBeaten(std::vector<Racer>* racers) const;
+  bool AllDone(const std::vector<Racer>& racers, double wall_seconds) const;
+
+  Device* const device_;
+  const TensorSet* const tensors_;
+  const v1::MeasurementPolicy policy_;
+  const Touch touch_;
+  int next_copy_ = 0;
+};
+
+}  // namespace kiln::worker
+
+#endif  // KILN_WORKER_PROFILE_MEASURE_H_

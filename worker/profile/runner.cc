@@ -1,0 +1,346 @@
+#include "worker/profile/runner.h"
+
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
+#include <chrono>
+#include <fstream>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "compiler/base/digest.h"
+#include "compiler/base/status.h"
+
+namespace kiln::worker {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kScreenSamples = 5;
+constexpr int kRaceSamples = 20;
+constexpr double kMegabyte = 1e6;
+
+double SecondsSince(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+v1::Failure MakeFailure(v1::Failure::Stage stage, const absl::Status& status) {
+  v1::Failure failure;
+  failure.set_stage(stage);
+  failure.set_message(std::string(status.message()));
+  return failure;
+}
+
+// Maps make the plain serialisation unstable; this one is not.
+std::string StableBytes(const google::protobuf::MessageLite& message) {
+  std::string bytes;
+  {
+    google::protobuf::io::StringOutputStream stream(&bytes);
+    google::protobuf::io::CodedOutputStream coded(&stream);
+    coded.SetSerializationDeterministic(true);
+    message.SerializeToCodedStream(&coded);
+  }
+  return bytes;
+}
+
+// Candidates with equal keys can share tensors and reference values.
+std::string BenchKey(const v1::SweepInputs& inputs, const BoundManifest& manifest) {
+  Hasher hasher;
+  hasher.UpdateField(StableBytes(inputs));
+  for (const TensorShape& tensor : manifest.tensors) {
+    hasher.UpdateField(tensor.name);
+    hasher.UpdateField(tensor.type.ToString());
+    hasher.UpdateField(absl::StrCat(tensor.output, tensor.accumulates));
+    for (int64_t extent : tensor.shape) hasher.UpdateField(absl::StrCat(extent));
+    for (int64_t stride : tensor.strides) hasher.UpdateField(absl::StrCat(stride));
+  }
+  for (int64_t value : manifest.values) hasher.UpdateField(absl::StrCat(value));
+  return hasher.FinishHex();
+}
+
+absl::StatusOr<v1::ArtifactBundle> ReadBundle(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  v1::ArtifactBundle bundle;
+  if (!in || !bundle.ParseFromIstream(&in)) {
+    return absl::DataLossError(absl::StrCat(path, " does not hold an artifact bundle"));
+  }
+  return bundle;
+}
+
+std::string RoundName(v1::TaskKind kind) {
+  switch (kind) {
+    case v1::TASK_RACE:
+      return "race";
+    case v1::TASK_FINALS:
+      return "finals";
+    case v1::TASK_CANARY:
+      return "canary";
+    default:
+      return "screen";
+  }
+}
+
+bool IsKnownKind(v1::TaskKind kind) {
+  return kind == v1::TASK_SCREEN || kind == v1::TASK_RACE || kind == v1::TASK_FINALS ||
+         kind == v1::TASK_CANARY;
+}
+
+}  // namespace
+
+struct Runner::Bench {
+  std::string key;
+  RotationPlan plan;
+  std::unique_ptr<TensorSet> tensors;
+  std::unique_ptr<Checker> checker;
+  std::unique_ptr<Meter> meter;
+};
+
+struct Runner::Entry {
+  std::string config;
+  bool checked = false;  // before this request
+  v1::CandidateResult result;
+  BoundManifest manifest;
+  std::unique_ptr<LoadedKernel> kernel;
+  double setup_seconds = 0;
+  double check_seconds = 0;
+  std::string check_summary;
+  bool alive() const { return !result.has_failure(); }
+  void Fail(v1::Failure failure) {
+    result.clear_measurement();
+    *result.mutable_failure() = std::move(failure);
+  }
+};
+
+Runner::Runner(Device* device, ReferenceFactory make_reference, RunnerOptions options)
+    : device_(device), make_reference_(std::move(make_reference)), options_(std::move(options)) {}
+
+Runner::~Runner() = default;
+
+void Runner::Touch(const std::string& config) {
+  current_ = config;
+  v1::ProfileEvent event;
+  event.set_started(config);
+  (*emit_)(event);
+}
+
+void Runner::Serve(const v1::ProfileRequest& request, const Emit& emit) {
+  emit_ = &emit;
+  v1::ProfileEvent last;
+  if (!IsKnownKind(request.kind())) {
+    last.mutable_failure()->set_stage(v1::Failure::RUN);
+    last.mutable_failure()->set_message(
+        absl::StrCat("this runner does not do ", v1::TaskKind_Name(request.kind())));
+  } else if (request.kind() == v1::TASK_FINALS) {
+    RunFinals(request, emit);
+    last.set_done(true);
+  } else {
+    RunAlone(request, emit);
+    last.set_done(true);
+  }
+  emit(last);
+  emit_ = nullptr;
+}
+
+void Runner::LoadEntry(const v1::ProfileRequest& request, const v1::ProfileCandidate& candidate,
+                       Entry* entry) {
+  Clock::time_point begin = Clock::now();
+  entry->config = candidate.config();
+  entry->checked = candidate.numbers_checked();
+  entry->result.set_config(candidate.config());
+  Touch(entry->config);
+  auto load = [&]() -> absl::Status {
+    KILN_ASSIGN_OR_RETURN(v1::ArtifactBundle bundle, ReadBundle(candidate.bundle_path()));
+    KILN_ASSIGN_OR_RETURN(Manifest manifest, ParseManifest(bundle.manifest_json()));
+    std::map<std::string, std::string> values(request.inputs().runtime_values().begin(),
+                                              request.inputs().runtime_values().end());
+    KILN_ASSIGN_OR_RETURN(entry->manifest, BindManifest(manifest, values));
+    KILN_ASSIGN_OR_RETURN(entry->kernel,
+                          device_->Load(bundle, request.inputs().measurement().threads()));
+    return absl::OkStatus();
+  };
+  absl::Status status = load();
+  if (!status.ok()) entry->Fail(MakeFailure(v1::Failure::LOAD, status));
+  entry->setup_seconds += SecondsSince(begin);
+}
+
+absl::Status Runner::PrepareBench(const v1::ProfileRequest& request, Entry* entry) {
+  std::string key = BenchKey(request.inputs(), entry->manifest);
+  if (bench_ != nullptr && bench_->key == key) return absl::OkStatus();
+  Clock::time_point begin = Clock::now();
+  bench_.reset();
+  convicted_.clear();
+  auto bench = std::make_unique<Bench>();
+  bench->key = key;
+  int64_t footprint = 0;
+  for (const TensorShape& tensor : entry->manifest.tensors) footprint += tensor.bytes();
+  std::vector<uint64_t> seeds = Checker::Seeds(request.inputs().check());
+  v1::MeasurementPolicy policy = WithDefaults(request.inputs().measurement());
+  bench->plan = PlanRotation(policy.cache(), footprint, device_->cache_bytes(),
+                             options_.rotation_bytes, static_cast<int>(seeds.size()));
+  KILN_ASSIGN_OR_RETURN(bench->tensors, TensorSet::Create(device_, entry->manifest,
+                                                          bench->plan.copies, std::move(seeds)));
+  // A slow set-up is a sign of life, not a hang.
+  Touch(entry->config);
+  bench->checker =
+      std::make_unique<Checker>(device_, bench->tensors.get(), request.inputs().check(),
+                                options_.peer_bytes, [this] { Touch(current_); });
+  bench->meter = std::make_unique<Meter>(device_, bench->tensors.get(), policy,
+                                         [this](const std::string& config) { Touch(config); });
+  bench_ = std::move(bench);
+  entry->setup_seconds += SecondsSince(begin);
+  return absl::OkStatus();
+}
+
+Checker::Candidate Runner::Checkable(const v1::ProfileRequest& request, const Entry& entry) const {
+  Checker::Candidate candidate;
+  candidate.config = entry.config;
+  candidate.kernel = entry.kernel.get();
+  candidate.manifest = &entry.manifest;
+  candidate.make_reference = [this, &request, &entry] {
+    return make_reference_(request.inputs(), entry.config, entry.manifest);
+  };
+  return candidate;
+}
+
+void Runner::CheckEntry(const v1::ProfileRequest& request, Entry* entry) {
+  auto earlier = convicted_.find(entry->config);
+  if (earlier != convicted_.end()) {
+    v1::Failure failure;
+    failure.set_stage(v1::Failure::CHECK);
+    failure.set_message("wrong numbers, found by comparison with " + earlier->second);
+    entry->Fail(std::move(failure));
+    return;
+  }
+  if (entry->checked) return;
+  Clock::time_point begin = Clock::now();
+  absl::StatusOr<CheckReport> report = bench_->checker->Check(Checkable(request, *entry));
+  entry->check_seconds = SecondsSince(begin);
+  if (!report.ok()) {
+    entry->Fail(MakeFailure(v1::Failure::RUN, report.status()));
+    return;
+  }
+  for (const std::string& config : report->convicted) convicted_[config] = entry->config;
+  entry->check_summary = report->summary;
+  if (!report->passed) entry->Fail(std::move(report->failure));
+}
+
+void Runner::FillMeasurement(const v1::ProfileRequest& request, const Timing& timing,
+                             Entry* entry) {
+  v1::Measurement* out = entry->result.mutable_measurement();
+  out->set_config(entry->config);
+  out->set_device(options_.device_name);
+  *out->mutable_samples_ns() = {timing.samples_ns.begin(), timing.samples_ns.end()};
+  out->set_median_ns(timing.summary.median);
+  out->set_p25_ns(timing.summary.p25);
+  out->set_p75_ns(timing.summary.p75);
+  out->set_mad_ns(timing.summary.mad);
+  out->set_dropped(timing.dropped);
+  out->set_sample_count(static_cast<int64_t>(timing.samples_ns.size()));
+  out->set_round(RoundName(request.kind()));
+  out->set_numbers_checked(true);
+  out->set_check_summary(entry->check_summary);
+  out->set_check_seconds(entry->check_seconds);
+  out->set_setup_seconds(entry->setup_seconds);
+  out->set_measure_seconds(timing.seconds);
+  const RotationPlan& plan = bench_->plan;
+  bool warm = request.inputs().measurement().cache() == v1::MeasurementPolicy::WARM;
+  std::string conditions = warm ? "warm: one copy" : absl::StrCat("cold: ", plan.copies, " copies");
+  if (!warm) {
+    absl::StrAppend(&conditions, ", ", static_cast<int64_t>(plan.bytes / kMegabyte),
+                    " MB in rotation (twice the cache is ",
+                    static_cast<int64_t>(plan.wanted_bytes / kMegabyte),
+                    plan.reached ? " MB)" : " MB: not reached)");
+  }
+  int threads = request.inputs().measurement().threads();
+  absl::StrAppend(&conditions, threads > 0 ? absl::StrCat("; ", threads, " threads")
+                                           : std::string("; all threads"));
+  if (timing.out_raced) conditions += "; stopped early, far behind the best";
+  out->set_conditions(conditions);
+}
+
+void Runner::ScreenEntry(const v1::ProfileRequest& request, Entry* entry) {
+  int samples = request.samples();
+  if (samples <= 0) samples = request.kind() == v1::TASK_RACE ? kRaceSamples : kScreenSamples;
+  Contestant contestant{entry->config, entry->kernel.get(), &entry->manifest};
+  absl::StatusOr<Timing> timing = bench_->meter->Screen(contestant, samples, request.best_ns());
+  if (!timing.ok()) {
+    entry->Fail(MakeFailure(v1::Failure::RUN, timing.status()));
+    return;
+  }
+  FillMeasurement(request, *timing, entry);
+}
+
+void Runner::RunAlone(const v1::ProfileRequest& request, const Emit& emit) {
+  for (const v1::ProfileCandidate& candidate : request.candidates()) {
+    Entry entry;
+    LoadEntry(request, candidate, &entry);
+    if (entry.alive()) {
+      absl::Status prepared = PrepareBench(request, &entry);
+      if (!prepared.ok()) entry.Fail(MakeFailure(v1::Failure::RESOURCES, prepared));
+    }
+    if (entry.alive()) CheckEntry(request, &entry);
+    if (entry.alive()) ScreenEntry(request, &entry);
+    v1::ProfileEvent event;
+    *event.mutable_result() = std::move(entry.result);
+    emit(event);
+  }
+}
+
+void Runner::FinishFinalist(const v1::ProfileRequest& request, const absl::StatusOr<Timing>& timing,
+                            Entry* entry) {
+  if (!timing.ok()) {
+    entry->Fail(MakeFailure(v1::Failure::RUN, timing.status()));
+    return;
+  }
+  FillMeasurement(request, *timing, entry);
+  Touch(entry->config);
+  absl::StatusOr<CheckReport> report = bench_->checker->Recheck(Checkable(request, *entry));
+  if (!report.ok()) {
+    entry->Fail(MakeFailure(v1::Failure::RUN, report.status()));
+  } else if (!report->passed) {
+    entry->Fail(std::move(report->failure));
+  }
+}
+
+void Runner::RunFinals(const v1::ProfileRequest& request, const Emit& emit) {
+  std::vector<Entry> entries(static_cast<size_t>(request.candidates_size()));
+  std::vector<Contestant> contestants;
+  std::vector<Entry*> running;
+  std::string key;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    Entry& entry = entries[i];
+    LoadEntry(request, request.candidates(static_cast<int>(i)), &entry);
+    if (!entry.alive()) continue;
+    std::string own = BenchKey(request.inputs(), entry.manifest);
+    if (!key.empty() && own != key) {
+      // Candidates interleave over one set of tensors.
+      entry.Fail(MakeFailure(v1::Failure::RUN, absl::FailedPreconditionError(
+                                                   "its tensors are not those of the other "
+                                                   "finalists: they cannot be interleaved")));
+      continue;
+    }
+    absl::Status prepared = PrepareBench(request, &entry);
+    if (!prepared.ok()) entry.Fail(MakeFailure(v1::Failure::RESOURCES, prepared));
+    if (entry.alive()) key = own;
+    if (entry.alive()) CheckEntry(request, &entry);
+  }
+  for (Entry& entry : entries) {
+    // The check of a later finalist may have convicted an earlier one.
+    if (entry.alive() && convicted_.count(entry.config) > 0) CheckEntry(request, &entry);
+    if (!entry.alive()) continue;
+    contestants.push_back({entry.config, entry.kernel.get(), &entry.manifest});
+    running.push_back(&entry);
+  }
+  if (!contestants.empty()) {
+    std::vector<absl::StatusOr<Timing>> timings = bench_->meter->Finals(contestants);
+    for (size_t i = 0; i < running.size(); ++i) FinishFinalist(request, timings[i], running[i]);
+  }
+  for (Entry& entry : entries) {
+    v1::ProfileEvent event;
+    *event.mutable_result() = std::move(entry.result);
+    emit(event);
+  }
+}
+
+}  // namespace kiln::worker

@@ -1,0 +1,72 @@
+// What kiln-runner does with one request: load, check, time, report. The process around it is
+// runner_main.cc; tests drive it with a fake device and a scripted reference.
+#ifndef KILN_WORKER_PROFILE_RUNNER_H_
+#define KILN_WORKER_PROFILE_RUNNER_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kiln/v1/child.pb.h"
+#include "worker/profile/check.h"
+#include "worker/profile/device.h"
+#include "worker/profile/manifest.h"
+#include "worker/profile/measure.h"
+#include "worker/profile/reference.h"
+#include "worker/profile/tensors.h"
+
+namespace kiln::worker {
+
+struct RunnerOptions {
+  std::string device_name;                    // "<worker>/<device>" in measurements
+  int64_t rotation_bytes = int64_t{1} << 30;  // cap of the cold rotation
+  int64_t peer_bytes = int64_t{1} << 30;      // cap of the outputs kept for comparison
+};
+
+// Keeps tensors and reference values of the latest inputs between requests, so that the rounds of
+// one sweep pay for them once. Not thread-safe; the device must outlive it.
+class Runner {
+ public:
+  using Emit = std::function<void(const v1::ProfileEvent& event)>;
+
+  Runner(Device* device, ReferenceFactory make_reference, RunnerOptions options);
+  ~Runner();
+
+  // Serves one request: `started` before each time a candidate is touched, one `result` for each,
+  // `done` last; or `failure` when the request as a whole cannot be served.
+  void Serve(const v1::ProfileRequest& request, const Emit& emit);
+
+ private:
+  struct Bench;  // tensors, checker and meter of one set of inputs
+  struct Entry;  // one candidate of the request
+
+  void LoadEntry(const v1::ProfileRequest& request, const v1::ProfileCandidate& candidate,
+                 Entry* entry);
+  absl::Status PrepareBench(const v1::ProfileRequest& request, Entry* entry);
+  Checker::Candidate Checkable(const v1::ProfileRequest& request, const Entry& entry) const;
+  void CheckEntry(const v1::ProfileRequest& request, Entry* entry);
+  void ScreenEntry(const v1::ProfileRequest& request, Entry* entry);
+  void RunAlone(const v1::ProfileRequest& request, const Emit& emit);
+  void FinishFinalist(const v1::ProfileRequest& request, const absl::StatusOr<Timing>& timing,
+                      Entry* entry);
+  void RunFinals(const v1::ProfileRequest& request, const Emit& emit);
+  void FillMeasurement(const v1::ProfileRequest& request, const Timing& timing, Entry* entry);
+  void Touch(const std::string& config);
+
+  Device* const device_;
+  const ReferenceFactory make_reference_;
+  const RunnerOptions options_;
+  std::unique_ptr<Bench> bench_;
+  std::map<std::string, std::string> convicted_;  // config -> why, of the present bench
+  const Emit* emit_ = nullptr;                    // of the request being served
+  std::string current_;
+};
+
+}  // namespace kiln::worker
+
+#endif  // KILN_WORKER_PROFILE_RUNNER_H_
