@@ -60,8 +60,8 @@ struct Options {
   int64_t max_steps = INT64_MAX;
   // Memory of the interpreter's own buffers.
   int64_t max_bytes = int64_t{16} << 30;
-  // Runs a block only if this returns true; empty = all. Arguments: number of the launch in program
-  // order, block ids (x, y, z; absent axes are 0).
+  // Runs a block only if this returns true; empty = all. Arguments: number of the Launch statement
+  // in program order, block ids (x, y, z; absent axes are 0).
   std::function<bool(int launch, const int64_t (&block)[3])> block_filter;
 };
 

@@ -56,23 +56,11 @@ void* TensorView::At(int64_t flat) const {
 
 Tensor::Tensor(DType dtype, std::vector<int64_t> shape) : dtype_(dtype), shape_(std::move(shape)) {
   for (const int64_t extent : shape_) KILN_CHECK(extent >= 0);
-  const size_t wanted = static_cast<size_t>(bytes());
-  const size_t rounded = (wanted + kAlignment) / kAlignment * kAlignment;
   // calloc leaves large blocks to the kernel's zero pages; alignment is by hand.
-  void* raw = nullptr;
-  if (rounded >= (size_t{1} << 20)) {
-    raw = std::calloc(rounded, 1);
-    if (raw && reinterpret_cast<uintptr_t>(raw) % kAlignment != 0) {
-      std::free(raw);
-      raw = nullptr;
-    }
-  }
-  if (!raw) {
-    raw = std::aligned_alloc(kAlignment, rounded);
-    KILN_CHECK(raw != nullptr);
-    std::fill_n(static_cast<char*>(raw), rounded, 0);
-  }
-  data_.reset(raw);
+  base_.reset(std::calloc(static_cast<size_t>(bytes()) + kAlignment, 1));
+  KILN_CHECK(base_ != nullptr);
+  const auto address = reinterpret_cast<uintptr_t>(base_.get());
+  data_ = static_cast<char*>(base_.get()) + (kAlignment - address % kAlignment) % kAlignment;
 }
 
 int64_t Tensor::elements() const { return Product(shape_); }

@@ -34,16 +34,16 @@ class Tensor {
   // Aborts when memory is short (KILN_CHECK): check sizes that users give before.
   Tensor(DType dtype, std::vector<int64_t> shape);
 
-  TensorView View() const { return {data_.get(), dtype_, shape_, {}}; }
+  TensorView View() const { return {data_, dtype_, shape_, {}}; }
   DType dtype() const { return dtype_; }
   const std::vector<int64_t>& shape() const { return shape_; }
   int64_t elements() const;
   int64_t bytes() const { return elements() * dtype_.bytes(); }
-  void* data() const { return data_.get(); }
+  void* data() const { return data_; }
   // T must have the size of the dtype.
   template <typename T>
   T* as() const {
-    return static_cast<T*>(data_.get());
+    return static_cast<T*>(data_);
   }
 
  private:
@@ -52,7 +52,8 @@ class Tensor {
   };
   DType dtype_;
   std::vector<int64_t> shape_;
-  std::unique_ptr<void, Free> data_;
+  std::unique_ptr<void, Free> base_;
+  void* data_ = nullptr;  // inside base_
 };
 
 // Floats uniform in [-1, 1], integers uniform in [-4, 4] (unsigned: [0, 8]), bools even odds. The

@@ -42,6 +42,9 @@ class Facts {
   // True when `condition` (comparisons, &&, ||, !) holds / fails for every assignment.
   bool Proves(const Expr& condition) const;
   bool Refutes(const Expr& condition) const;
+  // Linearize with the values of bound variables put in and x//c*c + x%c joined; its bounds.
+  LinearForm Expand(const Expr& e) const;
+  std::optional<Bounds> BoundsOf(const LinearForm& form) const;
   // e % divisor == 0 always.
   bool Divides(int64_t divisor, const Expr& e) const;
   // Rewrites with the facts: folds proven comparisons, min/max, floordiv/floormod of linear forms.
@@ -56,8 +59,6 @@ class Facts {
   std::optional<Bounds> AtomBounds(const Expr& e) const;
   std::optional<Bounds> BinaryBounds(const Binary& e) const;
   std::optional<Bounds> FormBounds(const LinearForm& form) const;
-  // Linearize with the values of bound variables put in and x//c*c + x%c joined.
-  LinearForm Expand(const Expr& e) const;
   bool ProvesAtMost(const LinearForm& form, int64_t bound, int depth) const;
   bool ProvesComparison(BinaryOp op, const Expr& a, const Expr& b) const;
   int64_t MultipleOf(const Expr& e) const;

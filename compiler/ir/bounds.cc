@@ -142,7 +142,16 @@ void Facts::SetBounds(const Expr& var, Bounds bounds) {
 
 void Facts::SetValue(const Expr& var, const Expr& value) {
   KILN_CHECK(var.As<Var>());
-  values_[var.get()] = value;
+  bool pure = true;  // what is loaded may change after the binding
+  Walk(value, [&](const Expr& x) {
+    pure &= x.kind() != ExprKind::kLoad;
+    return pure;
+  });
+  if (pure) {
+    values_[var.get()] = value;
+  } else if (const MaybeBounds bounds = BoundsOf(value)) {
+    bounds_[var.get()] = *bounds;
+  }
 }
 
 void Facts::AddAxis(const Axis& axis) {
@@ -289,9 +298,11 @@ MaybeBounds Facts::BoundsOf(const Expr& e) const {
     return inner.BoundsOf(scalar);
   }
   if (!IsIndex(e.dtype())) return AtomBounds(e);
-  const LinearForm form = Expand(e);
-  if (form.terms.size() > kMaxTerms) return std::nullopt;
-  return FormBounds(form);
+  return BoundsOf(Expand(e));
+}
+
+MaybeBounds Facts::BoundsOf(const LinearForm& form) const {
+  return form.terms.size() > kMaxTerms ? std::nullopt : FormBounds(form);
 }
 
 bool Facts::ProvesAtMost(const LinearForm& form, int64_t bound, int depth) const {

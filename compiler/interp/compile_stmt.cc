@@ -1,0 +1,522 @@
+// Statements other than tile operations, and the program as a whole.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/base/status.h"
+#include "compiler/interp/compiler.h"
+#include "compiler/ir/analysis.h"
+#include "compiler/ir/printer.h"
+
+namespace kiln::interp {
+namespace {
+
+class SeqOf : public Action {
+ public:
+  SeqOf(SourceLoc loc, std::vector<ActionPtr> parts) : Action(loc), parts_(std::move(parts)) {}
+  Flow Run(Machine& m) const override {
+    for (const ActionPtr& part : parts_) {
+      const Flow flow = part->Run(m);
+      if (flow != Flow::kNext) return flow;
+    }
+    return Flow::kNext;
+  }
+
+ private:
+  std::vector<ActionPtr> parts_;
+};
+
+struct LoopAxis {
+  int slot;
+  NodePtr min, extent;
+  std::string name;
+};
+
+std::string Where(const std::vector<LoopAxis>& axes, const Machine& m) {
+  std::string text;
+  for (const LoopAxis& axis : axes) {
+    absl::StrAppend(&text, text.empty() ? "" : ", ", axis.name, " = ", m.ints[axis.slot]);
+  }
+  return text;
+}
+
+// Serial, unrolled, vectorised and pipelined loops: all have serial semantics.
+class SerialFor : public Action {
+ public:
+  SerialFor(SourceLoc loc, std::vector<LoopAxis> axis, ActionPtr body)
+      : Action(loc), axis_(std::move(axis)), body_(std::move(body)) {}
+  Flow Run(Machine& m) const override {
+    const LoopAxis& axis = axis_[0];
+    const int64_t min = axis.min->Int(m), extent = axis.extent->Int(m);
+    if (m.failed()) return Flow::kStop;
+    for (int64_t i = 0; i < extent; ++i) {
+      if (!m.Step(1, loc)) return Flow::kStop;
+      m.ints[axis.slot] = min + i;
+      const Flow flow = body_->Run(m);
+      if (flow == Flow::kBreak) break;
+      if (flow != Flow::kStop) continue;
+      m.AddNote(absl::StrCat("in the loop with ", Where(axis_, m)));
+      return Flow::kStop;
+    }
+    return Flow::kNext;
+  }
+
+ private:
+  std::vector<LoopAxis> axis_;
+  ActionPtr body_;
+};
+
+class ParallelFor : public Action {
+ public:
+  ParallelFor(SourceLoc loc, std::vector<LoopAxis> axes, ActionPtr body)
+      : Action(loc), axes_(std::move(axes)), body_(std::move(body)) {}
+  Flow Run(Machine& m) const override {
+    std::vector<int64_t> min, extent;
+    int64_t total = 1;
+    for (const LoopAxis& axis : axes_) {
+      min.push_back(axis.min->Int(m));
+      extent.push_back(std::max<int64_t>(axis.extent->Int(m), 0));
+      if (__builtin_mul_overflow(total, extent.back(), &total)) total = INT64_MAX;
+    }
+    if (m.failed() || !m.Step(total, loc)) return Flow::kStop;
+    if (total >= int64_t{0xFFFFFFFF}) {
+      m.Fail(absl::StatusCode::kUnimplemented, loc, "a parallel loop of 2^32 iterations or more",
+             "use a smaller tile");
+      return Flow::kStop;
+    }
+    m.PushLevel(/*blocks=*/false);
+    const Flow flow = Iterate(m, min, extent, total);
+    m.PopLevel();
+    return flow;
+  }
+
+ private:
+  Flow Iterate(Machine& m, const std::vector<int64_t>& min, const std::vector<int64_t>& extent,
+               int64_t total) const {
+    const bool reverse = m.options().order == Order::kReverse;
+    for (int64_t i = 0; i < total; ++i) {
+      const int64_t unit = reverse ? total - 1 - i : i;
+      int64_t rest = unit;
+      for (size_t d = axes_.size(); d-- > 0;) {
+        m.ints[axes_[d].slot] = min[d] + rest % extent[d];
+        rest /= extent[d];
+      }
+      m.levels.back().unit = static_cast<uint32_t>(unit);
+      if (body_->Run(m) != Flow::kStop) continue;
+      m.AddNote(absl::StrCat("in the parallel loop with ", Where(axes_, m)));
+      return Flow::kStop;
+    }
+    return Flow::kNext;
+  }
+
+  std::vector<LoopAxis> axes_;
+  ActionPtr body_;
+};
+
+class WhileOf : public Action {
+ public:
+  WhileOf(SourceLoc loc, NodePtr condition, ActionPtr body)
+      : Action(loc), condition_(std::move(condition)), body_(std::move(body)) {}
+  Flow Run(Machine& m) const override {
+    while (condition_->Int(m)) {
+      if (!m.Step(1, loc)) return Flow::kStop;
+      const Flow flow = body_->Run(m);
+      if (flow == Flow::kBreak) break;
+      if (flow == Flow::kStop) return flow;
+    }
+    return NextUnlessFailed(m);
+  }
+
+ private:
+  NodePtr condition_;
+  ActionPtr body_;
+};
+
+class JumpOf : public Action {
+ public:
+  JumpOf(SourceLoc loc, Flow flow) : Action(loc), flow_(flow) {}
+  Flow Run(Machine&) const override { return flow_; }
+
+ private:
+  const Flow flow_;
+};
+
+class IfOf : public Action {
+ public:
+  IfOf(SourceLoc loc, NodePtr condition, ActionPtr then_case, ActionPtr else_case)
+      : Action(loc),
+        condition_(std::move(condition)),
+        then_(std::move(then_case)),
+        else_(std::move(else_case)) {}
+  Flow Run(Machine& m) const override {
+    const int64_t chosen = condition_->Int(m);
+    if (m.failed()) return Flow::kStop;
+    if (chosen) return then_->Run(m);
+    return else_ ? else_->Run(m) : Flow::kNext;
+  }
+
+ private:
+  NodePtr condition_;
+  ActionPtr then_, else_;
+};
+
+class BindOf : public Action {
+ public:
+  BindOf(SourceLoc loc, int slot, bool real, NodePtr value)
+      : Action(loc), slot_(slot), real_(real), value_(std::move(value)) {}
+  Flow Run(Machine& m) const override {
+    if (value_->lanes > 1) {
+      if (real_) {
+        value_->Reals(m, m.reals.data() + slot_);
+      } else {
+        value_->Ints(m, m.ints.data() + slot_);
+      }
+    } else if (real_) {
+      m.reals[slot_] = value_->Real(m);
+    } else {
+      m.ints[slot_] = value_->Int(m);
+    }
+    return NextUnlessFailed(m);
+  }
+
+ private:
+  const int slot_;
+  const bool real_;
+  NodePtr value_;
+};
+
+class AllocOf : public Action {
+ public:
+  AllocOf(SourceLoc loc, int slot, const ir::BufferNode* node, std::vector<NodePtr> shape,
+          NodePtr init, Rounding rounding, bool detect)
+      : Action(loc),
+        slot_(slot),
+        node_(node),
+        shape_(std::move(shape)),
+        init_(std::move(init)),
+        rounding_(rounding),
+        detect_(detect) {}
+  Flow Run(Machine& m) const override {
+    BufferState& b = m.buffers[slot_];
+    b.node = node_;
+    b.dtype = node_->dtype;
+    b.real = IsReal(node_->dtype);
+    b.global = node_->scope == ir::Scope::kGlobal;
+    b.storage = b.real ? Storage::kF64 : StorageOf(node_->dtype);
+    b.rounding = rounding_;
+    b.rank = static_cast<int>(shape_.size());
+    b.track_written = detect_;
+    for (int d = 0; d < b.rank; ++d) b.shape[d] = shape_[d]->Int(m);
+    if (m.failed() || !m.Allocate(&b, loc)) return Flow::kStop;
+    if (!init_) return Flow::kNext;
+    const bool ok = b.real ? WriteReal(m, b, 0, init_->Real(m), false, loc)
+                           : WriteInt(m, b, 0, init_->Int(m), false, loc);
+    return ok ? NextUnlessFailed(m) : Flow::kStop;
+  }
+
+ private:
+  const int slot_;
+  const ir::BufferNode* node_;
+  std::vector<NodePtr> shape_;
+  NodePtr init_;
+  const Rounding rounding_;
+  const bool detect_;
+};
+
+class StoreOf : public Action {
+ public:
+  StoreOf(SourceLoc loc, Access access, NodePtr value, bool real)
+      : Action(loc), access_(std::move(access)), value_(std::move(value)), real_(real) {}
+  Flow Run(Machine& m) const override {
+    if (value_->lanes > 1) return RunLanes(m);
+    int64_t offset;
+    const bool happens = access_.Resolve(m, &offset);
+    // A store that does not happen does not evaluate its value: a guard protects both.
+    if (!happens) return NextUnlessFailed(m);
+    if (real_) {
+      const double value = value_->Real(m);
+      if (m.failed()) return Flow::kStop;
+      WriteReal(m, m.buffers[access_.slot], offset, value, access_.track, loc);
+    } else {
+      const int64_t value = value_->Int(m);
+      if (m.failed()) return Flow::kStop;
+      WriteInt(m, m.buffers[access_.slot], offset, value, access_.track, loc);
+    }
+    return NextUnlessFailed(m);
+  }
+
+ private:
+  Flow RunLanes(Machine& m) const {
+    const int lanes = value_->lanes;
+    int64_t offsets[kMaxLanes];
+    bool active[kMaxLanes];
+    access_.ResolveLanes(m, lanes, offsets, active);
+    if (m.failed()) return Flow::kStop;
+    BufferState& b = m.buffers[access_.slot];
+    if (real_) {
+      double values[kMaxLanes];
+      value_->Reals(m, values);
+      for (int i = 0; i < lanes && !m.failed(); ++i) {
+        if (active[i]) WriteReal(m, b, offsets[i], values[i], access_.track, loc);
+      }
+    } else {
+      int64_t values[kMaxLanes];
+      value_->Ints(m, values);
+      for (int i = 0; i < lanes && !m.failed(); ++i) {
+        if (active[i]) WriteInt(m, b, offsets[i], values[i], access_.track, loc);
+      }
+    }
+    return NextUnlessFailed(m);
+  }
+
+  Access access_;
+  NodePtr value_;
+  const bool real_;
+};
+
+class EvaluateOf : public Action {
+ public:
+  EvaluateOf(SourceLoc loc, NodePtr value, bool real)
+      : Action(loc), value_(std::move(value)), real_(real) {}
+  Flow Run(Machine& m) const override {
+    if (real_) {
+      double values[kMaxLanes];
+      value_->Reals(m, values);
+    } else {
+      int64_t values[kMaxLanes];
+      value_->Ints(m, values);
+    }
+    return NextUnlessFailed(m);
+  }
+
+ private:
+  NodePtr value_;
+  const bool real_;
+};
+
+class AssertOf : public Action {
+ public:
+  AssertOf(SourceLoc loc, NodePtr condition, std::string message)
+      : Action(loc), condition_(std::move(condition)), message_(std::move(message)) {}
+  Flow Run(Machine& m) const override {
+    if (!condition_->Int(m)) {
+      m.Fail(absl::StatusCode::kFailedPrecondition, loc,
+             absl::StrCat("assertion failed: ", message_),
+             "call the kernel with arguments that it accepts");
+    }
+    return NextUnlessFailed(m);
+  }
+
+ private:
+  NodePtr condition_;
+  const std::string message_;
+};
+
+class LaunchOf : public Action {
+ public:
+  LaunchOf(SourceLoc loc, int number, std::vector<LoopAxis> grid, ActionPtr body)
+      : Action(loc), number_(number), grid_(std::move(grid)), body_(std::move(body)) {}
+  Flow Run(Machine& m) const override {
+    int64_t extent[3] = {1, 1, 1};
+    for (size_t d = 0; d < grid_.size(); ++d) {
+      extent[d] = std::max<int64_t>(grid_[d].extent->Int(m), 0);
+    }
+    if (m.failed()) return Flow::kStop;
+    const __int128 wide = static_cast<__int128>(extent[0]) * extent[1] * extent[2];
+    if (wide >= 0xFFFFFFFF) {
+      m.Fail(absl::StatusCode::kUnimplemented, loc, "a launch of 2^32 blocks or more",
+             "use larger tiles");
+      return Flow::kStop;
+    }
+    m.PushLevel(/*blocks=*/true);
+    const Flow flow = Blocks(m, extent, static_cast<int64_t>(wide));
+    m.PopLevel();
+    return flow;
+  }
+
+ private:
+  Flow Blocks(Machine& m, const int64_t (&extent)[3], int64_t total) const {
+    const auto& filter = m.options().block_filter;
+    const bool reverse = m.options().order == Order::kReverse;
+    for (int64_t i = 0; i < total; ++i) {
+      const int64_t unit = reverse ? total - 1 - i : i;
+      const int64_t block[3] = {unit % extent[0], unit / extent[0] % extent[1],
+                                unit / extent[0] / extent[1]};
+      if (filter && !filter(number_, block)) continue;
+      if (!m.Step(1, loc)) return Flow::kStop;
+      for (size_t d = 0; d < grid_.size(); ++d) m.ints[grid_[d].slot] = block[d];
+      m.levels.back().unit = static_cast<uint32_t>(unit);
+      ++m.blocks_run;
+      if (body_->Run(m) != Flow::kStop) continue;
+      m.AddNote(absl::StrCat("in the block with ", Where(grid_, m)));
+      return Flow::kStop;
+    }
+    return Flow::kNext;
+  }
+
+  const int number_;
+  std::vector<LoopAxis> grid_;
+  ActionPtr body_;
+};
+
+std::unordered_set<const ir::BufferNode*> Written(const ir::Stmt& s) {
+  std::unordered_set<const ir::BufferNode*> set;
+  for (const ir::Buffer& b : ir::BuffersWritten(s)) set.insert(b.get());
+  return set;
+}
+
+}  // namespace
+
+int Compiler::SlotOf(const ir::Expr& var) {
+  const auto [it, fresh] = var_slots_.try_emplace(var.get(), 0);
+  if (!fresh) return it->second;
+  int& next = IsReal(var.dtype()) ? real_slots_ : int_slots_;
+  it->second = next;
+  next += var.dtype().lanes;
+  return it->second;
+}
+
+int Compiler::SlotOf(const ir::Buffer& buffer) {
+  const auto [it, fresh] =
+      buffer_slots_.try_emplace(buffer.get(), static_cast<int>(buffer_slots_.size()));
+  if (fresh && buffer->shape.size() > kMaxRank) {
+    Error(absl::UnimplementedError(absl::StrCat("'", buffer->name, "' has ", buffer->shape.size(),
+                                                " dimensions; the interpreter takes ", kMaxRank)));
+  }
+  return it->second;
+}
+
+bool Compiler::Tracked(const ir::Buffer& b) const {
+  if (!options_.detect_races) return false;
+  return std::any_of(level_writes_.begin(), level_writes_.end(),
+                     [&](const auto& writes) { return writes.count(b.get()) > 0; });
+}
+
+ActionPtr Compiler::SeqAction(const ir::Stmt& s) {
+  std::vector<ActionPtr> parts;
+  for (const ir::Stmt& child : s.As<ir::Seq>()->stmts) parts.push_back(Statement(child));
+  return std::make_unique<SeqOf>(s->loc, std::move(parts));
+}
+
+ActionPtr Compiler::ForAction(const ir::Stmt& s) {
+  const auto* x = s.As<ir::For>();
+  std::vector<LoopAxis> axes;
+  for (const ir::Axis& axis : x->axes) {
+    axes.push_back({SlotOf(axis.var), Expr(axis.min, s->loc), Expr(axis.extent, s->loc),
+                    axis.var.As<ir::Var>()->name});
+  }
+  if (x->loop != ir::ForKind::kParallel) {
+    return std::make_unique<SerialFor>(s->loc, std::move(axes), Statement(x->body));
+  }
+  level_writes_.push_back(Written(x->body));
+  ActionPtr body = Statement(x->body);
+  level_writes_.pop_back();
+  return std::make_unique<ParallelFor>(s->loc, std::move(axes), std::move(body));
+}
+
+ActionPtr Compiler::LaunchAction(const ir::Stmt& s) {
+  const auto* x = s.As<ir::Launch>();
+  const int number = launches_++;
+  std::vector<LoopAxis> grid;
+  for (const ir::Axis& axis : x->grid) {
+    grid.push_back(
+        {SlotOf(axis.var), nullptr, Expr(axis.extent, s->loc), axis.var.As<ir::Var>()->name});
+  }
+  level_writes_.push_back(Written(x->body));
+  ActionPtr body = Statement(x->body);
+  level_writes_.pop_back();
+  return std::make_unique<LaunchOf>(s->loc, number, std::move(grid), std::move(body));
+}
+
+ActionPtr Compiler::BindAction(const ir::Stmt& s) {
+  const auto* x = s.As<ir::Bind>();
+  NodePtr value = Expr(x->value, s->loc);
+  return std::make_unique<BindOf>(s->loc, SlotOf(x->var), IsReal(x->var.dtype()), std::move(value));
+}
+
+ActionPtr Compiler::AllocAction(const ir::Stmt& s) {
+  const auto* x = s.As<ir::Alloc>();
+  NodePtr init = x->init.defined() ? Expr(x->init, s->loc) : nullptr;
+  return std::make_unique<AllocOf>(s->loc, SlotOf(x->buffer), x->buffer.get(),
+                                   Exprs(x->buffer->shape, s->loc), std::move(init),
+                                   RoundingFor(x->buffer->dtype), options_.detect_uninitialised);
+}
+
+ActionPtr Compiler::StoreAction(const ir::Stmt& s) {
+  const auto* x = s.As<ir::Store>();
+  Access access = MakeAccess(x->buffer, x->indices, x->predicate, s->loc);
+  return std::make_unique<StoreOf>(s->loc, std::move(access), Expr(x->value, s->loc),
+                                   IsReal(x->buffer->dtype));
+}
+
+ActionPtr Compiler::Statement(const ir::Stmt& s) {
+  const SourceLoc loc = s->loc;
+  switch (s.kind()) {
+    case ir::StmtKind::kSeq:
+      return SeqAction(s);
+    case ir::StmtKind::kFor:
+      return ForAction(s);
+    case ir::StmtKind::kWhile: {
+      const auto* x = s.As<ir::While>();
+      return std::make_unique<WhileOf>(loc, Expr(x->condition, loc), Statement(x->body));
+    }
+    case ir::StmtKind::kIf: {
+      const auto* x = s.As<ir::If>();
+      ActionPtr chosen = Statement(x->then_case);  // in order: launches are numbered
+      ActionPtr other = x->else_case.defined() ? Statement(x->else_case) : nullptr;
+      return std::make_unique<IfOf>(loc, Expr(x->condition, loc), std::move(chosen),
+                                    std::move(other));
+    }
+    case ir::StmtKind::kBind:
+      return BindAction(s);
+    case ir::StmtKind::kAlloc:
+      return AllocAction(s);
+    case ir::StmtKind::kStore:
+      return StoreAction(s);
+    case ir::StmtKind::kCopy:
+      return CopyAction(s);
+    case ir::StmtKind::kGemm:
+      return GemmAction(s);
+    case ir::StmtKind::kFill:
+      return FillAction(s);
+    case ir::StmtKind::kReduce:
+      return ReduceAction(s);
+    case ir::StmtKind::kAtomic:
+      return AtomicAction(s);
+    case ir::StmtKind::kEvaluate: {
+      const auto* x = s.As<ir::Evaluate>();
+      return std::make_unique<EvaluateOf>(loc, Expr(x->value, loc), IsReal(x->value.dtype()));
+    }
+    case ir::StmtKind::kAssert: {
+      const auto* x = s.As<ir::Assert>();
+      return std::make_unique<AssertOf>(loc, Expr(x->condition, loc), x->message);
+    }
+    case ir::StmtKind::kLaunch:
+      return LaunchAction(s);
+    case ir::StmtKind::kBreak:
+      return std::make_unique<JumpOf>(loc, Flow::kBreak);
+    case ir::StmtKind::kContinue:
+      return std::make_unique<JumpOf>(loc, Flow::kContinue);
+  }
+  return nullptr;
+}
+
+absl::StatusOr<Compiled> Compiler::Compile() {
+  Compiled compiled;
+  for (const ir::Expr& dim : program_.dims) SlotOf(dim);
+  for (const ir::Param& param : program_.params) {
+    if (param.kind == ir::Param::kScalar) {
+      SlotOf(param.scalar);
+      continue;
+    }
+    compiled.tensors.push_back(
+        {SlotOf(param.buffer), Exprs(param.buffer->shape, {}), Exprs(param.buffer->strides, {})});
+  }
+  compiled.body = Statement(program_.body);
+  if (!error_.ok()) return error_;
+  compiled.int_slots = int_slots_;
+  compiled.real_slots = real_slots_;
+  compiled.buffer_slots = static_cast<int>(buffer_slots_.size());
+  return compiled;
+}
+
+}  // namespace kiln::interp

@@ -1,0 +1,92 @@
+// From IR to nodes. Private to compiler/interp.
+#ifndef KILN_COMPILER_INTERP_COMPILER_H_
+#define KILN_COMPILER_INTERP_COMPILER_H_
+
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "compiler/interp/node.h"
+
+namespace kiln::interp {
+
+// A tensor parameter's shape and strides, evaluated when the program starts.
+struct ParamLayout {
+  int slot = 0;
+  std::vector<NodePtr> shape, strides;
+};
+
+struct Compiled {
+  ActionPtr body;
+  std::vector<ParamLayout> tensors;  // tensor parameters in order
+  int int_slots = 0, real_slots = 0, buffer_slots = 0;
+};
+
+// Compiles one program. The program must pass ir::Verify; what verification does not cover (rank,
+// lanes) is an error here.
+class Compiler {
+ public:
+  Compiler(const ir::Program& program, const Options& options)
+      : program_(program), options_(options) {}
+
+  absl::StatusOr<Compiled> Compile();
+
+  // Slots of variables and buffers, for the caller that sets parameters.
+  int SlotOf(const ir::Expr& var);
+  int SlotOf(const ir::Buffer& buffer);
+
+  // Expressions: `loc` is the statement's position, for messages.
+  NodePtr Expr(const ir::Expr& e, SourceLoc loc);
+  std::vector<NodePtr> Exprs(const std::vector<ir::Expr>& list, SourceLoc loc);
+  Access MakeAccess(const ir::Buffer& b, const std::vector<ir::Expr>& indices,
+                    const ir::Expr& predicate, SourceLoc loc);
+  Box MakeBox(const ir::Region& region, SourceLoc loc);
+
+  ActionPtr Statement(const ir::Stmt& s);
+
+  const Options& options() const { return options_; }
+  Rounding RoundingFor(DType type) const { return RoundingOf(type, options_.mode); }
+  // Some enclosing level of concurrency writes the buffer.
+  bool Tracked(const ir::Buffer& b) const;
+  void Error(absl::Status status) {
+    if (error_.ok()) error_ = std::move(status);
+  }
+
+ private:
+  NodePtr UnaryNode(const ir::Expr& e, SourceLoc loc);
+  NodePtr BinaryNode(const ir::Expr& e, SourceLoc loc);
+  NodePtr SelectNode(const ir::Expr& e, SourceLoc loc);
+  NodePtr CastNode(const ir::Expr& e, SourceLoc loc);
+  NodePtr LoadNode(const ir::Expr& e, SourceLoc loc);
+  NodePtr CallNode(const ir::Expr& e, SourceLoc loc);
+  NodePtr ReinterpretNode(const ir::Expr& e, SourceLoc loc);
+  NodePtr ReduceLanesNode(const ir::Expr& e, SourceLoc loc);
+
+  ActionPtr SeqAction(const ir::Stmt& s);
+  ActionPtr ForAction(const ir::Stmt& s);
+  ActionPtr LaunchAction(const ir::Stmt& s);
+  ActionPtr BindAction(const ir::Stmt& s);
+  ActionPtr AllocAction(const ir::Stmt& s);
+  ActionPtr StoreAction(const ir::Stmt& s);
+  // Tile operations, in tile_ops.cc and gemm.cc.
+  ActionPtr CopyAction(const ir::Stmt& s);
+  ActionPtr FillAction(const ir::Stmt& s);
+  ActionPtr ReduceAction(const ir::Stmt& s);
+  ActionPtr AtomicAction(const ir::Stmt& s);
+  ActionPtr GemmAction(const ir::Stmt& s);
+
+  const ir::Program& program_;
+  const Options& options_;
+  absl::Status error_;
+  std::unordered_map<const ir::ExprNode*, int> var_slots_;
+  std::unordered_map<const ir::BufferNode*, int> buffer_slots_;
+  std::vector<std::unordered_set<const ir::BufferNode*>> level_writes_;
+  int int_slots_ = 0, real_slots_ = 0;
+  int launches_ = 0;
+};
+
+}  // namespace kiln::interp
+
+#endif  // KILN_COMPILER_INTERP_COMPILER_H_

@@ -1,0 +1,87 @@
+#include "compiler/interp/gemm_kernel.h"
+
+namespace kiln::interp {
+namespace {
+
+constexpr int kRows = 4;
+constexpr int kVector = 4;  // doubles
+constexpr int kColumns = 2 * kVector;
+
+using Vec = double __attribute__((vector_size(kVector * sizeof(double))));
+
+// The same at any address, on memory that is an array of doubles.
+using LooseVec =
+    double __attribute__((vector_size(kVector * sizeof(double)), aligned(8), may_alias));
+
+// A tile of kRows x kColumns in registers.
+__attribute__((always_inline)) inline void Tile(int64_t n, int64_t k, const double* a,
+                                                const double* b, double* c) {
+  Vec sum[kRows][2];
+  for (int r = 0; r < kRows; ++r) {
+    sum[r][0] = *reinterpret_cast<const LooseVec*>(c + r * n);
+    sum[r][1] = *reinterpret_cast<const LooseVec*>(c + r * n + kVector);
+  }
+  for (int64_t p = 0; p < k; ++p) {
+    const Vec b0 = *reinterpret_cast<const LooseVec*>(b + p * n);
+    const Vec b1 = *reinterpret_cast<const LooseVec*>(b + p * n + kVector);
+    for (int r = 0; r < kRows; ++r) {
+      const double x = a[r * k + p];
+      const Vec wide = {x, x, x, x};
+      sum[r][0] += wide * b0;
+      sum[r][1] += wide * b1;
+    }
+  }
+  for (int r = 0; r < kRows; ++r) {
+    *reinterpret_cast<LooseVec*>(c + r * n) = sum[r][0];
+    *reinterpret_cast<LooseVec*>(c + r * n + kVector) = sum[r][1];
+  }
+}
+
+// Rows [r0, r1) and columns [c0, c1), one element at a time but vectorisable along a row.
+template <typename T>
+__attribute__((always_inline)) inline void Edge(int64_t n, int64_t k, int64_t r0, int64_t r1,
+                                                int64_t c0, int64_t c1, const T* a, const T* b,
+                                                T* c) {
+  for (int64_t i = r0; i < r1; ++i) {
+    for (int64_t p = 0; p < k; ++p) {
+      const T x = a[i * k + p];
+      for (int64_t j = c0; j < c1; ++j) c[i * n + j] += x * b[p * n + j];
+    }
+  }
+}
+
+__attribute__((always_inline)) inline void Gemm(int64_t m, int64_t n, int64_t k, const double* a,
+                                                const double* b, double* c) {
+  const int64_t rows = m / kRows * kRows, columns = n / kColumns * kColumns;
+  for (int64_t j = 0; j < columns; j += kColumns) {
+    for (int64_t i = 0; i < rows; i += kRows) Tile(n, k, a + i * k, b + j, c + i * n + j);
+  }
+  Edge(n, k, 0, rows, columns, n, a, b, c);
+  Edge(n, k, rows, m, 0, n, a, b, c);
+}
+
+#if defined(__x86_64__)
+// Wider registers, the same operations: no fused multiply-add, so the same results.
+__attribute__((target("avx2"))) void GemmAvx2(int64_t m, int64_t n, int64_t k, const double* a,
+                                              const double* b, double* c) {
+  Gemm(m, n, k, a, b, c);
+}
+bool HasAvx2() { return __builtin_cpu_supports("avx2"); }
+#endif
+
+}  // namespace
+
+void GemmF64(int64_t m, int64_t n, int64_t k, const double* a, const double* b, double* c) {
+#if defined(__x86_64__)
+  if (HasAvx2()) return GemmAvx2(m, n, k, a, b, c);
+#endif
+  Gemm(m, n, k, a, b, c);
+}
+
+void GemmI64(int64_t m, int64_t n, int64_t k, const int64_t* a, const int64_t* b, int64_t* c) {
+  // Unsigned arithmetic, so that a sum beyond 64 bits wraps around.
+  Edge(n, k, 0, m, 0, n, reinterpret_cast<const uint64_t*>(a), reinterpret_cast<const uint64_t*>(b),
+       reinterpret_cast<uint64_t*>(c));
+}
+
+}  // namespace kiln::interp

@@ -1,0 +1,54 @@
+#include "compiler/interp/interp.h"
+
+#include <cmath>
+
+#include "compiler/base/status.h"
+#include "compiler/interp/execution.h"
+
+namespace kiln::interp {
+
+absl::StatusOr<Stats> Run(const ir::Program& program, const std::vector<TensorView>& params,
+                          const Options& options) {
+  KILN_ASSIGN_OR_RETURN(const auto execution, Execution::Create(program, options));
+  KILN_RETURN_IF_ERROR(execution->BindScalars(params));
+  KILN_RETURN_IF_ERROR(execution->BindTensors(params));
+  KILN_RETURN_IF_ERROR(execution->Run());
+  return execution->stats();
+}
+
+absl::StatusOr<std::vector<std::vector<int64_t>>> ParamShapes(const ir::Program& program,
+                                                              const Options& options) {
+  KILN_ASSIGN_OR_RETURN(const auto execution, Execution::Create(program, options));
+  KILN_RETURN_IF_ERROR(execution->BindScalars({}));
+  return execution->Shapes();
+}
+
+absl::StatusOr<std::vector<Tensor>> RandomArguments(const ir::Program& program,
+                                                    const Options& options, uint64_t seed) {
+  KILN_ASSIGN_OR_RETURN(const auto shapes, ParamShapes(program, options));
+  const std::vector<const ir::Param*> params = TensorParams(program);
+  double bytes = 0;
+  for (size_t t = 0; t < shapes.size(); ++t) {
+    double elements = static_cast<double>(params[t]->buffer->dtype.bytes());
+    for (const int64_t extent : shapes[t]) elements *= static_cast<double>(extent);
+    bytes += elements;
+  }
+  if (bytes > static_cast<double>(options.max_bytes)) {
+    return absl::ResourceExhaustedError("the arguments do not fit in Options::max_bytes");
+  }
+  std::vector<Tensor> tensors;
+  for (size_t t = 0; t < shapes.size(); ++t) {
+    const DType type = params[t]->buffer->dtype;
+    tensors.emplace_back(type, shapes[t]);
+    const TensorView view = tensors.back().View();
+    if (!params[t]->is_output) {
+      FillRandom(view, seed + t);
+      continue;
+    }
+    const double pattern = type.is_float() ? NAN : type.is_bool() ? 0 : 91;
+    for (int64_t i = 0; i < view.elements(); ++i) view.Set(i, pattern);
+  }
+  return tensors;
+}
+
+}  // namespace kiln::interp

@@ -1,0 +1,550 @@
+// SampleReference: which blocks can contribute to a few elements, and a run of those.
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/base/status.h"
+#include "compiler/interp/execution.h"
+#include "compiler/interp/interp.h"
+#include "compiler/ir/analysis.h"
+#include "compiler/ir/visit.h"
+
+namespace kiln::interp {
+namespace {
+
+constexpr int64_t kMinusInfinity = std::numeric_limits<int64_t>::min() / 4;
+constexpr int64_t kInfinity = std::numeric_limits<int64_t>::max() / 4;
+constexpr int64_t kMaxBlocks = int64_t{1} << 28;
+constexpr size_t kMaxBoxes = 1 << 14;  // needed boxes of one buffer; beyond, their hull
+
+// A box of elements, bounds inclusive.
+struct ElementBox {
+  std::array<int64_t, kMaxRank> low{}, high{};
+  bool operator<(const ElementBox& o) const { return low != o.low ? low < o.low : high < o.high; }
+};
+
+bool Intersects(const ElementBox& a, const ElementBox& b, int rank) {
+  for (int d = 0; d < rank; ++d) {
+    if (a.high[d] < b.low[d] || b.high[d] < a.low[d]) return false;
+  }
+  return true;
+}
+
+ElementBox Hull(const ElementBox& a, const ElementBox& b, int rank) {
+  ElementBox hull = a;
+  for (int d = 0; d < rank; ++d) {
+    hull.low[d] = std::min(a.low[d], b.low[d]);
+    hull.high[d] = std::max(a.high[d], b.high[d]);
+  }
+  return hull;
+}
+
+// The elements of one buffer that somebody wants.
+class Needed {
+ public:
+  explicit Needed(int rank) : rank_(rank) {}
+  void Add(const ElementBox& box) {
+    hull_ = boxes_.empty() ? box : Hull(hull_, box, rank_);
+    boxes_.insert(box);
+    if (boxes_.size() > kMaxBoxes) boxes_ = {hull_};
+  }
+  bool Touches(const ElementBox& box) const {
+    if (boxes_.empty() || !Intersects(hull_, box, rank_)) return false;
+    return std::any_of(boxes_.begin(), boxes_.end(),
+                       [&](const ElementBox& b) { return Intersects(b, box, rank_); });
+  }
+
+ private:
+  int rank_;
+  ElementBox hull_;
+  std::set<ElementBox> boxes_;
+};
+
+// One dimension of an access as a function of the block ids.
+struct Span {
+  bool linear = false;
+  int64_t per_block[3] = {0, 0, 0};
+  int64_t low = 0, high = 0;  // at block 0, when linear
+  ir::Expr min, extent;       // otherwise
+};
+
+struct Site {
+  ir::Buffer buffer;
+  std::vector<Span> spans;
+  ir::Facts facts;
+  bool atomic = false;
+};
+
+struct LaunchInfo {
+  const ir::Launch* launch = nullptr;
+  std::vector<int64_t> extent;  // of the grid
+  bool every_block = false;     // under a host-level loop: no telling which run counts
+  std::vector<Site> reads, writes;
+};
+
+// Collects the launches of a program and what their blocks read and write in global memory.
+class Collector {
+ public:
+  explicit Collector(Execution* execution) : execution_(execution) {}
+
+  void Run(const ir::Program& program) {
+    ir::Facts facts;
+    const auto fix = [&](const ir::Expr& var) {
+      if (IsReal(var.dtype())) return;
+      const int64_t value = execution_->IntValue(var);
+      facts.SetBounds(var, {value, value});
+    };
+    for (const ir::Expr& dim : program.dims) fix(dim);
+    for (const ir::Param& param : program.params) {
+      if (param.kind == ir::Param::kScalar) fix(param.scalar);
+    }
+    Visit(program.body, &facts);
+  }
+
+  std::vector<LaunchInfo> launches;
+
+ private:
+  void Visit(const ir::Stmt& s, ir::Facts* facts);
+  void VisitLaunch(const ir::Launch& x, const ir::Facts& outer);
+  void VisitFor(const ir::For& x, const ir::Facts& outer);
+  void Leaf(const ir::Stmt& s, const ir::Facts& facts);
+  void AddRegion(const ir::Region& r, const ir::Facts& facts, bool write, bool atomic = false);
+  void AddAccess(const ir::Buffer& b, const std::vector<ir::Expr>& indices, const ir::Facts& facts,
+                 bool write);
+  void AddLoads(const ir::Expr& e, const ir::Facts& facts);
+  void Add(Site site, bool write);
+  Span MakeSpan(const ir::Expr& min, const ir::Expr& extent, const ir::Facts& facts);
+  bool DependsOnBlock(const ir::Expr& e);
+
+  Execution* execution_;
+  LaunchInfo* current_ = nullptr;
+  int loops_ = 0;  // around a launch
+  std::unordered_set<const ir::ExprNode*> block_dependent_;
+};
+
+bool Collector::DependsOnBlock(const ir::Expr& e) {
+  bool depends = false;
+  ir::Walk(e, [&](const ir::Expr& x) {
+    depends |= block_dependent_.count(x.get()) > 0;
+    return !depends;
+  });
+  return depends;
+}
+
+Span Collector::MakeSpan(const ir::Expr& min, const ir::Expr& extent, const ir::Facts& facts) {
+  Span span;
+  span.min = min;
+  span.extent = extent;
+  if (!min.dtype().is_scalar() || DependsOnBlock(extent)) return span;
+  ir::LinearForm form = facts.Expand(min), rest;
+  rest.constant = form.constant;
+  for (const auto& [atom, k] : form.terms) {
+    bool is_block = false;
+    for (size_t d = 0; d < current_->launch->grid.size(); ++d) {
+      if (!atom.same_as(current_->launch->grid[d].var)) continue;
+      span.per_block[d] = k;
+      is_block = true;
+    }
+    if (is_block) continue;
+    if (DependsOnBlock(atom)) return span;
+    rest.terms.emplace_back(atom, k);
+  }
+  const auto bounds = facts.BoundsOf(rest), size = facts.BoundsOf(extent);
+  if (!bounds || !size) return span;
+  span.linear = true;
+  span.low = bounds->min;
+  span.high = bounds->max + size->max - 1;
+  return span;
+}
+
+void Collector::Add(Site site, bool write) {
+  (write ? current_->writes : current_->reads).push_back(std::move(site));
+}
+
+void Collector::AddRegion(const ir::Region& r, const ir::Facts& facts, bool write, bool atomic) {
+  if (!r.buffer) return;
+  for (const ir::Range& range : r.ranges) {
+    AddLoads(range.min, facts);
+    AddLoads(range.extent, facts);
+  }
+  if (r.buffer->scope != ir::Scope::kGlobal || !current_) return;
+  Site site{r.buffer, {}, facts, atomic};
+  for (const ir::Range& range : r.ranges) {
+    site.spans.push_back(MakeSpan(range.min, range.extent, facts));
+  }
+  Add(std::move(site), write);
+}
+
+void Collector::AddAccess(const ir::Buffer& b, const std::vector<ir::Expr>& indices,
+                          const ir::Facts& facts, bool write) {
+  if (b->scope != ir::Scope::kGlobal || !current_) return;
+  Site site{b, {}, facts, false};
+  for (const ir::Expr& index : indices) site.spans.push_back(MakeSpan(index, ir::MakeInt(1), facts));
+  Add(std::move(site), write);
+}
+
+void Collector::AddLoads(const ir::Expr& e, const ir::Facts& facts) {
+  ir::Walk(e, [&](const ir::Expr& x) {
+    if (const auto* load = x.As<ir::Load>()) AddAccess(load->buffer, load->indices, facts, false);
+    return true;
+  });
+}
+
+void Collector::Leaf(const ir::Stmt& s, const ir::Facts& facts) {
+  if (const auto* x = s.As<ir::Store>()) {
+    for (const ir::Expr& index : x->indices) AddLoads(index, facts);
+    AddLoads(x->value, facts);
+    AddLoads(x->predicate, facts);
+    AddAccess(x->buffer, x->indices, facts, true);
+  } else if (const auto* x = s.As<ir::Copy>()) {
+    AddRegion(x->src, facts, false);
+    AddRegion(x->dst, facts, true);
+  } else if (const auto* x = s.As<ir::Gemm>()) {
+    AddRegion(x->a, facts, false);
+    AddRegion(x->b, facts, false);
+    AddLoads(x->clear_accum, facts);
+    if (!ir::IsConst(x->clear_accum, 1)) AddRegion(x->c, facts, false);
+    AddRegion(x->c, facts, true);
+  } else if (const auto* x = s.As<ir::Fill>()) {
+    AddLoads(x->value, facts);
+    AddRegion(x->dst, facts, true);
+  } else if (const auto* x = s.As<ir::Reduce>()) {
+    AddRegion(x->src, facts, false);
+    if (!x->clear) AddRegion(x->dst, facts, false);
+    AddRegion(x->dst, facts, true);
+  } else if (const auto* x = s.As<ir::Atomic>()) {
+    AddRegion(x->src, facts, false);
+    AddLoads(x->value, facts);
+    AddRegion(x->dst, facts, true, /*atomic=*/true);
+  } else if (const auto* x = s.As<ir::Evaluate>()) {
+    AddLoads(x->value, facts);
+  } else if (const auto* x = s.As<ir::Assert>()) {
+    AddLoads(x->condition, facts);
+  } else if (const auto* x = s.As<ir::Alloc>()) {
+    AddLoads(x->init, facts);
+  }
+}
+
+void Collector::VisitFor(const ir::For& x, const ir::Facts& outer) {
+  ir::Facts facts = outer;
+  for (const ir::Axis& axis : x.axes) {
+    AddLoads(axis.min, outer);
+    AddLoads(axis.extent, outer);
+    facts.AddAxis(axis);
+    if (DependsOnBlock(axis.min) || DependsOnBlock(axis.extent)) {
+      block_dependent_.insert(axis.var.get());
+    }
+  }
+  loops_ += current_ == nullptr;
+  Visit(x.body, &facts);
+  loops_ -= current_ == nullptr;
+}
+
+void Collector::VisitLaunch(const ir::Launch& x, const ir::Facts& outer) {
+  ir::Facts facts = outer;
+  launches.emplace_back();
+  current_ = &launches.back();
+  current_->launch = &x;
+  current_->every_block = loops_ > 0;
+  for (const ir::Axis& axis : x.grid) {
+    facts.AddAxis(axis);
+    block_dependent_.insert(axis.var.get());
+    const auto extent = facts.BoundsOf(axis.extent);
+    const bool known = extent && extent->min == extent->max;
+    current_->every_block |= !known;
+    current_->extent.push_back(known ? std::max<int64_t>(extent->min, 0) : 1);
+  }
+  Visit(x.body, &facts);
+  current_ = nullptr;
+}
+
+void Collector::Visit(const ir::Stmt& s, ir::Facts* facts) {
+  if (const auto* x = s.As<ir::Seq>()) {
+    ir::Facts inner = *facts;
+    for (const ir::Stmt& child : x->stmts) Visit(child, &inner);
+  } else if (const auto* x = s.As<ir::For>()) {
+    VisitFor(*x, *facts);
+  } else if (const auto* x = s.As<ir::While>()) {
+    AddLoads(x->condition, *facts);
+    ir::Facts inner = *facts;
+    loops_ += current_ == nullptr;
+    Visit(x->body, &inner);
+    loops_ -= current_ == nullptr;
+  } else if (const auto* x = s.As<ir::If>()) {
+    AddLoads(x->condition, *facts);
+    ir::Facts inner = *facts, other = *facts;
+    Visit(x->then_case, &inner);
+    if (x->else_case.defined()) Visit(x->else_case, &other);
+  } else if (const auto* x = s.As<ir::Launch>()) {
+    VisitLaunch(*x, *facts);
+  } else if (const auto* x = s.As<ir::Bind>()) {
+    AddLoads(x->value, *facts);
+    facts->SetValue(x->var, x->value);
+    if (DependsOnBlock(x->value)) block_dependent_.insert(x->var.get());
+  } else {
+    Leaf(s, *facts);
+  }
+}
+
+// What a block touches through one site.
+ElementBox BoxOf(const Site& site, const LaunchInfo& info, const int64_t (&block)[3]) {
+  ElementBox box;
+  std::optional<ir::Facts> here;
+  for (size_t d = 0; d < site.spans.size(); ++d) {
+    const Span& span = site.spans[d];
+    if (span.linear) {
+      int64_t shift = 0;
+      for (int k = 0; k < 3; ++k) shift += span.per_block[k] * block[k];
+      box.low[d] = span.low + shift;
+      box.high[d] = span.high + shift;
+      continue;
+    }
+    if (!here) {
+      here = site.facts;
+      for (size_t k = 0; k < info.launch->grid.size(); ++k) {
+        here->SetBounds(info.launch->grid[k].var, {block[k], block[k]});
+      }
+    }
+    const auto min = here->BoundsOf(span.min), extent = here->BoundsOf(span.extent);
+    box.low[d] = min ? min->min : kMinusInfinity;
+    box.high[d] = min && extent ? min->max + extent->max - 1 : kInfinity;
+  }
+  return box;
+}
+
+// Marks the blocks that must run, from the last launch to the first.
+class Planner {
+ public:
+  explicit Planner(const std::vector<LaunchInfo>& launches) : launches_(launches) {}
+
+  void Need(const ir::Buffer& buffer, const ElementBox& box) {
+    const auto rank = static_cast<int>(buffer->shape.size());
+    needed_.try_emplace(buffer.get(), rank).first->second.Add(box);
+  }
+
+  absl::Status Plan() {
+    runs_.resize(launches_.size());
+    for (size_t l = launches_.size(); l-- > 0;) KILN_RETURN_IF_ERROR(PlanLaunch(l));
+    return absl::OkStatus();
+  }
+
+  bool Runs(int launch, const int64_t (&block)[3]) const {
+    const std::vector<bool>& runs = runs_[static_cast<size_t>(launch)];
+    if (runs.empty()) return true;  // all
+    return runs[static_cast<size_t>(Number(launches_[static_cast<size_t>(launch)], block))];
+  }
+
+ private:
+  static int64_t Number(const LaunchInfo& info, const int64_t (&block)[3]) {
+    int64_t number = 0;
+    for (size_t d = info.extent.size(); d-- > 0;) number = number * info.extent[d] + block[d];
+    return number;
+  }
+
+  bool Writes(const LaunchInfo& info, const int64_t (&block)[3]) const {
+    return std::any_of(info.writes.begin(), info.writes.end(), [&](const Site& site) {
+      const auto needed = needed_.find(site.buffer.get());
+      return needed != needed_.end() && needed->second.Touches(BoxOf(site, info, block));
+    });
+  }
+
+  // A block that reads what other blocks of its launch update atomically waits for all of them.
+  static bool ReadsAtomics(const LaunchInfo& info) {
+    for (const Site& write : info.writes) {
+      if (!write.atomic) continue;
+      for (const Site& read : info.reads) {
+        if (read.buffer == write.buffer) return true;
+      }
+    }
+    return false;
+  }
+
+  absl::Status PlanLaunch(size_t l) {
+    const LaunchInfo& info = launches_[l];
+    int64_t total = 1;
+    for (const int64_t extent : info.extent) {
+      if (__builtin_mul_overflow(total, extent, &total) || total > kMaxBlocks) {
+        return absl::ResourceExhaustedError(
+            absl::StrCat("a launch of more than ", kMaxBlocks, " blocks: use larger tiles"));
+      }
+    }
+    if (info.every_block) {
+      for (const Site& read : info.reads) NeedAll(read.buffer);
+      return absl::OkStatus();
+    }
+    std::vector<bool> runs(static_cast<size_t>(std::max<int64_t>(total, 1)));
+    const auto ids = [&](int64_t number, int64_t(&block)[3]) {
+      for (size_t d = 0; d < info.extent.size(); ++d) {
+        block[d] = number % info.extent[d];
+        number /= info.extent[d];
+      }
+    };
+    bool any = false;
+    for (int64_t i = 0; i < total; ++i) {
+      int64_t block[3] = {0, 0, 0};
+      ids(i, block);
+      runs[static_cast<size_t>(i)] = Writes(info, block);
+      any |= runs[static_cast<size_t>(i)];
+    }
+    if (any && ReadsAtomics(info)) runs.assign(runs.size(), true);
+    const std::vector<const Site*> reads = ReadsOfEarlierResults(l);
+    for (int64_t i = 0; !reads.empty() && i < total; ++i) {
+      if (!runs[static_cast<size_t>(i)]) continue;
+      int64_t block[3] = {0, 0, 0};
+      ids(i, block);
+      for (const Site* site : reads) Need(site->buffer, BoxOf(*site, info, block));
+    }
+    runs_[l] = std::move(runs);
+    return absl::OkStatus();
+  }
+
+  std::vector<const Site*> ReadsOfEarlierResults(size_t l) const {
+    std::vector<const Site*> list;
+    for (const Site& read : launches_[l].reads) {
+      for (size_t earlier = 0; earlier < l; ++earlier) {
+        const auto& writes = launches_[earlier].writes;
+        if (std::any_of(writes.begin(), writes.end(),
+                        [&](const Site& w) { return w.buffer == read.buffer; })) {
+          list.push_back(&read);
+          break;
+        }
+      }
+    }
+    return list;
+  }
+
+  void NeedAll(const ir::Buffer& buffer) {
+    ElementBox all;
+    all.low.fill(kMinusInfinity);
+    all.high.fill(kInfinity);
+    Need(buffer, all);
+  }
+
+  const std::vector<LaunchInfo>& launches_;
+  std::unordered_map<const ir::BufferNode*, Needed> needed_;
+  std::vector<std::vector<bool>> runs_;
+};
+
+absl::StatusOr<ElementBox> BoxOfElement(const std::vector<int64_t>& shape, int64_t flat) {
+  int64_t total = 1;
+  for (const int64_t extent : shape) total *= extent;
+  if (flat < 0 || flat >= total) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("element ", flat, " of a tensor of ", total, " elements"));
+  }
+  ElementBox box;
+  for (size_t d = shape.size(); d-- > 0;) {
+    box.low[d] = box.high[d] = flat % shape[d];
+    flat /= shape[d];
+  }
+  return box;
+}
+
+// Float64 stand-ins for the tensors that the program writes, so that the caller's stay untouched
+// and nothing rounds.
+absl::StatusOr<std::vector<Tensor>> Substitute(const ir::Program& program,
+                                               const std::vector<std::vector<int64_t>>& shapes,
+                                               std::vector<TensorView>* views) {
+  const std::vector<ir::Buffer> written = ir::BuffersWritten(program.body);
+  const std::vector<const ir::Param*> params = TensorParams(program);
+  std::vector<Tensor> owned;
+  if (views->size() != params.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("'", program.name, "' has ", params.size(),
+                                                   " tensor parameters, got ", views->size()));
+  }
+  for (size_t t = 0; t < params.size(); ++t) {
+    TensorView& view = (*views)[t];
+    const bool fits = view.strides.empty() || view.strides.size() == shapes[t].size();
+    if (view.shape != shapes[t] || !fits) continue;  // BindTensors tells
+    const bool is_written =
+        std::find(written.begin(), written.end(), params[t]->buffer) != written.end();
+    if (!is_written) continue;
+    const DType type = params[t]->buffer->dtype;
+    int64_t span = 1;  // from the first element to past the last
+    for (size_t d = 0; d < view.strides.size(); ++d) span += (view.shape[d] - 1) * view.strides[d];
+    owned.emplace_back(type.is_float() ? kFloat64 : type,
+                       view.strides.empty() ? shapes[t]
+                                            : std::vector<int64_t>{std::max<int64_t>(span, 0)});
+    const TensorView mine{owned.back().data(), owned.back().dtype(), shapes[t], view.strides};
+    if (!params[t]->is_output) {
+      if (!view.data && mine.elements() > 0) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("tensor '", params[t]->name, "' is read and has no data"));
+      }
+      for (int64_t i = 0; i < mine.elements(); ++i) mine.Set(i, view.Get(i));
+    }
+    view = mine;
+  }
+  return owned;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::vector<double>>> SampleReferences(
+    const ir::Program& program, const std::vector<TensorView>& params,
+    const std::vector<int>& outputs, const std::vector<std::vector<int64_t>>& elements,
+    const Options& options, Stats* stats) {
+  if (outputs.size() != elements.size()) {
+    return absl::InvalidArgumentError("one list of elements for each output");
+  }
+  Options run_options = options;
+  run_options.mode = Mode::kDouble;
+  KILN_ASSIGN_OR_RETURN(const auto execution, Execution::Create(program, run_options));
+  KILN_RETURN_IF_ERROR(execution->BindScalars(params));
+  KILN_ASSIGN_OR_RETURN(const auto shapes, execution->Shapes());
+  std::vector<TensorView> views = params;
+  KILN_ASSIGN_OR_RETURN(const std::vector<Tensor> owned, Substitute(program, shapes, &views));
+  KILN_RETURN_IF_ERROR(execution->BindTensors(views));
+
+  Collector collector(execution.get());
+  collector.Run(program);
+  Planner planner(collector.launches);
+  const std::vector<const ir::Param*> tensors = TensorParams(program);
+  for (size_t o = 0; o < outputs.size(); ++o) {
+    if (outputs[o] < 0 || outputs[o] >= static_cast<int>(tensors.size())) {
+      return absl::InvalidArgumentError(absl::StrCat("no tensor parameter ", outputs[o]));
+    }
+    for (const int64_t flat : elements[o]) {
+      KILN_ASSIGN_OR_RETURN(const ElementBox box, BoxOfElement(shapes[outputs[o]], flat));
+      planner.Need(tensors[outputs[o]]->buffer, box);
+    }
+  }
+  KILN_RETURN_IF_ERROR(planner.Plan());
+  run_options.block_filter = [&](int launch, const int64_t(&block)[3]) {
+    return planner.Runs(launch, block);
+  };
+  KILN_RETURN_IF_ERROR(execution->Run());
+  if (stats) *stats = execution->stats();
+
+  std::vector<std::vector<double>> values(outputs.size());
+  for (size_t o = 0; o < outputs.size(); ++o) {
+    const TensorView& view = views[outputs[o]];
+    const BufferState& state = execution->tensor(outputs[o]);
+    for (const int64_t flat : elements[o]) {
+      const auto offset =
+          (static_cast<char*>(view.At(flat)) - static_cast<char*>(view.data)) / view.dtype.bytes();
+      if (state.written && !state.written[offset]) {
+        return absl::FailedPreconditionError(absl::StrCat("element ", flat, " of output '",
+                                                          tensors[outputs[o]]->name,
+                                                          "' is not written by the program"));
+      }
+      values[o].push_back(view.Get(flat));
+    }
+  }
+  return values;
+}
+
+absl::StatusOr<std::vector<double>> SampleReference(const ir::Program& program,
+                                                    const std::vector<TensorView>& params,
+                                                    int output,
+                                                    const std::vector<int64_t>& elements,
+                                                    const Options& options, Stats* stats) {
+  KILN_ASSIGN_OR_RETURN(auto values,
+                        SampleReferences(program, params, {output}, {elements}, options, stats));
+  return std::move(values[0]);
+}
+
+}  // namespace kiln::interp

@@ -1,0 +1,444 @@
+// Copy, Fill, Reduce and Atomic as loops over rows.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/base/status.h"
+#include "compiler/interp/compiler.h"
+#include "compiler/ir/scalar.h"
+#include "compiler/ir/shape.h"
+
+namespace kiln::interp {
+namespace {
+
+using ir::BinaryOp;
+
+// The iterations [low, high) of each dimension of a region that lie inside its buffer.
+struct Window {
+  std::array<int64_t, kMaxRank> low{}, high{};
+};
+
+Window WindowOf(const Place& p) {
+  Window w;
+  for (int d = 0; d < p.buffer->rank; ++d) {
+    w.low[d] = std::clamp<int64_t>(-p.min[d], 0, p.extent[d]);
+    w.high[d] = std::clamp<int64_t>(p.buffer->shape[d] - p.min[d], w.low[d], p.extent[d]);
+  }
+  return w;
+}
+
+int64_t Volume(const Place& p) {
+  int64_t volume = 1;
+  for (int d = 0; d < p.buffer->rank; ++d) {
+    if (__builtin_mul_overflow(volume, p.extent[d], &volume)) return INT64_MAX;
+  }
+  return volume;
+}
+
+// False and a failure when a part of the region lies outside the buffer.
+bool RequireInside(Machine& m, const Place& p, SourceLoc loc) {
+  const Window w = WindowOf(p);
+  for (int d = 0; d < p.buffer->rank; ++d) {
+    if (w.low[d] == 0 && w.high[d] == p.extent[d]) continue;
+    m.Fail(absl::StatusCode::kOutOfRange, loc,
+           absl::StrCat("region outside '", p.buffer->node->name, "': [", p.min[d], ", ",
+                        p.min[d] + p.extent[d], ") of dimension ", d, ", whose extent is ",
+                        p.buffer->shape[d]),
+           "make the region fit the buffer");
+    return false;
+  }
+  return true;
+}
+
+// Calls row(index) for every combination of the iterations of all dimensions but the last, inside
+// the window; stops when it returns false.
+template <typename F>
+bool ForRows(int rank, const Window& w, const F& row) {
+  std::array<int64_t, kMaxRank> index = w.low;
+  for (int d = 0; d < rank; ++d) {
+    if (w.low[d] >= w.high[d]) return true;
+  }
+  while (true) {
+    if (!row(index)) return false;
+    int d = rank - 2;
+    for (; d >= 0; --d) {
+      if (++index[d] < w.high[d]) break;
+      index[d] = w.low[d];
+    }
+    if (d < 0) return true;
+  }
+}
+
+int64_t OffsetOf(const Place& p, const std::array<int64_t, kMaxRank>& index) {
+  int64_t offset = 0;
+  for (int d = 0; d < p.buffer->rank; ++d) offset += (p.min[d] + index[d]) * p.buffer->stride[d];
+  return offset;
+}
+
+bool RequireEqual(Machine& m, int64_t a, int64_t b, const char* what, SourceLoc loc) {
+  if (a == b) return true;
+  m.Fail(absl::StatusCode::kFailedPrecondition, loc,
+         absl::StrCat(what, " between regions of different shapes: extents ", a, " and ", b),
+         "give both regions the same extents");
+  return false;
+}
+
+// Source rows that match the rows of a destination region, with zeros for what is outside.
+template <typename T>
+class SourceRows {
+ public:
+  // pairs[d]: the dimension of the source that dimension d of the destination pairs with, or -1.
+  SourceRows(const Place& src, const std::vector<int>& pairs) : src_(src), pairs_(pairs) {
+    std::array<bool, kMaxRank> paired{};
+    for (const int p : pairs) {
+      if (p >= 0) paired[p] = true;
+    }
+    for (int d = 0; d < src.buffer->rank; ++d) {
+      if (!paired[d]) all_outside_ |= src.min[d] < 0 || src.min[d] >= src.buffer->shape[d];
+    }
+    window_ = WindowOf(src);
+  }
+
+  // Elements [index[last], index[last]+n) of the row into out.
+  bool Read(Machine& m, const std::array<int64_t, kMaxRank>& index, int rank, int64_t n, bool track,
+            SourceLoc loc, T* out) const {
+    std::array<int64_t, kMaxRank> at{};
+    bool outside = all_outside_;
+    for (int d = 0; d + 1 < rank; ++d) {
+      const int p = pairs_[d];
+      if (p < 0) continue;
+      at[p] = index[d];
+      outside |= index[d] < window_.low[p] || index[d] >= window_.high[p];
+    }
+    const int last = rank > 0 ? pairs_[rank - 1] : -1;
+    const int64_t first = rank > 0 ? index[rank - 1] : 0;
+    int64_t low = 0, high = outside ? 0 : n;
+    int64_t step = 0;
+    if (last >= 0 && !outside) {
+      low = std::clamp<int64_t>(window_.low[last] - first, 0, n);
+      high = std::clamp<int64_t>(window_.high[last] - first, low, n);
+      at[last] = first + low;
+      step = src_.buffer->stride[last];
+    }
+    std::fill(out, out + low, T{0});
+    std::fill(out + high, out + n, T{0});
+    if (low >= high) return true;
+    return ReadRow(m, *src_.buffer, OffsetOf(src_, at), step, high - low, track, loc, out + low);
+  }
+
+ private:
+  const Place& src_;
+  const std::vector<int>& pairs_;
+  Window window_;
+  bool all_outside_ = false;
+};
+
+bool CheckPairs(Machine& m, const Place& dst, const Place& src, const std::vector<int>& pairs,
+                const char* what, SourceLoc loc) {
+  for (int d = 0; d < dst.buffer->rank; ++d) {
+    if (pairs[d] >= 0 && !RequireEqual(m, dst.extent[d], src.extent[pairs[d]], what, loc)) {
+      return false;
+    }
+  }
+  return !m.failed();
+}
+
+// dst = src, or dst op= src, element by element.
+template <typename T>
+class TransferOf : public Action {
+ public:
+  TransferOf(SourceLoc loc, Box src, Box dst, std::vector<int> pairs, const ir::AtomicOp* op)
+      : Action(loc),
+        src_(std::move(src)),
+        dst_(std::move(dst)),
+        pairs_(std::move(pairs)),
+        atomic_(op != nullptr),
+        op_(op ? *op : ir::AtomicOp::kAdd) {}
+
+  Flow Run(Machine& m) const override {
+    const Place src = Locate(m, src_), dst = Locate(m, dst_);
+    const char* what = atomic_ ? "atomic" : "copy";
+    if (!CheckPairs(m, dst, src, pairs_, what, loc)) return Flow::kStop;
+    if (!m.Step(Volume(dst), loc)) return Flow::kStop;
+    const Window window = WindowOf(dst);
+    const int rank = dst.buffer->rank;
+    const int64_t n = rank > 0 ? window.high[rank - 1] - window.low[rank - 1] : 1;
+    const int64_t step = rank > 0 ? dst.buffer->stride[rank - 1] : 1;
+    std::vector<T> row(static_cast<size_t>(std::max<int64_t>(n, 1)));
+    const SourceRows<T> source(src, pairs_);
+    const bool ok = ForRows(rank, window, [&](const std::array<int64_t, kMaxRank>& index) {
+      if (!source.Read(m, index, rank, n, src_.track, loc, row.data())) return false;
+      const int64_t offset = OffsetOf(dst, index);
+      if (atomic_) return Update(m, *dst.buffer, offset, step, n, row.data());
+      return WriteRow(m, *dst.buffer, offset, step, n, row.data(), dst_.track, loc);
+    });
+    return ok ? NextUnlessFailed(m) : Flow::kStop;
+  }
+
+ private:
+  bool Update(Machine& m, BufferState& b, int64_t offset, int64_t step, int64_t n,
+              const T* values) const;
+
+  Box src_, dst_;
+  std::vector<int> pairs_;
+  const bool atomic_;
+  const ir::AtomicOp op_;
+};
+
+BinaryOp OperatorOf(ir::AtomicOp op) {
+  switch (op) {
+    case ir::AtomicOp::kAdd:
+      return BinaryOp::kAdd;
+    case ir::AtomicOp::kMax:
+      return BinaryOp::kMax;
+    case ir::AtomicOp::kMin:
+      return BinaryOp::kMin;
+  }
+  return BinaryOp::kAdd;
+}
+
+// b[offset] op= value.
+template <typename T>
+bool UpdateOne(Machine& m, BufferState& b, int64_t offset, ir::AtomicOp op, T value, bool track,
+               SourceLoc loc) {
+  if (b.written && !b.written[offset]) {
+    m.FailUnwritten(b, offset, loc);
+    return false;
+  }
+  if (track && !m.levels.empty() && !m.Track(&b, offset, Touch::kAtomic, true, loc)) return false;
+  if (b.real) {
+    b.SetReal(offset, *ir::EvalFloat(OperatorOf(op), b.Real(offset), static_cast<double>(value)));
+    return true;
+  }
+  int64_t whole;
+  if constexpr (std::is_same_v<T, double>) {
+    whole = ir::FloatToInt(value, b.dtype);
+  } else {
+    whole = ir::WrapInt(value, b.dtype);
+  }
+  b.SetInt(offset, *ir::EvalInt(OperatorOf(op), b.Int(offset), whole, b.dtype));
+  return true;
+}
+
+template <typename T>
+bool TransferOf<T>::Update(Machine& m, BufferState& b, int64_t offset, int64_t step, int64_t n,
+                           const T* values) const {
+  for (int64_t i = 0; i < n; ++i) {
+    if (!UpdateOne(m, b, offset + i * step, op_, values[i], dst_.track, loc)) return false;
+  }
+  return true;
+}
+
+class AtomicElementOf : public Action {
+ public:
+  AtomicElementOf(SourceLoc loc, Access access, ir::AtomicOp op, NodePtr value, bool real)
+      : Action(loc), access_(std::move(access)), op_(op), value_(std::move(value)), real_(real) {}
+  Flow Run(Machine& m) const override {
+    int64_t offset;
+    if (!access_.Resolve(m, &offset)) return NextUnlessFailed(m);
+    BufferState& b = m.buffers[access_.slot];
+    if (real_) {
+      const double value = value_->Real(m);
+      if (!m.failed()) UpdateOne(m, b, offset, op_, value, access_.track, loc);
+    } else {
+      const int64_t value = value_->Int(m);
+      if (!m.failed()) UpdateOne(m, b, offset, op_, value, access_.track, loc);
+    }
+    return NextUnlessFailed(m);
+  }
+
+ private:
+  Access access_;
+  const ir::AtomicOp op_;
+  NodePtr value_;
+  const bool real_;
+};
+
+template <typename T>
+class FillOf : public Action {
+ public:
+  FillOf(SourceLoc loc, Box dst, NodePtr value, bool clip)
+      : Action(loc), dst_(std::move(dst)), value_(std::move(value)), clip_(clip) {}
+  Flow Run(Machine& m) const override {
+    const Place dst = Locate(m, dst_);
+    const T value = Value<T>(*value_, m);
+    if (m.failed() || !m.Step(Volume(dst), loc)) return Flow::kStop;
+    if (!clip_ && !RequireInside(m, dst, loc)) return Flow::kStop;
+    const Window window = WindowOf(dst);
+    const int rank = dst.buffer->rank;
+    const int64_t n = rank > 0 ? window.high[rank - 1] - window.low[rank - 1] : 1;
+    const int64_t step = rank > 0 ? dst.buffer->stride[rank - 1] : 1;
+    const std::vector<T> row(static_cast<size_t>(std::max<int64_t>(n, 1)), value);
+    ForRows(rank, window, [&](const std::array<int64_t, kMaxRank>& index) {
+      return WriteRow(m, *dst.buffer, OffsetOf(dst, index), step, n, row.data(), dst_.track, loc);
+    });
+    return NextUnlessFailed(m);
+  }
+
+ private:
+  Box dst_;
+  NodePtr value_;
+  const bool clip_;
+};
+
+template <typename T>
+class ReduceOf : public Action {
+ public:
+  ReduceOf(SourceLoc loc, Box src, Box dst, std::vector<int> pairs, const ir::Reduce& reduce)
+      : Action(loc),
+        src_(std::move(src)),
+        dst_(std::move(dst)),
+        pairs_(std::move(pairs)),
+        op_(reduce.op),
+        dim_(reduce.dim),
+        clear_(reduce.clear) {}
+
+  Flow Run(Machine& m) const override {
+    const Place src = Locate(m, src_), dst = Locate(m, dst_);
+    if (!CheckPairs(m, dst, src, pairs_, "reduce", loc)) return Flow::kStop;
+    if (!m.Step(Volume(src), loc)) return Flow::kStop;
+    if (!RequireInside(m, src, loc) || !RequireInside(m, dst, loc)) return Flow::kStop;
+    const int rank = dst.buffer->rank;
+    const Window window = WindowOf(dst);
+    std::vector<T> line(static_cast<size_t>(std::max<int64_t>(src.extent[dim_], 1)));
+    ForRows(rank, window, [&](std::array<int64_t, kMaxRank> index) {
+      const int64_t n = rank > 0 ? dst.extent[rank - 1] : 1;
+      for (int64_t i = 0; i < n; ++i) {
+        if (rank > 0) index[rank - 1] = i;
+        if (!Element(m, src, dst, index, rank, &line)) return false;
+      }
+      return true;
+    });
+    return NextUnlessFailed(m);
+  }
+
+ private:
+  bool Element(Machine& m, const Place& src, const Place& dst,
+               const std::array<int64_t, kMaxRank>& index, int rank, std::vector<T>* line) const {
+    std::array<int64_t, kMaxRank> at{};
+    for (int d = 0; d < rank; ++d) {
+      if (pairs_[d] >= 0) at[pairs_[d]] = index[d];
+    }
+    const int64_t n = src.extent[dim_];
+    if (!ReadRow(m, *src.buffer, OffsetOf(src, at), src.buffer->stride[dim_], n, src_.track, loc,
+                 line->data())) {
+      return false;
+    }
+    T total = Identity();
+    for (int64_t i = 0; i < n; ++i) total = Join(total, (*line)[i]);
+    const int64_t offset = OffsetOf(dst, index);
+    if (!clear_) {
+      T before;
+      if (!ReadRow(m, *dst.buffer, offset, 0, 1, dst_.track, loc, &before)) return false;
+      total = op_ == ir::ReduceOp::kSum || op_ == ir::ReduceOp::kAbsSum ? before + total
+                                                                        : Join(before, total);
+    }
+    return WriteRow(m, *dst.buffer, offset, 0, 1, &total, dst_.track, loc);
+  }
+
+  static T Lowest() {
+    return std::is_same_v<T, double> ? static_cast<T>(-HUGE_VAL) : std::numeric_limits<T>::min();
+  }
+  static T Highest() {
+    return std::is_same_v<T, double> ? static_cast<T>(HUGE_VAL) : std::numeric_limits<T>::max();
+  }
+  T Identity() const {
+    switch (op_) {
+      case ir::ReduceOp::kMax:
+        return Lowest();
+      case ir::ReduceOp::kMin:
+        return Highest();
+      default:
+        return T{0};
+    }
+  }
+  T Join(T a, T b) const {
+    switch (op_) {
+      case ir::ReduceOp::kSum:
+        return a + b;
+      case ir::ReduceOp::kAbsSum:
+        return a + std::abs(b);
+      case ir::ReduceOp::kMax:
+        return Greater(a, b);
+      case ir::ReduceOp::kAbsMax:
+        return Greater(a, std::abs(b));
+      case ir::ReduceOp::kMin:
+        if constexpr (std::is_same_v<T, double>) return std::fmin(a, b);
+        return std::min(a, b);
+    }
+    return a;
+  }
+  static T Greater(T a, T b) {
+    if constexpr (std::is_same_v<T, double>) return std::fmax(a, b);
+    return std::max(a, b);
+  }
+
+  Box src_, dst_;
+  std::vector<int> pairs_;
+  const ir::ReduceOp op_;
+  const int dim_;
+  const bool clear_;
+};
+
+bool AnyReal(const ir::Region& a, const ir::Region& b) {
+  return IsReal(a.buffer->dtype) || IsReal(b.buffer->dtype);
+}
+
+}  // namespace
+
+ActionPtr Compiler::CopyAction(const ir::Stmt& s) {
+  const auto* x = s.As<ir::Copy>();
+  std::vector<int> pairs = *ir::PairDims(x->dst, x->src);
+  Box src = MakeBox(x->src, s->loc), dst = MakeBox(x->dst, s->loc);
+  if (AnyReal(x->src, x->dst)) {
+    return std::make_unique<TransferOf<double>>(s->loc, std::move(src), std::move(dst),
+                                                std::move(pairs), nullptr);
+  }
+  return std::make_unique<TransferOf<int64_t>>(s->loc, std::move(src), std::move(dst),
+                                               std::move(pairs), nullptr);
+}
+
+ActionPtr Compiler::FillAction(const ir::Stmt& s) {
+  const auto* x = s.As<ir::Fill>();
+  const bool clip = options_.clip_global && x->dst.buffer->scope == ir::Scope::kGlobal;
+  Box dst = MakeBox(x->dst, s->loc);
+  NodePtr value = Expr(x->value, s->loc);
+  if (IsReal(x->dst.buffer->dtype)) {
+    return std::make_unique<FillOf<double>>(s->loc, std::move(dst), std::move(value), clip);
+  }
+  return std::make_unique<FillOf<int64_t>>(s->loc, std::move(dst), std::move(value), clip);
+}
+
+ActionPtr Compiler::ReduceAction(const ir::Stmt& s) {
+  const auto* x = s.As<ir::Reduce>();
+  std::vector<int> pairs = *ir::ReduceDims(x->src, x->dst, x->dim);
+  Box src = MakeBox(x->src, s->loc), dst = MakeBox(x->dst, s->loc);
+  if (AnyReal(x->src, x->dst)) {
+    return std::make_unique<ReduceOf<double>>(s->loc, std::move(src), std::move(dst),
+                                              std::move(pairs), *x);
+  }
+  return std::make_unique<ReduceOf<int64_t>>(s->loc, std::move(src), std::move(dst),
+                                             std::move(pairs), *x);
+}
+
+ActionPtr Compiler::AtomicAction(const ir::Stmt& s) {
+  const auto* x = s.As<ir::Atomic>();
+  if (x->value.defined()) {
+    std::vector<ir::Expr> indices;
+    for (const ir::Range& range : x->dst.ranges) indices.push_back(range.min);
+    return std::make_unique<AtomicElementOf>(s->loc, MakeAccess(x->dst.buffer, indices, {}, s->loc),
+                                             x->op, Expr(x->value, s->loc),
+                                             IsReal(x->value.dtype()));
+  }
+  std::vector<int> pairs = *ir::PairDims(x->dst, x->src);
+  Box src = MakeBox(x->src, s->loc), dst = MakeBox(x->dst, s->loc);
+  if (AnyReal(x->src, x->dst)) {
+    return std::make_unique<TransferOf<double>>(s->loc, std::move(src), std::move(dst),
+                                                std::move(pairs), &x->op);
+  }
+  return std::make_unique<TransferOf<int64_t>>(s->loc, std::move(src), std::move(dst),
+                                               std::move(pairs), &x->op);
+}
+
+}  // namespace kiln::interp
