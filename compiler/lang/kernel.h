@@ -23,9 +23,9 @@ namespace kiln::lang {
 
 struct Limits {
   int64_t source_bytes = 1 << 20;
-  int64_t steps = 20'000'000;       // evaluated nodes; about 2 s
+  int64_t steps = 20'000'000;  // evaluated nodes; about 2 s
   int64_t ir_nodes = 2'000'000;
-  int depth = 200;                  // calls, macro expansions and expression nesting
+  int depth = 200;  // calls, macro expansions and expression nesting
 };
 
 // One parameter of the entry function, as the user sees it.
@@ -76,8 +76,8 @@ absl::StatusOr<ir::Program> Elaborate(const Kernel& kernel, const Arguments& arg
 // Elaboration with tunables left open: each name of `open` becomes an int32 Var of the program.
 struct OpenProgram {
   ir::Program program;
-  std::map<std::string, ir::Expr> tunables;   // name -> Var
-  std::vector<ir::Expr> constraints;          // bools over the Vars that must hold (asserts)
+  std::map<std::string, ir::Expr> tunables;  // name -> Var
+  std::vector<ir::Expr> constraints;         // bools over the Vars that must hold (asserts)
 };
 // Where a decision (an `if`, a Python list index, ...) needs the value of an open tunable.
 struct NeedsConcrete {
@@ -86,7 +86,7 @@ struct NeedsConcrete {
   std::string why;
 };
 struct OpenResult {
-  std::optional<OpenProgram> program;      // exactly one of the two is set
+  std::optional<OpenProgram> program;  // exactly one of the two is set
   std::optional<NeedsConcrete> needs;
 };
 absl::StatusOr<OpenResult> ElaborateOpen(const Kernel& kernel, const Arguments& arguments,

@@ -1,0 +1,274 @@
+// Assignments.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/lang/elaborator.h"
+
+namespace kiln::lang {
+namespace {
+
+// Sets and restores the name that allocations on the right side take.
+class Hint {
+ public:
+  Hint(absl::string_view* slot, ast::ExprPtr target) : slot_(slot), saved_(*slot) {
+    if (const auto* name = target->As<ast::Name>()) *slot_ = name->id;
+  }
+  ~Hint() { *slot_ = saved_; }
+  Hint(const Hint&) = delete;
+
+ private:
+  absl::string_view* slot_;
+  absl::string_view saved_;
+};
+
+const std::vector<ast::ExprPtr>* TargetItems(ast::ExprPtr target) {
+  if (const auto* tuple = target->As<ast::Tuple>()) return &tuple->items;
+  if (const auto* list = target->As<ast::List>()) return &list->items;
+  return nullptr;
+}
+
+}  // namespace
+
+absl::Status Elaborator::ExecAssign(const ast::Assign& node) {
+  Value value;
+  {
+    Hint hint(&name_hint_, node.targets[0]);
+    KILN_ASSIGN_OR_RETURN(value, Eval(node.value));
+  }
+  // A list or tuple of targets sees all of the right side before the first store.
+  const bool several = node.targets.size() > 1 || TargetItems(node.targets[0]) != nullptr;
+  if (several && frame_->traced && value.is_sequence()) {
+    std::vector<Value> items = value.seq().items;
+    for (Value& item : items) {
+      if (!IsRuntime(item) || item.Is(Type::kBuffer)) continue;
+      const bool loads = item.Is(Type::kAccess) || (item.expr().info.flags & ExprInfo::kLoads);
+      if (!loads) continue;
+      KILN_ASSIGN_OR_RETURN(item, Freeze(item, "value", node.loc));
+    }
+    value = NewSeq(value.type(), std::move(items));
+  } else if (several && frame_->traced && IsRuntime(value) && !value.Is(Type::kBuffer)) {
+    KILN_ASSIGN_OR_RETURN(value, Freeze(value, "value", node.loc));
+  }
+  for (ast::ExprPtr target : node.targets) KILN_RETURN_IF_ERROR(AssignTo(target, value));
+  return absl::OkStatus();
+}
+
+absl::Status Elaborator::AssignTo(ast::ExprPtr target, const Value& value, bool fresh) {
+  switch (target->kind) {
+    case ast::ExprKind::kName:
+      return Bind(target->As<ast::Name>()->id, value, target->loc, fresh);
+    case ast::ExprKind::kSubscript:
+      return AssignSubscript(*target->As<ast::Subscript>(), value);
+    case ast::ExprKind::kAttribute:
+      return Unimplemented(target->loc, "an assignment to an attribute",
+                           "keep the value in a name or a T.alloc_var");
+    case ast::ExprKind::kTuple:
+    case ast::ExprKind::kList: {
+      CountGuard depth(&depth_);
+      KILN_RETURN_IF_ERROR(CheckDepth(target->loc));
+      return Unpack(*TargetItems(target), value, target->loc, fresh);
+    }
+    default:
+      return Error(target->loc, "this cannot be assigned to", "assign to a name or element");
+  }
+}
+
+absl::Status Elaborator::Unpack(const std::vector<ast::ExprPtr>& targets, const Value& value,
+                                SourceLoc loc, bool fresh) {
+  if (IsRuntime(value)) {
+    if (value.Is(Type::kExpr) && value.expr().info.open_only()) {
+      return NeedConcrete(loc, value.expr().expr, "it is unpacked");
+    }
+    return Error(
+        loc, absl::StrCat(Describe(value), " cannot be unpacked into ", targets.size(), " names"),
+        "assign it to one name");
+  }
+  KILN_ASSIGN_OR_RETURN(const std::vector<Value> items, Iterate(value, loc));
+  size_t star = targets.size();
+  for (size_t i = 0; i < targets.size(); ++i) {
+    if (targets[i]->kind != ast::ExprKind::kStarred) continue;
+    if (star < targets.size()) return Error(targets[i]->loc, "two starred targets", "keep one");
+    star = i;
+  }
+  const bool starred = star < targets.size();
+  if (starred ? items.size() + 1 < targets.size() : items.size() != targets.size()) {
+    return Error(
+        loc,
+        absl::StrCat("cannot unpack ", items.size(), " values into ", targets.size(), " names"),
+        "give each name one value");
+  }
+  const size_t extra = items.size() + 1 - targets.size();
+  for (size_t i = 0; i < targets.size(); ++i) {
+    if (i == star) {
+      std::vector<Value> rest(items.begin() + i, items.begin() + i + extra);
+      KILN_RETURN_IF_ERROR(
+          AssignTo(targets[i]->As<ast::Starred>()->value, NewList(std::move(rest)), fresh));
+      continue;
+    }
+    KILN_RETURN_IF_ERROR(AssignTo(targets[i], items[i > star ? i + extra - 1 : i], fresh));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Elaborator::AssignSubscript(const ast::Subscript& target, const Value& value) {
+  KILN_ASSIGN_OR_RETURN(const Value base, EvalKeepingVariable(target.value));
+  if (!base.Is(Type::kBuffer)) {
+    if (target.indices.size() != 1 || target.is_tuple) {
+      return Error(target.loc, absl::StrCat(Describe(base), " cannot be stored to"),
+                   "index a buffer, list or dict");
+    }
+    KILN_ASSIGN_OR_RETURN(const Value index, EvalIndex(target.indices[0]));
+    return AssignItem(base, index, value, target.loc);
+  }
+  KILN_ASSIGN_OR_RETURN(const Value place, EvalSubscript(target));
+  const AccessObject& access = place.access();
+  if (!access.is_point) {
+    return Error(target.loc,
+                 absl::StrCat("a region of '", access.buffer->name, "' is assigned to with '='"),
+                 "use T.copy for a region, T.fill for one value, or store element by element in "
+                 "T.Parallel");
+  }
+  if (!frame_->traced && regions_.empty()) {
+    return Error(target.loc, "a buffer is stored to outside a kernel", "move the store into it");
+  }
+  if (!frame_->traced) {
+    return Error(target.loc,
+                 absl::StrCat("the plain function '", frame_->name, "' stores to a buffer"),
+                 "make the function a @T.macro");
+  }
+  KILN_RETURN_IF_ERROR(RequireLaunch(target.loc, "a store"));
+  std::vector<ir::Expr> indices;
+  for (const AccessIndex& index : access.indices) indices.push_back(index.min);
+  return StoreElement(access.buffer, std::move(indices), value, target.loc);
+}
+
+absl::Status Elaborator::AssignItem(const Value& base, const Value& index, const Value& value,
+                                    SourceLoc loc) {
+  const bool list = base.Is(Type::kList), dict = base.Is(Type::kDict);
+  if (!list && !dict) {
+    return Error(loc, absl::StrCat(Describe(base), " cannot be changed"),
+                 base.Is(Type::kTuple) ? "make it a list" : "store to a buffer, list or dict");
+  }
+  const int region = list ? base.seq().region : base.dict().region;
+  if (!MayMutate(region)) {
+    return Error(loc,
+                 "a compile-time list or dict is changed inside a run-time branch or loop, "
+                 "which would change it once, not at run time",
+                 "use a buffer from T.alloc_local or T.alloc_var");
+  }
+  if (dict) {
+    KILN_RETURN_IF_ERROR(Step(loc, static_cast<int64_t>(base.dict().items.size())));
+    KILN_RETURN_IF_ERROR(ChargeBytes(loc, 32));
+    for (auto& [key, item] : base.dict().items) {
+      if (!ValuesEqual(key, index)) continue;
+      item = value;
+      return absl::OkStatus();
+    }
+    base.dict().items.emplace_back(index, value);
+    return absl::OkStatus();
+  }
+  if (index.Is(Type::kSlice)) {
+    return Unimplemented(loc, "an assignment to a slice of a list", "build a new list");
+  }
+  const int64_t size = static_cast<int64_t>(base.seq().items.size());
+  KILN_ASSIGN_OR_RETURN(int64_t i, ToInt(index, loc, "the index of a list"));
+  if (i < 0) i += size;
+  if (i < 0 || i >= size) {
+    return Error(
+        loc, absl::StrCat("index ", Repr(index), " is out of range for a list of length ", size),
+        "append to the list instead");
+  }
+  base.seq().items[i] = value;
+  return absl::OkStatus();
+}
+
+absl::Status Elaborator::ExecAugAssign(const ast::AugAssign& node) {
+  if (const auto* name = node.target->As<ast::Name>()) {
+    KILN_ASSIGN_OR_RETURN(const Value old, ReadName(*name, /*keep_variable=*/false));
+    KILN_ASSIGN_OR_RETURN(const Value right, Eval(node.value));
+    if (old.Is(Type::kList) && node.op == ast::BinaryOp::kAdd) {  // in place, as Python's +=
+      KILN_ASSIGN_OR_RETURN(const std::vector<Value> more, Iterate(right, node.loc));
+      KILN_RETURN_IF_ERROR(ChargeBytes(node.loc, 16 * static_cast<int64_t>(more.size())));
+      if (!MayMutate(old.seq().region)) {
+        return Error(node.loc,
+                     "a compile-time list is extended inside a run-time branch or loop, "
+                     "which would extend it once, not at run time",
+                     "use a buffer from T.alloc_local");
+      }
+      old.seq().items.insert(old.seq().items.end(), more.begin(), more.end());
+      return Bind(name->id, old, node.target->loc);
+    }
+    KILN_ASSIGN_OR_RETURN(const Value value, BinaryOp(node.op, old, right, node.loc));
+    return Bind(name->id, value, node.target->loc);
+  }
+  const auto* target = node.target->As<ast::Subscript>();
+  if (target == nullptr) {
+    return Unimplemented(node.target->loc, "an assignment to an attribute",
+                         "keep the value in a name or a T.alloc_var");
+  }
+  KILN_ASSIGN_OR_RETURN(const Value base, EvalKeepingVariable(target->value));
+  if (!base.Is(Type::kBuffer)) {
+    if (target->indices.size() != 1 || target->is_tuple) {
+      return Error(target->loc, absl::StrCat(Describe(base), " cannot be stored to"),
+                   "index a buffer, list or dict");
+    }
+    KILN_ASSIGN_OR_RETURN(const Value index, EvalIndex(target->indices[0]));
+    KILN_ASSIGN_OR_RETURN(const Value old, SubscriptSequence(base, index, target->loc));
+    KILN_ASSIGN_OR_RETURN(const Value right, Eval(node.value));
+    KILN_ASSIGN_OR_RETURN(const Value value, BinaryOp(node.op, old, right, node.loc));
+    return AssignItem(base, index, value, target->loc);
+  }
+  KILN_ASSIGN_OR_RETURN(const Value place, EvalSubscript(*target));
+  const AccessObject& access = place.access();
+  if (!access.is_point) {
+    return Error(target->loc,
+                 absl::StrCat("a region of '", access.buffer->name, "' is updated in place"),
+                 "update element by element in T.Parallel");
+  }
+  if (!frame_->traced) {
+    return Error(target->loc,
+                 absl::StrCat("the plain function '", frame_->name, "' stores to a buffer"),
+                 "make the function a @T.macro");
+  }
+  KILN_RETURN_IF_ERROR(RequireLaunch(target->loc, "a store"));
+  KILN_ASSIGN_OR_RETURN(const Value right, Eval(node.value));
+  KILN_ASSIGN_OR_RETURN(const Value value, BinaryOp(node.op, place, right, node.loc));
+  std::vector<ir::Expr> indices;
+  for (const AccessIndex& index : access.indices) indices.push_back(index.min);
+  return StoreElement(access.buffer, std::move(indices), value, node.loc);
+}
+
+absl::Status Elaborator::ExecAnnAssign(const ast::AnnAssign& node) {
+  const auto* name = node.target->As<ast::Name>();
+  if (node.value == nullptr) {
+    if (name == nullptr || !frame_->is_entry || kernel_def_ == nullptr) return absl::OkStatus();
+    const std::vector<ast::Param>& params = kernel_def_->params;
+    for (size_t i = 0; i < params.size(); ++i) {
+      if (params[i].name != name->id) continue;
+      KILN_ASSIGN_OR_RETURN(const Value annotation, EagerAnnotation(params[i], node.annotation));
+      return DeclareParam(i, params[i], annotation, node.annotation->loc, frame_->scope);
+    }
+    if (KindOfAnnotation(node.annotation) == AnnotationKind::kTensor) {
+      return Error(
+          node.target->loc,
+          absl::StrCat("'", name->id, "' is annotated as a tensor, but is no parameter of '",
+                       kernel_def_->name, "'"),
+          "add it to the parameters, or make an output with T.empty");
+    }
+    return absl::OkStatus();
+  }
+  Hint hint(&name_hint_, node.target);
+  KILN_ASSIGN_OR_RETURN(Value value, Eval(node.value));
+  // `x: T.float32 = v` converts.
+  if (frame_->traced && KindOfAnnotation(node.annotation) == AnnotationKind::kScalar &&
+      (IsRuntime(value) || value.is_number())) {
+    KILN_ASSIGN_OR_RETURN(const Value type, Eval(node.annotation));
+    if (type.Is(Type::kDType) && !(value.Is(Type::kBuffer))) {
+      KILN_ASSIGN_OR_RETURN(const Operand cast, ToType(value, type.dtype(), node.loc, "the value"));
+      KILN_ASSIGN_OR_RETURN(value, NewExpr(cast, node.loc));
+    }
+  }
+  return AssignTo(node.target, value);
+}
+
+}  // namespace kiln::lang

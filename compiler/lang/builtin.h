@@ -1,0 +1,105 @@
+// Built-in functions and modules of the kernel language, and how a call's arguments reach them.
+//
+// To add one: write a BuiltinFunction, and add a row to the table of its module (see README.md).
+#ifndef KILN_COMPILER_LANG_BUILTIN_H_
+#define KILN_COMPILER_LANG_BUILTIN_H_
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "compiler/lang/value.h"
+
+namespace kiln::lang {
+
+class Elaborator;
+
+// Arguments as written, in order. Names of `mutable` scalars arrive as their buffers.
+struct CallArgs {
+  SourceLoc loc;  // of the whole call
+  std::vector<Value> positional;
+  std::vector<SourceLoc> locs;  // one a positional argument
+  struct Keyword {
+    absl::string_view name;
+    Value value;
+    SourceLoc loc;
+  };
+  std::vector<Keyword> keywords;
+};
+
+// Arguments bound to a builtin's parameters.
+class BoundArgs {
+ public:
+  SourceLoc loc;  // of the call
+  const Value& operator[](size_t i) const { return values[i]; }
+  bool Has(size_t i) const { return present[i]; }
+  // Given and not None.
+  bool Given(size_t i) const { return present[i] && !values[i].is_none(); }
+  SourceLoc LocOf(size_t i) const { return present[i] ? locs[i] : loc; }
+
+  std::vector<Value> values;
+  std::vector<bool> present;
+  std::vector<SourceLoc> locs;
+  std::vector<Value> rest;  // of a variadic builtin
+  std::vector<SourceLoc> rest_locs;
+  std::vector<CallArgs::Keyword> extra;  // unknown keywords of a builtin that takes "**"
+};
+
+using BuiltinFunction = absl::StatusOr<Value> (*)(Elaborator&, const BoundArgs&);
+
+struct Builtin {
+  const char* name;  // as users write it: "T.gemm"
+  // Parameter names in order, separated by spaces; "name?" may be left out; "*" takes the
+  // remaining positional arguments; what follows "*" is by keyword only; "**" takes any keyword.
+  const char* params;
+  BuiltinFunction function;
+  bool subscriptable = false;  // T.Tensor[shape, dtype] means T.Tensor(shape, dtype)
+  int tag = 0;                 // which of several ops one function implements
+};
+
+struct BuiltinSignature {
+  std::vector<absl::string_view> names;
+  std::vector<bool> optional;
+  size_t positional = 0;  // how many may be given by position
+  bool variadic = false;
+  bool any_keyword = false;
+};
+const BuiltinSignature& SignatureOf(const Builtin& builtin);
+
+struct Module {
+  std::string name;  // as users write it: "T", "math"
+  absl::flat_hash_map<std::string, Value> members;
+  // Names that exist in TileLang but not here: name -> what to do instead.
+  absl::flat_hash_map<std::string, std::string> refused;
+  bool has_dtypes = false;  // every dtype name is a member
+};
+
+// The module of a Python import path ("tilelang.language"), or null. Lives forever.
+const Module* FindModule(absl::string_view path);
+// Python's own functions and names (len, range, int, ...).
+const Module& PythonBuiltins();
+// Methods of a value ("append" of a list), or null.
+const Builtin* FindMethod(const Value& self, absl::string_view name);
+// Their names, for "did you mean".
+std::vector<std::string> MethodNames(const Value& self);
+
+// Tables that the modules are built from, one a file.
+struct BuiltinTable {
+  const Builtin* rows;
+  size_t size;
+};
+BuiltinTable TileBuiltins();      // builtins_tile.cc: copy, gemm, fill, reduce, atomics
+BuiltinTable MathBuiltins();      // builtins_math.cc: scalar functions of T
+BuiltinTable AllocBuiltins();     // builtins_alloc.cc: tensors, allocation, sizes
+BuiltinTable LoopBuiltins();      // builtins_loop.cc: loops, launch, annotations
+BuiltinTable PythonTable();       // builtins_python.cc: len, min, ...
+BuiltinTable HostMathBuiltins();  // builtins_host.cc: math.*
+BuiltinTable TilelangBuiltins();  // builtins_host.cc: tilelang.*, itertools.*
+BuiltinTable MethodTable();       // builtins_method.cc: every method of every type
+
+}  // namespace kiln::lang
+
+#endif  // KILN_COMPILER_LANG_BUILTIN_H_

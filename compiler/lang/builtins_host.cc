@@ -1,0 +1,197 @@
+// Functions of the modules around kernels: math, itertools, tilelang.
+#include <cmath>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/lang/elaborator.h"
+
+namespace kiln::lang {
+namespace {
+
+absl::StatusOr<double> ToDouble(Elaborator& e, const BoundArgs& args, size_t i) {
+  const Value& v = args[i];
+  if (v.is_number()) return v.as_double();
+  if (v.Is(Type::kExpr) && v.expr().info.open_only()) {
+    return e.NeedConcrete(args.LocOf(i), v.expr().expr,
+                          "math functions are computed at compile time");
+  }
+  return e.Error(args.LocOf(i), absl::StrCat("a math function takes a number, not ", Describe(v)),
+                 e.IsRuntime(v) ? "use the function of the same name in T for run-time values"
+                                : "pass a number");
+}
+
+absl::StatusOr<Value> Checked(Elaborator& e, const BoundArgs& args, double result) {
+  const bool bad_input = std::isnan(args[0].as_double()) || std::isinf(args[0].as_double());
+  if (bad_input || (!std::isnan(result) && !std::isinf(result))) return Value::Float(result);
+  return e.Error(args.loc, "this math function is not defined for that value",
+                 "check the argument");
+}
+
+template <double (*f)(double)>
+absl::StatusOr<Value> Unary(Elaborator& e, const BoundArgs& args) {
+  KILN_ASSIGN_OR_RETURN(const double x, ToDouble(e, args, 0));
+  return Checked(e, args, f(x));
+}
+
+template <double (*f)(double)>
+absl::StatusOr<Value> ToWhole(Elaborator& e, const BoundArgs& args) {
+  if (args[0].is_integer()) return Value::Int(args[0].int_value());
+  KILN_ASSIGN_OR_RETURN(const double x, ToDouble(e, args, 0));
+  const double whole = f(x);
+  if (!(std::abs(whole) < 9.2e18)) {
+    return e.Error(args.loc, "the result does not fit a 64-bit integer", "use a smaller number");
+  }
+  return Value::Int(static_cast<int64_t>(whole));
+}
+
+absl::StatusOr<Value> Log(Elaborator& e, const BoundArgs& args) {
+  KILN_ASSIGN_OR_RETURN(const double x, ToDouble(e, args, 0));
+  double result = std::log(x);
+  if (args.Given(1)) {
+    KILN_ASSIGN_OR_RETURN(const double base, ToDouble(e, args, 1));
+    result /= std::log(base);
+  }
+  return Checked(e, args, result);
+}
+
+absl::StatusOr<Value> Pow(Elaborator& e, const BoundArgs& args) {
+  KILN_ASSIGN_OR_RETURN(const double x, ToDouble(e, args, 0));
+  KILN_ASSIGN_OR_RETURN(const double y, ToDouble(e, args, 1));
+  return Checked(e, args, std::pow(x, y));
+}
+
+absl::StatusOr<Value> Gcd(Elaborator& e, const BoundArgs& args) {
+  int64_t result = 0;
+  for (size_t i = 0; i < args.rest.size(); ++i) {
+    KILN_ASSIGN_OR_RETURN(const int64_t x,
+                          e.ToInt(args.rest[i], args.rest_locs[i], "an argument of gcd"));
+    if (x == INT64_MIN) return e.Error(args.loc, "gcd of -2^63", "use a smaller number");
+    result = std::gcd(result, x);
+  }
+  return Value::Int(result);
+}
+
+absl::StatusOr<Value> Isqrt(Elaborator& e, const BoundArgs& args) {
+  KILN_ASSIGN_OR_RETURN(const int64_t x, e.ToInt(args[0], args.LocOf(0), "the argument of isqrt"));
+  if (x < 0) return e.Error(args.loc, "the square root of a negative number", "check the argument");
+  auto root = static_cast<int64_t>(std::sqrt(static_cast<double>(x)));
+  while (static_cast<__int128>(root) * root > x) --root;
+  while (static_cast<__int128>(root + 1) * (root + 1) <= x) ++root;
+  return Value::Int(root);
+}
+
+absl::StatusOr<Value> Prod(Elaborator& e, const BoundArgs& args) {
+  KILN_ASSIGN_OR_RETURN(const std::vector<Value> items, e.Iterate(args[0], args.LocOf(0)));
+  Value total = Value::Int(1);
+  for (const Value& item : items) {
+    KILN_ASSIGN_OR_RETURN(total, e.BinaryOp(ast::BinaryOp::kMul, total, item, args.loc));
+  }
+  return total;
+}
+
+constexpr Builtin kMath[] = {
+    {"math.log2", "x", Unary<std::log2>},
+    {"math.log", "x base?", Log},
+    {"math.log10", "x", Unary<std::log10>},
+    {"math.exp", "x", Unary<std::exp>},
+    {"math.exp2", "x", Unary<std::exp2>},
+    {"math.sqrt", "x", Unary<std::sqrt>},
+    {"math.fabs", "x", Unary<std::fabs>},
+    {"math.sin", "x", Unary<std::sin>},
+    {"math.cos", "x", Unary<std::cos>},
+    {"math.tanh", "x", Unary<std::tanh>},
+    {"math.ceil", "x", ToWhole<std::ceil>},
+    {"math.floor", "x", ToWhole<std::floor>},
+    {"math.trunc", "x", ToWhole<std::trunc>},
+    {"math.pow", "x y", Pow},
+    {"math.gcd", "*", Gcd},
+    {"math.isqrt", "x", Isqrt},
+    {"math.prod", "items", Prod},
+};
+
+absl::StatusOr<Value> CeilDivision(Elaborator& e, const BoundArgs& args) {
+  return e.CeilDiv(args[0], args[1], args.loc);
+}
+
+absl::StatusOr<Value> NextPowerOfTwo(Elaborator& e, const BoundArgs& args) {
+  KILN_ASSIGN_OR_RETURN(const int64_t x,
+                        e.ToInt(args[0], args.LocOf(0), "the argument of next_power_of_2"));
+  if (x > (int64_t{1} << 62))
+    return e.Error(args.loc, "no power of two above that fits", "use less");
+  int64_t power = 1;
+  while (power < x) power *= 2;
+  return Value::Int(x <= 0 ? 0 : power);
+}
+
+absl::StatusOr<Value> Product(Elaborator& e, const BoundArgs& args) {
+  int64_t repeat = 1;
+  if (args.Given(0)) {
+    KILN_ASSIGN_OR_RETURN(repeat, e.ToInt(args[0], args.LocOf(0), "repeat"));
+  }
+  std::vector<std::vector<Value>> axes;
+  for (int64_t r = 0; r < repeat && r < 64; ++r) {
+    for (size_t i = 0; i < args.rest.size(); ++i) {
+      KILN_ASSIGN_OR_RETURN(std::vector<Value> axis, e.Iterate(args.rest[i], args.rest_locs[i]));
+      axes.push_back(std::move(axis));
+    }
+  }
+  std::vector<std::vector<Value>> rows = {{}};
+  for (const std::vector<Value>& axis : axes) {
+    const int64_t count = static_cast<int64_t>(rows.size()) * static_cast<int64_t>(axis.size());
+    KILN_RETURN_IF_ERROR(e.Step(args.loc, count));
+    KILN_RETURN_IF_ERROR(e.ChargeBytes(args.loc, count * 16 * static_cast<int64_t>(axes.size())));
+    std::vector<std::vector<Value>> longer;
+    for (const std::vector<Value>& row : rows) {
+      for (const Value& item : axis) {
+        longer.push_back(row);
+        longer.back().push_back(item);
+      }
+    }
+    rows = std::move(longer);
+  }
+  std::vector<Value> tuples;
+  for (std::vector<Value>& row : rows) tuples.push_back(e.NewTuple(std::move(row)));
+  KILN_RETURN_IF_ERROR(e.ChargeBytes(args.loc, 0));
+  return e.NewList(std::move(tuples));
+}
+
+absl::StatusOr<Value> Chain(Elaborator& e, const BoundArgs& args) {
+  std::vector<Value> items;
+  for (size_t i = 0; i < args.rest.size(); ++i) {
+    KILN_ASSIGN_OR_RETURN(const std::vector<Value> part,
+                          e.Iterate(args.rest[i], args.rest_locs[i]));
+    KILN_RETURN_IF_ERROR(e.ChargeBytes(args.loc, 16 * static_cast<int64_t>(part.size())));
+    items.insert(items.end(), part.begin(), part.end());
+  }
+  return e.NewList(std::move(items));
+}
+
+absl::StatusOr<Value> SwizzledLayout(Elaborator& e, const BoundArgs& args) {
+  if (!args[0].Is(Type::kBuffer)) {
+    return e.Error(args.LocOf(0),
+                   absl::StrCat("make_swizzled_layout takes a buffer, not ", Describe(args[0])),
+                   "pass the shared tile");
+  }
+  auto* layout = e.arena().New<LayoutObject>();
+  layout->text = "swizzled";
+  return Value::Of(Type::kLayout, layout);
+}
+
+absl::StatusOr<Value> Nothing(Elaborator&, const BoundArgs&) { return Value::None(); }
+
+constexpr Builtin kTilelang[] = {
+    {"tilelang.cdiv", "a b", CeilDivision},
+    {"tilelang.next_power_of_2", "x", NextPowerOfTwo},
+    {"tilelang.make_swizzled_layout", "buffer k_major? allow_pad?", SwizzledLayout},
+    {"tilelang.disable_cache", "", Nothing},
+    {"tilelang.enable_cache", "", Nothing},
+    {"itertools.product", "* repeat?", Product},
+    {"itertools.chain", "*", Chain},
+};
+
+}  // namespace
+
+BuiltinTable HostMathBuiltins() { return {kMath, std::size(kMath)}; }
+BuiltinTable TilelangBuiltins() { return {kTilelang, std::size(kTilelang)}; }
+
+}  // namespace kiln::lang

@@ -1,0 +1,335 @@
+// Loops, the launch, and annotations.
+#include "absl/strings/str_cat.h"
+#include "compiler/ir/printer.h"
+#include "compiler/lang/elaborator.h"
+
+namespace kiln::lang {
+namespace {
+
+absl::Status SetRange(Elaborator& e, const BoundArgs& args, size_t first, LoopObject* loop) {
+  const std::string what = absl::StrCat("a bound of ", loop->name);
+  KILN_ASSIGN_OR_RETURN(Operand low, e.ToIndex(args[first], args.LocOf(first), what));
+  if (!args.Given(first + 1)) {
+    loop->starts.push_back({ir::MakeInt(0, low.e.dtype()), {}});
+    loop->extents.push_back(std::move(low));
+    return absl::OkStatus();
+  }
+  KILN_ASSIGN_OR_RETURN(const Value span,
+                        e.BinaryOp(ast::BinaryOp::kSub, args[first + 1], args[first], args.loc));
+  KILN_ASSIGN_OR_RETURN(Operand extent, e.ToIndex(span, args.loc, what));
+  loop->starts.push_back(std::move(low));
+  loop->extents.push_back(std::move(extent));
+  return absl::OkStatus();
+}
+
+template <ir::ForKind kind>
+absl::StatusOr<Value> OneAxis(Elaborator& e, const BoundArgs& args) {
+  auto* loop = e.arena().New<LoopObject>();
+  loop->name = kind == ir::ForKind::kSerial   ? "T.serial"
+               : kind == ir::ForKind::kUnroll ? "T.unroll"
+                                              : "T.vectorized";
+  loop->kind = kind;
+  KILN_RETURN_IF_ERROR(SetRange(e, args, 0, loop));
+  if (kind != ir::ForKind::kVectorized && args.Given(2)) {
+    KILN_ASSIGN_OR_RETURN(const int64_t step,
+                          e.ToInt(args[2], args.LocOf(2), "the step of a loop"));
+    if (step == 0) return e.Error(args.LocOf(2), "the step of a loop is zero", "use 1 or -1");
+    if (step != 1) {
+      // The count of iterations: ceil((stop - start) / step).
+      KILN_ASSIGN_OR_RETURN(const Value extent, e.NewExpr(loop->extents[0], args.loc));
+      KILN_ASSIGN_OR_RETURN(const Value span,
+                            step > 0 ? absl::StatusOr<Value>(extent)
+                                     : e.UnaryOp(ast::UnaryOp::kNeg, extent, args.loc));
+      KILN_ASSIGN_OR_RETURN(const Value count,
+                            e.CeilDiv(span, Value::Int(step > 0 ? step : -step), args.loc));
+      KILN_ASSIGN_OR_RETURN(loop->extents[0], e.ToIndex(count, args.loc, "the extent of a loop"));
+      KILN_ASSIGN_OR_RETURN(loop->step, e.ToIndex(Value::Int(step), args.loc, "the step"));
+    }
+  }
+  return Value::Of(Type::kLoop, loop);
+}
+
+template <bool grid>
+absl::StatusOr<Value> ManyAxes(Elaborator& e, const BoundArgs& args) {
+  auto* loop = e.arena().New<LoopObject>();
+  loop->name = grid ? "T.grid" : "T.Parallel";
+  loop->kind = grid ? ir::ForKind::kSerial : ir::ForKind::kParallel;
+  loop->grid = grid;
+  if (args.rest.empty()) {
+    return e.Error(args.loc, absl::StrCat(loop->name, " without an extent"),
+                   absl::StrCat("write ", loop->name, "(m, n)"));
+  }
+  for (size_t i = 0; i < args.rest.size(); ++i) {
+    KILN_ASSIGN_OR_RETURN(Operand extent, e.ToIndex(args.rest[i], args.rest_locs[i],
+                                                    absl::StrCat("an extent of ", loop->name)));
+    loop->starts.push_back({ir::MakeInt(0, extent.e.dtype()), {}});
+    loop->extents.push_back(std::move(extent));
+  }
+  if (!grid) {
+    if (args.Given(0)) {
+      KILN_ASSIGN_OR_RETURN(const int64_t width,
+                            e.ToInt(args[0], args.LocOf(0), "coalesced_width"));
+      loop->annotations["coalesced_width"] = absl::StrCat(width);
+    }
+    if (args.Given(1)) {
+      if (!args[1].Is(Type::kLayout)) {
+        return e.Error(args.LocOf(1),
+                       absl::StrCat("loop_layout must be a layout, not ", Describe(args[1])),
+                       "pass T.Fragment(...) or T.Layout(...)");
+      }
+      loop->annotations["loop_layout"] = args[1].layout().text;
+    }
+  }
+  return Value::Of(Type::kLoop, loop);
+}
+
+absl::StatusOr<std::string> IntList(Elaborator& e, const Value& v, SourceLoc loc,
+                                    absl::string_view what) {
+  KILN_ASSIGN_OR_RETURN(const std::vector<Value> items, e.ToItems(v, loc, what));
+  std::string text;
+  for (const Value& item : items) {
+    KILN_ASSIGN_OR_RETURN(const int64_t i, e.ToInt(item, loc, what));
+    absl::StrAppend(&text, text.empty() ? "" : ",", i);
+  }
+  return text;
+}
+
+absl::StatusOr<Value> Pipelined(Elaborator& e, const BoundArgs& args) {
+  auto* loop = e.arena().New<LoopObject>();
+  loop->name = "T.Pipelined";
+  loop->kind = ir::ForKind::kPipelined;
+  KILN_RETURN_IF_ERROR(SetRange(e, args, 0, loop));
+  if (args.Given(2)) {
+    KILN_ASSIGN_OR_RETURN(const Operand stages, e.ToIndex(args[2], args.LocOf(2), "num_stages"));
+    if (stages.info.flags & ExprInfo::kRuntime) {
+      return e.Error(args.LocOf(2), "num_stages depends on a run-time value",
+                     "use a constant or a parameter");
+    }
+    const auto count = ir::ConstInt(stages.e);
+    if (count && (*count < 0 || *count > 64)) {
+      return e.Error(args.LocOf(2), absl::StrCat("num_stages is ", *count), "use 0 to 64");
+    }
+    loop->num_stages = stages.e;
+  }
+  static constexpr const char* kLists[] = {"order", "stage"};
+  for (size_t i = 0; i < 2; ++i) {
+    if (!args.Given(3 + i)) continue;
+    KILN_ASSIGN_OR_RETURN(loop->annotations[kLists[i]],
+                          IntList(e, args[3 + i], args.LocOf(3 + i), kLists[i]));
+  }
+  for (size_t i = 5; i < 7; ++i) {
+    if (!args.Given(i)) continue;
+    return e.Unimplemented(args.LocOf(i), "T.Pipelined with sync or group lists",
+                           "leave them out: Kiln plans the pipeline, guided by order and stage");
+  }
+  return Value::Of(Type::kLoop, loop);
+}
+
+absl::StatusOr<Value> Kernel(Elaborator& e, const BoundArgs& args) {
+  auto* launch = e.arena().New<LaunchObject>();
+  if (args.rest.empty() || args.rest.size() > 3) {
+    return e.Error(args.loc, absl::StrCat("T.Kernel with ", args.rest.size(), " block axes"),
+                   "give one to three extents, as in T.Kernel(T.ceildiv(N, 128), threads=128)");
+  }
+  for (size_t i = 0; i < args.rest.size(); ++i) {
+    KILN_ASSIGN_OR_RETURN(Operand extent,
+                          e.ToIndex(args.rest[i], args.rest_locs[i], "a grid extent of T.Kernel"));
+    const auto constant = ir::ConstInt(extent.e);
+    if (constant && (*constant <= 0 || *constant > INT32_MAX)) {
+      return e.Error(args.rest_locs[i], absl::StrCat("a grid extent of T.Kernel is ", *constant),
+                     "a grid has at least one block an axis, and fewer than 2^31");
+    }
+    launch->grid.push_back(std::move(extent));
+  }
+  Value threads = args.Given(0) ? args[0] : Value::Int(128);
+  KILN_ASSIGN_OR_RETURN(const std::vector<Operand> extents,
+                        e.ToShape(threads, args.LocOf(0), "threads of T.Kernel"));
+  if (extents.empty() || extents.size() > 3) {
+    return e.Error(args.LocOf(0), "threads of T.Kernel has one to three extents",
+                   "write threads=128");
+  }
+  int64_t total = 1;
+  for (const Operand& extent : extents) {
+    if (extent.info.flags & ExprInfo::kRuntime) {
+      return e.Error(args.LocOf(0), "threads of T.Kernel depends on a run-time value",
+                     "use a constant or a parameter");
+    }
+    if (const auto constant = ir::ConstInt(extent.e)) {
+      if (*constant <= 0 || *constant > 1024)
+        total = 2048;
+      else
+        total *= *constant;
+    }
+    launch->threads.push_back(extent.e);
+  }
+  if (total > 1024) {
+    return e.Error(args.LocOf(0), absl::StrCat("threads of T.Kernel is ", Repr(threads)),
+                   "a block has 1 to 1024 threads");
+  }
+  static constexpr const char* kRefused[] = {"is_cpu", "prelude", "cluster_dims"};
+  for (size_t i = 1; i < 4; ++i) {
+    if (!args.Given(i)) continue;
+    if (args[i].Is(Type::kBool) && !args[i].bool_value()) continue;
+    if (i == 1) continue;  // the sweep's target decides what the kernel runs on
+    return e.Unimplemented(args.LocOf(i), absl::StrCat("T.Kernel with '", kRefused[i - 1], "'"),
+                           "leave it out");
+  }
+  return Value::Of(Type::kLaunch, launch);
+}
+
+// The panel as text for the launch's note: a number, or an expression over open tunables.
+absl::StatusOr<Value> UseSwizzle(Elaborator& e, const BoundArgs& args) {
+  KILN_RETURN_IF_ERROR(e.RequireLaunch(args.loc, "T.use_swizzle"));
+  KILN_ASSIGN_OR_RETURN(const Operand panel, e.ToIndex(args[0], args.LocOf(0), "panel_size"));
+  std::string order = "row";
+  if (args.Given(1)) {
+    KILN_ASSIGN_OR_RETURN(order, e.ToStr(args[1], args.LocOf(1), "order"));
+    if (order != "row" && order != "column" && order != "col") {
+      return e.Error(args.LocOf(1), absl::StrCat("the order '", order, "' of T.use_swizzle"),
+                     "use \"row\" or \"column\"");
+    }
+    if (order == "col") order = "column";
+  }
+  ir::Expr size = panel.e;
+  ExprInfo info = panel.info;
+  if (args.present[2]) {
+    KILN_ASSIGN_OR_RETURN(const Condition enable, e.Decide(args[2], args.LocOf(2)));
+    if (enable.known && !enable.value) return Value::None();
+    if (!enable.known) {
+      info = Join(info, enable.expr.info);
+      // `enable=panel > 0` says no more than the panel does.
+      const bool same = ir::Same(
+          enable.expr.e, ir::MakeBinary(ir::BinaryOp::kGt, size, ir::MakeInt(0, size.dtype())));
+      if (!same) size = ir::MakeSelect(enable.expr.e, size, ir::MakeInt(0, size.dtype()));
+    }
+  }
+  if (info.flags & ExprInfo::kRuntime) {
+    return e.Error(args.loc, "T.use_swizzle depends on a run-time value",
+                   "use a constant or a parameter");
+  }
+  if (const auto constant = ir::ConstInt(size)) {
+    if (*constant <= 0) {
+      return e.Error(args.LocOf(0), absl::StrCat("panel_size is ", *constant),
+                     "use at least 1, or enable=False");
+    }
+    e.launch_notes()["swizzle_panel"] = absl::StrCat(*constant);
+  } else {
+    e.launch_notes()["swizzle_panel"] = ir::ToString(size);
+  }
+  e.launch_notes()["swizzle_order"] = order;
+  return Value::None();
+}
+
+absl::StatusOr<Value> AnnotateLayout(Elaborator& e, const BoundArgs& args) {
+  KILN_RETURN_IF_ERROR(e.RequireLaunch(args.loc, "T.annotate_layout"));
+  if (!args[0].Is(Type::kDict)) {
+    return e.Error(args.LocOf(0),
+                   absl::StrCat("T.annotate_layout takes a dict, not ", Describe(args[0])),
+                   "write {buffer: layout}");
+  }
+  for (const auto& [key, item] : args[0].dict().items) {
+    if (!key.Is(Type::kBuffer) || !item.Is(Type::kLayout)) {
+      return e.Error(args.LocOf(0),
+                     absl::StrCat("T.annotate_layout maps ", Describe(key), " to ", Describe(item)),
+                     "map buffers to T.Layout(...), T.Fragment(...) or "
+                     "tilelang.layout.make_swizzled_layout(buffer)");
+    }
+    e.launch_notes()[absl::StrCat("layout:", key.buffer().buffer->name)] = item.layout().text;
+  }
+  return Value::None();
+}
+
+// T.Layout(shape, lambda i, j: (...)): the lambda's result over fresh variables, as text.
+absl::StatusOr<Value> Layout(Elaborator& e, const BoundArgs& args) {
+  KILN_ASSIGN_OR_RETURN(const std::vector<Operand> shape,
+                        e.ToShape(args[0], args.LocOf(0), "the shape of a layout"));
+  std::string text = "(";
+  CallArgs call;
+  call.loc = args.loc;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    absl::StrAppend(&text, i ? ", " : "", ir::ToString(shape[i].e));
+    ExprInfo info;
+    info.flags = ExprInfo::kRuntime;
+    KILN_ASSIGN_OR_RETURN(const Value index,
+                          e.NewExpr(ir::MakeVar(absl::StrCat("i", i)), info, args.loc));
+    call.positional.push_back(index);
+    call.locs.push_back(args.loc);
+  }
+  text += ")";
+  static constexpr const char* kParts[] = {"forward", "thread", "index"};
+  for (size_t i = 1; i < 4; ++i) {
+    if (!args.Given(i)) continue;
+    KILN_ASSIGN_OR_RETURN(const Value result, e.Call(args[i], call));
+    std::vector<Value> items = {result};
+    if (result.is_sequence()) items = result.seq().items;
+    absl::StrAppend(&text, " ", kParts[i - 1], "=(");
+    for (size_t k = 0; k < items.size(); ++k) {
+      KILN_ASSIGN_OR_RETURN(const Operand x,
+                            e.ToIndex(items[k], args.LocOf(i), "a layout's result"));
+      if (x.info.size > 2000) {
+        return e.Error(args.LocOf(i), "a layout of more than 2000 operations", "simplify it");
+      }
+      absl::StrAppend(&text, k ? ", " : "", ir::ToString(x.e));
+    }
+    text += ")";
+  }
+  if (args.Given(4)) {
+    KILN_ASSIGN_OR_RETURN(const int64_t replicate, e.ToInt(args[4], args.LocOf(4), "replicate"));
+    absl::StrAppend(&text, " replicate=", replicate);
+  }
+  auto* layout = e.arena().New<LayoutObject>();
+  layout->text = std::move(text);
+  return Value::Of(Type::kLayout, layout);
+}
+
+absl::StatusOr<Value> DeviceAssert(Elaborator& e, const BoundArgs& args) {
+  KILN_RETURN_IF_ERROR(e.RequireLaunch(args.loc, "T.device_assert"));
+  KILN_ASSIGN_OR_RETURN(const Condition c, e.Decide(args[0], args.LocOf(0)));
+  std::string message = "assertion failed";
+  if (args.Given(1)) {
+    KILN_ASSIGN_OR_RETURN(message, e.ToStr(args[1], args.LocOf(1), "the message"));
+  }
+  const ir::Expr condition = c.known ? ir::MakeBool(c.value) : c.expr.e;
+  if (c.known && c.value) return Value::None();
+  KILN_RETURN_IF_ERROR(e.EmitNew<ir::Assert>(args.loc, condition, std::move(message)));
+  return Value::None();
+}
+
+// A fact for the reference's prover. Kiln proves what it needs; a false constant is an error.
+absl::StatusOr<Value> Assume(Elaborator& e, const BoundArgs& args) {
+  KILN_ASSIGN_OR_RETURN(const Condition c, e.Decide(args[0], args.LocOf(0)));
+  if (c.known && !c.value) {
+    return e.Error(args.LocOf(0), "T.assume of something that is false", "check the condition");
+  }
+  return Value::None();
+}
+
+// Hints about how the reference's GPU back end splits registers; they change no result.
+absl::StatusOr<Value> Hint(Elaborator& e, const BoundArgs& args) { return Value::None(); }
+
+constexpr Builtin kRows[] = {
+    {"T.serial", "start stop? step? annotations?", OneAxis<ir::ForKind::kSerial>},
+    {"T.Serial", "start stop? step? annotations?", OneAxis<ir::ForKind::kSerial>},
+    {"T.unroll", "start stop? step? annotations? unroll_factor? explicit?",
+     OneAxis<ir::ForKind::kUnroll>},
+    {"T.vectorized", "start stop? annotations?", OneAxis<ir::ForKind::kVectorized>},
+    {"T.Parallel", "* coalesced_width? loop_layout? prefer_async? annotations?", ManyAxes<false>},
+    {"T.parallel", "* coalesced_width? loop_layout? prefer_async? annotations?", ManyAxes<false>},
+    {"T.grid", "*", ManyAxes<true>},
+    {"T.Pipelined", "start stop? num_stages? order? stage? sync? group? annotations?", Pipelined},
+    {"T.Kernel", "* threads? is_cpu? prelude? cluster_dims?", Kernel},
+    {"T.use_swizzle", "panel_size order? enable?", UseSwizzle},
+    {"T.annotate_layout", "layouts", AnnotateLayout},
+    {"T.Layout", "shape forward_fn", Layout},
+    {"T.Fragment", "shape forward_fn? forward_thread_fn? forward_index_fn? replicate?", Layout},
+    {"T.device_assert", "condition msg?", DeviceAssert},
+    {"T.assume", "condition", Assume},
+    {"T.disable_warp_group_reg_alloc", "", Hint},
+    {"T.no_set_max_nreg", "", Hint},
+};
+
+}  // namespace
+
+BuiltinTable LoopBuiltins() { return {kRows, std::size(kRows)}; }
+
+}  // namespace kiln::lang

@@ -1,0 +1,284 @@
+// Methods of lists, tuples, dicts, strings and run-time values.
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "compiler/lang/elaborator.h"
+
+namespace kiln::lang {
+namespace {
+
+absl::Status CheckMutable(Elaborator& e, int region, SourceLoc loc) {
+  if (e.MayMutate(region)) return absl::OkStatus();
+  return e.Error(loc,
+                 "a compile-time list or dict is changed inside a run-time branch or loop, which "
+                 "would change it once, not at run time",
+                 "use a buffer from T.alloc_local or T.alloc_var");
+}
+
+absl::StatusOr<Value> Append(Elaborator& e, const BoundArgs& args) {
+  SeqObject& list = args[0].seq();
+  KILN_RETURN_IF_ERROR(CheckMutable(e, list.region, args.loc));
+  KILN_RETURN_IF_ERROR(e.ChargeBytes(args.loc, 16));
+  list.items.push_back(args[1]);
+  return Value::None();
+}
+
+absl::StatusOr<Value> Extend(Elaborator& e, const BoundArgs& args) {
+  SeqObject& list = args[0].seq();
+  KILN_RETURN_IF_ERROR(CheckMutable(e, list.region, args.loc));
+  KILN_ASSIGN_OR_RETURN(const std::vector<Value> more, e.Iterate(args[1], args.LocOf(1)));
+  KILN_RETURN_IF_ERROR(e.ChargeBytes(args.loc, 16 * static_cast<int64_t>(more.size())));
+  list.items.insert(list.items.end(), more.begin(), more.end());
+  return Value::None();
+}
+
+absl::StatusOr<Value> Insert(Elaborator& e, const BoundArgs& args) {
+  SeqObject& list = args[0].seq();
+  KILN_RETURN_IF_ERROR(CheckMutable(e, list.region, args.loc));
+  KILN_ASSIGN_OR_RETURN(int64_t at, e.ToInt(args[1], args.LocOf(1), "the place"));
+  const int64_t size = static_cast<int64_t>(list.items.size());
+  if (at < 0) at = std::max<int64_t>(0, at + size);
+  KILN_RETURN_IF_ERROR(e.ChargeBytes(args.loc, 16));
+  KILN_RETURN_IF_ERROR(e.Step(args.loc, size / 16));
+  list.items.insert(list.items.begin() + std::min(at, size), args[2]);
+  return Value::None();
+}
+
+absl::StatusOr<Value> Pop(Elaborator& e, const BoundArgs& args) {
+  SeqObject& list = args[0].seq();
+  KILN_RETURN_IF_ERROR(CheckMutable(e, list.region, args.loc));
+  const int64_t size = static_cast<int64_t>(list.items.size());
+  int64_t at = -1;
+  if (args.present[1]) {
+    KILN_ASSIGN_OR_RETURN(at, e.ToInt(args[1], args.LocOf(1), "the place"));
+  }
+  if (at < 0) at += size;
+  if (at < 0 || at >= size) {
+    return e.Error(args.loc, absl::StrCat("no item to take from a list of length ", size),
+                   "check its length");
+  }
+  KILN_RETURN_IF_ERROR(e.Step(args.loc, (size - at) / 16));
+  const Value item = list.items[at];
+  list.items.erase(list.items.begin() + at);
+  return item;
+}
+
+absl::StatusOr<Value> Index(Elaborator& e, const BoundArgs& args) {
+  const std::vector<Value>& items = args[0].seq().items;
+  KILN_RETURN_IF_ERROR(e.Step(args.loc, static_cast<int64_t>(items.size())));
+  for (size_t i = 0; i < items.size(); ++i) {
+    if (ValuesEqual(items[i], args[1])) return Value::Int(static_cast<int64_t>(i));
+  }
+  return e.Error(args.loc, absl::StrCat(Repr(args[1]), " is not in the list"),
+                 "check with 'in' first");
+}
+
+absl::StatusOr<Value> CountOf(Elaborator& e, const BoundArgs& args) {
+  const std::vector<Value>& items = args[0].seq().items;
+  KILN_RETURN_IF_ERROR(e.Step(args.loc, static_cast<int64_t>(items.size())));
+  return Value::Int(std::count_if(items.begin(), items.end(),
+                                  [&](const Value& v) { return ValuesEqual(v, args[1]); }));
+}
+
+absl::StatusOr<Value> CopyList(Elaborator& e, const BoundArgs& args) {
+  KILN_ASSIGN_OR_RETURN(std::vector<Value> items, e.Iterate(args[0], args.loc));
+  return e.NewList(std::move(items));
+}
+
+absl::StatusOr<Value> DictGet(Elaborator& e, const BoundArgs& args) {
+  KILN_RETURN_IF_ERROR(e.Step(args.loc, static_cast<int64_t>(args[0].dict().items.size())));
+  for (const auto& [key, item] : args[0].dict().items) {
+    if (ValuesEqual(key, args[1])) return item;
+  }
+  return args.present[2] ? args[2] : Value::None();
+}
+
+template <int part>  // 0 keys, 1 values, 2 items
+absl::StatusOr<Value> DictParts(Elaborator& e, const BoundArgs& args) {
+  std::vector<Value> parts;
+  for (const auto& [key, item] : args[0].dict().items) {
+    KILN_RETURN_IF_ERROR(e.Step(args.loc));
+    KILN_RETURN_IF_ERROR(e.ChargeBytes(args.loc, 16));
+    parts.push_back(part == 0 ? key : part == 1 ? item : e.NewTuple({key, item}));
+  }
+  return e.NewList(std::move(parts));
+}
+
+absl::StatusOr<Value> DictUpdate(Elaborator& e, const BoundArgs& args) {
+  DictObject& dict = args[0].dict();
+  KILN_RETURN_IF_ERROR(CheckMutable(e, dict.region, args.loc));
+  if (!args[1].Is(Type::kDict)) {
+    return e.Error(args.LocOf(1), absl::StrCat("update takes a dict, not ", Describe(args[1])),
+                   "pass a dict");
+  }
+  const auto added = args[1].dict().items;
+  for (const auto& [key, item] : added) {
+    KILN_RETURN_IF_ERROR(e.Step(args.loc, static_cast<int64_t>(dict.items.size())));
+    KILN_RETURN_IF_ERROR(e.ChargeBytes(args.loc, 32));
+    const Value& wanted = key;
+    auto found = std::find_if(dict.items.begin(), dict.items.end(),
+                              [&](const auto& entry) { return ValuesEqual(entry.first, wanted); });
+    if (found != dict.items.end())
+      found->second = item;
+    else
+      dict.items.emplace_back(key, item);
+  }
+  return Value::None();
+}
+
+absl::StatusOr<Value> DictCopy(Elaborator& e, const BoundArgs& args) {
+  auto* dict = e.arena().New<DictObject>();
+  dict->items = args[0].dict().items;
+  dict->region = e.CurrentRegion();
+  KILN_RETURN_IF_ERROR(e.ChargeBytes(args.loc, 32 * static_cast<int64_t>(dict->items.size())));
+  return Value::Of(Type::kDict, dict);
+}
+
+template <bool at_end>
+absl::StatusOr<Value> StartsOrEnds(Elaborator& e, const BoundArgs& args) {
+  KILN_ASSIGN_OR_RETURN(const std::string part, e.ToStr(args[1], args.LocOf(1), "the text"));
+  return Value::Bool(at_end ? absl::EndsWith(args[0].str(), part)
+                            : absl::StartsWith(args[0].str(), part));
+}
+
+template <bool upper>
+absl::StatusOr<Value> ChangeCase(Elaborator& e, const BoundArgs& args) {
+  return e.NewStr(upper ? absl::AsciiStrToUpper(args[0].str())
+                        : absl::AsciiStrToLower(args[0].str()));
+}
+
+absl::StatusOr<Value> Strip(Elaborator& e, const BoundArgs& args) {
+  return e.NewStr(std::string(absl::StripAsciiWhitespace(args[0].str())));
+}
+
+absl::StatusOr<Value> Replace(Elaborator& e, const BoundArgs& args) {
+  KILN_ASSIGN_OR_RETURN(const std::string from, e.ToStr(args[1], args.LocOf(1), "the old text"));
+  KILN_ASSIGN_OR_RETURN(const std::string to, e.ToStr(args[2], args.LocOf(2), "the new text"));
+  if (from.empty())
+    return e.Error(args.LocOf(1), "replace of an empty text", "name what to replace");
+  const int64_t places = static_cast<int64_t>(args[0].str().size() / from.size() + 1);
+  KILN_RETURN_IF_ERROR(e.ChargeBytes(args.loc, places * static_cast<int64_t>(to.size())));
+  return e.NewStr(absl::StrReplaceAll(args[0].str(), {{from, to}}));
+}
+
+absl::StatusOr<Value> Split(Elaborator& e, const BoundArgs& args) {
+  std::vector<Value> parts;
+  KILN_RETURN_IF_ERROR(e.ChargeBytes(args.loc, 96 * static_cast<int64_t>(args[0].str().size())));
+  if (args.Given(1)) {
+    KILN_ASSIGN_OR_RETURN(const std::string by, e.ToStr(args[1], args.LocOf(1), "the separator"));
+    if (by.empty()) return e.Error(args.LocOf(1), "split by an empty text", "name a separator");
+    for (absl::string_view part : absl::StrSplit(args[0].str(), by)) {
+      parts.push_back(e.NewStr(std::string(part)));
+    }
+  } else {
+    for (absl::string_view part :
+         absl::StrSplit(args[0].str(), absl::ByAnyChar(" \t\n"), absl::SkipEmpty())) {
+      parts.push_back(e.NewStr(std::string(part)));
+    }
+  }
+  return e.NewList(std::move(parts));
+}
+
+absl::StatusOr<Value> JoinStr(Elaborator& e, const BoundArgs& args) {
+  KILN_ASSIGN_OR_RETURN(const std::vector<Value> items, e.Iterate(args[1], args.LocOf(1)));
+  std::string text;
+  for (size_t i = 0; i < items.size(); ++i) {
+    KILN_ASSIGN_OR_RETURN(const std::string part,
+                          e.ToStr(items[i], args.LocOf(1), "an item of join"));
+    KILN_RETURN_IF_ERROR(
+        e.ChargeBytes(args.loc, static_cast<int64_t>(part.size() + args[0].str().size())));
+    if (i) text += args[0].str();
+    text += part;
+  }
+  return e.NewStr(std::move(text));
+}
+
+absl::StatusOr<Value> AsType(Elaborator& e, const BoundArgs& args) {
+  KILN_ASSIGN_OR_RETURN(const DType type, e.ToDType(args[1], args.LocOf(1)));
+  KILN_ASSIGN_OR_RETURN(const Operand x,
+                        e.ToType(args[0], type, args.LocOf(0), "the value of astype"));
+  return e.NewExpr(x, args.loc);
+}
+
+absl::StatusOr<Value> ScopeOf(Elaborator& e, const BoundArgs& args) {
+  static constexpr const char* kNames[] = {"global", "shared.dyn", "local.fragment", "local",
+                                           "local.var"};
+  return e.NewStr(kNames[static_cast<int>(args[0].buffer().buffer->scope)]);
+}
+
+// One table; each type's methods are a range of it.
+constexpr Builtin kMethods[] = {
+    // list: 0-6; tuple: 5-6
+    {"append", "self item", Append},
+    {"extend", "self items", Extend},
+    {"insert", "self at item", Insert},
+    {"pop", "self at?", Pop},
+    {"copy", "self", CopyList},
+    {"index", "self item", Index},
+    {"count", "self item", CountOf},
+    // dict: 7-12
+    {"get", "self key default?", DictGet},
+    {"keys", "self", DictParts<0>},
+    {"values", "self", DictParts<1>},
+    {"items", "self", DictParts<2>},
+    {"update", "self other", DictUpdate},
+    {"copy", "self", DictCopy},
+    // str: 13-20
+    {"startswith", "self text", StartsOrEnds<false>},
+    {"endswith", "self text", StartsOrEnds<true>},
+    {"lower", "self", ChangeCase<false>},
+    {"upper", "self", ChangeCase<true>},
+    {"strip", "self", Strip},
+    {"replace", "self old new", Replace},
+    {"split", "self by?", Split},
+    {"join", "self items", JoinStr},
+    // buffer: 21-22; expressions: 22
+    {"scope", "self", ScopeOf},
+    {"astype", "self dtype", AsType},
+};
+
+BuiltinTable TableOf(const Value& self) {
+  switch (self.type()) {
+    case Type::kList:
+      return {kMethods, 7};
+    case Type::kTuple:
+      return {kMethods + 5, 2};
+    case Type::kDict:
+      return {kMethods + 7, 6};
+    case Type::kStr:
+      return {kMethods + 13, 8};
+    case Type::kBuffer:
+      return {kMethods + 21, 2};
+    case Type::kExpr:
+    case Type::kAccess:
+      return {kMethods + 22, 1};
+    default:
+      return {nullptr, 0};
+  }
+}
+
+}  // namespace
+
+const Builtin* FindMethod(const Value& self, absl::string_view name) {
+  const BuiltinTable table = TableOf(self);
+  for (size_t i = 0; i < table.size; ++i) {
+    if (name == table.rows[i].name) return &table.rows[i];
+  }
+  return nullptr;
+}
+
+BuiltinTable MethodTable() { return {kMethods, std::size(kMethods)}; }
+
+std::vector<std::string> MethodNames(const Value& self) {
+  const BuiltinTable table = TableOf(self);
+  std::vector<std::string> names;
+  for (size_t i = 0; i < table.size; ++i) names.emplace_back(table.rows[i].name);
+  return names;
+}
+
+}  // namespace kiln::lang

@@ -1,0 +1,437 @@
+// Python's own functions, and the methods of plain data.
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "compiler/lang/elaborator.h"
+
+namespace kiln::lang {
+namespace {
+
+absl::StatusOr<Value> Len(Elaborator& e, const BoundArgs& args) {
+  const Value& v = args[0];
+  if (v.is_sequence()) return Value::Int(static_cast<int64_t>(v.seq().items.size()));
+  if (v.Is(Type::kStr)) return Value::Int(static_cast<int64_t>(v.str().size()));
+  if (v.Is(Type::kDict)) return Value::Int(static_cast<int64_t>(v.dict().items.size()));
+  if (v.Is(Type::kRange)) return Value::Int(v.range().Count());
+  return e.Error(args.LocOf(0), absl::StrCat("no length of ", Describe(v)),
+                 v.Is(Type::kBuffer) ? "use x.shape[0]" : "pass a list, tuple, dict or string");
+}
+
+template <bool is_max>
+absl::StatusOr<Value> MinOrMax(Elaborator& e, const BoundArgs& args) {
+  std::vector<Value> items = args.rest;
+  if (items.size() == 1 && !e.IsRuntime(items[0])) {
+    KILN_ASSIGN_OR_RETURN(items, e.Iterate(items[0], args.loc));
+  }
+  if (items.empty()) {
+    if (args.present[1]) return args[1];
+    return e.Error(args.loc, "the smallest or largest of nothing", "pass at least one value");
+  }
+  std::vector<Value> keys = items;
+  if (args.Given(0)) {
+    for (size_t i = 0; i < items.size(); ++i) {
+      CallArgs call;
+      call.loc = args.loc;
+      call.positional = {items[i]};
+      call.locs = {args.loc};
+      KILN_ASSIGN_OR_RETURN(keys[i], e.Call(args[0], call));
+    }
+    size_t best = 0;
+    for (size_t i = 1; i < items.size(); ++i) {
+      KILN_ASSIGN_OR_RETURN(const Value better,
+                            e.CompareOp(is_max ? ast::CompareOp::kGt : ast::CompareOp::kLt, keys[i],
+                                        keys[best], args.loc));
+      KILN_ASSIGN_OR_RETURN(const bool take, e.DecideNow(better, args.loc, "a comparison of keys"));
+      if (take) best = i;
+    }
+    return items[best];
+  }
+  Value result = items[0];
+  for (size_t i = 1; i < items.size(); ++i) {
+    KILN_ASSIGN_OR_RETURN(result, e.MinMax(is_max, result, items[i], args.loc));
+  }
+  return result;
+}
+
+absl::StatusOr<Value> Sum(Elaborator& e, const BoundArgs& args) {
+  KILN_ASSIGN_OR_RETURN(const std::vector<Value> items, e.Iterate(args[0], args.LocOf(0)));
+  Value total = args.present[1] ? args[1] : Value::Int(0);
+  for (const Value& item : items) {
+    KILN_ASSIGN_OR_RETURN(total, e.BinaryOp(ast::BinaryOp::kAdd, total, item, args.loc));
+  }
+  return total;
+}
+
+absl::StatusOr<Value> Abs(Elaborator& e, const BoundArgs& args) {
+  const Value& v = args[0];
+  if (v.Is(Type::kFloat)) return Value::Float(std::abs(v.float_value()));
+  if (v.is_integer() && v.int_value() >= 0) return Value::Int(v.int_value());
+  KILN_ASSIGN_OR_RETURN(const Value minus, e.UnaryOp(ast::UnaryOp::kNeg, v, args.loc));
+  if (v.is_integer()) return minus;
+  if (v.Is(Type::kExpr) && v.expr().expr.dtype().is_float()) {
+    return e.NewExpr(ir::MakeCall(v.expr().expr.dtype(), ir::Intrinsic::kAbs, {v.expr().expr}),
+                     Join(v.expr().info, {}), args.loc);
+  }
+  return e.MinMax(true, v, minus, args.loc);
+}
+
+absl::StatusOr<Value> Int(Elaborator& e, const BoundArgs& args) {
+  if (!args.present[0]) return Value::Int(0);
+  const Value& v = args[0];
+  if (v.is_integer()) return Value::Int(v.int_value());
+  if (v.Is(Type::kFloat)) {
+    const double f = std::trunc(v.float_value());
+    if (!(std::abs(f) < 9.2e18)) {
+      return e.Error(args.LocOf(0), absl::StrCat(Repr(v), " does not fit a 64-bit integer"),
+                     "use a smaller number");
+    }
+    return Value::Int(static_cast<int64_t>(f));
+  }
+  if (v.Is(Type::kStr)) {
+    int64_t parsed;
+    if (absl::SimpleAtoi(v.str(), &parsed)) return Value::Int(parsed);
+    return e.Error(args.LocOf(0), absl::StrCat(Repr(v), " is not an integer"), "pass digits");
+  }
+  if (v.Is(Type::kExpr) && v.expr().info.open_only() && v.expr().expr.dtype().is_int()) return v;
+  if (e.IsRuntime(v)) {
+    KILN_ASSIGN_OR_RETURN(const Operand x, e.ToType(v, kInt32, args.LocOf(0), "the value"));
+    return e.NewExpr(x, args.loc);
+  }
+  return e.Error(args.LocOf(0), absl::StrCat("no integer from ", Describe(v)), "pass a number");
+}
+
+absl::StatusOr<Value> Float(Elaborator& e, const BoundArgs& args) {
+  if (!args.present[0]) return Value::Float(0);
+  const Value& v = args[0];
+  if (v.is_number()) return Value::Float(v.as_double());
+  if (v.Is(Type::kStr)) {
+    double parsed;
+    if (absl::SimpleAtod(v.str(), &parsed)) return Value::Float(parsed);
+    return e.Error(args.LocOf(0), absl::StrCat(Repr(v), " is not a number"),
+                   "pass a number, \"inf\" or \"nan\"");
+  }
+  if (v.Is(Type::kExpr) && v.expr().info.open_only()) {
+    return e.NeedConcrete(args.LocOf(0), v.expr().expr, "float() is computed at compile time");
+  }
+  if (e.IsRuntime(v)) {
+    KILN_ASSIGN_OR_RETURN(const Operand x, e.ToType(v, kFloat32, args.LocOf(0), "the value"));
+    return e.NewExpr(x, args.loc);
+  }
+  return e.Error(args.LocOf(0), absl::StrCat("no float from ", Describe(v)), "pass a number");
+}
+
+absl::StatusOr<Value> Bool(Elaborator& e, const BoundArgs& args) {
+  if (!args.present[0]) return Value::Bool(false);
+  KILN_ASSIGN_OR_RETURN(const Condition c, e.Decide(args[0], args.LocOf(0)));
+  if (c.known) return Value::Bool(c.value);
+  return e.NewExpr(c.expr, args.loc);
+}
+
+absl::StatusOr<Value> Str(Elaborator& e, const BoundArgs& args) {
+  if (!args.present[0]) return e.NewStr("");
+  const Value& v = args[0];
+  if (v.Is(Type::kExpr) && v.expr().info.open_only()) {
+    return e.NeedConcrete(args.LocOf(0), v.expr().expr, "its digits become text");
+  }
+  return v.Is(Type::kStr) ? v : e.NewStr(Repr(v));
+}
+
+absl::StatusOr<Value> MakeRepr(Elaborator& e, const BoundArgs& args) {
+  return e.NewStr(Repr(args[0]));
+}
+
+absl::StatusOr<Value> MakeRange(Elaborator& e, const BoundArgs& args) {
+  if (args.rest.empty() || args.rest.size() > 3) {
+    return e.Error(args.loc, "range takes one to three arguments", "write range(n)");
+  }
+  const bool runtime = std::any_of(args.rest.begin(), args.rest.end(),
+                                   [&](const Value& v) { return e.IsRuntime(v); });
+  if (runtime) {  // an IR loop: the same as T.serial
+    const Builtin* serial = FindModule("tilelang.language")->members.at("serial").builtin();
+    BoundArgs bound;
+    bound.loc = args.loc;
+    bound.values.resize(4);
+    bound.present.resize(4, false);
+    bound.locs.resize(4, args.loc);
+    for (size_t i = 0; i < args.rest.size(); ++i) {
+      bound.values[i] = args.rest[i];
+      bound.locs[i] = args.rest_locs[i];
+      bound.present[i] = true;
+    }
+    return serial->function(e, bound);
+  }
+  int64_t bounds[3] = {0, 0, 1};
+  for (size_t i = 0; i < args.rest.size(); ++i) {
+    KILN_ASSIGN_OR_RETURN(bounds[i], e.ToInt(args.rest[i], args.rest_locs[i], "a bound of range"));
+  }
+  auto* range = e.arena().New<RangeObject>();
+  range->start = args.rest.size() == 1 ? 0 : bounds[0];
+  range->stop = args.rest.size() == 1 ? bounds[0] : bounds[1];
+  range->step = bounds[2];
+  if (range->step == 0) return e.Error(args.loc, "the step of range is zero", "use 1 or -1");
+  return Value::Of(Type::kRange, range);
+}
+
+template <bool tuple>
+absl::StatusOr<Value> MakeSequence(Elaborator& e, const BoundArgs& args) {
+  std::vector<Value> items;
+  if (args.present[0]) {
+    KILN_ASSIGN_OR_RETURN(items, e.Iterate(args[0], args.LocOf(0)));
+  }
+  return tuple ? e.NewTuple(std::move(items)) : e.NewList(std::move(items));
+}
+
+absl::StatusOr<Value> MakeDict(Elaborator& e, const BoundArgs& args) {
+  auto* dict = e.arena().New<DictObject>();
+  if (args.present[0] && args[0].Is(Type::kDict)) {
+    dict->items = args[0].dict().items;
+  } else if (args.present[0]) {
+    KILN_ASSIGN_OR_RETURN(const std::vector<Value> pairs, e.Iterate(args[0], args.LocOf(0)));
+    for (const Value& pair : pairs) {
+      KILN_ASSIGN_OR_RETURN(const std::vector<Value> items, e.Iterate(pair, args.LocOf(0)));
+      if (items.size() != 2) {
+        return e.Error(args.LocOf(0), "dict() takes pairs of key and value",
+                       "use dict(zip(keys, values))");
+      }
+      KILN_RETURN_IF_ERROR(e.Step(args.loc, static_cast<int64_t>(dict->items.size())));
+      auto found = std::find_if(dict->items.begin(), dict->items.end(), [&](const auto& entry) {
+        return ValuesEqual(entry.first, items[0]);
+      });
+      if (found != dict->items.end())
+        found->second = items[1];
+      else
+        dict->items.emplace_back(items[0], items[1]);
+    }
+  }
+  for (const CallArgs::Keyword& keyword : args.extra) {
+    auto found = std::find_if(dict->items.begin(), dict->items.end(), [&](const auto& entry) {
+      return entry.first.Is(Type::kStr) && entry.first.str() == keyword.name;
+    });
+    if (found != dict->items.end())
+      found->second = keyword.value;
+    else
+      dict->items.emplace_back(e.NewStr(std::string(keyword.name)), keyword.value);
+  }
+  dict->region = e.CurrentRegion();
+  KILN_RETURN_IF_ERROR(e.ChargeBytes(args.loc, 32 * static_cast<int64_t>(dict->items.size())));
+  return Value::Of(Type::kDict, dict);
+}
+
+absl::StatusOr<Value> Zip(Elaborator& e, const BoundArgs& args) {
+  std::vector<std::vector<Value>> columns;
+  size_t rows = args.rest.empty() ? 0 : SIZE_MAX;
+  for (size_t i = 0; i < args.rest.size(); ++i) {
+    KILN_ASSIGN_OR_RETURN(std::vector<Value> column, e.Iterate(args.rest[i], args.rest_locs[i]));
+    rows = std::min(rows, column.size());
+    columns.push_back(std::move(column));
+  }
+  std::vector<Value> items;
+  for (size_t r = 0; r < rows; ++r) {
+    KILN_RETURN_IF_ERROR(e.Step(args.loc));
+    KILN_RETURN_IF_ERROR(e.ChargeBytes(args.loc, 16));
+    std::vector<Value> row;
+    for (const std::vector<Value>& column : columns) row.push_back(column[r]);
+    items.push_back(e.NewTuple(std::move(row)));
+  }
+  return e.NewList(std::move(items));
+}
+
+absl::StatusOr<Value> Enumerate(Elaborator& e, const BoundArgs& args) {
+  int64_t start = 0;
+  if (args.present[1]) {
+    KILN_ASSIGN_OR_RETURN(start, e.ToInt(args[1], args.LocOf(1), "the start of enumerate"));
+  }
+  KILN_ASSIGN_OR_RETURN(std::vector<Value> items, e.Iterate(args[0], args.LocOf(0)));
+  for (Value& item : items) {
+    KILN_RETURN_IF_ERROR(e.ChargeBytes(args.loc, 16));
+    item = e.NewTuple({Value::Int(start), item});
+    if (__builtin_add_overflow(start, 1, &start)) start = INT64_MAX;
+  }
+  return e.NewList(std::move(items));
+}
+
+absl::StatusOr<Value> Reversed(Elaborator& e, const BoundArgs& args) {
+  KILN_ASSIGN_OR_RETURN(std::vector<Value> items, e.Iterate(args[0], args.LocOf(0)));
+  std::reverse(items.begin(), items.end());
+  return e.NewList(std::move(items));
+}
+
+absl::StatusOr<Value> Sorted(Elaborator& e, const BoundArgs& args) {
+  KILN_ASSIGN_OR_RETURN(const std::vector<Value> items, e.Iterate(args[0], args.LocOf(0)));
+  bool reverse = false;
+  if (args.Given(2)) {
+    KILN_ASSIGN_OR_RETURN(reverse, e.ToBool(args[2], args.LocOf(2), "reverse"));
+  }
+  std::vector<std::pair<Value, Value>> keyed;
+  for (const Value& item : items) {
+    Value key = item;
+    if (args.Given(1)) {
+      CallArgs call;
+      call.loc = args.loc;
+      call.positional = {item};
+      call.locs = {args.loc};
+      KILN_ASSIGN_OR_RETURN(key, e.Call(args[1], call));
+    }
+    keyed.emplace_back(key, item);
+  }
+  // Insertion into place by binary search: stable, and every comparison may fail.
+  std::vector<std::pair<Value, Value>> sorted;
+  for (const auto& entry : keyed) {
+    size_t low = 0, high = sorted.size();
+    while (low < high) {
+      const size_t middle = (low + high) / 2;
+      KILN_ASSIGN_OR_RETURN(const Value before,
+                            e.CompareOp(reverse ? ast::CompareOp::kGt : ast::CompareOp::kLt,
+                                        entry.first, sorted[middle].first, args.loc));
+      KILN_ASSIGN_OR_RETURN(const bool left, e.DecideNow(before, args.loc, "a comparison"));
+      if (left)
+        high = middle;
+      else
+        low = middle + 1;
+    }
+    KILN_RETURN_IF_ERROR(e.Step(args.loc, static_cast<int64_t>(sorted.size() - low) / 16));
+    sorted.insert(sorted.begin() + static_cast<long>(low), entry);
+  }
+  std::vector<Value> result;
+  for (const auto& entry : sorted) result.push_back(entry.second);
+  return e.NewList(std::move(result));
+}
+
+template <bool all>
+absl::StatusOr<Value> AnyOrAll(Elaborator& e, const BoundArgs& args) {
+  KILN_ASSIGN_OR_RETURN(const std::vector<Value> items, e.Iterate(args[0], args.LocOf(0)));
+  Value result = Value::Bool(all);
+  for (const Value& item : items) {
+    KILN_ASSIGN_OR_RETURN(const Condition c, e.Decide(item, args.LocOf(0)));
+    if (c.known) {
+      if (c.value != all) return Value::Bool(!all);
+      continue;
+    }
+    KILN_ASSIGN_OR_RETURN(const Value one, e.NewExpr(c.expr, args.loc));
+    KILN_ASSIGN_OR_RETURN(result, e.BinaryOp(all ? ast::BinaryOp::kBitAnd : ast::BinaryOp::kBitOr,
+                                             result, one, args.loc));
+  }
+  return result;
+}
+
+bool IsInstance(const Value& v, const Value& type) {
+  if (type.Is(Type::kTuple)) {
+    const auto& items = type.seq().items;
+    return std::any_of(items.begin(), items.end(),
+                       [&](const Value& t) { return !t.Is(Type::kTuple) && IsInstance(v, t); });
+  }
+  if (type.Is(Type::kBuiltin)) {
+    const absl::string_view name = type.builtin()->name;
+    return (name == "T.Tensor" || name == "T.Buffer") && v.Is(Type::kBuffer);
+  }
+  if (!type.Is(Type::kTypeName)) return false;
+  const absl::string_view name = type.type_name();
+  if (name == "int") return v.is_integer();
+  if (name == "float") return v.Is(Type::kFloat);
+  if (name == "bool") return v.Is(Type::kBool);
+  if (name == "str") return v.Is(Type::kStr);
+  if (name == "list") return v.Is(Type::kList);
+  if (name == "tuple") return v.Is(Type::kTuple);
+  if (name == "dict") return v.Is(Type::kDict);
+  return name == "Any";
+}
+
+absl::StatusOr<Value> Isinstance(Elaborator& e, const BoundArgs& args) {
+  if (args[0].Is(Type::kExpr) && args[0].expr().info.open_only()) {
+    return Value::Bool(args[1].Is(Type::kTypeName) &&
+                       absl::string_view(args[1].type_name()) == "int");
+  }
+  return Value::Bool(IsInstance(args[0], args[1]));
+}
+
+absl::StatusOr<Value> Print(Elaborator&, const BoundArgs&) { return Value::None(); }
+
+absl::StatusOr<Value> Round(Elaborator& e, const BoundArgs& args) {
+  if (args[0].is_integer()) return Value::Int(args[0].int_value());
+  if (!args[0].Is(Type::kFloat)) {
+    return e.Error(args.LocOf(0), absl::StrCat("round of ", Describe(args[0])),
+                   "use T.round for run-time values");
+  }
+  if (args.Given(1)) {
+    KILN_ASSIGN_OR_RETURN(const int64_t digits, e.ToInt(args[1], args.LocOf(1), "the digits"));
+    const double scale =
+        std::pow(10.0, static_cast<double>(std::clamp<int64_t>(digits, -300, 300)));
+    return Value::Float(std::nearbyint(args[0].float_value() * scale) / scale);
+  }
+  BoundArgs rounded = args;
+  rounded.values[0] = Value::Float(std::nearbyint(args[0].float_value()));
+  return Int(e, rounded);
+}
+
+absl::StatusOr<Value> Divmod(Elaborator& e, const BoundArgs& args) {
+  KILN_ASSIGN_OR_RETURN(const Value q,
+                        e.BinaryOp(ast::BinaryOp::kFloorDiv, args[0], args[1], args.loc));
+  KILN_ASSIGN_OR_RETURN(const Value r, e.BinaryOp(ast::BinaryOp::kMod, args[0], args[1], args.loc));
+  return e.NewTuple({q, r});
+}
+
+absl::StatusOr<Value> Pow(Elaborator& e, const BoundArgs& args) {
+  return e.BinaryOp(ast::BinaryOp::kPow, args[0], args[1], args.loc);
+}
+
+template <bool filter>
+absl::StatusOr<Value> MapOrFilter(Elaborator& e, const BoundArgs& args) {
+  KILN_ASSIGN_OR_RETURN(const std::vector<Value> items, e.Iterate(args[1], args.LocOf(1)));
+  std::vector<Value> out;
+  for (const Value& item : items) {
+    CallArgs call;
+    call.loc = args.loc;
+    call.positional = {item};
+    call.locs = {args.loc};
+    KILN_ASSIGN_OR_RETURN(const Value result, e.Call(args[0], call));
+    if (!filter) {
+      out.push_back(result);
+      continue;
+    }
+    KILN_ASSIGN_OR_RETURN(const bool keep, e.DecideNow(result, args.loc, "a filter"));
+    if (keep) out.push_back(item);
+  }
+  return e.NewList(std::move(out));
+}
+
+constexpr Builtin kRows[] = {
+    {"len", "x", Len},
+    {"min", "* key? default?", MinOrMax<false>},
+    {"max", "* key? default?", MinOrMax<true>},
+    {"sum", "items start?", Sum},
+    {"abs", "x", Abs},
+    {"range", "*", MakeRange},
+    {"zip", "* strict?", Zip},
+    {"enumerate", "items start?", Enumerate},
+    {"reversed", "items", Reversed},
+    {"sorted", "items key? reverse?", Sorted},
+    {"any", "items", AnyOrAll<false>},
+    {"all", "items", AnyOrAll<true>},
+    {"isinstance", "value type", Isinstance},
+    {"print", "* sep? end? file? flush?", Print},
+    {"round", "x digits?", Round},
+    {"divmod", "a b", Divmod},
+    {"pow", "a b", Pow},
+    {"map", "function items", MapOrFilter<false>},
+    {"filter", "function items", MapOrFilter<true>},
+    {"repr", "x", MakeRepr},
+    // Conversions: the names are types, which Elaborator::CallType finds here.
+    {"int", "x?", Int},
+    {"float", "x?", Float},
+    {"bool", "x?", Bool},
+    {"str", "x?", Str},
+    {"list", "items?", MakeSequence<false>},
+    {"tuple", "items?", MakeSequence<true>},
+    {"dict", "items? **", MakeDict},
+};
+
+}  // namespace
+
+BuiltinTable PythonTable() { return {kRows, std::size(kRows)}; }
+
+}  // namespace kiln::lang

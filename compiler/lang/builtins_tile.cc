@@ -1,0 +1,279 @@
+// Tile ops of the language: copy, gemm, fill, reductions, atomics.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/ir/printer.h"
+#include "compiler/lang/elaborator.h"
+
+namespace kiln::lang {
+namespace {
+
+std::vector<ir::Expr> PointIndices(const ir::Region& region) {
+  std::vector<ir::Expr> indices;
+  for (const ir::Range& range : region.ranges) indices.push_back(range.min);
+  return indices;
+}
+
+absl::Status AddNote(Elaborator& e, const BoundArgs& args, size_t i, const char* key,
+                     std::map<std::string, std::string>* notes) {
+  if (!args.Given(i)) return absl::OkStatus();
+  const Value& v = args[i];
+  if (!v.is_number() && !v.Is(Type::kStr)) {
+    return e.Error(args.LocOf(i), absl::StrCat("'", key, "' must be a constant, not ", Describe(v)),
+                   "pass a number, a bool or a string");
+  }
+  (*notes)[key] = v.Is(Type::kStr)    ? v.str()
+                  : v.Is(Type::kBool) ? (v.bool_value() ? "true" : "false")
+                                      : Repr(v);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Value> Copy(Elaborator& e, const BoundArgs& args) {
+  KILN_RETURN_IF_ERROR(e.RequireLaunch(args.loc, "T.copy"));
+  KILN_ASSIGN_OR_RETURN(Tile src, e.ToTile(args[0], args.LocOf(0), "the source of T.copy"));
+  KILN_ASSIGN_OR_RETURN(Tile dst, e.ToTile(args[1], args.LocOf(1), "the destination of T.copy"));
+  if (src.is_base && dst.is_base) {  // one element
+    KILN_RETURN_IF_ERROR(
+        e.StoreElement(dst.region.buffer, PointIndices(dst.region), args[0], args.loc));
+    return Value::None();
+  }
+  if (src.is_base) KILN_RETURN_IF_ERROR(e.FillBase(&src, dst, args.LocOf(0)));
+  if (dst.is_base) KILN_RETURN_IF_ERROR(e.FillBase(&dst, src, args.LocOf(1)));
+  KILN_RETURN_IF_ERROR(e.RequireSameShape(src, dst, args.loc, "T.copy"));
+  std::map<std::string, std::string> notes;
+  static constexpr const char* kNotes[] = {"coalesced_width", "disable_tma", "eviction_policy",
+                                           "prefer_instruction"};
+  for (size_t i = 0; i < std::size(kNotes); ++i) {
+    KILN_RETURN_IF_ERROR(AddNote(e, args, 2 + i, kNotes[i], &notes));
+  }
+  KILN_RETURN_IF_ERROR(e.EmitNew<ir::Copy>(args.loc, src.region, dst.region, std::move(notes)));
+  return Value::None();
+}
+
+absl::StatusOr<Tile> MatrixOperand(Elaborator& e, const BoundArgs& args, size_t i,
+                                   const char* name) {
+  KILN_ASSIGN_OR_RETURN(Tile tile,
+                        e.ToTile(args[i], args.LocOf(i), absl::StrCat(name, " of T.gemm")));
+  if (tile.is_base) {
+    return e.Error(args.LocOf(i), absl::StrCat(name, " of T.gemm is a start without extents"),
+                   "pass a whole tile or a region x[a:b, c:d]");
+  }
+  if (tile.region.buffer->scope == ir::Scope::kGlobal) {
+    return e.Error(
+        args.LocOf(i),
+        absl::StrCat(name, " of T.gemm is the global tensor '", tile.region.buffer->name, "'"),
+        "copy it to a T.alloc_shared or T.alloc_fragment tile first");
+  }
+  const size_t rank = tile.region.ranges.size();
+  bool matrix = rank >= 2;
+  for (size_t d = 0; matrix && d + 2 < rank; ++d) {
+    matrix = ir::IsConst(tile.region.ranges[d].extent, 1);
+  }
+  if (!matrix) {
+    return e.Error(args.LocOf(i),
+                   absl::StrCat(name, " of T.gemm, '", tile.region.buffer->name,
+                                "', is not a matrix: ", ir::ToString(tile.region)),
+                   "pass a tile of two dimensions");
+  }
+  return tile;
+}
+
+const ir::Expr& MatrixExtent(const Tile& tile, bool second) {
+  const size_t rank = tile.region.ranges.size();
+  return tile.region.ranges[rank - (second ? 1 : 2)].extent;
+}
+
+absl::StatusOr<Value> Gemm(Elaborator& e, const BoundArgs& args) {
+  KILN_RETURN_IF_ERROR(e.RequireLaunch(args.loc, "T.gemm"));
+  KILN_ASSIGN_OR_RETURN(const Tile a, MatrixOperand(e, args, 0, "A"));
+  KILN_ASSIGN_OR_RETURN(const Tile b, MatrixOperand(e, args, 1, "B"));
+  KILN_ASSIGN_OR_RETURN(const Tile c, MatrixOperand(e, args, 2, "C"));
+  bool trans_a = false, trans_b = false;
+  if (args.Given(3)) {
+    KILN_ASSIGN_OR_RETURN(trans_a, e.ToBool(args[3], args.LocOf(3), "transpose_A"));
+  }
+  if (args.Given(4)) {
+    KILN_ASSIGN_OR_RETURN(trans_b, e.ToBool(args[4], args.LocOf(4), "transpose_B"));
+  }
+  ir::GemmPolicy policy = ir::GemmPolicy::kSquare;
+  if (args.Given(5)) {
+    const bool known = args[5].Is(Type::kEnum) &&
+                       absl::string_view(args[5].member()->enum_name) == "T.GemmWarpPolicy";
+    if (!known) {
+      return e.Error(args.LocOf(5),
+                     absl::StrCat("the policy of T.gemm must be a T.GemmWarpPolicy, "
+                                  "not ",
+                                  Describe(args[5])),
+                     "use T.GemmWarpPolicy.Square, FullRow or FullCol");
+    }
+    policy = static_cast<ir::GemmPolicy>(args[5].member()->value);
+  }
+  ir::Expr clear = ir::MakeBool(false);
+  if (args.Given(6)) {
+    KILN_ASSIGN_OR_RETURN(const Operand flag,
+                          e.ToType(args[6], kBool, args.LocOf(6), "clear_accum of T.gemm"));
+    clear = flag.e;
+  }
+  if (args.Given(9)) {
+    return e.Unimplemented(args.LocOf(9), "T.gemm with a barrier (mbar)",
+                           "leave the barrier out: Kiln places its own");
+  }
+  const ir::Expr &am = MatrixExtent(a, trans_a), &ak = MatrixExtent(a, !trans_a);
+  const ir::Expr &bn = MatrixExtent(b, !trans_b), &bk = MatrixExtent(b, trans_b);
+  auto same = [&](const ir::Expr& x, const ir::Expr& y, const char* axis, const char* pair) {
+    return e.RequireSameExtent(
+        x, y, args.loc,
+        absl::StrCat("T.gemm: ", axis, " differs between ", pair, ": ", ir::ToString(x), " and ",
+                     ir::ToString(y)),
+        "A is [M, K], or [K, M] with transpose_A; B is [K, N], or [N, K] with transpose_B; C is "
+        "[M, N]");
+  };
+  KILN_RETURN_IF_ERROR(same(ak, bk, "K", "A and B"));
+  KILN_RETURN_IF_ERROR(same(am, MatrixExtent(c, false), "M", "A and C"));
+  KILN_RETURN_IF_ERROR(same(bn, MatrixExtent(c, true), "N", "B and C"));
+  const DType ta = a.region.buffer->dtype, tb = b.region.buffer->dtype, tc = c.region.buffer->dtype;
+  if (ta.is_float() != tb.is_float() || (ta.is_float() && !tc.is_float()) || ta.is_bool() ||
+      tb.is_bool() || tc.is_bool()) {
+    return e.Error(
+        args.loc,
+        absl::StrCat("T.gemm of ", ta.ToString(), " and ", tb.ToString(), " into ", tc.ToString()),
+        "multiply floats into floats, or integers into integers or floats");
+  }
+  KILN_RETURN_IF_ERROR(
+      e.EmitNew<ir::Gemm>(args.loc, a.region, b.region, c.region, trans_a, trans_b, policy, clear));
+  return Value::None();
+}
+
+absl::Status FillTile(Elaborator& e, const Value& target, SourceLoc target_loc, const Value& value,
+                      SourceLoc value_loc, SourceLoc loc, const char* name) {
+  KILN_RETURN_IF_ERROR(e.RequireLaunch(loc, name));
+  KILN_ASSIGN_OR_RETURN(const Tile dst,
+                        e.ToTile(target, target_loc, absl::StrCat("the tile of ", name)));
+  if (dst.is_base) {
+    return e.StoreElement(dst.region.buffer, PointIndices(dst.region), value, loc);
+  }
+  KILN_ASSIGN_OR_RETURN(const Operand stored, e.ToType(value, dst.region.buffer->dtype, value_loc,
+                                                       absl::StrCat("the value of ", name)));
+  return e.EmitNew<ir::Fill>(loc, dst.region, stored.e);
+}
+
+absl::StatusOr<Value> Fill(Elaborator& e, const BoundArgs& args) {
+  KILN_RETURN_IF_ERROR(
+      FillTile(e, args[0], args.LocOf(0), args[1], args.LocOf(1), args.loc, "T.fill"));
+  return Value::None();
+}
+
+absl::StatusOr<Value> Clear(Elaborator& e, const BoundArgs& args) {
+  KILN_RETURN_IF_ERROR(
+      FillTile(e, args[0], args.LocOf(0), Value::Int(0), args.loc, args.loc, "T.clear"));
+  return Value::None();
+}
+
+template <ir::ReduceOp op>
+absl::StatusOr<Value> Reduce(Elaborator& e, const BoundArgs& args) {
+  KILN_RETURN_IF_ERROR(e.RequireLaunch(args.loc, "a reduction"));
+  KILN_ASSIGN_OR_RETURN(const Tile src,
+                        e.ToTile(args[0], args.LocOf(0), "the source of a reduction"));
+  KILN_ASSIGN_OR_RETURN(const Tile dst,
+                        e.ToTile(args[1], args.LocOf(1), "the result of a reduction"));
+  for (const Tile* tile : {&src, &dst}) {
+    if (tile->is_base) {
+      return e.Error(args.loc, "a reduction over a start without extents",
+                     "pass a whole tile or a region x[a:b, c:d]");
+    }
+  }
+  const int64_t rank = static_cast<int64_t>(src.region.ranges.size());
+  int64_t dim = -1;
+  if (args.Given(2)) {
+    KILN_ASSIGN_OR_RETURN(dim, e.ToInt(args[2], args.LocOf(2), "dim"));
+  }
+  if (dim < -rank || dim >= rank) {
+    return e.Error(args.LocOf(2),
+                   absl::StrCat("dim ", dim, " is out of range: '", src.region.buffer->name,
+                                "' has ", rank, " dimensions"),
+                   absl::StrCat("use 0 to ", rank - 1));
+  }
+  if (dim < 0) dim += rank;
+  bool clear = true;
+  if (args.Given(3)) {
+    KILN_ASSIGN_OR_RETURN(clear, e.ToBool(args[3], args.LocOf(3), "clear"));
+  }
+  // The result has the source's shape without the reduced dimension, which may stay as 1.
+  Tile kept = src;
+  if (dst.region.ranges.size() == src.region.ranges.size()) {
+    kept.region.ranges[dim] = {ir::MakeInt(0), ir::MakeInt(1)};
+  } else {
+    kept.region.ranges.erase(kept.region.ranges.begin() + dim);
+  }
+  if (kept.region.ranges.empty()) kept.region.ranges.push_back({ir::MakeInt(0), ir::MakeInt(1)});
+  KILN_RETURN_IF_ERROR(e.RequireSameShape(kept, dst, args.loc, "a reduction"));
+  KILN_RETURN_IF_ERROR(
+      e.EmitNew<ir::Reduce>(args.loc, op, src.region, dst.region, static_cast<int>(dim), clear));
+  return Value::None();
+}
+
+template <ir::AtomicOp op>
+absl::StatusOr<Value> Atomic(Elaborator& e, const BoundArgs& args) {
+  KILN_RETURN_IF_ERROR(e.RequireLaunch(args.loc, "an atomic update"));
+  if (args.Given(3)) {
+    KILN_ASSIGN_OR_RETURN(const bool previous, e.ToBool(args[3], args.LocOf(3), "return_prev"));
+    if (previous) {
+      return e.Unimplemented(args.LocOf(3), "an atomic update that returns the previous value",
+                             "leave return_prev out");
+    }
+  }
+  KILN_ASSIGN_OR_RETURN(Tile dst,
+                        e.ToTile(args[0], args.LocOf(0), "the target of an atomic update"));
+  const Value& value = args[1];
+  const bool is_tile = (value.Is(Type::kBuffer) && !e.IsRuntime(value)) ||
+                       (value.Is(Type::kAccess) && !value.access().is_point);
+  if (!is_tile) {
+    if (!dst.is_base) {
+      const bool one = std::all_of(dst.region.ranges.begin(), dst.region.ranges.end(),
+                                   [](const ir::Range& r) { return ir::IsConst(r.extent, 1); });
+      if (!one) {
+        return e.Error(args.LocOf(0), "an atomic update of a whole region by one value",
+                       "index one element, or pass a tile of the same shape");
+      }
+    }
+    KILN_ASSIGN_OR_RETURN(
+        const Operand operand,
+        e.ToType(value, dst.region.buffer->dtype, args.LocOf(1), "the value of an atomic update"));
+    KILN_RETURN_IF_ERROR(e.EmitNew<ir::Atomic>(args.loc, op, dst.region, ir::Region{}, operand.e));
+    return Value::None();
+  }
+  KILN_ASSIGN_OR_RETURN(const Tile src, e.ToTile(value, args.LocOf(1), "the value"));
+  if (dst.is_base) KILN_RETURN_IF_ERROR(e.FillBase(&dst, src, args.LocOf(0)));
+  KILN_RETURN_IF_ERROR(e.RequireSameShape(src, dst, args.loc, "an atomic update"));
+  KILN_RETURN_IF_ERROR(e.EmitNew<ir::Atomic>(args.loc, op, dst.region, src.region, ir::Expr()));
+  return Value::None();
+}
+
+constexpr char kReduceParams[] = "buffer out dim? clear? batch? nan_propagate? annotations?";
+constexpr char kAtomicParams[] = "dst value memory_order? return_prev? use_tma? annotations?";
+
+constexpr Builtin kRows[] = {
+    {"T.copy",
+     "src dst coalesced_width? disable_tma? eviction_policy? prefer_instruction? annotations? "
+     "loop_layout?",
+     Copy},
+    {"T.gemm",
+     "A B C transpose_A? transpose_B? policy? clear_accum? k_pack? wg_wait? mbar? annotations?",
+     Gemm},
+    {"T.fill", "buffer value annotations?", Fill},
+    {"T.clear", "buffer annotations?", Clear},
+    {"T.reduce_sum", kReduceParams, Reduce<ir::ReduceOp::kSum>},
+    {"T.reduce_max", kReduceParams, Reduce<ir::ReduceOp::kMax>},
+    {"T.reduce_min", kReduceParams, Reduce<ir::ReduceOp::kMin>},
+    {"T.reduce_abssum", kReduceParams, Reduce<ir::ReduceOp::kAbsSum>},
+    {"T.reduce_absmax", kReduceParams, Reduce<ir::ReduceOp::kAbsMax>},
+    {"T.atomic_add", kAtomicParams, Atomic<ir::AtomicOp::kAdd>},
+    {"T.atomic_max", kAtomicParams, Atomic<ir::AtomicOp::kMax>},
+    {"T.atomic_min", kAtomicParams, Atomic<ir::AtomicOp::kMin>},
+};
+
+}  // namespace
+
+BuiltinTable TileBuiltins() { return {kRows, std::size(kRows)}; }
+
+}  // namespace kiln::lang

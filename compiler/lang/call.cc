@@ -1,0 +1,368 @@
+// Calls: builtins, Python functions, lambdas, macros.
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/lang/elaborator.h"
+#include "compiler/lang/suggest.h"
+
+namespace kiln::lang {
+namespace {
+
+bool IsRefAnnotation(ast::ExprPtr annotation) {
+  if (annotation == nullptr) return false;
+  const auto* attribute = annotation->As<ast::Attribute>();
+  return attribute != nullptr && (attribute->attr == "Ref" || attribute->attr == "Var");
+}
+
+bool IsVariable(const Value& v) {
+  return v.Is(Type::kBuffer) && v.buffer().buffer->scope == ir::Scope::kVar;
+}
+
+}  // namespace
+
+absl::StatusOr<Value> Elaborator::EvalCall(const ast::Call& node) {
+  KILN_ASSIGN_OR_RETURN(const Value callee, Eval(node.callee));
+  CallArgs args;
+  args.loc = node.loc;
+  KILN_RETURN_IF_ERROR(EvalArgs(node, &args));
+  return Call(callee, args);
+}
+
+absl::Status Elaborator::EvalArgs(const ast::Call& node, CallArgs* args) {
+  const absl::string_view hint = name_hint_;
+  name_hint_ = {};
+  for (ast::ExprPtr arg : node.args) {
+    if (const auto* starred = arg->As<ast::Starred>()) {
+      KILN_ASSIGN_OR_RETURN(const Value spread, Eval(starred->value));
+      KILN_ASSIGN_OR_RETURN(const std::vector<Value> items, Iterate(spread, arg->loc));
+      args->positional.insert(args->positional.end(), items.begin(), items.end());
+      args->locs.insert(args->locs.end(), items.size(), arg->loc);
+      continue;
+    }
+    KILN_ASSIGN_OR_RETURN(const Value value, EvalKeepingVariable(arg));
+    args->positional.push_back(value);
+    args->locs.push_back(arg->loc);
+  }
+  for (const ast::Keyword& keyword : node.keywords) {
+    KILN_ASSIGN_OR_RETURN(const Value value, EvalKeepingVariable(keyword.value));
+    if (!keyword.name.empty()) {
+      args->keywords.push_back({keyword.name, value, keyword.loc});
+      continue;
+    }
+    if (!value.Is(Type::kDict)) {
+      return Error(keyword.loc, absl::StrCat("** spreads a dict, not ", Describe(value)),
+                   "pass a dict");
+    }
+    for (const auto& [key, item] : value.dict().items) {
+      if (!key.Is(Type::kStr)) {
+        return Error(keyword.loc, "the keys of **arguments must be strings", "use names as keys");
+      }
+      args->keywords.push_back({key.str(), item, keyword.loc});
+    }
+  }
+  name_hint_ = hint;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Value> Elaborator::Call(const Value& callee, const CallArgs& args) {
+  KILN_RETURN_IF_ERROR(Step(args.loc));
+  switch (callee.type()) {
+    case Type::kBuiltin:
+      return CallBuiltin(*callee.builtin(), nullptr, args);
+    case Type::kMethod: {
+      const MethodObject& method = callee.method();
+      return CallBuiltin(*method.function, &method.self, args);
+    }
+    case Type::kFunction:
+      return CallFunction(callee, args);
+    case Type::kDType:
+    case Type::kTypeName:
+      return CallType(callee, args);
+    case Type::kUnknown:
+      return Unimplemented(
+          args.loc,
+          absl::StrCat(
+              "'", callee.unknown().path, "' cannot be called here",
+              callee.unknown().reason.empty() ? "" : absl::StrCat(": ", callee.unknown().reason)),
+          "kernels know tilelang, math and itertools; compute the value outside "
+          "and pass it as a parameter");
+    default:
+      break;
+  }
+  return Error(args.loc, absl::StrCat(Describe(callee), " cannot be called"),
+               callee.Is(Type::kBuffer) ? "index it with [...]" : "call a function");
+}
+
+absl::StatusOr<Value> Elaborator::CallBuiltin(const Builtin& builtin, const Value* self,
+                                              const CallArgs& args) {
+  const BuiltinSignature& signature = SignatureOf(builtin);
+  BoundArgs bound;
+  bound.loc = args.loc;
+  const size_t count = signature.names.size();
+  bound.values.resize(count);
+  bound.present.resize(count, false);
+  bound.locs.resize(count, args.loc);
+  size_t next = 0;
+  if (self != nullptr) {
+    bound.values[0] = *self;
+    bound.present[0] = true;
+    next = 1;
+  }
+  for (size_t i = 0; i < args.positional.size(); ++i) {
+    if (next < signature.positional) {
+      bound.values[next] = args.positional[i];
+      bound.locs[next] = args.locs[i];
+      bound.present[next++] = true;
+    } else if (signature.variadic) {
+      bound.rest.push_back(args.positional[i]);
+      bound.rest_locs.push_back(args.locs[i]);
+    } else {
+      return Error(args.locs[i],
+                   absl::StrCat(builtin.name, " takes at most ", signature.positional,
+                                " positional arguments, found ", args.positional.size()),
+                   "drop the extra arguments, or name them");
+    }
+  }
+  for (const CallArgs::Keyword& keyword : args.keywords) {
+    const auto it = std::find(signature.names.begin(), signature.names.end(), keyword.name);
+    if (it == signature.names.end() && signature.any_keyword) {
+      bound.extra.push_back(keyword);
+      continue;
+    }
+    if (it == signature.names.end()) {
+      std::vector<std::string> names(signature.names.begin(), signature.names.end());
+      return Error(
+          keyword.loc, absl::StrCat(builtin.name, " has no parameter '", keyword.name, "'"),
+          DidYouMean(keyword.name, names, absl::StrCat("its parameters: ", builtin.params)));
+    }
+    const size_t i = it - signature.names.begin();
+    if (bound.present[i]) {
+      return Error(keyword.loc,
+                   absl::StrCat("'", keyword.name, "' of ", builtin.name, " is given twice"),
+                   "drop one of them");
+    }
+    bound.values[i] = keyword.value;
+    bound.locs[i] = keyword.loc;
+    bound.present[i] = true;
+  }
+  for (size_t i = 0; i < count; ++i) {
+    if (bound.present[i] || signature.optional[i]) continue;
+    return Error(args.loc,
+                 absl::StrCat(builtin.name, " needs its argument '", signature.names[i], "'"),
+                 absl::StrCat("its parameters: ", builtin.params));
+  }
+  return builtin.function(*this, bound);
+}
+
+absl::StatusOr<Value> Elaborator::CallType(const Value& callee, const CallArgs& args) {
+  if (callee.Is(Type::kTypeName)) {
+    const BuiltinTable table = PythonTable();
+    for (size_t i = 0; i < table.size; ++i) {
+      if (absl::string_view(callee.type_name()) == table.rows[i].name) {
+        return CallBuiltin(table.rows[i], nullptr, args);
+      }
+    }
+    return Error(args.loc, absl::StrCat("the type '", callee.type_name(), "' cannot be called"),
+                 "use it as an annotation only");
+  }
+  if (args.positional.size() > 1 || !args.keywords.empty()) {
+    return Error(args.loc, "a dtype converts exactly one value", "write T.float32(x)");
+  }
+  const DType type = callee.dtype();
+  if (args.positional.empty()) {
+    // T.int32() as a placeholder is a fresh run-time scalar only in a signature.
+    return Error(args.loc, absl::StrCat("T.", type.ToString(), "() without a value"),
+                 "write the value in the parentheses");
+  }
+  const Value& v = args.positional[0];
+  if (type.code == TypeCode::kHandle) {
+    return Error(args.loc, "a handle cannot be made from a value", "use it as an annotation");
+  }
+  Operand operand;
+  if (v.Is(Type::kFloat) && !type.is_float()) {
+    KILN_ASSIGN_OR_RETURN(const Operand constant, ToOperand(v, args.locs[0], "the value"));
+    operand = {ir::MakeCast(type, constant.e), {}};
+  } else if (v.Is(Type::kStr)) {
+    const absl::string_view text = v.str();
+    const bool known = type.is_float() && (text == "inf" || text == "-inf" || text == "nan");
+    if (!known)
+      return Error(args.loc, "a dtype converts numbers", "use \"inf\", \"-inf\" or \"nan\"");
+    operand = {ir::MakeFloat(text == "nan" ? NAN : text == "inf" ? INFINITY : -INFINITY, type), {}};
+  } else {
+    KILN_ASSIGN_OR_RETURN(operand, ToType(v, type, args.locs[0], "the value"));
+  }
+  return NewExpr(operand, args.loc);
+}
+
+absl::Status Elaborator::BindParam(const FunctionObject& function, const ast::Param& param,
+                                   Value value, SourceLoc loc, Scope* scope) {
+  if (function.kind == FunctionKind::kMacro) {
+    if (IsRefAnnotation(param.annotation)) {
+      const bool place = IsVariable(value) || value.Is(Type::kAccess) || value.Is(Type::kBuffer);
+      if (!place) {
+        return Error(
+            loc,
+            absl::StrCat("'", param.name, "' of macro '", function.name(),
+                         "' is a T.Ref and needs a place to store to, not ", Describe(value)),
+            "pass a T.alloc_var, an element x[i] or a region");
+      }
+      if (value.Is(Type::kAccess)) {  // its indices are evaluated once, here
+        auto* access = arena_.New<AccessObject>();
+        *access = value.access();
+        for (AccessIndex& index : access->indices) {
+          KILN_ASSIGN_OR_RETURN(const Value min, NewExpr(index.min, InfoOf(index.min), loc));
+          if (!IsRuntime(min)) continue;
+          KILN_ASSIGN_OR_RETURN(const Value frozen, Freeze(min, "index", loc));
+          index.min = frozen.expr().expr;
+        }
+        value = Value::Of(Type::kAccess, access);
+      }
+    } else if (IsRuntime(value)) {
+      KILN_ASSIGN_OR_RETURN(value, Freeze(value, param.name, loc));
+    }
+  } else {
+    // A plain function sees the value of a variable, and an element as an element.
+    if (IsVariable(value)) {
+      KILN_ASSIGN_OR_RETURN(value, Decay(value, loc));
+    }
+  }
+  Binding binding;
+  binding.value = value;
+  binding.region = regions_.empty() ? 0 : regions_.back().id;
+  binding.loc = loc;
+  scope->names.insert_or_assign(param.name, binding);
+  return absl::OkStatus();
+}
+
+absl::Status Elaborator::BindParams(const FunctionObject& function, const CallArgs& args,
+                                    Scope* scope) {
+  const std::vector<ast::Param>& params = function.params();
+  std::vector<bool> used(args.keywords.size(), false);
+  size_t next = 0;
+  for (size_t i = 0; i < params.size(); ++i) {
+    const ast::Param& param = params[i];
+    if (param.kind == ast::ParamKind::kVarArgs) {
+      std::vector<Value> rest(args.positional.begin() + std::min(next, args.positional.size()),
+                              args.positional.end());
+      next = args.positional.size();
+      KILN_RETURN_IF_ERROR(BindParam(function, param, NewTuple(std::move(rest)), args.loc, scope));
+      continue;
+    }
+    if (param.kind == ast::ParamKind::kVarKeywords) {
+      auto* dict = arena_.New<DictObject>();
+      for (size_t k = 0; k < args.keywords.size(); ++k) {
+        if (used[k]) continue;
+        used[k] = true;
+        dict->items.emplace_back(NewStr(std::string(args.keywords[k].name)),
+                                 args.keywords[k].value);
+      }
+      KILN_RETURN_IF_ERROR(
+          BindParam(function, param, Value::Of(Type::kDict, dict), args.loc, scope));
+      continue;
+    }
+    size_t keyword = args.keywords.size();
+    for (size_t k = 0; k < args.keywords.size() && param.kind != ast::ParamKind::kPositionalOnly;
+         ++k) {
+      // A later **kwargs may hold names after this parameter, so look at all of them.
+      if (!used[k] && args.keywords[k].name == param.name) keyword = k;
+    }
+    const bool positional =
+        param.kind != ast::ParamKind::kKeywordOnly && next < args.positional.size();
+    if (positional && keyword < args.keywords.size()) {
+      return Error(args.keywords[keyword].loc,
+                   absl::StrCat("'", param.name, "' of '", function.name(), "' is given twice"),
+                   "drop one of them");
+    }
+    if (positional) {
+      KILN_RETURN_IF_ERROR(
+          BindParam(function, param, args.positional[next], args.locs[next], scope));
+      ++next;
+    } else if (keyword < args.keywords.size()) {
+      used[keyword] = true;
+      KILN_RETURN_IF_ERROR(BindParam(function, param, args.keywords[keyword].value,
+                                     args.keywords[keyword].loc, scope));
+    } else if (param.default_value != nullptr) {
+      KILN_RETURN_IF_ERROR(BindParam(function, param, function.defaults[i], param.loc, scope));
+    } else {
+      return Error(args.loc,
+                   absl::StrCat("'", function.name(), "' needs its argument '", param.name, "'"),
+                   "pass it");
+    }
+  }
+  if (next < args.positional.size()) {
+    return Error(args.locs[next],
+                 absl::StrCat("'", function.name(), "' takes ", next,
+                              " positional arguments, found ", args.positional.size()),
+                 "drop the extra arguments");
+  }
+  for (size_t k = 0; k < args.keywords.size(); ++k) {
+    if (used[k]) continue;
+    std::vector<std::string> names;
+    for (const ast::Param& param : params) names.push_back(param.name);
+    return Error(
+        args.keywords[k].loc,
+        absl::StrCat("'", function.name(), "' has no parameter '", args.keywords[k].name, "'"),
+        DidYouMean(args.keywords[k].name, names, "drop it"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Value> Elaborator::CallFunction(const Value& callee, const CallArgs& args) {
+  const FunctionObject& function = callee.function();
+  const bool macro = function.kind == FunctionKind::kMacro;
+  CountGuard call(&calls_);
+  CountGuard depth(&depth_);
+  if (calls_ > limits_.depth) {
+    return Exhausted(args.loc, absl::StrCat("calls are nested more than ", limits_.depth,
+                                            " deep; does the recursion of '", function.name(),
+                                            "' end at compile time?"));
+  }
+  KILN_RETURN_IF_ERROR(CheckDepth(args.loc));
+  if (function.kind == FunctionKind::kPrimFunc) {
+    return Error(args.loc, absl::StrCat("the kernel '", function.name(), "' cannot be called here"),
+                 "return it, or make the shared part a @T.macro");
+  }
+  if (function.kind == FunctionKind::kJit && StyleOf(*function.def) == EntryStyle::kEager) {
+    return Error(args.loc, absl::StrCat("the kernel '", function.name(), "' cannot be called here"),
+                 "make it the entry, or make the shared part a @T.macro");
+  }
+  if (macro && regions_.empty()) {
+    return Error(args.loc, absl::StrCat("macro '", function.name(), "' is called outside a kernel"),
+                 "call it in a function under @T.prim_func or @tilelang.jit");
+  }
+  if (macro && pure_ > 0) {
+    return Error(args.loc,
+                 absl::StrCat("macro '", function.name(),
+                              "' is called in an operand "
+                              "that run time may skip (and, or, a conditional "
+                              "expression)"),
+                 "call it in a statement and use its result");
+  }
+  if (function.def != nullptr && (function.def->is_async || function.def->is_generator)) {
+    return Unimplemented(args.loc,
+                         absl::StrCat("'", function.name(), "' is ",
+                                      function.def->is_async ? "async" : "a generator",
+                                      ", which the kernel language does not have"),
+                         "return a list");
+  }
+  Scope* scope = arena_.New<Scope>();
+  scope->parent = function.closure;
+  scope->function = function.def;
+  KILN_RETURN_IF_ERROR(BindParams(function, args, scope));
+  Frame frame;
+  frame.name = function.name();
+  frame.what = macro ? "macro" : "function";
+  frame.call = args.loc;
+  frame.scope = scope;
+  frame.traced = macro || function.traced;
+  FrameGuard guard(this, &frame);
+  if (function.lambda != nullptr) return Eval(function.lambda->body);
+  KILN_RETURN_IF_ERROR(ExecBlock(function.def->body).status());
+  if (function.kind == FunctionKind::kJit && frame.result.Is(Type::kFunction)) {
+    frame.result.function().jit = function.jit;
+  }
+  return frame.result;
+}
+
+}  // namespace kiln::lang

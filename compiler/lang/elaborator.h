@@ -1,0 +1,381 @@
+// The partial evaluator: runs the Python of an entry function on compile-time values and records
+// what is left as IR. One Elaborator elaborates one kernel once. Private to compiler/lang.
+//
+// Two modes of execution. Inside a kernel body or a macro (traced) statements become IR: every
+// `for` is an IR loop, an `if` on a run-time value an IR branch, a name bound to a run-time value a
+// Bind. In factories, helpers and config functions (host) statements run as Python.
+#ifndef KILN_COMPILER_LANG_ELABORATOR_H_
+#define KILN_COMPILER_LANG_ELABORATOR_H_
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "compiler/base/status.h"
+#include "compiler/lang/builtin.h"
+#include "compiler/lang/kernel.h"
+#include "compiler/lang/module.h"
+#include "compiler/lang/value.h"
+
+namespace kiln::lang {
+
+// Why a block of statements ended.
+enum class Flow : uint8_t { kNormal, kReturn, kBreak, kContinue };
+
+enum class RegionKind : uint8_t { kRoot, kLaunch, kBranch, kLoop, kWhile };
+
+// A place where IR statements are collected: names bound in it end with it.
+struct IrRegion {
+  RegionKind kind = RegionKind::kRoot;
+  ir::ForKind loop = ir::ForKind::kSerial;
+  int id = 0;
+  int64_t start = 0;  // step count at its beginning
+  SourceLoc loc;
+  std::vector<ir::Stmt> stmts;
+};
+
+// A condition that is known now, or left to run time.
+struct Condition {
+  bool known = false;
+  bool value = false;
+  Operand expr;  // when not known: a bool expression
+};
+
+// A box of a buffer as an operand of a tile op.
+struct Tile {
+  ir::Region region;
+  bool is_base = false;  // only the start is given; extents come from the other operand
+  ExprInfo info;
+};
+
+class Elaborator {
+ public:
+  Elaborator(const ParsedModule& module, const Limits& limits);
+
+  // Entry points (entry.cc). `open` names the tunables that become Vars.
+  absl::StatusOr<ir::Program> Run(const Kernel& kernel, const Arguments& arguments,
+                                  const Config& config, const std::vector<std::string>& open);
+  absl::StatusOr<std::vector<Config>> Configs(const Kernel& kernel, const Arguments& arguments);
+  const std::optional<NeedsConcrete>& needs() const { return needs_; }
+  const std::map<std::string, ir::Expr>& tunables() const { return tunables_; }
+  const std::vector<ir::Expr>& constraints() const { return constraints_; }
+
+  // --- For builtins ---
+  const SourceFile& file() const { return *module_.file; }
+  Arena& arena() { return arena_; }
+  const Limits& limits() const { return limits_; }
+
+  // Errors. Every one carries position, remedy and the chain of calls that led here.
+  absl::Status Error(SourceLoc loc, std::string message, std::string remedy,
+                     absl::StatusCode code = absl::StatusCode::kInvalidArgument);
+  absl::Status Unimplemented(SourceLoc loc, std::string message, std::string remedy);
+  absl::Status Exhausted(SourceLoc loc, std::string message);
+  // Open elaboration: the value of `e`'s tunables is needed here. Returned as an error.
+  absl::Status NeedConcrete(SourceLoc loc, const ir::Expr& e, std::string why);
+
+  // Counts work; fails beyond the limits.
+  absl::Status Step(SourceLoc loc, int64_t count = 1);
+  absl::Status ChargeBytes(SourceLoc loc, int64_t bytes);
+
+  // Making values.
+  Value NewStr(std::string text);
+  Value NewTuple(std::vector<Value> items) { return NewSeq(Type::kTuple, std::move(items)); }
+  Value NewList(std::vector<Value> items) { return NewSeq(Type::kList, std::move(items)); }
+  Value NewSeq(Type type, std::vector<Value> items);
+  Value NewBuffer(ir::Buffer buffer);
+  // Folds immediates: int32 and bool constants become Python values.
+  absl::StatusOr<Value> NewExpr(Operand operand, SourceLoc loc);
+  absl::StatusOr<Value> NewExpr(ir::Expr e, ExprInfo info, SourceLoc loc) {
+    return NewExpr(Operand{std::move(e), info}, loc);
+  }
+
+  // Reading values. `what` names the thing in the message ("the extent of T.serial").
+  bool IsRuntime(const Value& v) const;  // has an IR expression: kExpr, element, alloc_var
+  absl::StatusOr<Operand> ToOperand(const Value& v, SourceLoc loc, absl::string_view what);
+  // As ToOperand, for an integer.
+  absl::StatusOr<Operand> ToIndex(const Value& v, SourceLoc loc, absl::string_view what);
+  // Converted to `type` (Python numbers become constants of it).
+  absl::StatusOr<Operand> ToType(const Value& v, DType type, SourceLoc loc, absl::string_view what);
+  absl::StatusOr<int64_t> ToInt(const Value& v, SourceLoc loc, absl::string_view what);
+  absl::StatusOr<bool> ToBool(const Value& v, SourceLoc loc, absl::string_view what);
+  absl::StatusOr<std::string> ToStr(const Value& v, SourceLoc loc, absl::string_view what);
+  absl::StatusOr<DType> ToDType(const Value& v, SourceLoc loc);
+  // Elements of a tuple, list, range, dict or string.
+  absl::StatusOr<std::vector<Value>> ToItems(const Value& v, SourceLoc loc, absl::string_view what);
+  // A shape: an integer or a sequence of them.
+  absl::StatusOr<std::vector<Operand>> ToShape(const Value& v, SourceLoc loc,
+                                               absl::string_view what);
+  absl::StatusOr<Condition> Decide(const Value& v, SourceLoc loc);
+  // Decide, for a place that cannot wait: a run-time value is an error.
+  absl::StatusOr<bool> DecideNow(const Value& v, SourceLoc loc, absl::string_view what);
+  // An element or alloc_var as the value that it holds now; anything else unchanged.
+  absl::StatusOr<Value> Decay(const Value& v, SourceLoc loc);
+
+  // Operators (arith.cc).
+  absl::StatusOr<Value> BinaryOp(ast::BinaryOp op, const Value& a, const Value& b, SourceLoc loc);
+  absl::StatusOr<Value> UnaryOp(ast::UnaryOp op, const Value& a, SourceLoc loc);
+  absl::StatusOr<Value> CompareOp(ast::CompareOp op, const Value& a, const Value& b, SourceLoc loc);
+  absl::StatusOr<Value> MinMax(bool is_max, const Value& a, const Value& b, SourceLoc loc);
+  absl::StatusOr<Value> CeilDiv(const Value& a, const Value& b, SourceLoc loc);
+  absl::StatusOr<Value> SelectValue(const Value& condition, const Value& a, const Value& b,
+                                    SourceLoc loc);
+  // Both operands in their common type; a Python number takes the other's kind.
+  absl::StatusOr<std::pair<Operand, Operand>> Match(const Value& a, const Value& b, SourceLoc loc);
+
+  // Calls.
+  absl::StatusOr<Value> Call(const Value& callee, const CallArgs& args);
+  // Items of any iterable, evaluated now.
+  absl::StatusOr<std::vector<Value>> Iterate(const Value& v, SourceLoc loc);
+
+  // Emitting IR.
+  absl::Status Emit(SourceLoc loc, ir::Stmt stmt);
+  template <typename T, typename... Args>
+  absl::Status EmitNew(SourceLoc loc, Args&&... args) {
+    return Emit(loc, ir::MakeStmt<T>(loc, std::forward<Args>(args)...));
+  }
+  bool InLaunch() const;
+  int CurrentRegion() const { return regions_.empty() ? 0 : regions_.back().id; }
+  // False where changing compile-time data made in `region` would be lost at run time.
+  bool MayMutate(int region) const { return !InRuntimeRegion() || CurrentRegion() == region; }
+  absl::Status RequireLaunch(SourceLoc loc, absl::string_view what);
+  // Binds a run-time value to a fresh Var so that later stores do not change it.
+  absl::StatusOr<Value> Freeze(const Value& v, absl::string_view name, SourceLoc loc);
+  absl::Status StoreElement(const ir::Buffer& buffer, std::vector<ir::Expr> indices,
+                            const Value& value, SourceLoc loc);
+  // A buffer named after the assignment in progress, unique in the program.
+  absl::StatusOr<ir::Buffer> NewNamedBuffer(DType dtype, std::vector<ir::Expr> shape,
+                                            ir::Scope scope, SourceLoc loc,
+                                            std::vector<ir::Expr> strides = {},
+                                            absl::string_view fallback = "buffer");
+  absl::Status EmitAtRoot(SourceLoc loc, ir::Stmt stmt);
+  std::map<std::string, std::string>& launch_notes() { return launch_notes_; }
+  // A check on compile-time values: true passes, false is `error`, an open one is a constraint.
+  absl::Status Require(const ir::Expr& condition, ExprInfo info, absl::Status error);
+
+  // Tiles (tile.cc).
+  absl::StatusOr<Tile> ToTile(const Value& v, SourceLoc loc, absl::string_view what);
+  // Fails unless the shapes of the two regions match, unit extents aside.
+  absl::Status RequireSameShape(const Tile& a, const Tile& b, SourceLoc loc,
+                                absl::string_view what);
+  absl::Status RequireSameExtent(const ir::Expr& a, const ir::Expr& b, SourceLoc loc,
+                                 const std::string& message, const std::string& remedy);
+  absl::Status FillBase(Tile* base, const Tile& other, SourceLoc loc);
+
+  // Sizes and outputs (entry.cc).
+  absl::StatusOr<Value> ConstSize(absl::string_view name, SourceLoc loc);
+  absl::StatusOr<Value> DynamicSize(absl::string_view name, DType type, SourceLoc loc);
+  absl::StatusOr<Value> NewOutput(std::vector<ir::Expr> shape, DType dtype, SourceLoc loc);
+  absl::StatusOr<Value> MatchBuffer(const Value& handle, std::vector<ir::Expr> shape, DType dtype,
+                                    std::vector<ir::Expr> strides, SourceLoc loc);
+  ExprInfo InfoOf(const ir::Expr& e) const;  // flags by walking; for values rebuilt from IR
+
+ private:
+  struct Frame {
+    absl::string_view name;
+    const char* what = "function";
+    SourceLoc call;
+    Scope* scope = nullptr;
+    bool traced = false;
+    bool is_entry = false;           // the kernel's own body
+    size_t region_base = 0;          // regions_.size() at entry
+    size_t module_index = SIZE_MAX;  // module-level code: names bound before this statement
+    Value result;
+    SourceLoc result_loc;
+    bool returned = false;
+    Frame* parent = nullptr;
+  };
+  // Guards: each undoes on destruction what it did.
+  class FrameGuard {
+   public:
+    FrameGuard(Elaborator* e, Frame* frame) : e_(e) {
+      frame->parent = e->frame_;
+      frame->region_base = e->regions_.size();
+      e->frame_ = frame;
+    }
+    ~FrameGuard() { e_->frame_ = e_->frame_->parent; }
+    FrameGuard(const FrameGuard&) = delete;
+
+   private:
+    Elaborator* e_;
+  };
+  class ScopeGuard {
+   public:
+    ScopeGuard(Frame* frame, Scope* scope) : frame_(frame), saved_(frame->scope) {
+      frame->scope = scope;
+    }
+    ~ScopeGuard() { frame_->scope = saved_; }
+    ScopeGuard(const ScopeGuard&) = delete;
+
+   private:
+    Frame* frame_;
+    Scope* saved_;
+  };
+  class CountGuard {
+   public:
+    explicit CountGuard(int* count) : count_(count) { ++*count_; }
+    ~CountGuard() { --*count_; }
+    CountGuard(const CountGuard&) = delete;
+
+   private:
+    int* count_;
+  };
+
+  absl::Status CheckDepth(SourceLoc loc);
+  ir::Expr VarNamed(absl::string_view name, DType type);
+
+  // Names (names.cc).
+  absl::StatusOr<Value> ReadName(const ast::Name& name, bool keep_variable);
+  absl::StatusOr<Value> ReadBinding(absl::string_view name, Binding* binding, SourceLoc loc);
+  absl::StatusOr<Value> ReadGlobal(absl::string_view name, SourceLoc loc, size_t before);
+  absl::Status RunGlobal(size_t statement);
+  absl::Status UnknownName(absl::string_view name, SourceLoc loc);
+  absl::Status Bind(absl::string_view name, Value value, SourceLoc loc, bool fresh = false);
+  absl::Status CheckRebinding(absl::string_view name, const Binding& old, SourceLoc loc);
+  // True when `function` assigns `name` somewhere, so that it is its own.
+  bool IsLocal(const ast::Function& function, absl::string_view name);
+  std::vector<std::string> VisibleNames() const;
+
+  // Expressions (eval.cc, subscript.cc, call.cc).
+  absl::StatusOr<Value> Eval(ast::ExprPtr expr);
+  absl::StatusOr<Value> EvalKeepingVariable(ast::ExprPtr expr);
+  absl::StatusOr<Value> EvalConstant(const ast::Constant& node);
+  absl::StatusOr<Value> EvalBool(const ast::Bool& node);
+  absl::StatusOr<Value> EvalCompare(const ast::Compare& node);
+  absl::StatusOr<Value> EvalConditional(const ast::Conditional& node);
+  absl::StatusOr<Value> EvalItems(const std::vector<ast::ExprPtr>& nodes, Type type, SourceLoc loc);
+  absl::StatusOr<Value> EvalDict(const ast::Dict& node);
+  absl::StatusOr<Value> EvalComprehension(const ast::Comprehension& node);
+  absl::Status RunClause(const ast::Comprehension& node, size_t clause, std::vector<Value>* items,
+                         DictObject* dict);
+  absl::StatusOr<Value> EvalFString(const ast::FString& node);
+  absl::Status AppendParts(const std::vector<ast::FStringPart>& parts, SourceLoc loc,
+                           std::string* out);
+  absl::StatusOr<Value> EvalLambda(const ast::Lambda& node);
+  absl::StatusOr<Value> EvalAttribute(const ast::Attribute& node);
+  absl::StatusOr<Value> GetAttribute(const Value& self, const std::string& attr, SourceLoc loc);
+  absl::StatusOr<Value> GetMember(const Module& module, const std::string& attr, SourceLoc loc);
+  absl::StatusOr<Value> BufferAttribute(const Value& self, const std::string& attr, SourceLoc loc);
+  absl::StatusOr<Value> EvalSubscript(const ast::Subscript& node);
+  absl::StatusOr<Value> EvalIndex(ast::ExprPtr index);
+  absl::StatusOr<Value> SubscriptSequence(const Value& base, const Value& index, SourceLoc loc);
+  absl::StatusOr<Value> SubscriptBuffer(const ir::Buffer& buffer, const std::vector<Value>& indices,
+                                        SourceLoc loc, const std::vector<SourceLoc>& locs);
+  absl::StatusOr<AccessIndex> BufferIndex(const ir::Buffer& buffer, size_t dim, const Value& index,
+                                          SourceLoc loc, ExprInfo* info);
+  absl::StatusOr<Value> EvalCall(const ast::Call& node);
+  absl::Status EvalArgs(const ast::Call& node, CallArgs* args);
+  absl::StatusOr<Value> CallBuiltin(const Builtin& builtin, const Value* self,
+                                    const CallArgs& args);
+  absl::StatusOr<Value> CallFunction(const Value& callee, const CallArgs& args);
+  absl::StatusOr<Value> CallType(const Value& callee, const CallArgs& args);
+  absl::Status BindParams(const FunctionObject& function, const CallArgs& args, Scope* scope);
+  absl::Status BindParam(const FunctionObject& function, const ast::Param& param, Value value,
+                         SourceLoc loc, Scope* scope);
+  absl::StatusOr<Value> MakeFunction(const ast::Function& def);
+  absl::Status ReadDecorators(const ast::Function& def, FunctionObject* function);
+  absl::Status ReadJitOptions(const ast::Call& call, JitOptions* options);
+  absl::Status ReadPassConfigs(const Value& v, SourceLoc loc, JitOptions* options);
+
+  // Statements (exec.cc, assign.cc, loop.cc).
+  absl::StatusOr<Flow> ExecBlock(const ast::Block& block);
+  absl::StatusOr<Flow> Exec(ast::StmtPtr stmt);
+  absl::StatusOr<Flow> ExecIf(const ast::If& node, size_t branch);
+  absl::StatusOr<Flow> ExecRuntimeIf(const ast::If& node, size_t branch, const Operand& condition);
+  absl::StatusOr<Flow> ExecFor(const ast::For& node);
+  absl::StatusOr<Flow> ExecHostFor(const ast::For& node, const Value& iterable);
+  absl::Status ExecIrLoop(const ast::For& node, LoopObject& loop);
+  absl::Status ExecIrAxis(const ast::For& node, LoopObject& loop, size_t axis,
+                          std::vector<Value>* values);
+  absl::Status ExecLoopBody(const ast::For& node, LoopObject& loop, std::vector<Value> values);
+  absl::StatusOr<Flow> ExecWhile(const ast::While& node);
+  absl::StatusOr<Flow> ExecWith(const ast::With& node, size_t item);
+  absl::StatusOr<Flow> ExecLaunch(const ast::With& node, size_t item, LaunchObject& launch);
+  absl::StatusOr<Flow> ExecReturn(const ast::Return& node);
+  absl::StatusOr<Flow> ExecLoopExit(bool is_break, SourceLoc loc);
+  absl::Status ExecAssert(const ast::Assert& node);
+  absl::Status ExecRaise(const ast::Raise& node);
+  absl::Status ExecImport(const ast::Import& node);
+  absl::Status ExecAssign(const ast::Assign& node);
+  absl::Status ExecAugAssign(const ast::AugAssign& node);
+  absl::Status ExecAnnAssign(const ast::AnnAssign& node);
+  absl::Status AssignTo(ast::ExprPtr target, const Value& value, bool fresh = false);
+  absl::Status AssignSubscript(const ast::Subscript& target, const Value& value);
+  absl::Status AssignItem(const Value& base, const Value& index, const Value& value, SourceLoc loc);
+  absl::Status Unpack(const std::vector<ast::ExprPtr>& targets, const Value& value, SourceLoc loc,
+                      bool fresh);
+  absl::Status AssertionFailed(const ast::Assert& node);
+  std::vector<std::string> ValueChain(ast::ExprPtr expr);
+  bool InRuntimeRegion() const;  // inside a branch or loop of the IR, since the kernel began
+
+  // Regions.
+  void PushRegion(RegionKind kind, SourceLoc loc, ir::ForKind loop = ir::ForKind::kSerial);
+  std::vector<ir::Stmt> PopRegion();
+
+  // The kernel's interface (entry.cc).
+  absl::StatusOr<ir::Program> RunEager(const Kernel& kernel);
+  absl::StatusOr<ir::Program> RunFactory(const Kernel& kernel);
+  absl::StatusOr<ir::Program> RunPrimFunc(const Value& prim_func, const std::string& name,
+                                          const JitOptions& options);
+  absl::Status BindArguments(const Kernel& kernel, Scope* scope);
+  absl::StatusOr<Value> ParseArgument(absl::string_view name, const std::string& text);
+  absl::Status CheckNames(const Kernel& kernel);
+  absl::StatusOr<std::string> ConfigText(const Value& v, SourceLoc loc);
+  absl::Status DeclareParam(size_t slot, const ast::Param& param, const Value& annotation,
+                            SourceLoc loc, Scope* scope);
+  absl::Status MarkOutputs(const JitOptions& options, SourceLoc loc);
+  absl::Status CheckReturn(const Frame& frame);
+  absl::StatusOr<ir::Program> Finish(const std::string& name, const JitOptions& options);
+  absl::StatusOr<Value> EagerAnnotation(const ast::Param& param, ast::ExprPtr annotation);
+  absl::StatusOr<std::vector<ir::Expr>> TensorShape(const TensorTypeObject& type,
+                                                    const std::vector<Value>& items,
+                                                    const ast::Param& param, const char* part,
+                                                    SourceLoc loc);
+
+  const ParsedModule& module_;
+  const Limits& limits_;
+  Arena arena_;
+  int64_t steps_ = 0;
+  int64_t nodes_ = 0;
+  int depth_ = 0;
+  int pure_ = 0;  // > 0: inside an operand that may not be evaluated at run time
+  Frame* frame_ = nullptr;
+  int calls_ = 0;
+  absl::flat_hash_map<const ast::Function*, absl::flat_hash_set<absl::string_view>> locals_;
+  std::vector<int8_t> module_state_;  // per top-level statement: 0 not run, 1 running, 2 done
+  absl::flat_hash_map<std::pair<absl::string_view, size_t>, Value> global_values_;
+
+  std::vector<IrRegion> regions_;
+  std::vector<bool> region_alive_;
+  std::map<std::string, std::string> launch_notes_;
+  absl::string_view name_hint_;
+  absl::flat_hash_map<std::string, int> buffer_names_;
+
+  // Inputs.
+  const Arguments* arguments_ = nullptr;
+  const Config* config_ = nullptr;
+  ast::Ast argument_tree_;  // syntax of parsed argument texts
+  std::vector<std::unique_ptr<SourceFile>> argument_files_;
+  std::vector<std::string> open_;
+  std::map<std::string, ir::Expr> tunables_;
+  std::vector<ir::Expr> constraints_;
+  std::optional<NeedsConcrete> needs_;
+
+  // Outputs.
+  const ast::Function* kernel_def_ = nullptr;
+  std::vector<std::optional<ir::Param>> slots_;  // one a parameter of the signature
+  std::vector<Value> handles_;                   // T.ptr parameters awaiting T.match_buffer
+  std::vector<ir::Param> outputs_;               // T.empty, in order
+  std::map<std::string, ir::Expr> dims_;
+  std::vector<ir::Expr> dim_order_;
+};
+
+}  // namespace kiln::lang
+
+#endif  // KILN_COMPILER_LANG_ELABORATOR_H_

@@ -1,0 +1,565 @@
+// From the entry function to a Program: arguments in, parameters, outputs and sizes out.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "compiler/ir/analysis.h"
+#include "compiler/ir/verify.h"
+#include "compiler/ir/visit.h"
+#include "compiler/lang/elaborator.h"
+#include "compiler/lang/parser.h"
+#include "compiler/lang/suggest.h"
+
+namespace kiln::lang {
+namespace {
+
+const std::string* FindText(const Config& config, const Arguments& arguments,
+                            const std::string& name, const char** origin) {
+  if (const std::string* text = config.Find(name)) {
+    *origin = "the config";
+    return text;
+  }
+  const auto it = arguments.find(name);
+  if (it == arguments.end()) return nullptr;
+  *origin = "an argument";
+  return &it->second;
+}
+
+}  // namespace
+
+absl::Status Elaborator::CheckNames(const Kernel& kernel) {
+  auto check = [&](const std::string& name, absl::string_view where) -> absl::Status {
+    std::vector<std::string> known = kernel.consts();
+    for (const ParamInfo& param : kernel.params()) {
+      if (param.kind == ParamInfo::kCompileTime) known.push_back(param.name);
+      if (param.name != name || param.kind == ParamInfo::kCompileTime) continue;
+      return Error(param.loc,
+                   absl::StrCat("'", name, "' of ", where, " is a ",
+                                param.kind == ParamInfo::kTensor ? "tensor" : "run-time scalar",
+                                ", which gets its value when the kernel runs"),
+                   "leave it out");
+    }
+    if (std::find(known.begin(), known.end(), name) != known.end()) return absl::OkStatus();
+    const std::string listed = known.empty()
+                                   ? "it has no compile-time parameters"
+                                   : absl::StrCat("its parameters: ", absl::StrJoin(known, ", "));
+    const std::string near = Nearest(name, known);
+    return Error(module_.entry->name_loc,
+                 absl::StrCat("'", kernel.name(), "' has no parameter '", name, "', which ", where,
+                              " gives"),
+                 near.empty() ? listed : absl::StrCat("did you mean '", near, "'? ", listed));
+  };
+  for (const auto& entry : config_->values()) {
+    KILN_RETURN_IF_ERROR(check(entry.first, "the config"));
+  }
+  for (const auto& entry : *arguments_) {
+    KILN_RETURN_IF_ERROR(check(entry.first, "the arguments"));
+  }
+  for (const std::string& name : open_) {
+    KILN_RETURN_IF_ERROR(check(name, "the list of open tunables"));
+    tunables_.emplace(name, ir::MakeVar(name));
+  }
+  return absl::OkStatus();
+}
+
+namespace {
+
+constexpr size_t kMaxArgumentText = 4096;
+
+}  // namespace
+
+absl::StatusOr<Value> Elaborator::ParseArgument(absl::string_view name, const std::string& text) {
+  auto bad = [&](absl::string_view why) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("argument ", name, "=", text.substr(0, 80), ": ", why,
+                     "\n  help: write an integer, a float, True, False, None, a quoted string, a "
+                     "dtype such as float16, or a tuple of these"));
+  };
+  if (text.size() > kMaxArgumentText) return bad("the text is too long");
+  auto file = std::make_unique<SourceFile>();
+  file->path = absl::StrCat("<argument ", name, ">");
+  file->text = text;
+  Limits limits = limits_;
+  limits.depth = 20;
+  const absl::StatusOr<ast::ExprPtr> parsed = ParseExpression(*file, limits, &argument_tree_);
+  argument_files_.push_back(std::move(file));
+  if (!parsed.ok()) return bad("it is no literal");
+  struct Reader {
+    Elaborator* e;
+    absl::StatusOr<Value> Read(ast::ExprPtr expr) {
+      if (const auto* constant = expr->As<ast::Constant>()) return e->EvalConstant(*constant);
+      if (const auto* id = expr->As<ast::Name>()) {
+        if (const auto type = ParseDType(id->id)) return Value::OfDType(*type);
+        if (e->module_.globals.contains(id->id)) return e->ReadGlobal(id->id, id->loc, SIZE_MAX);
+        return absl::InvalidArgumentError("unknown name");
+      }
+      if (const auto* attribute = expr->As<ast::Attribute>()) {
+        if (const auto type = ParseDType(attribute->attr)) return Value::OfDType(*type);
+        return absl::InvalidArgumentError("unknown name");
+      }
+      if (const auto* unary = expr->As<ast::Unary>()) {
+        KILN_ASSIGN_OR_RETURN(const Value v, Read(unary->operand));
+        return e->UnaryOp(unary->op, v, {});
+      }
+      const bool tuple = expr->kind == ast::ExprKind::kTuple;
+      if (!tuple && expr->kind != ast::ExprKind::kList) {
+        return absl::InvalidArgumentError("not a literal");
+      }
+      std::vector<Value> items;
+      for (ast::ExprPtr item :
+           tuple ? expr->As<ast::Tuple>()->items : expr->As<ast::List>()->items) {
+        KILN_ASSIGN_OR_RETURN(const Value v, Read(item));
+        items.push_back(v);
+      }
+      return tuple ? e->NewTuple(std::move(items)) : e->NewList(std::move(items));
+    }
+  };
+  Frame frame;
+  frame.scope = arena_.New<Scope>();
+  FrameGuard guard(this, &frame);
+  absl::StatusOr<Value> value = Reader{this}.Read(*parsed);
+  if (!value.ok()) {
+    return DiagnosticOf(value.status()).has_value() ? value.status()
+                                                    : bad(value.status().message());
+  }
+  return value;
+}
+
+absl::Status Elaborator::BindArguments(const Kernel& kernel, Scope* scope) {
+  const std::vector<ast::Param>& params = module_.entry->params;
+  for (size_t i = 0; i < params.size(); ++i) {
+    const ast::Param& param = params[i];
+    Binding binding;
+    binding.loc = param.loc;
+    if (kernel.params()[i].kind != ParamInfo::kCompileTime) {
+      auto* unknown = arena_.New<UnknownObject>();
+      unknown->path = param.name;
+      unknown->reason = "the tensor is used before its annotation gives it a shape";
+      binding.value = Value::Of(Type::kUnknown, unknown);
+      scope->names.insert_or_assign(param.name, binding);
+      continue;
+    }
+    const auto open = tunables_.find(param.name);
+    if (open != tunables_.end()) {
+      ExprInfo info;
+      info.flags = ExprInfo::kOpen;
+      KILN_ASSIGN_OR_RETURN(binding.value, NewExpr(open->second, info, param.loc));
+    } else if (const std::string* text =
+                   FindText(*config_, *arguments_, param.name, &binding.origin)) {
+      KILN_ASSIGN_OR_RETURN(binding.value, ParseArgument(param.name, *text));
+    } else if (param.kind == ast::ParamKind::kVarArgs) {
+      binding.value = NewTuple({});
+    } else if (param.kind == ast::ParamKind::kVarKeywords) {
+      binding.value = Value::Of(Type::kDict, arena_.New<DictObject>());
+    } else if (param.default_value != nullptr) {
+      KILN_ASSIGN_OR_RETURN(binding.value, Eval(param.default_value));
+      binding.origin = "its default";
+    } else {
+      return Error(
+          param.loc,
+          absl::StrCat("parameter '", param.name, "' of '", kernel.name(), "' has no value"),
+          absl::StrCat("give it in the arguments or the config, as in ", param.name,
+                       "=1024, or give it a default"));
+    }
+    scope->names.insert_or_assign(param.name, binding);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Value> Elaborator::ConstSize(absl::string_view name, SourceLoc loc) {
+  const std::string key(name);
+  const auto open = tunables_.find(key);
+  if (open != tunables_.end()) {
+    ExprInfo info;
+    info.flags = ExprInfo::kOpen;
+    return NewExpr(open->second, info, loc);
+  }
+  const char* origin = nullptr;
+  const std::string* text = FindText(*config_, *arguments_, key, &origin);
+  if (text == nullptr) {
+    return Error(loc, absl::StrCat("the size '", name, "' has no value"),
+                 absl::StrCat("give it in the arguments, as in ", name, "=1024"));
+  }
+  KILN_ASSIGN_OR_RETURN(const Value value, ParseArgument(name, *text));
+  if (value.Is(Type::kDType)) return value;
+  if (!value.is_integer() || value.int_value() < 1 || value.Is(Type::kBool)) {
+    return Error(loc, absl::StrCat("the size '", name, "' is ", Repr(value)),
+                 "a size is an integer of at least 1");
+  }
+  return value;
+}
+
+absl::StatusOr<Value> Elaborator::DynamicSize(absl::string_view name, DType type, SourceLoc loc) {
+  if (!type.is_int() || type.bits < 32) {
+    return Error(loc, absl::StrCat("the run-time size '", name, "' of type ", type.ToString()),
+                 "use int32 or int64");
+  }
+  auto [it, inserted] = dims_.try_emplace(std::string(name));
+  if (inserted) {
+    it->second = ir::MakeVar(std::string(name), type.bits == 64 ? kInt64 : kInt32);
+    dim_order_.push_back(it->second);
+  }
+  ExprInfo info;
+  info.flags = ExprInfo::kRuntime;
+  return NewExpr(it->second, info, loc);
+}
+
+absl::StatusOr<std::vector<ir::Expr>> Elaborator::TensorShape(const TensorTypeObject& type,
+                                                              const std::vector<Value>& items,
+                                                              const ast::Param& param,
+                                                              const char* part, SourceLoc loc) {
+  std::vector<ir::Expr> shape;
+  for (size_t i = 0; i < items.size(); ++i) {
+    Value item = items[i];
+    const std::string name = absl::StrCat(param.name, part, i);
+    if (item.Is(Type::kTypeName) || item.is_none()) {
+      KILN_ASSIGN_OR_RETURN(item, ConstSize(name, loc));
+    } else if (item.Is(Type::kBuiltin) && absl::string_view(item.builtin()->name) == "T.dyn") {
+      KILN_ASSIGN_OR_RETURN(item, DynamicSize(name, kInt32, loc));
+    }
+    KILN_ASSIGN_OR_RETURN(const Operand extent,
+                          ToIndex(item, loc, absl::StrCat("dimension ", i, " of ", type.name)));
+    shape.push_back(extent.e);
+  }
+  return shape;
+}
+
+absl::Status Elaborator::DeclareParam(size_t slot, const ast::Param& param, const Value& annotation,
+                                      SourceLoc loc, Scope* scope) {
+  if (slots_[slot].has_value()) {
+    return Error(loc, absl::StrCat("parameter '", param.name, "' is annotated twice"),
+                 "keep one annotation");
+  }
+  Binding binding;
+  binding.loc = param.loc;
+  ir::Param result;
+  result.name = param.name;
+  if (annotation.Is(Type::kTensorType)) {
+    const TensorTypeObject& type = annotation.tensor_type();
+    KILN_ASSIGN_OR_RETURN(std::vector<ir::Expr> shape,
+                          TensorShape(type, type.shape, param, "_shape_", loc));
+    std::vector<ir::Expr> strides;
+    if (!type.strides.empty()) {
+      KILN_ASSIGN_OR_RETURN(strides, TensorShape(type, type.strides, param, "_stride_", loc));
+      if (strides.size() != shape.size()) {
+        return Error(loc, "T.StridedTensor needs one stride for each dimension",
+                     "give as many strides as dimensions");
+      }
+    }
+    Value dtype_value = type.dtype;
+    const bool placeholder =
+        dtype_value.is_none() ||
+        (dtype_value.Is(Type::kTypeName) && absl::string_view(dtype_value.type_name()) == "Any");
+    if (placeholder) {
+      KILN_ASSIGN_OR_RETURN(dtype_value, ConstSize(absl::StrCat(param.name, "_dtype"), loc));
+    }
+    KILN_ASSIGN_OR_RETURN(const DType dtype, ToDType(dtype_value, loc));
+    name_hint_ = param.name;
+    KILN_ASSIGN_OR_RETURN(result.buffer, NewNamedBuffer(dtype, std::move(shape), ir::Scope::kGlobal,
+                                                        loc, std::move(strides)));
+    name_hint_ = {};
+    binding.value = NewBuffer(result.buffer);
+  } else if (annotation.Is(Type::kDType) && annotation.dtype().code == TypeCode::kHandle) {
+    auto* handle = arena_.New<UnknownObject>();
+    handle->path = param.name;
+    handle->reason = "a handle has no shape before T.match_buffer";
+    binding.value = Value::Of(Type::kUnknown, handle);
+    handles_[slot] = binding.value;
+    scope->names.insert_or_assign(param.name, binding);
+    return absl::OkStatus();
+  } else if (annotation.Is(Type::kDType) || annotation.Is(Type::kTypeName)) {
+    KILN_ASSIGN_OR_RETURN(const DType type, ToDType(annotation, loc));
+    result.kind = ir::Param::kScalar;
+    result.scalar = VarNamed(param.name, type);
+    ExprInfo info;
+    info.flags = ExprInfo::kRuntime;
+    KILN_ASSIGN_OR_RETURN(binding.value, NewExpr(result.scalar, info, loc));
+  } else {
+    return Error(loc,
+                 absl::StrCat("the annotation of '", param.name, "' is ", Describe(annotation)),
+                 "annotate it with T.Tensor(shape, dtype) or a dtype such as T.int32");
+  }
+  slots_[slot] = std::move(result);
+  scope->names.insert_or_assign(param.name, binding);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Value> Elaborator::EagerAnnotation(const ast::Param& param,
+                                                  ast::ExprPtr annotation) {
+  (void)param;
+  KILN_ASSIGN_OR_RETURN(const Value value, Eval(annotation));
+  // `A: T.Tensor` alone is a name, not a shape.
+  if (value.Is(Type::kBuiltin)) {
+    return Error(annotation->loc, absl::StrCat(value.builtin()->name, " without a shape"),
+                 "write T.Tensor((M, N), dtype)");
+  }
+  return value;
+}
+
+absl::StatusOr<Value> Elaborator::MatchBuffer(const Value& handle, std::vector<ir::Expr> shape,
+                                              DType dtype, std::vector<ir::Expr> strides,
+                                              SourceLoc loc) {
+  for (size_t slot = 0; slot < handles_.size(); ++slot) {
+    if (!handle.Is(Type::kUnknown) || !handles_[slot].Is(Type::kUnknown)) continue;
+    if (handles_[slot].pointer() != handle.pointer()) continue;
+    if (slots_[slot].has_value()) {
+      return Error(loc, "this handle already has a shape", "match each handle once");
+    }
+    name_hint_ = kernel_def_->params[slot].name;
+    ir::Param param;
+    param.name = kernel_def_->params[slot].name;
+    KILN_ASSIGN_OR_RETURN(param.buffer, NewNamedBuffer(dtype, std::move(shape), ir::Scope::kGlobal,
+                                                       loc, std::move(strides)));
+    const Value buffer = NewBuffer(param.buffer);
+    slots_[slot] = std::move(param);
+    return buffer;
+  }
+  return Error(loc, absl::StrCat("T.match_buffer takes a T.ptr parameter, not ", Describe(handle)),
+               "annotate the parameter with T.ptr or T.handle");
+}
+
+absl::StatusOr<Value> Elaborator::NewOutput(std::vector<ir::Expr> shape, DType dtype,
+                                            SourceLoc loc) {
+  if (regions_.size() != 1 || frame_ == nullptr || !frame_->traced) {
+    return Error(loc, "T.empty makes an output of the kernel and stands before its T.Kernel block",
+                 "use T.alloc_global for a workspace, T.alloc_fragment for a tile");
+  }
+  if (!frame_->is_entry) {
+    return Error(loc, "T.empty in a macro", "make the output in the kernel and pass it");
+  }
+  KILN_ASSIGN_OR_RETURN(
+      const ir::Buffer buffer,
+      NewNamedBuffer(dtype, std::move(shape), ir::Scope::kGlobal, loc, {}, "out"));
+  ir::Param param;
+  param.name = buffer->name;
+  param.buffer = buffer;
+  param.is_output = true;
+  outputs_.push_back(std::move(param));
+  return NewBuffer(buffer);
+}
+
+absl::Status Elaborator::CheckReturn(const Frame& frame) {
+  std::vector<Value> returned;
+  if (frame.result.is_sequence()) {
+    returned = frame.result.seq().items;
+  } else if (!frame.result.is_none()) {
+    returned.push_back(frame.result);
+  }
+  const SourceLoc loc = frame.returned ? frame.result_loc : kernel_def_->name_loc;
+  for (const Value& value : returned) {
+    const bool output = value.Is(Type::kBuffer) &&
+                        std::any_of(outputs_.begin(), outputs_.end(), [&](const ir::Param& p) {
+                          return p.buffer == value.buffer().buffer;
+                        });
+    if (!output) {
+      return Error(loc,
+                   absl::StrCat("a kernel returns tensors made by T.empty, not ", Describe(value)),
+                   "make the output with T.empty(shape, dtype)");
+    }
+  }
+  for (const ir::Param& output : outputs_) {
+    const auto count = std::count_if(returned.begin(), returned.end(), [&](const Value& v) {
+      return v.buffer().buffer == output.buffer;
+    });
+    if (count == 1) continue;
+    return Error(loc, absl::StrCat("the output '", output.name, "' is returned ", count, " times"),
+                 "return each tensor made by T.empty once");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Elaborator::MarkOutputs(const JitOptions& options, SourceLoc loc) {
+  if (!options.has_out_idx) return absl::OkStatus();
+  if (!outputs_.empty()) {
+    return Error(loc, "both out_idx and T.empty name outputs", "use one of them");
+  }
+  const int64_t count = static_cast<int64_t>(slots_.size());
+  for (int64_t index : options.out_idx) {
+    const int64_t i = index < 0 ? index + count : index;
+    if (i < 0 || i >= count) {
+      return Error(loc,
+                   absl::StrCat("out_idx ", index, " is out of range: the kernel has ", count,
+                                " parameters"),
+                   "name a parameter by its position");
+    }
+    if (!slots_[i].has_value() || slots_[i]->kind != ir::Param::kTensor) {
+      return Error(loc,
+                   absl::StrCat("out_idx ", index, " names '", kernel_def_->params[i].name,
+                                "', which is no tensor"),
+                   "outputs are tensors");
+    }
+    slots_[i]->is_output = true;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ir::Program> Elaborator::Finish(const std::string& name, const JitOptions& options) {
+  KILN_RETURN_IF_ERROR(MarkOutputs(options, kernel_def_->name_loc));
+  ir::Program program;
+  program.name = name;
+  program.source = module_.file;
+  program.body = ir::MakeSeq(PopRegion(), kernel_def_->loc);
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].has_value()) {
+      program.params.push_back(std::move(*slots_[i]));
+    } else if (handles_[i].Is(Type::kUnknown)) {
+      return Error(
+          kernel_def_->params[i].loc,
+          absl::StrCat("the handle '", kernel_def_->params[i].name, "' never gets a shape"),
+          "give it one with T.match_buffer");
+    }
+  }
+  for (ir::Param& output : outputs_) program.params.push_back(std::move(output));
+  bool launches = false;
+  ir::Walk(program.body, [&](const ir::Stmt& s) {
+    launches = launches || s.As<ir::Launch>();
+    return !launches;
+  });
+  if (!launches) {
+    return Error(kernel_def_->name_loc,
+                 absl::StrCat("'", kernel_def_->name, "' has no T.Kernel block"),
+                 "put the computation under `with T.Kernel(...) as ...:`");
+  }
+  for (const ir::Expr& dim : dim_order_) {
+    bool used = ir::Uses(program.body, dim);
+    for (const ir::Param& param : program.params) {
+      if (used || param.kind != ir::Param::kTensor) continue;
+      for (const ir::Expr& extent : param.buffer->shape) used = used || ir::Uses(extent, dim);
+      for (const ir::Expr& stride : param.buffer->strides) used = used || ir::Uses(stride, dim);
+    }
+    if (used) program.dims.push_back(dim);
+  }
+  for (const auto& [key, value] : options.attrs) program.attrs[key] = value;
+  if (tunables_.empty()) {
+    const absl::Status verified = ir::Verify(program);
+    if (!verified.ok()) return WithContext(verified, "elaboration made an invalid program");
+  }
+  return program;
+}
+
+absl::StatusOr<ir::Program> Elaborator::RunPrimFunc(const Value& prim_func, const std::string& name,
+                                                    const JitOptions& options) {
+  const FunctionObject& function = prim_func.function();
+  kernel_def_ = function.def;
+  slots_.resize(function.def->params.size());
+  handles_.resize(function.def->params.size());
+  Scope* scope = arena_.New<Scope>();
+  scope->parent = function.closure;
+  scope->function = function.def;
+  PushRegion(RegionKind::kRoot, function.def->loc);
+  Frame frame;
+  frame.name = function.def->name;
+  frame.scope = scope;
+  frame.is_entry = true;
+  FrameGuard guard(this, &frame);
+  frame.region_base = 0;
+  for (size_t i = 0; i < function.def->params.size(); ++i) {
+    const ast::Param& param = function.def->params[i];
+    if (param.annotation == nullptr) {
+      return Error(param.loc, absl::StrCat("parameter '", param.name, "' has no annotation"),
+                   "annotate it with T.Tensor(shape, dtype) or a dtype such as T.int32");
+    }
+    ScopeGuard outer(&frame, function.closure != nullptr ? function.closure : scope);
+    KILN_ASSIGN_OR_RETURN(const Value annotation, EagerAnnotation(param, param.annotation));
+    KILN_RETURN_IF_ERROR(DeclareParam(i, param, annotation, param.annotation->loc, scope));
+  }
+  frame.traced = true;
+  KILN_RETURN_IF_ERROR(ExecBlock(function.def->body).status());
+  KILN_RETURN_IF_ERROR(CheckReturn(frame));
+  return Finish(name, options);
+}
+
+absl::StatusOr<ir::Program> Elaborator::RunEager(const Kernel& kernel) {
+  FunctionObject function;
+  KILN_RETURN_IF_ERROR(ReadDecorators(*module_.entry, &function));
+  if (function.jit.has_out_idx) {
+    return Error(module_.entry->name_loc,
+                 "out_idx on a kernel that declares its outputs with T.empty", "drop out_idx");
+  }
+  kernel_def_ = module_.entry;
+  slots_.resize(kernel_def_->params.size());
+  handles_.resize(kernel_def_->params.size());
+  Scope* scope = arena_.New<Scope>();
+  scope->function = kernel_def_;
+  KILN_RETURN_IF_ERROR(BindArguments(kernel, scope));
+  PushRegion(RegionKind::kRoot, kernel_def_->loc);
+  Frame frame;
+  frame.name = kernel_def_->name;
+  frame.scope = scope;
+  frame.is_entry = true;
+  FrameGuard guard(this, &frame);
+  frame.region_base = 0;
+  for (size_t i = 0; i < kernel_def_->params.size(); ++i) {
+    const ast::Param& param = kernel_def_->params[i];
+    const AnnotationKind kind = KindOfAnnotation(param.annotation);
+    if (kind != AnnotationKind::kTensor && kind != AnnotationKind::kScalar) continue;
+    KILN_ASSIGN_OR_RETURN(const Value annotation, EagerAnnotation(param, param.annotation));
+    KILN_RETURN_IF_ERROR(DeclareParam(i, param, annotation, param.annotation->loc, scope));
+  }
+  frame.traced = true;
+  KILN_RETURN_IF_ERROR(ExecBlock(kernel_def_->body).status());
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    const bool runtime = kernel.params()[i].kind != ParamInfo::kCompileTime;
+    if (runtime && !slots_[i].has_value() && !handles_[i].Is(Type::kUnknown)) {
+      return Error(
+          kernel_def_->params[i].loc,
+          absl::StrCat("the annotation of '", kernel_def_->params[i].name, "' was not reached"),
+          "annotate tensors on every path, directly in the kernel's body");
+    }
+  }
+  KILN_RETURN_IF_ERROR(CheckReturn(frame));
+  return Finish(kernel.name(), function.jit);
+}
+
+absl::StatusOr<ir::Program> Elaborator::RunFactory(const Kernel& kernel) {
+  const ast::Function& entry = *module_.entry;
+  FunctionObject function;
+  KILN_RETURN_IF_ERROR(ReadDecorators(entry, &function));
+  Scope* scope = arena_.New<Scope>();
+  scope->function = &entry;
+  KILN_RETURN_IF_ERROR(BindArguments(kernel, scope));
+  Value result;
+  {
+    Frame frame;
+    frame.name = entry.name;
+    frame.scope = scope;
+    frame.is_entry = true;
+    FrameGuard guard(this, &frame);
+    KILN_RETURN_IF_ERROR(ExecBlock(entry.body).status());
+    result = frame.result;
+  }
+  if (!result.Is(Type::kFunction) || result.function().kind != FunctionKind::kPrimFunc) {
+    return Error(
+        entry.name_loc,
+        absl::StrCat("'", entry.name, "' returned ", Describe(result), " instead of a kernel"),
+        "return the function under @T.prim_func, or use the eager style with T.empty");
+  }
+  JitOptions options = function.jit;
+  if (!options.has_out_idx && options.attrs.empty()) options = result.function().jit;
+  return RunPrimFunc(result, kernel.name(), options);
+}
+
+absl::StatusOr<ir::Program> Elaborator::Run(const Kernel& kernel, const Arguments& arguments,
+                                            const Config& config,
+                                            const std::vector<std::string>& open) {
+  arguments_ = &arguments;
+  config_ = &config;
+  open_ = open;
+  Frame frame;  // evaluates decorators and defaults
+  frame.scope = arena_.New<Scope>();
+  FrameGuard guard(this, &frame);
+  KILN_RETURN_IF_ERROR(CheckNames(kernel));
+  switch (module_.style) {
+    case EntryStyle::kEager:
+      return RunEager(kernel);
+    case EntryStyle::kFactory:
+      return RunFactory(kernel);
+    case EntryStyle::kPrimFunc:
+      break;
+  }
+  KILN_ASSIGN_OR_RETURN(Value prim_func, MakeFunction(*module_.entry));
+  prim_func.function().closure = nullptr;
+  return RunPrimFunc(prim_func, kernel.name(), prim_func.function().jit);
+}
+
+}  // namespace kiln::lang

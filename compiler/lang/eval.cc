@@ -1,0 +1,410 @@
+// Expressions.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "compiler/lang/elaborator.h"
+#include "compiler/lang/suggest.h"
+
+namespace kiln::lang {
+
+absl::StatusOr<Value> Elaborator::EvalConstant(const ast::Constant& node) {
+  KILN_RETURN_IF_ERROR(Step(node.loc));
+  switch (node.type) {
+    case ast::ConstantType::kNone:
+      return Value::None();
+    case ast::ConstantType::kBool:
+      return Value::Bool(node.int_value != 0);
+    case ast::ConstantType::kInt:
+      return Value::Int(node.int_value);
+    case ast::ConstantType::kFloat:
+      return Value::Float(node.float_value);
+    case ast::ConstantType::kStr:
+      KILN_RETURN_IF_ERROR(ChargeBytes(node.loc, static_cast<int64_t>(node.text.size())));
+      return NewStr(node.text);
+    case ast::ConstantType::kEllipsis:
+      return Value::Ellipsis();
+  }
+  return Value::None();
+}
+
+absl::StatusOr<Value> Elaborator::EvalKeepingVariable(ast::ExprPtr expr) {
+  if (const auto* name = expr->As<ast::Name>()) return ReadName(*name, /*keep_variable=*/true);
+  return Eval(expr);
+}
+
+absl::StatusOr<Value> Elaborator::Eval(ast::ExprPtr expr) {
+  if (const auto* name = expr->As<ast::Name>()) return ReadName(*name, /*keep_variable=*/false);
+  if (const auto* constant = expr->As<ast::Constant>()) return EvalConstant(*constant);
+  CountGuard depth(&depth_);
+  KILN_RETURN_IF_ERROR(CheckDepth(expr->loc));
+  switch (expr->kind) {
+    case ast::ExprKind::kAttribute:
+      return EvalAttribute(*expr->As<ast::Attribute>());
+    case ast::ExprKind::kSubscript:
+      return EvalSubscript(*expr->As<ast::Subscript>());
+    case ast::ExprKind::kSlice:
+      return EvalIndex(expr);
+    case ast::ExprKind::kCall:
+      return EvalCall(*expr->As<ast::Call>());
+    case ast::ExprKind::kBinary: {
+      const auto& node = *expr->As<ast::Binary>();
+      KILN_ASSIGN_OR_RETURN(const Value a, Eval(node.left));
+      KILN_ASSIGN_OR_RETURN(const Value b, Eval(node.right));
+      return BinaryOp(node.op, a, b, node.loc);
+    }
+    case ast::ExprKind::kUnary: {
+      const auto& node = *expr->As<ast::Unary>();
+      KILN_ASSIGN_OR_RETURN(const Value a, Eval(node.operand));
+      return UnaryOp(node.op, a, node.loc);
+    }
+    case ast::ExprKind::kBool:
+      return EvalBool(*expr->As<ast::Bool>());
+    case ast::ExprKind::kCompare:
+      return EvalCompare(*expr->As<ast::Compare>());
+    case ast::ExprKind::kConditional:
+      return EvalConditional(*expr->As<ast::Conditional>());
+    case ast::ExprKind::kLambda:
+      return EvalLambda(*expr->As<ast::Lambda>());
+    case ast::ExprKind::kTuple:
+      return EvalItems(expr->As<ast::Tuple>()->items, Type::kTuple, expr->loc);
+    case ast::ExprKind::kList:
+      return EvalItems(expr->As<ast::List>()->items, Type::kList, expr->loc);
+    case ast::ExprKind::kDict:
+      return EvalDict(*expr->As<ast::Dict>());
+    case ast::ExprKind::kComprehension:
+      return EvalComprehension(*expr->As<ast::Comprehension>());
+    case ast::ExprKind::kFString:
+      return EvalFString(*expr->As<ast::FString>());
+    case ast::ExprKind::kSet:
+      return Unimplemented(expr->loc, "sets are not in the kernel language", "use a tuple");
+    case ast::ExprKind::kStarred:
+      return Error(expr->loc, "a starred expression here", "use it in a tuple, list or call");
+    case ast::ExprKind::kUnsupported: {
+      const auto& node = *expr->As<ast::Unsupported>();
+      return Unimplemented(node.loc, absl::StrCat(node.what, " is not in the kernel language"),
+                           node.remedy);
+    }
+    default:
+      break;
+  }
+  return Error(expr->loc, "this expression cannot be evaluated", "simplify it");
+}
+
+absl::StatusOr<Value> Elaborator::EvalBool(const ast::Bool& node) {
+  Value result;
+  for (size_t i = 0; i < node.operands.size(); ++i) {
+    ast::ExprPtr operand = node.operands[i];
+    if (i == 0) {
+      KILN_ASSIGN_OR_RETURN(result, Eval(operand));
+      continue;
+    }
+    KILN_ASSIGN_OR_RETURN(const Condition left, Decide(result, node.operands[i - 1]->loc));
+    if (left.known) {
+      if (left.value != node.is_and) return result;  // short circuit
+      KILN_ASSIGN_OR_RETURN(result, Eval(operand));
+      continue;
+    }
+    CountGuard pure(&pure_);
+    KILN_ASSIGN_OR_RETURN(const Value value, Eval(operand));
+    KILN_ASSIGN_OR_RETURN(const Condition right, Decide(value, operand->loc));
+    if (left.expr.info.open_only() && !value.Is(Type::kBool) && !value.Is(Type::kExpr)) {
+      return NeedConcrete(node.loc, left.expr.e, "'and'/'or' returns one of its operands");
+    }
+    const ir::Expr b = right.known ? ir::MakeBool(right.value) : right.expr.e;
+    ExprInfo info = Join(left.expr.info, right.known ? ExprInfo() : right.expr.info);
+    // A right side that reads memory is evaluated only when Python would.
+    const bool guard = (right.expr.info.flags & ExprInfo::kLoads) != 0;
+    ir::Expr combined;
+    if (guard) {
+      combined = node.is_and ? ir::MakeSelect(left.expr.e, b, ir::MakeBool(false))
+                             : ir::MakeSelect(left.expr.e, ir::MakeBool(true), b);
+    } else {
+      combined =
+          ir::MakeBinary(node.is_and ? ir::BinaryOp::kAnd : ir::BinaryOp::kOr, left.expr.e, b);
+    }
+    KILN_ASSIGN_OR_RETURN(result, NewExpr(combined, info, node.loc));
+  }
+  return result;
+}
+
+absl::StatusOr<Value> Elaborator::EvalCompare(const ast::Compare& node) {
+  KILN_ASSIGN_OR_RETURN(Value left, EvalKeepingVariable(node.first));
+  const bool identity = node.ops[0] == ast::CompareOp::kIs || node.ops[0] == ast::CompareOp::kIsNot;
+  if (!identity) {
+    KILN_ASSIGN_OR_RETURN(left, Decay(left, node.first->loc));
+  }
+  Value result;
+  for (size_t i = 0; i < node.ops.size(); ++i) {
+    KILN_ASSIGN_OR_RETURN(const Value right, Eval(node.rest[i]));
+    KILN_ASSIGN_OR_RETURN(const Value one, CompareOp(node.ops[i], left, right, node.loc));
+    if (i == 0) {
+      result = one;
+    } else {
+      // `result` is a bool here, known or not: both sides are free to evaluate.
+      KILN_ASSIGN_OR_RETURN(result, BinaryOp(ast::BinaryOp::kBitAnd, result, one, node.loc));
+    }
+    if (result.Is(Type::kBool) && !result.bool_value()) return result;
+    left = right;
+  }
+  return result;
+}
+
+absl::StatusOr<Value> Elaborator::EvalConditional(const ast::Conditional& node) {
+  KILN_ASSIGN_OR_RETURN(const Value test, Eval(node.condition));
+  KILN_ASSIGN_OR_RETURN(const Condition c, Decide(test, node.condition->loc));
+  if (c.known) return Eval(c.value ? node.then : node.otherwise);
+  CountGuard pure(&pure_);
+  const absl::StatusOr<Value> a = Eval(node.then);
+  const absl::StatusOr<Value> b = a.ok() ? Eval(node.otherwise) : a;
+  if (c.expr.info.open_only()) {
+    auto scalar = [&](const Value& v) {
+      return v.is_integer() || (v.Is(Type::kExpr) && v.expr().info.open_only());
+    };
+    if (needs_.has_value()) return a.ok() ? b.status() : a.status();
+    if (!a.ok() || !b.ok() || !scalar(*a) || !scalar(*b)) {
+      return NeedConcrete(node.condition->loc, c.expr.e, "a conditional expression depends on it");
+    }
+  }
+  KILN_RETURN_IF_ERROR(a.status());
+  KILN_RETURN_IF_ERROR(b.status());
+  for (const auto& [value, expr] : {std::pair(&*a, node.then), std::pair(&*b, node.otherwise)}) {
+    if (IsRuntime(*value) || value->is_number()) continue;
+    return Error(expr->loc,
+                 absl::StrCat("a run-time condition chooses ", Describe(*value),
+                              ", which has no run-time form"),
+                 "choose between numbers, or decide at compile time");
+  }
+  return SelectValue(test, *a, *b, node.loc);
+}
+
+absl::StatusOr<Value> Elaborator::EvalItems(const std::vector<ast::ExprPtr>& nodes, Type type,
+                                            SourceLoc loc) {
+  std::vector<Value> items;
+  items.reserve(nodes.size());
+  for (ast::ExprPtr node : nodes) {
+    if (const auto* starred = node->As<ast::Starred>()) {
+      KILN_ASSIGN_OR_RETURN(const Value spread, Eval(starred->value));
+      KILN_ASSIGN_OR_RETURN(const std::vector<Value> more, Iterate(spread, node->loc));
+      KILN_RETURN_IF_ERROR(ChargeBytes(loc, static_cast<int64_t>(more.size()) * 16));
+      items.insert(items.end(), more.begin(), more.end());
+      continue;
+    }
+    KILN_ASSIGN_OR_RETURN(const Value item, Eval(node));
+    items.push_back(item);
+  }
+  KILN_RETURN_IF_ERROR(ChargeBytes(loc, 0));
+  return NewSeq(type, std::move(items));
+}
+
+namespace {
+
+void SetItem(DictObject* dict, const Value& key, const Value& value) {
+  for (auto& [known, item] : dict->items) {
+    if (ValuesEqual(known, key)) {
+      item = value;
+      return;
+    }
+  }
+  dict->items.emplace_back(key, value);
+}
+
+}  // namespace
+
+absl::StatusOr<Value> Elaborator::EvalDict(const ast::Dict& node) {
+  auto* dict = arena_.New<DictObject>();
+  dict->region = regions_.empty() ? 0 : regions_.back().id;
+  for (size_t i = 0; i < node.values.size(); ++i) {
+    KILN_ASSIGN_OR_RETURN(const Value value, Eval(node.values[i]));
+    if (node.keys[i] == nullptr) {
+      if (!value.Is(Type::kDict)) {
+        return Error(node.values[i]->loc, absl::StrCat("** spreads a dict, not ", Describe(value)),
+                     "pass a dict");
+      }
+      for (const auto& [key, item] : value.dict().items) SetItem(dict, key, item);
+      continue;
+    }
+    KILN_ASSIGN_OR_RETURN(const Value key, Eval(node.keys[i]));
+    if (key.Is(Type::kExpr) && key.expr().info.open_only()) {
+      return NeedConcrete(node.keys[i]->loc, key.expr().expr, "it is the key of a dict");
+    }
+    KILN_RETURN_IF_ERROR(Step(node.loc, static_cast<int64_t>(dict->items.size())));
+    KILN_RETURN_IF_ERROR(ChargeBytes(node.loc, 32));
+    SetItem(dict, key, value);
+  }
+  return Value::Of(Type::kDict, dict);
+}
+
+absl::StatusOr<Value> Elaborator::EvalComprehension(const ast::Comprehension& node) {
+  if (node.result == ast::Comprehension::kSetResult) {
+    return Unimplemented(node.loc, "sets are not in the kernel language", "use a list");
+  }
+  Scope* scope = arena_.New<Scope>();
+  scope->parent = frame_->scope;
+  ScopeGuard guard(frame_, scope);
+  std::vector<Value> items;
+  DictObject* dict = nullptr;
+  if (node.result == ast::Comprehension::kDictResult) {
+    dict = arena_.New<DictObject>();
+    dict->region = regions_.empty() ? 0 : regions_.back().id;
+  }
+  KILN_RETURN_IF_ERROR(RunClause(node, 0, &items, dict));
+  if (dict != nullptr) return Value::Of(Type::kDict, dict);
+  return NewList(std::move(items));
+}
+
+absl::Status Elaborator::RunClause(const ast::Comprehension& node, size_t index,
+                                   std::vector<Value>* items, DictObject* dict) {
+  CountGuard depth(&depth_);
+  KILN_RETURN_IF_ERROR(CheckDepth(node.loc));
+  if (index == node.clauses.size()) {
+    KILN_ASSIGN_OR_RETURN(const Value element, Eval(node.element));
+    KILN_RETURN_IF_ERROR(ChargeBytes(node.loc, 32));
+    if (dict == nullptr) {
+      items->push_back(element);
+      return absl::OkStatus();
+    }
+    KILN_ASSIGN_OR_RETURN(const Value key, Eval(node.key));
+    KILN_RETURN_IF_ERROR(Step(node.loc, static_cast<int64_t>(dict->items.size())));
+    SetItem(dict, key, element);
+    return absl::OkStatus();
+  }
+  const ast::ForClause& clause = node.clauses[index];
+  if (clause.is_async) {
+    return Unimplemented(node.loc, "async is not in the kernel language", "use a plain for");
+  }
+  KILN_ASSIGN_OR_RETURN(const Value iterable, Eval(clause.iterable));
+  auto body = [&](const Value& item) -> absl::Status {
+    KILN_RETURN_IF_ERROR(Step(node.loc));
+    KILN_RETURN_IF_ERROR(AssignTo(clause.target, item, /*fresh=*/true));
+    for (ast::ExprPtr condition : clause.conditions) {
+      KILN_ASSIGN_OR_RETURN(const Value test, Eval(condition));
+      KILN_ASSIGN_OR_RETURN(const bool keep,
+                            DecideNow(test, condition->loc, "the filter of a comprehension"));
+      if (!keep) return absl::OkStatus();
+    }
+    return RunClause(node, index + 1, items, dict);
+  };
+  if (iterable.Is(Type::kRange)) {  // without a list of its items: it may be long
+    const RangeObject& range = iterable.range();
+    const int64_t count = range.Count();
+    for (int64_t i = 0; i < count; ++i) {
+      KILN_RETURN_IF_ERROR(body(Value::Int(range.start + i * range.step)));
+    }
+    return absl::OkStatus();
+  }
+  KILN_ASSIGN_OR_RETURN(const std::vector<Value> values, Iterate(iterable, clause.iterable->loc));
+  for (const Value& item : values) KILN_RETURN_IF_ERROR(body(item));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Value> Elaborator::EvalFString(const ast::FString& node) {
+  std::string text;
+  KILN_RETURN_IF_ERROR(AppendParts(node.parts, node.loc, &text));
+  return NewStr(std::move(text));
+}
+
+namespace {
+
+// A value under a format spec: [width][.digits][d|x|f|e|g|s], which is what messages and extern
+// names use. nullopt for anything else.
+std::optional<std::string> FormatValue(const Value& v, absl::string_view spec) {
+  bool zero = false, left = false;
+  int width = 0, digits = -1;
+  size_t i = 0;
+  if (i < spec.size() && (spec[i] == '<' || spec[i] == '>'))
+    left = spec[i++] == '<';
+  else if (v.Is(Type::kStr))
+    left = true;
+  if (i < spec.size() && spec[i] == '0') zero = true, ++i;
+  for (; i < spec.size() && spec[i] >= '0' && spec[i] <= '9'; ++i) {
+    width = width * 10 + (spec[i] - '0');
+    if (width > 200) return std::nullopt;
+  }
+  if (i < spec.size() && spec[i] == '.') {
+    digits = 0;
+    for (++i; i < spec.size() && spec[i] >= '0' && spec[i] <= '9'; ++i) {
+      digits = digits * 10 + (spec[i] - '0');
+      if (digits > 50) return std::nullopt;
+    }
+  }
+  const char type = i < spec.size() ? spec[i++] : '\0';
+  if (i != spec.size()) return std::nullopt;
+  std::string text;
+  if (type == '\0' && digits < 0)
+    text = v.Is(Type::kStr) ? v.str() : Repr(v);
+  else if (type == 's' && v.Is(Type::kStr))
+    text = v.str();
+  else if (type == 'd' && v.is_integer())
+    text = absl::StrCat(v.int_value());
+  else if (type == 'x' && v.is_integer())
+    text = absl::StrFormat("%x", v.int_value());
+  else if (type == 'f' && v.is_number())
+    text = absl::StrFormat("%.*f", digits < 0 ? 6 : digits, v.as_double());
+  else if (type == 'e' && v.is_number())
+    text = absl::StrFormat("%.*e", digits < 0 ? 6 : digits, v.as_double());
+  else if (type == 'g' && v.is_number())
+    text = absl::StrFormat("%.*g", digits < 0 ? 6 : digits, v.as_double());
+  else
+    return std::nullopt;
+  const size_t pad = static_cast<int>(text.size()) < width ? width - text.size() : 0;
+  return left ? text + std::string(pad, ' ') : std::string(pad, zero ? '0' : ' ') + text;
+}
+
+}  // namespace
+
+absl::Status Elaborator::AppendParts(const std::vector<ast::FStringPart>& parts, SourceLoc loc,
+                                     std::string* out) {
+  for (const ast::FStringPart& part : parts) {
+    out->append(part.literal);
+    if (part.value == nullptr) continue;
+    KILN_ASSIGN_OR_RETURN(const Value value, Eval(part.value));
+    if (value.Is(Type::kExpr) && value.expr().info.open_only()) {
+      return NeedConcrete(part.value->loc, value.expr().expr, "its digits become text");
+    }
+    if (!part.expression.empty()) absl::StrAppend(out, part.expression, "=");
+    std::string spec;
+    KILN_RETURN_IF_ERROR(AppendParts(part.format, loc, &spec));
+    const bool quote = part.conversion == 'r' || (!part.expression.empty() && part.conversion == 0);
+    std::string text;
+    if (quote) {
+      text = Repr(value);
+    } else {
+      const std::optional<std::string> formatted = FormatValue(value, spec);
+      if (!formatted) {
+        return Error(part.value->loc,
+                     absl::StrCat("the format '", spec, "' does not fit ", Describe(value)),
+                     "use a width, .digits and one of d, x, f, e, g, s");
+      }
+      text = *formatted;
+    }
+    KILN_RETURN_IF_ERROR(ChargeBytes(loc, static_cast<int64_t>(text.size())));
+    out->append(text);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Value> Elaborator::EvalLambda(const ast::Lambda& node) {
+  auto* function = arena_.New<FunctionObject>();
+  function->lambda = &node;
+  function->closure = frame_->scope;
+  function->traced = frame_->traced;
+  for (const ast::Param& param : node.params) {
+    Value value;
+    if (param.default_value != nullptr) {
+      KILN_ASSIGN_OR_RETURN(value, Eval(param.default_value));
+    }
+    function->defaults.push_back(value);
+  }
+  return Value::Of(Type::kFunction, function);
+}
+
+absl::StatusOr<Value> Elaborator::EvalAttribute(const ast::Attribute& node) {
+  KILN_ASSIGN_OR_RETURN(const Value self, EvalKeepingVariable(node.value));
+  KILN_RETURN_IF_ERROR(Step(node.loc));
+  SourceLoc loc = node.attr_loc;
+  return GetAttribute(self, node.attr, loc);
+}
+
+}  // namespace kiln::lang

@@ -1,0 +1,320 @@
+// Statements: control flow, with what is left to run time as IR.
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "compiler/lang/elaborator.h"
+
+namespace kiln::lang {
+
+absl::StatusOr<Flow> Elaborator::ExecBlock(const ast::Block& block) {
+  for (ast::StmtPtr stmt : block) {
+    KILN_ASSIGN_OR_RETURN(const Flow flow, Exec(stmt));
+    if (flow != Flow::kNormal) return flow;
+  }
+  return Flow::kNormal;
+}
+
+absl::StatusOr<Flow> Elaborator::Exec(ast::StmtPtr stmt) {
+  KILN_RETURN_IF_ERROR(Step(stmt->loc));
+  CountGuard depth(&depth_);
+  KILN_RETURN_IF_ERROR(CheckDepth(stmt->loc));
+  auto done = [](absl::Status status) -> absl::StatusOr<Flow> {
+    if (!status.ok()) return status;
+    return Flow::kNormal;
+  };
+  switch (stmt->kind) {
+    case ast::StmtKind::kPass:
+      return Flow::kNormal;
+    case ast::StmtKind::kExpr:
+      return done(Eval(stmt->As<ast::ExprStmt>()->value).status());
+    case ast::StmtKind::kAssign:
+      return done(ExecAssign(*stmt->As<ast::Assign>()));
+    case ast::StmtKind::kAugAssign:
+      return done(ExecAugAssign(*stmt->As<ast::AugAssign>()));
+    case ast::StmtKind::kAnnAssign:
+      return done(ExecAnnAssign(*stmt->As<ast::AnnAssign>()));
+    case ast::StmtKind::kIf:
+      return ExecIf(*stmt->As<ast::If>(), 0);
+    case ast::StmtKind::kFor:
+      return ExecFor(*stmt->As<ast::For>());
+    case ast::StmtKind::kWhile:
+      return ExecWhile(*stmt->As<ast::While>());
+    case ast::StmtKind::kWith:
+      return ExecWith(*stmt->As<ast::With>(), 0);
+    case ast::StmtKind::kReturn:
+      return ExecReturn(*stmt->As<ast::Return>());
+    case ast::StmtKind::kBreak:
+      return ExecLoopExit(true, stmt->loc);
+    case ast::StmtKind::kContinue:
+      return ExecLoopExit(false, stmt->loc);
+    case ast::StmtKind::kAssert:
+      return done(ExecAssert(*stmt->As<ast::Assert>()));
+    case ast::StmtKind::kRaise:
+      return done(ExecRaise(*stmt->As<ast::Raise>()));
+    case ast::StmtKind::kImport:
+      return done(ExecImport(*stmt->As<ast::Import>()));
+    case ast::StmtKind::kFunction: {
+      const auto& def = *stmt->As<ast::Function>();
+      KILN_ASSIGN_OR_RETURN(const Value function, MakeFunction(def));
+      return done(Bind(def.name, function, def.name_loc));
+    }
+    case ast::StmtKind::kTry: {
+      const auto& node = *stmt->As<ast::Try>();
+      if (frame_->traced) {
+        return Unimplemented(node.loc, "try is not in the kernel language",
+                             "check the condition with if or assert");
+      }
+      KILN_ASSIGN_OR_RETURN(const Flow flow, ExecBlock(node.body));
+      if (flow != Flow::kNormal) return flow;
+      KILN_ASSIGN_OR_RETURN(const Flow other, ExecBlock(node.otherwise));
+      if (other != Flow::kNormal) return other;
+      return ExecBlock(node.finally);
+    }
+    case ast::StmtKind::kClass: {
+      const auto& node = *stmt->As<ast::Class>();
+      auto* unknown = arena_.New<UnknownObject>();
+      unknown->path = node.name;
+      unknown->reason = "classes are not supported yet";
+      return done(Bind(node.name, Value::Of(Type::kUnknown, unknown), node.loc));
+    }
+    case ast::StmtKind::kUnsupported: {
+      const auto& node = *stmt->As<ast::UnsupportedStmt>();
+      return Unimplemented(node.loc, absl::StrCat(node.what, " is not in the kernel language"),
+                           node.remedy);
+    }
+  }
+  return Flow::kNormal;
+}
+
+absl::StatusOr<Flow> Elaborator::ExecIf(const ast::If& node, size_t branch) {
+  // Compile-time branches are passed in a loop: a long elif chain costs no depth.
+  for (; branch < node.branches.size(); ++branch) {
+    const ast::Branch& b = node.branches[branch];
+    KILN_ASSIGN_OR_RETURN(const Value test, Eval(b.condition));
+    KILN_ASSIGN_OR_RETURN(const Condition c, Decide(test, b.condition->loc));
+    if (!c.known) {
+      if (c.expr.info.open_only()) {
+        return NeedConcrete(b.condition->loc, c.expr.e, "an if statement depends on it");
+      }
+      if (!frame_->traced) {
+        return Error(b.condition->loc,
+                     frame_->name.empty() ? std::string("this if depends on a run-time value")
+                                          : absl::StrCat("the plain function '", frame_->name,
+                                                         "' branches on a run-time value"),
+                     "make the function a @T.macro, or choose a value with T.if_then_else");
+      }
+      return ExecRuntimeIf(node, branch, c.expr);
+    }
+    if (c.value) return ExecBlock(b.body);
+  }
+  return ExecBlock(node.otherwise);
+}
+
+absl::StatusOr<Flow> Elaborator::ExecRuntimeIf(const ast::If& node, size_t branch,
+                                               const Operand& condition) {
+  const SourceLoc loc = node.branches[branch].condition->loc;
+  if (!InLaunch() && regions_.size() <= 1) {
+    return Error(loc, "a run-time branch outside a T.Kernel block",
+                 "move it under `with T.Kernel(...) as ...:`");
+  }
+  CountGuard depth(&depth_);
+  KILN_RETURN_IF_ERROR(CheckDepth(loc));
+  PushRegion(RegionKind::kBranch, loc);
+  KILN_RETURN_IF_ERROR(ExecBlock(node.branches[branch].body).status());
+  ir::Stmt then_case = ir::MakeSeq(PopRegion(), loc);
+  ir::Stmt else_case;
+  const bool more = branch + 1 < node.branches.size() || !node.otherwise.empty();
+  if (more) {
+    PushRegion(RegionKind::kBranch, loc);
+    KILN_RETURN_IF_ERROR(ExecIf(node, branch + 1).status());
+    std::vector<ir::Stmt> stmts = PopRegion();
+    if (!stmts.empty()) else_case = ir::MakeSeq(std::move(stmts), loc);
+  }
+  KILN_RETURN_IF_ERROR(
+      EmitNew<ir::If>(loc, condition.e, std::move(then_case), std::move(else_case)));
+  return Flow::kNormal;
+}
+
+absl::StatusOr<Flow> Elaborator::ExecReturn(const ast::Return& node) {
+  if (frame_->traced) {
+    for (size_t i = frame_->region_base; i < regions_.size(); ++i) {
+      const RegionKind kind = regions_[i].kind;
+      if (kind == RegionKind::kRoot) continue;
+      if (frame_->is_entry) {
+        return Error(node.loc, "a kernel returns only at its end, outside the T.Kernel block",
+                     "guard the statements that follow with if instead");
+      }
+      if (kind == RegionKind::kLaunch) continue;
+      return Error(node.loc, "a macro cannot return from inside a run-time branch or loop",
+                   "store the result to a T.alloc_var and return it at the end");
+    }
+  }
+  frame_->result_loc = node.loc;
+  frame_->returned = true;
+  if (node.value != nullptr) {
+    KILN_ASSIGN_OR_RETURN(frame_->result, Eval(node.value));
+    if (frame_->traced && !frame_->is_entry && IsRuntime(frame_->result)) {
+      KILN_ASSIGN_OR_RETURN(frame_->result, Freeze(frame_->result, "result", node.loc));
+    }
+  }
+  return Flow::kReturn;
+}
+
+absl::StatusOr<Flow> Elaborator::ExecLoopExit(bool is_break, SourceLoc loc) {
+  if (!frame_->traced) return is_break ? Flow::kBreak : Flow::kContinue;
+  const char* word = is_break ? "break" : "continue";
+  for (size_t i = regions_.size(); i-- > frame_->region_base;) {
+    const IrRegion& region = regions_[i];
+    if (region.kind == RegionKind::kBranch) continue;
+    const bool serial = region.kind == RegionKind::kWhile ||
+                        (region.kind == RegionKind::kLoop && region.loop == ir::ForKind::kSerial);
+    if (serial) {
+      KILN_RETURN_IF_ERROR(is_break ? EmitNew<ir::Break>(loc) : EmitNew<ir::Continue>(loc));
+      return is_break ? Flow::kBreak : Flow::kContinue;
+    }
+    if (region.kind == RegionKind::kLoop) {
+      return Error(loc, absl::StrCat("'", word, "' in a loop that is not serial"),
+                   "use T.serial or while for a loop that ends early");
+    }
+    break;
+  }
+  return Error(loc, absl::StrCat("'", word, "' outside a loop"), "put it inside a for or while");
+}
+
+std::vector<std::string> Elaborator::ValueChain(ast::ExprPtr expr) {
+  std::vector<std::string> notes;
+  std::vector<ast::ExprPtr> work = {expr};
+  std::vector<absl::string_view> seen;
+  while (!work.empty() && notes.size() < 8) {
+    ast::ExprPtr e = work.back();
+    work.pop_back();
+    if (const auto* name = e->As<ast::Name>()) {
+      if (std::find(seen.begin(), seen.end(), name->id) != seen.end()) continue;
+      seen.push_back(name->id);
+      for (Scope* scope = frame_->scope; scope != nullptr; scope = scope->parent) {
+        const auto it = scope->names.find(name->id);
+        if (it == scope->names.end()) continue;
+        const Binding& b = it->second;
+        if (b.value.Is(Type::kFunction) || b.value.Is(Type::kModule)) break;
+        std::string note = absl::StrCat(name->id, " = ", Repr(b.value));
+        if (b.origin != nullptr) {
+          absl::StrAppend(&note, " (from ", b.origin, ")");
+        } else if (b.loc.known()) {
+          absl::StrAppend(&note, " (set at ", file().path, ":", b.loc.line, ":", b.loc.column, ")");
+        }
+        notes.push_back(std::move(note));
+        break;
+      }
+    } else if (const auto* binary = e->As<ast::Binary>()) {
+      work.push_back(binary->right);
+      work.push_back(binary->left);
+    } else if (const auto* compare = e->As<ast::Compare>()) {
+      work.insert(work.end(), compare->rest.rbegin(), compare->rest.rend());
+      work.push_back(compare->first);
+    } else if (const auto* boolean = e->As<ast::Bool>()) {
+      work.insert(work.end(), boolean->operands.rbegin(), boolean->operands.rend());
+    } else if (const auto* unary = e->As<ast::Unary>()) {
+      work.push_back(unary->operand);
+    } else if (const auto* call = e->As<ast::Call>()) {
+      work.insert(work.end(), call->args.rbegin(), call->args.rend());
+    } else if (const auto* subscript = e->As<ast::Subscript>()) {
+      work.push_back(subscript->value);
+    }
+  }
+  return notes;
+}
+
+absl::Status Elaborator::AssertionFailed(const ast::Assert& node) {
+  std::string message = "assertion failed";
+  if (node.message != nullptr) {
+    const absl::StatusOr<Value> text = Eval(node.message);
+    if (text.ok()) {
+      absl::StrAppend(&message, ": ",
+                      text->Is(Type::kStr) ? text->str().substr(0, 500) : Repr(*text));
+    }
+  }
+  const absl::Status error =
+      Error(node.condition->loc, std::move(message), "choose arguments that satisfy the condition");
+  std::optional<Diagnostic> d = DiagnosticOf(error);
+  std::vector<std::string> chain = ValueChain(node.condition);
+  d->notes.insert(d->notes.begin(), chain.begin(), chain.end());
+  return DiagnosticStatus(*d);
+}
+
+absl::Status Elaborator::ExecAssert(const ast::Assert& node) {
+  KILN_ASSIGN_OR_RETURN(const Value test, Eval(node.condition));
+  KILN_ASSIGN_OR_RETURN(const Condition c, Decide(test, node.condition->loc));
+  if (c.known) {
+    if (c.value) return absl::OkStatus();
+    return AssertionFailed(node);
+  }
+  if (c.expr.info.open_only()) {
+    constraints_.push_back(c.expr.e);
+    return absl::OkStatus();
+  }
+  if (!frame_->traced) {
+    return Error(node.condition->loc, "a plain function asserts on a run-time value",
+                 "make the function a @T.macro");
+  }
+  std::string message = "assertion failed";
+  if (node.message != nullptr) {
+    KILN_ASSIGN_OR_RETURN(const Value text, Eval(node.message));
+    KILN_ASSIGN_OR_RETURN(message, ToStr(text, node.message->loc, "the message of an assert"));
+  }
+  return EmitNew<ir::Assert>(node.loc, c.expr.e, std::move(message));
+}
+
+absl::Status Elaborator::ExecRaise(const ast::Raise& node) {
+  std::string message = "an exception";
+  if (node.value != nullptr) {
+    const auto* call = node.value->As<ast::Call>();
+    if (call != nullptr && call->args.size() == 1) {
+      const absl::StatusOr<Value> text = Eval(call->args[0]);
+      if (text.ok() && text->Is(Type::kStr)) message = text->str().substr(0, 500);
+    }
+  }
+  return Error(node.loc, absl::StrCat("the kernel raised: ", message),
+               "choose arguments that it accepts");
+}
+
+absl::Status Elaborator::ExecImport(const ast::Import& node) {
+  auto bind = [&](const ast::ImportedName& name, const std::string& path) -> absl::Status {
+    Value value;
+    const Module* module = FindModule(path);
+    if (module != nullptr) {
+      value = Value::OfModule(module);
+    } else {
+      auto* unknown = arena_.New<UnknownObject>();
+      unknown->path = path;
+      unknown->reason = "it is an import that kernels do not know";
+      value = Value::Of(Type::kUnknown, unknown);
+    }
+    return Bind(name.alias, value, node.loc, /*fresh=*/true);
+  };
+  for (const ast::ImportedName& name : node.names) {
+    if (node.module.empty()) {
+      KILN_RETURN_IF_ERROR(bind(name, name.whole_path ? name.alias : name.path));
+      continue;
+    }
+    if (name.path == "*") continue;  // names are looked up in the module when they are read
+    const Module* module = FindModule(node.module);
+    if (module != nullptr && FindModule(absl::StrCat(node.module, ".", name.path)) == nullptr) {
+      const absl::StatusOr<Value> member = GetMember(*module, name.path, node.loc);
+      if (member.ok()) {
+        KILN_RETURN_IF_ERROR(Bind(name.alias, *member, node.loc, /*fresh=*/true));
+        continue;
+      }
+      auto* unknown = arena_.New<UnknownObject>();
+      unknown->path = absl::StrCat(node.module, ".", name.path);
+      unknown->reason = "it is not supported";
+      KILN_RETURN_IF_ERROR(
+          Bind(name.alias, Value::Of(Type::kUnknown, unknown), node.loc, /*fresh=*/true));
+      continue;
+    }
+    KILN_RETURN_IF_ERROR(bind(name, absl::StrCat(node.module, ".", name.path)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace kiln::lang

@@ -1,0 +1,150 @@
+// Function definitions and what their decorators say.
+#include <algorithm>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "compiler/lang/elaborator.h"
+#include "compiler/lang/suggest.h"
+
+namespace kiln::lang {
+namespace {
+
+// Pass options that Kiln honours; the rest are refused by name.
+constexpr absl::string_view kPassOptions[] = {
+    "tl.enable_fast_math",           "tl.disable_warp_specialized",
+    "tl.disable_tma_lower",          "tl.disable_thread_storage_sync",
+    "tl.ptxas_register_usage_level",
+};
+
+absl::string_view DecoratorName(ast::ExprPtr decorator) {
+  if (const auto* call = decorator->As<ast::Call>()) decorator = call->callee;
+  if (const auto* name = decorator->As<ast::Name>()) return name->id;
+  if (const auto* attribute = decorator->As<ast::Attribute>()) return attribute->attr;
+  return {};
+}
+
+}  // namespace
+
+absl::StatusOr<Value> Elaborator::MakeFunction(const ast::Function& def) {
+  auto* function = arena_.New<FunctionObject>();
+  function->def = &def;
+  function->closure = frame_->module_index == SIZE_MAX ? frame_->scope : nullptr;
+  KILN_RETURN_IF_ERROR(ReadDecorators(def, function));
+  const absl::string_view hint = name_hint_;
+  name_hint_ = {};
+  for (const ast::Param& param : def.params) {
+    Value value;
+    if (param.default_value != nullptr) {
+      KILN_ASSIGN_OR_RETURN(value, Eval(param.default_value));
+    }
+    function->defaults.push_back(value);
+  }
+  name_hint_ = hint;
+  return Value::Of(Type::kFunction, function);
+}
+
+absl::Status Elaborator::ReadDecorators(const ast::Function& def, FunctionObject* function) {
+  for (ast::ExprPtr decorator : def.decorators) {
+    const absl::string_view name = DecoratorName(decorator);
+    if (name == "macro") {
+      function->kind = FunctionKind::kMacro;
+    } else if (name == "prim_func") {
+      function->kind = FunctionKind::kPrimFunc;
+    } else if (name == "jit" || name == "lazy_jit") {
+      if (function->kind == FunctionKind::kPlain) function->kind = FunctionKind::kJit;
+      if (const auto* call = decorator->As<ast::Call>()) {
+        KILN_RETURN_IF_ERROR(ReadJitOptions(*call, &function->jit));
+      }
+    } else if (name == "autotune" || name == "lru_cache" || name == "cache" || name == "no_grad" ||
+               name == "simplify_prim_func") {
+      continue;  // no meaning for one elaboration
+    } else {
+      return Unimplemented(decorator->loc,
+                           absl::StrCat("the decorator '", name, "' is not supported"),
+                           DidYouMean(name, {"jit", "autotune", "prim_func", "macro", "lazy_jit"},
+                                      "use @tilelang.jit, @tilelang.autotune, @T.prim_func or "
+                                      "@T.macro"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Elaborator::ReadJitOptions(const ast::Call& call, JitOptions* options) {
+  for (const ast::Keyword& keyword : call.keywords) {
+    // The sweep chooses target and host; these change nothing about the program.
+    static constexpr absl::string_view kIgnored[] = {
+        "target", "target_host", "execution_backend", "verbose", "debug_root_path", "debug"};
+    if (std::find(std::begin(kIgnored), std::end(kIgnored), keyword.name) != std::end(kIgnored)) {
+      continue;
+    }
+    if (keyword.name == "out_idx") {
+      KILN_ASSIGN_OR_RETURN(const Value value, Eval(keyword.value));
+      if (value.is_none()) continue;
+      options->has_out_idx = true;
+      std::vector<Value> items = {value};
+      if (value.is_sequence()) items = value.seq().items;
+      for (const Value& item : items) {
+        KILN_ASSIGN_OR_RETURN(const int64_t index, ToInt(item, keyword.loc, "out_idx"));
+        options->out_idx.push_back(index);
+      }
+    } else if (keyword.name == "pass_configs") {
+      KILN_ASSIGN_OR_RETURN(const Value value, Eval(keyword.value));
+      if (!value.is_none()) KILN_RETURN_IF_ERROR(ReadPassConfigs(value, keyword.loc, options));
+    } else if (keyword.name == "compile_flags") {
+      KILN_ASSIGN_OR_RETURN(const Value value, Eval(keyword.value));
+      if (value.is_none()) continue;
+      std::vector<Value> items = {value};
+      if (value.is_sequence()) items = value.seq().items;
+      std::string flags;
+      for (const Value& item : items) {
+        KILN_ASSIGN_OR_RETURN(const std::string flag, ToStr(item, keyword.loc, "a compile flag"));
+        absl::StrAppend(&flags, flags.empty() ? "" : " ", flag);
+      }
+      options->attrs.emplace_back("compile_flags", flags);
+    } else {
+      return Unimplemented(
+          keyword.loc, absl::StrCat("@tilelang.jit has no option '", keyword.name, "'"),
+          DidYouMean(keyword.name,
+                     {"out_idx", "pass_configs", "target", "compile_flags", "verbose"},
+                     "use out_idx, pass_configs or compile_flags"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Elaborator::ReadPassConfigs(const Value& v, SourceLoc loc, JitOptions* options) {
+  if (!v.Is(Type::kDict)) {
+    return Error(loc, absl::StrCat("pass_configs must be a dict, not ", Describe(v)),
+                 "write {tilelang.PassConfigKey.TL_...: value}");
+  }
+  for (const auto& [key, item] : v.dict().items) {
+    std::string name;
+    if (key.Is(Type::kStr)) {
+      name = key.str();
+    } else if (key.Is(Type::kEnum)) {
+      name = absl::AsciiStrToLower(key.member()->name);
+      if (absl::StartsWith(name, "tl_")) name = absl::StrCat("tl.", name.substr(3));
+    }
+    const bool known =
+        std::find(std::begin(kPassOptions), std::end(kPassOptions), name) != std::end(kPassOptions);
+    if (!known) {
+      const std::vector<std::string> names(std::begin(kPassOptions), std::end(kPassOptions));
+      return Unimplemented(
+          loc,
+          absl::StrCat("the pass option '", name.empty() ? Repr(key) : name, "' is not supported"),
+          DidYouMean(name, names, "remove it"));
+    }
+    if (!item.is_number()) {
+      return Error(loc,
+                   absl::StrCat("the pass option '", name, "' must be a number or bool, not ",
+                                Describe(item)),
+                   "give it True, False or a number");
+    }
+    options->attrs.emplace_back(
+        name, item.Is(Type::kBool) ? (item.bool_value() ? "true" : "false") : Repr(item));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace kiln::lang

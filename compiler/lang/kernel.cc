@@ -1,0 +1,145 @@
+#include "compiler/lang/kernel.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "compiler/lang/elaborator.h"
+#include "compiler/lang/module.h"
+#include "compiler/lang/parser.h"
+#include "compiler/lang/suggest.h"
+
+namespace kiln::lang {
+
+// Fills the private fields of a Kernel.
+class KernelBuilder {
+ public:
+  static absl::StatusOr<std::shared_ptr<ParsedModule>> Load(std::shared_ptr<const SourceFile> file,
+                                                            const Limits& limits) {
+    auto module = std::make_shared<ParsedModule>();
+    module->file = std::move(file);
+    KILN_ASSIGN_OR_RETURN(module->tree, ParseSource(*module->file, limits));
+    IndexGlobals(module.get());
+    return module;
+  }
+
+  static absl::StatusOr<const ast::Function*> Choose(const ParsedModule& module,
+                                                     absl::string_view entry) {
+    const std::vector<const ast::Function*> kernels = FindKernels(module);
+    std::vector<std::string> names;
+    for (const ast::Function* kernel : kernels) names.push_back(kernel->name);
+    const std::string listed = names.empty()
+                                   ? "write a function under @tilelang.jit or @T.prim_func"
+                                   : absl::StrCat("its kernels: ", absl::StrJoin(names, ", "));
+    if (entry.empty()) {
+      if (kernels.size() == 1) return kernels[0];
+      return ErrorAt(
+          *module.file, {},
+          absl::StrCat("the file defines ", kernels.size(), " kernels and none is named"),
+          names.empty() ? listed : absl::StrCat("name one; ", listed));
+    }
+    for (const ast::Function* kernel : kernels) {
+      if (kernel->name == entry) return kernel;
+    }
+    // A plain function may build a kernel through another one.
+    for (auto it = module.tree->body.rbegin(); it != module.tree->body.rend(); ++it) {
+      const auto* function = (*it)->As<ast::Function>();
+      if (function != nullptr && function->name == entry && !HasDecorator(*function, "macro")) {
+        return function;
+      }
+    }
+    const std::string near = Nearest(entry, names);
+    return ErrorAt(*module.file, {}, absl::StrCat("the file defines no kernel '", entry, "'"),
+                   near.empty() ? listed : absl::StrCat("did you mean '", near, "'? ", listed));
+  }
+
+  static Kernel Build(std::shared_ptr<ParsedModule> module) {
+    Kernel kernel;
+    const ast::Function& entry = *module->entry;
+    kernel.name_ = entry.name;
+    kernel.file_ = module->file;
+    if (module->style == EntryStyle::kEager) kernel.consts_ = FindConsts(entry);
+    for (const ast::Param& param : entry.params) {
+      ParamInfo info;
+      info.name = param.name;
+      info.loc = param.loc;
+      info.kind = KindOf(*module, param);
+      info.has_default = param.default_value != nullptr;
+      if (info.has_default) info.default_text = LiteralText(param.default_value);
+      kernel.params_.push_back(std::move(info));
+    }
+    kernel.module_ = std::move(module);
+    return kernel;
+  }
+
+ private:
+  static ParamInfo::Kind KindOf(const ParsedModule& module, const ast::Param& param) {
+    if (module.style == EntryStyle::kFactory) return ParamInfo::kCompileTime;
+    const auto kind = [](AnnotationKind k) {
+      return k == AnnotationKind::kTensor   ? ParamInfo::kTensor
+             : k == AnnotationKind::kScalar ? ParamInfo::kRuntimeScalar
+                                            : ParamInfo::kCompileTime;
+    };
+    const ParamInfo::Kind signature = kind(KindOfAnnotation(param.annotation));
+    if (module.style == EntryStyle::kPrimFunc) {
+      return signature == ParamInfo::kCompileTime ? ParamInfo::kRuntimeScalar : signature;
+    }
+    if (signature != ParamInfo::kCompileTime) return signature;
+    for (ast::StmtPtr stmt : module.entry->body) {
+      const auto* annotated = stmt->As<ast::AnnAssign>();
+      if (annotated == nullptr || annotated->value != nullptr) continue;
+      const auto* name = annotated->target->As<ast::Name>();
+      if (name != nullptr && name->id == param.name)
+        return kind(KindOfAnnotation(annotated->annotation));
+    }
+    return ParamInfo::kCompileTime;
+  }
+};
+
+absl::StatusOr<Kernel> Kernel::Parse(std::shared_ptr<const SourceFile> file,
+                                     absl::string_view entry, const Limits& limits) {
+  KILN_ASSIGN_OR_RETURN(std::shared_ptr<ParsedModule> module,
+                        KernelBuilder::Load(std::move(file), limits));
+  KILN_ASSIGN_OR_RETURN(module->entry, KernelBuilder::Choose(*module, entry));
+  module->style = StyleOf(*module->entry);
+  return KernelBuilder::Build(std::move(module));
+}
+
+absl::StatusOr<std::vector<std::string>> Kernel::List(std::shared_ptr<const SourceFile> file) {
+  KILN_ASSIGN_OR_RETURN(std::shared_ptr<ParsedModule> module,
+                        KernelBuilder::Load(std::move(file), {}));
+  std::vector<std::string> names;
+  for (const ast::Function* kernel : FindKernels(*module)) names.push_back(kernel->name);
+  return names;
+}
+
+absl::StatusOr<ir::Program> Elaborate(const Kernel& kernel, const Arguments& arguments,
+                                      const Config& config, const Limits& limits) {
+  Elaborator elaborator(kernel.module(), limits);
+  return elaborator.Run(kernel, arguments, config, {});
+}
+
+absl::StatusOr<OpenResult> ElaborateOpen(const Kernel& kernel, const Arguments& arguments,
+                                         const Config& fixed, const std::vector<std::string>& open,
+                                         const Limits& limits) {
+  Elaborator elaborator(kernel.module(), limits);
+  absl::StatusOr<ir::Program> program = elaborator.Run(kernel, arguments, fixed, open);
+  OpenResult result;
+  if (program.ok()) {
+    result.program =
+        OpenProgram{std::move(*program), elaborator.tunables(), elaborator.constraints()};
+    return result;
+  }
+  if (!elaborator.needs().has_value()) return program.status();
+  result.needs = elaborator.needs();
+  return result;
+}
+
+absl::StatusOr<std::vector<Config>> AutotuneConfigs(const Kernel& kernel,
+                                                    const Arguments& arguments,
+                                                    const Limits& limits) {
+  Elaborator elaborator(kernel.module(), limits);
+  return elaborator.Configs(kernel, arguments);
+}
+
+}  // namespace kiln::lang

@@ -1,0 +1,274 @@
+// Loops and the T.Kernel block.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/lang/elaborator.h"
+#include "compiler/lang/extent.h"
+
+namespace kiln::lang {
+namespace {
+
+std::string TargetName(ast::ExprPtr target, size_t index, absl::string_view fallback) {
+  if (target == nullptr) return std::string(fallback);
+  if (const auto* name = target->As<ast::Name>()) return name->id;
+  const std::vector<ast::ExprPtr>* items = nullptr;
+  if (const auto* tuple = target->As<ast::Tuple>()) items = &tuple->items;
+  if (const auto* list = target->As<ast::List>()) items = &list->items;
+  if (items == nullptr || index >= items->size()) return std::string(fallback);
+  if (const auto* name = (*items)[index]->As<ast::Name>()) return name->id;
+  return std::string(fallback);
+}
+
+bool IsUnitStep(const Operand& step) { return !step.e.defined() || ir::IsConst(step.e, 1); }
+
+}  // namespace
+
+absl::StatusOr<Flow> Elaborator::ExecFor(const ast::For& node) {
+  if (node.is_async) {
+    return Unimplemented(node.loc, "async is not in the kernel language", "use a plain for");
+  }
+  if (!node.otherwise.empty() && frame_->traced) {
+    return Unimplemented(node.else_loc, "'else' on a loop is not in the kernel language",
+                         "write the statements after the loop");
+  }
+  KILN_ASSIGN_OR_RETURN(const Value iterable, Eval(node.iterable));
+  if (!frame_->traced) return ExecHostFor(node, iterable);
+  if (iterable.Is(Type::kLoop)) {
+    KILN_RETURN_IF_ERROR(ExecIrLoop(node, iterable.loop()));
+    return Flow::kNormal;
+  }
+  if (iterable.Is(Type::kRange)) {
+    auto* loop = arena_.New<LoopObject>();
+    loop->name = "range";
+    const RangeObject& range = iterable.range();
+    KILN_ASSIGN_OR_RETURN(const Operand start,
+                          ToOperand(Value::Int(range.start), node.loc, "the start"));
+    loop->starts.push_back(start);
+    KILN_ASSIGN_OR_RETURN(const Operand extent,
+                          ToOperand(Value::Int(range.Count()), node.loc, "the extent"));
+    loop->extents.push_back(extent);
+    KILN_ASSIGN_OR_RETURN(loop->step, ToOperand(Value::Int(range.step), node.loc, "the step"));
+    KILN_RETURN_IF_ERROR(ExecIrLoop(node, *loop));
+    return Flow::kNormal;
+  }
+  const bool data = iterable.is_sequence() || iterable.Is(Type::kDict) || iterable.Is(Type::kStr);
+  if (data) {
+    return Error(
+        node.iterable->loc,
+        absl::StrCat("a for statement in a kernel makes a run-time loop and cannot iterate "
+                     "over ",
+                     Describe(iterable)),
+        "loop over T.unroll(n) or range(n); to build values at compile time use a "
+        "comprehension or a recursive macro");
+  }
+  return Error(node.iterable->loc,
+               absl::StrCat("a for statement in a kernel cannot iterate over ", Describe(iterable)),
+               "loop over range, T.serial, T.unroll, T.vectorized, T.Parallel, T.Pipelined or "
+               "T.grid");
+}
+
+absl::StatusOr<Flow> Elaborator::ExecHostFor(const ast::For& node, const Value& iterable) {
+  if (iterable.Is(Type::kLoop)) {
+    return Error(node.iterable->loc, absl::StrCat(iterable.loop().name, " in a plain function"),
+                 "make the function a @T.macro");
+  }
+  auto body = [&](const Value& item) -> absl::StatusOr<Flow> {
+    KILN_RETURN_IF_ERROR(Step(node.loc));
+    KILN_RETURN_IF_ERROR(AssignTo(node.target, item));
+    return ExecBlock(node.body);
+  };
+  bool broke = false;
+  auto stop = [&](Flow flow) {
+    broke = flow == Flow::kBreak;
+    return broke || flow == Flow::kReturn;
+  };
+  if (iterable.Is(Type::kRange)) {
+    const RangeObject range = iterable.range();
+    const int64_t count = range.Count();
+    for (int64_t i = 0; i < count; ++i) {
+      KILN_ASSIGN_OR_RETURN(const Flow flow, body(Value::Int(range.start + i * range.step)));
+      if (stop(flow) && !broke) return flow;
+      if (broke) break;
+    }
+  } else {
+    KILN_ASSIGN_OR_RETURN(const std::vector<Value> items, Iterate(iterable, node.iterable->loc));
+    for (const Value& item : items) {
+      KILN_ASSIGN_OR_RETURN(const Flow flow, body(item));
+      if (stop(flow) && !broke) return flow;
+      if (broke) break;
+    }
+  }
+  if (broke) return Flow::kNormal;
+  return ExecBlock(node.otherwise);
+}
+
+absl::Status Elaborator::ExecIrLoop(const ast::For& node, LoopObject& loop) {
+  KILN_RETURN_IF_ERROR(RequireLaunch(node.loc, absl::StrCat("the loop ", loop.name)));
+  CountGuard depth(&depth_);
+  KILN_RETURN_IF_ERROR(CheckDepth(node.loc));
+  for (const Operand& extent : loop.extents) {
+    // The body of a loop that never runs is not evaluated, as in Python.
+    const auto count = ir::ConstInt(extent.e);
+    if (count && *count <= 0) return absl::OkStatus();
+  }
+  std::vector<Value> values;
+  if (loop.grid) return ExecIrAxis(node, loop, 0, &values);
+  PushRegion(RegionKind::kLoop, node.loc, loop.kind);
+  std::vector<ir::Axis> axes;
+  for (size_t i = 0; i < loop.extents.size(); ++i) {
+    const Operand& start = loop.starts[i];
+    const Operand& extent = loop.extents[i];
+    const DType type = ir::CommonType(start.e.dtype(), extent.e.dtype());
+    const ir::Expr var = VarNamed(TargetName(node.target, i, "i"), type);
+    ExprInfo info;
+    info.flags = ExprInfo::kRuntime;
+    KILN_ASSIGN_OR_RETURN(Value value, NewExpr(var, info, node.loc));
+    const bool unit = IsUnitStep(loop.step);
+    axes.push_back({var, unit ? ir::MakeCast(type, start.e) : ir::MakeInt(0, type),
+                    ir::MakeCast(type, extent.e)});
+    if (!unit) {
+      KILN_ASSIGN_OR_RETURN(value,
+                            NewExpr(start.e + var * loop.step.e, Join(start.info, info), node.loc));
+    }
+    values.push_back(value);
+  }
+  KILN_RETURN_IF_ERROR(ExecLoopBody(node, loop, std::move(values)));
+  ir::Stmt body = ir::MakeSeq(PopRegion(), node.loc);
+  return EmitNew<ir::For>(node.loc, loop.kind, std::move(axes), std::move(body), loop.num_stages,
+                          loop.annotations);
+}
+
+absl::Status Elaborator::ExecIrAxis(const ast::For& node, LoopObject& loop, size_t axis,
+                                    std::vector<Value>* values) {
+  if (axis == loop.extents.size()) return ExecLoopBody(node, loop, *values);
+  PushRegion(RegionKind::kLoop, node.loc, ir::ForKind::kSerial);
+  const ir::Expr var = VarNamed(TargetName(node.target, axis, "i"), loop.extents[axis].e.dtype());
+  ExprInfo info;
+  info.flags = ExprInfo::kRuntime;
+  KILN_ASSIGN_OR_RETURN(const Value value, NewExpr(var, info, node.loc));
+  values->push_back(value);
+  KILN_RETURN_IF_ERROR(ExecIrAxis(node, loop, axis + 1, values));
+  ir::Stmt body = ir::MakeSeq(PopRegion(), node.loc);
+  std::vector<ir::Axis> axes = {{var, ir::MakeInt(0, var.dtype()), loop.extents[axis].e}};
+  return EmitNew<ir::For>(node.loc, ir::ForKind::kSerial, std::move(axes), std::move(body));
+}
+
+absl::Status Elaborator::ExecLoopBody(const ast::For& node, LoopObject& loop,
+                                      std::vector<Value> values) {
+  if (values.size() == 1) {
+    const bool tuple = node.target->kind == ast::ExprKind::kTuple;
+    const Value target = tuple ? NewTuple({values[0]}) : values[0];
+    KILN_RETURN_IF_ERROR(AssignTo(node.target, target, /*fresh=*/true));
+  } else {
+    const auto* tuple = node.target->As<ast::Tuple>();
+    if (tuple != nullptr && tuple->items.size() != values.size()) {
+      return Error(node.target->loc,
+                   absl::StrCat(loop.name, " has ", values.size(), " axes, but ",
+                                tuple->items.size(), " loop variables"),
+                   "name one variable for each axis");
+    }
+    KILN_RETURN_IF_ERROR(AssignTo(node.target, NewTuple(std::move(values)), /*fresh=*/true));
+  }
+  return ExecBlock(node.body).status();
+}
+
+absl::StatusOr<Flow> Elaborator::ExecWhile(const ast::While& node) {
+  if (!node.otherwise.empty() && frame_->traced) {
+    return Unimplemented(node.else_loc, "'else' on a loop is not in the kernel language",
+                         "write the statements after the loop");
+  }
+  if (!frame_->traced) {
+    while (true) {
+      KILN_RETURN_IF_ERROR(Step(node.loc));
+      KILN_ASSIGN_OR_RETURN(const Value test, Eval(node.condition));
+      KILN_ASSIGN_OR_RETURN(const bool go,
+                            DecideNow(test, node.condition->loc, "the condition of a while loop"));
+      if (!go) return ExecBlock(node.otherwise);
+      KILN_ASSIGN_OR_RETURN(const Flow flow, ExecBlock(node.body));
+      if (flow == Flow::kReturn) return flow;
+      if (flow == Flow::kBreak) return Flow::kNormal;
+    }
+  }
+  KILN_RETURN_IF_ERROR(RequireLaunch(node.loc, "a while loop"));
+  PushRegion(RegionKind::kWhile, node.loc);
+  KILN_ASSIGN_OR_RETURN(const Value test, Eval(node.condition));
+  KILN_ASSIGN_OR_RETURN(const Condition c, Decide(test, node.condition->loc));
+  if (c.known || c.expr.info.open_only()) {
+    if (c.known && !c.value) {
+      PopRegion();
+      return Flow::kNormal;
+    }
+    return Error(node.condition->loc, "the condition of this while loop never changes at run time",
+                 "make what it tests a T.alloc_var, or use a for loop");
+  }
+  if (!regions_.back().stmts.empty()) {
+    return Error(node.condition->loc, "the condition of a while loop has an effect",
+                 "compute it in the body into a T.alloc_var");
+  }
+  KILN_RETURN_IF_ERROR(ExecBlock(node.body).status());
+  ir::Stmt body = ir::MakeSeq(PopRegion(), node.loc);
+  KILN_RETURN_IF_ERROR(EmitNew<ir::While>(node.loc, c.expr.e, std::move(body)));
+  return Flow::kNormal;
+}
+
+absl::StatusOr<Flow> Elaborator::ExecWith(const ast::With& node, size_t item) {
+  if (item == node.items.size()) return ExecBlock(node.body);
+  KILN_ASSIGN_OR_RETURN(const Value context, Eval(node.items[item].context));
+  if (context.Is(Type::kLaunch)) {
+    if (!frame_->traced) {
+      return Error(node.loc, "T.Kernel in a plain function",
+                   "put it under @T.prim_func, @T.macro or @tilelang.jit");
+    }
+    return ExecLaunch(node, item, context.launch());
+  }
+  return Error(node.items[item].context->loc, absl::StrCat(Describe(context), " is no context"),
+               "a kernel's with statement takes T.Kernel(...)");
+}
+
+absl::StatusOr<Flow> Elaborator::ExecLaunch(const ast::With& node, size_t item,
+                                            LaunchObject& launch) {
+  const ast::WithItem& with = node.items[item];
+  for (const IrRegion& region : regions_) {
+    if (region.kind == RegionKind::kRoot) continue;
+    return Error(with.context->loc,
+                 region.kind == RegionKind::kLaunch ? "T.Kernel inside T.Kernel"
+                                                    : "T.Kernel under a run-time branch or loop",
+                 "a T.Kernel block stands directly in the kernel's body");
+  }
+  static constexpr const char* kNames[] = {"bx", "by", "bz"};
+  PushRegion(RegionKind::kLaunch, node.loc);
+  launch_notes_.clear();
+  std::vector<ir::Axis> grid;
+  std::vector<Value> values;
+  for (size_t i = 0; i < launch.grid.size(); ++i) {
+    const std::string name = TargetName(with.target, i, kNames[i]);
+    const bool ignored = name == "_" || (launch.grid.size() > 1 && with.target != nullptr &&
+                                         with.target->kind == ast::ExprKind::kName);
+    const ir::Expr var = VarNamed(ignored ? kNames[i] : name, launch.grid[i].e.dtype());
+    grid.push_back({var, ir::MakeInt(0, var.dtype()), launch.grid[i].e});
+    ExprInfo info;
+    info.flags = ExprInfo::kRuntime;
+    KILN_ASSIGN_OR_RETURN(const Value value, NewExpr(var, info, node.loc));
+    values.push_back(value);
+  }
+  if (with.target != nullptr) {
+    const auto* tuple = with.target->As<ast::Tuple>();
+    if (tuple != nullptr && tuple->items.size() != values.size()) {
+      return Error(with.target->loc,
+                   absl::StrCat("T.Kernel has ", values.size(), " block axes, but ",
+                                tuple->items.size(), " names"),
+                   "name one variable for each axis");
+    }
+    const bool one = values.size() == 1 && tuple == nullptr;
+    KILN_RETURN_IF_ERROR(AssignTo(with.target, one ? values[0] : NewTuple(values), /*fresh=*/true));
+  }
+  KILN_ASSIGN_OR_RETURN(const Flow flow, ExecWith(node, item + 1));
+  (void)flow;
+  ir::Stmt body = ir::MakeSeq(PopRegion(), node.loc);
+  KILN_RETURN_IF_ERROR(EmitNew<ir::Launch>(node.loc, std::move(grid), launch.threads,
+                                           std::move(body), std::move(launch_notes_)));
+  launch_notes_.clear();
+  return Flow::kNormal;
+}
+
+}  // namespace kiln::lang

@@ -1,0 +1,62 @@
+// A parsed file with what is known of it before elaboration. Private to compiler/lang.
+#ifndef KILN_COMPILER_LANG_MODULE_H_
+#define KILN_COMPILER_LANG_MODULE_H_
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "compiler/base/diagnostic.h"
+#include "compiler/lang/ast.h"
+
+namespace kiln::lang {
+
+// How the entry function makes a program.
+enum class EntryStyle : uint8_t {
+  kEager,     // its body is the kernel; tensors come from annotations
+  kFactory,   // it returns a T.prim_func
+  kPrimFunc,  // it is one
+};
+
+// A top-level statement that gives a name a value (binds) or changes it (x.append(...)).
+struct Touch {
+  size_t statement = 0;
+  bool binds = true;
+};
+
+struct ParsedModule {
+  std::shared_ptr<const SourceFile> file;
+  std::unique_ptr<const ast::Ast> tree;
+  absl::flat_hash_map<absl::string_view, std::vector<Touch>> globals;  // in source order
+  const ast::Function* entry = nullptr;
+  EntryStyle style = EntryStyle::kFactory;
+};
+
+// Fills `globals`.
+void IndexGlobals(ParsedModule* module);
+// The names that a statement binds, nested blocks included, functions' bodies excluded.
+void CollectBindings(ast::StmtPtr stmt, std::vector<absl::string_view>* names);
+
+// True for `@name`, `@module.name` and calls of them.
+bool HasDecorator(const ast::Function& function, absl::string_view name);
+// Functions of the file that elaborate to a program, in order.
+std::vector<const ast::Function*> FindKernels(const ParsedModule& module);
+EntryStyle StyleOf(const ast::Function& function);
+
+// What a parameter's annotation (in the signature, or a bare one in the body) says it is.
+enum class AnnotationKind : uint8_t { kNone, kTensor, kScalar, kOther };
+AnnotationKind KindOfAnnotation(ast::ExprPtr annotation);
+
+// Names of the sizes that an eager kernel reads from its tensors: T.const("M, N"), and the `int`
+// dimensions of T.Tensor[[int, ...], dtype] in its signature ("A_shape_0").
+std::vector<std::string> FindConsts(const ast::Function& function);
+
+// The expression as source text ("T.ceildiv(M, 128)"), for literals and names; nullopt otherwise.
+std::optional<std::string> LiteralText(ast::ExprPtr expr);
+
+}  // namespace kiln::lang
+
+#endif  // KILN_COMPILER_LANG_MODULE_H_

@@ -1,0 +1,365 @@
+// Names: scopes, the module's late-bound globals, and the rules that keep a name's meaning clear
+// when statements become run-time branches and loops.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/lang/elaborator.h"
+#include "compiler/lang/suggest.h"
+
+namespace kiln::lang {
+namespace {
+
+const char* RegionNoun(RegionKind kind) {
+  switch (kind) {
+    case RegionKind::kBranch:
+      return "run-time branch";
+    case RegionKind::kLoop:
+      return "loop";
+    case RegionKind::kWhile:
+      return "while loop";
+    case RegionKind::kLaunch:
+      return "T.Kernel block";
+    default:
+      return "block";
+  }
+}
+
+bool IsVariable(const Value& v) {
+  return v.Is(Type::kBuffer) && v.buffer().buffer->scope == ir::Scope::kVar;
+}
+
+}  // namespace
+
+bool Elaborator::IsLocal(const ast::Function& function, absl::string_view name) {
+  auto [it, inserted] = locals_.try_emplace(&function);
+  if (inserted) {
+    std::vector<absl::string_view> names;
+    for (ast::StmtPtr stmt : function.body) CollectBindings(stmt, &names);
+    it->second.insert(names.begin(), names.end());
+  }
+  return it->second.contains(name);
+}
+
+absl::StatusOr<Value> Elaborator::ReadBinding(absl::string_view name, Binding* binding,
+                                              SourceLoc loc) {
+  if (!region_alive_.empty() && !region_alive_[binding->region]) {
+    return Error(
+        loc,
+        absl::StrCat("'", name, "' is read outside the loop or branch that made it (line ",
+                     binding->loc.line, ")"),
+        absl::StrCat("declare it before, as in ", name, " = T.alloc_var(dtype), or use it inside"));
+  }
+  binding->last_read = steps_;
+  return binding->value;
+}
+
+absl::StatusOr<Value> Elaborator::ReadName(const ast::Name& name, bool keep_variable) {
+  KILN_RETURN_IF_ERROR(Step(name.loc));
+  auto finish = [&](Value v) -> absl::StatusOr<Value> {
+    if (!keep_variable && IsVariable(v)) return Decay(v, name.loc);
+    return v;
+  };
+  for (Scope* scope = frame_->scope; scope != nullptr; scope = scope->parent) {
+    const auto it = scope->names.find(name.id);
+    if (it != scope->names.end()) {
+      KILN_ASSIGN_OR_RETURN(Value v, ReadBinding(name.id, &it->second, name.loc));
+      return finish(v);
+    }
+    if (scope->function != nullptr && IsLocal(*scope->function, name.id)) {
+      return Error(name.loc, absl::StrCat("'", name.id, "' is read before it has a value"),
+                   absl::StrCat("'", scope->function->name,
+                                "' assigns it elsewhere; assign it before this line on every "
+                                "path"));
+    }
+  }
+  KILN_ASSIGN_OR_RETURN(Value v, ReadGlobal(name.id, name.loc, frame_->module_index));
+  return finish(v);
+}
+
+absl::StatusOr<Value> Elaborator::ReadGlobal(absl::string_view name, SourceLoc loc, size_t before) {
+  const auto found = module_.globals.find(name);
+  const Touch* binder = nullptr;
+  size_t binder_at = 0;
+  if (found != module_.globals.end()) {
+    for (size_t i = 0; i < found->second.size(); ++i) {
+      const Touch& touch = found->second[i];
+      if (touch.statement >= before) break;
+      if (touch.binds) {
+        binder = &touch;
+        binder_at = i;
+      }
+    }
+  }
+  if (binder == nullptr) {
+    const auto& builtins = PythonBuiltins().members;
+    const auto builtin = builtins.find(name);
+    if (builtin != builtins.end()) return builtin->second;
+    return UnknownName(name, loc);
+  }
+  KILN_RETURN_IF_ERROR(RunGlobal(binder->statement));
+  for (size_t i = binder_at + 1; i < found->second.size(); ++i) {
+    if (found->second[i].statement >= before) break;
+    if (module_state_[found->second[i].statement] == 1) continue;
+    KILN_RETURN_IF_ERROR(RunGlobal(found->second[i].statement));
+  }
+  const auto value = global_values_.find({name, binder->statement});
+  if (value != global_values_.end()) return value->second;
+  return Error(loc,
+               absl::StrCat("'", name, "' has no value: the statement that binds it at line ",
+                            module_.tree->body[binder->statement]->loc.line, " did not do so"),
+               "give it a value on every path");
+}
+
+absl::Status Elaborator::RunGlobal(size_t statement) {
+  if (module_state_[statement] == 2) return absl::OkStatus();
+  ast::StmtPtr stmt = module_.tree->body[statement];
+  if (module_state_[statement] == 1) {
+    return Error(stmt->loc, "this statement needs its own result", "break the cycle");
+  }
+  module_state_[statement] = 1;
+  Scope* scope = arena_.New<Scope>();
+  Frame frame;
+  frame.scope = scope;
+  frame.module_index = statement;
+  CountGuard depth(&depth_);
+  FrameGuard guard(this, &frame);
+  KILN_RETURN_IF_ERROR(CheckDepth(stmt->loc));
+  KILN_RETURN_IF_ERROR(Exec(stmt).status());
+  for (auto& [name, binding] : scope->names) {
+    global_values_.insert_or_assign({name, statement}, binding.value);
+  }
+  module_state_[statement] = 2;
+  return absl::OkStatus();
+}
+
+std::vector<std::string> Elaborator::VisibleNames() const {
+  std::vector<std::string> names;
+  for (const Scope* scope = frame_->scope; scope != nullptr; scope = scope->parent) {
+    for (const auto& entry : scope->names) names.emplace_back(entry.first);
+  }
+  for (const auto& entry : module_.globals) names.emplace_back(entry.first);
+  for (const auto& entry : PythonBuiltins().members) names.push_back(entry.first);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+absl::Status Elaborator::UnknownName(absl::string_view name, SourceLoc loc) {
+  static constexpr absl::string_view kPython[] = {
+      "open",        "exec",       "eval",    "input",    "globals", "locals",   "vars",
+      "getattr",     "setattr",    "hasattr", "super",    "object",  "property", "staticmethod",
+      "classmethod", "iter",       "next",    "id",       "hash",    "callable", "dir",
+      "compile",     "memoryview", "complex", "bytearray"};
+  if (std::find(std::begin(kPython), std::end(kPython), name) != std::end(kPython)) {
+    return Unimplemented(loc, absl::StrCat("Python's '", name, "' is not in the kernel language"),
+                         "a kernel is computed from its parameters and module constants only");
+  }
+  return Error(loc, absl::StrCat("unknown name '", name, "'"),
+               DidYouMean(name, VisibleNames(), "define it, or pass it as a parameter"));
+}
+
+absl::Status Elaborator::CheckRebinding(absl::string_view name, const Binding& old, SourceLoc loc) {
+  if (regions_.empty() || !region_alive_[old.region] || old.region == regions_.back().id) {
+    return absl::OkStatus();
+  }
+  // Regions between the one that holds the old meaning and here, outermost first.
+  for (const IrRegion& region : regions_) {
+    if (region.id <= old.region) continue;
+    if (region.kind == RegionKind::kBranch) {
+      return Error(loc,
+                   absl::StrCat("'", name, "' (line ", old.loc.line,
+                                ") is rebound inside a run-time branch, which would change it "
+                                "whether or not the branch is taken"),
+                   absl::StrCat("make it a variable, ", name,
+                                " = T.alloc_var(dtype, init=...), or choose the value with "
+                                "T.if_then_else"));
+    }
+    const bool loops = region.kind == RegionKind::kLoop || region.kind == RegionKind::kWhile;
+    if (loops && old.last_read >= region.start) {
+      return Error(loc,
+                   absl::StrCat("'", name, "' (line ", old.loc.line,
+                                ") is read and then rebound "
+                                "in the ",
+                                RegionNoun(region.kind), " of line ", region.loc.line,
+                                ", so that it would have to carry its value from one iteration to "
+                                "the next"),
+                   absl::StrCat("make it a variable, ", name,
+                                " = T.alloc_var(dtype, init=...), before the loop"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Elaborator::Bind(absl::string_view name, Value value, SourceLoc loc, bool fresh) {
+  Scope* scope = frame_->scope;
+  const auto it = scope->names.find(name);
+  if (it != scope->names.end() && !fresh && frame_->traced) {
+    Binding& old = it->second;
+    const bool alive = region_alive_.empty() || region_alive_[old.region];
+    const bool scalar = IsRuntime(value) ? !IsVariable(value) : value.is_number();
+    if (alive && IsVariable(old.value) && scalar) {
+      return StoreElement(old.value.buffer().buffer, {ir::MakeInt(0)}, value, loc);
+    }
+    if (alive && old.value.Is(Type::kAccess) && old.value.access().is_point && scalar) {
+      std::vector<ir::Expr> indices;  // a T.Ref parameter
+      for (const AccessIndex& index : old.value.access().indices) indices.push_back(index.min);
+      return StoreElement(old.value.access().buffer, std::move(indices), value, loc);
+    }
+    KILN_RETURN_IF_ERROR(CheckRebinding(name, old, loc));
+  }
+  if (frame_->traced && !regions_.empty() && IsRuntime(value) && !IsVariable(value)) {
+    KILN_ASSIGN_OR_RETURN(value, Freeze(value, name, loc));
+  }
+  Binding binding;
+  binding.value = value;
+  binding.region = regions_.empty() ? 0 : regions_.back().id;
+  binding.loc = loc;
+  scope->names.insert_or_assign(name, binding);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Value> Elaborator::Freeze(const Value& v, absl::string_view name, SourceLoc loc) {
+  const AccessObject* origin = v.Is(Type::kAccess) && v.access().is_point ? &v.access() : nullptr;
+  KILN_ASSIGN_OR_RETURN(const Operand operand, ToOperand(v, loc, "the value"));
+  const bool constant = operand.e.As<ir::IntImm>() || operand.e.As<ir::FloatImm>();
+  if (operand.e.As<ir::Var>() || constant || operand.info.open_only()) {
+    return v.Is(Type::kExpr) ? v : NewExpr(operand, loc);
+  }
+  const ir::Expr var = VarNamed(name, operand.e.dtype());
+  KILN_RETURN_IF_ERROR(EmitNew<ir::Bind>(loc, var, operand.e));
+  ExprInfo info;
+  info.flags = ExprInfo::kRuntime;
+  KILN_ASSIGN_OR_RETURN(Value bound, NewExpr(var, info, loc));
+  const_cast<ExprObject&>(bound.expr()).origin = origin;
+  return bound;
+}
+
+ir::Expr Elaborator::VarNamed(absl::string_view name, DType type) {
+  std::string clean;
+  for (char c : name) clean += static_cast<unsigned char>(c) < 0x80 ? c : '_';
+  return ir::MakeVar(clean.empty() ? "v" : clean, type);
+}
+
+bool Elaborator::InRuntimeRegion() const {
+  return std::any_of(regions_.begin(), regions_.end(), [](const IrRegion& r) {
+    return r.kind != RegionKind::kRoot && r.kind != RegionKind::kLaunch;
+  });
+}
+
+void Elaborator::PushRegion(RegionKind kind, SourceLoc loc, ir::ForKind loop) {
+  IrRegion region;
+  region.kind = kind;
+  region.loop = loop;
+  region.id = static_cast<int>(region_alive_.size());
+  region.start = ++steps_;
+  region.loc = loc;
+  region_alive_.push_back(true);
+  regions_.push_back(std::move(region));
+}
+
+std::vector<ir::Stmt> Elaborator::PopRegion() {
+  std::vector<ir::Stmt> stmts = std::move(regions_.back().stmts);
+  region_alive_[regions_.back().id] = false;
+  regions_.pop_back();
+  return stmts;
+}
+
+bool Elaborator::InLaunch() const {
+  return std::any_of(regions_.begin(), regions_.end(),
+                     [](const IrRegion& r) { return r.kind == RegionKind::kLaunch; });
+}
+
+absl::Status Elaborator::RequireLaunch(SourceLoc loc, absl::string_view what) {
+  if (InLaunch()) return absl::OkStatus();
+  return Error(loc, absl::StrCat(what, " stands outside a T.Kernel block"),
+               "move it under `with T.Kernel(...) as ...:`");
+}
+
+absl::Status Elaborator::Emit(SourceLoc loc, ir::Stmt stmt) {
+  if (regions_.empty()) {
+    return Error(loc, "this statement belongs inside a kernel",
+                 "move it into a function under @T.prim_func, @T.macro or @tilelang.jit");
+  }
+  if (pure_ > 0) {
+    return Error(loc,
+                 "this has an effect, but stands in an operand that run time may skip (and, or, "
+                 "a conditional expression)",
+                 "write it as a statement under if");
+  }
+  if (++nodes_ > limits_.ir_nodes) {
+    return Exhausted(loc, absl::StrCat("the program has more than ", limits_.ir_nodes,
+                                       " statements and expressions"));
+  }
+  regions_.back().stmts.push_back(std::move(stmt));
+  return absl::OkStatus();
+}
+
+absl::Status Elaborator::EmitAtRoot(SourceLoc loc, ir::Stmt stmt) {
+  if (regions_.empty()) return Emit(loc, std::move(stmt));
+  ++nodes_;
+  regions_.front().stmts.push_back(std::move(stmt));
+  return absl::OkStatus();
+}
+
+absl::Status Elaborator::Require(const ir::Expr& condition, ExprInfo info, absl::Status error) {
+  if (const auto constant = ir::ConstInt(condition)) {
+    return *constant ? absl::OkStatus() : error;
+  }
+  if ((info.flags & ExprInfo::kOpen) && !(info.flags & ExprInfo::kRuntime)) {
+    constraints_.push_back(condition);
+    return absl::OkStatus();
+  }
+  return error;
+}
+
+absl::StatusOr<ir::Buffer> Elaborator::NewNamedBuffer(DType dtype, std::vector<ir::Expr> shape,
+                                                      ir::Scope scope, SourceLoc loc,
+                                                      std::vector<ir::Expr> strides,
+                                                      absl::string_view fallback) {
+  if (shape.empty()) {
+    return Error(loc, "a buffer needs at least one dimension", "use shape (1,) for a scalar");
+  }
+  if (shape.size() > 16) {
+    return Error(loc, absl::StrCat("a buffer of ", shape.size(), " dimensions"),
+                 "use at most 16 dimensions");
+  }
+  int64_t elements = 1;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    const auto extent = ir::ConstInt(shape[i]);
+    if (!extent) continue;
+    if (*extent <= 0) {
+      return Error(loc, absl::StrCat("dimension ", i, " of the buffer is ", *extent),
+                   "every dimension is at least 1");
+    }
+    if (__builtin_mul_overflow(elements, *extent, &elements) || elements > (int64_t{1} << 48)) {
+      return Error(loc, "the buffer has more than 2^48 elements", "use smaller dimensions");
+    }
+  }
+  if (!dtype.is_scalar() || dtype.code == TypeCode::kHandle) {
+    return Error(loc, absl::StrCat("a buffer of ", dtype.ToString()), "use a scalar number type");
+  }
+  std::string name;
+  for (char c : name_hint_.empty() ? fallback : name_hint_) {
+    name += static_cast<unsigned char>(c) < 0x80 ? c : '_';
+  }
+  const int count = buffer_names_[name]++;
+  if (count > 0) {
+    std::string unique;
+    for (int i = count;; ++i) {
+      unique = absl::StrCat(name, "_", i);
+      if (!buffer_names_.contains(unique)) break;
+    }
+    buffer_names_[unique] = 1;
+    name = std::move(unique);
+  }
+  return ir::MakeBuffer(std::move(name), dtype, std::move(shape), scope, std::move(strides));
+}
+
+absl::Status Elaborator::StoreElement(const ir::Buffer& buffer, std::vector<ir::Expr> indices,
+                                      const Value& value, SourceLoc loc) {
+  KILN_ASSIGN_OR_RETURN(
+      const Operand stored,
+      ToType(value, buffer->dtype, loc, absl::StrCat("the value stored to '", buffer->name, "'")));
+  return EmitNew<ir::Store>(loc, buffer, std::move(indices), stored.e);
+}
+
+}  // namespace kiln::lang

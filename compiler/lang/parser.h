@@ -1,0 +1,27 @@
+// Source text to syntax tree. All of Python 3's grammar is accepted so that the host code around a
+// kernel does not matter; the first error ends the parse.
+#ifndef KILN_COMPILER_LANG_PARSER_H_
+#define KILN_COMPILER_LANG_PARSER_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "compiler/base/diagnostic.h"
+#include "compiler/lang/ast.h"
+#include "compiler/lang/kernel.h"
+
+namespace kiln::lang {
+
+// The syntax tree of `file`. kInvalidArgument with position and remedy for a syntax error,
+// kResourceExhausted when the source, its nesting or an expression is larger than `limits`.
+absl::StatusOr<std::unique_ptr<const ast::Ast>> ParseSource(const SourceFile& file,
+                                                            const Limits& limits);
+
+// Parses `text` as one expression into `ast` (positions refer to `file`, whose text is `text`).
+absl::StatusOr<ast::ExprPtr> ParseExpression(const SourceFile& file, const Limits& limits,
+                                             ast::Ast* ast);
+
+}  // namespace kiln::lang
+
+#endif  // KILN_COMPILER_LANG_PARSER_H_

@@ -1,0 +1,264 @@
+// Which names exist where: the modules that a kernel file may import, Python's built-in names, and
+// the names of TileLang that are known but not supported.
+#include <map>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "compiler/lang/builtin.h"
+
+namespace kiln::lang {
+namespace {
+
+constexpr EnumMember kGemmPolicies[] = {
+    {"T.GemmWarpPolicy", "Square", 0},
+    {"T.GemmWarpPolicy", "FullRow", 1},
+    {"T.GemmWarpPolicy", "FullCol", 2},
+};
+
+constexpr EnumMember kPassConfigKeys[] = {
+    {"tilelang.PassConfigKey", "TL_ENABLE_FAST_MATH", 0},
+    {"tilelang.PassConfigKey", "TL_DISABLE_WARP_SPECIALIZED", 1},
+    {"tilelang.PassConfigKey", "TL_DISABLE_TMA_LOWER", 2},
+    {"tilelang.PassConfigKey", "TL_DISABLE_THREAD_STORAGE_SYNC", 3},
+    {"tilelang.PassConfigKey", "TL_PTXAS_REGISTER_USAGE_LEVEL", 4},
+};
+
+struct Refusal {
+  const char* names;
+  const char* remedy;
+};
+
+// Names of TileLang that real kernels use and that Kiln does not have (yet): the nearest form that
+// works here.
+constexpr Refusal kRefused[] = {
+    {"Persistent PersistentTileScheduler BaseTileScheduler",
+     "launch one block a tile with T.Kernel(T.ceildiv(N, bn), T.ceildiv(M, bm))"},
+    {"ClusterKernel block_rank_in_cluster cluster_sync cluster_arrive cluster_wait copy_cluster",
+     "use T.Kernel: clusters are not supported"},
+    {"thread_binding get_thread_binding launch_thread get_block_binding get_warp_idx "
+     "get_warp_idx_sync get_lane_idx get_warp_group_idx shuffle_elect",
+     "write tile-level loops (T.Parallel): threads are assigned by the compiler"},
+    {"ws ws_op WSSync WSID WSScope WSRole WSPipeline WSSchedule annotate_ws_schedule set_max_nreg "
+     "annotate_producer_reg_dealloc annotate_consumer_reg_alloc",
+     "use T.Pipelined: the compiler specialises warps by itself"},
+    {"mbarrier_wait_parity mbarrier_arrive mbarrier_expect_tx mbarrier_arrive_expect_tx "
+     "alloc_barrier alloc_cluster_barrier barrier_arrive barrier_wait sync_threads sync_warp "
+     "sync_grid fence_proxy_async tvm_storage_sync ptx_wait_group ptx_commit_group pdl_sync "
+     "pdl_trigger",
+     "leave it out: tile ops are ordered by the program, and the compiler places barriers"},
+    {"tma_copy tma_load async_copy ptx_cp_async im2col c2d_im2col transpose", "use T.copy"},
+    {"wgmma_gemm tcgen05_gemm ptx_wgmma_ss wait_wgmma warpgroup_arrive tcgen05_gemm_blockscaled "
+     "gemm_sp mma_gemm_blockscaled dp4a tcgen05_mma_arrive alloc_tmem deallocate_tmem",
+     "use T.gemm: the compiler picks the instruction"},
+    {"cumsum cummax", "accumulate in a T.serial loop over a T.alloc_fragment"},
+    {"reduce_bitand reduce_bitor reduce_bitxor warp_reduce_sum warp_reduce_max warp_reduce_min "
+     "comm_reducer tvm_thread_allreduce alloc_reducer finalize_reducer reducer_init "
+     "reducer_update",
+     "use T.reduce_sum, T.reduce_max, T.reduce_min, T.reduce_abssum or T.reduce_absmax"},
+    {"view reshape", "index the original buffer, or copy into a tile of the new shape"},
+    {"atomic_addx2 atomic_addx4", "use T.atomic_add on a tile"},
+    {"atomic_load atomic_store atomic_or", "use T.atomic_add, T.atomic_max or T.atomic_min"},
+    {"call_extern call_intrin import_source evaluate attr access_ptr address_of tvm_access_ptr",
+     "write the computation with T's own functions"},
+    {"print rng_init rng_rand rng_rand_float", "write values to an output tensor"},
+    {"meta_class", "use @T.macro functions"},
+    {"alloc_buffer decl_buffer SharedBuffer FragmentBuffer sblock sblock_alloc_buffer reads writes",
+     "use T.alloc_shared, T.alloc_fragment or T.alloc_local"},
+    {"annotate_l2_hit_ratio annotate_safe_value annotate_restrict_buffers "
+     "annotate_min_blocks_per_sm annotate_pass_configs annotate_compile_flags func_attr",
+     "leave it out, or use pass_configs of @tilelang.jit"},
+    {"Ramp Broadcast Shuffle extract_lane", "use T.vectorized"},
+    {"ballot ballot_sync any_sync all_sync shfl_sync tvm_warp_shuffle activemask match_any_sync "
+     "match_all_sync syncthreads_and syncthreads_or syncthreads_count",
+     "use a reduction or shared memory"},
+    {"sinh cosh atan atan2 asin acos fmod ldexp",
+     "build it from T.exp, T.sin, T.cos, T.tanh and arithmetic"},
+    {"int4 uint4 float4_e2m1fn float8_e8m0fnu tfloat32 float8_e4m3fnuz float8_e5m2fnuz",
+     "use float8_e4m3fn, float8_e5m2, int8 or a wider type"},
+};
+
+void AddTable(BuiltinTable table, absl::string_view prefix, Module* module) {
+  for (size_t i = 0; i < table.size; ++i) {
+    absl::string_view name = table.rows[i].name;
+    if (name.substr(0, prefix.size()) != prefix) continue;
+    name.remove_prefix(prefix.size());
+    module->members[std::string(name)] = Value::OfBuiltin(&table.rows[i]);
+  }
+}
+
+Value Imported(const BuiltinTable& table, absl::string_view full_name) {
+  for (size_t i = 0; i < table.size; ++i) {
+    if (full_name == table.rows[i].name) return Value::OfBuiltin(&table.rows[i]);
+  }
+  return Value::None();
+}
+
+using ModuleMap = std::map<std::string, std::unique_ptr<Module>, std::less<>>;
+
+Module* Add(ModuleMap* modules, const std::string& path, const std::string& shown) {
+  auto& slot = (*modules)[path];
+  slot = std::make_unique<Module>();
+  slot->name = shown;
+  return slot.get();
+}
+
+void AddLanguage(ModuleMap* modules) {
+  Module* policy = Add(modules, "tilelang.language.GemmWarpPolicy", "T.GemmWarpPolicy");
+  for (const EnumMember& member : kGemmPolicies) {
+    policy->members[member.name] = Value::OfEnum(&member);
+  }
+  Module* t = Add(modules, "tilelang.language", "T");
+  t->has_dtypes = true;
+  for (const BuiltinTable& table :
+       {TileBuiltins(), MathBuiltins(), AllocBuiltins(), LoopBuiltins()}) {
+    AddTable(table, "T.", t);
+  }
+  t->members["GemmWarpPolicy"] = Value::OfModule(policy);
+  t->members["ptr"] = Value::OfDType(kHandle);
+  for (const char* marker : {"Ref", "Var", "prim_func", "macro"}) {
+    t->members[marker] = Value::TypeName(marker);
+  }
+  for (const Refusal& refusal : kRefused) {
+    for (absl::string_view name : absl::StrSplit(refusal.names, ' ', absl::SkipEmpty())) {
+      t->refused[std::string(name)] = refusal.remedy;
+    }
+  }
+}
+
+void AddTilelang(ModuleMap* modules) {
+  const BuiltinTable table = TilelangBuiltins();
+  Module* math = Add(modules, "tilelang.math", "tilelang.math");
+  math->members["next_power_of_2"] = Imported(table, "tilelang.next_power_of_2");
+  math->members["cdiv"] = Imported(table, "tilelang.cdiv");
+  Module* layout = Add(modules, "tilelang.layout", "tilelang.layout");
+  layout->members["make_swizzled_layout"] = Imported(table, "tilelang.make_swizzled_layout");
+  Module* intrinsics = Add(modules, "tilelang.intrinsics", "tilelang.intrinsics");
+  intrinsics->members["make_mma_swizzle_layout"] = Imported(table, "tilelang.make_swizzled_layout");
+  Module* keys = Add(modules, "tilelang.PassConfigKey", "tilelang.PassConfigKey");
+  for (const EnumMember& member : kPassConfigKeys) {
+    keys->members[member.name] = Value::OfEnum(&member);
+  }
+  Module* root = Add(modules, "tilelang", "tilelang");
+  AddTable(table, "tilelang.", root);
+  root->members["math"] = Value::OfModule(math);
+  root->members["layout"] = Value::OfModule(layout);
+  root->members["intrinsics"] = Value::OfModule(intrinsics);
+  root->members["PassConfigKey"] = Value::OfModule(keys);
+  root->members["language"] = Value::OfModule((*modules)["tilelang.language"].get());
+  for (const char* marker : {"jit", "lazy_jit", "autotune"}) {
+    root->members[marker] = Value::TypeName(marker);
+  }
+  Module* itertools = Add(modules, "itertools", "itertools");
+  AddTable(table, "itertools.", itertools);
+}
+
+ModuleMap BuildModules() {
+  ModuleMap modules;
+  AddLanguage(&modules);
+  AddTilelang(&modules);
+  Module* math = Add(&modules, "math", "math");
+  AddTable(HostMathBuiltins(), "math.", math);
+  math->members["inf"] = Value::Float(HUGE_VAL);
+  math->members["nan"] = Value::Float(__builtin_nan(""));
+  math->members["pi"] = Value::Float(3.14159265358979323846);
+  math->members["e"] = Value::Float(2.71828182845904523536);
+  for (const char* path : {"torch", "numpy"}) {  // for their dtypes only
+    Module* module = Add(&modules, path, path);
+    module->has_dtypes = true;
+  }
+  modules["numpy"]->members["inf"] = Value::Float(HUGE_VAL);
+  modules["numpy"]->members["pi"] = math->members["pi"];
+  Module* typing = Add(&modules, "typing", "typing");
+  for (const char* name : {"Any", "Optional", "Union", "List", "Tuple", "Dict", "Callable",
+                           "Literal", "Sequence", "Type", "TypeVar"}) {
+    typing->members[name] = Value::TypeName(name);
+  }
+  // DataType(x).bits and the expression helpers that dequantisation code takes from tvm.
+  Module* tir = Add(&modules, "tvm.tir", "tvm.tir");
+  const auto& t = modules["tilelang.language"]->members;
+  tir->members["reinterpret"] = t.at("reinterpret");
+  tir->members["const"] = t.at("cast");  // const(value, dtype)
+  tir->members["PrimExpr"] = Value::TypeName("PrimExpr");
+  Module* tirx = Add(&modules, "tvm.tirx", "tvm.tirx");
+  tirx->members = tir->members;
+  Module* tvm = Add(&modules, "tvm", "tvm");
+  tvm->members["DataType"] = t.at("dtype");
+  tvm->members["tir"] = Value::OfModule(tir);
+  tvm->members["tirx"] = Value::OfModule(tirx);
+  Module* tilelang = modules["tilelang"].get();
+  tilelang->members["tvm"] = Value::OfModule(tvm);
+  auto& alias = modules["tilelang.tvm"];
+  alias = std::make_unique<Module>(*tvm);
+  return modules;
+}
+
+const ModuleMap& Modules() {
+  static const ModuleMap& modules = *std::make_unique<ModuleMap>(BuildModules()).release();
+  return modules;
+}
+
+BuiltinSignature ParseSignature(const char* params) {
+  BuiltinSignature signature;
+  bool by_keyword = false;
+  for (absl::string_view word : absl::StrSplit(params, ' ', absl::SkipEmpty())) {
+    if (word == "*") {
+      signature.variadic = true;
+      by_keyword = true;
+      continue;
+    }
+    if (word == "**") {
+      signature.any_keyword = true;
+      continue;
+    }
+    const bool optional = word.back() == '?';
+    if (optional) word.remove_suffix(1);
+    signature.names.push_back(word);
+    signature.optional.push_back(optional);
+    if (!by_keyword) ++signature.positional;
+  }
+  return signature;
+}
+
+}  // namespace
+
+const Module* FindModule(absl::string_view path) {
+  const auto it = Modules().find(path);
+  return it == Modules().end() ? nullptr : it->second.get();
+}
+
+const Module& PythonBuiltins() {
+  static const Module& module = *[] {
+    auto built = std::make_unique<Module>();
+    built->name = "python";
+    AddTable(PythonTable(), "", built.get());
+    for (const char* type : {"int", "float", "bool", "str", "list", "tuple", "dict", "object",
+                             "Exception", "ValueError", "TypeError", "RuntimeError",
+                             "NotImplementedError", "AssertionError", "type", "slice"}) {
+      built->members[type] = Value::TypeName(type);
+    }
+    return built.release();
+  }();
+  return module;
+}
+
+const BuiltinSignature& SignatureOf(const Builtin& builtin) {
+  // Built once for every distinct parameter list, before any thread can see the table change.
+  static const auto& signatures = *[] {
+    auto table = std::make_unique<absl::flat_hash_map<const char*, BuiltinSignature>>();
+    auto add = [&](const BuiltinTable& rows) {
+      for (size_t i = 0; i < rows.size; ++i) {
+        table->try_emplace(rows.rows[i].params, ParseSignature(rows.rows[i].params));
+      }
+    };
+    for (const BuiltinTable& rows :
+         {TileBuiltins(), MathBuiltins(), AllocBuiltins(), LoopBuiltins(), PythonTable(),
+          HostMathBuiltins(), TilelangBuiltins(), MethodTable()}) {
+      add(rows);
+    }
+    return table.release();
+  }();
+  return signatures.at(builtin.params);
+}
+
+}  // namespace kiln::lang

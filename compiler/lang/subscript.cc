@@ -1,0 +1,332 @@
+// Subscripts and attributes.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/lang/elaborator.h"
+#include "compiler/lang/extent.h"
+#include "compiler/lang/suggest.h"
+
+namespace kiln::lang {
+
+absl::StatusOr<Value> Elaborator::EvalIndex(ast::ExprPtr index) {
+  const auto* slice = index->As<ast::Slice>();
+  if (slice == nullptr) return Eval(index);
+  auto* node = arena_.New<SliceObject>();
+  const std::pair<ast::ExprPtr, Value*> parts[] = {
+      {slice->start, &node->start}, {slice->stop, &node->stop}, {slice->step, &node->step}};
+  for (const auto& [expr, value] : parts) {
+    if (expr == nullptr) continue;
+    KILN_ASSIGN_OR_RETURN(*value, Eval(expr));
+  }
+  return Value::Of(Type::kSlice, node);
+}
+
+absl::StatusOr<Value> Elaborator::EvalSubscript(const ast::Subscript& node) {
+  KILN_ASSIGN_OR_RETURN(const Value base, EvalKeepingVariable(node.value));
+  KILN_RETURN_IF_ERROR(Step(node.loc));
+  std::vector<Value> indices;
+  std::vector<SourceLoc> locs;
+  for (ast::ExprPtr index : node.indices) {
+    if (const auto* starred = index->As<ast::Starred>()) {
+      KILN_ASSIGN_OR_RETURN(const Value spread, Eval(starred->value));
+      KILN_ASSIGN_OR_RETURN(const std::vector<Value> more, Iterate(spread, index->loc));
+      indices.insert(indices.end(), more.begin(), more.end());
+      locs.insert(locs.end(), more.size(), index->loc);
+      continue;
+    }
+    KILN_ASSIGN_OR_RETURN(const Value value, EvalIndex(index));
+    indices.push_back(value);
+    locs.push_back(index->loc);
+  }
+  const bool one = indices.size() == 1 && !node.is_tuple;
+  if (base.Is(Type::kBuffer)) {
+    // x[(i, j)] is x[i, j].
+    if (one && indices[0].is_sequence()) {
+      locs.assign(indices[0].seq().items.size(), locs[0]);
+      indices = std::vector<Value>(indices[0].seq().items);
+    }
+    return SubscriptBuffer(base.buffer().buffer, indices, node.loc, locs);
+  }
+  if (base.Is(Type::kBuiltin) && base.builtin()->subscriptable) {
+    CallArgs args;
+    args.loc = node.loc;
+    args.positional = std::move(indices);
+    args.locs = std::move(locs);
+    return CallBuiltin(*base.builtin(), nullptr, args);
+  }
+  if (base.Is(Type::kTypeName)) return base;  // Optional[int], list[int]: annotations
+  return SubscriptSequence(base, one ? indices[0] : NewTuple(std::move(indices)), node.loc);
+}
+
+absl::StatusOr<Value> Elaborator::SubscriptSequence(const Value& base, const Value& index,
+                                                    SourceLoc loc) {
+  if (base.Is(Type::kDict)) {
+    KILN_RETURN_IF_ERROR(Step(loc, static_cast<int64_t>(base.dict().items.size())));
+    if (index.Is(Type::kExpr) && index.expr().info.open_only()) {
+      return NeedConcrete(loc, index.expr().expr, "it is the key of a dict");
+    }
+    std::vector<std::string> keys;
+    for (const auto& [key, item] : base.dict().items) {
+      if (ValuesEqual(key, index)) return item;
+      if (key.Is(Type::kStr) && keys.size() < 100) keys.push_back(key.str());
+    }
+    return Error(
+        loc, absl::StrCat("the dict has no key ", Repr(index)),
+        index.Is(Type::kStr) ? DidYouMean(index.str(), keys, "check the key") : "check the key");
+  }
+  int64_t size = 0;
+  if (base.is_sequence()) {
+    size = static_cast<int64_t>(base.seq().items.size());
+  } else if (base.Is(Type::kStr)) {
+    size = static_cast<int64_t>(base.str().size());
+  } else if (base.Is(Type::kRange)) {
+    size = base.range().Count();
+  } else if (base.Is(Type::kAccess)) {
+    return Unimplemented(loc, "a subscript of a region of a buffer",
+                         "write all indices in one pair of brackets");
+  } else {
+    return Error(loc, absl::StrCat(Describe(base), " cannot be indexed"),
+                 "index a buffer, list, tuple or dict");
+  }
+  if (index.Is(Type::kSlice)) {
+    const SliceObject& slice = index.slice();
+    int64_t step = 1;
+    if (!slice.step.is_none()) {
+      KILN_ASSIGN_OR_RETURN(step, ToInt(slice.step, loc, "a slice's step"));
+    }
+    if (step == 0) return Error(loc, "a slice's step is zero", "use a step of 1");
+    auto clamp = [&](const Value& v, int64_t otherwise) -> absl::StatusOr<int64_t> {
+      if (v.is_none()) return otherwise;
+      KILN_ASSIGN_OR_RETURN(int64_t i, ToInt(v, loc, "a slice's bound"));
+      if (i < 0) i = std::max<int64_t>(i + size, step > 0 ? 0 : -1);
+      return std::min(i, step > 0 ? size : size - 1);
+    };
+    KILN_ASSIGN_OR_RETURN(const int64_t start, clamp(slice.start, step > 0 ? 0 : size - 1));
+    KILN_ASSIGN_OR_RETURN(const int64_t stop, clamp(slice.stop, step > 0 ? size : -1));
+    if (base.Is(Type::kRange)) {
+      return Unimplemented(loc, "a slice of a range", "make a list of it first");
+    }
+    std::vector<Value> items;
+    std::string text;
+    for (int64_t i = start; step > 0 ? i < stop : i > stop;) {
+      KILN_RETURN_IF_ERROR(Step(loc));
+      if (base.Is(Type::kStr))
+        text += base.str()[i];
+      else
+        items.push_back(base.seq().items[i]);
+      if (__builtin_add_overflow(i, step, &i)) break;
+    }
+    KILN_RETURN_IF_ERROR(ChargeBytes(loc, static_cast<int64_t>(text.size() + 16 * items.size())));
+    if (base.Is(Type::kStr)) return NewStr(std::move(text));
+    return NewSeq(base.type(), std::move(items));
+  }
+  KILN_ASSIGN_OR_RETURN(int64_t i,
+                        ToInt(index, loc, absl::StrCat("the index of ", Describe(base))));
+  if (i < 0) i += size;
+  if (i < 0 || i >= size) {
+    return Error(loc,
+                 absl::StrCat("index ", Repr(index), " is out of range for ", Describe(base),
+                              " of length ", size),
+                 size == 0 ? "it is empty" : absl::StrCat("use 0 to ", size - 1));
+  }
+  if (base.Is(Type::kStr)) return NewStr(std::string(1, base.str()[i]));
+  if (base.Is(Type::kRange)) return Value::Int(base.range().start + i * base.range().step);
+  return base.seq().items[i];
+}
+
+absl::StatusOr<AccessIndex> Elaborator::BufferIndex(const ir::Buffer& buffer, size_t dim,
+                                                    const Value& index, SourceLoc loc,
+                                                    ExprInfo* info) {
+  const ir::Expr size = buffer->shape[dim];
+  const auto what = [&](absl::string_view part) {
+    return absl::StrCat(part, " of dimension ", dim, " of '", buffer->name, "'");
+  };
+  // Python's negative constants count from the end.
+  auto bound = [&](const Value& v, absl::string_view part) -> absl::StatusOr<ir::Expr> {
+    KILN_ASSIGN_OR_RETURN(const Operand operand, ToIndex(v, loc, what(part)));
+    *info = Join(*info, operand.info);
+    if (const auto constant = ir::ConstInt(operand.e); constant && *constant < 0) {
+      return size + operand.e;
+    }
+    return operand.e;
+  };
+  AccessIndex result;
+  if (!index.Is(Type::kSlice)) {
+    if (index.Is(Type::kEllipsis)) {
+      return Unimplemented(loc, "'...' in a buffer's index",
+                           "write the remaining dimensions as ':'");
+    }
+    KILN_ASSIGN_OR_RETURN(result.min, bound(index, "the index"));
+    result.extent = ir::MakeInt(1, result.min.dtype());
+    const auto at = ir::ConstInt(result.min), limit = ir::ConstInt(size);
+    if (at && (*at < 0 || (limit && *at >= *limit))) {
+      return Error(
+          loc,
+          absl::StrCat("index ", Repr(index), " is outside dimension ", dim, " of '", buffer->name,
+                       "', which has ", Repr(*NewExpr(size, {}, loc)), " elements"),
+          limit ? absl::StrCat("use 0 to ", *limit - 1) : "use an index of at least 0");
+    }
+    return result;
+  }
+  const SliceObject& slice = index.slice();
+  if (!slice.step.is_none()) {
+    KILN_ASSIGN_OR_RETURN(const int64_t step, ToInt(slice.step, loc, what("the step")));
+    if (step != 1) {
+      return Unimplemented(loc, absl::StrCat("a buffer slice with step ", step),
+                           "copy element by element in T.Parallel");
+    }
+  }
+  result.is_slice = true;
+  result.min = ir::MakeInt(0, size.dtype());
+  ir::Expr stop = size;
+  if (!slice.start.is_none()) {
+    KILN_ASSIGN_OR_RETURN(result.min, bound(slice.start, "the start"));
+  }
+  if (!slice.stop.is_none()) {
+    KILN_ASSIGN_OR_RETURN(stop, bound(slice.stop, "the end"));
+  }
+  result.extent = Difference(stop, result.min);
+  const auto extent = ir::ConstInt(result.extent);
+  if (extent && *extent <= 0) {
+    return Error(loc,
+                 absl::StrCat("the slice of dimension ", dim, " of '", buffer->name,
+                              "' is empty: it has ", *extent, " elements"),
+                 "end it after its start");
+  }
+  return result;
+}
+
+absl::StatusOr<Value> Elaborator::SubscriptBuffer(const ir::Buffer& buffer,
+                                                  const std::vector<Value>& indices, SourceLoc loc,
+                                                  const std::vector<SourceLoc>& locs) {
+  const size_t rank = buffer->shape.size();
+  if (indices.size() > rank) {
+    return Error(loc,
+                 absl::StrCat("'", buffer->name, "' has ", rank, " dimension", rank == 1 ? "" : "s",
+                              ", but ", indices.size(), " indices"),
+                 "drop the extra indices");
+  }
+  auto* access = arena_.New<AccessObject>();
+  access->buffer = buffer;
+  access->is_point = indices.size() == rank;
+  ExprInfo info;
+  for (size_t i = 0; i < rank; ++i) {
+    if (i >= indices.size()) {  // missing indices mean whole dimensions
+      access->indices.push_back({ir::MakeInt(0, buffer->shape[i].dtype()), buffer->shape[i], true});
+      continue;
+    }
+    KILN_ASSIGN_OR_RETURN(AccessIndex index, BufferIndex(buffer, i, indices[i], locs[i], &info));
+    if (index.is_slice) access->is_point = false;
+    access->indices.push_back(std::move(index));
+  }
+  access->info = info;
+  return Value::Of(Type::kAccess, access);
+}
+
+absl::StatusOr<Value> Elaborator::GetMember(const Module& module, const std::string& attr,
+                                            SourceLoc loc) {
+  const auto found = module.members.find(attr);
+  if (found != module.members.end()) return found->second;
+  if (module.has_dtypes) {
+    if (const auto type = ParseDType(attr)) return Value::OfDType(*type);
+  }
+  const auto refused = module.refused.find(attr);
+  if (refused != module.refused.end()) {
+    return Unimplemented(loc, absl::StrCat("'", module.name, ".", attr, "' is not supported"),
+                         refused->second);
+  }
+  std::vector<std::string> names;
+  for (const auto& entry : module.members) names.push_back(entry.first);
+  std::sort(names.begin(), names.end());
+  return Unimplemented(
+      loc, absl::StrCat("'", module.name, "' has no member '", attr, "'"),
+      DidYouMean(attr, names, "see compiler/lang/README.md for what is supported"));
+}
+
+absl::StatusOr<Value> Elaborator::BufferAttribute(const Value& self, const std::string& attr,
+                                                  SourceLoc loc) {
+  const ir::Buffer& buffer = self.buffer().buffer;
+  auto expressions = [&](const std::vector<ir::Expr>& exprs) -> absl::StatusOr<Value> {
+    std::vector<Value> items;
+    for (const ir::Expr& e : exprs) {
+      KILN_ASSIGN_OR_RETURN(const Value item, NewExpr(e, InfoOf(e), loc));
+      items.push_back(item);
+    }
+    return NewTuple(std::move(items));
+  };
+  if (attr == "shape") return expressions(buffer->shape);
+  if (attr == "dtype") return Value::OfDType(buffer->dtype);
+  if (attr == "name") return NewStr(buffer->name);
+  if (attr == "ndim") return Value::Int(static_cast<int64_t>(buffer->shape.size()));
+  if (attr == "strides") {
+    if (!buffer->strides.empty()) return expressions(buffer->strides);
+    std::vector<ir::Expr> strides(buffer->shape.size(), ir::MakeInt(1));
+    for (size_t i = strides.size(); i-- > 1;) strides[i - 1] = strides[i] * buffer->shape[i];
+    return expressions(strides);
+  }
+  if (attr == "data") {
+    return Unimplemented(loc, "a buffer's data pointer is not in the language",
+                         "pass the buffer or a region of it");
+  }
+  return Error(loc, absl::StrCat("the buffer '", buffer->name, "' has no attribute '", attr, "'"),
+               DidYouMean(attr, {"shape", "dtype", "strides", "ndim", "name"},
+                          "use shape, dtype, strides, ndim or name"));
+}
+
+absl::StatusOr<Value> Elaborator::GetAttribute(const Value& self, const std::string& attr,
+                                               SourceLoc loc) {
+  switch (self.type()) {
+    case Type::kModule:
+      return GetMember(*self.module(), attr, loc);
+    case Type::kUnknown: {
+      auto* node = arena_.New<UnknownObject>();
+      node->path = absl::StrCat(self.unknown().path, ".", attr);
+      node->reason = self.unknown().reason;
+      KILN_RETURN_IF_ERROR(ChargeBytes(loc, static_cast<int64_t>(node->path.size())));
+      return Value::Of(Type::kUnknown, node);
+    }
+    case Type::kBuffer:
+      if (self.buffer().buffer->scope == ir::Scope::kVar && attr == "astype") break;
+      if (attr == "astype" || attr == "copy") break;
+      return BufferAttribute(self, attr, loc);
+    case Type::kDType: {
+      const DType type = self.dtype();
+      if (attr == "bits") return Value::Int(type.bits);
+      if (attr == "lanes") return Value::Int(type.lanes);
+      if (attr == "itemsize" || attr == "bytes" || attr == "nbytes")
+        return Value::Int(type.bytes());
+      break;
+    }
+    case Type::kExpr:
+      if (attr == "dtype") return Value::OfDType(self.expr().expr.dtype());
+      break;
+    case Type::kAccess:
+      if (attr == "dtype") return Value::OfDType(self.access().buffer->dtype);
+      if (attr == "buffer") return NewBuffer(self.access().buffer);
+      break;
+    case Type::kRange:
+      if (attr == "start") return Value::Int(self.range().start);
+      if (attr == "stop") return Value::Int(self.range().stop);
+      if (attr == "step") return Value::Int(self.range().step);
+      break;
+    case Type::kEnum:
+      if (attr == "name") return NewStr(self.member()->name);
+      if (attr == "value") return Value::Int(self.member()->value);
+      break;
+    case Type::kFunction:
+      if (attr == "__name__") return NewStr(std::string(self.function().name()));
+      break;
+    default:
+      break;
+  }
+  if (const Builtin* method = FindMethod(self, attr)) {
+    auto* node = arena_.New<MethodObject>();
+    node->self = self;
+    node->function = method;
+    return Value::Of(Type::kMethod, node);
+  }
+  return Error(loc, absl::StrCat(Describe(self), " has no attribute '", attr, "'"),
+               DidYouMean(attr, MethodNames(self), "check the name"));
+}
+
+}  // namespace kiln::lang

@@ -1,0 +1,302 @@
+#include "compiler/lang/value.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/ir/printer.h"
+#include "compiler/lang/builtin.h"
+
+namespace kiln::lang {
+namespace {
+
+constexpr size_t kMaxRepr = 200;
+
+void AppendRepr(const Value& value, int depth, std::string* out);
+
+void AppendItems(const std::vector<Value>& items, int depth, std::string* out) {
+  for (size_t i = 0; i < items.size() && out->size() < kMaxRepr; ++i) {
+    if (i) out->append(", ");
+    AppendRepr(items[i], depth + 1, out);
+  }
+}
+
+void AppendStr(const std::string& text, std::string* out) {
+  const char quote =
+      text.find('\'') != std::string::npos && text.find('"') == std::string::npos ? '"' : '\'';
+  out->push_back(quote);
+  for (char c : text.substr(0, kMaxRepr)) {
+    if (c == '\n') {
+      out->append("\\n");
+    } else if (c == '\\' || c == quote) {
+      out->push_back('\\');
+      out->push_back(c);
+    } else {
+      out->push_back(c);
+    }
+  }
+  out->push_back(quote);
+}
+
+void AppendRepr(const Value& value, int depth, std::string* out) {
+  if (out->size() >= kMaxRepr || depth > 8) {
+    out->append("...");
+    return;
+  }
+  switch (value.type()) {
+    case Type::kNone:
+      out->append("None");
+      return;
+    case Type::kEllipsis:
+      out->append("...");
+      return;
+    case Type::kBool:
+      out->append(value.bool_value() ? "True" : "False");
+      return;
+    case Type::kInt:
+      absl::StrAppend(out, value.int_value());
+      return;
+    case Type::kFloat:
+      out->append(FormatFloat(value.float_value()));
+      return;
+    case Type::kStr:
+      AppendStr(value.str(), out);
+      return;
+    case Type::kDType:
+      out->append(value.dtype().ToString());
+      return;
+    case Type::kTuple:
+      out->push_back('(');
+      AppendItems(value.seq().items, depth, out);
+      if (value.seq().items.size() == 1) out->push_back(',');
+      out->push_back(')');
+      return;
+    case Type::kList:
+      out->push_back('[');
+      AppendItems(value.seq().items, depth, out);
+      out->push_back(']');
+      return;
+    case Type::kDict: {
+      out->push_back('{');
+      bool first = true;
+      for (const auto& [key, item] : value.dict().items) {
+        if (!first) out->append(", ");
+        first = false;
+        AppendRepr(key, depth + 1, out);
+        out->append(": ");
+        AppendRepr(item, depth + 1, out);
+        if (out->size() >= kMaxRepr) break;
+      }
+      out->push_back('}');
+      return;
+    }
+    case Type::kExpr:
+      if (value.expr().info.size > 200) {
+        out->append("<expression>");
+      } else {
+        out->append(ir::ToString(value.expr().expr));
+      }
+      return;
+    case Type::kBuffer:
+      out->append(value.buffer().buffer->name);
+      return;
+    case Type::kEnum:
+      absl::StrAppend(out, value.member()->enum_name, ".", value.member()->name);
+      return;
+    case Type::kTypeName:
+      out->append(value.type_name());
+      return;
+    default:
+      absl::StrAppend(out, "<", Describe(value), ">");
+      return;
+  }
+}
+
+bool BothNumbers(const Value& a, const Value& b) { return a.is_number() && b.is_number(); }
+
+bool NumbersEqual(const Value& a, const Value& b) {
+  if (a.Is(Type::kFloat) || b.Is(Type::kFloat)) return a.as_double() == b.as_double();
+  return a.int_value() == b.int_value();
+}
+
+bool EqualDepth(const Value& a, const Value& b, int depth) {
+  if (BothNumbers(a, b)) return NumbersEqual(a, b);
+  if (a.Is(Type::kDType) && b.Is(Type::kStr)) {
+    const auto parsed = ParseDType(b.str());
+    return parsed.has_value() && *parsed == a.dtype();
+  }
+  if (a.Is(Type::kStr) && b.Is(Type::kDType)) return EqualDepth(b, a, depth);
+  if (a.type() != b.type() || depth > 64) return false;
+  switch (a.type()) {
+    case Type::kNone:
+    case Type::kEllipsis:
+      return true;
+    case Type::kStr:
+      return a.str() == b.str();
+    case Type::kDType:
+      return a.dtype() == b.dtype();
+    case Type::kTuple:
+    case Type::kList: {
+      const std::vector<Value>&x = a.seq().items, &y = b.seq().items;
+      if (&x == &y) return true;
+      return x.size() == y.size() &&
+             std::equal(x.begin(), x.end(), y.begin(), [&](const Value& p, const Value& q) {
+               return EqualDepth(p, q, depth + 1);
+             });
+    }
+    case Type::kDict: {
+      const auto &x = a.dict().items, &y = b.dict().items;
+      if (x.size() != y.size()) return false;
+      for (const auto& [key, item] : x) {
+        const auto found = std::find_if(y.begin(), y.end(), [&](const auto& entry) {
+          return EqualDepth(key, entry.first, depth + 1);
+        });
+        if (found == y.end() || !EqualDepth(item, found->second, depth + 1)) return false;
+      }
+      return true;
+    }
+    case Type::kRange:
+      return a.range().start == b.range().start && a.range().stop == b.range().stop &&
+             a.range().step == b.range().step;
+    case Type::kBuffer:
+      return a.buffer().buffer == b.buffer().buffer;
+    case Type::kTypeName:
+      return absl::string_view(a.type_name()) == b.type_name();
+    default:
+      return a.pointer() == b.pointer();
+  }
+}
+
+}  // namespace
+
+Value Value::Float(double f) {
+  Value v;
+  v.type_ = Type::kFloat;
+  v.float_ = f;
+  return v;
+}
+
+Value Value::OfDType(DType type) {
+  return Value(Type::kDType,
+               static_cast<int64_t>(type.code) << 32 | int64_t{type.bits} << 16 | type.lanes);
+}
+
+DType Value::dtype() const {
+  return {static_cast<TypeCode>(int_ >> 32), static_cast<uint8_t>(int_ >> 16 & 0xFF),
+          static_cast<uint16_t>(int_ & 0xFFFF)};
+}
+
+const std::string& Value::str() const {
+  return static_cast<const StrObject*>(static_cast<const Object*>(pointer_))->text;
+}
+
+int64_t RangeObject::Count() const {
+  const __int128 distance =
+      step > 0 ? static_cast<__int128>(stop) - start : static_cast<__int128>(start) - stop;
+  if (distance <= 0) return 0;
+  const __int128 width = step > 0 ? static_cast<__int128>(step) : -static_cast<__int128>(step);
+  const __int128 count = (distance + width - 1) / width;
+  return count > INT64_MAX ? INT64_MAX : static_cast<int64_t>(count);
+}
+
+ExprInfo Join(const ExprInfo& a, const ExprInfo& b) {
+  ExprInfo info;
+  const uint64_t size = uint64_t{a.size} + b.size + 1;
+  info.size = size > UINT32_MAX ? UINT32_MAX : static_cast<uint32_t>(size);
+  const int depth = std::max(a.depth, b.depth) + 1;
+  info.depth = static_cast<uint16_t>(std::min(depth, 65535));
+  info.flags = a.flags | b.flags;
+  return info;
+}
+
+std::string FormatFloat(double value) {
+  if (std::isnan(value)) return "nan";
+  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
+  char text[64];
+  const auto result = std::to_chars(text, text + sizeof(text), value);
+  std::string out(text, result.ptr);
+  if (out.find_first_of(".e") == std::string::npos) out += ".0";
+  return out;
+}
+
+std::string Describe(const Value& value) {
+  switch (value.type()) {
+    case Type::kNone:
+      return "None";
+    case Type::kEllipsis:
+      return "an ellipsis";
+    case Type::kBool:
+      return "a bool";
+    case Type::kInt:
+      return "an integer";
+    case Type::kFloat:
+      return "a float";
+    case Type::kStr:
+      return "a string";
+    case Type::kDType:
+      return "a dtype";
+    case Type::kTuple:
+      return "a tuple";
+    case Type::kList:
+      return "a list";
+    case Type::kDict:
+      return "a dict";
+    case Type::kRange:
+      return "a range";
+    case Type::kSlice:
+      return "a slice";
+    case Type::kFunction:
+      switch (value.function().kind) {
+        case FunctionKind::kMacro:
+          return "a macro";
+        case FunctionKind::kPrimFunc:
+        case FunctionKind::kJit:
+          return "a kernel";
+        default:
+          return "a function";
+      }
+    case Type::kBuiltin:
+      return absl::StrCat("the function ", value.builtin()->name);
+    case Type::kMethod:
+      return "a method";
+    case Type::kModule:
+      return "a module";
+    case Type::kEnum:
+      return "an enum member";
+    case Type::kExpr:
+      return absl::StrCat("a run-time ", value.expr().expr.dtype().ToString());
+    case Type::kBuffer:
+      return absl::StrCat("the buffer '", value.buffer().buffer->name, "'");
+    case Type::kAccess:
+      return absl::StrCat(value.access().is_point ? "an element of '" : "a region of '",
+                          value.access().buffer->name, "'");
+    case Type::kLoop:
+      return absl::StrCat("the loop ", value.loop().name);
+    case Type::kLaunch:
+      return "T.Kernel(...)";
+    case Type::kTensorType:
+      return "a tensor annotation";
+    case Type::kTypeName:
+      return absl::StrCat("the type '", value.type_name(), "'");
+    case Type::kLayout:
+      return "a layout";
+    case Type::kUnknown:
+      return absl::StrCat("'", value.unknown().path, "'");
+  }
+  return "a value";
+}
+
+std::string Repr(const Value& value) {
+  std::string out;
+  AppendRepr(value, 0, &out);
+  if (out.size() > kMaxRepr) {
+    out.resize(kMaxRepr);
+    out += "...";
+  }
+  return out;
+}
+
+bool ValuesEqual(const Value& a, const Value& b) { return EqualDepth(a, b, 0); }
+
+}  // namespace kiln::lang

@@ -1,0 +1,308 @@
+// Compile-time values of the elaborator: Python's plain data, functions, dtypes, and the handles
+// that stand for run-time things (expressions, buffers, regions).
+//
+// A Value is a 16-byte tagged word, copied freely. What it points to belongs to the Arena of one
+// elaboration and lives as long as it; cycles are harmless. Integers are 64-bit: an overflow is
+// an error, never a wrap.
+#ifndef KILN_COMPILER_LANG_VALUE_H_
+#define KILN_COMPILER_LANG_VALUE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/string_view.h"
+#include "compiler/base/diagnostic.h"
+#include "compiler/base/dtype.h"
+#include "compiler/ir/stmt.h"
+#include "compiler/lang/ast.h"
+
+namespace kiln::lang {
+
+enum class Type : uint8_t {
+  kNone,
+  kEllipsis,
+  kBool,
+  kInt,
+  kFloat,
+  kStr,
+  kDType,
+  kTuple,
+  kList,
+  kDict,
+  kRange,
+  kSlice,
+  kFunction,
+  kBuiltin,
+  kMethod,
+  kModule,
+  kEnum,
+  kExpr,
+  kBuffer,
+  kAccess,
+  kLoop,
+  kLaunch,
+  kTensorType,
+  kTypeName,
+  kLayout,
+  kUnknown,
+};
+
+struct Object {
+  virtual ~Object() = default;
+};
+struct StrObject;
+struct SeqObject;
+struct DictObject;
+struct RangeObject;
+struct SliceObject;
+struct FunctionObject;
+struct MethodObject;
+struct ExprObject;
+struct BufferObject;
+struct AccessObject;
+struct LoopObject;
+struct LaunchObject;
+struct TensorTypeObject;
+struct LayoutObject;
+struct UnknownObject;
+struct Builtin;
+struct Module;
+struct EnumMember;
+
+class Value {
+ public:
+  Value() = default;
+  static Value None() { return Value(); }
+  static Value Ellipsis() { return Value(Type::kEllipsis, int64_t{0}); }
+  static Value Bool(bool b) { return Value(Type::kBool, int64_t{b}); }
+  static Value Int(int64_t i) { return Value(Type::kInt, i); }
+  static Value Float(double f);
+  static Value OfDType(DType type);
+  static Value OfBuiltin(const Builtin* b) { return Value(Type::kBuiltin, b); }
+  static Value OfModule(const Module* m) { return Value(Type::kModule, m); }
+  static Value OfEnum(const EnumMember* m) { return Value(Type::kEnum, m); }
+  // A Python type used as a value: its name is a literal ("int", "float", "Any").
+  static Value TypeName(const char* name) { return Value(Type::kTypeName, name); }
+  static Value Of(Type type, const Object* object) { return Value(type, object); }
+
+  Type type() const { return type_; }
+  bool Is(Type t) const { return type_ == t; }
+  bool is_none() const { return type_ == Type::kNone; }
+  bool is_sequence() const { return type_ == Type::kTuple || type_ == Type::kList; }
+  // bool, int or float: Python's numbers.
+  bool is_number() const {
+    return type_ == Type::kBool || type_ == Type::kInt || type_ == Type::kFloat;
+  }
+  bool is_integer() const { return type_ == Type::kBool || type_ == Type::kInt; }
+
+  bool bool_value() const { return int_ != 0; }
+  int64_t int_value() const { return int_; }
+  double float_value() const { return float_; }
+  double as_double() const { return type_ == Type::kFloat ? float_ : static_cast<double>(int_); }
+  DType dtype() const;
+  const Builtin* builtin() const { return static_cast<const Builtin*>(pointer_); }
+  const Module* module() const { return static_cast<const Module*>(pointer_); }
+  const EnumMember* member() const { return static_cast<const EnumMember*>(pointer_); }
+  const char* type_name() const { return static_cast<const char*>(pointer_); }
+  const void* pointer() const { return pointer_; }
+
+  const std::string& str() const;
+  SeqObject& seq() const { return Get<SeqObject>(); }
+  DictObject& dict() const { return Get<DictObject>(); }
+  const RangeObject& range() const { return Get<RangeObject>(); }
+  const SliceObject& slice() const { return Get<SliceObject>(); }
+  FunctionObject& function() const { return Get<FunctionObject>(); }
+  const MethodObject& method() const { return Get<MethodObject>(); }
+  const ExprObject& expr() const { return Get<ExprObject>(); }
+  const BufferObject& buffer() const { return Get<BufferObject>(); }
+  const AccessObject& access() const { return Get<AccessObject>(); }
+  LoopObject& loop() const { return Get<LoopObject>(); }
+  LaunchObject& launch() const { return Get<LaunchObject>(); }
+  const TensorTypeObject& tensor_type() const { return Get<TensorTypeObject>(); }
+  const LayoutObject& layout() const { return Get<LayoutObject>(); }
+  const UnknownObject& unknown() const { return Get<UnknownObject>(); }
+
+ private:
+  Value(Type type, int64_t i) : type_(type), int_(i) {}
+  Value(Type type, const void* p) : type_(type), pointer_(p) {}
+  template <typename T>
+  T& Get() const {
+    return *static_cast<T*>(const_cast<Object*>(static_cast<const Object*>(pointer_)));
+  }
+
+  Type type_ = Type::kNone;
+  union {
+    int64_t int_ = 0;
+    double float_;
+    const void* pointer_;
+  };
+};
+
+// What is known of an expression without walking it.
+struct ExprInfo {
+  static constexpr uint8_t kOpen = 1;     // names a tunable that is left open
+  static constexpr uint8_t kRuntime = 2;  // names a loop variable, a load, a run-time size
+  static constexpr uint8_t kLoads = 4;    // reads memory or divides: not free to evaluate
+  uint32_t size = 1;                      // nodes, saturating
+  uint16_t depth = 1;
+  uint8_t flags = 0;
+  bool open_only() const { return (flags & (kOpen | kRuntime)) == kOpen; }
+};
+ExprInfo Join(const ExprInfo& a, const ExprInfo& b);
+
+// An IR expression on its way to become a Value.
+struct Operand {
+  ir::Expr e;
+  ExprInfo info;
+};
+
+struct StrObject : Object {
+  std::string text;
+};
+struct SeqObject : Object {  // tuple and list
+  std::vector<Value> items;
+  int region = 0;  // where it was made: a mutation elsewhere would be lost
+};
+struct DictObject : Object {
+  std::vector<std::pair<Value, Value>> items;  // in order of insertion
+  int region = 0;
+};
+struct RangeObject : Object {
+  int64_t start = 0, stop = 0, step = 1;
+  int64_t Count() const;
+};
+struct SliceObject : Object {
+  Value start, stop, step;
+};
+
+struct Scope;
+enum class FunctionKind : uint8_t { kPlain, kMacro, kPrimFunc, kJit };
+
+// What the decorators of a function say.
+struct JitOptions {
+  std::vector<int64_t> out_idx;
+  bool has_out_idx = false;
+  std::vector<std::pair<std::string, std::string>> attrs;
+};
+
+struct FunctionObject : Object {
+  FunctionKind kind = FunctionKind::kPlain;
+  const ast::Function* def = nullptr;  // one of def, lambda
+  const ast::Lambda* lambda = nullptr;
+  Scope* closure = nullptr;     // null: the module
+  bool traced = false;          // a lambda written inside a kernel
+  std::vector<Value> defaults;  // one a parameter; ignored where it has none
+  JitOptions jit;
+  const std::vector<ast::Param>& params() const { return def ? def->params : lambda->params; }
+  absl::string_view name() const { return def ? absl::string_view(def->name) : "<lambda>"; }
+};
+
+struct MethodObject : Object {
+  Value self;
+  const Builtin* function = nullptr;  // takes self as its first argument
+};
+struct ExprObject : Object {
+  ir::Expr expr;
+  ExprInfo info;
+  const AccessObject* origin = nullptr;  // the element that a bound name stands for
+};
+struct BufferObject : Object {
+  ir::Buffer buffer;
+};
+
+// One index of a subscripted buffer.
+struct AccessIndex {
+  ir::Expr min;
+  ir::Expr extent;  // 1 for a point
+  bool is_slice = false;
+};
+struct AccessObject : Object {
+  ir::Buffer buffer;
+  std::vector<AccessIndex> indices;  // one a dimension
+  bool is_point = false;             // an element; as a tile: its start, extents to be found
+  ExprInfo info;
+};
+
+struct LoopObject : Object {
+  const char* name = "";  // "T.serial"
+  ir::ForKind kind = ir::ForKind::kSerial;
+  bool grid = false;                     // T.grid: nested serial loops
+  std::vector<Operand> starts, extents;  // one an axis
+  Operand step;                          // undefined = 1; one-axis loops only
+  ir::Expr num_stages;
+  std::map<std::string, std::string> annotations;
+};
+struct LaunchObject : Object {
+  std::vector<Operand> grid;
+  std::vector<ir::Expr> threads;
+};
+struct TensorTypeObject : Object {
+  const char* name = "T.Tensor";
+  std::vector<Value> shape;
+  std::vector<Value> strides;  // empty: row-major
+  Value dtype;
+};
+struct LayoutObject : Object {
+  std::string text;
+};
+struct UnknownObject : Object {
+  std::string path;    // "numpy.random"
+  std::string reason;  // why it has no value, when that is not "unknown module"
+};
+
+// A member of one of the language's enums (T.GemmWarpPolicy.FullRow).
+struct EnumMember {
+  const char* enum_name;
+  const char* name;
+  int64_t value;
+};
+
+// Owns the objects of one elaboration and counts their bytes.
+class Arena {
+ public:
+  template <typename T>
+  T* New() {
+    auto node = std::make_unique<T>();
+    T* raw = node.get();
+    objects_.push_back(std::move(node));
+    bytes_ += static_cast<int64_t>(sizeof(T)) + 32;
+    return raw;
+  }
+  void Charge(int64_t bytes) { bytes_ += bytes; }
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  std::vector<std::unique_ptr<Object>> objects_;
+  int64_t bytes_ = 0;
+};
+
+// A name's current meaning.
+struct Binding {
+  Value value;
+  int region = 0;         // the IR region that made it; dead regions make it unreadable
+  int64_t last_read = 0;  // elaboration step
+  SourceLoc loc;
+  const char* origin = nullptr;  // "the config", "an argument", "its default"; null: an assignment
+};
+
+struct Scope : Object {
+  Scope* parent = nullptr;
+  const ast::Function* function = nullptr;
+  absl::flat_hash_map<absl::string_view, Binding> names;  // keys live in the syntax tree
+};
+
+// "an integer", "a buffer", ...: what diagnostics call a value.
+std::string Describe(const Value& value);
+// Python's repr of plain data, for messages: "(128, 64)", "'float16'". Bounded in length.
+std::string Repr(const Value& value);
+// Python's == on compile-time data; false for unlike types.
+bool ValuesEqual(const Value& a, const Value& b);
+std::string FormatFloat(double value);
+
+}  // namespace kiln::lang
+
+#endif  // KILN_COMPILER_LANG_VALUE_H_
