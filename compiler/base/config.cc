@@ -22,7 +22,8 @@ bool IsIdentifier(absl::string_view text) {
 bool IsValueText(absl::string_view text) {
   if (text.empty() || text.size() > 256) return false;
   for (const char c : text) {
-    if (!absl::ascii_isalnum(c) && absl::string_view("_.+-'\"").find(c) == absl::string_view::npos) {
+    if (!absl::ascii_isalnum(c) &&
+        absl::string_view("_.+-'\"").find(c) == absl::string_view::npos) {
       return false;
     }
   }

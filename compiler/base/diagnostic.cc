@@ -35,8 +35,8 @@ std::string Diagnostic::Render() const {
       caret += source_line[i - 1] == '\t' ? '\t' : ' ';
     }
     caret += '^';
-    for (int i = loc.column + 1;
-         i < loc.end_column && i <= static_cast<int>(source_line.size()); ++i) {
+    for (int i = loc.column + 1; i < loc.end_column && i <= static_cast<int>(source_line.size());
+         ++i) {
       caret += '~';
     }
     absl::StrAppend(&out, "\n    ", source_line, "\n    ", caret);
@@ -80,8 +80,8 @@ std::optional<Diagnostic> DiagnosticOf(const absl::Status& status) {
   return d;
 }
 
-absl::Status ErrorAt(const SourceFile& file, SourceLoc loc, std::string message,
-                     std::string remedy, absl::StatusCode code) {
+absl::Status ErrorAt(const SourceFile& file, SourceLoc loc, std::string message, std::string remedy,
+                     absl::StatusCode code) {
   Diagnostic d;
   d.path = file.path;
   d.loc = loc;

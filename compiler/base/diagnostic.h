@@ -32,10 +32,10 @@ struct SourceLoc {
 struct Diagnostic {
   std::string path;
   SourceLoc loc;
-  std::string message;              // what is wrong
-  std::string remedy;               // what to do; may be empty only for internal notes
-  std::string source_line;          // the text of loc.line
-  std::vector<std::string> notes;   // "value chain" and secondary facts, one sentence each
+  std::string message;             // what is wrong
+  std::string remedy;              // what to do; may be empty only for internal notes
+  std::string source_line;         // the text of loc.line
+  std::vector<std::string> notes;  // "value chain" and secondary facts, one sentence each
 
   // "k.py:3:7: error: message\n    source line\n        ^~~~\n  help: remedy\n  note: ..."
   std::string Render() const;
@@ -50,8 +50,7 @@ absl::Status DiagnosticStatus(const Diagnostic& diagnostic,
 std::optional<Diagnostic> DiagnosticOf(const absl::Status& status);
 
 // Shorthand: a diagnostic at `loc` in `file`.
-absl::Status ErrorAt(const SourceFile& file, SourceLoc loc, std::string message,
-                     std::string remedy,
+absl::Status ErrorAt(const SourceFile& file, SourceLoc loc, std::string message, std::string remedy,
                      absl::StatusCode code = absl::StatusCode::kInvalidArgument);
 
 }  // namespace kiln

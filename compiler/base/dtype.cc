@@ -18,34 +18,38 @@ struct NamedType {
 
 // The first name of each type is the one that ToString prints.
 constexpr NamedType kTypes[] = {
-    {"float32", {TypeCode::kFloat, 32}},      {"float16", {TypeCode::kFloat, 16}},
-    {"float64", {TypeCode::kFloat, 64}},      {"bfloat16", {TypeCode::kBFloat, 16}},
-    {"float8_e4m3fn", {TypeCode::kE4M3, 8}},  {"float8_e5m2", {TypeCode::kE5M2, 8}},
-    {"int8", {TypeCode::kInt, 8}},            {"int16", {TypeCode::kInt, 16}},
-    {"int32", {TypeCode::kInt, 32}},          {"int64", {TypeCode::kInt, 64}},
-    {"uint8", {TypeCode::kUInt, 8}},          {"uint16", {TypeCode::kUInt, 16}},
-    {"uint32", {TypeCode::kUInt, 32}},        {"uint64", {TypeCode::kUInt, 64}},
-    {"bool", {TypeCode::kBool, 8}},           {"handle", {TypeCode::kHandle, 64}},
-    {"float", {TypeCode::kFloat, 32}},        {"half", {TypeCode::kFloat, 16}},
-    {"double", {TypeCode::kFloat, 64}},       {"int", {TypeCode::kInt, 32}},
-    {"long", {TypeCode::kInt, 64}},           {"short", {TypeCode::kInt, 16}},
-    {"uint", {TypeCode::kUInt, 32}},          {"float8_e4m3", {TypeCode::kE4M3, 8}},
+    {"float32", {TypeCode::kFloat, 32}},     {"float16", {TypeCode::kFloat, 16}},
+    {"float64", {TypeCode::kFloat, 64}},     {"bfloat16", {TypeCode::kBFloat, 16}},
+    {"float8_e4m3fn", {TypeCode::kE4M3, 8}}, {"float8_e5m2", {TypeCode::kE5M2, 8}},
+    {"int8", {TypeCode::kInt, 8}},           {"int16", {TypeCode::kInt, 16}},
+    {"int32", {TypeCode::kInt, 32}},         {"int64", {TypeCode::kInt, 64}},
+    {"uint8", {TypeCode::kUInt, 8}},         {"uint16", {TypeCode::kUInt, 16}},
+    {"uint32", {TypeCode::kUInt, 32}},       {"uint64", {TypeCode::kUInt, 64}},
+    {"bool", {TypeCode::kBool, 8}},          {"handle", {TypeCode::kHandle, 64}},
+    {"float", {TypeCode::kFloat, 32}},       {"half", {TypeCode::kFloat, 16}},
+    {"double", {TypeCode::kFloat, 64}},      {"int", {TypeCode::kInt, 32}},
+    {"long", {TypeCode::kInt, 64}},          {"short", {TypeCode::kInt, 16}},
+    {"uint", {TypeCode::kUInt, 32}},         {"float8_e4m3", {TypeCode::kE4M3, 8}},
 };
 
 // A binary floating-point format narrower than double.
 struct Format {
   int mantissa_bits;
-  int min_exponent;   // of the smallest normal number, unbiased
-  double max;         // largest finite value
+  int min_exponent;  // of the smallest normal number, unbiased
+  double max;        // largest finite value
   bool has_infinity;
 };
 
 Format FormatOf(DType type) {
   switch (type.code) {
-    case TypeCode::kBFloat: return {7, -126, 0x1.FEp127, true};
-    case TypeCode::kE4M3: return {3, -6, 448, false};
-    case TypeCode::kE5M2: return {2, -14, 57344, true};
-    default: return {10, -14, 65504, true};
+    case TypeCode::kBFloat:
+      return {7, -126, 0x1.FEp127, true};
+    case TypeCode::kE4M3:
+      return {3, -6, 448, false};
+    case TypeCode::kE5M2:
+      return {2, -14, 57344, true};
+    default:
+      return {10, -14, 65504, true};
   }
 }
 

@@ -13,12 +13,12 @@ namespace kiln {
 enum class TypeCode : uint8_t {
   kInt,
   kUInt,
-  kFloat,    // IEEE: 16, 32 or 64 bits
-  kBFloat,   // bfloat16
-  kE4M3,     // float8_e4m3fn: no infinities, one NaN pattern
-  kE5M2,     // float8_e5m2: IEEE-like
-  kBool,     // stored as one byte
-  kHandle,   // opaque 64-bit pointer
+  kFloat,   // IEEE: 16, 32 or 64 bits
+  kBFloat,  // bfloat16
+  kE4M3,    // float8_e4m3fn: no infinities, one NaN pattern
+  kE5M2,    // float8_e5m2: IEEE-like
+  kBool,    // stored as one byte
+  kHandle,  // opaque 64-bit pointer
 };
 
 // A scalar type and a lane count. Value type; compares by value.

@@ -32,10 +32,10 @@ absl::Status WithContext(const absl::Status& status, absl::string_view context);
 #define KILN_CONCAT_(a, b) KILN_CONCAT_INNER_(a, b)
 
 // Returns the status of `expression` from the enclosing function unless it is OK.
-#define KILN_RETURN_IF_ERROR(expression)                          \
-  do {                                                            \
-    ::absl::Status kiln_status_ = (expression);                   \
-    if (!kiln_status_.ok()) return kiln_status_;                  \
+#define KILN_RETURN_IF_ERROR(expression)         \
+  do {                                           \
+    ::absl::Status kiln_status_ = (expression);  \
+    if (!kiln_status_.ok()) return kiln_status_; \
   } while (false)
 
 // Declares or assigns `lhs` from a StatusOr, or returns its status.

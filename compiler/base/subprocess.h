@@ -88,8 +88,8 @@ class Subprocess {
 
   // Sends one frame / receives one. Output of the child is drained meanwhile, so that a flood of
   // stderr cannot block it. Errors: kDeadlineExceeded; kCancelled after Interrupt(); kUnavailable
-  // when the child closed its end or died; kDataLoss for a truncated or oversize frame. After any error the
-  // stream is out of step: Kill() the child.
+  // when the child closed its end or died; kDataLoss for a truncated or oversize frame. After any
+  // error the stream is out of step: Kill() the child.
   absl::Status Send(absl::string_view frame, Clock::time_point deadline);
   absl::StatusOr<std::string> Receive(Clock::time_point deadline);
 

@@ -1,0 +1,114 @@
+#include "compiler/codegen/compile.h"
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "compiler/codegen/link.h"
+#include "compiler/codegen/x86_module.h"
+#include "compiler/codegen/x86_object.h"
+#include "compiler/ir/printer.h"
+#include "compiler/ir/verify.h"
+#include "compiler/lang/kernel.h"
+#include "compiler/passes/pipeline.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/Module.h"
+
+namespace kiln::codegen {
+namespace {
+
+struct Elaborated {
+  ir::Program program;
+  target::Arch arch;
+  std::string symbol;
+};
+
+bool IsCIdentifier(const std::string& name) {
+  if (name.empty() || absl::ascii_isdigit(name[0])) return false;
+  for (const char c : name) {
+    if (!absl::ascii_isalnum(c) && c != '_') return false;
+  }
+  return true;
+}
+
+absl::StatusOr<Elaborated> ElaborateInput(const CompileInput& input) {
+  Elaborated out;
+  KILN_ASSIGN_OR_RETURN(out.arch, target::ParseArch(input.arch_record));
+  if (out.arch.kind != target::ArchKind::kCpu) {
+    return absl::UnimplementedError(
+        absl::StrCat("this compiler makes x86-64 code; it has no back end for ", out.arch.name));
+  }
+  auto file = std::make_shared<const SourceFile>(
+      SourceFile{input.kernel_path.empty() ? "kernel.py" : input.kernel_path, input.kernel_source});
+  KILN_ASSIGN_OR_RETURN(const lang::Kernel kernel, lang::Kernel::Parse(file, input.entry));
+  KILN_ASSIGN_OR_RETURN(out.program, lang::Elaborate(kernel, input.arguments, input.config));
+  out.symbol = input.symbol.empty() ? absl::StrCat("kiln_", kernel.name()) : input.symbol;
+  if (!IsCIdentifier(out.symbol)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("symbol '", out.symbol, "' is not a C identifier"));
+  }
+  return out;
+}
+
+passes::PassContext ContextOf(const target::Arch& arch) {
+  passes::PassContext context;
+  context.vector.bits = arch.vector_bits > 0 ? arch.vector_bits : 256;
+  context.vector.registers = arch.vector_registers > 0 ? arch.vector_registers : 16;
+  return context;
+}
+
+absl::StatusOr<ir::Program> Lower(const Elaborated& elaborated, absl::string_view stop_after) {
+  return passes::RunPipeline(passes::CpuPipeline(), elaborated.program, ContextOf(elaborated.arch),
+                             stop_after);
+}
+
+X86Target TargetOf(const target::Arch& arch) {
+  return {arch.name, arch.features, arch.vector_bits > 0 ? arch.vector_bits : 256};
+}
+
+absl::StatusOr<std::string> EmitLowered(const Elaborated& elaborated, const ir::Program& lowered,
+                                        Emit what, ModuleFacts* facts) {
+  llvm::LLVMContext context;
+  KILN_ASSIGN_OR_RETURN(std::unique_ptr<llvm::Module> module,
+                        BuildX86Module(lowered, elaborated.symbol, context, facts));
+  return EmitX86(std::move(module), elaborated.symbol, TargetOf(elaborated.arch), what);
+}
+
+}  // namespace
+
+absl::StatusOr<CompileOutput> CompileKernel(const CompileInput& input) {
+  KILN_ASSIGN_OR_RETURN(const Elaborated elaborated, ElaborateInput(input));
+  KILN_ASSIGN_OR_RETURN(const ir::Program lowered, Lower(elaborated, {}));
+  CompileOutput out;
+  ModuleFacts facts;
+  KILN_ASSIGN_OR_RETURN(out.object, EmitLowered(elaborated, lowered, Emit::kObject, &facts));
+  KILN_ASSIGN_OR_RETURN(out.shared_object, LinkSharedObject(out.object));
+  out.name = elaborated.symbol;
+  out.target = elaborated.arch.name;
+  out.program_digest = ir::ProgramDigest(elaborated.program);
+  out.scratch_bytes = facts.scratch_bytes;
+  out.grid_blocks = facts.grid_blocks;
+  out.threads = facts.threads;
+  out.code_bytes = static_cast<int64_t>(out.object.size());
+  out.header = CHeader(elaborated.program, out.name);
+  out.manifest_json = ManifestJson(elaborated.program, input, out);
+  return out;
+}
+
+absl::StatusOr<ir::Program> LowerKernel(const CompileInput& input, absl::string_view stop_after) {
+  KILN_ASSIGN_OR_RETURN(const Elaborated elaborated, ElaborateInput(input));
+  return Lower(elaborated, stop_after);
+}
+
+absl::StatusOr<std::string> EmitStage(const CompileInput& input, absl::string_view what,
+                                      absl::string_view stop_after) {
+  KILN_ASSIGN_OR_RETURN(const Elaborated elaborated, ElaborateInput(input));
+  if (what == "tile") return ir::ToString(elaborated.program);
+  KILN_ASSIGN_OR_RETURN(const ir::Program lowered, Lower(elaborated, stop_after));
+  if (what == "lowered") return ir::ToString(lowered);
+  ModuleFacts facts;
+  if (what == "llvm") return EmitLowered(elaborated, lowered, Emit::kLlvm, &facts);
+  if (what == "asm") return EmitLowered(elaborated, lowered, Emit::kAssembly, &facts);
+  return absl::InvalidArgumentError(
+      absl::StrCat("no stage is called '", what, "'; the stages are tile, lowered, llvm, asm"));
+}
+
+}  // namespace kiln::codegen

@@ -1,0 +1,570 @@
+#include "compiler/codegen/emit_expr.h"
+
+#include "absl/strings/str_cat.h"
+#include "compiler/codegen/emit_math.h"
+#include "compiler/ir/printer.h"
+#include "compiler/ir/visit.h"
+#include "llvm/IR/Intrinsics.h"
+#include "llvm/IR/Module.h"
+
+namespace kiln::codegen {
+namespace {
+
+using ir::BinaryOp;
+using ir::Expr;
+using ir::Intrinsic;
+using llvm::Value;
+
+bool IsNarrowFloat(DType t) { return t.is_float() && t.bits < 32; }
+bool IsComparison(BinaryOp op) { return op >= BinaryOp::kEq && op <= BinaryOp::kGe; }
+
+}  // namespace
+
+llvm::Type* ExprEmitter::RegisterType(DType type) {
+  llvm::Type* scalar = nullptr;
+  if (type.is_float()) {
+    scalar = type.bits == 64 ? b_.getDoubleTy() : b_.getFloatTy();
+  } else if (type.is_bool()) {
+    scalar = b_.getInt1Ty();
+  } else {
+    scalar = b_.getIntNTy(type.bits);
+  }
+  if (type.code == TypeCode::kE4M3 || type.code == TypeCode::kE5M2) {
+    Fail(absl::UnimplementedError(
+        "float8 values have no x86-64 lowering; store them in float16 or bfloat16 on a CPU"));
+  }
+  return type.lanes == 1 ? scalar : llvm::FixedVectorType::get(scalar, type.lanes);
+}
+
+llvm::Type* ExprEmitter::StorageType(DType type) {
+  llvm::Type* scalar = nullptr;
+  if (type.code == TypeCode::kFloat) {
+    scalar = type.bits == 64   ? b_.getDoubleTy()
+             : type.bits == 32 ? b_.getFloatTy()
+                               : b_.getHalfTy();
+  } else {
+    scalar = b_.getIntNTy(static_cast<unsigned>(type.bytes() * 8));
+  }
+  return type.lanes == 1 ? scalar : llvm::FixedVectorType::get(scalar, type.lanes);
+}
+
+Value* ExprEmitter::Splat(Value* value, int lanes) {
+  if (lanes == 1 || value->getType()->isVectorTy()) return value;
+  return b_.CreateVectorSplat(lanes, value);
+}
+
+int ExprEmitter::LanesOf(const std::vector<Expr>& indices) {
+  int lanes = 1;
+  for (const Expr& index : indices) lanes = std::max<int>(lanes, index.dtype().lanes);
+  return lanes;
+}
+
+Value* ExprEmitter::Emit(const Expr& e) {
+  switch (e.kind()) {
+    case ir::ExprKind::kIntImm:
+      return llvm::ConstantInt::get(RegisterType(e.dtype()), e.As<ir::IntImm>()->value, true);
+    case ir::ExprKind::kFloatImm:
+      return llvm::ConstantFP::get(RegisterType(e.dtype()), e.As<ir::FloatImm>()->value);
+    case ir::ExprKind::kVar: {
+      const auto it = vars_.find(e.get());
+      KILN_CHECK(it != vars_.end());
+      return it->second;
+    }
+    case ir::ExprKind::kUnary:
+      return EmitUnary(*e.As<ir::Unary>());
+    case ir::ExprKind::kBinary:
+      return EmitBinary(*e.As<ir::Binary>());
+    case ir::ExprKind::kSelect:
+      return EmitSelect(*e.As<ir::Select>());
+    case ir::ExprKind::kCast: {
+      const auto* cast = e.As<ir::Cast>();
+      return EmitCast(Emit(cast->a), cast->a.dtype(), cast->dtype);
+    }
+    case ir::ExprKind::kLoad:
+      return EmitLoad(*e.As<ir::Load>());
+    case ir::ExprKind::kCall:
+      return EmitCall(*e.As<ir::Call>());
+    case ir::ExprKind::kRamp: {
+      const auto* ramp = e.As<ir::Ramp>();
+      llvm::Type* type = RegisterType(e.dtype());
+      Value* lanes = b_.CreateStepVector(type);
+      Value* stride = Splat(Emit(ramp->stride), e.dtype().lanes);
+      Value* base = Splat(Emit(ramp->base), e.dtype().lanes);
+      return b_.CreateAdd(base, b_.CreateMul(lanes, stride));
+    }
+    case ir::ExprKind::kBroadcast:
+      return Splat(Emit(e.As<ir::Broadcast>()->a), e.dtype().lanes);
+  }
+  return nullptr;
+}
+
+Value* ExprEmitter::EmitIndex(const Expr& e) {
+  Value* value = Emit(e);
+  llvm::Type* wide = b_.getInt64Ty();
+  if (auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(value->getType())) {
+    wide = llvm::FixedVectorType::get(wide, vector->getNumElements());
+  }
+  return e.dtype().is_uint() ? b_.CreateZExtOrTrunc(value, wide)
+                             : b_.CreateSExtOrTrunc(value, wide);
+}
+
+Value* ExprEmitter::EmitUnary(const ir::Unary& e) {
+  Value* a = Emit(e.a);
+  switch (e.op) {
+    case ir::UnaryOp::kNeg:
+      return e.dtype.is_float() ? b_.CreateFNeg(a) : b_.CreateNeg(a);
+    case ir::UnaryOp::kNot:
+    case ir::UnaryOp::kBitNot:
+      return b_.CreateNot(a);
+  }
+  return a;
+}
+
+Value* ExprEmitter::EmitBinary(const ir::Binary& e) {
+  Value* a = Emit(e.a);
+  Value* b = Emit(e.b);
+  const DType type = e.a.dtype();
+  if (type.is_float()) return EmitFloatBinary(e.op, type, a, b);
+  return EmitIntBinary(e.op, type, a, b);
+}
+
+Value* ExprEmitter::EmitFloatBinary(BinaryOp op, DType type, Value* a, Value* b) {
+  switch (op) {
+    case BinaryOp::kAdd:
+      return Round(b_.CreateFAdd(a, b), type);
+    case BinaryOp::kSub:
+      return Round(b_.CreateFSub(a, b), type);
+    case BinaryOp::kMul:
+      return Round(b_.CreateFMul(a, b), type);
+    case BinaryOp::kDiv:
+      return Round(b_.CreateFDiv(a, b), type);
+    case BinaryOp::kFloorDiv:
+      return b_.CreateUnaryIntrinsic(llvm::Intrinsic::floor, Round(b_.CreateFDiv(a, b), type));
+    case BinaryOp::kFloorMod: {
+      Value* q = b_.CreateUnaryIntrinsic(llvm::Intrinsic::floor, b_.CreateFDiv(a, b));
+      return Round(b_.CreateFSub(a, b_.CreateFMul(q, b)), type);
+    }
+    case BinaryOp::kMin:
+      return b_.CreateSelect(b_.CreateFCmpOLT(a, b), a, b);
+    case BinaryOp::kMax:
+      return b_.CreateSelect(b_.CreateFCmpOGT(a, b), a, b);
+    case BinaryOp::kEq:
+      return b_.CreateFCmpOEQ(a, b);
+    case BinaryOp::kNe:
+      return b_.CreateFCmpUNE(a, b);
+    case BinaryOp::kLt:
+      return b_.CreateFCmpOLT(a, b);
+    case BinaryOp::kLe:
+      return b_.CreateFCmpOLE(a, b);
+    case BinaryOp::kGt:
+      return b_.CreateFCmpOGT(a, b);
+    case BinaryOp::kGe:
+      return b_.CreateFCmpOGE(a, b);
+    default:
+      Fail(absl::InvalidArgumentError(
+          absl::StrCat("operator ", ir::Name(op), " on ", type.ToString(), " values")));
+      return llvm::PoisonValue::get(a->getType());
+  }
+}
+
+Value* ExprEmitter::EmitFloorDiv(DType type, Value* a, Value* b) {
+  if (type.is_uint()) return b_.CreateUDiv(a, b);
+  if (auto* c = llvm::dyn_cast<llvm::Constant>(b)) {
+    const llvm::Constant* scalar = c->getType()->isVectorTy() ? c->getSplatValue() : c;
+    const auto* n = llvm::dyn_cast_or_null<llvm::ConstantInt>(scalar);
+    if (n != nullptr && n->getValue().isStrictlyPositive() && n->getValue().isPowerOf2()) {
+      return b_.CreateAShr(a, llvm::ConstantInt::get(a->getType(), n->getValue().logBase2()));
+    }
+  }
+  Value* zero = llvm::Constant::getNullValue(a->getType());
+  Value* q = b_.CreateSDiv(a, b);
+  Value* r = b_.CreateSub(a, b_.CreateMul(q, b));
+  Value* inexact = b_.CreateICmpNE(r, zero);
+  Value* signs_differ = b_.CreateICmpSLT(b_.CreateXor(r, b), zero);
+  Value* adjust = b_.CreateZExt(b_.CreateAnd(inexact, signs_differ), a->getType());
+  return b_.CreateSub(q, adjust);
+}
+
+Value* ExprEmitter::EmitIntBinary(BinaryOp op, DType type, Value* a, Value* b) {
+  const bool is_unsigned = type.is_uint() || type.is_bool();
+  const auto compare = [&](llvm::CmpInst::Predicate s, llvm::CmpInst::Predicate u) {
+    return b_.CreateICmp(is_unsigned ? u : s, a, b);
+  };
+  using P = llvm::CmpInst;
+  switch (op) {
+    case BinaryOp::kAdd:
+      return b_.CreateAdd(a, b, "", false, !is_unsigned);
+    case BinaryOp::kSub:
+      return b_.CreateSub(a, b, "", false, !is_unsigned);
+    case BinaryOp::kMul:
+      return b_.CreateMul(a, b, "", false, !is_unsigned);
+    case BinaryOp::kFloorDiv:
+      return EmitFloorDiv(type, a, b);
+    case BinaryOp::kFloorMod:
+      return b_.CreateSub(a, b_.CreateMul(EmitFloorDiv(type, a, b), b));
+    case BinaryOp::kMin:
+      return b_.CreateSelect(compare(P::ICMP_SLT, P::ICMP_ULT), a, b);
+    case BinaryOp::kMax:
+      return b_.CreateSelect(compare(P::ICMP_SGT, P::ICMP_UGT), a, b);
+    case BinaryOp::kEq:
+      return b_.CreateICmpEQ(a, b);
+    case BinaryOp::kNe:
+      return b_.CreateICmpNE(a, b);
+    case BinaryOp::kLt:
+      return compare(P::ICMP_SLT, P::ICMP_ULT);
+    case BinaryOp::kLe:
+      return compare(P::ICMP_SLE, P::ICMP_ULE);
+    case BinaryOp::kGt:
+      return compare(P::ICMP_SGT, P::ICMP_UGT);
+    case BinaryOp::kGe:
+      return compare(P::ICMP_SGE, P::ICMP_UGE);
+    case BinaryOp::kAnd:
+    case BinaryOp::kBitAnd:
+      return b_.CreateAnd(a, b);
+    case BinaryOp::kOr:
+    case BinaryOp::kBitOr:
+      return b_.CreateOr(a, b);
+    case BinaryOp::kBitXor:
+      return b_.CreateXor(a, b);
+    case BinaryOp::kShl:
+      return b_.CreateShl(a, b);
+    case BinaryOp::kShr:
+      return is_unsigned ? b_.CreateLShr(a, b) : b_.CreateAShr(a, b);
+    case BinaryOp::kDiv:
+      break;
+  }
+  Fail(absl::InternalError("true division of integers reached code generation"));
+  return llvm::PoisonValue::get(a->getType());
+}
+
+// A scalar condition must not evaluate the other side when that side loads: it may be out of range.
+Value* ExprEmitter::EmitSelect(const ir::Select& e) {
+  bool loads = false;
+  for (const Expr& side : {e.a, e.b}) {
+    ir::Walk(side, [&](const Expr& x) {
+      loads |= x.kind() == ir::ExprKind::kLoad;
+      return !loads;
+    });
+  }
+  Value* condition = Emit(e.condition);
+  if (!loads || condition->getType()->isVectorTy()) {
+    return b_.CreateSelect(condition, Emit(e.a), Emit(e.b));
+  }
+  llvm::Function* function = b_.GetInsertBlock()->getParent();
+  auto* then_block = llvm::BasicBlock::Create(context_, "select.then", function);
+  auto* else_block = llvm::BasicBlock::Create(context_, "select.else", function);
+  auto* join = llvm::BasicBlock::Create(context_, "select.join", function);
+  b_.CreateCondBr(condition, then_block, else_block);
+  b_.SetInsertPoint(then_block);
+  Value* a = Emit(e.a);
+  llvm::BasicBlock* then_end = b_.GetInsertBlock();
+  b_.CreateBr(join);
+  b_.SetInsertPoint(else_block);
+  Value* b = Emit(e.b);
+  llvm::BasicBlock* else_end = b_.GetInsertBlock();
+  b_.CreateBr(join);
+  b_.SetInsertPoint(join);
+  llvm::PHINode* phi = b_.CreatePHI(a->getType(), 2);
+  phi->addIncoming(a, then_end);
+  phi->addIncoming(b, else_end);
+  return phi;
+}
+
+// ---- types ----
+
+Value* ExprEmitter::BFloatBits(Value* value, int lanes) {
+  llvm::Type* i32 = b_.getInt32Ty();
+  llvm::Type* wide = lanes == 1 ? i32 : llvm::FixedVectorType::get(i32, lanes);
+  const auto constant = [&](uint32_t v) { return llvm::ConstantInt::get(wide, v); };
+  Value* bits = b_.CreateBitCast(value, wide);
+  Value* odd = b_.CreateAnd(b_.CreateLShr(bits, constant(16)), constant(1));
+  Value* rounded = b_.CreateAdd(bits, b_.CreateAdd(odd, constant(0x7fff)));
+  Value* quiet = b_.CreateOr(bits, constant(0x00400000));
+  return b_.CreateSelect(b_.CreateFCmpUNO(value, value), quiet, rounded);
+}
+
+Value* ExprEmitter::Round(Value* value, DType type) {
+  if (!IsNarrowFloat(type)) return value;
+  auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(value->getType());
+  const int lanes = vector ? vector->getNumElements() : 1;
+  if (type.code == TypeCode::kBFloat) {
+    Value* bits = BFloatBits(value, lanes);
+    Value* kept = b_.CreateAnd(bits, llvm::ConstantInt::get(bits->getType(), 0xffff0000u));
+    return b_.CreateBitCast(kept, value->getType());
+  }
+  const DType half = kFloat16.with_lanes(lanes);
+  return b_.CreateFPExt(b_.CreateFPTrunc(value, StorageType(half)), value->getType());
+}
+
+Value* ExprEmitter::FromStorage(Value* value, DType type) {
+  if (type.code == TypeCode::kBFloat) {
+    llvm::Type* i32 = b_.getInt32Ty();
+    llvm::Type* wide = type.lanes == 1 ? i32 : llvm::FixedVectorType::get(i32, type.lanes);
+    Value* bits = b_.CreateShl(b_.CreateZExt(value, wide), llvm::ConstantInt::get(wide, 16));
+    return b_.CreateBitCast(bits, RegisterType(type));
+  }
+  if (type.code == TypeCode::kFloat && type.bits == 16) {
+    return b_.CreateFPExt(value, RegisterType(type));
+  }
+  if (type.is_bool()) {
+    return b_.CreateICmpNE(value, llvm::Constant::getNullValue(value->getType()));
+  }
+  return value;
+}
+
+Value* ExprEmitter::ToStorage(Value* value, DType type) {
+  if (type.code == TypeCode::kBFloat) {
+    Value* bits = BFloatBits(value, type.lanes);
+    return b_.CreateTrunc(b_.CreateLShr(bits, llvm::ConstantInt::get(bits->getType(), 16)),
+                          StorageType(type));
+  }
+  if (type.code == TypeCode::kFloat && type.bits == 16) {
+    return b_.CreateFPTrunc(value, StorageType(type));
+  }
+  if (type.is_bool()) return b_.CreateZExt(value, StorageType(type));
+  return value;
+}
+
+Value* ExprEmitter::EmitCast(Value* value, DType from, DType to) {
+  llvm::Type* target = RegisterType(to);
+  if (to.is_bool()) {
+    Value* zero = llvm::Constant::getNullValue(value->getType());
+    if (from.is_bool()) return value;
+    return from.is_float() ? b_.CreateFCmpUNE(value, zero) : b_.CreateICmpNE(value, zero);
+  }
+  const bool from_unsigned = from.is_uint() || from.is_bool();
+  if (to.is_float()) {
+    if (from.is_float()) {
+      Value* resized = b_.CreateFPCast(value, target);
+      return IsNarrowFloat(to) && !(from.element() == to.element()) ? Round(resized, to) : resized;
+    }
+    Value* converted =
+        from_unsigned ? b_.CreateUIToFP(value, target) : b_.CreateSIToFP(value, target);
+    return Round(converted, to);
+  }
+  if (from.is_float()) {  // saturating: out of range is defined, as on the GPU targets
+    const auto id = to.is_uint() ? llvm::Intrinsic::fptoui_sat : llvm::Intrinsic::fptosi_sat;
+    return b_.CreateIntrinsic(id, {target, value->getType()}, {value});
+  }
+  return b_.CreateIntCast(value, target, !from_unsigned);
+}
+
+Value* ExprEmitter::Reinterpret(const ir::Call& e) {
+  const DType from = e.args[0].dtype();
+  Value* raw = ToStorage(Emit(e.args[0]), from);
+  return FromStorage(b_.CreateBitCast(raw, StorageType(e.dtype)), e.dtype);
+}
+
+// ---- calls ----
+
+Value* ExprEmitter::EmitReduce(const ir::Call& e) {
+  Value* v = Emit(e.args[0]);
+  const DType type = e.args[0].dtype();
+  if (e.op == Intrinsic::kReduceAdd) {
+    if (!type.is_float()) return b_.CreateAddReduce(v);
+    llvm::IRBuilderBase::FastMathFlagGuard guard(b_);
+    llvm::FastMathFlags flags;
+    flags.setAllowReassoc();
+    b_.setFastMathFlags(flags);
+    return b_.CreateFAddReduce(llvm::ConstantFP::getNegativeZero(v->getType()->getScalarType()), v);
+  }
+  const BinaryOp op = e.op == Intrinsic::kReduceMax ? BinaryOp::kMax : BinaryOp::kMin;
+  for (int width = type.lanes; width > 1; width /= 2) {
+    if (width % 2 != 0) {
+      Fail(absl::InternalError("horizontal max of a vector that is not a power of two"));
+      break;
+    }
+    std::vector<int> low, high;
+    for (int i = 0; i < width / 2; ++i) {
+      low.push_back(i);
+      high.push_back(i + width / 2);
+    }
+    Value* a = b_.CreateShuffleVector(v, low);
+    Value* b = b_.CreateShuffleVector(v, high);
+    v = type.is_float() ? EmitFloatBinary(op, type.element(), a, b)
+                        : EmitIntBinary(op, type.element(), a, b);
+  }
+  return b_.CreateExtractElement(v, uint64_t{0});
+}
+
+Value* ExprEmitter::EmitCall(const ir::Call& e) {
+  switch (e.op) {
+    case Intrinsic::kReduceAdd:
+    case Intrinsic::kReduceMax:
+    case Intrinsic::kReduceMin:
+      return EmitReduce(e);
+    case Intrinsic::kReinterpret:
+      return Reinterpret(e);
+    case Intrinsic::kPrefetch: {
+      const auto* load = e.args[0].As<ir::Load>();
+      b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {b_.getPtrTy()},
+                         {EmitAddress(load->buffer, load->indices), b_.getInt32(0), b_.getInt32(3),
+                          b_.getInt32(1)});
+      return nullptr;
+    }
+    default:
+      break;
+  }
+  std::vector<Value*> args;
+  for (const Expr& arg : e.args) args.push_back(Emit(arg));
+  const DType type = e.args[0].dtype();
+  if (e.op == Intrinsic::kAbs && !type.is_float()) {
+    return b_.CreateBinaryIntrinsic(llvm::Intrinsic::abs, args[0], b_.getFalse());
+  }
+  if (!type.is_float()) {
+    Fail(absl::InvalidArgumentError(
+        absl::StrCat("T.", ir::Name(e.op), " on ", type.ToString(), " values; cast to a float")));
+    return llvm::PoisonValue::get(RegisterType(e.dtype));
+  }
+  const bool wide = type.bits == 64;
+  const auto own = [&](Value* (*emit)(llvm::IRBuilder<>&, Value*), const char* libm) {
+    return wide ? EmitLibm(b_, libm, args) : emit(b_, args[0]);
+  };
+  const auto unary = [&](llvm::Intrinsic::ID id) { return b_.CreateUnaryIntrinsic(id, args[0]); };
+  const auto libm = [&](const char* f64, const char* f32) {
+    return EmitLibm(b_, wide ? f64 : f32, args);
+  };
+  Value* infinity = llvm::ConstantFP::getInfinity(args[0]->getType());
+  switch (e.op) {
+    case Intrinsic::kExp:
+      return Round(own(EmitExp, "exp"), type);
+    case Intrinsic::kExp2:
+      return Round(own(EmitExp2, "exp2"), type);
+    case Intrinsic::kLog:
+      return Round(own(EmitLog, "log"), type);
+    case Intrinsic::kLog2:
+      return Round(own(EmitLog2, "log2"), type);
+    case Intrinsic::kTanh:
+      return Round(own(EmitTanh, "tanh"), type);
+    case Intrinsic::kSqrt:
+      return Round(EmitSqrt(b_, args[0]), type);
+    case Intrinsic::kRsqrt:
+      return Round(EmitRsqrt(b_, args[0]), type);
+    case Intrinsic::kSigmoid: {
+      if (!wide) return Round(EmitSigmoid(b_, args[0]), type);
+      Value* one = llvm::ConstantFP::get(args[0]->getType(), 1.0);
+      return b_.CreateFDiv(one, b_.CreateFAdd(one, EmitLibm(b_, "exp", {b_.CreateFNeg(args[0])})));
+    }
+    case Intrinsic::kAbs:
+      return unary(llvm::Intrinsic::fabs);
+    case Intrinsic::kFloor:
+      return unary(llvm::Intrinsic::floor);
+    case Intrinsic::kCeil:
+      return unary(llvm::Intrinsic::ceil);
+    case Intrinsic::kRound:
+      return unary(llvm::Intrinsic::roundeven);
+    case Intrinsic::kTrunc:
+      return unary(llvm::Intrinsic::trunc);
+    case Intrinsic::kSin:
+      return Round(libm("sin", "sinf"), type);
+    case Intrinsic::kCos:
+      return Round(libm("cos", "cosf"), type);
+    case Intrinsic::kErf:
+      return Round(libm("erf", "erff"), type);
+    case Intrinsic::kPow:
+      return Round(libm("pow", "powf"), type);
+    case Intrinsic::kFma:
+      return Round(b_.CreateIntrinsic(llvm::Intrinsic::fma, {args[0]->getType()}, args), type);
+    case Intrinsic::kIsNan:
+      return b_.CreateFCmpUNO(args[0], args[0]);
+    case Intrinsic::kIsInf:
+      return b_.CreateFCmpOEQ(unary(llvm::Intrinsic::fabs), infinity);
+    case Intrinsic::kIsFinite:
+      return b_.CreateFCmpOLT(unary(llvm::Intrinsic::fabs), infinity);
+    default:
+      break;
+  }
+  Fail(absl::UnimplementedError(absl::StrCat("T.", ir::Name(e.op), " has no x86-64 lowering")));
+  return llvm::PoisonValue::get(RegisterType(e.dtype));
+}
+
+// ---- memory ----
+
+bool ExprEmitter::IsContiguous(const ir::Buffer& buffer, const std::vector<Expr>& indices,
+                               std::vector<Expr>* first) const {
+  for (size_t d = 0; d + 1 < indices.size(); ++d) {
+    if (!indices[d].dtype().is_scalar()) return false;
+  }
+  const auto* ramp = indices.back().As<ir::Ramp>();
+  if (ramp == nullptr || !ir::IsConst(ramp->stride, 1)) return false;
+  const auto* stride = llvm::dyn_cast<llvm::ConstantInt>(PlaceOf(buffer).strides.back());
+  if (stride == nullptr || !stride->isOne()) return false;
+  *first = indices;
+  first->back() = ramp->base;
+  return true;
+}
+
+Value* ExprEmitter::Offset(const ir::Buffer& buffer, const std::vector<Expr>& indices, int lanes) {
+  const Place& place = PlaceOf(buffer);
+  Value* sum = nullptr;
+  for (size_t d = 0; d < indices.size(); ++d) {
+    Value* term = b_.CreateMul(Splat(EmitIndex(indices[d]), lanes), Splat(place.strides[d], lanes));
+    sum = sum ? b_.CreateAdd(sum, term) : term;
+  }
+  return sum ? sum : b_.getInt64(0);
+}
+
+Value* ExprEmitter::EmitAddress(const ir::Buffer& buffer, const std::vector<Expr>& indices) {
+  return b_.CreateGEP(StorageType(buffer->dtype), PlaceOf(buffer).base, Offset(buffer, indices, 1));
+}
+
+Value* ExprEmitter::EmitLoad(const ir::Load& e) {
+  const int lanes = LanesOf(e.indices);
+  const DType type = e.buffer->dtype.with_lanes(lanes);
+  llvm::Type* storage = StorageType(type);
+  const llvm::Align align(e.buffer->dtype.bytes());
+  if (lanes == 1) {
+    if (!e.predicate.defined()) {
+      return FromStorage(b_.CreateAlignedLoad(storage, EmitAddress(e.buffer, e.indices), align),
+                         type);
+    }
+    // One guarded element: branch around the access.
+    const Expr plain = ir::MakeLoad(e.buffer, e.indices);
+    return Emit(Expr(std::make_shared<const ir::Select>(e.dtype, e.predicate, plain,
+                                                        ir::MakeConst(0, e.dtype))));
+  }
+  Value* zero = llvm::Constant::getNullValue(storage);
+  Value* mask = e.predicate.defined() ? Splat(Emit(e.predicate), lanes) : nullptr;
+  std::vector<Expr> first;
+  if (IsContiguous(e.buffer, e.indices, &first)) {
+    Value* address = EmitAddress(e.buffer, first);
+    Value* loaded = mask ? b_.CreateMaskedLoad(storage, address, align, mask, zero)
+                         : static_cast<Value*>(b_.CreateAlignedLoad(storage, address, align));
+    return FromStorage(loaded, type);
+  }
+  Value* addresses = b_.CreateGEP(StorageType(e.buffer->dtype), PlaceOf(e.buffer).base,
+                                  Offset(e.buffer, e.indices, lanes));
+  if (mask == nullptr)
+    mask = llvm::Constant::getAllOnesValue(llvm::FixedVectorType::get(b_.getInt1Ty(), lanes));
+  return FromStorage(b_.CreateMaskedGather(storage, addresses, align, mask, zero), type);
+}
+
+void ExprEmitter::EmitStore(const ir::Buffer& buffer, const std::vector<Expr>& indices,
+                            Value* value, const Expr& predicate) {
+  const int lanes = LanesOf(indices);
+  const DType type = buffer->dtype.with_lanes(lanes);
+  const llvm::Align align(buffer->dtype.bytes());
+  value = ToStorage(Splat(value, lanes), type);
+  std::vector<Expr> first;
+  const bool contiguous = lanes == 1 || IsContiguous(buffer, indices, &first);
+  Value* mask = predicate.defined() ? Splat(Emit(predicate), lanes) : nullptr;
+  if (lanes == 1) {
+    KILN_CHECK(mask == nullptr);  // the statement emitter branches
+    b_.CreateAlignedStore(value, EmitAddress(buffer, indices), align);
+  } else if (contiguous) {
+    Value* address = EmitAddress(buffer, first);
+    if (mask) {
+      b_.CreateMaskedStore(value, address, align, mask);
+    } else {
+      b_.CreateAlignedStore(value, address, align);
+    }
+  } else {
+    Value* addresses = b_.CreateGEP(StorageType(buffer->dtype), PlaceOf(buffer).base,
+                                    Offset(buffer, indices, lanes));
+    if (mask == nullptr)
+      mask = llvm::Constant::getAllOnesValue(llvm::FixedVectorType::get(b_.getInt1Ty(), lanes));
+    b_.CreateMaskedScatter(value, addresses, align, mask);
+  }
+}
+
+}  // namespace kiln::codegen

@@ -1,0 +1,94 @@
+// Expressions of lowered programs as LLVM IR. Private to compiler/codegen.
+//
+// In registers float16 and bfloat16 values are kept as float, rounded after every operation, so
+// that any x86-64 runs them with the types' own arithmetic; bools are i1. Memory holds the storage
+// types.
+#ifndef KILN_COMPILER_CODEGEN_EMIT_EXPR_H_
+#define KILN_COMPILER_CODEGEN_EMIT_EXPR_H_
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "compiler/ir/stmt.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/Module.h"
+
+namespace kiln::codegen {
+
+// Where a buffer lives: its first element, and what one step along each dimension adds (elements).
+struct Place {
+  llvm::Value* base = nullptr;
+  std::vector<llvm::Value*> strides;  // i64
+};
+
+class ExprEmitter {
+ public:
+  ExprEmitter(llvm::IRBuilder<>& builder, llvm::Module& module)
+      : b_(builder), module_(module), context_(module.getContext()) {}
+
+  // The value of `e` at the builder's insertion point. Failures (a type or intrinsic that x86 has
+  // no lowering for) set status() and return poison.
+  llvm::Value* Emit(const ir::Expr& e);
+  // `e` sign-extended to i64 (scalar or vector).
+  llvm::Value* EmitIndex(const ir::Expr& e);
+
+  // A (possibly masked, possibly scattered) store of `value`, which has `type`.
+  void EmitStore(const ir::Buffer& buffer, const std::vector<ir::Expr>& indices, llvm::Value* value,
+                 const ir::Expr& predicate);
+  // The address of one element.
+  llvm::Value* EmitAddress(const ir::Buffer& buffer, const std::vector<ir::Expr>& indices);
+
+  llvm::Type* RegisterType(DType type);  // as Emit returns it, with lanes
+  llvm::Type* StorageType(DType type);   // as memory holds it, with lanes
+
+  void BindVar(const ir::Expr& var, llvm::Value* value) { vars_[var.get()] = value; }
+  void BindBuffer(const ir::Buffer& buffer, Place place) {
+    places_[buffer.get()] = std::move(place);
+  }
+  const Place& PlaceOf(const ir::Buffer& buffer) const { return places_.at(buffer.get()); }
+
+  const absl::Status& status() const { return status_; }
+  void Fail(absl::Status status) {
+    if (status_.ok()) status_ = std::move(status);
+  }
+
+ private:
+  llvm::Value* EmitUnary(const ir::Unary& e);
+  llvm::Value* EmitBinary(const ir::Binary& e);
+  llvm::Value* EmitIntBinary(ir::BinaryOp op, DType type, llvm::Value* a, llvm::Value* b);
+  llvm::Value* EmitFloatBinary(ir::BinaryOp op, DType type, llvm::Value* a, llvm::Value* b);
+  llvm::Value* EmitFloorDiv(DType type, llvm::Value* a, llvm::Value* b);
+  llvm::Value* EmitSelect(const ir::Select& e);
+  llvm::Value* EmitLoad(const ir::Load& e);
+  llvm::Value* EmitCall(const ir::Call& e);
+  llvm::Value* EmitReduce(const ir::Call& e);
+  llvm::Value* EmitCast(llvm::Value* value, DType from, DType to);
+  llvm::Value* Reinterpret(const ir::Call& e);
+
+  // Storage <-> register forms.
+  llvm::Value* FromStorage(llvm::Value* value, DType type);
+  llvm::Value* ToStorage(llvm::Value* value, DType type);
+  // Rounds a float register value to a narrow type's precision; other types pass through.
+  llvm::Value* Round(llvm::Value* value, DType type);
+  llvm::Value* BFloatBits(llvm::Value* value, int lanes);
+
+  // Element offset from the buffer's base: scalar i64, or a vector of i64 when an index is one.
+  llvm::Value* Offset(const ir::Buffer& buffer, const std::vector<ir::Expr>& indices, int lanes);
+  // The scalar indices of lane 0 when the access is one run of consecutive elements.
+  bool IsContiguous(const ir::Buffer& buffer, const std::vector<ir::Expr>& indices,
+                    std::vector<ir::Expr>* first) const;
+  llvm::Value* Splat(llvm::Value* value, int lanes);
+  static int LanesOf(const std::vector<ir::Expr>& indices);
+
+  llvm::IRBuilder<>& b_;
+  llvm::Module& module_;
+  llvm::LLVMContext& context_;
+  std::unordered_map<const ir::ExprNode*, llvm::Value*> vars_;
+  std::unordered_map<const ir::BufferNode*, Place> places_;
+  absl::Status status_;
+};
+
+}  // namespace kiln::codegen
+
+#endif  // KILN_COMPILER_CODEGEN_EMIT_EXPR_H_

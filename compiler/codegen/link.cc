@@ -1,0 +1,87 @@
+#include "compiler/codegen/link.h"
+
+#include <dlfcn.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/base/status.h"
+#include "lld/Common/Driver.h"
+#include "llvm/Support/raw_ostream.h"
+
+LLD_HAS_DRIVER(elf)
+
+namespace kiln::codegen {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A folder of our own that goes with the object.
+class TemporaryFolder {
+ public:
+  static absl::StatusOr<TemporaryFolder> Make() {
+    std::error_code error;
+    std::string pattern = (fs::temp_directory_path(error) / "kiln-link-XXXXXX").string();
+    if (mkdtemp(pattern.data()) == nullptr) {
+      return absl::UnavailableError(absl::StrCat("cannot make a temporary folder like ", pattern));
+    }
+    return TemporaryFolder(pattern);
+  }
+  TemporaryFolder(TemporaryFolder&& other) : path_(std::exchange(other.path_, {})) {}
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) fs::remove_all(path_, ignored);
+  }
+  std::string File(const char* name) const { return absl::StrCat(path_, "/", name); }
+
+ private:
+  explicit TemporaryFolder(std::string path) : path_(std::move(path)) {}
+  std::string path_;
+};
+
+// The file of the loaded library that defines `symbol`: what this process runs with, the artifact
+// links against. Symbol versions come out right without a development package.
+std::string LibraryOf(const void* symbol) {
+  Dl_info info;
+  return dladdr(symbol, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : "";
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> LinkSharedObject(absl::string_view object) {
+  KILN_ASSIGN_OR_RETURN(const TemporaryFolder folder, TemporaryFolder::Make());
+  const std::string input = folder.File("kernel.o");
+  const std::string output = folder.File("kernel.so");
+  std::ofstream(input, std::ios::binary).write(object.data(), object.size());
+  const std::string libc = LibraryOf(reinterpret_cast<const void*>(&std::malloc));
+  const std::string libm =
+      LibraryOf(reinterpret_cast<const void*>(static_cast<double (*)(double)>(&std::erf)));
+  std::vector<const char*> args = {
+      "ld.lld",    "-shared",     "--hash-style=gnu", "--build-id=none",
+      "-z",        "noexecstack", "--as-needed",      "-soname",
+      "kernel.so", "-o",          output.c_str(),     input.c_str()};
+  if (!libm.empty()) args.push_back(libm.c_str());
+  if (!libc.empty()) args.push_back(libc.c_str());
+  std::string messages;
+  {
+    static std::mutex one_at_a_time;
+    const std::lock_guard<std::mutex> lock(one_at_a_time);
+    llvm::raw_string_ostream stream(messages);
+    const lld::Result result = lld::lldMain(args, stream, stream, {{lld::Gnu, &lld::elf::link}});
+    if (result.retCode != 0) {
+      return absl::InternalError(absl::StrCat("linking the artifact failed: ", messages));
+    }
+  }
+  std::ifstream linked(output, std::ios::binary);
+  std::ostringstream bytes;
+  bytes << linked.rdbuf();
+  if (!linked) return absl::InternalError("the linker wrote no output");
+  return bytes.str();
+}
+
+}  // namespace kiln::codegen

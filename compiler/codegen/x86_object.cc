@@ -1,0 +1,146 @@
+#include "compiler/codegen/x86_object.h"
+
+#include <mutex>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "compiler/base/status.h"
+#include "llvm/Bitcode/BitcodeReader.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/IR/Verifier.h"
+#include "llvm/Linker/Linker.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Support/raw_ostream.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/Transforms/IPO/GlobalDCE.h"
+#include "llvm/Transforms/IPO/Internalize.h"
+
+// runtime/cpu_runtime.c as bitcode (runtime_bitcode.S).
+extern "C" const char kiln_runtime_bitcode[];
+extern "C" const char kiln_runtime_bitcode_end[];
+
+namespace kiln::codegen {
+namespace {
+
+constexpr char kTriple[] = "x86_64-unknown-linux-gnu";
+
+void InitializeOnce() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+  });
+}
+
+absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> MakeTargetMachine(const X86Target& target) {
+  InitializeOnce();
+  std::string error;
+  const llvm::Target* backend = llvm::TargetRegistry::lookupTarget(kTriple, error);
+  if (backend == nullptr) return absl::InternalError(error);
+  const std::string features = absl::StrJoin(
+      target.features, ",", [](std::string* out, auto& f) { absl::StrAppend(out, "+", f); });
+  llvm::TargetOptions options;
+  options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
+  options.UseInitArray = true;  // else destructors land in .dtors, which nothing runs
+  std::unique_ptr<llvm::TargetMachine> machine(
+      backend->createTargetMachine(kTriple, target.cpu, features, options, llvm::Reloc::PIC_,
+                                   llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default));
+  if (machine == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat("LLVM has no x86-64 target '", target.cpu, "'"));
+  }
+  return machine;
+}
+
+absl::Status LinkRuntime(llvm::Module& module) {
+  const llvm::StringRef bytes(kiln_runtime_bitcode,
+                              kiln_runtime_bitcode_end - kiln_runtime_bitcode);
+  auto runtime =
+      llvm::parseBitcodeFile(llvm::MemoryBufferRef(bytes, "runtime"), module.getContext());
+  if (!runtime) {
+    return absl::InternalError(
+        absl::StrCat("runtime bitcode: ", llvm::toString(runtime.takeError())));
+  }
+  (*runtime)->setDataLayout(module.getDataLayout());
+  (*runtime)->setTargetTriple(module.getTargetTriple());
+  if (llvm::Linker::linkModules(module, std::move(*runtime))) {
+    return absl::InternalError("linking the run-time support failed");
+  }
+  return absl::OkStatus();
+}
+
+void SetFunctionAttributes(llvm::Module& module, const X86Target& target) {
+  const std::string bits = std::to_string(target.vector_bits);
+  const std::string features = absl::StrJoin(
+      target.features, ",", [](std::string* out, auto& f) { absl::StrAppend(out, "+", f); });
+  for (llvm::Function& f : module) {
+    if (f.isDeclaration()) continue;
+    f.addFnAttr("target-cpu", target.cpu);
+    f.addFnAttr("target-features", features);
+    f.addFnAttr("tune-cpu", target.cpu);
+    f.addFnAttr("prefer-vector-width", bits);
+    f.addFnAttr("min-legal-vector-width", bits);
+    f.addFnAttr(llvm::Attribute::NoUnwind);
+  }
+}
+
+// Our passes have already tiled, vectorised and unrolled; LLVM cleans up and allocates registers.
+void Optimize(llvm::Module& module, llvm::TargetMachine& machine) {
+  llvm::PipelineTuningOptions tuning;
+  tuning.LoopVectorization = false;
+  tuning.SLPVectorization = false;
+  tuning.LoopInterleaving = false;
+  llvm::PassBuilder builder(&machine, tuning);
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager sccs;
+  llvm::ModuleAnalysisManager modules;
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(sccs);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, sccs, modules);
+  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2).run(module, modules);
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> EmitX86(std::unique_ptr<llvm::Module> module, const std::string& symbol,
+                                    const X86Target& target, Emit what) {
+  KILN_ASSIGN_OR_RETURN(std::unique_ptr<llvm::TargetMachine> machine, MakeTargetMachine(target));
+  module->setTargetTriple(kTriple);
+  module->setDataLayout(machine->createDataLayout());
+  std::string problem;
+  llvm::raw_string_ostream problem_stream(problem);
+  if (llvm::verifyModule(*module, &problem_stream)) {
+    return absl::InternalError(absl::StrCat("code generation made an invalid module: ", problem));
+  }
+  KILN_RETURN_IF_ERROR(LinkRuntime(*module));
+  llvm::internalizeModule(*module,
+                          [&](const llvm::GlobalValue& v) { return v.getName() == symbol; });
+  SetFunctionAttributes(*module, target);
+  Optimize(*module, *machine);
+  if (what == Emit::kLlvm) {
+    std::string text;
+    llvm::raw_string_ostream stream(text);
+    module->print(stream, nullptr);
+    return text;
+  }
+  llvm::SmallVector<char, 0> bytes;
+  llvm::raw_svector_ostream stream(bytes);
+  llvm::legacy::PassManager codegen;
+  const auto type = what == Emit::kObject ? llvm::CodeGenFileType::ObjectFile
+                                          : llvm::CodeGenFileType::AssemblyFile;
+  if (machine->addPassesToEmitFile(codegen, stream, nullptr, type)) {
+    return absl::InternalError("the x86-64 back end cannot write this kind of file");
+  }
+  codegen.run(*module);
+  return std::string(bytes.begin(), bytes.end());
+}
+
+}  // namespace kiln::codegen

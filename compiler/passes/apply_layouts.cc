@@ -1,0 +1,98 @@
+#include "compiler/passes/apply_layouts.h"
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "compiler/ir/printer.h"
+#include "compiler/passes/build.h"
+
+namespace kiln::passes {
+namespace {
+
+using ir::Expr;
+using ir::Stmt;
+
+constexpr absl::string_view kPanels = "panels:";
+
+class Apply : public FactsMutator {
+ public:
+  absl::Status status;
+
+ protected:
+  ir::Buffer VisitBuffer(const ir::Buffer& buffer) override {
+    const auto known = mapped_.find(buffer.get());
+    if (known != mapped_.end()) return known->second;
+    ir::Buffer storage = buffer;
+    if (!buffer->layout.empty()) storage = StorageOf(buffer);
+    mapped_[buffer.get()] = storage;
+    return storage;
+  }
+
+  Expr VisitExpr(const Expr& e) override {
+    const auto* load = e.As<ir::Load>();
+    if (load == nullptr || load->buffer->layout.empty()) return RebuildExpr(e);
+    return ir::MakeLoad(VisitBuffer(load->buffer), Map(load->buffer, MutateAll(load->indices)),
+                        load->predicate.defined() ? Mutate(load->predicate) : Expr());
+  }
+
+  Stmt VisitStmt(const Stmt& s) override {
+    const auto* store = s.As<ir::Store>();
+    if (store == nullptr || store->buffer->layout.empty()) return FactsMutator::VisitStmt(s);
+    return ir::MakeStmt<ir::Store>(
+        s->loc, VisitBuffer(store->buffer), Map(store->buffer, MutateAll(store->indices)),
+        Mutate(store->value), store->predicate.defined() ? Mutate(store->predicate) : Expr());
+  }
+
+ private:
+  static int PanelWidth(const ir::Buffer& buffer) {
+    int width = 0;
+    absl::string_view text = buffer->layout;
+    KILN_CHECK(absl::StartsWith(text, kPanels) &&
+               absl::SimpleAtoi(text.substr(kPanels.size()), &width) && width > 0);
+    return width;
+  }
+
+  static ir::Buffer StorageOf(const ir::Buffer& buffer) {
+    const int width = PanelWidth(buffer);
+    ir::BufferNode storage = *buffer;
+    storage.layout.clear();
+    storage.shape = {ir::FloorDiv(buffer->shape[1], ir::MakeInt(width)), buffer->shape[0],
+                     ir::MakeInt(width)};
+    return std::make_shared<const ir::BufferNode>(storage);
+  }
+
+  // [k, n] -> [n / w, k, n % w].
+  std::vector<Expr> Map(const ir::Buffer& buffer, const std::vector<Expr>& indices) {
+    const Expr width = ir::MakeInt(PanelWidth(buffer));
+    const auto* ramp = indices[1].As<ir::Ramp>();
+    if (ramp == nullptr) {
+      return {facts_.Simplify(ir::FloorDiv(indices[1], width)), indices[0],
+              facts_.Simplify(ir::FloorMod(indices[1], width))};
+    }
+    const int lanes = ramp->dtype.lanes;
+    if (!ir::IsConst(ramp->stride, 1) || *ir::ConstInt(width) % lanes != 0 ||
+        !facts_.Divides(lanes, ramp->base)) {
+      status = absl::InternalError(absl::StrCat("vector access of '", buffer->name, "' at ",
+                                                ir::ToString(indices[1]), " may cross a panel of ",
+                                                *ir::ConstInt(width)));
+      return indices;
+    }
+    const Expr inside = facts_.Simplify(ir::FloorMod(ramp->base, width));
+    return {facts_.Simplify(ir::FloorDiv(ramp->base, width)), indices[0],
+            ir::MakeRamp(inside, ramp->stride, lanes)};
+  }
+
+  ir::BufferMap mapped_;
+};
+
+}  // namespace
+
+absl::StatusOr<ir::Program> ApplyLayouts(const ir::Program& program, const PassContext&) {
+  Apply apply;
+  ir::Program out = program;
+  out.body = apply.Mutate(program.body);
+  KILN_RETURN_IF_ERROR(apply.status);
+  return out;
+}
+
+}  // namespace kiln::passes

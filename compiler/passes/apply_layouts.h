@@ -1,0 +1,16 @@
+#ifndef KILN_COMPILER_PASSES_APPLY_LAYOUTS_H_
+#define KILN_COMPILER_PASSES_APPLY_LAYOUTS_H_
+
+#include "compiler/passes/pass.h"
+
+namespace kiln::passes {
+
+// Maps the logical indices of buffers with a layout to their storage. "panels:w" turns [K,N] into
+// [N/w][K][w]. Needs: vector accesses that do not cross a panel (lanes divide w and the first lane
+// is a multiple of the lanes); guarantees: no buffer has a layout. kInternal when an access is not
+// so.
+absl::StatusOr<ir::Program> ApplyLayouts(const ir::Program& program, const PassContext& context);
+
+}  // namespace kiln::passes
+
+#endif  // KILN_COMPILER_PASSES_APPLY_LAYOUTS_H_

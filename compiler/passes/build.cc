@@ -1,0 +1,84 @@
+#include "compiler/passes/build.h"
+
+namespace kiln::passes {
+
+using ir::Expr;
+using ir::Stmt;
+
+Stmt FactsMutator::VisitStmt(const Stmt& s) {
+  const ir::Facts saved = facts_;
+  switch (s.kind()) {
+    case ir::StmtKind::kFor:
+      for (const ir::Axis& axis : s.As<ir::For>()->axes) facts_.AddAxis(axis);
+      break;
+    case ir::StmtKind::kLaunch:
+      for (const ir::Axis& axis : s.As<ir::Launch>()->grid) facts_.AddAxis(axis);
+      break;
+    case ir::StmtKind::kSeq:
+      break;
+    case ir::StmtKind::kBind: {  // stays known to the end of the enclosing Seq
+      const auto* bind = s.As<ir::Bind>();
+      if (bind->value.dtype().is_int() && bind->value.dtype().is_scalar()) {
+        if (const auto bounds = facts_.BoundsOf(bind->value)) facts_.SetBounds(bind->var, *bounds);
+      }
+      return RebuildStmt(s);
+    }
+    default:
+      return RebuildStmt(s);
+  }
+  Stmt rebuilt = RebuildStmt(s);
+  facts_ = saved;
+  return rebuilt;
+}
+
+Stmt SerialLoop(const std::string& name, const Expr& extent, SourceLoc loc,
+                const std::function<Stmt(const Expr&)>& body) {
+  if (ir::IsConst(extent, 1)) return body(ir::MakeInt(0));
+  const Expr var = ir::MakeVar(name);
+  return ir::MakeStmt<ir::For>(loc, ir::ForKind::kSerial,
+                               std::vector<ir::Axis>{{var, ir::MakeInt(0), extent}}, body(var));
+}
+
+std::vector<int> WideDims(const ir::Region& region) {
+  std::vector<int> dims;
+  for (size_t d = 0; d < region.ranges.size(); ++d) {
+    if (!ir::IsConst(region.ranges[d].extent, 1)) dims.push_back(static_cast<int>(d));
+  }
+  return dims;
+}
+
+std::vector<Expr> RegionIndices(const ir::Region& region, const std::vector<int>& dims,
+                                const std::vector<Expr>& offsets) {
+  std::vector<Expr> indices;
+  for (const ir::Range& range : region.ranges) indices.push_back(range.min);
+  for (size_t i = 0; i < dims.size(); ++i) indices[dims[i]] = indices[dims[i]] + offsets[i];
+  return indices;
+}
+
+Expr InsidePredicate(const ir::Buffer& buffer, const std::vector<Expr>& indices,
+                     const ir::Facts& facts) {
+  Expr predicate;
+  if (buffer->scope != ir::Scope::kGlobal) return predicate;
+  for (size_t d = 0; d < indices.size(); ++d) {
+    const Expr low = indices[d] >= ir::MakeInt(0);
+    const Expr high = indices[d] < buffer->shape[d];
+    if (!facts.Proves(low)) predicate = AndPredicate(predicate, low);
+    if (!facts.Proves(high)) predicate = AndPredicate(predicate, high);
+  }
+  return predicate;
+}
+
+Expr AndPredicate(const Expr& a, const Expr& b) {
+  if (!a.defined()) return b;
+  if (!b.defined()) return a;
+  return a && b;
+}
+
+DType ComputeType(DType type) {
+  if (type.is_float()) return type.bits > 32 ? type.element() : kFloat32;
+  if (type.is_bool()) return kInt32;
+  if (type.bits >= 32) return type.element();
+  return kInt32;
+}
+
+}  // namespace kiln::passes

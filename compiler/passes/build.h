@@ -1,0 +1,48 @@
+// Small builders that lowering passes share.
+#ifndef KILN_COMPILER_PASSES_BUILD_H_
+#define KILN_COMPILER_PASSES_BUILD_H_
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "compiler/ir/analysis.h"
+#include "compiler/ir/stmt.h"
+#include "compiler/ir/visit.h"
+
+namespace kiln::passes {
+
+// A Mutator that knows the ranges of the loops, blocks and binds it is inside of.
+class FactsMutator : public ir::Mutator {
+ protected:
+  ir::Stmt VisitStmt(const ir::Stmt& s) override;
+  ir::Facts facts_;
+};
+
+// for var in [0, extent): body(var), serial. A constant extent of one gives body(0) itself.
+ir::Stmt SerialLoop(const std::string& name, const ir::Expr& extent, SourceLoc loc,
+                    const std::function<ir::Stmt(const ir::Expr&)>& body);
+
+// The dimensions of a region whose extent is not the constant one.
+std::vector<int> WideDims(const ir::Region& region);
+
+// Element indices of a region: range minima plus `offsets` on `dims`.
+std::vector<ir::Expr> RegionIndices(const ir::Region& region, const std::vector<int>& dims,
+                                    const std::vector<ir::Expr>& offsets);
+
+// The conjunction of the bounds checks on `indices` that `facts` does not prove; undefined when all
+// are proven. Buffers that are not global need none: their tiles are accessed inside by
+// construction, and the verifier and interpreter check it.
+ir::Expr InsidePredicate(const ir::Buffer& buffer, const std::vector<ir::Expr>& indices,
+                         const ir::Facts& facts);
+
+// a && b where either may be undefined (= true).
+ir::Expr AndPredicate(const ir::Expr& a, const ir::Expr& b);
+
+// The type that arithmetic on `type` is done in on a CPU: float32 for narrower floats, int32 for
+// narrower integers, itself otherwise.
+DType ComputeType(DType type);
+
+}  // namespace kiln::passes
+
+#endif  // KILN_COMPILER_PASSES_BUILD_H_

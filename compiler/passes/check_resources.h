@@ -1,0 +1,14 @@
+#ifndef KILN_COMPILER_PASSES_CHECK_RESOURCES_H_
+#define KILN_COMPILER_PASSES_CHECK_RESOURCES_H_
+
+#include "compiler/passes/pass.h"
+
+namespace kiln::passes {
+
+// Refuses a config that asks for more on-chip storage than the target gives a block
+// (kResourceExhausted, with the bytes, the limit and the largest buffer). Changes nothing.
+absl::StatusOr<ir::Program> CheckResources(const ir::Program& program, const PassContext& context);
+
+}  // namespace kiln::passes
+
+#endif  // KILN_COMPILER_PASSES_CHECK_RESOURCES_H_

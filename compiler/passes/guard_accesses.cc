@@ -1,0 +1,64 @@
+#include "compiler/passes/guard_accesses.h"
+
+#include "compiler/passes/build.h"
+
+namespace kiln::passes {
+namespace {
+
+using ir::Expr;
+using ir::Stmt;
+
+class Guard : public FactsMutator {
+ protected:
+  Expr VisitExpr(const Expr& e) override {
+    const Expr rebuilt = RebuildExpr(e);
+    const auto* load = rebuilt.As<ir::Load>();
+    if (load == nullptr) return rebuilt;
+    const std::vector<Expr> indices = FromStart(load->buffer, load->indices);
+    const Expr predicate = InsidePredicate(load->buffer, indices, facts_);
+    if (!predicate.defined() && Unchanged(indices, load->indices)) return rebuilt;
+    return ir::MakeLoad(load->buffer, indices, AndPredicate(load->predicate, predicate));
+  }
+
+  Stmt VisitStmt(const Stmt& s) override {
+    const Stmt rebuilt = FactsMutator::VisitStmt(s);
+    if (const auto* store = rebuilt.As<ir::Store>()) {
+      const std::vector<Expr> indices = FromStart(store->buffer, store->indices);
+      const Expr predicate = InsidePredicate(store->buffer, indices, facts_);
+      if (!predicate.defined() && Unchanged(indices, store->indices)) return rebuilt;
+      return ir::MakeStmt<ir::Store>(s->loc, store->buffer, indices, store->value,
+                                     AndPredicate(store->predicate, predicate));
+    }
+    const auto* atomic = rebuilt.As<ir::Atomic>();
+    if (atomic == nullptr || !atomic->value.defined()) return rebuilt;
+    const Expr predicate =
+        InsidePredicate(atomic->dst.buffer, RegionIndices(atomic->dst, {}, {}), facts_);
+    return predicate.defined() ? ir::MakeStmt<ir::If>(s->loc, predicate, rebuilt) : rebuilt;
+  }
+
+ private:
+  static std::vector<Expr> FromStart(const ir::Buffer& buffer, std::vector<Expr> indices) {
+    for (size_t d = 0; d < indices.size(); ++d) {
+      const auto constant = ir::ConstInt(indices[d]);
+      if (constant.has_value() && *constant < 0) indices[d] = buffer->shape[d] + indices[d];
+    }
+    return indices;
+  }
+
+  static bool Unchanged(const std::vector<Expr>& a, const std::vector<Expr>& b) {
+    for (size_t d = 0; d < a.size(); ++d) {
+      if (!a[d].same_as(b[d])) return false;
+    }
+    return true;
+  }
+};
+
+}  // namespace
+
+absl::StatusOr<ir::Program> GuardAccesses(const ir::Program& program, const PassContext&) {
+  ir::Program out = program;
+  out.body = Guard().Mutate(program.body);
+  return out;
+}
+
+}  // namespace kiln::passes

@@ -1,0 +1,16 @@
+#ifndef KILN_COMPILER_PASSES_GUARD_ACCESSES_H_
+#define KILN_COMPILER_PASSES_GUARD_ACCESSES_H_
+
+#include "compiler/passes/pass.h"
+
+namespace kiln::passes {
+
+// Safe out-of-bounds access, the language's rule for global tensors: an element read outside reads
+// as zero, an element write outside does not happen. Adds the predicate that is missing to every
+// element Load, Store and Atomic of a global buffer whose indices are not proven inside, and turns
+// negative constant indices into offsets from the end. Tile copies clip by themselves.
+absl::StatusOr<ir::Program> GuardAccesses(const ir::Program& program, const PassContext& context);
+
+}  // namespace kiln::passes
+
+#endif  // KILN_COMPILER_PASSES_GUARD_ACCESSES_H_

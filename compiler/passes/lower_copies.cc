@@ -1,0 +1,108 @@
+#include "compiler/passes/lower_copies.h"
+
+#include "absl/strings/str_cat.h"
+#include "compiler/ir/printer.h"
+#include "compiler/passes/build.h"
+
+namespace kiln::passes {
+namespace {
+
+using ir::Expr;
+using ir::Stmt;
+
+class LowerTiles : public FactsMutator {
+ public:
+  absl::Status status;
+
+ protected:
+  Stmt VisitStmt(const Stmt& s) override {
+    if (const auto* copy = s.As<ir::Copy>()) return LowerCopy(*copy);
+    if (const auto* fill = s.As<ir::Fill>()) return LowerFill(*fill);
+    const auto* atomic = s.As<ir::Atomic>();
+    if (atomic != nullptr && !atomic->value.defined()) return LowerAtomic(*atomic);
+    return FactsMutator::VisitStmt(s);
+  }
+
+ private:
+  // A parallel loop over the wide dimensions of `shape`; `body` gets the loop variables.
+  Stmt ParallelOver(const ir::Region& shape, const std::vector<int>& dims, SourceLoc loc,
+                    const std::function<Stmt(const std::vector<Expr>&)>& body) {
+    std::vector<ir::Axis> axes;
+    std::vector<Expr> vars;
+    for (const int d : dims) {
+      vars.push_back(ir::MakeVar(absl::StrCat("i", axes.size())));
+      axes.push_back({vars.back(), ir::MakeInt(0), shape.ranges[d].extent});
+    }
+    const ir::Facts saved = facts_;
+    for (const ir::Axis& axis : axes) facts_.AddAxis(axis);
+    const Stmt inner = body(vars);
+    facts_ = saved;
+    if (axes.empty()) return inner;
+    return ir::MakeStmt<ir::For>(loc, ir::ForKind::kParallel, axes, inner);
+  }
+
+  Stmt LowerCopy(const ir::Copy& copy) {
+    const std::vector<int> src_dims = WideDims(copy.src);
+    const std::vector<int> dst_dims = WideDims(copy.dst);
+    if (src_dims.size() != dst_dims.size()) {
+      status = absl::UnimplementedError(
+          absl::StrCat("copy of ", ir::ToString(copy.src), " to ", ir::ToString(copy.dst),
+                       ": the shapes do not match after dropping extents of one"));
+      return ir::MakeSeq({}, copy.loc);
+    }
+    return ParallelOver(copy.dst, dst_dims, copy.loc, [&](const std::vector<Expr>& vars) {
+      const std::vector<Expr> from = RegionIndices(copy.src, src_dims, vars);
+      const std::vector<Expr> to = RegionIndices(copy.dst, dst_dims, vars);
+      const Expr value =
+          ir::MakeLoad(copy.src.buffer, from, InsidePredicate(copy.src.buffer, from, facts_));
+      return ir::MakeStmt<ir::Store>(copy.loc, copy.dst.buffer, to,
+                                     ir::MakeCast(copy.dst.buffer->dtype, value),
+                                     InsidePredicate(copy.dst.buffer, to, facts_));
+    });
+  }
+
+  Stmt LowerFill(const ir::Fill& fill) {
+    const std::vector<int> dims = WideDims(fill.dst);
+    return ParallelOver(fill.dst, dims, fill.loc, [&](const std::vector<Expr>& vars) {
+      const std::vector<Expr> to = RegionIndices(fill.dst, dims, vars);
+      return ir::MakeStmt<ir::Store>(fill.loc, fill.dst.buffer, to,
+                                     ir::MakeCast(fill.dst.buffer->dtype, fill.value),
+                                     InsidePredicate(fill.dst.buffer, to, facts_));
+    });
+  }
+
+  Stmt LowerAtomic(const ir::Atomic& atomic) {
+    const std::vector<int> src_dims = WideDims(atomic.src);
+    const std::vector<int> dst_dims = WideDims(atomic.dst);
+    if (src_dims.size() != dst_dims.size()) {
+      status = absl::UnimplementedError(absl::StrCat("atomic update of ", ir::ToString(atomic.dst),
+                                                     " from ", ir::ToString(atomic.src),
+                                                     ": the shapes do not match"));
+      return ir::MakeSeq({}, atomic.loc);
+    }
+    return ParallelOver(atomic.dst, dst_dims, atomic.loc, [&](const std::vector<Expr>& vars) {
+      const std::vector<Expr> from = RegionIndices(atomic.src, src_dims, vars);
+      const std::vector<Expr> to = RegionIndices(atomic.dst, dst_dims, vars);
+      ir::Region element{atomic.dst.buffer, {}};
+      for (const Expr& index : to) element.ranges.push_back({index, ir::MakeInt(1)});
+      const Expr value =
+          ir::MakeCast(atomic.dst.buffer->dtype, ir::MakeLoad(atomic.src.buffer, from));
+      const Stmt update =
+          ir::MakeStmt<ir::Atomic>(atomic.loc, atomic.op, element, ir::Region{}, value);
+      const Expr inside = InsidePredicate(atomic.dst.buffer, to, facts_);
+      return inside.defined() ? ir::MakeStmt<ir::If>(atomic.loc, inside, update) : update;
+    });
+  }
+};
+
+}  // namespace
+
+absl::StatusOr<ir::Program> LowerCopies(const ir::Program& program, const PassContext&) {
+  LowerTiles lower;
+  ir::Program out = program;
+  out.body = lower.Mutate(program.body);
+  KILN_RETURN_IF_ERROR(lower.status);
+  return out;
+}
+
+}  // namespace kiln::passes

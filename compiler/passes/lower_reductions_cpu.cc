@@ -1,0 +1,251 @@
+#include "compiler/passes/lower_reductions_cpu.h"
+
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/ir/printer.h"
+#include "compiler/passes/build.h"
+
+namespace kiln::passes {
+namespace {
+
+using ir::Expr;
+using ir::MakeInt;
+using ir::Stmt;
+
+constexpr int kAccumulators = 4;  // hides the latency of an add (4 cycles, 2 units would want 8)
+
+class ReduceLowering {
+ public:
+  ReduceLowering(const ir::Reduce& reduce, const VectorUnit& unit)
+      : reduce_(reduce),
+        loc_(reduce.loc),
+        type_(ComputeType(reduce.dst.buffer->dtype)),
+        lanes_(unit.Lanes(type_)) {}
+
+  absl::StatusOr<Stmt> Lower() {
+    const int rank = static_cast<int>(reduce_.src.ranges.size());
+    const auto extent = ir::ConstInt(reduce_.src.ranges[reduce_.dim].extent);
+    if (!extent.has_value()) {
+      return absl::UnimplementedError(absl::StrCat("reduction over ", ir::ToString(reduce_.src),
+                                                   ": the reduced extent must be constant"));
+    }
+    extent_ = *extent;
+    for (int d = 0; d < rank; ++d) {
+      if (d != reduce_.dim) kept_.push_back(d);
+    }
+    KILN_RETURN_IF_ERROR(MatchDestination());
+    return reduce_.dim == rank - 1 ? Rows() : Columns();
+  }
+
+ private:
+  // dst keeps the other dimensions in order; a unit dimension may stand for the reduced one.
+  absl::Status MatchDestination() {
+    const size_t rank = reduce_.dst.ranges.size();
+    for (size_t d = 0; d < rank; ++d) {
+      const bool stands_for_reduced =
+          rank == kept_.size() + 1 && static_cast<int>(d) == reduce_.dim;
+      if (!stands_for_reduced) dst_dims_.push_back(static_cast<int>(d));
+    }
+    if (kept_.empty() && rank == 1) dst_dims_.clear();
+    if (dst_dims_.size() == kept_.size()) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("reduction of ", ir::ToString(reduce_.src),
+                                                   " into ", ir::ToString(reduce_.dst),
+                                                   ": the ranks do not match"));
+  }
+
+  std::vector<Expr> SourceAt(const std::vector<Expr>& kept, const Expr& reduced) const {
+    std::vector<int> dims = kept_;
+    std::vector<Expr> offsets = kept;
+    dims.push_back(reduce_.dim);
+    offsets.push_back(reduced);
+    return RegionIndices(reduce_.src, dims, offsets);
+  }
+  std::vector<Expr> DestinationAt(const std::vector<Expr>& kept) const {
+    return RegionIndices(reduce_.dst, dst_dims_, kept);
+  }
+
+  Expr Identity(DType type) const {
+    switch (reduce_.op) {
+      case ir::ReduceOp::kMax:
+        return ir::MakeConst(Lowest(type), type);
+      case ir::ReduceOp::kMin:
+        return ir::MakeConst(Highest(type), type);
+      default:
+        return ir::MakeConst(0, type);
+    }
+  }
+  static double Highest(DType type) {
+    if (type.is_float()) return std::numeric_limits<double>::infinity();
+    return type.bits == 64 ? 9223372036854774784.0 : 2147483647.0;
+  }
+  static double Lowest(DType type) {
+    if (type.is_float()) return -std::numeric_limits<double>::infinity();
+    return type.bits == 64 ? -9223372036854775808.0 : -2147483648.0;
+  }
+
+  Expr Combine(const Expr& a, const Expr& b) const {
+    switch (reduce_.op) {
+      case ir::ReduceOp::kMax:
+      case ir::ReduceOp::kAbsMax:
+        return ir::Max(a, b);
+      case ir::ReduceOp::kMin:
+        return ir::Min(a, b);
+      default:
+        return a + b;
+    }
+  }
+  Expr Element(const Expr& loaded) const {
+    const Expr value = ir::MakeCast(type_.with_lanes(loaded.dtype().lanes), loaded);
+    const bool absolute =
+        reduce_.op == ir::ReduceOp::kAbsMax || reduce_.op == ir::ReduceOp::kAbsSum;
+    return absolute ? ir::MakeCall(value.dtype(), ir::Intrinsic::kAbs, {value}) : value;
+  }
+  ir::Intrinsic Horizontal() const {
+    switch (reduce_.op) {
+      case ir::ReduceOp::kMax:
+      case ir::ReduceOp::kAbsMax:
+        return ir::Intrinsic::kReduceMax;
+      case ir::ReduceOp::kMin:
+        return ir::Intrinsic::kReduceMin;
+      default:
+        return ir::Intrinsic::kReduceAdd;
+    }
+  }
+
+  Stmt NestOverKept(size_t depth, std::vector<Expr>* vars,
+                    const std::function<Stmt()>& body) const {
+    if (depth == kept_.size()) return body();
+    return SerialLoop("r", reduce_.src.ranges[kept_[depth]].extent, loc_, [&](const Expr& var) {
+      vars->push_back(var);
+      const Stmt inner = NestOverKept(depth + 1, vars, body);
+      vars->pop_back();
+      return inner;
+    });
+  }
+
+  // Reduced dimension last: vectors along it.
+  Stmt Rows() const {
+    std::vector<Expr> kept;
+    return NestOverKept(0, &kept, [&] { return Row(kept); });
+  }
+
+  Stmt Row(const std::vector<Expr>& kept) const {
+    const DType vector = type_.with_lanes(lanes_);
+    const ir::Buffer acc =
+        ir::MakeBuffer("acc", type_, {MakeInt(kAccumulators * lanes_)}, ir::Scope::kLocal);
+    const auto acc_at = [&](int u) {
+      return std::vector<Expr>{ir::MakeRamp(MakeInt(u * lanes_), MakeInt(1), lanes_)};
+    };
+    std::vector<Stmt> body = {ir::MakeStmt<ir::Alloc>(loc_, acc)};
+    for (int u = 0; u < kAccumulators; ++u) {
+      body.push_back(ir::MakeStmt<ir::Store>(loc_, acc, acc_at(u), Identity(vector)));
+    }
+    const auto add = [&](int u, const Expr& at, int64_t valid) {
+      std::vector<Expr> indices = SourceAt(kept, at);
+      indices.back() = ir::MakeRamp(indices.back(), MakeInt(1), lanes_);
+      Expr mask;
+      if (valid < lanes_) {
+        mask = ir::MakeRamp(MakeInt(0), MakeInt(1), lanes_) <
+               ir::MakeBroadcast(MakeInt(valid), lanes_);
+      }
+      Expr value = Element(ir::MakeLoad(reduce_.src.buffer, indices, mask));
+      if (mask.defined()) value = ir::MakeSelect(mask, value, Identity(vector));
+      return ir::MakeStmt<ir::Store>(loc_, acc, acc_at(u),
+                                     Combine(ir::MakeLoad(acc, acc_at(u)), value));
+    };
+    const int64_t step = kAccumulators * lanes_;
+    if (extent_ >= step) {
+      body.push_back(SerialLoop("k", MakeInt(extent_ / step), loc_, [&](const Expr& k) {
+        std::vector<Stmt> adds;
+        for (int u = 0; u < kAccumulators; ++u) {
+          adds.push_back(add(u, k * MakeInt(step) + MakeInt(u * lanes_), lanes_));
+        }
+        return ir::MakeSeq(std::move(adds), loc_);
+      }));
+    }
+    int u = 0;
+    for (int64_t at = extent_ / step * step; at < extent_; at += lanes_, ++u) {
+      body.push_back(add(u, MakeInt(at), extent_ - at));
+    }
+    body.push_back(FinishRow(kept, acc, acc_at));
+    return ir::MakeSeq(std::move(body), loc_);
+  }
+
+  Stmt FinishRow(const std::vector<Expr>& kept, const ir::Buffer& acc,
+                 const std::function<std::vector<Expr>(int)>& acc_at) const {
+    Expr folded = ir::MakeLoad(acc, acc_at(0));
+    for (int u = 1; u < kAccumulators; ++u) {
+      folded = Combine(folded, ir::MakeLoad(acc, acc_at(u)));
+    }
+    Expr result = ir::MakeCall(type_, Horizontal(), {folded});
+    const std::vector<Expr> at = DestinationAt(kept);
+    if (!reduce_.clear) {
+      result = Combine(ir::MakeCast(type_, ir::MakeLoad(reduce_.dst.buffer, at)), result);
+    }
+    return ir::MakeStmt<ir::Store>(loc_, reduce_.dst.buffer, at,
+                                   ir::MakeCast(reduce_.dst.buffer->dtype, result));
+  }
+
+  // Reduced dimension not last: whole rows are combined, vectors run along the last dimension. The
+  // running value lives in a buffer of the compute type, so that a narrow dst rounds once.
+  Stmt Columns() const {
+    std::vector<Expr> shape;
+    for (const int d : kept_) shape.push_back(reduce_.src.ranges[d].extent);
+    const ir::Buffer running = ir::MakeBuffer("running", type_, shape, ir::Scope::kFragment);
+    const auto over_kept = [&](const std::function<Stmt(const std::vector<Expr>&)>& body) {
+      std::vector<ir::Axis> axes;
+      std::vector<Expr> vars;
+      for (const Expr& extent : shape) {
+        vars.push_back(ir::MakeVar("i"));
+        axes.push_back({vars.back(), MakeInt(0), extent});
+      }
+      return ir::MakeStmt<ir::For>(loc_, ir::ForKind::kParallel, axes, body(vars));
+    };
+    const Stmt start = over_kept([&](const std::vector<Expr>& vars) {
+      const Expr old = ir::MakeCast(type_, ir::MakeLoad(reduce_.dst.buffer, DestinationAt(vars)));
+      return ir::MakeStmt<ir::Store>(loc_, running, vars, reduce_.clear ? Identity(type_) : old);
+    });
+    const Stmt sweep = SerialLoop("k", MakeInt(extent_), loc_, [&](const Expr& k) {
+      return over_kept([&](const std::vector<Expr>& vars) {
+        const Expr value = Element(ir::MakeLoad(reduce_.src.buffer, SourceAt(vars, k)));
+        return ir::MakeStmt<ir::Store>(loc_, running, vars,
+                                       Combine(ir::MakeLoad(running, vars), value));
+      });
+    });
+    const Stmt finish = over_kept([&](const std::vector<Expr>& vars) {
+      return ir::MakeStmt<ir::Store>(
+          loc_, reduce_.dst.buffer, DestinationAt(vars),
+          ir::MakeCast(reduce_.dst.buffer->dtype, ir::MakeLoad(running, vars)));
+    });
+    return ir::MakeSeq({ir::MakeStmt<ir::Alloc>(loc_, running), start, sweep, finish}, loc_);
+  }
+
+  const ir::Reduce& reduce_;
+  const SourceLoc loc_;
+  const DType type_;
+  const int lanes_;
+  int64_t extent_ = 0;
+  std::vector<int> kept_;
+  std::vector<int> dst_dims_;
+};
+
+}  // namespace
+
+absl::StatusOr<ir::Program> LowerReductionsCpu(const ir::Program& program,
+                                               const PassContext& context) {
+  absl::Status status;
+  ir::Program out = program;
+  out.body = ir::RewriteStmts(program.body, [&](const Stmt& s) -> Stmt {
+    const auto* reduce = s.As<ir::Reduce>();
+    if (reduce == nullptr || !status.ok()) return {};
+    absl::StatusOr<Stmt> lowered = ReduceLowering(*reduce, context.vector).Lower();
+    if (lowered.ok()) return *std::move(lowered);
+    status = lowered.status();
+    return {};
+  });
+  KILN_RETURN_IF_ERROR(status);
+  return out;
+}
+
+}  // namespace kiln::passes

@@ -1,0 +1,96 @@
+#include "compiler/passes/pipeline.h"
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "compiler/ir/printer.h"
+#include "compiler/ir/verify.h"
+#include "compiler/passes/apply_layouts.h"
+#include "compiler/passes/check_resources.h"
+#include "compiler/passes/forward_copies.h"
+#include "compiler/passes/guard_accesses.h"
+#include "compiler/passes/lower_copies.h"
+#include "compiler/passes/lower_gemm_cpu.h"
+#include "compiler/passes/lower_reductions_cpu.h"
+#include "compiler/passes/place_gemm_operands.h"
+#include "compiler/passes/serialize_loops.h"
+#include "compiler/passes/simplify.h"
+#include "compiler/passes/vectorize_parallel.h"
+
+namespace kiln::passes {
+namespace {
+
+struct DebugOptions {
+  const char* print = std::getenv("KILN_PRINT_PASSES");
+  bool verify = std::getenv("KILN_VERIFY_PASSES") != nullptr;
+  bool time = std::getenv("KILN_TIME_PASSES") != nullptr;
+
+  bool Prints(const char* pass) const {
+    return print != nullptr && (std::strcmp(print, "1") == 0 || std::strcmp(print, pass) == 0);
+  }
+};
+
+const DebugOptions& Debug() {
+  static const DebugOptions options;
+  return options;
+}
+
+}  // namespace
+
+const std::vector<Pass>& CpuPipeline() {
+  static const std::vector<Pass> pipeline = {
+      {"simplify", Simplify},
+      {"guard-accesses", GuardAccesses},  // before tiles become loops: Copy clips by itself
+      {"forward-copies", ForwardCopies},  // before placement: a forwarded tile needs no storage
+      {"place-gemm-operands", PlaceGemmOperands},
+      {"lower-gemm-cpu", LowerGemmCpu},
+      {"lower-reductions-cpu", LowerReductionsCpu},
+      {"lower-copies", LowerCopies},  // milestone: no tile operation is left
+      {"vectorize-parallel", VectorizeParallel},
+      {"apply-layouts", ApplyLayouts},  // after vectors exist: it checks that none crosses a panel
+      {"serialize-loops", SerializeLoops},
+      {"simplify-lowered", Simplify},
+      {"check-resources", CheckResources},
+  };
+  return pipeline;
+}
+
+absl::StatusOr<ir::Program> RunPipeline(const std::vector<Pass>& pipeline,
+                                        const ir::Program& program, const PassContext& context,
+                                        absl::string_view stop_after) {
+  ir::Program current = program;
+  for (const Pass& pass : pipeline) {
+    const auto start = std::chrono::steady_clock::now();
+    absl::StatusOr<ir::Program> next = pass.run(current, context);
+    if (!next.ok()) return WithContext(next.status(), absl::StrCat("pass ", pass.name));
+    if (Debug().time) {
+      const std::chrono::duration<double, std::milli> spent =
+          std::chrono::steady_clock::now() - start;
+      std::fprintf(stderr, "%-24s %8.3f ms\n", pass.name, spent.count());
+    }
+    const bool changed = !next->body.same_as(current.body);
+    current = *std::move(next);
+    if (changed && Debug().Prints(pass.name)) {
+      std::fprintf(stderr, "// after %s\n%s\n", pass.name, ir::ToString(current).c_str());
+    }
+    if (Debug().verify) {
+      KILN_RETURN_IF_ERROR(
+          WithContext(ir::Verify(current), absl::StrCat("pass ", pass.name, " broke the program")));
+    }
+    if (stop_after == pass.name) return current;
+  }
+  if (!stop_after.empty()) {
+    return absl::NotFoundError(absl::StrCat(
+        "no pass is called '", stop_after,
+        "'; the passes are: ", absl::StrJoin(pipeline, ", ", [](std::string* out, const Pass& p) {
+          absl::StrAppend(out, p.name);
+        })));
+  }
+  return current;
+}
+
+}  // namespace kiln::passes

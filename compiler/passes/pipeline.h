@@ -1,0 +1,27 @@
+// The pass pipelines, each one list that reads from top to bottom.
+//
+// Debugging, by environment, read once: KILN_PRINT_PASSES=1 (or a pass name) prints the program
+// after each pass that changed it; KILN_VERIFY_PASSES=1 verifies after every pass and names the one
+// that broke the program; KILN_TIME_PASSES=1 prints the time of each.
+#ifndef KILN_COMPILER_PASSES_PIPELINE_H_
+#define KILN_COMPILER_PASSES_PIPELINE_H_
+
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "compiler/passes/pass.h"
+
+namespace kiln::passes {
+
+// From an elaborated program to the loops that code generation maps one to one (x86-64).
+const std::vector<Pass>& CpuPipeline();
+
+// Runs `pipeline`; stops after the pass called `stop_after` when that is not empty (kNotFound for
+// an unknown name). Errors carry the name of the pass.
+absl::StatusOr<ir::Program> RunPipeline(const std::vector<Pass>& pipeline,
+                                        const ir::Program& program, const PassContext& context,
+                                        absl::string_view stop_after = {});
+
+}  // namespace kiln::passes
+
+#endif  // KILN_COMPILER_PASSES_PIPELINE_H_

@@ -1,0 +1,55 @@
+#include "compiler/passes/serialize_loops.h"
+
+#include "compiler/passes/build.h"
+
+namespace kiln::passes {
+namespace {
+
+using ir::Stmt;
+
+constexpr int64_t kMaxExpanded = 64;
+
+bool HasLoopControl(const Stmt& body) {
+  bool found = false;
+  ir::Walk(body, [&](const Stmt& s) {
+    found |= s.kind() == ir::StmtKind::kBreak || s.kind() == ir::StmtKind::kContinue;
+    return true;
+  });
+  return found;
+}
+
+class Serializer : public ir::Mutator {
+ protected:
+  Stmt VisitStmt(const Stmt& s) override {
+    const Stmt rebuilt = RebuildStmt(s);
+    const auto* loop = rebuilt.As<ir::For>();
+    if (loop == nullptr || loop->loop == ir::ForKind::kSerial) return rebuilt;
+    if (loop->loop == ir::ForKind::kUnroll) {
+      const auto extent = ir::ConstInt(loop->axes[0].extent);
+      if (extent.has_value() && *extent <= kMaxExpanded && !HasLoopControl(loop->body)) {
+        return Expand(*loop, *extent);
+      }
+    }
+    return ir::MakeStmt<ir::For>(loop->loc, ir::ForKind::kSerial, loop->axes, loop->body);
+  }
+
+ private:
+  static Stmt Expand(const ir::For& loop, int64_t extent) {
+    std::vector<Stmt> copies;
+    for (int64_t i = 0; i < extent; ++i) {
+      const ir::Expr value = loop.axes[0].min + ir::MakeInt(i, loop.axes[0].var.dtype());
+      copies.push_back(ir::Substitute(loop.body, {{loop.axes[0].var.get(), value}}));
+    }
+    return ir::MakeSeq(std::move(copies), loop.loc);
+  }
+};
+
+}  // namespace
+
+absl::StatusOr<ir::Program> SerializeLoops(const ir::Program& program, const PassContext&) {
+  ir::Program out = program;
+  out.body = Serializer().Mutate(program.body);
+  return out;
+}
+
+}  // namespace kiln::passes

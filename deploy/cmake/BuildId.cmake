@@ -1,0 +1,20 @@
+# Writes OUTPUT, a source file that defines kiln::codegen::CompilerBuild(): the version and a digest
+# of everything under compiler/. Run at build time; OUTPUT is touched only when the text changes.
+file(GLOB_RECURSE files LIST_DIRECTORIES false
+  ${SOURCE}/*.cc ${SOURCE}/*.h ${SOURCE}/*.c ${SOURCE}/*.S ${SOURCE}/CMakeLists.txt)
+list(SORT files)
+set(all "")
+foreach(file ${files})
+  file(SHA256 ${file} digest)
+  file(RELATIVE_PATH name ${SOURCE} ${file})
+  string(APPEND all "${name} ${digest}\n")
+endforeach()
+string(SHA256 digest "${all}")
+string(SUBSTRING ${digest} 0 16 digest)
+set(text "#include \"compiler/codegen/compile.h\"\n\nnamespace kiln::codegen {\n\nstd::string CompilerBuild() { return \"kiln-${VERSION}+${digest}\"; }\n\n}  // namespace kiln::codegen\n")
+if(EXISTS ${OUTPUT})
+  file(READ ${OUTPUT} old)
+endif()
+if(NOT "${old}" STREQUAL "${text}")
+  file(WRITE ${OUTPUT} "${text}")
+endif()

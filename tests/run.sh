@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# The test command: installs what is missing, builds, and runs every test that needs no GPU.
+#
+#   tests/run.sh          all tests (the configuration of build/)
+#   tests/run.sh asan     with AddressSanitizer and UndefinedBehaviorSanitizer, in build/asan
+#   tests/run.sh tsan     coordinator, worker and client with ThreadSanitizer, in build/tsan
+#   tests/run.sh -L unit  further arguments go to ctest
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+configuration=default
+case "${1:-}" in asan | tsan | no_cuda) configuration=$1; shift ;; esac
+build=build
+[ "$configuration" = default ] || build=build/$configuration
+
+deploy/install_deps.sh
+if [ ! -f "$build/build.ninja" ]; then
+  cache=()
+  [ "$configuration" = default ] || cache=(-C "deploy/cmake/$configuration.cmake")
+  cmake -G Ninja "${cache[@]}" -S . -B "$build"
+fi
+cmake --build "$build"
+
+selection=()
+[ "$configuration" != tsan ] || selection=(-R 'coordinator|worker|client|rpc|store|farm|tunectl')
+ctest --test-dir "$build" --output-on-failure --no-tests=error -j 2 -LE 'bench|gpu' \
+  "${selection[@]}" "$@"
