@@ -8,6 +8,7 @@ namespace {
 Num Abs(Num a) { return Max(a, 0.0 - a); }
 
 struct OuterTerm {
+  const ir::ExprNode* var;
   size_t depth;  // position in AccessSpec::loops
   Num step;      // elements an iteration moves
   Num trip;
@@ -42,7 +43,7 @@ DimFacts FactsOf(const AccessSpec& spec, const AccessDim& dim, Num size, Num ite
     for (size_t d = 0; d < spec.loops.size(); ++d) {
       const LoopLevel& l = loops[spec.loops[d]];
       if (l.var != var) continue;
-      f.outer.push_back({d, Abs(coefficient) * l.scale, l.trip});
+      f.outer.push_back({var, d, Abs(coefficient) * l.scale, l.trip});
       found = true;
     }
     if (!found) {
@@ -65,8 +66,8 @@ Num MeanOfDim(const DimFacts& f, bool* exact) {
   for (size_t i = 1; i < f.outer.size(); ++i) {
     step = Min(step, f.outer[i].step);
     trip = trip * f.outer[i].trip;
+    if (f.outer[i].var != f.outer[0].var) *exact = false;  // else one axis, split in two
   }
-  *exact = false;
   return MeanClipped(f.offset, step, trip, f.extent, f.size);
 }
 

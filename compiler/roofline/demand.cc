@@ -171,9 +171,11 @@ void Analyzer::GridLoops(const ir::Launch& launch) {
   for (size_t i = launch.grid.size(); i-- > 2;) push(launch.grid[i], l.grid[i], one);
   if (launch.grid.size() >= 2 && l.panel > 1) {
     const Num rows = Min(l.grid[1], static_cast<double>(l.panel));
-    push(launch.grid[1], CeilDiv(l.grid[1], rows), rows);
+    // The last panel may be shorter: the inner trip count is the mean.
+    const Num panels = CeilDiv(l.grid[1], rows);
+    push(launch.grid[1], panels, rows);
     push(launch.grid[0], l.grid[0], one);
-    push(launch.grid[1], rows, one);
+    push(launch.grid[1], l.grid[1] / panels, one);
     return;
   }
   if (launch.grid.size() >= 2) push(launch.grid[1], l.grid[1], one);

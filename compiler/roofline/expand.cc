@@ -41,6 +41,7 @@ class Expander {
   absl::Status ExpandProduct();
   absl::Status ExpandList();
   absl::Status Probe();
+  void ShareRows();
   absl::Status BindConcrete(const std::string& name, const Config& base,
                             const std::vector<std::string>& open);
   absl::Status DeriveAll();
@@ -213,10 +214,23 @@ absl::Status Expander::Probe() {
     a.open = true;
     a.role = bindings_[name].role;
   }
+  ShareRows();
   for (Axis& a : out_.axes) {
     if (!a.open) KILN_RETURN_IF_ERROR(BindConcrete(a.name, base, open));
   }
   return absl::OkStatus();
+}
+
+// A gemm over a matrix of few rows streams its other operand: its N and K tiles want other values.
+void Expander::ShareRows() {
+  double rows = 0;
+  for (const auto& [name, b] : bindings_) {
+    if (b.role == Role::kTileM && !b.cuts.empty()) rows = std::max(rows, b.cuts.front());
+  }
+  for (auto& [name, b] : bindings_) {
+    const bool other = b.role == Role::kTileN || b.role == Role::kTileK;
+    if (other && b.stream_rows == 0) b.stream_rows = rows;
+  }
 }
 
 // A tunable that decides the program's structure: compare the programs that two values give.
