@@ -1,0 +1,320 @@
+// The farm with its threads: callbacks, watches, restarts and stops as the RPC layer sees them.
+#include "coordinator/core/farm.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <future>
+#include <mutex>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "tests/unit/coordinator/core_rig.h"
+
+namespace kiln::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+// A worker thread behind a sink: runs what it is leased at once.
+class ThreadWorker : public core::WorkerSink {
+ public:
+  ThreadWorker(const SpaceModel& space, store::BlobStore* blobs) : space_(space), blobs_(blobs) {}
+
+  void Send(const v1::CoordinatorMessage& message) override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (const v1::Task& task : message.leases().tasks()) queue_.push_back(task);
+    wake_.notify_all();
+  }
+  void Close(const absl::Status& status) override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    closed_ = true;
+    wake_.notify_all();
+  }
+
+  static void Serve(std::shared_ptr<ThreadWorker> self, core::Farm* farm, const std::string& name) {
+    const core::ConnectionId connection = farm->AttachWorker(self);
+    v1::WorkerMessage hello;
+    *hello.mutable_register_() = CoreRig::Info(name, 2, 1);
+    farm->WorkerSaid(connection, hello);
+    for (;;) {
+      std::deque<v1::Task> tasks;
+      {
+        std::unique_lock<std::mutex> lock(self->mutex_);
+        self->wake_.wait_for(lock, std::chrono::milliseconds(200),
+                             [&] { return self->closed_ || !self->queue_.empty(); });
+        if (self->closed_) return;
+        tasks.swap(self->queue_);
+      }
+      v1::WorkerMessage message;
+      if (tasks.empty()) {
+        message.mutable_heartbeat();
+      } else {
+        message.mutable_results();
+      }
+      for (const v1::Task& task : tasks) {
+        *message.mutable_results()->add_results() = self->Run(task, name);
+      }
+      farm->WorkerSaid(connection, message);
+    }
+  }
+
+ private:
+  v1::TaskResult Run(const v1::Task& task, const std::string& name) {
+    v1::TaskResult result;
+    result.set_task(task.id());
+    result.set_epoch(task.epoch());
+    v1::SweepInputs inputs;
+    KILN_CHECK(inputs.ParseFromString(*blobs_->ReadAll(task.inputs_digest())));
+    const FakeSpace space = SpaceOf(space_, inputs.arguments());
+    for (const v1::TaskCandidate& c : task.candidates()) {
+      v1::CandidateResult* out = result.add_candidates();
+      out->set_config(c.config());
+      if (task.kind() == v1::TASK_COMPILE) {
+        std::string bytes;
+        *out->mutable_artifact() = space.Compile(inputs, c.config(), "build-1", &bytes);
+        KILN_CHECK(blobs_->PutBytes(bytes).ok());
+      } else {
+        *out->mutable_measurement() = space.Measure(
+            c.config(), absl::StrCat(task.kind(), task.round()), task.samples(), name + "/cpu");
+      }
+    }
+    return result;
+  }
+
+  const SpaceModel space_;
+  store::BlobStore* const blobs_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<v1::Task> queue_;
+  bool closed_ = false;
+};
+
+class Recorder : public core::WatchSink {
+ public:
+  void OnEvent(const v1::SweepEvent& event) override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    events_.push_back(event);
+  }
+  void OnDone(const absl::Status& status) override { done_.set_value(status); }
+  absl::Status Wait() {
+    auto future = done_.get_future();
+    if (future.wait_for(std::chrono::seconds(20)) != std::future_status::ready) {
+      return absl::DeadlineExceededError("no end");
+    }
+    return future.get();
+  }
+  std::vector<v1::SweepEvent> events() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return events_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<v1::SweepEvent> events_;
+  std::promise<absl::Status> done_;
+};
+
+template <typename T>
+absl::StatusOr<T> Await(const std::function<void(core::Callback<T>)>& call) {
+  auto promise = std::make_shared<std::promise<absl::StatusOr<T>>>();
+  auto future = promise->get_future();
+  call([promise](absl::StatusOr<T> value) { promise->set_value(std::move(value)); });
+  if (future.wait_for(std::chrono::seconds(20)) != std::future_status::ready) {
+    return absl::DeadlineExceededError("no answer");
+  }
+  return future.get();
+}
+
+class FarmTest : public ::testing::Test {
+ protected:
+  FarmTest()
+      : expander_(space_),
+        meta_(store::NewMemoryMetaStore()),
+        blobs_(store::NewMemoryBlobStore({}, RealClock::Get())) {}
+
+  ~FarmTest() override { StopAll(); }
+
+  void Start(int workers) {
+    auto farm = core::Farm::Start(
+        {meta_.get(), blobs_.get(), &expander_, RealClock::Get(), nullptr}, core::Options());
+    ASSERT_TRUE(farm.ok()) << farm.status();
+    farm_ = *std::move(farm);
+    for (int i = 0; i < workers; ++i) {
+      auto worker = std::make_shared<ThreadWorker>(space_, blobs_.get());
+      threads_.emplace_back(
+          [this, worker, i] { ThreadWorker::Serve(worker, farm_.get(), absl::StrCat("w", i)); });
+    }
+  }
+  void StopAll() {
+    if (farm_ != nullptr) farm_->Stop();
+    for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
+    farm_.reset();
+  }
+
+  absl::StatusOr<v1::SubmitSweepResponse> Submit(const v1::SweepSpec& spec) {
+    return Await<v1::SubmitSweepResponse>(
+        [&](auto done) { farm_->SubmitSweep(spec, std::move(done)); });
+  }
+  absl::StatusOr<v1::GetSweepResponse> Get(const std::string& sweep) {
+    v1::GetSweepRequest request;
+    request.set_sweep(sweep);
+    request.set_with_candidates(true);
+    return Await<v1::GetSweepResponse>(
+        [&](auto done) { farm_->GetSweep(request, std::move(done)); });
+  }
+
+  SpaceModel space_;
+  FakeExpander expander_;
+  std::unique_ptr<store::MetaStore> meta_;
+  std::unique_ptr<store::BlobStore> blobs_;
+  std::unique_ptr<core::Farm> farm_;
+  std::vector<std::thread> threads_;
+};
+
+TEST_F(FarmTest, SubmitWatchFetchAndShow) {
+  Start(2);
+  const auto submitted = Submit(FakeSpec());
+  ASSERT_TRUE(submitted.ok()) << submitted.status();
+  auto recorder = std::make_shared<Recorder>();
+  farm_->WatchSweep(submitted->sweep(), recorder);
+  ASSERT_TRUE(recorder->Wait().ok());
+  const v1::SweepEvent end = recorder->events().back();
+  EXPECT_EQ(end.progress().state(), v1::DONE);
+
+  v1::FetchWinnerRequest fetch;
+  fetch.set_sweep(submitted->sweep().substr(0, 8));
+  const auto artifact = farm_->FindArtifact(fetch);
+  ASSERT_TRUE(artifact.ok()) << artifact.status();
+  EXPECT_EQ(artifact->info.config(), end.winner().config());
+  EXPECT_EQ(blobs_->ReadAll(artifact->digest)->size(), artifact->size_bytes);
+
+  const auto shown = Get(submitted->sweep());
+  ASSERT_TRUE(shown.ok());
+  EXPECT_EQ(shown->winner().config(), end.winner().config());
+  EXPECT_THAT(shown->candidates(), SizeIs(8));
+  EXPECT_TRUE(shown->seconds().count("queue"));
+
+  auto late = std::make_shared<Recorder>();
+  farm_->WatchSweep(submitted->sweep(), late);
+  ASSERT_TRUE(late->Wait().ok());
+  EXPECT_EQ(late->events().back().winner().config(), end.winner().config());
+
+  v1::ListSweepsRequest list;
+  const auto listed =
+      Await<v1::ListSweepsResponse>([&](auto done) { farm_->ListSweeps(list, std::move(done)); });
+  ASSERT_THAT(listed->sweeps(), SizeIs(1));
+  EXPECT_EQ(listed->sweeps(0).progress().state(), v1::DONE);
+}
+
+TEST_F(FarmTest, LookupFindsAndExplainsMisses) {
+  Start(1);
+  const auto lookup = [&](const v1::SweepSpec& spec) {
+    return *Await<v1::LookupWinnerResponse>(
+        [&](auto done) { farm_->LookupWinner(spec, std::move(done)); });
+  };
+  auto recorder = std::make_shared<Recorder>();
+  farm_->WatchSweep(Submit(FakeSpec("1"))->sweep(), recorder);
+  ASSERT_TRUE(recorder->Wait().ok());
+  EXPECT_TRUE(lookup(FakeSpec("1")).found());
+  const v1::LookupWinnerResponse miss = lookup(FakeSpec("2"));
+  EXPECT_FALSE(miss.found());
+  EXPECT_THAT(miss.miss_reason(), HasSubstr("problem=1 instead of problem=2"));
+}
+
+TEST_F(FarmTest, NamesThatAreUnknownOrTooShortAreErrors) {
+  Start(1);
+  EXPECT_EQ(Get("abcdef12").status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(Get("abc").status().code(), absl::StatusCode::kInvalidArgument);
+  auto recorder = std::make_shared<Recorder>();
+  farm_->WatchSweep("abcdef12", recorder);
+  EXPECT_TRUE(absl::IsNotFound(recorder->Wait()));
+  v1::FetchWinnerRequest fetch;
+  fetch.set_sweep("abcdef12");
+  EXPECT_TRUE(absl::IsNotFound(farm_->FindArtifact(fetch).status()));
+}
+
+TEST_F(FarmTest, FetchingFromARunningSweepIsAPrecondition) {
+  Start(0);
+  // A bare sink keeps the sweep from ever getting on.
+  auto idle = std::make_shared<ThreadWorker>(space_, blobs_.get());
+  const core::ConnectionId connection = farm_->AttachWorker(idle);
+  v1::WorkerMessage hello;
+  *hello.mutable_register_() = CoreRig::Info("idle", 1, 1);
+  farm_->WorkerSaid(connection, hello);
+  const auto submitted = Submit(FakeSpec());
+  ASSERT_TRUE(submitted.ok()) << submitted.status();
+  v1::FetchWinnerRequest fetch;
+  fetch.set_sweep(submitted->sweep());
+  EXPECT_EQ(farm_->FindArtifact(fetch).status().code(), absl::StatusCode::kFailedPrecondition);
+  v1::CancelSweepRequest cancel;
+  cancel.set_sweep(submitted->sweep());
+  const auto first = Await<v1::CancelSweepResponse>(
+      [&](auto done) { farm_->CancelSweep(cancel, std::move(done)); });
+  EXPECT_EQ(first->state(), v1::CANCELLED);
+  const auto second = Await<v1::CancelSweepResponse>(
+      [&](auto done) { farm_->CancelSweep(cancel, std::move(done)); });
+  EXPECT_EQ(second->state(), v1::CANCELLED) << "cancelling what is over says how it ended";
+  EXPECT_TRUE(absl::IsNotFound(farm_->FindArtifact(fetch).status()));
+}
+
+TEST_F(FarmTest, StopAnswersEverybodyAndARestartGoesOn) {
+  Start(0);
+  auto recorder = std::make_shared<Recorder>();
+  auto idle = std::make_shared<ThreadWorker>(space_, blobs_.get());
+  const core::ConnectionId connection = farm_->AttachWorker(idle);
+  v1::WorkerMessage hello;
+  *hello.mutable_register_() = CoreRig::Info("w0", 1, 1);
+  farm_->WorkerSaid(connection, hello);
+  const std::string sweep = Submit(FakeSpec())->sweep();
+  farm_->WatchSweep(sweep, recorder);
+  StopAll();
+  EXPECT_TRUE(absl::IsUnavailable(recorder->Wait()));
+  Start(2);
+  auto again = std::make_shared<Recorder>();
+  farm_->WatchSweep(sweep, again);
+  ASSERT_TRUE(again->Wait().ok());
+  EXPECT_EQ(again->events().back().progress().state(), v1::DONE);
+}
+
+TEST_F(FarmTest, ASecondCoordinatorOnTheStoreEndsTheFirst) {
+  Start(1);
+  std::promise<absl::Status> fatal;
+  farm_->OnFatal([&](const absl::Status& status) { fatal.set_value(status); });
+  ASSERT_TRUE(meta_->BeginTerm().ok());
+  const auto submitted = Submit(FakeSpec());
+  EXPECT_TRUE(absl::IsUnavailable(submitted.status())) << submitted.status();
+  EXPECT_TRUE(absl::IsAborted(fatal.get_future().get()));
+  EXPECT_FALSE(farm_->Health().ok());
+}
+
+TEST_F(FarmTest, ManyThreadsAskAtOnce) {
+  Start(4);
+  std::vector<std::thread> askers;
+  std::atomic<int> done{0};
+  for (int t = 0; t < 4; ++t) {
+    askers.emplace_back([&, t] {
+      for (int i = 0; i < 5; ++i) {
+        const auto submitted = Submit(FakeSpec(absl::StrCat((t + i) % 6)));
+        if (!submitted.ok()) continue;
+        if (!submitted->answered()) {
+          auto recorder = std::make_shared<Recorder>();
+          farm_->WatchSweep(submitted->sweep(), recorder);
+          if (!recorder->Wait().ok()) continue;
+        }
+        ++done;
+      }
+    });
+  }
+  for (std::thread& asker : askers) asker.join();
+  EXPECT_EQ(done, 20);
+}
+
+}  // namespace
+}  // namespace kiln::testing

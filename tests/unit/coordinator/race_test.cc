@@ -1,0 +1,148 @@
+#include "coordinator/search/race.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "compiler/base/rng.h"
+
+namespace kiln::search {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+std::vector<Lap> LapsOf(const std::vector<double>& medians) {
+  std::vector<Lap> laps;
+  for (size_t i = 0; i < medians.size(); ++i) laps.push_back({static_cast<int>(i), medians[i]});
+  return laps;
+}
+
+std::vector<double> Noisy(double center, double relative, int count, uint64_t seed) {
+  Rng rng(seed);
+  std::vector<double> samples;
+  for (int i = 0; i < count; ++i) {
+    samples.push_back(center * (1 + relative * (2 * rng.Uniform() - 1)));
+  }
+  return samples;
+}
+
+Finalist Make(const std::string& config, std::vector<double> samples, double mad = 0) {
+  Finalist f;
+  f.config = config;
+  std::vector<double> sorted = samples;
+  std::sort(sorted.begin(), sorted.end());
+  f.median_ns = sorted[sorted.size() / 2];
+  f.samples_ns = std::move(samples);
+  f.mad_ns = mad;
+  return f;
+}
+
+TEST(PlanRound, TheScreenKeepsAllWithinHalfAgainAsSlow) {
+  const RacePlan plan = PlanRound(0, LapsOf({150, 100, 151, 120, 140, 110}), 5, 8);
+  EXPECT_FALSE(plan.finals);
+  EXPECT_THAT(plan.survivors, ElementsAre(1, 5, 3, 4, 0));
+  EXPECT_EQ(plan.samples, 10);
+}
+
+TEST(PlanRound, FewSurvivorsGoStraightToFinals) {
+  const RacePlan plan = PlanRound(0, LapsOf({100, 120, 300, 400}), 5, 8);
+  EXPECT_TRUE(plan.finals);
+  EXPECT_THAT(plan.survivors, ElementsAre(0, 1));
+}
+
+TEST(PlanRound, LaterRoundsAreStricterAndLonger) {
+  std::vector<double> medians;
+  for (int i = 0; i < 30; ++i) medians.push_back(100 + 0.3 * i);
+  RacePlan plan = PlanRound(1, LapsOf(medians), 5, 8);
+  EXPECT_FALSE(plan.finals);
+  EXPECT_THAT(plan.survivors, SizeIs(30));
+  EXPECT_EQ(plan.samples, 20);
+  plan = PlanRound(2, LapsOf(medians), 5, 8);
+  EXPECT_TRUE(plan.finals);
+  EXPECT_THAT(plan.survivors, ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+TEST(PairedRatio, ContainsTheTruthAboutNinetyFiveTimesInAHundred) {
+  int contains = 0;
+  for (int seed = 0; seed < 200; ++seed) {
+    const Interval interval =
+        PairedRatio(Noisy(103, 0.02, 60, 2 * seed + 1), Noisy(100, 0.02, 60, 2 * seed + 2), seed);
+    contains += interval.low <= 1.03 && 1.03 <= interval.high;
+  }
+  EXPECT_GE(contains, 180);
+  EXPECT_LE(contains, 200);
+}
+
+TEST(PairedRatio, TooFewPairsSeparateNothing) {
+  const Interval interval = PairedRatio({200, 210}, {100, 100}, 1);
+  EXPECT_LE(interval.low, 1);
+  EXPECT_GE(interval.high, 1);
+}
+
+TEST(PairedRatio, ACommonDisturbanceCancels) {
+  // Both finalists slow down in the second half: unpaired medians would drown in it.
+  std::vector<double> slow;
+  std::vector<double> fast;
+  for (int i = 0; i < 40; ++i) {
+    const double drift = i < 20 ? 1 : 1.4;
+    slow.push_back(102 * drift);
+    fast.push_back(100 * drift);
+  }
+  const Interval interval = PairedRatio(slow, fast, 1);
+  EXPECT_NEAR(interval.low, 1.02, 1e-9);
+  EXPECT_NEAR(interval.high, 1.02, 1e-9);
+}
+
+TEST(Decide, SeparatedFinalistsAreRankedByTime) {
+  const Verdict verdict =
+      Decide({Make("b", Noisy(110, 0.01, 50, 1)), Make("a", Noisy(120, 0.01, 50, 2)),
+              Make("c", Noisy(100, 0.01, 50, 3))},
+             7);
+  EXPECT_EQ(verdict.winner, 2);
+  EXPECT_THAT(verdict.ties, IsEmpty());
+  EXPECT_NEAR(verdict.ratio_low, 1.1, 0.01);
+  EXPECT_GE(verdict.ratio_high, verdict.ratio_low);
+}
+
+TEST(Decide, TiesGoToTheCalmerThenTheSmallerThenTheName) {
+  const std::vector<double> same = Noisy(100, 0.02, 50, 1);
+  std::vector<double> close = same;
+  for (size_t i = 0; i < close.size(); ++i) close[i] *= i % 2 == 0 ? 1.001 : 0.999;
+  Finalist noisy = Make("a", same, 5);
+  Finalist calm = Make("b", close, 0.5);
+  Verdict verdict = Decide({noisy, calm}, 7);
+  EXPECT_EQ(verdict.winner, 1);
+  EXPECT_THAT(verdict.ties, ElementsAre(0));
+  noisy.mad_ns = calm.mad_ns;
+  noisy.resources.set_scratch_bytes(4096);
+  EXPECT_EQ(Decide({noisy, calm}, 7).winner, 1);
+  noisy.resources.clear_scratch_bytes();
+  EXPECT_EQ(Decide({noisy, calm}, 7).winner, 0);
+}
+
+TEST(Decide, TwoRunsOfTheSameFieldGiveTheSameWinner) {
+  // Four configs within the noise, drawn afresh each run: a decision by the median alone would
+  // flip.
+  std::set<std::string> winners;
+  for (int run = 0; run < 50; ++run) {
+    std::vector<Finalist> field;
+    for (int i = 0; i < 4; ++i) {
+      field.push_back(Make(std::string(1, 'a' + i), Noisy(100, 0.03, 80, 100 * run + i), 1));
+    }
+    winners.insert(field[Decide(field, 3).winner].config);
+  }
+  EXPECT_LE(winners.size(), 2u);
+}
+
+TEST(Decide, ASingleFinalistWinsWithoutARatio) {
+  const Verdict verdict = Decide({Make("a", {1, 2, 3})}, 1);
+  EXPECT_EQ(verdict.winner, 0);
+  EXPECT_EQ(verdict.ratio_high, 0);
+}
+
+}  // namespace
+}  // namespace kiln::search
