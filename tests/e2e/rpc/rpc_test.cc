@@ -106,7 +106,7 @@ TEST_F(RpcTest, SubmitCarriesTheWholeSpec) {
   EXPECT_EQ(submitted->sweep, kSweep);
   EXPECT_EQ(submitted->winner, nullptr);
   ASSERT_EQ(farm_.submitted().size(), 1u);
-  const v1::SweepSpec& seen = farm_.submitted()[0];
+  const v1::SweepSpec seen = farm_.submitted()[0];
   EXPECT_EQ(seen.template_(), "matmul");
   EXPECT_EQ(seen.arguments().at("dtype"), "float32");
   EXPECT_EQ(seen.tunables().at("block_M").values_size(), 2);
@@ -650,6 +650,9 @@ TEST_F(RpcTest, ManyStreamsThatBreakAtAnyMoment) {
       const auto tuning = v1::Tuning::NewStub(channel);
       for (int round = 0; round < 25; ++round) {
         grpc::ClientContext work_context, watch_context;
+        const auto now = std::chrono::system_clock::now();
+        work_context.set_deadline(now + std::chrono::microseconds(round * 700 + t * 130));
+        watch_context.set_deadline(now + std::chrono::microseconds(round * 600 + t * 170));
         const auto stream = work->Attach(&work_context);
         v1::WorkerMessage beat;
         beat.mutable_heartbeat();
@@ -659,12 +662,13 @@ TEST_F(RpcTest, ManyStreamsThatBreakAtAnyMoment) {
         const auto watch = tuning->WatchSweep(&watch_context, request);
         v1::CoordinatorMessage message;
         v1::SweepEvent event;
-        for (int i = 0; i < (round * 7 + t) % 20; ++i) {
-          stream->Read(&message);
-          watch->Read(&event);
+        std::thread reader([&] {
+          while (watch->Read(&event)) {
+          }
+        });
+        while (stream->Read(&message)) {
         }
-        work_context.TryCancel();
-        watch_context.TryCancel();
+        reader.join();
         stream->Finish();
         watch->Finish();
       }
