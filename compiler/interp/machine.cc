@@ -11,6 +11,7 @@
 namespace kiln::interp {
 namespace {
 
+constexpr char kMixed[] = "touch, one of them atomically and one not,";
 constexpr uint32_t kMany = 0xFFFFFFFF;  // units that touched an element: more than one
 
 uint64_t Tag(uint32_t run, uint32_t unit) { return uint64_t{run} << 32 | unit; }
@@ -393,14 +394,15 @@ bool Machine::Track(BufferState* b, int64_t offset, Touch touch, bool changes, S
     uint64_t* writers = Tags(&shadow->writer, *b, loc);
     if (!writers) return false;
     if (touch != Touch::kAtomic && shadow->atomic && Conflicts(shadow->atomic[offset], level)) {
-      return Race(*b, offset, "touch, one of them atomically and one not,", level,
-                  UnitOf(shadow->atomic[offset]), loc);
+      return Race(*b, offset, kMixed, level, UnitOf(shadow->atomic[offset]), loc);
     }
     // Blocks may write one value twice; iterations may not.
     const bool harmless = touch == Touch::kWrite && level.blocks && !changes;
     if (Conflicts(writers[offset], level) && !harmless) {
-      return Race(*b, offset, touch == Touch::kRead ? "write and read" : "both write", level,
-                  UnitOf(writers[offset]), loc);
+      const char* what = touch == Touch::kRead    ? "write and read"
+                         : touch == Touch::kWrite ? "both write"
+                                                  : kMixed;
+      return Race(*b, offset, what, level, UnitOf(writers[offset]), loc);
     }
     if (touch == Touch::kRead) {
       uint64_t* readers = Tags(&shadow->reader, *b, loc);
@@ -409,7 +411,8 @@ bool Machine::Track(BufferState* b, int64_t offset, Touch touch, bool changes, S
       continue;
     }
     if (shadow->reader && Conflicts(shadow->reader[offset], level) && !harmless) {
-      return Race(*b, offset, "read and write", level, UnitOf(shadow->reader[offset]), loc);
+      return Race(*b, offset, touch == Touch::kAtomic ? kMixed : "read and write", level,
+                  UnitOf(shadow->reader[offset]), loc);
     }
     if (touch == Touch::kWrite) {
       writers[offset] = own;

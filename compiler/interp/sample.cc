@@ -182,7 +182,8 @@ void Collector::AddAccess(const ir::Buffer& b, const std::vector<ir::Expr>& indi
                           const ir::Facts& facts, bool write) {
   if (b->scope != ir::Scope::kGlobal || !current_) return;
   Site site{b, {}, facts, false};
-  for (const ir::Expr& index : indices) site.spans.push_back(MakeSpan(index, ir::MakeInt(1), facts));
+  for (const ir::Expr& index : indices)
+    site.spans.push_back(MakeSpan(index, ir::MakeInt(1), facts));
   Add(std::move(site), write);
 }
 
@@ -401,17 +402,22 @@ class Planner {
     return absl::OkStatus();
   }
 
+  bool WrittenBefore(size_t l, const ir::Buffer& buffer) const {
+    return std::any_of(launches_.begin(), launches_.begin() + static_cast<int64_t>(l),
+                       [&](const LaunchInfo& earlier) {
+                         return std::any_of(earlier.writes.begin(), earlier.writes.end(),
+                                            [&](const Site& w) { return w.buffer == buffer; });
+                       });
+  }
+
+  // An atomic update builds on what was there before, like a read.
   std::vector<const Site*> ReadsOfEarlierResults(size_t l) const {
     std::vector<const Site*> list;
     for (const Site& read : launches_[l].reads) {
-      for (size_t earlier = 0; earlier < l; ++earlier) {
-        const auto& writes = launches_[earlier].writes;
-        if (std::any_of(writes.begin(), writes.end(),
-                        [&](const Site& w) { return w.buffer == read.buffer; })) {
-          list.push_back(&read);
-          break;
-        }
-      }
+      if (WrittenBefore(l, read.buffer)) list.push_back(&read);
+    }
+    for (const Site& write : launches_[l].writes) {
+      if (write.atomic && WrittenBefore(l, write.buffer)) list.push_back(&write);
     }
     return list;
   }
@@ -465,9 +471,9 @@ absl::StatusOr<std::vector<Tensor>> Substitute(const ir::Program& program,
     const DType type = params[t]->buffer->dtype;
     int64_t span = 1;  // from the first element to past the last
     for (size_t d = 0; d < view.strides.size(); ++d) span += (view.shape[d] - 1) * view.strides[d];
-    owned.emplace_back(type.is_float() ? kFloat64 : type,
-                       view.strides.empty() ? shapes[t]
-                                            : std::vector<int64_t>{std::max<int64_t>(span, 0)});
+    owned.emplace_back(
+        type.is_float() ? kFloat64 : type,
+        view.strides.empty() ? shapes[t] : std::vector<int64_t>{std::max<int64_t>(span, 0)});
     const TensorView mine{owned.back().data(), owned.back().dtype(), shapes[t], view.strides};
     if (!params[t]->is_output) {
       if (!view.data && mine.elements() > 0) {
