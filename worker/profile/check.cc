@@ -92,6 +92,17 @@ std::vector<int64_t> PoisonedElements(const TensorShape& shape, const std::vecto
   return found;
 }
 
+double RootMeanSquare(const std::vector<ReferenceValue>& values) {
+  double sum = 0;
+  int count = 0;
+  for (const ReferenceValue& value : values) {
+    if (!value.written || !std::isfinite(value.value)) continue;
+    sum += value.value * value.value;
+    ++count;
+  }
+  return count == 0 ? 0 : std::sqrt(sum / count);
+}
+
 }  // namespace
 
 bool Tolerance::Accepts(double got, double expected) const {
@@ -102,16 +113,17 @@ bool Tolerance::Accepts(double got, double expected) const {
 }
 
 Tolerance ToleranceFor(const TensorShape& output, const BoundManifest& manifest,
-                       const v1::CheckPolicy& policy) {
+                       const v1::CheckPolicy& policy, double scale) {
   Tolerance tolerance;
   if (output.type.is_float()) {
     double coarsest = 0;
     for (const TensorShape& tensor : manifest.tensors) {
       coarsest = std::max(coarsest, EpsilonOf(tensor.type));
     }
+    double accumulator = output.type == kFloat64 ? EpsilonOf(kFloat64) : EpsilonOf(kFloat32);
+    double length = static_cast<double>(std::max<int64_t>(manifest.reduction_length, 1));
     tolerance.rtol = 4 * EpsilonOf(output.type) + 2 * coarsest;
-    double accumulator = output.type == kFloat64 ? 0x1p-52 : 0x1p-23;
-    tolerance.atol = accumulator * static_cast<double>(manifest.reduction_length + 8);
+    tolerance.atol = scale * (4 * accumulator * std::sqrt(length) + coarsest);
   }
   if (policy.rtol() > 0) tolerance.rtol = policy.rtol();
   if (policy.atol() > 0) tolerance.atol = policy.atol();
@@ -160,6 +172,7 @@ struct Checker::Truth {
     std::vector<int64_t> elements;         // sampled
     std::vector<ReferenceValue> expected;  // in the same order; empty = not computed yet
     std::string reference_config;          // whose reference computed them
+    double scale = 0;                      // root mean square of `expected`
     std::vector<uint8_t> peer;             // empty = none
   };
   std::map<int, Output> outputs;  // by tensor
@@ -305,6 +318,7 @@ absl::Status Checker::EnsureSampled(int copy, int tensor, Run* run) {
   KILN_RETURN_IF_ERROR(values.status());
   KILN_CHECK(values->size() == truth.elements.size());
   truth.expected = *std::move(values);
+  truth.scale = RootMeanSquare(truth.expected);
   truth.reference_config = run->candidate->config;
   return absl::OkStatus();
 }
@@ -313,7 +327,7 @@ absl::Status Checker::CompareSampled(int copy, int tensor, Run* run) {
   KILN_RETURN_IF_ERROR(EnsureSampled(copy, tensor, run));
   const TensorShape& shape = tensors_->tensors()[static_cast<size_t>(tensor)];
   const Truth::Output& truth = truths_[static_cast<size_t>(copy)]->outputs[tensor];
-  Tolerance tolerance = ToleranceFor(shape, *run->candidate->manifest, policy_);
+  Tolerance tolerance = ToleranceOf(copy, tensor, *run);
   for (size_t i = 0; i < truth.elements.size(); ++i) {
     const ReferenceValue& expected = truth.expected[i];
     if (!expected.written) continue;
@@ -347,7 +361,7 @@ absl::Status Checker::ComparePeer(int copy, int tensor, Run* run) {
   Truth::Output& output = truth.outputs[tensor];
   if (output.peer.empty()) return absl::OkStatus();
   const TensorShape& shape = tensors_->tensors()[static_cast<size_t>(tensor)];
-  Tolerance tolerance = ToleranceFor(shape, *run->candidate->manifest, policy_);
+  Tolerance tolerance = ToleranceOf(copy, tensor, *run);
   Tolerance loose{tolerance.rtol * kPeerSlack, tolerance.atol * kPeerSlack};
   std::vector<int64_t> differing;
   ForEachElement(shape, run->outputs[tensor], [&](int64_t flat, double got) {
@@ -414,6 +428,11 @@ absl::StatusOr<ReferenceValue> Checker::Ask(int copy, int tensor, int64_t elemen
   }
   KILN_RETURN_IF_ERROR(values.status());
   return values->front();
+}
+
+Tolerance Checker::ToleranceOf(int copy, int tensor, const Run& run) const {
+  return ToleranceFor(tensors_->tensors()[static_cast<size_t>(tensor)], *run.candidate->manifest,
+                      policy_, truths_[static_cast<size_t>(copy)]->outputs[tensor].scale);
 }
 
 void Checker::KeepAsPeer(int copy, Run* run) {

@@ -35,14 +35,15 @@ struct Tolerance {
   bool Accepts(double got, double expected) const;
 };
 
-// By the storage type of the output, the coarsest float type among the inputs, and the length of
-// the reduction behind one element; the policy's own numbers where they are set.
-//   rtol = 4 eps(output) + 2 eps(coarsest input)      rounding of the result and of intermediates
-//   atol = eps(float32) * length                      accumulation in another order, terms in
-//   [-1,1]
-// Integer outputs must be equal.
+// By the storage type of the output, the coarsest float type of any tensor, the length of the
+// reduction behind one element, and `scale`, the root mean square of the expected values; the
+// policy's own numbers where they are set.
+//   rtol = 4 eps(output) + 2 eps(coarsest)                 rounding of the result and on the way
+//   atol = scale * (4 eps(float32) sqrt(length) + eps(coarsest))   accumulation in another order
+// The errors of a sum of random terms grow like the sum itself times sqrt(length): a missing term
+// stands out by far. Integer outputs must be equal.
 Tolerance ToleranceFor(const TensorShape& output, const BoundManifest& manifest,
-                       const v1::CheckPolicy& policy);
+                       const v1::CheckPolicy& policy, double scale);
 
 // Where to look: about `samples` distinct elements, in up to six clusters (four corners of the last
 // two dimensions, two random places), so that a reference that works block by block touches few
@@ -98,6 +99,7 @@ class Checker {
   absl::Status EnsureSampled(int copy, int tensor, Run* run);
   absl::StatusOr<ReferenceValue> Ask(int copy, int tensor, int64_t element, Run* run);
   absl::StatusOr<Reference*> OwnReference(Run* run);
+  Tolerance ToleranceOf(int copy, int tensor, const Run& run) const;
   void KeepAsPeer(int copy, Run* run);
 
   Device* const device_;

@@ -52,30 +52,21 @@ class InterpReference : public Reference {
       for (double value : *values) result.push_back({value, true});
       return result;
     }
-    if (!absl::IsFailedPrecondition(values.status())) return Blame(values.status());
-    return OneByOne(tensor, elements);
-  }
-
- private:
-  // Some element is not written at all, or the program is wrong: ask for each by itself.
-  absl::StatusOr<std::vector<ReferenceValue>> OneByOne(int tensor,
-                                                       const std::vector<int64_t>& elements) {
-    std::vector<ReferenceValue> result;
-    for (int64_t element : elements) {
-      absl::StatusOr<std::vector<double>> value =
-          interp::SampleReference(program_, views_, tensor, {element}, options_);
-      if (value.ok()) {
-        result.push_back({value->front(), true});
-      } else if (absl::IsFailedPrecondition(value.status()) &&
-                 !DiagnosticOf(value.status()).has_value()) {
-        result.push_back({0, false});  // an error of the program would carry its position
-      } else {
-        return Blame(value.status());
-      }
+    if (!absl::IsFailedPrecondition(values.status()) || DiagnosticOf(values.status())) {
+      return Blame(values.status());
     }
+    // Without a position in the program it means that some element is not written at all.
+    if (elements.size() == 1) return std::vector<ReferenceValue>{{0, false}};
+    auto middle = elements.begin() + static_cast<int64_t>(elements.size() / 2);
+    KILN_ASSIGN_OR_RETURN(std::vector<ReferenceValue> result,
+                          Evaluate(seed, tensor, {elements.begin(), middle}));
+    KILN_ASSIGN_OR_RETURN(std::vector<ReferenceValue> second,
+                          Evaluate(seed, tensor, {middle, elements.end()}));
+    result.insert(result.end(), second.begin(), second.end());
     return result;
   }
 
+ private:
   // Errors of the program are the candidate's; limits and gaps of the interpreter are not, but
   // without a reference there is nothing to compare with either.
   static absl::Status Blame(const absl::Status& status) {

@@ -134,17 +134,37 @@ class Binder {
   const std::map<std::string, std::string>& values_;
 };
 
-// For a product of matrices flops / output elements / 2 is its K; elsewhere it is at least of the
-// size of the chain of operations behind one element.
+// For a product of matrices flops / output elements / 2 is its K. Without an operation count the
+// longest extent of an input is hardly below it, and tolerances grow with its square root only.
 int64_t GuessReduction(const Manifest& manifest, const std::vector<TensorShape>& tensors) {
   if (manifest.reduction_length > 0) return manifest.reduction_length;
   int64_t outputs = 0;
+  int64_t longest = 1;
   for (const TensorShape& tensor : tensors) {
     if (tensor.output) outputs += tensor.elements;
+    for (int64_t extent : tensor.shape) {
+      if (!tensor.output || tensor.accumulates) longest = std::max(longest, extent);
+    }
   }
-  if (outputs == 0) return 1;
+  if (outputs == 0 || manifest.flops <= 0) return longest;
   double length = manifest.flops / static_cast<double>(outputs) / 2;
   return std::clamp<int64_t>(static_cast<int64_t>(length), 1, kMaxElements);
+}
+
+absl::StatusOr<int64_t> ScalarBits(const ManifestParameter& parameter,
+                                   const std::map<std::string, std::string>& values) {
+  auto found = values.find(parameter.name);
+  if (!parameter.type.is_float() || found == values.end()) {
+    return RuntimeValue(parameter.name, values);
+  }
+  double value = 0;
+  if (!absl::SimpleAtod(found->second, &value)) {
+    return absl::InvalidArgumentError(absl::StrCat("the run-time value '", parameter.name, "=",
+                                                   found->second, "' is not a number"));
+  }
+  int64_t bits = 0;
+  StoreElement(&bits, parameter.type, value);  // little-endian: the low part
+  return bits;
 }
 
 }  // namespace
@@ -180,12 +200,8 @@ absl::StatusOr<BoundManifest> BindManifest(const Manifest& manifest,
     if (parameter.is_tensor) {
       KILN_ASSIGN_OR_RETURN(TensorShape tensor, binder.Tensor(parameter));
       bound.tensors.push_back(std::move(tensor));
-    } else if (parameter.type.is_float()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("scalar parameter '", parameter.name,
-                       "' is a float; the launch ABI carries int64 scalars only"));
     } else {
-      KILN_ASSIGN_OR_RETURN(int64_t value, RuntimeValue(parameter.name, values));
+      KILN_ASSIGN_OR_RETURN(int64_t value, ScalarBits(parameter, values));
       bound.values.push_back(value);
     }
   }

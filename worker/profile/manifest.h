@@ -64,8 +64,10 @@ struct BoundManifest {
   std::string name;
   std::string target;
   std::vector<TensorShape> tensors;  // in ABI order
-  std::vector<int64_t> values;       // the int64 scalars, then the run-time dimensions
-  // Additions that end in one output element: stated, or guessed from the operation count.
+  // The scalars (a float as its bits, in the low part), then the run-time dimensions.
+  std::vector<int64_t> values;
+  // Additions that end in one output element: stated, or guessed from the operation count or the
+  // longest extent of an input.
   int64_t reduction_length = 1;
 };
 

@@ -57,6 +57,10 @@ class FakeCoordinator : public v1::Work::Service, public v1::Blobs::Service {
     std::lock_guard<std::mutex> lock(mutex_);
     blobs_[digest] = "rotten";
   }
+  std::string Blob(const std::string& digest) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return blobs_[digest];
+  }
   bool HasBlob(const std::string& digest) {
     std::lock_guard<std::mutex> lock(mutex_);
     return blobs_.count(digest) > 0;

@@ -224,7 +224,8 @@ TEST(ToleranceTest, AcceptsRoundingAndRefusesAMissingTerm) {
     shape.type = kFloat32;
     shape.output = true;
     manifest.tensors = {shape};
-    Tolerance tolerance = ToleranceFor(shape, manifest, {});
+    // The root mean square of such a sum is sqrt(K) / 3.
+    Tolerance tolerance = ToleranceFor(shape, manifest, {}, std::sqrt(static_cast<double>(k)) / 3);
     int missed = 0;
     for (uint64_t seed = 1; seed <= 50; ++seed) {
       double exact = 0;
@@ -247,6 +248,22 @@ TEST(ToleranceTest, AcceptsRoundingAndRefusesAMissingTerm) {
     }
     EXPECT_LE(missed, 3) << "of 50 sums that lack a term, K = " << k;
   }
+}
+
+// Outputs that are small everywhere are not excused by their size: a softmax row has values around
+// 1 / length, and zeros must not pass for them.
+TEST(ToleranceTest, SmallOutputsAreHeldToTheirOwnScale) {
+  BoundManifest manifest;
+  manifest.reduction_length = 4096;
+  TensorShape shape;
+  shape.type = kFloat32;
+  shape.output = true;
+  manifest.tensors = {shape};
+  double value = 1.0 / 4096;
+  Tolerance tolerance = ToleranceFor(shape, manifest, {}, value);
+  EXPECT_FALSE(tolerance.Accepts(0, value));
+  EXPECT_FALSE(tolerance.Accepts(value * 1.001, value));
+  EXPECT_TRUE(tolerance.Accepts(value * (1 + 1e-5), value));
 }
 
 TEST(ToleranceTest, SpecialValues) {

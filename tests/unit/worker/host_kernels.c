@@ -1,6 +1,10 @@
 /* Kernels in the launch ABI, for the tests of the host device. */
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "compiler/codegen/runtime/kiln_launch.h"
 
@@ -32,5 +36,47 @@ int32_t kernel_spin(const kiln_launch* launch, int64_t microseconds) {
     clock_gettime(CLOCK_MONOTONIC, &now);
   } while ((now.tv_sec - begin.tv_sec) * 1000000 + (now.tv_nsec - begin.tv_nsec) / 1000 <
            microseconds);
+  return KILN_OK;
+}
+
+/* Candidates that misbehave, for the tests of the real runner. */
+int32_t kernel_crash(const kiln_launch* launch, const float* a, float* b) {
+  *(volatile int*)0 = 1;
+  return KILN_OK;
+}
+
+int32_t kernel_illegal(const kiln_launch* launch, const float* a, float* b) {
+  __builtin_trap();
+}
+
+int32_t kernel_abort(const kiln_launch* launch, const float* a, float* b) { abort(); }
+
+int32_t kernel_exit(const kiln_launch* launch, const float* a, float* b) { _exit(0); }
+
+int32_t kernel_hang(const kiln_launch* launch, const float* a, float* b) {
+  for (;;) pause();
+}
+
+int32_t kernel_bomb(const kiln_launch* launch, const float* a, float* b) {
+  for (;;) {
+    char* block = malloc(64 << 20);
+    if (!block) return KILN_ERROR_MEMORY;
+    memset(block, 1, 64 << 20);
+  }
+}
+
+int32_t kernel_flood(const kiln_launch* launch, const float* a, float* b) {
+  for (int i = 0; i < 1 << 20; ++i) fprintf(stderr, "the candidate talks and talks %d\n", i);
+  abort();
+}
+
+/* Writes to the runner's own channel. */
+int32_t kernel_forge(const kiln_launch* launch, const float* a, float* b) {
+  for (int i = 0; i < 100; ++i) (void)!write(3, "\x08\x00\x00\x00garbage!", 12);
+  return KILN_OK;
+}
+
+int32_t kernel_zero(const kiln_launch* launch, const float* a, float* b) {
+  memset(b, 0, 1024 * sizeof(float));
   return KILN_OK;
 }

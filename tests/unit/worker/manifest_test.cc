@@ -62,6 +62,28 @@ TEST(ManifestTest, HostileManifestsAreErrors) {
   EXPECT_TRUE(absl::IsInvalidArgument(BindManifest(*huge, {}).status()));
 }
 
+TEST(ManifestTest, FloatScalarsTravelAsBits) {
+  absl::StatusOr<Manifest> manifest = ParseManifest(
+      R"({"name":"k","params":[{"name":"scale","kind":"scalar","dtype":"float32"},
+          {"name":"exact","kind":"scalar","dtype":"float64"}]})");
+  ASSERT_TRUE(manifest.ok());
+  absl::StatusOr<BoundManifest> bound =
+      BindManifest(*manifest, {{"scale", "0.5"}, {"exact", "-2"}});
+  ASSERT_TRUE(bound.ok()) << bound.status();
+  EXPECT_EQ(bound->values[0], 0x3f000000);
+  EXPECT_EQ(static_cast<uint64_t>(bound->values[1]), 0xc000000000000000u);
+  EXPECT_FALSE(BindManifest(*manifest, {{"scale", "wide"}, {"exact", "1"}}).ok());
+  EXPECT_FALSE(BindManifest(*manifest, {{"scale", "1"}}).ok());
+}
+
+TEST(ManifestTest, TheLongestInputStandsInForTheReduction) {
+  absl::StatusOr<Manifest> manifest = ParseManifest(
+      R"({"name":"k","params":[{"name":"A","kind":"tensor","dtype":"float32","shape":[30,700]},
+          {"name":"C","kind":"tensor","dtype":"float32","shape":[9000],"output":true}]})");
+  ASSERT_TRUE(manifest.ok());
+  EXPECT_EQ(BindManifest(*manifest, {})->reduction_length, 700);
+}
+
 TEST(ManifestTest, EmptyTensorsAreFine) {
   absl::StatusOr<Manifest> manifest = ParseManifest(
       R"({"name":"k","params":[{"name":"A","kind":"tensor","dtype":"float32","shape":[0,5]}]})");
