@@ -403,6 +403,14 @@ absl::StatusOr<Value> Elaborator::UnaryOp(ast::UnaryOp op, const Value& a, Sourc
                "check the operand's type");
 }
 
+absl::StatusOr<bool> Elaborator::Equal(const Value& a, const Value& b, SourceLoc loc) {
+  const int64_t budget = limits_.steps - steps_;
+  int64_t work = budget;
+  const bool equal = ValuesEqual(a, b, &work);
+  KILN_RETURN_IF_ERROR(Step(loc, budget - work));
+  return equal;
+}
+
 absl::StatusOr<Value> Elaborator::CompareOp(ast::CompareOp op, const Value& a, const Value& b,
                                             SourceLoc loc) {
   KILN_RETURN_IF_ERROR(Step(loc));
@@ -410,8 +418,12 @@ absl::StatusOr<Value> Elaborator::CompareOp(ast::CompareOp op, const Value& a, c
     case CompareOp::kIs:
     case CompareOp::kIsNot: {
       const bool objects = a.is_sequence() || a.Is(Type::kDict) || a.Is(Type::kExpr);
-      const bool same =
-          a.type() == b.type() && (objects ? a.pointer() == b.pointer() : ValuesEqual(a, b));
+      bool same = a.type() == b.type();
+      if (same && objects) {
+        same = a.pointer() == b.pointer();
+      } else if (same) {
+        KILN_ASSIGN_OR_RETURN(same, Equal(a, b, loc));
+      }
       return Value::Bool(same == (op == CompareOp::kIs));
     }
     case CompareOp::kIn:
@@ -429,7 +441,8 @@ absl::StatusOr<Value> Elaborator::CompareOp(ast::CompareOp op, const Value& a, c
             return Error(loc, "'in' on a run-time value",
                          "compare with each value: x == 1 or x == 2");
           }
-          if (ValuesEqual(a, item)) found = true;
+          KILN_ASSIGN_OR_RETURN(const bool equal, Equal(a, item, loc));
+          found = found || equal;
         }
       }
       return Value::Bool(found == (op == CompareOp::kIn));
@@ -448,7 +461,10 @@ absl::StatusOr<Value> Elaborator::CompareOp(ast::CompareOp op, const Value& a, c
     }
     return NewExpr(ir::MakeBinary(ToIr(op), x.e, y.e), Join(x.info, y.info), loc);
   }
-  if (equality) return Value::Bool(ValuesEqual(a, b) == (op == CompareOp::kEq));
+  if (equality) {
+    KILN_ASSIGN_OR_RETURN(const bool equal, Equal(a, b, loc));
+    return Value::Bool(equal == (op == CompareOp::kEq));
+  }
   if (a.is_number() && b.is_number()) {
     if (a.Is(Type::kFloat) || b.Is(Type::kFloat)) {
       return Value::Bool(Ordered(op, a.as_double(), b.as_double()));
@@ -459,7 +475,8 @@ absl::StatusOr<Value> Elaborator::CompareOp(ast::CompareOp op, const Value& a, c
   if (a.is_sequence() && a.type() == b.type()) {
     const std::vector<Value>&x = a.seq().items, &y = b.seq().items;
     for (size_t i = 0; i < std::min(x.size(), y.size()); ++i) {
-      if (!ValuesEqual(x[i], y[i])) {
+      KILN_ASSIGN_OR_RETURN(const bool equal, Equal(x[i], y[i], loc));
+      if (!equal) {
         CountGuard guard(&depth_);
         KILN_RETURN_IF_ERROR(CheckDepth(loc));
         return CompareOp(op, x[i], y[i], loc);
@@ -493,21 +510,21 @@ absl::StatusOr<Value> Elaborator::MinMax(bool is_max, const Value& a, const Valu
 }
 
 absl::StatusOr<Value> Elaborator::CeilDiv(const Value& a, const Value& b, SourceLoc loc) {
-  for (const Value* v : {&a, &b}) {
-    KILN_RETURN_IF_ERROR(ToIndex(*v, loc, "an operand of ceildiv").status());
+  KILN_RETURN_IF_ERROR(Step(loc));
+  KILN_ASSIGN_OR_RETURN(const Operand x, ToIndex(a, loc, "an operand of ceildiv"));
+  KILN_ASSIGN_OR_RETURN(const Operand y, ToIndex(b, loc, "an operand of ceildiv"));
+  if (const auto divisor = ir::ConstInt(y.e); divisor && *divisor == 0) {
+    return Error(loc, "division by zero", "check the divisor's value");
   }
   if (a.is_integer() && b.is_integer()) {
-    if (b.int_value() == 0) return Error(loc, "division by zero", "check the divisor's value");
     const __int128 n = a.int_value(), d = b.int_value();
     const __int128 up = n + d - 1;
     __int128 q = up / d;
     if (up % d != 0 && ((up < 0) != (d < 0))) --q;
+    if (q < INT64_MIN || q > INT64_MAX) {
+      return Error(loc, "the quotient does not fit 64 bits", "use smaller numbers");
+    }
     return Value::Int(static_cast<int64_t>(q));
-  }
-  KILN_ASSIGN_OR_RETURN(auto matched, Match(a, b, loc));
-  auto& [x, y] = matched;
-  if (const auto divisor = ir::ConstInt(y.e); divisor && *divisor == 0) {
-    return Error(loc, "division by zero", "check the divisor's value");
   }
   return NewExpr(ir::CeilDiv(x.e, y.e), Join(x.info, Join(y.info, y.info)), loc);
 }

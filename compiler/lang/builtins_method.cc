@@ -24,7 +24,8 @@ absl::StatusOr<Value> Append(Elaborator& e, const BoundArgs& args) {
   SeqObject& list = args[0].seq();
   KILN_RETURN_IF_ERROR(CheckMutable(e, list.region, args.loc));
   KILN_RETURN_IF_ERROR(e.ChargeBytes(args.loc, 16));
-  list.items.push_back(args[1]);
+  KILN_ASSIGN_OR_RETURN(const Value item, e.Settle(args[1], args.LocOf(1)));
+  list.items.push_back(item);
   return Value::None();
 }
 

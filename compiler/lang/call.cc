@@ -220,6 +220,8 @@ absl::Status Elaborator::BindParam(const FunctionObject& function, const ast::Pa
       }
     } else if (IsRuntime(value)) {
       KILN_ASSIGN_OR_RETURN(value, Freeze(value, param.name, loc));
+    } else {
+      KILN_RETURN_IF_ERROR(FreezeItems(value, param.name, loc));
     }
   } else {
     // A plain function sees the value of a variable, and an element as an element.

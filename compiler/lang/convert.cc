@@ -12,6 +12,7 @@ namespace kiln::lang {
 namespace {
 
 constexpr int kMaxChain = 6;              // notes about the calls that led to an error
+constexpr uint32_t kMaxIrSize = 1 << 16;  // nodes of one IR expression, as a tree
 constexpr int kMaxIrDepth = 1000;         // height of one IR expression
 constexpr int64_t kMaxBytes = 512 << 20;  // of values in one elaboration
 
@@ -71,8 +72,10 @@ absl::Status Elaborator::NeedConcrete(SourceLoc loc, const ir::Expr& e, std::str
 }
 
 absl::Status Elaborator::Step(SourceLoc loc, int64_t count) {
-  steps_ += count;
-  if (steps_ <= limits_.steps) return absl::OkStatus();
+  if (count <= limits_.steps - steps_) {
+    steps_ += count;
+    return absl::OkStatus();
+  }
   return Exhausted(loc, absl::StrCat("elaboration took more than ", limits_.steps, " steps"));
 }
 
@@ -223,6 +226,17 @@ absl::StatusOr<Operand> Elaborator::ToType(const Value& v, DType type, SourceLoc
   }
   KILN_ASSIGN_OR_RETURN(Operand operand, ToOperand(v, loc, what));
   if (operand.e.dtype() == type) return operand;
+  const auto* constant = operand.e.As<ir::FloatImm>();
+  if (constant != nullptr && type.is_int() && constant->value != std::floor(constant->value)) {
+    return Error(loc,
+                 absl::StrCat(what, " is ", FormatFloat(constant->value), ", which ",
+                              type.ToString(), " cannot hold"),
+                 "round it with T.cast first, or use a float type");
+  }
+  if (constant != nullptr && type.is_int() && std::isinf(constant->value)) {
+    return Error(loc, absl::StrCat(what, " is infinite, but ", type.ToString(), " has no infinity"),
+                 "use T.max_value(dtype) or T.min_value(dtype)");
+  }
   if (type.code == TypeCode::kHandle || operand.e.dtype().code == TypeCode::kHandle) {
     return Error(loc, absl::StrCat(what, " cannot be converted to ", type.ToString()),
                  "handles only name tensors");
@@ -290,8 +304,7 @@ absl::StatusOr<DType> Elaborator::ToDType(const Value& v, SourceLoc loc) {
 
 absl::StatusOr<std::vector<Value>> Elaborator::ToItems(const Value& v, SourceLoc loc,
                                                        absl::string_view what) {
-  if (v.is_sequence()) return v.seq().items;
-  if (v.Is(Type::kRange)) return Iterate(v, loc);
+  if (v.is_sequence() || v.Is(Type::kRange)) return Iterate(v, loc);
   return Error(loc, absl::StrCat(what, " must be a tuple or a list, not ", Describe(v)),
                "write (a, b) or [a, b]");
 }

@@ -121,6 +121,8 @@ class Elaborator {
   // Operators (arith.cc).
   absl::StatusOr<Value> BinaryOp(ast::BinaryOp op, const Value& a, const Value& b, SourceLoc loc);
   absl::StatusOr<Value> UnaryOp(ast::UnaryOp op, const Value& a, SourceLoc loc);
+  // Python's ==, counted as work.
+  absl::StatusOr<bool> Equal(const Value& a, const Value& b, SourceLoc loc);
   absl::StatusOr<Value> CompareOp(ast::CompareOp op, const Value& a, const Value& b, SourceLoc loc);
   absl::StatusOr<Value> MinMax(bool is_max, const Value& a, const Value& b, SourceLoc loc);
   absl::StatusOr<Value> CeilDiv(const Value& a, const Value& b, SourceLoc loc);
@@ -147,6 +149,10 @@ class Elaborator {
   absl::Status RequireLaunch(SourceLoc loc, absl::string_view what);
   // Binds a run-time value to a fresh Var so that later stores do not change it.
   absl::StatusOr<Value> Freeze(const Value& v, absl::string_view name, SourceLoc loc);
+  // Freeze inside a kernel, where a later store could change what `v` loads.
+  absl::StatusOr<Value> Settle(const Value& v, SourceLoc loc);
+  // The same for the loads that a list, tuple or dict holds; its items change in place.
+  absl::Status FreezeItems(const Value& v, absl::string_view name, SourceLoc loc);
   absl::Status StoreElement(const ir::Buffer& buffer, std::vector<ir::Expr> indices,
                             const Value& value, SourceLoc loc);
   // A buffer named after the assignment in progress, unique in the program.
@@ -154,6 +160,7 @@ class Elaborator {
                                             ir::Scope scope, SourceLoc loc,
                                             std::vector<ir::Expr> strides = {},
                                             absl::string_view fallback = "buffer");
+  absl::Status CountNodes(SourceLoc loc, const ir::Stmt& stmt);
   absl::Status EmitAtRoot(SourceLoc loc, ir::Stmt stmt);
   std::map<std::string, std::string>& launch_notes() { return launch_notes_; }
   // A check on compile-time values: true passes, false is `error`, an open one is a constraint.

@@ -203,6 +203,11 @@ void IndexGlobals(ParsedModule* module) {
   for (size_t i = 0; i < module->tree->body.size(); ++i) {
     StmtPtr stmt = module->tree->body[i];
     if (IsMainGuard(stmt)) continue;
+    if (const auto* import = stmt->As<ast::Import>()) {
+      for (const ast::ImportedName& name : import->names) {
+        if (name.path == "*") module->star_imports.push_back(import->module);
+      }
+    }
     std::vector<absl::string_view> names;
     CollectBindings(stmt, &names);
     std::sort(names.begin(), names.end());

@@ -31,6 +31,7 @@ struct ParsedModule {
   std::shared_ptr<const SourceFile> file;
   std::unique_ptr<const ast::Ast> tree;
   absl::flat_hash_map<absl::string_view, std::vector<Touch>> globals;  // in source order
+  std::vector<std::string> star_imports;  // modules of `from m import *`
   const ast::Function* entry = nullptr;
   EntryStyle style = EntryStyle::kFactory;
 };

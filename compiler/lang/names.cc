@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/ir/visit.h"
 #include "compiler/lang/elaborator.h"
 #include "compiler/lang/suggest.h"
 
@@ -94,6 +95,12 @@ absl::StatusOr<Value> Elaborator::ReadGlobal(absl::string_view name, SourceLoc l
     const auto& builtins = PythonBuiltins().members;
     const auto builtin = builtins.find(name);
     if (builtin != builtins.end()) return builtin->second;
+    for (const std::string& path : module_.star_imports) {
+      const Module* module = FindModule(path);
+      if (module == nullptr) continue;
+      const absl::StatusOr<Value> member = GetMember(*module, std::string(name), loc);
+      if (member.ok()) return member;
+    }
     return UnknownName(name, loc);
   }
   KILN_RETURN_IF_ERROR(RunGlobal(binder->statement));
@@ -206,8 +213,12 @@ absl::Status Elaborator::Bind(absl::string_view name, Value value, SourceLoc loc
     }
     KILN_RETURN_IF_ERROR(CheckRebinding(name, old, loc));
   }
-  if (frame_->traced && !regions_.empty() && IsRuntime(value) && !IsVariable(value)) {
-    KILN_ASSIGN_OR_RETURN(value, Freeze(value, name, loc));
+  if (frame_->traced && !regions_.empty() && pure_ == 0) {
+    if (IsRuntime(value) && !IsVariable(value)) {
+      KILN_ASSIGN_OR_RETURN(value, Freeze(value, name, loc));
+    } else {
+      KILN_RETURN_IF_ERROR(FreezeItems(value, name, loc));
+    }
   }
   Binding binding;
   binding.value = value;
@@ -231,6 +242,33 @@ absl::StatusOr<Value> Elaborator::Freeze(const Value& v, absl::string_view name,
   KILN_ASSIGN_OR_RETURN(Value bound, NewExpr(var, info, loc));
   const_cast<ExprObject&>(bound.expr()).origin = origin;
   return bound;
+}
+
+absl::StatusOr<Value> Elaborator::Settle(const Value& v, SourceLoc loc) {
+  if (!frame_->traced || regions_.empty() || pure_ > 0 || !IsRuntime(v)) return v;
+  return Freeze(v, "item", loc);
+}
+
+absl::Status Elaborator::FreezeItems(const Value& v, absl::string_view name, SourceLoc loc) {
+  const bool dict = v.Is(Type::kDict);
+  if (!dict && !v.is_sequence()) return absl::OkStatus();
+  CountGuard depth(&depth_);
+  KILN_RETURN_IF_ERROR(CheckDepth(loc));
+  auto freeze = [&](Value* item) -> absl::Status {
+    KILN_RETURN_IF_ERROR(Step(loc));
+    if (!IsRuntime(*item)) return FreezeItems(*item, name, loc);
+    if (IsVariable(*item)) return absl::OkStatus();
+    const bool loads = item->Is(Type::kAccess) || (item->expr().info.flags & ExprInfo::kLoads) != 0;
+    if (!loads) return absl::OkStatus();
+    KILN_ASSIGN_OR_RETURN(*item, Freeze(*item, name, loc));
+    return absl::OkStatus();
+  };
+  if (dict) {
+    for (auto& entry : v.dict().items) KILN_RETURN_IF_ERROR(freeze(&entry.second));
+    return absl::OkStatus();
+  }
+  for (Value& item : v.seq().items) KILN_RETURN_IF_ERROR(freeze(&item));
+  return absl::OkStatus();
 }
 
 ir::Expr Elaborator::VarNamed(absl::string_view name, DType type) {
@@ -285,17 +323,29 @@ absl::Status Elaborator::Emit(SourceLoc loc, ir::Stmt stmt) {
                  "a conditional expression)",
                  "write it as a statement under if");
   }
-  if (++nodes_ > limits_.ir_nodes) {
-    return Exhausted(loc, absl::StrCat("the program has more than ", limits_.ir_nodes,
-                                       " statements and expressions"));
-  }
+  KILN_RETURN_IF_ERROR(CountNodes(loc, stmt));
   regions_.back().stmts.push_back(std::move(stmt));
   return absl::OkStatus();
 }
 
+absl::Status Elaborator::CountNodes(SourceLoc loc, const ir::Stmt& stmt) {
+  // Only what the statement itself holds: the statements below it were counted before.
+  int64_t count = 1;
+  ir::Walk(
+      stmt, [&](const ir::Stmt& s) { return s.same_as(stmt); },
+      [&](const ir::Expr&) {
+        ++count;
+        return true;
+      });
+  nodes_ += count;
+  if (nodes_ <= limits_.ir_nodes) return absl::OkStatus();
+  return Exhausted(loc, absl::StrCat("the program has more than ", limits_.ir_nodes,
+                                     " statements and expressions"));
+}
+
 absl::Status Elaborator::EmitAtRoot(SourceLoc loc, ir::Stmt stmt) {
   if (regions_.empty()) return Emit(loc, std::move(stmt));
-  ++nodes_;
+  KILN_RETURN_IF_ERROR(CountNodes(loc, stmt));
   regions_.front().stmts.push_back(std::move(stmt));
   return absl::OkStatus();
 }

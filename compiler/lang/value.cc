@@ -120,13 +120,14 @@ bool NumbersEqual(const Value& a, const Value& b) {
   return a.int_value() == b.int_value();
 }
 
-bool EqualDepth(const Value& a, const Value& b, int depth) {
+bool EqualDepth(const Value& a, const Value& b, int depth, int64_t* work) {
+  if (--*work < 0) return false;
   if (BothNumbers(a, b)) return NumbersEqual(a, b);
   if (a.Is(Type::kDType) && b.Is(Type::kStr)) {
     const auto parsed = ParseDType(b.str());
     return parsed.has_value() && *parsed == a.dtype();
   }
-  if (a.Is(Type::kStr) && b.Is(Type::kDType)) return EqualDepth(b, a, depth);
+  if (a.Is(Type::kStr) && b.Is(Type::kDType)) return EqualDepth(b, a, depth, work);
   if (a.type() != b.type() || depth > 64) return false;
   switch (a.type()) {
     case Type::kNone:
@@ -142,7 +143,7 @@ bool EqualDepth(const Value& a, const Value& b, int depth) {
       if (&x == &y) return true;
       return x.size() == y.size() &&
              std::equal(x.begin(), x.end(), y.begin(), [&](const Value& p, const Value& q) {
-               return EqualDepth(p, q, depth + 1);
+               return EqualDepth(p, q, depth + 1, work);
              });
     }
     case Type::kDict: {
@@ -150,9 +151,9 @@ bool EqualDepth(const Value& a, const Value& b, int depth) {
       if (x.size() != y.size()) return false;
       for (const auto& [key, item] : x) {
         const auto found = std::find_if(y.begin(), y.end(), [&](const auto& entry) {
-          return EqualDepth(key, entry.first, depth + 1);
+          return EqualDepth(key, entry.first, depth + 1, work);
         });
-        if (found == y.end() || !EqualDepth(item, found->second, depth + 1)) return false;
+        if (found == y.end() || !EqualDepth(item, found->second, depth + 1, work)) return false;
       }
       return true;
     }
@@ -297,6 +298,13 @@ std::string Repr(const Value& value) {
   return out;
 }
 
-bool ValuesEqual(const Value& a, const Value& b) { return EqualDepth(a, b, 0); }
+bool ValuesEqual(const Value& a, const Value& b, int64_t* work) {
+  return EqualDepth(a, b, 0, work);
+}
+
+bool ValuesEqual(const Value& a, const Value& b) {
+  int64_t work = 1000;
+  return EqualDepth(a, b, 0, &work) && work >= 0;
+}
 
 }  // namespace kiln::lang

@@ -299,7 +299,11 @@ struct Scope : Object {
 std::string Describe(const Value& value);
 // Python's repr of plain data, for messages: "(128, 64)", "'float16'". Bounded in length.
 std::string Repr(const Value& value);
-// Python's == on compile-time data; false for unlike types.
+// Python's == on compile-time data; false for unlike types. Stops after `*work` comparisons (a
+// list may hold itself, or share parts many times over): then `*work` is negative and the answer
+// means nothing.
+bool ValuesEqual(const Value& a, const Value& b, int64_t* work);
+// The same for keys of dicts and other small data; false beyond a thousand comparisons.
 bool ValuesEqual(const Value& a, const Value& b);
 std::string FormatFloat(double value);
 
