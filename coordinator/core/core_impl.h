@@ -111,7 +111,8 @@ class Core::Impl {
   void TakeSeconds(Sweep* sweep, const v1::TaskResult& result);
   void TakeRelease(Task* task, const std::string& reason);
   bool LostInputs(Task* task, const std::string& reason);
-  void TaskLost(Task* task, const std::string& why);
+  void LoseWorker(Worker* worker, const std::string& why);
+  void TaskLost(Task* task, const std::string& why, bool blamed);
   void GiveUp(Task* task, const std::string& why);
   void Revoke(Task* task, const std::string& reason);
   int Kills(const std::string& key) const;
@@ -143,10 +144,11 @@ class Core::Impl {
 
   // -- schedule.cc: who gets the next lease --
   void Schedule();
+  void ScheduleSuspects(Pool pool);
   void SchedulePool(Pool pool);
   Sweep* PickSweep(Pool pool, const Worker& worker, const std::vector<Sweep*>& sweeps,
                    const std::map<std::string, int>& user_running) const;
-  Task* PopReady(Sweep* sweep, Pool pool);
+  Task* PopReady(std::deque<std::string>* queue, int* count);
 
   // -- view.cc: what others see --
   v1::SweepProgress Progress(const Sweep& sweep) const;

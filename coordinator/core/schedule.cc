@@ -25,16 +25,40 @@ double Score(int running, double points) {
 
 }  // namespace
 
-Task* Core::Impl::PopReady(Sweep* sweep, Pool pool) {
-  std::deque<std::string>& queue = sweep->ready[pool];
-  while (!queue.empty()) {
-    auto it = tasks_.find(queue.front());
-    queue.pop_front();
+// The next task of a queue; ids of tasks that are gone or elsewhere are skipped.
+Task* Core::Impl::PopReady(std::deque<std::string>* queue, int* count) {
+  while (!queue->empty()) {
+    auto it = tasks_.find(queue->front());
+    queue->pop_front();
     if (it == tasks_.end() || it->second->state != Task::State::kReady) continue;
-    --sweep->ready_count[pool];
+    --*count;
     return it->second.get();
   }
   return nullptr;
+}
+
+// A task on its last chance goes to an idle worker and has it alone, so that if the worker dies
+// there is one suspect. Where none is idle, one takes no new leases until it is.
+void Core::Impl::ScheduleSuspects(Pool pool) {
+  for (const auto& [digest, sweep] : sweeps_) {
+    while (sweep->suspect_count[pool] > 0) {
+      Worker* calmest = nullptr;
+      for (const auto& [name, worker] : workers_) {
+        if (Capacity(*worker, pool) == 0 || !Eligible(*worker, *sweep, pool)) continue;
+        if (calmest == nullptr || worker->leased.size() < calmest->leased.size()) {
+          calmest = worker.get();
+        }
+      }
+      if (calmest == nullptr) break;
+      if (!calmest->leased.empty()) {
+        calmest->reserved = true;
+        break;
+      }
+      Task* task = PopReady(&sweep->suspects[pool], &sweep->suspect_count[pool]);
+      if (task == nullptr) break;
+      Lease(task, calmest);
+    }
+  }
 }
 
 // First the user with the smallest score, then that user's sweep with the smallest score, among
@@ -101,7 +125,7 @@ void Core::Impl::SchedulePool(Pool pool) {
       int room = Capacity(*worker, pool) - worker->busy[pool];
       int chunk = pool == kEmptyPool ? std::min(room, kEmptyChunk) : 1;
       for (; chunk > 0; --chunk, --room) {
-        Task* task = PopReady(sweep, pool);
+        Task* task = PopReady(&sweep->ready[pool], &sweep->ready_count[pool]);
         if (task == nullptr) break;
         Lease(task, worker);
         ++user_running[sweep->user()];
@@ -113,6 +137,8 @@ void Core::Impl::SchedulePool(Pool pool) {
 }
 
 void Core::Impl::Schedule() {
+  for (const auto& [name, worker] : workers_) worker->reserved = false;
+  for (int pool = 0; pool < kPools; ++pool) ScheduleSuspects(static_cast<Pool>(pool));
   for (int pool = 0; pool < kPools; ++pool) SchedulePool(static_cast<Pool>(pool));
 }
 

@@ -52,6 +52,7 @@ struct Task {
   int64_t ready_ns = 0;
   int64_t not_before_ns = 0;
   bool row_stored_before = false;  // by an earlier incarnation, which may have leased it
+  bool suspect = false;            // on its last chance: runs on a worker that does nothing else
 
   Pool pool() const { return PoolOf(row.kind()); }
 };
@@ -60,6 +61,7 @@ struct Cand {
   v1::CandidateRow row;
   Task* task = nullptr;  // the open task that covers it
   bool alone = false;    // took a child with it once: shares no task any more
+  bool suspect = false;  // of a task whose workers died: gets one chance, on a worker of its own
 
   const std::string& config() const { return row.candidate().config(); }
   v1::CandidateState state() const { return row.candidate().state(); }
@@ -85,6 +87,8 @@ struct Sweep {
 
   std::array<std::deque<std::string>, kPools> ready;  // task ids; may hold ids that are gone
   std::array<int, kPools> ready_count{};
+  std::array<std::deque<std::string>, kPools> suspects;  // ready too, but each wants a worker alone
+  std::array<int, kPools> suspect_count{};
   std::array<int, kPools> running{};
   std::unordered_set<std::string> tasks;
 
@@ -129,6 +133,8 @@ struct Worker {
   bool draining = false;
   std::unordered_set<Task*> leased;
   std::array<int, kPools> busy{};
+  bool exclusive = false;  // holds a suspect
+  bool reserved = false;   // in this turn: a suspect waits for it to be idle
 
   const std::string& name() const { return info.worker(); }
 };

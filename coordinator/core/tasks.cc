@@ -60,6 +60,7 @@ Task* Core::Impl::NewTask(Sweep* sweep, v1::TaskKind kind, std::vector<int> ordi
     sweep->cands[ordinal].task = task.get();
     sweep->queued.erase(ordinal);
     sweep->to_screen.erase(ordinal);
+    if (sweep->cands[ordinal].suspect) task->row.set_attempt(options_.max_task_losses - 1);
   }
   out_.batch.tasks.push_back(task->row);
   sweep->tasks.insert(task->row.id());
@@ -72,27 +73,35 @@ Task* Core::Impl::NewTask(Sweep* sweep, v1::TaskKind kind, std::vector<int> ordi
 void Core::Impl::MakeReady(Task* task, bool front) {
   task->state = Task::State::kReady;
   task->ready_ns = now_.mono_ns;
-  auto& queue = task->sweep->ready[task->pool()];
+  ++stats_.ready_tasks;
+  const Pool pool = task->pool();
+  task->suspect = pool != kEmptyPool && task->row.attempt() >= options_.max_task_losses - 1;
+  if (task->suspect) {
+    task->sweep->suspects[pool].push_back(task->row.id());
+    ++task->sweep->suspect_count[pool];
+    return;
+  }
+  auto& queue = task->sweep->ready[pool];
   if (front) {
     queue.push_front(task->row.id());
   } else {
     queue.push_back(task->row.id());
   }
-  ++task->sweep->ready_count[task->pool()];
-  ++stats_.ready_tasks;
+  ++task->sweep->ready_count[pool];
 }
 
 // Takes the task out of whatever state it is in; the caller puts it into another or drops it.
 void Core::Impl::Unlease(Task* task) {
   Sweep* sweep = task->sweep;
   if (task->state == Task::State::kReady) {
-    --sweep->ready_count[task->pool()];
+    --(task->suspect ? sweep->suspect_count : sweep->ready_count)[task->pool()];
     --stats_.ready_tasks;
   } else if (task->state == Task::State::kBackoff) {
     backoffs_.erase({task->not_before_ns, task->row.id()});
   } else if (task->state == Task::State::kLeased) {
     task->worker->leased.erase(task);
     --task->worker->busy[task->pool()];
+    if (task->suspect) task->worker->exclusive = false;
     --sweep->running[task->pool()];
     --stats_.leased_tasks;
     task->worker = nullptr;
@@ -142,6 +151,7 @@ void Core::Impl::Lease(Task* task, Worker* worker) {
   task->hard_deadline_ns = now_.mono_ns + SecondsToNs(2 * message.limit_seconds() + 60);
   worker->leased.insert(task);
   ++worker->busy[pool];
+  worker->exclusive |= task->suspect;
   if (sweep->idle_since_ns != 0) {
     (*sweep->status.mutable_seconds())["idle"] += NsToSeconds(now_.mono_ns - sweep->idle_since_ns);
     sweep->idle_since_ns = 0;
@@ -239,6 +249,7 @@ void Core::Impl::TakeResult(Worker* worker, v1::TaskResult& result) {
   for (int ordinal : ordinals) {
     auto found = by_config.find(sweep->cands[ordinal].config());
     if (found == by_config.end() || found->second->not_run()) continue;
+    sweep->cands[ordinal].suspect = false;
     if (task->row.kind() == v1::TASK_COMPILE) {
       TakeCompileResult(task, *found->second);
     } else {
@@ -448,19 +459,38 @@ bool Core::Impl::LostInputs(Task* task, const std::string& reason) {
   return true;
 }
 
-// The worker that held the task is gone, or silent for too long.
-void Core::Impl::TaskLost(Task* task, const std::string& why) {
+// The worker is gone with all that it held. It works its leases off in order, so those beyond its
+// slots had not begun and bear no blame.
+void Core::Impl::LoseWorker(Worker* worker, const std::string& why) {
+  std::vector<Task*> lost(worker->leased.begin(), worker->leased.end());
+  std::sort(lost.begin(), lost.end(),
+            [](const Task* a, const Task* b) { return a->epoch < b->epoch; });
+  std::array<int, kPools> begun{};
+  std::vector<bool> blamed;
+  for (const Task* task : lost) {
+    const int slots =
+        task->pool() == kCompilePool ? worker->info.compile_slots() : worker->info.profile_slots();
+    blamed.push_back(begun[task->pool()]++ < slots);
+  }
+  // The last first: each goes to the front of its queue.
+  for (size_t i = lost.size(); i-- > 0;) {
+    Revoke(lost[i], "the lease has expired");
+    TaskLost(lost[i], why, blamed[i]);
+  }
+}
+
+void Core::Impl::TaskLost(Task* task, const std::string& why, bool blamed) {
   Observe(Observation::Kind::kLeaseExpired, KindName(task->row.kind()));
   Unlease(task);
   MarkDirty(task->sweep);
+  for (int ordinal : task->row.ordinals()) IndexCandidate(task->sweep, ordinal);
+  if (!blamed) return MakeReady(task, true);
   task->row.set_attempt(task->row.attempt() + 1);
   out_.batch.tasks.push_back(task->row);
-  if (task->row.attempt() >= options_.max_task_losses) {
-    return GiveUp(task, absl::StrCat("its worker was lost ", task->row.attempt(),
-                                     " times while it held this candidate (", why, ")"));
-  }
-  for (int ordinal : task->row.ordinals()) IndexCandidate(task->sweep, ordinal);
-  MakeReady(task, true);
+  if (task->row.attempt() < options_.max_task_losses) return MakeReady(task, true);
+  GiveUp(task, absl::StrCat("the worker was lost each time it was run, the last time with nothing "
+                            "else on it (",
+                            why, ")"));
 }
 
 // A task that nobody survives: find out which candidate it is, or give the one up.
@@ -476,7 +506,7 @@ void Core::Impl::GiveUp(Task* task, const std::string& why) {
     return;
   }
   for (int ordinal : ordinals) {
-    sweep->cands[ordinal].alone = true;
+    sweep->cands[ordinal].alone = sweep->cands[ordinal].suspect = true;
     IndexCandidate(sweep, ordinal);
   }
   if (kind == v1::TASK_FINALS) {
@@ -487,20 +517,31 @@ void Core::Impl::GiveUp(Task* task, const std::string& why) {
 }
 
 void Core::Impl::ExpireLeases() {
-  std::vector<Task*> expired;
   for (const auto& [name, worker] : workers_) {
+    if (now_.mono_ns - worker->last_seen_ns >= SecondsToNs(options_.lease_seconds)) {
+      LoseWorker(worker.get(), absl::StrCat("no sign of life from ", name));
+      continue;
+    }
+    std::vector<Task*> expired;
     for (Task* task : worker->leased) {
       if (task->deadline_ns <= now_.mono_ns || task->hard_deadline_ns <= now_.mono_ns) {
         expired.push_back(task);
       }
     }
-  }
-  std::sort(expired.begin(), expired.end(),
-            [](const Task* a, const Task* b) { return a->epoch < b->epoch; });
-  for (Task* task : expired) {
-    const std::string worker = task->worker->name();
-    Revoke(task, "the lease has expired");
-    TaskLost(task, absl::StrCat("the lease of ", worker, " expired"));
+    std::sort(expired.begin(), expired.end(),
+              [](const Task* a, const Task* b) { return a->epoch < b->epoch; });
+    for (Task* task : expired) {
+      Revoke(task, "the lease has expired");
+      if (task->hard_deadline_ns <= now_.mono_ns) {
+        TaskLost(task, absl::StrCat(name, " ran it far over its limit"), true);
+        continue;
+      }
+      // The worker lives but does not know of the lease.
+      Observe(Observation::Kind::kLeaseExpired, KindName(task->row.kind()));
+      Unlease(task);
+      MarkDirty(task->sweep);
+      TakeRelease(task, absl::StrCat(name, " does not name it in its heartbeats"));
+    }
   }
 }
 

@@ -90,12 +90,7 @@ void Core::Impl::Register(ConnectionId connection, v1::Register& message) {
   if (worker->connection != 0) Reject(worker->connection, "replaced by a newer stream");
   if (worker->info.instance() != message.instance()) {
     // Another process: what the old one held is lost.
-    std::vector<Task*> lost(worker->leased.begin(), worker->leased.end());
-    std::sort(lost.begin(), lost.end(),
-              [](const Task* a, const Task* b) { return a->epoch < b->epoch; });
-    for (Task* task : lost) {
-      TaskLost(task, absl::StrCat(message.worker(), " was started again"));
-    }
+    LoseWorker(worker, absl::StrCat(message.worker(), " was started again"));
   }
   v1::WorkerRow row;
   row.set_name(message.worker());
@@ -145,6 +140,7 @@ void Core::Impl::Adopt(Worker* worker, const v1::Register& message, v1::Welcome*
           now_.mono_ns + SecondsToNs(2 * TaskMessage(*task, *worker).limit_seconds() + 60);
       worker->leased.insert(task);
       ++worker->busy[task->pool()];
+      worker->exclusive |= task->suspect;
       ++task->sweep->running[task->pool()];
       task->sweep->idle_since_ns = 0;
       ++stats_.leased_tasks;
@@ -254,7 +250,7 @@ bool Core::Impl::Eligible(const Worker& worker, const Sweep& sweep, Pool pool) c
 }
 
 int Core::Impl::Capacity(const Worker& worker, Pool pool) const {
-  if (!Alive(worker) || worker.draining) return 0;
+  if (!Alive(worker) || worker.draining || worker.exclusive || worker.reserved) return 0;
   switch (pool) {
     case kCompilePool:
       return worker.info.compile_slots() * options_.compile_queue_per_slot;

@@ -15,7 +15,7 @@ constexpr int kLastRound = 2;
 constexpr int kFewEnough = 3;  // after the screen: no race needed before finals
 constexpr int kResamples = 600;
 constexpr int kMinPairs = 3;
-constexpr double kSpreadStep = 0.01;
+constexpr double kSpreadMargin = 0.01;
 
 double MedianOf(std::vector<double>* values) {
   const size_t middle = values->size() / 2;
@@ -25,10 +25,24 @@ double MedianOf(std::vector<double>* values) {
   return (upper + *std::max_element(values->begin(), values->begin() + middle)) / 2;
 }
 
-std::tuple<int64_t, int64_t, int64_t, int64_t, std::string> TieKey(const Finalist& finalist) {
-  const double spread = finalist.median_ns > 0 ? finalist.mad_ns / finalist.median_ns : 0;
-  return {static_cast<int64_t>(spread / kSpreadStep), finalist.resources.spill_bytes(),
-          finalist.resources.scratch_bytes(), finalist.resources.registers(), finalist.config};
+double SpreadOf(const Finalist& finalist) {
+  return finalist.median_ns > 0 ? finalist.mad_ns / finalist.median_ns : 0;
+}
+
+std::tuple<int64_t, int64_t, int64_t, std::string> TieKey(const Finalist& finalist) {
+  return {finalist.resources.spill_bytes(), finalist.resources.scratch_bytes(),
+          finalist.resources.registers(), finalist.config};
+}
+
+int BreakTie(const std::vector<Finalist>& finalists, const std::vector<int>& tied) {
+  double calmest = SpreadOf(finalists[tied.front()]);
+  for (int i : tied) calmest = std::min(calmest, SpreadOf(finalists[i]));
+  int best = -1;
+  for (int i : tied) {
+    if (SpreadOf(finalists[i]) > calmest + kSpreadMargin) continue;
+    if (best < 0 || TieKey(finalists[i]) < TieKey(finalists[best])) best = i;
+  }
+  return best;
 }
 
 int Fastest(const std::vector<Finalist>& finalists) {
@@ -100,9 +114,7 @@ Verdict Decide(const std::vector<Finalist>& finalists, uint64_t seed) {
     if (ratio.low <= 1) tied.push_back(i);
   }
   Verdict verdict;
-  verdict.winner = *std::min_element(tied.begin(), tied.end(), [&](int a, int b) {
-    return TieKey(finalists[a]) < TieKey(finalists[b]);
-  });
+  verdict.winner = BreakTie(finalists, tied);
   int runner_up = -1;
   for (int i = 0; i < static_cast<int>(finalists.size()); ++i) {
     if (i == verdict.winner) continue;

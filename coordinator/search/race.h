@@ -45,8 +45,9 @@ struct Verdict {
 };
 
 // `finalists` is not empty. A finalist whose interval of the ratio to the fastest one contains 1
-// ties with it. Among the tied: the smaller spread (in steps of 1 % of the median), then fewer
-// resources, then the smaller config text. Deterministic in its arguments.
+// ties with it. Of the tied, those whose spread is within 1 % of the median of the smallest spread
+// stay; then fewer resources, then the smaller config text decide. Deterministic in its arguments,
+// and steady between runs: no two near-equal numbers are compared.
 Verdict Decide(const std::vector<Finalist>& finalists, uint64_t seed);
 
 struct Interval {

@@ -262,7 +262,7 @@ TEST(Core, AReleaseCostsNoAttemptButBacksOffAndEnds) {
   CoreRig rig(options);
   const uint64_t a = rig.Attach("a", 1, 1);
   v1::SweepSpec spec = FakeSpec();
-  spec.set_top_k(1);
+  spec.add_configs("m=0,n=0,u=0");
   const std::string sweep = rig.Submit(spec)->sweep();
   std::string failed;
   for (int i = 0; i < 100 && failed.empty(); ++i) {
@@ -506,7 +506,9 @@ TEST(Core, WatchersSeeTheStateTheChangesAndTheWinner) {
   EXPECT_EQ(all.back().event.progress().state(), v1::DONE);
   EXPECT_FALSE(all.back().event.winner().config().empty());
   bool compiled = false;
-  for (const auto& p : all) compiled |= p.event.changed().state() == v1::COMPILED;
+  for (const auto& p : all) {
+    compiled |= p.event.changed().has_artifact() && p.event.changed().state() == v1::PROFILING;
+  }
   EXPECT_TRUE(compiled);
   seen = rig.Turn(core::Watch{78, sweep});
   EXPECT_TRUE(absl::IsNotFound(seen.publishes.at(0).status)) << "finished sweeps are the store's";

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <set>
+#include <map>
 
 #include "compiler/base/rng.h"
 
@@ -124,18 +124,19 @@ TEST(Decide, TiesGoToTheCalmerThenTheSmallerThenTheName) {
   EXPECT_EQ(Decide({noisy, calm}, 7).winner, 0);
 }
 
-TEST(Decide, TwoRunsOfTheSameFieldGiveTheSameWinner) {
+TEST(Decide, ManyRunsOfTheSameFieldAgree) {
   // Four configs within the noise, drawn afresh each run: a decision by the median alone would
   // flip.
-  std::set<std::string> winners;
+  std::map<std::string, int> winners;
   for (int run = 0; run < 50; ++run) {
     std::vector<Finalist> field;
     for (int i = 0; i < 4; ++i) {
       field.push_back(Make(std::string(1, 'a' + i), Noisy(100, 0.03, 80, 100 * run + i), 1));
     }
-    winners.insert(field[Decide(field, 3).winner].config);
+    ++winners[field[Decide(field, 3).winner].config];
   }
-  EXPECT_LE(winners.size(), 2u);
+  // The first by name, but for runs whose samples mislead at the 95 % level.
+  EXPECT_GE(winners["a"], 40);
 }
 
 TEST(Decide, ASingleFinalistWinsWithoutARatio) {

@@ -22,7 +22,7 @@ v1::SweepSpec UserSpec(const std::string& user, const std::string& problem, int 
   v1::SweepSpec spec = FakeSpec(problem);
   spec.set_user(user);
   spec.set_priority(priority);
-  spec.set_strategy("exhaustive");
+  spec.set_objective(v1::SweepSpec::COMPILE);  // one kind of slot, so that shares are exact
   return spec;
 }
 
