@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/base/status.h"
@@ -51,11 +52,16 @@ void Access::ResolveLanes(Machine& m, int lanes, int64_t* offsets, bool* active)
     }
   }
   const BufferState& b = m.buffers[slot];
-  int64_t index[kMaxRank], last[kMaxLanes];
-  for (size_t d = 0; d + 1 < indices.size(); ++d) index[d] = indices[d]->Int(m);
-  indices.back()->Ints(m, last);
+  int64_t index[kMaxRank], by_lane[kMaxRank][kMaxLanes];
+  for (size_t d = 0; d < indices.size(); ++d) {
+    if (indices[d]->lanes == 1) {
+      std::fill_n(by_lane[d], lanes, indices[d]->Int(m));
+    } else {
+      indices[d]->Ints(m, by_lane[d]);
+    }
+  }
   for (int lane = 0; lane < lanes; ++lane) {
-    index[indices.size() - 1] = last[lane];
+    for (size_t d = 0; d < indices.size(); ++d) index[d] = by_lane[d][lane];
     active[lane] = enabled[lane] && !m.failed() && Inside(m, b, index, &offsets[lane]);
   }
 }
@@ -70,6 +76,10 @@ bool SameValue(double a, double b) {
 template <typename T, typename V>
 void Convert(const V* in, int64_t n, T* out) {
   for (int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(in[i]);
+}
+
+bool AllWritten(const BufferState& b, int64_t offset, int64_t n) {
+  return std::memchr(b.written.get() + offset, 0, static_cast<size_t>(n)) == nullptr;
 }
 
 constexpr int64_t kChunk = 256;
@@ -110,7 +120,9 @@ bool WriteInt(Machine& m, BufferState& b, int64_t offset, int64_t value, bool tr
 template <typename T>
 bool ReadRow(Machine& m, BufferState& b, int64_t offset, int64_t step, int64_t n, bool track,
              SourceLoc loc, T* out) {
-  if (b.written || (track && !m.levels.empty())) {
+  const bool levels = track && !m.levels.empty();
+  const bool all_written = !b.written || (step == 1 && AllWritten(b, offset, n));
+  if (levels || !all_written) {
     for (int64_t i = 0; i < n; ++i) {
       if (!CheckRead(m, b, offset + i * step, track, loc)) return false;
     }
@@ -169,6 +181,10 @@ bool WriteRow(Machine& m, BufferState& b, int64_t offset, int64_t step, int64_t 
     b.StoreInts(offset, step, n, in);
   }
   if (!b.written) return true;
+  if (step == 1) {
+    std::memset(b.written.get() + offset, 1, static_cast<size_t>(n));
+    return true;
+  }
   for (int64_t i = 0; i < n; ++i) b.written[offset + i * step] = 1;
   return true;
 }

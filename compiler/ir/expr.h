@@ -141,8 +141,9 @@ struct Cast : ExprNode {
 struct BufferNode;
 using Buffer = std::shared_ptr<const BufferNode>;
 
-// buffer[indices]. In lowered programs the last index may be a vector (Ramp): a vector load whose
-// inactive lanes (predicate false) read as zero and touch no memory.
+// buffer[indices]. In lowered programs the last index may be a vector: a vector load whose inactive
+// lanes (predicate false) read as zero and touch no memory. Other indices may then be vectors of as
+// many lanes; scalar ones are the same in every lane.
 struct Load : ExprNode {
   static constexpr ExprKind kKind = ExprKind::kLoad;
   Buffer buffer;

@@ -24,7 +24,7 @@ enum class Scope : uint8_t {
   kVar,       // a mutable scalar (T.alloc_var): shape (1,)
 };
 
-// Identity is the node: names are for people, but unique within a verified program.
+// Identity is the node: names are for people.
 struct BufferNode {
   std::string name;
   DType dtype;

@@ -56,7 +56,6 @@ class Verifier {
   const SourceFile* source_ = nullptr;
   std::unordered_set<const ExprNode*> bound_, visible_vars_;
   std::unordered_set<const BufferNode*> allocated_, visible_buffers_;
-  std::set<std::string> buffer_names_;
 };
 
 bool Differ(const Expr& a, const Expr& b) {
@@ -83,9 +82,6 @@ absl::Status Verifier::DefineBuffer(const Buffer& b, SourceLoc loc) {
   if (!b) return Fail(loc, "an undefined buffer is allocated");
   if (!allocated_.insert(b.get()).second) {
     return Fail(loc, absl::StrCat("buffer '", b->name, "' is allocated twice"));
-  }
-  if (!buffer_names_.insert(b->name).second) {
-    return Fail(loc, absl::StrCat("two buffers are named '", b->name, "'"));
   }
   if (!b->strides.empty() && b->strides.size() != b->shape.size()) {
     return Fail(loc, absl::StrCat("buffer '", b->name, "' has ", b->strides.size(), " strides for ",
@@ -198,8 +194,9 @@ absl::Status Verifier::CheckAccess(const Buffer& b, const std::vector<Expr>& ind
   }
   for (size_t i = 0; i < indices.size(); ++i) {
     KILN_RETURN_IF_ERROR(CheckIndex(indices[i], "an index", loc));
-    if (i + 1 < indices.size() && !indices[i].dtype().is_scalar()) {
-      return Fail(loc, absl::StrCat("a vector index of '", b->name, "' is not the last one"));
+    const int lanes = indices[i].dtype().lanes;
+    if (lanes != 1 && lanes != indices.back().dtype().lanes) {
+      return Fail(loc, absl::StrCat("the indices of '", b->name, "' have different lanes"));
     }
   }
   if (!predicate.defined()) return absl::OkStatus();

@@ -103,6 +103,7 @@ class Vectorizer {
 
   std::vector<Expr> VectorIndices(const std::vector<Expr>& indices, const Expr& mask) {
     std::vector<Expr> out;
+    bool any_vector = false;
     for (const Expr& index : indices) {
       if (!Varies(index)) {
         out.push_back(index);
@@ -110,7 +111,9 @@ class Vectorizer {
       }
       const Expr ramp = AffineRamp(index);
       out.push_back(ramp.defined() ? ramp : Vector(index, mask));
+      any_vector = true;
     }
+    if (any_vector) out.back() = Widen(out.back());
     return out;
   }
 
@@ -120,9 +123,9 @@ class Vectorizer {
       predicate = AndMask(mask, Widen(Vector(load.predicate, mask)));
     }
     const std::vector<Expr> indices = VectorIndices(load.indices, mask);
-    bool any_vector = false;
-    for (const Expr& index : indices) any_vector |= !index.dtype().is_scalar();
-    if (!any_vector) {  // only the predicate varies: load once, choose by lane
+    if (indices.back()
+            .dtype()
+            .is_scalar()) {  // only the predicate varies: load once, choose by lane
       const Expr value = ir::MakeBroadcast(ir::MakeLoad(load.buffer, indices), lanes_);
       return ir::MakeSelect(predicate, value, ir::MakeConst(0, value.dtype()));
     }
@@ -275,7 +278,7 @@ class VectorizeLoops : public ir::Mutator {
       const Expr mask = ir::MakeRamp(MakeInt(0, index), MakeInt(1, index), lanes) <
                         ir::MakeBroadcast(rest, lanes);
       const Expr base = axis.min + full * count;
-      nest.push_back(Vectorizer(axis.var, base, lanes, mask).Vectorize(body));
+      nest.push_back(Vectorizer(axis.var, base, lanes, mask).Vectorize(FreshCopy(body)));
     }
     return ir::MakeSeq(std::move(nest), loc);
   }

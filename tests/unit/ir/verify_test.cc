@@ -55,7 +55,7 @@ TEST_F(VerifyTest, Scopes) {
   ExpectError({Loop(i, Loop(i, StoreTo(g, i, one)))}, "'i' is bound twice");
   ExpectError({MakeStmt<Alloc>(loc, s), MakeStmt<Alloc>(loc, s)}, "allocated twice");
   const Buffer twin = MakeBuffer("s", kFloat32, {Expr(8)}, Scope::kShared);
-  ExpectError({MakeStmt<Alloc>(loc, s), MakeStmt<Alloc>(loc, twin)}, "two buffers are named 's'");
+  ExpectError({MakeStmt<Alloc>(loc, twin), StoreTo(s, Expr(0), one)}, "outside its scope");
   const Expr t = MakeVar("t");
   const Stmt scope =
       MakeStmt<Seq>(loc, std::vector<Stmt>{MakeStmt<Bind>(loc, t, Expr(1)), StoreTo(g, t, one)});

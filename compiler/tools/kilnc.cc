@@ -1,0 +1,375 @@
+// kilnc: the compiler on the command line. Parses and elaborates a kernel, prints any stage of its
+// way to machine code, and runs it in the interpreter or natively on random or given tensors.
+#include <CLI/CLI.hpp>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "compiler/base/status.h"
+#include "compiler/codegen/compile.h"
+#include "compiler/interp/interp.h"
+#include "compiler/ir/printer.h"
+#include "compiler/lang/kernel.h"
+#include "compiler/target/host_arch.h"
+#include "compiler/templates/templates.h"
+#include "compiler/tools/native_call.h"
+
+namespace kiln {
+namespace {
+
+constexpr int kExitFailed = 1;  // the kernel or a number is wrong
+constexpr int kExitUsage = 2;
+
+struct KernelOptions {
+  std::string kernel;  // a file, or template:NAME
+  std::string entry;
+  std::vector<std::string> arguments;
+  std::string config;
+  std::string arch = "host";
+  std::string symbol;
+};
+
+void AddKernelOptions(CLI::App* app, KernelOptions* o) {
+  app->add_option("kernel", o->kernel, "Kernel file, or template:NAME for a shipped template")
+      ->required();
+  app->add_option("-e,--entry", o->entry, "The kernel, when the file defines several");
+  app->add_option("-a,--arg", o->arguments, "Compile-time argument NAME=VALUE; repeatable");
+  app->add_option("-c,--config", o->config, "Config: NAME=VALUE,NAME=VALUE");
+  app->add_option("--arch", o->arch, "host, a shipped Arch name, or a file with an Arch record")
+      ->capture_default_str();
+  app->add_option("--symbol", o->symbol, "C name of the entry point");
+}
+
+absl::StatusOr<std::string> ReadFile(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  if (!in) return absl::NotFoundError(absl::StrCat("cannot read '", path, "'"));
+  return text.str();
+}
+
+absl::StatusOr<target::Arch> ResolveArch(const std::string& name) {
+  if (name == "host") return target::DescribeHost();
+  absl::StatusOr<target::Arch> named = target::NamedArch(name);
+  if (named.ok()) return named;
+  const absl::StatusOr<std::string> text = ReadFile(name);
+  if (!text.ok()) return named.status();
+  return target::ParseArch(*text);
+}
+
+absl::StatusOr<codegen::CompileInput> ResolveInput(const KernelOptions& o) {
+  codegen::CompileInput input;
+  if (absl::StartsWith(o.kernel, "template:")) {
+    const std::string name = o.kernel.substr(9);
+    const KernelTemplate* found = FindKernelTemplate(name);
+    if (found == nullptr) {
+      return absl::NotFoundError(absl::StrCat(
+          "no template is called '", name, "'; there are: ",
+          absl::StrJoin(KernelTemplates(), ", ", [](std::string* out, const KernelTemplate& t) {
+            absl::StrAppend(out, t.name);
+          })));
+    }
+    input.kernel_source = std::string(found->source);
+    input.kernel_path = absl::StrCat(name, ".py");
+    input.entry = std::string(found->entry);
+  } else {
+    KILN_ASSIGN_OR_RETURN(input.kernel_source, ReadFile(o.kernel));
+    input.kernel_path = o.kernel;
+  }
+  if (!o.entry.empty()) input.entry = o.entry;
+  for (const std::string& argument : o.arguments) {
+    const std::vector<std::string> parts = absl::StrSplit(argument, absl::MaxSplits('=', 1));
+    if (parts.size() != 2 || parts[0].empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("argument '", argument, "' is not NAME=VALUE"));
+    }
+    input.arguments[parts[0]] = parts[1];
+  }
+  KILN_ASSIGN_OR_RETURN(input.config, Config::Parse(o.config));
+  KILN_ASSIGN_OR_RETURN(const target::Arch arch, ResolveArch(o.arch));
+  input.arch_record = target::ToText(arch);
+  input.symbol = o.symbol;
+  return input;
+}
+
+absl::Status WriteOutput(const std::string& path, const std::string& bytes) {
+  if (path.empty() || path == "-") {
+    std::cout << bytes;
+    if (!absl::EndsWith(bytes, "\n")) std::cout << "\n";
+    return absl::OkStatus();
+  }
+  std::ofstream out(path, std::ios::binary);
+  out << bytes;
+  out.close();
+  if (!out) return absl::UnavailableError(absl::StrCat("cannot write '", path, "'"));
+  return absl::OkStatus();
+}
+
+// ---- emit ----
+
+absl::Status Emit(const KernelOptions& o, const std::string& stage, const std::string& stop_after,
+                  const std::string& output) {
+  KILN_ASSIGN_OR_RETURN(const codegen::CompileInput input, ResolveInput(o));
+  if (stage == "obj" || stage == "so" || stage == "header" || stage == "manifest") {
+    KILN_ASSIGN_OR_RETURN(const codegen::CompileOutput out, codegen::CompileKernel(input));
+    if (stage == "header") return WriteOutput(output, out.header);
+    if (stage == "manifest") return WriteOutput(output, out.manifest_json);
+    if (output.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat("--emit ", stage, " needs -o FILE"));
+    }
+    return WriteOutput(output, stage == "obj" ? out.object : out.shared_object);
+  }
+  KILN_ASSIGN_OR_RETURN(const std::string text, codegen::EmitStage(input, stage, stop_after));
+  return WriteOutput(output, text);
+}
+
+// ---- check ----
+
+int Check(const KernelOptions& o, bool json) {
+  const absl::StatusOr<codegen::CompileInput> input = ResolveInput(o);
+  absl::Status status = input.status();
+  if (input.ok()) status = codegen::EmitStage(*input, "tile").status();
+  if (!json) {
+    if (!status.ok()) std::cerr << status.message() << "\n";
+    return status.ok() ? 0 : kExitFailed;
+  }
+  nlohmann::json out = {{"ok", status.ok()}};
+  if (const std::optional<Diagnostic> d = DiagnosticOf(status)) {
+    out["diagnostics"] = {{{"path", d->path},
+                           {"line", d->loc.line},
+                           {"column", d->loc.column},
+                           {"end_column", d->loc.end_column},
+                           {"message", d->message},
+                           {"help", d->remedy},
+                           {"notes", d->notes}}};
+  } else if (!status.ok()) {
+    out["diagnostics"] = {{{"message", std::string(status.message())}}};
+  }
+  std::cout << out.dump(2) << "\n";
+  return status.ok() ? 0 : kExitFailed;
+}
+
+// ---- run ----
+
+struct RunOptions {
+  uint64_t seed = 1;
+  int threads = 0;
+  bool interpret_only = false;
+  std::string stop_after;            // interpret the program after this pass
+  std::vector<std::string> inputs;   // NAME=FILE, raw row-major bytes
+  std::vector<std::string> outputs;  // NAME=FILE
+  std::vector<std::string> runtime;  // NAME=VALUE: run-time dimensions and scalars
+};
+
+absl::StatusOr<std::map<std::string, std::string>> Pairs(const std::vector<std::string>& list) {
+  std::map<std::string, std::string> out;
+  for (const std::string& item : list) {
+    const std::vector<std::string> parts = absl::StrSplit(item, absl::MaxSplits('=', 1));
+    if (parts.size() != 2) {
+      return absl::InvalidArgumentError(absl::StrCat("'", item, "' is not NAME=VALUE"));
+    }
+    out[parts[0]] = parts[1];
+  }
+  return out;
+}
+
+absl::Status ReadInputs(const ir::Program& program, const RunOptions& o,
+                        std::vector<interp::Tensor>* tensors) {
+  KILN_ASSIGN_OR_RETURN(const auto files, Pairs(o.inputs));
+  for (const auto& [name, path] : files) {
+    size_t index = 0;
+    for (const ir::Param& p : program.params) {
+      if (p.kind != ir::Param::kTensor) continue;
+      if (p.name == name) break;
+      ++index;
+    }
+    if (index >= tensors->size()) {
+      return absl::NotFoundError(absl::StrCat("the kernel has no tensor called '", name, "'"));
+    }
+    KILN_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
+    interp::Tensor& tensor = (*tensors)[index];
+    if (static_cast<int64_t>(bytes.size()) != tensor.bytes()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          path, " has ", bytes.size(), " bytes; tensor '", name, "' has ", tensor.bytes()));
+    }
+    std::copy(bytes.begin(), bytes.end(), tensor.as<char>());
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<interp::Options> InterpreterOptions(const RunOptions& o) {
+  interp::Options options;
+  KILN_ASSIGN_OR_RETURN(const auto values, Pairs(o.runtime));
+  for (const auto& [name, text] : values) {
+    double value = 0;
+    if (!absl::SimpleAtod(text, &value)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("value '", text, "' of ", name, " is not a number"));
+    }
+    options.scalars[name] = value;
+    options.dims[name] = static_cast<int64_t>(value);
+  }
+  return options;
+}
+
+std::vector<interp::TensorView> Views(const std::vector<interp::Tensor>& tensors) {
+  std::vector<interp::TensorView> views;
+  for (const interp::Tensor& t : tensors) views.push_back(t.View());
+  return views;
+}
+
+// Compares every tensor; prints a line each. False when one differs.
+bool Report(const ir::Program& program, const std::vector<interp::Tensor>& got,
+            const std::vector<interp::Tensor>& want) {
+  bool ok = true;
+  size_t index = 0;
+  for (const ir::Param& p : program.params) {
+    if (p.kind != ir::Param::kTensor) continue;
+    const interp::Comparison c = interp::Compare(
+        got[index].View(), want[index].View(), interp::DefaultTolerance(got[index].dtype(), 4096));
+    std::cout << p.name << ": "
+              << (c.ok() ? absl::StrCat("agrees, max error ", c.max_absolute_error)
+                         : c.ToString(got[index].shape()))
+              << "\n";
+    ok &= c.ok();
+    ++index;
+  }
+  return ok;
+}
+
+absl::StatusOr<bool> Run(const KernelOptions& k, const RunOptions& o) {
+  KILN_ASSIGN_OR_RETURN(const codegen::CompileInput input, ResolveInput(k));
+  auto file =
+      std::make_shared<const SourceFile>(SourceFile{input.kernel_path, input.kernel_source});
+  KILN_ASSIGN_OR_RETURN(const lang::Kernel kernel, lang::Kernel::Parse(file, input.entry));
+  KILN_ASSIGN_OR_RETURN(ir::Program program,
+                        lang::Elaborate(kernel, input.arguments, input.config));
+  KILN_ASSIGN_OR_RETURN(interp::Options options, InterpreterOptions(o));
+  KILN_ASSIGN_OR_RETURN(std::vector<interp::Tensor> native,
+                        interp::RandomArguments(program, options, o.seed));
+  KILN_RETURN_IF_ERROR(ReadInputs(program, o, &native));
+  std::vector<interp::Tensor> reference;
+  for (const interp::Tensor& t : native) {
+    reference.emplace_back(t.dtype(), t.shape());
+    std::copy(t.as<char>(), t.as<char>() + t.bytes(), reference.back().as<char>());
+  }
+  options.clip_global = o.stop_after.empty();
+  if (!o.stop_after.empty()) {
+    KILN_ASSIGN_OR_RETURN(program, codegen::LowerKernel(input, o.stop_after));
+  }
+  KILN_ASSIGN_OR_RETURN(const interp::Stats stats, interp::Run(program, Views(reference), options));
+  std::cout << "interpreter: " << stats.blocks << " blocks, " << stats.steps << " steps\n";
+  bool ok = true;
+  if (!o.interpret_only) {
+    KILN_ASSIGN_OR_RETURN(const codegen::CompileOutput compiled, codegen::CompileKernel(input));
+    KILN_ASSIGN_OR_RETURN(const double seconds,
+                          tools::CallNative(compiled, program, options, native, o.threads));
+    std::cout << "native: " << seconds * 1e3 << " ms\n";
+    ok = Report(program, native, reference);
+  }
+  KILN_ASSIGN_OR_RETURN(const auto outputs, Pairs(o.outputs));
+  size_t index = 0;
+  for (const ir::Param& p : program.params) {
+    if (p.kind != ir::Param::kTensor) continue;
+    const interp::Tensor& t = o.interpret_only ? reference[index] : native[index];
+    const auto wanted = outputs.find(p.name);
+    if (wanted != outputs.end()) {
+      KILN_RETURN_IF_ERROR(
+          WriteOutput(wanted->second, std::string(t.as<char>(), t.as<char>() + t.bytes())));
+    }
+    ++index;
+  }
+  return ok;
+}
+
+int Finish(const absl::Status& status) {
+  if (status.ok()) return 0;
+  std::cerr << status.message() << "\n";
+  return kExitFailed;
+}
+
+int List(const std::string& path) {
+  if (path.empty()) {
+    for (const KernelTemplate& t : KernelTemplates()) {
+      std::cout << "template:" << t.name << "  " << t.about << "\n";
+    }
+    return 0;
+  }
+  const absl::StatusOr<std::string> text = ReadFile(path);
+  if (!text.ok()) return Finish(text.status());
+  const auto names =
+      lang::Kernel::List(std::make_shared<const SourceFile>(SourceFile{path, *text}));
+  if (!names.ok()) return Finish(names.status());
+  for (const std::string& name : *names) std::cout << name << "\n";
+  return 0;
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app(
+      "Compiles tile kernels to x86-64.\n\n"
+      "Examples:\n"
+      "  kilnc emit template:matmul -a M=512 -a N=512 -a K=512 --stage lowered\n"
+      "  kilnc emit k.py -a M=64 -c block_M=32 --stage so -o k.so\n"
+      "  kilnc run template:softmax -a M=64 -a N=100\n"
+      "  kilnc check k.py -a M=64 --json\n\n"
+      "KILN_PRINT_PASSES=1 (or a pass name) prints the program after each pass that changed it;\n"
+      "KILN_VERIFY_PASSES=1 verifies after each; KILN_TIME_PASSES=1 times them.\n\n"
+      "Exit codes: 0 done, 1 the kernel or its numbers are wrong, 2 usage.");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", codegen::CompilerBuild());
+
+  KernelOptions kernel;
+  std::string stage = "tile", stop_after, output;
+  CLI::App* emit = app.add_subcommand("emit", "Print or write one stage of a kernel");
+  AddKernelOptions(emit, &kernel);
+  emit->add_option("-s,--stage", stage, "tile|lowered|llvm|asm|obj|so|header|manifest")
+      ->check(CLI::IsMember({"tile", "lowered", "llvm", "asm", "obj", "so", "header", "manifest"}))
+      ->capture_default_str();
+  emit->add_option("--stop-after", stop_after, "With --stage lowered: the last pass to run");
+  emit->add_option("-o,--output", output, "File to write; default standard output");
+
+  bool json = false;
+  CLI::App* check = app.add_subcommand("check", "Parse and elaborate; print diagnostics");
+  AddKernelOptions(check, &kernel);
+  check->add_flag("--json", json, "Diagnostics as JSON");
+
+  RunOptions run_options;
+  CLI::App* run = app.add_subcommand("run", "Run in the interpreter and natively, and compare");
+  AddKernelOptions(run, &kernel);
+  run->add_option("--seed", run_options.seed, "Seed of random tensors")->capture_default_str();
+  run->add_option("--threads", run_options.threads, "Threads of the native run; 0 = all cores");
+  run->add_flag("--interpret", run_options.interpret_only, "Do not compile");
+  run->add_option("--stop-after", run_options.stop_after,
+                  "Interpret the program as it is after this pass");
+  run->add_option("-i,--input", run_options.inputs, "NAME=FILE: raw row-major tensor");
+  run->add_option("-o,--output", run_options.outputs, "NAME=FILE: where to write a tensor");
+  run->add_option("-r,--runtime", run_options.runtime,
+                  "NAME=VALUE: a run-time dimension or scalar");
+
+  std::string list_path;
+  CLI::App* list = app.add_subcommand("list", "Kernels of a file, or the shipped templates");
+  list->add_option("file", list_path, "Kernel file; none = templates");
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : kExitUsage;
+  }
+  if (*emit) return Finish(Emit(kernel, stage, stop_after, output));
+  if (*check) return Check(kernel, json);
+  if (*list) return List(list_path);
+  const absl::StatusOr<bool> agreed = Run(kernel, run_options);
+  if (!agreed.ok()) return Finish(agreed.status());
+  return *agreed ? 0 : kExitFailed;
+}
+
+}  // namespace
+}  // namespace kiln
+
+int main(int argc, char** argv) { return kiln::Main(argc, argv); }
