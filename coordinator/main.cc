@@ -55,6 +55,7 @@ void AddFlags(CLI::App* app, Flags* flags) {
       ->type_name("DIR");
   app->add_option("--listen", daemon.server.listen,
                   "unix:/path or host:port (port 0: any free one); repeatable")
+      ->allow_extra_args(false)
       ->type_name("ADDRESS")
       ->capture_default_str();
   app->add_flag("--allow-remote", daemon.server.allow_remote,

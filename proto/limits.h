@@ -28,7 +28,7 @@ struct RpcLimits {
   static constexpr int kMaxSeeds = 16;
   static constexpr int kMaxTopK = 10000;
   static constexpr int kMaxCandidates = 100000000;
-  static constexpr int kMaxSamples = 1000000;
+  static constexpr int kMaxSamples = 100000;
   static constexpr double kMaxSeconds = 30.0 * 86400;
   static constexpr int kMaxPageSize = 1000;
   static constexpr int kMaxAnswerBytes = 60 << 20;  // one answer to a client

@@ -160,6 +160,13 @@ absl::StatusOr<std::vector<client::SweepSpec>> LoadSweeps(const SweepFlags& flag
                                             all.size(), " sweeps, the first is '", all.front().name,
                                             "'"));
   }
+  if (flags.one && chosen.size() > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(flags.file, " makes ", chosen.size(),
+                     " sweeps, but --one wants one: choose with --only; the "
+                     "first two are '",
+                     chosen[0].name, "' and '", chosen[1].name, "'"));
+  }
   return chosen;
 }
 

@@ -58,6 +58,7 @@ struct SweepFlags {
   std::vector<std::string> only;      // names, or parts of names
   std::vector<std::string> settings;  // NAME=VALUE
   bool fresh = false;
+  bool one = false;  // more than one sweep is an error
   std::string user;
   int priority = 0;
   CLI::Option* priority_option = nullptr;

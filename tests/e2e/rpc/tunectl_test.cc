@@ -1,0 +1,279 @@
+// The tunectl program against a scripted farm: what it prints, what it writes, how it exits.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "compiler/base/digest.h"
+#include "coordinator/rpc/server.h"
+#include "tests/e2e/rpc/fake_farm.h"
+#include "tests/e2e/rpc/process.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using test::FakeFarm;
+using test::Process;
+using testing::HasSubstr;
+using testing::Not;
+
+const std::string kSweep(64, 'a');
+
+struct Outcome {
+  int code = 0;
+  std::string out, err;
+};
+
+class TunectlTest : public testing::Test {
+ protected:
+  TunectlTest() {
+    folder_ = fs::path(testing::TempDir()) / absl::StrCat("kiln_ctl_", getpid());
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+    address_ = absl::StrCat("unix:", (folder_ / "s.sock").string());
+    rpc::ServerOptions options;
+    options.listen = {address_};
+    server_ = *rpc::Server::Start(&farm_, metrics_.get(), options);
+    std::ofstream(folder_ / "gemm.yaml") << "template: matmul\nshapes: {M: 64, N: 64, K: 64}\n";
+    std::ofstream(folder_ / "two.yaml")
+        << "template: matmul\nmatrix: {M: [1, 2]}\nshapes: {N: 64, K: 64}\n";
+  }
+  ~TunectlTest() override { fs::remove_all(folder_); }
+
+  Outcome Tunectl(const std::vector<std::string>& arguments) {
+    std::vector<std::string> argv = {test::BinaryFolder() + "/tunectl", "--server", address_};
+    argv.insert(argv.end(), arguments.begin(), arguments.end());
+    Process process(argv, (folder_ / "ctl").string(), {{"USER", "ada"}});
+    Outcome run;
+    run.code = process.Wait(absl::Seconds(60));
+    run.out = process.out();
+    run.err = process.err();
+    return run;
+  }
+  std::string File(const std::string& name) { return (folder_ / name).string(); }
+
+  void FinishWatches(v1::SweepState state) {
+    farm_.OnWatch([state](std::shared_ptr<core::WatchSink> sink) {
+      v1::SweepEvent event;
+      event.mutable_progress()->set_state(v1::RUNNING);
+      event.mutable_progress()->set_total(4);
+      event.mutable_progress()->set_round("screen");
+      sink->OnEvent(event);
+      event.mutable_progress()->set_state(state);
+      event.mutable_progress()->set_done(4);
+      event.mutable_progress()->set_message(state == v1::FAILED ? "no candidate survived" : "");
+      if (state == v1::DONE) {
+        v1::Winner* const winner = event.mutable_winner();
+        winner->set_config("block_M=16");
+        winner->set_sweep_digest(kSweep);
+        winner->mutable_measurement()->set_median_ns(1.5e6);
+        winner->mutable_hint()->set_flops(1e9);
+        winner->mutable_arch()->set_name("x86-64-v4");
+      }
+      sink->OnEvent(event);
+      sink->OnDone(absl::OkStatus());
+    });
+  }
+
+  void StoreBundle() {
+    v1::ArtifactBundle bundle;
+    bundle.set_name("matmul");
+    bundle.set_target("x86-64-v4");
+    bundle.set_object("OBJECT");
+    bundle.set_shared_object("SHARED");
+    bundle.set_header("/* header */\n");
+    bundle.set_manifest_json("{}");
+    const std::string text = bundle.SerializeAsString();
+    core::ArtifactRef artifact;
+    artifact.digest = *farm_.blobs()->PutBytes(text);
+    artifact.size_bytes = static_cast<int64_t>(text.size());
+    farm_.SetArtifact(artifact);
+  }
+
+  fs::path folder_;
+  std::string address_;
+  FakeFarm farm_;
+  std::unique_ptr<rpc::Metrics> metrics_ = rpc::Metrics::New();
+  std::unique_ptr<rpc::Server> server_;
+};
+
+TEST_F(TunectlTest, SubmitPrintsOneLineASweep) {
+  const Outcome run = Tunectl({"submit", File("two.yaml"), "--set", "K=128", "--priority", "7"});
+  EXPECT_EQ(run.code, 0) << run.err;
+  const std::vector<std::string> lines = absl::StrSplit(run.out, '\n', absl::SkipEmpty());
+  ASSERT_EQ(lines.size(), 2u) << run.out;
+  EXPECT_THAT(lines[0], HasSubstr(kSweep));
+  EXPECT_THAT(lines[1], HasSubstr("M=2"));
+  ASSERT_EQ(farm_.submitted().size(), 2u);
+  EXPECT_EQ(farm_.submitted()[0].arguments().at("K"), "128");
+  EXPECT_EQ(farm_.submitted()[0].user(), "ada");
+  EXPECT_EQ(farm_.submitted()[0].priority(), 7);
+}
+
+TEST_F(TunectlTest, OnlyChoosesAndOneInsists) {
+  EXPECT_EQ(Tunectl({"submit", "--only", "M=2", File("two.yaml")}).code, 0);
+  ASSERT_EQ(farm_.submitted().size(), 1u);
+  EXPECT_EQ(farm_.submitted()[0].arguments().at("M"), "2");
+  EXPECT_EQ(Tunectl({"submit", "--only", "nothing", File("two.yaml")}).code, 3);
+  const Outcome run = Tunectl({"submit", "--one", File("two.yaml")});
+  EXPECT_EQ(run.code, 2);
+  EXPECT_THAT(run.err, HasSubstr("--only"));
+}
+
+TEST_F(TunectlTest, WatchedSubmitFetchesTheWinner) {
+  FinishWatches(v1::DONE);
+  StoreBundle();
+  const Outcome run = Tunectl({"submit", File("gemm.yaml"), "-o", File("out"), "--name", "gemm"});
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("block_M=16"));
+  EXPECT_THAT(run.out, HasSubstr("666.7 GFLOP/s"));
+  EXPECT_THAT(run.err, HasSubstr("screen")) << "progress goes to stderr, in plain lines";
+  EXPECT_THAT(run.err, Not(HasSubstr("\x1b")));
+  EXPECT_EQ(test::ReadText(File("out/gemm.so")), "SHARED");
+  EXPECT_EQ(test::ReadText(File("out/gemm.h")), "/* header */\n");
+  EXPECT_EQ(test::ReadText(File("out/gemm.json")), "{}");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_ / "out"), {}), 3);
+}
+
+TEST_F(TunectlTest, JsonIsOneDocument) {
+  FinishWatches(v1::DONE);
+  const Outcome run = Tunectl({"submit", File("two.yaml"), "--watch", "--json"});
+  EXPECT_EQ(run.code, 0) << run.err;
+  const json document = json::parse(run.out);
+  ASSERT_EQ(document["sweeps"].size(), 2u);
+  EXPECT_EQ(document["sweeps"][1]["state"], "done");
+  EXPECT_EQ(document["sweeps"][1]["winner"]["config"], "block_M=16");
+  EXPECT_EQ(document["sweeps"][1]["exit_code"], 0);
+  const Outcome watch = Tunectl({"--json", "watch", kSweep});
+  int lines = 0;
+  for (const absl::string_view line : absl::StrSplit(watch.out, '\n', absl::SkipEmpty())) {
+    EXPECT_TRUE(json::parse(std::string(line)).contains("progress"));
+    ++lines;
+  }
+  EXPECT_EQ(lines, 2);
+  EXPECT_TRUE(json::parse(Tunectl({"--json", "workers"}).out).contains("workers"));
+  EXPECT_TRUE(json::parse(Tunectl({"--json", "show", kSweep}).out).contains("candidates"));
+  EXPECT_EQ(json::parse(Tunectl({"--json", "list", "--limit", "3"}).out)["sweeps"].size(), 3u);
+  EXPECT_EQ(json::parse(Tunectl({"--json", "gc", "--dry-run"}).out)["bytes_after"], 100);
+  EXPECT_EQ(json::parse(Tunectl({"--json", "backup", "/tmp/x"}).out)["bytes"], 7);
+  EXPECT_EQ(json::parse(Tunectl({"--json", "cancel", kSweep}).out)["sweeps"][0]["state"],
+            "cancelled");
+}
+
+TEST_F(TunectlTest, EveryFormatOfFetch) {
+  StoreBundle();
+  EXPECT_EQ(Tunectl({"fetch", kSweep, "-o", File("a"), "--format", "obj"}).code, 0);
+  EXPECT_EQ(test::ReadText(File("a/matmul.o")), "OBJECT");
+  EXPECT_EQ(Tunectl({"fetch", kSweep, "-o", File("b"), "--format", "bundle"}).code, 0);
+  v1::ArtifactBundle bundle;
+  EXPECT_TRUE(bundle.ParseFromString(test::ReadText(File("b/matmul.kilnbundle"))));
+  EXPECT_EQ(Tunectl({"fetch", kSweep, "-o", File("c"), "--format", "tar"}).code, 2);
+  EXPECT_EQ(Tunectl({"fetch", kSweep, "--name", "../evil"}).code, 2);
+  EXPECT_EQ(Tunectl({"fetch", kSweep, "-o", "/proc/nothing/here"}).code, 6);
+}
+
+TEST_F(TunectlTest, ExitCodesAreStable) {
+  FinishWatches(v1::FAILED);
+  EXPECT_EQ(Tunectl({"submit", File("gemm.yaml"), "--watch"}).code, 1);
+  EXPECT_EQ(Tunectl({"watch", kSweep}).code, 1);
+  FinishWatches(v1::CANCELLED);
+  EXPECT_EQ(Tunectl({"watch", kSweep}).code, 5);
+  EXPECT_EQ(Tunectl({}).code, 2);
+  EXPECT_EQ(Tunectl({"frobnicate"}).code, 2);
+  EXPECT_EQ(Tunectl({"show", "xyz"}).code, 2);
+  EXPECT_EQ(Tunectl({"submit", File("missing.yaml")}).code, 3);
+  EXPECT_EQ(Tunectl({"lookup", File("gemm.yaml")}).code, 3);
+  EXPECT_EQ(Tunectl({"fetch", kSweep}).code, 3);
+  EXPECT_EQ(Tunectl({"--help"}).code, 0);
+  EXPECT_EQ(Tunectl({"--version"}).code, 0);
+  farm_.FailNext(1, absl::ResourceExhaustedError("full"));
+  EXPECT_EQ(Tunectl({"workers"}).code, 6);
+  farm_.FailNext(1, absl::DataLossError("bad"));
+  EXPECT_EQ(Tunectl({"workers"}).code, 7);
+  farm_.FailNext(1, absl::InternalError("bug"));
+  EXPECT_EQ(Tunectl({"workers"}).code, 70);
+  EXPECT_EQ(Tunectl({"--server", absl::StrCat(address_, "x"), "workers"}).code, 4);
+  EXPECT_EQ(Tunectl({"--server", "nonsense", "workers"}).code, 2);
+}
+
+TEST_F(TunectlTest, TimeoutAndInterruptEndAWatch) {
+  farm_.OnWatch([](std::shared_ptr<core::WatchSink> sink) { sink->OnEvent(v1::SweepEvent()); });
+  EXPECT_EQ(Tunectl({"--timeout", "0.3", "watch", kSweep}).code, 5);
+  Process process({test::BinaryFolder() + "/tunectl", "--server", address_, "watch", kSweep},
+                  File("watch"));
+  for (int i = 0; i < 500 && farm_.watches() < 2; ++i) absl::SleepFor(absl::Milliseconds(10));
+  absl::SleepFor(absl::Milliseconds(100));
+  process.Signal(SIGINT);
+  EXPECT_EQ(process.Wait(absl::Seconds(10)), 5);
+}
+
+TEST_F(TunectlTest, MistakesInTheFileAreShownWithTheirPlace) {
+  std::ofstream(folder_ / "bad.yaml") << "template: matmul\nshape: {M: 1}\n";
+  const Outcome run = Tunectl({"submit", File("bad.yaml")});
+  EXPECT_EQ(run.code, 2);
+  EXPECT_THAT(run.err, HasSubstr("bad.yaml:2:1: error"));
+  EXPECT_THAT(run.err, HasSubstr("did you mean 'shapes'?"));
+  const json error = json::parse(Tunectl({"--json", "submit", File("bad.yaml")}).out)["error"];
+  EXPECT_EQ(error["line"], 2);
+  EXPECT_EQ(error["exit_code"], 2);
+  EXPECT_TRUE(farm_.submitted().empty());
+}
+
+TEST_F(TunectlTest, ExplainDraws) {
+  v1::GetSweepResponse sweep;
+  sweep.mutable_summary()->set_name("gemm");
+  for (int i = 0; i < 4; ++i) {
+    v1::Candidate* const c = sweep.add_candidates();
+    c->set_config(absl::StrCat("block=", 16 << i));
+    c->mutable_hint()->set_predicted_ns(1e6 * (i + 1));
+    c->mutable_hint()->set_flops(1e9);
+    c->mutable_hint()->set_dram_bytes(1e7);
+    c->mutable_hint()->set_reason("fits the cache");
+    c->add_measurements()->set_median_ns(1.1e6 * (i + 1));
+  }
+  farm_.SetSweep(sweep);
+  const Outcome run = Tunectl({"explain", kSweep, "--svg", File("roof.svg")});
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("why: fits the cache"));
+  EXPECT_THAT(run.out, HasSubstr("rank correlation 1.00"));
+  EXPECT_THAT(test::ReadText(File("roof.svg")), HasSubstr("</svg>"));
+}
+
+TEST_F(TunectlTest, CompletionsNameEveryCommand) {
+  for (const char* shell : {"bash", "zsh", "fish"}) {
+    const Outcome run = Tunectl({"completion", shell});
+    EXPECT_EQ(run.code, 0);
+    for (const char* word :
+         {"tune", "submit", "watch", "fetch", "lookup", "list", "show", "explain", "cancel",
+          "workers", "gc", "backup", "completion", "fresh", "format"}) {
+      EXPECT_THAT(run.out, HasSubstr(word)) << shell;
+    }
+  }
+  const std::string script = File("tunectl.bash");
+  std::ofstream(script) << Tunectl({"completion", "bash"}).out
+                        << "COMP_WORDS=(tunectl fetch --fo); COMP_CWORD=2; _tunectl; "
+                           "echo \"${COMPREPLY[@]}\"\n";
+  Process bash({"bash", script}, File("bash"));
+  EXPECT_EQ(bash.Wait(absl::Seconds(20)), 0) << bash.err();
+  EXPECT_EQ(bash.out(), "--format\n");
+}
+
+TEST_F(TunectlTest, EveryCommandHasHelpWithText) {
+  for (const char* command : {"tune", "submit", "watch", "fetch", "lookup", "list", "show",
+                              "explain", "cancel", "workers", "gc", "backup", "completion"}) {
+    const Outcome run = Tunectl({command, "--help"});
+    EXPECT_EQ(run.code, 0) << command;
+    EXPECT_THAT(run.out, HasSubstr("EXAMPLES")) << command;
+    EXPECT_THAT(run.out, HasSubstr(absl::StrCat("tunectl ", command))) << command;
+  }
+}
+
+}  // namespace
+}  // namespace kiln
