@@ -98,7 +98,11 @@ void Gather(const char* data, int64_t offset, int64_t step, int64_t n, V* out) {
 template <typename T, typename V>
 void Scatter(char* data, int64_t offset, int64_t step, int64_t n, const V* in) {
   T* out = reinterpret_cast<T*>(data) + offset;
-  for (int64_t i = 0; i < n; ++i) out[i * step] = static_cast<T>(in[i]);
+  if (step == 1) {
+    for (int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(in[i]);
+  } else {
+    for (int64_t i = 0; i < n; ++i) out[i * step] = static_cast<T>(in[i]);
+  }
 }
 
 float HalfBitsToFloat(uint16_t raw) {

@@ -326,7 +326,11 @@ class ReduceOf : public Action {
       return false;
     }
     T total = Identity();
-    for (int64_t i = 0; i < n; ++i) total = Join(total, (*line)[i]);
+    if (op_ == ir::ReduceOp::kSum) {
+      for (int64_t i = 0; i < n; ++i) total += (*line)[i];
+    } else {
+      for (int64_t i = 0; i < n; ++i) total = Join(total, (*line)[i]);
+    }
     const int64_t offset = OffsetOf(dst, index);
     if (!clear_) {
       T before;

@@ -147,6 +147,23 @@ TEST(VectorTest, LoadsStoresPredicatesAndReductions) {
   EXPECT_NEAR(red.as<float>()[3], positive, 1e-6);
 }
 
+TEST(VectorTest, SeveralVectorIndices) {
+  ProgramBuilder p;
+  const Buffer x = p.Input("x", kFloat32, {Expr(4), Expr(4), Expr(2)});
+  const Buffer y = p.Output("y", kFloat32, {Expr(4), Expr(4)});
+  const Expr lanes = MakeRamp(Expr(0), Expr(1), 4);
+  const Expr row = FloorMod(lanes + Expr(1), Expr(4));
+  p.OneBlock({Fill(WholeBuffer(y), MakeFloat(0)),
+              Store(y, {lanes, row}, MakeLoad(x, {lanes, row, MakeBroadcast(Expr(1), 4)}))});
+  const Tensor in = RandomTensor(kFloat32, {4, 4, 2}, 5), out(kFloat32, {4, 4});
+  const auto status = interp::Run(p.program, {in.View(), out.View()}, {}).status();
+  ASSERT_TRUE(status.ok()) << status;
+  for (int k = 0; k < 4; ++k) {
+    const int at = k * 4 + (k + 1) % 4;
+    EXPECT_EQ(out.as<float>()[at], in.as<float>()[at * 2 + 1]);
+  }
+}
+
 TEST(ExpressionTest, IntegersOfEveryWidth) {
   ProgramBuilder p;
   const Buffer x = p.Input("x", kUInt8, {Expr(2)});

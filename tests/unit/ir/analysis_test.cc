@@ -87,6 +87,17 @@ TEST_F(FactsTest, BoundValues) {
   EXPECT_EQ(Simple(t), "t");
 }
 
+TEST_F(FactsTest, LoadedValuesMayChange) {
+  const Buffer counter = MakeBuffer("counter", kInt32, {Expr(1)}, Scope::kVar);
+  const Buffer bytes = MakeBuffer("bytes", kUInt8, {Expr(1)}, Scope::kShared);
+  const Expr t = MakeVar("t"), u = MakeVar("u");
+  facts.SetValue(t, MakeLoad(counter, {Expr(0)}));
+  EXPECT_FALSE(facts.Proves(Equal(t, MakeLoad(counter, {Expr(0)}))))
+      << "a store may come between the binding and here";
+  facts.SetValue(u, MakeCast(kInt32, MakeLoad(bytes, {Expr(0)})) + Expr(1));
+  ExpectBounds(u, 1, 256);
+}
+
 TEST_F(FactsTest, Divisibility) {
   EXPECT_TRUE(facts.Divides(8, x * Expr(8) + n * Expr(16)));
   EXPECT_FALSE(facts.Divides(8, x * Expr(8) + Expr(4)));

@@ -75,6 +75,18 @@ TEST_F(VerifyTest, Types) {
   ExpectError({MakeStmt<Alloc>(loc, s, one)}, "initial value");
 }
 
+TEST_F(VerifyTest, VectorIndices) {
+  const Expr four = MakeRamp(Expr(0), Expr(1), 4), two = MakeRamp(Expr(0), Expr(1), 2);
+  const auto store = [&](Expr row, Expr column) {
+    return MakeStmt<Store>(loc, m, std::vector<Expr>{std::move(row), std::move(column)},
+                           MakeConst(1, kFloat32.with_lanes(4)));
+  };
+  const Stmt alloc = MakeStmt<Alloc>(loc, m);
+  EXPECT_TRUE(Verify(With({alloc, store(Expr(1), four), store(four, four)})).ok());
+  ExpectError({alloc, store(two, four)}, "invalid program");
+  ExpectError({alloc, store(four, Expr(1))}, "invalid program");
+}
+
 TEST_F(VerifyTest, ShapesOfTileOperations) {
   const Stmt as = MakeStmt<Alloc>(loc, s), am = MakeStmt<Alloc>(loc, m);
   const Region first_row{m, {{Expr(0), Expr(1)}, {Expr(0), Expr(4)}}};

@@ -1,0 +1,152 @@
+// The shipped kernels, from text through the interpreter, against loops written by hand: full runs,
+// ragged shapes, and sampled references.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <sstream>
+
+#include "compiler/interp/interp.h"
+#include "compiler/lang/kernel.h"
+
+namespace kiln::interp {
+namespace {
+
+// Elements of a result from the inputs, in float64.
+using Oracle = std::function<double(const std::vector<Tensor>& args, int64_t flat)>;
+
+absl::StatusOr<ir::Program> Template(const std::string& name, const lang::Arguments& arguments,
+                                     const std::string& config) {
+  std::ifstream in("compiler/templates/" + name + ".py");
+  std::stringstream text;
+  text << in.rdbuf();
+  auto file = std::make_shared<SourceFile>(SourceFile{name + ".py", text.str()});
+  KILN_ASSIGN_OR_RETURN(const lang::Kernel kernel, lang::Kernel::Parse(file, ""));
+  KILN_ASSIGN_OR_RETURN(const Config parsed, Config::Parse(config));
+  return lang::Elaborate(kernel, arguments, parsed);
+}
+
+void Check(const std::string& name, const lang::Arguments& arguments, const std::string& config,
+           int64_t terms, const Oracle& oracle) {
+  SCOPED_TRACE(name + " " + config);
+  const auto program = Template(name, arguments, config);
+  ASSERT_TRUE(program.ok()) << program.status();
+  Options options;
+  options.clip_global = true;  // the language's rule, before the guards are made explicit
+  for (const Order order : {Order::kForward, Order::kReverse}) {
+    options.order = order;
+    const auto args = RandomArguments(*program, options, 42);
+    ASSERT_TRUE(args.ok()) << args.status();
+    std::vector<TensorView> views;
+    for (const Tensor& t : *args) views.push_back(t.View());
+    const auto stats = Run(*program, views, options);
+    ASSERT_TRUE(stats.ok()) << stats.status();
+    const TensorView out = views.back();
+    const Tolerance tolerance = DefaultTolerance(out.dtype, terms);
+    std::vector<int64_t> sampled;
+    for (int64_t i = 0; i < out.elements(); ++i) {
+      const double want = oracle(*args, i);
+      ASSERT_NEAR(out.Get(i), want, tolerance.absolute + tolerance.relative * std::abs(want)) << i;
+      if (i % 97 == 5) sampled.push_back(i);
+    }
+    Stats sample_stats;
+    const auto reference = SampleReference(*program, views, static_cast<int>(views.size()) - 1,
+                                           {sampled.back()}, options, &sample_stats);
+    ASSERT_TRUE(reference.ok()) << reference.status();
+    EXPECT_EQ(sample_stats.blocks, 1) << "one element is the work of one block";
+    const auto all = SampleReference(*program, views, static_cast<int>(views.size()) - 1, sampled,
+                                     options, &sample_stats);
+    ASSERT_TRUE(all.ok()) << all.status();
+    EXPECT_LE(sample_stats.blocks, stats->blocks);
+    for (size_t s = 0; s < sampled.size(); ++s) {
+      const double want = oracle(*args, sampled[s]);
+      ASSERT_NEAR((*all)[s], want, 1e-9 * (1 + std::abs(want)));
+    }
+  }
+}
+
+double At(const Tensor& t, int64_t i) { return t.View().Get(i); }
+
+TEST(TemplatesTest, MatMul) {
+  for (int bits = 0; bits < 4; ++bits) {
+    const bool ta = bits & 1, tb = bits & 2;
+    const int64_t m = 45, n = 70, k = 33;
+    Check("matmul",
+          {{"M", "45"},
+           {"N", "70"},
+           {"K", "33"},
+           {"trans_A", ta ? "True" : "False"},
+           {"trans_B", tb ? "True" : "False"}},
+          "block_K=16,block_M=32,block_N=16", k, [=](const std::vector<Tensor>& a, int64_t flat) {
+            const int64_t i = flat / n, j = flat % n;
+            double sum = 0;
+            for (int64_t p = 0; p < k; ++p) {
+              sum += At(a[0], ta ? p * m + i : i * k + p) * At(a[1], tb ? j * k + p : p * n + j);
+            }
+            return sum;
+          });
+  }
+}
+
+TEST(TemplatesTest, MatMulInHalfPrecision) {
+  Check("matmul",
+        {{"M", "32"}, {"N", "32"}, {"K", "64"}, {"dtype", "bfloat16"}, {"out_dtype", "float16"}},
+        "block_K=32,block_M=32,block_N=32,panel=4", 64,
+        [](const std::vector<Tensor>& a, int64_t flat) {
+          double sum = 0;
+          for (int p = 0; p < 64; ++p) {
+            sum += At(a[0], flat / 32 * 64 + p) * At(a[1], p * 32 + flat % 32);
+          }
+          return sum;
+        });
+}
+
+TEST(TemplatesTest, Gemv) {
+  Check("gemv", {{"N", "50"}, {"K", "300"}}, "block_K=128,block_N=8", 300,
+        [](const std::vector<Tensor>& a, int64_t n) {
+          double sum = 0;
+          for (int k = 0; k < 300; ++k) sum += At(a[0], k) * At(a[1], n * 300 + k);
+          return sum;
+        });
+}
+
+TEST(TemplatesTest, RowSum) {
+  Check("reduction", {{"M", "13"}, {"N", "150"}}, "block_M=4,block_N=64", 150,
+        [](const std::vector<Tensor>& a, int64_t m) {
+          double sum = 0;
+          for (int n = 0; n < 150; ++n) sum += At(a[0], m * 150 + n);
+          return sum;
+        });
+}
+
+TEST(TemplatesTest, Softmax) {
+  Check("softmax", {{"M", "7"}, {"N", "100"}}, "block_M=2", 100,
+        [](const std::vector<Tensor>& a, int64_t flat) {
+          const int64_t row = flat / 100 * 100;
+          double top = -1e30, sum = 0;
+          for (int n = 0; n < 100; ++n) top = std::max(top, At(a[0], row + n));
+          for (int n = 0; n < 100; ++n) sum += std::exp(At(a[0], row + n) - top);
+          return std::exp(At(a[0], flat) - top) / sum;
+        });
+}
+
+TEST(TemplatesTest, RmsNorm) {
+  Check("rmsnorm", {{"M", "9"}, {"N", "130"}}, "block_M=2", 130,
+        [](const std::vector<Tensor>& a, int64_t flat) {
+          const int64_t row = flat / 130 * 130;
+          double squares = 0;
+          for (int n = 0; n < 130; ++n) squares += At(a[0], row + n) * At(a[0], row + n);
+          return At(a[0], flat) / std::sqrt(squares / 130 + 1e-6) * At(a[1], flat % 130);
+        });
+}
+
+TEST(TemplatesTest, SwiGlu) {
+  Check("elementwise", {{"M", "5"}, {"N", "700"}}, "block_M=2,block_N=256", 4,
+        [](const std::vector<Tensor>& a, int64_t flat) {
+          const double g = At(a[0], flat);
+          return g / (1 + std::exp(-g)) * At(a[1], flat);
+        });
+}
+
+}  // namespace
+}  // namespace kiln::interp
