@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -195,10 +196,13 @@ absl::Status Agent::Handle(const v1::CoordinatorMessage& message) {
       return absl::OkStatus();
     case v1::CoordinatorMessage::kAcknowledge: {
       std::lock_guard<std::mutex> lock(mutex_);
-      for (const std::string& task : message.acknowledge().tasks()) {
+      const v1::Acknowledge& acknowledge = message.acknowledge();
+      std::set<std::string> stale(acknowledge.stale().begin(), acknowledge.stale().end());
+      for (const std::string& task : acknowledge.tasks()) {
         if (!ledger_.Acknowledge(task)) continue;
-        metrics_->TaskAcknowledged();
-        spdlog::info("task acknowledged id={}", task);
+        bool used = stale.count(task) == 0;
+        metrics_->TaskAcknowledged(used);
+        spdlog::info("task {} id={}", used ? "acknowledged" : "was stale", task);
       }
       metrics_->SetUnacknowledged(ledger_.unacknowledged());
       changed_.notify_all();

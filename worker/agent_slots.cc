@@ -27,13 +27,12 @@ bool IsTransient(const absl::Status& status) {
          absl::IsAborted(status) || absl::IsUnknown(status);
 }
 
-v1::CandidateResult Failed(const std::string& config, v1::Failure::Stage stage,
-                           const absl::Status& status) {
-  v1::CandidateResult result;
-  result.set_config(config);
-  result.mutable_failure()->set_stage(stage);
-  result.mutable_failure()->set_message(std::string(status.message()));
-  return result;
+// The store does not have the blob, or has other bytes under its name: the coordinator can make it
+// again when the task comes back with these words and the digest.
+absl::Status Lost(const absl::Status& status, const std::string& digest) {
+  if (!absl::IsNotFound(status) && !absl::IsDataLoss(status)) return status;
+  return absl::Status(status.code(),
+                      absl::StrCat("lost inputs: blob ", digest, ": ", status.message()));
 }
 
 }  // namespace
@@ -206,13 +205,15 @@ absl::StatusOr<std::shared_ptr<const v1::SweepInputs>> Agent::Inputs(const HeldT
     if (found != inputs_.end()) return found->second;
   }
   std::string bytes;
-  KILN_RETURN_IF_ERROR(Persist(held, [&]() -> absl::Status {
+  absl::Status status = Persist(held, [&]() -> absl::Status {
     KILN_ASSIGN_OR_RETURN(bytes, cache_->Read(digest));
     return absl::OkStatus();
-  }));
+  });
+  KILN_RETURN_IF_ERROR(Lost(status, digest));
   auto inputs = std::make_shared<v1::SweepInputs>();
   if (!inputs->ParseFromString(bytes)) {
-    return absl::DataLossError(absl::StrCat("blob ", digest, " is not a SweepInputs message"));
+    return absl::DataLossError(
+        absl::StrCat("lost inputs: blob ", digest, " is not a SweepInputs message"));
   }
   std::lock_guard<std::mutex> lock(mutex_);
   if (inputs_.size() >= kInputsKept) inputs_.clear();
@@ -320,12 +321,7 @@ absl::StatusOr<std::vector<v1::CandidateResult>> Agent::ProfileAll(
       KILN_ASSIGN_OR_RETURN(pin, cache_->Get(candidate.artifact_digest()));
       return absl::OkStatus();
     });
-    if (absl::IsCancelled(status) || absl::IsResourceExhausted(status)) return status;
-    if (!status.ok()) {
-      results.push_back(Failed(candidate.config(), v1::Failure::LOAD,
-                               WithContext(status, "the artifact cannot be fetched")));
-      continue;
-    }
+    KILN_RETURN_IF_ERROR(Lost(status, candidate.artifact_digest()));
     v1::ProfileCandidate* out = request.add_candidates();
     out->set_config(candidate.config());
     out->set_bundle_path(pin.path());

@@ -182,7 +182,10 @@ bool Ledger::EndIfDone(const HeldTaskPtr& held) {
   v1::TaskResult& result = waiting.result;
   result.set_task(held->task.id());
   result.set_epoch(held->task.epoch());
-  result.set_released(held->released);
+  bool some = std::any_of(held->results.begin(), held->results.end(),
+                          [](const auto& candidate) { return candidate.has_value(); });
+  // What did run counts; the rest is marked as not run.
+  if (!some) result.set_released(held->released);
   for (const auto& [stage, seconds] : held->seconds) (*result.mutable_seconds())[stage] = seconds;
   for (size_t i = 0; i < held->results.size(); ++i) {
     v1::CandidateResult* candidate = result.add_candidates();

@@ -63,7 +63,8 @@ class Ledger {
   // A slot is done with a profile task; candidates without a result are reported as not run.
   bool FinishProfile(const HeldTaskPtr& held, std::vector<v1::CandidateResult> results);
 
-  // No further candidate of the task is begun; what waits is reported as not run with `reason`.
+  // No further candidate of the task is begun; what waits is reported as not run, and the whole
+  // task as released with `reason` when no candidate of it has a result.
   // True when the task has ended by that.
   bool Release(const HeldTaskPtr& held, absl::string_view reason);
 

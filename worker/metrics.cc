@@ -50,6 +50,8 @@ struct Metrics::Impl {
       Counters("tasks_finished_total", "Tasks that ended here, by kind and by done or released.");
   Counter& acknowledged =
       Counters("tasks_acknowledged_total", "Results that the coordinator made durable.").Add({});
+  Counter& stale =
+      Counters("results_stale_total", "Results that came after their lease was over.").Add({});
   Counter& revoked = Counters("tasks_revoked_total", "Leases that were taken away.").Add({});
   Family<Counter>& candidates =
       Counters("candidates_total", "Candidates that ended, by kind and outcome.");
@@ -113,7 +115,9 @@ void Metrics::TaskFinished(v1::TaskKind kind, bool released, double seconds) {
   impl_->task_seconds.Add({{"kind", KindLabel(kind)}}, SecondsBuckets()).Observe(seconds);
 }
 
-void Metrics::TaskAcknowledged() { impl_->acknowledged.Increment(); }
+void Metrics::TaskAcknowledged(bool used) {
+  (used ? impl_->acknowledged : impl_->stale).Increment();
+}
 void Metrics::TaskRevoked() { impl_->revoked.Increment(); }
 
 void Metrics::CandidateFinished(v1::TaskKind kind, const v1::CandidateResult& result) {

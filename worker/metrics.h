@@ -25,7 +25,8 @@ class Metrics {
 
   void TaskStarted(v1::TaskKind kind);
   void TaskFinished(v1::TaskKind kind, bool released, double seconds);
-  void TaskAcknowledged();
+  // `used`: the result was made durable; false: it was stale.
+  void TaskAcknowledged(bool used);
   void TaskRevoked();
   // One candidate's end: "ok", or the stage of its failure.
   void CandidateFinished(v1::TaskKind kind, const v1::CandidateResult& result);

@@ -23,6 +23,7 @@ constexpr int kWarmUpLaunches = 10;
 
 constexpr double kScreenNs = 5e6;  // least kernel time of a screen or a race
 constexpr int kScreenGrowth = 10;  // at most this many times the samples asked for
+constexpr int kScreenRetries = 2;  // the same, once there is enough kernel time
 constexpr double kScreenWallSeconds = 15;
 constexpr double kOutRaced = 3;
 constexpr int kOutRacedSamples = 2;
@@ -124,19 +125,21 @@ absl::StatusOr<Timing> Meter::Screen(const Contestant& contestant, int samples, 
   KILN_RETURN_IF_ERROR(WarmUp(contestant));
   Timing timing;
   std::vector<Sample> taken;
-  int most = samples * kScreenGrowth;
   double ns = 0;
-  while (static_cast<int>(taken.size()) < most) {
+  while (true) {
+    int kept = static_cast<int>(Undisturbed(taken).size());
     int count = static_cast<int>(taken.size());
-    if (count >= samples && ns >= kScreenNs) break;
+    if (kept >= samples && ns >= kScreenNs) break;
+    // Dropped samples are replaced, but not for ever; short launches are repeated further.
+    if (count >= samples * (ns >= kScreenNs ? kScreenRetries : kScreenGrowth)) break;
     if (count >= kOutRacedSamples) {
       if (SecondsSince(begin) >= kScreenWallSeconds) break;
       timing.out_raced = best_ns > 0 && Fastest(taken) > kOutRaced * best_ns;
       if (timing.out_raced) break;
     }
     // One by one until the time of a launch is known, then in batches without a look between.
-    int batch = count < kOutRacedSamples ? 1 : std::clamp(samples - count, 1, kMaxTurnLaunches);
-    if (ns > kScreenNs) batch = 1;
+    bool single = count < kOutRacedSamples || ns > kScreenNs;
+    int batch = single ? 1 : std::clamp(samples - kept, 1, kMaxTurnLaunches);
     KILN_ASSIGN_OR_RETURN(std::vector<Sample> more, Take(contestant, batch));
     ns += SumNs(more);
     taken.insert(taken.end(), more.begin(), more.end());

@@ -92,8 +92,10 @@ absl::StatusOr<std::unique_ptr<TensorSet>> TensorSet::Create(Device* device,
   KILN_CHECK(copies > 0 && !seeds.empty());
   std::unique_ptr<TensorSet> set(new TensorSet(device, manifest, std::move(seeds)));
   KILN_RETURN_IF_ERROR(set->Place(copies));
+  for (size_t tensor = 0; tensor < set->tensors_.size(); ++tensor) {
+    KILN_RETURN_IF_ERROR(set->FillInputs(static_cast<int>(tensor)));
+  }
   for (int copy = 0; copy < copies; ++copy) {
-    KILN_RETURN_IF_ERROR(set->Restore(copy));
     KILN_RETURN_IF_ERROR(set->ResetOutputs(copy, kPoison[0]));
   }
   return set;
@@ -128,21 +130,38 @@ absl::Status TensorSet::FillZones(const Placed& placed, int64_t bytes) {
   return device_->Write(placed.tensor + bytes, zone.data(), static_cast<int64_t>(zone.size()));
 }
 
-absl::Status TensorSet::FillSeededTensor(int copy, int tensor) {
+absl::Status TensorSet::FillSeededTensor(const std::vector<int>& copies, int tensor) {
   const TensorShape& shape = tensors_[static_cast<size_t>(tensor)];
-  Placed& placed = copies_[static_cast<size_t>(copy)][static_cast<size_t>(tensor)];
   int64_t step = kChunkBytes / shape.type.bytes();
   std::vector<uint8_t> chunk(static_cast<size_t>(std::min(shape.bytes(), kChunkBytes)));
   uint64_t hash = 0;
   for (int64_t first = 0; first < shape.span; first += step) {
     int64_t count = std::min(step, shape.span - first);
     int64_t bytes = count * shape.type.bytes();
-    FillSeeded(seed_of(copy), tensor, shape.type, first, count, chunk.data());
+    FillSeeded(seed_of(copies[0]), tensor, shape.type, first, count, chunk.data());
     hash = HashBytes(hash, chunk.data(), bytes);
-    KILN_RETURN_IF_ERROR(
-        device_->Write(placed.tensor + first * shape.type.bytes(), chunk.data(), bytes));
+    for (int copy : copies) {
+      uint8_t* to = PlacedAt(copy, tensor).tensor + first * shape.type.bytes();
+      KILN_RETURN_IF_ERROR(device_->Write(to, chunk.data(), bytes));
+    }
   }
-  placed.hash = hash;
+  for (int copy : copies) PlacedAt(copy, tensor).hash = hash;
+  return absl::OkStatus();
+}
+
+// Numbers are made once for all copies of one seed.
+absl::Status TensorSet::FillInputs(int tensor) {
+  const TensorShape& shape = tensors_[static_cast<size_t>(tensor)];
+  for (int copy = 0; copy < copies(); ++copy) {
+    KILN_RETURN_IF_ERROR(FillZones(PlacedAt(copy, tensor), shape.bytes()));
+  }
+  if (shape.output) return absl::OkStatus();
+  int seeds = static_cast<int>(seeds_.size());
+  for (int first = 0; first < std::min(seeds, copies()); ++first) {
+    std::vector<int> same;
+    for (int copy = first; copy < copies(); copy += seeds) same.push_back(copy);
+    KILN_RETURN_IF_ERROR(FillSeededTensor(same, tensor));
+  }
   return absl::OkStatus();
 }
 
@@ -150,7 +169,7 @@ absl::Status TensorSet::Restore(int copy) {
   for (size_t i = 0; i < tensors_.size(); ++i) {
     KILN_RETURN_IF_ERROR(FillZones(copies_[static_cast<size_t>(copy)][i], tensors_[i].bytes()));
     if (tensors_[i].output) continue;
-    KILN_RETURN_IF_ERROR(FillSeededTensor(copy, static_cast<int>(i)));
+    KILN_RETURN_IF_ERROR(FillSeededTensor({copy}, static_cast<int>(i)));
   }
   return absl::OkStatus();
 }
@@ -160,7 +179,7 @@ absl::Status TensorSet::ResetOutputs(int copy, uint8_t poison) {
     const TensorShape& shape = tensors_[i];
     if (!shape.output) continue;
     if (shape.accumulates) {
-      KILN_RETURN_IF_ERROR(FillSeededTensor(copy, static_cast<int>(i)));
+      KILN_RETURN_IF_ERROR(FillSeededTensor({copy}, static_cast<int>(i)));
       continue;
     }
     std::vector<uint8_t> chunk(static_cast<size_t>(std::min(shape.bytes(), kChunkBytes)), poison);

@@ -76,7 +76,12 @@ class TensorSet {
   TensorSet(Device* device, const BoundManifest& manifest, std::vector<uint64_t> seeds);
   absl::Status Place(int copies);
   absl::Status FillZones(const Placed& placed, int64_t bytes);
-  absl::Status FillSeededTensor(int copy, int tensor);
+  // Copies of one seed.
+  absl::Status FillSeededTensor(const std::vector<int>& copies, int tensor);
+  absl::Status FillInputs(int tensor);
+  Placed& PlacedAt(int copy, int tensor) {
+    return copies_[static_cast<size_t>(copy)][static_cast<size_t>(tensor)];
+  }
   absl::Status VerifyZones(const Placed& placed, const TensorShape& shape) const;
   absl::StatusOr<uint64_t> HashTensor(const Placed& placed, int64_t bytes) const;
   absl::Status DescribeChange(int copy, int tensor) const;

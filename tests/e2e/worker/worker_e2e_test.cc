@@ -32,7 +32,7 @@ class WorkerEndToEndTest : public testing::Test {
                     "--compile-slots=2",
                     "--work-dir=" + scratch_.path() + "/work",
                     "--log-file=" + scratch_.path() + "/worker.log",
-                    "--silence-seconds=20",
+                    "--silence-seconds=6",
                     "--runner-memory-mib=4096",
                     "--runner-arg=--rotation-mib=64"};
     absl::StatusOr<std::unique_ptr<Subprocess>> worker = Subprocess::Spawn(options);

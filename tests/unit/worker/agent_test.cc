@@ -315,6 +315,25 @@ TEST_F(AgentTest, DrainFinishesReleasesSaysGoodbye) {
   EXPECT_TRUE(status_.ok()) << status_;
 }
 
+TEST_F(AgentTest, StaleResultsAreForgottenButNotCountedAsAcknowledged) {
+  Start();
+  Welcome(0);
+  Lease(MakeTask("c", v1::TASK_COMPILE, {"a=1"}));
+  WaitResult("c");
+  v1::CoordinatorMessage message;
+  message.mutable_acknowledge()->add_tasks("c");
+  message.mutable_acknowledge()->add_stale("c");
+  line_->Say(message);
+  std::string text;
+  for (int i = 0; i < 500 && !absl::StrContains(text, "results_stale_total 1"); ++i) {
+    text = metrics_.Render();
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_TRUE(absl::StrContains(text, "kiln_worker_results_stale_total 1")) << text;
+  EXPECT_TRUE(absl::StrContains(text, "kiln_worker_tasks_acknowledged_total 0")) << text;
+  EXPECT_TRUE(absl::StrContains(text, "kiln_worker_results_unacknowledged 0")) << text;
+}
+
 TEST_F(AgentTest, EmptyTasksComeBackAtOnceInBatches) {
   Start();
   Welcome(0);
