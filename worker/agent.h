@@ -33,6 +33,9 @@ struct AgentOptions {
   std::string name;
   int compile_slots = 1;
   int profile_slots = 1;
+  // Compile slots rest while a profile slot has work: on a CPU target they share the cores that are
+  // being measured.
+  bool quiet_while_profiling = true;
   double drain_seconds = 30;          // running tasks get this long after Drain()
   double acknowledge_seconds = 10;    // then their results get this long to be acknowledged
   double heartbeat_seconds = 1;       // upper bound; the coordinator may ask for more frequent ones
@@ -69,6 +72,8 @@ class Agent {
   absl::Status StartSlots();
   void StopSlots();
   void CompileLoop(Slot* slot);
+  bool MustBeQuietLocked() const;  // a profile slot has work
+  bool AllCompilesRestLocked() const;
   void ProfileLoop(Slot* slot);
   void RunCompileItem(Slot* slot, const CompileItem& item);
   void RunProfileTask(Slot* slot, const HeldTaskPtr& held);

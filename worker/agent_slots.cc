@@ -102,7 +102,8 @@ void Agent::CompileLoop(Slot* slot) {
   slot->ready = true;
   changed_.notify_all();
   while (!stopping_) {
-    std::optional<CompileItem> item = ledger_.NextCompile();
+    std::optional<CompileItem> item;
+    if (!MustBeQuietLocked()) item = ledger_.NextCompile();
     if (!item.has_value()) {
       work_.wait_for(lock, kTendPeriod);
       slot->compile->Tend();
@@ -117,6 +118,19 @@ void Agent::CompileLoop(Slot* slot) {
   }
   executor = std::move(slot->compile);
   lock.unlock();
+}
+
+bool Agent::MustBeQuietLocked() const {
+  if (!options_.quiet_while_profiling) return false;
+  return std::any_of(slots_.begin(), slots_.end(), [](const std::unique_ptr<Slot>& slot) {
+    return !slot->is_compile && slot->current != nullptr;
+  });
+}
+
+bool Agent::AllCompilesRestLocked() const {
+  return std::none_of(slots_.begin(), slots_.end(), [](const std::unique_ptr<Slot>& slot) {
+    return slot->is_compile && slot->current != nullptr;
+  });
 }
 
 void Agent::ProfileLoop(Slot* slot) {
@@ -139,9 +153,13 @@ void Agent::ProfileLoop(Slot* slot) {
     slot->current = held;
     slot->ClearInterrupt();
     NoteStarted(held);
+    work_.wait(lock, [this] {
+      return stopping_ || !options_.quiet_while_profiling || AllCompilesRestLocked();
+    });
     lock.unlock();
     RunProfileTask(slot, held);
     lock.lock();
+    work_.notify_all();
   }
   executor = std::move(slot->profile);
   lock.unlock();
@@ -227,6 +245,7 @@ void Agent::RunCompileItem(Slot* slot, const CompileItem& item) {
   bool broken = !result.ok() && !absl::IsCancelled(result.status());
   std::unique_lock<std::mutex> lock(mutex_);
   slot->current = nullptr;
+  work_.notify_all();
   for (const auto& [step, value] : seconds) item.held->seconds[step] += value;
   if (result.ok()) metrics_->CandidateFinished(item.held->task.kind(), *result);
   bool ended;
