@@ -13,7 +13,7 @@ namespace {
 
 v1::Failure FailureFrom(const absl::Status& status) {
   v1::Failure failure;
-  if (absl::IsInvalidArgument(status)) {
+  if (absl::IsInvalidArgument(status) || absl::IsUnimplemented(status)) {
     failure.set_stage(v1::Failure::ELABORATE);
   } else if (absl::IsResourceExhausted(status)) {
     failure.set_stage(v1::Failure::RESOURCES);

@@ -17,8 +17,8 @@ using CompileFunction =
     std::function<absl::StatusOr<codegen::CompileOutput>(const codegen::CompileInput&)>;
 
 // Never fails itself: a bad config, a compiler error and a bad request all are a Failure in the
-// response. InvalidArgument becomes stage ELABORATE, ResourceExhausted RESOURCES, anything else
-// COMPILE.
+// response. kInvalidArgument and kUnimplemented (the kernel or the config is wrong) become stage
+// ELABORATE, kResourceExhausted RESOURCES, anything else COMPILE.
 v1::CompileResponse ServeCompile(const v1::CompileRequest& request, const std::string& build,
                                  const CompileFunction& compile);
 

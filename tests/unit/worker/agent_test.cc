@@ -346,7 +346,10 @@ TEST_F(AgentTest, EmptyTasksComeBackAtOnceInBatches) {
   line_->Say(message);
   WaitResult(absl::StrCat("e", kTasks - 1));
   EXPECT_EQ(Results().size(), static_cast<size_t>(kTasks));
-  EXPECT_LT(line_->said.size(), 100u) << "results travel in batches";
+  {
+    std::lock_guard<std::mutex> lock(line_->mutex);
+    EXPECT_LT(line_->said.size(), 100u) << "results travel in batches";
+  }
   Acknowledge(line_.get());
 }
 
