@@ -54,32 +54,27 @@ DimFacts FactsOf(const AccessSpec& spec, const AccessDim& dim, Num size, Num ite
   return f;
 }
 
-Num MeanOfDim(const DimFacts& f, bool* exact) {
-  if (f.outer.empty())
-    return MeanClipped(f.offset, f.size * 0.0 + 1.0, f.size * 0.0 + 1.0, f.extent, f.size);
-  if (f.outer.size() == 1) {
-    return MeanClipped(f.offset, f.outer[0].step, f.outer[0].trip, f.extent, f.size);
-  }
-  // Nested tile loops over one dimension: one loop with the finest step when they nest without
-  // gaps, which is how kernels write them.
-  Num step = f.outer[0].step, trip = f.outer[0].trip;
-  for (size_t i = 1; i < f.outer.size(); ++i) {
-    step = Min(step, f.outer[i].step);
-    trip = trip * f.outer[i].trip;
-    if (f.outer[i].var != f.outer[0].var) *exact = false;  // else one axis, split in two
-  }
-  return MeanClipped(f.offset, step, trip, f.extent, f.size);
-}
-
-Num FootprintOfDim(const DimFacts& f, size_t from_depth) {
-  Num span = f.extent;
-  Num count = f.extent;
+// Mean, over the loops outside `from_depth`, of the distinct indices inside the tensor that one
+// execution and the loops from there inwards touch.
+Num FootprintOfDim(const DimFacts& f, size_t from_depth, bool* exact) {
+  const Num one = f.size * 0.0 + 1.0;
+  Num span = f.extent, count = f.extent, step = one, trip = one;
+  const ir::ExprNode* outside = nullptr;
   for (const OuterTerm& t : f.outer) {
-    if (t.depth < from_depth) continue;
-    span = span + t.step * (t.trip - 1.0);
-    count = count * t.trip;
+    if (t.depth >= from_depth) {
+      // A mean trip count may be a fraction: the longest entry decides what is touched.
+      span = span + t.step * (Ceil(t.trip) - 1.0);
+      count = count * Ceil(t.trip);
+      continue;
+    }
+    // Nested tile loops over one dimension: one loop with the finest step when they nest without
+    // gaps, which is how kernels write them. An axis that a swizzle splits in two always does.
+    if (outside != nullptr && outside != t.var) *exact = false;
+    step = outside == nullptr ? t.step : Min(step, t.step);
+    trip = trip * t.trip;
+    outside = t.var;
   }
-  return Min(Min(span, count), f.size);
+  return MeanClipped(f.offset, step, trip, Min(span, count), f.size);
 }
 
 }  // namespace
@@ -110,7 +105,7 @@ Access MeasureAccess(const AccessSpec& spec, const std::vector<Num>& sizes,
   for (size_t d = 0; d < spec.dims.size(); ++d) {
     facts.push_back(
         FactsOf(spec, spec.dims[d], sizes[d], iterations, all_loops, symbols, &a.exact));
-    elements = elements * MeanOfDim(facts.back(), &a.exact);
+    elements = elements * FootprintOfDim(facts.back(), spec.loops.size(), &a.exact);
     a.dim_loop.push_back(-1);
     for (const OuterTerm& t : facts.back().outer) {
       a.dim_loop.back() = std::max(a.dim_loop.back(), spec.loops[t.depth]);
@@ -120,7 +115,7 @@ Access MeasureAccess(const AccessSpec& spec, const std::vector<Num>& sizes,
 
   for (size_t depth = 0; depth <= spec.loops.size(); ++depth) {
     Num f = tape->Const(1), most = iterations;
-    for (const DimFacts& d : facts) f = f * FootprintOfDim(d, depth);
+    for (const DimFacts& d : facts) f = f * FootprintOfDim(d, depth, &a.exact);
     for (size_t i = depth; i < spec.loops.size(); ++i) most = most * all_loops[spec.loops[i]].trip;
     a.footprint.push_back(Min(f, most));
   }

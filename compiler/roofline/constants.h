@@ -42,8 +42,8 @@ struct CpuConstants {
   double scalar_cycles = 4;
   // A row of r contiguous bytes streams at r / (r + run_bytes) of the bandwidth: the prefetcher has
   // to find each row anew.
-  double run_bytes_dram = 512;
-  double run_bytes_llc = 192;
+  double run_bytes_dram = 1024;
+  double run_bytes_llc = 512;
   // Part of a private cache, and of the shared cache, that a working set may fill and still be
   // found there the next time.
   double private_share = 0.8;

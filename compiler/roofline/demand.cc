@@ -31,6 +31,7 @@ class Analyzer {
  private:
   void Launch(const ir::Launch& launch);
   void GridLoops(const ir::Launch& launch);
+  Num PanelOf(const std::string& note);
   void Block(const ir::Stmt& s);
   void SerialLoop(const ir::For& loop);
   void Branch(const ir::If& branch);
@@ -169,8 +170,8 @@ void Analyzer::GridLoops(const ir::Launch& launch) {
     symbols_.SetLoop(launch.grid[i].var, tape_.Const(0), l.grid[i]);
   }
   for (size_t i = launch.grid.size(); i-- > 2;) push(launch.grid[i], l.grid[i], one);
-  if (launch.grid.size() >= 2 && l.panel > 1) {
-    const Num rows = Min(l.grid[1], static_cast<double>(l.panel));
+  if (launch.grid.size() >= 2 && l.panel.defined()) {
+    const Num rows = Max(Min(l.grid[1], l.panel), 1.0);
     // The last panel may be shorter: the inner trip count is the mean.
     const Num panels = CeilDiv(l.grid[1], rows);
     push(launch.grid[1], panels, rows);
@@ -180,6 +181,17 @@ void Analyzer::GridLoops(const ir::Launch& launch) {
   }
   if (launch.grid.size() >= 2) push(launch.grid[1], l.grid[1], one);
   push(launch.grid[0], l.grid[0], one);
+}
+
+// The note is a number, or text over the open tunables: one of them, nearly always.
+Num Analyzer::PanelOf(const std::string& note) {
+  int panel = 0;
+  if (absl::SimpleAtoi(note, &panel)) return tape_.Const(panel);
+  for (size_t i = 0; i < d_.inputs.size(); ++i) {
+    if (d_.inputs[i] == note) return tape_.Input(static_cast<int>(i));
+  }
+  Approximate(absl::StrCat("the swizzle '", note, "' is priced as none"));
+  return {};
 }
 
 void Analyzer::Launch(const ir::Launch& launch) {
@@ -196,8 +208,7 @@ void Analyzer::Launch(const ir::Launch& launch) {
       l.threads = l.threads * ValueOr(t, 128, "the number of threads");
     }
     if (const auto it = launch.annotations.find("swizzle_panel"); it != launch.annotations.end()) {
-      int panel = 0;
-      if (absl::SimpleAtoi(it->second, &panel) && panel > 0) l.panel = panel;
+      l.panel = PanelOf(it->second);
     }
   }
   GridLoops(launch);

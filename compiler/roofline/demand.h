@@ -52,8 +52,8 @@ struct Access {
   Num elements;               // mean elements inside the tensor, an execution
   Num run_bytes;              // contiguous bytes of one execution's rows
   Num total_bytes;            // requested by the whole kernel
-  // footprint[i]: distinct elements that the loops from loops[i] inwards touch; the last entry is
-  // one execution.
+  // footprint[i]: distinct elements that the loops from loops[i] inwards touch, mean over the loops
+  // outside; the last entry is one execution.
   std::vector<Num> footprint;
 };
 
@@ -119,7 +119,7 @@ struct LaunchDemand {
   Num blocks;             // product of the grid
   Num threads;            // of a block
   Num stages;             // most stages of any pipelined loop; 1 = none
-  int panel = 0;          // swizzle panel; 0 = none
+  Num panel;  // rows of blocks in a swizzle panel; undefined = the launch has no swizzle
 };
 
 struct Demand {

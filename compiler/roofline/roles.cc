@@ -21,6 +21,7 @@ struct Sightings {
   bool gemm_m = false, gemm_n = false, gemm_k = false;
   bool vector_axis = false, row_axis = false, extent = false;
   bool multiplies_grid = false;
+  bool panel = false;
   double gemm_rows = 0;
   DType element{TypeCode::kFloat, 32};
   std::set<double> cuts;
@@ -99,6 +100,10 @@ class Finder {
   void Visit(const ir::Stmt& s) {
     if (const auto* launch = s.As<ir::Launch>()) {
       for (const ir::Axis& axis : launch->grid) VisitGrid(axis.extent);
+      if (const auto it = launch->annotations.find("swizzle_panel");
+          it != launch->annotations.end() && tunables_.count(it->second) > 0) {
+        seen_[it->second].panel = true;
+      }
       for (const ir::Expr& t : launch->threads) {
         ForUsers(t, [](const auto&, const auto&, Sightings& x) { x.threads = true; });
       }
@@ -186,6 +191,7 @@ Role RoleOf(const Sightings& s) {
   if (s.row_axis || s.extent) return Role::kTileRow;
   if (s.threads) return Role::kThreads;
   if (s.stages) return Role::kStages;
+  if (s.panel) return Role::kPanel;
   if (s.multiplies_grid) return Role::kSplit;
   if (!s.cuts.empty()) return Role::kTileRow;
   if (s.grid || s.loop) return Role::kOther;

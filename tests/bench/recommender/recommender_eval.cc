@@ -1,10 +1,11 @@
-// Judges the recommender against measured times: recommender_eval TIMES.csv [ARCH.txt]
+// Judges the recommender against measured times: recommender_eval [-v] TIMES.csv [ARCH.txt]
 //
 // TIMES.csv has lines "shape,config,ns" (config in canonical text, quoted or not; lines that start
 // with '#' are comments), as recommender_measure writes them. The recommender sees the measured
 // configs as a space given outright, without the times, and answers with a slate of 8. One line a
 // shape: configs, top-1 and best-of-top-8 as a share of the best measured time, Spearman's rank
-// correlation over all configs, median and worst ratio of prediction to measurement.
+// correlation over all configs, median and range of prediction / measurement; -v lists every
+// config.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -75,7 +76,7 @@ struct Verdict {
 };
 
 Verdict Judge(const JudgedShape& shape, const std::map<std::string, double>& times,
-              const target::Arch& arch) {
+              const target::Arch& arch, bool verbose) {
   const lang::Kernel kernel = LoadKernel(shape);
   roofline::Request request;
   request.kernel = &kernel;
@@ -107,6 +108,11 @@ Verdict Judge(const JudgedShape& shape, const std::map<std::string, double>& tim
     predicted.push_back(answer->space->PredictedAt(r));
     measured.push_back(times.at(answer->space->ConfigAt(r).ToString()));
     ratio.push_back(predicted.back() / measured.back());
+    if (!verbose) continue;
+    const roofline::Hint h = answer->space->HintAt(r);
+    std::printf("  %5.2f  predicted %9.3f measured %9.3f ms  %s  busy: %s\n", ratio.back(),
+                predicted.back() / 1e6, measured.back() / 1e6, h.config.ToString().c_str(),
+                h.fields.at("busy").c_str());
   }
   std::sort(ratio.begin(), ratio.end());
   const int64_t rank = answer->space->RankOf(*Config::Parse(best_config));
@@ -120,8 +126,13 @@ Verdict Judge(const JudgedShape& shape, const std::map<std::string, double>& tim
 }
 
 int Main(int argc, char** argv) {
+  const bool verbose = argc > 1 && std::string(argv[1]) == "-v";
+  if (verbose) {
+    ++argv;
+    --argc;
+  }
   if (argc < 2) {
-    std::fprintf(stderr, "usage: recommender_eval TIMES.csv [ARCH.txt]\n");
+    std::fprintf(stderr, "usage: recommender_eval [-v] TIMES.csv [ARCH.txt]\n");
     return 2;
   }
   target::Arch arch;
@@ -144,7 +155,7 @@ int Main(int argc, char** argv) {
   for (const JudgedShape& shape : JudgedShapes()) {
     const auto it = times.find(shape.name);
     if (it == times.end()) continue;
-    const Verdict v = Judge(shape, it->second, arch);
+    const Verdict v = Judge(shape, it->second, arch, verbose);
     if (v.top8 <= 0) return 1;
     log1 += std::log(v.top1);
     log8 += std::log(v.top8);

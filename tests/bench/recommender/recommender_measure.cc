@@ -1,10 +1,11 @@
 // Measures every config of the judged shapes: recommender_measure [SHAPE[:STEP] ...] > TIMES.csv
 //
 // Compiles each config of the shape's independent space (every STEP-th one) for this machine, runs
-// it, and prints "shape,config,ns". Inputs are spread over enough copies that no run finds its
-// predecessor's data in a cache. The time of a config is the median of at least three runs, and of
-// as many as fit in 60 ms.
+// it, and prints "shape,config,ns". Arguments rotate over copies of 640 MB in all, so that a run
+// does not find its data in a cache. The time of a config is the median of three runs during which
+// no other process took a core.
 #include <dlfcn.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -27,16 +28,20 @@ namespace {
 
 using Entry = int32_t (*)(const kiln_launch*, void*, void*, void*);
 
+// Copies of the arguments, used in turn, so that a run never finds its own data in a cache.
 struct Tensors {
-  std::vector<std::vector<float>> buffers;  // in order of parameters
+  std::vector<std::vector<std::vector<float>>> copies;  // each in order of parameters
+  size_t next = 0;
 };
+
+constexpr double kTouchedBytes = 640e6;  // over all copies
 
 int64_t Argument(const JudgedShape& s, const char* name) {
   return std::atoll(s.arguments.at(name).c_str());
 }
 
-Tensors MakeTensors(const JudgedShape& s) {
-  Tensors t;
+std::vector<std::vector<float>> MakeArguments(const JudgedShape& s) {
+  std::vector<std::vector<float>> out;
   const auto add = [&](int64_t n) {
     std::vector<float> v(n);
     uint32_t state = 1;
@@ -44,27 +49,29 @@ Tensors MakeTensors(const JudgedShape& s) {
       state = state * 1664525u + 1013904223u;
       x = static_cast<float>(state >> 8) * 0x1p-24f - 0.5f;
     }
-    t.buffers.push_back(std::move(v));
+    out.push_back(std::move(v));
   };
+  const int64_t m = Argument(s, "M"), n = Argument(s, "N");
   if (s.kernel == "matmul.py") {
-    const int64_t m = Argument(s, "M"), n = Argument(s, "N"), k = Argument(s, "K");
+    const int64_t k = Argument(s, "K");
     add(m * k);
     add(k * n);
     add(m * n);
   } else {
-    add(Argument(s, "M") * Argument(s, "N"));
-    add(Argument(s, "M"));
+    add(m * n);
+    add(m);
   }
-  return t;
+  return out;
 }
 
-// Streams over more memory than a core's share of the caches.
-void Flush() {
-  static std::vector<char> junk(64 << 20, 1);
-  static volatile char sink = 0;
-  char sum = 0;
-  for (size_t i = 0; i < junk.size(); i += 64) sum = static_cast<char>(sum + junk[i]++);
-  sink = static_cast<char>(sink + sum);
+Tensors MakeTensors(const JudgedShape& s) {
+  Tensors t;
+  t.copies.push_back(MakeArguments(s));
+  double bytes = 0;
+  for (const auto& b : t.copies[0]) bytes += 4.0 * static_cast<double>(b.size());
+  const int copies = static_cast<int>(std::clamp(kTouchedBytes / bytes, 2.0, 64.0));
+  while (static_cast<int>(t.copies.size()) < copies) t.copies.push_back(t.copies[0]);
+  return t;
 }
 
 class Artifact {
@@ -93,25 +100,47 @@ double RunOnce(Entry entry, Tensors& t) {
   launch.size = sizeof launch;
   launch.version = 1;
   void* p[3] = {};
-  for (size_t i = 0; i < t.buffers.size(); ++i) p[i] = t.buffers[i].data();
+  auto& buffers = t.copies[t.next];
+  t.next = (t.next + 1) % t.copies.size();
+  for (size_t i = 0; i < buffers.size(); ++i) p[i] = buffers[i].data();
   const auto from = std::chrono::steady_clock::now();
   const int32_t rc = entry(&launch, p[0], p[1], p[2]);
   const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - from;
   return rc == 0 ? took.count() : NAN;
 }
 
+// Times that this process was put off a core so far: a run during which that happened was
+// disturbed.
+int64_t Preemptions() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_nivcsw;
+}
+
+double Median(std::vector<double> v) {
+  std::sort(v.begin(), v.end());
+  return v[v.size() / 2];
+}
+
+// Median of the undisturbed runs; of the best quarter where there were too few of them.
 double Measure(Entry entry, Tensors& t) {
-  std::vector<double> samples;
-  double total = RunOnce(entry, t);  // warm-up: threads, pages of the scratch arena
-  if (std::isnan(total)) return total;
-  total = 0;
-  while (samples.size() < 3 || (total < 60e6 && samples.size() < 25)) {
-    Flush();
-    samples.push_back(RunOnce(entry, t));
-    total += samples.back();
+  constexpr size_t kWanted = 3;
+  constexpr int kMost = 24;
+  if (std::isnan(RunOnce(entry, t))) return NAN;  // warm-up: threads, pages of the scratch arena
+  std::vector<double> clean, all;
+  for (int run = 0; run < kMost && clean.size() < kWanted; ++run) {
+    const int64_t before = Preemptions();
+    const double ns = RunOnce(entry, t);
+    if (std::isnan(ns)) return ns;
+    const int64_t allowed = 1 + static_cast<int64_t>(ns / 1e8);
+    if (Preemptions() - before <= allowed) clean.push_back(ns);
+    all.push_back(ns);
+    if (clean.empty() && run >= 8 && Median(all) > 2e8) break;
   }
-  std::sort(samples.begin(), samples.end());
-  return samples[samples.size() / 2];
+  if (clean.size() >= kWanted) return Median(clean);
+  std::sort(all.begin(), all.end());
+  all.resize(std::max<size_t>(1, all.size() / 4));
+  return Median(all);
 }
 
 void MeasureShape(const JudgedShape& shape, int step, const std::string& arch_record) {
