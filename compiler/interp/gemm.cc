@@ -1,5 +1,6 @@
 // Gemm: operands are gathered into contiguous matrices, multiplied in float64 (or int64 when all
 // three are integers), and stored with one rounding an element.
+#include <algorithm>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -36,17 +37,22 @@ class GemmOf : public Action {
     if (!Check(m, a, b, rows, columns, depth)) return Flow::kStop;
     if (!Inside(m, a) || !Inside(m, b) || !Inside(m, c)) return Flow::kStop;
     if (!m.Step(rows * columns / 64 * depth + 1, loc)) return Flow::kStop;
-    std::vector<T> am(static_cast<size_t>(rows * depth)), bm(static_cast<size_t>(depth * columns));
-    std::vector<T> cm(static_cast<size_t>(rows * columns));
-    if (!Gather(m, a, a_, trans_a_, rows, depth, am.data())) return Flow::kStop;
-    if (!Gather(m, b, b_, trans_b_, depth, columns, bm.data())) return Flow::kStop;
-    if (!clear && !Gather(m, c, c_, false, rows, columns, cm.data())) return Flow::kStop;
-    if constexpr (std::is_same_v<T, double>) {
-      GemmF64(rows, columns, depth, am.data(), bm.data(), cm.data());
-    } else {
-      GemmI64(rows, columns, depth, am.data(), bm.data(), cm.data());
+    T* am = m.Scratch<T>(0, rows * depth);
+    T* bm = m.Scratch<T>(1, depth * columns);
+    T* cm = m.Scratch<T>(2, rows * columns);
+    if (!Gather(m, a, a_, trans_a_, rows, depth, am)) return Flow::kStop;
+    if (!Gather(m, b, b_, trans_b_, depth, columns, bm)) return Flow::kStop;
+    if (clear) {
+      std::fill_n(cm, rows * columns, T{0});
+    } else if (!Gather(m, c, c_, false, rows, columns, cm)) {
+      return Flow::kStop;
     }
-    return Scatter(m, c, rows, columns, cm.data()) ? NextUnlessFailed(m) : Flow::kStop;
+    if constexpr (std::is_same_v<T, double>) {
+      GemmF64(rows, columns, depth, am, bm, cm);
+    } else {
+      GemmI64(rows, columns, depth, am, bm, cm);
+    }
+    return Scatter(m, c, rows, columns, cm) ? NextUnlessFailed(m) : Flow::kStop;
   }
 
  private:

@@ -46,7 +46,8 @@ absl::StatusOr<std::vector<Tensor>> RandomArguments(const ir::Program& program,
       continue;
     }
     const double pattern = type.is_float() ? NAN : type.is_bool() ? 0 : 91;
-    for (int64_t i = 0; i < view.elements(); ++i) view.Set(i, pattern);
+    const int64_t n = view.elements();
+    for (int64_t i = 0; i < n; ++i) view.Set(i, pattern);
   }
   return tensors;
 }

@@ -149,6 +149,14 @@ class Machine {
   std::vector<BufferState> buffers;
   std::vector<Level> levels;
   int64_t blocks_run = 0;
+  // Room for the operands of one tile operation; contents do not outlive it.
+  template <typename T>
+  T* Scratch(int index, int64_t n) {
+    std::vector<char>& room = scratch_[static_cast<size_t>(index)];
+    const auto bytes = static_cast<size_t>(n) * sizeof(T);
+    if (room.size() < bytes) room.resize(bytes);
+    return reinterpret_cast<T*>(room.data());
+  }
 
  private:
   bool OutOfSteps(SourceLoc loc);
@@ -163,6 +171,7 @@ class Machine {
   int64_t steps_ = 0;
   int64_t bytes_ = 0;
   uint32_t runs_ = 0;
+  std::array<std::vector<char>, 3> scratch_;
   std::unique_ptr<Failure> failure_;
 };
 

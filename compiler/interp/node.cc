@@ -88,7 +88,7 @@ constexpr int64_t kChunk = 256;
 
 bool WriteReal(Machine& m, BufferState& b, int64_t offset, double value, bool track,
                SourceLoc loc) {
-  if (track && !m.levels.empty()) {
+  if (track && b.depth < m.levels.size()) {
     const double before = b.Real(offset);
     const bool had_value = !b.written || b.written[offset];
     b.SetReal(offset, value);
@@ -103,7 +103,7 @@ bool WriteReal(Machine& m, BufferState& b, int64_t offset, double value, bool tr
 
 bool WriteInt(Machine& m, BufferState& b, int64_t offset, int64_t value, bool track,
               SourceLoc loc) {
-  if (track && !m.levels.empty()) {
+  if (track && b.depth < m.levels.size()) {
     const int64_t before = b.Int(offset);
     const bool had_value = !b.written || b.written[offset];
     b.SetInt(offset, value);
@@ -120,7 +120,7 @@ bool WriteInt(Machine& m, BufferState& b, int64_t offset, int64_t value, bool tr
 template <typename T>
 bool ReadRow(Machine& m, BufferState& b, int64_t offset, int64_t step, int64_t n, bool track,
              SourceLoc loc, T* out) {
-  const bool levels = track && !m.levels.empty();
+  const bool levels = track && b.depth < m.levels.size();
   const bool all_written = !b.written || (step == 1 && AllWritten(b, offset, n));
   if (levels || !all_written) {
     for (int64_t i = 0; i < n; ++i) {
@@ -163,7 +163,7 @@ bool WriteRow(Machine& m, BufferState& b, int64_t offset, int64_t step, int64_t 
     }
     return true;
   }
-  if (track && !m.levels.empty()) {
+  if (track && b.depth < m.levels.size()) {
     for (int64_t i = 0; i < n; ++i) {
       bool ok;
       if constexpr (kReal) {

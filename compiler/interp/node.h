@@ -86,7 +86,7 @@ inline bool CheckRead(Machine& m, BufferState& b, int64_t offset, bool track, So
     m.FailUnwritten(b, offset, loc);
     return false;
   }
-  return !track || m.levels.empty() || m.Track(&b, offset, Touch::kRead, false, loc);
+  return !track || b.depth >= m.levels.size() || m.Track(&b, offset, Touch::kRead, false, loc);
 }
 bool WriteReal(Machine& m, BufferState& b, int64_t offset, double value, bool track, SourceLoc loc);
 bool WriteInt(Machine& m, BufferState& b, int64_t offset, int64_t value, bool track, SourceLoc loc);

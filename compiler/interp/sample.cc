@@ -480,7 +480,8 @@ absl::StatusOr<std::vector<Tensor>> Substitute(const ir::Program& program,
         return absl::InvalidArgumentError(
             absl::StrCat("tensor '", params[t]->name, "' is read and has no data"));
       }
-      for (int64_t i = 0; i < mine.elements(); ++i) mine.Set(i, view.Get(i));
+      const int64_t n = mine.elements();
+      for (int64_t i = 0; i < n; ++i) mine.Set(i, view.Get(i));
     }
     view = mine;
   }

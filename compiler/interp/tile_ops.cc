@@ -206,7 +206,8 @@ bool UpdateOne(Machine& m, BufferState& b, int64_t offset, ir::AtomicOp op, T va
     m.FailUnwritten(b, offset, loc);
     return false;
   }
-  if (track && !m.levels.empty() && !m.Track(&b, offset, Touch::kAtomic, true, loc)) return false;
+  if (track && b.depth < m.levels.size() && !m.Track(&b, offset, Touch::kAtomic, true, loc))
+    return false;
   if (b.real) {
     b.SetReal(offset, *ir::EvalFloat(OperatorOf(op), b.Real(offset), static_cast<double>(value)));
     return true;
