@@ -28,8 +28,11 @@ Core::Impl::Impl(const Options& options, uint64_t term, store::FarmState state, 
     sweep->to_publish.clear();
     out_.pins.push_back({sweep->row.inputs_digest(), "sweep:" + sweep->digest()});
   }
-  if (held) held_until_ns_ = now.mono_ns + SecondsToNs(options_.reattach_seconds);
-  if (expected_workers_.empty() && held) ReleaseHeld();
+  if (expected_workers_.empty()) {
+    if (held) ReleaseHeld();
+  } else {
+    held_until_ns_ = now.mono_ns + SecondsToNs(options_.reattach_seconds);
+  }
 }
 
 void Core::Impl::RestoreCandidate(Sweep* sweep, v1::CandidateRow row) {

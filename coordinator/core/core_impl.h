@@ -151,6 +151,7 @@ class Core::Impl {
   Task* PopReady(std::deque<std::string>* queue, int* count);
 
   // -- view.cc: what others see --
+  std::string WaitReason(const Sweep& sweep) const;
   v1::SweepProgress Progress(const Sweep& sweep) const;
   v1::SweepSummary Summary(const Sweep& sweep) const;
   v1::GetSweepResponse Describe(const Sweep& sweep, bool with_candidates) const;

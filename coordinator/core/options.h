@@ -18,7 +18,7 @@ struct Options {
   double build_wait_seconds = 120;  // a sweep whose compiler build has left the farm waits
   int compile_queue_per_slot = 2;   // tasks leased for each compile slot, the running one included
   int profile_queue_per_slot = 2;
-  int empty_queue_per_slot = 64;
+  int empty_queue_per_slot = 16;
 
   // Tasks.
   int compile_batch = 4;  // candidates in one task, at most

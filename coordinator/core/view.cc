@@ -27,6 +27,28 @@ double SecondsLeft(int settled, int total, double elapsed) {
 
 }  // namespace
 
+// Why nothing of a sweep runs at the moment; its own message otherwise.
+std::string Core::Impl::WaitReason(const Sweep& sweep) const {
+  if (sweep.running[0] + sweep.running[1] + sweep.running[2] > 0) return sweep.status.message();
+  const std::string& arch = sweep.row.arch().name();
+  if (sweep.row.spec().template_() == "empty") return sweep.status.message();
+  if (sweep.status.compiler_build().empty()) {
+    return absl::StrCat("waits for a worker that compiles for ", arch);
+  }
+  for (Pool pool : {kCompilePool, kProfilePool}) {
+    if (sweep.ready_count[pool] + sweep.suspect_count[pool] == 0) continue;
+    bool able = false;
+    for (const auto& [name, worker] : workers_) {
+      able |= Eligible(*worker, sweep, pool) && Alive(*worker);
+    }
+    if (able) continue;
+    return absl::StrCat("waits for a worker with compiler build ", sweep.status.compiler_build(),
+                        pool == kCompilePool ? " that compiles for " : " that measures on ",
+                        pool == kCompilePool ? arch : sweep.row.arch().device_model());
+  }
+  return sweep.status.message();
+}
+
 v1::SweepProgress Core::Impl::Progress(const Sweep& sweep) const {
   v1::SweepProgress out;
   const auto& counts = sweep.counts;
@@ -53,7 +75,7 @@ v1::SweepProgress Core::Impl::Progress(const Sweep& sweep) const {
   const int settled = out.done() + out.failed() + out.skipped();
   out.set_estimated_seconds_left(sweep.terminal() ? 0 : SecondsLeft(settled, total, elapsed));
   out.set_round(RoundName(sweep, out.compiled() + out.profiling() + out.done()));
-  out.set_message(sweep.status.message());
+  out.set_message(sweep.terminal() ? sweep.status.message() : WaitReason(sweep));
   return out;
 }
 

@@ -93,7 +93,7 @@ TEST(Core, EqualSweepsAreOneWhileTheyRun) {
 TEST(Core, ASecondSweepWaitsForCompilationsOfTheFirstInsteadOfRepeatingThem) {
   CoreRig rig;
   const uint64_t worker = rig.Attach("w", 64, 1);
-  rig.Submit(FakeSpec());
+  ASSERT_TRUE(rig.Submit(FakeSpec()).ok());
   std::set<std::string> compiling;
   std::vector<v1::Task> tasks = rig.Take(worker);
   for (const v1::Task& task : tasks) {
@@ -102,7 +102,7 @@ TEST(Core, ASecondSweepWaitsForCompilationsOfTheFirstInsteadOfRepeatingThem) {
   ASSERT_THAT(compiling, SizeIs(8));
   v1::SweepSpec other = FakeSpec();
   other.set_top_k(6);  // another sweep over a prefix of the same slate
-  rig.Submit(other);
+  ASSERT_TRUE(rig.Submit(other).ok());
   for (const v1::Task& task : rig.Take(worker)) {
     for (const auto& c : task.candidates()) {
       EXPECT_EQ(compiling.count(c.config()), 0u) << c.config() << " is compiled twice at a time";
@@ -152,7 +152,7 @@ TEST(Core, AResultIsAcceptedOnceAndOnlyUnderTheNewestEpoch) {
   CoreRig rig;
   const uint64_t a = rig.Attach("a", 1, 0);
   rig.Attach("p", 0, 1);  // lets the sweep start
-  rig.Submit(FakeSpec());
+  ASSERT_TRUE(rig.Submit(FakeSpec()).ok());
   const v1::Task task = rig.Take(a).front();
   rig.Advance(3.9);
   EXPECT_EQ(rig.core()->Stats().leased_tasks, 2);  // one slot, two in its queue
@@ -177,7 +177,7 @@ TEST(Core, AResultIsAcceptedOnceAndOnlyUnderTheNewestEpoch) {
 TEST(Core, HeartbeatsExtendLeases) {
   CoreRig rig;
   const uint64_t a = rig.Attach("a", 1, 1);
-  rig.Submit(FakeSpec());
+  ASSERT_TRUE(rig.Submit(FakeSpec()).ok());
   const std::vector<v1::Task> held = rig.Take(a);
   for (int i = 0; i < 20; ++i) {
     rig.Advance(2);
@@ -206,7 +206,7 @@ TEST(Core, AResultIsDurableBeforeItIsAcknowledged) {
 TEST(Core, WorkersThatOutliveARestartKeepTheirTasksAndTheirResultsCount) {
   CoreRig rig;
   const uint64_t a = rig.Attach("a", 2, 1);
-  rig.Submit(FakeSpec());
+  ASSERT_TRUE(rig.Submit(FakeSpec()).ok());
   const std::vector<v1::Task> held = rig.Take(a);
   ASSERT_GE(held.size(), 2u);
   rig.Restart();
@@ -238,7 +238,7 @@ TEST(Core, AnEpochThatWasSupersededBeforeTheRestartStaysStale) {
   CoreRig rig;
   const uint64_t a = rig.Attach("a", 1, 0);
   rig.Attach("p", 0, 1);
-  rig.Submit(FakeSpec());
+  ASSERT_TRUE(rig.Submit(FakeSpec()).ok());
   const v1::Task old = rig.Take(a).front();
   rig.Advance(5);
   const uint64_t b = rig.Attach("b", 1, 0);
@@ -289,7 +289,7 @@ TEST(Core, ACandidateThatKilledTwoChildrenNeverRunsAgainAnywhere) {
   const uint64_t a = rig.Attach("a", 1, 1);
   v1::SweepSpec spec = FakeSpec();
   spec.add_configs("m=0,n=0,u=0");
-  rig.Submit(spec);
+  ASSERT_TRUE(rig.Submit(spec).ok());
   int runs = 0;
   for (int round = 0; round < 5; ++round) {
     for (const v1::Task& task : rig.Take(a)) {
@@ -536,7 +536,7 @@ TEST(Core, StreamsThatBreakTheProtocolAreRejected) {
 TEST(Core, TheNewStreamOfAWorkerReplacesTheOld) {
   CoreRig rig;
   const uint64_t a = rig.Attach("a", 2, 1);
-  rig.Submit(FakeSpec());
+  ASSERT_TRUE(rig.Submit(FakeSpec()).ok());
   const std::vector<v1::Task> held = rig.Take(a);
   v1::Register back = CoreRig::Info("a", 2, 1);
   v1::RunningTask* running = back.add_running();
@@ -558,7 +558,7 @@ TEST(Core, TheNewStreamOfAWorkerReplacesTheOld) {
 TEST(Core, ADrainingWorkerGetsNothingNewAndIsForgottenWhenItLeaves) {
   CoreRig rig;
   const uint64_t a = rig.Attach("a", 1, 1);
-  rig.Submit(FakeSpec());
+  ASSERT_TRUE(rig.Submit(FakeSpec()).ok());
   const std::vector<v1::Task> held = rig.Take(a);
   v1::WorkerMessage drain;
   drain.mutable_drain()->set_reason("maintenance");

@@ -6,94 +6,18 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
-#include <deque>
 #include <future>
 #include <mutex>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "tests/unit/coordinator/core_rig.h"
+#include "tests/util/thread_worker.h"
 
 namespace kiln::testing {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
-
-// A worker thread behind a sink: runs what it is leased at once.
-class ThreadWorker : public core::WorkerSink {
- public:
-  ThreadWorker(const SpaceModel& space, store::BlobStore* blobs) : space_(space), blobs_(blobs) {}
-
-  void Send(const v1::CoordinatorMessage& message) override {
-    std::lock_guard<std::mutex> lock(mutex_);
-    for (const v1::Task& task : message.leases().tasks()) queue_.push_back(task);
-    wake_.notify_all();
-  }
-  void Close(const absl::Status& status) override {
-    std::lock_guard<std::mutex> lock(mutex_);
-    closed_ = true;
-    wake_.notify_all();
-  }
-
-  static void Serve(std::shared_ptr<ThreadWorker> self, core::Farm* farm, const std::string& name) {
-    const core::ConnectionId connection = farm->AttachWorker(self);
-    v1::WorkerMessage hello;
-    *hello.mutable_register_() = CoreRig::Info(name, 2, 1);
-    farm->WorkerSaid(connection, hello);
-    for (;;) {
-      std::deque<v1::Task> tasks;
-      {
-        std::unique_lock<std::mutex> lock(self->mutex_);
-        self->wake_.wait_for(lock, std::chrono::milliseconds(200),
-                             [&] { return self->closed_ || !self->queue_.empty(); });
-        if (self->closed_) return;
-        tasks.swap(self->queue_);
-      }
-      v1::WorkerMessage message;
-      if (tasks.empty()) {
-        message.mutable_heartbeat();
-      } else {
-        message.mutable_results();
-      }
-      for (const v1::Task& task : tasks) {
-        *message.mutable_results()->add_results() = self->Run(task, name);
-      }
-      farm->WorkerSaid(connection, message);
-    }
-  }
-
- private:
-  v1::TaskResult Run(const v1::Task& task, const std::string& name) {
-    v1::TaskResult result;
-    result.set_task(task.id());
-    result.set_epoch(task.epoch());
-    v1::SweepInputs inputs;
-    KILN_CHECK(inputs.ParseFromString(*blobs_->ReadAll(task.inputs_digest())));
-    const FakeSpace space = SpaceOf(space_, inputs.arguments());
-    for (const v1::TaskCandidate& c : task.candidates()) {
-      v1::CandidateResult* out = result.add_candidates();
-      out->set_config(c.config());
-      if (task.kind() == v1::TASK_COMPILE) {
-        std::string bytes;
-        *out->mutable_artifact() = space.Compile(inputs, c.config(), "build-1", &bytes);
-        KILN_CHECK(blobs_->PutBytes(bytes).ok());
-      } else {
-        *out->mutable_measurement() = space.Measure(
-            c.config(), absl::StrCat(task.kind(), task.round()), task.samples(), name + "/cpu");
-      }
-    }
-    return result;
-  }
-
-  const SpaceModel space_;
-  store::BlobStore* const blobs_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::deque<v1::Task> queue_;
-  bool closed_ = false;
-};
 
 class Recorder : public core::WatchSink {
  public:
@@ -147,8 +71,9 @@ class FarmTest : public ::testing::Test {
     farm_ = *std::move(farm);
     for (int i = 0; i < workers; ++i) {
       auto worker = std::make_shared<ThreadWorker>(space_, blobs_.get());
-      threads_.emplace_back(
-          [this, worker, i] { ThreadWorker::Serve(worker, farm_.get(), absl::StrCat("w", i)); });
+      threads_.emplace_back([this, worker, i] {
+        ThreadWorker::Serve(worker, farm_.get(), ThreadWorker::Info(absl::StrCat("w", i)));
+      });
     }
   }
   void StopAll() {
@@ -246,7 +171,7 @@ TEST_F(FarmTest, FetchingFromARunningSweepIsAPrecondition) {
   auto idle = std::make_shared<ThreadWorker>(space_, blobs_.get());
   const core::ConnectionId connection = farm_->AttachWorker(idle);
   v1::WorkerMessage hello;
-  *hello.mutable_register_() = CoreRig::Info("idle", 1, 1);
+  *hello.mutable_register_() = ThreadWorker::Info("idle");
   farm_->WorkerSaid(connection, hello);
   const auto submitted = Submit(FakeSpec());
   ASSERT_TRUE(submitted.ok()) << submitted.status();
@@ -270,7 +195,7 @@ TEST_F(FarmTest, StopAnswersEverybodyAndARestartGoesOn) {
   auto idle = std::make_shared<ThreadWorker>(space_, blobs_.get());
   const core::ConnectionId connection = farm_->AttachWorker(idle);
   v1::WorkerMessage hello;
-  *hello.mutable_register_() = CoreRig::Info("w0", 1, 1);
+  *hello.mutable_register_() = ThreadWorker::Info("w0");
   farm_->WorkerSaid(connection, hello);
   const std::string sweep = Submit(FakeSpec())->sweep();
   farm_->WatchSweep(sweep, recorder);

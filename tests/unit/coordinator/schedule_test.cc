@@ -104,7 +104,7 @@ TEST(Schedule, FewTasksSpreadOverManyWorkers) {
   CoreRig rig;
   std::vector<uint64_t> workers;
   for (int i = 0; i < 8; ++i) workers.push_back(rig.Attach(absl::StrCat("w", i), 1, 1));
-  rig.Submit(FakeSpec());  // eight candidates
+  ASSERT_TRUE(rig.Submit(FakeSpec()).ok());  // eight candidates
   for (uint64_t worker : workers) EXPECT_EQ(rig.Take(worker).size(), 1u);
 }
 
@@ -112,10 +112,10 @@ TEST(Schedule, ALeaseIsWithinTheWorkersBounds) {
   CoreRig rig;
   const uint64_t worker = rig.Attach("w", 2, 0);
   rig.Attach("p", 0, 1);
-  rig.Submit(UserSpec("u", "1"));
+  ASSERT_TRUE(rig.Submit(UserSpec("u", "1")).ok());
   EXPECT_EQ(rig.Take(worker).size(), 4u);  // two slots, two tasks each
-  rig.Submit(EmptySpec("u", 1000));
-  EXPECT_EQ(rig.Take(worker).size(), 128u);
+  ASSERT_TRUE(rig.Submit(EmptySpec("u", 1000)).ok());
+  EXPECT_EQ(rig.Take(worker).size(), 32u);
 }
 
 }  // namespace
