@@ -35,10 +35,10 @@ class BoundArgs {
  public:
   SourceLoc loc;  // of the call
   const Value& operator[](size_t i) const { return values[i]; }
-  bool Has(size_t i) const { return present[i]; }
+  bool Has(size_t i) const { return i < present.size() && present[i]; }
   // Given and not None.
-  bool Given(size_t i) const { return present[i] && !values[i].is_none(); }
-  SourceLoc LocOf(size_t i) const { return present[i] ? locs[i] : loc; }
+  bool Given(size_t i) const { return Has(i) && !values[i].is_none(); }
+  SourceLoc LocOf(size_t i) const { return Has(i) ? locs[i] : loc; }
 
   std::vector<Value> values;
   std::vector<bool> present;

@@ -71,12 +71,15 @@ absl::StatusOr<Value> Abs(Elaborator& e, const BoundArgs& args) {
   const Value& v = args[0];
   if (v.Is(Type::kFloat)) return Value::Float(std::abs(v.float_value()));
   if (v.is_integer() && v.int_value() >= 0) return Value::Int(v.int_value());
+  if (e.IsRuntime(v)) {
+    KILN_ASSIGN_OR_RETURN(const Operand x, e.ToOperand(v, args.LocOf(0), "the argument of abs"));
+    if (x.e.dtype().is_float()) {
+      return e.NewExpr(ir::MakeCall(x.e.dtype(), ir::Intrinsic::kAbs, {x.e}), Join(x.info, {}),
+                       args.loc);
+    }
+  }
   KILN_ASSIGN_OR_RETURN(const Value minus, e.UnaryOp(ast::UnaryOp::kNeg, v, args.loc));
   if (v.is_integer()) return minus;
-  if (v.Is(Type::kExpr) && v.expr().expr.dtype().is_float()) {
-    return e.NewExpr(ir::MakeCall(v.expr().expr.dtype(), ir::Intrinsic::kAbs, {v.expr().expr}),
-                     Join(v.expr().info, {}), args.loc);
-  }
   return e.MinMax(true, v, minus, args.loc);
 }
 

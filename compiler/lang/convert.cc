@@ -427,6 +427,9 @@ absl::StatusOr<std::vector<Value>> Elaborator::Iterate(const Value& v, SourceLoc
       return chars;
     }
     case Type::kLoop:
+      if (v.loop().extents[0].info.open_only()) {
+        return NeedConcrete(loc, v.loop().extents[0].e, "a range over it is evaluated now");
+      }
       return Error(loc,
                    absl::StrCat(v.loop().name,
                                 " makes a run-time loop and cannot be iterated "

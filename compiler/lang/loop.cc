@@ -69,6 +69,10 @@ absl::StatusOr<Flow> Elaborator::ExecFor(const ast::For& node) {
 
 absl::StatusOr<Flow> Elaborator::ExecHostFor(const ast::For& node, const Value& iterable) {
   if (iterable.Is(Type::kLoop)) {
+    if (iterable.loop().extents[0].info.open_only()) {
+      return NeedConcrete(node.iterable->loc, iterable.loop().extents[0].e,
+                          "a loop of a plain function runs over it");
+    }
     return Error(node.iterable->loc, absl::StrCat(iterable.loop().name, " in a plain function"),
                  "make the function a @T.macro");
   }

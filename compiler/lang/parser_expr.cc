@@ -360,7 +360,7 @@ absl::StatusOr<ExprPtr> Parser::ParseAtom() {
       ++pos_;
       return MakeUnsupported(begin, "a complex number", "keep real and imaginary parts apart", 0);
     case TokenKind::kBytes:
-      ++pos_;
+      while (Now().kind == TokenKind::kBytes) ++pos_;
       return MakeUnsupported(begin, "a bytes literal", "use a string", 0);
     case TokenKind::kString:
     case TokenKind::kFString:

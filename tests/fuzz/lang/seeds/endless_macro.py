@@ -1,0 +1,10 @@
+import tilelang
+import tilelang.language as T
+@T.macro
+def m(x, n):
+    m(x, n + 1)
+@tilelang.jit
+def k(a, p=4):
+    a: T.Tensor((64,), 'int32')
+    with T.Kernel(2) as b:
+        m(a, 0)

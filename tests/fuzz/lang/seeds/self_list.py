@@ -1,0 +1,10 @@
+import tilelang
+import tilelang.language as T
+@tilelang.jit
+def k(a, p=4):
+    a: T.Tensor((64,), 'int32')
+    with T.Kernel(2) as b:
+        l = [1]
+        l.append(l)
+        z = l == [l]
+        y = f'{l}'

@@ -1,0 +1,374 @@
+// Everything that the language refuses: the message, its position, its remedy and its code.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/unit/lang/lang_test_util.h"
+
+namespace kiln::lang {
+namespace {
+
+using absl::StatusCode;
+using testing::HasSubstr;
+
+// The body of a kernel (see InKernel), the position of the error as the text that it underlines,
+// and what the message and the remedy say.
+struct Refusal {
+  const char* body;
+  const char* at;  // the caret stands where this first occurs in the kernel, else in the file
+  const char* message;
+  const char* remedy;
+  StatusCode code = StatusCode::kInvalidArgument;
+  const char* before = "";
+  const char* module = "";
+};
+
+void Check(const Refusal& r, const std::string& text) {
+  SCOPED_TRACE(text);
+  const auto program = ElaborateText(text);
+  ASSERT_FALSE(program.ok()) << ir::ToString(*program);
+  const absl::Status& status = program.status();
+  EXPECT_EQ(status.code(), r.code) << status.message();
+  const std::optional<Diagnostic> d = DiagnosticOf(status);
+  ASSERT_TRUE(d.has_value()) << status.message();
+  EXPECT_THAT(d->message, HasSubstr(r.message));
+  EXPECT_THAT(d->remedy, HasSubstr(r.remedy)) << d->message;
+  EXPECT_FALSE(d->remedy.empty());
+  size_t offset = text.find(r.at, text.find('\n', text.find("def kernel(")));
+  if (offset == std::string::npos) offset = text.find(r.at);
+  ASSERT_NE(offset, std::string::npos) << r.at;
+  const int line = 1 + static_cast<int>(std::count(text.begin(), text.begin() + offset, '\n'));
+  const size_t line_start = offset == 0 ? 0 : text.rfind('\n', offset - 1) + 1;
+  EXPECT_EQ(d->loc.line, line) << status.message();
+  EXPECT_EQ(d->loc.column, static_cast<int>(offset - line_start) + 1) << status.message();
+  EXPECT_GT(d->loc.end_column, d->loc.column - 1);
+  EXPECT_THAT(std::string(status.message()), HasSubstr(absl::StrCat("k.py:", line, ":")));
+}
+
+const Refusal kScoping[] = {
+    // The known silent miscompile: a constant rebound under a run-time condition.
+    {"a = 1\nif bx == 0:\n    a = 2\nx[bx, 0] = a", "a = 2",
+     "'a' (line 9) is rebound inside a run-time branch", "T.alloc_var"},
+    {"a = x[0, 0]\nif n > 0:\n    a = x[1, 1]\nx[bx, 0] = a", "a = x[1, 1]",
+     "rebound inside a run-time branch", "T.if_then_else"},
+    {"if n > 0:\n    b = 1\nelse:\n    b = 2\nx[0, 0] = b", "b\n",
+     "'b' is read outside the loop or branch that made it (line 12)", "T.alloc_var"},
+    {"for i in range(4):\n    c = i\nx[0, 0] = c", "c\n", "read outside the loop", "T.alloc_var"},
+    {"for i in range(4):\n    pass\nx[0, 0] = i", "i\n", "'i' is read outside", "T.alloc_var"},
+    {"s = 0\nfor i in range(4):\n    s = s + i\n", "s = s + i",
+     "is read and then rebound in the loop of line 10", "before the loop"},
+    {"s = 0\nfor i in range(4):\n    s += x[i, 0]\n", "s += x", "carry its value", "T.alloc_var"},
+    {"s = 1.0\nwhile v[0] < n:\n    v[0] = s\n    s = s * 2\n", "s = s * 2",
+     "in the while loop of line 10", "T.alloc_var"},
+    {"l = [1]\nif n > 0:\n    l.append(2)\n", "l.append(2)", "changed inside a run-time branch",
+     "T.alloc_local"},
+    {"d = {'a': 1}\nfor i in range(4):\n    d['a'] = 2\n", "d['a'] = 2",
+     "changed inside a run-time branch or loop", "T.alloc_local"},
+    {"l = [1]\nfor i in range(4):\n    l += [2]\n", "l += [2]", "extended inside a run-time branch",
+     "T.alloc_local"},
+    {"x[0, 0] = late\nlate = 1\n", "late\n", "'late' is read before it has a value",
+     "assign it before"},
+    {"T.copy(x, tyle)", "tyle", "unknown name 'tyle'", "did you mean"},
+    {"z = y if n > 0 else x", "y if", "a run-time condition chooses the buffer 'y'",
+     "choose between numbers"},
+};
+
+const Refusal kLoops[] = {
+    {"for a in [1, 2, 3]:\n    x[a, 0] = 1\n", "[1, 2, 3]", "cannot iterate over a list",
+     "T.unroll(n)"},
+    {"for a in (1, 2):\n    x[a, 0] = 1\n", "(1, 2)", "cannot iterate over a tuple",
+     "comprehension"},
+    {"for a, b in zip([1], [2]):\n    x[a, 0] = 1\n", "zip", "cannot iterate over a list",
+     "recursive macro"},
+    {"for a in enumerate([1]):\n    pass\n", "enumerate", "cannot iterate over a list", "T.unroll"},
+    {"for i in range(4):\n    pass\nelse:\n    pass\n", "else:", "'else' on a loop",
+     "after the loop", StatusCode::kUnimplemented},
+    {"while n > 0:\n    pass\nelse:\n    pass\n", "else:", "'else' on a loop", "after the loop",
+     StatusCode::kUnimplemented},
+    {"while True:\n    pass\n", "True", "never changes at run time", "T.alloc_var"},
+    {"for i in x:\n    pass\n", "x:\n            pass", "cannot iterate over the buffer 'x'",
+     "T.Parallel"},
+    {"for i, j in T.Parallel(4):\n    pass\n", "i, j", "cannot unpack 1 values into 2",
+     "one value"},
+    {"for i, j, k in T.Parallel(4, 4):\n    pass\n", "i, j, k", "has 2 axes, but 3 loop variables",
+     "one variable for each axis"},
+    {"for i in T.Parallel(8):\n    break\n", "break", "in a loop that is not serial", "T.serial"},
+    {"break\n", "break", "'break' outside a loop", "inside a for"},
+    {"for i in T.serial(0, 8, 0):\n    pass\n", "0):", "step of a loop is zero", "1 or -1"},
+    {"for i in T.Parallel():\n    pass\n", "T.Parallel()", "without an extent", "T.Parallel(m, n)"},
+    {"for i in T.Pipelined(4, num_stages=n):\n    pass\n", "num_stages=n", "depends on a run-time",
+     "a constant"},
+    {"for i in T.serial(1.5):\n    pass\n", "1.5", "must be an integer, not a float", "//"},
+    {"for k in T.Pipeline(4):\n    pass\n", "Pipeline(4)", "'T' has no member 'Pipeline'",
+     "did you mean 'Pipelined'?", StatusCode::kUnimplemented},
+};
+
+const Refusal kTiles[] = {
+    {"s = T.alloc_shared((8, 8), T.float32)\nT.copy(x, s)", "T.copy", "shapes that differ",
+     "same extents"},
+    {"s = T.alloc_shared((8, 8), T.float32)\nT.copy(x[0:8, 0:9], s)", "T.copy",
+     "'x' has (8, 9), 's' has (8, 8)", "same extents"},
+    {"T.copy(x, 3)", "3)", "must be a buffer or a region of one, not an integer", "pass a buffer"},
+    {"T.copy(v[0:4], x[0:4, 0:4])", "T.copy", "shapes that differ", "same extents"},
+    {"T.gemm(x, x, y)", "x, x, y", "is the global tensor 'x'", "T.alloc_shared"},
+    {"a = T.alloc_shared((8, 16), T.float16)\nb = T.alloc_shared((8, 16), T.float16)\n"
+     "c = T.alloc_fragment((8, 16), T.float32)\nT.gemm(a, b, c)",
+     "T.gemm", "K differs between A and B: 16 and 8", "transpose_B"},
+    {"a = T.alloc_shared((8, 16), T.float16)\nc = T.alloc_fragment((8, 8), T.float32)\n"
+     "T.gemm(a, a, c, transpose_B=True, policy=1)",
+     "policy=1", "must be a T.GemmWarpPolicy", "FullRow"},
+    {"a = T.alloc_shared((8, 16), T.float16)\nc = T.alloc_fragment((8, 8), T.float32)\n"
+     "T.gemm(a, a, c, tranpose_B=True)",
+     "tranpose_B", "no parameter 'tranpose_B'", "did you mean 'transpose_B'?"},
+    {"a = T.alloc_shared((8,), T.float16)\nT.gemm(a, a, a)", "a, a, a", "is not a matrix",
+     "two dimensions"},
+    {"f = T.alloc_fragment((8, 4), T.float32)\nr = T.alloc_fragment((4,), T.float32)\n"
+     "T.reduce_sum(f, r, dim=1)",
+     "T.reduce_sum", "shapes that differ", "same extents"},
+    {"f = T.alloc_fragment((8, 4), T.float32)\nr = T.alloc_fragment((4,), T.float32)\n"
+     "T.reduce_sum(f, r, dim=2)",
+     "dim=2", "dim 2 is out of range", "0 to 1"},
+    {"x[0:4, 0] = 1\n", "x[0:4, 0]", "a region of 'x' is assigned to", "T.fill"},
+    {"x[0, 0, 0] = 1\n", "x[0, 0, 0]", "2 dimensions, but 3 indices", "drop"},
+    {"x[0, 64] = 1\n", "64] = 1", "outside dimension 1 of 'x', which has 64 elements", "0 to 63"},
+    {"x[0, -65] = 1\n", "-65", "outside dimension 1", "0 to 63"},
+    {"T.copy(x[0:64:2, :], y)", "0:64:2", "step 2", "T.Parallel", StatusCode::kUnimplemented},
+    {"T.copy(x[5:5, :], y)", "5:5", "is empty", "after its start"},
+    {"s = T.alloc_shared((n,), T.float32)", "(n,)", "depends on a run-time value", "compile-time"},
+    {"s = T.alloc_shared((0, 4), T.float32)", "T.alloc_shared", "dimension 0 of the buffer is 0",
+     "at least 1"},
+    {"s = T.alloc_shared((-4,), T.float32)", "T.alloc_shared", "is -4", "at least 1"},
+    {"s = T.alloc_shared((1 << 30, 1 << 30), T.float32)", "T.alloc_shared", "more than 2^48",
+     "smaller"},
+    {"s = T.alloc_shared((4,), 'float17')", "'float17'", "is not a dtype", "float16"},
+    {"x[0, 0] = x\n", "x[0, 0] = x", "not the whole buffer 'x'", "index it"},
+    {"x[0, 0] = 'a'\n", "x[0, 0]", "must be a number or a run-time value, not a string",
+     "pass a number"},
+    {"v[0] = 1.5\n", "v[0] = 1.5", "is 1.5, which int32 cannot hold", "T.cast"},
+    {"T.fill(v, T.infinity(T.float32))", "T.infinity", "has no infinity", "T.max_value"},
+    {"v[0] = 1 << 40\n", "v[0]", "which int32 cannot hold", "wider"},
+    {"T.atomic_add(x[0, 0], 1.0, return_prev=True)", "return_prev", "returns the previous value",
+     "leave return_prev out", StatusCode::kUnimplemented},
+    {"z = x + y", "x + y", "no operator '+' for the buffer 'x' and the buffer 'y'", "T.Parallel"},
+    {"if x:\n    pass\n", "x:\n            pass", "the buffer 'x' cannot be a condition",
+     "x[i] > 0"},
+};
+
+const Refusal kExpressions[] = {
+    {"z = v[0] / v[1]", "v[0] / v[1]", "'/' on run-time integers", "//"},
+    {"z = v[0] // 0", "v[0] // 0", "division by zero", "divisor"},
+    {"z = 1 % 0", "1 % 0", "division by zero", "divisor"},
+    {"z = x[0, 0] << 2", "x[0, 0] << 2", "run-time floats have no operator '<<'", "T.reinterpret"},
+    {"z = v[0] << 32", "v[0] << 32", "a shift of int32 by 32", "0 to 31"},
+    {"z = 2 ** 10 ** 9", "2 ** 10", "does not fit 64 bits", "64-bit"},
+    {"z = 1 << 64", "1 << 64", "does not fit 64 bits", "64-bit"},
+    {"z = 9223372036854775807 + 1", "9223372036854775807 + 1", "does not fit 64 bits", "64-bit"},
+    {"z = 9223372036854775808", "9223372036854775808", "above 64 bits", "64-bit"},
+    {"z = [1, 2][2]", "[1, 2][2]", "index 2 is out of range for a list of length 2", "0 to 1"},
+    {"z = [1, 2][v[0]]", "[1, 2][v[0]]", "must be known at compile time", "constant"},
+    {"z = {'a': 1}['aa']", "{'a'", "no key 'aa'", "did you mean 'a'?"},
+    {"z = T.expp(x[0, 0])", "expp", "'T' has no member 'expp'", "did you mean 'exp'?",
+     StatusCode::kUnimplemented},
+    {"z = T.cumsum(x)", "cumsum", "'T.cumsum' is not supported", "T.serial",
+     StatusCode::kUnimplemented},
+    {"z = T.max(x[0, 0])", "T.max", "needs its argument 'b'", "a b"},
+    {"z = T.exp(x[0, 0], 1, 2)", "1, 2)", "at most 1 positional", "drop"},
+    {"z = (w := 3)", "w := 3", "an assignment expression (:=)", "statement of its own",
+     StatusCode::kUnimplemented},
+    {"z = {1, 2}", "{1, 2}", "sets are not", "tuple", StatusCode::kUnimplemented},
+    {"z = 3j", "3j", "a complex number", "apart", StatusCode::kUnimplemented},
+    {"z = b'ab'", "b'ab'", "a bytes literal", "string", StatusCode::kUnimplemented},
+    {"z = 'a' + 1", "'a' + 1", "no operator '+' for a string and an integer", "types"},
+    {"z = x.shpe", "shpe", "has no attribute 'shpe'", "did you mean 'shape'?"},
+    {"z = x.data", "data", "data pointer", "pass the buffer", StatusCode::kUnimplemented},
+    {"a, b = 1, 2, 3", "a, b", "cannot unpack 3 values into 2", "one value"},
+    {"z = 3(4)", "3(4)", "an integer cannot be called", "call a function"},
+    {"z = open('f')", "open('f')", "Python's 'open' is not in the kernel language", "parameters",
+     StatusCode::kUnimplemented},
+    {"z = T.infinity(T.int32)", "T.int32)\n", "int32 has no infinity", "T.max_value"},
+    {"z = T.reinterpret(x[0, 0], T.int8)", "T.reinterpret", "from float32 to int8", "same number"},
+    {"z = math.log2(v[0])", "v[0]", "takes a number, not an element of 'v'", "in T"},
+    {"z = v[0] in (1, 2)", "v[0] in", "'in' on a run-time value", "x == 1 or"},
+    {"z = -'a'", "-'a'", "no unary '-' for a string", "type"},
+    {"z = 'abc' < 3", "'abc' < 3", "no order between", "numbers"},
+};
+
+const Refusal kStatements[] = {
+    {"del x\n", "del x", "del is not in the kernel language", "scope", StatusCode::kUnimplemented},
+    {"global x\n", "global x", "global is not", "parameter", StatusCode::kUnimplemented},
+    {"nonlocal x\n", "nonlocal x", "nonlocal is not", "return", StatusCode::kUnimplemented},
+    {"try:\n    pass\nexcept:\n    pass\n", "try:", "try is not in the kernel language", "assert",
+     StatusCode::kUnimplemented},
+    {"raise ValueError('too small')\n", "raise", "the kernel raised: too small", "accepts"},
+    {"assert p == 5, f'p is {p}'\n", "p == 5", "assertion failed: p is 4", "satisfy"},
+    {"return x\n", "return x", "only at its end", "guard"},
+    {"x.a = 3\n", "x.a", "an assignment to an attribute", "T.alloc_var",
+     StatusCode::kUnimplemented},
+    {"with T.Kernel(2) as by:\n    pass\n", "T.Kernel(2)", "T.Kernel inside T.Kernel", "directly"},
+    {"with x:\n    pass\n", "x:\n            pass", "is no context", "T.Kernel"},
+    {"T.use_swizzle(0)\n", "0)\n", "panel_size is 0", "enable=False"},
+    {"T.use_swizzle(4, order='diagonal')\n", "order=", "the order 'diagonal'", "row"},
+    {"z = T.empty((4,), T.float32)\n", "T.empty", "before its T.Kernel block", "T.alloc_global"},
+    {"T.annotate_layout({x: 3})\n", "{x: 3}", "maps the buffer 'x' to an integer", "T.Layout"},
+    {"helper(x)\n", "t[0, 0] = 1", "the plain function 'helper' stores to a buffer", "@T.macro",
+     StatusCode::kInvalidArgument, "", "def helper(t):\n    t[0, 0] = 1\n"},
+    {"z = pick(n)\n", "a > 3", "the plain function 'pick' branches on a run-time value", "@T.macro",
+     StatusCode::kInvalidArgument, "",
+     "def pick(a):\n    if a > 3:\n        return 1\n    return 2\n"},
+    {"early(x, n)\n", "return 1", "cannot return from inside a run-time branch", "T.alloc_var",
+     StatusCode::kInvalidArgument, "",
+     "@T.macro\ndef early(t, a):\n    if a > 3:\n        return 1\n    return 2\n"},
+    {"z = n > 0 and set_it(x)\n", "set_it(x)", "in an operand that run time may skip",
+     "a statement", StatusCode::kInvalidArgument, "",
+     "@T.macro\ndef set_it(t):\n    t[0, 0] = 1\n    return True\n"},
+    {"by_ref(3)\n", "3)", "is a T.Ref and needs a place to store to, not an integer", "T.alloc_var",
+     StatusCode::kInvalidArgument, "", "@T.macro\ndef by_ref(a: T.Ref):\n    a = 1\n"},
+    {"forever(x)\n", "forever(t)\n", "calls are nested more than 200 deep", "bounded",
+     StatusCode::kResourceExhausted, "", "@T.macro\ndef forever(t):\n    forever(t)\n"},
+    {"gen()\n", "gen()\n", "a generator", "return a list", StatusCode::kUnimplemented, "",
+     "def gen():\n    yield 1\n"},
+    {"z = np.zeros(3)\n", "zeros", "'numpy' has no member 'zeros'", "README",
+     StatusCode::kUnimplemented, "", "import numpy as np\n"},
+    {"z = fancy.stuff(3)\n", "fancy.stuff(3)", "'fancy.stuff' cannot be called here", "tilelang",
+     StatusCode::kUnimplemented, "", "import fancy\n"},
+    {"deep(x)\n", "deco", "the decorator 'deco' is not supported", "@T.macro",
+     StatusCode::kUnimplemented, "", "@deco\ndef deep(t):\n    pass\n"},
+};
+
+const Refusal kInterface[] = {
+    {"pass", "T.copy(x, y)\n", "T.copy stands outside a T.Kernel block", "T.Kernel",
+     StatusCode::kInvalidArgument, "T.copy(x, y)"},
+    {"pass", "for i in", "the loop range stands outside", "T.Kernel", StatusCode::kInvalidArgument,
+     "for i in range(4):\n    x[i, 0] = 1"},
+    {"pass", "kernel(", "the output 'o' is returned 0 times", "return each",
+     StatusCode::kInvalidArgument, "o = T.empty((4,), T.float32)"},
+    {"pass", "w: T.Tensor", "is no parameter of 'kernel'", "T.empty", StatusCode::kInvalidArgument,
+     "w: T.Tensor((4,), T.float32)"},
+};
+
+template <size_t size>
+void CheckAll(const Refusal (&table)[size]) {
+  for (const Refusal& r : table) {
+    Check(r, InKernel(r.body, r.before, r.module));
+  }
+}
+
+TEST(Refusals, Scoping) { CheckAll(kScoping); }
+TEST(Refusals, Loops) { CheckAll(kLoops); }
+TEST(Refusals, Tiles) { CheckAll(kTiles); }
+TEST(Refusals, Expressions) { CheckAll(kExpressions); }
+TEST(Refusals, Statements) { CheckAll(kStatements); }
+TEST(Refusals, Interface) { CheckAll(kInterface); }
+
+// Whole files.
+struct FileRefusal {
+  const char* text;
+  int line, column;
+  const char* message;
+  const char* remedy;
+};
+
+TEST(Refusals, Syntax) {
+  const FileRefusal kFiles[] = {
+      {"def f(:):\n    pass\n", 1, 7, "expected a parameter name, found ':'", "missing"},
+      {"x = (1,\n", 1, 5, "'(' is never closed", "closing bracket"},
+      {"x = 1)\n", 1, 6, "')' closes nothing", "remove it"},
+      {"x = (1]\n", 1, 7, "']' closes nothing", "close the '(' of line 1"},
+      {"x = 'abc\n", 1, 5, "this string is not closed", "end it with '"},
+      {"x = \"\"\"abc\n", 1, 5, "this string is not closed", "\"\"\""},
+      {"if x:\npass\n", 2, 1, "expected an indented block", "indent its body"},
+      {"  x = 1\n", 1, 1, "indented for no reason", "align"},
+      {"if x:\n    y = 1\n  z = 2\n", 3, 3, "matches no outer block", "indent it"},
+      {"x = 1 +\n", 1, 8, "expected an expression, found the end of the line", "operator"},
+      {"x = = 1\n", 1, 5, "expected an expression, found '='", "check"},
+      {"f(1) = 2\n", 1, 1, "cannot be assigned to", "assign to a name"},
+      {"x = 012\n", 1, 5, "starts with 0", "0o"},
+      {"x = 12abc\n", 1, 7, "a malformed number", "separate"},
+      {"x = $\n", 1, 5, "unexpected character '$'", "remove"},
+      {"x = f'{a'\n", 1, 10, "this string is not closed", "close it before the brace"},
+      {"x = f'{a:>3'\n", 1, 7, "this '{' of an f-string is not closed", "{{"},
+      {"x = f'}'\n", 1, 7, "a single '}'", "}}"},
+      {"def f(a, a):\n    pass\n", 1, 10, "'a' appears twice", "rename"},
+      {"for x y:\n    pass\n", 1, 7, "expected 'in'", "check"},
+      {"x = '\\xZ1'\n", 1, 6, "needs 2 hexadecimal digits", "r before"},
+      {"try:\n    pass\n", 3, 1, "expected 'except' or 'finally'", "check"},
+      {"class\n", 1, 6, "expected a class name", "check"},
+  };
+  for (const FileRefusal& f : kFiles) {
+    SCOPED_TRACE(f.text);
+    const auto kernel = Kernel::Parse(MakeSource(f.text), "");
+    ASSERT_FALSE(kernel.ok());
+    EXPECT_EQ(kernel.status().code(), StatusCode::kInvalidArgument);
+    const auto d = DiagnosticOf(kernel.status());
+    ASSERT_TRUE(d.has_value()) << kernel.status().message();
+    EXPECT_EQ(d->loc.line, f.line) << kernel.status().message();
+    EXPECT_EQ(d->loc.column, f.column) << kernel.status().message();
+    EXPECT_THAT(d->message, HasSubstr(f.message));
+    EXPECT_THAT(d->remedy, HasSubstr(f.remedy));
+  }
+}
+
+TEST(Refusals, EntryAndArguments) {
+  const std::string text =
+      "import tilelang.language as T\nimport tilelang\n"
+      "@tilelang.jit\ndef scale(x, M, block_M=64, dtype='float32'):\n"
+      "    N = T.const('N')\n    x: T.Tensor((M, N), dtype)\n"
+      "    with T.Kernel(T.ceildiv(M, block_M)) as b:\n        T.clear(x[b * block_M:b * block_M + "
+      "1, :])\n"
+      "@T.prim_func\ndef other(x: T.Tensor((4,), 'int32')):\n    with T.Kernel(1):\n        "
+      "T.clear(x)\n";
+  auto message = [&](const Arguments& arguments, const std::string& config,
+                     const std::string& entry) {
+    const auto program = ElaborateText(text, arguments, config, entry);
+    return program.ok() ? ir::ToString(*program) : std::string(program.status().message());
+  };
+  EXPECT_THAT(message({}, "", ""), HasSubstr("2 kernels and none is named"));
+  EXPECT_THAT(message({}, "", ""), HasSubstr("its kernels: scale, other"));
+  EXPECT_THAT(message({}, "", "scal"), HasSubstr("did you mean 'scale'?"));
+  EXPECT_THAT(message({}, "", "scale"), HasSubstr("parameter 'M' of 'scale' has no value"));
+  EXPECT_THAT(message({{"M", "8"}}, "", "scale"), HasSubstr("the size 'N' has no value"));
+  const Arguments sizes = {{"M", "8"}, {"N", "8"}};
+  EXPECT_THAT(message(sizes, "", "scale"), HasSubstr("def scale(x: global float32[8, 8])"));
+  EXPECT_THAT(message(sizes, "block_M=2", "scale"), HasSubstr("launch b in (4)"));
+  EXPECT_THAT(message(sizes, "block_m=2", "scale"), HasSubstr("did you mean 'block_M'?"));
+  EXPECT_THAT(message({{"M", "8"}, {"N", "8"}, {"threads", "1"}}, "", "scale"),
+              HasSubstr("its parameters: N, M, block_M, dtype"));
+  EXPECT_THAT(message({{"M", "8"}, {"N", "8"}, {"x", "1"}}, "", "scale"), HasSubstr("is a tensor"));
+  EXPECT_THAT(message({{"M", "8"}, {"N", "0"}}, "", "scale"), HasSubstr("the size 'N' is 0"));
+  EXPECT_THAT(message({{"M", "-8"}, {"N", "8"}}, "", "scale"),
+              HasSubstr("dimension 0 of the buffer is -8"));
+  EXPECT_THAT(message({{"M", "f(8)"}, {"N", "8"}}, "", "scale"), HasSubstr("argument M=f(8)"));
+  EXPECT_THAT(message({{"M", "8; import os"}, {"N", "8"}}, "", "scale"), HasSubstr("no literal"));
+  EXPECT_THAT(message({{"M", "8"}, {"N", "8"}, {"dtype", "float99"}}, "", "scale"),
+              HasSubstr("unknown name"));
+  EXPECT_THAT(message({{"M", "8"}, {"N", "8"}, {"dtype", "'float99'"}}, "", "scale"),
+              HasSubstr("is not a dtype"));
+  EXPECT_THAT(message({{"M", "8"}, {"N", "8"}, {"dtype", "bfloat16"}}, "", "scale"),
+              HasSubstr("bfloat16[8, 8]"));
+}
+
+// The notes of a failed assertion name the values that it depends on, and where they come from.
+TEST(Refusals, AssertionsShowTheChainOfValues) {
+  const std::string text = InKernel("tile = p * 3\nassert tile % 32 == 0 and p > 1, 'bad tile'\n");
+  const auto program = ElaborateText(text, {}, "p=5");
+  const auto d = DiagnosticOf(program.status());
+  ASSERT_TRUE(d.has_value());
+  EXPECT_THAT(d->notes,
+              testing::ElementsAre("tile = 15 (set at k.py:9:9)", "p = 5 (from the config)"));
+}
+
+TEST(Refusals, NotesNameTheCallsThatLedToTheError) {
+  const std::string text = InKernel("outer(x)\n", "",
+                                    "@T.macro\ndef inner(t):\n    T.copy(t, 1)\n\n"
+                                    "@T.macro\ndef outer(t):\n    inner(t)\n");
+  const auto d = DiagnosticOf(ElaborateText(text).status());
+  ASSERT_TRUE(d.has_value());
+  ASSERT_EQ(d->notes.size(), 2u);
+  EXPECT_THAT(d->notes[0], HasSubstr("in macro 'inner', called at k.py:11:5"));
+  EXPECT_THAT(d->notes[1], HasSubstr("in macro 'outer', called at k.py:"));
+  EXPECT_THAT(d->Render(), HasSubstr("T.copy(t, 1)\n                  ^\n  help:"));
+}
+
+}  // namespace
+}  // namespace kiln::lang
