@@ -70,6 +70,7 @@ class RpcClient : public Client {
   using Method = grpc::Status (v1::Tuning::Stub::*)(grpc::ClientContext*, const Request&,
                                                     Response*);
 
+  // A call that the server cancels (it stops) is as good as one that found nobody.
   absl::Status ToStatus(const grpc::Status& status) const;
 
   // One unary call with the deadline, cancellation and retries of `options`.
@@ -95,7 +96,7 @@ class RpcClient : public Client {
 absl::Status RpcClient::ToStatus(const grpc::Status& status) const {
   if (status.ok()) return absl::OkStatus();
   const auto code = static_cast<absl::StatusCode>(status.error_code());
-  if (code == absl::StatusCode::kUnavailable) {
+  if (code == absl::StatusCode::kUnavailable || code == absl::StatusCode::kCancelled) {
     return absl::UnavailableError(absl::StrCat("no coordinator answers at ", address_, " (",
                                                status.error_message(),
                                                "); start one, or name another address"));

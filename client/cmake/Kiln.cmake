@@ -11,8 +11,7 @@
 #                   [OUTPUT <dir>]       default: <binary dir>/kiln/<target>
 #                   [INSTALL])           install the library and its header
 #
-# Makes the library target <target>: its header is <target>.h, its functions are those of the
-# kernel. Building it tunes the sweep, or takes the winner from the store when it is known; the sweep
+# Makes the library target <target>: its header is <target>.h, its function kiln_<kernel>(). Building it tunes the sweep, or takes the winner from the store when it is known; the sweep
 # file and its kernel are dependencies, so that an edited kernel is tuned again.
 #
 #   include(Kiln)   or   find_package(Kiln)

@@ -104,11 +104,14 @@ void AddSweepFlags(CLI::App* command, SweepFlags* flags) {
   command->add_option("FILE", flags->file, "sweep file (YAML; grammar in client/README.md)")
       ->required();
   command->add_option("--only", flags->only, "only sweeps whose name contains TEXT; repeatable")
+      ->allow_extra_args(false)
       ->type_name("TEXT");
   command
       ->add_option("--set", flags->settings,
                    "give a compile-time argument another value; repeatable")
+      ->allow_extra_args(false)
       ->type_name("NAME=VALUE");
+  command->add_flag("--one", flags->one, "fail unless exactly one sweep is left (for builds)");
   command->add_flag("--fresh", flags->fresh, "ignore stored winners and measurements");
   command->add_option("--user", flags->user, "whom the farm counts the work for (default: $USER)")
       ->type_name("NAME");

@@ -33,7 +33,7 @@ ENVIRONMENT
   XDG_CACHE_HOME  tune keeps its store in $XDG_CACHE_HOME/kiln (else ~/.cache/kiln)
 
 EXAMPLES
-  tunectl tune gemm.yaml -o kernels         tune here, write kernels/matmul.so, .h and .json
+  tunectl tune gemm.yaml -o kernels         tune here, write kernels/kiln_matmul.so, .h, .json
   tunectl submit gemm.yaml --watch          on a farm
   tunectl explain 3f9ac1d2 --svg roof.svg   why the winner won
 'tunectl COMMAND --help' tells more of each command.)";
@@ -59,6 +59,7 @@ void AddGlobalFlags(CLI::App* app, Context* context) {
   context->server = std::string(kDefaultAddress);
   app->add_option("--server", context->server, "the farm: unix:/path or host:port")
       ->envname("KILN_SERVER")
+      ->take_last()
       ->type_name("ADDRESS")
       ->capture_default_str();
   app->add_flag("--json", context->json, "print JSON, for programs");

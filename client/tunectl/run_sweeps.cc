@@ -61,17 +61,18 @@ void PrintOutcome(const Outcome& outcome, bool watched) {
   for (const std::string& file : outcome.files) std::printf("wrote    %s\n", file.c_str());
 }
 
-// Submitting is quick and the farm works on all sweeps at once, so all are submitted first.
-void SubmitAll(const Context& context, client::Client* client, std::vector<Outcome>* outcomes) {
-  for (Outcome& outcome : *outcomes) {
-    absl::StatusOr<client::Submitted> submitted = client->Submit(outcome.spec, context.Options());
-    outcome.status = submitted.status();
-    if (!submitted.ok()) continue;
-    outcome.submitted = *std::move(submitted);
-    outcome.winner = outcome.submitted.winner;
-    outcome.state =
-        outcome.winner != nullptr ? client::SweepState::kDone : client::SweepState::kExpanding;
+void Submit(const Context& context, client::Client* client, Outcome* outcome) {
+  if (context.cancel.cancelled()) {
+    outcome->status = absl::CancelledError("interrupted before it was submitted");
+    return;
   }
+  absl::StatusOr<client::Submitted> submitted = client->Submit(outcome->spec, context.Options());
+  outcome->status = submitted.status();
+  if (!submitted.ok()) return;
+  outcome->submitted = *std::move(submitted);
+  outcome->winner = outcome->submitted.winner;
+  outcome->state =
+      outcome->winner != nullptr ? client::SweepState::kDone : client::SweepState::kExpanding;
 }
 
 void WatchOutcome(const Context& context, client::Client* client, Outcome* outcome) {
@@ -144,11 +145,14 @@ int RunSweeps(const Context& context, client::Client* client, const RunPlan& pla
     outcome.spec = spec;
     outcomes.push_back(std::move(outcome));
   }
-  SubmitAll(context, client, &outcomes);
+  if (!plan.one_at_a_time) {
+    for (Outcome& outcome : outcomes) Submit(context, client, &outcome);
+  }
   int exit_code = kExitOk;
   nlohmann::json results = nlohmann::json::array();
   for (size_t i = 0; i < outcomes.size(); ++i) {
     Outcome& outcome = outcomes[i];
+    if (plan.one_at_a_time) Submit(context, client, &outcome);
     if (plan.watch) WatchOutcome(context, client, &outcome);
     if (plan.watch && plan.fetch.has_value()) {
       FetchOutcome(context, client, TargetFor(*plan.fetch, outcomes, i), &outcome);

@@ -16,6 +16,9 @@ struct RunPlan {
   std::vector<client::SweepSpec> specs;
   bool watch = true;
   std::optional<FetchTarget> fetch;
+  // A farm works on all sweeps at once, so all are submitted first. One machine gains nothing by
+  // that, and each sweep's time budget should be spent on it alone: the next waits for the last.
+  bool one_at_a_time = false;
   bool cancel_on_interrupt = false;  // else interrupted sweeps go on in the farm
 };
 

@@ -63,6 +63,7 @@ int RunTune(Context* context, const TuneFlags& flags) {
   });
   RunPlan plan;
   plan.specs = *std::move(specs);
+  plan.one_at_a_time = true;
   plan.cancel_on_interrupt = true;
   if (flags.fetch.directory_option->count() > 0) plan.fetch = flags.fetch.Target();
   const int code = RunSweeps(*context, client->get(), plan);

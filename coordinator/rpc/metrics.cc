@@ -86,7 +86,7 @@ const std::vector<std::string>& FailureStages() {
 
 const std::vector<std::string>& SecondsStages() {
   static const auto* const stages = new std::vector<std::string>{
-      "queue", "compile", "transfer", "check", "setup", "measure", "idle"};
+      "queue", "fetch", "compile", "put", "check", "setup", "measure", "idle", "other"};
   return *stages;
 }
 

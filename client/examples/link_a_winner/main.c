@@ -16,9 +16,9 @@ int main(void) {
   for (int i = 0; i < K * N; ++i) b[i] = (float)(i % 13) / 4.0f - 1.5f;
   for (int i = 0; i < M * N; ++i) c[i] = NAN;
 
-  const int32_t code = matmul(NULL, a, b, c);
+  const int32_t code = kiln_matmul(NULL, a, b, c);
   if (code != 0) {
-    fprintf(stderr, "matmul returned %d\n", (int)code);
+    fprintf(stderr, "kiln_matmul returned %d\n", (int)code);
     return 1;
   }
   double worst = 0;

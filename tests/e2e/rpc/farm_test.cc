@@ -1,0 +1,224 @@
+// The whole farm: real coordinator, real worker with its compiler and runner, real kernels; through
+// the library, through tunectl, and through a CMake build that links a winner.
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "client/kiln_client.h"
+#include "tests/e2e/rpc/process.h"
+
+namespace kiln {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using test::Process;
+using testing::HasSubstr;
+
+class FarmTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = fs::path(testing::TempDir()) / absl::StrCat("kiln_farm_", getpid());
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+    address_ = absl::StrCat("unix:", Path("s.sock"));
+    coordinator_ = new Process({test::BinaryFolder() + "/kiln-coordinator", "--store",
+                                Path("store"), "--listen", address_},
+                               Path("coordinator"));
+    ASSERT_TRUE(coordinator_->AwaitLog("listening on")) << coordinator_->err();
+    worker_ = new Process({test::BinaryFolder() + "/kiln-worker", "--coordinator", address_,
+                           "--name", "w", "--work-dir", Path("worker")},
+                          Path("worker_log"));
+  }
+  static void TearDownTestSuite() {
+    delete worker_;
+    delete coordinator_;
+    fs::remove_all(folder_);
+  }
+
+  static std::string Path(const std::string& name) { return (folder_ / name).string(); }
+  static std::unique_ptr<client::Client> Client() { return *client::Client::Connect(address_); }
+
+  int Tunectl(std::vector<std::string> arguments, std::string* out, std::string* err) {
+    arguments.insert(arguments.begin(), {test::BinaryFolder() + "/tunectl", "--server", address_});
+    Process process(arguments, Path("ctl"));
+    const int code = process.Wait(absl::Seconds(120));
+    *out = process.out();
+    *err = process.err();
+    return code;
+  }
+
+  static client::SweepSpec Gemm(int m, int n, int k) {
+    client::SweepSpec spec;
+    spec.name = "gemm";
+    spec.template_name = "matmul";
+    spec.arguments = {{"M", absl::StrCat(m)}, {"N", absl::StrCat(n)}, {"K", absl::StrCat(k)}};
+    spec.top_k = 4;
+    spec.measurement.min_seconds = 0.01;
+    return spec;
+  }
+
+  static inline fs::path folder_;
+  static inline std::string address_;
+  static inline Process* coordinator_ = nullptr;
+  static inline Process* worker_ = nullptr;
+};
+
+using Kernel = int32_t (*)(const void*, const void*, const void*, void*);
+
+// The largest error of the shared object's C = A * B against the three loops.
+double LargestError(const std::string& shared_object, int m, int n, int k) {
+  void* const handle = dlopen(shared_object.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) return INFINITY;
+  const auto kernel = reinterpret_cast<Kernel>(dlsym(handle, "kiln_matmul"));
+  if (kernel == nullptr) return INFINITY;
+  std::vector<float> a(m * k), b(k * n), c(m * n, NAN);
+  for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(i % 17) / 8 - 1;
+  for (size_t i = 0; i < b.size(); ++i) b[i] = static_cast<float>(i % 13) / 4 - 1.5f;
+  if (kernel(nullptr, a.data(), b.data(), c.data()) != 0) return INFINITY;
+  double worst = 0;
+  for (int i = 0; i < m; ++i) {
+    for (int j = 0; j < n; ++j) {
+      double want = 0;
+      for (int l = 0; l < k; ++l) want += static_cast<double>(a[i * k + l]) * b[l * n + j];
+      const double error = std::abs(want - static_cast<double>(c[i * n + j]));
+      if (!(error <= worst)) worst = error;
+    }
+  }
+  dlclose(handle);
+  return worst;
+}
+
+TEST_F(FarmTest, SubmitWatchFetchRunAndAskAgain) {
+  const auto client = Client();
+  const client::SweepSpec spec = Gemm(33, 40, 50);
+  const auto miss = client->Lookup(spec);
+  ASSERT_TRUE(miss.ok()) << miss.status();
+  EXPECT_EQ(miss->winner, nullptr);
+  EXPECT_FALSE(miss->miss_reason.empty());
+
+  const auto submitted = client->Submit(spec);
+  ASSERT_TRUE(submitted.ok()) << submitted.status();
+  const auto last = client->Watch(submitted->sweep, [](const client::SweepEvent&) { return true; });
+  ASSERT_TRUE(last.ok()) << last.status();
+  ASSERT_EQ(last->progress.state, client::SweepState::kDone) << last->progress.message;
+  ASSERT_NE(last->winner, nullptr);
+  EXPECT_GT(last->winner->measurement.median_ns, 0);
+
+  std::string bytes;
+  const auto fetched = client->FetchBytes({submitted->sweep, ""}, &bytes);
+  ASSERT_TRUE(fetched.ok()) << fetched.status();
+  EXPECT_EQ(fetched->info.config, last->winner->config);
+  const auto bundle = client::ParseBundle(bytes);
+  ASSERT_TRUE(bundle.ok()) << bundle.status();
+  std::ofstream(Path("gemm.so"), std::ios::binary) << bundle->shared_object;
+  EXPECT_LT(LargestError(Path("gemm.so"), 33, 40, 50), 1e-3);
+
+  const auto hit = client->Lookup(spec);
+  ASSERT_TRUE(hit.ok()) << hit.status();
+  ASSERT_NE(hit->winner, nullptr) << hit->miss_reason;
+  const auto again = client->Submit(spec);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_NE(again->winner, nullptr) << "answered from the store";
+
+  const auto details = client->Show(submitted->sweep, true);
+  ASSERT_TRUE(details.ok()) << details.status();
+  EXPECT_GE(details->candidates.size(), 1u);
+  EXPECT_FALSE(details->arch_record.empty());
+}
+
+TEST_F(FarmTest, CompileOnlyHandsBackBundlesAndFailures) {
+  client::SweepSpec spec = Gemm(64, 64, 64);
+  spec.configs = {"block_K=32,block_M=32,block_N=32", "block_K=16,block_M=16,block_N=64"};
+  const auto compiled = Client()->Compile(spec);
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  ASSERT_EQ(compiled->size(), 2u);
+  for (const client::Compiled& one : *compiled) {
+    ASSERT_TRUE(one.bundle.ok()) << one.config << ": " << one.bundle.status();
+    std::ofstream(Path("one.so"), std::ios::binary) << one.bundle->shared_object;
+    EXPECT_LT(LargestError(Path("one.so"), 64, 64, 64), 1e-3) << one.config;
+    EXPECT_THAT(one.bundle->manifest_json, HasSubstr("block_M"));
+  }
+}
+
+TEST_F(FarmTest, TunectlFromTheFileToThePicture) {
+  std::ofstream(Path("sweep.yaml"))
+      << "name: file\ntemplate: matmul\nshapes: {M: 48, N: 32, K: 64}\ntop_k: 4\n"
+      << "measurement: {min_seconds: 0.01}\n";
+  std::string out, err;
+  ASSERT_EQ(Tunectl({"submit", Path("sweep.yaml"), "-o", Path("files"), "--name", "m", "--json"},
+                    &out, &err),
+            0)
+      << out << err;
+  const json sweep = json::parse(out)["sweeps"][0];
+  EXPECT_EQ(sweep["state"], "done");
+  EXPECT_EQ(sweep["files"].size(), 3u);
+  EXPECT_LT(LargestError(Path("files/m.so"), 48, 32, 64), 1e-3);
+  const std::string name = sweep["sweep"].get<std::string>().substr(0, 10);
+  ASSERT_EQ(Tunectl({"explain", name, "--svg", Path("roof.svg")}, &out, &err), 0) << err;
+  EXPECT_THAT(out, HasSubstr("bound by"));
+  EXPECT_THAT(out, HasSubstr("rank correlation"));
+  EXPECT_THAT(test::ReadText(Path("roof.svg")), HasSubstr("class=\"winner\""));
+  ASSERT_EQ(Tunectl({"workers", "--json"}, &out, &err), 0) << err;
+  EXPECT_EQ(json::parse(out)["workers"][0]["name"], "w");
+  ASSERT_EQ(Tunectl({"lookup", Path("sweep.yaml")}, &out, &err), 0) << out << err;
+}
+
+TEST_F(FarmTest, MistakesInAKernelNeverTravel) {
+  std::ofstream(Path("bad.py")) << "import tilelang\nimport tilelang.language as T\n\n"
+                                << "@tilelang.jit\ndef k(M, N:\n    pass\n";
+  std::ofstream(Path("bad.yaml")) << "kernel: bad.py\nshapes: {M: 4, N: 4}\n";
+  std::string out, err;
+  EXPECT_EQ(Tunectl({"submit", Path("bad.yaml")}, &out, &err), 2);
+  EXPECT_THAT(err, HasSubstr("bad.py:5:"));
+  EXPECT_THAT(err, HasSubstr("^"));
+  fs::copy_file("client/examples/bias_relu.py", Path("relu.py"),
+                fs::copy_options::overwrite_existing);
+  std::ofstream(Path("typo.yaml"))
+      << "kernel: relu.py\nshapes: {M: 64, N: 64, K: 64}\narguments: {dtyp: float32}\n";
+  EXPECT_EQ(Tunectl({"submit", Path("typo.yaml")}, &out, &err), 2);
+  EXPECT_THAT(err, HasSubstr("did you mean 'dtype'?"));
+}
+
+TEST_F(FarmTest, ACMakeBuildLinksAWinner) {
+  const std::string source = fs::absolute("client/examples/link_a_winner").string();
+  fs::copy(source, Path("project"));
+  const auto run = [&](std::vector<std::string> argv, const std::string& log) {
+    Process process(std::move(argv), Path(log));
+    const int code = process.Wait(absl::Seconds(180));
+    EXPECT_EQ(code, 0) << process.out() << process.err();
+    return process.out();
+  };
+  const auto configure = [&](const std::string& build) {
+    run({"cmake", "-G", "Ninja", "-S", Path("project"), "-B", build,
+         absl::StrCat("-DKILN_CMAKE_DIR=", fs::absolute("client/cmake").string()),
+         absl::StrCat("-DKILN_TUNECTL=", test::BinaryFolder(), "/tunectl"),
+         absl::StrCat("-DKILN_STORE=", Path("tune_store")),
+         absl::StrCat("-DCMAKE_INSTALL_PREFIX=", Path("installed"))},
+        "cmake");
+  };
+  configure(Path("build"));
+  EXPECT_THAT(run({"cmake", "--build", Path("build")}, "build1"), HasSubstr("Tuning gemm"));
+  EXPECT_THAT(run({Path("build/app")}, "app"), HasSubstr("largest error"));
+  EXPECT_THAT(run({"cmake", "--build", Path("build")}, "build2"), HasSubstr("no work to do"));
+  run({"cmake", "--install", Path("build")}, "install");
+  EXPECT_TRUE(fs::exists(Path("installed/include/gemm.h")));
+
+  configure(Path("again"));  // another build folder, the same store: answered, not tuned
+  EXPECT_THAT(run({"cmake", "--build", Path("again")}, "build3"),
+              HasSubstr("answered from the store"));
+
+  std::string text = test::ReadText(Path("project/gemm.yaml"));
+  std::ofstream(Path("project/gemm.yaml")) << text << "seed: 5\n";
+  EXPECT_THAT(run({"cmake", "--build", Path("build")}, "build4"), HasSubstr("Tuning gemm"));
+}
+
+}  // namespace
+}  // namespace kiln
