@@ -21,7 +21,9 @@ constexpr double kCacheMultiple = 2;
 constexpr double kWarmUpNs = 10e6;
 constexpr int kWarmUpLaunches = 10;
 
-constexpr double kScreenNs = 5e6;  // least kernel time of a screen or a race
+constexpr double kScreenNs = 5e6;   // least kernel time of a screen or a race
+constexpr double kPlentyNs = 60e6;  // a sample; with this much in all, fewer samples do
+constexpr int kFewestSamples = 3;
 constexpr int kScreenGrowth = 10;  // at most this many times the samples asked for
 constexpr int kScreenRetries = 2;  // the same, once there is enough kernel time
 constexpr double kScreenWallSeconds = 15;
@@ -130,6 +132,7 @@ absl::StatusOr<Timing> Meter::Screen(const Contestant& contestant, int samples, 
     int kept = static_cast<int>(Undisturbed(taken).size());
     int count = static_cast<int>(taken.size());
     if (kept >= samples && ns >= kScreenNs) break;
+    if (kept >= kFewestSamples && ns >= samples * kPlentyNs) break;
     // Dropped samples are replaced, but not for ever; short launches are repeated further.
     if (count >= samples * (ns >= kScreenNs ? kScreenRetries : kScreenGrowth)) break;
     if (count >= kOutRacedSamples) {

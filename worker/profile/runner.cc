@@ -170,6 +170,7 @@ absl::Status Runner::PrepareBench(const v1::ProfileRequest& request, Entry* entr
   Clock::time_point begin = Clock::now();
   bench_.reset();
   convicted_.clear();
+  summaries_.clear();
   auto bench = std::make_unique<Bench>();
   bench->key = key;
   int64_t footprint = 0;
@@ -212,7 +213,12 @@ void Runner::CheckEntry(const v1::ProfileRequest& request, Entry* entry) {
     entry->Fail(std::move(failure));
     return;
   }
-  if (entry->checked) return;
+  if (entry->checked) {
+    auto known = summaries_.find(entry->config);
+    entry->check_summary =
+        known == summaries_.end() ? "checked in an earlier round" : known->second;
+    return;
+  }
   Clock::time_point begin = Clock::now();
   absl::StatusOr<CheckReport> report = bench_->checker->Check(Checkable(request, *entry));
   entry->check_seconds = SecondsSince(begin);
@@ -222,6 +228,7 @@ void Runner::CheckEntry(const v1::ProfileRequest& request, Entry* entry) {
   }
   for (const std::string& config : report->convicted) convicted_[config] = entry->config;
   entry->check_summary = report->summary;
+  summaries_[entry->config] = report->summary;
   if (!report->passed) entry->Fail(std::move(report->failure));
 }
 

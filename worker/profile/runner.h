@@ -63,6 +63,7 @@ class Runner {
   const RunnerOptions options_;
   std::unique_ptr<Bench> bench_;
   std::map<std::string, std::string> convicted_;  // config -> why, of the present bench
+  std::map<std::string, std::string> summaries_;  // config -> how its check went, likewise
   const Emit* emit_ = nullptr;                    // of the request being served
   std::string current_;
 };

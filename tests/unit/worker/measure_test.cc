@@ -81,6 +81,13 @@ TEST_F(MeterTest, AScreenTakesWhatIsAskedForAndJournalsFirst) {
   EXPECT_EQ(timing->samples_ns.size(), 50u) << "short launches: ten times as many, no more";
 }
 
+TEST_F(MeterTest, LongLaunchesNeedFewerSamples) {
+  Meter meter = MakeMeter();
+  EXPECT_EQ(meter.Screen(Add("long", {nullptr, 200e6}), 5, 0)->samples_ns.size(), 3u);
+  EXPECT_EQ(meter.Screen(Add("longer", {nullptr, 2000e6}), 20, 0)->samples_ns.size(), 3u);
+  EXPECT_EQ(meter.Screen(Add("short", {nullptr, 50e6}), 20, 0)->samples_ns.size(), 20u);
+}
+
 TEST_F(MeterTest, ColdRotatesAndWarmDoesNot) {
   Contestant kernel = Add("k", {nullptr, 10e6});
   ASSERT_TRUE(MakeMeter().Screen(kernel, 10, 0).ok());

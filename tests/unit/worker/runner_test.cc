@@ -125,7 +125,13 @@ TEST_F(RunnerTest, CheckedCandidatesAreNotCheckedAgain) {
   Add("c=1", "good", true);
   Serve();
   EXPECT_EQ(reference_calls_, 0);
-  EXPECT_TRUE(results_["c=1"].has_measurement());
+  EXPECT_EQ(results_["c=1"].measurement().check_summary(), "checked in an earlier round");
+  request_.mutable_candidates(0)->set_numbers_checked(false);
+  Serve();
+  std::string summary = results_["c=1"].measurement().check_summary();
+  request_.mutable_candidates(0)->set_numbers_checked(true);
+  Serve();
+  EXPECT_EQ(results_["c=1"].measurement().check_summary(), summary) << "the proof stays with it";
 }
 
 TEST_F(RunnerTest, FinalsReportAllAndCatchNumbersThatChange) {
