@@ -156,6 +156,23 @@ TEST(RaceTest, IterationsOfAParallelLoop) {
   EXPECT_TRUE(f.Execute(off).ok());
 }
 
+TEST(RaceTest, RemembersThatSeveralIterationsTouchedAnElement) {
+  Fixture f;
+  const auto loop = [&](Stmt body) {
+    f.OneBlock(
+        {Alloc(f.t), Fill(WholeBuffer(f.t), MakeFloat(0)), Parallel({{f.i, Expr(8)}}, body)});
+    return f.Execute();
+  };
+  const Expr last = Equal(f.i, Expr(7));
+  const Stmt read = Store(f.y, {Expr(0)}, Load(f.t, {Expr(0)}));
+  ExpectFailure(
+      loop(Seq({f.AddAtomically(f.t, Expr(0), MakeFloat(1)), MakeStmt<ir::If>(kLoc, last, read)})),
+      absl::StatusCode::kFailedPrecondition, "(several others");
+  ExpectFailure(loop(Seq({Store(f.y, {f.i}, Load(f.t, {Expr(0)})),
+                          MakeStmt<ir::If>(kLoc, last, Store(f.t, {Expr(0)}, MakeFloat(1)))})),
+                absl::StatusCode::kFailedPrecondition, "(several others");
+}
+
 TEST(RaceTest, NotReportedFalsely) {
   Fixture f;
   const Expr own = f.i * Expr(2) + f.j, k = MakeVar("k");
