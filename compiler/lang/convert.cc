@@ -120,13 +120,14 @@ absl::StatusOr<Value> Elaborator::NewExpr(Operand operand, SourceLoc loc) {
     if (imm->dtype.is_bool() && imm->dtype.is_scalar()) return Value::Bool(imm->value != 0);
   }
   nodes_ += 1;
-  if (nodes_ > limits_.ir_nodes || operand.info.size > limits_.ir_nodes) {
+  if (nodes_ > limits_.ir_nodes) {
     return Exhausted(
         loc, absl::StrCat("the program has more than ", limits_.ir_nodes, " expression nodes"));
   }
-  if (operand.info.depth > kMaxIrDepth) {
-    return Exhausted(loc, absl::StrCat("a run-time expression is more than ", kMaxIrDepth,
-                                       " operations deep; assign its parts to names"));
+  if (operand.info.depth > kMaxIrDepth || operand.info.size > kMaxIrSize) {
+    return Exhausted(
+        loc, absl::StrCat("a run-time expression has more than ", kMaxIrSize, " operations, or ",
+                          kMaxIrDepth, " inside each other; assign its parts to names"));
   }
   auto* node = arena_.New<ExprObject>();
   node->expr = std::move(operand.e);

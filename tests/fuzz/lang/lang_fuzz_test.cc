@@ -14,6 +14,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "gtest/gtest.h"
 #include "tests/fuzz/lang/fuzz_target.h"
@@ -152,7 +153,13 @@ class Mutator {
     if (Below(60) == 0) return Nested();
     std::string text = corpus_[Below(corpus_.size())];
     const size_t edits = 1 + Below(6);
-    for (size_t i = 0; i < edits; ++i) Edit(&text);
+    const bool gentle = Below(4) != 0;  // mostly inputs that still parse
+    for (size_t i = 0; i < edits; ++i) {
+      if (gentle)
+        GentleEdit(&text);
+      else
+        Edit(&text);
+    }
     return text;
   }
 
@@ -194,6 +201,84 @@ class Mutator {
     size_t end = begin;
     while (end < text.size() && is_word(end)) ++end;
     return {begin, end - begin};
+  }
+
+  // The place of a random occurrence of one of `choices` at or after a random place, or npos.
+  size_t Find(const std::string& text, absl::string_view choices) {
+    return text.find_first_of(std::string(choices), Below(text.size()));
+  }
+
+  // Keeps the grammar: a number for a number, an operator for an operator, a name for a name, a
+  // line for a line of the same indentation.
+  void GentleEdit(std::string* text) {
+    static constexpr const char* kNumbers[] = {
+        "0",          "1",    "2",          "3",   "7",
+        "64",         "-1",   "1000000007", "1.5", "9223372036854775807",
+        "2147483648", "True", "None",       "n"};
+    static constexpr const char* kOperators[] = {
+        "+", "-",  "*", "//", "%",     "/",    "<<",   ">>",   "&", "|",
+        "^", "**", "<", "==", " and ", " or ", " in ", " is ", ", "};
+    if (text->empty()) return;
+    switch (Below(6)) {
+      case 0: {
+        const size_t at = Find(*text, "0123456789");
+        if (at == std::string::npos) return;
+        size_t end = at;
+        while (end < text->size() && absl::ascii_isdigit((*text)[end])) ++end;
+        text->replace(at, end - at, kNumbers[Below(std::size(kNumbers))]);
+        return;
+      }
+      case 1: {
+        const size_t at = Find(*text, "+-*%<>&|");
+        if (at == std::string::npos) return;
+        text->replace(at, 1, kOperators[Below(std::size(kOperators))]);
+        return;
+      }
+      case 2: {  // two names of one kernel change places
+        const auto [a, a_size] = Word(*text);
+        const std::string first = text->substr(a, a_size);
+        const auto [b, b_size] = Word(*text);
+        const std::string second = text->substr(b, b_size);
+        if (first.empty() || second.empty()) return;
+        text->replace(b, b_size, first);
+        return;
+      }
+      case 3: {  // a function of the language for another
+        static const auto& names = *new std::vector<std::string>{
+            "copy",           "gemm",        "fill",         "clear",        "Parallel",
+            "serial",         "unroll",      "Pipelined",    "vectorized",   "alloc_shared",
+            "alloc_fragment", "alloc_local", "alloc_var",    "alloc_global", "reduce_sum",
+            "reduce_max",     "atomic_add",  "if_then_else", "max",          "min",
+            "cast",           "exp2",        "ceildiv",      "empty",        "const",
+            "dynamic",        "Tensor",      "Kernel",       "use_swizzle",  "Layout",
+            "grid",           "reinterpret", "pow",          "infinity",     "annotate_layout",
+            "match_buffer",   "float16",     "int64",        "uint8",        "bool"};
+        const size_t at = text->find("T.", Below(text->size()));
+        if (at == std::string::npos) return;
+        size_t end = at + 2;
+        while (end < text->size() && (absl::ascii_isalnum((*text)[end]) || (*text)[end] == '_'))
+          ++end;
+        text->replace(at + 2, end - at - 2, names[Below(names.size())]);
+        return;
+      }
+      default: {  // a line again, after another of its indentation
+        std::vector<std::string> lines = absl::StrSplit(*text, '\n');
+        const std::string line = lines[Below(lines.size())];
+        const size_t indent = line.find_first_not_of(' ');
+        if (indent == std::string::npos) return;
+        std::vector<size_t> places;
+        for (size_t i = 0; i < lines.size(); ++i) {
+          if (lines[i].find_first_not_of(' ') == indent) places.push_back(i);
+        }
+        const size_t at = places[Below(places.size())];
+        if (Below(2))
+          lines.insert(lines.begin() + static_cast<long>(at), line);
+        else
+          lines[at] = line;
+        *text = absl::StrJoin(lines, "\n");
+        return;
+      }
+    }
   }
 
   void Edit(std::string* text) {

@@ -348,6 +348,56 @@ TEST(Refusals, EntryAndArguments) {
               HasSubstr("bfloat16[8, 8]"));
 }
 
+// Inputs that would take for ever, or all memory, end at a limit within seconds.
+TEST(Refusals, Limits) {
+  const std::pair<const char*, const char*> kCases[] = {
+      {"z = [i for i in range(10 ** 9)]", "took more than"},
+      {"z = [0] * 10 ** 12", "took more than"},
+      {"z = 'ab' * 10 ** 10", "took more than"},
+      {"z = list(itertools.product(range(100), repeat=9))", "took more than"},
+      {"spin()", "took more than"},
+      {"x[0, 0] = double(x[0, 1])", "a run-time expression has more than 65536 operations"},
+      {"z = shared() == shared()", "took more than"},
+      {"tree(x, 0)", "more than 300000 statements and expressions"},
+      {"z = climb(0)", "nested more than 200 deep"},
+      {"z = [[[0] * 1000 for i in range(1000)] for j in range(1000)]", "more than"},
+  };
+  const std::string module =
+      "def spin():\n    while True:\n        pass\n"
+      "def double(a):\n    for i in range(60):\n        a = a + a\n    return a\n"
+      "def shared():\n    l = [1]\n    for i in range(60):\n        l = [l, l]\n    return l\n"
+      "def climb(n):\n    return climb(n + 1)\n"
+      "@T.macro\ndef tree(t, n):\n    if n < 40:\n        tree(t, n + 1)\n        tree(t, n + 1)\n"
+      "    t[0, 0] = n\n";
+  Limits limits;
+  limits.steps = 2'000'000;
+  limits.ir_nodes = 300'000;
+  for (const auto& [body, message] : kCases) {
+    const auto program = ElaborateText(InKernel(body, "", module), {}, "", "", limits);
+    ASSERT_FALSE(program.ok()) << body;
+    EXPECT_EQ(program.status().code(), StatusCode::kResourceExhausted)
+        << program.status().message();
+    EXPECT_THAT(std::string(program.status().message()), HasSubstr(message)) << body;
+  }
+  Limits small;
+  small.source_bytes = 100;
+  const auto big = Kernel::Parse(MakeSource(std::string(101, '#')), "", small);
+  EXPECT_EQ(big.status().code(), StatusCode::kResourceExhausted);
+  for (const char* unit :
+       {"(", "[", "-", "not ", "lambda: ", "1 if x else ", "f(", "x[", "2 ** ", "1 + (", "{1: "}) {
+    std::string text = "x = ";
+    for (int i = 0; i < 50000; ++i) text += unit;
+    const auto deep = Kernel::Parse(MakeSource(text + "1"), "");
+    EXPECT_EQ(deep.status().code(), StatusCode::kResourceExhausted)
+        << unit << deep.status().message();
+  }
+  std::string chain = "x = 1", blocks;
+  for (int i = 0; i < 50000; ++i) chain += " + 1";
+  EXPECT_EQ(Kernel::Parse(MakeSource(chain), "").status().code(), StatusCode::kResourceExhausted);
+  for (int i = 0; i < 500; ++i) blocks += std::string(i, ' ') + "if x:\n";
+  EXPECT_EQ(Kernel::Parse(MakeSource(blocks), "").status().code(), StatusCode::kResourceExhausted);
+}
+
 // The notes of a failed assertion name the values that it depends on, and where they come from.
 TEST(Refusals, AssertionsShowTheChainOfValues) {
   const std::string text = InKernel("tile = p * 3\nassert tile % 32 == 0 and p > 1, 'bad tile'\n");
