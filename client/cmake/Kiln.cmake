@@ -23,7 +23,8 @@ include_guard(GLOBAL)
 include(GNUInstallDirs)
 
 find_program(KILN_TUNECTL tunectl
-  HINTS "${CMAKE_CURRENT_LIST_DIR}/../../../bin"   # installed beside lib/cmake/Kiln
+  HINTS "${CMAKE_CURRENT_LIST_DIR}/../../../bin"      # installed: lib/cmake/Kiln,
+        "${CMAKE_CURRENT_LIST_DIR}/../../../../bin"   # or lib/<architecture>/cmake/Kiln
         "${CMAKE_CURRENT_LIST_DIR}/../../build/bin"  # in Kiln's own tree
   DOC "tunectl, Kiln's command line")
 

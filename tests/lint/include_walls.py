@@ -16,7 +16,7 @@ LANG = IR | {"compiler/lang", "compiler/templates"}
 ROOFLINE = LANG | {"compiler/roofline"}
 PASSES = LANG | {"compiler/passes", "compiler/interp"}
 CODEGEN = PASSES | {"compiler/codegen"}
-COORDINATOR = ROOFLINE | {"compiler/passes", "coordinator", "kiln/v1"}
+COORDINATOR = ROOFLINE | {"compiler/passes", "coordinator", "proto", "kiln/v1"}
 
 ABSL = {"absl/"}
 HOST = ABSL | {"spdlog/", "nlohmann/", "CLI/", "google/protobuf/"}
@@ -44,12 +44,13 @@ RULES = {
     "worker/compile": (CODEGEN | {"worker", "kiln/v1"}, HOST),
     "worker/profile": (LANG | {"compiler/interp", "compiler/passes", "compiler/codegen/runtime",
                                "worker", "kiln/v1"}, HOST),
-    "client": (LANG | {"client", "kiln/v1"}, HOST | GRPC | {"yaml-cpp/"}),
+    "proto": (BASE | {"proto", "kiln/v1"}, ABSL),
+    "client": (LANG | {"client", "proto", "kiln/v1"}, HOST | GRPC | {"yaml-cpp/"}),
 }
 
 STANDARD = re.compile(r"^(sys/|linux/|netinet/|arpa/|bits/)?[a-z_0-9]+(\.h)?$")
 INCLUDE = re.compile(r'^\s*#\s*include\s+["<]([^">]+)[">]', re.M)
-KILN_ROOTS = ("compiler/", "coordinator/", "worker/", "client/", "tests/", "kiln/v1/")
+KILN_ROOTS = ("compiler/", "coordinator/", "worker/", "client/", "proto/", "tests/", "kiln/v1/")
 
 
 def rule_of(path):

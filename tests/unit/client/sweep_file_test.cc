@@ -41,7 +41,8 @@ tunables:
   swizzle: [true, false]
 target: sm_90a
 objective: tune
-measurement: {cache: warm, min_seconds: 0.5, min_samples: 5, max_samples: 50, relative_error: 0.01, threads: 2}
+measurement: {cache: warm, min_seconds: 0.5, min_samples: 5, max_samples: 50,
+              relative_error: 0.01, threads: 2}
 check: {reference: none, rtol: 0.001, atol: 1e-5, seeds: [3, 4], samples: 64}
 strategy: random
 seed: 7
