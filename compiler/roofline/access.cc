@@ -11,7 +11,7 @@ struct OuterTerm {
   const ir::ExprNode* var;
   size_t depth;  // position in AccessSpec::loops
   Num step;      // elements an iteration moves
-  Num trip;
+  Num trip, most;
 };
 
 struct DimFacts {
@@ -43,7 +43,7 @@ DimFacts FactsOf(const AccessSpec& spec, const AccessDim& dim, Num size, Num ite
     for (size_t d = 0; d < spec.loops.size(); ++d) {
       const LoopLevel& l = loops[spec.loops[d]];
       if (l.var != var) continue;
-      f.outer.push_back({var, d, Abs(coefficient) * l.scale, l.trip});
+      f.outer.push_back({var, d, Abs(coefficient) * l.scale, l.trip, l.most});
       found = true;
     }
     if (!found) {
@@ -62,9 +62,8 @@ Num FootprintOfDim(const DimFacts& f, size_t from_depth, bool* exact) {
   const ir::ExprNode* outside = nullptr;
   for (const OuterTerm& t : f.outer) {
     if (t.depth >= from_depth) {
-      // A mean trip count may be a fraction: the longest entry decides what is touched.
-      span = span + t.step * (Ceil(t.trip) - 1.0);
-      count = count * Ceil(t.trip);
+      span = span + t.step * (t.most - 1.0);
+      count = count * t.most;
       continue;
     }
     // Nested tile loops over one dimension: one loop with the finest step when they nest without

@@ -160,27 +160,27 @@ void Analyzer::Host(const ir::Stmt& s) {
 void Analyzer::GridLoops(const ir::Launch& launch) {
   LaunchDemand& l = d_.launches.back();
   const Num one = tape_.Const(1);
-  const auto push = [&](const ir::Axis& axis, Num trip, Num scale) {
+  const auto push = [&](const ir::Axis& axis, Num trip, Num most, Num scale) {
     const int parent = loops_.empty() ? -1 : loops_.back();
     loops_.push_back(static_cast<int>(d_.loops.size()));
-    d_.loops.push_back(
-        {axis.var.As<ir::Var>()->name, axis.var.get(), parent, trip, scale, true, false, one});
+    d_.loops.push_back({axis.var.As<ir::Var>()->name, axis.var.get(), parent, trip, most, scale,
+                        true, false, one});
   };
   for (size_t i = 0; i < launch.grid.size(); ++i) {
     symbols_.SetLoop(launch.grid[i].var, tape_.Const(0), l.grid[i]);
   }
-  for (size_t i = launch.grid.size(); i-- > 2;) push(launch.grid[i], l.grid[i], one);
+  for (size_t i = launch.grid.size(); i-- > 2;) push(launch.grid[i], l.grid[i], l.grid[i], one);
   if (launch.grid.size() >= 2 && l.panel.defined()) {
     const Num rows = Max(Min(l.grid[1], l.panel), 1.0);
     // The last panel may be shorter: the inner trip count is the mean.
     const Num panels = CeilDiv(l.grid[1], rows);
-    push(launch.grid[1], panels, rows);
-    push(launch.grid[0], l.grid[0], one);
-    push(launch.grid[1], l.grid[1] / panels, one);
+    push(launch.grid[1], panels, panels, rows);
+    push(launch.grid[0], l.grid[0], l.grid[0], one);
+    push(launch.grid[1], l.grid[1] / panels, rows, one);
     return;
   }
-  if (launch.grid.size() >= 2) push(launch.grid[1], l.grid[1], one);
-  push(launch.grid[0], l.grid[0], one);
+  if (launch.grid.size() >= 2) push(launch.grid[1], l.grid[1], l.grid[1], one);
+  push(launch.grid[0], l.grid[0], l.grid[0], one);
 }
 
 // The note is a number, or text over the open tunables: one of them, nearly always.
@@ -258,8 +258,8 @@ void Analyzer::SerialLoop(const ir::For& loop) {
   }
   const int parent = loops_.empty() ? -1 : loops_.back();
   loops_.push_back(static_cast<int>(d_.loops.size()));
-  d_.loops.push_back({axis.var.As<ir::Var>()->name, axis.var.get(), parent, trip, tape_.Const(1),
-                      false, pipelined, stages});
+  d_.loops.push_back({axis.var.As<ir::Var>()->name, axis.var.get(), parent, trip, Ceil(trip),
+                      tape_.Const(1), false, pipelined, stages});
   const bool saved = pipelined_;
   pipelined_ = pipelined_ || pipelined;
   Block(loop.body);

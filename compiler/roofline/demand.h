@@ -25,6 +25,7 @@ struct LoopLevel {
   const ir::ExprNode* var = nullptr;
   int parent = -1;  // enclosing loop, -1 = none
   Num trip;         // mean iterations an entry
+  Num most;         // iterations of the longest entry
   Num scale;        // one iteration moves `var` by this much (a swizzle splits an axis in two)
   bool grid = false;
   bool pipelined = false;

@@ -46,11 +46,13 @@ void ListRecommended(const Request& request, const PricedSpace& space, Recommend
 void ListAll(const Request& request, const PricedSpace& space, Recommendation& out) {
   constexpr int64_t kExplained = 256;
   const int64_t n = std::min(space.legal(), request.limits.listed);
+  // A sample is evenly spread over the ranking; the seed shifts where it starts.
+  const double phase = static_cast<double>(request.seed * 0x9e3779b97f4a7c15ULL >> 11) * 0x1p-53;
   const double step =
       static_cast<double>(space.legal()) / static_cast<double>(std::max<int64_t>(1, n));
   for (int64_t i = 0; i < n; ++i) {
     const int64_t rank =
-        n == space.legal() ? i : static_cast<int64_t>(static_cast<double>(i) * step);
+        n == space.legal() ? i : static_cast<int64_t>((static_cast<double>(i) + phase) * step);
     if (i < kExplained) {
       out.ranked.push_back(space.HintAt(rank));
       continue;

@@ -44,7 +44,7 @@ struct Request {
   target::Arch arch;
   Strategy strategy = Strategy::kRecommended;
   int top_k = 16;
-  uint64_t seed = 0;  // kRecommended: breaks ties of equal predictions between equal families only
+  uint64_t seed = 0;  // kAll: which sample of a space that is larger than limits.listed
   SpaceLimits limits;
 };
 

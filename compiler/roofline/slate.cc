@@ -13,16 +13,32 @@ constexpr int64_t kPool = 3000;        // candidates looked at
 constexpr double kLikePenalty = 0.12;  // of an identical config; falls to 0 at kLikeDistance
 constexpr double kLikeDistance = 1.6;  // in doublings, summed over the axes
 
-// Doublings between two configs, summed over the axes.
-double Distance(const std::vector<double>& a, const std::vector<double>& b) {
+// How much a step along an axis makes another kernel: tiles decide, a swizzle hardly.
+double Weight(Role role) {
+  switch (role) {
+    case Role::kPanel:
+      return 0.3;
+    case Role::kThreads:
+    case Role::kStages:
+      return 0.5;
+    case Role::kInert:
+      return 0;
+    default:
+      return 1;
+  }
+}
+
+// Weighted doublings between two configs, summed over the axes.
+double Distance(const std::vector<double>& a, const std::vector<double>& b,
+                const std::vector<double>& weight) {
   double d = 0;
   for (size_t i = 0; i < a.size(); ++i) {
     if (std::isnan(a[i]) || std::isnan(b[i])) {
-      if (std::isnan(a[i]) != std::isnan(b[i])) d += 1;
+      if (std::isnan(a[i]) != std::isnan(b[i])) d += weight[i];
       continue;
     }
     if (a[i] == b[i]) continue;
-    d += a[i] > 0 && b[i] > 0 ? std::fabs(std::log2(a[i] / b[i])) : 1.0;
+    d += weight[i] * (a[i] > 0 && b[i] > 0 ? std::fabs(std::log2(a[i] / b[i])) : 1.0);
   }
   return d;
 }
@@ -37,6 +53,7 @@ class Slate {
       pool_.push_back(space.Coordinates(r));
     }
     like_.assign(pool_.size(), 0);
+    for (const Axis& a : space.axes()) weight_.push_back(Weight(a.role));
   }
 
   bool Full() const { return out_.size() >= size_; }
@@ -47,7 +64,7 @@ class Slate {
     const std::vector<double> at =
         rank < static_cast<int64_t>(pool_.size()) ? pool_[rank] : space_.Coordinates(rank);
     for (size_t i = 0; i < pool_.size(); ++i) {
-      const double d = Distance(at, pool_[i]);
+      const double d = Distance(at, pool_[i], weight_);
       like_[i] = std::max(like_[i], 1.0 - std::min(1.0, d / kLikeDistance));
     }
   }
@@ -89,6 +106,7 @@ class Slate {
   const PricedSpace& space_;
   size_t size_ = 0;
   std::vector<std::vector<double>> pool_;  // coordinates by rank
+  std::vector<double> weight_;             // by axis
   std::vector<double> like_;               // likeness to the nearest chosen one, 0..1
   std::set<int64_t> chosen_;
   std::vector<SlateEntry> out_;

@@ -53,8 +53,8 @@ TEST(AccessTest, FootprintsOfNestedLoops) {
   symbols.SetLoop(k, c(0), c(3));
   symbols.SetLoop(j, c(0), c(8));
   std::vector<LoopLevel> loops = {
-      {"i", i.get(), -1, c(5), c(1), true, false, c(1)},
-      {"k", k.get(), 0, c(3), c(1), false, false, c(1)},
+      {"i", i.get(), -1, c(5), c(5), c(1), true, false, c(1)},
+      {"k", k.get(), 0, c(3), c(3), c(1), false, false, c(1)},
   };
   AccessSpec spec;
   spec.buffer =
