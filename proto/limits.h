@@ -26,7 +26,7 @@ struct RpcLimits {
   static constexpr int kMaxConfigs = 10000;
   static constexpr int kMaxConfigBytes = 4096;
   static constexpr int kMaxSeeds = 16;
-  static constexpr int kMaxTopK = 10000;
+  static constexpr int kMaxTopK = 4096;
   static constexpr int kMaxCandidates = 100000000;
   static constexpr int kMaxSamples = 100000;
   static constexpr double kMaxSeconds = 30.0 * 86400;

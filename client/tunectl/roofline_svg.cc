@@ -94,6 +94,7 @@ class Chart {
   std::vector<Point> points_;
   std::vector<Roof> roofs_;
   Axis x_, y_;
+  int flat_roofs_ = 0;
   std::string svg_;
 };
 
@@ -210,7 +211,8 @@ void Chart::DrawRoof(const Roof& roof) {
   if (roof.level > 0) {
     if (roof.level < low || roof.level > high) return;
     Line(kLeft, Y(roof.level), kWidth - kRight, Y(roof.level), style);
-    Text(kWidth - kRight - 6, Y(roof.level) - 5, "end", roof.label);
+    // Rates of different types may be close: their labels stand side by side, not on each other.
+    Text(kWidth - kRight - 6 - 190 * (flat_roofs_++ % 3), Y(roof.level) - 5, "end", roof.label);
     return;
   }
   const double from = std::max(left, low / roof.slope);

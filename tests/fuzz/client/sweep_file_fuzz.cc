@@ -120,10 +120,11 @@ class Mutator {
   std::mt19937_64 random_;
 };
 
-std::vector<std::string> ReadSeeds() {
+// Seeds are good files (.yaml) and texts that once did harm (.bad).
+std::vector<std::string> ReadSeeds(const std::string& extension = ".yaml") {
   std::vector<fs::path> paths;
   for (const auto& entry : fs::directory_iterator("tests/fuzz/client/seeds")) {
-    if (entry.path().extension() != ".yaml") continue;
+    if (entry.path().extension() != extension) continue;
     paths.push_back(entry.path());
   }
   std::sort(paths.begin(), paths.end());
@@ -179,6 +180,12 @@ TEST(SweepFileFuzz, SeedsAreAccepted) {
     const auto specs = ParseSweepFile(seed, "seed.yaml", "tests/fuzz/client/seeds");
     EXPECT_TRUE(specs.ok()) << specs.status();
   }
+}
+
+TEST(SweepFileFuzz, WhatOnceDidHarmDoesNone) {
+  const std::vector<std::string> seeds = ReadSeeds(".bad");
+  ASSERT_FALSE(seeds.empty());
+  for (const std::string& seed : seeds) CheckResult(seed);
 }
 
 TEST(SweepFileFuzz, MutatedFilesAreReadOrRefused) {

@@ -206,6 +206,35 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"template: [\n", 2, 1, "this is not YAML"},
         Mistake{"template: matmul\nname: ''\n", 2, 7, "is empty"}));
 
+TEST(SweepFile, TheExamplesAreGood) {
+  int files = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator("client/examples")) {
+    if (entry.path().extension() != ".yaml") continue;
+    const auto specs = LoadSweepFile(entry.path().string());
+    ASSERT_TRUE(specs.ok()) << specs.status();
+    for (const SweepSpec& spec : *specs) EXPECT_TRUE(CheckSpec(spec).ok()) << CheckSpec(spec);
+    ++files;
+  }
+  EXPECT_GE(files, 4);
+}
+
+TEST(CheckSpec, FindsNamesThatTheKernelDoesNotHave) {
+  const auto specs = LoadSweepFile("client/examples/own_kernel.yaml");
+  ASSERT_TRUE(specs.ok()) << specs.status();
+  SweepSpec spec = specs->front();
+  spec.arguments["dtyp"] = "float32";
+  EXPECT_THAT(std::string(CheckSpec(spec).message()), HasSubstr("did you mean 'dtype'?"));
+  spec = specs->front();
+  spec.tunables["blok_M"] = {"1"};
+  EXPECT_THAT(std::string(CheckSpec(spec).message()), HasSubstr("did you mean 'block_M'?"));
+  spec = specs->front();
+  spec.entry = "nothing";
+  EXPECT_FALSE(CheckSpec(spec).ok());
+  spec = specs->front();
+  spec.kernel_source += "\n)";
+  EXPECT_THAT(std::string(CheckSpec(spec).message()), HasSubstr("bias_relu.py:"));
+}
+
 TEST(SweepFile, RefusesWhatIsNoSweepFile) {
   EXPECT_FALSE(Parse("").ok());
   EXPECT_FALSE(Parse("template: a\n---\ntemplate: b\n").ok());
