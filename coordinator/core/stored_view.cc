@@ -47,6 +47,8 @@ absl::StatusOr<v1::GetSweepResponse> StoredSweep(store::MetaStore* meta, const s
   *out.mutable_spec() = record.row.spec();
   *out.mutable_arch() = record.row.arch();
   *out.mutable_seconds() = record.status.seconds();
+  *out.mutable_notes() = record.row.notes();
+  out.set_legal_configs(record.row.legal_configs());
   for (v1::CandidateRow& row : record.candidates) {
     if (row.proposed()) *out.add_candidates() = std::move(*row.mutable_candidate());
   }

@@ -97,6 +97,8 @@ v1::GetSweepResponse Core::Impl::Describe(const Sweep& sweep, bool with_candidat
   *out.mutable_spec() = sweep.row.spec();
   *out.mutable_arch() = sweep.row.arch();
   *out.mutable_seconds() = sweep.status.seconds();
+  *out.mutable_notes() = sweep.row.notes();
+  out.set_legal_configs(sweep.row.legal_configs());
   if (sweep.winner.has_value()) *out.mutable_winner() = *sweep.winner;
   if (!with_candidates) return out;
   for (const Cand& cand : sweep.cands) {

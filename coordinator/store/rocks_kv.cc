@@ -1,9 +1,13 @@
 #include <rocksdb/db.h>
+#include <rocksdb/listener.h>
 #include <rocksdb/options.h>
 #include <rocksdb/table.h>
 #include <rocksdb/utilities/checkpoint.h>
+#include <spdlog/spdlog.h>
 #include <sys/statvfs.h>
 
+#include <cstdarg>
+#include <cstdio>
 #include <filesystem>
 
 #include "absl/strings/match.h"
@@ -49,12 +53,36 @@ absl::Status OpenError(const std::string& directory, const rocksdb::Status& stat
   return FromRocks(status, absl::StrCat("cannot open the store in ", directory));
 }
 
+// RocksDB's messages go into our own log. Its log file would sit on the store's disk, and a disk
+// that fills up under that file takes the process with it.
+class ForwardingLogger : public rocksdb::Logger {
+ public:
+  ForwardingLogger() : rocksdb::Logger(rocksdb::WARN_LEVEL) {}
+
+  using rocksdb::Logger::Logv;
+  void Logv(const char* format, va_list arguments) override {
+    char line[1024];
+    std::vsnprintf(line, sizeof(line), format, arguments);
+    spdlog::warn("rocksdb: {}", line);
+  }
+};
+
+// After a full disk RocksDB would wait for 64 MiB of free space, and look every five seconds. The
+// next write tries instead.
+class RecoverOnWrite : public rocksdb::EventListener {
+ public:
+  void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason, rocksdb::Status,
+                            bool* auto_recovery) override {
+    *auto_recovery = false;
+  }
+};
+
 rocksdb::Options MakeOptions(const RocksKvOptions& options) {
   rocksdb::Options out;
   out.create_if_missing = true;
   out.paranoid_checks = true;
-  out.info_log_level = rocksdb::WARN_LEVEL;
-  out.keep_log_file_num = 2;
+  out.info_log = std::make_shared<ForwardingLogger>();
+  out.listeners.push_back(std::make_shared<RecoverOnWrite>());
   out.max_background_jobs = 2;
   out.write_buffer_size = options.large_values ? 32 << 20 : 64 << 20;
   out.max_total_wal_size = 256 << 20;
@@ -115,7 +143,10 @@ class RocksKv : public Kv {
     }
     rocksdb::WriteOptions write;
     write.sync = sync;
-    return FromRocks(db_->Write(write, &batch), "writing the store");
+    rocksdb::Status status = db_->Write(write, &batch);
+    // An earlier error may have left the database read-only though the disk is well again.
+    if (!status.ok() && db_->Resume().ok()) status = db_->Write(write, &batch);
+    return FromRocks(status, "writing the store");
   }
 
   absl::Status Recover() override { return FromRocks(db_->Resume(), "resuming the store"); }

@@ -181,6 +181,16 @@ TEST(FullDisk, CommitsFailClearlyAndTheStoreRecovers) {
     committed += full.ok();
   }
   EXPECT_EQ(full.code(), absl::StatusCode::kResourceExhausted) << full;
+  // Trying again on a disk that is still full neither succeeds nor breaks anything.
+  store::Batch large;
+  v1::KillRow row;
+  row.set_key("large");
+  row.set_last(std::string(4'000'000, 'x'));
+  large.kills.push_back(row);
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(store->Commit(term, large).code(), absl::StatusCode::kResourceExhausted);
+    store->Recover().IgnoreError();
+  }
   ASSERT_EQ(mount("tmpfs", disk.path().c_str(), "tmpfs", MS_REMOUNT, "size=128m"), 0);
   absl::Status again;
   for (int i = 0; i < 50; ++i) {
@@ -192,6 +202,7 @@ TEST(FullDisk, CommitsFailClearlyAndTheStoreRecovers) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
   EXPECT_TRUE(again.ok()) << again;
+  committed += store->Commit(term, large).ok();
   store.reset();
   auto reopened = store::OpenRocksMetaStore(disk.path() + "/meta");
   ASSERT_TRUE(reopened.ok()) << reopened.status();

@@ -125,6 +125,7 @@ TEST_F(FarmTest, SubmitWatchFetchAndShow) {
   EXPECT_EQ(shown->winner().config(), end.winner().config());
   EXPECT_THAT(shown->candidates(), SizeIs(8));
   EXPECT_TRUE(shown->seconds().count("queue"));
+  EXPECT_EQ(shown->legal_configs(), 48);
 
   auto late = std::make_shared<Recorder>();
   farm_->WatchSweep(submitted->sweep(), late);
