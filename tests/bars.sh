@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Re-measures a table of bars on this machine: tests/bars.sh straight-line [BAR ...]
+#
+# One line a bar: name value bar ok|short|skipped why. Exit code 0 when no bar is short and none is
+# skipped without a committed result, 2 when one is skipped so, 1 otherwise. BAR names pick some.
+# Nothing else should run on the machine meanwhile.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+case "${1:-}" in
+  straight-line) shift; exec python3 tests/bars/straight_line.py "$@" ;;
+  *) echo "usage: tests/bars.sh straight-line [BAR ...]" >&2; exit 64 ;;
+esac

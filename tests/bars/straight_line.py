@@ -1,0 +1,194 @@
+"""The bars of the straight line: one sweep from tunectl to a fetched binary that runs.
+
+Each bar is a function that measures and returns (value, bar, ok) or raises Skipped. Long steps run
+once and are shared. Run through tests/bars.sh.
+"""
+import functools
+import math
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BIN = ROOT / "build/bin"
+
+
+class Skipped(Exception):
+    """Why a bar was not measured."""
+
+
+def run(command, **options):
+    """Runs a command, its output to stderr; returns its standard output."""
+    result = subprocess.run(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, **options)
+    if result.returncode != 0:
+        tail = result.stdout[-2000:]
+        raise Skipped(f"{command[0]} failed with {result.returncode}: {tail.strip()[-300:]}")
+    return result.stdout
+
+
+def build(*targets):
+    run(["cmake", "--build", "build", "--target", *targets])
+
+
+def number(pattern, text):
+    match = re.search(pattern, text)
+    if match is None:
+        raise Skipped(f"no '{pattern}' in the output")
+    return float(match.group(1))
+
+
+def at_most(value, bar):
+    return value, f"<= {bar:g}", value <= bar
+
+
+def at_least(value, bar):
+    return value, f">= {bar:g}", value >= bar
+
+
+@functools.lru_cache(None)
+def demo():
+    """(seconds, report) of the demo, tuning afresh on a built tree."""
+    start = time.monotonic()
+    report = run(["deploy/demo.sh", "--fresh"])
+    return time.monotonic() - start, report
+
+
+@functools.lru_cache(None)
+def clean_build():
+    """Seconds of a clean build of everything without a compiler cache."""
+    folder = tempfile.mkdtemp(prefix="kiln-clean-")
+    environment = dict(os.environ, CCACHE_DISABLE="1")
+    try:
+        run(["cmake", "-G", "Ninja", "-S", ".", "-B", folder], env=environment)
+        start = time.monotonic()
+        run(["cmake", "--build", folder], env=environment)
+        return time.monotonic() - start
+    finally:
+        shutil.rmtree(folder)
+
+
+@functools.lru_cache(None)
+def compile_bench():
+    build("compile_bench")
+    return run([BIN / "compile_bench"])
+
+
+@functools.lru_cache(None)
+def recommender():
+    """The evaluation against exhaustively measured spaces: measured here, now."""
+    build("recommender_measure", "recommender_eval")
+    times = ROOT / "build/recommender_times.csv"
+    with open(times, "w", encoding="utf-8") as out:
+        subprocess.run([BIN / "recommender_measure"], cwd=ROOT, stdout=out, check=True)
+    return run([BIN / "recommender_eval", times])
+
+
+def ctest(label_or_regex):
+    build("all")
+    run(["ctest", "--test-dir", "build", "--output-on-failure", "--no-tests=error", *label_or_regex])
+    return "passed", "passes", True
+
+
+def demo_seconds():
+    return at_most(demo()[0], 25 * 60)
+
+
+def demo_answered_seconds():
+    demo()
+    start = time.monotonic()
+    run(["deploy/demo.sh"])
+    return at_most(time.monotonic() - start, 180)
+
+
+def tests_seconds():
+    start = time.monotonic()
+    run(["tests/run.sh"])
+    return at_most(time.monotonic() - start, 40 * 60)
+
+
+def sanitizer(name):
+    start = time.monotonic()
+    run(["tests/run.sh", name])
+    return at_most(time.monotonic() - start, 60 * 60)
+
+
+def rebuild_seconds():
+    build("all")
+    source = ROOT / "compiler/passes/lower_copies.cc"
+    text = source.read_text()
+    try:
+        source.write_text(text + "// touched\n")
+        start = time.monotonic()
+        build("kiln_passes", "pass_equivalence_test")
+        run([ROOT / "build/tests/pass_equivalence_test"])
+        return at_most(time.monotonic() - start, 30)
+    finally:
+        source.write_text(text)
+
+
+def ratio(name):
+    return number(name + r" (\d+\.\d+)", demo()[1])
+
+
+BARS = {
+    "demo_seconds": demo_seconds,
+    "demo_answered_seconds": demo_answered_seconds,
+    "tests_seconds": tests_seconds,
+    "asan_seconds": lambda: sanitizer("asan"),
+    "tsan_seconds": lambda: sanitizer("tsan"),
+    "clean_build_seconds": lambda: at_most(clean_build(), 600),
+    "rebuild_one_pass_seconds": rebuild_seconds,
+    "gemm_vs_openblas": lambda: at_least(ratio("GEMM"), 0.8),
+    "gemm_m1_vs_read_loop": lambda: at_least(ratio("M=1"), 0.85),
+    "memory_bound_vs_loop": lambda: at_least(ratio("memory-bound"), 0.85),
+    "recommender_top8": lambda: at_least(number(r"top-8\D+(\d\.\d+)", recommender()), 0.95),
+    "recommender_top1": lambda: at_least(number(r"top-1\D+(\d\.\d+)", recommender()), 0.85),
+    "recommender_top1_worst": lambda: at_least(number(r"worst\D+(\d\.\d+)", recommender()), 0.6),
+    "pricing_10000_ms": lambda: at_most(
+        number(r"price\S*\s+(\d+\.?\d*)", run([BIN / "recommender_latency"])), 5),
+    "compile_median_ms": lambda: (number(r"median_ms (\S+)", compile_bench()), "printed", True),
+    "compile_per_second_per_core": lambda: (
+        number(r"per_core (\S+)", compile_bench()), "printed", True),
+    "compile_two_threads": lambda: at_least(number(r"speedup (\S+)", compile_bench()), 1.8),
+    "coordinator_kill9": lambda: ctest(["-R", "coordinator_kill|farm_kill|coordinator_process"]),
+    "worker_kill9": lambda: ctest(["-R", "worker_process_test|executor_fault_test"]),
+    "dispatch_tasks_per_second": lambda: at_least(
+        number(r"(\d+) tasks/s", run([BIN / "dispatch_bench"])), 20000),
+    "hostile_input": lambda: ctest(["-R", "hostile|refusal|store_fault|fuzz|rpc_test"]),
+    "fuzzed": lambda: ctest(["-L", "fuzz"]),
+}
+
+
+def show(value):
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def main(names):
+    unknown = [n for n in names if n not in BARS]
+    if unknown:
+        print(f"no bar is called {unknown[0]}; the bars are: {' '.join(BARS)}", file=sys.stderr)
+        return 64
+    short = skipped = False
+    for name, measure in BARS.items():
+        if names and name not in names:
+            continue
+        try:
+            value, bar, ok = measure()
+            if isinstance(value, float) and math.isnan(value):
+                raise Skipped("nothing was measured")
+            print(f"{name} {show(value)} {bar} {'ok' if ok else 'short'}", flush=True)
+            short |= not ok
+        except Skipped as why:
+            print(f"{name} - - skipped {' '.join(str(why).split())}", flush=True)
+            skipped = True
+    return 1 if short else 2 if skipped else 0
+
+
+if __name__ == "__main__":
+    os.chdir(ROOT)
+    sys.exit(main(sys.argv[1:]))

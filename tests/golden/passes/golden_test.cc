@@ -1,0 +1,77 @@
+// Each pass on a kernel made for it. Each tests/golden/passes/NAME.py opens with a sentence and
+//   #: pass=NAME a=1
+// and NAME.txt holds the program as it is after that pass (512-bit vectors). Run with --update to
+// write the files anew, and read the diff.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "compiler/ir/printer.h"
+#include "compiler/lang/kernel.h"
+#include "compiler/passes/pipeline.h"
+
+namespace kiln {
+namespace {
+
+constexpr char kFolder[] = "tests/golden/passes/";
+bool update = false;
+
+std::string ReadFile(const std::string& path) {
+  std::ifstream in(path);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+std::string RunCase(const std::shared_ptr<const SourceFile>& file, absl::string_view line,
+                    const std::string& pass) {
+  lang::Arguments arguments;
+  for (absl::string_view word : absl::StrSplit(line, ' ', absl::SkipEmpty())) {
+    const size_t equal = word.find('=');
+    if (equal == absl::string_view::npos) continue;
+    arguments[std::string(word.substr(0, equal))] = std::string(word.substr(equal + 1));
+  }
+  const auto kernel = lang::Kernel::Parse(file, "");
+  if (!kernel.ok()) return absl::StrCat(kernel.status().message(), "\n");
+  const auto program = lang::Elaborate(*kernel, arguments, {});
+  if (!program.ok()) return absl::StrCat(program.status().message(), "\n");
+  const auto lowered =
+      passes::RunPipeline(passes::CpuPipeline(), *program, passes::PassContext(), pass);
+  return lowered.ok() ? ir::ToString(*lowered) : absl::StrCat(lowered.status().message(), "\n");
+}
+
+TEST(PassGolden, EveryPassHasOneAndIsAsRecorded) {
+  for (const passes::Pass& pass : passes::CpuPipeline()) {
+    const std::string name = pass.name;
+    auto file = std::make_shared<SourceFile>();
+    file->path = name + ".py";
+    file->text = ReadFile(absl::StrCat(kFolder, name, ".py"));
+    std::string actual;
+    for (absl::string_view line : absl::StrSplit(file->text, '\n')) {
+      if (!absl::StartsWith(line, "#:")) continue;
+      absl::StrAppend(&actual, line, "\n", RunCase(file, line.substr(2), name));
+    }
+    EXPECT_FALSE(actual.empty()) << name << ".py is missing or states no case";
+    const std::string golden = absl::StrCat(kFolder, name, ".txt");
+    if (update) {
+      std::ofstream(golden) << actual;
+      continue;
+    }
+    EXPECT_EQ(actual, ReadFile(golden)) << name << ": run pass_golden_test --update";
+  }
+}
+
+}  // namespace
+}  // namespace kiln
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  for (int i = 1; i < argc; ++i) {
+    if (absl::string_view(argv[i]) == "--update") kiln::update = true;
+  }
+  return RUN_ALL_TESTS();
+}

@@ -1,0 +1,22 @@
+"""B becomes panels, A gets padded rows, both in float32."""
+#: M=16 block_M=16
+import tilelang
+import tilelang.language as T
+
+
+@tilelang.jit
+def kernel(M: int, block_M: int):
+    @T.prim_func
+    def main(a: T.Tensor((M, 32), "float16"), b: T.Tensor((32, 128), "float16"),
+             c: T.Tensor((M, 128), "float32")):
+        with T.Kernel(1, threads=32) as bx:
+            a_tile = T.alloc_shared((block_M, 32), "float16")
+            b_tile = T.alloc_shared((32, 128), "float16")
+            acc = T.alloc_fragment((block_M, 128), "float32")
+            T.clear(acc)
+            T.copy(a[bx * block_M, 0], a_tile)
+            T.copy(b[0, 0], b_tile)
+            T.gemm(a_tile, b_tile, acc)
+            T.copy(acc, c[bx * block_M, 0])
+
+    return main
