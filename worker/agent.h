@@ -33,9 +33,9 @@ struct AgentOptions {
   std::string name;
   int compile_slots = 1;
   int profile_slots = 1;
-  // Compile slots rest while a profile slot has work: on a CPU target they share the cores that are
-  // being measured.
-  bool quiet_while_profiling = true;
+  // The profile slots' device shares this machine's cores with the compilers (the CPU itself): then
+  // nothing is compiled while something is measured, and the two take turns.
+  bool exclusive_measurement = true;
   double drain_seconds = 30;          // running tasks get this long after Drain()
   double acknowledge_seconds = 10;    // then their results get this long to be acknowledged
   double heartbeat_seconds = 1;       // upper bound; the coordinator may ask for more frequent ones
@@ -72,8 +72,6 @@ class Agent {
   absl::Status StartSlots();
   void StopSlots();
   void CompileLoop(Slot* slot);
-  bool MustBeQuietLocked() const;  // a profile slot has work
-  bool AllCompilesRestLocked() const;
   void ProfileLoop(Slot* slot);
   void RunCompileItem(Slot* slot, const CompileItem& item);
   void RunProfileTask(Slot* slot, const HeldTaskPtr& held);
@@ -85,6 +83,10 @@ class Agent {
   // Runs `call` until it gives something else than kUnavailable or kDeadlineExceeded, with backoff.
   absl::Status Persist(const HeldTaskPtr& held, const std::function<absl::Status()>& call);
   bool Unwanted(const HeldTaskPtr& held);
+  // The gate between compiling and measuring; see exclusive_measurement.
+  bool MayCompileLocked() const;
+  absl::Status BeginMeasuring(const HeldTaskPtr& held);
+  void EndMeasuring();
   void NoteStarted(const HeldTaskPtr& held);
   void NoteEnded(const HeldTaskPtr& held);
   void UpdateGaugesLocked();
@@ -120,6 +122,10 @@ class Agent {
   std::vector<std::unique_ptr<Slot>> slots_;
   v1::Register registration_;  // the fixed part
   std::map<std::string, std::shared_ptr<const v1::SweepInputs>> inputs_;
+  int compiling_ = 0;      // candidates being compiled
+  int compile_turns_ = 0;  // candidates that may still begin before the next measurement
+  int measure_waiting_ = 0;
+  bool measuring_ = false;
   Stream* stream_ = nullptr;  // the attachment, for Cancel()
   bool welcomed_ = false;
   bool attached_once_ = false;

@@ -103,34 +103,25 @@ void Agent::CompileLoop(Slot* slot) {
   changed_.notify_all();
   while (!stopping_) {
     std::optional<CompileItem> item;
-    if (!MustBeQuietLocked()) item = ledger_.NextCompile();
+    if (MayCompileLocked()) item = ledger_.NextCompile();
     if (!item.has_value()) {
       work_.wait_for(lock, kTendPeriod);
       slot->compile->Tend();
       continue;
     }
+    ++compiling_;
+    compile_turns_ = std::max(0, compile_turns_ - 1);
     slot->current = item->held;
     slot->ClearInterrupt();
     NoteStarted(item->held);
     lock.unlock();
     RunCompileItem(slot, *item);
     lock.lock();
+    --compiling_;
+    changed_.notify_all();
   }
   executor = std::move(slot->compile);
   lock.unlock();
-}
-
-bool Agent::MustBeQuietLocked() const {
-  if (!options_.quiet_while_profiling) return false;
-  return std::any_of(slots_.begin(), slots_.end(), [](const std::unique_ptr<Slot>& slot) {
-    return !slot->is_compile && slot->current != nullptr;
-  });
-}
-
-bool Agent::AllCompilesRestLocked() const {
-  return std::none_of(slots_.begin(), slots_.end(), [](const std::unique_ptr<Slot>& slot) {
-    return slot->is_compile && slot->current != nullptr;
-  });
 }
 
 void Agent::ProfileLoop(Slot* slot) {
@@ -153,13 +144,9 @@ void Agent::ProfileLoop(Slot* slot) {
     slot->current = held;
     slot->ClearInterrupt();
     NoteStarted(held);
-    work_.wait(lock, [this] {
-      return stopping_ || !options_.quiet_while_profiling || AllCompilesRestLocked();
-    });
     lock.unlock();
     RunProfileTask(slot, held);
     lock.lock();
-    work_.notify_all();
   }
   executor = std::move(slot->profile);
   lock.unlock();
@@ -180,8 +167,12 @@ void Agent::NoteEnded(const HeldTaskPtr& held) {
   if (begin != started_.end()) started_.erase(begin);
   metrics_->TaskFinished(held->task.kind(), !held->released.empty() || held->dropped, seconds);
   metrics_->SetUnacknowledged(ledger_.unacknowledged());
-  spdlog::info("task finished id={} epoch={} seconds={:.3f}{}{}", held->task.id(),
-               held->task.epoch(), seconds,
+  std::string steps;
+  for (const auto& [step, value] : held->seconds) {
+    absl::StrAppend(&steps, " ", step, "=", absl::SixDigits(value));
+  }
+  spdlog::info("task finished id={} epoch={} seconds={:.3f}{}{}{}", held->task.id(),
+               held->task.epoch(), seconds, steps,
                held->released.empty() ? "" : " released=", held->released);
   outbox_.notify_all();
   changed_.notify_all();
@@ -194,6 +185,37 @@ void Agent::UpdateGaugesLocked() {
     if (slot->current != nullptr) ++(slot->is_compile ? compile : profile);
   }
   metrics_->SetBusy(compile, profile);
+}
+
+bool Agent::MayCompileLocked() const {
+  if (!options_.exclusive_measurement) return true;
+  return !measuring_ && (measure_waiting_ == 0 || compile_turns_ > 0);
+}
+
+absl::Status Agent::BeginMeasuring(const HeldTaskPtr& held) {
+  if (!options_.exclusive_measurement) return absl::OkStatus();
+  std::unique_lock<std::mutex> lock(mutex_);
+  ++measure_waiting_;
+  auto unwanted = [&] { return held->dropped || stopping_ || drain_now_; };
+  changed_.wait(lock, [&] {
+    bool turn = compile_turns_ == 0 || ledger_.waiting_compile() == 0;
+    return unwanted() || (!measuring_ && compiling_ == 0 && turn);
+  });
+  --measure_waiting_;
+  work_.notify_all();
+  if (unwanted()) return absl::CancelledError("not wanted any more");
+  measuring_ = true;
+  return absl::OkStatus();
+}
+
+// Every compile slot gets a turn before the next measurement, so that neither kind starves.
+void Agent::EndMeasuring() {
+  if (!options_.exclusive_measurement) return;
+  std::lock_guard<std::mutex> lock(mutex_);
+  measuring_ = false;
+  compile_turns_ = options_.compile_slots;
+  work_.notify_all();
+  changed_.notify_all();
 }
 
 bool Agent::Unwanted(const HeldTaskPtr& held) {
@@ -245,7 +267,6 @@ void Agent::RunCompileItem(Slot* slot, const CompileItem& item) {
   bool broken = !result.ok() && !absl::IsCancelled(result.status());
   std::unique_lock<std::mutex> lock(mutex_);
   slot->current = nullptr;
-  work_.notify_all();
   for (const auto& [step, value] : seconds) item.held->seconds[step] += value;
   if (result.ok()) metrics_->CandidateFinished(item.held->task.kind(), *result);
   bool ended;
@@ -351,7 +372,11 @@ absl::StatusOr<std::vector<v1::CandidateResult>> Agent::ProfileAll(
   begin = Clock::now();
   ProfileOutcome outcome;
   if (request.candidates_size() > 0) {
-    KILN_ASSIGN_OR_RETURN(outcome, slot->profile->Profile(request, held->task.limit_seconds()));
+    KILN_RETURN_IF_ERROR(BeginMeasuring(held));
+    absl::StatusOr<ProfileOutcome> ran =
+        slot->profile->Profile(request, held->task.limit_seconds());
+    EndMeasuring();
+    KILN_ASSIGN_OR_RETURN(outcome, std::move(ran));
   }
   double whole = SecondsSince(begin);
   for (v1::CandidateResult& result : outcome.results) {

@@ -49,6 +49,7 @@ struct Flags {
   int64_t compile_memory_mib = 4096;
   int64_t runner_memory_mib = 0;
   int64_t cache_mib = 4096;
+  bool share_cores = false;
   bool die_with_parent = false;
 };
 
@@ -99,6 +100,8 @@ void AddFlags(CLI::App* app, Flags* flags) {
       ->check(CLI::NonNegativeNumber);
   app->add_option("--cache-mib", flags->cache_mib, "byte limit of the blob cache")
       ->check(CLI::PositiveNumber);
+  app->add_flag("--share-cores", flags->share_cores,
+                "compile while a CPU measurement runs: faster, but the times are disturbed");
   app->add_flag("--die-with-parent", flags->die_with_parent,
                 "end when the process that started this one ends");
 }
@@ -194,6 +197,7 @@ absl::Status Run(const Flags& flags, const sigset_t& signals) {
   options.compile_slots = flags.compile_slots;
   options.profile_slots = flags.profile_slots;
   options.drain_seconds = flags.drain_seconds;
+  options.exclusive_measurement = !flags.share_cores;
   auto make_compile = [&](int) -> std::unique_ptr<CompileExecutor> {
     ChildOptions child =
         MakeChildOptions(flags.compile_binary, flags.compile_memory_mib, "compile", &metrics);

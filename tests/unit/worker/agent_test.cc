@@ -20,6 +20,8 @@ struct Behaviour {
   std::atomic<int> compiled{0};
   std::atomic<int> running{0};
   std::atomic<int> most_running{0};
+  std::atomic<int> profiling{0};
+  std::atomic<int> overlaps{0};  // a compile and a measurement at the same time
   std::atomic<bool> starts{true};
 };
 
@@ -38,6 +40,7 @@ class FakeExecutor : public CompileExecutor, public ProfileExecutor {
                                          double limit_seconds) override {
     int now = ++behaviour_->running;
     behaviour_->most_running = std::max(behaviour_->most_running.load(), now);
+    if (behaviour_->profiling > 0) ++behaviour_->overlaps;
     absl::Status status = Work(config);
     --behaviour_->running;
     if (!status.ok()) return status;
@@ -56,7 +59,10 @@ class FakeExecutor : public CompileExecutor, public ProfileExecutor {
                                          double limit_seconds) override {
     ProfileOutcome outcome;
     for (const v1::ProfileCandidate& candidate : request.candidates()) {
+      ++behaviour_->profiling;
+      if (behaviour_->running > 0) ++behaviour_->overlaps;
       absl::Status status = Work(candidate.config());
+      --behaviour_->profiling;
       if (!status.ok()) return status;
       v1::CandidateResult& result = outcome.results.emplace_back();
       result.set_config(candidate.config());
@@ -214,6 +220,33 @@ TEST_F(AgentTest, OneCompileTaskUsesAllSlots) {
   Lease(MakeTask("c", v1::TASK_COMPILE, configs));
   WaitResult("c");
   EXPECT_EQ(behaviour_.most_running, 3);
+}
+
+// On a CPU the compilers would disturb the measurement; and neither may starve the other.
+TEST_F(AgentTest, NothingIsCompiledWhileSomethingIsMeasuredAndTheyTakeTurns) {
+  Start();
+  Welcome(0);
+  std::vector<std::string> many;
+  for (int i = 0; i < 24; ++i) many.push_back(absl::StrCat("slow=", i));
+  Lease(MakeTask("c", v1::TASK_COMPILE, many));
+  for (int i = 0; i < 4; ++i) {
+    Lease(MakeTask(absl::StrCat("p", i), v1::TASK_SCREEN, {"slow=1"}));
+  }
+  WaitResult("p3");
+  EXPECT_LT(behaviour_.compiled, 24) << "measurements wait for no more than a turn";
+  EXPECT_GE(behaviour_.compiled, 6) << "and compiles have theirs";
+  WaitResult("c");
+  EXPECT_EQ(behaviour_.overlaps, 0);
+}
+
+TEST_F(AgentTest, OnOtherDevicesTheyRunTogether) {
+  options_.exclusive_measurement = false;
+  Start();
+  Welcome(0);
+  Lease(MakeTask("c", v1::TASK_COMPILE, {"hang=1"}));
+  ASSERT_TRUE(WaitHeld("c"));
+  Lease(MakeTask("p", v1::TASK_SCREEN, {"a=1"}));
+  EXPECT_EQ(WaitResult("p").candidates(0).measurement().median_ns(), 7);
 }
 
 TEST_F(AgentTest, BlobCallsAreRetriedWhileTheNetworkIsGone) {
