@@ -342,9 +342,14 @@ void InProcessFarm::ToWorker(uint64_t connection, v1::CoordinatorMessage message
   node->down_last_ns = std::max(node->down_last_ns, clock_.Now().mono_ns + SecondsToNs(Delay()));
   At(NsToSeconds(node->down_last_ns - clock_.Now().mono_ns),
      [this, node, connection, close, message = std::move(message)] {
-       if (node->connection != connection) return;
-       OnMessage(node, message);
-       if (close) Detach(node, false);
+       const int64_t asleep_ns = node->stalled_until_ns - clock_.Now().mono_ns;
+       const auto hear = [this, node, connection, close, message] {
+         if (node->connection != connection) return;
+         OnMessage(node, message);
+         if (close) Detach(node, false);
+       };
+       if (asleep_ns <= 0) return hear();
+       At(NsToSeconds(asleep_ns), hear);
      });
 }
 
@@ -359,7 +364,18 @@ void InProcessFarm::OnMessage(WorkerNode* node, const v1::CoordinatorMessage& me
   };
   for (const v1::RunningTask& running : message.welcome().drop()) drop(running.task());
   for (const std::string& id : message.revoke().tasks()) drop(id);
-  for (const std::string& id : message.acknowledge().tasks()) node->unacknowledged.erase(id);
+  const auto& stale = message.acknowledge().stale();
+  for (const std::string& id : message.acknowledge().tasks()) {
+    auto it = node->unacknowledged.find(id);
+    if (it == node->unacknowledged.end()) continue;
+    const bool used = std::find(stale.begin(), stale.end(), id) == stale.end();
+    if (used && it->second.epoch() < newest_epoch_[id]) {
+      violations_.push_back(absl::StrCat("task ", id, ": a result under epoch ", it->second.epoch(),
+                                         " is used though epoch ", newest_epoch_[id],
+                                         " was granted"));
+    }
+    node->unacknowledged.erase(it);
+  }
   for (const v1::Task& task : message.leases().tasks()) node->queue.push_back(task);
   StartTasks(node);
 }
@@ -379,7 +395,7 @@ void InProcessFarm::StartTasks(WorkerNode* node) {
     if (Chance(options_.faults.worker_stall)) {
       const double stall = 3 * options_.core.lease_seconds * rng_.Uniform();
       node->stalled_until_ns = clock_.Now().mono_ns + SecondsToNs(stall);
-      seconds += stall;
+      seconds = stall;  // wakes up with its result before it hears what happened meanwhile
     }
     if (task.kind() == v1::TASK_COMPILE) {
       for (const v1::TaskCandidate& c : task.candidates()) ++compiles_[c.config()];
