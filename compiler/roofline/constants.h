@@ -23,7 +23,7 @@ struct CpuConstants {
   // latency * ports leave the unit idle.
   double fma_latency = 4;
   // Part of the calibrated FMA peak that the micro-kernel reaches with all operands in L1.
-  double gemm_efficiency = 0.92;
+  double gemm_efficiency = 0.85;
   // Cycles to enter and leave one micro-kernel call: loop set-up, pointers, pipeline fill.
   double gemm_call_cycles = 25;
   // Cycles to load, and to store, one accumulator vector at the ends of a call.
@@ -37,20 +37,22 @@ struct CpuConstants {
   // Cycles of a vector load and a vector store that hit L1, and of a row's start.
   double load_cycles = 0.5;
   double store_cycles = 1.0;
-  double row_cycles = 12;
+  double row_cycles = 7;
   // Cycles an element of a loop that is not vectorised.
   double scalar_cycles = 4;
   // A row of r contiguous bytes streams at r / (r + run_bytes) of the bandwidth: the prefetcher has
   // to find each row anew.
-  double run_bytes_dram = 1024;
-  double run_bytes_llc = 512;
+  double run_bytes_dram = 256;
+  double run_bytes_llc = 64;
   // Part of a private cache, and of the shared cache, that a working set may fill and still be
   // found there the next time.
   double private_share = 0.8;
-  double shared_share = 0.4;
+  double shared_share = 0.15;
   // Cost of the smaller of (memory, arithmetic) that the larger one does not hide inside one
   // operation: 0 = perfect overlap, 1 = none.
   double no_overlap = 0.25;
+  // The same between a gemm's arithmetic and operands that come from beyond L1.
+  double gemm_no_overlap = 1.0;
   // Interval of a prediction around its middle, as factors.
   double interval_low = 0.75, interval_high = 1.4;
 };

@@ -284,7 +284,8 @@ Num CpuPricer::LaunchTime(int launch, Price& price) {
     const OpTime& t = times[i];
     const Num work = t.fma + t.vector;
     const Num own = memory(t) * Not(Forwarded(op)) + extra_memory[i];
-    total = total + Max(work, own) + Min(work, own) * kCpu.no_overlap;
+    const double exposed = op.kind == OpKind::kGemm ? kCpu.gemm_no_overlap : kCpu.no_overlap;
+    total = total + Max(work, own) + Min(work, own) * exposed;
     sum = {sum.fma + t.fma, sum.vector + t.vector, sum.dram + t.dram,
            sum.llc + t.llc, sum.l2 + t.l2,         sum.l1 + t.l1};
   }
