@@ -141,11 +141,13 @@ absl::StatusOr<Value> Str(Elaborator& e, const BoundArgs& args) {
   if (v.Is(Type::kExpr) && v.expr().info.open_only()) {
     return e.NeedConcrete(args.LocOf(0), v.expr().expr, "its digits become text");
   }
-  return v.Is(Type::kStr) ? v : e.NewStr(Repr(v));
+  KILN_ASSIGN_OR_RETURN(std::string text, e.TextOf(v, args.loc));
+  return e.NewStr(std::move(text));
 }
 
 absl::StatusOr<Value> MakeRepr(Elaborator& e, const BoundArgs& args) {
-  return e.NewStr(Repr(args[0]));
+  if (args[0].Is(Type::kStr)) return e.NewStr(Repr(args[0], 1 << 20));
+  return Str(e, args);
 }
 
 absl::StatusOr<Value> MakeRange(Elaborator& e, const BoundArgs& args) {

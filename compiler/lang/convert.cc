@@ -281,6 +281,16 @@ absl::StatusOr<std::string> Elaborator::ToStr(const Value& v, SourceLoc loc,
                "write it in quotes");
 }
 
+absl::StatusOr<std::string> Elaborator::TextOf(const Value& v, SourceLoc loc) {
+  constexpr size_t kLongest = 1 << 16;
+  if (v.Is(Type::kStr)) return v.str();
+  std::string text = Repr(v, kLongest);
+  KILN_RETURN_IF_ERROR(Step(loc, static_cast<int64_t>(text.size() / 8)));
+  if (text.size() <= kLongest) return text;
+  return Exhausted(
+      loc, absl::StrCat("the text of ", Describe(v), " is longer than ", kLongest, " characters"));
+}
+
 absl::StatusOr<DType> Elaborator::ToDType(const Value& v, SourceLoc loc) {
   if (v.Is(Type::kDType)) return v.dtype();
   if (v.Is(Type::kStr)) {

@@ -106,6 +106,8 @@ class Elaborator {
   absl::StatusOr<int64_t> ToInt(const Value& v, SourceLoc loc, absl::string_view what);
   absl::StatusOr<bool> ToBool(const Value& v, SourceLoc loc, absl::string_view what);
   absl::StatusOr<std::string> ToStr(const Value& v, SourceLoc loc, absl::string_view what);
+  // str(v): Repr in full, or an error when that is too long.
+  absl::StatusOr<std::string> TextOf(const Value& v, SourceLoc loc);
   absl::StatusOr<DType> ToDType(const Value& v, SourceLoc loc);
   // Elements of a tuple, list, range, dict or string.
   absl::StatusOr<std::vector<Value>> ToItems(const Value& v, SourceLoc loc, absl::string_view what);

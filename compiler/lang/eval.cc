@@ -369,7 +369,9 @@ absl::Status Elaborator::AppendParts(const std::vector<ast::FStringPart>& parts,
     const bool quote = part.conversion == 'r' || (!part.expression.empty() && part.conversion == 0);
     std::string text;
     if (quote) {
-      text = Repr(value);
+      text = Repr(value, 1 << 16);
+    } else if (spec.empty()) {
+      KILN_ASSIGN_OR_RETURN(text, TextOf(value, part.value->loc));
     } else {
       const std::optional<std::string> formatted = FormatValue(value, spec);
       if (!formatted) {

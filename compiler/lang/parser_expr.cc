@@ -219,6 +219,8 @@ absl::StatusOr<ExprPtr> Parser::ParseUnary() {
 absl::StatusOr<ExprPtr> Parser::ParsePower() {
   const SourceLoc begin = Now().loc;
   if (IsWord("await")) {
+    Nest nest(this);
+    KILN_RETURN_IF_ERROR(CheckDepth());
     ++pos_;
     KILN_ASSIGN_OR_RETURN(ExprPtr value, ParseUnary());
     return MakeUnsupported(begin, "await", "kernels and their factories are plain functions",

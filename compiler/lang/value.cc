@@ -11,104 +11,110 @@
 namespace kiln::lang {
 namespace {
 
-constexpr size_t kMaxRepr = 200;
+// Text of a value, up to a length and a nesting that bound what a list that holds itself costs.
+struct ReprText {
+  std::string text;
+  size_t limit;
+  int max_depth;
+  bool full() const { return text.size() >= limit; }
+};
 
-void AppendRepr(const Value& value, int depth, std::string* out);
+void AppendRepr(const Value& value, int depth, ReprText* out);
 
-void AppendItems(const std::vector<Value>& items, int depth, std::string* out) {
-  for (size_t i = 0; i < items.size() && out->size() < kMaxRepr; ++i) {
-    if (i) out->append(", ");
+void AppendItems(const std::vector<Value>& items, int depth, ReprText* out) {
+  for (size_t i = 0; i < items.size() && !out->full(); ++i) {
+    if (i) out->text.append(", ");
     AppendRepr(items[i], depth + 1, out);
   }
 }
 
-void AppendStr(const std::string& text, std::string* out) {
+void AppendStr(const std::string& text, ReprText* out) {
   const char quote =
       text.find('\'') != std::string::npos && text.find('"') == std::string::npos ? '"' : '\'';
-  out->push_back(quote);
-  for (char c : text.substr(0, kMaxRepr)) {
+  out->text.push_back(quote);
+  for (char c : text.substr(0, out->limit)) {
     if (c == '\n') {
-      out->append("\\n");
+      out->text.append("\\n");
     } else if (c == '\\' || c == quote) {
-      out->push_back('\\');
-      out->push_back(c);
+      out->text.push_back('\\');
+      out->text.push_back(c);
     } else {
-      out->push_back(c);
+      out->text.push_back(c);
     }
   }
-  out->push_back(quote);
+  out->text.push_back(quote);
 }
 
-void AppendRepr(const Value& value, int depth, std::string* out) {
-  if (out->size() >= kMaxRepr || depth > 8) {
-    out->append("...");
+void AppendRepr(const Value& value, int depth, ReprText* out) {
+  if (out->full() || depth > out->max_depth) {
+    out->text.append("...");
     return;
   }
   switch (value.type()) {
     case Type::kNone:
-      out->append("None");
+      out->text.append("None");
       return;
     case Type::kEllipsis:
-      out->append("...");
+      out->text.append("...");
       return;
     case Type::kBool:
-      out->append(value.bool_value() ? "True" : "False");
+      out->text.append(value.bool_value() ? "True" : "False");
       return;
     case Type::kInt:
-      absl::StrAppend(out, value.int_value());
+      absl::StrAppend(&out->text, value.int_value());
       return;
     case Type::kFloat:
-      out->append(FormatFloat(value.float_value()));
+      out->text.append(FormatFloat(value.float_value()));
       return;
     case Type::kStr:
       AppendStr(value.str(), out);
       return;
     case Type::kDType:
-      out->append(value.dtype().ToString());
+      out->text.append(value.dtype().ToString());
       return;
     case Type::kTuple:
-      out->push_back('(');
+      out->text.push_back('(');
       AppendItems(value.seq().items, depth, out);
-      if (value.seq().items.size() == 1) out->push_back(',');
-      out->push_back(')');
+      if (value.seq().items.size() == 1) out->text.push_back(',');
+      out->text.push_back(')');
       return;
     case Type::kList:
-      out->push_back('[');
+      out->text.push_back('[');
       AppendItems(value.seq().items, depth, out);
-      out->push_back(']');
+      out->text.push_back(']');
       return;
     case Type::kDict: {
-      out->push_back('{');
+      out->text.push_back('{');
       bool first = true;
       for (const auto& [key, item] : value.dict().items) {
-        if (!first) out->append(", ");
+        if (!first) out->text.append(", ");
         first = false;
         AppendRepr(key, depth + 1, out);
-        out->append(": ");
+        out->text.append(": ");
         AppendRepr(item, depth + 1, out);
-        if (out->size() >= kMaxRepr) break;
+        if (out->full()) break;
       }
-      out->push_back('}');
+      out->text.push_back('}');
       return;
     }
     case Type::kExpr:
       if (value.expr().info.size > 200) {
-        out->append("<expression>");
+        out->text.append("<expression>");
       } else {
-        out->append(ir::ToString(value.expr().expr));
+        out->text.append(ir::ToString(value.expr().expr));
       }
       return;
     case Type::kBuffer:
-      out->append(value.buffer().buffer->name);
+      out->text.append(value.buffer().buffer->name);
       return;
     case Type::kEnum:
-      absl::StrAppend(out, value.member()->enum_name, ".", value.member()->name);
+      absl::StrAppend(&out->text, value.member()->enum_name, ".", value.member()->name);
       return;
     case Type::kTypeName:
-      out->append(value.type_name());
+      out->text.append(value.type_name());
       return;
     default:
-      absl::StrAppend(out, "<", Describe(value), ">");
+      absl::StrAppend(&out->text, "<", Describe(value), ">");
       return;
   }
 }
@@ -214,10 +220,15 @@ ExprInfo Join(const ExprInfo& a, const ExprInfo& b) {
 std::string FormatFloat(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-  char text[64];
-  const auto result = std::to_chars(text, text + sizeof(text), value);
+  // Python's repr: the shortest digits that read back, with an exponent outside [1e-4, 1e16).
+  const double size = std::abs(value);
+  const bool fixed = size == 0 || (size >= 1e-4 && size < 1e16);
+  char text[400];
+  const auto result =
+      std::to_chars(text, text + sizeof(text), value,
+                    fixed ? std::chars_format::fixed : std::chars_format::scientific);
   std::string out(text, result.ptr);
-  if (out.find_first_of(".e") == std::string::npos) out += ".0";
+  if (fixed && out.find('.') == std::string::npos) out += ".0";
   return out;
 }
 
@@ -288,14 +299,14 @@ std::string Describe(const Value& value) {
   return "a value";
 }
 
-std::string Repr(const Value& value) {
-  std::string out;
+std::string Repr(const Value& value, size_t limit) {
+  ReprText out{{}, limit, limit > 1000 ? 64 : 8};
   AppendRepr(value, 0, &out);
-  if (out.size() > kMaxRepr) {
-    out.resize(kMaxRepr);
-    out += "...";
+  if (out.text.size() > limit) {
+    out.text.resize(limit);
+    out.text += "...";
   }
-  return out;
+  return out.text;
 }
 
 bool ValuesEqual(const Value& a, const Value& b, int64_t* work) {

@@ -297,8 +297,9 @@ struct Scope : Object {
 
 // "an integer", "a buffer", ...: what diagnostics call a value.
 std::string Describe(const Value& value);
-// Python's repr of plain data, for messages: "(128, 64)", "'float16'". Bounded in length.
-std::string Repr(const Value& value);
+// Python's repr of plain data: "(128, 64)", "'float16'". Longer text is cut at `limit` and ends in
+// "...".
+std::string Repr(const Value& value, size_t limit = 200);
 // Python's == on compile-time data; false for unlike types. Stops after `*work` comparisons (a
 // list may hold itself, or share parts many times over): then `*work` is negative and the answer
 // means nothing.

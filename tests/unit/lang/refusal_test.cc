@@ -383,8 +383,8 @@ TEST(Refusals, Limits) {
   small.source_bytes = 100;
   const auto big = Kernel::Parse(MakeSource(std::string(101, '#')), "", small);
   EXPECT_EQ(big.status().code(), StatusCode::kResourceExhausted);
-  for (const char* unit :
-       {"(", "[", "-", "not ", "lambda: ", "1 if x else ", "f(", "x[", "2 ** ", "1 + (", "{1: "}) {
+  for (const char* unit : {"(", "[", "-", "not ", "lambda: ", "1 if x else ", "f(", "x[", "2 ** ",
+                           "await ", "1 + (", "{1: "}) {
     std::string text = "x = ";
     for (int i = 0; i < 50000; ++i) text += unit;
     const auto deep = Kernel::Parse(MakeSource(text + "1"), "");
