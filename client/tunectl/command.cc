@@ -2,11 +2,13 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/did_you_mean.h"
+#include "client/tunectl/embedded_farm.h"
 #include "compiler/base/diagnostic.h"
 #include "compiler/base/status.h"
 #include "proto/limits.h"
@@ -55,7 +57,13 @@ int ExitCodeOf(client::SweepState state) {
 }
 
 absl::StatusOr<std::unique_ptr<client::Client>> Context::Connect() const {
-  return client::Client::Connect(server);
+  if (store.empty()) return client::Client::Connect(server);
+  EmbeddedOptions options;
+  options.store = std::filesystem::absolute(store).lexically_normal().string();
+  options.worker = false;
+  options.cancel = cancel;
+  KILN_ASSIGN_OR_RETURN(farm, EmbeddedFarm::Start(options));
+  return client::Client::Connect(farm->address());
 }
 
 client::CallOptions Context::Options() const {

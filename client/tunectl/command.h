@@ -30,16 +30,21 @@ enum ExitCode {
 int ExitCodeOf(const absl::Status& status);
 int ExitCodeOf(client::SweepState state);
 
+class EmbeddedFarm;
+
 // Global flags, and the command to run once they are all parsed.
 struct Context {
   std::string server;
+  std::string store;  // of `tune`: commands look at it instead of asking a server
   bool json = false;
   bool quiet = false;
   double timeout_seconds = 0;
   client::CancelToken cancel;
   std::function<int()> run;
   CLI::App* app = nullptr;
+  mutable std::shared_ptr<EmbeddedFarm> farm;
 
+  // With `store`, starts a coordinator on it, which lives as long as the context.
   absl::StatusOr<std::unique_ptr<client::Client>> Connect() const;
   client::CallOptions Options() const;
 };

@@ -313,7 +313,7 @@ absl::Status ChildFarm::LaunchWorker() {
 absl::Status ChildFarm::Launch() {
   KILN_RETURN_IF_ERROR(Prepare());
   KILN_RETURN_IF_ERROR(LaunchCoordinator());
-  return LaunchWorker();
+  return options_.worker ? LaunchWorker() : absl::OkStatus();
 }
 
 void ChildFarm::Watch(const std::function<void(const absl::Status&)>& on_death) {

@@ -1,6 +1,6 @@
-// A coordinator and a worker as children of this process, for `tunectl tune`: no port, a Unix
-// socket in a private folder, a store in the user's cache folder. Both end with this process,
-// however it ends.
+// A coordinator and a worker as children of this process, for `tunectl tune` and `--store`: no
+// port, a Unix socket in a private folder, a store in the user's cache folder. Both end with this
+// process, however it ends.
 #ifndef KILN_CLIENT_TUNECTL_EMBEDDED_FARM_H_
 #define KILN_CLIENT_TUNECTL_EMBEDDED_FARM_H_
 
@@ -16,6 +16,7 @@ namespace kiln::tunectl {
 
 struct EmbeddedOptions {
   std::string store;           // folder; created when it is not there
+  bool worker = true;          // false: only look at what the store has
   int compile_slots = 0;       // 0 = the worker's default
   bool wait_for_store = true;  // while another tune uses the store; else kFailedPrecondition
   client::CancelToken cancel;  // ends the waiting

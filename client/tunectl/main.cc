@@ -62,6 +62,9 @@ void AddGlobalFlags(CLI::App* app, Context* context) {
       ->take_last()
       ->type_name("ADDRESS")
       ->capture_default_str();
+  app->add_option("--store", context->store,
+                  "look at the store of `tune` in DIR instead of asking a farm")
+      ->type_name("DIR");
   app->add_flag("--json", context->json, "print JSON, for programs");
   app->add_flag("-q,--quiet", context->quiet, "no progress");
   app->add_option("--timeout", context->timeout_seconds,

@@ -98,8 +98,8 @@ def picture(folder, outcomes):
     """The roofline with all candidates of one compute-bound sweep."""
     chosen = outcomes.get("llama_qkv_512") or next(iter(outcomes.values()))
     result = subprocess.run(
-        [ROOT / "build/bin/tunectl", "explain", chosen["sweep"], "--svg", folder / "roofline.svg",
-         "--store", folder / "store"], capture_output=True, text=True)
+        [ROOT / "build/bin/tunectl", "--store", folder / "store", "explain", chosen["sweep"],
+         "--svg", folder / "roofline.svg"], capture_output=True, text=True)
     print(f"roofline: {folder / 'roofline.svg'}" if result.returncode == 0
           else f"no roofline picture: {result.stderr.strip()}")
 
