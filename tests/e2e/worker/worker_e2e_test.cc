@@ -32,8 +32,8 @@ class WorkerEndToEndTest : public testing::Test {
                     "--compile-slots=2",
                     "--work-dir=" + scratch_.path() + "/work",
                     "--log-file=" + scratch_.path() + "/worker.log",
-                    "--silence-seconds=6",
-                    "--runner-memory-mib=4096",
+                    "--silence-seconds=10",
+                    "--runner-memory-mib=2048",
                     "--runner-arg=--rotation-mib=64"};
     absl::StatusOr<std::unique_ptr<Subprocess>> worker = Subprocess::Spawn(options);
     EXPECT_TRUE(worker.ok()) << worker.status();

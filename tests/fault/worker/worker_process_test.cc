@@ -46,7 +46,7 @@ class WorkerProcessTest : public testing::Test {
                     "--name=w",
                     "--compile-slots=2",
                     "--profile-slots=1",
-                    "--work-dir=" + scratch_.path() + "/work",
+                    "--work-dir=" + scratch_.path() + "/cache",
                     "--log-file=" + log(),
                     "--compile-binary=" + scratch_.path() + "/kiln-compile",
                     "--runner-binary=" + scratch_.path() + "/kiln-runner"};
@@ -293,7 +293,7 @@ TEST_F(WorkerProcessTest, ADamagedCacheFileIsNotUsed) {
   StartWorker();
   coordinator_->Lease(Profile("p-1", {"id=1"}));
   ASSERT_TRUE(coordinator_->WaitResult("p-1").has_value()) << LogText();
-  std::ofstream(scratch_.path() + "/work/blobs/" + artifact_) << "scribble";
+  std::ofstream(scratch_.path() + "/cache/blobs/" + artifact_) << "scribble";
   coordinator_->Lease(Profile("p-2", {"id=2"}));
   std::optional<v1::TaskResult> result = coordinator_->WaitResult("p-2");
   ASSERT_TRUE(result.has_value()) << LogText();
