@@ -73,10 +73,12 @@ int main(void) {
 #if defined(OP_rmsnorm)
     for (long j = 0; j < N; ++j) sum += (double)x[i * N + j] * x[i * N + j];
     const double scale = 1 / sqrt(sum / N + 1e-6);
-    for (long j = 0; j < N; ++j) expect("out", i, j, y[i * N + j], x[i * N + j] * scale * weight[j], 1);
+    for (long j = 0; j < N; ++j)
+      expect("out", i, j, y[i * N + j], x[i * N + j] * scale * weight[j], 1);
 #else
     for (long j = 0; j < N; ++j) sum += exp(x[i * N + j]);
-    for (long j = 0; j < N; ++j) expect("out", i, j, y[i * N + j], exp(x[i * N + j]) / sum, 1.0 / N);
+    for (long j = 0; j < N; ++j)
+      expect("out", i, j, y[i * N + j], exp(x[i * N + j]) / sum, 1.0 / N);
 #endif
   }
 #endif

@@ -34,7 +34,7 @@ RULES = {
     "compiler/interp": (PASSES, ABSL),
     "compiler/codegen": (CODEGEN, ABSL | {"llvm/", "lld/", "nlohmann/"}),
     "compiler/codegen/runtime": (set(), {"kiln_launch.h"}),
-    "compiler/tools": (CODEGEN | ROOFLINE, ABSL | {"CLI/", "nlohmann/"}),
+    "compiler/tools": (CODEGEN | ROOFLINE | {"compiler/tools"}, ABSL | {"CLI/", "nlohmann/"}),
     "coordinator/core": (COORDINATOR, HOST),
     "coordinator/search": (COORDINATOR, HOST),
     "coordinator/store": (COORDINATOR, HOST | {"rocksdb/"}),

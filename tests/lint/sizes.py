@@ -12,16 +12,18 @@ def functions(text):
     """(first line, length) of each brace block that closes at the indentation of its opener.
 
     clang-format puts a function's closing brace on a line of its own at the column where the
-    function starts, so bodies at namespace or class level are found without a C++ parser.
+    function starts, so bodies at namespace and class level are found without a C++ parser.
     """
     opener = None
     for number, line in enumerate(text.split("\n"), 1):
         stripped = line.rstrip()
+        indent = len(stripped) - len(stripped.lstrip())
         if opener is None:
-            if (stripped.endswith("{") and ")" in stripped and not stripped.startswith((" ", "#"))
-                    and not re.match(r"(namespace|class|struct|enum|extern|union)\b", stripped)):
-                opener = number
-        elif stripped == "}":
+            if (indent <= 2 and stripped.endswith("{") and ")" in stripped
+                    and not re.match(r"\s*(//|\*|#|namespace|class|struct|enum|extern|union)",
+                                     stripped)):
+                opener, column = number, indent
+        elif indent == column and stripped.strip() in ("}", "};"):
             yield opener, number - opener + 1
             opener = None
 
@@ -42,6 +44,8 @@ def check(name, text):
 def self_test():
     long_function = "void F() {\n" + "  x;\n" * 130 + "}\n"
     assert list(check("a.cc", long_function)), "a long function was not found"
+    method = "class A {\n  void F() {\n" + "    x;\n" * 130 + "  }\n};\n"
+    assert list(check("a.cc", method)), "a long method was not found"
     assert list(check("a.h", "x\n" * 500)), "a long header was not found"
     assert not list(check("a.cc", "void F() {\n  x;\n}\n")), "a short function was refused"
 

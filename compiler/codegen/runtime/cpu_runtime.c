@@ -37,7 +37,8 @@ static scratch* scratch_take(uint64_t bytes) {
   if (found) *link = found->next;
   pthread_mutex_unlock(&scratch_lock);
   if (found) return found;
-  const uint64_t rounded = (bytes + KILN_SCRATCH_ALIGN - 1) / KILN_SCRATCH_ALIGN * KILN_SCRATCH_ALIGN;
+  const uint64_t rounded =
+      (bytes + KILN_SCRATCH_ALIGN - 1) / KILN_SCRATCH_ALIGN * KILN_SCRATCH_ALIGN;
   void* memory = 0;
   if (posix_memalign(&memory, KILN_SCRATCH_ALIGN, rounded + KILN_SCRATCH_ALIGN)) return 0;
   found = memory;
@@ -94,11 +95,11 @@ static struct {
   pthread_cond_t wake;
   pthread_cond_t idle;
   pthread_t threads[KILN_MAX_THREADS];
-  int count;             /* threads started */
-  pid_t pid;             /* of the process that started them: a fork has none */
+  int count; /* threads started */
+  pid_t pid; /* of the process that started them: a fork has none */
   job* current;
-  int wanted;            /* workers that may still join the current job */
-  int active;            /* workers inside it */
+  int wanted; /* workers that may still join the current job */
+  int active; /* workers inside it */
   int stop;
   atomic_uint generation;
 } pool = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER,
@@ -217,7 +218,8 @@ int32_t kiln_rt_run(const kiln_launch* launch, int64_t count, kiln_block body, v
     return atomic_load(&j.error);
   }
   int threads = 0;
-  if (has_field(launch, offsetof(kiln_launch, threads) + sizeof(int32_t))) threads = launch->threads;
+  if (has_field(launch, offsetof(kiln_launch, threads) + sizeof(int32_t)))
+    threads = launch->threads;
   if (threads <= 0) threads = usable_cores();
   if (threads > count) threads = (int)count;
   if (threads > KILN_MAX_THREADS) threads = KILN_MAX_THREADS;

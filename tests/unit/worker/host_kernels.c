@@ -45,9 +45,7 @@ int32_t kernel_crash(const kiln_launch* launch, const float* a, float* b) {
   return KILN_OK;
 }
 
-int32_t kernel_illegal(const kiln_launch* launch, const float* a, float* b) {
-  __builtin_trap();
-}
+int32_t kernel_illegal(const kiln_launch* launch, const float* a, float* b) { __builtin_trap(); }
 
 int32_t kernel_abort(const kiln_launch* launch, const float* a, float* b) { abort(); }
 
