@@ -1,4 +1,5 @@
 // The texts that travel with an object: the C header and the manifest.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/ascii.h"
@@ -51,6 +52,37 @@ bool Accumulates(const ir::Program& program, const ir::Buffer& buffer) {
     return true;
   });
   return found;
+}
+
+// The longest chain of products or terms behind one output element, over constant loops: what a
+// numeric check needs to bound rounding. 1 when nothing is reduced.
+int64_t ReductionLength(const ir::Stmt& s, int64_t repeated) {
+  if (const auto* seq = s.As<ir::Seq>()) {
+    int64_t longest = 1;
+    for (const ir::Stmt& child : seq->stmts) {
+      longest = std::max(longest, ReductionLength(child, repeated));
+    }
+    return longest;
+  }
+  if (const auto* loop = s.As<ir::For>()) {
+    const bool ordered = loop->loop != ir::ForKind::kParallel;
+    const int64_t trips = ordered ? ir::ConstInt(loop->axes[0].extent).value_or(1) : 1;
+    return ReductionLength(loop->body, repeated * std::max<int64_t>(trips, 1));
+  }
+  if (const auto* launch = s.As<ir::Launch>()) return ReductionLength(launch->body, repeated);
+  if (const auto* branch = s.As<ir::If>()) {
+    const int64_t otherwise =
+        branch->else_case.defined() ? ReductionLength(branch->else_case, repeated) : 1;
+    return std::max(ReductionLength(branch->then_case, repeated), otherwise);
+  }
+  if (const auto* gemm = s.As<ir::Gemm>()) {
+    const ir::Range& depth = gemm->a.ranges[gemm->a.ranges.size() - (gemm->trans_a ? 2 : 1)];
+    return repeated * ir::ConstInt(depth.extent).value_or(1);
+  }
+  if (const auto* reduce = s.As<ir::Reduce>()) {
+    return repeated * ir::ConstInt(reduce->src.ranges[reduce->dim].extent).value_or(1);
+  }
+  return 1;
 }
 
 bool IsWritten(const ir::Program& program, const ir::Buffer& buffer) {
@@ -111,6 +143,7 @@ std::string ManifestJson(const ir::Program& program, const CompileInput& input,
   manifest["arguments"] = input.arguments;
   manifest["program_digest"] = output.program_digest;
   manifest["compiler_build"] = CompilerBuild();
+  manifest["reduction_length"] = ReductionLength(program.body, 1);
   manifest["resources"] = {{"scratch_bytes", output.scratch_bytes},
                            {"grid_blocks", output.grid_blocks},
                            {"threads", output.threads}};
