@@ -80,7 +80,7 @@ absl::StatusOr<CompileOutput> CompileKernel(const CompileInput& input) {
   CompileOutput out;
   ModuleFacts facts;
   KILN_ASSIGN_OR_RETURN(out.object, EmitLowered(elaborated, lowered, Emit::kObject, &facts));
-  KILN_ASSIGN_OR_RETURN(out.shared_object, LinkSharedObject(out.object));
+  KILN_ASSIGN_OR_RETURN(out.shared_object, LinkSharedObject(out.object, elaborated.symbol + ".so"));
   out.name = elaborated.symbol;
   out.target = elaborated.arch.name;
   out.program_digest = ir::ProgramDigest(elaborated.program);

@@ -53,7 +53,7 @@ std::string LibraryOf(const void* symbol) {
 
 }  // namespace
 
-absl::StatusOr<std::string> LinkSharedObject(absl::string_view object) {
+absl::StatusOr<std::string> LinkSharedObject(absl::string_view object, const std::string& soname) {
   KILN_ASSIGN_OR_RETURN(const TemporaryFolder folder, TemporaryFolder::Make());
   const std::string input = folder.File("kernel.o");
   const std::string output = folder.File("kernel.so");
@@ -62,9 +62,9 @@ absl::StatusOr<std::string> LinkSharedObject(absl::string_view object) {
   const std::string libm =
       LibraryOf(reinterpret_cast<const void*>(static_cast<double (*)(double)>(&std::erf)));
   std::vector<const char*> args = {
-      "ld.lld",    "-shared",     "--hash-style=gnu", "--build-id=none",
-      "-z",        "noexecstack", "--as-needed",      "-soname",
-      "kernel.so", "-o",          output.c_str(),     input.c_str()};
+      "ld.lld",       "-shared",     "--hash-style=gnu", "--build-id=none",
+      "-z",           "noexecstack", "--as-needed",      "-soname",
+      soname.c_str(), "-o",          output.c_str(),     input.c_str()};
   if (!libm.empty()) args.push_back(libm.c_str());
   if (!libc.empty()) args.push_back(libc.c_str());
   std::string messages;

@@ -12,7 +12,8 @@ namespace kiln::codegen {
 // A shared object with the object's global symbols, which needs libc.so.6 and libm.so.6 alone.
 // Uses a private temporary folder. One call at a time in a process (lld has global state): callers
 // are serialised.
-absl::StatusOr<std::string> LinkSharedObject(absl::string_view object);
+// `soname` is the file name that programs linked against it look for.
+absl::StatusOr<std::string> LinkSharedObject(absl::string_view object, const std::string& soname);
 
 }  // namespace kiln::codegen
 

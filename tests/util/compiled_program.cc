@@ -69,7 +69,8 @@ absl::StatusOr<CompiledProgram> CompiledProgram::Compile(const ir::Program& prog
   KILN_ASSIGN_OR_RETURN(
       const std::string object,
       codegen::EmitX86(std::move(module), "kiln_test_entry", target, codegen::Emit::kObject));
-  KILN_ASSIGN_OR_RETURN(const std::string library, codegen::LinkSharedObject(object));
+  KILN_ASSIGN_OR_RETURN(const std::string library,
+                        codegen::LinkSharedObject(object, "kiln_test_entry.so"));
   return Load(library, "kiln_test_entry");
 }
 
