@@ -85,7 +85,7 @@ absl::StatusOr<CompiledProgram> CompiledProgram::Load(const std::string& shared_
   close(fd);
   if (handle == nullptr) return absl::InternalError(dlerror());
   CompiledProgram compiled;
-  compiled.library_ = std::shared_ptr<void>(handle, [](void* h) { dlclose(h); });
+  compiled.handle_ = std::shared_ptr<void>(handle, [](void* h) { dlclose(h); });
   compiled.entry_ = dlsym(handle, symbol.c_str());
   if (compiled.entry_ == nullptr) return absl::NotFoundError(dlerror());
   return compiled;

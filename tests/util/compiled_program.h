@@ -30,7 +30,7 @@ class CompiledProgram {
           const kiln_launch* launch = nullptr) const;
 
  private:
-  std::shared_ptr<void> library_;
+  std::shared_ptr<void> handle_;
   void* entry_ = nullptr;
 };
 

@@ -34,7 +34,7 @@ namespace kiln {
 namespace {
 
 struct Options {
-  std::string op, library, symbol;
+  std::string op, winner, symbol;
   int64_t m = 0, n = 0, k = 0;
   int threads = 0;
   double seconds = 1.0;
@@ -84,10 +84,10 @@ struct Contest {
 class Winner {
  public:
   Winner(const Options& o) {
-    void* library = dlopen(o.library.c_str(), RTLD_NOW | RTLD_LOCAL);
+    void* library = dlopen(o.winner.c_str(), RTLD_NOW | RTLD_LOCAL);
     entry_ = library ? dlsym(library, o.symbol.c_str()) : nullptr;
     if (entry_ == nullptr) {
-      std::cerr << "cannot load " << o.symbol << " from " << o.library << ": " << dlerror() << "\n";
+      std::cerr << "cannot load " << o.symbol << " from " << o.winner << ": " << dlerror() << "\n";
       std::exit(2);
     }
     launch_.size = sizeof(launch_);
@@ -161,7 +161,7 @@ int Main(int argc, char** argv) {
   app.add_option("--op", o.op)
       ->required()
       ->check(CLI::IsMember({"gemm", "softmax", "rmsnorm", "rowsum", "swiglu"}));
-  app.add_option("--library", o.library, "The winner's shared object")->required();
+  app.add_option("--library", o.winner, "The winner's shared object")->required();
   app.add_option("--symbol", o.symbol)->required();
   app.add_option("--m", o.m)->required();
   app.add_option("--n", o.n)->required();
