@@ -70,7 +70,7 @@ struct SweepSpec {
   uint64_t seed = 0;
   int top_k = 0;                                      // 0 = default
   int max_candidates = 0;                             // 0 = no limit
-  double max_seconds = 0;                             // 0 = no limit
+  double max_seconds = 0;                             // from the first task; 0 = no limit
   std::string user;                                   // fairness key
   int priority = 0;                                   // -100 .. 100
   double deadline_seconds = 0;                        // 0 = never

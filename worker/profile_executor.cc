@@ -62,7 +62,8 @@ absl::StatusOr<ProfileOutcome> ChildProfileExecutor::Profile(const v1::ProfileRe
       return outcome;
     }
     if (status.ok()) {
-      for (const v1::ProfileCandidate& left : WithoutFinished(rest, outcome).candidates()) {
+      const v1::ProfileRequest unfinished = WithoutFinished(rest, outcome);
+      for (const v1::ProfileCandidate& left : unfinished.candidates()) {
         AddFailure(left.config(), session.request_failure, &outcome);
       }
       return outcome;

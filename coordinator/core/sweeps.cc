@@ -206,7 +206,9 @@ bool Core::Impl::CheckBudgets(Sweep* sweep) {
            absl::StrCat("the deadline of ", spec.deadline_seconds(), " s has passed"));
     return false;
   }
-  if (spec.max_seconds() > 0 && elapsed > spec.max_seconds() && !sweep->status.budget_spent()) {
+  const double begun = sweep->status.first_lease_seconds();
+  if (spec.max_seconds() > 0 && begun > 0 && elapsed - begun > spec.max_seconds() &&
+      !sweep->status.budget_spent()) {
     SpendBudget(sweep);
   }
   return true;

@@ -152,6 +152,10 @@ void Core::Impl::Lease(Task* task, Worker* worker) {
   worker->leased.insert(task);
   ++worker->busy[pool];
   worker->exclusive |= task->suspect;
+  if (sweep->status.first_lease_seconds() == 0) {  // the time budget runs from here
+    sweep->status.set_first_lease_seconds(std::max(sweep->elapsed_seconds(now_.mono_ns), 1e-9));
+    sweep->status_dirty = true;
+  }
   if (sweep->idle_since_ns != 0) {
     (*sweep->status.mutable_seconds())["idle"] += NsToSeconds(now_.mono_ns - sweep->idle_since_ns);
     sweep->idle_since_ns = 0;

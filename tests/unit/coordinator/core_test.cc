@@ -394,6 +394,29 @@ TEST(Core, ASpentBudgetEndsWithTheBestThatWasMeasured) {
   EXPECT_TRUE(rig.meta()->FindWinner(record->row.problem_key())->has_value());
 }
 
+TEST(Core, WaitingForACompilerSpendsNoBudget) {
+  CoreRig rig;
+  const uint64_t profiler = rig.Attach("profiler", 0, 1);
+  v1::SweepSpec spec = FakeSpec();
+  spec.set_strategy("exhaustive");
+  spec.set_max_seconds(10);
+  const std::string sweep = rig.Submit(spec)->sweep();
+  for (int i = 0; i < 60; ++i) {
+    rig.Advance(1);
+    rig.Beat(profiler, {});
+  }
+  EXPECT_FALSE(rig.meta()->GetSweep(sweep, false)->status.budget_spent());
+  const uint64_t compiler = rig.Attach("compiler", 1, 0);
+  rig.Advance(0.5);
+  const std::vector<v1::Task> leased = rig.Take(compiler);
+  EXPECT_THAT(leased, ::testing::Not(IsEmpty()));
+  for (int i = 0; i < 24; ++i) {
+    rig.Advance(0.5);
+    rig.Beat(compiler, leased);
+  }
+  EXPECT_TRUE(rig.meta()->GetSweep(sweep, false)->status.budget_spent());
+}
+
 TEST(Core, ADeadlineFailsTheSweep) {
   CoreRig rig;
   rig.Attach("a", 1, 1);
