@@ -19,9 +19,9 @@ if [ ! -f "$build/build.ninja" ]; then
   [ "$configuration" = default ] || cache=(-C "deploy/cmake/$configuration.cmake")
   cmake -G Ninja "${cache[@]}" -S . -B "$build"
 fi
-cmake --build "$build"
+target=all selection=()
+[ "$configuration" != tsan ] || target=tests_farm selection=(-L farm)
+cmake --build "$build" --target "$target"
 
-selection=()
-[ "$configuration" != tsan ] || selection=(-R 'coordinator|worker|client|rpc|store|farm|tunectl')
 ctest --test-dir "$build" --output-on-failure --no-tests=error -j 2 -LE 'bench|gpu' \
   "${selection[@]}" "$@"

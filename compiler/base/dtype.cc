@@ -74,7 +74,7 @@ uint32_t EncodeFormat(double value, DType type) {
   const uint32_t sign = std::signbit(value) ? 1u << (total - 1) : 0;
   const uint32_t exponent_mask = (1u << exponent_bits) - 1;
   if (std::isnan(value)) {
-    if (!format.has_infinity) return sign | (1u << (total - 1)) - 1;
+    if (!format.has_infinity) return sign | ((1u << (total - 1)) - 1);
     return sign | (exponent_mask << format.mantissa_bits) | (1u << (format.mantissa_bits - 1));
   }
   const double r = RoundToFormat(value, format);

@@ -1,0 +1,1 @@
+// Owner of precompiled headers: CMake needs a source to compile them for.
