@@ -82,10 +82,10 @@ def compile_bench():
 def recommender():
     """The evaluation against exhaustively measured spaces: measured here, now."""
     build("recommender_measure", "recommender_eval")
-    times = ROOT / "build/recommender_times.csv"
+    times, arch = ROOT / "build/recommender_times.csv", ROOT / "build/recommender_arch.txt"
     with open(times, "w", encoding="utf-8") as out:
-        subprocess.run([BIN / "recommender_measure"], cwd=ROOT, stdout=out, check=True)
-    return run([BIN / "recommender_eval", times], codes=(0, 1))
+        subprocess.run([BIN / "recommender_measure", "--arch", arch], cwd=ROOT, stdout=out, check=True)
+    return run([BIN / "recommender_eval", times, arch], codes=(0, 1))
 
 
 def pricing_ms():

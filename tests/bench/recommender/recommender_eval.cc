@@ -75,16 +75,11 @@ struct Verdict {
   double top1 = 0, top8 = 0;
 };
 
-Verdict Judge(const JudgedShape& shape, const std::map<std::string, double>& times,
-              const target::Arch& arch, bool verbose) {
-  const lang::Kernel kernel = LoadKernel(shape);
-  roofline::Request request;
-  request.kernel = &kernel;
-  request.arguments = shape.arguments;
-  request.arch = arch;
-  request.top_k = 8;
-  for (const auto& [config, ns] : times) request.configs.push_back(*Config::Parse(config));
-  const auto answer = roofline::Recommend(request);
+Verdict Compare(const JudgedShape& shape, const std::map<std::string, double>& times,
+                const target::Arch& arch, bool verbose) {
+  std::vector<Config> configs;
+  for (const auto& [config, ns] : times) configs.push_back(*Config::Parse(config));
+  const auto answer = Judge(shape, configs, arch);
   if (!answer.ok()) {
     std::printf("%-14s %s\n", shape.name.c_str(), answer.status().ToString().c_str());
     return {};
@@ -155,7 +150,7 @@ int Main(int argc, char** argv) {
   for (const JudgedShape& shape : JudgedShapes()) {
     const auto it = times.find(shape.name);
     if (it == times.end()) continue;
-    const Verdict v = Judge(shape, it->second, arch, verbose);
+    const Verdict v = Compare(shape, it->second, arch, verbose);
     if (v.top8 <= 0) return 1;
     log1 += std::log(v.top1);
     log8 += std::log(v.top8);

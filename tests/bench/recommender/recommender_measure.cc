@@ -1,9 +1,18 @@
-// Measures every config of the judged shapes: recommender_measure [SHAPE[:STEP] ...] > TIMES.csv
+// Measures every config of the judged shapes:
+//   recommender_measure [--from TIMES.csv] [--arch ARCH.txt] [SHAPE[:STEP] ...] > TIMES.csv
 //
 // Compiles each config of the shape's independent space (every STEP-th one) for this machine, runs
 // it, and prints "shape,config,ns". Arguments rotate over copies of 640 MB in all, so that a run
 // does not find its data in a cache. The time of a config is the median of three runs during which
-// no other process took a core.
+// no other process took a core, or of one when that takes twice the best time so far.
+//
+// A shared machine is faster in one minute than in the next: a reference config runs between the
+// others, and every time is scaled to the reference's median pace. The least of hundreds of noisy
+// times is too small, so the best two dozen are measured again, in turns, and get the median of
+// seven turns; and so are the eight that the recommender picks, which are judged against them.
+//
+// Progress goes to stderr in the same form; --from takes times of a run that was cut, and measures
+// what is missing. --arch writes the record of this machine that recommender_eval should judge by.
 #include <dlfcn.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -15,9 +24,12 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <vector>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "compiler/codegen/compile.h"
 #include "compiler/codegen/runtime/kiln_launch.h"
 #include "compiler/target/host_arch.h"
@@ -77,7 +89,9 @@ Tensors MakeTensors(const JudgedShape& s) {
 class Artifact {
  public:
   Artifact(const codegen::CompileOutput& out, const std::string& dir) {
-    const std::string path = dir + "/artifact.so";
+    // A name of its own: dlopen answers a name that is loaded with the library it knows.
+    static int count = 0;
+    const std::string path = absl::StrCat(dir, "/artifact_", count++, ".so");
     std::ofstream(path, std::ios::binary) << out.shared_object;
     handle_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle_ != nullptr) entry_ = reinterpret_cast<Entry>(dlsym(handle_, out.name.c_str()));
@@ -122,12 +136,16 @@ double Median(std::vector<double> v) {
   return v[v.size() / 2];
 }
 
-// Median of the undisturbed runs; of the best quarter where there were too few of them.
-double Measure(Entry entry, Tensors& t) {
+// Median of the undisturbed runs; of all where there were too few of them. One run is enough above
+// `hopeless` ns.
+double Measure(Entry entry, Tensors& t, double hopeless) {
   constexpr size_t kWanted = 3;
   constexpr int kMost = 24;
-  if (std::isnan(RunOnce(entry, t))) return NAN;  // warm-up: threads, pages of the scratch arena
+  const double warm_up = RunOnce(entry, t);  // threads, pages of the scratch arena
+  if (std::isnan(warm_up) || warm_up > hopeless) return warm_up;
+  constexpr double kPatienceNs = 4e8;  // a long run is disturbed by all that happens on a machine
   std::vector<double> clean, all;
+  double spent = 0;
   for (int run = 0; run < kMost && clean.size() < kWanted; ++run) {
     const int64_t before = Preemptions();
     const double ns = RunOnce(entry, t);
@@ -135,42 +153,182 @@ double Measure(Entry entry, Tensors& t) {
     const int64_t allowed = 1 + static_cast<int64_t>(ns / 1e8);
     if (Preemptions() - before <= allowed) clean.push_back(ns);
     all.push_back(ns);
-    if (clean.empty() && run >= 8 && Median(all) > 2e8) break;
+    spent += ns;
+    if (all.size() >= kWanted && spent > kPatienceNs) break;
   }
   if (clean.size() >= kWanted) return Median(clean);
-  std::sort(all.begin(), all.end());
-  all.resize(std::max<size_t>(1, all.size() / 4));
   return Median(all);
 }
 
-void MeasureShape(const JudgedShape& shape, int step, const std::string& arch_record) {
-  const std::string dir =
-      (std::filesystem::temp_directory_path() / ("kiln-measure-" + std::to_string(getpid())))
-          .string();
-  std::filesystem::create_directories(dir);
-  Tensors tensors = MakeTensors(shape);
-  codegen::CompileInput input;
-  input.kernel_source = LoadKernel(shape).file()->text;
-  input.kernel_path = shape.kernel;
-  input.arguments = shape.arguments;
-  input.arch_record = arch_record;
-  const std::vector<Config> space = IndependentSpace(shape);
-  for (size_t i = 0; i < space.size(); i += step) {
-    input.config = space[i];
-    const auto out = codegen::CompileKernel(input);
-    if (!out.ok()) {
-      std::printf("# %s %s: %s\n", shape.name.c_str(), space[i].ToString().c_str(),
-                  std::string(out.status().message()).substr(0, 200).c_str());
-      continue;
-    }
-    const Artifact artifact(*out, dir);
-    if (artifact.entry() == nullptr) continue;
-    const double ns = Measure(artifact.entry(), tensors);
-    if (std::isnan(ns)) continue;
-    std::printf("%s,%s,%.0f\n", shape.name.c_str(), space[i].ToString().c_str(), ns);
-    std::fflush(stdout);
+constexpr size_t kContenders = 24;
+constexpr int kTurns = 7;
+
+// Compiles and runs configs of one shape.
+class Bench {
+ public:
+  Bench(const JudgedShape& shape, const std::string& arch_record)
+      : shape_(shape),
+        dir_((std::filesystem::temp_directory_path() / absl::StrCat("kiln-measure-", getpid()))
+                 .string()),
+        tensors_(MakeTensors(shape)) {
+    std::filesystem::create_directories(dir_);
+    input_.kernel_source = LoadKernel(shape).file()->text;
+    input_.kernel_path = shape.kernel;
+    input_.arguments = shape.arguments;
+    input_.arch_record = arch_record;
   }
-  std::filesystem::remove_all(dir);
+  ~Bench() { std::filesystem::remove_all(dir_); }
+  Bench(const Bench&) = delete;
+  Bench& operator=(const Bench&) = delete;
+
+  // Null when the config cannot be built; says why as a comment.
+  std::unique_ptr<Artifact> Build(const std::string& config) {
+    const auto parsed = Config::Parse(config);
+    if (!parsed.ok()) return Refuse(config, parsed.status());
+    input_.config = *parsed;
+    const auto out = codegen::CompileKernel(input_);
+    if (!out.ok()) return Refuse(config, out.status());
+    auto artifact = std::make_unique<Artifact>(*out, dir_);
+    return artifact->entry() == nullptr ? nullptr : std::move(artifact);
+  }
+  double Time(const Artifact& artifact, double hopeless = INFINITY) {
+    return Measure(artifact.entry(), tensors_, hopeless);
+  }
+
+ private:
+  std::unique_ptr<Artifact> Refuse(const std::string& config, const absl::Status& why) const {
+    std::printf("# %s %s: %s\n", shape_.name.c_str(), config.c_str(),
+                std::string(why.message()).substr(0, 200).c_str());
+    return nullptr;
+  }
+
+  const JudgedShape& shape_;
+  const std::string dir_;
+  Tensors tensors_;
+  codegen::CompileInput input_;
+};
+
+using Times = std::map<std::string, double>;  // config -> ns
+
+// Runs one config every now and then and remembers how long it took.
+class Reference {
+ public:
+  Reference(Bench& bench, const std::string& config)
+      : bench_(bench), artifact_(bench.Build(config)) {}
+  // Runs once and answers the pace now: the median of the last three runs.
+  double Now() {
+    if (artifact_ == nullptr) return 1;
+    runs_.push_back(bench_.Time(*artifact_, 0));
+    const size_t last = std::min<size_t>(runs_.size(), 3);
+    return Median({runs_.end() - static_cast<int64_t>(last), runs_.end()});
+  }
+  double Typical() const { return runs_.empty() ? 1 : Median(runs_); }
+
+ private:
+  Bench& bench_;
+  std::unique_ptr<Artifact> artifact_;
+  std::vector<double> runs_;
+};
+
+void MeasureMissing(const JudgedShape& shape, int step, Bench& bench, Times& times) {
+  double best = INFINITY;
+  for (const auto& [config, ns] : times) best = std::min(best, ns);
+  const std::vector<Config> space = IndependentSpace(shape);
+  Reference reference(bench, space[space.size() / 2].ToString());
+  std::map<std::string, double> pace;
+  for (size_t i = 0; i < space.size(); i += step) {
+    const std::string config = space[i].ToString();
+    if (times.count(config) > 0) continue;
+    const auto artifact = bench.Build(config);
+    if (artifact == nullptr) continue;
+    const double ns = bench.Time(*artifact, 2 * best);
+    if (std::isnan(ns)) continue;
+    times[config] = ns;
+    pace[config] = reference.Now();
+    best = std::min(best, ns);
+    std::fprintf(stderr, "%s,%s,%.0f\n", shape.name.c_str(), config.c_str(), ns);
+  }
+  for (const auto& [config, now] : pace) times[config] *= reference.Typical() / now;
+}
+
+// The best so far, and the recommender's slate.
+std::vector<std::pair<double, std::string>> Contenders(const JudgedShape& shape,
+                                                       const target::Arch& arch,
+                                                       const Times& times) {
+  std::vector<std::pair<double, std::string>> order;
+  std::vector<Config> configs;
+  for (const auto& [config, ns] : times) {
+    order.emplace_back(ns, config);
+    configs.push_back(*Config::Parse(config));
+  }
+  std::sort(order.begin(), order.end());
+  order.resize(std::min(order.size(), kContenders));
+  const auto slate = Judge(shape, configs, arch);
+  for (size_t i = 0; slate.ok() && i < slate->ranked.size() && i < 8; ++i) {
+    const std::string config = slate->ranked[i].config.ToString();
+    const std::pair<double, std::string> pick = {times.at(config), config};
+    if (std::find(order.begin(), order.end(), pick) == order.end()) order.push_back(pick);
+  }
+  return order;
+}
+
+void MeasureAgain(const std::vector<std::pair<double, std::string>>& order, Bench& bench,
+                  Times& times) {
+  std::vector<std::unique_ptr<Artifact>> artifacts;
+  for (const auto& [ns, config] : order) artifacts.push_back(bench.Build(config));
+  std::vector<std::vector<double>> turns(order.size());
+  for (int turn = 0; turn < kTurns; ++turn) {
+    for (size_t i = 0; i < order.size(); ++i) {
+      if (artifacts[i] != nullptr) turns[i].push_back(bench.Time(*artifacts[i]));
+    }
+  }
+  // The others get the pace that these met now.
+  double log_pace = 0, counted = 0;
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (turns[i].empty()) continue;
+    times[order[i].second] = Median(turns[i]);
+    log_pace += std::log(times[order[i].second] / order[i].first);
+    ++counted;
+  }
+  const double pace = counted > 0 ? std::exp(log_pace / counted) : 1;
+  for (auto& [config, ns] : times) {
+    const bool again =
+        std::any_of(order.begin(), order.end(), [&](const auto& o) { return o.second == config; });
+    if (!again) ns *= pace;
+  }
+}
+
+void Print(const JudgedShape& shape, const Times& times) {
+  for (const auto& [config, ns] : times) {
+    std::printf("%s,%s,%.0f\n", shape.name.c_str(), config.c_str(), ns);
+  }
+  std::fflush(stdout);
+}
+
+// The times of `shape` in a table.
+Times ReadTimes(const std::string& path, const JudgedShape& shape) {
+  Times times;
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) {
+    const size_t first = line.find(','), last = line.rfind(',');
+    double ns = 0;
+    if (line.substr(0, first) == shape.name && first != last &&
+        absl::SimpleAtod(line.substr(last + 1), &ns)) {
+      times[line.substr(first + 1, last - first - 1)] = ns;
+    }
+  }
+  return times;
+}
+
+// The step that the words ask of a shape: 0 = leave it out.
+int StepOf(const JudgedShape& shape, const std::vector<std::string>& words) {
+  int step = words.empty() ? 1 : 0;
+  for (const std::string& word : words) {
+    const size_t colon = word.find(':');
+    if (word.substr(0, colon) != shape.name) continue;
+    step = colon == std::string::npos ? 1 : std::max(1, std::atoi(word.c_str() + colon + 1));
+  }
+  return step;
 }
 
 }  // namespace
@@ -184,14 +342,20 @@ int main(int argc, char** argv) {
   }
   const std::string record = kiln::target::ToText(*arch);
   std::printf("# %s\n", arch->model.c_str());
+  std::vector<std::string> words(argv + 1, argv + argc);
+  std::string known;
+  while (words.size() >= 2 && (words[0] == "--from" || words[0] == "--arch")) {
+    if (words[0] == "--from") known = words[1];
+    if (words[0] == "--arch") std::ofstream(words[1]) << record;
+    words.erase(words.begin(), words.begin() + 2);
+  }
   for (const auto& shape : kiln::bench::JudgedShapes()) {
-    int step = argc > 1 ? 0 : 1;
-    for (int i = 1; i < argc; ++i) {
-      const std::string word = argv[i];
-      const size_t colon = word.find(':');
-      if (word.substr(0, colon) != shape.name) continue;
-      step = colon == std::string::npos ? 1 : std::max(1, std::atoi(word.c_str() + colon + 1));
-    }
-    if (step > 0) kiln::bench::MeasureShape(shape, step, record);
+    const int step = kiln::bench::StepOf(shape, words);
+    if (step == 0) continue;
+    kiln::bench::Bench bench(shape, record);
+    kiln::bench::Times times = kiln::bench::ReadTimes(known, shape);
+    kiln::bench::MeasureMissing(shape, step, bench, times);
+    kiln::bench::MeasureAgain(kiln::bench::Contenders(shape, *arch, times), bench, times);
+    kiln::bench::Print(shape, times);
   }
 }

@@ -106,4 +106,17 @@ lang::Kernel LoadKernel(const JudgedShape& shape) {
   return *std::move(kernel);
 }
 
+absl::StatusOr<roofline::Recommendation> Judge(const JudgedShape& shape,
+                                               const std::vector<Config>& configs,
+                                               const target::Arch& arch) {
+  const lang::Kernel kernel = LoadKernel(shape);
+  roofline::Request request;
+  request.kernel = &kernel;
+  request.arguments = shape.arguments;
+  request.arch = arch;
+  request.top_k = 8;
+  request.configs = configs;
+  return roofline::Recommend(request);
+}
+
 }  // namespace kiln::bench

@@ -9,6 +9,7 @@
 
 #include "compiler/base/config.h"
 #include "compiler/lang/kernel.h"
+#include "compiler/roofline/recommend.h"
 
 namespace kiln::bench {
 
@@ -29,6 +30,11 @@ std::vector<Config> IndependentSpace(const JudgedShape& shape);
 
 // Reads a template from the source tree (the tests' working directory) and parses it.
 lang::Kernel LoadKernel(const JudgedShape& shape);
+
+// What the recommender says of these configs, for a slate of 8.
+absl::StatusOr<roofline::Recommendation> Judge(const JudgedShape& shape,
+                                               const std::vector<Config>& configs,
+                                               const target::Arch& arch);
 
 }  // namespace kiln::bench
 
