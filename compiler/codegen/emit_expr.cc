@@ -15,8 +15,9 @@ using ir::Expr;
 using ir::Intrinsic;
 using llvm::Value;
 
+constexpr uint64_t kLineBytes = 64;
+
 bool IsNarrowFloat(DType t) { return t.is_float() && t.bits < 32; }
-bool IsComparison(BinaryOp op) { return op >= BinaryOp::kEq && op <= BinaryOp::kGe; }
 
 }  // namespace
 
@@ -398,7 +399,7 @@ Value* ExprEmitter::EmitCall(const ir::Call& e) {
     case Intrinsic::kPrefetch: {
       const auto* load = e.args[0].As<ir::Load>();
       b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {b_.getPtrTy()},
-                         {EmitAddress(load->buffer, load->indices), b_.getInt32(0), b_.getInt32(3),
+                         {EmitAddress(load->buffer, load->indices), b_.getInt32(0), b_.getInt32(2),
                           b_.getInt32(1)});
       return nullptr;
     }
@@ -540,7 +541,7 @@ Value* ExprEmitter::EmitLoad(const ir::Load& e) {
 }
 
 void ExprEmitter::EmitStore(const ir::Buffer& buffer, const std::vector<Expr>& indices,
-                            Value* value, const Expr& predicate) {
+                            Value* value, const Expr& predicate, bool past_caches) {
   const int lanes = LanesOf(indices);
   const DType type = buffer->dtype.with_lanes(lanes);
   const llvm::Align align(buffer->dtype.bytes());
@@ -555,6 +556,12 @@ void ExprEmitter::EmitStore(const ir::Buffer& buffer, const std::vector<Expr>& i
     Value* address = EmitAddress(buffer, first);
     if (mask) {
       b_.CreateMaskedStore(value, address, align, mask);
+    } else if (past_caches) {
+      const uint64_t bytes = buffer->dtype.bytes() * static_cast<uint64_t>(lanes);
+      llvm::StoreInst* store =
+          b_.CreateAlignedStore(value, address, llvm::Align(std::min(bytes, kLineBytes)));
+      auto* one = llvm::ConstantAsMetadata::get(b_.getInt32(1));
+      store->setMetadata(llvm::LLVMContext::MD_nontemporal, llvm::MDNode::get(context_, one));
     } else {
       b_.CreateAlignedStore(value, address, align);
     }

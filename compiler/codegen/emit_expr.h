@@ -33,9 +33,10 @@ class ExprEmitter {
   // `e` sign-extended to i64 (scalar or vector).
   llvm::Value* EmitIndex(const ir::Expr& e);
 
-  // A (possibly masked, possibly scattered) store of `value`, which has `type`.
+  // A (possibly masked, possibly scattered) store of `value`, which has `type`. `past_caches`: a
+  // whole vector at a multiple of its size goes to memory without passing the caches.
   void EmitStore(const ir::Buffer& buffer, const std::vector<ir::Expr>& indices, llvm::Value* value,
-                 const ir::Expr& predicate);
+                 const ir::Expr& predicate, bool past_caches = false);
   // The address of one element.
   llvm::Value* EmitAddress(const ir::Buffer& buffer, const std::vector<ir::Expr>& indices);
 

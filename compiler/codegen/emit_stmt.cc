@@ -177,21 +177,15 @@ void StmtEmitter::EmitAlloc(const ir::Alloc& alloc) {
 }
 
 void StmtEmitter::EmitStore(const ir::Store& store) {
-  bool vector = false;
-  for (const Expr& index : store.indices) vector |= !index.dtype().is_scalar();
-  if (vector || !store.predicate.defined()) {
-    // A scalar guard on a vector store skips the whole statement, its loads included.
-    if (store.predicate.defined() && store.predicate.dtype().is_scalar()) {
-      Guarded(exprs_.Emit(store.predicate),
-              [&] { exprs_.EmitStore(store.buffer, store.indices, exprs_.Emit(store.value), {}); });
-      return;
-    }
-    Value* value = exprs_.Emit(store.value);
-    exprs_.EmitStore(store.buffer, store.indices, value, store.predicate);
-    return;
-  }
-  Guarded(exprs_.Emit(store.predicate),
-          [&] { exprs_.EmitStore(store.buffer, store.indices, exprs_.Emit(store.value), {}); });
+  const bool past_caches = past_caches_ && store.streams;
+  const bool masked = store.predicate.defined() && !store.predicate.dtype().is_scalar();
+  const auto emit = [&] {
+    exprs_.EmitStore(store.buffer, store.indices, exprs_.Emit(store.value),
+                     masked ? store.predicate : Expr(), past_caches);
+  };
+  if (masked || !store.predicate.defined()) return emit();
+  // A scalar guard skips the whole statement, its loads included.
+  Guarded(exprs_.Emit(store.predicate), emit);
 }
 
 void StmtEmitter::EmitAtomic(const ir::Atomic& atomic) {

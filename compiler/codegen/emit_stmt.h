@@ -12,10 +12,11 @@ namespace kiln::codegen {
 // On-chip storage is handed out of one arena, 64-byte aligned, in order of appearance.
 class StmtEmitter {
  public:
-  // `scratch`: the block's arena. `error`: pointer to the launch's int32 error word.
+  // `scratch`: the block's arena. `error`: pointer to the launch's int32 error word. `past_caches`:
+  // stores that are marked so bypass the caches; their tensors are aligned to 64 bytes.
   StmtEmitter(llvm::IRBuilder<>& builder, ExprEmitter& exprs, llvm::Value* scratch,
-              llvm::Value* error)
-      : b_(builder), exprs_(exprs), scratch_(scratch), error_(error) {}
+              llvm::Value* error, bool past_caches)
+      : b_(builder), exprs_(exprs), scratch_(scratch), error_(error), past_caches_(past_caches) {}
 
   void Emit(const ir::Stmt& s);
   int64_t scratch_bytes() const { return scratch_bytes_; }
@@ -43,6 +44,7 @@ class StmtEmitter {
   ExprEmitter& exprs_;
   llvm::Value* scratch_;
   llvm::Value* error_;
+  const bool past_caches_;
   int64_t scratch_bytes_ = 0;
   std::vector<Loop> loops_;
 };

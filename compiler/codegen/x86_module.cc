@@ -9,10 +9,13 @@
 //   internal void block_0(slots, int64 index, scratch) { bx = ..., by = ...; body }
 #include "compiler/codegen/x86_module.h"
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/emit_stmt.h"
 #include "compiler/codegen/runtime/kiln_launch.h"
+#include "compiler/ir/visit.h"
+#include "llvm/IR/IntrinsicsX86.h"
 #include "llvm/IR/Module.h"
 
 namespace kiln::codegen {
@@ -20,6 +23,8 @@ namespace {
 
 using ir::Expr;
 using llvm::Value;
+
+constexpr int64_t kLineBytes = 64;
 
 class ModuleBuilder {
  public:
@@ -196,7 +201,11 @@ class ModuleBuilder {
 
   void EmitLaunch(llvm::IRBuilder<>& b, ExprEmitter& exprs, const ir::Launch& launch) {
     int64_t scratch = 0;
-    llvm::Function* block = EmitBlockFunction(launch, &scratch);
+    Value* block = EmitBlockFunction(launch, false, &scratch);
+    if (launch.annotations.count("stream_bytes") > 0) {
+      llvm::Function* streams = EmitBlockFunction(launch, true, &scratch);
+      block = b.CreateSelect(LargeAndAligned(b, exprs, launch), streams, block);
+    }
     Value* count = b.getInt64(1);
     int64_t known = 1;
     for (const ir::Axis& axis : launch.grid) {
@@ -217,6 +226,29 @@ class ModuleBuilder {
     StopUnless(b, b.CreateICmpEQ(result, b.getInt32(0)), result);
   }
 
+  // Whether every tensor that the launch streams to starts a line and has "stream_bytes".
+  Value* LargeAndAligned(llvm::IRBuilder<>& b, ExprEmitter& exprs, const ir::Launch& launch) {
+    int64_t least = 0;
+    KILN_CHECK(absl::SimpleAtoi(launch.annotations.at("stream_bytes"), &least));
+    std::vector<ir::Buffer> targets;
+    ir::Walk(launch.body, [&](const ir::Stmt& s) {
+      const auto* store = s.As<ir::Store>();
+      if (store != nullptr && store->streams && !absl::c_linear_search(targets, store->buffer)) {
+        targets.push_back(store->buffer);
+      }
+      return true;
+    });
+    Value* all = b.getTrue();
+    for (const ir::Buffer& buffer : targets) {
+      Value* address = b.CreateLoad(b.getInt64Ty(), SlotAddress(b, slots_, SlotOf(buffer)));
+      Value* bytes = b.getInt64(buffer->dtype.bytes());
+      for (const Expr& extent : buffer->shape) bytes = b.CreateMul(bytes, exprs.EmitIndex(extent));
+      all = b.CreateAnd(all, b.CreateICmpSGE(bytes, b.getInt64(least)));
+      all = b.CreateAnd(all, b.CreateIsNull(b.CreateAnd(address, b.getInt64(kLineBytes - 1))));
+    }
+    return all;
+  }
+
   void EmitEpilogue(llvm::IRBuilder<>& b) {
     auto* leave = llvm::BasicBlock::Create(context_, "leave", entry_);
     b.CreateBr(leave);
@@ -234,7 +266,8 @@ class ModuleBuilder {
 
   // ---- blocks ----
 
-  llvm::Function* EmitBlockFunction(const ir::Launch& launch, int64_t* scratch_bytes) {
+  llvm::Function* EmitBlockFunction(const ir::Launch& launch, bool past_caches,
+                                    int64_t* scratch_bytes) {
     llvm::Type* i64 = llvm::Type::getInt64Ty(context_);
     llvm::Type* ptr = llvm::PointerType::getUnqual(context_);
     auto* function = llvm::Function::Create(
@@ -256,8 +289,10 @@ class ModuleBuilder {
     Value* error = b.CreateLoad(ptr, SlotAddress(b, slots, SlotCount() - 1));
     b.SetInsertPoint(body);
     BindBlockIndices(b, exprs, launch, function->getArg(1));
-    StmtEmitter stmts(b, exprs, function->getArg(2), error);
+    StmtEmitter stmts(b, exprs, function->getArg(2), error, past_caches);
     stmts.Emit(launch.body);
+    // Streamed stores are ordered by nothing else: the launch's end must not overtake them.
+    if (past_caches) b.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {}, {});
     b.CreateRetVoid();
     *scratch_bytes = stmts.scratch_bytes();
     if (!exprs.status().ok()) Fail(exprs.status());

@@ -179,7 +179,7 @@ enum class Intrinsic : uint8_t {
   kReduceAdd,
   kReduceMax,
   kReduceMin,  // vector -> scalar, lowered programs only
-  kPrefetch,   // args: a Load naming the address; no value
+  kPrefetch,   // args: a Load naming the address, wanted in L2 soon; no value
 };
 
 struct Call : ExprNode {

@@ -190,12 +190,15 @@ struct Store : StmtNode {  // buffer[indices] = value; a vector store where the 
   std::vector<Expr> indices;
   Expr value;
   Expr predicate;  // undefined = always
-  Store(SourceLoc l, Buffer b, std::vector<Expr> i, Expr v, Expr p = {})
+  bool streams =
+      false;  // may go past the caches: nobody reads it soon (compiler/passes/stream_stores)
+  Store(SourceLoc l, Buffer b, std::vector<Expr> i, Expr v, Expr p = {}, bool s = false)
       : StmtNode(kKind, l),
         buffer(std::move(b)),
         indices(std::move(i)),
         value(std::move(v)),
-        predicate(std::move(p)) {}
+        predicate(std::move(p)),
+        streams(s) {}
 };
 
 // dst = src element by element over matching shapes (unit extents dropped), converting dtype.
@@ -283,7 +286,8 @@ struct Launch : StmtNode {
   std::vector<Axis> grid;     // 1 to 3 block axes, x first (fastest), min 0
   std::vector<Expr> threads;  // 1 to 3 extents
   Stmt body;
-  std::map<std::string, std::string> annotations;  // "swizzle_panel", "swizzle_order", "layout:<b>"
+  std::map<std::string, std::string>
+      annotations;  // "swizzle_panel", "swizzle_order", "layout:<b>", "stream_bytes"
   Launch(SourceLoc l, std::vector<Axis> g, std::vector<Expr> t, Stmt b,
          std::map<std::string, std::string> notes = {})
       : StmtNode(kKind, l),

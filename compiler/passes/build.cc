@@ -55,6 +55,16 @@ std::vector<Expr> RegionIndices(const ir::Region& region, const std::vector<int>
   return indices;
 }
 
+bool CoversWhole(const ir::Region& region) {
+  for (size_t d = 0; d < region.ranges.size(); ++d) {
+    if (!ir::IsConst(region.ranges[d].min, 0) ||
+        !ir::Same(region.ranges[d].extent, region.buffer->shape[d])) {
+      return false;
+    }
+  }
+  return true;
+}
+
 Expr InsidePredicate(const ir::Buffer& buffer, const std::vector<Expr>& indices,
                      const ir::Facts& facts) {
   Expr predicate;

@@ -26,6 +26,9 @@ ir::Stmt SerialLoop(const std::string& name, const ir::Expr& extent, SourceLoc l
 // The dimensions of a region whose extent is not the constant one.
 std::vector<int> WideDims(const ir::Region& region);
 
+// Whether a region is its whole buffer.
+bool CoversWhole(const ir::Region& region);
+
 // Element indices of a region: range minima plus `offsets` on `dims`.
 std::vector<ir::Expr> RegionIndices(const ir::Region& region, const std::vector<int>& dims,
                                     const std::vector<ir::Expr>& offsets);

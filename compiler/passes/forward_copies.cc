@@ -46,16 +46,6 @@ Counts CountUses(const ir::Program& program) {
   return counts;
 }
 
-bool CoversWhole(const ir::Region& region) {
-  for (size_t d = 0; d < region.ranges.size(); ++d) {
-    if (!ir::IsConst(region.ranges[d].min, 0) ||
-        !ir::Same(region.ranges[d].extent, region.buffer->shape[d])) {
-      return false;
-    }
-  }
-  return true;
-}
-
 class Forwarder : public FactsMutator {
  public:
   Forwarder(const Counts& counts) : counts_(counts) {}

@@ -17,6 +17,9 @@ struct VectorUnit {
   int bits = 512;                            // width of one register
   int registers = 32;                        // architectural vector registers
   int64_t scratch_limit = int64_t{1} << 30;  // bytes of on-chip storage a block may ask for
+  // Outputs from this size on go past the caches: twice as fast to write there, and from here on a
+  // reader that follows at once does not lose what the writer gains (tests/bench/anchors).
+  int64_t stream_bytes = int64_t{16} << 20;
   int Lanes(DType type) const { return bits / type.bits; }
 };
 

@@ -12,13 +12,16 @@
 #include "compiler/passes/apply_layouts.h"
 #include "compiler/passes/check_resources.h"
 #include "compiler/passes/forward_copies.h"
+#include "compiler/passes/forward_stores.h"
 #include "compiler/passes/guard_accesses.h"
 #include "compiler/passes/lower_copies.h"
 #include "compiler/passes/lower_gemm_cpu.h"
 #include "compiler/passes/lower_reductions_cpu.h"
 #include "compiler/passes/place_gemm_operands.h"
+#include "compiler/passes/prefetch_tiles.h"
 #include "compiler/passes/serialize_loops.h"
 #include "compiler/passes/simplify.h"
+#include "compiler/passes/stream_stores.h"
 #include "compiler/passes/vectorize_parallel.h"
 
 namespace kiln::passes {
@@ -46,6 +49,8 @@ const std::vector<Pass>& CpuPipeline() {
       {"simplify", Simplify},
       {"guard-accesses", GuardAccesses},  // before tiles become loops: Copy clips by itself
       {"forward-copies", ForwardCopies},  // before placement: a forwarded tile needs no storage
+      {"forward-stores", ForwardStores},
+      {"prefetch-tiles", PrefetchTiles},  // while copies and parallel loops are still whole
       {"place-gemm-operands", PlaceGemmOperands},
       {"lower-gemm-cpu", LowerGemmCpu},
       {"lower-reductions-cpu", LowerReductionsCpu},
@@ -54,6 +59,7 @@ const std::vector<Pass>& CpuPipeline() {
       {"apply-layouts", ApplyLayouts},  // after vectors exist: it checks that none crosses a panel
       {"serialize-loops", SerializeLoops},
       {"simplify-lowered", Simplify},
+      {"stream-stores", StreamStores},
       {"check-resources", CheckResources},
   };
   return pipeline;

@@ -158,6 +158,8 @@ class Vectorizer {
         return ir::MakeStmt<ir::Store>(s->loc, store->buffer, VectorIndices(store->indices, mask),
                                        Widen(Vector(store->value, mask)), predicate);
       }
+      case ir::StmtKind::kEvaluate:  // a prefetch: of the first lane's line
+        return ir::Substitute(s, {{var_.get(), base_}});
       case ir::StmtKind::kIf:
         return VisitIf(*s.As<ir::If>(), mask);
       case ir::StmtKind::kFor: {
@@ -219,6 +221,11 @@ bool Vectorizer::Supports(const Stmt& body, const Expr& var) {
         bool any = false;
         for (const Expr& index : store->indices) any |= varies(index);
         supported &= any;  // one element for all iterations: leave the order alone
+        break;
+      }
+      case ir::StmtKind::kEvaluate: {
+        const auto* call = s.As<ir::Evaluate>()->value.As<ir::Call>();
+        supported &= call != nullptr && call->op == ir::Intrinsic::kPrefetch;
         break;
       }
       case ir::StmtKind::kFor: {

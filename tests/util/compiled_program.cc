@@ -56,8 +56,12 @@ passes::PassContext HostPassContext(int vector_bits) {
 
 absl::StatusOr<CompiledProgram> CompiledProgram::Compile(const ir::Program& program,
                                                          int vector_bits) {
+  return Compile(program, HostPassContext(vector_bits));
+}
+
+absl::StatusOr<CompiledProgram> CompiledProgram::Compile(const ir::Program& program,
+                                                         const passes::PassContext& context) {
   KILN_ASSIGN_OR_RETURN(const target::Arch host, target::DescribeHost());
-  const passes::PassContext context = HostPassContext(vector_bits);
   KILN_ASSIGN_OR_RETURN(const ir::Program lowered,
                         passes::RunPipeline(passes::CpuPipeline(), program, context));
   llvm::LLVMContext llvm_context;
@@ -65,7 +69,7 @@ absl::StatusOr<CompiledProgram> CompiledProgram::Compile(const ir::Program& prog
   KILN_ASSIGN_OR_RETURN(std::unique_ptr<llvm::Module> module,
                         codegen::BuildX86Module(lowered, "kiln_test_entry", llvm_context, &facts));
   codegen::X86Target target{host.name, host.features, context.vector.bits};
-  if (vector_bits == 256) target = {"x86-64-v3", {}, 256};
+  if (context.vector.bits == 256) target = {"x86-64-v3", {}, 256};
   KILN_ASSIGN_OR_RETURN(
       const std::string object,
       codegen::EmitX86(std::move(module), "kiln_test_entry", target, codegen::Emit::kObject));

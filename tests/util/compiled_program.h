@@ -18,6 +18,8 @@ class CompiledProgram {
  public:
   // `vector_bits` 0 = the machine's own width; 256 compiles for AVX2 wherever it runs.
   static absl::StatusOr<CompiledProgram> Compile(const ir::Program& program, int vector_bits = 0);
+  static absl::StatusOr<CompiledProgram> Compile(const ir::Program& program,
+                                                 const passes::PassContext& context);
 
   // Loads a shared object and finds `symbol`.
   static absl::StatusOr<CompiledProgram> Load(const std::string& shared_object,

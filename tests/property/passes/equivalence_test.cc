@@ -45,6 +45,7 @@ void ExpectPassesPreserve(const ir::Program& program, int bits, double tolerance
   passes::PassContext context;
   context.vector.bits = bits;
   context.vector.registers = bits == 512 ? 32 : 16;
+  context.vector.stream_bytes = 1;
   const auto before = Interpret(program, false, 7);
   ASSERT_TRUE(before.ok()) << before.status();
   ir::Program current = program;
