@@ -27,9 +27,12 @@ int64_t Product(const Shape& s) {
 
 Shape Divisors(int64_t n) {
   Shape out;
-  for (int64_t d = 1; d <= n; ++d) {
-    if (n % d == 0) out.push_back(d);
+  for (int64_t d = 1; d * d <= n; ++d) {
+    if (n % d != 0) continue;
+    out.push_back(d);
+    if (d != n / d) out.push_back(n / d);
   }
+  std::sort(out.begin(), out.end());
   return out;
 }
 

@@ -13,6 +13,8 @@ namespace {
 constexpr int kOverfetch =
     20;  // hints asked for, a seat: many name tiles that are not in the space
 
+constexpr int64_t kLargestExtent = int64_t{1} << 31;
+
 absl::Status NoTemplate(const std::string& why) {
   return absl::UnimplementedError(absl::StrCat("Carver has no template for this kernel (", why,
                                                "); use strategy 'recommended'"));
@@ -141,6 +143,14 @@ absl::StatusOr<CarverNode> CarverNodeOf(const Demand& d) {
 
 absl::Status ListCarver(const Request& request, const PricedSpace& space, Recommendation& out) {
   KILN_ASSIGN_OR_RETURN(const CarverNode node, CarverNodeOf(space.FirstDemand()));
+  for (const std::vector<int64_t>* extents : {&node.space, &node.reduce}) {
+    for (const int64_t n : *extents) {
+      if (n <= kLargestExtent) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "Carver's rule tries the divisors of each extent, and ", n, " is above ", kLargestExtent,
+          "; use the strategy 'recommended', which does not"));
+    }
+  }
   const CarverDevice device = CarverDeviceOf(request.arch);
   const auto hints = EmitCarver(node, device, request.top_k * kOverfetch);
   int outside = 0;

@@ -207,7 +207,7 @@ int64_t RoundUp(double x, int64_t to) {
 
 void AddDivisors(double size, int64_t low, int64_t high, int64_t multiple, std::set<int64_t>& out) {
   const int64_t n = static_cast<int64_t>(size);
-  for (int64_t d = 1; d * d <= n; ++d) {
+  for (int64_t d = 1; d * d <= n && d <= high; ++d) {  // n / d <= high < d: found as d itself
     if (n % d != 0) continue;
     for (int64_t v : {d, n / d}) {
       if (v >= low && v <= high && v % multiple == 0) out.insert(v);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <set>
 
@@ -306,6 +307,20 @@ TEST(RecommendTest, CarverIsAStrategyBesideOurs) {
   s.arch = r.arch;
   s.strategy = Strategy::kCarver;
   EXPECT_EQ(Recommend(s).status().code(), absl::StatusCode::kUnimplemented);
+}
+
+// Shapes that nobody could run cost no time: they are priced, or refused at once.
+TEST(RecommendTest, ExtentsWithoutEndAreNotSearched) {
+  const lang::Kernel kernel = TemplateKernel("matmul");
+  Request request = MatmulRequest(kernel, 512, 512, 512);
+  request.arguments["M"] = "68719476736";
+  const auto start = std::chrono::steady_clock::now();
+  const auto own = Recommend(request);
+  EXPECT_TRUE(own.ok()) << own.status();
+  request.strategy = Strategy::kCarver;
+  const auto carver = Recommend(request);
+  EXPECT_THAT(std::string(carver.status().message()), HasSubstr("above"));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
 }
 
 // A decision of the kernel needs the tunable's value: one elaboration for each.
