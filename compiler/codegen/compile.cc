@@ -52,6 +52,7 @@ passes::PassContext ContextOf(const target::Arch& arch) {
   passes::PassContext context;
   context.vector.bits = arch.vector_bits > 0 ? arch.vector_bits : 256;
   context.vector.registers = arch.vector_registers > 0 ? arch.vector_registers : 16;
+  context.amx_bf16 = arch.Has("amx-tile") && arch.Has("amx-bf16");
   return context;
 }
 

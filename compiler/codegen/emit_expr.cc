@@ -511,41 +511,50 @@ Value* ExprEmitter::EmitAddress(const ir::Buffer& buffer, const std::vector<Expr
 
 Value* ExprEmitter::EmitLoad(const ir::Load& e) {
   const int lanes = LanesOf(e.indices);
-  const DType type = e.buffer->dtype.with_lanes(lanes);
-  llvm::Type* storage = StorageType(type);
-  const llvm::Align align(e.buffer->dtype.bytes());
-  if (lanes == 1) {
-    if (!e.predicate.defined()) {
-      return FromStorage(b_.CreateAlignedLoad(storage, EmitAddress(e.buffer, e.indices), align),
-                         type);
-    }
+  if (lanes == 1 && e.predicate.defined()) {
     // One guarded element: branch around the access.
     const Expr plain = ir::MakeLoad(e.buffer, e.indices);
     return Emit(Expr(std::make_shared<const ir::Select>(e.dtype, e.predicate, plain,
                                                         ir::MakeConst(0, e.dtype))));
+  }
+  return FromStorage(EmitRawLoad(e), e.buffer->dtype.with_lanes(lanes));
+}
+
+Value* ExprEmitter::EmitStored(const Expr& e, int lanes) {
+  const auto* load = e.As<ir::Load>();
+  if (load != nullptr && e.dtype().lanes == lanes && (lanes > 1 || !load->predicate.defined())) {
+    return EmitRawLoad(*load);
+  }
+  return ToStorage(Splat(Emit(e), lanes), e.dtype().with_lanes(lanes));
+}
+
+Value* ExprEmitter::EmitRawLoad(const ir::Load& e) {
+  const int lanes = LanesOf(e.indices);
+  llvm::Type* storage = StorageType(e.buffer->dtype.with_lanes(lanes));
+  const llvm::Align align(e.buffer->dtype.bytes());
+  if (lanes == 1) {
+    return b_.CreateAlignedLoad(storage, EmitAddress(e.buffer, e.indices), align);
   }
   Value* zero = llvm::Constant::getNullValue(storage);
   Value* mask = e.predicate.defined() ? Splat(Emit(e.predicate), lanes) : nullptr;
   std::vector<Expr> first;
   if (IsContiguous(e.buffer, e.indices, &first)) {
     Value* address = EmitAddress(e.buffer, first);
-    Value* loaded = mask ? b_.CreateMaskedLoad(storage, address, align, mask, zero)
-                         : static_cast<Value*>(b_.CreateAlignedLoad(storage, address, align));
-    return FromStorage(loaded, type);
+    return mask ? b_.CreateMaskedLoad(storage, address, align, mask, zero)
+                : static_cast<Value*>(b_.CreateAlignedLoad(storage, address, align));
   }
   Value* addresses = b_.CreateGEP(StorageType(e.buffer->dtype), PlaceOf(e.buffer).base,
                                   Offset(e.buffer, e.indices, lanes));
   if (mask == nullptr)
     mask = llvm::Constant::getAllOnesValue(llvm::FixedVectorType::get(b_.getInt1Ty(), lanes));
-  return FromStorage(b_.CreateMaskedGather(storage, addresses, align, mask, zero), type);
+  return b_.CreateMaskedGather(storage, addresses, align, mask, zero);
 }
 
 void ExprEmitter::EmitStore(const ir::Buffer& buffer, const std::vector<Expr>& indices,
-                            Value* value, const Expr& predicate, bool past_caches) {
+                            const Expr& source, const Expr& predicate, bool past_caches) {
   const int lanes = LanesOf(indices);
-  const DType type = buffer->dtype.with_lanes(lanes);
   const llvm::Align align(buffer->dtype.bytes());
-  value = ToStorage(Splat(value, lanes), type);
+  Value* value = EmitStored(source, lanes);
   std::vector<Expr> first;
   const bool contiguous = lanes == 1 || IsContiguous(buffer, indices, &first);
   Value* mask = predicate.defined() ? Splat(Emit(predicate), lanes) : nullptr;

@@ -33,10 +33,10 @@ class ExprEmitter {
   // `e` sign-extended to i64 (scalar or vector).
   llvm::Value* EmitIndex(const ir::Expr& e);
 
-  // A (possibly masked, possibly scattered) store of `value`, which has `type`. `past_caches`: a
-  // whole vector at a multiple of its size goes to memory without passing the caches.
-  void EmitStore(const ir::Buffer& buffer, const std::vector<ir::Expr>& indices, llvm::Value* value,
-                 const ir::Expr& predicate, bool past_caches = false);
+  // A (possibly masked, possibly scattered) store. `past_caches`: a whole vector at a multiple of
+  // its size goes to memory without passing the caches.
+  void EmitStore(const ir::Buffer& buffer, const std::vector<ir::Expr>& indices,
+                 const ir::Expr& source, const ir::Expr& predicate, bool past_caches = false);
   // The address of one element.
   llvm::Value* EmitAddress(const ir::Buffer& buffer, const std::vector<ir::Expr>& indices);
 
@@ -48,6 +48,8 @@ class ExprEmitter {
     places_[buffer.get()] = std::move(place);
   }
   const Place& PlaceOf(const ir::Buffer& buffer) const { return places_.at(buffer.get()); }
+
+  llvm::Module& module() { return module_; }
 
   const absl::Status& status() const { return status_; }
   void Fail(absl::Status status) {
@@ -62,6 +64,10 @@ class ExprEmitter {
   llvm::Value* EmitFloorDiv(DType type, llvm::Value* a, llvm::Value* b);
   llvm::Value* EmitSelect(const ir::Select& e);
   llvm::Value* EmitLoad(const ir::Load& e);
+  // As memory holds it. Not for one guarded element.
+  llvm::Value* EmitRawLoad(const ir::Load& e);
+  // `e`, or a vector of it, as memory holds it; what was loaded is not converted there and back.
+  llvm::Value* EmitStored(const ir::Expr& e, int lanes);
   llvm::Value* EmitCall(const ir::Call& e);
   llvm::Value* EmitReduce(const ir::Call& e);
   llvm::Value* EmitCast(llvm::Value* value, DType from, DType to);

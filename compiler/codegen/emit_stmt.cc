@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/runtime/kiln_launch.h"
+#include "compiler/ir/visit.h"
 #include "llvm/IR/Module.h"
 
 namespace kiln::codegen {
@@ -36,17 +37,38 @@ void StmtEmitter::Guarded(Value* condition, F then) {
   b_.SetInsertPoint(join);
 }
 
+template <typename F>
+void StmtEmitter::WithTiles(std::initializer_list<ir::Stmt> parts, F emit) {
+  std::vector<TileShape> shapes;
+  for (const ir::Stmt& part : parts) {
+    ir::Walk(part, [&](const ir::Stmt& s) {
+      const auto* gemm = s.As<ir::PairGemm>();
+      if (gemm != nullptr && (shapes.empty() || !(shapes.back() == ShapeOf(*gemm)))) {
+        shapes.push_back(ShapeOf(*gemm));
+      }
+      return true;
+    });
+  }
+  if (shapes.size() == 1) Configure(shapes[0]);
+  const bool mixed = shapes.size() > 1;
+  if (mixed) tiles_.reset();
+  emit();
+  if (mixed) tiles_.reset();
+}
+
 void StmtEmitter::Emit(const ir::Stmt& s) {
   switch (s.kind()) {
     case ir::StmtKind::kSeq:
       for (const ir::Stmt& child : s.As<ir::Seq>()->stmts) Emit(child);
       return;
     case ir::StmtKind::kFor:
-      return EmitFor(*s.As<ir::For>());
+      return WithTiles({s.As<ir::For>()->body}, [&] { EmitFor(*s.As<ir::For>()); });
     case ir::StmtKind::kWhile:
-      return EmitWhile(*s.As<ir::While>());
-    case ir::StmtKind::kIf:
-      return EmitIf(*s.As<ir::If>());
+      return WithTiles({s.As<ir::While>()->body}, [&] { EmitWhile(*s.As<ir::While>()); });
+    case ir::StmtKind::kIf: {
+      const auto* branch = s.As<ir::If>();
+      return WithTiles({branch->then_case, branch->else_case}, [&] { EmitIf(*branch); });
+    }
     case ir::StmtKind::kBind:
       exprs_.BindVar(s.As<ir::Bind>()->var, exprs_.Emit(s.As<ir::Bind>()->value));
       return;
@@ -56,6 +78,8 @@ void StmtEmitter::Emit(const ir::Stmt& s) {
       return EmitStore(*s.As<ir::Store>());
     case ir::StmtKind::kAtomic:
       return EmitAtomic(*s.As<ir::Atomic>());
+    case ir::StmtKind::kPairGemm:
+      return EmitPairGemm(*s.As<ir::PairGemm>());
     case ir::StmtKind::kEvaluate:
       exprs_.Emit(s.As<ir::Evaluate>()->value);
       return;
@@ -126,6 +150,7 @@ void StmtEmitter::EmitIf(const ir::If& branch) {
     Guarded(condition, [&] { Emit(branch.then_case); });
     return;
   }
+  const std::optional<TileShape> before = tiles_;
   llvm::BasicBlock* yes = NewBlock("then");
   llvm::BasicBlock* no = NewBlock("else");
   llvm::BasicBlock* join = NewBlock("join");
@@ -134,6 +159,7 @@ void StmtEmitter::EmitIf(const ir::If& branch) {
   Emit(branch.then_case);
   b_.CreateBr(join);
   b_.SetInsertPoint(no);
+  if (tiles_ != before) tiles_.reset();  // shapes differ: as at the branch
   Emit(branch.else_case);
   b_.CreateBr(join);
   b_.SetInsertPoint(join);
@@ -171,8 +197,7 @@ void StmtEmitter::EmitAlloc(const ir::Alloc& alloc) {
   }
   exprs_.BindBuffer(buffer, place);
   if (alloc.init.defined()) {
-    exprs_.EmitStore(buffer, std::vector<Expr>(shape.size(), ir::MakeInt(0)),
-                     exprs_.Emit(alloc.init), {});
+    exprs_.EmitStore(buffer, std::vector<Expr>(shape.size(), ir::MakeInt(0)), alloc.init, {});
   }
 }
 
@@ -180,8 +205,8 @@ void StmtEmitter::EmitStore(const ir::Store& store) {
   const bool past_caches = past_caches_ && store.streams;
   const bool masked = store.predicate.defined() && !store.predicate.dtype().is_scalar();
   const auto emit = [&] {
-    exprs_.EmitStore(store.buffer, store.indices, exprs_.Emit(store.value),
-                     masked ? store.predicate : Expr(), past_caches);
+    exprs_.EmitStore(store.buffer, store.indices, store.value, masked ? store.predicate : Expr(),
+                     past_caches);
   };
   if (masked || !store.predicate.defined()) return emit();
   // A scalar guard skips the whole statement, its loads included.
@@ -215,6 +240,27 @@ void StmtEmitter::EmitAtomic(const ir::Atomic& atomic) {
   }
   b_.CreateAtomicRMW(op, address, value, llvm::MaybeAlign(type.bytes()),
                      llvm::AtomicOrdering::Monotonic);
+}
+
+void StmtEmitter::Configure(const TileShape& shape) {
+  if (tiles_ == shape) return;
+  EmitTileConfig(b_, exprs_.module(), shape);
+  tiles_ = shape;
+}
+
+void StmtEmitter::EmitPairGemm(const ir::PairGemm& gemm) {
+  Configure(ShapeOf(gemm));
+  const auto matrix = [&](const ir::Region& region) {
+    std::vector<Expr> first;
+    for (const ir::Range& range : region.ranges) first.push_back(range.min);
+    const std::vector<Value*>& strides = exprs_.PlaceOf(region.buffer).strides;
+    Value* bytes = b_.getInt64(region.buffer->dtype.bytes());
+    return TileMatrix{exprs_.EmitAddress(region.buffer, first),
+                      b_.CreateMul(strides[strides.size() - 2], bytes)};
+  };
+  const int64_t pairs = *ir::ConstInt(gemm.b.ranges[gemm.b.ranges.size() - 2].extent);
+  EmitTileProduct(b_, ShapeOf(gemm), pairs / ShapeOf(gemm).pairs, matrix(gemm.a), matrix(gemm.b),
+                  matrix(gemm.c));
 }
 
 void StmtEmitter::EmitAssert(const ir::Assert& check) {

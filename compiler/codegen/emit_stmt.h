@@ -3,9 +3,11 @@
 #ifndef KILN_COMPILER_CODEGEN_EMIT_STMT_H_
 #define KILN_COMPILER_CODEGEN_EMIT_STMT_H_
 
+#include <optional>
 #include <vector>
 
 #include "compiler/codegen/emit_expr.h"
+#include "compiler/codegen/emit_tiles.h"
 
 namespace kiln::codegen {
 
@@ -34,6 +36,13 @@ class StmtEmitter {
   void EmitStore(const ir::Store& store);
   void EmitAtomic(const ir::Atomic& atomic);
   void EmitAssert(const ir::Assert& check);
+  void EmitPairGemm(const ir::PairGemm& gemm);
+  // Makes `shape` the configuration of the tiles, unless it is already.
+  void Configure(const TileShape& shape);
+  // Emits what runs any number of times and holds `parts`. Products of one shape are configured for
+  // beforehand; between several shapes nothing is known before, after, or between the parts.
+  template <typename F>
+  void WithTiles(std::initializer_list<ir::Stmt> parts, F emit);
   // Runs `then` only where `condition` (scalar i1) holds.
   template <typename F>
   void Guarded(llvm::Value* condition, F then);
@@ -47,6 +56,7 @@ class StmtEmitter {
   const bool past_caches_;
   int64_t scratch_bytes_ = 0;
   std::vector<Loop> loops_;
+  std::optional<TileShape> tiles_;  // what the tiles are configured for here, on every path
 };
 
 }  // namespace kiln::codegen

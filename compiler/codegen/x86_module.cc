@@ -3,6 +3,7 @@
 //   int32 symbol(launch, A, B, int64 n) {
 //     if (!A || !B) return KILN_ERROR_ARGUMENT;
 //     slots = {A, B, n, &error};             // what every block can see
+//     if (r = kiln_rt_tiles()) return r;     // where blocks use tile registers
 //     r = kiln_rt_run(launch, blocks(n), block_0, slots, scratch_bytes);
 //     return r ? r : error;
 //   }
@@ -200,6 +201,11 @@ class ModuleBuilder {
   }
 
   void EmitLaunch(llvm::IRBuilder<>& b, ExprEmitter& exprs, const ir::Launch& launch) {
+    if (UsesTiles(launch)) {
+      const auto ask = module_->getOrInsertFunction("kiln_rt_tiles", b.getInt32Ty());
+      Value* granted = b.CreateCall(ask, {});
+      StopUnless(b, b.CreateICmpEQ(granted, b.getInt32(0)), granted);
+    }
     int64_t scratch = 0;
     Value* block = EmitBlockFunction(launch, false, &scratch);
     if (launch.annotations.count("stream_bytes") > 0) {
@@ -224,6 +230,15 @@ class ModuleBuilder {
     Value* result =
         b.CreateCall(run, {entry_->getArg(0), count, block, slots_, b.getInt64(scratch)});
     StopUnless(b, b.CreateICmpEQ(result, b.getInt32(0)), result);
+  }
+
+  static bool UsesTiles(const ir::Launch& launch) {
+    bool uses = false;
+    ir::Walk(launch.body, [&](const ir::Stmt& s) {
+      uses |= s.kind() == ir::StmtKind::kPairGemm;
+      return !uses;
+    });
+    return uses;
   }
 
   // Whether every tensor that the launch streams to starts a line and has "stream_bytes".
@@ -293,6 +308,7 @@ class ModuleBuilder {
     stmts.Emit(launch.body);
     // Streamed stores are ordered by nothing else: the launch's end must not overtake them.
     if (past_caches) b.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {}, {});
+    if (UsesTiles(launch)) EmitTileRelease(b);
     b.CreateRetVoid();
     *scratch_bytes = stmts.scratch_bytes();
     if (!exprs.status().ok()) Fail(exprs.status());

@@ -476,6 +476,8 @@ ActionPtr Compiler::Statement(const ir::Stmt& s) {
       return CopyAction(s);
     case ir::StmtKind::kGemm:
       return GemmAction(s);
+    case ir::StmtKind::kPairGemm:
+      return PairGemmAction(s);
     case ir::StmtKind::kFill:
       return FillAction(s);
     case ir::StmtKind::kReduce:

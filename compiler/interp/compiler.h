@@ -76,6 +76,7 @@ class Compiler {
   ActionPtr ReduceAction(const ir::Stmt& s);
   ActionPtr AtomicAction(const ir::Stmt& s);
   ActionPtr GemmAction(const ir::Stmt& s);
+  ActionPtr PairGemmAction(const ir::Stmt& s);
 
   const ir::Program& program_;
   const Options& options_;

@@ -209,6 +209,9 @@ void Collector::Leaf(const ir::Stmt& s, const ir::Facts& facts) {
     AddLoads(x->clear_accum, facts);
     if (!ir::IsConst(x->clear_accum, 1)) AddRegion(x->c, facts, false);
     AddRegion(x->c, facts, true);
+  } else if (const auto* x = s.As<ir::PairGemm>()) {
+    for (const ir::Region* r : {&x->a, &x->b, &x->c}) AddRegion(*r, facts, false);
+    AddRegion(x->c, facts, true);
   } else if (const auto* x = s.As<ir::Fill>()) {
     AddLoads(x->value, facts);
     AddRegion(x->dst, facts, true);

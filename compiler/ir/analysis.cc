@@ -47,6 +47,9 @@ std::vector<Buffer> BuffersRead(const Stmt& s) {
       AddOnce(gemm->b.buffer, &list);
       if (!IsConst(gemm->clear_accum, 1)) AddOnce(gemm->c.buffer, &list);
     }
+    if (const auto* gemm = x.As<PairGemm>()) {
+      for (const Region* r : {&gemm->a, &gemm->b, &gemm->c}) AddOnce(r->buffer, &list);
+    }
     if (const auto* atomic = x.As<Atomic>()) {
       AddOnce(atomic->src.buffer, &list);
       AddOnce(atomic->dst.buffer, &list);
@@ -67,6 +70,7 @@ std::vector<Buffer> BuffersWritten(const Stmt& s) {
     if (const auto* store = x.As<Store>()) AddOnce(store->buffer, &list);
     if (const auto* copy = x.As<Copy>()) AddOnce(copy->dst.buffer, &list);
     if (const auto* gemm = x.As<Gemm>()) AddOnce(gemm->c.buffer, &list);
+    if (const auto* gemm = x.As<PairGemm>()) AddOnce(gemm->c.buffer, &list);
     if (const auto* fill = x.As<Fill>()) AddOnce(fill->dst.buffer, &list);
     if (const auto* reduce = x.As<Reduce>()) AddOnce(reduce->dst.buffer, &list);
     if (const auto* atomic = x.As<Atomic>()) AddOnce(atomic->dst.buffer, &list);

@@ -403,6 +403,10 @@ std::string Printer::LeafText(const Stmt& s) {
     if (!IsConst(x->clear_accum, 0)) text += Cat({" clear=", Text(x->clear_accum)});
     return text;
   }
+  if (const auto* x = s.As<PairGemm>()) {
+    const std::string factors = Cat({Text(x->a), " @ pairs ", Text(x->b)});
+    return Cat({"pair_gemm ", factors, " -> ", Text(x->c)});
+  }
   if (const auto* x = s.As<Fill>()) {
     const std::string dst = Text(x->dst);
     return Cat({"fill ", dst, " = ", Text(x->value)});

@@ -60,6 +60,7 @@ enum class StmtKind : uint8_t {
   kStore,
   kCopy,
   kGemm,
+  kPairGemm,
   kFill,
   kReduce,
   kAtomic,
@@ -229,6 +230,16 @@ struct Gemm : StmtNode {
         trans_b(tb),
         policy(p),
         clear_accum(std::move(clear)) {}
+};
+
+// c += a * b as a matrix unit for bfloat16 does it. a is bfloat16 [M, 2P]; b is uint32 [P, N], each
+// element a pair: row 2p of the right factor in its low half, row 2p + 1 in its high half; c is
+// float32 [M, N]. Sums are float32 in any order; the unit may take subnormal numbers as zero.
+struct PairGemm : StmtNode {
+  static constexpr StmtKind kKind = StmtKind::kPairGemm;
+  Region a, b, c;
+  PairGemm(SourceLoc l, Region x, Region y, Region z)
+      : StmtNode(kKind, l), a(std::move(x)), b(std::move(y)), c(std::move(z)) {}
 };
 
 struct Fill : StmtNode {

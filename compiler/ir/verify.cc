@@ -49,6 +49,7 @@ class Verifier {
   absl::Status CheckAlloc(const Alloc& x);
   absl::Status CheckCopy(const Copy& x);
   absl::Status CheckGemm(const Gemm& x);
+  absl::Status CheckPairGemm(const PairGemm& x);
   absl::Status CheckFill(const Fill& x);
   absl::Status CheckReduce(const Reduce& x);
   absl::Status CheckAtomic(const Atomic& x);
@@ -253,6 +254,8 @@ absl::Status Verifier::CheckStmt(const Stmt& s, Where where) {
       return CheckCopy(*s.As<Copy>());
     case StmtKind::kGemm:
       return CheckGemm(*s.As<Gemm>());
+    case StmtKind::kPairGemm:
+      return CheckPairGemm(*s.As<PairGemm>());
     case StmtKind::kFill:
       return CheckFill(*s.As<Fill>());
     case StmtKind::kReduce:
@@ -374,6 +377,28 @@ absl::Status Verifier::CheckGemm(const Gemm& x) {
   const Expr n = extent(x.b, x.trans_b ? b->first : b->second);
   if (Differ(k, k2) || Differ(m, extent(x.c, c->first)) || Differ(n, extent(x.c, c->second))) {
     return Fail(x.loc, absl::StrCat("gemm shapes do not match: ", ToString(x.a), ", ",
+                                    ToString(x.b), ", ", ToString(x.c)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Verifier::CheckPairGemm(const PairGemm& x) {
+  for (const Region* r : {&x.a, &x.b, &x.c}) {
+    KILN_RETURN_IF_ERROR(CheckRegion(*r, x.loc));
+    if (r->ranges.size() < 2) return Fail(x.loc, "a pair_gemm operand is not a matrix");
+  }
+  if (x.a.buffer->dtype != kBFloat16 || x.b.buffer->dtype != kUInt32 ||
+      x.c.buffer->dtype != kFloat32) {
+    return Fail(x.loc,
+                absl::StrCat("a pair_gemm of ", x.a.buffer->dtype.ToString(), " and ",
+                             x.b.buffer->dtype.ToString(), " into ", x.c.buffer->dtype.ToString()));
+  }
+  const auto extent = [](const Region& r, int from_last) {
+    return r.ranges[r.ranges.size() - 1 - from_last].extent;
+  };
+  if (Differ(extent(x.a, 0), extent(x.b, 1) * MakeInt(2)) ||
+      Differ(extent(x.a, 1), extent(x.c, 1)) || Differ(extent(x.b, 0), extent(x.c, 0))) {
+    return Fail(x.loc, absl::StrCat("pair_gemm shapes do not match: ", ToString(x.a), ", ",
                                     ToString(x.b), ", ", ToString(x.c)));
   }
   return absl::OkStatus();

@@ -78,6 +78,10 @@ void WalkOwnExprs(const Stmt& s, const ExprCallback& f) {
     WalkRegion(x->b, f);
     WalkRegion(x->c, f);
     Walk(x->clear_accum, f);
+  } else if (const auto* x = s.As<PairGemm>()) {
+    WalkRegion(x->a, f);
+    WalkRegion(x->b, f);
+    WalkRegion(x->c, f);
   } else if (const auto* x = s.As<Fill>()) {
     WalkRegion(x->dst, f);
     Walk(x->value, f);
@@ -418,6 +422,12 @@ Stmt Mutator::RebuildLeaf(const Stmt& s) {
       }
       return MakeStmt<Gemm>(s->loc, std::move(a), std::move(b), std::move(c), x->trans_a,
                             x->trans_b, x->policy, std::move(clear));
+    }
+    case StmtKind::kPairGemm: {
+      const auto* x = s.As<PairGemm>();
+      Region a = MutateRegion(x->a), b = MutateRegion(x->b), c = MutateRegion(x->c);
+      if (SameRegion(a, x->a) && SameRegion(b, x->b) && SameRegion(c, x->c)) return s;
+      return MakeStmt<PairGemm>(s->loc, std::move(a), std::move(b), std::move(c));
     }
     case StmtKind::kFill: {
       const auto* x = s.As<Fill>();

@@ -36,6 +36,10 @@ class Apply : public FactsMutator {
   }
 
   Stmt VisitStmt(const Stmt& s) override {
+    if (const auto* gemm = s.As<ir::PairGemm>(); gemm && !gemm->b.buffer->layout.empty()) {
+      return ir::MakeStmt<ir::PairGemm>(s->loc, MutateRegion(gemm->a), MapRegion(gemm->b),
+                                        MutateRegion(gemm->c));
+    }
     const auto* store = s.As<ir::Store>();
     if (store == nullptr || store->buffer->layout.empty()) return FactsMutator::VisitStmt(s);
     return ir::MakeStmt<ir::Store>(
@@ -80,6 +84,21 @@ class Apply : public FactsMutator {
     const Expr inside = facts_.Simplify(ir::FloorMod(ramp->base, width));
     return {facts_.Simplify(ir::FloorDiv(ramp->base, width)), indices[0],
             ir::MakeRamp(inside, ramp->stride, lanes)};
+  }
+
+  ir::Region MapRegion(const ir::Region& region) {
+    const int64_t width = PanelWidth(region.buffer);
+    const Expr& first = region.ranges[1].min;
+    const auto columns = ir::ConstInt(region.ranges[1].extent);
+    if (!columns.has_value() || *columns > width || !facts_.Divides(width, first)) {
+      status = absl::InternalError(
+          absl::StrCat("region ", ir::ToString(region), " may cross a panel of ", width));
+      return region;
+    }
+    return {VisitBuffer(region.buffer),
+            {{facts_.Simplify(ir::FloorDiv(first, ir::MakeInt(width))), ir::MakeInt(1)},
+             {Mutate(region.ranges[0].min), region.ranges[0].extent},
+             {ir::MakeInt(0), region.ranges[1].extent}}};
   }
 
   ir::BufferMap mapped_;

@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/printer.h"
 #include "compiler/passes/build.h"
+#include "compiler/passes/lower_pair_gemm.h"
 
 namespace kiln::passes {
 namespace {
@@ -374,6 +375,7 @@ absl::StatusOr<ir::Program> LowerGemmCpu(const ir::Program& program, const PassC
   absl::Status status;
   ir::Program out = program;
   out.body = ir::RewriteStmts(program.body, [&](const Stmt& s) -> Stmt {
+    if (const auto* pairs = s.As<ir::PairGemm>()) return LowerPairGemm(*pairs);
     const auto* gemm = s.As<ir::Gemm>();
     if (gemm == nullptr || !status.ok()) return {};
     absl::StatusOr<Stmt> lowered = GemmLowering(*gemm, context.vector).Lower();

@@ -12,7 +12,9 @@ inline constexpr int kStreamRows = 4;
 // vectors of accumulators live in registers over the tile's K; rows are cut into near-equal chunks.
 // With at most 4 rows, B is streamed row by row and C accumulates in cache; with B transposed and
 // not packed, K is the vector axis and lanes are summed at the end. Integers accumulate in int32.
-// Guarantees: no Gemm is left. kUnimplemented names a shape or dtype that has no lowering.
+// A PairGemm is cut into products of one register block each (lower_pair_gemm.h).
+// Guarantees: no Gemm is left, and every PairGemm is one that code generation takes. kUnimplemented
+// names a shape or dtype that has no lowering.
 absl::StatusOr<ir::Program> LowerGemmCpu(const ir::Program& program, const PassContext& context);
 
 }  // namespace kiln::passes

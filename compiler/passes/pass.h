@@ -25,6 +25,7 @@ struct VectorUnit {
 
 struct PassContext {
   VectorUnit vector;
+  bool amx_bf16 = false;  // tile registers that multiply bfloat16
 };
 
 using PassFunction = absl::StatusOr<ir::Program> (*)(const ir::Program&, const PassContext&);

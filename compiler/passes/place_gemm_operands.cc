@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/passes/build.h"
 #include "compiler/passes/lower_gemm_cpu.h"
+#include "compiler/passes/pair_operands.h"
 
 namespace kiln::passes {
 namespace {
@@ -43,6 +44,9 @@ Uses CollectUses(const ir::Program& program) {
           if (IsTile(gemm->c.buffer)) uses[gemm->c.buffer.get()].staged_only = false;
         } else if (s.kind() != ir::StmtKind::kCopy && s.kind() != ir::StmtKind::kFill) {
           if (const auto* store = s.As<ir::Store>()) uses[store->buffer.get()].staged_only = false;
+          if (const auto* gemm = s.As<ir::PairGemm>()) {
+            uses[gemm->a.buffer.get()].staged_only = false;
+          }
           if (const auto* reduce = s.As<ir::Reduce>()) {
             uses[reduce->src.buffer.get()].staged_only = false;
             uses[reduce->dst.buffer.get()].staged_only = false;
@@ -84,9 +88,10 @@ ir::Buffer Place(const ir::Buffer& tile, const TileUse& use, const VectorUnit& u
 
 absl::StatusOr<ir::Program> PlaceGemmOperands(const ir::Program& program,
                                               const PassContext& context) {
-  const Uses uses = CollectUses(program);
+  const ir::Program paired = context.amx_bf16 ? PairOperands(program) : program;
+  const Uses uses = CollectUses(paired);
   ir::BufferMap placed;
-  ir::Walk(program.body, [&](const ir::Stmt& s) {
+  ir::Walk(paired.body, [&](const ir::Stmt& s) {
     const auto* alloc = s.As<ir::Alloc>();
     if (alloc == nullptr || !IsTile(alloc->buffer)) return true;
     const auto use = uses.find(alloc->buffer.get());
@@ -96,8 +101,8 @@ absl::StatusOr<ir::Program> PlaceGemmOperands(const ir::Program& program,
     }
     return true;
   });
-  ir::Program out = program;
-  if (!placed.empty()) out.body = ir::Substitute(program.body, {}, placed);
+  ir::Program out = paired;
+  if (!placed.empty()) out.body = ir::Substitute(paired.body, {}, placed);
   return out;
 }
 

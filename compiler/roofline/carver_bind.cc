@@ -146,9 +146,9 @@ absl::Status ListCarver(const Request& request, const PricedSpace& space, Recomm
   for (const std::vector<int64_t>* extents : {&node.space, &node.reduce}) {
     for (const int64_t n : *extents) {
       if (n <= kLargestExtent) continue;
-      return absl::InvalidArgumentError(absl::StrCat(
-          "Carver's rule tries the divisors of each extent, and ", n, " is above ", kLargestExtent,
-          "; use the strategy 'recommended', which does not"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("Carver's rule tries the divisors of each extent, and ", n, " is above ",
+                       kLargestExtent, "; use the strategy 'recommended', which does not"));
     }
   }
   const CarverDevice device = CarverDeviceOf(request.arch);

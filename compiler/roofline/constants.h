@@ -28,6 +28,21 @@ struct CpuConstants {
   double gemm_call_cycles = 25;
   // Cycles to load, and to store, one accumulator vector at the ends of a call.
   double accumulator_cycles = 1.0;
+  // The bfloat16 matrix unit (AMX). A block of C is two by two tile registers of 16 rows by 64
+  // bytes, and one pass over C takes this much of K: the lowering's own choices.
+  int pair_rows = 32;
+  int pair_columns = 32;
+  int pair_depth = 256;
+  // Cycles of a tile product where the record has no measured rate, of a tile load that hits L1
+  // (two lines a cycle), of a tile store, and to enter and leave one block of C.
+  double tile_product_cycles = 16;
+  double tile_load_cycles = 8;
+  double tile_store_cycles = 16;
+  double pair_call_cycles = 90;
+  // Part of the calibrated peak that the loop over K reaches with all operands in L1.
+  double pair_efficiency = 0.9;
+  // Cycles to join two vectors of rows of B into a vector of pairs.
+  double join_cycles = 4;
   // Cycles a vector operation: arithmetic, conversion, division, exponential, gathered element.
   double alu_cycles = 0.5;
   double convert_cycles = 1.0;

@@ -45,7 +45,7 @@ class CpuPricer {
  private:
   // Nanoseconds of all executions of one operation on one core.
   struct OpTime {
-    Num fma, vector, dram, llc, l2, l1;
+    Num fma, tensor, vector, dram, llc, l2, l1;
   };
   void Traffic();
   OpTime TimeOf(int op) const;
@@ -54,6 +54,12 @@ class CpuPricer {
   Num PanelCycles(const OpDemand& op) const;
   Num StreamCycles(const OpDemand& op) const;
   Num DotCycles(const OpDemand& op) const;
+  Num Paired(const OpDemand& gemm) const;
+  Num Joined(const OpDemand& copy) const;
+  Num PairPasses(const OpDemand& op) const;
+  Num PairNs(const OpDemand& op) const;
+  Num PairOperandNs(const OpDemand& op) const;
+  Num JoinCycles(const OpDemand& copy) const;
   Num LoopCycles(const OpDemand& op) const;
   Num ReduceCycles(const OpDemand& op) const;
   Num CopyCycles(const OpDemand& op) const;
@@ -203,6 +209,79 @@ Num CpuPricer::GemmOperandNs(const OpDemand& op) const {
   return Select(fits_l2, from_l2, from_llc);
 }
 
+// 1 where the product runs on the bfloat16 matrix unit (compiler/passes/pair_operands).
+Num CpuPricer::Paired(const OpDemand& op) const {
+  const bool types = op.a_type == kBFloat16 && op.b_type == kBFloat16 && op.c_type == kFloat32 &&
+                     !op.trans_a && !op.trans_b && op.a_buffer >= 0 && op.b_buffer >= 0 &&
+                     op.c_buffer >= 0;
+  if (op.kind != OpKind::kGemm || !types || !arch_.Has("amx-tile") || !arch_.Has("amx-bf16")) {
+    return zero_;
+  }
+  const Num even = Le(op.k - Floor(op.k / 2.0) * 2.0, 0.5);
+  const Num large = And(Lt(one_, op.n), Lt(tape_.Const(2), op.k));
+  return And(And(even, large), Lt(tape_.Const(kCpu.stream_rows), op.m));
+}
+
+// 1 where the copy fills the B tile of such a product: two rows become one of pairs.
+Num CpuPricer::Joined(const OpDemand& copy) const {
+  Num joined = zero_;
+  if (copy.kind != OpKind::kCopy || copy.dst_buffer < 0) return joined;
+  for (const OpDemand& op : d_.ops) {
+    if (op.kind == OpKind::kGemm && op.b_buffer == copy.dst_buffer)
+      joined = Max(joined, Paired(op));
+  }
+  return joined;
+}
+
+// Passes over C: one each `pair_depth` of the whole tiles of K, one for what remains.
+Num CpuPricer::PairPasses(const OpDemand& op) const {
+  const Num whole = Floor(op.k / 32.0) * 32.0;
+  return CeilDiv(whole, tape_.Const(kCpu.pair_depth)) + Lt(whole, op.k);
+}
+
+// Per step of 32 of K a block of C takes its products or its tile loads, whichever is longer; each
+// pass over C moves C's tiles in and out.
+Num CpuPricer::PairNs(const OpDemand& op) const {
+  const Num tile = tape_.Const(16), step = tape_.Const(32);
+  const Num row_tiles = CeilDiv(op.m, tile), column_tiles = CeilDiv(op.n, tile);
+  const Num row_blocks = CeilDiv(op.m, tape_.Const(kCpu.pair_rows));
+  const Num column_blocks = CeilDiv(op.n, tape_.Const(kCpu.pair_columns));
+  const Num steps = CeilDiv(op.k, step);
+  const Num passes = PairPasses(op);
+  const target::ComputeUnit* unit = arch_.FindUnit("tensor", kBFloat16);
+  constexpr double kTileFlops = 2.0 * 16 * 16 * 32;
+  const double product_ns =
+      unit != nullptr ? kTileFlops / unit->core : kCpu.tile_product_cycles * cycle_;
+  const Num products = row_tiles * column_tiles * steps * (product_ns / kCpu.pair_efficiency);
+  const Num loads = (row_tiles * column_blocks + column_tiles * row_blocks) * steps *
+                    (kCpu.tile_load_cycles * cycle_);
+  const Num ends = row_tiles * column_tiles * (kCpu.tile_load_cycles + kCpu.tile_store_cycles) +
+                   row_blocks * column_blocks * kCpu.pair_call_cycles;
+  return Max(products, loads) + ends * passes * cycle_;
+}
+
+// A panel of B stays in L1 for all chunks of rows of a pass; A is read again for each panel, from
+// where the block's storage fits.
+Num CpuPricer::PairOperandNs(const OpDemand& op) const {
+  constexpr double kElement = 2;
+  const double l1 = arch_.l1.bytes * kCpu.private_share;
+  const double l2 = arch_.l2.bytes * kCpu.private_share;
+  const Num depth = Min(op.k, tape_.Const(kCpu.pair_depth));
+  const Num panel_bytes = depth * (kCpu.pair_columns * kElement);
+  const Num a_pass = op.m * depth * kElement;
+  const Num a_bytes = op.m * op.k * kElement;
+  const Num panels = CeilDiv(op.n, tape_.Const(kCpu.pair_columns));
+  const Num a_moved = Select(Le(a_pass + panel_bytes, l1), a_bytes, a_bytes * panels);
+  const Num b_moved = op.n * op.k * kElement;
+  const Num c_moved = op.m * op.n * 8.0 * PairPasses(op);
+  const Num bytes = a_moved + b_moved + c_moved;
+  return Select(Le(onchip_[op.launch], l2), bytes / rates_.read_l2, bytes / rates_.read_llc);
+}
+
+Num CpuPricer::JoinCycles(const OpDemand& op) const {
+  return Ceil(op.rows / 2.0) * (Vectors(op.columns) * kCpu.join_cycles + kCpu.row_cycles);
+}
+
 Num CpuPricer::LoopCycles(const OpDemand& op) const {
   const ElementWork& w = op.work;
   if (!w.vector) {
@@ -232,14 +311,17 @@ Num CpuPricer::CopyCycles(const OpDemand& op) const {
 
 CpuPricer::OpTime CpuPricer::TimeOf(int index) const {
   const OpDemand& op = d_.ops[index];
-  OpTime t{zero_, zero_, zero_, zero_, zero_, zero_};
+  OpTime t{zero_, zero_, zero_, zero_, zero_, zero_, zero_};
   AddAccessTimes(op, t);
   const Num onchip = op.count * OnchipNs(op.onchip_read_bytes, op.onchip_write_bytes, op.launch);
   switch (op.kind) {
-    case OpKind::kGemm:
-      t.fma = op.count * GemmCycles(op) * cycle_;
-      t.l2 = t.l2 + op.count * GemmOperandNs(op);
+    case OpKind::kGemm: {
+      const Num paired = Paired(op);
+      t.tensor = op.count * PairNs(op) * paired;
+      t.fma = op.count * GemmCycles(op) * cycle_ * Not(paired);
+      t.l2 = t.l2 + op.count * Select(paired, PairOperandNs(op), GemmOperandNs(op));
       break;
+    }
     case OpKind::kLoop:
     case OpKind::kAtomic:
       t.vector = op.count * LoopCycles(op) * cycle_;
@@ -251,7 +333,7 @@ CpuPricer::OpTime CpuPricer::TimeOf(int index) const {
       break;
     case OpKind::kCopy: {
       const Num staged = Not(Forwarded(op));
-      t.vector = op.count * CopyCycles(op) * cycle_ * staged;
+      t.vector = op.count * Select(Joined(op), JoinCycles(op), CopyCycles(op)) * cycle_ * staged;
       t.l1 = t.l1 + onchip * staged;
       break;
     }
@@ -277,16 +359,16 @@ Num CpuPricer::LaunchTime(int launch, Price& price) {
     if (op.launch != launch || op.sole_reader < 0) continue;
     extra_memory[op.sole_reader] = extra_memory[op.sole_reader] + memory(times[i]) * Forwarded(op);
   }
-  OpTime sum{zero_, zero_, zero_, zero_, zero_, zero_};
+  OpTime sum{zero_, zero_, zero_, zero_, zero_, zero_, zero_};
   for (size_t i = 0; i < d_.ops.size(); ++i) {
     const OpDemand& op = d_.ops[i];
     if (op.launch != launch) continue;
     const OpTime& t = times[i];
-    const Num work = t.fma + t.vector;
+    const Num work = t.fma + t.tensor + t.vector;
     const Num own = memory(t) * Not(Forwarded(op)) + extra_memory[i];
     const double exposed = op.kind == OpKind::kGemm ? kCpu.gemm_no_overlap : kCpu.no_overlap;
     total = total + Max(work, own) + Min(work, own) * exposed;
-    sum = {sum.fma + t.fma, sum.vector + t.vector, sum.dram + t.dram,
+    sum = {sum.fma + t.fma, sum.tensor + t.tensor, sum.vector + t.vector, sum.dram + t.dram,
            sum.llc + t.llc, sum.l2 + t.l2,         sum.l1 + t.l1};
   }
   const Num block_cost = l.blocks * arch_.block_ns;
@@ -304,6 +386,7 @@ Num CpuPricer::LaunchTime(int launch, Price& price) {
     }
   };
   add("fma", sum.fma / cores);
+  add("tensor", sum.tensor / cores);
   add("vector", sum.vector / cores);
   add("dram", sum.dram / cores);
   add("llc", sum.llc / cores);
@@ -347,15 +430,25 @@ void CpuPricer::Totals(Price& price) {
   for (const Num& bytes : miss_llc_) price.dram_bytes = price.dram_bytes + bytes;
   const target::ComputeUnit* fma = arch_.FindUnit("fma", kFloat32);
   const double peak = fma != nullptr ? fma->all : 1.0;
-  price.roofline_ns = Max(d_.flops / peak, d_.compulsory_read_bytes / arch_.dram.read_all +
-                                               d_.compulsory_write_bytes / arch_.dram.write_all);
+  // Products that the matrix unit takes have its peak.
+  const target::ComputeUnit* tensor = arch_.FindUnit("tensor", kBFloat16);
+  const double saved = tensor != nullptr ? 1.0 / peak - 1.0 / std::max(peak, tensor->all) : 0.0;
+  Num arithmetic = d_.flops / peak;
+  for (const OpDemand& op : d_.ops) {
+    if (op.kind != OpKind::kGemm) continue;
+    const Num flops = op.count * op.m * op.n * op.k * op.useful * 2.0;
+    arithmetic = arithmetic - flops * Paired(op) * saved;
+  }
+  price.roofline_ns = Max(arithmetic, d_.compulsory_read_bytes / arch_.dram.read_all +
+                                          d_.compulsory_write_bytes / arch_.dram.write_all);
 }
 
 Price CpuPricer::Run() {
   Price price;
   price.waves = price.blocks = price.registers = zero_;
   price.tail = price.occupancy = one_;
-  for (const char* name : {"fma", "vector", "dram", "llc", "l2", "l1", "block", "launch"}) {
+  for (const char* name :
+       {"fma", "tensor", "vector", "dram", "llc", "l2", "l1", "block", "launch"}) {
     price.resources.push_back({name, zero_});
   }
   Traffic();

@@ -1,6 +1,7 @@
 #include "compiler/target/host_arch.h"
 
 #include <sched.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -87,11 +88,19 @@ uint64_t EnabledStates() {
   return (static_cast<uint64_t>(high) << 32) | low;
 }
 
+// Whether the system would grant a process the tile registers of AMX. Asks without requesting them.
+bool TilesOffered() {
+  constexpr long kSupportedStates = 0x1021;
+  constexpr uint64_t kTileData = uint64_t{1} << 18;
+  uint64_t states = 0;
+  return syscall(SYS_arch_prctl, kSupportedStates, &states) == 0 && (states & kTileData) != 0;
+}
+
 // A feature counts only when the system saves its registers.
 bool StateEnabled(absl::string_view feature, uint64_t states) {
   constexpr uint64_t kYmm = 0x6, kZmm = 0xe6, kTiles = 0x60000;
   if (absl::StartsWith(feature, "avx512")) return (states & kZmm) == kZmm;
-  if (absl::StartsWith(feature, "amx")) return (states & kTiles) == kTiles;
+  if (absl::StartsWith(feature, "amx")) return (states & kTiles) == kTiles && TilesOffered();
   if (absl::StartsWith(feature, "avx") || feature == "fma" || feature == "f16c") {
     return (states & kYmm) == kYmm;
   }

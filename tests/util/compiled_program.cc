@@ -51,6 +51,7 @@ passes::PassContext HostPassContext(int vector_bits) {
   passes::PassContext context;
   context.vector.bits = vector_bits != 0 ? vector_bits : host->vector_bits;
   context.vector.registers = context.vector.bits == 512 ? 32 : 16;
+  context.amx_bf16 = vector_bits == 0 && host->Has("amx-tile") && host->Has("amx-bf16");
   return context;
 }
 
@@ -86,10 +87,17 @@ absl::StatusOr<CompiledProgram> CompiledProgram::Load(const std::string& shared_
     return absl::InternalError("cannot write the library to memory");
   }
   void* handle = dlopen(absl::StrCat("/proc/self/fd/", fd).c_str(), RTLD_NOW | RTLD_LOCAL);
-  close(fd);
-  if (handle == nullptr) return absl::InternalError(dlerror());
+  if (handle == nullptr) {
+    close(fd);
+    return absl::InternalError(dlerror());
+  }
   CompiledProgram compiled;
-  compiled.handle_ = std::shared_ptr<void>(handle, [](void* h) { dlclose(h); });
+  // The descriptor stays open with the library: its number is the library's name, and a second
+  // library of the same name would be the first one again.
+  compiled.handle_ = std::shared_ptr<void>(handle, [fd](void* h) {
+    dlclose(h);
+    close(fd);
+  });
   compiled.entry_ = dlsym(handle, symbol.c_str());
   if (compiled.entry_ == nullptr) return absl::NotFoundError(dlerror());
   return compiled;

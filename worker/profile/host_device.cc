@@ -84,7 +84,8 @@ absl::Status ExplainReturn(int32_t code) {
       return absl::InternalError("an assertion of the kernel failed (KILN_ERROR_ASSERT)");
     case KILN_ERROR_UNSUPPORTED:
       return absl::InternalError(
-          "the processor lacks what the artifact was compiled for (KILN_ERROR_UNSUPPORTED)");
+          "the processor lacks what the artifact was compiled for, or the system does not let this "
+          "process use it (KILN_ERROR_UNSUPPORTED)");
     default:
       return absl::InternalError(absl::StrCat("the kernel returned the unknown code ", code));
   }

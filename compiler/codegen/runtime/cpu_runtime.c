@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "kiln_launch.h"
@@ -233,6 +234,18 @@ int32_t kiln_rt_run(const kiln_launch* launch, int64_t count, kiln_block body, v
     pthread_mutex_unlock(&pool.owner);
   }
   return atomic_load(&j.error);
+}
+
+/* The system grants a process the tile registers of AMX when it asks, for all its threads. It
+ * refuses where the processor has none (every one that has them multiplies bfloat16) and where it
+ * is told to. Asking twice is harmless. Returns 0 or KILN_ERROR_UNSUPPORTED. */
+int32_t kiln_rt_tiles(void) {
+  enum { request_permission = 0x1023, tile_data = 18 };
+  static atomic_int granted;
+  if (atomic_load(&granted)) return KILN_OK;
+  if (syscall(SYS_arch_prctl, request_permission, tile_data)) return KILN_ERROR_UNSUPPORTED;
+  atomic_store(&granted, 1);
+  return KILN_OK;
 }
 
 /* Workspace of a whole call (alloc_global), from the same free list. Null when out of memory. */

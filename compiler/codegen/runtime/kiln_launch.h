@@ -38,7 +38,8 @@ enum {
   KILN_ERROR_ARGUMENT = -1,   /* a null pointer, or a dimension out of range */
   KILN_ERROR_MEMORY = -2,     /* scratch memory could not be allocated */
   KILN_ERROR_ASSERT = -3,     /* a run-time assertion of the kernel failed */
-  KILN_ERROR_UNSUPPORTED = -4 /* the processor lacks what the artifact was compiled for */
+  KILN_ERROR_UNSUPPORTED = -4 /* the processor lacks what the artifact was compiled
+                                 for, or the system does not let the process use it */
 };
 
 #ifdef __cplusplus

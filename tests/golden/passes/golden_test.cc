@@ -1,6 +1,7 @@
 // Each pass on a kernel made for it. Each tests/golden/passes/NAME.py opens with a sentence and
 //   #: pass=NAME a=1
-// and NAME.txt holds the program as it is after that pass (512-bit vectors). Run with --update to
+// and NAME.txt holds the program as it is after that pass (512-bit vectors, and AMX where the line
+// says amx). Run with --update to
 // write the files anew, and read the diff.
 #include <gtest/gtest.h>
 
@@ -30,7 +31,9 @@ std::string ReadFile(const std::string& path) {
 std::string RunCase(const std::shared_ptr<const SourceFile>& file, absl::string_view line,
                     const std::string& pass) {
   lang::Arguments arguments;
+  passes::PassContext context;
   for (absl::string_view word : absl::StrSplit(line, ' ', absl::SkipEmpty())) {
+    context.amx_bf16 |= word == "amx";
     const size_t equal = word.find('=');
     if (equal == absl::string_view::npos) continue;
     arguments[std::string(word.substr(0, equal))] = std::string(word.substr(equal + 1));
@@ -39,8 +42,7 @@ std::string RunCase(const std::shared_ptr<const SourceFile>& file, absl::string_
   if (!kernel.ok()) return absl::StrCat(kernel.status().message(), "\n");
   const auto program = lang::Elaborate(*kernel, arguments, {});
   if (!program.ok()) return absl::StrCat(program.status().message(), "\n");
-  const auto lowered =
-      passes::RunPipeline(passes::CpuPipeline(), *program, passes::PassContext(), pass);
+  const auto lowered = passes::RunPipeline(passes::CpuPipeline(), *program, context, pass);
   return lowered.ok() ? ir::ToString(*lowered) : absl::StrCat(lowered.status().message(), "\n");
 }
 

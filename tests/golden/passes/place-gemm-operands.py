@@ -1,17 +1,18 @@
-"""B becomes panels, A gets padded rows, both in float32."""
+"""B becomes panels, A gets padded rows, both in float32; for a matrix unit, B becomes pairs."""
 #: M=16 block_M=16
+#: M=40 block_M=40 dtype=bfloat16 amx
 import tilelang
 import tilelang.language as T
 
 
 @tilelang.jit
-def kernel(M: int, block_M: int):
+def kernel(M: int, block_M: int, dtype="float16"):
     @T.prim_func
-    def main(a: T.Tensor((M, 32), "float16"), b: T.Tensor((32, 128), "float16"),
+    def main(a: T.Tensor((M, 32), dtype), b: T.Tensor((32, 128), dtype),
              c: T.Tensor((M, 128), "float32")):
         with T.Kernel(1, threads=32) as bx:
-            a_tile = T.alloc_shared((block_M, 32), "float16")
-            b_tile = T.alloc_shared((32, 128), "float16")
+            a_tile = T.alloc_shared((block_M, 32), dtype)
+            b_tile = T.alloc_shared((32, 128), dtype)
             acc = T.alloc_fragment((block_M, 128), "float32")
             T.clear(acc)
             T.copy(a[bx * block_M, 0], a_tile)

@@ -87,6 +87,24 @@ TEST_F(VerifyTest, VectorIndices) {
   ExpectError({alloc, store(four, Expr(1))}, "invalid program");
 }
 
+TEST_F(VerifyTest, ProductsOfPairs) {
+  const auto matrix = [](DType type, int64_t rows, int64_t columns) {
+    return MakeBuffer("p", type, {MakeInt(rows), MakeInt(columns)}, Scope::kShared);
+  };
+  const auto product = [&](const Buffer& a, const Buffer& b, const Buffer& c) {
+    return std::vector<Stmt>{
+        MakeStmt<Alloc>(loc, a), MakeStmt<Alloc>(loc, b), MakeStmt<Alloc>(loc, c),
+        MakeStmt<PairGemm>(loc, WholeBuffer(a), WholeBuffer(b), WholeBuffer(c))};
+  };
+  const Buffer a = matrix(kBFloat16, 5, 12), b = matrix(kUInt32, 6, 7), c = matrix(kFloat32, 5, 7);
+  EXPECT_TRUE(Verify(With(product(a, b, c))).ok());
+  ExpectError(product(matrix(kBFloat16, 5, 6), b, c), "pair_gemm shapes do not match");
+  ExpectError(product(a, matrix(kUInt32, 6, 8), c), "pair_gemm shapes do not match");
+  ExpectError(product(a, b, matrix(kFloat32, 6, 7)), "pair_gemm shapes do not match");
+  ExpectError(product(matrix(kFloat16, 5, 12), b, c), "a pair_gemm of float16 and uint32");
+  ExpectError(product(a, matrix(kInt32, 6, 7), c), "a pair_gemm of bfloat16 and int32");
+}
+
 TEST_F(VerifyTest, ShapesOfTileOperations) {
   const Stmt as = MakeStmt<Alloc>(loc, s), am = MakeStmt<Alloc>(loc, m);
   const Region first_row{m, {{Expr(0), Expr(1)}, {Expr(0), Expr(4)}}};
