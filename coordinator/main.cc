@@ -27,6 +27,7 @@ EXIT CODES
   3  another coordinator has the store, or its format is newer than this program
   4  an address cannot be listened on
   5  lost the store while running
+  6  stored data is damaged; restore a backup
 
 EXAMPLES
   kiln-coordinator --store /var/lib/kiln

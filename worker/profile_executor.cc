@@ -70,21 +70,21 @@ absl::StatusOr<ProfileOutcome> ChildProfileExecutor::Profile(const v1::ProfileRe
     }
     ChildDeath death = child_.Bury(status);
     if (absl::IsCancelled(status)) return status;
-    if (session.current.empty()) {
+    if (!session.current.has_value()) {
       if (session.whole_limit) return outcome;
       if (++idle_deaths < kIdleDeaths) continue;
       return absl::UnavailableError(absl::StrCat(
           "kiln-runner dies before it runs anything: ", death.Describe(), "; ", death.output));
     }
     // Killed from outside: rarely the candidate's doing, so it gets one more child.
-    if (death.killed_from_outside && outside_kills[session.current]++ == 0) continue;
+    if (death.killed_from_outside && outside_kills[*session.current]++ == 0) continue;
     if (session.whole_limit) {
       // The task's time was up. The running candidate is to blame when it ate half of it.
       bool guilty = (Child::Clock::now() - session.since) * 2 >= Child::Clock::now() - begin;
-      if (guilty) AddFailure(session.current, FailureOf(status, death, session), &outcome);
+      if (guilty) AddFailure(*session.current, FailureOf(status, death, session), &outcome);
       return outcome;
     }
-    AddFailure(session.current, FailureOf(status, death, session), &outcome);
+    AddFailure(*session.current, FailureOf(status, death, session), &outcome);
   }
 }
 
@@ -110,7 +110,7 @@ absl::Status ChildProfileExecutor::RunSession(const v1::ProfileRequest& request,
         if (!Names(request, event.result().config())) {
           return absl::DataLossError("the child reported a candidate that it was not given");
         }
-        if (session->current == event.result().config()) session->current.clear();
+        if (session->current == event.result().config()) session->current.reset();
         if (!event.result().not_run()) outcome->results.push_back(event.result());
         break;
       case v1::ProfileEvent::kDone:

@@ -5,6 +5,7 @@
 #define KILN_WORKER_PROFILE_EXECUTOR_H_
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -34,7 +35,8 @@ class ChildProfileExecutor : public ProfileExecutor {
  private:
   // One request to one child.
   struct Session {
-    std::string current;             // the journal: touched and not finished
+    // The journal: touched and not finished. A kernel without tunables has the empty config.
+    std::optional<std::string> current;
     Child::Clock::time_point since;  // when it was first touched
     bool done = false;
     bool whole_limit = false;     // the task's time was up, not the silence limit

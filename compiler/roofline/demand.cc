@@ -16,6 +16,7 @@
 namespace kiln::roofline {
 namespace {
 
+constexpr size_t kMaxOps = 100'000;   // tile operations of a kernel that can be priced
 constexpr double kAssumedDim = 1024;  // a run-time dimension that nobody gave
 
 class Analyzer {
@@ -551,17 +552,19 @@ void Analyzer::ElementLoop(const ir::Stmt& body, const std::vector<ir::Axis>& ax
 
 // A tile that one copy from a tensor fills and one operation reads could be read in place.
 void Analyzer::LinkReaders() {
+  std::vector<int> last_reader(d_.buffers.size(), -1);
+  for (size_t i = 0; i < d_.ops.size(); ++i) {
+    const OpDemand& op = d_.ops[i];
+    if (op.kind == OpKind::kReduce && op.src_buffer >= 0) {
+      last_reader[op.src_buffer] = static_cast<int>(i);
+    } else if (op.kind == OpKind::kGemm && op.b_buffer >= 0) {
+      last_reader[op.b_buffer] = static_cast<int>(i);
+    }
+  }
   for (OpDemand& op : d_.ops) {
     if (op.kind != OpKind::kCopy || op.dst_buffer < 0 || op.src_buffer >= 0) continue;
     const int b = op.dst_buffer;
-    if (writers_[b] != 1 || readers_[b] != 1) continue;
-    for (size_t i = 0; i < d_.ops.size(); ++i) {
-      const OpDemand& reader = d_.ops[i];
-      if ((reader.kind == OpKind::kReduce && reader.src_buffer == b) ||
-          (reader.kind == OpKind::kGemm && reader.b_buffer == b)) {
-        op.sole_reader = static_cast<int>(i);
-      }
-    }
+    if (writers_[b] == 1 && readers_[b] == 1) op.sole_reader = last_reader[b];
   }
 }
 
@@ -652,6 +655,12 @@ absl::StatusOr<Demand> Analyze(const ir::Program& program,
   if (demand.launches.empty()) {
     return absl::UnimplementedError(
         absl::StrCat("'", program.name, "' has no T.Kernel launch: there is nothing to price"));
+  }
+  if (demand.ops.size() > kMaxOps) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("'", program.name, "' has ", demand.ops.size(),
+                     " tile operations; the recommender prices up to ", kMaxOps,
+                     ". Split the kernel, or write its repeated parts as loops"));
   }
   analyzer.Constraints(constraints);
   analyzer.Finish();

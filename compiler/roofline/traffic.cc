@@ -1,6 +1,10 @@
 #include "compiler/roofline/traffic.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
 
 namespace kiln::roofline {
 namespace {
@@ -10,7 +14,7 @@ class Misses {
   Misses(const Demand& demand, const CacheView& cache) : d_(demand), cache_(cache) {}
 
   std::vector<Num> Run() {
-    for (size_t l = 0; l < d_.loops.size(); ++l) body_.push_back(BodyBytes(static_cast<int>(l)));
+    FillBodies();
     std::vector<Num> out;
     for (size_t a = 0; a < d_.accesses.size(); ++a) out.push_back(Of(static_cast<int>(a)));
     return out;
@@ -21,68 +25,71 @@ class Misses {
     return static_cast<double>(d_.tensors[a.tensor].dtype.bytes());
   }
 
-  // Depth of `loop` on the access's path, or -1.
-  static int DepthOf(const Access& a, int loop) {
-    const auto it = std::find(a.loops.begin(), a.loops.end(), loop);
-    return it == a.loops.end() ? -1 : static_cast<int>(it - a.loops.begin());
-  }
-
-  bool InnermostGrid(int loop) const {
-    if (!d_.loops[loop].grid) return false;
-    for (const LoopLevel& l : d_.loops) {
-      if (l.grid && l.parent == loop) return false;
-    }
-    return true;
-  }
-
-  // Distinct bytes that one iteration of `loop` touches.
-  Num BodyBytes(int loop) const {
-    Num bytes = d_.tape->Const(0);
-    std::vector<std::pair<int, Num>> counted;  // (tensor, footprint): one region, counted once
-    int launch = -1;
+  // body_[l] = distinct bytes that one iteration of loop l touches.
+  void FillBodies() {
+    const size_t loops = d_.loops.size();
+    std::vector<int> launch(loops, -1);
+    std::vector<bool> grid_inside(loops, false);
+    std::set<std::tuple<int, int, int>> counted;  // (loop, tensor, footprint): one region, once
+    body_.assign(loops, d_.tape->Const(0));
     for (const Access& a : d_.accesses) {
-      const int depth = DepthOf(a, loop);
-      if (depth < 0) continue;
-      launch = a.launch;
-      const Num f = a.footprint[depth + 1];
-      const bool seen = std::any_of(counted.begin(), counted.end(), [&](const auto& c) {
-        return c.first == a.tensor && c.second.same_as(f);
-      });
-      if (seen) continue;
-      counted.emplace_back(a.tensor, f);
-      bytes = bytes + f * ElementBytes(a);
-    }
-    if (cache_.holds_onchip) {
-      for (const LocalBuffer& b : d_.buffers) {
-        if (b.launch == launch) bytes = bytes + b.bytes;
+      for (size_t depth = 0; depth < a.loops.size(); ++depth) {
+        const int loop = a.loops[depth];
+        const Num f = a.footprint[depth + 1];
+        launch[loop] = a.launch;
+        if (!counted.emplace(loop, a.tensor, f.id()).second) continue;
+        body_[loop] = body_[loop] + f * ElementBytes(a);
       }
     }
-    const bool concurrent = !d_.loops[loop].grid || InnermostGrid(loop);
-    return concurrent ? bytes * cache_.sharers : bytes;
+    std::vector<Num> onchip(d_.launches.size(), d_.tape->Const(0));
+    for (const LocalBuffer& b : d_.buffers) onchip[b.launch] = onchip[b.launch] + b.bytes;
+    for (const LoopLevel& l : d_.loops) {
+      if (l.grid && l.parent >= 0) grid_inside[l.parent] = true;
+    }
+    for (size_t l = 0; l < loops; ++l) {
+      if (cache_.holds_onchip && launch[l] >= 0) body_[l] = body_[l] + onchip[launch[l]];
+      const bool concurrent = !d_.loops[l].grid || !grid_inside[l];
+      if (concurrent) body_[l] = body_[l] * cache_.sharers;
+    }
   }
 
   Num Fits(int loop) const { return Le(body_[loop], cache_.bytes); }
 
-  // 0 where an earlier access has just brought the same region in.
-  Num FirstTouch(int index) const {
-    const Access& a = d_.accesses[index];
+  // Of the earlier accesses that touch a region in one iteration of a loop: which way their paths
+  // go on below that loop, a loop or kEnds. Two ways are as good as all.
+  struct Ways {
+    int first = 0;
+    bool several = false;
+  };
+  using Region = std::tuple<int, int, int, int>;  // tensor, launch, loop, footprint in that loop
+  static constexpr int kEnds = -1;
+
+  static int WayOf(const Access& a, size_t depth) {
+    return depth < a.loops.size() ? a.loops[depth] : kEnds;
+  }
+
+  Region RegionOf(const Access& a, size_t depth) const {
+    return {a.tensor, a.launch, a.loops[depth - 1], a.footprint[depth].id()};
+  }
+
+  // 0 where an earlier access, whose path parts from this one's below a loop that fits, has just
+  // brought the same region in. Call in the order of the accesses.
+  Num FirstTouch(const Access& a) {
     const Num one = d_.tape->Const(1), zero = d_.tape->Const(0);
     Num first = one;
-    for (int j = 0; j < index; ++j) {
-      const Access& b = d_.accesses[j];
-      if (b.tensor != a.tensor || b.launch != a.launch) continue;
-      size_t common = 0;
-      while (common < a.loops.size() && common < b.loops.size() &&
-             a.loops[common] == b.loops[common]) {
-        ++common;
-      }
-      if (common == 0 || !a.footprint[common].same_as(b.footprint[common])) continue;
-      first = Select(Fits(a.loops[common - 1]), zero, first);
+    for (size_t depth = 1; depth <= a.loops.size(); ++depth) {
+      const int way = WayOf(a, depth);
+      const auto [it, fresh] = earlier_.try_emplace(RegionOf(a, depth), Ways{way, false});
+      if (fresh) continue;
+      Ways& ways = it->second;
+      const bool parts = way == kEnds || ways.several || ways.first != way;
+      if (parts) first = Select(Fits(a.loops[depth - 1]), zero, first);
+      ways.several = ways.several || ways.first != way;
     }
     return first;
   }
 
-  Num Of(int index) const {
+  Num Of(int index) {
     const Access& a = d_.accesses[index];
     Num bytes = a.elements * ElementBytes(a);
     Num trips = d_.tape->Const(1);
@@ -99,12 +106,13 @@ class Misses {
       trips = trips * trip;
     }
     const Num probability = d_.ops[a.op].count / Max(trips, 1e-9);
-    return bytes * probability * FirstTouch(index);
+    return bytes * probability * FirstTouch(a);
   }
 
   const Demand& d_;
   const CacheView cache_;
   std::vector<Num> body_;
+  std::map<Region, Ways> earlier_;
 };
 
 }  // namespace

@@ -20,18 +20,18 @@ class Runner {
          store::BlobStore* blobs)
       : job_(job), expander_(expander), meta_(meta), blobs_(blobs) {}
 
+  absl::Status Look(Expanded* out) {
+    if (!looks()) return absl::OkStatus();
+    KILN_ASSIGN_OR_RETURN(std::optional<std::string> problem,
+                          meta_->FindAlias(AliasOf(job_.spec, job_.arch)));
+    return problem.has_value() ? FindWinner(*problem, out) : absl::OkStatus();
+  }
+
   absl::Status Run(Expanded* out) {
-    const bool look = !job_.spec.fresh() || job_.lookup_only;
-    if (look) {
-      KILN_ASSIGN_OR_RETURN(std::optional<std::string> problem,
-                            meta_->FindAlias(AliasOf(job_.spec, job_.arch)));
-      if (problem.has_value()) KILN_RETURN_IF_ERROR(FindWinner(*problem, out));
-      if (out->winner.has_value()) return absl::OkStatus();
-    }
     KILN_ASSIGN_OR_RETURN(out->expansion, expander_->Expand(job_.spec, job_.arch));
     out->sweep = SweepDigest(job_.spec, out->expansion);
     out->problem_key = ProblemKey(job_.spec, out->expansion);
-    if (look) KILN_RETURN_IF_ERROR(FindWinner(out->problem_key, out));
+    if (looks()) KILN_RETURN_IF_ERROR(FindWinner(out->problem_key, out));
     if (out->winner.has_value()) return absl::OkStatus();
     if (job_.lookup_only) return ExplainMiss(out);
     KILN_RETURN_IF_ERROR(FindStoredRun(out));
@@ -42,6 +42,8 @@ class Runner {
   }
 
  private:
+  bool looks() const { return !job_.spec.fresh() || job_.lookup_only; }
+
   absl::Status FindWinner(const std::string& problem_key, Expanded* out) {
     KILN_ASSIGN_OR_RETURN(out->winner, meta_->FindWinner(problem_key));
     // Without its bytes a winner is of no use: tune again.
@@ -105,6 +107,15 @@ class Runner {
 };
 
 }  // namespace
+
+std::optional<Expanded> AnswerFromStore(const ExpandJob& job, store::MetaStore* meta,
+                                        store::BlobStore* blobs) {
+  Expanded out;
+  out.job = job.job;
+  out.status = Runner(job, nullptr, meta, blobs).Look(&out);
+  if (out.status.ok() && !out.winner.has_value()) return std::nullopt;
+  return out;
+}
 
 Expanded RunExpandJob(const ExpandJob& job, search::Expander* expander, store::MetaStore* meta,
                       store::BlobStore* blobs) {

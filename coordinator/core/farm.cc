@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <unordered_map>
 #include <utility>
@@ -23,7 +24,11 @@
 namespace kiln::core {
 namespace {
 
-constexpr int kPoolThreads = 2;
+// Reads of the store, which are short. Expansions may take long, and have threads of their own;
+// those that a lookup needs do not wait behind those of submits.
+constexpr int kReadThreads = 2;
+constexpr int kLookupThreads = 1;
+constexpr int kExpandThreads = 2;
 constexpr int kDefaultPage = 100;
 constexpr int kMaxPage = 1000;
 constexpr int64_t kMaxQueuedEvents = 1'000'000;
@@ -38,6 +43,7 @@ class FarmImpl : public Farm, private Outside {
   absl::Status Open();
 
   void Stop() override;
+  bool AwaitExpansions(double seconds) override;
   absl::Status Health() const override;
   void OnFatal(std::function<void(const absl::Status&)> callback) override;
 
@@ -78,13 +84,16 @@ class FarmImpl : public Farm, private Outside {
   void Tell(Publish& publish);
   void TellStored(std::string sweep, std::shared_ptr<WatchSink> sink);
   void CloseAll(const absl::Status& status);
+  void RunJob(const ExpandJob& job);
 
   const Parts parts_;
   const Options options_;
   const uint64_t term_;
   std::unique_ptr<Core> core_;
   std::unique_ptr<Loop> loop_;
-  std::unique_ptr<JobPool> pool_;
+  std::unique_ptr<JobPool> lookups_;
+  std::unique_ptr<JobPool> expansions_;
+  std::unique_ptr<JobPool> pool_;  // adds to the other two: ends first
   std::atomic<uint64_t> next_id_{1};
   std::atomic<bool> stopped_{false};
 
@@ -116,7 +125,9 @@ absl::Status FarmImpl::Open() {
   }
   spdlog::info("term {}: {} active sweeps", term_, state.active.size());
   core_ = std::make_unique<Core>(options_, term_, std::move(state), parts_.clock->Now());
-  pool_ = std::make_unique<JobPool>(kPoolThreads);
+  lookups_ = std::make_unique<JobPool>(kLookupThreads);
+  expansions_ = std::make_unique<JobPool>(kExpandThreads);
+  pool_ = std::make_unique<JobPool>(kReadThreads);
   loop_ = std::make_unique<Loop>(
       Loop::Parts{core_.get(), parts_.meta, parts_.blobs, parts_.clock, this, term_});
   loop_->Start();
@@ -128,6 +139,13 @@ void FarmImpl::Stop() {
   loop_->Stop();
   pool_->Stop();
   CloseAll(absl::UnavailableError("the coordinator is stopping"));
+}
+
+bool FarmImpl::AwaitExpansions(double seconds) {
+  const int64_t limit = parts_.clock->Now().mono_ns + SecondsToNs(seconds);
+  if (!lookups_->StopWithin(seconds)) return false;
+  const double left = NsToSeconds(limit - parts_.clock->Now().mono_ns);
+  return expansions_->StopWithin(std::max(0.0, left));
 }
 
 void FarmImpl::CloseAll(const absl::Status& status) {
@@ -381,15 +399,26 @@ void FarmImpl::Deliver(Effects effects) {
   for (Reply& reply : effects.replies) Answer(std::move(reply));
   for (Publish& publish : effects.publishes) Tell(publish);
   for (ExpandJob& job : effects.expand) {
-    pool_->Add([this, job = std::move(job)] {
-      if (stopped_) return;
-      loop_->Post(RunExpandJob(job, parts_.expander, parts_.meta, parts_.blobs));
-    });
+    pool_->Add([this, job = std::move(job)] { RunJob(job); });
   }
   if (parts_.observer == nullptr) return;
   for (const Observation& observation : effects.observations) {
     parts_.observer->OnObservation(observation);
   }
+}
+
+void FarmImpl::RunJob(const ExpandJob& job) {
+  if (stopped_) return;
+  std::optional<Expanded> answer = AnswerFromStore(job, parts_.meta, parts_.blobs);
+  if (answer.has_value()) {
+    loop_->Post(*std::move(answer));
+    return;
+  }
+  JobPool* const pool = job.lookup_only ? lookups_.get() : expansions_.get();
+  pool->Add([this, job] {
+    if (stopped_) return;
+    loop_->Post(RunExpandJob(job, parts_.expander, parts_.meta, parts_.blobs));
+  });
 }
 
 void FarmImpl::SendTo(Send& send) {

@@ -93,8 +93,11 @@ class Farm {
   virtual ~Farm() = default;
 
   // Closes every stream with kUnavailable ("the coordinator is stopping"), answers what waits, and
-  // joins the threads. Blocks. Nothing that was acknowledged is lost by it.
+  // joins the threads, but for expansions under way: they cannot be interrupted, and only the
+  // destructor waits for them to the end. Blocks. Nothing that was acknowledged is lost by it.
   virtual void Stop() = 0;
+  // After Stop: true once no expansion runs any more, false when one still does after `seconds`.
+  virtual bool AwaitExpansions(double seconds) = 0;
 
   // OK while events are processed and the store takes writes; else why not. For health checks.
   virtual absl::Status Health() const = 0;

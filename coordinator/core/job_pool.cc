@@ -1,5 +1,6 @@
 #include "coordinator/core/job_pool.h"
 
+#include <chrono>
 #include <utility>
 
 namespace kiln::core {
@@ -28,6 +29,19 @@ void JobPool::Stop() {
   }
 }
 
+bool JobPool::StopWithin(double seconds) {
+  {
+    std::unique_lock<std::mutex> lock(mutex_);
+    stopping_ = true;
+    wake_.notify_all();
+    const bool idle = idle_.wait_for(lock, std::chrono::duration<double>(seconds),
+                                     [this] { return running_ == 0 && jobs_.empty(); });
+    if (!idle) return false;
+  }
+  Stop();
+  return true;
+}
+
 void JobPool::Run() {
   for (;;) {
     std::function<void()> job;
@@ -37,8 +51,13 @@ void JobPool::Run() {
       if (jobs_.empty()) return;
       job = std::move(jobs_.front());
       jobs_.pop_front();
+      ++running_;
     }
     job();
+    job = nullptr;
+    std::lock_guard<std::mutex> lock(mutex_);
+    --running_;
+    idle_.notify_all();
   }
 }
 

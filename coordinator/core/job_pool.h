@@ -18,13 +18,17 @@ class JobPool {
   ~JobPool() { Stop(); }
   void Add(std::function<void()> job);
   void Stop();
+  // As Stop, but waits at most `seconds`. False: a job still runs, and Stop must follow.
+  bool StopWithin(double seconds);
 
  private:
   void Run();
 
   std::mutex mutex_;
   std::condition_variable wake_;
+  std::condition_variable idle_;
   std::deque<std::function<void()>> jobs_;
+  int running_ = 0;
   bool stopping_ = false;
   std::vector<std::thread> threads_;
 };

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
@@ -19,6 +20,7 @@
 #include "coordinator/core/farm.h"
 #include "coordinator/rpc/metrics.h"
 #include "coordinator/store/blob_store.h"
+#include "coordinator/store/kv.h"
 #include "coordinator/store/meta_store.h"
 #include "proto/address.h"
 #include "proto/limits.h"
@@ -39,8 +41,13 @@ sigset_t EndSignals() {
 class Daemon {
  public:
   explicit Daemon(const DaemonOptions& options) : options_(options), metrics_(Metrics::New()) {}
-  ~Daemon();
 
+  ExitCode Run(search::Expander* expander);
+  // Ends the farm and the server. False when an expansion still runs: then this object, whose
+  // stores it uses, must not be destroyed.
+  bool Stop();
+
+ private:
   absl::Status OpenStores();
   absl::Status StartFarm(search::Expander* expander);
   absl::Status Listen();
@@ -51,7 +58,6 @@ class Daemon {
     return fatal_;
   }
 
- private:
   const DaemonOptions& options_;
   const std::unique_ptr<Metrics> metrics_;
   std::unique_ptr<store::MetaStore> meta_;
@@ -71,6 +77,9 @@ absl::Status Daemon::OpenStores() {
           absl::StrCat("cannot create the store's folder ", options_.store, ": ", error.message()));
     }
     chmod(options_.store.c_str(), 0700);
+  }
+  for (const char* part : {"/meta", "/blobs"}) {
+    KILN_RETURN_IF_ERROR(store::CheckRocksFiles(options_.store + part));
   }
   KILN_ASSIGN_OR_RETURN(meta_, store::OpenRocksMetaStore(options_.store + "/meta"));
   store::BlobStoreOptions blob_options;
@@ -124,16 +133,40 @@ int Daemon::Wait() {
   }
 }
 
-Daemon::~Daemon() {
+bool Daemon::Stop() {
   metrics_->SetFarm(nullptr);
   if (farm_ != nullptr) farm_->Stop();
   if (server_ != nullptr) server_->Shutdown(options_.grace_seconds);
   server_.reset();
+  if (farm_ != nullptr && !farm_->AwaitExpansions(options_.grace_seconds)) return false;
   farm_.reset();
+  return true;
 }
 
 ExitCode StoreExitCode(const absl::Status& status) {
+  if (absl::IsDataLoss(status)) return kExitDamagedStore;
   return absl::IsFailedPrecondition(status) ? kExitStoreInUse : kExitFailed;
+}
+
+ExitCode Daemon::Run(search::Expander* expander) {
+  absl::Status status = OpenStores();
+  if (status.ok()) status = StartFarm(expander);
+  if (!status.ok()) {
+    spdlog::error("cannot use the store {}: {}", options_.store, std::string(status.message()));
+    return StoreExitCode(status);
+  }
+  status = Listen();
+  if (!status.ok()) {
+    spdlog::error("{}", std::string(status.message()));
+    return absl::IsInvalidArgument(status) ? kExitUsage : kExitCannotListen;
+  }
+  const int signal = Wait();
+  if (signal == 0) {
+    spdlog::error("the store is lost: {}", std::string(fatal().message()));
+    return kExitLostStore;
+  }
+  spdlog::info("{}: stopping", strsignal(signal));
+  return kExitOk;
 }
 
 }  // namespace
@@ -145,25 +178,13 @@ void BlockEndSignals() {
 }
 
 ExitCode RunDaemon(const DaemonOptions& options, search::Expander* expander) {
-  Daemon daemon(options);
-  absl::Status status = daemon.OpenStores();
-  if (status.ok()) status = daemon.StartFarm(expander);
-  if (!status.ok()) {
-    spdlog::error("cannot use the store {}: {}", options.store, std::string(status.message()));
-    return StoreExitCode(status);
-  }
-  status = daemon.Listen();
-  if (!status.ok()) {
-    spdlog::error("{}", std::string(status.message()));
-    return absl::IsInvalidArgument(status) ? kExitUsage : kExitCannotListen;
-  }
-  const int signal = daemon.Wait();
-  if (signal == 0) {
-    spdlog::error("the store is lost: {}", std::string(daemon.fatal().message()));
-    return kExitLostStore;
-  }
-  spdlog::info("{}: stopping", strsignal(signal));
-  return kExitOk;
+  auto daemon = std::make_unique<Daemon>(options);
+  const ExitCode code = daemon->Run(expander);
+  if (daemon->Stop()) return code;
+  // All that was acknowledged is on disk; the submit behind the expansion was told to come again.
+  spdlog::warn("an expansion still runs; ending without it");
+  spdlog::default_logger()->flush();
+  std::_Exit(code);
 }
 
 }  // namespace kiln::rpc

@@ -30,7 +30,8 @@ enum ExitCode {
   kExitUsage = 2,
   kExitStoreInUse = 3,  // another coordinator has the store, or its format is newer
   kExitCannotListen = 4,
-  kExitLostStore = 5,  // another coordinator took over, or the store broke, while running
+  kExitLostStore = 5,     // another coordinator took over, or the store broke, while running
+  kExitDamagedStore = 6,  // stored data is damaged, found at the start or while running
 };
 
 // Blocks SIGINT and SIGTERM for this thread and all that it starts. Call first in main().

@@ -60,8 +60,13 @@ struct RocksKvOptions {
   std::string directory;
   bool large_values = false;  // keep values in blob files beside the tree
 };
-// kFailedPrecondition: another process has the directory open.
+// kFailedPrecondition: another process has the directory open. kDataLoss: what is there is damaged.
+// Other trouble with the disk (read-only, no permission): kUnavailable with the system's words.
 absl::StatusOr<std::unique_ptr<Kv>> OpenRocksKv(const RocksKvOptions& options);
+// kDataLoss when `directory` holds parts of a database without the file that says which of them
+// count: opening it would begin an empty one and delete the rest. OpenRocksKv asks this first; ask
+// it for several directories to open all or none. Changes nothing.
+absl::Status CheckRocksFiles(const std::string& directory);
 std::unique_ptr<Kv> NewMemoryKv();
 
 // Compares the stored "format" row with (kind, version), writes it into an empty store.

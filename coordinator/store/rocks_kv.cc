@@ -43,7 +43,10 @@ absl::Status FromRocks(const rocksdb::Status& status, absl::string_view what) {
 
 absl::Status OpenError(const std::string& directory, const rocksdb::Status& status) {
   const std::string text = status.ToString();
-  if (absl::StrContains(text, "lock")) {
+  // The words of a failed flock and of a second open in this process; other messages have "lock" in
+  // them too ("block checksum mismatch", "While open a file for lock").
+  if (absl::StartsWith(text, "IO error: While lock file") ||
+      absl::StartsWith(text, "IO error: lock hold by current process")) {
     return absl::FailedPreconditionError(
         absl::StrCat("the store in ", directory,
                      " is open in another process; a store belongs to one coordinator at a time. "
@@ -183,15 +186,46 @@ class RocksKv : public Kv {
   std::unique_ptr<rocksdb::DB> db_;
 };
 
+// Files that exist only once the database had a CURRENT: a first start that was cut short leaves no
+// more than an IDENTITY, a LOCK and the first MANIFEST.
+bool IsDatabaseFile(const std::filesystem::path& path) {
+  const std::string name = path.filename().string();
+  const std::string extension = path.extension().string();
+  if (extension == ".sst" || extension == ".blob" || extension == ".log") return true;
+  if (absl::StartsWith(name, "OPTIONS-")) return true;
+  return absl::StartsWith(name, "MANIFEST-") && name != "MANIFEST-000001";
+}
+
 }  // namespace
+
+absl::Status CheckRocksFiles(const std::string& directory) {
+  std::error_code error;
+  const std::filesystem::path current = std::filesystem::path(directory) / "CURRENT";
+  const bool has_current = std::filesystem::exists(current, error);
+  if (error) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot look at ", current.string(), ": ", error.message()));
+  }
+  if (has_current) return absl::OkStatus();
+  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
+    if (!IsDatabaseFile(entry.path())) continue;
+    return absl::DataLossError(absl::StrCat(
+        "the store in ", directory, " is damaged: it holds data (",
+        entry.path().filename().string(),
+        ") but its file CURRENT is missing. Nothing was changed. Put CURRENT back (one line: the "
+        "name of the newest MANIFEST file of that folder) or restore the store from a backup"));
+  }
+  return absl::OkStatus();
+}
 
 absl::StatusOr<std::unique_ptr<Kv>> OpenRocksKv(const RocksKvOptions& options) {
   std::error_code error;
   std::filesystem::create_directories(options.directory, error);
   if (error) {
-    return absl::FailedPreconditionError(
+    return absl::UnavailableError(
         absl::StrCat("cannot create ", options.directory, ": ", error.message()));
   }
+  KILN_RETURN_IF_ERROR(CheckRocksFiles(options.directory));
   rocksdb::DB* db = nullptr;
   const rocksdb::Status status = rocksdb::DB::Open(MakeOptions(options), options.directory, &db);
   if (!status.ok()) return OpenError(options.directory, status);

@@ -71,6 +71,7 @@ class FakeFarm : public core::Farm {
   }
 
   void Stop() override {}
+  bool AwaitExpansions(double) override { return true; }
   absl::Status Health() const override {
     absl::MutexLock lock(&mutex_);
     return health_;

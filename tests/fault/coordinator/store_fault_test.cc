@@ -6,7 +6,10 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <fstream>
 #include <future>
+#include <map>
+#include <sstream>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
@@ -210,6 +213,80 @@ TEST(FullDisk, CommitsFailClearlyAndTheStoreRecovers) {
   ASSERT_TRUE(state.ok()) << state.status();
   EXPECT_EQ(static_cast<int>(state->kills.size()), committed) << "exactly what was acknowledged";
   EXPECT_EQ(state->farm.next_task(), 77u);
+}
+
+std::map<std::string, std::string> FilesIn(const std::string& directory) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    std::ostringstream bytes;
+    bytes << std::ifstream(entry.path(), std::ios::binary).rdbuf();
+    files[entry.path().filename().string()] = bytes.str();
+  }
+  return files;
+}
+
+TEST(DamagedDisk, AStoreWithoutItsCurrentFileIsRefusedAndLeftAlone) {
+  TempDir dir;
+  SimulatedClock clock;
+  const auto open_meta = [&] { return store::OpenRocksMetaStore(dir / "meta").status(); };
+  const auto open_blobs = [&] {
+    return store::OpenRocksBlobStore(dir / "blobs", {}, &clock).status();
+  };
+  ASSERT_TRUE(open_meta().ok());
+  ASSERT_TRUE(open_blobs().ok());
+  for (const std::string part : {"meta", "blobs"}) {
+    const std::string folder = dir / part;
+    const std::string current = FilesIn(folder)["CURRENT"];
+    std::filesystem::remove(folder + "/CURRENT");
+    const auto before = FilesIn(folder);
+    for (int i = 0; i < 2; ++i) {
+      const absl::Status status = part == "meta" ? open_meta() : open_blobs();
+      EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+      EXPECT_THAT(std::string(status.message()), HasSubstr("CURRENT is missing"));
+      EXPECT_EQ(FilesIn(folder), before) << part << " was touched";
+    }
+    std::ofstream(folder + "/CURRENT") << current;
+    EXPECT_TRUE((part == "meta" ? open_meta() : open_blobs()).ok()) << part << " with CURRENT back";
+  }
+}
+
+TEST(DamagedDisk, AFirstStartThatWasCutShortIsNoDamage) {
+  TempDir dir;
+  std::filesystem::create_directories(dir / "meta");
+  std::ofstream(dir / "meta/IDENTITY") << "x";
+  std::ofstream(dir / "meta/LOCK") << "";
+  std::ofstream(dir / "meta/MANIFEST-000001") << "part";
+  const auto store = store::OpenRocksMetaStore(dir / "meta");
+  EXPECT_TRUE(store.ok()) << store.status();
+}
+
+TEST(DamagedDisk, DamageIsNotTakenForALock) {
+  TempDir dir;
+  {
+    auto store = *store::OpenRocksMetaStore(dir / "meta");
+    const absl::Status second = store::OpenRocksMetaStore(dir / "meta").status();
+    EXPECT_TRUE(absl::IsFailedPrecondition(second)) << second;
+    EXPECT_THAT(std::string(second.message()), HasSubstr("is open in another process"));
+  }
+  for (const auto& [name, bytes] : FilesIn(dir / "meta")) {
+    if (name.rfind("MANIFEST-", 0) != 0) continue;
+    std::string damaged = bytes;
+    for (size_t i = 0; i < std::min<size_t>(damaged.size(), 40); ++i) damaged[i] ^= 0x5a;
+    std::ofstream(dir / ("meta/" + name), std::ios::binary) << damaged;
+  }
+  const absl::Status status = store::OpenRocksMetaStore(dir / "meta").status();
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("damaged"));
+}
+
+TEST(DamagedDisk, ALockFileThatCannotBeOpenedIsNotALockThatIsHeld) {
+  TempDir dir;
+  ASSERT_TRUE(store::OpenRocksMetaStore(dir / "meta").ok());
+  std::filesystem::remove(dir / "meta/LOCK");
+  std::filesystem::create_directory(dir / "meta/LOCK");
+  const absl::Status status = store::OpenRocksMetaStore(dir / "meta").status();
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("LOCK"));
 }
 
 // The farm on a store that stops taking writes for a while.

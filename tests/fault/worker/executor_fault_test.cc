@@ -179,6 +179,26 @@ TEST_F(ExecutorFaultTest, EveryRunnerMisbehaviourIsBlamedOnItsCandidateAlone) {
   EXPECT_LT(::waitpid(-1, nullptr, WNOHANG), 0) << "a zombie or a live child is left";
 }
 
+TEST_F(ExecutorFaultTest, ACandidateWithoutTunablesIsBlamedLikeAnyOther) {
+  ProfileLimits limits;
+  limits.silence_seconds = 1;
+  ChildProfileExecutor executor(Options("runner"), limits);
+  const std::pair<std::string, std::string> cases[] = {
+      {"crash", "signal 11"}, {"exit", "exit code 3"}, {"hang", "did not come back"}};
+  for (const auto& [act, words] : cases) {
+    v1::ProfileRequest request;
+    request.add_candidates()->set_bundle_path(act);
+    const int before = deaths_;
+    absl::StatusOr<ProfileOutcome> outcome = executor.Profile(request, 0);
+    ASSERT_TRUE(outcome.ok()) << act << ": " << outcome.status();
+    ASSERT_EQ(outcome->results.size(), 1u) << act;
+    const v1::Failure& failure = outcome->results[0].failure();
+    EXPECT_TRUE(failure.killed_child()) << act;
+    EXPECT_NE(failure.message().find(words), std::string::npos) << act << ": " << failure.message();
+    EXPECT_EQ(deaths_, before + 1) << act << ": one child is enough to know";
+  }
+}
+
 TEST_F(ExecutorFaultTest, AJournalEntryThatNobodyAskedForIsNobodysFault) {
   ChildProfileExecutor executor(Options("runner"), ProfileLimits());
   v1::ProfileRequest request;

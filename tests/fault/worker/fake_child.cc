@@ -1,4 +1,5 @@
-// A child whose misbehaviour is scripted by the config of each candidate: "act=crash,id=3".
+// A child whose misbehaviour is scripted by the config of each candidate: "act=crash,id=3"; the
+// runner takes the act of an empty config from the bundle's path.
 //
 //   fake_child echo      answers each frame with the same bytes; the frame may be a command
 //   fake_child compile   speaks as kiln-compile
@@ -139,7 +140,9 @@ v1::CompileResponse Compile(const v1::CompileRequest& request) {
 
 void Profile(const v1::ProfileRequest& request) {
   for (const v1::ProfileCandidate& candidate : request.candidates()) {
-    std::string act = Value(candidate.config(), "act");
+    // A candidate without tunables says what to do in its bundle's path.
+    std::string act =
+        candidate.config().empty() ? candidate.bundle_path() : Value(candidate.config(), "act");
     v1::ProfileEvent event;
     event.set_started(act == "wrong_name" ? "nobody=1" : candidate.config());
     Write(event);

@@ -64,9 +64,10 @@ class FarmTest : public ::testing::Test {
 
   ~FarmTest() override { StopAll(); }
 
-  void Start(int workers) {
-    auto farm = core::Farm::Start(
-        {meta_.get(), blobs_.get(), &expander_, RealClock::Get(), nullptr}, core::Options());
+  void Start(int workers, search::Expander* expander = nullptr) {
+    if (expander == nullptr) expander = &expander_;
+    auto farm = core::Farm::Start({meta_.get(), blobs_.get(), expander, RealClock::Get(), nullptr},
+                                  core::Options());
     ASSERT_TRUE(farm.ok()) << farm.status();
     farm_ = *std::move(farm);
     for (int i = 0; i < workers; ++i) {
@@ -207,6 +208,62 @@ TEST_F(FarmTest, StopAnswersEverybodyAndARestartGoesOn) {
   farm_->WatchSweep(sweep, again);
   ASSERT_TRUE(again->Wait().ok());
   EXPECT_EQ(again->events().back().progress().state(), v1::DONE);
+}
+
+// Expands as the fake does, but specs with an argument "slow" only after Release().
+class SlowExpander : public search::Expander {
+ public:
+  explicit SlowExpander(search::Expander* inner) : inner_(inner) {}
+  absl::StatusOr<search::Expansion> Expand(const v1::SweepSpec& spec,
+                                           const v1::ArchRecord& arch) override {
+    if (spec.arguments().count("slow") > 0) {
+      ++waiting_;
+      released_.wait();
+    }
+    return inner_->Expand(spec, arch);
+  }
+  void Release() { release_.set_value(); }
+  void AwaitWaiting(int count) const {
+    while (waiting_ < count) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+
+ private:
+  search::Expander* const inner_;
+  std::promise<void> release_;
+  std::shared_future<void> released_ = release_.get_future().share();
+  std::atomic<int> waiting_{0};
+};
+
+TEST_F(FarmTest, LongExpansionsHoldUpNeitherStoredAnswersNorLookupsNorTheEnd) {
+  SlowExpander slow(&expander_);
+  Start(1, &slow);
+  auto recorder = std::make_shared<Recorder>();
+  farm_->WatchSweep(Submit(FakeSpec())->sweep(), recorder);
+  ASSERT_TRUE(recorder->Wait().ok());
+  std::atomic<int> unavailable{0};
+  for (int i = 0; i < 4; ++i) {
+    v1::SweepSpec spec = FakeSpec();
+    (*spec.mutable_arguments())["slow"] = absl::StrCat(i);
+    farm_->SubmitSweep(spec, [&](absl::StatusOr<v1::SubmitSweepResponse> response) {
+      unavailable += absl::IsUnavailable(response.status());
+    });
+  }
+  slow.AwaitWaiting(2);
+  const auto stored = Submit(FakeSpec());
+  ASSERT_TRUE(stored.ok()) << stored.status();
+  EXPECT_TRUE(stored->answered());
+  v1::SweepSpec other = FakeSpec();
+  (*other.mutable_arguments())["problem"] = "another";
+  const auto miss = Await<v1::LookupWinnerResponse>(
+      [&](auto done) { farm_->LookupWinner(other, std::move(done)); });
+  ASSERT_TRUE(miss.ok()) << "a lookup that needs an expansion: " << miss.status();
+  EXPECT_FALSE(miss->found());
+  farm_->Stop();
+  EXPECT_EQ(unavailable, 4) << "who waits is told to come again";
+  EXPECT_FALSE(farm_->AwaitExpansions(0.05));
+  slow.Release();
+  EXPECT_TRUE(farm_->AwaitExpansions(20));
+  StopAll();
 }
 
 TEST_F(FarmTest, ASecondCoordinatorOnTheStoreEndsTheFirst) {

@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
+#include <set>
+
+#include "absl/strings/str_cat.h"
 #include "tests/unit/roofline/kernels.h"
 
 namespace kiln::roofline {
@@ -84,6 +89,104 @@ TEST(TrafficTest, LargerCachesNeverMissMore) {
       }
     }
   }
+}
+
+// What MissBytes means, pair by pair: an access is free when the loop below which its path parts
+// from that of an earlier access to the same region fits.
+bool FreeByPairs(const Demand& d, size_t index, const std::vector<double>& body, double bytes) {
+  const Access& a = d.accesses[index];
+  for (size_t j = 0; j < index; ++j) {
+    const Access& b = d.accesses[j];
+    if (b.tensor != a.tensor || b.launch != a.launch) continue;
+    size_t common = 0;
+    while (common < std::min(a.loops.size(), b.loops.size()) &&
+           a.loops[common] == b.loops[common]) {
+      ++common;
+    }
+    if (common == 0 || !a.footprint[common].same_as(b.footprint[common])) continue;
+    if (body[a.loops[common - 1]] <= bytes) return true;
+  }
+  return false;
+}
+
+TEST(TrafficTest, FreeAccessesAreThoseThatAPairExplains) {
+  const lang::Kernel kernel = KernelFrom(R"(
+import tilelang
+import tilelang.language as T
+
+@tilelang.jit
+def reread(x, y):
+    x: T.Tensor((64, 256), T.float32)
+    y: T.Tensor((64, 256), T.float32)
+    out = T.empty((64, 256), T.float32)
+    with T.Kernel(8, threads=128) as bx:
+        a = T.alloc_fragment((1, 256), T.float32)
+        b = T.alloc_fragment((1, 256), T.float32)
+        T.copy(x[bx, 0], a)
+        for i in T.serial(4):
+            T.copy(x[bx, 0], a)
+            T.copy(y[i, 0], b)
+            for k in T.serial(2):
+                T.copy(y[i, 0], b)
+                T.copy(x[k, 0], a)
+            for k in T.serial(2):
+                T.copy(y[i, 0], b)
+                T.copy(x[k, 0], a)
+        T.copy(y[bx, 0], b)
+        T.copy(x[bx, 0], a)
+        T.copy(a, out[bx, 0])
+    return out
+)");
+  const auto program = lang::Elaborate(kernel, {}, {});
+  ASSERT_TRUE(program.ok()) << program.status();
+  const auto d = Analyze(*program, {}, {}, {});
+  ASSERT_TRUE(d.ok()) << d.status();
+  std::vector<double> body(d->loops.size(), 0);
+  for (size_t l = 0; l < body.size(); ++l) {
+    std::set<std::pair<int, int>> seen;
+    for (const Access& a : d->accesses) {
+      const auto at = std::find(a.loops.begin(), a.loops.end(), static_cast<int>(l));
+      if (at == a.loops.end()) continue;
+      const Num f = a.footprint[at - a.loops.begin() + 1];
+      if (seen.emplace(a.tensor, f.id()).second) body[l] += 4 * *f.constant();
+    }
+  }
+  int free = 0;
+  for (double bytes : {0.0, 1024.0, 2048.0, 4096.0, 8192.0, 65536.0, 1e9}) {
+    const std::vector<Num> misses = MissBytes(*d, {bytes, false, 1});
+    for (size_t i = 0; i < misses.size(); ++i) {
+      const bool expected = FreeByPairs(*d, i, body, bytes);
+      EXPECT_EQ(*misses[i].constant() == 0, expected) << "access " << i << " at " << bytes;
+      free += expected;
+    }
+  }
+  EXPECT_GT(free, 8);
+}
+
+// A kernel of many statements is priced in time that grows with it, not with its square.
+TEST(TrafficTest, TwentyThousandStatementsArePricedInSeconds) {
+  std::string text = R"(
+import tilelang
+import tilelang.language as T
+
+@tilelang.jit
+def many(x):
+    x: T.Tensor((1024,), T.float32)
+    out = T.empty((1024,), T.float32)
+    with T.Kernel(1, threads=128) as bx:
+)";
+  for (int i = 0; i < 20000; ++i) {
+    absl::StrAppend(&text, "        out[", i % 1024, "] = x[", (7 * i) % 1024, "]\n");
+  }
+  absl::StrAppend(&text, "    return out\n");
+  const auto program = lang::Elaborate(KernelFrom(text), {}, {});
+  ASSERT_TRUE(program.ok()) << program.status();
+  const auto begin = std::chrono::steady_clock::now();
+  const auto d = Analyze(*program, {}, {}, {});
+  ASSERT_TRUE(d.ok()) << d.status();
+  EXPECT_EQ(d->ops.size(), 20000u);
+  EXPECT_EQ(MissBytes(*d, {1 << 15, true, 1}).size(), 40000u);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));
 }
 
 TEST(TrafficTest, ASecondReadOfWhatIsStillThereIsFree) {
