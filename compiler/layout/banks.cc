@@ -72,8 +72,7 @@ int64_t Cost(absl::Span<const Request> requests, int64_t columns, const SharedPl
   for (const Request& r : requests) {
     bytes.clear();
     for (const int64_t e : r.elements) {
-      bytes.push_back(e == kInactive ? kInactive
-                                     : AddressOf(e, columns, plan) * element_bytes);
+      bytes.push_back(e == kInactive ? kInactive : AddressOf(e, columns, plan) * element_bytes);
     }
     sum += Wavefronts(bytes, r.elements_per_lane * element_bytes);
   }

@@ -1,8 +1,9 @@
-// Shared-memory cost: the wavefronts of one warp request, and the swizzle or pitch that needs fewest.
+// Shared-memory cost: the wavefronts of one warp request, and the swizzle or pitch that needs
+// fewest.
 //
-// A model, not a measurement: 32 banks of 4 bytes; a request of up to 4 bytes a lane is served for all
-// 32 lanes together, 8 bytes in two halves, 16 bytes in four quarters; within such a phase each bank
-// serves one word a wavefront, to any number of lanes.
+// A model, not a measurement: 32 banks of 4 bytes; a request of up to 4 bytes a lane is served for
+// all 32 lanes together, 8 bytes in two halves, 16 bytes in four quarters; within such a phase each
+// bank serves one word a wavefront, to any number of lanes.
 #ifndef KILN_COMPILER_LAYOUT_BANKS_H_
 #define KILN_COMPILER_LAYOUT_BANKS_H_
 
@@ -17,8 +18,8 @@ namespace kiln::layout {
 
 inline constexpr int64_t kInactive = INT64_MIN;  // a lane that takes no part
 
-// Wavefronts of one request: byte address of each of up to 32 lanes. bytes_per_lane is 1, 2, 4, 8 or
-// 16 (KILN_CHECKed).
+// Wavefronts of one request: byte address of each of up to 32 lanes. bytes_per_lane is 1, 2, 4, 8
+// or 16 (KILN_CHECKed).
 int Wavefronts(absl::Span<const int64_t> byte_addresses, int bytes_per_lane);
 
 // Largest number of distinct words in one bank within one phase: 1 is free of conflicts.
@@ -30,7 +31,8 @@ struct Request {
   int elements_per_lane = 1;
 };
 
-// A way to lay a row-major tile of `columns` columns into shared memory: rows `pitch` apart, then XOR.
+// A way to lay a row-major tile of `columns` columns into shared memory: rows `pitch` apart, then
+// XOR.
 struct SharedPlan {
   SwizzleLayout swizzle;
   int64_t pitch = 0;
@@ -49,16 +51,16 @@ int64_t Cost(absl::Span<const Request> requests, int64_t columns, const SharedPl
 SharedPlan BestShared(absl::Span<const Request> stores, absl::Span<const Request> loads,
                       int64_t columns, int element_bytes, bool allow_padding);
 
-// Largest power of two v, at most max_elements, such that every aligned group of v elements lies in v
-// consecutive addresses of m from a multiple of v. base_alignment: of address 0, in elements.
+// Largest power of two v, at most max_elements, such that every aligned group of v elements lies in
+// v consecutive addresses of m from a multiple of v. base_alignment: of address 0, in elements.
 int64_t ContiguousWidth(const Layout& memory, int64_t max_elements, int64_t base_alignment);
 
-// The vector width of a loop: `owner` says which (thread, slot on m) runs each element, `memory` where
-// it lies (on m). Largest power of two v such that, for every thread, slots [vg, vg + v) run elements
-// in v consecutive addresses from a multiple of v, or none. Both have one size and no copies in
-// memory. Refused when `owner` is not injective or memory has axes besides m.
-absl::StatusOr<int64_t> VectorWidth(const Layout& owner, const Layout& memory,
-                                    int64_t max_elements, int64_t base_alignment);
+// The vector width of a loop: `owner` says which (thread, slot on m) runs each element, `memory`
+// where it lies (on m). Largest power of two v such that, for every thread, slots [vg, vg + v) run
+// elements in v consecutive addresses from a multiple of v, or none. Both have one size and no
+// copies in memory. Refused when `owner` is not injective or memory has axes besides m.
+absl::StatusOr<int64_t> VectorWidth(const Layout& owner, const Layout& memory, int64_t max_elements,
+                                    int64_t base_alignment);
 
 }  // namespace kiln::layout
 

@@ -80,8 +80,8 @@ Witness At(absl::string_view reason, int64_t element, const Coord& at, const Coo
 
 std::optional<Witness> SizeMismatch(const Layout& a, const Layout& b) {
   if (a.size() == b.size()) return std::nullopt;
-  return Witness{absl::StrCat("layouts of ", a.size(), " and ", b.size(), " elements"), -1, -1, {},
-                 {}};
+  return Witness{
+      absl::StrCat("layouts of ", a.size(), " and ", b.size(), " elements"), -1, -1, {}, {}};
 }
 
 std::optional<Witness> NotContainedByTable(const Layout& small, const Layout& big) {

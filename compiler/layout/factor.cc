@@ -82,7 +82,9 @@ bool CopiesShift(const Table& table, size_t a, const Undo& undo, std::vector<int
 struct Factored {
   Column column;
   int64_t offset = 0;
-  std::vector<int64_t> shifts;
+  std::vector<Iter> copies;
+
+  size_t length() const { return column.digits.size() + copies.size(); }
 };
 
 absl::Status NotMixedRadix(const Table& table, size_t a, const Mismatch& m, int64_t copy) {
@@ -102,7 +104,13 @@ bool TryAxis(const Table& table, size_t a, const Undo& undo, Factored* out, Mism
     *mismatch = *bad;
     return false;
   }
-  if (!CopiesShift(table, a, undo, &out->shifts, mismatch, copy)) return false;
+  std::vector<int64_t> shifts;
+  if (!CopiesShift(table, a, undo, &shifts, mismatch, copy)) return false;
+  if (const auto uneven = Probe(shifts, table.axes()[a], Identity{}, &out->copies)) {
+    *copy = uneven->element;
+    *mismatch = {0, undo(table.column(a, 0)[0]) + uneven->forced};
+    return false;
+  }
   out->offset = undo(table.column(a, 0)[0]);
   return true;
 }
@@ -124,7 +132,7 @@ absl::StatusOr<Factored> FactorAxis(const Table& table, size_t a, const FactorOp
         int64_t which = 0;
         if (!TryAxis(table, a, s, &candidate, &ignored, &which)) continue;
         candidate.column.swizzle = s;
-        if (!found || candidate.column.digits.size() < best.column.digits.size()) best = candidate;
+        if (!found || candidate.length() < best.length()) best = candidate;
         found = true;
       }
     }
@@ -213,8 +221,7 @@ absl::StatusOr<Layout> Factor(const Table& table, const FactorOptions& options) 
     shard.push_back(axis.column.digits);
     offset.emplace_back(table.axes()[a], axis.offset);
     if (axis.column.swizzle.has_value()) swizzles.push_back(*axis.column.swizzle);
-    KILN_ASSIGN_OR_RETURN(std::vector<Iter> copies, FactorColumn(axis.shifts, table.axes()[a]));
-    replica.push_back(std::move(copies));
+    replica.push_back(axis.copies);
   }
   KILN_ASSIGN_OR_RETURN(std::vector<Iter> digits,
                         Combine(shard, table.axes(), table.size(), "element index"));

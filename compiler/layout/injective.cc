@@ -24,9 +24,8 @@ class DifferenceSearch {
  public:
   DifferenceSearch(std::vector<Digit> digits, size_t must_end)
       : digits_(std::move(digits)), must_end_(must_end) {
-    std::stable_sort(digits_.begin(), digits_.end(), [](const Digit& a, const Digit& b) {
-      return Magnitude(a) > Magnitude(b);
-    });
+    std::stable_sort(digits_.begin(), digits_.end(),
+                     [](const Digit& a, const Digit& b) { return Magnitude(a) > Magnitude(b); });
     reach_.assign(digits_.size() + 1, 0);
     gcd_.assign(digits_.size() + 1, 0);
     must_below_.assign(digits_.size() + 1, false);
@@ -141,10 +140,9 @@ std::optional<Collision> Search(const Layout& layout, size_t required) {
 
 Witness Collision::ToWitness() const {
   Witness witness;
-  witness.reason = element == other
-                       ? absl::StrCat("not injective: copies ", copy, " and ", other_copy,
-                                      " of one element coincide")
-                       : "not injective: two elements share a place";
+  witness.reason = element == other ? absl::StrCat("not injective: copies ", copy, " and ",
+                                                   other_copy, " of one element coincide")
+                                    : "not injective: two elements share a place";
   witness.element = element;
   witness.other = other;
   witness.at = at;

@@ -58,8 +58,7 @@ void ChainGuards(const AxisDecode& decode, std::vector<Guard>* guards) {
     }
   }
   guards->push_back({Kind::kAtLeast, decode.axis});
-  guards->push_back(
-      {Kind::kBelow, decode.axis, digits.back().divisor * digits.back().iter.extent});
+  guards->push_back({Kind::kBelow, decode.axis, digits.back().divisor * digits.back().iter.extent});
 }
 
 absl::Status FillTable(AxisDecode* decode) {
@@ -231,8 +230,7 @@ std::optional<std::pair<int64_t, int64_t>> Inverse::operator()(const Coord& poin
 bool Inverse::Accepts(const int64_t* values, const std::vector<bool>& keep) const {
   for (size_t g = 0; g < guards_.size(); ++g) {
     if (!keep[g]) continue;
-    const size_t a =
-        std::lower_bound(axes_.begin(), axes_.end(), guards_[g].axis) - axes_.begin();
+    const size_t a = std::lower_bound(axes_.begin(), axes_.end(), guards_[g].axis) - axes_.begin();
     const AxisDecode& decode = decodes_[a];
     const int64_t value = decode.swizzle.has_value() ? (*decode.swizzle)(values[a]) : values[a];
     if (!Holds(guards_[g], decode, value - decode.offset)) return false;

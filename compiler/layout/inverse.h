@@ -1,12 +1,12 @@
-// The exact inverse of a layout: from a point to its element and copy, with the conditions under which
-// the point is one of the layout's at all.
+// The exact inverse of a layout: from a point to its element and copy, with the conditions under
+// which the point is one of the layout's at all.
 //
-// Per axis: undo the swizzle, take off the offset, v is left. Where the strides, sorted, each divide
-// the next and leave room (s_k * e_k <= s_k+1), digit k is v / s_k mod (s_k+1 / s_k), and the guards
-// say what that form assumes: v mod s_1 == 0, digits below their extents, v in range. Where they only
-// leave room, digits are taken greedily from the largest and the remainder must be zero. Any other
-// injective axis is looked up. The guards are minimal: without one of them some point of Z^axes
-// outside the image is accepted.
+// Per axis: undo the swizzle, take off the offset, v is left. Where the strides, sorted, each
+// divide the next and leave room (s_k * e_k <= s_k+1), digit k is v / s_k mod (s_k+1 / s_k), and
+// the guards say what that form assumes: v mod s_1 == 0, digits below their extents, v in range.
+// Where they only leave room, digits are taken greedily from the largest and the remainder must be
+// zero. Any other injective axis is looked up. The guards are minimal: without one of them some
+// point of Z^axes outside the image is accepted.
 #ifndef KILN_COMPILER_LAYOUT_INVERSE_H_
 #define KILN_COMPILER_LAYOUT_INVERSE_H_
 
@@ -22,8 +22,8 @@
 
 namespace kiln::layout {
 
-// A condition on v, the unswizzled and unshifted value of one axis. All of a layout's hold exactly on
-// its image.
+// A condition on v, the unswizzled and unshifted value of one axis. All of a layout's hold exactly
+// on its image.
 struct Guard {
   enum class Kind : uint8_t {
     kMultiple,  // v mod a == 0
@@ -44,7 +44,7 @@ struct Guard {
 // How one digit is read off v: (v / divisor) mod modulus; modulus 0 for none. flipped: the digit is
 // extent - 1 minus that (its stride was negative).
 struct DigitDecode {
-  Iter iter;          // as in the layout
+  Iter iter;  // as in the layout
   bool in_replica = false;
   size_t index = 0;   // position in shard() or replica()
   int64_t place = 1;  // weight of the digit in the element (or copy) index
@@ -65,27 +65,27 @@ struct AxisDecode {
 
 class Inverse {
  public:
-  // Entries of one axis's table beyond which Of refuses (ResourceExhausted): only axes whose strides
-  // overlap without colliding need one.
+  // Entries of one axis's table beyond which Of refuses (ResourceExhausted): only axes whose
+  // strides overlap without colliding need one.
   static constexpr int64_t kMaxTable = int64_t{1} << 24;
 
   // Refused exactly when the layout is not injective; the witness is the collision.
   static absl::StatusOr<Inverse> Of(const Layout& layout);
 
-  // (element, copy) of a point, or nullopt when it is none of the layout's. `values` in the order of
-  // axes(); a Coord must be zero on all other axes.
+  // (element, copy) of a point, or nullopt when it is none of the layout's. `values` in the order
+  // of axes(); a Coord must be zero on all other axes.
   std::optional<std::pair<int64_t, int64_t>> operator()(const int64_t* values) const;
   std::optional<std::pair<int64_t, int64_t>> operator()(const Coord& point) const;
 
-  // The same without the guards for which `keep` is false: what generated code that omits them would
-  // compute. Meaningless digits are not range-checked.
+  // The same without the guards for which `keep` is false: what generated code that omits them
+  // would compute. Meaningless digits are not range-checked.
   bool Accepts(const int64_t* values, const std::vector<bool>& keep) const;
 
   const std::vector<Axis>& axes() const { return axes_; }
   const std::vector<AxisDecode>& decodes() const { return decodes_; }  // one an axis
   const std::vector<Guard>& guards() const { return guards_; }
-  // Those guards that a launch range low <= value < high of `axis` (as seen by the program) does not
-  // imply already. Axes with a swizzle keep all.
+  // Those guards that a launch range low <= value < high of `axis` (as seen by the program) does
+  // not imply already. Axes with a swizzle keep all.
   std::vector<Guard> GuardsWithin(Axis axis, int64_t low, int64_t high) const;
 
  private:

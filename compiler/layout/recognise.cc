@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/base/status.h"
@@ -148,17 +149,13 @@ absl::StatusOr<std::vector<Iter>> Divided(std::vector<Iter> iters, const Layout&
 }
 
 absl::StatusOr<Offset> DividedOffset(const Layout& tiled, const Layout& inner) {
+  std::set<Axis> axes(tiled.axes().begin(), tiled.axes().end());
+  axes.insert(inner.axes().begin(), inner.axes().end());
   Offset offset;
-  for (const Axis axis : tiled.axes()) {
+  for (const Axis axis : axes) {
     const int64_t rest = tiled.offset(axis) - inner.offset(axis);
     if (rest % Footprint(inner, axis) != 0) return NoFactor("the offset is not a multiple");
     offset.emplace_back(axis, rest / Footprint(inner, axis));
-  }
-  for (const Axis axis : inner.axes()) {
-    if (std::find(tiled.axes().begin(), tiled.axes().end(), axis) == tiled.axes().end() &&
-        inner.offset(axis) != 0) {
-      return NoFactor("the inner offset is missing");
-    }
   }
   return offset;
 }

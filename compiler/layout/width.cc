@@ -27,8 +27,8 @@ int64_t AffineWidth(const std::vector<Iter>& order, const Layout& memory, int64_
                    (order[k - 1].stride == run && order[k - 1].axis == Axis::kM))) {
     run *= order[--k].extent;
   }
-  int64_t width = std::min({FloorPowerOfTwo(limit), TwoPart(run),
-                            TwoPart(memory.offset(Axis::kM))});
+  int64_t width =
+      std::min({FloorPowerOfTwo(limit), TwoPart(run), TwoPart(memory.offset(Axis::kM))});
   for (size_t i = 0; i < k; ++i) width = std::min(width, TwoPart(order[i].stride));
   for (const Iter& iter : memory.replica()) {
     if (iter.extent > 1 && iter.axis == Axis::kM) width = std::min(width, TwoPart(iter.stride));
@@ -111,13 +111,16 @@ std::optional<std::vector<Iter>> OrderedBySlot(const Layout& owner, const Layout
     const Iter& mem = refined->second.shard()[k];
     if (own.axis == Axis::kM && own.stride > 0) {
       slots.emplace_back(own.stride, mem);
+    } else if (own.axis == Axis::kM && own.stride < 0) {
+      return std::nullopt;
     } else if (own.stride != 0) {
       order.push_back(mem);
     } else if (own.extent > 1) {
       return std::nullopt;
     }
   }
-  std::sort(slots.begin(), slots.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::sort(slots.begin(), slots.end(),
+            [](const auto& a, const auto& b) { return a.first < b.first; });
   int64_t dense = 1;
   for (const auto& [stride, iter] : slots) {
     if (stride != dense) return std::nullopt;
@@ -127,9 +130,10 @@ std::optional<std::vector<Iter>> OrderedBySlot(const Layout& owner, const Layout
   return order;
 }
 
-int64_t SwizzleRun(const Layout& memory) {
+// A swizzle keeps aligned runs of 2^M whole, so up to there it changes no answer.
+bool Settled(const Layout& memory, int64_t width, int64_t limit) {
   const SwizzleLayout* s = memory.swizzle(Axis::kM);
-  return s == nullptr ? kMaxReach : s->run();
+  return s == nullptr || width < s->run() || (width == s->run() && 2 * width > limit);
 }
 
 }  // namespace
@@ -137,13 +141,12 @@ int64_t SwizzleRun(const Layout& memory) {
 int64_t ContiguousWidth(const Layout& memory, int64_t max_elements, int64_t base_alignment) {
   const int64_t limit = std::min({max_elements, TwoPart(base_alignment), TwoPart(memory.size())});
   const int64_t width = AffineWidth(Canonical(memory).shard(), memory, limit);
-  if (width <= SwizzleRun(memory)) return width;
-  const Layout flat = *Layout::FromIters({{memory.size(), 1, Axis::kM}});
-  return std::max(SwizzleRun(memory), WidthByTable(flat, memory, width));
+  if (Settled(memory, width, limit)) return width;
+  return WidthByTable(*Layout::FromIters({{memory.size(), 1, Axis::kM}}), memory, limit);
 }
 
-absl::StatusOr<int64_t> VectorWidth(const Layout& owner, const Layout& memory,
-                                    int64_t max_elements, int64_t base_alignment) {
+absl::StatusOr<int64_t> VectorWidth(const Layout& owner, const Layout& memory, int64_t max_elements,
+                                    int64_t base_alignment) {
   KILN_RETURN_IF_ERROR(CheckMemory(memory));
   if (memory.copies() != 1) return BadArgument("a memory layout with copies has no vector width");
   if (owner.size() != memory.size()) return BadArgument("owner and memory differ in size");
@@ -151,8 +154,8 @@ absl::StatusOr<int64_t> VectorWidth(const Layout& owner, const Layout& memory,
   const int64_t limit = std::min(max_elements, TwoPart(base_alignment));
   const auto order = OrderedBySlot(owner, memory);
   if (!order.has_value()) return WidthByTable(owner, memory, limit);
-  const int64_t width = AffineWidth(*order, memory, std::min(limit, owner.size(Axis::kM)));
-  if (width <= SwizzleRun(memory)) return width;
+  const int64_t width = AffineWidth(*order, memory, std::min(limit, TwoPart(owner.size(Axis::kM))));
+  if (Settled(memory, width, limit)) return width;
   return WidthByTable(owner, memory, limit);
 }
 

@@ -27,7 +27,8 @@ class Coord {
 
   int64_t operator[](Axis axis) const;
   void Set(Axis axis, int64_t value);
-  const std::vector<std::pair<Axis, int64_t>>& values() const { return values_; }
+  const std::vector<std::pair<Axis, int64_t>>& values() const& { return values_; }
+  std::vector<std::pair<Axis, int64_t>> values() && { return std::move(values_); }
   std::string ToString() const;  // {laneid=7, warpid=2, m=1}
 
   friend bool operator==(const Coord& a, const Coord& b);
