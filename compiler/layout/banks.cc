@@ -4,6 +4,7 @@
 #include <set>
 #include <tuple>
 
+#include "absl/strings/str_cat.h"
 #include "compiler/base/status.h"
 #include "compiler/layout/integers.h"
 
@@ -77,6 +78,44 @@ int64_t Cost(absl::Span<const Request> requests, int64_t columns, const SharedPl
     sum += Wavefronts(bytes, r.elements_per_lane * element_bytes);
   }
   return sum;
+}
+
+namespace {
+
+// The worst conflict over all steps when lanes permute their registers with k bits.
+int StepDegree(const Layout& places, int64_t registers, int k, int element_bytes) {
+  int degree = 0;
+  for (int64_t r = 0; r < registers; ++r) {
+    std::vector<int64_t> bytes;
+    for (int64_t lane = 0; lane < kWarp; ++lane) {
+      const int64_t turned = r ^ ((lane >> (5 - k)) & ((int64_t{1} << k) - 1));
+      bytes.push_back(places.Base(turned * kWarp + lane)[Axis::kM] * element_bytes);
+    }
+    degree = std::max(degree, ConflictDegree(bytes, element_bytes));
+  }
+  return degree;
+}
+
+}  // namespace
+
+absl::StatusOr<int> WarpXorSwizzle(const Layout& source, const Layout& target, int element_bytes) {
+  const int64_t registers = source.size() / kWarp;
+  if (source.size() != target.size() || source.size() % kWarp != 0 || !IsPowerOfTwo(registers) ||
+      registers > 256) {
+    return BadArgument("a warp permute has (registers, 32) elements, registers a power of two");
+  }
+  if (element_bytes != 4 && element_bytes != 8 && element_bytes != 16) {
+    return BadArgument(absl::StrCat("a warp permute moves 4, 8 or 16 bytes, not ", element_bytes));
+  }
+  for (int k = 0; k <= std::min(5, Log2(registers)); ++k) {
+    if (StepDegree(source, registers, k, element_bytes) == 1 &&
+        StepDegree(target, registers, k, element_bytes) == 1) {
+      return k;
+    }
+  }
+  return Refuse({absl::StrCat("every exchange of register bits leaves a conflict of degree ",
+                              StepDegree(target, registers, 0, element_bytes)),
+                 0, -1, source.Base(0), target.Base(0)});
 }
 
 SharedPlan BestShared(absl::Span<const Request> stores, absl::Span<const Request> loads,

@@ -62,6 +62,13 @@ int64_t ContiguousWidth(const Layout& memory, int64_t max_elements, int64_t base
 absl::StatusOr<int64_t> VectorWidth(const Layout& owner, const Layout& memory, int64_t max_elements,
                                     int64_t base_alignment);
 
+// Registers of one warp exchanged through shared memory: element (register r, lane) is written at
+// source(r, lane) and read at target(r, lane), both over (registers, 32) and on m. When at each
+// step a lane takes register r ^ (lane >> (5 - k) & (2^k - 1)) instead of r, the smallest k for
+// which neither phase has a conflict. registers is a power of two; elements are 4, 8 or 16 bytes
+// (narrower ones are packed first). Refused when no k up to log2(registers) is free of conflicts.
+absl::StatusOr<int> WarpXorSwizzle(const Layout& source, const Layout& target, int element_bytes);
+
 }  // namespace kiln::layout
 
 #endif  // KILN_COMPILER_LAYOUT_BANKS_H_

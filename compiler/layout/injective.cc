@@ -11,6 +11,9 @@
 namespace kiln::layout {
 namespace {
 
+constexpr size_t kMaxStates = size_t{1} << 20;   // remembered partial sums
+constexpr int64_t kMaxSteps = int64_t{1} << 24;  // tried differences
+
 // A digit of the shard or of the replica that moves the axis at hand.
 struct Digit {
   int64_t extent;
@@ -38,6 +41,7 @@ class DifferenceSearch {
   }
 
   bool Find() { return Step(0, 0, false); }
+  bool gave_up() const { return failed_.size() >= kMaxStates || steps_ >= kMaxSteps; }
 
   // Difference of digit `index` in the solution found.
   int64_t of(size_t index) const {
@@ -57,7 +61,7 @@ class DifferenceSearch {
     if (sum > reach_[k] || sum < -reach_[k]) return false;
     if (gcd_[k] == 0 ? sum != 0 : sum % gcd_[k] != 0) return false;
     const auto state = std::make_pair(2 * k + differs, sum);
-    if (failed_.count(state) > 0) return false;
+    if (gave_up() || failed_.count(state) > 0) return false;
     const Digit& digit = digits_[k];
     const int64_t limit = digit.extent - 1;
     int64_t low = -limit;
@@ -71,7 +75,8 @@ class DifferenceSearch {
       low = 0;
       high = digit.index < must_end_ && limit > 0 ? 1 : 0;
     }
-    for (int64_t d = high; d >= low; --d) {
+    for (int64_t d = high; d >= low && !gave_up(); --d) {
+      ++steps_;
       difference_[k] = d;
       if (Step(k + 1, sum + d * digit.stride, differs || (d != 0 && digit.index < must_end_))) {
         return true;
@@ -88,6 +93,7 @@ class DifferenceSearch {
   std::vector<bool> must_below_;
   std::vector<int64_t> difference_;
   std::set<std::pair<size_t, int64_t>> failed_;
+  int64_t steps_ = 0;
 };
 
 int64_t FlatOf(const std::vector<Iter>& iters, const std::vector<int64_t>& digits, size_t first) {
@@ -97,7 +103,7 @@ int64_t FlatOf(const std::vector<Iter>& iters, const std::vector<int64_t>& digit
 }
 
 // `required`: digits before this index count as a difference (all digits, or the shard's alone).
-std::optional<Collision> Search(const Layout& layout, size_t required) {
+absl::StatusOr<std::optional<Collision>> Search(const Layout& layout, size_t required) {
   std::vector<Iter> all = layout.shard();
   all.insert(all.end(), layout.replica().begin(), layout.replica().end());
   std::set<Axis> axes;
@@ -113,12 +119,16 @@ std::optional<Collision> Search(const Layout& layout, size_t required) {
       }
     }
     DifferenceSearch search(digits, required);
-    if (!search.Find()) continue;
+    if (!search.Find()) {
+      if (!search.gave_up()) continue;
+      return absl::ResourceExhaustedError(
+          absl::StrCat("injectivity on ", NameOf(axis), ": no answer after 2^24 steps"));
+    }
     for (const Digit& d : digits) difference[d.index] = search.of(d.index);
     found = true;
     break;
   }
-  if (!found) return std::nullopt;
+  if (!found) return std::optional<Collision>();
   std::vector<int64_t> one(all.size()), two(all.size());
   for (size_t i = 0; i < all.size(); ++i) {
     one[i] = std::max<int64_t>(difference[i], 0);
@@ -133,7 +143,7 @@ std::optional<Collision> Search(const Layout& layout, size_t required) {
   std::vector<int64_t> values(layout.axes().size());
   layout.Evaluate(collision.element, collision.copy, values.data());
   for (size_t a = 0; a < values.size(); ++a) collision.at.Set(layout.axes()[a], values[a]);
-  return collision;
+  return std::optional<Collision>(std::move(collision));
 }
 
 }  // namespace
@@ -150,12 +160,20 @@ Witness Collision::ToWitness() const {
   return witness;
 }
 
-std::optional<Collision> FindCollision(const Layout& layout) {
+absl::StatusOr<std::optional<Collision>> SearchCollision(const Layout& layout) {
   return Search(layout, layout.shard().size() + layout.replica().size());
 }
 
+std::optional<Collision> FindCollision(const Layout& layout) {
+  auto collision = SearchCollision(layout);
+  KILN_CHECK(collision.ok());
+  return *std::move(collision);
+}
+
 std::optional<Collision> FindSharedPoint(const Layout& layout) {
-  return Search(layout, layout.shard().size());
+  auto collision = Search(layout, layout.shard().size());
+  KILN_CHECK(collision.ok());
+  return *std::move(collision);
 }
 
 }  // namespace kiln::layout

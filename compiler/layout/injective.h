@@ -10,6 +10,7 @@
 
 #include <optional>
 
+#include "absl/status/statusor.h"
 #include "compiler/layout/layout.h"
 
 namespace kiln::layout {
@@ -23,8 +24,11 @@ struct Collision {
   Witness ToWitness() const;
 };
 
-// nullopt exactly when the layout is injective on elements x copies. FindCollision(Condense(l))
-// asks about elements alone where copies may coincide.
+// nullopt exactly when the layout is injective on elements x copies. ResourceExhausted after 2^24
+// steps or 2^20 remembered sums, which takes strides chosen to be hard (a subset-sum problem).
+absl::StatusOr<std::optional<Collision>> SearchCollision(const Layout& layout);
+
+// The same for layouts that are not hostile: KILN_CHECKs that the search ends.
 std::optional<Collision> FindCollision(const Layout& layout);
 inline bool IsInjective(const Layout& layout) { return !FindCollision(layout).has_value(); }
 

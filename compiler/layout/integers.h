@@ -12,6 +12,7 @@
 namespace kiln::layout {
 
 inline constexpr int64_t kMaxReach = int64_t{1} << 60;
+inline constexpr int64_t kMaxCopies = int64_t{1} << 20;
 
 // Quotient towards minus infinity and its remainder in [0, b); b > 0.
 inline int64_t FloorDiv(int64_t a, int64_t b) { return a / b - (a % b < 0); }

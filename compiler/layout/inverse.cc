@@ -173,7 +173,8 @@ std::string Guard::ToString() const {
 }
 
 absl::StatusOr<Inverse> Inverse::Of(const Layout& layout) {
-  if (const auto collision = FindCollision(layout)) return Refuse(collision->ToWitness());
+  KILN_ASSIGN_OR_RETURN(const auto collision, SearchCollision(layout));
+  if (collision.has_value()) return Refuse(collision->ToWitness());
   Inverse inverse;
   inverse.axes_ = layout.axes();
   for (const Axis axis : layout.axes()) {

@@ -67,7 +67,7 @@ class Inverse {
  public:
   // Entries of one axis's table beyond which Of refuses (ResourceExhausted): only axes whose
   // strides overlap without colliding need one.
-  static constexpr int64_t kMaxTable = int64_t{1} << 24;
+  static constexpr int64_t kMaxTable = int64_t{1} << 22;
 
   // Refused exactly when the layout is not injective; the witness is the collision.
   static absl::StatusOr<Inverse> Of(const Layout& layout);

@@ -11,6 +11,8 @@
 namespace kiln::layout {
 namespace {
 
+constexpr size_t kMaxIters = 64;
+
 int64_t Product(const std::vector<Iter>& iters) {
   std::vector<int64_t> extents;
   for (const Iter& iter : iters) extents.push_back(iter.extent);
@@ -70,6 +72,10 @@ absl::StatusOr<Layout> Layout::FromIters(std::vector<Iter> shard, std::vector<It
                                          Offset offset, std::vector<SwizzleLayout> swizzles) {
   KILN_RETURN_IF_ERROR(CheckExtents(shard));
   KILN_RETURN_IF_ERROR(CheckExtents(replica));
+  if (Product(replica) > kMaxCopies) return BadArgument("more than 2^20 copies");
+  if (shard.size() > kMaxIters || replica.size() > kMaxIters) {
+    return BadArgument("more than 64 iters");
+  }
   __int128 shift = 0;
   for (const auto& [axis, value] : offset) {
     shift += value < 0 ? -static_cast<__int128>(value) : value;

@@ -10,7 +10,8 @@
 //
 // TIRx's TileLayout is a Layout without X, its ComposeLayout one with; TileLang's fragment is a
 // Layout on thread axes and on m (register slots). Immutable value type, thread-safe to read.
-// Invariants, checked by Make: extents >= 1; size, copies and the reach of every axis <= 2^60.
+// Invariants, checked by FromIters: extents >= 1; size and the reach of every axis <= 2^60; at most
+// 2^20 copies and 64 iters of each kind, so that no operation drowns in a hostile text.
 #ifndef KILN_COMPILER_LAYOUT_LAYOUT_H_
 #define KILN_COMPILER_LAYOUT_LAYOUT_H_
 

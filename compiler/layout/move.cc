@@ -28,7 +28,8 @@ using Group = std::vector<int64_t>;                  // elements of one register
 using Groups = std::map<Group, std::vector<Place>>;  // where each group is
 
 absl::StatusOr<Registers> RegistersOf(const Layout& layout) {
-  if (const auto collision = FindCollision(layout)) return Refuse(collision->ToWitness());
+  KILN_ASSIGN_OR_RETURN(const auto collision, SearchCollision(layout));
+  if (collision.has_value()) return Refuse(collision->ToWitness());
   for (const Axis axis : layout.axes()) {
     if (axis != Axis::kM && !IsThread(axis)) {
       return BadArgument(

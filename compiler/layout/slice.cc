@@ -46,6 +46,11 @@ absl::StatusOr<Layout> CutDimension(const std::vector<Iter>& group, const Interv
     return Layout::FromIters(std::move(kept), {}, std::move(offset));
   }
   if (left.extent == 1) return Layout::FromIters(std::move(kept), {}, std::move(offset));
+  const int64_t axes = static_cast<int64_t>(rest.axes().size());
+  if (left.extent > Table::kMaxCells / axes) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("a cut of ", left.extent, " positions across digits passes 2^27 cells"));
+  }
   std::vector<int64_t> values(rest.axes().size());
   std::vector<int64_t> columns(rest.axes().size() * left.extent);
   for (int64_t i = 0; i < left.extent; ++i) {

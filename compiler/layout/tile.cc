@@ -13,21 +13,26 @@ namespace kiln::layout {
 namespace {
 
 constexpr int64_t kMaxCommutePairs = int64_t{1} << 26;
+constexpr int64_t kMaxResidues = int64_t{1} << 20;
 
 // Every value mod `period` that the iters reach from `start`.
-std::vector<int64_t> Residues(const std::vector<Iter>& iters, Axis axis, int64_t start,
-                              int64_t period) {
+absl::StatusOr<std::vector<int64_t>> Residues(const std::vector<Iter>& iters, Axis axis,
+                                              int64_t start, int64_t period) {
   std::set<int64_t> values = {FloorMod(start, period)};
   for (const Iter& iter : iters) {
     if (iter.axis != axis || iter.extent == 1 || iter.stride % period == 0) continue;
     const int64_t turns = std::min(iter.extent, period / std::gcd(iter.stride, period));
+    if (static_cast<int64_t>(values.size()) > kMaxResidues / turns) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("more than 2^20 addresses to check against a swizzle of period ", period));
+    }
     std::set<int64_t> next;
     for (const int64_t v : values) {
       for (int64_t c = 0; c < turns; ++c) next.insert(FloorMod(v + c * iter.stride, period));
     }
     values = std::move(next);
   }
-  return {values.begin(), values.end()};
+  return std::vector<int64_t>(values.begin(), values.end());
 }
 
 std::vector<Iter> Together(std::vector<Iter> a, const std::vector<Iter>& b) {
@@ -39,10 +44,12 @@ std::vector<Iter> Together(std::vector<Iter> a, const std::vector<Iter>& b) {
 absl::Status CheckCommutes(const SwizzleLayout& swizzle, const std::vector<Iter>& shifts,
                            int64_t shift_offset, const Layout& layout) {
   const int64_t period = swizzle.period();
-  const std::vector<int64_t> moves = Residues(shifts, swizzle.axis, shift_offset, period);
+  KILN_ASSIGN_OR_RETURN(const std::vector<int64_t> moves,
+                        Residues(shifts, swizzle.axis, shift_offset, period));
   if (moves == std::vector<int64_t>{0}) return absl::OkStatus();
-  const std::vector<int64_t> values = Residues(Together(layout.shard(), layout.replica()),
-                                               swizzle.axis, layout.offset(swizzle.axis), period);
+  KILN_ASSIGN_OR_RETURN(const std::vector<int64_t> values,
+                        Residues(Together(layout.shard(), layout.replica()), swizzle.axis,
+                                 layout.offset(swizzle.axis), period));
   if (static_cast<int64_t>(moves.size() * values.size()) > kMaxCommutePairs) {
     return absl::ResourceExhaustedError(
         absl::StrCat(swizzle.ToString(),

@@ -13,6 +13,8 @@
 namespace kiln::layout {
 namespace {
 
+constexpr int64_t kMaxPlacements = int64_t{1} << 22;
+
 int64_t FloorPowerOfTwo(int64_t n) { return n < 1 ? 1 : int64_t{1} << Log2(n); }
 
 // Largest power of two that divides n; 2^60 for zero.
@@ -142,6 +144,7 @@ int64_t ContiguousWidth(const Layout& memory, int64_t max_elements, int64_t base
   const int64_t limit = std::min({max_elements, TwoPart(base_alignment), TwoPart(memory.size())});
   const int64_t width = AffineWidth(Canonical(memory).shard(), memory, limit);
   if (Settled(memory, width, limit)) return width;
+  if (memory.size() > kMaxPlacements) return memory.swizzle(Axis::kM)->run();
   return WidthByTable(*Layout::FromIters({{memory.size(), 1, Axis::kM}}), memory, limit);
 }
 
@@ -150,12 +153,18 @@ absl::StatusOr<int64_t> VectorWidth(const Layout& owner, const Layout& memory, i
   KILN_RETURN_IF_ERROR(CheckMemory(memory));
   if (memory.copies() != 1) return BadArgument("a memory layout with copies has no vector width");
   if (owner.size() != memory.size()) return BadArgument("owner and memory differ in size");
-  if (const auto collision = FindCollision(owner)) return Refuse(collision->ToWitness());
+  KILN_ASSIGN_OR_RETURN(const auto collision, SearchCollision(owner));
+  if (collision.has_value()) return Refuse(collision->ToWitness());
   const int64_t limit = std::min(max_elements, TwoPart(base_alignment));
   const auto order = OrderedBySlot(owner, memory);
-  if (!order.has_value()) return WidthByTable(owner, memory, limit);
-  const int64_t width = AffineWidth(*order, memory, std::min(limit, TwoPart(owner.size(Axis::kM))));
-  if (Settled(memory, width, limit)) return width;
+  if (order.has_value()) {
+    const int64_t width =
+        AffineWidth(*order, memory, std::min(limit, TwoPart(owner.size(Axis::kM))));
+    if (Settled(memory, width, limit)) return width;
+  }
+  if (owner.size() > kMaxPlacements / owner.copies()) {
+    return absl::ResourceExhaustedError("a vector width over more than 2^22 placements");
+  }
   return WidthByTable(owner, memory, limit);
 }
 

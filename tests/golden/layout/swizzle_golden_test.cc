@@ -185,6 +185,20 @@ TEST(BestShared, FindsTheHardwareSwizzle) {
   EXPECT_EQ(best.load_wavefronts, 64);
 }
 
+TEST(WarpXorSwizzle, TransposesFourRegisters) {
+  const Layout rows = MustParse("S[(4,32):(32,1)]");
+  const Layout columns = MustParse("S[(4,32):(1,4)]");
+  const auto k = WarpXorSwizzle(rows, columns, 4);
+  ASSERT_TRUE(k.ok()) << k.status();
+  EXPECT_EQ(*k, 2);
+  EXPECT_EQ(*WarpXorSwizzle(rows, rows, 4), 0);
+  EXPECT_FALSE(WarpXorSwizzle(rows, columns, 2).ok());
+  EXPECT_FALSE(WarpXorSwizzle(rows, columns, 1).ok());
+  std::vector<int64_t> column;  // without the exchange, four lanes meet in a bank
+  for (int64_t lane = 0; lane < 32; ++lane) column.push_back(4 * At(columns, {1, lane}, {4, 32}));
+  EXPECT_EQ(ConflictDegree(column, 4), 4);
+}
+
 TEST(MmaShared, KnownAddresses) {
   const auto wide = MmaSharedLayout(16, SwizzleMode::k128B, {64, 256});
   ASSERT_TRUE(wide.ok()) << wide.status();

@@ -130,6 +130,24 @@ TEST(Limits, NothingStopsAtTwoToTheEighteen) {
   EXPECT_NE(collision->element, collision->other);
 }
 
+TEST(Limits, HostileTextsEnd) {
+  EXPECT_FALSE(Parse("S[1:1] + R[(1048576,2):(1,1)]").ok());
+  std::string many = "S[(1";
+  for (int i = 0; i < 100; ++i) many += ",1";
+  EXPECT_FALSE(Parse(many + ")]").ok());
+  // Subset sums with 50-bit strides: an answer or a stated limit, in bounded time and memory.
+  std::string extents, strides;
+  uint64_t seed = 88172645463325252;
+  for (int i = 0; i < 44; ++i) {
+    seed = seed * 6364136223846793005 + 1442695040888963407;
+    extents += i == 0 ? "2" : ",2";
+    strides += (i == 0 ? "" : ",") + std::to_string((seed >> 8) % (uint64_t{1} << 50));
+  }
+  const auto answer = SearchCollision(MustParse("S[(" + extents + "):(" + strides + ")]"));
+  EXPECT_TRUE(answer.ok() || answer.status().code() == absl::StatusCode::kResourceExhausted)
+      << answer.status();
+}
+
 TEST(Apply, RefusesWhatIsOutside) {
   const Layout l = MustParse("S[(8,8):(8,1)]");
   EXPECT_FALSE(l.Apply({1, 1, 1}).ok());
