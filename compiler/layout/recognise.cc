@@ -214,12 +214,20 @@ absl::StatusOr<Layout> InnerFactor(const Layout& given, absl::Span<const int64_t
   absl::Status last = NoFactor("no footprint fits");
   for (int round = 0; round < kFixedPointRounds; ++round) {
     std::vector<Iter> scaled = outer.replica();
-    for (Iter& iter : scaled) iter.stride *= Footprint(inner, iter.axis);
+    for (Iter& iter : scaled) {
+      if (__builtin_mul_overflow(iter.stride, Footprint(inner, iter.axis), &iter.stride)) {
+        return NoFactor("the copies would lie past 2^63");
+      }
+    }
     const absl::StatusOr<std::vector<Iter>> replica = Remaining(tiled.replica(), scaled);
     if (!replica.ok()) return replica.status();
     Offset offset = tiled.offset();
     for (const auto& [axis, value] : outer.offset()) {
-      offset.emplace_back(axis, -value * Footprint(inner, axis));
+      int64_t shift = 0;
+      if (__builtin_mul_overflow(-value, Footprint(inner, axis), &shift)) {
+        return NoFactor("the offset would lie past 2^63");
+      }
+      offset.emplace_back(axis, shift);
     }
     std::vector<SwizzleLayout> swizzles;
     for (const SwizzleLayout& s : tiled.swizzles()) {

@@ -79,9 +79,16 @@ absl::StatusOr<Layout> FuseThreadAxes(const Layout& layout) {
                    [&](const SwizzleLayout& s) { return !IsThread(s.axis) || s.axis == to; })) {
     return BadArgument("a swizzle on a thread axis does not survive fusion");
   }
+  for (const Axis axis : layout.axes()) {
+    const auto [low, high] = layout.Range(axis);
+    if (IsThread(axis) && std::max(-low, high) > kMaxReach / 128) {
+      return BadArgument(absl::StrCat("coordinates on ", NameOf(axis), " pass 2^53"));
+    }
+  }
   const auto fuse = [&](std::vector<Iter> iters) {
     for (Iter& iter : iters) {
       if (!IsThread(iter.axis)) continue;
+      if (iter.extent == 1) iter.stride = 0;
       iter.stride *= InfoOf(iter.axis).threads / unit;
       iter.axis = to;
     }

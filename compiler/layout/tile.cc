@@ -178,6 +178,7 @@ absl::StatusOr<Layout> Tile(const Layout& outer, absl::Span<const int64_t> outer
 absl::StatusOr<Layout> TileTo(const Layout& tile, absl::Span<const int64_t> shape,
                               absl::Span<const int64_t> to) {
   KILN_RETURN_IF_ERROR(CheckRanks(shape, to));
+  if (CheckedProduct(to) < 0) return BadArgument("the shape to fill is empty or passes 2^60");
   std::vector<int64_t> counts;
   for (size_t d = 0; d < shape.size(); ++d) {
     if (shape[d] < 1 || to[d] % shape[d] != 0) {
