@@ -1,0 +1,88 @@
+// Every glossary row of the README names a symbol that its header has, and every term of the
+// notation has a row.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+#include <regex>
+#include <set>
+#include <string>
+
+namespace kiln::layout {
+namespace {
+
+std::string Read(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+TEST(Glossary, LinksToSymbolsThatExist) {
+  const std::string readme = Read("compiler/layout/README.md");
+  ASSERT_FALSE(readme.empty());
+  const std::regex row("\\| ([^|]+) \\| `(\\w+)` in `(\\w+\\.h)` \\|");
+  std::string terms = ",";
+  int rows = 0;
+  for (std::sregex_iterator it(readme.begin(), readme.end(), row), end; it != end; ++it, ++rows) {
+    const std::string header = Read("compiler/layout/" + (*it)[3].str());
+    ASSERT_FALSE(header.empty()) << (*it)[3];
+    EXPECT_TRUE(std::regex_search(header, std::regex("\\b" + (*it)[2].str() + "\\b")))
+        << (*it)[2] << " is not in " << (*it)[3];
+    terms += " " + (*it)[1].str() + ",";
+  }
+  EXPECT_GE(rows, 60);
+  for (const char* term : {"TileLayout",
+                           "SwizzleLayout",
+                           "ComposeLayout",
+                           "S",
+                           "R",
+                           "shard",
+                           "replica",
+                           "offset",
+                           "iter",
+                           "extent",
+                           "stride",
+                           "axis",
+                           "bx",
+                           "by",
+                           "bz",
+                           "cbx",
+                           "cby",
+                           "cbz",
+                           "tx",
+                           "warpid",
+                           "laneid",
+                           "wgid",
+                           "tid_in_wg",
+                           "wid_in_wg",
+                           "m",
+                           "P",
+                           "F",
+                           "Bank",
+                           "TLane",
+                           "TCol",
+                           "from_iters",
+                           "apply",
+                           "coordinate dictionary",
+                           "flatten",
+                           "split",
+                           "per_element",
+                           "swizzle_len",
+                           "atom_len",
+                           "swizzle mode",
+                           "bank of an element",
+                           "line",
+                           "bank conflict",
+                           "tensor core register tile",
+                           "wg_local_layout",
+                           "TMEM",
+                           "tmem_datapath_layout",
+                           "tcgen05_atom_layout",
+                           "scale factor layout",
+                           "warpx4 broadcast",
+                           "replication"}) {
+    EXPECT_NE(terms.find(std::string(" ") + term + ","), std::string::npos) << term;
+  }
+}
+
+}  // namespace
+}  // namespace kiln::layout
