@@ -180,12 +180,15 @@ absl::StatusOr<SweepEvent> RpcClient::Watch(const std::string& sweep,
   v1::WatchSweepRequest request;
   request.set_sweep(sweep);
   RetryLoop loop(options, options.timeout, absl::Now());
+  loop.SetPatience(options.watch.patience);
   SweepEvent last;
   bool keep = true;
   while (true) {
     absl::Status status = WatchOnce(request, on_event, options, &loop, &last, &keep);
     if (!keep || (status.ok() && IsTerminal(last.progress.state))) return last;
     if (status.ok()) status = absl::UnavailableError("the coordinator ended the watch early");
+    const bool lost = absl::IsUnavailable(status) && loop.undisturbed();
+    if (lost && options.watch.on_lost && !options.cancel.cancelled()) options.watch.on_lost(status);
     KILN_RETURN_IF_ERROR(loop.WaitToRetry(status));
   }
 }

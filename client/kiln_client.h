@@ -317,11 +317,21 @@ struct RetryPolicy {
   double jitter = 0.5;  // a wait is uniform in [(1 - jitter) * backoff, backoff]
 };
 
+// How a watch takes the loss of its coordinator.
+struct WatchPolicy {
+  // A watch that has delivered something goes on trying for at least this long after it lost the
+  // coordinator, whatever RetryPolicy::max_attempts says. Every event starts it anew.
+  absl::Duration patience = absl::Seconds(90);
+  // Called on the caller's thread once each time the coordinator is lost, before the first wait.
+  std::function<void(const absl::Status& why)> on_lost;
+};
+
 struct CallOptions {
   // For the whole call, retries included; kDeadlineExceeded after it. Watch and Compile: the whole
   // watch. Unset (zero): 60 s for single answers, none for Watch, Fetch and Compile.
   absl::Duration timeout = absl::ZeroDuration();
   RetryPolicy retry;
+  WatchPolicy watch;   // Watch and Compile
   CancelToken cancel;  // kCancelled soon after Cancel()
 };
 

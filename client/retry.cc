@@ -16,6 +16,10 @@ RetryLoop::RetryLoop(const CallOptions& options, absl::Duration timeout, absl::T
 
 std::optional<absl::Duration> RetryLoop::NextWait() {
   if (++attempts_ >= policy_.max_attempts) return std::nullopt;
+  return Backoff();
+}
+
+absl::Duration RetryLoop::Backoff() {
   const double factor = std::pow(std::max(1.0, policy_.multiplier), attempts_ - 1);
   const absl::Duration backoff = std::min(policy_.max_backoff, policy_.initial_backoff * factor);
   const double jitter = std::clamp(policy_.jitter, 0.0, 1.0);
@@ -25,9 +29,11 @@ std::optional<absl::Duration> RetryLoop::NextWait() {
 absl::Status RetryLoop::WaitToRetry(const absl::Status& failure) {
   if (cancel_.cancelled()) return absl::CancelledError("the caller cancelled the call");
   if (!absl::IsUnavailable(failure)) return failure;
-  const std::optional<absl::Duration> wait = NextWait();
-  if (!wait.has_value()) return failure;
   const absl::Time now = absl::Now();
+  if (attempts_ == 0) first_failure_ = now;
+  std::optional<absl::Duration> wait = NextWait();
+  if (!wait.has_value() && progressed_ && now < first_failure_ + patience_) wait = Backoff();
+  if (!wait.has_value()) return failure;
   if (now + *wait >= deadline_) {
     return absl::DeadlineExceededError(
         absl::StrCat("no time is left to try again; the last attempt said: ", failure.message()));

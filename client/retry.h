@@ -24,16 +24,30 @@ class RetryLoop {
   absl::Status WaitToRetry(const absl::Status& failure);
 
   // The attempt made progress (a stream delivered something): count from the start again.
-  void Progressed() { attempts_ = 0; }
+  void Progressed() {
+    attempts_ = 0;
+    progressed_ = true;
+  }
+
+  // Once there was progress: does not give up within `patience` of the first failure since.
+  void SetPatience(absl::Duration patience) { patience_ = patience; }
+
+  // There was progress, and no failure since.
+  bool undisturbed() const { return progressed_ && attempts_ == 0; }
 
   // The next wait, in [(1 - jitter) * backoff, backoff]; nullopt when the attempts are used up.
   std::optional<absl::Duration> NextWait();
 
  private:
+  absl::Duration Backoff();
+
   const RetryPolicy policy_;
   const CancelToken cancel_;
   absl::Time deadline_;
   int attempts_ = 0;
+  bool progressed_ = false;
+  absl::Duration patience_ = absl::ZeroDuration();
+  absl::Time first_failure_ = absl::InfinitePast();
   absl::BitGen random_;
 };
 

@@ -103,7 +103,7 @@ void AddFlags(CLI::App* app, Flags* flags) {
   app->add_flag("--share-cores", flags->share_cores,
                 "compile while a CPU measurement runs: faster, but the times are disturbed");
   app->add_flag("--die-with-parent", flags->die_with_parent,
-                "end when the process that started this one ends");
+                "end at once, as by SIGKILL, when the process that started this one ends");
 }
 
 void FillDefaults(Flags* flags) {
@@ -246,7 +246,8 @@ int main(int argc, char** argv) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // orphans of a killed child end up here and are reaped
   if (flags.die_with_parent) {
     pid_t parent = ::getppid();
-    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    // Not SIGTERM: a drain would wait for a coordinator that ended with the parent.
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) return 1;
   }
   absl::Status status = kiln::worker::Run(flags, signals);

@@ -69,6 +69,11 @@ absl::StatusOr<std::unique_ptr<client::Client>> Context::Connect() const {
 client::CallOptions Context::Options() const {
   client::CallOptions options;
   options.timeout = absl::Seconds(timeout_seconds);
+  options.watch.patience = absl::Seconds(reconnect_seconds);
+  options.watch.on_lost = [seconds = reconnect_seconds](const absl::Status& why) {
+    std::fprintf(stderr, "tunectl: lost the coordinator (%s); trying again for %g s\n",
+                 std::string(why.message()).c_str(), seconds);
+  };
   options.cancel = cancel;
   return options;
 }

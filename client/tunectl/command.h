@@ -39,6 +39,7 @@ struct Context {
   bool json = false;
   bool quiet = false;
   double timeout_seconds = 0;
+  double reconnect_seconds = 90;
   client::CancelToken cancel;
   std::function<int()> run;
   CLI::App* app = nullptr;

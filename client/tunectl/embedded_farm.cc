@@ -41,8 +41,14 @@ namespace fs = std::filesystem;
 constexpr absl::Duration kStartLimit = absl::Seconds(30);
 constexpr absl::Duration kStopLimit = absl::Seconds(5);
 constexpr absl::Duration kPoll = absl::Milliseconds(10);
-constexpr int kStoreInUse = 3;  // kiln-coordinator's exit code
+constexpr absl::Duration kWorkerEndLimit = absl::Seconds(20);
 constexpr int kStoreAttempts = 20;
+// Exit codes of kiln-coordinator.
+constexpr int kCoordinatorFailed = 1;
+constexpr int kStoreInUse = 3;
+constexpr int kCannotListen = 4;
+constexpr int kLostStore = 5;
+constexpr int kDamagedStore = 6;
 constexpr char kRuntimePrefix[] = "kiln-tune-";
 
 absl::Status SystemError(absl::string_view what) {
@@ -107,6 +113,25 @@ std::string EndText(int status) {
 absl::Status DeathStatus(const Child& child, int status) {
   return absl::UnavailableError(absl::StrCat(child.name, " ", EndText(status), "; the end of ",
                                              child.log, ":\n", LogTail(child.log)));
+}
+
+// What the coordinator's exit code says of the store, as tunectl would say it itself. kAborted: in
+// use by another one, which may be about to end.
+absl::Status CoordinatorEnd(const Child& child, int status) {
+  const absl::Status death = DeathStatus(child, status);
+  if (!WIFEXITED(status)) return death;
+  switch (WEXITSTATUS(status)) {
+    case kStoreInUse:
+      return absl::AbortedError(death.message());
+    case kDamagedStore:
+      return absl::DataLossError(death.message());
+    case kCoordinatorFailed:
+    case kCannotListen:
+    case kLostStore:
+      return absl::FailedPreconditionError(death.message());
+    default:
+      return death;
+  }
 }
 
 void EndChild(const Child& child) {
@@ -199,6 +224,35 @@ absl::StatusOr<int> LockStore(const EmbeddedOptions& options) {
   return fd;
 }
 
+// The worker of a tune that was killed ends with it, but may need a moment to let go of its folder.
+absl::Status AwaitWorkerFolder(const EmbeddedOptions& options) {
+  const std::string path = options.store + "/worker/lock";
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (fd < 0) return SystemError(absl::StrCat("cannot open ", path));
+  const absl::Time limit = absl::Now() + kWorkerEndLimit;
+  absl::Status status;
+  bool said = false;
+  while (status.ok() && flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    if (!said) {
+      std::fprintf(stderr,
+                   "tunectl: the worker of an earlier tune still uses the store %s; "
+                   "waiting for it to end\n",
+                   options.store.c_str());
+      said = true;
+    }
+    absl::SleepFor(absl::Milliseconds(50));
+    if (options.cancel.cancelled()) status = absl::CancelledError("interrupted");
+    if (absl::Now() > limit) {
+      status = absl::FailedPreconditionError(
+          absl::StrCat("the worker of an earlier tune does not let go of the store ", options.store,
+                       " after ", absl::FormatDuration(kWorkerEndLimit),
+                       "; end that kiln-worker, or give another store with --store"));
+    }
+  }
+  close(fd);  // and with it the lock: tune.lock keeps other tunes out
+  return status;
+}
+
 bool Accepts(const std::string& socket_path) {
   sockaddr_un address = {};
   address.sun_family = AF_UNIX;
@@ -262,10 +316,7 @@ absl::Status ChildFarm::AwaitCoordinator() {
     int status = 0;
     if (waitpid(coordinator_.pid, &status, WNOHANG) == coordinator_.pid) {
       coordinator_.pid = -1;
-      if (WIFEXITED(status) && WEXITSTATUS(status) == kStoreInUse) {
-        return absl::AbortedError(DeathStatus(coordinator_, status).message());
-      }
-      return DeathStatus(coordinator_, status);
+      return CoordinatorEnd(coordinator_, status);
     }
     absl::SleepFor(kPoll);
   }
@@ -291,6 +342,7 @@ absl::Status ChildFarm::LaunchCoordinator() {
 
 absl::Status ChildFarm::LaunchWorker() {
   KILN_ASSIGN_OR_RETURN(const std::string binary, FindBinary("kiln-worker"));
+  KILN_RETURN_IF_ERROR(AwaitWorkerFolder(options_));
   std::vector<std::string> arguments = {binary,
                                         "--coordinator",
                                         address_,
@@ -327,7 +379,9 @@ void ChildFarm::Watch(const std::function<void(const absl::Status&)>& on_death) 
       }
       const int status =
           info.si_code == CLD_EXITED ? (info.si_status & 0xff) << 8 : info.si_status & 0x7f;
-      if (!stopping_) on_death(DeathStatus(*child, status));
+      if (stopping_) return;
+      on_death(child == &coordinator_ ? CoordinatorEnd(*child, status)
+                                      : DeathStatus(*child, status));
       return;
     }
     absl::SleepFor(absl::Milliseconds(100));

@@ -4,11 +4,18 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <iostream>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/did_you_mean.h"
 #include "client/tunectl/command.h"
 #include "proto/address.h"
 
@@ -24,7 +31,7 @@ EXIT CODES
   4   no coordinator answers
   5   cancelled, or the deadline or --timeout passed
   6   refused: something is full, in use, or in the wrong state
-  7   corrupt: bytes fail their digest
+  7   corrupt: bytes fail their digest, or a store is damaged
   70  a bug in Kiln
 
 ENVIRONMENT
@@ -71,6 +78,51 @@ void AddGlobalFlags(CLI::App* app, Context* context) {
                   "give up after this many seconds (default: 60 for short calls, never for long)")
       ->type_name("SECONDS")
       ->check(CLI::PositiveNumber);
+  app->add_option("--reconnect", context->reconnect_seconds,
+                  "how long a watch goes on trying when its coordinator is gone")
+      ->type_name("SECONDS")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+}
+
+bool HasJsonFlag(int argc, char** argv) {
+  return std::any_of(argv + 1, argv + argc,
+                     [](const char* argument) { return std::strcmp(argument, "--json") == 0; });
+}
+
+// CLI11 says "A subcommand is required" for one that it does not know.
+std::string UsageText(const CLI::App& app, const CLI::ParseError& error) {
+  if (!app.get_subcommands().empty()) return error.what();
+  std::vector<std::string> known;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    known.push_back(command->get_name());
+  }
+  for (const std::string& word : app.remaining()) {
+    if (word.empty() || word[0] == '-') continue;
+    return absl::StrCat("there is no command '", word, "'", client::DidYouMean(word, known),
+                        "; run with --help for the list");
+  }
+  return absl::StrCat(error.what(), "; run with --help for more");
+}
+
+int EndOfParsing(const CLI::App& app, const CLI::ParseError& error, Context* context, bool json) {
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) {
+    app.exit(error);
+    return kExitOk;
+  }
+  context->json = json;
+  return Fail(*context, absl::InvalidArgumentError(UsageText(app, error)));
+}
+
+// Output that did not arrive is no success.
+int FlushOutput(int code) {
+  std::cout.flush();
+  errno = 0;
+  const bool lost = std::fflush(stdout) != 0 || std::ferror(stdout) != 0 || !std::cout.good();
+  if (!lost) return code;
+  std::fprintf(stderr, "tunectl: cannot write the output%s%s\n", errno != 0 ? ": " : "",
+               errno != 0 ? std::strerror(errno) : "");
+  return code == kExitOk ? kExitRefused : code;
 }
 
 int Main(int argc, char** argv) {
@@ -92,11 +144,10 @@ int Main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    const int code = app.exit(error);
-    return code == 0 ? kExitOk : kExitUsage;
+    return FlushOutput(EndOfParsing(app, error, &context, HasJsonFlag(argc, argv)));
   }
   CancelOnSignals(context.cancel);
-  return context.run();
+  return FlushOutput(context.run());
 }
 
 }  // namespace

@@ -14,6 +14,7 @@ Core::Impl::Impl(const Options& options, uint64_t term, store::FarmState state, 
     : options_(options), term_(term), now_(now) {
   next_task_ = std::max<uint64_t>(1, state.farm.next_task());
   for (v1::KillRow& row : state.kills) kills_[row.key()] = std::move(row);
+  known_archs_ = std::move(state.archs);
   for (const v1::WorkerRow& row : state.workers) expected_workers_.insert(row.name());
   bool held = false;
   for (store::SweepRecord& record : state.active) {

@@ -43,6 +43,8 @@ class Core::Impl {
   void On(Unwatch& event);
   absl::Status Admit(const v1::SweepSpec& spec) const;
   bool ResolveArch(const v1::SweepSpec& spec, v1::ArchRecord* arch) const;
+  bool ResolveKnownArch(const std::string& target, v1::ArchRecord* arch) const;
+  void RememberArch(const v1::ArchRecord& arch);
   void StartOrWait(PendingSubmit pending);
   void StartExpansion(PendingSubmit pending);
   void RetryArchWaits();
@@ -114,6 +116,10 @@ class Core::Impl {
   void LoseWorker(Worker* worker, const std::string& why);
   void TaskLost(Task* task, const std::string& why, bool blamed);
   void GiveUp(Task* task, const std::string& why);
+  // Why the result cannot be taken at its word; empty = it can.
+  std::string Objection(const Task& task, const v1::TaskResult& result) const;
+  void TakeRefused(Task* task, const std::string& why);
+  void BackOff(Task* task, int times);
   void Revoke(Task* task, const std::string& reason);
   int Kills(const std::string& key) const;
   void AddKill(const std::string& key, const v1::Failure& failure);
@@ -201,6 +207,8 @@ class Core::Impl {
   std::unordered_map<std::string, v1::CompileIndexRow::Entry> compiled_;  // recent, by index key
   std::list<std::string> compiled_order_;
 
+  std::vector<v1::ArchRow> known_archs_;    // that workers have reported, also earlier ones
+  std::set<std::string> absent_;            // of the message being handled: see WorkerSaid
   std::set<std::string> expected_workers_;  // of the last incarnation, not yet back
   int64_t held_until_ns_ = 0;               // 0 = nothing is held any more
   CoreStats stats_;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -81,6 +82,8 @@ struct WorkerAttached {
 struct WorkerSaid {
   ConnectionId connection = 0;
   v1::WorkerMessage message;
+  std::set<std::string> absent =
+      {};  // artifacts that its results name and the blob store does not have
 };
 struct WorkerDetached {
   ConnectionId connection = 0;

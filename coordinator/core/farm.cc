@@ -34,6 +34,18 @@ constexpr int kMaxPage = 1000;
 constexpr int64_t kMaxQueuedEvents = 1'000'000;
 constexpr char kSweepOwner[] = "sweep:";
 
+// Links followed as far as the paths exist.
+bool IsInside(const std::filesystem::path& path, const std::filesystem::path& folder) {
+  std::error_code error;
+  const auto whole = [&](const std::filesystem::path& p) {
+    std::filesystem::path out =
+        std::filesystem::weakly_canonical(std::filesystem::absolute(p, error), error);
+    return out.has_filename() ? out : out.parent_path();
+  };
+  const std::filesystem::path inner = whole(path), outer = whole(folder);
+  return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
+}
+
 class FarmImpl : public Farm, private Outside {
  public:
   FarmImpl(const Parts& parts, const Options& options, uint64_t term)
@@ -85,6 +97,7 @@ class FarmImpl : public Farm, private Outside {
   void TellStored(std::string sweep, std::shared_ptr<WatchSink> sink);
   void CloseAll(const absl::Status& status);
   void RunJob(const ExpandJob& job);
+  std::set<std::string> AbsentArtifacts(const v1::WorkerMessage& message) const;
 
   const Parts parts_;
   const Options options_;
@@ -330,7 +343,22 @@ ConnectionId FarmImpl::AttachWorker(std::shared_ptr<WorkerSink> sink) {
 }
 
 void FarmImpl::WorkerSaid(ConnectionId connection, v1::WorkerMessage message) {
-  loop_->Post(core::WorkerSaid{connection, std::move(message)});
+  std::set<std::string> absent = AbsentArtifacts(message);
+  loop_->Post(core::WorkerSaid{connection, std::move(message), std::move(absent)});
+}
+
+// Workers put an artifact before they report it.
+std::set<std::string> FarmImpl::AbsentArtifacts(const v1::WorkerMessage& message) const {
+  std::set<std::string> absent;
+  const auto look = [&](const v1::TaskResult& result) {
+    for (const v1::CandidateResult& candidate : result.candidates()) {
+      const std::string& digest = candidate.artifact().digest();
+      if (!digest.empty() && !parts_.blobs->Contains(digest)) absent.insert(digest);
+    }
+  };
+  for (const v1::TaskResult& result : message.results().results()) look(result);
+  for (const v1::TaskResult& result : message.register_().unacknowledged()) look(result);
+  return absent;
 }
 
 void FarmImpl::DetachWorker(ConnectionId connection) {
@@ -362,6 +390,11 @@ absl::StatusOr<v1::BackupResponse> FarmImpl::Backup(const v1::BackupRequest& req
         absl::StrCat("directory '", request.directory(), "': must be an absolute path"));
   }
   std::error_code error;
+  if (!parts_.store_directory.empty() && IsInside(directory, parts_.store_directory)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "directory '", request.directory(), "': lies in the store itself (", parts_.store_directory,
+        "), where the next backup and the store's own files would mix; name one elsewhere"));
+  }
   if (std::filesystem::exists(directory, error)) {
     return absl::FailedPreconditionError(
         absl::StrCat(request.directory(), " exists; name a directory that does not"));

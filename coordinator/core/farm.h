@@ -85,6 +85,8 @@ class Farm {
     search::Expander* expander = nullptr;
     const Clock* clock = nullptr;
     Observer* observer = nullptr;  // may be null
+    std::string store_directory =
+        {};  // backups into it are refused; empty = the stores are not on disk
   };
 
   // Begins a new term, loads the store, restores pins, and starts the threads.

@@ -110,6 +110,18 @@ bool Core::Impl::ResolveArch(const v1::SweepSpec& spec, v1::ArchRecord* arch) co
   return true;
 }
 
+// The device of a worker that was here once, the latest first: what is stored for it can be looked
+// up, though nothing can be tuned for it now.
+bool Core::Impl::ResolveKnownArch(const std::string& target, v1::ArchRecord* arch) const {
+  const v1::ArchRow* latest = nullptr;
+  for (const v1::ArchRow& row : known_archs_) {
+    if (!Matches(row.arch(), target)) continue;
+    if (latest == nullptr || row.seen_unix_ms() > latest->seen_unix_ms()) latest = &row;
+  }
+  if (latest != nullptr) *arch = latest->arch();
+  return latest != nullptr;
+}
+
 std::string Core::Impl::ArchMissText(const std::string& target) const {
   std::set<std::string> known;
   for (const auto& [name, worker] : workers_) {
@@ -140,6 +152,9 @@ void Core::Impl::StartOrWait(PendingSubmit pending) {
   }
   if (ResolveArch(pending.spec, &pending.arch)) return StartExpansion(std::move(pending));
   if (pending.lookup) {
+    if (ResolveKnownArch(pending.spec.target(), &pending.arch)) {
+      return StartExpansion(std::move(pending));
+    }
     v1::LookupWinnerResponse response;
     response.set_miss_reason(ArchMissText(pending.spec.target()));
     out_.replies.push_back({pending.requests.front(), ReplyBody(response)});

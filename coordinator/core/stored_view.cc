@@ -71,19 +71,20 @@ absl::StatusOr<v1::SweepEvent> StoredEnd(store::MetaStore* meta, const std::stri
 
 absl::StatusOr<StoredArtifact> FindStoredArtifact(store::MetaStore* meta, const std::string& digest,
                                                   const std::string& config) {
-  KILN_ASSIGN_OR_RETURN(store::SweepRecord record, meta->GetSweep(digest, !config.empty()));
+  KILN_ASSIGN_OR_RETURN(store::SweepRecord record, meta->GetSweep(digest, true));
   if (!IsTerminal(record.status.state())) {
     return absl::FailedPreconditionError(
         absl::StrCat("sweep ", ShortOf(digest), " still runs; watch it and fetch when it is done"));
   }
   StoredArtifact out;
-  if (config.empty()) {
+  // The empty text asks for the winner; of a compile-only sweep, which has none, it is the config
+  // of a kernel without tunables.
+  if (config.empty() && record.row.spec().objective() != v1::SweepSpec::COMPILE) {
     KILN_ASSIGN_OR_RETURN(std::optional<v1::Winner> winner, WinnerOf(meta, record));
     if (!winner.has_value()) {
       return absl::NotFoundError(absl::StrCat(
           "sweep ", ShortOf(digest), " has no winner (", v1::SweepState_Name(record.status.state()),
-          record.status.message().empty() ? "" : ": ", record.status.message(),
-          "); a compile-only sweep needs the config to fetch"));
+          record.status.message().empty() ? "" : ": ", record.status.message(), ")"));
     }
     out.info = *std::move(winner);
     out.digest = out.info.artifact().digest();
@@ -101,7 +102,8 @@ absl::StatusOr<StoredArtifact> FindStoredArtifact(store::MetaStore* meta, const 
     return out;
   }
   return absl::NotFoundError(absl::StrCat("sweep ", ShortOf(digest), " has no compiled config '",
-                                          config, "'; list them with its candidates"));
+                                          config,
+                                          "'; name one of its candidates, which `show` lists"));
 }
 
 }  // namespace kiln::core

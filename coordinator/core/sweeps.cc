@@ -35,11 +35,18 @@ std::unique_ptr<search::Searcher> SearcherFor(const v1::SweepSpec& spec) {
 }
 
 v1::Failure KilledTwice(const v1::KillRow& row) {
-  v1::Failure failure;
-  failure.set_stage(v1::Failure::RUN);
-  failure.set_message(
-      absl::StrCat("not run: this program took ", row.count(), " child processes with it before"));
-  failure.set_witness(row.last());
+  v1::Failure failure = row.failure();
+  failure.clear_killed_child();
+  failure.clear_worker();
+  std::string text =
+      absl::StrCat("not run: this program took ", row.count(), " child processes with it before");
+  if (row.has_failure()) {
+    absl::StrAppend(&text, ", the last time so: ", row.failure().message());
+  } else {
+    failure.set_stage(v1::Failure::RUN);
+    failure.set_witness(row.last());
+  }
+  failure.set_message(std::move(text));
   return failure;
 }
 

@@ -232,6 +232,10 @@ void Core::Impl::TakeResult(Worker* worker, v1::TaskResult& result) {
   Unlease(task);
   TakeSeconds(sweep, result);
   if (!result.released().empty()) return TakeRelease(task, result.released());
+  const std::string objection = Objection(*task, result);
+  if (!objection.empty()) {
+    return TakeRefused(task, absl::StrCat(worker->name(), " ", objection));
+  }
   ++stats_.tasks_done;
   switch (task->row.kind()) {
     case v1::TASK_EMPTY:
@@ -263,6 +267,52 @@ void Core::Impl::TakeResult(Worker* worker, v1::TaskResult& result) {
   }
   DropTask(task);
   for (int ordinal : ordinals) IndexCandidate(sweep, ordinal);
+}
+
+// A worker that runs other code, or none of ours, may answer anything.
+std::string Core::Impl::Objection(const Task& task, const v1::TaskResult& result) const {
+  if (task.row.kind() == v1::TASK_EMPTY) return "";
+  const auto in_task = [&](const std::string& config) {
+    auto found = task.sweep->by_config.find(config);
+    if (found == task.sweep->by_config.end()) return false;
+    const auto& ordinals = task.row.ordinals();
+    return std::find(ordinals.begin(), ordinals.end(), found->second) != ordinals.end();
+  };
+  bool known = false;
+  std::string unknown;
+  for (const v1::CandidateResult& r : result.candidates()) {
+    if (r.not_run()) continue;
+    if (in_task(r.config())) {
+      known = true;
+    } else if (unknown.empty()) {
+      unknown =
+          absl::StrCat("answered with the config '", r.config(), "', which is not in the task");
+    }
+    if (task.row.kind() == v1::TASK_COMPILE && absent_.count(r.artifact().digest()) > 0) {
+      return absl::StrCat("reported the artifact ", r.artifact().digest(),
+                          " but never sent its bytes");
+    }
+  }
+  return known ? "" : unknown;
+}
+
+// An answer that is none costs an attempt, as a lost worker does, and the task waits longer each
+// time.
+void Core::Impl::TakeRefused(Task* task, const std::string& why) {
+  Observe(Observation::Kind::kReleased, KindName(task->row.kind()));
+  task->row.set_attempt(task->row.attempt() + 1);
+  out_.batch.tasks.push_back(task->row);
+  if (task->row.attempt() >= options_.max_task_losses) return GiveUp(task, why);
+  for (int ordinal : task->row.ordinals()) IndexCandidate(task->sweep, ordinal);
+  BackOff(task, task->row.attempt());
+}
+
+void Core::Impl::BackOff(Task* task, int times) {
+  const double seconds = std::min(kMaxBackoffSeconds, options_.release_backoff_seconds *
+                                                          std::pow(2.0, std::min(16, times - 1)));
+  task->state = Task::State::kBackoff;
+  task->not_before_ns = now_.mono_ns + SecondsToNs(seconds);
+  backoffs_.insert({task->not_before_ns, task->row.id()});
 }
 
 void Core::Impl::TakeSeconds(Sweep* sweep, const v1::TaskResult& result) {
@@ -331,6 +381,7 @@ void Core::Impl::AddKill(const std::string& key, const v1::Failure& failure) {
   row.set_count(row.count() + 1);
   row.set_last(
       absl::StrCat(failure.message(), failure.witness().empty() ? "" : ": ", failure.witness()));
+  *row.mutable_failure() = failure;
   out_.batch.kills.push_back(row);
 }
 
@@ -428,12 +479,7 @@ void Core::Impl::TakeRelease(Task* task, const std::string& reason) {
     if (LostInputs(task, reason)) return;
   }
   for (int ordinal : task->row.ordinals()) IndexCandidate(sweep, ordinal);
-  const double backoff =
-      std::min(kMaxBackoffSeconds, options_.release_backoff_seconds *
-                                       std::pow(2.0, std::min(16, task->row.releases() - 1)));
-  task->state = Task::State::kBackoff;
-  task->not_before_ns = now_.mono_ns + SecondsToNs(backoff);
-  backoffs_.insert({task->not_before_ns, task->row.id()});
+  BackOff(task, task->row.releases());
 }
 
 // The blobs that a task needs are gone: put the inputs again, compile the candidates again. True

@@ -31,6 +31,7 @@ void Core::Impl::On(WorkerSaid& event) {
   if (it == connections_.end()) return;  // already closed
   Worker* worker = it->second;
   v1::WorkerMessage& message = event.message;
+  absent_ = std::move(event.absent);
   if (message.has_register_()) {
     if (worker != nullptr) return Reject(event.connection, "Register comes once, first");
     return Register(event.connection, *message.mutable_register_());
@@ -97,6 +98,7 @@ void Core::Impl::Register(ConnectionId connection, v1::Register& message) {
   row.set_instance(message.instance());
   row.set_attached_unix_ms(now_.wall_ms);
   out_.batch.workers.push_back(std::move(row));
+  for (const v1::ArchRecord& arch : message.archs()) RememberArch(arch);
   worker->info = message;
   worker->info.clear_running();
   worker->info.clear_unacknowledged();
@@ -116,6 +118,16 @@ void Core::Impl::Register(ConnectionId connection, v1::Register& message) {
   if (expected_workers_.empty() && held_until_ns_ != 0) ReleaseHeld();
   for (const auto& [digest, sweep] : sweeps_) MarkDirty(sweep.get());
   RetryArchWaits();
+}
+
+void Core::Impl::RememberArch(const v1::ArchRecord& arch) {
+  auto known = std::find_if(known_archs_.begin(), known_archs_.end(), [&](const v1::ArchRow& row) {
+    return row.arch().name() == arch.name() && row.arch().device_model() == arch.device_model();
+  });
+  if (known == known_archs_.end()) known = known_archs_.emplace(known_archs_.end());
+  *known->mutable_arch() = arch;
+  known->set_seen_unix_ms(now_.wall_ms);
+  out_.batch.archs.push_back(*known);
 }
 
 // What the worker says that it runs stays with it if nothing newer was granted. What it was leased

@@ -97,6 +97,7 @@ absl::Status Daemon::StartFarm(search::Expander* expander) {
   parts.expander = expander;
   parts.clock = RealClock::Get();
   parts.observer = metrics_.get();
+  parts.store_directory = options_.store;
   KILN_ASSIGN_OR_RETURN(farm_, core::Farm::Start(parts, options_.core));
   farm_->OnFatal([this](const absl::Status& status) {
     absl::MutexLock lock(&mutex_);

@@ -25,6 +25,7 @@ inline constexpr char kCompiled[] = "compiled/";
 inline constexpr char kKill[] = "kill/";
 inline constexpr char kWorker[] = "worker/";
 inline constexpr char kAlias[] = "alias/";
+inline constexpr char kArch[] = "arch/";
 
 inline constexpr char kBlob[] = "blob/";
 inline constexpr char kChunk[] = "chunk/";
@@ -42,6 +43,9 @@ inline std::string Candidate(absl::string_view sweep, int ordinal) {
 inline std::string Tasks(absl::string_view sweep) { return absl::StrCat(kTask, sweep, "/"); }
 inline std::string Task(absl::string_view sweep, absl::string_view id) {
   return absl::StrCat(kTask, sweep, "/", id);
+}
+inline std::string Arch(absl::string_view name, absl::string_view device_model) {
+  return absl::StrCat(kArch, name, "/", device_model);
 }
 // Newest first: the time counts down.
 inline std::string Order(int64_t submitted_unix_ms, absl::string_view sweep) {

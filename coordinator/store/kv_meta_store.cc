@@ -65,6 +65,9 @@ class OpList {
       ops_.push_back(KvOp::DeletePrefix(keys::Tasks(sweep)));
     }
     if (batch.farm.has_value()) Put(keys::kFarm, *batch.farm);
+    for (const v1::ArchRow& row : batch.archs) {
+      Put(keys::Arch(row.arch().name(), row.arch().device_model()), row);
+    }
     for (const v1::SweepRow& row : batch.sweeps) KILN_RETURN_IF_ERROR(AddSweep(row));
     for (const v1::SweepStatusRow& row : batch.statuses) AddStatus(row);
     for (const CandidateWrite& write : batch.candidates) {
@@ -215,6 +218,7 @@ absl::StatusOr<FarmState> KvMetaStore::Load() {
   if (farm.has_value()) state.farm = *farm;
   KILN_RETURN_IF_ERROR(ScanRows(kv_.get(), keys::kKill, &state.kills));
   KILN_RETURN_IF_ERROR(ScanRows(kv_.get(), keys::kWorker, &state.workers));
+  KILN_RETURN_IF_ERROR(ScanRows(kv_.get(), keys::kArch, &state.archs));
   KILN_ASSIGN_OR_RETURN(const std::vector<std::string> active, Suffixes(keys::kActive, SIZE_MAX));
   for (const std::string& digest : active) {
     KILN_ASSIGN_OR_RETURN(SweepRecord record, GetSweep(digest, true));
@@ -328,7 +332,7 @@ bool Batch::empty() const {
   return reset_sweeps.empty() && !farm.has_value() && sweeps.empty() && statuses.empty() &&
          candidates.empty() && tasks.empty() && deleted_tasks.empty() && winners.empty() &&
          compiled.empty() && kills.empty() && workers.empty() && deleted_workers.empty() &&
-         aliases.empty();
+         aliases.empty() && archs.empty();
 }
 
 absl::StatusOr<std::unique_ptr<MetaStore>> NewKvMetaStore(std::unique_ptr<Kv> kv) {

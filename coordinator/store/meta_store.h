@@ -43,6 +43,7 @@ struct Batch {
   std::vector<v1::WorkerRow> workers;
   std::vector<std::string> deleted_workers;
   std::vector<v1::AliasRow> aliases;
+  std::vector<v1::ArchRow> archs;  // by name and device model
 
   bool empty() const;
 };
@@ -60,6 +61,7 @@ struct FarmState {
   std::vector<SweepRecord> active;
   std::vector<v1::KillRow> kills;
   std::vector<v1::WorkerRow> workers;
+  std::vector<v1::ArchRow> archs;
 };
 
 struct SweepListing {

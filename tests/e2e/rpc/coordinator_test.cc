@@ -1,8 +1,11 @@
 // kiln-coordinator and `tunectl tune` as processes: start and end, restarts, kill -9, backup,
 // metrics under a real Prometheus.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <filesystem>
@@ -218,6 +221,12 @@ TEST_F(CoordinatorTest, ABackupStartsAsAFarm) {
   ASSERT_TRUE(bytes.ok()) << bytes.status();
   EXPECT_GT(*bytes, 0);
   EXPECT_FALSE(Client()->Backup(Path("backup")).ok()) << "it exists already";
+  for (const std::string inside : {"store", "store/backup", "store/meta/x", "store/../store/b"}) {
+    const absl::Status status = Client()->Backup(Path(inside)).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << inside << ": " << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("lies in the store itself"));
+  }
+  EXPECT_FALSE(fs::exists(folder_ / "store" / "backup"));
   const std::string restored = absl::StrCat("unix:", Path("restored.sock"));
   Process second(
       {test::BinaryFolder() + "/kiln-coordinator", "--store", Path("backup"), "--listen", restored},
@@ -430,6 +439,56 @@ TEST_F(TuneTest, TwoTunesShareAStoreOneAfterTheOther) {
   EXPECT_TRUE(patient->AwaitLog("waiting for it")) << patient->err();
   first->Signal(SIGKILL);
   EXPECT_EQ(AwaitChildren(patient.get()).size(), 2u) << patient->err();
+}
+
+TEST_F(TuneTest, AWorkerThatLingersIsWaitedFor) {
+  fs::create_directories(folder_ / "tune_store/worker");
+  const int fd = open(Path("tune_store/worker/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  ASSERT_GE(fd, 0);
+  ASSERT_EQ(flock(fd, LOCK_EX | LOCK_NB), 0);
+  const auto tune = Tune("t");
+  EXPECT_TRUE(tune->AwaitLog("worker of an earlier tune still uses the store")) << tune->err();
+  EXPECT_EQ(ChildrenOf(tune->pid()).size(), 1u) << "no worker yet";
+  close(fd);
+  EXPECT_EQ(AwaitChildren(tune.get()).size(), 2u) << tune->err();
+}
+
+TEST_F(TuneTest, DamageIsToldAtOnceAndNothingIsTouched) {
+  const auto list = [this](std::string* err) {
+    Process process({test::BinaryFolder() + "/tunectl", "list", "--store", Path("tune_store")},
+                    Path("l"), {{"KILN_BIN_DIR", Path("bin")}, {"XDG_RUNTIME_DIR", Path("run")}});
+    const int code = process.Wait(absl::Seconds(60));
+    *err = process.err();
+    return code;
+  };
+  std::string err;
+  ASSERT_EQ(list(&err), 0) << err;
+  const fs::path meta = folder_ / "tune_store" / "farm" / "meta";
+  const std::string current = test::ReadText((meta / "CURRENT").string());
+  fs::remove(meta / "CURRENT");
+  const auto names = [&] {
+    std::set<std::string> out;
+    for (const auto& entry : fs::directory_iterator(meta)) out.insert(entry.path().filename());
+    return out;
+  };
+  const std::set<std::string> before = names();
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(list(&err), 7) << err;
+    EXPECT_THAT(err, HasSubstr("CURRENT is missing"));
+    EXPECT_EQ(names(), before);
+  }
+  std::ofstream(meta / "CURRENT") << current;
+  EXPECT_EQ(list(&err), 0) << err;
+
+  const std::string manifest = test::ReadText((meta / "CURRENT").string());
+  const fs::path file = meta / manifest.substr(0, manifest.find('\n'));
+  std::string bytes = test::ReadText(file.string());
+  for (size_t i = 0; i < std::min<size_t>(40, bytes.size()); ++i) bytes[i] ^= 0x5a;
+  std::ofstream(file, std::ios::binary) << bytes;
+  const absl::Time begin = absl::Now();
+  EXPECT_EQ(list(&err), 7) << err;
+  EXPECT_THAT(err, HasSubstr("damaged"));
+  EXPECT_LT(absl::Now() - begin, absl::Seconds(3)) << "nobody else has the store: do not wait";
 }
 
 TEST_F(TuneTest, MissingProgramsAreNamed) {

@@ -267,6 +267,57 @@ TEST_F(RpcTest, WatchSurvivesARestartOfTheServer) {
   EXPECT_EQ(last->progress.done, 2);
 }
 
+TEST_F(RpcTest, AWatchOutlastsAnOutageOfItsPatienceAndSaysSoOnce) {
+  farm_.OnWatch(
+      [](std::shared_ptr<core::WatchSink> sink) { sink->OnEvent(Event(v1::RUNNING, 1)); });
+  std::thread restart([this] {
+    absl::SleepFor(absl::Milliseconds(200));
+    server_.reset();
+    absl::SleepFor(absl::Milliseconds(1500));
+    farm_.OnWatch([](std::shared_ptr<core::WatchSink> sink) {
+      sink->OnEvent(Event(v1::DONE, 2));
+      sink->OnDone(absl::OkStatus());
+    });
+    rpc::ServerOptions options;
+    options.listen = {address_};
+    server_ = *rpc::Server::Start(&farm_, metrics_.get(), options);
+  });
+  client::CallOptions options;
+  options.retry.max_attempts = 2;  // far fewer than the outage takes
+  options.retry.initial_backoff = absl::Milliseconds(20);
+  options.retry.max_backoff = absl::Milliseconds(100);
+  options.watch.patience = absl::Seconds(30);
+  int lost = 0;
+  options.watch.on_lost = [&lost](const absl::Status&) { ++lost; };
+  const auto last = client_->Watch(
+      kSweep, [](const SweepEvent&) { return true; }, options);
+  restart.join();
+  ASSERT_TRUE(last.ok()) << last.status();
+  EXPECT_EQ(last->progress.done, 2);
+  EXPECT_EQ(lost, 1);
+}
+
+TEST_F(RpcTest, AWatchGivesUpWhenItsPatienceIsOver) {
+  farm_.OnWatch(
+      [](std::shared_ptr<core::WatchSink> sink) { sink->OnEvent(Event(v1::RUNNING, 1)); });
+  std::thread end([this] {
+    absl::SleepFor(absl::Milliseconds(200));
+    server_.reset();
+  });
+  client::CallOptions options;
+  options.retry.max_attempts = 2;
+  options.retry.initial_backoff = absl::Milliseconds(20);
+  options.retry.max_backoff = absl::Milliseconds(100);
+  options.watch.patience = absl::Seconds(1);
+  const absl::Time begin = absl::Now();
+  const auto last = client_->Watch(
+      kSweep, [](const SweepEvent&) { return true; }, options);
+  end.join();
+  EXPECT_TRUE(absl::IsUnavailable(last.status())) << last.status();
+  EXPECT_GT(absl::Now() - begin, absl::Seconds(1));
+  EXPECT_LT(absl::Now() - begin, absl::Seconds(10));
+}
+
 // ---- fetching ----
 
 TEST_F(RpcTest, FetchBringsEveryByte) {

@@ -203,6 +203,36 @@ TEST_F(TunectlTest, ExitCodesAreStable) {
   EXPECT_EQ(Tunectl({"--server", "nonsense", "workers"}).code, 2);
 }
 
+TEST_F(TunectlTest, UsageErrorsAreJsonToo) {
+  const auto error_of = [this](const std::vector<std::string>& arguments) {
+    const Outcome run = Tunectl(arguments);
+    EXPECT_EQ(run.code, 2);
+    const json document = json::parse(run.out, nullptr, false);
+    EXPECT_TRUE(document.is_object()) << run.out << run.err;
+    if (!document.is_object()) return std::string();
+    EXPECT_EQ(document["error"]["exit_code"], 2);
+    return document["error"]["message"].get<std::string>();
+  };
+  EXPECT_THAT(error_of({"--json", "frobnicate"}), HasSubstr("'frobnicate'"));
+  EXPECT_THAT(error_of({"lisst", "--json"}), HasSubstr("'lisst', did you mean 'list'?"));
+  EXPECT_THAT(error_of({"submit", "--json"}), HasSubstr("FILE"));
+  EXPECT_THAT(error_of({"list", "--nonsense", "--json"}), HasSubstr("--nonsense"));
+  EXPECT_THAT(error_of({"--json"}), Not(HasSubstr("there is no command")));
+  EXPECT_THAT(Tunectl({"frobnicate"}).err, HasSubstr("'frobnicate'"));
+  EXPECT_EQ(Tunectl({"frobnicate"}).out, "");
+}
+
+TEST_F(TunectlTest, OutputThatIsLostIsNoSuccess) {
+  for (const std::string command : {"workers", "--json workers", "--help", "completion bash"}) {
+    Process process({"/bin/sh", "-c",
+                     absl::StrCat(test::BinaryFolder(), "/tunectl --server ", address_, " ",
+                                  command, " > /dev/full")},
+                    File("full"));
+    EXPECT_EQ(process.Wait(absl::Seconds(60)), 6) << command;
+    EXPECT_THAT(process.err(), HasSubstr("cannot write the output")) << command;
+  }
+}
+
 TEST_F(TunectlTest, TimeoutAndInterruptEndAWatch) {
   farm_.OnWatch([](std::shared_ptr<core::WatchSink> sink) { sink->OnEvent(v1::SweepEvent()); });
   EXPECT_EQ(Tunectl({"--timeout", "0.3", "watch", kSweep}).code, 5);

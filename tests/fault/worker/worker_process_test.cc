@@ -1,8 +1,11 @@
 // The kiln-worker process against a scripted coordinator and scripted children: kill -9 of
 // everything, at random moments, and what must survive it.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -39,7 +42,8 @@ class WorkerProcessTest : public testing::Test {
     EXPECT_TRUE(ChildrenGone()) << "children outlive the worker";
   }
 
-  void StartWorker(std::vector<std::string> more = {}) {
+  // With `under_shell`, worker_ is a shell whose child the worker is.
+  void StartWorker(std::vector<std::string> more = {}, bool under_shell = false) {
     SubprocessOptions options;
     options.argv = {WorkerPath(),
                     "--coordinator=" + address_,
@@ -51,6 +55,8 @@ class WorkerProcessTest : public testing::Test {
                     "--compile-binary=" + scratch_.path() + "/kiln-compile",
                     "--runner-binary=" + scratch_.path() + "/kiln-runner"};
     options.argv.insert(options.argv.end(), more.begin(), more.end());
+    const std::vector<std::string> shell = {"/bin/sh", "-c", "\"$@\" & wait", "sh"};
+    if (under_shell) options.argv.insert(options.argv.begin(), shell.begin(), shell.end());
     absl::StatusOr<std::unique_ptr<Subprocess>> worker = Subprocess::Spawn(options);
     ASSERT_TRUE(worker.ok()) << worker.status();
     worker_ = *std::move(worker);
@@ -347,6 +353,26 @@ TEST_F(WorkerProcessTest, AMissingChildBinaryIsAClearError) {
   ASSERT_TRUE(status.has_value());
   EXPECT_EQ(status->code, 1);
   EXPECT_NE(worker_->TakeOutput().find("/nonexistent/kiln-runner"), std::string::npos);
+}
+
+// In the middle of a task, and with the coordinator gone too: nothing is drained.
+TEST_F(WorkerProcessTest, ItEndsAtOnceWithItsParentIfItIsTold) {
+  StartWorker({"--die-with-parent"}, /*under_shell=*/true);
+  coordinator_->Lease(Profile("p-1", {"act=hang"}));
+  ASSERT_TRUE(coordinator_->WaitHeartbeatWith("p-1")) << LogText();
+  coordinator_->Stop();
+  const int lock = ::open((scratch_.path() + "/cache/lock").c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_GE(lock, 0);
+  ASSERT_NE(::flock(lock, LOCK_EX | LOCK_NB), 0) << "the worker holds its folder";
+  ::kill(worker_->pid(), SIGKILL);
+  bool free = false;
+  for (int i = 0; i < 200 && !free; ++i) {
+    std::this_thread::sleep_for(milliseconds(10));
+    free = ::flock(lock, LOCK_EX | LOCK_NB) == 0;
+  }
+  ::close(lock);
+  EXPECT_TRUE(free) << "the worker outlives its parent by two seconds";
+  EXPECT_TRUE(ChildrenGone());
 }
 
 TEST_F(WorkerProcessTest, TwoWorkersDoNotShareAFolder) {

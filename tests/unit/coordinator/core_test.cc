@@ -306,7 +306,81 @@ TEST(Core, ACandidateThatKilledTwoChildrenNeverRunsAgainAnywhere) {
   EXPECT_THAT(rig.Take(b), IsEmpty());
   const auto record = rig.meta()->GetSweep(sweep, true);
   EXPECT_EQ(record->status.state(), v1::FAILED);
-  EXPECT_THAT(record->candidates[0].candidate().failure().message(), HasSubstr("child processes"));
+  const v1::Failure& failure = record->candidates[0].candidate().failure();
+  EXPECT_THAT(failure.message(), HasSubstr("child processes"));
+  EXPECT_EQ(failure.stage(), v1::Failure::COMPILE) << "where it died, not where it would have run";
+  EXPECT_THAT(failure.message(), HasSubstr("the last time so: "));
+}
+
+// Answers that are none cost an attempt each and come at growing distances.
+TEST(Core, AWorkerThatAnswersForOtherConfigsIsNotLeasedTheTaskForEver) {
+  CoreRig rig;
+  const uint64_t a = rig.Attach("a", 1, 1);
+  v1::SweepSpec spec = FakeSpec();
+  spec.add_configs("m=0,n=0,u=0");
+  const std::string sweep = rig.Submit(spec)->sweep();
+  int answers = 0;
+  for (int turn = 0; turn < 200 && rig.core()->Stats().active_sweeps > 0; ++turn) {
+    for (const v1::Task& task : rig.Take(a)) {
+      v1::TaskResult result = rig.Run(task);
+      for (v1::CandidateResult& r : *result.mutable_candidates()) r.set_config("not_a_config=1");
+      rig.Say(a, result);
+      EXPECT_THAT(rig.Take(a), IsEmpty()) << "leased again at once";
+      ++answers;
+    }
+    rig.Advance(0.1);
+    rig.Beat(a, {});
+  }
+  EXPECT_EQ(answers, core::Options().max_task_losses);
+  const auto record = rig.meta()->GetSweep(sweep, true);
+  EXPECT_EQ(record->status.state(), v1::FAILED);
+  EXPECT_THAT(record->candidates[0].candidate().failure().message(),
+              HasSubstr("'not_a_config=1', which is not in the task"));
+}
+
+TEST(Core, AnArtifactWhoseBytesNeverCameIsRefused) {
+  CoreRig rig;
+  const uint64_t a = rig.Attach("a", 1, 1);
+  v1::SweepSpec spec = FakeSpec();
+  spec.add_configs("m=0,n=0,u=0");
+  const std::string sweep = rig.Submit(spec)->sweep();
+  int answers = 0;
+  for (int turn = 0; turn < 200 && rig.core()->Stats().active_sweeps > 0; ++turn) {
+    for (const v1::Task& task : rig.Take(a)) {
+      ASSERT_EQ(task.kind(), v1::TASK_COMPILE);
+      v1::WorkerMessage message;
+      *message.mutable_results()->add_results() = rig.Run(task);
+      const std::string digest = message.results().results(0).candidates(0).artifact().digest();
+      rig.Turn(core::WorkerSaid{a, message, {digest}});
+      ++answers;
+    }
+    rig.Advance(0.1);
+    rig.Beat(a, {});
+  }
+  EXPECT_EQ(answers, core::Options().max_task_losses);
+  const auto record = rig.meta()->GetSweep(sweep, true);
+  EXPECT_EQ(record->status.state(), v1::FAILED);
+  EXPECT_THAT(record->candidates[0].candidate().failure().message(),
+              HasSubstr("never sent its bytes"));
+}
+
+TEST(Core, ALookupFindsWinnersOfDevicesThatAreNotAttached) {
+  CoreRig rig;
+  const uint64_t a = rig.Attach("a", 1, 1);
+  v1::SweepSpec spec = FakeSpec();
+  spec.add_configs("m=0,n=0,u=0");
+  ASSERT_TRUE(rig.Submit(spec).ok());
+  for (int turn = 0; turn < 50 && rig.core()->Stats().active_sweeps > 0; ++turn) {
+    for (const v1::Task& task : rig.Take(a)) rig.Say(a, rig.Run(task, "a"));
+  }
+  ASSERT_EQ(rig.core()->Stats().active_sweeps, 0);
+  rig.Restart();
+  const uint64_t request = rig.NewId();
+  rig.Turn(core::Lookup{request, spec});
+  const auto found = rig.Get<v1::LookupWinnerResponse>(request);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_TRUE(found->found()) << found->miss_reason();
+  EXPECT_EQ(found->winner().config(), "m=0,n=0,u=0");
 }
 
 TEST(Core, EqualBinariesAreMeasuredOnceAndTheBestRankedConfigWins) {

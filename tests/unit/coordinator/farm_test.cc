@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/core/stored_view.h"
 #include "tests/util/thread_worker.h"
 
 namespace kiln::testing {
@@ -165,6 +166,26 @@ TEST_F(FarmTest, NamesThatAreUnknownOrTooShortAreErrors) {
   v1::FetchWinnerRequest fetch;
   fetch.set_sweep("abcdef12");
   EXPECT_TRUE(absl::IsNotFound(farm_->FindArtifact(fetch).status()));
+}
+
+TEST_F(FarmTest, TheArtifactOfAKernelWithoutTunablesCanBeFetched) {
+  const uint64_t term = *meta_->BeginTerm();
+  const std::string digest(64, 'b');
+  store::Batch batch;
+  v1::SweepRow& sweep = batch.sweeps.emplace_back();
+  sweep.set_digest(digest);
+  sweep.mutable_spec()->set_objective(v1::SweepSpec::COMPILE);
+  v1::SweepStatusRow& status = batch.statuses.emplace_back();
+  status.set_digest(digest);
+  status.set_state(v1::DONE);
+  store::CandidateWrite& write = batch.candidates.emplace_back();
+  write.sweep = digest;
+  write.row.mutable_candidate()->mutable_artifact()->set_digest("the artifact");
+  ASSERT_TRUE(meta_->Commit(term, batch).ok());
+  const auto found = core::FindStoredArtifact(meta_.get(), digest, "");
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->digest, "the artifact");
+  EXPECT_TRUE(absl::IsNotFound(core::FindStoredArtifact(meta_.get(), digest, "m=1").status()));
 }
 
 TEST_F(FarmTest, FetchingFromARunningSweepIsAPrecondition) {
