@@ -106,23 +106,32 @@ MaybeBounds BitwiseBounds(BinaryOp op, const MaybeBounds& a, const MaybeBounds& 
 class LaneOf : public Mutator {
  public:
   explicit LaneOf(Expr lane) : lane_(std::move(lane)) {}
-  bool failed() const { return failed_; }
+
+  // Whether every vector in `e` is made of others by operators that work lane by lane.
+  static bool Has(const Expr& e) {
+    bool has = true;
+    Walk(e, [&](const Expr& x) {
+      if (x.dtype().is_scalar()) return false;
+      has &= x.kind() != ExprKind::kVar && x.kind() != ExprKind::kCall;
+      return has;
+    });
+    return has;
+  }
 
  protected:
   Expr VisitExpr(const Expr& e) override {
     if (e.dtype().is_scalar()) return e;
+    if (const auto* x = e.As<Cast>()) return MakeCast(e.dtype().element(), Mutate(x->a));
     if (const auto* x = e.As<Ramp>()) {
       const Expr lane = MakeCast(x->base.dtype(), lane_);
       return MakeBinary(BinaryOp::kAdd, x->base, MakeBinary(BinaryOp::kMul, lane, x->stride));
     }
     if (const auto* x = e.As<Broadcast>()) return x->a;
-    if (e.kind() == ExprKind::kVar || e.kind() == ExprKind::kCall) failed_ = true;
-    return failed_ ? e : RebuildExpr(e);
+    return RebuildExpr(e);
   }
 
  private:
   Expr lane_;
-  bool failed_ = false;
 };
 
 Expr NegateCondition(const Expr& condition) { return MakeUnary(UnaryOp::kNot, condition); }
@@ -289,10 +298,9 @@ MaybeBounds Facts::BoundsOf(const Expr& e) const {
     return std::nullopt;
   }
   if (!e.dtype().is_scalar()) {
+    if (!LaneOf::Has(e)) return TypeBounds(e.dtype().element());
     const Expr lane = MakeVar("lane");
-    LaneOf lane_of(lane);
-    const Expr scalar = lane_of.Mutate(e);
-    if (lane_of.failed()) return TypeBounds(e.dtype().element());
+    const Expr scalar = LaneOf(lane).Mutate(e);
     Facts inner = *this;
     inner.SetBounds(lane, {0, e.dtype().lanes - 1});
     return inner.BoundsOf(scalar);
@@ -395,10 +403,9 @@ bool Facts::ProvesComparison(BinaryOp op, const Expr& a, const Expr& b) const {
 bool Facts::Proves(const Expr& condition) const {
   KILN_CHECK(condition.dtype().is_bool());
   if (!condition.dtype().is_scalar()) {
+    if (!LaneOf::Has(condition)) return false;
     const Expr lane = MakeVar("lane");
-    LaneOf lane_of(lane);
-    const Expr scalar = lane_of.Mutate(condition);
-    if (lane_of.failed()) return false;
+    const Expr scalar = LaneOf(lane).Mutate(condition);
     Facts inner = *this;
     inner.SetBounds(lane, {0, condition.dtype().lanes - 1});
     return inner.Proves(scalar);

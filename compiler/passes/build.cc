@@ -1,5 +1,8 @@
 #include "compiler/passes/build.h"
 
+#include <algorithm>
+#include <set>
+
 namespace kiln::passes {
 
 using ir::Expr;
@@ -53,6 +56,45 @@ std::vector<Expr> RegionIndices(const ir::Region& region, const std::vector<int>
   for (const ir::Range& range : region.ranges) indices.push_back(range.min);
   for (size_t i = 0; i < dims.size(); ++i) indices[dims[i]] = indices[dims[i]] + offsets[i];
   return indices;
+}
+
+bool MovesRegion(const Stmt& s, const ir::Region& region) {
+  std::set<const ir::ExprNode*> vars;
+  std::set<const ir::BufferNode*> read;
+  for (const ir::Range& range : region.ranges) {
+    for (const Expr& e : {range.min, range.extent}) {
+      ir::Walk(e, [&](const Expr& x) {
+        if (x.kind() == ir::ExprKind::kVar) vars.insert(x.get());
+        if (const auto* load = x.As<ir::Load>()) read.insert(load->buffer.get());
+        return true;
+      });
+    }
+  }
+  bool moves = false;
+  ir::Walk(s, [&](const Stmt& x) {
+    if (const auto* bind = x.As<ir::Bind>()) moves |= vars.count(bind->var.get()) > 0;
+    if (const auto* alloc = x.As<ir::Alloc>()) {
+      moves |= alloc->buffer == region.buffer || read.count(alloc->buffer.get()) > 0;
+    }
+    return !moves;
+  });
+  const std::vector<ir::Buffer> written = ir::BuffersWritten(s);
+  return moves || std::any_of(written.begin(), written.end(),
+                              [&](const ir::Buffer& b) { return read.count(b.get()) > 0; });
+}
+
+bool IndexReads(const ir::Region& region, const ir::Buffer& buffer) {
+  bool reads = false;
+  for (const ir::Range& range : region.ranges) {
+    for (const Expr& e : {range.min, range.extent}) {
+      ir::Walk(e, [&](const Expr& x) {
+        const auto* load = x.As<ir::Load>();
+        reads |= load != nullptr && load->buffer == buffer;
+        return !reads;
+      });
+    }
+  }
+  return reads;
 }
 
 bool CoversWhole(const ir::Region& region) {

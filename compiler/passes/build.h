@@ -29,6 +29,14 @@ std::vector<int> WideDims(const ir::Region& region);
 // Whether a region is its whole buffer.
 bool CoversWhole(const ir::Region& region);
 
+// Whether running `s` may change which elements `region` names: it declares a variable that the
+// ranges use, or writes (or allocates) a buffer that they read. Without it nothing that names the
+// region may move across `s`.
+bool MovesRegion(const ir::Stmt& s, const ir::Region& region);
+
+// Whether the place of `region` depends on what `buffer` holds.
+bool IndexReads(const ir::Region& region, const ir::Buffer& buffer);
+
 // Element indices of a region: range minima plus `offsets` on `dims`.
 std::vector<ir::Expr> RegionIndices(const ir::Region& region, const std::vector<int>& dims,
                                     const std::vector<ir::Expr>& offsets);

@@ -1,5 +1,6 @@
 #include "compiler/passes/forward_copies.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -38,7 +39,10 @@ Counts CountUses(const ir::Program& program) {
       if (const auto* branch = s.As<ir::If>()) note(branch->condition);
       if (const auto* loop = s.As<ir::While>()) note(loop->condition);
       if (const auto* loop = s.As<ir::For>()) {
-        for (const ir::Axis& axis : loop->axes) note(axis.extent);
+        for (const ir::Axis& axis : loop->axes) {
+          note(axis.min);
+          note(axis.extent);
+        }
       }
     }
     return true;
@@ -116,28 +120,43 @@ class Forwarder : public FactsMutator {
   }
 
   // Rewrites the one reader when it is a later statement of the same Seq that gains nothing from
-  // the staged tile.
+  // the staged tile, and the source names the same elements there.
   bool ForwardInto(const ir::Copy& copy, size_t at, std::vector<Stmt>* stmts) const {
+    const ir::Buffer& tile = copy.dst.buffer;
     for (size_t i = at + 1; i < stmts->size(); ++i) {
       const Stmt& s = (*stmts)[i];
-      if (const auto* gemm = s.As<ir::Gemm>()) {
-        if (gemm->b.buffer != copy.dst.buffer || gemm->trans_b) continue;
-        const auto rows = ir::ConstInt(gemm->c.ranges[gemm->c.ranges.size() - 2].extent);
-        if (!rows.has_value() || *rows > kStreamRows) return false;
-        (*stmts)[i] =
-            ir::MakeStmt<ir::Gemm>(gemm->loc, gemm->a, Translate(copy, gemm->b), gemm->c,
-                                   gemm->trans_a, gemm->trans_b, gemm->policy, gemm->clear_accum);
-        return true;
-      }
-      if (const auto* reduce = s.As<ir::Reduce>()) {
-        if (reduce->src.buffer != copy.dst.buffer) continue;
-        (*stmts)[i] =
-            ir::MakeStmt<ir::Reduce>(reduce->loc, reduce->op, Translate(copy, reduce->src),
-                                     reduce->dst, reduce->dim, reduce->clear);
-        return true;
-      }
+      if (MovesRegion(s, copy.src)) return false;
+      const std::vector<ir::Buffer> read = ir::BuffersRead(s);
+      if (std::find(read.begin(), read.end(), tile) == read.end()) continue;
+      const Stmt direct = ReadInPlace(s, copy);
+      if (!direct.defined()) return false;
+      (*stmts)[i] = direct;
+      return true;
     }
     return false;
+  }
+
+  // The reader with the tensor's region for the tile; undefined when it gains from the staged tile
+  // or uses the tile in another way too.
+  static Stmt ReadInPlace(const Stmt& s, const ir::Copy& copy) {
+    const ir::Buffer& tile = copy.dst.buffer;
+    Stmt direct;
+    if (const auto* gemm = s.As<ir::Gemm>()) {
+      if (gemm->b.buffer != tile || gemm->trans_b) return {};
+      const auto rows = ir::ConstInt(gemm->c.ranges[gemm->c.ranges.size() - 2].extent);
+      if (!rows.has_value() || *rows > kStreamRows) return {};
+      direct =
+          ir::MakeStmt<ir::Gemm>(gemm->loc, gemm->a, Translate(copy, gemm->b), gemm->c,
+                                 gemm->trans_a, gemm->trans_b, gemm->policy, gemm->clear_accum);
+    } else if (const auto* reduce = s.As<ir::Reduce>()) {
+      if (reduce->src.buffer != tile) return {};
+      direct = ir::MakeStmt<ir::Reduce>(reduce->loc, reduce->op, Translate(copy, reduce->src),
+                                        reduce->dst, reduce->dim, reduce->clear);
+    } else {
+      return {};
+    }
+    const std::vector<ir::Buffer> read = ir::BuffersRead(direct);
+    return std::find(read.begin(), read.end(), tile) == read.end() ? direct : Stmt();
   }
 
   const Counts& counts_;

@@ -9,7 +9,8 @@ namespace kiln::passes {
 // tile is written by exactly one Copy, wholly inside the tensor, and its only reader is one Gemm or
 // Reduce later in the same Seq for which staging buys nothing (a Gemm of few rows streaming B; a
 // Reduce), the reader takes the tensor's region and the copy and the tile go. Needs: no write to
-// the tensor in the kernel.
+// the tensor in the kernel, nothing between copy and reader that changes which part of it the copy
+// names.
 absl::StatusOr<ir::Program> ForwardCopies(const ir::Program& program, const PassContext& context);
 
 }  // namespace kiln::passes

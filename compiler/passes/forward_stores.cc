@@ -57,6 +57,7 @@ class StoreForwarder : public FactsMutator {
     const ir::Buffer& tile = copy.src.buffer;
     if (tile->scope != ir::Scope::kShared && tile->scope != ir::Scope::kFragment) return false;
     if (copy.dst.buffer->scope != ir::Scope::kGlobal || !CoversWhole(copy.src)) return false;
+    if (IndexReads(copy.dst, tile) || IndexReads(copy.dst, copy.dst.buffer)) return false;
     for (size_t i = at + 1; i < stmts->size(); ++i) {
       if (Touches((*stmts)[i], tile)) return false;
     }
@@ -70,7 +71,7 @@ class StoreForwarder : public FactsMutator {
         (*stmts)[at] = ir::MakeSeq({}, copy.loc);
         return true;
       }
-      if (Touches(s, tile) || Touches(s, copy.dst.buffer)) return false;
+      if (Touches(s, tile) || Touches(s, copy.dst.buffer) || MovesRegion(s, copy.dst)) return false;
     }
     return false;
   }

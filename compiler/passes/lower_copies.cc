@@ -16,14 +16,52 @@ class LowerTiles : public FactsMutator {
 
  protected:
   Stmt VisitStmt(const Stmt& s) override {
-    if (const auto* copy = s.As<ir::Copy>()) return LowerCopy(*copy);
-    if (const auto* fill = s.As<ir::Fill>()) return LowerFill(*fill);
+    std::vector<Stmt> stmts;
+    if (const auto* copy = s.As<ir::Copy>()) {
+      const ir::Region dst = Settle(copy->dst, copy->dst.buffer, &stmts);
+      const ir::Region src = Settle(copy->src, copy->dst.buffer, &stmts);
+      stmts.push_back(LowerCopy(ir::Copy(s->loc, src, dst)));
+      return ir::MakeSeq(std::move(stmts), s->loc);
+    }
+    if (const auto* fill = s.As<ir::Fill>()) {
+      const ir::Region dst = Settle(fill->dst, fill->dst.buffer, &stmts);
+      const Expr value = Settle(fill->value, fill->dst.buffer, &stmts, s->loc);
+      stmts.push_back(LowerFill(ir::Fill(s->loc, dst, value)));
+      return ir::MakeSeq(std::move(stmts), s->loc);
+    }
     const auto* atomic = s.As<ir::Atomic>();
-    if (atomic != nullptr && !atomic->value.defined()) return LowerAtomic(*atomic);
+    if (atomic != nullptr && !atomic->value.defined()) {
+      const ir::Region dst = Settle(atomic->dst, atomic->dst.buffer, &stmts);
+      const ir::Region src = Settle(atomic->src, atomic->dst.buffer, &stmts);
+      stmts.push_back(LowerAtomic(ir::Atomic(s->loc, atomic->op, dst, src, {})));
+      return ir::MakeSeq(std::move(stmts), s->loc);
+    }
     return FactsMutator::VisitStmt(s);
   }
 
  private:
+  // What does not change while `written` is, bound before it is where it reads it.
+  static Expr Settle(const Expr& e, const ir::Buffer& written, std::vector<Stmt>* stmts,
+                     SourceLoc loc) {
+    bool reads = false;
+    ir::Walk(e, [&](const Expr& x) {
+      const auto* load = x.As<ir::Load>();
+      reads |= load != nullptr && load->buffer == written;
+      return !reads;
+    });
+    if (!reads) return e;
+    const Expr first = ir::MakeVar("first", e.dtype());
+    stmts->push_back(ir::MakeStmt<ir::Bind>(loc, first, e));
+    return first;
+  }
+  static ir::Region Settle(ir::Region region, const ir::Buffer& written, std::vector<Stmt>* stmts) {
+    for (ir::Range& range : region.ranges) {
+      range.min = Settle(range.min, written, stmts, {});
+      range.extent = Settle(range.extent, written, stmts, {});
+    }
+    return region;
+  }
+
   // A parallel loop over the wide dimensions of `shape`; `body` gets the loop variables.
   Stmt ParallelOver(const ir::Region& shape, const std::vector<int>& dims, SourceLoc loc,
                     const std::function<Stmt(const std::vector<Expr>&)>& body) {
@@ -85,8 +123,9 @@ class LowerTiles : public FactsMutator {
       const std::vector<Expr> to = RegionIndices(atomic.dst, dst_dims, vars);
       ir::Region element{atomic.dst.buffer, {}};
       for (const Expr& index : to) element.ranges.push_back({index, ir::MakeInt(1)});
-      const Expr value =
-          ir::MakeCast(atomic.dst.buffer->dtype, ir::MakeLoad(atomic.src.buffer, from));
+      const Expr value = ir::MakeCast(
+          atomic.dst.buffer->dtype,
+          ir::MakeLoad(atomic.src.buffer, from, InsidePredicate(atomic.src.buffer, from, facts_)));
       const Stmt update =
           ir::MakeStmt<ir::Atomic>(atomic.loc, atomic.op, element, ir::Region{}, value);
       const Expr inside = InsidePredicate(atomic.dst.buffer, to, facts_);

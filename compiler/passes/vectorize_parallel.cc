@@ -23,13 +23,14 @@ using ir::Stmt;
 class Vectorizer {
  public:
   // `base` is the value of the axis in lane 0; `mask` (may be undefined) says which lanes exist.
-  Vectorizer(const Expr& var, const Expr& base, int lanes, const Expr& mask)
-      : var_(var), base_(base), lanes_(lanes), mask_(mask) {}
+  // `facts` holds in the body.
+  Vectorizer(const Expr& var, const Expr& base, int lanes, const Expr& mask, const ir::Facts& facts)
+      : var_(var), base_(base), lanes_(lanes), mask_(mask), facts_(facts) {}
 
   // Whether Vectorize can handle `body`.
   static bool Supports(const Stmt& body, const Expr& var);
 
-  Stmt Vectorize(const Stmt& s) { return Visit(s, mask_); }
+  Stmt Vectorize(const Stmt& s) { return Block(s, mask_); }
 
  private:
   bool Varies(const Expr& e) const {
@@ -45,8 +46,64 @@ class Vectorizer {
     return e.dtype().is_scalar() ? ir::MakeBroadcast(e, lanes_) : e;
   }
 
+  // Whether evaluating `e` where the program would not may do harm: an access that is not proven to
+  // lie inside its buffer (accesses of global tensors carry a guard) or a division.
+  bool Harms(const Expr& e) const {
+    bool harms = false;
+    ir::Walk(e, [&](const Expr& x) {
+      if (const auto* load = x.As<ir::Load>()) harms |= MayLeave(*load);
+      const auto* b = x.As<ir::Binary>();
+      harms |= b != nullptr && MayDivideByZero(*b);
+      return !harms;
+    });
+    return harms;
+  }
+  bool MayLeave(const ir::Load& load) const {
+    if (load.buffer->scope == ir::Scope::kGlobal) return false;
+    for (size_t d = 0; d < load.indices.size(); ++d) {
+      if (!facts_.Proves(load.indices[d] >= MakeInt(0)) ||
+          !facts_.Proves(load.indices[d] < load.buffer->shape[d])) {
+        return true;
+      }
+    }
+    return false;
+  }
+  static bool MayDivideByZero(const ir::Binary& b) {
+    const bool divides = b.op == ir::BinaryOp::kFloorDiv || b.op == ir::BinaryOp::kFloorMod;
+    return divides && b.dtype.is_int() && ir::ConstInt(b.b).value_or(0) == 0;
+  }
+  static bool HasLoad(const Expr& e) {
+    bool found = false;
+    ir::Walk(e, [&](const Expr& x) {
+      found |= x.kind() == ir::ExprKind::kLoad;
+      return !found;
+    });
+    return found;
+  }
+
+  // Whether some lane of `mask` is set, as a scalar.
+  Expr AnyLane(const Expr& mask) const {
+    const Expr lanes = ir::MakeCast(kInt32.with_lanes(lanes_), mask);
+    return ir::MakeCall(kInt32, ir::Intrinsic::kReduceMax, {lanes}) > MakeInt(0);
+  }
+  // A value that is the same in all lanes: not evaluated when no lane wants it, where that matters.
+  Expr Scalar(const Expr& e, const Expr& mask) const {
+    if (!mask.defined() || !Harms(e)) return e;
+    return ir::MakeSelect(AnyLane(mask), e, ir::MakeConst(0, e.dtype()));
+  }
+
+  // A condition under a name, so that it is decided once: what it reads may change before its last
+  // use. One that reads nothing stays open to proofs.
+  Expr Decide(const Expr& condition, std::vector<Stmt>* before, SourceLoc loc) {
+    if (!HasLoad(condition)) return condition;
+    const Expr name = ir::MakeVar("chosen", condition.dtype());
+    before->push_back(ir::MakeStmt<ir::Bind>(loc, name, condition));
+    return name;
+  }
+
+  // The value of `e` in the lanes of `mask`; in others it may be anything.
   Expr Vector(const Expr& e, const Expr& mask) {
-    if (!Varies(e)) return e;
+    if (!Varies(e)) return Scalar(e, mask);
     if (e.same_as(var_)) return ir::MakeRamp(base_, MakeInt(1, base_.dtype()), lanes_);
     switch (e.kind()) {
       case ir::ExprKind::kVar:
@@ -55,13 +112,23 @@ class Vectorizer {
         return ir::MakeUnary(e.As<ir::Unary>()->op, Vector(e.As<ir::Unary>()->a, mask));
       case ir::ExprKind::kBinary: {
         const auto* b = e.As<ir::Binary>();
-        if (const Expr ramp = AffineRamp(e); ramp.defined()) return ramp;
-        return ir::MakeBinary(b->op, Widen(Vector(b->a, mask)), Widen(Vector(b->b, mask)));
+        if (const Expr ramp = AffineRamp(e, mask); ramp.defined()) return ramp;
+        const Expr x = Widen(Vector(b->a, mask));
+        Expr y = Widen(Vector(b->b, mask));
+        if (mask.defined() && MayDivideByZero(*b)) {
+          y = ir::MakeSelect(mask, y, ir::MakeConst(1, y.dtype()));
+        }
+        return ir::MakeBinary(b->op, x, y);
       }
       case ir::ExprKind::kSelect: {
         const auto* s = e.As<ir::Select>();
-        return ir::MakeSelect(Widen(Vector(s->condition, mask)), Widen(Vector(s->a, mask)),
-                              Widen(Vector(s->b, mask)));
+        const bool harms_a = Harms(s->a), harms_b = Harms(s->b);
+        Expr condition = Widen(Vector(s->condition, mask));
+        if (harms_a || harms_b) condition = Decide(condition, &before_, loc_);
+        const Expr otherwise = ir::MakeUnary(ir::UnaryOp::kNot, condition);
+        const Expr a = Widen(Vector(s->a, harms_a ? AndMask(mask, condition) : mask));
+        const Expr b = Widen(Vector(s->b, harms_b ? AndMask(mask, otherwise) : mask));
+        return ir::MakeSelect(condition, a, b);
       }
       case ir::ExprKind::kCast:
         return ir::MakeCast(e.dtype().with_lanes(lanes_), Vector(e.As<ir::Cast>()->a, mask));
@@ -80,7 +147,7 @@ class Vectorizer {
   }
 
   // c*var + rest as a ramp; undefined when e is not affine in the axis with a constant coefficient.
-  Expr AffineRamp(const Expr& e) const {
+  Expr AffineRamp(const Expr& e, const Expr& mask) const {
     if (!e.dtype().is_int()) return {};
     ir::LinearForm form = ir::Linearize(e);
     int64_t coefficient = 0;
@@ -96,8 +163,8 @@ class Vectorizer {
       }
     }
     const DType type = e.dtype().element();
-    const Expr start =
-        ir::FromLinear(rest, type) + ir::MakeCast(type, base_) * MakeInt(coefficient, type);
+    const Expr start = Scalar(ir::FromLinear(rest, type), mask) +
+                       ir::MakeCast(type, base_) * MakeInt(coefficient, type);
     return ir::MakeRamp(start, MakeInt(coefficient, type), lanes_);
   }
 
@@ -106,10 +173,10 @@ class Vectorizer {
     bool any_vector = false;
     for (const Expr& index : indices) {
       if (!Varies(index)) {
-        out.push_back(index);
+        out.push_back(Scalar(index, mask));
         continue;
       }
-      const Expr ramp = AffineRamp(index);
+      const Expr ramp = AffineRamp(index, mask);
       out.push_back(ramp.defined() ? ramp : Vector(index, mask));
       any_vector = true;
     }
@@ -126,7 +193,8 @@ class Vectorizer {
     if (indices.back()
             .dtype()
             .is_scalar()) {  // only the predicate varies: load once, choose by lane
-      const Expr value = ir::MakeBroadcast(ir::MakeLoad(load.buffer, indices), lanes_);
+      const Expr once = ir::MakeLoad(load.buffer, indices, AnyLane(predicate));
+      const Expr value = ir::MakeBroadcast(once, lanes_);
       return ir::MakeSelect(predicate, value, ir::MakeConst(0, value.dtype()));
     }
     return ir::MakeLoad(load.buffer, indices, predicate);
@@ -134,64 +202,104 @@ class Vectorizer {
 
   static Expr AndMask(const Expr& a, const Expr& b) { return AndPredicate(a, b); }
 
-  Stmt Visit(const Stmt& s, const Expr& mask) {
+  Stmt Block(const Stmt& s, const Expr& mask) {
+    std::vector<Stmt> stmts;
+    if (const auto* seq = s.As<ir::Seq>()) {
+      for (const Stmt& child : seq->stmts) Visit(child, mask, &stmts);
+    } else {
+      Visit(s, mask, &stmts);
+    }
+    return ir::MakeSeq(std::move(stmts), s->loc);
+  }
+
+  void Visit(const Stmt& s, const Expr& mask, std::vector<Stmt>* out) {
+    loc_ = s->loc;
     switch (s.kind()) {
-      case ir::StmtKind::kSeq: {
-        std::vector<Stmt> stmts;
-        for (const Stmt& child : s.As<ir::Seq>()->stmts) stmts.push_back(Visit(child, mask));
-        return ir::MakeSeq(std::move(stmts), s->loc);
-      }
-      case ir::StmtKind::kBind: {
-        const auto* bind = s.As<ir::Bind>();
-        if (!Varies(bind->value)) return s;
-        const Expr value = Widen(Vector(bind->value, mask));
-        const Expr var = ir::MakeVar(bind->var.As<ir::Var>()->name, value.dtype());
-        vector_binds_[bind->var.get()] = var;
-        return ir::MakeStmt<ir::Bind>(s->loc, var, value);
-      }
-      case ir::StmtKind::kStore: {
-        const auto* store = s.As<ir::Store>();
-        Expr predicate = mask;
-        if (store->predicate.defined()) {
-          predicate = AndMask(mask, Widen(Vector(store->predicate, mask)));
-        }
-        return ir::MakeStmt<ir::Store>(s->loc, store->buffer, VectorIndices(store->indices, mask),
-                                       Widen(Vector(store->value, mask)), predicate);
-      }
+      case ir::StmtKind::kSeq:
+        out->push_back(Block(s, mask));
+        return;
+      case ir::StmtKind::kBind:
+        return VisitBind(s, mask, out);
+      case ir::StmtKind::kStore:
+        return Append(VisitStore(*s.As<ir::Store>(), mask), out);
       case ir::StmtKind::kEvaluate:  // a prefetch: of the first lane's line
-        return ir::Substitute(s, {{var_.get(), base_}});
+        out->push_back(ir::Substitute(s, {{var_.get(), base_}}));
+        return;
       case ir::StmtKind::kIf:
-        return VisitIf(*s.As<ir::If>(), mask);
+        return VisitIf(*s.As<ir::If>(), mask, out);
       case ir::StmtKind::kFor: {
         const auto* loop = s.As<ir::For>();
-        return ir::MakeStmt<ir::For>(s->loc, loop->loop, loop->axes, Visit(loop->body, mask),
-                                     loop->num_stages, loop->annotations);
+        for (const ir::Axis& axis : loop->axes) facts_.AddAxis(axis);
+        out->push_back(ir::MakeStmt<ir::For>(s->loc, loop->loop, loop->axes,
+                                             Block(loop->body, mask), loop->num_stages,
+                                             loop->annotations));
+        return;
       }
       default:
         KILN_CHECK(false && "statement not supported by Vectorizer::Supports");
-        return s;
     }
   }
 
-  Stmt VisitIf(const ir::If& branch, const Expr& mask) {
-    if (!Varies(branch.condition)) {
-      return ir::MakeStmt<ir::If>(
-          branch.loc, branch.condition, Visit(branch.then_case, mask),
-          branch.else_case.defined() ? Visit(branch.else_case, mask) : Stmt());
+  // `s` after the conditions that its expressions decided.
+  void Append(const Stmt& s, std::vector<Stmt>* out) {
+    out->insert(out->end(), before_.begin(), before_.end());
+    before_.clear();
+    out->push_back(s);
+  }
+
+  void VisitBind(const Stmt& s, const Expr& mask, std::vector<Stmt>* out) {
+    const auto* bind = s.As<ir::Bind>();
+    if (!Varies(bind->value)) {
+      const Expr value = Scalar(bind->value, mask);
+      if (value.dtype().is_int()) {
+        if (const auto bounds = facts_.BoundsOf(value)) facts_.SetBounds(bind->var, *bounds);
+      }
+      out->push_back(value.same_as(bind->value) ? s
+                                                : ir::MakeStmt<ir::Bind>(s->loc, bind->var, value));
+      return;
     }
-    const Expr condition = Widen(Vector(branch.condition, mask));
-    std::vector<Stmt> stmts = {Visit(branch.then_case, AndMask(mask, condition))};
+    const Expr value = Widen(Vector(bind->value, mask));
+    const Expr var = ir::MakeVar(bind->var.As<ir::Var>()->name, value.dtype());
+    vector_binds_[bind->var.get()] = var;
+    Append(ir::MakeStmt<ir::Bind>(s->loc, var, value), out);
+  }
+
+  Stmt VisitStore(const ir::Store& store, const Expr& mask) {
+    Expr predicate = mask, wanted = mask;
+    if (store.predicate.defined()) {
+      predicate = AndMask(mask, Widen(Vector(store.predicate, mask)));
+      if (Harms(store.value)) wanted = predicate = Decide(predicate, &before_, store.loc);
+    }
+    return ir::MakeStmt<ir::Store>(store.loc, store.buffer, VectorIndices(store.indices, mask),
+                                   Widen(Vector(store.value, wanted)), predicate);
+  }
+
+  void VisitIf(const ir::If& branch, const Expr& mask, std::vector<Stmt>* out) {
+    if (!Varies(branch.condition)) {
+      out->push_back(ir::MakeStmt<ir::If>(
+          branch.loc, Scalar(branch.condition, mask), Block(branch.then_case, mask),
+          branch.else_case.defined() ? Block(branch.else_case, mask) : Stmt()));
+      return;
+    }
+    const Expr lanes = Widen(Vector(branch.condition, mask));
+    std::vector<Stmt> stmts = std::move(before_);
+    before_.clear();
+    const Expr condition = Decide(lanes, &stmts, branch.loc);
+    stmts.push_back(Block(branch.then_case, AndMask(mask, condition)));
     if (branch.else_case.defined()) {
       const Expr otherwise = ir::MakeUnary(ir::UnaryOp::kNot, condition);
-      stmts.push_back(Visit(branch.else_case, AndMask(mask, otherwise)));
+      stmts.push_back(Block(branch.else_case, AndMask(mask, otherwise)));
     }
-    return ir::MakeSeq(std::move(stmts), branch.loc);
+    out->push_back(ir::MakeSeq(std::move(stmts), branch.loc));
   }
 
   const Expr var_;
   const Expr base_;
   const int lanes_;
   const Expr mask_;
+  ir::Facts facts_;
+  SourceLoc loc_;
+  std::vector<Stmt> before_;  // conditions decided for the statement at hand
   std::unordered_map<const ir::ExprNode*, Expr> vector_binds_;
 };
 
@@ -243,19 +351,21 @@ bool Vectorizer::Supports(const Stmt& body, const Expr& var) {
   return supported;
 }
 
-class VectorizeLoops : public ir::Mutator {
+class VectorizeLoops : public FactsMutator {
  public:
   explicit VectorizeLoops(const VectorUnit& unit) : unit_(unit) {}
 
  protected:
   Stmt VisitStmt(const Stmt& s) override {
-    const Stmt rebuilt = RebuildStmt(s);
+    const Stmt rebuilt = FactsMutator::VisitStmt(s);
     const auto* loop = rebuilt.As<ir::For>();
     if (loop == nullptr ||
         (loop->loop != ir::ForKind::kParallel && loop->loop != ir::ForKind::kVectorized)) {
       return rebuilt;
     }
-    Stmt inner = LastAxis(loop->axes.back(), loop->body, s->loc);
+    ir::Facts facts = facts_;
+    for (const ir::Axis& axis : loop->axes) facts.AddAxis(axis);
+    Stmt inner = LastAxis(loop->axes.back(), loop->body, facts, s->loc);
     for (size_t i = loop->axes.size() - 1; i-- > 0;) {
       inner = ir::MakeStmt<ir::For>(s->loc, ir::ForKind::kSerial,
                                     std::vector<ir::Axis>{loop->axes[i]}, inner);
@@ -264,7 +374,8 @@ class VectorizeLoops : public ir::Mutator {
   }
 
  private:
-  Stmt LastAxis(const ir::Axis& axis, const Stmt& body, SourceLoc loc) const {
+  Stmt LastAxis(const ir::Axis& axis, const Stmt& body, const ir::Facts& facts,
+                SourceLoc loc) const {
     const int lanes = unit_.Lanes(kFloat32);
     if (ir::IsConst(axis.extent, 1) || !Vectorizer::Supports(body, axis.var)) {
       return ir::MakeStmt<ir::For>(loc, ir::ForKind::kSerial, std::vector<ir::Axis>{axis}, body);
@@ -276,16 +387,16 @@ class VectorizeLoops : public ir::Mutator {
     if (!ir::IsConst(full, 0)) {
       const Expr jj = ir::MakeVar(axis.var.As<ir::Var>()->name, index);
       const Expr base = axis.min + jj * count;
-      nest.push_back(ir::MakeStmt<ir::For>(loc, ir::ForKind::kSerial,
-                                           std::vector<ir::Axis>{{jj, MakeInt(0, index), full}},
-                                           Vectorizer(axis.var, base, lanes, {}).Vectorize(body)));
+      nest.push_back(ir::MakeStmt<ir::For>(
+          loc, ir::ForKind::kSerial, std::vector<ir::Axis>{{jj, MakeInt(0, index), full}},
+          Vectorizer(axis.var, base, lanes, {}, facts).Vectorize(body)));
     }
     const Expr rest = ir::FloorMod(axis.extent, count);
     if (!ir::IsConst(rest, 0)) {
       const Expr mask = ir::MakeRamp(MakeInt(0, index), MakeInt(1, index), lanes) <
                         ir::MakeBroadcast(rest, lanes);
       const Expr base = axis.min + full * count;
-      nest.push_back(Vectorizer(axis.var, base, lanes, mask).Vectorize(FreshCopy(body)));
+      nest.push_back(Vectorizer(axis.var, base, lanes, mask, facts).Vectorize(FreshCopy(body)));
     }
     return ir::MakeSeq(std::move(nest), loc);
   }

@@ -6,9 +6,11 @@
 namespace kiln::passes {
 
 // Lowers T.Parallel (and T.vectorized) loops: the last axis becomes vectors where the body allows
-// it (stores, binds and branches over loads at affine indices; branches become predicates), with a
-// masked tail; the other axes become serial loops. A body with anything else (atomics, inner loops
-// that depend on the vector axis) stays scalar. Guarantees: no parallel or vectorized loop is left.
+// it (stores, binds and branches over loads at affine indices; branches become predicates, decided
+// once, before what they guard), with a masked tail; lanes that a branch or select leaves out touch
+// no memory and divide by one; the other axes become serial loops. A body with anything else
+// (atomics, inner loops that depend on the vector axis) stays scalar. Guarantees: no parallel or
+// vectorized loop is left.
 absl::StatusOr<ir::Program> VectorizeParallel(const ir::Program& program,
                                               const PassContext& context);
 

@@ -36,6 +36,20 @@ TEST_F(FactsTest, LinearBoundsAreTight) {
   ExpectBounds((x + n) - n, 0, 15);
 }
 
+TEST_F(FactsTest, VectorsOfUnknownLanesProveNothing) {
+  const Expr lanes = MakeRamp(x, Expr(1), 8);
+  const Expr unknown = MakeVar("v", kInt32.with_lanes(8));
+  const Expr flag = MakeVar("flag", kBool.with_lanes(8));
+  for (const Expr& e : {lanes + unknown, unknown + lanes, MakeSelect(flag, lanes, unknown)}) {
+    EXPECT_FALSE(facts.BoundsOf(e).has_value()) << ToString(e);
+    EXPECT_FALSE(facts.Proves(e < MakeBroadcast(Expr(100), 8))) << ToString(e);
+    EXPECT_FALSE(facts.Refutes(e < MakeBroadcast(Expr(100), 8))) << ToString(e);
+  }
+  EXPECT_FALSE(facts.Proves(flag && lanes < MakeBroadcast(Expr(100), 8)));
+  const Expr wide = MakeCast(kInt64.with_lanes(8), lanes * lanes);
+  EXPECT_TRUE(facts.Proves(wide < MakeBroadcast(MakeInt(485, kInt64), 8)));
+}
+
 TEST_F(FactsTest, NonLinearBounds) {
   ExpectBounds(FloorDiv(z, Expr(4)), -2, 2);
   ExpectBounds(FloorMod(z, Expr(4)), 0, 3);
