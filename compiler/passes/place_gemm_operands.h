@@ -10,8 +10,9 @@ namespace kiln::passes {
 // that a register tile streams it from consecutive lines; an A tile gets rows padded by one vector,
 // so that the rows of a register tile do not share cache sets. Tiles stored in float16 or bfloat16
 // that only copies, fills and Gemms touch are kept in float32 (exact, and the conversion is paid
-// once). Logical indices stay; apply-layouts maps them to storage. On a target with AMX, bfloat16
-// Gemms that it can run become PairGemms first (pair_operands.h).
+// once), unless a copy or fill rounds to their type. Logical indices stay; apply-layouts maps them
+// to storage. On a target with AMX, bfloat16 Gemms that it can run become PairGemms first
+// (pair_operands.h).
 absl::StatusOr<ir::Program> PlaceGemmOperands(const ir::Program& program,
                                               const PassContext& context);
 
