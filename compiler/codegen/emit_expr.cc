@@ -1,5 +1,7 @@
 #include "compiler/codegen/emit_expr.h"
 
+#include <cmath>
+
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/emit_math.h"
 #include "compiler/ir/printer.h"
@@ -18,6 +20,24 @@ using llvm::Value;
 constexpr uint64_t kLineBytes = 64;
 
 bool IsNarrowFloat(DType t) { return t.is_float() && t.bits < 32; }
+
+// Whether `e` is a number whatever its operands are.
+bool NeverNan(const Expr& e) {
+  if (const auto* c = e.As<ir::FloatImm>()) return !std::isnan(c->value);
+  if (const auto* x = e.As<ir::Broadcast>()) return NeverNan(x->a);
+  if (const auto* x = e.As<ir::Cast>()) return !x->a.dtype().is_float() || NeverNan(x->a);
+  const auto* x = e.As<ir::Binary>();
+  const bool picks = x != nullptr && (x->op == BinaryOp::kMin || x->op == BinaryOp::kMax);
+  return picks && (NeverNan(x->a) || NeverNan(x->b));
+}
+
+// The integer that `value` is in every lane, when it is a constant.
+const llvm::ConstantInt* ConstantOf(Value* value) {
+  auto* c = llvm::dyn_cast<llvm::Constant>(value);
+  if (c == nullptr) return nullptr;
+  return llvm::dyn_cast_or_null<llvm::ConstantInt>(c->getType()->isVectorTy() ? c->getSplatValue()
+                                                                              : c);
+}
 
 }  // namespace
 
@@ -125,8 +145,19 @@ Value* ExprEmitter::EmitBinary(const ir::Binary& e) {
   Value* a = Emit(e.a);
   Value* b = Emit(e.b);
   const DType type = e.a.dtype();
-  if (type.is_float()) return EmitFloatBinary(e.op, type, a, b);
+  if (type.is_float()) {
+    const bool picks = e.op == BinaryOp::kMin || e.op == BinaryOp::kMax;
+    if (picks && NeverNan(e.b)) return PickFloat(e.op, a, b);
+    if (picks && NeverNan(e.a)) return PickFloat(e.op, b, a);
+    return EmitFloatBinary(e.op, type, a, b);
+  }
   return EmitIntBinary(e.op, type, a, b);
+}
+
+// One instruction: b where either is NaN.
+Value* ExprEmitter::PickFloat(BinaryOp op, Value* a, Value* b) {
+  Value* first = op == BinaryOp::kMin ? b_.CreateFCmpOLT(a, b) : b_.CreateFCmpOGT(a, b);
+  return b_.CreateSelect(first, a, b);
 }
 
 Value* ExprEmitter::EmitFloatBinary(BinaryOp op, DType type, Value* a, Value* b) {
@@ -146,9 +177,8 @@ Value* ExprEmitter::EmitFloatBinary(BinaryOp op, DType type, Value* a, Value* b)
       return Round(b_.CreateFSub(a, b_.CreateFMul(q, b)), type);
     }
     case BinaryOp::kMin:
-      return b_.CreateSelect(b_.CreateFCmpOLT(a, b), a, b);
-    case BinaryOp::kMax:
-      return b_.CreateSelect(b_.CreateFCmpOGT(a, b), a, b);
+    case BinaryOp::kMax:  // the number when one is NaN
+      return b_.CreateSelect(b_.CreateFCmpUNO(b, b), a, PickFloat(op, a, b));
     case BinaryOp::kEq:
       return b_.CreateFCmpOEQ(a, b);
     case BinaryOp::kNe:
@@ -169,14 +199,25 @@ Value* ExprEmitter::EmitFloatBinary(BinaryOp op, DType type, Value* a, Value* b)
 }
 
 Value* ExprEmitter::EmitFloorDiv(DType type, Value* a, Value* b) {
-  if (type.is_uint()) return b_.CreateUDiv(a, b);
-  if (auto* c = llvm::dyn_cast<llvm::Constant>(b)) {
-    const llvm::Constant* scalar = c->getType()->isVectorTy() ? c->getSplatValue() : c;
-    const auto* n = llvm::dyn_cast_or_null<llvm::ConstantInt>(scalar);
-    if (n != nullptr && n->getValue().isStrictlyPositive() && n->getValue().isPowerOf2()) {
-      return b_.CreateAShr(a, llvm::ConstantInt::get(a->getType(), n->getValue().logBase2()));
-    }
+  const llvm::ConstantInt* n = ConstantOf(b);
+  Value* zero = llvm::Constant::getNullValue(a->getType());
+  Value* one = llvm::ConstantInt::get(a->getType(), 1);
+  if (type.is_uint()) {
+    if (n == nullptr || n->isZero()) b = b_.CreateSelect(b_.CreateICmpEQ(b, zero), one, b);
+    return b_.CreateUDiv(a, b);
   }
+  if (n != nullptr && n->getValue().isStrictlyPositive() && n->getValue().isPowerOf2()) {
+    return b_.CreateAShr(a, llvm::ConstantInt::get(a->getType(), n->getValue().logBase2()));
+  }
+  if (n == nullptr || n->isZero() || n->isMinusOne()) {
+    Value* minus = b_.CreateICmpEQ(b, llvm::Constant::getAllOnesValue(a->getType()));
+    Value* safe = b_.CreateSelect(b_.CreateOr(minus, b_.CreateICmpEQ(b, zero)), one, b);
+    return b_.CreateSelect(minus, b_.CreateNeg(a), FloorDivBy(a, safe));
+  }
+  return FloorDivBy(a, b);
+}
+
+Value* ExprEmitter::FloorDivBy(Value* a, Value* b) {
   Value* zero = llvm::Constant::getNullValue(a->getType());
   Value* q = b_.CreateSDiv(a, b);
   Value* r = b_.CreateSub(a, b_.CreateMul(q, b));
@@ -343,7 +384,7 @@ Value* ExprEmitter::EmitCast(Value* value, DType from, DType to) {
         from_unsigned ? b_.CreateUIToFP(value, target) : b_.CreateSIToFP(value, target);
     return Round(converted, to);
   }
-  if (from.is_float()) {  // saturating: out of range is defined, as on the GPU targets
+  if (from.is_float()) {  // saturating, as ir::FloatToInt
     const auto id = to.is_uint() ? llvm::Intrinsic::fptoui_sat : llvm::Intrinsic::fptosi_sat;
     return b_.CreateIntrinsic(id, {target, value->getType()}, {value});
   }
@@ -410,6 +451,7 @@ Value* ExprEmitter::EmitCall(const ir::Call& e) {
   for (const Expr& arg : e.args) args.push_back(Emit(arg));
   const DType type = e.args[0].dtype();
   if (e.op == Intrinsic::kAbs && !type.is_float()) {
+    if (type.is_uint() || type.is_bool()) return args[0];
     return b_.CreateBinaryIntrinsic(llvm::Intrinsic::abs, args[0], b_.getFalse());
   }
   if (!type.is_float()) {

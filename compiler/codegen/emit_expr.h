@@ -61,7 +61,12 @@ class ExprEmitter {
   llvm::Value* EmitBinary(const ir::Binary& e);
   llvm::Value* EmitIntBinary(ir::BinaryOp op, DType type, llvm::Value* a, llvm::Value* b);
   llvm::Value* EmitFloatBinary(ir::BinaryOp op, DType type, llvm::Value* a, llvm::Value* b);
+  // min or max, where b is a number or a NaN of b is wanted.
+  llvm::Value* PickFloat(ir::BinaryOp op, llvm::Value* a, llvm::Value* b);
+  // Never traps: where the divisor is zero it is taken as one, and the smallest integer divided by
+  // minus one wraps around.
   llvm::Value* EmitFloorDiv(DType type, llvm::Value* a, llvm::Value* b);
+  llvm::Value* FloorDivBy(llvm::Value* a, llvm::Value* b);  // signed, b neither 0 nor -1
   llvm::Value* EmitSelect(const ir::Select& e);
   llvm::Value* EmitLoad(const ir::Load& e);
   // As memory holds it. Not for one guarded element.

@@ -12,8 +12,11 @@ using ir::Expr;
 using llvm::Value;
 
 constexpr int64_t kAlign = 64;
-// Smaller tiles than this live on the stack, where LLVM can keep them in registers.
+// Smaller tiles than this live on the stack, where LLVM can keep them in registers; so do larger
+// ones that the program says are local.
 constexpr int64_t kStackBytes = 512;
+constexpr int64_t kLocalStackBytes = 32 << 10;
+constexpr int64_t kAllStackBytes = 256 << 10;  // of a block's function; a thread's stack is small
 
 }  // namespace
 
@@ -184,8 +187,9 @@ void StmtEmitter::EmitAlloc(const ir::Alloc& alloc) {
   }
   llvm::Type* element = exprs_.StorageType(buffer->dtype);
   const int64_t bytes = elements * buffer->dtype.bytes();
-  const bool registers = buffer->scope == ir::Scope::kLocal || buffer->scope == ir::Scope::kVar;
-  if (registers || bytes <= kStackBytes) {
+  const bool local = buffer->scope == ir::Scope::kLocal || buffer->scope == ir::Scope::kVar;
+  if (bytes <= (local ? kLocalStackBytes : kStackBytes) && stack_bytes_ + bytes <= kAllStackBytes) {
+    stack_bytes_ += bytes;
     llvm::BasicBlock& entry = b_.GetInsertBlock()->getParent()->getEntryBlock();
     llvm::IRBuilder<> top(&entry, entry.begin());
     auto* slot = top.CreateAlloca(llvm::ArrayType::get(element, elements));

@@ -55,6 +55,7 @@ class StmtEmitter {
   llvm::Value* error_;
   const bool past_caches_;
   int64_t scratch_bytes_ = 0;
+  int64_t stack_bytes_ = 0;
   std::vector<Loop> loops_;
   std::optional<TileShape> tiles_;  // what the tiles are configured for here, on every path
 };

@@ -293,7 +293,8 @@ class ReduceOf : public Action {
         pairs_(std::move(pairs)),
         op_(reduce.op),
         dim_(reduce.dim),
-        clear_(reduce.clear) {}
+        clear_(reduce.clear),
+        type_(reduce.src.buffer->dtype) {}
 
   Flow Run(Machine& m) const override {
     const Place src = Locate(m, src_), dst = Locate(m, dst_);
@@ -342,11 +343,14 @@ class ReduceOf : public Action {
     return WriteRow(m, *dst.buffer, offset, 0, 1, &total, dst_.track, loc);
   }
 
-  static T Lowest() {
-    return std::is_same_v<T, double> ? static_cast<T>(-HUGE_VAL) : std::numeric_limits<T>::min();
+  bool Unsigned64() const { return type_.bits == 64 && type_.is_uint(); }
+  T Lowest() const {
+    if constexpr (std::is_same_v<T, double>) return -HUGE_VAL;
+    return Unsigned64() ? 0 : std::numeric_limits<T>::min();
   }
-  static T Highest() {
-    return std::is_same_v<T, double> ? static_cast<T>(HUGE_VAL) : std::numeric_limits<T>::max();
+  T Highest() const {
+    if constexpr (std::is_same_v<T, double>) return HUGE_VAL;
+    return Unsigned64() ? static_cast<T>(-1) : std::numeric_limits<T>::max();
   }
   T Identity() const {
     switch (op_) {
@@ -363,20 +367,24 @@ class ReduceOf : public Action {
       case ir::ReduceOp::kSum:
         return a + b;
       case ir::ReduceOp::kAbsSum:
-        return a + std::abs(b);
+        return a + Magnitude(b);
       case ir::ReduceOp::kMax:
         return Greater(a, b);
       case ir::ReduceOp::kAbsMax:
-        return Greater(a, std::abs(b));
+        return Greater(a, Magnitude(b));
       case ir::ReduceOp::kMin:
-        if constexpr (std::is_same_v<T, double>) return std::fmin(a, b);
-        return std::min(a, b);
+        return Pick(BinaryOp::kMin, a, b);
     }
     return a;
   }
-  static T Greater(T a, T b) {
-    if constexpr (std::is_same_v<T, double>) return std::fmax(a, b);
-    return std::max(a, b);
+  T Greater(T a, T b) const { return Pick(BinaryOp::kMax, a, b); }
+  T Pick(BinaryOp op, T a, T b) const {
+    if constexpr (std::is_same_v<T, double>) return *ir::EvalFloat(op, a, b);
+    return *ir::EvalInt(op, a, b, Unsigned64() ? type_ : kInt64);
+  }
+  T Magnitude(T a) const {
+    if constexpr (std::is_same_v<T, double>) return std::fabs(a);
+    return Unsigned64() ? a : std::abs(a);
   }
 
   Box src_, dst_;
@@ -384,6 +392,7 @@ class ReduceOf : public Action {
   const ir::ReduceOp op_;
   const int dim_;
   const bool clear_;
+  const DType type_;  // of the source
 };
 
 bool AnyReal(const ir::Region& a, const ir::Region& b) {

@@ -205,9 +205,12 @@ int64_t FloatToInt(double value, DType to) {
   if (IsUnsigned64(to) && whole >= 0x1p63) {
     return static_cast<int64_t>(whole >= 0x1p64 ? ~uint64_t{0} : static_cast<uint64_t>(whole));
   }
-  if (whole >= 0x1p63) return to.bits == 64 ? INT64_MAX : 0;
-  if (whole < -0x1p63) return to.bits == 64 ? INT64_MIN : 0;
-  return WrapInt(static_cast<int64_t>(whole), to);
+  const int value_bits = to.code == TypeCode::kInt ? to.bits - 1 : to.bits;
+  const double past = std::ldexp(1.0, value_bits);
+  if (whole >= past)
+    return WrapInt(value_bits < 63 ? (int64_t{1} << value_bits) - 1 : INT64_MAX, to);
+  if (to.code != TypeCode::kInt) return whole < 0 ? 0 : static_cast<int64_t>(whole);
+  return whole < -past ? -(int64_t{1} << (value_bits - 1)) * 2 : static_cast<int64_t>(whole);
 }
 
 ScalarBits Reinterpret(ScalarBits value, DType from, DType to) {

@@ -32,7 +32,7 @@ std::optional<double> EvalFloat(BinaryOp op, double a, double b);
 std::optional<double> EvalUnaryIntrinsic(Intrinsic op, double a);
 
 // Conversions: integer to float rounds to nearest even, float to integer truncates towards zero
-// (and wraps around when out of range; NaN gives 0).
+// and saturates: below the type's range gives its least value, above it its greatest, NaN gives 0.
 double IntToFloat(int64_t value, DType from, DType to);
 int64_t FloatToInt(double value, DType to);
 

@@ -20,7 +20,7 @@ class ReduceLowering {
   ReduceLowering(const ir::Reduce& reduce, const VectorUnit& unit)
       : reduce_(reduce),
         loc_(reduce.loc),
-        type_(ComputeType(reduce.dst.buffer->dtype)),
+        type_(ReduceType(reduce.src.buffer->dtype, reduce.dst.buffer->dtype)),
         lanes_(unit.Lanes(type_)) {}
 
   absl::StatusOr<Stmt> Lower() {
@@ -65,23 +65,32 @@ class ReduceLowering {
     return RegionIndices(reduce_.dst, dst_dims_, kept);
   }
 
+  // The type that values are compared and added in: no value of src changes in it but by the
+  // wrapping or rounding that the sum in dst's type has anyway.
+  static DType ReduceType(DType src, DType dst) {
+    const DType from = ComputeType(src), to = ComputeType(dst);
+    if (to.is_float()) return to;
+    if (from.is_float() || from.bits > to.bits) return from;
+    return from.bits == to.bits && (src.bits >= 32 || src.code == TypeCode::kInt) ? from : to;
+  }
+
   Expr Identity(DType type) const {
     switch (reduce_.op) {
       case ir::ReduceOp::kMax:
-        return ir::MakeConst(Lowest(type), type);
+        return ir::MakeBroadcast(Extreme(type.element(), false), type.lanes);
       case ir::ReduceOp::kMin:
-        return ir::MakeConst(Highest(type), type);
+        return ir::MakeBroadcast(Extreme(type.element(), true), type.lanes);
       default:
         return ir::MakeConst(0, type);
     }
   }
-  static double Highest(DType type) {
-    if (type.is_float()) return std::numeric_limits<double>::infinity();
-    return type.bits == 64 ? 9223372036854774784.0 : 2147483647.0;
-  }
-  static double Lowest(DType type) {
-    if (type.is_float()) return -std::numeric_limits<double>::infinity();
-    return type.bits == 64 ? -9223372036854775808.0 : -2147483648.0;
+  // The greatest or least value of a type.
+  static Expr Extreme(DType type, bool greatest) {
+    const double infinity = std::numeric_limits<double>::infinity();
+    if (type.is_float()) return ir::MakeFloat(greatest ? infinity : -infinity, type);
+    if (type.is_uint()) return ir::MakeInt(greatest ? -1 : 0, type);
+    const int64_t least = std::numeric_limits<int64_t>::min() >> (64 - type.bits);
+    return ir::MakeInt(greatest ? -1 - least : least, type);
   }
 
   Expr Combine(const Expr& a, const Expr& b) const {
@@ -95,10 +104,18 @@ class ReduceLowering {
         return a + b;
     }
   }
+  // The running value after `next`. A running maximum or minimum starts from a number and stays
+  // one, so one comparison passes over NaN.
+  Expr Take(const Expr& running, const Expr& next) const {
+    const bool adds = reduce_.op == ir::ReduceOp::kSum || reduce_.op == ir::ReduceOp::kAbsSum;
+    if (adds || !type_.is_float()) return Combine(running, next);
+    const bool least = reduce_.op == ir::ReduceOp::kMin;
+    return ir::MakeSelect(least ? next < running : next > running, next, running);
+  }
   Expr Element(const Expr& loaded) const {
     const Expr value = ir::MakeCast(type_.with_lanes(loaded.dtype().lanes), loaded);
-    const bool absolute =
-        reduce_.op == ir::ReduceOp::kAbsMax || reduce_.op == ir::ReduceOp::kAbsSum;
+    const bool absolute = !type_.is_uint() && (reduce_.op == ir::ReduceOp::kAbsMax ||
+                                               reduce_.op == ir::ReduceOp::kAbsSum);
     return absolute ? ir::MakeCall(value.dtype(), ir::Intrinsic::kAbs, {value}) : value;
   }
   ir::Intrinsic Horizontal() const {
@@ -152,7 +169,7 @@ class ReduceLowering {
       Expr value = Element(ir::MakeLoad(reduce_.src.buffer, indices, mask));
       if (mask.defined()) value = ir::MakeSelect(mask, value, Identity(vector));
       return ir::MakeStmt<ir::Store>(loc_, acc, acc_at(u),
-                                     Combine(ir::MakeLoad(acc, acc_at(u)), value));
+                                     Take(ir::MakeLoad(acc, acc_at(u)), value));
     };
     const int64_t step = kAccumulators * lanes_;
     if (extent_ >= step) {
@@ -181,7 +198,7 @@ class ReduceLowering {
     Expr result = ir::MakeCall(type_, Horizontal(), {folded});
     const std::vector<Expr> at = DestinationAt(kept);
     if (!reduce_.clear) {
-      result = Combine(ir::MakeCast(type_, ir::MakeLoad(reduce_.dst.buffer, at)), result);
+      result = Combine(result, ir::MakeCast(type_, ir::MakeLoad(reduce_.dst.buffer, at)));
     }
     return ir::MakeStmt<ir::Store>(loc_, reduce_.dst.buffer, at,
                                    ir::MakeCast(reduce_.dst.buffer->dtype, result));
@@ -204,13 +221,15 @@ class ReduceLowering {
     };
     const Stmt start = over_kept([&](const std::vector<Expr>& vars) {
       const Expr old = ir::MakeCast(type_, ir::MakeLoad(reduce_.dst.buffer, DestinationAt(vars)));
-      return ir::MakeStmt<ir::Store>(loc_, running, vars, reduce_.clear ? Identity(type_) : old);
+      const Expr first = Identity(type_);
+      return ir::MakeStmt<ir::Store>(loc_, running, vars,
+                                     reduce_.clear ? first : Combine(first, old));
     });
     const Stmt sweep = SerialLoop("k", MakeInt(extent_), loc_, [&](const Expr& k) {
       return over_kept([&](const std::vector<Expr>& vars) {
         const Expr value = Element(ir::MakeLoad(reduce_.src.buffer, SourceAt(vars, k)));
         return ir::MakeStmt<ir::Store>(loc_, running, vars,
-                                       Combine(ir::MakeLoad(running, vars), value));
+                                       Take(ir::MakeLoad(running, vars), value));
       });
     });
     const Stmt finish = over_kept([&](const std::vector<Expr>& vars) {

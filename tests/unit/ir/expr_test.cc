@@ -142,7 +142,16 @@ TEST(ScalarTest, FloatModFollowsTheDivisor) {
 
 TEST(ScalarTest, Conversions) {
   EXPECT_EQ(FloatToInt(-3.9, kInt32), -3);
-  EXPECT_EQ(FloatToInt(300, kUInt8), 44);
+  EXPECT_EQ(FloatToInt(300, kUInt8), 255);
+  EXPECT_EQ(FloatToInt(-1, kUInt8), 0);
+  constexpr DType kUnsigned64{TypeCode::kUInt, 64};
+  EXPECT_EQ(FloatToInt(-0.9, kUnsigned64), 0);
+  EXPECT_EQ(FloatToInt(128, kInt8), 127);
+  EXPECT_EQ(FloatToInt(-1e9, kInt8), -128);
+  EXPECT_EQ(FloatToInt(-1e30, kInt64), std::numeric_limits<int64_t>::min());
+  EXPECT_EQ(FloatToInt(0x1.8p63, kUnsigned64),
+            std::numeric_limits<int64_t>::min() + (int64_t{1} << 62));
+  EXPECT_EQ(FloatToInt(1e30, kUnsigned64), -1);
   EXPECT_EQ(FloatToInt(NAN, kInt32), 0);
   EXPECT_EQ(FloatToInt(1e30, kInt64), std::numeric_limits<int64_t>::max());
   EXPECT_EQ(Reinterpret({.real = 1.0}, kFloat32, kInt32).integer, 0x3f800000);
