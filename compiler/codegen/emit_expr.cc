@@ -423,8 +423,7 @@ Value* ExprEmitter::EmitReduce(const ir::Call& e) {
     }
     Value* a = b_.CreateShuffleVector(v, low);
     Value* b = b_.CreateShuffleVector(v, high);
-    v = type.is_float() ? EmitFloatBinary(op, type.element(), a, b)
-                        : EmitIntBinary(op, type.element(), a, b);
+    v = type.is_float() ? PickFloat(op, a, b) : EmitIntBinary(op, type.element(), a, b);
   }
   return b_.CreateExtractElement(v, uint64_t{0});
 }

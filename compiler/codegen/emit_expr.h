@@ -74,7 +74,7 @@ class ExprEmitter {
   // `e`, or a vector of it, as memory holds it; what was loaded is not converted there and back.
   llvm::Value* EmitStored(const ir::Expr& e, int lanes);
   llvm::Value* EmitCall(const ir::Call& e);
-  llvm::Value* EmitReduce(const ir::Call& e);
+  llvm::Value* EmitReduce(const ir::Call& e);  // extremes: of lanes that are no NaN
   llvm::Value* EmitCast(llvm::Value* value, DType from, DType to);
   llvm::Value* Reinterpret(const ir::Call& e);
 

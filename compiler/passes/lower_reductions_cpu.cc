@@ -185,16 +185,17 @@ class ReduceLowering {
     for (int64_t at = extent_ / step * step; at < extent_; at += lanes_, ++u) {
       body.push_back(add(u, MakeInt(at), extent_ - at));
     }
-    body.push_back(FinishRow(kept, acc, acc_at));
+    static_assert(kAccumulators == 4);
+    for (const auto& [into, from] : {std::pair(0, 1), std::pair(2, 3), std::pair(0, 2)}) {
+      body.push_back(ir::MakeStmt<ir::Store>(
+          loc_, acc, acc_at(into),
+          Take(ir::MakeLoad(acc, acc_at(into)), ir::MakeLoad(acc, acc_at(from)))));
+    }
+    body.push_back(FinishRow(kept, ir::MakeLoad(acc, acc_at(0))));
     return ir::MakeSeq(std::move(body), loc_);
   }
 
-  Stmt FinishRow(const std::vector<Expr>& kept, const ir::Buffer& acc,
-                 const std::function<std::vector<Expr>(int)>& acc_at) const {
-    Expr folded = ir::MakeLoad(acc, acc_at(0));
-    for (int u = 1; u < kAccumulators; ++u) {
-      folded = Combine(folded, ir::MakeLoad(acc, acc_at(u)));
-    }
+  Stmt FinishRow(const std::vector<Expr>& kept, const Expr& folded) const {
     Expr result = ir::MakeCall(type_, Horizontal(), {folded});
     const std::vector<Expr> at = DestinationAt(kept);
     if (!reduce_.clear) {
