@@ -10,7 +10,7 @@
 namespace kiln::interp {
 namespace {
 
-double HalfToDouble(uint32_t half) {
+double ValueOfHalf(uint32_t half) {
   return ir::Reinterpret({static_cast<int64_t>(half), 0}, DType{TypeCode::kUInt, 16}, kBFloat16)
       .real;
 }
@@ -92,8 +92,8 @@ class PairGemmOf : public Action {
       }
       for (int64_t j = 0; j < columns; ++j) {
         const auto pair = static_cast<uint32_t>(row[j]);
-        out[2 * k * columns + j] = HalfToDouble(pair & 0xffff);
-        out[(2 * k + 1) * columns + j] = HalfToDouble(pair >> 16);
+        out[2 * k * columns + j] = ValueOfHalf(pair & 0xffff);
+        out[(2 * k + 1) * columns + j] = ValueOfHalf(pair >> 16);
       }
     }
     return true;
