@@ -83,7 +83,7 @@ TEST(Property, CanonicalAndTextKeepTheFunction) {
 TEST(Property, GroupingKeepsTheFunctionAndIsExact) {
   Rng rng(4);
   int grouped_count = 0, refused = 0;
-  for (int i = 0; grouped_count < kCases; ++i) {
+  while (grouped_count < kCases) {
     const Layout l = RandomLayout(&rng);
     const Shape shape = RandomShape(&rng, l.size());
     const auto grouped = Group(l, shape);
@@ -111,7 +111,7 @@ TEST(Property, GroupingKeepsTheFunctionAndIsExact) {
 TEST(Property, RefineAndPermute) {
   Rng rng(5);
   int refined_count = 0;
-  for (int i = 0; refined_count < kCases; ++i) {
+  while (refined_count < kCases) {
     const Layout a = RandomLayout(&rng);
     const Shape shape = RandomShape(&rng, a.size());
     std::vector<Iter> iters;
@@ -157,7 +157,7 @@ void Parts(const Shape& coord, const Shape& outer, const Shape& inner, int64_t* 
 TEST(Property, TileAndItsFactors) {
   Rng rng(6);
   int built = 0, refused = 0, factored = 0;
-  for (int i = 0; built < kCases; ++i) {
+  while (built < kCases) {
     const Layout outer = RandomTidyLayout(&rng, {.max_size = 24});
     const Layout inner = RandomTidyLayout(&rng, {.max_size = 24});
     Shape so = RandomShape(&rng, outer.size());
@@ -200,7 +200,7 @@ TEST(Property, TileAndItsFactors) {
 TEST(Property, DirectSumAndItsSummands) {
   Rng rng(7);
   int built = 0;
-  for (int i = 0; built < kCases; ++i) {
+  while (built < kCases) {
     const Layout a = RandomLayout(&rng, {.max_size = 24});
     const Layout b = RandomLayout(&rng, {.max_size = 24});
     Shape sa = RandomShape(&rng, a.size());
@@ -233,7 +233,7 @@ TEST(Property, DirectSumAndItsSummands) {
 TEST(Property, SliceIsExact) {
   Rng rng(8);
   int cut = 0, refused = 0;
-  for (int i = 0; cut < kCases; ++i) {
+  while (cut < kCases) {
     const Layout l = RandomLayout(&rng);
     const Shape shape = RandomShape(&rng, l.size());
     if (!Group(l, shape).ok()) continue;
@@ -312,7 +312,7 @@ TEST(Property, ReplicateAndCondense) {
 TEST(Property, ComposeIsApplicationTwice) {
   Rng rng(11);
   int composed = 0;
-  for (int i = 0; composed < kCases; ++i) {
+  while (composed < kCases) {
     const Layout outer = RandomLayout(&rng);
     Layout index = RandomLayout(
         &rng, {.max_size = 60, .swizzles = false, .replicas = false, .axes = {Axis::kM}});
@@ -338,7 +338,7 @@ TEST(Property, ComposeIsApplicationTwice) {
 TEST(Property, SplittingAnAxis) {
   Rng rng(12);
   int split_count = 0;
-  for (int i = 0; split_count < kCases; ++i) {
+  while (split_count < kCases) {
     const Layout l = RandomTidyLayout(&rng, {.axes = {Axis::kTx, Axis::kM}});
     const auto split = SplitAxis(l, Axis::kTx, 8, Axis::kWarpid, Axis::kLaneid);
     if (!split.ok()) {
