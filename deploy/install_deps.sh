@@ -5,7 +5,8 @@ set -euo pipefail
 
 packages=(
   # build
-  g++ cmake ninja-build ccache lld-19 clang-19 llvm-19-dev liblld-19-dev libzstd-dev zlib1g-dev
+  g++ cmake ninja-build ccache lld-19 clang-19 libclang-rt-19-dev llvm-19-dev liblld-19-dev
+  libzstd-dev zlib1g-dev
   # libraries
   libabsl-dev libssl-dev libprotobuf-dev protobuf-compiler libgrpc++-dev protobuf-compiler-grpc
   librocksdb-dev prometheus-cpp-dev libspdlog-dev nlohmann-json3-dev libyaml-cpp-dev libcli11-dev

@@ -31,7 +31,7 @@ namespace {
 constexpr char kParentVariable[] = "KILN_CHILD_PARENT";
 constexpr char kMemoryVariable[] = "KILN_CHILD_MEMORY";
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef KILN_SANITIZER
 constexpr bool kSanitized = true;
 #else
 constexpr bool kSanitized = false;

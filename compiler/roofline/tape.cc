@@ -236,8 +236,7 @@ TapeProgram TapeProgram::Compile(const Tape& tape, const std::vector<Num>& outpu
 
 namespace {
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#if defined(__x86_64__) && !defined(KILN_SANITIZER)  // which starts before ifuncs are resolved
 __attribute__((target_clones("avx2", "default")))
 #endif
 void RunStep(TapeOp op, double* __restrict d, const double* a, const double* b, const double* c) {

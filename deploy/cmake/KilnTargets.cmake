@@ -1,11 +1,16 @@
 # Three functions that every folder uses, so that a target is one line of sources and one of needs.
 
-# A test's own code is no hot path: a third of the time of compiling it is optimisation.
-set(KILN_TEST_OPTIONS -O1)
+# For what is no hot path, tests and the parsing of flags: a third of the time of compiling it is
+# optimisation.
+set(KILN_COLD_OPTIONS -O1)
 
-# Precompiled headers of a target, see KilnPch.cmake.
-function(kiln_use_pch target prefix)
-  if(NOT KILN_PCH)
+# Precompiled headers of a target, see KilnPch.cmake: what its folder says, but whoever parses flags
+# gets `cli`, because no header costs more.
+function(kiln_use_pch target prefix deps)
+  if("CLI11::CLI11" IN_LIST deps)
+    set(KILN_PCH cli)
+    target_compile_options(${target} PRIVATE ${KILN_COLD_OPTIONS})
+  elseif(NOT KILN_PCH)
     set(KILN_PCH base)
   endif()
   target_precompile_headers(${target} REUSE_FROM kiln_pch_${prefix}${KILN_PCH})
@@ -17,7 +22,7 @@ function(kiln_library name)
   add_library(${name} STATIC ${ARG_SRCS})
   target_include_directories(${name} PUBLIC ${CMAKE_SOURCE_DIR})
   target_link_libraries(${name} PUBLIC ${ARG_DEPS})
-  kiln_use_pch(${name} "")
+  kiln_use_pch(${name} "" "${ARG_DEPS}")
 endfunction()
 
 # kiln_binary(NAME SRCS ... DEPS ...): lands in build/bin.
@@ -27,7 +32,7 @@ function(kiln_binary name)
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
-  kiln_use_pch(${name} "")
+  kiln_use_pch(${name} "" "${ARG_DEPS}")
 endfunction()
 
 # kiln_test(NAME LABEL unit SRCS ... DEPS ... [ARGS ...] [TIMEOUT s] [SERIAL])
@@ -36,11 +41,11 @@ endfunction()
 function(kiln_test name)
   cmake_parse_arguments(ARG "SERIAL" "LABEL;TIMEOUT" "SRCS;DEPS;ARGS" ${ARGN})
   add_executable(${name} ${ARG_SRCS})
-  target_compile_options(${name} PRIVATE ${KILN_TEST_OPTIONS})
+  target_compile_options(${name} PRIVATE ${KILN_COLD_OPTIONS})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  kiln_use_pch(${name} test_)
+  kiln_use_pch(${name} test_ "")
   add_test(NAME ${name} COMMAND ${name} ${ARG_ARGS} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)

@@ -182,7 +182,7 @@ TEST_F(WorkerEndToEndTest, EveryWayToDieInTheRunnerCostsOneCandidate) {
     {"kernel_hang", v1::Failure::RUN, "did not come back"},
     {"kernel_flood", v1::Failure::RUN, "signal 6"},
     {"kernel_forge", v1::Failure::RUN, "protocol"},
-#if !defined(__SANITIZE_ADDRESS__)
+#ifndef KILN_ASAN
     {"kernel_bomb", v1::Failure::CHECK, "scratch memory"},
 #endif
     {"kernel_missing", v1::Failure::LOAD, "exports no function"}

@@ -81,7 +81,7 @@ TEST_F(ExecutorFaultTest, EveryCompileMisbehaviourCostsOneCandidate) {
   }
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#ifndef KILN_SANITIZER
 TEST_F(ExecutorFaultTest, AMemoryBombIsAResourceFailure) {
   ChildCompileExecutor compile(Options("compile"), CompileLimits());
   absl::StatusOr<CompileOutcome> outcome = compile.Compile(v1::SweepInputs(), "act=bomb", 0);

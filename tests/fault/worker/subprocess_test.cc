@@ -113,7 +113,7 @@ TEST(SubprocessTest, TruncatedAndOversizeFramesAreDataLoss) {
   EXPECT_FALSE(HasChildren());
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#ifndef KILN_SANITIZER
 TEST(SubprocessTest, TheMemoryLimitEndsTheChildWithItsOwnCode) {
   SubprocessOptions options = EchoOptions();
   options.memory_bytes = int64_t{512} << 20;
