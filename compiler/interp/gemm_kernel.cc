@@ -1,5 +1,7 @@
 #include "compiler/interp/gemm_kernel.h"
 
+#include <cstring>
+
 namespace kiln::interp {
 namespace {
 
@@ -9,21 +11,27 @@ constexpr int kColumns = 2 * kVector;
 
 using Vec = double __attribute__((vector_size(kVector * sizeof(double))));
 
-// The same at any address, on memory that is an array of doubles.
-using LooseVec =
-    double __attribute__((vector_size(kVector * sizeof(double)), aligned(8), may_alias));
+// Four doubles at any address.
+__attribute__((always_inline)) inline Vec Load(const double* p) {
+  Vec v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+__attribute__((always_inline)) inline void Store(double* p, const Vec& v) {
+  std::memcpy(p, &v, sizeof v);
+}
 
 // A tile of kRows x kColumns in registers.
 __attribute__((always_inline)) inline void Tile(int64_t n, int64_t k, const double* a,
                                                 const double* b, double* c) {
   Vec sum[kRows][2];
   for (int r = 0; r < kRows; ++r) {
-    sum[r][0] = *reinterpret_cast<const LooseVec*>(c + r * n);
-    sum[r][1] = *reinterpret_cast<const LooseVec*>(c + r * n + kVector);
+    sum[r][0] = Load(c + r * n);
+    sum[r][1] = Load(c + r * n + kVector);
   }
   for (int64_t p = 0; p < k; ++p) {
-    const Vec b0 = *reinterpret_cast<const LooseVec*>(b + p * n);
-    const Vec b1 = *reinterpret_cast<const LooseVec*>(b + p * n + kVector);
+    const Vec b0 = Load(b + p * n);
+    const Vec b1 = Load(b + p * n + kVector);
     for (int r = 0; r < kRows; ++r) {
       const double x = a[r * k + p];
       const Vec wide = {x, x, x, x};
@@ -32,8 +40,8 @@ __attribute__((always_inline)) inline void Tile(int64_t n, int64_t k, const doub
     }
   }
   for (int r = 0; r < kRows; ++r) {
-    *reinterpret_cast<LooseVec*>(c + r * n) = sum[r][0];
-    *reinterpret_cast<LooseVec*>(c + r * n + kVector) = sum[r][1];
+    Store(c + r * n, sum[r][0]);
+    Store(c + r * n + kVector, sum[r][1]);
   }
 }
 

@@ -17,9 +17,9 @@ int64_t WrapInt(int64_t value, DType type);
 
 // Integers. Arithmetic wraps around in `type`, the operands' type, here; a kernel may count on that
 // for unsigned types only, because generated code takes signed arithmetic not to overflow, as C
-// does. Comparisons and logical operators give 0 or 1. uint64 values travel as their bit pattern. nullopt for a division by zero
-// and for an operator that integers do not have (kDiv). A shift by the type's width or more, or by
-// a negative count, is nullopt too: hardware disagrees about it.
+// does. Comparisons and logical operators give 0 or 1. uint64 values travel as their bit pattern.
+// nullopt for a division by zero and for an operator that integers do not have (kDiv). A shift by
+// the type's width or more, or by a negative count, is nullopt too: hardware disagrees about it.
 std::optional<int64_t> EvalInt(BinaryOp op, int64_t a, int64_t b, DType type);
 
 // Floats, computed in double: round the result with RoundToType for a narrower type (for add, sub,

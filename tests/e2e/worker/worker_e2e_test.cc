@@ -174,19 +174,17 @@ TEST_F(WorkerEndToEndTest, EveryWayToDieInTheRunnerCostsOneCandidate) {
     v1::Failure::Stage stage;
     std::string message;
   };
-  std::vector<Death> deaths = {
-    {"kernel_crash", v1::Failure::RUN, "signal 11"},
-    {"kernel_illegal", v1::Failure::RUN, "signal 4"},
-    {"kernel_abort", v1::Failure::RUN, "signal 6"},
-    {"kernel_exit", v1::Failure::RUN, "exit code 0"},
-    {"kernel_hang", v1::Failure::RUN, "did not come back"},
-    {"kernel_flood", v1::Failure::RUN, "signal 6"},
-    {"kernel_forge", v1::Failure::RUN, "protocol"},
+  std::vector<Death> deaths = {{"kernel_crash", v1::Failure::RUN, "signal 11"},
+                               {"kernel_illegal", v1::Failure::RUN, "signal 4"},
+                               {"kernel_abort", v1::Failure::RUN, "signal 6"},
+                               {"kernel_exit", v1::Failure::RUN, "exit code 0"},
+                               {"kernel_hang", v1::Failure::RUN, "did not come back"},
+                               {"kernel_flood", v1::Failure::RUN, "signal 6"},
+                               {"kernel_forge", v1::Failure::RUN, "protocol"},
 #ifndef KILN_ASAN
-    {"kernel_bomb", v1::Failure::CHECK, "scratch memory"},
+                               {"kernel_bomb", v1::Failure::CHECK, "scratch memory"},
 #endif
-    {"kernel_missing", v1::Failure::LOAD, "exports no function"}
-  };
+                               {"kernel_missing", v1::Failure::LOAD, "exports no function"}};
   std::vector<std::pair<std::string, std::string>> candidates;
   for (size_t i = 0; i < deaths.size(); ++i) {
     candidates.push_back({absl::StrCat("bad=", i), add(deaths[i].entry)});
