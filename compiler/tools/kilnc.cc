@@ -18,6 +18,7 @@
 #include "compiler/lang/kernel.h"
 #include "compiler/target/host_arch.h"
 #include "compiler/templates/templates.h"
+#include "compiler/tools/layout_command.h"
 #include "compiler/tools/native_call.h"
 
 namespace kiln {
@@ -317,7 +318,8 @@ int Main(int argc, char** argv) {
       "  kilnc emit template:matmul -a M=512 -a N=512 -a K=512 --stage lowered\n"
       "  kilnc emit k.py -a M=64 -c block_M=32 --stage so -o k.so\n"
       "  kilnc run template:softmax -a M=64 -a N=100\n"
-      "  kilnc check k.py -a M=64 --json\n\n"
+      "  kilnc check k.py -a M=64 --json\n"
+      "  kilnc layout 'S[(8,64):(64,1)]' --swizzle 128B --dtype float16\n\n"
       "KILN_PRINT_PASSES=1 (or a pass name) prints the program after each pass that changed it;\n"
       "KILN_VERIFY_PASSES=1 verifies after each; KILN_TIME_PASSES=1 times them.\n\n"
       "Exit codes: 0 done, 1 the kernel or its numbers are wrong, 2 usage.");
@@ -356,6 +358,9 @@ int Main(int argc, char** argv) {
   CLI::App* list = app.add_subcommand("list", "Kernels of a file, or the shipped templates");
   list->add_option("file", list_path, "Kernel file; none = templates");
 
+  tools::LayoutOptions layout_options;
+  CLI::App* layout = tools::AddLayoutCommand(&app, &layout_options);
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
@@ -364,6 +369,7 @@ int Main(int argc, char** argv) {
   if (*emit) return Finish(Emit(kernel, stage, stop_after, output));
   if (*check) return Check(kernel, json);
   if (*list) return List(list_path);
+  if (*layout) return tools::RunLayoutCommand(layout_options, std::cout, std::cerr);
   const absl::StatusOr<bool> agreed = Run(kernel, run_options);
   if (!agreed.ok()) return Finish(agreed.status());
   return *agreed ? 0 : kExitFailed;

@@ -1,0 +1,13 @@
+# Writes OUT, a C++ file that holds the files of the page in DIR as constants.
+set(code "// Generated from compiler/tools/layout_page.\n#include \"absl/strings/string_view.h\"\n\n")
+string(APPEND code "namespace kiln::tools::layout_page {\n\n")
+foreach(pair IN ITEMS Html:page.html Css:page.css LayoutJs:layout.js ViewJs:view.js PageJs:page.js)
+  string(REPLACE ":" ";" parts "${pair}")
+  list(GET parts 0 name)
+  list(GET parts 1 file)
+  file(READ "${DIR}/${file}" text)
+  string(APPEND code "extern const absl::string_view k${name};\n")
+  string(APPEND code "const absl::string_view k${name} = R\"kiln(${text})kiln\";\n\n")
+endforeach()
+string(APPEND code "}  // namespace kiln::tools::layout_page\n")
+file(WRITE "${OUT}" "${code}")
