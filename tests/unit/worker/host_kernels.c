@@ -55,11 +55,15 @@ int32_t kernel_hang(const kiln_launch* launch, const float* a, float* b) {
   for (;;) pause();
 }
 
+/* A compiler may leave out memory that nobody can see. */
+static char* volatile bomb;
+
 int32_t kernel_bomb(const kiln_launch* launch, const float* a, float* b) {
   for (;;) {
     char* block = malloc(64 << 20);
     if (!block) return KILN_ERROR_MEMORY;
     memset(block, 1, 64 << 20);
+    bomb = block;
   }
 }
 
