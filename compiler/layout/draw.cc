@@ -163,25 +163,30 @@ Cells::Field Cells::FieldOf(const std::vector<Axis>& axes, bool as_threads) cons
   return field;
 }
 
+__int128 Cells::Number(const Field& field, const std::vector<int64_t>& base, int64_t copy) const {
+  __int128 number = 0;
+  for (const Term& term : field.terms) {
+    const Axis axis = plain_.axes()[term.axis];
+    int64_t value = base[term.axis];
+    int64_t rest = copy;
+    for (size_t k = field.replica.size(); k-- > 0;) {
+      const Iter& iter = field.replica[k];
+      if (iter.axis == axis) value += rest % iter.extent * iter.stride;
+      rest /= iter.extent;
+    }
+    if (const SwizzleLayout* s = layout_.swizzle(axis)) value = (*s)(value);
+    number += static_cast<__int128>(value) * term.weight;
+  }
+  return number;
+}
+
 Cells::Numbers Cells::Read(const Field& field, const std::vector<int64_t>& base) const {
   int64_t copies = 1;
   for (const Iter& iter : field.replica) copies *= iter.extent;
   Numbers numbers;
   std::vector<__int128> distinct;
   for (int64_t q = 0; q < std::min(copies, kWalkedCopies); ++q) {
-    __int128 number = 0;
-    for (const Term& term : field.terms) {
-      const Axis axis = plain_.axes()[term.axis];
-      int64_t value = base[term.axis];
-      int64_t rest = q;
-      for (size_t k = field.replica.size(); k-- > 0;) {
-        const Iter& iter = field.replica[k];
-        if (iter.axis == axis) value += rest % iter.extent * iter.stride;
-        rest /= iter.extent;
-      }
-      if (const SwizzleLayout* s = layout_.swizzle(axis)) value = (*s)(value);
-      number += static_cast<__int128>(value) * term.weight;
-    }
+    const __int128 number = Number(field, base, q);
     if (std::find(distinct.begin(), distinct.end(), number) == distinct.end()) {
       distinct.push_back(number);
     }
@@ -245,7 +250,7 @@ std::string Cells::Label(int64_t flat) const {
 int64_t Cells::Key(int64_t flat) const {
   const std::vector<int64_t> base = Plain(flat);
   const Field& field = kind_ == Kind::kOwner ? thread_ : memory_fields_[0];
-  const __int128 number = Read(field, base).shown[0];
+  const __int128 number = Number(field, base, 0);
   if (kind_ == Kind::kAddress) return static_cast<int64_t>(BankNumber(number, element_bits_));
   return static_cast<int64_t>(number);
 }

@@ -74,6 +74,7 @@ class Cells {
     int64_t more = 0;
   };
   Field FieldOf(const std::vector<Axis>& axes, bool as_threads) const;
+  __int128 Number(const Field& field, const std::vector<int64_t>& base, int64_t copy) const;
   Numbers Read(const Field& field, const std::vector<int64_t>& base) const;
   std::vector<int64_t> Plain(int64_t flat) const;
 

@@ -85,33 +85,40 @@ const KilnView = (() => {
     const keyName = kind === 'owner' ? 'thread' : kind === 'address' ? 'bank' :
                                                                        axisOf(memories[0]).name;
 
-    // The distinct numbers of a field over its copies: [shown, how many more].
-    const read = (fieldAxes, weightOf, base) => {
+    // A number of each cell, as a sum over axes; shifts are what each copy adds to each of them.
+    const fieldOf = (fieldAxes, weightOf) => {
       const replica = plain.replica.filter(
           (iter) => iter.extent > 1n && fieldAxes.includes(iter.axis));
       const copies = shapeSize(extentsOf(replica));
-      const distinct = [];
+      const shifts = [];
       for (let q = 0n; q < minimum(copies, WALKED_COPIES); ++q) {
         const digits = unflatten(q, extentsOf(replica));
-        let number = 0n;
-        for (const axis of fieldAxes) {
-          let value = base.get(axis) ?? 0n;
-          replica.forEach((iter, k) => {
-            if (iter.axis === axis) value += digits[k] * iter.stride;
-          });
-          const swizzle = swizzleOn(layout, axis);
-          number += (swizzle ? applySwizzle(swizzle, value) : value) * weightOf(axis);
-        }
-        if (!distinct.includes(number)) distinct.push(number);
+        const along = (axis) => replica.reduce(
+            (sum, iter, k) => (iter.axis === axis ? sum + digits[k] * iter.stride : sum), 0n);
+        shifts.push(fieldAxes.map(along));
       }
-      const count = copies > WALKED_COPIES ? copies : BigInt(distinct.length);
+      const terms = fieldAxes.map(
+          (axis) => ({axis, weight: weightOf(axis), swizzle: swizzleOn(layout, axis)}));
+      return {terms, copies, shifts};
+    };
+    const placeField = (axis) => fieldOf([axis], () => 1n);
+    const threadField = fieldOf(threads, (axis) => axisOf(axis).threads);
+    const otherFields = others.map(placeField);
+    const memoryFields = memories.map(placeField);
+
+    const numberOf = (field, base, shift) => field.terms.reduce((sum, term, k) => {
+      const value = (base.get(term.axis) ?? 0n) + shift[k];
+      return sum + (term.swizzle ? applySwizzle(term.swizzle, value) : value) * term.weight;
+    }, 0n);
+    // The distinct numbers of a field over its copies: {shown, more: how many are not}.
+    const read = (field, base) => {
+      const distinct = [...new Set(field.shifts.map((shift) => numberOf(field, base, shift)))];
+      const count = field.copies > WALKED_COPIES ? field.copies : BigInt(distinct.length);
       const shown = count <= SHOWN_COPIES ? distinct : distinct.slice(0, SHOWN_COPIES - 1);
       return {shown, more: count - BigInt(shown.length)};
     };
-    const one = () => 1n;
-    const threadsOf = (axis) => axisOf(axis).threads;
-    const join = ({shown, more}, numberOf = (n) => n) =>
-        shown.map((n) => `${numberOf(n)}`).join('|') + (more > 0n ? `|+${more}` : '');
+    const join = ({shown, more}, textOf = (n) => n) =>
+        shown.map((n) => `${textOf(n)}`).join('|') + (more > 0n ? `|+${more}` : '');
     const baseOf = (flat) => {
       const values = evaluate(plain, flat, 0n);
       return new Map(plain.axes.map((axis, k) => [axis, values[k]]));
@@ -119,23 +126,21 @@ const KilnView = (() => {
 
     const label = (flat) => {
       const base = baseOf(flat);
-      const text = others.map((axis) => `${join(read([axis], one, base))}/`).join('');
+      const text = otherFields.map((field) => `${join(read(field, base))}/`).join('');
       if (kind === 'address') {
-        const m = read([M], one, base);
+        const m = read(memoryFields[0], base);
         return `${text}${join(m)}/${join(m, (n) => bankOf(n, bits))}/` +
             join(m, (n) => lineOf(n, bits));
       }
-      const places = memories.map((axis) => join(read([axis], one, base))).join(',');
+      const places = memoryFields.map((field) => join(read(field, base))).join(',');
       if (kind === 'place') return text + places;
-      return text + join(read(threads, threadsOf, base)) + (places === '' ? '' : `:${places}`);
+      return text + join(read(threadField, base)) + (places === '' ? '' : `:${places}`);
     };
     const key = (flat) => {
       const base = baseOf(flat);
-      if (kind === 'owner') {
-        return BigInt.asIntN(64, read(threads, threadsOf, base).shown[0]);
-      }
-      const first = read([memories[0]], one, base).shown[0];
-      return kind === 'address' ? BigInt(bankOf(first, bits)) : first;
+      const field = kind === 'owner' ? threadField : memoryFields[0];
+      const first = numberOf(field, base, field.shifts[0]);
+      return kind === 'address' ? BigInt(bankOf(first, bits)) : BigInt.asIntN(64, first);
     };
     return {kind, legend: prefix + legend, keyName, label, key};
   }
