@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -25,6 +26,7 @@
 #include "compiler/layout/presets.h"
 #include "compiler/layout/text.h"
 #include "tests/property/layout/random_layout.h"
+#include "tests/util/extreme_layouts.h"
 
 namespace kiln::layout {
 namespace {
@@ -32,7 +34,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int kLayouts = 1000;
-constexpr int kTexts = 1000;
+constexpr int kTexts = 2000;
 constexpr int kClicked = 40;
 
 std::string Browser() {
@@ -261,7 +263,8 @@ TEST(LayoutPage, ReadsAndRefusesTheSameTexts) {
   Json cases = Json::array();
   int refused = 0;
   for (int i = 0; i < kTexts; ++i) {
-    const std::string text = Damaged(RandomLayout(&rng, OptionsOf(i)).ToString(), &rng);
+    const std::string text = i % 2 == 0 ? Damaged(RandomLayout(&rng, OptionsOf(i)).ToString(), &rng)
+                                        : test::ExtremeLayoutText(&rng);
     const auto layout = Parse(text);
     refused += !layout.ok();
     // An axis that a preset made up on its way is known here only.

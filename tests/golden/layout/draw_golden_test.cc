@@ -2,6 +2,7 @@
 // NAME.svg. `layout_draw_golden_test --update` writes the files anew.
 #include <gtest/gtest.h>
 
+#include <cctype>
 #include <fstream>
 #include <map>
 #include <set>

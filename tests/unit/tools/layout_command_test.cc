@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -14,6 +15,7 @@
 #include "compiler/layout/presets.h"
 #include "compiler/layout/text.h"
 #include "compiler/tools/layout_page/layout_page.h"
+#include "tests/util/extreme_layouts.h"
 
 namespace kiln::tools {
 namespace {
@@ -232,53 +234,11 @@ TEST(LayoutCommand, MistakesAreClearAndExitWithTwo) {
   }
 }
 
-// A list "(a,b,c)" of up to four of `values`, each with an axis when `axes` has any.
-std::string AnyList(Rng* rng, size_t count, const std::vector<const char*>& values,
-                    const std::vector<const char*>& axes) {
-  std::string text = "(";
-  for (size_t k = 0; k < count; ++k) {
-    absl::StrAppend(&text, k > 0 ? "," : "", values[rng->Below(values.size())],
-                    axes.empty() ? "" : axes[rng->Below(axes.size())]);
-  }
-  return text + ")";
-}
-
 TEST(LayoutCommand, ExtremeLayoutsEndAndAreDrawnOrRefused) {
-  const std::vector<const char*> extents = {
-      "1", "2", "3", "7", "32", "1000", "1048576", "1000003", "4294967296", "1152921504606846976"};
-  const std::vector<const char*> strides = {"0",
-                                            "1",
-                                            "-1",
-                                            "2",
-                                            "5",
-                                            "64",
-                                            "-3",
-                                            "1000003",
-                                            "4194304",
-                                            "1073741827",
-                                            "1152921504606846975",
-                                            "-1152921504606846975",
-                                            "9223372036854775807",
-                                            "-9223372036854775808"};
-  const std::vector<const char*> axes = {"", "", "@laneid", "@warpid", "@wgid", "@TCol", "@bx"};
-  const std::vector<const char*> swizzles = {
-      "", "", "", "<3,3,3> o ", "<0,30,30> o ", "<0,1,59,outer> o ", "<20,20,20>@TCol o "};
   Rng rng(5);
   int drawn = 0;
   for (int i = 0; i < 1500; ++i) {
-    const size_t digits = 1 + rng.Below(4);
-    const size_t copies = rng.Below(3);
-    std::string text =
-        absl::StrCat(swizzles[rng.Below(swizzles.size())], "S[", AnyList(&rng, digits, extents, {}),
-                     ":", AnyList(&rng, digits, strides, axes), "]");
-    if (copies > 0) {
-      absl::StrAppend(&text, " + R[", AnyList(&rng, copies, extents, {}), ":",
-                      AnyList(&rng, copies, strides, axes), "]");
-    }
-    if (rng.Below(3) == 0) {
-      absl::StrAppend(&text, " + ", strides[rng.Below(strides.size())],
-                      axes[rng.Below(axes.size())]);
-    }
+    const std::string text = test::ExtremeLayoutText(&rng);
     const std::string bytes = absl::StrCat(1 << rng.Below(5));
     const Answer a = Kilnc({text, "--bytes", bytes, "--rows", "3", "--cols", "3"});
     ASSERT_TRUE(a.code == 0 || a.code == 2) << text;
