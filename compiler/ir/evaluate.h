@@ -1,0 +1,42 @@
+// Integer expressions as functions that are called often: compiled once, evaluated for every point
+// of a loop. The values are those of scalar.h.
+#ifndef KILN_COMPILER_IR_EVALUATE_H_
+#define KILN_COMPILER_IR_EVALUATE_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "compiler/ir/expr.h"
+
+namespace kiln::ir {
+
+// Immutable once built.
+class IntFunction {
+ public:
+  // `variables` are the arguments, by position. FailedPrecondition, naming it, for anything whose
+  // value they do not determine: another variable, a load, a float.
+  static absl::StatusOr<IntFunction> Of(const Expr& e, const std::vector<Expr>& variables);
+
+  // nullopt where an operation has no value (a division by zero, a shift out of range).
+  std::optional<int64_t> operator()(absl::Span<const int64_t> values) const;
+
+ private:
+  enum class Kind : uint8_t { kConst, kArgument, kUnary, kBinary, kSelect, kCast };
+  struct Step {  // postfix: operands are on the stack
+    Kind kind;
+    uint8_t op = 0;
+    DType type;         // of the operands (kCast: of the result)
+    int64_t value = 0;  // kConst; kArgument: which
+  };
+  absl::Status Add(const Expr& e, const std::vector<Expr>& variables, int depth);
+
+  std::vector<Step> steps_;
+  int stack_ = 0;  // the deepest
+};
+
+}  // namespace kiln::ir
+
+#endif  // KILN_COMPILER_IR_EVALUATE_H_

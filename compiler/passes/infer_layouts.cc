@@ -1,0 +1,658 @@
+#include "compiler/passes/infer_layouts.h"
+
+#include <algorithm>
+#include <deque>
+#include <numeric>
+#include <optional>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "compiler/base/status.h"
+#include "compiler/layout/layout.h"
+
+namespace kiln::passes {
+namespace {
+
+using layout::Axis;
+using layout::Ownership;
+using layout::ThreadSet;
+using layout::Witness;
+
+struct State {
+  std::vector<Ownership> fragments;
+  std::vector<int> set_by;
+  std::vector<bool> done;  // by operation
+  std::vector<Ownership> loops;
+  std::vector<LayoutDecision> story;
+};
+
+bool AnyDecided(const Ownership& o) {
+  for (int64_t x = 0; x < o.size(); ++x) {
+    if (o.decided(x)) return true;
+  }
+  return false;
+}
+
+std::string PlaceOf(const std::vector<int64_t>& shape, int64_t flat) {
+  return absl::StrCat("(", absl::StrJoin(layout::Unflatten(flat, shape), ", "), ")");
+}
+
+class Solver {
+ public:
+  Solver(const ir::Program& program, const LayoutProblem& problem, LayoutCost cost)
+      : program_(program), problem_(problem), cost_(cost) {}
+
+  absl::StatusOr<LayoutSolution> Solve() {
+    State state;
+    for (const Fragment& f : problem_.fragments) state.fragments.emplace_back(f.size);
+    for (const Operation& op : problem_.operations) {
+      KILN_RETURN_IF_ERROR(CheckRaces(op));
+      state.loops.emplace_back(op.iterations);
+    }
+    state.set_by.assign(problem_.fragments.size(), -1);
+    state.done.assign(problem_.operations.size(), false);
+    Floating(&state);
+    Strict(&state);
+    std::deque<int> all(problem_.operations.size());
+    std::iota(all.begin(), all.end(), 0);
+    KILN_RETURN_IF_ERROR(Propagate(InferenceStep::kCommon, std::move(all), &state));
+    KILN_RETURN_IF_ERROR(Free(&state));
+    return Finish(std::move(state));
+  }
+
+ private:
+  // ---- errors ----
+
+  absl::Status Error(const Operation& op, SourceLoc loc, std::string message, std::string remedy,
+                     std::vector<std::string> notes = {}) const {
+    Diagnostic d;
+    d.loc = loc.known() ? loc : op.loc;
+    if (program_.source) {
+      d.path = program_.source->path;
+      d.source_line = std::string(program_.source->Line(d.loc.line));
+    }
+    d.message = std::move(message);
+    d.remedy = std::move(remedy);
+    d.notes = std::move(notes);
+    return DiagnosticStatus(d, absl::StatusCode::kFailedPrecondition);
+  }
+
+  const std::string& NameOfFragment(int f) const { return problem_.fragments[f].buffer->name; }
+
+  std::string WhoSet(const State& state, int f) const {
+    const int by = state.set_by[f];
+    if (by < 0) return absl::StrCat("every thread holds all of '", NameOfFragment(f), "'");
+    const Operation& op = problem_.operations[by];
+    return absl::StrCat("the layout of '", NameOfFragment(f), "' comes from ", op.name, " at line ",
+                        op.loc.line);
+  }
+
+  absl::Status Disagreement(const Operation& op, const FragmentUse& use, const Witness& witness,
+                            const State& state) const {
+    const Fragment& f = problem_.fragments[use.fragment];
+    const std::string runs =
+        layout::ToString(candidate_ ? candidate_->Owners(witness.element) : ThreadSet());
+    const std::string holds = layout::ToString(state.fragments[use.fragment].Owners(witness.other));
+    return Error(
+        op, use.loc,
+        absl::StrCat(op.name, " does not run where ", use.text, " is held: iteration ",
+                     PlaceOf(op.extents, witness.element), " runs on ", runs, ", element ",
+                     PlaceOf(f.shape, witness.other), " is held by ", holds),
+        absl::StrCat("copy '", f.buffer->name,
+                     "' to a shared buffer and read it from there, or annotate its layout"),
+        {WhoSet(state, use.fragment)});
+  }
+
+  // Two iterations of a parallel loop must not meet in an element that one of them writes.
+  absl::Status CheckRaces(const Operation& op) const {
+    if (op.kind != OperationKind::kLoop) return absl::OkStatus();
+    for (const FragmentUse& write : op.uses) {
+      if (!write.writes) continue;
+      std::vector<int64_t> writer(problem_.fragments[write.fragment].size, -1);
+      for (const auto& list : write.elements) {
+        for (size_t i = 0; i < list.size(); ++i) {
+          if (list[i] < 0) continue;
+          int64_t& first = writer[list[i]];
+          if (first >= 0 && first != static_cast<int64_t>(i)) {
+            return Race(op, write, first, static_cast<int64_t>(i), list[i], "store to");
+          }
+          first = static_cast<int64_t>(i);
+        }
+      }
+      for (const FragmentUse& other : op.uses) {
+        if (&other == &write || other.fragment != write.fragment) continue;
+        for (const auto& list : other.elements) {
+          for (size_t i = 0; i < list.size(); ++i) {
+            if (list[i] < 0 || writer[list[i]] < 0 || writer[list[i]] == static_cast<int64_t>(i)) {
+              continue;
+            }
+            return Race(op, other, writer[list[i]], static_cast<int64_t>(i), list[i],
+                        other.writes ? "store to" : "store to and read");
+          }
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Race(const Operation& op, const FragmentUse& use, int64_t a, int64_t b,
+                    int64_t element, absl::string_view what) const {
+    const Fragment& f = problem_.fragments[use.fragment];
+    return Error(op, use.loc,
+                 absl::StrCat("iterations ", PlaceOf(op.extents, a), " and ",
+                              PlaceOf(op.extents, b), " of ", op.name, " ", what, " one element, ",
+                              f.buffer->name, PlaceOf(f.shape, element)),
+                 "make the loop serial, reduce with T.reduce_sum, or give every iteration its own "
+                 "element");
+  }
+
+  // ---- the steps ----
+
+  ThreadSet Everybody() const { return problem_.threads.Set(); }
+
+  void Floating(State* state) {
+    for (size_t f = 0; f < problem_.fragments.size(); ++f) {
+      if (!problem_.fragments[f].floating) continue;
+      state->fragments[f] = Ownership::Replicated(problem_.fragments[f].size, problem_.threads);
+      state->story.push_back(
+          {InferenceStep::kFloating,
+           -1,
+           {static_cast<int>(f)},
+           absl::StrCat("'", NameOfFragment(static_cast<int>(f)),
+                        "' is touched outside of loops: every thread holds it")});
+    }
+  }
+
+  void Strict(State* state) {
+    for (size_t o = 0; o < problem_.operations.size(); ++o) {
+      const Operation& op = problem_.operations[o];
+      if (op.kind != OperationKind::kLoop) continue;
+      for (const int f : FragmentsOf(op)) {
+        const bool constant = std::all_of(op.uses.begin(), op.uses.end(), [&](const auto& use) {
+          return use.fragment != f || use.constant;
+        });
+        if (!constant || AnyDecided(state->fragments[f])) continue;
+        state->fragments[f] = Ownership::Replicated(problem_.fragments[f].size, problem_.threads);
+        state->story.push_back({InferenceStep::kStrict,
+                                static_cast<int>(o),
+                                {f},
+                                absl::StrCat(op.name, " touches '", NameOfFragment(f),
+                                             "' at constant indices: every thread holds it")});
+      }
+    }
+  }
+
+  static std::vector<int> FragmentsOf(const Operation& op) {
+    std::vector<int> found;
+    for (const FragmentUse& use : op.uses) {
+      if (std::find(found.begin(), found.end(), use.fragment) == found.end()) {
+        found.push_back(use.fragment);
+      }
+    }
+    return found;
+  }
+
+  // Breadth first: operations that touch what has just been decided come next, those with a written
+  // fragment known before others.
+  absl::Status Propagate(InferenceStep step, std::deque<int> queue, State* state) {
+    while (!queue.empty()) {
+      const int o = queue.front();
+      queue.pop_front();
+      std::vector<int> decided;
+      KILN_RETURN_IF_ERROR(Visit(step, o, state, &decided));
+      for (const int f : decided) {
+        for (size_t user = 0; user < problem_.operations.size(); ++user) {
+          const std::vector<int> touched = FragmentsOf(problem_.operations[user]);
+          if (static_cast<int>(user) == o ||
+              std::find(touched.begin(), touched.end(), f) == touched.end() ||
+              std::find(queue.begin(), queue.end(), static_cast<int>(user)) != queue.end()) {
+            continue;
+          }
+          queue.push_back(static_cast<int>(user));
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // Decides what it can about one operation, or checks one that is decided.
+  absl::Status Visit(InferenceStep step, int o, State* state, std::vector<int>* decided) {
+    const Operation& op = problem_.operations[o];
+    if (op.kind == OperationKind::kReduce) return VisitReduce(step, o, state, decided);
+    if (state->done[o]) return Validate(op, state->loops[o], *state);
+    std::optional<Ownership> loop;
+    std::string why;
+    KILN_RETURN_IF_ERROR(FromSource(op, *state, /*free=*/false, &loop, &why));
+    if (!loop) return absl::OkStatus();
+    return Adopt(step, o, *std::move(loop), why, state, decided);
+  }
+
+  absl::Status Adopt(InferenceStep step, int o, Ownership loop, const std::string& why,
+                     State* state, std::vector<int>* decided) {
+    const Operation& op = problem_.operations[o];
+    KILN_RETURN_IF_ERROR(Validate(op, loop, *state));
+    state->done[o] = true;
+    state->loops[o] = std::move(loop);
+    Complete(op, state->loops[o], o, state, decided);
+    state->story.push_back({step, o, *decided, Told(op, why, *decided)});
+    return Validate(op, state->loops[o], *state);
+  }
+
+  std::string Told(const Operation& op, const std::string& why,
+                   const std::vector<int>& decided) const {
+    std::string text = absl::StrCat(op.name, ": ", why);
+    if (!decided.empty()) {
+      absl::StrAppend(&text, "; decides ",
+                      absl::StrJoin(decided, ", ", [&](std::string* out, int f) {
+                        absl::StrAppend(out, "'", NameOfFragment(f), "'");
+                      }));
+    }
+    return text;
+  }
+
+  // Where a loop must run for one of its uses. An error when that depends on a serial variable.
+  absl::StatusOr<Ownership> LoopFor(const Operation& op, const FragmentUse& use,
+                                    const State& state) const {
+    const Ownership& fragment = state.fragments[use.fragment];
+    Ownership loop(op.iterations);
+    for (const auto& list : use.elements) {
+      for (int64_t i = 0; i < op.iterations; ++i) {
+        if (list[i] < 0 || !fragment.decided(list[i])) continue;
+        const ThreadSet& owners = fragment.Owners(list[i]);
+        if (loop.decided(i) && loop.Owners(i) != owners) {
+          return DependsOnSerial(op, use, i, list[i], loop.Owners(i), owners, state);
+        }
+        if (!loop.decided(i)) loop.Set(i, owners, fragment.Slot(list[i]));
+      }
+    }
+    // Iterations that do not touch it run anywhere.
+    const Ownership plan = Ownership::Planned(op.iterations, problem_.threads, 1);
+    for (int64_t i = 0; i < op.iterations; ++i) {
+      if (!loop.decided(i)) loop.Set(i, plan.Owners(i), plan.Slot(i));
+    }
+    return loop;
+  }
+
+  absl::Status DependsOnSerial(const Operation& op, const FragmentUse& use, int64_t i,
+                               int64_t element, const ThreadSet& a, const ThreadSet& b,
+                               const State& state) const {
+    const Fragment& f = problem_.fragments[use.fragment];
+    return Error(
+        op, use.loc,
+        absl::StrCat("where ", op.name, " runs would depend on a serial variable: iteration ",
+                     PlaceOf(op.extents, i), " needs ", layout::ToString(a), " first and ",
+                     layout::ToString(b), " for element ", PlaceOf(f.shape, element), " of ",
+                     use.text),
+        "make the serial loop an axis of the parallel one, or annotate a layout that keeps "
+        "the elements of an iteration together",
+        {WhoSet(state, use.fragment)});
+  }
+
+  // The uses that can tell where a loop runs, best first: written and held once, read and held
+  // once, written and held often; in free mode then read and held often, the one with most
+  // dimensions first.
+  std::vector<const FragmentUse*> Sources(const Operation& op, const State& state,
+                                          bool free) const {
+    const std::vector<int> touched = FragmentsOf(op);
+    const auto constant = std::count_if(touched.begin(), touched.end(), [&](int f) {
+      return std::all_of(op.uses.begin(), op.uses.end(),
+                         [&](const auto& use) { return use.fragment != f || use.constant; });
+    });
+    const bool propagates = constant == 0 || static_cast<int64_t>(touched.size()) > constant;
+    std::vector<std::pair<int, const FragmentUse*>> ranked;
+    for (const FragmentUse& use : op.uses) {
+      if (!AnyDecided(state.fragments[use.fragment])) continue;
+      const bool once = state.fragments[use.fragment].Copies() == 1;
+      const int rank = use.writes ? (once ? 0 : 2) : (once ? 1 : 3);
+      if ((rank == 3 && !free) || (!use.writes && !propagates)) continue;
+      ranked.push_back({rank, &use});
+    }
+    std::stable_sort(ranked.begin(), ranked.end(),
+                     [](const auto& a, const auto& b) { return a.first < b.first; });
+    std::vector<const FragmentUse*> sources;
+    for (const auto& [rank, use] : ranked) sources.push_back(use);
+    return sources;
+  }
+
+  // The first source that every other use agrees with; the first disagreement when there is none.
+  absl::Status FromSource(const Operation& op, const State& state, bool free,
+                          std::optional<Ownership>* loop, std::string* why) {
+    absl::Status first = absl::OkStatus();
+    for (const FragmentUse* use : Sources(op, state, free)) {
+      absl::StatusOr<Ownership> candidate = LoopFor(op, *use, state);
+      absl::Status status = candidate.status();
+      if (status.ok()) status = Validate(op, *candidate, state);
+      if (status.ok()) {
+        *loop = *std::move(candidate);
+        *why = absl::StrCat("runs where ", use->text, " is held");
+        return absl::OkStatus();
+      }
+      if (first.ok()) first = status;
+    }
+    return first;
+  }
+
+  // Every use whose fragment is decided against where the loop runs.
+  absl::Status Validate(const Operation& op, const Ownership& loop, const State& state) {
+    if (op.kind == OperationKind::kReduce) return absl::OkStatus();
+    candidate_ = &loop;
+    for (const FragmentUse& use : op.uses) {
+      for (const auto& list : use.elements) {
+        const auto witness = Mismatch(loop, list, state.fragments[use.fragment], use.writes);
+        if (witness) return Disagreement(op, use, *witness, state);
+      }
+    }
+    candidate_ = nullptr;
+    return absl::OkStatus();
+  }
+
+  static std::optional<Witness> Mismatch(const Ownership& loop, const std::vector<int64_t>& list,
+                                         const Ownership& fragment, bool writes) {
+    if (std::find(list.begin(), list.end(), -1) == list.end()) {
+      return writes ? layout::FindWriteMismatch(loop, list, fragment)
+                    : layout::FindReadMismatch(loop, list, fragment);
+    }
+    std::vector<int64_t> at, elements;  // the iterations that touch something
+    for (size_t i = 0; i < list.size(); ++i) {
+      if (list[i] < 0) continue;
+      at.push_back(static_cast<int64_t>(i));
+      elements.push_back(list[i]);
+    }
+    const Ownership part = loop.Pullback(at);
+    auto witness = writes ? layout::FindWriteMismatch(part, elements, fragment)
+                          : layout::FindReadMismatch(part, elements, fragment);
+    if (witness) witness->element = at[witness->element];
+    return witness;
+  }
+
+  // Elements that the loop touches and nobody has decided: a written one belongs to those who write
+  // it, one that is only read to all who read it.
+  void Complete(const Operation& op, const Ownership& loop, int o, State* state,
+                std::vector<int>* decided) {
+    for (const int f : FragmentsOf(op)) {
+      Ownership& fragment = state->fragments[f];
+      if (fragment.complete()) continue;
+      std::vector<ThreadSet> owners(fragment.size());
+      std::vector<int64_t> slots(fragment.size(), 0);
+      std::vector<bool> written(fragment.size(), false);
+      bool any = false;
+      for (const bool writes : {true, false}) {
+        for (const FragmentUse& use : op.uses) {
+          if (use.fragment != f || use.writes != writes) continue;
+          for (const auto& list : use.elements) {
+            for (int64_t i = 0; i < op.iterations; ++i) {
+              const int64_t x = list[i];
+              if (x < 0 || fragment.decided(x) || (!writes && written[x])) continue;
+              owners[x] |= loop.Owners(i);
+              slots[x] = loop.Slot(i);
+              if (writes) written[x] = true;
+              any = true;
+            }
+          }
+        }
+      }
+      if (!any) continue;
+      for (int64_t x = 0; x < fragment.size(); ++x) {
+        if (owners[x].any() && !fragment.decided(x)) fragment.Set(x, owners[x], slots[x]);
+      }
+      if (state->set_by[f] < 0) state->set_by[f] = o;
+      decided->push_back(f);
+    }
+  }
+
+  // Who holds the source decides who holds the destination: all owners of an element's parts.
+  absl::Status VisitReduce(InferenceStep step, int o, State* state, std::vector<int>* decided) {
+    const Operation& op = problem_.operations[o];
+    const FragmentUse &from = op.uses[0], &to = op.uses[1];
+    const Ownership source = state->fragments[from.fragment].Pullback(from.elements[0]);
+    if (!source.complete()) return absl::OkStatus();
+    const Ownership folded = source.Reduced(op.extents, op.reduced_dim);
+    Ownership& target = state->fragments[to.fragment];
+    for (int64_t y = 0; y < folded.size(); ++y) {
+      const int64_t x = to.elements[0][y];
+      if (!target.decided(x)) {
+        target.Set(x, folded.Owners(y), folded.Slot(y));
+        if (decided->empty()) decided->push_back(to.fragment);
+        if (state->set_by[to.fragment] < 0) state->set_by[to.fragment] = o;
+      } else if ((target.Owners(x) & ~folded.Owners(y)).any() &&
+                 !problem_.fragments[to.fragment].floating) {
+        return ReduceMismatch(op, to, x, target.Owners(x), folded.Owners(y), *state);
+      }
+    }
+    if (!state->done[o]) {
+      state->story.push_back(
+          {step, o, *decided,
+           Told(op, absl::StrCat("everybody who holds a part of ", from.text, " gets the result"),
+                *decided)});
+    }
+    state->done[o] = true;
+    state->loops[o] = source;
+    return absl::OkStatus();
+  }
+
+  absl::Status ReduceMismatch(const Operation& op, const FragmentUse& to, int64_t element,
+                              const ThreadSet& held, const ThreadSet& reached,
+                              const State& state) const {
+    const Fragment& f = problem_.fragments[to.fragment];
+    return Error(op, to.loc,
+                 absl::StrCat("element ", PlaceOf(f.shape, element), " of '", f.buffer->name,
+                              "' is held by ", layout::ToString(held), ", but only ",
+                              layout::ToString(reached), " hold a part of what is reduced"),
+                 "reduce into a fragment of its own and copy from that",
+                 {WhoSet(state, to.fragment)});
+  }
+
+  // ---- free mode ----
+
+  // Operations that share fragments, directly or through others.
+  std::vector<std::vector<int>> Components(const State& state) const {
+    std::vector<int> root(problem_.operations.size());
+    std::iota(root.begin(), root.end(), 0);
+    const auto find = [&](int o) {
+      while (root[o] != o) o = root[o];
+      return o;
+    };
+    std::vector<int> first(problem_.fragments.size(), -1);
+    for (size_t o = 0; o < problem_.operations.size(); ++o) {
+      for (const int f : FragmentsOf(problem_.operations[o])) {
+        if (first[f] < 0) first[f] = static_cast<int>(o);
+        const int a = find(first[f]), b = find(static_cast<int>(o));
+        root[std::max(a, b)] = std::min(a, b);
+      }
+    }
+    std::vector<std::vector<int>> components(problem_.operations.size());
+    for (size_t o = 0; o < problem_.operations.size(); ++o) {
+      components[find(static_cast<int>(o))].push_back(static_cast<int>(o));
+    }
+    std::vector<std::vector<int>> open;
+    for (auto& component : components) {
+      if (std::any_of(component.begin(), component.end(), [&](int o) { return !state.done[o]; })) {
+        open.push_back(std::move(component));
+      }
+    }
+    return open;
+  }
+
+  absl::Status Free(State* state) {
+    for (const std::vector<int>& component : Components(*state)) {
+      std::optional<State> best;
+      std::tuple<int64_t, int64_t> best_cost;
+      absl::Status first = absl::OkStatus();
+      for (const int root : component) {
+        if (state->done[root] || problem_.operations[root].kind != OperationKind::kLoop) continue;
+        for (int64_t width = WidestPlan(problem_.operations[root]); width >= 1; width /= 2) {
+          State attempt = *state;
+          const absl::Status status = Grow(component, root, width, &attempt);
+          if (!status.ok()) {
+            if (first.ok()) first = status;
+            continue;
+          }
+          const auto cost = CostOf(component, attempt);
+          if (best && cost >= best_cost) continue;
+          best = std::move(attempt);
+          best_cost = cost;
+        }
+      }
+      if (!best) return first.ok() ? NothingToStartFrom(component, *state) : first;
+      *state = *std::move(best);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status NothingToStartFrom(const std::vector<int>& component, const State& state) const {
+    for (const int o : component) {
+      if (state.done[o]) continue;
+      const Operation& op = problem_.operations[o];
+      return Error(op, op.loc,
+                   absl::StrCat(op.name, " reads '", op.uses[0].text, "', which nothing writes"),
+                   "fill or copy into it first");
+    }
+    return absl::OkStatus();
+  }
+
+  // Plans `root`, follows the consequences, and plans the next operation that is still open.
+  absl::Status Grow(const std::vector<int>& component, int root, int64_t width, State* state) {
+    KILN_RETURN_IF_ERROR(Plan(root, width, state));
+    for (const int o : component) {
+      const Operation& op = problem_.operations[o];
+      if (state->done[o]) continue;
+      if (op.kind == OperationKind::kReduce) return NothingToStartFrom({o}, *state);
+      KILN_RETURN_IF_ERROR(Plan(o, WidestPlan(op), state));
+    }
+    return absl::OkStatus();
+  }
+
+  // From what it reads if that is decided, else from its shape.
+  absl::Status Plan(int o, int64_t width, State* state) {
+    const Operation& op = problem_.operations[o];
+    std::optional<Ownership> loop;
+    std::string why;
+    const Ownership plan = Ownership::Planned(op.iterations, problem_.threads, width);
+    if (Validate(op, plan, *state).ok()) {
+      loop = plan;
+      why = absl::StrCat("dealt out to ", problem_.threads.count, " threads, ", width,
+                         width == 1 ? " neighbour each" : " neighbours each");
+    } else {
+      KILN_RETURN_IF_ERROR(FromSource(op, *state, /*free=*/true, &loop, &why));
+    }
+    if (!loop) return Validate(op, plan, *state);
+    std::vector<int> decided;
+    KILN_RETURN_IF_ERROR(Adopt(InferenceStep::kFree, o, *std::move(loop), why, state, &decided));
+    std::deque<int> queue;
+    for (size_t user = 0; user < problem_.operations.size(); ++user) {
+      const std::vector<int> touched = FragmentsOf(problem_.operations[user]);
+      const bool meets = std::any_of(decided.begin(), decided.end(), [&](int f) {
+        return std::find(touched.begin(), touched.end(), f) != touched.end();
+      });
+      if (meets && static_cast<int>(user) != o) queue.push_back(static_cast<int>(user));
+    }
+    return Propagate(InferenceStep::kRevisit, std::move(queue), state);
+  }
+
+  // With fragments every thread's groups are whole where that is possible; without, the width that
+  // leaves the fewest lanes idle, the wider of two equals.
+  int64_t WidestPlan(const Operation& op) const {
+    const int64_t threads = problem_.threads.count;
+    int64_t best = op.vector_width;
+    if (!op.uses.empty()) {
+      while (best > 1 && op.iterations % (threads * best) != 0) best /= 2;
+      return best;
+    }
+    const auto padded = [&](int64_t v) {
+      return (op.iterations + threads * v - 1) / (threads * v) * threads * v;
+    };
+    for (int64_t v = best / 2; v >= 1; v /= 2) {
+      if (padded(v) < padded(best)) best = v;
+    }
+    return best;
+  }
+
+  // ---- cost ----
+
+  // Instructions that one thread issues at most for memory, over the component's loops; registers.
+  std::tuple<int64_t, int64_t> CostOf(const std::vector<int>& component, const State& state) const {
+    int64_t issues = 0, registers = 0;
+    std::vector<bool> counted(problem_.fragments.size(), false);
+    for (const int o : component) {
+      issues += Issues(problem_.operations[o], state.loops[o]);
+      for (const int f : FragmentsOf(problem_.operations[o])) {
+        if (counted[f]) continue;
+        counted[f] = true;
+        registers += Settled(state.fragments[f]).slots();
+      }
+    }
+    if (cost_ == LayoutCost::kRegisters) return {registers, 0};
+    return {issues, registers};
+  }
+
+  int64_t Issues(const Operation& op, const Ownership& loop) const {
+    std::vector<int64_t> by_thread(layout::kMaxThreads, 0);
+    for (int64_t i = 0; i < op.iterations;) {
+      int64_t run = op.vector_width;
+      while (run > 1 && !OneRun(loop, i, run)) run /= 2;
+      const ThreadSet& owners = loop.Owners(i);
+      for (size_t t = owners._Find_first(); t < owners.size(); t = owners._Find_next(t)) {
+        ++by_thread[t];
+      }
+      i += run;
+    }
+    return *std::max_element(by_thread.begin(), by_thread.end());
+  }
+
+  static bool OneRun(const Ownership& loop, int64_t i, int64_t run) {
+    if (i % run != 0 || i + run > loop.size()) return false;
+    for (int64_t k = 1; k < run; ++k) {
+      if (loop.Owners(i + k) != loop.Owners(i)) return false;
+    }
+    return true;
+  }
+
+  // Slots as they were given, unless they collide or waste registers.
+  static Ownership Settled(const Ownership& fragment) {
+    Ownership packed = fragment.Packed();
+    if (packed.slots() < fragment.slots() || layout::FindCollision(fragment)) return packed;
+    return fragment;
+  }
+
+  LayoutSolution Finish(State state) const {
+    LayoutSolution solution;
+    for (const Ownership& fragment : state.fragments) {
+      solution.fragments.push_back(Settled(fragment));
+    }
+    solution.loops = std::move(state.loops);
+    solution.set_by = std::move(state.set_by);
+    solution.story = std::move(state.story);
+    return solution;
+  }
+
+  const ir::Program& program_;
+  const LayoutProblem& problem_;
+  const LayoutCost cost_;
+  const Ownership* candidate_ = nullptr;  // the loop under validation, for messages
+};
+
+}  // namespace
+
+const char* NameOf(InferenceStep step) {
+  switch (step) {
+    case InferenceStep::kFloating:
+      return "Floating";
+    case InferenceStep::kStrict:
+      return "Strict";
+    case InferenceStep::kCommon:
+      return "Common";
+    case InferenceStep::kFree:
+      return "Free";
+    case InferenceStep::kRevisit:
+      return "Revisit";
+  }
+  return "";
+}
+
+absl::StatusOr<LayoutSolution> InferLayouts(const ir::Program& program,
+                                            const LayoutProblem& problem, LayoutCost cost) {
+  return Solver(program, problem, cost).Solve();
+}
+
+}  // namespace kiln::passes

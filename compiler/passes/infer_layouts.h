@@ -1,0 +1,59 @@
+// Layout inference: which thread holds each element of every fragment, and which thread runs each
+// iteration of every parallel loop, so that no thread reads a register of another.
+//
+// Constraints: a loop that reads an element runs where it is held (its threads are among the
+// owners); a loop that writes one runs on exactly its owners; a reduction's destination is held by
+// everybody who holds a part. Four steps, in this order:
+//   floating  fragments that are touched outside of any operation: every thread holds all
+//   strict    fragments that an operation touches at constant indices only: every thread holds all
+//   common    what is known propagates over the uses, breadth first in program order, from a
+//   fragment
+//             to the loops that touch it and from a loop to the fragments it touches
+//   free      components of what is left: a root loop is planned from its shape, the rest follows;
+//             every root and vector width is tried and the cheapest kept
+// Deterministic. Nothing is approximated: elements and threads are compared one by one.
+#ifndef KILN_COMPILER_PASSES_INFER_LAYOUTS_H_
+#define KILN_COMPILER_PASSES_INFER_LAYOUTS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "compiler/passes/layout_problem.h"
+
+namespace kiln::passes {
+
+enum class InferenceStep : uint8_t { kFloating, kStrict, kCommon, kFree, kRevisit };
+const char* NameOf(InferenceStep step);
+
+// What to make small when there is a choice.
+enum class LayoutCost : uint8_t {
+  kIssue,      // instructions that access memory, then registers
+  kRegisters,  // registers alone
+};
+
+// One line of the story: what a step decided, and why.
+struct LayoutDecision {
+  InferenceStep step = InferenceStep::kFloating;
+  int operation = -1;          // in LayoutProblem::operations; -1: none
+  std::vector<int> fragments;  // decided here
+  std::string text;
+};
+
+struct LayoutSolution {
+  std::vector<layout::Ownership> fragments;  // undecided: elements that nothing touches
+  std::vector<layout::Ownership> loops;      // by operation; a reduction's: its source's elements
+  std::vector<int> set_by;                   // by fragment: the operation that decided it, or -1
+  std::vector<LayoutDecision> story;
+};
+
+// FailedPrecondition, a diagnostic at the loop that disagrees: no assignment keeps the constraints.
+// It names the loop that decided the layout, an element, its owners on both sides, and a remedy.
+absl::StatusOr<LayoutSolution> InferLayouts(const ir::Program& program,
+                                            const LayoutProblem& problem,
+                                            LayoutCost cost = LayoutCost::kIssue);
+
+}  // namespace kiln::passes
+
+#endif  // KILN_COMPILER_PASSES_INFER_LAYOUTS_H_

@@ -1,0 +1,529 @@
+#include "compiler/passes/layout_problem.h"
+
+#include <algorithm>
+#include <numeric>
+#include <unordered_map>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "compiler/ir/analysis.h"
+#include "compiler/ir/evaluate.h"
+#include "compiler/ir/printer.h"
+#include "compiler/ir/visit.h"
+
+namespace kiln::passes {
+namespace {
+
+using ir::Expr;
+using ir::Stmt;
+
+constexpr int64_t kVectorBytes = 16;
+
+struct SerialVariable {
+  Expr var;
+  int64_t min = 0, extent = 0;
+};
+
+// Points of a box in row-major order.
+template <typename F>
+absl::Status ForEachPoint(const std::vector<int64_t>& mins, const std::vector<int64_t>& extents,
+                          const F& body) {
+  for (const int64_t e : extents) {
+    if (e <= 0) return absl::OkStatus();
+  }
+  std::vector<int64_t> at = mins;
+  while (true) {
+    KILN_RETURN_IF_ERROR(body(at));
+    size_t d = extents.size();
+    while (d > 0 && ++at[d - 1] == mins[d - 1] + extents[d - 1]) {
+      at[d - 1] = mins[d - 1];
+      --d;
+    }
+    if (d == 0) return absl::OkStatus();
+  }
+}
+
+Expr FlatIndex(const ir::Buffer& buffer, const std::vector<Expr>& indices) {
+  Expr flat = ir::MakeInt(0), stride = ir::MakeInt(1);
+  for (size_t d = indices.size(); d-- > 0;) {
+    flat = flat + indices[d] * (buffer->strides.empty() ? stride : buffer->strides[d]);
+    stride = stride * buffer->shape[d];
+  }
+  return flat;
+}
+
+class Collector {
+ public:
+  explicit Collector(const ir::Program& program) : program_(program) {}
+
+  absl::StatusOr<LayoutProblem> Collect(const ir::Launch& launch) {
+    int64_t threads = 1;
+    for (const Expr& extent : launch.threads) {
+      const auto n = ir::ConstInt(extent);
+      if (!n)
+        return Error(launch.loc, "the number of threads is not a constant", "give threads=128");
+      threads *= *n;
+    }
+    if (threads < 1 || threads > layout::kMaxThreads) {
+      return Error(launch.loc, absl::StrCat("a block of ", threads, " threads"),
+                   absl::StrCat("use 1 to ", layout::kMaxThreads));
+    }
+    problem_.threads = {0, threads};
+    for (const ir::Axis& axis : launch.grid) facts_.AddAxis(axis);
+    KILN_RETURN_IF_ERROR(Visit(launch.body));
+    return std::move(problem_);
+  }
+
+ private:
+  absl::Status Error(SourceLoc loc, std::string message, std::string remedy,
+                     absl::StatusCode code = absl::StatusCode::kInvalidArgument) const {
+    static const SourceFile nowhere;
+    return ErrorAt(program_.source ? *program_.source : nowhere, loc, std::move(message),
+                   std::move(remedy), code);
+  }
+
+  // ---- statements ----
+
+  absl::Status Visit(const Stmt& s) {
+    switch (s.kind()) {
+      case ir::StmtKind::kSeq:
+        for (const Stmt& child : s.As<ir::Seq>()->stmts) KILN_RETURN_IF_ERROR(Visit(child));
+        return absl::OkStatus();
+      case ir::StmtKind::kFor:
+        return VisitFor(s, *s.As<ir::For>());
+      case ir::StmtKind::kWhile:
+        KILN_RETURN_IF_ERROR(Reads(s.As<ir::While>()->condition, s->loc));
+        return Under({}, [&] { return Visit(s.As<ir::While>()->body); });
+      case ir::StmtKind::kIf:
+        return VisitIf(*s.As<ir::If>());
+      case ir::StmtKind::kBind:
+        KILN_RETURN_IF_ERROR(Reads(s.As<ir::Bind>()->value, s->loc));
+        binds_[s.As<ir::Bind>()->var.get()] = ir::Substitute(s.As<ir::Bind>()->value, binds_);
+        return absl::OkStatus();
+      case ir::StmtKind::kAlloc:
+        return VisitAlloc(*s.As<ir::Alloc>());
+      case ir::StmtKind::kStore:
+        return VisitStore(*s.As<ir::Store>());
+      case ir::StmtKind::kReduce:
+        return VisitReduce(s, *s.As<ir::Reduce>());
+      case ir::StmtKind::kAtomic:
+        return VisitAtomic(*s.As<ir::Atomic>());
+      case ir::StmtKind::kEvaluate:
+        return Reads(s.As<ir::Evaluate>()->value, s->loc);
+      case ir::StmtKind::kAssert:
+        return Reads(s.As<ir::Assert>()->condition, s->loc);
+      case ir::StmtKind::kBreak:
+      case ir::StmtKind::kContinue:
+        return absl::OkStatus();
+      case ir::StmtKind::kGemm:
+      case ir::StmtKind::kPairGemm:
+        return Error(s->loc, "a matrix product has no thread-level form yet",
+                     "compile this kernel for the CPU", absl::StatusCode::kUnimplemented);
+      case ir::StmtKind::kCopy:
+      case ir::StmtKind::kFill:
+      case ir::StmtKind::kLaunch:
+        break;
+    }
+    return absl::InternalError("layout inference needs copies and fills lowered to loops first");
+  }
+
+  absl::Status VisitIf(const ir::If& branch) {
+    KILN_RETURN_IF_ERROR(Reads(branch.condition, branch.loc));
+    KILN_RETURN_IF_ERROR(Under(branch.condition, [&] { return Visit(branch.then_case); }));
+    if (!branch.else_case.defined()) return absl::OkStatus();
+    return Under(Not(branch.condition), [&] { return Visit(branch.else_case); });
+  }
+
+  static Expr Not(const Expr& condition) {
+    return ir::MakeUnary(ir::UnaryOp::kNot, ir::MakeCast(kBool, condition));
+  }
+
+  // What `visit` finds happens only where `condition` holds (undefined: nobody knows where).
+  template <typename F>
+  absl::Status Under(const Expr& condition, const F& visit) {
+    guards_.push_back(condition.defined() ? ir::Substitute(condition, binds_) : condition);
+    const absl::Status status = visit();
+    guards_.pop_back();
+    return status;
+  }
+
+  absl::Status VisitFor(const Stmt& s, const ir::For& loop) {
+    const ir::Facts saved = facts_;
+    for (const ir::Axis& axis : loop.axes) facts_.AddAxis(axis);
+    const absl::Status status =
+        loop.loop == ir::ForKind::kParallel ? VisitParallel(s, loop) : VisitSerial(loop);
+    facts_ = saved;
+    return status;
+  }
+
+  absl::Status VisitSerial(const ir::For& loop) {
+    const ir::Axis& axis = loop.axes[0];
+    const auto min = ir::ConstInt(axis.min), extent = ir::ConstInt(axis.extent);
+    const bool known = min && extent;
+    if (known) serial_.push_back({axis.var, *min, *extent});
+    const absl::Status status = Visit(loop.body);
+    if (known) serial_.pop_back();
+    return status;
+  }
+
+  absl::Status VisitParallel(const Stmt& s, const ir::For& loop) {
+    if (operation_ != nullptr) {
+      return Error(loop.loc, "a parallel loop inside of a parallel loop",
+                   "give both axes to one T.Parallel, or make the inner loop serial");
+    }
+    Operation op;
+    op.stmt = s;
+    op.loc = loop.loc;
+    std::vector<std::string> names;
+    axes_.clear();
+    mins_.clear();
+    for (const ir::Axis& axis : loop.axes) {
+      const auto min = ir::ConstInt(axis.min), extent = ir::ConstInt(axis.extent);
+      if (!min || !extent || *extent < 0) {
+        return Error(loop.loc,
+                     absl::StrCat("the extent of parallel axis '", ir::ToString(axis.var),
+                                  "' is not known when the kernel is compiled"),
+                     "loop over a constant extent and guard the rest with an if");
+      }
+      axes_.push_back(axis.var);
+      mins_.push_back(*min);
+      op.extents.push_back(*extent);
+      op.iterations *= std::min(*extent, kMaxTileElements + 1);
+      if (op.iterations > kMaxTileElements) return TooLarge(loop.loc, "a parallel loop");
+      names.push_back(ir::ToString(axis.var));
+    }
+    op.name = absl::StrCat("loop ", problem_.operations.size() + 1, " (",
+                           absl::StrJoin(names, ", "), ")");
+    operation_ = &op;
+    width_ = kVectorBytes;
+    std::vector<Expr> outer;  // conditions that hold for all iterations or none
+    outer.swap(guards_);
+    const absl::Status status = Visit(loop.body);
+    outer.swap(guards_);
+    operation_ = nullptr;
+    KILN_RETURN_IF_ERROR(status);
+    op.vector_width = width_;
+    problem_.operations.push_back(std::move(op));
+    return absl::OkStatus();
+  }
+
+  absl::Status VisitAlloc(const ir::Alloc& alloc) {
+    if (alloc.init.defined()) KILN_RETURN_IF_ERROR(Reads(alloc.init, alloc.loc));
+    if (alloc.buffer->scope != ir::Scope::kFragment) return absl::OkStatus();
+    Fragment fragment;
+    fragment.buffer = alloc.buffer;
+    fragment.loc = alloc.loc;
+    fragment.size = 1;
+    for (const Expr& extent : alloc.buffer->shape) {
+      const auto n = ir::ConstInt(extent);
+      if (!n) {
+        return Error(alloc.loc,
+                     absl::StrCat("the shape of fragment '", alloc.buffer->name,
+                                  "' is not known when the kernel is compiled"),
+                     "allocate a constant shape");
+      }
+      fragment.shape.push_back(*n);
+      fragment.size *= std::min(*n, kMaxTileElements + 1);
+      if (fragment.size > kMaxTileElements) return TooLarge(alloc.loc, "a fragment");
+    }
+    fragments_[alloc.buffer.get()] = static_cast<int>(problem_.fragments.size());
+    problem_.fragments.push_back(std::move(fragment));
+    return absl::OkStatus();
+  }
+
+  absl::Status TooLarge(SourceLoc loc, absl::string_view what) const {
+    return Error(loc, absl::StrCat(what, " of more than ", kMaxTileElements, " elements"),
+                 "use smaller tiles", absl::StatusCode::kResourceExhausted);
+  }
+
+  absl::Status VisitStore(const ir::Store& store) {
+    for (const Expr& index : store.indices) KILN_RETURN_IF_ERROR(Reads(index, store.loc));
+    const auto happen = [&]() -> absl::Status {
+      KILN_RETURN_IF_ERROR(Reads(store.value, store.loc));
+      return Touch(store.buffer, store.indices, store.predicate, /*write=*/true, store.loc);
+    };
+    if (!store.predicate.defined()) return happen();
+    KILN_RETURN_IF_ERROR(Reads(store.predicate, store.loc));
+    return Under(store.predicate, happen);
+  }
+
+  absl::Status VisitAtomic(const ir::Atomic& atomic) {
+    if (!atomic.value.defined()) {
+      return absl::InternalError("layout inference needs tile atomics lowered to loops first");
+    }
+    KILN_RETURN_IF_ERROR(Reads(atomic.value, atomic.loc));
+    if (fragments_.count(atomic.dst.buffer.get()) > 0) {
+      return Error(atomic.loc, "an atomic update of a fragment",
+                   "update a shared or global buffer");
+    }
+    width_ = 1;
+    if (operation_ != nullptr) operation_->stores_memory = true;
+    return absl::OkStatus();
+  }
+
+  absl::Status VisitReduce(const Stmt& s, const ir::Reduce& reduce) {
+    if (operation_ != nullptr) {
+      return Error(reduce.loc, "a reduction inside of a parallel loop", "reduce outside of it");
+    }
+    Operation op;
+    op.kind = OperationKind::kReduce;
+    op.stmt = s;
+    op.loc = reduce.loc;
+    op.reduced_dim = reduce.dim;
+    op.name = absl::StrCat("reduction ", problem_.operations.size() + 1);
+    for (const ir::Region* region : {&reduce.src, &reduce.dst}) {
+      KILN_ASSIGN_OR_RETURN(FragmentUse use, WholeRegion(*region, reduce.loc));
+      use.reads = region == &reduce.src || !reduce.clear;
+      use.writes = region == &reduce.dst;
+      if (use.reads && !use.writes) op.extents = Extents(*region);
+      op.uses.push_back(std::move(use));
+    }
+    op.iterations = static_cast<int64_t>(op.uses[0].elements[0].size());
+    problem_.operations.push_back(std::move(op));
+    return absl::OkStatus();
+  }
+
+  static std::vector<int64_t> Extents(const ir::Region& region) {
+    std::vector<int64_t> extents;
+    for (const ir::Range& range : region.ranges) {
+      extents.push_back(ir::ConstInt(range.extent).value_or(-1));
+    }
+    return extents;
+  }
+
+  // A region of a fragment as a use, its elements in row-major order.
+  absl::StatusOr<FragmentUse> WholeRegion(const ir::Region& region, SourceLoc loc) {
+    const auto it = fragments_.find(region.buffer.get());
+    if (it == fragments_.end()) {
+      return Error(loc,
+                   absl::StrCat("a reduction over '", region.buffer->name,
+                                "', which is no fragment, has no thread-level form yet"),
+                   "copy it to a fragment first", absl::StatusCode::kUnimplemented);
+    }
+    FragmentUse use;
+    use.fragment = it->second;
+    use.loc = loc;
+    use.text = ir::ToString(region);
+    const Fragment& fragment = problem_.fragments[it->second];
+    std::vector<int64_t> mins, extents = Extents(region);
+    for (size_t d = 0; d < region.ranges.size(); ++d) {
+      const auto min = ir::ConstInt(ir::Substitute(region.ranges[d].min, binds_));
+      if (!min || extents[d] < 0) {
+        return Error(loc, absl::StrCat("the region ", use.text, " is not constant"),
+                     "reduce a constant part of the fragment", absl::StatusCode::kUnimplemented);
+      }
+      if (*min < 0 || *min + extents[d] > fragment.shape[d]) {
+        return Error(loc, absl::StrCat(use.text, " leaves its fragment"),
+                     "reduce a part that exists");
+      }
+      mins.push_back(*min);
+    }
+    use.elements.emplace_back();
+    KILN_RETURN_IF_ERROR(ForEachPoint(mins, extents, [&](const std::vector<int64_t>& at) {
+      int64_t flat = 0;
+      for (size_t d = 0; d < at.size(); ++d) flat = flat * fragment.shape[d] + at[d];
+      use.elements[0].push_back(flat);
+      return absl::OkStatus();
+    }));
+    return use;
+  }
+
+  // ---- accesses ----
+
+  absl::Status Reads(const Expr& e, SourceLoc loc) {
+    absl::Status status = absl::OkStatus();
+    ir::Walk(e, [&](const Expr& x) {
+      if (!status.ok()) return false;
+      if (const auto* select = x.As<ir::Select>()) {
+        status = ReadsOfSelect(*select, loc);
+        return false;
+      }
+      const auto* load = x.As<ir::Load>();
+      if (load == nullptr) return true;
+      const auto touch = [&] {
+        return Touch(load->buffer, load->indices, load->predicate, /*write=*/false, loc);
+      };
+      status = load->predicate.defined() ? Under(load->predicate, touch) : touch();
+      return status.ok();
+    });
+    return status;
+  }
+
+  absl::Status ReadsOfSelect(const ir::Select& select, SourceLoc loc) {
+    KILN_RETURN_IF_ERROR(Reads(select.condition, loc));
+    KILN_RETURN_IF_ERROR(Under(select.condition, [&] { return Reads(select.a, loc); }));
+    return Under(Not(select.condition), [&] { return Reads(select.b, loc); });
+  }
+
+  absl::Status Touch(const ir::Buffer& buffer, const std::vector<Expr>& indices,
+                     const Expr& predicate, bool write, SourceLoc loc) {
+    const auto it = fragments_.find(buffer.get());
+    if (it == fragments_.end()) {
+      if (operation_ != nullptr) TouchMemory(buffer, indices, predicate, write);
+      return absl::OkStatus();
+    }
+    if (operation_ == nullptr) {
+      problem_.fragments[it->second].floating = true;
+      return absl::OkStatus();
+    }
+    std::vector<Expr> closed;
+    for (const Expr& index : indices) closed.push_back(ir::Substitute(index, binds_));
+    KILN_ASSIGN_OR_RETURN(FragmentUse use, Evaluate(it->second, closed, loc));
+    for (FragmentUse& other : operation_->uses) {
+      if (other.fragment != use.fragment || other.elements != use.elements) continue;
+      other.reads |= !write;
+      other.writes |= write;
+      return absl::OkStatus();
+    }
+    use.reads = !write;
+    use.writes = write;
+    operation_->uses.push_back(std::move(use));
+    return absl::OkStatus();
+  }
+
+  void TouchMemory(const ir::Buffer& buffer, const std::vector<Expr>& indices,
+                   const Expr& predicate, bool write) {
+    if (buffer->scope != ir::Scope::kGlobal && buffer->scope != ir::Scope::kShared) return;
+    operation_->stores_memory |= write;
+    width_ = std::min(width_, WidthOf(buffer, indices, predicate, write));
+  }
+
+  int64_t WidthOf(const ir::Buffer& buffer, const std::vector<Expr>& indices, const Expr& predicate,
+                  bool write) const {
+    if (axes_.empty() || !buffer->layout.empty()) return 1;
+    const Expr& last = axes_.back();
+    if (predicate.defined() && ir::Uses(ir::Substitute(predicate, binds_), last)) return 1;
+    std::vector<Expr> closed;
+    for (const Expr& index : indices) closed.push_back(ir::Substitute(index, binds_));
+    ir::LinearForm form = facts_.Expand(FlatIndex(buffer, closed));
+    const int64_t step = form.CoefficientOf(last);
+    std::vector<std::pair<Expr, int64_t>> rest;
+    for (const auto& term : form.terms) {
+      if (!term.first.same_as(last)) rest.push_back(term);
+      if (!term.first.same_as(last) && ir::Uses(term.first, last)) return 1;
+    }
+    if (step == 0 && !write) return kVectorBytes;  // the same element for all
+    if (step != 1) return 1;
+    form.terms = std::move(rest);
+    const Expr others = ir::FromLinear(form, kInt64);
+    int64_t width = std::max<int64_t>(1, kVectorBytes / buffer->dtype.bytes());
+    while (width > 1 &&
+           !(operation_->extents.back() % width == 0 && facts_.Divides(width, others))) {
+      width /= 2;
+    }
+    return width;
+  }
+
+  absl::StatusOr<FragmentUse> Evaluate(int fragment, const std::vector<Expr>& indices,
+                                       SourceLoc loc) {
+    FragmentUse use;
+    use.fragment = fragment;
+    use.loc = loc;
+    const Fragment& info = problem_.fragments[fragment];
+    use.text = absl::StrCat(info.buffer->name, "[",
+                            absl::StrJoin(indices, ", ",
+                                          [](std::string* out, const Expr& e) {
+                                            absl::StrAppend(out, ir::ToString(e));
+                                          }),
+                            "]");
+    std::vector<Expr> variables = axes_;
+    std::vector<int64_t> serial_mins, serial_extents;
+    for (const SerialVariable& v : serial_) {
+      const bool used = std::any_of(indices.begin(), indices.end(),
+                                    [&](const Expr& e) { return ir::Uses(e, v.var); });
+      if (!used) continue;
+      variables.push_back(v.var);
+      serial_mins.push_back(v.min);
+      serial_extents.push_back(v.extent);
+    }
+    std::vector<ir::IntFunction> functions;
+    use.constant = true;
+    for (const Expr& index : indices) {
+      absl::StatusOr<ir::IntFunction> function = ir::IntFunction::Of(index, variables);
+      if (!function.ok()) {
+        return Error(loc, absl::StrCat(use.text, ": ", function.status().message()),
+                     "index fragments by loop variables and constants",
+                     absl::StatusCode::kFailedPrecondition);
+      }
+      functions.push_back(*std::move(function));
+      use.constant &= ir::ConstInt(index).has_value();
+    }
+    std::vector<ir::IntFunction> conditions;  // those whose outcome is known here
+    for (const Expr& guard : guards_) {
+      if (!guard.defined()) continue;
+      absl::StatusOr<ir::IntFunction> condition = ir::IntFunction::Of(guard, variables);
+      if (condition.ok()) conditions.push_back(*std::move(condition));
+    }
+    KILN_RETURN_IF_ERROR(
+        ForEachPoint(serial_mins, serial_extents, [&](const std::vector<int64_t>& serial) {
+          return EvaluateOnce(info, functions, conditions, serial, &use);
+        }));
+    return use;
+  }
+
+  absl::Status EvaluateOnce(const Fragment& info, const std::vector<ir::IntFunction>& functions,
+                            const std::vector<ir::IntFunction>& conditions,
+                            const std::vector<int64_t>& serial, FragmentUse* use) {
+    accesses_ += operation_->iterations;
+    if (accesses_ > kMaxAccesses) {
+      return Error(use->loc, absl::StrCat("more than ", kMaxAccesses, " fragment accesses"),
+                   "use smaller tiles or fewer serial iterations",
+                   absl::StatusCode::kResourceExhausted);
+    }
+    std::vector<int64_t> elements;
+    elements.reserve(operation_->iterations);
+    std::vector<int64_t> values(axes_.size() + serial.size());
+    std::copy(serial.begin(), serial.end(), values.begin() + static_cast<int64_t>(axes_.size()));
+    KILN_RETURN_IF_ERROR(
+        ForEachPoint(mins_, operation_->extents, [&](const std::vector<int64_t>& at) {
+          std::copy(at.begin(), at.end(), values.begin());
+          for (const ir::IntFunction& condition : conditions) {
+            if (condition(values) == 0) {
+              elements.push_back(-1);
+              return absl::OkStatus();
+            }
+          }
+          int64_t flat = 0;
+          bool inside = true;
+          for (size_t d = 0; d < functions.size(); ++d) {
+            const std::optional<int64_t> index = functions[d](values);
+            inside = inside && index && *index >= 0 && *index < info.shape[d];
+            if (inside) flat = flat * info.shape[d] + *index;
+          }
+          if (!inside && guards_.empty()) {
+            return Error(
+                use->loc,
+                absl::StrCat(use->text, " leaves its fragment at (", absl::StrJoin(at, ", "), ")"),
+                "guard the access, or allocate a larger fragment");
+          }
+          elements.push_back(inside ? flat : -1);
+          return absl::OkStatus();
+        }));
+    if (std::find(use->elements.begin(), use->elements.end(), elements) == use->elements.end()) {
+      use->elements.push_back(std::move(elements));
+    }
+    return absl::OkStatus();
+  }
+
+  const ir::Program& program_;
+  LayoutProblem problem_;
+  std::unordered_map<const ir::BufferNode*, int> fragments_;
+  ir::VarMap binds_;
+  ir::Facts facts_;
+  std::vector<SerialVariable> serial_;  // in scope, outermost first
+  std::vector<Expr> guards_;  // conditions between the operation and here; undefined: unknown
+  int64_t accesses_ = 0;
+  Operation* operation_ = nullptr;  // the parallel loop that is being visited
+  std::vector<Expr> axes_;          // its variables
+  std::vector<int64_t> mins_;
+  int64_t width_ = 1;
+};
+
+}  // namespace
+
+absl::StatusOr<LayoutProblem> CollectLayoutProblem(const ir::Program& program,
+                                                   const ir::Launch& launch) {
+  return Collector(program).Collect(launch);
+}
+
+}  // namespace kiln::passes

@@ -1,0 +1,271 @@
+// Layout inference on kernels: who holds what, who runs what, and what is refused with which
+// witness.
+#include "compiler/passes/infer_layouts.h"
+
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "compiler/ir/visit.h"
+#include "compiler/lang/kernel.h"
+#include "compiler/passes/pipeline.h"
+
+namespace kiln::passes {
+namespace {
+
+using layout::Ownership;
+using layout::ThreadSet;
+
+struct Inferred {
+  ir::Program program;
+  LayoutProblem problem;
+  LayoutSolution solution;
+};
+
+// `body` stands in a launch of `threads` threads, between tensors A: float32[M, N], B and C of
+// `elements` elements.
+std::string Kernel(int threads, int elements, const std::string& shape, const std::string& body) {
+  std::string indented =
+      absl::StrCat("            ", absl::StrReplaceAll(body, {{"\n", "\n            "}}));
+  return absl::StrCat(
+      "import tilelang\nimport tilelang.language as T\n\n@tilelang.jit\ndef f():\n"
+      "    @T.prim_func\n    def main(A: T.Tensor(",
+      shape, ", T.float32), B: T.Tensor((", elements, ",), T.float32), C: T.Tensor((", elements,
+      ",), T.float32)):\n        with T.Kernel(1, threads=", threads, ") as bx:\n", indented,
+      "\n    return main\n");
+}
+
+absl::StatusOr<Inferred> Infer(const std::string& text, LayoutCost cost = LayoutCost::kIssue) {
+  auto file = std::make_shared<SourceFile>();
+  file->path = "k.py";
+  file->text = text;
+  KILN_ASSIGN_OR_RETURN(const lang::Kernel kernel, lang::Kernel::Parse(file, ""));
+  KILN_ASSIGN_OR_RETURN(ir::Program program, lang::Elaborate(kernel, {}, {}));
+  const std::vector<Pass>& all = CpuPipeline();
+  const std::vector<Pass> tiles = {all[0], all[1],
+                                   *std::find_if(all.begin(), all.end(), [](const Pass& p) {
+                                     return std::string(p.name) == "lower-copies";
+                                   })};
+  Inferred result;
+  KILN_ASSIGN_OR_RETURN(result.program, RunPipeline(tiles, program, {}));
+  const ir::Launch* launch = nullptr;
+  ir::Walk(result.program.body, [&](const ir::Stmt& s) {
+    if (launch == nullptr) launch = s.As<ir::Launch>();
+    return launch == nullptr;
+  });
+  KILN_ASSIGN_OR_RETURN(result.problem, CollectLayoutProblem(result.program, *launch));
+  KILN_ASSIGN_OR_RETURN(result.solution, InferLayouts(result.program, result.problem, cost));
+  return result;
+}
+
+std::string Owners(const Ownership& o, int64_t x) { return layout::ToString(o.Owners(x)); }
+
+// The article's closing example, for which the compiler it describes stops with an assertion.
+TEST(InferLayouts, ASparseColumnRunsWhereItIsHeld) {
+  const auto inferred =
+      Infer(Kernel(64, 4, "(4, 16)", R"(fragment = T.alloc_fragment((4, 16), T.float32)
+for row, col in T.Parallel(4, 16):
+    fragment[row, col] = A[row, col]
+for group, row_in_group in T.Parallel(2, 2):
+    row = group * 2 + row_in_group
+    B[row] = fragment[row, 0])"),
+            LayoutCost::kRegisters);
+  ASSERT_TRUE(inferred.ok()) << inferred.status();
+  const LayoutSolution& s = inferred->solution;
+  for (int64_t x = 0; x < 64; ++x) EXPECT_EQ(Owners(s.fragments[0], x), absl::StrCat(x));
+  EXPECT_EQ(Owners(s.loops[1], 0), "0");
+  EXPECT_EQ(Owners(s.loops[1], 1), "16");
+  EXPECT_EQ(Owners(s.loops[1], 2), "32");
+  EXPECT_EQ(Owners(s.loops[1], 3), "48");
+  ASSERT_EQ(s.story.size(), 2u);
+  EXPECT_EQ(s.story[0].step, InferenceStep::kFree);
+  EXPECT_EQ(s.story[0].operation, 0);
+  EXPECT_EQ(s.story[1].step, InferenceStep::kRevisit);
+  EXPECT_EQ(s.story[1].operation, 1);
+}
+
+// The article's error example: A[i] = B[i, 0], for every block.
+TEST(InferLayouts, AColumnOfAnyHeightCompiles) {
+  for (int block = 1; block <= 512; ++block) {
+    const auto inferred =
+        Infer(Kernel(128, block, absl::StrCat("(", block, ", 8)"),
+                     absl::StrReplaceAll(R"(b = T.alloc_fragment((BLOCK, 8), T.float32)
+T.copy(A, b)
+for i in T.Parallel(BLOCK):
+    B[i] = b[i, 0])",
+                                         {{"BLOCK", absl::StrCat(block)}})));
+    ASSERT_TRUE(inferred.ok()) << block << ": " << inferred.status();
+    const LayoutSolution& s = inferred->solution;
+    ASSERT_FALSE(layout::FindCollision(s.fragments[0]).has_value());
+    for (int64_t i = 0; i < block; ++i) {
+      ASSERT_TRUE(s.loops[1].Owners(i).any());
+      ASSERT_TRUE((s.loops[1].Owners(i) & ~s.fragments[0].Owners(i * 8)).none()) << block;
+    }
+  }
+}
+
+TEST(InferLayouts, ConstantIndicesAreHeldByEverybody) {
+  const auto inferred = Infer(Kernel(64, 64, "(4, 16)", R"(s = T.alloc_fragment((1,), T.float32)
+for k in T.Parallel(1):
+    s[0] = A[0, 0]
+for i in T.Parallel(64):
+    B[i] = s[0])"));
+  ASSERT_TRUE(inferred.ok()) << inferred.status();
+  EXPECT_EQ(Owners(inferred->solution.fragments[0], 0), "0..63");
+  EXPECT_EQ(inferred->solution.story[0].step, InferenceStep::kStrict);
+}
+
+TEST(InferLayouts, ALoopThatOnlyReadsAConstantDoesNotFollowIt) {
+  const auto inferred = Infer(Kernel(64, 64, "(4, 16)", R"(s = T.alloc_fragment((1,), T.float32)
+for k in T.Parallel(1):
+    s[0] = A[0, 0]
+for i in T.Parallel(64):
+    B[i] = s[0])"));
+  ASSERT_TRUE(inferred.ok()) << inferred.status();
+  EXPECT_EQ(Owners(inferred->solution.loops.back(), 17), "17");
+}
+
+TEST(InferLayouts, FragmentsInConditionsAreHeldByEverybody) {
+  const auto inferred = Infer(Kernel(64, 64, "(4, 16)", R"(s = T.alloc_fragment((64,), T.float32)
+T.fill(s, 3.0)
+if s[5] > 0:
+    for i in T.Parallel(64):
+        B[i] = s[i])"));
+  ASSERT_TRUE(inferred.ok()) << inferred.status();
+  for (int64_t x = 0; x < 64; ++x) EXPECT_EQ(Owners(inferred->solution.fragments[0], x), "0..63");
+  EXPECT_EQ(inferred->solution.story[0].step, InferenceStep::kFloating);
+}
+
+TEST(InferLayouts, ASerialVariableMayNotChooseTheThread) {
+  const auto inferred = Infer(Kernel(64, 4, "(4, 16)", R"(q = T.alloc_fragment((4, 16), T.float32)
+for i, j in T.Parallel(4, 16):
+    q[i, j] = A[i, j]
+for i in T.Parallel(4):
+    for j in T.serial(16):
+        B[i] = q[i, j])"),
+                              LayoutCost::kRegisters);
+  // Refused from every root whose plan spreads a row; a plan of the second loop keeps rows whole.
+  if (inferred.ok()) {
+    for (int64_t i = 0; i < 4; ++i) {
+      for (int64_t j = 1; j < 16; ++j) {
+        EXPECT_EQ(Owners(inferred->solution.fragments[0], i * 16 + j),
+                  Owners(inferred->solution.fragments[0], i * 16));
+      }
+    }
+    return;
+  }
+  EXPECT_NE(std::string(inferred.status().message()).find("serial variable"), std::string::npos);
+}
+
+TEST(InferLayouts, TwoIterationsMayNotStoreToOneElement) {
+  const auto inferred = Infer(Kernel(64, 4, "(4, 16)", R"(s = T.alloc_fragment((4,), T.float32)
+for i, j in T.Parallel(4, 16):
+    s[i] = A[i, j])"));
+  ASSERT_FALSE(inferred.ok());
+  const std::string message(inferred.status().message());
+  EXPECT_NE(message.find("iterations (0, 0) and (0, 1)"), std::string::npos) << message;
+  EXPECT_NE(message.find("s(0)"), std::string::npos) << message;
+  EXPECT_NE(message.find("k.py:11"), std::string::npos) << message;
+}
+
+// s is written where t is held and t where s is held transposed: no single owner will do.
+TEST(InferLayouts, WritersThatDisagreeAreRefusedWithAnElementAndItsOwners) {
+  const auto inferred = Infer(Kernel(64, 64, "(8, 8)", R"(s = T.alloc_fragment((8, 8), T.float32)
+t = T.alloc_fragment((8, 8), T.float32)
+T.copy(A, t)
+for i, j in T.Parallel(8, 8):
+    s[i, j] = t[i, j]
+for i, j in T.Parallel(8, 8):
+    t[i, j] = s[j, i]
+T.copy(t, A))"));
+  ASSERT_FALSE(inferred.ok());
+  const std::string message(inferred.status().message());
+  EXPECT_NE(message.find("is held by"), std::string::npos) << message;
+  EXPECT_NE(message.find("comes from loop"), std::string::npos) << message;
+  EXPECT_NE(message.find("help:"), std::string::npos) << message;
+}
+
+// Both readers get a copy.
+TEST(InferLayouts, AnElementReadByTwoThreadsIsHeldByBoth) {
+  const auto inferred = Infer(Kernel(64, 64, "(8, 8)", R"(s = T.alloc_fragment((8, 8), T.float32)
+t = T.alloc_fragment((8, 8), T.float32)
+T.copy(A, s)
+for i, j in T.Parallel(8, 8):
+    t[i, j] = s[i, j] + s[j, i]
+T.copy(t, A))"));
+  ASSERT_TRUE(inferred.ok()) << inferred.status();
+  const LayoutSolution& s = inferred->solution;
+  for (int64_t i = 0; i < 8; ++i) {
+    for (int64_t j = 0; j < 8; ++j) {
+      const ThreadSet& runs = s.loops[1].Owners(i * 8 + j);
+      EXPECT_TRUE((runs & ~s.fragments[0].Owners(i * 8 + j)).none());
+      EXPECT_TRUE((runs & ~s.fragments[0].Owners(j * 8 + i)).none());
+    }
+  }
+}
+
+TEST(InferLayouts, ATransposedReadMovesTheWriterNotTheData) {
+  const auto inferred = Infer(Kernel(64, 64, "(8, 8)", R"(s = T.alloc_fragment((8, 8), T.float32)
+t = T.alloc_fragment((8, 8), T.float32)
+T.copy(A, s)
+for i, j in T.Parallel(8, 8):
+    t[i, j] = s[j, i]
+for i, j in T.Parallel(8, 8):
+    B[i * 8 + j] = t[i, j])"));
+  ASSERT_TRUE(inferred.ok()) << inferred.status();
+  const LayoutSolution& s = inferred->solution;
+  for (int64_t i = 0; i < 8; ++i) {
+    for (int64_t j = 0; j < 8; ++j) {
+      EXPECT_EQ(Owners(s.fragments[1], i * 8 + j), Owners(s.fragments[0], j * 8 + i));
+    }
+  }
+}
+
+TEST(InferLayouts, AReducedRowBelongsToAllWhoHoldAPart) {
+  const auto inferred = Infer(Kernel(128, 8, "(8, 64)", R"(x = T.alloc_fragment((8, 64), T.float32)
+m = T.alloc_fragment((8,), T.float32)
+T.copy(A, x)
+T.reduce_max(x, m, dim=1)
+for i, j in T.Parallel(8, 64):
+    x[i, j] = x[i, j] - m[i]
+T.copy(x, A)
+T.copy(m, B))"));
+  ASSERT_TRUE(inferred.ok()) << inferred.status();
+  const LayoutSolution& s = inferred->solution;
+  for (int64_t i = 0; i < 8; ++i) {
+    ThreadSet want;
+    for (int64_t j = 0; j < 64; ++j) want |= s.fragments[0].Owners(i * 64 + j);
+    EXPECT_EQ(s.fragments[1].Owners(i), want);
+  }
+}
+
+TEST(InferLayouts, RaggedFragmentsHaveOwnersToo) {
+  for (const int n : {192, 229, 514}) {
+    const auto inferred = Infer(Kernel(128, n, "(4, 16)",
+                                       absl::StrReplaceAll(R"(s = T.alloc_fragment((N,), T.float32)
+for i in T.Parallel(N):
+    s[i] = B[i]
+for i in T.Parallel(N):
+    C[i] = s[i])",
+                                                           {{"N", absl::StrCat(n)}})));
+    ASSERT_TRUE(inferred.ok()) << n << ": " << inferred.status();
+    EXPECT_FALSE(layout::FindCollision(inferred->solution.fragments[0]).has_value());
+    EXPECT_EQ(inferred->solution.fragments[0].slots(), (n + 127) / 128);
+  }
+}
+
+TEST(InferLayouts, TheWidthFollowsTheMemoryAccess) {
+  const auto width = [](const std::string& body) {
+    const auto inferred = Infer(Kernel(32, 256, "(16, 16)", body));
+    EXPECT_TRUE(inferred.ok()) << inferred.status();
+    return inferred.ok() ? inferred->problem.operations[0].vector_width : 0;
+  };
+  EXPECT_EQ(width("for i in T.Parallel(256):\n    B[i] = C[i]"), 4);
+  EXPECT_EQ(width("for i in T.Parallel(128):\n    B[2 * i] = C[i]"), 1);
+  EXPECT_EQ(width("for i, j in T.Parallel(16, 16):\n    B[i * 16 + j] = A[j, i]"), 1);
+  EXPECT_EQ(width("for i, j in T.Parallel(16, 6):\n    B[i * 16 + j] = A[i, j]"), 2);
+  EXPECT_EQ(width("for i in T.Parallel(128):\n    B[i + 2] = C[i]"), 2);
+}
+
+}  // namespace
+}  // namespace kiln::passes
