@@ -169,15 +169,23 @@ class Solver {
       const Operation& op = problem_.operations[o];
       if (op.kind != OperationKind::kLoop) continue;
       for (const int f : FragmentsOf(op)) {
-        const bool constant = std::all_of(op.uses.begin(), op.uses.end(), [&](const auto& use) {
-          return use.fragment != f || use.constant;
+        const auto varies = std::find_if(op.uses.begin(), op.uses.end(), [&](const auto& use) {
+          return use.fragment == f && !use.constant;
         });
-        if (!constant || AnyDecided(state->fragments[f])) continue;
+        if (varies != op.uses.end()) {
+          state->story.push_back({InferenceStep::kStrict,
+                                  static_cast<int>(o),
+                                  {},
+                                  absl::StrCat(op.name, ": no update, because ", varies->text,
+                                               " is not a constant index")});
+          continue;
+        }
+        if (AnyDecided(state->fragments[f])) continue;
         state->fragments[f] = Ownership::Replicated(problem_.fragments[f].size, problem_.threads);
         state->story.push_back({InferenceStep::kStrict,
                                 static_cast<int>(o),
                                 {f},
-                                absl::StrCat(op.name, " touches '", NameOfFragment(f),
+                                absl::StrCat(op.name, ": touches '", NameOfFragment(f),
                                              "' at constant indices: every thread holds it")});
       }
     }
@@ -224,8 +232,20 @@ class Solver {
     std::optional<Ownership> loop;
     std::string why;
     KILN_RETURN_IF_ERROR(FromSource(op, *state, /*free=*/false, &loop, &why));
-    if (!loop) return absl::OkStatus();
-    return Adopt(step, o, *std::move(loop), why, state, decided);
+    if (loop) return Adopt(step, o, *std::move(loop), why, state, decided);
+    state->story.push_back({step, o, {}, absl::StrCat(op.name, ": waits, ", WaitsFor(op, *state))});
+    return absl::OkStatus();
+  }
+
+  std::string WaitsFor(const Operation& op, const State& state) const {
+    std::vector<std::string> open;
+    for (const int f : FragmentsOf(op)) {
+      if (!AnyDecided(state.fragments[f]))
+        open.push_back(absl::StrCat("'", NameOfFragment(f), "'"));
+    }
+    if (op.uses.empty()) return "it touches no fragment";
+    if (open.empty()) return "what it reads leaves a choice";
+    return absl::StrCat("nothing decides ", absl::StrJoin(open, ", "), " yet");
   }
 
   absl::Status Adopt(InferenceStep step, int o, Ownership loop, const std::string& why,

@@ -33,7 +33,7 @@ enum class LayoutCost : uint8_t {
   kRegisters,  // registers alone
 };
 
-// One line of the story: what a step decided, and why.
+// One line of the story: what a step decided about an operation, and why, or why it could not.
 struct LayoutDecision {
   InferenceStep step = InferenceStep::kFloating;
   int operation = -1;          // in LayoutProblem::operations; -1: none

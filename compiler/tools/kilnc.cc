@@ -16,6 +16,7 @@
 #include "compiler/interp/interp.h"
 #include "compiler/ir/printer.h"
 #include "compiler/lang/kernel.h"
+#include "compiler/passes/explain_layouts.h"
 #include "compiler/target/host_arch.h"
 #include "compiler/templates/templates.h"
 #include "compiler/tools/layout_command.h"
@@ -128,6 +129,23 @@ absl::Status Emit(const KernelOptions& o, const std::string& stage, const std::s
   }
   KILN_ASSIGN_OR_RETURN(const std::string text, codegen::EmitStage(input, stage, stop_after));
   return WriteOutput(output, text);
+}
+
+absl::StatusOr<ir::Program> ElaborateInput(const codegen::CompileInput& input) {
+  auto file =
+      std::make_shared<const SourceFile>(SourceFile{input.kernel_path, input.kernel_source});
+  KILN_ASSIGN_OR_RETURN(const lang::Kernel kernel, lang::Kernel::Parse(file, input.entry));
+  return lang::Elaborate(kernel, input.arguments, input.config);
+}
+
+absl::Status Explain(const KernelOptions& o, const std::string& cost) {
+  KILN_ASSIGN_OR_RETURN(const codegen::CompileInput input, ResolveInput(o));
+  KILN_ASSIGN_OR_RETURN(const ir::Program program, ElaborateInput(input));
+  KILN_ASSIGN_OR_RETURN(
+      const std::string story,
+      passes::ExplainLayouts(program, cost == "registers" ? passes::LayoutCost::kRegisters
+                                                          : passes::LayoutCost::kIssue));
+  return WriteOutput({}, story);
 }
 
 // ---- check ----
@@ -246,11 +264,7 @@ bool Report(const ir::Program& program, const std::vector<interp::Tensor>& got,
 
 absl::StatusOr<bool> Run(const KernelOptions& k, const RunOptions& o) {
   KILN_ASSIGN_OR_RETURN(const codegen::CompileInput input, ResolveInput(k));
-  auto file =
-      std::make_shared<const SourceFile>(SourceFile{input.kernel_path, input.kernel_source});
-  KILN_ASSIGN_OR_RETURN(const lang::Kernel kernel, lang::Kernel::Parse(file, input.entry));
-  KILN_ASSIGN_OR_RETURN(ir::Program program,
-                        lang::Elaborate(kernel, input.arguments, input.config));
+  KILN_ASSIGN_OR_RETURN(ir::Program program, ElaborateInput(input));
   KILN_ASSIGN_OR_RETURN(interp::Options options, InterpreterOptions(o));
   KILN_ASSIGN_OR_RETURN(std::vector<interp::Tensor> native,
                         interp::RandomArguments(program, options, o.seed));
@@ -319,6 +333,7 @@ int Main(int argc, char** argv) {
       "  kilnc emit k.py -a M=64 -c block_M=32 --stage so -o k.so\n"
       "  kilnc run template:softmax -a M=64 -a N=100\n"
       "  kilnc check k.py -a M=64 --json\n"
+      "  kilnc --explain-layouts k.py --layout-cost registers\n"
       "  kilnc layout 'S[(8,64):(64,1)]' --swizzle 128B --dtype float16\n\n"
       "KILN_PRINT_PASSES=1 (or a pass name) prints the program after each pass that changed it;\n"
       "KILN_VERIFY_PASSES=1 verifies after each; KILN_TIME_PASSES=1 times them.\n\n"
@@ -358,8 +373,20 @@ int Main(int argc, char** argv) {
   CLI::App* list = app.add_subcommand("list", "Kernels of a file, or the shipped templates");
   list->add_option("file", list_path, "Kernel file; none = templates");
 
+  std::string cost = "issue";
+  CLI::App* explain = app.add_subcommand(
+      "explain-layouts", "How layout inference places fragments and loops on the threads of a GPU");
+  AddKernelOptions(explain, &kernel);
+  explain->add_option("--layout-cost", cost, "What to make small: memory instructions, registers")
+      ->check(CLI::IsMember({"issue", "registers"}))
+      ->capture_default_str();
+
   tools::LayoutOptions layout_options;
   CLI::App* layout = tools::AddLayoutCommand(&app, &layout_options);
+
+  // As a flag too: it is asked of a kernel as other compilers are asked for their reports.
+  char word[] = "explain-layouts";
+  if (argc > 1 && absl::string_view(argv[1]) == "--explain-layouts") argv[1] = word;
 
   try {
     app.parse(argc, argv);
@@ -369,6 +396,7 @@ int Main(int argc, char** argv) {
   if (*emit) return Finish(Emit(kernel, stage, stop_after, output));
   if (*check) return Check(kernel, json);
   if (*list) return List(list_path);
+  if (*explain) return Finish(Explain(kernel, cost));
   if (*layout) return tools::RunLayoutCommand(layout_options, std::cout, std::cerr);
   const absl::StatusOr<bool> agreed = Run(kernel, run_options);
   if (!agreed.ok()) return Finish(agreed.status());

@@ -1,0 +1,129 @@
+#include "compiler/passes/explain_layouts.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "compiler/ir/visit.h"
+#include "compiler/passes/guard_accesses.h"
+#include "compiler/passes/lower_copies.h"
+#include "compiler/passes/simplify.h"
+
+namespace kiln::passes {
+namespace {
+
+using layout::Ownership;
+
+constexpr int64_t kRows = 16, kColumns = 16;  // of a picture
+
+// "3:1": slot 1 of thread 3; "0..63:0" of many; "-" of nobody.
+std::string Cell(const Ownership& o, int64_t x) {
+  if (!o.decided(x)) return "-";
+  return absl::StrCat(layout::ToString(o.Owners(x)), ":", o.Slot(x));
+}
+
+std::string Picture(const Ownership& o, const std::vector<int64_t>& shape) {
+  const int64_t columns = shape.empty() ? 1 : shape.back();
+  if (columns == 0) return "";
+  const int64_t rows = o.size() / columns;
+  const int64_t shown_rows = std::min(rows, kRows), shown_columns = std::min(columns, kColumns);
+  size_t width = 1;
+  for (int64_t r = 0; r < shown_rows; ++r) {
+    for (int64_t c = 0; c < shown_columns; ++c) {
+      width = std::max(width, Cell(o, r * columns + c).size());
+    }
+  }
+  std::string text;
+  for (int64_t r = 0; r < shown_rows; ++r) {
+    absl::StrAppend(&text, "   ");
+    for (int64_t c = 0; c < shown_columns; ++c) {
+      const std::string cell = Cell(o, r * columns + c);
+      absl::StrAppend(&text, " ", std::string(width - cell.size(), ' '), cell);
+    }
+    absl::StrAppend(&text, "\n");
+  }
+  if (shown_rows < rows || shown_columns < columns) {
+    absl::StrAppend(&text, "    (", shown_rows, " of ", rows, " rows, ", shown_columns, " of ",
+                    columns, " columns)\n");
+  }
+  return text;
+}
+
+std::string Digits(const Ownership& o) {
+  const auto layout = o.ToLayout();
+  return layout.ok() ? layout->ToString() : "no digits: a ragged or uneven assignment";
+}
+
+// A loop that runs where one of its fragments is held, element by element, needs no second picture.
+std::string PictureOfLoop(const LayoutProblem& problem, const LayoutSolution& solution, size_t i) {
+  const Operation& op = problem.operations[i];
+  for (const FragmentUse& use : op.uses) {
+    if (solution.loops[i] != solution.fragments[use.fragment]) continue;
+    return absl::StrCat("  as ", problem.fragments[use.fragment].buffer->name, "\n");
+  }
+  return Picture(solution.loops[i], op.extents);
+}
+
+// Runs of lines of one step under its name.
+std::string Steps(const LayoutProblem& problem, const LayoutSolution& solution) {
+  std::string text = "Initial:\n  nothing is decided\n";
+  const char* heading = nullptr;
+  for (const LayoutDecision& d : solution.story) {
+    if (heading == nullptr || std::string(heading) != NameOf(d.step)) {
+      heading = NameOf(d.step);
+      absl::StrAppend(&text, heading, ":\n");
+    }
+    absl::StrAppend(&text, "  ", d.text);
+    if (d.operation >= 0 && problem.operations[d.operation].loc.known()) {
+      absl::StrAppend(&text, "  [line ", problem.operations[d.operation].loc.line, "]");
+    }
+    absl::StrAppend(&text, "\n");
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string TellStory(const LayoutProblem& problem, const LayoutSolution& solution) {
+  std::string text = Steps(problem, solution);
+  for (size_t f = 0; f < problem.fragments.size(); ++f) {
+    const Fragment& fragment = problem.fragments[f];
+    const Ownership& o = solution.fragments[f];
+    absl::StrAppend(&text, "\nfragment ", fragment.buffer->name, " (",
+                    absl::StrJoin(fragment.shape, ", "), "): ", o.slots(),
+                    o.slots() == 1 ? " register a thread, " : " registers a thread, ", o.Copies(),
+                    o.Copies() == 1 ? " owner an element\n" : " owners an element\n");
+    absl::StrAppend(&text, "  ", Digits(o), "\n", Picture(o, fragment.shape));
+  }
+  for (size_t i = 0; i < problem.operations.size(); ++i) {
+    const Operation& op = problem.operations[i];
+    const layout::ThreadSet threads = solution.loops[i].Threads();
+    absl::StrAppend(&text, "\n", op.name, ": ", threads.count(), " of ", problem.threads.count,
+                    " threads take part (", layout::ToString(threads), ")\n",
+                    PictureOfLoop(problem, solution, i));
+  }
+  return text;
+}
+
+absl::StatusOr<std::string> ExplainLayouts(const ir::Program& program, LayoutCost cost) {
+  ir::Program tiles = program;
+  for (const PassFunction pass : {&Simplify, &GuardAccesses, &LowerCopies}) {
+    KILN_ASSIGN_OR_RETURN(tiles, pass(tiles, {}));
+  }
+  std::vector<ir::Stmt> launches;
+  ir::Walk(tiles.body, [&](const ir::Stmt& s) {
+    if (s.kind() == ir::StmtKind::kLaunch) launches.push_back(s);
+    return s.kind() != ir::StmtKind::kLaunch;
+  });
+  std::string text;
+  for (const ir::Stmt& launch : launches) {
+    KILN_ASSIGN_OR_RETURN(const LayoutProblem problem,
+                          CollectLayoutProblem(tiles, *launch.As<ir::Launch>()));
+    KILN_ASSIGN_OR_RETURN(const LayoutSolution solution, InferLayouts(tiles, problem, cost));
+    if (!text.empty()) absl::StrAppend(&text, "\n");
+    absl::StrAppend(&text, TellStory(problem, solution));
+  }
+  return text;
+}
+
+}  // namespace kiln::passes
