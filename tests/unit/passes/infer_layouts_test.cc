@@ -58,6 +58,15 @@ absl::StatusOr<Inferred> Infer(const std::string& text, LayoutCost cost = Layout
   return result;
 }
 
+// The steps that decided something, in order.
+std::vector<LayoutDecision> Decisions(const LayoutSolution& s) {
+  std::vector<LayoutDecision> decisions;
+  for (const LayoutDecision& d : s.story) {
+    if (!d.fragments.empty() || d.step == InferenceStep::kRevisit) decisions.push_back(d);
+  }
+  return decisions;
+}
+
 std::string Owners(const Ownership& o, int64_t x) { return layout::ToString(o.Owners(x)); }
 
 // The article's closing example, for which the compiler it describes stops with an assertion.
@@ -77,11 +86,12 @@ for group, row_in_group in T.Parallel(2, 2):
   EXPECT_EQ(Owners(s.loops[1], 1), "16");
   EXPECT_EQ(Owners(s.loops[1], 2), "32");
   EXPECT_EQ(Owners(s.loops[1], 3), "48");
-  ASSERT_EQ(s.story.size(), 2u);
-  EXPECT_EQ(s.story[0].step, InferenceStep::kFree);
-  EXPECT_EQ(s.story[0].operation, 0);
-  EXPECT_EQ(s.story[1].step, InferenceStep::kRevisit);
-  EXPECT_EQ(s.story[1].operation, 1);
+  const std::vector<LayoutDecision> decisions = Decisions(s);
+  ASSERT_EQ(decisions.size(), 2u);
+  EXPECT_EQ(decisions[0].step, InferenceStep::kFree);
+  EXPECT_EQ(decisions[0].operation, 0);
+  EXPECT_EQ(decisions[1].step, InferenceStep::kRevisit);
+  EXPECT_EQ(decisions[1].operation, 1);
 }
 
 // The article's error example: A[i] = B[i, 0], for every block.
@@ -112,7 +122,7 @@ for i in T.Parallel(64):
     B[i] = s[0])"));
   ASSERT_TRUE(inferred.ok()) << inferred.status();
   EXPECT_EQ(Owners(inferred->solution.fragments[0], 0), "0..63");
-  EXPECT_EQ(inferred->solution.story[0].step, InferenceStep::kStrict);
+  EXPECT_EQ(Decisions(inferred->solution)[0].step, InferenceStep::kStrict);
 }
 
 TEST(InferLayouts, ALoopThatOnlyReadsAConstantDoesNotFollowIt) {
@@ -133,7 +143,7 @@ if s[5] > 0:
         B[i] = s[i])"));
   ASSERT_TRUE(inferred.ok()) << inferred.status();
   for (int64_t x = 0; x < 64; ++x) EXPECT_EQ(Owners(inferred->solution.fragments[0], x), "0..63");
-  EXPECT_EQ(inferred->solution.story[0].step, InferenceStep::kFloating);
+  EXPECT_EQ(Decisions(inferred->solution)[0].step, InferenceStep::kFloating);
 }
 
 TEST(InferLayouts, ASerialVariableMayNotChooseTheThread) {
