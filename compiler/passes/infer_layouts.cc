@@ -53,7 +53,7 @@ class Solver {
     state.set_by.assign(problem_.fragments.size(), -1);
     state.done.assign(problem_.operations.size(), false);
     Floating(&state);
-    Strict(&state);
+    KILN_RETURN_IF_ERROR(Strict(&state));
     std::deque<int> all(problem_.operations.size());
     std::iota(all.begin(), all.end(), 0);
     KILN_RETURN_IF_ERROR(Propagate(InferenceStep::kCommon, std::move(all), &state));
@@ -164,9 +164,13 @@ class Solver {
     }
   }
 
-  void Strict(State* state) {
+  absl::Status Strict(State* state) {
     for (size_t o = 0; o < problem_.operations.size(); ++o) {
       const Operation& op = problem_.operations[o];
+      if (op.kind == OperationKind::kGemm) {
+        KILN_RETURN_IF_ERROR(Anchor(static_cast<int>(o), state));
+        continue;
+      }
       if (op.kind != OperationKind::kLoop) continue;
       for (const int f : FragmentsOf(op)) {
         const auto varies = std::find_if(op.uses.begin(), op.uses.end(), [&](const auto& use) {
@@ -189,6 +193,48 @@ class Solver {
                                              "' at constant indices: every thread holds it")});
       }
     }
+    return absl::OkStatus();
+  }
+
+  // The operands of a matrix product lie as its instruction wants them.
+  absl::Status Anchor(int o, State* state) {
+    const Operation& op = problem_.operations[o];
+    std::vector<int> decided;
+    for (size_t u = 0; u < op.uses.size(); ++u) {
+      const FragmentUse& use = op.uses[u];
+      const Ownership& anchor = op.anchors[u];
+      Ownership& fragment = state->fragments[use.fragment];
+      for (int64_t i = 0; i < anchor.size(); ++i) {
+        const int64_t x = use.elements[0][i];
+        if (!fragment.decided(x)) {
+          fragment.Set(x, anchor.Owners(i), anchor.Slot(i));
+          if (decided.empty() || decided.back() != use.fragment) decided.push_back(use.fragment);
+          if (state->set_by[use.fragment] < 0) state->set_by[use.fragment] = o;
+        } else if (use.writes ? fragment.Owners(x) != anchor.Owners(i)
+                              : (anchor.Owners(i) & ~fragment.Owners(x)).any()) {
+          return AnchorsDisagree(op, use, x, fragment.Owners(x), anchor.Owners(i), *state);
+        }
+      }
+    }
+    state->done[o] = true;
+    state->loops[o] = op.anchors[0];
+    state->story.push_back({InferenceStep::kStrict, o, decided,
+                            Told(op, "the instruction says who holds its operands", decided)});
+    return absl::OkStatus();
+  }
+
+  absl::Status AnchorsDisagree(const Operation& op, const FragmentUse& use, int64_t element,
+                               const ThreadSet& held, const ThreadSet& wanted,
+                               const State& state) const {
+    const Fragment& f = problem_.fragments[use.fragment];
+    return Error(op, use.loc,
+                 absl::StrCat(op.name, " wants element ", PlaceOf(f.shape, element), " of '",
+                              f.buffer->name, "' on ", layout::ToString(wanted), ", but ",
+                              layout::ToString(held), " hold it"),
+                 absl::StrCat("copy '", f.buffer->name,
+                              "' to a second fragment for this product, "
+                              "through a shared buffer"),
+                 {WhoSet(state, use.fragment)});
   }
 
   static std::vector<int> FragmentsOf(const Operation& op) {
@@ -227,6 +273,7 @@ class Solver {
   // Decides what it can about one operation, or checks one that is decided.
   absl::Status Visit(InferenceStep step, int o, State* state, std::vector<int>* decided) {
     const Operation& op = problem_.operations[o];
+    if (op.kind == OperationKind::kGemm) return absl::OkStatus();  // decided by Strict
     if (op.kind == OperationKind::kReduce) return VisitReduce(step, o, state, decided);
     if (state->done[o]) return Validate(op, state->loops[o], *state);
     std::optional<Ownership> loop;
@@ -355,7 +402,7 @@ class Solver {
 
   // Every use whose fragment is decided against where the loop runs.
   absl::Status Validate(const Operation& op, const Ownership& loop, const State& state) {
-    if (op.kind == OperationKind::kReduce) return absl::OkStatus();
+    if (op.kind != OperationKind::kLoop) return absl::OkStatus();
     candidate_ = &loop;
     for (const FragmentUse& use : op.uses) {
       for (const auto& list : use.elements) {

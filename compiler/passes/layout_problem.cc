@@ -9,7 +9,9 @@
 #include "compiler/ir/analysis.h"
 #include "compiler/ir/evaluate.h"
 #include "compiler/ir/printer.h"
+#include "compiler/ir/shape.h"
 #include "compiler/ir/visit.h"
+#include "compiler/passes/gemm_layouts.h"
 
 namespace kiln::passes {
 namespace {
@@ -116,9 +118,8 @@ class Collector {
       case ir::StmtKind::kContinue:
         return absl::OkStatus();
       case ir::StmtKind::kGemm:
+        return VisitGemm(s, *s.As<ir::Gemm>());
       case ir::StmtKind::kPairGemm:
-        return Error(s->loc, "a matrix product has no thread-level form yet",
-                     "compile this kernel for the CPU", absl::StatusCode::kUnimplemented);
       case ir::StmtKind::kCopy:
       case ir::StmtKind::kFill:
       case ir::StmtKind::kLaunch:
@@ -272,7 +273,7 @@ class Collector {
     op.reduced_dim = reduce.dim;
     op.name = absl::StrCat("reduction ", problem_.operations.size() + 1);
     for (const ir::Region* region : {&reduce.src, &reduce.dst}) {
-      KILN_ASSIGN_OR_RETURN(FragmentUse use, WholeRegion(*region, reduce.loc));
+      KILN_ASSIGN_OR_RETURN(FragmentUse use, WholeRegion(*region, "a reduction", reduce.loc));
       use.reads = region == &reduce.src || !reduce.clear;
       use.writes = region == &reduce.dst;
       if (use.reads && !use.writes) op.extents = Extents(*region);
@@ -281,6 +282,65 @@ class Collector {
     op.iterations = static_cast<int64_t>(op.uses[0].elements[0].size());
     problem_.operations.push_back(std::move(op));
     return absl::OkStatus();
+  }
+
+  absl::Status VisitGemm(const Stmt& s, const ir::Gemm& gemm) {
+    if (operation_ != nullptr) {
+      return Error(gemm.loc, "a matrix product inside of a parallel loop",
+                   "multiply outside of it");
+    }
+    Operation op;
+    op.kind = OperationKind::kGemm;
+    op.stmt = s;
+    op.loc = gemm.loc;
+    op.name = absl::StrCat("gemm ", problem_.operations.size() + 1);
+    KILN_ASSIGN_OR_RETURN(const auto c, MatrixOf(gemm.c, gemm.loc));
+    KILN_ASSIGN_OR_RETURN(const auto a, MatrixOf(gemm.a, gemm.loc));
+    const auto grid = ShareWarps(c.first, c.second,
+                                 std::max<int64_t>(1, problem_.threads.count / 32), gemm.policy);
+    if (!grid.ok() || problem_.threads.count % 32 != 0 || gemm.a.buffer->dtype.bits != 16 ||
+        fragments_.count(gemm.b.buffer.get()) > 0 ||
+        (gemm.trans_a && fragments_.count(gemm.a.buffer.get()) > 0)) {
+      return Error(gemm.loc,
+                   absl::StrCat("this matrix product has no thread-level form yet",
+                                grid.ok() ? "" : absl::StrCat(": ", grid.status().message())),
+                   "use whole warps, 16-bit operands, B from shared memory, and tiles of whole "
+                   "16 x 8 atoms for every warp",
+                   absl::StatusCode::kUnimplemented);
+    }
+    KILN_ASSIGN_OR_RETURN(const layout::Layout held, AccumulatorLayout(c.first, c.second, *grid));
+    KILN_RETURN_IF_ERROR(AddAnchor(gemm.c, held, /*writes=*/true, &op));
+    op.extents = {c.first, c.second};
+    op.iterations = c.first * c.second;
+    if (fragments_.count(gemm.a.buffer.get()) > 0) {
+      KILN_ASSIGN_OR_RETURN(const layout::Layout left, LeftOperandLayout(a.first, a.second, *grid));
+      KILN_RETURN_IF_ERROR(AddAnchor(gemm.a, left, /*writes=*/false, &op));
+    }
+    problem_.operations.push_back(std::move(op));
+    return absl::OkStatus();
+  }
+
+  absl::Status AddAnchor(const ir::Region& region, const layout::Layout& held, bool writes,
+                         Operation* op) {
+    KILN_ASSIGN_OR_RETURN(FragmentUse use, WholeRegion(region, "a matrix product", op->loc));
+    use.reads = true;
+    use.writes = writes;
+    KILN_ASSIGN_OR_RETURN(layout::Ownership anchor, layout::Ownership::Of(held, held.size()));
+    op->uses.push_back(std::move(use));
+    op->anchors.push_back(std::move(anchor));
+    return absl::OkStatus();
+  }
+
+  // Rows and columns of a matrix operand.
+  absl::StatusOr<std::pair<int64_t, int64_t>> MatrixOf(const ir::Region& region, SourceLoc loc) {
+    const auto dims = ir::MatrixDims(region);
+    if (dims) {
+      const auto rows = ir::ConstInt(region.ranges[dims->first].extent);
+      const auto columns = ir::ConstInt(region.ranges[dims->second].extent);
+      if (rows && columns) return std::make_pair(*rows, *columns);
+    }
+    return Error(loc, absl::StrCat("the shape of ", ir::ToString(region), " is not known"),
+                 "multiply tiles of constant shape");
   }
 
   static std::vector<int64_t> Extents(const ir::Region& region) {
@@ -292,11 +352,12 @@ class Collector {
   }
 
   // A region of a fragment as a use, its elements in row-major order.
-  absl::StatusOr<FragmentUse> WholeRegion(const ir::Region& region, SourceLoc loc) {
+  absl::StatusOr<FragmentUse> WholeRegion(const ir::Region& region, absl::string_view what,
+                                          SourceLoc loc) {
     const auto it = fragments_.find(region.buffer.get());
     if (it == fragments_.end()) {
       return Error(loc,
-                   absl::StrCat("a reduction over '", region.buffer->name,
+                   absl::StrCat(what, " of '", region.buffer->name,
                                 "', which is no fragment, has no thread-level form yet"),
                    "copy it to a fragment first", absl::StatusCode::kUnimplemented);
     }
@@ -310,11 +371,10 @@ class Collector {
       const auto min = ir::ConstInt(ir::Substitute(region.ranges[d].min, binds_));
       if (!min || extents[d] < 0) {
         return Error(loc, absl::StrCat("the region ", use.text, " is not constant"),
-                     "reduce a constant part of the fragment", absl::StatusCode::kUnimplemented);
+                     "use a constant part of the fragment", absl::StatusCode::kUnimplemented);
       }
       if (*min < 0 || *min + extents[d] > fragment.shape[d]) {
-        return Error(loc, absl::StrCat(use.text, " leaves its fragment"),
-                     "reduce a part that exists");
+        return Error(loc, absl::StrCat(use.text, " leaves its fragment"), "use a part that exists");
       }
       mins.push_back(*min);
     }

@@ -40,18 +40,20 @@ struct FragmentUse {
   std::vector<std::vector<int64_t>> elements;
 };
 
-enum class OperationKind : uint8_t { kLoop, kReduce };
+enum class OperationKind : uint8_t { kLoop, kReduce, kGemm };
 
 struct Operation {
   OperationKind kind = OperationKind::kLoop;
   ir::Stmt stmt;
   SourceLoc loc;
   std::string name;              // "loop 2 (row, col)"
-  std::vector<int64_t> extents;  // of the parallel axes; kReduce: of the source
+  std::vector<int64_t> extents;  // of the parallel axes; kReduce: of the source; kGemm: of C
   int64_t iterations = 1;
   std::vector<FragmentUse> uses;  // kReduce: source, then destination
-  int reduced_dim = 0;            // kReduce
-  bool stores_memory = false;     // shared or global
+  // kGemm: by use, the owners that the instruction asks for, in the order of the use's elements.
+  std::vector<layout::Ownership> anchors;
+  int reduced_dim = 0;         // kReduce
+  bool stores_memory = false;  // shared or global
   // The widest access of memory in one instruction, in elements: every access of global or shared
   // memory is a run of this many neighbours along the last axis, from a multiple of it. A power of
   // two, at most 16 bytes of the widest element.

@@ -4,10 +4,16 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <set>
+#include <sstream>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "compiler/ir/visit.h"
 #include "compiler/lang/kernel.h"
+#include "compiler/layout/fragments.h"
+#include "compiler/passes/gemm_layouts.h"
 #include "compiler/passes/pipeline.h"
 
 namespace kiln::passes {
@@ -35,12 +41,13 @@ std::string Kernel(int threads, int elements, const std::string& shape, const st
       "\n    return main\n");
 }
 
-absl::StatusOr<Inferred> Infer(const std::string& text, LayoutCost cost = LayoutCost::kIssue) {
+absl::StatusOr<Inferred> Infer(const std::string& text, LayoutCost cost = LayoutCost::kIssue,
+                               const lang::Arguments& arguments = {}) {
   auto file = std::make_shared<SourceFile>();
   file->path = "k.py";
   file->text = text;
   KILN_ASSIGN_OR_RETURN(const lang::Kernel kernel, lang::Kernel::Parse(file, ""));
-  KILN_ASSIGN_OR_RETURN(ir::Program program, lang::Elaborate(kernel, {}, {}));
+  KILN_ASSIGN_OR_RETURN(ir::Program program, lang::Elaborate(kernel, arguments, {}));
   const std::vector<Pass>& all = CpuPipeline();
   const std::vector<Pass> tiles = {all[0], all[1],
                                    *std::find_if(all.begin(), all.end(), [](const Pass& p) {
@@ -275,6 +282,136 @@ TEST(InferLayouts, TheWidthFollowsTheMemoryAccess) {
   EXPECT_EQ(width("for i, j in T.Parallel(16, 16):\n    B[i * 16 + j] = A[j, i]"), 1);
   EXPECT_EQ(width("for i, j in T.Parallel(16, 6):\n    B[i * 16 + j] = A[i, j]"), 2);
   EXPECT_EQ(width("for i in T.Parallel(128):\n    B[i + 2] = C[i]"), 2);
+}
+
+// A warp's atom is the fragment that the instruction set documents, tested against PTX elsewhere.
+TEST(GemmLayouts, OneWarpAndOneAtomIsTheFragment) {
+  const auto same = [](const layout::Layout& ours, char operand) {
+    const layout::Layout documented = *layout::MmaFragment("m16n8k16", operand, 16);
+    for (int64_t x = 0; x < documented.size(); ++x) {
+      const layout::Coord here = ours.Base(x), there = documented.Base(x);
+      if (here[layout::Axis::kTx] != there[layout::Axis::kLaneid]) return false;
+      if (here[layout::Axis::kM] != there[layout::Axis::kM]) return false;
+    }
+    return ours.size() == documented.size();
+  };
+  EXPECT_TRUE(same(*AccumulatorLayout(16, 8, {1, 1}), 'C'));
+  EXPECT_TRUE(same(*LeftOperandLayout(16, 16, {1, 1}), 'A'));
+}
+
+TEST(GemmLayouts, WarpsTakeContiguousParts) {
+  const auto c = AccumulatorLayout(64, 64, {2, 2});
+  ASSERT_TRUE(c.ok()) << c.status();
+  const auto place = [&](int64_t row, int64_t column) {
+    const layout::Coord at = c->Base(row * 64 + column);
+    return std::make_pair(at[layout::Axis::kTx], at[layout::Axis::kM]);
+  };
+  EXPECT_EQ(place(16, 0), std::make_pair(int64_t{0}, int64_t{16}));
+  EXPECT_EQ(place(0, 8), std::make_pair(int64_t{0}, int64_t{4}));
+  EXPECT_EQ(place(0, 16), std::make_pair(int64_t{0}, int64_t{8}));
+  EXPECT_EQ(place(33, 40), std::make_pair(int64_t{100}, int64_t{4}));
+  EXPECT_EQ(place(9, 5), std::make_pair(int64_t{6}, int64_t{3}));
+  EXPECT_EQ(place(63, 63), std::make_pair(int64_t{127}, int64_t{31}));
+}
+
+TEST(GemmLayouts, EveryGridHoldsEachElementOnceAndTheLeftOperandWhereItIsUsed) {
+  for (const int64_t warps : {1, 2, 4, 8}) {
+    for (const ir::GemmPolicy policy :
+         {ir::GemmPolicy::kSquare, ir::GemmPolicy::kFullRow, ir::GemmPolicy::kFullCol}) {
+      for (const auto& [m, n] :
+           {std::pair<int64_t, int64_t>{16, 64}, {64, 64}, {128, 8}, {128, 96}}) {
+        const auto grid = ShareWarps(m, n, warps, policy);
+        if (!grid.ok()) continue;
+        EXPECT_EQ(grid->rows * grid->columns, warps);
+        const auto c = Ownership::Of(*AccumulatorLayout(m, n, *grid), m * n);
+        const auto a = Ownership::Of(*LeftOperandLayout(m, 32, *grid), m * 32);
+        ASSERT_TRUE(c.ok() && a.ok()) << c.status() << a.status();
+        EXPECT_EQ(c->Copies(), 1);
+        EXPECT_EQ(a->Copies(), grid->columns);
+        EXPECT_EQ(c->slots(), m * n / (warps * 32));
+        // A row of A is in the warps that compute the row of C.
+        for (int64_t row = 0; row < m; ++row) {
+          std::set<int64_t> computing, holding;
+          for (int64_t t = 0; t < warps * 32; ++t) {
+            for (int64_t x = 0; x < n; ++x) {
+              if (c->Owners(row * n + x)[t]) computing.insert(t / 32);
+            }
+            for (int64_t x = 0; x < 32; ++x) {
+              if (a->Owners(row * 32 + x)[t]) holding.insert(t / 32);
+            }
+          }
+          ASSERT_EQ(computing, holding);
+        }
+      }
+    }
+  }
+  EXPECT_FALSE(ShareWarps(16, 8, 2, ir::GemmPolicy::kSquare).ok());
+  EXPECT_EQ(ShareWarps(128, 64, 4, ir::GemmPolicy::kFullRow)->rows, 4);
+  EXPECT_EQ(ShareWarps(128, 64, 4, ir::GemmPolicy::kFullCol)->columns, 4);
+}
+
+std::string TwoProducts(const char* second) {
+  return absl::StrReplaceAll(R"(import tilelang
+import tilelang.language as T
+
+@tilelang.jit
+def f():
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), T.float16), B: T.Tensor((64, 64), T.float16), C: T.Tensor((64, 64), T.float32)):
+        with T.Kernel(1, threads=128) as bx:
+            a = T.alloc_shared((64, 64), T.float16)
+            b = T.alloc_shared((64, 64), T.float16)
+            c = T.alloc_fragment((64, 64), T.float32)
+            T.copy(A, a)
+            T.copy(B, b)
+            T.clear(c)
+            T.gemm(a, b, c, policy=T.GemmWarpPolicy.FullRow)
+            T.gemm(a, b, c, policy=T.GemmWarpPolicy.SECOND)
+            T.copy(c, C)
+    return main
+)",
+                             {{"SECOND", second}});
+}
+
+TEST(InferLayouts, ProductsAnchorTheirAccumulators) {
+  const auto inferred = Infer(TwoProducts("FullRow"));
+  ASSERT_TRUE(inferred.ok()) << inferred.status();
+  const LayoutSolution& s = inferred->solution;
+  EXPECT_EQ(s.fragments[0], *Ownership::Of(*AccumulatorLayout(64, 64, {4, 1}), 64 * 64));
+  EXPECT_EQ(s.loops.back(), s.fragments[0]);  // the copy out follows
+}
+
+TEST(InferLayouts, ProductsThatDisagreeAboutAFragmentAreRefused) {
+  const auto inferred = Infer(TwoProducts("FullCol"));
+  ASSERT_FALSE(inferred.ok());
+  const std::string message(inferred.status().message());
+  EXPECT_NE(message.find("wants element"), std::string::npos) << message;
+  EXPECT_NE(message.find("the layout of 'c' comes from gemm 4"), std::string::npos) << message;
+}
+
+TEST(InferLayouts, AttentionFollowsItsProducts) {
+  std::ifstream in("tests/golden/lang/flash_attention.py");
+  std::stringstream text;
+  text << in.rdbuf();
+  const auto inferred = Infer(text.str(), LayoutCost::kIssue,
+                              {{"batch", "1"},
+                               {"heads", "2"},
+                               {"seq_q", "256"},
+                               {"seq_kv", "256"},
+                               {"dim", "64"},
+                               {"is_causal", "True"}});
+  ASSERT_TRUE(inferred.ok()) << inferred.status();
+  const LayoutProblem& problem = inferred->problem;
+  for (size_t f = 0; f < problem.fragments.size(); ++f) {
+    const Ownership& o = inferred->solution.fragments[f];
+    EXPECT_TRUE(o.complete()) << problem.fragments[f].buffer->name;
+    EXPECT_FALSE(layout::FindCollision(o).has_value()) << problem.fragments[f].buffer->name;
+  }
+  // A row's statistics are with the four lanes that hold the row.
+  const Ownership& m = inferred->solution.fragments[3];  // after S, P and O
+  ASSERT_EQ(problem.fragments[3].shape, std::vector<int64_t>({128}));
+  EXPECT_EQ(Owners(m, 0), "0..3");
+  EXPECT_EQ(Owners(m, 9), "4..7");
 }
 
 }  // namespace
