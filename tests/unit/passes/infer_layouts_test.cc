@@ -357,7 +357,8 @@ import tilelang.language as T
 @tilelang.jit
 def f():
     @T.prim_func
-    def main(A: T.Tensor((64, 64), T.float16), B: T.Tensor((64, 64), T.float16), C: T.Tensor((64, 64), T.float32)):
+    def main(A: T.Tensor((64, 64), T.float16), B: T.Tensor((64, 64), T.float16),
+             C: T.Tensor((64, 64), T.float32)):
         with T.Kernel(1, threads=128) as bx:
             a = T.alloc_shared((64, 64), T.float16)
             b = T.alloc_shared((64, 64), T.float16)
