@@ -1,8 +1,8 @@
 #include "compiler/codegen/link.h"
 
 #include <dlfcn.h>
+#include <link.h>
 
-#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -44,11 +44,17 @@ class TemporaryFolder {
   std::string path_;
 };
 
-// The file of the loaded library that defines `symbol`: what this process runs with, the artifact
-// links against. Symbol versions come out right without a development package.
-std::string LibraryOf(const void* symbol) {
-  Dl_info info;
-  return dladdr(symbol, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : "";
+// The file of a library that this process has loaded: what it runs with, the artifact links
+// against. Symbol versions come out right without a development package. By name and not by a
+// symbol's address: somebody else's malloc may stand before libc's.
+std::string LoadedLibrary(const char* soname) {
+  void* const handle = dlopen(soname, RTLD_LAZY | RTLD_NOLOAD);
+  if (handle == nullptr) return "";
+  link_map* map = nullptr;
+  const std::string path =
+      dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map != nullptr ? map->l_name : "";
+  dlclose(handle);
+  return path;
 }
 
 }  // namespace
@@ -58,9 +64,7 @@ absl::StatusOr<std::string> LinkSharedObject(absl::string_view object, const std
   const std::string input = folder.File("kernel.o");
   const std::string output = folder.File("kernel.so");
   std::ofstream(input, std::ios::binary).write(object.data(), object.size());
-  const std::string libc = LibraryOf(reinterpret_cast<const void*>(&std::malloc));
-  const std::string libm =
-      LibraryOf(reinterpret_cast<const void*>(static_cast<double (*)(double)>(&std::erf)));
+  const std::string libc = LoadedLibrary("libc.so.6"), libm = LoadedLibrary("libm.so.6");
   std::vector<const char*> args = {
       "ld.lld",       "-shared",     "--hash-style=gnu", "--build-id=none",
       "-z",           "noexecstack", "--as-needed",      "-soname",
