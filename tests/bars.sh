@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Re-measures a table of bars on this machine: tests/bars.sh straight-line [BAR ...]
+# Re-measures a table of bars on this machine: tests/bars.sh TABLE [BAR ...]
 #
 # One line a bar: name value bar ok|short|skipped why. Exit code 0 when no bar is short and none is
 # skipped without a committed result, 2 when one is skipped so, 1 otherwise. BAR names pick some.
@@ -8,5 +8,6 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 case "${1:-}" in
   straight-line) shift; exec python3 tests/bars/straight_line.py "$@" ;;
-  *) echo "usage: tests/bars.sh straight-line [BAR ...]" >&2; exit 64 ;;
+  layouts) shift; exec python3 tests/bars/layouts.py "$@" ;;
+  *) echo "usage: tests/bars.sh straight-line|layouts [BAR ...]" >&2; exit 64 ;;
 esac

@@ -1,12 +1,10 @@
 """The bars of the straight line: one sweep from tunectl to a fetched binary that runs.
 
-Each bar is a function that measures and returns (value, bar, ok); what fails on the way makes the
-bar short. No bar here needs a device, so none is skipped. Long steps run once and are shared. Run through tests/bars.sh.
+No bar here needs a device, so none is skipped. Long steps run once and are shared. Run through
+tests/bars.sh.
 """
 import functools
-import math
 import os
-import pathlib
 import re
 import shutil
 import subprocess
@@ -14,40 +12,7 @@ import sys
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BIN = ROOT / "build/bin"
-
-
-class Failed(Exception):
-    """What went wrong while a bar was measured: the bar counts as short."""
-
-
-def run(command, codes=(0,), **options):
-    """Runs a command; returns its standard output. Benchmarks that exit 1 when a bar of theirs is
-    missed are given `codes` (0, 1): their figures are judged here."""
-    result = subprocess.run(command, cwd=ROOT, text=True, stdout=subprocess.PIPE, **options)
-    if result.returncode not in codes:
-        raise Failed(f"{command[0]} exited {result.returncode}: {result.stdout.strip()[-300:]}")
-    return result.stdout
-
-
-def build(*targets):
-    run(["cmake", "--build", "build", "--target", *targets])
-
-
-def number(pattern, text):
-    match = re.search(pattern, text)
-    if match is None:
-        raise Failed(f"no '{pattern}' in the output")
-    return float(match.group(1))
-
-
-def at_most(value, bar):
-    return value, f"<= {bar:g}", value <= bar
-
-
-def at_least(value, bar):
-    return value, f">= {bar:g}", value >= bar
+from common import BIN, ROOT, at_least, at_most, build, ctest, main, number, run
 
 
 @functools.lru_cache(None)
@@ -101,12 +66,6 @@ def pricing_ms():
 def dispatch():
     build("dispatch_bench")
     return at_least(number(r"(\d+) tasks/s", run([ROOT / "build/bench/dispatch_bench"])), 20000)
-
-
-def ctest(label_or_regex):
-    build("all")
-    run(["ctest", "--test-dir", "build", "--output-on-failure", "--no-tests=error", *label_or_regex])
-    return "passed", "passes", True
 
 
 def demo_seconds():
@@ -177,31 +136,5 @@ BARS = {
 }
 
 
-def show(value):
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def main(names):
-    unknown = [n for n in names if n not in BARS]
-    if unknown:
-        print(f"no bar is called {unknown[0]}; the bars are: {' '.join(BARS)}", file=sys.stderr)
-        return 64
-    short = False
-    for name, measure in BARS.items():
-        if names and name not in names:
-            continue
-        try:
-            value, bar, ok = measure()
-            if isinstance(value, float) and math.isnan(value):
-                raise Failed("nothing was measured")
-            print(f"{name} {show(value)} {bar} {'ok' if ok else 'short'}", flush=True)
-            short |= not ok
-        except (Failed, subprocess.CalledProcessError) as why:
-            print(f"{name} - - short {' '.join(str(why).split())}", flush=True)
-            short = True
-    return 1 if short else 0
-
-
 if __name__ == "__main__":
-    os.chdir(ROOT)
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(BARS, sys.argv[1:]))
