@@ -64,6 +64,9 @@ absl::Status IntFunction::Add(const Expr& e, const std::vector<Expr>& variables,
 }
 
 std::optional<int64_t> IntFunction::operator()(absl::Span<const int64_t> values) const {
+  if (steps_.size() == 1) {  // a variable or a constant, as most indices are
+    return steps_[0].kind == Kind::kConst ? steps_[0].value : values[steps_[0].value];
+  }
   absl::InlinedVector<int64_t, 16> stack(stack_);
   size_t top = 0;  // one past the last operand
   for (const Step& step : steps_) {

@@ -65,9 +65,13 @@ std::string ToString(const ThreadSet& threads) {
 Ownership::Ownership(int64_t size) : set_of_(size, -1), slot_(size, 0), undecided_(size) {}
 
 int32_t Ownership::Intern(const ThreadSet& threads) {
+  // Hashing a set costs more than comparing two: most sets were met a moment ago.
+  int32_t& recent = recent_[threads._Find_first() % recent_.size()];
+  if (recent < static_cast<int32_t>(sets_.size()) && sets_[recent] == threads) return recent;
   const auto [it, added] = set_ids_.try_emplace(threads, static_cast<int32_t>(sets_.size()));
   if (added) sets_.push_back(threads);
-  return it->second;
+  recent = it->second;
+  return recent;
 }
 
 void Ownership::Set(int64_t x, const ThreadSet& threads, int64_t slot) {
@@ -265,11 +269,14 @@ class OwnerRelation {
 
  private:
   bool Holds(int32_t a, int32_t b, bool equal) {
-    const auto [it, added] = known_.try_emplace((static_cast<int64_t>(a) << 32) | b, false);
+    const int64_t pair = (static_cast<int64_t>(a) << 32) | b;
+    if (pair == last_pair_) return true;
+    const auto [it, added] = known_.try_emplace(pair, false);
     if (added) {
       const ThreadSet &runs = loop_.sets_[a], &holds = buffer_.sets_[b];
       it->second = (runs & ~holds).none() && (!equal || runs == holds);
     }
+    if (it->second) last_pair_ = pair;
     return it->second;
   }
 
@@ -290,6 +297,7 @@ class OwnerRelation {
   const Ownership& loop_;
   const Ownership& buffer_;
   std::unordered_map<int64_t, bool> known_;
+  int64_t last_pair_ = -1;  // the last one that holds
 };
 
 std::optional<Witness> FindReadMismatch(const Ownership& loop, absl::Span<const int64_t> access,

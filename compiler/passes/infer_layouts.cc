@@ -543,6 +543,11 @@ class Solver {
 
   absl::Status Free(State* state) {
     for (const std::vector<int>& component : Components(*state)) {
+      if (problem_.operations[component[0]].uses.empty()) {  // nobody else cares where it runs
+        KILN_RETURN_IF_ERROR(
+            Plan(component[0], WidestPlan(problem_.operations[component[0]]), state));
+        continue;
+      }
       std::optional<State> best;
       std::tuple<int64_t, int64_t> best_cost;
       absl::Status first = absl::OkStatus();
