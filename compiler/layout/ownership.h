@@ -91,8 +91,8 @@ class Ownership {
 
   std::vector<ThreadSet> sets_;
   std::unordered_map<ThreadSet, int32_t> set_ids_;
-  std::array<int32_t, 64> recent_ = {};  // ids, by first thread
-  std::vector<int32_t> set_of_;          // -1: undecided
+  std::array<int32_t, 256> recent_ = {};  // ids, by first thread
+  std::vector<int32_t> set_of_;           // -1: undecided
   std::vector<int32_t> slot_;
   int64_t slots_ = 0;
   int64_t undecided_ = 0;

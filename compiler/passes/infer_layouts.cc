@@ -295,10 +295,10 @@ class Solver {
     return absl::StrCat("nothing decides ", absl::StrJoin(open, ", "), " yet");
   }
 
+  // `loop` agrees with what is decided; what it decides itself is checked here.
   absl::Status Adopt(InferenceStep step, int o, Ownership loop, const std::string& why,
                      State* state, std::vector<int>* decided) {
     const Operation& op = problem_.operations[o];
-    KILN_RETURN_IF_ERROR(Validate(op, loop, *state));
     state->done[o] = true;
     state->loops[o] = std::move(loop);
     Complete(op, state->loops[o], o, state, decided);
@@ -333,6 +333,7 @@ class Solver {
         if (!loop.decided(i)) loop.Set(i, owners, fragment.Slot(list[i]));
       }
     }
+    if (loop.complete()) return loop;
     // Iterations that do not touch it run anywhere.
     const Ownership plan = Ownership::Planned(op.iterations, problem_.threads, 1);
     for (int64_t i = 0; i < op.iterations; ++i) {
