@@ -88,11 +88,10 @@ class Solver {
                         op.loc.line);
   }
 
-  absl::Status Disagreement(const Operation& op, const FragmentUse& use, const Witness& witness,
-                            const State& state) const {
+  absl::Status Disagreement(const Operation& op, const Ownership& loop, const FragmentUse& use,
+                            const Witness& witness, const State& state) const {
     const Fragment& f = problem_.fragments[use.fragment];
-    const std::string runs =
-        layout::ToString(candidate_ ? candidate_->Owners(witness.element) : ThreadSet());
+    const std::string runs = layout::ToString(loop.Owners(witness.element));
     const std::string holds = layout::ToString(state.fragments[use.fragment].Owners(witness.other));
     return Error(
         op, use.loc,
@@ -404,14 +403,12 @@ class Solver {
   // Every use whose fragment is decided against where the loop runs.
   absl::Status Validate(const Operation& op, const Ownership& loop, const State& state) {
     if (op.kind != OperationKind::kLoop) return absl::OkStatus();
-    candidate_ = &loop;
     for (const FragmentUse& use : op.uses) {
       for (const auto& list : use.elements) {
         const auto witness = Mismatch(loop, list, state.fragments[use.fragment], use.writes);
-        if (witness) return Disagreement(op, use, *witness, state);
+        if (witness) return Disagreement(op, loop, use, *witness, state);
       }
     }
-    candidate_ = nullptr;
     return absl::OkStatus();
   }
 
@@ -702,7 +699,6 @@ class Solver {
   const ir::Program& program_;
   const LayoutProblem& problem_;
   const LayoutCost cost_;
-  const Ownership* candidate_ = nullptr;  // the loop under validation, for messages
 };
 
 }  // namespace
