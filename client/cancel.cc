@@ -7,20 +7,21 @@ namespace kiln::client {
 CancelToken::CancelToken() : state_(std::make_shared<State>()) {}
 
 void CancelToken::Cancel() {
-  absl::MutexLock lock(&state_->mutex);
+  std::lock_guard<std::mutex> lock(state_->mutex);
   if (state_->cancelled) return;
   state_->cancelled = true;
   for (const auto& [id, listener] : state_->listeners) listener();
+  state_->wake.notify_all();
 }
 
 bool CancelToken::cancelled() const {
-  absl::MutexLock lock(&state_->mutex);
+  std::lock_guard<std::mutex> lock(state_->mutex);
   return state_->cancelled;
 }
 
 CancelAccess::CancelAccess(const CancelToken& token, std::function<void()> on_cancel)
     : state_(token.state_) {
-  absl::MutexLock lock(&state_->mutex);
+  std::lock_guard<std::mutex> lock(state_->mutex);
   if (state_->cancelled) {
     on_cancel();
     return;
@@ -30,14 +31,15 @@ CancelAccess::CancelAccess(const CancelToken& token, std::function<void()> on_ca
 }
 
 CancelAccess::~CancelAccess() {
-  absl::MutexLock lock(&state_->mutex);
+  std::lock_guard<std::mutex> lock(state_->mutex);
   if (id_ >= 0) state_->listeners.erase(id_);
 }
 
 bool CancelAccess::SleepUnlessCancelled(const CancelToken& token, absl::Duration duration) {
   CancelToken::State& state = *token.state_;
-  absl::MutexLock lock(&state.mutex);
-  return state.mutex.AwaitWithTimeout(absl::Condition(&state.cancelled), duration);
+  std::unique_lock<std::mutex> lock(state.mutex);
+  return state.wake.wait_for(lock, absl::ToChronoNanoseconds(duration),
+                             [&state] { return state.cancelled; });
 }
 
 }  // namespace kiln::client

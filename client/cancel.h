@@ -2,21 +2,22 @@
 #ifndef KILN_CLIENT_CANCEL_H_
 #define KILN_CLIENT_CANCEL_H_
 
+#include <condition_variable>
 #include <functional>
 #include <map>
+#include <mutex>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "client/kiln_client.h"
 
 namespace kiln::client {
 
 struct CancelToken::State {
-  absl::Mutex mutex;
-  bool cancelled ABSL_GUARDED_BY(mutex) = false;
-  int next_id ABSL_GUARDED_BY(mutex) = 0;
-  std::map<int, std::function<void()>> listeners ABSL_GUARDED_BY(mutex);
+  std::mutex mutex;  // guards what follows
+  std::condition_variable wake;
+  bool cancelled = false;
+  int next_id = 0;
+  std::map<int, std::function<void()>> listeners;
 };
 
 class CancelAccess {

@@ -2,9 +2,8 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "client/tunectl/command.h"
 #include "client/tunectl/embedded_farm.h"
 #include "client/tunectl/run_sweeps.h"
@@ -24,17 +23,17 @@ struct TuneFlags {
 class DeathNote {
  public:
   void Set(const absl::Status& status) {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     if (status_.ok()) status_ = status;
   }
   absl::Status Get() const {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     return status_;
   }
 
  private:
-  mutable absl::Mutex mutex_;
-  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+  mutable std::mutex mutex_;
+  absl::Status status_;  // guarded by mutex_
 };
 
 int RunTune(Context* context, const TuneFlags& flags) {

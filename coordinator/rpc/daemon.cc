@@ -11,10 +11,10 @@
 #include <ctime>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "compiler/base/clock.h"
 #include "compiler/base/status.h"
 #include "coordinator/core/farm.h"
@@ -54,7 +54,7 @@ class Daemon {
   // The signal that came, or 0 when the farm cannot go on.
   int Wait();
   absl::Status fatal() const {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     return fatal_;
   }
 
@@ -64,8 +64,8 @@ class Daemon {
   std::unique_ptr<store::BlobStore> blobs_;
   std::unique_ptr<core::Farm> farm_;
   std::unique_ptr<Server> server_;
-  mutable absl::Mutex mutex_;
-  absl::Status fatal_ ABSL_GUARDED_BY(mutex_);
+  mutable std::mutex mutex_;
+  absl::Status fatal_;  // guarded by mutex_
 };
 
 absl::Status Daemon::OpenStores() {
@@ -100,7 +100,7 @@ absl::Status Daemon::StartFarm(search::Expander* expander) {
   parts.store_directory = options_.store;
   KILN_ASSIGN_OR_RETURN(farm_, core::Farm::Start(parts, options_.core));
   farm_->OnFatal([this](const absl::Status& status) {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     if (fatal_.ok()) fatal_ = status;
   });
   metrics_->SetFarm(farm_.get());

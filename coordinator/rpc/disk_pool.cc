@@ -10,23 +10,27 @@ DiskPool::DiskPool(int threads) {
 
 DiskPool::~DiskPool() {
   {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     stopping_ = true;
   }
+  changed_.notify_all();
   for (std::thread& thread : threads_) thread.join();
 }
 
 void DiskPool::Post(std::function<void()> job) {
-  absl::MutexLock lock(&mutex_);
-  jobs_.push_back(std::move(job));
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    jobs_.push_back(std::move(job));
+  }
+  changed_.notify_one();
 }
 
 void DiskPool::Run() {
   while (true) {
     std::function<void()> job;
     {
-      absl::MutexLock lock(&mutex_);
-      mutex_.Await(absl::Condition(this, &DiskPool::HasWork));
+      std::unique_lock<std::mutex> lock(mutex_);
+      changed_.wait(lock, [this] { return stopping_ || !jobs_.empty(); });
       if (jobs_.empty()) return;
       job = std::move(jobs_.front());
       jobs_.pop_front();

@@ -3,13 +3,12 @@
 #ifndef KILN_COORDINATOR_RPC_DISK_POOL_H_
 #define KILN_COORDINATOR_RPC_DISK_POOL_H_
 
+#include <condition_variable>
 #include <deque>
 #include <functional>
+#include <mutex>
 #include <thread>
 #include <vector>
-
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 
 namespace kiln::rpc {
 
@@ -27,11 +26,11 @@ class DiskPool {
 
  private:
   void Run();
-  bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || !jobs_.empty(); }
 
-  absl::Mutex mutex_;
-  std::deque<std::function<void()>> jobs_ ABSL_GUARDED_BY(mutex_);
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::mutex mutex_;  // guards what follows, up to threads_
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> jobs_;
+  bool stopping_ = false;
   std::vector<std::thread> threads_;
 };
 

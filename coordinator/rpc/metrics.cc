@@ -11,12 +11,11 @@
 #include <algorithm>
 #include <exception>
 #include <iterator>
+#include <mutex>
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 
 namespace kiln::rpc {
 namespace {
@@ -153,12 +152,12 @@ prometheus::MetricFamily GaugeFamily(const char* name, const char* help, double 
 class FarmCollectable : public prometheus::Collectable {
  public:
   void SetFarm(core::Farm* farm) {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     farm_ = farm;
   }
 
   std::vector<prometheus::MetricFamily> Collect() const override {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     if (farm_ == nullptr) return {GaugeFamily("kiln_healthy", kHealthyHelp, 0)};
     const core::FarmGauges g = farm_->Gauges();
     const store::BlobUsage blobs = farm_->blobs()->Usage();
@@ -184,8 +183,8 @@ class FarmCollectable : public prometheus::Collectable {
 
  private:
   static constexpr char kHealthyHelp[] = "1 while events are processed and the store takes writes.";
-  mutable absl::Mutex mutex_;
-  core::Farm* farm_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  mutable std::mutex mutex_;
+  core::Farm* farm_ = nullptr;  // guarded by mutex_
 };
 
 class PrometheusMetrics : public Metrics {

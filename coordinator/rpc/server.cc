@@ -11,14 +11,13 @@
 
 #include <cerrno>
 #include <chrono>
+#include <condition_variable>
 #include <cstring>
 #include <mutex>
 #include <thread>
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "compiler/base/status.h"
 #include "coordinator/rpc/disk_pool.h"
@@ -29,7 +28,7 @@
 namespace kiln::rpc {
 namespace {
 
-constexpr absl::Duration kHealthPeriod = absl::Milliseconds(500);
+constexpr std::chrono::milliseconds kHealthPeriod{500};
 const char* const kServiceNames[] = {"kiln.v1.Tuning", "kiln.v1.Work", "kiln.v1.Blobs"};
 
 // True when somebody accepts connections on the Unix socket `path`: gRPC would take the path away
@@ -102,8 +101,9 @@ class GrpcServer : public Server {
   std::vector<std::unique_ptr<grpc::Service>> services_;
   std::unique_ptr<grpc::Server> server_;
   std::vector<std::string> addresses_;
-  absl::Mutex mutex_;
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::mutex mutex_;
+  std::condition_variable stop_;
+  bool stopping_ = false;  // guarded by mutex_
   std::thread health_;
 };
 
@@ -148,8 +148,8 @@ void GrpcServer::PublishHealth(bool serving) {
 void GrpcServer::WatchHealth() {
   while (true) {
     {
-      absl::MutexLock lock(&mutex_);
-      if (mutex_.AwaitWithTimeout(absl::Condition(&stopping_), kHealthPeriod)) return;
+      std::unique_lock<std::mutex> lock(mutex_);
+      if (stop_.wait_for(lock, kHealthPeriod, [this] { return stopping_; })) return;
     }
     PublishHealth(farm_->Health().ok());
   }
@@ -157,9 +157,10 @@ void GrpcServer::WatchHealth() {
 
 void GrpcServer::Shutdown(double grace_seconds) {
   {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     stopping_ = true;
   }
+  stop_.notify_all();
   if (health_.joinable()) health_.join();
   if (server_ == nullptr) return;
   server_->Shutdown(std::chrono::system_clock::now() +

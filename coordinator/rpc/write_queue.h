@@ -6,12 +6,11 @@
 
 #include <deque>
 #include <functional>
+#include <mutex>
 #include <optional>
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/synchronization/mutex.h"
 
 namespace kiln::rpc {
 
@@ -25,7 +24,7 @@ class WriteQueue {
 
   // Queues `message`; dropped when the stream is ending.
   void Push(Message message) {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     if (port_ == nullptr || end_.has_value()) return;
     queue_.push_back(std::move(message));
     Next();
@@ -34,7 +33,7 @@ class WriteQueue {
   // Queues `message`, or hands it to `merge` together with the last waiting message; `merge`
   // returns true when it took it over.
   void PushOrMerge(Message message, const std::function<bool(Message*, Message*)>& merge) {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     if (port_ == nullptr || end_.has_value()) return;
     if (queue_.empty() || !merge(&queue_.back(), &message)) queue_.push_back(std::move(message));
     Next();
@@ -42,7 +41,7 @@ class WriteQueue {
 
   // Ends the stream with `status` after what is queued; the first call counts.
   void End(const absl::Status& status) {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     if (port_ == nullptr || end_.has_value()) return;
     end_ = status;
     Next();
@@ -50,7 +49,7 @@ class WriteQueue {
 
   // Ends the stream now: the peer is gone or too slow, what is queued is dropped.
   void Abort(const absl::Status& status) {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     if (port_ == nullptr) return;
     queue_.clear();
     end_ = status;
@@ -59,7 +58,7 @@ class WriteQueue {
 
   // The reactor's OnWriteDone.
   void WriteDone(bool ok) {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     writing_ = false;
     if (!ok) {
       queue_.clear();
@@ -69,12 +68,12 @@ class WriteQueue {
   }
 
   size_t size() const {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     return queue_.size();
   }
 
  private:
-  void Next() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+  void Next() {  // under mutex_
     if (writing_ || port_ == nullptr) return;
     if (!queue_.empty()) {
       current_ = std::move(queue_.front());
@@ -88,12 +87,12 @@ class WriteQueue {
     }
   }
 
-  mutable absl::Mutex mutex_;
-  Port* port_ ABSL_GUARDED_BY(mutex_);  // null after FinishStream
-  std::deque<Message> queue_ ABSL_GUARDED_BY(mutex_);
-  Message current_ ABSL_GUARDED_BY(mutex_);
-  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
-  std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
+  mutable std::mutex mutex_;  // guards what follows
+  Port* port_;                // null after FinishStream
+  std::deque<Message> queue_;
+  Message current_;
+  bool writing_ = false;
+  std::optional<absl::Status> end_;
 };
 
 }  // namespace kiln::rpc

@@ -35,11 +35,12 @@ function(kiln_binary name)
   kiln_use_pch(${name} "" "${ARG_DEPS}")
 endfunction()
 
-# kiln_test(NAME LABEL unit SRCS ... DEPS ... [ARGS ...] [TIMEOUT s] [SERIAL])
+# kiln_test(NAME LABEL unit SRCS ... DEPS ... [ARGS ...] [TIMEOUT s] [SERIAL] [CRASHES])
 # A GoogleTest program; LABEL is the folder of tests/ it lives in. KILN_GROUP (compiler or farm) is a
-# second label, and `tests_<group>` builds all tests of it.
+# second label, and `tests_<group>` builds all tests of it. CRASHES: crashes of its processes are what
+# it is about, so a sanitizer leaves the signals to the handlers under test.
 function(kiln_test name)
-  cmake_parse_arguments(ARG "SERIAL" "LABEL;TIMEOUT" "SRCS;DEPS;ARGS" ${ARGN})
+  cmake_parse_arguments(ARG "SERIAL;CRASHES" "LABEL;TIMEOUT" "SRCS;DEPS;ARGS" ${ARGN})
   add_executable(${name} ${ARG_SRCS})
   target_compile_options(${name} PRIVATE ${KILN_COLD_OPTIONS})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
@@ -54,5 +55,12 @@ function(kiln_test name)
   add_dependencies(tests_${KILN_GROUP} ${name})
   if(ARG_SERIAL)
     set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
+  endif()
+  if(KILN_SANITIZER_OPTIONS)
+    set(options "${KILN_SANITIZER_OPTIONS}")
+    if(ARG_CRASHES)
+      string(APPEND options ":handle_segv=0:handle_sigbus=0:handle_sigill=0:handle_sigfpe=0:handle_abort=0")
+    endif()
+    set_tests_properties(${name} PROPERTIES ENVIRONMENT "${options}")
   endif()
 endfunction()

@@ -16,17 +16,17 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <condition_variable>
 #include <cstdio>
 #include <deque>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "client/kiln_client.h"
 #include "coordinator/rpc/daemon.h"
@@ -111,13 +111,14 @@ class SimulatedWorker : public grpc::ClientBidiReactor<v1::WorkerMessage, v1::Co
     StartRead(&in_);
   }
   void OnWriteDone(bool ok) override {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     writing_ = false;
     if (ok) Next();
   }
   void OnDone(const grpc::Status& status) override {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     done_ = true;
+    ended_.notify_all();
   }
 
   void Heartbeat() {
@@ -127,11 +128,11 @@ class SimulatedWorker : public grpc::ClientBidiReactor<v1::WorkerMessage, v1::Co
   }
   void End() {
     context_.TryCancel();
-    absl::MutexLock lock(&mutex_);
-    mutex_.Await(absl::Condition(&done_));
+    std::unique_lock<std::mutex> lock(mutex_);
+    ended_.wait(lock, [this] { return done_; });
   }
   std::vector<double> waits() {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     return waits_;
   }
 
@@ -145,7 +146,7 @@ class SimulatedWorker : public grpc::ClientBidiReactor<v1::WorkerMessage, v1::Co
       result->set_epoch(task.epoch());
     }
     {
-      absl::MutexLock lock(&mutex_);
+      std::lock_guard<std::mutex> lock(mutex_);
       if (handed_in_ != absl::InfinitePast()) {
         waits_.push_back(absl::ToDoubleMilliseconds(now - handed_in_));
       }
@@ -155,11 +156,11 @@ class SimulatedWorker : public grpc::ClientBidiReactor<v1::WorkerMessage, v1::Co
   }
 
   void Post(v1::WorkerMessage message) {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     queue_.push_back(std::move(message));
     Next();
   }
-  void Next() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+  void Next() {
     if (writing_ || queue_.empty()) return;
     out_ = std::move(queue_.front());
     queue_.pop_front();
@@ -169,13 +170,14 @@ class SimulatedWorker : public grpc::ClientBidiReactor<v1::WorkerMessage, v1::Co
 
   grpc::ClientContext context_;
   v1::CoordinatorMessage in_;
-  absl::Mutex mutex_;
-  v1::WorkerMessage out_ ABSL_GUARDED_BY(mutex_);
-  std::deque<v1::WorkerMessage> queue_ ABSL_GUARDED_BY(mutex_);
-  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
-  bool done_ ABSL_GUARDED_BY(mutex_) = false;
-  absl::Time handed_in_ ABSL_GUARDED_BY(mutex_) = absl::InfinitePast();
-  std::vector<double> waits_ ABSL_GUARDED_BY(mutex_);
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable ended_;
+  v1::WorkerMessage out_;
+  std::deque<v1::WorkerMessage> queue_;
+  bool writing_ = false;
+  bool done_ = false;
+  absl::Time handed_in_ = absl::InfinitePast();
+  std::vector<double> waits_;
 };
 
 class Crew {
@@ -186,17 +188,18 @@ class Crew {
       workers_.push_back(std::make_unique<SimulatedWorker>(stub_.get(), i, slots));
     }
     heartbeat_ = std::thread([this] {
-      absl::MutexLock lock(&mutex_);
-      while (!mutex_.AwaitWithTimeout(absl::Condition(&stopping_), absl::Seconds(1))) {
+      std::unique_lock<std::mutex> lock(mutex_);
+      while (!stop_.wait_for(lock, std::chrono::seconds(1), [this] { return stopping_; })) {
         for (const auto& worker : workers_) worker->Heartbeat();
       }
     });
   }
   ~Crew() {
     {
-      absl::MutexLock lock(&mutex_);
+      std::lock_guard<std::mutex> lock(mutex_);
       stopping_ = true;
     }
+    stop_.notify_all();
     heartbeat_.join();
     for (const auto& worker : workers_) worker->End();
   }
@@ -214,8 +217,9 @@ class Crew {
  private:
   const std::unique_ptr<v1::Work::Stub> stub_;
   std::vector<std::unique_ptr<SimulatedWorker>> workers_;
-  absl::Mutex mutex_;
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::mutex mutex_;
+  std::condition_variable stop_;
+  bool stopping_ = false;
   std::thread heartbeat_;
 };
 

@@ -8,12 +8,11 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "compiler/base/clock.h"
 #include "coordinator/core/farm.h"
@@ -26,61 +25,61 @@ class FakeFarm : public core::Farm {
 
   // Scripts. `failures` are given to the next calls, one each, before `answers` are.
   void FailNext(int count, absl::Status status) {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     for (int i = 0; i < count; ++i) failures_.push_back(status);
   }
   void SetHealth(absl::Status status) {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     health_ = std::move(status);
   }
   void SetArtifact(core::ArtifactRef artifact) {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     artifact_ = std::move(artifact);
   }
   void SetSweep(v1::GetSweepResponse sweep) {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     sweep_ = std::move(sweep);
   }
   // Called for every watch, on the RPC thread that opens it.
   void OnWatch(std::function<void(std::shared_ptr<core::WatchSink>)> script) {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     on_watch_ = std::move(script);
   }
   void OnWorkerMessage(
       std::function<void(const v1::WorkerMessage&, std::shared_ptr<core::WorkerSink>)> script) {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     on_worker_ = std::move(script);
   }
   absl::Duration backup_time = absl::ZeroDuration();
 
   std::vector<v1::SweepSpec> submitted() {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     return submitted_;
   }
   std::vector<v1::WorkerMessage> worker_messages() {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     return worker_messages_;
   }
   int attached() {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     return static_cast<int>(workers_.size());
   }
   int watches() {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     return open_watches_;
   }
 
   void Stop() override {}
   bool AwaitExpansions(double) override { return true; }
   absl::Status Health() const override {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     return health_;
   }
   void OnFatal(std::function<void(const absl::Status&)> callback) override {}
 
   void SubmitSweep(v1::SweepSpec spec, core::Callback<v1::SubmitSweepResponse> done) override {
     {
-      absl::MutexLock lock(&mutex_);
+      std::lock_guard<std::mutex> lock(mutex_);
       submitted_.push_back(std::move(spec));
     }
     v1::SubmitSweepResponse response;
@@ -106,7 +105,7 @@ class FakeFarm : public core::Farm {
                 core::Callback<v1::GetSweepResponse> done) override {
     v1::GetSweepResponse response;
     {
-      absl::MutexLock lock(&mutex_);
+      std::lock_guard<std::mutex> lock(mutex_);
       response = sweep_;
     }
     Answer(std::move(response), done);
@@ -126,7 +125,7 @@ class FakeFarm : public core::Farm {
   core::WatchId WatchSweep(std::string sweep, std::shared_ptr<core::WatchSink> sink) override {
     std::function<void(std::shared_ptr<core::WatchSink>)> script;
     {
-      absl::MutexLock lock(&mutex_);
+      std::lock_guard<std::mutex> lock(mutex_);
       script = on_watch_;
       ++open_watches_;
     }
@@ -134,12 +133,12 @@ class FakeFarm : public core::Farm {
     return 1;
   }
   void Unwatch(core::WatchId watch) override {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     --open_watches_;
   }
 
   absl::StatusOr<core::ArtifactRef> FindArtifact(const v1::FetchWinnerRequest& request) override {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     if (!failures_.empty()) {
       const absl::Status status = failures_.front();
       failures_.pop_front();
@@ -150,7 +149,7 @@ class FakeFarm : public core::Farm {
   }
 
   core::ConnectionId AttachWorker(std::shared_ptr<core::WorkerSink> sink) override {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     workers_[++last_connection_] = std::move(sink);
     return last_connection_;
   }
@@ -158,7 +157,7 @@ class FakeFarm : public core::Farm {
     std::shared_ptr<core::WorkerSink> sink;
     std::function<void(const v1::WorkerMessage&, std::shared_ptr<core::WorkerSink>)> script;
     {
-      absl::MutexLock lock(&mutex_);
+      std::lock_guard<std::mutex> lock(mutex_);
       worker_messages_.push_back(message);
       sink = workers_[connection];
       script = on_worker_;
@@ -166,7 +165,7 @@ class FakeFarm : public core::Farm {
     if (script && sink != nullptr) script(message, sink);
   }
   void DetachWorker(core::ConnectionId connection) override {
-    absl::MutexLock lock(&mutex_);
+    std::lock_guard<std::mutex> lock(mutex_);
     workers_.erase(connection);
   }
 
@@ -198,7 +197,7 @@ class FakeFarm : public core::Farm {
   void Answer(T response, const core::Callback<T>& done) {
     absl::Status status;
     {
-      absl::MutexLock lock(&mutex_);
+      std::lock_guard<std::mutex> lock(mutex_);
       if (!failures_.empty()) {
         status = failures_.front();
         failures_.pop_front();
@@ -212,19 +211,18 @@ class FakeFarm : public core::Farm {
   }
 
   const std::unique_ptr<store::BlobStore> blobs_;
-  mutable absl::Mutex mutex_;
-  std::deque<absl::Status> failures_ ABSL_GUARDED_BY(mutex_);
-  absl::Status health_ ABSL_GUARDED_BY(mutex_);
-  core::ArtifactRef artifact_ ABSL_GUARDED_BY(mutex_);
-  v1::GetSweepResponse sweep_ ABSL_GUARDED_BY(mutex_);
-  std::function<void(std::shared_ptr<core::WatchSink>)> on_watch_ ABSL_GUARDED_BY(mutex_);
-  std::function<void(const v1::WorkerMessage&, std::shared_ptr<core::WorkerSink>)> on_worker_
-      ABSL_GUARDED_BY(mutex_);
-  std::vector<v1::SweepSpec> submitted_ ABSL_GUARDED_BY(mutex_);
-  std::vector<v1::WorkerMessage> worker_messages_ ABSL_GUARDED_BY(mutex_);
-  std::map<core::ConnectionId, std::shared_ptr<core::WorkerSink>> workers_ ABSL_GUARDED_BY(mutex_);
-  core::ConnectionId last_connection_ ABSL_GUARDED_BY(mutex_) = 0;
-  int open_watches_ ABSL_GUARDED_BY(mutex_) = 0;
+  mutable std::mutex mutex_;  // guards what follows
+  std::deque<absl::Status> failures_;
+  absl::Status health_;
+  core::ArtifactRef artifact_;
+  v1::GetSweepResponse sweep_;
+  std::function<void(std::shared_ptr<core::WatchSink>)> on_watch_;
+  std::function<void(const v1::WorkerMessage&, std::shared_ptr<core::WorkerSink>)> on_worker_;
+  std::vector<v1::SweepSpec> submitted_;
+  std::vector<v1::WorkerMessage> worker_messages_;
+  std::map<core::ConnectionId, std::shared_ptr<core::WorkerSink>> workers_;
+  core::ConnectionId last_connection_ = 0;
+  int open_watches_ = 0;
 };
 
 }  // namespace kiln::test
