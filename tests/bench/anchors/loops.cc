@@ -10,9 +10,6 @@ Share ShareOf(const Crew& crew, int64_t count, int part) {
   return {count * part / crew.threads(), count * (part + 1) / crew.threads()};
 }
 
-// Keeps a value that nothing uses.
-void Keep(float value) { asm volatile("" : : "x"(value)); }
-
 }  // namespace
 
 Crew::Crew(int threads) : threads_(threads), start_(threads), finish_(threads) {
@@ -40,30 +37,25 @@ void Crew::Run(const std::function<void(int)>& part) {
   finish_.arrive_and_wait();
 }
 
-void Read(Crew& crew, const float* x, int64_t count) {
+void Read(Crew& crew, const kiln_streams& loops, const float* x, int64_t count) {
   crew.Run([&](int part) {
     const Share s = ShareOf(crew, count, part);
-    float sums[64] = {};
-    int64_t i = s.first;
-    for (; i + 64 <= s.last; i += 64) {
-      for (int lane = 0; lane < 64; ++lane) sums[lane] += x[i + lane];
-    }
-    for (; i < s.last; ++i) sums[0] += x[i];
-    for (const float sum : sums) Keep(sum);
+    loops.read(x + s.first, s.last - s.first);
   });
 }
 
-void Copy(Crew& crew, const float* x, float* y, int64_t count) {
+void Copy(Crew& crew, const kiln_streams& loops, const float* x, float* y, int64_t count) {
   crew.Run([&](int part) {
     const Share s = ShareOf(crew, count, part);
-    for (int64_t i = s.first; i < s.last; ++i) y[i] = x[i] * 0.5f;
+    loops.copy(x + s.first, y + s.first, s.last - s.first);
   });
 }
 
-void Multiply(Crew& crew, const float* a, const float* b, float* y, int64_t count) {
+void Multiply(Crew& crew, const kiln_streams& loops, const float* a, const float* b, float* y,
+              int64_t count) {
   crew.Run([&](int part) {
     const Share s = ShareOf(crew, count, part);
-    for (int64_t i = s.first; i < s.last; ++i) y[i] = a[i] * b[i];
+    loops.multiply(a + s.first, b + s.first, y + s.first, s.last - s.first);
   });
 }
 

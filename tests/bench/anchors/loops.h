@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "tests/bench/anchors/streams.h"
+
 namespace kiln::bench {
 
 // A fixed crew of threads, the caller among them. Not reentrant.
@@ -26,10 +28,11 @@ class Crew {
   std::vector<std::jthread> helpers_;
 };
 
-// Each thread takes one contiguous share. Compiled with all vector instructions of the machine.
-void Read(Crew& crew, const float* x, int64_t count);
-void Copy(Crew& crew, const float* x, float* y, int64_t count);
-void Multiply(Crew& crew, const float* a, const float* b, float* y, int64_t count);
+// Each thread takes one contiguous share, by one compiler's loops.
+void Read(Crew& crew, const kiln_streams& loops, const float* x, int64_t count);
+void Copy(Crew& crew, const kiln_streams& loops, const float* x, float* y, int64_t count);
+void Multiply(Crew& crew, const kiln_streams& loops, const float* a, const float* b, float* y,
+              int64_t count);
 
 }  // namespace kiln::bench
 

@@ -52,7 +52,8 @@ Medians Measure(kiln::bench::Crew& crew, const float* x, float* y, int64_t bytes
   for (int run = 0; run < kRuns; ++run) {
     const int64_t at = run % copies * count;
     write.push_back(Milliseconds([&] { Halve(crew, x + at, y + at, count, past_caches); }));
-    both.push_back(write.back() + Milliseconds([&] { kiln::bench::Read(crew, y + at, count); }));
+    both.push_back(write.back() +
+                   Milliseconds([&] { kiln::bench::Read(crew, kiln_streams_gcc, y + at, count); }));
   }
   std::sort(write.begin(), write.end());
   std::sort(both.begin(), both.end());
