@@ -4,6 +4,12 @@
 # optimisation.
 set(KILN_COLD_OPTIONS -O1)
 
+# What a sanitizer's configuration links into every program.
+if(KILN_SANITIZER_SOURCE)
+  add_library(kiln_sanitizer OBJECT ${KILN_SANITIZER_SOURCE})
+  set(KILN_SANITIZER_OBJECTS $<TARGET_OBJECTS:kiln_sanitizer>)
+endif()
+
 # Precompiled headers of a target, see KilnPch.cmake: what its folder says, but whoever parses flags
 # gets `cli`, because no header costs more.
 function(kiln_use_pch target prefix deps)
@@ -28,7 +34,7 @@ endfunction()
 # kiln_binary(NAME SRCS ... DEPS ...): lands in build/bin.
 function(kiln_binary name)
   cmake_parse_arguments(ARG "" "" "SRCS;DEPS" ${ARGN})
-  add_executable(${name} ${ARG_SRCS})
+  add_executable(${name} ${ARG_SRCS} ${KILN_SANITIZER_OBJECTS})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
@@ -41,7 +47,7 @@ endfunction()
 # it is about, so a sanitizer leaves the signals to the handlers under test.
 function(kiln_test name)
   cmake_parse_arguments(ARG "SERIAL;CRASHES" "LABEL;TIMEOUT" "SRCS;DEPS;ARGS" ${ARGN})
-  add_executable(${name} ${ARG_SRCS})
+  add_executable(${name} ${ARG_SRCS} ${KILN_SANITIZER_OBJECTS})
   target_compile_options(${name} PRIVATE ${KILN_COLD_OPTIONS})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} GTest::gmock GTest::gtest GTest::gtest_main)

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 
-from common import BIN, ROOT, at_least, at_most, build, ctest, main, number, run
+from common import BIN, ROOT, Failed, at_least, at_most, build, ctest, main, number, run
 
 
 @functools.lru_cache(None)
