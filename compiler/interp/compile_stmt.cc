@@ -207,7 +207,12 @@ class AllocOf : public Action {
     b.track_written = detect_;
     for (int d = 0; d < b.rank; ++d) b.shape[d] = shape_[d]->Int(m);
     if (m.failed() || !m.Allocate(&b, loc)) return Flow::kStop;
-    if (!init_) return Flow::kNext;
+    if (node_->values) {
+      for (size_t i = 0; i < node_->values->size(); ++i) {
+        WriteInt(m, b, static_cast<int64_t>(i), (*node_->values)[i], false, loc);
+      }
+    }
+    if (!init_) return NextUnlessFailed(m);
     const bool ok = b.real ? WriteReal(m, b, 0, init_->Real(m), false, loc)
                            : WriteInt(m, b, 0, init_->Int(m), false, loc);
     return ok ? NextUnlessFailed(m) : Flow::kStop;
@@ -404,7 +409,7 @@ ActionPtr Compiler::ForAction(const ir::Stmt& s) {
     axes.push_back({SlotOf(axis.var), Expr(axis.min, s->loc), Expr(axis.extent, s->loc),
                     axis.var.As<ir::Var>()->name});
   }
-  if (x->loop != ir::ForKind::kParallel) {
+  if (x->loop != ir::ForKind::kParallel && x->loop != ir::ForKind::kThreads) {
     return std::make_unique<SerialFor>(s->loc, std::move(axes), Statement(x->body));
   }
   level_writes_.push_back(Written(x->body));

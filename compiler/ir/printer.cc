@@ -8,6 +8,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "compiler/base/digest.h"
 #include "compiler/base/status.h"
@@ -91,6 +92,10 @@ const char* ScopeName(Scope scope) {
       return "local";
     case Scope::kVar:
       return "var";
+    case Scope::kRegister:
+      return "register";
+    case Scope::kConstant:
+      return "constant";
   }
   return "?";
 }
@@ -107,6 +112,8 @@ const char* LoopName(ForKind kind) {
       return "parallel";
     case ForKind::kPipelined:
       return "pipelined";
+    case ForKind::kThreads:
+      return "threads";
   }
   return "?";
 }
@@ -234,6 +241,7 @@ std::string Printer::BufferType(const Buffer& b) {
   if (!b->strides.empty()) text += Cat({" strides(", List(b->strides), ")"});
   if (!b->layout.empty()) text += Cat({" layout(", Quote(b->layout), ")"});
   if (b->alignment != 64) text += Cat({" align(", b->alignment, ")"});
+  if (b->values) text += Cat({" {", absl::StrJoin(*b->values, " "), "}"});
   return text;
 }
 

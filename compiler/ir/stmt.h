@@ -22,6 +22,10 @@ enum class Scope : uint8_t {
   kFragment,  // one logical copy a block, distributed over threads (GPU)
   kLocal,     // registers: one copy a thread; on x86 one a block
   kVar,       // a mutable scalar (T.alloc_var): shape (1,)
+  // Thread level only.
+  kRegister,  // dimension 0 is the thread of the block; a thread touches its own row. Outside of
+              // loops over threads all rows are equal and may only be read, at a constant row
+  kConstant,  // a table that the compiler made: never stored to
 };
 
 // Identity is the node: names are for people.
@@ -33,6 +37,7 @@ struct BufferNode {
   Scope scope = Scope::kGlobal;
   std::string layout;  // canonical text of an attached layout; empty = row-major
   int alignment = 64;  // bytes, of the first element
+  std::shared_ptr<const std::vector<int64_t>> values;  // kConstant: all elements, row-major
 };
 Buffer MakeBuffer(std::string name, DType dtype, std::vector<Expr> shape, Scope scope,
                   std::vector<Expr> strides = {}, std::string layout = {});
@@ -116,6 +121,7 @@ enum class ForKind : uint8_t {
   kVectorized,  // lanes of one vector (T.vectorized)
   kParallel,    // T.Parallel: iterations are independent; one or more axes
   kPipelined,   // T.Pipelined: serial semantics, num_stages is a permission to overlap
+  kThreads,     // the threads of the block, each at its own pace; all meet at the end
 };
 
 struct Axis {

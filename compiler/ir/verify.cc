@@ -19,6 +19,7 @@ enum class Loop { kNone, kBreakable, kOther };
 struct Where {
   Loop loop = Loop::kNone;
   bool in_launch = false;
+  bool spread = false;  // inside of a parallel loop or of one over threads
 };
 
 class Verifier {
@@ -35,6 +36,7 @@ class Verifier {
   absl::Status CheckExprNode(const Expr& e, SourceLoc loc);
   absl::Status CheckAccess(const Buffer& b, const std::vector<Expr>& indices, const Expr& predicate,
                            SourceLoc loc);
+  absl::Status CheckRow(const Buffer& b, const std::vector<Expr>& indices, SourceLoc loc);
   absl::Status CheckIndex(const Expr& e, const char* what, SourceLoc loc);
   absl::Status CheckCondition(const Expr& e, SourceLoc loc);
   absl::Status CheckBuffer(const Buffer& b, SourceLoc loc);
@@ -47,6 +49,7 @@ class Verifier {
   absl::Status CheckAxis(const Axis& axis, SourceLoc loc);
   absl::Status CheckStore(const Store& x);
   absl::Status CheckAlloc(const Alloc& x);
+  absl::Status CheckValues(const Alloc& x);
   absl::Status CheckCopy(const Copy& x);
   absl::Status CheckGemm(const Gemm& x);
   absl::Status CheckPairGemm(const PairGemm& x);
@@ -57,6 +60,7 @@ class Verifier {
   const SourceFile* source_ = nullptr;
   std::unordered_set<const ExprNode*> bound_, visible_vars_;
   std::unordered_set<const BufferNode*> allocated_, visible_buffers_;
+  const Axis* thread_ = nullptr;  // of the loop over threads around this
 };
 
 bool Differ(const Expr& a, const Expr& b) {
@@ -200,13 +204,31 @@ absl::Status Verifier::CheckAccess(const Buffer& b, const std::vector<Expr>& ind
       return Fail(loc, absl::StrCat("the indices of '", b->name, "' have different lanes"));
     }
   }
+  if (b->scope == Scope::kRegister) KILN_RETURN_IF_ERROR(CheckRow(b, indices, loc));
   if (!predicate.defined()) return absl::OkStatus();
   KILN_RETURN_IF_ERROR(CheckExpr(predicate, loc));
   return predicate.dtype().is_bool() ? absl::OkStatus() : Fail(loc, "a predicate is not a bool");
 }
 
+// A thread touches its own registers, and so that nobody has to know who runs, no others.
+absl::Status Verifier::CheckRow(const Buffer& b, const std::vector<Expr>& indices, SourceLoc loc) {
+  if (indices.empty())
+    return Fail(loc, absl::StrCat("'", b->name, "' has no dimension of threads"));
+  const bool constant = ConstInt(indices[0]).has_value();
+  const bool own =
+      thread_ != nullptr && (indices[0].same_as(thread_->var) ||
+                             (IsConst(thread_->extent, 1) && Same(indices[0], thread_->min)));
+  if (thread_ != nullptr ? own : constant) return absl::OkStatus();
+  return Fail(loc, absl::StrCat("'", b->name, "' is touched at row ", ToString(indices[0]),
+                                thread_ != nullptr ? ", which is not the thread's own"
+                                                   : " outside of a loop over threads"));
+}
+
 absl::Status Verifier::CheckRegion(const Region& r, SourceLoc loc) {
   KILN_RETURN_IF_ERROR(CheckBuffer(r.buffer, loc));
+  if (r.buffer->scope == Scope::kRegister || r.buffer->scope == Scope::kConstant) {
+    return Fail(loc, absl::StrCat("a tile operation on '", r.buffer->name, "'"));
+  }
   if (r.ranges.size() != r.buffer->shape.size()) {
     return Fail(loc, absl::StrCat("'", r.buffer->name, "' has ", r.buffer->shape.size(),
                                   " dimensions and ", r.ranges.size(), " ranges"));
@@ -310,8 +332,18 @@ absl::Status Verifier::CheckFor(const For& x, Where where) {
   if (x.num_stages.defined()) {
     KILN_RETURN_IF_ERROR(CheckIndex(x.num_stages, "num_stages", x.loc));
   }
+  if (x.loop == ForKind::kThreads && (!where.in_launch || where.spread)) {
+    return Fail(x.loc, "a loop over threads that is not at the top of a block");
+  }
+  if (x.loop == ForKind::kParallel && thread_ != nullptr) {
+    return Fail(x.loc, "a parallel loop inside of a loop over threads");
+  }
   where.loop = x.loop == ForKind::kSerial ? Loop::kBreakable : Loop::kOther;
+  where.spread |= x.loop == ForKind::kThreads || x.loop == ForKind::kParallel;
+  const Axis* const outer = thread_;
+  if (x.loop == ForKind::kThreads) thread_ = &x.axes[0];
   KILN_RETURN_IF_ERROR(CheckStmt(x.body, where));
+  thread_ = outer;
   for (const Axis& axis : x.axes) visible_vars_.erase(axis.var.get());
   return absl::OkStatus();
 }
@@ -333,8 +365,21 @@ absl::Status Verifier::CheckLaunch(const Launch& x, Where where) {
   return absl::OkStatus();
 }
 
+absl::Status Verifier::CheckValues(const Alloc& x) {
+  if ((x.buffer->scope == Scope::kConstant) != (x.buffer->values != nullptr)) {
+    return Fail(x.loc, absl::StrCat("'", x.buffer->name, "': constants have values, others none"));
+  }
+  if (!x.buffer->values) return absl::OkStatus();
+  int64_t elements = 1;
+  for (const Expr& extent : x.buffer->shape) elements *= ConstInt(extent).value_or(-1);
+  if (elements == static_cast<int64_t>(x.buffer->values->size())) return absl::OkStatus();
+  return Fail(x.loc, absl::StrCat("the table '", x.buffer->name, "' has ", x.buffer->values->size(),
+                                  " values for its shape"));
+}
+
 absl::Status Verifier::CheckAlloc(const Alloc& x) {
   KILN_RETURN_IF_ERROR(DefineBuffer(x.buffer, x.loc));
+  KILN_RETURN_IF_ERROR(CheckValues(x));
   if (!x.init.defined()) return absl::OkStatus();
   visible_buffers_.erase(x.buffer.get());
   KILN_RETURN_IF_ERROR(CheckExpr(x.init, x.loc));
@@ -350,6 +395,13 @@ absl::Status Verifier::CheckAlloc(const Alloc& x) {
 absl::Status Verifier::CheckStore(const Store& x) {
   KILN_RETURN_IF_ERROR(CheckAccess(x.buffer, x.indices, x.predicate, x.loc));
   KILN_RETURN_IF_ERROR(CheckExpr(x.value, x.loc));
+  if (x.buffer->scope == Scope::kConstant ||
+      (x.buffer->scope == Scope::kRegister && thread_ == nullptr)) {
+    return Fail(x.loc, absl::StrCat("a store to '", x.buffer->name,
+                                    x.buffer->scope == Scope::kConstant
+                                        ? "', a table of constants"
+                                        : "', registers, outside of a loop over threads"));
+  }
   const int lanes = x.indices.empty() ? 1 : x.indices.back().dtype().lanes;
   if (x.value.dtype() == x.buffer->dtype.with_lanes(lanes)) return absl::OkStatus();
   return Fail(x.loc, absl::StrCat("a ", x.value.dtype().ToString(), " is stored to '",

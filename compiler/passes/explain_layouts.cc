@@ -5,9 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/ir/visit.h"
-#include "compiler/passes/guard_accesses.h"
-#include "compiler/passes/lower_copies.h"
-#include "compiler/passes/simplify.h"
+#include "compiler/passes/pipeline.h"
 
 namespace kiln::passes {
 namespace {
@@ -106,10 +104,8 @@ std::string TellStory(const LayoutProblem& problem, const LayoutSolution& soluti
 }
 
 absl::StatusOr<std::string> ExplainLayouts(const ir::Program& program, LayoutCost cost) {
-  ir::Program tiles = program;
-  for (const PassFunction pass : {&Simplify, &GuardAccesses, &LowerCopies}) {
-    KILN_ASSIGN_OR_RETURN(tiles, pass(tiles, {}));
-  }
+  KILN_ASSIGN_OR_RETURN(const ir::Program tiles,
+                        RunPipeline(ThreadPipeline(), program, {}, "lower-copies"));
   std::vector<ir::Stmt> launches;
   ir::Walk(tiles.body, [&](const ir::Stmt& s) {
     if (s.kind() == ir::StmtKind::kLaunch) launches.push_back(s);

@@ -1,10 +1,9 @@
 #include "compiler/passes/lower_reductions_cpu.h"
 
-#include <limits>
-
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/printer.h"
 #include "compiler/passes/build.h"
+#include "compiler/passes/reduce_arithmetic.h"
 
 namespace kiln::passes {
 namespace {
@@ -20,7 +19,8 @@ class ReduceLowering {
   ReduceLowering(const ir::Reduce& reduce, const VectorUnit& unit)
       : reduce_(reduce),
         loc_(reduce.loc),
-        type_(ReduceType(reduce.src.buffer->dtype, reduce.dst.buffer->dtype)),
+        arithmetic_(reduce.op, reduce.src.buffer->dtype, reduce.dst.buffer->dtype),
+        type_(arithmetic_.type()),
         lanes_(unit.Lanes(type_)) {}
 
   absl::StatusOr<Stmt> Lower() {
@@ -65,71 +65,6 @@ class ReduceLowering {
     return RegionIndices(reduce_.dst, dst_dims_, kept);
   }
 
-  // The type that values are compared and added in: no value of src changes in it but by the
-  // wrapping or rounding that the sum in dst's type has anyway.
-  static DType ReduceType(DType src, DType dst) {
-    const DType from = ComputeType(src), to = ComputeType(dst);
-    if (to.is_float()) return to;
-    if (from.is_float() || from.bits > to.bits) return from;
-    return from.bits == to.bits && (src.bits >= 32 || src.code == TypeCode::kInt) ? from : to;
-  }
-
-  Expr Identity(DType type) const {
-    switch (reduce_.op) {
-      case ir::ReduceOp::kMax:
-        return ir::MakeBroadcast(Extreme(type.element(), false), type.lanes);
-      case ir::ReduceOp::kMin:
-        return ir::MakeBroadcast(Extreme(type.element(), true), type.lanes);
-      default:
-        return ir::MakeConst(0, type);
-    }
-  }
-  // The greatest or least value of a type.
-  static Expr Extreme(DType type, bool greatest) {
-    const double infinity = std::numeric_limits<double>::infinity();
-    if (type.is_float()) return ir::MakeFloat(greatest ? infinity : -infinity, type);
-    if (type.is_uint()) return ir::MakeInt(greatest ? -1 : 0, type);
-    const int64_t least = std::numeric_limits<int64_t>::min() >> (64 - type.bits);
-    return ir::MakeInt(greatest ? -1 - least : least, type);
-  }
-
-  Expr Combine(const Expr& a, const Expr& b) const {
-    switch (reduce_.op) {
-      case ir::ReduceOp::kMax:
-      case ir::ReduceOp::kAbsMax:
-        return ir::Max(a, b);
-      case ir::ReduceOp::kMin:
-        return ir::Min(a, b);
-      default:
-        return a + b;
-    }
-  }
-  // The running value after `next`. A running maximum or minimum starts from a number and stays
-  // one, so one comparison passes over NaN.
-  Expr Take(const Expr& running, const Expr& next) const {
-    const bool adds = reduce_.op == ir::ReduceOp::kSum || reduce_.op == ir::ReduceOp::kAbsSum;
-    if (adds || !type_.is_float()) return Combine(running, next);
-    const bool least = reduce_.op == ir::ReduceOp::kMin;
-    return ir::MakeSelect(least ? next < running : next > running, next, running);
-  }
-  Expr Element(const Expr& loaded) const {
-    const Expr value = ir::MakeCast(type_.with_lanes(loaded.dtype().lanes), loaded);
-    const bool absolute = !type_.is_uint() && (reduce_.op == ir::ReduceOp::kAbsMax ||
-                                               reduce_.op == ir::ReduceOp::kAbsSum);
-    return absolute ? ir::MakeCall(value.dtype(), ir::Intrinsic::kAbs, {value}) : value;
-  }
-  ir::Intrinsic Horizontal() const {
-    switch (reduce_.op) {
-      case ir::ReduceOp::kMax:
-      case ir::ReduceOp::kAbsMax:
-        return ir::Intrinsic::kReduceMax;
-      case ir::ReduceOp::kMin:
-        return ir::Intrinsic::kReduceMin;
-      default:
-        return ir::Intrinsic::kReduceAdd;
-    }
-  }
-
   Stmt NestOverKept(size_t depth, std::vector<Expr>* vars,
                     const std::function<Stmt()>& body) const {
     if (depth == kept_.size()) return body();
@@ -156,7 +91,7 @@ class ReduceLowering {
     };
     std::vector<Stmt> body = {ir::MakeStmt<ir::Alloc>(loc_, acc)};
     for (int u = 0; u < kAccumulators; ++u) {
-      body.push_back(ir::MakeStmt<ir::Store>(loc_, acc, acc_at(u), Identity(vector)));
+      body.push_back(ir::MakeStmt<ir::Store>(loc_, acc, acc_at(u), arithmetic_.Identity(vector)));
     }
     const auto add = [&](int u, const Expr& at, int64_t valid) {
       std::vector<Expr> indices = SourceAt(kept, at);
@@ -166,10 +101,10 @@ class ReduceLowering {
         mask = ir::MakeRamp(MakeInt(0), MakeInt(1), lanes_) <
                ir::MakeBroadcast(MakeInt(valid), lanes_);
       }
-      Expr value = Element(ir::MakeLoad(reduce_.src.buffer, indices, mask));
-      if (mask.defined()) value = ir::MakeSelect(mask, value, Identity(vector));
+      Expr value = arithmetic_.Element(ir::MakeLoad(reduce_.src.buffer, indices, mask));
+      if (mask.defined()) value = ir::MakeSelect(mask, value, arithmetic_.Identity(vector));
       return ir::MakeStmt<ir::Store>(loc_, acc, acc_at(u),
-                                     Take(ir::MakeLoad(acc, acc_at(u)), value));
+                                     arithmetic_.Take(ir::MakeLoad(acc, acc_at(u)), value));
     };
     const int64_t step = kAccumulators * lanes_;
     if (extent_ >= step) {
@@ -189,17 +124,18 @@ class ReduceLowering {
     for (const auto& [into, from] : {std::pair(0, 1), std::pair(2, 3), std::pair(0, 2)}) {
       body.push_back(ir::MakeStmt<ir::Store>(
           loc_, acc, acc_at(into),
-          Take(ir::MakeLoad(acc, acc_at(into)), ir::MakeLoad(acc, acc_at(from)))));
+          arithmetic_.Take(ir::MakeLoad(acc, acc_at(into)), ir::MakeLoad(acc, acc_at(from)))));
     }
     body.push_back(FinishRow(kept, ir::MakeLoad(acc, acc_at(0))));
     return ir::MakeSeq(std::move(body), loc_);
   }
 
   Stmt FinishRow(const std::vector<Expr>& kept, const Expr& folded) const {
-    Expr result = ir::MakeCall(type_, Horizontal(), {folded});
+    Expr result = ir::MakeCall(type_, arithmetic_.Horizontal(), {folded});
     const std::vector<Expr> at = DestinationAt(kept);
     if (!reduce_.clear) {
-      result = Combine(result, ir::MakeCast(type_, ir::MakeLoad(reduce_.dst.buffer, at)));
+      result =
+          arithmetic_.Combine(result, ir::MakeCast(type_, ir::MakeLoad(reduce_.dst.buffer, at)));
     }
     return ir::MakeStmt<ir::Store>(loc_, reduce_.dst.buffer, at,
                                    ir::MakeCast(reduce_.dst.buffer->dtype, result));
@@ -222,15 +158,15 @@ class ReduceLowering {
     };
     const Stmt start = over_kept([&](const std::vector<Expr>& vars) {
       const Expr old = ir::MakeCast(type_, ir::MakeLoad(reduce_.dst.buffer, DestinationAt(vars)));
-      const Expr first = Identity(type_);
+      const Expr first = arithmetic_.Identity(type_);
       return ir::MakeStmt<ir::Store>(loc_, running, vars,
-                                     reduce_.clear ? first : Combine(first, old));
+                                     reduce_.clear ? first : arithmetic_.Combine(first, old));
     });
     const Stmt sweep = SerialLoop("k", MakeInt(extent_), loc_, [&](const Expr& k) {
       return over_kept([&](const std::vector<Expr>& vars) {
-        const Expr value = Element(ir::MakeLoad(reduce_.src.buffer, SourceAt(vars, k)));
+        const Expr value = arithmetic_.Element(ir::MakeLoad(reduce_.src.buffer, SourceAt(vars, k)));
         return ir::MakeStmt<ir::Store>(loc_, running, vars,
-                                       Take(ir::MakeLoad(running, vars), value));
+                                       arithmetic_.Take(ir::MakeLoad(running, vars), value));
       });
     });
     const Stmt finish = over_kept([&](const std::vector<Expr>& vars) {
@@ -243,6 +179,7 @@ class ReduceLowering {
 
   const ir::Reduce& reduce_;
   const SourceLoc loc_;
+  const ReduceArithmetic arithmetic_;
   const DType type_;
   const int lanes_;
   int64_t extent_ = 0;

@@ -17,6 +17,7 @@
 #include "compiler/passes/lower_copies.h"
 #include "compiler/passes/lower_gemm_cpu.h"
 #include "compiler/passes/lower_reductions_cpu.h"
+#include "compiler/passes/partition_loops.h"
 #include "compiler/passes/place_gemm_operands.h"
 #include "compiler/passes/prefetch_tiles.h"
 #include "compiler/passes/serialize_loops.h"
@@ -61,6 +62,17 @@ const std::vector<Pass>& CpuPipeline() {
       {"simplify-lowered", Simplify},
       {"stream-stores", StreamStores},
       {"check-resources", CheckResources},
+  };
+  return pipeline;
+}
+
+const std::vector<Pass>& ThreadPipeline() {
+  static const std::vector<Pass> pipeline = {
+      {"simplify", Simplify},
+      {"guard-accesses", GuardAccesses},
+      {"lower-copies", LowerCopies},
+      {"partition-loops", PartitionLoops},  // milestone: no tile is left
+      {"simplify-lowered", Simplify},
   };
   return pipeline;
 }

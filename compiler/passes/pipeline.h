@@ -16,6 +16,10 @@ namespace kiln::passes {
 // From an elaborated program to the loops that code generation maps one to one (x86-64).
 const std::vector<Pass>& CpuPipeline();
 
+// From an elaborated program to the threads of its blocks: what comes before instructions are
+// chosen on a GPU.
+const std::vector<Pass>& ThreadPipeline();
+
 // Runs `pipeline`; stops after the pass called `stop_after` when that is not empty (kNotFound for
 // an unknown name). Errors carry the name of the pass.
 absl::StatusOr<ir::Program> RunPipeline(const std::vector<Pass>& pipeline,

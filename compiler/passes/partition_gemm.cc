@@ -1,0 +1,125 @@
+#include "compiler/passes/partition_gemm.h"
+
+#include "compiler/ir/shape.h"
+#include "compiler/passes/build.h"
+
+namespace kiln::passes {
+namespace {
+
+using ir::Expr;
+using ir::MakeInt;
+using ir::Stmt;
+
+class ProductBetweenThreads {
+ public:
+  ProductBetweenThreads(int operation, const ir::Gemm& gemm,
+                        const std::function<Expr(const Expr&)>& uniform, ThreadLevel* level)
+      : level_(level),
+        op_(level->problem().operations[operation]),
+        gemm_(gemm),
+        loc_(gemm.loc),
+        uniform_(uniform),
+        result_(op_.uses[0].fragment) {}
+
+  Stmt Build() {
+    std::vector<Stmt> stmts;
+    left_ = gemm_.a;
+    if (op_.uses.size() > 1) stmts = StageLeft(op_.uses[1]);
+    const auto dims = *ir::MatrixDims(gemm_.a);
+    depth_ = gemm_.a.ranges[gemm_.trans_a ? dims.first : dims.second].extent;
+    // The same for all, so it is asked once.
+    const Expr clear = ir::MakeVar("clear", kBool);
+    stmts.push_back(ir::MakeStmt<ir::Bind>(loc_, clear, uniform_(gemm_.clear_accum)));
+    stmts.push_back(level_->ForThreads(loc_, [&](const Expr& thread) {
+      return level_->ForShare(op_.anchors[0], thread, loc_, [&](const Expr& i, const Expr&) {
+        return Element(thread, i, clear);
+      });
+    }));
+    return ir::MakeStmt<ir::Seq>(loc_, std::move(stmts));
+  }
+
+ private:
+  // The left operand's elements, from those who hold them to shared memory.
+  std::vector<Stmt> StageLeft(const FragmentUse& use) {
+    std::vector<int64_t> extents;
+    for (const ir::Range& range : gemm_.a.ranges) extents.push_back(*ir::ConstInt(range.extent));
+    std::vector<Expr> shape;
+    for (const int64_t extent : extents) shape.push_back(MakeInt(extent));
+    const ir::Buffer staged =
+        ir::MakeBuffer("left", gemm_.a.buffer->dtype, shape, ir::Scope::kShared);
+    left_ = ir::WholeBuffer(staged);
+    const layout::Ownership held =
+        level_->solution().fragments[use.fragment].Pullback(use.elements[0]);
+    const Stmt stage = level_->ForThreads(loc_, [&](const Expr& thread) {
+      return level_->ForShare(held, thread, loc_, [&](const Expr& i, const Expr& acts) {
+        const std::vector<Expr> at = UnflattenExpr(i, extents);
+        const Stmt put =
+            ir::MakeStmt<ir::Store>(loc_, staged, at,
+                                    ir::MakeLoad(level_->Registers(use.fragment),
+                                                 PlaceIn(use.fragment, gemm_.a, thread, at)));
+        return acts.defined() ? ir::MakeStmt<ir::If>(loc_, acts, put) : put;
+      });
+    });
+    return {ir::MakeStmt<ir::Alloc>(loc_, staged), stage};
+  }
+
+  std::vector<Expr> PlaceIn(int fragment, const ir::Region& region, const Expr& thread,
+                            const std::vector<Expr>& at) const {
+    std::vector<Expr> indices;
+    for (size_t d = 0; d < at.size(); ++d) indices.push_back(region.ranges[d].min + at[d]);
+    return level_->PlaceOf(fragment, thread,
+                           FlattenExpr(indices, level_->problem().fragments[fragment].shape));
+  }
+
+  // One element of an operand, by row and column of op(X).
+  Expr Operand(const ir::Region& region, bool transposed, const Expr& row,
+               const Expr& column) const {
+    const auto [first, second] = *ir::MatrixDims(region);
+    std::vector<Expr> indices;
+    for (const ir::Range& range : region.ranges) indices.push_back(uniform_(range.min));
+    indices[first] = indices[first] + (transposed ? column : row);
+    indices[second] = indices[second] + (transposed ? row : column);
+    return ir::MakeCast(ComputeType(gemm_.c.buffer->dtype), ir::MakeLoad(region.buffer, indices));
+  }
+
+  Stmt Element(const Expr& thread, const Expr& i, const Expr& clear) {
+    const DType type = ComputeType(gemm_.c.buffer->dtype);
+    const std::vector<Expr> at = UnflattenExpr(i, op_.extents);  // row and column of C
+    std::vector<int64_t> extents;
+    for (const ir::Range& range : gemm_.c.ranges) extents.push_back(*ir::ConstInt(range.extent));
+    const ir::Buffer& registers = level_->Registers(result_);
+    const std::vector<Expr> place = PlaceIn(result_, gemm_.c, thread, UnflattenExpr(i, extents));
+    const ir::Buffer sum = ir::MakeBuffer("sum", type, {MakeInt(1)}, ir::Scope::kVar);
+    const std::vector<Expr> whole = {MakeInt(0)};
+    const Expr before = ir::MakeSelect(clear, ir::MakeConst(0, type),
+                                       ir::MakeCast(type, ir::MakeLoad(registers, place)));
+    const Stmt loop = SerialLoop("k", depth_, loc_, [&](const Expr& k) {
+      const Expr product =
+          Operand(left_, gemm_.trans_a, at[0], k) * Operand(gemm_.b, gemm_.trans_b, k, at[1]);
+      return ir::MakeStmt<ir::Store>(loc_, sum, whole, ir::MakeLoad(sum, whole) + product);
+    });
+    return ir::MakeStmt<ir::Seq>(
+        loc_, std::vector<Stmt>{ir::MakeStmt<ir::Alloc>(loc_, sum, before), loop,
+                                ir::MakeStmt<ir::Store>(
+                                    loc_, registers, place,
+                                    ir::MakeCast(registers->dtype, ir::MakeLoad(sum, whole)))});
+  }
+
+  ThreadLevel* const level_;
+  const Operation& op_;
+  const ir::Gemm& gemm_;
+  const SourceLoc loc_;
+  const std::function<Expr(const Expr&)>& uniform_;
+  const int result_;  // the fragment of C
+  ir::Region left_;   // A, where every thread can read it
+  Expr depth_;
+};
+
+}  // namespace
+
+Stmt PartitionGemm(int operation, const ir::Gemm& gemm,
+                   const std::function<Expr(const Expr&)>& uniform, ThreadLevel* level) {
+  return ProductBetweenThreads(operation, gemm, uniform, level).Build();
+}
+
+}  // namespace kiln::passes

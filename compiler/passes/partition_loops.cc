@@ -1,0 +1,208 @@
+#include "compiler/passes/partition_loops.h"
+
+#include <unordered_map>
+#include <unordered_set>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/ir/visit.h"
+#include "compiler/passes/build.h"
+#include "compiler/passes/partition_gemm.h"
+#include "compiler/passes/partition_reduction.h"
+#include "compiler/passes/thread_level.h"
+
+namespace kiln::passes {
+namespace {
+
+using ir::Expr;
+using ir::MakeInt;
+using ir::Stmt;
+
+class Partition : public ir::Mutator {
+ public:
+  Partition(const ir::Program& program, const LayoutProblem& problem,
+            const LayoutSolution& solution)
+      : program_(program), problem_(problem), level_(problem, solution) {
+    for (size_t f = 0; f < problem.fragments.size(); ++f) {
+      fragments_[problem.fragments[f].buffer.get()] = static_cast<int>(f);
+    }
+    for (size_t o = 0; o < problem.operations.size(); ++o) {
+      operations_[problem.operations[o].stmt.get()] = static_cast<int>(o);
+    }
+  }
+
+  absl::StatusOr<Stmt> Body(const Stmt& body) {
+    const Stmt inner = Mutate(body);
+    KILN_RETURN_IF_ERROR(status_);
+    std::vector<Stmt> stmts = level_.tables()->Allocations();
+    stmts.push_back(inner);
+    return ir::MakeStmt<ir::Seq>(body->loc, std::move(stmts));
+  }
+
+ protected:
+  Expr VisitExpr(const Expr& e) override {
+    const auto* load = e.As<ir::Load>();
+    if (load == nullptr || !IsFragment(load->buffer)) return RebuildExpr(e);
+    return ir::MakeLoad(level_.Registers(FragmentOf(load->buffer)),
+                        Place(load->buffer, load->indices),
+                        load->predicate.defined() ? Mutate(load->predicate) : Expr());
+  }
+
+  Stmt VisitStmt(const Stmt& s) override {
+    const auto operation = operations_.find(s.get());
+    if (operation != operations_.end()) return VisitOperation(operation->second, s);
+    switch (s.kind()) {
+      case ir::StmtKind::kAlloc:
+        return VisitAlloc(s);
+      case ir::StmtKind::kStore:
+        return VisitStore(s, *s.As<ir::Store>());
+      case ir::StmtKind::kAtomic:
+        if (!thread_.defined()) return Once(s);
+        return Acting(RebuildStmt(s));
+      default:
+        return RebuildStmt(s);
+    }
+  }
+
+ private:
+  bool IsFragment(const ir::Buffer& b) const { return fragments_.count(b.get()) > 0; }
+  int FragmentOf(const ir::Buffer& b) const { return fragments_.at(b.get()); }
+
+  // The register of an element: the thread's own, or outside of loops the first thread's.
+  std::vector<Expr> Place(const ir::Buffer& buffer, const std::vector<Expr>& indices) {
+    const int f = FragmentOf(buffer);
+    return level_.PlaceOf(f, thread_.defined() ? thread_ : level_.FirstThread(),
+                          FlattenExpr(MutateAll(indices), problem_.fragments[f].shape));
+  }
+
+  Stmt VisitOperation(int o, const Stmt& s) {
+    const Operation& op = problem_.operations[o];
+    switch (op.kind) {
+      case OperationKind::kLoop:
+        return VisitLoop(o, *s.As<ir::For>());
+      case OperationKind::kReduce:
+        return PartitionReduction(o, *s.As<ir::Reduce>(), &level_);
+      case OperationKind::kGemm:
+        return PartitionGemm(
+            o, *s.As<ir::Gemm>(), [this](const Expr& e) { return Mutate(e); }, &level_);
+    }
+    return s;
+  }
+
+  Stmt VisitLoop(int o, const ir::For& loop) {
+    own_.clear();
+    const Stmt partitioned = level_.ForThreads(loop.loc, [&](const Expr& thread) {
+      thread_ = thread;
+      return level_.ForShare(level_.solution().loops[o], thread, loop.loc,
+                             [&](const Expr& i, const Expr& acts) {
+                               acts_ = acts;
+                               return Iteration(o, loop, i);
+                             });
+    });
+    thread_ = acts_ = Expr();
+    return partitioned;
+  }
+
+  Stmt Iteration(int o, const ir::For& loop, const Expr& i) {
+    const std::vector<Expr> at = UnflattenExpr(i, problem_.operations[o].extents);
+    std::vector<Stmt> stmts;
+    for (size_t d = 0; d < loop.axes.size(); ++d) {
+      const Expr& var = loop.axes[d].var;
+      stmts.push_back(ir::MakeStmt<ir::Bind>(loop.loc, var,
+                                             ir::MakeCast(var.dtype(), loop.axes[d].min + at[d])));
+    }
+    stmts.push_back(Mutate(loop.body));
+    return ir::MakeStmt<ir::Seq>(loop.loc, std::move(stmts));
+  }
+
+  Stmt VisitAlloc(const Stmt& s) {
+    const auto* alloc = s.As<ir::Alloc>();
+    if (thread_.defined()) own_.insert(alloc->buffer.get());
+    if (!IsFragment(alloc->buffer)) return RebuildStmt(s);
+    return ir::MakeStmt<ir::Alloc>(s->loc, level_.Registers(FragmentOf(alloc->buffer)));
+  }
+
+  Stmt VisitStore(const Stmt& s, const ir::Store& store) {
+    if (IsFragment(store.buffer)) return StoreToFragment(store);
+    const bool memory =
+        store.buffer->scope == ir::Scope::kGlobal || store.buffer->scope == ir::Scope::kShared;
+    if (!thread_.defined()) return memory ? Once(s) : RebuildStmt(s);
+    if (memory) return Acting(RebuildStmt(s));
+    if (own_.count(store.buffer.get()) == 0) NotItsOwn(store);
+    return RebuildStmt(s);
+  }
+
+  Stmt StoreToFragment(const ir::Store& store) {
+    const auto put = [&] {
+      return ir::MakeStmt<ir::Store>(store.loc, level_.Registers(FragmentOf(store.buffer)),
+                                     Place(store.buffer, store.indices), Mutate(store.value),
+                                     store.predicate.defined() ? Mutate(store.predicate) : Expr());
+    };
+    if (thread_.defined()) return put();
+    const Stmt everywhere = level_.ForThreads(store.loc, [&](const Expr& thread) {
+      thread_ = thread;
+      return put();
+    });
+    thread_ = Expr();
+    return everywhere;
+  }
+
+  // What the block does once is done by one thread.
+  Stmt Once(const Stmt& s) {
+    const Stmt once = level_.ForThreads(s->loc, [&](const Expr& thread) {
+      thread_ = thread;
+      return ir::MakeStmt<ir::If>(s->loc, Equal(thread, level_.FirstThread()), RebuildStmt(s));
+    });
+    thread_ = Expr();
+    return once;
+  }
+
+  // What an iteration does once is done by one of the threads that run it.
+  Stmt Acting(const Stmt& s) const {
+    return acts_.defined() ? ir::MakeStmt<ir::If>(s->loc, acts_, s) : s;
+  }
+
+  void NotItsOwn(const ir::Store& store) {
+    if (!status_.ok()) return;
+    static const SourceFile nowhere;
+    status_ = ErrorAt(program_.source ? *program_.source : nowhere, store.loc,
+                      absl::StrCat("the iterations of a parallel loop share '", store.buffer->name,
+                                   "', which they write"),
+                      "declare it inside of the loop, or use a fragment");
+  }
+
+  const ir::Program& program_;
+  const LayoutProblem& problem_;
+  ThreadLevel level_;
+  std::unordered_map<const ir::BufferNode*, int> fragments_;
+  std::unordered_map<const ir::StmtNode*, int> operations_;
+  absl::Status status_;
+  Expr thread_, acts_;  // of the loop over threads that is being built; undefined outside
+  std::unordered_set<const ir::BufferNode*> own_;  // allocated in the iteration
+};
+
+absl::StatusOr<Stmt> PartitionLaunch(const ir::Program& program, const ir::Launch& launch) {
+  KILN_ASSIGN_OR_RETURN(const LayoutProblem problem, CollectLayoutProblem(program, launch));
+  KILN_ASSIGN_OR_RETURN(const LayoutSolution solution, InferLayouts(program, problem));
+  KILN_ASSIGN_OR_RETURN(const Stmt body, Partition(program, problem, solution).Body(launch.body));
+  return ir::MakeStmt<ir::Launch>(launch.loc, launch.grid, launch.threads, body,
+                                  launch.annotations);
+}
+
+}  // namespace
+
+absl::StatusOr<ir::Program> PartitionLoops(const ir::Program& program, const PassContext&) {
+  absl::Status status;
+  ir::Program out = program;
+  out.body = ir::RewriteStmts(program.body, [&](const Stmt& s) -> Stmt {
+    const auto* launch = s.As<ir::Launch>();
+    if (launch == nullptr || !status.ok()) return {};
+    absl::StatusOr<Stmt> partitioned = PartitionLaunch(program, *launch);
+    if (partitioned.ok()) return *std::move(partitioned);
+    status = partitioned.status();
+    return {};
+  });
+  KILN_RETURN_IF_ERROR(status);
+  return out;
+}
+
+}  // namespace kiln::passes

@@ -1,0 +1,207 @@
+#include "compiler/passes/partition_reduction.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/passes/build.h"
+#include "compiler/passes/reduce_arithmetic.h"
+
+namespace kiln::passes {
+namespace {
+
+using ir::Expr;
+using ir::MakeInt;
+using ir::Stmt;
+using layout::Ownership;
+
+class ReductionBetweenThreads {
+ public:
+  ReductionBetweenThreads(int operation, const ir::Reduce& reduce, ThreadLevel* level)
+      : level_(level),
+        op_(level->problem().operations[operation]),
+        reduce_(reduce),
+        loc_(reduce.loc),
+        source_(op_.uses[0].fragment),
+        target_(op_.uses[1].fragment),
+        arithmetic_(reduce.op, reduce.src.buffer->dtype, reduce.dst.buffer->dtype) {
+    const Ownership& parts = level->solution().loops[operation];
+    results_ = level->solution().fragments[target_].Pullback(op_.uses[1].elements[0]);
+    for (int64_t d = 0; d < static_cast<int64_t>(op_.extents.size()); ++d) {
+      if (d == op_.reduced_dim) continue;
+      rows_shape_.push_back(op_.extents[d]);
+    }
+    std::vector<layout::ThreadSet> contributors(results_.size());
+    Ownership answers(parts.size());
+    for (int64_t k = 0; k < parts.size(); ++k) {
+      layout::ThreadSet alone;
+      alone.set(parts.Owners(k)._Find_first());
+      answers.Set(k, alone, 0);
+      contributors[RowOf(k)] |= alone;
+    }
+    answers_ = answers.Packed();
+    Ownership partial(results_.size());
+    for (int64_t row = 0; row < results_.size(); ++row) {
+      // Nothing to fold: whoever holds the result starts from the identity.
+      const bool empty = contributors[row].none();
+      partial.Set(row, empty ? results_.Owners(row) : contributors[row], 0);
+    }
+    contributors_ = partial.Packed();
+  }
+
+  Stmt Build() {
+    partial_ = MakeRegisters("partial", arithmetic_.type(), level_->problem().threads,
+                             std::max<int64_t>(contributors_.slots(), 1));
+    partial_slot_ = SlotsOf(contributors_, "partial", level_->tables());
+    exchange_ = ir::MakeBuffer("exchange", arithmetic_.type(),
+                               {MakeInt(std::max<int64_t>(results_.size(), 1)),
+                                MakeInt(std::max<int64_t>(contributors_.Copies(), 1))},
+                               ir::Scope::kShared);
+    const Stmt contribute =
+        level_->ForThreads(loc_, [&](const Expr& thread) { return Contribute(thread); });
+    const Stmt collect =
+        level_->ForThreads(loc_, [&](const Expr& thread) { return Collect(thread); });
+    return ir::MakeStmt<ir::Seq>(
+        loc_, std::vector<Stmt>{ir::MakeStmt<ir::Alloc>(loc_, partial_),
+                                ir::MakeStmt<ir::Alloc>(loc_, exchange_), contribute, collect});
+  }
+
+ private:
+  // The result that source element k (flat in the reduced region) goes into.
+  int64_t RowOf(int64_t k) const {
+    std::vector<int64_t> at = layout::Unflatten(k, op_.extents);
+    at.erase(at.begin() + op_.reduced_dim);
+    int64_t row = 0;
+    for (size_t d = 0; d < at.size(); ++d) row = row * rows_shape_[d] + at[d];
+    return row;
+  }
+  Expr RowOf(const Expr& k) const {
+    std::vector<Expr> at = UnflattenExpr(k, op_.extents);
+    at.erase(at.begin() + op_.reduced_dim);
+    return FlattenExpr(at, rows_shape_);
+  }
+
+  // The flat element of the buffer for position `at` in its region.
+  static Expr Element(const ir::Region& region, const std::vector<int64_t>& shape,
+                      const std::vector<Expr>& at) {
+    std::vector<Expr> indices;
+    for (size_t d = 0; d < at.size(); ++d) indices.push_back(region.ranges[d].min + at[d]);
+    return FlattenExpr(indices, shape);
+  }
+  std::vector<Expr> SourceAt(const Expr& thread, const Expr& k) const {
+    return level_->PlaceOf(source_, thread,
+                           Element(reduce_.src, level_->problem().fragments[source_].shape,
+                                   UnflattenExpr(k, op_.extents)));
+  }
+  std::vector<Expr> TargetAt(const Expr& thread, const Expr& row) const {
+    std::vector<int64_t> extents;
+    for (const ir::Range& range : reduce_.dst.ranges) {
+      extents.push_back(*ir::ConstInt(range.extent));
+    }
+    return level_->PlaceOf(target_, thread,
+                           Element(reduce_.dst, level_->problem().fragments[target_].shape,
+                                   UnflattenExpr(row, extents)));
+  }
+  std::vector<Expr> PartialAt(const Expr& thread, const Expr& row) const {
+    return {thread, partial_slot_(row)};
+  }
+
+  Stmt Contribute(const Expr& thread) {
+    const DType type = arithmetic_.type();
+    const Stmt start = Over(contributors_, thread, [&](const Expr& row) {
+      return ir::MakeStmt<ir::Store>(loc_, partial_, PartialAt(thread, row),
+                                     arithmetic_.Identity(type));
+    });
+    const Stmt fold = level_->ForShare(answers_, thread, loc_, [&](const Expr& k, const Expr&) {
+      const std::vector<Expr> at = PartialAt(thread, RowOf(k));
+      const Expr element = ir::MakeLoad(level_->Registers(source_), SourceAt(thread, k));
+      return ir::MakeStmt<ir::Store>(
+          loc_, partial_, at,
+          arithmetic_.Take(ir::MakeLoad(partial_, at), arithmetic_.Element(element)));
+    });
+    const ir::Buffer ranks = Ranks();
+    const Stmt put = Over(contributors_, thread, [&](const Expr& row) {
+      return ir::MakeStmt<ir::Store>(loc_, exchange_,
+                                     std::vector<Expr>{row, ir::MakeLoad(ranks, {row, thread})},
+                                     ir::MakeLoad(partial_, PartialAt(thread, row)));
+    });
+    return ir::MakeSeq({start, fold, put}, loc_);
+  }
+
+  // Which of a result's contributions comes from a thread, or -1: [results, threads].
+  ir::Buffer Ranks() {
+    const layout::ThreadRange& threads = level_->problem().threads;
+    const int64_t columns = threads.first + threads.count;
+    std::vector<int64_t> ranks(results_.size() * columns, -1);
+    for (int64_t row = 0; row < results_.size(); ++row) {
+      const layout::ThreadSet& from = contributors_.Owners(row);
+      int64_t rank = 0;
+      for (size_t t = from._Find_first(); t < from.size(); t = from._Find_next(t)) {
+        ranks[row * columns + static_cast<int64_t>(t)] = rank++;
+      }
+    }
+    return level_->tables()->Add("ranks", {results_.size(), columns}, std::move(ranks));
+  }
+
+  Stmt Collect(const Expr& thread) {
+    const DType type = arithmetic_.type();
+    return Over(results_, thread, [&](const Expr& row) {
+      const ir::Buffer total = ir::MakeBuffer("total", type, {MakeInt(1)}, ir::Scope::kVar);
+      const std::vector<Expr> whole = {MakeInt(0)}, to = TargetAt(thread, row);
+      const ir::Buffer& registers = level_->Registers(target_);
+      const Stmt fold = SerialLoop("rank", Contributions(row), loc_, [&](const Expr& rank) {
+        return ir::MakeStmt<ir::Store>(
+            loc_, total, whole,
+            arithmetic_.Take(ir::MakeLoad(total, whole), ir::MakeLoad(exchange_, {row, rank})));
+      });
+      Expr result = ir::MakeLoad(total, whole);
+      if (!reduce_.clear) {
+        result = arithmetic_.Combine(ir::MakeCast(type, ir::MakeLoad(registers, to)), result);
+      }
+      return ir::MakeStmt<ir::Seq>(
+          loc_,
+          std::vector<Stmt>{ir::MakeStmt<ir::Alloc>(loc_, total, arithmetic_.Identity(type)), fold,
+                            ir::MakeStmt<ir::Store>(loc_, registers, to,
+                                                    ir::MakeCast(registers->dtype, result))});
+    });
+  }
+
+  // How many threads contribute to a result.
+  Expr Contributions(const Expr& row) {
+    std::vector<int64_t> counts;
+    for (int64_t row = 0; row < contributors_.size(); ++row) {
+      counts.push_back(static_cast<int64_t>(contributors_.Owners(row).count()));
+    }
+    const bool equal = std::all_of(counts.begin(), counts.end(),
+                                   [&](int64_t count) { return count == counts[0]; });
+    if (equal) return MakeInt(counts.empty() ? 0 : counts[0]);
+    const int64_t rows = static_cast<int64_t>(counts.size());
+    return ir::MakeLoad(level_->tables()->Add("contributions", {rows}, std::move(counts)), {row});
+  }
+
+  Stmt Over(const Ownership& rows, const Expr& thread,
+            const std::function<Stmt(const Expr& row)>& body) {
+    return level_->ForShare(rows, thread, loc_,
+                            [&](const Expr& row, const Expr&) { return body(row); });
+  }
+
+  ThreadLevel* const level_;
+  const Operation& op_;
+  const ir::Reduce& reduce_;
+  const SourceLoc loc_;
+  const int source_, target_;  // fragments
+  const ReduceArithmetic arithmetic_;
+  std::vector<int64_t> rows_shape_;  // the source's extents without the reduced one
+  Ownership results_;                // who holds each result
+  Ownership answers_;                // the one thread that answers for a source element
+  Ownership contributors_;           // the threads that answer for a part of a result
+  ir::Buffer partial_, exchange_;
+  std::function<Expr(const Expr&)> partial_slot_;
+};
+
+}  // namespace
+
+Stmt PartitionReduction(int operation, const ir::Reduce& reduce, ThreadLevel* level) {
+  return ReductionBetweenThreads(operation, reduce, level).Build();
+}
+
+}  // namespace kiln::passes

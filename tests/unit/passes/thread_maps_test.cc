@@ -1,0 +1,134 @@
+// Assignments as index arithmetic, evaluated for every thread and step.
+#include "compiler/passes/thread_maps.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "compiler/ir/evaluate.h"
+#include "compiler/ir/visit.h"
+#include "compiler/layout/fragments.h"
+#include "compiler/passes/gemm_layouts.h"
+
+namespace kiln::passes {
+namespace {
+
+using ir::Expr;
+using layout::Ownership;
+using layout::ThreadRange;
+
+// The value of an expression over `variables` and constant tables.
+int64_t Value(const Expr& e, const std::vector<Expr>& variables,
+              const std::vector<int64_t>& values) {
+  const ir::Stmt looked_up =
+      ir::RewriteExprs(ir::MakeStmt<ir::Evaluate>({}, e), [&](const Expr& x) -> Expr {
+        const auto* load = x.As<ir::Load>();
+        if (load == nullptr) return {};
+        int64_t flat = 0;
+        for (size_t d = 0; d < load->indices.size(); ++d) {
+          flat = flat * *ir::ConstInt(load->buffer->shape[d]) +
+                 Value(load->indices[d], variables, values);
+        }
+        return ir::MakeInt((*load->buffer->values)[flat]);
+      });
+  const auto function = ir::IntFunction::Of(looked_up.As<ir::Evaluate>()->value, variables);
+  KILN_CHECK(function.ok());
+  return *(*function)(values);
+}
+
+bool Holds(const Expr& condition, const std::vector<Expr>& variables,
+           const std::vector<int64_t>& values) {
+  return !condition.defined() || Value(condition, variables, values) != 0;
+}
+
+// Every thread runs exactly its iterations, in order, and one of an iteration's threads acts.
+// The number of tables that this took.
+size_t CheckShare(const Ownership& loop, ThreadRange threads) {
+  ConstantTables tables;
+  const ThreadShare share = ShareOf(loop, threads, &tables);
+  const Expr thread = ir::MakeVar("t"), step = ir::MakeVar("s"), i = ir::MakeVar("i");
+  const std::vector<Expr> variables = {thread, step, i};
+  const Expr iteration = share.iteration(thread, step), exists = share.exists(thread, step, i),
+             acts = share.acts(thread, step);
+  std::vector<int> acting(loop.size(), 0);
+  for (int64_t t = threads.first; t < threads.first + threads.count; ++t) {
+    std::vector<int64_t> runs, owned;
+    for (int64_t s = 0; s < share.steps; ++s) {
+      const int64_t at = Value(iteration, variables, {t, s, 0});
+      if (!Holds(exists, variables, {t, s, at})) continue;
+      runs.push_back(at);
+      if (at >= 0 && at < loop.size()) acting[at] += Holds(acts, variables, {t, s, at});
+    }
+    for (int64_t x = 0; x < loop.size(); ++x) {
+      if (loop.Owners(x)[t]) owned.push_back(x);
+    }
+    EXPECT_EQ(runs, owned) << "thread " << t;
+  }
+  for (int64_t x = 0; x < loop.size(); ++x) EXPECT_EQ(acting[x], 1) << "iteration " << x;
+  return tables.Allocations().size();
+}
+
+size_t CheckSlots(const Ownership& fragment) {
+  ConstantTables tables;
+  const auto slots = SlotsOf(fragment, "f", &tables);
+  const Expr x = ir::MakeVar("x");
+  const Expr slot = slots(x);
+  for (int64_t e = 0; e < fragment.size(); ++e) {
+    if (fragment.decided(e)) EXPECT_EQ(Value(slot, {x}, {e}), fragment.Slot(e)) << e;
+  }
+  return tables.Allocations().size();
+}
+
+TEST(ThreadMaps, DealtOutInTurnNeedsNoTable) {
+  for (const int64_t threads : {1, 3, 32, 100, 128}) {
+    for (const int64_t size : {1, 5, 96, 229, 1024}) {
+      for (const int64_t width : {1, 2, 4, 8}) {
+        const Ownership o = Ownership::Planned(size, {0, threads}, width);
+        EXPECT_EQ(CheckShare(o, {0, threads}), 0u) << threads << " " << size << " " << width;
+        EXPECT_EQ(CheckSlots(o), 0u);
+      }
+    }
+  }
+}
+
+TEST(ThreadMaps, ThreadsMayStartAnywhere) {
+  EXPECT_EQ(CheckShare(Ownership::Planned(70, {64, 32}, 2), {64, 32}), 0u);
+  EXPECT_EQ(CheckShare(Ownership::Replicated(9, {64, 32}), {64, 32}), 0u);
+}
+
+TEST(ThreadMaps, FragmentsOfMatrixInstructionsAreDigits) {
+  for (const WarpGrid grid : {WarpGrid{1, 1}, WarpGrid{2, 2}, WarpGrid{4, 1}}) {
+    const int64_t threads = 32 * grid.rows * grid.columns;
+    const auto c = AccumulatorLayout(64, 64, grid);
+    const auto a = LeftOperandLayout(64, 32, grid);
+    ASSERT_TRUE(c.ok() && a.ok());
+    for (const layout::Layout& held : {*c, *a}) {
+      const auto o = Ownership::Of(held, held.size());
+      ASSERT_TRUE(o.ok());
+      EXPECT_EQ(CheckShare(*o, {0, threads}), 0u) << held.ToString();
+      EXPECT_EQ(CheckSlots(*o), 0u);
+    }
+  }
+}
+
+TEST(ThreadMaps, AColumnOfAnotherLayoutIsDigits) {
+  const Ownership tile = Ownership::Planned(4 * 16, {0, 64}, 1);
+  const Ownership column = tile.Pullback({0, 16, 32, 48});  // the threads 0, 16, 32, 48
+  EXPECT_EQ(CheckShare(column, {0, 64}), 0u);
+}
+
+TEST(ThreadMaps, WhatHasNoDigitsIsLookedUp) {
+  const Ownership tile = Ownership::Planned(229, {0, 128}, 1);
+  std::vector<int64_t> shifted;
+  for (int64_t i = 0; i < 229; ++i) shifted.push_back((i + 1) % 229);
+  EXPECT_GT(CheckShare(tile.Pullback(shifted), {0, 128}), 0u);
+  Ownership uneven(3);  // with copies, of different number
+  uneven.Set(0, ThreadRange{0, 4}.Set(), 0);
+  uneven.Set(1, ThreadRange{2, 1}.Set(), 5);
+  uneven.Set(2, ThreadRange{1, 2}.Set(), 7);
+  EXPECT_GT(CheckShare(uneven, {0, 8}), 0u);
+  EXPECT_GT(CheckSlots(uneven), 0u);
+}
+
+}  // namespace
+}  // namespace kiln::passes
