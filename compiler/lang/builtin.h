@@ -86,6 +86,9 @@ const Builtin* FindMethod(const Value& self, absl::string_view name);
 // Their names, for "did you mean".
 std::vector<std::string> MethodNames(const Value& self);
 
+// The text of a loop_layout argument. An error for anything but a T.Fragment (builtins_layout.cc).
+absl::StatusOr<std::string> LoopLayout(Elaborator& e, const BoundArgs& args, size_t i);
+
 // Tables that the modules are built from, one a file.
 struct BuiltinTable {
   const Builtin* rows;
@@ -94,7 +97,8 @@ struct BuiltinTable {
 BuiltinTable TileBuiltins();      // builtins_tile.cc: copy, gemm, fill, reduce, atomics
 BuiltinTable MathBuiltins();      // builtins_math.cc: scalar functions of T
 BuiltinTable AllocBuiltins();     // builtins_alloc.cc: tensors, allocation, sizes
-BuiltinTable LoopBuiltins();      // builtins_loop.cc: loops, launch, annotations
+BuiltinTable LoopBuiltins();      // builtins_loop.cc: loops, launch, hints
+BuiltinTable LayoutBuiltins();    // builtins_layout.cc: layouts by functions, and where they belong
 BuiltinTable PythonTable();       // builtins_python.cc: len, min, ...
 BuiltinTable HostMathBuiltins();  // builtins_host.cc: math.*
 BuiltinTable TilelangBuiltins();  // builtins_host.cc: tilelang.*, itertools.*

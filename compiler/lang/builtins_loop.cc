@@ -1,4 +1,4 @@
-// Loops, the launch, and annotations.
+// Loops, the launch, and hints about them.
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/printer.h"
 #include "compiler/lang/elaborator.h"
@@ -72,12 +72,7 @@ absl::StatusOr<Value> ManyAxes(Elaborator& e, const BoundArgs& args) {
       loop->annotations["coalesced_width"] = absl::StrCat(width);
     }
     if (args.Given(1)) {
-      if (!args[1].Is(Type::kLayout)) {
-        return e.Error(args.LocOf(1),
-                       absl::StrCat("loop_layout must be a layout, not ", Describe(args[1])),
-                       "pass T.Fragment(...) or T.Layout(...)");
-      }
-      loop->annotations["loop_layout"] = args[1].layout().text;
+      KILN_ASSIGN_OR_RETURN(loop->annotations["loop_layout"], LoopLayout(e, args, 1));
     }
   }
   return Value::Of(Type::kLoop, loop);
@@ -220,68 +215,6 @@ absl::StatusOr<Value> UseSwizzle(Elaborator& e, const BoundArgs& args) {
   return Value::None();
 }
 
-absl::StatusOr<Value> AnnotateLayout(Elaborator& e, const BoundArgs& args) {
-  KILN_RETURN_IF_ERROR(e.RequireLaunch(args.loc, "T.annotate_layout"));
-  if (!args[0].Is(Type::kDict)) {
-    return e.Error(args.LocOf(0),
-                   absl::StrCat("T.annotate_layout takes a dict, not ", Describe(args[0])),
-                   "write {buffer: layout}");
-  }
-  for (const auto& [key, item] : args[0].dict().items) {
-    if (!key.Is(Type::kBuffer) || !item.Is(Type::kLayout)) {
-      return e.Error(args.LocOf(0),
-                     absl::StrCat("T.annotate_layout maps ", Describe(key), " to ", Describe(item)),
-                     "map buffers to T.Layout(...), T.Fragment(...) or "
-                     "tilelang.layout.make_swizzled_layout(buffer)");
-    }
-    e.launch_notes()[absl::StrCat("layout:", key.buffer().buffer->name)] = item.layout().text;
-  }
-  return Value::None();
-}
-
-// T.Layout(shape, lambda i, j: (...)): the lambda's result over fresh variables, as text.
-absl::StatusOr<Value> Layout(Elaborator& e, const BoundArgs& args) {
-  KILN_ASSIGN_OR_RETURN(const std::vector<Operand> shape,
-                        e.ToShape(args[0], args.LocOf(0), "the shape of a layout"));
-  std::string text = "(";
-  CallArgs call;
-  call.loc = args.loc;
-  for (size_t i = 0; i < shape.size(); ++i) {
-    absl::StrAppend(&text, i ? ", " : "", ir::ToString(shape[i].e));
-    ExprInfo info;
-    info.flags = ExprInfo::kRuntime;
-    KILN_ASSIGN_OR_RETURN(const Value index,
-                          e.NewExpr(ir::MakeVar(absl::StrCat("i", i)), info, args.loc));
-    call.positional.push_back(index);
-    call.locs.push_back(args.loc);
-  }
-  text += ")";
-  static constexpr const char* kParts[] = {"forward", "thread", "index"};
-  for (size_t i = 1; i < 4; ++i) {
-    if (!args.Given(i)) continue;
-    KILN_ASSIGN_OR_RETURN(const Value result, e.Call(args[i], call));
-    std::vector<Value> items = {result};
-    if (result.is_sequence()) items = result.seq().items;
-    absl::StrAppend(&text, " ", kParts[i - 1], "=(");
-    for (size_t k = 0; k < items.size(); ++k) {
-      KILN_ASSIGN_OR_RETURN(const Operand x,
-                            e.ToIndex(items[k], args.LocOf(i), "a layout's result"));
-      if (x.info.size > 2000) {
-        return e.Error(args.LocOf(i), "a layout of more than 2000 operations", "simplify it");
-      }
-      absl::StrAppend(&text, k ? ", " : "", ir::ToString(x.e));
-    }
-    text += ")";
-  }
-  if (args.Given(4)) {
-    KILN_ASSIGN_OR_RETURN(const int64_t replicate, e.ToInt(args[4], args.LocOf(4), "replicate"));
-    absl::StrAppend(&text, " replicate=", replicate);
-  }
-  auto* layout = e.arena().New<LayoutObject>();
-  layout->text = std::move(text);
-  return Value::Of(Type::kLayout, layout);
-}
-
 absl::StatusOr<Value> DeviceAssert(Elaborator& e, const BoundArgs& args) {
   KILN_RETURN_IF_ERROR(e.RequireLaunch(args.loc, "T.device_assert"));
   KILN_ASSIGN_OR_RETURN(const Condition c, e.Decide(args[0], args.LocOf(0)));
@@ -319,9 +252,6 @@ constexpr Builtin kRows[] = {
     {"T.Pipelined", "start stop? num_stages? order? stage? sync? group? annotations?", Pipelined},
     {"T.Kernel", "* threads? is_cpu? prelude? cluster_dims?", Kernel},
     {"T.use_swizzle", "panel_size order? enable?", UseSwizzle},
-    {"T.annotate_layout", "layouts", AnnotateLayout},
-    {"T.Layout", "shape forward_fn", Layout},
-    {"T.Fragment", "shape forward_fn? forward_thread_fn? forward_index_fn? replicate?", Layout},
     {"T.device_assert", "condition msg?", DeviceAssert},
     {"T.assume", "condition", Assume},
     {"T.disable_warp_group_reg_alloc", "", Hint},

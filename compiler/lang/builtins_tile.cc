@@ -46,6 +46,10 @@ absl::StatusOr<Value> Copy(Elaborator& e, const BoundArgs& args) {
   for (size_t i = 0; i < std::size(kNotes); ++i) {
     KILN_RETURN_IF_ERROR(AddNote(e, args, 2 + i, kNotes[i], &notes));
   }
+  constexpr size_t kLoopLayout = 7;
+  if (args.Given(kLoopLayout)) {
+    KILN_ASSIGN_OR_RETURN(notes["loop_layout"], LoopLayout(e, args, kLoopLayout));
+  }
   KILN_RETURN_IF_ERROR(e.EmitNew<ir::Copy>(args.loc, src.region, dst.region, std::move(notes)));
   return Value::None();
 }

@@ -111,7 +111,7 @@ void AddLanguage(ModuleMap* modules) {
   Module* t = Add(modules, "tilelang.language", "T");
   t->has_dtypes = true;
   for (const BuiltinTable& table :
-       {TileBuiltins(), MathBuiltins(), AllocBuiltins(), LoopBuiltins()}) {
+       {TileBuiltins(), MathBuiltins(), AllocBuiltins(), LoopBuiltins(), LayoutBuiltins()}) {
     AddTable(table, "T.", t);
   }
   t->members["GemmWarpPolicy"] = Value::OfModule(policy);
@@ -252,8 +252,8 @@ const BuiltinSignature& SignatureOf(const Builtin& builtin) {
       }
     };
     for (const BuiltinTable& rows :
-         {TileBuiltins(), MathBuiltins(), AllocBuiltins(), LoopBuiltins(), PythonTable(),
-          HostMathBuiltins(), TilelangBuiltins(), MethodTable()}) {
+         {TileBuiltins(), MathBuiltins(), AllocBuiltins(), LoopBuiltins(), LayoutBuiltins(),
+          PythonTable(), HostMathBuiltins(), TilelangBuiltins(), MethodTable()}) {
       add(rows);
     }
     return table.release();

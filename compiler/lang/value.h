@@ -248,6 +248,7 @@ struct TensorTypeObject : Object {
 };
 struct LayoutObject : Object {
   std::string text;
+  bool of_threads = false;  // T.Fragment: says who holds an element; else where in memory it lies
 };
 struct UnknownObject : Object {
   std::string path;    // "numpy.random"

@@ -5,7 +5,10 @@
 #include <numeric>
 #include <optional>
 #include <tuple>
+#include <unordered_map>
 
+#include "absl/strings/cord.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/base/status.h"
@@ -38,10 +41,25 @@ std::string PlaceOf(const std::vector<int64_t>& shape, int64_t flat) {
   return absl::StrCat("(", absl::StrJoin(layout::Unflatten(flat, shape), ", "), ")");
 }
 
+constexpr char kConflict[] = "kiln/layout-conflict";  // payload: which of Solver's conflicts
+
+// Which iteration writes an element, of `size`; -1: none yet.
+class Writers {
+ public:
+  explicit Writers(int64_t size) : dense_(size <= kMaxTileElements ? size : 0, -1) {}
+  int64_t& operator[](int64_t x) {
+    return dense_.empty() ? sparse_.try_emplace(x, -1).first->second : dense_[x];
+  }
+
+ private:
+  std::vector<int64_t> dense_;
+  std::unordered_map<int64_t, int64_t> sparse_;
+};
+
 class Solver {
  public:
-  Solver(const ir::Program& program, const LayoutProblem& problem, LayoutCost cost)
-      : program_(program), problem_(problem), cost_(cost) {}
+  Solver(const ir::Program& program, const LayoutProblem& problem, LayoutCost cost, bool explain)
+      : program_(program), problem_(problem), cost_(cost), explain_(explain) {}
 
   absl::StatusOr<LayoutSolution> Solve() {
     State state;
@@ -52,13 +70,21 @@ class Solver {
     }
     state.set_by.assign(problem_.fragments.size(), -1);
     state.done.assign(problem_.operations.size(), false);
-    Floating(&state);
+    Annotated(&state);
+    KILN_RETURN_IF_ERROR(Floating(&state));
     KILN_RETURN_IF_ERROR(Strict(&state));
     std::deque<int> all(problem_.operations.size());
     std::iota(all.begin(), all.end(), 0);
     KILN_RETURN_IF_ERROR(Propagate(InferenceStep::kCommon, std::move(all), &state));
     KILN_RETURN_IF_ERROR(Free(&state));
     return Finish(std::move(state));
+  }
+
+  LayoutConflict ConflictOf(const absl::Status& refusal) const {
+    const auto index = refusal.GetPayload(kConflict);
+    size_t number = 0;
+    if (!index || !absl::SimpleAtoi(std::string(*index), &number)) return {};
+    return conflicts_[number];
   }
 
  private:
@@ -82,52 +108,65 @@ class Solver {
 
   std::string WhoSet(const State& state, int f) const {
     const int by = state.set_by[f];
+    if (problem_.fragments[f].annotated) {
+      return absl::StrCat("the layout of '", NameOfFragment(f), "' is annotated");
+    }
     if (by < 0) return absl::StrCat("every thread holds all of '", NameOfFragment(f), "'");
     const Operation& op = problem_.operations[by];
     return absl::StrCat("the layout of '", NameOfFragment(f), "' comes from ", op.name, " at line ",
                         op.loc.line);
   }
 
-  absl::Status Disagreement(const Operation& op, const Ownership& loop, const FragmentUse& use,
-                            const Witness& witness, const State& state) const {
+  // `status`, which says that an operation has no place, with what it is about.
+  absl::Status About(absl::Status status, const Operation& op, int64_t iteration,
+                     int64_t other_iteration, const std::vector<Ownership>& fragments) {
+    if (!explain_) return status;
+    status.SetPayload(kConflict, absl::Cord(absl::StrCat(conflicts_.size())));
+    conflicts_.push_back({static_cast<int>(&op - problem_.operations.data()), iteration,
+                          other_iteration, fragments});
+    return status;
+  }
+
+  absl::Status Disagreement(const Operation& op, int64_t iteration, const ThreadSet& runs,
+                            const FragmentUse& use, int64_t element, const State& state) const {
     const Fragment& f = problem_.fragments[use.fragment];
-    const std::string runs = layout::ToString(loop.Owners(witness.element));
-    const std::string holds = layout::ToString(state.fragments[use.fragment].Owners(witness.other));
     return Error(
         op, use.loc,
         absl::StrCat(op.name, " does not run where ", use.text, " is held: iteration ",
-                     PlaceOf(op.extents, witness.element), " runs on ", runs, ", element ",
-                     PlaceOf(f.shape, witness.other), " is held by ", holds),
+                     PlaceOf(op.extents, iteration), " runs on ", layout::ToString(runs),
+                     ", element ", PlaceOf(f.shape, element), " is held by ",
+                     layout::ToString(state.fragments[use.fragment].Owners(element))),
         absl::StrCat("copy '", f.buffer->name,
                      "' to a shared buffer and read it from there, or annotate its layout"),
         {WhoSet(state, use.fragment)});
   }
 
-  // Two iterations of a parallel loop must not meet in an element that one of them writes.
-  absl::Status CheckRaces(const Operation& op) const {
+  // Two iterations of a parallel loop must not meet in an element that one of them writes, nor in a
+  // location of memory that both store to.
+  absl::Status CheckRaces(const Operation& op) {
     if (op.kind != OperationKind::kLoop) return absl::OkStatus();
     for (const FragmentUse& write : op.uses) {
       if (!write.writes) continue;
-      std::vector<int64_t> writer(problem_.fragments[write.fragment].size, -1);
-      for (const auto& list : write.elements) {
-        for (size_t i = 0; i < list.size(); ++i) {
-          if (list[i] < 0) continue;
-          int64_t& first = writer[list[i]];
-          if (first >= 0 && first != static_cast<int64_t>(i)) {
-            return Race(op, write, first, static_cast<int64_t>(i), list[i], "store to");
+      Writers writer(problem_.fragments[write.fragment].size);
+      for (const FragmentUse* other : WithFirst(op, write)) {
+        for (const auto& list : other->elements) {
+          const bool writes = other == &write;
+          if (const auto pair = FirstMeeting(list, writes, &writer)) {
+            const absl::string_view what = other->writes ? "store to" : "store to and read";
+            const Fragment& f = problem_.fragments[write.fragment];
+            return Race(op, other->loc, *pair, what,
+                        absl::StrCat(f.buffer->name, PlaceOf(f.shape, list[pair->second])));
           }
-          first = static_cast<int64_t>(i);
         }
       }
-      for (const FragmentUse& other : op.uses) {
-        if (&other == &write || other.fragment != write.fragment) continue;
-        for (const auto& list : other.elements) {
-          for (size_t i = 0; i < list.size(); ++i) {
-            if (list[i] < 0 || writer[list[i]] < 0 || writer[list[i]] == static_cast<int64_t>(i)) {
-              continue;
-            }
-            return Race(op, other, writer[list[i]], static_cast<int64_t>(i), list[i],
-                        other.writes ? "store to" : "store to and read");
+    }
+    for (size_t a = 0; a < op.stores.size(); ++a) {
+      Writers writer(op.stores[a].span);
+      for (size_t b = a; b < op.stores.size(); ++b) {
+        if (op.stores[b].place != op.stores[a].place) continue;
+        for (const auto& list : op.stores[b].cells) {
+          if (const auto pair = FirstMeeting(list, b == a, &writer)) {
+            return Race(op, op.stores[b].loc, *pair, "store to", op.stores[b].text);
           }
         }
       }
@@ -135,24 +174,64 @@ class Solver {
     return absl::OkStatus();
   }
 
-  absl::Status Race(const Operation& op, const FragmentUse& use, int64_t a, int64_t b,
-                    int64_t element, absl::string_view what) const {
-    const Fragment& f = problem_.fragments[use.fragment];
-    return Error(op, use.loc,
-                 absl::StrCat("iterations ", PlaceOf(op.extents, a), " and ",
-                              PlaceOf(op.extents, b), " of ", op.name, " ", what, " one element, ",
-                              f.buffer->name, PlaceOf(f.shape, element)),
-                 "make the loop serial, reduce with T.reduce_sum, or give every iteration its own "
-                 "element");
+  // `first`, then the other uses of its fragment.
+  static std::vector<const FragmentUse*> WithFirst(const Operation& op, const FragmentUse& first) {
+    std::vector<const FragmentUse*> uses = {&first};
+    for (const FragmentUse& use : op.uses) {
+      if (&use != &first && use.fragment == first.fragment) uses.push_back(&use);
+    }
+    return uses;
+  }
+
+  // Two iterations, the later one in `list`, that touch one element, of which `writers` knows who
+  // writes it; with `writes` the iterations of `list` join them.
+  static std::optional<std::pair<int64_t, int64_t>> FirstMeeting(const std::vector<int64_t>& list,
+                                                                 bool writes, Writers* writers) {
+    for (size_t n = 0; n < list.size(); ++n) {
+      const auto i = static_cast<int64_t>(n);
+      if (list[n] < 0) continue;
+      int64_t& writer = (*writers)[list[n]];
+      if (writer >= 0 && writer != i) return std::make_pair(writer, i);
+      if (writes) writer = i;
+    }
+    return std::nullopt;
+  }
+
+  absl::Status Race(const Operation& op, SourceLoc loc, std::pair<int64_t, int64_t> meet,
+                    absl::string_view what, const std::string& where) {
+    const absl::Status race =
+        Error(op, loc,
+              absl::StrCat("iterations ", PlaceOf(op.extents, meet.first), " and ",
+                           PlaceOf(op.extents, meet.second), " of ", op.name, " ", what,
+                           " one element, ", where),
+              "make the loop serial, reduce with T.reduce_sum, or give every iteration its own "
+              "element");
+    return About(race, op, meet.first, meet.second, {});
   }
 
   // ---- the steps ----
 
   ThreadSet Everybody() const { return problem_.threads.Set(); }
 
-  void Floating(State* state) {
+  void Annotated(State* state) {
+    for (size_t f = 0; f < problem_.fragments.size(); ++f) {
+      if (!problem_.fragments[f].annotated) continue;
+      state->fragments[f] = *problem_.fragments[f].annotated;
+      state->story.push_back(
+          {InferenceStep::kStrict,
+           -1,
+           {static_cast<int>(f)},
+           absl::StrCat("'", NameOfFragment(static_cast<int>(f)), "' is held as it is annotated")});
+    }
+  }
+
+  absl::Status Floating(State* state) {
     for (size_t f = 0; f < problem_.fragments.size(); ++f) {
       if (!problem_.fragments[f].floating) continue;
+      if (problem_.fragments[f].annotated) {
+        KILN_RETURN_IF_ERROR(HeldByAll(static_cast<int>(f), state->fragments[f]));
+        continue;
+      }
       state->fragments[f] = Ownership::Replicated(problem_.fragments[f].size, problem_.threads);
       state->story.push_back(
           {InferenceStep::kFloating,
@@ -161,6 +240,29 @@ class Solver {
            absl::StrCat("'", NameOfFragment(static_cast<int>(f)),
                         "' is touched outside of loops: every thread holds it")});
     }
+    return absl::OkStatus();
+  }
+
+  absl::Status HeldByAll(int f, const Ownership& held) const {
+    const ThreadSet all = Everybody();
+    for (int64_t x = 0; x < held.size(); ++x) {
+      if (held.Owners(x) == all) continue;
+      Diagnostic d;
+      const Fragment& fragment = problem_.fragments[f];
+      d.loc = fragment.loc;
+      if (program_.source) {
+        d.path = program_.source->path;
+        d.source_line = std::string(program_.source->Line(d.loc.line));
+      }
+      d.message =
+          absl::StrCat("'", fragment.buffer->name,
+                       "' is touched outside of loops, so every "
+                       "thread must hold it, but its annotated layout gives element ",
+                       PlaceOf(fragment.shape, x), " to ", layout::ToString(held.Owners(x)));
+      d.remedy = "touch it in parallel loops only, or do not annotate it";
+      return DiagnosticStatus(d, absl::StatusCode::kFailedPrecondition);
+    }
+    return absl::OkStatus();
   }
 
   absl::Status Strict(State* state) {
@@ -171,6 +273,12 @@ class Solver {
         continue;
       }
       if (op.kind != OperationKind::kLoop) continue;
+      if (op.annotated) {
+        std::vector<int> decided;
+        KILN_RETURN_IF_ERROR(Adopt(InferenceStep::kStrict, static_cast<int>(o), *op.annotated,
+                                   "runs as it is annotated", state, &decided));
+        continue;
+      }
       for (const int f : FragmentsOf(op)) {
         const auto varies = std::find_if(op.uses.begin(), op.uses.end(), [&](const auto& use) {
           return use.fragment == f && !use.constant;
@@ -211,7 +319,8 @@ class Solver {
           if (state->set_by[use.fragment] < 0) state->set_by[use.fragment] = o;
         } else if (use.writes ? fragment.Owners(x) != anchor.Owners(i)
                               : (anchor.Owners(i) & ~fragment.Owners(x)).any()) {
-          return AnchorsDisagree(op, use, x, fragment.Owners(x), anchor.Owners(i), *state);
+          return About(AnchorsDisagree(op, use, x, fragment.Owners(x), anchor.Owners(i), *state),
+                       op, i, -1, state->fragments);
         }
       }
     }
@@ -274,7 +383,7 @@ class Solver {
     const Operation& op = problem_.operations[o];
     if (op.kind == OperationKind::kGemm) return absl::OkStatus();  // decided by Strict
     if (op.kind == OperationKind::kReduce) return VisitReduce(step, o, state, decided);
-    if (state->done[o]) return Validate(op, state->loops[o], *state);
+    if (state->done[o]) return Revise(o, state);
     std::optional<Ownership> loop;
     std::string why;
     KILN_RETURN_IF_ERROR(FromSource(op, *state, /*free=*/false, &loop, &why));
@@ -302,7 +411,32 @@ class Solver {
     state->loops[o] = std::move(loop);
     Complete(op, state->loops[o], o, state, decided);
     state->story.push_back({step, o, *decided, Told(op, why, *decided)});
-    return Validate(op, state->loops[o], *state);
+    return Revise(o, state);
+  }
+
+  // A loop that was placed before all of its fragments were decided may have to run elsewhere.
+  absl::Status Revise(int o, State* state) {
+    const Operation& op = problem_.operations[o];
+    if (op.kind != OperationKind::kLoop || Agrees(op, state->loops[o], *state)) {
+      return absl::OkStatus();
+    }
+    if (op.annotated) return AnnotationDisagrees(op, *state);
+    KILN_ASSIGN_OR_RETURN(state->loops[o], Meet(op, *state));
+    return absl::OkStatus();
+  }
+
+  absl::Status AnnotationDisagrees(const Operation& op, const State& state) {
+    for (const FragmentUse& use : op.uses) {
+      for (const auto& list : use.elements) {
+        const auto witness =
+            Mismatch(*op.annotated, list, state.fragments[use.fragment], use.writes);
+        if (!witness) continue;
+        return About(Disagreement(op, witness->element, op.annotated->Owners(witness->element), use,
+                                  witness->other, state),
+                     op, witness->element, -1, state.fragments);
+      }
+    }
+    return absl::OkStatus();
   }
 
   std::string Told(const Operation& op, const std::string& why,
@@ -317,28 +451,84 @@ class Solver {
     return text;
   }
 
-  // Where a loop must run for one of its uses. An error when that depends on a serial variable.
-  absl::StatusOr<Ownership> LoopFor(const Operation& op, const FragmentUse& use,
-                                    const State& state) const {
+  // Where a loop must run for one of its uses, judged by its first access of each iteration.
+  Ownership LoopFor(const Operation& op, const FragmentUse& use, const State& state) const {
     const Ownership& fragment = state.fragments[use.fragment];
     Ownership loop(op.iterations);
     for (const auto& list : use.elements) {
       for (int64_t i = 0; i < op.iterations; ++i) {
-        if (list[i] < 0 || !fragment.decided(list[i])) continue;
-        const ThreadSet& owners = fragment.Owners(list[i]);
-        if (loop.decided(i) && loop.Owners(i) != owners) {
-          return DependsOnSerial(op, use, i, list[i], loop.Owners(i), owners, state);
-        }
-        if (!loop.decided(i)) loop.Set(i, owners, fragment.Slot(list[i]));
+        if (list[i] < 0 || !fragment.decided(list[i]) || loop.decided(i)) continue;
+        loop.Set(i, fragment.Owners(list[i]), fragment.Slot(list[i]));
       }
     }
+    return Anywhere(std::move(loop));
+  }
+
+  // Iterations that are not decided, because they touch nothing that is, run anywhere.
+  Ownership Anywhere(Ownership loop) const {
     if (loop.complete()) return loop;
-    // Iterations that do not touch it run anywhere.
-    const Ownership plan = Ownership::Planned(op.iterations, problem_.threads, 1);
-    for (int64_t i = 0; i < op.iterations; ++i) {
+    const Ownership plan = Ownership::Planned(loop.size(), problem_.threads, 1);
+    for (int64_t i = 0; i < loop.size(); ++i) {
       if (!loop.decided(i)) loop.Set(i, plan.Owners(i), plan.Slot(i));
     }
     return loop;
+  }
+
+  // One access of one iteration to an element whose owners are decided.
+  struct Demand {
+    const FragmentUse* use = nullptr;
+    int64_t element = 0;
+    const ThreadSet* owners = nullptr;
+  };
+
+  std::vector<Demand> DemandsOf(const Operation& op, int64_t i, const State& state) const {
+    std::vector<Demand> demands;
+    for (const bool writes : {true, false}) {
+      for (const FragmentUse& use : op.uses) {
+        const Ownership& fragment = state.fragments[use.fragment];
+        for (const auto& list : use.elements) {
+          if (use.writes != writes || list[i] < 0 || !fragment.decided(list[i])) continue;
+          demands.push_back({&use, list[i], &fragment.Owners(list[i])});
+        }
+      }
+    }
+    return demands;
+  }
+
+  // All threads that may run iteration i, where everything that it touches allows them: exactly the
+  // owners of what it writes, who must hold what it reads. A refusal when there are none.
+  absl::StatusOr<ThreadSet> ThreadsFor(const Operation& op, int64_t i, const State& state) {
+    ThreadSet may = Everybody();
+    const Demand* by = nullptr;  // the demand that decided `may`
+    const std::vector<Demand> demands = DemandsOf(op, i, state);
+    for (const Demand& d : demands) {
+      const ThreadSet met = may & *d.owners;
+      const bool exact = by != nullptr && by->use->writes;
+      if (exact ? (d.use->writes ? may != *d.owners : met != may) : met.none()) {
+        return About(NoPlace(op, i, may, by, d, state), op, i, -1, state.fragments);
+      }
+      if (met != may || by == nullptr) by = &d;
+      may = met;
+    }
+    return may;
+  }
+
+  absl::Status NoPlace(const Operation& op, int64_t i, const ThreadSet& runs, const Demand* by,
+                       const Demand& other, const State& state) const {
+    if (by != nullptr && by->use == other.use) {
+      return DependsOnSerial(op, *other.use, i, other.element, runs, *other.owners, state);
+    }
+    return Disagreement(op, i, runs, *other.use, other.element, state);
+  }
+
+  // Where everything that the loop touches allows it to run.
+  absl::StatusOr<Ownership> Meet(const Operation& op, const State& state) {
+    Ownership loop(op.iterations);
+    for (int64_t i = 0; i < op.iterations; ++i) {
+      KILN_ASSIGN_OR_RETURN(const ThreadSet threads, ThreadsFor(op, i, state));
+      if (!DemandsOf(op, i, state).empty()) loop.Set(i, threads, i);
+    }
+    return Anywhere(loop.Packed());
   }
 
   absl::Status DependsOnSerial(const Operation& op, const FragmentUse& use, int64_t i,
@@ -382,34 +572,31 @@ class Solver {
     return sources;
   }
 
-  // The first source that every other use agrees with; the first disagreement when there is none.
+  // The first source that every other use agrees with; else where all of them meet.
   absl::Status FromSource(const Operation& op, const State& state, bool free,
                           std::optional<Ownership>* loop, std::string* why) {
-    absl::Status first = absl::OkStatus();
-    for (const FragmentUse* use : Sources(op, state, free)) {
-      absl::StatusOr<Ownership> candidate = LoopFor(op, *use, state);
-      absl::Status status = candidate.status();
-      if (status.ok()) status = Validate(op, *candidate, state);
-      if (status.ok()) {
-        *loop = *std::move(candidate);
-        *why = absl::StrCat("runs where ", use->text, " is held");
-        return absl::OkStatus();
-      }
-      if (first.ok()) first = status;
+    const std::vector<const FragmentUse*> sources = Sources(op, state, free);
+    for (const FragmentUse* use : sources) {
+      Ownership candidate = LoopFor(op, *use, state);
+      if (!Agrees(op, candidate, state)) continue;
+      *loop = std::move(candidate);
+      *why = absl::StrCat("runs where ", use->text, " is held");
+      return absl::OkStatus();
     }
-    return first;
+    if (sources.empty() && !free) return absl::OkStatus();
+    KILN_ASSIGN_OR_RETURN(*loop, Meet(op, state));
+    *why = "runs where all that it touches is held";
+    return absl::OkStatus();
   }
 
-  // Every use whose fragment is decided against where the loop runs.
-  absl::Status Validate(const Operation& op, const Ownership& loop, const State& state) {
-    if (op.kind != OperationKind::kLoop) return absl::OkStatus();
+  // Whether every use whose fragment is decided agrees with where the loop runs.
+  static bool Agrees(const Operation& op, const Ownership& loop, const State& state) {
     for (const FragmentUse& use : op.uses) {
       for (const auto& list : use.elements) {
-        const auto witness = Mismatch(loop, list, state.fragments[use.fragment], use.writes);
-        if (witness) return Disagreement(op, loop, use, *witness, state);
+        if (Mismatch(loop, list, state.fragments[use.fragment], use.writes)) return false;
       }
     }
-    return absl::OkStatus();
+    return true;
   }
 
   static std::optional<Witness> Mismatch(const Ownership& loop, const std::vector<int64_t>& list,
@@ -482,7 +669,8 @@ class Solver {
         if (state->set_by[to.fragment] < 0) state->set_by[to.fragment] = o;
       } else if ((target.Owners(x) & ~folded.Owners(y)).any() &&
                  !problem_.fragments[to.fragment].floating) {
-        return ReduceMismatch(op, to, x, target.Owners(x), folded.Owners(y), *state);
+        return About(ReduceMismatch(op, to, x, target.Owners(x), folded.Owners(y), *state), op, y,
+                     -1, state->fragments);
       }
     }
     if (!state->done[o]) {
@@ -599,14 +787,13 @@ class Solver {
     std::optional<Ownership> loop;
     std::string why;
     const Ownership plan = Ownership::Planned(op.iterations, problem_.threads, width);
-    if (Validate(op, plan, *state).ok()) {
+    if (Agrees(op, plan, *state)) {
       loop = plan;
       why = absl::StrCat("dealt out to ", problem_.threads.count, " threads, ", width,
                          width == 1 ? " neighbour each" : " neighbours each");
     } else {
       KILN_RETURN_IF_ERROR(FromSource(op, *state, /*free=*/true, &loop, &why));
     }
-    if (!loop) return Validate(op, plan, *state);
     std::vector<int> decided;
     KILN_RETURN_IF_ERROR(Adopt(InferenceStep::kFree, o, *std::move(loop), why, state, &decided));
     std::deque<int> queue;
@@ -687,8 +874,9 @@ class Solver {
 
   LayoutSolution Finish(State state) const {
     LayoutSolution solution;
-    for (const Ownership& fragment : state.fragments) {
-      solution.fragments.push_back(Settled(fragment));
+    for (size_t f = 0; f < state.fragments.size(); ++f) {
+      const bool given = problem_.fragments[f].annotated.has_value();
+      solution.fragments.push_back(given ? state.fragments[f] : Settled(state.fragments[f]));
     }
     solution.loops = std::move(state.loops);
     solution.set_by = std::move(state.set_by);
@@ -699,6 +887,8 @@ class Solver {
   const ir::Program& program_;
   const LayoutProblem& problem_;
   const LayoutCost cost_;
+  const bool explain_;                     // keep conflicts
+  std::vector<LayoutConflict> conflicts_;  // of all refusals, those of attempts too
 };
 
 }  // namespace
@@ -720,8 +910,12 @@ const char* NameOf(InferenceStep step) {
 }
 
 absl::StatusOr<LayoutSolution> InferLayouts(const ir::Program& program,
-                                            const LayoutProblem& problem, LayoutCost cost) {
-  return Solver(program, problem, cost).Solve();
+                                            const LayoutProblem& problem, LayoutCost cost,
+                                            LayoutConflict* conflict) {
+  Solver solver(program, problem, cost, conflict != nullptr);
+  absl::StatusOr<LayoutSolution> solution = solver.Solve();
+  if (conflict != nullptr && !solution.ok()) *conflict = solver.ConflictOf(solution.status());
+  return solution;
 }
 
 }  // namespace kiln::passes

@@ -5,7 +5,8 @@
 // owners); a loop that writes one runs on exactly its owners; a reduction's destination is held by
 // everybody who holds a part. Four steps, in this order:
 //   floating  fragments that are touched outside of any operation: every thread holds all
-//   strict    fragments that an operation touches at constant indices only: every thread holds all
+//   strict    what is annotated, and what a matrix instruction asks; fragments that an operation
+//             touches at constant indices only: every thread holds all
 //   common    what is known propagates over the uses, breadth first in program order, from a
 //   fragment
 //             to the loops that touch it and from a loop to the fragments it touches
@@ -48,11 +49,23 @@ struct LayoutSolution {
   std::vector<LayoutDecision> story;
 };
 
-// FailedPrecondition, a diagnostic at the loop that disagrees: no assignment keeps the constraints.
-// It names the loop that decided the layout, an element, its owners on both sides, and a remedy.
+// What a refusal is about, for whoever wants to check it.
+struct LayoutConflict {
+  int operation = -1;  // that has no place; -1: an annotated fragment is touched outside of loops
+  // kLoop: the iteration that no set of threads can run, or, of a race, one of the two that meet.
+  // kReduce, kGemm: the position in the operand.
+  int64_t iteration = -1;
+  int64_t other_iteration = -1;              // of a race
+  std::vector<layout::Ownership> fragments;  // what was decided when it came up; of a race nothing
+};
+
+// FailedPrecondition, a diagnostic at the loop that disagrees: no assignment keeps the constraints
+// beside what was decided before. It names the loop that decided the layout, an element, its owners
+// on both sides, and a remedy; `conflict`, when given, is filled.
 absl::StatusOr<LayoutSolution> InferLayouts(const ir::Program& program,
                                             const LayoutProblem& problem,
-                                            LayoutCost cost = LayoutCost::kIssue);
+                                            LayoutCost cost = LayoutCost::kIssue,
+                                            LayoutConflict* conflict = nullptr);
 
 }  // namespace kiln::passes
 

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <unordered_map>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/ir/analysis.h"
@@ -11,6 +12,7 @@
 #include "compiler/ir/printer.h"
 #include "compiler/ir/shape.h"
 #include "compiler/ir/visit.h"
+#include "compiler/layout/text.h"
 #include "compiler/passes/gemm_layouts.h"
 
 namespace kiln::passes {
@@ -20,6 +22,7 @@ using ir::Expr;
 using ir::Stmt;
 
 constexpr int64_t kVectorBytes = 16;
+constexpr int64_t kMaxStoreSpan = int64_t{1} << 40;  // locations among which iterations may meet
 
 struct SerialVariable {
   Expr var;
@@ -72,6 +75,7 @@ class Collector {
     }
     problem_.threads = {0, threads};
     for (const ir::Axis& axis : launch.grid) facts_.AddAxis(axis);
+    notes_ = &launch.annotations;
     KILN_RETURN_IF_ERROR(Visit(launch.body));
     return std::move(problem_);
   }
@@ -196,6 +200,7 @@ class Collector {
     op.name = absl::StrCat("loop ", problem_.operations.size() + 1, " (",
                            absl::StrJoin(names, ", "), ")");
     operation_ = &op;
+    inner_serial_ = serial_.size();
     width_ = kVectorBytes;
     std::vector<Expr> outer;  // conditions that hold for all iterations or none
     outer.swap(guards_);
@@ -203,9 +208,29 @@ class Collector {
     outer.swap(guards_);
     operation_ = nullptr;
     KILN_RETURN_IF_ERROR(status);
-    op.vector_width = width_;
+    KILN_RETURN_IF_ERROR(SetWidth(loop, &op));
+    const auto note = loop.annotations.find("loop_layout");
+    if (note != loop.annotations.end()) {
+      KILN_ASSIGN_OR_RETURN(op.annotated, Held(note->second, op.iterations, op.name, loop.loc));
+    }
     problem_.operations.push_back(std::move(op));
     return absl::OkStatus();
+  }
+
+  // The widest access, or the one that `coalesced_width` asks for.
+  absl::Status SetWidth(const ir::For& loop, Operation* op) const {
+    op->vector_width = width_;
+    const auto note = loop.annotations.find("coalesced_width");
+    if (note == loop.annotations.end()) return absl::OkStatus();
+    int64_t asked = 0;
+    if (absl::SimpleAtoi(note->second, &asked) && asked >= 1 && width_ % asked == 0) {
+      op->vector_width = asked;
+      return absl::OkStatus();
+    }
+    return Error(loop.loc,
+                 absl::StrCat("coalesced_width=", note->second, " does not divide ", width_,
+                              ", the widest access of ", op->name),
+                 "leave it out, or use a divisor");
   }
 
   absl::Status VisitAlloc(const ir::Alloc& alloc) {
@@ -227,9 +252,58 @@ class Collector {
       fragment.size *= std::min(*n, kMaxTileElements + 1);
       if (fragment.size > kMaxTileElements) return TooLarge(alloc.loc, "a fragment");
     }
+    KILN_RETURN_IF_ERROR(Annotate(&fragment));
     fragments_[alloc.buffer.get()] = static_cast<int>(problem_.fragments.size());
     problem_.fragments.push_back(std::move(fragment));
     return absl::OkStatus();
+  }
+
+  // Notes name buffers: where several fragments of a launch have that name, nobody knows which is
+  // meant.
+  absl::Status Annotate(Fragment* fragment) const {
+    const auto note = notes_->find(absl::StrCat("layout:", fragment->buffer->name));
+    if (note == notes_->end()) return absl::OkStatus();
+    for (const Fragment& other : problem_.fragments) {
+      if (other.buffer->name != fragment->buffer->name) continue;
+      return Error(fragment->loc,
+                   absl::StrCat("two fragments are called '", other.buffer->name,
+                                "' and one of them is annotated with a layout"),
+                   "give them different names");
+    }
+    KILN_ASSIGN_OR_RETURN(
+        fragment->annotated,
+        Held(note->second, fragment->size, absl::StrCat("fragment '", fragment->buffer->name, "'"),
+             fragment->loc));
+    return absl::OkStatus();
+  }
+
+  // The owners that an annotation gives to `size` elements.
+  absl::StatusOr<layout::Ownership> Held(const std::string& text, int64_t size,
+                                         absl::string_view what, SourceLoc loc) const {
+    const std::string message = absl::StrCat("the layout of ", what, ", ", text, ", ");
+    const auto annotated = layout::Parse(text);
+    if (!annotated.ok()) {
+      return Error(loc, absl::StrCat(message, "says no threads: ", annotated.status().message()),
+                   "annotate fragments with T.Fragment(...)");
+    }
+    if (annotated->size() != size) {
+      return Error(loc, absl::StrCat(message, "has ", annotated->size(), " elements, not ", size),
+                   "give T.Fragment the same shape");
+    }
+    absl::StatusOr<layout::Ownership> held = layout::Ownership::Of(*annotated, size);
+    if (!held.ok()) {
+      return Error(loc,
+                   absl::StrCat(message, "is no layout of registers: ", held.status().message()),
+                   "annotate fragments with T.Fragment(...)");
+    }
+    const layout::ThreadSet outside = held->Threads() & ~problem_.threads.Set();
+    if (outside.any()) {
+      return Error(loc,
+                   absl::StrCat(message, "names thread ", outside._Find_first(),
+                                ", which the block does not have"),
+                   absl::StrCat("launch more than ", problem_.threads.count, " threads"));
+    }
+    return held;
   }
 
   absl::Status TooLarge(SourceLoc loc, absl::string_view what) const {
@@ -420,7 +494,7 @@ class Collector {
     const auto it = fragments_.find(buffer.get());
     if (it == fragments_.end()) {
       if (operation_ != nullptr) TouchMemory(buffer, indices, predicate, write);
-      return absl::OkStatus();
+      return operation_ != nullptr && write ? AddStore(buffer, indices, loc) : absl::OkStatus();
     }
     if (operation_ == nullptr) {
       problem_.fragments[it->second].floating = true;
@@ -446,6 +520,115 @@ class Collector {
     if (buffer->scope != ir::Scope::kGlobal && buffer->scope != ir::Scope::kShared) return;
     operation_->stores_memory |= write;
     width_ = std::min(width_, WidthOf(buffer, indices, predicate, write));
+  }
+
+  // A store to memory, when it is known which iterations meet in it.
+  absl::Status AddStore(const ir::Buffer& buffer, const std::vector<Expr>& indices, SourceLoc loc) {
+    if (buffer->scope != ir::Scope::kGlobal && buffer->scope != ir::Scope::kShared) {
+      return absl::OkStatus();
+    }
+    std::vector<Expr> variables = axes_;
+    std::vector<int64_t> mins, extents;
+    for (size_t v = inner_serial_; v < serial_.size(); ++v) {
+      variables.push_back(serial_[v].var);
+      mins.push_back(serial_[v].min);
+      extents.push_back(serial_[v].extent);
+    }
+    std::vector<ir::IntFunction> functions, conditions;
+    std::vector<ir::Bounds> bounds;
+    int64_t span = 1;
+    std::string fixed = absl::StrCat(reinterpret_cast<uintptr_t>(buffer.get()));
+    for (size_t d = 0; d < indices.size(); ++d) {
+      const auto [varying, same] =
+          Split(facts_.Expand(ir::Substitute(indices[d], binds_)), variables);
+      auto range = facts_.BoundsOf(varying);
+      absl::StatusOr<ir::IntFunction> function = ir::IntFunction::Of(varying, variables);
+      if (!function.ok() || !range) return absl::OkStatus();
+      // Numbers by the buffer's own extent where that is possible, so that stores are comparable.
+      const auto extent = ir::ConstInt(buffer->shape[d]);
+      if (extent && range->min >= 0 && range->max < *extent) range = ir::Bounds{0, *extent - 1};
+      if (__builtin_mul_overflow(span, range->max - range->min + 1, &span) ||
+          span >= kMaxStoreSpan) {
+        return absl::OkStatus();
+      }
+      absl::StrAppend(&fixed, ", ", ir::ToString(same), " ", range->min, " ", range->max);
+      functions.push_back(*std::move(function));
+      bounds.push_back(*range);
+    }
+    for (const Expr& guard : guards_) {
+      if (!guard.defined()) return absl::OkStatus();
+      absl::StatusOr<ir::IntFunction> condition = ir::IntFunction::Of(guard, variables);
+      if (!condition.ok()) return absl::OkStatus();
+      conditions.push_back(*std::move(condition));
+    }
+    MemoryStore store;
+    store.loc = loc;
+    store.text = TextOf(buffer, indices);
+    store.place = static_cast<int>(places_.try_emplace(fixed, places_.size()).first->second);
+    store.span = span;
+    KILN_RETURN_IF_ERROR(ForEachPoint(mins, extents, [&](const std::vector<int64_t>& serial) {
+      return StoreOnce(functions, bounds, conditions, serial, &store);
+    }));
+    operation_->stores.push_back(std::move(store));
+    return absl::OkStatus();
+  }
+
+  // The terms that `variables` decide, and the rest.
+  static std::pair<Expr, Expr> Split(const ir::LinearForm& form,
+                                     const std::vector<Expr>& variables) {
+    ir::LinearForm varying, same;
+    varying.constant = form.constant;
+    for (const auto& term : form.terms) {
+      const bool varies = std::any_of(variables.begin(), variables.end(),
+                                      [&](const Expr& v) { return ir::Uses(term.first, v); });
+      (varies ? varying : same).terms.push_back(term);
+    }
+    return {ir::FromLinear(varying, kInt64), ir::FromLinear(same, kInt64)};
+  }
+
+  absl::Status StoreOnce(const std::vector<ir::IntFunction>& functions,
+                         const std::vector<ir::Bounds>& bounds,
+                         const std::vector<ir::IntFunction>& conditions,
+                         const std::vector<int64_t>& serial, MemoryStore* store) {
+    accesses_ += operation_->iterations;
+    if (accesses_ > kMaxAccesses) return TooManyAccesses(store->loc);
+    std::vector<int64_t> cells;
+    cells.reserve(operation_->iterations);
+    std::vector<int64_t> values(axes_.size() + serial.size());
+    std::copy(serial.begin(), serial.end(), values.begin() + static_cast<int64_t>(axes_.size()));
+    KILN_RETURN_IF_ERROR(
+        ForEachPoint(mins_, operation_->extents, [&](const std::vector<int64_t>& at) {
+          std::copy(at.begin(), at.end(), values.begin());
+          bool happens = std::all_of(conditions.begin(), conditions.end(),
+                                     [&](const auto& holds) { return holds(values) != 0; });
+          int64_t cell = 0;
+          for (size_t d = 0; d < functions.size() && happens; ++d) {
+            const std::optional<int64_t> index = functions[d](values);
+            happens = index.has_value();
+            if (happens) {
+              cell = cell * (bounds[d].max - bounds[d].min + 1) + (*index - bounds[d].min);
+            }
+          }
+          cells.push_back(happens ? cell : -1);
+          return absl::OkStatus();
+        }));
+    store->cells.push_back(std::move(cells));
+    return absl::OkStatus();
+  }
+
+  absl::Status TooManyAccesses(SourceLoc loc) const {
+    return Error(loc, absl::StrCat("more than ", kMaxAccesses, " accesses of the loop's elements"),
+                 "use smaller tiles or fewer serial iterations",
+                 absl::StatusCode::kResourceExhausted);
+  }
+
+  static std::string TextOf(const ir::Buffer& buffer, const std::vector<Expr>& indices) {
+    return absl::StrCat(buffer->name, "[",
+                        absl::StrJoin(indices, ", ",
+                                      [](std::string* out, const Expr& e) {
+                                        absl::StrAppend(out, ir::ToString(e));
+                                      }),
+                        "]");
   }
 
   int64_t WidthOf(const ir::Buffer& buffer, const std::vector<Expr>& indices, const Expr& predicate,
@@ -480,12 +663,7 @@ class Collector {
     use.fragment = fragment;
     use.loc = loc;
     const Fragment& info = problem_.fragments[fragment];
-    use.text = absl::StrCat(info.buffer->name, "[",
-                            absl::StrJoin(indices, ", ",
-                                          [](std::string* out, const Expr& e) {
-                                            absl::StrAppend(out, ir::ToString(e));
-                                          }),
-                            "]");
+    use.text = TextOf(info.buffer, indices);
     std::vector<Expr> variables = axes_;
     std::vector<int64_t> serial_mins, serial_extents;
     for (const SerialVariable& v : serial_) {
@@ -526,9 +704,7 @@ class Collector {
                             const std::vector<int64_t>& serial, FragmentUse* use) {
     accesses_ += operation_->iterations;
     if (accesses_ > kMaxAccesses) {
-      return Error(use->loc, absl::StrCat("more than ", kMaxAccesses, " fragment accesses"),
-                   "use smaller tiles or fewer serial iterations",
-                   absl::StatusCode::kResourceExhausted);
+      return TooManyAccesses(use->loc);
     }
     std::vector<int64_t> elements;
     elements.reserve(operation_->iterations);
@@ -568,9 +744,12 @@ class Collector {
   const ir::Program& program_;
   LayoutProblem problem_;
   std::unordered_map<const ir::BufferNode*, int> fragments_;
+  const std::map<std::string, std::string>* notes_ = nullptr;  // of the launch
   ir::VarMap binds_;
   ir::Facts facts_;
   std::vector<SerialVariable> serial_;  // in scope, outermost first
+  size_t inner_serial_ = 0;             // those from here on are inside of the operation
+  std::unordered_map<std::string, size_t> places_;  // buffers with the fixed parts of their indices
   std::vector<Expr> guards_;  // conditions between the operation and here; undefined: unknown
   int64_t accesses_ = 0;
   Operation* operation_ = nullptr;  // the parallel loop that is being visited

@@ -8,6 +8,7 @@
 #define KILN_COMPILER_PASSES_LAYOUT_PROBLEM_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,9 +24,10 @@ inline constexpr int64_t kMaxAccesses = int64_t{1} << 26;      // evaluated in o
 struct Fragment {
   ir::Buffer buffer;
   std::vector<int64_t> shape;
-  int64_t size = 0;       // elements
-  bool floating = false;  // touched outside of any operation: by every thread
-  SourceLoc loc;          // of its allocation
+  int64_t size = 0;                            // elements
+  bool floating = false;                       // touched outside of any operation: by every thread
+  SourceLoc loc;                               // of its allocation
+  std::optional<layout::Ownership> annotated;  // T.annotate_layout
 };
 
 // One operation's accesses to one fragment through one index expression.
@@ -40,6 +42,19 @@ struct FragmentUse {
   std::vector<std::vector<int64_t>> elements;
 };
 
+// One store of a parallel loop to shared or global memory, where it is known which iterations meet:
+// every index is a part that the loop decides plus a part that is the same for all iterations, and
+// every condition is known.
+struct MemoryStore {
+  SourceLoc loc;
+  std::string text;  // "B[i, 0]"
+  int place = 0;     // stores to one buffer with the same fixed part share this
+  int64_t span = 0;  // numbers below are less
+  // cells[s][i]: where iteration i stores under the s-th assignment of the serial variables inside
+  // the loop; -1 where it does not. Equal numbers with equal `place` are one location.
+  std::vector<std::vector<int64_t>> cells;
+};
+
 enum class OperationKind : uint8_t { kLoop, kReduce, kGemm };
 
 struct Operation {
@@ -52,8 +67,10 @@ struct Operation {
   std::vector<FragmentUse> uses;  // kReduce: source, then destination
   // kGemm: by use, the owners that the instruction asks for, in the order of the use's elements.
   std::vector<layout::Ownership> anchors;
-  int reduced_dim = 0;         // kReduce
-  bool stores_memory = false;  // shared or global
+  std::optional<layout::Ownership> annotated;  // kLoop: loop_layout
+  std::vector<MemoryStore> stores;             // kLoop
+  int reduced_dim = 0;                         // kReduce
+  bool stores_memory = false;                  // shared or global
   // The widest access of memory in one instruction, in elements: every access of global or shared
   // memory is a run of this many neighbours along the last axis, from a multiple of it. A power of
   // two, at most 16 bytes of the widest element.

@@ -64,7 +64,8 @@ class LowerTiles : public FactsMutator {
 
   // A parallel loop over the wide dimensions of `shape`; `body` gets the loop variables.
   Stmt ParallelOver(const ir::Region& shape, const std::vector<int>& dims, SourceLoc loc,
-                    const std::function<Stmt(const std::vector<Expr>&)>& body) {
+                    const std::function<Stmt(const std::vector<Expr>&)>& body,
+                    const std::map<std::string, std::string>& notes = {}) {
     std::vector<ir::Axis> axes;
     std::vector<Expr> vars;
     for (const int d : dims) {
@@ -76,7 +77,7 @@ class LowerTiles : public FactsMutator {
     const Stmt inner = body(vars);
     facts_ = saved;
     if (axes.empty()) return inner;
-    return ir::MakeStmt<ir::For>(loc, ir::ForKind::kParallel, axes, inner);
+    return ir::MakeStmt<ir::For>(loc, ir::ForKind::kParallel, axes, inner, Expr(), notes);
   }
 
   Stmt LowerCopy(const ir::Copy& copy) {
@@ -88,7 +89,12 @@ class LowerTiles : public FactsMutator {
                        ": the shapes do not match after dropping extents of one"));
       return ir::MakeSeq({}, copy.loc);
     }
-    return ParallelOver(copy.dst, dst_dims, copy.loc, [&](const std::vector<Expr>& vars) {
+    std::map<std::string, std::string> notes;  // of the loop that the copy becomes
+    for (const char* key : {"coalesced_width", "loop_layout"}) {
+      const auto note = copy.annotations.find(key);
+      if (note != copy.annotations.end()) notes.insert(*note);
+    }
+    const auto element = [&](const std::vector<Expr>& vars) {
       const std::vector<Expr> from = RegionIndices(copy.src, src_dims, vars);
       const std::vector<Expr> to = RegionIndices(copy.dst, dst_dims, vars);
       const Expr value =
@@ -96,7 +102,8 @@ class LowerTiles : public FactsMutator {
       return ir::MakeStmt<ir::Store>(copy.loc, copy.dst.buffer, to,
                                      ir::MakeCast(copy.dst.buffer->dtype, value),
                                      InsidePredicate(copy.dst.buffer, to, facts_));
-    });
+    };
+    return ParallelOver(copy.dst, dst_dims, copy.loc, element, notes);
   }
 
   Stmt LowerFill(const ir::Fill& fill) {

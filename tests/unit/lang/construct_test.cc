@@ -266,7 +266,7 @@ TEST(Constructs, LaunchForms) {
       {"    with T.Kernel(4) as b:\n        s = T.alloc_shared((4, 8), 'int32')\n"
        "        T.annotate_layout({s: T.Layout(s.shape, lambda i, j: (j, i))})\n        "
        "T.clear(s)\n",
-       "layout:s=\"(4, 8) forward=(i1, i0)\""},
+       "layout:s=\"S[(4,8):(1,4)]\""},
   };
   for (const auto& [body, expected] : kCases) {
     EXPECT_THAT(Elaborated(absl::StrCat(head, body)), HasSubstr(expected)) << body;

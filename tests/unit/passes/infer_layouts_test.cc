@@ -14,55 +14,23 @@
 #include "compiler/lang/kernel.h"
 #include "compiler/layout/fragments.h"
 #include "compiler/passes/gemm_layouts.h"
-#include "compiler/passes/pipeline.h"
+#include "tests/util/fragment_kernels.h"
+#include "tests/util/thread_level.h"
 
 namespace kiln::passes {
 namespace {
 
 using layout::Ownership;
 using layout::ThreadSet;
+using testing::KernelAround;
 
-struct Inferred {
-  ir::Program program;
-  LayoutProblem problem;
-  LayoutSolution solution;
-};
-
-// `body` stands in a launch of `threads` threads, between tensors A: float32[M, N], B and C of
-// `elements` elements.
-std::string Kernel(int threads, int elements, const std::string& shape, const std::string& body) {
-  std::string indented =
-      absl::StrCat("            ", absl::StrReplaceAll(body, {{"\n", "\n            "}}));
-  return absl::StrCat(
-      "import tilelang\nimport tilelang.language as T\n\n@tilelang.jit\ndef f():\n"
-      "    @T.prim_func\n    def main(A: T.Tensor(",
-      shape, ", T.float32), B: T.Tensor((", elements, ",), T.float32), C: T.Tensor((", elements,
-      ",), T.float32)):\n        with T.Kernel(1, threads=", threads, ") as bx:\n", indented,
-      "\n    return main\n");
-}
-
-absl::StatusOr<Inferred> Infer(const std::string& text, LayoutCost cost = LayoutCost::kIssue,
-                               const lang::Arguments& arguments = {}) {
-  auto file = std::make_shared<SourceFile>();
-  file->path = "k.py";
-  file->text = text;
-  KILN_ASSIGN_OR_RETURN(const lang::Kernel kernel, lang::Kernel::Parse(file, ""));
-  KILN_ASSIGN_OR_RETURN(ir::Program program, lang::Elaborate(kernel, arguments, {}));
-  const std::vector<Pass>& all = CpuPipeline();
-  const std::vector<Pass> tiles = {all[0], all[1],
-                                   *std::find_if(all.begin(), all.end(), [](const Pass& p) {
-                                     return std::string(p.name) == "lower-copies";
-                                   })};
-  Inferred result;
-  KILN_ASSIGN_OR_RETURN(result.program, RunPipeline(tiles, program, {}));
-  const ir::Launch* launch = nullptr;
-  ir::Walk(result.program.body, [&](const ir::Stmt& s) {
-    if (launch == nullptr) launch = s.As<ir::Launch>();
-    return launch == nullptr;
-  });
-  KILN_ASSIGN_OR_RETURN(result.problem, CollectLayoutProblem(result.program, *launch));
-  KILN_ASSIGN_OR_RETURN(result.solution, InferLayouts(result.program, result.problem, cost));
-  return result;
+absl::StatusOr<testing::InferredLaunch> Infer(const std::string& text,
+                                              LayoutCost cost = LayoutCost::kIssue,
+                                              const lang::Arguments& arguments = {}) {
+  KILN_ASSIGN_OR_RETURN(const ir::Program program, testing::Elaborated("k.py", text, arguments));
+  testing::InferredLaunch launch;
+  KILN_RETURN_IF_ERROR(testing::InferLaunch(program, &launch, cost));
+  return launch;
 }
 
 // The steps that decided something, in order.
@@ -79,7 +47,7 @@ std::string Owners(const Ownership& o, int64_t x) { return layout::ToString(o.Ow
 // The article's closing example, for which the compiler it describes stops with an assertion.
 TEST(InferLayouts, ASparseColumnRunsWhereItIsHeld) {
   const auto inferred =
-      Infer(Kernel(64, 4, "(4, 16)", R"(fragment = T.alloc_fragment((4, 16), T.float32)
+      Infer(KernelAround(64, 4, "(4, 16)", R"(fragment = T.alloc_fragment((4, 16), T.float32)
 for row, col in T.Parallel(4, 16):
     fragment[row, col] = A[row, col]
 for group, row_in_group in T.Parallel(2, 2):
@@ -105,12 +73,12 @@ for group, row_in_group in T.Parallel(2, 2):
 TEST(InferLayouts, AColumnOfAnyHeightCompiles) {
   for (int block = 1; block <= 512; ++block) {
     const auto inferred =
-        Infer(Kernel(128, block, absl::StrCat("(", block, ", 8)"),
-                     absl::StrReplaceAll(R"(b = T.alloc_fragment((BLOCK, 8), T.float32)
+        Infer(KernelAround(128, block, absl::StrCat("(", block, ", 8)"),
+                           absl::StrReplaceAll(R"(b = T.alloc_fragment((BLOCK, 8), T.float32)
 T.copy(A, b)
 for i in T.Parallel(BLOCK):
     B[i] = b[i, 0])",
-                                         {{"BLOCK", absl::StrCat(block)}})));
+                                               {{"BLOCK", absl::StrCat(block)}})));
     ASSERT_TRUE(inferred.ok()) << block << ": " << inferred.status();
     const LayoutSolution& s = inferred->solution;
     ASSERT_FALSE(layout::FindCollision(s.fragments[0]).has_value());
@@ -122,7 +90,8 @@ for i in T.Parallel(BLOCK):
 }
 
 TEST(InferLayouts, ConstantIndicesAreHeldByEverybody) {
-  const auto inferred = Infer(Kernel(64, 64, "(4, 16)", R"(s = T.alloc_fragment((1,), T.float32)
+  const auto inferred =
+      Infer(KernelAround(64, 64, "(4, 16)", R"(s = T.alloc_fragment((1,), T.float32)
 for k in T.Parallel(1):
     s[0] = A[0, 0]
 for i in T.Parallel(64):
@@ -133,7 +102,8 @@ for i in T.Parallel(64):
 }
 
 TEST(InferLayouts, ALoopThatOnlyReadsAConstantDoesNotFollowIt) {
-  const auto inferred = Infer(Kernel(64, 64, "(4, 16)", R"(s = T.alloc_fragment((1,), T.float32)
+  const auto inferred =
+      Infer(KernelAround(64, 64, "(4, 16)", R"(s = T.alloc_fragment((1,), T.float32)
 for k in T.Parallel(1):
     s[0] = A[0, 0]
 for i in T.Parallel(64):
@@ -143,7 +113,8 @@ for i in T.Parallel(64):
 }
 
 TEST(InferLayouts, FragmentsInConditionsAreHeldByEverybody) {
-  const auto inferred = Infer(Kernel(64, 64, "(4, 16)", R"(s = T.alloc_fragment((64,), T.float32)
+  const auto inferred =
+      Infer(KernelAround(64, 64, "(4, 16)", R"(s = T.alloc_fragment((64,), T.float32)
 T.fill(s, 3.0)
 if s[5] > 0:
     for i in T.Parallel(64):
@@ -154,13 +125,14 @@ if s[5] > 0:
 }
 
 TEST(InferLayouts, ASerialVariableMayNotChooseTheThread) {
-  const auto inferred = Infer(Kernel(64, 4, "(4, 16)", R"(q = T.alloc_fragment((4, 16), T.float32)
+  const auto inferred =
+      Infer(KernelAround(64, 4, "(4, 16)", R"(q = T.alloc_fragment((4, 16), T.float32)
 for i, j in T.Parallel(4, 16):
     q[i, j] = A[i, j]
 for i in T.Parallel(4):
     for j in T.serial(16):
         B[i] = q[i, j])"),
-                              LayoutCost::kRegisters);
+            LayoutCost::kRegisters);
   // A plan that spreads a row over threads is refused; one that keeps rows whole is found.
   ASSERT_TRUE(inferred.ok()) << inferred.status();
   for (int64_t i = 0; i < 4; ++i) {
@@ -172,7 +144,8 @@ for i in T.Parallel(4):
 }
 
 TEST(InferLayouts, TwoIterationsMayNotStoreToOneElement) {
-  const auto inferred = Infer(Kernel(64, 4, "(4, 16)", R"(s = T.alloc_fragment((4,), T.float32)
+  const auto inferred =
+      Infer(KernelAround(64, 4, "(4, 16)", R"(s = T.alloc_fragment((4,), T.float32)
 for i, j in T.Parallel(4, 16):
     s[i] = A[i, j])"));
   ASSERT_FALSE(inferred.ok());
@@ -183,8 +156,141 @@ for i, j in T.Parallel(4, 16):
 }
 
 // s is written where t is held and t where s is held transposed: no single owner will do.
+// The article's fourth failure: B[0] = A[i, j].
+TEST(InferLayouts, TwoIterationsMayNotStoreToOneLocationOfMemory) {
+  const auto refusal = [](const std::string& body) {
+    return std::string(Infer(KernelAround(64, 64, "(4, 16)", body)).status().message());
+  };
+  const std::string loop = "for i, j in T.Parallel(4, 16):\n    ";
+  EXPECT_NE(refusal(loop + "B[0] = A[i, j]")
+                .find("iterations (0, 0) and (0, 1) of loop 1 (i, j) store to one element, B[0]"),
+            std::string::npos)
+      << refusal(loop + "B[0] = A[i, j]");
+  EXPECT_NE(refusal(loop + "B[i] = A[i, j]").find("(0, 0) and (0, 1)"), std::string::npos);
+  EXPECT_NE(refusal(loop + "B[i * 16 + j // 2] = A[i, j]").find("(0, 0) and (0, 1)"),
+            std::string::npos);
+  EXPECT_NE(refusal("for i in T.Parallel(32):\n    B[i] = A[0, 0]\n    B[31 - i] = A[0, 1]")
+                .find("iterations (31) and (0)"),
+            std::string::npos);
+  EXPECT_NE(refusal("for i in T.Parallel(32):\n    B[i] = A[0, 0]\n    B[i + 1] = A[0, 1]")
+                .find("iterations (1) and (0)"),
+            std::string::npos);
+  EXPECT_NE(
+      refusal("for i in T.Parallel(8):\n    for k in T.serial(4):\n        B[i + k] = A[k, i]")
+          .find("store to one element, B[i + k]"),
+      std::string::npos);
+  for (const std::string& body :
+       {loop + "B[i * 16 + j] = A[i, j]", loop + "B[63 - i * 16 - j] = A[i, j]",
+        loop + "if j == 3:\n        B[i] = A[i, j]",
+        std::string("for i in T.Parallel(8):\n    for k in T.serial(4):\n        B[i * 4 + k] = "
+                    "A[k, i]"),
+        std::string(
+            "for k in T.serial(4):\n    for i in T.Parallel(16):\n        B[i] = A[k, i]")}) {
+    EXPECT_EQ(refusal(body), "") << body;
+  }
+}
+
+// The article's remedy for its closing example.
+TEST(InferLayouts, AnAnnotatedLayoutIsHonoured) {
+  const auto inferred =
+      Infer(KernelAround(64, 4, "(4, 16)", R"(fragment = T.alloc_fragment((4, 16), T.float32)
+def source_layout(row, col):
+    return col, row
+T.annotate_layout({fragment: T.Fragment((4, 16), forward_fn=source_layout)})
+for row, col in T.Parallel(4, 16):
+    fragment[row, col] = A[row, col]
+for row in T.Parallel(4):
+    B[row] = fragment[row, 0])"));
+  ASSERT_TRUE(inferred.ok()) << inferred.status();
+  const Ownership& held = inferred->solution.fragments[0];
+  for (int64_t x = 0; x < 64; ++x) {
+    EXPECT_EQ(Owners(held, x), absl::StrCat(x % 16));
+    EXPECT_EQ(held.Slot(x), x / 16);
+  }
+  for (int64_t row = 0; row < 4; ++row) EXPECT_EQ(Owners(inferred->solution.loops[1], row), "0");
+  EXPECT_EQ(Decisions(inferred->solution)[0].step, InferenceStep::kStrict);
+}
+
+TEST(InferLayouts, AnAnnotatedLayoutMayHaveCopiesAndGaps) {
+  const auto inferred =
+      Infer(KernelAround(64, 16, "(16,)", R"(f = T.alloc_fragment((16,), T.float32)
+T.annotate_layout({f: T.Fragment((16,), forward_thread_fn=lambda i, rep: i + 32 * rep, replicate=2, forward_index_fn=lambda i: 3)})
+T.copy(A, f)
+T.copy(f, B))"));
+  ASSERT_TRUE(inferred.ok()) << inferred.status();
+  EXPECT_EQ(Owners(inferred->solution.fragments[0], 5), "5,37");
+  EXPECT_EQ(inferred->solution.fragments[0].Slot(5), 3);
+}
+
+TEST(InferLayouts, ALoopRunsAsItIsAnnotated) {
+  const std::string loop = R"(f = T.alloc_fragment((64,), T.float32)
+for i in T.Parallel(64, loop_layout=T.Fragment((64,), forward_fn=lambda i: (i % 16, i // 16))):
+    f[i] = A[i]
+T.copy(f, B))";
+  const auto inferred = Infer(KernelAround(64, 64, "(64,)", loop));
+  ASSERT_TRUE(inferred.ok()) << inferred.status();
+  EXPECT_EQ(Owners(inferred->solution.loops[0], 17), "1");
+  EXPECT_EQ(Owners(inferred->solution.fragments[0], 17), "1");
+  const std::string twice = loop + R"(
+for i in T.Parallel(64, loop_layout=T.Fragment((64,), forward_fn=lambda i: (i // 4, i % 4))):
+    f[i] = f[i] + 1.0)";
+  const auto refused = Infer(KernelAround(64, 64, "(64,)", twice));
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(std::string(refused.status().message())
+                .find("iteration (1) runs on 0, element (1) is held by 1"),
+            std::string::npos)
+      << refused.status();
+}
+
+TEST(InferLayouts, BadAnnotationsAreRefused) {
+  const auto refusal = [](const std::string& layout) {
+    return std::string(Infer(KernelAround(32, 16, "(16,)",
+                                          absl::StrCat("f = T.alloc_fragment((16,), T.float32)\n"
+                                                       "T.annotate_layout({f: ",
+                                                       layout, "})\nT.copy(A, f)\nT.copy(f, B)")))
+                           .status()
+                           .message());
+  };
+  const std::pair<std::string, std::string> cases[] = {
+      {"T.Fragment((8,), forward_fn=lambda i: (i, 0))", "has 8 elements, not 16"},
+      {"T.Fragment((16,), forward_fn=lambda i: (i * 4, 0))", "names thread 32"},
+      {"T.Fragment((16,), forward_fn=lambda i: (i // 2, 0))",
+       "elements 0 and 1 of the layout share a thread and a register"},
+      {"T.Fragment((16,), forward_fn=lambda i: (i - 1, 0))", "held by thread -1"},
+      {"T.Fragment((16,), forward_fn=lambda i: (i * 5 % 16, 0))", "without digits"},
+      {"T.Fragment((16,), forward_fn=lambda i: (i, i - 3))", "in register -3"},
+      {"T.Fragment((16,))", "forward_fn or forward_thread_fn"},
+      {"T.Layout((16,), lambda i: i)", "a fragment, to a layout of memory"},
+      {"T.Fragment((16,), forward_thread_fn=lambda i, rep: i, replicate=0)", "replicate=0"},
+      {"T.Fragment((1 << 30,), forward_fn=lambda i: (i, 0))", "more than 4194304 elements"},
+  };
+  for (const auto& [layout, why] : cases) {
+    EXPECT_NE(refusal(layout).find(why), std::string::npos) << layout << ": " << refusal(layout);
+  }
+}
+
+TEST(InferLayouts, TheWidthIsTheOneThatIsAskedFor) {
+  const auto inferred =
+      Infer(KernelAround(384, 1024, "(1024,)", R"(f = T.alloc_fragment((1024,), T.float32)
+for i in T.Parallel(1024, coalesced_width=1):
+    f[i] = A[i]
+T.copy(f, B))"));
+  ASSERT_TRUE(inferred.ok()) << inferred.status();
+  EXPECT_EQ(inferred->problem.operations[0].vector_width, 1);
+  EXPECT_EQ(inferred->solution.fragments[0].slots(), 3);
+  EXPECT_NE(Infer(KernelAround(32, 96, "(96,)", R"(f = T.alloc_fragment((96,), T.float32)
+for i in T.Parallel(96, coalesced_width=3):
+    f[i] = A[i]
+T.copy(f, B))"))
+                .status()
+                .message()
+                .find("coalesced_width=3 does not divide 4"),
+            std::string::npos);
+}
+
 TEST(InferLayouts, WritersThatDisagreeAreRefusedWithAnElementAndItsOwners) {
-  const auto inferred = Infer(Kernel(64, 64, "(8, 8)", R"(s = T.alloc_fragment((8, 8), T.float32)
+  const auto inferred =
+      Infer(KernelAround(64, 64, "(8, 8)", R"(s = T.alloc_fragment((8, 8), T.float32)
 t = T.alloc_fragment((8, 8), T.float32)
 T.copy(A, t)
 for i, j in T.Parallel(8, 8):
@@ -201,7 +307,8 @@ T.copy(t, A))"));
 
 // Both readers get a copy.
 TEST(InferLayouts, AnElementReadByTwoThreadsIsHeldByBoth) {
-  const auto inferred = Infer(Kernel(64, 64, "(8, 8)", R"(s = T.alloc_fragment((8, 8), T.float32)
+  const auto inferred =
+      Infer(KernelAround(64, 64, "(8, 8)", R"(s = T.alloc_fragment((8, 8), T.float32)
 t = T.alloc_fragment((8, 8), T.float32)
 T.copy(A, s)
 for i, j in T.Parallel(8, 8):
@@ -219,7 +326,8 @@ T.copy(t, A))"));
 }
 
 TEST(InferLayouts, ATransposedReadMovesTheWriterNotTheData) {
-  const auto inferred = Infer(Kernel(64, 64, "(8, 8)", R"(s = T.alloc_fragment((8, 8), T.float32)
+  const auto inferred =
+      Infer(KernelAround(64, 64, "(8, 8)", R"(s = T.alloc_fragment((8, 8), T.float32)
 t = T.alloc_fragment((8, 8), T.float32)
 T.copy(A, s)
 for i, j in T.Parallel(8, 8):
@@ -236,7 +344,8 @@ for i, j in T.Parallel(8, 8):
 }
 
 TEST(InferLayouts, AReducedRowBelongsToAllWhoHoldAPart) {
-  const auto inferred = Infer(Kernel(128, 8, "(8, 64)", R"(x = T.alloc_fragment((8, 64), T.float32)
+  const auto inferred =
+      Infer(KernelAround(128, 8, "(8, 64)", R"(x = T.alloc_fragment((8, 64), T.float32)
 m = T.alloc_fragment((8,), T.float32)
 T.copy(A, x)
 T.reduce_max(x, m, dim=1)
@@ -255,13 +364,14 @@ T.copy(m, B))"));
 
 TEST(InferLayouts, RaggedFragmentsHaveOwnersToo) {
   for (const int n : {192, 229, 514}) {
-    const auto inferred = Infer(Kernel(128, n, "(4, 16)",
-                                       absl::StrReplaceAll(R"(s = T.alloc_fragment((N,), T.float32)
+    const auto inferred =
+        Infer(KernelAround(128, n, "(4, 16)",
+                           absl::StrReplaceAll(R"(s = T.alloc_fragment((N,), T.float32)
 for i in T.Parallel(N):
     s[i] = B[i]
 for i in T.Parallel(N):
     C[i] = s[i])",
-                                                           {{"N", absl::StrCat(n)}})));
+                                               {{"N", absl::StrCat(n)}})));
     ASSERT_TRUE(inferred.ok()) << n << ": " << inferred.status();
     EXPECT_FALSE(layout::FindCollision(inferred->solution.fragments[0]).has_value());
     EXPECT_EQ(inferred->solution.fragments[0].slots(), (n + 127) / 128);
@@ -270,7 +380,7 @@ for i in T.Parallel(N):
 
 TEST(InferLayouts, TheWidthFollowsTheMemoryAccess) {
   const auto width = [](const std::string& body) {
-    const auto inferred = Infer(Kernel(32, 256, "(16, 16)", body));
+    const auto inferred = Infer(KernelAround(32, 256, "(16, 16)", body));
     EXPECT_TRUE(inferred.ok()) << inferred.status();
     return inferred.ok() ? inferred->problem.operations[0].vector_width : 0;
   };

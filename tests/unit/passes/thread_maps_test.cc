@@ -3,12 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include <set>
-
-#include "compiler/ir/evaluate.h"
-#include "compiler/ir/visit.h"
 #include "compiler/layout/fragments.h"
 #include "compiler/passes/gemm_layouts.h"
+#include "tests/util/thread_level.h"
 
 namespace kiln::passes {
 namespace {
@@ -17,55 +14,11 @@ using ir::Expr;
 using layout::Ownership;
 using layout::ThreadRange;
 
-// The value of an expression over `variables` and constant tables.
-int64_t Value(const Expr& e, const std::vector<Expr>& variables,
-              const std::vector<int64_t>& values) {
-  const ir::Stmt looked_up =
-      ir::RewriteExprs(ir::MakeStmt<ir::Evaluate>({}, e), [&](const Expr& x) -> Expr {
-        const auto* load = x.As<ir::Load>();
-        if (load == nullptr) return {};
-        int64_t flat = 0;
-        for (size_t d = 0; d < load->indices.size(); ++d) {
-          flat = flat * *ir::ConstInt(load->buffer->shape[d]) +
-                 Value(load->indices[d], variables, values);
-        }
-        return ir::MakeInt((*load->buffer->values)[flat]);
-      });
-  const auto function = ir::IntFunction::Of(looked_up.As<ir::Evaluate>()->value, variables);
-  KILN_CHECK(function.ok());
-  return *(*function)(values);
-}
-
-bool Holds(const Expr& condition, const std::vector<Expr>& variables,
-           const std::vector<int64_t>& values) {
-  return !condition.defined() || Value(condition, variables, values) != 0;
-}
-
-// Every thread runs exactly its iterations, in order, and one of an iteration's threads acts.
-// The number of tables that this took.
+// The number of tables that a right share took.
 size_t CheckShare(const Ownership& loop, ThreadRange threads) {
-  ConstantTables tables;
-  const ThreadShare share = ShareOf(loop, threads, &tables);
-  const Expr thread = ir::MakeVar("t"), step = ir::MakeVar("s"), i = ir::MakeVar("i");
-  const std::vector<Expr> variables = {thread, step, i};
-  const Expr iteration = share.iteration(thread, step), exists = share.exists(thread, step, i),
-             acts = share.acts(thread, step);
-  std::vector<int> acting(loop.size(), 0);
-  for (int64_t t = threads.first; t < threads.first + threads.count; ++t) {
-    std::vector<int64_t> runs, owned;
-    for (int64_t s = 0; s < share.steps; ++s) {
-      const int64_t at = Value(iteration, variables, {t, s, 0});
-      if (!Holds(exists, variables, {t, s, at})) continue;
-      runs.push_back(at);
-      if (at >= 0 && at < loop.size()) acting[at] += Holds(acts, variables, {t, s, at});
-    }
-    for (int64_t x = 0; x < loop.size(); ++x) {
-      if (loop.Owners(x)[t]) owned.push_back(x);
-    }
-    EXPECT_EQ(runs, owned) << "thread " << t;
-  }
-  for (int64_t x = 0; x < loop.size(); ++x) EXPECT_EQ(acting[x], 1) << "iteration " << x;
-  return tables.Allocations().size();
+  size_t tables = 0;
+  EXPECT_EQ(testing::SimulateShare(loop, threads, &tables), "");
+  return tables;
 }
 
 size_t CheckSlots(const Ownership& fragment) {
@@ -74,7 +27,7 @@ size_t CheckSlots(const Ownership& fragment) {
   const Expr x = ir::MakeVar("x");
   const Expr slot = slots(x);
   for (int64_t e = 0; e < fragment.size(); ++e) {
-    if (fragment.decided(e)) EXPECT_EQ(Value(slot, {x}, {e}), fragment.Slot(e)) << e;
+    if (fragment.decided(e)) EXPECT_EQ(testing::ValueOf(slot, {x}, {e}), fragment.Slot(e)) << e;
   }
   return tables.Allocations().size();
 }

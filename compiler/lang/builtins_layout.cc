@@ -1,0 +1,315 @@
+// Layouts that a kernel gives by functions, and what they belong to. T.Layout says where in memory
+// an element lies, T.Fragment which threads hold it in which register. Where the shape is known the
+// function is tabulated and read back as digits: the text of a layout::Layout on m, or on tx and m.
+// In an open elaboration it stays a text of its own, which nothing reads.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/ir/evaluate.h"
+#include "compiler/ir/printer.h"
+#include "compiler/lang/elaborator.h"
+#include "compiler/layout/factor.h"
+#include "compiler/layout/ownership.h"
+
+namespace kiln::lang {
+namespace {
+
+constexpr int64_t kMaxElements = int64_t{1} << 22;  // of a layout, copies counted
+constexpr int kMaxOperations = 2000;                // of one result
+
+// A function over the indices of a shape, and over the number of the copy where there are several.
+struct Indices {
+  std::vector<Operand> shape;
+  std::vector<ir::Expr> vars;  // the shape's, then the copy's
+  CallArgs call;
+};
+
+absl::StatusOr<Indices> IndicesOf(Elaborator& e, const BoundArgs& args) {
+  Indices out;
+  KILN_ASSIGN_OR_RETURN(out.shape, e.ToShape(args[0], args.LocOf(0), "the shape of a layout"));
+  out.call.loc = args.loc;
+  for (size_t i = 0; i < out.shape.size(); ++i) {
+    out.vars.push_back(ir::MakeVar(absl::StrCat("i", i)));
+  }
+  for (const ir::Expr& var : out.vars) {
+    ExprInfo info;
+    info.flags = ExprInfo::kRuntime;
+    KILN_ASSIGN_OR_RETURN(const Value index, e.NewExpr(var, info, args.loc));
+    out.call.positional.push_back(index);
+    out.call.locs.push_back(args.loc);
+  }
+  return out;
+}
+
+absl::Status AddCopy(Elaborator& e, const BoundArgs& args, Indices* indices) {
+  indices->vars.push_back(ir::MakeVar("rep"));
+  ExprInfo info;
+  info.flags = ExprInfo::kRuntime;
+  KILN_ASSIGN_OR_RETURN(const Value copy, e.NewExpr(indices->vars.back(), info, args.loc));
+  indices->call.positional.push_back(copy);
+  indices->call.locs.push_back(args.loc);
+  return absl::OkStatus();
+}
+
+// What the function in argument `i` returns.
+absl::StatusOr<std::vector<ir::Expr>> ResultsOf(Elaborator& e, const BoundArgs& args, size_t i,
+                                                const CallArgs& call) {
+  KILN_ASSIGN_OR_RETURN(const Value result, e.Call(args[i], call));
+  std::vector<Value> items = {result};
+  if (result.is_sequence()) items = result.seq().items;
+  std::vector<ir::Expr> results;
+  for (const Value& item : items) {
+    KILN_ASSIGN_OR_RETURN(const Operand x, e.ToIndex(item, args.LocOf(i), "a layout's result"));
+    if (x.info.size > kMaxOperations) {
+      return e.Error(args.LocOf(i),
+                     absl::StrCat("a layout of more than ", kMaxOperations, " operations"),
+                     "simplify it");
+    }
+    results.push_back(x.e);
+  }
+  return results;
+}
+
+std::string Listed(const std::vector<ir::Expr>& v) {
+  std::string text;
+  for (const ir::Expr& e : v) absl::StrAppend(&text, text.empty() ? "" : ", ", ir::ToString(e));
+  return text;
+}
+
+// The extents of a shape that is known.
+std::optional<std::vector<int64_t>> Known(const std::vector<Operand>& shape) {
+  std::vector<int64_t> extents;
+  for (const Operand& extent : shape) {
+    const auto n = ir::ConstInt(extent.e);
+    if (!n) return std::nullopt;
+    extents.push_back(*n);
+  }
+  return extents;
+}
+
+// The values of each result for every element, row-major, and copy: columns[result][copy * n + x].
+// nullopt where something that is not known decides them.
+std::optional<std::vector<std::vector<int64_t>>> Tabulate(const std::vector<ir::Expr>& results,
+                                                          const std::vector<ir::Expr>& vars,
+                                                          const std::vector<int64_t>& extents,
+                                                          int64_t copies) {
+  std::vector<std::vector<int64_t>> columns;
+  int64_t n = 1;
+  for (const int64_t extent : extents) n *= extent;
+  for (const ir::Expr& result : results) {
+    const auto function = ir::IntFunction::Of(result, vars);
+    if (!function.ok()) return std::nullopt;
+    std::vector<int64_t> column;
+    for (int64_t copy = 0; copy < copies; ++copy) {
+      for (int64_t x = 0; x < n; ++x) {
+        std::vector<int64_t> at = layout::Unflatten(x, extents);
+        if (vars.size() > extents.size()) at.push_back(copy);
+        const std::optional<int64_t> value = (*function)(at);
+        if (!value) return std::nullopt;
+        column.push_back(*value);
+      }
+    }
+    columns.push_back(std::move(column));
+  }
+  return columns;
+}
+
+// Several results as one number: row-major over the extents that they span.
+std::vector<int64_t> Flattened(const std::vector<std::vector<int64_t>>& columns, size_t first) {
+  std::vector<int64_t> flat(columns[0].size(), 0);
+  for (size_t c = first; c < columns.size(); ++c) {
+    const int64_t extent = *std::max_element(columns[c].begin(), columns[c].end()) + 1;
+    for (size_t x = 0; x < flat.size(); ++x) flat[x] = flat[x] * extent + columns[c][x];
+  }
+  return flat;
+}
+
+absl::Status CheckSize(Elaborator& e, const BoundArgs& args, const std::vector<int64_t>& extents,
+                       int64_t copies) {
+  int64_t n = copies;
+  for (const int64_t extent : extents) {
+    if (extent < 1)
+      return e.Error(args.LocOf(0), "a layout of no elements", "give its buffer's shape");
+    if (__builtin_mul_overflow(n, extent, &n) || n > kMaxElements) {
+      return e.Error(args.LocOf(0),
+                     absl::StrCat("a layout of more than ", kMaxElements, " elements"),
+                     "use smaller tiles");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status NoDigits(Elaborator& e, const BoundArgs& args, const absl::Status& refusal) {
+  return e.Error(args.loc, absl::StrCat("a layout without digits: ", refusal.message()),
+                 "make thread and register sums of digits of the index");
+}
+
+Value NewLayout(Elaborator& e, std::string text, bool of_threads) {
+  auto* layout = e.arena().New<LayoutObject>();
+  layout->text = std::move(text);
+  layout->of_threads = of_threads;
+  return Value::Of(Type::kLayout, layout);
+}
+
+std::string ShapeText(const std::vector<Operand>& shape) {
+  std::vector<ir::Expr> extents;
+  for (const Operand& extent : shape) extents.push_back(extent.e);
+  return absl::StrCat("(", Listed(extents), ")");
+}
+
+// T.Layout(shape, lambda i, j: (...)).
+absl::StatusOr<Value> MemoryLayout(Elaborator& e, const BoundArgs& args) {
+  KILN_ASSIGN_OR_RETURN(const Indices indices, IndicesOf(e, args));
+  KILN_ASSIGN_OR_RETURN(const std::vector<ir::Expr> results, ResultsOf(e, args, 1, indices.call));
+  const auto extents = Known(indices.shape);
+  if (extents) KILN_RETURN_IF_ERROR(CheckSize(e, args, *extents, 1));
+  const auto columns =
+      extents && !results.empty() ? Tabulate(results, indices.vars, *extents, 1) : std::nullopt;
+  if (!columns) {
+    return NewLayout(e, absl::StrCat(ShapeText(indices.shape), " forward=(", Listed(results), ")"),
+                     /*of_threads=*/false);
+  }
+  const std::vector<int64_t> places = Flattened(*columns, 0);
+  KILN_ASSIGN_OR_RETURN(const layout::Table table,
+                        layout::Table::FromColumns(static_cast<int64_t>(places.size()), 1,
+                                                   {layout::Axis::kM}, places));
+  const absl::StatusOr<layout::Layout> digits = layout::Factor(table);
+  if (!digits.ok()) return NoDigits(e, args, digits.status());
+  return NewLayout(e, digits->ToString(), /*of_threads=*/false);
+}
+
+// thread[copy * n + x], and slot likewise or empty.
+absl::StatusOr<Value> FragmentOf(Elaborator& e, const BoundArgs& args,
+                                 const std::vector<int64_t>& thread,
+                                 const std::vector<int64_t>& slot, int64_t n) {
+  layout::Ownership held(n);
+  std::vector<layout::ThreadSet> owners(n);
+  for (size_t at = 0; at < thread.size(); ++at) {
+    const int64_t x = static_cast<int64_t>(at) % n;
+    if (thread[at] < 0 || thread[at] >= layout::kMaxThreads) {
+      return e.Error(args.loc,
+                     absl::StrCat("element ", x, " of the layout is held by thread ", thread[at]),
+                     absl::StrCat("threads are 0 to ", layout::kMaxThreads - 1));
+    }
+    owners[x].set(thread[at]);
+  }
+  for (int64_t x = 0; x < n; ++x) {
+    for (size_t copy = x + n; copy < slot.size(); copy += n) {
+      if (slot[copy] == slot[x]) continue;
+      return e.Error(args.loc,
+                     absl::StrCat("the copies of element ", x, " are in registers ", slot[x],
+                                  " and ", slot[copy]),
+                     "let the register not depend on the copy");
+    }
+    if (!slot.empty() && (slot[x] < 0 || slot[x] >= kMaxElements)) {
+      return e.Error(args.loc,
+                     absl::StrCat("element ", x, " of the layout is in register ", slot[x]),
+                     "registers count from 0");
+    }
+    held.Set(x, owners[x], slot.empty() ? 0 : slot[x]);
+  }
+  if (slot.empty()) held = held.Packed();
+  if (const auto collision = layout::FindCollision(held)) {
+    return e.Error(args.loc,
+                   absl::StrCat("elements ", collision->element, " and ", collision->other,
+                                " of the layout share a thread and a register"),
+                   "give every element of a thread a register of its own");
+  }
+  const absl::StatusOr<layout::Layout> digits = held.ToLayout();
+  if (!digits.ok()) return NoDigits(e, args, digits.status());
+  return NewLayout(e, digits->ToString(), /*of_threads=*/true);
+}
+
+// T.Fragment(shape, forward_fn=lambda i, j: (thread, register)), or the two by functions of their
+// own; with replicate=r the thread's also takes the number of the copy.
+absl::StatusOr<Value> FragmentLayout(Elaborator& e, const BoundArgs& args) {
+  enum { kShape, kForward, kThread, kReplicate, kIndex };
+  KILN_ASSIGN_OR_RETURN(Indices indices, IndicesOf(e, args));
+  if (args.Given(kForward) == args.Given(kThread)) {
+    return e.Error(args.loc, "T.Fragment needs forward_fn or forward_thread_fn, one of them",
+                   "write T.Fragment(shape, forward_fn=lambda i, j: (thread, register))");
+  }
+  int64_t copies = 1;
+  if (args.Given(kReplicate)) {
+    KILN_ASSIGN_OR_RETURN(copies, e.ToInt(args[kReplicate], args.LocOf(kReplicate), "replicate"));
+    if (copies < 1)
+      return e.Error(args.LocOf(kReplicate), absl::StrCat("replicate=", copies), "use 1 or more");
+  }
+  std::vector<ir::Expr> index;
+  if (args.Given(kIndex)) {
+    KILN_ASSIGN_OR_RETURN(index, ResultsOf(e, args, kIndex, indices.call));
+  }
+  if (copies > 1) KILN_RETURN_IF_ERROR(AddCopy(e, args, &indices));
+  const size_t by = args.Given(kForward) ? kForward : kThread;
+  KILN_ASSIGN_OR_RETURN(std::vector<ir::Expr> thread, ResultsOf(e, args, by, indices.call));
+  if (by == kForward) {
+    index.assign(thread.begin() + std::min<size_t>(1, thread.size()), thread.end());
+    thread.resize(std::min<size_t>(1, thread.size()));
+  }
+  if (thread.size() != 1) {
+    return e.Error(args.LocOf(by),
+                   absl::StrCat("a layout with ", thread.size(), " threads an element"),
+                   "return one number for the thread");
+  }
+  const auto extents = Known(indices.shape);
+  if (extents) KILN_RETURN_IF_ERROR(CheckSize(e, args, *extents, copies));
+  const auto threads = extents ? Tabulate(thread, indices.vars, *extents, copies) : std::nullopt;
+  const auto slots = extents ? Tabulate(index, indices.vars, *extents, copies) : std::nullopt;
+  if (!threads || !slots) {
+    return NewLayout(e,
+                     absl::StrCat(ShapeText(indices.shape), " thread=(", Listed(thread),
+                                  ") index=(", Listed(index), ") replicate=", copies),
+                     /*of_threads=*/true);
+  }
+  const auto n = static_cast<int64_t>((*threads)[0].size()) / copies;
+  return FragmentOf(e, args, (*threads)[0],
+                    slots->empty() ? std::vector<int64_t>() : Flattened(*slots, 0), n);
+}
+
+absl::StatusOr<Value> AnnotateLayout(Elaborator& e, const BoundArgs& args) {
+  KILN_RETURN_IF_ERROR(e.RequireLaunch(args.loc, "T.annotate_layout"));
+  if (!args[0].Is(Type::kDict)) {
+    return e.Error(args.LocOf(0),
+                   absl::StrCat("T.annotate_layout takes a dict, not ", Describe(args[0])),
+                   "write {buffer: layout}");
+  }
+  for (const auto& [key, item] : args[0].dict().items) {
+    if (!key.Is(Type::kBuffer) || !item.Is(Type::kLayout)) {
+      return e.Error(args.LocOf(0),
+                     absl::StrCat("T.annotate_layout maps ", Describe(key), " to ", Describe(item)),
+                     "map buffers to T.Layout(...), T.Fragment(...) or "
+                     "tilelang.layout.make_swizzled_layout(buffer)");
+    }
+    const ir::Buffer& buffer = key.buffer().buffer;
+    if (item.layout().of_threads != (buffer->scope == ir::Scope::kFragment)) {
+      return e.Error(args.LocOf(0),
+                     absl::StrCat("T.annotate_layout maps '", buffer->name, "', ",
+                                  item.layout().of_threads ? "no fragment, to a T.Fragment"
+                                                           : "a fragment, to a layout of memory"),
+                     "map fragments to T.Fragment(...), other buffers to T.Layout(...)");
+    }
+    e.launch_notes()[absl::StrCat("layout:", buffer->name)] = item.layout().text;
+  }
+  return Value::None();
+}
+
+constexpr Builtin kRows[] = {
+    {"T.annotate_layout", "layouts", AnnotateLayout},
+    {"T.Layout", "shape forward_fn", MemoryLayout},
+    {"T.Fragment", "shape forward_fn? forward_thread_fn? replicate? forward_index_fn?",
+     FragmentLayout},
+};
+
+}  // namespace
+
+absl::StatusOr<std::string> LoopLayout(Elaborator& e, const BoundArgs& args, size_t i) {
+  if (args[i].Is(Type::kLayout) && args[i].layout().of_threads) return args[i].layout().text;
+  return e.Error(args.LocOf(i),
+                 absl::StrCat("loop_layout must say which thread runs an iteration, not be ",
+                              Describe(args[i])),
+                 "pass T.Fragment(...)");
+}
+
+BuiltinTable LayoutBuiltins() { return {kRows, std::size(kRows)}; }
+
+}  // namespace kiln::lang

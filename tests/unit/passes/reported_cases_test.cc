@@ -1,0 +1,223 @@
+// What users of tile compilers reported as failures of layout inference, as kernels of our own:
+// each either computes on threads what it computes on tiles, or is refused with a diagnostic that
+// says why. Numbers are those of the reports.
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "tests/util/fragment_kernels.h"
+#include "tests/util/thread_level.h"
+
+namespace kiln {
+namespace {
+
+using testing::KernelAround;
+using testing::Verdict;
+
+void ExpectComputes(const std::string& text, double tolerance = 0) {
+  const auto program = testing::Elaborated("k.py", text);
+  ASSERT_TRUE(program.ok()) << program.status() << "\n" << text;
+  std::string why;
+  EXPECT_EQ(testing::CheckThreads(*program, 3, tolerance, &why), Verdict::kSame) << why << "\n"
+                                                                                 << text;
+}
+
+void ExpectRefused(const std::string& text, const std::string& saying) {
+  const auto program = testing::Elaborated("k.py", text);
+  ASSERT_TRUE(program.ok()) << program.status() << "\n" << text;
+  std::string why;
+  EXPECT_EQ(testing::CheckThreads(*program, 3, 0, &why), Verdict::kRefused) << why;
+  EXPECT_NE(why.find(saying), std::string::npos) << why;
+}
+
+// #1868: a column of a fragment is read; all but a few threads idle.
+TEST(ReportedCases, AColumnIsReadByTheThreadsThatHoldIt) {
+  for (const auto& [rows, columns, threads] :
+       {std::tuple(4, 16, 64), {3, 20, 64}, {5, 12, 32}, {16, 16, 128}, {7, 9, 100}}) {
+    ExpectComputes(KernelAround(threads, rows, absl::StrCat("(", rows, ", ", columns, ")"),
+                                absl::StrCat("f = T.alloc_fragment((", rows, ", ", columns,
+                                             "), T.float32)\nT.copy(A, f)\nfor i in T.Parallel(",
+                                             rows, "):\n    B[i] = f[i, ", columns / 3, "]")));
+  }
+}
+
+// #2948: a shift around the end of a fragment.
+TEST(ReportedCases, AShiftWrapsAround) {
+  for (const int n : {2, 64, 127, 128, 229}) {
+    ExpectComputes(KernelAround(128, n, absl::StrCat("(", n, ",)"),
+                                absl::StrReplaceAll(R"(f = T.alloc_fragment((N,), T.float32)
+T.copy(A, f)
+for i in T.Parallel(N):
+    B[i] = f[(i + 1) % N])",
+                                                    {{"N", absl::StrCat(n)}})));
+  }
+}
+
+// #2957: a loop that is larger than the smallest one that shares its fragment.
+TEST(ReportedCases, ALargerLoopIsNotCutShort) {
+  ExpectComputes(KernelAround(64, 256, "(64,)", R"(f = T.alloc_fragment((64,), T.float32)
+T.copy(A, f)
+for i in T.Parallel(256):
+    B[i] = f[i // 4]
+for i in T.Parallel(16):
+    C[i] = f[i * 4])"));
+}
+
+// #2398: extents that the threads do not divide.
+TEST(ReportedCases, ExtentsThatThreadsDoNotDivide) {
+  for (const int n : {1, 127, 129, 192, 229, 514}) {
+    ExpectComputes(KernelAround(128, n, absl::StrCat("(", n, ",)"),
+                                absl::StrReplaceAll(R"(f = T.alloc_fragment((N,), T.float32)
+g = T.alloc_fragment((N,), T.float32)
+T.copy(A, f)
+for i in T.Parallel(N):
+    g[i] = f[i] * 2.0
+T.copy(g, B))",
+                                                    {{"N", absl::StrCat(n)}})));
+  }
+}
+
+// #2399, #2542, #3266: reductions over 96 of 128 threads, and over strides that are no power of 2.
+TEST(ReportedCases, ReductionsOverAnyNumberOfThreads) {
+  for (const auto& [rows, columns, threads] :
+       {std::tuple(1, 96, 128), {4, 96, 128}, {3, 40, 96}, {12, 20, 100}, {5, 7, 128}}) {
+    for (const char* op : {"sum", "max", "absmax"}) {
+      ExpectComputes(
+          KernelAround(threads, rows, absl::StrCat("(", rows, ", ", columns, ")"),
+                       absl::StrReplaceAll(
+                           R"(f = T.alloc_fragment((M, N), T.float32)
+r = T.alloc_fragment((M,), T.float32)
+T.copy(A, f)
+T.reduce_OP(f, r, dim=1)
+T.copy(r, B))",
+                           {{"M", absl::StrCat(rows)}, {"N", absl::StrCat(columns)}, {"OP", op}})));
+    }
+  }
+}
+
+// #1165, #310: two products want one fragment in different warps.
+TEST(ReportedCases, TwoProductsThatDisagreeNameBoth) {
+  ExpectRefused(R"(import tilelang
+import tilelang.language as T
+
+@tilelang.jit
+def f():
+    @T.prim_func
+    def main(A: T.Tensor((64, 64), T.float16), C: T.Tensor((64, 64), T.float32)):
+        with T.Kernel(1, threads=128) as bx:
+            s = T.alloc_shared((64, 64), T.float16)
+            c = T.alloc_fragment((64, 64), T.float32)
+            T.copy(A, s)
+            T.clear(c)
+            T.gemm(s, s, c, policy=T.GemmWarpPolicy.FullRow)
+            T.gemm(s, s, c, policy=T.GemmWarpPolicy.FullCol)
+            T.copy(c, C)
+    return main
+)",
+                "comes from gemm");
+}
+
+// #1374, #1729: (16, 14) with 32 replicas by division; a broadcast read with few distinct elements.
+TEST(ReportedCases, BroadcastReadsDoNotCollapseThreads) {
+  ExpectComputes(KernelAround(32, 448, "(14,)", R"(f = T.alloc_fragment((14,), T.float32)
+T.copy(A, f)
+for i, j in T.Parallel(14, 32):
+    B[i * 32 + j] = f[i] + 1.0)"));
+  ExpectComputes(KernelAround(128, 512, "(16,)", R"(f = T.alloc_fragment((16,), T.float32)
+T.copy(A, f)
+for j in T.Parallel(512):
+    B[j] = f[j // 32])"));
+}
+
+// #1719, #2307, #2311: a reduction's result is read by loops wider than those who hold a part;
+// siblings read one accumulator.
+TEST(ReportedCases, AResultIsReadAcrossTheTile) {
+  ExpectComputes(KernelAround(128, 64 * 16, "(64, 16)", R"(f = T.alloc_fragment((64, 16), T.float32)
+m = T.alloc_fragment((64,), T.float32)
+s = T.alloc_fragment((64,), T.float32)
+T.copy(A, f)
+T.reduce_max(f, m, dim=1)
+for i, j in T.Parallel(64, 16):
+    f[i, j] = f[i, j] - m[i]
+T.reduce_sum(f, s, dim=1)
+for i, j in T.Parallel(64, 16):
+    B[i * 16 + j] = f[i, j] * s[i] + m[i]
+for i in T.Parallel(64):
+    C[i] = s[i] - m[i])"));
+}
+
+// #3005: two different indices of one fragment in one loop.
+TEST(ReportedCases, TwoIndicesOfOneFragment) {
+  ExpectComputes(KernelAround(64, 64, "(128,)", R"(f = T.alloc_fragment((128,), T.float32)
+T.copy(A, f)
+for i in T.Parallel(64):
+    B[i] = f[2 * i] + f[2 * i + 1])"));
+  ExpectComputes(KernelAround(64, 64, "(64,)", R"(f = T.alloc_fragment((64,), T.float32)
+T.copy(A, f)
+for i in T.Parallel(64):
+    B[i] = f[i] + f[63 - i])"));
+}
+
+// #2393, #2395, #2396: a fragment in a serial loop inside of a parallel one.
+TEST(ReportedCases, ASerialLoopInsideOfAParallelOne) {
+  ExpectComputes(KernelAround(32, 32, "(32, 8)", R"(f = T.alloc_fragment((32, 8), T.float32)
+for i in T.Parallel(32):
+    for k in T.serial(8):
+        f[i, k] = A[i, k]
+r = T.alloc_fragment((32,), T.float32)
+for i in T.Parallel(32):
+    r[i] = 0.0
+    for k in T.serial(8):
+        r[i] = r[i] + f[i, k]
+T.copy(r, B))"));
+}
+
+// #2883: more than 2^18 iterations in one loop.
+TEST(ReportedCases, AHalfMillionIterations) {
+  const auto program = testing::Elaborated(
+      "k.py", KernelAround(256, 1, "(64, 8192)", R"(f = T.alloc_fragment((64, 8192), T.float32)
+for i, j in T.Parallel(64, 8192):
+    f[i, j] = A[i, j] + 1.0
+for i, j in T.Parallel(64, 8192):
+    A[i, j] = f[i, j])"));
+  ASSERT_TRUE(program.ok()) << program.status();
+  testing::InferredLaunch launch;
+  ASSERT_TRUE(testing::InferLaunch(*program, &launch).ok());
+  for (const layout::Ownership& loop : launch.solution.loops) EXPECT_EQ(loop.slots(), 2048);
+}
+
+// #2394: a column is broadcast over tiles of 24 to 96 columns.
+TEST(ReportedCases, AColumnIsBroadcastOverAnyWidth) {
+  for (const int n : {24, 40, 48, 64, 96}) {
+    ExpectComputes(KernelAround(128, 32, absl::StrCat("(32, ", n, ")"),
+                                absl::StrReplaceAll(R"(f = T.alloc_fragment((32, N), T.float32)
+c = T.alloc_fragment((32,), T.float32)
+T.copy(A, f)
+for i in T.Parallel(32):
+    c[i] = A[i, 1]
+for i, j in T.Parallel(32, N):
+    f[i, j] = f[i, j] * c[i]
+for i in T.Parallel(32):
+    B[i] = f[i, N - 1])",
+                                                    {{"N", absl::StrCat(n)}})));
+  }
+}
+
+// #2632: which index maps are injective. Stores that two iterations share are refused.
+TEST(ReportedCases, StoresThatMeetAreRefusedOthersCompute) {
+  const auto kernel = [](const std::string& index) {
+    return KernelAround(64, 256, "(256,)",
+                        absl::StrCat("f = T.alloc_fragment((256,), T.float32)\nT.copy(A, f)\n"
+                                     "for i in T.Parallel(128):\n    f[",
+                                     index, "] = 7.0\nT.copy(f, B)"));
+  };
+  for (const char* index : {"i", "i ^ 1", "2 * i", "i + 10", "255 - i"}) {
+    ExpectComputes(kernel(index));
+  }
+  for (const char* index : {"i % 64", "0 * i", "(i % 64) * 4", "i // 2"}) {
+    ExpectRefused(kernel(index), "store to one element");
+  }
+}
+
+}  // namespace
+}  // namespace kiln

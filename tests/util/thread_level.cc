@@ -1,0 +1,145 @@
+#include "tests/util/thread_level.h"
+
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "compiler/interp/interp.h"
+#include "compiler/ir/evaluate.h"
+#include "compiler/ir/printer.h"
+#include "compiler/ir/verify.h"
+#include "compiler/ir/visit.h"
+#include "compiler/passes/pipeline.h"
+#include "compiler/passes/thread_maps.h"
+
+namespace kiln::testing {
+
+using ir::Expr;
+
+absl::Status InferLaunch(const ir::Program& program, InferredLaunch* out, passes::LayoutCost cost,
+                         passes::LayoutConflict* conflict) {
+  KILN_ASSIGN_OR_RETURN(out->tiles,
+                        passes::RunPipeline(passes::ThreadPipeline(), program, {}, "lower-copies"));
+  const ir::Launch* launch = nullptr;
+  ir::Walk(out->tiles.body, [&](const ir::Stmt& s) {
+    if (launch == nullptr) launch = s.As<ir::Launch>();
+    return launch == nullptr;
+  });
+  KILN_CHECK(launch != nullptr);
+  KILN_ASSIGN_OR_RETURN(out->problem, passes::CollectLayoutProblem(out->tiles, *launch));
+  KILN_ASSIGN_OR_RETURN(out->solution,
+                        passes::InferLayouts(out->tiles, out->problem, cost, conflict));
+  return absl::OkStatus();
+}
+
+namespace {
+
+// All tensors after a run.
+absl::StatusOr<std::vector<interp::Tensor>> Interpret(const ir::Program& program, uint64_t seed,
+                                                      bool lowered, interp::Order order) {
+  std::mt19937_64 rng(seed);
+  std::vector<interp::Tensor> tensors;
+  std::vector<interp::TensorView> views;
+  for (const ir::Param& p : program.params) {
+    std::vector<int64_t> shape;
+    for (const ir::Expr& e : p.buffer->shape) shape.push_back(*ir::ConstInt(e));
+    tensors.emplace_back(p.buffer->dtype, shape);
+    views.push_back(tensors.back().View());
+    for (int64_t i = 0; i < views.back().elements(); ++i) {
+      views.back().Set(i, static_cast<double>(rng() % 7) - 3);
+    }
+  }
+  interp::Options options;
+  options.clip_global = !lowered;
+  options.order = order;
+  KILN_RETURN_IF_ERROR(interp::Run(program, views, options).status());
+  return tensors;
+}
+
+}  // namespace
+
+Verdict CheckThreads(const ir::Program& program, uint64_t seed, double tolerance,
+                     std::string* why) {
+  const auto threads = passes::RunPipeline(passes::ThreadPipeline(), program, {});
+  if (!threads.ok()) {
+    *why = std::string(threads.status().message());
+    return threads.status().code() == absl::StatusCode::kFailedPrecondition ? Verdict::kRefused
+                                                                            : Verdict::kWrong;
+  }
+  const absl::Status verified = ir::Verify(*threads);
+  const auto before = Interpret(program, seed, false, interp::Order::kForward);
+  if (!verified.ok() || !before.ok()) {
+    *why = absl::StrCat(verified.message(), before.status().message());
+    return Verdict::kWrong;
+  }
+  for (const interp::Order order : {interp::Order::kForward, interp::Order::kReverse}) {
+    const auto after = Interpret(*threads, seed, true, order);
+    if (!after.ok()) {
+      *why = absl::StrCat(after.status().message(), "\n", ir::ToString(*threads));
+      return Verdict::kWrong;
+    }
+    for (size_t p = 0; p < after->size(); ++p) {
+      const interp::Comparison c =
+          interp::Compare((*after)[p].View(), (*before)[p].View(), {tolerance, tolerance});
+      if (c.ok()) continue;
+      *why = absl::StrCat("parameter ", p, ": ", c.ToString((*before)[p].shape()), "\n",
+                          ir::ToString(*threads));
+      return Verdict::kWrong;
+    }
+  }
+  return Verdict::kSame;
+}
+
+int64_t ValueOf(const Expr& e, const std::vector<Expr>& variables,
+                const std::vector<int64_t>& values) {
+  const ir::Stmt looked_up =
+      ir::RewriteExprs(ir::MakeStmt<ir::Evaluate>(SourceLoc{}, e), [&](const Expr& x) -> Expr {
+        const auto* load = x.As<ir::Load>();
+        if (load == nullptr) return {};
+        int64_t flat = 0;
+        for (size_t d = 0; d < load->indices.size(); ++d) {
+          flat = flat * *ir::ConstInt(load->buffer->shape[d]) +
+                 ValueOf(load->indices[d], variables, values);
+        }
+        return ir::MakeInt((*load->buffer->values)[flat]);
+      });
+  const auto function = ir::IntFunction::Of(looked_up.As<ir::Evaluate>()->value, variables);
+  KILN_CHECK(function.ok());
+  return *(*function)(values);
+}
+
+std::string SimulateShare(const layout::Ownership& loop, layout::ThreadRange threads,
+                          size_t* tables) {
+  passes::ConstantTables constants;
+  const passes::ThreadShare share = passes::ShareOf(loop, threads, &constants);
+  *tables = constants.Allocations().size();
+  const Expr thread = ir::MakeVar("t"), step = ir::MakeVar("s"), i = ir::MakeVar("i");
+  const std::vector<Expr> variables = {thread, step, i};
+  const Expr iteration = share.iteration(thread, step), exists = share.exists(thread, step, i),
+             acts = share.acts(thread, step);
+  const auto holds = [&](const Expr& condition, const std::vector<int64_t>& values) {
+    return !condition.defined() || ValueOf(condition, variables, values) != 0;
+  };
+  std::vector<int> acting(loop.size(), 0);
+  for (int64_t t = threads.first; t < threads.first + threads.count; ++t) {
+    std::vector<int64_t> runs, owned;
+    for (int64_t s = 0; s < share.steps; ++s) {
+      const int64_t at = ValueOf(iteration, variables, {t, s, 0});
+      if (!holds(exists, {t, s, at})) continue;
+      runs.push_back(at);
+      if (at >= 0 && at < loop.size()) acting[at] += holds(acts, {t, s, at});
+    }
+    for (int64_t x = 0; x < loop.size(); ++x) {
+      if (loop.Owners(x)[t]) owned.push_back(x);
+    }
+    if (runs == owned) continue;
+    return absl::StrCat("thread ", t, " runs ", absl::StrJoin(runs, " "), ", not ",
+                        absl::StrJoin(owned, " "));
+  }
+  for (int64_t x = 0; x < loop.size(); ++x) {
+    if (acting[x] != 1) return absl::StrCat(acting[x], " threads act for iteration ", x);
+  }
+  return "";
+}
+
+}  // namespace kiln::testing
