@@ -170,6 +170,11 @@ Ownership Ownership::Packed() const {
   return result;
 }
 
+Ownership Ownership::Settled() const {
+  Ownership packed = Packed();
+  return packed.slots() < slots() || FindCollision(*this) ? packed : *this;
+}
+
 Ownership Ownership::Pullback(absl::Span<const int64_t> access) const {
   Ownership result(static_cast<int64_t>(access.size()));
   for (size_t i = 0; i < access.size(); ++i) {

@@ -72,6 +72,9 @@ class Ownership {
   // in all its owners. As few registers as the first element order allows.
   Ownership Packed() const;
 
+  // Slots as they were given, unless they collide or waste registers: then Packed().
+  Ownership Settled() const;
+
   // Element i of the result has the owners and slot of element access[i]. Undecided where access[i]
   // is. KILN_CHECKs the range.
   Ownership Pullback(absl::Span<const int64_t> access) const;

@@ -4,8 +4,6 @@
 #include <deque>
 #include <numeric>
 #include <optional>
-#include <tuple>
-#include <unordered_map>
 
 #include "absl/strings/cord.h"
 #include "absl/strings/numbers.h"
@@ -13,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "compiler/base/status.h"
 #include "compiler/layout/layout.h"
+#include "compiler/passes/find_meeting.h"
 
 namespace kiln::passes {
 namespace {
@@ -42,19 +41,6 @@ std::string PlaceOf(const std::vector<int64_t>& shape, int64_t flat) {
 }
 
 constexpr char kConflict[] = "kiln/layout-conflict";  // payload: which of Solver's conflicts
-
-// Which iteration writes an element, of `size`; -1: none yet.
-class Writers {
- public:
-  explicit Writers(int64_t size) : dense_(size <= kMaxTileElements ? size : 0, -1) {}
-  int64_t& operator[](int64_t x) {
-    return dense_.empty() ? sparse_.try_emplace(x, -1).first->second : dense_[x];
-  }
-
- private:
-  std::vector<int64_t> dense_;
-  std::unordered_map<int64_t, int64_t> sparse_;
-};
 
 class Solver {
  public:
@@ -90,10 +76,10 @@ class Solver {
  private:
   // ---- errors ----
 
-  absl::Status Error(const Operation& op, SourceLoc loc, std::string message, std::string remedy,
+  absl::Status Error(SourceLoc loc, std::string message, std::string remedy,
                      std::vector<std::string> notes = {}) const {
     Diagnostic d;
-    d.loc = loc.known() ? loc : op.loc;
+    d.loc = loc;
     if (program_.source) {
       d.path = program_.source->path;
       d.source_line = std::string(program_.source->Line(d.loc.line));
@@ -103,6 +89,8 @@ class Solver {
     d.notes = std::move(notes);
     return DiagnosticStatus(d, absl::StatusCode::kFailedPrecondition);
   }
+
+  static SourceLoc LocOf(const Operation& op, SourceLoc loc) { return loc.known() ? loc : op.loc; }
 
   const std::string& NameOfFragment(int f) const { return problem_.fragments[f].buffer->name; }
 
@@ -131,7 +119,7 @@ class Solver {
                             const FragmentUse& use, int64_t element, const State& state) const {
     const Fragment& f = problem_.fragments[use.fragment];
     return Error(
-        op, use.loc,
+        LocOf(op, use.loc),
         absl::StrCat(op.name, " does not run where ", use.text, " is held: iteration ",
                      PlaceOf(op.extents, iteration), " runs on ", layout::ToString(runs),
                      ", element ", PlaceOf(f.shape, element), " is held by ",
@@ -141,72 +129,17 @@ class Solver {
         {WhoSet(state, use.fragment)});
   }
 
-  // Two iterations of a parallel loop must not meet in an element that one of them writes, nor in a
-  // location of memory that both store to.
   absl::Status CheckRaces(const Operation& op) {
-    if (op.kind != OperationKind::kLoop) return absl::OkStatus();
-    for (const FragmentUse& write : op.uses) {
-      if (!write.writes) continue;
-      Writers writer(problem_.fragments[write.fragment].size);
-      for (const FragmentUse* other : WithFirst(op, write)) {
-        for (const auto& list : other->elements) {
-          const bool writes = other == &write;
-          if (const auto pair = FirstMeeting(list, writes, &writer)) {
-            const absl::string_view what = other->writes ? "store to" : "store to and read";
-            const Fragment& f = problem_.fragments[write.fragment];
-            return Race(op, other->loc, *pair, what,
-                        absl::StrCat(f.buffer->name, PlaceOf(f.shape, list[pair->second])));
-          }
-        }
-      }
-    }
-    for (size_t a = 0; a < op.stores.size(); ++a) {
-      Writers writer(op.stores[a].span);
-      for (size_t b = a; b < op.stores.size(); ++b) {
-        if (op.stores[b].place != op.stores[a].place) continue;
-        for (const auto& list : op.stores[b].cells) {
-          if (const auto pair = FirstMeeting(list, b == a, &writer)) {
-            return Race(op, op.stores[b].loc, *pair, "store to", op.stores[b].text);
-          }
-        }
-      }
-    }
-    return absl::OkStatus();
-  }
-
-  // `first`, then the other uses of its fragment.
-  static std::vector<const FragmentUse*> WithFirst(const Operation& op, const FragmentUse& first) {
-    std::vector<const FragmentUse*> uses = {&first};
-    for (const FragmentUse& use : op.uses) {
-      if (&use != &first && use.fragment == first.fragment) uses.push_back(&use);
-    }
-    return uses;
-  }
-
-  // Two iterations, the later one in `list`, that touch one element, of which `writers` knows who
-  // writes it; with `writes` the iterations of `list` join them.
-  static std::optional<std::pair<int64_t, int64_t>> FirstMeeting(const std::vector<int64_t>& list,
-                                                                 bool writes, Writers* writers) {
-    for (size_t n = 0; n < list.size(); ++n) {
-      const auto i = static_cast<int64_t>(n);
-      if (list[n] < 0) continue;
-      int64_t& writer = (*writers)[list[n]];
-      if (writer >= 0 && writer != i) return std::make_pair(writer, i);
-      if (writes) writer = i;
-    }
-    return std::nullopt;
-  }
-
-  absl::Status Race(const Operation& op, SourceLoc loc, std::pair<int64_t, int64_t> meet,
-                    absl::string_view what, const std::string& where) {
+    const std::optional<Meeting> meeting = FindMeeting(problem_, op);
+    if (!meeting) return absl::OkStatus();
     const absl::Status race =
-        Error(op, loc,
-              absl::StrCat("iterations ", PlaceOf(op.extents, meet.first), " and ",
-                           PlaceOf(op.extents, meet.second), " of ", op.name, " ", what,
-                           " one element, ", where),
+        Error(LocOf(op, meeting->loc),
+              absl::StrCat("iterations ", PlaceOf(op.extents, meeting->first), " and ",
+                           PlaceOf(op.extents, meeting->second), " of ", op.name, " ",
+                           meeting->what, " one element, ", meeting->where),
               "make the loop serial, reduce with T.reduce_sum, or give every iteration its own "
               "element");
-    return About(race, op, meet.first, meet.second, {});
+    return About(race, op, meeting->first, meeting->second, {});
   }
 
   // ---- the steps ----
@@ -247,20 +180,14 @@ class Solver {
     const ThreadSet all = Everybody();
     for (int64_t x = 0; x < held.size(); ++x) {
       if (held.Owners(x) == all) continue;
-      Diagnostic d;
       const Fragment& fragment = problem_.fragments[f];
-      d.loc = fragment.loc;
-      if (program_.source) {
-        d.path = program_.source->path;
-        d.source_line = std::string(program_.source->Line(d.loc.line));
-      }
-      d.message =
+      return Error(
+          fragment.loc,
           absl::StrCat("'", fragment.buffer->name,
-                       "' is touched outside of loops, so every "
-                       "thread must hold it, but its annotated layout gives element ",
-                       PlaceOf(fragment.shape, x), " to ", layout::ToString(held.Owners(x)));
-      d.remedy = "touch it in parallel loops only, or do not annotate it";
-      return DiagnosticStatus(d, absl::StatusCode::kFailedPrecondition);
+                       "' is touched outside of loops, so every thread must hold it, but "
+                       "its annotated layout gives element ",
+                       PlaceOf(fragment.shape, x), " to ", layout::ToString(held.Owners(x))),
+          "touch it in parallel loops only, or do not annotate it");
     }
     return absl::OkStatus();
   }
@@ -335,7 +262,7 @@ class Solver {
                                const ThreadSet& held, const ThreadSet& wanted,
                                const State& state) const {
     const Fragment& f = problem_.fragments[use.fragment];
-    return Error(op, use.loc,
+    return Error(LocOf(op, use.loc),
                  absl::StrCat(op.name, " wants element ", PlaceOf(f.shape, element), " of '",
                               f.buffer->name, "' on ", layout::ToString(wanted), ", but ",
                               layout::ToString(held), " hold it"),
@@ -343,16 +270,6 @@ class Solver {
                               "' to a second fragment for this product, "
                               "through a shared buffer"),
                  {WhoSet(state, use.fragment)});
-  }
-
-  static std::vector<int> FragmentsOf(const Operation& op) {
-    std::vector<int> found;
-    for (const FragmentUse& use : op.uses) {
-      if (std::find(found.begin(), found.end(), use.fragment) == found.end()) {
-        found.push_back(use.fragment);
-      }
-    }
-    return found;
   }
 
   // Breadth first: operations that touch what has just been decided come next, those with a written
@@ -536,7 +453,7 @@ class Solver {
                                const State& state) const {
     const Fragment& f = problem_.fragments[use.fragment];
     return Error(
-        op, use.loc,
+        LocOf(op, use.loc),
         absl::StrCat("where ", op.name, " runs would depend on a serial variable: iteration ",
                      PlaceOf(op.extents, i), " needs ", layout::ToString(a), " first and ",
                      layout::ToString(b), " for element ", PlaceOf(f.shape, element), " of ",
@@ -688,7 +605,7 @@ class Solver {
                               const ThreadSet& held, const ThreadSet& reached,
                               const State& state) const {
     const Fragment& f = problem_.fragments[to.fragment];
-    return Error(op, to.loc,
+    return Error(LocOf(op, to.loc),
                  absl::StrCat("element ", PlaceOf(f.shape, element), " of '", f.buffer->name,
                               "' is held by ", layout::ToString(held), ", but only ",
                               layout::ToString(reached), " hold a part of what is reduced"),
@@ -735,7 +652,7 @@ class Solver {
         continue;
       }
       std::optional<State> best;
-      std::tuple<int64_t, int64_t> best_cost;
+      std::pair<int64_t, int64_t> best_cost;
       absl::Status first = absl::OkStatus();
       for (const int root : component) {
         if (state->done[root] || problem_.operations[root].kind != OperationKind::kLoop) continue;
@@ -746,7 +663,7 @@ class Solver {
             if (first.ok()) first = status;
             continue;
           }
-          const auto cost = CostOf(component, attempt);
+          const auto cost = CostOf(problem_, component, attempt.fragments, attempt.loops, cost_);
           if (best && cost >= best_cost) continue;
           best = std::move(attempt);
           best_cost = cost;
@@ -762,7 +679,7 @@ class Solver {
     for (const int o : component) {
       if (state.done[o]) continue;
       const Operation& op = problem_.operations[o];
-      return Error(op, op.loc,
+      return Error(op.loc,
                    absl::StrCat(op.name, " reads '", op.uses[0].text, "', which nothing writes"),
                    "fill or copy into it first");
     }
@@ -825,58 +742,11 @@ class Solver {
     return best;
   }
 
-  // ---- cost ----
-
-  // Instructions that one thread issues at most for memory, over the component's loops; registers.
-  std::tuple<int64_t, int64_t> CostOf(const std::vector<int>& component, const State& state) const {
-    int64_t issues = 0, registers = 0;
-    std::vector<bool> counted(problem_.fragments.size(), false);
-    for (const int o : component) {
-      issues += Issues(problem_.operations[o], state.loops[o]);
-      for (const int f : FragmentsOf(problem_.operations[o])) {
-        if (counted[f]) continue;
-        counted[f] = true;
-        registers += Settled(state.fragments[f]).slots();
-      }
-    }
-    if (cost_ == LayoutCost::kRegisters) return {registers, 0};
-    return {issues, registers};
-  }
-
-  int64_t Issues(const Operation& op, const Ownership& loop) const {
-    std::vector<int64_t> by_thread(layout::kMaxThreads, 0);
-    for (int64_t i = 0; i < op.iterations;) {
-      int64_t run = op.vector_width;
-      while (run > 1 && !OneRun(loop, i, run)) run /= 2;
-      const ThreadSet& owners = loop.Owners(i);
-      for (size_t t = owners._Find_first(); t < owners.size(); t = owners._Find_next(t)) {
-        ++by_thread[t];
-      }
-      i += run;
-    }
-    return *std::max_element(by_thread.begin(), by_thread.end());
-  }
-
-  static bool OneRun(const Ownership& loop, int64_t i, int64_t run) {
-    if (i % run != 0 || i + run > loop.size()) return false;
-    for (int64_t k = 1; k < run; ++k) {
-      if (loop.Owners(i + k) != loop.Owners(i)) return false;
-    }
-    return true;
-  }
-
-  // Slots as they were given, unless they collide or waste registers.
-  static Ownership Settled(const Ownership& fragment) {
-    Ownership packed = fragment.Packed();
-    if (packed.slots() < fragment.slots() || layout::FindCollision(fragment)) return packed;
-    return fragment;
-  }
-
   LayoutSolution Finish(State state) const {
     LayoutSolution solution;
     for (size_t f = 0; f < state.fragments.size(); ++f) {
       const bool given = problem_.fragments[f].annotated.has_value();
-      solution.fragments.push_back(given ? state.fragments[f] : Settled(state.fragments[f]));
+      solution.fragments.push_back(given ? state.fragments[f] : state.fragments[f].Settled());
     }
     solution.loops = std::move(state.loops);
     solution.set_by = std::move(state.set_by);

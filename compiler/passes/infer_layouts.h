@@ -21,18 +21,13 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "compiler/passes/layout_cost.h"
 #include "compiler/passes/layout_problem.h"
 
 namespace kiln::passes {
 
 enum class InferenceStep : uint8_t { kFloating, kStrict, kCommon, kFree, kRevisit };
 const char* NameOf(InferenceStep step);
-
-// What to make small when there is a choice.
-enum class LayoutCost : uint8_t {
-  kIssue,      // instructions that access memory, then registers
-  kRegisters,  // registers alone
-};
 
 // One line of the story: what a step decided about an operation, and why, or why it could not.
 struct LayoutDecision {

@@ -760,6 +760,16 @@ class Collector {
 
 }  // namespace
 
+std::vector<int> FragmentsOf(const Operation& op) {
+  std::vector<int> found;
+  for (const FragmentUse& use : op.uses) {
+    if (std::find(found.begin(), found.end(), use.fragment) == found.end()) {
+      found.push_back(use.fragment);
+    }
+  }
+  return found;
+}
+
 absl::StatusOr<LayoutProblem> CollectLayoutProblem(const ir::Program& program,
                                                    const ir::Launch& launch) {
   return Collector(program).Collect(launch);

@@ -77,6 +77,9 @@ struct Operation {
   int64_t vector_width = 1;
 };
 
+// The fragments that an operation touches, each once, in order of first use.
+std::vector<int> FragmentsOf(const Operation& op);
+
 struct LayoutProblem {
   layout::ThreadRange threads;
   std::vector<Fragment> fragments;    // in order of allocation

@@ -214,7 +214,8 @@ for row in T.Parallel(4):
 TEST(InferLayouts, AnAnnotatedLayoutMayHaveCopiesAndGaps) {
   const auto inferred =
       Infer(KernelAround(64, 16, "(16,)", R"(f = T.alloc_fragment((16,), T.float32)
-T.annotate_layout({f: T.Fragment((16,), forward_thread_fn=lambda i, rep: i + 32 * rep, replicate=2, forward_index_fn=lambda i: 3)})
+T.annotate_layout({f: T.Fragment((16,), forward_thread_fn=lambda i, rep: i + 32 * rep,
+                                 replicate=2, forward_index_fn=lambda i: 3)})
 T.copy(A, f)
 T.copy(f, B))"));
   ASSERT_TRUE(inferred.ok()) << inferred.status();
