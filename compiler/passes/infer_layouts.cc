@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "compiler/base/status.h"
 #include "compiler/layout/layout.h"
+#include "compiler/layout/move.h"
 #include "compiler/passes/find_meeting.h"
 
 namespace kiln::passes {
@@ -26,6 +27,7 @@ struct State {
   std::vector<int> set_by;
   std::vector<bool> done;  // by operation
   std::vector<Ownership> loops;
+  std::vector<LayoutMove> moves;
   std::vector<LayoutDecision> story;
 };
 
@@ -196,7 +198,7 @@ class Solver {
     for (size_t o = 0; o < problem_.operations.size(); ++o) {
       const Operation& op = problem_.operations[o];
       if (op.kind == OperationKind::kGemm) {
-        KILN_RETURN_IF_ERROR(Anchor(static_cast<int>(o), state));
+        Anchor(static_cast<int>(o), state);
         continue;
       }
       if (op.kind != OperationKind::kLoop) continue;
@@ -230,46 +232,52 @@ class Solver {
     return absl::OkStatus();
   }
 
-  // The operands of a matrix product lie as its instruction wants them.
-  absl::Status Anchor(int o, State* state) {
+  // The operands of a matrix product lie as its instruction wants them, or are moved for it.
+  void Anchor(int o, State* state) {
     const Operation& op = problem_.operations[o];
     std::vector<int> decided;
+    std::string moved;
     for (size_t u = 0; u < op.uses.size(); ++u) {
       const FragmentUse& use = op.uses[u];
       const Ownership& anchor = op.anchors[u];
       Ownership& fragment = state->fragments[use.fragment];
+      bool agrees = true;
       for (int64_t i = 0; i < anchor.size(); ++i) {
         const int64_t x = use.elements[0][i];
-        if (!fragment.decided(x)) {
-          fragment.Set(x, anchor.Owners(i), anchor.Slot(i));
-          if (decided.empty() || decided.back() != use.fragment) decided.push_back(use.fragment);
-          if (state->set_by[use.fragment] < 0) state->set_by[use.fragment] = o;
-        } else if (use.writes ? fragment.Owners(x) != anchor.Owners(i)
-                              : (anchor.Owners(i) & ~fragment.Owners(x)).any()) {
-          return About(AnchorsDisagree(op, use, x, fragment.Owners(x), anchor.Owners(i), *state),
-                       op, i, -1, state->fragments);
+        if (fragment.decided(x)) {
+          agrees &= use.writes ? fragment.Owners(x) == anchor.Owners(i)
+                               : (anchor.Owners(i) & ~fragment.Owners(x)).none();
+          continue;
         }
+        fragment.Set(x, anchor.Owners(i), anchor.Slot(i));
+        if (decided.empty() || decided.back() != use.fragment) decided.push_back(use.fragment);
+        if (state->set_by[use.fragment] < 0) state->set_by[use.fragment] = o;
       }
+      if (agrees) continue;
+      state->moves.push_back({o, static_cast<int>(u), MovePlanOf(op, u, fragment)});
+      absl::StrAppend(&moved, "; ", use.text, " is moved (", state->moves.back().plan,
+                      use.writes ? ", there and back" : "", "): ", WhoSet(*state, use.fragment));
     }
     state->done[o] = true;
     state->loops[o] = op.anchors[0];
-    state->story.push_back({InferenceStep::kStrict, o, decided,
-                            Told(op, "the instruction says who holds its operands", decided)});
-    return absl::OkStatus();
+    state->story.push_back(
+        {InferenceStep::kStrict, o, decided,
+         absl::StrCat(Told(op, "the instruction says who holds its operands", decided), moved)});
   }
 
-  absl::Status AnchorsDisagree(const Operation& op, const FragmentUse& use, int64_t element,
-                               const ThreadSet& held, const ThreadSet& wanted,
-                               const State& state) const {
-    const Fragment& f = problem_.fragments[use.fragment];
-    return Error(LocOf(op, use.loc),
-                 absl::StrCat(op.name, " wants element ", PlaceOf(f.shape, element), " of '",
-                              f.buffer->name, "' on ", layout::ToString(wanted), ", but ",
-                              layout::ToString(held), " hold it"),
-                 absl::StrCat("copy '", f.buffer->name,
-                              "' to a second fragment for this product, "
-                              "through a shared buffer"),
-                 {WhoSet(state, use.fragment)});
+  // The cheapest way from where an operand is held to where its instruction wants it.
+  std::string MovePlanOf(const Operation& op, size_t u, const Ownership& fragment) const {
+    const FragmentUse& use = op.uses[u];
+    const auto from = fragment.Pullback(use.elements[0]).ToLayout(), to = op.anchors[u].ToLayout();
+    const Fragment& info = problem_.fragments[use.fragment];
+    if (!from.ok() || !to.ok()) return "shared memory";
+    const auto plan = layout::PlanMove(*from, *to, info.buffer->dtype.bits, info.shape.back());
+    if (!plan.ok()) return "shared memory";
+    using Kind = layout::MovePlan::Kind;
+    if (plan->kind == Kind::kShuffle) {
+      return absl::StrCat(plan->rounds.size(), " rounds of shuffles");
+    }
+    return plan->kind == Kind::kShared ? "shared memory" : "registers renamed";
   }
 
   // Breadth first: operations that touch what has just been decided come next, those with a written
@@ -750,6 +758,7 @@ class Solver {
     }
     solution.loops = std::move(state.loops);
     solution.set_by = std::move(state.set_by);
+    solution.moves = std::move(state.moves);
     solution.story = std::move(state.story);
     return solution;
   }

@@ -5,7 +5,9 @@
 // owners); a loop that writes one runs on exactly its owners; a reduction's destination is held by
 // everybody who holds a part. Four steps, in this order:
 //   floating  fragments that are touched outside of any operation: every thread holds all
-//   strict    what is annotated, and what a matrix instruction asks; fragments that an operation
+//   strict    what is annotated, and what a matrix instruction asks (where something else is
+//   decided
+//             already, the operand is moved); fragments that an operation
 //             touches at constant indices only: every thread holds all
 //   common    what is known propagates over the uses, breadth first in program order, from a
 //   fragment
@@ -37,10 +39,20 @@ struct LayoutDecision {
   std::string text;
 };
 
+// An operand of a matrix product that is held elsewhere than its instruction wants it, because
+// something that came before wanted that: it is moved there for the product, and back if the
+// product writes it.
+struct LayoutMove {
+  int operation = 0;
+  int use = 0;       // in Operation::uses
+  std::string plan;  // "2 rounds of shuffles", "shared memory, 64 wavefronts"
+};
+
 struct LayoutSolution {
   std::vector<layout::Ownership> fragments;  // undecided: elements that nothing touches
   std::vector<layout::Ownership> loops;      // by operation; a reduction's: its source's elements
   std::vector<int> set_by;                   // by fragment: the operation that decided it, or -1
+  std::vector<LayoutMove> moves;
   std::vector<LayoutDecision> story;
 };
 

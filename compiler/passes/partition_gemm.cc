@@ -1,5 +1,7 @@
 #include "compiler/passes/partition_gemm.h"
 
+#include <algorithm>
+
 #include "compiler/ir/shape.h"
 #include "compiler/passes/build.h"
 
@@ -24,21 +26,74 @@ class ProductBetweenThreads {
   Stmt Build() {
     std::vector<Stmt> stmts;
     left_ = gemm_.a;
-    if (op_.uses.size() > 1) stmts = StageLeft(op_.uses[1]);
+    if (op_.uses.size() > 1) Append(StageLeft(op_.uses[1]), &stmts);
     const auto dims = *ir::MatrixDims(gemm_.a);
     depth_ = gemm_.a.ranges[gemm_.trans_a ? dims.first : dims.second].extent;
     // The same for all, so it is asked once.
-    const Expr clear = ir::MakeVar("clear", kBool);
-    stmts.push_back(ir::MakeStmt<ir::Bind>(loc_, clear, uniform_(gemm_.clear_accum)));
+    clear_ = ir::MakeVar("clear", kBool);
+    stmts.push_back(ir::MakeStmt<ir::Bind>(loc_, clear_, uniform_(gemm_.clear_accum)));
+    if (IsMoved(0)) Append(StageResult(), &stmts);
     stmts.push_back(level_->ForThreads(loc_, [&](const Expr& thread) {
-      return level_->ForShare(op_.anchors[0], thread, loc_, [&](const Expr& i, const Expr&) {
-        return Element(thread, i, clear);
-      });
+      return level_->ForShare(op_.anchors[0], thread, loc_,
+                              [&](const Expr& i, const Expr&) { return Element(thread, i); });
     }));
+    if (staged_) stmts.push_back(FetchResult());
     return ir::MakeStmt<ir::Seq>(loc_, std::move(stmts));
   }
 
  private:
+  static void Append(std::vector<Stmt> more, std::vector<Stmt>* stmts) {
+    stmts->insert(stmts->end(), more.begin(), more.end());
+  }
+
+  bool IsMoved(int use) const {
+    const int o = static_cast<int>(&op_ - level_->problem().operations.data());
+    const auto& moves = level_->solution().moves;
+    return std::any_of(moves.begin(), moves.end(),
+                       [&](const LayoutMove& m) { return m.operation == o && m.use == use; });
+  }
+
+  // Who holds C, by its elements in row-major order.
+  layout::Ownership HeldResult() const {
+    return level_->solution().fragments[result_].Pullback(op_.uses[0].elements[0]);
+  }
+
+  // C is held by others than those who compute it: it goes to shared memory for the product, unless
+  // the product starts from zero.
+  std::vector<Stmt> StageResult() {
+    std::vector<Expr> shape;
+    for (const int64_t extent : op_.extents) shape.push_back(MakeInt(extent));
+    staged_ = ir::MakeBuffer("result", gemm_.c.buffer->dtype, shape, ir::Scope::kShared);
+    const layout::Ownership held = HeldResult();
+    const Stmt put = level_->ForThreads(loc_, [&](const Expr& thread) {
+      return level_->ForShare(held, thread, loc_, [&](const Expr& i, const Expr& acts) {
+        const Stmt store = ir::MakeStmt<ir::Store>(
+            loc_, staged_, UnflattenExpr(i, op_.extents),
+            ir::MakeLoad(level_->Registers(result_), ResultPlace(thread, i)));
+        return acts.defined() ? ir::MakeStmt<ir::If>(loc_, acts, store) : store;
+      });
+    });
+    const Expr keeps = ir::MakeUnary(ir::UnaryOp::kNot, clear_);
+    return {ir::MakeStmt<ir::Alloc>(loc_, staged_), ir::MakeStmt<ir::If>(loc_, keeps, put)};
+  }
+
+  Stmt FetchResult() {
+    const layout::Ownership held = HeldResult();
+    return level_->ForThreads(loc_, [&](const Expr& thread) {
+      return level_->ForShare(held, thread, loc_, [&](const Expr& i, const Expr&) {
+        return ir::MakeStmt<ir::Store>(loc_, level_->Registers(result_), ResultPlace(thread, i),
+                                       ir::MakeLoad(staged_, UnflattenExpr(i, op_.extents)));
+      });
+    });
+  }
+
+  // The register of C's element i, in the threads that hold it.
+  std::vector<Expr> ResultPlace(const Expr& thread, const Expr& i) const {
+    std::vector<int64_t> extents;
+    for (const ir::Range& range : gemm_.c.ranges) extents.push_back(*ir::ConstInt(range.extent));
+    return PlaceIn(result_, gemm_.c, thread, UnflattenExpr(i, extents));
+  }
+
   // The left operand's elements, from those who hold them to shared memory.
   std::vector<Stmt> StageLeft(const FragmentUse& use) {
     std::vector<int64_t> extents;
@@ -82,27 +137,25 @@ class ProductBetweenThreads {
     return ir::MakeCast(ComputeType(gemm_.c.buffer->dtype), ir::MakeLoad(region.buffer, indices));
   }
 
-  Stmt Element(const Expr& thread, const Expr& i, const Expr& clear) {
+  Stmt Element(const Expr& thread, const Expr& i) {
     const DType type = ComputeType(gemm_.c.buffer->dtype);
     const std::vector<Expr> at = UnflattenExpr(i, op_.extents);  // row and column of C
-    std::vector<int64_t> extents;
-    for (const ir::Range& range : gemm_.c.ranges) extents.push_back(*ir::ConstInt(range.extent));
-    const ir::Buffer& registers = level_->Registers(result_);
-    const std::vector<Expr> place = PlaceIn(result_, gemm_.c, thread, UnflattenExpr(i, extents));
+    const ir::Buffer& home = staged_ ? staged_ : level_->Registers(result_);
+    const std::vector<Expr> place = staged_ ? at : ResultPlace(thread, i);
     const ir::Buffer sum = ir::MakeBuffer("sum", type, {MakeInt(1)}, ir::Scope::kVar);
     const std::vector<Expr> whole = {MakeInt(0)};
-    const Expr before = ir::MakeSelect(clear, ir::MakeConst(0, type),
-                                       ir::MakeCast(type, ir::MakeLoad(registers, place)));
+    const Expr before = ir::MakeSelect(clear_, ir::MakeConst(0, type),
+                                       ir::MakeCast(type, ir::MakeLoad(home, place)));
     const Stmt loop = SerialLoop("k", depth_, loc_, [&](const Expr& k) {
       const Expr product =
           Operand(left_, gemm_.trans_a, at[0], k) * Operand(gemm_.b, gemm_.trans_b, k, at[1]);
       return ir::MakeStmt<ir::Store>(loc_, sum, whole, ir::MakeLoad(sum, whole) + product);
     });
     return ir::MakeStmt<ir::Seq>(
-        loc_, std::vector<Stmt>{ir::MakeStmt<ir::Alloc>(loc_, sum, before), loop,
-                                ir::MakeStmt<ir::Store>(
-                                    loc_, registers, place,
-                                    ir::MakeCast(registers->dtype, ir::MakeLoad(sum, whole)))});
+        loc_, std::vector<Stmt>{
+                  ir::MakeStmt<ir::Alloc>(loc_, sum, before), loop,
+                  ir::MakeStmt<ir::Store>(loc_, home, place,
+                                          ir::MakeCast(home->dtype, ir::MakeLoad(sum, whole)))});
   }
 
   ThreadLevel* const level_;
@@ -110,9 +163,10 @@ class ProductBetweenThreads {
   const ir::Gemm& gemm_;
   const SourceLoc loc_;
   const std::function<Expr(const Expr&)>& uniform_;
-  const int result_;  // the fragment of C
-  ir::Region left_;   // A, where every thread can read it
-  Expr depth_;
+  const int result_;   // the fragment of C
+  ir::Region left_;    // A, where every thread can read it
+  ir::Buffer staged_;  // C in shared memory, where it is moved
+  Expr depth_, clear_;
 };
 
 }  // namespace

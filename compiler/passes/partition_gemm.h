@@ -1,6 +1,7 @@
 // A matrix product between threads: every thread computes the elements of C that it holds, over the
 // whole of K. A left operand in registers goes through shared memory, because its owners are others
-// than those who need it. Selecting matrix instructions is a lowering of its own.
+// than those who need it, and so does C where inference moves it. Selecting matrix instructions is
+// a lowering of its own.
 #ifndef KILN_COMPILER_PASSES_PARTITION_GEMM_H_
 #define KILN_COMPILER_PASSES_PARTITION_GEMM_H_
 

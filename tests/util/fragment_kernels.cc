@@ -204,34 +204,45 @@ std::string RandomFragmentKernel(uint64_t seed) { return RandomKernel(seed).text
 std::string RandomProductKernel(uint64_t seed) {
   std::mt19937_64 rng(seed);
   const auto pick = [&](std::initializer_list<int> values) {
-    return *(values.begin() + rng() % values.size());
+    return absl::StrCat(*(values.begin() + rng() % values.size()));
   };
-  const int warps = pick({1, 2, 4});
-  const int m = 16 * pick({1, 2, 4}), n = 8 * pick({1, 2, 4, 8}), k = 16 * pick({1, 2, 3});
-  const bool trans_b = rng() % 2 == 0, from_registers = rng() % 2 == 0, clear = rng() % 2 == 0;
-  const char* policies[] = {"Square", "FullRow", "FullCol"};
-  const std::string b =
-      trans_b ? absl::StrCat("(", n, ", ", k, ")") : absl::StrCat("(", k, ", ", n, ")");
-  return absl::StrCat(
-      "import tilelang\nimport tilelang.language as T\n\n@tilelang.jit\ndef f():\n"
-      "    @T.prim_func\n    def main(A: T.Tensor((",
-      m, ", ", k, "), T.float16), B: T.Tensor(", b, ", T.float16), C: T.Tensor((", m, ", ", n,
-      "), T.float32)):\n"
-      "        with T.Kernel(1, threads=",
-      32 * warps,
-      ") as bx:\n"
-      "            left = T.alloc_",
-      from_registers ? "fragment" : "shared", "((", m, ", ", k,
-      "), T.float16)\n            right = T.alloc_shared(", b,
-      ", T.float16)\n"
-      "            c = T.alloc_fragment((",
-      m, ", ", n,
-      "), T.float32)\n"
-      "            T.copy(A, left)\n            T.copy(B, right)\n            T.fill(c, 3.0)\n"
-      "            for k in T.serial(2):\n"
-      "                T.gemm(left, right, c, transpose_B=",
-      trans_b ? "True" : "False", ", policy=T.GemmWarpPolicy.", policies[rng() % 3],
-      clear ? ", clear_accum=k == 0" : "", ")\n            T.copy(c, C)\n    return main\n");
+  const auto flag = [&] { return rng() % 2 == 0; };
+  const auto policy = [&] {
+    return std::string(
+        *(std::initializer_list<const char*>{"Square", "FullRow", "FullCol"}.begin() + rng() % 3));
+  };
+  const bool transposed = flag();
+  return absl::StrReplaceAll(absl::StrReplaceAll(R"(import tilelang
+import tilelang.language as T
+
+@tilelang.jit
+def f():
+    @T.prim_func
+    def main(A: T.Tensor((<M>, <K>), T.float16), B: T.Tensor(<B>, T.float16),
+             C: T.Tensor((<M>, <N>), T.float32)):
+        with T.Kernel(1, threads=32 * <WARPS>) as bx:
+            left = T.alloc_<LEFT>((<M>, <K>), T.float16)
+            right = T.alloc_shared(<B>, T.float16)
+            c = T.alloc_fragment((<M>, <N>), T.float32)
+            T.copy(A, left)
+            T.copy(B, right)
+            T.fill(c, 3.0)
+            for k in T.serial(2):
+                T.gemm(left, right, c, transpose_B=<T>, policy=T.GemmWarpPolicy.<P1><CLEAR>)
+            T.gemm(left, right, c, transpose_B=<T>, policy=T.GemmWarpPolicy.<P2>)
+            T.copy(c, C)
+    return main
+)",
+                                                 {{"<B>", transposed ? "(<N>, <K>)" : "(<K>, <N>)"},
+                                                  {"<T>", transposed ? "True" : "False"},
+                                                  {"<LEFT>", flag() ? "fragment" : "shared"},
+                                                  {"<CLEAR>", flag() ? ", clear_accum=k == 0" : ""},
+                                                  {"<P1>", policy()},
+                                                  {"<P2>", policy()},
+                                                  {"<WARPS>", pick({1, 2, 4})}}),
+                             {{"<M>", absl::StrCat("16 * ", pick({1, 2, 4}))},
+                              {"<N>", absl::StrCat("8 * ", pick({1, 2, 4, 8}))},
+                              {"<K>", absl::StrCat("16 * ", pick({1, 2, 3}))}});
 }
 
 std::string KernelAround(int threads, int elements, const std::string& shape,

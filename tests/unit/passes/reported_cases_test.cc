@@ -95,9 +95,11 @@ T.copy(r, B))",
   }
 }
 
-// #1165, #310: two products want one fragment in different warps.
-TEST(ReportedCases, TwoProductsThatDisagreeNameBoth) {
-  ExpectRefused(R"(import tilelang
+// #1165, #310: two products want one fragment in different warps. It is moved.
+TEST(ReportedCases, TwoProductsThatDisagreeMoveTheirFragment) {
+  for (const char* second : {"FullRow", "FullCol", "Square"}) {
+    for (const char* clear : {"", ", clear_accum=True"}) {
+      ExpectComputes(absl::StrReplaceAll(R"(import tilelang
 import tilelang.language as T
 
 @tilelang.jit
@@ -110,11 +112,15 @@ def f():
             T.copy(A, s)
             T.clear(c)
             T.gemm(s, s, c, policy=T.GemmWarpPolicy.FullRow)
-            T.gemm(s, s, c, policy=T.GemmWarpPolicy.FullCol)
+            for i, j in T.Parallel(64, 64):
+                c[i, j] = c[i, j] + 1.0
+            T.gemm(s, s, c, policy=T.GemmWarpPolicy.SECONDCLEAR)
             T.copy(c, C)
     return main
 )",
-                "comes from gemm");
+                                         {{"SECOND", second}, {"CLEAR", clear}}));
+    }
+  }
 }
 
 // #1374, #1729: (16, 14) with 32 replicas by division; a broadcast read with few distinct elements.
