@@ -201,6 +201,11 @@ class Collector {
                            absl::StrJoin(names, ", "), ")");
     operation_ = &op;
     inner_serial_ = serial_.size();
+    stores_to_.clear();
+    ir::Walk(loop.body, [&](const Stmt& inner) {
+      if (const auto* store = inner.As<ir::Store>()) ++stores_to_[store->buffer.get()];
+      return true;
+    });
     width_ = kVectorBytes;
     std::vector<Expr> outer;  // conditions that hold for all iterations or none
     outer.swap(guards_);
@@ -534,6 +539,7 @@ class Collector {
       mins.push_back(serial_[v].min);
       extents.push_back(serial_[v].extent);
     }
+    if (stores_to_[buffer.get()] == 1 && IsApart(indices, variables)) return absl::OkStatus();
     std::vector<ir::IntFunction> functions, conditions;
     std::vector<ir::Bounds> bounds;
     int64_t span = 1;
@@ -571,6 +577,21 @@ class Collector {
     }));
     operation_->stores.push_back(std::move(store));
     return absl::OkStatus();
+  }
+
+  // Whether each axis alone of `variables` decides an index of its own: no two iterations meet.
+  bool IsApart(const std::vector<Expr>& indices, const std::vector<Expr>& variables) const {
+    std::vector<const ir::ExprNode*> told;
+    for (const Expr& index : indices) {
+      const auto [varying, same] = Split(facts_.Expand(ir::Substitute(index, binds_)), variables);
+      const ir::LinearForm form = ir::Linearize(varying);
+      if (form.terms.size() == 1) told.push_back(form.terms[0].first.get());
+    }
+    for (size_t a = 0; a < axes_.size(); ++a) {
+      const bool apart = std::find(told.begin(), told.end(), axes_[a].get()) != told.end();
+      if (!apart && operation_->extents[a] > 1) return false;
+    }
+    return true;
   }
 
   // The terms that `variables` decide, and the rest.
@@ -749,6 +770,7 @@ class Collector {
   ir::Facts facts_;
   std::vector<SerialVariable> serial_;  // in scope, outermost first
   size_t inner_serial_ = 0;             // those from here on are inside of the operation
+  std::unordered_map<const ir::BufferNode*, int> stores_to_;  // in the operation
   std::unordered_map<std::string, size_t> places_;  // buffers with the fixed parts of their indices
   std::vector<Expr> guards_;  // conditions between the operation and here; undefined: unknown
   int64_t accesses_ = 0;
