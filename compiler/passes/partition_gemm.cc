@@ -89,15 +89,12 @@ class ProductBetweenThreads {
 
   // The register of C's element i, in the threads that hold it.
   std::vector<Expr> ResultPlace(const Expr& thread, const Expr& i) const {
-    std::vector<int64_t> extents;
-    for (const ir::Range& range : gemm_.c.ranges) extents.push_back(*ir::ConstInt(range.extent));
-    return PlaceIn(result_, gemm_.c, thread, UnflattenExpr(i, extents));
+    return level_->PlaceIn(result_, gemm_.c, thread, i);
   }
 
   // The left operand's elements, from those who hold them to shared memory.
   std::vector<Stmt> StageLeft(const FragmentUse& use) {
-    std::vector<int64_t> extents;
-    for (const ir::Range& range : gemm_.a.ranges) extents.push_back(*ir::ConstInt(range.extent));
+    const std::vector<int64_t> extents = ExtentsOf(gemm_.a);
     std::vector<Expr> shape;
     for (const int64_t extent : extents) shape.push_back(MakeInt(extent));
     const ir::Buffer staged =
@@ -107,23 +104,14 @@ class ProductBetweenThreads {
         level_->solution().fragments[use.fragment].Pullback(use.elements[0]);
     const Stmt stage = level_->ForThreads(loc_, [&](const Expr& thread) {
       return level_->ForShare(held, thread, loc_, [&](const Expr& i, const Expr& acts) {
-        const std::vector<Expr> at = UnflattenExpr(i, extents);
-        const Stmt put =
-            ir::MakeStmt<ir::Store>(loc_, staged, at,
-                                    ir::MakeLoad(level_->Registers(use.fragment),
-                                                 PlaceIn(use.fragment, gemm_.a, thread, at)));
+        const Stmt put = ir::MakeStmt<ir::Store>(
+            loc_, staged, UnflattenExpr(i, extents),
+            ir::MakeLoad(level_->Registers(use.fragment),
+                         level_->PlaceIn(use.fragment, gemm_.a, thread, i)));
         return acts.defined() ? ir::MakeStmt<ir::If>(loc_, acts, put) : put;
       });
     });
     return {ir::MakeStmt<ir::Alloc>(loc_, staged), stage};
-  }
-
-  std::vector<Expr> PlaceIn(int fragment, const ir::Region& region, const Expr& thread,
-                            const std::vector<Expr>& at) const {
-    std::vector<Expr> indices;
-    for (size_t d = 0; d < at.size(); ++d) indices.push_back(region.ranges[d].min + at[d]);
-    return level_->PlaceOf(fragment, thread,
-                           FlattenExpr(indices, level_->problem().fragments[fragment].shape));
   }
 
   // One element of an operand, by row and column of op(X).

@@ -80,26 +80,11 @@ class ReductionBetweenThreads {
     return FlattenExpr(at, rows_shape_);
   }
 
-  // The flat element of the buffer for position `at` in its region.
-  static Expr Element(const ir::Region& region, const std::vector<int64_t>& shape,
-                      const std::vector<Expr>& at) {
-    std::vector<Expr> indices;
-    for (size_t d = 0; d < at.size(); ++d) indices.push_back(region.ranges[d].min + at[d]);
-    return FlattenExpr(indices, shape);
-  }
   std::vector<Expr> SourceAt(const Expr& thread, const Expr& k) const {
-    return level_->PlaceOf(source_, thread,
-                           Element(reduce_.src, level_->problem().fragments[source_].shape,
-                                   UnflattenExpr(k, op_.extents)));
+    return level_->PlaceIn(source_, reduce_.src, thread, k);
   }
   std::vector<Expr> TargetAt(const Expr& thread, const Expr& row) const {
-    std::vector<int64_t> extents;
-    for (const ir::Range& range : reduce_.dst.ranges) {
-      extents.push_back(*ir::ConstInt(range.extent));
-    }
-    return level_->PlaceOf(target_, thread,
-                           Element(reduce_.dst, level_->problem().fragments[target_].shape,
-                                   UnflattenExpr(row, extents)));
+    return level_->PlaceIn(target_, reduce_.dst, thread, row);
   }
   std::vector<Expr> PartialAt(const Expr& thread, const Expr& row) const {
     return {thread, partial_slot_(row)};

@@ -26,6 +26,13 @@ std::vector<Expr> ThreadLevel::PlaceOf(int fragment, const Expr& thread, const E
   return {thread, tiles_[fragment].slot(flat)};
 }
 
+std::vector<Expr> ThreadLevel::PlaceIn(int fragment, const ir::Region& region, const Expr& thread,
+                                       const Expr& i) const {
+  std::vector<Expr> indices = UnflattenExpr(i, ExtentsOf(region));
+  for (size_t d = 0; d < indices.size(); ++d) indices[d] = region.ranges[d].min + indices[d];
+  return PlaceOf(fragment, thread, FlattenExpr(indices, problem_.fragments[fragment].shape));
+}
+
 Stmt ThreadLevel::ForThreads(SourceLoc loc,
                              const std::function<Stmt(const Expr& thread)>& body) const {
   const Expr thread = ir::MakeVar("thread");
@@ -45,6 +52,12 @@ Stmt ThreadLevel::ForShare(const layout::Ownership& loop, const Expr& thread, So
     if (exists.defined()) inner = ir::MakeStmt<ir::If>(loc, exists, inner);
     return ir::MakeStmt<ir::Seq>(loc, std::vector<Stmt>{bind, inner});
   });
+}
+
+std::vector<int64_t> ExtentsOf(const ir::Region& region) {
+  std::vector<int64_t> extents;
+  for (const ir::Range& range : region.ranges) extents.push_back(*ir::ConstInt(range.extent));
+  return extents;
 }
 
 std::vector<Expr> UnflattenExpr(const Expr& flat, const std::vector<int64_t>& shape) {

@@ -24,6 +24,9 @@ class ThreadLevel {
   // its element.
   const ir::Buffer& Registers(int fragment) const { return tiles_[fragment].registers; }
   std::vector<ir::Expr> PlaceOf(int fragment, const ir::Expr& thread, const ir::Expr& flat) const;
+  // The same by the row-major position `i` in a constant region of it.
+  std::vector<ir::Expr> PlaceIn(int fragment, const ir::Region& region, const ir::Expr& thread,
+                                const ir::Expr& i) const;
 
   // The thread whose copy is read where all copies are equal.
   ir::Expr FirstThread() const { return ir::MakeInt(problem_.threads.first); }
@@ -47,6 +50,9 @@ class ThreadLevel {
   ConstantTables tables_;
   std::vector<Tile> tiles_;  // by fragment
 };
+
+// Extents of a region, which are constants here.
+std::vector<int64_t> ExtentsOf(const ir::Region& region);
 
 // The coordinate of row-major flat index `flat`, and the flat index of a coordinate.
 std::vector<ir::Expr> UnflattenExpr(const ir::Expr& flat, const std::vector<int64_t>& shape);
