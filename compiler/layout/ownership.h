@@ -59,6 +59,7 @@ class Ownership {
   int64_t size() const { return static_cast<int64_t>(set_of_.size()); }
   bool decided(int64_t x) const { return set_of_[x] >= 0; }
   bool complete() const { return undecided_ == 0; }
+  bool any_decided() const { return undecided_ < size(); }
   const ThreadSet& Owners(int64_t x) const;  // empty where undecided
   int64_t Slot(int64_t x) const { return slot_[x]; }
   int64_t slots() const { return slots_; }  // registers a thread: one past the largest slot

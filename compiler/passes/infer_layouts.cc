@@ -17,7 +17,6 @@
 namespace kiln::passes {
 namespace {
 
-using layout::Axis;
 using layout::Ownership;
 using layout::ThreadSet;
 using layout::Witness;
@@ -30,13 +29,6 @@ struct State {
   std::vector<LayoutMove> moves;
   std::vector<LayoutDecision> story;
 };
-
-bool AnyDecided(const Ownership& o) {
-  for (int64_t x = 0; x < o.size(); ++x) {
-    if (o.decided(x)) return true;
-  }
-  return false;
-}
 
 std::string PlaceOf(const std::vector<int64_t>& shape, int64_t flat) {
   return absl::StrCat("(", absl::StrJoin(layout::Unflatten(flat, shape), ", "), ")");
@@ -220,7 +212,7 @@ class Solver {
                                                " is not a constant index")});
           continue;
         }
-        if (AnyDecided(state->fragments[f])) continue;
+        if (state->fragments[f].any_decided()) continue;
         state->fragments[f] = Ownership::Replicated(problem_.fragments[f].size, problem_.threads);
         state->story.push_back({InferenceStep::kStrict,
                                 static_cast<int>(o),
@@ -320,7 +312,7 @@ class Solver {
   std::string WaitsFor(const Operation& op, const State& state) const {
     std::vector<std::string> open;
     for (const int f : FragmentsOf(op)) {
-      if (!AnyDecided(state.fragments[f]))
+      if (!state.fragments[f].any_decided())
         open.push_back(absl::StrCat("'", NameOfFragment(f), "'"));
     }
     if (op.uses.empty()) return "it touches no fragment";
@@ -422,10 +414,10 @@ class Solver {
 
   // All threads that may run iteration i, where everything that it touches allows them: exactly the
   // owners of what it writes, who must hold what it reads. A refusal when there are none.
-  absl::StatusOr<ThreadSet> ThreadsFor(const Operation& op, int64_t i, const State& state) {
+  absl::StatusOr<ThreadSet> ThreadsFor(const Operation& op, int64_t i,
+                                       const std::vector<Demand>& demands, const State& state) {
     ThreadSet may = Everybody();
     const Demand* by = nullptr;  // the demand that decided `may`
-    const std::vector<Demand> demands = DemandsOf(op, i, state);
     for (const Demand& d : demands) {
       const ThreadSet met = may & *d.owners;
       const bool exact = by != nullptr && by->use->writes;
@@ -450,8 +442,10 @@ class Solver {
   absl::StatusOr<Ownership> Meet(const Operation& op, const State& state) {
     Ownership loop(op.iterations);
     for (int64_t i = 0; i < op.iterations; ++i) {
-      KILN_ASSIGN_OR_RETURN(const ThreadSet threads, ThreadsFor(op, i, state));
-      if (!DemandsOf(op, i, state).empty()) loop.Set(i, threads, i);
+      const std::vector<Demand> demands = DemandsOf(op, i, state);
+      if (demands.empty()) continue;
+      KILN_ASSIGN_OR_RETURN(const ThreadSet threads, ThreadsFor(op, i, demands, state));
+      loop.Set(i, threads, i);
     }
     return Anywhere(loop.Packed());
   }
@@ -484,7 +478,7 @@ class Solver {
     const bool propagates = constant == 0 || static_cast<int64_t>(touched.size()) > constant;
     std::vector<std::pair<int, const FragmentUse*>> ranked;
     for (const FragmentUse& use : op.uses) {
-      if (!AnyDecided(state.fragments[use.fragment])) continue;
+      if (!state.fragments[use.fragment].any_decided()) continue;
       const bool once = state.fragments[use.fragment].Copies() == 1;
       const int rank = use.writes ? (once ? 0 : 2) : (once ? 1 : 3);
       if ((rank == 3 && !free) || (!use.writes && !propagates)) continue;

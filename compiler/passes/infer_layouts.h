@@ -5,12 +5,10 @@
 // owners); a loop that writes one runs on exactly its owners; a reduction's destination is held by
 // everybody who holds a part. Four steps, in this order:
 //   floating  fragments that are touched outside of any operation: every thread holds all
-//   strict    what is annotated, and what a matrix instruction asks (where something else is
-//   decided
-//             already, the operand is moved); fragments that an operation
-//             touches at constant indices only: every thread holds all
-//   common    what is known propagates over the uses, breadth first in program order, from a
-//   fragment
+//   strict    what is annotated, and what a matrix instruction asks (an operand that is held
+//             elsewhere is moved); fragments that an operation touches at constant indices only:
+//             every thread holds all
+//   common    what is known spreads over the uses, breadth first in program order, from a fragment
 //             to the loops that touch it and from a loop to the fragments it touches
 //   free      components of what is left: a root loop is planned from its shape, the rest follows;
 //             every root and vector width is tried and the cheapest kept

@@ -337,7 +337,6 @@ class Collector {
                    "update a shared or global buffer");
     }
     width_ = 1;
-    if (operation_ != nullptr) operation_->stores_memory = true;
     return absl::OkStatus();
   }
 
@@ -523,7 +522,6 @@ class Collector {
   void TouchMemory(const ir::Buffer& buffer, const std::vector<Expr>& indices,
                    const Expr& predicate, bool write) {
     if (buffer->scope != ir::Scope::kGlobal && buffer->scope != ir::Scope::kShared) return;
-    operation_->stores_memory |= write;
     width_ = std::min(width_, WidthOf(buffer, indices, predicate, write));
   }
 

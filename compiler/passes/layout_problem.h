@@ -70,7 +70,6 @@ struct Operation {
   std::optional<layout::Ownership> annotated;  // kLoop: loop_layout
   std::vector<MemoryStore> stores;             // kLoop
   int reduced_dim = 0;                         // kReduce
-  bool stores_memory = false;                  // shared or global
   // The widest access of memory in one instruction, in elements: every access of global or shared
   // memory is a run of this many neighbours along the last axis, from a multiple of it. A power of
   // two, at most 16 bytes of the widest element.

@@ -26,13 +26,19 @@ class ProductBetweenThreads {
   Stmt Build() {
     std::vector<Stmt> stmts;
     left_ = gemm_.a;
-    if (op_.uses.size() > 1) Append(StageLeft(op_.uses[1]), &stmts);
+    if (op_.uses.size() > 1) {
+      ir::Buffer staged;
+      stmts = Stage("left", op_.uses[1], gemm_.a, ExtentsOf(gemm_.a), &staged);
+      left_ = ir::WholeBuffer(staged);
+    }
     const auto dims = *ir::MatrixDims(gemm_.a);
     depth_ = gemm_.a.ranges[gemm_.trans_a ? dims.first : dims.second].extent;
     // The same for all, so it is asked once.
     clear_ = ir::MakeVar("clear", kBool);
     stmts.push_back(ir::MakeStmt<ir::Bind>(loc_, clear_, uniform_(gemm_.clear_accum)));
-    if (IsMoved(0)) Append(StageResult(), &stmts);
+    if (ResultIsMoved()) {
+      for (Stmt& s : StageResult()) stmts.push_back(std::move(s));
+    }
     stmts.push_back(level_->ForThreads(loc_, [&](const Expr& thread) {
       return level_->ForShare(op_.anchors[0], thread, loc_,
                               [&](const Expr& i, const Expr&) { return Element(thread, i); });
@@ -42,43 +48,46 @@ class ProductBetweenThreads {
   }
 
  private:
-  static void Append(std::vector<Stmt> more, std::vector<Stmt>* stmts) {
-    stmts->insert(stmts->end(), more.begin(), more.end());
-  }
-
-  bool IsMoved(int use) const {
+  bool ResultIsMoved() const {
     const int o = static_cast<int>(&op_ - level_->problem().operations.data());
     const auto& moves = level_->solution().moves;
     return std::any_of(moves.begin(), moves.end(),
-                       [&](const LayoutMove& m) { return m.operation == o && m.use == use; });
-  }
-
-  // Who holds C, by its elements in row-major order.
-  layout::Ownership HeldResult() const {
-    return level_->solution().fragments[result_].Pullback(op_.uses[0].elements[0]);
+                       [&](const LayoutMove& m) { return m.operation == o && m.use == 0; });
   }
 
   // C is held by others than those who compute it: it goes to shared memory for the product, unless
   // the product starts from zero.
   std::vector<Stmt> StageResult() {
+    std::vector<Stmt> stmts = Stage("result", op_.uses[0], gemm_.c, op_.extents, &staged_);
+    const Expr keeps = ir::MakeUnary(ir::UnaryOp::kNot, clear_);
+    stmts[1] = ir::MakeStmt<ir::If>(loc_, keeps, stmts[1]);
+    return stmts;
+  }
+
+  // A buffer of `extents` in shared memory, and the loop that fills it with an operand's elements
+  // from those who hold them.
+  std::vector<Stmt> Stage(const char* name, const FragmentUse& use, const ir::Region& region,
+                          const std::vector<int64_t>& extents, ir::Buffer* staged) {
     std::vector<Expr> shape;
-    for (const int64_t extent : op_.extents) shape.push_back(MakeInt(extent));
-    staged_ = ir::MakeBuffer("result", gemm_.c.buffer->dtype, shape, ir::Scope::kShared);
-    const layout::Ownership held = HeldResult();
+    for (const int64_t extent : extents) shape.push_back(MakeInt(extent));
+    *staged = ir::MakeBuffer(name, region.buffer->dtype, shape, ir::Scope::kShared);
+    const layout::Ownership held =
+        level_->solution().fragments[use.fragment].Pullback(use.elements[0]);
     const Stmt put = level_->ForThreads(loc_, [&](const Expr& thread) {
       return level_->ForShare(held, thread, loc_, [&](const Expr& i, const Expr& acts) {
-        const Stmt store = ir::MakeStmt<ir::Store>(
-            loc_, staged_, UnflattenExpr(i, op_.extents),
-            ir::MakeLoad(level_->Registers(result_), ResultPlace(thread, i)));
+        const Stmt store =
+            ir::MakeStmt<ir::Store>(loc_, *staged, UnflattenExpr(i, extents),
+                                    ir::MakeLoad(level_->Registers(use.fragment),
+                                                 level_->PlaceIn(use.fragment, region, thread, i)));
         return acts.defined() ? ir::MakeStmt<ir::If>(loc_, acts, store) : store;
       });
     });
-    const Expr keeps = ir::MakeUnary(ir::UnaryOp::kNot, clear_);
-    return {ir::MakeStmt<ir::Alloc>(loc_, staged_), ir::MakeStmt<ir::If>(loc_, keeps, put)};
+    return {ir::MakeStmt<ir::Alloc>(loc_, *staged), put};
   }
 
   Stmt FetchResult() {
-    const layout::Ownership held = HeldResult();
+    const layout::Ownership held =
+        level_->solution().fragments[result_].Pullback(op_.uses[0].elements[0]);
     return level_->ForThreads(loc_, [&](const Expr& thread) {
       return level_->ForShare(held, thread, loc_, [&](const Expr& i, const Expr&) {
         return ir::MakeStmt<ir::Store>(loc_, level_->Registers(result_), ResultPlace(thread, i),
@@ -90,28 +99,6 @@ class ProductBetweenThreads {
   // The register of C's element i, in the threads that hold it.
   std::vector<Expr> ResultPlace(const Expr& thread, const Expr& i) const {
     return level_->PlaceIn(result_, gemm_.c, thread, i);
-  }
-
-  // The left operand's elements, from those who hold them to shared memory.
-  std::vector<Stmt> StageLeft(const FragmentUse& use) {
-    const std::vector<int64_t> extents = ExtentsOf(gemm_.a);
-    std::vector<Expr> shape;
-    for (const int64_t extent : extents) shape.push_back(MakeInt(extent));
-    const ir::Buffer staged =
-        ir::MakeBuffer("left", gemm_.a.buffer->dtype, shape, ir::Scope::kShared);
-    left_ = ir::WholeBuffer(staged);
-    const layout::Ownership held =
-        level_->solution().fragments[use.fragment].Pullback(use.elements[0]);
-    const Stmt stage = level_->ForThreads(loc_, [&](const Expr& thread) {
-      return level_->ForShare(held, thread, loc_, [&](const Expr& i, const Expr& acts) {
-        const Stmt put = ir::MakeStmt<ir::Store>(
-            loc_, staged, UnflattenExpr(i, extents),
-            ir::MakeLoad(level_->Registers(use.fragment),
-                         level_->PlaceIn(use.fragment, gemm_.a, thread, i)));
-        return acts.defined() ? ir::MakeStmt<ir::If>(loc_, acts, put) : put;
-      });
-    });
-    return {ir::MakeStmt<ir::Alloc>(loc_, staged), stage};
   }
 
   // One element of an operand, by row and column of op(X).

@@ -70,9 +70,7 @@ class ReductionBetweenThreads {
   int64_t RowOf(int64_t k) const {
     std::vector<int64_t> at = layout::Unflatten(k, op_.extents);
     at.erase(at.begin() + op_.reduced_dim);
-    int64_t row = 0;
-    for (size_t d = 0; d < at.size(); ++d) row = row * rows_shape_[d] + at[d];
-    return row;
+    return *layout::Flatten(at, rows_shape_);
   }
   Expr RowOf(const Expr& k) const {
     std::vector<Expr> at = UnflattenExpr(k, op_.extents);

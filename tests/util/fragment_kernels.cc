@@ -1,7 +1,9 @@
 #include "tests/util/fragment_kernels.h"
 
 #include <algorithm>
+#include <fstream>
 #include <random>
+#include <sstream>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -255,6 +257,15 @@ std::string KernelAround(int threads, int elements, const std::string& shape,
       shape, ", T.float32), B: T.Tensor((", elements, ",), T.float32), C: T.Tensor((", elements,
       ",), T.float32)):\n        with T.Kernel(1, threads=", threads, ") as bx:\n", indented,
       "\n    return main\n");
+}
+
+absl::StatusOr<ir::Program> ElaboratedFile(const std::string& path,
+                                           const lang::Arguments& arguments) {
+  std::ifstream in(path);
+  if (!in) return absl::NotFoundError(path);
+  std::stringstream text;
+  text << in.rdbuf();
+  return Elaborated(path, text.str(), arguments);
 }
 
 absl::StatusOr<ir::Program> Elaborated(const std::string& path, const std::string& text,

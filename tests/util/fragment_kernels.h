@@ -23,6 +23,9 @@ std::string RandomProductKernel(uint64_t seed);
 std::string KernelAround(int threads, int elements, const std::string& shape,
                          const std::string& body);
 
+// The kernel in a file of the repository.
+absl::StatusOr<ir::Program> ElaboratedFile(const std::string& path,
+                                           const lang::Arguments& arguments = {});
 absl::StatusOr<ir::Program> Elaborated(const std::string& path, const std::string& text,
                                        const lang::Arguments& arguments = {});
 

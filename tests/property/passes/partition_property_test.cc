@@ -3,9 +3,6 @@
 // Inputs are small integers, so that every order of summation is exact.
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <sstream>
-
 #include "absl/strings/str_cat.h"
 #include "compiler/passes/infer_layouts.h"
 #include "compiler/passes/pipeline.h"
@@ -163,16 +160,13 @@ TEST(PartitionLoops, Products) {
 }
 
 TEST(PartitionLoops, FlashAttention) {
-  std::ifstream in("tests/golden/lang/flash_attention.py");
-  std::stringstream text;
-  text << in.rdbuf();
-  const auto program = testing::Elaborated("flash_attention.py", text.str(),
-                                           {{"batch", "1"},
-                                            {"heads", "1"},
-                                            {"seq_q", "128"},
-                                            {"seq_kv", "128"},
-                                            {"dim", "64"},
-                                            {"is_causal", "True"}});
+  const auto program =
+      testing::ElaboratedFile("tests/golden/lang/flash_attention.py", {{"batch", "1"},
+                                                                       {"heads", "1"},
+                                                                       {"seq_q", "128"},
+                                                                       {"seq_kv", "128"},
+                                                                       {"dim", "64"},
+                                                                       {"is_causal", "True"}});
   ASSERT_TRUE(program.ok()) << program.status();
   std::string why;
   // Probabilities are rounded to 16 bits; sums of floats are taken in another order.

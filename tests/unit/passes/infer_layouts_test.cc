@@ -4,9 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <set>
-#include <sstream>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -24,13 +22,17 @@ using layout::Ownership;
 using layout::ThreadSet;
 using testing::KernelAround;
 
-absl::StatusOr<testing::InferredLaunch> Infer(const std::string& text,
-                                              LayoutCost cost = LayoutCost::kIssue,
-                                              const lang::Arguments& arguments = {}) {
-  KILN_ASSIGN_OR_RETURN(const ir::Program program, testing::Elaborated("k.py", text, arguments));
+absl::StatusOr<testing::InferredLaunch> InferProgram(const absl::StatusOr<ir::Program>& program,
+                                                     LayoutCost cost = LayoutCost::kIssue) {
+  KILN_RETURN_IF_ERROR(program.status());
   testing::InferredLaunch launch;
-  KILN_RETURN_IF_ERROR(testing::InferLaunch(program, &launch, cost));
+  KILN_RETURN_IF_ERROR(testing::InferLaunch(*program, &launch, cost));
   return launch;
+}
+
+absl::StatusOr<testing::InferredLaunch> Infer(const std::string& text,
+                                              LayoutCost cost = LayoutCost::kIssue) {
+  return InferProgram(testing::Elaborated("k.py", text), cost);
 }
 
 // The steps that decided something, in order.
@@ -502,16 +504,13 @@ TEST(InferLayouts, ProductsThatDisagreeAboutAFragmentMoveIt) {
 }
 
 TEST(InferLayouts, AttentionFollowsItsProducts) {
-  std::ifstream in("tests/golden/lang/flash_attention.py");
-  std::stringstream text;
-  text << in.rdbuf();
-  const auto inferred = Infer(text.str(), LayoutCost::kIssue,
-                              {{"batch", "1"},
-                               {"heads", "2"},
-                               {"seq_q", "256"},
-                               {"seq_kv", "256"},
-                               {"dim", "64"},
-                               {"is_causal", "True"}});
+  const auto inferred = InferProgram(
+      testing::ElaboratedFile("tests/golden/lang/flash_attention.py", {{"batch", "1"},
+                                                                       {"heads", "2"},
+                                                                       {"seq_q", "256"},
+                                                                       {"seq_kv", "256"},
+                                                                       {"dim", "64"},
+                                                                       {"is_causal", "True"}}));
   ASSERT_TRUE(inferred.ok()) << inferred.status();
   const LayoutProblem& problem = inferred->problem;
   for (size_t f = 0; f < problem.fragments.size(); ++f) {
