@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/target/arch.h"
 #include "coordinator/rpc/daemon.h"
 #include "coordinator/search/roofline_expander.h"
 #include "proto/address.h"
@@ -109,6 +110,8 @@ int Main(int argc, char** argv) {
   spdlog::set_pattern("%Y-%m-%dT%H:%M:%S.%e %l %v");
   spdlog::set_level(spdlog::level::from_str(flags.log_level));
   spdlog::flush_on(spdlog::level::info);
+  for (const std::string& name : target::ArchNames()) flags.daemon.core.targets.insert(name);
+  flags.daemon.core.targets.insert({"cpu", "x86-64", "x86-64-v2"});
   search::RooflineExpander expander;
   return rpc::RunDaemon(flags.daemon, &expander);
 }

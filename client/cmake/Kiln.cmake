@@ -5,14 +5,15 @@
 #                                        tuned on this machine by `tunectl tune`.
 #                   [ONLY <text>]        which sweep, when the file makes several
 #                   [SET <NAME=VALUE>...]  other values of compile-time arguments
-#                   [FORMAT obj|so]      default obj
+#                   [FORMAT obj|so]      a static library (the default) or a shared one
 #                   [STORE <dir>]        store of `tunectl tune`; default: the user's cache
 #                   [DEPENDS <file>...]  more files that the kernel depends on
 #                   [OUTPUT <dir>]       default: <binary dir>/kiln/<target>
 #                   [INSTALL])           install the library and its header
 #
-# Makes the library target <target>: its header is <target>.h, its function kiln_<kernel>(). Building it tunes the sweep, or takes the winner from the store when it is known; the sweep
-# file and its kernel are dependencies, so that an edited kernel is tuned again.
+# Makes the library target <target>: its header is <target>.h, its function kiln_<kernel>(). Building
+# it tunes the sweep, or takes the winner from the store when it is known; the sweep file and its
+# kernel are dependencies, so that an edited kernel is tuned again.
 #
 #   include(Kiln)   or   find_package(Kiln)
 #   kiln_add_kernel(gemm SWEEP gemm.yaml)
@@ -44,23 +45,20 @@ function(_kiln_kernels_of sweep out)
   set(${out} ${found} PARENT_SCOPE)
 endfunction()
 
-# The library target over the fetched files.
+# The library target over the fetched object. A shared one is linked here, so that it has the
+# target's name for its SONAME, and CMake sees to run paths and installation.
 function(_kiln_library target format directory artifact)
   find_package(Threads REQUIRED)
-  if(format STREQUAL "obj")
-    add_library(${target} STATIC "${artifact}")
-    set_source_files_properties("${artifact}" PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
-    set_target_properties(${target} PROPERTIES LINKER_LANGUAGE C)
-    target_include_directories(${target} INTERFACE "$<BUILD_INTERFACE:${directory}>"
-      "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
-    target_link_libraries(${target} INTERFACE Threads::Threads m)
-  else()
-    add_library(${target} SHARED IMPORTED GLOBAL)
-    set_target_properties(${target} PROPERTIES
-      IMPORTED_LOCATION "${artifact}" IMPORTED_NO_SONAME TRUE
-      INTERFACE_INCLUDE_DIRECTORIES "${directory}"
-      INTERFACE_LINK_LIBRARIES "Threads::Threads;m")
+  set(kind STATIC)
+  if(format STREQUAL "so")
+    set(kind SHARED)
   endif()
+  add_library(${target} ${kind} "${artifact}")
+  set_source_files_properties("${artifact}" PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
+  set_target_properties(${target} PROPERTIES LINKER_LANGUAGE C)
+  target_include_directories(${target} INTERFACE "$<BUILD_INTERFACE:${directory}>"
+    "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
+  target_link_libraries(${target} PUBLIC Threads::Threads m)
   add_dependencies(${target} ${target}_tune)
 endfunction()
 
@@ -107,16 +105,12 @@ function(kiln_add_kernel target)
     list(APPEND command --set "${setting}")
   endforeach()
 
-  set(suffix .o)
-  if(ARG_FORMAT STREQUAL "so")
-    set(suffix .so)
-  endif()
-  set(artifact "${ARG_OUTPUT}/${target}${suffix}")
+  set(artifact "${ARG_OUTPUT}/${target}.o")
   set(header "${ARG_OUTPUT}/${target}.h")
   set(manifest "${ARG_OUTPUT}/${target}.json")
   add_custom_command(
     OUTPUT "${artifact}" "${header}" "${manifest}"
-    COMMAND ${command} --one --format ${ARG_FORMAT} --name "${target}" -o "${ARG_OUTPUT}"
+    COMMAND ${command} --one --format obj --name "${target}" -o "${ARG_OUTPUT}"
     DEPENDS "${sweep}" ${kernels} ${ARG_DEPENDS}
     COMMENT "Tuning ${target} (${ARG_SWEEP})"
     USES_TERMINAL  # one after the other, with live progress
@@ -126,10 +120,7 @@ function(kiln_add_kernel target)
 
   if(ARG_INSTALL)
     install(FILES "${header}" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
-    if(ARG_FORMAT STREQUAL "obj")
-      install(TARGETS ${target} ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
-    else()
-      install(PROGRAMS "${artifact}" DESTINATION "${CMAKE_INSTALL_LIBDIR}")
-    endif()
+    install(TARGETS ${target} ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
+      LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
   endif()
 endfunction()

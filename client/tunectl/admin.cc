@@ -55,8 +55,8 @@ void AddAdminCommands(Context* context) {
   CLI::App* const gc = AddCommand(
       context, "gc", "Drop artifacts that nothing pins",
       "Drops artifacts, the one used longest ago first, until at most --target-bytes are left. "
-      "Winners and the\nartifacts of running sweeps are pinned and stay. The coordinator does the "
-      "same by itself at its\n--blob-limit.",
+      "Winners and the\nartifacts of running sweeps are pinned and stay, and so does what was used "
+      "in the last ten minutes.\nThe coordinator does the same by itself at its --blob-limit.",
       {"tunectl gc --dry-run", "tunectl gc --target-bytes 1000000000"});
   gc->add_option("--target-bytes", flags->target_bytes, "0 = the coordinator's limit")
       ->type_name("N")

@@ -11,6 +11,7 @@
 #include "client/tunectl/embedded_farm.h"
 #include "compiler/base/diagnostic.h"
 #include "compiler/base/status.h"
+#include "proto/address.h"
 #include "proto/limits.h"
 
 namespace kiln::tunectl {
@@ -78,15 +79,27 @@ client::CallOptions Context::Options() const {
   return options;
 }
 
+namespace {
+
+// Whoever has only tuned on this machine has no farm that runs, and asks for one all the same.
+std::string StoreHint(const Context& context, const absl::Status& status) {
+  if (!absl::IsUnavailable(status) || !context.store.empty()) return "";
+  const auto store = DefaultStore();
+  if (context.server != kDefaultAddress || !store.ok() || !IsTuneStore(*store)) return "";
+  return absl::StrCat("; what `tunectl tune` found is seen with --store ", *store);
+}
+
+}  // namespace
+
 int Fail(const Context& context, const absl::Status& status) {
   const int code = ExitCodeOf(status);
+  const std::string message = absl::StrCat(status.message(), StoreHint(context, status));
   if (!context.json) {
-    std::fprintf(stderr, "tunectl: %s\n", std::string(status.message()).c_str());
+    std::fprintf(stderr, "tunectl: %s\n", message.c_str());
     return code;
   }
-  nlohmann::json error = {{"code", absl::StatusCodeToString(status.code())},
-                          {"exit_code", code},
-                          {"message", std::string(status.message())}};
+  nlohmann::json error = {
+      {"code", absl::StatusCodeToString(status.code())}, {"exit_code", code}, {"message", message}};
   if (const auto diagnostic = DiagnosticOf(status); diagnostic.has_value()) {
     error["file"] = diagnostic->path;
     error["line"] = diagnostic->loc.line;

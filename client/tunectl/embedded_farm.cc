@@ -411,7 +411,24 @@ absl::StatusOr<std::string> DefaultStore() {
       "neither XDG_CACHE_HOME nor HOME is set; give a folder with --store");
 }
 
+bool IsTuneStore(const std::string& folder) {
+  std::error_code ignored;
+  return fs::is_directory(folder + "/farm", ignored);
+}
+
 absl::StatusOr<std::unique_ptr<EmbeddedFarm>> EmbeddedFarm::Start(const EmbeddedOptions& options) {
+  std::error_code ignored;
+  if (fs::is_directory(options.store + "/meta", ignored)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        options.store, " is the store of a kiln-coordinator, or a backup of one, not of `tunectl ",
+        "tune`; ask that coordinator with --server, or start one with kiln-coordinator --store ",
+        options.store));
+  }
+  if (!options.worker && !IsTuneStore(options.store)) {
+    return absl::NotFoundError(absl::StrCat("there is no store of `tunectl tune` in ",
+                                            options.store,
+                                            "; look at --store, or tune something there first"));
+  }
   auto farm = std::make_unique<ChildFarm>(options);
   KILN_RETURN_IF_ERROR(farm->Launch());
   return std::unique_ptr<EmbeddedFarm>(std::move(farm));

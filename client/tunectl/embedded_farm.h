@@ -15,8 +15,8 @@
 namespace kiln::tunectl {
 
 struct EmbeddedOptions {
-  std::string store;           // folder; created when it is not there
-  bool worker = true;          // false: only look at what the store has
+  std::string store;           // folder
+  bool worker = true;          // creates the store; false: only looks at what it has
   int compile_slots = 0;       // 0 = the worker's default
   bool wait_for_store = true;  // while another tune uses the store; else kFailedPrecondition
   client::CancelToken cancel;  // ends the waiting
@@ -25,7 +25,8 @@ struct EmbeddedOptions {
 class EmbeddedFarm {
  public:
   // Starts both children and returns when the coordinator accepts connections. Call it on the main
-  // thread, before anything uses gRPC. Errors name the child's log and quote its end.
+  // thread, before anything uses gRPC. Errors name the child's log and quote its end. kNotFound: no
+  // store to look at. kInvalidArgument: the folder is the store of a kiln-coordinator.
   static absl::StatusOr<std::unique_ptr<EmbeddedFarm>> Start(const EmbeddedOptions& options);
   // Ends the children: SIGTERM, and SIGKILL 5 s later.
   virtual ~EmbeddedFarm() = default;
@@ -34,6 +35,9 @@ class EmbeddedFarm {
   // Calls `on_death` once, on a thread of the farm's, when a child ends by itself.
   virtual void OnDeath(std::function<void(const absl::Status&)> on_death) = 0;
 };
+
+// True when a `tunectl tune` has made `folder` its store.
+bool IsTuneStore(const std::string& folder);
 
 // $XDG_CACHE_HOME/kiln, or $HOME/.cache/kiln. kFailedPrecondition when neither is set.
 absl::StatusOr<std::string> DefaultStore();

@@ -16,6 +16,8 @@ json TimeJson(absl::Time time) {
   return absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", time, absl::UTCTimeZone());
 }
 
+}  // namespace
+
 json ToJson(const client::Failure& failure) {
   return {{"stage", failure.stage},
           {"message", failure.message},
@@ -62,8 +64,6 @@ json ToJson(const client::Hint& hint) {
           {"compulsory_bytes", hint.compulsory_bytes},
           {"roofline_ns", hint.roofline_ns}};
 }
-
-}  // namespace
 
 json ToJson(const client::SweepSpec& spec) {
   return {{"name", spec.name},

@@ -43,10 +43,13 @@ int RunTune(Context* context, const TuneFlags& flags) {
   options.compile_slots = flags.compile_slots;
   options.wait_for_store = !flags.no_wait;
   options.cancel = context->cancel;
-  const auto store = flags.store.empty()
+  // --store may stand before the command or after it; the farm below is the one to ask.
+  const std::string given = flags.store.empty() ? context->store : flags.store;
+  context->store.clear();
+  const auto store = given.empty()
                          ? DefaultStore()
                          : absl::StatusOr<std::string>(
-                               std::filesystem::absolute(flags.store).lexically_normal().string());
+                               std::filesystem::absolute(given).lexically_normal().string());
   if (!store.ok()) return Fail(*context, store.status());
   options.store = *store;
   const auto farm = EmbeddedFarm::Start(options);

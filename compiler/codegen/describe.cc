@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/codegen/compile.h"
+#include "compiler/ir/analysis.h"
 #include "compiler/ir/printer.h"
 #include "compiler/ir/visit.h"
 
@@ -43,12 +44,25 @@ nlohmann::json ExtentsJson(const std::vector<ir::Expr>& extents) {
   return out;
 }
 
-// Tensors whose old contents the kernel adds to.
-bool Accumulates(const ir::Program& program, const ir::Buffer& buffer) {
+bool Has(const std::vector<ir::Buffer>& buffers, const ir::Buffer& buffer) {
+  return std::find(buffers.begin(), buffers.end(), buffer) != buffers.end();
+}
+
+bool IsWritten(const ir::Program& program, const ir::Param& param) {
+  return param.is_output || Has(ir::BuffersWritten(program.body), param.buffer);
+}
+
+// Tensors whose old contents the kernel needs: it adds to them, or reads them and is not promised
+// to write first.
+bool Accumulates(const ir::Program& program, const ir::Param& param) {
+  if (!param.is_output && IsWritten(program, param) &&
+      Has(ir::BuffersRead(program.body), param.buffer)) {
+    return true;
+  }
   bool found = false;
   ir::Walk(program.body, [&](const ir::Stmt& s) {
     const auto* atomic = s.As<ir::Atomic>();
-    found |= atomic != nullptr && atomic->dst.buffer == buffer;
+    found |= atomic != nullptr && atomic->dst.buffer == param.buffer;
     return true;
   });
   return found;
@@ -85,27 +99,13 @@ int64_t ReductionLength(const ir::Stmt& s, int64_t repeated) {
   return 1;
 }
 
-bool IsWritten(const ir::Program& program, const ir::Buffer& buffer) {
-  bool found = false;
-  ir::Walk(program.body, [&](const ir::Stmt& s) {
-    if (const auto* store = s.As<ir::Store>()) found |= store->buffer == buffer;
-    if (const auto* copy = s.As<ir::Copy>()) found |= copy->dst.buffer == buffer;
-    if (const auto* fill = s.As<ir::Fill>()) found |= fill->dst.buffer == buffer;
-    if (const auto* gemm = s.As<ir::Gemm>()) found |= gemm->c.buffer == buffer;
-    if (const auto* reduce = s.As<ir::Reduce>()) found |= reduce->dst.buffer == buffer;
-    if (const auto* atomic = s.As<ir::Atomic>()) found |= atomic->dst.buffer == buffer;
-    return !found;
-  });
-  return found;
-}
-
 }  // namespace
 
 std::string CHeader(const ir::Program& program, const std::string& symbol) {
   std::string args, docs;
   for (const ir::Param& p : program.params) {
     if (p.kind != ir::Param::kTensor) continue;
-    const bool written = p.is_output || IsWritten(program, p.buffer);
+    const bool written = IsWritten(program, p);
     absl::StrAppend(&args, ", ", written ? "void* " : "const void* ", p.name);
     absl::StrAppend(&docs, " *   ", p.name, ": ", p.buffer->dtype.ToString(), " ",
                     ShapeText(p.buffer), written ? ", written" : "", "\n");
@@ -158,8 +158,8 @@ std::string ManifestJson(const ir::Program& program, const CompileInput& input,
       param["dtype"] = p.buffer->dtype.ToString();
       param["shape"] = ExtentsJson(p.buffer->shape);
       if (!p.buffer->strides.empty()) param["strides"] = ExtentsJson(p.buffer->strides);
-      param["output"] = p.is_output || IsWritten(program, p.buffer);
-      param["accumulates"] = Accumulates(program, p.buffer);
+      param["output"] = IsWritten(program, p);
+      param["accumulates"] = Accumulates(program, p);
     }
     manifest["params"].push_back(param);
   }

@@ -458,6 +458,7 @@ absl::StatusOr<std::vector<Tensor>> Substitute(const ir::Program& program,
                                                const std::vector<std::vector<int64_t>>& shapes,
                                                std::vector<TensorView>* views) {
   const std::vector<ir::Buffer> written = ir::BuffersWritten(program.body);
+  const std::vector<ir::Buffer> read = ir::BuffersRead(program.body);
   const std::vector<const ir::Param*> params = TensorParams(program);
   std::vector<Tensor> owned;
   if (views->size() != params.size()) {
@@ -478,8 +479,9 @@ absl::StatusOr<std::vector<Tensor>> Substitute(const ir::Program& program,
         type.is_float() ? kFloat64 : type,
         view.strides.empty() ? shapes[t] : std::vector<int64_t>{std::max<int64_t>(span, 0)});
     const TensorView mine{owned.back().data(), owned.back().dtype(), shapes[t], view.strides};
-    if (!params[t]->is_output) {
-      if (!view.data && mine.elements() > 0) {
+    const bool is_read = std::find(read.begin(), read.end(), params[t]->buffer) != read.end();
+    if (!params[t]->is_output && (view.data != nullptr || is_read)) {
+      if (view.data == nullptr && mine.elements() > 0) {
         return absl::InvalidArgumentError(
             absl::StrCat("tensor '", params[t]->name, "' is read and has no data"));
       }

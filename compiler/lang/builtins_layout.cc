@@ -3,10 +3,13 @@
 // function is tabulated and read back as digits: the text of a layout::Layout on m, or on tx and m.
 // In an open elaboration it stays a text of its own, which nothing reads.
 #include <algorithm>
+#include <unordered_map>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "compiler/ir/evaluate.h"
 #include "compiler/ir/printer.h"
+#include "compiler/ir/visit.h"
 #include "compiler/lang/elaborator.h"
 #include "compiler/layout/factor.h"
 #include "compiler/layout/ownership.h"
@@ -15,6 +18,7 @@ namespace kiln::lang {
 namespace {
 
 constexpr int64_t kMaxElements = int64_t{1} << 22;  // of a layout, copies counted
+constexpr int64_t kMaxPlaces = int64_t{1} << 30;    // that a layout of memory spans
 constexpr int kMaxOperations = 2000;                // of one result
 
 // A function over the indices of a shape, and over the number of the copy where there are several.
@@ -144,11 +148,33 @@ absl::Status NoDigits(Elaborator& e, const BoundArgs& args, const absl::Status& 
                  "make thread and register sums of digits of the index");
 }
 
-Value NewLayout(Elaborator& e, std::string text, bool of_threads) {
+Value NewLayout(Elaborator& e, const std::vector<Operand>& shape, std::string text,
+                bool of_threads) {
   auto* layout = e.arena().New<LayoutObject>();
   layout->text = std::move(text);
   layout->of_threads = of_threads;
+  for (const Operand& extent : shape) layout->shape.push_back(extent.e);
   return Value::Of(Type::kLayout, layout);
+}
+
+// A layout is a function of the index alone: nothing of the block, the arguments or memory.
+absl::Status RequireIndexOnly(Elaborator& e, const BoundArgs& args,
+                              const std::vector<ir::Expr>& results,
+                              const std::vector<ir::Expr>& vars) {
+  std::string stranger;
+  for (const ir::Expr& result : results) {
+    ir::Walk(result, [&](const ir::Expr& x) {
+      const bool index = std::any_of(vars.begin(), vars.end(),
+                                     [&](const ir::Expr& var) { return var.same_as(x); });
+      const bool varies =
+          (x.As<ir::Var>() && !index && !e.InfoOf(x).open_only()) || x.As<ir::Load>() != nullptr;
+      if (varies && stranger.empty()) stranger = ir::ToString(x);
+      return true;
+    });
+  }
+  if (stranger.empty()) return absl::OkStatus();
+  return e.Error(args.loc, absl::StrCat("the layout depends on ", stranger),
+                 "let it depend on the index alone, by constants and arguments");
 }
 
 std::string ShapeText(const std::vector<Operand>& shape) {
@@ -157,29 +183,78 @@ std::string ShapeText(const std::vector<Operand>& shape) {
   return absl::StrCat("(", Listed(extents), ")");
 }
 
+std::string IndexText(int64_t x, const std::vector<int64_t>& extents) {
+  return absl::StrCat("(", absl::StrJoin(layout::Unflatten(x, extents), ", "), ")");
+}
+
+// Coordinates count from 0 and stay within an address space that a tile can have.
+absl::Status CheckColumns(Elaborator& e, const BoundArgs& args,
+                          const std::vector<std::vector<int64_t>>& columns,
+                          const std::vector<int64_t>& extents) {
+  int64_t span = 1;
+  for (const std::vector<int64_t>& column : columns) {
+    const auto least = std::min_element(column.begin(), column.end());
+    const auto most = std::max_element(column.begin(), column.end());
+    if (*least < 0) {
+      return e.Error(args.loc,
+                     absl::StrCat("element ", IndexText(least - column.begin(), extents),
+                                  " of the layout lies at ", *least),
+                     "places count from 0");
+    }
+    if (*most < kMaxPlaces && span * (*most + 1) <= kMaxPlaces) {
+      span *= *most + 1;
+      continue;
+    }
+    return e.Error(args.loc,
+                   absl::StrCat("element ", IndexText(most - column.begin(), extents),
+                                " of the layout lies beyond place ", kMaxPlaces),
+                   "keep the layout as dense as its buffer");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckApart(Elaborator& e, const BoundArgs& args, const std::vector<int64_t>& places,
+                        const std::vector<int64_t>& extents) {
+  std::unordered_map<int64_t, int64_t> held;
+  for (size_t x = 0; x < places.size(); ++x) {
+    const auto [other, is_new] = held.emplace(places[x], x);
+    if (is_new) continue;
+    return e.Error(args.loc,
+                   absl::StrCat("elements ", IndexText(other->second, extents), " and ",
+                                IndexText(x, extents), " of the layout lie at one place"),
+                   "give every element a place of its own");
+  }
+  return absl::OkStatus();
+}
+
 // T.Layout(shape, lambda i, j: (...)).
 absl::StatusOr<Value> MemoryLayout(Elaborator& e, const BoundArgs& args) {
   KILN_ASSIGN_OR_RETURN(const Indices indices, IndicesOf(e, args));
   KILN_ASSIGN_OR_RETURN(const std::vector<ir::Expr> results, ResultsOf(e, args, 1, indices.call));
+  KILN_RETURN_IF_ERROR(RequireIndexOnly(e, args, results, indices.vars));
   const auto extents = Known(indices.shape);
   if (extents) KILN_RETURN_IF_ERROR(CheckSize(e, args, *extents, 1));
   const auto columns =
       extents && !results.empty() ? Tabulate(results, indices.vars, *extents, 1) : std::nullopt;
   if (!columns) {
-    return NewLayout(e, absl::StrCat(ShapeText(indices.shape), " forward=(", Listed(results), ")"),
+    return NewLayout(e, indices.shape,
+                     absl::StrCat(ShapeText(indices.shape), " forward=(", Listed(results), ")"),
                      /*of_threads=*/false);
   }
+  KILN_RETURN_IF_ERROR(CheckColumns(e, args, *columns, *extents));
   const std::vector<int64_t> places = Flattened(*columns, 0);
+  KILN_RETURN_IF_ERROR(CheckApart(e, args, places, *extents));
   KILN_ASSIGN_OR_RETURN(const layout::Table table,
                         layout::Table::FromColumns(static_cast<int64_t>(places.size()), 1,
                                                    {layout::Axis::kM}, places));
   const absl::StatusOr<layout::Layout> digits = layout::Factor(table);
   if (!digits.ok()) return NoDigits(e, args, digits.status());
-  return NewLayout(e, digits->ToString(), /*of_threads=*/false);
+  return NewLayout(e, indices.shape, digits->ToString(), /*of_threads=*/false);
 }
 
 // thread[copy * n + x], and slot likewise or empty.
 absl::StatusOr<Value> FragmentOf(Elaborator& e, const BoundArgs& args,
+                                 const std::vector<Operand>& shape,
                                  const std::vector<int64_t>& thread,
                                  const std::vector<int64_t>& slot, int64_t n) {
   layout::Ownership held(n);
@@ -217,7 +292,7 @@ absl::StatusOr<Value> FragmentOf(Elaborator& e, const BoundArgs& args,
   }
   const absl::StatusOr<layout::Layout> digits = held.ToLayout();
   if (!digits.ok()) return NoDigits(e, args, digits.status());
-  return NewLayout(e, digits->ToString(), /*of_threads=*/true);
+  return NewLayout(e, shape, digits->ToString(), /*of_threads=*/true);
 }
 
 // T.Fragment(shape, forward_fn=lambda i, j: (thread, register)), or the two by functions of their
@@ -251,19 +326,38 @@ absl::StatusOr<Value> FragmentLayout(Elaborator& e, const BoundArgs& args) {
                    absl::StrCat("a layout with ", thread.size(), " threads an element"),
                    "return one number for the thread");
   }
+  KILN_RETURN_IF_ERROR(RequireIndexOnly(e, args, thread, indices.vars));
+  KILN_RETURN_IF_ERROR(RequireIndexOnly(e, args, index, indices.vars));
   const auto extents = Known(indices.shape);
   if (extents) KILN_RETURN_IF_ERROR(CheckSize(e, args, *extents, copies));
   const auto threads = extents ? Tabulate(thread, indices.vars, *extents, copies) : std::nullopt;
   const auto slots = extents ? Tabulate(index, indices.vars, *extents, copies) : std::nullopt;
   if (!threads || !slots) {
-    return NewLayout(e,
+    return NewLayout(e, indices.shape,
                      absl::StrCat(ShapeText(indices.shape), " thread=(", Listed(thread),
                                   ") index=(", Listed(index), ") replicate=", copies),
                      /*of_threads=*/true);
   }
   const auto n = static_cast<int64_t>((*threads)[0].size()) / copies;
-  return FragmentOf(e, args, (*threads)[0],
+  return FragmentOf(e, args, indices.shape, (*threads)[0],
                     slots->empty() ? std::vector<int64_t>() : Flattened(*slots, 0), n);
+}
+
+// The layout is of the buffer's shape, as far as both are known. (Layouts by name have none.)
+absl::Status CheckFits(Elaborator& e, const BoundArgs& args, const ir::BufferNode& buffer,
+                       const LayoutObject& layout) {
+  if (layout.shape.empty()) return absl::OkStatus();
+  bool fits = layout.shape.size() == buffer.shape.size();
+  for (size_t d = 0; fits && d < layout.shape.size(); ++d) {
+    const auto a = ir::ConstInt(layout.shape[d]), b = ir::ConstInt(buffer.shape[d]);
+    fits = !a || !b || *a == *b;
+  }
+  if (fits) return absl::OkStatus();
+  return e.Error(
+      args.LocOf(0),
+      absl::StrCat("T.annotate_layout gives '", buffer.name, "' of shape (", Listed(buffer.shape),
+                   ") a layout of shape (", Listed(layout.shape), ")"),
+      "make the layout for the buffer's shape");
 }
 
 absl::StatusOr<Value> AnnotateLayout(Elaborator& e, const BoundArgs& args) {
@@ -288,6 +382,7 @@ absl::StatusOr<Value> AnnotateLayout(Elaborator& e, const BoundArgs& args) {
                                                            : "a fragment, to a layout of memory"),
                      "map fragments to T.Fragment(...), other buffers to T.Layout(...)");
     }
+    KILN_RETURN_IF_ERROR(CheckFits(e, args, *buffer, item.layout()));
     e.launch_notes()[absl::StrCat("layout:", buffer->name)] = item.layout().text;
   }
   return Value::None();

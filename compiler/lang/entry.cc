@@ -65,6 +65,7 @@ absl::Status Elaborator::CheckNames(const Kernel& kernel) {
 namespace {
 
 constexpr size_t kMaxArgumentText = 4096;
+constexpr size_t kMaxParams = 127;  // C11 section 5.2.4.1
 
 }  // namespace
 
@@ -127,6 +128,12 @@ absl::StatusOr<Value> Elaborator::ParseArgument(absl::string_view name, const st
 
 absl::Status Elaborator::BindArguments(const Kernel& kernel, Scope* scope) {
   const std::vector<ast::Param>& params = module_.entry->params;
+  if (params.size() > kMaxParams) {
+    return Error(params[kMaxParams].loc,
+                 absl::StrCat("'", kernel.name(), "' has ", params.size(), " parameters; C calls ",
+                              "functions of up to ", kMaxParams),
+                 "put some of them in one tensor");
+  }
   for (size_t i = 0; i < params.size(); ++i) {
     const ast::Param& param = params[i];
     Binding binding;

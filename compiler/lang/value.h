@@ -249,6 +249,7 @@ struct TensorTypeObject : Object {
 struct LayoutObject : Object {
   std::string text;
   bool of_threads = false;  // T.Fragment: says who holds an element; else where in memory it lies
+  std::vector<ir::Expr> shape;  // empty: of whatever buffer it is given to
 };
 struct UnknownObject : Object {
   std::string path;    // "numpy.random"

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/base/status.h"
+#include "compiler/ir/analysis.h"
 
 namespace kiln::roofline {
 namespace {
@@ -41,6 +42,7 @@ class Expander {
   absl::Status ExpandProduct();
   absl::Status ExpandList();
   absl::Status Probe();
+  absl::StatusOr<bool> KeepSizes(const lang::OpenProgram& program, std::vector<std::string>* open);
   void ShareRows();
   absl::Status BindConcrete(const std::string& name, const Config& base,
                             const std::vector<std::string>& open);
@@ -181,6 +183,36 @@ absl::StatusOr<lang::OpenResult> Expander::Elaborate(const Config& fixed,
   return lang::ElaborateOpen(*r_.kernel, r_.arguments, fixed, open);
 }
 
+// A parameter that a tensor's shape depends on makes another problem, not another config: unless
+// the sweep lists its values, it keeps its default. True when one was left out of the space.
+absl::StatusOr<bool> Expander::KeepSizes(const lang::OpenProgram& program,
+                                         std::vector<std::string>* open) {
+  bool changed = false;
+  for (const auto& [name, var] : program.tunables) {
+    const Axis* axis = Find(name);
+    if (axis == nullptr || !axis->derived) continue;
+    const ir::Param* sized = nullptr;
+    for (const ir::Param& param : program.program.params) {
+      if (param.kind != ir::Param::kTensor) continue;
+      for (const ir::Expr& extent : param.buffer->shape) {
+        if (ir::Uses(extent, var)) sized = &param;
+      }
+    }
+    if (sized == nullptr) continue;
+    const std::string why = absl::StrCat("'", name, "' decides the shape of tensor '", sized->name,
+                                         "', so that its values are problems, not configs");
+    if (std::count(r_.auto_tunables.begin(), r_.auto_tunables.end(), name) > 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(why, "; give its value in the arguments (in a sweep file, `shapes`)"));
+    }
+    Note(absl::StrCat(why, "; it keeps its default, ", defaults_[name]));
+    std::erase(*open, name);
+    std::erase_if(out_.axes, [&](const Axis& a) { return a.name == name; });
+    changed = true;
+  }
+  return changed;
+}
+
 // Finds which tunables can stay open, and what each does, with the others at their first value.
 absl::Status Expander::Probe() {
   Config base;
@@ -195,6 +227,8 @@ absl::Status Expander::Probe() {
   while (true) {
     KILN_ASSIGN_OR_RETURN(lang::OpenResult result, Elaborate(base, open));
     if (result.program) {
+      KILN_ASSIGN_OR_RETURN(const bool changed, KeepSizes(*result.program, &open));
+      if (changed) continue;
       bindings_ = BindRoles(result.program->program, result.program->tunables, r_.runtime);
       break;
     }

@@ -1,10 +1,12 @@
 // kilnc: the compiler on the command line. Parses and elaborates a kernel, prints any stage of its
 // way to machine code, and runs it in the interpreter or natively on random or given tensors.
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -48,12 +50,25 @@ void AddKernelOptions(CLI::App* app, KernelOptions* o) {
   app->add_option("--symbol", o->symbol, "C name of the entry point");
 }
 
-absl::StatusOr<std::string> ReadFile(const std::string& path) {
+constexpr int64_t kMaxTextBytes = 1 << 20;  // of a kernel, or an Arch record
+
+// No more than `most` bytes are read: the path may name a device that never ends.
+absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t most = kMaxTextBytes) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    return absl::InvalidArgumentError(absl::StrCat("'", path, "' is a folder; name a file"));
+  }
   std::ifstream in(path, std::ios::binary);
-  std::ostringstream text;
-  text << in.rdbuf();
   if (!in) return absl::NotFoundError(absl::StrCat("cannot read '", path, "'"));
-  return text.str();
+  std::string text;
+  std::vector<char> chunk(1 << 16);
+  while (in.read(chunk.data(), static_cast<std::streamsize>(chunk.size())), in.gcount() > 0) {
+    text.append(chunk.data(), static_cast<size_t>(in.gcount()));
+    if (static_cast<int64_t>(text.size()) <= most) continue;
+    return absl::InvalidArgumentError(absl::StrCat("'", path, "' has more than ", most, " bytes"));
+  }
+  if (in.bad()) return absl::NotFoundError(absl::StrCat("cannot read '", path, "'"));
+  return text;
 }
 
 absl::StatusOr<target::Arch> ResolveArch(const std::string& name) {
@@ -123,7 +138,7 @@ absl::Status Emit(const KernelOptions& o, const std::string& stage, const std::s
     if (stage == "header") return WriteOutput(output, out.header);
     if (stage == "manifest") return WriteOutput(output, out.manifest_json);
     if (output.empty()) {
-      return absl::InvalidArgumentError(absl::StrCat("--emit ", stage, " needs -o FILE"));
+      return absl::InvalidArgumentError(absl::StrCat("--stage ", stage, " needs -o FILE"));
     }
     return WriteOutput(output, stage == "obj" ? out.object : out.shared_object);
   }
@@ -211,8 +226,8 @@ absl::Status ReadInputs(const ir::Program& program, const RunOptions& o,
     if (index >= tensors->size()) {
       return absl::NotFoundError(absl::StrCat("the kernel has no tensor called '", name, "'"));
     }
-    KILN_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
     interp::Tensor& tensor = (*tensors)[index];
+    KILN_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, tensor.bytes()));
     if (static_cast<int64_t>(bytes.size()) != tensor.bytes()) {
       return absl::InvalidArgumentError(absl::StrCat(
           path, " has ", bytes.size(), " bytes; tensor '", name, "' has ", tensor.bytes()));
@@ -406,4 +421,10 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace kiln
 
-int main(int argc, char** argv) { return kiln::Main(argc, argv); }
+int main(int argc, char** argv) {
+  const int code = kiln::Main(argc, argv);
+  std::cout.flush();
+  if (std::cout.good()) return code;
+  std::cerr << "kilnc: cannot write the output\n";
+  return code != 0 ? code : 1;
+}

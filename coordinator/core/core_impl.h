@@ -202,6 +202,7 @@ class Core::Impl {
   std::map<uint64_t, PendingSubmit> jobs_;
   std::list<PendingSubmit> arch_waits_;
 
+  static constexpr int kKillsAllowed = 1;  // of children, by one binary or compilation
   std::unordered_map<std::string, v1::KillRow> kills_;
   std::unordered_map<std::string, Compiling> compiling_;                  // by index key
   std::unordered_map<std::string, v1::CompileIndexRow::Entry> compiled_;  // recent, by index key

@@ -3,6 +3,7 @@
 #define KILN_COORDINATOR_CORE_OPTIONS_H_
 
 #include <cstdint>
+#include <set>
 #include <string>
 
 namespace kiln::core {
@@ -14,6 +15,7 @@ struct Options {
   double heartbeat_seconds = 2;
   double lease_seconds = 4;     // two heartbeats: a dead worker's tasks are back after that
   double reattach_seconds = 4;  // after a restart: how long unfinished tasks wait for their workers
+  std::set<std::string> targets;    // that exist; empty = any name may. A worker may know others
   double arch_wait_seconds = 30;    // a sweep for a target that no worker has reported yet waits
   double build_wait_seconds = 120;  // a sweep whose compiler build has left the farm waits
   int compile_queue_per_slot = 2;   // tasks leased for each compile slot, the running one included

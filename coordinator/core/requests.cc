@@ -151,6 +151,13 @@ void Core::Impl::StartOrWait(PendingSubmit pending) {
                            "the farm's queue of new sweeps is full; submit again in a moment"));
   }
   if (ResolveArch(pending.spec, &pending.arch)) return StartExpansion(std::move(pending));
+  const std::set<std::string>& names = options_.targets;
+  if (!names.empty() && names.count(pending.spec.target()) == 0) {
+    return ReplyStatus(
+        pending.requests.front(),
+        absl::InvalidArgumentError(absl::StrCat("there is no target '", pending.spec.target(),
+                                                "'; targets are ", absl::StrJoin(names, ", "))));
+  }
   if (pending.lookup) {
     if (ResolveKnownArch(pending.spec.target(), &pending.arch)) {
       return StartExpansion(std::move(pending));

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/base/config.h"
 #include "compiler/base/status.h"
 
 namespace kiln::core {
@@ -90,9 +91,11 @@ absl::StatusOr<StoredArtifact> FindStoredArtifact(store::MetaStore* meta, const 
     out.digest = out.info.artifact().digest();
     return out;
   }
+  const absl::StatusOr<Config> parsed = Config::Parse(config);
+  const std::string wanted = parsed.ok() ? parsed->ToString() : config;  // names in order
   for (const v1::CandidateRow& row : record.candidates) {
-    if (row.candidate().config() != config || !row.candidate().has_artifact()) continue;
-    out.info.set_config(config);
+    if (row.candidate().config() != wanted || !row.candidate().has_artifact()) continue;
+    out.info.set_config(wanted);
     out.info.set_sweep_digest(digest);
     *out.info.mutable_artifact() = row.candidate().artifact();
     *out.info.mutable_hint() = row.candidate().hint();

@@ -21,7 +21,6 @@ constexpr int kMinWindow = 64;  // proposals that may be under way
 constexpr size_t kRememberMax = 20'000;
 constexpr int kMinEmptyWindow = 2048;  // open empty tasks
 constexpr int kMaxEmptyWindow = 32'768;
-constexpr int kKillsAllowed = 1;
 
 std::unique_ptr<search::Searcher> SearcherFor(const v1::SweepSpec& spec) {
   search::SearchLimits limits;

@@ -11,7 +11,6 @@ namespace {
 
 constexpr int kIdDigits = 12;
 constexpr double kMaxBackoffSeconds = 10;
-constexpr int kKillsAllowed = 1;
 constexpr char kLostInputs[] = "lost inputs";
 
 const char* KindName(v1::TaskKind kind) {

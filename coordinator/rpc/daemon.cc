@@ -149,18 +149,22 @@ ExitCode StoreExitCode(const absl::Status& status) {
   return absl::IsFailedPrecondition(status) ? kExitStoreInUse : kExitFailed;
 }
 
+ExitCode CannotListen(const absl::Status& status) {
+  spdlog::error("{}", std::string(status.message()));
+  return absl::IsInvalidArgument(status) ? kExitUsage : kExitCannotListen;
+}
+
 ExitCode Daemon::Run(search::Expander* expander) {
-  absl::Status status = OpenStores();
+  absl::Status status = Server::CheckAddresses(options_.server);
+  if (!status.ok()) return CannotListen(status);
+  status = OpenStores();
   if (status.ok()) status = StartFarm(expander);
   if (!status.ok()) {
     spdlog::error("cannot use the store {}: {}", options_.store, std::string(status.message()));
     return StoreExitCode(status);
   }
   status = Listen();
-  if (!status.ok()) {
-    spdlog::error("{}", std::string(status.message()));
-    return absl::IsInvalidArgument(status) ? kExitUsage : kExitCannotListen;
-  }
+  if (!status.ok()) return CannotListen(status);
   const int signal = Wait();
   if (signal == 0) {
     spdlog::error("the store is lost: {}", std::string(fatal().message()));

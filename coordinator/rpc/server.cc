@@ -175,12 +175,17 @@ void GrpcServer::Shutdown(double grace_seconds) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Server>> Server::Start(core::Farm* farm, Metrics* metrics,
-                                                      const ServerOptions& options) {
+absl::Status Server::CheckAddresses(const ServerOptions& options) {
   if (options.listen.empty()) return absl::InvalidArgumentError("there is no address to listen on");
   for (const std::string& address : options.listen) {
     KILN_RETURN_IF_ERROR(CheckListen(address, options.allow_remote));
   }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(core::Farm* farm, Metrics* metrics,
+                                                      const ServerOptions& options) {
+  KILN_RETURN_IF_ERROR(CheckAddresses(options));
   auto server = std::make_unique<GrpcServer>(farm, metrics, options);
   KILN_RETURN_IF_ERROR(server->Listen());
   return std::unique_ptr<Server>(std::move(server));

@@ -23,6 +23,9 @@ struct ServerOptions {
 
 class Server {
  public:
+  // The same refusals as Start's, before a store is opened for it.
+  static absl::Status CheckAddresses(const ServerOptions& options);
+
   // Listens when it returns OK. kInvalidArgument: an address is malformed, or reachable from
   // outside without `allow_remote`. kFailedPrecondition: an address is in use. `farm` and `metrics`
   // must outlive the server.

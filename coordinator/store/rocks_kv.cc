@@ -89,6 +89,9 @@ rocksdb::Options MakeOptions(const RocksKvOptions& options) {
   out.max_background_jobs = 2;
   out.write_buffer_size = options.large_values ? 32 << 20 : 64 << 20;
   out.max_total_wal_size = 256 << 20;
+  // A crash cuts a log short; a damage anywhere else is an error, not a reason to forget what was
+  // acknowledged behind it.
+  out.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
   out.max_open_files = 256;
   rocksdb::BlockBasedTableOptions table;
   table.format_version = 5;

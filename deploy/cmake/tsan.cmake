@@ -7,3 +7,4 @@ set(CMAKE_CXX_FLAGS "${flags}" CACHE STRING "")
 set(CMAKE_C_FLAGS "${flags}" CACHE STRING "")
 set(KILN_SANITIZER_SOURCE ${CMAKE_CURRENT_LIST_DIR}/../../tests/util/tsan_locks.cc CACHE FILEPATH "")  # in every program
 set(KILN_SANITIZER_OPTIONS "TSAN_OPTIONS=ignore_interceptors_accesses=1:suppressions=${CMAKE_CURRENT_LIST_DIR}/tsan.suppressions" CACHE STRING "")  # of the tests, see kiln_test
+set(KILN_TEST_OPTIONS -O1 CACHE STRING "")

@@ -68,7 +68,7 @@ absl::StatusOr<int64_t> RuntimeValue(const std::string& name,
   if (found == values.end()) {
     return absl::InvalidArgumentError(
         absl::StrCat("the kernel needs a value for '", name,
-                     "' at run time; give it under runtime_values in the sweep"));
+                     "' at run time; give it under `runtime` in the sweep file"));
   }
   if (found->second == "True") return 1;
   if (found->second == "False") return 0;

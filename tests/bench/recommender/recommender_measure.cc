@@ -1,12 +1,13 @@
 // Measures every config of the judged shapes:
 //   recommender_measure [--from TIMES.csv] [--arch ARCH.txt] [SHAPE[:STEP] ...] > TIMES.csv
 //
-// Compiles each config of the shape's independent space (every STEP-th one) for this machine, runs
-// it, and prints "shape,config,ns". Arguments rotate over copies of 640 MB in all, so that a run
-// does not find its data in a cache. The time of a config is the median of three runs during which
-// no other process took a core, or of one when that takes twice the best time so far.
+// Compiles the configs of the shape's independent space (every STEP-th one) for this machine, a
+// batch at a time on all cores, then runs each alone, and prints "shape,config,ns". Arguments
+// rotate over copies of 640 MB in all, so that a run does not find its data in a cache. The time of
+// a config is the median of three runs during which no other process took a core, or of one when
+// that takes half again the best time so far.
 //
-// A shared machine is faster in one minute than in the next: a reference config runs between the
+// A shared machine is faster in one minute than in the next: a quick config runs between the
 // others, and every time is scaled to the reference's median pace. The least of hundreds of noisy
 // times is too small, so the best two dozen are measured again, in turns, and get the median of
 // seven turns; and so are the eight that the recommender picks, which are judged against them.
@@ -18,6 +19,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -26,8 +28,10 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <thread>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/compile.h"
@@ -181,21 +185,40 @@ class Bench {
   Bench(const Bench&) = delete;
   Bench& operator=(const Bench&) = delete;
 
-  // Null when the config cannot be built; says why as a comment.
-  std::unique_ptr<Artifact> Build(const std::string& config) {
-    const auto parsed = Config::Parse(config);
-    if (!parsed.ok()) return Refuse(config, parsed.status());
-    input_.config = *parsed;
-    const auto out = codegen::CompileKernel(input_);
-    if (!out.ok()) return Refuse(config, out.status());
-    auto artifact = std::make_unique<Artifact>(*out, dir_);
-    return artifact->entry() == nullptr ? nullptr : std::move(artifact);
+  // In the order of `configs`; null where one cannot be built, which a comment explains.
+  std::vector<std::unique_ptr<Artifact>> Build(const std::vector<std::string>& configs) {
+    std::vector<absl::StatusOr<codegen::CompileOutput>> outputs(configs.size());
+    std::atomic<size_t> next = 0;
+    std::vector<std::thread> crew;
+    for (unsigned t = 0; t < std::max(1u, std::thread::hardware_concurrency()); ++t) {
+      crew.emplace_back([&] {
+        for (size_t i = next++; i < configs.size(); i = next++) outputs[i] = Compile(configs[i]);
+      });
+    }
+    for (std::thread& thread : crew) thread.join();
+    std::vector<std::unique_ptr<Artifact>> artifacts;
+    for (size_t i = 0; i < configs.size(); ++i) {
+      artifacts.push_back(outputs[i].ok() ? Load(*outputs[i])
+                                          : Refuse(configs[i], outputs[i].status()));
+    }
+    return artifacts;
   }
   double Time(const Artifact& artifact, double hopeless = INFINITY) {
     return Measure(artifact.entry(), tensors_, hopeless);
   }
 
  private:
+  absl::StatusOr<codegen::CompileOutput> Compile(const std::string& config) const {
+    const auto parsed = Config::Parse(config);
+    if (!parsed.ok()) return parsed.status();
+    codegen::CompileInput input = input_;
+    input.config = *parsed;
+    return codegen::CompileKernel(input);
+  }
+  std::unique_ptr<Artifact> Load(const codegen::CompileOutput& output) const {
+    auto artifact = std::make_unique<Artifact>(output, dir_);
+    return artifact->entry() == nullptr ? nullptr : std::move(artifact);
+  }
   std::unique_ptr<Artifact> Refuse(const std::string& config, const absl::Status& why) const {
     std::printf("# %s %s: %s\n", shape_.name.c_str(), config.c_str(),
                 std::string(why.message()).substr(0, 200).c_str());
@@ -210,11 +233,20 @@ class Bench {
 
 using Times = std::map<std::string, double>;  // config -> ns
 
-// Runs one config every now and then and remembers how long it took.
+// Runs the quickest of a few configs every now and then and remembers how long it took.
 class Reference {
  public:
-  Reference(Bench& bench, const std::string& config)
-      : bench_(bench), artifact_(bench.Build(config)) {}
+  Reference(Bench& bench, const std::vector<std::string>& space) : bench_(bench) {
+    std::vector<std::string> probes;
+    for (size_t i = 1; i <= kProbes; ++i) probes.push_back(space[i * space.size() / (kProbes + 1)]);
+    double best = INFINITY;
+    for (auto& artifact : bench.Build(probes)) {
+      const double ns = artifact == nullptr ? NAN : bench.Time(*artifact);
+      if (!(ns < best)) continue;
+      best = ns;
+      artifact_ = std::move(artifact);
+    }
+  }
   // Runs once and answers the pace now: the median of the last three runs.
   double Now() {
     if (artifact_ == nullptr) return 1;
@@ -225,28 +257,43 @@ class Reference {
   double Typical() const { return runs_.empty() ? 1 : Median(runs_); }
 
  private:
+  static constexpr size_t kProbes = 8;
   Bench& bench_;
   std::unique_ptr<Artifact> artifact_;
   std::vector<double> runs_;
 };
 
+// The configs of the space, every `step`-th one.
+std::vector<std::string> Configs(const JudgedShape& shape, int step) {
+  const std::vector<Config> space = IndependentSpace(shape);
+  std::vector<std::string> configs;
+  for (size_t i = 0; i < space.size(); i += step) configs.push_back(space[i].ToString());
+  return configs;
+}
+
 void MeasureMissing(const JudgedShape& shape, int step, Bench& bench, Times& times) {
+  constexpr size_t kBatch = 32;      // configs compiled before they run
+  constexpr double kHopeless = 1.5;  // times the best: one run will do
   double best = INFINITY;
   for (const auto& [config, ns] : times) best = std::min(best, ns);
-  const std::vector<Config> space = IndependentSpace(shape);
-  Reference reference(bench, space[space.size() / 2].ToString());
+  std::vector<std::string> missing = Configs(shape, step);
+  Reference reference(bench, missing);
+  missing.erase(std::remove_if(missing.begin(), missing.end(),
+                               [&](const std::string& config) { return times.count(config) > 0; }),
+                missing.end());
   std::map<std::string, double> pace;
-  for (size_t i = 0; i < space.size(); i += step) {
-    const std::string config = space[i].ToString();
-    if (times.count(config) > 0) continue;
-    const auto artifact = bench.Build(config);
-    if (artifact == nullptr) continue;
-    const double ns = bench.Time(*artifact, 2 * best);
-    if (std::isnan(ns)) continue;
-    times[config] = ns;
-    pace[config] = reference.Now();
-    best = std::min(best, ns);
-    std::fprintf(stderr, "%s,%s,%.0f\n", shape.name.c_str(), config.c_str(), ns);
+  for (size_t from = 0; from < missing.size(); from += kBatch) {
+    const std::vector<std::string> batch(missing.begin() + from,
+                                         missing.begin() + std::min(from + kBatch, missing.size()));
+    const auto artifacts = bench.Build(batch);
+    for (size_t i = 0; i < batch.size(); ++i) {
+      const double ns = artifacts[i] == nullptr ? NAN : bench.Time(*artifacts[i], kHopeless * best);
+      if (std::isnan(ns)) continue;
+      times[batch[i]] = ns;
+      pace[batch[i]] = reference.Now();
+      best = std::min(best, ns);
+      std::fprintf(stderr, "%s,%s,%.0f\n", shape.name.c_str(), batch[i].c_str(), ns);
+    }
   }
   for (const auto& [config, now] : pace) times[config] *= reference.Typical() / now;
 }
@@ -274,8 +321,9 @@ std::vector<std::pair<double, std::string>> Contenders(const JudgedShape& shape,
 
 void MeasureAgain(const std::vector<std::pair<double, std::string>>& order, Bench& bench,
                   Times& times) {
-  std::vector<std::unique_ptr<Artifact>> artifacts;
-  for (const auto& [ns, config] : order) artifacts.push_back(bench.Build(config));
+  std::vector<std::string> configs;
+  for (const auto& [ns, config] : order) configs.push_back(config);
+  const auto artifacts = bench.Build(configs);
   std::vector<std::vector<double>> turns(order.size());
   for (int turn = 0; turn < kTurns; ++turn) {
     for (size_t i = 0; i < order.size(); ++i) {

@@ -462,6 +462,7 @@ TEST_F(TuneTest, DamageIsToldAtOnceAndNothingIsTouched) {
     return code;
   };
   std::string err;
+  fs::create_directories(folder_ / "tune_store" / "farm");
   ASSERT_EQ(list(&err), 0) << err;
   const fs::path meta = folder_ / "tune_store" / "farm" / "meta";
   const std::string current = test::ReadText((meta / "CURRENT").string());

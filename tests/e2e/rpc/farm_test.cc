@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "client/kiln_client.h"
 #include "tests/e2e/rpc/process.h"
 
@@ -214,6 +215,19 @@ TEST_F(FarmTest, ACMakeBuildLinksAWinner) {
   configure(Path("again"));  // another build folder, the same store: answered, not tuned
   EXPECT_THAT(run({"cmake", "--build", Path("again")}, "build3"),
               HasSubstr("answered from the store"));
+
+  fs::copy(Path("project"), Path("shared"));  // the same winner as a shared library
+  const std::string lists = test::ReadText(Path("shared/CMakeLists.txt"));
+  std::ofstream(Path("shared/CMakeLists.txt"))
+      << absl::StrReplaceAll(lists, {{" INSTALL)", " FORMAT so INSTALL)"}});
+  run({"cmake", "-G", "Ninja", "-S", Path("shared"), "-B", Path("so"),
+       absl::StrCat("-DKILN_CMAKE_DIR=", fs::absolute("client/cmake").string()),
+       absl::StrCat("-DKILN_TUNECTL=", test::BinaryFolder(), "/tunectl"),
+       absl::StrCat("-DKILN_STORE=", Path("tune_store"))},
+      "cmake_so");
+  run({"cmake", "--build", Path("so")}, "build_so");
+  EXPECT_TRUE(fs::exists(Path("so/libgemm.so")));
+  EXPECT_THAT(run({Path("so/app")}, "app_so"), HasSubstr("largest error"));
 
   std::string text = test::ReadText(Path("project/gemm.yaml"));
   std::ofstream(Path("project/gemm.yaml")) << text << "seed: 5\n";

@@ -203,6 +203,21 @@ TEST_F(TunectlTest, ExitCodesAreStable) {
   EXPECT_EQ(Tunectl({"--server", "nonsense", "workers"}).code, 2);
 }
 
+TEST_F(TunectlTest, LookingAtAStoreNeverMakesOne) {
+  Outcome run = Tunectl({"--store", File("typo"), "list"});
+  EXPECT_EQ(run.code, 3) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("there is no store"));
+  EXPECT_FALSE(fs::exists(File("typo")));
+  fs::create_directories(File("coordinator/meta"));
+  for (const std::string command : {"list", "tune"}) {
+    run = command == "list" ? Tunectl({"--store", File("coordinator"), command})
+                            : Tunectl({command, File("gemm.yaml"), "--store", File("coordinator")});
+    EXPECT_EQ(run.code, 2) << run.err;
+    EXPECT_THAT(run.err, HasSubstr("the store of a kiln-coordinator"));
+    EXPECT_FALSE(fs::exists(File("coordinator/farm")));
+  }
+}
+
 TEST_F(TunectlTest, UsageErrorsAreJsonToo) {
   const auto error_of = [this](const std::vector<std::string>& arguments) {
     const Outcome run = Tunectl(arguments);

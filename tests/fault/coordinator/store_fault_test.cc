@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mount.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -277,6 +278,45 @@ TEST(DamagedDisk, DamageIsNotTakenForALock) {
   const absl::Status status = store::OpenRocksMetaStore(dir / "meta").status();
   EXPECT_TRUE(absl::IsDataLoss(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("damaged"));
+}
+
+// A crash cuts a log short. A log that is damaged before its end has lost what was acknowledged,
+// and opening it must neither hide that nor throw the rest away.
+TEST(DamagedDisk, ALogThatIsDamagedBeforeItsEndIsRefusedAndLeftAlone) {
+  TempDir dir;
+  const std::string meta = dir / "meta";
+  const pid_t child = fork();  // ends without closing the store, so that all is in the log
+  if (child == 0) {
+    auto store = *store::OpenRocksMetaStore(meta);
+    const uint64_t term = *store->BeginTerm();
+    bool ok = true;
+    for (int i = 0; i < 40; ++i) {
+      store::Batch batch;
+      batch.farm.emplace().set_next_task(i);
+      ok &= store->Commit(term, batch).ok();
+    }
+    _exit(ok ? 0 : 1);
+  }
+  int ended = 0;
+  ASSERT_EQ(waitpid(child, &ended, 0), child);
+  ASSERT_EQ(ended, 0);
+  std::string log, bytes;
+  for (const auto& [name, text] : FilesIn(meta)) {
+    if (name.size() > 4 && name.substr(name.size() - 4) == ".log" && text.size() > bytes.size()) {
+      log = meta + "/" + name;
+      bytes = text;
+    }
+  }
+  ASSERT_GT(bytes.size(), 400u);
+  std::string damaged = bytes;
+  damaged[damaged.size() / 3] ^= 1;
+  std::ofstream(log, std::ios::binary) << damaged;
+  const auto before = FilesIn(meta);
+  const absl::Status status = store::OpenRocksMetaStore(meta).status();
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_EQ(FilesIn(meta)[std::filesystem::path(log).filename().string()], damaged);
+  std::ofstream(log, std::ios::binary) << bytes.substr(0, bytes.size() - 7);
+  EXPECT_TRUE(store::OpenRocksMetaStore(meta).ok()) << "a log that a crash cut short";
 }
 
 TEST(DamagedDisk, ALockFileThatCannotBeOpenedIsNotALockThatIsHeld) {

@@ -148,6 +148,19 @@ TEST(Core, ASweepWaitsForAWorkerThatReportsItsTargetButNotForEver) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("x86-64-v4"));
 }
 
+TEST(Core, ATargetThatDoesNotExistIsRefusedAtOnce) {
+  core::Options options;
+  options.targets = {"cpu", "sm_90a"};
+  CoreRig rig(options);
+  v1::SweepSpec spec = FakeSpec();
+  spec.set_target("mips");
+  const absl::Status status = rig.Submit(spec).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("targets are cpu, sm_90a"));
+  spec.set_target("sm_90a");
+  EXPECT_EQ(rig.Submit(spec).status().message(), "no reply yet") << "a worker may come";
+}
+
 TEST(Core, AResultIsAcceptedOnceAndOnlyUnderTheNewestEpoch) {
   CoreRig rig;
   const uint64_t a = rig.Attach("a", 1, 0);

@@ -176,6 +176,21 @@ TEST(SampleTest, InOutTensorsStartFromTheirValuesAndStayUntouched) {
   EXPECT_TRUE(Compare(ty.View(), copy.View(), {}).ok());
 }
 
+// A parameter that nothing marks as an output needs no data where the kernel only writes it.
+TEST(SampleTest, WrittenTensorsNeedNoDataUnlessTheyAreRead) {
+  for (const bool reads : {false, true}) {
+    ProgramBuilder p;
+    const Buffer y = p.Input("y", kFloat32, {Expr(8)});
+    const Expr b = MakeVar("b");
+    p.program.body =
+        Launch({{b, Expr(4)}}, Store(y, {b}, reads ? Load(y, {b}) : MakeFloat(5, kFloat32)));
+    const TensorView none{nullptr, kFloat32, {8}, {}};
+    const auto got = SampleReference(p.program, {none}, 0, {3}, {});
+    EXPECT_EQ(got.ok(), !reads) << got.status();
+    if (got.ok()) EXPECT_EQ(got->at(0), 5);
+  }
+}
+
 TEST(SampleTest, Errors) {
   ProgramBuilder p;
   const Buffer y = p.Output("y", kFloat32, {Expr(8)});

@@ -255,7 +255,7 @@ TEST(InferLayouts, BadAnnotationsAreRefused) {
                            .message());
   };
   const std::pair<std::string, std::string> cases[] = {
-      {"T.Fragment((8,), forward_fn=lambda i: (i, 0))", "has 8 elements, not 16"},
+      {"T.Fragment((8,), forward_fn=lambda i: (i, 0))", "of shape (16) a layout of shape (8)"},
       {"T.Fragment((16,), forward_fn=lambda i: (i * 4, 0))", "names thread 32"},
       {"T.Fragment((16,), forward_fn=lambda i: (i // 2, 0))",
        "elements 0 and 1 of the layout share a thread and a register"},

@@ -103,6 +103,38 @@ TEST(RecommendTest, ExplicitListsAreHonouredAsGiven) {
   }
 }
 
+// Another N is another problem, and the smallest would always win.
+TEST(RecommendTest, SizesOfTensorsAreNotTuned) {
+  const auto file = std::make_shared<SourceFile>(SourceFile{"k.py", R"(
+import tilelang
+import tilelang.language as T
+@tilelang.jit
+def double(M, N=4096, block_M=16):
+    @T.prim_func
+    def main(x: T.Tensor((M, N), "float32"), y: T.Tensor((M, N), "float32")):
+        with T.Kernel(T.ceildiv(M, block_M)) as b:
+            for i, j in T.Parallel(block_M, N):
+                y[b * block_M + i, j] = x[b * block_M + i, j] * 2.0
+    return main
+)"});
+  const lang::Kernel kernel = *lang::Kernel::Parse(file, "double");
+  Request r;
+  r.kernel = &kernel;
+  r.arguments = {{"M", "256"}};
+  r.arch = *target::NamedArch("x86-64-v4");
+  const auto answer = Recommend(r);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->space->ConfigAt(0).Find("N"), nullptr);
+  EXPECT_THAT(answer->notes, Contains(HasSubstr("'N' decides the shape of tensor")));
+  r.auto_tunables = {"N"};
+  EXPECT_THAT(std::string(Recommend(r).status().message()), HasSubstr("give its value"));
+  r.auto_tunables.clear();
+  r.tunables = {{"N", {"64", "128"}}};  // whoever lists the values means it
+  const auto listed = Recommend(r);
+  ASSERT_TRUE(listed.ok()) << listed.status();
+  EXPECT_EQ(listed->total_count, 2);
+}
+
 TEST(RecommendTest, GivenConfigsAreTheWholeSpace) {
   const lang::Kernel kernel = TemplateKernel("matmul");
   Request r = MatmulRequest(kernel, 128, 128, 128);
