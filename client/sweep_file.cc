@@ -6,6 +6,7 @@
 #include <sstream>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "client/kiln_client.h"
@@ -24,6 +25,16 @@ using Row = std::map<std::string, std::string>;
 
 constexpr size_t kMaxSweeps = 4096;
 constexpr int64_t kMaxExtent = int64_t{1} << 40;
+
+// What a literal of the kernel language is (YamlReader::Literal).
+const char* KindOf(const std::string& literal) {
+  int64_t integer = 0;
+  if (literal == "None") return "nothing";
+  if (literal == "True" || literal == "False") return "a bool";
+  if (literal[0] == '"') return "a text";
+  if (ParseDType(literal).has_value()) return "a dtype";
+  return absl::SimpleAtoi(literal, &integer) ? "an integer" : "a float";
+}
 
 struct Draft {
   SweepSpec spec;
@@ -217,6 +228,13 @@ absl::Status SweepFile::ReadTunable(const std::string& name, const YAML::Node& n
     KILN_ASSIGN_OR_RETURN(std::string text, reader_.Literal(item, what));
     if (std::find(values.begin(), values.end(), text) != values.end()) {
       return reader_.Error(item, absl::StrCat(what, " lists ", text, " twice"), "remove one");
+    }
+    const bool mixed = !values.empty() && absl::string_view(KindOf(text)) != KindOf(values.front());
+    if (mixed && text != "None" && values.front() != "None") {
+      return reader_.Error(item,
+                           absl::StrCat(what, " lists ", text, ", ", KindOf(text), ", beside ",
+                                        values.front(), ", ", KindOf(values.front())),
+                           "list values of one kind");
     }
     values.push_back(std::move(text));
     return absl::OkStatus();
@@ -532,7 +550,8 @@ absl::StatusOr<std::vector<SweepSpec>> ParseSweepFile(absl::string_view text,
 absl::StatusOr<std::vector<SweepSpec>> LoadSweepFile(const std::string& path) {
   std::error_code error;
   if (!fs::is_regular_file(path, error)) {
-    return absl::NotFoundError(absl::StrCat("there is no sweep file ", path));
+    return absl::NotFoundError(absl::StrCat(
+        fs::exists(path, error) ? "this is no file: " : "there is no sweep file ", path));
   }
   std::ifstream stream(path, std::ios::binary);
   if (!stream.is_open()) {

@@ -234,7 +234,11 @@ int main(int argc, char** argv) {
   kiln::worker::Flags flags;
   CLI::App app("kiln-worker: compiles and measures candidates for a Kiln coordinator");
   kiln::worker::AddFlags(&app, &flags);
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
   kiln::worker::FillDefaults(&flags);
   // Before any thread exists, so that all of them inherit the mask.
   sigset_t signals;

@@ -21,7 +21,7 @@ enum ExitCode {
   kExitUsage = 2,        // flags, sweep file, kernel: the caller's mistake
   kExitNotFound = 3,     // no such sweep, winner, config or file
   kExitUnavailable = 4,  // no coordinator answers
-  kExitCancelled = 5,    // cancelled, or the deadline passed
+  kExitCancelled = 5,    // cancelled, or --timeout passed
   kExitRefused = 6,      // the farm or the disk is full, or the state does not allow it
   kExitCorrupt = 7,      // bytes fail their digest
   kExitInternal = 70,    // a bug, here or in the farm

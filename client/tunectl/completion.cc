@@ -25,7 +25,7 @@ std::vector<OptionInfo> OptionsOf(const CLI::App& app) {
     for (const std::string& name : option->get_snames()) info.names.push_back("-" + name);
     if (info.names.empty()) continue;  // positional
     info.description = option->get_description();
-    info.takes_value = option->get_type_size() > 0;
+    info.takes_value = option->get_items_expected_max() > 0;
     options.push_back(std::move(info));
   }
   return options;

@@ -12,6 +12,8 @@
 namespace kiln::tunectl {
 namespace {
 
+constexpr size_t kMaxWhy = 100;  // characters of a failure in a table
+
 struct ListFlags {
   int limit = 50;
   bool active = false;
@@ -42,10 +44,15 @@ int RunList(const Context& context, const ListFlags& flags) {
 }
 
 void PrintCandidates(const client::SweepDetails& details) {
-  std::vector<std::vector<std::string>> table = {{"STATE", "PREDICTED", "MEASURED", "CONFIG"}};
+  std::vector<std::vector<std::string>> table = {
+      {"STATE", "PREDICTED", "MEASURED", "CONFIG", "WHY"}};
   for (const client::Candidate& c : details.candidates) {
-    table.push_back({std::string(client::ToString(c.state)), FormatNs(c.hint.predicted_ns),
-                     FormatNs(MeasuredNs(c)), c.config});
+    // Out of the race with a time is another thing than never run.
+    const bool slower = c.state == client::CandidateState::kSkipped && !c.measurements.empty();
+    const std::string why =
+        c.failed ? absl::StrCat(c.failure.stage, ": ", c.failure.message.substr(0, kMaxWhy)) : "";
+    table.push_back({slower ? "slower" : std::string(client::ToString(c.state)),
+                     FormatNs(c.hint.predicted_ns), FormatNs(MeasuredNs(c)), c.config, why});
   }
   std::printf("\n%s", FormatTable(table).c_str());
 }
@@ -179,7 +186,7 @@ void AddListCommands(Context* context) {
                  {"tunectl list", "tunectl list --active", "tunectl --json list --limit 0"});
   list->add_option("--limit", flags->limit, "at most N sweeps; 0 = all")
       ->type_name("N")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(0, 1'000'000))
       ->capture_default_str();
   list->add_flag("--active", flags->active, "only sweeps that have not ended");
   list->callback(

@@ -41,6 +41,7 @@ std::string Tail(const client::Progress& p) {
   if (!client::IsTerminal(p.state) && p.estimated_seconds_left >= 0) {
     absl::StrAppend(&text, "  ", FormatSeconds(p.estimated_seconds_left), " left");
   }
+  if (!client::IsTerminal(p.state) && !p.message.empty()) absl::StrAppend(&text, "  ", p.message);
   return text;
 }
 
@@ -103,11 +104,13 @@ void ProgressView::ShowBar(const client::Progress& progress, absl::Time now) {
 }
 
 void ProgressView::ShowLine(const client::Progress& progress, absl::Time now) {
-  const bool changed = progress.state != last_state_ || progress.round != last_round_;
+  const bool changed = progress.state != last_state_ || progress.round != last_round_ ||
+                       progress.message != last_message_;
   if (!changed && now - last_shown_ < kLinePeriod) return;
   last_shown_ = now;
   last_state_ = progress.state;
   last_round_ = progress.round;
+  last_message_ = progress.message;
   std::fprintf(stream_, "%s: %s\n", name_.c_str(), Tail(progress).c_str());
   std::fflush(stream_);
 }

@@ -34,7 +34,7 @@ class ProgressView {
   std::FILE* const stream_;
   const int columns_;
   absl::Time last_shown_ = absl::InfinitePast();
-  std::string last_round_;
+  std::string last_round_, last_message_;
   client::SweepState last_state_ = client::SweepState::kUnknown;
   bool bar_open_ = false;
 };

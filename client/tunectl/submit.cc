@@ -36,8 +36,10 @@ int RunSubmit(const Context& context, const SubmitFlags& flags) {
 int RunWatch(const Context& context, const std::string& sweep) {
   const auto client = context.Connect();
   if (!client.ok()) return Fail(context, client.status());
+  const auto shown = (*client)->Show(sweep, /*with_candidates=*/false, context.Options());
+  if (!shown.ok()) return Fail(context, shown.status());
   const auto last =
-      WatchWithProgress(context, client->get(), sweep, ShortSweep(sweep), context.json);
+      WatchWithProgress(context, client->get(), sweep, shown->summary.name, context.json);
   if (!last.ok()) return Fail(context, last.status());
   if (!context.json) {
     std::printf("%s%s%s\n", std::string(client::ToString(last->progress.state)).c_str(),

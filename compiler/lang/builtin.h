@@ -89,6 +89,18 @@ std::vector<std::string> MethodNames(const Value& self);
 // The text of a loop_layout argument. An error for anything but a T.Fragment (builtins_layout.cc).
 absl::StatusOr<std::string> LoopLayout(Elaborator& e, const BoundArgs& args, size_t i);
 
+// `op` where one side is a part of TIRx's layout notation: 4 @ laneid, S[...] + R[...] + offset
+// (builtins_tirx.cc).
+absl::StatusOr<Value> LayoutTermOp(Elaborator& e, ast::BinaryOp op, const Value& a, const Value& b,
+                                   SourceLoc loc);
+// Every axis of compiler/layout/axis.h by its name.
+void AddLayoutAxes(absl::flat_hash_map<std::string, Value>* members);
+// Gives the buffer a layout (a TIRx one, a T.Layout or T.Fragment, or a bare SwizzleLayout) by a
+// note of the launch. Refused when it is of another shape, or on axes that the buffer's memory does
+// not have (builtins_layout.cc).
+absl::Status AttachLayout(Elaborator& e, const ir::Buffer& buffer, const Value& layout,
+                          SourceLoc loc);
+
 // Tables that the modules are built from, one a file.
 struct BuiltinTable {
   const Builtin* rows;
@@ -99,6 +111,7 @@ BuiltinTable MathBuiltins();      // builtins_math.cc: scalar functions of T
 BuiltinTable AllocBuiltins();     // builtins_alloc.cc: tensors, allocation, sizes
 BuiltinTable LoopBuiltins();      // builtins_loop.cc: loops, launch, hints
 BuiltinTable LayoutBuiltins();    // builtins_layout.cc: layouts by functions, and where they belong
+BuiltinTable TirxBuiltins();      // builtins_tirx.cc: TIRx's layout notation
 BuiltinTable PythonTable();       // builtins_python.cc: len, min, ...
 BuiltinTable HostMathBuiltins();  // builtins_host.cc: math.*
 BuiltinTable TilelangBuiltins();  // builtins_host.cc: tilelang.*, itertools.*

@@ -1,4 +1,5 @@
 // Tensors, allocations and sizes.
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "compiler/lang/elaborator.h"
@@ -42,7 +43,27 @@ absl::StatusOr<Value> Alloc(Elaborator& e, const BoundArgs& args) {
     KILN_RETURN_IF_ERROR(e.RequireLaunch(args.loc, name));
     KILN_RETURN_IF_ERROR(e.EmitNew<ir::Alloc>(args.loc, buffer));
   }
+  if (args.Given(3)) KILN_RETURN_IF_ERROR(AttachLayout(e, buffer, args[3], args.LocOf(3)));
   return e.NewBuffer(buffer);
+}
+
+// T.alloc_buffer and T.decl_buffer name the memory by `scope`.
+absl::StatusOr<Value> AllocIn(Elaborator& e, const BoundArgs& args) {
+  std::string scope = "global";
+  if (args.Given(2)) {
+    KILN_ASSIGN_OR_RETURN(scope, e.ToStr(args[2], args.LocOf(2), "the scope of a buffer"));
+  }
+  if (args.Given(4)) {
+    return e.Error(args.LocOf(4), "a buffer over another one's data",
+                   "give it memory of its own, or index the other buffer",
+                   absl::StatusCode::kUnimplemented);
+  }
+  if (absl::StartsWith(scope, "shared")) return Alloc<ir::Scope::kShared>(e, args);
+  if (scope == "local.fragment") return Alloc<ir::Scope::kFragment>(e, args);
+  if (scope == "local") return Alloc<ir::Scope::kLocal>(e, args);
+  if (scope == "global") return Alloc<ir::Scope::kGlobal>(e, args);
+  return e.Error(args.LocOf(2), absl::StrCat("the scope '", scope, "'"),
+                 "use \"shared\", \"shared.dyn\", \"local.fragment\", \"local\" or \"global\"");
 }
 
 absl::StatusOr<Value> AllocVar(Elaborator& e, const BoundArgs& args) {
@@ -187,9 +208,11 @@ absl::StatusOr<Value> DTypeOf(Elaborator& e, const BoundArgs& args) {
 }
 
 constexpr Builtin kRows[] = {
-    {"T.alloc_shared", "shape dtype? scope?", Alloc<ir::Scope::kShared>},
-    {"T.alloc_fragment", "shape dtype? scope?", Alloc<ir::Scope::kFragment>},
-    {"T.alloc_local", "shape dtype? scope?", Alloc<ir::Scope::kLocal>},
+    {"T.alloc_shared", "shape dtype? scope? layout?", Alloc<ir::Scope::kShared>},
+    {"T.alloc_fragment", "shape dtype? scope? layout?", Alloc<ir::Scope::kFragment>},
+    {"T.alloc_local", "shape dtype? scope? layout?", Alloc<ir::Scope::kLocal>},
+    {"T.alloc_buffer", "shape dtype? scope? layout? data?", AllocIn},
+    {"T.decl_buffer", "shape dtype? scope? layout? data?", AllocIn},
     {"T.alloc_global", "shape dtype?", Alloc<ir::Scope::kGlobal>},
     {"T.alloc_var", "dtype init? scope?", AllocVar},
     {"T.empty", "* dtype?", Empty},

@@ -4,6 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/lang/elaborator.h"
+#include "compiler/layout/memory_layouts.h"
+#include "compiler/layout/text.h"
 
 namespace kiln::lang {
 namespace {
@@ -166,15 +168,34 @@ absl::StatusOr<Value> Chain(Elaborator& e, const BoundArgs& args) {
   return e.NewList(std::move(items));
 }
 
+// The widest swizzle that tiles the shape, else row-major.
+layout::Layout WidestSwizzle(int bits, const std::vector<int64_t>& shape) {
+  const layout::SwizzleMode mode = layout::WidestMode(bits, shape.back());
+  if (mode != layout::SwizzleMode::kNone) {
+    const auto tiled = layout::MmaSharedLayout(bits, mode, shape);
+    if (tiled.ok()) return *tiled;
+  }
+  return *layout::Build(layout::S(shape));
+}
+
 absl::StatusOr<Value> SwizzledLayout(Elaborator& e, const BoundArgs& args) {
   if (!args[0].Is(Type::kBuffer)) {
     return e.Error(args.LocOf(0),
                    absl::StrCat("make_swizzled_layout takes a buffer, not ", Describe(args[0])),
                    "pass the shared tile");
   }
-  auto* layout = e.arena().New<LayoutObject>();
-  layout->text = "swizzled";
-  return Value::Of(Type::kLayout, layout);
+  const ir::Buffer& buffer = args[0].buffer().buffer;
+  auto* made = e.arena().New<LayoutObject>();
+  made->shape = buffer->shape;
+  std::vector<int64_t> shape;
+  for (const ir::Expr& extent : buffer->shape) {
+    if (const auto n = ir::ConstInt(extent)) shape.push_back(*n);
+  }
+  made->text = "swizzled";  // as long as an extent is open
+  if (shape.size() == buffer->shape.size() && !shape.empty()) {
+    made->text = WidestSwizzle(buffer->dtype.bits, shape).ToString();
+  }
+  return Value::Of(Type::kLayout, made);
 }
 
 absl::StatusOr<Value> Nothing(Elaborator&, const BoundArgs&) { return Value::None(); }

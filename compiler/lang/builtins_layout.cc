@@ -12,7 +12,10 @@
 #include "compiler/ir/visit.h"
 #include "compiler/lang/elaborator.h"
 #include "compiler/layout/factor.h"
+#include "compiler/layout/injective.h"
 #include "compiler/layout/ownership.h"
+#include "compiler/layout/scopes.h"
+#include "compiler/layout/text.h"
 
 namespace kiln::lang {
 namespace {
@@ -343,23 +346,6 @@ absl::StatusOr<Value> FragmentLayout(Elaborator& e, const BoundArgs& args) {
                     slots->empty() ? std::vector<int64_t>() : Flattened(*slots, 0), n);
 }
 
-// The layout is of the buffer's shape, as far as both are known. (Layouts by name have none.)
-absl::Status CheckFits(Elaborator& e, const BoundArgs& args, const ir::BufferNode& buffer,
-                       const LayoutObject& layout) {
-  if (layout.shape.empty()) return absl::OkStatus();
-  bool fits = layout.shape.size() == buffer.shape.size();
-  for (size_t d = 0; fits && d < layout.shape.size(); ++d) {
-    const auto a = ir::ConstInt(layout.shape[d]), b = ir::ConstInt(buffer.shape[d]);
-    fits = !a || !b || *a == *b;
-  }
-  if (fits) return absl::OkStatus();
-  return e.Error(
-      args.LocOf(0),
-      absl::StrCat("T.annotate_layout gives '", buffer.name, "' of shape (", Listed(buffer.shape),
-                   ") a layout of shape (", Listed(layout.shape), ")"),
-      "make the layout for the buffer's shape");
-}
-
 absl::StatusOr<Value> AnnotateLayout(Elaborator& e, const BoundArgs& args) {
   KILN_RETURN_IF_ERROR(e.RequireLaunch(args.loc, "T.annotate_layout"));
   if (!args[0].Is(Type::kDict)) {
@@ -368,24 +354,61 @@ absl::StatusOr<Value> AnnotateLayout(Elaborator& e, const BoundArgs& args) {
                    "write {buffer: layout}");
   }
   for (const auto& [key, item] : args[0].dict().items) {
-    if (!key.Is(Type::kBuffer) || !item.Is(Type::kLayout)) {
-      return e.Error(args.LocOf(0),
-                     absl::StrCat("T.annotate_layout maps ", Describe(key), " to ", Describe(item)),
-                     "map buffers to T.Layout(...), T.Fragment(...) or "
-                     "tilelang.layout.make_swizzled_layout(buffer)");
+    if (!key.Is(Type::kBuffer)) {
+      return e.Error(args.LocOf(0), absl::StrCat("T.annotate_layout maps ", Describe(key)),
+                     "write {buffer: layout}");
     }
-    const ir::Buffer& buffer = key.buffer().buffer;
-    if (item.layout().of_threads != (buffer->scope == ir::Scope::kFragment)) {
-      return e.Error(args.LocOf(0),
-                     absl::StrCat("T.annotate_layout maps '", buffer->name, "', ",
-                                  item.layout().of_threads ? "no fragment, to a T.Fragment"
-                                                           : "a fragment, to a layout of memory"),
-                     "map fragments to T.Fragment(...), other buffers to T.Layout(...)");
-    }
-    KILN_RETURN_IF_ERROR(CheckFits(e, args, *buffer, item.layout()));
-    e.launch_notes()[absl::StrCat("layout:", buffer->name)] = item.layout().text;
+    KILN_RETURN_IF_ERROR(AttachLayout(e, key.buffer().buffer, item, args.LocOf(0)));
   }
   return Value::None();
+}
+
+// The layout is of the buffer's shape, as far as both are known. (Layouts by name have none.)
+absl::Status CheckFits(Elaborator& e, const ir::BufferNode& buffer, const LayoutObject& layout,
+                       SourceLoc loc) {
+  if (layout.shape.empty()) return absl::OkStatus();
+  bool fits = layout.shape.size() == buffer.shape.size();
+  for (size_t d = 0; fits && d < layout.shape.size(); ++d) {
+    const auto a = ir::ConstInt(layout.shape[d]), b = ir::ConstInt(buffer.shape[d]);
+    fits = !a || !b || *a == *b;
+  }
+  if (fits) return absl::OkStatus();
+  return e.Error(loc,
+                 absl::StrCat("'", buffer.name, "' of shape (", Listed(buffer.shape),
+                              ") gets a layout of shape (", Listed(layout.shape), ")"),
+                 "make the layout for the buffer's shape");
+}
+
+// A TIRx layout says where in registers or in shared memory: threads of the block and m.
+absl::Status CheckAxes(Elaborator& e, const ir::BufferNode& buffer, const LayoutObject& layout,
+                       SourceLoc loc) {
+  if (layout.elements == 0) return absl::OkStatus();
+  const layout::Layout parsed = layout::MustParse(layout.text);
+  if (layout.of_threads) {
+    const auto on_block = layout::OnBlock(parsed, /*threads=*/0);
+    const absl::Status status = on_block.ok()
+                                    ? layout::Ownership::Of(*on_block, parsed.size()).status()
+                                    : on_block.status();
+    if (!status.ok()) {
+      return e.Error(loc, absl::StrCat("the layout of '", buffer.name, "': ", status.message()),
+                     "threads of a block are tx, or warpid and laneid, or wgid and tid_in_wg");
+    }
+  } else if (const auto collision = layout::SearchCollision(parsed);
+             !collision.ok() || *collision) {
+    return e.Error(loc,
+                   absl::StrCat("the layout of '", buffer.name, "': ",
+                                collision.ok() ? (*collision)->ToWitness().ToString()
+                                               : std::string(collision.status().message())),
+                   "give every element a place of its own");
+  }
+  for (const layout::Axis axis : parsed.axes()) {
+    if (axis == layout::Axis::kM || layout::IsThread(axis)) continue;
+    return e.Error(loc,
+                   absl::StrCat("the layout of '", buffer.name, "' has the axis ",
+                                layout::InfoOf(axis).name, ", which its memory does not have"),
+                   "shared memory has m, registers have thread axes and m");
+  }
+  return absl::OkStatus();
 }
 
 constexpr Builtin kRows[] = {
@@ -396,6 +419,50 @@ constexpr Builtin kRows[] = {
 };
 
 }  // namespace
+
+absl::Status AttachLayout(Elaborator& e, const ir::Buffer& buffer, const Value& layout,
+                          SourceLoc loc) {
+  const bool swizzle = layout.Is(Type::kTerm) && layout.term().kind == TermObject::Kind::kSwizzle;
+  if (!layout.Is(Type::kLayout) && !swizzle) {
+    return e.Error(loc, absl::StrCat("the layout of '", buffer->name, "' is ", Describe(layout)),
+                   "give it a T.Layout(...), T.Fragment(...), TileLayout(...), "
+                   "ComposeLayout(...) or tilelang.layout.make_swizzled_layout(buffer)");
+  }
+  std::optional<int64_t> elements = 1;
+  for (const ir::Expr& extent : buffer->shape) {
+    const auto n = ir::ConstInt(extent);
+    elements = n && elements ? std::optional<int64_t>(*elements * *n) : std::nullopt;
+  }
+  if (swizzle && !elements) return absl::OkStatus();  // of an extent that is still open
+  LayoutObject made;
+  if (swizzle) {
+    const auto whole =
+        layout::Parse(absl::StrCat(layout.term().text, " o S[(", *elements, "):(1)]"));
+    if (!whole.ok())
+      return e.Error(loc, std::string(whole.status().message()), "use a smaller one");
+    made.text = whole->ToString();
+  } else {
+    made = layout.layout();
+  }
+  if (made.of_threads != (buffer->scope == ir::Scope::kFragment)) {
+    return e.Error(loc,
+                   absl::StrCat("the layout of '", buffer->name, "', ",
+                                made.of_threads ? "no fragment, names threads"
+                                                : "a fragment, names no threads"),
+                   "give fragments a T.Fragment(...) or a TileLayout on thread axes, other "
+                   "buffers a T.Layout(...) or a TileLayout on m");
+  }
+  if (made.elements > 0 && elements && made.elements != *elements) {
+    return e.Error(loc,
+                   absl::StrCat("the layout of '", buffer->name, "', which has ", *elements,
+                                " elements, has ", made.elements),
+                   "make the layout for the buffer's shape");
+  }
+  KILN_RETURN_IF_ERROR(CheckAxes(e, *buffer, made, loc));
+  KILN_RETURN_IF_ERROR(CheckFits(e, *buffer, made, loc));
+  e.launch_notes()[absl::StrCat("layout:", buffer->name)] = made.text;
+  return absl::OkStatus();
+}
 
 absl::StatusOr<std::string> LoopLayout(Elaborator& e, const BoundArgs& args, size_t i) {
   if (args[i].Is(Type::kLayout) && args[i].layout().of_threads) return args[i].layout().text;

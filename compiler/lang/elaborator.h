@@ -330,6 +330,7 @@ class Elaborator {
   // The kernel's interface (entry.cc).
   absl::StatusOr<ir::Program> RunEager(const Kernel& kernel);
   absl::StatusOr<ir::Program> RunFactory(const Kernel& kernel);
+  absl::Status SetKernel(const ast::Function* def);
   absl::StatusOr<ir::Program> RunPrimFunc(const Value& prim_func, const std::string& name,
                                           const JitOptions& options);
   absl::Status BindArguments(const Kernel& kernel, Scope* scope);

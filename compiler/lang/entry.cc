@@ -128,12 +128,6 @@ absl::StatusOr<Value> Elaborator::ParseArgument(absl::string_view name, const st
 
 absl::Status Elaborator::BindArguments(const Kernel& kernel, Scope* scope) {
   const std::vector<ast::Param>& params = module_.entry->params;
-  if (params.size() > kMaxParams) {
-    return Error(params[kMaxParams].loc,
-                 absl::StrCat("'", kernel.name(), "' has ", params.size(), " parameters; C calls ",
-                              "functions of up to ", kMaxParams),
-                 "put some of them in one tensor");
-  }
   for (size_t i = 0; i < params.size(); ++i) {
     const ast::Param& param = params[i];
     Binding binding;
@@ -444,12 +438,23 @@ absl::StatusOr<ir::Program> Elaborator::Finish(const std::string& name, const Ji
   return program;
 }
 
+absl::Status Elaborator::SetKernel(const ast::Function* def) {
+  if (def->params.size() > kMaxParams) {
+    return Error(def->params[kMaxParams].loc,
+                 absl::StrCat("a kernel of ", def->params.size(), " parameters; C calls functions ",
+                              "of up to ", kMaxParams),
+                 "put some of them in one tensor");
+  }
+  kernel_def_ = def;
+  slots_.resize(def->params.size());
+  handles_.resize(def->params.size());
+  return absl::OkStatus();
+}
+
 absl::StatusOr<ir::Program> Elaborator::RunPrimFunc(const Value& prim_func, const std::string& name,
                                                     const JitOptions& options) {
   const FunctionObject& function = prim_func.function();
-  kernel_def_ = function.def;
-  slots_.resize(function.def->params.size());
-  handles_.resize(function.def->params.size());
+  KILN_RETURN_IF_ERROR(SetKernel(function.def));
   Scope* scope = arena_.New<Scope>();
   scope->parent = function.closure;
   scope->function = function.def;
@@ -483,9 +488,7 @@ absl::StatusOr<ir::Program> Elaborator::RunEager(const Kernel& kernel) {
     return Error(module_.entry->name_loc,
                  "out_idx on a kernel that declares its outputs with T.empty", "drop out_idx");
   }
-  kernel_def_ = module_.entry;
-  slots_.resize(kernel_def_->params.size());
-  handles_.resize(kernel_def_->params.size());
+  KILN_RETURN_IF_ERROR(SetKernel(module_.entry));
   Scope* scope = arena_.New<Scope>();
   scope->function = kernel_def_;
   KILN_RETURN_IF_ERROR(BindArguments(kernel, scope));

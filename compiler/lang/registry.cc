@@ -63,7 +63,7 @@ constexpr Refusal kRefused[] = {
      "write the computation with T's own functions"},
     {"print rng_init rng_rand rng_rand_float", "write values to an output tensor"},
     {"meta_class", "use @T.macro functions"},
-    {"alloc_buffer decl_buffer SharedBuffer FragmentBuffer sblock sblock_alloc_buffer reads writes",
+    {"SharedBuffer FragmentBuffer sblock sblock_alloc_buffer reads writes",
      "use T.alloc_shared, T.alloc_fragment or T.alloc_local"},
     {"annotate_l2_hit_ratio annotate_safe_value annotate_restrict_buffers "
      "annotate_min_blocks_per_sm annotate_pass_configs annotate_compile_flags func_attr",
@@ -180,8 +180,15 @@ ModuleMap BuildModules() {
   tir->members["reinterpret"] = t.at("reinterpret");
   tir->members["const"] = t.at("cast");  // const(value, dtype)
   tir->members["PrimExpr"] = Value::TypeName("PrimExpr");
+  Module* layout = Add(&modules, "tvm.tirx.layout", "tvm.tirx.layout");
+  AddTable(TirxBuiltins(), "tirx.", layout);
+  AddLayoutAxes(&layout->members);
+  for (const auto& [name, value] : layout->members) {
+    modules["tilelang.layout"]->members.emplace(name, value);
+  }
   Module* tirx = Add(&modules, "tvm.tirx", "tvm.tirx");
   tirx->members = tir->members;
+  tirx->members["layout"] = Value::OfModule(layout);
   Module* tvm = Add(&modules, "tvm", "tvm");
   tvm->members["DataType"] = t.at("dtype");
   tvm->members["tir"] = Value::OfModule(tir);
@@ -253,7 +260,7 @@ const BuiltinSignature& SignatureOf(const Builtin& builtin) {
     };
     for (const BuiltinTable& rows :
          {TileBuiltins(), MathBuiltins(), AllocBuiltins(), LoopBuiltins(), LayoutBuiltins(),
-          PythonTable(), HostMathBuiltins(), TilelangBuiltins(), MethodTable()}) {
+          TirxBuiltins(), PythonTable(), HostMathBuiltins(), TilelangBuiltins(), MethodTable()}) {
       add(rows);
     }
     return table.release();

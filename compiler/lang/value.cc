@@ -293,6 +293,8 @@ std::string Describe(const Value& value) {
       return absl::StrCat("the type '", value.type_name(), "'");
     case Type::kLayout:
       return "a layout";
+    case Type::kTerm:
+      return absl::StrCat("'", value.term().text, "', a part of a layout");
     case Type::kUnknown:
       return absl::StrCat("'", value.unknown().path, "'");
   }

@@ -48,6 +48,7 @@ enum class Type : uint8_t {
   kTensorType,
   kTypeName,
   kLayout,
+  kTerm,
   kUnknown,
 };
 
@@ -68,6 +69,7 @@ struct LoopObject;
 struct LaunchObject;
 struct TensorTypeObject;
 struct LayoutObject;
+struct TermObject;
 struct UnknownObject;
 struct Builtin;
 struct Module;
@@ -124,6 +126,7 @@ class Value {
   LaunchObject& launch() const { return Get<LaunchObject>(); }
   const TensorTypeObject& tensor_type() const { return Get<TensorTypeObject>(); }
   const LayoutObject& layout() const { return Get<LayoutObject>(); }
+  const TermObject& term() const { return Get<TermObject>(); }
   const UnknownObject& unknown() const { return Get<UnknownObject>(); }
 
  private:
@@ -250,6 +253,18 @@ struct LayoutObject : Object {
   std::string text;
   bool of_threads = false;  // T.Fragment: says who holds an element; else where in memory it lies
   std::vector<ir::Expr> shape;  // empty: of whatever buffer it is given to
+  int64_t elements = 0;         // of a TIRx layout, whose buffer has as many; else 0
+};
+// A part of TIRx's notation (builtins_tirx.cc), as the text that layout/text.h reads.
+struct TermObject : Object {
+  enum class Kind : uint8_t {
+    kAxis,     // laneid
+    kStep,     // 4@laneid
+    kSpec,     // S[(8,4):(4@laneid,1@laneid)] + 5@warpid
+    kSwizzle,  // <3,3,3>
+  };
+  Kind kind = Kind::kSpec;
+  std::string text;
 };
 struct UnknownObject : Object {
   std::string path;    // "numpy.random"

@@ -291,12 +291,4 @@ bool LooksLikePreset(absl::string_view text) {
   return !text.empty() && absl::ascii_islower(static_cast<unsigned char>(text[0]));
 }
 
-absl::StatusOr<SwizzleMode> ParseSwizzleMode(absl::string_view text) {
-  if (text == "none") return SwizzleMode::kNone;
-  if (text == "32B") return SwizzleMode::k32B;
-  if (text == "64B") return SwizzleMode::k64B;
-  if (text == "128B") return SwizzleMode::k128B;
-  return BadArgument(absl::StrCat("swizzle mode '", text, "'; none, 32B, 64B or 128B"));
-}
-
 }  // namespace kiln::layout

@@ -44,9 +44,6 @@ absl::StatusOr<Preset> FindPreset(absl::string_view name);
 // True for what could only be the name of a preset: it starts with a small letter.
 bool LooksLikePreset(absl::string_view text);
 
-// "none", "32B", "64B" or "128B".
-absl::StatusOr<SwizzleMode> ParseSwizzleMode(absl::string_view text);
-
 }  // namespace kiln::layout
 
 #endif  // KILN_COMPILER_LAYOUT_PRESETS_H_

@@ -106,6 +106,29 @@ absl::StatusOr<Layout> FuseThreadAxes(const Layout& layout) {
   return Canonical(fused);
 }
 
+absl::StatusOr<Layout> OnBlock(const Layout& layout, int64_t threads) {
+  KILN_ASSIGN_OR_RETURN(const Layout fused, FuseThreadAxes(layout));
+  const auto& axes = fused.axes();
+  const auto narrow = std::find_if(axes.begin(), axes.end(), [](Axis axis) {
+    return axis == Axis::kTidInWg || axis == Axis::kLaneid;
+  });
+  if (narrow == axes.end()) return fused;
+  const int64_t span = *narrow == Axis::kLaneid ? 32 : 128;
+  if (threads != 0 && threads != span) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the layout is on ", NameOf(*narrow), ", ", span, " threads, and the block has ", threads,
+        ": say which of them, on tx, or on warpid or wgid as well"));
+  }
+  const auto renamed = [&](std::vector<Iter> iters) {
+    for (Iter& iter : iters) iter.axis = iter.axis == *narrow ? Axis::kTx : iter.axis;
+    return iters;
+  };
+  Offset offset = fused.offset();
+  for (auto& [axis, value] : offset) axis = axis == *narrow ? Axis::kTx : axis;
+  return Layout::FromIters(renamed(fused.shard()), renamed(fused.replica()), std::move(offset),
+                           fused.swizzles());
+}
+
 absl::StatusOr<Layout> SplitAxis(const Layout& layout, Axis axis, int64_t n, Axis high, Axis low) {
   if (n < 1 || high == low || high == axis || low == axis) {
     return BadArgument(absl::StrCat("cannot split ", NameOf(axis), " by ", n, " into ",

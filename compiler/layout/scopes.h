@@ -17,6 +17,12 @@ absl::StatusOr<ScopeSpan> ScopeOf(const Layout& layout);
 // (warpgroups of 128). A layout without thread axes stays. Canonical form.
 absl::StatusOr<Layout> FuseThreadAxes(const Layout& layout);
 
+// The layout on the threads of a block of `threads`: fused, and what is on the threads of a
+// warpgroup (tid_in_wg) or of a warp (laneid) on tx, for a block that is one. Refused for a larger
+// block, where every warpgroup would hold a tile of its own. threads = 0 stands for a block of the
+// right size.
+absl::StatusOr<Layout> OnBlock(const Layout& layout, int64_t threads);
+
 // Axis `axis` replaced by value / n on `high` and value mod n on `low`. Symbolic where no digit sum
 // carries across n, by table otherwise; refused exactly when the result is not mixed radix.
 absl::StatusOr<Layout> SplitAxis(const Layout& layout, Axis axis, int64_t n, Axis high, Axis low);

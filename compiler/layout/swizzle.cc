@@ -26,6 +26,14 @@ std::string SwizzleLayout::ToString() const {
 
 int RowBytes(SwizzleMode mode) { return 16 << static_cast<int>(mode); }
 
+absl::StatusOr<SwizzleMode> ParseSwizzleMode(absl::string_view text) {
+  if (text == "none") return SwizzleMode::kNone;
+  if (text == "32B") return SwizzleMode::k32B;
+  if (text == "64B") return SwizzleMode::k64B;
+  if (text == "128B") return SwizzleMode::k128B;
+  return BadArgument(absl::StrCat("swizzle mode '", text, "'; none, 32B, 64B or 128B"));
+}
+
 absl::StatusOr<SwizzleLayout> SwizzleFor(int element_bits, SwizzleMode mode) {
   if (element_bits < 4 || element_bits > 64 || !IsPowerOfTwo(element_bits)) {
     return BadArgument(absl::StrCat("no swizzle for elements of ", element_bits,

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "compiler/layout/axis.h"
 
 namespace kiln::layout {
@@ -50,6 +51,9 @@ enum class SwizzleMode : uint8_t { kNone, k32B, k64B, k128B };
 
 // Bytes of an atom row: 16, 32, 64, 128.
 int RowBytes(SwizzleMode mode);
+
+// "none", "32B", "64B" or "128B".
+absl::StatusOr<SwizzleMode> ParseSwizzleMode(absl::string_view text);
 
 // The swizzle of a mode for elements of 8, 16 or 32 bits (4 and 64 as well): M = log2(128 / bits),
 // B = 0, 1, 2, 3, S = 3. Other widths are refused.

@@ -572,7 +572,8 @@ class Solver {
     }
   }
 
-  // Who holds the source decides who holds the destination: all owners of an element's parts.
+  // Who holds the source decides who holds the destination: all owners of an element's parts. A
+  // destination that is decided otherwise is held by whom it is: the result goes there.
   absl::Status VisitReduce(InferenceStep step, int o, State* state, std::vector<int>* decided) {
     const Operation& op = problem_.operations[o];
     const FragmentUse &from = op.uses[0], &to = op.uses[1];
@@ -586,10 +587,6 @@ class Solver {
         target.Set(x, folded.Owners(y), folded.Slot(y));
         if (decided->empty()) decided->push_back(to.fragment);
         if (state->set_by[to.fragment] < 0) state->set_by[to.fragment] = o;
-      } else if ((target.Owners(x) & ~folded.Owners(y)).any() &&
-                 !problem_.fragments[to.fragment].floating) {
-        return About(ReduceMismatch(op, to, x, target.Owners(x), folded.Owners(y), *state), op, y,
-                     -1, state->fragments);
       }
     }
     if (!state->done[o]) {
@@ -601,18 +598,6 @@ class Solver {
     state->done[o] = true;
     state->loops[o] = source;
     return absl::OkStatus();
-  }
-
-  absl::Status ReduceMismatch(const Operation& op, const FragmentUse& to, int64_t element,
-                              const ThreadSet& held, const ThreadSet& reached,
-                              const State& state) const {
-    const Fragment& f = problem_.fragments[to.fragment];
-    return Error(LocOf(op, to.loc),
-                 absl::StrCat("element ", PlaceOf(f.shape, element), " of '", f.buffer->name,
-                              "' is held by ", layout::ToString(held), ", but only ",
-                              layout::ToString(reached), " hold a part of what is reduced"),
-                 "reduce into a fragment of its own and copy from that",
-                 {WhoSet(state, to.fragment)});
   }
 
   // ---- free mode ----
@@ -654,7 +639,8 @@ class Solver {
         continue;
       }
       std::optional<State> best;
-      std::pair<int64_t, int64_t> best_cost;
+      LayoutPrice best_price;
+      const LayoutPrices prices(problem_, component, cost_);
       absl::Status first = absl::OkStatus();
       for (const int root : component) {
         if (state->done[root] || problem_.operations[root].kind != OperationKind::kLoop) continue;
@@ -665,10 +651,10 @@ class Solver {
             if (first.ok()) first = status;
             continue;
           }
-          const auto cost = CostOf(problem_, component, attempt.fragments, attempt.loops, cost_);
-          if (best && cost >= best_cost) continue;
+          const LayoutPrice price = prices.Of(attempt.fragments, attempt.loops);
+          if (best && price >= best_price) continue;
           best = std::move(attempt);
-          best_cost = cost;
+          best_price = price;
         }
       }
       if (!best) return first.ok() ? NothingToStartFrom(component, *state) : first;

@@ -58,7 +58,7 @@ struct LayoutSolution {
 struct LayoutConflict {
   int operation = -1;  // that has no place; -1: an annotated fragment is touched outside of loops
   // kLoop: the iteration that no set of threads can run, or, of a race, one of the two that meet.
-  // kReduce, kGemm: the position in the operand.
+  // kGemm: the position in the operand.
   int64_t iteration = -1;
   int64_t other_iteration = -1;              // of a race
   std::vector<layout::Ownership> fragments;  // what was decided when it came up; of a race nothing
@@ -69,7 +69,7 @@ struct LayoutConflict {
 // on both sides, and a remedy; `conflict`, when given, is filled.
 absl::StatusOr<LayoutSolution> InferLayouts(const ir::Program& program,
                                             const LayoutProblem& problem,
-                                            LayoutCost cost = LayoutCost::kIssue,
+                                            LayoutCost cost = LayoutCost::kTraffic,
                                             LayoutConflict* conflict = nullptr);
 
 }  // namespace kiln::passes

@@ -2,7 +2,7 @@
 #ifndef KILN_COMPILER_PASSES_LAYOUT_COST_H_
 #define KILN_COMPILER_PASSES_LAYOUT_COST_H_
 
-#include <utility>
+#include <cstdint>
 #include <vector>
 
 #include "compiler/passes/layout_problem.h"
@@ -11,15 +11,37 @@ namespace kiln::passes {
 
 // What to make small when there is a choice.
 enum class LayoutCost : uint8_t {
-  kIssue,      // instructions that access memory, then registers
+  kTraffic,    // what memory is asked for, then instructions, then registers
   kRegisters,  // registers alone
 };
 
-// The cost of the operations `component` and of the fragments that they touch, the more important
-// figure first. Instructions are those that one thread issues at most.
-std::pair<int64_t, int64_t> CostOf(const LayoutProblem& problem, const std::vector<int>& component,
-                                   const std::vector<layout::Ownership>& fragments,
-                                   const std::vector<layout::Ownership>& loops, LayoutCost cost);
+// In the order in which costs are compared. Warps are 32 threads in a row; a request is what one
+// instruction asks for all lanes of a warp.
+struct LayoutPrice {
+  int64_t segments = 0;    // of 32 bytes of global memory, over all requests
+  int64_t wavefronts = 0;  // of shared memory, over all requests
+  int64_t instructions =
+      0;  // that access memory, issued by one thread at most, one loop after another
+  int64_t registers = 0;  // of one thread, for fragments
+  auto operator<=>(const LayoutPrice&) const = default;
+};
+
+// Prices candidates for the operations `component` and the fragments that they touch. The problem
+// must outlive it.
+class LayoutPrices {
+ public:
+  // With kRegisters only registers count.
+  LayoutPrices(const LayoutProblem& problem, std::vector<int> component, LayoutCost cost);
+
+  LayoutPrice Of(const std::vector<layout::Ownership>& fragments,
+                 const std::vector<layout::Ownership>& loops) const;
+
+ private:
+  const LayoutProblem& problem_;
+  const std::vector<int> component_;
+  const LayoutCost cost_;
+  std::vector<std::vector<MemoryTraffic>> traffic_;  // of each operation, where that is known
+};
 
 }  // namespace kiln::passes
 

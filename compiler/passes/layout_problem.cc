@@ -12,6 +12,7 @@
 #include "compiler/ir/printer.h"
 #include "compiler/ir/shape.h"
 #include "compiler/ir/visit.h"
+#include "compiler/layout/scopes.h"
 #include "compiler/layout/text.h"
 #include "compiler/passes/gemm_layouts.h"
 
@@ -21,13 +22,7 @@ namespace {
 using ir::Expr;
 using ir::Stmt;
 
-constexpr int64_t kVectorBytes = 16;
 constexpr int64_t kMaxStoreSpan = int64_t{1} << 40;  // locations among which iterations may meet
-
-struct SerialVariable {
-  Expr var;
-  int64_t min = 0, extent = 0;
-};
 
 // Points of a box in row-major order.
 template <typename F>
@@ -46,15 +41,6 @@ absl::Status ForEachPoint(const std::vector<int64_t>& mins, const std::vector<in
     }
     if (d == 0) return absl::OkStatus();
   }
-}
-
-Expr FlatIndex(const ir::Buffer& buffer, const std::vector<Expr>& indices) {
-  Expr flat = ir::MakeInt(0), stride = ir::MakeInt(1);
-  for (size_t d = indices.size(); d-- > 0;) {
-    flat = flat + indices[d] * (buffer->strides.empty() ? stride : buffer->strides[d]);
-    stride = stride * buffer->shape[d];
-  }
-  return flat;
 }
 
 class Collector {
@@ -76,6 +62,7 @@ class Collector {
     problem_.threads = {0, threads};
     for (const ir::Axis& axis : launch.grid) facts_.AddAxis(axis);
     notes_ = &launch.annotations;
+    shared_ = SharedLayouts(launch);
     KILN_RETURN_IF_ERROR(Visit(launch.body));
     return std::move(problem_);
   }
@@ -286,7 +273,8 @@ class Collector {
   absl::StatusOr<layout::Ownership> Held(const std::string& text, int64_t size,
                                          absl::string_view what, SourceLoc loc) const {
     const std::string message = absl::StrCat("the layout of ", what, ", ", text, ", ");
-    const auto annotated = layout::Parse(text);
+    auto annotated = layout::Parse(text);
+    if (annotated.ok()) annotated = layout::OnBlock(*annotated, problem_.threads.count);
     if (!annotated.ok()) {
       return Error(loc, absl::StrCat(message, "says no threads: ", annotated.status().message()),
                    "annotate fragments with T.Fragment(...)");
@@ -521,15 +509,23 @@ class Collector {
 
   void TouchMemory(const ir::Buffer& buffer, const std::vector<Expr>& indices,
                    const Expr& predicate, bool write) {
-    if (buffer->scope != ir::Scope::kGlobal && buffer->scope != ir::Scope::kShared) return;
-    width_ = std::min(width_, WidthOf(buffer, indices, predicate, write));
+    if (!IsMemory(buffer)) return;
+    if (axes_.empty() || !buffer->layout.empty()) {
+      width_ = 1;
+      return;
+    }
+    MemoryAccess access = {buffer, {}, axes_, mins_, operation_->extents, serial_, write, {}, {}};
+    for (const Expr& index : indices) access.indices.push_back(ir::Substitute(index, binds_));
+    Complete(facts_, &shared_, &access);
+    const bool one_guard =
+        predicate.defined() && ir::Uses(ir::Substitute(predicate, binds_), axes_.back());
+    width_ = std::min(width_, one_guard ? 1 : WidthOf(access, facts_));
+    operation_->accesses.push_back(std::move(access));
   }
 
   // A store to memory, when it is known which iterations meet in it.
   absl::Status AddStore(const ir::Buffer& buffer, const std::vector<Expr>& indices, SourceLoc loc) {
-    if (buffer->scope != ir::Scope::kGlobal && buffer->scope != ir::Scope::kShared) {
-      return absl::OkStatus();
-    }
+    if (!IsMemory(buffer)) return absl::OkStatus();
     std::vector<Expr> variables = axes_;
     std::vector<int64_t> mins, extents;
     for (size_t v = inner_serial_; v < serial_.size(); ++v) {
@@ -650,32 +646,6 @@ class Collector {
                         "]");
   }
 
-  int64_t WidthOf(const ir::Buffer& buffer, const std::vector<Expr>& indices, const Expr& predicate,
-                  bool write) const {
-    if (axes_.empty() || !buffer->layout.empty()) return 1;
-    const Expr& last = axes_.back();
-    if (predicate.defined() && ir::Uses(ir::Substitute(predicate, binds_), last)) return 1;
-    std::vector<Expr> closed;
-    for (const Expr& index : indices) closed.push_back(ir::Substitute(index, binds_));
-    ir::LinearForm form = facts_.Expand(FlatIndex(buffer, closed));
-    const int64_t step = form.CoefficientOf(last);
-    std::vector<std::pair<Expr, int64_t>> rest;
-    for (const auto& term : form.terms) {
-      if (!term.first.same_as(last)) rest.push_back(term);
-      if (!term.first.same_as(last) && ir::Uses(term.first, last)) return 1;
-    }
-    if (step == 0 && !write) return kVectorBytes;  // the same element for all
-    if (step != 1) return 1;
-    form.terms = std::move(rest);
-    const Expr others = ir::FromLinear(form, kInt64);
-    int64_t width = std::max<int64_t>(1, kVectorBytes / buffer->dtype.bytes());
-    while (width > 1 &&
-           !(operation_->extents.back() % width == 0 && facts_.Divides(width, others))) {
-      width /= 2;
-    }
-    return width;
-  }
-
   absl::StatusOr<FragmentUse> Evaluate(int fragment, const std::vector<Expr>& indices,
                                        SourceLoc loc) {
     FragmentUse use;
@@ -722,9 +692,7 @@ class Collector {
                             const std::vector<ir::IntFunction>& conditions,
                             const std::vector<int64_t>& serial, FragmentUse* use) {
     accesses_ += operation_->iterations;
-    if (accesses_ > kMaxAccesses) {
-      return TooManyAccesses(use->loc);
-    }
+    if (accesses_ > kMaxAccesses) return TooManyAccesses(use->loc);
     std::vector<int64_t> elements;
     elements.reserve(operation_->iterations);
     std::vector<int64_t> values(axes_.size() + serial.size());
@@ -733,10 +701,9 @@ class Collector {
         ForEachPoint(mins_, operation_->extents, [&](const std::vector<int64_t>& at) {
           std::copy(at.begin(), at.end(), values.begin());
           for (const ir::IntFunction& condition : conditions) {
-            if (condition(values) == 0) {
-              elements.push_back(-1);
-              return absl::OkStatus();
-            }
+            if (condition(values) != 0) continue;
+            elements.push_back(-1);
+            return absl::OkStatus();
           }
           int64_t flat = 0;
           bool inside = true;
@@ -764,6 +731,7 @@ class Collector {
   LayoutProblem problem_;
   std::unordered_map<const ir::BufferNode*, int> fragments_;
   const std::map<std::string, std::string>* notes_ = nullptr;  // of the launch
+  SharedLayouts shared_;
   ir::VarMap binds_;
   ir::Facts facts_;
   std::vector<SerialVariable> serial_;  // in scope, outermost first

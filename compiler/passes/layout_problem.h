@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "compiler/ir/stmt.h"
 #include "compiler/layout/ownership.h"
+#include "compiler/passes/memory_access.h"
 
 namespace kiln::passes {
 
@@ -69,6 +70,7 @@ struct Operation {
   std::vector<layout::Ownership> anchors;
   std::optional<layout::Ownership> annotated;  // kLoop: loop_layout
   std::vector<MemoryStore> stores;             // kLoop
+  std::vector<MemoryAccess> accesses;          // kLoop: of memory
   int reduced_dim = 0;                         // kReduce
   // The widest access of memory in one instruction, in elements: every access of global or shared
   // memory is a run of this many neighbours along the last axis, from a multiple of it. A power of

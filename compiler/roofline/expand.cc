@@ -50,6 +50,7 @@ class Expander {
   absl::Status Split(const Config& fixed, std::vector<int> axes);
   absl::StatusOr<lang::OpenResult> Elaborate(const Config& fixed,
                                              const std::vector<std::string>& open);
+  absl::Status CheckRuntime(const ir::Program& program) const;
   Axis* Find(const std::string& name);
   int64_t Product() const;
   void NoteDemand(const Demand& demand);
@@ -180,7 +181,33 @@ absl::Status Expander::ChooseTunables() {
 
 absl::StatusOr<lang::OpenResult> Expander::Elaborate(const Config& fixed,
                                                      const std::vector<std::string>& open) {
-  return lang::ElaborateOpen(*r_.kernel, r_.arguments, fixed, open);
+  KILN_ASSIGN_OR_RETURN(lang::OpenResult result,
+                        lang::ElaborateOpen(*r_.kernel, r_.arguments, fixed, open));
+  if (result.program) KILN_RETURN_IF_ERROR(CheckRuntime(result.program->program));
+  return result;
+}
+
+// Values for run time have the names of the program's dimensions and scalars, and, where the kernel
+// is to run, each of these has one.
+absl::Status Expander::CheckRuntime(const ir::Program& program) const {
+  std::set<std::string> names;
+  for (const ir::Expr& dim : program.dims) names.insert(dim.As<ir::Var>()->name);
+  for (const ir::Param& param : program.params) {
+    if (param.kind == ir::Param::kScalar) names.insert(param.name);
+  }
+  for (const auto& [name, value] : r_.runtime) {
+    if (names.count(name) > 0) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("the kernel has no run-time dimension or scalar '", name,
+                     "'; it has: ", names.empty() ? "none" : absl::StrJoin(names, ", ")));
+  }
+  for (const std::string& name : names) {
+    if (!r_.runs || r_.runtime.count(name) > 0) continue;
+    return absl::InvalidArgumentError(absl::StrCat("the run-time value '", name,
+                                                   "' of the kernel is missing; give it under ",
+                                                   "`runtime` in the sweep file, to measure with"));
+  }
+  return absl::OkStatus();
 }
 
 // A parameter that a tensor's shape depends on makes another problem, not another config: unless

@@ -41,6 +41,7 @@ struct Request {
   std::map<std::string, std::vector<std::string>> tunables;  // explicit values, as literal text
   std::vector<Config> configs;                               // given outright
   std::map<std::string, double> runtime;  // values of run-time dimensions and scalars
+  bool runs = false;                      // it is an error when one of them is missing
   target::Arch arch;
   Strategy strategy = Strategy::kRecommended;
   int top_k = 16;

@@ -19,6 +19,7 @@
 #include "compiler/ir/printer.h"
 #include "compiler/lang/kernel.h"
 #include "compiler/passes/explain_layouts.h"
+#include "compiler/passes/pipeline.h"
 #include "compiler/target/host_arch.h"
 #include "compiler/templates/templates.h"
 #include "compiler/tools/layout_command.h"
@@ -106,7 +107,9 @@ absl::StatusOr<codegen::CompileInput> ResolveInput(const KernelOptions& o) {
       return absl::InvalidArgumentError(
           absl::StrCat("argument '", argument, "' is not NAME=VALUE"));
     }
-    input.arguments[parts[0]] = parts[1];
+    if (!input.arguments.emplace(parts[0], parts[1]).second) {
+      return absl::InvalidArgumentError(absl::StrCat("argument '", parts[0], "' is given twice"));
+    }
   }
   KILN_ASSIGN_OR_RETURN(input.config, Config::Parse(o.config));
   KILN_ASSIGN_OR_RETURN(const target::Arch arch, ResolveArch(o.arch));
@@ -128,11 +131,24 @@ absl::Status WriteOutput(const std::string& path, const std::string& bytes) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<ir::Program> ElaborateInput(const codegen::CompileInput& input) {
+  auto file =
+      std::make_shared<const SourceFile>(SourceFile{input.kernel_path, input.kernel_source});
+  KILN_ASSIGN_OR_RETURN(const lang::Kernel kernel, lang::Kernel::Parse(file, input.entry));
+  return lang::Elaborate(kernel, input.arguments, input.config);
+}
+
 // ---- emit ----
 
 absl::Status Emit(const KernelOptions& o, const std::string& stage, const std::string& stop_after,
                   const std::string& output) {
   KILN_ASSIGN_OR_RETURN(const codegen::CompileInput input, ResolveInput(o));
+  if (stage == "threads") {
+    KILN_ASSIGN_OR_RETURN(const ir::Program program, ElaborateInput(input));
+    KILN_ASSIGN_OR_RETURN(const ir::Program threads,
+                          passes::RunPipeline(passes::ThreadPipeline(), program, {}, stop_after));
+    return WriteOutput(output, ir::ToString(threads));
+  }
   if (stage == "obj" || stage == "so" || stage == "header" || stage == "manifest") {
     KILN_ASSIGN_OR_RETURN(const codegen::CompileOutput out, codegen::CompileKernel(input));
     if (stage == "header") return WriteOutput(output, out.header);
@@ -146,20 +162,13 @@ absl::Status Emit(const KernelOptions& o, const std::string& stage, const std::s
   return WriteOutput(output, text);
 }
 
-absl::StatusOr<ir::Program> ElaborateInput(const codegen::CompileInput& input) {
-  auto file =
-      std::make_shared<const SourceFile>(SourceFile{input.kernel_path, input.kernel_source});
-  KILN_ASSIGN_OR_RETURN(const lang::Kernel kernel, lang::Kernel::Parse(file, input.entry));
-  return lang::Elaborate(kernel, input.arguments, input.config);
-}
-
 absl::Status Explain(const KernelOptions& o, const std::string& cost) {
   KILN_ASSIGN_OR_RETURN(const codegen::CompileInput input, ResolveInput(o));
   KILN_ASSIGN_OR_RETURN(const ir::Program program, ElaborateInput(input));
   KILN_ASSIGN_OR_RETURN(
       const std::string story,
       passes::ExplainLayouts(program, cost == "registers" ? passes::LayoutCost::kRegisters
-                                                          : passes::LayoutCost::kIssue));
+                                                          : passes::LayoutCost::kTraffic));
   return WriteOutput({}, story);
 }
 
@@ -195,6 +204,7 @@ struct RunOptions {
   uint64_t seed = 1;
   int threads = 0;
   bool interpret_only = false;
+  bool on_threads = false;
   std::string stop_after;            // interpret the program after this pass
   std::vector<std::string> inputs;   // NAME=FILE, raw row-major bytes
   std::vector<std::string> outputs;  // NAME=FILE
@@ -277,6 +287,26 @@ bool Report(const ir::Program& program, const std::vector<interp::Tensor>& got,
   return ok;
 }
 
+// Runs the kernel once more, into `tensors`: natively, or every thread of a block on registers of
+// its own, as a GPU would.
+absl::Status RunAgain(const codegen::CompileInput& input, const ir::Program& program,
+                      const RunOptions& o, interp::Options options,
+                      const std::vector<interp::Tensor>& tensors) {
+  if (!o.on_threads) {
+    KILN_ASSIGN_OR_RETURN(const codegen::CompileOutput compiled, codegen::CompileKernel(input));
+    KILN_ASSIGN_OR_RETURN(const double seconds,
+                          tools::CallNative(compiled, program, options, tensors, o.threads));
+    std::cout << "native: " << seconds * 1e3 << " ms\n";
+    return absl::OkStatus();
+  }
+  KILN_ASSIGN_OR_RETURN(const ir::Program threads,
+                        passes::RunPipeline(passes::ThreadPipeline(), program, {}));
+  options.clip_global = false;  // the guards are in the program now
+  KILN_ASSIGN_OR_RETURN(const interp::Stats stats, interp::Run(threads, Views(tensors), options));
+  std::cout << "threads: " << stats.blocks << " blocks, " << stats.steps << " steps\n";
+  return absl::OkStatus();
+}
+
 absl::StatusOr<bool> Run(const KernelOptions& k, const RunOptions& o) {
   KILN_ASSIGN_OR_RETURN(const codegen::CompileInput input, ResolveInput(k));
   KILN_ASSIGN_OR_RETURN(ir::Program program, ElaborateInput(input));
@@ -297,10 +327,7 @@ absl::StatusOr<bool> Run(const KernelOptions& k, const RunOptions& o) {
   std::cout << "interpreter: " << stats.blocks << " blocks, " << stats.steps << " steps\n";
   bool ok = true;
   if (!o.interpret_only) {
-    KILN_ASSIGN_OR_RETURN(const codegen::CompileOutput compiled, codegen::CompileKernel(input));
-    KILN_ASSIGN_OR_RETURN(const double seconds,
-                          tools::CallNative(compiled, program, options, native, o.threads));
-    std::cout << "native: " << seconds * 1e3 << " ms\n";
+    KILN_RETURN_IF_ERROR(RunAgain(input, program, o, options, native));
     ok = Report(program, native, reference);
   }
   KILN_ASSIGN_OR_RETURN(const auto outputs, Pairs(o.outputs));
@@ -352,7 +379,7 @@ int Main(int argc, char** argv) {
       "  kilnc layout 'S[(8,64):(64,1)]' --swizzle 128B --dtype float16\n\n"
       "KILN_PRINT_PASSES=1 (or a pass name) prints the program after each pass that changed it;\n"
       "KILN_VERIFY_PASSES=1 verifies after each; KILN_TIME_PASSES=1 times them.\n\n"
-      "Exit codes: 0 done, 1 the kernel or its numbers are wrong, 2 usage.");
+      "Exit codes: 0 done, 1 the kernel, its numbers or a file is wrong, 2 flags.");
   app.require_subcommand(1);
   app.set_version_flag("--version", codegen::CompilerBuild());
 
@@ -360,10 +387,12 @@ int Main(int argc, char** argv) {
   std::string stage = "tile", stop_after, output;
   CLI::App* emit = app.add_subcommand("emit", "Print or write one stage of a kernel");
   AddKernelOptions(emit, &kernel);
-  emit->add_option("-s,--stage", stage, "tile|lowered|llvm|asm|obj|so|header|manifest")
-      ->check(CLI::IsMember({"tile", "lowered", "llvm", "asm", "obj", "so", "header", "manifest"}))
+  emit->add_option("-s,--stage", stage, "tile|lowered|threads|llvm|asm|obj|so|header|manifest")
+      ->check(CLI::IsMember(
+          {"tile", "lowered", "threads", "llvm", "asm", "obj", "so", "header", "manifest"}))
       ->capture_default_str();
-  emit->add_option("--stop-after", stop_after, "With --stage lowered: the last pass to run");
+  emit->add_option("--stop-after", stop_after,
+                   "With --stage lowered or threads: the last pass to run");
   emit->add_option("-o,--output", output, "File to write; default standard output");
 
   bool json = false;
@@ -376,6 +405,8 @@ int Main(int argc, char** argv) {
   AddKernelOptions(run, &kernel);
   run->add_option("--seed", run_options.seed, "Seed of random tensors")->capture_default_str();
   run->add_option("--threads", run_options.threads, "Threads of the native run; 0 = all cores");
+  run->add_flag("--on-threads", run_options.on_threads,
+                "Instead of natively, run every thread of a block on its own registers");
   run->add_flag("--interpret", run_options.interpret_only, "Do not compile");
   run->add_option("--stop-after", run_options.stop_after,
                   "Interpret the program as it is after this pass");
@@ -388,12 +419,12 @@ int Main(int argc, char** argv) {
   CLI::App* list = app.add_subcommand("list", "Kernels of a file, or the shipped templates");
   list->add_option("file", list_path, "Kernel file; none = templates");
 
-  std::string cost = "issue";
+  std::string cost = "traffic";
   CLI::App* explain = app.add_subcommand(
       "explain-layouts", "How layout inference places fragments and loops on the threads of a GPU");
   AddKernelOptions(explain, &kernel);
-  explain->add_option("--layout-cost", cost, "What to make small: memory instructions, registers")
-      ->check(CLI::IsMember({"issue", "registers"}))
+  explain->add_option("--layout-cost", cost, "What to make small: memory traffic, registers")
+      ->check(CLI::IsMember({"traffic", "registers"}))
       ->capture_default_str();
 
   tools::LayoutOptions layout_options;

@@ -55,7 +55,7 @@ class Runner {
 
   absl::Status ExplainMiss(Expanded* out) {
     KILN_ASSIGN_OR_RETURN(const std::vector<v1::Winner> near,
-                          meta_->WinnersOfKernel(out->expansion.kernel_digest, kNearMisses));
+                          meta_->WinnersOfKernel(job_.spec, kNearMisses));
     if (near.empty()) {
       out->miss_reason = "no winner of this kernel is stored";
       return absl::OkStatus();

@@ -266,8 +266,7 @@ void Core::Impl::On(Cancel& event) {
                        absl::NotFoundError(absl::StrCat("no active sweep ", event.sweep)));
   }
   if (!sweep->terminal()) {
-    Finish(sweep, v1::CANCELLED,
-           event.reason.empty() ? "cancelled" : absl::StrCat("cancelled: ", event.reason));
+    Finish(sweep, v1::CANCELLED, event.reason);
   }
   v1::CancelSweepResponse response;
   response.set_state(sweep->status.state());

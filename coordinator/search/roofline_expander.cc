@@ -112,6 +112,7 @@ absl::StatusOr<roofline::Request> RequestOf(const v1::SweepSpec& spec, const lan
     }
     r.runtime[name] = v;
   }
+  r.runs = spec.objective() != v1::SweepSpec::COMPILE;
   r.seed = spec.seed();
   return r;
 }

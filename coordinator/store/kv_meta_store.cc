@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "compiler/base/digest.h"
 #include "compiler/base/status.h"
 #include "coordinator/store/keys.h"
 
@@ -13,6 +14,12 @@ namespace kiln::store {
 namespace {
 
 constexpr size_t kMinPrefix = 6;
+
+std::string WinnersOfKernelKey(const v1::SweepSpec& spec) {
+  const std::string kernel =
+      Sha256Hex(absl::StrCat(spec.template_(), "|", spec.entry(), "|", spec.kernel_source()));
+  return absl::StrCat(keys::kKernel, kernel, "/");
+}
 
 template <typename Row>
 absl::Status ParseRow(absl::string_view key, absl::string_view bytes, Row* row) {
@@ -117,8 +124,8 @@ class OpList {
 
   void AddWinner(const v1::Winner& winner) {
     Put(absl::StrCat(keys::kWinner, winner.problem_key()), winner);
-    ops_.push_back(KvOp::Put(
-        absl::StrCat(keys::kKernel, winner.kernel_digest(), "/", winner.problem_key()), ""));
+    ops_.push_back(
+        KvOp::Put(absl::StrCat(WinnersOfKernelKey(winner.spec()), winner.problem_key()), ""));
   }
 
   absl::Status AddCompiled(const std::vector<v1::CompileIndexRow>& rows) {
@@ -183,7 +190,7 @@ class KvMetaStore : public MetaStore {
   absl::StatusOr<std::optional<v1::Winner>> FindWinner(absl::string_view problem_key) override {
     return GetRow<v1::Winner>(kv_.get(), absl::StrCat(keys::kWinner, problem_key));
   }
-  absl::StatusOr<std::vector<v1::Winner>> WinnersOfKernel(absl::string_view kernel_digest,
+  absl::StatusOr<std::vector<v1::Winner>> WinnersOfKernel(const v1::SweepSpec& spec,
                                                           int limit) override;
   absl::StatusOr<std::optional<std::string>> FindAlias(absl::string_view alias) override;
   absl::StatusOr<std::vector<v1::CompileIndexRow>> FindCompiled(
@@ -294,10 +301,10 @@ absl::StatusOr<SweepListing> KvMetaStore::ListSweeps(int limit, absl::string_vie
   return listing;
 }
 
-absl::StatusOr<std::vector<v1::Winner>> KvMetaStore::WinnersOfKernel(
-    absl::string_view kernel_digest, int limit) {
+absl::StatusOr<std::vector<v1::Winner>> KvMetaStore::WinnersOfKernel(const v1::SweepSpec& spec,
+                                                                     int limit) {
   KILN_ASSIGN_OR_RETURN(const std::vector<std::string> found,
-                        Suffixes(absl::StrCat(keys::kKernel, kernel_digest, "/"), limit));
+                        Suffixes(WinnersOfKernelKey(spec), limit));
   std::vector<v1::Winner> winners;
   for (const std::string& key : found) {
     KILN_ASSIGN_OR_RETURN(std::optional<v1::Winner> winner, FindWinner(key));

@@ -98,8 +98,9 @@ class MetaStore {
                                                   bool active_only) = 0;
 
   virtual absl::StatusOr<std::optional<v1::Winner>> FindWinner(absl::string_view problem_key) = 0;
-  // Winners of one kernel, for saying how a near miss differs.
-  virtual absl::StatusOr<std::vector<v1::Winner>> WinnersOfKernel(absl::string_view kernel_digest,
+  // Winners of the kernel that `spec` names, by template or by source and entry, whatever its
+  // arguments: for saying how a near miss differs.
+  virtual absl::StatusOr<std::vector<v1::Winner>> WinnersOfKernel(const v1::SweepSpec& spec,
                                                                   int limit) = 0;
   virtual absl::StatusOr<std::optional<std::string>> FindAlias(absl::string_view alias) = 0;
   // One answer a key, in order; a row without entries where nothing is stored.

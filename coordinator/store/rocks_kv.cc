@@ -9,7 +9,10 @@
 #include <cstdarg>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
+#include <string>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/base/status.h"
@@ -209,7 +212,17 @@ absl::Status CheckRocksFiles(const std::string& directory) {
     return absl::UnavailableError(
         absl::StrCat("cannot look at ", current.string(), ": ", error.message()));
   }
-  if (has_current) return absl::OkStatus();
+  if (has_current) {
+    std::string manifest;
+    std::getline(std::ifstream(current), manifest);
+    if (!manifest.empty() && std::filesystem::exists(current.parent_path() / manifest, error)) {
+      return absl::OkStatus();
+    }
+    return absl::DataLossError(absl::StrCat(
+        "the store in ", directory, " is damaged: its file CURRENT names '",
+        absl::CHexEscape(manifest.substr(0, 40)), "', which is not there. Nothing was changed. ",
+        "Restore the store from a backup"));
+  }
   for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
     if (!IsDatabaseFile(entry.path())) continue;
     return absl::DataLossError(absl::StrCat(

@@ -51,7 +51,7 @@ v1::Winner MakeWinner(const std::string& key, const std::string& kernel,
                       const std::string& config) {
   v1::Winner winner;
   winner.set_problem_key(key);
-  winner.set_kernel_digest(kernel);
+  winner.mutable_spec()->set_kernel_source(kernel);
   winner.set_config(config);
   return winner;
 }
@@ -237,9 +237,13 @@ TYPED_TEST(MetaStoreTest, WinnersAreFoundByProblemAndByKernel) {
   this->Reopen();
   EXPECT_EQ((*this->store_->FindWinner("p1"))->config(), "a=9");
   EXPECT_FALSE(this->store_->FindWinner("p4")->has_value());
-  EXPECT_THAT(*this->store_->WinnersOfKernel("k1", 10), SizeIs(2));
-  EXPECT_THAT(*this->store_->WinnersOfKernel("k1", 1), SizeIs(1));
-  EXPECT_THAT(*this->store_->WinnersOfKernel("k", 10), IsEmpty());
+  v1::SweepSpec spec;
+  spec.set_kernel_source("k1");
+  (*spec.mutable_arguments())["N"] = "64";  // which problem it is does not matter
+  EXPECT_THAT(*this->store_->WinnersOfKernel(spec, 10), SizeIs(2));
+  EXPECT_THAT(*this->store_->WinnersOfKernel(spec, 1), SizeIs(1));
+  spec.set_kernel_source("k");
+  EXPECT_THAT(*this->store_->WinnersOfKernel(spec, 10), IsEmpty());
   EXPECT_EQ(**this->store_->FindAlias("text"), "p2");
   EXPECT_FALSE(this->store_->FindAlias("other")->has_value());
 }

@@ -19,7 +19,7 @@ struct InferredLaunch {
 };
 // `out` holds what was reached when inference refuses.
 absl::Status InferLaunch(const ir::Program& program, InferredLaunch* out,
-                         passes::LayoutCost cost = passes::LayoutCost::kIssue,
+                         passes::LayoutCost cost = passes::LayoutCost::kTraffic,
                          passes::LayoutConflict* conflict = nullptr);
 
 enum class Verdict { kSame, kRefused, kWrong };

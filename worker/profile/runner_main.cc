@@ -90,7 +90,11 @@ int main(int argc, char** argv) {
   app.add_option("--peer-mib", flags.peer_mib,
                  "most memory for outputs kept to compare candidates with each other");
   app.add_flag("--describe", flags.describe, "print this machine's record and exit");
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
   if (!flags.describe) kiln::EnterChild();
   absl::Status status = flags.describe ? kiln::worker::Describe(flags) : kiln::worker::Serve(flags);
   if (status.ok()) return 0;

@@ -251,6 +251,19 @@ TEST(DamagedDisk, AStoreWithoutItsCurrentFileIsRefusedAndLeftAlone) {
   }
 }
 
+TEST(DamagedDisk, ACurrentFileThatNamesNothingIsRefusedAndLeftAlone) {
+  TempDir dir;
+  ASSERT_TRUE(store::OpenRocksMetaStore(dir / "meta").ok());
+  for (const std::string text : {"MANIFEST-777777\n", "", "\x01\n"}) {
+    std::ofstream(dir / "meta/CURRENT") << text;
+    const auto before = FilesIn(dir / "meta");
+    const absl::Status status = store::OpenRocksMetaStore(dir / "meta").status();
+    EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("CURRENT names"));
+    EXPECT_EQ(FilesIn(dir / "meta"), before);
+  }
+}
+
 TEST(DamagedDisk, AFirstStartThatWasCutShortIsNoDamage) {
   TempDir dir;
   std::filesystem::create_directories(dir / "meta");

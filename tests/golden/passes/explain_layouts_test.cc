@@ -32,7 +32,7 @@ std::string Story(const std::filesystem::path& path) {
   if (!kernel.ok()) return absl::StrCat(kernel.status().message(), "\n");
   const auto program = lang::Elaborate(*kernel, {}, {});
   if (!program.ok()) return absl::StrCat(program.status().message(), "\n");
-  const auto story = passes::ExplainLayouts(*program, passes::LayoutCost::kIssue);
+  const auto story = passes::ExplainLayouts(*program, passes::LayoutCost::kTraffic);
   return story.ok() ? *story : absl::StrCat(story.status().message(), "\n");
 }
 

@@ -18,7 +18,7 @@ namespace {
 
 using layout::Ownership;
 
-constexpr int kPrograms = 4000;
+constexpr int kPrograms = 10000;
 
 int64_t Between(Rng* rng, int64_t low, int64_t high) {
   return low + static_cast<int64_t>(rng->Below(static_cast<uint64_t>(high - low + 1)));
@@ -192,26 +192,20 @@ class Execution {
     }
   }
 
+  // The result goes to whoever holds it, with or without a part of the row (partition_reduction.h).
   void Reduce(size_t o) {
     const Operation& op = problem_.operations[o];
     const FragmentUse &from = op.uses[0], &to = op.uses[1];
     for (int64_t row = 0; row < op.extents[0]; ++row) {
       uint64_t value = 7;
-      std::set<int64_t> holders;
       for (int64_t k = 0; k < op.extents[1]; ++k) {
         const int64_t x = from.elements[0][row * op.extents[1] + k];
-        for (const int64_t t : OwnersOf(from.fragment, x)) {
-          Check(o, t, from.fragment, x);
-          holders.insert(t);
-        }
+        for (const int64_t t : OwnersOf(from.fragment, x)) Check(o, t, from.fragment, x);
         value = Mix(value, tiles_[from.fragment][x]);
       }
       const int64_t y = to.elements[0][row];
       tiles_[to.fragment][y] = value;
       for (const int64_t t : OwnersOf(to.fragment, y)) {
-        if (!holders.count(t) && !problem_.fragments[to.fragment].floating) {
-          error_ = absl::StrCat("operation ", o, ": thread ", t, " holds no part of row ", row);
-        }
         Put(t, static_cast<size_t>(to.fragment), y, value);
       }
     }

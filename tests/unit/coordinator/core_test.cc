@@ -394,6 +394,14 @@ TEST(Core, ALookupFindsWinnersOfDevicesThatAreNotAttached) {
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_TRUE(found->found()) << found->miss_reason();
   EXPECT_EQ(found->winner().config(), "m=0,n=0,u=0");
+  (*spec.mutable_arguments())["N"] = "12345";  // the same kernel, another problem
+  const uint64_t miss = rig.NewId();
+  rig.Turn(core::Lookup{miss, spec});
+  const auto missed = rig.Get<v1::LookupWinnerResponse>(miss);
+  ASSERT_TRUE(missed.ok()) << missed.status();
+  EXPECT_FALSE(missed->found());
+  EXPECT_THAT(missed->miss_reason(), HasSubstr("nearest stored winner"));
+  EXPECT_THAT(missed->miss_reason(), HasSubstr("N=12345"));
 }
 
 TEST(Core, EqualBinariesAreMeasuredOnceAndTheBestRankedConfigWins) {

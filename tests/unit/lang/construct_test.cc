@@ -273,6 +273,46 @@ TEST(Constructs, LaunchForms) {
   }
 }
 
+// The notation of TIRx, attached where a buffer is made or by T.annotate_layout.
+TEST(Constructs, LayoutsOfTirx) {
+  const std::string head = R"(import tilelang.language as T
+from tvm.tirx.layout import (TileLayout, SwizzleLayout, ComposeLayout, S, R, m, laneid, warpid,
+                             tid_in_wg, wg_local_layout, mma_shared_layout, tcgen05_atom_layout)
+@T.prim_func
+def kernel(x: T.Tensor((64,), "int32")):
+    with T.Kernel(1, threads=128) as b:
+)";
+  const std::pair<const char*, const char*> kCases[] = {
+      {"T.alloc_shared((8, 64), 'float16', layout=TileLayout(S[(8, 64) : (64@m, 1@m)]))",
+       "S[(8,64):(64,1)]"},
+      {"T.alloc_shared((8, 64), 'float16', layout=ComposeLayout(SwizzleLayout(per_element=3, "
+       "swizzle_len=3, atom_len=3), TileLayout(S[(8, 64) : (64@m, 1@m)])))",
+       "<3,3,3> o S[(8,64):(64,1)]"},
+      {"T.alloc_shared((8, 64), 'float16', layout=SwizzleLayout(3, 3, 3))", "<3,3,3> o S[512:1]"},
+      {"T.alloc_shared((8, 64), 'float16', layout=mma_shared_layout('float16', '128B', (8, 64)))",
+       "<3,3,3> o S[512:1]"},
+      {"T.decl_buffer((8, 16), 'float32', scope='local.fragment', layout=TileLayout(S[(8, 2, 4, 2)"
+       " : (4@laneid, 1@warpid, 1@laneid, 1)] + R[2 : 2@warpid]))",
+       "S[(8,2,4,2):(4@laneid,1@warpid,1@laneid,1)] + R[2:2@warpid]"},
+      {"T.alloc_fragment((128, 4), 'float32', layout=wg_local_layout(4))",
+       "S[(128,4):(1@tid_in_wg,1)]"},
+      {"T.alloc_fragment((128, 64), 'float32', layout=tcgen05_atom_layout('32x32b', (128, 64), "
+       "'float32'))",
+       "S[(128,64):(1@tid_in_wg,1)]"},
+      {"T.alloc_buffer((128,), 'float32', scope='local.fragment', layout=TileLayout(S[128 // 4 : "
+       "1@laneid] + R[4 : 1@warpid]))",
+       nullptr},  // 32 elements for 128
+  };
+  for (const auto& [alloc, layout] : kCases) {
+    const std::string text = absl::StrCat(head, "        s = ", alloc, "\n        x[b] = 1\n");
+    if (layout == nullptr) {
+      EXPECT_FALSE(ElaborateText(text).ok()) << alloc;
+    } else {
+      EXPECT_THAT(Elaborated(text), HasSubstr(absl::StrCat("layout:s=\"", layout, "\""))) << alloc;
+    }
+  }
+}
+
 TEST(Constructs, OutputsAndSizes) {
   const std::string head = "import tilelang\nimport tilelang.language as T\n";
   EXPECT_THAT(

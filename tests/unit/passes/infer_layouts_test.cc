@@ -23,7 +23,7 @@ using layout::ThreadSet;
 using testing::KernelAround;
 
 absl::StatusOr<testing::InferredLaunch> InferProgram(const absl::StatusOr<ir::Program>& program,
-                                                     LayoutCost cost = LayoutCost::kIssue) {
+                                                     LayoutCost cost = LayoutCost::kTraffic) {
   KILN_RETURN_IF_ERROR(program.status());
   testing::InferredLaunch launch;
   KILN_RETURN_IF_ERROR(testing::InferLaunch(*program, &launch, cost));
@@ -31,7 +31,7 @@ absl::StatusOr<testing::InferredLaunch> InferProgram(const absl::StatusOr<ir::Pr
 }
 
 absl::StatusOr<testing::InferredLaunch> Infer(const std::string& text,
-                                              LayoutCost cost = LayoutCost::kIssue) {
+                                              LayoutCost cost = LayoutCost::kTraffic) {
   return InferProgram(testing::Elaborated("k.py", text), cost);
 }
 
@@ -255,7 +255,7 @@ TEST(InferLayouts, BadAnnotationsAreRefused) {
                            .message());
   };
   const std::pair<std::string, std::string> cases[] = {
-      {"T.Fragment((8,), forward_fn=lambda i: (i, 0))", "of shape (16) a layout of shape (8)"},
+      {"T.Fragment((8,), forward_fn=lambda i: (i, 0))", "of shape (16) gets a layout of shape (8)"},
       {"T.Fragment((16,), forward_fn=lambda i: (i * 4, 0))", "names thread 32"},
       {"T.Fragment((16,), forward_fn=lambda i: (i // 2, 0))",
        "elements 0 and 1 of the layout share a thread and a register"},
@@ -263,7 +263,7 @@ TEST(InferLayouts, BadAnnotationsAreRefused) {
       {"T.Fragment((16,), forward_fn=lambda i: (i * 5 % 16, 0))", "without digits"},
       {"T.Fragment((16,), forward_fn=lambda i: (i, i - 3))", "in register -3"},
       {"T.Fragment((16,))", "forward_fn or forward_thread_fn"},
-      {"T.Layout((16,), lambda i: i)", "a fragment, to a layout of memory"},
+      {"T.Layout((16,), lambda i: i)", "a fragment, names no threads"},
       {"T.Fragment((16,), forward_thread_fn=lambda i, rep: i, replicate=0)", "replicate=0"},
       {"T.Fragment((1 << 30,), forward_fn=lambda i: (i, 0))", "more than 4194304 elements"},
   };
@@ -289,6 +289,84 @@ T.copy(f, B))"))
                 .message()
                 .find("coalesced_width=3 does not divide 4"),
             std::string::npos);
+}
+
+// How wide an access may be is a question of where the tile's layout puts the elements.
+TEST(InferLayouts, TheWidthIsThatOfTheRemappedAccess) {
+  const auto width = [](const std::string& layout, const std::string& index) {
+    const auto inferred =
+        Infer(KernelAround(128, 1024, "(32, 32)",
+                           absl::StrCat("s = T.alloc_shared((32, 32), T.float32, layout=", layout,
+                                        ")\nf = T.alloc_fragment((32, 32), T.float32)\n"
+                                        "for i, j in T.Parallel(32, 32):\n    f[i, j] = s[",
+                                        index, "]\nT.copy(f, A)")));
+    EXPECT_TRUE(inferred.ok()) << inferred.status();
+    return inferred.ok() ? inferred->problem.operations[0].vector_width : 0;
+  };
+  const std::string l = "tilelang.layout.";
+  EXPECT_EQ(width("None", "i, j"), 4);
+  EXPECT_EQ(width("None", "j, i"), 1);
+  EXPECT_EQ(width("T.Layout((32, 32), lambda i, j: (j, i))", "i, j"), 1);
+  EXPECT_EQ(width("T.Layout((32, 32), lambda i, j: (j, i))", "j, i"), 4)
+      << "columns are contiguous";
+  EXPECT_EQ(width(l + "SwizzleLayout(2, 3, 3)", "i, j"), 4) << "16 bytes stay together";
+  EXPECT_EQ(width(l + "SwizzleLayout(1, 3, 3)", "i, j"), 2);
+  EXPECT_EQ(width(l + "SwizzleLayout(0, 3, 3)", "i, j"), 1);
+  EXPECT_EQ(width(absl::StrCat(l, "TileLayout(", l, "S[(32, 32) : (36, 1)])"), "i, j"), 4);
+  EXPECT_EQ(width(absl::StrCat(l, "TileLayout(", l, "S[(32, 32) : (33, 1)])"), "i, j"), 1)
+      << "rows start anywhere";
+}
+
+// Segments of global memory and wavefronts of shared memory, per request of a warp.
+TEST(InferLayouts, PricesAreThoseOfTheAddresses) {
+  const auto price = [](const std::string& layout, const std::string& index) {
+    const auto inferred = Infer(KernelAround(
+        32, 1024, "(32, 32)",
+        absl::StrCat(
+            "s = T.alloc_shared((32, 32), T.float32, layout=", layout,
+            ")\nf = T.alloc_fragment((32, 32), T.float32)\n"
+            "for i, j in T.Parallel(32, 32, coalesced_width=1):\n    f[i, j] = s[",
+            index,
+            "]\nfor i, j in T.Parallel(32, 32, coalesced_width=1):\n    A[i, j] = f[i, j]")));
+    EXPECT_TRUE(inferred.ok()) << inferred.status();
+    if (!inferred.ok()) return passes::LayoutPrice();
+    const auto& [problem, solution] = std::tie(inferred->problem, inferred->solution);
+    return passes::LayoutPrices(problem, {0, 1}, LayoutCost::kTraffic)
+        .Of(solution.fragments, solution.loops);
+  };
+  const std::string padded = "tilelang.layout.TileLayout(tilelang.layout.S[(32, 32) : (33, 1)])";
+  for (const std::string layout : {"None", padded.c_str()}) {
+    const passes::LayoutPrice rows = price(layout, "i, j");
+    EXPECT_EQ(rows.segments, 32 * 32 * 4 / 32) << layout;
+    EXPECT_EQ(rows.wavefronts, 32) << layout << ": one for each row";
+    EXPECT_EQ(rows.instructions, 64);
+    EXPECT_EQ(rows.registers, 32);
+  }
+  EXPECT_EQ(price("None", "j, i").wavefronts, 32 * 32) << "a column is one bank";
+  EXPECT_EQ(price(padded, "j, i").wavefronts, 32) << "a padded column is all banks";
+}
+
+// A fragment's TIRx layout is a strict decision, whichever thread axes it is written on.
+TEST(InferLayouts, LayoutsOfTirxAreHonoured) {
+  const auto slots = [](int threads, const std::string& layout) {
+    return Infer(KernelAround(threads, 1024, "(32, 32)",
+                              absl::StrCat("f = T.alloc_fragment((32, 32), T.float32, layout=",
+                                           layout, ")\nT.copy(A, f)\nT.copy(f, A)")));
+  };
+  const std::string l = "tilelang.layout.";
+  const std::string by_rows =
+      absl::StrCat(l, "TileLayout(", l, "S[(32, 32) : (1@", l, "laneid, 1)])");
+  const auto rows = slots(32, by_rows);
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  EXPECT_EQ(rows->solution.fragments[0].slots(), 32);
+  EXPECT_TRUE(rows->solution.fragments[0].Owners(32 * 7 + 5).test(7));
+  EXPECT_NE(slots(128, by_rows).status().message().find("32 threads, and the block has 128"),
+            std::string::npos);
+  const auto warps = slots(128, absl::StrCat(l, "TileLayout(", l, "S[(4, 8, 32) : (1@", l,
+                                             "warpid, 1, 1@", l, "laneid)])"));
+  ASSERT_TRUE(warps.ok()) << warps.status();
+  EXPECT_EQ(warps->solution.fragments[0].slots(), 8);
+  EXPECT_TRUE(warps->solution.fragments[0].Owners(32 * 9 + 5).test(32 + 5)) << "row 9 is warp 1's";
 }
 
 TEST(InferLayouts, WritersThatDisagreeAreRefusedWithAnElementAndItsOwners) {

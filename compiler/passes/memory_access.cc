@@ -1,0 +1,227 @@
+#include "compiler/passes/memory_access.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/ir/evaluate.h"
+#include "compiler/layout/text.h"
+
+namespace kiln::passes {
+namespace {
+
+using ir::Expr;
+
+constexpr int64_t kMaxElements = int64_t{1} << 22;  // of a tile whose places are tabulated
+constexpr int64_t kMaxPoints = int64_t{1} << 20;    // of an access
+
+int64_t Product(const std::vector<int64_t>& extents) {
+  int64_t n = 1;
+  for (const int64_t extent : extents) {
+    if (extent < 1 || __builtin_mul_overflow(n, extent, &n)) return kMaxPoints + 1;
+  }
+  return n;
+}
+
+int64_t MostElements(const MemoryAccess& access) {
+  return std::max<int64_t>(1, kVectorBytes / access.buffer->dtype.bytes());
+}
+
+Expr FlatIndex(const ir::Buffer& buffer, const std::vector<Expr>& indices) {
+  Expr flat = ir::MakeInt(0), stride = ir::MakeInt(1);
+  for (size_t d = indices.size(); d-- > 0;) {
+    flat = flat + indices[d] * (buffer->strides.empty() ? stride : buffer->strides[d]);
+    stride = stride * buffer->shape[d];
+  }
+  return flat;
+}
+
+// By the form of the index: the last axis moves by one element, and everything else by multiples.
+int64_t RowMajorWidth(const MemoryAccess& access, const ir::Facts& facts) {
+  const Expr& last = access.axes.back();
+  ir::LinearForm form = access.flat;
+  const int64_t step = form.CoefficientOf(last);
+  std::vector<std::pair<Expr, int64_t>> rest;
+  for (const auto& term : form.terms) {
+    if (term.first.same_as(last)) continue;
+    if (ir::Uses(term.first, last)) return 1;
+    rest.push_back(term);
+  }
+  if (step == 0 && !access.write) return kVectorBytes;  // the same element for all
+  if (step != 1) return 1;
+  form.terms = std::move(rest);
+  const Expr others = ir::FromLinear(form, kInt64);
+  int64_t width = MostElements(access);
+  while (width > 1 && !(access.extents.back() % width == 0 && facts.Divides(width, others))) {
+    width /= 2;
+  }
+  return width;
+}
+
+// The flat index of every iteration for every point of the serial loops that it depends on.
+class FlatIndices {
+ public:
+  static std::optional<FlatIndices> Of(const MemoryAccess& access) {
+    FlatIndices out(access);
+    std::vector<Expr> variables = access.axes;
+    for (const SerialVariable& v : access.serial) {
+      const bool used = std::any_of(access.indices.begin(), access.indices.end(),
+                                    [&](const Expr& e) { return ir::Uses(e, v.var); });
+      if (!used) continue;
+      variables.push_back(v.var);
+      out.serial_mins_.push_back(v.min);
+      out.serial_extents_.push_back(v.extent);
+    }
+    for (const Expr& index : access.indices) {
+      absl::StatusOr<ir::IntFunction> function = ir::IntFunction::Of(index, variables);
+      if (!function.ok()) return std::nullopt;
+      out.functions_.push_back(*std::move(function));
+    }
+    for (const Expr& extent : access.buffer->shape) {
+      out.shape_.push_back(ir::ConstInt(extent).value_or(0));
+    }
+    if (out.turns() > kMaxPoints / std::max<int64_t>(1, Product(access.extents))) {
+      return std::nullopt;
+    }
+    return out;
+  }
+
+  int64_t turns() const { return Product(serial_extents_); }
+
+  // False when an iteration of this turn leaves the buffer.
+  bool At(int64_t turn, std::vector<int64_t>* flat) const {
+    std::vector<int64_t> values(access_->axes.size());
+    const std::vector<int64_t> serial = layout::Unflatten(turn, serial_extents_);
+    for (size_t v = 0; v < serial.size(); ++v) values.push_back(serial_mins_[v] + serial[v]);
+    flat->resize(Product(access_->extents));
+    std::vector<int64_t> at(access_->axes.size(), 0);
+    for (int64_t& element : *flat) {
+      for (size_t a = 0; a < at.size(); ++a) values[a] = access_->mins[a] + at[a];
+      int64_t x = 0;
+      for (size_t d = 0; d < functions_.size(); ++d) {
+        const std::optional<int64_t> index = functions_[d](values);
+        if (!index || *index < 0 || *index >= shape_[d]) return false;
+        x = x * shape_[d] + *index;
+      }
+      element = x;
+      for (size_t d = at.size(); d-- > 0 && ++at[d] == access_->extents[d];) at[d] = 0;
+    }
+    return true;
+  }
+
+ private:
+  explicit FlatIndices(const MemoryAccess& access) : access_(&access) {}
+
+  const MemoryAccess* access_;
+  std::vector<ir::IntFunction> functions_;
+  std::vector<int64_t> shape_, serial_mins_, serial_extents_;
+};
+
+// Terms that all iterations share move every place alike and are left out.
+bool RowMajorPlaces(const MemoryAccess& access, std::vector<int64_t>* places) {
+  std::vector<Expr> variables = access.axes;
+  std::vector<int64_t> values = access.mins;
+  for (const SerialVariable& v : access.serial) {
+    variables.push_back(v.var);
+    values.push_back(v.min);
+  }
+  ir::LinearForm bent;  // what is no multiple of one variable
+  std::vector<int64_t> steps(variables.size(), 0);
+  int64_t straight = access.flat.constant;
+  for (const auto& term : access.flat.terms) {
+    const auto varies = [&](const Expr& v) { return ir::Uses(term.first, v); };
+    const auto v = std::find_if(variables.begin(), variables.end(), varies);
+    if (v == variables.end()) continue;
+    if (term.first.same_as(*v)) {
+      steps[v - variables.begin()] += term.second;
+    } else {
+      bent.terms.push_back(term);
+    }
+  }
+  const auto function = ir::IntFunction::Of(ir::FromLinear(bent, kInt64), variables);
+  const int64_t iterations = Product(access.extents);
+  if (!function.ok() || iterations > kMaxPoints) return false;
+  for (size_t v = 0; v < variables.size(); ++v) straight += steps[v] * values[v];
+  std::vector<int64_t> at(access.axes.size(), 0);
+  for (int64_t i = 0; i < iterations; ++i) {
+    int64_t place = straight;
+    for (size_t a = 0; a < at.size(); ++a) place += steps[a] * at[a];
+    if (!bent.terms.empty()) {
+      for (size_t a = 0; a < at.size(); ++a) values[a] = access.mins[a] + at[a];
+      const std::optional<int64_t> more = (*function)(values);
+      if (!more) return false;
+      place += *more;
+    }
+    places->push_back(place);
+    for (size_t d = at.size(); d-- > 0 && ++at[d] == access.extents[d];) at[d] = 0;
+  }
+  return true;
+}
+
+// Whether iterations `at`, `at + 1`, ... are one instruction of `width` elements.
+bool OneAccess(const std::vector<int64_t>& places, size_t at, int64_t width, bool write) {
+  bool consecutive = places[at] % width == 0, same = !write;
+  for (int64_t k = 1; k < width; ++k) {
+    consecutive &= places[at + k] == places[at] + k;
+    same &= places[at + k] == places[at];
+  }
+  return consecutive || same;
+}
+
+int64_t RemappedWidth(const MemoryAccess& access, const std::vector<int64_t>& by_index) {
+  const auto indices = FlatIndices::Of(access);
+  if (!indices) return 1;
+  int64_t width = MostElements(access);
+  while (width > 1 && access.extents.back() % width != 0) width /= 2;
+  std::vector<int64_t> places;
+  for (int64_t turn = 0; turn < indices->turns() && width > 1; ++turn) {
+    if (!indices->At(turn, &places)) return 1;
+    for (int64_t& place : places) place = by_index[place];
+    for (size_t i = 0; i < places.size() && width > 1; i += width) {
+      while (width > 1 && !OneAccess(places, i, width, access.write)) width /= 2;
+    }
+  }
+  return width;
+}
+
+}  // namespace
+
+std::shared_ptr<const std::vector<int64_t>> SharedLayouts::PlacesOf(const ir::Buffer& buffer) {
+  if (notes_ == nullptr || buffer->scope != ir::Scope::kShared) return nullptr;
+  const auto [found, is_new] = places_.try_emplace(buffer.get());
+  if (!is_new) return found->second;
+  const auto note = notes_->find(absl::StrCat("layout:", buffer->name));
+  if (note == notes_->end()) return nullptr;
+  const absl::StatusOr<layout::Layout> parsed = layout::Parse(note->second);
+  int64_t elements = 1;
+  for (const Expr& extent : buffer->shape) elements *= ir::ConstInt(extent).value_or(0);
+  if (!parsed.ok() || parsed->size() != elements || elements > kMaxElements) return nullptr;
+  auto places = std::make_shared<std::vector<int64_t>>();
+  for (int64_t x = 0; x < elements; ++x) places->push_back(parsed->Base(x)[layout::Axis::kM]);
+  return found->second = std::move(places);
+}
+
+void Complete(const ir::Facts& facts, SharedLayouts* layouts, MemoryAccess* access) {
+  access->flat = facts.Expand(FlatIndex(access->buffer, access->indices));
+  access->places = layouts->PlacesOf(access->buffer);
+}
+
+int64_t WidthOf(const MemoryAccess& access, const ir::Facts& facts) {
+  return access.places == nullptr ? RowMajorWidth(access, facts)
+                                  : RemappedWidth(access, *access.places);
+}
+
+std::optional<MemoryTraffic> TrafficOf(const MemoryAccess& access) {
+  MemoryTraffic traffic;
+  traffic.shared = access.buffer->scope == ir::Scope::kShared;
+  traffic.bytes = static_cast<int>(access.buffer->dtype.bytes());
+  if (access.places == nullptr) {
+    if (!RowMajorPlaces(access, &traffic.places)) return std::nullopt;
+    return traffic;
+  }
+  const auto indices = FlatIndices::Of(access);
+  if (!indices || !indices->At(0, &traffic.places)) return std::nullopt;
+  for (int64_t& place : traffic.places) place = (*access.places)[place];
+  return traffic;
+}
+
+}  // namespace kiln::passes
