@@ -135,6 +135,35 @@ TEST_F(FarmTest, SubmitWatchFetchRunAndAskAgain) {
   EXPECT_FALSE(details->arch_record.empty());
 }
 
+// Nothing marks an output here: y is only written, or read first and then written.
+TEST_F(FarmTest, KernelsThatMarkNoOutputAreTunedAndChecked) {
+  for (const std::string value :
+       {"x[b * block + i] * 2.0", "y[b * block + i] * 0.5 + x[b * block + i]"}) {
+    client::SweepSpec spec;
+    spec.kernel_source = absl::StrCat(R"(import tilelang.language as T
+def axpy(N, block=64):
+    @T.prim_func
+    def main(x: T.Tensor((N,), "float32"), y: T.Tensor((N,), "float32")):
+        with T.Kernel(T.ceildiv(N, block)) as b:
+            for i in T.Parallel(block):
+                y[b * block + i] = )",
+                                      value, "\n    return main\n");
+    spec.arguments = {{"N", "1000"}};
+    spec.tunables = {{"block", {"64", "128"}}};
+    spec.measurement.min_seconds = 0.01;
+    const auto client = Client();
+    const auto submitted = client->Submit(spec);
+    ASSERT_TRUE(submitted.ok()) << submitted.status();
+    const auto last =
+        client->Watch(submitted->sweep, [](const client::SweepEvent&) { return true; });
+    ASSERT_TRUE(last.ok()) << last.status();
+    EXPECT_EQ(last->progress.state, client::SweepState::kDone) << last->progress.message;
+    ASSERT_NE(last->winner, nullptr) << value;
+    EXPECT_TRUE(last->winner->measurement.numbers_checked);
+    EXPECT_EQ(last->progress.failed, 0);
+  }
+}
+
 TEST_F(FarmTest, CompileOnlyHandsBackBundlesAndFailures) {
   client::SweepSpec spec = Gemm(64, 64, 64);
   spec.configs = {"block_K=32,block_M=32,block_N=32", "block_K=16,block_M=16,block_N=64"};
