@@ -18,6 +18,11 @@ std::optional<double> Integer(const std::string& text) {
   return static_cast<double>(v);
 }
 
+absl::Status InConfig(const Config& config, const absl::Status& status) {
+  if (config.values().empty()) return status;
+  return WithContext(status, absl::StrCat("with ", config.ToString()));
+}
+
 std::string Flipped(const std::string& text) { return text == "True" ? "False" : "True"; }
 
 class Expander {
@@ -398,7 +403,7 @@ absl::Status Expander::Split(const Config& fixed, std::vector<int> axes) {
     }
     auto elaborated = Elaborate(fixed, open);
     if (!elaborated.ok()) {
-      if (first_error_.ok()) first_error_ = elaborated.status();
+      if (first_error_.ok()) first_error_ = InConfig(fixed, elaborated.status());
       return absl::OkStatus();
     }
     result = *std::move(elaborated);
@@ -486,7 +491,7 @@ absl::Status Expander::ExpandList() {
       }
       auto result = Elaborate(fixed, open);
       if (!result.ok()) {
-        if (first_error_.ok()) first_error_ = result.status();
+        if (first_error_.ok()) first_error_ = InConfig(fixed, result.status());
         continue;
       }
       if (result->needs) {

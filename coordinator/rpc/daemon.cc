@@ -71,6 +71,10 @@ class Daemon {
 absl::Status Daemon::OpenStores() {
   std::error_code error;
   if (!std::filesystem::is_directory(options_.store, error)) {
+    if (std::filesystem::is_symlink(options_.store, error)) {
+      return absl::InternalError(
+          absl::StrCat(options_.store, " is a link to a folder that is not there"));
+    }
     std::filesystem::create_directories(options_.store, error);
     if (error) {
       return absl::InternalError(
