@@ -1,7 +1,6 @@
 // The layout notation of TIRx as kernels write it (seed "TIRx Layout API"): S[(8, 4) : (4@laneid,
 // 1@laneid)] + R[2 : 4@warpid] + 5@warpid, TileLayout, SwizzleLayout, ComposeLayout, and the
 // ready-made layouts by name. A term is the text that layout/text.h reads.
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/lang/elaborator.h"

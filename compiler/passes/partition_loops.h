@@ -1,8 +1,8 @@
 // partition-loops: from a block to its threads. Infers layouts (infer_layouts.h); fragments become
 // registers of threads, parallel loops become loops over threads in which each thread runs its own
 // iterations, and what the block did once (a store outside of loops, one of several threads that
-// run an iteration) is done by one thread. Reductions go through shared memory between the threads
-// that hold a part; a matrix product is computed element by element where its result is held.
+// run an iteration) is done by one thread. Reductions go through shared memory to whoever holds the
+// result; a matrix product is computed element by element where its result is held.
 //
 // Needs copies and fills lowered to parallel loops (lower-copies). Guarantees that a thread touches
 // no registers but its own, that every loop over threads ends with all of them, and that control
