@@ -471,6 +471,8 @@ ActionPtr Compiler::Statement(const ir::Stmt& s) {
       return std::make_unique<IfOf>(loc, Expr(x->condition, loc), std::move(chosen),
                                     std::move(other));
     }
+    case ir::StmtKind::kOnThreads:
+      return Statement(s.As<ir::OnThreads>()->body);
     case ir::StmtKind::kBind:
       return BindAction(s);
     case ir::StmtKind::kAlloc:

@@ -282,6 +282,9 @@ void Collector::Visit(const ir::Stmt& s, ir::Facts* facts) {
     ir::Facts inner = *facts, other = *facts;
     Visit(x->then_case, &inner);
     if (x->else_case.defined()) Visit(x->else_case, &other);
+  } else if (const auto* x = s.As<ir::OnThreads>()) {
+    ir::Facts inner = *facts;
+    Visit(x->body, &inner);
   } else if (const auto* x = s.As<ir::Launch>()) {
     VisitLaunch(*x, *facts);
   } else if (const auto* x = s.As<ir::Bind>()) {

@@ -454,6 +454,9 @@ void Printer::PrintStmt(const Stmt& s) {
     if (!x->else_case.defined()) return;
     Line("else:");
     Block(x->else_case);
+  } else if (const auto* x = s.As<OnThreads>()) {
+    Line(absl::StrCat("on threads [", x->first, ", ", x->first + x->count, "):"));
+    Block(x->body);
   } else if (const auto* x = s.As<Launch>()) {
     std::string head = Cat({"launch ", AxesText(x->grid), " threads("});
     head += Cat({List(x->threads), ")"});

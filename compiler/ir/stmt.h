@@ -72,6 +72,7 @@ enum class StmtKind : uint8_t {
   kEvaluate,
   kAssert,
   kLaunch,
+  kOnThreads,
   kBreak,
   kContinue,
 };
@@ -303,8 +304,8 @@ struct Launch : StmtNode {
   std::vector<Axis> grid;     // 1 to 3 block axes, x first (fastest), min 0
   std::vector<Expr> threads;  // 1 to 3 extents
   Stmt body;
-  std::map<std::string, std::string>
-      annotations;  // "swizzle_panel", "swizzle_order", "layout:<b>", "stream_bytes"
+  std::map<std::string, std::string> annotations;  // "swizzle_panel", "swizzle_order",
+                                                   // "layout:<b>", "replicated:<b>", "stream_bytes"
   Launch(SourceLoc l, std::vector<Axis> g, std::vector<Expr> t, Stmt b,
          std::map<std::string, std::string> notes = {})
       : StmtNode(kKind, l),
@@ -312,6 +313,16 @@ struct Launch : StmtNode {
         threads(std::move(t)),
         body(std::move(b)),
         annotations(std::move(notes)) {}
+};
+
+// What threads [first, first + count) of the block do and the others pass by (warp specialisation).
+// At tile level it is done once, like everything else.
+struct OnThreads : StmtNode {
+  static constexpr StmtKind kKind = StmtKind::kOnThreads;
+  int64_t first, count;
+  Stmt body;
+  OnThreads(SourceLoc l, int64_t f, int64_t n, Stmt b)
+      : StmtNode(kKind, l), first(f), count(n), body(std::move(b)) {}
 };
 
 struct Param {

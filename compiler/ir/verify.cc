@@ -260,6 +260,13 @@ absl::Status Verifier::CheckStmt(const Stmt& s, Where where) {
       KILN_RETURN_IF_ERROR(CheckStmt(x->then_case, where));
       return x->else_case.defined() ? CheckStmt(x->else_case, where) : absl::OkStatus();
     }
+    case StmtKind::kOnThreads: {
+      const auto* x = s.As<OnThreads>();
+      if (!where.in_launch) return Fail(loc, "threads outside of a launch");
+      if (x->first < 0 || x->count < 1) return Fail(loc, "a part of a block without threads");
+      where.loop = Loop::kNone;  // the others would go on
+      return CheckStmt(x->body, where);
+    }
     case StmtKind::kBind: {
       const auto* x = s.As<Bind>();
       KILN_RETURN_IF_ERROR(CheckExpr(x->value, loc));

@@ -114,6 +114,8 @@ void WalkSubStmts(const Stmt& s, const StmtCallback& on_stmt, const ExprCallback
     Walk(x->else_case, on_stmt, on_expr);
   } else if (const auto* x = s.As<Launch>()) {
     Walk(x->body, on_stmt, on_expr);
+  } else if (const auto* x = s.As<OnThreads>()) {
+    Walk(x->body, on_stmt, on_expr);
   }
 }
 
@@ -351,6 +353,12 @@ Stmt Mutator::RebuildStmt(const Stmt& s) {
       Stmt body = Mutate(x->body);
       if (condition.same_as(x->condition) && body.same_as(x->body)) return s;
       return MakeStmt<While>(s->loc, std::move(condition), std::move(body));
+    }
+    case StmtKind::kOnThreads: {
+      const auto* x = s.As<OnThreads>();
+      Stmt body = Mutate(x->body);
+      if (body.same_as(x->body)) return s;
+      return MakeStmt<OnThreads>(s->loc, x->first, x->count, std::move(body));
     }
     case StmtKind::kIf: {
       const auto* x = s.As<If>();

@@ -4,6 +4,7 @@
 #ifndef KILN_COMPILER_LANG_BUILTIN_H_
 #define KILN_COMPILER_LANG_BUILTIN_H_
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -93,8 +94,14 @@ absl::StatusOr<std::string> LoopLayout(Elaborator& e, const BoundArgs& args, siz
 // (builtins_tirx.cc).
 absl::StatusOr<Value> LayoutTermOp(Elaborator& e, ast::BinaryOp op, const Value& a, const Value& b,
                                    SourceLoc loc);
+// A function that belongs to another (TileLayout.from_iters), or null (builtins_tirx.cc).
+const Builtin* FindMember(const Builtin& owner, absl::string_view name);
 // Every axis of compiler/layout/axis.h by its name.
 void AddLayoutAxes(absl::flat_hash_map<std::string, Value>* members);
+// A second name for the memory of the buffer `source`, of the same number of bytes
+// (builtins_view.cc). Null `shape`: the buffer's own; no `dtype`: the buffer's own.
+absl::StatusOr<Value> MakeView(Elaborator& e, const Value& source, const Value* shape,
+                               std::optional<DType> dtype, SourceLoc loc);
 // Gives the buffer a layout (a TIRx one, a T.Layout or T.Fragment, or a bare SwizzleLayout) by a
 // note of the launch. Refused when it is of another shape, or on axes that the buffer's memory does
 // not have (builtins_layout.cc).
@@ -111,6 +118,8 @@ BuiltinTable MathBuiltins();      // builtins_math.cc: scalar functions of T
 BuiltinTable AllocBuiltins();     // builtins_alloc.cc: tensors, allocation, sizes
 BuiltinTable LoopBuiltins();      // builtins_loop.cc: loops, launch, hints
 BuiltinTable LayoutBuiltins();    // builtins_layout.cc: layouts by functions, and where they belong
+BuiltinTable ViewBuiltins();      // builtins_view.cc: second names for a buffer's memory
+BuiltinTable ReducerBuiltins();   // builtins_reducer.cc: reducers
 BuiltinTable TirxBuiltins();      // builtins_tirx.cc: TIRx's layout notation
 BuiltinTable PythonTable();       // builtins_python.cc: len, min, ...
 BuiltinTable HostMathBuiltins();  // builtins_host.cc: math.*

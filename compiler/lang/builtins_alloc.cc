@@ -54,9 +54,11 @@ absl::StatusOr<Value> AllocIn(Elaborator& e, const BoundArgs& args) {
     KILN_ASSIGN_OR_RETURN(scope, e.ToStr(args[2], args.LocOf(2), "the scope of a buffer"));
   }
   if (args.Given(4)) {
-    return e.Error(args.LocOf(4), "a buffer over another one's data",
-                   "give it memory of its own, or index the other buffer",
-                   absl::StatusCode::kUnimplemented);
+    DType dtype = kFloat32;
+    if (args.Given(1)) {
+      KILN_ASSIGN_OR_RETURN(dtype, e.ToDType(args[1], args.LocOf(1)));
+    }
+    return MakeView(e, args[4], &args[0], dtype, args.loc);
   }
   if (absl::StartsWith(scope, "shared")) return Alloc<ir::Scope::kShared>(e, args);
   if (scope == "local.fragment") return Alloc<ir::Scope::kFragment>(e, args);
@@ -105,6 +107,10 @@ absl::StatusOr<Value> Empty(Elaborator& e, const BoundArgs& args) {
 
 template <bool strided>
 absl::StatusOr<Value> Tensor(Elaborator& e, const BoundArgs& args) {
+  if (!strided && args.Given(2) && args[2].Is(Type::kBuffer)) {  // T.Tensor(shape, dtype, x.data)
+    KILN_ASSIGN_OR_RETURN(const DType dtype, e.ToDType(args[1], args.LocOf(1)));
+    return MakeView(e, args[2], &args[0], dtype, args.loc);
+  }
   auto* type = e.arena().New<TensorTypeObject>();
   type->name = strided ? "T.StridedTensor" : "T.Tensor";
   const auto dims = [&](size_t i, std::vector<Value>* out) -> absl::Status {

@@ -240,6 +240,27 @@ absl::StatusOr<Value> Assume(Elaborator& e, const BoundArgs& args) {
 // Hints about how the reference's GPU back end splits registers; they change no result.
 absl::StatusOr<Value> Hint(Elaborator& e, const BoundArgs& args) { return Value::None(); }
 
+// T.ws(0, 1): the threads of warpgroups that follow each other.
+absl::StatusOr<Value> WarpGroups(Elaborator& e, const BoundArgs& args) {
+  KILN_RETURN_IF_ERROR(e.RequireLaunch(args.loc, "T.ws"));
+  constexpr int64_t kGroup = 128;
+  std::vector<int64_t> groups;
+  for (size_t i = 0; i < args.rest.size(); ++i) {
+    KILN_ASSIGN_OR_RETURN(const int64_t group,
+                          e.ToInt(args.rest[i], args.rest_locs[i], "a warpgroup of T.ws"));
+    if (group < 0 || group >= 8 || (!groups.empty() && group != groups.back() + 1)) {
+      return e.Error(args.rest_locs[i], absl::StrCat("warpgroup ", group, " of T.ws"),
+                     "name warpgroups 0 to 7 that follow each other, as in T.ws(0, 1)");
+    }
+    groups.push_back(group);
+  }
+  if (groups.empty()) return e.Error(args.loc, "T.ws without a warpgroup", "write T.ws(0)");
+  auto* threads = e.arena().New<ThreadsObject>();
+  threads->first = groups[0] * kGroup;
+  threads->count = static_cast<int64_t>(groups.size()) * kGroup;
+  return Value::Of(Type::kThreads, threads);
+}
+
 constexpr Builtin kRows[] = {
     {"T.serial", "start stop? step? annotations?", OneAxis<ir::ForKind::kSerial>},
     {"T.Serial", "start stop? step? annotations?", OneAxis<ir::ForKind::kSerial>},
@@ -251,6 +272,7 @@ constexpr Builtin kRows[] = {
     {"T.grid", "*", ManyAxes<true>},
     {"T.Pipelined", "start stop? num_stages? order? stage? sync? group? annotations?", Pipelined},
     {"T.Kernel", "* threads? is_cpu? prelude? cluster_dims?", Kernel},
+    {"T.ws", "*", WarpGroups},
     {"T.use_swizzle", "panel_size order? enable?", UseSwizzle},
     {"T.device_assert", "condition msg?", DeviceAssert},
     {"T.assume", "condition", Assume},

@@ -87,6 +87,64 @@ absl::StatusOr<Value> Tile(Elaborator& e, const BoundArgs& args) {
                  "a layout is S[extents : strides] + R[extents : strides] + offset");
 }
 
+// Iter(extent, stride, axis): one digit of TileLayout.from_iters.
+absl::StatusOr<Value> Digit(Elaborator& e, const BoundArgs& args) {
+  Value stride = args[1];
+  if (args.Given(2)) {
+    KILN_ASSIGN_OR_RETURN(stride,
+                          e.BinaryOp(ast::BinaryOp::kMatMul, args[1], args[2], args.LocOf(2)));
+  }
+  return e.NewTuple({args[0], stride});
+}
+
+// "S[(8,4):(4@laneid,1)]" of [Iter(8, 4, laneid), Iter(4, 1)]; "" of an empty list.
+absl::StatusOr<std::string> FromDigits(Elaborator& e, const BoundArgs& args, size_t i,
+                                       const char* letter) {
+  if (!args.Given(i)) return std::string();
+  KILN_ASSIGN_OR_RETURN(const std::vector<Value> digits,
+                        e.ToItems(args[i], args.LocOf(i), "the iters of a layout"));
+  std::vector<Value> extents, strides;
+  for (const Value& digit : digits) {
+    if (!digit.is_sequence() || digit.seq().items.size() != 2) {
+      return e.Error(args.LocOf(i), absl::StrCat("an iter of a layout is ", Describe(digit)),
+                     "write Iter(extent, stride, axis)");
+    }
+    extents.push_back(digit.seq().items[0]);
+    strides.push_back(digit.seq().items[1]);
+  }
+  if (digits.empty()) return std::string();
+  KILN_ASSIGN_OR_RETURN(const std::string e_text,
+                        Numbers(e, e.NewTuple(extents), false, args.LocOf(i)));
+  KILN_ASSIGN_OR_RETURN(const std::string s_text,
+                        Numbers(e, e.NewTuple(strides), true, args.LocOf(i)));
+  return absl::StrCat(letter, "[", e_text, ":", s_text, "]");
+}
+
+// TileLayout.from_iters(shard, replica, offset): lists of Iter, and {axis: shift}.
+absl::StatusOr<Value> FromIters(Elaborator& e, const BoundArgs& args) {
+  KILN_ASSIGN_OR_RETURN(std::string text, FromDigits(e, args, 0, "S"));
+  KILN_ASSIGN_OR_RETURN(const std::string replica, FromDigits(e, args, 1, "R"));
+  if (text.empty()) {
+    return e.Error(args.LocOf(0), "a layout without iters", "give it one: Iter(extent, stride)");
+  }
+  if (!replica.empty()) absl::StrAppend(&text, " + ", replica);
+  if (args.Given(2)) {
+    if (!args[2].Is(Type::kDict)) {
+      return e.Error(args.LocOf(2), absl::StrCat("the offset of a layout is ", Describe(args[2])),
+                     "write {axis: shift}");
+    }
+    for (const auto& [axis, shift] : args[2].dict().items) {
+      KILN_ASSIGN_OR_RETURN(const Value step,
+                            e.BinaryOp(ast::BinaryOp::kMatMul, shift, axis, args.LocOf(2)));
+      absl::StrAppend(&text, " + ", step.term().text);
+    }
+  }
+  const absl::StatusOr<layout::Layout> made = layout::Parse(text);
+  if (made.ok()) return NewLayout(e, *made);
+  return e.Error(args.loc, absl::StrCat(text, ": ", made.status().message()),
+                 "an iter is Iter(extent, stride, axis)");
+}
+
 absl::StatusOr<Value> Swizzle(Elaborator& e, const BoundArgs& args) {
   int64_t n[3];
   static constexpr const char* kNames[] = {"per_element", "swizzle_len", "atom_len"};
@@ -225,6 +283,8 @@ constexpr Builtin kRows[] = {
     {"tirx.S", "*", Piece<'S'>, true},
     {"tirx.R", "*", Piece<'R'>, true},
     {"tirx.TileLayout", "spec", Tile},
+    {"tirx.TileLayout.from_iters", "shard replica? offset?", FromIters},
+    {"tirx.Iter", "extent stride axis?", Digit},
     {"tirx.SwizzleLayout", "per_element swizzle_len atom_len swizzle_inner?", Swizzle},
     {"tirx.ComposeLayout", "swizzle tile", Compose},
     {"tirx.tmem_datapath_layout", "datapath rows cols", TmemDatapath},
@@ -275,6 +335,13 @@ void AddLayoutAxes(absl::flat_hash_map<std::string, Value>* members) {
     term->text = std::string(layout::NameOf(static_cast<layout::Axis>(a)));
     (*members)[term->text] = Value::Of(Type::kTerm, term);
   }
+}
+
+const Builtin* FindMember(const Builtin& owner, absl::string_view name) {
+  for (const Builtin& row : kRows) {
+    if (row.name == absl::StrCat(owner.name, ".", name)) return &row;
+  }
+  return nullptr;
 }
 
 BuiltinTable TirxBuiltins() { return {kRows, std::size(kRows)}; }

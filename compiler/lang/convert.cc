@@ -375,6 +375,7 @@ absl::StatusOr<Condition> Elaborator::Decide(const Value& v, SourceLoc loc) {
       break;
     case Type::kLoop:
     case Type::kLaunch:
+    case Type::kThreads:
     case Type::kUnknown:
     case Type::kTensorType:
       return Error(loc, absl::StrCat(Describe(v), " cannot be a condition"),

@@ -19,6 +19,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "compiler/base/status.h"
+#include "compiler/ir/reducers.h"
+#include "compiler/ir/views.h"
 #include "compiler/lang/builtin.h"
 #include "compiler/lang/kernel.h"
 #include "compiler/lang/module.h"
@@ -29,7 +31,7 @@ namespace kiln::lang {
 // Why a block of statements ended.
 enum class Flow : uint8_t { kNormal, kReturn, kBreak, kContinue };
 
-enum class RegionKind : uint8_t { kRoot, kLaunch, kBranch, kLoop, kWhile };
+enum class RegionKind : uint8_t { kRoot, kLaunch, kThreads, kBranch, kLoop, kWhile };
 
 // A place where IR statements are collected: names bound in it end with it.
 struct IrRegion {
@@ -165,6 +167,9 @@ class Elaborator {
   absl::Status CountNodes(SourceLoc loc, const ir::Stmt& stmt);
   absl::Status EmitAtRoot(SourceLoc loc, ir::Stmt stmt);
   std::map<std::string, std::string>& launch_notes() { return launch_notes_; }
+  std::vector<ir::Reducer>& reducers() { return reducers_; }
+  // `view` is another name for the memory of `base`, which may be a view itself.
+  void AddView(const ir::Buffer& view, const ir::Buffer& base, SourceLoc loc);
   // A check on compile-time values: true passes, false is `error`, an open one is a constraint.
   absl::Status Require(const ir::Expr& condition, ExprInfo info, absl::Status error);
 
@@ -306,6 +311,7 @@ class Elaborator {
   absl::StatusOr<Flow> ExecWhile(const ast::While& node);
   absl::StatusOr<Flow> ExecWith(const ast::With& node, size_t item);
   absl::StatusOr<Flow> ExecLaunch(const ast::With& node, size_t item, LaunchObject& launch);
+  absl::StatusOr<Flow> ExecOnThreads(const ast::With& node, size_t item, ThreadsObject& threads);
   absl::StatusOr<Flow> ExecReturn(const ast::Return& node);
   absl::StatusOr<Flow> ExecLoopExit(bool is_break, SourceLoc loc);
   absl::Status ExecAssert(const ast::Assert& node);
@@ -364,6 +370,9 @@ class Elaborator {
   std::vector<IrRegion> regions_;
   std::vector<bool> region_alive_;
   std::map<std::string, std::string> launch_notes_;
+  int64_t launch_threads_ = 0;  // of the launch; 0 where they are open
+  std::vector<ir::View> views_;
+  std::vector<ir::Reducer> reducers_;
   absl::string_view name_hint_;
   absl::flat_hash_map<std::string, int> buffer_names_;
 

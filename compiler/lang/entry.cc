@@ -399,7 +399,9 @@ absl::StatusOr<ir::Program> Elaborator::Finish(const std::string& name, const Ji
   ir::Program program;
   program.name = name;
   program.source = module_.file;
-  program.body = ir::MakeSeq(PopRegion(), kernel_def_->loc);
+  const ir::Stmt body = ir::MakeSeq(PopRegion(), kernel_def_->loc);
+  KILN_ASSIGN_OR_RETURN(program.body, ir::ResolveReducers(body, reducers_, *module_.file));
+  KILN_ASSIGN_OR_RETURN(program.body, ir::ResolveViews(program.body, views_, *module_.file));
   for (size_t i = 0; i < slots_.size(); ++i) {
     if (slots_[i].has_value()) {
       program.params.push_back(std::move(*slots_[i]));

@@ -225,8 +225,9 @@ absl::StatusOr<Flow> Elaborator::ExecWith(const ast::With& node, size_t item) {
     }
     return ExecLaunch(node, item, context.launch());
   }
+  if (context.Is(Type::kThreads)) return ExecOnThreads(node, item, context.threads());
   return Error(node.items[item].context->loc, absl::StrCat(Describe(context), " is no context"),
-               "a kernel's with statement takes T.Kernel(...)");
+               "a kernel's with statement takes T.Kernel(...) or T.ws(...)");
 }
 
 absl::StatusOr<Flow> Elaborator::ExecLaunch(const ast::With& node, size_t item,
@@ -242,6 +243,10 @@ absl::StatusOr<Flow> Elaborator::ExecLaunch(const ast::With& node, size_t item,
   static constexpr const char* kNames[] = {"bx", "by", "bz"};
   PushRegion(RegionKind::kLaunch, node.loc);
   launch_notes_.clear();
+  launch_threads_ = 1;
+  for (const ir::Expr& extent : launch.threads) {
+    launch_threads_ *= ir::ConstInt(extent).value_or(0);
+  }
   std::vector<ir::Axis> grid;
   std::vector<Value> values;
   for (size_t i = 0; i < launch.grid.size(); ++i) {
@@ -272,6 +277,29 @@ absl::StatusOr<Flow> Elaborator::ExecLaunch(const ast::With& node, size_t item,
   KILN_RETURN_IF_ERROR(EmitNew<ir::Launch>(node.loc, std::move(grid), launch.threads,
                                            std::move(body), std::move(launch_notes_)));
   launch_notes_.clear();
+  return Flow::kNormal;
+}
+
+absl::StatusOr<Flow> Elaborator::ExecOnThreads(const ast::With& node, size_t item,
+                                               ThreadsObject& threads) {
+  const SourceLoc loc = node.items[item].context->loc;
+  for (const IrRegion& region : regions_) {
+    const bool parallel = region.kind == RegionKind::kLoop && region.loop == ir::ForKind::kParallel;
+    if (region.kind != RegionKind::kThreads && !parallel) continue;
+    return Error(loc, parallel ? "T.ws inside of a parallel loop" : "T.ws inside of T.ws",
+                 "name all warpgroups in one T.ws, outside of loops over elements");
+  }
+  if (launch_threads_ > 0 && threads.first + threads.count > launch_threads_) {
+    return Error(
+        loc,
+        absl::StrCat("T.ws names threads ", threads.first, " to ",
+                     threads.first + threads.count - 1, " of a block of ", launch_threads_),
+        "launch more threads: a warpgroup is 128");
+  }
+  PushRegion(RegionKind::kThreads, loc);
+  KILN_RETURN_IF_ERROR(ExecWith(node, item + 1).status());
+  ir::Stmt body = ir::MakeSeq(PopRegion(), loc);
+  KILN_RETURN_IF_ERROR(EmitNew<ir::OnThreads>(loc, threads.first, threads.count, std::move(body)));
   return Flow::kNormal;
 }
 

@@ -20,6 +20,8 @@ const char* RegionNoun(RegionKind kind) {
       return "while loop";
     case RegionKind::kLaunch:
       return "T.Kernel block";
+    case RegionKind::kThreads:
+      return "T.ws block";
     default:
       return "block";
   }
@@ -348,6 +350,12 @@ absl::Status Elaborator::EmitAtRoot(SourceLoc loc, ir::Stmt stmt) {
   KILN_RETURN_IF_ERROR(CountNodes(loc, stmt));
   regions_.front().stmts.push_back(std::move(stmt));
   return absl::OkStatus();
+}
+
+void Elaborator::AddView(const ir::Buffer& view, const ir::Buffer& base, SourceLoc loc) {
+  const auto through = std::find_if(views_.begin(), views_.end(),
+                                    [&](const ir::View& known) { return known.view == base; });
+  views_.push_back({view, through == views_.end() ? base : through->base, loc});
 }
 
 absl::Status Elaborator::Require(const ir::Expr& condition, ExprInfo info, absl::Status error) {

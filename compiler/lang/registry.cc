@@ -39,7 +39,7 @@ constexpr Refusal kRefused[] = {
     {"thread_binding get_thread_binding launch_thread get_block_binding get_warp_idx "
      "get_warp_idx_sync get_lane_idx get_warp_group_idx shuffle_elect",
      "write tile-level loops (T.Parallel): threads are assigned by the compiler"},
-    {"ws ws_op WSSync WSID WSScope WSRole WSPipeline WSSchedule annotate_ws_schedule set_max_nreg "
+    {"ws_op WSSync WSID WSScope WSRole WSPipeline WSSchedule annotate_ws_schedule set_max_nreg "
      "annotate_producer_reg_dealloc annotate_consumer_reg_alloc",
      "use T.Pipelined: the compiler specialises warps by itself"},
     {"mbarrier_wait_parity mbarrier_arrive mbarrier_expect_tx mbarrier_arrive_expect_tx "
@@ -53,10 +53,10 @@ constexpr Refusal kRefused[] = {
      "use T.gemm: the compiler picks the instruction"},
     {"cumsum cummax", "accumulate in a T.serial loop over a T.alloc_fragment"},
     {"reduce_bitand reduce_bitor reduce_bitxor warp_reduce_sum warp_reduce_max warp_reduce_min "
-     "comm_reducer tvm_thread_allreduce alloc_reducer finalize_reducer reducer_init "
+     "comm_reducer tvm_thread_allreduce reducer_init "
      "reducer_update",
-     "use T.reduce_sum, T.reduce_max, T.reduce_min, T.reduce_abssum or T.reduce_absmax"},
-    {"view reshape", "index the original buffer, or copy into a tile of the new shape"},
+     "use T.reduce_sum, T.reduce_max, T.reduce_min, T.reduce_abssum, T.reduce_absmax, or update a "
+     "T.alloc_reducer"},
     {"atomic_addx2 atomic_addx4", "use T.atomic_add on a tile"},
     {"atomic_load atomic_store atomic_or", "use T.atomic_add, T.atomic_max or T.atomic_min"},
     {"call_extern call_intrin import_source evaluate attr access_ptr address_of tvm_access_ptr",
@@ -110,8 +110,8 @@ void AddLanguage(ModuleMap* modules) {
   }
   Module* t = Add(modules, "tilelang.language", "T");
   t->has_dtypes = true;
-  for (const BuiltinTable& table :
-       {TileBuiltins(), MathBuiltins(), AllocBuiltins(), LoopBuiltins(), LayoutBuiltins()}) {
+  for (const BuiltinTable& table : {TileBuiltins(), MathBuiltins(), AllocBuiltins(), ViewBuiltins(),
+                                    ReducerBuiltins(), LoopBuiltins(), LayoutBuiltins()}) {
     AddTable(table, "T.", t);
   }
   t->members["GemmWarpPolicy"] = Value::OfModule(policy);
@@ -259,8 +259,9 @@ const BuiltinSignature& SignatureOf(const Builtin& builtin) {
       }
     };
     for (const BuiltinTable& rows :
-         {TileBuiltins(), MathBuiltins(), AllocBuiltins(), LoopBuiltins(), LayoutBuiltins(),
-          TirxBuiltins(), PythonTable(), HostMathBuiltins(), TilelangBuiltins(), MethodTable()}) {
+         {TileBuiltins(), MathBuiltins(), AllocBuiltins(), ViewBuiltins(), ReducerBuiltins(),
+          LoopBuiltins(), LayoutBuiltins(), TirxBuiltins(), PythonTable(), HostMathBuiltins(),
+          TilelangBuiltins(), MethodTable()}) {
       add(rows);
     }
     return table.release();

@@ -264,13 +264,10 @@ absl::StatusOr<Value> Elaborator::BufferAttribute(const Value& self, const std::
     for (size_t i = strides.size(); i-- > 1;) strides[i - 1] = strides[i] * buffer->shape[i];
     return expressions(strides);
   }
-  if (attr == "data") {
-    return Unimplemented(loc, "a buffer's data pointer is not in the language",
-                         "pass the buffer or a region of it");
-  }
+  if (attr == "data") return self;  // what T.Tensor and T.decl_buffer make another name for
   return Error(loc, absl::StrCat("the buffer '", buffer->name, "' has no attribute '", attr, "'"),
-               DidYouMean(attr, {"shape", "dtype", "strides", "ndim", "name"},
-                          "use shape, dtype, strides, ndim or name"));
+               DidYouMean(attr, {"shape", "dtype", "strides", "ndim", "name", "data"},
+                          "use shape, dtype, strides, ndim, name or data"));
 }
 
 absl::StatusOr<Value> Elaborator::GetAttribute(const Value& self, const std::string& attr,
@@ -312,6 +309,11 @@ absl::StatusOr<Value> Elaborator::GetAttribute(const Value& self, const std::str
     case Type::kEnum:
       if (attr == "name") return NewStr(self.member()->name);
       if (attr == "value") return Value::Int(self.member()->value);
+      break;
+    case Type::kBuiltin:
+      if (const Builtin* member = FindMember(*self.builtin(), attr)) {
+        return Value::OfBuiltin(member);
+      }
       break;
     case Type::kFunction:
       if (attr == "__name__") return NewStr(std::string(self.function().name()));

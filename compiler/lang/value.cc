@@ -287,6 +287,8 @@ std::string Describe(const Value& value) {
       return absl::StrCat("the loop ", value.loop().name);
     case Type::kLaunch:
       return "T.Kernel(...)";
+    case Type::kThreads:
+      return "T.ws(...)";
     case Type::kTensorType:
       return "a tensor annotation";
     case Type::kTypeName:

@@ -45,6 +45,7 @@ enum class Type : uint8_t {
   kAccess,
   kLoop,
   kLaunch,
+  kThreads,
   kTensorType,
   kTypeName,
   kLayout,
@@ -67,6 +68,7 @@ struct BufferObject;
 struct AccessObject;
 struct LoopObject;
 struct LaunchObject;
+struct ThreadsObject;
 struct TensorTypeObject;
 struct LayoutObject;
 struct TermObject;
@@ -124,6 +126,7 @@ class Value {
   const AccessObject& access() const { return Get<AccessObject>(); }
   LoopObject& loop() const { return Get<LoopObject>(); }
   LaunchObject& launch() const { return Get<LaunchObject>(); }
+  ThreadsObject& threads() const { return Get<ThreadsObject>(); }
   const TensorTypeObject& tensor_type() const { return Get<TensorTypeObject>(); }
   const LayoutObject& layout() const { return Get<LayoutObject>(); }
   const TermObject& term() const { return Get<TermObject>(); }
@@ -242,6 +245,9 @@ struct LoopObject : Object {
 struct LaunchObject : Object {
   std::vector<Operand> grid;
   std::vector<ir::Expr> threads;
+};
+struct ThreadsObject : Object {  // T.ws: threads [first, first + count) of the block
+  int64_t first = 0, count = 0;
 };
 struct TensorTypeObject : Object {
   const char* name = "T.Tensor";

@@ -1,9 +1,13 @@
 #include "compiler/passes/apply_layouts.h"
 
+#include <algorithm>
+#include <cstdint>
+
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/printer.h"
+#include "compiler/layout/text.h"
 #include "compiler/passes/build.h"
 
 namespace kiln::passes {
@@ -48,25 +52,81 @@ class Apply : public FactsMutator {
   }
 
  private:
+  static bool HasPanels(const ir::Buffer& buffer) {
+    return absl::StartsWith(buffer->layout, kPanels);
+  }
+
   static int PanelWidth(const ir::Buffer& buffer) {
     int width = 0;
     absl::string_view text = buffer->layout;
-    KILN_CHECK(absl::StartsWith(text, kPanels) &&
-               absl::SimpleAtoi(text.substr(kPanels.size()), &width) && width > 0);
+    KILN_CHECK(HasPanels(buffer) && absl::SimpleAtoi(text.substr(kPanels.size()), &width) &&
+               width > 0);
     return width;
   }
 
   static ir::Buffer StorageOf(const ir::Buffer& buffer) {
-    const int width = PanelWidth(buffer);
     ir::BufferNode storage = *buffer;
     storage.layout.clear();
+    if (!HasPanels(buffer)) {
+      const auto [first, last] = PlacesOf(layout::MustParse(buffer->layout));
+      storage.shape = {ir::MakeInt(last - first + 1)};
+      return std::make_shared<const ir::BufferNode>(storage);
+    }
+    const int width = PanelWidth(buffer);
     storage.shape = {ir::FloorDiv(buffer->shape[1], ir::MakeInt(width)), buffer->shape[0],
                      ir::MakeInt(width)};
     return std::make_shared<const ir::BufferNode>(storage);
   }
 
-  // [k, n] -> [n / w, k, n % w].
+  // The first and last place of memory that a layout uses.
+  static std::pair<int64_t, int64_t> PlacesOf(const layout::Layout& layout) {
+    int64_t first = INT64_MAX, last = INT64_MIN;
+    for (int64_t x = 0; x < layout.size(); ++x) {
+      const int64_t place = layout.Base(x)[layout::Axis::kM];
+      first = std::min(first, place);
+      last = std::max(last, place);
+    }
+    return {first, last};
+  }
+
+  // The place of an element: its row-major number, split into the layout's digits, each times its
+  // stride, swizzled.
+  std::vector<Expr> Place(const ir::Buffer& buffer, const std::vector<Expr>& indices) {
+    Expr flat = ir::MakeInt(0);
+    for (size_t d = 0; d < indices.size(); ++d) {
+      if (indices[d].dtype().lanes > 1) {
+        status = absl::InternalError(absl::StrCat("vector access of '", buffer->name,
+                                                  "', whose layout is ", buffer->layout));
+        return indices;
+      }
+      flat = flat * buffer->shape[d] + indices[d];
+    }
+    const layout::Layout layout = layout::MustParse(buffer->layout);
+    Expr place = ir::MakeInt(layout.offset(layout::Axis::kM));
+    int64_t inner = 1;
+    for (size_t d = layout.shard().size(); d-- > 0;) {
+      const layout::Iter& digit = layout.shard()[d];
+      Expr value = ir::FloorDiv(flat, ir::MakeInt(inner));
+      if (d > 0) value = ir::FloorMod(value, ir::MakeInt(digit.extent));
+      place = place + facts_.Simplify(value) * ir::MakeInt(digit.stride);
+      inner *= digit.extent;
+    }
+    if (const layout::SwizzleLayout* s = layout.swizzle(layout::Axis::kM)) {
+      const int from = s->per_element + (s->inner ? s->atom_len : 0);
+      const int to = s->per_element + (s->inner ? 0 : s->atom_len);
+      const Expr bits = ir::FloorMod(ir::FloorDiv(place, ir::MakeInt(int64_t{1} << from)),
+                                     ir::MakeInt(int64_t{1} << s->swizzle_len));
+      place = ir::MakeBinary(ir::BinaryOp::kBitXor, place, bits * ir::MakeInt(int64_t{1} << to));
+    }
+    return {place - ir::MakeInt(PlacesOf(layout).first)};
+  }
+
   std::vector<Expr> Map(const ir::Buffer& buffer, const std::vector<Expr>& indices) {
+    return HasPanels(buffer) ? InPanel(buffer, indices) : Place(buffer, indices);
+  }
+
+  // [k, n] -> [n / w, k, n % w].
+  std::vector<Expr> InPanel(const ir::Buffer& buffer, const std::vector<Expr>& indices) {
     const Expr width = ir::MakeInt(PanelWidth(buffer));
     const auto* ramp = indices[1].As<ir::Ramp>();
     if (ramp == nullptr) {

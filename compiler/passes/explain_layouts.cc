@@ -93,6 +93,10 @@ std::string TellStory(const LayoutProblem& problem, const LayoutSolution& soluti
                     o.Copies() == 1 ? " owner an element\n" : " owners an element\n");
     absl::StrAppend(&text, "  ", Digits(o), "\n", Picture(o, fragment.shape));
   }
+  for (const SharedTile& tile : problem.shared) {
+    absl::StrAppend(&text, "\nshared ", tile.buffer->name, ": ", tile.layout.ToString(), " (",
+                    tile.why, ")\n");
+  }
   for (size_t i = 0; i < problem.operations.size(); ++i) {
     const Operation& op = problem.operations[i];
     const layout::ThreadSet threads = solution.loops[i].Threads();
@@ -103,9 +107,10 @@ std::string TellStory(const LayoutProblem& problem, const LayoutSolution& soluti
   return text;
 }
 
-absl::StatusOr<std::string> ExplainLayouts(const ir::Program& program, LayoutCost cost) {
+absl::StatusOr<std::string> ExplainLayouts(const ir::Program& program, LayoutCost cost,
+                                           const PassContext& context) {
   KILN_ASSIGN_OR_RETURN(const ir::Program tiles,
-                        RunPipeline(ThreadPipeline(), program, {}, "lower-copies"));
+                        RunPipeline(ThreadPipeline(), program, context, "lower-copies"));
   std::vector<ir::Stmt> launches;
   ir::Walk(tiles.body, [&](const ir::Stmt& s) {
     if (s.kind() == ir::StmtKind::kLaunch) launches.push_back(s);
@@ -114,7 +119,7 @@ absl::StatusOr<std::string> ExplainLayouts(const ir::Program& program, LayoutCos
   std::string text;
   for (const ir::Stmt& launch : launches) {
     KILN_ASSIGN_OR_RETURN(const LayoutProblem problem,
-                          CollectLayoutProblem(tiles, *launch.As<ir::Launch>()));
+                          CollectLayoutProblem(tiles, *launch.As<ir::Launch>(), GpuOf(context)));
     KILN_ASSIGN_OR_RETURN(const LayoutSolution solution, InferLayouts(tiles, problem, cost));
     if (!text.empty()) absl::StrAppend(&text, "\n");
     absl::StrAppend(&text, TellStory(problem, solution));

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "compiler/passes/infer_layouts.h"
+#include "compiler/passes/pass.h"
 
 namespace kiln::passes {
 
@@ -17,7 +18,8 @@ std::string TellStory(const LayoutProblem& problem, const LayoutSolution& soluti
 
 // The stories of all launches of an elaborated program, one after the other; the error of a refused
 // one is returned.
-absl::StatusOr<std::string> ExplainLayouts(const ir::Program& program, LayoutCost cost);
+absl::StatusOr<std::string> ExplainLayouts(const ir::Program& program, LayoutCost cost,
+                                           const PassContext& context = {});
 
 }  // namespace kiln::passes
 

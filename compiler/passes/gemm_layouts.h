@@ -1,35 +1,67 @@
-// Who holds the operands of a matrix product that a block computes with warp-wide instructions: the
-// strict layouts that the rest of inference follows.
+// Who holds the operands of a matrix product, and how its tiles lie in shared memory: the strict
+// layouts that the rest of inference follows, by the instruction that computes it.
 //
-// mma.sync.m16n8k16 on 16-bit operands, float32 or float16 accumulators. The warps of the block
-// form a grid of `rows` x `columns` over C, warp (i, j) is number j * rows + i, and each computes
-// one contiguous part of C in atoms of 16 x 8. This module alone decides: no other pass may build
-// these fragments.
+//   mma.sync  the warps of the block form a grid of `rows` x `columns` over C, warp (i, j) is
+//   number
+//             j * rows + i, and each computes one contiguous part of C in atoms of 16 x 8
+//   wgmma     the same with warpgroups, in atoms of 64 x 8: warp w of four holds rows 16 w of each
+//   tcgen05   C leaves tensor memory one lane a thread (tcgen05.ld .32x32b); warpgroups share the
+//             columns
+//   fma       as mma.sync
+//
+// This module alone decides: no other pass may build these fragments.
 #ifndef KILN_COMPILER_PASSES_GEMM_LAYOUTS_H_
 #define KILN_COMPILER_PASSES_GEMM_LAYOUTS_H_
 
 #include <cstdint>
+#include <optional>
 
 #include "absl/status/statusor.h"
 #include "compiler/ir/stmt.h"
 #include "compiler/layout/layout.h"
+#include "compiler/target/legality.h"
 
 namespace kiln::passes {
+
+enum class MatrixUnit : uint8_t { kFma, kMma, kWgmma, kTcgen05 };
+const char* NameOf(MatrixUnit unit);  // "mma.sync", "wgmma", ...
 
 struct WarpGrid {
   int64_t rows = 1, columns = 1;
 };
 
-// How `warps` warps share an m x n result. kFullRow puts as many as fit along the rows, kFullCol
-// along the columns, kSquare makes the warps' parts as square as possible (the taller grid on a
-// tie). InvalidArgument when no grid of exactly that many warps divides the result into whole
-// atoms.
-absl::StatusOr<WarpGrid> ShareWarps(int64_t m, int64_t n, int64_t warps, ir::GemmPolicy policy);
+// How `parts` (warps, or warpgroups) share an m x n result in atoms of `atom_rows` x 8. kFullRow
+// puts as many as fit along the rows, kFullCol along the columns, kSquare makes the parts as square
+// as possible (the taller grid on a tie). InvalidArgument when no grid of exactly that many divides
+// the result into whole atoms.
+absl::StatusOr<WarpGrid> ShareWarps(int64_t m, int64_t n, int64_t parts, ir::GemmPolicy policy,
+                                    int64_t atom_rows = 16);
 
-// C (m x n), on tx and m.
-absl::StatusOr<layout::Layout> AccumulatorLayout(int64_t m, int64_t n, WarpGrid warps);
-// A (m x k) from registers: every warp of a grid row holds the rows that it multiplies.
-absl::StatusOr<layout::Layout> LeftOperandLayout(int64_t m, int64_t k, WarpGrid warps);
+// C (m x n), on tx and m; `grid` is of warps for fma and mma.sync, of warpgroups for the others.
+absl::StatusOr<layout::Layout> AccumulatorLayout(int64_t m, int64_t n, WarpGrid grid,
+                                                 MatrixUnit unit = MatrixUnit::kMma);
+// A (m x k) of 8, 16 or 32 bits from registers: every warp of a grid row holds the rows that it
+// multiplies. For mma.sync and wgmma.
+absl::StatusOr<layout::Layout> LeftOperandLayout(int64_t m, int64_t k, WarpGrid grid,
+                                                 MatrixUnit unit = MatrixUnit::kMma,
+                                                 int element_bits = 16);
+
+struct ProductPlan {
+  MatrixUnit unit = MatrixUnit::kMma;
+  layout::Layout c;
+  std::optional<layout::Layout> a;  // when A comes from registers
+};
+
+// The fastest instruction of `arch` for the product (target::ChooseGemm) and its fragments.
+// InvalidArgument with the reason where there is none.
+absl::StatusOr<ProductPlan> PlanProduct(const target::Arch& arch, const target::GemmQuery& query,
+                                        ir::GemmPolicy policy);
+
+// A tile of shared memory that an instruction reads: the widest swizzle that its rows fill, in
+// atoms of 8 rows. nullopt where mma.sync and fma do as well with the rows as they are.
+// InvalidArgument where the instruction can read no tile of that shape.
+absl::StatusOr<std::optional<layout::Layout>> SharedOperandLayout(
+    MatrixUnit unit, int element_bits, const std::vector<int64_t>& shape);
 
 }  // namespace kiln::passes
 

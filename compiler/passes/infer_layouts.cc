@@ -13,6 +13,7 @@
 #include "compiler/layout/layout.h"
 #include "compiler/layout/move.h"
 #include "compiler/passes/find_meeting.h"
+#include "compiler/passes/layout_words.h"
 
 namespace kiln::passes {
 namespace {
@@ -21,25 +22,19 @@ using layout::Ownership;
 using layout::ThreadSet;
 using layout::Witness;
 
-struct State {
-  std::vector<Ownership> fragments;
-  std::vector<int> set_by;
+struct State : LayoutsSoFar {
   std::vector<bool> done;  // by operation
   std::vector<Ownership> loops;
   std::vector<LayoutMove> moves;
   std::vector<LayoutDecision> story;
 };
 
-std::string PlaceOf(const std::vector<int64_t>& shape, int64_t flat) {
-  return absl::StrCat("(", absl::StrJoin(layout::Unflatten(flat, shape), ", "), ")");
-}
-
 constexpr char kConflict[] = "kiln/layout-conflict";  // payload: which of Solver's conflicts
 
 class Solver {
  public:
   Solver(const ir::Program& program, const LayoutProblem& problem, LayoutCost cost, bool explain)
-      : program_(program), problem_(problem), cost_(cost), explain_(explain) {}
+      : words_(program, problem), problem_(problem), cost_(cost), explain_(explain) {}
 
   absl::StatusOr<LayoutSolution> Solve() {
     State state;
@@ -70,35 +65,6 @@ class Solver {
  private:
   // ---- errors ----
 
-  absl::Status Error(SourceLoc loc, std::string message, std::string remedy,
-                     std::vector<std::string> notes = {}) const {
-    Diagnostic d;
-    d.loc = loc;
-    if (program_.source) {
-      d.path = program_.source->path;
-      d.source_line = std::string(program_.source->Line(d.loc.line));
-    }
-    d.message = std::move(message);
-    d.remedy = std::move(remedy);
-    d.notes = std::move(notes);
-    return DiagnosticStatus(d, absl::StatusCode::kFailedPrecondition);
-  }
-
-  static SourceLoc LocOf(const Operation& op, SourceLoc loc) { return loc.known() ? loc : op.loc; }
-
-  const std::string& NameOfFragment(int f) const { return problem_.fragments[f].buffer->name; }
-
-  std::string WhoSet(const State& state, int f) const {
-    const int by = state.set_by[f];
-    if (problem_.fragments[f].annotated) {
-      return absl::StrCat("the layout of '", NameOfFragment(f), "' is annotated");
-    }
-    if (by < 0) return absl::StrCat("every thread holds all of '", NameOfFragment(f), "'");
-    const Operation& op = problem_.operations[by];
-    return absl::StrCat("the layout of '", NameOfFragment(f), "' comes from ", op.name, " at line ",
-                        op.loc.line);
-  }
-
   // `status`, which says that an operation has no place, with what it is about.
   absl::Status About(absl::Status status, const Operation& op, int64_t iteration,
                      int64_t other_iteration, const std::vector<Ownership>& fragments) {
@@ -109,36 +75,13 @@ class Solver {
     return status;
   }
 
-  absl::Status Disagreement(const Operation& op, int64_t iteration, const ThreadSet& runs,
-                            const FragmentUse& use, int64_t element, const State& state) const {
-    const Fragment& f = problem_.fragments[use.fragment];
-    return Error(
-        LocOf(op, use.loc),
-        absl::StrCat(op.name, " does not run where ", use.text, " is held: iteration ",
-                     PlaceOf(op.extents, iteration), " runs on ", layout::ToString(runs),
-                     ", element ", PlaceOf(f.shape, element), " is held by ",
-                     layout::ToString(state.fragments[use.fragment].Owners(element))),
-        absl::StrCat("copy '", f.buffer->name,
-                     "' to a shared buffer and read it from there, or annotate its layout"),
-        {WhoSet(state, use.fragment)});
-  }
-
   absl::Status CheckRaces(const Operation& op) {
     const std::optional<Meeting> meeting = FindMeeting(problem_, op);
     if (!meeting) return absl::OkStatus();
-    const absl::Status race =
-        Error(LocOf(op, meeting->loc),
-              absl::StrCat("iterations ", PlaceOf(op.extents, meeting->first), " and ",
-                           PlaceOf(op.extents, meeting->second), " of ", op.name, " ",
-                           meeting->what, " one element, ", meeting->where),
-              "make the loop serial, reduce with T.reduce_sum, or give every iteration its own "
-              "element");
-    return About(race, op, meeting->first, meeting->second, {});
+    return About(words_.Race(op, *meeting), op, meeting->first, meeting->second, {});
   }
 
   // ---- the steps ----
-
-  ThreadSet Everybody() const { return problem_.threads.Set(); }
 
   void Annotated(State* state) {
     for (size_t f = 0; f < problem_.fragments.size(); ++f) {
@@ -148,7 +91,7 @@ class Solver {
           {InferenceStep::kStrict,
            -1,
            {static_cast<int>(f)},
-           absl::StrCat("'", NameOfFragment(static_cast<int>(f)), "' is held as it is annotated")});
+           absl::StrCat("'", words_.NameOf(static_cast<int>(f)), "' is held as it is annotated")});
     }
   }
 
@@ -159,29 +102,23 @@ class Solver {
         KILN_RETURN_IF_ERROR(HeldByAll(static_cast<int>(f), state->fragments[f]));
         continue;
       }
-      state->fragments[f] = Ownership::Replicated(problem_.fragments[f].size, problem_.threads);
+      state->fragments[f] =
+          Ownership::Replicated(problem_.fragments[f].size, problem_.fragments[f].threads);
       state->story.push_back(
           {InferenceStep::kFloating,
            -1,
            {static_cast<int>(f)},
-           absl::StrCat("'", NameOfFragment(static_cast<int>(f)),
-                        "' is touched outside of loops: every thread holds it")});
+           absl::StrCat("'", words_.NameOf(static_cast<int>(f)), "' is touched outside of loops: ",
+                        words_.Everybody(static_cast<int>(f)), " holds it")});
     }
     return absl::OkStatus();
   }
 
   absl::Status HeldByAll(int f, const Ownership& held) const {
-    const ThreadSet all = Everybody();
+    const ThreadSet all = problem_.fragments[f].threads.Set();
     for (int64_t x = 0; x < held.size(); ++x) {
       if (held.Owners(x) == all) continue;
-      const Fragment& fragment = problem_.fragments[f];
-      return Error(
-          fragment.loc,
-          absl::StrCat("'", fragment.buffer->name,
-                       "' is touched outside of loops, so every thread must hold it, but "
-                       "its annotated layout gives element ",
-                       PlaceOf(fragment.shape, x), " to ", layout::ToString(held.Owners(x))),
-          "touch it in parallel loops only, or do not annotate it");
+      return words_.NotHeldByAll(f, x, held.Owners(x));
     }
     return absl::OkStatus();
   }
@@ -190,7 +127,7 @@ class Solver {
     for (size_t o = 0; o < problem_.operations.size(); ++o) {
       const Operation& op = problem_.operations[o];
       if (op.kind == OperationKind::kGemm) {
-        Anchor(static_cast<int>(o), state);
+        KILN_RETURN_IF_ERROR(Anchor(static_cast<int>(o), state));
         continue;
       }
       if (op.kind != OperationKind::kLoop) continue;
@@ -213,20 +150,23 @@ class Solver {
           continue;
         }
         if (state->fragments[f].any_decided()) continue;
-        state->fragments[f] = Ownership::Replicated(problem_.fragments[f].size, problem_.threads);
-        state->story.push_back({InferenceStep::kStrict,
-                                static_cast<int>(o),
-                                {f},
-                                absl::StrCat(op.name, ": touches '", NameOfFragment(f),
-                                             "' at constant indices: every thread holds it")});
+        state->fragments[f] =
+            Ownership::Replicated(problem_.fragments[f].size, problem_.fragments[f].threads);
+        state->story.push_back(
+            {InferenceStep::kStrict,
+             static_cast<int>(o),
+             {f},
+             absl::StrCat(op.name, ": touches '", words_.NameOf(f),
+                          "' at constant indices: ", words_.Everybody(f), " holds it")});
       }
     }
     return absl::OkStatus();
   }
 
   // The operands of a matrix product lie as its instruction wants them, or are moved for it.
-  void Anchor(int o, State* state) {
+  absl::Status Anchor(int o, State* state) {
     const Operation& op = problem_.operations[o];
+    for (const FragmentUse& use : op.uses) KILN_RETURN_IF_ERROR(CheckHeldByPart(op, use, *state));
     std::vector<int> decided;
     std::string moved;
     for (size_t u = 0; u < op.uses.size(); ++u) {
@@ -248,13 +188,17 @@ class Solver {
       if (agrees) continue;
       state->moves.push_back({o, static_cast<int>(u), MovePlanOf(op, u, fragment)});
       absl::StrAppend(&moved, "; ", use.text, " is moved (", state->moves.back().plan,
-                      use.writes ? ", there and back" : "", "): ", WhoSet(*state, use.fragment));
+                      use.writes ? ", there and back" : "",
+                      "): ", words_.WhoSet(*state, use.fragment));
     }
     state->done[o] = true;
     state->loops[o] = op.anchors[0];
     state->story.push_back(
         {InferenceStep::kStrict, o, decided,
-         absl::StrCat(Told(op, "the instruction says who holds its operands", decided), moved)});
+         absl::StrCat(words_.Told(op, absl::StrCat(NameOf(op.unit), " says who holds its operands"),
+                                  decided),
+                      moved)});
+    return absl::OkStatus();
   }
 
   // The cheapest way from where an operand is held to where its instruction wants it.
@@ -305,19 +249,9 @@ class Solver {
     std::string why;
     KILN_RETURN_IF_ERROR(FromSource(op, *state, /*free=*/false, &loop, &why));
     if (loop) return Adopt(step, o, *std::move(loop), why, state, decided);
-    state->story.push_back({step, o, {}, absl::StrCat(op.name, ": waits, ", WaitsFor(op, *state))});
+    state->story.push_back(
+        {step, o, {}, absl::StrCat(op.name, ": waits, ", words_.WaitsFor(op, *state))});
     return absl::OkStatus();
-  }
-
-  std::string WaitsFor(const Operation& op, const State& state) const {
-    std::vector<std::string> open;
-    for (const int f : FragmentsOf(op)) {
-      if (!state.fragments[f].any_decided())
-        open.push_back(absl::StrCat("'", NameOfFragment(f), "'"));
-    }
-    if (op.uses.empty()) return "it touches no fragment";
-    if (open.empty()) return "what it reads leaves a choice";
-    return absl::StrCat("nothing decides ", absl::StrJoin(open, ", "), " yet");
   }
 
   // `loop` agrees with what is decided; what it decides itself is checked here.
@@ -327,7 +261,7 @@ class Solver {
     state->done[o] = true;
     state->loops[o] = std::move(loop);
     Complete(op, state->loops[o], o, state, decided);
-    state->story.push_back({step, o, *decided, Told(op, why, *decided)});
+    state->story.push_back({step, o, *decided, words_.Told(op, why, *decided)});
     return Revise(o, state);
   }
 
@@ -348,43 +282,34 @@ class Solver {
         const auto witness =
             Mismatch(*op.annotated, list, state.fragments[use.fragment], use.writes);
         if (!witness) continue;
-        return About(Disagreement(op, witness->element, op.annotated->Owners(witness->element), use,
-                                  witness->other, state),
-                     op, witness->element, -1, state.fragments);
+        return About(
+            words_.Disagreement(op, witness->element, op.annotated->Owners(witness->element), use,
+                                witness->other, state),
+            op, witness->element, -1, state.fragments);
       }
     }
     return absl::OkStatus();
   }
 
-  std::string Told(const Operation& op, const std::string& why,
-                   const std::vector<int>& decided) const {
-    std::string text = absl::StrCat(op.name, ": ", why);
-    if (!decided.empty()) {
-      absl::StrAppend(&text, "; decides ",
-                      absl::StrJoin(decided, ", ", [&](std::string* out, int f) {
-                        absl::StrAppend(out, "'", NameOfFragment(f), "'");
-                      }));
-    }
-    return text;
-  }
-
   // Where a loop must run for one of its uses, judged by its first access of each iteration.
   Ownership LoopFor(const Operation& op, const FragmentUse& use, const State& state) const {
     const Ownership& fragment = state.fragments[use.fragment];
+    const ThreadSet here = op.threads.Set();
     Ownership loop(op.iterations);
     for (const auto& list : use.elements) {
       for (int64_t i = 0; i < op.iterations; ++i) {
         if (list[i] < 0 || !fragment.decided(list[i]) || loop.decided(i)) continue;
-        loop.Set(i, fragment.Owners(list[i]), fragment.Slot(list[i]));
+        const ThreadSet owners = fragment.Owners(list[i]) & here;
+        if (owners.any()) loop.Set(i, owners, fragment.Slot(list[i]));
       }
     }
-    return Anywhere(std::move(loop));
+    return Anywhere(op, std::move(loop));
   }
 
   // Iterations that are not decided, because they touch nothing that is, run anywhere.
-  Ownership Anywhere(Ownership loop) const {
+  static Ownership Anywhere(const Operation& op, Ownership loop) {
     if (loop.complete()) return loop;
-    const Ownership plan = Ownership::Planned(loop.size(), problem_.threads, 1);
+    const Ownership plan = Ownership::Planned(loop.size(), op.threads, 1);
     for (int64_t i = 0; i < loop.size(); ++i) {
       if (!loop.decided(i)) loop.Set(i, plan.Owners(i), plan.Slot(i));
     }
@@ -416,12 +341,13 @@ class Solver {
   // owners of what it writes, who must hold what it reads. A refusal when there are none.
   absl::StatusOr<ThreadSet> ThreadsFor(const Operation& op, int64_t i,
                                        const std::vector<Demand>& demands, const State& state) {
-    ThreadSet may = Everybody();
+    ThreadSet may = op.threads.Set();
     const Demand* by = nullptr;  // the demand that decided `may`
     for (const Demand& d : demands) {
       const ThreadSet met = may & *d.owners;
       const bool exact = by != nullptr && by->use->writes;
-      if (exact ? (d.use->writes ? may != *d.owners : met != may) : met.none()) {
+      const bool fits = d.use->writes ? met == *d.owners : met.any();
+      if (exact ? (d.use->writes ? may != *d.owners : met != may) : !fits) {
         return About(NoPlace(op, i, may, by, d, state), op, i, -1, state.fragments);
       }
       if (met != may || by == nullptr) by = &d;
@@ -433,9 +359,9 @@ class Solver {
   absl::Status NoPlace(const Operation& op, int64_t i, const ThreadSet& runs, const Demand* by,
                        const Demand& other, const State& state) const {
     if (by != nullptr && by->use == other.use) {
-      return DependsOnSerial(op, *other.use, i, other.element, runs, *other.owners, state);
+      return words_.DependsOnSerial(op, *other.use, i, other.element, runs, *other.owners, state);
     }
-    return Disagreement(op, i, runs, *other.use, other.element, state);
+    return words_.Disagreement(op, i, runs, *other.use, other.element, state);
   }
 
   // Where everything that the loop touches allows it to run.
@@ -447,22 +373,7 @@ class Solver {
       KILN_ASSIGN_OR_RETURN(const ThreadSet threads, ThreadsFor(op, i, demands, state));
       loop.Set(i, threads, i);
     }
-    return Anywhere(loop.Packed());
-  }
-
-  absl::Status DependsOnSerial(const Operation& op, const FragmentUse& use, int64_t i,
-                               int64_t element, const ThreadSet& a, const ThreadSet& b,
-                               const State& state) const {
-    const Fragment& f = problem_.fragments[use.fragment];
-    return Error(
-        LocOf(op, use.loc),
-        absl::StrCat("where ", op.name, " runs would depend on a serial variable: iteration ",
-                     PlaceOf(op.extents, i), " needs ", layout::ToString(a), " first and ",
-                     layout::ToString(b), " for element ", PlaceOf(f.shape, element), " of ",
-                     use.text),
-        "make the serial loop an axis of the parallel one, or annotate a layout that keeps "
-        "the elements of an iteration together",
-        {WhoSet(state, use.fragment)});
+    return Anywhere(op, loop.Packed());
   }
 
   // The uses that can tell where a loop runs, best first: written and held once, read and held
@@ -577,10 +488,12 @@ class Solver {
   absl::Status VisitReduce(InferenceStep step, int o, State* state, std::vector<int>* decided) {
     const Operation& op = problem_.operations[o];
     const FragmentUse &from = op.uses[0], &to = op.uses[1];
-    const Ownership source = state->fragments[from.fragment].Pullback(from.elements[0]);
-    if (!source.complete()) return absl::OkStatus();
+    const Ownership held = state->fragments[from.fragment].Pullback(from.elements[0]);
+    if (!held.complete()) return absl::OkStatus();
+    KILN_ASSIGN_OR_RETURN(const Ownership source, HeldHere(op, from, held, *state));
     const Ownership folded = source.Reduced(op.extents, op.reduced_dim);
     Ownership& target = state->fragments[to.fragment];
+    KILN_RETURN_IF_ERROR(CheckHeldByPart(op, to, *state));
     for (int64_t y = 0; y < folded.size(); ++y) {
       const int64_t x = to.elements[0][y];
       if (!target.decided(x)) {
@@ -592,11 +505,39 @@ class Solver {
     if (!state->done[o]) {
       state->story.push_back(
           {step, o, *decided,
-           Told(op, absl::StrCat("everybody who holds a part of ", from.text, " gets the result"),
-                *decided)});
+           words_.Told(
+               op, absl::StrCat("everybody who holds a part of ", from.text, " gets the result"),
+               *decided)});
     }
     state->done[o] = true;
     state->loops[o] = source;
+    return absl::OkStatus();
+  }
+
+  // What the threads of the operation hold of a use's elements; a refusal where they hold nothing
+  // of one.
+  absl::StatusOr<Ownership> HeldHere(const Operation& op, const FragmentUse& use,
+                                     const Ownership& held, const State& state) const {
+    const ThreadSet here = op.threads.Set();
+    Ownership part(held.size());
+    for (int64_t i = 0; i < held.size(); ++i) {
+      const ThreadSet owners = held.Owners(i) & here;
+      if (owners.none()) return words_.Disagreement(op, i, here, use, use.elements[0][i], state);
+      part.Set(i, owners, held.Slot(i));
+    }
+    return part;
+  }
+
+  // That nobody else holds what the operation writes: those copies would grow stale.
+  absl::Status CheckHeldByPart(const Operation& op, const FragmentUse& use,
+                               const State& state) const {
+    const ThreadSet here = op.threads.Set();
+    const Ownership& fragment = state.fragments[use.fragment];
+    for (size_t i = 0; i < use.elements[0].size(); ++i) {
+      const int64_t x = use.elements[0][i];
+      if (!fragment.decided(x) || (fragment.Owners(x) & ~here).none()) continue;
+      return words_.Disagreement(op, static_cast<int64_t>(i), here, use, x, state);
+    }
     return absl::OkStatus();
   }
 
@@ -665,11 +606,7 @@ class Solver {
 
   absl::Status NothingToStartFrom(const std::vector<int>& component, const State& state) const {
     for (const int o : component) {
-      if (state.done[o]) continue;
-      const Operation& op = problem_.operations[o];
-      return Error(op.loc,
-                   absl::StrCat(op.name, " reads '", op.uses[0].text, "', which nothing writes"),
-                   "fill or copy into it first");
+      if (!state.done[o]) return words_.NothingWrites(problem_.operations[o]);
     }
     return absl::OkStatus();
   }
@@ -680,7 +617,7 @@ class Solver {
     for (const int o : component) {
       const Operation& op = problem_.operations[o];
       if (state->done[o]) continue;
-      if (op.kind == OperationKind::kReduce) return NothingToStartFrom({o}, *state);
+      if (op.kind == OperationKind::kReduce) return words_.NothingWrites(op);
       KILN_RETURN_IF_ERROR(Plan(o, WidestPlan(op), state));
     }
     return absl::OkStatus();
@@ -691,10 +628,10 @@ class Solver {
     const Operation& op = problem_.operations[o];
     std::optional<Ownership> loop;
     std::string why;
-    const Ownership plan = Ownership::Planned(op.iterations, problem_.threads, width);
+    const Ownership plan = Ownership::Planned(op.iterations, op.threads, width);
     if (Agrees(op, plan, *state)) {
       loop = plan;
-      why = absl::StrCat("dealt out to ", problem_.threads.count, " threads, ", width,
+      why = absl::StrCat("dealt out to ", op.threads.count, " threads, ", width,
                          width == 1 ? " neighbour each" : " neighbours each");
     } else {
       KILN_RETURN_IF_ERROR(FromSource(op, *state, /*free=*/true, &loop, &why));
@@ -715,7 +652,7 @@ class Solver {
   // With fragments every thread's groups are whole where that is possible; without, the width that
   // leaves the fewest lanes idle, the wider of two equals.
   int64_t WidestPlan(const Operation& op) const {
-    const int64_t threads = problem_.threads.count;
+    const int64_t threads = op.threads.count;
     int64_t best = op.vector_width;
     if (!op.uses.empty()) {
       while (best > 1 && op.iterations % (threads * best) != 0) best /= 2;
@@ -743,7 +680,7 @@ class Solver {
     return solution;
   }
 
-  const ir::Program& program_;
+  const LayoutWords words_;
   const LayoutProblem& problem_;
   const LayoutCost cost_;
   const bool explain_;                     // keep conflicts

@@ -84,6 +84,29 @@ void AddTraffic(const std::vector<MemoryTraffic>& traffics,
   }
 }
 
+// Halving the contributions to a result until one is left takes log2 of their number of rounds, and
+// a thread takes part for one result after the other.
+int64_t Rounds(const Operation& op, const Ownership& parts) {
+  const int64_t folded = op.extents[op.reduced_dim];
+  int64_t inner = 1;
+  for (size_t d = op.reduced_dim + 1; d < op.extents.size(); ++d) inner *= op.extents[d];
+  std::vector<int64_t> by_thread(layout::kMaxThreads, 0);
+  for (int64_t row = 0; row < parts.size() / folded; ++row) {
+    const int64_t first = row / inner * folded * inner + row % inner;
+    ThreadSet answering;  // one thread for each part
+    for (int64_t k = 0; k < folded; ++k) {
+      const ThreadSet& owners = parts.Owners(first + k * inner);
+      if (owners.any()) answering.set(owners._Find_first());
+    }
+    int64_t rounds = 0;
+    while ((size_t{1} << rounds) < answering.count()) ++rounds;
+    for (size_t t = answering._Find_first(); t < answering.size(); t = answering._Find_next(t)) {
+      by_thread[t] += rounds;
+    }
+  }
+  return *std::max_element(by_thread.begin(), by_thread.end());
+}
+
 }  // namespace
 
 LayoutPrices::LayoutPrices(const LayoutProblem& problem, std::vector<int> component,
@@ -111,6 +134,7 @@ LayoutPrice LayoutPrices::Of(const std::vector<Ownership>& fragments,
       for (const std::vector<Run>& runs : by_thread) most = std::max(most, runs.size());
       price.instructions += static_cast<int64_t>(most);
       AddTraffic(traffic_[n], by_thread, &price);
+      if (op.kind == OperationKind::kReduce) price.rounds += Rounds(op, loops[component_[n]]);
     }
     for (const int f : FragmentsOf(op)) {
       if (counted[f]) continue;

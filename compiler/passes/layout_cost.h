@@ -20,8 +20,9 @@ enum class LayoutCost : uint8_t {
 struct LayoutPrice {
   int64_t segments = 0;    // of 32 bytes of global memory, over all requests
   int64_t wavefronts = 0;  // of shared memory, over all requests
-  int64_t instructions =
-      0;  // that access memory, issued by one thread at most, one loop after another
+  int64_t rounds = 0;      // of exchanges between threads that reductions take, one after another
+  // That access memory, issued by one thread at most, one loop after another.
+  int64_t instructions = 0;
   int64_t registers = 0;  // of one thread, for fragments
   auto operator<=>(const LayoutPrice&) const = default;
 };

@@ -15,6 +15,7 @@
 #include "compiler/layout/scopes.h"
 #include "compiler/layout/text.h"
 #include "compiler/passes/gemm_layouts.h"
+#include "compiler/passes/points.h"
 
 namespace kiln::passes {
 namespace {
@@ -22,32 +23,11 @@ namespace {
 using ir::Expr;
 using ir::Stmt;
 
-constexpr int64_t kMaxStoreSpan = int64_t{1} << 40;  // locations among which iterations may meet
-
-// Points of a box in row-major order.
-template <typename F>
-absl::Status ForEachPoint(const std::vector<int64_t>& mins, const std::vector<int64_t>& extents,
-                          const F& body) {
-  for (const int64_t e : extents) {
-    if (e <= 0) return absl::OkStatus();
-  }
-  std::vector<int64_t> at = mins;
-  while (true) {
-    KILN_RETURN_IF_ERROR(body(at));
-    size_t d = extents.size();
-    while (d > 0 && ++at[d - 1] == mins[d - 1] + extents[d - 1]) {
-      at[d - 1] = mins[d - 1];
-      --d;
-    }
-    if (d == 0) return absl::OkStatus();
-  }
-}
-
 class Collector {
  public:
   explicit Collector(const ir::Program& program) : program_(program) {}
 
-  absl::StatusOr<LayoutProblem> Collect(const ir::Launch& launch) {
+  absl::StatusOr<LayoutProblem> Collect(const ir::Launch& launch, const target::Arch& gpu) {
     int64_t threads = 1;
     for (const Expr& extent : launch.threads) {
       const auto n = ir::ConstInt(extent);
@@ -59,11 +39,14 @@ class Collector {
       return Error(launch.loc, absl::StrCat("a block of ", threads, " threads"),
                    absl::StrCat("use 1 to ", layout::kMaxThreads));
     }
-    problem_.threads = {0, threads};
+    problem_.threads = threads_ = {0, threads};
     for (const ir::Axis& axis : launch.grid) facts_.AddAxis(axis);
     notes_ = &launch.annotations;
-    shared_ = SharedLayouts(launch);
+    KILN_ASSIGN_OR_RETURN(products_, PlanProducts(program_, launch, threads_, gpu));
+    problem_.shared = products_.tiles;
+    shared_ = SharedLayouts(&products_.tiles);
     KILN_RETURN_IF_ERROR(Visit(launch.body));
+    KILN_RETURN_IF_ERROR(CheckParts());
     return std::move(problem_);
   }
 
@@ -110,6 +93,8 @@ class Collector {
         return absl::OkStatus();
       case ir::StmtKind::kGemm:
         return VisitGemm(s, *s.As<ir::Gemm>());
+      case ir::StmtKind::kOnThreads:
+        return VisitPart(*s.As<ir::OnThreads>());
       case ir::StmtKind::kPairGemm:
       case ir::StmtKind::kCopy:
       case ir::StmtKind::kFill:
@@ -117,6 +102,55 @@ class Collector {
         break;
     }
     return absl::InternalError("layout inference needs copies and fills lowered to loops first");
+  }
+
+  absl::Status VisitPart(const ir::OnThreads& part) {
+    const layout::ThreadRange& all = problem_.threads;
+    if (part.first + part.count > all.count) {
+      return Error(part.loc,
+                   absl::StrCat("threads ", part.first, " to ", part.first + part.count - 1,
+                                " of a block of ", all.count),
+                   "launch more threads");
+    }
+    threads_ = {part.first, part.count};
+    const absl::Status status = Visit(part.body);
+    threads_ = all;
+    return status;
+  }
+
+  // Notes that the threads of this part touch a fragment.
+  void TouchedHere(int fragment, bool writes, bool floating, SourceLoc loc) {
+    touches_.push_back({fragment, writes, floating, threads_, loc});
+  }
+
+  // Where every thread must hold a fragment, these are those who write it: others would keep what
+  // was there before.
+  absl::Status CheckParts() {
+    for (const PartTouch& t : touches_) {
+      Fragment& f = problem_.fragments[t.fragment];
+      if (t.writes && f.threads.count == 0) f.threads = t.threads;
+      if (t.writes && !Same(f.threads, t.threads)) f.threads = problem_.threads;
+    }
+    for (Fragment& f : problem_.fragments) {
+      if (f.threads.count == 0) f.threads = problem_.threads;
+    }
+    for (const PartTouch& t : touches_) {
+      const Fragment& f = problem_.fragments[t.fragment];
+      const bool stale =
+          t.writes ? !Same(t.threads, f.threads) : (t.threads.Set() & ~f.threads.Set()).any();
+      if (!f.floating || !stale) continue;
+      return Error(t.loc,
+                   absl::StrCat("'", f.buffer->name, "' is touched outside of loops and by ",
+                                layout::ToString(t.threads.Set()), " here, but written by ",
+                                layout::ToString(f.threads.Set())),
+                   "touch it in one T.ws only, or pass its values through shared memory",
+                   absl::StatusCode::kFailedPrecondition);
+    }
+    return absl::OkStatus();
+  }
+
+  static bool Same(const layout::ThreadRange& a, const layout::ThreadRange& b) {
+    return a.first == b.first && a.count == b.count;
   }
 
   absl::Status VisitIf(const ir::If& branch) {
@@ -184,6 +218,7 @@ class Collector {
       if (op.iterations > kMaxTileElements) return TooLarge(loop.loc, "a parallel loop");
       names.push_back(ir::ToString(axis.var));
     }
+    op.threads = threads_;
     op.name = absl::StrCat("loop ", problem_.operations.size() + 1, " (",
                            absl::StrJoin(names, ", "), ")");
     operation_ = &op;
@@ -253,6 +288,9 @@ class Collector {
   // Notes name buffers: where several fragments of a launch have that name, nobody knows which is
   // meant.
   absl::Status Annotate(Fragment* fragment) const {
+    if (notes_->count(absl::StrCat("replicated:", fragment->buffer->name)) > 0) {
+      fragment->annotated = layout::Ownership::Replicated(fragment->size, threads_);
+    }
     const auto note = notes_->find(absl::StrCat("layout:", fragment->buffer->name));
     if (note == notes_->end()) return absl::OkStatus();
     for (const Fragment& other : problem_.fragments) {
@@ -289,12 +327,15 @@ class Collector {
                    absl::StrCat(message, "is no layout of registers: ", held.status().message()),
                    "annotate fragments with T.Fragment(...)");
     }
-    const layout::ThreadSet outside = held->Threads() & ~problem_.threads.Set();
+    const layout::ThreadSet outside = held->Threads() & ~threads_.Set();
     if (outside.any()) {
       return Error(loc,
                    absl::StrCat(message, "names thread ", outside._Find_first(),
-                                ", which the block does not have"),
-                   absl::StrCat("launch more than ", problem_.threads.count, " threads"));
+                                threads_.count == problem_.threads.count
+                                    ? ", which the block does not have"
+                                    : ", which is not one of this T.ws"),
+                   absl::StrCat("name threads ", threads_.first, " to ",
+                                threads_.first + threads_.count - 1));
     }
     return held;
   }
@@ -337,11 +378,13 @@ class Collector {
     op.stmt = s;
     op.loc = reduce.loc;
     op.reduced_dim = reduce.dim;
+    op.threads = threads_;
     op.name = absl::StrCat("reduction ", problem_.operations.size() + 1);
     for (const ir::Region* region : {&reduce.src, &reduce.dst}) {
       KILN_ASSIGN_OR_RETURN(FragmentUse use, WholeRegion(*region, "a reduction", reduce.loc));
       use.reads = region == &reduce.src || !reduce.clear;
       use.writes = region == &reduce.dst;
+      TouchedHere(use.fragment, use.writes, false, reduce.loc);
       if (use.reads && !use.writes) op.extents = Extents(*region);
       op.uses.push_back(std::move(use));
     }
@@ -359,29 +402,16 @@ class Collector {
     op.kind = OperationKind::kGemm;
     op.stmt = s;
     op.loc = gemm.loc;
+    op.threads = threads_;
     op.name = absl::StrCat("gemm ", problem_.operations.size() + 1);
-    KILN_ASSIGN_OR_RETURN(const auto c, MatrixOf(gemm.c, gemm.loc));
-    KILN_ASSIGN_OR_RETURN(const auto a, MatrixOf(gemm.a, gemm.loc));
-    const auto grid = ShareWarps(c.first, c.second,
-                                 std::max<int64_t>(1, problem_.threads.count / 32), gemm.policy);
-    if (!grid.ok() || problem_.threads.count % 32 != 0 || gemm.a.buffer->dtype.bits != 16 ||
-        fragments_.count(gemm.b.buffer.get()) > 0 ||
-        (gemm.trans_a && fragments_.count(gemm.a.buffer.get()) > 0)) {
-      return Error(gemm.loc,
-                   absl::StrCat("this matrix product has no thread-level form yet",
-                                grid.ok() ? "" : absl::StrCat(": ", grid.status().message())),
-                   "use whole warps, 16-bit operands, B from shared memory, and tiles of whole "
-                   "16 x 8 atoms for every warp",
-                   absl::StatusCode::kUnimplemented);
-    }
-    KILN_ASSIGN_OR_RETURN(const layout::Layout held, AccumulatorLayout(c.first, c.second, *grid));
-    KILN_RETURN_IF_ERROR(AddAnchor(gemm.c, held, /*writes=*/true, &op));
-    op.extents = {c.first, c.second};
-    op.iterations = c.first * c.second;
-    if (fragments_.count(gemm.a.buffer.get()) > 0) {
-      KILN_ASSIGN_OR_RETURN(const layout::Layout left, LeftOperandLayout(a.first, a.second, *grid));
-      KILN_RETURN_IF_ERROR(AddAnchor(gemm.a, left, /*writes=*/false, &op));
-    }
+    const ProductPlan& plan = products_.plans.at(s.get());
+    op.unit = plan.unit;
+    KILN_RETURN_IF_ERROR(AddAnchor(gemm.c, plan.c, /*writes=*/true, &op));
+    const auto dims = *ir::MatrixDims(gemm.c);
+    op.extents = {*ir::ConstInt(gemm.c.ranges[dims.first].extent),
+                  *ir::ConstInt(gemm.c.ranges[dims.second].extent)};
+    op.iterations = plan.c.size();
+    if (plan.a) KILN_RETURN_IF_ERROR(AddAnchor(gemm.a, *plan.a, /*writes=*/false, &op));
     problem_.operations.push_back(std::move(op));
     return absl::OkStatus();
   }
@@ -391,22 +421,11 @@ class Collector {
     KILN_ASSIGN_OR_RETURN(FragmentUse use, WholeRegion(region, "a matrix product", op->loc));
     use.reads = true;
     use.writes = writes;
+    TouchedHere(use.fragment, writes, false, op->loc);
     KILN_ASSIGN_OR_RETURN(layout::Ownership anchor, layout::Ownership::Of(held, held.size()));
     op->uses.push_back(std::move(use));
     op->anchors.push_back(std::move(anchor));
     return absl::OkStatus();
-  }
-
-  // Rows and columns of a matrix operand.
-  absl::StatusOr<std::pair<int64_t, int64_t>> MatrixOf(const ir::Region& region, SourceLoc loc) {
-    const auto dims = ir::MatrixDims(region);
-    if (dims) {
-      const auto rows = ir::ConstInt(region.ranges[dims->first].extent);
-      const auto columns = ir::ConstInt(region.ranges[dims->second].extent);
-      if (rows && columns) return std::make_pair(*rows, *columns);
-    }
-    return Error(loc, absl::StrCat("the shape of ", ir::ToString(region), " is not known"),
-                 "multiply tiles of constant shape");
   }
 
   static std::vector<int64_t> Extents(const ir::Region& region) {
@@ -488,6 +507,7 @@ class Collector {
       if (operation_ != nullptr) TouchMemory(buffer, indices, predicate, write);
       return operation_ != nullptr && write ? AddStore(buffer, indices, loc) : absl::OkStatus();
     }
+    TouchedHere(it->second, write, operation_ == nullptr, loc);
     if (operation_ == nullptr) {
       problem_.fragments[it->second].floating = true;
       return absl::OkStatus();
@@ -526,108 +546,24 @@ class Collector {
   // A store to memory, when it is known which iterations meet in it.
   absl::Status AddStore(const ir::Buffer& buffer, const std::vector<Expr>& indices, SourceLoc loc) {
     if (!IsMemory(buffer)) return absl::OkStatus();
-    std::vector<Expr> variables = axes_;
-    std::vector<int64_t> mins, extents;
-    for (size_t v = inner_serial_; v < serial_.size(); ++v) {
-      variables.push_back(serial_[v].var);
-      mins.push_back(serial_[v].min);
-      extents.push_back(serial_[v].extent);
-    }
-    if (stores_to_[buffer.get()] == 1 && IsApart(indices, variables)) return absl::OkStatus();
-    std::vector<ir::IntFunction> functions, conditions;
-    std::vector<ir::Bounds> bounds;
-    int64_t span = 1;
-    std::string fixed = absl::StrCat(reinterpret_cast<uintptr_t>(buffer.get()));
-    for (size_t d = 0; d < indices.size(); ++d) {
-      const auto [varying, same] =
-          Split(facts_.Expand(ir::Substitute(indices[d], binds_)), variables);
-      auto range = facts_.BoundsOf(varying);
-      absl::StatusOr<ir::IntFunction> function = ir::IntFunction::Of(varying, variables);
-      if (!function.ok() || !range) return absl::OkStatus();
-      // Numbers by the buffer's own extent where that is possible, so that stores are comparable.
-      const auto extent = ir::ConstInt(buffer->shape[d]);
-      if (extent && range->min >= 0 && range->max < *extent) range = ir::Bounds{0, *extent - 1};
-      if (__builtin_mul_overflow(span, range->max - range->min + 1, &span) ||
-          span >= kMaxStoreSpan) {
-        return absl::OkStatus();
-      }
-      absl::StrAppend(&fixed, ", ", ir::ToString(same), " ", range->min, " ", range->max);
-      functions.push_back(*std::move(function));
-      bounds.push_back(*range);
-    }
-    for (const Expr& guard : guards_) {
-      if (!guard.defined()) return absl::OkStatus();
-      absl::StatusOr<ir::IntFunction> condition = ir::IntFunction::Of(guard, variables);
-      if (!condition.ok()) return absl::OkStatus();
-      conditions.push_back(*std::move(condition));
-    }
-    MemoryStore store;
-    store.loc = loc;
-    store.text = TextOf(buffer, indices);
-    store.place = static_cast<int>(places_.try_emplace(fixed, places_.size()).first->second);
-    store.span = span;
-    KILN_RETURN_IF_ERROR(ForEachPoint(mins, extents, [&](const std::vector<int64_t>& serial) {
-      return StoreOnce(functions, bounds, conditions, serial, &store);
-    }));
-    operation_->stores.push_back(std::move(store));
-    return absl::OkStatus();
-  }
-
-  // Whether each axis alone of `variables` decides an index of its own: no two iterations meet.
-  bool IsApart(const std::vector<Expr>& indices, const std::vector<Expr>& variables) const {
-    std::vector<const ir::ExprNode*> told;
-    for (const Expr& index : indices) {
-      const auto [varying, same] = Split(facts_.Expand(ir::Substitute(index, binds_)), variables);
-      const ir::LinearForm form = ir::Linearize(varying);
-      if (form.terms.size() == 1) told.push_back(form.terms[0].first.get());
-    }
-    for (size_t a = 0; a < axes_.size(); ++a) {
-      const bool apart = std::find(told.begin(), told.end(), axes_[a].get()) != told.end();
-      if (!apart && operation_->extents[a] > 1) return false;
-    }
-    return true;
-  }
-
-  // The terms that `variables` decide, and the rest.
-  static std::pair<Expr, Expr> Split(const ir::LinearForm& form,
-                                     const std::vector<Expr>& variables) {
-    ir::LinearForm varying, same;
-    varying.constant = form.constant;
-    for (const auto& term : form.terms) {
-      const bool varies = std::any_of(variables.begin(), variables.end(),
-                                      [&](const Expr& v) { return ir::Uses(term.first, v); });
-      (varies ? varying : same).terms.push_back(term);
-    }
-    return {ir::FromLinear(varying, kInt64), ir::FromLinear(same, kInt64)};
-  }
-
-  absl::Status StoreOnce(const std::vector<ir::IntFunction>& functions,
-                         const std::vector<ir::Bounds>& bounds,
-                         const std::vector<ir::IntFunction>& conditions,
-                         const std::vector<int64_t>& serial, MemoryStore* store) {
-    accesses_ += operation_->iterations;
-    if (accesses_ > kMaxAccesses) return TooManyAccesses(store->loc);
-    std::vector<int64_t> cells;
-    cells.reserve(operation_->iterations);
-    std::vector<int64_t> values(axes_.size() + serial.size());
-    std::copy(serial.begin(), serial.end(), values.begin() + static_cast<int64_t>(axes_.size()));
-    KILN_RETURN_IF_ERROR(
-        ForEachPoint(mins_, operation_->extents, [&](const std::vector<int64_t>& at) {
-          std::copy(at.begin(), at.end(), values.begin());
-          bool happens = std::all_of(conditions.begin(), conditions.end(),
-                                     [&](const auto& holds) { return holds(values) != 0; });
-          int64_t cell = 0;
-          for (size_t d = 0; d < functions.size() && happens; ++d) {
-            const std::optional<int64_t> index = functions[d](values);
-            happens = index.has_value();
-            if (happens) {
-              cell = cell * (bounds[d].max - bounds[d].min + 1) + (*index - bounds[d].min);
-            }
-          }
-          cells.push_back(happens ? cell : -1);
-          return absl::OkStatus();
-        }));
-    store->cells.push_back(std::move(cells));
+    std::vector<Expr> closed;
+    for (const Expr& index : indices) closed.push_back(ir::Substitute(index, binds_));
+    const StoreSite site = {axes_,
+                            mins_,
+                            operation_->extents,
+                            {serial_.begin() + static_cast<int64_t>(inner_serial_), serial_.end()},
+                            guards_,
+                            facts_,
+                            /*alone=*/stores_to_[buffer.get()] == 1};
+    int64_t left = kMaxAccesses - accesses_;
+    absl::StatusOr<std::optional<MemoryStore>> store =
+        StoreAt(site, buffer, closed, &places_, &left);
+    if (!store.ok()) return TooManyAccesses(loc);
+    accesses_ = kMaxAccesses - left;
+    if (!*store) return absl::OkStatus();
+    (*store)->loc = loc;
+    (*store)->text = TextOf(buffer, indices);
+    operation_->stores.push_back(**std::move(store));
     return absl::OkStatus();
   }
 
@@ -731,13 +667,22 @@ class Collector {
   LayoutProblem problem_;
   std::unordered_map<const ir::BufferNode*, int> fragments_;
   const std::map<std::string, std::string>* notes_ = nullptr;  // of the launch
+  struct PartTouch {
+    int fragment;
+    bool writes, floating;
+    layout::ThreadRange threads;
+    SourceLoc loc;
+  };
+  std::vector<PartTouch> touches_;
+  layout::ThreadRange threads_;  // that run what is being visited
+  ProductsOfLaunch products_;
   SharedLayouts shared_;
   ir::VarMap binds_;
   ir::Facts facts_;
   std::vector<SerialVariable> serial_;  // in scope, outermost first
   size_t inner_serial_ = 0;             // those from here on are inside of the operation
   std::unordered_map<const ir::BufferNode*, int> stores_to_;  // in the operation
-  std::unordered_map<std::string, size_t> places_;  // buffers with the fixed parts of their indices
+  StorePlaces places_;
   std::vector<Expr> guards_;  // conditions between the operation and here; undefined: unknown
   int64_t accesses_ = 0;
   Operation* operation_ = nullptr;  // the parallel loop that is being visited
@@ -759,8 +704,9 @@ std::vector<int> FragmentsOf(const Operation& op) {
 }
 
 absl::StatusOr<LayoutProblem> CollectLayoutProblem(const ir::Program& program,
-                                                   const ir::Launch& launch) {
-  return Collector(program).Collect(launch);
+                                                   const ir::Launch& launch,
+                                                   const target::Arch& gpu) {
+  return Collector(program).Collect(launch, gpu);
 }
 
 }  // namespace kiln::passes

@@ -16,6 +16,8 @@
 #include "compiler/ir/stmt.h"
 #include "compiler/layout/ownership.h"
 #include "compiler/passes/memory_access.h"
+#include "compiler/passes/memory_store.h"
+#include "compiler/passes/pass.h"
 
 namespace kiln::passes {
 
@@ -29,6 +31,8 @@ struct Fragment {
   bool floating = false;                       // touched outside of any operation: by every thread
   SourceLoc loc;                               // of its allocation
   std::optional<layout::Ownership> annotated;  // T.annotate_layout
+  // Those who write it: a part of the block, where all that writes it is done by that part.
+  layout::ThreadRange threads;
 };
 
 // One operation's accesses to one fragment through one index expression.
@@ -43,19 +47,6 @@ struct FragmentUse {
   std::vector<std::vector<int64_t>> elements;
 };
 
-// One store of a parallel loop to shared or global memory, where it is known which iterations meet:
-// every index is a part that the loop decides plus a part that is the same for all iterations, and
-// every condition is known.
-struct MemoryStore {
-  SourceLoc loc;
-  std::string text;  // "B[i, 0]"
-  int place = 0;     // stores to one buffer with the same fixed part share this
-  int64_t span = 0;  // numbers below are less
-  // cells[s][i]: where iteration i stores under the s-th assignment of the serial variables inside
-  // the loop; -1 where it does not. Equal numbers with equal `place` are one location.
-  std::vector<std::vector<int64_t>> cells;
-};
-
 enum class OperationKind : uint8_t { kLoop, kReduce, kGemm };
 
 struct Operation {
@@ -65,7 +56,9 @@ struct Operation {
   std::string name;              // "loop 2 (row, col)"
   std::vector<int64_t> extents;  // of the parallel axes; kReduce: of the source; kGemm: of C
   int64_t iterations = 1;
-  std::vector<FragmentUse> uses;  // kReduce: source, then destination
+  layout::ThreadRange threads;         // of the block that it may run on
+  std::vector<FragmentUse> uses;       // kReduce: source, then destination
+  MatrixUnit unit = MatrixUnit::kMma;  // kGemm
   // kGemm: by use, the owners that the instruction asks for, in the order of the use's elements.
   std::vector<layout::Ownership> anchors;
   std::optional<layout::Ownership> annotated;  // kLoop: loop_layout
@@ -84,15 +77,18 @@ std::vector<int> FragmentsOf(const Operation& op);
 struct LayoutProblem {
   layout::ThreadRange threads;
   std::vector<Fragment> fragments;    // in order of allocation
+  std::vector<SharedTile> shared;     // those that do not lie row by row
   std::vector<Operation> operations;  // in program order
 };
 
 // InvalidArgument (a diagnostic) when the number of threads, a fragment's shape or a parallel
 // extent is not known, or an access leaves its fragment; FailedPrecondition when an index depends
 // on something that is not known before the kernel runs; ResourceExhausted past the limits above;
-// Unimplemented for operations that have no thread-level form yet.
+// Unimplemented for operations that have no thread-level form yet, and for matrix products that
+// `gpu` has no instruction for.
 absl::StatusOr<LayoutProblem> CollectLayoutProblem(const ir::Program& program,
-                                                   const ir::Launch& launch);
+                                                   const ir::Launch& launch,
+                                                   const target::Arch& gpu = GpuOf({}));
 
 }  // namespace kiln::passes
 

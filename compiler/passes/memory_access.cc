@@ -2,9 +2,7 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
 #include "compiler/ir/evaluate.h"
-#include "compiler/layout/text.h"
 
 namespace kiln::passes {
 namespace {
@@ -186,17 +184,16 @@ int64_t RemappedWidth(const MemoryAccess& access, const std::vector<int64_t>& by
 }  // namespace
 
 std::shared_ptr<const std::vector<int64_t>> SharedLayouts::PlacesOf(const ir::Buffer& buffer) {
-  if (notes_ == nullptr || buffer->scope != ir::Scope::kShared) return nullptr;
+  if (tiles_ == nullptr || buffer->scope != ir::Scope::kShared) return nullptr;
   const auto [found, is_new] = places_.try_emplace(buffer.get());
   if (!is_new) return found->second;
-  const auto note = notes_->find(absl::StrCat("layout:", buffer->name));
-  if (note == notes_->end()) return nullptr;
-  const absl::StatusOr<layout::Layout> parsed = layout::Parse(note->second);
-  int64_t elements = 1;
-  for (const Expr& extent : buffer->shape) elements *= ir::ConstInt(extent).value_or(0);
-  if (!parsed.ok() || parsed->size() != elements || elements > kMaxElements) return nullptr;
+  const auto tile = std::find_if(tiles_->begin(), tiles_->end(),
+                                 [&](const SharedTile& t) { return t.buffer == buffer; });
+  if (tile == tiles_->end() || tile->layout.size() > kMaxElements) return nullptr;
   auto places = std::make_shared<std::vector<int64_t>>();
-  for (int64_t x = 0; x < elements; ++x) places->push_back(parsed->Base(x)[layout::Axis::kM]);
+  for (int64_t x = 0; x < tile->layout.size(); ++x) {
+    places->push_back(tile->layout.Base(x)[layout::Axis::kM]);
+  }
   return found->second = std::move(places);
 }
 

@@ -12,6 +12,7 @@
 
 #include "compiler/ir/analysis.h"
 #include "compiler/ir/stmt.h"
+#include "compiler/passes/shared_tiles.h"
 
 namespace kiln::passes {
 
@@ -39,17 +40,17 @@ struct MemoryAccess {
   std::shared_ptr<const std::vector<int64_t>> places;
 };
 
-// The layouts that a kernel gives its shared tiles: notes "layout:<buffer>" of the launch.
+// Where the elements of shared tiles lie that do not lie row by row.
 class SharedLayouts {
  public:
   SharedLayouts() = default;
-  explicit SharedLayouts(const ir::Launch& launch) : notes_(&launch.annotations) {}
+  explicit SharedLayouts(const std::vector<SharedTile>* tiles) : tiles_(tiles) {}
 
-  // Null for a tile without a layout of its own.
+  // Null for a tile that lies row by row.
   std::shared_ptr<const std::vector<int64_t>> PlacesOf(const ir::Buffer& buffer);
 
  private:
-  const std::map<std::string, std::string>* notes_ = nullptr;
+  const std::vector<SharedTile>* tiles_ = nullptr;
   std::map<const ir::BufferNode*, std::shared_ptr<const std::vector<int64_t>>> places_;
 };
 

@@ -55,6 +55,8 @@ class Partition : public ir::Mutator {
         return VisitAlloc(s);
       case ir::StmtKind::kStore:
         return VisitStore(s, *s.As<ir::Store>());
+      case ir::StmtKind::kOnThreads:
+        return VisitPart(*s.As<ir::OnThreads>());
       case ir::StmtKind::kAtomic:
         if (!thread_.defined()) return Once(s);
         return Acting(RebuildStmt(s));
@@ -72,6 +74,13 @@ class Partition : public ir::Mutator {
     const int f = FragmentOf(buffer);
     return level_.PlaceOf(f, thread_.defined() ? thread_ : level_.FirstThread(),
                           FlattenExpr(MutateAll(indices), problem_.fragments[f].shape));
+  }
+
+  Stmt VisitPart(const ir::OnThreads& part) {
+    level_.SetThreads({part.first, part.count});
+    const Stmt body = Mutate(part.body);
+    level_.SetThreads(problem_.threads);
+    return ir::MakeStmt<ir::Seq>(part.loc, std::vector<Stmt>{body});
   }
 
   Stmt VisitOperation(int o, const Stmt& s) {
@@ -180,23 +189,30 @@ class Partition : public ir::Mutator {
   std::unordered_set<const ir::BufferNode*> own_;  // allocated in the iteration
 };
 
-absl::StatusOr<Stmt> PartitionLaunch(const ir::Program& program, const ir::Launch& launch) {
-  KILN_ASSIGN_OR_RETURN(const LayoutProblem problem, CollectLayoutProblem(program, launch));
+absl::StatusOr<Stmt> PartitionLaunch(const ir::Program& program, const ir::Launch& launch,
+                                     const target::Arch& gpu) {
+  KILN_ASSIGN_OR_RETURN(const LayoutProblem problem, CollectLayoutProblem(program, launch, gpu));
   KILN_ASSIGN_OR_RETURN(const LayoutSolution solution, InferLayouts(program, problem));
   KILN_ASSIGN_OR_RETURN(const Stmt body, Partition(program, problem, solution).Body(launch.body));
-  return ir::MakeStmt<ir::Launch>(launch.loc, launch.grid, launch.threads, body,
-                                  launch.annotations);
+  ir::BufferMap placed;  // shared tiles, with the layouts that apply-layouts puts into indices
+  for (const SharedTile& tile : problem.shared) {
+    ir::BufferNode node = *tile.buffer;
+    node.layout = tile.layout.ToString();
+    placed[tile.buffer.get()] = std::make_shared<const ir::BufferNode>(std::move(node));
+  }
+  return ir::MakeStmt<ir::Launch>(launch.loc, launch.grid, launch.threads,
+                                  ir::Substitute(body, {}, placed), launch.annotations);
 }
 
 }  // namespace
 
-absl::StatusOr<ir::Program> PartitionLoops(const ir::Program& program, const PassContext&) {
+absl::StatusOr<ir::Program> PartitionLoops(const ir::Program& program, const PassContext& context) {
   absl::Status status;
   ir::Program out = program;
   out.body = ir::RewriteStmts(program.body, [&](const Stmt& s) -> Stmt {
     const auto* launch = s.As<ir::Launch>();
     if (launch == nullptr || !status.ok()) return {};
-    absl::StatusOr<Stmt> partitioned = PartitionLaunch(program, *launch);
+    absl::StatusOr<Stmt> partitioned = PartitionLaunch(program, *launch, GpuOf(context));
     if (partitioned.ok()) return *std::move(partitioned);
     status = partitioned.status();
     return {};

@@ -49,7 +49,7 @@ class ReductionBetweenThreads {
   }
 
   Stmt Build() {
-    partial_ = MakeRegisters("partial", arithmetic_.type(), level_->problem().threads,
+    partial_ = MakeRegisters("partial", arithmetic_.type(), level_->threads(),
                              std::max<int64_t>(contributors_.slots(), 1));
     partial_slot_ = SlotsOf(contributors_, "partial", level_->tables());
     exchange_ = ir::MakeBuffer("exchange", arithmetic_.type(),
@@ -112,7 +112,7 @@ class ReductionBetweenThreads {
 
   // Which of a result's contributions comes from a thread, or -1: [results, threads].
   ir::Buffer Ranks() {
-    const layout::ThreadRange& threads = level_->problem().threads;
+    const layout::ThreadRange& threads = level_->threads();
     const int64_t columns = threads.first + threads.count;
     std::vector<int64_t> ranks(results_.size() * columns, -1);
     for (int64_t row = 0; row < results_.size(); ++row) {

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "compiler/ir/stmt.h"
+#include "compiler/target/arch.h"
 
 namespace kiln::passes {
 
@@ -26,7 +27,13 @@ struct VectorUnit {
 struct PassContext {
   VectorUnit vector;
   bool amx_bf16 = false;  // tile registers that multiply bfloat16
+  // The GPU whose threads and matrix instructions the thread-level passes work for; must outlive
+  // the pipeline. Null: sm_80.
+  const target::Arch* gpu = nullptr;
 };
+
+// `context.gpu`, or sm_80.
+const target::Arch& GpuOf(const PassContext& context);
 
 using PassFunction = absl::StatusOr<ir::Program> (*)(const ir::Program&, const PassContext&);
 

@@ -17,11 +17,13 @@
 #include "compiler/passes/lower_copies.h"
 #include "compiler/passes/lower_gemm_cpu.h"
 #include "compiler/passes/lower_reductions_cpu.h"
+#include "compiler/passes/merge_threads.h"
 #include "compiler/passes/partition_loops.h"
 #include "compiler/passes/place_gemm_operands.h"
 #include "compiler/passes/prefetch_tiles.h"
 #include "compiler/passes/serialize_loops.h"
 #include "compiler/passes/simplify.h"
+#include "compiler/passes/stage_operands.h"
 #include "compiler/passes/stream_stores.h"
 #include "compiler/passes/vectorize_parallel.h"
 
@@ -47,6 +49,7 @@ const DebugOptions& Debug() {
 
 const std::vector<Pass>& CpuPipeline() {
   static const std::vector<Pass> pipeline = {
+      {"merge-threads", MergeThreads},
       {"simplify", Simplify},
       {"guard-accesses", GuardAccesses},  // before tiles become loops: Copy clips by itself
       {"forward-copies", ForwardCopies},  // before placement: a forwarded tile needs no storage
@@ -70,11 +73,18 @@ const std::vector<Pass>& ThreadPipeline() {
   static const std::vector<Pass> pipeline = {
       {"simplify", Simplify},
       {"guard-accesses", GuardAccesses},
+      {"stage-operands", StageOperands},
       {"lower-copies", LowerCopies},
       {"partition-loops", PartitionLoops},  // milestone: no tile is left
+      {"apply-layouts", ApplyLayouts},
       {"simplify-lowered", Simplify},
   };
   return pipeline;
+}
+
+const target::Arch& GpuOf(const PassContext& context) {
+  static const target::Arch* const least = new target::Arch(*target::NamedArch("sm_80"));
+  return context.gpu != nullptr ? *context.gpu : *least;
 }
 
 absl::StatusOr<ir::Program> RunPipeline(const std::vector<Pass>& pipeline,

@@ -12,7 +12,7 @@ using ir::MakeInt;
 using ir::Stmt;
 
 ThreadLevel::ThreadLevel(const LayoutProblem& problem, const LayoutSolution& solution)
-    : problem_(problem), solution_(solution) {
+    : problem_(problem), solution_(solution), threads_(problem.threads) {
   for (size_t f = 0; f < problem.fragments.size(); ++f) {
     const ir::Buffer& buffer = problem.fragments[f].buffer;
     const layout::Ownership& held = solution.fragments[f];
@@ -36,14 +36,13 @@ std::vector<Expr> ThreadLevel::PlaceIn(int fragment, const ir::Region& region, c
 Stmt ThreadLevel::ForThreads(SourceLoc loc,
                              const std::function<Stmt(const Expr& thread)>& body) const {
   const Expr thread = ir::MakeVar("thread");
-  const std::vector<ir::Axis> axis = {
-      {thread, MakeInt(problem_.threads.first), MakeInt(problem_.threads.count)}};
+  const std::vector<ir::Axis> axis = {{thread, MakeInt(threads_.first), MakeInt(threads_.count)}};
   return ir::MakeStmt<ir::For>(loc, ir::ForKind::kThreads, axis, body(thread));
 }
 
 Stmt ThreadLevel::ForShare(const layout::Ownership& loop, const Expr& thread, SourceLoc loc,
                            const std::function<Stmt(const Expr& i, const Expr& acts)>& body) {
-  const ThreadShare share = ShareOf(loop, problem_.threads, &tables_);
+  const ThreadShare share = ShareOf(loop, threads_, &tables_);
   return SerialLoop("step", MakeInt(share.steps), loc, [&](const Expr& step) {
     const Expr i = ir::MakeVar("i");
     const Stmt bind = ir::MakeStmt<ir::Bind>(loc, i, share.iteration(thread, step));

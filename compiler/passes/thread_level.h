@@ -28,10 +28,13 @@ class ThreadLevel {
   std::vector<ir::Expr> PlaceIn(int fragment, const ir::Region& region, const ir::Expr& thread,
                                 const ir::Expr& i) const;
 
-  // The thread whose copy is read where all copies are equal.
-  ir::Expr FirstThread() const { return ir::MakeInt(problem_.threads.first); }
+  // The threads that run what is being built: all, but for what a part of the block does.
+  const layout::ThreadRange& threads() const { return threads_; }
+  void SetThreads(layout::ThreadRange threads) { threads_ = threads; }
+  // The one of them whose copy is read where all copies are equal.
+  ir::Expr FirstThread() const { return ir::MakeInt(threads_.first); }
 
-  // for thread in threads: body(thread)
+  // for thread in threads(): body(thread)
   ir::Stmt ForThreads(SourceLoc loc,
                       const std::function<ir::Stmt(const ir::Expr& thread)>& body) const;
   // What `thread` runs of a loop that is dealt out as `loop` says: body(i, acts), where `acts`
@@ -47,6 +50,7 @@ class ThreadLevel {
 
   const LayoutProblem& problem_;
   const LayoutSolution& solution_;
+  layout::ThreadRange threads_;
   ConstantTables tables_;
   std::vector<Tile> tiles_;  // by fragment
 };

@@ -289,6 +289,8 @@ void Analyzer::Block(const ir::Stmt& s) {
     case ir::StmtKind::kWhile:
       Approximate("a while loop is priced as one iteration");
       return Block(s.As<ir::While>()->body);
+    case ir::StmtKind::kOnThreads:
+      return Block(s.As<ir::OnThreads>()->body);
     case ir::StmtKind::kIf:
       return Branch(*s.As<ir::If>());
     case ir::StmtKind::kCopy:

@@ -139,13 +139,30 @@ absl::StatusOr<ir::Program> ElaborateInput(const codegen::CompileInput& input) {
 
 // ---- emit ----
 
+// The GPU that --arch names; none: the least one that the thread level works for.
+absl::StatusOr<std::optional<target::Arch>> GpuNamed(const KernelOptions& o) {
+  if (o.arch == "host") return std::nullopt;
+  KILN_ASSIGN_OR_RETURN(const target::Arch arch, ResolveArch(o.arch));
+  if (arch.kind == target::ArchKind::kGpu) return arch;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--arch ", o.arch, " is no GPU; threads are those of sm_80 and later"));
+}
+
+passes::PassContext ContextOf(const std::optional<target::Arch>& gpu) {
+  passes::PassContext context;
+  if (gpu) context.gpu = &*gpu;
+  return context;
+}
+
 absl::Status Emit(const KernelOptions& o, const std::string& stage, const std::string& stop_after,
                   const std::string& output) {
   KILN_ASSIGN_OR_RETURN(const codegen::CompileInput input, ResolveInput(o));
   if (stage == "threads") {
+    KILN_ASSIGN_OR_RETURN(const auto gpu, GpuNamed(o));
     KILN_ASSIGN_OR_RETURN(const ir::Program program, ElaborateInput(input));
-    KILN_ASSIGN_OR_RETURN(const ir::Program threads,
-                          passes::RunPipeline(passes::ThreadPipeline(), program, {}, stop_after));
+    KILN_ASSIGN_OR_RETURN(
+        const ir::Program threads,
+        passes::RunPipeline(passes::ThreadPipeline(), program, ContextOf(gpu), stop_after));
     return WriteOutput(output, ir::ToString(threads));
   }
   if (stage == "obj" || stage == "so" || stage == "header" || stage == "manifest") {
@@ -163,11 +180,12 @@ absl::Status Emit(const KernelOptions& o, const std::string& stage, const std::s
 
 absl::Status Explain(const KernelOptions& o, const std::string& cost) {
   KILN_ASSIGN_OR_RETURN(const codegen::CompileInput input, ResolveInput(o));
+  KILN_ASSIGN_OR_RETURN(const auto gpu, GpuNamed(o));
   KILN_ASSIGN_OR_RETURN(const ir::Program program, ElaborateInput(input));
-  KILN_ASSIGN_OR_RETURN(
-      const std::string story,
-      passes::ExplainLayouts(program, cost == "registers" ? passes::LayoutCost::kRegisters
-                                                          : passes::LayoutCost::kTraffic));
+  const auto small =
+      cost == "registers" ? passes::LayoutCost::kRegisters : passes::LayoutCost::kTraffic;
+  KILN_ASSIGN_OR_RETURN(const std::string story,
+                        passes::ExplainLayouts(program, small, ContextOf(gpu)));
   return WriteOutput({}, story);
 }
 
@@ -286,20 +304,23 @@ bool Report(const ir::Program& program, const std::vector<interp::Tensor>& got,
   return ok;
 }
 
-// Runs the kernel once more, into `tensors`: natively, or every thread of a block on registers of
-// its own, as a GPU would.
-absl::Status RunAgain(const codegen::CompileInput& input, const ir::Program& program,
-                      const RunOptions& o, interp::Options options,
-                      const std::vector<interp::Tensor>& tensors) {
-  if (!o.on_threads) {
-    KILN_ASSIGN_OR_RETURN(const codegen::CompileOutput compiled, codegen::CompileKernel(input));
-    KILN_ASSIGN_OR_RETURN(const double seconds,
-                          tools::CallNative(compiled, program, options, tensors, o.threads));
-    std::cout << "native: " << seconds * 1e3 << " ms\n";
-    return absl::OkStatus();
-  }
+// Runs the kernel once more, into `tensors`.
+absl::Status RunNatively(const codegen::CompileInput& input, const ir::Program& program,
+                         const RunOptions& o, const interp::Options& options,
+                         const std::vector<interp::Tensor>& tensors) {
+  KILN_ASSIGN_OR_RETURN(const codegen::CompileOutput compiled, codegen::CompileKernel(input));
+  KILN_ASSIGN_OR_RETURN(const double seconds,
+                        tools::CallNative(compiled, program, options, tensors, o.threads));
+  std::cout << "native: " << seconds * 1e3 << " ms\n";
+  return absl::OkStatus();
+}
+
+// The same, every thread of a block on registers of its own, as a GPU would.
+absl::Status RunOnThreads(const KernelOptions& k, const ir::Program& program,
+                          interp::Options options, const std::vector<interp::Tensor>& tensors) {
+  KILN_ASSIGN_OR_RETURN(const auto gpu, GpuNamed(k));
   KILN_ASSIGN_OR_RETURN(const ir::Program threads,
-                        passes::RunPipeline(passes::ThreadPipeline(), program, {}));
+                        passes::RunPipeline(passes::ThreadPipeline(), program, ContextOf(gpu)));
   options.clip_global = false;  // the guards are in the program now
   KILN_ASSIGN_OR_RETURN(const interp::Stats stats, interp::Run(threads, Views(tensors), options));
   std::cout << "threads: " << stats.blocks << " blocks, " << stats.steps << " steps\n";
@@ -326,7 +347,8 @@ absl::StatusOr<bool> Run(const KernelOptions& k, const RunOptions& o) {
   std::cout << "interpreter: " << stats.blocks << " blocks, " << stats.steps << " steps\n";
   bool ok = true;
   if (!o.interpret_only) {
-    KILN_RETURN_IF_ERROR(RunAgain(input, program, o, options, native));
+    KILN_RETURN_IF_ERROR(o.on_threads ? RunOnThreads(k, program, options, native)
+                                      : RunNatively(input, program, o, options, native));
     ok = Report(program, native, reference);
   }
   KILN_ASSIGN_OR_RETURN(const auto outputs, Pairs(o.outputs));

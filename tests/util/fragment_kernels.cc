@@ -241,8 +241,8 @@ def f():
                                                   {"<CLEAR>", flag() ? ", clear_accum=k == 0" : ""},
                                                   {"<P1>", policy()},
                                                   {"<P2>", policy()},
-                                                  {"<WARPS>", pick({1, 2, 4})}}),
-                             {{"<M>", absl::StrCat("16 * ", pick({1, 2, 4}))},
+                                                  {"<WARPS>", pick({1, 2, 4, 8})}}),
+                             {{"<M>", absl::StrCat("16 * ", pick({1, 2, 4, 8}))},
                               {"<N>", absl::StrCat("8 * ", pick({1, 2, 4, 8}))},
                               {"<K>", absl::StrCat("16 * ", pick({1, 2, 3}))}});
 }

@@ -17,16 +17,17 @@ namespace kiln::testing {
 using ir::Expr;
 
 absl::Status InferLaunch(const ir::Program& program, InferredLaunch* out, passes::LayoutCost cost,
-                         passes::LayoutConflict* conflict) {
-  KILN_ASSIGN_OR_RETURN(out->tiles,
-                        passes::RunPipeline(passes::ThreadPipeline(), program, {}, "lower-copies"));
+                         passes::LayoutConflict* conflict, const passes::PassContext& context) {
+  KILN_ASSIGN_OR_RETURN(
+      out->tiles, passes::RunPipeline(passes::ThreadPipeline(), program, context, "lower-copies"));
   const ir::Launch* launch = nullptr;
   ir::Walk(out->tiles.body, [&](const ir::Stmt& s) {
     if (launch == nullptr) launch = s.As<ir::Launch>();
     return launch == nullptr;
   });
   KILN_CHECK(launch != nullptr);
-  KILN_ASSIGN_OR_RETURN(out->problem, passes::CollectLayoutProblem(out->tiles, *launch));
+  KILN_ASSIGN_OR_RETURN(out->problem,
+                        passes::CollectLayoutProblem(out->tiles, *launch, passes::GpuOf(context)));
   KILN_ASSIGN_OR_RETURN(out->solution,
                         passes::InferLayouts(out->tiles, out->problem, cost, conflict));
   return absl::OkStatus();
@@ -58,9 +59,9 @@ absl::StatusOr<std::vector<interp::Tensor>> Interpret(const ir::Program& program
 
 }  // namespace
 
-Verdict CheckThreads(const ir::Program& program, uint64_t seed, double tolerance,
-                     std::string* why) {
-  const auto threads = passes::RunPipeline(passes::ThreadPipeline(), program, {});
+Verdict CheckThreads(const ir::Program& program, uint64_t seed, double tolerance, std::string* why,
+                     const passes::PassContext& context) {
+  const auto threads = passes::RunPipeline(passes::ThreadPipeline(), program, context);
   if (!threads.ok()) {
     *why = std::string(threads.status().message());
     return threads.status().code() == absl::StatusCode::kFailedPrecondition ? Verdict::kRefused

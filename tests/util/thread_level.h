@@ -20,12 +20,14 @@ struct InferredLaunch {
 // `out` holds what was reached when inference refuses.
 absl::Status InferLaunch(const ir::Program& program, InferredLaunch* out,
                          passes::LayoutCost cost = passes::LayoutCost::kTraffic,
-                         passes::LayoutConflict* conflict = nullptr);
+                         passes::LayoutConflict* conflict = nullptr,
+                         const passes::PassContext& context = {});
 
 enum class Verdict { kSame, kRefused, kWrong };
 // Whether the threads of `program` compute what its tiles do, in both orders of the threads, on
 // small integers that `seed` chooses. `why` says what is wrong, or the refusal.
-Verdict CheckThreads(const ir::Program& program, uint64_t seed, double tolerance, std::string* why);
+Verdict CheckThreads(const ir::Program& program, uint64_t seed, double tolerance, std::string* why,
+                     const passes::PassContext& context = {});
 
 // The value of an integer expression over `variables` and constant tables.
 int64_t ValueOf(const ir::Expr& e, const std::vector<ir::Expr>& variables,

@@ -1,5 +1,6 @@
 // The stories that ExplainLayouts tells of tests/golden/passes/explain-layouts/NAME.py, as recorded
-// in NAME.txt. Run with --update to write the files anew, and read the diff.
+// in NAME.txt; a line "#: gpu=sm_90a" names the GPU. Run with --update to write the files anew, and
+// read the diff.
 #include "compiler/passes/explain_layouts.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +9,9 @@
 #include <fstream>
 #include <sstream>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "compiler/lang/kernel.h"
 
 namespace kiln {
@@ -32,7 +35,15 @@ std::string Story(const std::filesystem::path& path) {
   if (!kernel.ok()) return absl::StrCat(kernel.status().message(), "\n");
   const auto program = lang::Elaborate(*kernel, {}, {});
   if (!program.ok()) return absl::StrCat(program.status().message(), "\n");
-  const auto story = passes::ExplainLayouts(*program, passes::LayoutCost::kTraffic);
+  passes::PassContext context;
+  target::Arch gpu;
+  constexpr absl::string_view kGpu = "#: gpu=";
+  for (const absl::string_view line : absl::StrSplit(file->text, '\n')) {
+    if (!absl::StartsWith(line, kGpu)) continue;
+    gpu = *target::NamedArch(line.substr(kGpu.size()));
+    context.gpu = &gpu;
+  }
+  const auto story = passes::ExplainLayouts(*program, passes::LayoutCost::kTraffic, context);
   return story.ok() ? *story : absl::StrCat(story.status().message(), "\n");
 }
 

@@ -5,6 +5,7 @@
 // write the files anew, and read the diff.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 
@@ -28,6 +29,15 @@ std::string ReadFile(const std::string& path) {
   return text.str();
 }
 
+bool Has(const std::vector<passes::Pass>& pipeline, absl::string_view name) {
+  return std::any_of(pipeline.begin(), pipeline.end(),
+                     [&](const passes::Pass& pass) { return pass.name == name; });
+}
+
+const std::vector<passes::Pass>& PipelineOf(absl::string_view pass) {
+  return Has(passes::CpuPipeline(), pass) ? passes::CpuPipeline() : passes::ThreadPipeline();
+}
+
 std::string RunCase(const std::shared_ptr<const SourceFile>& file, absl::string_view line,
                     const std::string& pass) {
   lang::Arguments arguments;
@@ -42,13 +52,20 @@ std::string RunCase(const std::shared_ptr<const SourceFile>& file, absl::string_
   if (!kernel.ok()) return absl::StrCat(kernel.status().message(), "\n");
   const auto program = lang::Elaborate(*kernel, arguments, {});
   if (!program.ok()) return absl::StrCat(program.status().message(), "\n");
-  const auto lowered = passes::RunPipeline(passes::CpuPipeline(), *program, context, pass);
+  const auto lowered = passes::RunPipeline(PipelineOf(pass), *program, context, pass);
   return lowered.ok() ? ir::ToString(*lowered) : absl::StrCat(lowered.status().message(), "\n");
 }
 
 TEST(PassGolden, EveryPassHasOneAndIsAsRecorded) {
-  for (const passes::Pass& pass : passes::CpuPipeline()) {
-    const std::string name = pass.name;
+  std::vector<std::string> names;
+  for (const auto* pipeline : {&passes::CpuPipeline(), &passes::ThreadPipeline()}) {
+    for (const passes::Pass& pass : *pipeline) {
+      if (std::find(names.begin(), names.end(), pass.name) == names.end()) {
+        names.push_back(pass.name);
+      }
+    }
+  }
+  for (const std::string& name : names) {
     auto file = std::make_shared<SourceFile>();
     file->path = name + ".py";
     file->text = ReadFile(absl::StrCat(kFolder, name, ".py"));

@@ -50,18 +50,27 @@ std::vector<int64_t> RandomAccess(Rng* rng, int64_t iterations, int64_t size) {
 LayoutProblem RandomProblem(Rng* rng) {
   LayoutProblem problem;
   problem.threads = {0, Between(rng, 1, 8)};
+  // Some blocks have two parts, which do work of their own.
+  std::vector<layout::ThreadRange> parts = {problem.threads};
+  if (problem.threads.count > 1 && Between(rng, 0, 3) == 0) {
+    const int64_t cut = Between(rng, 1, problem.threads.count - 1);
+    parts.push_back({0, cut});
+    parts.push_back({cut, problem.threads.count - cut});
+  }
   const int64_t fragments = Between(rng, 1, 3);
   for (int64_t f = 0; f < fragments; ++f) {
     Fragment fragment;
+    fragment.threads = problem.threads;
     fragment.buffer = ir::MakeBuffer(absl::StrCat("f", f), kFloat32, {}, ir::Scope::kFragment);
     fragment.shape = {Between(rng, 1, 4), Between(rng, 1, 6)};
     fragment.size = fragment.shape[0] * fragment.shape[1];
-    fragment.floating = Between(rng, 0, 15) == 0;
+    fragment.floating = parts.size() == 1 && Between(rng, 0, 15) == 0;
     problem.fragments.push_back(fragment);
   }
   const int64_t operations = Between(rng, 1, 6);
   for (int64_t o = 0; o < operations; ++o) {
     Operation op;
+    op.threads = parts[Between(rng, 0, static_cast<int64_t>(parts.size()) - 1)];
     op.name = absl::StrCat("loop ", o + 1);
     const auto use = [&](int64_t f, std::vector<std::vector<int64_t>> elements, bool writes) {
       FragmentUse u;
@@ -163,12 +172,19 @@ class Execution {
     }
   }
 
+  // Nobody else does what a part of the block does.
+  void CheckPart(size_t o, const layout::ThreadSet& threads) {
+    if ((threads & ~problem_.operations[o].threads.Set()).none()) return;
+    error_ = absl::StrCat("operation ", o, " leaves its threads: ", layout::ToString(threads));
+  }
+
   void Loop(size_t o) {
     const Operation& op = problem_.operations[o];
     // All iterations see the values from before: they are independent, or it is a race.
     std::vector<std::tuple<int, int64_t, uint64_t, std::vector<int64_t>>> writes;
     for (int64_t i = 0; i < op.iterations; ++i) {
       const std::vector<int64_t> threads = Members(solution_.loops[o].Owners(i));
+      CheckPart(o, solution_.loops[o].Owners(i));
       if (threads.empty()) error_ = absl::StrCat("operation ", o, ": nobody runs iteration ", i);
       uint64_t value = Mix(o + 100, static_cast<uint64_t>(i));
       for (const FragmentUse& use : op.uses) {
@@ -200,11 +216,15 @@ class Execution {
       uint64_t value = 7;
       for (int64_t k = 0; k < op.extents[1]; ++k) {
         const int64_t x = from.elements[0][row * op.extents[1] + k];
-        for (const int64_t t : OwnersOf(from.fragment, x)) Check(o, t, from.fragment, x);
+        const layout::ThreadSet here =
+            solution_.fragments[from.fragment].Owners(x) & op.threads.Set();
+        if (here.none()) error_ = absl::StrCat("operation ", o, ": nobody has a part ", x);
+        for (const int64_t t : Members(here)) Check(o, t, from.fragment, x);
         value = Mix(value, tiles_[from.fragment][x]);
       }
       const int64_t y = to.elements[0][row];
       tiles_[to.fragment][y] = value;
+      CheckPart(o, solution_.fragments[to.fragment].Owners(y));
       for (const int64_t t : OwnersOf(to.fragment, y)) {
         Put(t, static_cast<size_t>(to.fragment), y, value);
       }

@@ -12,7 +12,7 @@
 namespace kiln {
 namespace {
 
-constexpr int kKernels = 3000, kProducts = 120, kSimulated = 1000;
+constexpr int kKernels = 3000, kProducts = 60, kSimulated = 1000;
 constexpr double kLeastKernels = 0.9, kLeastProducts = 0.6;  // that are accepted
 
 // Whether a thread, or all owners of what the iteration writes, may run it.
@@ -124,17 +124,25 @@ TEST(PartitionLoops, EveryIterationRunsOnExactlyItsOwners) {
   EXPECT_GT(loops, kSimulated);
 }
 
-TEST(PartitionLoops, Products) {
+class PartitionFor : public ::testing::TestWithParam<const char*> {
+ protected:
+  PartitionFor() { context_.gpu = &gpu_; }
+
+  const target::Arch gpu_ = *target::NamedArch(GetParam());
+  passes::PassContext context_;
+};
+
+TEST_P(PartitionFor, Products) {
   int accepted = 0;
   for (int seed = 0; seed < kProducts; ++seed) {
     const std::string text = testing::RandomProductKernel(seed);
     const auto program = testing::Elaborated("k.py", text);
     ASSERT_TRUE(program.ok()) << program.status() << "\n" << text;
-    const auto threads = passes::RunPipeline(passes::ThreadPipeline(), *program, {});
+    const auto threads = passes::RunPipeline(passes::ThreadPipeline(), *program, context_);
     // Tiles that the warps cannot share have no form yet.
     if (absl::IsUnimplemented(threads.status())) continue;
     std::string why;
-    ASSERT_EQ(testing::CheckThreads(*program, seed, 0, &why), testing::Verdict::kSame)
+    ASSERT_EQ(testing::CheckThreads(*program, seed, 0, &why, context_), testing::Verdict::kSame)
         << why << "\n"
         << text;
     ++accepted;
@@ -142,7 +150,7 @@ TEST(PartitionLoops, Products) {
   EXPECT_GE(accepted, kLeastProducts * kProducts);
 }
 
-TEST(PartitionLoops, FlashAttention) {
+TEST_P(PartitionFor, FlashAttention) {
   const auto program =
       testing::ElaboratedFile("tests/golden/lang/flash_attention.py", {{"batch", "1"},
                                                                        {"heads", "1"},
@@ -153,8 +161,11 @@ TEST(PartitionLoops, FlashAttention) {
   ASSERT_TRUE(program.ok()) << program.status();
   std::string why;
   // Probabilities are rounded to 16 bits; sums of floats are taken in another order.
-  EXPECT_EQ(testing::CheckThreads(*program, 1, 2e-2, &why), testing::Verdict::kSame) << why;
+  EXPECT_EQ(testing::CheckThreads(*program, 1, 2e-2, &why, context_), testing::Verdict::kSame)
+      << why;
 }
+
+INSTANTIATE_TEST_SUITE_P(Gpus, PartitionFor, ::testing::Values("sm_80", "sm_90a", "sm_100a"));
 
 }  // namespace
 }  // namespace kiln

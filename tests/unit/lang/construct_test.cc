@@ -245,6 +245,41 @@ TEST(Constructs, TileOps) {
   }
 }
 
+// Names of one memory: every access is one of the memory, and tile operations keep their form where
+// the memory looks like the name that they use.
+TEST(Constructs, Views) {
+  const std::pair<const char*, const char*> kCases[] = {
+      {"s = T.alloc_shared((8, 16), 'int32')\nT.clear(s)\nw = T.reshape(s, (128,))\nw[n] = 1",
+       "s[n // 16, n % 16] = 1"},
+      {"s = T.alloc_shared((8, 16), 'int32')\nw = T.reshape(s, (128,))\ns[n, 3] = 1\nw[n] = 2",
+       "s[n * 16 + 3] = 1"},
+      {"s = T.alloc_shared((128,), 'int32')\nw = T.view(s, (8, 16))\nT.copy(v, s[64])\n"
+       "w[n, 3] = 1",
+       "s[n * 16 + 3] = 1"},
+      {"s = T.alloc_shared((16, 8), 'float16')\nw = T.view(s, (4, 4, 8))\nT.clear(w[n])\n"
+       "T.clear(w)",
+       "fill s[n, 0 : +4, 0 : +8] = "},
+      {"s = T.alloc_shared((8,), 'float32')\nw = T.view(s, (8,), 'int32')\nw[n] = w[n + 1]",
+       "s: shared uint32[8]"},
+      {"s = T.alloc_shared((8,), 'float32')\nw = T.view(s, (16,), 'float16')\nw[n] = w[n + 1]",
+       "s[n] = reinterpret"},
+      {"s = T.alloc_shared((8,), 'int32')\nw = T.view(s, (16,), 'int16')\ns[n] = w[n + 1]",
+       "s[n * 2 + 1] = "},
+      {"w = T.reshape(x, (4096,))\nw[n] = w[n + 1]", "x[n // 64, n % 64]{0 <= n and n < 4096} = "},
+      {"s = T.alloc_shared((8,), 'int32')\nw = T.decl_buffer((2, 4), 'int32', scope='shared', "
+       "data=s.data)\nw[n, 1] = 1",
+       "s[n * 4 + 1] = 1"},
+      {"s = T.alloc_shared((8,), 'int32')\nw = T.Tensor((2, 4), 'int32', s.data)\nw[n, 1] = 1",
+       "s[n * 4 + 1] = 1"},
+      {"s = T.alloc_shared((8, 4), 'int32')\nw = T.reshape(s, (4, 8))\nu = T.reshape(w, (32,))\n"
+       "T.annotate_layout({w: T.Layout((4, 8), lambda i, j: (j, i))})\nu[n] = 1",
+       "layout:s="},
+  };
+  for (const auto& [body, expected] : kCases) {
+    EXPECT_THAT(Elaborated(InKernel(body)), HasSubstr(expected)) << body;
+  }
+}
+
 TEST(Constructs, LaunchForms) {
   const std::string head =
       "import tilelang\nimport tilelang.language as T\n@T.prim_func\ndef k(x: T.Tensor((8,), "
@@ -277,7 +312,8 @@ TEST(Constructs, LaunchForms) {
 TEST(Constructs, LayoutsOfTirx) {
   const std::string head = R"(import tilelang.language as T
 from tvm.tirx.layout import (TileLayout, SwizzleLayout, ComposeLayout, S, R, m, laneid, warpid,
-                             tid_in_wg, wg_local_layout, mma_shared_layout, tcgen05_atom_layout)
+                             tid_in_wg, wg_local_layout, Iter, mma_shared_layout,
+                             tcgen05_atom_layout)
 @T.prim_func
 def kernel(x: T.Tensor((64,), "int32")):
     with T.Kernel(1, threads=128) as b:
@@ -294,6 +330,9 @@ def kernel(x: T.Tensor((64,), "int32")):
       {"T.decl_buffer((8, 16), 'float32', scope='local.fragment', layout=TileLayout(S[(8, 2, 4, 2)"
        " : (4@laneid, 1@warpid, 1@laneid, 1)] + R[2 : 2@warpid]))",
        "S[(8,2,4,2):(4@laneid,1@warpid,1@laneid,1)] + R[2:2@warpid]"},
+      {"T.alloc_fragment((8, 8), 'float32', layout=TileLayout.from_iters([Iter(8, 4, laneid), "
+       "Iter(4, 1, laneid), Iter(2, 1)], [Iter(2, 4, warpid)], {warpid: 1}))",
+       "S[(8,4,2):(4@laneid,1@laneid,1)] + R[2:4@warpid] + 1@warpid"},
       {"T.alloc_fragment((128, 4), 'float32', layout=wg_local_layout(4))",
        "S[(128,4):(1@tid_in_wg,1)]"},
       {"T.alloc_fragment((128, 64), 'float32', layout=tcgen05_atom_layout('32x32b', (128, 64), "

@@ -11,6 +11,7 @@
 #include "compiler/ir/visit.h"
 #include "compiler/lang/kernel.h"
 #include "compiler/layout/fragments.h"
+#include "compiler/layout/memory_layouts.h"
 #include "compiler/passes/gemm_layouts.h"
 #include "tests/util/fragment_kernels.h"
 #include "tests/util/thread_level.h"
@@ -23,10 +24,13 @@ using layout::ThreadSet;
 using testing::KernelAround;
 
 absl::StatusOr<testing::InferredLaunch> InferProgram(const absl::StatusOr<ir::Program>& program,
-                                                     LayoutCost cost = LayoutCost::kTraffic) {
+                                                     LayoutCost cost = LayoutCost::kTraffic,
+                                                     const target::Arch* gpu = nullptr) {
   KILN_RETURN_IF_ERROR(program.status());
   testing::InferredLaunch launch;
-  KILN_RETURN_IF_ERROR(testing::InferLaunch(*program, &launch, cost));
+  PassContext context;
+  context.gpu = gpu;
+  KILN_RETURN_IF_ERROR(testing::InferLaunch(*program, &launch, cost, nullptr, context));
   return launch;
 }
 
@@ -211,6 +215,22 @@ for row in T.Parallel(4):
   }
   for (int64_t row = 0; row < 4; ++row) EXPECT_EQ(Owners(inferred->solution.loops[1], row), "0");
   EXPECT_EQ(Decisions(inferred->solution)[0].step, InferenceStep::kStrict);
+}
+
+// A view is held where its memory is: a loop over it runs on the owners of the same elements.
+TEST(InferLayouts, AViewFollowsTheLayoutOfItsMemory) {
+  const auto inferred =
+      Infer(KernelAround(64, 64, "(4, 16)", R"(fragment = T.alloc_fragment((4, 16), T.float32)
+flat = T.reshape(fragment, (64,))
+T.annotate_layout({fragment: T.Fragment((4, 16), forward_fn=lambda row, col: (col, row))})
+T.copy(A, fragment)
+for i in T.Parallel(64):
+    B[i] = flat[63 - i])"));
+  ASSERT_TRUE(inferred.ok()) << inferred.status();
+  ASSERT_EQ(inferred->solution.fragments.size(), 1u);
+  for (int64_t i = 0; i < 64; ++i) {
+    EXPECT_EQ(Owners(inferred->solution.loops[1], i), absl::StrCat((63 - i) % 16));
+  }
 }
 
 TEST(InferLayouts, AnAnnotatedLayoutMayHaveCopiesAndGaps) {
@@ -472,6 +492,38 @@ TEST(InferLayouts, TheWidthFollowsTheMemoryAccess) {
   EXPECT_EQ(width("for i in T.Parallel(128):\n    B[i + 2] = C[i]"), 2);
 }
 
+// A loop without fragments may be dealt out in groups that leave lanes idle at its end, behind a
+// guard; one that touches a fragment is dealt out so that no group is split, and needs none.
+TEST(InferLayouts, OnlyLoopsWithoutFragmentsArePadded) {
+  const auto last = [](const std::string& body) {
+    const auto inferred = Infer(KernelAround(128, 500, "(16, 16)", body));
+    EXPECT_TRUE(inferred.ok()) << inferred.status();
+    return inferred.ok() ? Owners(inferred->solution.loops[0], 499) : "";
+  };
+  const std::string loop = "for i in T.Parallel(500):\n    ";
+  EXPECT_EQ(last(loop + "B[i] = C[i]"), "124");  // four neighbours each, three threads idle
+  EXPECT_EQ(last("f = T.alloc_fragment((500,), T.float32)\n" + loop + "f[i] = C[i]"), "115");
+}
+
+// A row in 16 threads takes four rounds; one that a thread has to itself takes none.
+TEST(InferLayouts, ReductionsAcrossThreadsArePriced) {
+  const auto rounds = [](const char* place) {
+    const auto inferred = Infer(KernelAround(
+        32, 32, "(32, 16)",
+        absl::StrCat("f = T.alloc_fragment((32, 16), T.float32)\n"
+                     "r = T.alloc_fragment((32,), T.float32)\n"
+                     "T.annotate_layout({f: T.Fragment((32, 16), forward_fn=lambda i, j: ",
+                     place, ")})\nT.copy(A, f)\nT.reduce_sum(f, r, dim=1)\nT.copy(r, B)")));
+    EXPECT_TRUE(inferred.ok()) << inferred.status();
+    if (!inferred.ok()) return int64_t{-1};
+    return LayoutPrices(inferred->problem, {0, 1, 2}, LayoutCost::kTraffic)
+        .Of(inferred->solution.fragments, inferred->solution.loops)
+        .rounds;
+  };
+  EXPECT_EQ(rounds("(i, j)"), 0);
+  EXPECT_EQ(rounds("(i % 2 * 16 + j, i // 2)"), 16 * 4) << "16 rows in each thread";
+}
+
 // A warp's atom is the fragment that the instruction set documents, tested against PTX elsewhere.
 TEST(GemmLayouts, OneWarpAndOneAtomIsTheFragment) {
   const auto same = [](const layout::Layout& ours, char operand) {
@@ -538,6 +590,59 @@ TEST(GemmLayouts, EveryGridHoldsEachElementOnceAndTheLeftOperandWhereItIsUsed) {
   EXPECT_EQ(ShareWarps(128, 64, 4, ir::GemmPolicy::kFullCol)->columns, 4);
 }
 
+// The numbers that a compiler with this layout states, for one and two warpgroups.
+TEST(GemmLayouts, WarpgroupsTakeContiguousRows) {
+  const auto place = [](int64_t m, WarpGrid groups, int64_t row, int64_t column) {
+    const layout::Coord at =
+        AccumulatorLayout(m, 64, groups, MatrixUnit::kWgmma)->Base(row * 64 + column);
+    return std::make_pair(at[layout::Axis::kTx], at[layout::Axis::kM]);
+  };
+  using Place = std::pair<int64_t, int64_t>;
+  EXPECT_EQ(place(128, {1, 1}, 16, 0), Place(32, 0));
+  EXPECT_EQ(place(128, {1, 1}, 64, 0), Place(0, 32));
+  EXPECT_EQ(place(128, {1, 1}, 127, 63), Place(127, 63));
+  EXPECT_EQ(place(256, {2, 1}, 64, 0), Place(0, 32));
+  EXPECT_EQ(place(256, {2, 1}, 128, 0), Place(128, 0));
+  EXPECT_EQ(place(256, {2, 1}, 192, 0), Place(128, 32));
+}
+
+// One group and one atom is the instruction's own fragment, tested against PTX elsewhere.
+TEST(GemmLayouts, OneGroupAndOneAtomIsTheFragment) {
+  const auto same = [](const layout::Layout& ours, const layout::Layout& documented, bool wide) {
+    for (int64_t x = 0; x < documented.size(); ++x) {
+      const layout::Coord here = ours.Base(x), there = documented.Base(x);
+      const int64_t warp = wide ? there[layout::Axis::kWidInWg] : 0;
+      if (here[layout::Axis::kTx] != 32 * warp + there[layout::Axis::kLaneid]) return false;
+      if (here[layout::Axis::kM] != there[layout::Axis::kM]) return false;
+    }
+    return ours.size() == documented.size();
+  };
+  for (const int n : {8, 64, 256}) {
+    EXPECT_TRUE(same(*AccumulatorLayout(64, n, {1, 1}, MatrixUnit::kWgmma),
+                     *layout::WgmmaAccumulator(n), true));
+  }
+  for (const int bits : {8, 16, 32}) {
+    EXPECT_TRUE(same(*LeftOperandLayout(64, 256 / bits, {1, 1}, MatrixUnit::kWgmma, bits),
+                     *layout::WgmmaOperandA(bits), true));
+    EXPECT_TRUE(same(*LeftOperandLayout(16, 256 / bits, {1, 1}, MatrixUnit::kMma, bits),
+                     *layout::MmaFragment(absl::StrCat("m16n8k", 256 / bits), 'A', bits), false));
+  }
+}
+
+TEST(GemmLayouts, TensorMemoryIsReadOneLaneAThread) {
+  const auto place = [](int64_t m, int64_t n, int64_t groups, int64_t row, int64_t column) {
+    const layout::Coord at =
+        AccumulatorLayout(m, n, {1, groups}, MatrixUnit::kTcgen05)->Base(row * n + column);
+    return std::make_pair(at[layout::Axis::kTx], at[layout::Axis::kM]);
+  };
+  using Place = std::pair<int64_t, int64_t>;
+  EXPECT_EQ(place(128, 64, 1, 127, 63), Place(127, 63));   // datapath D
+  EXPECT_EQ(place(64, 64, 1, 17, 33), Place(33, 33));      // F
+  EXPECT_EQ(place(32, 64, 1, 17, 33), Place(81, 1));       // G
+  EXPECT_EQ(place(256, 64, 1, 130, 5), Place(2, 64 + 5));  // two accumulators
+  EXPECT_EQ(place(128, 64, 2, 3, 40), Place(128 + 3, 8));  // two groups share the columns
+}
+
 std::string TwoProducts(const char* second) {
   return absl::StrReplaceAll(R"(import tilelang
 import tilelang.language as T
@@ -568,6 +673,38 @@ TEST(InferLayouts, ProductsAnchorTheirAccumulators) {
   const LayoutSolution& s = inferred->solution;
   EXPECT_EQ(s.fragments[0], *Ownership::Of(*AccumulatorLayout(64, 64, {4, 1}), 64 * 64));
   EXPECT_EQ(s.loops.back(), s.fragments[0]);  // the copy out follows
+}
+
+// mma.sync reads a shared tile however it lies, and sets a layout where there is none; wgmma and
+// tcgen05 read what their descriptors say, whatever is annotated.
+TEST(InferLayouts, MmaKeepsAnExistingSharedLayoutAndWarpgroupsSetTheirs) {
+  const std::string note =
+      "            T.annotate_layout({a: T.Layout((64, 64), lambda i, j: i * 72 + j)})\n";
+  std::string text = TwoProducts("FullRow");
+  text.insert(text.find("            T.copy(A, a)"), note);
+  const auto program = testing::Elaborated("k.py", text);
+  const std::string given = "S[(64,64):(72,1)]";
+  const std::string swizzled =
+      layout::MmaSharedLayout(16, layout::SwizzleMode::k128B, {64, 64})->ToString();
+  for (const auto& [name, unit, kept] : {std::tuple("sm_80", MatrixUnit::kMma, true),
+                                         {"sm_90a", MatrixUnit::kWgmma, false},
+                                         {"sm_100a", MatrixUnit::kTcgen05, false}}) {
+    const target::Arch gpu = *target::NamedArch(name);
+    const auto inferred = InferProgram(program, LayoutCost::kTraffic, &gpu);
+    ASSERT_TRUE(inferred.ok()) << inferred.status();
+    ASSERT_EQ(inferred->problem.shared.size(), 2u);
+    const SharedTile &a = inferred->problem.shared[0], &b = inferred->problem.shared[1];
+    EXPECT_EQ(a.layout.ToString(), kept ? given : swizzled) << name;
+    EXPECT_EQ(b.layout.ToString(), swizzled) << name;
+    EXPECT_EQ(inferred->problem.operations.back().kind, OperationKind::kLoop);
+    for (const Operation& op : inferred->problem.operations) {
+      if (op.kind == OperationKind::kGemm) EXPECT_EQ(op.unit, unit) << name;
+    }
+    PassContext context;
+    context.gpu = &gpu;
+    std::string why;
+    EXPECT_EQ(testing::CheckThreads(*program, 3, 0, &why, context), testing::Verdict::kSame) << why;
+  }
 }
 
 TEST(InferLayouts, ProductsThatDisagreeAboutAFragmentMoveIt) {

@@ -14,12 +14,16 @@ namespace {
 using testing::KernelAround;
 using testing::Verdict;
 
-void ExpectComputes(const std::string& text, double tolerance = 0) {
+void ExpectComputes(const std::string& text, double tolerance = 0, const char* gpu = "sm_80") {
   const auto program = testing::Elaborated("k.py", text);
   ASSERT_TRUE(program.ok()) << program.status() << "\n" << text;
   std::string why;
-  EXPECT_EQ(testing::CheckThreads(*program, 3, tolerance, &why), Verdict::kSame) << why << "\n"
-                                                                                 << text;
+  const target::Arch arch = *target::NamedArch(gpu);
+  passes::PassContext context;
+  context.gpu = &arch;
+  EXPECT_EQ(testing::CheckThreads(*program, 3, tolerance, &why, context), Verdict::kSame)
+      << why << "\n"
+      << text;
 }
 
 void ExpectRefused(const std::string& text, const std::string& saying) {
@@ -123,6 +127,42 @@ def f():
   }
 }
 
+// #2522: rows of a product that several warpgroups share.
+TEST(ReportedCases, WarpgroupsShareTheRowsOfAProduct) {
+  for (const auto& [m, n, threads] :
+       {std::tuple(64, 32, 128), {128, 16, 128}, {128, 32, 256}, {256, 16, 256}, {64, 64, 256}}) {
+    for (const char* left : {"shared", "fragment"}) {
+      ExpectComputes(absl::StrReplaceAll(R"(import tilelang
+import tilelang.language as T
+
+@tilelang.jit
+def f():
+    @T.prim_func
+    def main(A: T.Tensor((<M>, 32), T.float16), B: T.Tensor((<N>, 32), T.float16),
+             C: T.Tensor((<M>, <N>), T.float32)):
+        with T.Kernel(1, threads=<T>) as bx:
+            a = T.alloc_<LEFT>((<M>, 32), T.float16)
+            b = T.alloc_shared((<N>, 32), T.float16)
+            c = T.alloc_fragment((<M>, <N>), T.float32)
+            r = T.alloc_fragment((<M>,), T.float32)
+            T.copy(A, a)
+            T.copy(B, b)
+            T.gemm(a, b, c, transpose_B=True, clear_accum=True)
+            T.reduce_max(c, r, dim=1)
+            for i, j in T.Parallel(<M>, <N>):
+                c[i, j] = c[i, j] - r[i]
+            T.copy(c, C)
+    return main
+)",
+                                         {{"<M>", absl::StrCat(m)},
+                                          {"<N>", absl::StrCat(n)},
+                                          {"<T>", absl::StrCat(threads)},
+                                          {"<LEFT>", left}}),
+                     0, "sm_90a");
+    }
+  }
+}
+
 // #1374, #1729: (16, 14) with 32 replicas by division; a broadcast read with few distinct elements.
 TEST(ReportedCases, BroadcastReadsDoNotCollapseThreads) {
   ExpectComputes(KernelAround(32, 448, "(14,)", R"(f = T.alloc_fragment((14,), T.float32)
@@ -178,6 +218,46 @@ for i in T.Parallel(32):
 T.copy(r, B))"));
 }
 
+// #3040: a fragment is read through a view of narrower elements.
+TEST(ReportedCases, AViewOfNarrowerElements) {
+  for (const int threads : {32, 64, 128}) {
+    ExpectComputes(
+        KernelAround(threads, 64, "(64, 32)", R"(f = T.alloc_fragment((64, 32), T.float32)
+w = T.view(f, (64, 64), T.uint16)
+T.copy(A, f)
+for i in T.Parallel(64):
+    B[i] = T.cast(w[i, 63], T.float32))"));
+    ExpectComputes(KernelAround(threads, 64, "(64, 32)", R"(f = T.alloc_fragment((64, 64), T.uint16)
+w = T.view(f, (64, 32), T.float32)
+T.copy(A, w)
+for i, j in T.Parallel(64, 64):
+    f[i, j] = f[i, j] ^ 1
+for i in T.Parallel(64):
+    B[i] = w[i, 31])"));
+  }
+}
+
+// #2158, #1890: fragments under another shape, reduced and multiplied into.
+TEST(ReportedCases, AFragmentUnderAnotherShape) {
+  ExpectComputes(KernelAround(128, 96, "(32, 48)", R"(f = T.alloc_fragment((32, 48), T.float32)
+g = T.reshape(f, (96, 16))
+r = T.alloc_fragment((96,), T.float32)
+s = T.alloc_fragment((32,), T.float32)
+T.copy(A, f)
+T.reduce_sum(g, r, dim=1)
+T.reduce_sum(f, s, dim=1)
+for i in T.Parallel(96):
+    B[i] = r[i] + s[i // 3])"));
+  ExpectComputes(KernelAround(64, 64, "(32, 32)", R"(a = T.alloc_shared((32, 32), T.float16)
+c = T.alloc_fragment((32, 32), T.float32)
+halves = T.reshape(c, (64, 16))
+r = T.alloc_fragment((64,), T.float32)
+T.copy(A, a)
+T.gemm(a, a, c, clear_accum=True)
+T.reduce_max(halves, r, dim=1)
+T.copy(r, B))"));
+}
+
 // #2883: more than 2^18 iterations in one loop.
 TEST(ReportedCases, AHalfMillionIterations) {
   const auto program = testing::Elaborated(
@@ -190,6 +270,79 @@ for i, j in T.Parallel(64, 8192):
   testing::InferredLaunch launch;
   ASSERT_TRUE(testing::InferLaunch(*program, &launch).ok());
   for (const layout::Ownership& loop : launch.solution.loops) EXPECT_EQ(loop.slots(), 2048);
+}
+
+// #2547: loops, reductions and products of a part of the block's threads.
+TEST(ReportedCases, AWarpgroupDoesItsOwnWork) {
+  ExpectComputes(KernelAround(256, 64, "(64, 32)", R"(f = T.alloc_fragment((64, 32), T.float32)
+g = T.alloc_fragment((64, 32), T.float32)
+r = T.alloc_fragment((64,), T.float32)
+q = T.alloc_fragment((64,), T.float32)
+s = T.alloc_shared((64,), T.float32)
+n = T.alloc_fragment((1,), T.float32)
+with T.ws(0):
+    T.copy(A, f)
+    T.reduce_sum(f, r, dim=1)
+    T.copy(r, s)
+with T.ws(1):
+    n[0] = 2.0
+    T.copy(A, g)
+    for i, j in T.Parallel(64, 32):
+        g[i, j] = g[i, j] * n[0]
+    T.reduce_max(g, q, dim=1)
+    for i in T.Parallel(64):
+        C[i] = q[i] + n[0]
+for i in T.Parallel(64):
+    B[i] = s[i])"));
+  ExpectComputes(R"(import tilelang
+import tilelang.language as T
+
+@tilelang.jit
+def f():
+    @T.prim_func
+    def main(A: T.Tensor((64, 32), T.float16), C: T.Tensor((64, 64), T.float32),
+             D: T.Tensor((64, 64), T.float32)):
+        with T.Kernel(1, threads=384) as bx:
+            a = T.alloc_shared((64, 32), T.float16)
+            c = T.alloc_fragment((64, 64), T.float32)
+            d = T.alloc_fragment((64, 64), T.float32)
+            with T.ws(0):
+                T.copy(A, a)
+            with T.ws(1):
+                T.gemm(a, a, c, transpose_B=True, clear_accum=True)
+                T.copy(c, C)
+            with T.ws(1, 2):
+                T.gemm(a, a, d, transpose_B=True, clear_accum=True)
+                T.copy(d, D)
+    return main
+)",
+                 0, "sm_90a");
+}
+
+TEST(ReportedCases, AWarpgroupCannotReadAnothersRegisters) {
+  ExpectRefused(KernelAround(256, 64, "(64, 32)", R"(f = T.alloc_fragment((64, 32), T.float32)
+g = T.alloc_fragment((64, 32), T.float32)
+r = T.alloc_fragment((64,), T.float32)
+with T.ws(0):
+    T.copy(A, f)
+    T.reduce_sum(f, r, dim=1)
+with T.ws(1):
+    T.copy(A, g)
+    T.reduce_max(g, r, dim=1))"),
+                "does not run where r is held");
+  ExpectRefused(KernelAround(256, 64, "(64,)", R"(f = T.alloc_fragment((64,), T.float32)
+with T.ws(0):
+    T.copy(A, f)
+with T.ws(1):
+    for i in T.Parallel(64):
+        B[i] = f[i])"),
+                "does not run where f[i] is held");
+  ExpectRefused(KernelAround(256, 64, "(64,)", R"(f = T.alloc_fragment((64,), T.float32)
+with T.ws(0):
+    f[0] = 1.0
+with T.ws(1):
+    B[0] = f[0])"),
+                "is touched outside of loops and by 128..255 here, but written by 0..127");
 }
 
 // #2394: a column is broadcast over tiles of 24 to 96 columns.

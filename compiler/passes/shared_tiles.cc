@@ -1,0 +1,191 @@
+#include "compiler/passes/shared_tiles.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/base/status.h"
+#include "compiler/ir/printer.h"
+#include "compiler/ir/shape.h"
+#include "compiler/ir/visit.h"
+#include "compiler/layout/text.h"
+
+namespace kiln::passes {
+namespace {
+
+using ir::Stmt;
+
+constexpr int64_t kWarp = 32;
+
+std::optional<std::vector<int64_t>> ShapeOf(const ir::Buffer& buffer) {
+  std::vector<int64_t> shape;
+  for (const ir::Expr& extent : buffer->shape) {
+    const auto n = ir::ConstInt(extent);
+    if (!n) return std::nullopt;
+    shape.push_back(*n);
+  }
+  return shape;
+}
+
+class Planner {
+ public:
+  Planner(const ir::Program& program, layout::ThreadRange threads, const target::Arch& arch)
+      : program_(program), threads_(threads), arch_(arch) {}
+
+  absl::StatusOr<ProductsOfLaunch> Plan(const ir::Launch& launch) {
+    absl::Status status;
+    ir::Walk(launch.body, [&](const Stmt& s) {
+      if (const auto* part = s.As<ir::OnThreads>()) {
+        ir::Walk(part->body, [&](const Stmt& inner) {
+          if (inner.As<ir::Gemm>() != nullptr) parts_[inner.get()] = {part->first, part->count};
+          return true;
+        });
+      }
+      if (const auto* alloc = s.As<ir::Alloc>(); alloc != nullptr && status.ok()) {
+        status = Annotated(*alloc, launch);
+      }
+      if (s.As<ir::Gemm>() != nullptr && status.ok()) status = PlanProduct(s);
+      return status.ok();
+    });
+    KILN_RETURN_IF_ERROR(status);
+    return std::move(out_);
+  }
+
+ private:
+  absl::Status Error(SourceLoc loc, std::string message, std::string remedy,
+                     absl::StatusCode code = absl::StatusCode::kInvalidArgument) const {
+    static const SourceFile nowhere;
+    return ErrorAt(program_.source ? *program_.source : nowhere, loc, std::move(message),
+                   std::move(remedy), code);
+  }
+
+  absl::Status Annotated(const ir::Alloc& alloc, const ir::Launch& launch) {
+    const ir::Buffer& buffer = alloc.buffer;
+    const auto note = launch.annotations.find(absl::StrCat("layout:", buffer->name));
+    if (buffer->scope != ir::Scope::kShared || note == launch.annotations.end()) {
+      return absl::OkStatus();
+    }
+    const absl::StatusOr<layout::Layout> given = layout::Parse(note->second);
+    int64_t elements = 1;
+    for (const int64_t extent : ShapeOf(buffer).value_or(std::vector<int64_t>{0})) {
+      elements *= extent;
+    }
+    if (given.ok() && given->size() == elements) {
+      out_.tiles.push_back({buffer, *given, "as it is annotated"});
+      return absl::OkStatus();
+    }
+    return Error(alloc.loc,
+                 given.ok() ? absl::StrCat("the layout of '", buffer->name, "', ", note->second,
+                                           ", has ", given->size(), " elements, not ", elements)
+                            : std::string(given.status().message()),
+                 "make the layout for the buffer's shape");
+  }
+
+  absl::Status PlanProduct(const Stmt& s) {
+    const ir::Gemm& gemm = *s.As<ir::Gemm>();
+    KILN_ASSIGN_OR_RETURN(const auto a, MatrixOf(gemm.a, gemm.loc));
+    KILN_ASSIGN_OR_RETURN(const auto c, MatrixOf(gemm.c, gemm.loc));
+    target::GemmQuery query;
+    query.m = c.first;
+    query.n = c.second;
+    query.k = gemm.trans_a ? a.first : a.second;
+    query.a = gemm.a.buffer->dtype;
+    query.b = gemm.b.buffer->dtype;
+    query.c = gemm.c.buffer->dtype;
+    query.trans_a = gemm.trans_a;
+    query.trans_b = gemm.trans_b;
+    const auto part = parts_.find(s.get());
+    const layout::ThreadRange threads = part == parts_.end() ? threads_ : part->second;
+    query.warps = static_cast<int>(threads.count / kWarp);
+    query.a_space = SpaceOf(gemm.a);
+    query.b_space = SpaceOf(gemm.b);
+    absl::StatusOr<ProductPlan> plan =
+        threads.count % kWarp != 0
+            ? absl::InvalidArgumentError(absl::StrCat(threads.count, " threads are no whole warps"))
+            : passes::PlanProduct(arch_, query, gemm.policy);
+    if (!plan.ok()) {
+      return Error(gemm.loc,
+                   absl::StrCat(arch_.name, " has no instruction for this matrix product: ",
+                                plan.status().message()),
+                   "use whole warps, types that the target multiplies, B from shared memory, and "
+                   "tiles of whole 16 x 8 atoms for every warp",
+                   absl::StatusCode::kUnimplemented);
+    }
+    for (const ir::Region* operand : {&gemm.a, &gemm.b}) {
+      KILN_RETURN_IF_ERROR(Place(operand->buffer, plan->unit, gemm.loc));
+    }
+    KILN_ASSIGN_OR_RETURN(plan->c, From(threads.first, plan->c));
+    if (plan->a) {
+      KILN_ASSIGN_OR_RETURN(plan->a, From(threads.first, *plan->a));
+    }
+    out_.plans.emplace(s.get(), *plan);
+    return absl::OkStatus();
+  }
+
+  // The same layout, on threads that begin at `first`.
+  static absl::StatusOr<layout::Layout> From(int64_t first, const layout::Layout& held) {
+    return layout::Shift(held, {{layout::Axis::kTx, first}});
+  }
+
+  static target::OperandSpace SpaceOf(const ir::Region& region) {
+    return region.buffer->scope == ir::Scope::kFragment ? target::OperandSpace::kRegisters
+                                                        : target::OperandSpace::kShared;
+  }
+
+  // Rows and columns of a matrix operand.
+  absl::StatusOr<std::pair<int64_t, int64_t>> MatrixOf(const ir::Region& region,
+                                                       SourceLoc loc) const {
+    if (const auto dims = ir::MatrixDims(region)) {
+      const auto rows = ir::ConstInt(region.ranges[dims->first].extent);
+      const auto columns = ir::ConstInt(region.ranges[dims->second].extent);
+      if (rows && columns) return std::make_pair(*rows, *columns);
+    }
+    return Error(loc, absl::StrCat("the shape of ", ir::ToString(region), " is not known"),
+                 "multiply tiles of constant shape");
+  }
+
+  absl::Status Place(const ir::Buffer& buffer, MatrixUnit unit, SourceLoc loc) {
+    if (buffer->scope != ir::Scope::kShared) return absl::OkStatus();
+    const auto shape = ShapeOf(buffer);
+    const auto known = std::find_if(out_.tiles.begin(), out_.tiles.end(),
+                                    [&](const SharedTile& t) { return t.buffer == buffer; });
+    const bool sets = unit == MatrixUnit::kWgmma || unit == MatrixUnit::kTcgen05;
+    if (!shape || shape->size() < 2 || (known != out_.tiles.end() && !sets)) {
+      return absl::OkStatus();
+    }
+    const auto wanted = SharedOperandLayout(unit, buffer->dtype.bits, *shape);
+    if (!wanted.ok()) {
+      return Error(loc,
+                   absl::StrCat(NameOf(unit), " cannot read '", buffer->name,
+                                "': ", wanted.status().message()),
+                   "use tiles of whole 8-row atoms");
+    }
+    if (!*wanted) return absl::OkStatus();
+    std::string why = absl::StrCat("as ", NameOf(unit), " at line ", loc.line, " reads it");
+    if (known == out_.tiles.end()) {
+      out_.tiles.push_back({buffer, **wanted, std::move(why)});
+    } else if (!Same(known->layout, **wanted)) {
+      *known = {buffer, **wanted, absl::StrCat(why, ", not ", known->why)};
+    }
+    return absl::OkStatus();
+  }
+
+  static bool Same(const layout::Layout& a, const layout::Layout& b) {
+    return layout::Canonical(a).ToString() == layout::Canonical(b).ToString();
+  }
+
+  const ir::Program& program_;
+  const layout::ThreadRange threads_;
+  const target::Arch& arch_;
+  std::unordered_map<const ir::StmtNode*, layout::ThreadRange> parts_;  // of products in a part
+  ProductsOfLaunch out_;
+};
+
+}  // namespace
+
+absl::StatusOr<ProductsOfLaunch> PlanProducts(const ir::Program& program, const ir::Launch& launch,
+                                              layout::ThreadRange threads,
+                                              const target::Arch& arch) {
+  return Planner(program, threads, arch).Plan(launch);
+}
+
+}  // namespace kiln::passes

@@ -1,0 +1,41 @@
+// How the tiles of shared memory lie: as the kernel says, or as the matrix products that read them
+// want it.
+#ifndef KILN_COMPILER_PASSES_SHARED_TILES_H_
+#define KILN_COMPILER_PASSES_SHARED_TILES_H_
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "compiler/ir/stmt.h"
+#include "compiler/layout/layout.h"
+#include "compiler/layout/ownership.h"
+#include "compiler/passes/gemm_layouts.h"
+
+namespace kiln::passes {
+
+// A tile that does not lie row by row.
+struct SharedTile {
+  ir::Buffer buffer;
+  layout::Layout layout;  // on m, elements
+  std::string why;        // "as it is annotated", "as wgmma at line 12 reads it"
+};
+
+struct ProductsOfLaunch {
+  std::unordered_map<const ir::StmtNode*, ProductPlan> plans;
+  std::vector<SharedTile> tiles;  // in order of allocation
+};
+
+// The instruction of every product of a launch (of `threads`, or of the part of them that it is
+// done by), and the layouts of its tiles: wgmma and tcgen05 read only tiles that lie as their
+// descriptors say, and set that layout even where another is annotated; mma.sync sets one where
+// none is. InvalidArgument, Unimplemented (diagnostics): a product that the architecture has no
+// instruction for, shapes that are not known.
+absl::StatusOr<ProductsOfLaunch> PlanProducts(const ir::Program& program, const ir::Launch& launch,
+                                              layout::ThreadRange threads,
+                                              const target::Arch& arch);
+
+}  // namespace kiln::passes
+
+#endif  // KILN_COMPILER_PASSES_SHARED_TILES_H_

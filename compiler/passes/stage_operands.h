@@ -1,0 +1,16 @@
+// Operands of tile operations are brought to where the block's threads can work on them: what a
+// reduction of shared memory folds, and what it folds into, to fragments; a matrix product's right
+// operand from a fragment to shared memory, its left one where no instruction of the GPU takes it
+// from registers, its result in shared memory to a fragment.
+#ifndef KILN_COMPILER_PASSES_STAGE_OPERANDS_H_
+#define KILN_COMPILER_PASSES_STAGE_OPERANDS_H_
+
+#include "compiler/passes/pass.h"
+
+namespace kiln::passes {
+
+absl::StatusOr<ir::Program> StageOperands(const ir::Program& program, const PassContext& context);
+
+}  // namespace kiln::passes
+
+#endif  // KILN_COMPILER_PASSES_STAGE_OPERANDS_H_
