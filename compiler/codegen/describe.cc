@@ -84,6 +84,8 @@ int64_t ReductionLength(const ir::Stmt& s, int64_t repeated) {
     return ReductionLength(loop->body, repeated * std::max<int64_t>(trips, 1));
   }
   if (const auto* launch = s.As<ir::Launch>()) return ReductionLength(launch->body, repeated);
+  if (const auto* part = s.As<ir::OnThreads>()) return ReductionLength(part->body, repeated);
+  if (const auto* loop = s.As<ir::While>()) return ReductionLength(loop->body, repeated);
   if (const auto* branch = s.As<ir::If>()) {
     const int64_t otherwise =
         branch->else_case.defined() ? ReductionLength(branch->else_case, repeated) : 1;

@@ -393,6 +393,9 @@ Value* ExprEmitter::EmitCast(Value* value, DType from, DType to) {
 
 Value* ExprEmitter::Reinterpret(const ir::Call& e) {
   const DType from = e.args[0].dtype();
+  for (const DType type : {from, e.dtype}) {
+    if (type.is_float() && type.bits == 8) return llvm::PoisonValue::get(RegisterType(type));
+  }
   Value* raw = ToStorage(Emit(e.args[0]), from);
   return FromStorage(b_.CreateBitCast(raw, StorageType(e.dtype)), e.dtype);
 }

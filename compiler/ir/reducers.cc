@@ -44,6 +44,11 @@ Expr Combine(ReduceOp op, const Expr& a, const Expr& b) {
   return MakeBinary(Combining(op), x, y);
 }
 
+bool LosesNothing(DType from, DType to) {
+  if (from.is_float() && to.is_float()) return to.bits > from.bits;
+  return from.is_int() && to.is_int() && from.is_uint() == to.is_uint() && to.bits > from.bits;
+}
+
 // What an expression adds to `place` by the reducer's operation; nullopt where it is no such
 // expression. An undefined Expr: nothing, it is the place itself.
 std::optional<Expr> Contribution(const Expr& e, const Store& place, ReduceOp op) {
@@ -54,9 +59,8 @@ std::optional<Expr> Contribution(const Expr& e, const Store& place, ReduceOp op)
     return same ? std::optional<Expr>(Expr()) : std::nullopt;
   }
   if (const auto* cast = e.As<Cast>()) {
-    const DType from = cast->a.dtype(), to = e.dtype();
-    const bool alike = (from.is_float() && to.is_float()) || (from.is_int() && to.is_int());
-    return alike ? Contribution(cast->a, place, op) : std::nullopt;
+    return LosesNothing(cast->a.dtype(), e.dtype()) ? Contribution(cast->a, place, op)
+                                                    : std::nullopt;
   }
   const auto* binary = e.As<Binary>();
   if (binary == nullptr) return std::nullopt;
@@ -72,6 +76,15 @@ std::optional<Expr> Contribution(const Expr& e, const Store& place, ReduceOp op)
   return rest->defined() ? Combine(op, binary->a, *rest) : binary->a;
 }
 
+// What a store adds to its place. The place's own type may be narrower than the arithmetic: sums
+// wrap around or round then as they would one by one.
+std::optional<Expr> Added(const Store& store, ReduceOp op) {
+  const auto* cast = store.value.As<Cast>();
+  const bool narrows = cast != nullptr && cast->a.dtype().is_float() == cast->dtype.is_float() &&
+                       (op == ReduceOp::kSum || cast->dtype.is_float());
+  return Contribution(narrows ? cast->a : store.value, store, op);
+}
+
 using Index = std::unordered_map<const BufferNode*, size_t>;
 
 Index IndexOf(const std::vector<Reducer>& reducers) {
@@ -80,7 +93,7 @@ Index IndexOf(const std::vector<Reducer>& reducers) {
   return index;
 }
 
-// Cleared, updated, finalised, read: in the order of the text, loops twice.
+// Cleared, updated, finalised, read: along every way through the kernel.
 class LifeCycle {
  public:
   LifeCycle(const std::vector<Reducer>& reducers, const SourceFile& source)
@@ -96,15 +109,26 @@ class LifeCycle {
       for (const Stmt& child : seq->stmts) KILN_RETURN_IF_ERROR(Check(child));
       return absl::OkStatus();
     }
-    if (const auto* loop = s.As<For>()) return Twice(loop->body);
+    if (const auto* loop = s.As<For>()) {
+      for (const Axis& axis : loop->axes) {
+        KILN_RETURN_IF_ERROR(Reads(axis.min, s->loc));
+        KILN_RETURN_IF_ERROR(Reads(axis.extent, s->loc));
+      }
+      const auto trips = ConstInt(loop->axes[0].extent);
+      return Again(loop->body, /*always=*/trips && *trips > 0);
+    }
     if (const auto* loop = s.As<While>()) {
       KILN_RETURN_IF_ERROR(Reads(loop->condition, s->loc));
-      return Twice(loop->body);
+      return Again(loop->body, /*always=*/false);
     }
     if (const auto* branch = s.As<If>()) {
       KILN_RETURN_IF_ERROR(Reads(branch->condition, s->loc));
+      const std::vector<bool> before = finalised_;
       KILN_RETURN_IF_ERROR(Check(branch->then_case));
-      return branch->else_case.defined() ? Check(branch->else_case) : absl::OkStatus();
+      std::vector<bool> taken = std::exchange(finalised_, before);
+      if (branch->else_case.defined()) KILN_RETURN_IF_ERROR(Check(branch->else_case));
+      KeepWhereAlso(taken);
+      return absl::OkStatus();
     }
     if (const auto* launch = s.As<Launch>()) return Check(launch->body);
     if (const auto* part = s.As<OnThreads>()) return Check(part->body);
@@ -118,9 +142,18 @@ class LifeCycle {
                    std::move(remedy));
   }
 
-  absl::Status Twice(const Stmt& body) {
+  // What follows holds however often the body runs, but at least once where that is `always` so.
+  absl::Status Again(const Stmt& body, bool always) {
+    const std::vector<bool> before = finalised_;
     KILN_RETURN_IF_ERROR(Check(body));
-    return Check(body);
+    if (finalised_ != before) KILN_RETURN_IF_ERROR(Check(body));
+    if (!always) KeepWhereAlso(before);
+    return absl::OkStatus();
+  }
+
+  // A reducer is finalised only where it is on both of two ways.
+  void KeepWhereAlso(const std::vector<bool>& other) {
+    for (size_t r = 0; r < other.size(); ++r) finalised_[r] = finalised_[r] && other[r];
   }
 
   absl::Status Read(const Buffer& b, SourceLoc loc) const {
@@ -142,8 +175,16 @@ class LifeCycle {
 
   absl::Status CheckLeaf(const Stmt& s) {
     if (const auto final = finals_.find(s.get()); final != finals_.end()) {
-      finalised_[final->second] = true;
+      const size_t r = final->second;
+      if (finalised_[r]) {
+        return Error(s->loc, reducers_[r], "is finalised twice", "clear it with T.clear between");
+      }
+      finalised_[r] = true;
       return absl::OkStatus();
+    }
+    if (const auto* alloc = s.As<Alloc>()) {
+      const auto reducer = index_.find(alloc->buffer.get());
+      if (reducer != index_.end()) finalised_[reducer->second] = false;
     }
     const auto* store = s.As<Store>();
     const auto* fill = s.As<Fill>();
@@ -165,7 +206,7 @@ class LifeCycle {
 
   absl::Status CheckUpdate(const Store& store, size_t r) {
     const Reducer& reducer = reducers_[r];
-    const auto value = Contribution(store.value, store, reducer.op);
+    const auto value = Added(store, reducer.op);
     if (!value || !value->defined()) {
       return Error(store.loc, reducer, "is stored to by another operation than its own",
                    absl::StrCat("write ", Written(reducer.op), ", or use a fragment"));
@@ -195,28 +236,24 @@ class LifeCycle {
   std::vector<bool> finalised_;
 };
 
-// The places of the iterations of loops that run over equally many elements besides the reducer's.
+// The places of the iterations of loops that run over equally many elements besides the reducer's,
+// in one part of the block.
 struct Partial {
+  const OnThreads* part;      // null: all of it
+  std::vector<int> named_by;  // which axis of the loops each index of the reducer is; -1: none
   Expr extent;
   Buffer buffer;  // the reducer's shape, then `extent`
 };
 
 class Resolver : public Mutator {
  public:
-  Resolver(const std::vector<Reducer>& reducers, const SourceFile& source)
-      : reducers_(reducers), source_(source), index_(IndexOf(reducers)) {
+  Resolver(const std::vector<Reducer>& reducers, const std::vector<Expr>& open,
+           const SourceFile& source)
+      : reducers_(reducers), source_(source), index_(IndexOf(reducers)), open_(open) {
     partials_.resize(reducers.size());
-    filled_.resize(reducers.size(), false);
   }
 
   absl::StatusOr<Stmt> Resolve(const Stmt& body) {
-    Walk(body, [&](const Stmt& s) {
-      if (const auto* fill = s.As<Fill>()) {
-        const auto found = index_.find(fill->dst.buffer.get());
-        if (found != index_.end()) filled_[found->second] = true;
-      }
-      return true;
-    });
     updates_ = true;
     const Stmt updated = Mutate(body);
     KILN_RETURN_IF_ERROR(status_);
@@ -244,25 +281,35 @@ class Resolver : public Mutator {
   // ---- updates ----
 
   Stmt VisitUpdates(const Stmt& s) {
+    if (const auto* part = s.As<OnThreads>()) {
+      part_ = part;
+      const Stmt rebuilt = RebuildStmt(s);
+      part_ = nullptr;
+      return rebuilt;
+    }
     const auto* loop = s.As<For>();
     if (loop != nullptr && loop->loop == ForKind::kParallel) {
-      const For* outer = std::exchange(loop_, loop);
+      const size_t outer = axes_.size();
+      axes_.insert(axes_.end(), loop->axes.begin(), loop->axes.end());
       const Stmt rebuilt = RebuildStmt(s);
-      loop_ = outer;
+      axes_.resize(outer);
       return rebuilt;
     }
     const auto* store = s.As<Store>();
     const auto found = store == nullptr ? index_.end() : index_.find(store->buffer.get());
-    if (found == index_.end() || loop_ == nullptr) return RebuildStmt(s);
+    if (found == index_.end() || axes_.empty()) return RebuildStmt(s);
     return Update(found->second, s, *store);
   }
 
   Stmt Update(size_t r, const Stmt& s, const Store& store) {
     std::vector<const Axis*> rest;  // axes that no index of the reducer is
-    for (const Axis& axis : loop_->axes) {
+    std::vector<int> named_by(store.indices.size(), -1);
+    for (const Axis& axis : axes_) {
       const auto is = [&](const Expr& index) { return index.same_as(axis.var); };
       const auto named = std::count_if(store.indices.begin(), store.indices.end(), is);
-      for (const Expr& index : store.indices) {
+      for (size_t d = 0; d < store.indices.size(); ++d) {
+        const Expr& index = store.indices[d];
+        if (is(index)) named_by[d] = static_cast<int>(&axis - axes_.data());
         if (!is(index) && Uses(index, axis.var) && status_.ok()) {
           status_ =
               ErrorAt(source_, store.loc,
@@ -275,30 +322,49 @@ class Resolver : public Mutator {
       if (named == 0 && !IsConst(axis.extent, 1)) rest.push_back(&axis);
     }
     if (rest.empty()) return s;
+    for (const Axis* axis : rest) {
+      bool known = true;
+      Walk(axis->extent, [&](const Expr& x) {
+        known &= x.kind() != ExprKind::kLoad &&
+                 (x.kind() != ExprKind::kVar ||
+                  std::count_if(open_.begin(), open_.end(),
+                                [&](const Expr& tunable) { return tunable.same_as(x); }) > 0);
+        return known;
+      });
+      if (known || !status_.ok()) continue;
+      status_ = ErrorAt(source_, store.loc,
+                        absl::StrCat("the reducer '", store.buffer->name,
+                                     "' is updated in a loop whose extent is not known when the "
+                                     "kernel is compiled"),
+                        "loop over a constant extent and guard the rest with an if");
+    }
     Expr extent = MakeInt(1), place = MakeInt(0);
     for (const Axis* axis : rest) {
       extent = extent * axis->extent;
       place = place * axis->extent + (axis->var - axis->min);
     }
-    const Buffer& partial = PartialOf(r, extent);
+    const Buffer& partial = PartialOf(r, extent, named_by);
     std::vector<Expr> at = store.indices;
     at.push_back(place);
     const ReduceOp op = reducers_[r].op;
-    const Expr value = MakeCast(partial->dtype, *Contribution(store.value, store, op));
+    const Expr value = MakeCast(partial->dtype, *Added(store, op));
     return MakeStmt<Store>(store.loc, partial, at, Combine(op, MakeLoad(partial, at), value),
                            store.predicate);
   }
 
-  const Buffer& PartialOf(size_t r, const Expr& extent) {
+  const Buffer& PartialOf(size_t r, const Expr& extent, const std::vector<int>& named_by) {
     for (const Partial& partial : partials_[r]) {
-      if (Same(partial.extent, extent)) return partial.buffer;
+      if (partial.part == part_ && partial.named_by == named_by && Same(partial.extent, extent)) {
+        return partial.buffer;
+      }
     }
     const Buffer& whole = reducers_[r].buffer;
     std::vector<Expr> shape = whole->shape;
     shape.push_back(extent);
-    std::string name = absl::StrCat(whole->name, "_partial");
+    std::string name = absl::StrCat(whole->name, ".partial");
     if (!partials_[r].empty()) absl::StrAppend(&name, partials_[r].size());
-    partials_[r].push_back({extent, MakeBuffer(name, whole->dtype, shape, whole->scope)});
+    partials_[r].push_back(
+        {part_, named_by, extent, MakeBuffer(name, whole->dtype, shape, whole->scope)});
     return partials_[r].back().buffer;
   }
 
@@ -306,7 +372,8 @@ class Resolver : public Mutator {
 
   Stmt VisitSeq(const Seq& seq) {
     std::vector<Stmt> stmts;
-    for (const Stmt& child : seq.stmts) {
+    for (size_t i = 0; i < seq.stmts.size(); ++i) {
+      const Stmt& child = seq.stmts[i];
       stmts.push_back(Mutate(child));
       const auto* alloc = child.As<Alloc>();
       const auto found = alloc == nullptr ? index_.end() : index_.find(alloc->buffer.get());
@@ -315,13 +382,37 @@ class Resolver : public Mutator {
       for (const Partial& partial : partials_[r]) {
         stmts.push_back(MakeStmt<Alloc>(child->loc, partial.buffer));
       }
-      if (filled_[r]) continue;
-      const Buffer& whole = reducers_[r].buffer;
-      const Stmt start =
-          MakeStmt<Fill>(child->loc, WholeBuffer(whole), Identity(reducers_[r].op, whole->dtype));
+      if (IsFilledNext(seq, i, alloc->buffer)) continue;
+      const Stmt start = MakeStmt<Fill>(child->loc, WholeBuffer(alloc->buffer),
+                                        Identity(reducers_[r].op, alloc->buffer->dtype));
       for (const Stmt& fill : Filled(r, start)) stmts.push_back(fill);
     }
     return MakeStmt<Seq>(seq.loc, std::move(stmts));
+  }
+
+  // Whether the first statement after an allocation that touches the reducer fills it.
+  static bool IsFilledNext(const Seq& seq, size_t allocation, const Buffer& reducer) {
+    for (size_t i = allocation + 1; i < seq.stmts.size(); ++i) {
+      if (Touches(seq.stmts[i], reducer)) return BeginsWithFill(seq.stmts[i], reducer);
+    }
+    return false;
+  }
+
+  static bool BeginsWithFill(const Stmt& s, const Buffer& reducer) {
+    if (const auto* part = s.As<OnThreads>()) return BeginsWithFill(part->body, reducer);
+    if (const auto* seq = s.As<Seq>()) {
+      const auto first = std::find_if(seq->stmts.begin(), seq->stmts.end(),
+                                      [&](const Stmt& x) { return Touches(x, reducer); });
+      return first != seq->stmts.end() && BeginsWithFill(*first, reducer);
+    }
+    const auto* fill = s.As<Fill>();
+    return fill != nullptr && fill->dst.buffer == reducer;
+  }
+
+  static bool Touches(const Stmt& s, const Buffer& reducer) {
+    const std::vector<Buffer> read = BuffersRead(s), written = BuffersWritten(s);
+    return std::find(read.begin(), read.end(), reducer) != read.end() ||
+           std::find(written.begin(), written.end(), reducer) != written.end();
   }
 
   // `fill` of the reducer, and its partial results from nothing.
@@ -349,19 +440,27 @@ class Resolver : public Mutator {
   const SourceFile& source_;
   const Index index_;
   std::vector<std::vector<Partial>> partials_;  // by reducer
-  std::vector<bool> filled_;                    // by reducer: the kernel says what it starts from
   bool updates_ = false;
-  const For* loop_ = nullptr;  // the parallel loop around
+  std::vector<Axis> axes_;           // of the parallel loops around
+  const OnThreads* part_ = nullptr;  // the part of the block around
+  const std::vector<Expr>& open_;    // variables that have a value in the end
   absl::Status status_;
 };
 
 }  // namespace
 
 absl::StatusOr<Stmt> ResolveReducers(const Stmt& body, const std::vector<Reducer>& reducers,
-                                     const SourceFile& source) {
+                                     const std::vector<Expr>& open, const SourceFile& source) {
   if (reducers.empty()) return body;
   KILN_RETURN_IF_ERROR(LifeCycle(reducers, source).Check(body));
-  return Resolver(reducers, source).Resolve(body);
+  KILN_ASSIGN_OR_RETURN(const Stmt resolved, Resolver(reducers, open, source).Resolve(body));
+  for (const Reducer& reducer : reducers) {
+    if (!reducer.finals.empty()) continue;
+    return ErrorAt(source, reducer.loc,
+                   absl::StrCat("the reducer '", reducer.buffer->name, "' is never finalised"),
+                   "call T.finalize_reducer before its result is read");
+  }
+  return resolved;
 }
 
 }  // namespace kiln::ir

@@ -24,11 +24,12 @@ struct Reducer {
 };
 
 // InvalidArgument (a diagnostic): a store that is no update by the reducer's own operation; an
-// update whose place is neither an axis of the loop nor the same for all of its iterations; a read
-// before the reducer is finalised; an update after that without a T.clear or T.fill between; a part
-// of a reducer that is filled.
+// update whose place is neither an axis of the loop nor the same for all of its iterations, or in a
+// loop whose extent is not known (but for the variables `open`); a reducer that is never finalised;
+// a read where the reducer may not be finalised; an update, or another finalise, after that without
+// a T.clear or T.fill between; a part of a reducer that is filled.
 absl::StatusOr<Stmt> ResolveReducers(const Stmt& body, const std::vector<Reducer>& reducers,
-                                     const SourceFile& source);
+                                     const std::vector<Expr>& open, const SourceFile& source);
 
 }  // namespace kiln::ir
 

@@ -24,7 +24,8 @@ enum class Scope : uint8_t {
   kVar,       // a mutable scalar (T.alloc_var): shape (1,)
   // Thread level only.
   kRegister,  // dimension 0 is the thread of the block; a thread touches its own row. Outside of
-              // loops over threads all rows are equal and may only be read, at a constant row
+              // loops over threads all rows of the threads that run are equal and may only be
+              // read, at a constant row
   kConstant,  // a table that the compiler made: never stored to
 };
 

@@ -20,6 +20,7 @@ struct Where {
   Loop loop = Loop::kNone;
   bool in_launch = false;
   bool spread = false;  // inside of a parallel loop or of one over threads
+  bool part = false;    // inside of an OnThreads
 };
 
 class Verifier {
@@ -263,6 +264,8 @@ absl::Status Verifier::CheckStmt(const Stmt& s, Where where) {
     case StmtKind::kOnThreads: {
       const auto* x = s.As<OnThreads>();
       if (!where.in_launch) return Fail(loc, "threads outside of a launch");
+      if (where.spread || where.part) return Fail(loc, "a part of a block inside of a part of it");
+      where.part = true;
       if (x->first < 0 || x->count < 1) return Fail(loc, "a part of a block without threads");
       where.loop = Loop::kNone;  // the others would go on
       return CheckStmt(x->body, where);

@@ -15,6 +15,8 @@
 namespace kiln::ir {
 namespace {
 
+constexpr int64_t kMaxNodes = 1 << 20;  // that reads in parts may take
+
 bool SameShape(const Buffer& a, const Buffer& b) {
   return a->shape.size() == b->shape.size() &&
          std::equal(a->shape.begin(), a->shape.end(), b->shape.begin(),
@@ -28,7 +30,8 @@ struct Group {
   std::vector<Buffer> names;            // the base first
   std::vector<Buffer> computed, moved;  // by Gemm and Reduce; by Copy, Fill and Atomic
   bool atomic = false;
-  SourceLoc retyped;  // the view of another type than the base
+  SourceLoc loc;      // of the last view
+  SourceLoc retyped;  // of one of another type than the base
   Buffer memory;
 
   const Buffer& base() const { return names[0]; }
@@ -97,6 +100,7 @@ class Resolver : public Mutator {
       }
       if (view.view->dtype != view.base->dtype) groups_[at->second].retyped = view.loc;
       groups_[at->second].names.push_back(view.view);
+      groups_[at->second].loc = view.loc;
       index_[view.view.get()] = at->second;
     }
   }
@@ -129,6 +133,7 @@ class Resolver : public Mutator {
     if (group == nullptr) return RebuildExpr(e);
     const std::vector<Expr> indices = FromStart(load->buffer, MutateAll(load->indices));
     const Expr predicate = load->predicate.defined() ? Mutate(load->predicate) : Expr();
+    if (!Affordable(*group, load->buffer, indices)) return e;
     return Read(*group, load->buffer, indices,
                 Both(predicate, Inside(*group, load->buffer, indices)));
   }
@@ -143,11 +148,11 @@ class Resolver : public Mutator {
         return VisitAtomic(s);
       case StmtKind::kCopy: {
         const auto& copy = *s.As<Copy>();
-        return Fits(copy.src) && Fits(copy.dst) ? RebuildStmt(s) : Mutate(LoopOf(s->loc, copy));
+        return Fits(copy.src) && Fits(copy.dst) ? RebuildStmt(s) : Mutate(LoopsOf(s->loc, copy));
       }
       case StmtKind::kFill: {
         const auto& fill = *s.As<Fill>();
-        return Fits(fill.dst) ? RebuildStmt(s) : Mutate(LoopOf(s->loc, fill));
+        return Fits(fill.dst) ? RebuildStmt(s) : Mutate(LoopsOf(s->loc, fill));
       }
       case StmtKind::kGemm: {
         const auto& gemm = *s.As<Gemm>();
@@ -167,10 +172,10 @@ class Resolver : public Mutator {
   }
 
  private:
-  absl::Status Refused(const Group& group, absl::string_view what) const {
-    return ErrorAt(source_, group.retyped,
-                   absl::StrCat("'", group.base()->name, "' ", what,
-                                " and is viewed as elements of another type"),
+  absl::Status Refused(const Group& group, absl::string_view what,
+                       absl::string_view but = " and is viewed as elements of another type") const {
+    return ErrorAt(source_, group.retyped.known() ? group.retyped : group.loc,
+                   absl::StrCat("'", group.base()->name, "' ", what, but),
                    "copy it into a tile of its own, and view that");
   }
 
@@ -250,6 +255,23 @@ class Resolver : public Mutator {
     return last;
   }
 
+  // The index of an element that memory holds in parts is written once for each of them.
+  bool Affordable(const Group& group, const Buffer& name, const std::vector<Expr>& indices) {
+    const int64_t parts = name->dtype.bits / group.memory->dtype.bits;
+    for (const Expr& index : indices) {
+      Walk(index, [&](const Expr&) { return (nodes_ += parts) <= kMaxNodes; });
+    }
+    if (nodes_ <= kMaxNodes) return true;
+    if (status_.ok()) {
+      status_ = ErrorAt(
+          source_, group.retyped,
+          absl::StrCat("what is read of '", group.base()->name,
+                       "' through names of several types has more than ", kMaxNodes, " operations"),
+          "bind indices to names of their own", absl::StatusCode::kResourceExhausted);
+    }
+    return false;
+  }
+
   static Expr AsBits(const Expr& e, DType type) {
     return e.dtype() == type ? e : MakeCall(type, Intrinsic::kReinterpret, {e});
   }
@@ -303,17 +325,26 @@ class Resolver : public Mutator {
     const auto& store = *s.As<Store>();
     const Group* group = GroupOf(store.buffer);
     if (group == nullptr) return RebuildStmt(s);
-    const std::vector<Expr> indices = FromStart(store.buffer, MutateAll(store.indices));
-    const Expr predicate = store.predicate.defined() ? Mutate(store.predicate) : Expr();
-    return Write(s->loc, *group, store.buffer, indices, Mutate(store.value),
-                 Both(predicate, Inside(*group, store.buffer, indices)));
+    std::vector<Expr> indices = FromStart(store.buffer, MutateAll(store.indices));
+    Expr predicate = store.predicate.defined() ? Mutate(store.predicate) : Expr();
+    predicate = Both(predicate, Inside(*group, store.buffer, indices));
+    const Expr value = Mutate(store.value);
+    // The first of several stores may change what the place of the next depends on.
+    std::vector<Stmt> stmts;
+    if (store.buffer->dtype.bits > group->memory->dtype.bits) {
+      const BufferTest written = [&](const Buffer& b) { return b == group->memory; };
+      for (Expr& index : indices) index = Settle(index, written, s->loc, &stmts);
+      if (predicate.defined()) predicate = Settle(predicate, written, s->loc, &stmts);
+    }
+    stmts.push_back(Write(s->loc, *group, store.buffer, indices, value, predicate));
+    return MakeSeq(std::move(stmts), s->loc);
   }
 
   Stmt VisitAtomic(const Stmt& s) {
     const auto& atomic = *s.As<Atomic>();
     const bool tile = !atomic.value.defined();
     if (Fits(atomic.dst) && (!tile || Fits(atomic.src))) return RebuildStmt(s);
-    if (tile) return Mutate(LoopOf(s->loc, atomic));
+    if (tile) return Mutate(LoopsOf(s->loc, atomic));
     const Group& group = *GroupOf(atomic.dst.buffer);
     std::vector<Expr> indices;
     for (const Range& range : atomic.dst.ranges) indices.push_back(Mutate(range.min));
@@ -335,8 +366,12 @@ class Resolver : public Mutator {
         if (!group.OneType()) {
           status_ = Refused(group, "has a layout of its own");
         }
-        note.key() = absl::StrCat("layout:", group.memory->name);
-        notes.insert(std::move(note));
+        const std::string key = absl::StrCat("layout:", group.memory->name);
+        const auto [kept, fresh] = notes.emplace(key, note.mapped());
+        if (!fresh && kept->second != note.mapped()) {
+          status_ = Refused(group, "has a layout of its own",
+                            " and is called by another name with another layout");
+        }
       }
     }
     const Stmt rebuilt = RebuildStmt(s);
@@ -383,6 +418,39 @@ class Resolver : public Mutator {
     });
     if (axes.empty()) return inner;
     return MakeStmt<For>(loc, ForKind::kParallel, axes, inner, Expr(), notes);
+  }
+
+  // Operations with what they read of the memory that they write bound before them.
+  Stmt LoopsOf(SourceLoc loc, const Copy& copy) {
+    std::vector<Stmt> stmts;
+    const BufferTest written = SharesWith(copy.dst.buffer);
+    const Region dst = Settle(copy.dst, written, loc, &stmts);
+    const Region src = Settle(copy.src, written, loc, &stmts);
+    stmts.push_back(LoopOf(loc, Copy(loc, src, dst, copy.annotations)));
+    return MakeSeq(std::move(stmts), loc);
+  }
+  Stmt LoopsOf(SourceLoc loc, const Fill& fill) {
+    std::vector<Stmt> stmts;
+    const BufferTest written = SharesWith(fill.dst.buffer);
+    const Region dst = Settle(fill.dst, written, loc, &stmts);
+    const Expr value = Settle(fill.value, written, loc, &stmts);
+    stmts.push_back(LoopOf(loc, Fill(loc, dst, value)));
+    return MakeSeq(std::move(stmts), loc);
+  }
+  Stmt LoopsOf(SourceLoc loc, const Atomic& atomic) {
+    std::vector<Stmt> stmts;
+    const BufferTest written = SharesWith(atomic.dst.buffer);
+    const Region dst = Settle(atomic.dst, written, loc, &stmts);
+    const Region src = Settle(atomic.src, written, loc, &stmts);
+    stmts.push_back(LoopOf(loc, Atomic(loc, atomic.op, dst, src, {})));
+    return MakeSeq(std::move(stmts), loc);
+  }
+
+  BufferTest SharesWith(const Buffer& buffer) {
+    const Group* group = GroupOf(buffer);
+    return [this, buffer, group](const Buffer& other) {
+      return other == buffer || (group != nullptr && GroupOf(other) == group);
+    };
   }
 
   Stmt LoopOf(SourceLoc loc, const Copy& copy) {
@@ -440,6 +508,7 @@ class Resolver : public Mutator {
   const SourceFile& source_;
   std::vector<Group> groups_;
   std::unordered_map<const BufferNode*, size_t> index_;
+  int64_t nodes_ = 0;
   absl::Status status_;
 };
 

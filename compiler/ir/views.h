@@ -23,14 +23,15 @@ struct View {
 
 // The memory has the narrowest element type among its names, so that a store through one never
 // touches a neighbour: unsigned integers where the types differ, but for what matrix products and
-// reductions use. It has the shape that those use, else the one that other tile operations use,
-// else it is flat. An element of a wider name is so many elements of the memory. Tile operations
-// through names that the memory does not look like become loops (Copy, Fill, Atomic) or work on a
-// copy (Gemm, Reduce). Global memory keeps its shape: an access through a view of it stays within
-// the view's own bounds.
+// reductions use. It has the shape that those use (the base's where they differ), else the one that
+// other tile operations use, else it is flat. An element of a wider name is so many elements of the
+// memory. Tile operations through names that the memory does not look like become loops (Copy,
+// Fill, Atomic) or work on a copy (Gemm, Reduce). Global memory keeps its shape: an access through
+// a view of it stays within the view's own bounds.
 //
-// InvalidArgument (a diagnostic): an atomic update, or an annotated layout, of memory whose names
-// differ in their element types.
+// Diagnostics. InvalidArgument: an atomic update, or an annotated layout, of memory whose names
+// differ in their element types; two layouts for one memory. ResourceExhausted: reads through wider
+// names nested in each other's indices.
 absl::StatusOr<Stmt> ResolveViews(const Stmt& body, const std::vector<View>& views,
                                   const SourceFile& source);
 

@@ -47,6 +47,25 @@ absl::StatusOr<Value> Alloc(Elaborator& e, const BoundArgs& args) {
   return e.NewBuffer(buffer);
 }
 
+// A buffer over the data of another one, in whose memory it is.
+absl::StatusOr<Value> ViewIn(Elaborator& e, const BoundArgs& args, absl::string_view scope,
+                             DType dtype) {
+  KILN_ASSIGN_OR_RETURN(const Value view, MakeView(e, args[4], &args[0], dtype, args.loc));
+  static constexpr const char* kScopes[] = {"global", "shared", "local.fragment", "local"};
+  const auto memory = static_cast<size_t>(args[4].buffer().buffer->scope);
+  if (args.Given(2) &&
+      (memory >= std::size(kScopes) || !absl::StartsWith(scope, kScopes[memory]))) {
+    return e.Error(args.LocOf(2),
+                   absl::StrCat("the scope '", scope, "' of a buffer over '",
+                                args[4].buffer().buffer->name, "', which is elsewhere"),
+                   "leave the scope out");
+  }
+  if (args.Given(3)) {
+    KILN_RETURN_IF_ERROR(AttachLayout(e, view.buffer().buffer, args[3], args.LocOf(3)));
+  }
+  return view;
+}
+
 // T.alloc_buffer and T.decl_buffer name the memory by `scope`.
 absl::StatusOr<Value> AllocIn(Elaborator& e, const BoundArgs& args) {
   std::string scope = "global";
@@ -58,7 +77,7 @@ absl::StatusOr<Value> AllocIn(Elaborator& e, const BoundArgs& args) {
     if (args.Given(1)) {
       KILN_ASSIGN_OR_RETURN(dtype, e.ToDType(args[1], args.LocOf(1)));
     }
-    return MakeView(e, args[4], &args[0], dtype, args.loc);
+    return ViewIn(e, args, scope, dtype);
   }
   if (absl::StartsWith(scope, "shared")) return Alloc<ir::Scope::kShared>(e, args);
   if (scope == "local.fragment") return Alloc<ir::Scope::kFragment>(e, args);
@@ -107,9 +126,15 @@ absl::StatusOr<Value> Empty(Elaborator& e, const BoundArgs& args) {
 
 template <bool strided>
 absl::StatusOr<Value> Tensor(Elaborator& e, const BoundArgs& args) {
-  if (!strided && args.Given(2) && args[2].Is(Type::kBuffer)) {  // T.Tensor(shape, dtype, x.data)
-    KILN_ASSIGN_OR_RETURN(const DType dtype, e.ToDType(args[1], args.LocOf(1)));
-    return MakeView(e, args[2], &args[0], dtype, args.loc);
+  if constexpr (!strided) {  // T.Tensor(shape, dtype, x.data), T.Tensor(shape, dtype, data=x.data)
+    const size_t data = args.Given(3) ? 3 : 2;
+    if (args.Given(data) && args[data].Is(Type::kBuffer)) {
+      DType dtype = kFloat32;
+      if (args.Given(1)) {
+        KILN_ASSIGN_OR_RETURN(dtype, e.ToDType(args[1], args.LocOf(1)));
+      }
+      return MakeView(e, args[data], &args[0], dtype, args.loc);
+    }
   }
   auto* type = e.arena().New<TensorTypeObject>();
   type->name = strided ? "T.StridedTensor" : "T.Tensor";
@@ -222,8 +247,8 @@ constexpr Builtin kRows[] = {
     {"T.alloc_global", "shape dtype?", Alloc<ir::Scope::kGlobal>},
     {"T.alloc_var", "dtype init? scope?", AllocVar},
     {"T.empty", "* dtype?", Empty},
-    {"T.Tensor", "shape dtype? scope?", Tensor<false>, true},
-    {"T.Buffer", "shape dtype? scope?", Tensor<false>, true},
+    {"T.Tensor", "shape dtype? scope? data?", Tensor<false>, true},
+    {"T.Buffer", "shape dtype? scope? data?", Tensor<false>, true},
     {"T.StridedTensor", "shape strides dtype?", Tensor<true>, true},
     {"T.const", "names dtype?", Const},
     {"T.dynamic", "names dtype?", Dynamic},

@@ -186,7 +186,13 @@ absl::StatusOr<Value> Reduce(Elaborator& e, const BoundArgs& args) {
                      "pass a whole tile or a region x[a:b, c:d]");
     }
   }
-  const int64_t rank = static_cast<int64_t>(src.region.ranges.size());
+  std::vector<int> dims;  // those that the source still has
+  for (int d = 0; d < static_cast<int>(src.region.ranges.size()); ++d) {
+    if (std::find(src.dropped.begin(), src.dropped.end(), d) == src.dropped.end()) {
+      dims.push_back(d);
+    }
+  }
+  const int64_t rank = static_cast<int64_t>(dims.size());
   int64_t dim = -1;
   if (args.Given(2)) {
     KILN_ASSIGN_OR_RETURN(dim, e.ToInt(args[2], args.LocOf(2), "dim"));
@@ -197,7 +203,7 @@ absl::StatusOr<Value> Reduce(Elaborator& e, const BoundArgs& args) {
                                 "' has ", rank, " dimensions"),
                    absl::StrCat("use 0 to ", rank - 1));
   }
-  if (dim < 0) dim += rank;
+  dim = dims[dim < 0 ? dim + rank : dim];
   bool clear = true;
   if (args.Given(3)) {
     KILN_ASSIGN_OR_RETURN(clear, e.ToBool(args[3], args.LocOf(3), "clear"));

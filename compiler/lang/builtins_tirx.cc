@@ -75,6 +75,12 @@ absl::StatusOr<Value> Piece(Elaborator& e, const BoundArgs& args) {
   return NewTerm(e, TermObject::Kind::kSpec, absl::StrCat(std::string(1, letter), "[", text, "]"));
 }
 
+// As much of a layout's text as a message has room for.
+std::string Shown(const std::string& text) {
+  constexpr size_t kMost = 200;
+  return text.size() <= kMost ? text : absl::StrCat(text.substr(0, kMost), "...");
+}
+
 absl::StatusOr<Value> Tile(Elaborator& e, const BoundArgs& args) {
   if (!args[0].Is(Type::kTerm) || args[0].term().kind != TermObject::Kind::kSpec) {
     return e.Error(args.LocOf(0), absl::StrCat("TileLayout of ", Describe(args[0])),
@@ -83,7 +89,7 @@ absl::StatusOr<Value> Tile(Elaborator& e, const BoundArgs& args) {
   const std::string& text = args[0].term().text;
   const absl::StatusOr<layout::Layout> made = layout::Parse(text);
   if (made.ok()) return NewLayout(e, *made);
-  return e.Error(args.LocOf(0), absl::StrCat(text, ": ", made.status().message()),
+  return e.Error(args.LocOf(0), absl::StrCat(Shown(text), ": ", made.status().message()),
                  "a layout is S[extents : strides] + R[extents : strides] + offset");
 }
 
@@ -141,7 +147,7 @@ absl::StatusOr<Value> FromIters(Elaborator& e, const BoundArgs& args) {
   }
   const absl::StatusOr<layout::Layout> made = layout::Parse(text);
   if (made.ok()) return NewLayout(e, *made);
-  return e.Error(args.loc, absl::StrCat(text, ": ", made.status().message()),
+  return e.Error(args.loc, absl::StrCat(Shown(text), ": ", made.status().message()),
                  "an iter is Iter(extent, stride, axis)");
 }
 

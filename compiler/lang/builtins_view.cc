@@ -1,4 +1,5 @@
 // Views: T.view and T.reshape, and buffers over another buffer's data.
+#include <cstdint>
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
@@ -18,11 +19,20 @@ std::string TextOfShape(const std::vector<ir::Expr>& shape) {
                       ")");
 }
 
-// The bits of a buffer, in units of `unit` bits.
+// The bits of a buffer, in units of `unit` bits. Constants are multiplied apart: their product may
+// be more than an extent's own type holds.
 ir::Expr Size(const std::vector<ir::Expr>& shape, int bits, int unit) {
-  ir::Expr size = ir::MakeInt(bits / unit, kInt64);
-  for (const ir::Expr& extent : shape) size = size * ir::MakeCast(kInt64, extent);
-  return size;
+  int64_t known = bits / unit;
+  ir::Expr open;
+  for (const ir::Expr& extent : shape) {
+    if (const auto n = ir::ConstInt(extent)) {
+      known *= *n;
+    } else {
+      open = open.defined() ? open * extent : extent;
+    }
+  }
+  const ir::Expr factor = ir::MakeInt(known, known > INT32_MAX ? kInt64 : kInt32);
+  return open.defined() ? open * factor : factor;
 }
 
 absl::Status CheckBase(Elaborator& e, const ir::BufferNode& base, DType dtype, SourceLoc loc) {

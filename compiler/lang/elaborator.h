@@ -53,7 +53,8 @@ struct Condition {
 // A box of a buffer as an operand of a tile op.
 struct Tile {
   ir::Region region;
-  bool is_base = false;  // only the start is given; extents come from the other operand
+  bool is_base = false;      // only the start is given; extents come from the other operand
+  std::vector<int> dropped;  // dimensions of the buffer that an index took
   ExprInfo info;
 };
 
@@ -168,8 +169,7 @@ class Elaborator {
   absl::Status EmitAtRoot(SourceLoc loc, ir::Stmt stmt);
   std::map<std::string, std::string>& launch_notes() { return launch_notes_; }
   std::vector<ir::Reducer>& reducers() { return reducers_; }
-  // `view` is another name for the memory of `base`, which may be a view itself.
-  void AddView(const ir::Buffer& view, const ir::Buffer& base, SourceLoc loc);
+  void AddView(const ir::Buffer& view, const ir::Buffer& base, SourceLoc loc);  // of base's memory
   // A check on compile-time values: true passes, false is `error`, an open one is a constraint.
   absl::Status Require(const ir::Expr& condition, ExprInfo info, absl::Status error);
 

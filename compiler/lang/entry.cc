@@ -400,7 +400,9 @@ absl::StatusOr<ir::Program> Elaborator::Finish(const std::string& name, const Ji
   program.name = name;
   program.source = module_.file;
   const ir::Stmt body = ir::MakeSeq(PopRegion(), kernel_def_->loc);
-  KILN_ASSIGN_OR_RETURN(program.body, ir::ResolveReducers(body, reducers_, *module_.file));
+  std::vector<ir::Expr> open;
+  for (const auto& tunable : tunables_) open.push_back(tunable.second);
+  KILN_ASSIGN_OR_RETURN(program.body, ir::ResolveReducers(body, reducers_, open, *module_.file));
   KILN_ASSIGN_OR_RETURN(program.body, ir::ResolveViews(program.body, views_, *module_.file));
   for (size_t i = 0; i < slots_.size(); ++i) {
     if (slots_[i].has_value()) {

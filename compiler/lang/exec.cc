@@ -173,6 +173,10 @@ absl::StatusOr<Flow> Elaborator::ExecLoopExit(bool is_break, SourceLoc loc) {
       KILN_RETURN_IF_ERROR(is_break ? EmitNew<ir::Break>(loc) : EmitNew<ir::Continue>(loc));
       return is_break ? Flow::kBreak : Flow::kContinue;
     }
+    if (region.kind == RegionKind::kThreads) {
+      return Error(loc, absl::StrCat("'", word, "' out of a T.ws block"),
+                   "end the loop for all threads, outside of T.ws");
+    }
     if (region.kind == RegionKind::kLoop) {
       return Error(loc, absl::StrCat("'", word, "' in a loop that is not serial"),
                    "use T.serial or while for a loop that ends early");

@@ -284,7 +284,9 @@ absl::StatusOr<Flow> Elaborator::ExecOnThreads(const ast::With& node, size_t ite
                                                ThreadsObject& threads) {
   const SourceLoc loc = node.items[item].context->loc;
   for (const IrRegion& region : regions_) {
-    const bool parallel = region.kind == RegionKind::kLoop && region.loop == ir::ForKind::kParallel;
+    const bool parallel =
+        region.kind == RegionKind::kLoop &&
+        (region.loop == ir::ForKind::kParallel || region.loop == ir::ForKind::kVectorized);
     if (region.kind != RegionKind::kThreads && !parallel) continue;
     return Error(loc, parallel ? "T.ws inside of a parallel loop" : "T.ws inside of T.ws",
                  "name all warpgroups in one T.ws, outside of loops over elements");

@@ -41,7 +41,7 @@ constexpr Refusal kRefused[] = {
      "write tile-level loops (T.Parallel): threads are assigned by the compiler"},
     {"ws_op WSSync WSID WSScope WSRole WSPipeline WSSchedule annotate_ws_schedule set_max_nreg "
      "annotate_producer_reg_dealloc annotate_consumer_reg_alloc",
-     "use T.Pipelined: the compiler specialises warps by itself"},
+     "use T.Pipelined, or give warpgroups their work with T.ws"},
     {"mbarrier_wait_parity mbarrier_arrive mbarrier_expect_tx mbarrier_arrive_expect_tx "
      "alloc_barrier alloc_cluster_barrier barrier_arrive barrier_wait sync_threads sync_warp "
      "sync_grid fence_proxy_async tvm_storage_sync ptx_wait_group ptx_commit_group pdl_sync "

@@ -45,6 +45,9 @@ absl::StatusOr<Tile> Elaborator::ToTile(const Value& v, SourceLoc loc, absl::str
   tile.is_base = access->is_point;
   tile.info = access->info;
   for (const AccessIndex& index : access->indices) {
+    if (!index.is_slice && !access->is_point) {
+      tile.dropped.push_back(static_cast<int>(tile.region.ranges.size()));
+    }
     tile.region.ranges.push_back({index.min, index.extent});
   }
   return tile;

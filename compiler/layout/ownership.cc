@@ -184,6 +184,15 @@ Ownership Ownership::Pullback(absl::Span<const int64_t> access) const {
   return result;
 }
 
+Ownership Ownership::Within(const ThreadSet& threads) const {
+  Ownership part(size());
+  for (int64_t x = 0; x < size(); ++x) {
+    const ThreadSet owners = Owners(x) & threads;
+    if (owners.any()) part.Set(x, owners, Slot(x));
+  }
+  return part;
+}
+
 Ownership Ownership::Reduced(absl::Span<const int64_t> shape, int dim) const {
   int64_t inner = 1, outer = 1;
   for (size_t d = 0; d < shape.size(); ++d) {

@@ -80,6 +80,9 @@ class Ownership {
   // is. KILN_CHECKs the range.
   Ownership Pullback(absl::Span<const int64_t> access) const;
 
+  // What `threads` own of it; undecided where that is nothing.
+  Ownership Within(const ThreadSet& threads) const;
+
   // The tile with dimension `dim` of `shape` folded: an element belongs to everybody who owns one
   // of its parts. Packed slots; undecided where a part is.
   Ownership Reduced(absl::Span<const int64_t> shape, int dim) const;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <unordered_map>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -9,6 +10,7 @@
 #include "compiler/ir/printer.h"
 #include "compiler/layout/text.h"
 #include "compiler/passes/build.h"
+#include "compiler/passes/memory_access.h"
 
 namespace kiln::passes {
 namespace {
@@ -44,6 +46,9 @@ class Apply : public FactsMutator {
       return ir::MakeStmt<ir::PairGemm>(s->loc, MutateRegion(gemm->a), MapRegion(gemm->b),
                                         MutateRegion(gemm->c));
     }
+    if (const auto* atomic = s.As<ir::Atomic>(); atomic && !atomic->dst.buffer->layout.empty()) {
+      return VisitAtomic(*atomic);
+    }
     const auto* store = s.As<ir::Store>();
     if (store == nullptr || store->buffer->layout.empty()) return FactsMutator::VisitStmt(s);
     return ir::MakeStmt<ir::Store>(
@@ -52,6 +57,17 @@ class Apply : public FactsMutator {
   }
 
  private:
+  // An update of one element.
+  Stmt VisitAtomic(const ir::Atomic& atomic) {
+    std::vector<Expr> indices;
+    for (const ir::Range& range : atomic.dst.ranges) indices.push_back(Mutate(range.min));
+    ir::Region dst{VisitBuffer(atomic.dst.buffer), {}};
+    for (const Expr& index : Map(atomic.dst.buffer, indices)) {
+      dst.ranges.push_back({index, ir::MakeInt(1)});
+    }
+    return ir::MakeStmt<ir::Atomic>(atomic.loc, atomic.op, dst, ir::Region{}, Mutate(atomic.value));
+  }
+
   static bool HasPanels(const ir::Buffer& buffer) {
     return absl::StartsWith(buffer->layout, kPanels);
   }
@@ -64,12 +80,12 @@ class Apply : public FactsMutator {
     return width;
   }
 
-  static ir::Buffer StorageOf(const ir::Buffer& buffer) {
+  ir::Buffer StorageOf(const ir::Buffer& buffer) {
     ir::BufferNode storage = *buffer;
     storage.layout.clear();
     if (!HasPanels(buffer)) {
-      const auto [first, last] = PlacesOf(layout::MustParse(buffer->layout));
-      storage.shape = {ir::MakeInt(last - first + 1)};
+      const Placed& placed = PlacedOf(buffer);
+      storage.shape = {ir::MakeInt(placed.last - placed.first + 1)};
       return std::make_shared<const ir::BufferNode>(storage);
     }
     const int width = PanelWidth(buffer);
@@ -78,15 +94,25 @@ class Apply : public FactsMutator {
     return std::make_shared<const ir::BufferNode>(storage);
   }
 
-  // The first and last place of memory that a layout uses.
-  static std::pair<int64_t, int64_t> PlacesOf(const layout::Layout& layout) {
+  // A layout and the places of memory that it uses, from a multiple of the widest access on.
+  struct Placed {
+    layout::Layout layout;
     int64_t first = INT64_MAX, last = INT64_MIN;
-    for (int64_t x = 0; x < layout.size(); ++x) {
-      const int64_t place = layout.Base(x)[layout::Axis::kM];
-      first = std::min(first, place);
-      last = std::max(last, place);
+  };
+
+  const Placed& PlacedOf(const ir::Buffer& buffer) {
+    const auto [found, fresh] = placed_.try_emplace(buffer.get());
+    Placed& placed = found->second;
+    if (!fresh) return placed;
+    placed.layout = layout::MustParse(buffer->layout);
+    for (int64_t x = 0; x < placed.layout.size(); ++x) {
+      const int64_t place = placed.layout.Base(x)[layout::Axis::kM];
+      placed.first = std::min(placed.first, place);
+      placed.last = std::max(placed.last, place);
     }
-    return {first, last};
+    const int64_t widest = std::max<int64_t>(1, kVectorBytes / buffer->dtype.bytes());
+    placed.first -= (placed.first % widest + widest) % widest;
+    return placed;
   }
 
   // The place of an element: its row-major number, split into the layout's digits, each times its
@@ -101,7 +127,7 @@ class Apply : public FactsMutator {
       }
       flat = flat * buffer->shape[d] + indices[d];
     }
-    const layout::Layout layout = layout::MustParse(buffer->layout);
+    const auto& [layout, first, last] = PlacedOf(buffer);
     Expr place = ir::MakeInt(layout.offset(layout::Axis::kM));
     int64_t inner = 1;
     for (size_t d = layout.shard().size(); d-- > 0;) {
@@ -118,7 +144,7 @@ class Apply : public FactsMutator {
                                      ir::MakeInt(int64_t{1} << s->swizzle_len));
       place = ir::MakeBinary(ir::BinaryOp::kBitXor, place, bits * ir::MakeInt(int64_t{1} << to));
     }
-    return {place - ir::MakeInt(PlacesOf(layout).first)};
+    return {place - ir::MakeInt(first)};
   }
 
   std::vector<Expr> Map(const ir::Buffer& buffer, const std::vector<Expr>& indices) {
@@ -162,6 +188,7 @@ class Apply : public FactsMutator {
   }
 
   ir::BufferMap mapped_;
+  std::unordered_map<const ir::BufferNode*, Placed> placed_;
 };
 
 }  // namespace

@@ -107,10 +107,9 @@ bool CoversWhole(const ir::Region& region) {
   return true;
 }
 
-Expr InsidePredicate(const ir::Buffer& buffer, const std::vector<Expr>& indices,
-                     const ir::Facts& facts) {
+Expr ClipPredicate(const ir::Buffer& buffer, const std::vector<Expr>& indices,
+                   const ir::Facts& facts) {
   Expr predicate;
-  if (buffer->scope != ir::Scope::kGlobal) return predicate;
   for (size_t d = 0; d < indices.size(); ++d) {
     const Expr low = indices[d] >= ir::MakeInt(0);
     const Expr high = indices[d] < buffer->shape[d];
@@ -118,6 +117,11 @@ Expr InsidePredicate(const ir::Buffer& buffer, const std::vector<Expr>& indices,
     if (!facts.Proves(high)) predicate = AndPredicate(predicate, high);
   }
   return predicate;
+}
+
+Expr InsidePredicate(const ir::Buffer& buffer, const std::vector<Expr>& indices,
+                     const ir::Facts& facts) {
+  return buffer->scope == ir::Scope::kGlobal ? ClipPredicate(buffer, indices, facts) : Expr();
 }
 
 Expr AndPredicate(const Expr& a, const Expr& b) {

@@ -46,6 +46,9 @@ std::vector<ir::Expr> RegionIndices(const ir::Region& region, const std::vector<
 // construction, and the verifier and interpreter check it.
 ir::Expr InsidePredicate(const ir::Buffer& buffer, const std::vector<ir::Expr>& indices,
                          const ir::Facts& facts);
+// The same for a buffer of any scope: what a copy clips.
+ir::Expr ClipPredicate(const ir::Buffer& buffer, const std::vector<ir::Expr>& indices,
+                       const ir::Facts& facts);
 
 // a && b where either may be undefined (= true).
 ir::Expr AndPredicate(const ir::Expr& a, const ir::Expr& b);

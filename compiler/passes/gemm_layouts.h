@@ -1,9 +1,8 @@
 // Who holds the operands of a matrix product, and how its tiles lie in shared memory: the strict
 // layouts that the rest of inference follows, by the instruction that computes it.
 //
-//   mma.sync  the warps of the block form a grid of `rows` x `columns` over C, warp (i, j) is
-//   number
-//             j * rows + i, and each computes one contiguous part of C in atoms of 16 x 8
+//   mma.sync  the warps of the block form a grid of `rows` x `columns` over C; warp (i, j), number
+//             j * rows + i, computes one contiguous part of C in atoms of 16 x 8
 //   wgmma     the same with warpgroups, in atoms of 64 x 8: warp w of four holds rows 16 w of each
 //   tcgen05   C leaves tensor memory one lane a thread (tcgen05.ld .32x32b); warpgroups share the
 //             columns

@@ -166,7 +166,10 @@ class Solver {
   // The operands of a matrix product lie as its instruction wants them, or are moved for it.
   absl::Status Anchor(int o, State* state) {
     const Operation& op = problem_.operations[o];
-    for (const FragmentUse& use : op.uses) KILN_RETURN_IF_ERROR(CheckHeldByPart(op, use, *state));
+    for (const FragmentUse& use : op.uses) {
+      KILN_RETURN_IF_ERROR(use.writes ? CheckHeldByPart(op, use, *state)
+                                      : HeldHere(op, use, *state).status());
+    }
     std::vector<int> decided;
     std::string moved;
     for (size_t u = 0; u < op.uses.size(); ++u) {
@@ -488,9 +491,8 @@ class Solver {
   absl::Status VisitReduce(InferenceStep step, int o, State* state, std::vector<int>* decided) {
     const Operation& op = problem_.operations[o];
     const FragmentUse &from = op.uses[0], &to = op.uses[1];
-    const Ownership held = state->fragments[from.fragment].Pullback(from.elements[0]);
-    if (!held.complete()) return absl::OkStatus();
-    KILN_ASSIGN_OR_RETURN(const Ownership source, HeldHere(op, from, held, *state));
+    KILN_ASSIGN_OR_RETURN(const Ownership source, HeldHere(op, from, *state));
+    if (!source.complete()) return absl::OkStatus();
     const Ownership folded = source.Reduced(op.extents, op.reduced_dim);
     Ownership& target = state->fragments[to.fragment];
     KILN_RETURN_IF_ERROR(CheckHeldByPart(op, to, *state));
@@ -515,15 +517,15 @@ class Solver {
   }
 
   // What the threads of the operation hold of a use's elements; a refusal where they hold nothing
-  // of one.
+  // of one that somebody holds.
   absl::StatusOr<Ownership> HeldHere(const Operation& op, const FragmentUse& use,
-                                     const Ownership& held, const State& state) const {
+                                     const State& state) const {
+    const Ownership held = state.fragments[use.fragment].Pullback(use.elements[0]);
     const ThreadSet here = op.threads.Set();
-    Ownership part(held.size());
+    const Ownership part = held.Within(here);
     for (int64_t i = 0; i < held.size(); ++i) {
-      const ThreadSet owners = held.Owners(i) & here;
-      if (owners.none()) return words_.Disagreement(op, i, here, use, use.elements[0][i], state);
-      part.Set(i, owners, held.Slot(i));
+      if (!held.decided(i) || part.decided(i)) continue;
+      return words_.Disagreement(op, i, here, use, use.elements[0][i], state);
     }
     return part;
   }

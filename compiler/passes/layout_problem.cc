@@ -133,6 +133,7 @@ class Collector {
     }
     for (Fragment& f : problem_.fragments) {
       if (f.threads.count == 0) f.threads = problem_.threads;
+      if (f.replicated) f.annotated = layout::Ownership::Replicated(f.size, f.threads);
     }
     for (const PartTouch& t : touches_) {
       const Fragment& f = problem_.fragments[t.fragment];
@@ -289,7 +290,8 @@ class Collector {
   // meant.
   absl::Status Annotate(Fragment* fragment) const {
     if (notes_->count(absl::StrCat("replicated:", fragment->buffer->name)) > 0) {
-      fragment->annotated = layout::Ownership::Replicated(fragment->size, threads_);
+      fragment->replicated = true;
+      return absl::OkStatus();
     }
     const auto note = notes_->find(absl::StrCat("layout:", fragment->buffer->name));
     if (note == notes_->end()) return absl::OkStatus();

@@ -30,7 +30,8 @@ struct Fragment {
   int64_t size = 0;                            // elements
   bool floating = false;                       // touched outside of any operation: by every thread
   SourceLoc loc;                               // of its allocation
-  std::optional<layout::Ownership> annotated;  // T.annotate_layout
+  std::optional<layout::Ownership> annotated;  // T.annotate_layout, T.alloc_reducer
+  bool replicated = false;                     // all who write it hold all of it
   // Those who write it: a part of the block, where all that writes it is done by that part.
   layout::ThreadRange threads;
 };

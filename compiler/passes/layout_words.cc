@@ -66,8 +66,8 @@ absl::Status LayoutWords::Race(const Operation& op, const Meeting& meeting) cons
                absl::StrCat("iterations ", PlaceOf(op.extents, meeting.first), " and ",
                             PlaceOf(op.extents, meeting.second), " of ", op.name, " ", meeting.what,
                             " one element, ", meeting.where),
-               "make the loop serial, reduce with T.reduce_sum, or give every iteration its own "
-               "element");
+               "accumulate into a T.alloc_reducer, make the loop serial, or give every iteration "
+               "its own element");
 }
 
 absl::Status LayoutWords::NotHeldByAll(int fragment, int64_t element,

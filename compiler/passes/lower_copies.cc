@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/printer.h"
+#include "compiler/ir/stage.h"
 #include "compiler/passes/build.h"
 
 namespace kiln::passes {
@@ -18,21 +19,24 @@ class LowerTiles : public FactsMutator {
   Stmt VisitStmt(const Stmt& s) override {
     std::vector<Stmt> stmts;
     if (const auto* copy = s.As<ir::Copy>()) {
-      const ir::Region dst = Settle(copy->dst, copy->dst.buffer, &stmts);
-      const ir::Region src = Settle(copy->src, copy->dst.buffer, &stmts);
+      const auto written = Is(copy->dst.buffer);
+      const ir::Region dst = ir::Settle(copy->dst, written, s->loc, &stmts);
+      const ir::Region src = ir::Settle(copy->src, written, s->loc, &stmts);
       stmts.push_back(LowerCopy(ir::Copy(s->loc, src, dst)));
       return ir::MakeSeq(std::move(stmts), s->loc);
     }
     if (const auto* fill = s.As<ir::Fill>()) {
-      const ir::Region dst = Settle(fill->dst, fill->dst.buffer, &stmts);
-      const Expr value = Settle(fill->value, fill->dst.buffer, &stmts, s->loc);
+      const auto written = Is(fill->dst.buffer);
+      const ir::Region dst = ir::Settle(fill->dst, written, s->loc, &stmts);
+      const Expr value = ir::Settle(fill->value, written, s->loc, &stmts);
       stmts.push_back(LowerFill(ir::Fill(s->loc, dst, value)));
       return ir::MakeSeq(std::move(stmts), s->loc);
     }
     const auto* atomic = s.As<ir::Atomic>();
     if (atomic != nullptr && !atomic->value.defined()) {
-      const ir::Region dst = Settle(atomic->dst, atomic->dst.buffer, &stmts);
-      const ir::Region src = Settle(atomic->src, atomic->dst.buffer, &stmts);
+      const auto written = Is(atomic->dst.buffer);
+      const ir::Region dst = ir::Settle(atomic->dst, written, s->loc, &stmts);
+      const ir::Region src = ir::Settle(atomic->src, written, s->loc, &stmts);
       stmts.push_back(LowerAtomic(ir::Atomic(s->loc, atomic->op, dst, src, {})));
       return ir::MakeSeq(std::move(stmts), s->loc);
     }
@@ -40,26 +44,8 @@ class LowerTiles : public FactsMutator {
   }
 
  private:
-  // What does not change while `written` is, bound before it is where it reads it.
-  static Expr Settle(const Expr& e, const ir::Buffer& written, std::vector<Stmt>* stmts,
-                     SourceLoc loc) {
-    bool reads = false;
-    ir::Walk(e, [&](const Expr& x) {
-      const auto* load = x.As<ir::Load>();
-      reads |= load != nullptr && load->buffer == written;
-      return !reads;
-    });
-    if (!reads) return e;
-    const Expr first = ir::MakeVar("first", e.dtype());
-    stmts->push_back(ir::MakeStmt<ir::Bind>(loc, first, e));
-    return first;
-  }
-  static ir::Region Settle(ir::Region region, const ir::Buffer& written, std::vector<Stmt>* stmts) {
-    for (ir::Range& range : region.ranges) {
-      range.min = Settle(range.min, written, stmts, {});
-      range.extent = Settle(range.extent, written, stmts, {});
-    }
-    return region;
+  static ir::BufferTest Is(const ir::Buffer& buffer) {
+    return [&buffer](const ir::Buffer& other) { return other == buffer; };
   }
 
   // A parallel loop over the wide dimensions of `shape`; `body` gets the loop variables.
@@ -98,10 +84,10 @@ class LowerTiles : public FactsMutator {
       const std::vector<Expr> from = RegionIndices(copy.src, src_dims, vars);
       const std::vector<Expr> to = RegionIndices(copy.dst, dst_dims, vars);
       const Expr value =
-          ir::MakeLoad(copy.src.buffer, from, InsidePredicate(copy.src.buffer, from, facts_));
+          ir::MakeLoad(copy.src.buffer, from, ClipPredicate(copy.src.buffer, from, facts_));
       return ir::MakeStmt<ir::Store>(copy.loc, copy.dst.buffer, to,
                                      ir::MakeCast(copy.dst.buffer->dtype, value),
-                                     InsidePredicate(copy.dst.buffer, to, facts_));
+                                     ClipPredicate(copy.dst.buffer, to, facts_));
     };
     return ParallelOver(copy.dst, dst_dims, copy.loc, element, notes);
   }

@@ -1,7 +1,10 @@
 #include "compiler/passes/lower_reductions_cpu.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/printer.h"
+#include "compiler/ir/shape.h"
 #include "compiler/passes/build.h"
 #include "compiler/passes/reduce_arithmetic.h"
 
@@ -39,19 +42,19 @@ class ReduceLowering {
   }
 
  private:
-  // dst keeps the other dimensions in order; a unit dimension may stand for the reduced one.
   absl::Status MatchDestination() {
-    const size_t rank = reduce_.dst.ranges.size();
-    for (size_t d = 0; d < rank; ++d) {
-      const bool stands_for_reduced =
-          rank == kept_.size() + 1 && static_cast<int>(d) == reduce_.dim;
-      if (!stands_for_reduced) dst_dims_.push_back(static_cast<int>(d));
+    const auto pairs = ir::ReduceDims(reduce_.src, reduce_.dst, reduce_.dim);
+    if (!pairs) {
+      return absl::InvalidArgumentError(absl::StrCat("reduction of ", ir::ToString(reduce_.src),
+                                                     " into ", ir::ToString(reduce_.dst),
+                                                     ": the shapes do not match"));
     }
-    if (kept_.empty() && rank == 1) dst_dims_.clear();
-    if (dst_dims_.size() == kept_.size()) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat("reduction of ", ir::ToString(reduce_.src),
-                                                   " into ", ir::ToString(reduce_.dst),
-                                                   ": the ranks do not match"));
+    dst_dims_.assign(kept_.size(), -1);
+    for (size_t d = 0; d < pairs->size(); ++d) {
+      const auto kept = std::find(kept_.begin(), kept_.end(), (*pairs)[d]);
+      if (kept != kept_.end()) dst_dims_[kept - kept_.begin()] = static_cast<int>(d);
+    }
+    return absl::OkStatus();
   }
 
   std::vector<Expr> SourceAt(const std::vector<Expr>& kept, const Expr& reduced) const {
@@ -62,7 +65,14 @@ class ReduceLowering {
     return RegionIndices(reduce_.src, dims, offsets);
   }
   std::vector<Expr> DestinationAt(const std::vector<Expr>& kept) const {
-    return RegionIndices(reduce_.dst, dst_dims_, kept);
+    std::vector<int> dims;
+    std::vector<Expr> offsets;
+    for (size_t k = 0; k < kept.size(); ++k) {
+      if (dst_dims_[k] < 0) continue;
+      dims.push_back(dst_dims_[k]);
+      offsets.push_back(kept[k]);
+    }
+    return RegionIndices(reduce_.dst, dims, offsets);
   }
 
   Stmt NestOverKept(size_t depth, std::vector<Expr>* vars,
@@ -184,7 +194,7 @@ class ReduceLowering {
   const int lanes_;
   int64_t extent_ = 0;
   std::vector<int> kept_;
-  std::vector<int> dst_dims_;
+  std::vector<int> dst_dims_;  // of each kept one; -1: of a unit dimension that dst has not
 };
 
 }  // namespace

@@ -71,8 +71,10 @@ class ProductBetweenThreads {
     std::vector<Expr> shape;
     for (const int64_t extent : extents) shape.push_back(MakeInt(extent));
     *staged = ir::MakeBuffer(name, region.buffer->dtype, shape, ir::Scope::kShared);
-    const layout::Ownership held =
-        level_->solution().fragments[use.fragment].Pullback(use.elements[0]);
+    const layout::Ownership held = level_->solution()
+                                       .fragments[use.fragment]
+                                       .Pullback(use.elements[0])
+                                       .Within(level_->threads().Set());
     const Stmt put = level_->ForThreads(loc_, [&](const Expr& thread) {
       return level_->ForShare(held, thread, loc_, [&](const Expr& i, const Expr& acts) {
         const Stmt store =

@@ -80,7 +80,7 @@ class Partition : public ir::Mutator {
     level_.SetThreads({part.first, part.count});
     const Stmt body = Mutate(part.body);
     level_.SetThreads(problem_.threads);
-    return ir::MakeStmt<ir::Seq>(part.loc, std::vector<Stmt>{body});
+    return ir::MakeStmt<ir::OnThreads>(part.loc, part.first, part.count, body);
   }
 
   Stmt VisitOperation(int o, const Stmt& s) {

@@ -365,8 +365,9 @@ class VectorizeLoops : public FactsMutator {
     }
     ir::Facts facts = facts_;
     for (const ir::Axis& axis : loop->axes) facts.AddAxis(axis);
-    Stmt inner = LastAxis(loop->axes.back(), loop->body, facts, s->loc);
-    for (size_t i = loop->axes.size() - 1; i-- > 0;) {
+    const bool nest = HasLanes(s.As<ir::For>()->body);  // the loop inside has the lanes
+    Stmt inner = nest ? loop->body : LastAxis(loop->axes.back(), loop->body, facts, s->loc);
+    for (size_t i = loop->axes.size() - (nest ? 0 : 1); i-- > 0;) {
       inner = ir::MakeStmt<ir::For>(s->loc, ir::ForKind::kSerial,
                                     std::vector<ir::Axis>{loop->axes[i]}, inner);
     }
@@ -374,6 +375,17 @@ class VectorizeLoops : public FactsMutator {
   }
 
  private:
+  static bool HasLanes(const Stmt& body) {
+    bool found = false;
+    ir::Walk(body, [&](const Stmt& s) {
+      const auto* loop = s.As<ir::For>();
+      found |= loop != nullptr &&
+               (loop->loop == ir::ForKind::kParallel || loop->loop == ir::ForKind::kVectorized);
+      return !found;
+    });
+    return found;
+  }
+
   Stmt LastAxis(const ir::Axis& axis, const Stmt& body, const ir::Facts& facts,
                 SourceLoc loc) const {
     const int lanes = unit_.Lanes(kFloat32);

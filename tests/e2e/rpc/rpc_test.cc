@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <sstream>
@@ -21,7 +25,75 @@ namespace {
 
 using testing::HasSubstr;
 
+// A socket at `path` that keeps whoever connects waiting before it passes bytes to and from
+// `target`.
+class SlowRelay {
+ public:
+  SlowRelay(const std::string& path, std::string target, absl::Duration wait)
+      : target_(std::move(target)), wait_(wait), listener_(Open(path, /*listens=*/true)) {
+    thread_ = std::thread([this] { Accept(); });
+  }
+  ~SlowRelay() {
+    shutdown(listener_, SHUT_RDWR);
+    thread_.join();
+    close(listener_);
+  }
+
+ private:
+  static int Open(const std::string& path, bool listens) {
+    sockaddr_un name = {};
+    name.sun_family = AF_UNIX;
+    path.copy(name.sun_path, sizeof(name.sun_path) - 1);
+    const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+    const auto* address = reinterpret_cast<const sockaddr*>(&name);
+    const int bound =
+        listens ? bind(fd, address, sizeof(name)) : connect(fd, address, sizeof(name));
+    EXPECT_EQ(bound, 0) << path;
+    if (listens) EXPECT_EQ(listen(fd, 8), 0);
+    return fd;
+  }
+
+  void Accept() {
+    std::vector<std::thread> passing;
+    for (int fd = 0; (fd = accept(listener_, nullptr, nullptr)) >= 0;) {
+      passing.emplace_back([this, fd] { Pass(fd); });
+    }
+    for (std::thread& t : passing) t.join();
+  }
+
+  void Pass(int from) const {
+    absl::SleepFor(wait_);
+    const int to = Open(target_, /*listens=*/false);
+    pollfd ends[] = {{from, POLLIN, 0}, {to, POLLIN, 0}};
+    for (bool open = true; open && poll(ends, 2, -1) > 0;) {
+      for (int end : {0, 1}) {
+        if (ends[end].revents == 0) continue;
+        char bytes[4096];
+        const ssize_t n = read(ends[end].fd, bytes, sizeof(bytes));
+        open = open && n > 0 && write(ends[1 - end].fd, bytes, static_cast<size_t>(n)) == n;
+      }
+    }
+    close(from);
+    close(to);
+  }
+
+  const std::string target_;
+  const absl::Duration wait_;
+  const int listener_;
+  std::thread thread_;
+};
+
 // ---- unary calls ----
+
+// A loaded machine answers a new connection late; giving up on it early means never to be served.
+TEST_F(RpcTest, AConnectionMayTakeHalfASecond) {
+  const std::string path = (folder_ / "slow.sock").string();
+  const SlowRelay relay(path, (folder_ / "s.sock").string(), absl::Milliseconds(500));
+  const auto client = Client::Connect(absl::StrCat("unix:", path));
+  ASSERT_TRUE(client.ok()) << client.status();
+  const auto workers = (*client)->Workers();
+  EXPECT_TRUE(workers.ok()) << workers.status();
+}
 
 TEST_F(RpcTest, SubmitCarriesTheWholeSpec) {
   const auto submitted = client_->Submit(Spec());

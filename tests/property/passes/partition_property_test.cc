@@ -12,7 +12,7 @@
 namespace kiln {
 namespace {
 
-constexpr int kKernels = 3000, kProducts = 60, kSimulated = 1000;
+constexpr int kKernels = 3000, kProducts = 60, kSimulated = 10000;
 constexpr double kLeastKernels = 0.9, kLeastProducts = 0.6;  // that are accepted
 
 // Whether a thread, or all owners of what the iteration writes, may run it.
@@ -107,7 +107,7 @@ TEST(PartitionLoops, ThreadsComputeWhatTilesDoAndRefusalsHold) {
 
 TEST(PartitionLoops, EveryIterationRunsOnExactlyItsOwners) {
   int64_t loops = 0;
-  for (int seed = 0; seed < kSimulated; ++seed) {
+  for (int seed = 0; loops < kSimulated; ++seed) {
     const std::string text = testing::RandomFragmentKernel(seed);
     const auto program = testing::Elaborated("k.py", text);
     ASSERT_TRUE(program.ok()) << program.status();
@@ -121,7 +121,6 @@ TEST(PartitionLoops, EveryIterationRunsOnExactlyItsOwners) {
       ++loops;
     }
   }
-  EXPECT_GT(loops, kSimulated);
 }
 
 class PartitionFor : public ::testing::TestWithParam<const char*> {

@@ -200,6 +200,14 @@ const Refusal kExpressions[] = {
     {"with T.ws(0):\n    with T.ws(0 + 0):\n        x[0, 0] = 1", "T.ws(0 + 0)",
      "T.ws inside of T.ws", "in one T.ws"},
     {"z = T.ws(0, 7)", "7", "warpgroup 7 of T.ws", "follow each other"},
+    {"s = T.alloc_shared((8, 8), 'int32')\nz = T.reshape(s, (64,))\nT.annotate_layout({s: "
+     "T.Layout((8, 8), lambda i, j: (j, i)), z: T.Layout((64,), lambda i: 63 - i)})",
+     "T.reshape(s, (64,))", "is called by another name with another layout", "of its own"},
+    {"s = T.alloc_shared((8,), 'int32')\nz = T.decl_buffer((8,), 'int32', scope='local', "
+     "data=s.data)",
+     "scope='local'", "the scope 'local' of a buffer over 's'", "leave the scope out"},
+    {"for i in T.serial(4):\n    with T.ws(0):\n        break", "break",
+     "'break' out of a T.ws block", "outside of T.ws"},
     {"s = T.alloc_var('int32')\nz = T.view(s, (1,))", "T.view(s, (1,))",
      "a view of the variable 's'", "T.reinterpret"},
     {"a, b = 1, 2, 3", "a, b", "cannot unpack 3 values into 2", "one value"},

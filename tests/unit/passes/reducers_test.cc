@@ -114,6 +114,83 @@ T.copy(t, B[0:12]))",
                 });
 }
 
+TEST(Reducers, StartFromNothingAndAreClearedLater) {
+  ExpectReduces(R"(r = T.alloc_reducer((12,), T.float32)
+t = T.alloc_fragment((12,), T.float32)
+for i, j in T.Parallel(12, 20):
+    r[i] += A[i, j]
+T.finalize_reducer(r)
+T.copy(r, t)
+T.clear(r)
+for i, j in T.Parallel(12, 10):
+    r[i] += A[i, j]
+T.finalize_reducer(r)
+for i in T.Parallel(12):
+    B[i] = t[i] - r[i])",
+                12, [](const auto& a, int i) {
+                  return Fold(10, 0, [&](double s, int j) { return s + a(i, j + 10); });
+                });
+  ExpectReduces(R"(for k in T.serial(3):
+    r = T.alloc_reducer((12,), T.float32)
+    for i, j in T.Parallel(12, 6):
+        r[i] += A[i, k * 6 + j]
+    T.finalize_reducer(r)
+    T.copy(r, B[0:12]))",
+                12, [](const auto& a, int i) {
+                  return Fold(6, 0, [&](double s, int j) { return s + a(i, j + 12); });
+                });
+}
+
+TEST(Reducers, TakeEachIterationOnceWhicheverAxesNameTheirPlace) {
+  ExpectReduces(R"(r = T.alloc_reducer((12,), T.float32)
+for i, j in T.Parallel(12, 12):
+    r[i] += A[i, j]
+    r[j] += A[i, j]
+    r[3] += 1
+T.finalize_reducer(r)
+T.copy(r, B[0:12]))",
+                12, [](const auto& a, int i) {
+                  return Fold(12, i == 3 ? 144 : 0,
+                              [&](double s, int j) { return s + a(i, j) + a(j, i); });
+                });
+  const auto wraps = testing::Elaborated("k.py", Kernel(32, R"(r = T.alloc_reducer((1,), T.int32)
+for i in T.Parallel(12):
+    r[0] = T.cast(T.cast(r[0], T.uint8) + T.cast(A[i, 0], T.uint8), T.int32)
+T.finalize_reducer(r))"));
+  ASSERT_FALSE(wraps.ok());
+  EXPECT_NE(wraps.status().message().find("another operation than its own"), std::string::npos);
+}
+
+TEST(Reducers, TakeContributionsFromEveryPartOfTheBlock) {
+  for (const char* copies : {"", ", replication=\"all\""}) {
+    const auto program = testing::Elaborated(
+        "k.py", Kernel(256, absl::StrCat("r = T.alloc_reducer((12,), T.float32", copies, R"()
+T.clear(r)
+with T.ws(0):
+    for i, j in T.Parallel(12, 7):
+        r[i] += A[i, j]
+with T.ws(1):
+    for i, j in T.Parallel(12, 13):
+        r[i] += A[i, 7 + j]
+T.finalize_reducer(r)
+T.copy(r, B[0:12]))")));
+    ASSERT_TRUE(program.ok()) << program.status();
+    std::string why;
+    EXPECT_EQ(testing::CheckThreads(*program, 5, 0, &why), testing::Verdict::kSame) << why;
+  }
+  const auto own = testing::Elaborated(
+      "k.py", Kernel(256, R"(r = T.alloc_reducer((12,), T.float32, replication="all")
+with T.ws(1):
+    T.clear(r)
+    for i, j in T.Parallel(12, 20):
+        r[i] += A[i, j]
+    T.finalize_reducer(r)
+    T.copy(r, B[0:12]))"));
+  ASSERT_TRUE(own.ok()) << own.status();
+  std::string why;
+  EXPECT_EQ(testing::CheckThreads(*own, 5, 0, &why), testing::Verdict::kSame) << why;
+}
+
 TEST(Reducers, WhatTheyCannotDoIsRefused) {
   const std::pair<const char*, const char*> kCases[] = {
       {"B[0] = r[0]", "is read before it is finalised"},
@@ -130,6 +207,14 @@ TEST(Reducers, WhatTheyCannotDoIsRefused) {
        "is stored to by another operation than its own"},
       {"for i, j in T.Parallel(12, 20):\n    r[i // 2] += A[i, j]",
        "a place that is computed from an axis"},
+      {"T.finalize_reducer(r)\nT.finalize_reducer(r)", "is finalised twice"},
+      {"for k in T.serial(2):\n    T.finalize_reducer(r)", "is finalised twice"},
+      {"if A[0, 0] > 0:\n    T.finalize_reducer(r)\nB[0] = r[0]", "is read before it is finalised"},
+      {"for s in T.serial(4):\n    for i, j in T.Parallel(12, s + 1):\n        r[i] += A[i, j]",
+       "in a loop whose extent is not known"},
+      {"for i, j in T.Parallel(12, 20):\n    r[i] += A[i, j]", "is never finalised"},
+      {"for k in T.serial(T.cast(r[0], T.int32)):\n    B[k] = 1\nT.finalize_reducer(r)",
+       "is read before"},
       {"T.clear(r[0:3])", "is filled in part"},
       {"T.copy(B[0:12], r)", "is written as a whole"},
       {"w = T.view(r, (3, 4))", "a view of the reducer 'r'"},

@@ -237,6 +237,21 @@ for i in T.Parallel(64):
   }
 }
 
+// What an operation reads of the memory that it writes through another name is read first.
+TEST(ReportedCases, AViewReadsBeforeItWrites) {
+  ExpectComputes(KernelAround(32, 64, "(64,)", R"(s = T.alloc_shared((64,), T.float32)
+v = T.view(s, (8, 8))
+T.copy(A, s)
+T.fill(v, s[3] + v[0, 0])
+T.copy(s, B))"));
+  ExpectComputes(KernelAround(32, 64, "(64,)", R"(s = T.alloc_shared((4,), T.int32)
+v = T.view(s, (8,), T.int16)
+T.clear(v)
+s[s[0]] = 65539
+for i in T.Parallel(4):
+    B[i] = T.cast(s[i], T.float32))"));
+}
+
 // #2158, #1890: fragments under another shape, reduced and multiplied into.
 TEST(ReportedCases, AFragmentUnderAnotherShape) {
   ExpectComputes(KernelAround(128, 96, "(32, 48)", R"(f = T.alloc_fragment((32, 48), T.float32)
