@@ -257,6 +257,35 @@ TEST(Views, HoldWhatAnArrayOfBytesHolds) {
   }
 }
 
+// B after `body`, which sees A: float32[16] = 0, 1, ..., 15.
+std::vector<double> Computed(const std::string& body) {
+  const auto program = testing::Elaborated("k.py", testing::KernelAround(32, 16, "(16,)", body));
+  EXPECT_TRUE(program.ok()) << program.status();
+  interp::Options options;
+  options.clip_global = true;
+  const Arguments args = *interp::RandomArguments(*program, options, 1);
+  for (int64_t i = 0; i < 16; ++i) args[0].View().Set(i, static_cast<double>(i));
+  const auto ran = interp::Run(*program, ViewsOf(args), options);
+  EXPECT_TRUE(ran.ok()) << ran.status() << "\n" << body;
+  std::vector<double> values;
+  for (int64_t i = 0; i < 16; ++i) values.push_back(args[1].View().Get(i));
+  return values;
+}
+
+TEST(Views, ReadBeforeTheyWrite) {
+  // A fill by what it overwrites: A[3] + A[5].
+  EXPECT_EQ(Computed("s = T.alloc_shared((16,), T.float32)\nv = T.view(s, (4, 4))\nT.copy(A, s)\n"
+                     "T.fill(v, s[3] + v[1, 1])\nT.copy(s, B)"),
+            std::vector<double>(16, 8));
+  // A store in halves whose place the first half changes.
+  std::vector<double> expected(16, 0);
+  expected[0] = 65539;
+  EXPECT_EQ(Computed("s = T.alloc_shared((16,), T.int32)\nv = T.view(s, (32,), T.int16)\n"
+                     "T.clear(v)\ns[s[0]] = 65539\nfor i in T.Parallel(16):\n"
+                     "    B[i] = T.cast(s[i], T.float32)"),
+            expected);
+}
+
 TEST(Views, AreTheSameOnTheBlocksThreads) {
   int refused = 0;
   for (uint64_t seed = 0; seed < kKernels; ++seed) {
