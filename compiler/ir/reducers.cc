@@ -207,6 +207,13 @@ class LifeCycle {
   absl::Status CheckUpdate(const Store& store, size_t r) {
     const Reducer& reducer = reducers_[r];
     const auto value = Added(store, reducer.op);
+    const auto* cast = store.value.As<Cast>();
+    if (!value && cast != nullptr && cast->a.dtype().bits > cast->dtype.bits) {
+      return Error(store.loc, reducer,
+                   absl::StrCat("of ", cast->dtype.ToString(), " is updated by values of ",
+                                cast->a.dtype().ToString()),
+                   absl::StrCat("cast the value: T.cast(value, \"", cast->dtype.ToString(), "\")"));
+    }
     if (!value || !value->defined()) {
       return Error(store.loc, reducer, "is stored to by another operation than its own",
                    absl::StrCat("write ", Written(reducer.op), ", or use a fragment"));
@@ -290,6 +297,7 @@ class Resolver : public Mutator {
     const auto* loop = s.As<For>();
     if (loop != nullptr && loop->loop == ForKind::kParallel) {
       const size_t outer = axes_.size();
+      if (outer == 0) direct_.clear();
       axes_.insert(axes_.end(), loop->axes.begin(), loop->axes.end());
       const Stmt rebuilt = RebuildStmt(s);
       axes_.resize(outer);
@@ -321,7 +329,8 @@ class Resolver : public Mutator {
       }
       if (named == 0 && !IsConst(axis.extent, 1)) rest.push_back(&axis);
     }
-    if (rest.empty()) return s;
+    // Iterations have places of their own as it is, but for those that another update gives.
+    if (rest.empty() && direct_.try_emplace(r, named_by).first->second == named_by) return s;
     for (const Axis* axis : rest) {
       bool known = true;
       Walk(axis->extent, [&](const Expr& x) {
@@ -441,9 +450,10 @@ class Resolver : public Mutator {
   const Index index_;
   std::vector<std::vector<Partial>> partials_;  // by reducer
   bool updates_ = false;
-  std::vector<Axis> axes_;           // of the parallel loops around
-  const OnThreads* part_ = nullptr;  // the part of the block around
-  const std::vector<Expr>& open_;    // variables that have a value in the end
+  std::vector<Axis> axes_;                               // of the parallel loops around
+  std::unordered_map<size_t, std::vector<int>> direct_;  // of the loop: named_by of plain updates
+  const OnThreads* part_ = nullptr;                      // the part of the block around
+  const std::vector<Expr>& open_;                        // variables that have a value in the end
   absl::Status status_;
 };
 

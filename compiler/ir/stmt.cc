@@ -58,4 +58,11 @@ Stmt MakeSeq(std::vector<Stmt> stmts, SourceLoc loc) {
   return MakeStmt<Seq>(loc, std::move(flat));
 }
 
+absl::Status ErrorAt(const Program& program, SourceLoc loc, std::string message, std::string remedy,
+                     absl::StatusCode code) {
+  static const SourceFile nowhere;
+  return kiln::ErrorAt(program.source ? *program.source : nowhere, loc, std::move(message),
+                       std::move(remedy), code);
+}
+
 }  // namespace kiln::ir

@@ -346,6 +346,10 @@ struct Program {
   std::shared_ptr<const SourceFile> source;
 };
 
+// A diagnostic at `loc` in the program's source; InvalidArgument unless `code` says otherwise.
+absl::Status ErrorAt(const Program& program, SourceLoc loc, std::string message, std::string remedy,
+                     absl::StatusCode code = absl::StatusCode::kInvalidArgument);
+
 }  // namespace kiln::ir
 
 #endif  // KILN_COMPILER_IR_STMT_H_

@@ -172,11 +172,10 @@ class Partition : public ir::Mutator {
 
   void NotItsOwn(const ir::Store& store) {
     if (!status_.ok()) return;
-    static const SourceFile nowhere;
-    status_ = ErrorAt(program_.source ? *program_.source : nowhere, store.loc,
-                      absl::StrCat("the iterations of a parallel loop share '", store.buffer->name,
-                                   "', which they write"),
-                      "declare it inside of the loop, or use a fragment");
+    status_ = ir::ErrorAt(program_, store.loc,
+                          absl::StrCat("the iterations of a parallel loop share '",
+                                       store.buffer->name, "', which they write"),
+                          "declare it inside of the loop, or use a fragment");
   }
 
   const ir::Program& program_;

@@ -53,9 +53,7 @@ class Planner {
  private:
   absl::Status Error(SourceLoc loc, std::string message, std::string remedy,
                      absl::StatusCode code = absl::StatusCode::kInvalidArgument) const {
-    static const SourceFile nowhere;
-    return ErrorAt(program_.source ? *program_.source : nowhere, loc, std::move(message),
-                   std::move(remedy), code);
+    return ir::ErrorAt(program_, loc, std::move(message), std::move(remedy), code);
   }
 
   absl::Status Annotated(const ir::Alloc& alloc, const ir::Launch& launch) {

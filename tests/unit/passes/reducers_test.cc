@@ -153,6 +153,23 @@ T.copy(r, B[0:12]))",
                   return Fold(12, i == 3 ? 144 : 0,
                               [&](double s, int j) { return s + a(i, j) + a(j, i); });
                 });
+  ExpectReduces(R"(r = T.alloc_reducer((4, 4), T.float32)
+for i, j in T.Parallel(4, 4):
+    r[i, j] += A[i, j]
+    r[j, i] += A[i, j] * 2
+T.finalize_reducer(r)
+for i, j in T.Parallel(4, 4):
+    B[i * 4 + j] = r[i, j])",
+                16, [](const auto& a, int x) { return a(x / 4, x % 4) + 2 * a(x % 4, x / 4); });
+  const auto narrow =
+      testing::Elaborated("k.py", Kernel(32, R"(r = T.alloc_reducer((12,), T.int8, "min")
+for i, j in T.Parallel(12, 20):
+    r[i] = T.min(r[i], T.cast(A[i, j], T.int32))
+T.finalize_reducer(r))"));
+  ASSERT_FALSE(narrow.ok());
+  EXPECT_NE(narrow.status().message().find("of int8 is updated by values of int32"),
+            std::string::npos)
+      << narrow.status();
   const auto wraps = testing::Elaborated("k.py", Kernel(32, R"(r = T.alloc_reducer((1,), T.int32)
 for i in T.Parallel(12):
     r[0] = T.cast(T.cast(r[0], T.uint8) + T.cast(A[i, 0], T.uint8), T.int32)
