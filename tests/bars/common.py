@@ -28,6 +28,9 @@ def run(command, codes=(0,), **options):
 
 
 def build(*targets):
+    if not (ROOT / "build/build.ninja").exists():
+        run(["deploy/install_deps.sh"])
+        run(["cmake", "-G", "Ninja", "-S", ".", "-B", "build"])
     run(["cmake", "--build", "build", "--target", *targets])
 
 
