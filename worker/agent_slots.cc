@@ -22,9 +22,10 @@ double SecondsSince(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
+// A coordinator that stops cuts calls off with CANCELLED; what this side gives up, it knows itself.
 bool IsTransient(const absl::Status& status) {
   return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
-         absl::IsAborted(status) || absl::IsUnknown(status);
+         absl::IsAborted(status) || absl::IsUnknown(status) || absl::IsCancelled(status);
 }
 
 // The store does not have the blob, or has other bytes under its name: the coordinator can make it

@@ -216,7 +216,9 @@ TEST_F(WorkerProcessTest, WorkGoesOnWhileTheCoordinatorIsAway) {
   std::optional<v1::TaskResult> result = coordinator_->WaitResult("c-1");
   ASSERT_TRUE(result.has_value()) << LogText();
   for (const v1::CandidateResult& candidate : result->candidates()) {
-    EXPECT_TRUE(coordinator_->HasBlob(candidate.artifact().digest())) << candidate.config();
+    EXPECT_TRUE(coordinator_->HasBlob(candidate.artifact().digest()))
+        << candidate.ShortDebugString() << "\n"
+        << LogText();
   }
   EXPECT_EQ(LogLines("task started"), 1);
 }
