@@ -1,13 +1,13 @@
 #include "compiler/ir/reducers.h"
 
 #include <algorithm>
-#include <limits>
 #include <optional>
 #include <unordered_map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/base/status.h"
+#include "compiler/ir/access.h"
 #include "compiler/ir/analysis.h"
 #include "compiler/ir/visit.h"
 
@@ -27,16 +27,7 @@ BinaryOp Combining(ReduceOp op) {
 }
 
 Expr Identity(ReduceOp op, DType type) {
-  if (op == ReduceOp::kSum) return MakeConst(0, type);
-  const bool least = op == ReduceOp::kMax;
-  if (type.is_float()) {
-    const double infinity = std::numeric_limits<double>::infinity();
-    return MakeConst(least ? -infinity : infinity, type);
-  }
-  if (type.is_uint() && least) return MakeInt(0, type);
-  const int bits = type.bits - (type.is_uint() ? 0 : 1);
-  const uint64_t most = bits == 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
-  return MakeInt(static_cast<int64_t>(least ? ~most : most), type);
+  return op == ReduceOp::kSum ? MakeConst(0, type) : Extreme(type, op == ReduceOp::kMin);
 }
 
 Expr Combine(ReduceOp op, const Expr& a, const Expr& b) {

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/base/status.h"
+#include "compiler/ir/access.h"
 #include "compiler/ir/shape.h"
 #include "compiler/ir/stage.h"
 #include "compiler/ir/visit.h"
@@ -135,7 +136,7 @@ class Resolver : public Mutator {
     const Expr predicate = load->predicate.defined() ? Mutate(load->predicate) : Expr();
     if (!Affordable(*group, load->buffer, indices)) return e;
     return Read(*group, load->buffer, indices,
-                Both(predicate, Inside(*group, load->buffer, indices)));
+                AndPredicate(predicate, Inside(*group, load->buffer, indices)));
   }
 
   Stmt VisitStmt(const Stmt& s) override {
@@ -148,11 +149,11 @@ class Resolver : public Mutator {
         return VisitAtomic(s);
       case StmtKind::kCopy: {
         const auto& copy = *s.As<Copy>();
-        return Fits(copy.src) && Fits(copy.dst) ? RebuildStmt(s) : Mutate(LoopsOf(s->loc, copy));
+        return Fits(copy.src) && Fits(copy.dst) ? RebuildStmt(s) : Mutate(LoopOf(s->loc, copy));
       }
       case StmtKind::kFill: {
         const auto& fill = *s.As<Fill>();
-        return Fits(fill.dst) ? RebuildStmt(s) : Mutate(LoopsOf(s->loc, fill));
+        return Fits(fill.dst) ? RebuildStmt(s) : Mutate(LoopOf(s->loc, fill));
       }
       case StmtKind::kGemm: {
         const auto& gemm = *s.As<Gemm>();
@@ -205,26 +206,12 @@ class Resolver : public Mutator {
 
   // ---- elements ----
 
-  // A constant index below zero counts from the end.
-  static std::vector<Expr> FromStart(const Buffer& name, std::vector<Expr> indices) {
-    for (size_t d = 0; d < indices.size(); ++d) {
-      const auto constant = ConstInt(indices[d]);
-      if (constant && *constant < 0) indices[d] = name->shape[d] + indices[d];
-    }
-    return indices;
-  }
-
-  static Expr Both(const Expr& a, const Expr& b) {
-    if (!a.defined() || IsConst(a, 1)) return b;
-    return !b.defined() || IsConst(b, 1) ? a : a && b;
-  }
-
   // That an index lies within a view of global memory, where its neighbours are other elements.
   static Expr Inside(const Group& group, const Buffer& name, const std::vector<Expr>& indices) {
     Expr inside;
     if (group.base()->scope != Scope::kGlobal || name == group.base()) return inside;
     for (size_t d = 0; d < indices.size(); ++d) {
-      inside = Both(inside, MakeInt(0) <= indices[d] && indices[d] < name->shape[d]);
+      inside = AndPredicate(inside, MakeInt(0) <= indices[d] && indices[d] < name->shape[d]);
     }
     return inside.defined() && IsConst(inside, 1) ? Expr() : inside;
   }
@@ -327,7 +314,7 @@ class Resolver : public Mutator {
     if (group == nullptr) return RebuildStmt(s);
     std::vector<Expr> indices = FromStart(store.buffer, MutateAll(store.indices));
     Expr predicate = store.predicate.defined() ? Mutate(store.predicate) : Expr();
-    predicate = Both(predicate, Inside(*group, store.buffer, indices));
+    predicate = AndPredicate(predicate, Inside(*group, store.buffer, indices));
     const Expr value = Mutate(store.value);
     // The first of several stores may change what the place of the next depends on.
     std::vector<Stmt> stmts;
@@ -344,7 +331,7 @@ class Resolver : public Mutator {
     const auto& atomic = *s.As<Atomic>();
     const bool tile = !atomic.value.defined();
     if (Fits(atomic.dst) && (!tile || Fits(atomic.src))) return RebuildStmt(s);
-    if (tile) return Mutate(LoopsOf(s->loc, atomic));
+    if (tile) return Mutate(LoopOf(s->loc, atomic));
     const Group& group = *GroupOf(atomic.dst.buffer);
     std::vector<Expr> indices;
     for (const Range& range : atomic.dst.ranges) indices.push_back(Mutate(range.min));
@@ -420,29 +407,15 @@ class Resolver : public Mutator {
     return MakeStmt<For>(loc, ForKind::kParallel, axes, inner, Expr(), notes);
   }
 
-  // Operations with what they read of the memory that they write bound before them.
-  Stmt LoopsOf(SourceLoc loc, const Copy& copy) {
+  // A loop for an operation that writes `dst`, from what it reads of that memory bound before it.
+  using Build = std::function<Stmt(const Region& dst, const Region& src, const Expr& value)>;
+  Stmt Settled(SourceLoc loc, const Region& dst, const Region& src, const Expr& value,
+               const Build& build) {
     std::vector<Stmt> stmts;
-    const BufferTest written = SharesWith(copy.dst.buffer);
-    const Region dst = Settle(copy.dst, written, loc, &stmts);
-    const Region src = Settle(copy.src, written, loc, &stmts);
-    stmts.push_back(LoopOf(loc, Copy(loc, src, dst, copy.annotations)));
-    return MakeSeq(std::move(stmts), loc);
-  }
-  Stmt LoopsOf(SourceLoc loc, const Fill& fill) {
-    std::vector<Stmt> stmts;
-    const BufferTest written = SharesWith(fill.dst.buffer);
-    const Region dst = Settle(fill.dst, written, loc, &stmts);
-    const Expr value = Settle(fill.value, written, loc, &stmts);
-    stmts.push_back(LoopOf(loc, Fill(loc, dst, value)));
-    return MakeSeq(std::move(stmts), loc);
-  }
-  Stmt LoopsOf(SourceLoc loc, const Atomic& atomic) {
-    std::vector<Stmt> stmts;
-    const BufferTest written = SharesWith(atomic.dst.buffer);
-    const Region dst = Settle(atomic.dst, written, loc, &stmts);
-    const Region src = Settle(atomic.src, written, loc, &stmts);
-    stmts.push_back(LoopOf(loc, Atomic(loc, atomic.op, dst, src, {})));
+    const BufferTest written = SharesWith(dst.buffer);
+    const Region to = Settle(dst, written, loc, &stmts), from = Settle(src, written, loc, &stmts);
+    const Expr what = Settle(value, written, loc, &stmts);
+    stmts.push_back(build(to, from, what));
     return MakeSeq(std::move(stmts), loc);
   }
 
@@ -459,29 +432,35 @@ class Resolver : public Mutator {
       const auto note = copy.annotations.find(key);
       if (note != copy.annotations.end()) notes.insert(*note);
     }
-    return ForEach(
-        loc, copy.dst,
-        [&](const Element& at) {
-          return MakeStmt<Store>(
-              loc, copy.dst.buffer, at(copy.dst),
-              MakeCast(copy.dst.buffer->dtype, MakeLoad(copy.src.buffer, at(copy.src))));
-        },
-        notes);
+    return Settled(
+        loc, copy.dst, copy.src, Expr(), [&](const Region& dst, const Region& src, const Expr&) {
+          const auto element = [&](const Element& at) {
+            const Expr value = MakeCast(dst.buffer->dtype, MakeLoad(src.buffer, at(src)));
+            return MakeStmt<Store>(loc, dst.buffer, at(dst), value);
+          };
+          return ForEach(loc, dst, element, notes);
+        });
   }
 
   Stmt LoopOf(SourceLoc loc, const Fill& fill) {
-    return ForEach(loc, fill.dst, [&](const Element& at) {
-      return MakeStmt<Store>(loc, fill.dst.buffer, at(fill.dst),
-                             MakeCast(fill.dst.buffer->dtype, fill.value));
-    });
+    return Settled(loc, fill.dst, Region{}, fill.value,
+                   [&](const Region& dst, const Region&, const Expr& value) {
+                     return ForEach(loc, dst, [&](const Element& at) {
+                       return MakeStmt<Store>(loc, dst.buffer, at(dst),
+                                              MakeCast(dst.buffer->dtype, value));
+                     });
+                   });
   }
 
   Stmt LoopOf(SourceLoc loc, const Atomic& atomic) {
-    return ForEach(loc, atomic.dst, [&](const Element& at) {
-      const Expr value = MakeLoad(atomic.src.buffer, at(atomic.src));
-      return MakeStmt<Atomic>(loc, atomic.op, Point(atomic.dst.buffer, at(atomic.dst)), Region{},
-                              MakeCast(atomic.dst.buffer->dtype, value));
-    });
+    return Settled(
+        loc, atomic.dst, atomic.src, Expr(),
+        [&](const Region& dst, const Region& src, const Expr&) {
+          return ForEach(loc, dst, [&](const Element& at) {
+            const Expr value = MakeCast(dst.buffer->dtype, MakeLoad(src.buffer, at(src)));
+            return MakeStmt<Atomic>(loc, atomic.op, Point(dst.buffer, at(dst)), Region{}, value);
+          });
+        });
   }
 
   Stmt OnCopies(SourceLoc loc, const Gemm& gemm) {

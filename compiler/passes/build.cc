@@ -113,8 +113,8 @@ Expr ClipPredicate(const ir::Buffer& buffer, const std::vector<Expr>& indices,
   for (size_t d = 0; d < indices.size(); ++d) {
     const Expr low = indices[d] >= ir::MakeInt(0);
     const Expr high = indices[d] < buffer->shape[d];
-    if (!facts.Proves(low)) predicate = AndPredicate(predicate, low);
-    if (!facts.Proves(high)) predicate = AndPredicate(predicate, high);
+    if (!facts.Proves(low)) predicate = ir::AndPredicate(predicate, low);
+    if (!facts.Proves(high)) predicate = ir::AndPredicate(predicate, high);
   }
   return predicate;
 }
@@ -122,12 +122,6 @@ Expr ClipPredicate(const ir::Buffer& buffer, const std::vector<Expr>& indices,
 Expr InsidePredicate(const ir::Buffer& buffer, const std::vector<Expr>& indices,
                      const ir::Facts& facts) {
   return buffer->scope == ir::Scope::kGlobal ? ClipPredicate(buffer, indices, facts) : Expr();
-}
-
-Expr AndPredicate(const Expr& a, const Expr& b) {
-  if (!a.defined()) return b;
-  if (!b.defined()) return a;
-  return a && b;
 }
 
 Stmt FreshCopy(const Stmt& s) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/ir/access.h"
 #include "compiler/ir/analysis.h"
 #include "compiler/ir/stmt.h"
 #include "compiler/ir/visit.h"
@@ -49,9 +50,6 @@ ir::Expr InsidePredicate(const ir::Buffer& buffer, const std::vector<ir::Expr>& 
 // The same for a buffer of any scope: what a copy clips.
 ir::Expr ClipPredicate(const ir::Buffer& buffer, const std::vector<ir::Expr>& indices,
                        const ir::Facts& facts);
-
-// a && b where either may be undefined (= true).
-ir::Expr AndPredicate(const ir::Expr& a, const ir::Expr& b);
 
 // A copy of `s` with variables and buffers of its own wherever `s` declares one, so that both can
 // stand in one program.

@@ -14,20 +14,20 @@ class Guard : public FactsMutator {
     const Expr rebuilt = RebuildExpr(e);
     const auto* load = rebuilt.As<ir::Load>();
     if (load == nullptr) return rebuilt;
-    const std::vector<Expr> indices = FromStart(load->buffer, load->indices);
+    const std::vector<Expr> indices = ir::FromStart(load->buffer, load->indices);
     const Expr predicate = InsidePredicate(load->buffer, indices, facts_);
     if (!predicate.defined() && Unchanged(indices, load->indices)) return rebuilt;
-    return ir::MakeLoad(load->buffer, indices, AndPredicate(load->predicate, predicate));
+    return ir::MakeLoad(load->buffer, indices, ir::AndPredicate(load->predicate, predicate));
   }
 
   Stmt VisitStmt(const Stmt& s) override {
     const Stmt rebuilt = FactsMutator::VisitStmt(s);
     if (const auto* store = rebuilt.As<ir::Store>()) {
-      const std::vector<Expr> indices = FromStart(store->buffer, store->indices);
+      const std::vector<Expr> indices = ir::FromStart(store->buffer, store->indices);
       const Expr predicate = InsidePredicate(store->buffer, indices, facts_);
       if (!predicate.defined() && Unchanged(indices, store->indices)) return rebuilt;
       return ir::MakeStmt<ir::Store>(s->loc, store->buffer, indices, store->value,
-                                     AndPredicate(store->predicate, predicate));
+                                     ir::AndPredicate(store->predicate, predicate));
     }
     const auto* atomic = rebuilt.As<ir::Atomic>();
     if (atomic == nullptr || !atomic->value.defined()) return rebuilt;
@@ -37,14 +37,6 @@ class Guard : public FactsMutator {
   }
 
  private:
-  static std::vector<Expr> FromStart(const ir::Buffer& buffer, std::vector<Expr> indices) {
-    for (size_t d = 0; d < indices.size(); ++d) {
-      const auto constant = ir::ConstInt(indices[d]);
-      if (constant.has_value() && *constant < 0) indices[d] = buffer->shape[d] + indices[d];
-    }
-    return indices;
-  }
-
   static bool Unchanged(const std::vector<Expr>& a, const std::vector<Expr>& b) {
     for (size_t d = 0; d < a.size(); ++d) {
       if (!a[d].same_as(b[d])) return false;

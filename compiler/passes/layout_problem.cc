@@ -1,7 +1,6 @@
 #include "compiler/passes/layout_problem.h"
 
 #include <algorithm>
-#include <numeric>
 #include <unordered_map>
 
 #include "absl/strings/numbers.h"
@@ -127,7 +126,7 @@ class Collector {
     for (const PartTouch& t : touches_) {
       Fragment& f = problem_.fragments[t.fragment];
       if (t.writes && f.threads.count == 0) f.threads = t.threads;
-      if (t.writes && !Same(f.threads, t.threads)) f.threads = problem_.threads;
+      if (t.writes && f.threads != t.threads) f.threads = problem_.threads;
     }
     for (Fragment& f : problem_.fragments) {
       if (f.threads.count == 0) f.threads = problem_.threads;
@@ -136,7 +135,7 @@ class Collector {
     for (const PartTouch& t : touches_) {
       const Fragment& f = problem_.fragments[t.fragment];
       const bool stale =
-          t.writes ? !Same(t.threads, f.threads) : (t.threads.Set() & ~f.threads.Set()).any();
+          t.writes ? t.threads != f.threads : (t.threads.Set() & ~f.threads.Set()).any();
       if (!f.floating || !stale) continue;
       return Error(t.loc,
                    absl::StrCat("'", f.buffer->name, "' is touched outside of loops and by ",
@@ -146,10 +145,6 @@ class Collector {
                    absl::StatusCode::kFailedPrecondition);
     }
     return absl::OkStatus();
-  }
-
-  static bool Same(const layout::ThreadRange& a, const layout::ThreadRange& b) {
-    return a.first == b.first && a.count == b.count;
   }
 
   absl::Status VisitIf(const ir::If& branch) {

@@ -1,7 +1,5 @@
 #include "compiler/passes/reduce_arithmetic.h"
 
-#include <limits>
-
 #include "compiler/passes/build.h"
 
 namespace kiln::passes {
@@ -16,15 +14,6 @@ DType ReduceType(DType src, DType dst) {
   return from.bits == to.bits && (src.bits >= 32 || src.code == TypeCode::kInt) ? from : to;
 }
 
-// The greatest or least value of a type.
-Expr Extreme(DType type, bool greatest) {
-  const double infinity = std::numeric_limits<double>::infinity();
-  if (type.is_float()) return ir::MakeFloat(greatest ? infinity : -infinity, type);
-  if (type.is_uint()) return ir::MakeInt(greatest ? -1 : 0, type);
-  const int64_t least = std::numeric_limits<int64_t>::min() >> (64 - type.bits);
-  return ir::MakeInt(greatest ? -1 - least : least, type);
-}
-
 }  // namespace
 
 ReduceArithmetic::ReduceArithmetic(ir::ReduceOp op, DType src, DType dst)
@@ -33,9 +22,9 @@ ReduceArithmetic::ReduceArithmetic(ir::ReduceOp op, DType src, DType dst)
 Expr ReduceArithmetic::Identity(DType type) const {
   switch (op_) {
     case ir::ReduceOp::kMax:
-      return ir::MakeBroadcast(Extreme(type.element(), false), type.lanes);
+      return ir::MakeBroadcast(ir::Extreme(type.element(), false), type.lanes);
     case ir::ReduceOp::kMin:
-      return ir::MakeBroadcast(Extreme(type.element(), true), type.lanes);
+      return ir::MakeBroadcast(ir::Extreme(type.element(), true), type.lanes);
     default:
       return ir::MakeConst(0, type);
   }

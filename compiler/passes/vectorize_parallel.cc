@@ -200,7 +200,7 @@ class Vectorizer {
     return ir::MakeLoad(load.buffer, indices, predicate);
   }
 
-  static Expr AndMask(const Expr& a, const Expr& b) { return AndPredicate(a, b); }
+  static Expr AndMask(const Expr& a, const Expr& b) { return ir::AndPredicate(a, b); }
 
   Stmt Block(const Stmt& s, const Expr& mask) {
     std::vector<Stmt> stmts;
