@@ -20,26 +20,6 @@ constexpr int64_t kAllStackBytes = 256 << 10;  // of a block's function; a threa
 
 }  // namespace
 
-llvm::BasicBlock* StmtEmitter::NewBlock(const char* name) {
-  return llvm::BasicBlock::Create(b_.getContext(), name, b_.GetInsertBlock()->getParent());
-}
-
-void StmtEmitter::Jump(llvm::BasicBlock* target) {
-  b_.CreateBr(target);
-  b_.SetInsertPoint(NewBlock("after"));
-}
-
-template <typename F>
-void StmtEmitter::Guarded(Value* condition, F then) {
-  llvm::BasicBlock* inside = NewBlock("then");
-  llvm::BasicBlock* join = NewBlock("join");
-  b_.CreateCondBr(condition, inside, join);
-  b_.SetInsertPoint(inside);
-  then();
-  b_.CreateBr(join);
-  b_.SetInsertPoint(join);
-}
-
 template <typename F>
 void StmtEmitter::WithTiles(std::initializer_list<ir::Stmt> parts, F emit) {
   std::vector<TileShape> shapes;
@@ -61,20 +41,12 @@ void StmtEmitter::WithTiles(std::initializer_list<ir::Stmt> parts, F emit) {
 
 void StmtEmitter::Emit(const ir::Stmt& s) {
   switch (s.kind()) {
-    case ir::StmtKind::kSeq:
-      for (const ir::Stmt& child : s.As<ir::Seq>()->stmts) Emit(child);
-      return;
     case ir::StmtKind::kFor:
-      return WithTiles({s.As<ir::For>()->body}, [&] { EmitFor(*s.As<ir::For>()); });
+      return WithTiles({s.As<ir::For>()->body}, [&] { ControlEmitter::Emit(s); });
     case ir::StmtKind::kWhile:
-      return WithTiles({s.As<ir::While>()->body}, [&] { EmitWhile(*s.As<ir::While>()); });
-    case ir::StmtKind::kIf: {
-      const auto* branch = s.As<ir::If>();
-      return WithTiles({branch->then_case, branch->else_case}, [&] { EmitIf(*branch); });
-    }
-    case ir::StmtKind::kBind:
-      exprs_.BindVar(s.As<ir::Bind>()->var, exprs_.Emit(s.As<ir::Bind>()->value));
-      return;
+      return WithTiles({s.As<ir::While>()->body}, [&] { ControlEmitter::Emit(s); });
+    case ir::StmtKind::kIf:
+      return EmitBranch(s);
     case ir::StmtKind::kAlloc:
       return EmitAlloc(*s.As<ir::Alloc>());
     case ir::StmtKind::kStore:
@@ -83,125 +55,45 @@ void StmtEmitter::Emit(const ir::Stmt& s) {
       return EmitAtomic(*s.As<ir::Atomic>());
     case ir::StmtKind::kPairGemm:
       return EmitPairGemm(*s.As<ir::PairGemm>());
-    case ir::StmtKind::kEvaluate:
-      exprs_.Emit(s.As<ir::Evaluate>()->value);
-      return;
     case ir::StmtKind::kAssert:
       return EmitAssert(*s.As<ir::Assert>());
-    case ir::StmtKind::kBreak:
-      return Jump(loops_.back().exit);
-    case ir::StmtKind::kContinue:
-      return Jump(loops_.back().next);
     default:
-      exprs_.Fail(absl::InternalError(
-          absl::StrCat("statement kind ", static_cast<int>(s.kind()),
-                       " reached code generation; the CPU pipeline lowers it")));
+      return ControlEmitter::Emit(s);
   }
 }
 
-void StmtEmitter::EmitFor(const ir::For& loop) {
-  if (loop.loop != ir::ForKind::kSerial) {
-    exprs_.Fail(absl::InternalError("a loop that is not serial reached code generation"));
-    return;
-  }
-  const ir::Axis& axis = loop.axes[0];
-  Value* first = exprs_.Emit(axis.min);
-  Value* last = b_.CreateAdd(first, exprs_.Emit(ir::MakeCast(axis.min.dtype(), axis.extent)), "",
-                             false, true);
-  llvm::BasicBlock* before = b_.GetInsertBlock();
-  llvm::BasicBlock* header = NewBlock("for");
-  llvm::BasicBlock* body = NewBlock("body");
-  llvm::BasicBlock* next = NewBlock("next");
-  llvm::BasicBlock* exit = NewBlock("done");
-  b_.CreateBr(header);
-  b_.SetInsertPoint(header);
-  llvm::PHINode* i = b_.CreatePHI(first->getType(), 2);
-  i->addIncoming(first, before);
-  b_.CreateCondBr(b_.CreateICmpSLT(i, last), body, exit);
-  b_.SetInsertPoint(body);
-  exprs_.BindVar(axis.var, axis.var.dtype() == axis.min.dtype()
-                               ? static_cast<Value*>(i)
-                               : b_.CreateSExtOrTrunc(i, exprs_.RegisterType(axis.var.dtype())));
-  loops_.push_back({next, exit});
-  Emit(loop.body);
-  loops_.pop_back();
-  b_.CreateBr(next);
-  b_.SetInsertPoint(next);
-  i->addIncoming(b_.CreateAdd(i, llvm::ConstantInt::get(i->getType(), 1), "", true, true), next);
-  b_.CreateBr(header);
-  b_.SetInsertPoint(exit);
+// Where the sides want different shapes, the second begins with what stands at the branch.
+void StmtEmitter::EmitBranch(const ir::Stmt& s) {
+  const auto* branch = s.As<ir::If>();
+  WithTiles({branch->then_case, branch->else_case}, [&] {
+    branches_.push_back(tiles_);
+    ControlEmitter::Emit(s);
+    branches_.pop_back();
+  });
 }
 
-void StmtEmitter::EmitWhile(const ir::While& loop) {
-  llvm::BasicBlock* header = NewBlock("while");
-  llvm::BasicBlock* body = NewBlock("body");
-  llvm::BasicBlock* exit = NewBlock("done");
-  b_.CreateBr(header);
-  b_.SetInsertPoint(header);
-  b_.CreateCondBr(exprs_.Emit(loop.condition), body, exit);
-  b_.SetInsertPoint(body);
-  loops_.push_back({header, exit});
-  Emit(loop.body);
-  loops_.pop_back();
-  b_.CreateBr(header);
-  b_.SetInsertPoint(exit);
-}
-
-void StmtEmitter::EmitIf(const ir::If& branch) {
-  Value* condition = exprs_.Emit(branch.condition);
-  if (!branch.else_case.defined()) {
-    Guarded(condition, [&] { Emit(branch.then_case); });
-    return;
-  }
-  const std::optional<TileShape> before = tiles_;
-  llvm::BasicBlock* yes = NewBlock("then");
-  llvm::BasicBlock* no = NewBlock("else");
-  llvm::BasicBlock* join = NewBlock("join");
-  b_.CreateCondBr(condition, yes, no);
-  b_.SetInsertPoint(yes);
-  Emit(branch.then_case);
-  b_.CreateBr(join);
-  b_.SetInsertPoint(no);
-  if (tiles_ != before) tiles_.reset();  // shapes differ: as at the branch
-  Emit(branch.else_case);
-  b_.CreateBr(join);
-  b_.SetInsertPoint(join);
+void StmtEmitter::BeforeElse() {
+  if (tiles_ != branches_.back()) tiles_.reset();
 }
 
 void StmtEmitter::EmitAlloc(const ir::Alloc& alloc) {
   const ir::Buffer& buffer = alloc.buffer;
-  std::vector<int64_t> shape;
-  for (const Expr& extent : buffer->shape) {
-    const auto n = ir::ConstInt(extent);
-    KILN_CHECK(n.has_value());  // check-resources refuses it
-    shape.push_back(*n);
-  }
-  Place place;
-  place.strides.resize(shape.size());
-  int64_t elements = 1;
-  for (size_t d = shape.size(); d-- > 0;) {
-    const int64_t stride = buffer->strides.empty() ? elements : *ir::ConstInt(buffer->strides[d]);
-    place.strides[d] = b_.getInt64(stride);
-    elements =
-        buffer->strides.empty() ? elements * shape[d] : std::max(elements, stride * shape[d]);
-  }
+  int64_t elements = 0;
+  Place place = PlaceOfShape(b_, *buffer, &elements);
   llvm::Type* element = exprs_.StorageType(buffer->dtype);
   const int64_t bytes = elements * buffer->dtype.bytes();
   const bool local = buffer->scope == ir::Scope::kLocal || buffer->scope == ir::Scope::kVar;
   if (bytes <= (local ? kLocalStackBytes : kStackBytes) && stack_bytes_ + bytes <= kAllStackBytes) {
     stack_bytes_ += bytes;
-    llvm::BasicBlock& entry = b_.GetInsertBlock()->getParent()->getEntryBlock();
-    llvm::IRBuilder<> top(&entry, entry.begin());
-    auto* slot = top.CreateAlloca(llvm::ArrayType::get(element, elements));
-    slot->setAlignment(llvm::Align(kAlign));
-    place.base = slot;
+    place.base = OnStack(element, elements, kAlign);
   } else {
     place.base = b_.CreateConstGEP1_64(b_.getInt8Ty(), scratch_, scratch_bytes_);
     scratch_bytes_ += (bytes + kAlign - 1) / kAlign * kAlign;
   }
   exprs_.BindBuffer(buffer, place);
   if (alloc.init.defined()) {
-    exprs_.EmitStore(buffer, std::vector<Expr>(shape.size(), ir::MakeInt(0)), alloc.init, {});
+    exprs_.EmitStore(buffer, std::vector<Expr>(buffer->shape.size(), ir::MakeInt(0)), alloc.init,
+                     {});
   }
 }
 

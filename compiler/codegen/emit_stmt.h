@@ -6,32 +6,31 @@
 #include <optional>
 #include <vector>
 
-#include "compiler/codegen/emit_expr.h"
+#include "compiler/codegen/emit_control.h"
 #include "compiler/codegen/emit_tiles.h"
 
 namespace kiln::codegen {
 
 // On-chip storage is handed out of one arena, 64-byte aligned, in order of appearance.
-class StmtEmitter {
+class StmtEmitter : public ControlEmitter {
  public:
   // `scratch`: the block's arena. `error`: pointer to the launch's int32 error word. `past_caches`:
   // stores that are marked so bypass the caches; their tensors are aligned to 64 bytes.
   StmtEmitter(llvm::IRBuilder<>& builder, ExprEmitter& exprs, llvm::Value* scratch,
               llvm::Value* error, bool past_caches)
-      : b_(builder), exprs_(exprs), scratch_(scratch), error_(error), past_caches_(past_caches) {}
+      : ControlEmitter(builder, exprs),
+        scratch_(scratch),
+        error_(error),
+        past_caches_(past_caches) {}
 
-  void Emit(const ir::Stmt& s);
+  void Emit(const ir::Stmt& s) override;
   int64_t scratch_bytes() const { return scratch_bytes_; }
 
- private:
-  struct Loop {
-    llvm::BasicBlock* next;  // where Continue goes
-    llvm::BasicBlock* exit;  // where Break goes
-  };
+ protected:
+  void BeforeElse() override;
 
-  void EmitFor(const ir::For& loop);
-  void EmitWhile(const ir::While& loop);
-  void EmitIf(const ir::If& branch);
+ private:
+  void EmitBranch(const ir::Stmt& s);
   void EmitAlloc(const ir::Alloc& alloc);
   void EmitStore(const ir::Store& store);
   void EmitAtomic(const ir::Atomic& atomic);
@@ -43,21 +42,13 @@ class StmtEmitter {
   // beforehand; between several shapes nothing is known before, after, or between the parts.
   template <typename F>
   void WithTiles(std::initializer_list<ir::Stmt> parts, F emit);
-  // Runs `then` only where `condition` (scalar i1) holds.
-  template <typename F>
-  void Guarded(llvm::Value* condition, F then);
-  llvm::BasicBlock* NewBlock(const char* name);
-  void Jump(llvm::BasicBlock* target);  // and go on in an unreachable block
-
-  llvm::IRBuilder<>& b_;
-  ExprEmitter& exprs_;
   llvm::Value* scratch_;
   llvm::Value* error_;
   const bool past_caches_;
   int64_t scratch_bytes_ = 0;
   int64_t stack_bytes_ = 0;
-  std::vector<Loop> loops_;
   std::optional<TileShape> tiles_;  // what the tiles are configured for here, on every path
+  std::vector<std::optional<TileShape>> branches_;  // the same where each branch around here began
 };
 
 }  // namespace kiln::codegen

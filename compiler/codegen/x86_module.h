@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "compiler/codegen/module_facts.h"
 #include "compiler/ir/stmt.h"
 
 namespace llvm {
@@ -14,13 +15,6 @@ class Module;
 }  // namespace llvm
 
 namespace kiln::codegen {
-
-// What the module's author knows and a manifest tells.
-struct ModuleFacts {
-  int64_t scratch_bytes = 0;  // the largest launch's on-chip storage, per block
-  int64_t grid_blocks = 0;    // of the largest launch; 0 when it depends on run-time dimensions
-  int threads = 0;            // per block, as the kernel asks; no meaning on x86
-};
 
 // Builds the entry `symbol` with the ABI of runtime/kiln_launch.h, one internal function per
 // Launch, and calls into the run-time support (linked later). Needs a program that the CPU pipeline
