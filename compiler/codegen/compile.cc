@@ -2,7 +2,11 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "compiler/codegen/assembler.h"
+#include "compiler/codegen/gpu_host.h"
 #include "compiler/codegen/link.h"
+#include "compiler/codegen/nvptx_module.h"
+#include "compiler/codegen/nvptx_object.h"
 #include "compiler/codegen/x86_module.h"
 #include "compiler/codegen/x86_object.h"
 #include "compiler/ir/printer.h"
@@ -14,6 +18,8 @@
 
 namespace kiln::codegen {
 namespace {
+
+const X86Target kAnyHost = {"x86-64", {}, 128};  // for the host half of GPU artifacts
 
 struct Elaborated {
   ir::Program program;
@@ -32,10 +38,6 @@ bool IsCIdentifier(const std::string& name) {
 absl::StatusOr<Elaborated> ElaborateInput(const CompileInput& input) {
   Elaborated out;
   KILN_ASSIGN_OR_RETURN(out.arch, target::ParseArch(input.arch_record));
-  if (out.arch.kind != target::ArchKind::kCpu) {
-    return absl::UnimplementedError(
-        absl::StrCat("this compiler makes x86-64 code; it has no back end for ", out.arch.name));
-  }
   auto file = std::make_shared<const SourceFile>(
       SourceFile{input.kernel_path.empty() ? "kernel.py" : input.kernel_path, input.kernel_source});
   KILN_ASSIGN_OR_RETURN(const lang::Kernel kernel, lang::Kernel::Parse(file, input.entry));
@@ -50,6 +52,11 @@ absl::StatusOr<Elaborated> ElaborateInput(const CompileInput& input) {
 
 passes::PassContext ContextOf(const target::Arch& arch) {
   passes::PassContext context;
+  if (arch.kind == target::ArchKind::kGpu) {
+    context.gpu = &arch;
+    context.instruct = true;
+    return context;
+  }
   context.vector.bits = arch.vector_bits > 0 ? arch.vector_bits : 256;
   context.vector.registers = arch.vector_registers > 0 ? arch.vector_registers : 16;
   context.amx_bf16 = arch.Has("amx-tile") && arch.Has("amx-bf16");
@@ -57,8 +64,9 @@ passes::PassContext ContextOf(const target::Arch& arch) {
 }
 
 absl::StatusOr<ir::Program> Lower(const Elaborated& elaborated, absl::string_view stop_after) {
-  return passes::RunPipeline(passes::CpuPipeline(), elaborated.program, ContextOf(elaborated.arch),
-                             stop_after);
+  const bool gpu = elaborated.arch.kind == target::ArchKind::kGpu;
+  return passes::RunPipeline(gpu ? passes::GpuPipeline() : passes::CpuPipeline(),
+                             elaborated.program, ContextOf(elaborated.arch), stop_after);
 }
 
 X86Target TargetOf(const target::Arch& arch) {
@@ -73,6 +81,40 @@ absl::StatusOr<std::string> EmitLowered(const Elaborated& elaborated, const ir::
   return EmitX86(std::move(module), elaborated.symbol, TargetOf(elaborated.arch), what);
 }
 
+absl::StatusOr<std::string> EmitDevice(const Elaborated& elaborated, const ir::Program& lowered,
+                                       NvptxText what, std::vector<GpuKernel>* kernels) {
+  llvm::LLVMContext context;
+  KILN_ASSIGN_OR_RETURN(
+      std::unique_ptr<llvm::Module> module,
+      BuildNvptxModule(lowered, elaborated.symbol, elaborated.arch, context, kernels));
+  return EmitNvptx(std::move(module), elaborated.arch.name, what);
+}
+
+absl::Status CompileCpu(const Elaborated& elaborated, const ir::Program& lowered,
+                        ModuleFacts* facts, CompileOutput* out) {
+  KILN_ASSIGN_OR_RETURN(out->object, EmitLowered(elaborated, lowered, Emit::kObject, facts));
+  out->code_bytes = static_cast<int64_t>(out->object.size());
+  return absl::OkStatus();
+}
+
+absl::Status CompileGpu(const Elaborated& elaborated, const ir::Program& lowered,
+                        ModuleFacts* facts, CompileOutput* out) {
+  std::vector<GpuKernel> kernels;
+  KILN_ASSIGN_OR_RETURN(out->assembly, EmitDevice(elaborated, lowered, NvptxText::kPtx, &kernels));
+  KILN_ASSIGN_OR_RETURN(Cubin cubin, Assemble(out->assembly, elaborated.arch.name));
+  out->registers = cubin.registers;
+  out->spill_bytes = cubin.spill_bytes;
+  out->code_bytes = static_cast<int64_t>(cubin.bytes.size());
+  out->cubin = std::move(cubin.bytes);
+  llvm::LLVMContext context;
+  KILN_ASSIGN_OR_RETURN(
+      std::unique_ptr<llvm::Module> host,
+      BuildGpuHost(lowered, elaborated.symbol, out->cubin, kernels, context, facts));
+  KILN_ASSIGN_OR_RETURN(out->object, EmitX86(std::move(host), elaborated.symbol, kAnyHost,
+                                             Emit::kObject, Runtime::kGpu));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<CompileOutput> CompileKernel(const CompileInput& input) {
@@ -80,7 +122,9 @@ absl::StatusOr<CompileOutput> CompileKernel(const CompileInput& input) {
   KILN_ASSIGN_OR_RETURN(const ir::Program lowered, Lower(elaborated, {}));
   CompileOutput out;
   ModuleFacts facts;
-  KILN_ASSIGN_OR_RETURN(out.object, EmitLowered(elaborated, lowered, Emit::kObject, &facts));
+  const bool gpu = elaborated.arch.kind == target::ArchKind::kGpu;
+  KILN_RETURN_IF_ERROR(gpu ? CompileGpu(elaborated, lowered, &facts, &out)
+                           : CompileCpu(elaborated, lowered, &facts, &out));
   KILN_ASSIGN_OR_RETURN(out.shared_object, LinkSharedObject(out.object, elaborated.symbol + ".so"));
   out.name = elaborated.symbol;
   out.target = elaborated.arch.name;
@@ -88,7 +132,6 @@ absl::StatusOr<CompileOutput> CompileKernel(const CompileInput& input) {
   out.scratch_bytes = facts.scratch_bytes;
   out.grid_blocks = facts.grid_blocks;
   out.threads = facts.threads;
-  out.code_bytes = static_cast<int64_t>(out.object.size());
   out.header = CHeader(elaborated.program, out.name);
   out.manifest_json = ManifestJson(elaborated.program, input, out);
   return out;
@@ -105,6 +148,11 @@ absl::StatusOr<std::string> EmitStage(const CompileInput& input, absl::string_vi
   if (what == "tile") return ir::ToString(elaborated.program);
   KILN_ASSIGN_OR_RETURN(const ir::Program lowered, Lower(elaborated, stop_after));
   if (what == "lowered") return ir::ToString(lowered);
+  if (elaborated.arch.kind == target::ArchKind::kGpu && (what == "llvm" || what == "asm")) {
+    std::vector<GpuKernel> kernels;
+    return EmitDevice(elaborated, lowered, what == "llvm" ? NvptxText::kLlvm : NvptxText::kPtx,
+                      &kernels);
+  }
   ModuleFacts facts;
   if (what == "llvm") return EmitLowered(elaborated, lowered, Emit::kLlvm, &facts);
   if (what == "asm") return EmitLowered(elaborated, lowered, Emit::kAssembly, &facts);

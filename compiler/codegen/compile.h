@@ -31,7 +31,8 @@ struct CompileOutput {
   std::string shared_object;  // dlopen-able ELF
   std::string header;         // C header that declares the symbol
   std::string manifest_json;  // parameters, config, digests, resources
-  std::string assembly;       // empty on x86
+  std::string assembly;       // PTX; empty on x86
+  std::string cubin;          // empty on x86
   std::string program_digest;
   int64_t scratch_bytes = 0;  // on-chip storage of a block
   int64_t spill_bytes = 0;
@@ -42,15 +43,17 @@ struct CompileOutput {
 };
 
 // kInvalidArgument, kUnimplemented: the kernel or the config is wrong (the message is the
-// diagnostic); kResourceExhausted: the config asks for more than the target has; kInternal: a bug.
-// Pure: the same input gives the same bytes in any process. Thread-safe.
+// diagnostic); kResourceExhausted: the config asks for more than the target has; kUnavailable: no
+// assembler for GPU code (assembler.h); kInternal: a bug. Pure: the same input gives the same bytes
+// in any process. Thread-safe.
 absl::StatusOr<CompileOutput> CompileKernel(const CompileInput& input);
 
-// The stages that tools show. `what` is "tile" (elaborated), "lowered", "llvm" or "asm".
+// The stages that tools show. `what` is "tile" (elaborated), "lowered", "llvm" or "asm"
+// (x86 assembly, PTX).
 absl::StatusOr<std::string> EmitStage(const CompileInput& input, absl::string_view what,
                                       absl::string_view stop_after = {});
 
-// Elaborates and runs the CPU pipeline (all of it, or up to a pass).
+// Elaborates and runs the pipeline of the target (all of it, or up to a pass).
 absl::StatusOr<ir::Program> LowerKernel(const CompileInput& input,
                                         absl::string_view stop_after = {});
 

@@ -122,6 +122,19 @@ Value* ControlEmitter::OnStack(llvm::Type* type, int64_t elements, int64_t align
   return slot;
 }
 
+llvm::AtomicRMWInst::BinOp AtomicOperation(ir::AtomicOp op, DType type) {
+  using Op = llvm::AtomicRMWInst;
+  switch (op) {
+    case ir::AtomicOp::kAdd:
+      return type.is_float() ? Op::FAdd : Op::Add;
+    case ir::AtomicOp::kMax:
+      return type.is_float() ? Op::FMax : type.is_uint() ? Op::UMax : Op::Max;
+    case ir::AtomicOp::kMin:
+      return type.is_float() ? Op::FMin : type.is_uint() ? Op::UMin : Op::Min;
+  }
+  return Op::Add;
+}
+
 Place PlaceOfShape(llvm::IRBuilder<>& b, const ir::BufferNode& buffer, int64_t* elements) {
   Place place;
   place.strides.resize(buffer.shape.size());

@@ -59,6 +59,9 @@ class ControlEmitter {
 // KILN_CHECKs that they are constants. `elements` is what it takes.
 Place PlaceOfShape(llvm::IRBuilder<>& b, const ir::BufferNode& buffer, int64_t* elements);
 
+// LLVM's name of an atomic update.
+llvm::AtomicRMWInst::BinOp AtomicOperation(ir::AtomicOp op, DType type);
+
 }  // namespace kiln::codegen
 
 #endif  // KILN_COMPILER_CODEGEN_EMIT_CONTROL_H_

@@ -50,9 +50,10 @@ llvm::Type* ExprEmitter::RegisterType(DType type) {
   } else {
     scalar = b_.getIntNTy(type.bits);
   }
-  if (type.code == TypeCode::kE4M3 || type.code == TypeCode::kE5M2) {
+  if (type.is_float() && type.bits == 8 && !HasFloat8()) {
     Fail(absl::UnimplementedError(
-        "float8 values have no x86-64 lowering; store them in float16 or bfloat16 on a CPU"));
+        absl::StrCat("float8 values have no ", target(),
+                     " lowering; store them in float16 or bfloat16 on a CPU")));
   }
   return type.lanes == 1 ? scalar : llvm::FixedVectorType::get(scalar, type.lanes);
 }
@@ -154,7 +155,10 @@ Value* ExprEmitter::EmitBinary(const ir::Binary& e) {
   return EmitIntBinary(e.op, type, a, b);
 }
 
-// One instruction: b where either is NaN.
+Value* ExprEmitter::EmitExtreme(BinaryOp op, Value* a, Value* b) {
+  return b_.CreateSelect(b_.CreateFCmpUNO(b, b), a, PickFloat(op, a, b));
+}
+
 Value* ExprEmitter::PickFloat(BinaryOp op, Value* a, Value* b) {
   Value* first = op == BinaryOp::kMin ? b_.CreateFCmpOLT(a, b) : b_.CreateFCmpOGT(a, b);
   return b_.CreateSelect(first, a, b);
@@ -177,8 +181,8 @@ Value* ExprEmitter::EmitFloatBinary(BinaryOp op, DType type, Value* a, Value* b)
       return Round(b_.CreateFSub(a, b_.CreateFMul(q, b)), type);
     }
     case BinaryOp::kMin:
-    case BinaryOp::kMax:  // the number when one is NaN
-      return b_.CreateSelect(b_.CreateFCmpUNO(b, b), a, PickFloat(op, a, b));
+    case BinaryOp::kMax:
+      return EmitExtreme(op, a, b);
     case BinaryOp::kEq:
       return b_.CreateFCmpOEQ(a, b);
     case BinaryOp::kNe:
@@ -242,8 +246,13 @@ Value* ExprEmitter::EmitIntBinary(BinaryOp op, DType type, Value* a, Value* b) {
       return b_.CreateMul(a, b, "", false, !is_unsigned);
     case BinaryOp::kFloorDiv:
       return EmitFloorDiv(type, a, b);
-    case BinaryOp::kFloorMod:
+    case BinaryOp::kFloorMod: {
+      const llvm::ConstantInt* n = ConstantOf(b);
+      if (n != nullptr && n->getValue().isStrictlyPositive() && n->getValue().isPowerOf2()) {
+        return b_.CreateAnd(a, llvm::ConstantInt::get(a->getType(), n->getValue() - 1));
+      }
       return b_.CreateSub(a, b_.CreateMul(EmitFloorDiv(type, a, b), b));
+    }
     case BinaryOp::kMin:
       return b_.CreateSelect(compare(P::ICMP_SLT, P::ICMP_ULT), a, b);
     case BinaryOp::kMax:
@@ -461,35 +470,9 @@ Value* ExprEmitter::EmitCall(const ir::Call& e) {
         absl::StrCat("T.", ir::Name(e.op), " on ", type.ToString(), " values; cast to a float")));
     return llvm::PoisonValue::get(RegisterType(e.dtype));
   }
-  const bool wide = type.bits == 64;
-  const auto own = [&](Value* (*emit)(llvm::IRBuilder<>&, Value*), const char* libm) {
-    return wide ? EmitLibm(b_, libm, args) : emit(b_, args[0]);
-  };
   const auto unary = [&](llvm::Intrinsic::ID id) { return b_.CreateUnaryIntrinsic(id, args[0]); };
-  const auto libm = [&](const char* f64, const char* f32) {
-    return EmitLibm(b_, wide ? f64 : f32, args);
-  };
   Value* infinity = llvm::ConstantFP::getInfinity(args[0]->getType());
   switch (e.op) {
-    case Intrinsic::kExp:
-      return Round(own(EmitExp, "exp"), type);
-    case Intrinsic::kExp2:
-      return Round(own(EmitExp2, "exp2"), type);
-    case Intrinsic::kLog:
-      return Round(own(EmitLog, "log"), type);
-    case Intrinsic::kLog2:
-      return Round(own(EmitLog2, "log2"), type);
-    case Intrinsic::kTanh:
-      return Round(own(EmitTanh, "tanh"), type);
-    case Intrinsic::kSqrt:
-      return Round(EmitSqrt(b_, args[0]), type);
-    case Intrinsic::kRsqrt:
-      return Round(EmitRsqrt(b_, args[0]), type);
-    case Intrinsic::kSigmoid: {
-      if (!wide) return Round(EmitSigmoid(b_, args[0]), type);
-      Value* one = llvm::ConstantFP::get(args[0]->getType(), 1.0);
-      return b_.CreateFDiv(one, b_.CreateFAdd(one, EmitLibm(b_, "exp", {b_.CreateFNeg(args[0])})));
-    }
     case Intrinsic::kAbs:
       return unary(llvm::Intrinsic::fabs);
     case Intrinsic::kFloor:
@@ -500,14 +483,6 @@ Value* ExprEmitter::EmitCall(const ir::Call& e) {
       return unary(llvm::Intrinsic::roundeven);
     case Intrinsic::kTrunc:
       return unary(llvm::Intrinsic::trunc);
-    case Intrinsic::kSin:
-      return Round(libm("sin", "sinf"), type);
-    case Intrinsic::kCos:
-      return Round(libm("cos", "cosf"), type);
-    case Intrinsic::kErf:
-      return Round(libm("erf", "erff"), type);
-    case Intrinsic::kPow:
-      return Round(libm("pow", "powf"), type);
     case Intrinsic::kFma:
       return Round(b_.CreateIntrinsic(llvm::Intrinsic::fma, {args[0]->getType()}, args), type);
     case Intrinsic::kIsNan:
@@ -517,10 +492,55 @@ Value* ExprEmitter::EmitCall(const ir::Call& e) {
     case Intrinsic::kIsFinite:
       return b_.CreateFCmpOLT(unary(llvm::Intrinsic::fabs), infinity);
     default:
-      break;
+      return Round(EmitMathCall(e.op, type, args), type);
   }
-  Fail(absl::UnimplementedError(absl::StrCat("T.", ir::Name(e.op), " has no x86-64 lowering")));
-  return llvm::PoisonValue::get(RegisterType(e.dtype));
+}
+
+Value* ExprEmitter::Unsupported(Intrinsic op, DType type) {
+  Fail(absl::UnimplementedError(absl::StrCat("T.", ir::Name(op), " of ", type.ToString(),
+                                             " values has no ", target(), " lowering")));
+  return llvm::PoisonValue::get(RegisterType(type));
+}
+
+Value* ExprEmitter::EmitMathCall(Intrinsic op, DType type, llvm::ArrayRef<Value*> args) {
+  const bool wide = type.bits == 64;
+  const auto own = [&](Value* (*emit)(llvm::IRBuilder<>&, Value*), const char* libm) {
+    return wide ? EmitLibm(b_, libm, args) : emit(b_, args[0]);
+  };
+  const auto libm = [&](const char* f64, const char* f32) {
+    return EmitLibm(b_, wide ? f64 : f32, args);
+  };
+  switch (op) {
+    case Intrinsic::kExp:
+      return own(EmitExp, "exp");
+    case Intrinsic::kExp2:
+      return own(EmitExp2, "exp2");
+    case Intrinsic::kLog:
+      return own(EmitLog, "log");
+    case Intrinsic::kLog2:
+      return own(EmitLog2, "log2");
+    case Intrinsic::kTanh:
+      return own(EmitTanh, "tanh");
+    case Intrinsic::kSqrt:
+      return EmitSqrt(b_, args[0]);
+    case Intrinsic::kRsqrt:
+      return EmitRsqrt(b_, args[0]);
+    case Intrinsic::kSigmoid: {
+      if (!wide) return EmitSigmoid(b_, args[0]);
+      Value* one = llvm::ConstantFP::get(args[0]->getType(), 1.0);
+      return b_.CreateFDiv(one, b_.CreateFAdd(one, EmitLibm(b_, "exp", {b_.CreateFNeg(args[0])})));
+    }
+    case Intrinsic::kSin:
+      return libm("sin", "sinf");
+    case Intrinsic::kCos:
+      return libm("cos", "cosf");
+    case Intrinsic::kErf:
+      return libm("erf", "erff");
+    case Intrinsic::kPow:
+      return libm("pow", "powf");
+    default:
+      return Unsupported(op, type);
+  }
 }
 
 // ---- memory ----

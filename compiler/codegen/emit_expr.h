@@ -1,8 +1,8 @@
 // Expressions of lowered programs as LLVM IR. Private to compiler/codegen.
 //
 // In registers float16 and bfloat16 values are kept as float, rounded after every operation, so
-// that any x86-64 runs them with the types' own arithmetic; bools are i1. Memory holds the storage
-// types.
+// that any processor runs them with the types' own arithmetic; bools are i1. Memory holds the
+// storage types. What is written here suits x86-64; another target overrides what it has better.
 #ifndef KILN_COMPILER_CODEGEN_EMIT_EXPR_H_
 #define KILN_COMPILER_CODEGEN_EMIT_EXPR_H_
 
@@ -26,6 +26,7 @@ class ExprEmitter {
  public:
   ExprEmitter(llvm::IRBuilder<>& builder, llvm::Module& module)
       : b_(builder), module_(module), context_(module.getContext()) {}
+  virtual ~ExprEmitter() = default;
 
   // The value of `e` at the builder's insertion point. Failures (a type or intrinsic that x86 has
   // no lowering for) set status() and return poison.
@@ -56,13 +57,35 @@ class ExprEmitter {
     if (status_.ok()) status_ = std::move(status);
   }
 
+ protected:
+  virtual const char* target() const { return "x86-64"; }
+  virtual bool HasFloat8() const { return false; }
+  // A function of floats that is no single instruction everywhere. x86: straight-line code for
+  // float32, libm for the rest.
+  virtual llvm::Value* EmitMathCall(ir::Intrinsic op, DType type,
+                                    llvm::ArrayRef<llvm::Value*> args);
+  // min or max, where b is a number or a NaN of b is wanted: one instruction, b where either is
+  // NaN.
+  virtual llvm::Value* PickFloat(ir::BinaryOp op, llvm::Value* a, llvm::Value* b);
+  // min or max: the number when one is NaN.
+  virtual llvm::Value* EmitExtreme(ir::BinaryOp op, llvm::Value* a, llvm::Value* b);
+  // Storage <-> register forms.
+  virtual llvm::Value* FromStorage(llvm::Value* value, DType type);
+  virtual llvm::Value* ToStorage(llvm::Value* value, DType type);
+  // Rounds a float register value to a narrow type's precision; other types pass through.
+  virtual llvm::Value* Round(llvm::Value* value, DType type);
+
+  llvm::Value* Unsupported(ir::Intrinsic op, DType type);
+
+  llvm::IRBuilder<>& b_;
+  llvm::Module& module_;
+  llvm::LLVMContext& context_;
+
  private:
   llvm::Value* EmitUnary(const ir::Unary& e);
   llvm::Value* EmitBinary(const ir::Binary& e);
   llvm::Value* EmitIntBinary(ir::BinaryOp op, DType type, llvm::Value* a, llvm::Value* b);
   llvm::Value* EmitFloatBinary(ir::BinaryOp op, DType type, llvm::Value* a, llvm::Value* b);
-  // min or max, where b is a number or a NaN of b is wanted.
-  llvm::Value* PickFloat(ir::BinaryOp op, llvm::Value* a, llvm::Value* b);
   // Never traps: where the divisor is zero it is taken as one, and the smallest integer divided by
   // minus one wraps around.
   llvm::Value* EmitFloorDiv(DType type, llvm::Value* a, llvm::Value* b);
@@ -78,11 +101,6 @@ class ExprEmitter {
   llvm::Value* EmitCast(llvm::Value* value, DType from, DType to);
   llvm::Value* Reinterpret(const ir::Call& e);
 
-  // Storage <-> register forms.
-  llvm::Value* FromStorage(llvm::Value* value, DType type);
-  llvm::Value* ToStorage(llvm::Value* value, DType type);
-  // Rounds a float register value to a narrow type's precision; other types pass through.
-  llvm::Value* Round(llvm::Value* value, DType type);
   llvm::Value* BFloatBits(llvm::Value* value, int lanes);
 
   // Element offset from the buffer's base: scalar i64, or a vector of i64 when an index is one.
@@ -93,9 +111,6 @@ class ExprEmitter {
   llvm::Value* Splat(llvm::Value* value, int lanes);
   static int LanesOf(const std::vector<ir::Expr>& indices);
 
-  llvm::IRBuilder<>& b_;
-  llvm::Module& module_;
-  llvm::LLVMContext& context_;
   std::unordered_map<const ir::ExprNode*, llvm::Value*> vars_;
   std::unordered_map<const ir::BufferNode*, Place> places_;
   absl::Status status_;

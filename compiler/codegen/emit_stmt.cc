@@ -121,21 +121,8 @@ void StmtEmitter::EmitAtomic(const ir::Atomic& atomic) {
   for (const ir::Range& range : atomic.dst.ranges) indices.push_back(range.min);
   Value* address = exprs_.EmitAddress(atomic.dst.buffer, indices);
   Value* value = exprs_.Emit(ir::MakeCast(type, atomic.value));
-  using Op = llvm::AtomicRMWInst;
-  Op::BinOp op = Op::Add;
-  switch (atomic.op) {
-    case ir::AtomicOp::kAdd:
-      op = type.is_float() ? Op::FAdd : Op::Add;
-      break;
-    case ir::AtomicOp::kMax:
-      op = type.is_float() ? Op::FMax : type.is_uint() ? Op::UMax : Op::Max;
-      break;
-    case ir::AtomicOp::kMin:
-      op = type.is_float() ? Op::FMin : type.is_uint() ? Op::UMin : Op::Min;
-      break;
-  }
-  b_.CreateAtomicRMW(op, address, value, llvm::MaybeAlign(type.bytes()),
-                     llvm::AtomicOrdering::Monotonic);
+  b_.CreateAtomicRMW(AtomicOperation(atomic.op, type), address, value,
+                     llvm::MaybeAlign(type.bytes()), llvm::AtomicOrdering::Monotonic);
 }
 
 void StmtEmitter::Configure(const TileShape& shape) {

@@ -5,13 +5,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/base/status.h"
+#include "compiler/codegen/optimise.h"
 #include "llvm/Bitcode/BitcodeReader.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/IR/Verifier.h"
 #include "llvm/Linker/Linker.h"
 #include "llvm/MC/TargetRegistry.h"
-#include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Support/raw_ostream.h"
@@ -19,9 +19,11 @@
 #include "llvm/Transforms/IPO/GlobalDCE.h"
 #include "llvm/Transforms/IPO/Internalize.h"
 
-// runtime/cpu_runtime.c as bitcode (runtime_bitcode.S).
+// The run-time support as bitcode (runtime_bitcode.S).
 extern "C" const char kiln_runtime_bitcode[];
 extern "C" const char kiln_runtime_bitcode_end[];
+extern "C" const char kiln_gpu_runtime_bitcode[];
+extern "C" const char kiln_gpu_runtime_bitcode_end[];
 
 namespace kiln::codegen {
 namespace {
@@ -57,9 +59,15 @@ absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> MakeTargetMachine(const X86
   return machine;
 }
 
-absl::Status LinkRuntime(llvm::Module& module) {
-  const llvm::StringRef bytes(kiln_runtime_bitcode,
-                              kiln_runtime_bitcode_end - kiln_runtime_bitcode);
+llvm::StringRef Bitcode(Runtime which) {
+  const char* first = which == Runtime::kCpu ? kiln_runtime_bitcode : kiln_gpu_runtime_bitcode;
+  const char* last =
+      which == Runtime::kCpu ? kiln_runtime_bitcode_end : kiln_gpu_runtime_bitcode_end;
+  return {first, static_cast<size_t>(last - first)};
+}
+
+absl::Status LinkRuntime(llvm::Module& module, Runtime which) {
+  const llvm::StringRef bytes = Bitcode(which);
   auto runtime =
       llvm::parseBitcodeFile(llvm::MemoryBufferRef(bytes, "runtime"), module.getContext());
   if (!runtime) {
@@ -89,29 +97,10 @@ void SetFunctionAttributes(llvm::Module& module, const X86Target& target) {
   }
 }
 
-// Our passes have already tiled, vectorised and unrolled; LLVM cleans up and allocates registers.
-void Optimize(llvm::Module& module, llvm::TargetMachine& machine) {
-  llvm::PipelineTuningOptions tuning;
-  tuning.LoopVectorization = false;
-  tuning.SLPVectorization = false;
-  tuning.LoopInterleaving = false;
-  llvm::PassBuilder builder(&machine, tuning);
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager sccs;
-  llvm::ModuleAnalysisManager modules;
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(sccs);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, sccs, modules);
-  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2).run(module, modules);
-}
-
 }  // namespace
 
 absl::StatusOr<std::string> EmitX86(std::unique_ptr<llvm::Module> module, const std::string& symbol,
-                                    const X86Target& target, Emit what) {
+                                    const X86Target& target, Emit what, Runtime runtime) {
   KILN_ASSIGN_OR_RETURN(std::unique_ptr<llvm::TargetMachine> machine, MakeTargetMachine(target));
   module->setTargetTriple(kTriple);
   module->setDataLayout(machine->createDataLayout());
@@ -120,11 +109,11 @@ absl::StatusOr<std::string> EmitX86(std::unique_ptr<llvm::Module> module, const 
   if (llvm::verifyModule(*module, &problem_stream)) {
     return absl::InternalError(absl::StrCat("code generation made an invalid module: ", problem));
   }
-  KILN_RETURN_IF_ERROR(LinkRuntime(*module));
+  KILN_RETURN_IF_ERROR(LinkRuntime(*module, runtime));
   llvm::internalizeModule(*module,
                           [&](const llvm::GlobalValue& v) { return v.getName() == symbol; });
   SetFunctionAttributes(*module, target);
-  Optimize(*module, *machine);
+  Optimise(*module, *machine);
   if (what == Emit::kLlvm) {
     std::string text;
     llvm::raw_string_ostream stream(text);

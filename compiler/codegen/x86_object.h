@@ -21,12 +21,14 @@ struct X86Target {
 };
 
 enum class Emit { kLlvm, kAssembly, kObject };
+enum class Runtime { kCpu, kGpu };  // runtime/cpu_runtime.c, runtime/gpu_runtime.c
 
 // Links the run-time support into `module`, optimises, and returns LLVM text, assembly text or a
 // relocatable ELF object in which `symbol` is the only symbol it defines. A pure function of its
 // arguments. Consumes the module.
 absl::StatusOr<std::string> EmitX86(std::unique_ptr<llvm::Module> module, const std::string& symbol,
-                                    const X86Target& target, Emit what);
+                                    const X86Target& target, Emit what,
+                                    Runtime runtime = Runtime::kCpu);
 
 }  // namespace kiln::codegen
 

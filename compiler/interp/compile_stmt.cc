@@ -83,7 +83,7 @@ class ParallelFor : public Action {
              "use a smaller tile");
       return Flow::kStop;
     }
-    m.PushLevel(/*blocks=*/false);
+    m.PushLevel(Units::kIterations);
     const Flow flow = Iterate(m, min, extent, total);
     m.PopLevel();
     return flow;
@@ -110,6 +110,42 @@ class ParallelFor : public Action {
 
   std::vector<LoopAxis> axes_;
   ActionPtr body_;
+};
+
+// Threads one after another, who meet only at barriers.
+class ThreadsFor : public Action {
+ public:
+  ThreadsFor(SourceLoc loc, LoopAxis axis, ActionPtr body)
+      : Action(loc), axis_(std::move(axis)), body_(std::move(body)) {}
+  Flow Run(Machine& m) const override {
+    const int64_t first = axis_.min->Int(m), count = axis_.extent->Int(m);
+    const bool reverse = m.options().order == Order::kReverse;
+    if (m.failed() || !m.Step(count, loc)) return Flow::kStop;
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t thread = first + (reverse ? count - 1 - i : i);
+      m.ints[axis_.slot] = thread;
+      m.levels.back().unit = static_cast<uint32_t>(thread);
+      if (body_->Run(m) == Flow::kStop) {
+        m.AddNote(absl::StrCat("in thread ", thread));
+        return Flow::kStop;
+      }
+    }
+    m.levels.back().unit = kAllThreads;
+    return Flow::kNext;
+  }
+
+ private:
+  LoopAxis axis_;
+  ActionPtr body_;
+};
+
+class BarrierOf : public Action {
+ public:
+  explicit BarrierOf(SourceLoc loc) : Action(loc) {}
+  Flow Run(Machine& m) const override {
+    if (m.options().meet_at_barriers) m.Barrier();
+    return Flow::kNext;
+  }
 };
 
 class WhileOf : public Action {
@@ -332,7 +368,7 @@ class LaunchOf : public Action {
              "use larger tiles");
       return Flow::kStop;
     }
-    m.PushLevel(/*blocks=*/true);
+    m.PushLevel(Units::kBlocks);
     const Flow flow = Blocks(m, extent, static_cast<int64_t>(wide));
     m.PopLevel();
     return flow;
@@ -351,11 +387,20 @@ class LaunchOf : public Action {
       for (size_t d = 0; d < grid_.size(); ++d) m.ints[grid_[d].slot] = block[d];
       m.levels.back().unit = static_cast<uint32_t>(unit);
       ++m.blocks_run;
-      if (body_->Run(m) != Flow::kStop) continue;
+      if (Block(m) != Flow::kStop) continue;
       m.AddNote(absl::StrCat("in the block with ", Where(grid_, m)));
       return Flow::kStop;
     }
     return Flow::kNext;
+  }
+
+  Flow Block(Machine& m) const {
+    if (!m.options().meet_at_barriers) return body_->Run(m);
+    m.PushLevel(Units::kThreads);
+    m.levels.back().unit = kAllThreads;
+    const Flow flow = body_->Run(m);
+    m.PopLevel();
+    return flow;
   }
 
   const int number_;
@@ -412,6 +457,9 @@ ActionPtr Compiler::ForAction(const ir::Stmt& s) {
   if (x->loop != ir::ForKind::kParallel && x->loop != ir::ForKind::kThreads) {
     return std::make_unique<SerialFor>(s->loc, std::move(axes), Statement(x->body));
   }
+  if (x->loop == ir::ForKind::kThreads && options_.meet_at_barriers) {
+    return std::make_unique<ThreadsFor>(s->loc, std::move(axes[0]), Statement(x->body));
+  }
   level_writes_.push_back(Written(x->body));
   ActionPtr body = Statement(x->body);
   level_writes_.pop_back();
@@ -451,6 +499,15 @@ ActionPtr Compiler::StoreAction(const ir::Stmt& s) {
   Access access = MakeAccess(x->buffer, x->indices, x->predicate, s->loc);
   return std::make_unique<StoreOf>(s->loc, std::move(access), Expr(x->value, s->loc),
                                    IsReal(x->buffer->dtype));
+}
+
+ActionPtr Compiler::InstructAction(const ir::Instruct& x) {
+  if (x.op == ir::Instruction::kBlockBarrier) return std::make_unique<BarrierOf>(x.loc);
+  if (x.op != ir::Instruction::kProxyFence && error_.ok()) {
+    error_ = absl::UnimplementedError(absl::StrCat("the interpreter does not run ", ir::Name(x.op),
+                                                   "; stop before instructions are chosen"));
+  }
+  return std::make_unique<SeqOf>(x.loc, std::vector<ActionPtr>());
 }
 
 ActionPtr Compiler::Statement(const ir::Stmt& s) {
@@ -499,6 +556,8 @@ ActionPtr Compiler::Statement(const ir::Stmt& s) {
       const auto* x = s.As<ir::Assert>();
       return std::make_unique<AssertOf>(loc, Expr(x->condition, loc), x->message);
     }
+    case ir::StmtKind::kInstruct:
+      return InstructAction(*s.As<ir::Instruct>());
     case ir::StmtKind::kLaunch:
       return LaunchAction(s);
     case ir::StmtKind::kBreak:

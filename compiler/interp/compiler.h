@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "compiler/interp/node.h"
+#include "compiler/ir/instruct.h"
 
 namespace kiln::interp {
 
@@ -69,6 +70,7 @@ class Compiler {
   ActionPtr LaunchAction(const ir::Stmt& s);
   ActionPtr BindAction(const ir::Stmt& s);
   ActionPtr AllocAction(const ir::Stmt& s);
+  ActionPtr InstructAction(const ir::Instruct& x);
   ActionPtr StoreAction(const ir::Stmt& s);
   // Tile operations, in tile_ops.cc and gemm.cc.
   ActionPtr CopyAction(const ir::Stmt& s);

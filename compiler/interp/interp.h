@@ -55,6 +55,9 @@ struct Options {
   // with guards; set this for programs from before it (the elaborator's), and leave it off for
   // programs from after it, where such an access is a bug.
   bool clip_global = false;
+  // Loops over threads do not end with all threads: only barriers make them meet, as in programs
+  // after plant-barriers. Two threads that touch an element with none between them are a race.
+  bool meet_at_barriers = false;
   Order order = Order::kForward;
   // Loop iterations, plus elements of tile operations (of a Gemm: one per 64 multiplications).
   int64_t max_steps = INT64_MAX;

@@ -359,6 +359,8 @@ bool Machine::Allocate(BufferState* b, SourceLoc loc) {
   }
   b->data = b->owned.get();
   b->depth = levels.size();
+  const bool of_block = b->node->scope == ir::Scope::kShared;
+  if (of_block && !levels.empty() && levels.back().units == Units::kThreads) --b->depth;
   return true;
 }
 
@@ -379,14 +381,20 @@ uint64_t* Machine::Tags(LazyArray<uint64_t>* array, const BufferState& b, Source
 
 bool Machine::Race(const BufferState& b, int64_t offset, const char* what, const Level& level,
                    uint32_t other, SourceLoc loc) {
-  const char* units = level.blocks ? "blocks" : "iterations of a parallel loop";
-  std::string who = other == kMany ? std::string("several others")
-                                   : absl::StrCat("number ", other, " and number ", level.unit);
+  const bool blocks = level.units == Units::kBlocks;
+  const bool threads = level.units == Units::kThreads;
+  const char* units = blocks    ? "blocks"
+                      : threads ? "threads without a barrier between them"
+                                : "iterations of a parallel loop";
+  std::string who = other == kMany || other == kAllThreads || level.unit == kAllThreads
+                        ? std::string("several others")
+                        : absl::StrCat("number ", other, " and number ", level.unit);
   Fail(absl::StatusCode::kFailedPrecondition, loc,
        absl::StrCat("race: two ", units, " (", who, ", in row-major order) ", what, " ",
                     IndexText(b, offset)),
-       level.blocks ? "give each block elements of its own, or use T.atomic_add"
-                    : "give each iteration elements of its own, or make the loop serial");
+       blocks    ? "give each block elements of its own, or use T.atomic_add"
+       : threads ? "let all threads meet in between"
+                 : "give each iteration elements of its own, or make the loop serial");
   return false;
 }
 
@@ -401,7 +409,7 @@ bool Machine::Track(BufferState* b, int64_t offset, Touch touch, bool changes, S
       return Race(*b, offset, kMixed, level, UnitOf(shadow->atomic[offset]), loc);
     }
     // Blocks may write one value twice; iterations may not.
-    const bool harmless = touch == Touch::kWrite && level.blocks && !changes;
+    const bool harmless = touch == Touch::kWrite && level.units == Units::kBlocks && !changes;
     if (Conflicts(writers[offset], level) && !harmless) {
       const char* what = touch == Touch::kRead    ? "write and read"
                          : touch == Touch::kWrite ? "both write"

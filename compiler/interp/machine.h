@@ -97,11 +97,15 @@ struct BufferState {
   void StoreInts(int64_t offset, int64_t step, int64_t n, const int64_t* in);
 };
 
+enum class Units : uint8_t { kBlocks, kIterations, kThreads };
+
 struct Level {
   uint32_t run = 0;
   uint32_t unit = 0;
-  bool blocks = false;
+  Units units = Units::kIterations;
 };
+
+inline constexpr uint32_t kAllThreads = 0xFFFFFFFE;  // the unit of what all threads do alike
 
 enum class Touch : uint8_t { kRead, kWrite, kAtomic };
 
@@ -137,7 +141,9 @@ class Machine {
   // Notes that the current unit touches an element. For a write by a block, `changes` says whether
   // the element's value would change. False (and a failure) on a race.
   bool Track(BufferState* b, int64_t offset, Touch touch, bool changes, SourceLoc loc);
-  void PushLevel(bool blocks) { levels.push_back({++runs_, 0, blocks}); }
+  void PushLevel(Units units) { levels.push_back({++runs_, 0, units}); }
+  // Nothing before it races with anything after it at the innermost level.
+  void Barrier() { levels.back().run = ++runs_; }
   void PopLevel() { levels.pop_back(); }
 
   // Reports an unwritten element.

@@ -12,6 +12,7 @@
 #include "absl/strings/strip.h"
 #include "compiler/base/digest.h"
 #include "compiler/base/status.h"
+#include "compiler/ir/instruct.h"
 #include "compiler/ir/visit.h"
 
 namespace kiln::ir {
@@ -94,6 +95,8 @@ const char* ScopeName(Scope scope) {
       return "var";
     case Scope::kRegister:
       return "register";
+    case Scope::kBarrier:
+      return "barrier";
     case Scope::kConstant:
       return "constant";
   }
@@ -432,6 +435,13 @@ std::string Printer::LeafText(const Stmt& s) {
   if (const auto* x = s.As<Evaluate>()) return Cat({"eval ", Text(x->value)});
   if (const auto* x = s.As<Assert>()) {
     return Cat({"assert ", Text(x->condition), ", ", Quote(x->message)});
+  }
+  if (const auto* x = s.As<Instruct>()) {
+    std::string operands;
+    for (const Region& r : x->regions) operands += Cat({operands.empty() ? "" : ", ", Text(r)});
+    const std::string args = List(x->args);
+    operands += Cat({operands.empty() || args.empty() ? "" : ", ", args});
+    return Cat({Name(x->op), "(", operands, ")", Notes(x->annotations)});
   }
   return s.kind() == StmtKind::kBreak ? "break" : "continue";
 }

@@ -27,6 +27,7 @@ enum class Scope : uint8_t {
               // loops over threads all rows of the threads that run are equal and may only be
               // read, at a constant row
   kConstant,  // a table that the compiler made: never stored to
+  kBarrier,   // mbarriers in shared memory (int64): only instructions touch them
 };
 
 // Identity is the node: names are for people.
@@ -74,6 +75,7 @@ enum class StmtKind : uint8_t {
   kAssert,
   kLaunch,
   kOnThreads,
+  kInstruct,
   kBreak,
   kContinue,
 };

@@ -4,8 +4,10 @@
 #include <string>
 #include <unordered_set>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/base/status.h"
+#include "compiler/ir/instruct.h"
 #include "compiler/ir/printer.h"
 #include "compiler/ir/scalar.h"
 #include "compiler/ir/shape.h"
@@ -41,6 +43,8 @@ class Verifier {
   absl::Status CheckIndex(const Expr& e, const char* what, SourceLoc loc);
   absl::Status CheckCondition(const Expr& e, SourceLoc loc);
   absl::Status CheckBuffer(const Buffer& b, SourceLoc loc);
+  absl::Status CheckRanges(const Region& r, SourceLoc loc);
+  absl::Status CheckInstruct(const Instruct& x, Where where);
   absl::Status CheckRegion(const Region& r, SourceLoc loc);
 
   absl::Status CheckStmt(const Stmt& s, Where where);
@@ -230,6 +234,10 @@ absl::Status Verifier::CheckRegion(const Region& r, SourceLoc loc) {
   if (r.buffer->scope == Scope::kRegister || r.buffer->scope == Scope::kConstant) {
     return Fail(loc, absl::StrCat("a tile operation on '", r.buffer->name, "'"));
   }
+  return CheckRanges(r, loc);
+}
+
+absl::Status Verifier::CheckRanges(const Region& r, SourceLoc loc) {
   if (r.ranges.size() != r.buffer->shape.size()) {
     return Fail(loc, absl::StrCat("'", r.buffer->name, "' has ", r.buffer->shape.size(),
                                   " dimensions and ", r.ranges.size(), " ranges"));
@@ -294,6 +302,8 @@ absl::Status Verifier::CheckStmt(const Stmt& s, Where where) {
       return CheckReduce(*s.As<Reduce>());
     case StmtKind::kAtomic:
       return CheckAtomic(*s.As<Atomic>());
+    case StmtKind::kInstruct:
+      return CheckInstruct(*s.As<Instruct>(), where);
     case StmtKind::kEvaluate:
       return CheckExpr(s.As<Evaluate>()->value, loc);
     case StmtKind::kAssert:
@@ -480,6 +490,28 @@ absl::Status Verifier::CheckReduce(const Reduce& x) {
   if (ReduceDims(x.src, x.dst, x.dim)) return absl::OkStatus();
   return Fail(x.loc, absl::StrCat("reduce of ", ToString(x.src), " over dimension ", x.dim,
                                   " does not match ", ToString(x.dst)));
+}
+
+absl::Status Verifier::CheckInstruct(const Instruct& x, Where where) {
+  if (!where.in_launch) {
+    return Fail(x.loc, absl::StrCat(Name(x.op), " outside of a launch"));
+  }
+  const Operands wanted = OperandsOf(x.op);
+  if (x.regions.size() != wanted.scopes.size() || static_cast<int>(x.args.size()) != wanted.args) {
+    return Fail(x.loc,
+                absl::StrCat(Name(x.op), " has ", x.regions.size(), " regions and ", x.args.size(),
+                             " arguments; it takes ", wanted.scopes.size(), " and ", wanted.args));
+  }
+  for (size_t i = 0; i < x.regions.size(); ++i) {
+    const Region& r = x.regions[i];
+    KILN_RETURN_IF_ERROR(CheckBuffer(r.buffer, x.loc));
+    KILN_RETURN_IF_ERROR(CheckRanges(r, x.loc));
+    if (absl::c_linear_search(wanted.scopes[i], r.buffer->scope)) continue;
+    return Fail(x.loc, absl::StrCat("operand ", i, " of ", Name(x.op), ", '", r.buffer->name,
+                                    "', is in the wrong kind of memory"));
+  }
+  for (const Expr& e : x.args) KILN_RETURN_IF_ERROR(CheckExpr(e, x.loc));
+  return absl::OkStatus();
 }
 
 absl::Status Verifier::CheckAtomic(const Atomic& x) {

@@ -1,6 +1,7 @@
 #include "compiler/ir/visit.h"
 
 #include "compiler/base/status.h"
+#include "compiler/ir/instruct.h"
 
 namespace kiln::ir {
 namespace {
@@ -94,6 +95,9 @@ void WalkOwnExprs(const Stmt& s, const ExprCallback& f) {
     Walk(x->value, f);
   } else if (const auto* x = s.As<Evaluate>()) {
     Walk(x->value, f);
+  } else if (const auto* x = s.As<Instruct>()) {
+    for (const Region& r : x->regions) WalkRegion(r, f);
+    WalkAll(x->args, f);
   } else if (const auto* x = s.As<Assert>()) {
     Walk(x->condition, f);
   } else if (const auto* x = s.As<Launch>()) {
@@ -461,6 +465,18 @@ Stmt Mutator::RebuildLeaf(const Stmt& s) {
       const auto* x = s.As<Evaluate>();
       Expr value = Mutate(x->value);
       return value.same_as(x->value) ? s : MakeStmt<Evaluate>(s->loc, std::move(value));
+    }
+    case StmtKind::kInstruct: {
+      const auto* x = s.As<Instruct>();
+      std::vector<Region> regions;
+      bool changed = false;
+      for (const Region& r : x->regions) {
+        regions.push_back(MutateRegion(r));
+        changed |= !SameRegion(regions.back(), r);
+      }
+      std::vector<Expr> args = MutateAll(x->args);
+      if (!changed && SameObjects(args, x->args)) return s;
+      return MakeStmt<Instruct>(s->loc, x->op, std::move(regions), std::move(args), x->annotations);
     }
     case StmtKind::kAssert: {
       const auto* x = s.As<Assert>();

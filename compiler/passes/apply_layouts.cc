@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "compiler/ir/instruct.h"
 #include "compiler/ir/printer.h"
 #include "compiler/layout/text.h"
 #include "compiler/passes/build.h"
@@ -19,6 +20,7 @@ using ir::Expr;
 using ir::Stmt;
 
 constexpr absl::string_view kPanels = "panels:";
+constexpr int kSwizzledAlign = 1024;  // bytes: a swizzle is of addresses (PTX 5.5.7)
 
 class Apply : public FactsMutator {
  public:
@@ -49,6 +51,7 @@ class Apply : public FactsMutator {
     if (const auto* atomic = s.As<ir::Atomic>(); atomic && !atomic->dst.buffer->layout.empty()) {
       return VisitAtomic(*atomic);
     }
+    if (const auto* x = s.As<ir::Instruct>()) return VisitInstruct(*x);
     const auto* store = s.As<ir::Store>();
     if (store == nullptr || store->buffer->layout.empty()) return FactsMutator::VisitStmt(s);
     return ir::MakeStmt<ir::Store>(
@@ -66,6 +69,37 @@ class Apply : public FactsMutator {
       dst.ranges.push_back({index, ir::MakeInt(1)});
     }
     return ir::MakeStmt<ir::Atomic>(atomic.loc, atomic.op, dst, ir::Region{}, Mutate(atomic.value));
+  }
+
+  // Operands become runs of their storage; what the instruction must know of how they lie is noted.
+  Stmt VisitInstruct(const ir::Instruct& x) {
+    std::vector<ir::Region> regions;
+    std::map<std::string, std::string> notes = x.annotations;
+    for (size_t i = 0; i < x.regions.size(); ++i) {
+      const ir::Region& r = x.regions[i];
+      if (r.buffer->layout.empty()) {
+        regions.push_back(MutateRegion(r));
+        continue;
+      }
+      const layout::SwizzleLayout* swizzle = PlacedOf(r.buffer).layout.swizzle(layout::Axis::kM);
+      const auto height = ir::ConstInt(r.buffer->shape[r.buffer->shape.size() - 2]);
+      if (swizzle == nullptr || !height) {
+        status = absl::InternalError(absl::StrCat(ir::Name(x.op), " of '", r.buffer->name,
+                                                  "', whose layout is ", r.buffer->layout));
+        continue;
+      }
+      notes[absl::StrCat("swizzle", i)] = absl::StrCat(16 << swizzle->swizzle_len);
+      notes[absl::StrCat("height", i)] = absl::StrCat(*height);
+      std::vector<Expr> first;
+      Expr elements = ir::MakeInt(1);
+      for (const ir::Range& range : r.ranges) {
+        first.push_back(Mutate(range.min));
+        elements = elements * range.extent;
+      }
+      regions.push_back({VisitBuffer(r.buffer), {{Place(r.buffer, first)[0], elements}}});
+    }
+    return ir::MakeStmt<ir::Instruct>(x.loc, x.op, std::move(regions), MutateAll(x.args),
+                                      std::move(notes));
   }
 
   static bool HasPanels(const ir::Buffer& buffer) {
@@ -86,6 +120,7 @@ class Apply : public FactsMutator {
     if (!HasPanels(buffer)) {
       const Placed& placed = PlacedOf(buffer);
       storage.shape = {ir::MakeInt(placed.last - placed.first + 1)};
+      if (placed.layout.swizzle(layout::Axis::kM) != nullptr) storage.alignment = kSwizzledAlign;
       return std::make_shared<const ir::BufferNode>(storage);
     }
     const int width = PanelWidth(buffer);

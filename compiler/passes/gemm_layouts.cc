@@ -152,7 +152,8 @@ absl::StatusOr<ProductPlan> PlanProduct(const target::Arch& arch, const target::
   ProductPlan plan;
   KILN_ASSIGN_OR_RETURN(plan.unit, UnitOf(target::ChooseGemm(arch, query)));
   const int64_t groups = query.warps / kGroupWarps;
-  WarpGrid grid{1, groups};
+  WarpGrid& grid = plan.grid;
+  grid = {1, groups};
   if (plan.unit != MatrixUnit::kTcgen05) {
     KILN_ASSIGN_OR_RETURN(
         grid, ShareWarps(query.m, query.n, IsGroupWide(plan.unit) ? groups : query.warps, policy,

@@ -47,6 +47,7 @@ absl::StatusOr<layout::Layout> LeftOperandLayout(int64_t m, int64_t k, WarpGrid 
 
 struct ProductPlan {
   MatrixUnit unit = MatrixUnit::kMma;
+  WarpGrid grid;
   layout::Layout c;
   std::optional<layout::Layout> a;  // when A comes from registers
 };

@@ -85,6 +85,7 @@ class Collector {
         return Reads(s.As<ir::Evaluate>()->value, s->loc);
       case ir::StmtKind::kAssert:
         return Reads(s.As<ir::Assert>()->condition, s->loc);
+      case ir::StmtKind::kInstruct:  // barriers and loads into shared memory: no fragment
       case ir::StmtKind::kBreak:
       case ir::StmtKind::kContinue:
         return absl::OkStatus();
@@ -401,6 +402,7 @@ class Collector {
     op.name = absl::StrCat("gemm ", problem_.operations.size() + 1);
     const ProductPlan& plan = products_.plans.at(s.get());
     op.unit = plan.unit;
+    op.grid = plan.grid;
     KILN_RETURN_IF_ERROR(AddAnchor(gemm.c, plan.c, /*writes=*/true, &op));
     const auto dims = *ir::MatrixDims(gemm.c);
     op.extents = {*ir::ConstInt(gemm.c.ranges[dims.first].extent),

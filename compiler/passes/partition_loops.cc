@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/visit.h"
 #include "compiler/passes/build.h"
+#include "compiler/passes/instruct_gemm.h"
 #include "compiler/passes/partition_gemm.h"
 #include "compiler/passes/partition_reduction.h"
 #include "compiler/passes/thread_level.h"
@@ -20,8 +21,8 @@ using ir::Stmt;
 class Partition : public ir::Mutator {
  public:
   Partition(const ir::Program& program, const LayoutProblem& problem,
-            const LayoutSolution& solution)
-      : program_(program), problem_(problem), level_(problem, solution) {
+            const LayoutSolution& solution, bool instruct)
+      : program_(program), problem_(problem), level_(problem, solution), instruct_(instruct) {
     for (size_t f = 0; f < problem.fragments.size(); ++f) {
       fragments_[problem.fragments[f].buffer.get()] = static_cast<int>(f);
     }
@@ -91,10 +92,15 @@ class Partition : public ir::Mutator {
       case OperationKind::kReduce:
         return PartitionReduction(o, *s.As<ir::Reduce>(), &level_);
       case OperationKind::kGemm:
-        return PartitionGemm(
-            o, *s.As<ir::Gemm>(), [this](const Expr& e) { return Mutate(e); }, &level_);
+        return VisitGemm(o, *s.As<ir::Gemm>());
     }
     return s;
+  }
+
+  Stmt VisitGemm(int o, const ir::Gemm& gemm) {
+    const auto uniform = [this](const Expr& e) { return Mutate(e); };
+    const Stmt instructed = instruct_ ? InstructGemm(o, gemm, uniform, &level_) : Stmt();
+    return instructed.defined() ? instructed : PartitionGemm(o, gemm, uniform, &level_);
   }
 
   Stmt VisitLoop(int o, const ir::For& loop) {
@@ -181,6 +187,7 @@ class Partition : public ir::Mutator {
   const ir::Program& program_;
   const LayoutProblem& problem_;
   ThreadLevel level_;
+  const bool instruct_;
   std::unordered_map<const ir::BufferNode*, int> fragments_;
   std::unordered_map<const ir::StmtNode*, int> operations_;
   absl::Status status_;
@@ -189,10 +196,12 @@ class Partition : public ir::Mutator {
 };
 
 absl::StatusOr<Stmt> PartitionLaunch(const ir::Program& program, const ir::Launch& launch,
-                                     const target::Arch& gpu) {
-  KILN_ASSIGN_OR_RETURN(const LayoutProblem problem, CollectLayoutProblem(program, launch, gpu));
+                                     const PassContext& context) {
+  KILN_ASSIGN_OR_RETURN(const LayoutProblem problem,
+                        CollectLayoutProblem(program, launch, GpuOf(context)));
   KILN_ASSIGN_OR_RETURN(const LayoutSolution solution, InferLayouts(program, problem));
-  KILN_ASSIGN_OR_RETURN(const Stmt body, Partition(program, problem, solution).Body(launch.body));
+  KILN_ASSIGN_OR_RETURN(const Stmt body,
+                        Partition(program, problem, solution, context.instruct).Body(launch.body));
   ir::BufferMap placed;  // shared tiles, with the layouts that apply-layouts puts into indices
   for (const SharedTile& tile : problem.shared) {
     ir::BufferNode node = *tile.buffer;
@@ -211,7 +220,7 @@ absl::StatusOr<ir::Program> PartitionLoops(const ir::Program& program, const Pas
   out.body = ir::RewriteStmts(program.body, [&](const Stmt& s) -> Stmt {
     const auto* launch = s.As<ir::Launch>();
     if (launch == nullptr || !status.ok()) return {};
-    absl::StatusOr<Stmt> partitioned = PartitionLaunch(program, *launch, GpuOf(context));
+    absl::StatusOr<Stmt> partitioned = PartitionLaunch(program, *launch, context);
     if (partitioned.ok()) return *std::move(partitioned);
     status = partitioned.status();
     return {};

@@ -30,6 +30,9 @@ struct PassContext {
   // The GPU whose threads and matrix instructions the thread-level passes work for; must outlive
   // the pipeline. Null: sm_80.
   const target::Arch* gpu = nullptr;
+  // Products become instructions of tensor cores; else they stay arithmetic that the interpreter
+  // runs thread by thread.
+  bool instruct = false;
 };
 
 // `context.gpu`, or sm_80.

@@ -18,11 +18,14 @@
 #include "compiler/passes/lower_gemm_cpu.h"
 #include "compiler/passes/lower_reductions_cpu.h"
 #include "compiler/passes/merge_threads.h"
+#include "compiler/passes/overlap_products.h"
 #include "compiler/passes/partition_loops.h"
 #include "compiler/passes/place_gemm_operands.h"
+#include "compiler/passes/plant_barriers.h"
 #include "compiler/passes/prefetch_tiles.h"
 #include "compiler/passes/serialize_loops.h"
 #include "compiler/passes/simplify.h"
+#include "compiler/passes/specialise_warps.h"
 #include "compiler/passes/stage_operands.h"
 #include "compiler/passes/stream_stores.h"
 #include "compiler/passes/vectorize_parallel.h"
@@ -78,6 +81,24 @@ const std::vector<Pass>& ThreadPipeline() {
       {"partition-loops", PartitionLoops},  // milestone: no tile is left
       {"apply-layouts", ApplyLayouts},
       {"simplify-lowered", Simplify},
+  };
+  return pipeline;
+}
+
+const std::vector<Pass>& GpuPipeline() {
+  static const std::vector<Pass> pipeline = {
+      {"simplify", Simplify},
+      {"guard-accesses", GuardAccesses},
+      {"specialise-warps", SpecialiseWarps},  // while copies are whole: TMA takes boxes
+      {"stage-operands", StageOperands},
+      {"lower-copies", LowerCopies},
+      {"partition-loops", PartitionLoops},  // milestone: no tile is left
+      {"apply-layouts", ApplyLayouts},
+      {"serialize-loops", SerializeLoops},
+      {"overlap-products", OverlapProducts},
+      {"simplify-lowered", Simplify},
+      {"plant-barriers", PlantBarriers},  // last: from here on threads go at their own pace
+      {"check-resources", CheckResources},
   };
   return pipeline;
 }

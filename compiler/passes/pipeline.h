@@ -20,6 +20,10 @@ const std::vector<Pass>& CpuPipeline();
 // chosen on a GPU.
 const std::vector<Pass>& ThreadPipeline();
 
+// From an elaborated program to what one thread of an NVIDIA GPU does: instructions chosen,
+// barriers in place. Needs `gpu` and `instruct` in the context.
+const std::vector<Pass>& GpuPipeline();
+
 // Runs `pipeline`; stops after the pass called `stop_after` when that is not empty (kNotFound for
 // an unknown name). Errors carry the name of the pass.
 absl::StatusOr<ir::Program> RunPipeline(const std::vector<Pass>& pipeline,

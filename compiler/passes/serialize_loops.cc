@@ -23,7 +23,10 @@ class Serializer : public ir::Mutator {
   Stmt VisitStmt(const Stmt& s) override {
     const Stmt rebuilt = RebuildStmt(s);
     const auto* loop = rebuilt.As<ir::For>();
-    if (loop == nullptr || loop->loop == ir::ForKind::kSerial) return rebuilt;
+    if (loop == nullptr || loop->loop == ir::ForKind::kSerial ||
+        loop->loop == ir::ForKind::kThreads) {
+      return rebuilt;
+    }
     if (loop->loop == ir::ForKind::kUnroll) {
       const auto extent = ir::ConstInt(loop->axes[0].extent);
       if (extent.has_value() && *extent <= kMaxExpanded && !HasLoopControl(loop->body)) {

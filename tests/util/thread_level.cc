@@ -10,6 +10,7 @@
 #include "compiler/ir/verify.h"
 #include "compiler/ir/visit.h"
 #include "compiler/passes/pipeline.h"
+#include "compiler/passes/plant_barriers.h"
 #include "compiler/passes/thread_maps.h"
 
 namespace kiln::testing {
@@ -37,7 +38,8 @@ namespace {
 
 // All tensors after a run.
 absl::StatusOr<std::vector<interp::Tensor>> Interpret(const ir::Program& program, uint64_t seed,
-                                                      bool lowered, interp::Order order) {
+                                                      bool lowered, interp::Order order,
+                                                      bool meet_at_barriers = false) {
   std::mt19937_64 rng(seed);
   std::vector<interp::Tensor> tensors;
   std::vector<interp::TensorView> views;
@@ -53,6 +55,7 @@ absl::StatusOr<std::vector<interp::Tensor>> Interpret(const ir::Program& program
   interp::Options options;
   options.clip_global = !lowered;
   options.order = order;
+  options.meet_at_barriers = meet_at_barriers;
   KILN_RETURN_IF_ERROR(interp::Run(program, views, options).status());
   return tensors;
 }
@@ -73,10 +76,20 @@ Verdict CheckThreads(const ir::Program& program, uint64_t seed, double tolerance
     *why = absl::StrCat(verified.message(), before.status().message());
     return Verdict::kWrong;
   }
-  for (const interp::Order order : {interp::Order::kForward, interp::Order::kReverse}) {
-    const auto after = Interpret(*threads, seed, true, order);
+  const auto planted = passes::PlantBarriers(*threads, context);
+  KILN_CHECK(planted.ok());
+  const auto odd = seed % 2 == 0 ? interp::Order::kForward : interp::Order::kReverse;
+  struct Run {
+    const ir::Program* program;
+    interp::Order order;
+    bool meet_at_barriers;
+  };
+  for (const Run& run :
+       {Run{&*threads, interp::Order::kForward, false},
+        Run{&*threads, interp::Order::kReverse, false}, Run{&*planted, odd, true}}) {
+    const auto after = Interpret(*run.program, seed, true, run.order, run.meet_at_barriers);
     if (!after.ok()) {
-      *why = absl::StrCat(after.status().message(), "\n", ir::ToString(*threads));
+      *why = absl::StrCat(after.status().message(), "\n", ir::ToString(*run.program));
       return Verdict::kWrong;
     }
     for (size_t p = 0; p < after->size(); ++p) {

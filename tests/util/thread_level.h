@@ -24,8 +24,9 @@ absl::Status InferLaunch(const ir::Program& program, InferredLaunch* out,
                          const passes::PassContext& context = {});
 
 enum class Verdict { kSame, kRefused, kWrong };
-// Whether the threads of `program` compute what its tiles do, in both orders of the threads, on
-// small integers that `seed` chooses. `why` says what is wrong, or the refusal.
+// Whether the threads of `program` compute what its tiles do, in both orders of the threads and
+// with no more meetings than plant-barriers leaves, on small integers that `seed` chooses. `why`
+// says what is wrong, or the refusal.
 Verdict CheckThreads(const ir::Program& program, uint64_t seed, double tolerance, std::string* why,
                      const passes::PassContext& context = {});
 

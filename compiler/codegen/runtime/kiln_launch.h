@@ -35,11 +35,12 @@ typedef struct kiln_launch {
 
 enum {
   KILN_OK = 0,
-  KILN_ERROR_ARGUMENT = -1,   /* a null pointer, or a dimension out of range */
-  KILN_ERROR_MEMORY = -2,     /* scratch memory could not be allocated */
-  KILN_ERROR_ASSERT = -3,     /* a run-time assertion of the kernel failed */
-  KILN_ERROR_UNSUPPORTED = -4 /* the processor lacks what the artifact was compiled
+  KILN_ERROR_ARGUMENT = -1,    /* a null pointer, or a dimension out of range */
+  KILN_ERROR_MEMORY = -2,      /* scratch memory could not be allocated */
+  KILN_ERROR_ASSERT = -3,      /* a run-time assertion of the kernel failed */
+  KILN_ERROR_UNSUPPORTED = -4, /* the processor lacks what the artifact was compiled
                                  for, or the system does not let the process use it */
+  KILN_ERROR_DEVICE = -5       /* the GPU's driver failed, now or in an earlier launch */
 };
 
 #ifdef __cplusplus

@@ -1,7 +1,7 @@
 // Each pass on a kernel made for it. Each tests/golden/passes/NAME.py opens with a sentence and
 //   #: pass=NAME a=1
 // and NAME.txt holds the program as it is after that pass (512-bit vectors, and AMX where the line
-// says amx). Run with --update to
+// says amx; sm_90a for passes of the GPU alone). Run with --update to
 // write the files anew, and read the diff.
 #include <gtest/gtest.h>
 
@@ -35,13 +35,21 @@ bool Has(const std::vector<passes::Pass>& pipeline, absl::string_view name) {
 }
 
 const std::vector<passes::Pass>& PipelineOf(absl::string_view pass) {
-  return Has(passes::CpuPipeline(), pass) ? passes::CpuPipeline() : passes::ThreadPipeline();
+  for (const auto* pipeline : {&passes::CpuPipeline(), &passes::ThreadPipeline()}) {
+    if (Has(*pipeline, pass)) return *pipeline;
+  }
+  return passes::GpuPipeline();
 }
 
 std::string RunCase(const std::shared_ptr<const SourceFile>& file, absl::string_view line,
                     const std::string& pass) {
   lang::Arguments arguments;
   passes::PassContext context;
+  const target::Arch hopper = *target::NamedArch("sm_90a");
+  if (!Has(passes::CpuPipeline(), pass) && !Has(passes::ThreadPipeline(), pass)) {
+    context.gpu = &hopper;
+    context.instruct = true;
+  }
   for (absl::string_view word : absl::StrSplit(line, ' ', absl::SkipEmpty())) {
     context.amx_bf16 |= word == "amx";
     const size_t equal = word.find('=');
@@ -58,7 +66,8 @@ std::string RunCase(const std::shared_ptr<const SourceFile>& file, absl::string_
 
 TEST(PassGolden, EveryPassHasOneAndIsAsRecorded) {
   std::vector<std::string> names;
-  for (const auto* pipeline : {&passes::CpuPipeline(), &passes::ThreadPipeline()}) {
+  for (const auto* pipeline :
+       {&passes::CpuPipeline(), &passes::ThreadPipeline(), &passes::GpuPipeline()}) {
     for (const passes::Pass& pass : *pipeline) {
       if (std::find(names.begin(), names.end(), pass.name) == names.end()) {
         names.push_back(pass.name);

@@ -1,0 +1,32 @@
+// From PTX to a cubin, with what the assembler tells of it.
+#ifndef KILN_COMPILER_CODEGEN_ASSEMBLER_H_
+#define KILN_COMPILER_CODEGEN_ASSEMBLER_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+
+namespace kiln::codegen {
+
+struct Cubin {
+  std::string bytes;
+  int registers = 0;        // of a thread, the most of all kernels
+  int64_t spill_bytes = 0;  // stored and loaded
+  int64_t stack_bytes = 0;
+  std::string log;
+};
+
+// nvJitLink (of the CUDA Toolkit, 12 or later), loaded when it is first asked for: from
+// KILN_CUDA_PATH/lib64, the loader's path, or /usr/local/cuda/lib64, in this order. kUnavailable
+// when there is none; its message says where it was looked for. kInternal with the assembler's
+// words when it refuses the PTX; kResourceExhausted when a kernel does not fit. `level`: -O0 to
+// -O3. Thread-safe, pure.
+absl::StatusOr<Cubin> Assemble(const std::string& ptx, const std::string& arch, int level = 3);
+
+// "nvJitLink 13.0"; kUnavailable as above.
+absl::StatusOr<std::string> AssemblerVersion();
+
+}  // namespace kiln::codegen
+
+#endif  // KILN_COMPILER_CODEGEN_ASSEMBLER_H_

@@ -1,0 +1,116 @@
+#include "compiler/codegen/gpu_expr.h"
+
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/codegen/emit_math.h"
+#include "llvm/IR/InlineAsm.h"
+#include "llvm/IR/IntrinsicsNVPTX.h"
+#include "llvm/IR/Module.h"
+
+namespace kiln::codegen {
+namespace {
+
+using ir::Intrinsic;
+using llvm::Value;
+
+constexpr double kLog2E = 1.44269504088896340736;
+constexpr double kLn2 = 0.69314718055994530942;
+
+const char* NameOfFloat8(DType type) { return type.code == TypeCode::kE4M3 ? "e4m3" : "e5m2"; }
+
+}  // namespace
+
+GpuExprEmitter::GpuExprEmitter(llvm::IRBuilder<>& builder, llvm::Module& module, int capability)
+    : ExprEmitter(builder, module), capability_(capability) {
+  llvm::FastMathFlags flags;
+  flags.setAllowContract();
+  b_.setFastMathFlags(flags);
+}
+
+Value* GpuExprEmitter::PickFloat(ir::BinaryOp op, Value* a, Value* b) {
+  return EmitExtreme(op, a, b);
+}
+
+Value* GpuExprEmitter::EmitExtreme(ir::BinaryOp op, Value* a, Value* b) {
+  return op == ir::BinaryOp::kMin ? b_.CreateMinNum(a, b) : b_.CreateMaxNum(a, b);
+}
+
+Value* GpuExprEmitter::Round(Value* value, DType type) {
+  if (!type.is_float() || type.bits >= 32) return value;
+  return FromStorage(ToStorage(value, type), type);
+}
+
+Value* GpuExprEmitter::FromStorage(Value* value, DType type) {
+  if (type.is_float() && type.bits == 8) return FromFloat8Bits(value, type);
+  return ExprEmitter::FromStorage(value, type);
+}
+
+Value* GpuExprEmitter::ToStorage(Value* value, DType type) {
+  if (type.is_float() && type.bits == 8) return Float8Bits(value, type);
+  if (type.code != TypeCode::kBFloat) return ExprEmitter::ToStorage(value, type);
+  llvm::Type* bfloat = b_.getBFloatTy();
+  if (type.lanes > 1) bfloat = llvm::FixedVectorType::get(bfloat, type.lanes);
+  return b_.CreateBitCast(b_.CreateFPTrunc(value, bfloat), StorageType(type));
+}
+
+// PTX 9.7.9.21 (cvt): pairs only; the other half is zero.
+Value* GpuExprEmitter::Float8Bits(Value* value, DType type) {
+  KILN_CHECK(type.lanes == 1);
+  auto* form = llvm::FunctionType::get(b_.getInt16Ty(), {b_.getFloatTy(), b_.getFloatTy()}, false);
+  auto* convert = llvm::InlineAsm::get(
+      form, absl::StrCat("cvt.rn.satfinite.", NameOfFloat8(type), "x2.f32 $0, $1, $2;"), "=h,f,f",
+      false);
+  Value* zero = llvm::ConstantFP::get(b_.getFloatTy(), 0.0);
+  return b_.CreateTrunc(b_.CreateCall(form, convert, {zero, value}), b_.getInt8Ty());
+}
+
+Value* GpuExprEmitter::FromFloat8Bits(Value* bits, DType type) {
+  KILN_CHECK(type.lanes == 1);
+  auto* form = llvm::FunctionType::get(b_.getInt32Ty(), {b_.getInt16Ty()}, false);
+  auto* convert = llvm::InlineAsm::get(
+      form, absl::StrCat("cvt.rn.f16x2.", NameOfFloat8(type), "x2 $0, $1;"), "=r,h", false);
+  Value* pair = b_.CreateCall(form, convert, {b_.CreateZExt(bits, b_.getInt16Ty())});
+  Value* low = b_.CreateBitCast(b_.CreateTrunc(pair, b_.getInt16Ty()), b_.getHalfTy());
+  return b_.CreateFPExt(low, b_.getFloatTy());
+}
+
+// 2^(x log2 e), with what the product loses put back; infinities have nothing to put back.
+Value* GpuExprEmitter::Exp(Value* x) {
+  const auto f = [&](double v) { return llvm::ConstantFP::get(b_.getFloatTy(), v); };
+  const auto fma = [&](Value* a, Value* y, Value* c) {
+    return b_.CreateIntrinsic(llvm::Intrinsic::fma, {b_.getFloatTy()}, {a, y, c});
+  };
+  Value* high = b_.CreateFMul(x, f(kLog2E));
+  Value* low = fma(x, f(kLog2E - static_cast<double>(static_cast<float>(kLog2E))),
+                   fma(x, f(kLog2E), b_.CreateFNeg(high)));
+  Value* size = b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, high);
+  Value* finite = b_.CreateFCmpOLT(size, f(std::numeric_limits<float>::infinity()));
+  Value* power = b_.CreateIntrinsic(llvm::Intrinsic::nvvm_ex2_approx_f, {}, {high});
+  return fma(power, b_.CreateFMul(b_.CreateSelect(finite, low, f(0)), f(kLn2)), power);
+}
+
+Value* GpuExprEmitter::EmitMathCall(Intrinsic op, DType type, llvm::ArrayRef<Value*> args) {
+  if (type.bits == 64 && op != Intrinsic::kSqrt && op != Intrinsic::kRsqrt) {
+    return Unsupported(op, type);
+  }
+  switch (op) {
+    case Intrinsic::kExp:
+      return Exp(args[0]);
+    case Intrinsic::kExp2:
+      return b_.CreateIntrinsic(llvm::Intrinsic::nvvm_ex2_approx_f, {}, {args[0]});
+    case Intrinsic::kRsqrt:
+      if (type.bits == 64) break;
+      return b_.CreateIntrinsic(llvm::Intrinsic::nvvm_rsqrt_approx_f, {}, {args[0]});
+    case Intrinsic::kSin:
+    case Intrinsic::kCos:
+    case Intrinsic::kErf:
+    case Intrinsic::kPow:
+      return Unsupported(op, type);
+    default:
+      break;
+  }
+  return ExprEmitter::EmitMathCall(op, type, args);
+}
+
+}  // namespace kiln::codegen

@@ -1,0 +1,40 @@
+// Expressions at thread level as LLVM IR for NVPTX. Private to compiler/codegen.
+//
+// float16, bfloat16 and float8 values are float in registers, rounded where the program rounds
+// them. Multiplications and additions that follow each other may be fused.
+#ifndef KILN_COMPILER_CODEGEN_GPU_EXPR_H_
+#define KILN_COMPILER_CODEGEN_GPU_EXPR_H_
+
+#include "compiler/codegen/emit_expr.h"
+
+namespace kiln::codegen {
+
+class GpuExprEmitter : public ExprEmitter {
+ public:
+  // `capability`: 80 for sm_80, 90 for sm_90a, ...
+  GpuExprEmitter(llvm::IRBuilder<>& builder, llvm::Module& module, int capability);
+
+ protected:
+  const char* target() const override { return "GPU"; }
+  bool HasFloat8() const override { return capability_ >= 89; }
+  // float32: exp within 3 ulp, exp2 and rsqrt within 2 (ex2.approx and rsqrt.approx of the PTX ISA,
+  // 9.7.3), sqrt and division correctly rounded, the others as on x86.
+  llvm::Value* EmitMathCall(ir::Intrinsic op, DType type,
+                            llvm::ArrayRef<llvm::Value*> args) override;
+  llvm::Value* PickFloat(ir::BinaryOp op, llvm::Value* a, llvm::Value* b) override;
+  llvm::Value* EmitExtreme(ir::BinaryOp op, llvm::Value* a, llvm::Value* b) override;
+  llvm::Value* FromStorage(llvm::Value* value, DType type) override;
+  llvm::Value* ToStorage(llvm::Value* value, DType type) override;
+  llvm::Value* Round(llvm::Value* value, DType type) override;
+
+ private:
+  llvm::Value* Exp(llvm::Value* x);
+  llvm::Value* Float8Bits(llvm::Value* value, DType type);     // f32 -> i8
+  llvm::Value* FromFloat8Bits(llvm::Value* bits, DType type);  // i8 -> f32
+
+  const int capability_;
+};
+
+}  // namespace kiln::codegen
+
+#endif  // KILN_COMPILER_CODEGEN_GPU_EXPR_H_

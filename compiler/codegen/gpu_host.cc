@@ -1,0 +1,142 @@
+// An entry point whose launches are
+//
+//   maps = {{rank, type, ..., A, extents(n), strides(n), box}};
+//   if (r = kiln_gpu_run(launch, &image, &kernel_0, blocks(n), slots, maps)) return r;
+#include "compiler/codegen/gpu_host.h"
+
+#include "compiler/codegen/host_entry.h"
+#include "compiler/codegen/runtime/gpu_launch.h"
+#include "llvm/IR/Module.h"
+
+namespace kiln::codegen {
+namespace {
+
+using llvm::Value;
+
+constexpr int64_t kPointerAlign = 16;  // of tensors: the widest access, and what TMA asks
+
+// CUtensorMapDataType.
+int MapType(DType type) {
+  if (type.is_float()) {
+    if (type.code == TypeCode::kBFloat) return 9;
+    if (type.bits == 16) return 6;
+    if (type.bits == 32) return 7;
+    if (type.bits == 64) return 8;
+  }
+  return type.bytes() == 1 ? 0 : type.bytes() == 2 ? 1 : type.bytes() == 4 ? 2 : 4;
+}
+
+// CUtensorMapSwizzle.
+int MapSwizzle(int64_t bytes) { return bytes == 128 ? 3 : bytes == 64 ? 2 : bytes == 32 ? 1 : 0; }
+
+class GpuEntry : public HostEntry {
+ public:
+  GpuEntry(const ir::Program& program, const std::string& symbol, const std::string& cubin,
+           const std::vector<GpuKernel>& kernels, llvm::Module& module)
+      : HostEntry(program, symbol, module, kPointerAlign), kernels_(kernels) {
+    llvm::Type* ptr = llvm::PointerType::getUnqual(context());
+    llvm::Type* i32 = llvm::Type::getInt32Ty(context());
+    llvm::Type* i64 = llvm::Type::getInt64Ty(context());
+    image_type_ = llvm::StructType::get(context(), {ptr, ptr});
+    kernel_type_ = llvm::StructType::get(context(), {ptr, i32, i32, i32, i32});
+    auto* longs = llvm::ArrayType::get(i64, KILN_TENSOR_RANK);
+    map_type_ = llvm::StructType::get(context(), {i32, i32, i32, i32, i64, longs, longs,
+                                                  llvm::ArrayType::get(i32, KILN_TENSOR_RANK)});
+    llvm::Constant* bytes = Data(llvm::ConstantDataArray::getString(context(), cubin, false));
+    image_ = new llvm::GlobalVariable(
+        module, image_type_, false, llvm::GlobalValue::InternalLinkage,
+        llvm::ConstantStruct::get(image_type_, {bytes, llvm::Constant::getNullValue(ptr)}),
+        symbol + "_image");
+  }
+  const ModuleFacts& facts() const { return facts_; }
+
+ protected:
+  Value* EmitTake(llvm::IRBuilder<>& b, Value* bytes) override {
+    const auto take =
+        module().getOrInsertFunction("kiln_gpu_take", b.getPtrTy(), b.getPtrTy(), b.getInt64Ty());
+    return b.CreateCall(take, {launch_argument(), bytes});
+  }
+  void EmitGiveBack(llvm::IRBuilder<>& b, Value* memory) override {
+    const auto give = module().getOrInsertFunction("kiln_gpu_give_back", b.getVoidTy(),
+                                                   b.getPtrTy(), b.getPtrTy());
+    b.CreateCall(give, {launch_argument(), memory});
+  }
+
+  void EmitLaunch(llvm::IRBuilder<>& b, ExprEmitter& exprs, const ir::Launch& launch) override {
+    const GpuKernel& kernel = kernels_[launches_++];
+    facts_.scratch_bytes = std::max(facts_.scratch_bytes, kernel.shared_bytes);
+    facts_.grid_blocks = std::max(facts_.grid_blocks, ConstantBlockCount(launch));
+    facts_.threads = std::max(facts_.threads, kernel.threads);
+    const auto number = [&](int64_t v) { return b.getInt32(static_cast<uint32_t>(v)); };
+    llvm::Constant* name = Data(llvm::ConstantDataArray::getString(context(), kernel.name));
+    llvm::Constant* record = Data(llvm::ConstantStruct::get(
+        kernel_type_, {name, number(kernel.threads), number(kernel.shared_bytes),
+                       number(static_cast<int64_t>(slots().size())),
+                       number(static_cast<int64_t>(kernel.maps.size()))}));
+    Value* maps = EmitMaps(b, exprs, kernel.maps);
+    llvm::Type* ptr = b.getPtrTy();
+    const auto run = module().getOrInsertFunction("kiln_gpu_run", b.getInt32Ty(), ptr, ptr, ptr,
+                                                  b.getInt64Ty(), ptr, ptr);
+    StopIfFailed(b, b.CreateCall(run, {launch_argument(), image_, record,
+                                       EmitBlockCount(b, exprs, launch), slots_array(), maps}));
+  }
+
+ private:
+  llvm::Constant* Data(llvm::Constant* value) {
+    auto* data = new llvm::GlobalVariable(module(), value->getType(), true,
+                                          llvm::GlobalValue::PrivateLinkage, value);
+    data->setAlignment(llvm::Align(16));
+    return data;
+  }
+
+  Value* EmitMaps(llvm::IRBuilder<>& b, ExprEmitter& exprs, const std::vector<TensorMap>& maps) {
+    if (maps.empty()) return llvm::Constant::getNullValue(b.getPtrTy());
+    Value* array = b.CreateAlloca(llvm::ArrayType::get(map_type_, maps.size()));
+    for (size_t i = 0; i < maps.size(); ++i) {
+      Value* record = b.CreateConstGEP1_64(map_type_, array, i);
+      const auto field = [&](unsigned f) { return b.CreateStructGEP(map_type_, record, f); };
+      const TensorMap& map = maps[i];
+      const ir::Buffer& tensor = map.tensor;
+      const size_t rank = map.box.size();
+      b.CreateStore(b.getInt32(static_cast<uint32_t>(rank)), field(0));
+      b.CreateStore(b.getInt32(static_cast<uint32_t>(MapType(tensor->dtype))), field(1));
+      b.CreateStore(b.getInt32(static_cast<uint32_t>(MapSwizzle(map.swizzle))), field(2));
+      b.CreateStore(b.getInt32(static_cast<uint32_t>(tensor->dtype.bytes())), field(3));
+      b.CreateStore(b.CreateLoad(b.getInt64Ty(), SlotAddress(b, slots().SlotOf(tensor))), field(4));
+      Value* stride = b.getInt64(1);
+      for (size_t d = rank; d-- > 0;) {
+        const uint64_t at = rank - 1 - d;  // innermost first
+        Value* extent = exprs.EmitIndex(tensor->shape[d]);
+        if (!tensor->strides.empty()) stride = exprs.EmitIndex(tensor->strides[d]);
+        b.CreateStore(extent, b.CreateConstGEP1_64(b.getInt64Ty(), field(5), at));
+        b.CreateStore(stride, b.CreateConstGEP1_64(b.getInt64Ty(), field(6), at));
+        b.CreateStore(b.getInt32(static_cast<uint32_t>(map.box[d])),
+                      b.CreateConstGEP1_64(b.getInt32Ty(), field(7), at));
+        stride = b.CreateMul(stride, extent);
+      }
+    }
+    return array;
+  }
+
+  const std::vector<GpuKernel>& kernels_;
+  llvm::StructType* image_type_ = nullptr;
+  llvm::StructType* kernel_type_ = nullptr;
+  llvm::StructType* map_type_ = nullptr;
+  llvm::GlobalVariable* image_ = nullptr;
+  size_t launches_ = 0;
+  ModuleFacts facts_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<llvm::Module>> BuildGpuHost(
+    const ir::Program& program, const std::string& symbol, const std::string& cubin,
+    const std::vector<GpuKernel>& kernels, llvm::LLVMContext& context, ModuleFacts* facts) {
+  auto module = std::make_unique<llvm::Module>(symbol, context);
+  GpuEntry entry(program, symbol, cubin, kernels, *module);
+  KILN_RETURN_IF_ERROR(entry.Build());
+  *facts = entry.facts();
+  return module;
+}
+
+}  // namespace kiln::codegen

@@ -1,0 +1,271 @@
+#include "compiler/codegen/gpu_instruct.h"
+
+#include <algorithm>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "llvm/IR/InlineAsm.h"
+#include "llvm/IR/Module.h"
+
+namespace kiln::codegen {
+namespace {
+
+using ir::Instruction;
+using llvm::Value;
+
+constexpr int64_t kWarp = 32;
+constexpr int64_t kWarpgroup = 128;
+constexpr int64_t kAtomRows = 8;
+
+const char* PtxType(DType type) {
+  switch (type.code) {
+    case TypeCode::kBFloat:
+      return "bf16";
+    case TypeCode::kE4M3:
+      return "e4m3";
+    case TypeCode::kE5M2:
+      return "e5m2";
+    case TypeCode::kFloat:
+      return type.bits == 16 ? "f16" : "tf32";
+    case TypeCode::kUInt:
+      return "u8";
+    default:
+      return "s8";
+  }
+}
+
+// How a tile of shared memory lies: panels as wide as the swizzle, each `height` rows, in atoms of
+// eight rows (layout::MmaSharedLayout).
+struct Tile {
+  Value* base = nullptr;  // i32, bytes
+  int64_t element = 2;    // bytes
+  int64_t row = 128;      // bytes of a row of a panel: the swizzle
+  int64_t height = 0;
+
+  int64_t panel_bytes() const { return height * row; }
+  // Bytes from the first element to (r, c), which begins an atom or a step within its rows.
+  int64_t At(int64_t r, int64_t c) const {
+    const int64_t width = row / element;
+    return c / width * panel_bytes() + r * row + c % width * element;
+  }
+};
+
+// A matrix descriptor without its address (9.7.15.5.1.2): strides in units of 16 bytes, and the
+// swizzle. Along the operand's contiguous dimension panels repeat, along the other one atoms.
+uint64_t DescriptorOf(const Tile& tile) {
+  const uint64_t leading = static_cast<uint64_t>(tile.panel_bytes()) >> 4;
+  const uint64_t stride = static_cast<uint64_t>(kAtomRows * tile.row) >> 4;
+  const uint64_t swizzle = tile.row == 128 ? 1 : tile.row == 64 ? 2 : 3;
+  return (leading & 0x3fff) << 16 | stride << 32 | swizzle << 62;
+}
+
+}  // namespace
+
+void GpuInstructEmitter::Asm(const std::string& text, const std::string& constraints,
+                             llvm::ArrayRef<Value*> args) {
+  std::vector<llvm::Type*> types;
+  for (Value* v : args) types.push_back(v->getType());
+  auto* form = llvm::FunctionType::get(b_.getVoidTy(), types, false);
+  const std::string all =
+      constraints.empty() ? "~{memory}" : absl::StrCat(constraints, ",~{memory}");
+  b_.CreateCall(form, llvm::InlineAsm::get(form, text, all, true), args)->setConvergent();
+}
+
+template <typename F>
+void GpuInstructEmitter::Once(int64_t every, F then) {
+  llvm::Function* function = b_.GetInsertBlock()->getParent();
+  auto* inside = llvm::BasicBlock::Create(b_.getContext(), "one", function);
+  auto* join = llvm::BasicBlock::Create(b_.getContext(), "all", function);
+  Value* from = b_.CreateSub(thread_, b_.getInt32(static_cast<uint32_t>(part_.first)));
+  if (every < part_.count) from = b_.CreateURem(from, b_.getInt32(static_cast<uint32_t>(every)));
+  b_.CreateCondBr(b_.CreateICmpEQ(from, b_.getInt32(0)), inside, join);
+  b_.SetInsertPoint(inside);
+  then();
+  b_.CreateBr(join);
+  b_.SetInsertPoint(join);
+}
+
+Value* GpuInstructEmitter::SharedAddress(const ir::Region& region) {
+  std::vector<ir::Expr> first;
+  for (const ir::Range& range : region.ranges) first.push_back(range.min);
+  return b_.CreatePtrToInt(exprs_.EmitAddress(region.buffer, first), b_.getInt32Ty());
+}
+
+void GpuInstructEmitter::Emit(const ir::Instruct& x) {
+  switch (x.op) {
+    case Instruction::kBlockBarrier:
+      return EmitBlockBarrier();
+    case Instruction::kProxyFence:
+      return Asm("fence.proxy.async.shared::cta;");
+    case Instruction::kBarrierInit:
+      return Once(part_.count, [&] {
+        Value* first = SharedAddress(x.regions[0]);
+        Value* count = exprs_.Emit(x.args[0]);
+        const int64_t barriers = *ir::ConstInt(x.regions[0].ranges[0].extent);
+        for (int64_t i = 0; i < barriers; ++i) {
+          Asm("mbarrier.init.shared::cta.b64 [$0], $1;", "r,r",
+              {b_.CreateAdd(first, b_.getInt32(static_cast<uint32_t>(8 * i))), count});
+        }
+        Asm("fence.mbarrier_init.release.cluster;");
+      });
+    case Instruction::kBarrierArrive:
+      return Once(kWarp, [&] {
+        Asm("mbarrier.arrive.shared::cta.b64 _, [$0];", "r", {SharedAddress(x.regions[0])});
+      });
+    case Instruction::kBarrierExpect:
+      return Once(part_.count, [&] {
+        Asm("mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r",
+            {SharedAddress(x.regions[0]), exprs_.Emit(x.args[0])});
+      });
+    case Instruction::kBarrierWait:
+      return Asm(
+          "{\n.reg .pred done;\nwait${:uid}:\n"
+          "mbarrier.try_wait.parity.shared::cta.b64 done, [$0], $1;\n"
+          "@!done bra wait${:uid};\n}",
+          "r,r", {SharedAddress(x.regions[0]), exprs_.Emit(x.args[0])});
+    case Instruction::kTensorLoad:
+      return Once(part_.count, [&] { EmitTensorLoad(x); });
+    case Instruction::kWgmma:
+      return EmitWgmma(x);
+    case Instruction::kWgmmaWait:
+      return Asm(absl::StrCat("wgmma.wait_group.sync.aligned ", *ir::ConstInt(x.args[0]), ";"));
+    case Instruction::kMaxRegisters:
+      return Asm(absl::StrCat("setmaxnreg.", ir::IsConst(x.args[1], 0) ? "dec" : "inc",
+                              ".sync.aligned.u32 ", *ir::ConstInt(x.args[0]), ";"));
+  }
+}
+
+// Barrier 0 is the whole block's; parts take the others by their place (9.7.13.1: 16 in all).
+void GpuInstructEmitter::EmitBlockBarrier() {
+  if (part_.first == 0) return Asm(absl::StrCat("barrier.sync 0, ", part_.count, ";"));
+  Asm(absl::StrCat("barrier.sync ", 1 + part_.first / kWarpgroup % 15, ", ", part_.count, ";"));
+}
+
+// One box a panel of the tile (9.7.9.27.1.2). Coordinates are innermost first.
+void GpuInstructEmitter::EmitTensorLoad(const ir::Instruct& x) {
+  const ir::Region& global = x.regions[1];
+  const TensorMap map = MapOf(x);
+  const auto found = absl::c_find(maps_.maps, map);
+  KILN_CHECK(found != maps_.maps.end());
+  Value* parameter = maps_.parameters[static_cast<size_t>(found - maps_.maps.begin())];
+  Value* descriptor = b_.CreatePtrToInt(parameter, b_.getInt64Ty());
+  const int64_t rank = static_cast<int64_t>(global.ranges.size());
+  const int64_t columns = *ir::ConstInt(global.ranges.back().extent);
+  const int64_t panel = NoteOf(x, "height0") * map.swizzle;
+  Value* target = SharedAddress(x.regions[0]);
+  Value* barrier = SharedAddress(x.regions[2]);
+  std::vector<Value*> start;
+  for (const ir::Range& range : global.ranges) start.push_back(exprs_.Emit(range.min));
+  std::vector<std::string> names;
+  for (int64_t d = 0; d < rank; ++d) names.push_back(absl::StrCat("$", 2 + d));
+  const std::string text =
+      absl::StrCat("cp.async.bulk.tensor.", rank,
+                   "d.shared::cluster.global.mbarrier::complete_tx::bytes [$0], [$1, {",
+                   absl::StrJoin(names, ", "), "}], [$", 2 + rank, "];");
+  std::string constraints = "r,l";
+  for (int64_t d = 0; d <= rank; ++d) constraints += ",r";
+  for (int64_t p = 0; p * map.box.back() < columns; ++p) {
+    std::vector<Value*> args = {b_.CreateAdd(target, b_.getInt32(static_cast<uint32_t>(p * panel))),
+                                descriptor};
+    for (int64_t d = rank; d-- > 0;) {
+      Value* at = b_.CreateIntCast(start[d], b_.getInt32Ty(), true);
+      const int64_t skip = d == rank - 1 ? p * map.box.back() : 0;
+      args.push_back(b_.CreateAdd(at, b_.getInt32(static_cast<uint32_t>(skip))));
+    }
+    args.push_back(barrier);
+    Asm(text, constraints, args);
+  }
+}
+
+// Every warpgroup multiplies its part of the grid in instructions of 64 rows, up to 256 columns
+// and 32 bytes along k (9.7.15.5.2).
+void GpuInstructEmitter::EmitWgmma(const ir::Instruct& x) {
+  const ir::Buffer& c = x.regions[0].buffer;
+  const DType type = x.regions[1].buffer->dtype;
+  const bool trans_a = NoteOf(x, "trans_a") != 0, trans_b = NoteOf(x, "trans_b") != 0;
+  const int64_t m = NoteOf(x, "m"), n = NoteOf(x, "n"), k = NoteOf(x, "k");
+  const int64_t rows = NoteOf(x, "rows");
+  const int64_t groups = part_.count / kWarpgroup;
+  const int64_t own_m = m / rows, own_n = n / (groups / rows);
+  const int64_t step = 32 / type.bytes();
+  const auto tile = [&](int operand) {
+    const std::string i = absl::StrCat(operand);
+    return Tile{SharedAddress(x.regions[operand]), type.bytes(), NoteOf(x, "swizzle" + i),
+                NoteOf(x, "height" + i)};
+  };
+  const Tile a = tile(1), b = tile(2);
+  Value* from = b_.CreateSub(thread_, b_.getInt32(static_cast<uint32_t>(part_.first)));
+  Value* group = b_.CreateUDiv(from, b_.getInt32(kWarpgroup));
+  Value* grid_row = b_.CreateURem(group, b_.getInt32(static_cast<uint32_t>(rows)));
+  Value* grid_column = b_.CreateUDiv(group, b_.getInt32(static_cast<uint32_t>(rows)));
+  const auto at = [](const Tile& t, bool major_k, int64_t outer, int64_t inner) {
+    return major_k ? t.At(outer, inner) : t.At(inner, outer);
+  };
+  // The part's own rows and columns, then the instruction's: both begin panels or atoms.
+  const auto descriptor = [&](const Tile& t, bool major_k, Value* part, int64_t own, int64_t outer,
+                              int64_t inner) {
+    Value* skip = b_.CreateMul(part, b_.getInt32(static_cast<uint32_t>(at(t, major_k, own, 0))));
+    Value* address = b_.CreateAdd(b_.CreateAdd(t.base, skip),
+                                  b_.getInt32(static_cast<uint32_t>(at(t, major_k, outer, inner))));
+    Value* field = b_.CreateAnd(b_.CreateLShr(address, b_.getInt32(4)), b_.getInt32(0x3fff));
+    return b_.CreateOr(b_.CreateZExt(field, b_.getInt64Ty()), b_.getInt64(DescriptorOf(t)));
+  };
+  const int64_t width = std::min<int64_t>(own_n, 256);
+  const int64_t sums = width / 2;  // registers a thread: 64 x width over 128 threads
+  llvm::Type* sum_type = exprs_.StorageType(c->dtype);
+  const bool is_int = c->dtype.is_int();
+  std::vector<llvm::Type*> results(static_cast<size_t>(sums), sum_type), types = results;
+  types.insert(types.end(), {b_.getInt64Ty(), b_.getInt64Ty(), b_.getInt32Ty()});
+  auto* form =
+      llvm::FunctionType::get(llvm::StructType::get(b_.getContext(), results), types, false);
+  std::vector<std::string> names, outs, ins;
+  for (int64_t i = 0; i < sums; ++i) {
+    names.push_back(absl::StrCat("$", i));
+    outs.push_back(is_int ? "=r" : "=f");
+    ins.push_back(absl::StrCat(i));
+  }
+  const bool can_transpose = type.bits == 16;
+  // $sums ... are the tied inputs; the descriptors and the flag follow.
+  const std::string text = absl::StrCat(
+      "{\n.reg .pred add;\nsetp.ne.b32 add, $", 2 * sums + 2, ", 0;\n",
+      "wgmma.mma_async.sync.aligned.m64n", width, "k", step, is_int ? ".s32." : ".f32.",
+      PtxType(type), ".", PtxType(x.regions[2].buffer->dtype), " {", absl::StrJoin(names, ", "),
+      "}, $", 2 * sums, ", $", 2 * sums + 1, ", add", is_int ? "" : ", 1, 1",
+      can_transpose ? absl::StrCat(", ", trans_a ? 1 : 0, ", ", trans_b ? 0 : 1) : "", ";\n}");
+  auto* multiply = llvm::InlineAsm::get(
+      form, text, absl::StrCat(absl::StrJoin(outs, ","), ",", absl::StrJoin(ins, ","), ",l,l,r"),
+      true);
+
+  Asm("wgmma.fence.sync.aligned;");
+  Value* keeps = b_.CreateZExt(b_.CreateNot(exprs_.Emit(x.args[0])), b_.getInt32Ty());
+  llvm::Value* registers = exprs_.PlaceOf(c).base;
+  for (int64_t mi = 0; mi < own_m; mi += 64) {
+    for (int64_t ni = 0; ni < own_n; ni += width) {
+      const int64_t slot = mi / 64 * (own_n / 2) + ni / 2;
+      std::vector<Value*> args;
+      for (int64_t i = 0; i < sums; ++i) {
+        Value* place = b_.CreateConstGEP1_64(sum_type, registers, static_cast<uint64_t>(slot + i));
+        args.push_back(b_.CreateLoad(sum_type, place));
+      }
+      for (int64_t ki = 0; ki < k; ki += step) {
+        args.resize(static_cast<size_t>(sums));
+        args.push_back(descriptor(a, !trans_a, grid_row, own_m, mi, ki));
+        args.push_back(descriptor(b, trans_b, grid_column, own_n, ni, ki));
+        args.push_back(ki == 0 ? keeps : b_.getInt32(1));
+        llvm::CallInst* result = b_.CreateCall(form, multiply, args);
+        result->setConvergent();
+        for (int64_t i = 0; i < sums; ++i) {
+          args[static_cast<size_t>(i)] = b_.CreateExtractValue(result, static_cast<unsigned>(i));
+        }
+      }
+      for (int64_t i = 0; i < sums; ++i) {
+        Value* place = b_.CreateConstGEP1_64(sum_type, registers, static_cast<uint64_t>(slot + i));
+        b_.CreateStore(args[static_cast<size_t>(i)], place);
+      }
+    }
+  }
+  Asm("wgmma.commit_group.sync.aligned;");
+}
+
+}  // namespace kiln::codegen

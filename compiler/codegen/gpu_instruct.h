@@ -1,0 +1,58 @@
+// Instructions of NVIDIA GPUs that LLVM has no name for, as inline PTX. Private to
+// compiler/codegen. Sections are those of the PTX ISA 8.5.
+#ifndef KILN_COMPILER_CODEGEN_GPU_INSTRUCT_H_
+#define KILN_COMPILER_CODEGEN_GPU_INSTRUCT_H_
+
+#include <string>
+#include <vector>
+
+#include "compiler/codegen/emit_expr.h"
+#include "compiler/codegen/tensor_maps.h"
+
+namespace kiln::codegen {
+
+// A kernel's tensor maps and where each of its parameters is.
+struct TensorMaps {
+  std::vector<TensorMap> maps;
+  std::vector<llvm::Value*> parameters;
+};
+
+class GpuInstructEmitter {
+ public:
+  // `thread`: this thread of the block (i32), which has `threads`.
+  GpuInstructEmitter(llvm::IRBuilder<>& builder, ExprEmitter& exprs, llvm::Value* thread,
+                     int64_t threads, const TensorMaps& maps)
+      : b_(builder), exprs_(exprs), thread_(thread), part_{0, threads}, maps_(maps) {}
+
+  struct Part {
+    int64_t first, count;
+  };
+  // The threads that come by from here on; returns those before.
+  Part SetPart(Part part) { return std::exchange(part_, part); }
+
+  void Emit(const ir::Instruct& x);
+
+ private:
+  void EmitBlockBarrier();
+  void EmitTensorLoad(const ir::Instruct& x);
+  void EmitWgmma(const ir::Instruct& x);
+  void EmitMaxRegisters(const ir::Instruct& x);
+  // Where one of `every` threads comes by: the first.
+  template <typename F>
+  void Once(int64_t every, F then);
+  // PTX without a value, which neither moves nor goes away.
+  void Asm(const std::string& text, const std::string& constraints = "",
+           llvm::ArrayRef<llvm::Value*> args = {});
+  // The 32-bit shared address of a region's first element.
+  llvm::Value* SharedAddress(const ir::Region& region);
+
+  llvm::IRBuilder<>& b_;
+  ExprEmitter& exprs_;
+  llvm::Value* thread_;
+  Part part_;
+  const TensorMaps& maps_;
+};
+
+}  // namespace kiln::codegen
+
+#endif  // KILN_COMPILER_CODEGEN_GPU_INSTRUCT_H_

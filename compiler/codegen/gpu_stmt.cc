@@ -1,0 +1,180 @@
+#include "compiler/codegen/gpu_stmt.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/ir/visit.h"
+#include "llvm/IR/Module.h"
+
+namespace kiln::codegen {
+namespace {
+
+using ir::Expr;
+using llvm::Value;
+
+constexpr unsigned kGlobalSpace = 1;  // of NVPTX; tables may pass the 64 KiB of constant memory
+constexpr int64_t kSharedAlign = 128;
+constexpr int64_t kSwizzledAlign = 1024;  // of tiles that TMA and wgmma address (PTX 5.5.7)
+constexpr int64_t kMostUnrolled = 1024;   // iterations of one loop
+
+bool IsOwn(const ir::Buffer& b) {
+  return b->scope == ir::Scope::kRegister || b->scope == ir::Scope::kLocal ||
+         b->scope == ir::Scope::kFragment;
+}
+
+// Whether registers are indexed with the loop's variable, or with what is bound to it.
+bool IndexesRegisters(const ir::For& loop) {
+  std::unordered_set<const ir::ExprNode*> depends = {loop.axes[0].var.get()};
+  const auto uses = [&](const Expr& e) {
+    bool found = false;
+    ir::Walk(e, [&](const Expr& x) {
+      found |= depends.count(x.get()) > 0;
+      return !found;
+    });
+    return found;
+  };
+  bool indexes = false;
+  const auto check = [&](const ir::Buffer& b, const std::vector<Expr>& indices) {
+    indexes |= IsOwn(b) && std::any_of(indices.begin(), indices.end(), uses);
+  };
+  ir::Walk(
+      loop.body,
+      [&](const ir::Stmt& s) {
+        if (const auto* bind = s.As<ir::Bind>(); bind != nullptr && uses(bind->value)) {
+          depends.insert(bind->var.get());
+        }
+        if (const auto* store = s.As<ir::Store>()) check(store->buffer, store->indices);
+        return !indexes;
+      },
+      [&](const Expr& e) {
+        if (const auto* load = e.As<ir::Load>()) check(load->buffer, load->indices);
+        return !indexes;
+      });
+  return indexes;
+}
+
+}  // namespace
+
+void GpuStmtEmitter::Emit(const ir::Stmt& s) {
+  switch (s.kind()) {
+    case ir::StmtKind::kFor:
+      if (s.As<ir::For>()->loop == ir::ForKind::kThreads) return EmitThreads(*s.As<ir::For>());
+      return ControlEmitter::Emit(s);
+    case ir::StmtKind::kOnThreads:
+      return EmitPart(*s.As<ir::OnThreads>());
+    case ir::StmtKind::kAlloc:
+      return EmitAlloc(*s.As<ir::Alloc>());
+    case ir::StmtKind::kStore:
+      return EmitStore(*s.As<ir::Store>());
+    case ir::StmtKind::kAtomic:
+      return EmitAtomic(*s.As<ir::Atomic>());
+    case ir::StmtKind::kInstruct:
+      return instruct_.Emit(*s.As<ir::Instruct>());
+    case ir::StmtKind::kAssert:
+      return Guarded(b_.CreateNot(exprs_.Emit(s.As<ir::Assert>()->condition)),
+                     [&] { b_.CreateIntrinsic(llvm::Intrinsic::trap, {}, {}); });
+    default:
+      return ControlEmitter::Emit(s);
+  }
+}
+
+void GpuStmtEmitter::EmitThreads(const ir::For& loop) {
+  const Expr& var = loop.axes[0].var;
+  exprs_.BindVar(var, b_.CreateSExtOrTrunc(thread_, exprs_.RegisterType(var.dtype())));
+  Emit(loop.body);
+}
+
+void GpuStmtEmitter::EmitPart(const ir::OnThreads& part) {
+  Value* from = b_.CreateSub(thread_, b_.getInt32(static_cast<uint32_t>(part.first)));
+  const auto around = instruct_.SetPart({part.first, part.count});
+  Value* inside = b_.CreateICmpULT(from, b_.getInt32(static_cast<uint32_t>(part.count)));
+  Guarded(inside, [&] {
+    b_.CreateAssumption(inside);  // what LLVM knows of bits it takes from here, not from branches
+    Emit(part.body);
+  });
+  instruct_.SetPart(around);
+}
+
+void GpuStmtEmitter::OnLatch(const ir::For& loop, llvm::BranchInst* latch) {
+  const auto trips = ir::ConstInt(loop.axes[0].extent);
+  if (!trips || *trips > kMostUnrolled || !IndexesRegisters(loop)) return;
+  llvm::LLVMContext& context = b_.getContext();
+  llvm::Metadata* full =
+      llvm::MDNode::get(context, llvm::MDString::get(context, "llvm.loop.unroll.full"));
+  llvm::MDNode* id = llvm::MDNode::getDistinct(context, {nullptr, full});
+  id->replaceOperandWith(0, id);
+  latch->setMetadata(llvm::LLVMContext::MD_loop, id);
+}
+
+Value* GpuStmtEmitter::ConstantTable(const ir::BufferNode& buffer) {
+  llvm::Type* element = exprs_.StorageType(buffer.dtype);
+  std::vector<llvm::Constant*> values;
+  for (const int64_t v : *buffer.values) {
+    values.push_back(llvm::ConstantInt::get(element, static_cast<uint64_t>(v), true));
+  }
+  auto* type = llvm::ArrayType::get(element, values.size());
+  auto* table =
+      new llvm::GlobalVariable(exprs_.module(), type, true, llvm::GlobalValue::InternalLinkage,
+                               llvm::ConstantArray::get(type, values), "table", nullptr,
+                               llvm::GlobalValue::NotThreadLocal, kGlobalSpace);
+  table->setAlignment(llvm::Align(16));
+  return table;
+}
+
+void GpuStmtEmitter::EmitAlloc(const ir::Alloc& alloc) {
+  const ir::BufferNode& buffer = *alloc.buffer;
+  int64_t elements = 0;
+  Place place = PlaceOfShape(b_, buffer, &elements);
+  llvm::Type* element = exprs_.StorageType(buffer.dtype);
+  switch (buffer.scope) {
+    case ir::Scope::kConstant:
+      place.base = ConstantTable(buffer);
+      break;
+    case ir::Scope::kShared:
+    case ir::Scope::kBarrier: {
+      const int64_t align = std::max<int64_t>(buffer.alignment > 64 ? kSwizzledAlign : kSharedAlign,
+                                              buffer.alignment);
+      shared_bytes_ = (shared_bytes_ + align - 1) / align * align;
+      place.base = b_.CreateConstGEP1_64(b_.getInt8Ty(), shared_, shared_bytes_);
+      shared_bytes_ += elements * buffer.dtype.bytes();
+      break;
+    }
+    default:
+      if (buffer.scope == ir::Scope::kRegister) {  // each thread has its own row alone
+        elements /= std::max<int64_t>(1, *ir::ConstInt(buffer.shape[0]));
+        place.strides[0] = b_.getInt64(0);
+      }
+      place.base = OnStack(element, elements, 16);
+  }
+  exprs_.BindBuffer(alloc.buffer, place);
+  if (alloc.init.defined()) {
+    exprs_.EmitStore(alloc.buffer, std::vector<Expr>(buffer.shape.size(), ir::MakeInt(0)),
+                     alloc.init, {});
+  }
+}
+
+void GpuStmtEmitter::EmitStore(const ir::Store& store) {
+  const auto emit = [&] { exprs_.EmitStore(store.buffer, store.indices, store.value, {}); };
+  if (!store.predicate.defined()) return emit();
+  Guarded(exprs_.Emit(store.predicate), emit);
+}
+
+void GpuStmtEmitter::EmitAtomic(const ir::Atomic& atomic) {
+  const DType type = atomic.dst.buffer->dtype;
+  if (type.bits < 32) {
+    exprs_.Fail(absl::UnimplementedError(
+        absl::StrCat("atomic update of ", type.ToString(),
+                     " has no GPU lowering; accumulate in a float32 or int32 tensor")));
+    return;
+  }
+  std::vector<Expr> indices;
+  for (const ir::Range& range : atomic.dst.ranges) indices.push_back(range.min);
+  Value* address = exprs_.EmitAddress(atomic.dst.buffer, indices);
+  Value* value = exprs_.Emit(ir::MakeCast(type, atomic.value));
+  b_.CreateAtomicRMW(AtomicOperation(atomic.op, type), address, value,
+                     llvm::MaybeAlign(type.bytes()), llvm::AtomicOrdering::Monotonic,
+                     b_.getContext().getOrInsertSyncScopeID("device"));
+}
+
+}  // namespace kiln::codegen

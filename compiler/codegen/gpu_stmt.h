@@ -1,0 +1,48 @@
+// Statements at thread level as one thread runs them. Private to compiler/codegen.
+//
+// Loops over threads become their bodies: the loop's variable is the thread, and barriers stand in
+// the program (passes/plant_barriers). Registers are memory of the thread's own, which LLVM turns
+// into registers where indices are constants: loops that index them are unrolled.
+#ifndef KILN_COMPILER_CODEGEN_GPU_STMT_H_
+#define KILN_COMPILER_CODEGEN_GPU_STMT_H_
+
+#include <unordered_map>
+
+#include "compiler/codegen/emit_control.h"
+#include "compiler/codegen/gpu_instruct.h"
+
+namespace kiln::codegen {
+
+class GpuStmtEmitter : public ControlEmitter {
+ public:
+  // `shared`: the block's shared memory (addrspace 3); `thread`: this thread of the block (i32).
+  GpuStmtEmitter(llvm::IRBuilder<>& builder, ExprEmitter& exprs, llvm::Value* shared,
+                 llvm::Value* thread, int64_t threads, const TensorMaps& maps)
+      : ControlEmitter(builder, exprs),
+        shared_(shared),
+        thread_(thread),
+        instruct_(builder, exprs, thread, threads, maps) {}
+
+  void Emit(const ir::Stmt& s) override;
+  int64_t shared_bytes() const { return shared_bytes_; }
+
+ protected:
+  void OnLatch(const ir::For& loop, llvm::BranchInst* latch) override;
+
+ private:
+  void EmitThreads(const ir::For& loop);
+  void EmitPart(const ir::OnThreads& part);
+  void EmitAlloc(const ir::Alloc& alloc);
+  void EmitStore(const ir::Store& store);
+  void EmitAtomic(const ir::Atomic& atomic);
+  llvm::Value* ConstantTable(const ir::BufferNode& buffer);
+
+  llvm::Value* shared_;
+  llvm::Value* thread_;
+  GpuInstructEmitter instruct_;
+  int64_t shared_bytes_ = 0;
+};
+
+}  // namespace kiln::codegen
+
+#endif  // KILN_COMPILER_CODEGEN_GPU_STMT_H_

@@ -1,0 +1,188 @@
+#include "compiler/codegen/nvptx_module.h"
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "compiler/codegen/gpu_expr.h"
+#include "compiler/codegen/gpu_stmt.h"
+#include "compiler/codegen/launch_slots.h"
+#include "llvm/IR/IntrinsicsNVPTX.h"
+#include "llvm/IR/MDBuilder.h"
+#include "llvm/IR/Module.h"
+
+namespace kiln::codegen {
+namespace {
+
+using llvm::Value;
+
+constexpr unsigned kGlobalSpace = 1;  // NVPTX address spaces
+constexpr unsigned kSharedSpace = 3;
+constexpr int64_t kTensorMapBytes = 128;  // CUtensorMap
+constexpr int64_t kTensorMapAlign = 64;
+constexpr int64_t kPointerAlign = 16;  // what the entry point has checked
+constexpr int64_t kSharedAlign = 1024;
+
+class NvptxBuilder {
+ public:
+  NvptxBuilder(const ir::Program& program, const std::string& symbol, const target::Arch& arch,
+               llvm::LLVMContext& context)
+      : program_(program),
+        symbol_(symbol),
+        arch_(arch),
+        context_(context),
+        slots_(program),
+        module_(std::make_unique<llvm::Module>(symbol, context)) {}
+
+  absl::StatusOr<std::unique_ptr<llvm::Module>> Build(std::vector<GpuKernel>* kernels) {
+    auto* bytes = llvm::ArrayType::get(llvm::Type::getInt8Ty(context_), 0);
+    shared_ = new llvm::GlobalVariable(*module_, bytes, false, llvm::GlobalValue::ExternalLinkage,
+                                       nullptr, "kiln_shared", nullptr,
+                                       llvm::GlobalValue::NotThreadLocal, kSharedSpace);
+    shared_->setAlignment(llvm::Align(kSharedAlign));
+    for (const ir::Stmt& s : slots_.host()) {
+      const auto* launch = s.As<ir::Launch>();
+      if (launch == nullptr) continue;
+      GpuKernel kernel;
+      kernel.name = absl::StrCat(symbol_, "_", kernels->size());
+      KILN_RETURN_IF_ERROR(EmitKernel(*launch, &kernel));
+      kernels->push_back(std::move(kernel));
+    }
+    return std::move(module_);
+  }
+
+ private:
+  absl::Status EmitKernel(const ir::Launch& launch, GpuKernel* kernel) {
+    int64_t threads = 1;
+    for (const ir::Expr& t : launch.threads) {
+      const auto extent = ir::ConstInt(t);
+      if (!extent) return Limit(launch, "the number of threads is not a compile-time constant");
+      threads *= *extent;
+    }
+    if (threads > arch_.threads_block) {
+      return Limit(launch, absl::StrCat("a block of ", threads, " threads; ", arch_.name,
+                                        " runs at most ", arch_.threads_block));
+    }
+    kernel->threads = static_cast<int>(threads);
+    kernel->maps = CollectTensorMaps(launch);
+    llvm::Function* function = Declare(*kernel);
+    llvm::IRBuilder<> b(llvm::BasicBlock::Create(context_, "entry", function));
+    auto* body = llvm::BasicBlock::Create(context_, "block", function);
+    llvm::BranchInst* to_body = b.CreateBr(body);
+    b.SetInsertPoint(to_body);
+    GpuExprEmitter exprs(b, *module_, CapabilityOf(arch_));
+    slots_.Bind(b, exprs, [&](size_t slot, llvm::Type*) {
+      return static_cast<Value*>(function->getArg(static_cast<unsigned>(slot)));
+    });
+    Value* thread = Special(b, llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x, threads);
+    Value* block = Special(b, llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x, int64_t{1} << 31);
+    TensorMaps maps{kernel->maps, {}};
+    for (size_t i = 0; i < kernel->maps.size(); ++i) {
+      maps.parameters.push_back(function->getArg(static_cast<unsigned>(slots_.size() + i)));
+    }
+    b.SetInsertPoint(body);
+    BindBlockIndices(b, exprs, launch, b.CreateZExt(block, b.getInt64Ty()));
+    GpuStmtEmitter stmts(b, exprs, shared_, thread, threads, maps);
+    stmts.Emit(launch.body);
+    b.CreateRetVoid();
+    kernel->shared_bytes = stmts.shared_bytes();
+    KILN_RETURN_IF_ERROR(exprs.status());
+    if (kernel->shared_bytes <= arch_.smem_block) return absl::OkStatus();
+    return Limit(launch,
+                 absl::StrCat("a block needs ", kernel->shared_bytes, " bytes of shared memory; ",
+                              arch_.name, " gives one ", arch_.smem_block));
+  }
+
+  absl::Status Limit(const ir::Launch& launch, std::string message) const {
+    return ir::ErrorAt(program_, launch.loc, std::move(message),
+                       "make tiles, stages or the number of threads smaller",
+                       absl::StatusCode::kResourceExhausted);
+  }
+
+  llvm::Function* Declare(const GpuKernel& kernel) {
+    llvm::Type* i64 = llvm::Type::getInt64Ty(context_);
+    std::vector<llvm::Type*> types(slots_.size(), i64);
+    const auto pointer = [&](const ir::Buffer& buffer) {
+      types[slots_.SlotOf(buffer)] = llvm::PointerType::get(context_, kGlobalSpace);
+    };
+    for (const ir::Param& p : program_.params) {
+      if (p.kind == ir::Param::kTensor) pointer(p.buffer);
+    }
+    for (const ir::Buffer& w : slots_.workspaces()) pointer(w);
+    types.insert(types.end(), kernel.maps.size(), llvm::PointerType::getUnqual(context_));
+    auto* function = llvm::Function::Create(
+        llvm::FunctionType::get(llvm::Type::getVoidTy(context_), types, false),
+        llvm::Function::ExternalLinkage, kernel.name, *module_);
+    for (unsigned i = 0; i < slots_.size(); ++i) {
+      if (types[i] != i64) {
+        function->addParamAttr(
+            i, llvm::Attribute::getWithAlignment(context_, llvm::Align(kPointerAlign)));
+      }
+    }
+    auto* map_type = llvm::ArrayType::get(llvm::Type::getInt8Ty(context_), kTensorMapBytes);
+    std::vector<llvm::Metadata*> grid_constants;
+    for (unsigned i = 0; i < kernel.maps.size(); ++i) {
+      const unsigned arg = static_cast<unsigned>(slots_.size()) + i;
+      function->addParamAttr(arg, llvm::Attribute::getWithByValType(context_, map_type));
+      function->addParamAttr(
+          arg, llvm::Attribute::getWithAlignment(context_, llvm::Align(kTensorMapAlign)));
+      grid_constants.push_back(Number(static_cast<int>(arg) + 1));
+    }
+    Annotate(function, "kernel", Number(1));
+    Annotate(function, "maxntidx", Number(kernel.threads));
+    Annotate(function, "minctasm", Number(1));  // without it ptxas ignores setmaxnreg (C7508)
+    if (!grid_constants.empty()) {
+      Annotate(function, "grid_constant", llvm::MDNode::get(context_, grid_constants));
+    }
+    return function;
+  }
+
+  llvm::Metadata* Number(int value) {
+    return llvm::ConstantAsMetadata::get(
+        llvm::ConstantInt::get(llvm::Type::getInt32Ty(context_), static_cast<uint32_t>(value)));
+  }
+
+  void Annotate(llvm::Function* function, const char* name, llvm::Metadata* value) {
+    module_->getOrInsertNamedMetadata("nvvm.annotations")
+        ->addOperand(llvm::MDNode::get(context_, {llvm::ValueAsMetadata::get(function),
+                                                  llvm::MDString::get(context_, name), value}));
+  }
+
+  // A special register, whose value is below `bound`.
+  Value* Special(llvm::IRBuilder<>& b, llvm::Intrinsic::ID id, int64_t bound) {
+    llvm::CallInst* value = b.CreateIntrinsic(id, {}, {});
+    llvm::MDBuilder notes(context_);
+    value->setMetadata(
+        llvm::LLVMContext::MD_range,
+        notes.createRange(llvm::APInt(32, 0), llvm::APInt(32, static_cast<uint64_t>(bound))));
+    return value;
+  }
+
+  const ir::Program& program_;
+  const std::string symbol_;
+  const target::Arch& arch_;
+  llvm::LLVMContext& context_;
+  const LaunchSlots slots_;
+  std::unique_ptr<llvm::Module> module_;
+  llvm::GlobalVariable* shared_ = nullptr;
+};
+
+}  // namespace
+
+int CapabilityOf(const target::Arch& arch) {
+  absl::string_view digits = arch.name;
+  KILN_CHECK(absl::ConsumePrefix(&digits, "sm_"));
+  while (!digits.empty() && !absl::ascii_isdigit(digits.back())) digits.remove_suffix(1);
+  int capability = 0;
+  KILN_CHECK(absl::SimpleAtoi(digits, &capability));
+  return capability;
+}
+
+absl::StatusOr<std::unique_ptr<llvm::Module>> BuildNvptxModule(const ir::Program& program,
+                                                               const std::string& symbol,
+                                                               const target::Arch& arch,
+                                                               llvm::LLVMContext& context,
+                                                               std::vector<GpuKernel>* kernels) {
+  return NvptxBuilder(program, symbol, arch, context).Build(kernels);
+}
+
+}  // namespace kiln::codegen

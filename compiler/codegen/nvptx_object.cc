@@ -1,0 +1,84 @@
+#include "compiler/codegen/nvptx_object.h"
+
+#include <mutex>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "compiler/base/status.h"
+#include "compiler/codegen/optimise.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/IR/Verifier.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Support/raw_ostream.h"
+#include "llvm/Target/TargetMachine.h"
+
+namespace kiln::codegen {
+namespace {
+
+constexpr char kTriple[] = "nvptx64-nvidia-cuda";
+constexpr char kPtxFeature[] = "+ptx83";
+
+void InitializeOnce() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
+  });
+}
+
+bool KnownToLlvm(const std::string& arch) { return arch != "sm_100a"; }
+
+absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> MakeTargetMachine(const std::string& arch) {
+  InitializeOnce();
+  std::string error;
+  const llvm::Target* backend = llvm::TargetRegistry::lookupTarget(kTriple, error);
+  if (backend == nullptr) return absl::InternalError(error);
+  llvm::TargetOptions options;
+  options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
+  const std::string cpu = KnownToLlvm(arch) ? arch : "sm_90a";
+  std::unique_ptr<llvm::TargetMachine> machine(
+      backend->createTargetMachine(kTriple, cpu, kPtxFeature, options, llvm::Reloc::PIC_,
+                                   std::nullopt, llvm::CodeGenOptLevel::Default));
+  if (machine == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat("LLVM has no NVPTX target '", arch, "'"));
+  }
+  return machine;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> EmitNvptx(std::unique_ptr<llvm::Module> module, const std::string& arch,
+                                      NvptxText what) {
+  KILN_ASSIGN_OR_RETURN(std::unique_ptr<llvm::TargetMachine> machine, MakeTargetMachine(arch));
+  module->setTargetTriple(kTriple);
+  module->setDataLayout(machine->createDataLayout());
+  std::string problem;
+  llvm::raw_string_ostream problem_stream(problem);
+  if (llvm::verifyModule(*module, &problem_stream)) {
+    return absl::InternalError(absl::StrCat("code generation made an invalid module: ", problem));
+  }
+  OptimiseGpu(*module, *machine);
+  if (what == NvptxText::kLlvm) {
+    std::string text;
+    llvm::raw_string_ostream stream(text);
+    module->print(stream, nullptr);
+    return text;
+  }
+  llvm::SmallVector<char, 0> bytes;
+  llvm::raw_svector_ostream stream(bytes);
+  llvm::legacy::PassManager codegen;
+  if (machine->addPassesToEmitFile(codegen, stream, nullptr, llvm::CodeGenFileType::AssemblyFile)) {
+    return absl::InternalError("the NVPTX back end cannot write PTX");
+  }
+  codegen.run(*module);
+  std::string ptx(bytes.begin(), bytes.end());
+  if (KnownToLlvm(arch)) return ptx;
+  return absl::StrReplaceAll(
+      ptx, {{".version 8.3", ".version 8.6"}, {".target sm_90a", absl::StrCat(".target ", arch)}});
+}
+
+}  // namespace kiln::codegen

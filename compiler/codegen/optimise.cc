@@ -1,0 +1,82 @@
+#include "compiler/codegen/optimise.h"
+
+#include "llvm/IR/Module.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Target/TargetMachine.h"
+#include "llvm/Transforms/InstCombine/InstCombine.h"
+#include "llvm/Transforms/Scalar/ADCE.h"
+#include "llvm/Transforms/Scalar/EarlyCSE.h"
+#include "llvm/Transforms/Scalar/IndVarSimplify.h"
+#include "llvm/Transforms/Scalar/LICM.h"
+#include "llvm/Transforms/Scalar/LoopPassManager.h"
+#include "llvm/Transforms/Scalar/LoopRotation.h"
+#include "llvm/Transforms/Scalar/LoopUnrollPass.h"
+#include "llvm/Transforms/Scalar/SROA.h"
+#include "llvm/Transforms/Scalar/SimplifyCFG.h"
+
+namespace kiln::codegen {
+
+namespace {
+
+// A pass builder with its analyses.
+struct Pipeline {
+  explicit Pipeline(llvm::TargetMachine& machine) : builder(&machine, Tuning()) {
+    builder.registerModuleAnalyses(modules);
+    builder.registerCGSCCAnalyses(sccs);
+    builder.registerFunctionAnalyses(functions);
+    builder.registerLoopAnalyses(loops);
+    builder.crossRegisterProxies(loops, functions, sccs, modules);
+  }
+
+  static llvm::PipelineTuningOptions Tuning() {
+    llvm::PipelineTuningOptions tuning;
+    tuning.LoopVectorization = false;
+    tuning.SLPVectorization = false;
+    tuning.LoopInterleaving = false;
+    return tuning;
+  }
+
+  llvm::PassBuilder builder;
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager sccs;
+  llvm::ModuleAnalysisManager modules;
+};
+
+}  // namespace
+
+void Optimise(llvm::Module& module, llvm::TargetMachine& machine) {
+  Pipeline pipeline(machine);
+  pipeline.builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2)
+      .run(module, pipeline.modules);
+}
+
+void OptimiseGpu(llvm::Module& module, llvm::TargetMachine& machine) {
+  Pipeline pipeline(machine);
+  llvm::FunctionPassManager passes;
+  passes.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
+  passes.addPass(llvm::EarlyCSEPass());
+  passes.addPass(llvm::InstCombinePass());
+  passes.addPass(llvm::SimplifyCFGPass());
+  llvm::LoopPassManager unroll;
+  unroll.addPass(llvm::LoopRotatePass());
+  unroll.addPass(llvm::IndVarSimplifyPass());
+  unroll.addPass(llvm::LoopFullUnrollPass());
+  passes.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(unroll)));
+  passes.addPass(llvm::EarlyCSEPass());
+  passes.addPass(llvm::InstCombinePass());
+  passes.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
+  passes.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
+  passes.addPass(llvm::InstCombinePass());
+  llvm::LoopPassManager hoist;
+  hoist.addPass(llvm::LICMPass(llvm::LICMOptions()));
+  passes.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(hoist), /*UseMemorySSA=*/true));
+  passes.addPass(llvm::SimplifyCFGPass(
+      llvm::SimplifyCFGOptions().hoistCommonInsts(true).sinkCommonInsts(true)));
+  passes.addPass(llvm::ADCEPass());
+  llvm::ModulePassManager whole;
+  whole.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(passes)));
+  whole.run(module, pipeline.modules);
+}
+
+}  // namespace kiln::codegen

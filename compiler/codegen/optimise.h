@@ -1,0 +1,23 @@
+// LLVM's own pipeline over what our passes have already tiled, vectorised and unrolled. Private to
+// compiler/codegen.
+#ifndef KILN_COMPILER_CODEGEN_OPTIMISE_H_
+#define KILN_COMPILER_CODEGEN_OPTIMISE_H_
+
+namespace llvm {
+class Module;
+class TargetMachine;
+}  // namespace llvm
+
+namespace kiln::codegen {
+
+// LLVM's -O2, but for vectors, which the program already has.
+void Optimise(llvm::Module& module, llvm::TargetMachine& machine);
+
+// For GPU code: what is left to do once loops over registers are unrolled. Registers are memory
+// until their indices are constants, which takes the unrolling and the simplification of indices
+// before it: -O2 looks for them in between.
+void OptimiseGpu(llvm::Module& module, llvm::TargetMachine& machine);
+
+}  // namespace kiln::codegen
+
+#endif  // KILN_COMPILER_CODEGEN_OPTIMISE_H_

@@ -1,0 +1,36 @@
+/* Between the host half of a GPU artifact (compiler/codegen/gpu_host.cc) and its run-time support
+ * (gpu_runtime.c). Private: both sides are compiled into the artifact. */
+#ifndef KILN_GPU_LAUNCH_H_
+#define KILN_GPU_LAUNCH_H_
+
+#include <stdint.h>
+
+#define KILN_TENSOR_RANK 5 /* the most that a tensor map has */
+
+/* A cubin, and what the run-time support keeps of it. */
+typedef struct kiln_image {
+  const void* cubin;
+  void* library; /* a CUlibrary once it is loaded */
+} kiln_image;
+
+/* One box shape in which a kernel loads a tensor: dimensions innermost first. */
+typedef struct kiln_tensor_map {
+  int32_t rank;
+  int32_t type;    /* CUtensorMapDataType */
+  int32_t swizzle; /* CUtensorMapSwizzle */
+  int32_t bytes;   /* of an element */
+  uint64_t address;
+  uint64_t extents[KILN_TENSOR_RANK]; /* elements */
+  uint64_t strides[KILN_TENSOR_RANK]; /* elements; the first is 1 */
+  uint32_t box[KILN_TENSOR_RANK];     /* elements */
+} kiln_tensor_map;
+
+typedef struct kiln_kernel {
+  const char* name;
+  int32_t threads;
+  int32_t shared_bytes;
+  int32_t slots; /* parameters of 64 bits, before the tensor maps */
+  int32_t maps;
+} kiln_kernel;
+
+#endif /* KILN_GPU_LAUNCH_H_ */

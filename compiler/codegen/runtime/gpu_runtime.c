@@ -1,0 +1,203 @@
+/* What GPU artifacts need at run time, compiled to bitcode at build time and linked into every one of
+ * them: the CUDA driver by dlopen (libcuda.so.1; 12.0 or later), the cubin loaded once for all
+ * devices, tensor maps, launches. Thread-safe. Needs libc alone. */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "gpu_launch.h"
+#include "kiln_launch.h"
+
+/* The driver's interface, as far as it is used (CUDA Driver API). */
+typedef int CUresult;
+typedef int CUdevice;
+typedef void* CUcontext;
+typedef void* CUstream;
+typedef void* CUlibrary;
+typedef void* CUkernel;
+typedef unsigned long long CUdeviceptr;
+typedef struct __attribute__((aligned(64))) tensor_map {
+  uint64_t words[16];
+} tensor_map;
+
+enum {
+  MAX_SLOTS = 256,
+  MAX_MAPS = 16,
+  DYNAMIC_SHARED = 8,   /* CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES */
+  NOT_INITIALIZED = 3,  /* CUDA_ERROR_NOT_INITIALIZED */
+  NO_BINARY = 209,      /* CUDA_ERROR_NO_BINARY_FOR_GPU */
+  L2_PROMOTION_256 = 3, /* CU_TENSOR_MAP_L2_PROMOTION_L2_256B */
+  STATIC_SHARED = 48 << 10
+};
+
+static struct {
+  CUresult (*Init)(unsigned);
+  CUresult (*CtxGetCurrent)(CUcontext*);
+  CUresult (*CtxPushCurrent)(CUcontext);
+  CUresult (*CtxPopCurrent)(CUcontext*);
+  CUresult (*CtxGetDevice)(CUdevice*);
+  CUresult (*DeviceGet)(CUdevice*, int);
+  CUresult (*DevicePrimaryCtxRetain)(CUcontext*, CUdevice);
+  CUresult (*LibraryLoadData)(CUlibrary*, const void*, void*, void*, unsigned, void*, void*,
+                              unsigned);
+  CUresult (*LibraryGetKernel)(CUkernel*, CUlibrary, const char*);
+  CUresult (*KernelSetAttribute)(int, int, CUkernel, CUdevice);
+  CUresult (*LaunchKernel)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                           unsigned, CUstream, void**, void**);
+  CUresult (*TensorMapEncodeTiled)(tensor_map*, int, uint32_t, void*, const uint64_t*,
+                                   const uint64_t*, const uint32_t*, const uint32_t*, int, int, int,
+                                   int);
+  CUresult (*MemAllocAsync)(CUdeviceptr*, size_t, CUstream);
+  CUresult (*MemFreeAsync)(CUdeviceptr, CUstream);
+} driver;
+
+static pthread_once_t driver_once = PTHREAD_ONCE_INIT;
+static int driver_result;
+static pthread_mutex_t image_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void load_driver(void) {
+  driver_result = KILN_ERROR_UNSUPPORTED;
+  void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (!library) return;
+  const struct {
+    const char* name;
+    void* place;
+  } functions[] = {
+      {"cuInit", &driver.Init},
+      {"cuCtxGetCurrent", &driver.CtxGetCurrent},
+      {"cuCtxPushCurrent_v2", &driver.CtxPushCurrent},
+      {"cuCtxPopCurrent_v2", &driver.CtxPopCurrent},
+      {"cuCtxGetDevice", &driver.CtxGetDevice},
+      {"cuDeviceGet", &driver.DeviceGet},
+      {"cuDevicePrimaryCtxRetain", &driver.DevicePrimaryCtxRetain},
+      {"cuLibraryLoadData", &driver.LibraryLoadData},
+      {"cuLibraryGetKernel", &driver.LibraryGetKernel},
+      {"cuKernelSetAttribute", &driver.KernelSetAttribute},
+      {"cuLaunchKernel", &driver.LaunchKernel},
+      {"cuTensorMapEncodeTiled", &driver.TensorMapEncodeTiled},
+      {"cuMemAllocAsync", &driver.MemAllocAsync},
+      {"cuMemFreeAsync", &driver.MemFreeAsync},
+  };
+  for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); ++i) {
+    void* found = dlsym(library, functions[i].name);
+    if (!found) return;
+    memcpy(functions[i].place, &found, sizeof(found));
+  }
+  if (driver.Init(0)) return;
+  driver_result = KILN_OK;
+}
+
+static CUstream stream_of(const kiln_launch* launch) { return launch ? launch->stream : 0; }
+
+/* Makes a context of the launch's device current: the caller's own where it is of that device (or
+ * no launch says which), else the primary one. *pushed tells whether to pop it. */
+static int enter(const kiln_launch* launch, CUdevice* device, int* pushed) {
+  *pushed = 0;
+  pthread_once(&driver_once, load_driver);
+  if (driver_result) return driver_result;
+  CUcontext context = 0;
+  if (driver.CtxGetCurrent(&context)) return KILN_ERROR_DEVICE;
+  if (context && driver.CtxGetDevice(device)) return KILN_ERROR_DEVICE;
+  if (context && !launch) return KILN_OK;
+  CUdevice wanted;
+  if (driver.DeviceGet(&wanted, launch ? launch->device : 0)) return KILN_ERROR_ARGUMENT;
+  if (context && *device == wanted) return KILN_OK;
+  if (driver.DevicePrimaryCtxRetain(&context, wanted)) return KILN_ERROR_DEVICE;
+  if (driver.CtxPushCurrent(context)) return KILN_ERROR_DEVICE;
+  *device = wanted;
+  *pushed = 1;
+  return KILN_OK;
+}
+
+static void leave(int pushed) {
+  CUcontext context;
+  if (pushed) driver.CtxPopCurrent(&context);
+}
+
+static int load_image(kiln_image* image, CUlibrary* library) {
+  pthread_mutex_lock(&image_lock);
+  CUresult result = 0;
+  if (!image->library) {
+    CUlibrary loaded = 0;
+    result = driver.LibraryLoadData(&loaded, image->cubin, 0, 0, 0, 0, 0, 0);
+    if (!result) image->library = loaded;
+  }
+  *library = image->library;
+  pthread_mutex_unlock(&image_lock);
+  return result == NO_BINARY ? KILN_ERROR_UNSUPPORTED : result ? KILN_ERROR_DEVICE : KILN_OK;
+}
+
+static int encode(const kiln_tensor_map* m, tensor_map* out) {
+  uint64_t strides[KILN_TENSOR_RANK];
+  uint32_t steps[KILN_TENSOR_RANK];
+  for (int d = 0; d < m->rank; ++d) {
+    steps[d] = 1;
+    if (d > 0) strides[d - 1] = m->strides[d] * (uint64_t)m->bytes;
+  }
+  return driver.TensorMapEncodeTiled(out, m->type, (uint32_t)m->rank, (void*)m->address, m->extents,
+                                     strides, m->box, steps, 0, m->swizzle, L2_PROMOTION_256, 0)
+             ? KILN_ERROR_ARGUMENT
+             : KILN_OK;
+}
+
+static int start(const kiln_launch* launch, CUdevice device, kiln_image* image,
+                 const kiln_kernel* kernel, int64_t blocks, uint64_t* slots,
+                 const kiln_tensor_map* maps) {
+  if (kernel->slots > MAX_SLOTS || kernel->maps > MAX_MAPS) return KILN_ERROR_UNSUPPORTED;
+  CUlibrary library;
+  CUkernel function;
+  const int loaded = load_image(image, &library);
+  if (loaded) return loaded;
+  const CUresult found = driver.LibraryGetKernel(&function, library, kernel->name);
+  if (found) return found == NO_BINARY ? KILN_ERROR_UNSUPPORTED : KILN_ERROR_DEVICE;
+  if (kernel->shared_bytes > STATIC_SHARED &&
+      driver.KernelSetAttribute(DYNAMIC_SHARED, kernel->shared_bytes, function, device)) {
+    return KILN_ERROR_UNSUPPORTED;
+  }
+  tensor_map encoded[MAX_MAPS];
+  void* parameters[MAX_SLOTS + MAX_MAPS];
+  for (int i = 0; i < kernel->slots; ++i) parameters[i] = &slots[i];
+  for (int i = 0; i < kernel->maps; ++i) {
+    const int result = encode(&maps[i], &encoded[i]);
+    if (result) return result;
+    parameters[kernel->slots + i] = &encoded[i];
+  }
+  return driver.LaunchKernel(function, (unsigned)blocks, 1, 1, (unsigned)kernel->threads, 1, 1,
+                             (unsigned)kernel->shared_bytes, stream_of(launch), parameters, 0)
+             ? KILN_ERROR_DEVICE
+             : KILN_OK;
+}
+
+int32_t kiln_gpu_run(const kiln_launch* launch, kiln_image* image, const kiln_kernel* kernel,
+                     int64_t blocks, uint64_t* slots, const kiln_tensor_map* maps) {
+  if (blocks <= 0) return blocks < 0 ? KILN_ERROR_ARGUMENT : KILN_OK;
+  if (blocks > INT32_MAX) return KILN_ERROR_ARGUMENT;
+  CUdevice device = 0;
+  int pushed = 0;
+  int result = enter(launch, &device, &pushed);
+  if (!result) result = start(launch, device, image, kernel, blocks, slots, maps);
+  leave(pushed);
+  return result;
+}
+
+void* kiln_gpu_take(const kiln_launch* launch, uint64_t bytes) {
+  CUdevice device = 0;
+  int pushed = 0;
+  CUdeviceptr memory = 0;
+  if (!enter(launch, &device, &pushed) &&
+      driver.MemAllocAsync(&memory, bytes ? bytes : 1, stream_of(launch))) {
+    memory = 0;
+  }
+  leave(pushed);
+  return (void*)memory;
+}
+
+void kiln_gpu_give_back(const kiln_launch* launch, void* memory) {
+  CUdevice device = 0;
+  int pushed = 0;
+  if (!memory) return;
+  if (!enter(launch, &device, &pushed)) driver.MemFreeAsync((CUdeviceptr)memory, stream_of(launch));
+  leave(pushed);
+}

@@ -1,0 +1,38 @@
+#include "compiler/codegen/tensor_maps.h"
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/numbers.h"
+#include "compiler/base/status.h"
+#include "compiler/ir/visit.h"
+
+namespace kiln::codegen {
+
+int64_t NoteOf(const ir::Instruct& x, const std::string& name) {
+  int64_t value = 0;
+  const auto note = x.annotations.find(name);
+  KILN_CHECK(note == x.annotations.end() || absl::SimpleAtoi(note->second, &value));
+  return value;
+}
+
+TensorMap MapOf(const ir::Instruct& load) {
+  const ir::Region& global = load.regions[1];
+  TensorMap map{global.buffer, {}, NoteOf(load, "swizzle0")};
+  for (const ir::Range& range : global.ranges) map.box.push_back(*ir::ConstInt(range.extent));
+  if (map.swizzle > 0) map.box.back() = map.swizzle / global.buffer->dtype.bytes();
+  return map;
+}
+
+std::vector<TensorMap> CollectTensorMaps(const ir::Launch& launch) {
+  std::vector<TensorMap> maps;
+  ir::Walk(launch.body, [&](const ir::Stmt& s) {
+    const auto* load = s.As<ir::Instruct>();
+    if (load != nullptr && load->op == ir::Instruction::kTensorLoad &&
+        !absl::c_linear_search(maps, MapOf(*load))) {
+      maps.push_back(MapOf(*load));
+    }
+    return true;
+  });
+  return maps;
+}
+
+}  // namespace kiln::codegen

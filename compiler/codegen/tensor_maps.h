@@ -1,0 +1,32 @@
+// The tensor maps that a launch's kernel gets: one for each box shape in which it loads a tensor.
+// Kernel and host number them alike. Private to compiler/codegen.
+#ifndef KILN_COMPILER_CODEGEN_TENSOR_MAPS_H_
+#define KILN_COMPILER_CODEGEN_TENSOR_MAPS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "compiler/ir/instruct.h"
+
+namespace kiln::codegen {
+
+struct TensorMap {
+  ir::Buffer tensor;
+  std::vector<int64_t> box;  // elements, outermost dimension first
+  int64_t swizzle = 0;       // bytes: 32, 64 or 128; 0: rows lie one after the other
+  bool operator==(const TensorMap&) const = default;
+};
+
+// The map of a kTensorLoad, whose shared operand has been placed. The innermost extent of the box
+// is that of one panel of the tile: `swizzle` bytes, or all of it.
+TensorMap MapOf(const ir::Instruct& load);
+
+// In order of appearance, each once.
+std::vector<TensorMap> CollectTensorMaps(const ir::Launch& launch);
+
+// What an annotation says; 0 without one. KILN_CHECKs that it is a number.
+int64_t NoteOf(const ir::Instruct& x, const std::string& name);
+
+}  // namespace kiln::codegen
+
+#endif  // KILN_COMPILER_CODEGEN_TENSOR_MAPS_H_

@@ -1,0 +1,55 @@
+#include "compiler/ir/instruct.h"
+
+namespace kiln::ir {
+
+const char* Name(Instruction op) {
+  switch (op) {
+    case Instruction::kBlockBarrier:
+      return "block_barrier";
+    case Instruction::kProxyFence:
+      return "proxy_fence";
+    case Instruction::kBarrierInit:
+      return "barrier_init";
+    case Instruction::kBarrierArrive:
+      return "barrier_arrive";
+    case Instruction::kBarrierExpect:
+      return "barrier_expect";
+    case Instruction::kBarrierWait:
+      return "barrier_wait";
+    case Instruction::kTensorLoad:
+      return "tensor_load";
+    case Instruction::kWgmma:
+      return "wgmma";
+    case Instruction::kWgmmaWait:
+      return "wgmma_wait";
+    case Instruction::kMaxRegisters:
+      return "max_registers";
+  }
+  return "?";
+}
+
+Operands OperandsOf(Instruction op) {
+  const std::vector<Scope> barrier = {Scope::kBarrier}, shared = {Scope::kShared};
+  switch (op) {
+    case Instruction::kBlockBarrier:
+    case Instruction::kProxyFence:
+      return {{}, 0};
+    case Instruction::kWgmmaWait:
+      return {{}, 1};
+    case Instruction::kMaxRegisters:
+      return {{}, 2};
+    case Instruction::kBarrierArrive:
+      return {{barrier}, 0};
+    case Instruction::kBarrierInit:
+    case Instruction::kBarrierExpect:
+    case Instruction::kBarrierWait:
+      return {{barrier}, 1};
+    case Instruction::kTensorLoad:
+      return {{shared, {Scope::kGlobal}, barrier}, 0};
+    case Instruction::kWgmma:
+      return {{{Scope::kRegister}, {Scope::kShared, Scope::kRegister}, shared}, 1};
+  }
+  return {};
+}
+
+}  // namespace kiln::ir

@@ -1,0 +1,61 @@
+// Instructions of a GPU in programs at thread level: what is there beside loads, stores and
+// arithmetic.
+#ifndef KILN_COMPILER_IR_INSTRUCT_H_
+#define KILN_COMPILER_IR_INSTRUCT_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "compiler/ir/stmt.h"
+
+namespace kiln::ir {
+
+// Outside of loops over threads, all threads of the block, or of the part of it, come by: what one
+// of them does for all, the first does.
+enum class Instruction : uint8_t {
+  kBlockBarrier,   // (): all threads of the block, or of the part, meet (PTX 9.7.13.1)
+  kProxyFence,     // (): what this thread stored in shared memory is seen by what copies and
+                   //     multiplies asynchronously (fence.proxy.async, PTX 9.7.13.4)
+  kBarrierInit,    // [barrier] (arrivals): phase 0 of each element begins; by one thread
+                   //     (PTX 9.7.13.15)
+  kBarrierArrive,  // [barrier] (): one arrival of every warp
+  kBarrierExpect,  // [barrier] (bytes): one arrival; the phase also waits for that many bytes
+  kBarrierWait,    // [barrier] (parity): until the phase of that parity is over
+  kTensorLoad,    // [shared, global, barrier] (): a box of a tensor, by one thread; the bytes count
+                  //     on the barrier; outside of the tensor zeros (PTX 9.7.9.27)
+  kWgmma,         // [c, a, b] (clear): starts c (+)= a * b on whole warpgroups (PTX 9.7.15)
+  kWgmmaWait,     // (n): until all but the last n products are over
+  kMaxRegisters,  // (n, more): of every thread of the warpgroup from here on, more or less than
+                  //     before (setmaxnreg, PTX 9.7.19.5)
+};
+const char* Name(Instruction op);  // "block_barrier", ...
+
+// What an instruction takes: in which kinds of memory each region may lie, and how many arguments.
+struct Operands {
+  std::vector<std::vector<Scope>> scopes;
+  int args = 0;
+};
+Operands OperandsOf(Instruction op);
+
+struct Instruct : StmtNode {
+  static constexpr StmtKind kKind = StmtKind::kInstruct;
+  Instruction op;
+  std::vector<Region> regions;
+  std::vector<Expr> args;
+  // kWgmma: "m", "n", "k", "rows" (of the grid of warpgroups), "trans_a", "trans_b". Of operand i
+  // in shared memory, once apply-layouts has placed it: "swizzle<i>" in bytes, "height<i>" rows of
+  // its tile.
+  std::map<std::string, std::string> annotations;
+  Instruct(SourceLoc l, Instruction i, std::vector<Region> r = {}, std::vector<Expr> a = {},
+           std::map<std::string, std::string> notes = {})
+      : StmtNode(kKind, l),
+        op(i),
+        regions(std::move(r)),
+        args(std::move(a)),
+        annotations(std::move(notes)) {}
+};
+
+}  // namespace kiln::ir
+
+#endif  // KILN_COMPILER_IR_INSTRUCT_H_

@@ -1,0 +1,89 @@
+#include "compiler/passes/overlap_products.h"
+
+#include "compiler/ir/instruct.h"
+#include "compiler/ir/visit.h"
+
+namespace kiln::passes {
+namespace {
+
+using ir::Expr;
+using ir::Instruction;
+using ir::MakeInt;
+using ir::Stmt;
+
+// The statements of a loop's body, where they are as the pass needs them: binds, waits for
+// barriers, one product and its wait, arrivals, in this order.
+struct Body {
+  std::vector<Stmt> before;  // up to and with the product
+  Stmt wait;
+  std::vector<Stmt> arrivals;
+};
+
+void Flatten(const Stmt& s, std::vector<Stmt>* out) {
+  const auto* seq = s.As<ir::Seq>();
+  if (seq == nullptr) return out->push_back(s);
+  for (const Stmt& child : seq->stmts) Flatten(child, out);
+}
+
+bool Is(const Stmt& s, Instruction op) {
+  const auto* x = s.As<ir::Instruct>();
+  return x != nullptr && x->op == op;
+}
+
+bool Match(const Stmt& loop_body, Body* body) {
+  std::vector<Stmt> stmts;
+  Flatten(loop_body, &stmts);
+  size_t i = 0;
+  while (i < stmts.size() &&
+         (stmts[i].kind() == ir::StmtKind::kBind || Is(stmts[i], Instruction::kBarrierWait))) {
+    body->before.push_back(stmts[i++]);
+  }
+  if (i + 1 >= stmts.size() || !Is(stmts[i], Instruction::kWgmma) ||
+      !Is(stmts[i + 1], Instruction::kWgmmaWait)) {
+    return false;
+  }
+  body->before.push_back(stmts[i]);
+  body->wait = stmts[i + 1];
+  for (i += 2; i < stmts.size(); ++i) {
+    if (!Is(stmts[i], Instruction::kBarrierArrive)) return false;
+    body->arrivals.push_back(stmts[i]);
+  }
+  return true;
+}
+
+Stmt Wait(SourceLoc loc, int64_t left) {
+  return ir::MakeStmt<ir::Instruct>(loc, Instruction::kWgmmaWait, std::vector<ir::Region>{},
+                                    std::vector<Expr>{MakeInt(left)});
+}
+
+Stmt Overlap(const Stmt& s) {
+  const auto* loop = s.As<ir::For>();
+  Body body;
+  if (loop == nullptr || loop->loop != ir::ForKind::kSerial || !Match(loop->body, &body)) return {};
+  const ir::Axis& axis = loop->axes[0];
+  const Expr last = axis.var - MakeInt(1, axis.var.dtype());
+  std::vector<Stmt> stmts = body.before;
+  stmts.push_back(Wait(s->loc, 1));
+  std::vector<Stmt> arrivals;
+  for (const Stmt& arrival : body.arrivals) {
+    arrivals.push_back(ir::Substitute(arrival, {{axis.var.get(), last}}));
+  }
+  if (!arrivals.empty()) {
+    stmts.push_back(ir::MakeStmt<ir::If>(s->loc, axis.var > axis.min,
+                                         ir::MakeSeq(std::move(arrivals), s->loc)));
+  }
+  return ir::MakeSeq({ir::MakeStmt<ir::For>(s->loc, loop->loop, loop->axes,
+                                            ir::MakeStmt<ir::Seq>(s->loc, std::move(stmts))),
+                      Wait(s->loc, 0)},
+                     s->loc);
+}
+
+}  // namespace
+
+absl::StatusOr<ir::Program> OverlapProducts(const ir::Program& program, const PassContext&) {
+  ir::Program out = program;
+  out.body = ir::RewriteStmts(program.body, Overlap);
+  return out;
+}
+
+}  // namespace kiln::passes

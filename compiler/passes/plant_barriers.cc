@@ -1,0 +1,211 @@
+#include "compiler/passes/plant_barriers.h"
+
+#include <set>
+#include <unordered_set>
+
+#include "compiler/ir/instruct.h"
+#include "compiler/ir/visit.h"
+
+namespace kiln::passes {
+namespace {
+
+using ir::Stmt;
+
+// Memory that threads share, as identities of buffers.
+using Buffers = std::set<const ir::BufferNode*>;
+
+bool Meet(const Buffers& a, const Buffers& b) {
+  for (const ir::BufferNode* x : a) {
+    if (b.count(x) > 0) return true;
+  }
+  return false;
+}
+
+// What has been touched since the last barrier.
+struct Pending {
+  Buffers reads, writes;
+  Buffers unfenced;  // written by threads since the last proxy fence, which barriers do not replace
+  void Add(const Pending& other) {
+    unfenced.insert(other.unfenced.begin(), other.unfenced.end());
+    reads.insert(other.reads.begin(), other.reads.end());
+    writes.insert(other.writes.begin(), other.writes.end());
+  }
+  bool operator==(const Pending&) const = default;
+};
+
+bool IsShared(const ir::Buffer& b) {
+  return b->scope == ir::Scope::kShared || b->scope == ir::Scope::kGlobal;
+}
+
+class Planter {
+ public:
+  explicit Planter(const ir::Launch& launch) {
+    ir::Walk(launch.body, [&](const Stmt& s) {
+      const auto* x = s.As<ir::Instruct>();
+      if (x != nullptr && x->op == ir::Instruction::kTensorLoad) {
+        loaded_.insert(x->regions[0].buffer.get());
+      }
+      return true;
+    });
+  }
+
+  // The statement with its barriers, in a scope of its own.
+  Stmt Visit(const Stmt& s) {
+    std::vector<Stmt> stmts;
+    const auto* seq = s.As<ir::Seq>();
+    if (seq == nullptr) {
+      Visit(s, &stmts);
+    } else {
+      for (const Stmt& child : seq->stmts) Visit(child, &stmts);
+    }
+    return stmts.size() == 1 ? stmts[0] : ir::MakeStmt<ir::Seq>(s->loc, std::move(stmts));
+  }
+
+ private:
+  // Appends the statement and what comes before it.
+  void Visit(const Stmt& s, std::vector<Stmt>* out) {
+    switch (s.kind()) {
+      case ir::StmtKind::kSeq:
+        return out->push_back(Visit(s));
+      case ir::StmtKind::kFor:
+        if (s.As<ir::For>()->loop == ir::ForKind::kThreads) return Phase(s, out);
+        return Loop(s, out);
+      case ir::StmtKind::kWhile:
+        return Loop(s, out);
+      case ir::StmtKind::kIf:
+        return Branch(s, out);
+      case ir::StmtKind::kOnThreads:
+        return Part(s, out);
+      case ir::StmtKind::kBreak:
+      case ir::StmtKind::kContinue:
+        jumps_.Add(pending_);
+        return out->push_back(s);
+      default:
+        return Phase(s, out);
+    }
+  }
+
+  // A statement that each thread runs at its own pace.
+  void Phase(const Stmt& s, std::vector<Stmt>* out) {
+    const Pending own = TouchedBy(s);
+    const auto* x = s.As<ir::Instruct>();
+    const bool fences =
+        x != nullptr && x->op == ir::Instruction::kWgmma && Meet(own.reads, pending_.unfenced);
+    if (fences) out->push_back(ir::MakeStmt<ir::Instruct>(s->loc, ir::Instruction::kProxyFence));
+    if (fences) pending_.unfenced.clear();
+    if (fences || Meet(own.writes, pending_.writes) || Meet(own.writes, pending_.reads) ||
+        Meet(own.reads, pending_.writes)) {
+      Plant(s->loc, out);
+    }
+    pending_.Add(own);
+    out->push_back(s);
+  }
+
+  void Plant(SourceLoc loc, std::vector<Stmt>* out) {
+    out->push_back(ir::MakeStmt<ir::Instruct>(loc, ir::Instruction::kBlockBarrier));
+    pending_ = {{}, {}, pending_.unfenced};
+  }
+
+  Pending TouchedBy(const Stmt& s) const {
+    Pending touched;
+    ir::Walk(
+        s,
+        [&](const Stmt& inner) {
+          if (const auto* store = inner.As<ir::Store>()) Note(store->buffer, &touched.writes);
+          if (const auto* atomic = inner.As<ir::Atomic>())
+            Note(atomic->dst.buffer, &touched.writes);
+          if (const auto* x = inner.As<ir::Instruct>()) {
+            for (const ir::Region& r : x->regions) Note(r.buffer, &touched.reads);
+          }
+          return true;
+        },
+        [&](const ir::Expr& e) {
+          if (const auto* load = e.As<ir::Load>()) Note(load->buffer, &touched.reads);
+          return true;
+        });
+    touched.unfenced = touched.writes;
+    return touched;
+  }
+
+  void Note(const ir::Buffer& b, Buffers* to) const {
+    if (IsShared(b) && loaded_.count(b.get()) == 0) to->insert(b.get());
+  }
+
+  // A loop's body also follows itself: what is pending at its end, or at a jump, is pending at its
+  // start. What may be pending only grows from look to look, so that this ends.
+  void Loop(const Stmt& s, std::vector<Stmt>* out) {
+    const auto* loop = s.As<ir::For>();
+    const auto* repeat = s.As<ir::While>();
+    if (repeat != nullptr) Await(repeat->condition, s->loc, out);
+    const Pending outer_jumps = jumps_;
+    Pending start = pending_;
+    Stmt body;
+    while (true) {
+      pending_ = start;
+      jumps_ = {};
+      body = Visit(loop != nullptr ? loop->body : repeat->body);
+      if (repeat != nullptr) {
+        std::vector<Stmt> ending = {body};
+        Await(repeat->condition, s->loc, &ending);
+        body = ir::MakeSeq(std::move(ending), s->loc);
+      }
+      Pending next = start;
+      next.Add(pending_);
+      next.Add(jumps_);
+      if (next == start) break;
+      start = std::move(next);
+    }
+    pending_ = std::move(start);
+    jumps_ = outer_jumps;
+    out->push_back(loop != nullptr ? ir::MakeStmt<ir::For>(s->loc, loop->loop, loop->axes, body,
+                                                           loop->num_stages, loop->annotations)
+                                   : ir::MakeStmt<ir::While>(s->loc, repeat->condition, body));
+  }
+
+  void Branch(const Stmt& s, std::vector<Stmt>* out) {
+    const auto* branch = s.As<ir::If>();
+    Await(branch->condition, s->loc, out);
+    const Pending before = pending_;
+    const Stmt yes = Visit(branch->then_case);
+    const Pending after = std::exchange(pending_, before);
+    const Stmt no = branch->else_case.defined() ? Visit(branch->else_case) : Stmt();
+    pending_.Add(after);
+    out->push_back(ir::MakeStmt<ir::If>(s->loc, branch->condition, yes, no));
+  }
+
+  // A condition that all threads evaluate before they go on.
+  void Await(const ir::Expr& condition, SourceLoc loc, std::vector<Stmt>* out) {
+    const Pending own = TouchedBy(ir::MakeStmt<ir::Evaluate>(loc, condition));
+    if (Meet(own.reads, pending_.writes)) Plant(loc, out);
+    pending_.Add(own);
+  }
+
+  // The others do not meet at the part's barriers: for them what was pending stays so.
+  void Part(const Stmt& s, std::vector<Stmt>* out) {
+    const auto* part = s.As<ir::OnThreads>();
+    const Pending before = pending_;
+    const Stmt body = Visit(part->body);
+    pending_.Add(before);
+    pending_.Add(TouchedBy(part->body));
+    out->push_back(ir::MakeStmt<ir::OnThreads>(s->loc, part->first, part->count, body));
+  }
+
+  Pending pending_;
+  Pending jumps_;   // at breaks and continues of the loop around
+  Buffers loaded_;  // by tensor loads, under mbarriers
+};
+
+}  // namespace
+
+absl::StatusOr<ir::Program> PlantBarriers(const ir::Program& program, const PassContext&) {
+  ir::Program out = program;
+  out.body = ir::RewriteStmts(program.body, [](const Stmt& s) -> Stmt {
+    const auto* launch = s.As<ir::Launch>();
+    if (launch == nullptr) return {};
+    return ir::MakeStmt<ir::Launch>(s->loc, launch->grid, launch->threads,
+                                    Planter(*launch).Visit(launch->body), launch->annotations);
+  });
+  return out;
+}
+
+}  // namespace kiln::passes

@@ -1,0 +1,370 @@
+#include "compiler/passes/specialise_warps.h"
+
+#include <algorithm>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/ir/instruct.h"
+#include "compiler/ir/visit.h"
+
+namespace kiln::passes {
+namespace {
+
+using ir::Expr;
+using ir::Instruction;
+using ir::MakeInt;
+using ir::Stmt;
+
+constexpr int64_t kWarp = 32;
+constexpr int64_t kWarpgroup = 128;
+constexpr int64_t kMostBox = 256;  // elements a side of a TMA box
+constexpr int64_t kRowBytes = 16;  // global strides are multiples of it
+constexpr size_t kMostRank = 5;
+
+// What is asked of setmaxnreg for a block of so many threads beside the producer: together no more
+// than an SM's 65536 registers, each a multiple of 8.
+struct RegisterShare {
+  int64_t threads, producer, consumer;
+};
+constexpr RegisterShare kShares[] = {{256, 40, 232}, {384, 32, 160}};
+
+Stmt Do(SourceLoc loc, Instruction op, std::vector<ir::Region> regions = {},
+        std::vector<Expr> args = {}) {
+  return ir::MakeStmt<ir::Instruct>(loc, op, std::move(regions), std::move(args));
+}
+
+bool UsesBuffer(const Stmt& s, const ir::Buffer& buffer) {
+  bool uses = false;
+  const auto region = [&](const ir::Region& r) { uses |= r.buffer == buffer; };
+  ir::Walk(
+      s,
+      [&](const Stmt& x) {
+        if (const auto* store = x.As<ir::Store>()) uses |= store->buffer == buffer;
+        if (const auto* copy = x.As<ir::Copy>()) region(copy->src), region(copy->dst);
+        if (const auto* fill = x.As<ir::Fill>()) region(fill->dst);
+        if (const auto* reduce = x.As<ir::Reduce>()) region(reduce->src), region(reduce->dst);
+        if (const auto* atomic = x.As<ir::Atomic>()) region(atomic->dst), region(atomic->src);
+        if (const auto* gemm = x.As<ir::Gemm>()) region(gemm->a), region(gemm->b), region(gemm->c);
+        return !uses;
+      },
+      [&](const Expr& e) {
+        if (const auto* load = e.As<ir::Load>()) uses |= load->buffer == buffer;
+        return !uses;
+      });
+  return uses;
+}
+
+bool ReadsMemory(const Expr& e) {
+  bool reads = false;
+  ir::Walk(e, [&](const Expr& x) {
+    reads |= x.kind() == ir::ExprKind::kLoad;
+    return !reads;
+  });
+  return reads;
+}
+
+// Whether TMA can fetch the source into the whole of a tile.
+bool Fetches(const ir::Copy& copy) {
+  const ir::Buffer& tensor = copy.src.buffer;
+  const ir::Buffer& tile = copy.dst.buffer;
+  if (tensor->scope != ir::Scope::kGlobal || tile->scope != ir::Scope::kShared) return false;
+  if (tensor->dtype != tile->dtype || tile->shape.size() != 2) return false;
+  if (tensor->shape.size() < 2 || tensor->shape.size() > kMostRank) return false;
+  for (size_t d = 0; d < 2; ++d) {
+    if (!ir::IsConst(copy.dst.ranges[d].min, 0) ||
+        !ir::Same(copy.dst.ranges[d].extent, tile->shape[d])) {
+      return false;
+    }
+  }
+  // The box: ones, and the tile's extents last.
+  const size_t rank = tensor->shape.size();
+  int64_t stride = tensor->dtype.bytes();
+  for (size_t d = rank; d-- > 0;) {
+    const ir::Range& range = copy.src.ranges[d];
+    const auto extent = ir::ConstInt(range.extent);
+    if (!extent || ReadsMemory(range.min)) return false;
+    const bool matrix = d + 2 >= rank;
+    if (!matrix && *extent != 1) return false;
+    if (matrix && !ir::Same(range.extent, tile->shape[d + 2 - rank])) return false;
+    if (*extent > kMostBox) return false;
+    if (!tensor->strides.empty()) {
+      const auto given = ir::ConstInt(tensor->strides[d]);
+      if (!given) return false;
+      stride = *given * tensor->dtype.bytes();
+    }
+    if (d + 1 == rank ? stride != tensor->dtype.bytes() : stride % kRowBytes != 0) return false;
+    const auto whole = ir::ConstInt(tensor->shape[d]);
+    if (!whole && d > 0) return false;
+    stride *= whole.value_or(1);
+  }
+  const auto columns = ir::ConstInt(tile->shape[1]);
+  return columns && *columns * tile->dtype.bytes() % kRowBytes == 0;
+}
+
+// Reads of tiles become reads of one of their versions.
+class Versions : public ir::Mutator {
+ public:
+  Versions(const std::unordered_map<const ir::BufferNode*, ir::Buffer>& tiles, Expr version)
+      : tiles_(tiles), version_(std::move(version)) {}
+
+ protected:
+  Expr VisitExpr(const Expr& e) override {
+    const auto* load = e.As<ir::Load>();
+    if (load == nullptr || tiles_.count(load->buffer.get()) == 0) return RebuildExpr(e);
+    std::vector<Expr> indices = MutateAll(load->indices);
+    indices.insert(indices.begin(), version_);
+    return ir::MakeLoad(tiles_.at(load->buffer.get()), std::move(indices),
+                        load->predicate.defined() ? Mutate(load->predicate) : Expr());
+  }
+
+  Stmt VisitStmt(const Stmt& s) override {
+    if (const auto* gemm = s.As<ir::Gemm>()) {
+      return ir::MakeStmt<ir::Gemm>(s->loc, Version(gemm->a), Version(gemm->b), Version(gemm->c),
+                                    gemm->trans_a, gemm->trans_b, gemm->policy,
+                                    Mutate(gemm->clear_accum));
+    }
+    if (const auto* copy = s.As<ir::Copy>()) {
+      return ir::MakeStmt<ir::Copy>(s->loc, Version(copy->src), Version(copy->dst),
+                                    copy->annotations);
+    }
+    if (const auto* reduce = s.As<ir::Reduce>()) {
+      // The dimension that is reduced moves with the new first one.
+      const bool moves = tiles_.count(reduce->src.buffer.get()) > 0;
+      return ir::MakeStmt<ir::Reduce>(s->loc, reduce->op, Version(reduce->src),
+                                      Version(reduce->dst), reduce->dim + (moves ? 1 : 0),
+                                      reduce->clear);
+    }
+    return RebuildStmt(s);
+  }
+
+ private:
+  ir::Region Version(const ir::Region& r) {
+    const auto found = tiles_.find(r.buffer.get());
+    if (found == tiles_.end()) return MutateRegion(r);
+    ir::Region out{found->second, {{version_, MakeInt(1)}}};
+    for (const ir::Range& range : r.ranges) {
+      out.ranges.push_back({Mutate(range.min), Mutate(range.extent)});
+    }
+    return out;
+  }
+
+  const std::unordered_map<const ir::BufferNode*, ir::Buffer>& tiles_;
+  const Expr version_;
+};
+
+class Specialise {
+ public:
+  explicit Specialise(const ir::Launch& launch) : launch_(launch) {}
+
+  std::optional<Stmt> Run() {
+    if (!FindLoop() || !FindFetches() || !FitsThreads()) return std::nullopt;
+    MakeVersions();
+    const SourceLoc loc = launch_.loc;
+    std::vector<Stmt> stmts = allocations_;
+    stmts.push_back(Do(loc, Instruction::kBarrierInit, {ir::WholeBuffer(full_)}, {MakeInt(1)}));
+    stmts.push_back(
+        Do(loc, Instruction::kBarrierInit, {ir::WholeBuffer(empty_)}, {MakeInt(threads_ / kWarp)}));
+    stmts.push_back(Do(loc, Instruction::kBlockBarrier));
+    stmts.push_back(ir::MakeStmt<ir::OnThreads>(loc, threads_, kWarpgroup, Producer()));
+    stmts.push_back(ir::MakeStmt<ir::OnThreads>(loc, 0, threads_, Consumer()));
+    return ir::MakeStmt<ir::Launch>(
+        loc, launch_.grid, std::vector<Expr>{MakeInt(threads_ + kWarpgroup)},
+        ir::MakeStmt<ir::Seq>(loc, std::move(stmts)), launch_.annotations);
+  }
+
+ private:
+  bool FindLoop() {
+    const auto* seq = launch_.body.As<ir::Seq>();
+    if (seq == nullptr) return false;
+    for (const Stmt& s : seq->stmts) {
+      const auto* loop = s.As<ir::For>();
+      if (s.kind() == ir::StmtKind::kAlloc) {
+        allocations_.push_back(s);
+      } else if (loop != nullptr && loop->loop == ir::ForKind::kPipelined && loop_ == nullptr) {
+        loop_ = loop;
+      } else {
+        (loop_ == nullptr ? before_ : after_).push_back(s);
+      }
+      bool fits = s.kind() != ir::StmtKind::kBind;  // its scope would end with the part
+      ir::Walk(s, [&](const Stmt& x) {
+        fits &= x.kind() != ir::StmtKind::kOnThreads && x.kind() != ir::StmtKind::kAssert;
+        return fits;
+      });
+      if (!fits) return false;
+    }
+    return loop_ != nullptr && loop_->num_stages.defined() &&
+           ir::ConstInt(loop_->num_stages).value_or(0) > 0;
+  }
+
+  bool FindFetches() {
+    const auto* body = loop_->body.As<ir::Seq>();
+    if (body == nullptr) return false;
+    for (const Stmt& s : body->stmts) {
+      const auto* copy = s.As<ir::Copy>();
+      if (copy != nullptr && rest_.empty() && Fetches(*copy)) {
+        fetches_.push_back(copy);
+      } else {
+        rest_.push_back(s);
+      }
+    }
+    if (fetches_.empty() || rest_.empty()) return false;
+    std::unordered_set<const ir::BufferNode*> tiles;
+    for (const ir::Copy* fetch : fetches_) {
+      if (!tiles.insert(fetch->dst.buffer.get()).second) return false;
+    }
+    return std::all_of(fetches_.begin(), fetches_.end(), [&](const ir::Copy* fetch) {
+      const ir::Buffer& tile = fetch->dst.buffer;
+      return !Writes(rest_, tile) && !Uses(before_, tile) && !Uses(after_, tile) &&
+             !Writes(rest_, fetch->src.buffer) && !Writes(before_, fetch->src.buffer);
+    });
+  }
+
+  static bool Uses(const std::vector<Stmt>& stmts, const ir::Buffer& buffer) {
+    return std::any_of(stmts.begin(), stmts.end(),
+                       [&](const Stmt& s) { return UsesBuffer(s, buffer); });
+  }
+
+  // Or uses it in a way that has no version (T.fill, an atomic).
+  static bool Writes(const std::vector<Stmt>& stmts, const ir::Buffer& buffer) {
+    bool writes = false;
+    for (const Stmt& s : stmts) {
+      ir::Walk(s, [&](const Stmt& x) {
+        if (const auto* store = x.As<ir::Store>()) writes |= store->buffer == buffer;
+        if (const auto* copy = x.As<ir::Copy>()) writes |= copy->dst.buffer == buffer;
+        if (const auto* fill = x.As<ir::Fill>()) writes |= fill->dst.buffer == buffer;
+        if (const auto* reduce = x.As<ir::Reduce>()) writes |= reduce->dst.buffer == buffer;
+        if (const auto* gemm = x.As<ir::Gemm>()) writes |= gemm->c.buffer == buffer;
+        if (const auto* atomic = x.As<ir::Atomic>()) {
+          writes |= atomic->dst.buffer == buffer || atomic->src.buffer == buffer;
+        }
+        return !writes;
+      });
+    }
+    return writes;
+  }
+
+  bool FitsThreads() {
+    threads_ = 1;
+    for (const Expr& t : launch_.threads) threads_ *= ir::ConstInt(t).value_or(0);
+    return threads_ > 0 && threads_ % kWarpgroup == 0 && threads_ + kWarpgroup <= 1024;
+  }
+
+  void MakeVersions() {
+    stages_ = *ir::ConstInt(loop_->num_stages);
+    full_ = ir::MakeBuffer("full", kInt64, {MakeInt(stages_)}, ir::Scope::kBarrier);
+    empty_ = ir::MakeBuffer("empty", kInt64, {MakeInt(stages_)}, ir::Scope::kBarrier);
+    for (const ir::Copy* fetch : fetches_) {
+      ir::BufferNode node = *fetch->dst.buffer;
+      node.shape.insert(node.shape.begin(), MakeInt(stages_));
+      versions_[fetch->dst.buffer.get()] = std::make_shared<const ir::BufferNode>(node);
+    }
+    for (Stmt& s : allocations_) {
+      const auto found = versions_.find(s.As<ir::Alloc>()->buffer.get());
+      if (found != versions_.end()) s = ir::MakeStmt<ir::Alloc>(s->loc, found->second);
+    }
+    for (const ir::Buffer& b : {full_, empty_}) {
+      allocations_.push_back(ir::MakeStmt<ir::Alloc>(launch_.loc, b));
+    }
+  }
+
+  // The loop as one of the parts runs it: a variable of its own, body(step, version, parity), where
+  // `parity` is that of the version's use.
+  template <typename F>
+  Stmt Loop(F body) {
+    const ir::Axis& axis = loop_->axes[0];
+    const Expr var = ir::MakeVar(axis.var.As<ir::Var>()->name, axis.var.dtype());
+    const Expr step = var - axis.min;
+    const Expr version = FloorMod(step, MakeInt(stages_));
+    const Expr parity =
+        ir::MakeCast(kInt32, FloorMod(FloorDiv(step, MakeInt(stages_)), MakeInt(2)));
+    return ir::MakeStmt<ir::For>(loop_->loc, ir::ForKind::kSerial,
+                                 std::vector<ir::Axis>{{var, axis.min, axis.extent}},
+                                 ir::MakeSeq(body(var, version, parity), loop_->loc));
+  }
+
+  static ir::Region One(const ir::Buffer& barriers, const Expr& version) {
+    return {barriers, {{version, MakeInt(1)}}};
+  }
+
+  void ShareRegisters(bool producer, std::vector<Stmt>* stmts) const {
+    for (const RegisterShare& share : kShares) {
+      if (share.threads != threads_) continue;
+      stmts->push_back(
+          Do(launch_.loc, Instruction::kMaxRegisters, {},
+             {MakeInt(producer ? share.producer : share.consumer), MakeInt(producer ? 0 : 1)}));
+    }
+  }
+
+  Stmt Producer() {
+    std::vector<Stmt> stmts;
+    ShareRegisters(true, &stmts);
+    stmts.push_back(Loop([&](const Expr& var, const Expr& version, const Expr& parity) {
+      const SourceLoc loc = loop_->loc;
+      int64_t bytes = 0;
+      for (const ir::Copy* fetch : fetches_) {
+        int64_t tile = fetch->dst.buffer->dtype.bytes();
+        for (const Expr& extent : fetch->dst.buffer->shape) tile *= *ir::ConstInt(extent);
+        bytes += tile;
+      }
+      // A fresh barrier counts as one whose phase 1 is over.
+      std::vector<Stmt> body = {
+          Do(loc, Instruction::kBarrierWait, {One(empty_, version)}, {MakeInt(1) - parity}),
+          Do(loc, Instruction::kBarrierExpect, {One(full_, version)}, {MakeInt(bytes)})};
+      for (const ir::Copy* fetch : fetches_) {
+        ir::Region tile{versions_.at(fetch->dst.buffer.get()), {{version, MakeInt(1)}}};
+        for (const ir::Range& range : fetch->dst.ranges) tile.ranges.push_back(range);
+        ir::Region source = fetch->src;
+        for (ir::Range& range : source.ranges) {
+          range.min = ir::Substitute(range.min, {{loop_->axes[0].var.get(), var}});
+        }
+        body.push_back(
+            Do(fetch->loc, Instruction::kTensorLoad, {tile, source, One(full_, version)}));
+      }
+      return body;
+    }));
+    return ir::MakeSeq(std::move(stmts), launch_.loc);
+  }
+
+  Stmt Consumer() {
+    std::vector<Stmt> stmts;
+    ShareRegisters(false, &stmts);
+    stmts.insert(stmts.end(), before_.begin(), before_.end());
+    stmts.push_back(Loop([&](const Expr& var, const Expr& version, const Expr& parity) {
+      const SourceLoc loc = loop_->loc;
+      const Stmt rest =
+          ir::Substitute(Versions(versions_, version).Mutate(ir::MakeStmt<ir::Seq>(loc, rest_)),
+                         {{loop_->axes[0].var.get(), var}});
+      return std::vector<Stmt>{Do(loc, Instruction::kBarrierWait, {One(full_, version)}, {parity}),
+                               rest, Do(loc, Instruction::kBarrierArrive, {One(empty_, version)})};
+    }));
+    stmts.insert(stmts.end(), after_.begin(), after_.end());
+    return ir::MakeStmt<ir::Seq>(launch_.loc, std::move(stmts));
+  }
+
+  const ir::Launch& launch_;
+  const ir::For* loop_ = nullptr;
+  std::vector<Stmt> allocations_, before_, after_;  // of the launch
+  std::vector<const ir::Copy*> fetches_;            // of the loop's body
+  std::vector<Stmt> rest_;
+  int64_t threads_ = 0, stages_ = 0;
+  ir::Buffer full_, empty_;
+  std::unordered_map<const ir::BufferNode*, ir::Buffer> versions_;
+};
+
+}  // namespace
+
+absl::StatusOr<ir::Program> SpecialiseWarps(const ir::Program& program,
+                                            const PassContext& context) {
+  if (GpuOf(context).name != "sm_90a") return program;
+  ir::Program out = program;
+  out.body = ir::RewriteStmts(program.body, [](const Stmt& s) -> Stmt {
+    const auto* launch = s.As<ir::Launch>();
+    if (launch == nullptr) return {};
+    return Specialise(*launch).Run().value_or(Stmt());
+  });
+  return out;
+}
+
+}  // namespace kiln::passes

@@ -1,0 +1,21 @@
+// Pass "specialise-warps" (Hopper): a launch whose main loop is T.Pipelined becomes two parts that
+// run beside each other. A warpgroup of its own, after the kernel's threads, fetches tiles by TMA
+// into `num_stages` versions of them; the kernel's threads do the rest. Two mbarriers a version say
+// that it is full and that it is empty again.
+//
+// Needs: one pipelined loop at the top of the launch, whose body begins with copies of boxes of
+// global tensors into whole tiles of shared memory that nothing else writes or uses outside of the
+// loop; tensors whose rows are multiples of 16 bytes; tiles that TMA can fetch (boxes of at most
+// 256 a side); whole warpgroups. A launch that is otherwise stays as it is.
+#ifndef KILN_COMPILER_PASSES_SPECIALISE_WARPS_H_
+#define KILN_COMPILER_PASSES_SPECIALISE_WARPS_H_
+
+#include "compiler/passes/pass.h"
+
+namespace kiln::passes {
+
+absl::StatusOr<ir::Program> SpecialiseWarps(const ir::Program& program, const PassContext& context);
+
+}  // namespace kiln::passes
+
+#endif  // KILN_COMPILER_PASSES_SPECIALISE_WARPS_H_

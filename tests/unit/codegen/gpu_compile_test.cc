@@ -1,0 +1,147 @@
+// Shipped templates as GPU code: PTX for every architecture, assembled where the CUDA Toolkit is.
+#include <gtest/gtest.h>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "compiler/codegen/assembler.h"
+#include "compiler/codegen/compile.h"
+#include "compiler/target/arch.h"
+#include "compiler/templates/templates.h"
+
+namespace kiln {
+namespace {
+
+struct Case {
+  const char* name;
+  std::map<std::string, std::string> arguments;
+  const char* config;
+};
+
+std::map<std::string, std::string> Product(const std::string& type, const std::string& out,
+                                           const std::string& trans_a, const std::string& trans_b) {
+  return {{"M", "256"},         {"N", "256"},
+          {"K", "512"},         {"dtype", type},
+          {"out_dtype", out},   {"trans_A", trans_a},
+          {"trans_B", trans_b}, {"accum_dtype", type == "int8" ? "int32" : "float32"}};
+}
+
+const Case kPlain[] = {
+    {"elementwise", {{"M", "64"}, {"N", "1000"}}, ""},
+    {"elementwise", {{"M", "64"}, {"N", "1024"}, {"dtype", "bfloat16"}}, ""},
+    {"softmax", {{"M", "64"}, {"N", "1024"}}, ""},
+    {"rmsnorm", {{"M", "64"}, {"N", "1024"}}, ""},
+    {"reduction", {{"M", "64"}, {"N", "3000"}}, ""},
+    {"gemv", {{"N", "512"}, {"K", "2048"}}, ""},
+    {"matmul",
+     {{"M", "128"}, {"N", "96"}, {"K", "64"}},
+     "block_M=32,block_N=32,block_K=32,threads=128"},
+};
+
+codegen::CompileInput Input(const Case& c, const std::string& arch) {
+  const KernelTemplate* shipped = FindKernelTemplate(c.name);
+  codegen::CompileInput input;
+  input.kernel_source = std::string(shipped->source);
+  input.kernel_path = absl::StrCat(c.name, ".py");
+  input.entry = std::string(shipped->entry);
+  input.arguments = c.arguments;
+  input.config = *Config::Parse(c.config);
+  input.arch_record = target::ToText(*target::NamedArch(arch));
+  return input;
+}
+
+std::string Ptx(const Case& c, const std::string& arch) {
+  const auto ptx = codegen::EmitStage(Input(c, arch), "asm");
+  EXPECT_TRUE(ptx.ok()) << c.name << " " << arch << ": " << ptx.status();
+  return ptx.value_or("");
+}
+
+void ExpectAssembles(const Case& c, const std::string& arch) {
+  const auto cubin = codegen::Assemble(Ptx(c, arch), arch);
+  ASSERT_TRUE(cubin.ok()) << c.name << " " << arch << ": " << cubin.status();
+  EXPECT_EQ(cubin->stack_bytes, 0) << c.name << " " << arch << ": " << cubin->log;
+  EXPECT_EQ(cubin->spill_bytes, 0) << c.name << " " << arch << ": " << cubin->log;
+  EXPECT_GT(cubin->registers, 0) << cubin->log;
+}
+
+TEST(GpuCompile, TemplatesBecomePtxForEveryArchitecture) {
+  for (const char* arch : {"sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a"}) {
+    for (const Case& c : kPlain) {
+      EXPECT_TRUE(absl::StrContains(Ptx(c, arch), absl::StrCat(".target ", arch))) << arch;
+    }
+  }
+}
+
+TEST(GpuCompile, ProductsOnHopperAreWgmmaOnTilesThatTmaFetches) {
+  for (const char* type : {"bfloat16", "float16", "float8_e4m3fn", "float8_e5m2", "int8"}) {
+    const Case c = {
+        "matmul", Product(type, type == std::string("int8") ? "int32" : "float32", "False", "True"),
+        "block_M=128,block_N=128,block_K=64,num_stages=3,threads=128"};
+    const std::string ptx = Ptx(c, "sm_90a");
+    EXPECT_TRUE(absl::StrContains(ptx, "wgmma.mma_async.sync.aligned.m64n128k")) << type;
+    EXPECT_TRUE(absl::StrContains(ptx, "cp.async.bulk.tensor.2d")) << type;
+  }
+}
+
+TEST(GpuCompile, TheSameInputGivesTheSameText) {
+  const Case c = {"matmul", Product("bfloat16", "bfloat16", "False", "True"),
+                  "block_M=128,block_N=256,block_K=64,num_stages=4,threads=256"};
+  EXPECT_EQ(Ptx(c, "sm_90a"), Ptx(c, "sm_90a"));
+}
+
+TEST(GpuCompile, ABlockThatAsksForTooMuchIsRefusedWithItsNumbers) {
+  const Case c = {"matmul", Product("bfloat16", "bfloat16", "False", "True"),
+                  "block_M=256,block_N=256,block_K=128,num_stages=4,threads=256"};
+  const auto ptx = codegen::EmitStage(Input(c, "sm_90a"), "asm");
+  EXPECT_EQ(ptx.status().code(), absl::StatusCode::kResourceExhausted) << ptx.status();
+  EXPECT_TRUE(absl::StrContains(ptx.status().message(), "bytes of shared memory")) << ptx.status();
+}
+
+class GpuAssemble : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const auto version = codegen::AssemblerVersion(); !version.ok()) {
+      GTEST_SKIP() << version.status().message();
+    }
+  }
+};
+
+TEST_F(GpuAssemble, TemplatesAssembleWithoutSpills) {
+  for (const char* arch : {"sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a"}) {
+    for (const Case& c : kPlain) ExpectAssembles(c, arch);
+  }
+}
+
+TEST_F(GpuAssemble, WgmmaKernelsOfEveryTransposeAssembleWithoutSpills) {
+  for (const char* trans_a : {"False", "True"}) {
+    for (const char* trans_b : {"False", "True"}) {
+      ExpectAssembles({"matmul", Product("bfloat16", "bfloat16", trans_a, trans_b),
+                       "block_M=128,block_N=256,block_K=64,num_stages=3,threads=256"},
+                      "sm_90a");
+    }
+  }
+  for (const char* type : {"float16", "float8_e4m3fn", "int8"}) {
+    ExpectAssembles(
+        {"matmul",
+         Product(type, type == std::string("int8") ? "int32" : "float16", "False", "True"),
+         "block_M=128,block_N=128,block_K=128,num_stages=3,threads=128"},
+        "sm_90a");
+  }
+}
+
+TEST_F(GpuAssemble, AnArtifactHasEverything) {
+  const Case c = {"matmul", Product("bfloat16", "bfloat16", "False", "True"),
+                  "block_M=128,block_N=128,block_K=64,num_stages=3,threads=128"};
+  const auto out = codegen::CompileKernel(Input(c, "sm_90a"));
+  ASSERT_TRUE(out.ok()) << out.status();
+  EXPECT_EQ(out->cubin.substr(1, 3), "ELF");
+  EXPECT_EQ(out->shared_object.substr(1, 3), "ELF");
+  EXPECT_EQ(out->threads, 256);
+  EXPECT_EQ(out->grid_blocks, 4);
+  EXPECT_GT(out->scratch_bytes, 3 * 2 * 128 * 64 * 2 - 1);
+  const auto again = codegen::CompileKernel(Input(c, "sm_90a"));
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(out->shared_object, again->shared_object);
+}
+
+}  // namespace
+}  // namespace kiln
