@@ -75,6 +75,9 @@ class ExprEmitter {
   // Rounds a float register value to a narrow type's precision; other types pass through.
   virtual llvm::Value* Round(llvm::Value* value, DType type);
 
+  // `e`, or a vector of it, as memory holds it; what was loaded is not converted there and back.
+  virtual llvm::Value* EmitStored(const ir::Expr& e, int lanes);
+
   llvm::Value* Unsupported(ir::Intrinsic op, DType type);
 
   llvm::IRBuilder<>& b_;
@@ -94,8 +97,6 @@ class ExprEmitter {
   llvm::Value* EmitLoad(const ir::Load& e);
   // As memory holds it. Not for one guarded element.
   llvm::Value* EmitRawLoad(const ir::Load& e);
-  // `e`, or a vector of it, as memory holds it; what was loaded is not converted there and back.
-  llvm::Value* EmitStored(const ir::Expr& e, int lanes);
   llvm::Value* EmitCall(const ir::Call& e);
   llvm::Value* EmitReduce(const ir::Call& e);  // extremes: of lanes that are no NaN
   llvm::Value* EmitCast(llvm::Value* value, DType from, DType to);

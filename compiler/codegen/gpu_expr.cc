@@ -54,6 +54,16 @@ Value* GpuExprEmitter::ToStorage(Value* value, DType type) {
   return b_.CreateBitCast(b_.CreateFPTrunc(value, bfloat), StorageType(type));
 }
 
+// One rounding does: the storage form is the rounded value.
+Value* GpuExprEmitter::EmitStored(const ir::Expr& e, int lanes) {
+  const auto* cast = e.As<ir::Cast>();
+  if (cast == nullptr || lanes > 1 || !cast->dtype.is_float() || cast->dtype.bits >= 32 ||
+      cast->a.dtype() != kFloat32) {
+    return ExprEmitter::EmitStored(e, lanes);
+  }
+  return ToStorage(Emit(cast->a), cast->dtype);
+}
+
 // PTX 9.7.9.21 (cvt): pairs only; the other half is zero.
 Value* GpuExprEmitter::Float8Bits(Value* value, DType type) {
   KILN_CHECK(type.lanes == 1);

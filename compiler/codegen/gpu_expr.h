@@ -26,6 +26,7 @@ class GpuExprEmitter : public ExprEmitter {
   llvm::Value* FromStorage(llvm::Value* value, DType type) override;
   llvm::Value* ToStorage(llvm::Value* value, DType type) override;
   llvm::Value* Round(llvm::Value* value, DType type) override;
+  llvm::Value* EmitStored(const ir::Expr& e, int lanes) override;
 
  private:
   llvm::Value* Exp(llvm::Value* x);

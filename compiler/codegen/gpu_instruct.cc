@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "llvm/IR/InlineAsm.h"
+#include "llvm/IR/IntrinsicsNVPTX.h"
 #include "llvm/IR/Module.h"
 
 namespace kiln::codegen {
@@ -96,6 +97,8 @@ void GpuInstructEmitter::Emit(const ir::Instruct& x) {
   switch (x.op) {
     case Instruction::kBlockBarrier:
       return EmitBlockBarrier();
+    case Instruction::kClusterBarrier:
+      return Asm("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;");
     case Instruction::kProxyFence:
       return Asm("fence.proxy.async.shared::cta;");
     case Instruction::kBarrierInit:
@@ -110,9 +113,7 @@ void GpuInstructEmitter::Emit(const ir::Instruct& x) {
         Asm("fence.mbarrier_init.release.cluster;");
       });
     case Instruction::kBarrierArrive:
-      return Once(kWarp, [&] {
-        Asm("mbarrier.arrive.shared::cta.b64 _, [$0];", "r", {SharedAddress(x.regions[0])});
-      });
+      return Once(kWarp, [&] { EmitArrive(x); });
     case Instruction::kBarrierExpect:
       return Once(part_.count, [&] {
         Asm("mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r",
@@ -142,7 +143,20 @@ void GpuInstructEmitter::EmitBlockBarrier() {
   Asm(absl::StrCat("barrier.sync ", 1 + part_.first / kWarpgroup % 15, ", ", part_.count, ";"));
 }
 
-// One box a panel of the tile (9.7.9.27.1.2). Coordinates are innermost first.
+void GpuInstructEmitter::EmitArrive(const ir::Instruct& x) {
+  Value* barrier = SharedAddress(x.regions[0]);
+  const int64_t blocks = NoteOf(x, "cluster");
+  // What was read is not to be published: the default scope spares a fence of all memory.
+  if (blocks < 2) return Asm("mbarrier.arrive.shared::cta.b64 _, [$0];", "r", {barrier});
+  for (int64_t block = 0; block < blocks; ++block) {
+    Asm("{\n.reg .b32 remote;\nmapa.shared::cluster.u32 remote, $0, $1;\n"
+        "mbarrier.arrive.shared::cluster.b64 _, [remote];\n}",
+        "r,r", {barrier, b_.getInt32(static_cast<uint32_t>(block))});
+  }
+}
+
+// One box a panel of the tile (9.7.9.27.1.2). Coordinates are innermost first. In a cluster each
+// block loads its share of the rows into the same place of all blocks.
 void GpuInstructEmitter::EmitTensorLoad(const ir::Instruct& x) {
   const ir::Region& global = x.regions[1];
   const TensorMap map = MapOf(x);
@@ -159,10 +173,23 @@ void GpuInstructEmitter::EmitTensorLoad(const ir::Instruct& x) {
   for (const ir::Range& range : global.ranges) start.push_back(exprs_.Emit(range.min));
   std::vector<std::string> names;
   for (int64_t d = 0; d < rank; ++d) names.push_back(absl::StrCat("$", 2 + d));
-  const std::string text =
-      absl::StrCat("cp.async.bulk.tensor.", rank,
-                   "d.shared::cluster.global.mbarrier::complete_tx::bytes [$0], [$1, {",
-                   absl::StrJoin(names, ", "), "}], [$", 2 + rank, "];");
+  const int64_t blocks = std::max<int64_t>(1, NoteOf(x, "cluster"));
+  const std::string text = absl::StrCat(
+      "cp.async.bulk.tensor.", rank, "d.shared::cluster.global.mbarrier::complete_tx::bytes",
+      blocks > 1 ? ".multicast::cluster" : "", " [$0], [$1, {", absl::StrJoin(names, ", "),
+      "}], [$", 2 + rank, "]", blocks > 1 ? absl::StrCat(", ", (1 << blocks) - 1) : "", ";");
+  if (blocks > 1) {
+    Value* block = b_.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_cluster_ctarank, {}, {});
+    const int64_t rows = map.box[static_cast<size_t>(rank - 2)];
+    const auto times = [&](int64_t n) {
+      return b_.CreateMul(block, b_.getInt32(static_cast<uint32_t>(n)));
+    };
+    const int64_t row_bytes =
+        map.swizzle > 0 ? map.swizzle : columns * global.buffer->dtype.bytes();
+    target = b_.CreateAdd(target, times(rows * row_bytes));
+    Value*& row = start[static_cast<size_t>(rank - 2)];
+    row = b_.CreateAdd(b_.CreateIntCast(row, b_.getInt32Ty(), true), times(rows));
+  }
   std::string constraints = "r,l";
   for (int64_t d = 0; d <= rank; ++d) constraints += ",r";
   for (int64_t p = 0; p * map.box.back() < columns; ++p) {

@@ -34,6 +34,7 @@ class GpuInstructEmitter {
 
  private:
   void EmitBlockBarrier();
+  void EmitArrive(const ir::Instruct& x);
   void EmitTensorLoad(const ir::Instruct& x);
   void EmitWgmma(const ir::Instruct& x);
   void EmitMaxRegisters(const ir::Instruct& x);

@@ -64,6 +64,10 @@ class NvptxBuilder {
     }
     kernel->threads = static_cast<int>(threads);
     kernel->maps = CollectTensorMaps(launch);
+    const auto cluster = launch.annotations.find("cluster");
+    if (cluster != launch.annotations.end()) {
+      KILN_CHECK(absl::SimpleAtoi(cluster->second, &kernel->cluster));
+    }
     llvm::Function* function = Declare(*kernel);
     llvm::IRBuilder<> b(llvm::BasicBlock::Create(context_, "entry", function));
     auto* body = llvm::BasicBlock::Create(context_, "block", function);

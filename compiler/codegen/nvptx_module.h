@@ -25,6 +25,7 @@ struct GpuKernel {
   std::string name;
   int threads = 0;           // of a block
   int64_t shared_bytes = 0;  // dynamic shared memory of a block
+  int cluster = 1;           // blocks that are launched together
   std::vector<TensorMap> maps;
 };
 

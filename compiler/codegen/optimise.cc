@@ -7,6 +7,7 @@
 #include "llvm/Transforms/Scalar/ADCE.h"
 #include "llvm/Transforms/Scalar/EarlyCSE.h"
 #include "llvm/Transforms/Scalar/IndVarSimplify.h"
+#include "llvm/Transforms/Scalar/InferAlignment.h"
 #include "llvm/Transforms/Scalar/LICM.h"
 #include "llvm/Transforms/Scalar/LoopPassManager.h"
 #include "llvm/Transforms/Scalar/LoopRotation.h"
@@ -74,6 +75,7 @@ void OptimiseGpu(llvm::Module& module, llvm::TargetMachine& machine) {
   passes.addPass(llvm::SimplifyCFGPass(
       llvm::SimplifyCFGOptions().hoistCommonInsts(true).sinkCommonInsts(true)));
   passes.addPass(llvm::ADCEPass());
+  passes.addPass(llvm::InferAlignmentPass());  // what neighbouring accesses are merged by
   llvm::ModulePassManager whole;
   whole.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(passes)));
   whole.run(module, pipeline.modules);

@@ -18,6 +18,8 @@ TensorMap MapOf(const ir::Instruct& load) {
   const ir::Region& global = load.regions[1];
   TensorMap map{global.buffer, {}, NoteOf(load, "swizzle0")};
   for (const ir::Range& range : global.ranges) map.box.push_back(*ir::ConstInt(range.extent));
+  const int64_t blocks = NoteOf(load, "cluster");
+  if (blocks > 1) map.box[map.box.size() - 2] /= blocks;
   if (map.swizzle > 0) map.box.back() = map.swizzle / global.buffer->dtype.bytes();
   return map;
 }

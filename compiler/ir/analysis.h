@@ -58,6 +58,7 @@ class Facts {
 
   std::optional<Bounds> AtomBounds(const Expr& e) const;
   std::optional<Bounds> BinaryBounds(const Binary& e) const;
+  std::optional<Bounds> ClampBounds(BinaryOp op, const Expr& inner, Bounds outer) const;
   std::optional<Bounds> FormBounds(const LinearForm& form) const;
   bool ProvesAtMost(const LinearForm& form, int64_t bound, int depth) const;
   bool ProvesComparison(BinaryOp op, const Expr& a, const Expr& b) const;

@@ -214,6 +214,18 @@ MaybeBounds Facts::FormBounds(const LinearForm& form) const {
   return sum;
 }
 
+// max(min(x, high), low), or min(max(x, low), high), of any x: `outer` bounds the outer number.
+MaybeBounds Facts::ClampBounds(BinaryOp op, const Expr& inner, Bounds outer) const {
+  const auto* x = inner.As<Binary>();
+  const BinaryOp other = op == BinaryOp::kMax ? BinaryOp::kMin : BinaryOp::kMax;
+  if (x == nullptr || x->op != other) return std::nullopt;
+  MaybeBounds limit = BoundsOf(x->a);
+  if (!limit) limit = BoundsOf(x->b);
+  if (!limit) return std::nullopt;
+  if (op == BinaryOp::kMax) return Bounds{outer.min, std::max(limit->max, outer.max)};
+  return Bounds{std::min(limit->min, outer.min), outer.max};
+}
+
 MaybeBounds Facts::BinaryBounds(const Binary& e) const {
   const MaybeBounds a = BoundsOf(e.a), b = BoundsOf(e.b);
   if (e.op == BinaryOp::kBitAnd || e.op == BinaryOp::kBitOr || e.op == BinaryOp::kBitXor) {
@@ -222,6 +234,10 @@ MaybeBounds Facts::BinaryBounds(const Binary& e) const {
   if (e.op == BinaryOp::kFloorMod && b && !a) {
     constexpr Bounds kAny{INT64_MIN / 2, INT64_MAX / 2};
     return FloorModBounds(kAny, *b);
+  }
+  if (e.op == BinaryOp::kMin || e.op == BinaryOp::kMax) {
+    if (!a && b) return ClampBounds(e.op, e.a, *b);
+    if (!b && a) return ClampBounds(e.op, e.b, *a);
   }
   if (!a || !b) return std::nullopt;
   switch (e.op) {

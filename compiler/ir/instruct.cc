@@ -6,6 +6,8 @@ const char* Name(Instruction op) {
   switch (op) {
     case Instruction::kBlockBarrier:
       return "block_barrier";
+    case Instruction::kClusterBarrier:
+      return "cluster_barrier";
     case Instruction::kProxyFence:
       return "proxy_fence";
     case Instruction::kBarrierInit:
@@ -32,6 +34,7 @@ Operands OperandsOf(Instruction op) {
   const std::vector<Scope> barrier = {Scope::kBarrier}, shared = {Scope::kShared};
   switch (op) {
     case Instruction::kBlockBarrier:
+    case Instruction::kClusterBarrier:
     case Instruction::kProxyFence:
       return {{}, 0};
     case Instruction::kWgmmaWait:

@@ -14,16 +14,19 @@ namespace kiln::ir {
 // Outside of loops over threads, all threads of the block, or of the part of it, come by: what one
 // of them does for all, the first does.
 enum class Instruction : uint8_t {
-  kBlockBarrier,   // (): all threads of the block, or of the part, meet (PTX 9.7.13.1)
-  kProxyFence,     // (): what this thread stored in shared memory is seen by what copies and
-                   //     multiplies asynchronously (fence.proxy.async, PTX 9.7.13.4)
-  kBarrierInit,    // [barrier] (arrivals): phase 0 of each element begins; by one thread
-                   //     (PTX 9.7.13.15)
-  kBarrierArrive,  // [barrier] (): one arrival of every warp
-  kBarrierExpect,  // [barrier] (bytes): one arrival; the phase also waits for that many bytes
-  kBarrierWait,    // [barrier] (parity): until the phase of that parity is over
-  kTensorLoad,    // [shared, global, barrier] (): a box of a tensor, by one thread; the bytes count
-                  //     on the barrier; outside of the tensor zeros (PTX 9.7.9.27)
+  kBlockBarrier,    // (): all threads of the block, or of the part, meet (PTX 9.7.13.1)
+  kClusterBarrier,  // (): all threads of the cluster meet (PTX 9.7.13.4)
+  kProxyFence,      // (): what this thread stored in shared memory is seen by what copies and
+                    //     multiplies asynchronously (fence.proxy.async, PTX 9.7.13.4)
+  kBarrierInit,     // [barrier] (arrivals): phase 0 of each element begins; by one thread
+                    //     (PTX 9.7.13.15)
+  kBarrierArrive,   // [barrier] (): one arrival of every warp; "cluster" of a number of blocks: at
+                    //     the barriers of all of them
+  kBarrierExpect,   // [barrier] (bytes): one arrival; the phase also waits for that many bytes
+  kBarrierWait,     // [barrier] (parity): until the phase of that parity is over
+  kTensorLoad,  // [shared, global, barrier] (): a box of a tensor, by one thread; the bytes count
+                //     on the barrier; outside of the tensor zeros (PTX 9.7.9.27). "cluster": all
+                //     blocks of it load the same box, each its share of the rows, for all
   kWgmma,         // [c, a, b] (clear): starts c (+)= a * b on whole warpgroups (PTX 9.7.15)
   kWgmmaWait,     // (n): until all but the last n products are over
   kMaxRegisters,  // (n, more): of every thread of the warpgroup from here on, more or less than

@@ -12,9 +12,13 @@ namespace {
 
 // Pass options that Kiln honours; the rest are refused by name.
 constexpr absl::string_view kPassOptions[] = {
-    "tl.enable_fast_math",           "tl.disable_warp_specialized",
-    "tl.disable_tma_lower",          "tl.disable_thread_storage_sync",
+    "tl.enable_fast_math",
+    "tl.disable_warp_specialized",
+    "tl.disable_tma_lower",
+    "tl.disable_thread_storage_sync",
     "tl.ptxas_register_usage_level",
+    "kiln.persistent",
+    "kiln.cluster",
 };
 
 absl::string_view DecoratorName(ast::ExprPtr decorator) {

@@ -16,12 +16,14 @@ using layout::Layout;
 
 constexpr int64_t kAtomColumns = 8, kLanes = 32, kGroupWarps = 4;
 constexpr int64_t kGroup = kGroupWarps * kLanes;  // threads
+constexpr int64_t kGroupRows = 64;                // of a wgmma
+constexpr double kWidest = 256;                   // columns of a wgmma
 
 bool IsGroupWide(MatrixUnit unit) {
   return unit == MatrixUnit::kWgmma || unit == MatrixUnit::kTcgen05;
 }
 
-int64_t AtomRows(MatrixUnit unit) { return unit == MatrixUnit::kWgmma ? 64 : 16; }
+int64_t AtomRows(MatrixUnit unit) { return unit == MatrixUnit::kWgmma ? kGroupRows : 16; }
 
 bool Divides(int64_t m, int64_t n, int64_t rows, int64_t columns, int64_t atom_rows) {
   return m % (rows * atom_rows) == 0 && n % (columns * kAtomColumns) == 0;
@@ -103,6 +105,9 @@ absl::StatusOr<WarpGrid> ShareWarps(int64_t m, int64_t n, int64_t parts, ir::Gem
     const double height = static_cast<double>(m) / static_cast<double>(grid.rows);
     const double width = static_cast<double>(n) / static_cast<double>(grid.columns);
     double score = -std::abs(std::log(height / width));
+    // An instruction of 64 rows reads all its columns of B: the wider, the less shared memory it
+    // reads for each product.
+    if (atom_rows == kGroupRows) score = std::min(width, kWidest);
     if (policy == ir::GemmPolicy::kFullRow) score = static_cast<double>(grid.rows);
     if (policy == ir::GemmPolicy::kFullCol) score = static_cast<double>(grid.columns);
     if (best && score <= best_score) continue;

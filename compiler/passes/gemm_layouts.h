@@ -31,7 +31,8 @@ struct WarpGrid {
 
 // How `parts` (warps, or warpgroups) share an m x n result in atoms of `atom_rows` x 8. kFullRow
 // puts as many as fit along the rows, kFullCol along the columns, kSquare makes the parts as square
-// as possible (the taller grid on a tie). InvalidArgument when no grid of exactly that many divides
+// as possible (the taller grid on a tie), but warpgroups (atoms of 64 rows) as wide as one
+// instruction. InvalidArgument when no grid of exactly that many divides
 // the result into whole atoms.
 absl::StatusOr<WarpGrid> ShareWarps(int64_t m, int64_t n, int64_t parts, ir::GemmPolicy policy,
                                     int64_t atom_rows = 16);

@@ -61,21 +61,27 @@ Stmt Overlap(const Stmt& s) {
   Body body;
   if (loop == nullptr || loop->loop != ir::ForKind::kSerial || !Match(loop->body, &body)) return {};
   const ir::Axis& axis = loop->axes[0];
-  const Expr last = axis.var - MakeInt(1, axis.var.dtype());
+  const auto arrivals_of = [&](const Expr& step) {
+    std::vector<Stmt> arrivals;
+    for (const Stmt& arrival : body.arrivals) {
+      arrivals.push_back(ir::Substitute(arrival, {{axis.var.get(), step}}));
+    }
+    return ir::MakeSeq(std::move(arrivals), s->loc);
+  };
+  const Expr one = MakeInt(1, axis.var.dtype());
   std::vector<Stmt> stmts = body.before;
   stmts.push_back(Wait(s->loc, 1));
-  std::vector<Stmt> arrivals;
-  for (const Stmt& arrival : body.arrivals) {
-    arrivals.push_back(ir::Substitute(arrival, {{axis.var.get(), last}}));
+  std::vector<Stmt> after = {Wait(s->loc, 0)};
+  if (!body.arrivals.empty()) {
+    stmts.push_back(ir::MakeStmt<ir::If>(s->loc, axis.var > axis.min, arrivals_of(axis.var - one)));
+    const Expr ran = axis.extent > MakeInt(0, axis.extent.dtype());
+    const Stmt last = arrivals_of(axis.min + axis.extent - one);
+    after.push_back(ir::IsConst(ran, 1) ? last : ir::MakeStmt<ir::If>(s->loc, ran, last));
   }
-  if (!arrivals.empty()) {
-    stmts.push_back(ir::MakeStmt<ir::If>(s->loc, axis.var > axis.min,
-                                         ir::MakeSeq(std::move(arrivals), s->loc)));
-  }
-  return ir::MakeSeq({ir::MakeStmt<ir::For>(s->loc, loop->loop, loop->axes,
-                                            ir::MakeStmt<ir::Seq>(s->loc, std::move(stmts))),
-                      Wait(s->loc, 0)},
-                     s->loc);
+  const Stmt overlapped = ir::MakeStmt<ir::For>(s->loc, loop->loop, loop->axes,
+                                                ir::MakeStmt<ir::Seq>(s->loc, std::move(stmts)));
+  after.insert(after.begin(), overlapped);
+  return ir::MakeSeq(std::move(after), s->loc);
 }
 
 }  // namespace

@@ -29,6 +29,7 @@
 #include "compiler/passes/stage_operands.h"
 #include "compiler/passes/stream_stores.h"
 #include "compiler/passes/vectorize_parallel.h"
+#include "compiler/passes/version_loops.h"
 
 namespace kiln::passes {
 namespace {
@@ -97,6 +98,7 @@ const std::vector<Pass>& GpuPipeline() {
       {"serialize-loops", SerializeLoops},
       {"overlap-products", OverlapProducts},
       {"simplify-lowered", Simplify},
+      {"version-loops", VersionLoops},
       {"plant-barriers", PlantBarriers},  // last: from here on threads go at their own pace
       {"check-resources", CheckResources},
   };

@@ -5,9 +5,11 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/instruct.h"
 #include "compiler/ir/visit.h"
+#include "compiler/passes/tile_schedule.h"
 
 namespace kiln::passes {
 namespace {
@@ -22,6 +24,8 @@ constexpr int64_t kWarpgroup = 128;
 constexpr int64_t kMostBox = 256;  // elements a side of a TMA box
 constexpr int64_t kRowBytes = 16;  // global strides are multiples of it
 constexpr size_t kMostRank = 5;
+constexpr int64_t kCluster = 2;   // blocks that share tiles
+constexpr int64_t kAtomRows = 8;  // of a swizzle: shares of a tile are whole ones
 
 // What is asked of setmaxnreg for a block of so many threads beside the producer: together no more
 // than an SM's 65536 registers, each a multiple of 8.
@@ -31,8 +35,8 @@ struct RegisterShare {
 constexpr RegisterShare kShares[] = {{256, 40, 232}, {384, 32, 160}};
 
 Stmt Do(SourceLoc loc, Instruction op, std::vector<ir::Region> regions = {},
-        std::vector<Expr> args = {}) {
-  return ir::MakeStmt<ir::Instruct>(loc, op, std::move(regions), std::move(args));
+        std::vector<Expr> args = {}, std::map<std::string, std::string> notes = {}) {
+  return ir::MakeStmt<ir::Instruct>(loc, op, std::move(regions), std::move(args), std::move(notes));
 }
 
 bool UsesBuffer(const Stmt& s, const ir::Buffer& buffer) {
@@ -156,22 +160,32 @@ class Versions : public ir::Mutator {
 
 class Specialise {
  public:
-  explicit Specialise(const ir::Launch& launch) : launch_(launch) {}
+  Specialise(const ir::Program& program, const ir::Launch& launch, const target::Arch& arch)
+      : program_(program), launch_(launch), arch_(arch) {}
 
   std::optional<Stmt> Run() {
     if (!FindLoop() || !FindFetches() || !FitsThreads()) return std::nullopt;
     MakeVersions();
+    ChooseCluster();
+    schedule_.emplace(launch_, MayPersist() ? arch_.cores : 0, cluster_);
     const SourceLoc loc = launch_.loc;
     std::vector<Stmt> stmts = allocations_;
     stmts.push_back(Do(loc, Instruction::kBarrierInit, {ir::WholeBuffer(full_)}, {MakeInt(1)}));
+    stmts.push_back(Do(loc, Instruction::kBarrierInit, {ir::WholeBuffer(empty_)},
+                       {MakeInt(threads_ / kWarp * cluster_)}));
     stmts.push_back(
-        Do(loc, Instruction::kBarrierInit, {ir::WholeBuffer(empty_)}, {MakeInt(threads_ / kWarp)}));
-    stmts.push_back(Do(loc, Instruction::kBlockBarrier));
+        Do(loc, cluster_ > 1 ? Instruction::kClusterBarrier : Instruction::kBlockBarrier));
     stmts.push_back(ir::MakeStmt<ir::OnThreads>(loc, threads_, kWarpgroup, Producer()));
     stmts.push_back(ir::MakeStmt<ir::OnThreads>(loc, 0, threads_, Consumer()));
-    return ir::MakeStmt<ir::Launch>(
-        loc, launch_.grid, std::vector<Expr>{MakeInt(threads_ + kWarpgroup)},
-        ir::MakeStmt<ir::Seq>(loc, std::move(stmts)), launch_.annotations);
+    // Others may still write to this block's memory, or arrive there.
+    if (cluster_ > 1) stmts.push_back(Do(loc, Instruction::kClusterBarrier));
+    std::map<std::string, std::string> notes = launch_.annotations;
+    notes.erase("swizzle_panel");
+    notes.erase("swizzle_order");
+    if (cluster_ > 1) notes["cluster"] = absl::StrCat(cluster_);
+    return ir::MakeStmt<ir::Launch>(loc, schedule_->grid(),
+                                    std::vector<Expr>{MakeInt(threads_ + kWarpgroup)},
+                                    ir::MakeStmt<ir::Seq>(loc, std::move(stmts)), std::move(notes));
   }
 
  private:
@@ -251,6 +265,54 @@ class Specialise {
     return threads_ > 0 && threads_ % kWarpgroup == 0 && threads_ + kWarpgroup <= 1024;
   }
 
+  // What the kernel says of a pass option, or `otherwise`.
+  int64_t Option(const std::string& name, int64_t otherwise) const {
+    const auto found = program_.attrs.find(name);
+    if (found == program_.attrs.end()) return otherwise;
+    int64_t value = found->second == "true" ? 1 : 0;
+    (void)absl::SimpleAtoi(found->second, &value);
+    return value;
+  }
+
+  static bool Mentions(const Expr& e, const Expr& var) {
+    bool mentions = false;
+    ir::Walk(e, [&](const Expr& x) {
+      mentions |= x.same_as(var);
+      return !mentions;
+    });
+    return mentions;
+  }
+
+  // Barriers go on from tile to tile, so that all tiles must take as many steps.
+  bool MayPersist() const {
+    const ir::Axis& axis = loop_->axes[0];
+    return Option("kiln.persistent", 1) != 0 &&
+           std::none_of(launch_.grid.begin(), launch_.grid.end(), [&](const ir::Axis& block) {
+             return Mentions(axis.min, block.var) || Mentions(axis.extent, block.var);
+           });
+  }
+
+  // The same for all blocks of a cluster, which are neighbours along the grid's second axis.
+  bool IsShared(const ir::Copy& fetch) const {
+    const int64_t rows = ir::ConstInt(fetch.dst.buffer->shape[0]).value_or(0);
+    if (rows % (kAtomRows * kCluster) != 0) return false;
+    const Expr& across = launch_.grid[1].var;
+    return std::none_of(fetch.src.ranges.begin(), fetch.src.ranges.end(),
+                        [&](const ir::Range& r) { return Mentions(r.min, across); });
+  }
+
+  // Pairs of blocks share what they both fetch.
+  void ChooseCluster() {
+    if (launch_.grid.size() < 2 || arch_.cluster < kCluster) return;
+    if (Option("kiln.cluster", kCluster) != kCluster) return;
+    const int64_t height = ir::ConstInt(launch_.grid[1].extent).value_or(1);
+    const ir::Axis& axis = loop_->axes[0];
+    if (height % kCluster != 0 || Mentions(axis.extent, launch_.grid[1].var)) return;
+    const bool shares = std::any_of(fetches_.begin(), fetches_.end(),
+                                    [&](const ir::Copy* fetch) { return IsShared(*fetch); });
+    if (shares) cluster_ = kCluster;
+  }
+
   void MakeVersions() {
     stages_ = *ir::ConstInt(loop_->num_stages);
     full_ = ir::MakeBuffer("full", kInt64, {MakeInt(stages_)}, ir::Scope::kBarrier);
@@ -269,13 +331,13 @@ class Specialise {
     }
   }
 
-  // The loop as one of the parts runs it: a variable of its own, body(step, version, parity), where
-  // `parity` is that of the version's use.
+  // The loop in one of the block's turns, as one of the parts runs it: a variable of its own,
+  // body(var, version, parity), where `parity` is that of the version's use.
   template <typename F>
-  Stmt Loop(F body) {
+  Stmt Loop(const Expr& turn, F body) {
     const ir::Axis& axis = loop_->axes[0];
     const Expr var = ir::MakeVar(axis.var.As<ir::Var>()->name, axis.var.dtype());
-    const Expr step = var - axis.min;
+    const Expr step = turn * axis.extent + (var - axis.min);
     const Expr version = FloorMod(step, MakeInt(stages_));
     const Expr parity =
         ir::MakeCast(kInt32, FloorMod(FloorDiv(step, MakeInt(stages_)), MakeInt(2)));
@@ -300,7 +362,12 @@ class Specialise {
   Stmt Producer() {
     std::vector<Stmt> stmts;
     ShareRegisters(true, &stmts);
-    stmts.push_back(Loop([&](const Expr& var, const Expr& version, const Expr& parity) {
+    stmts.push_back(schedule_->ForTurns([&](const Expr& turn) { return Fetch(turn); }));
+    return ir::MakeSeq(std::move(stmts), launch_.loc);
+  }
+
+  Stmt Fetch(const Expr& turn) {
+    return Loop(turn, [&](const Expr& var, const Expr& version, const Expr& parity) {
       const SourceLoc loc = loop_->loc;
       int64_t bytes = 0;
       for (const ir::Copy* fetch : fetches_) {
@@ -319,31 +386,44 @@ class Specialise {
         for (ir::Range& range : source.ranges) {
           range.min = ir::Substitute(range.min, {{loop_->axes[0].var.get(), var}});
         }
-        body.push_back(
-            Do(fetch->loc, Instruction::kTensorLoad, {tile, source, One(full_, version)}));
+        std::map<std::string, std::string> notes;
+        if (cluster_ > 1 && IsShared(*fetch)) notes["cluster"] = absl::StrCat(cluster_);
+        body.push_back(Do(fetch->loc, Instruction::kTensorLoad, {tile, source, One(full_, version)},
+                          {}, std::move(notes)));
       }
       return body;
-    }));
-    return ir::MakeSeq(std::move(stmts), launch_.loc);
+    });
   }
 
   Stmt Consumer() {
     std::vector<Stmt> stmts;
     ShareRegisters(false, &stmts);
-    stmts.insert(stmts.end(), before_.begin(), before_.end());
-    stmts.push_back(Loop([&](const Expr& var, const Expr& version, const Expr& parity) {
+    stmts.push_back(schedule_->ForTurns([&](const Expr& turn) { return Work(turn); }));
+    return ir::MakeSeq(std::move(stmts), launch_.loc);
+  }
+
+  Stmt Work(const Expr& turn) {
+    std::map<std::string, std::string> everywhere;
+    if (cluster_ > 1) everywhere["cluster"] = absl::StrCat(cluster_);
+    std::vector<Stmt> stmts = before_;
+    stmts.push_back(Loop(turn, [&](const Expr& var, const Expr& version, const Expr& parity) {
       const SourceLoc loc = loop_->loc;
       const Stmt rest =
           ir::Substitute(Versions(versions_, version).Mutate(ir::MakeStmt<ir::Seq>(loc, rest_)),
                          {{loop_->axes[0].var.get(), var}});
-      return std::vector<Stmt>{Do(loc, Instruction::kBarrierWait, {One(full_, version)}, {parity}),
-                               rest, Do(loc, Instruction::kBarrierArrive, {One(empty_, version)})};
+      return std::vector<Stmt>{
+          Do(loc, Instruction::kBarrierWait, {One(full_, version)}, {parity}), rest,
+          Do(loc, Instruction::kBarrierArrive, {One(empty_, version)}, {}, everywhere)};
     }));
     stmts.insert(stmts.end(), after_.begin(), after_.end());
     return ir::MakeStmt<ir::Seq>(launch_.loc, std::move(stmts));
   }
 
+  const ir::Program& program_;
   const ir::Launch& launch_;
+  const target::Arch& arch_;
+  int64_t cluster_ = 1;  // blocks
+  std::optional<TileSchedule> schedule_;
   const ir::For* loop_ = nullptr;
   std::vector<Stmt> allocations_, before_, after_;  // of the launch
   std::vector<const ir::Copy*> fetches_;            // of the loop's body
@@ -357,12 +437,16 @@ class Specialise {
 
 absl::StatusOr<ir::Program> SpecialiseWarps(const ir::Program& program,
                                             const PassContext& context) {
-  if (GpuOf(context).name != "sm_90a") return program;
+  const target::Arch& arch = GpuOf(context);
+  const auto disabled = program.attrs.find("tl.disable_warp_specialized");
+  if (arch.name != "sm_90a" || (disabled != program.attrs.end() && disabled->second == "true")) {
+    return program;
+  }
   ir::Program out = program;
-  out.body = ir::RewriteStmts(program.body, [](const Stmt& s) -> Stmt {
+  out.body = ir::RewriteStmts(program.body, [&](const Stmt& s) -> Stmt {
     const auto* launch = s.As<ir::Launch>();
     if (launch == nullptr) return {};
-    return Specialise(*launch).Run().value_or(Stmt());
+    return Specialise(program, *launch, arch).Run().value_or(Stmt());
   });
   return out;
 }

@@ -31,6 +31,7 @@ typedef struct kiln_kernel {
   int32_t shared_bytes;
   int32_t slots; /* parameters of 64 bits, before the tensor maps */
   int32_t maps;
+  int32_t cluster; /* blocks that are launched together, along x */
 } kiln_kernel;
 
 #endif /* KILN_GPU_LAUNCH_H_ */

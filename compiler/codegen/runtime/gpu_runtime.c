@@ -1,5 +1,5 @@
-/* What GPU artifacts need at run time, compiled to bitcode at build time and linked into every one of
- * them: the CUDA driver by dlopen (libcuda.so.1; 12.0 or later), the cubin loaded once for all
+/* What GPU artifacts need at run time, compiled to bitcode at build time and linked into every one
+ * of them: the CUDA driver by dlopen (libcuda.so.1; 12.0 or later), the cubin loaded once for all
  * devices, tensor maps, launches. Thread-safe. Needs libc alone. */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -22,7 +22,26 @@ typedef struct __attribute__((aligned(64))) tensor_map {
   uint64_t words[16];
 } tensor_map;
 
+typedef struct launch_attribute {
+  int id;
+  char pad[4];
+  union {
+    char bytes[64];
+    struct {
+      unsigned x, y, z;
+    } cluster;
+  } value;
+} launch_attribute;
+typedef struct launch_config {
+  unsigned grid[3], block[3];
+  unsigned shared_bytes;
+  CUstream stream;
+  launch_attribute* attributes;
+  unsigned attribute_count;
+} launch_config;
+
 enum {
+  CLUSTER_DIMENSION = 4, /* CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION */
   MAX_SLOTS = 256,
   MAX_MAPS = 16,
   DYNAMIC_SHARED = 8,   /* CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES */
@@ -44,8 +63,7 @@ static struct {
                               unsigned);
   CUresult (*LibraryGetKernel)(CUkernel*, CUlibrary, const char*);
   CUresult (*KernelSetAttribute)(int, int, CUkernel, CUdevice);
-  CUresult (*LaunchKernel)(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
-                           unsigned, CUstream, void**, void**);
+  CUresult (*LaunchKernelEx)(const launch_config*, void*, void**, void**);
   CUresult (*TensorMapEncodeTiled)(tensor_map*, int, uint32_t, void*, const uint64_t*,
                                    const uint64_t*, const uint32_t*, const uint32_t*, int, int, int,
                                    int);
@@ -75,7 +93,7 @@ static void load_driver(void) {
       {"cuLibraryLoadData", &driver.LibraryLoadData},
       {"cuLibraryGetKernel", &driver.LibraryGetKernel},
       {"cuKernelSetAttribute", &driver.KernelSetAttribute},
-      {"cuLaunchKernel", &driver.LaunchKernel},
+      {"cuLaunchKernelEx", &driver.LaunchKernelEx},
       {"cuTensorMapEncodeTiled", &driver.TensorMapEncodeTiled},
       {"cuMemAllocAsync", &driver.MemAllocAsync},
       {"cuMemFreeAsync", &driver.MemFreeAsync},
@@ -164,10 +182,15 @@ static int start(const kiln_launch* launch, CUdevice device, kiln_image* image,
     if (result) return result;
     parameters[kernel->slots + i] = &encoded[i];
   }
-  return driver.LaunchKernel(function, (unsigned)blocks, 1, 1, (unsigned)kernel->threads, 1, 1,
-                             (unsigned)kernel->shared_bytes, stream_of(launch), parameters, 0)
-             ? KILN_ERROR_DEVICE
-             : KILN_OK;
+  launch_attribute cluster = {.id = CLUSTER_DIMENSION,
+                              .value.cluster = {(unsigned)kernel->cluster, 1, 1}};
+  const launch_config config = {.grid = {(unsigned)blocks, 1, 1},
+                                .block = {(unsigned)kernel->threads, 1, 1},
+                                .shared_bytes = (unsigned)kernel->shared_bytes,
+                                .stream = stream_of(launch),
+                                .attributes = &cluster,
+                                .attribute_count = kernel->cluster > 1};
+  return driver.LaunchKernelEx(&config, function, parameters, 0) ? KILN_ERROR_DEVICE : KILN_OK;
 }
 
 int32_t kiln_gpu_run(const kiln_launch* launch, kiln_image* image, const kiln_kernel* kernel,

@@ -1,0 +1,40 @@
+// Which blocks of a grid a block of a persistent launch does, and in which order. Shared by passes
+// that make launches persistent.
+#ifndef KILN_COMPILER_PASSES_TILE_SCHEDULE_H_
+#define KILN_COMPILER_PASSES_TILE_SCHEDULE_H_
+
+#include <functional>
+#include <vector>
+
+#include "compiler/ir/stmt.h"
+
+namespace kiln::passes {
+
+// The grid of a launch dealt out to clusters of blocks. The blocks of a cluster take neighbours
+// along the grid's second axis; clusters take turns over the grid in the launch's rasterisation
+// (first axis fastest, or panels of the second one: "swizzle_panel").
+class TileSchedule {
+ public:
+  // `cluster` blocks a cluster: 1, or a divisor of the constant extent of the grid's second axis.
+  // Of as many blocks as run at once on `cores`; 0: each cluster has one turn.
+  TileSchedule(const ir::Launch& launch, int64_t cores, int64_t cluster);
+
+  // The launch's own axes: one.
+  std::vector<ir::Axis> grid() const;
+  // The block's turns: body(turn), in which the launch's block variables stand for the tile's.
+  ir::Stmt ForTurns(const std::function<ir::Stmt(const ir::Expr& turn)>& body) const;
+
+ private:
+  // The tile of cluster turn `q`, by axis of the launch.
+  std::vector<ir::Expr> TileOf(const ir::Expr& q) const;
+
+  const ir::Launch& launch_;
+  const int64_t cluster_;
+  ir::Expr block_;     // variable of the launch
+  ir::Expr tiles_;     // of clusters, in all
+  ir::Expr clusters_;  // that run
+};
+
+}  // namespace kiln::passes
+
+#endif  // KILN_COMPILER_PASSES_TILE_SCHEDULE_H_
