@@ -131,6 +131,8 @@ void GpuInstructEmitter::Emit(const ir::Instruct& x) {
       return EmitWgmma(x);
     case Instruction::kWgmmaWait:
       return Asm(absl::StrCat("wgmma.wait_group.sync.aligned ", *ir::ConstInt(x.args[0]), ";"));
+    case Instruction::kShuffleXor:
+      return EmitShuffle(x);
     case Instruction::kMaxRegisters:
       return Asm(absl::StrCat("setmaxnreg.", ir::IsConst(x.args[1], 0) ? "dec" : "inc",
                               ".sync.aligned.u32 ", *ir::ConstInt(x.args[0]), ";"));
@@ -141,6 +143,24 @@ void GpuInstructEmitter::Emit(const ir::Instruct& x) {
 void GpuInstructEmitter::EmitBlockBarrier() {
   if (part_.first == 0) return Asm(absl::StrCat("barrier.sync 0, ", part_.count, ";"));
   Asm(absl::StrCat("barrier.sync ", 1 + part_.first / kWarpgroup % 15, ", ", part_.count, ";"));
+}
+
+// 32 bits at a time.
+void GpuInstructEmitter::EmitShuffle(const ir::Instruct& x) {
+  const ir::Buffer& from = x.regions[1].buffer;
+  const int64_t words = from->dtype.bytes() * *ir::ConstInt(from->shape[1]) / 4;
+  KILN_CHECK(from->dtype.bytes() % 4 == 0);
+  Value* mask = exprs_.Emit(x.args[0]);
+  for (int64_t w = 0; w < words; ++w) {
+    const auto word = [&](const ir::Buffer& registers) {
+      return b_.CreateConstGEP1_64(b_.getInt32Ty(), exprs_.PlaceOf(registers).base,
+                                   static_cast<uint64_t>(w));
+    };
+    Value* own = b_.CreateLoad(b_.getInt32Ty(), word(from));
+    Value* other = b_.CreateIntrinsic(llvm::Intrinsic::nvvm_shfl_sync_bfly_i32, {},
+                                      {b_.getInt32(~0u), own, mask, b_.getInt32(31)});
+    b_.CreateStore(other, word(x.regions[0].buffer));
+  }
 }
 
 void GpuInstructEmitter::EmitArrive(const ir::Instruct& x) {

@@ -34,6 +34,7 @@ class GpuInstructEmitter {
 
  private:
   void EmitBlockBarrier();
+  void EmitShuffle(const ir::Instruct& x);
   void EmitArrive(const ir::Instruct& x);
   void EmitTensorLoad(const ir::Instruct& x);
   void EmitWgmma(const ir::Instruct& x);

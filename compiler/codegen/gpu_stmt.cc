@@ -17,10 +17,20 @@ constexpr unsigned kGlobalSpace = 1;  // of NVPTX; tables may pass the 64 KiB of
 constexpr int64_t kSharedAlign = 128;
 constexpr int64_t kSwizzledAlign = 1024;  // of tiles that TMA and wgmma address (PTX 5.5.7)
 constexpr int64_t kMostUnrolled = 1024;   // iterations of one loop
+constexpr int64_t kShort = 64;
 
 bool IsOwn(const ir::Buffer& b) {
   return b->scope == ir::Scope::kRegister || b->scope == ir::Scope::kLocal ||
          b->scope == ir::Scope::kFragment;
+}
+
+bool HasLoop(const ir::Stmt& s) {
+  bool found = false;
+  ir::Walk(s, [&](const ir::Stmt& x) {
+    found |= x.kind() == ir::StmtKind::kFor || x.kind() == ir::StmtKind::kWhile;
+    return !found;
+  });
+  return found;
 }
 
 // Whether registers are indexed with the loop's variable, or with what is bound to it.
@@ -60,7 +70,10 @@ void GpuStmtEmitter::Emit(const ir::Stmt& s) {
   switch (s.kind()) {
     case ir::StmtKind::kFor:
       if (s.As<ir::For>()->loop == ir::ForKind::kThreads) return EmitThreads(*s.As<ir::For>());
-      return ControlEmitter::Emit(s);
+      ++depth_;
+      ControlEmitter::Emit(s);
+      --depth_;
+      return;
     case ir::StmtKind::kOnThreads:
       return EmitPart(*s.As<ir::OnThreads>());
     case ir::StmtKind::kAlloc:
@@ -82,7 +95,9 @@ void GpuStmtEmitter::Emit(const ir::Stmt& s) {
 void GpuStmtEmitter::EmitThreads(const ir::For& loop) {
   const Expr& var = loop.axes[0].var;
   exprs_.BindVar(var, b_.CreateSExtOrTrunc(thread_, exprs_.RegisterType(var.dtype())));
+  const int around = std::exchange(depth_, 0);
   Emit(loop.body);
+  depth_ = around;
 }
 
 void GpuStmtEmitter::EmitPart(const ir::OnThreads& part) {
@@ -98,7 +113,9 @@ void GpuStmtEmitter::EmitPart(const ir::OnThreads& part) {
 
 void GpuStmtEmitter::OnLatch(const ir::For& loop, llvm::BranchInst* latch) {
   const auto trips = ir::ConstInt(loop.axes[0].extent);
-  if (!trips || *trips > kMostUnrolled || !IndexesRegisters(loop)) return;
+  if (!trips || *trips > kMostUnrolled) return;
+  const bool is_short = *trips <= kShort && depth_ == 1 && !HasLoop(loop.body);
+  if (!is_short && !IndexesRegisters(loop)) return;
   llvm::LLVMContext& context = b_.getContext();
   llvm::Metadata* full =
       llvm::MDNode::get(context, llvm::MDString::get(context, "llvm.loop.unroll.full"));

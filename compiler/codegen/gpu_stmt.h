@@ -2,7 +2,9 @@
 //
 // Loops over threads become their bodies: the loop's variable is the thread, and barriers stand in
 // the program (passes/plant_barriers). Registers are memory of the thread's own, which LLVM turns
-// into registers where indices are constants: loops that index them are unrolled.
+// into registers where indices are constants: loops that index them are unrolled. So are short
+// loops of a thread that hold no other: neighbouring accesses become one, and several are on their
+// way.
 #ifndef KILN_COMPILER_CODEGEN_GPU_STMT_H_
 #define KILN_COMPILER_CODEGEN_GPU_STMT_H_
 
@@ -41,6 +43,7 @@ class GpuStmtEmitter : public ControlEmitter {
   llvm::Value* thread_;
   GpuInstructEmitter instruct_;
   int64_t shared_bytes_ = 0;
+  int depth_ = 0;  // of loops inside the loop over threads
 };
 
 }  // namespace kiln::codegen

@@ -120,6 +120,7 @@ class NvptxBuilder {
       if (types[i] != i64) {
         function->addParamAttr(
             i, llvm::Attribute::getWithAlignment(context_, llvm::Align(kPointerAlign)));
+        function->addParamAttr(i, llvm::Attribute::NoAlias);
       }
     }
     auto* map_type = llvm::ArrayType::get(llvm::Type::getInt8Ty(context_), kTensorMapBytes);

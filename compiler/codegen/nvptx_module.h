@@ -3,6 +3,7 @@
 //   kernel symbol_0(A, B, int64 n, const tensor_map m0) { block = ctaid.x; body of one thread }
 //
 // Parameters are the slots of the entry point (launch_slots.h), then the launch's tensor maps.
+// Tensors of one call are taken not to overlap.
 #ifndef KILN_COMPILER_CODEGEN_NVPTX_MODULE_H_
 #define KILN_COMPILER_CODEGEN_NVPTX_MODULE_H_
 

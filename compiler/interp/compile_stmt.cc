@@ -139,6 +139,38 @@ class ThreadsFor : public Action {
   ActionPtr body_;
 };
 
+// Registers of other threads of the warp. What a thread has not written, the other does not get.
+class ShuffleOf : public Action {
+ public:
+  ShuffleOf(SourceLoc loc, int to, int from, NodePtr mask)
+      : Action(loc), to_(to), from_(from), mask_(std::move(mask)) {}
+  Flow Run(Machine& m) const override {
+    BufferState& to = m.buffers[to_];
+    const BufferState& from = m.buffers[from_];
+    const int64_t mask = mask_->Int(m);
+    if (m.failed() || !m.Step(to.span, loc)) return Flow::kStop;
+    for (int64_t thread = 0; thread < to.shape[0]; ++thread) {
+      const int64_t other = thread ^ mask;
+      if (other >= from.shape[0]) continue;
+      for (int64_t slot = 0; slot < to.shape[1]; ++slot) {
+        const int64_t source = other * from.stride[0] + slot;
+        const int64_t target = thread * to.stride[0] + slot;
+        if (to.track_written) to.written[target] = from.written[source];
+        if (to.real) {
+          to.SetReal(target, from.Real(source));
+        } else {
+          to.SetInt(target, from.Int(source));
+        }
+      }
+    }
+    return Flow::kNext;
+  }
+
+ private:
+  const int to_, from_;
+  NodePtr mask_;
+};
+
 class BarrierOf : public Action {
  public:
   explicit BarrierOf(SourceLoc loc) : Action(loc) {}
@@ -503,6 +535,10 @@ ActionPtr Compiler::StoreAction(const ir::Stmt& s) {
 
 ActionPtr Compiler::InstructAction(const ir::Instruct& x) {
   if (x.op == ir::Instruction::kBlockBarrier) return std::make_unique<BarrierOf>(x.loc);
+  if (x.op == ir::Instruction::kShuffleXor) {
+    return std::make_unique<ShuffleOf>(x.loc, SlotOf(x.regions[0].buffer),
+                                       SlotOf(x.regions[1].buffer), Expr(x.args[0], x.loc));
+  }
   if (x.op != ir::Instruction::kProxyFence && error_.ok()) {
     error_ = absl::UnimplementedError(absl::StrCat("the interpreter does not run ", ir::Name(x.op),
                                                    "; stop before instructions are chosen"));

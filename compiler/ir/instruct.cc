@@ -24,6 +24,8 @@ const char* Name(Instruction op) {
       return "wgmma";
     case Instruction::kWgmmaWait:
       return "wgmma_wait";
+    case Instruction::kShuffleXor:
+      return "shuffle_xor";
     case Instruction::kMaxRegisters:
       return "max_registers";
   }
@@ -41,6 +43,8 @@ Operands OperandsOf(Instruction op) {
       return {{}, 1};
     case Instruction::kMaxRegisters:
       return {{}, 2};
+    case Instruction::kShuffleXor:
+      return {{{Scope::kRegister}, {Scope::kRegister}}, 1};
     case Instruction::kBarrierArrive:
       return {{barrier}, 0};
     case Instruction::kBarrierInit:

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/ir/instruct.h"
 #include "compiler/passes/build.h"
 #include "compiler/passes/reduce_arithmetic.h"
 
@@ -13,6 +14,8 @@ using ir::Expr;
 using ir::MakeInt;
 using ir::Stmt;
 using layout::Ownership;
+
+constexpr int64_t kWarp = 32;
 
 class ReductionBetweenThreads {
  public:
@@ -46,6 +49,7 @@ class ReductionBetweenThreads {
       partial.Set(row, empty ? results_.Owners(row) : contributors[row], 0);
     }
     contributors_ = partial.Packed();
+    FindShuffles();
   }
 
   Stmt Build() {
@@ -54,18 +58,80 @@ class ReductionBetweenThreads {
     partial_slot_ = SlotsOf(contributors_, "partial", level_->tables());
     exchange_ = ir::MakeBuffer("exchange", arithmetic_.type(),
                                {MakeInt(std::max<int64_t>(results_.size(), 1)),
-                                MakeInt(std::max<int64_t>(contributors_.Copies(), 1))},
+                                MakeInt(std::max<int64_t>(speakers_.Copies(), 1))},
                                ir::Scope::kShared);
-    const Stmt contribute =
-        level_->ForThreads(loc_, [&](const Expr& thread) { return Contribute(thread); });
-    const Stmt collect =
-        level_->ForThreads(loc_, [&](const Expr& thread) { return Collect(thread); });
-    return ir::MakeStmt<ir::Seq>(
-        loc_, std::vector<Stmt>{ir::MakeStmt<ir::Alloc>(loc_, partial_),
-                                ir::MakeStmt<ir::Alloc>(loc_, exchange_), contribute, collect});
+    std::vector<Stmt> stmts = {
+        ir::MakeStmt<ir::Alloc>(loc_, partial_),
+        level_->ForThreads(loc_, [&](const Expr& thread) { return Contribute(thread); })};
+    for (Stmt& s : Shuffle()) stmts.push_back(std::move(s));
+    if (!together_) {
+      stmts.push_back(ir::MakeStmt<ir::Alloc>(loc_, exchange_));
+      stmts.push_back(level_->ForThreads(loc_, [&](const Expr& thread) { return Put(thread); }));
+    }
+    stmts.push_back(level_->ForThreads(loc_, [&](const Expr& thread) { return Collect(thread); }));
+    return ir::MakeStmt<ir::Seq>(loc_, std::move(stmts));
   }
 
  private:
+  // Butterflies (shfl.bfly) over bits of the thread's number under which the contributors of every
+  // result are closed: afterwards all of them that differ in those bits alone know the same.
+  void FindShuffles() {
+    const layout::ThreadRange& threads = level_->threads();
+    const bool whole_warps = threads.first % kWarp == 0 && threads.count % kWarp == 0;
+    const int64_t bits = whole_warps && arithmetic_.type().bits >= 32 ? kWarp : 1;
+    int64_t known = 0;
+    for (int64_t bit = 1; bit < bits; bit *= 2) {
+      if (!ClosedUnder(bit)) continue;
+      masks_.push_back(bit);
+      known |= bit;
+    }
+    speakers_ = Ownership(results_.size());
+    together_ = !masks_.empty();
+    for (int64_t row = 0; row < results_.size(); ++row) {
+      const layout::ThreadSet& all = contributors_.Owners(row);
+      layout::ThreadSet first;
+      for (size_t t = all._Find_first(); t < all.size(); t = all._Find_next(t)) {
+        if ((static_cast<int64_t>(t) & known) == 0) first.set(t);
+      }
+      speakers_.Set(row, first, 0);
+      together_ &= first.count() == 1 && (results_.Owners(row) & ~all).none();
+    }
+    speakers_ = speakers_.Packed();
+  }
+
+  bool ClosedUnder(int64_t bit) const {
+    for (int64_t row = 0; row < contributors_.size(); ++row) {
+      const layout::ThreadSet& all = contributors_.Owners(row);
+      for (size_t t = all._Find_first(); t < all.size(); t = all._Find_next(t)) {
+        if (!all[t ^ static_cast<size_t>(bit)]) return false;
+      }
+    }
+    return true;
+  }
+
+  std::vector<Stmt> Shuffle() {
+    std::vector<Stmt> stmts;
+    if (masks_.empty()) return stmts;
+    const ir::Buffer other = MakeRegisters("other", arithmetic_.type(), level_->threads(),
+                                           std::max<int64_t>(contributors_.slots(), 1));
+    stmts.push_back(ir::MakeStmt<ir::Alloc>(loc_, other));
+    for (const int64_t mask : masks_) {
+      stmts.push_back(ir::MakeStmt<ir::Instruct>(
+          loc_, ir::Instruction::kShuffleXor,
+          std::vector<ir::Region>{ir::WholeBuffer(other), ir::WholeBuffer(partial_)},
+          std::vector<Expr>{MakeInt(mask)}));
+      stmts.push_back(level_->ForThreads(loc_, [&](const Expr& thread) {
+        return Over(contributors_, thread, [&](const Expr& row) {
+          const std::vector<Expr> at = PartialAt(thread, row);
+          return ir::MakeStmt<ir::Store>(
+              loc_, partial_, at,
+              arithmetic_.Take(ir::MakeLoad(partial_, at), ir::MakeLoad(other, at)));
+        });
+      }));
+    }
+    return stmts;
+  }
+
   // The result that source element k (flat in the reduced region) goes into.
   int64_t RowOf(int64_t k) const {
     std::vector<int64_t> at = layout::Unflatten(k, op_.extents);
@@ -101,13 +167,17 @@ class ReductionBetweenThreads {
           loc_, partial_, at,
           arithmetic_.Take(ir::MakeLoad(partial_, at), arithmetic_.Element(element)));
     });
+    return ir::MakeSeq({start, fold}, loc_);
+  }
+
+  // Into shared memory, by one of those who know the same.
+  Stmt Put(const Expr& thread) {
     const ir::Buffer ranks = Ranks();
-    const Stmt put = Over(contributors_, thread, [&](const Expr& row) {
+    return Over(speakers_, thread, [&](const Expr& row) {
       return ir::MakeStmt<ir::Store>(loc_, exchange_,
                                      std::vector<Expr>{row, ir::MakeLoad(ranks, {row, thread})},
                                      ir::MakeLoad(partial_, PartialAt(thread, row)));
     });
-    return ir::MakeSeq({start, fold, put}, loc_);
   }
 
   // Which of a result's contributions comes from a thread, or -1: [results, threads].
@@ -116,7 +186,7 @@ class ReductionBetweenThreads {
     const int64_t columns = threads.first + threads.count;
     std::vector<int64_t> ranks(results_.size() * columns, -1);
     for (int64_t row = 0; row < results_.size(); ++row) {
-      const layout::ThreadSet& from = contributors_.Owners(row);
+      const layout::ThreadSet& from = speakers_.Owners(row);
       int64_t rank = 0;
       for (size_t t = from._Find_first(); t < from.size(); t = from._Find_next(t)) {
         ranks[row * columns + static_cast<int64_t>(t)] = rank++;
@@ -131,11 +201,15 @@ class ReductionBetweenThreads {
       const ir::Buffer total = ir::MakeBuffer("total", type, {MakeInt(1)}, ir::Scope::kVar);
       const std::vector<Expr> whole = {MakeInt(0)}, to = TargetAt(thread, row);
       const ir::Buffer& registers = level_->Registers(target_);
-      const Stmt fold = SerialLoop("rank", Contributions(row), loc_, [&](const Expr& rank) {
-        return ir::MakeStmt<ir::Store>(
-            loc_, total, whole,
-            arithmetic_.Take(ir::MakeLoad(total, whole), ir::MakeLoad(exchange_, {row, rank})));
-      });
+      const auto take = [&](const Expr& next) {
+        return ir::MakeStmt<ir::Store>(loc_, total, whole,
+                                       arithmetic_.Take(ir::MakeLoad(total, whole), next));
+      };
+      const Stmt fold = together_
+                            ? take(ir::MakeLoad(partial_, PartialAt(thread, row)))
+                            : SerialLoop("rank", Contributions(row), loc_, [&](const Expr& rank) {
+                                return take(ir::MakeLoad(exchange_, {row, rank}));
+                              });
       Expr result = ir::MakeLoad(total, whole);
       if (!reduce_.clear) {
         result = arithmetic_.Combine(ir::MakeCast(type, ir::MakeLoad(registers, to)), result);
@@ -151,8 +225,8 @@ class ReductionBetweenThreads {
   // How many threads contribute to a result.
   Expr Contributions(const Expr& row) {
     std::vector<int64_t> counts;
-    for (int64_t row = 0; row < contributors_.size(); ++row) {
-      counts.push_back(static_cast<int64_t>(contributors_.Owners(row).count()));
+    for (int64_t row = 0; row < speakers_.size(); ++row) {
+      counts.push_back(static_cast<int64_t>(speakers_.Owners(row).count()));
     }
     const bool equal = std::all_of(counts.begin(), counts.end(),
                                    [&](int64_t count) { return count == counts[0]; });
@@ -177,6 +251,9 @@ class ReductionBetweenThreads {
   Ownership results_;                // who holds each result
   Ownership answers_;                // the one thread that answers for a source element
   Ownership contributors_;           // the threads that answer for a part of a result
+  std::vector<int64_t> masks_;       // of the shuffles
+  Ownership speakers_;               // of contributors who know the same after them, the first
+  bool together_ = false;            // all who hold a result know it then
   ir::Buffer partial_, exchange_;
   std::function<Expr(const Expr&)> partial_slot_;
 };
