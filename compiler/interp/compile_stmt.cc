@@ -3,9 +3,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/base/status.h"
+#include "compiler/interp/async.h"
 #include "compiler/interp/compiler.h"
 #include "compiler/ir/analysis.h"
 #include "compiler/ir/printer.h"
+#include "compiler/ir/visit.h"
 
 namespace kiln::interp {
 namespace {
@@ -137,47 +139,6 @@ class ThreadsFor : public Action {
  private:
   LoopAxis axis_;
   ActionPtr body_;
-};
-
-// Registers of other threads of the warp. What a thread has not written, the other does not get.
-class ShuffleOf : public Action {
- public:
-  ShuffleOf(SourceLoc loc, int to, int from, NodePtr mask)
-      : Action(loc), to_(to), from_(from), mask_(std::move(mask)) {}
-  Flow Run(Machine& m) const override {
-    BufferState& to = m.buffers[to_];
-    const BufferState& from = m.buffers[from_];
-    const int64_t mask = mask_->Int(m);
-    if (m.failed() || !m.Step(to.span, loc)) return Flow::kStop;
-    for (int64_t thread = 0; thread < to.shape[0]; ++thread) {
-      const int64_t other = thread ^ mask;
-      if (other >= from.shape[0]) continue;
-      for (int64_t slot = 0; slot < to.shape[1]; ++slot) {
-        const int64_t source = other * from.stride[0] + slot;
-        const int64_t target = thread * to.stride[0] + slot;
-        if (to.track_written) to.written[target] = from.written[source];
-        if (to.real) {
-          to.SetReal(target, from.Real(source));
-        } else {
-          to.SetInt(target, from.Int(source));
-        }
-      }
-    }
-    return Flow::kNext;
-  }
-
- private:
-  const int to_, from_;
-  NodePtr mask_;
-};
-
-class BarrierOf : public Action {
- public:
-  explicit BarrierOf(SourceLoc loc) : Action(loc) {}
-  Flow Run(Machine& m) const override {
-    if (m.options().meet_at_barriers) m.Barrier();
-    return Flow::kNext;
-  }
 };
 
 class WhileOf : public Action {
@@ -427,6 +388,7 @@ class LaunchOf : public Action {
   }
 
   Flow Block(Machine& m) const {
+    *m.async = {};
     if (!m.options().meet_at_barriers) return body_->Run(m);
     m.PushLevel(Units::kThreads);
     m.levels.back().unit = kAllThreads;
@@ -473,10 +435,35 @@ bool Compiler::Tracked(const ir::Buffer& b) const {
                      [&](const auto& writes) { return writes.count(b.get()) > 0; });
 }
 
+namespace {
+
+// A part of the block that waits for barriers: it runs beside others.
+bool WaitsForOthers(const ir::Stmt& s) {
+  bool waits = false;
+  if (s.kind() != ir::StmtKind::kOnThreads) return false;
+  ir::Walk(s, [&](const ir::Stmt& x) {
+    const auto* instruct = x.As<ir::Instruct>();
+    waits |= instruct != nullptr && instruct->op == ir::Instruction::kBarrierWait;
+    return !waits;
+  });
+  return waits;
+}
+
+}  // namespace
+
 ActionPtr Compiler::SeqAction(const ir::Stmt& s) {
-  std::vector<ActionPtr> parts;
-  for (const ir::Stmt& child : s.As<ir::Seq>()->stmts) parts.push_back(Statement(child));
-  return std::make_unique<SeqOf>(s->loc, std::move(parts));
+  std::vector<ActionPtr> actions;
+  const std::vector<ir::Stmt>& stmts = s.As<ir::Seq>()->stmts;
+  for (size_t i = 0; i < stmts.size();) {
+    std::vector<ActionPtr> beside;
+    while (i < stmts.size() && WaitsForOthers(stmts[i])) beside.push_back(Statement(stmts[i++]));
+    if (!beside.empty()) {
+      actions.push_back(PartsAction(std::move(beside), s->loc));
+    } else {
+      actions.push_back(Statement(stmts[i++]));
+    }
+  }
+  return std::make_unique<SeqOf>(s->loc, std::move(actions));
 }
 
 ActionPtr Compiler::ForAction(const ir::Stmt& s) {
@@ -507,6 +494,8 @@ ActionPtr Compiler::LaunchAction(const ir::Stmt& s) {
         {SlotOf(axis.var), nullptr, Expr(axis.extent, s->loc), axis.var.As<ir::Var>()->name});
   }
   level_writes_.push_back(Written(x->body));
+  part_ = {0, 1};
+  for (const ir::Expr& extent : x->threads) part_.count *= ir::ConstInt(extent).value_or(1);
   ActionPtr body = Statement(x->body);
   level_writes_.pop_back();
   return std::make_unique<LaunchOf>(s->loc, number, std::move(grid), std::move(body));
@@ -533,19 +522,6 @@ ActionPtr Compiler::StoreAction(const ir::Stmt& s) {
                                    IsReal(x->buffer->dtype));
 }
 
-ActionPtr Compiler::InstructAction(const ir::Instruct& x) {
-  if (x.op == ir::Instruction::kBlockBarrier) return std::make_unique<BarrierOf>(x.loc);
-  if (x.op == ir::Instruction::kShuffleXor) {
-    return std::make_unique<ShuffleOf>(x.loc, SlotOf(x.regions[0].buffer),
-                                       SlotOf(x.regions[1].buffer), Expr(x.args[0], x.loc));
-  }
-  if (x.op != ir::Instruction::kProxyFence && error_.ok()) {
-    error_ = absl::UnimplementedError(absl::StrCat("the interpreter does not run ", ir::Name(x.op),
-                                                   "; stop before instructions are chosen"));
-  }
-  return std::make_unique<SeqOf>(x.loc, std::vector<ActionPtr>());
-}
-
 ActionPtr Compiler::Statement(const ir::Stmt& s) {
   const SourceLoc loc = s->loc;
   switch (s.kind()) {
@@ -564,8 +540,13 @@ ActionPtr Compiler::Statement(const ir::Stmt& s) {
       return std::make_unique<IfOf>(loc, Expr(x->condition, loc), std::move(chosen),
                                     std::move(other));
     }
-    case ir::StmtKind::kOnThreads:
-      return Statement(s.As<ir::OnThreads>()->body);
+    case ir::StmtKind::kOnThreads: {
+      const auto* part = s.As<ir::OnThreads>();
+      const Part around = std::exchange(part_, Part{part->first, part->count});
+      ActionPtr body = Statement(part->body);
+      part_ = around;
+      return body;
+    }
     case ir::StmtKind::kBind:
       return BindAction(s);
     case ir::StmtKind::kAlloc:

@@ -70,7 +70,9 @@ class Compiler {
   ActionPtr LaunchAction(const ir::Stmt& s);
   ActionPtr BindAction(const ir::Stmt& s);
   ActionPtr AllocAction(const ir::Stmt& s);
+  // In instruct.cc.
   ActionPtr InstructAction(const ir::Instruct& x);
+  ActionPtr PartsAction(std::vector<ActionPtr> bodies, SourceLoc loc);
   ActionPtr StoreAction(const ir::Stmt& s);
   // Tile operations, in tile_ops.cc and gemm.cc.
   ActionPtr CopyAction(const ir::Stmt& s);
@@ -88,6 +90,10 @@ class Compiler {
   std::vector<std::unordered_set<const ir::BufferNode*>> level_writes_;
   int int_slots_ = 0, real_slots_ = 0;
   int launches_ = 0;
+  struct Part {
+    int64_t first = 0, count = 1;
+  };
+  Part part_;  // the threads of the block that do what is being compiled
 };
 
 }  // namespace kiln::interp

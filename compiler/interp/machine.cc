@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/base/status.h"
+#include "compiler/interp/async.h"
 
 namespace kiln::interp {
 namespace {
@@ -363,6 +364,11 @@ bool Machine::Allocate(BufferState* b, SourceLoc loc) {
   if (of_block && !levels.empty() && levels.back().units == Units::kThreads) --b->depth;
   return true;
 }
+
+Machine::Machine(const ir::Program& program, const Options& options)
+    : async(std::make_unique<Async>()), program_(program), options_(options) {}
+
+Machine::~Machine() = default;
 
 Shadow* Machine::ShadowOf(BufferState* b, size_t level) {
   const size_t index = level - b->depth;

@@ -116,10 +116,13 @@ struct Failure {
   std::vector<std::string> notes;
 };
 
+class Parts;
+struct Async;
+
 class Machine {
  public:
-  Machine(const ir::Program& program, const Options& options)
-      : program_(program), options_(options) {}
+  Machine(const ir::Program& program, const Options& options);
+  ~Machine();
 
   const Options& options() const { return options_; }
   bool failed() const { return failure_ != nullptr; }
@@ -155,6 +158,8 @@ class Machine {
   std::vector<BufferState> buffers;
   std::vector<Level> levels;
   int64_t blocks_run = 0;
+  Parts* parts = nullptr;        // that run beside each other; null: none
+  std::unique_ptr<Async> async;  // of the block
   // Room for the operands of one tile operation; contents do not outlive it.
   template <typename T>
   T* Scratch(int index, int64_t n) {

@@ -46,6 +46,9 @@ bool Match(const Stmt& loop_body, Body* body) {
   body->wait = stmts[i + 1];
   for (i += 2; i < stmts.size(); ++i) {
     if (!Is(stmts[i], Instruction::kBarrierArrive)) return false;
+    // With one version of the tiles the next product would wait for this one's to be handed back.
+    const ir::Buffer& versions = stmts[i].As<ir::Instruct>()->regions[0].buffer;
+    if (ir::ConstInt(versions->shape[0]).value_or(1) < 2) return false;
     body->arrivals.push_back(stmts[i]);
   }
   return true;

@@ -1,6 +1,7 @@
 // Pass "overlap-products": in a loop that does nothing but wait for tiles, multiply them and hand
 // them back, the next product starts before the last is over: tensor cores do not wait for threads.
-// Tiles are handed back one iteration later. What follows the loop waits for the last product.
+// Tiles, of which there must be two versions, are handed back one iteration later. What follows the
+// loop waits for the last product.
 #ifndef KILN_COMPILER_PASSES_OVERLAP_PRODUCTS_H_
 #define KILN_COMPILER_PASSES_OVERLAP_PRODUCTS_H_
 

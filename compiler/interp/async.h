@@ -1,0 +1,55 @@
+// What goes on in a block while its threads run on: mbarriers, loads by TMA, products by wgmma.
+// Private to compiler/interp.
+//
+// Everything completes as late as the program allows, or with Order::kReverse loads as early; until
+// then what it writes counts as unwritten. So a missing wait reads something unwritten, and a tile
+// that is filled again too early gives a wrong product.
+#ifndef KILN_COMPILER_INTERP_ASYNC_H_
+#define KILN_COMPILER_INTERP_ASYNC_H_
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "compiler/interp/machine.h"
+
+namespace kiln::interp {
+
+using BarrierKey = std::pair<int, int64_t>;  // buffer slot, element
+
+// PTX 9.7.13.15: a phase is over when no arrivals and no bytes are pending.
+struct Mbarrier {
+  int64_t count = 0;    // arrivals of a phase; 0: not initialised
+  int64_t pending = 0;  // of this one
+  int64_t bytes = 0;
+  int64_t phases = 0;  // that are over
+};
+
+struct Async {
+  struct Load {
+    BarrierKey barrier;
+    int64_t bytes;
+    std::function<void()> perform;
+  };
+  struct Product {
+    int registers;  // buffer slot of the result
+    std::function<void()> perform;
+  };
+
+  std::map<BarrierKey, Mbarrier> barriers;
+  std::vector<Load> loads;
+  std::map<int64_t, std::deque<Product>> products;  // by the first thread of the part
+
+  // The barrier, or null (and a failure) when nobody has initialised it.
+  Mbarrier* Find(Machine& m, const BarrierKey& key, SourceLoc loc);
+  void Arrive(Mbarrier* barrier, int64_t arrivals);
+  void Transfer(Mbarrier* barrier, int64_t bytes);
+  // Performs what is on its way to a barrier.
+  void Land(Machine& m, const BarrierKey& key, SourceLoc loc);
+};
+
+}  // namespace kiln::interp
+
+#endif  // KILN_COMPILER_INTERP_ASYNC_H_

@@ -1,0 +1,421 @@
+// Instructions of a GPU (ir/instruct.h), by the PTX ISA: how tiles lie in shared memory is computed
+// here from addresses, as the hardware does, and from nothing that the compiler believes of
+// layouts.
+#include <algorithm>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "compiler/base/status.h"
+#include "compiler/interp/async.h"
+#include "compiler/interp/compiler.h"
+#include "compiler/interp/parts.h"
+
+namespace kiln::interp {
+
+Mbarrier* Async::Find(Machine& m, const BarrierKey& key, SourceLoc loc) {
+  const auto found = barriers.find(key);
+  if (found != barriers.end()) return &found->second;
+  m.Fail(absl::StatusCode::kFailedPrecondition, loc, "a barrier that is not initialised",
+         "initialise it before the parts of the block begin");
+  return nullptr;
+}
+
+void Async::Arrive(Mbarrier* barrier, int64_t arrivals) {
+  barrier->pending -= arrivals;
+  Transfer(barrier, 0);
+}
+
+void Async::Transfer(Mbarrier* barrier, int64_t bytes) {
+  barrier->bytes -= bytes;
+  if (barrier->pending > 0 || barrier->bytes != 0) return;
+  barrier->pending = barrier->count;
+  ++barrier->phases;
+}
+
+void Async::Land(Machine& m, const BarrierKey& key, SourceLoc loc) {
+  std::vector<Load> landing;
+  std::vector<Load> flying;
+  for (Load& load : loads) (load.barrier == key ? landing : flying).push_back(std::move(load));
+  loads = std::move(flying);
+  for (const Load& load : landing) {
+    load.perform();
+    if (Mbarrier* barrier = Find(m, key, loc)) Transfer(barrier, load.bytes);
+  }
+}
+
+namespace {
+
+constexpr int64_t kWarp = 32;
+constexpr int64_t kWarpgroup = 128;
+
+int64_t NoteOf(const ir::Instruct& x, const std::string& name) {
+  int64_t value = 0;
+  const auto note = x.annotations.find(name);
+  if (note != x.annotations.end()) KILN_CHECK(absl::SimpleAtoi(note->second, &value));
+  return value;
+}
+
+int64_t FirstElement(Machine& m, const Box& box) {
+  const Place place = Locate(m, box);
+  int64_t first = 0;
+  for (int d = 0; d < place.buffer->rank; ++d) first += place.min[d] * place.buffer->stride[d];
+  return first;
+}
+
+// A tile as TMA writes and tensor cores read it: panels of `swizzle` bytes a row, in which 16-byte
+// chunks trade places by the row's number in groups of 128 bytes (PTX 5.5.7). Without a swizzle,
+// rows of `columns`.
+struct TileShape {
+  int64_t element = 2, swizzle = 0, height = 0, columns = 0;  // bytes, bytes, rows, elements
+
+  int64_t At(int64_t first, int64_t row, int64_t column) const {
+    if (swizzle == 0) return first + row * columns + column;
+    const int64_t width = swizzle / element;
+    const int64_t byte =
+        (first + column / width * height * width + row * width + column % width) * element;
+    return (byte ^ (byte / 128 % (swizzle / 16) * 16)) / element;
+  }
+};
+
+class Nothing : public Action {
+ public:
+  using Action::Action;
+  Flow Run(Machine&) const override { return Flow::kNext; }
+};
+
+class BarrierOf : public Action {
+ public:
+  using Action::Action;
+  Flow Run(Machine& m) const override {
+    if (m.options().meet_at_barriers) m.Barrier();
+    return Flow::kNext;
+  }
+};
+
+// Registers of other threads of the warp. What a thread has not written, the other does not get.
+class ShuffleOf : public Action {
+ public:
+  ShuffleOf(SourceLoc loc, int to, int from, NodePtr mask)
+      : Action(loc), to_(to), from_(from), mask_(std::move(mask)) {}
+  Flow Run(Machine& m) const override {
+    BufferState& to = m.buffers[to_];
+    const BufferState& from = m.buffers[from_];
+    const int64_t mask = mask_->Int(m);
+    if (m.failed() || !m.Step(to.span, loc)) return Flow::kStop;
+    for (int64_t thread = 0; thread < to.shape[0]; ++thread) {
+      const int64_t other = thread ^ mask;
+      if (other >= from.shape[0]) continue;
+      for (int64_t slot = 0; slot < to.shape[1]; ++slot) {
+        const int64_t source = other * from.stride[0] + slot;
+        const int64_t target = thread * to.stride[0] + slot;
+        if (to.track_written) to.written[target] = from.written[source];
+        if (to.real) {
+          to.SetReal(target, from.Real(source));
+        } else {
+          to.SetInt(target, from.Int(source));
+        }
+      }
+    }
+    return Flow::kNext;
+  }
+
+ private:
+  const int to_, from_;
+  NodePtr mask_;
+};
+
+// Instructions on one mbarrier.
+class OnBarrier : public Action {
+ public:
+  OnBarrier(SourceLoc loc, ir::Instruction op, Box barrier, NodePtr value, int64_t warps)
+      : Action(loc),
+        op_(op),
+        barrier_(std::move(barrier)),
+        value_(std::move(value)),
+        warps_(warps) {}
+  Flow Run(Machine& m) const override {
+    const Place place = Locate(m, barrier_);
+    const int64_t value = value_ ? value_->Int(m) : 0;
+    if (m.failed() || !m.Step(1, loc)) return Flow::kStop;
+    Async& async = *m.async;
+    if (op_ == ir::Instruction::kBarrierInit) {
+      for (int64_t i = 0; i < place.extent[0]; ++i) {
+        async.barriers[{barrier_.slot, place.min[0] + i}] = {value, value, 0, 0};
+      }
+      return Flow::kNext;
+    }
+    const BarrierKey key = {barrier_.slot, place.min[0]};
+    Mbarrier* barrier = async.Find(m, key, loc);
+    if (barrier == nullptr) return Flow::kStop;
+    if (op_ == ir::Instruction::kBarrierWait) return Wait(m, key, barrier, value);
+    if (op_ == ir::Instruction::kBarrierExpect) barrier->bytes += value;
+    async.Arrive(barrier, op_ == ir::Instruction::kBarrierExpect ? 1 : warps_);
+    return Flow::kNext;
+  }
+
+ private:
+  Flow Wait(Machine& m, const BarrierKey& key, const Mbarrier* barrier, int64_t parity) const {
+    const auto over = [&] {
+      if (barrier->phases % 2 == parity) m.async->Land(m, key, loc);
+      return barrier->phases % 2 != parity;
+    };
+    if (m.parts != nullptr) {
+      return m.parts->WaitUntil(m, over, loc) ? Flow::kNext : Flow::kStop;
+    }
+    if (!over()) {
+      m.Fail(absl::StatusCode::kFailedPrecondition, loc,
+             "deadlock: the block waits for a barrier that nobody will complete",
+             "let the wait come after the arrivals");
+    }
+    return NextUnlessFailed(m);
+  }
+
+  const ir::Instruction op_;
+  Box barrier_;
+  NodePtr value_;
+  const int64_t warps_;
+};
+
+class TensorLoadOf : public Action {
+ public:
+  TensorLoadOf(SourceLoc loc, Box tile, TileShape shape, Box source, Box barrier)
+      : Action(loc),
+        tile_(std::move(tile)),
+        shape_(shape),
+        source_(std::move(source)),
+        barrier_(std::move(barrier)) {}
+  Flow Run(Machine& m) const override {
+    const int64_t first = FirstElement(m, tile_);
+    const Place source = Locate(m, source_);
+    const Place barrier = Locate(m, barrier_);
+    const int rank = source.buffer->rank;
+    const int64_t rows = source.extent[rank - 2], columns = source.extent[rank - 1];
+    if (m.failed() || !m.Step(rows * columns, loc)) return Flow::kStop;
+    BufferState* tile = &m.buffers[tile_.slot];
+    const auto each = [=, shape = shape_](const auto& visit) {
+      for (int64_t r = 0; r < rows; ++r) {
+        for (int64_t c = 0; c < columns; ++c) visit(shape.At(first, r, c), r, c);
+      }
+    };
+    each([&](int64_t place, int64_t, int64_t) {
+      if (tile->track_written) tile->written[place] = 0;
+    });
+    const BarrierKey key = {barrier_.slot, barrier.min[0]};
+    m.async->loads.push_back(
+        {key, rows * columns * shape_.element, [=] {
+           each([&](int64_t place, int64_t r, int64_t c) { Put(tile, place, source, r, c); });
+         }});
+    if (m.options().order == Order::kReverse) m.async->Land(m, key, loc);
+    return NextUnlessFailed(m);
+  }
+
+ private:
+  // Outside of the tensor there are zeros.
+  static void Put(BufferState* tile, int64_t place, const Place& source, int64_t r, int64_t c) {
+    const BufferState& tensor = *source.buffer;
+    int64_t offset = 0;
+    bool inside = true;
+    for (int d = 0; d < tensor.rank; ++d) {
+      const int64_t at = source.min[d] + (d == tensor.rank - 1 ? c : d == tensor.rank - 2 ? r : 0);
+      inside &= at >= 0 && at < tensor.shape[d];
+      offset += at * tensor.stride[d];
+    }
+    if (tile->track_written) tile->written[place] = 1;
+    if (tile->real) {
+      tile->SetReal(place, inside ? tensor.Real(offset) : 0);
+    } else {
+      tile->SetInt(place, inside ? tensor.Int(offset) : 0);
+    }
+  }
+
+  Box tile_;
+  const TileShape shape_;
+  Box source_, barrier_;
+};
+
+struct ProductShape {
+  int64_t m, n, k, rows;  // of all warpgroups; of their grid
+  bool trans_a, trans_b;
+  int64_t first, groups;  // the part's first thread, warpgroups
+};
+
+class WgmmaOf : public Action {
+ public:
+  WgmmaOf(SourceLoc loc, int c, Box a, TileShape a_tile, Box b, TileShape b_tile, NodePtr clear,
+          ProductShape shape)
+      : Action(loc),
+        c_(c),
+        a_(std::move(a)),
+        b_(std::move(b)),
+        a_tile_(a_tile),
+        b_tile_(b_tile),
+        clear_(std::move(clear)),
+        shape_(shape) {}
+  Flow Run(Machine& m) const override {
+    const int64_t a = FirstElement(m, a_), b = FirstElement(m, b_);
+    const bool clear = clear_->Int(m) != 0;
+    if (m.failed() || !m.Step(shape_.m * shape_.n * shape_.k / 64, loc)) return Flow::kStop;
+    BufferState& c = m.buffers[c_];
+    for (int64_t t = 0; t < shape_.groups * kWarpgroup; ++t) {
+      for (int64_t s = 0; c.track_written && s < c.shape[1]; ++s) {
+        c.written[(shape_.first + t) * c.stride[0] + s] = 0;
+      }
+    }
+    m.async->products[shape_.first].push_back(
+        {c_, [this, &m, a, b, clear] { Multiply(m, a, b, clear); }});
+    return Flow::kNext;
+  }
+
+ private:
+  void Multiply(Machine& m, int64_t a_first, int64_t b_first, bool clear) const {
+    BufferState& a = m.buffers[a_.slot];
+    BufferState& b = m.buffers[b_.slot];
+    BufferState& c = m.buffers[c_];
+    const int64_t own_m = shape_.m / shape_.rows;
+    const int64_t own_n = shape_.n / (shape_.groups / shape_.rows);
+    for (int64_t row = 0; row < shape_.m; ++row) {
+      for (int64_t column = 0; column < shape_.n; ++column) {
+        double sum = 0;
+        for (int64_t k = 0; k < shape_.k && !m.failed(); ++k) {
+          const int64_t at_a =
+              shape_.trans_a ? a_tile_.At(a_first, k, row) : a_tile_.At(a_first, row, k);
+          const int64_t at_b =
+              shape_.trans_b ? b_tile_.At(b_first, column, k) : b_tile_.At(b_first, k, column);
+          if (!CheckRead(m, a, at_a, false, loc) || !CheckRead(m, b, at_b, false, loc)) return;
+          sum += Element(a, at_a) * Element(b, at_b);
+        }
+        // The fragment of PTX 9.7.15.5.1.1, by warpgroups of the grid.
+        const int64_t group = row / own_m + column / own_n * shape_.rows;
+        const int64_t r = row % own_m, n = column % own_n;
+        const int64_t thread =
+            shape_.first + group * kWarpgroup + r % 64 / 16 * kWarp + r % 8 * 4 + n % 8 / 2;
+        const int64_t slot = r / 64 * (own_n / 2) + n / 8 * 4 + r % 16 / 8 * 2 + n % 2;
+        const int64_t place = thread * c.stride[0] + slot;
+        const double before = clear ? 0 : Element(c, place);
+        if (c.real) {
+          c.SetReal(place, before + sum);
+        } else {
+          c.SetInt(place, static_cast<int64_t>(before + sum));
+        }
+      }
+    }
+  }
+
+  static double Element(const BufferState& b, int64_t place) {
+    return b.real ? b.Real(place) : static_cast<double>(b.Int(place));
+  }
+
+  const int c_;
+  Box a_, b_;
+  const TileShape a_tile_, b_tile_;
+  NodePtr clear_;
+  const ProductShape shape_;
+};
+
+// Products end in order; a result is there when no other is on its way to it.
+class WgmmaWaitOf : public Action {
+ public:
+  WgmmaWaitOf(SourceLoc loc, size_t left, int64_t first, int64_t threads)
+      : Action(loc), left_(left), first_(first), threads_(threads) {}
+  Flow Run(Machine& m) const override {
+    auto& products = m.async->products[first_];
+    while (products.size() > left_) {
+      const Async::Product done = products.front();
+      products.pop_front();
+      done.perform();
+      if (m.failed()) return Flow::kStop;
+      const bool last =
+          std::none_of(products.begin(), products.end(),
+                       [&](const Async::Product& p) { return p.registers == done.registers; });
+      BufferState& c = m.buffers[done.registers];
+      if (!last || !c.track_written) continue;
+      std::fill_n(&c.written[first_ * c.stride[0]], threads_ * c.shape[1], uint8_t{1});
+    }
+    return Flow::kNext;
+  }
+
+ private:
+  const size_t left_;
+  const int64_t first_, threads_;
+};
+
+// Parts that follow each other in the program and wait for each other's barriers.
+class PartsOf : public Action {
+ public:
+  PartsOf(SourceLoc loc, std::vector<ActionPtr> bodies) : Action(loc), bodies_(std::move(bodies)) {}
+  Flow Run(Machine& m) const override {
+    if (Parts::Run(m, bodies_) == Flow::kStop) return Flow::kStop;
+    if (!m.async->loads.empty()) {
+      m.Fail(absl::StatusCode::kFailedPrecondition, loc,
+             "loads into shared memory are still on their way when the parts of the block end",
+             "wait for every load");
+    }
+    return NextUnlessFailed(m);
+  }
+
+ private:
+  std::vector<ActionPtr> bodies_;
+};
+
+TileShape TileOf(const ir::Instruct& x, int operand) {
+  const ir::Buffer& buffer = x.regions[operand].buffer;
+  TileShape tile;
+  tile.element = buffer->dtype.bytes();
+  tile.swizzle = NoteOf(x, absl::StrCat("swizzle", operand));
+  tile.height = NoteOf(x, absl::StrCat("height", operand));
+  tile.columns = ir::ConstInt(buffer->shape.back()).value_or(0);
+  return tile;
+}
+
+}  // namespace
+
+ActionPtr Compiler::PartsAction(std::vector<ActionPtr> bodies, SourceLoc loc) {
+  return std::make_unique<PartsOf>(loc, std::move(bodies));
+}
+
+ActionPtr Compiler::InstructAction(const ir::Instruct& x) {
+  const SourceLoc loc = x.loc;
+  const auto box = [&](size_t i) { return MakeBox(x.regions[i], loc); };
+  const auto value = [&] { return x.args.empty() ? nullptr : Expr(x.args[0], loc); };
+  if (NoteOf(x, "cluster") > 1 || x.op == ir::Instruction::kClusterBarrier) {
+    Error(
+        absl::UnimplementedError(absl::StrCat("the interpreter runs no clusters (", ir::Name(x.op),
+                                              "); compile with \"kiln.cluster\": 1")));
+  }
+  switch (x.op) {
+    case ir::Instruction::kBlockBarrier:
+      return std::make_unique<BarrierOf>(loc);
+    case ir::Instruction::kProxyFence:
+    case ir::Instruction::kClusterBarrier:
+    case ir::Instruction::kMaxRegisters:
+      return std::make_unique<Nothing>(loc);
+    case ir::Instruction::kShuffleXor:
+      return std::make_unique<ShuffleOf>(loc, SlotOf(x.regions[0].buffer),
+                                         SlotOf(x.regions[1].buffer), value());
+    case ir::Instruction::kBarrierInit:
+    case ir::Instruction::kBarrierArrive:
+    case ir::Instruction::kBarrierExpect:
+    case ir::Instruction::kBarrierWait:
+      return std::make_unique<OnBarrier>(loc, x.op, box(0), value(), part_.count / kWarp);
+    case ir::Instruction::kTensorLoad:
+      return std::make_unique<TensorLoadOf>(loc, box(0), TileOf(x, 0), box(1), box(2));
+    case ir::Instruction::kWgmma: {
+      const ProductShape shape = {NoteOf(x, "m"),
+                                  NoteOf(x, "n"),
+                                  NoteOf(x, "k"),
+                                  NoteOf(x, "rows"),
+                                  NoteOf(x, "trans_a") != 0,
+                                  NoteOf(x, "trans_b") != 0,
+                                  part_.first,
+                                  part_.count / kWarpgroup};
+      return std::make_unique<WgmmaOf>(loc, SlotOf(x.regions[0].buffer), box(1), TileOf(x, 1),
+                                       box(2), TileOf(x, 2), value(), shape);
+    }
+    case ir::Instruction::kWgmmaWait:
+      return std::make_unique<WgmmaWaitOf>(
+          loc, static_cast<size_t>(ir::ConstInt(x.args[0]).value_or(0)), part_.first, part_.count);
+  }
+  return nullptr;
+}
+
+}  // namespace kiln::interp

@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""Times every case beside this file and its anchor in the same run; see tests/gpu/build.py.
+
+Products: torch.matmul (cuBLAS). Kernels over rows: a copy of as many bytes (read plus written). One
+line a case: name, milliseconds, rate, the anchor's, and the ratio (above 1: faster than the anchor);
+then the best case of each shape. Medians, the L2 cache overwritten before every launch."""
+import json
+import pathlib
+import sys
+
+import torch
+
+from kernels import Kernel
+
+LAUNCHES = 10  # between two synchronisations
+MOST_LAUNCHES = 200
+LEAST_MS = 120.0
+
+
+def median_ms(function, flush):
+    for _ in range(3):
+        function()
+    torch.cuda.synchronize()
+    times = []
+    while len(times) < LAUNCHES or (sum(times) < LEAST_MS and len(times) < MOST_LAUNCHES):
+        events = []
+        for _ in range(LAUNCHES):
+            flush.zero_()
+            pair = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
+            pair[0].record()
+            function()
+            pair[1].record()
+            events.append(pair)
+        torch.cuda.synchronize()
+        times += [first.elapsed_time(last) for first, last in events]
+    return sorted(times)[len(times) // 2]
+
+
+def main():
+    if not torch.cuda.is_available():
+        print("skipped: PyTorch sees no GPU on this machine")
+        return 0
+    folder = pathlib.Path(__file__).resolve().parent
+    torch.manual_seed(1)
+    flush = torch.empty(256 << 20, dtype=torch.int8, device="cuda")
+    anchors, best = {}, {}
+    print(f"device: {torch.cuda.get_device_name()}, torch {torch.__version__}")
+    for case in json.loads((folder / "cases.json").read_text()):
+        kernel = Kernel(case, folder)
+        shape = case["name"].split("/")[0]
+        ms = median_ms(kernel, flush)
+        if case["kind"] == "matmul":
+            work, unit = 2e-9 * case["M"] * case["N"] * case["K"], "TFLOP/s"
+            if shape not in anchors:
+                a, b = kernel.operands()
+                anchors[shape] = median_ms(lambda: torch.matmul(a, b), flush)
+        else:
+            work, unit = kernel.bytes_moved() * 1e-6, "GB/s"
+            if shape not in anchors:
+                half = torch.empty(kernel.bytes_moved() // 2, dtype=torch.int8, device="cuda")
+                other = torch.empty_like(half)
+                anchors[shape] = median_ms(lambda: other.copy_(half), flush)
+        error = kernel.error()
+        ratio = anchors[shape] / ms if error < 1e-2 else 0.0  # a wrong kernel has no speed
+        best[shape] = max(best.get(shape, 0.0), ratio)
+        print(f"{case['name']:32} {ms:9.4f} ms {work / ms:8.1f} {unit} anchor "
+              f"{work / anchors[shape]:8.1f} ratio {ratio:.3f} error {error:.2g}", flush=True)
+    for shape, ratio in best.items():
+        print(f"best {shape} {ratio:.3f}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,302 @@
+// Programs for Hopper, instruction by instruction in the interpreter (TMA, mbarriers, wgmma, parts
+// that run beside each other, completion as late and as early as allowed), against their tiles. And
+// the mistakes that a compiler could make there, each of which must show.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/substitute.h"
+#include "compiler/interp/interp.h"
+#include "compiler/ir/instruct.h"
+#include "compiler/ir/printer.h"
+#include "compiler/ir/verify.h"
+#include "compiler/ir/visit.h"
+#include "compiler/passes/pipeline.h"
+#include "tests/util/fragment_kernels.h"
+
+namespace kiln {
+namespace {
+
+struct Case {
+  int m = 128, n = 128, k = 192;
+  int block_m = 64, block_n = 64, block_k = 64, stages = 2, threads = 128;
+  const char* type = "bfloat16";
+  const char* accum = "float32";
+  bool trans_a = false, trans_b = true;
+  int cores = 132;
+};
+
+std::string Text(const Case& c) {
+  const auto shape = [](bool trans, int rows, int columns) {
+    return trans ? absl::StrCat("(", columns, ", ", rows, ")")
+                 : absl::StrCat("(", rows, ", ", columns, ")");
+  };
+  const auto at = [](bool trans, const std::string& row, const std::string& column) {
+    return trans ? absl::StrCat(column, ", ", row) : absl::StrCat(row, ", ", column);
+  };
+  const std::string step = absl::StrCat("k * ", c.block_k);
+  std::string text =
+      absl::StrCat("import tilelang\nimport tilelang.language as T\n\n\n@T.prim_func\n",
+                   "def product(A: T.Tensor(", shape(c.trans_a, c.m, c.k), ", \"", c.type,
+                   "\"), B: T.Tensor(", shape(c.trans_b, c.k, c.n), ", \"", c.type,
+                   "\"), C: T.Tensor((", c.m, ", ", c.n, "), \"", c.accum, "\")):\n");
+  absl::StrAppend(&text, "    with T.Kernel(T.ceildiv(", c.n, ", ", c.block_n, "), T.ceildiv(", c.m,
+                  ", ", c.block_m, "), threads=", c.threads, ") as (bx, by):\n");
+  absl::StrAppend(&text, "        a = T.alloc_shared(", shape(c.trans_a, c.block_m, c.block_k),
+                  ", \"", c.type, "\")\n        b = T.alloc_shared(",
+                  shape(c.trans_b, c.block_k, c.block_n), ", \"", c.type, "\")\n");
+  absl::StrAppend(&text, "        c = T.alloc_fragment((", c.block_m, ", ", c.block_n, "), \"",
+                  c.accum, "\")\n        T.clear(c)\n        for k in T.Pipelined(T.ceildiv(", c.k,
+                  ", ", c.block_k, "), num_stages=", c.stages, "):\n");
+  absl::StrAppend(&text, "            T.copy(A[",
+                  at(c.trans_a, absl::StrCat("by * ", c.block_m), step), "], a)\n",
+                  "            T.copy(B[", at(c.trans_b, step, absl::StrCat("bx * ", c.block_n)),
+                  "], b)\n            T.gemm(a, b, c, transpose_A=", c.trans_a ? "True" : "False",
+                  ", transpose_B=", c.trans_b ? "True" : "False", ")\n");
+  absl::StrAppend(&text, "        T.copy(c, C[by * ", c.block_m, ", bx * ", c.block_n, "])\n");
+  return text;
+}
+
+absl::StatusOr<std::vector<interp::Tensor>> Interpret(const ir::Program& program, bool tiles,
+                                                      interp::Order order) {
+  std::mt19937_64 rng(7);
+  std::vector<interp::Tensor> tensors;
+  std::vector<interp::TensorView> views;
+  for (const ir::Param& p : program.params) {
+    std::vector<int64_t> shape;
+    for (const ir::Expr& e : p.buffer->shape) shape.push_back(*ir::ConstInt(e));
+    tensors.emplace_back(p.buffer->dtype, shape);
+    views.push_back(tensors.back().View());
+    for (int64_t i = 0; i < views.back().elements(); ++i) {
+      views.back().Set(i, static_cast<double>(rng() % 7) - 3);
+    }
+  }
+  interp::Options options;
+  options.clip_global = tiles;
+  options.order = order;
+  KILN_RETURN_IF_ERROR(interp::Run(program, views, options).status());
+  return tensors;
+}
+
+absl::StatusOr<ir::Program> Tiles(const std::string& text) {
+  KILN_ASSIGN_OR_RETURN(ir::Program program, testing::Elaborated("k.py", text));
+  program.attrs["kiln.cluster"] = "1";  // the interpreter runs one block at a time
+  return program;
+}
+
+absl::StatusOr<ir::Program> Instructions(const ir::Program& program, int cores = 132) {
+  target::Arch hopper = *target::NamedArch("sm_90a");
+  hopper.cores = cores;
+  passes::PassContext context;
+  context.gpu = &hopper;
+  context.instruct = true;
+  KILN_ASSIGN_OR_RETURN(const ir::Program lowered,
+                        passes::RunPipeline(passes::GpuPipeline(), program, context));
+  KILN_RETURN_IF_ERROR(ir::Verify(lowered));
+  return lowered;
+}
+
+// Empty when the instructions compute what the tiles do, in both schedules; else what is wrong.
+std::string Difference(const ir::Program& tiles, const ir::Program& instructions) {
+  const auto want = Interpret(tiles, true, interp::Order::kForward);
+  if (!want.ok()) return absl::StrCat("tiles: ", want.status().message());
+  for (const interp::Order order : {interp::Order::kForward, interp::Order::kReverse}) {
+    const auto got = Interpret(instructions, false, order);
+    if (!got.ok()) return std::string(got.status().message());
+    const interp::Comparison c =
+        interp::Compare(got->back().View(), want->back().View(), {0.0, 0.0});
+    if (!c.ok()) return c.ToString((*got).back().shape());
+  }
+  return "";
+}
+
+bool Has(const ir::Program& program, ir::Instruction op) {
+  bool has = false;
+  ir::Walk(program.body, [&](const ir::Stmt& s) {
+    const auto* x = s.As<ir::Instruct>();
+    has |= x != nullptr && x->op == op;
+    return !has;
+  });
+  return has;
+}
+
+void ExpectComputes(const Case& c) {
+  const std::string text = Text(c);
+  const auto tiles = Tiles(text);
+  ASSERT_TRUE(tiles.ok()) << tiles.status() << text;
+  const auto instructions = Instructions(*tiles, c.cores);
+  ASSERT_TRUE(instructions.ok()) << instructions.status() << text;
+  EXPECT_TRUE(Has(*instructions, ir::Instruction::kWgmma)) << text;
+  EXPECT_TRUE(Has(*instructions, ir::Instruction::kTensorLoad)) << text;
+  EXPECT_EQ(Difference(*tiles, *instructions), "") << text << ir::ToString(*instructions);
+}
+
+TEST(GpuInstructions, TransposesAndTypes) {
+  for (const bool trans_a : {false, true}) {
+    for (const bool trans_b : {false, true}) {
+      ExpectComputes({.trans_a = trans_a, .trans_b = trans_b});
+      ExpectComputes({.type = "float16", .trans_a = trans_a, .trans_b = trans_b});
+    }
+  }
+  ExpectComputes({.block_k = 64, .type = "float8_e4m3fn"});
+  ExpectComputes({.block_k = 128, .type = "float8_e5m2"});
+  ExpectComputes({.block_k = 64, .type = "int8", .accum = "int32"});
+}
+
+TEST(GpuInstructions, SwizzlesOfEveryWidth) {
+  for (const int block_k : {16, 32, 64, 128}) ExpectComputes({.block_k = block_k});
+  ExpectComputes({.block_n = 32, .trans_b = false});
+}
+
+TEST(GpuInstructions, StagesAndShortLoops) {
+  for (const int stages : {1, 2, 3, 4}) {
+    for (const int k : {64, 128, 320}) ExpectComputes({.k = k, .stages = stages});
+  }
+}
+
+TEST(GpuInstructions, WarpgroupsShareTheResult) {
+  ExpectComputes({.block_m = 128, .block_n = 64, .threads = 256});
+  ExpectComputes({.block_m = 64, .block_n = 128, .threads = 256});
+  ExpectComputes({.m = 192, .block_m = 192, .threads = 384});
+  ExpectComputes({.n = 256, .block_m = 128, .block_n = 256, .threads = 256});
+}
+
+TEST(GpuInstructions, EdgesOfTheTensors) {
+  ExpectComputes({.m = 100, .n = 72, .k = 200});
+  ExpectComputes({.m = 100, .n = 72, .k = 200, .trans_b = false});
+  ExpectComputes({.m = 96, .n = 130, .k = 72, .trans_a = true});
+}
+
+// Fewer cores than tiles: barriers go on from tile to tile.
+TEST(GpuInstructions, PersistentBlocksTakeTurns) {
+  for (const int cores : {1, 2, 3}) {
+    for (const int stages : {1, 2, 3}) {
+      ExpectComputes({.m = 192, .k = 320, .stages = stages, .cores = cores});
+    }
+  }
+}
+
+TEST(GpuInstructions, RandomProducts) {
+  std::mt19937_64 rng(11);
+  const auto pick = [&](std::initializer_list<int> from) {
+    return from.begin()[rng() % from.size()];
+  };
+  for (int i = 0; i < 40; ++i) {
+    Case c;
+    c.threads = pick({128, 256});
+    c.block_m = c.threads == 256 ? 128 : 64;
+    c.block_n = pick({16, 32, 64, 96, 128});
+    c.block_k = pick({16, 32, 64, 128});
+    c.stages = pick({1, 2, 3, 4});
+    c.m = 8 * pick({5, 16, 20, 33});
+    c.n = 8 * pick({3, 16, 19});
+    c.k = 8 * pick({2, 16, 25});
+    c.trans_a = rng() % 2 == 0;
+    c.trans_b = c.block_n % 64 != 0 || rng() % 2 == 0;
+    c.cores = pick({1, 2, 132});
+    ExpectComputes(c);
+  }
+}
+
+// ---- mistakes ----
+
+// `change` gives another statement for an instruction, or an undefined one to leave it. Each change
+// of one instruction must be noticed.
+int ExpectNoticed(const Case& c, const std::function<ir::Stmt(const ir::Instruct&)>& change) {
+  const auto tiles = Tiles(Text(c));
+  const auto instructions = Instructions(*tiles, c.cores);
+  EXPECT_TRUE(instructions.ok()) << instructions.status();
+  if (!instructions.ok()) return 0;
+  int count = 0;
+  for (int target = 0;; ++target) {
+    int seen = 0;
+    bool changed = false;
+    ir::Program mistaken = *instructions;
+    mistaken.body = ir::RewriteStmts(instructions->body, [&](const ir::Stmt& s) -> ir::Stmt {
+      const auto* x = s.As<ir::Instruct>();
+      const ir::Stmt other = x != nullptr ? change(*x) : ir::Stmt();
+      if (!other.defined() || seen++ != target) return {};
+      changed = true;
+      return other;
+    });
+    if (!changed) break;
+    ++count;
+    EXPECT_NE(Difference(*tiles, mistaken), "") << "change " << target << " went unnoticed in\n"
+                                                << ir::ToString(mistaken);
+  }
+  return count;
+}
+
+ir::Stmt Nothing(const ir::Instruct& x) {
+  return ir::MakeStmt<ir::Seq>(x.loc, std::vector<ir::Stmt>());
+}
+
+ir::Stmt With(const ir::Instruct& x, std::vector<ir::Expr> args,
+              std::map<std::string, std::string> notes) {
+  return ir::MakeStmt<ir::Instruct>(x.loc, x.op, x.regions, std::move(args), std::move(notes));
+}
+
+TEST(GpuMistakes, AMissingWaitIsNoticed) {
+  const Case c = {.k = 320, .stages = 2, .cores = 1};  // the last arrival is for the next tile
+  for (const ir::Instruction op : {ir::Instruction::kBarrierWait, ir::Instruction::kBarrierArrive,
+                                   ir::Instruction::kBarrierExpect, ir::Instruction::kBarrierInit,
+                                   ir::Instruction::kTensorLoad}) {
+    const int count = ExpectNoticed(
+        c, [&](const ir::Instruct& x) { return x.op == op ? Nothing(x) : ir::Stmt(); });
+    EXPECT_GT(count, 0) << ir::Name(op);
+  }
+}
+
+TEST(GpuMistakes, AResultThatIsReadTooEarlyIsNoticed) {
+  int waits = 0;
+  const int count = ExpectNoticed({.k = 128}, [&](const ir::Instruct& x) {
+    const bool last = x.op == ir::Instruction::kWgmmaWait && ir::IsConst(x.args[0], 0);
+    waits += last ? 1 : 0;
+    return last ? Nothing(x) : ir::Stmt();
+  });
+  EXPECT_GT(count, 0);
+}
+
+TEST(GpuMistakes, AWrongPhaseIsNoticed) {
+  const int count = ExpectNoticed({.k = 384}, [](const ir::Instruct& x) {
+    if (x.op != ir::Instruction::kBarrierWait) return ir::Stmt();
+    return With(x, {ir::MakeInt(1) - x.args[0]}, x.annotations);
+  });
+  EXPECT_EQ(count, 2);
+}
+
+TEST(GpuMistakes, AWrongSwizzleIsNoticed) {
+  for (const char* operand : {"swizzle0", "swizzle1", "swizzle2"}) {
+    const int count = ExpectNoticed({}, [&](const ir::Instruct& x) {
+      if (x.annotations.count(operand) == 0) return ir::Stmt();
+      auto notes = x.annotations;
+      notes[operand] = "64";
+      return With(x, x.args, std::move(notes));
+    });
+    EXPECT_GT(count, 0) << operand;
+  }
+}
+
+TEST(GpuMistakes, ABarrierThatCountsWrongIsNoticed) {
+  const int count = ExpectNoticed({.k = 384}, [](const ir::Instruct& x) {
+    const bool counts =
+        x.op == ir::Instruction::kBarrierInit || x.op == ir::Instruction::kBarrierExpect;
+    if (!counts) return ir::Stmt();
+    return With(x, {x.args[0] + ir::MakeInt(1)}, x.annotations);
+  });
+  EXPECT_EQ(count, 3);
+}
+
+TEST(GpuMistakes, ATileThatIsHandedBackTooEarlyIsNoticed) {
+  // Before the product that reads it is over: every wait for all but the last waits for none.
+  const int count = ExpectNoticed({.k = 512, .stages = 2}, [](const ir::Instruct& x) {
+    const bool overlapped = x.op == ir::Instruction::kWgmmaWait && ir::IsConst(x.args[0], 1);
+    return overlapped ? With(x, {ir::MakeInt(3)}, x.annotations) : ir::Stmt();
+  });
+  EXPECT_EQ(count, 1);
+}
+
+}  // namespace
+}  // namespace kiln
