@@ -19,6 +19,17 @@ constexpr int64_t kWarp = 32;
 constexpr int64_t kWarpgroup = 128;
 constexpr int64_t kAtomRows = 8;
 
+// A matrix descriptor without its address (9.7.15.5.1.2): strides in units of 16 bytes, and the
+// swizzle. Along the operand's contiguous dimension panels repeat, along the other one atoms.
+uint64_t DescriptorOf(const GpuTile& tile) {
+  const uint64_t leading = static_cast<uint64_t>(tile.panel_bytes()) >> 4;
+  const uint64_t stride = static_cast<uint64_t>(kAtomRows * tile.swizzle) >> 4;
+  const uint64_t swizzle = tile.swizzle == 128 ? 1 : tile.swizzle == 64 ? 2 : 3;
+  return (leading & 0x3fff) << 16 | stride << 32 | swizzle << 62;
+}
+
+}  // namespace
+
 const char* PtxType(DType type) {
   switch (type.code) {
     case TypeCode::kBFloat:
@@ -35,33 +46,6 @@ const char* PtxType(DType type) {
       return "s8";
   }
 }
-
-// How a tile of shared memory lies: panels as wide as the swizzle, each `height` rows, in atoms of
-// eight rows (layout::MmaSharedLayout).
-struct Tile {
-  Value* base = nullptr;  // i32, bytes
-  int64_t element = 2;    // bytes
-  int64_t row = 128;      // bytes of a row of a panel: the swizzle
-  int64_t height = 0;
-
-  int64_t panel_bytes() const { return height * row; }
-  // Bytes from the first element to (r, c), which begins an atom or a step within its rows.
-  int64_t At(int64_t r, int64_t c) const {
-    const int64_t width = row / element;
-    return c / width * panel_bytes() + r * row + c % width * element;
-  }
-};
-
-// A matrix descriptor without its address (9.7.15.5.1.2): strides in units of 16 bytes, and the
-// swizzle. Along the operand's contiguous dimension panels repeat, along the other one atoms.
-uint64_t DescriptorOf(const Tile& tile) {
-  const uint64_t leading = static_cast<uint64_t>(tile.panel_bytes()) >> 4;
-  const uint64_t stride = static_cast<uint64_t>(kAtomRows * tile.row) >> 4;
-  const uint64_t swizzle = tile.row == 128 ? 1 : tile.row == 64 ? 2 : 3;
-  return (leading & 0x3fff) << 16 | stride << 32 | swizzle << 62;
-}
-
-}  // namespace
 
 void GpuInstructEmitter::Asm(const std::string& text, const std::string& constraints,
                              llvm::ArrayRef<Value*> args) {
@@ -91,6 +75,13 @@ Value* GpuInstructEmitter::SharedAddress(const ir::Region& region) {
   std::vector<ir::Expr> first;
   for (const ir::Range& range : region.ranges) first.push_back(range.min);
   return b_.CreatePtrToInt(exprs_.EmitAddress(region.buffer, first), b_.getInt32Ty());
+}
+
+GpuTile GpuInstructEmitter::TileOf(const ir::Instruct& x, int operand) {
+  const ir::Buffer& buffer = x.regions[operand].buffer;
+  const std::string i = absl::StrCat(operand);
+  return {SharedAddress(x.regions[operand]), buffer->dtype.bytes(), NoteOf(x, "swizzle" + i),
+          NoteOf(x, "height" + i), ir::ConstInt(buffer->shape.back()).value_or(0)};
 }
 
 void GpuInstructEmitter::Emit(const ir::Instruct& x) {
@@ -127,10 +118,12 @@ void GpuInstructEmitter::Emit(const ir::Instruct& x) {
           "r,r", {SharedAddress(x.regions[0]), exprs_.Emit(x.args[0])});
     case Instruction::kTensorLoad:
       return Once(part_.count, [&] { EmitTensorLoad(x); });
+    case Instruction::kMma:
+      return EmitMma(x);
     case Instruction::kWgmma:
       return EmitWgmma(x);
     case Instruction::kWgmmaWait:
-      return Asm(absl::StrCat("wgmma.wait_group.sync.aligned ", *ir::ConstInt(x.args[0]), ";"));
+      return EmitWgmmaWait(*ir::ConstInt(x.args[0]));
     case Instruction::kShuffleXor:
       return EmitShuffle(x);
     case Instruction::kMaxRegisters:
@@ -200,14 +193,15 @@ void GpuInstructEmitter::EmitTensorLoad(const ir::Instruct& x) {
       "}], [$", 2 + rank, "]", blocks > 1 ? absl::StrCat(", ", (1 << blocks) - 1) : "", ";");
   if (blocks > 1) {
     Value* block = b_.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_cluster_ctarank, {}, {});
-    const int64_t rows = map.box[static_cast<size_t>(rank - 2)];
+    const auto row_dimension = static_cast<size_t>(ir::RowDimension(global));
+    const int64_t rows = map.box[row_dimension];
     const auto times = [&](int64_t n) {
       return b_.CreateMul(block, b_.getInt32(static_cast<uint32_t>(n)));
     };
     const int64_t row_bytes =
         map.swizzle > 0 ? map.swizzle : columns * global.buffer->dtype.bytes();
     target = b_.CreateAdd(target, times(rows * row_bytes));
-    Value*& row = start[static_cast<size_t>(rank - 2)];
+    Value*& row = start[row_dimension];
     row = b_.CreateAdd(b_.CreateIntCast(row, b_.getInt32Ty(), true), times(rows));
   }
   std::string constraints = "r,l";
@@ -225,6 +219,50 @@ void GpuInstructEmitter::EmitTensorLoad(const ir::Instruct& x) {
   }
 }
 
+// What is in registers is not to move across: the values before it are its operands, those after it
+// its results, in the same registers.
+void GpuInstructEmitter::AsmOn(const std::string& text, const std::vector<Registers>& registers) {
+  std::vector<llvm::Type*> types;
+  std::vector<std::string> outs, ins;
+  std::vector<Value*> places, values;
+  for (const Registers& r : registers) {
+    for (int64_t i = 0; i < r.count; ++i) {
+      places.push_back(b_.CreateConstGEP1_64(r.type, r.base, static_cast<uint64_t>(i)));
+      values.push_back(b_.CreateLoad(r.type, places.back()));
+      types.push_back(r.type);
+      outs.push_back(r.type->isFloatTy() ? "=f" : "=r");
+      ins.push_back(absl::StrCat(ins.size()));
+    }
+  }
+  if (values.empty()) return Asm(text);
+  llvm::Type* result_type =
+      types.size() == 1 ? types[0]
+                        : static_cast<llvm::Type*>(llvm::StructType::get(b_.getContext(), types));
+  auto* form = llvm::FunctionType::get(result_type, types, false);
+  auto* code = llvm::InlineAsm::get(
+      form, text,
+      absl::StrCat(absl::StrJoin(outs, ","), ",", absl::StrJoin(ins, ","), ",~{memory}"), true);
+  llvm::CallInst* result = b_.CreateCall(form, code, values);
+  result->setConvergent();
+  for (size_t i = 0; i < places.size(); ++i) {
+    b_.CreateStore(types.size() == 1 ? static_cast<Value*>(result)
+                                     : b_.CreateExtractValue(result, static_cast<unsigned>(i)),
+                   places[i]);
+  }
+}
+
+// While products are left in flight nobody may touch their sums, this neither.
+void GpuInstructEmitter::EmitWgmmaWait(int64_t left) {
+  const std::string text = absl::StrCat("wgmma.wait_group.sync.aligned ", left, ";");
+  if (left > 0) return Asm(text);
+  std::vector<Registers> ended;
+  for (const Registers& r : std::exchange(in_flight_, {})) {
+    const auto same = [&](const Registers& other) { return other.base == r.base; };
+    if (std::none_of(ended.begin(), ended.end(), same)) ended.push_back(r);
+  }
+  AsmOn(text, ended);
+}
+
 // Every warpgroup multiplies its part of the grid in instructions of 64 rows, up to 256 columns
 // and 32 bytes along k (9.7.15.5.2).
 void GpuInstructEmitter::EmitWgmma(const ir::Instruct& x) {
@@ -236,22 +274,18 @@ void GpuInstructEmitter::EmitWgmma(const ir::Instruct& x) {
   const int64_t groups = part_.count / kWarpgroup;
   const int64_t own_m = m / rows, own_n = n / (groups / rows);
   const int64_t step = 32 / type.bytes();
-  const auto tile = [&](int operand) {
-    const std::string i = absl::StrCat(operand);
-    return Tile{SharedAddress(x.regions[operand]), type.bytes(), NoteOf(x, "swizzle" + i),
-                NoteOf(x, "height" + i)};
-  };
-  const Tile a = tile(1), b = tile(2);
+  const bool from_registers = x.regions[1].buffer->scope == ir::Scope::kRegister;
+  const GpuTile a = from_registers ? GpuTile() : TileOf(x, 1), b = TileOf(x, 2);
   Value* from = b_.CreateSub(thread_, b_.getInt32(static_cast<uint32_t>(part_.first)));
   Value* group = b_.CreateUDiv(from, b_.getInt32(kWarpgroup));
   Value* grid_row = b_.CreateURem(group, b_.getInt32(static_cast<uint32_t>(rows)));
   Value* grid_column = b_.CreateUDiv(group, b_.getInt32(static_cast<uint32_t>(rows)));
-  const auto at = [](const Tile& t, bool major_k, int64_t outer, int64_t inner) {
+  const auto at = [](const GpuTile& t, bool major_k, int64_t outer, int64_t inner) {
     return major_k ? t.At(outer, inner) : t.At(inner, outer);
   };
   // The part's own rows and columns, then the instruction's: both begin panels or atoms.
-  const auto descriptor = [&](const Tile& t, bool major_k, Value* part, int64_t own, int64_t outer,
-                              int64_t inner) {
+  const auto descriptor = [&](const GpuTile& t, bool major_k, Value* part, int64_t own,
+                              int64_t outer, int64_t inner) {
     Value* skip = b_.CreateMul(part, b_.getInt32(static_cast<uint32_t>(at(t, major_k, own, 0))));
     Value* address = b_.CreateAdd(b_.CreateAdd(t.base, skip),
                                   b_.getInt32(static_cast<uint32_t>(at(t, major_k, outer, inner))));
@@ -263,7 +297,11 @@ void GpuInstructEmitter::EmitWgmma(const ir::Instruct& x) {
   llvm::Type* sum_type = exprs_.StorageType(c->dtype);
   const bool is_int = c->dtype.is_int();
   std::vector<llvm::Type*> results(static_cast<size_t>(sums), sum_type), types = results;
-  types.insert(types.end(), {b_.getInt64Ty(), b_.getInt64Ty(), b_.getInt32Ty()});
+  // The left operand: a descriptor, or four registers.
+  const int64_t left = from_registers ? 4 : 1;
+  types.insert(types.end(), static_cast<size_t>(left),
+               from_registers ? static_cast<llvm::Type*>(b_.getInt32Ty()) : b_.getInt64Ty());
+  types.insert(types.end(), {b_.getInt64Ty(), b_.getInt32Ty()});
   auto* form =
       llvm::FunctionType::get(llvm::StructType::get(b_.getContext(), results), types, false);
   std::vector<std::string> names, outs, ins;
@@ -272,21 +310,37 @@ void GpuInstructEmitter::EmitWgmma(const ir::Instruct& x) {
     outs.push_back(is_int ? "=r" : "=f");
     ins.push_back(absl::StrCat(i));
   }
-  const bool can_transpose = type.bits == 16;
-  // $sums ... are the tied inputs; the descriptors and the flag follow.
+  const std::string left_names = from_registers
+                                     ? absl::StrCat("{$", 2 * sums, ", $", 2 * sums + 1, ", $",
+                                                    2 * sums + 2, ", $", 2 * sums + 3, "}")
+                                     : absl::StrCat("$", 2 * sums);
+  std::string transposes;  // of operands in shared memory, for 16-bit types
+  if (type.bits == 16 && !from_registers) absl::StrAppend(&transposes, ", ", trans_a ? 1 : 0);
+  if (type.bits == 16) absl::StrAppend(&transposes, ", ", trans_b ? 0 : 1);
+  // $sums ... are the tied inputs; the operands and the flag follow.
   const std::string text = absl::StrCat(
-      "{\n.reg .pred add;\nsetp.ne.b32 add, $", 2 * sums + 2, ", 0;\n",
+      "{\n.reg .pred add;\nsetp.ne.b32 add, $", 2 * sums + left + 1, ", 0;\n",
       "wgmma.mma_async.sync.aligned.m64n", width, "k", step, is_int ? ".s32." : ".f32.",
       PtxType(type), ".", PtxType(x.regions[2].buffer->dtype), " {", absl::StrJoin(names, ", "),
-      "}, $", 2 * sums, ", $", 2 * sums + 1, ", add", is_int ? "" : ", 1, 1",
-      can_transpose ? absl::StrCat(", ", trans_a ? 1 : 0, ", ", trans_b ? 0 : 1) : "", ";\n}");
-  auto* multiply = llvm::InlineAsm::get(
-      form, text, absl::StrCat(absl::StrJoin(outs, ","), ",", absl::StrJoin(ins, ","), ",l,l,r"),
-      true);
+      "}, ", left_names, ", $", 2 * sums + left, ", add", is_int ? "" : ", 1, 1", transposes,
+      ";\n}");
+  auto* multiply =
+      llvm::InlineAsm::get(form, text,
+                           absl::StrCat(absl::StrJoin(outs, ","), ",", absl::StrJoin(ins, ","),
+                                        from_registers ? ",r,r,r,r" : ",l", ",l,r"),
+                           true);
 
-  Asm("wgmma.fence.sync.aligned;");
+  const Registers sum_registers = {exprs_.PlaceOf(c).base, sum_type, own_m / 64 * (own_n / 2)};
+  std::vector<Registers> touched = {sum_registers};
+  if (from_registers) {
+    touched.push_back(
+        {exprs_.PlaceOf(x.regions[1].buffer).base, b_.getInt32Ty(), own_m / 64 * (k / step) * 4});
+  }
+  AsmOn("wgmma.fence.sync.aligned;", touched);
+  in_flight_.push_back(sum_registers);
   Value* keeps = b_.CreateZExt(b_.CreateNot(exprs_.Emit(x.args[0])), b_.getInt32Ty());
   llvm::Value* registers = exprs_.PlaceOf(c).base;
+  llvm::Value* left_registers = from_registers ? exprs_.PlaceOf(x.regions[1].buffer).base : nullptr;
   for (int64_t mi = 0; mi < own_m; mi += 64) {
     for (int64_t ni = 0; ni < own_n; ni += width) {
       const int64_t slot = mi / 64 * (own_n / 2) + ni / 2;
@@ -297,7 +351,16 @@ void GpuInstructEmitter::EmitWgmma(const ir::Instruct& x) {
       }
       for (int64_t ki = 0; ki < k; ki += step) {
         args.resize(static_cast<size_t>(sums));
-        args.push_back(descriptor(a, !trans_a, grid_row, own_m, mi, ki));
+        if (from_registers) {
+          const int64_t first = (mi / 64 * (k / step) + ki / step) * 4;
+          for (int64_t i = 0; i < 4; ++i) {
+            Value* place = b_.CreateConstGEP1_64(b_.getInt32Ty(), left_registers,
+                                                 static_cast<uint64_t>(first + i));
+            args.push_back(b_.CreateLoad(b_.getInt32Ty(), place));
+          }
+        } else {
+          args.push_back(descriptor(a, !trans_a, grid_row, own_m, mi, ki));
+        }
         args.push_back(descriptor(b, trans_b, grid_column, own_n, ni, ki));
         args.push_back(ki == 0 ? keeps : b_.getInt32(1));
         llvm::CallInst* result = b_.CreateCall(form, multiply, args);

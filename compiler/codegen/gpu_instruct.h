@@ -7,9 +7,21 @@
 #include <vector>
 
 #include "compiler/codegen/emit_expr.h"
+#include "compiler/codegen/gpu_tile.h"
 #include "compiler/codegen/tensor_maps.h"
 
 namespace kiln::codegen {
+
+// "bf16": the type of operands of matrix instructions.
+const char* PtxType(DType type);
+
+// A warp's share of a product.
+struct MmaShape {
+  int64_t own_m = 0, own_n = 0, k = 0;
+  int64_t step = 0;  // elements of k in one instruction
+  int64_t rows = 0;  // of the grid of warps
+  bool trans_a = false, trans_b = false;
+};
 
 // A kernel's tensor maps and where each of its parameters is.
 struct TensorMaps {
@@ -37,7 +49,10 @@ class GpuInstructEmitter {
   void EmitShuffle(const ir::Instruct& x);
   void EmitArrive(const ir::Instruct& x);
   void EmitTensorLoad(const ir::Instruct& x);
+  void EmitMma(const ir::Instruct& x);  // gpu_mma.cc
   void EmitWgmma(const ir::Instruct& x);
+  void EmitWgmmaWait(int64_t left);
+  GpuTile TileOf(const ir::Instruct& x, int operand);
   void EmitMaxRegisters(const ir::Instruct& x);
   // Where one of `every` threads comes by: the first.
   template <typename F>
@@ -45,6 +60,13 @@ class GpuInstructEmitter {
   // PTX without a value, which neither moves nor goes away.
   void Asm(const std::string& text, const std::string& constraints = "",
            llvm::ArrayRef<llvm::Value*> args = {});
+  struct Registers {
+    llvm::Value* base;
+    llvm::Type* type;
+    int64_t count;
+  };
+  // The same for PTX that must see all of them.
+  void AsmOn(const std::string& text, const std::vector<Registers>& registers);
   // The 32-bit shared address of a region's first element.
   llvm::Value* SharedAddress(const ir::Region& region);
 
@@ -53,6 +75,7 @@ class GpuInstructEmitter {
   llvm::Value* thread_;
   Part part_;
   const TensorMaps& maps_;
+  std::vector<Registers> in_flight_;  // sums of products that are not waited for yet
 };
 
 }  // namespace kiln::codegen

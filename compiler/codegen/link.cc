@@ -3,14 +3,11 @@
 #include <dlfcn.h>
 #include <link.h>
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <mutex>
-#include <sstream>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/base/status.h"
+#include "compiler/codegen/temporary_folder.h"
 #include "lld/Common/Driver.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -18,31 +15,6 @@ LLD_HAS_DRIVER(elf)
 
 namespace kiln::codegen {
 namespace {
-
-namespace fs = std::filesystem;
-
-// A folder of our own that goes with the object.
-class TemporaryFolder {
- public:
-  static absl::StatusOr<TemporaryFolder> Make() {
-    std::error_code error;
-    std::string pattern = (fs::temp_directory_path(error) / "kiln-link-XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr) {
-      return absl::UnavailableError(absl::StrCat("cannot make a temporary folder like ", pattern));
-    }
-    return TemporaryFolder(pattern);
-  }
-  TemporaryFolder(TemporaryFolder&& other) : path_(std::exchange(other.path_, {})) {}
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-  }
-  std::string File(const char* name) const { return absl::StrCat(path_, "/", name); }
-
- private:
-  explicit TemporaryFolder(std::string path) : path_(std::move(path)) {}
-  std::string path_;
-};
 
 // The file of a library that this process has loaded: what it runs with, the artifact links
 // against. Symbol versions come out right without a development package. By name and not by a
@@ -63,7 +35,7 @@ absl::StatusOr<std::string> LinkSharedObject(absl::string_view object, const std
   KILN_ASSIGN_OR_RETURN(const TemporaryFolder folder, TemporaryFolder::Make());
   const std::string input = folder.File("kernel.o");
   const std::string output = folder.File("kernel.so");
-  std::ofstream(input, std::ios::binary).write(object.data(), object.size());
+  folder.Write("kernel.o", object);
   const std::string libc = LoadedLibrary("libc.so.6"), libm = LoadedLibrary("libm.so.6");
   std::vector<const char*> args = {
       "ld.lld",       "-shared",     "--hash-style=gnu", "--build-id=none",
@@ -81,11 +53,9 @@ absl::StatusOr<std::string> LinkSharedObject(absl::string_view object, const std
       return absl::InternalError(absl::StrCat("linking the artifact failed: ", messages));
     }
   }
-  std::ifstream linked(output, std::ios::binary);
-  std::ostringstream bytes;
-  bytes << linked.rdbuf();
-  if (!linked) return absl::InternalError("the linker wrote no output");
-  return bytes.str();
+  std::string bytes = folder.Read("kernel.so");
+  if (bytes.empty()) return absl::InternalError("the linker wrote no output");
+  return bytes;
 }
 
 }  // namespace kiln::codegen

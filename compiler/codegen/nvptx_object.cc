@@ -18,7 +18,7 @@ namespace kiln::codegen {
 namespace {
 
 constexpr char kTriple[] = "nvptx64-nvidia-cuda";
-constexpr char kPtxFeature[] = "+ptx83";
+constexpr char kPtxFeature[] = "+ptx85";
 
 void InitializeOnce() {
   static std::once_flag once;
@@ -78,7 +78,7 @@ absl::StatusOr<std::string> EmitNvptx(std::unique_ptr<llvm::Module> module, cons
   std::string ptx(bytes.begin(), bytes.end());
   if (KnownToLlvm(arch)) return ptx;
   return absl::StrReplaceAll(
-      ptx, {{".version 8.3", ".version 8.6"}, {".target sm_90a", absl::StrCat(".target ", arch)}});
+      ptx, {{".version 8.5", ".version 8.6"}, {".target sm_90a", absl::StrCat(".target ", arch)}});
 }
 
 }  // namespace kiln::codegen

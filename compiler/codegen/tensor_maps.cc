@@ -19,7 +19,7 @@ TensorMap MapOf(const ir::Instruct& load) {
   TensorMap map{global.buffer, {}, NoteOf(load, "swizzle0")};
   for (const ir::Range& range : global.ranges) map.box.push_back(*ir::ConstInt(range.extent));
   const int64_t blocks = NoteOf(load, "cluster");
-  if (blocks > 1) map.box[map.box.size() - 2] /= blocks;
+  if (blocks > 1) map.box[static_cast<size_t>(ir::RowDimension(global))] /= blocks;
   if (map.swizzle > 0) map.box.back() = map.swizzle / global.buffer->dtype.bytes();
   return map;
 }

@@ -72,6 +72,7 @@ class Compiler {
   ActionPtr AllocAction(const ir::Stmt& s);
   // In instruct.cc.
   ActionPtr InstructAction(const ir::Instruct& x);
+  ActionPtr ProductAction(const ir::Instruct& x);
   ActionPtr PartsAction(std::vector<ActionPtr> bodies, SourceLoc loc);
   ActionPtr StoreAction(const ir::Stmt& s);
   // Tile operations, in tile_ops.cc and gemm.cc.

@@ -46,7 +46,6 @@ void Async::Land(Machine& m, const BarrierKey& key, SourceLoc loc) {
 namespace {
 
 constexpr int64_t kWarp = 32;
-constexpr int64_t kWarpgroup = 128;
 
 int64_t NoteOf(const ir::Instruct& x, const std::string& name) {
   int64_t value = 0;
@@ -178,10 +177,11 @@ class OnBarrier : public Action {
 
 class TensorLoadOf : public Action {
  public:
-  TensorLoadOf(SourceLoc loc, Box tile, TileShape shape, Box source, Box barrier)
+  TensorLoadOf(SourceLoc loc, Box tile, TileShape shape, Box source, int row_dimension, Box barrier)
       : Action(loc),
         tile_(std::move(tile)),
         shape_(shape),
+        row_dimension_(row_dimension),
         source_(std::move(source)),
         barrier_(std::move(barrier)) {}
   Flow Run(Machine& m) const override {
@@ -189,7 +189,7 @@ class TensorLoadOf : public Action {
     const Place source = Locate(m, source_);
     const Place barrier = Locate(m, barrier_);
     const int rank = source.buffer->rank;
-    const int64_t rows = source.extent[rank - 2], columns = source.extent[rank - 1];
+    const int64_t rows = source.extent[row_dimension_], columns = source.extent[rank - 1];
     if (m.failed() || !m.Step(rows * columns, loc)) return Flow::kStop;
     BufferState* tile = &m.buffers[tile_.slot];
     const auto each = [=, shape = shape_](const auto& visit) {
@@ -202,7 +202,7 @@ class TensorLoadOf : public Action {
     });
     const BarrierKey key = {barrier_.slot, barrier.min[0]};
     m.async->loads.push_back(
-        {key, rows * columns * shape_.element, [=] {
+        {key, rows * columns * shape_.element, [=, this] {
            each([&](int64_t place, int64_t r, int64_t c) { Put(tile, place, source, r, c); });
          }});
     if (m.options().order == Order::kReverse) m.async->Land(m, key, loc);
@@ -211,12 +211,12 @@ class TensorLoadOf : public Action {
 
  private:
   // Outside of the tensor there are zeros.
-  static void Put(BufferState* tile, int64_t place, const Place& source, int64_t r, int64_t c) {
+  void Put(BufferState* tile, int64_t place, const Place& source, int64_t r, int64_t c) const {
     const BufferState& tensor = *source.buffer;
     int64_t offset = 0;
     bool inside = true;
     for (int d = 0; d < tensor.rank; ++d) {
-      const int64_t at = source.min[d] + (d == tensor.rank - 1 ? c : d == tensor.rank - 2 ? r : 0);
+      const int64_t at = source.min[d] + (d == tensor.rank - 1 ? c : d == row_dimension_ ? r : 0);
       inside &= at >= 0 && at < tensor.shape[d];
       offset += at * tensor.stride[d];
     }
@@ -230,36 +230,70 @@ class TensorLoadOf : public Action {
 
   Box tile_;
   const TileShape shape_;
+  const int row_dimension_;
   Box source_, barrier_;
 };
 
+// A product of the warps (atom 16 rows) or warpgroups (atom 64 rows) of a part.
 struct ProductShape {
-  int64_t m, n, k, rows;  // of all warpgroups; of their grid
+  int64_t m, n, k, rows;  // of all of them; of their grid
   bool trans_a, trans_b;
-  int64_t first, groups;  // the part's first thread, warpgroups
+  int64_t atom;
+  int64_t first, parts;  // the first thread; how many warps or warpgroups
+
+  int64_t threads() const { return 2 * atom; }  // of one of them
+  int64_t own_m() const { return m / rows; }
+  int64_t own_n() const { return n / (parts / rows); }
+  // Who computes an element, and the registers of its fragments (PTX 9.7.14.5.8, 9.7.15.5.1.1).
+  int64_t Group(int64_t row, int64_t column) const {
+    return row / own_m() + column / own_n() * rows;
+  }
+  int64_t Thread(int64_t group, int64_t r, int64_t within_quad) const {
+    return first + group * threads() + r % atom / 16 * kWarp + r % 8 * 4 + within_quad;
+  }
+  int64_t SumSlot(int64_t r, int64_t c) const {
+    return r / atom * (own_n() / 2) + c / 8 * 4 + r % 16 / 8 * 2 + c % 2;
+  }
+  int64_t LeftSlot(int64_t r, int64_t at, int64_t packed) const {
+    const int64_t depth = 8 * packed;
+    return (r / atom * (k / depth) + at / depth) * 4 * packed +
+           at % depth / (4 * packed) * 2 * packed + r % 16 / 8 * packed + at % packed;
+  }
 };
 
-class WgmmaOf : public Action {
+// An operand of a product: a tile, or registers.
+struct Operand {
+  int slot = 0;
+  bool registers = false;
+  TileShape tile;
+  int64_t packed = 1;  // elements of a register
+};
+
+class ProductOf : public Action {
  public:
-  WgmmaOf(SourceLoc loc, int c, Box a, TileShape a_tile, Box b, TileShape b_tile, NodePtr clear,
-          ProductShape shape)
+  ProductOf(SourceLoc loc, int c, Operand left, Box a, Operand right, Box b, NodePtr clear,
+            ProductShape shape, bool later)
       : Action(loc),
         c_(c),
+        left_(left),
+        right_(right),
         a_(std::move(a)),
         b_(std::move(b)),
-        a_tile_(a_tile),
-        b_tile_(b_tile),
         clear_(std::move(clear)),
-        shape_(shape) {}
+        shape_(shape),
+        later_(later) {}
   Flow Run(Machine& m) const override {
-    const int64_t a = FirstElement(m, a_), b = FirstElement(m, b_);
+    const int64_t a = left_.registers ? 0 : FirstElement(m, a_), b = FirstElement(m, b_);
     const bool clear = clear_->Int(m) != 0;
     if (m.failed() || !m.Step(shape_.m * shape_.n * shape_.k / 64, loc)) return Flow::kStop;
+    if (!later_) {
+      Multiply(m, a, b, clear);
+      return NextUnlessFailed(m);
+    }
     BufferState& c = m.buffers[c_];
-    for (int64_t t = 0; t < shape_.groups * kWarpgroup; ++t) {
-      for (int64_t s = 0; c.track_written && s < c.shape[1]; ++s) {
-        c.written[(shape_.first + t) * c.stride[0] + s] = 0;
-      }
+    if (c.track_written) {
+      std::fill_n(&c.written[shape_.first * c.stride[0]],
+                  shape_.parts * shape_.threads() * c.shape[1], uint8_t{0});
     }
     m.async->products[shape_.first].push_back(
         {c_, [this, &m, a, b, clear] { Multiply(m, a, b, clear); }});
@@ -268,30 +302,20 @@ class WgmmaOf : public Action {
 
  private:
   void Multiply(Machine& m, int64_t a_first, int64_t b_first, bool clear) const {
-    BufferState& a = m.buffers[a_.slot];
-    BufferState& b = m.buffers[b_.slot];
     BufferState& c = m.buffers[c_];
-    const int64_t own_m = shape_.m / shape_.rows;
-    const int64_t own_n = shape_.n / (shape_.groups / shape_.rows);
     for (int64_t row = 0; row < shape_.m; ++row) {
       for (int64_t column = 0; column < shape_.n; ++column) {
+        const int64_t group = shape_.Group(row, column);
+        const int64_t r = row % shape_.own_m(), n = column % shape_.own_n();
         double sum = 0;
         for (int64_t k = 0; k < shape_.k && !m.failed(); ++k) {
-          const int64_t at_a =
-              shape_.trans_a ? a_tile_.At(a_first, k, row) : a_tile_.At(a_first, row, k);
-          const int64_t at_b =
-              shape_.trans_b ? b_tile_.At(b_first, column, k) : b_tile_.At(b_first, k, column);
-          if (!CheckRead(m, a, at_a, false, loc) || !CheckRead(m, b, at_b, false, loc)) return;
-          sum += Element(a, at_a) * Element(b, at_b);
+          sum += Left(m, a_first, group, row, k) * Right(m, b_first, k, column);
         }
-        // The fragment of PTX 9.7.15.5.1.1, by warpgroups of the grid.
-        const int64_t group = row / own_m + column / own_n * shape_.rows;
-        const int64_t r = row % own_m, n = column % own_n;
-        const int64_t thread =
-            shape_.first + group * kWarpgroup + r % 64 / 16 * kWarp + r % 8 * 4 + n % 8 / 2;
-        const int64_t slot = r / 64 * (own_n / 2) + n / 8 * 4 + r % 16 / 8 * 2 + n % 2;
-        const int64_t place = thread * c.stride[0] + slot;
+        if (m.failed()) return;
+        const int64_t place =
+            shape_.Thread(group, r, n % 8 / 2) * c.stride[0] + shape_.SumSlot(r, n);
         const double before = clear ? 0 : Element(c, place);
+        if (c.track_written && !later_) c.written[place] = 1;
         if (c.real) {
           c.SetReal(place, before + sum);
         } else {
@@ -301,15 +325,36 @@ class WgmmaOf : public Action {
     }
   }
 
+  double Left(Machine& m, int64_t first, int64_t group, int64_t row, int64_t k) const {
+    BufferState& a = m.buffers[left_.slot];
+    int64_t place = 0;
+    if (left_.registers) {
+      const int64_t r = row % shape_.own_m();
+      place = shape_.Thread(group, r, k % (4 * left_.packed) / left_.packed) * a.stride[0] +
+              shape_.LeftSlot(r, k, left_.packed);
+    } else {
+      place = shape_.trans_a ? left_.tile.At(first, k, row) : left_.tile.At(first, row, k);
+    }
+    return CheckRead(m, a, place, false, loc) ? Element(a, place) : 0;
+  }
+
+  double Right(Machine& m, int64_t first, int64_t k, int64_t column) const {
+    BufferState& b = m.buffers[right_.slot];
+    const int64_t place =
+        shape_.trans_b ? right_.tile.At(first, column, k) : right_.tile.At(first, k, column);
+    return CheckRead(m, b, place, false, loc) ? Element(b, place) : 0;
+  }
+
   static double Element(const BufferState& b, int64_t place) {
     return b.real ? b.Real(place) : static_cast<double>(b.Int(place));
   }
 
   const int c_;
+  const Operand left_, right_;
   Box a_, b_;
-  const TileShape a_tile_, b_tile_;
   NodePtr clear_;
   const ProductShape shape_;
+  const bool later_;  // it ends when it is waited for
 };
 
 // Products end in order; a result is there when no other is on its way to it.
@@ -373,6 +418,27 @@ ActionPtr Compiler::PartsAction(std::vector<ActionPtr> bodies, SourceLoc loc) {
   return std::make_unique<PartsOf>(loc, std::move(bodies));
 }
 
+ActionPtr Compiler::ProductAction(const ir::Instruct& x) {
+  const int64_t atom = x.op == ir::Instruction::kWgmma ? 64 : 16;
+  const ProductShape shape = {NoteOf(x, "m"),
+                              NoteOf(x, "n"),
+                              NoteOf(x, "k"),
+                              NoteOf(x, "rows"),
+                              NoteOf(x, "trans_a") != 0,
+                              NoteOf(x, "trans_b") != 0,
+                              atom,
+                              part_.first,
+                              part_.count / (2 * atom)};
+  const auto operand = [&](int i) {
+    const ir::Buffer& buffer = x.regions[i].buffer;
+    return Operand{SlotOf(buffer), buffer->scope == ir::Scope::kRegister, TileOf(x, i),
+                   4 / buffer->dtype.bytes()};
+  };
+  return std::make_unique<ProductOf>(
+      x.loc, SlotOf(x.regions[0].buffer), operand(1), MakeBox(x.regions[1], x.loc), operand(2),
+      MakeBox(x.regions[2], x.loc), Expr(x.args[0], x.loc), shape, x.op == ir::Instruction::kWgmma);
+}
+
 ActionPtr Compiler::InstructAction(const ir::Instruct& x) {
   const SourceLoc loc = x.loc;
   const auto box = [&](size_t i) { return MakeBox(x.regions[i], loc); };
@@ -398,19 +464,11 @@ ActionPtr Compiler::InstructAction(const ir::Instruct& x) {
     case ir::Instruction::kBarrierWait:
       return std::make_unique<OnBarrier>(loc, x.op, box(0), value(), part_.count / kWarp);
     case ir::Instruction::kTensorLoad:
-      return std::make_unique<TensorLoadOf>(loc, box(0), TileOf(x, 0), box(1), box(2));
-    case ir::Instruction::kWgmma: {
-      const ProductShape shape = {NoteOf(x, "m"),
-                                  NoteOf(x, "n"),
-                                  NoteOf(x, "k"),
-                                  NoteOf(x, "rows"),
-                                  NoteOf(x, "trans_a") != 0,
-                                  NoteOf(x, "trans_b") != 0,
-                                  part_.first,
-                                  part_.count / kWarpgroup};
-      return std::make_unique<WgmmaOf>(loc, SlotOf(x.regions[0].buffer), box(1), TileOf(x, 1),
-                                       box(2), TileOf(x, 2), value(), shape);
-    }
+      return std::make_unique<TensorLoadOf>(loc, box(0), TileOf(x, 0), box(1),
+                                            ir::RowDimension(x.regions[1]), box(2));
+    case ir::Instruction::kMma:
+    case ir::Instruction::kWgmma:
+      return ProductAction(x);
     case ir::Instruction::kWgmmaWait:
       return std::make_unique<WgmmaWaitOf>(
           loc, static_cast<size_t>(ir::ConstInt(x.args[0]).value_or(0)), part_.first, part_.count);

@@ -2,6 +2,13 @@
 
 namespace kiln::ir {
 
+int RowDimension(const Region& box) {
+  const int before_last = static_cast<int>(box.ranges.size()) - 2;
+  int d = before_last;
+  while (d > 0 && IsConst(box.ranges[d].extent, 1)) --d;
+  return IsConst(box.ranges[d].extent, 1) ? before_last : d;
+}
+
 const char* Name(Instruction op) {
   switch (op) {
     case Instruction::kBlockBarrier:
@@ -20,6 +27,8 @@ const char* Name(Instruction op) {
       return "barrier_wait";
     case Instruction::kTensorLoad:
       return "tensor_load";
+    case Instruction::kMma:
+      return "mma";
     case Instruction::kWgmma:
       return "wgmma";
     case Instruction::kWgmmaWait:
@@ -53,6 +62,7 @@ Operands OperandsOf(Instruction op) {
       return {{barrier}, 1};
     case Instruction::kTensorLoad:
       return {{shared, {Scope::kGlobal}, barrier}, 0};
+    case Instruction::kMma:
     case Instruction::kWgmma:
       return {{{Scope::kRegister}, {Scope::kShared, Scope::kRegister}, shared}, 1};
   }

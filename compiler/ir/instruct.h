@@ -27,13 +27,18 @@ enum class Instruction : uint8_t {
   kTensorLoad,    // [shared, global, barrier] (): a box of a tensor, by one thread; the bytes count
                   //     on the barrier; outside of the tensor zeros (PTX 9.7.9.27). "cluster": all
                   //     blocks of it load the same box, each its share of the rows, for all
-  kWgmma,         // [c, a, b] (clear): starts c (+)= a * b on whole warpgroups (PTX 9.7.15)
+  kMma,           // [c, a, b] (clear): c (+)= a * b, every warp its part (PTX 9.7.14.5)
+  kWgmma,         //[c, a, b] (clear): starts c (+)= a * b on whole warpgroups (PTX 9.7.15)
   kWgmmaWait,     // (n): until all but the last n products are over
   kShuffleXor,    // [to, from] (mask): registers of the thread whose number differs in the bits of
                   //     the mask, below 32; by whole warps (PTX 9.7.9.6)
   kMaxRegisters,  //(n, more): of every thread of the warpgroup from here on, more or less than
                   //     before (setmaxnreg, PTX 9.7.19.5)
 };
+// The dimension of a box that counts the rows of the tile it goes to: of those before the last, the
+// last that is no single index.
+int RowDimension(const Region& box);
+
 const char* Name(Instruction op);  // "block_barrier", ...
 
 // What an instruction takes: in which kinds of memory each region may lie, and how many arguments.
@@ -48,9 +53,9 @@ struct Instruct : StmtNode {
   Instruction op;
   std::vector<Region> regions;
   std::vector<Expr> args;
-  // kWgmma: "m", "n", "k", "rows" (of the grid of warpgroups), "trans_a", "trans_b". Of operand i
-  // in shared memory, once apply-layouts has placed it: "swizzle<i>" in bytes, "height<i>" rows of
-  // its tile.
+  // Products: "m", "n", "k", "rows" (of the grid of warps or warpgroups), "trans_a", "trans_b". Of
+  // operand i in shared memory, once apply-layouts has placed it: "swizzle<i>" in bytes,
+  // "height<i>" rows of its tile.
   std::map<std::string, std::string> annotations;
   Instruct(SourceLoc l, Instruction i, std::vector<Region> r = {}, std::vector<Expr> a = {},
            std::map<std::string, std::string> notes = {})

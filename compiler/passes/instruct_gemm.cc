@@ -11,7 +11,7 @@ namespace {
 using ir::Expr;
 using ir::Stmt;
 
-constexpr int64_t kWarpgroup = 128;
+constexpr int64_t kWarp = 32, kWarpgroup = 128;
 
 // How many elements a row of a panel has: the swizzle of the tile, or 0 where it has none.
 int64_t PanelWidth(const ir::Buffer& tile) {
@@ -32,20 +32,15 @@ class Instructed {
   }
 
   bool Possible() const {
-    if (op_.unit != MatrixUnit::kWgmma || op_.uses.size() != 1) return false;
-    const FragmentUse& use = op_.uses[0];
-    if (use.elements.size() != 1) return false;
-    const layout::Ownership held =
-        level_->solution().fragments[use.fragment].Pullback(use.elements[0]);
-    if (!(held == op_.anchors[0])) return false;
-    if (level_->Registers(use.fragment)->dtype != kFloat32 &&
-        level_->Registers(use.fragment)->dtype != kInt32) {
-      return false;  // float16 sums are packed in pairs
-    }
-    const int64_t groups = level_->threads().count / kWarpgroup;
-    const int64_t own_m = m_ / op_.grid.rows, own_n = n_ / (groups / op_.grid.rows);
-    if (own_n > 256 && own_n % 256 != 0) return false;
-    return Reads(gemm_.a, !gemm_.trans_a, own_m) && Reads(gemm_.b, gemm_.trans_b, own_n);
+    if (op_.unit != MatrixUnit::kWgmma && op_.unit != MatrixUnit::kMma) return false;
+    const DType sum = level_->Registers(op_.uses[0].fragment)->dtype;
+    if (sum != kFloat32 && sum != kInt32) return false;  // float16 sums are packed in pairs
+    if (!IsHeld(0)) return false;
+    const int64_t parts = level_->threads().count / (IsGroupWide() ? kWarpgroup : kWarp);
+    const int64_t own_m = m_ / op_.grid.rows, own_n = n_ / (parts / op_.grid.rows);
+    if (IsGroupWide() && own_n > 256 && own_n % 256 != 0) return false;
+    return (FromRegisters() ? IsHeld(1) : Reads(gemm_.a, !gemm_.trans_a, own_m)) &&
+           Reads(gemm_.b, gemm_.trans_b, own_n);
   }
 
   Stmt Build(const std::function<Expr(const Expr&)>& uniform) const {
@@ -56,7 +51,9 @@ class Instructed {
       }
       return out;
     };
-    const ir::Region c = ir::WholeBuffer(level_->Registers(op_.uses[0].fragment));
+    const auto held = [&](int use) {
+      return ir::WholeBuffer(level_->Registers(op_.uses[use].fragment));
+    };
     const std::map<std::string, std::string> notes = {{"m", absl::StrCat(m_)},
                                                       {"n", absl::StrCat(n_)},
                                                       {"k", absl::StrCat(k_)},
@@ -64,23 +61,37 @@ class Instructed {
                                                       {"trans_a", gemm_.trans_a ? "1" : "0"},
                                                       {"trans_b", gemm_.trans_b ? "1" : "0"}};
     const SourceLoc loc = gemm_.loc;
-    return ir::MakeSeq(
-        {ir::MakeStmt<ir::Instruct>(loc, ir::Instruction::kWgmma,
-                                    std::vector<ir::Region>{c, region(gemm_.a), region(gemm_.b)},
-                                    std::vector<Expr>{uniform(gemm_.clear_accum)}, notes),
-         ir::MakeStmt<ir::Instruct>(loc, ir::Instruction::kWgmmaWait, std::vector<ir::Region>{},
-                                    std::vector<Expr>{ir::MakeInt(0)})},
-        loc);
+    const Stmt product = ir::MakeStmt<ir::Instruct>(
+        loc, IsGroupWide() ? ir::Instruction::kWgmma : ir::Instruction::kMma,
+        std::vector<ir::Region>{held(0), FromRegisters() ? held(1) : region(gemm_.a),
+                                region(gemm_.b)},
+        std::vector<Expr>{uniform(gemm_.clear_accum)}, notes);
+    if (!IsGroupWide()) return product;
+    return ir::MakeSeq({product, ir::MakeStmt<ir::Instruct>(loc, ir::Instruction::kWgmmaWait,
+                                                            std::vector<ir::Region>{},
+                                                            std::vector<Expr>{ir::MakeInt(0)})},
+                       loc);
   }
 
  private:
-  // Whether descriptors can name a warpgroup's part of an operand: a whole tile (the last two
-  // dimensions of its buffer), of which each part begins a panel or, where rows run along k, an
-  // atom.
+  bool IsGroupWide() const { return op_.unit == MatrixUnit::kWgmma; }
+  bool FromRegisters() const { return op_.uses.size() > 1; }
+
+  // Whether an operand lies in registers as the instruction has it.
+  bool IsHeld(int u) const {
+    const FragmentUse& use = op_.uses[u];
+    if (use.elements.size() != 1) return false;
+    const layout::Ownership held =
+        level_->solution().fragments[use.fragment].Pullback(use.elements[0]);
+    return held == op_.anchors[u];
+  }
+
+  // Whether the instruction can address an operand: a whole tile (the last two dimensions of its
+  // buffer) that lies as it is laid out for products. Descriptors name a warpgroup's part of it,
+  // which begins a panel or, where rows run along k, an atom; ldmatrix takes rows of 16 bytes, and
+  // turns elements of 16 bits alone.
   bool Reads(const ir::Region& r, bool major_k, int64_t own) const {
     if (r.buffer->scope != ir::Scope::kShared || r.ranges.size() < 2) return false;
-    const int64_t width = PanelWidth(r.buffer);
-    if (width == 0) return false;
     for (size_t d = 0; d < r.ranges.size(); ++d) {
       const bool matrix = d + 2 >= r.ranges.size();
       if (matrix &&
@@ -89,7 +100,23 @@ class Instructed {
       }
       if (!matrix && !ir::IsConst(r.ranges[d].extent, 1)) return false;
     }
-    return own % (major_k ? 8 : width) == 0;
+    const int64_t width = PanelWidth(r.buffer);
+    if (IsGroupWide()) return width > 0 && own % (major_k ? 8 : width) == 0;
+    const int64_t row_bytes = *ir::ConstInt(r.buffer->shape.back()) * r.buffer->dtype.bytes();
+    return (major_k || r.buffer->dtype.bits == 16) && row_bytes % 16 == 0 && LiesAsExpected(r);
+  }
+
+  // A layout that the kernel annotates is kept by mma.sync, which then goes element by element.
+  bool LiesAsExpected(const ir::Region& r) const {
+    for (const SharedTile& tile : level_->problem().shared) {
+      if (tile.buffer != r.buffer) continue;
+      std::vector<int64_t> shape;
+      for (const Expr& extent : r.buffer->shape) shape.push_back(*ir::ConstInt(extent));
+      const auto wanted = SharedOperandLayout(op_.unit, r.buffer->dtype.bits, shape);
+      return wanted.ok() && *wanted &&
+             layout::Canonical(**wanted).ToString() == layout::Canonical(tile.layout).ToString();
+    }
+    return PanelWidth(r.buffer) == 0 || op_.unit == MatrixUnit::kFma;
   }
 
   ThreadLevel* const level_;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/instruct.h"
 #include "compiler/ir/visit.h"
+#include "compiler/passes/build.h"
 #include "compiler/passes/tile_schedule.h"
 
 namespace kiln::passes {
@@ -82,16 +83,17 @@ bool Fetches(const ir::Copy& copy) {
       return false;
     }
   }
-  // The box: ones, and the tile's extents last.
+  // The box: the tile's rows, its columns last, and single indices.
   const size_t rank = tensor->shape.size();
+  const auto rows = static_cast<size_t>(ir::RowDimension(copy.src));
   int64_t stride = tensor->dtype.bytes();
   for (size_t d = rank; d-- > 0;) {
     const ir::Range& range = copy.src.ranges[d];
     const auto extent = ir::ConstInt(range.extent);
     if (!extent || ReadsMemory(range.min)) return false;
-    const bool matrix = d + 2 >= rank;
+    const bool matrix = d == rows || d + 1 == rank;
     if (!matrix && *extent != 1) return false;
-    if (matrix && !ir::Same(range.extent, tile->shape[d + 2 - rank])) return false;
+    if (matrix && !ir::Same(range.extent, tile->shape[d == rows ? 0 : 1])) return false;
     if (*extent > kMostBox) return false;
     if (!tensor->strides.empty()) {
       const auto given = ir::ConstInt(tensor->strides[d]);
@@ -201,7 +203,9 @@ class Specialise {
       } else {
         (loop_ == nullptr ? before_ : after_).push_back(s);
       }
-      bool fits = s.kind() != ir::StmtKind::kBind;  // its scope would end with the part
+      const auto* bind = s.As<ir::Bind>();
+      if (bind != nullptr && loop_ == nullptr) binds_.push_back(s);
+      bool fits = bind == nullptr || !ReadsMemory(bind->value);  // both parts bind it
       ir::Walk(s, [&](const Stmt& x) {
         fits &= x.kind() != ir::StmtKind::kOnThreads && x.kind() != ir::StmtKind::kAssert;
         return fits;
@@ -217,7 +221,9 @@ class Specialise {
     if (body == nullptr) return false;
     for (const Stmt& s : body->stmts) {
       const auto* copy = s.As<ir::Copy>();
-      if (copy != nullptr && rest_.empty() && Fetches(*copy)) {
+      // Not before this point, where earlier statements of the body look at the last tile.
+      if (copy != nullptr && Fetches(*copy) && !IsAnnotated(copy->dst.buffer) &&
+          !Uses(rest_, copy->dst.buffer)) {
         fetches_.push_back(copy);
       } else {
         rest_.push_back(s);
@@ -233,6 +239,10 @@ class Specialise {
       return !Writes(rest_, tile) && !Uses(before_, tile) && !Uses(after_, tile) &&
              !Writes(rest_, fetch->src.buffer) && !Writes(before_, fetch->src.buffer);
     });
+  }
+
+  bool IsAnnotated(const ir::Buffer& tile) const {
+    return launch_.annotations.count(absl::StrCat("layout:", tile->name)) > 0;
   }
 
   static bool Uses(const std::vector<Stmt>& stmts, const ir::Buffer& buffer) {
@@ -283,20 +293,31 @@ class Specialise {
     return mentions;
   }
 
-  // Barriers go on from tile to tile, so that all tiles must take as many steps.
-  bool MayPersist() const {
+  // Whether blocks may take different steps.
+  bool StepsDiffer() const {
     const ir::Axis& axis = loop_->axes[0];
-    return Option("kiln.persistent", 1) != 0 &&
-           std::none_of(launch_.grid.begin(), launch_.grid.end(), [&](const ir::Axis& block) {
-             return Mentions(axis.min, block.var) || Mentions(axis.extent, block.var);
-           });
+    const auto mentions = [&](const Expr& var) {
+      return Mentions(axis.min, var) || Mentions(axis.extent, var);
+    };
+    return std::any_of(launch_.grid.begin(), launch_.grid.end(),
+                       [&](const ir::Axis& block) { return mentions(block.var); }) ||
+           std::any_of(binds_.begin(), binds_.end(),
+                       [&](const Stmt& s) { return mentions(s.As<ir::Bind>()->var); });
   }
+
+  // Barriers go on from tile to tile.
+  bool MayPersist() const { return Option("kiln.persistent", 1) != 0 && !StepsDiffer(); }
 
   // The same for all blocks of a cluster, which are neighbours along the grid's second axis.
   bool IsShared(const ir::Copy& fetch) const {
     const int64_t rows = ir::ConstInt(fetch.dst.buffer->shape[0]).value_or(0);
     if (rows % (kAtomRows * kCluster) != 0) return false;
     const Expr& across = launch_.grid[1].var;
+    for (const Stmt& bind : binds_) {
+      for (const ir::Range& r : fetch.src.ranges) {
+        if (Mentions(r.min, bind.As<ir::Bind>()->var)) return false;
+      }
+    }
     return std::none_of(fetch.src.ranges.begin(), fetch.src.ranges.end(),
                         [&](const ir::Range& r) { return Mentions(r.min, across); });
   }
@@ -306,8 +327,7 @@ class Specialise {
     if (launch_.grid.size() < 2 || arch_.cluster < kCluster) return;
     if (Option("kiln.cluster", kCluster) != kCluster) return;
     const int64_t height = ir::ConstInt(launch_.grid[1].extent).value_or(1);
-    const ir::Axis& axis = loop_->axes[0];
-    if (height % kCluster != 0 || Mentions(axis.extent, launch_.grid[1].var)) return;
+    if (height % kCluster != 0 || StepsDiffer()) return;
     const bool shares = std::any_of(fetches_.begin(), fetches_.end(),
                                     [&](const ir::Copy* fetch) { return IsShared(*fetch); });
     if (shares) cluster_ = kCluster;
@@ -367,6 +387,12 @@ class Specialise {
   }
 
   Stmt Fetch(const Expr& turn) {
+    std::vector<Stmt> stmts = binds_;
+    stmts.push_back(FetchLoop(turn));
+    return FreshCopy(ir::MakeStmt<ir::Seq>(launch_.loc, std::move(stmts)));
+  }
+
+  Stmt FetchLoop(const Expr& turn) {
     return Loop(turn, [&](const Expr& var, const Expr& version, const Expr& parity) {
       const SourceLoc loc = loop_->loc;
       int64_t bytes = 0;
@@ -426,6 +452,7 @@ class Specialise {
   std::optional<TileSchedule> schedule_;
   const ir::For* loop_ = nullptr;
   std::vector<Stmt> allocations_, before_, after_;  // of the launch
+  std::vector<Stmt> binds_;                         // of those before
   std::vector<const ir::Copy*> fetches_;            // of the loop's body
   std::vector<Stmt> rest_;
   int64_t threads_ = 0, stages_ = 0;

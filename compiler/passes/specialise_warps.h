@@ -3,10 +3,10 @@
 // into `num_stages` versions of them; the kernel's threads do the rest. Two mbarriers a version say
 // that it is full and that it is empty again.
 //
-// Needs: one pipelined loop at the top of the launch, whose body begins with copies of boxes of
-// global tensors into whole tiles of shared memory that nothing else writes or uses outside of the
-// loop; tensors whose rows are multiples of 16 bytes; tiles that TMA can fetch (boxes of at most
-// 256 a side); whole warpgroups. A launch that is otherwise stays as it is.
+// Needs: one pipelined loop at the top of the launch, whose body copies boxes of global tensors
+// into whole tiles of shared memory that have no layout of their own and that nothing else writes
+// or uses outside of the loop; tensors whose rows are multiples of 16 bytes; tiles that TMA can
+// fetch (boxes of at most 256 a side); whole warpgroups. A launch that is otherwise stays as it is.
 #ifndef KILN_COMPILER_PASSES_SPECIALISE_WARPS_H_
 #define KILN_COMPILER_PASSES_SPECIALISE_WARPS_H_
 

@@ -3,7 +3,7 @@
 
     tests/gpu/build.py OUT [checks|timed] [--arch sm_90a] [--kilnc build/bin/kilnc]
 
-Needs the CUDA Toolkit's assembler (libnvJitLink). OUT holds one shared object a case, cases.json and
+Needs an assembler of the CUDA Toolkit (ptxas). OUT holds one shared object a case, cases.json and
 the scripts that run them: python3 OUT/check.py, python3 OUT/bench.py."""
 import argparse
 import concurrent.futures

@@ -26,6 +26,8 @@ struct Case {
   const char* accum = "float32";
   bool trans_a = false, trans_b = true;
   int cores = 132;
+  const char* gpu = "sm_90a";
+  bool registers = false;  // A goes through a fragment
 };
 
 std::string Text(const Case& c) {
@@ -47,13 +49,18 @@ std::string Text(const Case& c) {
   absl::StrAppend(&text, "        a = T.alloc_shared(", shape(c.trans_a, c.block_m, c.block_k),
                   ", \"", c.type, "\")\n        b = T.alloc_shared(",
                   shape(c.trans_b, c.block_k, c.block_n), ", \"", c.type, "\")\n");
+  if (c.registers) {
+    absl::StrAppend(&text, "        f = T.alloc_fragment(", shape(c.trans_a, c.block_m, c.block_k),
+                    ", \"", c.type, "\")\n");
+  }
   absl::StrAppend(&text, "        c = T.alloc_fragment((", c.block_m, ", ", c.block_n, "), \"",
                   c.accum, "\")\n        T.clear(c)\n        for k in T.Pipelined(T.ceildiv(", c.k,
                   ", ", c.block_k, "), num_stages=", c.stages, "):\n");
   absl::StrAppend(&text, "            T.copy(A[",
                   at(c.trans_a, absl::StrCat("by * ", c.block_m), step), "], a)\n",
                   "            T.copy(B[", at(c.trans_b, step, absl::StrCat("bx * ", c.block_n)),
-                  "], b)\n            T.gemm(a, b, c, transpose_A=", c.trans_a ? "True" : "False",
+                  "], b)\n", c.registers ? "            T.copy(a, f)\n" : "", "            T.gemm(",
+                  c.registers ? "f" : "a", ", b, c, transpose_A=", c.trans_a ? "True" : "False",
                   ", transpose_B=", c.trans_b ? "True" : "False", ")\n");
   absl::StrAppend(&text, "        T.copy(c, C[by * ", c.block_m, ", bx * ", c.block_n, "])\n");
   return text;
@@ -86,11 +93,11 @@ absl::StatusOr<ir::Program> Tiles(const std::string& text) {
   return program;
 }
 
-absl::StatusOr<ir::Program> Instructions(const ir::Program& program, int cores = 132) {
-  target::Arch hopper = *target::NamedArch("sm_90a");
-  hopper.cores = cores;
+absl::StatusOr<ir::Program> Instructions(const ir::Program& program, const Case& c) {
+  target::Arch gpu = *target::NamedArch(c.gpu);
+  gpu.cores = c.cores;
   passes::PassContext context;
-  context.gpu = &hopper;
+  context.gpu = &gpu;
   context.instruct = true;
   KILN_ASSIGN_OR_RETURN(const ir::Program lowered,
                         passes::RunPipeline(passes::GpuPipeline(), program, context));
@@ -99,14 +106,15 @@ absl::StatusOr<ir::Program> Instructions(const ir::Program& program, int cores =
 }
 
 // Empty when the instructions compute what the tiles do, in both schedules; else what is wrong.
-std::string Difference(const ir::Program& tiles, const ir::Program& instructions) {
+std::string Difference(const ir::Program& tiles, const ir::Program& instructions,
+                       double tolerance = 0) {
   const auto want = Interpret(tiles, true, interp::Order::kForward);
   if (!want.ok()) return absl::StrCat("tiles: ", want.status().message());
   for (const interp::Order order : {interp::Order::kForward, interp::Order::kReverse}) {
     const auto got = Interpret(instructions, false, order);
     if (!got.ok()) return std::string(got.status().message());
     const interp::Comparison c =
-        interp::Compare(got->back().View(), want->back().View(), {0.0, 0.0});
+        interp::Compare(got->back().View(), want->back().View(), {tolerance, tolerance});
     if (!c.ok()) return c.ToString((*got).back().shape());
   }
   return "";
@@ -122,14 +130,15 @@ bool Has(const ir::Program& program, ir::Instruction op) {
   return has;
 }
 
-void ExpectComputes(const Case& c) {
+void ExpectComputes(const Case& c, ir::Instruction product = ir::Instruction::kWgmma) {
   const std::string text = Text(c);
   const auto tiles = Tiles(text);
   ASSERT_TRUE(tiles.ok()) << tiles.status() << text;
-  const auto instructions = Instructions(*tiles, c.cores);
+  const auto instructions = Instructions(*tiles, c);
   ASSERT_TRUE(instructions.ok()) << instructions.status() << text;
-  EXPECT_TRUE(Has(*instructions, ir::Instruction::kWgmma)) << text;
-  EXPECT_TRUE(Has(*instructions, ir::Instruction::kTensorLoad)) << text;
+  EXPECT_TRUE(Has(*instructions, product)) << text;
+  EXPECT_EQ(Has(*instructions, ir::Instruction::kTensorLoad), c.gpu == std::string("sm_90a"))
+      << text;
   EXPECT_EQ(Difference(*tiles, *instructions), "") << text << ir::ToString(*instructions);
 }
 
@@ -178,6 +187,81 @@ TEST(GpuInstructions, PersistentBlocksTakeTurns) {
   }
 }
 
+TEST(GpuInstructions, LeftOperandsFromRegisters) {
+  for (const char* type : {"bfloat16", "float16", "float8_e4m3fn", "int8"}) {
+    const char* accum = type == std::string("int8") ? "int32" : "float32";
+    ExpectComputes({.type = type, .accum = accum, .registers = true});
+    ExpectComputes({.block_m = 128,
+                    .block_n = 128,
+                    .threads = 256,
+                    .type = type,
+                    .accum = accum,
+                    .registers = true});
+  }
+}
+
+TEST(GpuInstructions, ProductsOfWarps) {
+  const ir::Instruction mma = ir::Instruction::kMma;
+  for (const int block_k : {16, 32, 64}) {
+    ExpectComputes({.block_k = block_k, .gpu = "sm_80"}, mma);
+  }
+  for (const bool trans_a : {false, true}) {
+    for (const bool trans_b : {false, true}) {
+      for (const int threads : {32, 64, 128, 256}) {
+        ExpectComputes({.k = 64,
+                        .block_k = 32,
+                        .threads = threads,
+                        .type = "float16",
+                        .trans_a = trans_a,
+                        .trans_b = trans_b,
+                        .gpu = "sm_80"},
+                       mma);
+      }
+    }
+  }
+  ExpectComputes({.block_n = 24, .block_k = 32, .threads = 32, .gpu = "sm_86"}, mma);
+  ExpectComputes({.m = 100, .n = 72, .k = 104, .gpu = "sm_86"}, mma);
+  ExpectComputes({.type = "int8", .accum = "int32", .gpu = "sm_80"}, mma);
+  ExpectComputes({.type = "float8_e4m3fn", .gpu = "sm_89"}, mma);
+  ExpectComputes({.type = "float8_e5m2", .gpu = "sm_89"}, mma);
+  for (const char* type : {"bfloat16", "float16", "int8"}) {
+    const char* accum = type == std::string("int8") ? "int32" : "float32";
+    ExpectComputes({.type = type, .accum = accum, .gpu = "sm_80", .registers = true}, mma);
+    ExpectComputes({.block_m = 32,
+                    .threads = 64,
+                    .type = type,
+                    .accum = accum,
+                    .gpu = "sm_80",
+                    .registers = true},
+                   mma);
+  }
+}
+
+// Two products a step, of which one takes its left operand from registers; sums in another order.
+TEST(GpuInstructions, Attention) {
+  for (const char* gpu : {"sm_90a", "sm_80"}) {
+    for (const char* causal : {"False", "True"}) {
+      auto tiles =
+          testing::ElaboratedFile("tests/golden/lang/flash_attention.py", {{"batch", "1"},
+                                                                           {"heads", "2"},
+                                                                           {"seq_q", "96"},
+                                                                           {"seq_kv", "160"},
+                                                                           {"dim", "64"},
+                                                                           {"block_M", "64"},
+                                                                           {"is_causal", causal}});
+      ASSERT_TRUE(tiles.ok()) << tiles.status();
+      tiles->attrs["kiln.cluster"] = "1";
+      const auto instructions = Instructions(*tiles, {.gpu = gpu});
+      ASSERT_TRUE(instructions.ok()) << instructions.status();
+      const bool hopper = gpu == std::string("sm_90a");
+      EXPECT_TRUE(Has(*instructions, hopper ? ir::Instruction::kWgmma : ir::Instruction::kMma));
+      EXPECT_EQ(Has(*instructions, ir::Instruction::kTensorLoad), hopper)
+          << ir::ToString(*instructions);
+      EXPECT_EQ(Difference(*tiles, *instructions, 2e-3), "") << ir::ToString(*instructions);
+    }
+  }
+}
+
 TEST(GpuInstructions, RandomProducts) {
   std::mt19937_64 rng(11);
   const auto pick = [&](std::initializer_list<int> from) {
@@ -206,7 +290,7 @@ TEST(GpuInstructions, RandomProducts) {
 // of one instruction must be noticed.
 int ExpectNoticed(const Case& c, const std::function<ir::Stmt(const ir::Instruct&)>& change) {
   const auto tiles = Tiles(Text(c));
-  const auto instructions = Instructions(*tiles, c.cores);
+  const auto instructions = Instructions(*tiles, c);
   EXPECT_TRUE(instructions.ok()) << instructions.status();
   if (!instructions.ok()) return 0;
   int count = 0;

@@ -1,6 +1,9 @@
 // Shipped templates as GPU code: PTX for every architecture, assembled where the CUDA Toolkit is.
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <sstream>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/assembler.h"
@@ -55,12 +58,18 @@ std::string Ptx(const Case& c, const std::string& arch) {
   return ptx.value_or("");
 }
 
-void ExpectAssembles(const Case& c, const std::string& arch) {
-  const auto cubin = codegen::Assemble(Ptx(c, arch), arch);
-  ASSERT_TRUE(cubin.ok()) << c.name << " " << arch << ": " << cubin.status();
-  EXPECT_EQ(cubin->stack_bytes, 0) << c.name << " " << arch << ": " << cubin->log;
-  EXPECT_EQ(cubin->spill_bytes, 0) << c.name << " " << arch << ": " << cubin->log;
+void ExpectAssembles(const std::string& what, const std::string& ptx, const std::string& arch) {
+  const auto cubin = codegen::Assemble(ptx, arch);
+  ASSERT_TRUE(cubin.ok()) << what << " " << arch << ": " << cubin.status();
+  EXPECT_EQ(cubin->stack_bytes, 0) << what << " " << arch << ": " << cubin->log;
+  EXPECT_EQ(cubin->spill_bytes, 0) << what << " " << arch << ": " << cubin->log;
   EXPECT_GT(cubin->registers, 0) << cubin->log;
+  // Products that the assembler thinks it must run one after the other.
+  EXPECT_FALSE(absl::StrContains(cubin->log, "Performance Loss")) << what << ": " << cubin->log;
+}
+
+void ExpectAssembles(const Case& c, const std::string& arch) {
+  ExpectAssembles(c.name, Ptx(c, arch), arch);
 }
 
 TEST(GpuCompile, TemplatesBecomePtxForEveryArchitecture) {
@@ -126,6 +135,38 @@ TEST_F(GpuAssemble, WgmmaKernelsOfEveryTransposeAssembleWithoutSpills) {
          "block_M=128,block_N=128,block_K=128,num_stages=3,threads=128"},
         "sm_90a");
   }
+}
+
+TEST_F(GpuAssemble, ProductsOfWarpsAssembleWithoutSpills) {
+  for (const char* type : {"bfloat16", "float16", "int8"}) {
+    const char* out = type == std::string("int8") ? "int32" : "float32";
+    for (const char* arch : {"sm_80", "sm_86", "sm_89"}) {
+      ExpectAssembles({"matmul", Product(type, out, "False", "True"),
+                       "block_M=64,block_N=64,block_K=64,num_stages=2,threads=128"},
+                      arch);
+    }
+  }
+  for (const char* type : {"float8_e4m3fn", "float8_e5m2"}) {
+    ExpectAssembles({"matmul", Product(type, "float32", "False", "True"),
+                     "block_M=64,block_N=64,block_K=64,num_stages=2,threads=128"},
+                    "sm_89");
+  }
+}
+
+TEST_F(GpuAssemble, AttentionOverlapsItsProducts) {
+  std::ifstream in("tests/golden/lang/flash_attention.py");
+  std::stringstream text;
+  text << in.rdbuf();
+  codegen::CompileInput input;
+  input.kernel_source = text.str();
+  input.arguments = {{"batch", "4"},         {"heads", "16"}, {"seq_q", "4096"}, {"seq_kv", "4096"},
+                     {"is_causal", "False"}, {"dim", "64"},   {"block_M", "64"}};
+  input.arch_record = target::ToText(*target::NamedArch("sm_90a"));
+  const auto ptx = codegen::EmitStage(input, "asm");
+  ASSERT_TRUE(ptx.ok()) << ptx.status();
+  EXPECT_TRUE(absl::StrContains(*ptx, "wgmma.mma_async"));
+  EXPECT_TRUE(absl::StrContains(*ptx, "cp.async.bulk.tensor.4d"));
+  ExpectAssembles("attention", *ptx, "sm_90a");
 }
 
 TEST_F(GpuAssemble, AnArtifactHasEverything) {
