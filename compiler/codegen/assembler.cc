@@ -42,7 +42,8 @@ void ReadResources(Cubin* cubin) {
 absl::Status Refusal(const std::string& log) {
   const std::string words = absl::StrCat("the assembler refuses the PTX: ", log);
   const bool resources = absl::StrContains(log, "too much shared data") ||
-                         absl::StrContains(log, "too many registers");
+                         absl::StrContains(log, "too many registers") ||
+                         absl::StrContains(log, "Insufficient registers");
   return resources ? absl::ResourceExhaustedError(words) : absl::InternalError(words);
 }
 

@@ -64,9 +64,17 @@ Value* GpuExprEmitter::EmitStored(const ir::Expr& e, int lanes) {
   return ToStorage(Emit(cast->a), cast->dtype);
 }
 
+void GpuExprEmitter::NeedFloat8() {
+  if (HasFloat8()) return;
+  Fail(absl::UnimplementedError(
+      absl::StrCat("float8 values have no lowering on sm_", capability_,
+                   "; compile for sm_89 or later, or store them in float16 or bfloat16")));
+}
+
 // PTX 9.7.9.21 (cvt): pairs only; the other half is zero.
 Value* GpuExprEmitter::Float8Bits(Value* value, DType type) {
   KILN_CHECK(type.lanes == 1);
+  NeedFloat8();
   auto* form = llvm::FunctionType::get(b_.getInt16Ty(), {b_.getFloatTy(), b_.getFloatTy()}, false);
   auto* convert = llvm::InlineAsm::get(
       form, absl::StrCat("cvt.rn.satfinite.", NameOfFloat8(type), "x2.f32 $0, $1, $2;"), "=h,f,f",
@@ -77,6 +85,7 @@ Value* GpuExprEmitter::Float8Bits(Value* value, DType type) {
 
 Value* GpuExprEmitter::FromFloat8Bits(Value* bits, DType type) {
   KILN_CHECK(type.lanes == 1);
+  NeedFloat8();
   auto* form = llvm::FunctionType::get(b_.getInt32Ty(), {b_.getInt16Ty()}, false);
   auto* convert = llvm::InlineAsm::get(
       form, absl::StrCat("cvt.rn.f16x2.", NameOfFloat8(type), "x2 $0, $1;"), "=r,h", false);
@@ -95,8 +104,9 @@ Value* GpuExprEmitter::Exp(Value* x) {
   Value* low = fma(x, f(kLog2E - static_cast<double>(static_cast<float>(kLog2E))),
                    fma(x, f(kLog2E), b_.CreateFNeg(high)));
   Value* size = b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, high);
-  Value* finite = b_.CreateFCmpOLT(size, f(std::numeric_limits<float>::infinity()));
   Value* power = b_.CreateIntrinsic(llvm::Intrinsic::nvvm_ex2_approx_f, {}, {high});
+  Value* infinity = f(std::numeric_limits<float>::infinity());
+  Value* finite = b_.CreateAnd(b_.CreateFCmpOLT(size, infinity), b_.CreateFCmpOLT(power, infinity));
   return fma(power, b_.CreateFMul(b_.CreateSelect(finite, low, f(0)), f(kLn2)), power);
 }
 

@@ -30,6 +30,7 @@ class GpuExprEmitter : public ExprEmitter {
 
  private:
   llvm::Value* Exp(llvm::Value* x);
+  void NeedFloat8();
   llvm::Value* Float8Bits(llvm::Value* value, DType type);     // f32 -> i8
   llvm::Value* FromFloat8Bits(llvm::Value* bits, DType type);  // i8 -> f32
 

@@ -108,7 +108,9 @@ class GpuEntry : public HostEntry {
         const uint64_t at = rank - 1 - d;  // innermost first
         Value* extent = exprs.EmitIndex(tensor->shape[d]);
         if (!tensor->strides.empty()) stride = exprs.EmitIndex(tensor->strides[d]);
-        b.CreateStore(extent, b.CreateConstGEP1_64(b.getInt64Ty(), field(5), at));
+        // Of a tensor without elements nothing is loaded; a map must have some.
+        Value* some = b.CreateBinaryIntrinsic(llvm::Intrinsic::smax, extent, b.getInt64(1));
+        b.CreateStore(some, b.CreateConstGEP1_64(b.getInt64Ty(), field(5), at));
         b.CreateStore(stride, b.CreateConstGEP1_64(b.getInt64Ty(), field(6), at));
         b.CreateStore(b.getInt32(static_cast<uint32_t>(map.box[d])),
                       b.CreateConstGEP1_64(b.getInt32Ty(), field(7), at));

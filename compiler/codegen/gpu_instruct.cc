@@ -16,6 +16,7 @@ using ir::Instruction;
 using llvm::Value;
 
 constexpr int64_t kWarp = 32;
+constexpr int kBarriers = 16;
 constexpr int64_t kWarpgroup = 128;
 constexpr int64_t kAtomRows = 8;
 
@@ -104,6 +105,8 @@ void GpuInstructEmitter::Emit(const ir::Instruct& x) {
         Asm("fence.mbarrier_init.release.cluster;");
       });
     case Instruction::kBarrierArrive:
+      // All lanes are through with what the barrier guards before one of them says so.
+      b_.CreateIntrinsic(llvm::Intrinsic::nvvm_bar_warp_sync, {}, {b_.getInt32(~0u)});
       return Once(kWarp, [&] { EmitArrive(x); });
     case Instruction::kBarrierExpect:
       return Once(part_.count, [&] {
@@ -132,10 +135,19 @@ void GpuInstructEmitter::Emit(const ir::Instruct& x) {
   }
 }
 
-// Barrier 0 is the whole block's; parts take the others by their place (9.7.13.1: 16 in all).
+// Barrier 0 is the whole block's, and each part of it has one of its own (9.7.13.1: 16 in all):
+// those who are through with a part may wait for the block while others are in the part.
 void GpuInstructEmitter::EmitBlockBarrier() {
-  if (part_.first == 0) return Asm(absl::StrCat("barrier.sync 0, ", part_.count, ";"));
-  Asm(absl::StrCat("barrier.sync ", 1 + part_.first / kWarpgroup % 15, ", ", part_.count, ";"));
+  if (part_.first == 0 && part_.count == threads_) return Asm("barrier.sync 0;");
+  const auto [known, fresh] =
+      barriers_.try_emplace({part_.first, part_.count}, static_cast<int>(barriers_.size()) + 1);
+  if (part_.count % kWarp != 0 || known->second >= kBarriers) {
+    exprs_.Fail(absl::UnimplementedError(absl::StrCat(
+        "a barrier of threads ", part_.first, " to ", part_.first + part_.count - 1,
+        "; parts of a block meet by whole warps, and at most ", kBarriers - 1, " of them do")));
+    return;
+  }
+  Asm(absl::StrCat("barrier.sync ", known->second, ", ", part_.count, ";"));
 }
 
 // 32 bits at a time.

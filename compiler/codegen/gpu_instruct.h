@@ -3,7 +3,9 @@
 #ifndef KILN_COMPILER_CODEGEN_GPU_INSTRUCT_H_
 #define KILN_COMPILER_CODEGEN_GPU_INSTRUCT_H_
 
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compiler/codegen/emit_expr.h"
@@ -34,7 +36,12 @@ class GpuInstructEmitter {
   // `thread`: this thread of the block (i32), which has `threads`.
   GpuInstructEmitter(llvm::IRBuilder<>& builder, ExprEmitter& exprs, llvm::Value* thread,
                      int64_t threads, const TensorMaps& maps)
-      : b_(builder), exprs_(exprs), thread_(thread), part_{0, threads}, maps_(maps) {}
+      : b_(builder),
+        exprs_(exprs),
+        thread_(thread),
+        threads_(threads),
+        part_{0, threads},
+        maps_(maps) {}
 
   struct Part {
     int64_t first, count;
@@ -73,7 +80,9 @@ class GpuInstructEmitter {
   llvm::IRBuilder<>& b_;
   ExprEmitter& exprs_;
   llvm::Value* thread_;
+  const int64_t threads_;
   Part part_;
+  std::map<std::pair<int64_t, int64_t>, int> barriers_;  // of parts, by first thread and count
   const TensorMaps& maps_;
   std::vector<Registers> in_flight_;  // sums of products that are not waited for yet
 };

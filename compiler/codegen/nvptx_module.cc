@@ -6,6 +6,7 @@
 #include "compiler/codegen/gpu_expr.h"
 #include "compiler/codegen/gpu_stmt.h"
 #include "compiler/codegen/launch_slots.h"
+#include "compiler/codegen/runtime/gpu_launch.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
 #include "llvm/IR/MDBuilder.h"
 #include "llvm/IR/Module.h"
@@ -67,6 +68,11 @@ class NvptxBuilder {
     const auto cluster = launch.annotations.find("cluster");
     if (cluster != launch.annotations.end()) {
       KILN_CHECK(absl::SimpleAtoi(cluster->second, &kernel->cluster));
+    }
+    if (slots_.size() > KILN_MOST_SLOTS || kernel->maps.size() > KILN_MOST_MAPS) {
+      return Limit(launch, absl::StrCat("a kernel with ", slots_.size(), " parameters and ",
+                                        kernel->maps.size(), " tensor maps; it has at most ",
+                                        KILN_MOST_SLOTS, " and ", KILN_MOST_MAPS));
     }
     llvm::Function* function = Declare(*kernel);
     llvm::IRBuilder<> b(llvm::BasicBlock::Create(context_, "entry", function));

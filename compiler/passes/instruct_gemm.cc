@@ -39,6 +39,8 @@ class Instructed {
     const int64_t parts = level_->threads().count / (IsGroupWide() ? kWarpgroup : kWarp);
     const int64_t own_m = m_ / op_.grid.rows, own_n = n_ / (parts / op_.grid.rows);
     if (IsGroupWide() && own_n > 256 && own_n % 256 != 0) return false;
+    // Of integers wgmma takes 8, 16, 24, 32 columns, then multiples of 16 (PTX 9.7.15.2).
+    if (IsGroupWide() && sum == kInt32 && own_n > 32 && own_n % 16 != 0) return false;
     return (FromRegisters() ? IsHeld(1) : Reads(gemm_.a, !gemm_.trans_a, own_m)) &&
            Reads(gemm_.b, gemm_.trans_b, own_n);
   }

@@ -14,7 +14,7 @@ using ir::Stmt;
 // Memory that threads share, as identities of buffers.
 using Buffers = std::set<const ir::BufferNode*>;
 
-bool Meet(const Buffers& a, const Buffers& b) {
+bool Share(const Buffers& a, const Buffers& b) {
   for (const ir::BufferNode* x : a) {
     if (b.count(x) > 0) return true;
   }
@@ -88,18 +88,35 @@ class Planter {
   // A statement that each thread runs at its own pace.
   void Phase(const Stmt& s, std::vector<Stmt>* out) {
     const Pending own = TouchedBy(s);
-    const auto* x = s.As<ir::Instruct>();
-    const bool fences =
-        x != nullptr && x->op == ir::Instruction::kWgmma && Meet(own.reads, pending_.unfenced);
-    if (fences) out->push_back(ir::MakeStmt<ir::Instruct>(s->loc, ir::Instruction::kProxyFence));
-    if (fences) pending_.unfenced.clear();
-    if (fences || Meet(own.writes, pending_.writes) || Meet(own.writes, pending_.reads) ||
-        Meet(own.reads, pending_.writes)) {
-      Plant(s->loc, out);
-    }
+    Meet(own, Multiplies(s), s->loc, out);
     pending_.Add(own);
     out->push_back(s);
   }
+
+  // A barrier where what comes next, which touches `own`, may not go on beside what is pending; a
+  // fence before it where tensor cores (`multiplies`) read what threads wrote.
+  void Meet(const Pending& own, bool multiplies, SourceLoc loc, std::vector<Stmt>* out) {
+    const bool fences = multiplies && Share(own.reads, pending_.unfenced);
+    if (fences) out->push_back(ir::MakeStmt<ir::Instruct>(loc, ir::Instruction::kProxyFence));
+    if (fences) pending_.unfenced.clear();
+    if (fences || Share(own.writes, pending_.writes) || Share(own.writes, pending_.reads) ||
+        Share(own.reads, pending_.writes)) {
+      Plant(loc, out);
+    }
+  }
+
+  static bool Holds(const Stmt& s, ir::Instruction op) {
+    bool holds = false;
+    ir::Walk(s, [&](const Stmt& inner) {
+      const auto* x = inner.As<ir::Instruct>();
+      holds |= x != nullptr && x->op == op;
+      return !holds;
+    });
+    return holds;
+  }
+  static bool Multiplies(const Stmt& s) { return Holds(s, ir::Instruction::kWgmma); }
+  // By mbarriers: such parts run beside each other.
+  static bool WaitsForOthers(const Stmt& s) { return Holds(s, ir::Instruction::kBarrierWait); }
 
   void Plant(SourceLoc loc, std::vector<Stmt>* out) {
     out->push_back(ir::MakeStmt<ir::Instruct>(loc, ir::Instruction::kBlockBarrier));
@@ -137,6 +154,7 @@ class Planter {
     const auto* loop = s.As<ir::For>();
     const auto* repeat = s.As<ir::While>();
     if (repeat != nullptr) Await(repeat->condition, s->loc, out);
+    if (loop != nullptr) Await(loop->axes[0].min + loop->axes[0].extent, s->loc, out);
     const Pending outer_jumps = jumps_;
     Pending start = pending_;
     Stmt body;
@@ -176,17 +194,20 @@ class Planter {
   // A condition that all threads evaluate before they go on.
   void Await(const ir::Expr& condition, SourceLoc loc, std::vector<Stmt>* out) {
     const Pending own = TouchedBy(ir::MakeStmt<ir::Evaluate>(loc, condition));
-    if (Meet(own.reads, pending_.writes)) Plant(loc, out);
+    if (Share(own.reads, pending_.writes)) Plant(loc, out);
     pending_.Add(own);
   }
 
-  // The others do not meet at the part's barriers: for them what was pending stays so.
+  // What others have done is awaited before the part, by all; barriers in the part are the part's
+  // own, and its end is nobody's.
   void Part(const Stmt& s, std::vector<Stmt>* out) {
     const auto* part = s.As<ir::OnThreads>();
-    const Pending before = pending_;
+    const Pending own = TouchedBy(part->body);
+    if (!WaitsForOthers(part->body)) Meet(own, Multiplies(part->body), s->loc, out);
+    const Pending before = std::exchange(pending_, {});
     const Stmt body = Visit(part->body);
-    pending_.Add(before);
-    pending_.Add(TouchedBy(part->body));
+    pending_ = before;
+    pending_.Add(own);
     out->push_back(ir::MakeStmt<ir::OnThreads>(s->loc, part->first, part->count, body));
   }
 

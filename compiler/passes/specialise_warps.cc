@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/instruct.h"
 #include "compiler/ir/visit.h"
+#include "compiler/layout/swizzle.h"
 #include "compiler/passes/build.h"
 #include "compiler/passes/tile_schedule.h"
 
@@ -22,8 +23,9 @@ using ir::Stmt;
 
 constexpr int64_t kWarp = 32;
 constexpr int64_t kWarpgroup = 128;
-constexpr int64_t kMostBox = 256;  // elements a side of a TMA box
-constexpr int64_t kRowBytes = 16;  // global strides are multiples of it
+constexpr int64_t kMostBox = 256;    // elements a side of a TMA box
+constexpr int64_t kTileBytes = 128;  // versions of a tile begin at multiples of it
+constexpr int64_t kRowBytes = 16;    // global strides are multiples of it
 constexpr size_t kMostRank = 5;
 constexpr int64_t kCluster = 2;   // blocks that share tiles
 constexpr int64_t kAtomRows = 8;  // of a swizzle: shares of a tile are whole ones
@@ -33,6 +35,7 @@ constexpr int64_t kAtomRows = 8;  // of a swizzle: shares of a tile are whole on
 struct RegisterShare {
   int64_t threads, producer, consumer;
 };
+constexpr int64_t kMostThreads = 384;  // with the producer beside more, registers run short
 constexpr RegisterShare kShares[] = {{256, 40, 232}, {384, 32, 160}};
 
 Stmt Do(SourceLoc loc, Instruction op, std::vector<ir::Region> regions = {},
@@ -105,8 +108,8 @@ bool Fetches(const ir::Copy& copy) {
     if (!whole && d > 0) return false;
     stride *= whole.value_or(1);
   }
-  const auto columns = ir::ConstInt(tile->shape[1]);
-  return columns && *columns * tile->dtype.bytes() % kRowBytes == 0;
+  const int64_t row = *ir::ConstInt(tile->shape[1]) * tile->dtype.bytes();
+  return row % kRowBytes == 0 && row * *ir::ConstInt(tile->shape[0]) % kTileBytes == 0;
 }
 
 // Reads of tiles become reads of one of their versions.
@@ -196,8 +199,8 @@ class Specialise {
     if (seq == nullptr) return false;
     for (const Stmt& s : seq->stmts) {
       const auto* loop = s.As<ir::For>();
-      if (s.kind() == ir::StmtKind::kAlloc) {
-        allocations_.push_back(s);
+      if (const auto* alloc = s.As<ir::Alloc>()) {
+        Allocate(*alloc);
       } else if (loop != nullptr && loop->loop == ir::ForKind::kPipelined && loop_ == nullptr) {
         loop_ = loop;
       } else {
@@ -213,7 +216,26 @@ class Specialise {
       if (!fits) return false;
     }
     return loop_ != nullptr && loop_->num_stages.defined() &&
-           ir::ConstInt(loop_->num_stages).value_or(0) > 0;
+           ir::ConstInt(loop_->num_stages).value_or(0) > 0 && StepsAreKnown();
+  }
+
+  // Memory is the block's, what it starts with each tile's.
+  void Allocate(const ir::Alloc& alloc) {
+    allocations_.push_back(ir::MakeStmt<ir::Alloc>(alloc.loc, alloc.buffer));
+    if (!alloc.init.defined()) return;
+    const std::vector<Expr> first(alloc.buffer->shape.size(), MakeInt(0));
+    const Stmt start = ir::MakeStmt<ir::Store>(alloc.loc, alloc.buffer, first, alloc.init);
+    (loop_ == nullptr ? before_ : after_).push_back(start);
+  }
+
+  // Both parts must take the same steps, and know how many before the first.
+  bool StepsAreKnown() const {
+    bool known = !ReadsMemory(loop_->axes[0].min) && !ReadsMemory(loop_->axes[0].extent);
+    ir::Walk(loop_->body, [&](const Stmt& s) {
+      known &= s.kind() != ir::StmtKind::kBreak && s.kind() != ir::StmtKind::kContinue;
+      return known;
+    });
+    return known;
   }
 
   bool FindFetches() {
@@ -221,9 +243,10 @@ class Specialise {
     if (body == nullptr) return false;
     for (const Stmt& s : body->stmts) {
       const auto* copy = s.As<ir::Copy>();
-      // Not before this point, where earlier statements of the body look at the last tile.
+      // Earlier statements of the body must neither say where the box is nor look at the last tile.
       if (copy != nullptr && Fetches(*copy) && !IsAnnotated(copy->dst.buffer) &&
-          !Uses(rest_, copy->dst.buffer)) {
+          !Uses(rest_, copy->dst.buffer) && !PlacedBy(rest_, *copy) &&
+          (HasSwizzle(copy->dst.buffer) || !Multiplies(*body, copy->dst.buffer))) {
         fetches_.push_back(copy);
       } else {
         rest_.push_back(s);
@@ -237,7 +260,35 @@ class Specialise {
     return std::all_of(fetches_.begin(), fetches_.end(), [&](const ir::Copy* fetch) {
       const ir::Buffer& tile = fetch->dst.buffer;
       return !Writes(rest_, tile) && !Uses(before_, tile) && !Uses(after_, tile) &&
-             !Writes(rest_, fetch->src.buffer) && !Writes(before_, fetch->src.buffer);
+             !Writes(rest_, fetch->src.buffer) && !Writes(before_, fetch->src.buffer) &&
+             !Writes(after_, fetch->src.buffer);
+    });
+  }
+
+  // Rows that fill no swizzle lie in an order for products that is no box.
+  static bool HasSwizzle(const ir::Buffer& tile) {
+    return layout::WidestMode(tile->dtype.bits, *ir::ConstInt(tile->shape[1])) !=
+           layout::SwizzleMode::kNone;
+  }
+
+  static bool Multiplies(const ir::Seq& body, const ir::Buffer& tile) {
+    bool found = false;
+    for (const Stmt& s : body.stmts) {
+      ir::Walk(s, [&](const Stmt& x) {
+        const auto* gemm = x.As<ir::Gemm>();
+        found |= gemm != nullptr && (gemm->a.buffer == tile || gemm->b.buffer == tile);
+        return !found;
+      });
+    }
+    return found;
+  }
+
+  static bool PlacedBy(const std::vector<Stmt>& stmts, const ir::Copy& copy) {
+    return std::any_of(stmts.begin(), stmts.end(), [&](const Stmt& s) {
+      const auto* bind = s.As<ir::Bind>();
+      return bind != nullptr &&
+             std::any_of(copy.src.ranges.begin(), copy.src.ranges.end(),
+                         [&](const ir::Range& r) { return Mentions(r.min, bind->var); });
     });
   }
 
@@ -272,7 +323,7 @@ class Specialise {
   bool FitsThreads() {
     threads_ = 1;
     for (const Expr& t : launch_.threads) threads_ *= ir::ConstInt(t).value_or(0);
-    return threads_ > 0 && threads_ % kWarpgroup == 0 && threads_ + kWarpgroup <= 1024;
+    return threads_ > 0 && threads_ % kWarpgroup == 0 && threads_ <= kMostThreads;
   }
 
   // What the kernel says of a pass option, or `otherwise`.

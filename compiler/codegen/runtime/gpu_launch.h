@@ -5,7 +5,9 @@
 
 #include <stdint.h>
 
-#define KILN_TENSOR_RANK 5 /* the most that a tensor map has */
+#define KILN_TENSOR_RANK 5  /* the most that a tensor map has */
+#define KILN_MOST_SLOTS 256 /* of a kernel */
+#define KILN_MOST_MAPS 16
 
 /* A cubin, and what the run-time support keeps of it. */
 typedef struct kiln_image {

@@ -42,12 +42,10 @@ typedef struct launch_config {
 
 enum {
   CLUSTER_DIMENSION = 4, /* CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION */
-  MAX_SLOTS = 256,
-  MAX_MAPS = 16,
-  DYNAMIC_SHARED = 8,   /* CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES */
-  NOT_INITIALIZED = 3,  /* CUDA_ERROR_NOT_INITIALIZED */
-  NO_BINARY = 209,      /* CUDA_ERROR_NO_BINARY_FOR_GPU */
-  L2_PROMOTION_256 = 3, /* CU_TENSOR_MAP_L2_PROMOTION_L2_256B */
+  DYNAMIC_SHARED = 8,    /* CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES */
+  NOT_INITIALIZED = 3,   /* CUDA_ERROR_NOT_INITIALIZED */
+  NO_BINARY = 209,       /* CUDA_ERROR_NO_BINARY_FOR_GPU */
+  L2_PROMOTION_256 = 3,  /* CU_TENSOR_MAP_L2_PROMOTION_L2_256B */
   STATIC_SHARED = 48 << 10
 };
 
@@ -163,7 +161,8 @@ static int encode(const kiln_tensor_map* m, tensor_map* out) {
 static int start(const kiln_launch* launch, CUdevice device, kiln_image* image,
                  const kiln_kernel* kernel, int64_t blocks, uint64_t* slots,
                  const kiln_tensor_map* maps) {
-  if (kernel->slots > MAX_SLOTS || kernel->maps > MAX_MAPS) return KILN_ERROR_UNSUPPORTED;
+  if (kernel->slots > KILN_MOST_SLOTS || kernel->maps > KILN_MOST_MAPS)
+    return KILN_ERROR_UNSUPPORTED;
   CUlibrary library;
   CUkernel function;
   const int loaded = load_image(image, &library);
@@ -174,8 +173,8 @@ static int start(const kiln_launch* launch, CUdevice device, kiln_image* image,
       driver.KernelSetAttribute(DYNAMIC_SHARED, kernel->shared_bytes, function, device)) {
     return KILN_ERROR_UNSUPPORTED;
   }
-  tensor_map encoded[MAX_MAPS];
-  void* parameters[MAX_SLOTS + MAX_MAPS];
+  tensor_map encoded[KILN_MOST_MAPS];
+  void* parameters[KILN_MOST_SLOTS + KILN_MOST_MAPS];
   for (int i = 0; i < kernel->slots; ++i) parameters[i] = &slots[i];
   for (int i = 0; i < kernel->maps; ++i) {
     const int result = encode(&maps[i], &encoded[i]);

@@ -237,6 +237,67 @@ TEST(GpuInstructions, ProductsOfWarps) {
   }
 }
 
+// Where the next tile lies is read from memory: threads fetch it, TMA the other one.
+TEST(GpuInstructions, TilesWhosePlaceIsLookedUp) {
+  const auto tiles = Tiles(R"(import tilelang
+import tilelang.language as T
+
+
+@T.prim_func
+def gathered(A: T.Tensor((256, 64), "bfloat16"), B: T.Tensor((64, 256), "bfloat16"),
+             I: T.Tensor((4,), "int32"), C: T.Tensor((64, 64), "float32")):
+    with T.Kernel(1, threads=128) as bx:
+        a = T.alloc_shared((64, 64), "bfloat16")
+        b = T.alloc_shared((64, 64), "bfloat16")
+        c = T.alloc_fragment((64, 64), "float32")
+        T.clear(c)
+        for k in T.Pipelined(4, num_stages=2):
+            T.copy(B[0, k * 64], b)
+            page = T.max(I[k], 0)
+            T.copy(A[page * 64, 0], a)
+            T.gemm(a, b, c, transpose_B=True)
+        T.copy(c, C)
+)");
+  ASSERT_TRUE(tiles.ok()) << tiles.status();
+  const auto instructions = Instructions(*tiles, {});
+  ASSERT_TRUE(instructions.ok()) << instructions.status();
+  EXPECT_TRUE(Has(*instructions, ir::Instruction::kTensorLoad)) << ir::ToString(*instructions);
+  EXPECT_EQ(Difference(*tiles, *instructions), "") << ir::ToString(*instructions);
+}
+
+// Scalars start anew with every tile of a persistent block.
+TEST(GpuInstructions, ScalarsOfEveryTile) {
+  std::string text = Text({.m = 256, .cores = 2});
+  const std::string clear = "        T.clear(c)\n";
+  text.replace(text.find(clear), clear.size(),
+               "        first = T.alloc_var(\"bool\", init=True)\n");
+  const std::string flags = "transpose_B=True)";
+  text.replace(text.find(flags), flags.size(),
+               "transpose_B=True, clear_accum=first)\n            first = False");
+  const auto tiles = Tiles(text);
+  ASSERT_TRUE(tiles.ok()) << tiles.status() << text;
+  const auto instructions = Instructions(*tiles, {.cores = 2});
+  ASSERT_TRUE(instructions.ok()) << instructions.status();
+  EXPECT_TRUE(Has(*instructions, ir::Instruction::kTensorLoad)) << ir::ToString(*instructions);
+  EXPECT_EQ(Difference(*tiles, *instructions), "") << ir::ToString(*instructions);
+}
+
+// Tiles that no box or no instruction fits: another way, the same numbers.
+TEST(GpuInstructions, WhatDoesNotFitGoesAnotherWay) {
+  for (const Case& c :
+       {Case{.n = 72, .block_n = 8, .trans_b = false},
+        Case{.n = 72, .block_n = 24, .trans_b = false},
+        Case{.n = 80, .block_n = 40, .type = "int8", .accum = "int32"},
+        Case{.m = 256, .n = 256, .k = 64, .block_m = 256, .block_n = 128, .threads = 512}}) {
+    const std::string text = Text(c);
+    const auto tiles = Tiles(text);
+    ASSERT_TRUE(tiles.ok()) << tiles.status() << text;
+    const auto instructions = Instructions(*tiles, c);
+    ASSERT_TRUE(instructions.ok()) << instructions.status() << text;
+    EXPECT_EQ(Difference(*tiles, *instructions), "") << text << ir::ToString(*instructions);
+  }
+}
+
 // Two products a step, of which one takes its left operand from registers; sums in another order.
 TEST(GpuInstructions, Attention) {
   for (const char* gpu : {"sm_90a", "sm_80"}) {

@@ -102,6 +102,57 @@ TEST(PlantBarriers, NoneIsRedundantInTheTemplates) {
   ExpectEachIsNeededIn("elementwise", {{"M", "2"}, {"N", "256"}, {"block_N", "256"}}, 0);
 }
 
+// What one part of the block leaves behind for another is awaited by both, not inside of the
+// second.
+TEST(PlantBarriers, PartsOfTheBlockMeetBetweenThem) {
+  const auto program = testing::Elaborated("k.py", testing::KernelAround(256, 128, "(128,)", R"(
+s = T.alloc_shared((128,), T.float32)
+for r in T.serial(2):
+    with T.ws(0):
+        for i in T.Parallel(128):
+            s[i] = A[i] + r
+    with T.ws(1):
+        for i in T.Parallel(128):
+            B[i] = s[127 - i])"));
+  ASSERT_TRUE(program.ok()) << program.status();
+  const auto threads = passes::RunPipeline(passes::ThreadPipeline(), *program, {});
+  ASSERT_TRUE(threads.ok()) << threads.status();
+  const auto planted = passes::PlantBarriers(*threads, {});
+  ASSERT_TRUE(planted.ok()) << planted.status();
+  int in_parts = 0;
+  ir::Walk(planted->body, [&](const ir::Stmt& s) {
+    const auto* part = s.As<ir::OnThreads>();
+    if (part == nullptr) return true;
+    ir::Walk(part->body, [&](const ir::Stmt& inner) {
+      in_parts += IsBarrier(inner) ? 1 : 0;
+      return true;
+    });
+    return true;
+  });
+  EXPECT_EQ(in_parts, 0) << ir::ToString(*planted);
+  EXPECT_EQ(CountBarriers(*planted), 2) << ir::ToString(*planted);
+  ExpectEachIsNeeded(*program, 2);
+}
+
+TEST(PlantBarriers, BoundsOfLoopsAreAwaited) {
+  const auto program = testing::Elaborated("k.py", testing::KernelAround(64, 64, "(64,)", R"(
+s = T.alloc_shared((64,), T.int32)
+f = T.alloc_fragment((64,), T.float32)
+T.clear(f)
+for i in T.Parallel(64):
+    s[63 - i] = T.cast(T.max(A[i], 0.0), T.int32)
+for r in T.serial(s[5]):
+    for i in T.Parallel(64):
+        f[i] = f[i] + 1.0
+for i in T.Parallel(64):
+    s[i] = 0
+T.copy(f, B))"));
+  ASSERT_TRUE(program.ok()) << program.status();
+  std::string why;
+  EXPECT_EQ(testing::CheckThreads(*program, 3, 0, &why), testing::Verdict::kSame) << why;
+  ExpectEachIsNeeded(*program, 2);
+}
+
 TEST(PlantBarriers, ConditionsThatReadSharedMemoryAreAwaited) {
   const auto program = testing::Elaborated("k.py", testing::KernelAround(64, 64, "(64,)", R"(
 s = T.alloc_shared((64,), T.float32)
