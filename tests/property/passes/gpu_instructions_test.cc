@@ -328,7 +328,7 @@ TEST(GpuInstructions, RandomProducts) {
   const auto pick = [&](std::initializer_list<int> from) {
     return from.begin()[rng() % from.size()];
   };
-  for (int i = 0; i < 40; ++i) {
+  for (int i = 0; i < 20; ++i) {
     Case c;
     c.threads = pick({128, 256});
     c.block_m = c.threads == 256 ? 128 : 64;
