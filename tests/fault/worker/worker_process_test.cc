@@ -309,9 +309,10 @@ TEST_F(WorkerProcessTest, ADamagedCacheFileIsNotUsed) {
 }
 
 // Children die by kill -9 at random moments. Each task ends, each candidate has an outcome, and
-// nothing is left behind.
+// nothing is left behind. (A worker whose first child is killed again and again does not start.)
 TEST_F(WorkerProcessTest, KillingChildrenAtRandomLosesNoTask) {
   StartWorker();
+  ASSERT_TRUE(coordinator_->WaitRegistrations(1)) << LogText();
   constexpr int kTasks = 30;
   for (int i = 0; i < kTasks; ++i) {
     std::vector<std::string> configs;
