@@ -57,9 +57,8 @@ static struct {
   CUresult (*CtxGetDevice)(CUdevice*);
   CUresult (*DeviceGet)(CUdevice*, int);
   CUresult (*DevicePrimaryCtxRetain)(CUcontext*, CUdevice);
-  CUresult (*LibraryLoadData)(CUlibrary*, const void*, void*, void*, unsigned, void*, void*,
-                              unsigned);
-  CUresult (*LibraryGetKernel)(CUkernel*, CUlibrary, const char*);
+  CUresult (*LoadData)(CUlibrary*, const void*, void*, void*, unsigned, void*, void*, unsigned);
+  CUresult (*GetKernel)(CUkernel*, CUlibrary, const char*);
   CUresult (*KernelSetAttribute)(int, int, CUkernel, CUdevice);
   CUresult (*LaunchKernelEx)(const launch_config*, void*, void**, void**);
   CUresult (*TensorMapEncodeTiled)(tensor_map*, int, uint32_t, void*, const uint64_t*,
@@ -88,8 +87,8 @@ static void load_driver(void) {
       {"cuCtxGetDevice", &driver.CtxGetDevice},
       {"cuDeviceGet", &driver.DeviceGet},
       {"cuDevicePrimaryCtxRetain", &driver.DevicePrimaryCtxRetain},
-      {"cuLibraryLoadData", &driver.LibraryLoadData},
-      {"cuLibraryGetKernel", &driver.LibraryGetKernel},
+      {"cuLibraryLoadData", &driver.LoadData},
+      {"cuLibraryGetKernel", &driver.GetKernel},
       {"cuKernelSetAttribute", &driver.KernelSetAttribute},
       {"cuLaunchKernelEx", &driver.LaunchKernelEx},
       {"cuTensorMapEncodeTiled", &driver.TensorMapEncodeTiled},
@@ -137,7 +136,7 @@ static int load_image(kiln_image* image, CUlibrary* library) {
   CUresult result = 0;
   if (!image->library) {
     CUlibrary loaded = 0;
-    result = driver.LibraryLoadData(&loaded, image->cubin, 0, 0, 0, 0, 0, 0);
+    result = driver.LoadData(&loaded, image->cubin, 0, 0, 0, 0, 0, 0);
     if (!result) image->library = loaded;
   }
   *library = image->library;
@@ -167,7 +166,7 @@ static int start(const kiln_launch* launch, CUdevice device, kiln_image* image,
   CUkernel function;
   const int loaded = load_image(image, &library);
   if (loaded) return loaded;
-  const CUresult found = driver.LibraryGetKernel(&function, library, kernel->name);
+  const CUresult found = driver.GetKernel(&function, library, kernel->name);
   if (found) return found == NO_BINARY ? KILN_ERROR_UNSUPPORTED : KILN_ERROR_DEVICE;
   if (kernel->shared_bytes > STATIC_SHARED &&
       driver.KernelSetAttribute(DYNAMIC_SHARED, kernel->shared_bytes, function, device)) {
