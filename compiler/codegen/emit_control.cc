@@ -9,6 +9,23 @@ namespace kiln::codegen {
 using ir::Expr;
 using llvm::Value;
 
+namespace {
+
+llvm::AtomicRMWInst::BinOp AtomicOperation(ir::AtomicOp op, DType type) {
+  using Op = llvm::AtomicRMWInst;
+  switch (op) {
+    case ir::AtomicOp::kAdd:
+      return type.is_float() ? Op::FAdd : Op::Add;
+    case ir::AtomicOp::kMax:
+      return type.is_float() ? Op::FMax : type.is_uint() ? Op::UMax : Op::Max;
+    case ir::AtomicOp::kMin:
+      return type.is_float() ? Op::FMin : type.is_uint() ? Op::UMin : Op::Min;
+  }
+  return Op::Add;
+}
+
+}  // namespace
+
 void ControlEmitter::Emit(const ir::Stmt& s) {
   switch (s.kind()) {
     case ir::StmtKind::kSeq:
@@ -114,25 +131,29 @@ void ControlEmitter::EmitIf(const ir::If& branch) {
   b_.SetInsertPoint(join);
 }
 
+void ControlEmitter::EmitAtomic(const ir::Atomic& atomic, const char* target,
+                                llvm::SyncScope::ID scope) {
+  const DType type = atomic.dst.buffer->dtype;
+  if (type.bits < 32) {
+    exprs_.Fail(absl::UnimplementedError(
+        absl::StrCat("atomic update of ", type.ToString(), " has no ", target,
+                     " lowering; accumulate in a float32 or int32 tensor")));
+    return;
+  }
+  std::vector<Expr> indices;
+  for (const ir::Range& range : atomic.dst.ranges) indices.push_back(range.min);
+  Value* address = exprs_.EmitAddress(atomic.dst.buffer, indices);
+  Value* value = exprs_.Emit(ir::MakeCast(type, atomic.value));
+  b_.CreateAtomicRMW(AtomicOperation(atomic.op, type), address, value,
+                     llvm::MaybeAlign(type.bytes()), llvm::AtomicOrdering::Monotonic, scope);
+}
+
 Value* ControlEmitter::OnStack(llvm::Type* type, int64_t elements, int64_t alignment) {
   llvm::BasicBlock& entry = b_.GetInsertBlock()->getParent()->getEntryBlock();
   llvm::IRBuilder<> top(&entry, entry.begin());
   auto* slot = top.CreateAlloca(llvm::ArrayType::get(type, elements));
   slot->setAlignment(llvm::Align(alignment));
   return slot;
-}
-
-llvm::AtomicRMWInst::BinOp AtomicOperation(ir::AtomicOp op, DType type) {
-  using Op = llvm::AtomicRMWInst;
-  switch (op) {
-    case ir::AtomicOp::kAdd:
-      return type.is_float() ? Op::FAdd : Op::Add;
-    case ir::AtomicOp::kMax:
-      return type.is_float() ? Op::FMax : type.is_uint() ? Op::UMax : Op::Max;
-    case ir::AtomicOp::kMin:
-      return type.is_float() ? Op::FMin : type.is_uint() ? Op::UMin : Op::Min;
-  }
-  return Op::Add;
 }
 
 Place PlaceOfShape(llvm::IRBuilder<>& b, const ir::BufferNode& buffer, int64_t* elements) {

@@ -35,6 +35,8 @@ class ControlEmitter {
     b_.CreateBr(join);
     b_.SetInsertPoint(join);
   }
+  // An update of one element of 32 bits or more; narrower ones have no lowering on `target`.
+  void EmitAtomic(const ir::Atomic& atomic, const char* target, llvm::SyncScope::ID scope);
   // Memory of the function itself: `elements` of `type`, at its top.
   llvm::Value* OnStack(llvm::Type* type, int64_t elements, int64_t alignment);
 
@@ -58,9 +60,6 @@ class ControlEmitter {
 // The constant extents of a buffer, and its place with the strides that they give, without a base.
 // KILN_CHECKs that they are constants. `elements` is what it takes.
 Place PlaceOfShape(llvm::IRBuilder<>& b, const ir::BufferNode& buffer, int64_t* elements);
-
-// LLVM's name of an atomic update.
-llvm::AtomicRMWInst::BinOp AtomicOperation(ir::AtomicOp op, DType type);
 
 }  // namespace kiln::codegen
 

@@ -52,7 +52,7 @@ void StmtEmitter::Emit(const ir::Stmt& s) {
     case ir::StmtKind::kStore:
       return EmitStore(*s.As<ir::Store>());
     case ir::StmtKind::kAtomic:
-      return EmitAtomic(*s.As<ir::Atomic>());
+      return EmitAtomic(*s.As<ir::Atomic>(), "x86-64", llvm::SyncScope::System);
     case ir::StmtKind::kPairGemm:
       return EmitPairGemm(*s.As<ir::PairGemm>());
     case ir::StmtKind::kAssert:
@@ -107,22 +107,6 @@ void StmtEmitter::EmitStore(const ir::Store& store) {
   if (masked || !store.predicate.defined()) return emit();
   // A scalar guard skips the whole statement, its loads included.
   Guarded(exprs_.Emit(store.predicate), emit);
-}
-
-void StmtEmitter::EmitAtomic(const ir::Atomic& atomic) {
-  const DType type = atomic.dst.buffer->dtype;
-  if (type.bits < 32) {
-    exprs_.Fail(absl::UnimplementedError(
-        absl::StrCat("atomic update of ", type.ToString(),
-                     " has no x86-64 lowering; accumulate in a float32 or int32 tensor")));
-    return;
-  }
-  std::vector<Expr> indices;
-  for (const ir::Range& range : atomic.dst.ranges) indices.push_back(range.min);
-  Value* address = exprs_.EmitAddress(atomic.dst.buffer, indices);
-  Value* value = exprs_.Emit(ir::MakeCast(type, atomic.value));
-  b_.CreateAtomicRMW(AtomicOperation(atomic.op, type), address, value,
-                     llvm::MaybeAlign(type.bytes()), llvm::AtomicOrdering::Monotonic);
 }
 
 void StmtEmitter::Configure(const TileShape& shape) {

@@ -33,7 +33,6 @@ class StmtEmitter : public ControlEmitter {
   void EmitBranch(const ir::Stmt& s);
   void EmitAlloc(const ir::Alloc& alloc);
   void EmitStore(const ir::Store& store);
-  void EmitAtomic(const ir::Atomic& atomic);
   void EmitAssert(const ir::Assert& check);
   void EmitPairGemm(const ir::PairGemm& gemm);
   // Makes `shape` the configuration of the tiles, unless it is already.

@@ -81,7 +81,8 @@ void GpuStmtEmitter::Emit(const ir::Stmt& s) {
     case ir::StmtKind::kStore:
       return EmitStore(*s.As<ir::Store>());
     case ir::StmtKind::kAtomic:
-      return EmitAtomic(*s.As<ir::Atomic>());
+      return EmitAtomic(*s.As<ir::Atomic>(), "GPU",
+                        b_.getContext().getOrInsertSyncScopeID("device"));
     case ir::StmtKind::kInstruct:
       return instruct_.Emit(*s.As<ir::Instruct>());
     case ir::StmtKind::kAssert:
@@ -175,23 +176,6 @@ void GpuStmtEmitter::EmitStore(const ir::Store& store) {
   const auto emit = [&] { exprs_.EmitStore(store.buffer, store.indices, store.value, {}); };
   if (!store.predicate.defined()) return emit();
   Guarded(exprs_.Emit(store.predicate), emit);
-}
-
-void GpuStmtEmitter::EmitAtomic(const ir::Atomic& atomic) {
-  const DType type = atomic.dst.buffer->dtype;
-  if (type.bits < 32) {
-    exprs_.Fail(absl::UnimplementedError(
-        absl::StrCat("atomic update of ", type.ToString(),
-                     " has no GPU lowering; accumulate in a float32 or int32 tensor")));
-    return;
-  }
-  std::vector<Expr> indices;
-  for (const ir::Range& range : atomic.dst.ranges) indices.push_back(range.min);
-  Value* address = exprs_.EmitAddress(atomic.dst.buffer, indices);
-  Value* value = exprs_.Emit(ir::MakeCast(type, atomic.value));
-  b_.CreateAtomicRMW(AtomicOperation(atomic.op, type), address, value,
-                     llvm::MaybeAlign(type.bytes()), llvm::AtomicOrdering::Monotonic,
-                     b_.getContext().getOrInsertSyncScopeID("device"));
 }
 
 }  // namespace kiln::codegen

@@ -36,7 +36,6 @@ class GpuStmtEmitter : public ControlEmitter {
   void EmitPart(const ir::OnThreads& part);
   void EmitAlloc(const ir::Alloc& alloc);
   void EmitStore(const ir::Store& store);
-  void EmitAtomic(const ir::Atomic& atomic);
   llvm::Value* ConstantTable(const ir::BufferNode& buffer);
 
   llvm::Value* shared_;

@@ -34,24 +34,32 @@ absl::Status InferLaunch(const ir::Program& program, InferredLaunch* out, passes
   return absl::OkStatus();
 }
 
+std::vector<interp::Tensor> SmallIntegers(const ir::Program& program, uint64_t seed,
+                                          std::vector<interp::TensorView>* views) {
+  std::mt19937_64 rng(seed);
+  std::vector<interp::Tensor> tensors;
+  std::vector<interp::TensorView> filled;
+  for (const ir::Param& p : program.params) {
+    std::vector<int64_t> shape;
+    for (const ir::Expr& e : p.buffer->shape) shape.push_back(*ir::ConstInt(e));
+    tensors.emplace_back(p.buffer->dtype, shape);
+    filled.push_back(tensors.back().View());
+    for (int64_t i = 0; i < filled.back().elements(); ++i) {
+      filled.back().Set(i, static_cast<double>(rng() % 7) - 3);
+    }
+  }
+  if (views != nullptr) *views = std::move(filled);
+  return tensors;
+}
+
 namespace {
 
 // All tensors after a run.
 absl::StatusOr<std::vector<interp::Tensor>> Interpret(const ir::Program& program, uint64_t seed,
                                                       bool lowered, interp::Order order,
                                                       bool meet_at_barriers = false) {
-  std::mt19937_64 rng(seed);
-  std::vector<interp::Tensor> tensors;
   std::vector<interp::TensorView> views;
-  for (const ir::Param& p : program.params) {
-    std::vector<int64_t> shape;
-    for (const ir::Expr& e : p.buffer->shape) shape.push_back(*ir::ConstInt(e));
-    tensors.emplace_back(p.buffer->dtype, shape);
-    views.push_back(tensors.back().View());
-    for (int64_t i = 0; i < views.back().elements(); ++i) {
-      views.back().Set(i, static_cast<double>(rng() % 7) - 3);
-    }
-  }
+  std::vector<interp::Tensor> tensors = SmallIntegers(program, seed, &views);
   interp::Options options;
   options.clip_global = !lowered;
   options.order = order;

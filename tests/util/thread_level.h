@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/interp/interp.h"
 #include "compiler/ir/stmt.h"
 #include "compiler/passes/infer_layouts.h"
 
@@ -22,6 +23,11 @@ absl::Status InferLaunch(const ir::Program& program, InferredLaunch* out,
                          passes::LayoutCost cost = passes::LayoutCost::kTraffic,
                          passes::LayoutConflict* conflict = nullptr,
                          const passes::PassContext& context = {});
+
+// Tensors of a program's parameters, whose shapes are constants, filled with integers from -3 to 3
+// that `seed` chooses: sums of their products are exact. `views`, when given, are theirs.
+std::vector<interp::Tensor> SmallIntegers(const ir::Program& program, uint64_t seed,
+                                          std::vector<interp::TensorView>* views = nullptr);
 
 enum class Verdict { kSame, kRefused, kWrong };
 // Whether the threads of `program` compute what its tiles do, in both orders of the threads and

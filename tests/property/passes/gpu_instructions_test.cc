@@ -15,6 +15,7 @@
 #include "compiler/ir/visit.h"
 #include "compiler/passes/pipeline.h"
 #include "tests/util/fragment_kernels.h"
+#include "tests/util/thread_level.h"
 
 namespace kiln {
 namespace {
@@ -68,18 +69,8 @@ std::string Text(const Case& c) {
 
 absl::StatusOr<std::vector<interp::Tensor>> Interpret(const ir::Program& program, bool tiles,
                                                       interp::Order order) {
-  std::mt19937_64 rng(7);
-  std::vector<interp::Tensor> tensors;
   std::vector<interp::TensorView> views;
-  for (const ir::Param& p : program.params) {
-    std::vector<int64_t> shape;
-    for (const ir::Expr& e : p.buffer->shape) shape.push_back(*ir::ConstInt(e));
-    tensors.emplace_back(p.buffer->dtype, shape);
-    views.push_back(tensors.back().View());
-    for (int64_t i = 0; i < views.back().elements(); ++i) {
-      views.back().Set(i, static_cast<double>(rng() % 7) - 3);
-    }
-  }
+  std::vector<interp::Tensor> tensors = testing::SmallIntegers(program, 7, &views);
   interp::Options options;
   options.clip_global = tiles;
   options.order = order;
@@ -395,10 +386,8 @@ TEST(GpuMistakes, AMissingWaitIsNoticed) {
 }
 
 TEST(GpuMistakes, AResultThatIsReadTooEarlyIsNoticed) {
-  int waits = 0;
   const int count = ExpectNoticed({.k = 128}, [&](const ir::Instruct& x) {
     const bool last = x.op == ir::Instruction::kWgmmaWait && ir::IsConst(x.args[0], 0);
-    waits += last ? 1 : 0;
     return last ? Nothing(x) : ir::Stmt();
   });
   EXPECT_GT(count, 0);

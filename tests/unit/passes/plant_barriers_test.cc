@@ -4,8 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <random>
-
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/interp/interp.h"
@@ -45,18 +43,8 @@ ir::Program Without(const ir::Program& program, int index) {
 }
 
 absl::Status RunThreads(const ir::Program& program) {
-  std::mt19937_64 rng(1);
-  std::vector<interp::Tensor> tensors;
   std::vector<interp::TensorView> views;
-  for (const ir::Param& p : program.params) {
-    std::vector<int64_t> shape;
-    for (const ir::Expr& e : p.buffer->shape) shape.push_back(*ir::ConstInt(e));
-    tensors.emplace_back(p.buffer->dtype, shape);
-    views.push_back(tensors.back().View());
-    for (int64_t i = 0; i < views.back().elements(); ++i) {
-      views.back().Set(i, static_cast<double>(rng() % 7) - 3);
-    }
-  }
+  std::vector<interp::Tensor> tensors = testing::SmallIntegers(program, 1, &views);
   interp::Options options;
   options.meet_at_barriers = true;
   return interp::Run(program, views, options).status();
