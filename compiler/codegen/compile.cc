@@ -63,10 +63,34 @@ passes::PassContext ContextOf(const target::Arch& arch) {
   return context;
 }
 
+// The machine that the passes compile for: the target, or, where the kernel says
+// "kiln.instructions" (80 for sm_80), the target as one that has an older GPU's instructions alone.
+absl::StatusOr<target::Arch> MachineOf(const Elaborated& elaborated) {
+  target::Arch machine = elaborated.arch;
+  const auto option = elaborated.program.attrs.find("kiln.instructions");
+  if (option == elaborated.program.attrs.end() || machine.kind != target::ArchKind::kGpu) {
+    return machine;
+  }
+  for (const std::string& name : target::ArchNames()) {
+    const absl::StatusOr<target::Arch> named = target::NamedArch(name);
+    if (!named.ok() || named->kind != target::ArchKind::kGpu ||
+        option->second != absl::StrCat(CapabilityOf(*named)) ||
+        CapabilityOf(*named) > CapabilityOf(machine)) {
+      continue;
+    }
+    machine.name = name;
+    return machine;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("pass option kiln.instructions = ", option->second,
+                   " is no GPU's compute capability (80 for sm_80) up to that of ", machine.name));
+}
+
 absl::StatusOr<ir::Program> Lower(const Elaborated& elaborated, absl::string_view stop_after) {
   const bool gpu = elaborated.arch.kind == target::ArchKind::kGpu;
+  KILN_ASSIGN_OR_RETURN(const target::Arch machine, MachineOf(elaborated));
   return passes::RunPipeline(gpu ? passes::GpuPipeline() : passes::CpuPipeline(),
-                             elaborated.program, ContextOf(elaborated.arch), stop_after);
+                             elaborated.program, ContextOf(machine), stop_after);
 }
 
 X86Target TargetOf(const target::Arch& arch) {

@@ -173,7 +173,7 @@ Value* ExprEmitter::EmitFloatBinary(BinaryOp op, DType type, Value* a, Value* b)
     case BinaryOp::kMul:
       return Round(b_.CreateFMul(a, b), type);
     case BinaryOp::kDiv:
-      return Round(b_.CreateFDiv(a, b), type);
+      return Round(Divide(a, b), type);
     case BinaryOp::kFloorDiv:
       return b_.CreateUnaryIntrinsic(llvm::Intrinsic::floor, Round(b_.CreateFDiv(a, b), type));
     case BinaryOp::kFloorMod: {
@@ -595,7 +595,7 @@ Value* ExprEmitter::EmitStored(const Expr& e, int lanes) {
 Value* ExprEmitter::EmitRawLoad(const ir::Load& e) {
   const int lanes = LanesOf(e.indices);
   llvm::Type* storage = StorageType(e.buffer->dtype.with_lanes(lanes));
-  const llvm::Align align(e.buffer->dtype.bytes());
+  const llvm::Align align = AlignOf(e.buffer, e.indices);
   if (lanes == 1) {
     return b_.CreateAlignedLoad(storage, EmitAddress(e.buffer, e.indices), align);
   }
@@ -617,7 +617,7 @@ Value* ExprEmitter::EmitRawLoad(const ir::Load& e) {
 void ExprEmitter::EmitStore(const ir::Buffer& buffer, const std::vector<Expr>& indices,
                             const Expr& source, const Expr& predicate, bool past_caches) {
   const int lanes = LanesOf(indices);
-  const llvm::Align align(buffer->dtype.bytes());
+  const llvm::Align align = AlignOf(buffer, indices);
   Value* value = EmitStored(source, lanes);
   std::vector<Expr> first;
   const bool contiguous = lanes == 1 || IsContiguous(buffer, indices, &first);

@@ -39,7 +39,7 @@ class ExprEmitter {
   void EmitStore(const ir::Buffer& buffer, const std::vector<ir::Expr>& indices,
                  const ir::Expr& source, const ir::Expr& predicate, bool past_caches = false);
   // The address of one element.
-  llvm::Value* EmitAddress(const ir::Buffer& buffer, const std::vector<ir::Expr>& indices);
+  virtual llvm::Value* EmitAddress(const ir::Buffer& buffer, const std::vector<ir::Expr>& indices);
 
   llvm::Type* RegisterType(DType type);  // as Emit returns it, with lanes
   llvm::Type* StorageType(DType type);   // as memory holds it, with lanes
@@ -58,6 +58,16 @@ class ExprEmitter {
   }
 
  protected:
+  virtual llvm::Value* Divide(llvm::Value* a, llvm::Value* b) { return b_.CreateFDiv(a, b); }
+  // What the address of an element is known to be a multiple of.
+  virtual llvm::Align AlignOf(const ir::Buffer& buffer,
+                              const std::vector<ir::Expr>& indices) const {
+    (void)indices;
+    return llvm::Align(static_cast<uint64_t>(buffer->dtype.bytes()));
+  }
+  // Element offset from the buffer's base: scalar i64, or a vector of i64 when an index is one.
+  llvm::Value* Offset(const ir::Buffer& buffer, const std::vector<ir::Expr>& indices, int lanes);
+
   virtual const char* target() const { return "x86-64"; }
   virtual bool HasFloat8() const { return false; }
   // A function of floats that is no single instruction everywhere. x86: straight-line code for
@@ -104,8 +114,6 @@ class ExprEmitter {
 
   llvm::Value* BFloatBits(llvm::Value* value, int lanes);
 
-  // Element offset from the buffer's base: scalar i64, or a vector of i64 when an index is one.
-  llvm::Value* Offset(const ir::Buffer& buffer, const std::vector<ir::Expr>& indices, int lanes);
   // The scalar indices of lane 0 when the access is one run of consecutive elements.
   bool IsContiguous(const ir::Buffer& buffer, const std::vector<ir::Expr>& indices,
                     std::vector<ir::Expr>* first) const;

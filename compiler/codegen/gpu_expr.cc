@@ -1,9 +1,12 @@
 #include "compiler/codegen/gpu_expr.h"
 
 #include <limits>
+#include <numeric>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/emit_math.h"
+#include "compiler/ir/analysis.h"
 #include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
 #include "llvm/IR/Module.h"
@@ -21,11 +24,45 @@ const char* NameOfFloat8(DType type) { return type.code == TypeCode::kE4M3 ? "e4
 
 }  // namespace
 
-GpuExprEmitter::GpuExprEmitter(llvm::IRBuilder<>& builder, llvm::Module& module, int capability)
-    : ExprEmitter(builder, module), capability_(capability) {
+GpuExprEmitter::GpuExprEmitter(llvm::IRBuilder<>& builder, llvm::Module& module, int capability,
+                               bool fast)
+    : ExprEmitter(builder, module), capability_(capability), fast_(fast) {
   llvm::FastMathFlags flags;
   flags.setAllowContract();
   b_.setFastMathFlags(flags);
+}
+
+Value* GpuExprEmitter::EmitAddress(const ir::Buffer& buffer, const std::vector<ir::Expr>& indices) {
+  std::vector<ir::Expr> variable;
+  Value* known = b_.getInt64(0);
+  const Place& place = PlaceOf(buffer);
+  for (size_t d = 0; d < indices.size(); ++d) {
+    ir::LinearForm form = ir::Linearize(indices[d]);
+    Value* constant = b_.getInt64(static_cast<uint64_t>(std::exchange(form.constant, 0)));
+    known = b_.CreateAdd(known, b_.CreateMul(constant, place.strides[d]));
+    variable.push_back(ir::FromLinear(form, indices[d].dtype()));
+  }
+  llvm::Type* element = StorageType(buffer->dtype);
+  return b_.CreateGEP(element, b_.CreateGEP(element, place.base, Offset(buffer, variable, 1)),
+                      known);
+}
+
+// Tensors and tiles begin at multiples of 16 bytes.
+llvm::Align GpuExprEmitter::AlignOf(const ir::Buffer& buffer,
+                                    const std::vector<ir::Expr>& indices) const {
+  uint64_t bytes = 16;
+  const auto among = [&](int64_t multiple) {
+    bytes = std::gcd(bytes, static_cast<uint64_t>(multiple * buffer->dtype.bytes()));
+  };
+  const Place& place = PlaceOf(buffer);
+  for (size_t d = 0; d < indices.size(); ++d) {
+    const auto* stride = llvm::dyn_cast<llvm::ConstantInt>(place.strides[d]);
+    const int64_t factor = stride != nullptr ? stride->getSExtValue() : 1;
+    const ir::LinearForm form = ir::Linearize(indices[d]);
+    among(factor * form.constant);
+    for (const auto& term : form.terms) among(factor * term.second);
+  }
+  return llvm::Align(bytes);
 }
 
 Value* GpuExprEmitter::PickFloat(ir::BinaryOp op, Value* a, Value* b) {
@@ -97,6 +134,10 @@ Value* GpuExprEmitter::FromFloat8Bits(Value* bits, DType type) {
 // 2^(x log2 e), with what the product loses put back; infinities have nothing to put back.
 Value* GpuExprEmitter::Exp(Value* x) {
   const auto f = [&](double v) { return llvm::ConstantFP::get(b_.getFloatTy(), v); };
+  if (fast_) {
+    return b_.CreateIntrinsic(llvm::Intrinsic::nvvm_ex2_approx_ftz_f, {},
+                              {b_.CreateFMul(x, f(kLog2E))});
+  }
   const auto fma = [&](Value* a, Value* y, Value* c) {
     return b_.CreateIntrinsic(llvm::Intrinsic::fma, {b_.getFloatTy()}, {a, y, c});
   };
@@ -110,6 +151,11 @@ Value* GpuExprEmitter::Exp(Value* x) {
   return fma(power, b_.CreateFMul(b_.CreateSelect(finite, low, f(0)), f(kLn2)), power);
 }
 
+Value* GpuExprEmitter::Divide(Value* a, Value* b) {
+  if (!fast_ || !a->getType()->isFloatTy()) return ExprEmitter::Divide(a, b);
+  return b_.CreateIntrinsic(llvm::Intrinsic::nvvm_div_approx_ftz_f, {}, {a, b});
+}
+
 Value* GpuExprEmitter::EmitMathCall(Intrinsic op, DType type, llvm::ArrayRef<Value*> args) {
   if (type.bits == 64 && op != Intrinsic::kSqrt && op != Intrinsic::kRsqrt) {
     return Unsupported(op, type);
@@ -118,7 +164,14 @@ Value* GpuExprEmitter::EmitMathCall(Intrinsic op, DType type, llvm::ArrayRef<Val
     case Intrinsic::kExp:
       return Exp(args[0]);
     case Intrinsic::kExp2:
-      return b_.CreateIntrinsic(llvm::Intrinsic::nvvm_ex2_approx_f, {}, {args[0]});
+      return b_.CreateIntrinsic(
+          fast_ ? llvm::Intrinsic::nvvm_ex2_approx_ftz_f : llvm::Intrinsic::nvvm_ex2_approx_f, {},
+          {args[0]});
+    case Intrinsic::kSigmoid: {
+      Value* one = llvm::ConstantFP::get(b_.getFloatTy(), 1.0);
+      Value* sum = b_.CreateFAdd(one, Exp(b_.CreateFNeg(args[0])));
+      return b_.CreateIntrinsic(llvm::Intrinsic::nvvm_rcp_approx_ftz_f, {}, {sum});
+    }
     case Intrinsic::kRsqrt:
       if (type.bits == 64) break;
       return b_.CreateIntrinsic(llvm::Intrinsic::nvvm_rsqrt_approx_f, {}, {args[0]});

@@ -12,13 +12,21 @@ namespace kiln::codegen {
 class GpuExprEmitter : public ExprEmitter {
  public:
   // `capability`: 80 for sm_80, 90 for sm_90a, ...
-  GpuExprEmitter(llvm::IRBuilder<>& builder, llvm::Module& module, int capability);
+  // `fast`: tl.enable_fast_math: numbers below the normal ones may be taken for zero, exp and
+  // quotients are the machine's own (2 ulp and more).
+  GpuExprEmitter(llvm::IRBuilder<>& builder, llvm::Module& module, int capability, bool fast);
+
+  // What is known of the address when the kernel is compiled comes last, on its own: neighbours are
+  // recognised by it.
+  llvm::Value* EmitAddress(const ir::Buffer& buffer, const std::vector<ir::Expr>& indices) override;
 
  protected:
+  llvm::Align AlignOf(const ir::Buffer& buffer,
+                      const std::vector<ir::Expr>& indices) const override;
   const char* target() const override { return "GPU"; }
   bool HasFloat8() const override { return capability_ >= 89; }
   // float32: exp within 3 ulp, exp2 and rsqrt within 2 (ex2.approx and rsqrt.approx of the PTX ISA,
-  // 9.7.3), sqrt and division correctly rounded, the others as on x86.
+  // 9.7.3), sigmoid within 5, sqrt and division correctly rounded, the others as on x86.
   llvm::Value* EmitMathCall(ir::Intrinsic op, DType type,
                             llvm::ArrayRef<llvm::Value*> args) override;
   llvm::Value* PickFloat(ir::BinaryOp op, llvm::Value* a, llvm::Value* b) override;
@@ -30,11 +38,13 @@ class GpuExprEmitter : public ExprEmitter {
 
  private:
   llvm::Value* Exp(llvm::Value* x);
+  llvm::Value* Divide(llvm::Value* a, llvm::Value* b) override;
   void NeedFloat8();
   llvm::Value* Float8Bits(llvm::Value* value, DType type);     // f32 -> i8
   llvm::Value* FromFloat8Bits(llvm::Value* bits, DType type);  // i8 -> f32
 
   const int capability_;
+  const bool fast_;
 };
 
 }  // namespace kiln::codegen

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "llvm/IR/InlineAsm.h"
@@ -46,6 +45,19 @@ const char* PtxType(DType type) {
     default:
       return "s8";
   }
+}
+
+llvm::Type* PackedType(llvm::LLVMContext& context, DType type) {
+  llvm::Type* element = type.code == TypeCode::kBFloat ? llvm::Type::getBFloatTy(context)
+                        : type == kFloat16             ? llvm::Type::getHalfTy(context)
+                                                       : llvm::Type::getIntNTy(context, type.bits);
+  return llvm::FixedVectorType::get(element, 32 / type.bits);
+}
+
+Value* LoadPacked(llvm::IRBuilder<>& b, DType type, Value* registers, int64_t index) {
+  llvm::Type* packed = PackedType(b.getContext(), type);
+  Value* place = b.CreateConstGEP1_64(packed, registers, static_cast<uint64_t>(index));
+  return b.CreateLoad(packed, place);
 }
 
 void GpuInstructEmitter::Asm(const std::string& text, const std::string& constraints,
@@ -121,6 +133,12 @@ void GpuInstructEmitter::Emit(const ir::Instruct& x) {
           "r,r", {SharedAddress(x.regions[0]), exprs_.Emit(x.args[0])});
     case Instruction::kTensorLoad:
       return Once(part_.count, [&] { EmitTensorLoad(x); });
+    case Instruction::kTensorStore:
+      return Once(part_.count, [&] { EmitTensorStore(x); });
+    case Instruction::kStoreWait:
+      return Once(part_.count, [&] {
+        Asm(absl::StrCat("cp.async.bulk.wait_group.read ", *ir::ConstInt(x.args[0]), ";"));
+      });
     case Instruction::kMma:
       return EmitMma(x);
     case Instruction::kWgmma:
@@ -177,57 +195,6 @@ void GpuInstructEmitter::EmitArrive(const ir::Instruct& x) {
     Asm("{\n.reg .b32 remote;\nmapa.shared::cluster.u32 remote, $0, $1;\n"
         "mbarrier.arrive.shared::cluster.b64 _, [remote];\n}",
         "r,r", {barrier, b_.getInt32(static_cast<uint32_t>(block))});
-  }
-}
-
-// One box a panel of the tile (9.7.9.27.1.2). Coordinates are innermost first. In a cluster each
-// block loads its share of the rows into the same place of all blocks.
-void GpuInstructEmitter::EmitTensorLoad(const ir::Instruct& x) {
-  const ir::Region& global = x.regions[1];
-  const TensorMap map = MapOf(x);
-  const auto found = absl::c_find(maps_.maps, map);
-  KILN_CHECK(found != maps_.maps.end());
-  Value* parameter = maps_.parameters[static_cast<size_t>(found - maps_.maps.begin())];
-  Value* descriptor = b_.CreatePtrToInt(parameter, b_.getInt64Ty());
-  const int64_t rank = static_cast<int64_t>(global.ranges.size());
-  const int64_t columns = *ir::ConstInt(global.ranges.back().extent);
-  const int64_t panel = NoteOf(x, "height0") * map.swizzle;
-  Value* target = SharedAddress(x.regions[0]);
-  Value* barrier = SharedAddress(x.regions[2]);
-  std::vector<Value*> start;
-  for (const ir::Range& range : global.ranges) start.push_back(exprs_.Emit(range.min));
-  std::vector<std::string> names;
-  for (int64_t d = 0; d < rank; ++d) names.push_back(absl::StrCat("$", 2 + d));
-  const int64_t blocks = std::max<int64_t>(1, NoteOf(x, "cluster"));
-  const std::string text = absl::StrCat(
-      "cp.async.bulk.tensor.", rank, "d.shared::cluster.global.mbarrier::complete_tx::bytes",
-      blocks > 1 ? ".multicast::cluster" : "", " [$0], [$1, {", absl::StrJoin(names, ", "),
-      "}], [$", 2 + rank, "]", blocks > 1 ? absl::StrCat(", ", (1 << blocks) - 1) : "", ";");
-  if (blocks > 1) {
-    Value* block = b_.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_cluster_ctarank, {}, {});
-    const auto row_dimension = static_cast<size_t>(ir::RowDimension(global));
-    const int64_t rows = map.box[row_dimension];
-    const auto times = [&](int64_t n) {
-      return b_.CreateMul(block, b_.getInt32(static_cast<uint32_t>(n)));
-    };
-    const int64_t row_bytes =
-        map.swizzle > 0 ? map.swizzle : columns * global.buffer->dtype.bytes();
-    target = b_.CreateAdd(target, times(rows * row_bytes));
-    Value*& row = start[row_dimension];
-    row = b_.CreateAdd(b_.CreateIntCast(row, b_.getInt32Ty(), true), times(rows));
-  }
-  std::string constraints = "r,l";
-  for (int64_t d = 0; d <= rank; ++d) constraints += ",r";
-  for (int64_t p = 0; p * map.box.back() < columns; ++p) {
-    std::vector<Value*> args = {b_.CreateAdd(target, b_.getInt32(static_cast<uint32_t>(p * panel))),
-                                descriptor};
-    for (int64_t d = rank; d-- > 0;) {
-      Value* at = b_.CreateIntCast(start[d], b_.getInt32Ty(), true);
-      const int64_t skip = d == rank - 1 ? p * map.box.back() : 0;
-      args.push_back(b_.CreateAdd(at, b_.getInt32(static_cast<uint32_t>(skip))));
-    }
-    args.push_back(barrier);
-    Asm(text, constraints, args);
   }
 }
 
@@ -312,7 +279,7 @@ void GpuInstructEmitter::EmitWgmma(const ir::Instruct& x) {
   // The left operand: a descriptor, or four registers.
   const int64_t left = from_registers ? 4 : 1;
   types.insert(types.end(), static_cast<size_t>(left),
-               from_registers ? static_cast<llvm::Type*>(b_.getInt32Ty()) : b_.getInt64Ty());
+               from_registers ? PackedType(b_.getContext(), type) : b_.getInt64Ty());
   types.insert(types.end(), {b_.getInt64Ty(), b_.getInt32Ty()});
   auto* form =
       llvm::FunctionType::get(llvm::StructType::get(b_.getContext(), results), types, false);
@@ -345,8 +312,8 @@ void GpuInstructEmitter::EmitWgmma(const ir::Instruct& x) {
   const Registers sum_registers = {exprs_.PlaceOf(c).base, sum_type, own_m / 64 * (own_n / 2)};
   std::vector<Registers> touched = {sum_registers};
   if (from_registers) {
-    touched.push_back(
-        {exprs_.PlaceOf(x.regions[1].buffer).base, b_.getInt32Ty(), own_m / 64 * (k / step) * 4});
+    touched.push_back({exprs_.PlaceOf(x.regions[1].buffer).base, PackedType(b_.getContext(), type),
+                       own_m / 64 * (k / step) * 4});
   }
   AsmOn("wgmma.fence.sync.aligned;", touched);
   in_flight_.push_back(sum_registers);
@@ -366,9 +333,7 @@ void GpuInstructEmitter::EmitWgmma(const ir::Instruct& x) {
         if (from_registers) {
           const int64_t first = (mi / 64 * (k / step) + ki / step) * 4;
           for (int64_t i = 0; i < 4; ++i) {
-            Value* place = b_.CreateConstGEP1_64(b_.getInt32Ty(), left_registers,
-                                                 static_cast<uint64_t>(first + i));
-            args.push_back(b_.CreateLoad(b_.getInt32Ty(), place));
+            args.push_back(LoadPacked(b_, type, left_registers, first + i));
           }
         } else {
           args.push_back(descriptor(a, !trans_a, grid_row, own_m, mi, ki));

@@ -19,6 +19,7 @@ const char* PtxType(DType type);
 
 // A warp's share of a product.
 struct MmaShape {
+  DType type;  // of the operands
   int64_t own_m = 0, own_n = 0, k = 0;
   int64_t step = 0;  // elements of k in one instruction
   int64_t rows = 0;  // of the grid of warps
@@ -30,6 +31,10 @@ struct TensorMaps {
   std::vector<TensorMap> maps;
   std::vector<llvm::Value*> parameters;
 };
+
+// As many elements of a type as 32 bits hold, and register `index` of those that hold such.
+llvm::Type* PackedType(llvm::LLVMContext& context, DType type);
+llvm::Value* LoadPacked(llvm::IRBuilder<>& b, DType type, llvm::Value* registers, int64_t index);
 
 class GpuInstructEmitter {
  public:
@@ -55,8 +60,9 @@ class GpuInstructEmitter {
   void EmitBlockBarrier();
   void EmitShuffle(const ir::Instruct& x);
   void EmitArrive(const ir::Instruct& x);
-  void EmitTensorLoad(const ir::Instruct& x);
-  void EmitMma(const ir::Instruct& x);  // gpu_mma.cc
+  void EmitTensorLoad(const ir::Instruct& x);   // gpu_copy.cc
+  void EmitTensorStore(const ir::Instruct& x);  // gpu_copy.cc
+  void EmitMma(const ir::Instruct& x);          // gpu_mma.cc
   void EmitWgmma(const ir::Instruct& x);
   void EmitWgmmaWait(int64_t left);
   GpuTile TileOf(const ir::Instruct& x, int operand);
@@ -67,6 +73,17 @@ class GpuInstructEmitter {
   // PTX without a value, which neither moves nor goes away.
   void Asm(const std::string& text, const std::string& constraints = "",
            llvm::ArrayRef<llvm::Value*> args = {});
+  // The box of a tensor and the tile of an instruction: one box of the map a panel of the tile.
+  struct TensorBox {
+    TensorMap map;
+    llvm::Value* descriptor;
+    llvm::Value* tile;                // i32 address
+    std::vector<llvm::Value*> start;  // i32, outermost first
+    int64_t columns, panel_bytes;
+  };
+  TensorBox BoxOf(const ir::Instruct& x);
+  static std::string CoordinatesOf(const TensorBox& box);
+  void ForPanels(const TensorBox& box, const std::string& text, llvm::Value* barrier);
   struct Registers {
     llvm::Value* base;
     llvm::Type* type;

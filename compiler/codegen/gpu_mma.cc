@@ -83,9 +83,7 @@ class MmaEmitter {
     const int64_t first = (m / 16 * steps + k / shape_.step) * 4;
     std::vector<Value*> registers;
     for (int64_t i = 0; i < 4; ++i) {
-      Value* place =
-          b_.CreateConstGEP1_64(b_.getInt32Ty(), a_registers_, static_cast<uint64_t>(first + i));
-      registers.push_back(b_.CreateLoad(b_.getInt32Ty(), place));
+      registers.push_back(LoadPacked(b_, shape_.type, a_registers_, first + i));
     }
     return registers;
   }
@@ -106,6 +104,7 @@ void GpuInstructEmitter::EmitMma(const ir::Instruct& x) {
   const ir::Region& left = x.regions[1];
   const DType type = left.buffer->dtype;
   MmaShape shape;
+  shape.type = type;
   shape.trans_a = NoteOf(x, "trans_a") != 0;
   shape.trans_b = NoteOf(x, "trans_b") != 0;
   shape.k = NoteOf(x, "k");
@@ -122,7 +121,9 @@ void GpuInstructEmitter::EmitMma(const ir::Instruct& x) {
   llvm::Type* sum_type = exprs_.StorageType(c->dtype);
   llvm::Type* word = b_.getInt32Ty();
   const std::vector<llvm::Type*> sums(4, sum_type);
-  std::vector<llvm::Type*> types(6, word);
+  std::vector<llvm::Type*> types(4, from_registers ? PackedType(b_.getContext(), type) : word);
+  types.insert(types.end(), 2, word);
+
   types.insert(types.end(), sums.begin(), sums.end());
   auto* form = llvm::FunctionType::get(llvm::StructType::get(b_.getContext(), sums), types, false);
   const char* sum_name = is_int ? "s32" : "f32";

@@ -70,6 +70,7 @@ void GpuStmtEmitter::Emit(const ir::Stmt& s) {
   switch (s.kind()) {
     case ir::StmtKind::kFor:
       if (s.As<ir::For>()->loop == ir::ForKind::kThreads) return EmitThreads(*s.As<ir::For>());
+      if (depth_ == kOutside) return ControlEmitter::Emit(s);
       ++depth_;
       ControlEmitter::Emit(s);
       --depth_;
@@ -96,9 +97,9 @@ void GpuStmtEmitter::Emit(const ir::Stmt& s) {
 void GpuStmtEmitter::EmitThreads(const ir::For& loop) {
   const Expr& var = loop.axes[0].var;
   exprs_.BindVar(var, b_.CreateSExtOrTrunc(thread_, exprs_.RegisterType(var.dtype())));
-  const int around = std::exchange(depth_, 0);
+  depth_ = 0;
   Emit(loop.body);
-  depth_ = around;
+  depth_ = kOutside;
 }
 
 void GpuStmtEmitter::EmitPart(const ir::OnThreads& part) {

@@ -42,7 +42,8 @@ class GpuStmtEmitter : public ControlEmitter {
   llvm::Value* thread_;
   GpuInstructEmitter instruct_;
   int64_t shared_bytes_ = 0;
-  int depth_ = 0;  // of loops inside the loop over threads
+  static constexpr int kOutside = -1;
+  int depth_ = kOutside;  // of loops inside the loop over threads
 };
 
 }  // namespace kiln::codegen

@@ -79,7 +79,9 @@ class NvptxBuilder {
     auto* body = llvm::BasicBlock::Create(context_, "block", function);
     llvm::BranchInst* to_body = b.CreateBr(body);
     b.SetInsertPoint(to_body);
-    GpuExprEmitter exprs(b, *module_, CapabilityOf(arch_));
+    const auto fast = program_.attrs.find("tl.enable_fast_math");
+    GpuExprEmitter exprs(b, *module_, CapabilityOf(arch_),
+                         fast != program_.attrs.end() && fast->second == "true");
     slots_.Bind(b, exprs, [&](size_t slot, llvm::Type*) {
       return static_cast<Value*>(function->getArg(static_cast<unsigned>(slot)));
     });

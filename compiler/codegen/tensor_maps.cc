@@ -28,8 +28,10 @@ std::vector<TensorMap> CollectTensorMaps(const ir::Launch& launch) {
   std::vector<TensorMap> maps;
   ir::Walk(launch.body, [&](const ir::Stmt& s) {
     const auto* load = s.As<ir::Instruct>();
-    if (load != nullptr && load->op == ir::Instruction::kTensorLoad &&
-        !absl::c_linear_search(maps, MapOf(*load))) {
+    if (load == nullptr) return true;
+    const bool moves =
+        load->op == ir::Instruction::kTensorLoad || load->op == ir::Instruction::kTensorStore;
+    if (moves && !absl::c_linear_search(maps, MapOf(*load))) {
       maps.push_back(MapOf(*load));
     }
     return true;

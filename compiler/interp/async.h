@@ -38,9 +38,15 @@ struct Async {
     std::function<void()> perform;
   };
 
+  struct Store {
+    std::function<void()> perform;
+  };
+
   std::map<BarrierKey, Mbarrier> barriers;
   std::vector<Load> loads;
-  std::map<int64_t, std::deque<Product>> products;  // by the first thread of the part
+  // By the first thread of the part.
+  std::map<int64_t, std::deque<Product>> products;
+  std::map<int64_t, std::deque<Store>> stores;
 
   // The barrier, or null (and a failure) when nobody has initialised it.
   Mbarrier* Find(Machine& m, const BarrierKey& key, SourceLoc loc);

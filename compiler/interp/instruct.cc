@@ -234,6 +234,81 @@ class TensorLoadOf : public Action {
   Box source_, barrier_;
 };
 
+// A tile's box goes to a tensor when it is waited for: a tile that is filled again before that is
+// seen.
+class TensorStoreOf : public Action {
+ public:
+  TensorStoreOf(SourceLoc loc, Box tile, TileShape shape, Box target, int row_dimension,
+                int64_t first)
+      : Action(loc),
+        tile_(std::move(tile)),
+        shape_(shape),
+        row_dimension_(row_dimension),
+        target_(std::move(target)),
+        first_(first) {}
+  Flow Run(Machine& m) const override {
+    const int64_t first = FirstElement(m, tile_);
+    const Place target = Locate(m, target_);
+    const int64_t rows = target.extent[row_dimension_];
+    const int64_t columns = target.extent[target.buffer->rank - 1];
+    if (m.failed() || !m.Step(rows * columns, loc)) return Flow::kStop;
+    const auto perform = [=, this, &m] {
+      for (int64_t r = 0; r < rows; ++r) {
+        for (int64_t c = 0; c < columns; ++c) Put(m, target, shape_.At(first, r, c), r, c);
+      }
+    };
+    if (m.options().order == Order::kReverse) {
+      perform();
+    } else {
+      m.async->stores[first_].push_back({perform});
+    }
+    return NextUnlessFailed(m);
+  }
+
+ private:
+  void Put(Machine& m, const Place& target, int64_t place, int64_t r, int64_t c) const {
+    BufferState& tensor = *target.buffer;
+    BufferState& tile = m.buffers[tile_.slot];
+    int64_t offset = 0;
+    for (int d = 0; d < tensor.rank; ++d) {
+      const int64_t at = target.min[d] + (d == tensor.rank - 1 ? c : d == row_dimension_ ? r : 0);
+      if (at < 0 || at >= tensor.shape[d]) return;
+      offset += at * tensor.stride[d];
+    }
+    if (!CheckRead(m, tile, place, false, loc)) return;
+    if (tensor.track_written) tensor.written[offset] = 1;
+    if (tensor.real) {
+      tensor.SetReal(offset, tile.Real(place));
+    } else {
+      tensor.SetInt(offset, tile.Int(place));
+    }
+  }
+
+  Box tile_;
+  const TileShape shape_;
+  const int row_dimension_;
+  Box target_;
+  const int64_t first_;  // thread of the part
+};
+
+class StoreWaitOf : public Action {
+ public:
+  StoreWaitOf(SourceLoc loc, size_t left, int64_t first)
+      : Action(loc), left_(left), first_(first) {}
+  Flow Run(Machine& m) const override {
+    auto& stores = m.async->stores[first_];
+    while (stores.size() > left_ && !m.failed()) {
+      stores.front().perform();
+      stores.pop_front();
+    }
+    return NextUnlessFailed(m);
+  }
+
+ private:
+  const size_t left_;
+  const int64_t first_;
+};
+
 // A product of the warps (atom 16 rows) or warpgroups (atom 64 rows) of a part.
 struct ProductShape {
   int64_t m, n, k, rows;  // of all of them; of their grid
@@ -390,6 +465,12 @@ class PartsOf : public Action {
   PartsOf(SourceLoc loc, std::vector<ActionPtr> bodies) : Action(loc), bodies_(std::move(bodies)) {}
   Flow Run(Machine& m) const override {
     if (Parts::Run(m, bodies_) == Flow::kStop) return Flow::kStop;
+    for (const auto& [part, stores] : m.async->stores) {
+      if (stores.empty()) continue;
+      m.Fail(absl::StatusCode::kFailedPrecondition, loc,
+             "stores from shared memory are still on their way when the parts of the block end",
+             "wait for every store");
+    }
     if (!m.async->loads.empty()) {
       m.Fail(absl::StatusCode::kFailedPrecondition, loc,
              "loads into shared memory are still on their way when the parts of the block end",
@@ -442,6 +523,7 @@ ActionPtr Compiler::ProductAction(const ir::Instruct& x) {
 ActionPtr Compiler::InstructAction(const ir::Instruct& x) {
   const SourceLoc loc = x.loc;
   const auto box = [&](size_t i) { return MakeBox(x.regions[i], loc); };
+  const auto count = [&] { return static_cast<size_t>(ir::ConstInt(x.args[0]).value_or(0)); };
   const auto value = [&] { return x.args.empty() ? nullptr : Expr(x.args[0], loc); };
   if (NoteOf(x, "cluster") > 1 || x.op == ir::Instruction::kClusterBarrier) {
     Error(
@@ -466,12 +548,16 @@ ActionPtr Compiler::InstructAction(const ir::Instruct& x) {
     case ir::Instruction::kTensorLoad:
       return std::make_unique<TensorLoadOf>(loc, box(0), TileOf(x, 0), box(1),
                                             ir::RowDimension(x.regions[1]), box(2));
+    case ir::Instruction::kTensorStore:
+      return std::make_unique<TensorStoreOf>(loc, box(0), TileOf(x, 0), box(1),
+                                             ir::RowDimension(x.regions[1]), part_.first);
+    case ir::Instruction::kStoreWait:
+      return std::make_unique<StoreWaitOf>(loc, count(), part_.first);
     case ir::Instruction::kMma:
     case ir::Instruction::kWgmma:
       return ProductAction(x);
     case ir::Instruction::kWgmmaWait:
-      return std::make_unique<WgmmaWaitOf>(
-          loc, static_cast<size_t>(ir::ConstInt(x.args[0]).value_or(0)), part_.first, part_.count);
+      return std::make_unique<WgmmaWaitOf>(loc, count(), part_.first, part_.count);
   }
   return nullptr;
 }

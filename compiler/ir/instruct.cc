@@ -27,6 +27,10 @@ const char* Name(Instruction op) {
       return "barrier_wait";
     case Instruction::kTensorLoad:
       return "tensor_load";
+    case Instruction::kTensorStore:
+      return "tensor_store";
+    case Instruction::kStoreWait:
+      return "store_wait";
     case Instruction::kMma:
       return "mma";
     case Instruction::kWgmma:
@@ -62,6 +66,10 @@ Operands OperandsOf(Instruction op) {
       return {{barrier}, 1};
     case Instruction::kTensorLoad:
       return {{shared, {Scope::kGlobal}, barrier}, 0};
+    case Instruction::kTensorStore:
+      return {{shared, {Scope::kGlobal}}, 0};
+    case Instruction::kStoreWait:
+      return {{shared}, 1};
     case Instruction::kMma:
     case Instruction::kWgmma:
       return {{{Scope::kRegister}, {Scope::kShared, Scope::kRegister}, shared}, 1};

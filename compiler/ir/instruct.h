@@ -24,14 +24,18 @@ enum class Instruction : uint8_t {
                     //     the barriers of all of them
   kBarrierExpect,   // [barrier] (bytes): one arrival; the phase also waits for that many bytes
   kBarrierWait,     // [barrier] (parity): until the phase of that parity is over
-  kTensorLoad,    // [shared, global, barrier] (): a box of a tensor, by one thread; the bytes count
-                  //     on the barrier; outside of the tensor zeros (PTX 9.7.9.27). "cluster": all
-                  //     blocks of it load the same box, each its share of the rows, for all
-  kMma,           // [c, a, b] (clear): c (+)= a * b, every warp its part (PTX 9.7.14.5)
-  kWgmma,         //[c, a, b] (clear): starts c (+)= a * b on whole warpgroups (PTX 9.7.15)
-  kWgmmaWait,     // (n): until all but the last n products are over
-  kShuffleXor,    // [to, from] (mask): registers of the thread whose number differs in the bits of
-                  //     the mask, below 32; by whole warps (PTX 9.7.9.6)
+  kTensorLoad,   // [shared, global, barrier] (): a box of a tensor, by one thread; the bytes count
+                 //     on the barrier; outside of the tensor zeros (PTX 9.7.9.27). "cluster": all
+                 //     blocks of it load the same box, each its share of the rows, for all
+  kTensorStore,  // [shared, global] (): starts to write a tile to a box of a tensor, by one thread;
+                 //     what lies outside of the tensor is left out (PTX 9.7.9.27.1.3)
+  kStoreWait,    // [shared] (n): until all but the last n stores that this thread started have read
+                 //     their tiles, this one among them (cp.async.bulk.wait_group.read)
+  kMma,          // [c, a, b] (clear): c (+)= a * b, every warp its part (PTX 9.7.14.5)
+  kWgmma,        //[c, a, b] (clear): starts c (+)= a * b on whole warpgroups (PTX 9.7.15)
+  kWgmmaWait,    // (n): until all but the last n products are over
+  kShuffleXor,   // [to, from] (mask): registers of the thread whose number differs in the bits of
+                 //     the mask, below 32; by whole warps (PTX 9.7.9.6)
   kMaxRegisters,  //(n, more): of every thread of the warpgroup from here on, more or less than
                   //     before (setmaxnreg, PTX 9.7.19.5)
 };

@@ -19,6 +19,7 @@ constexpr absl::string_view kPassOptions[] = {
     "tl.ptxas_register_usage_level",
     "kiln.persistent",
     "kiln.cluster",
+    "kiln.instructions",
 };
 
 absl::string_view DecoratorName(ast::ExprPtr decorator) {

@@ -173,13 +173,21 @@ class Apply : public FactsMutator {
       inner *= digit.extent;
     }
     if (const layout::SwizzleLayout* s = layout.swizzle(layout::Axis::kM)) {
-      const int from = s->per_element + (s->inner ? s->atom_len : 0);
-      const int to = s->per_element + (s->inner ? 0 : s->atom_len);
-      const Expr bits = ir::FloorMod(ir::FloorDiv(place, ir::MakeInt(int64_t{1} << from)),
-                                     ir::MakeInt(int64_t{1} << s->swizzle_len));
-      place = ir::MakeBinary(ir::BinaryOp::kBitXor, place, bits * ir::MakeInt(int64_t{1} << to));
+      place = Swizzled(place, *s);
     }
     return {place - ir::MakeInt(first)};
+  }
+
+  // What a swizzle leaves together stays a sum, so that neighbours are seen to be neighbours.
+  Expr Swizzled(const Expr& place, const layout::SwizzleLayout& s) {
+    const Expr together = ir::MakeInt(int64_t{1} << s.per_element);
+    const Expr group = facts_.Simplify(ir::FloorDiv(place, together));
+    const Expr bits =
+        ir::FloorMod(ir::FloorDiv(group, ir::MakeInt(int64_t{1} << (s.inner ? s.atom_len : 0))),
+                     ir::MakeInt(int64_t{1} << s.swizzle_len));
+    const Expr moved = bits * ir::MakeInt(int64_t{1} << (s.inner ? 0 : s.atom_len));
+    return ir::MakeBinary(ir::BinaryOp::kBitXor, group, moved) * together +
+           facts_.Simplify(ir::FloorMod(place, together));
   }
 
   std::vector<Expr> Map(const ir::Buffer& buffer, const std::vector<Expr>& indices) {

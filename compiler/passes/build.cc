@@ -34,6 +34,20 @@ Stmt FactsMutator::VisitStmt(const Stmt& s) {
   return rebuilt;
 }
 
+Stmt DropGuards::VisitStmt(const Stmt& s) {
+  const Stmt rebuilt = RebuildStmt(s);
+  const auto* store = rebuilt.As<ir::Store>();
+  if (store == nullptr || !store->predicate.defined()) return rebuilt;
+  return ir::MakeStmt<ir::Store>(s->loc, store->buffer, store->indices, store->value);
+}
+
+Expr DropGuards::VisitExpr(const Expr& e) {
+  const Expr rebuilt = RebuildExpr(e);
+  const auto* load = rebuilt.As<ir::Load>();
+  if (load == nullptr || !load->predicate.defined()) return rebuilt;
+  return ir::MakeLoad(load->buffer, load->indices);
+}
+
 Stmt SerialLoop(const std::string& name, const Expr& extent, SourceLoc loc,
                 const std::function<Stmt(const Expr&)>& body) {
   if (ir::IsConst(extent, 1)) return body(ir::MakeInt(0));

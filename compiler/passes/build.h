@@ -20,6 +20,13 @@ class FactsMutator : public ir::Mutator {
   ir::Facts facts_;
 };
 
+// Accesses whose guards are known to hold.
+class DropGuards : public ir::Mutator {
+ protected:
+  ir::Stmt VisitStmt(const ir::Stmt& s) override;
+  ir::Expr VisitExpr(const ir::Expr& e) override;
+};
+
 // for var in [0, extent): body(var), serial. A constant extent of one gives body(0) itself.
 ir::Stmt SerialLoop(const std::string& name, const ir::Expr& extent, SourceLoc loc,
                     const std::function<ir::Stmt(const ir::Expr&)>& body);

@@ -125,7 +125,7 @@ class ReductionBetweenThreads {
           const std::vector<Expr> at = PartialAt(thread, row);
           return ir::MakeStmt<ir::Store>(
               loc_, partial_, at,
-              arithmetic_.Take(ir::MakeLoad(partial_, at), ir::MakeLoad(other, at)));
+              arithmetic_.Combine(ir::MakeLoad(partial_, at), ir::MakeLoad(other, at)));
         });
       }));
     }
@@ -165,7 +165,7 @@ class ReductionBetweenThreads {
       const Expr element = ir::MakeLoad(level_->Registers(source_), SourceAt(thread, k));
       return ir::MakeStmt<ir::Store>(
           loc_, partial_, at,
-          arithmetic_.Take(ir::MakeLoad(partial_, at), arithmetic_.Element(element)));
+          arithmetic_.Combine(ir::MakeLoad(partial_, at), arithmetic_.Element(element)));
     });
     return ir::MakeSeq({start, fold}, loc_);
   }
@@ -203,7 +203,7 @@ class ReductionBetweenThreads {
       const ir::Buffer& registers = level_->Registers(target_);
       const auto take = [&](const Expr& next) {
         return ir::MakeStmt<ir::Store>(loc_, total, whole,
-                                       arithmetic_.Take(ir::MakeLoad(total, whole), next));
+                                       arithmetic_.Combine(ir::MakeLoad(total, whole), next));
       };
       const Stmt fold = together_
                             ? take(ir::MakeLoad(partial_, PartialAt(thread, row)))

@@ -28,6 +28,7 @@
 #include "compiler/passes/specialise_warps.h"
 #include "compiler/passes/stage_operands.h"
 #include "compiler/passes/stream_stores.h"
+#include "compiler/passes/unroll_lanes.h"
 #include "compiler/passes/vectorize_parallel.h"
 #include "compiler/passes/version_loops.h"
 
@@ -97,8 +98,9 @@ const std::vector<Pass>& GpuPipeline() {
       {"apply-layouts", ApplyLayouts},
       {"serialize-loops", SerializeLoops},
       {"overlap-products", OverlapProducts},
-      {"simplify-lowered", Simplify},
       {"version-loops", VersionLoops},
+      {"unroll-lanes", UnrollLanes},  // after versions exist: most have no guards
+      {"simplify-lowered", Simplify},
       {"plant-barriers", PlantBarriers},  // last: from here on threads go at their own pace
       {"check-resources", CheckResources},
   };

@@ -5,6 +5,7 @@
 
 #include "compiler/ir/instruct.h"
 #include "compiler/ir/visit.h"
+#include "compiler/passes/tile_schedule.h"
 
 namespace kiln::passes {
 namespace {
@@ -88,15 +89,15 @@ class Planter {
   // A statement that each thread runs at its own pace.
   void Phase(const Stmt& s, std::vector<Stmt>* out) {
     const Pending own = TouchedBy(s);
-    Meet(own, Multiplies(s), s->loc, out);
+    Meet(own, ReadsAsynchronously(s), s->loc, out);
     pending_.Add(own);
     out->push_back(s);
   }
 
   // A barrier where what comes next, which touches `own`, may not go on beside what is pending; a
-  // fence before it where tensor cores (`multiplies`) read what threads wrote.
-  void Meet(const Pending& own, bool multiplies, SourceLoc loc, std::vector<Stmt>* out) {
-    const bool fences = multiplies && Share(own.reads, pending_.unfenced);
+  // fence before it where tensor cores or copies (`asynchronous`) read what threads wrote.
+  void Meet(const Pending& own, bool asynchronous, SourceLoc loc, std::vector<Stmt>* out) {
+    const bool fences = asynchronous && Share(own.reads, pending_.unfenced);
     if (fences) out->push_back(ir::MakeStmt<ir::Instruct>(loc, ir::Instruction::kProxyFence));
     if (fences) pending_.unfenced.clear();
     if (fences || Share(own.writes, pending_.writes) || Share(own.writes, pending_.reads) ||
@@ -114,7 +115,9 @@ class Planter {
     });
     return holds;
   }
-  static bool Multiplies(const Stmt& s) { return Holds(s, ir::Instruction::kWgmma); }
+  static bool ReadsAsynchronously(const Stmt& s) {
+    return Holds(s, ir::Instruction::kWgmma) || Holds(s, ir::Instruction::kTensorStore);
+  }
   // By mbarriers: such parts run beside each other.
   static bool WaitsForOthers(const Stmt& s) { return Holds(s, ir::Instruction::kBarrierWait); }
 
@@ -132,7 +135,10 @@ class Planter {
           if (const auto* atomic = inner.As<ir::Atomic>())
             Note(atomic->dst.buffer, &touched.writes);
           if (const auto* x = inner.As<ir::Instruct>()) {
-            for (const ir::Region& r : x->regions) Note(r.buffer, &touched.reads);
+            // A tensor that a store writes is no other thread's until the launch ends.
+            for (const ir::Region& r : x->regions) {
+              if (r.buffer->scope == ir::Scope::kShared) Note(r.buffer, &touched.reads);
+            }
           }
           return true;
         },
@@ -148,13 +154,37 @@ class Planter {
     if (IsShared(b) && loaded_.count(b.get()) == 0) to->insert(b.get());
   }
 
-  // A loop's body also follows itself: what is pending at its end, or at a jump, is pending at its
-  // start. What may be pending only grows from look to look, so that this ends.
+  // What every turn of a loop would wait for although it happened before the first is awaited
+  // before the loop.
   void Loop(const Stmt& s, std::vector<Stmt>* out) {
     const auto* loop = s.As<ir::For>();
     const auto* repeat = s.As<ir::While>();
     if (repeat != nullptr) Await(repeat->condition, s->loc, out);
     if (loop != nullptr) Await(loop->axes[0].min + loop->axes[0].extent, s->loc, out);
+    const Pending before = pending_;
+    Stmt body = Turn(s);
+    if (!(before == Pending()) && CountBarriers(body) > 0) {
+      const Pending after = std::exchange(pending_, {});
+      const Stmt alone = Turn(s);
+      const Pending of_turns = std::exchange(pending_, after);
+      if (CountBarriers(alone) < CountBarriers(body)) {
+        pending_ = before;
+        Meet(TouchedBy(alone), ReadsAsynchronously(alone), s->loc, out);
+        pending_.Add(of_turns);
+        body = alone;
+      }
+    }
+    out->push_back(loop != nullptr ? ir::MakeStmt<ir::For>(s->loc, loop->loop, loop->axes, body,
+                                                           loop->num_stages, loop->annotations)
+                                   : ir::MakeStmt<ir::While>(s->loc, repeat->condition, body));
+  }
+
+  // A loop's body also follows itself: what is pending at its end, or at a jump, is pending at its
+  // start. What may be pending only grows from look to look, so that this ends.
+  Stmt Turn(const Stmt& s) {
+    const auto* loop = s.As<ir::For>();
+    const auto* repeat = s.As<ir::While>();
+    const bool apart = loop != nullptr && loop->annotations.count(kTilesApart) > 0;
     const Pending outer_jumps = jumps_;
     Pending start = pending_;
     Stmt body;
@@ -167,17 +197,36 @@ class Planter {
         Await(repeat->condition, s->loc, &ending);
         body = ir::MakeSeq(std::move(ending), s->loc);
       }
+      pending_.Add(jumps_);
       Pending next = start;
-      next.Add(pending_);
-      next.Add(jumps_);
+      next.Add(apart ? OfShared(pending_) : pending_);
       if (next == start) break;
       start = std::move(next);
     }
-    pending_ = std::move(start);
+    pending_.Add(start);
     jumps_ = outer_jumps;
-    out->push_back(loop != nullptr ? ir::MakeStmt<ir::For>(s->loc, loop->loop, loop->axes, body,
-                                                           loop->num_stages, loop->annotations)
-                                   : ir::MakeStmt<ir::While>(s->loc, repeat->condition, body));
+    return body;
+  }
+
+  static Pending OfShared(const Pending& p) {
+    const auto shared = [](const Buffers& all) {
+      Buffers some;
+      for (const ir::BufferNode* b : all) {
+        if (b->scope == ir::Scope::kShared) some.insert(b);
+      }
+      return some;
+    };
+    return {shared(p.reads), shared(p.writes), p.unfenced};
+  }
+
+  static int CountBarriers(const Stmt& s) {
+    int count = 0;
+    ir::Walk(s, [&](const Stmt& inner) {
+      const auto* x = inner.As<ir::Instruct>();
+      count += x != nullptr && x->op == ir::Instruction::kBlockBarrier ? 1 : 0;
+      return true;
+    });
+    return count;
   }
 
   void Branch(const Stmt& s, std::vector<Stmt>* out) {
@@ -203,7 +252,7 @@ class Planter {
   void Part(const Stmt& s, std::vector<Stmt>* out) {
     const auto* part = s.As<ir::OnThreads>();
     const Pending own = TouchedBy(part->body);
-    if (!WaitsForOthers(part->body)) Meet(own, Multiplies(part->body), s->loc, out);
+    if (!WaitsForOthers(part->body)) Meet(own, ReadsAsynchronously(part->body), s->loc, out);
     const Pending before = std::exchange(pending_, {});
     const Stmt body = Visit(part->body);
     pending_ = before;

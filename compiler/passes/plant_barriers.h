@@ -3,7 +3,7 @@
 // told apart by buffers: threads that come back to elements of their own wait too. Until
 // here every loop over threads ends with all of them; from here on only at barriers. Where tensor
 // cores read what threads stored, a proxy fence goes before the barrier. Loops, branches and parts
-// of the block are followed along every path; what passes mbarriers orders is not this pass's:
+// of the block are followed along every path; what mbarriers order is not this pass's:
 // buffers that tensor loads fill are left alone.
 #ifndef KILN_COMPILER_PASSES_PLANT_BARRIERS_H_
 #define KILN_COMPILER_PASSES_PLANT_BARRIERS_H_

@@ -11,6 +11,7 @@
 #include "compiler/ir/visit.h"
 #include "compiler/layout/swizzle.h"
 #include "compiler/passes/build.h"
+#include "compiler/passes/tensor_box.h"
 #include "compiler/passes/tile_schedule.h"
 
 namespace kiln::passes {
@@ -23,11 +24,10 @@ using ir::Stmt;
 
 constexpr int64_t kWarp = 32;
 constexpr int64_t kWarpgroup = 128;
-constexpr int64_t kMostBox = 256;    // elements a side of a TMA box
 constexpr int64_t kTileBytes = 128;  // versions of a tile begin at multiples of it
-constexpr int64_t kRowBytes = 16;    // global strides are multiples of it
-constexpr size_t kMostRank = 5;
-constexpr int64_t kCluster = 2;   // blocks that share tiles
+constexpr int64_t kRowBytes = 16;    // so are rows of tiles
+constexpr int64_t kCluster = 2;      // blocks that share tiles
+constexpr int64_t kTileAlign = 1024;
 constexpr int64_t kAtomRows = 8;  // of a swizzle: shares of a tile are whole ones
 
 // What is asked of setmaxnreg for a block of so many threads beside the producer: together no more
@@ -77,37 +77,15 @@ bool ReadsMemory(const Expr& e) {
 bool Fetches(const ir::Copy& copy) {
   const ir::Buffer& tensor = copy.src.buffer;
   const ir::Buffer& tile = copy.dst.buffer;
-  if (tensor->scope != ir::Scope::kGlobal || tile->scope != ir::Scope::kShared) return false;
-  if (tensor->dtype != tile->dtype || tile->shape.size() != 2) return false;
-  if (tensor->shape.size() < 2 || tensor->shape.size() > kMostRank) return false;
+  if (tile->scope != ir::Scope::kShared || tile->shape.size() != 2) return false;
+  if (tensor->dtype != tile->dtype) return false;
   for (size_t d = 0; d < 2; ++d) {
     if (!ir::IsConst(copy.dst.ranges[d].min, 0) ||
         !ir::Same(copy.dst.ranges[d].extent, tile->shape[d])) {
       return false;
     }
   }
-  // The box: the tile's rows, its columns last, and single indices.
-  const size_t rank = tensor->shape.size();
-  const auto rows = static_cast<size_t>(ir::RowDimension(copy.src));
-  int64_t stride = tensor->dtype.bytes();
-  for (size_t d = rank; d-- > 0;) {
-    const ir::Range& range = copy.src.ranges[d];
-    const auto extent = ir::ConstInt(range.extent);
-    if (!extent || ReadsMemory(range.min)) return false;
-    const bool matrix = d == rows || d + 1 == rank;
-    if (!matrix && *extent != 1) return false;
-    if (matrix && !ir::Same(range.extent, tile->shape[d == rows ? 0 : 1])) return false;
-    if (*extent > kMostBox) return false;
-    if (!tensor->strides.empty()) {
-      const auto given = ir::ConstInt(tensor->strides[d]);
-      if (!given) return false;
-      stride = *given * tensor->dtype.bytes();
-    }
-    if (d + 1 == rank ? stride != tensor->dtype.bytes() : stride % kRowBytes != 0) return false;
-    const auto whole = ir::ConstInt(tensor->shape[d]);
-    if (!whole && d > 0) return false;
-    stride *= whole.value_or(1);
-  }
+  if (!IsTensorBox(copy.src, tile->shape[0], tile->shape[1])) return false;
   const int64_t row = *ir::ConstInt(tile->shape[1]) * tile->dtype.bytes();
   return row % kRowBytes == 0 && row * *ir::ConstInt(tile->shape[0]) % kTileBytes == 0;
 }
@@ -171,6 +149,7 @@ class Specialise {
   std::optional<Stmt> Run() {
     if (!FindLoop() || !FindFetches() || !FitsThreads()) return std::nullopt;
     MakeVersions();
+    StageStores();
     ChooseCluster();
     schedule_.emplace(launch_, MayPersist() ? arch_.cores : 0, cluster_);
     const SourceLoc loc = launch_.loc;
@@ -188,6 +167,7 @@ class Specialise {
     notes.erase("swizzle_panel");
     notes.erase("swizzle_order");
     if (cluster_ > 1) notes["cluster"] = absl::StrCat(cluster_);
+    if (staged_) notes.insert(staged_->layouts.begin(), staged_->layouts.end());
     return ir::MakeStmt<ir::Launch>(loc, schedule_->grid(),
                                     std::vector<Expr>{MakeInt(threads_ + kWarpgroup)},
                                     ir::MakeStmt<ir::Seq>(loc, std::move(stmts)), std::move(notes));
@@ -402,6 +382,42 @@ class Specialise {
     }
   }
 
+  // The one copy of results to a tensor goes by way of shared memory, if what is left of it does.
+  void StageStores() {
+    int64_t left = arch_.smem_block;
+    for (const Stmt& s : allocations_) left -= BytesOf(s.As<ir::Alloc>()->buffer);
+    const ir::Copy* only = nullptr;
+    for (const Stmt& s : after_) {
+      const auto* copy = s.As<ir::Copy>();
+      if (copy == nullptr || copy->dst.buffer->scope != ir::Scope::kGlobal) continue;
+      if (only != nullptr) return;
+      only = copy;
+    }
+    if (only == nullptr) return;
+    std::vector<Stmt> others = before_;
+    others.insert(others.end(), rest_.begin(), rest_.end());
+    for (const Stmt& s : after_) {
+      if (s.get() != only) others.push_back(s);
+    }
+    if (Uses(others, only->dst.buffer)) return;
+    staged_ = StageStore(*only, left);
+    if (!staged_) return;
+    for (const ir::Buffer& tile : staged_->tiles) {
+      allocations_.push_back(ir::MakeStmt<ir::Alloc>(only->loc, tile));
+    }
+    for (Stmt& s : after_) {
+      if (s.get() == only) s = staged_->body;
+    }
+  }
+
+  // Of shared memory, with room to align it.
+  static int64_t BytesOf(const ir::Buffer& b) {
+    if (b->scope != ir::Scope::kShared && b->scope != ir::Scope::kBarrier) return 0;
+    int64_t bytes = b->dtype.bytes();
+    for (const Expr& extent : b->shape) bytes *= ir::ConstInt(extent).value_or(0);
+    return (bytes + kTileAlign - 1) / kTileAlign * kTileAlign;
+  }
+
   // The loop in one of the block's turns, as one of the parts runs it: a variable of its own,
   // body(var, version, parity), where `parity` is that of the version's use.
   template <typename F>
@@ -476,6 +492,7 @@ class Specialise {
     std::vector<Stmt> stmts;
     ShareRegisters(false, &stmts);
     stmts.push_back(schedule_->ForTurns([&](const Expr& turn) { return Work(turn); }));
+    if (staged_) stmts.push_back(staged_->end);
     return ir::MakeSeq(std::move(stmts), launch_.loc);
   }
 
@@ -509,15 +526,21 @@ class Specialise {
   int64_t threads_ = 0, stages_ = 0;
   ir::Buffer full_, empty_;
   std::unordered_map<const ir::BufferNode*, ir::Buffer> versions_;
+  std::optional<StagedStore> staged_;
 };
+
+bool IsSet(const ir::Program& program, const std::string& option) {
+  const auto found = program.attrs.find(option);
+  return found != program.attrs.end() && found->second == "true";
+}
 
 }  // namespace
 
 absl::StatusOr<ir::Program> SpecialiseWarps(const ir::Program& program,
                                             const PassContext& context) {
   const target::Arch& arch = GpuOf(context);
-  const auto disabled = program.attrs.find("tl.disable_warp_specialized");
-  if (arch.name != "sm_90a" || (disabled != program.attrs.end() && disabled->second == "true")) {
+  if (arch.name != "sm_90a" || IsSet(program, "tl.disable_warp_specialized") ||
+      IsSet(program, "tl.disable_tma_lower")) {
     return program;
   }
   ir::Program out = program;

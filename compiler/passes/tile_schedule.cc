@@ -72,7 +72,8 @@ Stmt TileSchedule::ForTurns(const std::function<Stmt(const Expr& turn)>& body) c
   if (once) return one;
   const Expr turns = CeilDiv(tiles_ - cluster, clusters_);
   return ir::MakeStmt<ir::For>(loc, ir::ForKind::kSerial,
-                               std::vector<ir::Axis>{{turn, MakeInt(0), turns}}, one);
+                               std::vector<ir::Axis>{{turn, MakeInt(0), turns}}, one, Expr(),
+                               std::map<std::string, std::string>{{kTilesApart, "1"}});
 }
 
 }  // namespace kiln::passes

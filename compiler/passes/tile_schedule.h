@@ -10,6 +10,10 @@
 
 namespace kiln::passes {
 
+// An annotation of loops whose turns touch different elements of tensors, as the blocks of a grid
+// do.
+inline constexpr char kTilesApart[] = "tiles_apart";
+
 // The grid of a launch dealt out to clusters of blocks. The blocks of a cluster take neighbours
 // along the grid's second axis; clusters take turns over the grid in the launch's rasterisation
 // (first axis fastest, or panels of the second one: "swizzle_panel").

@@ -107,22 +107,6 @@ class Inside : public FactsMutator {
   bool possible_ = true;
 };
 
-class DropGuards : public ir::Mutator {
- protected:
-  Stmt VisitStmt(const Stmt& s) override {
-    const Stmt rebuilt = RebuildStmt(s);
-    const auto* store = rebuilt.As<ir::Store>();
-    if (store == nullptr || !store->predicate.defined()) return rebuilt;
-    return ir::MakeStmt<ir::Store>(s->loc, store->buffer, store->indices, store->value);
-  }
-  Expr VisitExpr(const Expr& e) override {
-    const Expr rebuilt = RebuildExpr(e);
-    const auto* load = rebuilt.As<ir::Load>();
-    if (load == nullptr || !load->predicate.defined()) return rebuilt;
-    return ir::MakeLoad(load->buffer, load->indices);
-  }
-};
-
 class Version : public FactsMutator {
  protected:
   Stmt VisitStmt(const Stmt& s) override {

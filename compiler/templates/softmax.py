@@ -18,7 +18,9 @@ def softmax(x, dtype=T.float32, block_M=1, threads=128):
         for i, j in T.Parallel(block_M, N):
             rows[i, j] = T.exp2((rows[i, j] - row_max[i]) * log2_e)
         T.reduce_sum(rows, row_sum, dim=1)
+        for i in T.Parallel(block_M):
+            row_sum[i] = 1.0 / row_sum[i]
         for i, j in T.Parallel(block_M, N):
-            rows[i, j] = rows[i, j] / row_sum[i]
+            rows[i, j] = rows[i, j] * row_sum[i]
         T.copy(rows, out[bx * block_M, 0])
     return out

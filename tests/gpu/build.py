@@ -23,7 +23,7 @@ def kernel_of(case, folder):
     if not case["options"]:
         return f"template:{case['template']}"
     text = (ROOT / "compiler/templates" / f"{case['template']}.py").read_text()
-    options = ", ".join(f'"{k}": {v}' for k, v in case["options"].items())
+    options = ", ".join(f'"{k}": {v!r}' for k, v in case["options"].items())
     marked = text.replace("@tilelang.jit(", f"@tilelang.jit(pass_configs={{{options}}}, ")
     if marked == text:
         raise ValueError(f"template {case['template']} has no @tilelang.jit( to give options to")

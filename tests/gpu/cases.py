@@ -25,6 +25,16 @@ def rows(name, kind, M, N, dtype, **config):
             "M": M, "N": N, "dtype": dtype}
 
 
+def attention(name, batch, heads, seq_q, seq_kv, dim, causal, kv_heads=None, dtype="float16",
+              block=(128, 128), stages=2, threads=256):
+    """Attention forward of q[batch, seq_q, heads, dim] to k, v[batch, seq_kv, kv_heads, dim]."""
+    arguments = {"batch": batch, "heads": heads, "kv_heads": kv_heads or heads, "seq_q": seq_q,
+                 "seq_kv": seq_kv, "dim": dim, "is_causal": causal, "dtype": dtype}
+    config = {"block_M": block[0], "block_N": block[1], "num_stages": stages, "threads": threads}
+    return {"name": name, "kind": "attention", "template": "attention", "arguments": arguments,
+            "config": config, "options": {}, **arguments}
+
+
 def checks():
     """Small and ragged shapes, every path of the compiler."""
     small = {"block": (128, 128, 64), "threads": 128}
@@ -64,9 +74,32 @@ def checks():
             options = {"kiln.persistent": persistent, "kiln.cluster": cluster}
             cases.append(product(f"options_{persistent}{cluster}", 2560, 2560, 512,
                                  options=options))
+    ampere = {"kiln.instructions": 80}
+    cases += [
+        product("mma", 256, 256, 512, stages=3, options=ampere, **small),
+        product("mma_32", 256, 256, 512, stages=3, block=(128, 128, 32), threads=128,
+                options=ampere),
+        product("mma_nn", 256, 256, 512, trans_B=False, options=ampere, **small),
+        product("mma_tn", 256, 256, 512, trans_A=True, trans_B=False, options=ampere, **small),
+        product("mma_float16", 256, 256, 512, "float16", "float32", options=ampere, **small),
+        product("mma_int8", 256, 256, 512, "int8", "int32", block=(128, 128, 64), threads=128,
+                options=ampere),
+        product("mma_e4m3", 256, 256, 512, "float8_e4m3fn", block=(128, 128, 64), threads=128,
+                options={"kiln.instructions": 89}),
+        product("mma_ragged", 1000, 1000, 1000, options=ampere, **small),
+    ]
     for dtype in ("float32", "bfloat16"):
         for kind in ("softmax", "rmsnorm", "rowsum", "swiglu"):
             cases.append(rows(f"{kind}_{dtype}", kind, 100, 1024, dtype))
+    cases += [
+        attention("attention_64", 1, 2, 256, 256, 64, False),
+        attention("attention_64_causal", 1, 2, 256, 256, 64, True, dtype="bfloat16"),
+        attention("attention_128", 2, 2, 256, 512, 128, False),
+        attention("attention_128_causal", 1, 4, 256, 384, 128, True, kv_heads=2),
+        attention("attention_256", 1, 2, 256, 256, 256, False, block=(128, 64)),
+        attention("attention_ragged", 1, 2, 200, 333, 128, False),
+        attention("attention_ragged_causal", 1, 2, 333, 333, 64, True),
+    ]
     cases.append({"name": "gemv", "kind": "gemv", "template": "gemv",
                   "arguments": {"N": 512, "K": 2048}, "config": {}, "options": {}, "N": 512,
                   "K": 2048, "dtype": "float32"})
@@ -82,16 +115,38 @@ SHAPES = {
 }
 
 
+# Where the tiles of a product are few.
+SMALL = [((128, 128, 64), 256, 5), ((128, 128, 128), 256, 3), ((64, 128, 64), 128, 6),
+         ((64, 128, 128), 128, 4), ((128, 64, 64), 256, 6), ((128, 64, 128), 256, 4),
+         ((64, 64, 128), 128, 4)]
+ATTENTION = [(16, 16, 1024, 128), (4, 16, 4096, 128), (1, 16, 16384, 128), (4, 32, 4096, 64)]
+
+
 def timed():
+
     """Large shapes, a few configs each: the best of them is what counts."""
     cases = []
     for shape, (M, N, K) in SHAPES.items():
         for persistent, cluster in ((0, 1), (1, 1), (1, 2)):
             options = {"kiln.persistent": persistent, "kiln.cluster": cluster}
             cases.append(product(f"{shape}/{persistent}{cluster}", M, N, K, options=options))
-        small = (64, 128, 64) if shape == "odd1000" else (128, 128, 64)
-        cases.append(product(f"{shape}/small", M, N, K, block=small, threads=128, stages=6,
-                             options={"kiln.persistent": 0, "kiln.cluster": 1}))
+        if M * N > 2048 * 2048:
+            continue
+        for block, threads, stages in SMALL:
+            name = f"{shape}/{'x'.join(map(str, block))}_{threads}"
+            cases.append(product(name, M, N, K, block=block, threads=threads, stages=stages,
+                                 options={"kiln.persistent": 0, "kiln.cluster": 1}))
+    for shape in ("sq4096", "sq8192"):
+        M, N, K = SHAPES[shape]
+        for block_K in (32, 64):
+            cases.append(product(f"{shape}_mma/{block_K}", M, N, K, block=(128, 128, block_K),
+                                 threads=128, stages=3, options={"kiln.instructions": 80}))
+    for batch, heads, seq, dim in ATTENTION:
+        for causal in (False, True):
+            shape = f"attention_{batch}x{heads}x{seq}x{dim}{'_causal' if causal else ''}"
+            for block_N in (128, 64):
+                cases.append(attention(f"{shape}/{block_N}", batch, heads, seq, seq, dim, causal,
+                                       block=(128, block_N)))
     for dtype in ("bfloat16", "float32"):
         for threads in (128, 256, 512):
             width = 8 if dtype == "bfloat16" else 4

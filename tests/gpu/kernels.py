@@ -31,6 +31,12 @@ class Kernel:
             self.inputs = [random((K, M) if case["trans_A"] else (M, K), dtype),
                            random((N, K) if case["trans_B"] else (K, N), dtype)]
             self.output = poisoned((M, N), case["out"])
+        elif kind == "attention":
+            batch, dim = case["batch"], case["dim"]
+            keys = (batch, case["seq_kv"], case["kv_heads"], dim)
+            queries = (batch, case["seq_q"], case["heads"], dim)
+            self.inputs = [random(queries, dtype), random(keys, dtype), random(keys, dtype)]
+            self.output = poisoned(queries, dtype)
         elif kind == "gemv":
             self.inputs = [random((K,), dtype), random((N, K), dtype)]
             self.output = poisoned((N,), "float32")
@@ -39,8 +45,7 @@ class Kernel:
             self.inputs = [random((M, N), dtype)] + ([random(second, dtype)] if second else [])
             self.output = poisoned((M,), "float32") if kind == "rowsum" else poisoned((M, N), dtype)
         library = ctypes.CDLL(str(folder / f"{case['file']}.so"))
-        entry = {"matmul": "kiln_matmul", "swiglu": "kiln_swiglu"}.get(kind, f"kiln_{kind}")
-        self.function = getattr(library, entry)
+        self.function = getattr(library, f"kiln_{kind}")
         self.function.restype = ctypes.c_int32
         self.pointers = [ctypes.c_void_p(t.data_ptr()) for t in self.inputs + [self.output]]
 
@@ -54,13 +59,29 @@ class Kernel:
         a, b = self.inputs
         return (a.t() if self.case["trans_A"] else a), (b.t() if self.case["trans_B"] else b)
 
+    def attention(self, q, k, v):
+        """As torch computes it, from tensors [batch, heads, sequence, dim]; the last query sees all
+        keys."""
+        if not self.case["is_causal"] or q.shape[2] == k.shape[2]:
+            return torch.nn.functional.scaled_dot_product_attention(
+                q, k, v, is_causal=self.case["is_causal"], enable_gqa=q.shape[1] != k.shape[1])
+        seen = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device="cuda").tril(
+            k.shape[2] - q.shape[2])
+        return torch.nn.functional.scaled_dot_product_attention(
+            q, k, v, attn_mask=seen, enable_gqa=q.shape[1] != k.shape[1])
+
+    def heads_first(self):
+        return [t.transpose(1, 2) for t in self.inputs]
+
     def reference(self):
-        """In float64, from the same inputs."""
-        x = [t.double() for t in self.inputs]
+        """In float64, of attention in float32, from the same inputs."""
         kind = self.case["kind"]
+        x = [t.float() if kind == "attention" else t.double() for t in self.inputs]
         if kind == "matmul":
             a, b = self.operands()
             return a.double() @ b.double()
+        if kind == "attention":
+            return self.attention(*[t.transpose(1, 2) for t in x]).transpose(1, 2)
         if kind == "gemv":
             return x[1] @ x[0]
         if kind == "softmax":
@@ -75,6 +96,14 @@ class Kernel:
         """Relative to the reference's norm; NaN and infinity stay what they are."""
         want = self.reference()
         return float((self.output.double() - want).norm() / want.norm())
+
+    def operations(self):
+        """Of a product or of attention; of a causal mask half is not there."""
+        case = self.case
+        if case["kind"] == "matmul":
+            return 2.0 * case["M"] * case["N"] * case["K"]
+        return (4.0 * case["batch"] * case["heads"] * case["seq_q"] * case["seq_kv"] * case["dim"]
+                / (2 if case["is_causal"] else 1))
 
     def bytes_moved(self):
         return sum(t.numel() * t.element_size() for t in self.inputs + [self.output])

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times every case beside this file and its anchor in the same run; see tests/gpu/build.py.
 
-Products: torch.matmul (cuBLAS). Kernels over rows: a copy of as many bytes (read plus written). One
+Products: torch.matmul (cuBLAS). Attention: torch's, by cuDNN. Kernels over rows: a copy of as many bytes (read plus written). One
 line a case: name, milliseconds, rate, the anchor's, and the ratio (above 1: faster than the anchor);
 then the best case of each shape. Medians, the L2 cache overwritten before every launch."""
 import json
@@ -9,6 +9,8 @@ import pathlib
 import sys
 
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
 
 from kernels import Kernel
 
@@ -36,6 +38,19 @@ def median_ms(function, flush):
     return sorted(times)[len(times) // 2]
 
 
+def anchor_of(kernel):
+    """cuBLAS, or the attention of cuDNN."""
+    if kernel.case["kind"] == "matmul":
+        a, b = kernel.operands()
+        return lambda: torch.matmul(a, b)
+    q, k, v = kernel.heads_first()
+
+    def attend():
+        with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+            kernel.attention(q, k, v)
+    return attend
+
+
 def main():
     if not torch.cuda.is_available():
         print("skipped: PyTorch sees no GPU on this machine")
@@ -49,11 +64,10 @@ def main():
         kernel = Kernel(case, folder)
         shape = case["name"].split("/")[0]
         ms = median_ms(kernel, flush)
-        if case["kind"] == "matmul":
-            work, unit = 2e-9 * case["M"] * case["N"] * case["K"], "TFLOP/s"
+        if case["kind"] in ("matmul", "attention"):
+            work, unit = kernel.operations() * 1e-9, "TFLOP/s"
             if shape not in anchors:
-                a, b = kernel.operands()
-                anchors[shape] = median_ms(lambda: torch.matmul(a, b), flush)
+                anchors[shape] = median_ms(anchor_of(kernel), flush)
         else:
             work, unit = kernel.bytes_moved() * 1e-6, "GB/s"
             if shape not in anchors:

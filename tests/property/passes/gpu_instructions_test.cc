@@ -314,6 +314,29 @@ TEST(GpuInstructions, Attention) {
   }
 }
 
+// The shipped one: ragged, causal with fewer heads of keys than of queries, masks at edges alone.
+TEST(GpuInstructions, AttentionTemplate) {
+  for (const char* causal : {"False", "True"}) {
+    auto tiles =
+        testing::ElaboratedFile("compiler/templates/attention.py", {{"batch", "2"},
+                                                                    {"heads", "2"},
+                                                                    {"kv_heads", "1"},
+                                                                    {"seq_q", "130"},
+                                                                    {"seq_kv", "170"},
+                                                                    {"dim", "64"},
+                                                                    {"block_M", "64"},
+                                                                    {"block_N", "64"},
+                                                                    {"threads", "128"},
+                                                                    {"is_causal", causal}});
+    ASSERT_TRUE(tiles.ok()) << tiles.status();
+    tiles->attrs["kiln.cluster"] = "1";
+    const auto instructions = Instructions(*tiles, {.cores = 4});
+    ASSERT_TRUE(instructions.ok()) << instructions.status();
+    EXPECT_TRUE(Has(*instructions, ir::Instruction::kTensorStore));
+    EXPECT_EQ(Difference(*tiles, *instructions, 2e-3), "") << ir::ToString(*instructions);
+  }
+}
+
 TEST(GpuInstructions, RandomProducts) {
   std::mt19937_64 rng(11);
   const auto pick = [&](std::initializer_list<int> from) {
@@ -376,9 +399,10 @@ ir::Stmt With(const ir::Instruct& x, std::vector<ir::Expr> args,
 
 TEST(GpuMistakes, AMissingWaitIsNoticed) {
   const Case c = {.k = 320, .stages = 2, .cores = 1};  // the last arrival is for the next tile
-  for (const ir::Instruction op : {ir::Instruction::kBarrierWait, ir::Instruction::kBarrierArrive,
-                                   ir::Instruction::kBarrierExpect, ir::Instruction::kBarrierInit,
-                                   ir::Instruction::kTensorLoad}) {
+  for (const ir::Instruction op :
+       {ir::Instruction::kBarrierWait, ir::Instruction::kBarrierArrive,
+        ir::Instruction::kBarrierExpect, ir::Instruction::kBarrierInit,
+        ir::Instruction::kTensorLoad, ir::Instruction::kTensorStore, ir::Instruction::kStoreWait}) {
     const int count = ExpectNoticed(
         c, [&](const ir::Instruct& x) { return x.op == op ? Nothing(x) : ir::Stmt(); });
     EXPECT_GT(count, 0) << ir::Name(op);
@@ -404,7 +428,10 @@ TEST(GpuMistakes, AWrongPhaseIsNoticed) {
 TEST(GpuMistakes, AWrongSwizzleIsNoticed) {
   for (const char* operand : {"swizzle0", "swizzle1", "swizzle2"}) {
     const int count = ExpectNoticed({}, [&](const ir::Instruct& x) {
-      if (x.annotations.count(operand) == 0) return ir::Stmt();
+      // To wait it is enough to know the tile.
+      if (x.annotations.count(operand) == 0 || x.op == ir::Instruction::kStoreWait) {
+        return ir::Stmt();
+      }
       auto notes = x.annotations;
       notes[operand] = "64";
       return With(x, x.args, std::move(notes));
@@ -424,6 +451,14 @@ TEST(GpuMistakes, ABarrierThatCountsWrongIsNoticed) {
 }
 
 TEST(GpuMistakes, ATileThatIsHandedBackTooEarlyIsNoticed) {
+  // Before the store that reads it is over: a wait for one store less.
+  const Case stores = {.n = 128, .k = 64, .cores = 1};
+  EXPECT_GT(ExpectNoticed(stores,
+                          [](const ir::Instruct& x) {
+                            if (x.op != ir::Instruction::kStoreWait) return ir::Stmt();
+                            return With(x, {x.args[0] + ir::MakeInt(1)}, x.annotations);
+                          }),
+            0);
   // Before the product that reads it is over: every wait for all but the last waits for none.
   const int count = ExpectNoticed({.k = 512, .stages = 2}, [](const ir::Instruct& x) {
     const bool overlapped = x.op == ir::Instruction::kWgmmaWait && ir::IsConst(x.args[0], 1);

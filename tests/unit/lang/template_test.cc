@@ -19,6 +19,15 @@ struct Case {
 
 const std::vector<Case>& Cases() {
   static const auto& cases = *new std::vector<Case>{
+      {"attention",
+       {{"batch", "2"},
+        {"heads", "8"},
+        {"kv_heads", "2"},
+        {"seq_q", "1000"},
+        {"seq_kv", "1024"},
+        {"dim", "128"},
+        {"is_causal", "True"}},
+       {"block_M", "block_N", "num_stages", "threads"}},
       {"elementwise", {{"M", "4096"}, {"N", "14336"}}, {"block_M", "block_N", "threads"}},
       {"gemv", {{"N", "6144"}, {"K", "4096"}}, {"block_N", "block_K", "threads"}},
       {"matmul",
@@ -34,8 +43,8 @@ const std::vector<Case>& Cases() {
 TEST(Templates, AreListedByName) {
   std::vector<std::string> names;
   for (const KernelTemplate& t : KernelTemplates()) names.emplace_back(t.name);
-  EXPECT_THAT(names, testing::ElementsAre("elementwise", "gemv", "matmul", "reduction", "rmsnorm",
-                                          "softmax"));
+  EXPECT_THAT(names, testing::ElementsAre("attention", "elementwise", "gemv", "matmul", "reduction",
+                                          "rmsnorm", "softmax"));
   EXPECT_EQ(FindKernelTemplate("nothing"), nullptr);
   EXPECT_EQ(FindKernelTemplate("reduction")->entry, "rowsum");
   EXPECT_THAT(std::string(FindKernelTemplate("gemv")->about), testing::HasSubstr("matrix-vector"));

@@ -1,0 +1,89 @@
+// Copies between tensors and tiles of shared memory that the machine makes while threads go on: TMA
+// (PTX 9.7.9.27).
+#include <algorithm>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "compiler/codegen/gpu_instruct.h"
+#include "llvm/IR/IntrinsicsNVPTX.h"
+
+namespace kiln::codegen {
+
+using llvm::Value;
+
+GpuInstructEmitter::TensorBox GpuInstructEmitter::BoxOf(const ir::Instruct& x) {
+  const ir::Region& global = x.regions[1];
+  TensorBox box;
+  box.map = MapOf(x);
+  const auto found = absl::c_find(maps_.maps, box.map);
+  KILN_CHECK(found != maps_.maps.end());
+  Value* parameter = maps_.parameters[static_cast<size_t>(found - maps_.maps.begin())];
+  box.descriptor = b_.CreatePtrToInt(parameter, b_.getInt64Ty());
+  box.tile = SharedAddress(x.regions[0]);
+  box.columns = *ir::ConstInt(global.ranges.back().extent);
+  box.panel_bytes = NoteOf(x, "height0") * box.map.swizzle;
+  for (const ir::Range& range : global.ranges) {
+    box.start.push_back(b_.CreateIntCast(exprs_.Emit(range.min), b_.getInt32Ty(), true));
+  }
+  return box;
+}
+
+void GpuInstructEmitter::ForPanels(const TensorBox& box, const std::string& text, Value* barrier) {
+  const auto n = [&](int64_t v) { return b_.getInt32(static_cast<uint32_t>(v)); };
+  std::string constraints = "r,l";
+  for (size_t d = 0; d < box.start.size(); ++d) constraints += ",r";
+  if (barrier != nullptr) constraints += ",r";
+  for (int64_t p = 0; p * box.map.box.back() < box.columns; ++p) {
+    std::vector<Value*> args = {b_.CreateAdd(box.tile, n(p * box.panel_bytes)), box.descriptor};
+    args.push_back(b_.CreateAdd(box.start.back(), n(p * box.map.box.back())));
+    args.insert(args.end(), box.start.rbegin() + 1, box.start.rend());
+    if (barrier != nullptr) args.push_back(barrier);
+    Asm(text, constraints, args);
+  }
+}
+
+// Coordinates are innermost first, after the tile and the descriptor.
+std::string GpuInstructEmitter::CoordinatesOf(const TensorBox& box) {
+  std::vector<std::string> names;
+  for (size_t d = 0; d < box.start.size(); ++d) names.push_back(absl::StrCat("$", 2 + d));
+  return absl::StrCat("[$1, {", absl::StrJoin(names, ", "), "}]");
+}
+
+// In a cluster each block loads its share of the rows into the same place of all blocks.
+void GpuInstructEmitter::EmitTensorLoad(const ir::Instruct& x) {
+  TensorBox box = BoxOf(x);
+  const int64_t blocks = std::max<int64_t>(1, NoteOf(x, "cluster"));
+  if (blocks > 1) {
+    Value* block = b_.CreateIntrinsic(llvm::Intrinsic::nvvm_read_ptx_sreg_cluster_ctarank, {}, {});
+    const auto row_dimension = static_cast<size_t>(ir::RowDimension(x.regions[1]));
+    const int64_t rows = box.map.box[row_dimension];
+    const auto times = [&](int64_t n) {
+      return b_.CreateMul(block, b_.getInt32(static_cast<uint32_t>(n)));
+    };
+    const int64_t element = x.regions[1].buffer->dtype.bytes();
+    const int64_t row_bytes = box.map.swizzle > 0 ? box.map.swizzle : box.columns * element;
+    box.tile = b_.CreateAdd(box.tile, times(rows * row_bytes));
+    box.start[row_dimension] = b_.CreateAdd(box.start[row_dimension], times(rows));
+  }
+  const size_t rank = box.start.size();
+  ForPanels(
+      box,
+      absl::StrCat("cp.async.bulk.tensor.", rank,
+                   "d.shared::cluster.global.mbarrier::complete_tx::bytes",
+                   blocks > 1 ? ".multicast::cluster" : "", " [$0], ", CoordinatesOf(box), ", [$",
+                   2 + rank, "]", blocks > 1 ? absl::StrCat(", ", (1 << blocks) - 1) : "", ";"),
+      SharedAddress(x.regions[2]));
+}
+
+// A group of its own: those who wait count stores.
+void GpuInstructEmitter::EmitTensorStore(const ir::Instruct& x) {
+  const TensorBox box = BoxOf(x);
+  ForPanels(box,
+            absl::StrCat("cp.async.bulk.tensor.", box.start.size(),
+                         "d.global.shared::cta.bulk_group ", CoordinatesOf(box), ", [$0];"),
+            nullptr);
+  Asm("cp.async.bulk.commit_group;");
+}
+
+}  // namespace kiln::codegen

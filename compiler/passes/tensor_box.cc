@@ -1,0 +1,120 @@
+#include "compiler/passes/tensor_box.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/ir/instruct.h"
+#include "compiler/ir/shape.h"
+#include "compiler/ir/visit.h"
+#include "compiler/layout/swizzle.h"
+#include "compiler/passes/gemm_layouts.h"
+
+namespace kiln::passes {
+namespace {
+
+using ir::Expr;
+using ir::MakeInt;
+using ir::Stmt;
+
+constexpr int64_t kMostBox = 256;  // elements a side of a TMA box
+constexpr int64_t kRowBytes = 16;  // global strides are multiples of it
+constexpr size_t kMostRank = 5;
+constexpr int64_t kMostTiles = 2;  // one is written while the other is fetched
+constexpr int64_t kTileAlign = 1024;
+
+bool ReadsMemory(const Expr& e) {
+  bool reads = false;
+  ir::Walk(e, [&](const Expr& x) {
+    reads |= x.kind() == ir::ExprKind::kLoad;
+    return !reads;
+  });
+  return reads;
+}
+
+Stmt Do(SourceLoc loc, ir::Instruction op, std::vector<ir::Region> regions,
+        std::vector<Expr> args = {}) {
+  return ir::MakeStmt<ir::Instruct>(loc, op, std::move(regions), std::move(args));
+}
+
+}  // namespace
+
+bool IsTensorBox(const ir::Region& box, const Expr& rows, const Expr& columns) {
+  const ir::Buffer& tensor = box.buffer;
+  const size_t rank = tensor->shape.size();
+  if (tensor->scope != ir::Scope::kGlobal || rank < 2 || rank > kMostRank) return false;
+  const auto row_dimension = static_cast<size_t>(ir::RowDimension(box));
+  int64_t stride = tensor->dtype.bytes();
+  for (size_t d = rank; d-- > 0;) {
+    const ir::Range& range = box.ranges[d];
+    const auto extent = ir::ConstInt(range.extent);
+    if (!extent || *extent > kMostBox || ReadsMemory(range.min)) return false;
+    const bool matrix = d == row_dimension || d + 1 == rank;
+    if (!matrix && *extent != 1) return false;
+    if (matrix && !ir::Same(range.extent, d == row_dimension ? rows : columns)) return false;
+    if (!tensor->strides.empty()) {
+      const auto given = ir::ConstInt(tensor->strides[d]);
+      if (!given) return false;
+      stride = *given * tensor->dtype.bytes();
+    }
+    if (d + 1 == rank ? stride != tensor->dtype.bytes() : stride % kRowBytes != 0) return false;
+    const auto whole = ir::ConstInt(tensor->shape[d]);
+    if (!whole && d > 0) return false;
+    stride *= whole.value_or(1);
+  }
+  return true;
+}
+
+std::optional<StagedStore> StageStore(const ir::Copy& copy, int64_t bytes) {
+  if (copy.src.buffer->scope != ir::Scope::kFragment) return std::nullopt;
+  const auto dims = ir::MatrixDims(copy.src);
+  if (!dims) return std::nullopt;
+  const Expr& rows = copy.src.ranges[dims->first].extent;
+  const auto columns = ir::ConstInt(copy.src.ranges[dims->second].extent);
+  const DType type = copy.dst.buffer->dtype;
+  if (!columns || !ir::ConstInt(rows)) return std::nullopt;
+  const layout::SwizzleMode mode = layout::WidestMode(type.bits, *columns);
+  if (mode == layout::SwizzleMode::kNone) return std::nullopt;
+  const int64_t width = layout::RowBytes(mode) / type.bytes();
+  const int64_t panels = *columns / width;
+  const auto column = static_cast<size_t>(copy.dst.buffer->shape.size() - 1);
+  const auto panel_of = [&](const ir::Region& region, size_t dimension, int64_t p) {
+    ir::Region panel = region;
+    panel.ranges[dimension] = {region.ranges[dimension].min + MakeInt(p * width), MakeInt(width)};
+    return panel;
+  };
+  if (!ir::Same(copy.dst.ranges[column].extent, MakeInt(*columns)) ||
+      !IsTensorBox(panel_of(copy.dst, column, 0), rows, MakeInt(width))) {
+    return std::nullopt;
+  }
+  const int64_t height = *ir::ConstInt(rows);
+  const int64_t tile_bytes =
+      (height * layout::RowBytes(mode) + kTileAlign - 1) / kTileAlign * kTileAlign;
+  const int64_t count = std::min({kMostTiles, panels, bytes / tile_bytes});
+  const auto lies = SharedOperandLayout(MatrixUnit::kWgmma, type.bits, {height, width});
+  if (count < 1 || !lies.ok() || !*lies) return std::nullopt;
+
+  StagedStore staged;
+  for (int64_t i = 0; i < count; ++i) {
+    const std::string name = absl::StrCat(copy.src.buffer->name, ".out", i);
+    staged.tiles.push_back(ir::MakeBuffer(name, type, {rows, MakeInt(width)}, ir::Scope::kShared));
+    staged.layouts[absl::StrCat("layout:", name)] = (*lies)->ToString();
+  }
+  std::vector<Stmt> stmts;
+  for (int64_t p = 0; p < panels; ++p) {
+    const ir::Region tile = ir::WholeBuffer(staged.tiles[static_cast<size_t>(p % count)]);
+    // Where the tile was used last: one store ago, or two; the last panel's tile may be the
+    // first's.
+    const int64_t left = count == 1 || (p == 0 && panels % count != 0) ? 0 : count - 1;
+    stmts.push_back(Do(copy.loc, ir::Instruction::kStoreWait, {tile}, {MakeInt(left)}));
+    stmts.push_back(ir::MakeStmt<ir::Copy>(
+        copy.loc, panel_of(copy.src, static_cast<size_t>(dims->second), p), tile));
+    stmts.push_back(
+        Do(copy.loc, ir::Instruction::kTensorStore, {tile, panel_of(copy.dst, column, p)}));
+  }
+  staged.body = ir::MakeStmt<ir::Seq>(copy.loc, std::move(stmts));
+  staged.end =
+      Do(copy.loc, ir::Instruction::kStoreWait, {ir::WholeBuffer(staged.tiles[0])}, {MakeInt(0)});
+  return staged;
+}
+
+}  // namespace kiln::passes

@@ -1,0 +1,34 @@
+// What TMA moves: boxes of tensors and tiles of shared memory. Shared by passes that let it.
+#ifndef KILN_COMPILER_PASSES_TENSOR_BOX_H_
+#define KILN_COMPILER_PASSES_TENSOR_BOX_H_
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compiler/ir/stmt.h"
+
+namespace kiln::passes {
+
+// Whether TMA can move `box` of a tensor in global memory: `rows` by `columns` elements, any other
+// dimension at a single index; sides, strides and bases as tensor maps have them (PTX 5.5; CUDA
+// driver API, cuTensorMapEncodeTiled).
+bool IsTensorBox(const ir::Region& box, const ir::Expr& rows, const ir::Expr& columns);
+
+// A copy of registers to a tensor by way of shared memory: panels as wide as a swizzle, each
+// written by the threads that hold it and then fetched by TMA, while the next one is written to the
+// other tile.
+struct StagedStore {
+  std::vector<ir::Buffer> tiles;               // one or two
+  std::map<std::string, std::string> layouts;  // annotations of the launch
+  ir::Stmt body;                               // instead of the copy
+  ir::Stmt end;                                // once, after the last one
+};
+
+// `bytes` of shared memory are free. Nothing where the copy is no such one, or does not fit.
+std::optional<StagedStore> StageStore(const ir::Copy& copy, int64_t bytes);
+
+}  // namespace kiln::passes
+
+#endif  // KILN_COMPILER_PASSES_TENSOR_BOX_H_

@@ -1,0 +1,242 @@
+#include "compiler/passes/unroll_lanes.h"
+
+#include <algorithm>
+
+#include "compiler/passes/build.h"
+#include "compiler/passes/memory_access.h"
+
+namespace kiln::passes {
+namespace {
+
+using ir::Expr;
+using ir::MakeInt;
+using ir::Stmt;
+
+bool IsMemory(const ir::Buffer& b) {
+  return b->scope == ir::Scope::kGlobal || b->scope == ir::Scope::kShared;
+}
+
+// Elements of the widest access of what the loop's body moves; 1: it moves nothing. What comes from
+// shared memory to be computed with does not count: it would wait in registers.
+int64_t LanesOf(const ir::For& loop) {
+  int64_t lanes = 1;
+  bool moves = false;
+  const auto touch = [&](const ir::Buffer& b, bool stores) {
+    if (!IsMemory(b)) return;
+    moves |= stores || b->scope == ir::Scope::kGlobal;
+    lanes = std::max<int64_t>(lanes, kVectorBytes / b->dtype.bytes());
+  };
+  ir::Walk(
+      loop.body,
+      [&](const Stmt& s) {
+        if (const auto* store = s.As<ir::Store>()) touch(store->buffer, true);
+        return true;
+      },
+      [&](const Expr& e) {
+        if (const auto* load = e.As<ir::Load>()) touch(load->buffer, false);
+        return true;
+      });
+  return moves ? lanes : 1;
+}
+
+bool ReadsMemory(const Expr& e) {
+  bool reads = false;
+  ir::Walk(e, [&](const Expr& x) {
+    reads |= x.kind() == ir::ExprKind::kLoad;
+    return !reads;
+  });
+  return reads;
+}
+
+// Binds, stores and conditions around them: nothing that declares or jumps.
+bool IsPlain(const Stmt& body) {
+  bool plain = true;
+  ir::Walk(body, [&](const Stmt& s) {
+    plain &= s.kind() == ir::StmtKind::kSeq || s.kind() == ir::StmtKind::kBind ||
+             s.kind() == ir::StmtKind::kStore || s.kind() == ir::StmtKind::kIf;
+    return plain;
+  });
+  return plain;
+}
+
+// One lane: names are replaced by what they stand for.
+class Lane : public FactsMutator {
+ public:
+  Lane(const ir::Facts& facts, ir::VarMap names, int64_t lanes)
+      : names_(std::move(names)), lanes_(lanes) {
+    facts_ = facts;
+  }
+
+ protected:
+  Expr VisitExpr(const Expr& e) override {
+    const auto* load = e.As<ir::Load>();
+    if (load == nullptr) return RebuildExpr(e);
+    return ir::MakeLoad(load->buffer, Indices(load->indices), Guard(load->predicate));
+  }
+  Stmt VisitStmt(const Stmt& s) override {
+    if (const auto* bind = s.As<ir::Bind>()) {
+      const Expr value = Named(bind->value);
+      if (!value.dtype().is_int() || ReadsMemory(value)) {
+        return ir::MakeStmt<ir::Bind>(s->loc, bind->var, Mutate(value));
+      }
+      names_[bind->var.get()] = facts_.Simplify(value);
+      return ir::MakeSeq({}, s->loc);
+    }
+    if (const auto* store = s.As<ir::Store>()) {
+      return ir::MakeStmt<ir::Store>(s->loc, store->buffer, Indices(store->indices),
+                                     Mutate(Named(store->value)), Guard(store->predicate));
+    }
+    if (const auto* branch = s.As<ir::If>()) {
+      return ir::MakeStmt<ir::If>(s->loc, Mutate(Named(branch->condition)),
+                                  Mutate(branch->then_case),
+                                  branch->else_case.defined() ? Mutate(branch->else_case) : Stmt());
+    }
+    return FactsMutator::VisitStmt(s);
+  }
+
+ private:
+  Expr Named(const Expr& e) const { return ir::Substitute(e, names_); }
+  Expr Guard(const Expr& predicate) {
+    return predicate.defined() ? Coarse(facts_.Simplify(Mutate(Named(predicate)))) : Expr();
+  }
+  // A condition that changes with whole groups of lanes alone, in the form that all lanes share:
+  // 8q + 3 < 8n says q < n.
+  Expr Coarse(const Expr& e) const {
+    const auto* b = e.As<ir::Binary>();
+    if (b == nullptr) return e;
+    switch (b->op) {
+      case ir::BinaryOp::kAnd:
+        return ir::MakeBinary(ir::BinaryOp::kAnd, Coarse(b->a), Coarse(b->b));
+      case ir::BinaryOp::kLt:
+        return CoarsePositive(b->b - b->a, e);
+      case ir::BinaryOp::kLe:
+        return CoarsePositive(b->b - b->a + MakeInt(1), e);
+      case ir::BinaryOp::kGt:
+        return CoarsePositive(b->a - b->b, e);
+      case ir::BinaryOp::kGe:
+        return CoarsePositive(b->a - b->b + MakeInt(1), e);
+      default:
+        return e;
+    }
+  }
+  Expr CoarsePositive(const Expr& positive, const Expr& otherwise) const {
+    ir::LinearForm form = facts_.Expand(positive);
+    for (const auto& term : form.terms) {
+      if (term.second % lanes_ != 0) return otherwise;
+    }
+    const int64_t least = form.constant - 1;
+    form.constant = lanes_ * ((least - (least % lanes_ + lanes_) % lanes_) / lanes_ + 1);
+    return ir::FromLinear(form, positive.dtype()) > MakeInt(0, positive.dtype());
+  }
+  std::vector<Expr> Indices(const std::vector<Expr>& indices) {
+    std::vector<Expr> out;
+    for (const Expr& index : indices) out.push_back(facts_.Simplify(Mutate(Named(index))));
+    return out;
+  }
+
+  ir::VarMap names_;
+  const int64_t lanes_;
+};
+
+bool HasStore(const Stmt& s) {
+  bool found = false;
+  ir::Walk(s, [&](const Stmt& x) {
+    found |= x.kind() == ir::StmtKind::kStore;
+    return !found;
+  });
+  return found;
+}
+
+// The one guard of all accesses of some statements; undefined where there is none, or several.
+Expr OnlyGuard(const std::vector<Stmt>& stmts) {
+  Expr only;
+  bool several = false;
+  const auto note = [&](const Expr& guard) {
+    if (!guard.defined()) return;
+    several |= only.defined() && !ir::Same(only, guard);
+    only = guard;
+  };
+  for (const Stmt& s : stmts) {
+    ir::Walk(
+        s,
+        [&](const Stmt& x) {
+          if (const auto* store = x.As<ir::Store>()) note(store->predicate);
+          return true;
+        },
+        [&](const Expr& e) {
+          if (const auto* load = e.As<ir::Load>()) note(load->predicate);
+          return true;
+        });
+  }
+  return several ? Expr() : only;
+}
+
+// What is left where no guard holds: nothing is stored under one, what is loaded under one is zero.
+class Refuse : public ir::Mutator {
+ protected:
+  Stmt VisitStmt(const Stmt& s) override {
+    const auto* store = s.As<ir::Store>();
+    if (store != nullptr && store->predicate.defined()) return ir::MakeSeq({}, s->loc);
+    return RebuildStmt(s);
+  }
+  Expr VisitExpr(const Expr& e) override {
+    const auto* load = e.As<ir::Load>();
+    if (load != nullptr && load->predicate.defined()) return ir::MakeConst(0, e.dtype());
+    return RebuildExpr(e);
+  }
+};
+
+Stmt AskOnce(std::vector<Stmt> lanes, SourceLoc loc) {
+  const Expr guard = OnlyGuard(lanes);
+  const Stmt all = ir::MakeSeq(std::move(lanes), loc);
+  if (!guard.defined() || ReadsMemory(guard)) return all;  // what it reads, a lane may write
+  const Stmt refused = Refuse().Mutate(all);
+  return ir::MakeStmt<ir::If>(loc, guard, DropGuards().Mutate(all),
+                              HasStore(refused) ? FreshCopy(refused) : Stmt());
+}
+
+class Unroll : public FactsMutator {
+ protected:
+  Stmt VisitStmt(const Stmt& s) override {
+    const auto* loop = s.As<ir::For>();
+    if (loop == nullptr) return FactsMutator::VisitStmt(s);
+    if (loop->loop == ir::ForKind::kThreads) {
+      in_threads_ = true;
+      const Stmt threads = FactsMutator::VisitStmt(s);
+      in_threads_ = false;
+      return threads;
+    }
+    const int64_t lanes = LanesOf(*loop);
+    const int64_t steps = ir::ConstInt(loop->axes[0].extent).value_or(0);
+    if (!in_threads_ || loop->loop != ir::ForKind::kSerial || lanes == 1 || steps % lanes != 0 ||
+        !ir::IsConst(loop->axes[0].min, 0) || !IsPlain(loop->body)) {
+      return FactsMutator::VisitStmt(s);
+    }
+    return SerialLoop("step", MakeInt(steps / lanes), s->loc, [&](const Expr& step) {
+      ir::Facts facts = facts_;
+      if (step.kind() == ir::ExprKind::kVar) {
+        facts.AddAxis({step, MakeInt(0), MakeInt(steps / lanes)});
+      }
+      std::vector<Stmt> copies;
+      for (int64_t lane = 0; lane < lanes; ++lane) {
+        const Expr own = step * MakeInt(lanes) + MakeInt(lane);
+        Lane one(facts, {{loop->axes[0].var.get(), own}}, lanes);
+        copies.push_back(one.Mutate(FreshCopy(loop->body)));
+      }
+      return AskOnce(std::move(copies), s->loc);
+    });
+  }
+
+ private:
+  bool in_threads_ = false;
+};
+
+}  // namespace
+
+absl::StatusOr<ir::Program> UnrollLanes(const ir::Program& program, const PassContext&) {
+  ir::Program out = program;
+  out.body = Unroll().Mutate(program.body);
+  return out;
+}
+
+}  // namespace kiln::passes

@@ -1,0 +1,20 @@
+// Pass "unroll-lanes": what a thread does in steps over neighbouring elements is written out, as
+// many steps as the widest access of memory takes (16 bytes):
+//
+//   for step in (32): C[f(step // 8, thread) * 8 + step % 8] = ...
+//   for step in (4):  C[f(step, thread) * 8] = ...  C[f(step, thread) * 8 + 1] = ...  (8 of them)
+//
+// so that neighbours differ by constants and become one access. A guard that says the same of all
+// of them is asked once.
+#ifndef KILN_COMPILER_PASSES_UNROLL_LANES_H_
+#define KILN_COMPILER_PASSES_UNROLL_LANES_H_
+
+#include "compiler/passes/pass.h"
+
+namespace kiln::passes {
+
+absl::StatusOr<ir::Program> UnrollLanes(const ir::Program& program, const PassContext& context);
+
+}  // namespace kiln::passes
+
+#endif  // KILN_COMPILER_PASSES_UNROLL_LANES_H_
