@@ -98,7 +98,7 @@ void StmtEmitter::EmitAlloc(const ir::Alloc& alloc) {
 }
 
 void StmtEmitter::EmitStore(const ir::Store& store) {
-  const bool past_caches = past_caches_ && store.streams;
+  const bool past_caches = past_caches_ && store.way == ir::StoreWay::kStream;
   const bool masked = store.predicate.defined() && !store.predicate.dtype().is_scalar();
   const auto emit = [&] {
     exprs_.EmitStore(store.buffer, store.indices, store.value, masked ? store.predicate : Expr(),

@@ -76,6 +76,24 @@ void GpuInstructEmitter::EmitTensorLoad(const ir::Instruct& x) {
       SharedAddress(x.regions[2]));
 }
 
+// 16 bytes go past the first cache (PTX 9.7.9.25.3); what is not valid is not read.
+void GpuInstructEmitter::EmitAsyncCopy(const ir::Instruct& x) {
+  const ir::Region& from = x.regions[1];
+  const int64_t bytes = *ir::ConstInt(from.ranges.back().extent) * from.buffer->dtype.bytes();
+  std::vector<ir::Expr> first;
+  for (const ir::Range& range : from.ranges) first.push_back(range.min);
+  const std::string text =
+      absl::StrCat("cp.async.", bytes == 16 ? "cg" : "ca", ".shared.global [$0], [$1], ", bytes);
+  Value* source = b_.CreatePtrToInt(exprs_.EmitAddress(from.buffer, first), b_.getInt64Ty());
+  Value* target = SharedAddress(x.regions[0]);
+  if (ir::IsConst(x.args[0], 1)) {
+    return Asm(absl::StrCat(text, ";"), "r,l", {target, source});
+  }
+  Value* valid = b_.CreateSelect(exprs_.Emit(x.args[0]), b_.getInt32(static_cast<uint32_t>(bytes)),
+                                 b_.getInt32(0));
+  Asm(absl::StrCat(text, ", $2;"), "r,l,r", {target, source, valid});
+}
+
 // A group of its own: those who wait count stores.
 void GpuInstructEmitter::EmitTensorStore(const ir::Instruct& x) {
   const TensorBox box = BoxOf(x);

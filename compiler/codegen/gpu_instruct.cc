@@ -133,6 +133,12 @@ void GpuInstructEmitter::Emit(const ir::Instruct& x) {
           "r,r", {SharedAddress(x.regions[0]), exprs_.Emit(x.args[0])});
     case Instruction::kTensorLoad:
       return Once(part_.count, [&] { EmitTensorLoad(x); });
+    case Instruction::kAsyncCopy:
+      return EmitAsyncCopy(x);
+    case Instruction::kAsyncCommit:
+      return Asm("cp.async.commit_group;");
+    case Instruction::kAsyncWait:
+      return Asm(absl::StrCat("cp.async.wait_group ", *ir::ConstInt(x.args[0]), ";"));
     case Instruction::kTensorStore:
       return Once(part_.count, [&] { EmitTensorStore(x); });
     case Instruction::kStoreWait:

@@ -61,6 +61,7 @@ class GpuInstructEmitter {
   void EmitShuffle(const ir::Instruct& x);
   void EmitArrive(const ir::Instruct& x);
   void EmitTensorLoad(const ir::Instruct& x);   // gpu_copy.cc
+  void EmitAsyncCopy(const ir::Instruct& x);    // gpu_copy.cc
   void EmitTensorStore(const ir::Instruct& x);  // gpu_copy.cc
   void EmitMma(const ir::Instruct& x);          // gpu_mma.cc
   void EmitWgmma(const ir::Instruct& x);

@@ -80,7 +80,8 @@ class X86Entry : public HostEntry {
     std::vector<ir::Buffer> targets;
     ir::Walk(launch.body, [&](const ir::Stmt& s) {
       const auto* store = s.As<ir::Store>();
-      if (store != nullptr && store->streams && !absl::c_linear_search(targets, store->buffer)) {
+      if (store != nullptr && store->way == ir::StoreWay::kStream &&
+          !absl::c_linear_search(targets, store->buffer)) {
         targets.push_back(store->buffer);
       }
       return true;

@@ -42,8 +42,15 @@ struct Async {
     std::function<void()> perform;
   };
 
+  // What a thread copies by itself.
+  struct Copy {
+    uint32_t thread;  // unit of the level of threads
+    std::function<void()> perform;
+  };
+
   std::map<BarrierKey, Mbarrier> barriers;
   std::vector<Load> loads;
+  std::deque<std::vector<Copy>> groups;  // closed ones, and the one that is open
   // By the first thread of the part.
   std::map<int64_t, std::deque<Product>> products;
   std::map<int64_t, std::deque<Store>> stores;

@@ -234,6 +234,87 @@ class TensorLoadOf : public Action {
   Box source_, barrier_;
 };
 
+// Copies a few neighbours when it is waited for; then they are the thread's own stores.
+class AsyncCopyOf : public Action {
+ public:
+  AsyncCopyOf(SourceLoc loc, Box tile, Box source, NodePtr valid)
+      : Action(loc), tile_(std::move(tile)), source_(std::move(source)), valid_(std::move(valid)) {}
+  Flow Run(Machine& m) const override {
+    const bool valid = valid_->Int(m) != 0;
+    if (m.failed()) return Flow::kStop;
+    const int64_t to = FirstElement(m, tile_), from = valid ? FirstElement(m, source_) : 0;
+    if (m.failed() || (valid && !InsideOf(m))) return Flow::kStop;
+    BufferState* tile = &m.buffers[tile_.slot];
+    const int64_t count = Locate(m, tile_).extent[tile->rank - 1];
+    if (m.failed() || !m.Step(count, loc)) return Flow::kStop;
+    if (tile->track_written) std::fill_n(&tile->written[to], count, uint8_t{0});
+    const auto perform = [=, this, &m] {
+      const BufferState& source = m.buffers[source_.slot];
+      for (int64_t i = 0; i < count && !m.failed(); ++i) {
+        if (tile->real) {
+          WriteReal(m, *tile, to + i, valid ? source.Real(from + i) : 0, true, loc);
+        } else {
+          WriteInt(m, *tile, to + i, valid ? source.Int(from + i) : 0, true, loc);
+        }
+      }
+    };
+    if (m.options().order == Order::kReverse) {
+      perform();
+      return NextUnlessFailed(m);
+    }
+    if (m.async->groups.empty()) m.async->groups.emplace_back();
+    m.async->groups.back().push_back({m.levels.empty() ? 0 : m.levels.back().unit, perform});
+    return Flow::kNext;
+  }
+
+ private:
+  bool InsideOf(Machine& m) const {
+    const Place place = Locate(m, source_);
+    for (int d = 0; d < place.buffer->rank; ++d) {
+      if (place.min[d] >= 0 && place.min[d] + place.extent[d] <= place.buffer->shape[d]) continue;
+      m.Fail(absl::StatusCode::kOutOfRange, loc, "a copy from outside of a tensor",
+             "copy zeros there");
+      return false;
+    }
+    return true;
+  }
+
+  Box tile_, source_;
+  NodePtr valid_;
+};
+
+class AsyncCommitOf : public Action {
+ public:
+  using Action::Action;
+  Flow Run(Machine& m) const override {
+    if (m.async->groups.empty()) m.async->groups.emplace_back();
+    m.async->groups.emplace_back();
+    return Flow::kNext;
+  }
+};
+
+class AsyncWaitOf : public Action {
+ public:
+  AsyncWaitOf(SourceLoc loc, size_t left) : Action(loc), left_(left) {}
+  Flow Run(Machine& m) const override {
+    auto& groups = m.async->groups;
+    while (groups.size() > left_ + 1 && !m.failed()) {
+      const bool threads = !m.levels.empty() && m.levels.back().units == Units::kThreads;
+      const uint32_t unit = m.levels.empty() ? 0 : m.levels.back().unit;
+      for (const Async::Copy& copy : groups.front()) {
+        if (threads) m.levels.back().unit = copy.thread;
+        copy.perform();
+      }
+      if (threads) m.levels.back().unit = unit;
+      groups.pop_front();
+    }
+    return NextUnlessFailed(m);
+  }
+
+ private:
+  const size_t left_;
+};
+
 // A tile's box goes to a tensor when it is waited for: a tile that is filled again before that is
 // seen.
 class TensorStoreOf : public Action {
@@ -378,14 +459,20 @@ class ProductOf : public Action {
  private:
   void Multiply(Machine& m, int64_t a_first, int64_t b_first, bool clear) const {
     BufferState& c = m.buffers[c_];
+    // What a warp reads, a thread of it reads, as far as others are concerned.
+    const bool threads = !m.levels.empty() && m.levels.back().units == Units::kThreads && !later_;
+    const Level around = m.levels.empty() ? Level() : m.levels.back();
     for (int64_t row = 0; row < shape_.m; ++row) {
       for (int64_t column = 0; column < shape_.n; ++column) {
         const int64_t group = shape_.Group(row, column);
         const int64_t r = row % shape_.own_m(), n = column % shape_.own_n();
+        if (threads) m.levels.back().unit = static_cast<uint32_t>(shape_.Thread(group, r, 0));
         double sum = 0;
         for (int64_t k = 0; k < shape_.k && !m.failed(); ++k) {
-          sum += Left(m, a_first, group, row, k) * Right(m, b_first, k, column);
+          sum += Left(m, a_first, group, row, k, threads && n == 0) *
+                 Right(m, b_first, k, column, threads && r == 0);
         }
+        if (threads) m.levels.back() = around;
         if (m.failed()) return;
         const int64_t place =
             shape_.Thread(group, r, n % 8 / 2) * c.stride[0] + shape_.SumSlot(r, n);
@@ -400,7 +487,7 @@ class ProductOf : public Action {
     }
   }
 
-  double Left(Machine& m, int64_t first, int64_t group, int64_t row, int64_t k) const {
+  double Left(Machine& m, int64_t first, int64_t group, int64_t row, int64_t k, bool track) const {
     BufferState& a = m.buffers[left_.slot];
     int64_t place = 0;
     if (left_.registers) {
@@ -410,14 +497,14 @@ class ProductOf : public Action {
     } else {
       place = shape_.trans_a ? left_.tile.At(first, k, row) : left_.tile.At(first, row, k);
     }
-    return CheckRead(m, a, place, false, loc) ? Element(a, place) : 0;
+    return CheckRead(m, a, place, track && !left_.registers, loc) ? Element(a, place) : 0;
   }
 
-  double Right(Machine& m, int64_t first, int64_t k, int64_t column) const {
+  double Right(Machine& m, int64_t first, int64_t k, int64_t column, bool track) const {
     BufferState& b = m.buffers[right_.slot];
     const int64_t place =
         shape_.trans_b ? right_.tile.At(first, column, k) : right_.tile.At(first, k, column);
-    return CheckRead(m, b, place, false, loc) ? Element(b, place) : 0;
+    return CheckRead(m, b, place, track, loc) ? Element(b, place) : 0;
   }
 
   static double Element(const BufferState& b, int64_t place) {
@@ -548,6 +635,12 @@ ActionPtr Compiler::InstructAction(const ir::Instruct& x) {
     case ir::Instruction::kTensorLoad:
       return std::make_unique<TensorLoadOf>(loc, box(0), TileOf(x, 0), box(1),
                                             ir::RowDimension(x.regions[1]), box(2));
+    case ir::Instruction::kAsyncCopy:
+      return std::make_unique<AsyncCopyOf>(loc, box(0), box(1), value());
+    case ir::Instruction::kAsyncCommit:
+      return std::make_unique<AsyncCommitOf>(loc);
+    case ir::Instruction::kAsyncWait:
+      return std::make_unique<AsyncWaitOf>(loc, count());
     case ir::Instruction::kTensorStore:
       return std::make_unique<TensorStoreOf>(loc, box(0), TileOf(x, 0), box(1),
                                              ir::RowDimension(x.regions[1]), part_.first);

@@ -36,6 +36,8 @@ class Facts {
   // b + i < n is proven. The facts hold inside the body, where the extent is positive.
   void AddAxis(const Axis& axis);
   void SetValue(const Expr& var, const Expr& value);  // a Bind
+  // Of a condition that holds: what comparisons joined by && say of single variables.
+  void Assume(const Expr& condition);
 
   // Tight for linear forms over independent variables; interval arithmetic otherwise.
   std::optional<Bounds> BoundsOf(const Expr& e) const;

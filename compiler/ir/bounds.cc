@@ -144,6 +144,41 @@ LinearForm Without(const LinearForm& form, size_t term) {
 
 }  // namespace
 
+void Facts::Assume(const Expr& condition) {
+  const auto* b = condition.As<Binary>();
+  if (b == nullptr) return;
+  Expr positive;
+  switch (b->op) {
+    case BinaryOp::kAnd:
+      Assume(b->a);
+      return Assume(b->b);
+    case BinaryOp::kLt:
+      positive = b->b - b->a;
+      break;
+    case BinaryOp::kLe:
+      positive = b->b - b->a + MakeInt(1);
+      break;
+    case BinaryOp::kGt:
+      positive = b->a - b->b;
+      break;
+    case BinaryOp::kGe:
+      positive = b->a - b->b + MakeInt(1);
+      break;
+    default:
+      return;
+  }
+  if (!b->a.dtype().is_int() || !b->a.dtype().is_scalar()) return;
+  const LinearForm form = Linearize(positive);
+  if (form.terms.size() != 1 || form.terms[0].first.kind() != ExprKind::kVar) return;
+  const auto& [var, step] = form.terms[0];
+  auto known = BoundsOf(var);
+  if (!known) return;
+  // step * var + constant > 0.
+  if (step > 0) known->min = std::max(known->min, FloorDivide(-form.constant, step) + 1);
+  if (step < 0) known->max = std::min(known->max, FloorDivide(form.constant - 1, -step));
+  if (known->min <= known->max) SetBounds(var, *known);
+}
+
 void Facts::SetBounds(const Expr& var, Bounds bounds) {
   KILN_CHECK(var.As<Var>());
   bounds_[var.get()] = bounds;

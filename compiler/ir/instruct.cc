@@ -27,6 +27,12 @@ const char* Name(Instruction op) {
       return "barrier_wait";
     case Instruction::kTensorLoad:
       return "tensor_load";
+    case Instruction::kAsyncCopy:
+      return "async_copy";
+    case Instruction::kAsyncCommit:
+      return "async_commit";
+    case Instruction::kAsyncWait:
+      return "async_wait";
     case Instruction::kTensorStore:
       return "tensor_store";
     case Instruction::kStoreWait:
@@ -66,8 +72,14 @@ Operands OperandsOf(Instruction op) {
       return {{barrier}, 1};
     case Instruction::kTensorLoad:
       return {{shared, {Scope::kGlobal}, barrier}, 0};
+    case Instruction::kAsyncCopy:
+      return {{shared, {Scope::kGlobal}}, 1};
+    case Instruction::kAsyncCommit:
+      return {{}, 0};
     case Instruction::kTensorStore:
       return {{shared, {Scope::kGlobal}}, 0};
+    case Instruction::kAsyncWait:
+      return {{shared}, 1, /*more=*/true};
     case Instruction::kStoreWait:
       return {{shared}, 1};
     case Instruction::kMma:

@@ -401,7 +401,10 @@ std::string Printer::LeafText(const Stmt& s) {
   if (const auto* x = s.As<Store>()) {
     const std::string target = Access(x->buffer, x->indices);
     const std::string guard = x->predicate.defined() ? Cat({"{", Text(x->predicate), "}"}) : "";
-    return Cat({target, guard, x->streams ? " =stream " : " = ", Text(x->value)});
+    const char* way = x->way == StoreWay::kStream  ? " =stream "
+                      : x->way == StoreWay::kAsync ? " =async "
+                                                   : " = ";
+    return Cat({target, guard, way, Text(x->value)});
   }
   if (const auto* x = s.As<Copy>()) {
     const std::string src = Text(x->src);

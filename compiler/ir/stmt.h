@@ -195,21 +195,28 @@ struct Alloc : StmtNode {  // contents start undefined, but for `init` (kVar)
       : StmtNode(kKind, l), buffer(std::move(b)), init(std::move(i)) {}
 };
 
+enum class StoreWay : uint8_t {
+  kPlain,
+  kStream,  // may go past the caches: nobody reads it soon (compiler/passes/stream_stores)
+  kAsync,   // a copy of memory that may go on while the thread does, until it is waited for
+            // (compiler/passes/pipeline_copies); what does not know how makes it plain
+};
+
 struct Store : StmtNode {  // buffer[indices] = value; a vector store where the last index is one
   static constexpr StmtKind kKind = StmtKind::kStore;
   Buffer buffer;
   std::vector<Expr> indices;
   Expr value;
   Expr predicate;  // undefined = always
-  bool streams =
-      false;  // may go past the caches: nobody reads it soon (compiler/passes/stream_stores)
-  Store(SourceLoc l, Buffer b, std::vector<Expr> i, Expr v, Expr p = {}, bool s = false)
+  StoreWay way;
+  Store(SourceLoc l, Buffer b, std::vector<Expr> i, Expr v, Expr p = {},
+        StoreWay w = StoreWay::kPlain)
       : StmtNode(kKind, l),
         buffer(std::move(b)),
         indices(std::move(i)),
         value(std::move(v)),
         predicate(std::move(p)),
-        streams(s) {}
+        way(w) {}
 };
 
 // dst = src element by element over matching shapes (unit extents dropped), converting dtype.

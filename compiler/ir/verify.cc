@@ -497,7 +497,9 @@ absl::Status Verifier::CheckInstruct(const Instruct& x, Where where) {
     return Fail(x.loc, absl::StrCat(Name(x.op), " outside of a launch"));
   }
   const Operands wanted = OperandsOf(x.op);
-  if (x.regions.size() != wanted.scopes.size() || static_cast<int>(x.args.size()) != wanted.args) {
+  const bool fits = x.regions.size() == wanted.scopes.size() ||
+                    (wanted.more && x.regions.size() > wanted.scopes.size());
+  if (!fits || static_cast<int>(x.args.size()) != wanted.args) {
     return Fail(x.loc,
                 absl::StrCat(Name(x.op), " has ", x.regions.size(), " regions and ", x.args.size(),
                              " arguments; it takes ", wanted.scopes.size(), " and ", wanted.args));
@@ -506,7 +508,8 @@ absl::Status Verifier::CheckInstruct(const Instruct& x, Where where) {
     const Region& r = x.regions[i];
     KILN_RETURN_IF_ERROR(CheckBuffer(r.buffer, x.loc));
     KILN_RETURN_IF_ERROR(CheckRanges(r, x.loc));
-    if (absl::c_linear_search(wanted.scopes[i], r.buffer->scope)) continue;
+    const size_t kind = std::min(i, wanted.scopes.size() - 1);
+    if (absl::c_linear_search(wanted.scopes[kind], r.buffer->scope)) continue;
     return Fail(x.loc, absl::StrCat("operand ", i, " of ", Name(x.op), ", '", r.buffer->name,
                                     "', is in the wrong kind of memory"));
   }

@@ -416,7 +416,7 @@ Stmt Mutator::RebuildLeaf(const Stmt& s) {
         return s;
       }
       return MakeStmt<Store>(s->loc, std::move(buffer), std::move(indices), std::move(value),
-                             std::move(predicate), x->streams);
+                             std::move(predicate), x->way);
     }
     case StmtKind::kCopy: {
       const auto* x = s.As<Copy>();

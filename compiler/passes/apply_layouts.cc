@@ -56,7 +56,8 @@ class Apply : public FactsMutator {
     if (store == nullptr || store->buffer->layout.empty()) return FactsMutator::VisitStmt(s);
     return ir::MakeStmt<ir::Store>(
         s->loc, VisitBuffer(store->buffer), Map(store->buffer, MutateAll(store->indices)),
-        Mutate(store->value), store->predicate.defined() ? Mutate(store->predicate) : Expr());
+        Mutate(store->value), store->predicate.defined() ? Mutate(store->predicate) : Expr(),
+        store->way);
   }
 
  private:

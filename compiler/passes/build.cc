@@ -19,6 +19,8 @@ Stmt FactsMutator::VisitStmt(const Stmt& s) {
       break;
     case ir::StmtKind::kSeq:
       break;
+    case ir::StmtKind::kIf:
+      return VisitIf(s);
     case ir::StmtKind::kBind: {  // stays known to the end of the enclosing Seq
       const auto* bind = s.As<ir::Bind>();
       if (bind->value.dtype().is_int() && bind->value.dtype().is_scalar()) {
@@ -34,11 +36,28 @@ Stmt FactsMutator::VisitStmt(const Stmt& s) {
   return rebuilt;
 }
 
+Stmt FactsMutator::VisitIf(const Stmt& s) {
+  const auto* branch = s.As<ir::If>();
+  const Expr condition = Mutate(branch->condition);
+  const ir::Facts saved = facts_;
+  facts_.Assume(condition);
+  const Stmt yes = Mutate(branch->then_case);
+  facts_ = saved;
+  const Stmt no = branch->else_case.defined() ? Mutate(branch->else_case) : Stmt();
+  facts_ = saved;
+  if (condition.same_as(branch->condition) && yes.same_as(branch->then_case) &&
+      no.same_as(branch->else_case)) {
+    return s;
+  }
+  return ir::MakeStmt<ir::If>(s->loc, condition, yes, no);
+}
+
 Stmt DropGuards::VisitStmt(const Stmt& s) {
   const Stmt rebuilt = RebuildStmt(s);
   const auto* store = rebuilt.As<ir::Store>();
   if (store == nullptr || !store->predicate.defined()) return rebuilt;
-  return ir::MakeStmt<ir::Store>(s->loc, store->buffer, store->indices, store->value);
+  return ir::MakeStmt<ir::Store>(s->loc, store->buffer, store->indices, store->value, Expr(),
+                                 store->way);
 }
 
 Expr DropGuards::VisitExpr(const Expr& e) {

@@ -18,6 +18,9 @@ class FactsMutator : public ir::Mutator {
  protected:
   ir::Stmt VisitStmt(const ir::Stmt& s) override;
   ir::Facts facts_;
+
+ private:
+  ir::Stmt VisitIf(const ir::Stmt& s);
 };
 
 // Accesses whose guards are known to hold.

@@ -534,9 +534,11 @@ class Collector {
     MemoryAccess access = {buffer, {}, axes_, mins_, operation_->extents, serial_, write, {}, {}};
     for (const Expr& index : indices) access.indices.push_back(ir::Substitute(index, binds_));
     Complete(facts_, &shared_, &access);
-    const bool one_guard =
-        predicate.defined() && ir::Uses(ir::Substitute(predicate, binds_), axes_.back());
-    width_ = std::min(width_, one_guard ? 1 : WidthOf(access, facts_));
+    width_ = std::min(width_, WidthOf(access, facts_));
+    if (predicate.defined()) {
+      const Expr guard = ir::Substitute(predicate, binds_);
+      width_ = std::min(width_, GuardWidth(guard, axes_.back(), facts_));
+    }
     operation_->accesses.push_back(std::move(access));
   }
 

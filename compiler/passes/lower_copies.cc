@@ -22,7 +22,7 @@ class LowerTiles : public FactsMutator {
       const auto written = Is(copy->dst.buffer);
       const ir::Region dst = ir::Settle(copy->dst, written, s->loc, &stmts);
       const ir::Region src = ir::Settle(copy->src, written, s->loc, &stmts);
-      stmts.push_back(LowerCopy(ir::Copy(s->loc, src, dst)));
+      stmts.push_back(LowerCopy(ir::Copy(s->loc, src, dst, copy->annotations)));
       return ir::MakeSeq(std::move(stmts), s->loc);
     }
     if (const auto* fill = s.As<ir::Fill>()) {
@@ -80,6 +80,8 @@ class LowerTiles : public FactsMutator {
       const auto note = copy.annotations.find(key);
       if (note != copy.annotations.end()) notes.insert(*note);
     }
+    const ir::StoreWay way =
+        copy.annotations.count("async") > 0 ? ir::StoreWay::kAsync : ir::StoreWay::kPlain;
     const auto element = [&](const std::vector<Expr>& vars) {
       const std::vector<Expr> from = RegionIndices(copy.src, src_dims, vars);
       const std::vector<Expr> to = RegionIndices(copy.dst, dst_dims, vars);
@@ -87,7 +89,7 @@ class LowerTiles : public FactsMutator {
           ir::MakeLoad(copy.src.buffer, from, ClipPredicate(copy.src.buffer, from, facts_));
       return ir::MakeStmt<ir::Store>(copy.loc, copy.dst.buffer, to,
                                      ir::MakeCast(copy.dst.buffer->dtype, value),
-                                     ClipPredicate(copy.dst.buffer, to, facts_));
+                                     ClipPredicate(copy.dst.buffer, to, facts_), way);
     };
     return ParallelOver(copy.dst, dst_dims, copy.loc, element, notes);
   }

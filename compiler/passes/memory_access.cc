@@ -202,6 +202,47 @@ void Complete(const ir::Facts& facts, SharedLayouts* layouts, MemoryAccess* acce
   access->places = layouts->PlacesOf(access->buffer);
 }
 
+int64_t GuardWidth(const Expr& guard, const Expr& axis, const ir::Facts& facts) {
+  if (!ir::Uses(guard, axis)) return kVectorBytes;
+  const auto* b = guard.As<ir::Binary>();
+  if (b == nullptr) return 1;
+  Expr positive;  // the guard says that this is
+  switch (b->op) {
+    case ir::BinaryOp::kAnd:
+      return std::min(GuardWidth(b->a, axis, facts), GuardWidth(b->b, axis, facts));
+    case ir::BinaryOp::kLt:
+      positive = b->b - b->a;
+      break;
+    case ir::BinaryOp::kLe:
+      positive = b->b - b->a + ir::MakeInt(1);
+      break;
+    case ir::BinaryOp::kGt:
+      positive = b->a - b->b;
+      break;
+    case ir::BinaryOp::kGe:
+      positive = b->a - b->b + ir::MakeInt(1);
+      break;
+    default:
+      return 1;
+  }
+  // axis < rest, or axis >= first: either is where a group of neighbours begins.
+  ir::LinearForm form = facts.Expand(positive);
+  const int64_t step = form.CoefficientOf(axis);
+  std::vector<std::pair<Expr, int64_t>> others;
+  for (const auto& term : form.terms) {
+    if (term.first.same_as(axis)) continue;
+    if (ir::Uses(term.first, axis)) return 1;
+    others.push_back(term);
+  }
+  if (step != 1 && step != -1) return 1;
+  form.terms = std::move(others);
+  const Expr rest = ir::FromLinear(form, kInt64);
+  const Expr turn = step < 0 ? rest : ir::MakeInt(1, kInt64) - rest;
+  int64_t width = kVectorBytes;
+  while (width > 1 && !facts.Divides(width, turn)) width /= 2;
+  return width;
+}
+
 int64_t WidthOf(const MemoryAccess& access, const ir::Facts& facts) {
   return access.places == nullptr ? RowMajorWidth(access, facts)
                                   : RemappedWidth(access, *access.places);

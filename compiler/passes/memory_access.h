@@ -57,6 +57,10 @@ class SharedLayouts {
 // Fills in `flat` and `places` of an access whose other fields are known.
 void Complete(const ir::Facts& facts, SharedLayouts* layouts, MemoryAccess* access);
 
+// The widest power of two of at most 16 such that a guard says the same of each aligned run of so many
+// iterations along an axis that begins at 0.
+int64_t GuardWidth(const ir::Expr& guard, const ir::Expr& axis, const ir::Facts& facts);
+
 // The widest power of two of at most 16 bytes such that each aligned run of so many iterations
 // along the last axis touches consecutive elements from a multiple of it (or, for a read, one
 // element): in memory, where the tile has a layout of its own. 1 where that is not known.

@@ -20,6 +20,7 @@
 #include "compiler/passes/merge_threads.h"
 #include "compiler/passes/overlap_products.h"
 #include "compiler/passes/partition_loops.h"
+#include "compiler/passes/pipeline_copies.h"
 #include "compiler/passes/place_gemm_operands.h"
 #include "compiler/passes/plant_barriers.h"
 #include "compiler/passes/prefetch_tiles.h"
@@ -92,6 +93,7 @@ const std::vector<Pass>& GpuPipeline() {
       {"simplify", Simplify},
       {"guard-accesses", GuardAccesses},
       {"specialise-warps", SpecialiseWarps},  // while copies are whole: TMA takes boxes
+      {"pipeline-copies", PipelineCopies},  // what is left
       {"stage-operands", StageOperands},
       {"lower-copies", LowerCopies},
       {"partition-loops", PartitionLoops},  // milestone: no tile is left

@@ -25,11 +25,13 @@ bool Share(const Buffers& a, const Buffers& b) {
 // What has been touched since the last barrier.
 struct Pending {
   Buffers reads, writes;
+  Buffers starts;  // of asynchronous copies: they write before they are waited for
   Buffers unfenced;  // written by threads since the last proxy fence, which barriers do not replace
   void Add(const Pending& other) {
     unfenced.insert(other.unfenced.begin(), other.unfenced.end());
     reads.insert(other.reads.begin(), other.reads.end());
     writes.insert(other.writes.begin(), other.writes.end());
+    starts.insert(other.starts.begin(), other.starts.end());
   }
   bool operator==(const Pending&) const = default;
 };
@@ -45,6 +47,9 @@ class Planter {
       const auto* x = s.As<ir::Instruct>();
       if (x != nullptr && x->op == ir::Instruction::kTensorLoad) {
         loaded_.insert(x->regions[0].buffer.get());
+      }
+      if (x != nullptr && x->op == ir::Instruction::kWgmma) {
+        for (const ir::Region& r : x->regions) multiplied_.insert(r.buffer.get());
       }
       return true;
     });
@@ -77,6 +82,8 @@ class Planter {
         return Branch(s, out);
       case ir::StmtKind::kOnThreads:
         return Part(s, out);
+      case ir::StmtKind::kInstruct:
+        return Instruct(s, out);
       case ir::StmtKind::kBreak:
       case ir::StmtKind::kContinue:
         jumps_.Add(pending_);
@@ -84,6 +91,19 @@ class Planter {
       default:
         return Phase(s, out);
     }
+  }
+
+  // What a thread has waited for it has written, as far as the others are concerned.
+  void Instruct(const Stmt& s, std::vector<Stmt>* out) {
+    const auto* x = s.As<ir::Instruct>();
+    if (x->op != ir::Instruction::kAsyncWait) return Phase(s, out);
+    out->push_back(s);
+    bool multiplied = false;
+    for (const ir::Region& r : x->regions) {
+      pending_.writes.insert(r.buffer.get());
+      multiplied |= multiplied_.count(r.buffer.get()) > 0;
+    }
+    if (multiplied) out->push_back(ir::MakeStmt<ir::Instruct>(s->loc, ir::Instruction::kProxyFence));
   }
 
   // A statement that each thread runs at its own pace.
@@ -100,8 +120,11 @@ class Planter {
     const bool fences = asynchronous && Share(own.reads, pending_.unfenced);
     if (fences) out->push_back(ir::MakeStmt<ir::Instruct>(loc, ir::Instruction::kProxyFence));
     if (fences) pending_.unfenced.clear();
+    // A copy that starts goes to another version of the tile than is read beside it, but not before
+    // all have read what was there.
     if (fences || Share(own.writes, pending_.writes) || Share(own.writes, pending_.reads) ||
-        Share(own.reads, pending_.writes)) {
+        Share(own.reads, pending_.writes) || Share(own.starts, pending_.reads) ||
+        Share(own.starts, pending_.writes)) {
       Plant(loc, out);
     }
   }
@@ -123,7 +146,7 @@ class Planter {
 
   void Plant(SourceLoc loc, std::vector<Stmt>* out) {
     out->push_back(ir::MakeStmt<ir::Instruct>(loc, ir::Instruction::kBlockBarrier));
-    pending_ = {{}, {}, pending_.unfenced};
+    pending_ = {{}, {}, {}, pending_.unfenced};
   }
 
   Pending TouchedBy(const Stmt& s) const {
@@ -136,7 +159,9 @@ class Planter {
             Note(atomic->dst.buffer, &touched.writes);
           if (const auto* x = inner.As<ir::Instruct>()) {
             // A tensor that a store writes is no other thread's until the launch ends.
+            if (x->op == ir::Instruction::kAsyncCopy) Note(x->regions[0].buffer, &touched.starts);
             for (const ir::Region& r : x->regions) {
+              if (x->op == ir::Instruction::kAsyncCopy) break;
               if (r.buffer->scope == ir::Scope::kShared) Note(r.buffer, &touched.reads);
             }
           }
@@ -154,26 +179,32 @@ class Planter {
     if (IsShared(b) && loaded_.count(b.get()) == 0) to->insert(b.get());
   }
 
-  // What every turn of a loop would wait for although it happened before the first is awaited
-  // before the loop.
+  // `visit` plants barriers in a loop or branch. Those that are only for what happened before are
+  // planted before it, once; not where `head`, its condition or bounds, has to come before them.
+  template <typename F>
+  Stmt AwaitBefore(const ir::Expr& head, F visit, std::vector<Stmt>* out) {
+    const Pending before = pending_;
+    const Stmt inside = visit();
+    if (before == Pending() || CountBarriers(inside) == 0) return inside;
+    const Pending own = TouchedBy(ir::MakeStmt<ir::Evaluate>(inside->loc, head));
+    if (!own.reads.empty()) return inside;
+    const Pending after = std::exchange(pending_, {});
+    const Stmt alone = visit();
+    const Pending of_alone = std::exchange(pending_, after);
+    if (CountBarriers(alone) >= CountBarriers(inside)) return inside;
+    pending_ = before;
+    Meet(TouchedBy(alone), ReadsAsynchronously(alone), alone->loc, out);
+    pending_.Add(of_alone);
+    return alone;
+  }
+
   void Loop(const Stmt& s, std::vector<Stmt>* out) {
     const auto* loop = s.As<ir::For>();
     const auto* repeat = s.As<ir::While>();
-    if (repeat != nullptr) Await(repeat->condition, s->loc, out);
-    if (loop != nullptr) Await(loop->axes[0].min + loop->axes[0].extent, s->loc, out);
-    const Pending before = pending_;
-    Stmt body = Turn(s);
-    if (!(before == Pending()) && CountBarriers(body) > 0) {
-      const Pending after = std::exchange(pending_, {});
-      const Stmt alone = Turn(s);
-      const Pending of_turns = std::exchange(pending_, after);
-      if (CountBarriers(alone) < CountBarriers(body)) {
-        pending_ = before;
-        Meet(TouchedBy(alone), ReadsAsynchronously(alone), s->loc, out);
-        pending_.Add(of_turns);
-        body = alone;
-      }
-    }
+    const ir::Expr head =
+        loop != nullptr ? loop->axes[0].min + loop->axes[0].extent : repeat->condition;
+    Await(head, s->loc, out);
+    const Stmt body = AwaitBefore(head, [&] { return Turn(s); }, out);
     out->push_back(loop != nullptr ? ir::MakeStmt<ir::For>(s->loc, loop->loop, loop->axes, body,
                                                            loop->num_stages, loop->annotations)
                                    : ir::MakeStmt<ir::While>(s->loc, repeat->condition, body));
@@ -216,7 +247,7 @@ class Planter {
       }
       return some;
     };
-    return {shared(p.reads), shared(p.writes), p.unfenced};
+    return {shared(p.reads), shared(p.writes), p.starts, p.unfenced};
   }
 
   static int CountBarriers(const Stmt& s) {
@@ -232,12 +263,18 @@ class Planter {
   void Branch(const Stmt& s, std::vector<Stmt>* out) {
     const auto* branch = s.As<ir::If>();
     Await(branch->condition, s->loc, out);
+    out->push_back(AwaitBefore(branch->condition, [&] { return Either(s); }, out));
+  }
+
+  // With what either branch leaves behind.
+  Stmt Either(const Stmt& s) {
+    const auto* branch = s.As<ir::If>();
     const Pending before = pending_;
     const Stmt yes = Visit(branch->then_case);
     const Pending after = std::exchange(pending_, before);
     const Stmt no = branch->else_case.defined() ? Visit(branch->else_case) : Stmt();
     pending_.Add(after);
-    out->push_back(ir::MakeStmt<ir::If>(s->loc, branch->condition, yes, no));
+    return ir::MakeStmt<ir::If>(s->loc, branch->condition, yes, no);
   }
 
   // A condition that all threads evaluate before they go on.
@@ -263,6 +300,7 @@ class Planter {
   Pending pending_;
   Pending jumps_;   // at breaks and continues of the loop around
   Buffers loaded_;  // by tensor loads, under mbarriers
+  Buffers multiplied_;  // read by tensor cores, asynchronously
 };
 
 }  // namespace

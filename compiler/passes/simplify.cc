@@ -56,13 +56,13 @@ class Simplifier : public FactsMutator {
     if (!store.predicate.defined()) return s;
     if (const auto* same = store.predicate.As<ir::Broadcast>()) {  // for all lanes: one branch
       return ir::MakeStmt<ir::Store>(s->loc, store.buffer, store.indices, store.value, same->a,
-                                     store.streams);
+                                     store.way);
     }
     const auto known = ir::ConstInt(store.predicate);
     if (!known.has_value()) return s;
     if (*known == 0) return ir::MakeSeq({}, s->loc);
     return ir::MakeStmt<ir::Store>(s->loc, store.buffer, store.indices, store.value, Expr(),
-                                   store.streams);
+                                   store.way);
   }
 
   // Break or Continue of this loop, not of one nested in it.

@@ -13,6 +13,7 @@
 #include "compiler/passes/build.h"
 #include "compiler/passes/tensor_box.h"
 #include "compiler/passes/tile_schedule.h"
+#include "compiler/passes/tile_versions.h"
 
 namespace kiln::passes {
 namespace {
@@ -43,36 +44,6 @@ Stmt Do(SourceLoc loc, Instruction op, std::vector<ir::Region> regions = {},
   return ir::MakeStmt<ir::Instruct>(loc, op, std::move(regions), std::move(args), std::move(notes));
 }
 
-bool UsesBuffer(const Stmt& s, const ir::Buffer& buffer) {
-  bool uses = false;
-  const auto region = [&](const ir::Region& r) { uses |= r.buffer == buffer; };
-  ir::Walk(
-      s,
-      [&](const Stmt& x) {
-        if (const auto* store = x.As<ir::Store>()) uses |= store->buffer == buffer;
-        if (const auto* copy = x.As<ir::Copy>()) region(copy->src), region(copy->dst);
-        if (const auto* fill = x.As<ir::Fill>()) region(fill->dst);
-        if (const auto* reduce = x.As<ir::Reduce>()) region(reduce->src), region(reduce->dst);
-        if (const auto* atomic = x.As<ir::Atomic>()) region(atomic->dst), region(atomic->src);
-        if (const auto* gemm = x.As<ir::Gemm>()) region(gemm->a), region(gemm->b), region(gemm->c);
-        return !uses;
-      },
-      [&](const Expr& e) {
-        if (const auto* load = e.As<ir::Load>()) uses |= load->buffer == buffer;
-        return !uses;
-      });
-  return uses;
-}
-
-bool ReadsMemory(const Expr& e) {
-  bool reads = false;
-  ir::Walk(e, [&](const Expr& x) {
-    reads |= x.kind() == ir::ExprKind::kLoad;
-    return !reads;
-  });
-  return reads;
-}
-
 // Whether TMA can fetch the source into the whole of a tile.
 bool Fetches(const ir::Copy& copy) {
   const ir::Buffer& tensor = copy.src.buffer;
@@ -89,57 +60,6 @@ bool Fetches(const ir::Copy& copy) {
   const int64_t row = *ir::ConstInt(tile->shape[1]) * tile->dtype.bytes();
   return row % kRowBytes == 0 && row * *ir::ConstInt(tile->shape[0]) % kTileBytes == 0;
 }
-
-// Reads of tiles become reads of one of their versions.
-class Versions : public ir::Mutator {
- public:
-  Versions(const std::unordered_map<const ir::BufferNode*, ir::Buffer>& tiles, Expr version)
-      : tiles_(tiles), version_(std::move(version)) {}
-
- protected:
-  Expr VisitExpr(const Expr& e) override {
-    const auto* load = e.As<ir::Load>();
-    if (load == nullptr || tiles_.count(load->buffer.get()) == 0) return RebuildExpr(e);
-    std::vector<Expr> indices = MutateAll(load->indices);
-    indices.insert(indices.begin(), version_);
-    return ir::MakeLoad(tiles_.at(load->buffer.get()), std::move(indices),
-                        load->predicate.defined() ? Mutate(load->predicate) : Expr());
-  }
-
-  Stmt VisitStmt(const Stmt& s) override {
-    if (const auto* gemm = s.As<ir::Gemm>()) {
-      return ir::MakeStmt<ir::Gemm>(s->loc, Version(gemm->a), Version(gemm->b), Version(gemm->c),
-                                    gemm->trans_a, gemm->trans_b, gemm->policy,
-                                    Mutate(gemm->clear_accum));
-    }
-    if (const auto* copy = s.As<ir::Copy>()) {
-      return ir::MakeStmt<ir::Copy>(s->loc, Version(copy->src), Version(copy->dst),
-                                    copy->annotations);
-    }
-    if (const auto* reduce = s.As<ir::Reduce>()) {
-      // The dimension that is reduced moves with the new first one.
-      const bool moves = tiles_.count(reduce->src.buffer.get()) > 0;
-      return ir::MakeStmt<ir::Reduce>(s->loc, reduce->op, Version(reduce->src),
-                                      Version(reduce->dst), reduce->dim + (moves ? 1 : 0),
-                                      reduce->clear);
-    }
-    return RebuildStmt(s);
-  }
-
- private:
-  ir::Region Version(const ir::Region& r) {
-    const auto found = tiles_.find(r.buffer.get());
-    if (found == tiles_.end()) return MutateRegion(r);
-    ir::Region out{found->second, {{version_, MakeInt(1)}}};
-    for (const ir::Range& range : r.ranges) {
-      out.ranges.push_back({Mutate(range.min), Mutate(range.extent)});
-    }
-    return out;
-  }
-
-  const std::unordered_map<const ir::BufferNode*, ir::Buffer>& tiles_;
-  const Expr version_;
-};
 
 class Specialise {
  public:
@@ -263,41 +183,8 @@ class Specialise {
     return found;
   }
 
-  static bool PlacedBy(const std::vector<Stmt>& stmts, const ir::Copy& copy) {
-    return std::any_of(stmts.begin(), stmts.end(), [&](const Stmt& s) {
-      const auto* bind = s.As<ir::Bind>();
-      return bind != nullptr &&
-             std::any_of(copy.src.ranges.begin(), copy.src.ranges.end(),
-                         [&](const ir::Range& r) { return Mentions(r.min, bind->var); });
-    });
-  }
-
   bool IsAnnotated(const ir::Buffer& tile) const {
     return launch_.annotations.count(absl::StrCat("layout:", tile->name)) > 0;
-  }
-
-  static bool Uses(const std::vector<Stmt>& stmts, const ir::Buffer& buffer) {
-    return std::any_of(stmts.begin(), stmts.end(),
-                       [&](const Stmt& s) { return UsesBuffer(s, buffer); });
-  }
-
-  // Or uses it in a way that has no version (T.fill, an atomic).
-  static bool Writes(const std::vector<Stmt>& stmts, const ir::Buffer& buffer) {
-    bool writes = false;
-    for (const Stmt& s : stmts) {
-      ir::Walk(s, [&](const Stmt& x) {
-        if (const auto* store = x.As<ir::Store>()) writes |= store->buffer == buffer;
-        if (const auto* copy = x.As<ir::Copy>()) writes |= copy->dst.buffer == buffer;
-        if (const auto* fill = x.As<ir::Fill>()) writes |= fill->dst.buffer == buffer;
-        if (const auto* reduce = x.As<ir::Reduce>()) writes |= reduce->dst.buffer == buffer;
-        if (const auto* gemm = x.As<ir::Gemm>()) writes |= gemm->c.buffer == buffer;
-        if (const auto* atomic = x.As<ir::Atomic>()) {
-          writes |= atomic->dst.buffer == buffer || atomic->src.buffer == buffer;
-        }
-        return !writes;
-      });
-    }
-    return writes;
   }
 
   bool FitsThreads() {
@@ -313,15 +200,6 @@ class Specialise {
     int64_t value = found->second == "true" ? 1 : 0;
     (void)absl::SimpleAtoi(found->second, &value);
     return value;
-  }
-
-  static bool Mentions(const Expr& e, const Expr& var) {
-    bool mentions = false;
-    ir::Walk(e, [&](const Expr& x) {
-      mentions |= x.same_as(var);
-      return !mentions;
-    });
-    return mentions;
   }
 
   // Whether blocks may take different steps.
@@ -369,9 +247,7 @@ class Specialise {
     full_ = ir::MakeBuffer("full", kInt64, {MakeInt(stages_)}, ir::Scope::kBarrier);
     empty_ = ir::MakeBuffer("empty", kInt64, {MakeInt(stages_)}, ir::Scope::kBarrier);
     for (const ir::Copy* fetch : fetches_) {
-      ir::BufferNode node = *fetch->dst.buffer;
-      node.shape.insert(node.shape.begin(), MakeInt(stages_));
-      versions_[fetch->dst.buffer.get()] = std::make_shared<const ir::BufferNode>(node);
+      versions_[fetch->dst.buffer.get()] = VersionsOf(fetch->dst.buffer, stages_);
     }
     for (Stmt& s : allocations_) {
       const auto found = versions_.find(s.As<ir::Alloc>()->buffer.get());
@@ -503,8 +379,7 @@ class Specialise {
     stmts.push_back(Loop(turn, [&](const Expr& var, const Expr& version, const Expr& parity) {
       const SourceLoc loc = loop_->loc;
       const Stmt rest =
-          ir::Substitute(Versions(versions_, version).Mutate(ir::MakeStmt<ir::Seq>(loc, rest_)),
-                         {{loop_->axes[0].var.get(), var}});
+          ir::Substitute(ReadVersion(ir::MakeStmt<ir::Seq>(loc, rest_), versions_, version), {{loop_->axes[0].var.get(), var}});
       return std::vector<Stmt>{
           Do(loc, Instruction::kBarrierWait, {One(full_, version)}, {parity}), rest,
           Do(loc, Instruction::kBarrierArrive, {One(empty_, version)}, {}, everywhere)};
@@ -525,7 +400,7 @@ class Specialise {
   std::vector<Stmt> rest_;
   int64_t threads_ = 0, stages_ = 0;
   ir::Buffer full_, empty_;
-  std::unordered_map<const ir::BufferNode*, ir::Buffer> versions_;
+  TileVersions versions_;
   std::optional<StagedStore> staged_;
 };
 

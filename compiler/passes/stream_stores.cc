@@ -50,9 +50,9 @@ class Marker : public FactsMutator {
     if (s.kind() == ir::StmtKind::kLaunch) return VisitLaunch(s);
     const auto* store = s.As<ir::Store>();
     if (store == nullptr) return FactsMutator::VisitStmt(s);
-    if (store->streams || !Streams(*store)) return s;
+    if (store->way == ir::StoreWay::kStream || !Streams(*store)) return s;
     return ir::MakeStmt<ir::Store>(s->loc, store->buffer, store->indices, store->value,
-                                   store->predicate, true);
+                                   store->predicate, ir::StoreWay::kStream);
   }
 
  private:

@@ -8,6 +8,7 @@
 #include "compiler/ir/visit.h"
 #include "compiler/layout/swizzle.h"
 #include "compiler/passes/gemm_layouts.h"
+#include "compiler/passes/tile_versions.h"
 
 namespace kiln::passes {
 namespace {
@@ -21,15 +22,6 @@ constexpr int64_t kRowBytes = 16;  // global strides are multiples of it
 constexpr size_t kMostRank = 5;
 constexpr int64_t kMostTiles = 2;  // one is written while the other is fetched
 constexpr int64_t kTileAlign = 1024;
-
-bool ReadsMemory(const Expr& e) {
-  bool reads = false;
-  ir::Walk(e, [&](const Expr& x) {
-    reads |= x.kind() == ir::ExprKind::kLoad;
-    return !reads;
-  });
-  return reads;
-}
 
 Stmt Do(SourceLoc loc, ir::Instruction op, std::vector<ir::Region> regions,
         std::vector<Expr> args = {}) {

@@ -1,9 +1,12 @@
 #include "compiler/passes/unroll_lanes.h"
 
 #include <algorithm>
+#include <numeric>
 
+#include "compiler/passes/async_lanes.h"
 #include "compiler/passes/build.h"
 #include "compiler/passes/memory_access.h"
+#include "compiler/passes/tile_versions.h"
 
 namespace kiln::passes {
 namespace {
@@ -37,15 +40,6 @@ int64_t LanesOf(const ir::For& loop) {
         return true;
       });
   return moves ? lanes : 1;
-}
-
-bool ReadsMemory(const Expr& e) {
-  bool reads = false;
-  ir::Walk(e, [&](const Expr& x) {
-    reads |= x.kind() == ir::ExprKind::kLoad;
-    return !reads;
-  });
-  return reads;
 }
 
 // Binds, stores and conditions around them: nothing that declares or jumps.
@@ -84,7 +78,8 @@ class Lane : public FactsMutator {
     }
     if (const auto* store = s.As<ir::Store>()) {
       return ir::MakeStmt<ir::Store>(s->loc, store->buffer, Indices(store->indices),
-                                     Mutate(Named(store->value)), Guard(store->predicate));
+                                     Mutate(Named(store->value)), Guard(store->predicate),
+                                     store->way);
     }
     if (const auto* branch = s.As<ir::If>()) {
       return ir::MakeStmt<ir::If>(s->loc, Mutate(Named(branch->condition)),
@@ -121,11 +116,11 @@ class Lane : public FactsMutator {
   }
   Expr CoarsePositive(const Expr& positive, const Expr& otherwise) const {
     ir::LinearForm form = facts_.Expand(positive);
-    for (const auto& term : form.terms) {
-      if (term.second % lanes_ != 0) return otherwise;
-    }
+    int64_t group = lanes_;
+    for (const auto& term : form.terms) group = std::gcd(group, term.second);
+    if (group == 1) return otherwise;
     const int64_t least = form.constant - 1;
-    form.constant = lanes_ * ((least - (least % lanes_ + lanes_) % lanes_) / lanes_ + 1);
+    form.constant = least - (least % group + group) % group + group;
     return ir::FromLinear(form, positive.dtype()) > MakeInt(0, positive.dtype());
   }
   std::vector<Expr> Indices(const std::vector<Expr>& indices) {
@@ -186,6 +181,21 @@ class Refuse : public ir::Mutator {
   }
 };
 
+// Neighbours with one guard, each.
+std::vector<std::vector<Stmt>> ByGuard(const std::vector<Stmt>& lanes) {
+  std::vector<std::vector<Stmt>> groups;
+  Expr last;
+  for (const Stmt& lane : lanes) {
+    const Expr guard = OnlyGuard({lane});
+    const bool joins = !groups.empty() && guard.defined() == last.defined() &&
+                       (!guard.defined() || ir::Same(guard, last));
+    if (!joins) groups.emplace_back();
+    groups.back().push_back(lane);
+    last = guard;
+  }
+  return groups;
+}
+
 Stmt AskOnce(std::vector<Stmt> lanes, SourceLoc loc) {
   const Expr guard = OnlyGuard(lanes);
   const Stmt all = ir::MakeSeq(std::move(lanes), loc);
@@ -223,7 +233,13 @@ class Unroll : public FactsMutator {
         Lane one(facts, {{loop->axes[0].var.get(), own}}, lanes);
         copies.push_back(one.Mutate(FreshCopy(loop->body)));
       }
-      return AskOnce(std::move(copies), s->loc);
+      const Stmt async = AsyncCopies(copies, facts);
+      if (async.defined()) return async;
+      std::vector<Stmt> groups;
+      for (std::vector<Stmt>& group : ByGuard(copies)) {
+        groups.push_back(AskOnce(std::move(group), s->loc));
+      }
+      return ir::MakeSeq(std::move(groups), s->loc);
     });
   }
 

@@ -67,6 +67,16 @@ std::string Text(const Case& c) {
   return text;
 }
 
+// Parts that run beside each other take turns of their own.
+bool HasParts(const ir::Program& program) {
+  bool has = false;
+  ir::Walk(program.body, [&](const ir::Stmt& s) {
+    has |= s.kind() == ir::StmtKind::kOnThreads;
+    return !has;
+  });
+  return has;
+}
+
 absl::StatusOr<std::vector<interp::Tensor>> Interpret(const ir::Program& program, bool tiles,
                                                       interp::Order order) {
   std::vector<interp::TensorView> views;
@@ -74,6 +84,7 @@ absl::StatusOr<std::vector<interp::Tensor>> Interpret(const ir::Program& program
   interp::Options options;
   options.clip_global = tiles;
   options.order = order;
+  options.meet_at_barriers = !tiles && !HasParts(program);
   KILN_RETURN_IF_ERROR(interp::Run(program, views, options).status());
   return tensors;
 }
@@ -407,6 +418,21 @@ TEST(GpuMistakes, AMissingWaitIsNoticed) {
         c, [&](const ir::Instruct& x) { return x.op == op ? Nothing(x) : ir::Stmt(); });
     EXPECT_GT(count, 0) << ir::Name(op);
   }
+}
+
+TEST(GpuMistakes, OfCopiesAheadAreNoticed) {
+  const Case c = {.k = 320, .stages = 3, .gpu = "sm_80"};
+  for (const ir::Instruction op : {ir::Instruction::kAsyncCopy, ir::Instruction::kAsyncWait,
+                                   ir::Instruction::kBlockBarrier}) {
+    const int count = ExpectNoticed(
+        c, [&](const ir::Instruct& x) { return x.op == op ? Nothing(x) : ir::Stmt(); });
+    EXPECT_GT(count, 0) << ir::Name(op);
+  }
+  const int waits = ExpectNoticed(c, [](const ir::Instruct& x) {
+    if (x.op != ir::Instruction::kAsyncWait) return ir::Stmt();
+    return With(x, {x.args[0] + ir::MakeInt(1)}, x.annotations);
+  });
+  EXPECT_GT(waits, 0);
 }
 
 TEST(GpuMistakes, AResultThatIsReadTooEarlyIsNoticed) {
