@@ -24,15 +24,16 @@ enum class Instruction : uint8_t {
                     //     the barriers of all of them
   kBarrierExpect,   // [barrier] (bytes): one arrival; the phase also waits for that many bytes
   kBarrierWait,     // [barrier] (parity): until the phase of that parity is over
-  kTensorLoad,   // [shared, global, barrier] (): a box of a tensor, by one thread; the bytes count
-                 //     on the barrier; outside of the tensor zeros (PTX 9.7.9.27). "cluster": all
-                 //     blocks of it load the same box, each its share of the rows, for all
-  kAsyncCopy,     // [shared, global] (valid): in a loop over threads: starts to copy 4, 8 or 16 bytes,
-                  //     zeros where they are not valid (cp.async, PTX 9.7.9.25)
-  kAsyncCommit,   // (): what each thread has started since the last is a group
-  kAsyncWait,     // [shared...] (n): until all but the last n groups of each thread are there, and with
-                  //     them its part of these tiles
-  kTensorStore,   // [shared, global] (): starts to write a tile to a box of a tensor, by one thread;
+  kTensorLoad,  // [shared, global, barrier] (): a box of a tensor, by one thread; the bytes count
+                //     on the barrier; outside of the tensor zeros (PTX 9.7.9.27). "cluster": all
+                //     blocks of it load the same box, each its share of the rows, for all
+  kAsyncCopy,  // [shared, global] (valid): in a loop over threads: starts to copy 4, 8 or 16 bytes,
+               //     zeros where they are not valid (cp.async, PTX 9.7.9.25)
+  kAsyncCommit,  // (): what each thread has started since the last is a group
+  kAsyncWait,    // [shared...] (n): until all but the last n groups of each thread are there, and
+                 // with
+                 //     them its part of these tiles
+  kTensorStore,  // [shared, global] (): starts to write a tile to a box of a tensor, by one thread;
                  //     what lies outside of the tensor is left out (PTX 9.7.9.27.1.3)
   kStoreWait,    // [shared] (n): until all but the last n stores that this thread started have read
                  //     their tiles, this one among them (cp.async.bulk.wait_group.read)

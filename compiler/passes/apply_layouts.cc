@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <tuple>
 #include <unordered_map>
 
 #include "absl/strings/match.h"
@@ -141,7 +142,15 @@ class Apply : public FactsMutator {
     Placed& placed = found->second;
     if (!fresh) return placed;
     placed.layout = layout::MustParse(buffer->layout);
-    for (int64_t x = 0; x < placed.layout.size(); ++x) {
+    std::tie(placed.first, placed.last) = placed.layout.Range(layout::Axis::kM);
+    // Whole periods of a swizzle stay where they are.
+    const layout::SwizzleLayout* swizzle = placed.layout.swizzle(layout::Axis::kM);
+    const int64_t period =
+        swizzle == nullptr
+            ? 1
+            : int64_t{1} << (swizzle->per_element + swizzle->atom_len + swizzle->swizzle_len);
+    const bool whole = placed.first % period == 0 && (placed.last + 1) % period == 0;
+    for (int64_t x = 0; !whole && x < placed.layout.size(); ++x) {
       const int64_t place = placed.layout.Base(x)[layout::Axis::kM];
       placed.first = std::min(placed.first, place);
       placed.last = std::max(placed.last, place);

@@ -8,8 +8,8 @@
 
 namespace kiln::passes {
 
-// Instruction::kAsyncCopy for the stores of some lanes, 16, 8 or 4 bytes each, whichever is the widest
-// that all lie at multiples of. Undefined where they are no such stores.
+// Instruction::kAsyncCopy for the stores of some lanes, 16, 8 or 4 bytes each, whichever is the
+// widest that all lie at multiples of. Undefined where they are no such stores.
 ir::Stmt AsyncCopies(const std::vector<ir::Stmt>& lanes, const ir::Facts& facts);
 
 }  // namespace kiln::passes

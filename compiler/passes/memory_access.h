@@ -57,8 +57,8 @@ class SharedLayouts {
 // Fills in `flat` and `places` of an access whose other fields are known.
 void Complete(const ir::Facts& facts, SharedLayouts* layouts, MemoryAccess* access);
 
-// The widest power of two of at most 16 such that a guard says the same of each aligned run of so many
-// iterations along an axis that begins at 0.
+// The widest power of two of at most 16 such that a guard says the same of each aligned run of so
+// many iterations along an axis that begins at 0.
 int64_t GuardWidth(const ir::Expr& guard, const ir::Expr& axis, const ir::Facts& facts);
 
 // The widest power of two of at most 16 bytes such that each aligned run of so many iterations

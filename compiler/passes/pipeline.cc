@@ -93,7 +93,7 @@ const std::vector<Pass>& GpuPipeline() {
       {"simplify", Simplify},
       {"guard-accesses", GuardAccesses},
       {"specialise-warps", SpecialiseWarps},  // while copies are whole: TMA takes boxes
-      {"pipeline-copies", PipelineCopies},  // what is left
+      {"pipeline-copies", PipelineCopies},    // what is left
       {"stage-operands", StageOperands},
       {"lower-copies", LowerCopies},
       {"partition-loops", PartitionLoops},  // milestone: no tile is left

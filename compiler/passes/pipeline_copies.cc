@@ -85,9 +85,7 @@ class Pipeline {
     for (const Stmt& s : fetches_) {
       const auto* copy = s.As<ir::Copy>();
       const ir::Buffer& tile = copy->dst.buffer;
-      const auto same = [&](const Stmt& other) {
-        return other.As<ir::Copy>()->dst.buffer == tile;
-      };
+      const auto same = [&](const Stmt& other) { return other.As<ir::Copy>()->dst.buffer == tile; };
       const bool only = std::count_if(fetches_.begin(), fetches_.end(), same) == 1;
       const bool ahead = only && !Uses(outside, tile) && !Writes(rest_, tile) &&
                          !Writes({launch_.body}, copy->src.buffer);
@@ -96,8 +94,8 @@ class Pipeline {
     if (!others.empty()) {  // in their order among the others
       rest_.clear();
       for (const Stmt& s : loop_.body.As<ir::Seq>()->stmts) {
-        const bool is_kept = std::any_of(kept.begin(), kept.end(),
-                                         [&](const Stmt& k) { return k.same_as(s); });
+        const bool is_kept =
+            std::any_of(kept.begin(), kept.end(), [&](const Stmt& k) { return k.same_as(s); });
         if (!is_kept) rest_.push_back(s);
       }
     }

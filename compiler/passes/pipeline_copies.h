@@ -1,7 +1,7 @@
-// Pass "pipeline-copies": a T.Pipelined loop that no warps are specialised for fetches its tiles ahead.
-// A tile of shared memory that a step copies from a tensor gets as many versions as the loop has
-// stages; each step waits for its own copies (cp.async, PTX 9.7.9.25), starts those of the step that
-// is so many minus one ahead, and computes:
+// Pass "pipeline-copies": a T.Pipelined loop that no warps are specialised for fetches its tiles
+// ahead. A tile of shared memory that a step copies from a tensor gets as many versions as the loop
+// has stages; each step waits for its own copies (cp.async, PTX 9.7.9.25), starts those of the step
+// that is so many minus one ahead, and computes:
 //
 //   copies of steps 0 .. stages - 2
 //   for k: async_wait(tiles)(stages - 2); copies of step k + stages - 1; async_commit(); compute(k)

@@ -25,7 +25,7 @@ bool Share(const Buffers& a, const Buffers& b) {
 // What has been touched since the last barrier.
 struct Pending {
   Buffers reads, writes;
-  Buffers starts;  // of asynchronous copies: they write before they are waited for
+  Buffers starts;    // of asynchronous copies: they write before they are waited for
   Buffers unfenced;  // written by threads since the last proxy fence, which barriers do not replace
   void Add(const Pending& other) {
     unfenced.insert(other.unfenced.begin(), other.unfenced.end());
@@ -103,7 +103,8 @@ class Planter {
       pending_.writes.insert(r.buffer.get());
       multiplied |= multiplied_.count(r.buffer.get()) > 0;
     }
-    if (multiplied) out->push_back(ir::MakeStmt<ir::Instruct>(s->loc, ir::Instruction::kProxyFence));
+    if (multiplied)
+      out->push_back(ir::MakeStmt<ir::Instruct>(s->loc, ir::Instruction::kProxyFence));
   }
 
   // A statement that each thread runs at its own pace.
@@ -204,7 +205,8 @@ class Planter {
     const ir::Expr head =
         loop != nullptr ? loop->axes[0].min + loop->axes[0].extent : repeat->condition;
     Await(head, s->loc, out);
-    const Stmt body = AwaitBefore(head, [&] { return Turn(s); }, out);
+    const Stmt body = AwaitBefore(
+        head, [&] { return Turn(s); }, out);
     out->push_back(loop != nullptr ? ir::MakeStmt<ir::For>(s->loc, loop->loop, loop->axes, body,
                                                            loop->num_stages, loop->annotations)
                                    : ir::MakeStmt<ir::While>(s->loc, repeat->condition, body));
@@ -263,7 +265,8 @@ class Planter {
   void Branch(const Stmt& s, std::vector<Stmt>* out) {
     const auto* branch = s.As<ir::If>();
     Await(branch->condition, s->loc, out);
-    out->push_back(AwaitBefore(branch->condition, [&] { return Either(s); }, out));
+    out->push_back(AwaitBefore(
+        branch->condition, [&] { return Either(s); }, out));
   }
 
   // With what either branch leaves behind.
@@ -298,8 +301,8 @@ class Planter {
   }
 
   Pending pending_;
-  Pending jumps_;   // at breaks and continues of the loop around
-  Buffers loaded_;  // by tensor loads, under mbarriers
+  Pending jumps_;       // at breaks and continues of the loop around
+  Buffers loaded_;      // by tensor loads, under mbarriers
   Buffers multiplied_;  // read by tensor cores, asynchronously
 };
 

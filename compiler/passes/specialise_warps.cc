@@ -84,8 +84,8 @@ class Specialise {
     // Others may still write to this block's memory, or arrive there.
     if (cluster_ > 1) stmts.push_back(Do(loc, Instruction::kClusterBarrier));
     std::map<std::string, std::string> notes = launch_.annotations;
-    notes.erase("swizzle_panel");
-    notes.erase("swizzle_order");
+    notes.erase(kSwizzlePanel);
+    notes.erase(kSwizzleOrder);
     if (cluster_ > 1) notes["cluster"] = absl::StrCat(cluster_);
     if (staged_) notes.insert(staged_->layouts.begin(), staged_->layouts.end());
     return ir::MakeStmt<ir::Launch>(loc, schedule_->grid(),
@@ -379,7 +379,8 @@ class Specialise {
     stmts.push_back(Loop(turn, [&](const Expr& var, const Expr& version, const Expr& parity) {
       const SourceLoc loc = loop_->loc;
       const Stmt rest =
-          ir::Substitute(ReadVersion(ir::MakeStmt<ir::Seq>(loc, rest_), versions_, version), {{loop_->axes[0].var.get(), var}});
+          ir::Substitute(ReadVersion(ir::MakeStmt<ir::Seq>(loc, rest_), versions_, version),
+                         {{loop_->axes[0].var.get(), var}});
       return std::vector<Stmt>{
           Do(loc, Instruction::kBarrierWait, {One(full_, version)}, {parity}), rest,
           Do(loc, Instruction::kBarrierArrive, {One(empty_, version)}, {}, everywhere)};

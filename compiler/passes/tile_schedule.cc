@@ -33,7 +33,7 @@ std::vector<Expr> TileSchedule::TileOf(const Expr& q) const {
   const Expr plane = width * height;
   const Expr in_plane = grid.size() > 2 ? FloorMod(q, plane) : q;
   int64_t panel = 0;
-  const auto note = launch_.annotations.find("swizzle_panel");
+  const auto note = launch_.annotations.find(kSwizzlePanel);
   if (note != launch_.annotations.end()) (void)absl::SimpleAtoi(note->second, &panel);
   panel /= cluster_;
   Expr x = FloorMod(in_plane, width), y = FloorDiv(in_plane, width);

@@ -14,6 +14,10 @@ namespace kiln::passes {
 // do.
 inline constexpr char kTilesApart[] = "tiles_apart";
 
+// Annotations of launches: T.use_swizzle.
+inline constexpr char kSwizzlePanel[] = "swizzle_panel";
+inline constexpr char kSwizzleOrder[] = "swizzle_order";
+
 // The grid of a launch dealt out to clusters of blocks. The blocks of a cluster take neighbours
 // along the grid's second axis; clusters take turns over the grid in the launch's rasterisation
 // (first axis fastest, or panels of the second one: "swizzle_panel").

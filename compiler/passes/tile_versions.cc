@@ -35,8 +35,7 @@ bool UsesBuffer(const Stmt& s, const ir::Buffer& buffer) {
 // Reads of tiles become reads of one of their versions.
 class Versions : public ir::Mutator {
  public:
-  Versions(const TileVersions& tiles, Expr version)
-      : tiles_(tiles), version_(std::move(version)) {}
+  Versions(const TileVersions& tiles, Expr version) : tiles_(tiles), version_(std::move(version)) {}
 
  protected:
   Expr VisitExpr(const Expr& e) override {

@@ -1,5 +1,5 @@
-// Tiles that a loop fills again and again, in several versions, so that one can be filled while another
-// is read. Shared by the passes that pipeline loops.
+// Tiles that a loop fills again and again, in several versions, so that one can be filled while
+// another is read. Shared by the passes that pipeline loops.
 #ifndef KILN_COMPILER_PASSES_TILE_VERSIONS_H_
 #define KILN_COMPILER_PASSES_TILE_VERSIONS_H_
 

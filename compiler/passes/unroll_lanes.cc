@@ -19,13 +19,14 @@ bool IsMemory(const ir::Buffer& b) {
   return b->scope == ir::Scope::kGlobal || b->scope == ir::Scope::kShared;
 }
 
-// Elements of the widest access of what the loop's body moves; 1: it moves nothing. What comes from
-// shared memory to be computed with does not count: it would wait in registers.
+// Elements of the widest access of what the loop's body moves; 1: it touches registers alone. 0: it
+// computes with what is in shared memory, which would wait in registers.
 int64_t LanesOf(const ir::For& loop) {
   int64_t lanes = 1;
-  bool moves = false;
+  bool moves = false, touches = false;
   const auto touch = [&](const ir::Buffer& b, bool stores) {
     if (!IsMemory(b)) return;
+    touches = true;
     moves |= stores || b->scope == ir::Scope::kGlobal;
     lanes = std::max<int64_t>(lanes, kVectorBytes / b->dtype.bytes());
   };
@@ -39,7 +40,7 @@ int64_t LanesOf(const ir::For& loop) {
         if (const auto* load = e.As<ir::Load>()) touch(load->buffer, false);
         return true;
       });
-  return moves ? lanes : 1;
+  return moves ? lanes : touches ? 0 : 1;
 }
 
 // Binds, stores and conditions around them: nothing that declares or jumps.
@@ -216,9 +217,10 @@ class Unroll : public FactsMutator {
       in_threads_ = false;
       return threads;
     }
-    const int64_t lanes = LanesOf(*loop);
     const int64_t steps = ir::ConstInt(loop->axes[0].extent).value_or(0);
-    if (!in_threads_ || loop->loop != ir::ForKind::kSerial || lanes == 1 || steps % lanes != 0 ||
+    int64_t lanes = LanesOf(*loop);
+    if (lanes > 0 && steps % lanes != 0) lanes = 1;
+    if (!in_threads_ || loop->loop != ir::ForKind::kSerial || steps == 0 || lanes == 0 ||
         !ir::IsConst(loop->axes[0].min, 0) || !IsPlain(loop->body)) {
       return FactsMutator::VisitStmt(s);
     }

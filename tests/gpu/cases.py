@@ -115,6 +115,12 @@ SHAPES = {
 }
 
 
+LARGE = [name for name, (M, N, K) in SHAPES.items() if M * N > 2048 * 2048 and M % 128 == 0]
+DECODE = [("dec1_gateup", 1, 28672, 4096), ("dec16_gateup", 16, 28672, 4096),
+          ("dec64_gateup", 64, 28672, 4096)]
+# With mma.sync.
+OLDER = [((128, 128, 32), 128, 3), ((128, 128, 32), 128, 4), ((128, 128, 32), 128, 5),
+         ((128, 128, 64), 128, 3), ((128, 256, 64), 256, 3)]
 # Where the tiles of a product are few.
 SMALL = [((128, 128, 64), 256, 5), ((128, 128, 128), 256, 3), ((64, 128, 64), 128, 6),
          ((64, 128, 128), 128, 4), ((128, 64, 64), 256, 6), ((128, 64, 128), 256, 4),
@@ -130,6 +136,8 @@ def timed():
         for persistent, cluster in ((0, 1), (1, 1), (1, 2)):
             options = {"kiln.persistent": persistent, "kiln.cluster": cluster}
             cases.append(product(f"{shape}/{persistent}{cluster}", M, N, K, options=options))
+        cases.append(product(f"{shape}/tall", M, N, K, block=(256, 128, 64)))
+        cases.append(product(f"{shape}/square", M, N, K, block=(128, 128, 64), stages=5))
         if M * N > 2048 * 2048:
             continue
         for block, threads, stages in SMALL:
@@ -138,9 +146,24 @@ def timed():
                                  options={"kiln.persistent": 0, "kiln.cluster": 1}))
     for shape in ("sq4096", "sq8192"):
         M, N, K = SHAPES[shape]
-        for block_K in (32, 64):
-            cases.append(product(f"{shape}_mma/{block_K}", M, N, K, block=(128, 128, block_K),
-                                 threads=128, stages=3, options={"kiln.instructions": 80}))
+        for block, threads, stages in OLDER:
+            name = f"{shape}_mma/{'x'.join(map(str, block))}_{threads}_{stages}"
+            cases.append(product(name, M, N, K, block=block, threads=threads, stages=stages,
+                                 options={"kiln.instructions": 80}))
+    for shape, M, N, K in DECODE:
+        for block, threads, stages in (((64, 224, 64), 128, 5), ((64, 112, 64), 128, 8),
+                                       ((64, 224, 128), 128, 3), ((64, 128, 64), 128, 6)):
+            name = f"{shape}/{'x'.join(map(str, block))}"
+            cases.append(product(name, M, N, K, block=block, threads=threads, stages=stages, panel=0,
+                                 options={"kiln.cluster": 1}))
+    for shape in LARGE:
+        M, N, K = SHAPES[shape]
+        for cluster in (1, 2):
+            options = {"kiln.cluster": cluster}
+            cases.append(product(f"{shape}_float16/{cluster}", M, N, K, "float16", "float16",
+                                 options=options))
+            cases.append(product(f"{shape}_float8/{cluster}", M, N, K, "float8_e4m3fn", "bfloat16",
+                                 block=(128, 256, 128), options=options))
     for batch, heads, seq, dim in ATTENTION:
         for causal in (False, True):
             shape = f"attention_{batch}x{heads}x{seq}x{dim}{'_causal' if causal else ''}"

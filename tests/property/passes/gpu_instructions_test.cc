@@ -422,8 +422,8 @@ TEST(GpuMistakes, AMissingWaitIsNoticed) {
 
 TEST(GpuMistakes, OfCopiesAheadAreNoticed) {
   const Case c = {.k = 320, .stages = 3, .gpu = "sm_80"};
-  for (const ir::Instruction op : {ir::Instruction::kAsyncCopy, ir::Instruction::kAsyncWait,
-                                   ir::Instruction::kBlockBarrier}) {
+  for (const ir::Instruction op :
+       {ir::Instruction::kAsyncCopy, ir::Instruction::kAsyncWait, ir::Instruction::kBlockBarrier}) {
     const int count = ExpectNoticed(
         c, [&](const ir::Instruct& x) { return x.op == op ? Nothing(x) : ir::Stmt(); });
     EXPECT_GT(count, 0) << ir::Name(op);
