@@ -150,7 +150,7 @@ void GpuInstructEmitter::Emit(const ir::Instruct& x) {
     case Instruction::kWgmma:
       return EmitWgmma(x);
     case Instruction::kWgmmaWait:
-      return EmitWgmmaWait(*ir::ConstInt(x.args[0]));
+      return EmitWgmmaWait(x);
     case Instruction::kShuffleXor:
       return EmitShuffle(x);
     case Instruction::kMaxRegisters:
@@ -236,16 +236,14 @@ void GpuInstructEmitter::AsmOn(const std::string& text, const std::vector<Regist
   }
 }
 
-// While products are left in flight nobody may touch their sums, this neither.
-void GpuInstructEmitter::EmitWgmmaWait(int64_t left) {
-  const std::string text = absl::StrCat("wgmma.wait_group.sync.aligned ", left, ";");
-  if (left > 0) return Asm(text);
+// What is looked at after the wait comes out of it; sums of products that go on are left alone.
+void GpuInstructEmitter::EmitWgmmaWait(const ir::Instruct& x) {
   std::vector<Registers> ended;
-  for (const Registers& r : std::exchange(in_flight_, {})) {
-    const auto same = [&](const Registers& other) { return other.base == r.base; };
-    if (std::none_of(ended.begin(), ended.end(), same)) ended.push_back(r);
+  for (const ir::Region& r : x.regions) {
+    ended.push_back({exprs_.PlaceOf(r.buffer).base, exprs_.StorageType(r.buffer->dtype),
+                     *ir::ConstInt(r.buffer->shape[1])});
   }
-  AsmOn(text, ended);
+  AsmOn(absl::StrCat("wgmma.wait_group.sync.aligned ", *ir::ConstInt(x.args[0]), ";"), ended);
 }
 
 // Every warpgroup multiplies its part of the grid in instructions of 64 rows, up to 256 columns
@@ -322,7 +320,7 @@ void GpuInstructEmitter::EmitWgmma(const ir::Instruct& x) {
                        own_m / 64 * (k / step) * 4});
   }
   AsmOn("wgmma.fence.sync.aligned;", touched);
-  in_flight_.push_back(sum_registers);
+  
   Value* keeps = b_.CreateZExt(b_.CreateNot(exprs_.Emit(x.args[0])), b_.getInt32Ty());
   llvm::Value* registers = exprs_.PlaceOf(c).base;
   llvm::Value* left_registers = from_registers ? exprs_.PlaceOf(x.regions[1].buffer).base : nullptr;

@@ -65,7 +65,7 @@ class GpuInstructEmitter {
   void EmitTensorStore(const ir::Instruct& x);  // gpu_copy.cc
   void EmitMma(const ir::Instruct& x);          // gpu_mma.cc
   void EmitWgmma(const ir::Instruct& x);
-  void EmitWgmmaWait(int64_t left);
+  void EmitWgmmaWait(const ir::Instruct& x);
   GpuTile TileOf(const ir::Instruct& x, int operand);
   void EmitMaxRegisters(const ir::Instruct& x);
   // Where one of `every` threads comes by: the first.
@@ -102,7 +102,6 @@ class GpuInstructEmitter {
   Part part_;
   std::map<std::pair<int64_t, int64_t>, int> barriers_;  // of parts, by first thread and count
   const TensorMaps& maps_;
-  std::vector<Registers> in_flight_;  // sums of products that are not waited for yet
 };
 
 }  // namespace kiln::codegen

@@ -59,7 +59,7 @@ Operands OperandsOf(Instruction op) {
     case Instruction::kProxyFence:
       return {{}, 0};
     case Instruction::kWgmmaWait:
-      return {{}, 1};
+      return {{{Scope::kRegister}}, 1, /*more=*/true};
     case Instruction::kMaxRegisters:
       return {{}, 2};
     case Instruction::kShuffleXor:

@@ -39,7 +39,8 @@ enum class Instruction : uint8_t {
                  //     their tiles, this one among them (cp.async.bulk.wait_group.read)
   kMma,          // [c, a, b] (clear): c (+)= a * b, every warp its part (PTX 9.7.14.5)
   kWgmma,        //[c, a, b] (clear): starts c (+)= a * b on whole warpgroups (PTX 9.7.15)
-  kWgmmaWait,    // (n): until all but the last n products are over
+  kWgmmaWait,    // [registers...] (n): until all but the last n products are over, among them those
+                  //     whose sums are in these registers
   kShuffleXor,   // [to, from] (mask): registers of the thread whose number differs in the bits of
                  //     the mask, below 32; by whole warps (PTX 9.7.9.6)
   kMaxRegisters,  //(n, more): of every thread of the warpgroup from here on, more or less than
@@ -55,7 +56,7 @@ const char* Name(Instruction op);  // "block_barrier", ...
 struct Operands {
   std::vector<std::vector<Scope>> scopes;
   int args = 0;
-  bool more = false;  // regions like the last may follow
+  bool more = false;  // any number of regions like the last
 };
 Operands OperandsOf(Instruction op);
 

@@ -497,8 +497,7 @@ absl::Status Verifier::CheckInstruct(const Instruct& x, Where where) {
     return Fail(x.loc, absl::StrCat(Name(x.op), " outside of a launch"));
   }
   const Operands wanted = OperandsOf(x.op);
-  const bool fits = x.regions.size() == wanted.scopes.size() ||
-                    (wanted.more && x.regions.size() > wanted.scopes.size());
+  const bool fits = wanted.more || x.regions.size() == wanted.scopes.size();
   if (!fits || static_cast<int>(x.args.size()) != wanted.args) {
     return Fail(x.loc,
                 absl::StrCat(Name(x.op), " has ", x.regions.size(), " regions and ", x.args.size(),

@@ -4,6 +4,7 @@
 #include "compiler/ir/instruct.h"
 #include "compiler/ir/shape.h"
 #include "compiler/layout/swizzle.h"
+#include "compiler/passes/product_loops.h"
 
 namespace kiln::passes {
 namespace {
@@ -69,10 +70,7 @@ class Instructed {
                                 region(gemm_.b)},
         std::vector<Expr>{uniform(gemm_.clear_accum)}, notes);
     if (!IsGroupWide()) return product;
-    return ir::MakeSeq({product, ir::MakeStmt<ir::Instruct>(loc, ir::Instruction::kWgmmaWait,
-                                                            std::vector<ir::Region>{},
-                                                            std::vector<Expr>{ir::MakeInt(0)})},
-                       loc);
+    return ir::MakeSeq({product, WaitForProducts(loc, {held(0)}, 0)}, loc);
   }
 
  private:

@@ -10,6 +10,7 @@
 #include "compiler/ir/printer.h"
 #include "compiler/ir/verify.h"
 #include "compiler/passes/apply_layouts.h"
+#include "compiler/passes/chain_products.h"
 #include "compiler/passes/check_resources.h"
 #include "compiler/passes/forward_copies.h"
 #include "compiler/passes/forward_stores.h"
@@ -100,6 +101,7 @@ const std::vector<Pass>& GpuPipeline() {
       {"apply-layouts", ApplyLayouts},
       {"serialize-loops", SerializeLoops},
       {"overlap-products", OverlapProducts},
+      {"chain-products", ChainProducts},
       {"version-loops", VersionLoops},
       {"unroll-lanes", UnrollLanes},  // after versions exist: most have no guards
       {"simplify-lowered", Simplify},

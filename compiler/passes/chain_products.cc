@@ -1,0 +1,182 @@
+#include "compiler/passes/chain_products.h"
+
+#include <set>
+
+#include "compiler/ir/visit.h"
+#include "compiler/passes/product_loops.h"
+
+namespace kiln::passes {
+namespace {
+
+using ir::Expr;
+using ir::Instruction;
+using ir::MakeInt;
+using ir::Stmt;
+
+using Buffers = std::set<const ir::BufferNode*>;
+
+struct Touched {
+  Buffers reads, writes;
+};
+
+bool Meet(const Buffers& a, const Buffers& b) {
+  for (const ir::BufferNode* x : a) {
+    if (b.count(x) > 0) return true;
+  }
+  return false;
+}
+
+Touched TouchedBy(const Stmt& s) {
+  Touched touched;
+  ir::Walk(
+      s,
+      [&](const Stmt& x) {
+        if (const auto* store = x.As<ir::Store>()) touched.writes.insert(store->buffer.get());
+        if (const auto* atomic = x.As<ir::Atomic>()) {
+          touched.writes.insert(atomic->dst.buffer.get());
+        }
+        if (const auto* instruct = x.As<ir::Instruct>()) {
+          for (const ir::Region& r : instruct->regions) {
+            touched.reads.insert(r.buffer.get());
+            touched.writes.insert(r.buffer.get());
+          }
+        }
+        return true;
+      },
+      [&](const Expr& e) {
+        if (const auto* load = e.As<ir::Load>()) touched.reads.insert(load->buffer.get());
+        return true;
+      });
+  return touched;
+}
+
+class Chain {
+ public:
+  explicit Chain(const Stmt& s) : loc_(s->loc), loop_(s.As<ir::For>()) {}
+
+  bool Match() {
+    if (loop_ == nullptr || loop_->loop != ir::ForKind::kSerial) return false;
+    const std::vector<Stmt> stmts = Flatten(loop_->body);
+    size_t i = 0;
+    for (; i < stmts.size(); ++i) {
+      if (stmts[i].kind() == ir::StmtKind::kBind) {
+        binds_.push_back(stmts[i]);
+      } else if (!Is(stmts[i], Instruction::kBarrierWait)) {
+        break;
+      }
+      before_.push_back(stmts[i]);
+    }
+    if (!ProductAt(stmts, i, &first_)) return false;
+    const auto* first = first_.As<ir::Instruct>();
+    if (!ir::IsConst(first->args[0], 1) || ReadsRegisters(*first)) return false;
+    size_t second = i + 2;
+    while (second < stmts.size() && !Is(stmts[second], Instruction::kWgmma)) ++second;
+    if (!ProductAt(stmts, second, &second_) || !ReadsRegisters(*second_.As<ir::Instruct>())) {
+      return false;
+    }
+    for (size_t n = second + 2; n < stmts.size(); ++n) {
+      if (!Is(stmts[n], Instruction::kBarrierArrive) || !HasVersions(stmts[n])) return false;
+      arrivals_.push_back(stmts[n]);
+    }
+    return Part(std::vector<Stmt>(stmts.begin() + static_cast<int64_t>(i) + 2,
+                                  stmts.begin() + static_cast<int64_t>(second)));
+  }
+
+  Stmt Build() const {
+    const ir::Axis& axis = loop_->axes[0];
+    const DType type = axis.var.dtype();
+    const Expr one = MakeInt(1, type);
+    const Expr last = axis.min + axis.extent - one;
+    std::vector<Stmt> body = Work(axis.var);
+    body.push_back(Start(axis.var + one));
+    body.push_back(At({second_}, axis, axis.var, loc_));
+    body.push_back(WaitForProducts(loc_, {Sums(first_)}, 1));
+    std::vector<Stmt> stmts = {Start(axis.min), WaitForProducts(loc_, {Sums(first_)}, 0)};
+    stmts.push_back(ir::MakeStmt<ir::For>(
+        loc_, loop_->loop, std::vector<ir::Axis>{{axis.var, axis.min, axis.extent - one}},
+        ir::MakeStmt<ir::Seq>(loc_, std::move(body))));
+    for (const Stmt& s : Work(last)) stmts.push_back(s);
+    stmts.push_back(At({second_}, axis, last, loc_));
+    stmts.push_back(WaitForProducts(loc_, {Sums(second_)}, 0));
+    stmts.push_back(At(arrivals_, axis, last, loc_));
+    const Stmt all = ir::MakeStmt<ir::Seq>(loc_, std::move(stmts));
+    const Expr runs = axis.extent > MakeInt(0, axis.extent.dtype());
+    return ir::IsConst(runs, 1) ? all : ir::MakeStmt<ir::If>(loc_, runs, all);
+  }
+
+ private:
+  static bool ProductAt(const std::vector<Stmt>& stmts, size_t i, Stmt* product) {
+    if (i + 1 >= stmts.size() || !Is(stmts[i], Instruction::kWgmma) ||
+        !Is(stmts[i + 1], Instruction::kWgmmaWait)) {
+      return false;
+    }
+    *product = stmts[i];
+    return true;
+  }
+  static bool ReadsRegisters(const ir::Instruct& product) {
+    return product.regions[1].buffer->scope == ir::Scope::kRegister;
+  }
+  static ir::Region Sums(const Stmt& product) { return product.As<ir::Instruct>()->regions[0]; }
+
+  // What may run beside the second product of the step before, and what comes after it.
+  bool Part(const std::vector<Stmt>& work) {
+    const Stmt products = ir::MakeSeq({second_}, loc_);
+    const Touched second = TouchedBy(products);
+    Touched late = {second.reads, second.writes};
+    const ir::BufferNode* sums = Sums(first_).buffer.get();
+    for (const Stmt& s : work) {
+      const Touched own = TouchedBy(s);
+      const bool declares = s.kind() == ir::StmtKind::kBind || s.kind() == ir::StmtKind::kAlloc;
+      if (!declares && (Meet(own.reads, late.writes) || Meet(own.writes, late.reads) ||
+                        Meet(own.writes, late.writes))) {
+        late.reads.insert(own.reads.begin(), own.reads.end());
+        late.writes.insert(own.writes.begin(), own.writes.end());
+        late_.push_back(s);
+      } else {
+        early_.push_back(s);
+      }
+    }
+    return Sums(second_).buffer.get() != sums && second.reads.count(sums) == 0;
+  }
+
+  // The first product of a step.
+  Stmt Start(const Expr& step) const {
+    std::vector<Stmt> stmts = before_;
+    stmts.push_back(first_);
+    return At(stmts, loop_->axes[0], step, loc_);
+  }
+
+  // The work on its result, which the second product waits for.
+  std::vector<Stmt> Work(const Expr& step) const {
+    const ir::Axis& axis = loop_->axes[0];
+    std::vector<Stmt> stmts = binds_;
+    stmts.insert(stmts.end(), early_.begin(), early_.end());
+    stmts.push_back(WaitForProducts(loc_, {Sums(second_)}, 0));
+    if (!arrivals_.empty()) {
+      const Expr before = axis.var - MakeInt(1, axis.var.dtype());
+      stmts.push_back(ir::MakeStmt<ir::If>(loc_, axis.var > axis.min,
+                                           At(arrivals_, axis, before, loc_)));
+    }
+    stmts.insert(stmts.end(), late_.begin(), late_.end());
+    return {At(stmts, axis, step, loc_)};
+  }
+
+  const SourceLoc loc_;
+  const ir::For* loop_;
+  std::vector<Stmt> before_, binds_;  // waits for barriers, and names, before the first product
+  Stmt first_, second_;
+  std::vector<Stmt> early_, late_, arrivals_;
+};
+
+}  // namespace
+
+absl::StatusOr<ir::Program> ChainProducts(const ir::Program& program, const PassContext&) {
+  ir::Program out = program;
+  out.body = ir::RewriteStmts(program.body, [](const Stmt& s) -> Stmt {
+    Chain chain(s);
+    return chain.Match() ? chain.Build() : Stmt();
+  });
+  return out;
+}
+
+}  // namespace kiln::passes
