@@ -134,10 +134,10 @@ class Lane : public FactsMutator {
   const int64_t lanes_;
 };
 
-bool HasStore(const Stmt& s) {
+bool Has(const Stmt& s, ir::StmtKind kind) {
   bool found = false;
   ir::Walk(s, [&](const Stmt& x) {
-    found |= x.kind() == ir::StmtKind::kStore;
+    found |= x.kind() == kind;
     return !found;
   });
   return found;
@@ -200,10 +200,11 @@ std::vector<std::vector<Stmt>> ByGuard(const std::vector<Stmt>& lanes) {
 Stmt AskOnce(std::vector<Stmt> lanes, SourceLoc loc) {
   const Expr guard = OnlyGuard(lanes);
   const Stmt all = ir::MakeSeq(std::move(lanes), loc);
-  if (!guard.defined() || ReadsMemory(guard)) return all;  // what it reads, a lane may write
+  // What the guard reads, a lane may write; what it names, a lane may bind.
+  if (!guard.defined() || ReadsMemory(guard) || Has(all, ir::StmtKind::kBind)) return all;
   const Stmt refused = Refuse().Mutate(all);
   return ir::MakeStmt<ir::If>(loc, guard, DropGuards().Mutate(all),
-                              HasStore(refused) ? FreshCopy(refused) : Stmt());
+                              Has(refused, ir::StmtKind::kStore) ? FreshCopy(refused) : Stmt());
 }
 
 class Unroll : public FactsMutator {

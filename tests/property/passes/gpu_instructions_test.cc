@@ -15,6 +15,7 @@
 #include "compiler/ir/visit.h"
 #include "compiler/passes/pipeline.h"
 #include "tests/util/fragment_kernels.h"
+#include "tests/util/gpu_programs.h"
 #include "tests/util/thread_level.h"
 
 namespace kiln {
@@ -67,69 +68,17 @@ std::string Text(const Case& c) {
   return text;
 }
 
-// Parts that run beside each other take turns of their own.
-bool HasParts(const ir::Program& program) {
-  bool has = false;
-  ir::Walk(program.body, [&](const ir::Stmt& s) {
-    has |= s.kind() == ir::StmtKind::kOnThreads;
-    return !has;
-  });
-  return has;
-}
+using testing::Difference;
+using testing::Has;
 
-absl::StatusOr<std::vector<interp::Tensor>> Interpret(const ir::Program& program, bool tiles,
-                                                      interp::Order order) {
-  std::vector<interp::TensorView> views;
-  std::vector<interp::Tensor> tensors = testing::SmallIntegers(program, 7, &views);
-  interp::Options options;
-  options.clip_global = tiles;
-  options.order = order;
-  options.meet_at_barriers = !tiles && !HasParts(program);
-  KILN_RETURN_IF_ERROR(interp::Run(program, views, options).status());
-  return tensors;
+absl::StatusOr<ir::Program> Instructions(const ir::Program& program, const Case& c) {
+  return testing::Instructions(program, c.gpu, c.cores);
 }
 
 absl::StatusOr<ir::Program> Tiles(const std::string& text) {
   KILN_ASSIGN_OR_RETURN(ir::Program program, testing::Elaborated("k.py", text));
   program.attrs["kiln.cluster"] = "1";  // the interpreter runs one block at a time
   return program;
-}
-
-absl::StatusOr<ir::Program> Instructions(const ir::Program& program, const Case& c) {
-  target::Arch gpu = *target::NamedArch(c.gpu);
-  gpu.cores = c.cores;
-  passes::PassContext context;
-  context.gpu = &gpu;
-  context.instruct = true;
-  KILN_ASSIGN_OR_RETURN(const ir::Program lowered,
-                        passes::RunPipeline(passes::GpuPipeline(), program, context));
-  KILN_RETURN_IF_ERROR(ir::Verify(lowered));
-  return lowered;
-}
-
-// Empty when the instructions compute what the tiles do, in both schedules; else what is wrong.
-std::string Difference(const ir::Program& tiles, const ir::Program& instructions,
-                       double tolerance = 0) {
-  const auto want = Interpret(tiles, true, interp::Order::kForward);
-  if (!want.ok()) return absl::StrCat("tiles: ", want.status().message());
-  for (const interp::Order order : {interp::Order::kForward, interp::Order::kReverse}) {
-    const auto got = Interpret(instructions, false, order);
-    if (!got.ok()) return std::string(got.status().message());
-    const interp::Comparison c =
-        interp::Compare(got->back().View(), want->back().View(), {tolerance, tolerance});
-    if (!c.ok()) return c.ToString((*got).back().shape());
-  }
-  return "";
-}
-
-bool Has(const ir::Program& program, ir::Instruction op) {
-  bool has = false;
-  ir::Walk(program.body, [&](const ir::Stmt& s) {
-    const auto* x = s.As<ir::Instruct>();
-    has |= x != nullptr && x->op == op;
-    return !has;
-  });
-  return has;
 }
 
 void ExpectComputes(const Case& c, ir::Instruction product = ir::Instruction::kWgmma) {

@@ -1,0 +1,40 @@
+"""C[b] = act(scale * A[b] B[b]^T + bias): a batch of products with what follows them in networks."""
+import tilelang
+import tilelang.language as T
+
+
+@tilelang.jit(out_idx=[-1])
+def linear(M, N, K, batch=1, activation="none", scale=1.0, dtype="bfloat16", out_dtype="bfloat16",
+           block_M=128, block_N=128, block_K=64, num_stages=3, threads=256):
+    assert activation in ("none", "relu", "gelu", "silu"), f"no activation is called {activation}"
+
+    @T.prim_func
+    def main(A: T.Tensor((batch, M, K), dtype), B: T.Tensor((batch, N, K), dtype),
+             bias: T.Tensor((N,), "float32"), C: T.Tensor((batch, M, N), out_dtype)):
+        with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), batch,
+                      threads=threads) as (bx, by, bz):
+            A_shared = T.alloc_shared((block_M, block_K), dtype)
+            B_shared = T.alloc_shared((block_N, block_K), dtype)
+            sums = T.alloc_fragment((block_M, block_N), "float32")
+            T.clear(sums)
+            for k in T.Pipelined(T.ceildiv(K, block_K), num_stages=num_stages):
+                T.copy(A[bz, by * block_M:(by + 1) * block_M, k * block_K:(k + 1) * block_K],
+                       A_shared)
+                T.copy(B[bz, bx * block_N:(bx + 1) * block_N, k * block_K:(k + 1) * block_K],
+                       B_shared)
+                T.gemm(A_shared, B_shared, sums, transpose_B=True)
+            for i, j in T.Parallel(block_M, block_N):
+                sums[i, j] = sums[i, j] * scale + bias[bx * block_N + j]
+            if activation == "relu":
+                for i, j in T.Parallel(block_M, block_N):
+                    sums[i, j] = T.max(sums[i, j], 0.0)
+            if activation == "silu":
+                for i, j in T.Parallel(block_M, block_N):
+                    sums[i, j] = sums[i, j] * T.sigmoid(sums[i, j])
+            if activation == "gelu":  # by tanh
+                for i, j in T.Parallel(block_M, block_N):
+                    sums[i, j] = sums[i, j] * T.sigmoid(
+                        1.5957691216 * (sums[i, j] + 0.044715 * sums[i, j] * sums[i, j] * sums[i, j]))
+            T.copy(sums, C[bz, by * block_M:(by + 1) * block_M, bx * block_N:(bx + 1) * block_N])
+
+    return main

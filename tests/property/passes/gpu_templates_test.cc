@@ -1,0 +1,121 @@
+// The shipped kernels as GPUs run them, instruction by instruction in the interpreter, against
+// their tiles: ragged shapes, every path of the compiler.
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/ir/printer.h"
+#include "compiler/templates/templates.h"
+#include "tests/util/fragment_kernels.h"
+#include "tests/util/gpu_programs.h"
+
+namespace kiln {
+namespace {
+
+struct Case {
+  const char* name;
+  lang::Arguments arguments;
+  double tolerance = 0;  // sums in another order, or rounded in between
+};
+
+const std::vector<Case>& Cases() {
+  static const auto& cases = *new std::vector<Case>{
+      {"attention_decode",
+       {{"batch", "1"},
+        {"heads", "6"},
+        {"kv_heads", "2"},
+        {"length", "200"},
+        {"dim", "64"},
+        {"split", "2"}},
+       5e-3},
+      {"broadcast", {{"M", "5"}, {"N", "300"}, {"dtype", "bfloat16"}}, 1e-2},
+      {"conv2d",
+       {{"N", "1"},
+        {"H", "6"},
+        {"W", "5"},
+        {"C", "32"},
+        {"F", "40"},
+        {"block_M", "64"},
+        {"block_N", "64"}}},
+      {"conv2d",
+       {{"N", "2"},
+        {"H", "7"},
+        {"W", "9"},
+        {"C", "32"},
+        {"F", "16"},
+        {"R", "1"},
+        {"S", "3"},
+        {"stride", "2"},
+        {"pad", "2"},
+        {"dilation", "2"},
+        {"block_M", "64"},
+        {"block_N", "32"}}},
+      {"elementwise", {{"M", "3"}, {"N", "200"}, {"block_N", "128"}}, 1e-5},
+      {"gemv", {{"N", "20"}, {"K", "200"}}, 1e-5},
+      {"layernorm", {{"M", "3"}, {"N", "136"}, {"dtype", "bfloat16"}}, 2e-2},
+      {"linear",
+       {{"M", "70"},
+        {"N", "72"},
+        {"K", "136"},
+        {"batch", "2"},
+        {"activation", "'relu'"},
+        {"scale", "0.5"},
+        {"block_M", "64"},
+        {"block_N", "64"},
+        {"threads", "128"}}},
+      {"matmul", {{"M", "40"}, {"N", "24"}, {"K", "40"}, {"block_M", "32"}, {"block_N", "32"}}},
+      {"matmul_dequant", {{"M", "20"}, {"N", "40"}, {"K", "128"}, {"block_N", "64"}}},
+      {"matmul_dequant",
+       {{"M", "20"}, {"N", "40"}, {"K", "256"}, {"bits", "8"}, {"block_N", "64"}}},
+      {"matmul_splitk",
+       {{"M", "20"},
+        {"N", "72"},
+        {"K", "300"},
+        {"split", "2"},
+        {"block_M", "64"},
+        {"block_N", "64"},
+        {"threads", "128"}}},
+      {"reduction", {{"M", "6"}, {"N", "200"}}},
+      {"reduction_all", {{"N", "5000"}, {"block", "1024"}}},
+      {"reduction_columns", {{"M", "50"}, {"N", "200"}, {"split", "4"}, {"block_N", "128"}}},
+      {"rmsnorm", {{"M", "3"}, {"N", "136"}}, 1e-5},
+      {"softmax", {{"M", "3"}, {"N", "136"}}, 1e-5},
+      {"transpose", {{"M", "70"}, {"N", "72"}, {"dtype", "bfloat16"}}},
+  };
+  return cases;
+}
+
+class GpuTemplates : public ::testing::TestWithParam<std::tuple<size_t, const char*>> {};
+
+TEST_P(GpuTemplates, ComputeWhatTheirTilesDo) {
+  const auto& [number, gpu] = GetParam();
+  const Case& c = Cases()[number];
+  const auto tiles =
+      testing::ElaboratedFile(absl::StrCat("compiler/templates/", c.name, ".py"), c.arguments);
+  ASSERT_TRUE(tiles.ok()) << tiles.status();
+  const auto instructions = testing::Instructions(*tiles, gpu, /*cores=*/4);
+  ASSERT_TRUE(instructions.ok()) << instructions.status();
+  EXPECT_EQ(testing::Difference(*tiles, *instructions, c.tolerance), "")
+      << ir::ToString(*instructions);
+}
+
+std::string NameOf(const ::testing::TestParamInfo<GpuTemplates::ParamType>& info) {
+  const size_t number = std::get<0>(info.param);
+  return absl::StrCat(number, "_", Cases()[number].name, "_", std::get<1>(info.param));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GpuTemplates,
+                         ::testing::Combine(::testing::Range(size_t{0}, Cases().size()),
+                                            ::testing::Values("sm_80", "sm_90a")),
+                         NameOf);
+
+// attention has a test of its own beside the instructions that it is about.
+TEST(Templates, AllAreHere) {
+  for (const KernelTemplate& t : KernelTemplates()) {
+    bool has = t.name == "attention";
+    for (const Case& c : Cases()) has |= t.name == c.name;
+    EXPECT_TRUE(has) << t.name;
+  }
+}
+
+}  // namespace
+}  // namespace kiln

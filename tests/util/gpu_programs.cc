@@ -1,0 +1,76 @@
+#include "tests/util/gpu_programs.h"
+
+#include "absl/strings/str_cat.h"
+#include "compiler/interp/interp.h"
+#include "compiler/ir/verify.h"
+#include "compiler/ir/visit.h"
+#include "compiler/passes/pipeline.h"
+#include "tests/util/thread_level.h"
+
+namespace kiln::testing {
+namespace {
+
+// Parts that run beside each other take turns of their own.
+bool HasParts(const ir::Program& program) {
+  bool has = false;
+  ir::Walk(program.body, [&](const ir::Stmt& s) {
+    has |= s.kind() == ir::StmtKind::kOnThreads;
+    return !has;
+  });
+  return has;
+}
+
+absl::StatusOr<std::vector<interp::Tensor>> Interpret(const ir::Program& program, bool tiles,
+                                                      interp::Order order) {
+  std::vector<interp::TensorView> views;
+  std::vector<interp::Tensor> tensors = SmallIntegers(program, 7, &views);
+  interp::Options options;
+  options.clip_global = tiles;
+  options.order = order;
+  options.meet_at_barriers = !tiles && !HasParts(program);
+  KILN_RETURN_IF_ERROR(interp::Run(program, views, options).status());
+  return tensors;
+}
+
+}  // namespace
+
+absl::StatusOr<ir::Program> Instructions(const ir::Program& program, const std::string& gpu,
+                                         int cores) {
+  target::Arch arch = *target::NamedArch(gpu);
+  arch.cores = cores;
+  ir::Program alone = program;
+  alone.attrs["kiln.cluster"] = "1";
+  passes::PassContext context;
+  context.gpu = &arch;
+  context.instruct = true;
+  KILN_ASSIGN_OR_RETURN(const ir::Program lowered,
+                        passes::RunPipeline(passes::GpuPipeline(), alone, context));
+  KILN_RETURN_IF_ERROR(ir::Verify(lowered));
+  return lowered;
+}
+
+std::string Difference(const ir::Program& tiles, const ir::Program& instructions,
+                       double tolerance) {
+  const auto want = Interpret(tiles, true, interp::Order::kForward);
+  if (!want.ok()) return absl::StrCat("tiles: ", want.status().message());
+  for (const interp::Order order : {interp::Order::kForward, interp::Order::kReverse}) {
+    const auto got = Interpret(instructions, false, order);
+    if (!got.ok()) return std::string(got.status().message());
+    const interp::Comparison c =
+        interp::Compare(got->back().View(), want->back().View(), {tolerance, tolerance});
+    if (!c.ok()) return c.ToString((*got).back().shape());
+  }
+  return "";
+}
+
+bool Has(const ir::Program& program, ir::Instruction op) {
+  bool has = false;
+  ir::Walk(program.body, [&](const ir::Stmt& s) {
+    const auto* x = s.As<ir::Instruct>();
+    has |= x != nullptr && x->op == op;
+    return !has;
+  });
+  return has;
+}
+
+}  // namespace kiln::testing
