@@ -148,7 +148,7 @@ Value* GpuExprEmitter::Exp(Value* x) {
   Value* power = b_.CreateIntrinsic(llvm::Intrinsic::nvvm_ex2_approx_f, {}, {high});
   Value* infinity = f(std::numeric_limits<float>::infinity());
   Value* finite = b_.CreateAnd(b_.CreateFCmpOLT(size, infinity), b_.CreateFCmpOLT(power, infinity));
-  return fma(power, b_.CreateFMul(b_.CreateSelect(finite, low, f(0)), f(kLn2)), power);
+  return b_.CreateSelect(finite, fma(power, b_.CreateFMul(low, f(kLn2)), power), power);
 }
 
 Value* GpuExprEmitter::Divide(Value* a, Value* b) {

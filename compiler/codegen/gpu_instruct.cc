@@ -243,7 +243,24 @@ void GpuInstructEmitter::EmitWgmmaWait(const ir::Instruct& x) {
     ended.push_back({exprs_.PlaceOf(r.buffer).base, exprs_.StorageType(r.buffer->dtype),
                      *ir::ConstInt(r.buffer->shape[1])});
   }
+  if (NoteOf(x, "late") != 0) EndBlock();
   AsmOn(absl::StrCat("wgmma.wait_group.sync.aligned ", *ir::ConstInt(x.args[0]), ";"), ended);
+}
+
+// Assemblers move waits to the front of their basic block, where the work that was to go on
+// meanwhile waits too. They cannot know that the condition, which is the same for all threads,
+// never holds.
+void GpuInstructEmitter::EndBlock() {
+  llvm::Function* function = b_.GetInsertBlock()->getParent();
+  auto* never = llvm::BasicBlock::Create(b_.getContext(), "never", function);
+  auto* next = llvm::BasicBlock::Create(b_.getContext(), "next", function);
+  Value* argument = function->getArg(0);
+  b_.CreateCondBr(b_.CreateICmpEQ(argument, llvm::Constant::getNullValue(argument->getType())),
+                  never, next);
+  b_.SetInsertPoint(never);
+  b_.CreateIntrinsic(llvm::Intrinsic::trap, {}, {});
+  b_.CreateUnreachable();
+  b_.SetInsertPoint(next);
 }
 
 // Every warpgroup multiplies its part of the grid in instructions of 64 rows, up to 256 columns
@@ -320,7 +337,7 @@ void GpuInstructEmitter::EmitWgmma(const ir::Instruct& x) {
                        own_m / 64 * (k / step) * 4});
   }
   AsmOn("wgmma.fence.sync.aligned;", touched);
-  
+
   Value* keeps = b_.CreateZExt(b_.CreateNot(exprs_.Emit(x.args[0])), b_.getInt32Ty());
   llvm::Value* registers = exprs_.PlaceOf(c).base;
   llvm::Value* left_registers = from_registers ? exprs_.PlaceOf(x.regions[1].buffer).base : nullptr;

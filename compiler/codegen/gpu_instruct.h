@@ -66,6 +66,7 @@ class GpuInstructEmitter {
   void EmitMma(const ir::Instruct& x);          // gpu_mma.cc
   void EmitWgmma(const ir::Instruct& x);
   void EmitWgmmaWait(const ir::Instruct& x);
+  void EndBlock();
   GpuTile TileOf(const ir::Instruct& x, int operand);
   void EmitMaxRegisters(const ir::Instruct& x);
   // Where one of `every` threads comes by: the first.

@@ -40,7 +40,7 @@ enum class Instruction : uint8_t {
   kMma,          // [c, a, b] (clear): c (+)= a * b, every warp its part (PTX 9.7.14.5)
   kWgmma,        //[c, a, b] (clear): starts c (+)= a * b on whole warpgroups (PTX 9.7.15)
   kWgmmaWait,    // [registers...] (n): until all but the last n products are over, among them those
-                  //     whose sums are in these registers
+                 //     whose sums are in these registers
   kShuffleXor,   // [to, from] (mask): registers of the thread whose number differs in the bits of
                  //     the mask, below 32; by whole warps (PTX 9.7.9.6)
   kMaxRegisters,  //(n, more): of every thread of the warpgroup from here on, more or less than
@@ -67,7 +67,8 @@ struct Instruct : StmtNode {
   std::vector<Expr> args;
   // Products: "m", "n", "k", "rows" (of the grid of warps or warpgroups), "trans_a", "trans_b". Of
   // operand i in shared memory, once apply-layouts has placed it: "swizzle<i>" in bytes,
-  // "height<i>" rows of its tile.
+  // "height<i>" rows of its tile. Waits for products: "late", what comes before one is to be done
+  // before it.
   std::map<std::string, std::string> annotations;
   Instruct(SourceLoc l, Instruction i, std::vector<Region> r = {}, std::vector<Expr> a = {},
            std::map<std::string, std::string> notes = {})

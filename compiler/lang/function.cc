@@ -18,6 +18,7 @@ constexpr absl::string_view kPassOptions[] = {
     "tl.disable_thread_storage_sync",
     "tl.ptxas_register_usage_level",
     "kiln.persistent",
+    "kiln.chain",
     "kiln.cluster",
     "kiln.instructions",
 };

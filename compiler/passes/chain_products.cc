@@ -69,17 +69,27 @@ class Chain {
     if (!ProductAt(stmts, i, &first_)) return false;
     const auto* first = first_.As<ir::Instruct>();
     if (!ir::IsConst(first->args[0], 1) || ReadsRegisters(*first)) return false;
-    size_t second = i + 2;
+    size_t work = i + 2;  // begins
+    for (; work < stmts.size() && Is(stmts[work], Instruction::kBarrierArrive); ++work) {
+      handed_.push_back(stmts[work]);
+    }
+    size_t second = work;
     while (second < stmts.size() && !Is(stmts[second], Instruction::kWgmma)) ++second;
+    size_t end = second;  // of the work
+    while (end > work && Is(stmts[end - 1], Instruction::kBarrierWait)) --end;
+    awaited_.assign(stmts.begin() + static_cast<int64_t>(end),
+                    stmts.begin() + static_cast<int64_t>(second));
     if (!ProductAt(stmts, second, &second_) || !ReadsRegisters(*second_.As<ir::Instruct>())) {
       return false;
     }
     for (size_t n = second + 2; n < stmts.size(); ++n) {
-      if (!Is(stmts[n], Instruction::kBarrierArrive) || !HasVersions(stmts[n])) return false;
+      if (!Is(stmts[n], Instruction::kBarrierArrive)) return false;
+      // What the first product reads must not be handed back with what the second one does.
+      if (awaited_.empty() && !HasVersions(stmts[n])) return false;
       arrivals_.push_back(stmts[n]);
     }
-    return Part(std::vector<Stmt>(stmts.begin() + static_cast<int64_t>(i) + 2,
-                                  stmts.begin() + static_cast<int64_t>(second)));
+    return Part(std::vector<Stmt>(stmts.begin() + static_cast<int64_t>(work),
+                                  stmts.begin() + static_cast<int64_t>(end)));
   }
 
   Stmt Build() const {
@@ -87,16 +97,16 @@ class Chain {
     const DType type = axis.var.dtype();
     const Expr one = MakeInt(1, type);
     const Expr last = axis.min + axis.extent - one;
-    std::vector<Stmt> body = Work(axis.var);
-    body.push_back(Start(axis.var + one));
-    body.push_back(At({second_}, axis, axis.var, loc_));
-    body.push_back(WaitForProducts(loc_, {Sums(first_)}, 1));
-    std::vector<Stmt> stmts = {Start(axis.min), WaitForProducts(loc_, {Sums(first_)}, 0)};
+    // What is read after a wait comes after it in the same turn: assemblers look no further.
+    const std::vector<Stmt> body = {
+        Start(axis.var + one), Finish(axis.var), WaitForProducts(loc_, {Sums(first_)}, 1),
+        At(handed_, axis, axis.var + one, loc_), Work(axis.var + one, /*first=*/false)};
+    std::vector<Stmt> stmts = {Start(axis.min), WaitForProducts(loc_, {Sums(first_)}, 0),
+                               At(handed_, axis, axis.min, loc_), Work(axis.min, /*first=*/true)};
     stmts.push_back(ir::MakeStmt<ir::For>(
         loc_, loop_->loop, std::vector<ir::Axis>{{axis.var, axis.min, axis.extent - one}},
-        ir::MakeStmt<ir::Seq>(loc_, std::move(body))));
-    for (const Stmt& s : Work(last)) stmts.push_back(s);
-    stmts.push_back(At({second_}, axis, last, loc_));
+        ir::MakeStmt<ir::Seq>(loc_, body)));
+    stmts.push_back(Finish(last));
     stmts.push_back(WaitForProducts(loc_, {Sums(second_)}, 0));
     stmts.push_back(At(arrivals_, axis, last, loc_));
     const Stmt all = ir::MakeStmt<ir::Seq>(loc_, std::move(stmts));
@@ -146,31 +156,43 @@ class Chain {
     return At(stmts, loop_->axes[0], step, loc_);
   }
 
-  // The work on its result, which the second product waits for.
-  std::vector<Stmt> Work(const Expr& step) const {
+  // The second product of a step.
+  Stmt Finish(const Expr& step) const {
+    std::vector<Stmt> stmts = binds_;
+    stmts.insert(stmts.end(), awaited_.begin(), awaited_.end());
+    stmts.push_back(second_);
+    return At(stmts, loop_->axes[0], step, loc_);
+  }
+
+  // The work on its result; in its midst the second product of the step before ends.
+  Stmt Work(const Expr& step, bool first) const {
     const ir::Axis& axis = loop_->axes[0];
     std::vector<Stmt> stmts = binds_;
     stmts.insert(stmts.end(), early_.begin(), early_.end());
-    stmts.push_back(WaitForProducts(loc_, {Sums(second_)}, 0));
-    if (!arrivals_.empty()) {
-      const Expr before = axis.var - MakeInt(1, axis.var.dtype());
-      stmts.push_back(ir::MakeStmt<ir::If>(loc_, axis.var > axis.min,
-                                           At(arrivals_, axis, before, loc_)));
+    if (!first) {
+      stmts.push_back(WaitForProducts(loc_, {Sums(second_)}, 0, /*late=*/true));
+      stmts.push_back(At(arrivals_, axis, axis.var - MakeInt(1, axis.var.dtype()), loc_));
     }
     stmts.insert(stmts.end(), late_.begin(), late_.end());
-    return {At(stmts, axis, step, loc_)};
+    return At(stmts, axis, step, loc_);
   }
 
   const SourceLoc loc_;
   const ir::For* loop_;
   std::vector<Stmt> before_, binds_;  // waits for barriers, and names, before the first product
   Stmt first_, second_;
+  std::vector<Stmt> handed_;   // back, once the first product is over
+  std::vector<Stmt> awaited_;  // before the second one
   std::vector<Stmt> early_, late_, arrivals_;
 };
 
 }  // namespace
 
 absl::StatusOr<ir::Program> ChainProducts(const ir::Program& program, const PassContext&) {
+  const auto option = program.attrs.find("kiln.chain");
+  if (option != program.attrs.end() && (option->second == "0" || option->second == "false")) {
+    return program;
+  }
   ir::Program out = program;
   out.body = ir::RewriteStmts(program.body, [](const Stmt& s) -> Stmt {
     Chain chain(s);

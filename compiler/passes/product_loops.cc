@@ -22,9 +22,11 @@ bool Is(const Stmt& s, ir::Instruction op) {
   return x != nullptr && x->op == op;
 }
 
-Stmt WaitForProducts(SourceLoc loc, std::vector<ir::Region> ended, int64_t left) {
+Stmt WaitForProducts(SourceLoc loc, std::vector<ir::Region> ended, int64_t left, bool late) {
+  std::map<std::string, std::string> notes;
+  if (late) notes["late"] = "1";
   return ir::MakeStmt<ir::Instruct>(loc, ir::Instruction::kWgmmaWait, std::move(ended),
-                                    std::vector<ir::Expr>{ir::MakeInt(left)});
+                                    std::vector<ir::Expr>{ir::MakeInt(left)}, std::move(notes));
 }
 
 bool HasVersions(const Stmt& arrival) {

@@ -14,10 +14,13 @@ std::vector<ir::Stmt> Flatten(const ir::Stmt& body);
 
 bool Is(const ir::Stmt& s, ir::Instruction op);
 
-// Waits until all but the last `left` products are over; `ended` are registers of those.
-ir::Stmt WaitForProducts(SourceLoc loc, std::vector<ir::Region> ended, int64_t left);
+// Waits until all but the last `left` products are over; `ended` are registers of those. `late`:
+// what comes before the wait is to be done before it.
+ir::Stmt WaitForProducts(SourceLoc loc, std::vector<ir::Region> ended, int64_t left,
+                         bool late = false);
 
-// Whether a tile that `arrival` hands back has another version: it may be handed back one step late.
+// Whether a tile that `arrival` hands back has another version: it may be handed back one step
+// late.
 bool HasVersions(const ir::Stmt& arrival);
 
 // The statements at another value of the loop's variable, with names of their own.

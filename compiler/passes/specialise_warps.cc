@@ -74,9 +74,12 @@ class Specialise {
     schedule_.emplace(launch_, MayPersist() ? arch_.cores : 0, cluster_);
     const SourceLoc loc = launch_.loc;
     std::vector<Stmt> stmts = allocations_;
-    stmts.push_back(Do(loc, Instruction::kBarrierInit, {ir::WholeBuffer(full_)}, {MakeInt(1)}));
-    stmts.push_back(Do(loc, Instruction::kBarrierInit, {ir::WholeBuffer(empty_)},
-                       {MakeInt(threads_ / kWarp * cluster_)}));
+    for (const Group& group : groups_) {
+      stmts.push_back(
+          Do(loc, Instruction::kBarrierInit, {ir::WholeBuffer(group.full)}, {MakeInt(1)}));
+      stmts.push_back(Do(loc, Instruction::kBarrierInit, {ir::WholeBuffer(group.empty)},
+                         {MakeInt(threads_ / kWarp * cluster_)}));
+    }
     stmts.push_back(
         Do(loc, cluster_ > 1 ? Instruction::kClusterBarrier : Instruction::kBlockBarrier));
     stmts.push_back(ir::MakeStmt<ir::OnThreads>(loc, threads_, kWarpgroup, Producer()));
@@ -94,6 +97,13 @@ class Specialise {
   }
 
  private:
+  // Tiles under one pair of barriers, and the statements of a step that use them.
+  struct Group {
+    std::vector<const ir::Copy*> fetches;
+    size_t first, last;
+    ir::Buffer full, empty;
+  };
+
   bool FindLoop() {
     const auto* seq = launch_.body.As<ir::Seq>();
     if (seq == nullptr) return false;
@@ -244,8 +254,7 @@ class Specialise {
 
   void MakeVersions() {
     stages_ = *ir::ConstInt(loop_->num_stages);
-    full_ = ir::MakeBuffer("full", kInt64, {MakeInt(stages_)}, ir::Scope::kBarrier);
-    empty_ = ir::MakeBuffer("empty", kInt64, {MakeInt(stages_)}, ir::Scope::kBarrier);
+    GroupFetches();
     for (const ir::Copy* fetch : fetches_) {
       versions_[fetch->dst.buffer.get()] = VersionsOf(fetch->dst.buffer, stages_);
     }
@@ -253,8 +262,30 @@ class Specialise {
       const auto found = versions_.find(s.As<ir::Alloc>()->buffer.get());
       if (found != versions_.end()) s = ir::MakeStmt<ir::Alloc>(s->loc, found->second);
     }
-    for (const ir::Buffer& b : {full_, empty_}) {
-      allocations_.push_back(ir::MakeStmt<ir::Alloc>(launch_.loc, b));
+    for (const Group& group : groups_) {
+      allocations_.push_back(ir::MakeStmt<ir::Alloc>(launch_.loc, group.full));
+      allocations_.push_back(ir::MakeStmt<ir::Alloc>(launch_.loc, group.empty));
+    }
+  }
+
+  // Tiles that the same statements of a step use come and go together.
+  void GroupFetches() {
+    for (const ir::Copy* fetch : fetches_) {
+      size_t first = 0, last = rest_.size() - 1;
+      const auto uses = [&](size_t i) { return Uses({rest_[i]}, fetch->dst.buffer); };
+      while (first < last && !uses(first)) ++first;
+      while (last > first && !uses(last)) --last;
+      const auto same = [&](const Group& g) { return g.first == first && g.last == last; };
+      auto group = std::find_if(groups_.begin(), groups_.end(), same);
+      if (group == groups_.end()) {
+        const auto barriers = [&](const char* name) {
+          return ir::MakeBuffer(absl::StrCat(name, groups_.empty() ? "" : fetch->dst.buffer->name),
+                                kInt64, {MakeInt(stages_)}, ir::Scope::kBarrier);
+        };
+        group =
+            groups_.insert(groups_.end(), {{}, first, last, barriers("full"), barriers("empty")});
+      }
+      group->fetches.push_back(fetch);
     }
   }
 
@@ -337,31 +368,40 @@ class Specialise {
 
   Stmt FetchLoop(const Expr& turn) {
     return Loop(turn, [&](const Expr& var, const Expr& version, const Expr& parity) {
-      const SourceLoc loc = loop_->loc;
-      int64_t bytes = 0;
-      for (const ir::Copy* fetch : fetches_) {
-        int64_t tile = fetch->dst.buffer->dtype.bytes();
-        for (const Expr& extent : fetch->dst.buffer->shape) tile *= *ir::ConstInt(extent);
-        bytes += tile;
-      }
-      // A fresh barrier counts as one whose phase 1 is over.
-      std::vector<Stmt> body = {
-          Do(loc, Instruction::kBarrierWait, {One(empty_, version)}, {MakeInt(1) - parity}),
-          Do(loc, Instruction::kBarrierExpect, {One(full_, version)}, {MakeInt(bytes)})};
-      for (const ir::Copy* fetch : fetches_) {
-        ir::Region tile{versions_.at(fetch->dst.buffer.get()), {{version, MakeInt(1)}}};
-        for (const ir::Range& range : fetch->dst.ranges) tile.ranges.push_back(range);
-        ir::Region source = fetch->src;
-        for (ir::Range& range : source.ranges) {
-          range.min = ir::Substitute(range.min, {{loop_->axes[0].var.get(), var}});
-        }
-        std::map<std::string, std::string> notes;
-        if (cluster_ > 1 && IsShared(*fetch)) notes["cluster"] = absl::StrCat(cluster_);
-        body.push_back(Do(fetch->loc, Instruction::kTensorLoad, {tile, source, One(full_, version)},
-                          {}, std::move(notes)));
+      std::vector<Stmt> body;
+      for (const Group& group : groups_) {
+        FetchGroup(group, var, version, parity, &body);
       }
       return body;
     });
+  }
+
+  void FetchGroup(const Group& group, const Expr& var, const Expr& version, const Expr& parity,
+                  std::vector<Stmt>* body) {
+    const SourceLoc loc = loop_->loc;
+    int64_t bytes = 0;
+    for (const ir::Copy* fetch : group.fetches) {
+      int64_t tile = fetch->dst.buffer->dtype.bytes();
+      for (const Expr& extent : fetch->dst.buffer->shape) tile *= *ir::ConstInt(extent);
+      bytes += tile;
+    }
+    // A fresh barrier counts as one whose phase 1 is over.
+    body->push_back(
+        Do(loc, Instruction::kBarrierWait, {One(group.empty, version)}, {MakeInt(1) - parity}));
+    body->push_back(
+        Do(loc, Instruction::kBarrierExpect, {One(group.full, version)}, {MakeInt(bytes)}));
+    for (const ir::Copy* fetch : group.fetches) {
+      ir::Region tile{versions_.at(fetch->dst.buffer.get()), {{version, MakeInt(1)}}};
+      for (const ir::Range& range : fetch->dst.ranges) tile.ranges.push_back(range);
+      ir::Region source = fetch->src;
+      for (ir::Range& range : source.ranges) {
+        range.min = ir::Substitute(range.min, {{loop_->axes[0].var.get(), var}});
+      }
+      std::map<std::string, std::string> notes;
+      if (cluster_ > 1 && IsShared(*fetch)) notes["cluster"] = absl::StrCat(cluster_);
+      body->push_back(Do(fetch->loc, Instruction::kTensorLoad,
+                         {tile, source, One(group.full, version)}, {}, std::move(notes)));
+    }
   }
 
   Stmt Consumer() {
@@ -378,12 +418,21 @@ class Specialise {
     std::vector<Stmt> stmts = before_;
     stmts.push_back(Loop(turn, [&](const Expr& var, const Expr& version, const Expr& parity) {
       const SourceLoc loc = loop_->loc;
-      const Stmt rest =
-          ir::Substitute(ReadVersion(ir::MakeStmt<ir::Seq>(loc, rest_), versions_, version),
-                         {{loop_->axes[0].var.get(), var}});
-      return std::vector<Stmt>{
-          Do(loc, Instruction::kBarrierWait, {One(full_, version)}, {parity}), rest,
-          Do(loc, Instruction::kBarrierArrive, {One(empty_, version)}, {}, everywhere)};
+      std::vector<Stmt> body;
+      for (size_t i = 0; i < rest_.size(); ++i) {
+        for (const Group& group : groups_) {
+          if (group.first != i) continue;
+          body.push_back(Do(loc, Instruction::kBarrierWait, {One(group.full, version)}, {parity}));
+        }
+        body.push_back(rest_[i]);
+        for (const Group& group : groups_) {
+          if (group.last != i) continue;
+          body.push_back(
+              Do(loc, Instruction::kBarrierArrive, {One(group.empty, version)}, {}, everywhere));
+        }
+      }
+      const Stmt all = ReadVersion(ir::MakeStmt<ir::Seq>(loc, std::move(body)), versions_, version);
+      return std::vector<Stmt>{ir::Substitute(all, {{loop_->axes[0].var.get(), var}})};
     }));
     stmts.insert(stmts.end(), after_.begin(), after_.end());
     return ir::MakeStmt<ir::Seq>(launch_.loc, std::move(stmts));
@@ -400,7 +449,7 @@ class Specialise {
   std::vector<const ir::Copy*> fetches_;            // of the loop's body
   std::vector<Stmt> rest_;
   int64_t threads_ = 0, stages_ = 0;
-  ir::Buffer full_, empty_;
+  std::vector<Group> groups_;
   TileVersions versions_;
   std::optional<StagedStore> staged_;
 };

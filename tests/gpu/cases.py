@@ -35,6 +35,44 @@ def attention(name, batch, heads, seq_q, seq_kv, dim, causal, kv_heads=None, dty
             "config": config, "options": {}, **arguments}
 
 
+def other(name, template, arguments, config=None, kind=None, **case):
+    """Any other template; `kind` is the name of its function."""
+    return {"name": name, "kind": kind or template, "template": template,
+            "arguments": {k: f"'{v}'" if k == "activation" else v for k, v in arguments.items()},
+            "config": config or {}, "options": {}, "dtype": "float16", **arguments, **case}
+
+
+def others():
+    """Every template that has no function of its own here, in ragged shapes."""
+    cases = []
+    for activation in ("none", "relu", "silu", "gelu"):
+        cases.append(other(f"linear_{activation}", "linear",
+                           {"M": 200, "N": 264, "K": 136, "batch": 2, "activation": activation,
+                            "scale": 0.5, "dtype": "bfloat16"}))
+    cases.append(other("splitk", "matmul_splitk",
+                       {"M": 100, "N": 264, "K": 2000, "dtype": "bfloat16"}, {"split": 4},
+                       out="bfloat16"))
+    for bits in (4, 8):
+        cases.append(other(f"dequant_{bits}", "matmul_dequant",
+                           {"M": 100, "N": 264, "K": 512, "bits": bits, "group": 128}))
+    for R, S, stride, pad, dilation in ((3, 3, 1, 1, 1), (1, 1, 1, 0, 1), (3, 5, 2, 2, 2)):
+        cases.append(other(f"conv_{R}x{S}_{stride}{pad}{dilation}", "conv2d",
+                           {"N": 3, "H": 13, "W": 17, "C": 64, "F": 96, "R": R, "S": S,
+                            "stride": stride, "pad": pad, "dilation": dilation}))
+    cases.append(other("decode", "attention_decode",
+                       {"batch": 3, "heads": 16, "kv_heads": 2, "length": 1000, "dim": 128}))
+    cases.append(other("decode_64", "attention_decode",
+                       {"batch": 1, "heads": 8, "kv_heads": 8, "length": 4096, "dim": 64}))
+    for dtype in ("float32", "bfloat16"):
+        for template, kind in (("transpose", None), ("layernorm", None), ("broadcast", None),
+                               ("reduction_columns", "colsum")):
+            cases.append(other(f"{kind or template}_{dtype}", template,
+                               {"M": 300, "N": 1000, "dtype": dtype}, kind=kind))
+        cases.append(other(f"total_{dtype}", "reduction_all", {"N": 100000, "dtype": dtype},
+                           kind="total"))
+    return cases
+
+
 def checks():
     """Small and ragged shapes, every path of the compiler."""
     small = {"block": (128, 128, 64), "threads": 128}
@@ -101,9 +139,9 @@ def checks():
         attention("attention_ragged_causal", 1, 2, 333, 333, 64, True),
     ]
     cases.append({"name": "gemv", "kind": "gemv", "template": "gemv",
-                  "arguments": {"N": 512, "K": 2048}, "config": {}, "options": {}, "N": 512,
-                  "K": 2048, "dtype": "float32"})
-    return cases
+                  "arguments": {"N": 512, "K": 2048}, "config": {}, "options": {}, "M": 512,
+                  "N": 2048, "dtype": "float32"})
+    return cases + others()
 
 
 SHAPES = {
@@ -170,7 +208,29 @@ def timed():
             for block_N in (128, 64):
                 cases.append(attention(f"{shape}/{block_N}", batch, heads, seq, seq, dim, causal,
                                        block=(128, block_N)))
+    for split in (4, 8):
+        for block in ((128, 128, 64), (128, 256, 64)):
+            cases.append(other(f"dec128_down/{split}_{'x'.join(map(str, block))}", "matmul_splitk",
+                               {"M": 128, "N": 4096, "K": 14336, "dtype": "bfloat16"},
+                               {"split": split, "block_M": block[0], "block_N": block[1],
+                                "block_K": block[2], "num_stages": 4}, out="bfloat16"))
+    for block in ((128, 128, 32), (128, 128, 64)):
+        for threads in (128, 256):
+            cases.append(other(f"conv3x3/{'x'.join(map(str, block))}_{threads}", "conv2d",
+                               {"N": 64, "H": 56, "W": 56, "C": 256, "F": 256},
+                               {"block_M": block[0], "block_N": block[1], "block_K": block[2],
+                                "threads": threads, "num_stages": 3},
+                               R=3, S=3, stride=1, pad=1, dilation=1))
+    for pad in (0, 1, 2, 8):
+        for block in ((64, 64), (128, 64)):
+            cases.append(other(f"transpose8192_bfloat16/{pad}_{block[0]}x{block[1]}", "transpose",
+                               {"M": 8192, "N": 8192, "dtype": "bfloat16"},
+                               {"pad": pad, "block_M": block[0], "block_N": block[1]}))
     for dtype in ("bfloat16", "float32"):
+        cases.append(other(f"layernorm8192_{dtype}/256", "layernorm",
+                           {"M": 8192, "N": 8192, "dtype": dtype}))
+        cases.append(other(f"colsum8192_{dtype}/128", "reduction_columns",
+                           {"M": 8192, "N": 8192, "dtype": dtype}, kind="colsum"))
         for threads in (128, 256, 512):
             width = 8 if dtype == "bfloat16" else 4
             for kind, config in (("softmax", {}), ("rmsnorm", {}),

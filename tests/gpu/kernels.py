@@ -1,16 +1,20 @@
 """Inputs, references and calls of built cases, with PyTorch. Runs on a GPU machine."""
 import ctypes
+import math
 
 import torch
+import torch.nn.functional as F
 
 TYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16,
          "float8_e4m3fn": torch.float8_e4m3fn, "float8_e5m2": torch.float8_e5m2,
-         "int8": torch.int8, "int32": torch.int32}
+         "int8": torch.int8, "int32": torch.int32, "uint8": torch.uint8}
 
 
 def random(shape, dtype):
     if dtype == "int8":
         return torch.randint(-8, 8, shape, device="cuda", dtype=torch.int8)
+    if dtype == "uint8":
+        return torch.randint(0, 256, shape, device="cuda", dtype=torch.uint8)
     return torch.randn(shape, device="cuda").to(TYPES[dtype])
 
 
@@ -20,90 +24,217 @@ def poisoned(shape, dtype):
     return torch.full(shape, fill, device="cuda", dtype=TYPES[dtype])
 
 
+def attend(q, k, v, causal):
+    """Of tensors [batch, heads, sequence, dim]; the last query sees all keys."""
+    shared = q.shape[1] != k.shape[1]
+    if not causal or q.shape[2] == k.shape[2]:
+        return F.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=shared)
+    seen = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device="cuda").tril(
+        k.shape[2] - q.shape[2])
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=seen, enable_gqa=shared)
+
+
+def heads_first(tensors):
+    return [t.transpose(1, 2) for t in tensors]
+
+
+class Matmul:
+    """C = A B, each of them as it is stored."""
+
+    def __init__(self, case):
+        M, N, K = case["M"], case["N"], case["K"]
+        self.case = case
+        dtype = case["dtype"]
+        self.inputs = [random((K, M) if case.get("trans_A") else (M, K), dtype),
+                       random((N, K) if case.get("trans_B", True) else (K, N), dtype)]
+        self.output = poisoned((M, N), case["out"])
+        self.operations = 2.0 * M * N * K
+
+    def operands(self):
+        a, b = self.inputs
+        return (a.t() if self.case.get("trans_A") else a,
+                b.t() if self.case.get("trans_B", True) else b)
+
+    def reference(self):
+        a, b = self.operands()
+        return a.double() @ b.double()
+
+    def anchor(self):
+        """cuBLAS."""
+        a, b = self.operands()
+        if a.dtype != torch.float8_e4m3fn:
+            return lambda: torch.matmul(a, b)
+        one = torch.ones((), device="cuda")  # tensor cores' own sums, as ours
+        return lambda: torch._scaled_mm(a, b, one, one, out_dtype=torch.bfloat16,
+                                        use_fast_accum=True)
+
+
+class Linear:
+    def __init__(self, case):
+        batch, M, N, K = (case[name] for name in ("batch", "M", "N", "K"))
+        self.case = case
+        self.inputs = [random((batch, M, K), case["dtype"]), random((batch, N, K), case["dtype"]),
+                       random((N,), "float32")]
+        self.output = poisoned((batch, M, N), case["dtype"])
+        self.operations = 2.0 * batch * M * N * K
+
+    def reference(self):
+        a, b, bias = [t.double() for t in self.inputs]
+        x = a @ b.transpose(1, 2) * self.case["scale"] + bias
+        act = {"none": lambda t: t, "relu": F.relu, "silu": F.silu,
+               "gelu": lambda t: F.gelu(t, approximate="tanh")}
+        return act[self.case["activation"]](x)
+
+
+class Dequantised:
+    def __init__(self, case):
+        M, N, K, bits, group = (case[name] for name in ("M", "N", "K", "bits", "group"))
+        self.case = case
+        self.inputs = [random((M, K), case["dtype"]), random((N, K * bits // 8), "uint8"),
+                       random((N, K // group), case["dtype"])]
+        self.output = poisoned((M, N), case["dtype"])
+        self.operations = 2.0 * M * N * K
+
+    def reference(self):
+        a, codes, scale = self.inputs
+        bits, group = self.case["bits"], self.case["group"]
+        parts = [(codes >> (bits * p)) & ((1 << bits) - 1) for p in range(8 // bits)]
+        w = torch.stack(parts, -1).reshape(codes.shape[0], -1).double() - (1 << (bits - 1))
+        w = (w * scale.double().repeat_interleave(group, 1)).to(TYPES[self.case["dtype"]]).double()
+        return a.double() @ w.t()
+
+
+class Convolution:
+    def __init__(self, case):
+        self.case = case
+        N, H, W, C, filters, R, S = (case[n] for n in ("N", "H", "W", "C", "F", "R", "S"))
+        dtype = case["dtype"]
+        self.x, self.w = random((N, H, W, C), dtype), random((filters, R, S, C), dtype)
+        self.inputs = [self.x, self.w]
+        shape = self.run(self.x[:, :, :, :1].float(), self.w[:, :, :, :1].float()).shape
+        self.output = poisoned((shape[0], shape[2], shape[3], filters), dtype)
+        self.operations = 2.0 * self.output.numel() * R * S * C
+
+    def run(self, x, w):
+        """NHWC in, NCHW out."""
+        return F.conv2d(x.permute(0, 3, 1, 2), w.permute(0, 3, 1, 2), stride=self.case["stride"],
+                        padding=self.case["pad"], dilation=self.case["dilation"])
+
+    def reference(self):
+        return self.run(self.x.double(), self.w.double()).permute(0, 2, 3, 1)
+
+    def anchor(self):
+        """cuDNN, on tensors in the order of channels last."""
+        x, w = self.x.permute(0, 3, 1, 2), self.w.permute(0, 3, 1, 2)
+        torch.backends.cudnn.benchmark = True
+        return lambda: F.conv2d(x, w, stride=self.case["stride"], padding=self.case["pad"],
+                                dilation=self.case["dilation"])
+
+
+class Attention:
+    def __init__(self, case):
+        self.case = case
+        batch, dim, dtype = case["batch"], case["dim"], case["dtype"]
+        keys = (batch, case["seq_kv"], case["kv_heads"], dim)
+        queries = (batch, case["seq_q"], case["heads"], dim)
+        self.inputs = [random(queries, dtype), random(keys, dtype), random(keys, dtype)]
+        self.output = poisoned(queries, dtype)
+        self.operations = (4.0 * batch * case["heads"] * case["seq_q"] * case["seq_kv"] * dim
+                           / (2 if case["is_causal"] else 1))  # half of the mask is not there
+
+    def reference(self):
+        q, k, v = heads_first([t.float() for t in self.inputs])
+        return attend(q, k, v, self.case["is_causal"]).transpose(1, 2)
+
+    def anchor(self):
+        """cuDNN's, through torch."""
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+        q, k, v = heads_first(self.inputs)
+
+        def run():
+            with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+                attend(q, k, v, self.case["is_causal"])
+        return run
+
+
+class Decoding:
+    def __init__(self, case):
+        batch, heads, kv_heads, length, dim = (
+            case[n] for n in ("batch", "heads", "kv_heads", "length", "dim"))
+        keys, queries = (batch, length, kv_heads, dim), (batch, kv_heads, heads // kv_heads, dim)
+        self.inputs = [random(queries, case["dtype"]), random(keys, case["dtype"]),
+                       random(keys, case["dtype"])]
+        self.output = poisoned(queries, case["dtype"])
+
+    def reference(self):
+        q, k, v = [t.double() for t in self.inputs]
+        scores = torch.einsum("bhgd,bnhd->bhgn", q, k) / math.sqrt(q.shape[-1])
+        return torch.einsum("bhgn,bnhd->bhgd", scores.softmax(-1), v)
+
+
+class Rows:
+    """Kernels that move memory: name, shapes of the inputs, shape of the output, reference."""
+    KINDS = {
+        "softmax": (lambda M, N: [(M, N)], lambda M, N: (M, N), lambda x: torch.softmax(x, -1)),
+        "rmsnorm": (lambda M, N: [(M, N), (N,)], lambda M, N: (M, N),
+                    lambda x, w: x * torch.rsqrt((x ** 2).mean(-1, keepdim=True) + 1e-6) * w),
+        "layernorm": (lambda M, N: [(M, N), (N,), (N,)], lambda M, N: (M, N),
+                      lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b, 1e-5)),
+        "rowsum": (lambda M, N: [(M, N)], lambda M, N: (M,), lambda x: x.sum(-1)),
+        "colsum": (lambda M, N: [(M, N)], lambda M, N: (N,), lambda x: x.sum(0)),
+        "total": (lambda M, N: [(N,)], lambda M, N: (1,), lambda x: x.sum().reshape(1)),
+        "transpose": (lambda M, N: [(M, N)], lambda M, N: (N, M), lambda x: x.t()),
+        "swiglu": (lambda M, N: [(M, N), (M, N)], lambda M, N: (M, N),
+                   lambda g, u: F.silu(g) * u),
+        "broadcast": (lambda M, N: [(M, N), (N,), (M,)], lambda M, N: (M, N),
+                      lambda x, r, c: x * r + c[:, None]),
+        "gemv": (lambda M, N: [(N,), (M, N)], lambda M, N: (M,), lambda x, a: a @ x),
+    }
+
+    def __init__(self, case):
+        kind, dtype, M, N = case["kind"], case["dtype"], case.get("M", 1), case["N"]
+        inputs, output, self.formula = self.KINDS[kind]
+        self.inputs = [random(shape, dtype) for shape in inputs(M, N)]
+        sums = kind in ("rowsum", "colsum", "total", "gemv")
+        self.output = poisoned(output(M, N), "float32" if sums else dtype)
+
+    def reference(self):
+        return self.formula(*[t.double() for t in self.inputs])
+
+    def anchor(self):
+        """A copy of as many bytes, read and written."""
+        half = torch.empty(self.bytes_moved() // 2, dtype=torch.int8, device="cuda")
+        other = torch.empty_like(half)
+        return lambda: other.copy_(half)
+
+    def bytes_moved(self):
+        return sum(t.numel() * t.element_size() for t in self.inputs + [self.output])
+
+
+KINDS = {"matmul": Matmul, "matmul_splitk": Matmul, "linear": Linear,
+         "matmul_dequant": Dequantised, "conv2d": Convolution, "attention": Attention,
+         "attention_decode": Decoding}
+
+
 class Kernel:
-    """One built case: its inputs, its poisoned output and the function that fills it."""
+    """One built case: its problem (inputs, poisoned output, reference) and the function that fills it."""
 
     def __init__(self, case, folder):
         self.case = case
-        kind, dtype = case["kind"], case["dtype"]
-        M, N, K = (case.get(name, 1) for name in ("M", "N", "K"))
-        if kind == "matmul":
-            self.inputs = [random((K, M) if case["trans_A"] else (M, K), dtype),
-                           random((N, K) if case["trans_B"] else (K, N), dtype)]
-            self.output = poisoned((M, N), case["out"])
-        elif kind == "attention":
-            batch, dim = case["batch"], case["dim"]
-            keys = (batch, case["seq_kv"], case["kv_heads"], dim)
-            queries = (batch, case["seq_q"], case["heads"], dim)
-            self.inputs = [random(queries, dtype), random(keys, dtype), random(keys, dtype)]
-            self.output = poisoned(queries, dtype)
-        elif kind == "gemv":
-            self.inputs = [random((K,), dtype), random((N, K), dtype)]
-            self.output = poisoned((N,), "float32")
-        else:
-            second = {"swiglu": (M, N), "rmsnorm": (N,)}.get(kind)
-            self.inputs = [random((M, N), dtype)] + ([random(second, dtype)] if second else [])
-            self.output = poisoned((M,), "float32") if kind == "rowsum" else poisoned((M, N), dtype)
+        self.problem = KINDS.get(case["kind"], Rows)(case)
         library = ctypes.CDLL(str(folder / f"{case['file']}.so"))
-        self.function = getattr(library, f"kiln_{kind}")
+        self.function = getattr(library, f"kiln_{case['kind']}")
         self.function.restype = ctypes.c_int32
-        self.pointers = [ctypes.c_void_p(t.data_ptr()) for t in self.inputs + [self.output]]
+        self.output = self.problem.output
+        self.pointers = [ctypes.c_void_p(t.data_ptr())
+                         for t in self.problem.inputs + [self.output]]
 
     def __call__(self):
         status = self.function(None, *self.pointers)
         if status:
             raise RuntimeError(f"{self.case['name']}: kiln_error {status}")
 
-    def operands(self):
-        """A and B of a product, as torch multiplies them."""
-        a, b = self.inputs
-        return (a.t() if self.case["trans_A"] else a), (b.t() if self.case["trans_B"] else b)
-
-    def attention(self, q, k, v):
-        """As torch computes it, from tensors [batch, heads, sequence, dim]; the last query sees all
-        keys."""
-        if not self.case["is_causal"] or q.shape[2] == k.shape[2]:
-            return torch.nn.functional.scaled_dot_product_attention(
-                q, k, v, is_causal=self.case["is_causal"], enable_gqa=q.shape[1] != k.shape[1])
-        seen = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device="cuda").tril(
-            k.shape[2] - q.shape[2])
-        return torch.nn.functional.scaled_dot_product_attention(
-            q, k, v, attn_mask=seen, enable_gqa=q.shape[1] != k.shape[1])
-
-    def heads_first(self):
-        return [t.transpose(1, 2) for t in self.inputs]
-
-    def reference(self):
-        """In float64, of attention in float32, from the same inputs."""
-        kind = self.case["kind"]
-        x = [t.float() if kind == "attention" else t.double() for t in self.inputs]
-        if kind == "matmul":
-            a, b = self.operands()
-            return a.double() @ b.double()
-        if kind == "attention":
-            return self.attention(*[t.transpose(1, 2) for t in x]).transpose(1, 2)
-        if kind == "gemv":
-            return x[1] @ x[0]
-        if kind == "softmax":
-            return torch.softmax(x[0], -1)
-        if kind == "rmsnorm":
-            return x[0] * torch.rsqrt((x[0] ** 2).mean(-1, keepdim=True) + 1e-6) * x[1]
-        if kind == "rowsum":
-            return x[0].sum(-1)
-        return torch.nn.functional.silu(x[0]) * x[1]
-
     def error(self):
         """Relative to the reference's norm; NaN and infinity stay what they are."""
-        want = self.reference()
+        want = self.problem.reference()
         return float((self.output.double() - want).norm() / want.norm())
-
-    def operations(self):
-        """Of a product or of attention; of a causal mask half is not there."""
-        case = self.case
-        if case["kind"] == "matmul":
-            return 2.0 * case["M"] * case["N"] * case["K"]
-        return (4.0 * case["batch"] * case["heads"] * case["seq_q"] * case["seq_kv"] * case["dim"]
-                / (2 if case["is_causal"] else 1))
-
-    def bytes_moved(self):
-        return sum(t.numel() * t.element_size() for t in self.inputs + [self.output])

@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
 """Times every case beside this file and its anchor in the same run; see tests/gpu/build.py.
 
-Products: torch.matmul (cuBLAS). Attention: torch's, by cuDNN. Kernels over rows: a copy of as many bytes (read plus written). One
-line a case: name, milliseconds, rate, the anchor's, and the ratio (above 1: faster than the anchor);
+Products: torch.matmul (cuBLAS). Attention and convolution: torch's, by cuDNN. Kernels over rows: a
+copy of as many bytes (read plus written). One line a case: name, milliseconds, rate, the anchor's, and the ratio (above 1: faster than the anchor);
 then the best case of each shape. Medians, the L2 cache overwritten before every launch."""
 import json
 import pathlib
 import sys
 
 import torch
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 
 from kernels import Kernel
@@ -38,23 +37,6 @@ def median_ms(function, flush):
     return sorted(times)[len(times) // 2]
 
 
-def anchor_of(kernel):
-    """cuBLAS, or the attention of cuDNN."""
-    if kernel.case["kind"] == "matmul":
-        a, b = kernel.operands()
-        if a.dtype != torch.float8_e4m3fn:
-            return lambda: torch.matmul(a, b)
-        one = torch.ones((), device="cuda")  # tensor cores' own sums, as ours
-        return lambda: torch._scaled_mm(a, b, one, one, out_dtype=torch.bfloat16,
-                                        use_fast_accum=True)
-    q, k, v = kernel.heads_first()
-
-    def attend():
-        with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
-            kernel.attention(q, k, v)
-    return attend
-
-
 def main():
     if not torch.cuda.is_available():
         print("skipped: PyTorch sees no GPU on this machine")
@@ -68,16 +50,13 @@ def main():
         kernel = Kernel(case, folder)
         shape = case["name"].split("/")[0]
         ms = median_ms(kernel, flush)
-        if case["kind"] in ("matmul", "attention"):
-            work, unit = kernel.operations() * 1e-9, "TFLOP/s"
-            if shape not in anchors:
-                anchors[shape] = median_ms(anchor_of(kernel), flush)
+        problem = kernel.problem
+        if hasattr(problem, "operations"):
+            work, unit = problem.operations * 1e-9, "TFLOP/s"
         else:
-            work, unit = kernel.bytes_moved() * 1e-6, "GB/s"
-            if shape not in anchors:
-                half = torch.empty(kernel.bytes_moved() // 2, dtype=torch.int8, device="cuda")
-                other = torch.empty_like(half)
-                anchors[shape] = median_ms(lambda: other.copy_(half), flush)
+            work, unit = problem.bytes_moved() * 1e-6, "GB/s"
+        if shape not in anchors:
+            anchors[shape] = median_ms(problem.anchor(), flush)
         error = kernel.error()
         ratio = anchors[shape] / ms if error < 1e-2 else 0.0  # a wrong kernel has no speed
         best[shape] = max(best.get(shape, 0.0), ratio)
