@@ -9,5 +9,6 @@ cd "$(dirname "$0")/.."
 case "${1:-}" in
   straight-line) shift; exec python3 tests/bars/straight_line.py "$@" ;;
   layouts) shift; exec python3 tests/bars/layouts.py "$@" ;;
-  *) echo "usage: tests/bars.sh straight-line|layouts [BAR ...]" >&2; exit 64 ;;
+  gpu-compiler) shift; exec python3 tests/bars/gpu_compiler.py "$@" ;;
+  *) echo "usage: tests/bars.sh straight-line|layouts|gpu-compiler [BAR ...]" >&2; exit 64 ;;
 esac

@@ -18,6 +18,10 @@ class Failed(Exception):
     """What went wrong while a bar was measured: the bar counts as short."""
 
 
+class Skipped(Exception):
+    """Why a bar cannot be measured here, and has no committed result that still holds."""
+
+
 def run(command, codes=(0,), **options):
     """Runs a command; returns its standard output. Benchmarks that exit 1 when a bar of theirs is
     missed are given `codes` (0, 1): their figures are judged here."""
@@ -60,13 +64,14 @@ def show(value):
 
 
 def main(bars, names):
-    """Measures the bars called `names`, or all; returns the exit code."""
+    """Measures the bars called `names`, or all; returns the exit code: 1 when one is short, 2 when one
+    is skipped."""
     os.chdir(ROOT)
     unknown = [n for n in names if n not in bars]
     if unknown:
         print(f"no bar is called {unknown[0]}; the bars are: {' '.join(bars)}", file=sys.stderr)
         return 64
-    short = False
+    short = skipped = False
     for name, measure in bars.items():
         if names and name not in names:
             continue
@@ -76,7 +81,10 @@ def main(bars, names):
                 raise Failed("nothing was measured")
             print(f"{name} {show(value)} {bar} {'ok' if ok else 'short'}", flush=True)
             short |= not ok
+        except Skipped as why:
+            print(f"{name} - - skipped {why}", flush=True)
+            skipped = True
         except (Failed, subprocess.CalledProcessError) as why:
             print(f"{name} - - short {' '.join(str(why).split())}", flush=True)
             short = True
-    return 1 if short else 0
+    return 1 if short else 2 if skipped else 0

@@ -194,6 +194,13 @@ def timed():
             name = f"{shape}/{'x'.join(map(str, block))}"
             cases.append(product(name, M, N, K, block=block, threads=threads, stages=stages, panel=0,
                                  options={"kiln.cluster": 1}))
+    half = "float16"
+    cases.append(product("sq2048_float16/1", 2048, 2048, 2048, half, half,
+                         options={"kiln.cluster": 1}))
+    for block in ((64, 128, 128), (128, 64, 128)):
+        cases.append(product(f"sq1024_float16/{'x'.join(map(str, block))}", 1024, 1024, 1024, half,
+                             half, block=block, threads=block[0] * 2, stages=4,
+                             options={"kiln.persistent": 0, "kiln.cluster": 1}))
     for shape in LARGE:
         M, N, K = SHAPES[shape]
         for cluster in (1, 2):
@@ -234,7 +241,7 @@ def timed():
         for threads in (128, 256, 512):
             width = 8 if dtype == "bfloat16" else 4
             for kind, config in (("softmax", {}), ("rmsnorm", {}),
-                                 ("rowsum", {"block_M": 1, "block_N": threads * 32}),
+                                 ("rowsum", {"block_M": 1, "block_N": 8192}),
                                  ("swiglu", {"block_N": threads * width})):
                 cases.append(rows(f"{kind}8192_{dtype}/{threads}", kind, 8192, 8192, dtype,
                                   threads=threads, **config))

@@ -1,0 +1,112 @@
+"""The bars of the GPU compiler. Run through tests/bars.sh.
+
+What needs a device is read from its committed result (tests/bench/results/gpu_h200.txt), which names
+the commit that it measured: it is refused once compiler/ or worker/ changed since."""
+import functools
+import math
+import re
+import subprocess
+import sys
+import time
+
+from common import BIN, ROOT, Failed, Skipped, at_least, at_most, build, ctest, main, number, run
+
+RESULT = ROOT / "tests/bench/results/gpu_h200.txt"
+LARGE = ["sq8192", "sq4096", "sq2048", "sq1024", "l8b_qkv", "l8b_gateup", "l8b_down", "l70b_qkv",
+         "ds_q_b", "ds_o", "ds_moe"]
+HALF = [f"{name}_float16" for name in LARGE]
+EIGHT = [f"{name}_float8" for name in LARGE if name not in ("sq2048", "sq1024")]
+ATTENTION = [f"attention_{shape}{mask}" for shape in ("16x16x1024x128", "4x16x4096x128",
+                                                     "1x16x16384x128", "4x32x4096x64")
+             for mask in ("", "_causal")]
+MEMORY = [f"{kernel}8192_{dtype}" for kernel in ("softmax", "rmsnorm", "rowsum", "transpose", "swiglu")
+          for dtype in ("bfloat16", "float32")]
+
+
+@functools.lru_cache(None)
+def device_result():
+    """The committed text, if it still speaks of this code."""
+    if not RESULT.exists():
+        raise Skipped("no committed result")
+    text = RESULT.read_text()
+    commit = re.search(r"^commit: (\w+)", text, re.M)
+    if commit is None:
+        raise Skipped(f"{RESULT.name} names no commit")
+    changed = subprocess.run(["git", "diff", "--quiet", commit.group(1), "--", "compiler", "worker"],
+                             cwd=ROOT, check=False).returncode
+    if changed:
+        raise Skipped(f"refused: compiler/ or worker/ changed since {commit.group(1)}, measured there")
+    when = int(run(["git", "log", "-1", "--format=%ct", commit.group(1)]))
+    print(f"# device results: commit {commit.group(1)}, {(time.time() - when) / 3600:.1f} hours old")
+    return text
+
+
+def ratios(shapes):
+    """The best config of each shape."""
+    text = device_result()
+    missing = [shape for shape in shapes if f"\nbest {shape} " not in text]
+    if missing:
+        raise Skipped(f"no committed result of {' '.join(missing)}")
+    return [number(rf"(?m)^best {re.escape(shape)} (\S+)$", text) for shape in shapes]
+
+
+def mean(shapes, bar):
+    return lambda: at_least(math.exp(sum(map(math.log, ratios(shapes))) / len(shapes)), bar)
+
+
+def least(shapes, bar):
+    return lambda: at_least(min(ratios(shapes)), bar)
+
+
+def numbers():
+    lines = re.findall(r"^\S+ +\S+ <= \S+ (ok|WRONG)$", device_result(), re.M)
+    if not lines:
+        raise Failed("no checks in the result")
+    return f"{lines.count('ok')}/{len(lines)}", "all", "WRONG" not in lines
+
+
+@functools.lru_cache(None)
+def compile_bench():
+    build("gpu_compile_bench")
+    return run([BIN / "gpu_compile_bench"])
+
+
+def figure(name, judge, bar):
+    return lambda: judge(number(rf"gpu_compile_{name} (\S+)", compile_bench()), bar)
+
+
+def memory():
+    build("gpu_compile_bench")
+    return at_most(number(r"gpu_compile_memory_ratio (\S+)", run([BIN / "gpu_compile_bench", "memory"])),
+                   1.05)
+
+
+BARS = {
+    "device_numbers": numbers,
+    "gemm_bf16_mean": mean(LARGE, 0.95),
+    "gemm_bf16_least": least(LARGE, 0.85),
+    "gemm_fp16_mean": mean(HALF, 0.95),
+    "gemm_fp8_fast_mean": mean(EIGHT, 0.95),
+    "gemm_fp8_full_mean": mean([f"{name}_full" for name in EIGHT], 0.90),
+    "dec128_down": least(["dec128_down"], 0.95),
+    "decode_least": least([f"dec{m}_gateup" for m in (1, 16, 64)], 1.10),
+    "decode_read_least": least([f"dec{m}_gateup_read" for m in (1, 16, 64)], 0.85),
+    "ragged_and_odd": least(["ragged", "odd1000"], 0.90),
+    "attention_mean": mean(ATTENTION, 0.90),
+    "attention_least": least(ATTENTION, 0.75),
+    "memory_least": least(MEMORY, 0.92),
+    "conv3x3": least(["conv3x3"], 0.85),
+    "mma_sync_least": least(["sq4096_mma", "sq8192_mma"], 0.55),
+    "compile_sm_90a_ms": figure("sm_90a_median_ms", at_most, 80),
+    "compile_mma_ms": figure("sm_80_median_ms", at_most, 130),
+    "nvcc_sm_90a_ratio": figure("sm_90a_nvcc_ratio", at_least, 5),
+    "nvcc_mma_ratio": figure("sm_80_nvcc_ratio", at_least, 3),
+    "compile_two_threads": figure("two_threads_speedup", at_least, 1.8),
+    "compile_memory": memory,
+    "assembles": lambda: ctest(["-R", "gpu_compile_test"]),
+    "interpreter": lambda: ctest(["-R", "gpu_instructions_test|gpu_templates_test|plant_barriers"]),
+}
+
+
+if __name__ == "__main__":
+    sys.exit(main(BARS, sys.argv[1:]))
