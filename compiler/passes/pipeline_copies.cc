@@ -47,33 +47,65 @@ class Pipeline {
     }
     for (const Stmt& s : body->stmts) {
       const auto* copy = s.As<ir::Copy>();
-      (copy != nullptr && Moves(*copy) ? fetches_ : rest_).push_back(s);
+      const bool moves = copy != nullptr ? Moves(*copy) : Gathers(s);
+      (moves ? fetches_ : rest_).push_back(s);
     }
     Keep();
     if (fetches_.empty() || rest_.empty()) return {};
     for (const Stmt& s : fetches_) {
-      const ir::Buffer& tile = s.As<ir::Copy>()->dst.buffer;
-      versions_[tile.get()] = VersionsOf(tile, stages_);
+      versions_[TileOf(s).get()] = VersionsOf(TileOf(s), stages_);
     }
     tiles->insert(versions_.begin(), versions_.end());
     return Build();
   }
 
  private:
+  // The tile that a fetch fills, and the tensor that it reads.
+  static ir::Buffer TileOf(const Stmt& s) {
+    const auto* copy = s.As<ir::Copy>();
+    return copy != nullptr ? copy->dst.buffer : GatherOf(s).As<ir::Store>()->buffer;
+  }
+  static ir::Buffer TensorOf(const Stmt& s) {
+    const auto* copy = s.As<ir::Copy>();
+    return copy != nullptr ? copy->src.buffer
+                           : GatherOf(s).As<ir::Store>()->value.As<ir::Load>()->buffer;
+  }
+
+  // A loop that fills a whole tile, from places that no earlier statement names.
+  bool Gathers(const Stmt& s) const {
+    const Stmt gather = GatherOf(s);
+    if (!gather.defined()) return false;
+    const auto* store = gather.As<ir::Store>();
+    const auto* load = store->value.As<ir::Load>();
+    const auto named = [&](const Stmt& other) {
+      const auto* bind = other.As<ir::Bind>();
+      if (bind == nullptr) return false;
+      bool mentions = load->predicate.defined() && Mentions(load->predicate, bind->var);
+      for (const Expr& index : load->indices) mentions |= Mentions(index, bind->var);
+      return mentions;
+    };
+    return IsFree(store->buffer) && std::none_of(rest_.begin(), rest_.end(), named);
+  }
+
+  // Of known shape, laid out by nobody, and not used by what comes before.
+  bool IsFree(const ir::Buffer& tile) const {
+    const bool known = std::all_of(tile->shape.begin(), tile->shape.end(),
+                                   [](const Expr& e) { return ir::ConstInt(e).has_value(); });
+    return known && launch_.annotations.count(absl::StrCat("layout:", tile->name)) == 0 &&
+           !Uses(rest_, tile);
+  }
+
   // A copy of memory, as it is, into a whole tile, from a place that no earlier statement names.
   bool Moves(const ir::Copy& copy) const {
     const ir::Buffer& tile = copy.dst.buffer;
     const bool from = copy.src.buffer->scope == ir::Scope::kGlobal;
-    const bool known = std::all_of(tile->shape.begin(), tile->shape.end(),
-                                   [](const Expr& e) { return ir::ConstInt(e).has_value(); });
     const auto reads = [](const ir::Range& r) {
       return ReadsMemory(r.min) || ReadsMemory(r.extent);
     };
-    return from && known && tile->scope == ir::Scope::kShared &&
-           tile->dtype == copy.src.buffer->dtype && CoversWhole(copy.dst) &&
-           std::none_of(copy.src.ranges.begin(), copy.src.ranges.end(), reads) &&
-           launch_.annotations.count(absl::StrCat("layout:", tile->name)) == 0 &&
-           !Uses(rest_, tile) && !PlacedBy(rest_, copy);
+    return from && tile->scope == ir::Scope::kShared && tile->dtype == copy.src.buffer->dtype &&
+           CoversWhole(copy.dst) &&
+           std::none_of(copy.src.ranges.begin(), copy.src.ranges.end(), reads) && IsFree(tile) &&
+           !PlacedBy(rest_, copy);
   }
 
   // Those whose tiles are theirs alone, in this loop alone, and whose tensors nobody writes.
@@ -83,12 +115,11 @@ class Pipeline {
     })};
     std::vector<Stmt> kept, others;
     for (const Stmt& s : fetches_) {
-      const auto* copy = s.As<ir::Copy>();
-      const ir::Buffer& tile = copy->dst.buffer;
-      const auto same = [&](const Stmt& other) { return other.As<ir::Copy>()->dst.buffer == tile; };
+      const ir::Buffer tile = TileOf(s);
+      const auto same = [&](const Stmt& other) { return TileOf(other) == tile; };
       const bool only = std::count_if(fetches_.begin(), fetches_.end(), same) == 1;
       const bool ahead = only && !Uses(outside, tile) && !Writes(rest_, tile) &&
-                         !Writes({launch_.body}, copy->src.buffer);
+                         !Writes({launch_.body}, TensorOf(s));
       (ahead ? kept : others).push_back(s);
     }
     if (!others.empty()) {  // in their order among the others
@@ -109,6 +140,10 @@ class Pipeline {
     std::vector<Stmt> copies;
     for (const Stmt& s : fetches_) {
       const auto* copy = s.As<ir::Copy>();
+      if (copy == nullptr) {
+        copies.push_back(Gather(s, step, axis.min + ahead));
+        continue;
+      }
       ir::Region tile{versions_.at(copy->dst.buffer.get()),
                       {{FloorMod(step, MakeInt(stages_)), MakeInt(1)}}};
       for (const ir::Range& r : copy->dst.ranges) tile.ranges.push_back(r);
@@ -125,6 +160,21 @@ class Pipeline {
     return ir::IsConst(exists, 1) ? all : ir::MakeStmt<ir::If>(loop_.loc, exists, all);
   }
 
+  // The loop of one step, over variables of its own.
+  Stmt Gather(const Stmt& s, const Expr& step, const Expr& at) const {
+    const auto* loop = s.As<ir::For>();
+    const Stmt gather = GatherOf(s);
+    const auto* store = gather.As<ir::Store>();
+    std::vector<Expr> indices = {FloorMod(step, MakeInt(stages_))};
+    indices.insert(indices.end(), store->indices.begin(), store->indices.end());
+    const Stmt async =
+        ir::MakeStmt<ir::Store>(store->loc, versions_.at(store->buffer.get()), std::move(indices),
+                                ir::Substitute(store->value, {{loop_.axes[0].var.get(), at}}),
+                                Expr(), ir::StoreWay::kAsync);
+    return FreshCopy(
+        ir::MakeStmt<ir::For>(s->loc, loop->loop, loop->axes, async, Expr(), loop->annotations));
+  }
+
   Stmt Build() const {
     const SourceLoc loc = loop_.loc;
     const ir::Axis& axis = loop_.axes[0];
@@ -136,7 +186,7 @@ class Pipeline {
     const Expr step = axis.var - axis.min;
     std::vector<ir::Region> tiles;
     for (const Stmt& s : fetches_) {
-      tiles.push_back(ir::WholeBuffer(versions_.at(s.As<ir::Copy>()->dst.buffer.get())));
+      tiles.push_back(ir::WholeBuffer(versions_.at(TileOf(s).get())));
     }
     std::vector<Stmt> body = {
         Do(loc, Instruction::kAsyncWait, std::move(tiles), {MakeInt(stages_ - 2)})};

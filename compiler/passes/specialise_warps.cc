@@ -152,6 +152,9 @@ class Specialise {
     const auto* body = loop_->body.As<ir::Seq>();
     if (body == nullptr) return false;
     for (const Stmt& s : body->stmts) {
+      // Tiles that threads gather are fetched ahead by pipeline-copies.
+      const Stmt gather = GatherOf(s);
+      if (gather.defined() && Multiplies(*body, gather.As<ir::Store>()->buffer)) return false;
       const auto* copy = s.As<ir::Copy>();
       // Earlier statements of the body must neither say where the box is nor look at the last tile.
       if (copy != nullptr && Fetches(*copy) && !IsAnnotated(copy->dst.buffer) &&

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/ir/access.h"
 #include "compiler/ir/visit.h"
 
 namespace kiln::passes {
@@ -124,6 +125,47 @@ bool Writes(const std::vector<Stmt>& stmts, const ir::Buffer& buffer) {
     });
   }
   return writes;
+}
+
+Stmt GatherOf(const Stmt& s) {
+  const auto* loop = s.As<ir::For>();
+  if (loop == nullptr || loop->loop != ir::ForKind::kParallel) return {};
+  const auto* seq = loop->body.As<ir::Seq>();
+  const std::vector<Stmt> stmts = seq != nullptr ? seq->stmts : std::vector<Stmt>{loop->body};
+  ir::VarMap names;
+  for (size_t i = 0; i + 1 < stmts.size(); ++i) {
+    const auto* bind = stmts[i].As<ir::Bind>();
+    if (bind == nullptr || ReadsMemory(bind->value)) return {};
+    names[bind->var.get()] = ir::Substitute(bind->value, names);
+  }
+  const auto* store = stmts.back().As<ir::Store>();
+  if (store == nullptr || store->predicate.defined() ||
+      store->buffer->scope != ir::Scope::kShared || store->indices.size() != loop->axes.size()) {
+    return {};
+  }
+  for (size_t d = 0; d < loop->axes.size(); ++d) {
+    const ir::Axis& axis = loop->axes[d];
+    if (!store->indices[d].same_as(axis.var) || !ir::IsConst(axis.min, 0) ||
+        !ir::Same(axis.extent, store->buffer->shape[d])) {
+      return {};
+    }
+  }
+  const Expr value = ir::Substitute(store->value, names);
+  const auto* choice = value.As<ir::Select>();
+  const auto* load = (choice != nullptr ? choice->a : value).As<ir::Load>();
+  const bool zero = choice == nullptr || ir::IsConst(choice->b, 0) ||
+                    (choice->b.As<ir::FloatImm>() && choice->b.As<ir::FloatImm>()->value == 0);
+  if (load == nullptr || !zero || load->buffer->scope != ir::Scope::kGlobal ||
+      load->buffer->dtype != store->buffer->dtype ||
+      std::any_of(load->indices.begin(), load->indices.end(), ReadsMemory) ||
+      (choice != nullptr && ReadsMemory(choice->condition)) ||
+      (load->predicate.defined() && ReadsMemory(load->predicate))) {
+    return {};
+  }
+  const Expr guard =
+      choice != nullptr ? ir::AndPredicate(load->predicate, choice->condition) : load->predicate;
+  return ir::MakeStmt<ir::Store>(store->loc, store->buffer, store->indices,
+                                 ir::MakeLoad(load->buffer, load->indices, guard));
 }
 
 bool Mentions(const Expr& e, const Expr& var) {

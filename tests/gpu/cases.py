@@ -52,6 +52,9 @@ def others():
     cases.append(other("splitk", "matmul_splitk",
                        {"M": 100, "N": 264, "K": 2000, "dtype": "bfloat16"}, {"split": 4},
                        out="bfloat16"))
+    cases.append(other("promoted", "matmul_promoted",
+                       {"M": 100, "N": 264, "K": 2000, "dtype": "float8_e4m3fn",
+                        "out_dtype": "bfloat16"}, out="bfloat16"))
     for bits in (4, 8):
         cases.append(other(f"dequant_{bits}", "matmul_dequant",
                            {"M": 100, "N": 264, "K": 512, "bits": bits, "group": 128}))
@@ -175,13 +178,15 @@ def timed():
             options = {"kiln.persistent": persistent, "kiln.cluster": cluster}
             cases.append(product(f"{shape}/{persistent}{cluster}", M, N, K, options=options))
         cases.append(product(f"{shape}/tall", M, N, K, block=(256, 128, 64)))
-        cases.append(product(f"{shape}/square", M, N, K, block=(128, 128, 64), stages=5))
+        cases.append(product(f"{shape}/192", M, N, K, block=(128, 192, 64)))
         if M * N > 2048 * 2048:
             continue
         for block, threads, stages in SMALL:
-            name = f"{shape}/{'x'.join(map(str, block))}_{threads}"
-            cases.append(product(name, M, N, K, block=block, threads=threads, stages=stages,
-                                 options={"kiln.persistent": 0, "kiln.cluster": 1}))
+            for cluster in (1, 2):
+                name = f"{shape}/{'x'.join(map(str, block))}_{threads}_{cluster}"
+                options = {"kiln.persistent": 0, "kiln.cluster": cluster}
+                cases.append(product(name, M, N, K, block=block, threads=threads, stages=stages,
+                                     options=options))
     for shape in ("sq4096", "sq8192"):
         M, N, K = SHAPES[shape]
         for block, threads, stages in OLDER:
@@ -209,6 +214,13 @@ def timed():
                                  options=options))
             cases.append(product(f"{shape}_float8/{cluster}", M, N, K, "float8_e4m3fn", "bfloat16",
                                  block=(128, 256, 128), options=options))
+            for block, threads, stages in (((128, 128, 128), 256, 5), ((192, 128, 128), 384, 4)):
+                case = other(f"{shape}_float8_full/{block[0]}x{block[1]}_{cluster}",
+                             "matmul_promoted",
+                             {"M": M, "N": N, "K": K, "dtype": "float8_e4m3fn"},
+                             {"block_M": block[0], "block_N": block[1], "block_K": block[2],
+                              "num_stages": stages, "threads": threads}, out="bfloat16")
+                cases.append({**case, "options": options})
     for batch, heads, seq, dim in ATTENTION:
         for causal in (False, True):
             shape = f"attention_{batch}x{heads}x{seq}x{dim}{'_causal' if causal else ''}"
@@ -221,18 +233,20 @@ def timed():
                                {"M": 128, "N": 4096, "K": 14336, "dtype": "bfloat16"},
                                {"split": split, "block_M": block[0], "block_N": block[1],
                                 "block_K": block[2], "num_stages": 4}, out="bfloat16"))
-    for block in ((128, 128, 32), (128, 128, 64)):
-        for threads in (128, 256):
-            cases.append(other(f"conv3x3/{'x'.join(map(str, block))}_{threads}", "conv2d",
-                               {"N": 64, "H": 56, "W": 56, "C": 256, "F": 256},
-                               {"block_M": block[0], "block_N": block[1], "block_K": block[2],
-                                "threads": threads, "num_stages": 3},
-                               R=3, S=3, stride=1, pad=1, dilation=1))
-    for pad in (0, 1, 2, 8):
-        for block in ((64, 64), (128, 64)):
-            cases.append(other(f"transpose8192_bfloat16/{pad}_{block[0]}x{block[1]}", "transpose",
-                               {"M": 8192, "N": 8192, "dtype": "bfloat16"},
-                               {"pad": pad, "block_M": block[0], "block_N": block[1]}))
+    for block, threads, stages in (((128, 128, 64), 128, 3), ((128, 128, 64), 256, 3),
+                                   ((128, 256, 64), 256, 3), ((128, 256, 64), 256, 4),
+                                   ((256, 128, 64), 256, 3), ((128, 128, 128), 256, 3)):
+        cases.append(other(f"conv3x3/{'x'.join(map(str, block))}_{threads}_{stages}", "conv2d",
+                           {"N": 64, "H": 56, "W": 56, "C": 256, "F": 256},
+                           {"block_M": block[0], "block_N": block[1], "block_K": block[2],
+                            "threads": threads, "num_stages": stages},
+                           R=3, S=3, stride=1, pad=1, dilation=1))
+    for dtype, pads in (("bfloat16", (2, 4)), ("float32", (1, 2))):
+        for pad in pads:
+            for block in ((64, 64), (128, 64), (128, 128), (64, 32)):
+                cases.append(other(f"transpose8192_{dtype}/{pad}_{block[0]}x{block[1]}", "transpose",
+                                   {"M": 8192, "N": 8192, "dtype": dtype},
+                                   {"pad": pad, "block_M": block[0], "block_N": block[1]}))
     for dtype in ("bfloat16", "float32"):
         cases.append(other(f"layernorm8192_{dtype}/256", "layernorm",
                            {"M": 8192, "N": 8192, "dtype": dtype}))

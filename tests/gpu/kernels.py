@@ -64,9 +64,10 @@ class Matmul:
         a, b = self.operands()
         if a.dtype != torch.float8_e4m3fn:
             return lambda: torch.matmul(a, b)
-        one = torch.ones((), device="cuda")  # tensor cores' own sums, as ours
+        one = torch.ones((), device="cuda")
+        fast = self.case["kind"] != "matmul_promoted"  # tensor cores' own sums, as ours
         return lambda: torch._scaled_mm(a, b, one, one, out_dtype=torch.bfloat16,
-                                        use_fast_accum=True)
+                                        use_fast_accum=fast)
 
 
 class Linear:
@@ -211,7 +212,7 @@ class Rows:
         return sum(t.numel() * t.element_size() for t in self.inputs + [self.output])
 
 
-KINDS = {"matmul": Matmul, "matmul_splitk": Matmul, "linear": Linear,
+KINDS = {"matmul": Matmul, "matmul_splitk": Matmul, "matmul_promoted": Matmul, "linear": Linear,
          "matmul_dequant": Dequantised, "conv2d": Convolution, "attention": Attention,
          "attention_decode": Decoding}
 

@@ -43,10 +43,11 @@ const std::vector<Case>& Cases() {
 TEST(Templates, AreListedByName) {
   std::vector<std::string> names;
   for (const KernelTemplate& t : KernelTemplates()) names.emplace_back(t.name);
-  EXPECT_THAT(names, testing::ElementsAre("attention", "attention_decode", "broadcast", "conv2d", "elementwise",
-                                   "gemv", "layernorm", "linear", "matmul", "matmul_dequant",
-                                   "matmul_splitk", "reduction", "reduction_all",
-                                   "reduction_columns", "rmsnorm", "softmax", "transpose"));
+  EXPECT_THAT(names, testing::ElementsAre("attention", "attention_decode", "broadcast", "conv2d",
+                                          "elementwise", "gemv", "layernorm", "linear", "matmul",
+                                          "matmul_dequant", "matmul_promoted", "matmul_splitk",
+                                          "reduction", "reduction_all", "reduction_columns",
+                                          "rmsnorm", "softmax", "transpose"));
   EXPECT_EQ(FindKernelTemplate("nothing"), nullptr);
   EXPECT_EQ(FindKernelTemplate("reduction")->entry, "rowsum");
   EXPECT_THAT(std::string(FindKernelTemplate("gemv")->about), testing::HasSubstr("matrix-vector"));
