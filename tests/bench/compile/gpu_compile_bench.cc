@@ -34,25 +34,32 @@ constexpr char kHopperSource[] = R"(
 #include <cstdint>
 constexpr int kStages = 4;
 __device__ void wait(uint32_t bar, uint32_t parity) {
-  asm volatile("{\n.reg .pred p;\nL:\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n@!p bra L;\n}"
+  asm volatile("{\n.reg .pred p;\nL:\nmbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n"
+               "@!p bra L;\n}"
                :: "r"(bar), "r"(parity) : "memory");
 }
 __device__ void load(uint32_t to, const CUtensorMap* map, int x, int y, uint32_t bar) {
-  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
+  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
+               "[%0], [%1, {%2, %3}], [%4];"
                :: "r"(to), "l"(map), "r"(x), "r"(y), "r"(bar) : "memory");
 }
 __device__ uint64_t describe(uint32_t at) {
-  return uint64_t((at >> 4) & 0x3fff) | (uint64_t(1) << 16) | (uint64_t(64) << 32) | (uint64_t(1) << 62);
+  return uint64_t((at >> 4) & 0x3fff) | uint64_t(1) << 16 | uint64_t(64) << 32 | uint64_t(1) << 62;
 }
-#define R8(i) "+f"(d[i]), "+f"(d[i+1]), "+f"(d[i+2]), "+f"(d[i+3]), "+f"(d[i+4]), "+f"(d[i+5]), "+f"(d[i+6]), "+f"(d[i+7])
+#define R4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
+#define R16(i) R4(i), R4(i + 4), R4(i + 8), R4(i + 12)
 __device__ void multiply(float (&d)[128], uint64_t a, uint64_t b) {
   asm volatile("wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 "
-  "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
-  "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63,"
-  "%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95,"
-  "%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127},"
+  "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
+  "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
+  "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,"
+  "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63,"
+  "%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,"
+  "%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95,"
+  "%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111,"
+  "%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127},"
   " %128, %129, 1, 1, 1, 0, 0;"
-  : R8(0),R8(8),R8(16),R8(24),R8(32),R8(40),R8(48),R8(56),R8(64),R8(72),R8(80),R8(88),R8(96),R8(104),R8(112),R8(120)
+  : R16(0), R16(16), R16(32), R16(48), R16(64), R16(80), R16(96), R16(112)
   : "l"(a), "l"(b));
 }
 extern "C" __global__ void __launch_bounds__(384, 1) gemm(const __grid_constant__ CUtensorMap am,
@@ -74,7 +81,8 @@ extern "C" __global__ void __launch_bounds__(384, 1) gemm(const __grid_constant_
       for (int k = 0; k < steps; ++k) {
         const int s = k % kStages;
         wait(e + 8 * s, 1 - k / kStages % 2);
-        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 49152;" :: "r"(f + 8 * s));
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 49152;"
+                     :: "r"(f + 8 * s));
         load(base + s * 16384, &am, k * 64, blockIdx.y * 128, f + 8 * s);
         load(base + kStages * 16384 + s * 32768, &bm, k * 64, blockIdx.x * 256, f + 8 * s);
       }
@@ -113,13 +121,16 @@ __device__ void ldmatrix(uint32_t (&r)[4], uint32_t at) {
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(at));
 }
 __device__ void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+               "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
-__device__ uint32_t place(int row, int chunk) { return row * 64 + ((chunk ^ (row / 2 % 4)) * 16); }
-extern "C" __global__ void __launch_bounds__(128) gemm(const __nv_bfloat16* a, const __nv_bfloat16* b,
-                                                       __nv_bfloat16* c, int N, int K) {
+__device__ uint32_t place(int row, int chunk) {
+  return row * 64 + ((chunk ^ (row / 2 % 4)) * 16);
+}
+extern "C" __global__ void __launch_bounds__(128)
+gemm(const __nv_bfloat16* a, const __nv_bfloat16* b, __nv_bfloat16* c, int N, int K) {
   extern __shared__ __align__(128) unsigned char tiles[];
   const uint32_t base = __cvta_generic_to_shared(tiles);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -130,7 +141,8 @@ extern "C" __global__ void __launch_bounds__(128) gemm(const __nv_bfloat16* a, c
       const int row = i * 32 + threadIdx.x / 4, chunk = threadIdx.x % 4;
       asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(at + place(row, chunk)),
                    "l"(a + size_t(blockIdx.y * 128 + row) * K + k * 32 + chunk * 8));
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(at + 8192 + place(row, chunk)),
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
+                   :: "r"(at + 8192 + place(row, chunk)),
                    "l"(b + size_t(blockIdx.x * 128 + row) * K + k * 32 + chunk * 8));
     }
   };
@@ -158,7 +170,8 @@ extern "C" __global__ void __launch_bounds__(128) gemm(const __nv_bfloat16* a, c
         uint32_t left[4];
         ldmatrix(left, at + place(warp % 2 * 64 + m * 16 + lane % 16, step * 2 + lane / 16));
         #pragma unroll
-        for (int n = 0; n < 8; ++n) mma(d[m][n], left, right[n / 2][n % 2 * 2], right[n / 2][n % 2 * 2 + 1]);
+        for (int n = 0; n < 8; ++n)
+          mma(d[m][n], left, right[n / 2][n % 2 * 2], right[n / 2][n % 2 * 2 + 1]);
       }
     }
   }
