@@ -42,7 +42,7 @@ absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> MakeTargetMachine(const std
   const std::string cpu = KnownToLlvm(arch) ? arch : "sm_90a";
   std::unique_ptr<llvm::TargetMachine> machine(
       backend->createTargetMachine(kTriple, cpu, kPtxFeature, options, llvm::Reloc::PIC_,
-                                   std::nullopt, llvm::CodeGenOptLevel::Default));
+                                   std::nullopt, llvm::CodeGenOptLevel::Less));
   if (machine == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat("LLVM has no NVPTX target '", arch, "'"));
   }
