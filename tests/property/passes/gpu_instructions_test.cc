@@ -323,17 +323,15 @@ TEST(GpuInstructions, RandomProducts) {
 
 // `change` gives another statement for an instruction, or an undefined one to leave it. Each change
 // of one instruction must be noticed.
-int ExpectNoticed(const Case& c, const std::function<ir::Stmt(const ir::Instruct&)>& change) {
-  const auto tiles = Tiles(Text(c));
-  const auto instructions = Instructions(*tiles, c);
-  EXPECT_TRUE(instructions.ok()) << instructions.status();
-  if (!instructions.ok()) return 0;
+int ExpectNoticed(const ir::Program& tiles, const ir::Program& instructions,
+                  const std::function<ir::Stmt(const ir::Instruct&)>& change,
+                  double tolerance = 0) {
   int count = 0;
   for (int target = 0;; ++target) {
     int seen = 0;
     bool changed = false;
-    ir::Program mistaken = *instructions;
-    mistaken.body = ir::RewriteStmts(instructions->body, [&](const ir::Stmt& s) -> ir::Stmt {
+    ir::Program mistaken = instructions;
+    mistaken.body = ir::RewriteStmts(instructions.body, [&](const ir::Stmt& s) -> ir::Stmt {
       const auto* x = s.As<ir::Instruct>();
       const ir::Stmt other = x != nullptr ? change(*x) : ir::Stmt();
       if (!other.defined() || seen++ != target) return {};
@@ -342,10 +340,18 @@ int ExpectNoticed(const Case& c, const std::function<ir::Stmt(const ir::Instruct
     });
     if (!changed) break;
     ++count;
-    EXPECT_NE(Difference(*tiles, mistaken), "") << "change " << target << " went unnoticed in\n"
-                                                << ir::ToString(mistaken);
+    EXPECT_NE(Difference(tiles, mistaken, tolerance), "")
+        << "change " << target << " went unnoticed in\n"
+        << ir::ToString(mistaken);
   }
   return count;
+}
+
+int ExpectNoticed(const Case& c, const std::function<ir::Stmt(const ir::Instruct&)>& change) {
+  const auto tiles = Tiles(Text(c));
+  const auto instructions = Instructions(*tiles, c);
+  EXPECT_TRUE(instructions.ok()) << instructions.status();
+  return instructions.ok() ? ExpectNoticed(*tiles, *instructions, change) : 0;
 }
 
 ir::Stmt Nothing(const ir::Instruct& x) {
@@ -382,6 +388,22 @@ TEST(GpuMistakes, OfCopiesAheadAreNoticed) {
     return With(x, {x.args[0] + ir::MakeInt(1)}, x.annotations);
   });
   EXPECT_GT(waits, 0);
+}
+
+// Two products a step, one of which runs beside the work on the other's result.
+TEST(GpuMistakes, OfChainedProductsAreNoticed) {
+  const auto tiles = testing::ElaboratedFile("tests/golden/passes/chain-products.py");
+  ASSERT_TRUE(tiles.ok()) << tiles.status();
+  const auto instructions = testing::Instructions(*tiles, "sm_90a");
+  ASSERT_TRUE(instructions.ok()) << instructions.status();
+  ASSERT_EQ(Difference(*tiles, *instructions), "") << ir::ToString(*instructions);
+  for (const ir::Instruction op : {ir::Instruction::kWgmmaWait, ir::Instruction::kBarrierWait,
+                                   ir::Instruction::kBarrierExpect, ir::Instruction::kWgmma}) {
+    const int count = ExpectNoticed(*tiles, *instructions, [&](const ir::Instruct& x) {
+      return x.op == op ? Nothing(x) : ir::Stmt();
+    });
+    EXPECT_GT(count, 0) << ir::Name(op);
+  }
 }
 
 TEST(GpuMistakes, AResultThatIsReadTooEarlyIsNoticed) {
