@@ -176,7 +176,8 @@ void Facts::Assume(const Expr& condition) {
   // step * var + constant > 0.
   if (step > 0) known->min = std::max(known->min, FloorDivide(-form.constant, step) + 1);
   if (step < 0) known->max = std::min(known->max, FloorDivide(form.constant - 1, -step));
-  if (known->min <= known->max) SetBounds(var, *known);
+  // A variable of one value is not made a number: a thread's own registers are known by its name.
+  if (known->min < known->max) SetBounds(var, *known);
 }
 
 void Facts::SetBounds(const Expr& var, Bounds bounds) {

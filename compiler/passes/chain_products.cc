@@ -1,9 +1,11 @@
 #include "compiler/passes/chain_products.h"
 
+#include <algorithm>
 #include <set>
 
 #include "compiler/ir/visit.h"
 #include "compiler/passes/product_loops.h"
+#include "compiler/passes/tile_versions.h"
 
 namespace kiln::passes {
 namespace {
@@ -84,9 +86,13 @@ class Chain {
     }
     for (size_t n = second + 2; n < stmts.size(); ++n) {
       if (!Is(stmts[n], Instruction::kBarrierArrive)) return false;
-      // What the first product reads must not be handed back with what the second one does.
-      if (awaited_.empty() && !HasVersions(stmts[n])) return false;
       arrivals_.push_back(stmts[n]);
+    }
+    // The next step's first product waits for tiles while this step's are still held.
+    const auto versions = [](const Stmt& arrival) { return HasVersions(arrival); };
+    if (!std::all_of(handed_.begin(), handed_.end(), versions) ||
+        !std::all_of(arrivals_.begin(), arrivals_.end(), versions) || DependsOnMemory()) {
+      return false;
     }
     return Part(std::vector<Stmt>(stmts.begin() + static_cast<int64_t>(work),
                                   stmts.begin() + static_cast<int64_t>(end)));
@@ -128,6 +134,27 @@ class Chain {
   }
   static ir::Region Sums(const Stmt& product) { return product.As<ir::Instruct>()->regions[0]; }
 
+  // What is done at other times than before must not be told by memory that the loop may change.
+  bool DependsOnMemory() const {
+    const ir::Axis& axis = loop_->axes[0];
+    bool depends = ReadsMemory(axis.min) || ReadsMemory(axis.extent);
+    for (const std::vector<Stmt>* stmts : {&before_, &handed_, &awaited_, &arrivals_}) {
+      for (const Stmt& s : *stmts) depends |= ReadsMemory(s);
+    }
+    return depends || ReadsMemory(first_) || ReadsMemory(second_);
+  }
+  static bool ReadsMemory(const Expr& e) { return passes::ReadsMemory(e); }
+  static bool ReadsMemory(const Stmt& s) {
+    bool reads = false;
+    ir::Walk(
+        s, [](const Stmt&) { return true; },
+        [&](const Expr& e) {
+          reads |= e.kind() == ir::ExprKind::kLoad;
+          return !reads;
+        });
+    return reads;
+  }
+
   // What may run beside the second product of the step before, and what comes after it.
   bool Part(const std::vector<Stmt>& work) {
     const Stmt products = ir::MakeSeq({second_}, loc_);
@@ -136,7 +163,10 @@ class Chain {
     const ir::BufferNode* sums = Sums(first_).buffer.get();
     for (const Stmt& s : work) {
       const Touched own = TouchedBy(s);
+      // Tiles that come and go in its midst, names for what is only known later: not this loop.
+      if (Is(s, Instruction::kBarrierWait) || Is(s, Instruction::kBarrierArrive)) return false;
       const bool declares = s.kind() == ir::StmtKind::kBind || s.kind() == ir::StmtKind::kAlloc;
+      if (declares && Meet(own.reads, late.writes)) return false;
       if (!declares && (Meet(own.reads, late.writes) || Meet(own.writes, late.reads) ||
                         Meet(own.writes, late.writes))) {
         late.reads.insert(own.reads.begin(), own.reads.end());

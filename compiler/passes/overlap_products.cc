@@ -2,6 +2,7 @@
 
 #include "compiler/ir/visit.h"
 #include "compiler/passes/product_loops.h"
+#include "compiler/passes/tile_versions.h"
 
 namespace kiln::passes {
 namespace {
@@ -45,6 +46,7 @@ Stmt Overlap(const Stmt& s) {
   Body body;
   if (loop == nullptr || loop->loop != ir::ForKind::kSerial || !Match(loop->body, &body)) return {};
   const ir::Axis& axis = loop->axes[0];
+  if (ReadsMemory(axis.min) || ReadsMemory(axis.extent)) return {};
   const Expr one = MakeInt(1, axis.var.dtype());
   std::vector<Stmt> stmts = body.before;
   stmts.push_back(WaitForProducts(s->loc, {}, 1));  // nobody looks at the sums of the one before

@@ -41,7 +41,8 @@ class Pipeline {
   Stmt Run(TileVersions* tiles) {
     stages_ = loop_.num_stages.defined() ? ir::ConstInt(loop_.num_stages).value_or(0) : 0;
     const auto* body = loop_.body.As<ir::Seq>();
-    if (stages_ < 2 || body == nullptr ||
+    const ir::Axis& axis = loop_.axes[0];  // asked again in every step
+    if (stages_ < 2 || body == nullptr || ReadsMemory(axis.min) || ReadsMemory(axis.extent) ||
         Holds(loop_.body, {ir::StmtKind::kBreak, ir::StmtKind::kContinue})) {
       return {};
     }
@@ -219,12 +220,18 @@ Stmt PipelineLaunch(const Stmt& s) {
     return Pipeline(*launch, inner).Run(&tiles);
   });
   if (tiles.empty()) return {};
-  const Stmt allocated = ir::RewriteStmts(body, [&](const Stmt& inner) -> Stmt {
+  // Tiles may be declared in the loop, but are fetched before it.
+  std::vector<Stmt> stmts;
+  const Stmt rest = ir::RewriteStmts(body, [&](const Stmt& inner) -> Stmt {
     const auto* alloc = inner.As<ir::Alloc>();
     const auto found = alloc != nullptr ? tiles.find(alloc->buffer.get()) : tiles.end();
-    return found == tiles.end() ? Stmt() : ir::MakeStmt<ir::Alloc>(inner->loc, found->second);
+    if (found == tiles.end()) return {};
+    stmts.push_back(ir::MakeStmt<ir::Alloc>(inner->loc, found->second));
+    return ir::MakeSeq({}, inner->loc);
   });
-  return ir::MakeStmt<ir::Launch>(s->loc, launch->grid, launch->threads, allocated,
+  stmts.push_back(rest);
+  return ir::MakeStmt<ir::Launch>(s->loc, launch->grid, launch->threads,
+                                  ir::MakeStmt<ir::Seq>(s->loc, std::move(stmts)),
                                   launch->annotations);
 }
 

@@ -155,6 +155,12 @@ class Specialise {
       // Tiles that threads gather are fetched ahead by pipeline-copies.
       const Stmt gather = GatherOf(s);
       if (gather.defined() && Multiplies(*body, gather.As<ir::Store>()->buffer)) return false;
+      const auto* alloc = s.As<ir::Alloc>();
+      if (alloc != nullptr && alloc->buffer->scope == ir::Scope::kShared &&
+          !alloc->init.defined()) {
+        Allocate(*alloc);
+        continue;
+      }
       const auto* copy = s.As<ir::Copy>();
       // Earlier statements of the body must neither say where the box is nor look at the last tile.
       if (copy != nullptr && Fetches(*copy) && !IsAnnotated(copy->dst.buffer) &&

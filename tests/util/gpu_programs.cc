@@ -56,9 +56,11 @@ std::string Difference(const ir::Program& tiles, const ir::Program& instructions
   for (const interp::Order order : {interp::Order::kForward, interp::Order::kReverse}) {
     const auto got = Interpret(instructions, false, order);
     if (!got.ok()) return std::string(got.status().message());
-    const interp::Comparison c =
-        interp::Compare(got->back().View(), want->back().View(), {tolerance, tolerance});
-    if (!c.ok()) return c.ToString((*got).back().shape());
+    for (size_t i = 0; i < got->size(); ++i) {
+      const interp::Comparison c =
+          interp::Compare((*got)[i].View(), (*want)[i].View(), {tolerance, tolerance});
+      if (!c.ok()) return c.ToString((*got)[i].shape());
+    }
   }
   return "";
 }

@@ -297,6 +297,99 @@ TEST(GpuInstructions, AttentionTemplate) {
   }
 }
 
+// A loop of two products with other statements before and between them; `tiles` are declared.
+std::string Chained(const std::string& tiles, int stages, const std::string& fetch,
+                    const std::string& work) {
+  return absl::StrCat(R"(import tilelang.language as T
+
+
+@T.prim_func
+def chained(Q: T.Tensor((64, 64), "float16"), K: T.Tensor((256, 64), "float16"),
+            V: T.Tensor((256, 64), "float16"), B: T.Tensor((256, 64), "float32"),
+            O: T.Tensor((64, 64), "float32")):
+    with T.Kernel(1, threads=128) as bx:
+        q = T.alloc_shared((64, 64), "float16")
+        k = T.alloc_shared((64, 64), "float16")
+        v = T.alloc_shared((64, 64), "float16")
+        s = T.alloc_fragment((64, 64), "float32")
+        p = T.alloc_fragment((64, 64), "float16")
+        o = T.alloc_fragment((64, 64), "float32")
+)",
+                      tiles, "        T.copy(Q, q)\n        T.clear(o)\n",
+                      "        for step in T.Pipelined(4, num_stages=", stages, "):\n", fetch,
+                      "            T.gemm(q, k, s, transpose_B=True, clear_accum=True)\n", work,
+                      "            T.copy(s, p)\n            T.gemm(p, v, o)\n",
+                      "        T.copy(o, O)\n");
+}
+
+constexpr char kFetchK[] = "            T.copy(K[step * 64, 0], k)\n";
+constexpr char kFetchV[] = "            T.copy(V[step * 64, 0], v)\n";
+constexpr char kFetchB[] = "            T.copy(B[step * 64, 0], b)\n";
+constexpr char kTileB[] = "        b = T.alloc_shared((64, 64), \"float32\")\n";
+
+// Scalars that change between the products, tiles of which there is one, tiles that the work reads:
+// what may not run beside a product does not.
+TEST(GpuInstructions, ChainsThatAreNone) {
+  const auto add = [](const char* to, const char* what) {
+    return absl::StrCat("            for i, j in T.Parallel(64, 64):\n                ", to,
+                        "[i, j] = ", to, "[i, j] + ", what, "\n");
+  };
+  const std::string counter = "        c = T.alloc_var(\"int32\")\n        c = 0\n";
+  const std::string count = "            c = c + 1\n            y = c * 2\n";
+  const std::string k = kFetchK, v = kFetchV, b = kFetchB;
+  for (const std::string& text :
+       {Chained(counter, 2, k + v, add("o", "c") + count + add("s", "y")),
+        Chained("", 1, v + k, add("s", "1.0")), Chained("", 1, k + v, add("s", "1.0")),
+        Chained(kTileB, 1, k + v + b, add("o", "b[i, j]")),
+        Chained(kTileB, 1, k + v + b, add("s", "b[i, j]")),
+        Chained(kTileB, 2, b + k + v, add("o", "b[i, j]")),
+        Chained(kTileB, 2, b + k + v, add("s", "b[i, j]")),
+        Chained("", 2, k + v, add("o", "k[i, j]"))}) {
+    const auto tiles = Tiles(text);
+    ASSERT_TRUE(tiles.ok()) << tiles.status() << text;
+    const auto instructions = Instructions(*tiles, {});
+    ASSERT_TRUE(instructions.ok()) << instructions.status() << text;
+    EXPECT_EQ(Difference(*tiles, *instructions, 1e-2), "") << text << ir::ToString(*instructions);
+  }
+}
+
+// How often a loop runs is settled before it; tiles may be declared in it; a condition that leaves
+// one thread alone leaves it its registers.
+TEST(GpuInstructions, LoopsOfTheirOwnKind) {
+  const std::string head = R"(import tilelang.language as T
+
+
+@T.prim_func
+def f(A: T.Tensor((64, 512), "float32"), C: T.Tensor((64, 32), "float32")):
+    with T.Kernel(1, threads=128) as bx:
+        c = T.alloc_fragment((64, 32), "float32")
+        a = T.alloc_shared((64, 32), "float32")
+        n = T.alloc_var("int32")
+        n = 9
+        T.clear(c)
+)";
+  const std::string sum =
+      "            for i, j in T.Parallel(64, 32):\n                c[i, j] += a[i, j]\n";
+  const std::string copy = "            T.copy(A[0, k * 32], a)\n";
+  for (const std::string& body :
+       {"        for k in T.Pipelined(n, num_stages=3):\n" + copy + "            n = n - 2\n" +
+            sum + "        T.copy(c, C)\n",
+        "        for k in T.Pipelined(16, num_stages=2):\n"
+        "            a = T.alloc_shared((64, 32), \"float32\")\n" +
+            copy + sum + "        T.copy(c, C)\n",
+        std::string("        T.copy(A[0:64, 0:32], c)\n        T.copy(c, C)\n"
+                    "        for i, j in T.Parallel(64, 32):\n            if i < 1:\n"
+                    "                C[i, j] = c[i, j] * 2.0\n")}) {
+    for (const char* gpu : {"sm_80", "sm_90a"}) {
+      const auto tiles = Tiles(head + body);
+      ASSERT_TRUE(tiles.ok()) << tiles.status() << body;
+      const auto instructions = Instructions(*tiles, {.gpu = gpu});
+      ASSERT_TRUE(instructions.ok()) << instructions.status() << body;
+      EXPECT_EQ(Difference(*tiles, *instructions), "") << body << ir::ToString(*instructions);
+    }
+  }
+}
+
 TEST(GpuInstructions, RandomProducts) {
   std::mt19937_64 rng(11);
   const auto pick = [&](std::initializer_list<int> from) {
