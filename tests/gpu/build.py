@@ -4,7 +4,7 @@
     tests/gpu/build.py OUT [checks|timed] [--arch sm_90a] [--kilnc build/bin/kilnc]
 
 Needs an assembler of the CUDA Toolkit (ptxas). OUT holds one shared object a case, cases.json and
-the scripts that run them: python3 OUT/check.py, python3 OUT/bench.py."""
+the scripts that run them: python3 OUT/check.py, OUT/sanitize.sh, python3 OUT/bench.py."""
 import argparse
 import concurrent.futures
 import json
@@ -61,7 +61,8 @@ def main():
                 failed += 1
                 print(f"{case['name']}: {job.result()}", file=sys.stderr)
     (options.out / "cases.json").write_text(json.dumps(todo))
-    for script in ("tests/gpu/kernels.py", "tests/gpu/check.py", "tests/bench/gpu/bench.py"):
+    for script in ("tests/gpu/kernels.py", "tests/gpu/check.py", "tests/gpu/sanitize.sh",
+                   "tests/bench/gpu/bench.py"):
         shutil.copy(ROOT / script, options.out)
     print(f"{len(todo) - failed} of {len(todo)} cases built in {options.out}")
     return 1 if failed else 0
