@@ -59,6 +59,11 @@ class Matmul:
         a, b = self.operands()
         return a.double() @ b.double()
 
+    def read_anchor(self):
+        """For few rows: a kernel that does nothing but read B, the weights."""
+        words = self.inputs[1].view(torch.int32)
+        return lambda: torch.amax(words)
+
     def anchor(self):
         """cuBLAS."""
         a, b = self.operands()

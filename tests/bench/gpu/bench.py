@@ -60,6 +60,12 @@ def main():
         error = kernel.error()
         ratio = anchors[shape] / ms if error < 1e-2 else 0.0  # a wrong kernel has no speed
         best[shape] = max(best.get(shape, 0.0), ratio)
+        if case["kind"] == "matmul" and case["M"] <= 64:
+            if f"{shape}_read" not in anchors:
+                anchors[f"{shape}_read"] = median_ms(problem.read_anchor(), flush)
+                print(f"reading B of {shape}: {anchors[f'{shape}_read']:.4f} ms")
+            best[f"{shape}_read"] = max(best.get(f"{shape}_read", 0.0),
+                                        anchors[f"{shape}_read"] / anchors[shape] * ratio)
         print(f"{case['name']:32} {ms:9.4f} ms {work / ms:8.1f} {unit} anchor "
               f"{work / anchors[shape]:8.1f} ratio {ratio:.3f} error {error:.2g}", flush=True)
     for shape, ratio in best.items():
