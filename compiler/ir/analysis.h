@@ -28,6 +28,10 @@ struct LinearForm {
 LinearForm Linearize(const Expr& e);
 Expr FromLinear(const LinearForm& form, DType type = kInt32);
 
+// What a comparison of integers by <, <=, > or >= says is positive: of a < b, b - a. Undefined for
+// any other expression, vectors among them.
+Expr PositiveForm(const Expr& condition);
+
 // What is known of variables in scope. Cheap to copy into nested scopes.
 class Facts {
  public:

@@ -144,30 +144,31 @@ LinearForm Without(const LinearForm& form, size_t term) {
 
 }  // namespace
 
+Expr PositiveForm(const Expr& condition) {
+  const auto* b = condition.As<Binary>();
+  if (b == nullptr || !b->a.dtype().is_int() || !b->a.dtype().is_scalar()) return {};
+  switch (b->op) {
+    case BinaryOp::kLt:
+      return b->b - b->a;
+    case BinaryOp::kLe:
+      return b->b - b->a + MakeInt(1, b->a.dtype());
+    case BinaryOp::kGt:
+      return b->a - b->b;
+    case BinaryOp::kGe:
+      return b->a - b->b + MakeInt(1, b->a.dtype());
+    default:
+      return {};
+  }
+}
+
 void Facts::Assume(const Expr& condition) {
   const auto* b = condition.As<Binary>();
-  if (b == nullptr) return;
-  Expr positive;
-  switch (b->op) {
-    case BinaryOp::kAnd:
-      Assume(b->a);
-      return Assume(b->b);
-    case BinaryOp::kLt:
-      positive = b->b - b->a;
-      break;
-    case BinaryOp::kLe:
-      positive = b->b - b->a + MakeInt(1);
-      break;
-    case BinaryOp::kGt:
-      positive = b->a - b->b;
-      break;
-    case BinaryOp::kGe:
-      positive = b->a - b->b + MakeInt(1);
-      break;
-    default:
-      return;
+  if (b != nullptr && b->op == BinaryOp::kAnd) {
+    Assume(b->a);
+    return Assume(b->b);
   }
-  if (!b->a.dtype().is_int() || !b->a.dtype().is_scalar()) return;
+  const Expr positive = PositiveForm(condition);
+  if (!positive.defined()) return;
   const LinearForm form = Linearize(positive);
   if (form.terms.size() != 1 || form.terms[0].first.kind() != ExprKind::kVar) return;
   const auto& [var, step] = form.terms[0];

@@ -205,26 +205,11 @@ void Complete(const ir::Facts& facts, SharedLayouts* layouts, MemoryAccess* acce
 int64_t GuardWidth(const Expr& guard, const Expr& axis, const ir::Facts& facts) {
   if (!ir::Uses(guard, axis)) return kVectorBytes;
   const auto* b = guard.As<ir::Binary>();
-  if (b == nullptr) return 1;
-  Expr positive;  // the guard says that this is
-  switch (b->op) {
-    case ir::BinaryOp::kAnd:
-      return std::min(GuardWidth(b->a, axis, facts), GuardWidth(b->b, axis, facts));
-    case ir::BinaryOp::kLt:
-      positive = b->b - b->a;
-      break;
-    case ir::BinaryOp::kLe:
-      positive = b->b - b->a + ir::MakeInt(1);
-      break;
-    case ir::BinaryOp::kGt:
-      positive = b->a - b->b;
-      break;
-    case ir::BinaryOp::kGe:
-      positive = b->a - b->b + ir::MakeInt(1);
-      break;
-    default:
-      return 1;
+  if (b != nullptr && b->op == ir::BinaryOp::kAnd) {
+    return std::min(GuardWidth(b->a, axis, facts), GuardWidth(b->b, axis, facts));
   }
+  const Expr positive = ir::PositiveForm(guard);
+  if (!positive.defined()) return 1;
   // axis < rest, or axis >= first: either is where a group of neighbours begins.
   ir::LinearForm form = facts.Expand(positive);
   const int64_t step = form.CoefficientOf(axis);

@@ -99,21 +99,11 @@ class Lane : public FactsMutator {
   // 8q + 3 < 8n says q < n.
   Expr Coarse(const Expr& e) const {
     const auto* b = e.As<ir::Binary>();
-    if (b == nullptr) return e;
-    switch (b->op) {
-      case ir::BinaryOp::kAnd:
-        return ir::MakeBinary(ir::BinaryOp::kAnd, Coarse(b->a), Coarse(b->b));
-      case ir::BinaryOp::kLt:
-        return CoarsePositive(b->b - b->a, e);
-      case ir::BinaryOp::kLe:
-        return CoarsePositive(b->b - b->a + MakeInt(1), e);
-      case ir::BinaryOp::kGt:
-        return CoarsePositive(b->a - b->b, e);
-      case ir::BinaryOp::kGe:
-        return CoarsePositive(b->a - b->b + MakeInt(1), e);
-      default:
-        return e;
+    if (b != nullptr && b->op == ir::BinaryOp::kAnd) {
+      return ir::MakeBinary(ir::BinaryOp::kAnd, Coarse(b->a), Coarse(b->b));
     }
+    const Expr positive = ir::PositiveForm(e);
+    return positive.defined() ? CoarsePositive(positive, e) : e;
   }
   Expr CoarsePositive(const Expr& positive, const Expr& otherwise) const {
     ir::LinearForm form = facts_.Expand(positive);

@@ -48,26 +48,15 @@ class Inside : public FactsMutator {
 
  private:
   void Require(const Expr& guard) {
+    if (!possible_) return;
     const auto* b = guard.As<ir::Binary>();
-    if (b == nullptr || !possible_) {
-      possible_ = false;
-      return;
+    if (b != nullptr && b->op == ir::BinaryOp::kAnd) {
+      Require(b->a);
+      return Require(b->b);
     }
-    switch (b->op) {
-      case ir::BinaryOp::kAnd:
-        Require(b->a);
-        return Require(b->b);
-      case ir::BinaryOp::kLt:
-        return RequirePositive(b->b - b->a);
-      case ir::BinaryOp::kLe:
-        return RequirePositive(b->b - b->a + MakeInt(1));
-      case ir::BinaryOp::kGt:
-        return RequirePositive(b->a - b->b);
-      case ir::BinaryOp::kGe:
-        return RequirePositive(b->a - b->b + MakeInt(1));
-      default:
-        possible_ = false;
-    }
+    const Expr positive = ir::PositiveForm(guard);
+    possible_ = positive.defined();
+    if (possible_) RequirePositive(positive);
   }
 
   // e = what the block knows + what the loop adds: the least of the latter is a number.
