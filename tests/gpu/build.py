@@ -52,19 +52,19 @@ def main():
     parser.add_argument("--kilnc", default=str(ROOT / "build/bin/kilnc"))
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    todo = cases.checks() if options.which == "checks" else cases.timed()
+    selected = cases.checks() if options.which == "checks" else cases.timed()
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        jobs = [pool.submit(build, c, options.out, options.kilnc, options.arch) for c in todo]
-        for case, job in zip(todo, jobs):
+        jobs = [pool.submit(build, c, options.out, options.kilnc, options.arch) for c in selected]
+        for case, job in zip(selected, jobs):
             if job.result():
                 failed += 1
                 print(f"{case['name']}: {job.result()}", file=sys.stderr)
-    (options.out / "cases.json").write_text(json.dumps(todo))
+    (options.out / "cases.json").write_text(json.dumps(selected))
     for script in ("tests/gpu/kernels.py", "tests/gpu/check.py", "tests/gpu/sanitize.sh",
                    "tests/bench/gpu/bench.py"):
         shutil.copy(ROOT / script, options.out)
-    print(f"{len(todo) - failed} of {len(todo)} cases built in {options.out}")
+    print(f"{len(selected) - failed} of {len(selected)} cases built in {options.out}")
     return 1 if failed else 0
 
 
