@@ -149,6 +149,10 @@ std::string ManifestJson(const ir::Program& program, const CompileInput& input,
   manifest["resources"] = {{"scratch_bytes", output.scratch_bytes},
                            {"grid_blocks", output.grid_blocks},
                            {"threads", output.threads}};
+  if (!output.cubin.empty()) {
+    manifest["resources"]["registers"] = output.registers;
+    manifest["resources"]["spill_bytes"] = output.spill_bytes;
+  }
   manifest["params"] = nlohmann::json::array();
   for (const ir::Param& p : program.params) {
     nlohmann::json param = {{"name", p.name}};

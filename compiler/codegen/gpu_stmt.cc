@@ -18,19 +18,23 @@ constexpr int64_t kSharedAlign = 128;
 constexpr int64_t kSwizzledAlign = 1024;  // of tiles that TMA and wgmma address (PTX 5.5.7)
 constexpr int64_t kMostUnrolled = 1024;   // iterations of one loop
 constexpr int64_t kShort = 64;
+constexpr int64_t kMuch = 64;  // stores: a body that is worth its loop
 
 bool IsOwn(const ir::Buffer& b) {
   return b->scope == ir::Scope::kRegister || b->scope == ir::Scope::kLocal ||
          b->scope == ir::Scope::kFragment;
 }
 
-bool HasLoop(const ir::Stmt& s) {
-  bool found = false;
+// No loops inside, and few stores.
+bool IsSmall(const ir::Stmt& s) {
+  bool loops = false;
+  int64_t stores = 0;
   ir::Walk(s, [&](const ir::Stmt& x) {
-    found |= x.kind() == ir::StmtKind::kFor || x.kind() == ir::StmtKind::kWhile;
-    return !found;
+    loops |= x.kind() == ir::StmtKind::kFor || x.kind() == ir::StmtKind::kWhile;
+    stores += x.kind() == ir::StmtKind::kStore ? 1 : 0;
+    return !loops;
   });
-  return found;
+  return !loops && stores < kMuch;
 }
 
 // Whether registers are indexed with the loop's variable, or with what is bound to it.
@@ -116,7 +120,7 @@ void GpuStmtEmitter::EmitPart(const ir::OnThreads& part) {
 void GpuStmtEmitter::OnLatch(const ir::For& loop, llvm::BranchInst* latch) {
   const auto trips = ir::ConstInt(loop.axes[0].extent);
   if (!trips || *trips > kMostUnrolled) return;
-  const bool is_short = *trips <= kShort && depth_ == 1 && !HasLoop(loop.body);
+  const bool is_short = *trips <= kShort && depth_ == 1 && IsSmall(loop.body);
   if (!is_short && !IndexesRegisters(loop)) return;
   llvm::LLVMContext& context = b_.getContext();
   llvm::Metadata* full =

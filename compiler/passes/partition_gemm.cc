@@ -4,6 +4,7 @@
 
 #include "compiler/ir/shape.h"
 #include "compiler/passes/build.h"
+#include "compiler/passes/unroll_lanes.h"
 
 namespace kiln::passes {
 namespace {
@@ -11,6 +12,8 @@ namespace {
 using ir::Expr;
 using ir::MakeInt;
 using ir::Stmt;
+
+constexpr int64_t kSteps = 4;  // in depth, together: 16 bytes of float32 that lie side by side
 
 class ProductBetweenThreads {
  public:
@@ -39,9 +42,9 @@ class ProductBetweenThreads {
     if (ResultIsMoved()) {
       for (Stmt& s : StageResult()) stmts.push_back(std::move(s));
     }
+    const bool in_place = !staged_ && gemm_.c.buffer->dtype == Sums();
     stmts.push_back(level_->ForThreads(loc_, [&](const Expr& thread) {
-      return level_->ForShare(op_.anchors[0], thread, loc_,
-                              [&](const Expr& i, const Expr&) { return Element(thread, i); });
+      return in_place ? OuterProducts(thread) : InnerProducts(thread);
     }));
     if (staged_) stmts.push_back(FetchResult());
     return ir::MakeStmt<ir::Seq>(loc_, std::move(stmts));
@@ -111,11 +114,56 @@ class ProductBetweenThreads {
     for (const ir::Range& range : region.ranges) indices.push_back(uniform_(range.min));
     indices[first] = indices[first] + (transposed ? column : row);
     indices[second] = indices[second] + (transposed ? row : column);
-    return ir::MakeCast(ComputeType(gemm_.c.buffer->dtype), ir::MakeLoad(region.buffer, indices));
+    return ir::MakeCast(Sums(), ir::MakeLoad(region.buffer, indices));
+  }
+
+  DType Sums() const { return ComputeType(gemm_.c.buffer->dtype); }
+
+  // Sums that stay where C is held: a step in depth at a time, each thread the outer product of its
+  // rows and columns, so that an element of A or B that is read serves all its products.
+  Stmt OuterProducts(const Expr& thread) {
+    const auto share = [&](const std::function<Expr(const Expr& sum, const Expr& i)>& value) {
+      return level_->ForShare(op_.anchors[0], thread, loc_, [&](const Expr& i, const Expr&) {
+        const std::vector<Expr> place = ResultPlace(thread, i);
+        const ir::Buffer& c = level_->Registers(result_);
+        return ir::MakeStmt<ir::Store>(loc_, c, place, value(ir::MakeLoad(c, place), i));
+      });
+    };
+    const Stmt zeros =
+        share([&](const Expr& sum, const Expr&) { return ir::MakeConst(0, sum.dtype()); });
+    const int64_t depth = ir::ConstInt(depth_).value_or(1);
+    const int64_t steps = depth % kSteps == 0 ? kSteps : 1;
+    const Stmt products = SerialLoop("k", MakeInt(depth / steps), loc_, [&](const Expr& k) {
+      std::vector<Stmt> stmts;
+      for (int64_t s = 0; s < steps; ++s) {
+        const Expr at_k = k * MakeInt(steps) + MakeInt(s);
+        stmts.push_back(Unrolled(share([&](const Expr& sum, const Expr& i) {
+          const std::vector<Expr> at = UnflattenExpr(i, op_.extents);  // row and column of C
+          return sum + Operand(left_, gemm_.trans_a, at[0], at_k) *
+                           Operand(gemm_.b, gemm_.trans_b, at_k, at[1]);
+        })));
+      }
+      return ir::MakeStmt<ir::Seq>(loc_, std::move(stmts));
+    });
+    return ir::MakeStmt<ir::Seq>(
+        loc_, std::vector<Stmt>{ir::MakeStmt<ir::If>(loc_, clear_, zeros), products});
+  }
+
+  static Stmt Unrolled(const Stmt& s) {
+    const auto* loop = s.As<ir::For>();
+    if (loop == nullptr) return s;
+    return ir::MakeStmt<ir::For>(loop->loc, loop->loop, loop->axes, loop->body, loop->num_stages,
+                                 std::map<std::string, std::string>{{kUnrollWhole, "1"}});
+  }
+
+  // Sums that are kept elsewhere or in another type: an element of C at a time.
+  Stmt InnerProducts(const Expr& thread) {
+    return level_->ForShare(op_.anchors[0], thread, loc_,
+                            [&](const Expr& i, const Expr&) { return Element(thread, i); });
   }
 
   Stmt Element(const Expr& thread, const Expr& i) {
-    const DType type = ComputeType(gemm_.c.buffer->dtype);
+    const DType type = Sums();
     const std::vector<Expr> at = UnflattenExpr(i, op_.extents);  // row and column of C
     const ir::Buffer& home = staged_ ? staged_ : level_->Registers(result_);
     const std::vector<Expr> place = staged_ ? at : ResultPlace(thread, i);

@@ -26,6 +26,21 @@ std::optional<std::vector<int64_t>> ShapeOf(const ir::Buffer& buffer) {
   return shape;
 }
 
+target::OperandSpace SpaceOf(const ir::Region& region) {
+  return region.buffer->scope == ir::Scope::kFragment ? target::OperandSpace::kRegisters
+                                                      : target::OperandSpace::kShared;
+}
+
+// Rows and columns of a matrix operand.
+std::optional<std::pair<int64_t, int64_t>> MatrixOf(const ir::Region& region) {
+  const auto dims = ir::MatrixDims(region);
+  if (!dims) return std::nullopt;
+  const auto rows = ir::ConstInt(region.ranges[dims->first].extent);
+  const auto columns = ir::ConstInt(region.ranges[dims->second].extent);
+  if (!rows || !columns) return std::nullopt;
+  return std::make_pair(*rows, *columns);
+}
+
 class Planner {
  public:
   Planner(const ir::Program& program, layout::ThreadRange threads, const target::Arch& arch)
@@ -80,26 +95,17 @@ class Planner {
 
   absl::Status PlanProduct(const Stmt& s) {
     const ir::Gemm& gemm = *s.As<ir::Gemm>();
-    KILN_ASSIGN_OR_RETURN(const auto a, MatrixOf(gemm.a, gemm.loc));
-    KILN_ASSIGN_OR_RETURN(const auto c, MatrixOf(gemm.c, gemm.loc));
-    target::GemmQuery query;
-    query.m = c.first;
-    query.n = c.second;
-    query.k = gemm.trans_a ? a.first : a.second;
-    query.a = gemm.a.buffer->dtype;
-    query.b = gemm.b.buffer->dtype;
-    query.c = gemm.c.buffer->dtype;
-    query.trans_a = gemm.trans_a;
-    query.trans_b = gemm.trans_b;
     const auto part = parts_.find(s.get());
     const layout::ThreadRange threads = part == parts_.end() ? threads_ : part->second;
-    query.warps = static_cast<int>(threads.count / kWarp);
-    query.a_space = SpaceOf(gemm.a);
-    query.b_space = SpaceOf(gemm.b);
+    const std::optional<target::GemmQuery> query = QueryOf(gemm, threads);
+    if (!query) {
+      return Error(gemm.loc, "the shapes of this matrix product's operands are not known",
+                   "multiply tiles of constant shape");
+    }
     absl::StatusOr<ProductPlan> plan =
         threads.count % kWarp != 0
             ? absl::InvalidArgumentError(absl::StrCat(threads.count, " threads are no whole warps"))
-            : passes::PlanProduct(arch_, query, gemm.policy);
+            : passes::PlanProduct(arch_, *query, gemm.policy);
     if (!plan.ok()) {
       return Error(gemm.loc,
                    absl::StrCat(arch_.name, " has no instruction for this matrix product: ",
@@ -122,23 +128,6 @@ class Planner {
   // The same layout, on threads that begin at `first`.
   static absl::StatusOr<layout::Layout> From(int64_t first, const layout::Layout& held) {
     return layout::Shift(held, {{layout::Axis::kTx, first}});
-  }
-
-  static target::OperandSpace SpaceOf(const ir::Region& region) {
-    return region.buffer->scope == ir::Scope::kFragment ? target::OperandSpace::kRegisters
-                                                        : target::OperandSpace::kShared;
-  }
-
-  // Rows and columns of a matrix operand.
-  absl::StatusOr<std::pair<int64_t, int64_t>> MatrixOf(const ir::Region& region,
-                                                       SourceLoc loc) const {
-    if (const auto dims = ir::MatrixDims(region)) {
-      const auto rows = ir::ConstInt(region.ranges[dims->first].extent);
-      const auto columns = ir::ConstInt(region.ranges[dims->second].extent);
-      if (rows && columns) return std::make_pair(*rows, *columns);
-    }
-    return Error(loc, absl::StrCat("the shape of ", ir::ToString(region), " is not known"),
-                 "multiply tiles of constant shape");
   }
 
   absl::Status Place(const ir::Buffer& buffer, MatrixUnit unit, SourceLoc loc) {
@@ -179,6 +168,24 @@ class Planner {
 };
 
 }  // namespace
+
+std::optional<target::GemmQuery> QueryOf(const ir::Gemm& gemm, layout::ThreadRange threads) {
+  const auto a = MatrixOf(gemm.a), c = MatrixOf(gemm.c);
+  if (!a || !c) return std::nullopt;
+  target::GemmQuery query;
+  query.m = c->first;
+  query.n = c->second;
+  query.k = gemm.trans_a ? a->first : a->second;
+  query.a = gemm.a.buffer->dtype;
+  query.b = gemm.b.buffer->dtype;
+  query.c = gemm.c.buffer->dtype;
+  query.trans_a = gemm.trans_a;
+  query.trans_b = gemm.trans_b;
+  query.warps = static_cast<int>(threads.count / kWarp);
+  query.a_space = SpaceOf(gemm.a);
+  query.b_space = SpaceOf(gemm.b);
+  return query;
+}
 
 absl::StatusOr<ProductsOfLaunch> PlanProducts(const ir::Program& program, const ir::Launch& launch,
                                               layout::ThreadRange threads,

@@ -3,6 +3,7 @@
 #ifndef KILN_COMPILER_PASSES_SHARED_TILES_H_
 #define KILN_COMPILER_PASSES_SHARED_TILES_H_
 
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -21,6 +22,10 @@ struct SharedTile {
   layout::Layout layout;  // on m, elements
   std::string why;        // "as it is annotated", "as wgmma at line 12 reads it"
 };
+
+// What the table of instructions is asked about a product on `threads`; nullopt where the shape of
+// an operand is not constant.
+std::optional<target::GemmQuery> QueryOf(const ir::Gemm& gemm, layout::ThreadRange threads);
 
 struct ProductsOfLaunch {
   std::unordered_map<const ir::StmtNode*, ProductPlan> plans;

@@ -2,6 +2,7 @@
 
 #include "compiler/ir/stage.h"
 #include "compiler/ir/visit.h"
+#include "compiler/passes/shared_tiles.h"
 
 namespace kiln::passes {
 namespace {
@@ -24,13 +25,19 @@ Stmt Staged(const ir::Reduce& reduce) {
 }
 
 // Whether some instruction of the GPU multiplies the left operand from registers: tensor memory and
-// vector units take it from shared memory.
-bool FromRegisters(const ir::Gemm& gemm, const target::Arch& gpu) {
-  return !gemm.trans_a && gemm.a.buffer->dtype.bits <= 16 && gpu.tmem_sm == 0;
+// vector units take it from shared memory. Where several columns of warps share the product, each
+// would hold all of the operand, which those that computed it do not.
+bool FromRegisters(const ir::Gemm& gemm, layout::ThreadRange threads, const target::Arch& gpu) {
+  if (gemm.trans_a || gemm.a.buffer->dtype.bits > 16 || gpu.tmem_sm > 0) return false;
+  const std::optional<target::GemmQuery> query = QueryOf(gemm, threads);
+  if (!query) return true;
+  const absl::StatusOr<ProductPlan> plan = PlanProduct(gpu, *query, gemm.policy);
+  return !plan.ok() || plan->grid.columns == 1;
 }
 
-Stmt Staged(const ir::Gemm& gemm, const target::Arch& gpu) {
-  const bool a_there = gemm.a.buffer->scope != Scope::kFragment || FromRegisters(gemm, gpu);
+Stmt Staged(const ir::Gemm& gemm, layout::ThreadRange threads, const target::Arch& gpu) {
+  const bool a_there =
+      gemm.a.buffer->scope != Scope::kFragment || FromRegisters(gemm, threads, gpu);
   const bool b_there = gemm.b.buffer->scope != Scope::kFragment;
   const bool c_there = gemm.c.buffer->scope != Scope::kShared;
   if (a_there && b_there && c_there) return {};
@@ -43,14 +50,36 @@ Stmt Staged(const ir::Gemm& gemm, const target::Arch& gpu) {
       gemm.loc, a, b, c, gemm.trans_a, gemm.trans_b, gemm.policy, gemm.clear_accum));
 }
 
+// The tile operations of `s`, which `threads` of a block do.
+Stmt Rewritten(const Stmt& s, layout::ThreadRange threads, const target::Arch& gpu) {
+  return ir::RewriteStmts(s, [&](const Stmt& x) -> Stmt {
+    if (const auto* reduce = x.As<ir::Reduce>()) return Staged(*reduce);
+    if (const auto* gemm = x.As<ir::Gemm>()) return Staged(*gemm, threads, gpu);
+    if (const auto* part = x.As<ir::OnThreads>()) {
+      return ir::MakeStmt<ir::OnThreads>(part->loc, part->first, part->count,
+                                         Rewritten(part->body, {part->first, part->count}, gpu));
+    }
+    return {};
+  });
+}
+
+// How many threads a block has; 0 where that is not constant.
+int64_t ThreadsOf(const ir::Launch& launch) {
+  int64_t threads = 1;
+  for (const ir::Expr& extent : launch.threads) threads *= ir::ConstInt(extent).value_or(0);
+  return threads;
+}
+
 }  // namespace
 
 absl::StatusOr<ir::Program> StageOperands(const ir::Program& program, const PassContext& context) {
   ir::Program out = program;
   out.body = ir::RewriteStmts(program.body, [&](const Stmt& s) -> Stmt {
-    if (const auto* reduce = s.As<ir::Reduce>()) return Staged(*reduce);
-    if (const auto* gemm = s.As<ir::Gemm>()) return Staged(*gemm, GpuOf(context));
-    return {};
+    const auto* launch = s.As<ir::Launch>();
+    if (launch == nullptr) return {};
+    return ir::MakeStmt<ir::Launch>(
+        launch->loc, launch->grid, launch->threads,
+        Rewritten(launch->body, {0, ThreadsOf(*launch)}, GpuOf(context)), launch->annotations);
   });
   return out;
 }

@@ -209,7 +209,7 @@ class Unroll : public FactsMutator {
       return threads;
     }
     const int64_t steps = ir::ConstInt(loop->axes[0].extent).value_or(0);
-    int64_t lanes = LanesOf(*loop);
+    int64_t lanes = loop->annotations.count(kUnrollWhole) > 0 ? steps : LanesOf(*loop);
     if (lanes > 0 && steps % lanes != 0) lanes = 1;
     if (!in_threads_ || loop->loop != ir::ForKind::kSerial || steps == 0 || lanes == 0 ||
         !ir::IsConst(loop->axes[0].min, 0) || !IsPlain(loop->body)) {

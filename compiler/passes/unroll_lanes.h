@@ -14,6 +14,9 @@
 
 namespace kiln::passes {
 
+// On a serial loop: all of its steps become lanes, so that what they share is read once.
+inline constexpr char kUnrollWhole[] = "unroll_whole";
+
 absl::StatusOr<ir::Program> UnrollLanes(const ir::Program& program, const PassContext& context);
 
 }  // namespace kiln::passes

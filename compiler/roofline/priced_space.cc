@@ -144,6 +144,17 @@ int64_t PricedSpace::RankOf(const Config& config) const {
   return row < 0 ? -1 : rank_of_row_[row];
 }
 
+std::string PricedSpace::BrokenLimit(const Config& config) const {
+  const int64_t row = FindRow(config);
+  if (row < 0) return "not in the space";
+  const Piece& piece = pieces_[rows_[row].piece].piece;
+  const Figures f = piece.FiguresOf(RowValues(rows_[row]));
+  for (size_t l = 0; l < f.limits.size(); ++l) {
+    if (f.limits[l] == 0) return piece.price().limits[l].name;
+  }
+  return "";
+}
+
 std::vector<double> PricedSpace::Coordinates(int64_t rank) const {
   const Config config = ConfigAt(rank);
   std::vector<double> out;

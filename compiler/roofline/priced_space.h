@@ -23,6 +23,7 @@ class PricedSpace : public Space {
   double PredictedAt(int64_t rank) const override;
   Hint HintAt(int64_t rank) const override;
   int64_t RankOf(const Config& config) const override;
+  std::string BrokenLimit(const Config& config) const override;
   const std::vector<Tunable>& tunables() const override { return tunables_; }
 
   // Values of the config at `rank` on the numeric axes, for distances; NaN where it has none.

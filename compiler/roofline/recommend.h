@@ -82,6 +82,8 @@ class Space {
   virtual Hint HintAt(int64_t rank) const = 0;
   // Rank of `config`, or -1 when it is not a legal config of the space.
   virtual int64_t RankOf(const Config& config) const = 0;
+  // The first limit that `config` breaks; "" when it is legal, "not in the space" when it is none.
+  virtual std::string BrokenLimit(const Config& config) const = 0;
   virtual const std::vector<Tunable>& tunables() const = 0;
 };
 

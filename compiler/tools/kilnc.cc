@@ -19,103 +19,23 @@
 #include "compiler/lang/kernel.h"
 #include "compiler/passes/explain_layouts.h"
 #include "compiler/passes/pipeline.h"
-#include "compiler/target/host_arch.h"
 #include "compiler/templates/templates.h"
+#include "compiler/tools/kernel_options.h"
 #include "compiler/tools/layout_command.h"
 #include "compiler/tools/native_call.h"
+#include "compiler/tools/recommend_command.h"
 
 namespace kiln {
 namespace {
 
+using tools::AddKernelOptions;
+using tools::KernelOptions;
+using tools::ReadFile;
+using tools::ResolveArch;
+using tools::ResolveInput;
+
 constexpr int kExitFailed = 1;  // the kernel or a number is wrong
 constexpr int kExitUsage = 2;
-
-struct KernelOptions {
-  std::string kernel;  // a file, or template:NAME
-  std::string entry;
-  std::vector<std::string> arguments;
-  std::string config;
-  std::string arch = "host";
-  std::string symbol;
-};
-
-void AddKernelOptions(CLI::App* app, KernelOptions* o) {
-  app->add_option("kernel", o->kernel, "Kernel file, or template:NAME for a shipped template")
-      ->required();
-  app->add_option("-e,--entry", o->entry, "The kernel, when the file defines several");
-  app->add_option("-a,--arg", o->arguments, "Compile-time argument NAME=VALUE; repeatable");
-  app->add_option("-c,--config", o->config, "Config: NAME=VALUE,NAME=VALUE");
-  app->add_option("--arch", o->arch, "host, a shipped Arch name, or a file with an Arch record")
-      ->capture_default_str();
-  app->add_option("--symbol", o->symbol, "C name of the entry point");
-}
-
-constexpr int64_t kMaxTextBytes = 1 << 20;  // of a kernel, or an Arch record
-
-// No more than `most` bytes are read: the path may name a device that never ends.
-absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t most = kMaxTextBytes) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) {
-    return absl::InvalidArgumentError(absl::StrCat("'", path, "' is a folder; name a file"));
-  }
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return absl::NotFoundError(absl::StrCat("cannot read '", path, "'"));
-  std::string text;
-  std::vector<char> chunk(1 << 16);
-  while (in.read(chunk.data(), static_cast<std::streamsize>(chunk.size())), in.gcount() > 0) {
-    text.append(chunk.data(), static_cast<size_t>(in.gcount()));
-    if (static_cast<int64_t>(text.size()) <= most) continue;
-    return absl::InvalidArgumentError(absl::StrCat("'", path, "' has more than ", most, " bytes"));
-  }
-  if (in.bad()) return absl::NotFoundError(absl::StrCat("cannot read '", path, "'"));
-  return text;
-}
-
-absl::StatusOr<target::Arch> ResolveArch(const std::string& name) {
-  if (name == "host") return target::DescribeHost();
-  absl::StatusOr<target::Arch> named = target::NamedArch(name);
-  if (named.ok()) return named;
-  const absl::StatusOr<std::string> text = ReadFile(name);
-  if (!text.ok()) return named.status();
-  return target::ParseArch(*text);
-}
-
-absl::StatusOr<codegen::CompileInput> ResolveInput(const KernelOptions& o) {
-  codegen::CompileInput input;
-  if (absl::StartsWith(o.kernel, "template:")) {
-    const std::string name = o.kernel.substr(9);
-    const KernelTemplate* found = FindKernelTemplate(name);
-    if (found == nullptr) {
-      return absl::NotFoundError(absl::StrCat(
-          "no template is called '", name, "'; there are: ",
-          absl::StrJoin(KernelTemplates(), ", ", [](std::string* out, const KernelTemplate& t) {
-            absl::StrAppend(out, t.name);
-          })));
-    }
-    input.kernel_source = std::string(found->source);
-    input.kernel_path = absl::StrCat(name, ".py");
-    input.entry = std::string(found->entry);
-  } else {
-    KILN_ASSIGN_OR_RETURN(input.kernel_source, ReadFile(o.kernel));
-    input.kernel_path = o.kernel;
-  }
-  if (!o.entry.empty()) input.entry = o.entry;
-  for (const std::string& argument : o.arguments) {
-    const std::vector<std::string> parts = absl::StrSplit(argument, absl::MaxSplits('=', 1));
-    if (parts.size() != 2 || parts[0].empty()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("argument '", argument, "' is not NAME=VALUE"));
-    }
-    if (!input.arguments.emplace(parts[0], parts[1]).second) {
-      return absl::InvalidArgumentError(absl::StrCat("argument '", parts[0], "' is given twice"));
-    }
-  }
-  KILN_ASSIGN_OR_RETURN(input.config, Config::Parse(o.config));
-  KILN_ASSIGN_OR_RETURN(const target::Arch arch, ResolveArch(o.arch));
-  input.arch_record = target::ToText(arch);
-  input.symbol = o.symbol;
-  return input;
-}
 
 absl::Status WriteOutput(const std::string& path, const std::string& bytes) {
   if (path.empty() || path == "-") {
@@ -155,7 +75,7 @@ passes::PassContext ContextOf(const std::optional<target::Arch>& gpu) {
 }
 
 absl::Status Emit(const KernelOptions& o, const std::string& stage, const std::string& stop_after,
-                  const std::string& output) {
+                  const std::string& output, const std::string& manifest) {
   KILN_ASSIGN_OR_RETURN(const codegen::CompileInput input, ResolveInput(o));
   if (stage == "threads") {
     KILN_ASSIGN_OR_RETURN(const auto gpu, GpuNamed(o));
@@ -169,6 +89,7 @@ absl::Status Emit(const KernelOptions& o, const std::string& stage, const std::s
     KILN_ASSIGN_OR_RETURN(const codegen::CompileOutput out, codegen::CompileKernel(input));
     if (stage == "header") return WriteOutput(output, out.header);
     if (stage == "manifest") return WriteOutput(output, out.manifest_json);
+    if (!manifest.empty()) KILN_RETURN_IF_ERROR(WriteOutput(manifest, out.manifest_json));
     if (output.empty()) {
       return absl::InvalidArgumentError(absl::StrCat("--stage ", stage, " needs -o FILE"));
     }
@@ -390,13 +311,14 @@ int List(const std::string& path) {
 
 int Main(int argc, char** argv) {
   CLI::App app(
-      "Compiles tile kernels to x86-64.\n\n"
+      "Compiles tile kernels to x86-64 and NVIDIA GPUs.\n\n"
       "Examples:\n"
       "  kilnc emit template:matmul -a M=512 -a N=512 -a K=512 --stage lowered\n"
       "  kilnc emit k.py -a M=64 -c block_M=32 --stage so -o k.so\n"
       "  kilnc run template:softmax -a M=64 -a N=100\n"
       "  kilnc check k.py -a M=64 --json\n"
       "  kilnc --explain-layouts k.py --layout-cost registers\n"
+      "  kilnc recommend template:matmul -a M=4096 -a N=4096 -a K=4096 --arch sm_90a\n"
       "  kilnc layout 'S[(8,64):(64,1)]' --swizzle 128B --dtype float16\n\n"
       "KILN_PRINT_PASSES=1 (or a pass name) prints the program after each pass that changed it;\n"
       "KILN_VERIFY_PASSES=1 verifies after each; KILN_TIME_PASSES=1 times them.\n\n"
@@ -405,7 +327,7 @@ int Main(int argc, char** argv) {
   app.set_version_flag("--version", codegen::CompilerBuild());
 
   KernelOptions kernel;
-  std::string stage = "tile", stop_after, output;
+  std::string stage = "tile", stop_after, output, manifest;
   CLI::App* emit = app.add_subcommand("emit", "Print or write one stage of a kernel");
   AddKernelOptions(emit, &kernel);
   emit->add_option("-s,--stage", stage, "tile|lowered|threads|llvm|asm|obj|so|header|manifest")
@@ -415,6 +337,7 @@ int Main(int argc, char** argv) {
   emit->add_option("--stop-after", stop_after,
                    "With --stage lowered or threads: the last pass to run");
   emit->add_option("-o,--output", output, "File to write; default standard output");
+  emit->add_option("--manifest", manifest, "With --stage obj or so: where to write the manifest");
 
   bool json = false;
   CLI::App* check = app.add_subcommand("check", "Parse and elaborate; print diagnostics");
@@ -448,6 +371,9 @@ int Main(int argc, char** argv) {
       ->check(CLI::IsMember({"traffic", "registers"}))
       ->capture_default_str();
 
+  tools::RecommendOptions recommend_options;
+  CLI::App* recommend = tools::AddRecommendCommand(&app, &recommend_options);
+
   tools::LayoutOptions layout_options;
   CLI::App* layout = tools::AddLayoutCommand(&app, &layout_options);
 
@@ -460,10 +386,11 @@ int Main(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : kExitUsage;
   }
-  if (*emit) return Finish(Emit(kernel, stage, stop_after, output));
+  if (*emit) return Finish(Emit(kernel, stage, stop_after, output, manifest));
   if (*check) return Check(kernel, json);
   if (*list) return List(list_path);
   if (*explain) return Finish(Explain(kernel, cost));
+  if (*recommend) return Finish(tools::RunRecommendCommand(recommend_options, std::cout));
   if (*layout) return tools::RunLayoutCommand(layout_options, std::cout, std::cerr);
   const absl::StatusOr<bool> agreed = Run(kernel, run_options);
   if (!agreed.ok()) return Finish(agreed.status());

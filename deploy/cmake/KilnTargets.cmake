@@ -39,7 +39,8 @@ function(kiln_binary name)
   add_executable(${name} ${ARG_SRCS} ${KILN_SANITIZER_OBJECTS})
   target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR})
   target_link_libraries(${name} PRIVATE ${ARG_DEPS})
-  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin
+    INSTALL_RPATH "$ORIGIN/../lib")
   kiln_use_pch(${name} "" "${ARG_DEPS}")
 endfunction()
 

@@ -263,3 +263,29 @@ def timed():
                 cases.append(rows(f"{kind}8192_{dtype}/{threads}", kind, 8192, 8192, dtype,
                                   threads=threads, **config))
     return cases
+
+
+def without_config(case):
+    """The case as a space of configs: the template's tunables are open."""
+    return {**case, "config": {}}
+
+
+def spaces():
+    """Kernels and shapes whose spaces of configs are drawn from; small enough to check quickly."""
+    found = [product("bf16", 1024, 1024, 1024), product("bf16_nn", 1024, 1536, 512, trans_B=False),
+             product("bf16_tn", 512, 1024, 1024, trans_A=True, trans_B=False),
+             product("bf16_decode", 16, 3072, 1024), product("bf16_odd", 1000, 1000, 1000),
+             product("fp16_tall", 4096, 256, 512, "float16", "float16"),
+             product("fp8", 1024, 1024, 1024, "float8_e4m3fn"),
+             product("int8", 1024, 768, 1024, "int8", "int32"),
+             product("mma", 1024, 1024, 1024, "float16", "float32", trans_B=False),
+             product("float32", 256, 256, 256, "float32", "float32")]
+    found += [c for c in others() if c["name"] in
+              ("linear_gelu", "splitk", "promoted", "dequant_4", "conv_3x3_111", "decode",
+               "transpose_bfloat16", "layernorm_float32", "broadcast_bfloat16", "colsum_float32",
+               "total_bfloat16")]
+    found += [rows(f"{kind}_rows", kind, 512, 2048, "bfloat16")
+              for kind in ("softmax", "rmsnorm", "rowsum", "swiglu")]
+    found += [attention("attention_space", 1, 4, 512, 512, 128, False),
+              attention("attention_causal", 1, 4, 384, 384, 64, True)]
+    return [without_config(c) for c in found]

@@ -1,0 +1,92 @@
+#include "compiler/tools/kernel_options.h"
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "compiler/base/status.h"
+#include "compiler/target/host_arch.h"
+#include "compiler/templates/templates.h"
+
+namespace kiln::tools {
+
+void AddKernelOptions(CLI::App* app, KernelOptions* o) {
+  app->add_option("kernel", o->kernel, "Kernel file, or template:NAME for a shipped template")
+      ->required();
+  app->add_option("-e,--entry", o->entry, "The kernel, when the file defines several");
+  app->add_option("-a,--arg", o->arguments, "Compile-time argument NAME=VALUE; repeatable");
+  app->add_option("-c,--config", o->config, "Config: NAME=VALUE,NAME=VALUE");
+  app->add_option("--arch", o->arch, "host, a shipped Arch name, or a file with an Arch record")
+      ->capture_default_str();
+  app->add_option("--symbol", o->symbol, "C name of the entry point");
+}
+
+absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t most) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) {
+    return absl::InvalidArgumentError(absl::StrCat("'", path, "' is a folder; name a file"));
+  }
+  std::ifstream in(path, std::ios::binary);
+  if (!in) return absl::NotFoundError(absl::StrCat("cannot read '", path, "'"));
+  std::string text;
+  std::vector<char> chunk(1 << 16);
+  while (in.read(chunk.data(), static_cast<std::streamsize>(chunk.size())), in.gcount() > 0) {
+    text.append(chunk.data(), static_cast<size_t>(in.gcount()));
+    if (static_cast<int64_t>(text.size()) <= most) continue;
+    return absl::InvalidArgumentError(absl::StrCat("'", path, "' has more than ", most, " bytes"));
+  }
+  if (in.bad()) return absl::NotFoundError(absl::StrCat("cannot read '", path, "'"));
+  return text;
+}
+
+absl::StatusOr<target::Arch> ResolveArch(const std::string& name) {
+  if (name == "host") return target::DescribeHost();
+  absl::StatusOr<target::Arch> named = target::NamedArch(name);
+  if (named.ok()) return named;
+  const absl::StatusOr<std::string> text = ReadFile(name);
+  if (!text.ok()) return named.status();
+  return target::ParseArch(*text);
+}
+
+absl::StatusOr<codegen::CompileInput> ResolveInput(const KernelOptions& o) {
+  codegen::CompileInput input;
+  if (absl::StartsWith(o.kernel, "template:")) {
+    const std::string name = o.kernel.substr(9);
+    const KernelTemplate* found = FindKernelTemplate(name);
+    if (found == nullptr) {
+      return absl::NotFoundError(absl::StrCat(
+          "no template is called '", name, "'; there are: ",
+          absl::StrJoin(KernelTemplates(), ", ", [](std::string* out, const KernelTemplate& t) {
+            absl::StrAppend(out, t.name);
+          })));
+    }
+    input.kernel_source = std::string(found->source);
+    input.kernel_path = absl::StrCat(name, ".py");
+    input.entry = std::string(found->entry);
+  } else {
+    KILN_ASSIGN_OR_RETURN(input.kernel_source, ReadFile(o.kernel));
+    input.kernel_path = o.kernel;
+  }
+  if (!o.entry.empty()) input.entry = o.entry;
+  for (const std::string& argument : o.arguments) {
+    const std::vector<std::string> parts = absl::StrSplit(argument, absl::MaxSplits('=', 1));
+    if (parts.size() != 2 || parts[0].empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("argument '", argument, "' is not NAME=VALUE"));
+    }
+    if (!input.arguments.emplace(parts[0], parts[1]).second) {
+      return absl::InvalidArgumentError(absl::StrCat("argument '", parts[0], "' is given twice"));
+    }
+  }
+  KILN_ASSIGN_OR_RETURN(input.config, Config::Parse(o.config));
+  KILN_ASSIGN_OR_RETURN(const target::Arch arch, ResolveArch(o.arch));
+  input.arch_record = target::ToText(arch);
+  input.symbol = o.symbol;
+  return input;
+}
+
+}  // namespace kiln::tools
