@@ -138,6 +138,22 @@ Ownership Ownership::Planned(int64_t size, ThreadRange threads, int64_t width) {
   return result;
 }
 
+Ownership Ownership::PlannedRows(int64_t rows, int64_t columns, ThreadRange threads, int64_t width,
+                                 int64_t across, int64_t down) {
+  KILN_CHECK(columns % (across * width) == 0 && rows % down == 0 && across * down <= threads.count);
+  Ownership result(rows * columns);
+  std::vector<ThreadSet> one(threads.count);
+  for (int64_t t = 0; t < threads.count; ++t) one[t].set(threads.first + t);
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t x = 0; x < columns; ++x) {
+      const int64_t group = x / width;
+      const int64_t slot = r / down * (columns / across) + group / across * width + x % width;
+      result.Set(r * columns + x, one[r % down * across + group % across], slot);
+    }
+  }
+  return result;
+}
+
 int64_t Ownership::Copies() const {
   size_t most = 0;
   for (const ThreadSet& set : sets_) most = std::max(most, set.count());

@@ -56,6 +56,14 @@ class Ownership {
   // the size.
   static Ownership Planned(int64_t size, ThreadRange threads, int64_t width);
 
+  // Rows of `columns` elements that do not divide evenly among all threads: `across` threads share
+  // a row, in groups of `width` neighbours dealt out in turn, and `down` such teams take the rows
+  // in turn, so that a slot is of the same row, counted from the team's first, in every thread.
+  // KILN_CHECKs that columns are a multiple of across * width, rows one of down, and that there are
+  // enough threads.
+  static Ownership PlannedRows(int64_t rows, int64_t columns, ThreadRange threads, int64_t width,
+                               int64_t across, int64_t down);
+
   int64_t size() const { return static_cast<int64_t>(set_of_.size()); }
   bool decided(int64_t x) const { return set_of_[x] >= 0; }
   bool complete() const { return undecided_ == 0; }

@@ -17,7 +17,6 @@ using layout::Layout;
 constexpr int64_t kAtomColumns = 8, kLanes = 32, kGroupWarps = 4;
 constexpr int64_t kGroup = kGroupWarps * kLanes;  // threads
 constexpr int64_t kGroupRows = 64;                // of a wgmma
-constexpr double kWidest = 256;                   // columns of a wgmma
 
 bool IsGroupWide(MatrixUnit unit) {
   return unit == MatrixUnit::kWgmma || unit == MatrixUnit::kTcgen05;
@@ -95,31 +94,6 @@ const char* NameOf(MatrixUnit unit) {
   return "";
 }
 
-absl::StatusOr<WarpGrid> ShareWarps(int64_t m, int64_t n, int64_t parts, ir::GemmPolicy policy,
-                                    int64_t atom_rows) {
-  std::optional<WarpGrid> best;
-  double best_score = 0;
-  for (int64_t rows = parts; rows >= 1; --rows) {
-    if (parts % rows != 0 || !Divides(m, n, rows, parts / rows, atom_rows)) continue;
-    const WarpGrid grid{rows, parts / rows};
-    const double height = static_cast<double>(m) / static_cast<double>(grid.rows);
-    const double width = static_cast<double>(n) / static_cast<double>(grid.columns);
-    double score = -std::abs(std::log(height / width));
-    // An instruction of 64 rows reads all its columns of B: the wider, the less shared memory it
-    // reads for each product.
-    if (atom_rows == kGroupRows) score = std::min(width, kWidest);
-    if (policy == ir::GemmPolicy::kFullRow) score = static_cast<double>(grid.rows);
-    if (policy == ir::GemmPolicy::kFullCol) score = static_cast<double>(grid.columns);
-    if (best && score <= best_score) continue;
-    best = grid;
-    best_score = score;
-  }
-  if (best) return *best;
-  return absl::InvalidArgumentError(absl::StrCat(parts, atom_rows == 16 ? " warps" : " warpgroups",
-                                                 " cannot share a result of ", m, " x ", n,
-                                                 " in atoms of ", atom_rows, " x ", kAtomColumns));
-}
-
 absl::StatusOr<Layout> AccumulatorLayout(int64_t m, int64_t n, WarpGrid grid, MatrixUnit unit) {
   if (unit == MatrixUnit::kTcgen05) return FromTensorMemory(m, n, grid);
   if (!Divides(m, n, grid.rows, grid.columns, AtomRows(unit))) {
@@ -152,18 +126,12 @@ absl::StatusOr<Layout> LeftOperandLayout(int64_t m, int64_t k, WarpGrid grid, Ma
   return Layout::FromIters(std::move(digits), {{grid.columns, ColumnStep(grid, unit), Axis::kTx}});
 }
 
-absl::StatusOr<ProductPlan> PlanProduct(const target::Arch& arch, const target::GemmQuery& query,
-                                        ir::GemmPolicy policy) {
+absl::StatusOr<ProductPlan> PlanProduct(const target::Arch& arch,
+                                        const target::GemmQuery& query) {
+  const target::GemmChoice choice = target::ChooseGemm(arch, query);
   ProductPlan plan;
-  KILN_ASSIGN_OR_RETURN(plan.unit, UnitOf(target::ChooseGemm(arch, query)));
-  const int64_t groups = query.warps / kGroupWarps;
-  WarpGrid& grid = plan.grid;
-  grid = {1, groups};
-  if (plan.unit != MatrixUnit::kTcgen05) {
-    KILN_ASSIGN_OR_RETURN(
-        grid, ShareWarps(query.m, query.n, IsGroupWide(plan.unit) ? groups : query.warps, policy,
-                         AtomRows(plan.unit)));
-  }
+  KILN_ASSIGN_OR_RETURN(plan.unit, UnitOf(choice));
+  const WarpGrid grid = plan.grid = choice.grid;
   KILN_ASSIGN_OR_RETURN(plan.c, AccumulatorLayout(query.m, query.n, grid, plan.unit));
   if (query.a_space == target::OperandSpace::kShared) return plan;
   if (query.trans_a || plan.unit == MatrixUnit::kFma || plan.unit == MatrixUnit::kTcgen05) {

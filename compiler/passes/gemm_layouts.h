@@ -16,7 +16,6 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
-#include "compiler/ir/stmt.h"
 #include "compiler/layout/layout.h"
 #include "compiler/target/legality.h"
 
@@ -25,17 +24,7 @@ namespace kiln::passes {
 enum class MatrixUnit : uint8_t { kFma, kMma, kWgmma, kTcgen05 };
 const char* NameOf(MatrixUnit unit);  // "mma.sync", "wgmma", ...
 
-struct WarpGrid {
-  int64_t rows = 1, columns = 1;
-};
-
-// How `parts` (warps, or warpgroups) share an m x n result in atoms of `atom_rows` x 8. kFullRow
-// puts as many as fit along the rows, kFullCol along the columns, kSquare makes the parts as square
-// as possible (the taller grid on a tie), but warpgroups (atoms of 64 rows) as wide as one
-// instruction. InvalidArgument when no grid of exactly that many divides
-// the result into whole atoms.
-absl::StatusOr<WarpGrid> ShareWarps(int64_t m, int64_t n, int64_t parts, ir::GemmPolicy policy,
-                                    int64_t atom_rows = 16);
+using target::WarpGrid;
 
 // C (m x n), on tx and m; `grid` is of warps for fma and mma.sync, of warpgroups for the others.
 absl::StatusOr<layout::Layout> AccumulatorLayout(int64_t m, int64_t n, WarpGrid grid,
@@ -55,8 +44,7 @@ struct ProductPlan {
 
 // The fastest instruction of `arch` for the product (target::ChooseGemm) and its fragments.
 // InvalidArgument with the reason where there is none.
-absl::StatusOr<ProductPlan> PlanProduct(const target::Arch& arch, const target::GemmQuery& query,
-                                        ir::GemmPolicy policy);
+absl::StatusOr<ProductPlan> PlanProduct(const target::Arch& arch, const target::GemmQuery& query);
 
 // A tile of shared memory that an instruction reads: the widest swizzle that its rows fill, in
 // atoms of 8 rows. nullopt where mma.sync and fma do as well with the rows as they are.

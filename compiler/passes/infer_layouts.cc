@@ -630,11 +630,16 @@ class Solver {
     const Operation& op = problem_.operations[o];
     std::optional<Ownership> loop;
     std::string why;
-    const Ownership plan = Ownership::Planned(op.iterations, op.threads, width);
+    const std::optional<Teams> teams = TeamsOf(op, width);
+    const Ownership plan =
+        teams ? Ownership::PlannedRows(op.iterations / op.extents.back(), op.extents.back(),
+                                       op.threads, width, teams->across, teams->down)
+              : Ownership::Planned(op.iterations, op.threads, width);
     if (Agrees(op, plan, *state)) {
       loop = plan;
       why = absl::StrCat("dealt out to ", op.threads.count, " threads, ", width,
                          width == 1 ? " neighbour each" : " neighbours each");
+      if (teams) absl::StrAppend(&why, ", ", teams->across, " to a row");
     } else {
       KILN_RETURN_IF_ERROR(FromSource(op, *state, /*free=*/true, &loop, &why));
     }
@@ -651,13 +656,40 @@ class Solver {
     return Propagate(InferenceStep::kRevisit, std::move(queue), state);
   }
 
+  // How many threads share a row, and how many rows are done at once.
+  struct Teams {
+    int64_t across, down;
+  };
+
+  // Where neither the threads are whole rows nor a row whole turns of the threads, what a register
+  // is part of would differ between threads: then rows are dealt out to teams. nullopt where that
+  // is not so, or where it would leave more than half of the threads idle.
+  static std::optional<Teams> TeamsOf(const Operation& op, int64_t width) {
+    const int64_t columns = op.extents.empty() ? 1 : op.extents.back();
+    const int64_t rows = op.iterations / std::max<int64_t>(columns, 1), threads = op.threads.count;
+    const int64_t groups = columns / width;
+    if (op.uses.empty() || rows <= 1 || columns % width != 0 || groups % threads == 0 ||
+        threads % groups == 0) {
+      return std::nullopt;
+    }
+    std::optional<Teams> best;
+    for (int64_t across = 1; across <= threads && groups % across == 0; across *= 2) {
+      int64_t down = std::min(threads / across, rows);
+      while (rows % down != 0) --down;
+      if (best && across * down < best->across * best->down) continue;
+      best = Teams{across, down};
+    }
+    if (!best || best->across * best->down * 2 < threads) return std::nullopt;
+    return best;
+  }
+
   // With fragments every thread's groups are whole where that is possible; without, the width that
   // leaves the fewest lanes idle, the wider of two equals.
   int64_t WidestPlan(const Operation& op) const {
     const int64_t threads = op.threads.count;
     int64_t best = op.vector_width;
     if (!op.uses.empty()) {
-      while (best > 1 && op.iterations % (threads * best) != 0) best /= 2;
+      while (best > 1 && op.iterations % (threads * best) != 0 && !TeamsOf(op, best)) best /= 2;
       return best;
     }
     const auto padded = [&](int64_t v) {

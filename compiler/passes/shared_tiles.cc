@@ -105,7 +105,7 @@ class Planner {
     absl::StatusOr<ProductPlan> plan =
         threads.count % kWarp != 0
             ? absl::InvalidArgumentError(absl::StrCat(threads.count, " threads are no whole warps"))
-            : passes::PlanProduct(arch_, *query, gemm.policy);
+            : passes::PlanProduct(arch_, *query);
     if (!plan.ok()) {
       return Error(gemm.loc,
                    absl::StrCat(arch_.name, " has no instruction for this matrix product: ",
@@ -182,6 +182,7 @@ std::optional<target::GemmQuery> QueryOf(const ir::Gemm& gemm, layout::ThreadRan
   query.trans_a = gemm.trans_a;
   query.trans_b = gemm.trans_b;
   query.warps = static_cast<int>(threads.count / kWarp);
+  query.policy = static_cast<target::WarpPolicy>(gemm.policy);
   query.a_space = SpaceOf(gemm.a);
   query.b_space = SpaceOf(gemm.b);
   return query;

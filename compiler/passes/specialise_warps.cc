@@ -11,6 +11,7 @@
 #include "compiler/ir/visit.h"
 #include "compiler/layout/swizzle.h"
 #include "compiler/passes/build.h"
+#include "compiler/passes/stage_operands.h"
 #include "compiler/passes/tensor_box.h"
 #include "compiler/passes/tile_schedule.h"
 #include "compiler/passes/tile_versions.h"
@@ -37,6 +38,7 @@ struct RegisterShare {
   int64_t threads, producer, consumer;
 };
 constexpr int64_t kMostThreads = 384;  // with the producer beside more, registers run short
+constexpr int64_t kMostSums = 96;  // of a wgmma in a block of that many: 128 registers at launch
 constexpr RegisterShare kShares[] = {{256, 40, 232}, {384, 32, 160}};
 
 Stmt Do(SourceLoc loc, Instruction op, std::vector<ir::Region> regions = {},
@@ -209,7 +211,22 @@ class Specialise {
   bool FitsThreads() {
     threads_ = 1;
     for (const Expr& t : launch_.threads) threads_ *= ir::ConstInt(t).value_or(0);
-    return threads_ > 0 && threads_ % kWarpgroup == 0 && threads_ <= kMostThreads;
+    return threads_ > 0 && threads_ % kWarpgroup == 0 && threads_ <= kMostThreads &&
+           (threads_ < kMostThreads || SumsOfThread() <= kMostSums);
+  }
+
+  // Registers of the widest product's result that a thread holds.
+  int64_t SumsOfThread() const {
+    int64_t most = 0;
+    ir::Walk(launch_.body, [&](const Stmt& s) {
+      const auto* gemm = s.As<ir::Gemm>();
+      if (gemm == nullptr) return true;
+      int64_t sums = 1;
+      for (const ir::Range& range : gemm->c.ranges) sums *= ir::ConstInt(range.extent).value_or(1);
+      most = std::max(most, sums / threads_);
+      return true;
+    });
+    return most;
   }
 
   // What the kernel says of a pass option, or `otherwise`.
@@ -302,6 +319,7 @@ class Specialise {
   void StageStores() {
     int64_t left = arch_.smem_block;
     for (const Stmt& s : allocations_) left -= BytesOf(s.As<ir::Alloc>()->buffer);
+    for (const Stmt& s : rest_) left -= StagedOperandBytes(s, {0, threads_}, arch_);
     const ir::Copy* only = nullptr;
     for (const Stmt& s : after_) {
       const auto* copy = s.As<ir::Copy>();

@@ -24,15 +24,9 @@ Stmt Staged(const ir::Reduce& reduce) {
       ir::MakeStmt<ir::Reduce>(reduce.loc, reduce.op, src, dst, reduce.dim, reduce.clear));
 }
 
-// Whether some instruction of the GPU multiplies the left operand from registers: tensor memory and
-// vector units take it from shared memory. Where several columns of warps share the product, each
-// would hold all of the operand, which those that computed it do not.
 bool FromRegisters(const ir::Gemm& gemm, layout::ThreadRange threads, const target::Arch& gpu) {
-  if (gemm.trans_a || gemm.a.buffer->dtype.bits > 16 || gpu.tmem_sm > 0) return false;
   const std::optional<target::GemmQuery> query = QueryOf(gemm, threads);
-  if (!query) return true;
-  const absl::StatusOr<ProductPlan> plan = PlanProduct(gpu, *query, gemm.policy);
-  return !plan.ok() || plan->grid.columns == 1;
+  return query && target::LeftFromRegisters(gpu, *query, target::ChooseGemm(gpu, *query));
 }
 
 Stmt Staged(const ir::Gemm& gemm, layout::ThreadRange threads, const target::Arch& gpu) {
@@ -71,6 +65,21 @@ int64_t ThreadsOf(const ir::Launch& launch) {
 }
 
 }  // namespace
+
+int64_t StagedOperandBytes(const Stmt& s, layout::ThreadRange threads, const target::Arch& gpu) {
+  int64_t bytes = 0;
+  ir::Walk(s, [&](const Stmt& x) {
+    const auto* gemm = x.As<ir::Gemm>();
+    const bool staged = gemm != nullptr && gemm->a.buffer->scope == Scope::kFragment &&
+                        !FromRegisters(*gemm, threads, gpu);
+    if (!staged) return true;
+    int64_t tile = gemm->a.buffer->dtype.bytes();
+    for (const ir::Range& range : gemm->a.ranges) tile *= ir::ConstInt(range.extent).value_or(1);
+    bytes += tile;
+    return true;
+  });
+  return bytes;
+}
 
 absl::StatusOr<ir::Program> StageOperands(const ir::Program& program, const PassContext& context) {
   ir::Program out = program;

@@ -5,11 +5,15 @@
 #ifndef KILN_COMPILER_PASSES_STAGE_OPERANDS_H_
 #define KILN_COMPILER_PASSES_STAGE_OPERANDS_H_
 
+#include "compiler/layout/ownership.h"
 #include "compiler/passes/pass.h"
 
 namespace kiln::passes {
 
 absl::StatusOr<ir::Program> StageOperands(const ir::Program& program, const PassContext& context);
+
+// Shared memory that the pass will ask for on behalf of the products in `s`, which `threads` do.
+int64_t StagedOperandBytes(const ir::Stmt& s, layout::ThreadRange threads, const target::Arch& gpu);
 
 }  // namespace kiln::passes
 

@@ -37,6 +37,7 @@ class Analyzer {
   void SerialLoop(const ir::For& loop);
   void Branch(const ir::If& branch);
   void ElementLoop(const ir::Stmt& body, const std::vector<ir::Axis>& axes, SourceLoc loc);
+  void NotePipelined(const ir::Buffer& tile);
   void AddAllocation(const ir::Alloc& alloc);
   void AddCopy(const ir::Copy& copy);
   void AddGemm(const ir::Gemm& gemm);
@@ -415,13 +416,32 @@ void Analyzer::AddCopy(const ir::Copy& copy) {
     d_.ops[id].onchip_write_bytes = elements * static_cast<double>(dst->dtype.bytes());
     if (const int i = BufferOf(dst); i >= 0) {
       ++writers_[i];
-      if (pipelined_ && dst->scope == ir::Scope::kShared) {
-        d_.buffers[i].pipelined = true;
-        d_.buffers[i].stages = d_.loops[loops_.back()].stages;
-      }
+      if (src->scope == ir::Scope::kGlobal) NotePipelined(dst);
     }
   }
   if (src->dtype != dst->dtype) d_.ops[id].work.convert = tape_.Const(1);
+}
+
+// A tile that a pipelined loop fetches has a copy for each of its stages.
+void Analyzer::NotePipelined(const ir::Buffer& tile) {
+  const int i = BufferOf(tile);
+  if (!pipelined_ || i < 0 || tile->scope != ir::Scope::kShared) return;
+  d_.buffers[i].pipelined = true;
+  d_.buffers[i].stages = d_.loops[loops_.back()].stages;
+}
+
+// The tile that the loop does nothing but fill with elements of a tensor, or with zeros where there
+// are none; null for other loops.
+const ir::Store* GatherOf(const ir::Stmt& body) {
+  const ir::Stmt* last = &body;
+  if (const auto* seq = body.As<ir::Seq>(); seq != nullptr && !seq->stmts.empty()) {
+    last = &seq->stmts.back();
+  }
+  const auto* store = last->As<ir::Store>();
+  if (store == nullptr || store->buffer->scope != ir::Scope::kShared) return nullptr;
+  const auto* choice = store->value.As<ir::Select>();
+  const auto* load = (choice != nullptr ? choice->a : store->value).As<ir::Load>();
+  return load != nullptr && load->buffer->scope == ir::Scope::kGlobal ? store : nullptr;
 }
 
 void Analyzer::AddGemm(const ir::Gemm& gemm) {
@@ -449,6 +469,7 @@ void Analyzer::AddGemm(const ir::Gemm& gemm) {
   op.c_type = gemm.c.buffer->dtype;
   op.trans_a = gemm.trans_a;
   op.trans_b = gemm.trans_b;
+  op.policy = static_cast<target::WarpPolicy>(gemm.policy);
   op.a_shared = gemm.a.buffer->scope == ir::Scope::kShared;
   op.b_shared = gemm.b.buffer->scope == ir::Scope::kShared;
   op.rows = op.m;
@@ -549,6 +570,7 @@ void Analyzer::ElementLoop(const ir::Stmt& body, const std::vector<ir::Axis>& ax
     }
     if (e.write) names.insert(e.buffer->name);
   }
+  if (const ir::Store* gather = GatherOf(body)) NotePipelined(gather->buffer);
   if (!names.empty()) d_.ops[id].label = absl::StrCat("loop that writes ", *names.begin());
 }
 

@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "compiler/ir/stmt.h"
 #include "compiler/roofline/tape.h"
+#include "compiler/target/legality.h"
 
 namespace kiln::roofline {
 
@@ -87,6 +88,7 @@ struct OpDemand {
   DType a_type, b_type, c_type;
   bool trans_a = false, trans_b = false;
   bool a_shared = false, b_shared = false;
+  target::WarpPolicy policy = target::WarpPolicy::kSquare;
   Num useful;  // part of the tile that is inside the tensors, 0..1
   // kReduce: whether it runs along the vector axis.
   bool reduce_last = false;

@@ -22,9 +22,14 @@ std::vector<Num> FullOutputs(const Price& p) {
   return out;
 }
 
-// Part of the arch's best rate for the operands that the chosen instruction sustains; 0 = illegal.
-double InstructionEfficiency(const target::Arch& arch, const OpDemand& op, int64_t m, int64_t n,
-                             int64_t k, int64_t threads) {
+// What the table of instructions says of a gemm.
+struct Chosen {
+  double efficiency = 0;  // part of the arch's best rate for the operands; 0 = illegal
+  double stages_a = 0;
+};
+
+Chosen Choose(const target::Arch& arch, const OpDemand& op, int64_t m, int64_t n, int64_t k,
+              int64_t threads) {
   target::GemmQuery q;
   q.m = m;
   q.n = n;
@@ -34,22 +39,23 @@ double InstructionEfficiency(const target::Arch& arch, const OpDemand& op, int64
   q.c = op.c_type;
   q.trans_a = op.trans_a;
   q.trans_b = op.trans_b;
-  if (threads <= 0 || threads % arch.warp_size != 0) return 0;
+  q.policy = op.policy;
+  if (threads <= 0 || threads % arch.warp_size != 0) return {};
   q.warps = static_cast<int>(threads / arch.warp_size);
   q.a_space = op.a_shared ? target::OperandSpace::kShared : target::OperandSpace::kRegisters;
   q.b_space = op.b_shared ? target::OperandSpace::kShared : target::OperandSpace::kRegisters;
   const target::GemmChoice choice = target::ChooseGemm(arch, q);
-  if (choice.unit.empty()) return 0;
+  if (choice.unit.empty()) return {};
   const bool has_wider = arch.name == "sm_90a" || arch.name == "sm_100a";
   double efficiency = kGpu.tensor_efficiency;
   if (choice.unit == "mma" && has_wider) efficiency *= kGpu.mma_on_hopper;
   // A warp's operand fragments are read from shared memory once for each of its tiles: narrow warp
   // tiles read more per operation.
-  const double wm = static_cast<double>(m) / choice.m_warps;
-  const double wn = static_cast<double>(n) / choice.n_warps;
+  const double wm = static_cast<double>(m) / static_cast<double>(choice.grid.rows);
+  const double wn = static_cast<double>(n) / static_cast<double>(choice.grid.columns);
   if (choice.unit == "mma") efficiency *= std::min(1.0, (wm * wn) / (wm + wn) / 24.0);
   if (choice.unit == "wgmma") efficiency *= std::min(1.0, 0.5 + wn / 256.0);
-  return efficiency;
+  return {efficiency, op.a_shared || target::LeftFromRegisters(arch, q, choice) ? 0.0 : 1.0};
 }
 
 }  // namespace
@@ -72,8 +78,12 @@ absl::StatusOr<Piece> Piece::Make(Config fixed, const lang::OpenProgram& open,
     for (size_t i = 0; i < d.ops.size(); ++i) {
       const OpDemand& op = d.ops[i];
       if (op.kind != OpKind::kGemm) continue;
-      gemms.efficiency.push_back(
-          d.tape->Input(static_cast<int>(d.inputs.size() + piece.gemm_ops_.size())));
+      const auto input = [&](size_t which) {
+        return d.tape->Input(
+            static_cast<int>(d.inputs.size() + 2 * piece.gemm_ops_.size() + which));
+      };
+      gemms.efficiency.push_back(input(0));
+      gemms.stages_a.push_back(input(1));
       piece.gemm_ops_.push_back(static_cast<int>(i));
       for (Num n : {op.m, op.n, op.k, d.launches[op.launch].threads}) dims.push_back(n);
     }
@@ -100,9 +110,9 @@ std::vector<std::vector<double>> Piece::ChooserColumns(const std::vector<const d
   std::vector<double*> out;
   for (auto& d : dims) out.push_back(d.data());
   gemm_dims_.Run(columns, count, out);
-  std::vector<std::vector<double>> result(gemms, std::vector<double>(count));
+  std::vector<std::vector<double>> result(2 * gemms, std::vector<double>(count));
   for (size_t g = 0; g < gemms; ++g) {
-    std::unordered_map<uint64_t, double> memo;
+    std::unordered_map<uint64_t, Chosen> memo;
     for (int64_t j = 0; j < count; ++j) {
       int64_t v[4];
       uint64_t key = 0;
@@ -110,12 +120,10 @@ std::vector<std::vector<double>> Piece::ChooserColumns(const std::vector<const d
         v[i] = static_cast<int64_t>(dims[4 * g + i][j]);
         key = key * 65537 + static_cast<uint64_t>(v[i]);
       }
-      const auto [it, fresh] = memo.try_emplace(key, 0);
-      if (fresh) {
-        it->second =
-            InstructionEfficiency(arch_, demand_->ops[gemm_ops_[g]], v[0], v[1], v[2], v[3]);
-      }
-      result[g][j] = it->second;
+      const auto [it, fresh] = memo.try_emplace(key);
+      if (fresh) it->second = Choose(arch_, demand_->ops[gemm_ops_[g]], v[0], v[1], v[2], v[3]);
+      result[2 * g][j] = it->second.efficiency;
+      result[2 * g + 1][j] = it->second.stages_a;
     }
   }
   return result;

@@ -56,6 +56,7 @@ Price PriceOnCpu(const Demand& demand, const target::Arch& arch);
 // the chosen instruction can reach, 0 where no instruction is legal.
 struct GemmInputs {
   std::vector<Num> efficiency;  // one a gemm operation, in order of Demand::ops
+  std::vector<Num> stages_a;    // 1: the left operand, a fragment, goes through shared memory
 };
 
 // Prices on a GPU record: occupancy, waves, the slowest of the shared pipes, exposed latency.

@@ -11,6 +11,7 @@ using target::Arch;
 
 constexpr double kRegisterGrain = 8;    // registers are handed out to a thread in eights
 constexpr double kSmemOverhead = 1024;  // bytes the system keeps of each resident block
+constexpr double kSmemGrain = 1024;     // tiles that TMA fills begin at multiples of it
 
 class GpuPricer {
  public:
@@ -52,19 +53,28 @@ class GpuPricer {
 GpuPricer::Residency GpuPricer::Resident(int launch) const {
   const LaunchDemand& l = d_.launches[launch];
   Residency r{zero_, zero_, one_};
-  Num fragment_bytes = zero_;
+  Num held = zero_;  // 32-bit registers of a thread
   for (const LocalBuffer& b : d_.buffers) {
     if (b.launch != launch) continue;
+    // A value of less than 32 bits takes a register as well.
+    const double words = std::max(1.0, static_cast<double>(b.dtype.bytes()) / 4);
     if (b.scope == ir::Scope::kShared) {
-      r.smem = r.smem + b.bytes * (b.pipelined ? b.stages : one_);
+      const Num bytes = b.bytes * (b.pipelined ? b.stages : one_);
+      r.smem = r.smem + Ceil(bytes / kSmemGrain) * kSmemGrain;
     } else if (b.scope == ir::Scope::kFragment) {
-      fragment_bytes = fragment_bytes + b.bytes;
+      held = held + Ceil(b.elements / l.threads) * words;
     } else {
-      fragment_bytes = fragment_bytes + b.bytes * l.threads;
+      held = held + b.elements * words;
     }
   }
-  const Num wanted = fragment_bytes * 0.25 / l.threads + kGpu.overhead_registers;
-  r.registers = Ceil(wanted / kRegisterGrain) * kRegisterGrain;
+  int gemm = 0;
+  for (const OpDemand& op : d_.ops) {
+    if (op.kind != OpKind::kGemm) continue;
+    const double bytes = static_cast<double>(op.a_type.bytes());
+    if (op.launch == launch) r.smem = r.smem + gemms_.stages_a[gemm] * op.m * op.k * bytes;
+    ++gemm;
+  }
+  r.registers = Ceil((held + kGpu.overhead_registers) / kRegisterGrain) * kRegisterGrain;
   const Num warps = Ceil(l.threads / static_cast<double>(arch_.warp_size));
   const Num by_smem = Floor(static_cast<double>(arch_.smem_sm) / (r.smem + kSmemOverhead));
   const Num by_registers =

@@ -1,14 +1,17 @@
 #include "compiler/target/legality.h"
 
 #include <algorithm>
-#include <limits>
-#include <optional>
+#include <cmath>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
 namespace kiln::target {
 namespace {
+
+constexpr int64_t kAtomColumns = 8, kGroupRows = 64;
+constexpr int kGroupWarps = 4;
+constexpr double kWidest = 256;  // columns of a wgmma
 
 bool Lists(const char* list, absl::string_view word) {
   for (absl::string_view w : absl::StrSplit(list, ' ', absl::SkipEmpty())) {
@@ -55,26 +58,17 @@ std::string WhyNot(const Arch& arch, const GemmRule& r, const GemmQuery& q) {
   return "";
 }
 
-struct Split {
-  int m = 1, n = 1;
-};
+bool Divides(int64_t m, int64_t n, WarpGrid grid, int64_t atom_rows) {
+  return m % (grid.rows * atom_rows) == 0 && n % (grid.columns * kAtomColumns) == 0;
+}
 
-// The warp grid with the least operand traffic among the legal ones.
-std::optional<Split> SplitWarps(const GemmRule& r, const GemmQuery& q) {
-  const bool warpgroups = r.warps_multiple == 4;
-  std::optional<Split> best;
-  int64_t best_traffic = std::numeric_limits<int64_t>::max();
-  for (int m = q.warps; m >= 1; --m) {
-    if (q.warps % m != 0 || (warpgroups && m % 4 != 0)) continue;
-    const int n = q.warps / m;
-    if (q.m % (16 * m) != 0 || q.n % (8 * n) != 0) continue;
-    const int64_t traffic = q.m * n + q.n * m;
-    if (traffic < best_traffic) {
-      best = Split{m, n};
-      best_traffic = traffic;
-    }
+// The grid of the row's instruction, by the policy of the query.
+std::optional<WarpGrid> GridOf(const GemmRule& r, const GemmQuery& q) {
+  if (absl::string_view(r.unit) == "tcgen05") return WarpGrid{1, q.warps / kGroupWarps};
+  if (r.warps_multiple == kGroupWarps) {
+    return ShareWarps(q.m, q.n, q.warps / kGroupWarps, q.policy, kGroupRows);
   }
-  return best;
+  return ShareWarps(q.m, q.n, q.warps, q.policy);
 }
 
 }  // namespace
@@ -107,6 +101,28 @@ const std::vector<GemmRule>& GemmRules() {
   return *rules;
 }
 
+std::optional<WarpGrid> ShareWarps(int64_t m, int64_t n, int64_t parts, WarpPolicy policy,
+                                   int64_t atom_rows) {
+  std::optional<WarpGrid> best;
+  double best_score = 0;
+  for (int64_t rows = parts; rows >= 1; --rows) {
+    const WarpGrid grid{rows, parts / rows};
+    if (parts % rows != 0 || !Divides(m, n, grid, atom_rows)) continue;
+    const double height = static_cast<double>(m) / static_cast<double>(grid.rows);
+    const double width = static_cast<double>(n) / static_cast<double>(grid.columns);
+    double score = -std::abs(std::log(height / width));
+    // An instruction of 64 rows reads all its columns of B: the wider, the less shared memory it
+    // reads for each product.
+    if (atom_rows == kGroupRows) score = std::min(width, kWidest);
+    if (policy == WarpPolicy::kFullRow) score = static_cast<double>(grid.rows);
+    if (policy == WarpPolicy::kFullCol) score = static_cast<double>(grid.columns);
+    if (best && score <= best_score) continue;
+    best = grid;
+    best_score = score;
+  }
+  return best;
+}
+
 GemmChoice ChooseGemm(const Arch& arch, const GemmQuery& query) {
   GemmChoice choice;
   const std::string family = ArchFamily(arch.name);
@@ -118,10 +134,9 @@ GemmChoice ChooseGemm(const Arch& arch, const GemmQuery& query) {
       return choice;
     }
     if (why.empty()) {
-      if (const auto split = SplitWarps(r, query)) {
+      if (const auto grid = GridOf(r, query)) {
         choice.unit = r.unit;
-        choice.m_warps = split->m;
-        choice.n_warps = split->n;
+        choice.grid = *grid;
         choice.why_not.clear();
         return choice;
       }
@@ -136,6 +151,10 @@ GemmChoice ChooseGemm(const Arch& arch, const GemmQuery& query) {
     choice.why_not = absl::StrCat("no gemm instruction is known for ", arch.name);
   }
   return choice;
+}
+
+bool LeftFromRegisters(const Arch& arch, const GemmQuery& query, const GemmChoice& choice) {
+  return !query.trans_a && query.a.bits <= 16 && arch.tmem_sm == 0 && choice.grid.columns == 1;
 }
 
 }  // namespace kiln::target

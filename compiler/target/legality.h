@@ -5,6 +5,7 @@
 #define KILN_COMPILER_TARGET_LEGALITY_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,12 @@
 namespace kiln::target {
 
 enum class OperandSpace : uint8_t { kRegisters, kShared };
+enum class WarpPolicy : uint8_t { kSquare, kFullRow, kFullCol };  // T.GemmWarpPolicy
+
+// How the warps of a block, or its warpgroups, share a result.
+struct WarpGrid {
+  int64_t rows = 1, columns = 1;
+};
 
 // One T.gemm as a block of `warps` warps sees it (CPU: warps is ignored).
 struct GemmQuery {
@@ -21,6 +28,7 @@ struct GemmQuery {
   DType a, b, c;
   bool trans_a = false, trans_b = false;
   int warps = 4;
+  WarpPolicy policy = WarpPolicy::kSquare;
   OperandSpace a_space = OperandSpace::kShared, b_space = OperandSpace::kShared;
 };
 
@@ -41,15 +49,25 @@ struct GemmRule {
 };
 
 struct GemmChoice {
-  std::string unit;  // empty: illegal
-  int m_warps = 1;   // how warps tile the block: m_warps * n_warps == warps
-  int n_warps = 1;
+  std::string unit;     // empty: illegal
+  WarpGrid grid;        // of warps; wgmma and tcgen05: of warpgroups
   std::string why_not;  // illegal: the first condition that no row meets, for people
 };
 
-// The fastest legal instruction, or why there is none. Warp tiling follows the square policy:
-// among the legal splits the one with the least operand traffic, ties to more rows.
+// How `parts` (warps, or warpgroups) share an m x n result in atoms of `atom_rows` x 8. kFullRow
+// puts as many as fit along the rows, kFullCol along the columns, kSquare makes the parts as square
+// as possible (the taller grid on a tie), but warpgroups (atoms of 64 rows) as wide as one
+// instruction. nullopt when no grid of exactly that many divides the result into whole atoms.
+std::optional<WarpGrid> ShareWarps(int64_t m, int64_t n, int64_t parts, WarpPolicy policy,
+                                   int64_t atom_rows = 16);
+
+// The fastest legal instruction, or why there is none.
 GemmChoice ChooseGemm(const Arch& arch, const GemmQuery& query);
+
+// Whether `choice` can take A from the registers that hold it: not transposed, of at most 16 bits,
+// and with one column of warps, because several would each need all of it. Else it goes through
+// shared memory.
+bool LeftFromRegisters(const Arch& arch, const GemmQuery& query, const GemmChoice& choice);
 
 // The table itself, for tests and documentation.
 const std::vector<GemmRule>& GemmRules();

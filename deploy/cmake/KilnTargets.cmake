@@ -41,6 +41,7 @@ function(kiln_binary name)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin
     INSTALL_RPATH "$ORIGIN/../lib")
+  target_link_options(${name} PRIVATE -Wl,--disable-new-dtags)  # libraries of libraries follow it too
   kiln_use_pch(${name} "" "${ARG_DEPS}")
 endfunction()
 

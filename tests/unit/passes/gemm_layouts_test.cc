@@ -46,12 +46,12 @@ TEST(GemmLayouts, WarpsTakeContiguousParts) {
 
 TEST(GemmLayouts, EveryGridHoldsEachElementOnceAndTheLeftOperandWhereItIsUsed) {
   for (const int64_t warps : {1, 2, 4, 8}) {
-    for (const ir::GemmPolicy policy :
-         {ir::GemmPolicy::kSquare, ir::GemmPolicy::kFullRow, ir::GemmPolicy::kFullCol}) {
+    for (const target::WarpPolicy policy :
+         {target::WarpPolicy::kSquare, target::WarpPolicy::kFullRow, target::WarpPolicy::kFullCol}) {
       for (const auto& [m, n] :
            {std::pair<int64_t, int64_t>{16, 64}, {64, 64}, {128, 8}, {128, 96}}) {
-        const auto grid = ShareWarps(m, n, warps, policy);
-        if (!grid.ok()) continue;
+        const auto grid = target::ShareWarps(m, n, warps, policy);
+        if (!grid) continue;
         EXPECT_EQ(grid->rows * grid->columns, warps);
         const auto c = Ownership::Of(*AccumulatorLayout(m, n, *grid), m * n);
         const auto a = Ownership::Of(*LeftOperandLayout(m, 32, *grid), m * 32);
@@ -75,9 +75,9 @@ TEST(GemmLayouts, EveryGridHoldsEachElementOnceAndTheLeftOperandWhereItIsUsed) {
       }
     }
   }
-  EXPECT_FALSE(ShareWarps(16, 8, 2, ir::GemmPolicy::kSquare).ok());
-  EXPECT_EQ(ShareWarps(128, 64, 4, ir::GemmPolicy::kFullRow)->rows, 4);
-  EXPECT_EQ(ShareWarps(128, 64, 4, ir::GemmPolicy::kFullCol)->columns, 4);
+  EXPECT_FALSE(target::ShareWarps(16, 8, 2, target::WarpPolicy::kSquare).has_value());
+  EXPECT_EQ(target::ShareWarps(128, 64, 4, target::WarpPolicy::kFullRow)->rows, 4);
+  EXPECT_EQ(target::ShareWarps(128, 64, 4, target::WarpPolicy::kFullCol)->columns, 4);
 }
 
 // The numbers that a compiler with this layout states, for one and two warpgroups.
@@ -145,7 +145,7 @@ TEST(GemmLayouts, RowsThatTensorMemoryDoesNotHoldTakeAnotherInstruction) {
     query.n = query.k = 64;
     query.a = query.b = kFloat16;
     query.c = kFloat32;
-    const auto plan = PlanProduct(gpu, query, ir::GemmPolicy::kSquare);
+    const auto plan = PlanProduct(gpu, query);
     ASSERT_TRUE(plan.ok()) << rows << ": " << plan.status();
     EXPECT_EQ(plan->unit, unit) << rows;
   }

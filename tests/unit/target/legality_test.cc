@@ -54,9 +54,9 @@ TEST(LegalityTest, WarpsTileTheBlock) {
     const GemmQuery q = Half(128, 128, 32, warps);
     const GemmChoice c = ChooseGemm(*NamedArch("sm_80"), q);
     ASSERT_EQ(c.unit, "mma");
-    EXPECT_EQ(c.m_warps * c.n_warps, warps);
-    EXPECT_EQ(q.m % (16 * c.m_warps), 0);
-    EXPECT_EQ(q.n % (8 * c.n_warps), 0);
+    EXPECT_EQ(c.grid.rows * c.grid.columns, warps);
+    EXPECT_EQ(q.m % (16 * c.grid.rows), 0);
+    EXPECT_EQ(q.n % (8 * c.grid.columns), 0);
   }
 }
 
