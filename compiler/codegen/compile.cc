@@ -128,6 +128,7 @@ absl::Status CompileGpu(const Elaborated& elaborated, const ir::Program& lowered
   KILN_ASSIGN_OR_RETURN(Cubin cubin, Assemble(out->assembly, elaborated.arch.name));
   out->registers = cubin.registers;
   out->spill_bytes = cubin.spill_bytes;
+  out->stack_bytes = cubin.stack_bytes;
   out->code_bytes = static_cast<int64_t>(cubin.bytes.size());
   out->cubin = std::move(cubin.bytes);
   llvm::LLVMContext context;

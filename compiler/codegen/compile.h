@@ -36,6 +36,7 @@ struct CompileOutput {
   std::string program_digest;
   int64_t scratch_bytes = 0;  // on-chip storage of a block
   int64_t spill_bytes = 0;
+  int64_t stack_bytes = 0;  // of a thread: registers that are indexed at run time
   int64_t code_bytes = 0;
   int64_t grid_blocks = 0;  // 0: depends on run-time dimensions
   int registers = 0;

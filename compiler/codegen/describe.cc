@@ -152,6 +152,7 @@ std::string ManifestJson(const ir::Program& program, const CompileInput& input,
   if (!output.cubin.empty()) {
     manifest["resources"]["registers"] = output.registers;
     manifest["resources"]["spill_bytes"] = output.spill_bytes;
+    manifest["resources"]["stack_bytes"] = output.stack_bytes;
   }
   manifest["params"] = nlohmann::json::array();
   for (const ir::Param& p : program.params) {

@@ -17,24 +17,32 @@ constexpr unsigned kGlobalSpace = 1;  // of NVPTX; tables may pass the 64 KiB of
 constexpr int64_t kSharedAlign = 128;
 constexpr int64_t kSwizzledAlign = 1024;  // of tiles that TMA and wgmma address (PTX 5.5.7)
 constexpr int64_t kMostUnrolled = 1024;   // iterations of one loop
-constexpr int64_t kShort = 64;
-constexpr int64_t kMuch = 64;  // stores: a body that is worth its loop
+// Stores of a loop that is unrolled for speed alone: what it loads from tensors is then on its way
+// at once; what it computes from elsewhere would only wait in registers.
+constexpr int64_t kMostFetched = 64, kMostComputed = 32;
 
 bool IsOwn(const ir::Buffer& b) {
   return b->scope == ir::Scope::kRegister || b->scope == ir::Scope::kLocal ||
          b->scope == ir::Scope::kFragment;
 }
 
-// No loops inside, and few stores.
-bool IsSmall(const ir::Stmt& s) {
-  bool loops = false;
+// No loops inside, and few stores in all.
+bool IsSmall(const ir::For& loop, int64_t trips) {
+  bool loops = false, fetches = false;
   int64_t stores = 0;
-  ir::Walk(s, [&](const ir::Stmt& x) {
-    loops |= x.kind() == ir::StmtKind::kFor || x.kind() == ir::StmtKind::kWhile;
-    stores += x.kind() == ir::StmtKind::kStore ? 1 : 0;
-    return !loops;
-  });
-  return !loops && stores < kMuch;
+  ir::Walk(
+      loop.body,
+      [&](const ir::Stmt& x) {
+        loops |= x.kind() == ir::StmtKind::kFor || x.kind() == ir::StmtKind::kWhile;
+        stores += x.kind() == ir::StmtKind::kStore ? 1 : 0;
+        return !loops;
+      },
+      [&](const Expr& e) {
+        const auto* load = e.As<ir::Load>();
+        fetches |= load != nullptr && load->buffer->scope == ir::Scope::kGlobal;
+        return true;
+      });
+  return !loops && stores * trips <= (fetches ? kMostFetched : kMostComputed);
 }
 
 // Whether registers are indexed with the loop's variable, or with what is bound to it.
@@ -120,7 +128,7 @@ void GpuStmtEmitter::EmitPart(const ir::OnThreads& part) {
 void GpuStmtEmitter::OnLatch(const ir::For& loop, llvm::BranchInst* latch) {
   const auto trips = ir::ConstInt(loop.axes[0].extent);
   if (!trips || *trips > kMostUnrolled) return;
-  const bool is_short = *trips <= kShort && depth_ == 1 && IsSmall(loop.body);
+  const bool is_short = depth_ == 1 && IsSmall(loop, *trips);
   if (!is_short && !IndexesRegisters(loop)) return;
   llvm::LLVMContext& context = b_.getContext();
   llvm::Metadata* full =

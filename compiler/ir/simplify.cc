@@ -200,6 +200,7 @@ class Simplifier : public Mutator {
       const Expr inner = FromLinear(DividedBy(rest, g, rest.constant / g), type);
       return outside + MakeBinary(BinaryOp::kFloorDiv, inner, MakeInt(c / g, type));
     }
+    if (const Expr coarse = CoarseDiv(rest, c, type); coarse.defined()) return outside + coarse;
     if (rest.constant == 0 && rest.terms.size() == 1 && rest.terms[0].second == 1) {
       if (Expr nested = NestedDiv(rest.terms[0].first, c, type); nested.defined()) {
         return outside + nested;
@@ -207,6 +208,21 @@ class Simplifier : public Mutator {
     }
     if (quotient.terms.empty() && quotient.constant == 0) return e;
     return outside + MakeBinary(BinaryOp::kFloorDiv, FromLinear(rest, type), MakeInt(c, type));
+  }
+
+  // (g*high + low) // c = high // (c/g) where g divides c and 0 <= low < g; undefined where no
+  // coefficient is such a g.
+  Expr CoarseDiv(const LinearForm& form, int64_t c, DType type) {
+    for (const auto& term : form.terms) {
+      const int64_t g = std::gcd(term.second, c);
+      if (g <= 1) continue;
+      LinearForm high = Part(form, g, true), low = Part(form, g, false);
+      high.constant = FloorDivide(form.constant, g);
+      low.constant = form.constant - high.constant * g;
+      if (OneQuotient(low, g) != 0) continue;
+      return MakeBinary(BinaryOp::kFloorDiv, FromLinear(high, type), MakeInt(c / g, type));
+    }
+    return {};
   }
 
   // (z // d) // c = z // (d*c).

@@ -126,8 +126,7 @@ absl::StatusOr<Layout> LeftOperandLayout(int64_t m, int64_t k, WarpGrid grid, Ma
   return Layout::FromIters(std::move(digits), {{grid.columns, ColumnStep(grid, unit), Axis::kTx}});
 }
 
-absl::StatusOr<ProductPlan> PlanProduct(const target::Arch& arch,
-                                        const target::GemmQuery& query) {
+absl::StatusOr<ProductPlan> PlanProduct(const target::Arch& arch, const target::GemmQuery& query) {
   const target::GemmChoice choice = target::ChooseGemm(arch, query);
   ProductPlan plan;
   KILN_ASSIGN_OR_RETURN(plan.unit, UnitOf(choice));

@@ -299,14 +299,26 @@ class Solver {
     const Ownership& fragment = state.fragments[use.fragment];
     const ThreadSet here = op.threads.Set();
     Ownership loop(op.iterations);
+    const bool whole = WalksWhole(op, use, fragment.size());
     for (const auto& list : use.elements) {
       for (int64_t i = 0; i < op.iterations; ++i) {
-        if (list[i] < 0 || !fragment.decided(list[i]) || loop.decided(i)) continue;
-        const ThreadSet owners = fragment.Owners(list[i]) & here;
-        if (owners.any()) loop.Set(i, owners, fragment.Slot(list[i]));
+        const int64_t element = whole ? i : list[i];
+        if (element < 0 || !fragment.decided(element) || loop.decided(i)) continue;
+        const ThreadSet owners = fragment.Owners(element) & here;
+        if (owners.any()) loop.Set(i, owners, fragment.Slot(element));
       }
     }
     return Anywhere(op, std::move(loop));
+  }
+
+  // Whether iteration i touches element i of a fragment of as many, or, where a guard fails,
+  // nothing: it may as well run where that element is held.
+  static bool WalksWhole(const Operation& op, const FragmentUse& use, int64_t size) {
+    if (size != op.iterations || use.elements.size() != 1) return false;
+    for (int64_t i = 0; i < size; ++i) {
+      if (use.elements[0][i] >= 0 && use.elements[0][i] != i) return false;
+    }
+    return true;
   }
 
   // Iterations that are not decided, because they touch nothing that is, run anywhere.
@@ -668,8 +680,7 @@ class Solver {
     const int64_t columns = op.extents.empty() ? 1 : op.extents.back();
     const int64_t rows = op.iterations / std::max<int64_t>(columns, 1), threads = op.threads.count;
     const int64_t groups = columns / width;
-    if (op.uses.empty() || rows <= 1 || columns % width != 0 || groups % threads == 0 ||
-        threads % groups == 0) {
+    if (rows <= 1 || columns % width != 0 || groups % threads == 0 || threads % groups == 0) {
       return std::nullopt;
     }
     std::optional<Teams> best;

@@ -33,26 +33,45 @@ Expr FlatIndex(const ir::Buffer& buffer, const std::vector<Expr>& indices) {
   return flat;
 }
 
+// p where e is last // p, a power of two; else 0.
+int64_t PackedBy(const Expr& e, const Expr& last) {
+  const auto* quotient = e.As<ir::Binary>();
+  if (quotient == nullptr || quotient->op != ir::BinaryOp::kFloorDiv ||
+      !quotient->a.same_as(last)) {
+    return 0;
+  }
+  const int64_t p = ir::ConstInt(quotient->b).value_or(0);
+  return p > 1 && (p & (p - 1)) == 0 ? p : 0;
+}
+
 // By the form of the index: the last axis moves by one element, and everything else by multiples.
+// Of packed elements, which neighbours read together, that is said of last // p.
 int64_t RowMajorWidth(const MemoryAccess& access, const ir::Facts& facts) {
   const Expr& last = access.axes.back();
   ir::LinearForm form = access.flat;
-  const int64_t step = form.CoefficientOf(last);
+  int64_t step = form.CoefficientOf(last), together = 1;
   std::vector<std::pair<Expr, int64_t>> rest;
   for (const auto& term : form.terms) {
     if (term.first.same_as(last)) continue;
-    if (ir::Uses(term.first, last)) return 1;
-    rest.push_back(term);
+    if (!ir::Uses(term.first, last)) {
+      rest.push_back(term);
+      continue;
+    }
+    const int64_t packed = access.write ? 0 : PackedBy(term.first, last);
+    if (packed == 0 || step != 0) return 1;
+    step = term.second;
+    together = packed;
   }
   if (step == 0 && !access.write) return kVectorBytes;  // the same element for all
-  if (step != 1) return 1;
+  if (step != 1) return together;
   form.terms = std::move(rest);
   const Expr others = ir::FromLinear(form, kInt64);
   int64_t width = MostElements(access);
-  while (width > 1 && !(access.extents.back() % width == 0 && facts.Divides(width, others))) {
+  while (width > 1 &&
+         !(access.extents.back() % (width * together) == 0 && facts.Divides(width, others))) {
     width /= 2;
   }
-  return width;
+  return width * together;
 }
 
 // The flat index of every iteration for every point of the serial loops that it depends on.

@@ -13,7 +13,8 @@ using ir::Expr;
 using ir::MakeInt;
 using ir::Stmt;
 
-constexpr int64_t kSteps = 4;  // in depth, together: 16 bytes of float32 that lie side by side
+// In depth, together: 16 bytes of float32 that lie side by side; fewer of what is converted first.
+constexpr int64_t kSteps = 4, kStepsConverted = 2;
 
 class ProductBetweenThreads {
  public:
@@ -132,7 +133,8 @@ class ProductBetweenThreads {
     const Stmt zeros =
         share([&](const Expr& sum, const Expr&) { return ir::MakeConst(0, sum.dtype()); });
     const int64_t depth = ir::ConstInt(depth_).value_or(1);
-    const int64_t steps = depth % kSteps == 0 ? kSteps : 1;
+    const int64_t most = gemm_.a.buffer->dtype.bits < 32 ? kStepsConverted : kSteps;
+    const int64_t steps = depth % most == 0 ? most : 1;
     const Stmt products = SerialLoop("k", MakeInt(depth / steps), loc_, [&](const Expr& k) {
       std::vector<Stmt> stmts;
       for (int64_t s = 0; s < steps; ++s) {

@@ -26,6 +26,7 @@
 #include "compiler/passes/plant_barriers.h"
 #include "compiler/passes/prefetch_tiles.h"
 #include "compiler/passes/serialize_loops.h"
+#include "compiler/passes/settle_registers.h"
 #include "compiler/passes/simplify.h"
 #include "compiler/passes/specialise_warps.h"
 #include "compiler/passes/stage_operands.h"
@@ -105,6 +106,7 @@ const std::vector<Pass>& GpuPipeline() {
       {"version-loops", VersionLoops},
       {"unroll-lanes", UnrollLanes},  // after versions exist: most have no guards
       {"simplify-lowered", Simplify},
+      {"settle-registers", SettleRegisters},
       {"plant-barriers", PlantBarriers},  // last: from here on threads go at their own pace
       {"check-resources", CheckResources},
   };

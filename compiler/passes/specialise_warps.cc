@@ -11,6 +11,7 @@
 #include "compiler/ir/visit.h"
 #include "compiler/layout/swizzle.h"
 #include "compiler/passes/build.h"
+#include "compiler/passes/shared_tiles.h"
 #include "compiler/passes/stage_operands.h"
 #include "compiler/passes/tensor_box.h"
 #include "compiler/passes/tile_schedule.h"
@@ -334,7 +335,7 @@ class Specialise {
       if (s.get() != only) others.push_back(s);
     }
     if (Uses(others, only->dst.buffer)) return;
-    staged_ = StageStore(*only, left);
+    staged_ = StageStore(*only, left, SpanOfResults());
     if (!staged_) return;
     for (const ir::Buffer& tile : staged_->tiles) {
       allocations_.push_back(ir::MakeStmt<ir::Alloc>(only->loc, tile));
@@ -342,6 +343,20 @@ class Specialise {
     for (Stmt& s : after_) {
       if (s.get() == only) s = staged_->body;
     }
+  }
+
+  // Columns of the products' results that one warp holds; 1 where there are none. What is stored is
+  // one of them, or lies like one.
+  int64_t SpanOfResults() const {
+    int64_t span = 1;
+    ir::Walk(launch_.body, [&](const Stmt& s) {
+      const auto* gemm = s.As<ir::Gemm>();
+      if (gemm == nullptr) return true;
+      const std::optional<target::GemmQuery> query = QueryOf(*gemm, {0, threads_});
+      if (query) span = query->n / target::ChooseGemm(arch_, *query).grid.columns;
+      return true;
+    });
+    return span;
   }
 
   // Of shared memory, with room to align it.

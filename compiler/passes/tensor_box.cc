@@ -56,7 +56,7 @@ bool IsTensorBox(const ir::Region& box, const Expr& rows, const Expr& columns) {
   return true;
 }
 
-std::optional<StagedStore> StageStore(const ir::Copy& copy, int64_t bytes) {
+std::optional<StagedStore> StageStore(const ir::Copy& copy, int64_t bytes, int64_t span) {
   if (copy.src.buffer->scope != ir::Scope::kFragment) return std::nullopt;
   const auto dims = ir::MatrixDims(copy.src);
   if (!dims) return std::nullopt;
@@ -68,6 +68,7 @@ std::optional<StagedStore> StageStore(const ir::Copy& copy, int64_t bytes) {
   if (mode == layout::SwizzleMode::kNone) return std::nullopt;
   const int64_t width = layout::RowBytes(mode) / type.bytes();
   const int64_t panels = *columns / width;
+  if (span % width != 0 && width % span != 0) return std::nullopt;
   const auto column = static_cast<size_t>(copy.dst.buffer->shape.size() - 1);
   const auto panel_of = [&](const ir::Region& region, size_t dimension, int64_t p) {
     ir::Region panel = region;

@@ -26,8 +26,9 @@ struct StagedStore {
   ir::Stmt end;                                // once, after the last one
 };
 
-// `bytes` of shared memory are free. Nothing where the copy is no such one, or does not fit.
-std::optional<StagedStore> StageStore(const ir::Copy& copy, int64_t bytes);
+// `bytes` of shared memory are free, and a thread's warp holds `span` columns of the result.
+// Nothing where the copy is no such one, does not fit, or panels and warps would cut each other.
+std::optional<StagedStore> StageStore(const ir::Copy& copy, int64_t bytes, int64_t span);
 
 }  // namespace kiln::passes
 

@@ -77,8 +77,11 @@ struct GpuConstants {
   double tensor_efficiency = 0.85;
   // mma.sync on a machine with wgmma reaches this part of it.
   double mma_on_hopper = 0.62;
-  // Registers of a thread beside accumulators and operand fragments: addressing, loop state.
-  double overhead_registers = 40;
+  // Registers of a thread beside what fragments hold: addressing, loop state, and, where there are
+  // products, operands and their descriptors.
+  double overhead_registers = 40, gemm_registers = 48;
+  // Of an instruction that takes its operands from registers, for those.
+  double operand_registers = 24;
   // Cycles of barriers and issue in one iteration of a pipelined loop.
   double iteration_cycles = 60;
   // Part of the L2 that a working set may fill.

@@ -329,6 +329,7 @@ void Analyzer::AddAllocation(const ir::Alloc& alloc) {
     local.elements = local.elements * ValueOr(e, 1, "a buffer's size");
   }
   local.bytes = local.elements * static_cast<double>(b->dtype.bytes());
+  local.vector = b->shape.size() == 1;
   buffers_[b.get()] = static_cast<int>(d_.buffers.size());
   d_.buffers.push_back(local);
   writers_.push_back(0);

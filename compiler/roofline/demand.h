@@ -108,6 +108,7 @@ struct LocalBuffer {
   DType dtype;
   Num elements;
   Num bytes;
+  bool vector = false;     // has one dimension
   bool pipelined = false;  // written inside a pipelined loop: has `stages` copies on a GPU
   Num stages;
 };

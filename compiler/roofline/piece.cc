@@ -22,10 +22,12 @@ std::vector<Num> FullOutputs(const Price& p) {
   return out;
 }
 
-// What the table of instructions says of a gemm.
+// What the table of instructions says of a gemm, in this order of inputs.
+constexpr size_t kAnswers = 3;
 struct Chosen {
   double efficiency = 0;  // part of the arch's best rate for the operands; 0 = illegal
   double stages_a = 0;
+  double operands = 0;  // registers of a thread
 };
 
 Chosen Choose(const target::Arch& arch, const OpDemand& op, int64_t m, int64_t n, int64_t k,
@@ -55,7 +57,9 @@ Chosen Choose(const target::Arch& arch, const OpDemand& op, int64_t m, int64_t n
   const double wn = static_cast<double>(n) / static_cast<double>(choice.grid.columns);
   if (choice.unit == "mma") efficiency *= std::min(1.0, (wm * wn) / (wm + wn) / 24.0);
   if (choice.unit == "wgmma") efficiency *= std::min(1.0, 0.5 + wn / 256.0);
-  return {efficiency, op.a_shared || target::LeftFromRegisters(arch, q, choice) ? 0.0 : 1.0};
+  const bool staged = !op.a_shared && !target::LeftFromRegisters(arch, q, choice);
+  const bool from_shared = choice.unit == "wgmma" || choice.unit == "tcgen05";
+  return {efficiency, staged ? 1.0 : 0.0, from_shared ? 0.0 : kGpu.operand_registers};
 }
 
 }  // namespace
@@ -80,10 +84,11 @@ absl::StatusOr<Piece> Piece::Make(Config fixed, const lang::OpenProgram& open,
       if (op.kind != OpKind::kGemm) continue;
       const auto input = [&](size_t which) {
         return d.tape->Input(
-            static_cast<int>(d.inputs.size() + 2 * piece.gemm_ops_.size() + which));
+            static_cast<int>(d.inputs.size() + kAnswers * piece.gemm_ops_.size() + which));
       };
       gemms.efficiency.push_back(input(0));
       gemms.stages_a.push_back(input(1));
+      gemms.operands.push_back(input(2));
       piece.gemm_ops_.push_back(static_cast<int>(i));
       for (Num n : {op.m, op.n, op.k, d.launches[op.launch].threads}) dims.push_back(n);
     }
@@ -110,7 +115,7 @@ std::vector<std::vector<double>> Piece::ChooserColumns(const std::vector<const d
   std::vector<double*> out;
   for (auto& d : dims) out.push_back(d.data());
   gemm_dims_.Run(columns, count, out);
-  std::vector<std::vector<double>> result(2 * gemms, std::vector<double>(count));
+  std::vector<std::vector<double>> result(kAnswers * gemms, std::vector<double>(count));
   for (size_t g = 0; g < gemms; ++g) {
     std::unordered_map<uint64_t, Chosen> memo;
     for (int64_t j = 0; j < count; ++j) {
@@ -122,8 +127,9 @@ std::vector<std::vector<double>> Piece::ChooserColumns(const std::vector<const d
       }
       const auto [it, fresh] = memo.try_emplace(key);
       if (fresh) it->second = Choose(arch_, demand_->ops[gemm_ops_[g]], v[0], v[1], v[2], v[3]);
-      result[2 * g][j] = it->second.efficiency;
-      result[2 * g + 1][j] = it->second.stages_a;
+      result[kAnswers * g][j] = it->second.efficiency;
+      result[kAnswers * g + 1][j] = it->second.stages_a;
+      result[kAnswers * g + 2][j] = it->second.operands;
     }
   }
   return result;

@@ -57,6 +57,7 @@ Price PriceOnCpu(const Demand& demand, const target::Arch& arch);
 struct GemmInputs {
   std::vector<Num> efficiency;  // one a gemm operation, in order of Demand::ops
   std::vector<Num> stages_a;    // 1: the left operand, a fragment, goes through shared memory
+  std::vector<Num> operands;  // registers of a thread for operands that the instruction takes there
 };
 
 // Prices on a GPU record: occupancy, waves, the slowest of the shared pipes, exposed latency.

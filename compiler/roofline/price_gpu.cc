@@ -11,6 +11,7 @@ using target::Arch;
 
 constexpr double kRegisterGrain = 8;    // registers are handed out to a thread in eights
 constexpr double kSmemOverhead = 1024;  // bytes the system keeps of each resident block
+constexpr double kSharers = 4;          // lanes that hold parts of one row of an accumulator
 constexpr double kSmemGrain = 1024;     // tiles that TMA fills begin at multiples of it
 
 class GpuPricer {
@@ -56,25 +57,29 @@ GpuPricer::Residency GpuPricer::Resident(int launch) const {
   Num held = zero_;  // 32-bit registers of a thread
   for (const LocalBuffer& b : d_.buffers) {
     if (b.launch != launch) continue;
-    // A value of less than 32 bits takes a register as well.
-    const double words = std::max(1.0, static_cast<double>(b.dtype.bytes()) / 4);
+    const double words = static_cast<double>(b.dtype.bytes()) / 4;
     if (b.scope == ir::Scope::kShared) {
       const Num bytes = b.bytes * (b.pipelined ? b.stages : one_);
       r.smem = r.smem + Ceil(bytes / kSmemGrain) * kSmemGrain;
     } else if (b.scope == ir::Scope::kFragment) {
-      held = held + Ceil(b.elements / l.threads) * words;
+      // A vector beside a product's rows or a tile's is held by all who share a row.
+      held = held + Ceil(b.elements * (b.vector ? kSharers : 1.0) / l.threads) * words;
     } else {
       held = held + b.elements * words;
     }
   }
-  int gemm = 0;
+  int gemm = 0, gemms = 0;
+  Num operands = zero_;
   for (const OpDemand& op : d_.ops) {
     if (op.kind != OpKind::kGemm) continue;
+    if (op.launch == launch) operands = Max(operands, gemms_.operands[gemm]);
+    gemms += op.launch == launch ? 1 : 0;
     const double bytes = static_cast<double>(op.a_type.bytes());
     if (op.launch == launch) r.smem = r.smem + gemms_.stages_a[gemm] * op.m * op.k * bytes;
     ++gemm;
   }
-  r.registers = Ceil((held + kGpu.overhead_registers) / kRegisterGrain) * kRegisterGrain;
+  const double overhead = gemms > 0 ? kGpu.gemm_registers : kGpu.overhead_registers;
+  r.registers = Ceil((held + operands + overhead) / kRegisterGrain) * kRegisterGrain;
   const Num warps = Ceil(l.threads / static_cast<double>(arch_.warp_size));
   const Num by_smem = Floor(static_cast<double>(arch_.smem_sm) / (r.smem + kSmemOverhead));
   const Num by_registers =

@@ -302,6 +302,15 @@ std::set<int64_t> CpuValues(const Binding& b, const Arch& arch, int64_t fallback
   return out;
 }
 
+// The least power of two that covers the longest extent that is cut, or `most`.
+int64_t WithinCuts(const Binding& b, int64_t most) {
+  double size = 0;
+  for (const double cut : b.cuts) size = std::max(size, cut);
+  int64_t cover = 1;
+  while (cover < most && (size == 0 || static_cast<double>(cover) < size)) cover *= 2;
+  return cover;
+}
+
 std::set<int64_t> GpuValues(const Binding& b, const Arch& arch, int64_t fallback) {
   std::set<int64_t> out;
   const int64_t bytes = std::max<int64_t>(1, b.element.bytes());
@@ -321,10 +330,11 @@ std::set<int64_t> GpuValues(const Binding& b, const Arch& arch, int64_t fallback
     case Role::kSplit:
       return {1, 2, 4, 8, 16};
     case Role::kTileRow:
-      AddTile(b, {1, 128, 1, 2}, out);
+      AddPowers(1, WithinCuts(b, 128), out);
       return out;
-    case Role::kTileVector:
-      AddTile(b, {32, 8192, 32, 4}, out);
+    case Role::kTileVector:  // what warps share evenly
+      AddPowers(32, WithinCuts(b, 8192), out);
+      for (const double cut : b.cuts) AddDivisors(cut, 32, 8192, 128, out);
       return out;
     default:
       return {fallback};

@@ -30,7 +30,7 @@ def command_of(verb, case, options):
 
 
 def draw(case, count, illegal, options):
-    """[(config, the limit that refuses it or "")], and how many of how many configs are legal."""
+    """[(config, the limit that refuses it or "", predicted registers)], and (legal, all) configs."""
     command = command_of("recommend", case, options) + ["--json", "--sample", str(count), "--seed",
                                                         str(options.seed)]
     result = subprocess.run(command + (["--illegal"] if illegal else []), capture_output=True,
@@ -39,9 +39,9 @@ def draw(case, count, illegal, options):
         raise RuntimeError(f"{' '.join(command)}: {result.stderr.strip()}")
     answer = json.loads(result.stdout)
     if illegal:
-        draws = [(r["config"], r["limit"]) for r in answer.get("refused", [])]
+        draws = [(r["config"], r["limit"], 0) for r in answer.get("refused", [])]
     else:
-        draws = [(c["config"], "") for c in answer["candidates"]]
+        draws = [(c["config"], "", int(c["fields"]["registers"])) for c in answer["candidates"]]
     return draws, (answer["legal"], answer["total"])
 
 
@@ -61,8 +61,9 @@ def compile_draw(task, options):
         return
     manifest = json.loads(pathlib.Path(f"{stem}.json").read_text())
     task.update(manifest["resources"])
-    if task["spill_bytes"] > 0:
-        task["error"] = f"{task['spill_bytes']} bytes of registers spilled"
+    if task["spill_bytes"] > 0 or task["stack_bytes"] > 0:
+        task["error"] = (f"{task['spill_bytes']} bytes of registers spilled, "
+                         f"{task['stack_bytes']} bytes of stack")
 
 
 def run_draws(tasks, folder):
@@ -139,8 +140,9 @@ def main():
             count = wanted * (i + 1) // len(spaces) - wanted * i // len(spaces)
             draws, space = draw(case, count, illegal, options) if count else ([], (0, 0))
             case["space"] = max(case.get("space", (0, 0)), space)
-            for config, limit in draws:
+            for config, limit, registers in draws:
                 tasks.append({"case": case, "config": config, "limit": limit,
+                              "predicted_registers": registers,
                               "file": f"draw{len(tasks)}"})
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(lambda task: compile_draw(task, options), tasks))

@@ -8,6 +8,7 @@
 
 #include "compiler/ir/printer.h"
 #include "compiler/passes/pipeline.h"
+#include "compiler/target/host_arch.h"
 #include "tests/util/compiled_program.h"
 #include "tests/util/tile_programs.h"
 
@@ -55,6 +56,9 @@ std::vector<char> RandomInput(const Shape& s) {
 class StreamingTest : public ::testing::TestWithParam<int> {};
 
 TEST_P(StreamingTest, SameBytesAsOrdinaryStores) {
+  if (GetParam() > target::DescribeHost()->vector_bits) {
+    GTEST_SKIP() << "this processor has no vectors of " << GetParam() << " bits";
+  }
   for (const Shape& s : {Shape{64, 256, 1, kFloat32, true}, Shape{33, 128, 4, kFloat32, true},
                          Shape{64, 64, 2, kFloat16, true}, Shape{17, 48, 3, kBFloat16, true},
                          Shape{40, 100, 1, kFloat32, false}, Shape{5, 7, 2, kFloat32, false}}) {

@@ -47,7 +47,8 @@ TEST(GemmLayouts, WarpsTakeContiguousParts) {
 TEST(GemmLayouts, EveryGridHoldsEachElementOnceAndTheLeftOperandWhereItIsUsed) {
   for (const int64_t warps : {1, 2, 4, 8}) {
     for (const target::WarpPolicy policy :
-         {target::WarpPolicy::kSquare, target::WarpPolicy::kFullRow, target::WarpPolicy::kFullCol}) {
+         {target::WarpPolicy::kSquare, target::WarpPolicy::kFullRow,
+          target::WarpPolicy::kFullCol}) {
       for (const auto& [m, n] :
            {std::pair<int64_t, int64_t>{16, 64}, {64, 64}, {128, 8}, {128, 96}}) {
         const auto grid = target::ShareWarps(m, n, warps, policy);
