@@ -673,16 +673,17 @@ class Solver {
     int64_t across, down;
   };
 
-  // Where neither the threads are whole rows nor a row whole turns of the threads, what a register
-  // is part of would differ between threads: then rows are dealt out to teams. nullopt where that
-  // is not so, or where it would leave more than half of the threads idle.
+  // Where neither the threads are whole rows nor a row whole turns of the threads, or the last of
+  // several turns is not whole, what a register is part of would differ between threads: then rows
+  // are dealt out to teams. nullopt where that is not so, or where it would leave more than half of
+  // the threads idle.
   static std::optional<Teams> TeamsOf(const Operation& op, int64_t width) {
     const int64_t columns = op.extents.empty() ? 1 : op.extents.back();
     const int64_t rows = op.iterations / std::max<int64_t>(columns, 1), threads = op.threads.count;
     const int64_t groups = columns / width;
-    if (rows <= 1 || columns % width != 0 || groups % threads == 0 || threads % groups == 0) {
-      return std::nullopt;
-    }
+    if (rows <= 1 || columns % width != 0) return std::nullopt;
+    const bool turns = op.iterations <= threads * width || op.iterations % (threads * width) == 0;
+    if (turns && (groups % threads == 0 || threads % groups == 0)) return std::nullopt;
     std::optional<Teams> best;
     for (int64_t across = 1; across <= threads && groups % across == 0; across *= 2) {
       int64_t down = std::min(threads / across, rows);

@@ -80,8 +80,14 @@ struct GpuConstants {
   // Registers of a thread beside what fragments hold: addressing, loop state, and, where there are
   // products, operands and their descriptors.
   double overhead_registers = 40, gemm_registers = 48;
-  // Of an instruction that takes its operands from registers, for those.
+  // More where element loops work on what products leave.
+  double epilogue_registers = 8;
+  // Of an instruction that takes its operands from registers, for those; with many steps in depth
+  // the assembler fetches all of them ahead.
   double operand_registers = 24;
+  int steps_ahead = 8;
+  // Of a thread in one, two and three warpgroups that compute beside one that fetches.
+  double registers_of_one = 240, registers_of_two = 232, registers_of_three = 160;
   // Cycles of barriers and issue in one iteration of a pipelined loop.
   double iteration_cycles = 60;
   // Part of the L2 that a working set may fill.

@@ -562,6 +562,7 @@ void Analyzer::ElementLoop(const ir::Stmt& body, const std::vector<ir::Axis>& ax
         ++(e.write ? writers_ : readers_)[i];
         if (!e.write && op.src_buffer < 0) op.src_buffer = i;
         if (e.write && op.dst_buffer < 0) op.dst_buffer = i;
+        d_.buffers[i].by_elements |= e.write && writers_[i] == 1;
       }
     } else {
       AccessSpec spec{e.buffer, {}, inner, loops_};
@@ -590,6 +591,8 @@ void Analyzer::LinkReaders() {
     if (op.kind != OpKind::kCopy || op.dst_buffer < 0 || op.src_buffer >= 0) continue;
     const int b = op.dst_buffer;
     if (writers_[b] == 1 && readers_[b] == 1) op.sole_reader = last_reader[b];
+    d_.buffers[b].folded_once =
+        op.sole_reader >= 0 && d_.ops[op.sole_reader].kind == OpKind::kReduce;
   }
 }
 

@@ -108,8 +108,10 @@ struct LocalBuffer {
   DType dtype;
   Num elements;
   Num bytes;
-  bool vector = false;     // has one dimension
-  bool pipelined = false;  // written inside a pipelined loop: has `stages` copies on a GPU
+  bool vector = false;       // has one dimension
+  bool by_elements = false;  // filled by a loop, an element at a time
+  bool folded_once = false;  // filled from a tensor for one reduction
+  bool pipelined = false;    // written inside a pipelined loop: has `stages` copies on a GPU
   Num stages;
 };
 

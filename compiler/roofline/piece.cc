@@ -59,7 +59,12 @@ Chosen Choose(const target::Arch& arch, const OpDemand& op, int64_t m, int64_t n
   if (choice.unit == "wgmma") efficiency *= std::min(1.0, 0.5 + wn / 256.0);
   const bool staged = !op.a_shared && !target::LeftFromRegisters(arch, q, choice);
   const bool from_shared = choice.unit == "wgmma" || choice.unit == "tcgen05";
-  return {efficiency, staged ? 1.0 : 0.0, from_shared ? 0.0 : kGpu.operand_registers};
+  double operands = from_shared ? 0 : kGpu.operand_registers;
+  const int64_t steps = k * op.a_type.bits / 256;  // an atom is 32 bytes deep
+  if (choice.unit == "mma" && steps >= kGpu.steps_ahead) {
+    operands = (wm / 16 * 4 + wn / 8 * 2) * static_cast<double>(steps);
+  }
+  return {efficiency, staged ? 1.0 : 0.0, operands};
 }
 
 }  // namespace

@@ -51,13 +51,21 @@ class GpuPricer {
   std::vector<Num> miss_llc_;
 };
 
+// Registers that an element of a fragment takes. Narrow values share one where they come as
+// vectors, and what is folded as it arrives need not all be there at once.
+double HeldWords(const LocalBuffer& b) {
+  const double words = static_cast<double>(b.dtype.bytes()) / 4;
+  if (b.by_elements) return std::max(words, 1.0);
+  return b.folded_once ? words / 2 : words;
+}
+
 GpuPricer::Residency GpuPricer::Resident(int launch) const {
   const LaunchDemand& l = d_.launches[launch];
   Residency r{zero_, zero_, one_};
   Num held = zero_;  // 32-bit registers of a thread
   for (const LocalBuffer& b : d_.buffers) {
     if (b.launch != launch) continue;
-    const double words = static_cast<double>(b.dtype.bytes()) / 4;
+    const double words = HeldWords(b);
     if (b.scope == ir::Scope::kShared) {
       const Num bytes = b.bytes * (b.pipelined ? b.stages : one_);
       r.smem = r.smem + Ceil(bytes / kSmemGrain) * kSmemGrain;
@@ -68,9 +76,10 @@ GpuPricer::Residency GpuPricer::Resident(int launch) const {
       held = held + b.elements * words;
     }
   }
-  int gemm = 0, gemms = 0;
+  int gemm = 0, gemms = 0, loops = 0;
   Num operands = zero_;
   for (const OpDemand& op : d_.ops) {
+    loops += op.launch == launch && op.kind == OpKind::kLoop ? 1 : 0;
     if (op.kind != OpKind::kGemm) continue;
     if (op.launch == launch) operands = Max(operands, gemms_.operands[gemm]);
     gemms += op.launch == launch ? 1 : 0;
@@ -78,7 +87,8 @@ GpuPricer::Residency GpuPricer::Resident(int launch) const {
     if (op.launch == launch) r.smem = r.smem + gemms_.stages_a[gemm] * op.m * op.k * bytes;
     ++gemm;
   }
-  const double overhead = gemms > 0 ? kGpu.gemm_registers : kGpu.overhead_registers;
+  double overhead = kGpu.overhead_registers;
+  if (gemms > 0) overhead = kGpu.gemm_registers + (loops > 0 ? kGpu.epilogue_registers : 0.0);
   r.registers = Ceil((held + operands + overhead) / kRegisterGrain) * kRegisterGrain;
   const Num warps = Ceil(l.threads / static_cast<double>(arch_.warp_size));
   const Num by_smem = Floor(static_cast<double>(arch_.smem_sm) / (r.smem + kSmemOverhead));
@@ -203,10 +213,22 @@ void GpuPricer::Limits(Price& price) {
     const Residency r = Resident(static_cast<int>(i));
     const LaunchDemand& l = d_.launches[i];
     const double warp = arch_.warp_size;
+    const int64_t stages = std::count_if(
+        d_.buffers.begin(), d_.buffers.end(),
+        [&](const LocalBuffer& b) { return b.launch == static_cast<int>(i) && b.pipelined; });
     price.limits.push_back(
         {"on-chip storage", Le(r.smem, static_cast<double>(ScratchLimit(arch_)))});
-    price.limits.push_back(
-        {"registers", Le(r.registers, static_cast<double>(arch_.registers_thread))});
+    // Beside a warpgroup that fetches, the others are given what it leaves (setmaxnreg).
+    Num most = tape_.Const(arch_.registers_thread);
+    if (arch_.cluster > 0 && stages > 0) {
+      const double shares[] = {kGpu.registers_of_one, kGpu.registers_of_two,
+                               kGpu.registers_of_three};
+      for (int groups = 1; groups <= 3; ++groups) {
+        most = Select(Eq(l.threads, tape_.Const(128.0 * groups)), tape_.Const(shares[groups - 1]),
+                      most);
+      }
+    }
+    price.limits.push_back({"registers", Le(r.registers, most)});
     price.limits.push_back({"threads", And(Le(l.threads, static_cast<double>(arch_.threads_block)),
                                            Eq(FloorMod(l.threads, tape_.Const(warp)), zero_))});
     price.limits.push_back({"residency", Le(one_, r.resident)});
