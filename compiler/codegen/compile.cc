@@ -1,8 +1,10 @@
 #include "compiler/codegen/compile.h"
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/assembler.h"
+#include "compiler/codegen/describe_kernels.h"
 #include "compiler/codegen/gpu_host.h"
 #include "compiler/codegen/link.h"
 #include "compiler/codegen/nvptx_module.h"
@@ -121,16 +123,28 @@ absl::Status CompileCpu(const Elaborated& elaborated, const ir::Program& lowered
   return absl::OkStatus();
 }
 
+// What the kernel asks of the assembler: "kiln.assembler" = 1 for -O1, which takes less time.
+absl::StatusOr<int> AssemblerLevel(const ir::Program& program) {
+  const auto option = program.attrs.find("kiln.assembler");
+  if (option == program.attrs.end()) return 3;
+  int level = 0;
+  if (absl::SimpleAtoi(option->second, &level) && level >= 0 && level <= 3) return level;
+  return absl::InvalidArgumentError(absl::StrCat("pass option kiln.assembler = ", option->second,
+                                                 " is no level of the assembler, 0 to 3"));
+}
+
 absl::Status CompileGpu(const Elaborated& elaborated, const ir::Program& lowered,
                         ModuleFacts* facts, CompileOutput* out) {
   std::vector<GpuKernel> kernels;
   KILN_ASSIGN_OR_RETURN(out->assembly, EmitDevice(elaborated, lowered, NvptxText::kPtx, &kernels));
-  KILN_ASSIGN_OR_RETURN(Cubin cubin, Assemble(out->assembly, elaborated.arch.name));
+  KILN_ASSIGN_OR_RETURN(const int level, AssemblerLevel(elaborated.program));
+  KILN_ASSIGN_OR_RETURN(Cubin cubin, Assemble(out->assembly, elaborated.arch.name, level));
   out->registers = cubin.registers;
   out->spill_bytes = cubin.spill_bytes;
   out->stack_bytes = cubin.stack_bytes;
   out->code_bytes = static_cast<int64_t>(cubin.bytes.size());
   out->cubin = std::move(cubin.bytes);
+  out->kernels_json = DescribeKernels(lowered, kernels);
   llvm::LLVMContext context;
   KILN_ASSIGN_OR_RETURN(
       std::unique_ptr<llvm::Module> host,

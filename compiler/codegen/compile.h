@@ -33,6 +33,7 @@ struct CompileOutput {
   std::string manifest_json;  // parameters, config, digests, resources
   std::string assembly;       // PTX; empty on x86
   std::string cubin;          // empty on x86
+  std::string kernels_json;   // how to launch them (describe_kernels.h); empty on x86
   std::string program_digest;
   int64_t scratch_bytes = 0;  // on-chip storage of a block
   int64_t spill_bytes = 0;

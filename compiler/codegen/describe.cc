@@ -153,6 +153,7 @@ std::string ManifestJson(const ir::Program& program, const CompileInput& input,
     manifest["resources"]["registers"] = output.registers;
     manifest["resources"]["spill_bytes"] = output.spill_bytes;
     manifest["resources"]["stack_bytes"] = output.stack_bytes;
+    manifest.update(nlohmann::json::parse(output.kernels_json));
   }
   manifest["params"] = nlohmann::json::array();
   for (const ir::Param& p : program.params) {

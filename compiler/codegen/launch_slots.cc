@@ -34,6 +34,13 @@ void LaunchSlots::Flatten(const ir::Stmt& s) {
   for (const ir::Stmt& inner : seq->stmts) Flatten(inner);
 }
 
+std::vector<std::string> LaunchSlots::Names() const {
+  std::vector<std::string> names(size());
+  for (const auto& [buffer, slot] : tensors_) names[slot] = buffer->name;
+  for (const auto& [var, slot] : vars_) names[slot] = var.As<ir::Var>()->name;
+  return names;
+}
+
 size_t LaunchSlots::SlotOf(const ir::Buffer& buffer) const {
   for (const auto& [known, slot] : tensors_) {
     if (known == buffer) return slot;

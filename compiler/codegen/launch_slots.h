@@ -3,6 +3,7 @@
 #ifndef KILN_COMPILER_CODEGEN_LAUNCH_SLOTS_H_
 #define KILN_COMPILER_CODEGEN_LAUNCH_SLOTS_H_
 
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,7 @@ class LaunchSlots {
   const std::vector<ir::Stmt>& host() const { return host_; }
   const std::vector<ir::Buffer>& workspaces() const { return workspaces_; }
   size_t size() const { return tensors_.size() + vars_.size(); }
+  std::vector<std::string> Names() const;  // by slot
   // A workspace or a tensor parameter; a variable. KILN_CHECKs that it has a slot.
   size_t SlotOf(const ir::Buffer& buffer) const;
   size_t SlotOf(const ir::Expr& var) const;

@@ -17,6 +17,7 @@ constexpr absl::string_view kPassOptions[] = {
     "tl.disable_tma_lower",
     "tl.disable_thread_storage_sync",
     "tl.ptxas_register_usage_level",
+    "kiln.assembler",
     "kiln.persistent",
     "kiln.chain",
     "kiln.cluster",

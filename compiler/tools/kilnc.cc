@@ -85,7 +85,8 @@ absl::Status Emit(const KernelOptions& o, const std::string& stage, const std::s
         passes::RunPipeline(passes::ThreadPipeline(), program, ContextOf(gpu), stop_after));
     return WriteOutput(output, ir::ToString(threads));
   }
-  if (stage == "obj" || stage == "so" || stage == "header" || stage == "manifest") {
+  if (stage == "obj" || stage == "so" || stage == "cubin" || stage == "header" ||
+      stage == "manifest") {
     KILN_ASSIGN_OR_RETURN(const codegen::CompileOutput out, codegen::CompileKernel(input));
     if (stage == "header") return WriteOutput(output, out.header);
     if (stage == "manifest") return WriteOutput(output, out.manifest_json);
@@ -93,7 +94,13 @@ absl::Status Emit(const KernelOptions& o, const std::string& stage, const std::s
     if (output.empty()) {
       return absl::InvalidArgumentError(absl::StrCat("--stage ", stage, " needs -o FILE"));
     }
-    return WriteOutput(output, stage == "obj" ? out.object : out.shared_object);
+    if (stage == "cubin" && out.cubin.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("there is no cubin for ", out.target, ": name a GPU with --arch"));
+    }
+    return WriteOutput(output, stage == "obj"     ? out.object
+                               : stage == "cubin" ? out.cubin
+                                                  : out.shared_object);
   }
   KILN_ASSIGN_OR_RETURN(const std::string text, codegen::EmitStage(input, stage, stop_after));
   return WriteOutput(output, text);
@@ -330,14 +337,16 @@ int Main(int argc, char** argv) {
   std::string stage = "tile", stop_after, output, manifest;
   CLI::App* emit = app.add_subcommand("emit", "Print or write one stage of a kernel");
   AddKernelOptions(emit, &kernel);
-  emit->add_option("-s,--stage", stage, "tile|lowered|threads|llvm|asm|obj|so|header|manifest")
-      ->check(CLI::IsMember(
-          {"tile", "lowered", "threads", "llvm", "asm", "obj", "so", "header", "manifest"}))
+  emit->add_option("-s,--stage", stage,
+                   "tile|lowered|threads|llvm|asm|obj|so|cubin|header|manifest; asm is PTX on GPUs")
+      ->check(CLI::IsMember({"tile", "lowered", "threads", "llvm", "asm", "obj", "so", "cubin",
+                             "header", "manifest"}))
       ->capture_default_str();
   emit->add_option("--stop-after", stop_after,
                    "With --stage lowered or threads: the last pass to run");
   emit->add_option("-o,--output", output, "File to write; default standard output");
-  emit->add_option("--manifest", manifest, "With --stage obj or so: where to write the manifest");
+  emit->add_option("--manifest", manifest,
+                   "With --stage obj, so or cubin: where to write the manifest");
 
   bool json = false;
   CLI::App* check = app.add_subcommand("check", "Parse and elaborate; print diagnostics");

@@ -1,7 +1,7 @@
 """The bars of the GPU compiler. Run through tests/bars.sh.
 
-What needs a device is read from its committed result (tests/bench/results/gpu_h200.txt), which names
-the commit that it measured: it is refused once compiler/ or worker/ changed since."""
+What needs a device is read from its committed result (tests/bench/results/gpu_*.txt), which names the
+commit that it measured: it is refused once compiler/ or worker/ changed since."""
 import functools
 import math
 import re
@@ -11,7 +11,7 @@ import time
 
 from common import BIN, ROOT, Failed, Skipped, at_least, at_most, build, ctest, main, number, run
 
-RESULT = ROOT / "tests/bench/results/gpu_h200.txt"
+RESULTS = ROOT / "tests/bench/results"
 LARGE = ["sq8192", "sq4096", "sq2048", "sq1024", "l8b_qkv", "l8b_gateup", "l8b_down", "l70b_qkv",
          "ds_q_b", "ds_o", "ds_moe"]
 HALF = [f"{name}_float16" for name in LARGE]
@@ -24,20 +24,21 @@ MEMORY = [f"{kernel}8192_{dtype}" for kernel in ("softmax", "rmsnorm", "rowsum",
 
 
 @functools.lru_cache(None)
-def device_result():
+def device_result(name="gpu_h200.txt"):
     """The committed text, if it still speaks of this code."""
-    if not RESULT.exists():
+    path = RESULTS / name
+    if not path.exists():
         raise Skipped("no committed result")
-    text = RESULT.read_text()
+    text = path.read_text()
     commit = re.search(r"^commit: (\w+)", text, re.M)
     if commit is None:
-        raise Skipped(f"{RESULT.name} names no commit")
+        raise Skipped(f"{name} names no commit")
     changed = subprocess.run(["git", "diff", "--quiet", commit.group(1), "--", "compiler", "worker"],
                              cwd=ROOT, check=False).returncode
     if changed:
         raise Skipped(f"refused: compiler/ or worker/ changed since {commit.group(1)}, measured there")
     when = int(run(["git", "log", "-1", "--format=%ct", commit.group(1)]))
-    print(f"# device results: commit {commit.group(1)}, {(time.time() - when) / 3600:.1f} hours old")
+    print(f"# {name}: commit {commit.group(1)}, {(time.time() - when) / 3600:.1f} hours old")
     return text
 
 
@@ -56,6 +57,12 @@ def mean(shapes, bar):
 
 def least(shapes, bar):
     return lambda: at_least(min(ratios(shapes)), bar)
+
+
+def legality(kind, judge, bar):
+    """Of draws that the recommender calls legal, or refuses: the share that compiles, fits and is right."""
+    return lambda: judge(number(rf"(?m)^legality_{kind} (\S+)",
+                                device_result("gpu_legality_h200.txt")), bar)
 
 
 def numbers():
@@ -97,6 +104,8 @@ BARS = {
     "memory_least": least(MEMORY, 0.92),
     "conv3x3": least(["conv3x3"], 0.85),
     "mma_sync_least": least(["sq4096_mma", "sq8192_mma"], 0.55),
+    "legality_legal": legality("legal", at_least, 0.995),
+    "legality_illegal": legality("illegal", at_most, 0.01),
     "compile_sm_90a_ms": figure("sm_90a_median_ms", at_most, 80),
     "compile_mma_ms": figure("sm_80_median_ms", at_most, 130),
     "nvcc_sm_90a_ratio": figure("sm_90a_nvcc_ratio", at_least, 5),

@@ -178,6 +178,8 @@ def timed():
             options = {"kiln.persistent": persistent, "kiln.cluster": cluster}
             cases.append(product(f"{shape}/{persistent}{cluster}", M, N, K, options=options))
         cases.append(product(f"{shape}/tall", M, N, K, block=(256, 128, 64)))
+        if shape in ("sq4096", "sq8192"):  # what a quick assembler costs
+            cases.append(product(f"{shape}_quick/O1", M, N, K, options={"kiln.assembler": 1}))
         if M % 128:  # rows of no whole lines: what blocks share counts
             for panel in (16, 24, 32):
                 cases.append(product(f"{shape}/192_{panel}", M, N, K, block=(128, 192, 64),

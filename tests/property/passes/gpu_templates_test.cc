@@ -17,8 +17,8 @@ struct Case {
   double tolerance = 0;  // sums in another order, or rounded in between
 };
 
-const std::vector<Case>& Cases() {
-  static const auto& cases = *new std::vector<Case>{
+std::vector<Case> Plain() {
+  return {
       {"attention_decode",
        {{"batch", "1"},
         {"heads", "6"},
@@ -91,6 +91,89 @@ const std::vector<Case>& Cases() {
       {"softmax", {{"M", "3"}, {"N", "136"}}, 1e-5},
       {"transpose", {{"M", "70"}, {"N", "72"}, {"dtype", "bfloat16"}}},
   };
+}
+
+// Tiles that threads and warps do not divide evenly.
+std::vector<Case> Uneven() {
+  return {
+      // Rows that do not divide evenly among threads.
+      {"reduction",
+       {{"M", "40"}, {"N", "1500"}, {"dtype", "bfloat16"}, {"block_M", "20"}, {"block_N", "704"}},
+       1e-5},
+      {"reduction",
+       {{"M", "20"}, {"N", "200"}, {"block_M", "16"}, {"block_N", "128"}, {"threads", "384"}},
+       1e-5},
+      {"layernorm",
+       {{"M", "8"}, {"N", "768"}, {"dtype", "bfloat16"}, {"block_M", "4"}, {"threads", "128"}},
+       2e-2},
+      {"transpose",
+       {{"M", "100"},
+        {"N", "130"},
+        {"dtype", "bfloat16"},
+        {"block_M", "96"},
+        {"block_N", "96"},
+        {"threads", "384"}}},
+      // Warps in several columns: panels of stores that cut them, rows that nobody has.
+      {"matmul",
+       {{"M", "16"},
+        {"N", "200"},
+        {"K", "64"},
+        {"dtype", "'bfloat16'"},
+        {"trans_B", "True"},
+        {"block_M", "64"},
+        {"block_N", "96"},
+        {"block_K", "32"},
+        {"threads", "256"}}},
+      {"matmul",
+       {{"M", "40"},
+        {"N", "200"},
+        {"K", "64"},
+        {"dtype", "'bfloat16'"},
+        {"out_dtype", "'bfloat16'"},
+        {"trans_B", "True"},
+        {"block_M", "32"},
+        {"block_N", "192"},
+        {"block_K", "32"}},
+       1e-2},
+      // Outer products on the vector units, with a depth of 4 steps, and of one.
+      {"matmul",
+       {{"M", "40"},
+        {"N", "24"},
+        {"K", "40"},
+        {"block_M", "32"},
+        {"block_N", "16"},
+        {"block_K", "8"},
+        {"trans_A", "True"},
+        {"threads", "32"}},
+       1e-5},
+      {"matmul",
+       {{"M", "40"},
+        {"N", "24"},
+        {"K", "33"},
+        {"block_M", "32"},
+        {"block_N", "16"},
+        {"block_K", "11"},
+        {"trans_B", "True"},
+        {"threads", "32"}},
+       1e-5},
+      // Weights whose rows are packed, by more threads than a row has.
+      {"matmul_dequant",
+       {{"M", "20"},
+        {"N", "40"},
+        {"K", "256"},
+        {"block_M", "32"},
+        {"block_N", "64"},
+        {"block_K", "128"},
+        {"threads", "256"}}},
+  };
+}
+
+const std::vector<Case>& Cases() {
+  static const auto& cases = *[] {
+    auto* all = new std::vector<Case>(Plain());
+    for (const Case& c : Uneven()) all->push_back(c);
+    return all;
+  }();
   return cases;
 }
 
@@ -115,7 +198,8 @@ std::string NameOf(const ::testing::TestParamInfo<GpuTemplates::ParamType>& info
 
 INSTANTIATE_TEST_SUITE_P(All, GpuTemplates,
                          ::testing::Combine(::testing::Range(size_t{0}, Cases().size()),
-                                            ::testing::Values("sm_80", "sm_90a")),
+                                            ::testing::Values("sm_80", "sm_86", "sm_89", "sm_90a",
+                                                              "sm_100a")),
                          NameOf);
 
 // attention has a test of its own beside the instructions that it is about.

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/assembler.h"
 #include "compiler/codegen/compile.h"
+#include "compiler/roofline/recommend.h"
 #include "compiler/target/arch.h"
 #include "compiler/templates/templates.h"
 
@@ -143,6 +144,55 @@ class GpuAssemble : public testing::Test {
 TEST_F(GpuAssemble, TemplatesAssembleWithoutSpills) {
   for (const char* arch : {"sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a"}) {
     for (const Case& c : kPlain) ExpectAssembles(c, arch);
+  }
+}
+
+TEST_F(GpuAssemble, WhatIsRecommendedFirstAssemblesWithoutSpills) {
+  for (const char* arch : {"sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a"}) {
+    for (Case c : kPlain) {
+      const codegen::CompileInput input = Input(c, arch);
+      const auto kernel = lang::Kernel::Parse(
+          std::make_shared<const SourceFile>(SourceFile{input.kernel_path, input.kernel_source}),
+          input.entry);
+      ASSERT_TRUE(kernel.ok()) << kernel.status();
+      roofline::Request request;
+      request.kernel = &*kernel;
+      request.arguments = c.arguments;
+      request.arch = *target::NamedArch(arch);
+      const auto answer = roofline::Recommend(request);
+      ASSERT_TRUE(answer.ok()) << c.name << " " << arch << ": " << answer.status();
+      const std::string config = answer->ranked[0].config.ToString();
+      SCOPED_TRACE(config);
+      c.config = config.c_str();
+      ExpectAssembles(c, arch);
+    }
+  }
+}
+
+// Configs that once kept registers in local memory: rows and warps that threads do not divide
+// evenly, vector units, packed weights.
+TEST_F(GpuAssemble, UnevenConfigsAssembleWithoutSpills) {
+  const auto bf16 = Product("bfloat16", "bfloat16", "False", "True");
+  const std::map<std::string, std::string> rows = {
+      {"M", "512"}, {"N", "2048"}, {"dtype", "bfloat16"}};
+  for (const Case& c : std::vector<Case>{
+           {"matmul", bf16, "block_M=32,block_N=192,block_K=64,threads=128"},
+           {"matmul", bf16, "block_M=64,block_N=96,block_K=128,num_stages=3,threads=256"},
+           {"matmul", {{"M", "256"}, {"N", "256"}, {"K", "256"}}, "block_M=128"},
+           {"matmul",
+            {{"M", "256"}, {"N", "256"}, {"K", "256"}},
+            "block_M=128,block_N=160,block_K=16,num_stages=1,threads=256"},
+           {"matmul_dequant",
+            {{"M", "100"}, {"N", "264"}, {"K", "512"}},
+            "block_M=64,block_N=256,block_K=32,num_stages=3,threads=128"},
+           {"reduction", rows, "block_M=20,block_N=704,threads=128"},
+           {"reduction", rows, "block_M=16,block_N=128,threads=384"},
+           {"transpose", rows, "block_M=96,block_N=96,threads=384"},
+           {"reduction_columns",
+            {{"M", "300"}, {"N", "1000"}},
+            "block_M=50,block_N=256,split=2,threads=192"}}) {
+    SCOPED_TRACE(c.config);
+    ExpectAssembles(c, "sm_90a");
   }
 }
 
