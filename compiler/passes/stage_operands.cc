@@ -26,7 +26,7 @@ Stmt Staged(const ir::Reduce& reduce) {
 
 bool FromRegisters(const ir::Gemm& gemm, layout::ThreadRange threads, const target::Arch& gpu) {
   const std::optional<target::GemmQuery> query = QueryOf(gemm, threads);
-  return query && target::LeftFromRegisters(gpu, *query, target::ChooseGemm(gpu, *query));
+  return query && target::LeftFromRegisters(*query, target::ChooseGemm(gpu, *query));
 }
 
 Stmt Staged(const ir::Gemm& gemm, layout::ThreadRange threads, const target::Arch& gpu) {

@@ -57,8 +57,8 @@ Chosen Choose(const target::Arch& arch, const OpDemand& op, int64_t m, int64_t n
   const double wn = static_cast<double>(n) / static_cast<double>(choice.grid.columns);
   if (choice.unit == "mma") efficiency *= std::min(1.0, (wm * wn) / (wm + wn) / 24.0);
   if (choice.unit == "wgmma") efficiency *= std::min(1.0, 0.5 + wn / 256.0);
-  const bool staged = !op.a_shared && !target::LeftFromRegisters(arch, q, choice);
-  const bool from_shared = choice.unit == "wgmma" || choice.unit == "tcgen05";
+  const bool staged = !op.a_shared && !target::LeftFromRegisters(q, choice);
+  const bool from_shared = choice.unit == "wgmma";
   double operands = from_shared ? 0 : kGpu.operand_registers;
   const int64_t steps = k * op.a_type.bits / 256;  // an atom is 32 bytes deep
   if (choice.unit == "mma" && steps >= kGpu.steps_ahead) {

@@ -35,7 +35,7 @@ struct GemmQuery {
 // One row of the instruction table. A row applies to the archs it names; the first row whose
 // every condition holds gives the instruction.
 struct GemmRule {
-  const char* unit;       // "fma", "amx", "mma", "wgmma", "tcgen05"
+  const char* unit;       // "fma", "amx", "mma", "wgmma"
   const char* archs;      // space-separated arch names, "sm" = every GPU, "x86-64" = every x86
   const char* inputs;     // space-separated dtype names accepted for a and b (which are equal)
   const char* accums;     // ... for c
@@ -50,7 +50,7 @@ struct GemmRule {
 
 struct GemmChoice {
   std::string unit;     // empty: illegal
-  WarpGrid grid;        // of warps; wgmma and tcgen05: of warpgroups
+  WarpGrid grid;        // of warps; wgmma: of warpgroups
   std::string why_not;  // illegal: the first condition that no row meets, for people
 };
 
@@ -67,7 +67,7 @@ GemmChoice ChooseGemm(const Arch& arch, const GemmQuery& query);
 // Whether `choice` can take A from the registers that hold it: not transposed, of at most 16 bits,
 // and with one column of warps, because several would each need all of it. Else it goes through
 // shared memory.
-bool LeftFromRegisters(const Arch& arch, const GemmQuery& query, const GemmChoice& choice);
+bool LeftFromRegisters(const GemmQuery& query, const GemmChoice& choice);
 
 // The table itself, for tests and documentation.
 const std::vector<GemmRule>& GemmRules();

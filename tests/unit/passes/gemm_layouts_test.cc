@@ -134,23 +134,5 @@ TEST(GemmLayouts, TensorMemoryIsReadOneLaneAThread) {
   EXPECT_EQ(place(128, 64, 2, 3, 40), Place(128 + 3, 8));  // two groups share the columns
 }
 
-// Tensor memory holds 64 rows, or 128 at a time; others take mma.sync.
-TEST(GemmLayouts, RowsThatTensorMemoryDoesNotHoldTakeAnotherInstruction) {
-  const target::Arch gpu = *target::NamedArch("sm_100a");
-  for (const auto& [rows, unit] : {std::pair(64, MatrixUnit::kTcgen05),
-                                   {128, MatrixUnit::kTcgen05},
-                                   {192, MatrixUnit::kMma},
-                                   {256, MatrixUnit::kTcgen05}}) {
-    target::GemmQuery query;
-    query.m = rows;
-    query.n = query.k = 64;
-    query.a = query.b = kFloat16;
-    query.c = kFloat32;
-    const auto plan = PlanProduct(gpu, query);
-    ASSERT_TRUE(plan.ok()) << rows << ": " << plan.status();
-    EXPECT_EQ(plan->unit, unit) << rows;
-  }
-}
-
 }  // namespace
 }  // namespace kiln::passes

@@ -579,8 +579,8 @@ TEST(InferLayouts, ProductsAnchorTheirAccumulators) {
   EXPECT_EQ(s.loops.back(), s.fragments[0]);  // the copy out follows
 }
 
-// mma.sync reads a shared tile however it lies, and sets a layout where there is none; wgmma and
-// tcgen05 read what their descriptors say, whatever is annotated.
+// mma.sync reads a shared tile however it lies, and sets a layout where there is none; wgmma reads
+// what its descriptors say, whatever is annotated.
 TEST(InferLayouts, MmaKeepsAnExistingSharedLayoutAndWarpgroupsSetTheirs) {
   const std::string note =
       "            T.annotate_layout({a: T.Layout((64, 64), lambda i, j: i * 72 + j)})\n";
@@ -592,7 +592,7 @@ TEST(InferLayouts, MmaKeepsAnExistingSharedLayoutAndWarpgroupsSetTheirs) {
       layout::MmaSharedLayout(16, layout::SwizzleMode::k128B, {64, 64})->ToString();
   for (const auto& [name, unit, kept] : {std::tuple("sm_80", MatrixUnit::kMma, true),
                                          {"sm_90a", MatrixUnit::kWgmma, false},
-                                         {"sm_100a", MatrixUnit::kTcgen05, false}}) {
+                                         {"sm_100a", MatrixUnit::kMma, true}}) {
     const target::Arch gpu = *target::NamedArch(name);
     const auto inferred = InferProgram(program, LayoutCost::kTraffic, &gpu);
     ASSERT_TRUE(inferred.ok()) << inferred.status();
