@@ -4,6 +4,27 @@
 #include "compiler/ir/visit.h"
 
 namespace kiln::passes {
+namespace {
+
+constexpr int64_t kMostTimes = 4;  // what a thread may hold, times the registers that it has
+
+// A fragment of several times a thread's registers would live in local memory, and keep an
+// assembler busy for minutes.
+absl::Status FitsRegisters(const ir::Alloc& alloc, const PassContext& context) {
+  const ir::Buffer& b = alloc.buffer;
+  if (context.gpu == nullptr || b->scope != ir::Scope::kRegister) return absl::OkStatus();
+  int64_t elements = 1;
+  for (size_t d = 1; d < b->shape.size(); ++d) elements *= ir::ConstInt(b->shape[d]).value_or(1);
+  const int64_t wanted = (elements * b->dtype.bytes() + 3) / 4;
+  const int64_t most = kMostTimes * context.gpu->registers_thread;
+  if (wanted <= most) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("each thread would hold ", wanted, " registers of '", b->name, "'; ",
+                   context.gpu->name, " gives one ", context.gpu->registers_thread,
+                   ": use more threads, or make the tile smaller"));
+}
+
+}  // namespace
 
 absl::StatusOr<ir::Program> CheckResources(const ir::Program& program, const PassContext& context) {
   int64_t total = 0;
@@ -32,6 +53,7 @@ absl::StatusOr<ir::Program> CheckResources(const ir::Program& program, const Pas
       }
       bytes *= *n;
     }
+    status.Update(FitsRegisters(*alloc, context));
     total += bytes;
     if (bytes > largest) {
       largest = bytes;

@@ -132,6 +132,13 @@ TEST(GpuCompile, ABlockThatAsksForTooMuchIsRefusedWithItsNumbers) {
   EXPECT_TRUE(absl::StrContains(ptx.status().message(), "bytes of shared memory")) << ptx.status();
 }
 
+TEST(GpuCompile, AFragmentOfManyTimesAThreadsRegistersIsRefusedAtOnce) {
+  const Case c = {"softmax", {{"M", "64"}, {"N", "2048"}}, "block_M=64,threads=64"};
+  const auto ptx = codegen::EmitStage(Input(c, "sm_90a"), "asm");
+  EXPECT_EQ(ptx.status().code(), absl::StatusCode::kResourceExhausted) << ptx.status();
+  EXPECT_TRUE(absl::StrContains(ptx.status().message(), "registers of 'rows'")) << ptx.status();
+}
+
 class GpuAssemble : public testing::Test {
  protected:
   void SetUp() override {
