@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
 
+#include "absl/strings/match.h"
 #include "tests/e2e/rpc/process.h"
 
 namespace kiln {
@@ -59,6 +62,65 @@ TEST_F(KilncTest, WhatIsNoKernelIsRefused) {
   EXPECT_THAT(err_ + out_, HasSubstr("has more than 1048576 bytes"));
   EXPECT_EQ(Kilnc({"check", (folder_ / "missing.py").string()}), 1);
   EXPECT_THAT(err_ + out_, HasSubstr("cannot read"));
+}
+
+const std::vector<std::string> kProduct = {
+    "template:matmul",  "-a",     "M=512", "-a", "N=512", "-a", "K=512", "-a", "trans_B=True", "-a",
+    "dtype='bfloat16'", "--arch", "sm_90a"};
+
+std::vector<std::string> With(std::string command, const std::vector<std::string>& more) {
+  std::vector<std::string> all = {std::move(command)};
+  all.insert(all.end(), kProduct.begin(), kProduct.end());
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+// The same config, asked for as a candidate, drawn, and refused, is told alike.
+TEST_F(KilncTest, RecommendationsAndDrawsAgree) {
+  ASSERT_EQ(Kilnc(With("recommend", {"--top", "2", "--json"})), 0) << err_;
+  const auto best = nlohmann::json::parse(out_);
+  ASSERT_EQ(best["candidates"].size(), 2u);
+  EXPECT_LE(best["candidates"][0]["predicted_ns"], best["candidates"][1]["predicted_ns"]);
+  EXPECT_EQ(best["tunables"].size(), 6u);
+
+  ASSERT_EQ(Kilnc(With("recommend", {"--sample", "40", "--json"})), 0) << err_;
+  const std::string drawn = out_;
+  ASSERT_EQ(Kilnc(With("recommend", {"--sample", "40", "--json"})), 0) << err_;
+  EXPECT_EQ(out_, drawn);
+  const auto sample = nlohmann::json::parse(drawn);
+  EXPECT_EQ(sample["candidates"].size(), 40u);
+  const std::string config = sample["candidates"][7]["config"];
+  ASSERT_EQ(Kilnc(With("recommend", {"-c", config, "--json"})), 0) << err_;
+  const auto alone = nlohmann::json::parse(out_)["candidates"];
+  ASSERT_EQ(alone.size(), 1u);
+  EXPECT_EQ(alone[0]["predicted_ns"], sample["candidates"][7]["predicted_ns"]);
+
+  ASSERT_EQ(Kilnc(With("recommend", {"--sample", "40", "--illegal", "--json"})), 0) << err_;
+  const auto refused = nlohmann::json::parse(out_)["refused"];
+  ASSERT_EQ(refused.size(), 40u);
+  EXPECT_EQ(Kilnc(With("recommend", {"-c", refused[0]["config"].get<std::string>()})), 1);
+  EXPECT_THAT(err_, HasSubstr(refused[0]["limit"].get<std::string>()));
+}
+
+TEST_F(KilncTest, AManifestTellsHowToLaunchACubin) {
+  const std::string manifest = (folder_ / "m.json").string(),
+                    cubin = (folder_ / "m.cubin").string();
+  const int code = Kilnc(With("emit", {"--stage", "cubin", "-o", cubin, "--manifest", manifest}));
+  if (code != 0 && absl::StrContains(err_, "no assembler for GPU code")) GTEST_SKIP() << err_;
+  ASSERT_EQ(code, 0) << err_;
+  EXPECT_GT(fs::file_size(cubin), 1000u);
+  std::ifstream in(manifest);
+  const auto launches = nlohmann::json::parse(in)["launches"];
+  ASSERT_EQ(launches.size(), 1u);
+  EXPECT_EQ(launches[0]["kernel"], "kiln_matmul_0");
+  EXPECT_EQ(launches[0]["parameters"], nlohmann::json({"A", "B", "C"}));
+  ASSERT_GE(launches[0]["tensor_maps"].size(), 2u);
+  EXPECT_EQ(launches[0]["tensor_maps"][0]["tensor"], "A");
+  EXPECT_EQ(launches[0]["tensor_maps"][0]["shape"], nlohmann::json({512, 512}));
+  EXPECT_EQ(Kilnc({"emit", "template:softmax", "-a", "M=8", "-a", "N=64", "--stage", "cubin", "-o",
+                   cubin}),
+            1);
+  EXPECT_THAT(err_, HasSubstr("name a GPU with --arch"));
 }
 
 TEST_F(KilncTest, MoreParametersThanCTakesAreRefusedAtOnce) {
