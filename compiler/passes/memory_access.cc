@@ -58,7 +58,8 @@ int64_t RowMajorWidth(const MemoryAccess& access, const ir::Facts& facts) {
       continue;
     }
     const int64_t packed = access.write ? 0 : PackedBy(term.first, last);
-    if (packed == 0 || step != 0) return 1;
+    const bool whole = packed > 0 && packed <= kVectorBytes && access.extents.back() % packed == 0;
+    if (!whole || step != 0) return 1;
     step = term.second;
     together = packed;
   }

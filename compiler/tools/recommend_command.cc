@@ -35,6 +35,9 @@ absl::Status ReadTunables(const RecommendOptions& o, Request& request) {
       return absl::InvalidArgumentError(
           absl::StrCat("tunable '", text, "' is neither NAME nor NAME=VALUE,VALUE"));
     }
+    if (request.tunables.count(parts[0]) > 0) {
+      return absl::InvalidArgumentError(absl::StrCat("tunable '", parts[0], "' is given twice"));
+    }
     if (parts.size() == 1) {
       request.auto_tunables.push_back(parts[0]);
     } else {
@@ -82,11 +85,15 @@ std::vector<int64_t> DrawRanks(int64_t legal, int64_t wanted, Rng& rng) {
   return {drawn.begin(), drawn.end()};
 }
 
-// Different configs of the space that a limit refuses; fewer than `wanted` where those are rare.
+// Different configs of the space that a limit refuses; fewer than `wanted` where there are no more,
+// or where they are rare.
 std::vector<Config> DrawIllegal(const roofline::Space& space, int64_t wanted, Rng& rng) {
+  constexpr int64_t kMostTries = 200;  // for each, and as a multiple of the space
+  wanted = std::min(wanted, space.total() - space.legal());
+  const int64_t tries = std::min(kMostTries * wanted, kMostTries / 10 * space.total());
   std::set<std::string> seen;
   std::vector<Config> drawn;
-  for (int64_t i = 0; i < 200 * wanted && static_cast<int64_t>(drawn.size()) < wanted; ++i) {
+  for (int64_t i = 0; i < tries && static_cast<int64_t>(drawn.size()) < wanted; ++i) {
     Config config;
     for (const roofline::Tunable& t : space.tunables()) {
       config.Set(t.name, t.values[rng.Below(t.values.size())]);
