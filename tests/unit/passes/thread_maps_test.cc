@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "compiler/layout/fragments.h"
 #include "compiler/passes/gemm_layouts.h"
 #include "tests/util/thread_level.h"
@@ -40,6 +42,25 @@ TEST(ThreadMaps, DealtOutInTurnNeedsNoTable) {
         EXPECT_EQ(CheckShare(o, {0, threads}), 0u) << threads << " " << size << " " << width;
         EXPECT_EQ(CheckSlots(o), 0u);
       }
+    }
+  }
+}
+
+// A register is of the same row, counted from its team's first, in every thread; no two elements
+// share one.
+TEST(ThreadMaps, RowsDealtOutToTeamsNeedNoTable) {
+  for (const auto& [rows, columns, width, across, down] :
+       {std::array<int64_t, 5>{20, 704, 2, 32, 4},
+        {12, 640, 4, 32, 4},
+        {6, 96, 1, 16, 2},
+        {4, 768, 8, 32, 4}}) {
+    const Ownership o = Ownership::PlannedRows(rows, columns, {0, 128}, width, across, down);
+    EXPECT_EQ(CheckShare(o, {0, 128}), 0u) << rows << "x" << columns;
+    EXPECT_EQ(CheckSlots(o), 0u);
+    EXPECT_FALSE(layout::FindCollision(o).has_value());
+    for (int64_t x = 0; x < o.size(); ++x) {
+      ASSERT_EQ(o.Slot(x) / (columns / across), x / columns / down) << x;
+      ASSERT_EQ(o.Owners(x).count(), 1u);
     }
   }
 }
