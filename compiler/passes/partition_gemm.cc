@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/base/status.h"
 #include "compiler/ir/shape.h"
 #include "compiler/passes/build.h"
 #include "compiler/passes/unroll_lanes.h"
@@ -132,7 +133,8 @@ class ProductBetweenThreads {
     };
     const Stmt zeros =
         share([&](const Expr& sum, const Expr&) { return ir::MakeConst(0, sum.dtype()); });
-    const int64_t depth = ir::ConstInt(depth_).value_or(1);
+    KILN_CHECK(ir::ConstInt(depth_).has_value());  // products are planned for constant shapes alone
+    const int64_t depth = *ir::ConstInt(depth_);
     const int64_t most = gemm_.a.buffer->dtype.bits < 32 ? kStepsConverted : kSteps;
     const int64_t steps = depth % most == 0 ? most : 1;
     const Stmt products = SerialLoop("k", MakeInt(depth / steps), loc_, [&](const Expr& k) {

@@ -38,12 +38,8 @@ std::string WhyNot(const Arch& arch, const GemmRule& r, const GemmQuery& q) {
   if (!Lists(r.accums, q.c.ToString())) {
     return absl::StrCat(r.unit, " does not accumulate in ", q.c.ToString());
   }
-  if (q.m != r.m_also) {
-    if (r.m_min > 0 && q.m < r.m_min) {
-      return absl::StrCat("M tile ", q.m, " is below ", r.m_min);
-    }
-    if (r.m_multiple > 1 && q.m % r.m_multiple != 0) return Multiple("M tile", q.m, r.m_multiple);
-  }
+  if (r.m_min > 0 && q.m < r.m_min) return absl::StrCat("M tile ", q.m, " is below ", r.m_min);
+  if (r.m_multiple > 1 && q.m % r.m_multiple != 0) return Multiple("M tile", q.m, r.m_multiple);
   if (r.n_multiple > 1 && q.n % r.n_multiple != 0) return Multiple("N tile", q.n, r.n_multiple);
   if (r.k_multiple > 1 && q.k % r.k_multiple != 0) return Multiple("K tile", q.k, r.k_multiple);
   if (r.warps_multiple > 1 && q.warps % r.warps_multiple != 0) {
@@ -76,22 +72,20 @@ const std::vector<GemmRule>& GemmRules() {
   // tcgen05 of sm_100a is not among them yet: there mma.sync does what it can.
   static const std::vector<GemmRule>* const rules = new std::vector<GemmRule>{
       // wgmma: four warps share one instruction of 64 rows; B always from shared memory.
-      {"wgmma", "sm_90a", "float16 bfloat16", "float32 float16", 64, 64, 0, 8, 16, 4, true, false,
-       ""},
-      {"wgmma", "sm_90a", "float8_e4m3fn float8_e5m2", "float32", 64, 64, 0, 8, 32, 4, true, true,
-       ""},
-      {"wgmma", "sm_90a", "int8", "int32", 64, 64, 0, 8, 32, 4, true, true, ""},
+      {"wgmma", "sm_90a", "float16 bfloat16", "float32 float16", 64, 64, 8, 16, 4, true, false, ""},
+      {"wgmma", "sm_90a", "float8_e4m3fn float8_e5m2", "float32", 64, 64, 8, 32, 4, true, true, ""},
+      {"wgmma", "sm_90a", "int8", "int32", 64, 64, 8, 32, 4, true, true, ""},
       // mma.sync: a warp's own 16x8 tiles.
-      {"mma", "sm", "float16 bfloat16", "float32 float16", 16, 16, 0, 8, 16, 1, false, false, ""},
-      {"mma", "sm", "int8", "int32", 16, 16, 0, 8, 32, 1, false, false, ""},
-      {"mma", "sm_89 sm_90a sm_100a", "float8_e4m3fn float8_e5m2", "float32", 16, 16, 0, 8, 32, 1,
+      {"mma", "sm", "float16 bfloat16", "float32 float16", 16, 16, 8, 16, 1, false, false, ""},
+      {"mma", "sm", "int8", "int32", 16, 16, 8, 32, 1, false, false, ""},
+      {"mma", "sm_89 sm_90a sm_100a", "float8_e4m3fn float8_e5m2", "float32", 16, 16, 8, 32, 1,
        false, false, ""},
       // Vector units of a GPU: the same divisibility, because warps tile the block alike.
-      {"fma", "sm", "float32 float64", "float32 float64", 16, 16, 0, 8, 1, 1, false, false, ""},
+      {"fma", "sm", "float32 float64", "float32 float64", 16, 16, 8, 1, 1, false, false, ""},
       // x86: any extents; edges are computed on padded tiles.
-      {"fma", "x86-64", "float32 float16 bfloat16", "float32", 1, 1, 0, 1, 1, 1, false, false, ""},
-      {"fma", "x86-64", "float64 float32", "float64", 1, 1, 0, 1, 1, 1, false, false, ""},
-      {"fma", "x86-64", "int8 uint8 int32", "int32", 1, 1, 0, 1, 1, 1, false, false, ""},
+      {"fma", "x86-64", "float32 float16 bfloat16", "float32", 1, 1, 1, 1, 1, false, false, ""},
+      {"fma", "x86-64", "float64 float32", "float64", 1, 1, 1, 1, 1, false, false, ""},
+      {"fma", "x86-64", "int8 uint8 int32", "int32", 1, 1, 1, 1, 1, false, false, ""},
   };
   return *rules;
 }

@@ -40,7 +40,6 @@ struct GemmRule {
   const char* inputs;     // space-separated dtype names accepted for a and b (which are equal)
   const char* accums;     // ... for c
   int m_min, m_multiple;  // 0 = no condition
-  int m_also;             // an M that is accepted beside those; 0 = none
   int n_multiple, k_multiple;
   int warps_multiple;   // 4: whole warpgroups
   bool b_shared;        // b must be in shared memory
