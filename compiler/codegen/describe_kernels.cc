@@ -25,12 +25,16 @@ Json Extents(const std::vector<ir::Expr>& extents) {
 }
 
 Json Map(const TensorMap& map) {
-  return {{"tensor", map.tensor->name},
-          {"dtype", map.tensor->dtype.ToString()},
-          {"shape", Extents(map.tensor->shape)},
-          {"strides", Extents(map.tensor->strides)},
-          {"box", map.box},
-          {"swizzle_bytes", map.swizzle}};
+  Json out = {{"tensor", map.tensor->name},
+              {"dtype", map.tensor->dtype.ToString()},
+              {"shape", Extents(map.tensor->shape)},
+              {"strides", Extents(map.tensor->strides)},
+              {"box", map.box},
+              {"swizzle_bytes", map.swizzle}};
+  if (map.patches) {
+    out["im2col"] = {{"low", map.low}, {"high", map.high}, {"stride", map.stride}};
+  }
+  return out;
 }
 
 Json Kernel(const GpuKernel& kernel, const ir::Launch& launch, const LaunchSlots& slots) {

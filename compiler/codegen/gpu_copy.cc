@@ -29,16 +29,17 @@ GpuInstructEmitter::TensorBox GpuInstructEmitter::BoxOf(const ir::Instruct& x) {
   return box;
 }
 
-void GpuInstructEmitter::ForPanels(const TensorBox& box, const std::string& text, Value* barrier) {
+void GpuInstructEmitter::ForPanels(const TensorBox& box, const std::string& text,
+                                   const std::vector<Value*>& more) {
   const auto n = [&](int64_t v) { return b_.getInt32(static_cast<uint32_t>(v)); };
   std::string constraints = "r,l";
   for (size_t d = 0; d < box.start.size(); ++d) constraints += ",r";
-  if (barrier != nullptr) constraints += ",r";
+  for (const Value* v : more) constraints += v->getType()->isIntegerTy(16) ? ",h" : ",r";
   for (int64_t p = 0; p * box.map.box.back() < box.columns; ++p) {
     std::vector<Value*> args = {b_.CreateAdd(box.tile, n(p * box.panel_bytes)), box.descriptor};
     args.push_back(b_.CreateAdd(box.start.back(), n(p * box.map.box.back())));
     args.insert(args.end(), box.start.rbegin() + 1, box.start.rend());
-    if (barrier != nullptr) args.push_back(barrier);
+    args.insert(args.end(), more.begin(), more.end());
     Asm(text, constraints, args);
   }
 }
@@ -73,7 +74,22 @@ void GpuInstructEmitter::EmitTensorLoad(const ir::Instruct& x) {
                    "d.shared::cluster.global.mbarrier::complete_tx::bytes",
                    blocks > 1 ? ".multicast::cluster" : "", " [$0], ", CoordinatesOf(box), ", [$",
                    2 + rank, "]", blocks > 1 ? absl::StrCat(", ", (1 << blocks) - 1) : "", ";"),
-      SharedAddress(x.regions[2]));
+      {SharedAddress(x.regions[2])});
+}
+
+// Offsets are innermost first, as coordinates are, and have 16 bits.
+void GpuInstructEmitter::EmitPatchLoad(const ir::Instruct& x) {
+  const TensorBox box = BoxOf(x);
+  const auto offset = [&](size_t i) {
+    return b_.CreateIntCast(exprs_.Emit(x.args[i]), b_.getInt16Ty(), true);
+  };
+  const size_t next = 2 + box.start.size();
+  ForPanels(
+      box,
+      absl::StrCat("cp.async.bulk.tensor.", box.start.size(),
+                   "d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [$0], ",
+                   CoordinatesOf(box), ", [$", next, "], {$", next + 1, ", $", next + 2, "};"),
+      {SharedAddress(x.regions[2]), offset(1), offset(0)});
 }
 
 // 16 bytes go past the first cache (PTX 9.7.9.25.3); what is not valid is not read.
@@ -100,7 +116,7 @@ void GpuInstructEmitter::EmitTensorStore(const ir::Instruct& x) {
   ForPanels(box,
             absl::StrCat("cp.async.bulk.tensor.", box.start.size(),
                          "d.global.shared::cta.bulk_group ", CoordinatesOf(box), ", [$0];"),
-            nullptr);
+            {});
   Asm("cp.async.bulk.commit_group;");
 }
 

@@ -40,8 +40,10 @@ class GpuEntry : public HostEntry {
     image_type_ = llvm::StructType::get(context(), {ptr, ptr});
     kernel_type_ = llvm::StructType::get(context(), {ptr, i32, i32, i32, i32, i32});
     auto* longs = llvm::ArrayType::get(i64, KILN_TENSOR_RANK);
-    map_type_ = llvm::StructType::get(context(), {i32, i32, i32, i32, i64, longs, longs,
-                                                  llvm::ArrayType::get(i32, KILN_TENSOR_RANK)});
+    auto* corner = llvm::ArrayType::get(i32, KILN_TENSOR_RANK - 2);
+    map_type_ = llvm::StructType::get(
+        context(), {i32, i32, i32, i32, i64, longs, longs,
+                    llvm::ArrayType::get(i32, KILN_TENSOR_RANK), i32, i32, corner, corner});
     llvm::Constant* bytes = Data(llvm::ConstantDataArray::getString(context(), cubin, false));
     image_ = new llvm::GlobalVariable(
         module, image_type_, false, llvm::GlobalValue::InternalLinkage,
@@ -116,8 +118,24 @@ class GpuEntry : public HostEntry {
                       b.CreateConstGEP1_64(b.getInt32Ty(), field(7), at));
         stride = b.CreateMul(stride, extent);
       }
+      EmitWindow(b, map, field);
     }
     return array;
+  }
+
+  static void EmitWindow(llvm::IRBuilder<>& b, const TensorMap& map,
+                         const std::function<Value*(unsigned)>& field) {
+    const auto put = [&](int64_t value, Value* place) {
+      b.CreateStore(b.getInt32(static_cast<uint32_t>(value)), place);
+    };
+    put(map.patches ? map.box[map.box.size() - 2] : 0, field(8));
+    put(map.stride, field(9));
+    for (unsigned corner = 0; corner < 2; ++corner) {
+      const auto& sides = corner == 0 ? map.low : map.high;
+      for (size_t d = 0; d < sides.size(); ++d) {
+        put(sides[d], b.CreateConstGEP1_64(b.getInt32Ty(), field(10 + corner), d));
+      }
+    }
   }
 
   const std::vector<GpuKernel>& kernels_;

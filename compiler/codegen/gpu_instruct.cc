@@ -133,6 +133,8 @@ void GpuInstructEmitter::Emit(const ir::Instruct& x) {
           "r,r", {SharedAddress(x.regions[0]), exprs_.Emit(x.args[0])});
     case Instruction::kTensorLoad:
       return Once(part_.count, [&] { EmitTensorLoad(x); });
+    case Instruction::kPatchLoad:
+      return Once(part_.count, [&] { EmitPatchLoad(x); });
     case Instruction::kAsyncCopy:
       return EmitAsyncCopy(x);
     case Instruction::kAsyncCommit:

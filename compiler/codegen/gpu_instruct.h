@@ -61,6 +61,7 @@ class GpuInstructEmitter {
   void EmitShuffle(const ir::Instruct& x);
   void EmitArrive(const ir::Instruct& x);
   void EmitTensorLoad(const ir::Instruct& x);   // gpu_copy.cc
+  void EmitPatchLoad(const ir::Instruct& x);    // gpu_copy.cc
   void EmitAsyncCopy(const ir::Instruct& x);    // gpu_copy.cc
   void EmitTensorStore(const ir::Instruct& x);  // gpu_copy.cc
   void EmitMma(const ir::Instruct& x);          // gpu_mma.cc
@@ -85,7 +86,9 @@ class GpuInstructEmitter {
   };
   TensorBox BoxOf(const ir::Instruct& x);
   static std::string CoordinatesOf(const TensorBox& box);
-  void ForPanels(const TensorBox& box, const std::string& text, llvm::Value* barrier);
+  // `more`: operands after the coordinates.
+  void ForPanels(const TensorBox& box, const std::string& text,
+                 const std::vector<llvm::Value*>& more);
   struct Registers {
     llvm::Value* base;
     llvm::Type* type;

@@ -175,19 +175,33 @@ class OnBarrier : public Action {
   const int64_t warps_;
 };
 
+// The pixels of a kPatchLoad: where a window's steps lie, rows before columns.
+struct Window {
+  int64_t stride = 0;  // 0: no window
+  int64_t low[2] = {}, high[2] = {};
+  NodePtr offset[2];
+};
+
 class TensorLoadOf : public Action {
  public:
-  TensorLoadOf(SourceLoc loc, Box tile, TileShape shape, Box source, int row_dimension, Box barrier)
+  TensorLoadOf(SourceLoc loc, Box tile, TileShape shape, Box source, int row_dimension, Box barrier,
+               Window window = {})
       : Action(loc),
         tile_(std::move(tile)),
         shape_(shape),
         row_dimension_(row_dimension),
         source_(std::move(source)),
-        barrier_(std::move(barrier)) {}
+        barrier_(std::move(barrier)),
+        window_(std::move(window)) {}
   Flow Run(Machine& m) const override {
     const int64_t first = FirstElement(m, tile_);
     const Place source = Locate(m, source_);
     const Place barrier = Locate(m, barrier_);
+    std::array<int64_t, 2> offset{};
+    for (size_t d = 0; d < 2 && window_.stride > 0; ++d) {
+      offset[d] = window_.offset[d]->Int(m);
+      if (!m.failed() && !IsStep(source, d)) FailOutside(m);
+    }
     const int rank = source.buffer->rank;
     const int64_t rows = source.extent[row_dimension_], columns = source.extent[rank - 1];
     if (m.failed() || !m.Step(rows * columns, loc)) return Flow::kStop;
@@ -201,24 +215,59 @@ class TensorLoadOf : public Action {
       if (tile->track_written) tile->written[place] = 0;
     });
     const BarrierKey key = {barrier_.slot, barrier.min[0]};
-    m.async->loads.push_back(
-        {key, rows * columns * shape_.element, [=, this] {
-           each([&](int64_t place, int64_t r, int64_t c) { Put(tile, place, source, r, c); });
-         }});
+    m.async->loads.push_back({key, rows * columns * shape_.element, [=, this] {
+                                each([&](int64_t place, int64_t r, int64_t c) {
+                                  std::array<int64_t, kMaxRank> at{};
+                                  std::copy_n(source.min.begin(), source.buffer->rank, at.begin());
+                                  at[source.buffer->rank - 1] += c;
+                                  if (window_.stride > 0) {
+                                    Walk(source, r, offset, &at);
+                                  } else {
+                                    at[row_dimension_] += r;
+                                  }
+                                  Put(tile, place, *source.buffer, at);
+                                });
+                              }});
     if (m.options().order == Order::kReverse) m.async->Land(m, key, loc);
     return NextUnlessFailed(m);
   }
 
  private:
+  // Steps of the window along rows (d = 0) or columns of the image.
+  int64_t Steps(const Place& source, size_t d) const {
+    const int64_t last = source.buffer->shape[1 + d] - 1 + window_.high[d];
+    return (last - window_.low[d]) / window_.stride + 1;
+  }
+  bool IsStep(const Place& source, size_t d) const {
+    const int64_t way = source.min[1 + d] - window_.low[d];
+    return way >= 0 && way % window_.stride == 0 && way / window_.stride < Steps(source, d);
+  }
+  void FailOutside(Machine& m) const {
+    m.Fail(absl::StatusCode::kFailedPrecondition, loc,
+           "the first pixel of a load is none that its window comes by", "");
+  }
+
+  // To the pixel `r` steps after the first one: columns, then rows, then images.
+  void Walk(const Place& source, int64_t r, const std::array<int64_t, 2>& offset,
+            std::array<int64_t, kMaxRank>* at) const {
+    int64_t carry = r;
+    for (const size_t d : {1, 0}) {
+      const int64_t steps = Steps(source, d);
+      const int64_t step = (source.min[1 + d] - window_.low[d]) / window_.stride + carry;
+      (*at)[1 + d] = window_.low[d] + step % steps * window_.stride + offset[d];
+      carry = step / steps;
+    }
+    (*at)[0] += carry;
+  }
+
   // Outside of the tensor there are zeros.
-  void Put(BufferState* tile, int64_t place, const Place& source, int64_t r, int64_t c) const {
-    const BufferState& tensor = *source.buffer;
+  static void Put(BufferState* tile, int64_t place, const BufferState& tensor,
+                  const std::array<int64_t, kMaxRank>& at) {
     int64_t offset = 0;
     bool inside = true;
     for (int d = 0; d < tensor.rank; ++d) {
-      const int64_t at = source.min[d] + (d == tensor.rank - 1 ? c : d == row_dimension_ ? r : 0);
-      inside &= at >= 0 && at < tensor.shape[d];
-      offset += at * tensor.stride[d];
+      inside &= at[d] >= 0 && at[d] < tensor.shape[d];
+      offset += at[d] * tensor.stride[d];
     }
     if (tile->track_written) tile->written[place] = 1;
     if (tile->real) {
@@ -232,6 +281,7 @@ class TensorLoadOf : public Action {
   const TileShape shape_;
   const int row_dimension_;
   Box source_, barrier_;
+  const Window window_;
 };
 
 // Copies a few neighbours when it is waited for; then they are the thread's own stores.
@@ -635,6 +685,15 @@ ActionPtr Compiler::InstructAction(const ir::Instruct& x) {
     case ir::Instruction::kTensorLoad:
       return std::make_unique<TensorLoadOf>(loc, box(0), TileOf(x, 0), box(1),
                                             ir::RowDimension(x.regions[1]), box(2));
+    case ir::Instruction::kPatchLoad: {
+      Window window = {NoteOf(x, "stride"),
+                       {NoteOf(x, "low_h"), NoteOf(x, "low_w")},
+                       {NoteOf(x, "high_h"), NoteOf(x, "high_w")},
+                       {Expr(x.args[0], loc), Expr(x.args[1], loc)}};
+      return std::make_unique<TensorLoadOf>(loc, box(0), TileOf(x, 0), box(1),
+                                            ir::RowDimension(x.regions[1]), box(2),
+                                            std::move(window));
+    }
     case ir::Instruction::kAsyncCopy:
       return std::make_unique<AsyncCopyOf>(loc, box(0), box(1), value());
     case ir::Instruction::kAsyncCommit:

@@ -27,6 +27,8 @@ const char* Name(Instruction op) {
       return "barrier_wait";
     case Instruction::kTensorLoad:
       return "tensor_load";
+    case Instruction::kPatchLoad:
+      return "patch_load";
     case Instruction::kAsyncCopy:
       return "async_copy";
     case Instruction::kAsyncCommit:
@@ -72,6 +74,8 @@ Operands OperandsOf(Instruction op) {
       return {{barrier}, 1};
     case Instruction::kTensorLoad:
       return {{shared, {Scope::kGlobal}, barrier}, 0};
+    case Instruction::kPatchLoad:
+      return {{shared, {Scope::kGlobal}, barrier}, 2};
     case Instruction::kAsyncCopy:
       return {{shared, {Scope::kGlobal}}, 1};
     case Instruction::kAsyncCommit:

@@ -27,6 +27,11 @@ enum class Instruction : uint8_t {
   kTensorLoad,  // [shared, global, barrier] (): a box of a tensor, by one thread; the bytes count
                 //     on the barrier; outside of the tensor zeros (PTX 9.7.9.27). "cluster": all
                 //     blocks of it load the same box, each its share of the rows, for all
+  kPatchLoad,   // [shared, global, barrier] (rows, columns): as kTensorLoad the pixels of a tensor
+                //     [n, h, w, c] that lie so far from those of a window (im2col, PTX 5.5.5): the
+                //     box's first and those that follow it, "stride" apart, as many as it is wide;
+               //     in rows of the image from "low_w" to its last plus "high_w", and in columns
+               //     from "low_h" to its last plus "high_h", then in the next image
   kAsyncCopy,  // [shared, global] (valid): in a loop over threads: starts to copy 4, 8 or 16 bytes,
                //     zeros where they are not valid (cp.async, PTX 9.7.9.25)
   kAsyncCommit,  // (): what each thread has started since the last is a group

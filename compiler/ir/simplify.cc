@@ -210,19 +210,40 @@ class Simplifier : public Mutator {
     return outside + MakeBinary(BinaryOp::kFloorDiv, FromLinear(rest, type), MakeInt(c, type));
   }
 
-  // (g*high + low) // c = high // (c/g) where g divides c and 0 <= low < g; undefined where no
-  // coefficient is such a g.
-  Expr CoarseDiv(const LinearForm& form, int64_t c, DType type) {
+  // form = g*high + low where g divides c and 0 <= low < g; nothing where no coefficient is such a
+  // g.
+  struct Coarse {
+    LinearForm high, low;
+    int64_t g;
+  };
+  std::optional<Coarse> Coarsen(const LinearForm& form, int64_t c) {
     for (const auto& term : form.terms) {
       const int64_t g = std::gcd(term.second, c);
       if (g <= 1) continue;
       LinearForm high = Part(form, g, true), low = Part(form, g, false);
       high.constant = FloorDivide(form.constant, g);
       low.constant = form.constant - high.constant * g;
-      if (OneQuotient(low, g) != 0) continue;
-      return MakeBinary(BinaryOp::kFloorDiv, FromLinear(high, type), MakeInt(c / g, type));
+      if (OneQuotient(low, g) == 0) return Coarse{std::move(high), std::move(low), g};
     }
-    return {};
+    return std::nullopt;
+  }
+
+  // (g*high + low) // c = high // (c/g).
+  Expr CoarseDiv(const LinearForm& form, int64_t c, DType type) {
+    const auto parts = Coarsen(form, c);
+    if (!parts) return {};
+    return MakeBinary(BinaryOp::kFloorDiv, FromLinear(parts->high, type),
+                      MakeInt(c / parts->g, type));
+  }
+
+  // (g*high + low) % c = high % (c/g) * g + low.
+  Expr CoarseMod(const LinearForm& form, int64_t c, DType type) {
+    const auto parts = Coarsen(form, c);
+    if (!parts) return {};
+    const Expr mod =
+        MakeBinary(BinaryOp::kFloorMod, FromLinear(parts->high, type), MakeInt(c / parts->g, type));
+    return MakeBinary(BinaryOp::kAdd, MakeBinary(BinaryOp::kMul, mod, MakeInt(parts->g, type)),
+                      FromLinear(parts->low, type));
   }
 
   // (z // d) // c = z // (d*c).
@@ -261,6 +282,7 @@ class Simplifier : public Mutator {
       return MakeBinary(BinaryOp::kAdd, MakeBinary(BinaryOp::kMul, mod, MakeInt(g, type)),
                         MakeInt(low, type));
     }
+    if (const Expr coarse = CoarseMod(rest, c, type); coarse.defined()) return coarse;
     if (!changed) return e;
     return MakeBinary(BinaryOp::kFloorMod, FromLinear(rest, type), MakeInt(c, type));
   }

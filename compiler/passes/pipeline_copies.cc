@@ -106,7 +106,7 @@ class Pipeline {
     return from && tile->scope == ir::Scope::kShared && tile->dtype == copy.src.buffer->dtype &&
            CoversWhole(copy.dst) &&
            std::none_of(copy.src.ranges.begin(), copy.src.ranges.end(), reads) && IsFree(tile) &&
-           !PlacedBy(rest_, copy);
+           !PlacedBy(rest_, copy.src);
   }
 
   // Those whose tiles are theirs alone, in this loop alone, and whose tensors nobody writes.

@@ -45,7 +45,8 @@ class Planter {
   explicit Planter(const ir::Launch& launch) {
     ir::Walk(launch.body, [&](const Stmt& s) {
       const auto* x = s.As<ir::Instruct>();
-      if (x != nullptr && x->op == ir::Instruction::kTensorLoad) {
+      if (x != nullptr &&
+          (x->op == ir::Instruction::kTensorLoad || x->op == ir::Instruction::kPatchLoad)) {
         loaded_.insert(x->regions[0].buffer.get());
       }
       if (x != nullptr && x->op == ir::Instruction::kWgmma) {

@@ -11,6 +11,7 @@
 #include "compiler/ir/visit.h"
 #include "compiler/layout/swizzle.h"
 #include "compiler/passes/build.h"
+#include "compiler/passes/patch_box.h"
 #include "compiler/passes/shared_tiles.h"
 #include "compiler/passes/stage_operands.h"
 #include "compiler/passes/tensor_box.h"
@@ -47,6 +48,30 @@ Stmt Do(SourceLoc loc, Instruction op, std::vector<ir::Region> regions = {},
   return ir::MakeStmt<ir::Instruct>(loc, op, std::move(regions), std::move(args), std::move(notes));
 }
 
+// What TMA fetches into the whole of a tile: a box of a tensor, or the pixels under a tap.
+struct Fetch {
+  SourceLoc loc;
+  ir::Buffer tile;
+  ir::Region source;
+  std::vector<Expr> offsets;  // of the tap
+  std::map<std::string, std::string> notes;
+
+  Instruction op() const {
+    return offsets.empty() ? Instruction::kTensorLoad : Instruction::kPatchLoad;
+  }
+  ir::Region Place() const {
+    ir::Region place = source;
+    for (const Expr& offset : offsets) place.ranges.push_back({offset, MakeInt(1)});
+    return place;
+  }
+};
+
+// Rows of a tile are whole units of TMA's, and so are the versions of it.
+bool HoldsRows(const ir::Buffer& tile) {
+  const int64_t row = *ir::ConstInt(tile->shape[1]) * tile->dtype.bytes();
+  return row % kRowBytes == 0 && row * *ir::ConstInt(tile->shape[0]) % kTileBytes == 0;
+}
+
 // Whether TMA can fetch the source into the whole of a tile.
 bool Fetches(const ir::Copy& copy) {
   const ir::Buffer& tensor = copy.src.buffer;
@@ -59,9 +84,7 @@ bool Fetches(const ir::Copy& copy) {
       return false;
     }
   }
-  if (!IsTensorBox(copy.src, tile->shape[0], tile->shape[1])) return false;
-  const int64_t row = *ir::ConstInt(tile->shape[1]) * tile->dtype.bytes();
-  return row % kRowBytes == 0 && row * *ir::ConstInt(tile->shape[0]) % kTileBytes == 0;
+  return IsTensorBox(copy.src, tile->shape[0], tile->shape[1]) && HoldsRows(tile);
 }
 
 class Specialise {
@@ -102,7 +125,7 @@ class Specialise {
  private:
   // Tiles under one pair of barriers, and the statements of a step that use them.
   struct Group {
-    std::vector<const ir::Copy*> fetches;
+    std::vector<const Fetch*> fetches;
     size_t first, last;
     ir::Buffer full, empty;
   };
@@ -155,36 +178,51 @@ class Specialise {
     const auto* body = loop_->body.As<ir::Seq>();
     if (body == nullptr) return false;
     for (const Stmt& s : body->stmts) {
-      // Tiles that threads gather are fetched ahead by pipeline-copies.
-      const Stmt gather = GatherOf(s);
-      if (gather.defined() && Multiplies(*body, gather.As<ir::Store>()->buffer)) return false;
       const auto* alloc = s.As<ir::Alloc>();
       if (alloc != nullptr && alloc->buffer->scope == ir::Scope::kShared &&
           !alloc->init.defined()) {
         Allocate(*alloc);
         continue;
       }
-      const auto* copy = s.As<ir::Copy>();
+      const std::optional<Fetch> fetch = FetchOf(s);
       // Earlier statements of the body must neither say where the box is nor look at the last tile.
-      if (copy != nullptr && Fetches(*copy) && !IsAnnotated(copy->dst.buffer) &&
-          !Uses(rest_, copy->dst.buffer) && !PlacedBy(rest_, *copy) &&
-          (HasSwizzle(copy->dst.buffer) || !Multiplies(*body, copy->dst.buffer))) {
-        fetches_.push_back(copy);
-      } else {
-        rest_.push_back(s);
+      if (fetch && !IsAnnotated(fetch->tile) && !Uses(rest_, fetch->tile) &&
+          !PlacedBy(rest_, fetch->Place()) &&
+          (HasSwizzle(fetch->tile) || !Multiplies(*body, fetch->tile))) {
+        fetches_.push_back(*fetch);
+        continue;
       }
+      // Tiles that threads gather are fetched ahead by pipeline-copies.
+      const Stmt gather = GatherOf(s);
+      if (gather.defined() && Multiplies(*body, gather.As<ir::Store>()->buffer)) return false;
+      rest_.push_back(s);
     }
     if (fetches_.empty() || rest_.empty()) return false;
     std::unordered_set<const ir::BufferNode*> tiles;
-    for (const ir::Copy* fetch : fetches_) {
-      if (!tiles.insert(fetch->dst.buffer.get()).second) return false;
+    for (const Fetch& fetch : fetches_) {
+      if (!tiles.insert(fetch.tile.get()).second) return false;
     }
-    return std::all_of(fetches_.begin(), fetches_.end(), [&](const ir::Copy* fetch) {
-      const ir::Buffer& tile = fetch->dst.buffer;
+    return std::all_of(fetches_.begin(), fetches_.end(), [&](const Fetch& fetch) {
+      const ir::Buffer &tile = fetch.tile, &tensor = fetch.source.buffer;
       return !Writes(rest_, tile) && !Uses(before_, tile) && !Uses(after_, tile) &&
-             !Writes(rest_, fetch->src.buffer) && !Writes(before_, fetch->src.buffer) &&
-             !Writes(after_, fetch->src.buffer);
+             !Writes(rest_, tensor) && !Writes(before_, tensor) && !Writes(after_, tensor);
     });
+  }
+
+  std::optional<Fetch> FetchOf(const Stmt& s) const {
+    if (const auto* copy = s.As<ir::Copy>()) {
+      if (!Fetches(*copy)) return std::nullopt;
+      return Fetch{s->loc, copy->dst.buffer, copy->src, {}, {}};
+    }
+    const Stmt gather = GatherOf(s);
+    if (!gather.defined() || !HoldsRows(gather.As<ir::Store>()->buffer)) return std::nullopt;
+    ir::Facts facts;
+    for (const ir::Axis& axis : launch_.grid) facts.AddAxis(axis);
+    facts.AddAxis(loop_->axes[0]);
+    std::optional<PatchBox> box = PatchBoxOf(s, facts);
+    if (!box) return std::nullopt;
+    return Fetch{s->loc, gather.As<ir::Store>()->buffer, std::move(box->source),
+                 std::move(box->offsets), std::move(box->notes)};
   }
 
   // Rows that fill no swizzle lie in an order for products that is no box.
@@ -255,16 +293,16 @@ class Specialise {
   bool MayPersist() const { return Option("kiln.persistent", 1) != 0 && !StepsDiffer(); }
 
   // The same for all blocks of a cluster, which are neighbours along the grid's second axis.
-  bool IsShared(const ir::Copy& fetch) const {
-    const int64_t rows = ir::ConstInt(fetch.dst.buffer->shape[0]).value_or(0);
-    if (rows % (kAtomRows * kCluster) != 0) return false;
+  bool IsShared(const Fetch& fetch) const {
+    const int64_t rows = ir::ConstInt(fetch.tile->shape[0]).value_or(0);
+    if (rows % (kAtomRows * kCluster) != 0 || fetch.op() != Instruction::kTensorLoad) return false;
     const Expr& across = launch_.grid[1].var;
     for (const Stmt& bind : binds_) {
-      for (const ir::Range& r : fetch.src.ranges) {
+      for (const ir::Range& r : fetch.source.ranges) {
         if (Mentions(r.min, bind.As<ir::Bind>()->var)) return false;
       }
     }
-    return std::none_of(fetch.src.ranges.begin(), fetch.src.ranges.end(),
+    return std::none_of(fetch.source.ranges.begin(), fetch.source.ranges.end(),
                         [&](const ir::Range& r) { return Mentions(r.min, across); });
   }
 
@@ -275,15 +313,15 @@ class Specialise {
     const int64_t height = ir::ConstInt(launch_.grid[1].extent).value_or(1);
     if (height % kCluster != 0 || StepsDiffer()) return;
     const bool shares = std::any_of(fetches_.begin(), fetches_.end(),
-                                    [&](const ir::Copy* fetch) { return IsShared(*fetch); });
+                                    [&](const Fetch& fetch) { return IsShared(fetch); });
     if (shares) cluster_ = kCluster;
   }
 
   void MakeVersions() {
     stages_ = *ir::ConstInt(loop_->num_stages);
     GroupFetches();
-    for (const ir::Copy* fetch : fetches_) {
-      versions_[fetch->dst.buffer.get()] = VersionsOf(fetch->dst.buffer, stages_);
+    for (const Fetch& fetch : fetches_) {
+      versions_[fetch.tile.get()] = VersionsOf(fetch.tile, stages_);
     }
     for (Stmt& s : allocations_) {
       const auto found = versions_.find(s.As<ir::Alloc>()->buffer.get());
@@ -297,22 +335,22 @@ class Specialise {
 
   // Tiles that the same statements of a step use come and go together.
   void GroupFetches() {
-    for (const ir::Copy* fetch : fetches_) {
+    for (const Fetch& fetch : fetches_) {
       size_t first = 0, last = rest_.size() - 1;
-      const auto uses = [&](size_t i) { return Uses({rest_[i]}, fetch->dst.buffer); };
+      const auto uses = [&](size_t i) { return Uses({rest_[i]}, fetch.tile); };
       while (first < last && !uses(first)) ++first;
       while (last > first && !uses(last)) --last;
       const auto same = [&](const Group& g) { return g.first == first && g.last == last; };
       auto group = std::find_if(groups_.begin(), groups_.end(), same);
       if (group == groups_.end()) {
         const auto barriers = [&](const char* name) {
-          return ir::MakeBuffer(absl::StrCat(name, groups_.empty() ? "" : fetch->dst.buffer->name),
-                                kInt64, {MakeInt(stages_)}, ir::Scope::kBarrier);
+          return ir::MakeBuffer(absl::StrCat(name, groups_.empty() ? "" : fetch.tile->name), kInt64,
+                                {MakeInt(stages_)}, ir::Scope::kBarrier);
         };
         group =
             groups_.insert(groups_.end(), {{}, first, last, barriers("full"), barriers("empty")});
       }
-      group->fetches.push_back(fetch);
+      group->fetches.push_back(&fetch);
     }
   }
 
@@ -398,11 +436,11 @@ class Specialise {
   Stmt Producer() {
     std::vector<Stmt> stmts;
     ShareRegisters(true, &stmts);
-    stmts.push_back(schedule_->ForTurns([&](const Expr& turn) { return Fetch(turn); }));
+    stmts.push_back(schedule_->ForTurns([&](const Expr& turn) { return FetchAll(turn); }));
     return ir::MakeSeq(std::move(stmts), launch_.loc);
   }
 
-  Stmt Fetch(const Expr& turn) {
+  Stmt FetchAll(const Expr& turn) {
     std::vector<Stmt> stmts = binds_;
     stmts.push_back(FetchLoop(turn));
     return FreshCopy(ir::MakeStmt<ir::Seq>(launch_.loc, std::move(stmts)));
@@ -422,9 +460,9 @@ class Specialise {
                   std::vector<Stmt>* body) {
     const SourceLoc loc = loop_->loc;
     int64_t bytes = 0;
-    for (const ir::Copy* fetch : group.fetches) {
-      int64_t tile = fetch->dst.buffer->dtype.bytes();
-      for (const Expr& extent : fetch->dst.buffer->shape) tile *= *ir::ConstInt(extent);
+    for (const Fetch* fetch : group.fetches) {
+      int64_t tile = fetch->tile->dtype.bytes();
+      for (const Expr& extent : fetch->tile->shape) tile *= *ir::ConstInt(extent);
       bytes += tile;
     }
     // A fresh barrier counts as one whose phase 1 is over.
@@ -432,17 +470,18 @@ class Specialise {
         Do(loc, Instruction::kBarrierWait, {One(group.empty, version)}, {MakeInt(1) - parity}));
     body->push_back(
         Do(loc, Instruction::kBarrierExpect, {One(group.full, version)}, {MakeInt(bytes)}));
-    for (const ir::Copy* fetch : group.fetches) {
-      ir::Region tile{versions_.at(fetch->dst.buffer.get()), {{version, MakeInt(1)}}};
-      for (const ir::Range& range : fetch->dst.ranges) tile.ranges.push_back(range);
-      ir::Region source = fetch->src;
-      for (ir::Range& range : source.ranges) {
-        range.min = ir::Substitute(range.min, {{loop_->axes[0].var.get(), var}});
-      }
-      std::map<std::string, std::string> notes;
+    const ir::VarMap step = {{loop_->axes[0].var.get(), var}};
+    for (const Fetch* fetch : group.fetches) {
+      ir::Region tile{versions_.at(fetch->tile.get()), {{version, MakeInt(1)}}};
+      for (const Expr& extent : fetch->tile->shape) tile.ranges.push_back({MakeInt(0), extent});
+      ir::Region source = fetch->source;
+      for (ir::Range& range : source.ranges) range.min = ir::Substitute(range.min, step);
+      std::vector<Expr> offsets;
+      for (const Expr& offset : fetch->offsets) offsets.push_back(ir::Substitute(offset, step));
+      std::map<std::string, std::string> notes = fetch->notes;
       if (cluster_ > 1 && IsShared(*fetch)) notes["cluster"] = absl::StrCat(cluster_);
-      body->push_back(Do(fetch->loc, Instruction::kTensorLoad,
-                         {tile, source, One(group.full, version)}, {}, std::move(notes)));
+      body->push_back(Do(fetch->loc, fetch->op(), {tile, source, One(group.full, version)},
+                         std::move(offsets), std::move(notes)));
     }
   }
 
@@ -488,7 +527,7 @@ class Specialise {
   const ir::For* loop_ = nullptr;
   std::vector<Stmt> allocations_, before_, after_;  // of the launch
   std::vector<Stmt> binds_;                         // of those before
-  std::vector<const ir::Copy*> fetches_;            // of the loop's body
+  std::vector<Fetch> fetches_;                      // of the loop's body
   std::vector<Stmt> rest_;
   int64_t threads_ = 0, stages_ = 0;
   std::vector<Group> groups_;

@@ -177,11 +177,11 @@ bool Mentions(const Expr& e, const Expr& var) {
   return mentions;
 }
 
-bool PlacedBy(const std::vector<Stmt>& stmts, const ir::Copy& copy) {
+bool PlacedBy(const std::vector<Stmt>& stmts, const ir::Region& region) {
   return std::any_of(stmts.begin(), stmts.end(), [&](const Stmt& s) {
     const auto* bind = s.As<ir::Bind>();
     return bind != nullptr &&
-           std::any_of(copy.src.ranges.begin(), copy.src.ranges.end(),
+           std::any_of(region.ranges.begin(), region.ranges.end(),
                        [&](const ir::Range& r) { return Mentions(r.min, bind->var); });
   });
 }

@@ -32,8 +32,8 @@ bool ReadsMemory(const ir::Expr& e);
 // other.
 ir::Stmt GatherOf(const ir::Stmt& s);
 
-// Whether one of the statements binds a name that says where the copy reads.
-bool PlacedBy(const std::vector<ir::Stmt>& stmts, const ir::Copy& copy);
+// Whether one of the statements binds a name that says where a region begins.
+bool PlacedBy(const std::vector<ir::Stmt>& stmts, const ir::Region& region);
 
 }  // namespace kiln::passes
 

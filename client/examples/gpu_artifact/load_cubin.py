@@ -46,11 +46,20 @@ def tensor_map(record, address):
         given = record["strides"][::-1][dim + 1] * BYTES[kind] if record["strides"] else None
         step = given or step * extent
         strides.append(step)
-    check(DRIVER.cuTensorMapEncodeTiled(
-        ctypes.c_void_p(start), kind, rank, ctypes.c_void_p(address),
-        (ctypes.c_uint64 * rank)(*shape), (ctypes.c_uint64 * max(rank - 1, 1))(*strides or [0]),
-        (ctypes.c_uint32 * rank)(*box), (ctypes.c_uint32 * rank)(*[1] * rank), 0,
-        SWIZZLES[record["swizzle_bytes"]], 3, 0), "cuTensorMapEncodeTiled")
+        common = (ctypes.c_void_p(start), kind, rank, ctypes.c_void_p(address),
+              (ctypes.c_uint64 * rank)(*shape),
+              (ctypes.c_uint64 * max(rank - 1, 1))(*strides or [0]))
+    window, swizzle = record.get("im2col"), SWIZZLES[record["swizzle_bytes"]]
+    if window:
+        steps = [1] + [window["stride"]] * (rank - 2) + [1]
+        check(DRIVER.cuTensorMapEncodeIm2col(
+            *common, (ctypes.c_int * (rank - 2))(*window["low"]),
+            (ctypes.c_int * (rank - 2))(*window["high"]), box[0], box[1],
+            (ctypes.c_uint32 * rank)(*steps), 0, swizzle, 3, 0), "cuTensorMapEncodeIm2col")
+    else:
+        check(DRIVER.cuTensorMapEncodeTiled(
+            *common, (ctypes.c_uint32 * rank)(*box), (ctypes.c_uint32 * rank)(*[1] * rank), 0,
+            swizzle, 3, 0), "cuTensorMapEncodeTiled")
     return buffer, start
 
 

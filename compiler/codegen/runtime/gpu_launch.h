@@ -15,7 +15,8 @@ typedef struct kiln_image {
   void* library; /* a CUlibrary once it is loaded */
 } kiln_image;
 
-/* One box shape in which a kernel loads a tensor: dimensions innermost first. */
+/* One box shape in which a kernel loads a tensor: dimensions innermost first. With `pixels`, that
+ * many of a tensor [c, w, h, n] under a window whose corners are so far from the image's. */
 typedef struct kiln_tensor_map {
   int32_t rank;
   int32_t type;    /* CUtensorMapDataType */
@@ -24,7 +25,11 @@ typedef struct kiln_tensor_map {
   uint64_t address;
   uint64_t extents[KILN_TENSOR_RANK]; /* elements */
   uint64_t strides[KILN_TENSOR_RANK]; /* elements; the first is 1 */
-  uint32_t box[KILN_TENSOR_RANK];     /* elements */
+  uint32_t box[KILN_TENSOR_RANK];     /* elements; with pixels: the first, channels of each */
+  int32_t pixels;
+  uint32_t stride; /* of the window */
+  int32_t low[KILN_TENSOR_RANK - 2];
+  int32_t high[KILN_TENSOR_RANK - 2];
 } kiln_tensor_map;
 
 typedef struct kiln_kernel {

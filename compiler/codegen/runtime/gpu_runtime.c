@@ -64,6 +64,9 @@ static struct {
   CUresult (*TensorMapEncodeTiled)(tensor_map*, int, uint32_t, void*, const uint64_t*,
                                    const uint64_t*, const uint32_t*, const uint32_t*, int, int, int,
                                    int);
+  CUresult (*TensorMapEncodeIm2col)(tensor_map*, int, uint32_t, void*, const uint64_t*,
+                                    const uint64_t*, const int*, const int*, uint32_t, uint32_t,
+                                    const uint32_t*, int, int, int, int);
   CUresult (*MemAllocAsync)(CUdeviceptr*, size_t, CUstream);
   CUresult (*MemFreeAsync)(CUdeviceptr, CUstream);
 } driver;
@@ -92,6 +95,7 @@ static void load_driver(void) {
       {"cuKernelSetAttribute", &driver.KernelSetAttribute},
       {"cuLaunchKernelEx", &driver.LaunchKernelEx},
       {"cuTensorMapEncodeTiled", &driver.TensorMapEncodeTiled},
+      {"cuTensorMapEncodeIm2col", &driver.TensorMapEncodeIm2col},
       {"cuMemAllocAsync", &driver.MemAllocAsync},
       {"cuMemFreeAsync", &driver.MemFreeAsync},
   };
@@ -148,8 +152,15 @@ static int encode(const kiln_tensor_map* m, tensor_map* out) {
   uint64_t strides[KILN_TENSOR_RANK];
   uint32_t steps[KILN_TENSOR_RANK];
   for (int d = 0; d < m->rank; ++d) {
-    steps[d] = 1;
+    steps[d] = m->pixels && d > 0 && d + 1 < m->rank ? m->stride : 1;
     if (d > 0) strides[d - 1] = m->strides[d] * (uint64_t)m->bytes;
+  }
+  if (m->pixels) {
+    return driver.TensorMapEncodeIm2col(
+               out, m->type, (uint32_t)m->rank, (void*)m->address, m->extents, strides, m->low,
+               m->high, m->box[0], (uint32_t)m->pixels, steps, 0, m->swizzle, L2_PROMOTION_256, 0)
+               ? KILN_ERROR_ARGUMENT
+               : KILN_OK;
   }
   return driver.TensorMapEncodeTiled(out, m->type, (uint32_t)m->rank, (void*)m->address, m->extents,
                                      strides, m->box, steps, 0, m->swizzle, L2_PROMOTION_256, 0)
