@@ -38,7 +38,7 @@ class GpuEntry : public HostEntry {
     llvm::Type* i32 = llvm::Type::getInt32Ty(context());
     llvm::Type* i64 = llvm::Type::getInt64Ty(context());
     image_type_ = llvm::StructType::get(context(), {ptr, ptr});
-    kernel_type_ = llvm::StructType::get(context(), {ptr, i32, i32, i32, i32, i32});
+    kernel_type_ = llvm::StructType::get(context(), {ptr, i32, i32, i32, i32, i32, i32});
     auto* longs = llvm::ArrayType::get(i64, KILN_TENSOR_RANK);
     auto* corner = llvm::ArrayType::get(i32, KILN_TENSOR_RANK - 2);
     map_type_ = llvm::StructType::get(
@@ -74,7 +74,8 @@ class GpuEntry : public HostEntry {
     llvm::Constant* record = Data(llvm::ConstantStruct::get(
         kernel_type_, {name, number(kernel.threads), number(kernel.shared_bytes),
                        number(static_cast<int64_t>(slots().size())),
-                       number(static_cast<int64_t>(kernel.maps.size())), number(kernel.cluster)}));
+                       number(static_cast<int64_t>(kernel.maps.size())), number(kernel.cluster),
+                       number(kernel.follows ? 1 : 0)}));
     Value* maps = EmitMaps(b, exprs, kernel.maps);
     llvm::Type* ptr = b.getPtrTy();
     const auto run = module().getOrInsertFunction("kiln_gpu_run", b.getInt32Ty(), ptr, ptr, ptr,

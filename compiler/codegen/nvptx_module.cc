@@ -1,5 +1,6 @@
 #include "compiler/codegen/nvptx_module.h"
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -7,6 +8,7 @@
 #include "compiler/codegen/gpu_stmt.h"
 #include "compiler/codegen/launch_slots.h"
 #include "compiler/codegen/runtime/gpu_launch.h"
+#include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
 #include "llvm/IR/MDBuilder.h"
 #include "llvm/IR/Module.h"
@@ -22,6 +24,7 @@ constexpr int64_t kTensorMapBytes = 128;  // CUtensorMap
 constexpr int64_t kTensorMapAlign = 64;
 constexpr int64_t kPointerAlign = 16;  // what the entry point has checked
 constexpr int64_t kSharedAlign = 1024;
+constexpr int kEarlyLaunches = 90;  // the first with griddepcontrol (PTX 9.7.13.17)
 
 class NvptxBuilder {
  public:
@@ -40,11 +43,14 @@ class NvptxBuilder {
                                        nullptr, "kiln_shared", nullptr,
                                        llvm::GlobalValue::NotThreadLocal, kSharedSpace);
     shared_->setAlignment(llvm::Align(kSharedAlign));
+    launches_ = absl::c_count_if(
+        slots_.host(), [](const ir::Stmt& s) { return s.kind() == ir::StmtKind::kLaunch; });
     for (const ir::Stmt& s : slots_.host()) {
       const auto* launch = s.As<ir::Launch>();
       if (launch == nullptr) continue;
       GpuKernel kernel;
       kernel.name = absl::StrCat(symbol_, "_", kernels->size());
+      kernel.follows = !kernels->empty() && CapabilityOf(arch_) >= kEarlyLaunches;
       KILN_RETURN_IF_ERROR(EmitKernel(*launch, &kernel));
       kernels->push_back(std::move(kernel));
     }
@@ -92,6 +98,7 @@ class NvptxBuilder {
       maps.parameters.push_back(function->getArg(static_cast<unsigned>(slots_.size() + i)));
     }
     b.SetInsertPoint(body);
+    MeetNeighbours(b, *kernel);
     BindBlockIndices(b, exprs, launch, b.CreateZExt(block, b.getInt64Ty()));
     GpuStmtEmitter stmts(b, exprs, shared_, thread, threads, maps);
     stmts.Emit(launch.body);
@@ -102,6 +109,19 @@ class NvptxBuilder {
     return Limit(launch,
                  absl::StrCat("a block needs ", kernel->shared_bytes, " bytes of shared memory; ",
                               arch_.name, " gives one ", arch_.smem_block));
+  }
+
+  // A kernel that follows another may be started while that one runs, and waits here until it has
+  // ended and can be seen; the next one may be started once all blocks have come by.
+  void MeetNeighbours(llvm::IRBuilder<>& b, const GpuKernel& kernel) const {
+    const auto emit = [&](const char* text) {
+      auto* type = llvm::FunctionType::get(b.getVoidTy(), false);
+      b.CreateCall(llvm::InlineAsm::get(type, text, "~{memory}", /*hasSideEffects=*/true));
+    };
+    if (kernel.follows) emit("griddepcontrol.wait;");
+    if (launches_ > 1 && CapabilityOf(arch_) >= kEarlyLaunches) {
+      emit("griddepcontrol.launch_dependents;");
+    }
   }
 
   absl::Status Limit(const ir::Launch& launch, std::string message) const {
@@ -175,6 +195,7 @@ class NvptxBuilder {
   const target::Arch& arch_;
   llvm::LLVMContext& context_;
   const LaunchSlots slots_;
+  int64_t launches_ = 0;
   std::unique_ptr<llvm::Module> module_;
   llvm::GlobalVariable* shared_ = nullptr;
 };

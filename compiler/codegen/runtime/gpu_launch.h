@@ -39,6 +39,7 @@ typedef struct kiln_kernel {
   int32_t slots; /* parameters of 64 bits, before the tensor maps */
   int32_t maps;
   int32_t cluster; /* blocks that are launched together, along x */
+  int32_t follows; /* it waits for the kernel before by itself: it may be started early */
 } kiln_kernel;
 
 #endif /* KILN_GPU_LAUNCH_H_ */

@@ -30,6 +30,7 @@ typedef struct launch_attribute {
     struct {
       unsigned x, y, z;
     } cluster;
+    int allowed;
   } value;
 } launch_attribute;
 typedef struct launch_config {
@@ -42,6 +43,7 @@ typedef struct launch_config {
 
 enum {
   CLUSTER_DIMENSION = 4, /* CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION */
+  EARLY_START = 6,       /* CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION */
   DYNAMIC_SHARED = 8,    /* CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES */
   NOT_INITIALIZED = 3,   /* CUDA_ERROR_NOT_INITIALIZED */
   NO_BINARY = 209,       /* CUDA_ERROR_NO_BINARY_FOR_GPU */
@@ -191,14 +193,21 @@ static int start(const kiln_launch* launch, CUdevice device, kiln_image* image,
     if (result) return result;
     parameters[kernel->slots + i] = &encoded[i];
   }
-  launch_attribute cluster = {.id = CLUSTER_DIMENSION,
-                              .value.cluster = {(unsigned)kernel->cluster, 1, 1}};
+  launch_attribute attributes[2];
+  unsigned count = 0;
+  if (kernel->cluster > 1) {
+    attributes[count++] = (launch_attribute){.id = CLUSTER_DIMENSION,
+                                             .value.cluster = {(unsigned)kernel->cluster, 1, 1}};
+  }
+  if (kernel->follows) {
+    attributes[count++] = (launch_attribute){.id = EARLY_START, .value.allowed = 1};
+  }
   const launch_config config = {.grid = {(unsigned)blocks, 1, 1},
                                 .block = {(unsigned)kernel->threads, 1, 1},
                                 .shared_bytes = (unsigned)kernel->shared_bytes,
                                 .stream = stream_of(launch),
-                                .attributes = &cluster,
-                                .attribute_count = kernel->cluster > 1};
+                                .attributes = attributes,
+                                .attribute_count = count};
   return driver.LaunchKernelEx(&config, function, parameters, 0) ? KILN_ERROR_DEVICE : KILN_OK;
 }
 
