@@ -596,22 +596,26 @@ Value* ExprEmitter::EmitRawLoad(const ir::Load& e) {
   const int lanes = LanesOf(e.indices);
   llvm::Type* storage = StorageType(e.buffer->dtype.with_lanes(lanes));
   const llvm::Align align = AlignOf(e.buffer, e.indices);
-  if (lanes == 1) {
-    return b_.CreateAlignedLoad(storage, EmitAddress(e.buffer, e.indices), align);
-  }
+  if (lanes == 1) return EmitPlainLoad(e.buffer, e.indices, storage, align);
   Value* zero = llvm::Constant::getNullValue(storage);
   Value* mask = e.predicate.defined() ? Splat(Emit(e.predicate), lanes) : nullptr;
   std::vector<Expr> first;
   if (IsContiguous(e.buffer, e.indices, &first)) {
-    Value* address = EmitAddress(e.buffer, first);
-    return mask ? b_.CreateMaskedLoad(storage, address, align, mask, zero)
-                : static_cast<Value*>(b_.CreateAlignedLoad(storage, address, align));
+    if (mask == nullptr) return EmitPlainLoad(e.buffer, first, storage, align);
+    return b_.CreateMaskedLoad(storage, EmitAddress(e.buffer, first), align, mask, zero);
   }
   Value* addresses = b_.CreateGEP(StorageType(e.buffer->dtype), PlaceOf(e.buffer).base,
                                   Offset(e.buffer, e.indices, lanes));
   if (mask == nullptr)
     mask = llvm::Constant::getAllOnesValue(llvm::FixedVectorType::get(b_.getInt1Ty(), lanes));
   return b_.CreateMaskedGather(storage, addresses, align, mask, zero);
+}
+
+Value* ExprEmitter::EmitPlainLoad(const ir::Buffer& buffer, const std::vector<Expr>& first,
+                                  llvm::Type* storage, llvm::Align align) {
+  llvm::LoadInst* load = b_.CreateAlignedLoad(storage, EmitAddress(buffer, first), align);
+  OnLoad(*load, buffer);
+  return load;
 }
 
 void ExprEmitter::EmitStore(const ir::Buffer& buffer, const std::vector<Expr>& indices,

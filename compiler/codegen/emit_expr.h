@@ -59,6 +59,11 @@ class ExprEmitter {
 
  protected:
   virtual llvm::Value* Divide(llvm::Value* a, llvm::Value* b) { return b_.CreateFDiv(a, b); }
+  // Told of every load of neighbours, or of one element.
+  virtual void OnLoad(llvm::LoadInst& load, const ir::Buffer& buffer) const {
+    (void)load;
+    (void)buffer;
+  }
   // What the address of an element is known to be a multiple of.
   virtual llvm::Align AlignOf(const ir::Buffer& buffer,
                               const std::vector<ir::Expr>& indices) const {
@@ -107,6 +112,8 @@ class ExprEmitter {
   llvm::Value* EmitLoad(const ir::Load& e);
   // As memory holds it. Not for one guarded element.
   llvm::Value* EmitRawLoad(const ir::Load& e);
+  llvm::Value* EmitPlainLoad(const ir::Buffer& buffer, const std::vector<ir::Expr>& first,
+                             llvm::Type* storage, llvm::Align align);
   llvm::Value* EmitCall(const ir::Call& e);
   llvm::Value* EmitReduce(const ir::Call& e);  // extremes: of lanes that are no NaN
   llvm::Value* EmitCast(llvm::Value* value, DType from, DType to);

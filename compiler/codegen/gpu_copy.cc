@@ -5,6 +5,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compiler/codegen/evict_first.h"
 #include "compiler/codegen/gpu_instruct.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
 
@@ -34,7 +35,10 @@ void GpuInstructEmitter::ForPanels(const TensorBox& box, const std::string& text
   const auto n = [&](int64_t v) { return b_.getInt32(static_cast<uint32_t>(v)); };
   std::string constraints = "r,l";
   for (size_t d = 0; d < box.start.size(); ++d) constraints += ",r";
-  for (const Value* v : more) constraints += v->getType()->isIntegerTy(16) ? ",h" : ",r";
+  for (const Value* v : more) {
+    const unsigned bits = v->getType()->getIntegerBitWidth();
+    constraints += bits == 16 ? ",h" : bits == 64 ? ",l" : ",r";
+  }
   for (int64_t p = 0; p * box.map.box.back() < box.columns; ++p) {
     std::vector<Value*> args = {b_.CreateAdd(box.tile, n(p * box.panel_bytes)), box.descriptor};
     args.push_back(b_.CreateAdd(box.start.back(), n(p * box.map.box.back())));
@@ -68,13 +72,17 @@ void GpuInstructEmitter::EmitTensorLoad(const ir::Instruct& x) {
     box.start[row_dimension] = b_.CreateAdd(box.start[row_dimension], times(rows));
   }
   const size_t rank = box.start.size();
-  ForPanels(
-      box,
-      absl::StrCat("cp.async.bulk.tensor.", rank,
-                   "d.shared::cluster.global.mbarrier::complete_tx::bytes",
-                   blocks > 1 ? ".multicast::cluster" : "", " [$0], ", CoordinatesOf(box), ", [$",
-                   2 + rank, "]", blocks > 1 ? absl::StrCat(", ", (1 << blocks) - 1) : "", ";"),
-      {SharedAddress(x.regions[2])});
+  const bool stream = maps_.streams.count(box.map.tensor.get()) > 0;
+  std::vector<Value*> more = {SharedAddress(x.regions[2])};
+  if (stream) more.push_back(EvictFirstPolicy(b_));
+  ForPanels(box,
+            absl::StrCat("cp.async.bulk.tensor.", rank,
+                         "d.shared::cluster.global.mbarrier::complete_tx::bytes",
+                         blocks > 1 ? ".multicast::cluster" : "", stream ? ".L2::cache_hint" : "",
+                         " [$0], ", CoordinatesOf(box), ", [$", 2 + rank, "]",
+                         blocks > 1 ? absl::StrCat(", ", (1 << blocks) - 1) : "",
+                         stream ? absl::StrCat(", $", 3 + rank) : "", ";"),
+            more);
 }
 
 // Offsets are innermost first, as coordinates are, and have 16 bits.

@@ -6,6 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/emit_math.h"
+#include "compiler/codegen/evict_first.h"
+#include "compiler/codegen/evict_first.h"
 #include "compiler/ir/analysis.h"
 #include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
@@ -48,6 +50,10 @@ Value* GpuExprEmitter::EmitAddress(const ir::Buffer& buffer, const std::vector<i
 }
 
 // Tensors and tiles begin at multiples of 16 bytes.
+void GpuExprEmitter::OnLoad(llvm::LoadInst& load, const ir::Buffer& buffer) const {
+  if (streams_.count(buffer.get()) > 0) MarkEvictFirst(load);
+}
+
 llvm::Align GpuExprEmitter::AlignOf(const ir::Buffer& buffer,
                                     const std::vector<ir::Expr>& indices) const {
   uint64_t bytes = 16;

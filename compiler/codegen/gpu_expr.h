@@ -5,6 +5,8 @@
 #ifndef KILN_COMPILER_CODEGEN_GPU_EXPR_H_
 #define KILN_COMPILER_CODEGEN_GPU_EXPR_H_
 
+#include <set>
+
 #include "compiler/codegen/emit_expr.h"
 
 namespace kiln::codegen {
@@ -16,11 +18,15 @@ class GpuExprEmitter : public ExprEmitter {
   // quotients are the machine's own (2 ulp and more).
   GpuExprEmitter(llvm::IRBuilder<>& builder, llvm::Module& module, int capability, bool fast);
 
+  // Loads of these tensors are the first to be evicted from the L2 cache (evict_first.h).
+  void Stream(const std::set<const ir::BufferNode*>& tensors) { streams_ = tensors; }
+
   // What is known of the address when the kernel is compiled comes last, on its own: neighbours are
   // recognised by it.
   llvm::Value* EmitAddress(const ir::Buffer& buffer, const std::vector<ir::Expr>& indices) override;
 
  protected:
+  void OnLoad(llvm::LoadInst& load, const ir::Buffer& buffer) const override;
   llvm::Align AlignOf(const ir::Buffer& buffer,
                       const std::vector<ir::Expr>& indices) const override;
   const char* target() const override { return "GPU"; }
@@ -45,6 +51,7 @@ class GpuExprEmitter : public ExprEmitter {
 
   const int capability_;
   const bool fast_;
+  std::set<const ir::BufferNode*> streams_;
 };
 
 }  // namespace kiln::codegen

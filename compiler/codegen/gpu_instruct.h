@@ -4,6 +4,7 @@
 #define KILN_COMPILER_CODEGEN_GPU_INSTRUCT_H_
 
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,6 +31,7 @@ struct MmaShape {
 struct TensorMaps {
   std::vector<TensorMap> maps;
   std::vector<llvm::Value*> parameters;
+  std::set<const ir::BufferNode*> streams;  // tensors that are read once
 };
 
 // As many elements of a type as 32 bits hold, and register `index` of those that hold such.

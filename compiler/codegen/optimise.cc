@@ -1,5 +1,6 @@
 #include "compiler/codegen/optimise.h"
 
+#include "compiler/codegen/evict_first.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Target/TargetMachine.h"
@@ -13,7 +14,10 @@
 #include "llvm/Transforms/Scalar/LoopRotation.h"
 #include "llvm/Transforms/Scalar/LoopUnrollPass.h"
 #include "llvm/Transforms/Scalar/SROA.h"
+#include "llvm/Transforms/Scalar/SeparateConstOffsetFromGEP.h"
 #include "llvm/Transforms/Scalar/SimplifyCFG.h"
+#include "llvm/Transforms/Scalar/StraightLineStrengthReduce.h"
+#include "llvm/Transforms/Vectorize/LoadStoreVectorizer.h"
 
 namespace kiln::codegen {
 
@@ -42,6 +46,21 @@ struct Pipeline {
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager sccs;
   llvm::ModuleAnalysisManager modules;
+};
+
+// Neighbours are merged first, as the back end would later.
+struct EvictFirstPass : llvm::PassInfoMixin<EvictFirstPass> {
+  llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
+    if (!HasEvictFirst(function)) return llvm::PreservedAnalyses::all();
+    llvm::FunctionPassManager merge;
+    merge.addPass(llvm::SeparateConstOffsetFromGEPPass());
+    merge.addPass(llvm::StraightLineStrengthReducePass());
+    merge.addPass(llvm::EarlyCSEPass());
+    merge.addPass(llvm::LoadStoreVectorizerPass());
+    merge.run(function, analyses);
+    LowerEvictFirst(function);
+    return llvm::PreservedAnalyses::none();
+  }
 };
 
 }  // namespace
@@ -76,6 +95,7 @@ void OptimiseGpu(llvm::Module& module, llvm::TargetMachine& machine) {
       llvm::SimplifyCFGOptions().hoistCommonInsts(true).sinkCommonInsts(true)));
   passes.addPass(llvm::ADCEPass());
   passes.addPass(llvm::InferAlignmentPass());  // what neighbouring accesses are merged by
+  passes.addPass(EvictFirstPass());
   llvm::ModulePassManager whole;
   whole.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(passes)));
   whole.run(module, pipeline.modules);

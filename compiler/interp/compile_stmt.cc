@@ -494,7 +494,7 @@ ActionPtr Compiler::LaunchAction(const ir::Stmt& s) {
         {SlotOf(axis.var), nullptr, Expr(axis.extent, s->loc), axis.var.As<ir::Var>()->name});
   }
   level_writes_.push_back(Written(x->body));
-  part_ = {0, 1};
+  part_ = {0, 1, ++parts_};
   for (const ir::Expr& extent : x->threads) part_.count *= ir::ConstInt(extent).value_or(1);
   ActionPtr body = Statement(x->body);
   level_writes_.pop_back();
@@ -542,7 +542,7 @@ ActionPtr Compiler::Statement(const ir::Stmt& s) {
     }
     case ir::StmtKind::kOnThreads: {
       const auto* part = s.As<ir::OnThreads>();
-      const Part around = std::exchange(part_, Part{part->first, part->count});
+      const Part around = std::exchange(part_, Part{part->first, part->count, ++parts_});
       ActionPtr body = Statement(part->body);
       part_ = around;
       return body;

@@ -93,7 +93,9 @@ class Compiler {
   int launches_ = 0;
   struct Part {
     int64_t first = 0, count = 1;
+    int64_t number = 0;  // among all parts
   };
+  int64_t parts_ = 0;
   Part part_;  // the threads of the block that do what is being compiled
 };
 

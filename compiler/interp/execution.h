@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "compiler/interp/clusters.h"
 #include "compiler/interp/compiler.h"
 
 namespace kiln::interp {
@@ -34,15 +35,15 @@ class Execution {
 
  private:
   Execution(const ir::Program& program, const Options& options)
-      : program_(program),
+      : program_(JoinClusters(program)),
         options_(options),
-        compiler_(program, options),
-        machine_(program, options) {}
+        compiler_(program_, options),
+        machine_(program_, options) {}
   absl::Status BindDims(const std::vector<TensorView>& params);
   absl::Status BindTensor(const ir::Param& param, const ParamLayout& layout,
                           const TensorView& view);
 
-  const ir::Program& program_;
+  const ir::Program program_;
   const Options& options_;
   Compiler compiler_;
   Machine machine_;

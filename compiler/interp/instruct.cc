@@ -185,13 +185,14 @@ struct Window {
 class TensorLoadOf : public Action {
  public:
   TensorLoadOf(SourceLoc loc, Box tile, TileShape shape, Box source, int row_dimension, Box barrier,
-               Window window = {})
+               int64_t first_row, Window window = {})
       : Action(loc),
         tile_(std::move(tile)),
         shape_(shape),
         row_dimension_(row_dimension),
         source_(std::move(source)),
         barrier_(std::move(barrier)),
+        first_row_(first_row),
         window_(std::move(window)) {}
   Flow Run(Machine& m) const override {
     const int64_t first = FirstElement(m, tile_);
@@ -206,9 +207,9 @@ class TensorLoadOf : public Action {
     const int64_t rows = source.extent[row_dimension_], columns = source.extent[rank - 1];
     if (m.failed() || !m.Step(rows * columns, loc)) return Flow::kStop;
     BufferState* tile = &m.buffers[tile_.slot];
-    const auto each = [=, shape = shape_](const auto& visit) {
+    const auto each = [=, this, shape = shape_](const auto& visit) {
       for (int64_t r = 0; r < rows; ++r) {
-        for (int64_t c = 0; c < columns; ++c) visit(shape.At(first, r, c), r, c);
+        for (int64_t c = 0; c < columns; ++c) visit(shape.At(first, first_row_ + r, c), r, c);
       }
     };
     each([&](int64_t place, int64_t, int64_t) {
@@ -281,6 +282,7 @@ class TensorLoadOf : public Action {
   const TileShape shape_;
   const int row_dimension_;
   Box source_, barrier_;
+  const int64_t first_row_;  // of the tile
   const Window window_;
 };
 
@@ -370,13 +372,13 @@ class AsyncWaitOf : public Action {
 class TensorStoreOf : public Action {
  public:
   TensorStoreOf(SourceLoc loc, Box tile, TileShape shape, Box target, int row_dimension,
-                int64_t first)
+                int64_t part)
       : Action(loc),
         tile_(std::move(tile)),
         shape_(shape),
         row_dimension_(row_dimension),
         target_(std::move(target)),
-        first_(first) {}
+        part_(part) {}
   Flow Run(Machine& m) const override {
     const int64_t first = FirstElement(m, tile_);
     const Place target = Locate(m, target_);
@@ -391,7 +393,7 @@ class TensorStoreOf : public Action {
     if (m.options().order == Order::kReverse) {
       perform();
     } else {
-      m.async->stores[first_].push_back({perform});
+      m.async->stores[part_].push_back({perform});
     }
     return NextUnlessFailed(m);
   }
@@ -419,15 +421,14 @@ class TensorStoreOf : public Action {
   const TileShape shape_;
   const int row_dimension_;
   Box target_;
-  const int64_t first_;  // thread of the part
+  const int64_t part_;  // its number
 };
 
 class StoreWaitOf : public Action {
  public:
-  StoreWaitOf(SourceLoc loc, size_t left, int64_t first)
-      : Action(loc), left_(left), first_(first) {}
+  StoreWaitOf(SourceLoc loc, size_t left, int64_t part) : Action(loc), left_(left), part_(part) {}
   Flow Run(Machine& m) const override {
-    auto& stores = m.async->stores[first_];
+    auto& stores = m.async->stores[part_];
     while (stores.size() > left_ && !m.failed()) {
       stores.front().perform();
       stores.pop_front();
@@ -437,7 +438,7 @@ class StoreWaitOf : public Action {
 
  private:
   const size_t left_;
-  const int64_t first_;
+  const int64_t part_;
 };
 
 // A product of the warps (atom 16 rows) or warpgroups (atom 64 rows) of a part.
@@ -446,6 +447,7 @@ struct ProductShape {
   bool trans_a, trans_b;
   int64_t atom;
   int64_t first, parts;  // the first thread; how many warps or warpgroups
+  int64_t part;          // of the block: its number
 
   int64_t threads() const { return 2 * atom; }  // of one of them
   int64_t own_m() const { return m / rows; }
@@ -501,7 +503,7 @@ class ProductOf : public Action {
       std::fill_n(&c.written[shape_.first * c.stride[0]],
                   shape_.parts * shape_.threads() * c.shape[1], uint8_t{0});
     }
-    m.async->products[shape_.first].push_back(
+    m.async->products[shape_.part].push_back(
         {c_, [this, &m, a, b, clear] { Multiply(m, a, b, clear); }});
     return Flow::kNext;
   }
@@ -572,10 +574,10 @@ class ProductOf : public Action {
 // Products end in order; a result is there when no other is on its way to it.
 class WgmmaWaitOf : public Action {
  public:
-  WgmmaWaitOf(SourceLoc loc, size_t left, int64_t first, int64_t threads)
-      : Action(loc), left_(left), first_(first), threads_(threads) {}
+  WgmmaWaitOf(SourceLoc loc, size_t left, int64_t part, int64_t first, int64_t threads)
+      : Action(loc), left_(left), part_(part), first_(first), threads_(threads) {}
   Flow Run(Machine& m) const override {
-    auto& products = m.async->products[first_];
+    auto& products = m.async->products[part_];
     while (products.size() > left_) {
       const Async::Product done = products.front();
       products.pop_front();
@@ -593,7 +595,7 @@ class WgmmaWaitOf : public Action {
 
  private:
   const size_t left_;
-  const int64_t first_, threads_;
+  const int64_t part_, first_, threads_;
 };
 
 // Parts that follow each other in the program and wait for each other's barriers.
@@ -646,7 +648,8 @@ ActionPtr Compiler::ProductAction(const ir::Instruct& x) {
                               NoteOf(x, "trans_b") != 0,
                               atom,
                               part_.first,
-                              part_.count / (2 * atom)};
+                              part_.count / (2 * atom),
+                              part_.number};
   const auto operand = [&](int i) {
     const ir::Buffer& buffer = x.regions[i].buffer;
     return Operand{SlotOf(buffer), buffer->scope == ir::Scope::kRegister, TileOf(x, i),
@@ -662,11 +665,7 @@ ActionPtr Compiler::InstructAction(const ir::Instruct& x) {
   const auto box = [&](size_t i) { return MakeBox(x.regions[i], loc); };
   const auto count = [&] { return static_cast<size_t>(ir::ConstInt(x.args[0]).value_or(0)); };
   const auto value = [&] { return x.args.empty() ? nullptr : Expr(x.args[0], loc); };
-  if (NoteOf(x, "cluster") > 1 || x.op == ir::Instruction::kClusterBarrier) {
-    Error(
-        absl::UnimplementedError(absl::StrCat("the interpreter runs no clusters (", ir::Name(x.op),
-                                              "); compile with \"kiln.cluster\": 1")));
-  }
+
   switch (x.op) {
     case ir::Instruction::kBlockBarrier:
       return std::make_unique<BarrierOf>(loc);
@@ -684,7 +683,8 @@ ActionPtr Compiler::InstructAction(const ir::Instruct& x) {
       return std::make_unique<OnBarrier>(loc, x.op, box(0), value(), part_.count / kWarp);
     case ir::Instruction::kTensorLoad:
       return std::make_unique<TensorLoadOf>(loc, box(0), TileOf(x, 0), box(1),
-                                            ir::RowDimension(x.regions[1]), box(2));
+                                            ir::RowDimension(x.regions[1]), box(2),
+                                            NoteOf(x, "first_row"));
     case ir::Instruction::kPatchLoad: {
       Window window = {NoteOf(x, "stride"),
                        {NoteOf(x, "low_h"), NoteOf(x, "low_w")},
@@ -692,7 +692,7 @@ ActionPtr Compiler::InstructAction(const ir::Instruct& x) {
                        {Expr(x.args[0], loc), Expr(x.args[1], loc)}};
       return std::make_unique<TensorLoadOf>(loc, box(0), TileOf(x, 0), box(1),
                                             ir::RowDimension(x.regions[1]), box(2),
-                                            std::move(window));
+                                            /*first_row=*/0, std::move(window));
     }
     case ir::Instruction::kAsyncCopy:
       return std::make_unique<AsyncCopyOf>(loc, box(0), box(1), value());
@@ -702,14 +702,14 @@ ActionPtr Compiler::InstructAction(const ir::Instruct& x) {
       return std::make_unique<AsyncWaitOf>(loc, count());
     case ir::Instruction::kTensorStore:
       return std::make_unique<TensorStoreOf>(loc, box(0), TileOf(x, 0), box(1),
-                                             ir::RowDimension(x.regions[1]), part_.first);
+                                             ir::RowDimension(x.regions[1]), part_.number);
     case ir::Instruction::kStoreWait:
-      return std::make_unique<StoreWaitOf>(loc, count(), part_.first);
+      return std::make_unique<StoreWaitOf>(loc, count(), part_.number);
     case ir::Instruction::kMma:
     case ir::Instruction::kWgmma:
       return ProductAction(x);
     case ir::Instruction::kWgmmaWait:
-      return std::make_unique<WgmmaWaitOf>(loc, count(), part_.first, part_.count);
+      return std::make_unique<WgmmaWaitOf>(loc, count(), part_.number, part_.first, part_.count);
   }
   return nullptr;
 }

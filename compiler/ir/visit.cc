@@ -503,4 +503,24 @@ Stmt RewriteExprs(const Stmt& s, const std::function<Expr(const Expr&)>& on_expr
   return ExprRewriter(on_expr).Mutate(s);
 }
 
+Stmt FreshCopy(const Stmt& s, BufferMap* copies) {
+  VarMap vars;
+  BufferMap buffers;
+  const auto refresh = [&](const Expr& var) {
+    vars[var.get()] = MakeVar(var.As<Var>()->name, var.dtype());
+  };
+  Walk(s, [&](const Stmt& x) {
+    if (const auto* bind = x.As<Bind>()) refresh(bind->var);
+    if (const auto* loop = x.As<For>()) {
+      for (const Axis& axis : loop->axes) refresh(axis.var);
+    }
+    if (const auto* alloc = x.As<Alloc>()) {
+      buffers[alloc->buffer.get()] = std::make_shared<const BufferNode>(*alloc->buffer);
+    }
+    return true;
+  });
+  if (copies != nullptr) *copies = buffers;
+  return vars.empty() && buffers.empty() ? s : Substitute(s, vars, buffers);
+}
+
 }  // namespace kiln::ir

@@ -43,6 +43,9 @@ using VarMap = std::unordered_map<const ExprNode*, Expr>;
 using BufferMap = std::unordered_map<const BufferNode*, Buffer>;
 Expr Substitute(const Expr& e, const VarMap& vars);
 Stmt Substitute(const Stmt& s, const VarMap& vars, const BufferMap& buffers = {});
+// A copy with variables and buffers of its own wherever `s` declares one, so that both can stand in
+// one program; `copies`: of the buffers.
+Stmt FreshCopy(const Stmt& s, BufferMap* copies = nullptr);
 
 // A lambda mutator for short rewrites: the callback returns the replacement, or an undefined handle
 // to fall through to the children.

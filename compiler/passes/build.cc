@@ -157,25 +157,6 @@ Expr InsidePredicate(const ir::Buffer& buffer, const std::vector<Expr>& indices,
   return buffer->scope == ir::Scope::kGlobal ? ClipPredicate(buffer, indices, facts) : Expr();
 }
 
-Stmt FreshCopy(const Stmt& s) {
-  ir::VarMap vars;
-  ir::BufferMap buffers;
-  const auto refresh = [&](const Expr& var) {
-    vars[var.get()] = ir::MakeVar(var.As<ir::Var>()->name, var.dtype());
-  };
-  ir::Walk(s, [&](const Stmt& x) {
-    if (const auto* bind = x.As<ir::Bind>()) refresh(bind->var);
-    if (const auto* loop = x.As<ir::For>()) {
-      for (const ir::Axis& axis : loop->axes) refresh(axis.var);
-    }
-    if (const auto* alloc = x.As<ir::Alloc>()) {
-      buffers[alloc->buffer.get()] = std::make_shared<const ir::BufferNode>(*alloc->buffer);
-    }
-    return true;
-  });
-  return vars.empty() && buffers.empty() ? s : ir::Substitute(s, vars, buffers);
-}
-
 DType ComputeType(DType type) {
   if (type.is_float()) return type.bits > 32 ? type.element() : kFloat32;
   if (type.is_bool()) return kInt32;

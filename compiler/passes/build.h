@@ -61,10 +61,6 @@ ir::Expr InsidePredicate(const ir::Buffer& buffer, const std::vector<ir::Expr>& 
 ir::Expr ClipPredicate(const ir::Buffer& buffer, const std::vector<ir::Expr>& indices,
                        const ir::Facts& facts);
 
-// A copy of `s` with variables and buffers of its own wherever `s` declares one, so that both can
-// stand in one program.
-ir::Stmt FreshCopy(const ir::Stmt& s);
-
 // The type that arithmetic on `type` is done in on a CPU: float32 for narrower floats, int32 for
 // narrower integers, itself otherwise.
 DType ComputeType(DType type);

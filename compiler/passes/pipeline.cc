@@ -30,6 +30,7 @@
 #include "compiler/passes/simplify.h"
 #include "compiler/passes/specialise_warps.h"
 #include "compiler/passes/stage_operands.h"
+#include "compiler/passes/stream_loads.h"
 #include "compiler/passes/stream_stores.h"
 #include "compiler/passes/unroll_lanes.h"
 #include "compiler/passes/vectorize_parallel.h"
@@ -94,6 +95,7 @@ const std::vector<Pass>& GpuPipeline() {
   static const std::vector<Pass> pipeline = {
       {"simplify", Simplify},
       {"guard-accesses", GuardAccesses},
+      {"stream-loads", StreamLoads},
       {"specialise-warps", SpecialiseWarps},  // while copies are whole: TMA takes boxes
       {"pipeline-copies", PipelineCopies},    // what is left
       {"stage-operands", StageOperands},

@@ -172,7 +172,7 @@ class Pipeline {
         ir::MakeStmt<ir::Store>(store->loc, versions_.at(store->buffer.get()), std::move(indices),
                                 ir::Substitute(store->value, {{loop_.axes[0].var.get(), at}}),
                                 Expr(), ir::StoreWay::kAsync);
-    return FreshCopy(
+    return ir::FreshCopy(
         ir::MakeStmt<ir::For>(s->loc, loop->loop, loop->axes, async, Expr(), loop->annotations));
   }
 

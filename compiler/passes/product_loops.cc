@@ -36,7 +36,7 @@ bool HasVersions(const Stmt& arrival) {
 
 Stmt At(const std::vector<Stmt>& stmts, const ir::Axis& axis, const ir::Expr& value,
         SourceLoc loc) {
-  return FreshCopy(ir::Substitute(ir::MakeSeq(stmts, loc), {{axis.var.get(), value}}));
+  return ir::FreshCopy(ir::Substitute(ir::MakeSeq(stmts, loc), {{axis.var.get(), value}}));
 }
 
 }  // namespace kiln::passes

@@ -41,7 +41,7 @@ class Serializer : public ir::Mutator {
     std::vector<Stmt> copies;
     for (int64_t i = 0; i < extent; ++i) {
       const ir::Expr value = loop.axes[0].min + ir::MakeInt(i, loop.axes[0].var.dtype());
-      copies.push_back(FreshCopy(ir::Substitute(loop.body, {{loop.axes[0].var.get(), value}})));
+      copies.push_back(ir::FreshCopy(ir::Substitute(loop.body, {{loop.axes[0].var.get(), value}})));
     }
     return ir::MakeSeq(std::move(copies), loop.loc);
   }

@@ -443,7 +443,7 @@ class Specialise {
   Stmt FetchAll(const Expr& turn) {
     std::vector<Stmt> stmts = binds_;
     stmts.push_back(FetchLoop(turn));
-    return FreshCopy(ir::MakeStmt<ir::Seq>(launch_.loc, std::move(stmts)));
+    return ir::FreshCopy(ir::MakeStmt<ir::Seq>(launch_.loc, std::move(stmts)));
   }
 
   Stmt FetchLoop(const Expr& turn) {

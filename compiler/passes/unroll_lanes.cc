@@ -194,7 +194,7 @@ Stmt AskOnce(std::vector<Stmt> lanes, SourceLoc loc) {
   if (!guard.defined() || ReadsMemory(guard) || Has(all, ir::StmtKind::kBind)) return all;
   const Stmt refused = Refuse().Mutate(all);
   return ir::MakeStmt<ir::If>(loc, guard, DropGuards().Mutate(all),
-                              Has(refused, ir::StmtKind::kStore) ? FreshCopy(refused) : Stmt());
+                              Has(refused, ir::StmtKind::kStore) ? ir::FreshCopy(refused) : Stmt());
 }
 
 class Unroll : public FactsMutator {
@@ -224,7 +224,7 @@ class Unroll : public FactsMutator {
       for (int64_t lane = 0; lane < lanes; ++lane) {
         const Expr own = step * MakeInt(lanes) + MakeInt(lane);
         Lane one(facts, {{loop->axes[0].var.get(), own}}, lanes);
-        copies.push_back(one.Mutate(FreshCopy(loop->body)));
+        copies.push_back(one.Mutate(ir::FreshCopy(loop->body)));
       }
       const Stmt async = AsyncCopies(copies, facts);
       if (async.defined()) return async;

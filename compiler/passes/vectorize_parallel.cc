@@ -408,7 +408,7 @@ class VectorizeLoops : public FactsMutator {
       const Expr mask = ir::MakeRamp(MakeInt(0, index), MakeInt(1, index), lanes) <
                         ir::MakeBroadcast(rest, lanes);
       const Expr base = axis.min + full * count;
-      nest.push_back(Vectorizer(axis.var, base, lanes, mask, facts).Vectorize(FreshCopy(body)));
+      nest.push_back(Vectorizer(axis.var, base, lanes, mask, facts).Vectorize(ir::FreshCopy(body)));
     }
     return ir::MakeSeq(std::move(nest), loc);
   }

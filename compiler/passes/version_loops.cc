@@ -103,7 +103,7 @@ class Version : public FactsMutator {
     if (loop == nullptr || loop->loop != ir::ForKind::kThreads) return FactsMutator::VisitStmt(s);
     const Expr inside = Inside(s, facts_).Of(s);
     if (!inside.defined()) return s;
-    return ir::MakeStmt<ir::If>(s->loc, inside, FreshCopy(DropGuards().Mutate(s)), s);
+    return ir::MakeStmt<ir::If>(s->loc, inside, ir::FreshCopy(DropGuards().Mutate(s)), s);
   }
 };
 

@@ -42,6 +42,13 @@ def other(name, template, arguments, config=None, kind=None, **case):
             "config": config or {}, "options": {}, "dtype": "float16", **arguments, **case}
 
 
+def few(name, M, N, K, block=(16, 64, 256), stages=4, **case):
+    """C[M, N] = A B^T for few rows of A."""
+    return other(name, "matmul_decode", {"M": M, "N": N, "K": K, "dtype": "bfloat16"},
+                 {"block_M": block[0], "block_N": block[1], "block_K": block[2],
+                  "num_stages": stages}, out="bfloat16", **case)
+
+
 def others():
     """Every template that has no function of its own here, in ragged shapes."""
     cases = []
@@ -51,7 +58,9 @@ def others():
                             "scale": 0.5, "dtype": "bfloat16"}))
     cases.append(other("splitk", "matmul_splitk",
                        {"M": 100, "N": 264, "K": 2000, "dtype": "bfloat16"}, {"split": 4},
-                       out="bfloat16"))
+                                              out="bfloat16"))
+    cases.append(few("few", 3, 264, 2000))
+    cases.append(few("few_more", 70, 264, 2000, block=(64, 128, 128), stages=2))
     cases.append(other("promoted", "matmul_promoted",
                        {"M": 100, "N": 264, "K": 2000, "dtype": "float8_e4m3fn",
                         "out_dtype": "bfloat16"}, out="bfloat16"))
@@ -161,7 +170,8 @@ DECODE = [("dec1_gateup", 1, 28672, 4096), ("dec16_gateup", 16, 28672, 4096),
           ("dec64_gateup", 64, 28672, 4096)]
 # With mma.sync.
 OLDER = [((128, 128, 32), 128, 3), ((128, 128, 32), 128, 4), ((128, 128, 32), 128, 5),
-         ((128, 128, 64), 128, 3), ((128, 256, 64), 256, 3)]
+         ((128, 128, 64), 128, 3), ((128, 256, 64), 256, 3), ((256, 128, 64), 256, 3),
+         ((256, 128, 64), 256, 4)]
 # Where the tiles of a product are few.
 SMALL = [((128, 128, 64), 256, 5), ((128, 128, 128), 256, 3), ((64, 128, 64), 128, 6),
          ((64, 128, 128), 128, 4), ((128, 64, 64), 256, 6), ((128, 64, 128), 256, 4),
@@ -181,9 +191,9 @@ def timed():
         if shape in ("sq4096", "sq8192"):  # what a quick assembler costs
             cases.append(product(f"{shape}_quick/O1", M, N, K, options={"kiln.assembler": 1}))
         if M % 128:  # rows of no whole lines: what blocks share counts
-            for panel in (16, 24, 32):
-                cases.append(product(f"{shape}/192_{panel}", M, N, K, block=(128, 192, 64),
-                                     panel=panel))
+                        for panel, stages in ((16, 4), (24, 4), (32, 4), (12, 5), (24, 5)):
+                cases.append(product(f"{shape}/192_{panel}_{stages}", M, N, K,
+                                     block=(128, 192, 64), stages=stages, panel=panel))
         if M * N > 2048 * 2048:
             continue
         for block, threads, stages in SMALL:
@@ -203,7 +213,11 @@ def timed():
                                        ((64, 224, 128), 128, 3), ((64, 128, 64), 128, 6)):
             name = f"{shape}/{'x'.join(map(str, block))}"
             cases.append(product(name, M, N, K, block=block, threads=threads, stages=stages, panel=0,
-                                 options={"kiln.cluster": 1}))
+                                                                  options={"kiln.cluster": 1}))
+        for block, stages in (((128, 128), 3), ((64, 128), 4), ((64, 128), 5)):
+            block = (16 if M <= 16 else 64, *block)
+            cases.append(few(f"{shape}/few_{'x'.join(map(str, block))}_{stages}", M, N, K, block,
+                             stages, options={"kiln.persistent": 0, "kiln.cluster": 1}))
     half = "float16"
     cases.append(product("sq2048_float16/1", 2048, 2048, 2048, half, half,
                          options={"kiln.cluster": 1}))
@@ -232,15 +246,16 @@ def timed():
             for block_N in (128, 64):
                 cases.append(attention(f"{shape}/{block_N}", batch, heads, seq, seq, dim, causal,
                                        block=(128, block_N)))
-    for split in (4, 8):
-        for block in ((128, 128, 64), (128, 256, 64)):
-            cases.append(other(f"dec128_down/{split}_{'x'.join(map(str, block))}", "matmul_splitk",
-                               {"M": 128, "N": 4096, "K": 14336, "dtype": "bfloat16"},
-                               {"split": split, "block_M": block[0], "block_N": block[1],
-                                "block_K": block[2], "num_stages": 4}, out="bfloat16"))
-    for block, threads, stages in (((128, 128, 64), 128, 3), ((128, 128, 64), 256, 3),
+        for split, block, stages in ((4, (128, 128, 64), 4), (4, (128, 128, 128), 3),
+                                 (8, (128, 256, 64), 4), (2, (128, 64, 64), 8),
+                                 (3, (128, 96, 64), 6)):
+        cases.append(other(f"dec128_down/{split}_{'x'.join(map(str, block))}", "matmul_splitk",
+                           {"M": 128, "N": 4096, "K": 14336, "dtype": "bfloat16"},
+                           {"split": split, "block_M": block[0], "block_N": block[1],
+                            "block_K": block[2], "num_stages": stages}, out="bfloat16"))
+    for block, threads, stages in (((128, 128, 64), 128, 3), ((128, 128, 64), 256, 4),
                                    ((128, 256, 64), 256, 3), ((128, 256, 64), 256, 4),
-                                   ((256, 128, 64), 256, 3), ((128, 128, 128), 256, 3)):
+                                   ((256, 128, 64), 256, 4), ((128, 256, 128), 256, 2)):
         cases.append(other(f"conv3x3/{'x'.join(map(str, block))}_{threads}_{stages}", "conv2d",
                            {"N": 64, "H": 56, "W": 56, "C": 256, "F": 256},
                            {"block_M": block[0], "block_N": block[1], "block_K": block[2],
@@ -283,7 +298,7 @@ def spaces():
              product("mma", 1024, 1024, 1024, "float16", "float32", trans_B=False),
              product("float32", 256, 256, 256, "float32", "float32")]
     found += [c for c in others() if c["name"] in
-              ("linear_gelu", "splitk", "promoted", "dequant_4", "conv_3x3_111", "decode",
+                            ("linear_gelu", "splitk", "few", "promoted", "dequant_4", "conv_3x3_111", "decode",
                "transpose_bfloat16", "layernorm_float32", "broadcast_bfloat16", "colsum_float32",
                "total_bfloat16")]
     found += [rows(f"{kind}_rows", kind, 512, 2048, "bfloat16")

@@ -217,7 +217,8 @@ class Rows:
         return sum(t.numel() * t.element_size() for t in self.inputs + [self.output])
 
 
-KINDS = {"matmul": Matmul, "matmul_splitk": Matmul, "matmul_promoted": Matmul, "linear": Linear,
+KINDS = {"matmul": Matmul, "matmul_splitk": Matmul, "matmul_promoted": Matmul,
+         "matmul_decode": Matmul, "linear": Linear,
          "matmul_dequant": Dequantised, "conv2d": Convolution, "attention": Attention,
          "attention_decode": Decoding}
 

@@ -38,13 +38,11 @@ absl::StatusOr<ir::Program> Instructions(const ir::Program& program, const std::
                                          int cores) {
   target::Arch arch = *target::NamedArch(gpu);
   arch.cores = cores;
-  ir::Program alone = program;
-  alone.attrs["kiln.cluster"] = "1";
-  passes::PassContext context;
+    passes::PassContext context;
   context.gpu = &arch;
   context.instruct = true;
   KILN_ASSIGN_OR_RETURN(const ir::Program lowered,
-                        passes::RunPipeline(passes::GpuPipeline(), alone, context));
+                        passes::RunPipeline(passes::GpuPipeline(), program, context));
   KILN_RETURN_IF_ERROR(ir::Verify(lowered));
   return lowered;
 }

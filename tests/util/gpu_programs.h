@@ -10,8 +10,7 @@
 
 namespace kiln::testing {
 
-// After the passes for a GPU with so many cores, verified. The interpreter runs one block at a
-// time: no clusters ("kiln.cluster" of 1).
+// After the passes for a GPU with so many cores, verified.
 absl::StatusOr<ir::Program> Instructions(const ir::Program& program, const std::string& gpu,
                                          int cores = 132);
 

@@ -30,6 +30,7 @@ struct Case {
   int cores = 132;
   const char* gpu = "sm_90a";
   bool registers = false;  // A goes through a fragment
+  int cluster = 1;
 };
 
 std::string Text(const Case& c) {
@@ -75,19 +76,30 @@ absl::StatusOr<ir::Program> Instructions(const ir::Program& program, const Case&
   return testing::Instructions(program, c.gpu, c.cores);
 }
 
-absl::StatusOr<ir::Program> Tiles(const std::string& text) {
+absl::StatusOr<ir::Program> Tiles(const std::string& text, int cluster = 1) {
   KILN_ASSIGN_OR_RETURN(ir::Program program, testing::Elaborated("k.py", text));
-  program.attrs["kiln.cluster"] = "1";  // the interpreter runs one block at a time
+  program.attrs["kiln.cluster"] = absl::StrCat(cluster);
   return program;
+}
+
+bool HasClusters(const ir::Program& program) {
+  bool has = false;
+  ir::Walk(program.body, [&](const ir::Stmt& s) {
+    const auto* launch = s.As<ir::Launch>();
+    has |= launch != nullptr && launch->annotations.count("cluster") > 0;
+    return !has;
+  });
+  return has;
 }
 
 void ExpectComputes(const Case& c, ir::Instruction product = ir::Instruction::kWgmma) {
   const std::string text = Text(c);
-  const auto tiles = Tiles(text);
+  const auto tiles = Tiles(text, c.cluster);
   ASSERT_TRUE(tiles.ok()) << tiles.status() << text;
   const auto instructions = Instructions(*tiles, c);
   ASSERT_TRUE(instructions.ok()) << instructions.status() << text;
   EXPECT_TRUE(Has(*instructions, product)) << text;
+  EXPECT_EQ(HasClusters(*instructions), c.cluster > 1) << text;
   EXPECT_EQ(Has(*instructions, ir::Instruction::kTensorLoad), c.gpu == std::string("sm_90a"))
       << text;
   EXPECT_EQ(Difference(*tiles, *instructions), "") << text << ir::ToString(*instructions);
@@ -136,6 +148,19 @@ TEST(GpuInstructions, PersistentBlocksTakeTurns) {
       ExpectComputes({.m = 192, .k = 320, .stages = stages, .cores = cores});
     }
   }
+}
+
+// Two blocks load what they both need, each its half of the rows, into the memory of both.
+TEST(GpuInstructions, ClustersShareTiles) {
+  for (const bool trans_b : {false, true}) {
+    for (const int block_k : {32, 64, 128}) {  // 128: two panels of a swizzle
+      ExpectComputes({.block_k = block_k, .trans_b = trans_b, .cluster = 2});
+    }
+  }
+  ExpectComputes({.m = 250, .n = 72, .k = 200, .cluster = 2});
+  ExpectComputes({.m = 256, .k = 320, .stages = 3, .cores = 2, .cluster = 2});  // in turns
+  ExpectComputes({.m = 512, .k = 64, .stages = 1, .cores = 4, .cluster = 2});
+  ExpectComputes({.m = 256, .block_m = 128, .threads = 256, .type = "float16", .cluster = 2});
 }
 
 TEST(GpuInstructions, LeftOperandsFromRegisters) {
@@ -441,7 +466,7 @@ int ExpectNoticed(const ir::Program& tiles, const ir::Program& instructions,
 }
 
 int ExpectNoticed(const Case& c, const std::function<ir::Stmt(const ir::Instruct&)>& change) {
-  const auto tiles = Tiles(Text(c));
+  const auto tiles = Tiles(Text(c), c.cluster);
   const auto instructions = Instructions(*tiles, c);
   EXPECT_TRUE(instructions.ok()) << instructions.status();
   return instructions.ok() ? ExpectNoticed(*tiles, *instructions, change) : 0;
@@ -497,6 +522,23 @@ TEST(GpuMistakes, OfChainedProductsAreNoticed) {
     });
     EXPECT_GT(count, 0) << ir::Name(op);
   }
+}
+
+// Of two blocks one does not do its share for the other.
+TEST(GpuMistakes, OfClustersAreNoticed) {
+  const Case c = {.k = 320, .stages = 2, .cores = 2, .cluster = 2};
+  const int alone = ExpectNoticed(c, [](const ir::Instruct& x) -> ir::Stmt {
+    auto notes = x.annotations;
+    const bool arrives = x.op == ir::Instruction::kBarrierArrive && notes.erase("cluster") > 0;
+    return arrives ? With(x, x.args, notes) : ir::Stmt();
+  });
+  EXPECT_GT(alone, 0);
+  const int shared = ExpectNoticed(c, [](const ir::Instruct& x) -> ir::Stmt {
+    auto notes = x.annotations;
+    const bool own = x.op == ir::Instruction::kTensorLoad && notes.emplace("cluster", "2").second;
+    return own ? With(x, x.args, notes) : ir::Stmt();
+  });
+  EXPECT_EQ(shared, 1);  // of two loads one is each block's own
 }
 
 TEST(GpuMistakes, AResultThatIsReadTooEarlyIsNoticed) {

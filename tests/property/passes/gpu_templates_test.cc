@@ -63,6 +63,8 @@ std::vector<Case> Plain() {
         {"block_N", "64"},
         {"threads", "128"}}},
       {"matmul", {{"M", "40"}, {"N", "24"}, {"K", "40"}, {"block_M", "32"}, {"block_N", "32"}}},
+            {"matmul_decode", {{"M", "3"}, {"N", "136"}, {"K", "200"}, {"block_K", "64"}}},
+      {"matmul_decode", {{"M", "20"}, {"N", "100"}, {"K", "72"}, {"block_K", "32"}}},
       {"matmul_dequant", {{"M", "20"}, {"N", "40"}, {"K", "128"}, {"block_N", "64"}}},
       {"matmul_dequant",
        {{"M", "20"}, {"N", "40"}, {"K", "256"}, {"bits", "8"}, {"block_N", "64"}}},

@@ -45,9 +45,9 @@ TEST(Templates, AreListedByName) {
   for (const KernelTemplate& t : KernelTemplates()) names.emplace_back(t.name);
   EXPECT_THAT(names, testing::ElementsAre("attention", "attention_decode", "broadcast", "conv2d",
                                           "elementwise", "gemv", "layernorm", "linear", "matmul",
-                                          "matmul_dequant", "matmul_promoted", "matmul_splitk",
-                                          "reduction", "reduction_all", "reduction_columns",
-                                          "rmsnorm", "softmax", "transpose"));
+                                          "matmul_decode", "matmul_dequant", "matmul_promoted",
+                                          "matmul_splitk", "reduction", "reduction_all",
+                                          "reduction_columns", "rmsnorm", "softmax", "transpose"));
   EXPECT_EQ(FindKernelTemplate("nothing"), nullptr);
   EXPECT_EQ(FindKernelTemplate("reduction")->entry, "rowsum");
   EXPECT_THAT(std::string(FindKernelTemplate("gemv")->about), testing::HasSubstr("matrix-vector"));

@@ -1,0 +1,112 @@
+#include "compiler/interp/clusters.h"
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "compiler/ir/instruct.h"
+#include "compiler/ir/visit.h"
+
+namespace kiln::interp {
+namespace {
+
+using ir::Expr;
+using ir::Instruction;
+using ir::MakeInt;
+using ir::Stmt;
+
+int64_t ClusterOf(const std::map<std::string, std::string>& notes) {
+  int64_t blocks = 1;
+  const auto note = notes.find("cluster");
+  if (note != notes.end()) (void)absl::SimpleAtoi(note->second, &blocks);
+  return blocks;
+}
+
+class Cluster {
+ public:
+  explicit Cluster(const ir::Launch& launch)
+      : launch_(launch), count_(ClusterOf(launch.annotations)) {}
+
+  Stmt Join() {
+    const Expr cluster = ir::MakeVar("cluster", launch_.grid[0].var.dtype());
+    std::vector<std::vector<Stmt>> blocks;
+    for (int64_t b = 0; b < count_; ++b) {
+      const Expr block = cluster * MakeInt(count_) + MakeInt(b);
+      const Stmt own = ir::Substitute(launch_.body, {{launch_.grid[0].var.get(), block}});
+      blocks.push_back(StmtsOf(ir::FreshCopy(own, &buffers_.emplace_back())));
+    }
+    std::vector<Stmt> together;
+    for (size_t i = 0; i < blocks[0].size(); ++i) {
+      const auto* x = blocks[0][i].As<ir::Instruct>();
+      if (x != nullptr && x->op == Instruction::kClusterBarrier) {
+        together.push_back(ir::MakeStmt<ir::Instruct>(x->loc, Instruction::kBlockBarrier));
+        continue;
+      }
+      for (int64_t b = 0; b < count_; ++b) {
+        together.push_back(ForAll(blocks[static_cast<size_t>(b)][i], b));
+      }
+    }
+    std::vector<ir::Axis> grid = launch_.grid;
+    grid[0] = {cluster, grid[0].min, FloorDiv(grid[0].extent, MakeInt(count_))};
+    auto notes = launch_.annotations;
+    notes.erase("cluster");
+    return ir::MakeStmt<ir::Launch>(launch_.loc, std::move(grid), launch_.threads,
+                                    ir::MakeStmt<ir::Seq>(launch_.loc, std::move(together)),
+                                    std::move(notes));
+  }
+
+ private:
+  static std::vector<Stmt> StmtsOf(const Stmt& body) {
+    const auto* seq = body.As<ir::Seq>();
+    return seq != nullptr ? seq->stmts : std::vector<Stmt>{body};
+  }
+
+  // What block `own` does for all blocks of the cluster, done for each of them.
+  Stmt ForAll(const Stmt& s, int64_t own) const {
+    return ir::RewriteStmts(s, [&](const Stmt& inner) -> Stmt {
+      const auto* x = inner.As<ir::Instruct>();
+      if (x == nullptr || ClusterOf(x->annotations) <= 1) return {};
+      std::vector<Stmt> each;
+      for (int64_t b = 0; b < count_; ++b) each.push_back(ForOne(*x, own, b));
+      return ir::MakeStmt<ir::Seq>(x->loc, std::move(each));
+    });
+  }
+
+  Stmt ForOne(const ir::Instruct& x, int64_t own, int64_t other) const {
+    std::vector<ir::Region> regions = x.regions;
+    for (ir::Region& region : regions) region.buffer = Of(region.buffer, own, other);
+    auto notes = x.annotations;
+    notes.erase("cluster");
+    if (x.op == Instruction::kTensorLoad) {
+      ir::Range& rows = regions[1].ranges[static_cast<size_t>(ir::RowDimension(regions[1]))];
+      const int64_t share = ir::ConstInt(rows.extent).value_or(0) / count_;
+      rows = {rows.min + MakeInt(own * share), MakeInt(share)};
+      notes["first_row"] = absl::StrCat(own * share);
+    }
+    return ir::MakeStmt<ir::Instruct>(x.loc, x.op, std::move(regions), x.args, std::move(notes));
+  }
+
+  // The buffer of `other` that is `own`'s `buffer`.
+  ir::Buffer Of(const ir::Buffer& buffer, int64_t own, int64_t other) const {
+    for (const auto& [original, copy] : buffers_[static_cast<size_t>(own)]) {
+      if (copy == buffer) return buffers_[static_cast<size_t>(other)].at(original);
+    }
+    return buffer;
+  }
+
+  const ir::Launch& launch_;
+  const int64_t count_;                 // blocks
+  std::vector<ir::BufferMap> buffers_;  // of the launch to those of each block
+};
+
+}  // namespace
+
+ir::Program JoinClusters(const ir::Program& program) {
+  ir::Program joined = program;
+  joined.body = ir::RewriteStmts(program.body, [](const Stmt& s) -> Stmt {
+    const auto* launch = s.As<ir::Launch>();
+    if (launch == nullptr || ClusterOf(launch->annotations) <= 1) return {};
+    return Cluster(*launch).Join();
+  });
+  return joined;
+}
+
+}  // namespace kiln::interp

@@ -1,0 +1,18 @@
+// Launches of clusters as launches whose blocks do what those of a cluster do together. Private to
+// compiler/interp.
+#ifndef KILN_COMPILER_INTERP_CLUSTERS_H_
+#define KILN_COMPILER_INTERP_CLUSTERS_H_
+
+#include "compiler/ir/stmt.h"
+
+namespace kiln::interp {
+
+// Of every launch that is annotated "cluster" (blocks along x that run together, PTX 9.7.13.4): one
+// block in place of a cluster, with the memory, registers and barriers of all its blocks and their
+// parts beside each other. A load that all blocks share becomes one into each of them of this
+// block's rows, an arrival at the barriers of all of them one at each. Other launches stay.
+ir::Program JoinClusters(const ir::Program& program);
+
+}  // namespace kiln::interp
+
+#endif  // KILN_COMPILER_INTERP_CLUSTERS_H_
