@@ -507,9 +507,7 @@ Value* ExprEmitter::EmitMathCall(Intrinsic op, DType type, llvm::ArrayRef<Value*
   const auto own = [&](Value* (*emit)(llvm::IRBuilder<>&, Value*), const char* libm) {
     return wide ? EmitLibm(b_, libm, args) : emit(b_, args[0]);
   };
-  const auto libm = [&](const char* f64, const char* f32) {
-    return EmitLibm(b_, wide ? f64 : f32, args);
-  };
+
   switch (op) {
     case Intrinsic::kExp:
       return own(EmitExp, "exp");
@@ -531,13 +529,13 @@ Value* ExprEmitter::EmitMathCall(Intrinsic op, DType type, llvm::ArrayRef<Value*
       return b_.CreateFDiv(one, b_.CreateFAdd(one, EmitLibm(b_, "exp", {b_.CreateFNeg(args[0])})));
     }
     case Intrinsic::kSin:
-      return libm("sin", "sinf");
+      return own(EmitSin, "sin");
     case Intrinsic::kCos:
-      return libm("cos", "cosf");
+      return own(EmitCos, "cos");
     case Intrinsic::kErf:
-      return libm("erf", "erff");
+      return own(EmitErf, "erf");
     case Intrinsic::kPow:
-      return libm("pow", "powf");
+      return wide ? EmitLibm(b_, "pow", args) : EmitPow(b_, args[0], args[1]);
     default:
       return Unsupported(op, type);
   }

@@ -4,7 +4,7 @@
 
 #include <limits>
 
-#include "llvm/IR/IntrinsicsX86.h"
+#include "compiler/codegen/float_builder.h"
 #include "llvm/IR/Module.h"
 
 namespace kiln::codegen {
@@ -16,84 +16,12 @@ constexpr double kLog2E = 1.44269504088896340736;
 constexpr double kLn2 = 0.69314718055994530942;
 constexpr double kLn2High = 0.693145751953125;         // 12 bits: n * kLn2High is exact
 constexpr double kLn2Low = 1.42860682030941723212e-6;  // ln 2 - kLn2High
-constexpr int kCurrentRounding = 4;                    // _MM_FROUND_CUR_DIRECTION
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-// Builds expressions over one float type.
-class Math {
- public:
-  Math(llvm::IRBuilder<>& b, Value* like) : b_(b), type_(like->getType()) {
-    llvm::Type* i32 = b.getInt32Ty();
-    auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(type_);
-    int_type_ = vector ? llvm::FixedVectorType::get(i32, vector->getNumElements()) : i32;
-  }
-
-  Value* F(double v) { return llvm::ConstantFP::get(type_, v); }
-  Value* I(int64_t v) { return llvm::ConstantInt::get(int_type_, v, true); }
-  Value* Fma(Value* a, Value* x, Value* c) {
-    return b_.CreateIntrinsic(llvm::Intrinsic::fma, {type_}, {a, x, c});
-  }
-  Value* Nearest(Value* x) { return b_.CreateUnaryIntrinsic(llvm::Intrinsic::roundeven, x); }
-  Value* Abs(Value* x) { return b_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, x); }
-  Value* CopySign(Value* magnitude, Value* sign) {
-    return b_.CreateBinaryIntrinsic(llvm::Intrinsic::copysign, magnitude, sign);
-  }
-  // Keeps NaN: the comparison is false and x stays.
-  Value* ClampLow(Value* x, double low) {
-    return b_.CreateSelect(b_.CreateFCmpOLT(x, F(low)), F(low), x);
-  }
-  Value* ClampHigh(Value* x, double high) {
-    return b_.CreateSelect(b_.CreateFCmpOGT(x, F(high)), F(high), x);
-  }
-  Value* ToInt(Value* x) { return b_.CreateFPToSI(x, int_type_); }
-  Value* ToFloat(Value* n) { return b_.CreateSIToFP(n, type_); }
-  Value* Bits(Value* x) { return b_.CreateBitCast(x, int_type_); }
-  Value* FromBits(Value* n) { return b_.CreateBitCast(n, type_); }
-
-  // c[0] + x*c[1] + ... by Horner's rule.
-  Value* Polynomial(Value* x, std::initializer_list<double> coefficients) {
-    Value* sum = nullptr;
-    for (auto c = std::rbegin(coefficients); c != std::rend(coefficients); ++c) {
-      sum = sum ? Fma(sum, x, F(*c)) : F(*c);
-    }
-    return sum;
-  }
-
-  // x * 2^n for whole n in [-252, 254]; NaN where n is. Results may be denormal or infinite: one
-  // instruction on AVX-512 (the only target with vectors of sixteen floats), else two exact steps.
-  Value* Scale(Value* x, Value* whole) {
-    auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(type_);
-    if (vector != nullptr && vector->getNumElements() == 16) {
-      return b_.CreateIntrinsic(llvm::Intrinsic::x86_avx512_mask_scalef_ps_512, {},
-                                {x, whole, x, b_.getInt16(-1), b_.getInt32(kCurrentRounding)});
-    }
-    Value* n = SafeInteger(whole);
-    Value* half = b_.CreateAShr(n, I(1));
-    Value* rest = b_.CreateSub(n, half);
-    return b_.CreateFMul(b_.CreateFMul(x, PowerOfTwo(half)), PowerOfTwo(rest));
-  }
-  // NaN goes through fptosi, which would be poison: the integer is taken of a value where NaN is
-  // replaced, the fraction keeps it.
-  Value* SafeInteger(Value* n) { return ToInt(b_.CreateSelect(b_.CreateFCmpUNO(n, n), F(0), n)); }
-  Value* PowerOfTwo(Value* n) { return FromBits(b_.CreateShl(b_.CreateAdd(n, I(127)), I(23))); }
-
-  // e^r for |r| <= ln(2)/2.
-  Value* ExpSmall(Value* r) {
-    Value* tail = Polynomial(r, {0.5, 1.6666665459e-1, 4.1665795894e-2, 8.3334519073e-3,
-                                 1.3981999507e-3, 1.9875691500e-4});
-    return b_.CreateFAdd(Fma(tail, b_.CreateFMul(r, r), r), F(1));
-  }
-
- private:
-  llvm::IRBuilder<>& b_;
-  llvm::Type* type_;
-  llvm::Type* int_type_;
-};
 
 }  // namespace
 
 Value* EmitExp(llvm::IRBuilder<>& b, Value* x) {
-  Math m(b, x);
+  FloatBuilder m(b, x);
   Value* clamped = m.ClampHigh(m.ClampLow(x, -105), 90);
   Value* n = m.Nearest(b.CreateFMul(clamped, m.F(kLog2E)));
   Value* r = m.Fma(n, m.F(-kLn2High), clamped);
@@ -102,7 +30,7 @@ Value* EmitExp(llvm::IRBuilder<>& b, Value* x) {
 }
 
 Value* EmitExp2(llvm::IRBuilder<>& b, Value* x) {
-  Math m(b, x);
+  FloatBuilder m(b, x);
   Value* clamped = m.ClampHigh(m.ClampLow(x, -151), 129);
   Value* n = m.Nearest(clamped);
   Value* r = b.CreateFMul(b.CreateFSub(clamped, n), m.F(kLn2));
@@ -111,7 +39,7 @@ Value* EmitExp2(llvm::IRBuilder<>& b, Value* x) {
 
 // log(x) = e*ln2 + log(f), f in [sqrt(1/2), sqrt(2)).
 Value* EmitLog(llvm::IRBuilder<>& b, Value* x) {
-  Math m(b, x);
+  FloatBuilder m(b, x);
   Value* tiny = b.CreateFCmpOLT(x, m.F(1.17549435e-38));
   Value* scaled = b.CreateSelect(tiny, b.CreateFMul(x, m.F(8388608)), x);  // 2^23
   Value* bits = b.CreateSub(m.Bits(scaled), m.I(0x3f3504f3));              // sqrt(1/2)
@@ -136,12 +64,12 @@ Value* EmitLog(llvm::IRBuilder<>& b, Value* x) {
 }
 
 Value* EmitLog2(llvm::IRBuilder<>& b, Value* x) {
-  Math m(b, x);
+  FloatBuilder m(b, x);
   return b.CreateFMul(EmitLog(b, x), m.F(kLog2E));
 }
 
 Value* EmitTanh(llvm::IRBuilder<>& b, Value* x) {
-  Math m(b, x);
+  FloatBuilder m(b, x);
   Value* a = m.Abs(x);
   Value* z = b.CreateFMul(x, x);
   Value* p = m.Polynomial(z, {-3.33332819422e-1, 1.33314422036e-1, -5.37397155531e-2,
@@ -153,9 +81,27 @@ Value* EmitTanh(llvm::IRBuilder<>& b, Value* x) {
 }
 
 Value* EmitSigmoid(llvm::IRBuilder<>& b, Value* x) {
-  Math m(b, x);
+  FloatBuilder m(b, x);
   Value* e = EmitExp(b, b.CreateFNeg(x));
   return b.CreateFDiv(m.F(1), b.CreateFAdd(m.F(1), e));
+}
+
+// Polynomials for erf(x)/x - 1, and for -log(1 - erf(x)) from 0.875 on; from 4 on it rounds to 1.
+Value* EmitErf(llvm::IRBuilder<>& b, Value* x) {
+  FloatBuilder m(b, x);
+  Value* a = m.Abs(x);
+  Value* near =
+      m.Fma(x,
+            m.Polynomial(b.CreateFMul(x, x),
+                         {0.128379158133213, -0.3761255450658528, 0.11282496599595332,
+                          -0.02679294777815063, 0.005034370663643656, -0.0006214585364130965}),
+            x);
+  Value* log = m.Polynomial(
+      m.ClampHigh(a, 4), {-0.0003151541501351376, 1.1302188147181635, 0.6318424224208558,
+                          0.11007184605405079, -0.02642001539574916, 0.004760285722584454,
+                          -0.000597151543339224, 4.611922838583166e-05, -1.6411144004954486e-06});
+  Value* far = b.CreateFSub(m.F(1), EmitExp(b, b.CreateFNeg(log)));
+  return b.CreateSelect(b.CreateFCmpOLT(a, m.F(0.875)), near, m.CopySign(far, x));
 }
 
 Value* EmitSqrt(llvm::IRBuilder<>& b, Value* x) {

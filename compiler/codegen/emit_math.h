@@ -15,6 +15,10 @@ llvm::Value* EmitLog(llvm::IRBuilder<>& b, llvm::Value* x);      // 2 ulp; log(0
 llvm::Value* EmitLog2(llvm::IRBuilder<>& b, llvm::Value* x);     // 4 ulp
 llvm::Value* EmitTanh(llvm::IRBuilder<>& b, llvm::Value* x);     // 4 ulp
 llvm::Value* EmitSigmoid(llvm::IRBuilder<>& b, llvm::Value* x);  // 4 ulp
+llvm::Value* EmitErf(llvm::IRBuilder<>& b, llvm::Value* x);      // 2 ulp
+llvm::Value* EmitSin(llvm::IRBuilder<>& b, llvm::Value* x);      // 3 ulp, any argument
+llvm::Value* EmitCos(llvm::IRBuilder<>& b, llvm::Value* x);      // 3 ulp, any argument
+llvm::Value* EmitPow(llvm::IRBuilder<>& b, llvm::Value* x, llvm::Value* y);  // 1 ulp; as C's pow
 llvm::Value* EmitSqrt(llvm::IRBuilder<>& b, llvm::Value* x);   // correctly rounded; any float type
 llvm::Value* EmitRsqrt(llvm::IRBuilder<>& b, llvm::Value* x);  // 1/sqrt(x), two roundings: 1.5 ulp
 

@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/emit_math.h"
 #include "compiler/codegen/evict_first.h"
-#include "compiler/codegen/evict_first.h"
 #include "compiler/ir/analysis.h"
 #include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
@@ -181,11 +180,6 @@ Value* GpuExprEmitter::EmitMathCall(Intrinsic op, DType type, llvm::ArrayRef<Val
     case Intrinsic::kRsqrt:
       if (type.bits == 64) break;
       return b_.CreateIntrinsic(llvm::Intrinsic::nvvm_rsqrt_approx_f, {}, {args[0]});
-    case Intrinsic::kSin:
-    case Intrinsic::kCos:
-    case Intrinsic::kErf:
-    case Intrinsic::kPow:
-      return Unsupported(op, type);
     default:
       break;
   }

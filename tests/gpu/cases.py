@@ -75,6 +75,8 @@ def others():
                        {"batch": 3, "heads": 16, "kv_heads": 2, "length": 1000, "dim": 128}))
     cases.append(other("decode_64", "attention_decode",
                        {"batch": 1, "heads": 8, "kv_heads": 8, "length": 4096, "dim": 64}))
+        cases.append(other("functions", "functions", {"M": 64, "N": 1000}, dtype="float32",
+                       source="tests/gpu/functions_kernel.py"))
     for dtype in ("float32", "bfloat16"):
         for template, kind in (("transpose", None), ("layernorm", None), ("broadcast", None),
                                ("reduction_columns", "colsum")):

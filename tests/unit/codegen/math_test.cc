@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <optional>
 
 #include "tests/util/compiled_program.h"
 
@@ -17,8 +18,9 @@ using ir::MakeInt;
 
 constexpr int64_t kCount = 1 << 16;
 
-// y[i] = op(x[i]) over kCount elements.
-testing::CompiledProgram Elementwise(Intrinsic op, int vector_bits) {
+// y[i] = op(x[i]), or op(x[i], second), over kCount elements.
+testing::CompiledProgram Elementwise(Intrinsic op, int vector_bits,
+                                     std::optional<float> second = std::nullopt) {
   const ir::Buffer x = ir::MakeBuffer("x", kFloat32, {MakeInt(kCount)}, ir::Scope::kGlobal);
   const ir::Buffer y = ir::MakeBuffer("y", kFloat32, {MakeInt(kCount)}, ir::Scope::kGlobal);
   const Expr bx = ir::MakeVar("bx"), i = ir::MakeVar("i");
@@ -31,9 +33,10 @@ testing::CompiledProgram Elementwise(Intrinsic op, int vector_bits) {
     p.buffer = b;
     program.params.push_back(p);
   }
-  const ir::Stmt store =
-      ir::MakeStmt<ir::Store>(SourceLoc{}, y, std::vector<Expr>{index},
-                              ir::MakeCall(kFloat32, op, {ir::MakeLoad(x, {index})}));
+  std::vector<Expr> args = {ir::MakeLoad(x, {index})};
+  if (second) args.push_back(ir::MakeFloat(*second, kFloat32));
+  const ir::Stmt store = ir::MakeStmt<ir::Store>(SourceLoc{}, y, std::vector<Expr>{index},
+                                                 ir::MakeCall(kFloat32, op, std::move(args)));
   const ir::Stmt loop =
       ir::MakeStmt<ir::For>(SourceLoc{}, ir::ForKind::kParallel,
                             std::vector<ir::Axis>{{i, MakeInt(0), MakeInt(1024)}}, store);
@@ -78,6 +81,9 @@ TEST_P(MathTest, StaysWithinItsStatedError) {
       {Intrinsic::kLog2, std::log2, 4, 0, 3e38f},
       {Intrinsic::kTanh, std::tanh, 4, -1e30f, 1e30f},
       {Intrinsic::kSigmoid, Sigmoid, 4, -80, 1e30f},
+      {Intrinsic::kErf, std::erf, 2, -1e30f, 1e30f},
+      {Intrinsic::kSin, std::sin, 3, -3.4e38f, 3.4e38f},
+      {Intrinsic::kCos, std::cos, 3, -3.4e38f, 3.4e38f},
       {Intrinsic::kSqrt, std::sqrt, 0.5, 0, 3e38f},
       {Intrinsic::kRsqrt, Rsqrt, 1.5, 1e-38f, 3e38f},
   };
@@ -109,14 +115,14 @@ TEST_P(MathTest, LimitsAndNans) {
     float x, y;
   };
   const Limit limits[] = {
-      {Intrinsic::kExp, -inf, 0},    {Intrinsic::kExp, inf, inf},
-      {Intrinsic::kExp, nan, nan},   {Intrinsic::kExp2, -inf, 0},
-      {Intrinsic::kExp2, inf, inf},  {Intrinsic::kExp2, nan, nan},
-      {Intrinsic::kLog, 0, -inf},    {Intrinsic::kLog, inf, inf},
-      {Intrinsic::kLog, -1, nan},    {Intrinsic::kLog, nan, nan},
-      {Intrinsic::kTanh, inf, 1},    {Intrinsic::kTanh, -inf, -1},
-      {Intrinsic::kTanh, nan, nan},  {Intrinsic::kSigmoid, -inf, 0},
-      {Intrinsic::kSigmoid, inf, 1}, {Intrinsic::kSigmoid, nan, nan},
+      {Intrinsic::kExp, -inf, 0},   {Intrinsic::kExp, inf, inf},    {Intrinsic::kExp, nan, nan},
+      {Intrinsic::kExp2, -inf, 0},  {Intrinsic::kExp2, inf, inf},   {Intrinsic::kExp2, nan, nan},
+      {Intrinsic::kLog, 0, -inf},   {Intrinsic::kLog, inf, inf},    {Intrinsic::kLog, -1, nan},
+      {Intrinsic::kLog, nan, nan},  {Intrinsic::kTanh, inf, 1},     {Intrinsic::kTanh, -inf, -1},
+      {Intrinsic::kTanh, nan, nan}, {Intrinsic::kSigmoid, -inf, 0}, {Intrinsic::kErf, inf, 1},
+      {Intrinsic::kErf, -inf, -1},  {Intrinsic::kErf, nan, nan},    {Intrinsic::kSin, inf, nan},
+      {Intrinsic::kSin, nan, nan},  {Intrinsic::kCos, -inf, nan},   {Intrinsic::kCos, nan, nan},
+      {Intrinsic::kCos, 0, 1},      {Intrinsic::kSigmoid, inf, 1},  {Intrinsic::kSigmoid, nan, nan},
   };
   for (const Limit& l : limits) {
     const testing::CompiledProgram f = Elementwise(l.op, GetParam());
@@ -127,6 +133,30 @@ TEST_P(MathTest, LimitsAndNans) {
     } else {
       EXPECT_EQ(y[7], l.y) << ir::Name(l.op) << "(" << l.x << ")";
     }
+  }
+}
+
+TEST_P(MathTest, PowersAreThoseOfC) {
+  const float inf = std::numeric_limits<float>::infinity();
+  for (const float y : {0.0f, 1.0f, -1.0f, 2.0f, 3.0f, -3.0f, 0.5f, -2.5f, 1e-30f, 16777217.0f,
+                        1e30f, 37.25f, 0.1f, inf, -inf}) {
+    const testing::CompiledProgram f = Elementwise(Intrinsic::kPow, GetParam(), y);
+    std::vector<float> x(kCount), power(kCount);
+    double worst = 0;
+    float worst_at = 0;
+    for (uint32_t start = 0; start < 8; ++start) {
+      for (int64_t i = 0; i < kCount; ++i) {
+        x[i] = std::bit_cast<float>(static_cast<uint32_t>(i * 65536 + start * 8179));
+      }
+      ASSERT_EQ(f.Run({x.data(), power.data()}), 0);
+      for (int64_t i = 0; i < kCount; ++i) {
+        const double want = std::pow(static_cast<double>(x[i]), static_cast<double>(y));
+        const double ulps = Ulps(power[i], want);
+        if (ulps > worst) worst = ulps, worst_at = x[i];
+        if (want == 0) EXPECT_EQ(std::signbit(power[i]), std::signbit(want)) << x[i] << " ** " << y;
+      }
+    }
+    EXPECT_LE(worst, 1) << worst_at << " ** " << y;
   }
 }
 
