@@ -31,6 +31,7 @@ constexpr int64_t kWarpgroup = 128;
 constexpr int64_t kTileBytes = 128;  // versions of a tile begin at multiples of it
 constexpr int64_t kRowBytes = 16;    // so are rows of tiles
 constexpr int64_t kCluster = 2;      // blocks that share tiles
+constexpr int64_t kTeams = 2;
 constexpr int64_t kTileAlign = 1024;
 constexpr int64_t kAtomRows = 8;  // of a swizzle: shares of a tile are whole ones
 
@@ -95,10 +96,16 @@ class Specialise {
   std::optional<Stmt> Run() {
     if (!FindLoop() || !FindFetches() || !FitsThreads()) return std::nullopt;
     MakeVersions();
-    StageStores();
     ChooseCluster();
     schedule_.emplace(launch_, MayPersist() ? arch_.cores : 0, cluster_);
+    if (MayTakeTurns()) TakeTurns();
+    StageStores();
     const SourceLoc loc = launch_.loc;
+    std::vector<Stmt> consumers;
+    for (int64_t team = 0; team < teams_; ++team) {
+      consumers.push_back(
+          ir::MakeStmt<ir::OnThreads>(loc, team * threads_, threads_, Consumer(team)));
+    }
     std::vector<Stmt> stmts = allocations_;
     for (const Group& group : groups_) {
       stmts.push_back(
@@ -106,10 +113,15 @@ class Specialise {
       stmts.push_back(Do(loc, Instruction::kBarrierInit, {ir::WholeBuffer(group.empty)},
                          {MakeInt(threads_ / kWarp * cluster_)}));
     }
+    if (teams_ > 1) {
+      stmts.push_back(Do(loc, Instruction::kBarrierInit, {ir::WholeBuffer(order_)},
+                         {MakeInt(threads_ / kWarp)}));
+    }
     stmts.push_back(
         Do(loc, cluster_ > 1 ? Instruction::kClusterBarrier : Instruction::kBlockBarrier));
-    stmts.push_back(ir::MakeStmt<ir::OnThreads>(loc, threads_, kWarpgroup, Producer()));
-    stmts.push_back(ir::MakeStmt<ir::OnThreads>(loc, 0, threads_, Consumer()));
+    const int64_t working = threads_ * teams_;
+    stmts.push_back(ir::MakeStmt<ir::OnThreads>(loc, working, kWarpgroup, Producer()));
+    stmts.insert(stmts.end(), consumers.begin(), consumers.end());
     // Others may still write to this block's memory, or arrive there.
     if (cluster_ > 1) stmts.push_back(Do(loc, Instruction::kClusterBarrier));
     std::map<std::string, std::string> notes = launch_.annotations;
@@ -118,7 +130,7 @@ class Specialise {
     if (cluster_ > 1) notes["cluster"] = absl::StrCat(cluster_);
     if (staged_) notes.insert(staged_->layouts.begin(), staged_->layouts.end());
     return ir::MakeStmt<ir::Launch>(loc, schedule_->grid(),
-                                    std::vector<Expr>{MakeInt(threads_ + kWarpgroup)},
+                                    std::vector<Expr>{MakeInt(working + kWarpgroup)},
                                     ir::MakeStmt<ir::Seq>(loc, std::move(stmts)), std::move(notes));
   }
 
@@ -292,6 +304,44 @@ class Specialise {
   // Barriers go on from tile to tile.
   bool MayPersist() const { return Option("kiln.persistent", 1) != 0 && !StepsDiffer(); }
 
+  // Ping-pong: two warpgroups that work on tiles of their own, so that one multiplies while the
+  // other stores. Only what they fetch is memory that both use.
+  bool MayTakeTurns() const {
+    if (Option("kiln.pingpong", 0) == 0 || schedule_->once() || threads_ != kWarpgroup)
+      return false;
+    return std::all_of(allocations_.begin(), allocations_.end(),
+                       [&](const Stmt& s) {
+                         const ir::Buffer& b = s.As<ir::Alloc>()->buffer;
+                         const bool fetched =
+                             std::any_of(versions_.begin(), versions_.end(),
+                                         [&](const auto& v) { return v.second == b; });
+                         if (b->scope == ir::Scope::kShared) return fetched;
+                         return b->scope == ir::Scope::kBarrier || !IsAnnotated(b);
+                       }) &&
+           std::none_of(rest_.begin(), rest_.end(), [&](const Stmt& s) {
+             return StagedOperandBytes(s, {0, threads_}, arch_) > 0;
+           });
+  }
+
+  void TakeTurns() {
+    teams_ = kTeams;
+    order_ = ir::MakeBuffer("order", kInt64, {MakeInt(kTeams)}, ir::Scope::kBarrier);
+    allocations_.push_back(ir::MakeStmt<ir::Alloc>(launch_.loc, order_));
+  }
+
+  // Steps follow each other from team to team: one that waited for a phase while another still owes
+  // a wait for the phase before would take that one for its own.
+  Stmt InOrder(int64_t team, const Expr& turn, const Stmt& loop) const {
+    if (teams_ == 1) return loop;
+    const Expr parity = ir::MakeCast(
+        kInt32, FloorMod(FloorDiv(turn, MakeInt(kTeams)) + MakeInt(team == 0 ? 1 : 0), MakeInt(2)));
+    const SourceLoc loc = loop_->loc;
+    const Expr next = MakeInt((team + 1) % kTeams);
+    return ir::MakeSeq({Do(loc, Instruction::kBarrierWait, {One(order_, MakeInt(team))}, {parity}),
+                        loop, Do(loc, Instruction::kBarrierArrive, {One(order_, next)})},
+                       loc);
+  }
+
   // The same for all blocks of a cluster, which are neighbours along the grid's second axis.
   bool IsShared(const Fetch& fetch) const {
     const int64_t rows = ir::ConstInt(fetch.tile->shape[0]).value_or(0);
@@ -373,7 +423,7 @@ class Specialise {
       if (s.get() != only) others.push_back(s);
     }
     if (Uses(others, only->dst.buffer)) return;
-    staged_ = StageStore(*only, left, SpanOfResults());
+    staged_ = StageStore(*only, left / teams_, SpanOfResults());
     if (!staged_) return;
     for (const ir::Buffer& tile : staged_->tiles) {
       allocations_.push_back(ir::MakeStmt<ir::Alloc>(only->loc, tile));
@@ -426,7 +476,7 @@ class Specialise {
 
   void ShareRegisters(bool producer, std::vector<Stmt>* stmts) const {
     for (const RegisterShare& share : kShares) {
-      if (share.threads != threads_) continue;
+      if (share.threads != threads_ * teams_) continue;
       stmts->push_back(
           Do(launch_.loc, Instruction::kMaxRegisters, {},
              {MakeInt(producer ? share.producer : share.consumer), MakeInt(producer ? 0 : 1)}));
@@ -485,19 +535,42 @@ class Specialise {
     }
   }
 
-  Stmt Consumer() {
+  Stmt Consumer(int64_t team) {
     std::vector<Stmt> stmts;
     ShareRegisters(false, &stmts);
-    stmts.push_back(schedule_->ForTurns([&](const Expr& turn) { return Work(turn); }));
+    stmts.push_back(
+        schedule_->ForTurns([&](const Expr& turn) { return Work(team, turn); }, team, teams_));
     if (staged_) stmts.push_back(staged_->end);
-    return ir::MakeSeq(std::move(stmts), launch_.loc);
+    const Stmt all = ir::MakeSeq(std::move(stmts), launch_.loc);
+    return team == 0 ? all : ir::FreshCopy(ir::Substitute(all, {}, OwnBuffers()));
   }
 
-  Stmt Work(const Expr& turn) {
+  // A second team's own: all but what is fetched, and its barriers.
+  ir::BufferMap OwnBuffers() {
+    ir::BufferMap own;
+    const size_t first_teams = allocations_.size();
+    for (size_t i = 0; i < first_teams; ++i) {
+      const ir::Buffer b = allocations_[i].As<ir::Alloc>()->buffer;
+      const bool output =
+          staged_ && std::count(staged_->tiles.begin(), staged_->tiles.end(), b) > 0;
+      if (!output && (b->scope == ir::Scope::kShared || b->scope == ir::Scope::kBarrier)) continue;
+      auto copy = std::make_shared<ir::BufferNode>(*b);
+      copy->name = absl::StrCat(b->name, ".other");
+      if (output) {
+        staged_->layouts[absl::StrCat("layout:", copy->name)] =
+            staged_->layouts.at(absl::StrCat("layout:", b->name));
+      }
+      own[b.get()] = copy;
+      allocations_.push_back(ir::MakeStmt<ir::Alloc>(launch_.loc, own[b.get()]));
+    }
+    return own;
+  }
+
+  Stmt Work(int64_t team, const Expr& turn) {
     std::map<std::string, std::string> everywhere;
     if (cluster_ > 1) everywhere["cluster"] = absl::StrCat(cluster_);
     std::vector<Stmt> stmts = before_;
-    stmts.push_back(Loop(turn, [&](const Expr& var, const Expr& version, const Expr& parity) {
+    const Stmt loop = Loop(turn, [&](const Expr& var, const Expr& version, const Expr& parity) {
       const SourceLoc loc = loop_->loc;
       std::vector<Stmt> body;
       for (size_t i = 0; i < rest_.size(); ++i) {
@@ -514,7 +587,8 @@ class Specialise {
       }
       const Stmt all = ReadVersion(ir::MakeStmt<ir::Seq>(loc, std::move(body)), versions_, version);
       return std::vector<Stmt>{ir::Substitute(all, {{loop_->axes[0].var.get(), var}})};
-    }));
+    });
+    stmts.push_back(InOrder(team, turn, loop));
     stmts.insert(stmts.end(), after_.begin(), after_.end());
     return ir::MakeStmt<ir::Seq>(launch_.loc, std::move(stmts));
   }
@@ -523,6 +597,8 @@ class Specialise {
   const ir::Launch& launch_;
   const target::Arch& arch_;
   int64_t cluster_ = 1;  // blocks
+  int64_t teams_ = 1;    // of consumers, that take turns
+  ir::Buffer order_;     // barriers: a team's next turn may begin
   std::optional<TileSchedule> schedule_;
   const ir::For* loop_ = nullptr;
   std::vector<Stmt> allocations_, before_, after_;  // of the launch

@@ -50,12 +50,15 @@ std::vector<Expr> TileSchedule::TileOf(const Expr& q) const {
   return {x, y, FloorDiv(q, plane)};
 }
 
-Stmt TileSchedule::ForTurns(const std::function<Stmt(const Expr& turn)>& body) const {
+bool TileSchedule::once() const { return ir::Same(tiles_, clusters_); }
+
+Stmt TileSchedule::ForTurns(const std::function<Stmt(const Expr& turn)>& body, int64_t team,
+                            int64_t teams) const {
   const SourceLoc loc = launch_.loc;
   const Expr cluster = FloorDiv(block_, MakeInt(cluster_));
-  const bool once = ir::Same(tiles_, clusters_);
-  const Expr turn = once ? MakeInt(0) : ir::MakeVar("turn");
-  const Expr q = once ? cluster : cluster + turn * clusters_;
+  const Expr round = ir::MakeVar("turn");
+  const Expr turn = once() ? MakeInt(0) : round * MakeInt(teams) + MakeInt(team);
+  const Expr q = once() ? cluster : cluster + turn * clusters_;
   const std::vector<Expr> tile = TileOf(q);
   std::vector<Stmt> stmts;
   ir::VarMap fresh;
@@ -69,10 +72,11 @@ Stmt TileSchedule::ForTurns(const std::function<Stmt(const Expr& turn)>& body) c
   }
   stmts.push_back(ir::Substitute(body(turn), fresh));
   const Stmt one = ir::MakeStmt<ir::Seq>(loc, std::move(stmts));
-  if (once) return one;
+  if (once()) return one;
   const Expr turns = CeilDiv(tiles_ - cluster, clusters_);
+  const Expr rounds = teams > 1 ? CeilDiv(turns - MakeInt(team), MakeInt(teams)) : turns;
   return ir::MakeStmt<ir::For>(loc, ir::ForKind::kSerial,
-                               std::vector<ir::Axis>{{turn, MakeInt(0), turns}}, one, Expr(),
+                               std::vector<ir::Axis>{{round, MakeInt(0), rounds}}, one, Expr(),
                                std::map<std::string, std::string>{{kTilesApart, "1"}});
 }
 

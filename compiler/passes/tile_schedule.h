@@ -29,8 +29,12 @@ class TileSchedule {
 
   // The launch's own axes: one.
   std::vector<ir::Axis> grid() const;
-  // The block's turns: body(turn), in which the launch's block variables stand for the tile's.
-  ir::Stmt ForTurns(const std::function<ir::Stmt(const ir::Expr& turn)>& body) const;
+  // The block's turns: body(turn), in which the launch's block variables stand for the tile's. Of
+  // `teams` that take turns at it, those of one.
+  ir::Stmt ForTurns(const std::function<ir::Stmt(const ir::Expr& turn)>& body, int64_t team = 0,
+                    int64_t teams = 1) const;
+  // Whether no block has more than one.
+  bool once() const;
 
  private:
   // The tile of cluster turn `q`, by axis of the launch.

@@ -189,7 +189,10 @@ def timed():
         for persistent, cluster in ((0, 1), (1, 1), (1, 2)):
             options = {"kiln.persistent": persistent, "kiln.cluster": cluster}
             cases.append(product(f"{shape}/{persistent}{cluster}", M, N, K, options=options))
-        cases.append(product(f"{shape}/tall", M, N, K, block=(256, 128, 64)))
+                cases.append(product(f"{shape}/tall", M, N, K, block=(256, 128, 64)))
+        for block, stages in (((64, 256, 64), 4), ((128, 128, 64), 5)):
+            cases.append(product(f"{shape}/pingpong_{block[0]}x{block[1]}", M, N, K, block=block,
+                                 stages=stages, threads=128, options={"kiln.pingpong": 1}))
         if shape in ("sq4096", "sq8192"):  # what a quick assembler costs
             cases.append(product(f"{shape}_quick/O1", M, N, K, options={"kiln.assembler": 1}))
         if M % 128:  # rows of no whole lines: what blocks share counts

@@ -31,6 +31,7 @@ struct Case {
   const char* gpu = "sm_90a";
   bool registers = false;  // A goes through a fragment
   int cluster = 1;
+  bool pingpong = false;
 };
 
 std::string Text(const Case& c) {
@@ -76,10 +77,20 @@ absl::StatusOr<ir::Program> Instructions(const ir::Program& program, const Case&
   return testing::Instructions(program, c.gpu, c.cores);
 }
 
-absl::StatusOr<ir::Program> Tiles(const std::string& text, int cluster = 1) {
+absl::StatusOr<ir::Program> Tiles(const std::string& text, int cluster = 1, bool pingpong = false) {
   KILN_ASSIGN_OR_RETURN(ir::Program program, testing::Elaborated("k.py", text));
   program.attrs["kiln.cluster"] = absl::StrCat(cluster);
+  if (pingpong) program.attrs["kiln.pingpong"] = "1";
   return program;
+}
+
+int64_t Parts(const ir::Program& program) {
+  int64_t parts = 0;
+  ir::Walk(program.body, [&](const ir::Stmt& s) {
+    parts += s.kind() == ir::StmtKind::kOnThreads ? 1 : 0;
+    return true;
+  });
+  return parts;
 }
 
 bool HasClusters(const ir::Program& program) {
@@ -94,12 +105,13 @@ bool HasClusters(const ir::Program& program) {
 
 void ExpectComputes(const Case& c, ir::Instruction product = ir::Instruction::kWgmma) {
   const std::string text = Text(c);
-  const auto tiles = Tiles(text, c.cluster);
+  const auto tiles = Tiles(text, c.cluster, c.pingpong);
   ASSERT_TRUE(tiles.ok()) << tiles.status() << text;
   const auto instructions = Instructions(*tiles, c);
   ASSERT_TRUE(instructions.ok()) << instructions.status() << text;
   EXPECT_TRUE(Has(*instructions, product)) << text;
   EXPECT_EQ(HasClusters(*instructions), c.cluster > 1) << text;
+  if (c.pingpong) EXPECT_EQ(Parts(*instructions), 3) << text;
   EXPECT_EQ(Has(*instructions, ir::Instruction::kTensorLoad), c.gpu == std::string("sm_90a"))
       << text;
   EXPECT_EQ(Difference(*tiles, *instructions), "") << text << ir::ToString(*instructions);
@@ -161,6 +173,18 @@ TEST(GpuInstructions, ClustersShareTiles) {
   ExpectComputes({.m = 256, .k = 320, .stages = 3, .cores = 2, .cluster = 2});  // in turns
   ExpectComputes({.m = 512, .k = 64, .stages = 1, .cores = 4, .cluster = 2});
   ExpectComputes({.m = 256, .block_m = 128, .threads = 256, .type = "float16", .cluster = 2});
+}
+
+// Two warpgroups take turns at the tiles of a block.
+TEST(GpuInstructions, PingPong) {
+  for (const int cores : {1, 2, 3}) {
+    for (const int stages : {1, 2, 3}) {
+      ExpectComputes({.m = 320, .k = 192, .stages = stages, .cores = cores, .pingpong = true});
+    }
+  }
+  ExpectComputes({.m = 250, .n = 72, .k = 200, .cores = 1, .pingpong = true});
+  ExpectComputes({.m = 256, .k = 128, .cores = 2, .cluster = 2, .pingpong = true});
+  ExpectComputes({.m = 256, .block_m = 128, .type = "float16", .cores = 1, .pingpong = true});
 }
 
 TEST(GpuInstructions, LeftOperandsFromRegisters) {
@@ -466,7 +490,7 @@ int ExpectNoticed(const ir::Program& tiles, const ir::Program& instructions,
 }
 
 int ExpectNoticed(const Case& c, const std::function<ir::Stmt(const ir::Instruct&)>& change) {
-  const auto tiles = Tiles(Text(c), c.cluster);
+  const auto tiles = Tiles(Text(c), c.cluster, c.pingpong);
   const auto instructions = Instructions(*tiles, c);
   EXPECT_TRUE(instructions.ok()) << instructions.status();
   return instructions.ok() ? ExpectNoticed(*tiles, *instructions, change) : 0;
@@ -522,6 +546,15 @@ TEST(GpuMistakes, OfChainedProductsAreNoticed) {
     });
     EXPECT_GT(count, 0) << ir::Name(op);
   }
+}
+
+TEST(GpuMistakes, OfTeamsAreNoticed) {
+  const Case c = {.m = 256, .n = 64, .k = 192, .stages = 2, .cores = 1, .pingpong = true};
+  const int missing = ExpectNoticed(c, [](const ir::Instruct& x) -> ir::Stmt {
+    const bool wait = x.op == ir::Instruction::kBarrierWait;
+    return wait || x.op == ir::Instruction::kBarrierArrive ? Nothing(x) : ir::Stmt();
+  });
+  EXPECT_GE(missing, 5);  // a wait of the producer, a wait and an arrival of each team
 }
 
 // Of two blocks one does not do its share for the other.
