@@ -19,7 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def kernel_of(case, folder):
-        """The template itself, or a copy of it with the case's pass options; or a file of ours."""
+    """The template itself, or a copy of it with the case's pass options; or a file of ours."""
     if "source" in case:
         return str(ROOT / case["source"])
     if not case["options"]:

@@ -75,7 +75,7 @@ def others():
                        {"batch": 3, "heads": 16, "kv_heads": 2, "length": 1000, "dim": 128}))
     cases.append(other("decode_64", "attention_decode",
                        {"batch": 1, "heads": 8, "kv_heads": 8, "length": 4096, "dim": 64}))
-        cases.append(other("functions", "functions", {"M": 64, "N": 1000}, dtype="float32",
+    cases.append(other("functions", "functions", {"M": 64, "N": 1000}, dtype="float32",
                        source="tests/gpu/functions_kernel.py"))
     for dtype in ("float32", "bfloat16"):
         for template, kind in (("transpose", None), ("layernorm", None), ("broadcast", None),
@@ -126,6 +126,9 @@ def checks():
             options = {"kiln.persistent": persistent, "kiln.cluster": cluster}
             cases.append(product(f"options_{persistent}{cluster}", 2560, 2560, 512,
                                  options=options))
+    for cluster in (1, 2):
+        cases.append(product(f"pingpong_{cluster}", 3001, 2560, 512, block=(64, 128, 64),
+                             threads=128, options={"kiln.pingpong": 1, "kiln.cluster": cluster}))
     ampere = {"kiln.instructions": 80}
     cases += [
         product("mma", 256, 256, 512, stages=3, options=ampere, **small),
@@ -189,14 +192,14 @@ def timed():
         for persistent, cluster in ((0, 1), (1, 1), (1, 2)):
             options = {"kiln.persistent": persistent, "kiln.cluster": cluster}
             cases.append(product(f"{shape}/{persistent}{cluster}", M, N, K, options=options))
-                cases.append(product(f"{shape}/tall", M, N, K, block=(256, 128, 64)))
+        cases.append(product(f"{shape}/tall", M, N, K, block=(256, 128, 64)))
         for block, stages in (((64, 256, 64), 4), ((128, 128, 64), 5)):
             cases.append(product(f"{shape}/pingpong_{block[0]}x{block[1]}", M, N, K, block=block,
                                  stages=stages, threads=128, options={"kiln.pingpong": 1}))
         if shape in ("sq4096", "sq8192"):  # what a quick assembler costs
             cases.append(product(f"{shape}_quick/O1", M, N, K, options={"kiln.assembler": 1}))
         if M % 128:  # rows of no whole lines: what blocks share counts
-                        for panel, stages in ((16, 4), (24, 4), (32, 4), (12, 5), (24, 5)):
+            for panel, stages in ((16, 4), (24, 4), (32, 4), (12, 5), (24, 5)):
                 cases.append(product(f"{shape}/192_{panel}_{stages}", M, N, K,
                                      block=(128, 192, 64), stages=stages, panel=panel))
         if M * N > 2048 * 2048:
@@ -210,16 +213,18 @@ def timed():
     for shape in ("sq4096", "sq8192"):
         M, N, K = SHAPES[shape]
         for block, threads, stages in OLDER:
-            name = f"{shape}_mma/{'x'.join(map(str, block))}_{threads}_{stages}"
-            cases.append(product(name, M, N, K, block=block, threads=threads, stages=stages,
-                                 options={"kiln.instructions": 80}))
+            for panel in (8, 16):
+                name = f"{shape}_mma/{'x'.join(map(str, block))}_{threads}_{stages}_{panel}"
+                cases.append(product(name, M, N, K, block=block, threads=threads, stages=stages,
+                                     panel=panel, options={"kiln.instructions": 80}))
     for shape, M, N, K in DECODE:
         for block, threads, stages in (((64, 224, 64), 128, 5), ((64, 112, 64), 128, 8),
                                        ((64, 224, 128), 128, 3), ((64, 128, 64), 128, 6)):
             name = f"{shape}/{'x'.join(map(str, block))}"
             cases.append(product(name, M, N, K, block=block, threads=threads, stages=stages, panel=0,
                                                                   options={"kiln.cluster": 1}))
-        for block, stages in (((128, 128), 3), ((64, 128), 4), ((64, 128), 5)):
+        for block, stages in (((128, 128), 3), ((128, 128), 2), ((64, 128), 4), ((64, 128), 2),
+                              ((64, 64), 5), ((128, 64), 5)):
             block = (16 if M <= 16 else 64, *block)
             cases.append(few(f"{shape}/few_{'x'.join(map(str, block))}_{stages}", M, N, K, block,
                              stages, options={"kiln.persistent": 0, "kiln.cluster": 1}))
@@ -251,7 +256,7 @@ def timed():
             for block_N in (128, 64):
                 cases.append(attention(f"{shape}/{block_N}", batch, heads, seq, seq, dim, causal,
                                        block=(128, block_N)))
-        for split, block, stages in ((4, (128, 128, 64), 4), (4, (128, 128, 128), 3),
+    for split, block, stages in ((4, (128, 128, 64), 4), (4, (128, 128, 128), 3),
                                  (8, (128, 256, 64), 4), (2, (128, 64, 64), 8),
                                  (3, (128, 96, 64), 6)):
         cases.append(other(f"dec128_down/{split}_{'x'.join(map(str, block))}", "matmul_splitk",

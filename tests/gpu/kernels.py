@@ -194,7 +194,7 @@ class Rows:
                    lambda g, u: F.silu(g) * u),
         "broadcast": (lambda M, N: [(M, N), (N,), (M,)], lambda M, N: (M, N),
                       lambda x, r, c: x * r + c[:, None]),
-                "gemv": (lambda M, N: [(N,), (M, N)], lambda M, N: (M,), lambda x, a: a @ x),
+        "gemv": (lambda M, N: [(N,), (M, N)], lambda M, N: (M,), lambda x, a: a @ x),
         "functions": (lambda M, N: [(M, N)], lambda M, N: (5, M, N),
                       lambda x: torch.stack([torch.sin(x * 64), torch.cos(x * 2 ** 20),
                                              torch.erf(x), x.abs() ** 1.7, torch.tanh(x)])),
