@@ -270,7 +270,8 @@ void GpuInstructEmitter::EndBlock() {
 
 // Every warpgroup multiplies its part of the grid in instructions of 64 rows, up to 256 columns
 // and 32 bytes along k (9.7.15.5.2). They are one piece of PTX: the sums, some hundred registers,
-// go in and out of it once.
+// go in and out of it once. The fence is a piece of its own, before the descriptors: assemblers
+// compute in uniform registers what stands between the two.
 void GpuInstructEmitter::EmitWgmma(const ir::Instruct& x) {
   const ir::Buffer& c = x.regions[0].buffer;
   const DType type = x.regions[1].buffer->dtype;
@@ -309,6 +310,13 @@ void GpuInstructEmitter::EmitWgmma(const ir::Instruct& x) {
                                           is_int ? ".s32." : ".f32.", PtxType(type), ".",
                                           PtxType(x.regions[2].buffer->dtype));
 
+  std::vector<Registers> touched = {sums};
+  if (from_registers) {
+    touched.push_back({exprs_.PlaceOf(x.regions[1].buffer).base, PackedType(b_.getContext(), type),
+                       own_m / 64 * (k / step) * 4});
+  }
+  AsmOn("wgmma.fence.sync.aligned;", touched);
+
   std::vector<Value*> args;
   std::vector<std::string> constraints;
   const auto operand = [&](Value* value, const char* constraint) {
@@ -327,9 +335,8 @@ void GpuInstructEmitter::EmitWgmma(const ir::Instruct& x) {
     return absl::StrCat("{", absl::StrJoin(four, ", "), "}");
   };
   Value* keeps = b_.CreateZExt(b_.CreateNot(exprs_.Emit(x.args[0])), b_.getInt32Ty());
-  std::string text =
-      absl::StrCat("wgmma.fence.sync.aligned;\n{\n.reg .pred first, other;\nsetp.ne.b32 first, ",
-                   operand(keeps, "r"), ", 0;\nmov.pred other, 1;\n");
+  std::string text = absl::StrCat("{\n.reg .pred first, other;\nsetp.ne.b32 first, ",
+                                  operand(keeps, "r"), ", 0;\nmov.pred other, 1;\n");
   for (int64_t mi = 0; mi < own_m; mi += 64) {
     for (int64_t ni = 0; ni < own_n; ni += width) {
       const int64_t slot = mi / 64 * (own_n / 2) + ni / 2;
