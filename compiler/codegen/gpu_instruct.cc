@@ -208,7 +208,9 @@ void GpuInstructEmitter::EmitArrive(const ir::Instruct& x) {
 
 // What is in registers is not to move across: the values before it are its operands, those after it
 // its results, in the same registers.
-void GpuInstructEmitter::AsmOn(const std::string& text, const std::vector<Registers>& registers) {
+void GpuInstructEmitter::AsmOn(const std::string& text, const std::vector<Registers>& registers,
+                               const std::vector<std::string>& constraints,
+                               const std::vector<Value*>& args) {
   std::vector<llvm::Type*> types;
   std::vector<std::string> outs, ins;
   std::vector<Value*> places, values;
@@ -221,10 +223,13 @@ void GpuInstructEmitter::AsmOn(const std::string& text, const std::vector<Regist
       ins.push_back(absl::StrCat(ins.size()));
     }
   }
-  if (values.empty()) return Asm(text);
+  if (values.empty()) return Asm(text, absl::StrJoin(constraints, ","), args);
   llvm::Type* result_type =
       types.size() == 1 ? types[0]
                         : static_cast<llvm::Type*>(llvm::StructType::get(b_.getContext(), types));
+  ins.insert(ins.end(), constraints.begin(), constraints.end());
+  values.insert(values.end(), args.begin(), args.end());
+  for (Value* arg : args) types.push_back(arg->getType());
   auto* form = llvm::FunctionType::get(result_type, types, false);
   auto* code = llvm::InlineAsm::get(
       form, text,
@@ -232,8 +237,8 @@ void GpuInstructEmitter::AsmOn(const std::string& text, const std::vector<Regist
   llvm::CallInst* result = b_.CreateCall(form, code, values);
   result->setConvergent();
   for (size_t i = 0; i < places.size(); ++i) {
-    b_.CreateStore(types.size() == 1 ? static_cast<Value*>(result)
-                                     : b_.CreateExtractValue(result, static_cast<unsigned>(i)),
+    b_.CreateStore(places.size() == 1 ? static_cast<Value*>(result)
+                                      : b_.CreateExtractValue(result, static_cast<unsigned>(i)),
                    places[i]);
   }
 }
@@ -266,7 +271,9 @@ void GpuInstructEmitter::EndBlock() {
 }
 
 // Every warpgroup multiplies its part of the grid in instructions of 64 rows, up to 256 columns
-// and 32 bytes along k (9.7.15.5.2).
+// and 32 bytes along k (9.7.15.5.2). They are one piece of PTX: the sums, some hundred registers,
+// go in and out of it once. The fence is a piece of its own, before the descriptors: assemblers
+// compute in uniform registers what stands between the two.
 void GpuInstructEmitter::EmitWgmma(const ir::Instruct& x) {
   const ir::Buffer& c = x.regions[0].buffer;
   const DType type = x.regions[1].buffer->dtype;
@@ -295,87 +302,57 @@ void GpuInstructEmitter::EmitWgmma(const ir::Instruct& x) {
     return b_.CreateOr(b_.CreateZExt(field, b_.getInt64Ty()), b_.getInt64(DescriptorOf(t)));
   };
   const int64_t width = std::min<int64_t>(own_n, 256);
-  const int64_t sums = width / 2;  // registers a thread: 64 x width over 128 threads
-  llvm::Type* sum_type = exprs_.StorageType(c->dtype);
   const bool is_int = c->dtype.is_int();
-  std::vector<llvm::Type*> results(static_cast<size_t>(sums), sum_type), types = results;
-  // The left operand: a descriptor, or four registers.
-  const int64_t left = from_registers ? 4 : 1;
-  types.insert(types.end(), static_cast<size_t>(left),
-               from_registers ? PackedType(b_.getContext(), type) : b_.getInt64Ty());
-  types.insert(types.end(), {b_.getInt64Ty(), b_.getInt32Ty()});
-  auto* form =
-      llvm::FunctionType::get(llvm::StructType::get(b_.getContext(), results), types, false);
-  std::vector<std::string> names, outs, ins;
-  for (int64_t i = 0; i < sums; ++i) {
-    names.push_back(absl::StrCat("$", i));
-    outs.push_back(is_int ? "=r" : "=f");
-    ins.push_back(absl::StrCat(i));
-  }
-  const std::string left_names = from_registers
-                                     ? absl::StrCat("{$", 2 * sums, ", $", 2 * sums + 1, ", $",
-                                                    2 * sums + 2, ", $", 2 * sums + 3, "}")
-                                     : absl::StrCat("$", 2 * sums);
-  std::string transposes;  // of operands in shared memory, for 16-bit types
-  if (type.bits == 16 && !from_registers) absl::StrAppend(&transposes, ", ", trans_a ? 1 : 0);
-  if (type.bits == 16) absl::StrAppend(&transposes, ", ", trans_b ? 0 : 1);
-  // $sums ... are the tied inputs; the operands and the flag follow.
-  const std::string text = absl::StrCat(
-      "{\n.reg .pred add;\nsetp.ne.b32 add, $", 2 * sums + left + 1, ", 0;\n",
-      "wgmma.mma_async.sync.aligned.m64n", width, "k", step, is_int ? ".s32." : ".f32.",
-      PtxType(type), ".", PtxType(x.regions[2].buffer->dtype), " {", absl::StrJoin(names, ", "),
-      "}, ", left_names, ", $", 2 * sums + left, ", add", is_int ? "" : ", 1, 1", transposes,
-      ";\n}");
-  auto* multiply =
-      llvm::InlineAsm::get(form, text,
-                           absl::StrCat(absl::StrJoin(outs, ","), ",", absl::StrJoin(ins, ","),
-                                        from_registers ? ",r,r,r,r" : ",l", ",l,r"),
-                           true);
+  const Registers sums = {exprs_.PlaceOf(c).base, exprs_.StorageType(c->dtype),
+                          own_m / 64 * (own_n / 2)};  // 64 x width over 128 threads
+  std::string immediates = is_int ? "" : ", 1, 1";    // signs, and which operands are transposed
+  if (type.bits == 16 && !from_registers) absl::StrAppend(&immediates, ", ", trans_a ? 1 : 0);
+  if (type.bits == 16) absl::StrAppend(&immediates, ", ", trans_b ? 0 : 1);
+  const std::string opcode = absl::StrCat("wgmma.mma_async.sync.aligned.m64n", width, "k", step,
+                                          is_int ? ".s32." : ".f32.", PtxType(type), ".",
+                                          PtxType(x.regions[2].buffer->dtype));
 
-  const Registers sum_registers = {exprs_.PlaceOf(c).base, sum_type, own_m / 64 * (own_n / 2)};
-  std::vector<Registers> touched = {sum_registers};
+  std::vector<Registers> touched = {sums};
   if (from_registers) {
     touched.push_back({exprs_.PlaceOf(x.regions[1].buffer).base, PackedType(b_.getContext(), type),
                        own_m / 64 * (k / step) * 4});
   }
   AsmOn("wgmma.fence.sync.aligned;", touched);
 
+  std::vector<Value*> args;
+  std::vector<std::string> constraints;
+  const auto operand = [&](Value* value, const char* constraint) {
+    args.push_back(value);
+    constraints.push_back(constraint);
+    return absl::StrCat("$", 2 * sums.count + static_cast<int64_t>(args.size()) - 1);
+  };
+  const auto left = [&](int64_t mi, int64_t ki) {  // a descriptor, or four registers
+    if (!from_registers) return operand(descriptor(a, !trans_a, grid_row, own_m, mi, ki), "l");
+    const int64_t first = (mi / 64 * (k / step) + ki / step) * 4;
+    std::vector<std::string> four;
+    for (int64_t i = 0; i < 4; ++i) {
+      Value* registers = exprs_.PlaceOf(x.regions[1].buffer).base;
+      four.push_back(operand(LoadPacked(b_, type, registers, first + i), "r"));
+    }
+    return absl::StrCat("{", absl::StrJoin(four, ", "), "}");
+  };
   Value* keeps = b_.CreateZExt(b_.CreateNot(exprs_.Emit(x.args[0])), b_.getInt32Ty());
-  llvm::Value* registers = exprs_.PlaceOf(c).base;
-  llvm::Value* left_registers = from_registers ? exprs_.PlaceOf(x.regions[1].buffer).base : nullptr;
+  std::string text = absl::StrCat("{\n.reg .pred first, other;\nsetp.ne.b32 first, ",
+                                  operand(keeps, "r"), ", 0;\nmov.pred other, 1;\n");
   for (int64_t mi = 0; mi < own_m; mi += 64) {
     for (int64_t ni = 0; ni < own_n; ni += width) {
       const int64_t slot = mi / 64 * (own_n / 2) + ni / 2;
-      std::vector<Value*> args;
-      for (int64_t i = 0; i < sums; ++i) {
-        Value* place = b_.CreateConstGEP1_64(sum_type, registers, static_cast<uint64_t>(slot + i));
-        args.push_back(b_.CreateLoad(sum_type, place));
-      }
+      std::vector<std::string> names;
+      for (int64_t i = 0; i < width / 2; ++i) names.push_back(absl::StrCat("$", slot + i));
+      const std::string result = absl::StrCat("{", absl::StrJoin(names, ", "), "}");
       for (int64_t ki = 0; ki < k; ki += step) {
-        args.resize(static_cast<size_t>(sums));
-        if (from_registers) {
-          const int64_t first = (mi / 64 * (k / step) + ki / step) * 4;
-          for (int64_t i = 0; i < 4; ++i) {
-            args.push_back(LoadPacked(b_, type, left_registers, first + i));
-          }
-        } else {
-          args.push_back(descriptor(a, !trans_a, grid_row, own_m, mi, ki));
-        }
-        args.push_back(descriptor(b, trans_b, grid_column, own_n, ni, ki));
-        args.push_back(ki == 0 ? keeps : b_.getInt32(1));
-        llvm::CallInst* result = b_.CreateCall(form, multiply, args);
-        result->setConvergent();
-        for (int64_t i = 0; i < sums; ++i) {
-          args[static_cast<size_t>(i)] = b_.CreateExtractValue(result, static_cast<unsigned>(i));
-        }
-      }
-      for (int64_t i = 0; i < sums; ++i) {
-        Value* place = b_.CreateConstGEP1_64(sum_type, registers, static_cast<uint64_t>(slot + i));
-        b_.CreateStore(args[static_cast<size_t>(i)], place);
+        const std::string right = operand(descriptor(b, trans_b, grid_column, own_n, ni, ki), "l");
+        absl::StrAppend(&text, opcode, " ", result, ", ", left(mi, ki), ", ", right, ", ",
+                        ki == 0 ? "first" : "other", immediates, ";\n");
       }
     }
   }
-  Asm("wgmma.commit_group.sync.aligned;");
+  AsmOn(absl::StrCat(text, "}\nwgmma.commit_group.sync.aligned;"), {sums}, constraints, args);
 }
 
 }  // namespace kiln::codegen

@@ -96,8 +96,10 @@ class GpuInstructEmitter {
     llvm::Type* type;
     int64_t count;
   };
-  // The same for PTX that must see all of them.
-  void AsmOn(const std::string& text, const std::vector<Registers>& registers);
+  // The same for PTX that must see all of them: of n registers, $0 to $n-1; `args` are $2n and on.
+  void AsmOn(const std::string& text, const std::vector<Registers>& registers,
+             const std::vector<std::string>& constraints = {},
+             const std::vector<llvm::Value*>& args = {});
   // The 32-bit shared address of a region's first element.
   llvm::Value* SharedAddress(const ir::Region& region);
 

@@ -4,6 +4,7 @@
 #include <link.h>
 
 #include <mutex>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/base/status.h"
@@ -38,9 +39,9 @@ absl::StatusOr<std::string> LinkSharedObject(absl::string_view object, const std
   folder.Write("kernel.o", object);
   const std::string libc = LoadedLibrary("libc.so.6"), libm = LoadedLibrary("libm.so.6");
   std::vector<const char*> args = {
-      "ld.lld",       "-shared",     "--hash-style=gnu", "--build-id=none",
-      "-z",           "noexecstack", "--as-needed",      "-soname",
-      soname.c_str(), "-o",          output.c_str(),     input.c_str()};
+      "ld.lld", "-shared",      "--threads=1", "--hash-style=gnu", "--build-id=none",
+      "-z",     "noexecstack",  "--as-needed", "-soname",          soname.c_str(),
+      "-o",     output.c_str(), input.c_str()};
   if (!libm.empty()) args.push_back(libm.c_str());
   if (!libc.empty()) args.push_back(libc.c_str());
   std::string messages;
@@ -48,7 +49,11 @@ absl::StatusOr<std::string> LinkSharedObject(absl::string_view object, const std
     static std::mutex one_at_a_time;
     const std::lock_guard<std::mutex> lock(one_at_a_time);
     llvm::raw_string_ostream stream(messages);
-    const lld::Result result = lld::lldMain(args, stream, stream, {{lld::Gnu, &lld::elf::link}});
+    // In one thread, which ends with the link: lld frees what a thread has made when that ends.
+    lld::Result result = {};
+    std::thread([&] {
+      result = lld::lldMain(args, stream, stream, {{lld::Gnu, &lld::elf::link}});
+    }).join();
     if (result.retCode != 0) {
       return absl::InternalError(absl::StrCat("linking the artifact failed: ", messages));
     }

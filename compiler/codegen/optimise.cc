@@ -4,6 +4,7 @@
 #include "llvm/IR/Module.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Target/TargetMachine.h"
+#include "llvm/Transforms/IPO/GlobalDCE.h"
 #include "llvm/Transforms/InstCombine/InstCombine.h"
 #include "llvm/Transforms/Scalar/ADCE.h"
 #include "llvm/Transforms/Scalar/EarlyCSE.h"
@@ -69,6 +70,13 @@ void Optimise(llvm::Module& module, llvm::TargetMachine& machine) {
   Pipeline pipeline(machine);
   pipeline.builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O2)
       .run(module, pipeline.modules);
+}
+
+void OptimiseGpuHost(llvm::Module& module, llvm::TargetMachine& machine) {
+  Pipeline pipeline(machine);
+  llvm::ModulePassManager passes;
+  passes.addPass(llvm::GlobalDCEPass());
+  passes.run(module, pipeline.modules);
 }
 
 void OptimiseGpu(llvm::Module& module, llvm::TargetMachine& machine) {

@@ -13,6 +13,10 @@ namespace kiln::codegen {
 // LLVM's -O2, but for vectors, which the program already has.
 void Optimise(llvm::Module& module, llvm::TargetMachine& machine);
 
+// For the host half of a GPU artifact, which starts launches and computes nothing: drops what
+// nothing uses. The run-time support was optimised when Kiln was built.
+void OptimiseGpuHost(llvm::Module& module, llvm::TargetMachine& machine);
+
 // For GPU code: what is left to do once loops over registers are unrolled. Registers are memory
 // until their indices are constants, which takes the unrolling and the simplification of indices
 // before it: -O2 looks for them in between.

@@ -16,7 +16,6 @@
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
-#include "llvm/Transforms/IPO/GlobalDCE.h"
 #include "llvm/Transforms/IPO/Internalize.h"
 
 // The run-time support as bitcode (runtime_bitcode.S).
@@ -40,7 +39,8 @@ void InitializeOnce() {
   });
 }
 
-absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> MakeTargetMachine(const X86Target& target) {
+absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> MakeTargetMachine(
+    const X86Target& target, llvm::CodeGenOptLevel level) {
   InitializeOnce();
   std::string error;
   const llvm::Target* backend = llvm::TargetRegistry::lookupTarget(kTriple, error);
@@ -50,9 +50,8 @@ absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> MakeTargetMachine(const X86
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Standard;
   options.UseInitArray = true;  // else destructors land in .dtors, which nothing runs
-  std::unique_ptr<llvm::TargetMachine> machine(
-      backend->createTargetMachine(kTriple, target.cpu, features, options, llvm::Reloc::PIC_,
-                                   llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default));
+  std::unique_ptr<llvm::TargetMachine> machine(backend->createTargetMachine(
+      kTriple, target.cpu, features, options, llvm::Reloc::PIC_, llvm::CodeModel::Small, level));
   if (machine == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat("LLVM has no x86-64 target '", target.cpu, "'"));
   }
@@ -101,7 +100,10 @@ void SetFunctionAttributes(llvm::Module& module, const X86Target& target) {
 
 absl::StatusOr<std::string> EmitX86(std::unique_ptr<llvm::Module> module, const std::string& symbol,
                                     const X86Target& target, Emit what, Runtime runtime) {
-  KILN_ASSIGN_OR_RETURN(std::unique_ptr<llvm::TargetMachine> machine, MakeTargetMachine(target));
+  const bool computes = runtime == Runtime::kCpu;
+  KILN_ASSIGN_OR_RETURN(std::unique_ptr<llvm::TargetMachine> machine,
+                        MakeTargetMachine(target, computes ? llvm::CodeGenOptLevel::Default
+                                                           : llvm::CodeGenOptLevel::None));
   module->setTargetTriple(kTriple);
   module->setDataLayout(machine->createDataLayout());
   std::string problem;
@@ -113,7 +115,7 @@ absl::StatusOr<std::string> EmitX86(std::unique_ptr<llvm::Module> module, const 
   llvm::internalizeModule(*module,
                           [&](const llvm::GlobalValue& v) { return v.getName() == symbol; });
   SetFunctionAttributes(*module, target);
-  Optimise(*module, *machine);
+  computes ? Optimise(*module, *machine) : OptimiseGpuHost(*module, *machine);
   if (what == Emit::kLlvm) {
     std::string text;
     llvm::raw_string_ostream stream(text);

@@ -2,6 +2,7 @@
 #include "compiler/ir/analysis.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "compiler/ir/visit.h"
 
@@ -15,10 +16,13 @@ void AddOnce(const Buffer& b, std::vector<Buffer>* list) {
 }  // namespace
 
 bool Uses(const Expr& e, const Expr& var) {
+  constexpr int kFew = 64;
   bool found = false;
+  int visits = 0;
+  std::unordered_set<const ExprNode*> seen;  // in a large expression: what is used twice
   Walk(e, [&](const Expr& x) {
     found |= x.same_as(var);
-    return !found;
+    return !found && (++visits <= kFew || seen.insert(x.get()).second);
   });
   return found;
 }

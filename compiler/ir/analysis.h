@@ -63,6 +63,7 @@ class Facts {
   };
 
   std::optional<Bounds> AtomBounds(const Expr& e) const;
+  std::optional<Bounds> FindAtomBounds(const Expr& e) const;
   std::optional<Bounds> BinaryBounds(const Binary& e) const;
   std::optional<Bounds> ClampBounds(BinaryOp op, const Expr& inner, Bounds outer) const;
   std::optional<Bounds> FormBounds(const LinearForm& form) const;
@@ -70,6 +71,19 @@ class Facts {
   bool ProvesComparison(BinaryOp op, const Expr& a, const Expr& b) const;
   int64_t MultipleOf(const Expr& e) const;
 
+  // Bounds that were asked for, so that what is used twice is looked at once. They hold for these
+  // facts alone: a copy, which will learn more, begins without.
+  struct Memo {
+    Memo() = default;
+    Memo(const Memo&) {}
+    Memo& operator=(const Memo&) {
+      known.clear();
+      return *this;
+    }
+    std::unordered_map<const ExprNode*, std::pair<Expr, std::optional<Bounds>>> known;
+  };
+
+  mutable Memo memo_;
   std::unordered_map<const ExprNode*, Bounds> bounds_;
   std::unordered_map<const ExprNode*, Expr> values_;
   std::unordered_map<const ExprNode*, SymbolicAxis> axes_;

@@ -183,6 +183,7 @@ void Facts::Assume(const Expr& condition) {
 
 void Facts::SetBounds(const Expr& var, Bounds bounds) {
   KILN_CHECK(var.As<Var>());
+  memo_ = {};
   bounds_[var.get()] = bounds;
 }
 
@@ -194,14 +195,16 @@ void Facts::SetValue(const Expr& var, const Expr& value) {
     return pure;
   });
   if (pure) {
+    memo_ = {};
     values_[var.get()] = value;
   } else if (const MaybeBounds bounds = BoundsOf(value)) {
-    bounds_[var.get()] = *bounds;
+    SetBounds(var, *bounds);
   }
 }
 
 void Facts::AddAxis(const Axis& axis) {
   const MaybeBounds min = BoundsOf(axis.min), extent = BoundsOf(axis.extent);
+  memo_ = {};
   bounds_.erase(axis.var.get());
   axes_.erase(axis.var.get());
   if (min && extent && extent->max >= 1) {
@@ -308,8 +311,17 @@ MaybeBounds Facts::BinaryBounds(const Binary& e) const {
   }
 }
 
-// Of an expression that is not itself a sum: recurses into its children only.
 MaybeBounds Facts::AtomBounds(const Expr& e) const {
+  if (e.kind() == ExprKind::kIntImm || e.kind() == ExprKind::kVar) return FindAtomBounds(e);
+  const auto known = memo_.known.find(e.get());
+  if (known != memo_.known.end()) return known->second.second;
+  const MaybeBounds found = FindAtomBounds(e);
+  memo_.known[e.get()] = {e, found};
+  return found;
+}
+
+// Of an expression that is not itself a sum: recurses into its children only.
+MaybeBounds Facts::FindAtomBounds(const Expr& e) const {
   const DType type = e.dtype();
   MaybeBounds result;
   if (e.kind() == ExprKind::kIntImm) {

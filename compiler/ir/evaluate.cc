@@ -1,6 +1,8 @@
 #include "compiler/ir/evaluate.h"
 
 #include <algorithm>
+#include <initializer_list>
+#include <unordered_map>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
@@ -17,89 +19,101 @@ absl::Status Undetermined(const Expr& e) {
 
 }  // namespace
 
+class IntFunction::Builder {
+ public:
+  Builder(const std::vector<Expr>& variables, IntFunction* out)
+      : variables_(variables), out_(out) {}
+
+  // The step that computes `e`.
+  absl::StatusOr<int> Add(const Expr& e) {
+    const auto known = known_.find(e.get());
+    if (known != known_.end()) return known->second;
+    KILN_ASSIGN_OR_RETURN(Step step, StepOf(e));
+    out_->steps_.push_back(step);
+    return known_[e.get()] = static_cast<int>(out_->steps_.size()) - 1;
+  }
+
+ private:
+  absl::StatusOr<Step> StepOf(const Expr& e) {
+    if (e.dtype().is_float() || e.dtype().lanes != 1) return Undetermined(e);
+    if (const auto* imm = e.As<IntImm>()) return Step{Kind::kConst, 0, e.dtype(), imm->value, {}};
+    if (e.kind() == ExprKind::kVar) {
+      const auto it = std::find_if(variables_.begin(), variables_.end(),
+                                   [&](const Expr& v) { return v.same_as(e); });
+      if (it == variables_.end()) return Undetermined(e);
+      return Step{Kind::kArgument, 0, e.dtype(), it - variables_.begin(), {}};
+    }
+    if (const auto* x = e.As<Unary>()) {
+      return Operation({Kind::kUnary, static_cast<uint8_t>(x->op), e.dtype(), 0, {}}, {&x->a});
+    }
+    if (const auto* x = e.As<Binary>()) {
+      const auto op = static_cast<uint8_t>(x->op);
+      return Operation({Kind::kBinary, op, x->a.dtype(), 0, {}}, {&x->a, &x->b});
+    }
+    if (const auto* x = e.As<Select>()) {
+      return Operation({Kind::kSelect, 0, e.dtype(), 0, {}}, {&x->condition, &x->a, &x->b});
+    }
+    if (const auto* x = e.As<Cast>()) {
+      return Operation({Kind::kCast, 0, e.dtype(), 0, {}}, {&x->a});
+    }
+    return Undetermined(e);
+  }
+
+  absl::StatusOr<Step> Operation(Step step, std::initializer_list<const Expr*> operands) {
+    size_t n = 0;
+    for (const Expr* operand : operands) {
+      KILN_ASSIGN_OR_RETURN(step.operands[n++], Add(*operand));
+    }
+    return step;
+  }
+
+  const std::vector<Expr>& variables_;
+  IntFunction* const out_;
+  std::unordered_map<const ExprNode*, int> known_;
+};
+
 absl::StatusOr<IntFunction> IntFunction::Of(const Expr& e, const std::vector<Expr>& variables) {
   IntFunction function;
-  KILN_RETURN_IF_ERROR(function.Add(e, variables, 1));
+  KILN_RETURN_IF_ERROR(Builder(variables, &function).Add(e).status());
   return function;
-}
-
-absl::Status IntFunction::Add(const Expr& e, const std::vector<Expr>& variables, int depth) {
-  stack_ = std::max(stack_, depth);
-  if (e.dtype().is_float() || e.dtype().lanes != 1) return Undetermined(e);
-  if (const auto* imm = e.As<IntImm>()) {
-    steps_.push_back({Kind::kConst, 0, e.dtype(), imm->value});
-    return absl::OkStatus();
-  }
-  if (e.kind() == ExprKind::kVar) {
-    const auto it = std::find_if(variables.begin(), variables.end(),
-                                 [&](const Expr& v) { return v.same_as(e); });
-    if (it == variables.end()) return Undetermined(e);
-    steps_.push_back({Kind::kArgument, 0, e.dtype(), it - variables.begin()});
-    return absl::OkStatus();
-  }
-  if (const auto* unary = e.As<Unary>()) {
-    KILN_RETURN_IF_ERROR(Add(unary->a, variables, depth));
-    steps_.push_back({Kind::kUnary, static_cast<uint8_t>(unary->op), e.dtype()});
-    return absl::OkStatus();
-  }
-  if (const auto* binary = e.As<Binary>()) {
-    KILN_RETURN_IF_ERROR(Add(binary->a, variables, depth));
-    KILN_RETURN_IF_ERROR(Add(binary->b, variables, depth + 1));
-    steps_.push_back({Kind::kBinary, static_cast<uint8_t>(binary->op), binary->a.dtype()});
-    return absl::OkStatus();
-  }
-  if (const auto* select = e.As<Select>()) {
-    KILN_RETURN_IF_ERROR(Add(select->condition, variables, depth));
-    KILN_RETURN_IF_ERROR(Add(select->a, variables, depth + 1));
-    KILN_RETURN_IF_ERROR(Add(select->b, variables, depth + 2));
-    steps_.push_back({Kind::kSelect, 0, e.dtype()});
-    return absl::OkStatus();
-  }
-  if (const auto* cast = e.As<Cast>()) {
-    KILN_RETURN_IF_ERROR(Add(cast->a, variables, depth));
-    steps_.push_back({Kind::kCast, 0, e.dtype()});
-    return absl::OkStatus();
-  }
-  return Undetermined(e);
 }
 
 std::optional<int64_t> IntFunction::operator()(absl::Span<const int64_t> values) const {
   if (steps_.size() == 1) {  // a variable or a constant, as most indices are
     return steps_[0].kind == Kind::kConst ? steps_[0].value : values[steps_[0].value];
   }
-  absl::InlinedVector<int64_t, 16> stack(stack_);
-  size_t top = 0;  // one past the last operand
-  for (const Step& step : steps_) {
+  absl::InlinedVector<int64_t, 32> results(steps_.size());
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const Step& step = steps_[i];
+    const int64_t a = results[step.operands[0]], b = results[step.operands[1]];
     switch (step.kind) {
       case Kind::kConst:
-        stack[top++] = step.value;
+        results[i] = step.value;
         break;
       case Kind::kArgument:
-        stack[top++] = values[step.value];
+        results[i] = values[step.value];
         break;
       case Kind::kUnary: {
-        int64_t& a = stack[top - 1];
         const auto op = static_cast<UnaryOp>(step.op);
-        a = op == UnaryOp::kNot ? a == 0 : WrapInt(op == UnaryOp::kNeg ? 0 - a : ~a, step.type);
+        results[i] =
+            op == UnaryOp::kNot ? a == 0 : WrapInt(op == UnaryOp::kNeg ? 0 - a : ~a, step.type);
         break;
       }
       case Kind::kBinary: {
-        const auto result =
-            EvalInt(static_cast<BinaryOp>(step.op), stack[top - 2], stack[top - 1], step.type);
+        const auto result = EvalInt(static_cast<BinaryOp>(step.op), a, b, step.type);
         if (!result) return std::nullopt;
-        stack[--top - 1] = *result;
+        results[i] = *result;
         break;
       }
       case Kind::kSelect:
-        stack[top - 3] = stack[top - 3] != 0 ? stack[top - 2] : stack[top - 1];
-        top -= 2;
+        results[i] = a != 0 ? b : results[step.operands[2]];
         break;
       case Kind::kCast:
-        stack[top - 1] = WrapInt(stack[top - 1], step.type);
+        results[i] = WrapInt(a, step.type);
         break;
     }
   }
-  return stack[0];
+  return results.back();
 }
 
 }  // namespace kiln::ir

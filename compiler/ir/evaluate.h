@@ -3,6 +3,7 @@
 #ifndef KILN_COMPILER_IR_EVALUATE_H_
 #define KILN_COMPILER_IR_EVALUATE_H_
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -25,16 +26,16 @@ class IntFunction {
 
  private:
   enum class Kind : uint8_t { kConst, kArgument, kUnary, kBinary, kSelect, kCast };
-  struct Step {  // postfix: operands are on the stack
+  struct Step {  // its operands are the results of earlier steps
     Kind kind;
     uint8_t op = 0;
     DType type;         // of the operands (kCast: of the result)
     int64_t value = 0;  // kConst; kArgument: which
+    std::array<int, 3> operands = {};
   };
-  absl::Status Add(const Expr& e, const std::vector<Expr>& variables, int depth);
+  class Builder;
 
-  std::vector<Step> steps_;
-  int stack_ = 0;  // the deepest
+  std::vector<Step> steps_;  // one for each node: what is used twice is computed once
 };
 
 }  // namespace kiln::ir

@@ -511,7 +511,8 @@ class Collector {
     }
     std::vector<Expr> closed;
     for (const Expr& index : indices) closed.push_back(ir::Substitute(index, binds_));
-    KILN_ASSIGN_OR_RETURN(FragmentUse use, Evaluate(it->second, closed, loc));
+    KILN_ASSIGN_OR_RETURN(FragmentUse use,
+                          Evaluate(it->second, closed, TextOf(buffer, indices), loc));
     for (FragmentUse& other : operation_->uses) {
       if (other.fragment != use.fragment || other.elements != use.elements) continue;
       other.reads |= !write;
@@ -582,12 +583,12 @@ class Collector {
   }
 
   absl::StatusOr<FragmentUse> Evaluate(int fragment, const std::vector<Expr>& indices,
-                                       SourceLoc loc) {
+                                       std::string text, SourceLoc loc) {
     FragmentUse use;
     use.fragment = fragment;
     use.loc = loc;
     const Fragment& info = problem_.fragments[fragment];
-    use.text = TextOf(info.buffer, indices);
+    use.text = std::move(text);
     std::vector<Expr> variables = axes_;
     std::vector<int64_t> serial_mins, serial_extents;
     for (const SerialVariable& v : serial_) {

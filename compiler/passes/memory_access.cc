@@ -1,6 +1,8 @@
 #include "compiler/passes/memory_access.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "compiler/ir/evaluate.h"
 
@@ -75,27 +77,29 @@ int64_t RowMajorWidth(const MemoryAccess& access, const ir::Facts& facts) {
   return width * together;
 }
 
-// The flat index of every iteration for every point of the serial loops that it depends on.
+// The flat index of every iteration for every point of the serial loops that it depends on. An
+// index is evaluated once for every point of the variables that it depends on itself: often one
+// axis, and few of its values over the serial loops differ (a stage of many).
 class FlatIndices {
  public:
   static std::optional<FlatIndices> Of(const MemoryAccess& access) {
     FlatIndices out(access);
-    std::vector<Expr> variables = access.axes;
     for (const SerialVariable& v : access.serial) {
       const bool used = std::any_of(access.indices.begin(), access.indices.end(),
                                     [&](const Expr& e) { return ir::Uses(e, v.var); });
-      if (!used) continue;
+      if (used) out.serial_.push_back(v);
+    }
+    std::vector<Expr> variables = access.axes;
+    for (const SerialVariable& v : out.serial_) {
       variables.push_back(v.var);
-      out.serial_mins_.push_back(v.min);
       out.serial_extents_.push_back(v.extent);
     }
-    for (const Expr& index : access.indices) {
-      absl::StatusOr<ir::IntFunction> function = ir::IntFunction::Of(index, variables);
+    for (size_t d = 0; d < access.indices.size(); ++d) {
+      absl::StatusOr<ir::IntFunction> function = ir::IntFunction::Of(access.indices[d], variables);
       if (!function.ok()) return std::nullopt;
-      out.functions_.push_back(*std::move(function));
-    }
-    for (const Expr& extent : access.buffer->shape) {
-      out.shape_.push_back(ir::ConstInt(extent).value_or(0));
+      const int64_t extent = ir::ConstInt(access.buffer->shape[d]).value_or(0);
+      out.dimensions_.push_back({*std::move(function), extent, {}, {}, {}, {}, {}});
+      out.SetSteps(access.indices[d], &out.dimensions_.back());
     }
     if (out.turns() > kMaxPoints / std::max<int64_t>(1, Product(access.extents))) {
       return std::nullopt;
@@ -105,33 +109,102 @@ class FlatIndices {
 
   int64_t turns() const { return Product(serial_extents_); }
 
-  // False when an iteration of this turn leaves the buffer.
-  bool At(int64_t turn, std::vector<int64_t>* flat) const {
-    std::vector<int64_t> values(access_->axes.size());
+  // Turns of one kind have the same flat indices.
+  std::vector<int> KindOf(int64_t turn) {
     const std::vector<int64_t> serial = layout::Unflatten(turn, serial_extents_);
-    for (size_t v = 0; v < serial.size(); ++v) values.push_back(serial_mins_[v] + serial[v]);
-    flat->resize(Product(access_->extents));
-    std::vector<int64_t> at(access_->axes.size(), 0);
-    for (int64_t& element : *flat) {
-      for (size_t a = 0; a < at.size(); ++a) values[a] = access_->mins[a] + at[a];
-      int64_t x = 0;
-      for (size_t d = 0; d < functions_.size(); ++d) {
-        const std::optional<int64_t> index = functions_[d](values);
-        if (!index || *index < 0 || *index >= shape_[d]) return false;
-        x = x * shape_[d] + *index;
-      }
-      element = x;
-      for (size_t d = at.size(); d-- > 0 && ++at[d] == access_->extents[d];) at[d] = 0;
+    std::vector<int> kind;
+    for (Dimension& d : dimensions_) kind.push_back(ValuesAt(serial, &d));
+    return kind;
+  }
+
+  // False when an iteration of these turns leaves the buffer.
+  bool At(const std::vector<int>& kind, std::vector<int64_t>* flat) const {
+    flat->assign(Product(access_->extents), 0);
+    for (size_t d = 0; d < dimensions_.size(); ++d) {
+      if (!AddDimension(dimensions_[d], *dimensions_[d].distinct[kind[d]], flat)) return false;
     }
     return true;
   }
 
  private:
+  static constexpr int64_t kOutside = -1;
+  using Values = std::vector<int64_t>;  // by point of the axes that an index depends on
+
+  struct Dimension {
+    ir::IntFunction function;
+    int64_t extent;
+    std::vector<int64_t> axis_steps;  // of a value's position, by axis; 0: does not depend on it
+    std::vector<bool> uses;           // by serial variable
+    std::map<Values, int> kinds;      // of values, numbered as they are found
+    std::vector<const Values*> distinct;
+    std::map<std::vector<int64_t>, int> known;  // by the serial variables that it uses
+  };
+
   explicit FlatIndices(const MemoryAccess& access) : access_(&access) {}
 
+  void SetSteps(const Expr& index, Dimension* d) const {
+    d->axis_steps.resize(access_->axes.size());
+    int64_t step = 1;
+    for (size_t a = access_->axes.size(); a-- > 0;) {
+      if (!ir::Uses(index, access_->axes[a])) continue;
+      d->axis_steps[a] = step;
+      step *= access_->extents[a];
+    }
+    for (const SerialVariable& v : serial_) d->uses.push_back(ir::Uses(index, v.var));
+  }
+
+  int ValuesAt(const std::vector<int64_t>& serial, Dimension* d) const {
+    std::vector<int64_t> used;
+    for (size_t v = 0; v < serial.size(); ++v) used.push_back(d->uses[v] ? serial[v] : 0);
+    const auto [known, is_new] = d->known.try_emplace(std::move(used));
+    if (!is_new) return known->second;
+    const auto [kind, is_other] =
+        d->kinds.try_emplace(Evaluate(*d, serial), static_cast<int>(d->distinct.size()));
+    if (is_other) d->distinct.push_back(&kind->first);
+    return known->second = kind->second;
+  }
+
+  Values Evaluate(const Dimension& d, const std::vector<int64_t>& serial) const {
+    std::vector<int64_t> point = access_->mins;
+    for (size_t v = 0; v < serial.size(); ++v) point.push_back(serial_[v].min + serial[v]);
+    int64_t points = 1;
+    for (size_t a = 0; a < d.axis_steps.size(); ++a) {
+      if (d.axis_steps[a] > 0) points *= access_->extents[a];
+    }
+    Values values(points);
+    for (int64_t i = 0; i < points; ++i) {
+      for (size_t a = 0; a < d.axis_steps.size(); ++a) {
+        if (d.axis_steps[a] == 0) continue;
+        point[a] = access_->mins[a] + i / d.axis_steps[a] % access_->extents[a];
+      }
+      const std::optional<int64_t> index = d.function(point);
+      values[i] = index && *index >= 0 && *index < d.extent ? *index : kOutside;
+    }
+    return values;
+  }
+
+  // Row-major: by each further dimension, what is there counts for as many elements.
+  bool AddDimension(const Dimension& d, const Values& values, std::vector<int64_t>* flat) const {
+    const std::vector<int64_t>& extents = access_->extents;
+    std::vector<int64_t> at(extents.size(), 0);
+    int64_t position = 0;
+    for (int64_t& element : *flat) {
+      if (values[position] == kOutside) return false;
+      element = element * d.extent + values[position];
+      for (size_t a = at.size(); a-- > 0;) {
+        position += d.axis_steps[a];
+        if (++at[a] < extents[a]) break;
+        position -= d.axis_steps[a] * extents[a];
+        at[a] = 0;
+      }
+    }
+    return true;
+  }
+
   const MemoryAccess* access_;
-  std::vector<ir::IntFunction> functions_;
-  std::vector<int64_t> shape_, serial_mins_, serial_extents_;
+  std::vector<Dimension> dimensions_;
+  std::vector<SerialVariable> serial_;  // that some index depends on
+  std::vector<int64_t> serial_extents_;
 };
 
 // Terms that all iterations share move every place alike and are left out.
@@ -186,13 +259,16 @@ bool OneAccess(const std::vector<int64_t>& places, size_t at, int64_t width, boo
 }
 
 int64_t RemappedWidth(const MemoryAccess& access, const std::vector<int64_t>& by_index) {
-  const auto indices = FlatIndices::Of(access);
+  auto indices = FlatIndices::Of(access);
   if (!indices) return 1;
   int64_t width = MostElements(access);
   while (width > 1 && access.extents.back() % width != 0) width /= 2;
   std::vector<int64_t> places;
+  std::set<std::vector<int>> seen;
   for (int64_t turn = 0; turn < indices->turns() && width > 1; ++turn) {
-    if (!indices->At(turn, &places)) return 1;
+    const auto [kind, is_new] = seen.insert(indices->KindOf(turn));
+    if (!is_new) continue;
+    if (!indices->At(*kind, &places)) return 1;
     for (int64_t& place : places) place = by_index[place];
     for (size_t i = 0; i < places.size() && width > 1; i += width) {
       while (width > 1 && !OneAccess(places, i, width, access.write)) width /= 2;
@@ -261,8 +337,8 @@ std::optional<MemoryTraffic> TrafficOf(const MemoryAccess& access) {
     if (!RowMajorPlaces(access, &traffic.places)) return std::nullopt;
     return traffic;
   }
-  const auto indices = FlatIndices::Of(access);
-  if (!indices || !indices->At(0, &traffic.places)) return std::nullopt;
+  auto indices = FlatIndices::Of(access);
+  if (!indices || !indices->At(indices->KindOf(0), &traffic.places)) return std::nullopt;
   for (int64_t& place : traffic.places) place = (*access.places)[place];
   return traffic;
 }

@@ -4,6 +4,8 @@
 //
 //   gpu_compile_bench              prints "name value" lines
 //   gpu_compile_bench memory       resident memory after 1,000 compiles over that after 100
+//   gpu_compile_bench split        processor time of the parts, of this process and its children
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +19,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/base/status.h"
+#include "compiler/codegen/assembler.h"
 #include "compiler/codegen/compile.h"
 #include "compiler/target/arch.h"
 #include "compiler/templates/templates.h"
@@ -317,6 +320,64 @@ int Memory() {
   return 0;
 }
 
+// Processor milliseconds of this process and of the children it has waited for.
+double Spent() {
+  double total = 0;
+  for (const int who : {RUSAGE_SELF, RUSAGE_CHILDREN}) {
+    rusage used = {};
+    getrusage(who, &used);
+    for (const timeval& t : {used.ru_utime, used.ru_stime}) {
+      total += static_cast<double>(t.tv_sec) * 1e3 + static_cast<double>(t.tv_usec) / 1e3;
+    }
+  }
+  return total;
+}
+
+// Processor milliseconds of a candidate, the slate's mean: of each candidate the least of five
+// rounds, in which other programs disturbed it least.
+template <typename F>
+double Part(const std::vector<codegen::CompileInput>& slate, F part) {
+  double sum = 0;
+  for (size_t i = 0; i < slate.size(); ++i) {
+    double least = 1e9;
+    for (int round = 0; round < 5; ++round) {
+      const double start = Spent();
+      part(i);
+      least = std::min(least, Spent() - start);
+    }
+    sum += least;
+  }
+  return sum / static_cast<double>(slate.size());
+}
+
+void PrintSplit(const char* name, const std::vector<codegen::CompileInput>& slate) {
+  std::vector<codegen::CompileOutput> made;
+  for (const codegen::CompileInput& input : slate) {
+    absl::StatusOr<codegen::CompileOutput> out = codegen::CompileKernel(input);
+    KILN_CHECK(out.ok());
+    made.push_back(*std::move(out));
+  }
+  const double whole = Part(slate, [&](size_t i) { Compile(slate[i]); });
+  const double parse =
+      Part(slate, [&](size_t i) { KILN_CHECK(codegen::EmitStage(slate[i], "tile").ok()); });
+  const double passes =
+      Part(slate, [&](size_t i) { KILN_CHECK(codegen::LowerKernel(slate[i]).ok()); }) - parse;
+  const double ptx =
+      Part(slate, [&](size_t i) { KILN_CHECK(codegen::EmitStage(slate[i], "asm").ok()); }) -
+      passes - parse;
+  const double assemble = Part(slate, [&](size_t i) {
+    KILN_CHECK(codegen::Assemble(made[i].assembly, made[i].target).ok());
+  });
+  std::printf("%-8s whole %.1f: front %.1f, passes %.1f, PTX %.1f, assembler %.1f, host %.1f ms\n",
+              name, whole, parse, passes, ptx, assemble, whole - parse - passes - ptx - assemble);
+}
+
+int Split() {
+  PrintSplit("sm_90a", Hopper());
+  PrintSplit("sm_80", Ampere());
+  return 0;
+}
+
 int Main() {
   Compare("sm_90a", Hopper(), kHopperSource, "sm_90a");
   Compare("sm_80", Ampere(), kAmpereSource, "sm_80");
@@ -334,5 +395,6 @@ int Main() {
 }  // namespace kiln
 
 int main(int argc, char** argv) {
-  return argc > 1 && std::string(argv[1]) == "memory" ? kiln::Memory() : kiln::Main();
+  const std::string what = argc > 1 ? argv[1] : "";
+  return what == "memory" ? kiln::Memory() : what == "split" ? kiln::Split() : kiln::Main();
 }

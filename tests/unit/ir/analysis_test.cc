@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "compiler/ir/evaluate.h"
 #include "compiler/ir/printer.h"
 
 namespace kiln::ir {
@@ -63,6 +64,38 @@ TEST_F(FactsTest, NonLinearBounds) {
   ExpectBounds(FloorDiv(n + Expr(7), Expr(8)) * Expr(8) - n, 0, 7);
   ExpectBounds(MakeCast(kInt32, MakeVar("c", kUInt8)), 0, 255);
   ExpectBounds(MakeRamp(x, Expr(2), 4), 0, 21);
+}
+
+TEST_F(FactsTest, BoundsFollowWhatBecomesKnown) {
+  const Expr e = x * y;
+  ExpectBounds(e, 0, 105);
+  facts.SetBounds(x, {0, 3});
+  ExpectBounds(e, 0, 21);
+  Facts inner = facts;
+  inner.SetBounds(y, {2, 2});
+  EXPECT_EQ(inner.BoundsOf(e)->max, 6);
+  ExpectBounds(e, 0, 21);
+  facts.AddAxis({y, Expr(0), Expr(2)});
+  ExpectBounds(e, 0, 3);
+}
+
+// 2^60 terms, written out.
+TEST_F(FactsTest, WhatIsUsedTwiceIsLookedAtOnce) {
+  Expr e = x;
+  for (int i = 0; i < 60; ++i) {
+    e = MakeBinary(BinaryOp::kFloorMod, e * Expr(3) + MakeBinary(BinaryOp::kFloorDiv, e, Expr(2)),
+                   Expr(509));
+  }
+  ExpectBounds(e, 0, 508);
+  EXPECT_FALSE(Uses(e, y));
+  EXPECT_TRUE(Uses(e, x));
+  const absl::StatusOr<IntFunction> function = IntFunction::Of(e, {x});
+  ASSERT_TRUE(function.ok()) << function.status();
+  for (int64_t start = 0; start < 16; ++start) {
+    int64_t expected = start;
+    for (int i = 0; i < 60; ++i) expected = (expected * 3 + expected / 2) % 509;
+    EXPECT_EQ((*function)({start}), expected) << start;
+  }
 }
 
 TEST_F(FactsTest, Proofs) {

@@ -377,6 +377,23 @@ for i in T.Parallel(32):
   }
 }
 
+// Forty names, each of which stands for the one before twice: 2^40 uses of the first.
+TEST(ReportedCases, NamesOfNamesAreLookedAtOnce) {
+  std::string names = "    x0 = i\n";
+  for (int k = 1; k <= 40; ++k) {
+    absl::StrAppend(&names, "    x", k, " = x", k - 1, " ^ (x", k - 1, " >> 1)\n");
+  }
+  for (const char* use : {"B[x40] = f[i]", "B[i] = S[x40]", "if x40 < 100:\n        B[i] = f[i]",
+                          "B[x40] = S[x39] + f[i]"}) {
+    ExpectComputes(
+        KernelAround(64, 256, "(256,)",
+                     absl::StrCat("f = T.alloc_fragment((256,), T.float32)\n"
+                                  "S = T.alloc_shared((256,), T.float32)\n"
+                                  "T.copy(A, f)\nT.copy(A, S)\nfor i in T.Parallel(256):\n",
+                                  names, "    ", use)));
+  }
+}
+
 // #2632: which index maps are injective. Stores that two iterations share are refused.
 TEST(ReportedCases, StoresThatMeetAreRefusedOthersCompute) {
   const auto kernel = [](const std::string& index) {
