@@ -24,6 +24,7 @@ struct MmaShape {
   int64_t step = 0;  // elements of k in one instruction
   int64_t rows = 0;  // of the grid of warps
   bool trans_a = false, trans_b = false;
+  bool pairs = false;  // the order along k (ir/instruct.h)
 };
 
 // A kernel's tensor maps and where each of its parameters is.
@@ -35,6 +36,9 @@ struct TensorMaps {
 // As many elements of a type as 32 bits hold, and register `index` of those that hold such.
 llvm::Type* PackedType(llvm::LLVMContext& context, DType type);
 llvm::Value* LoadPacked(llvm::IRBuilder<>& b, DType type, llvm::Value* registers, int64_t index);
+
+// A float, rounded to tf32 (i32): to nearest, ties away from zero (cvt.rna.tf32.f32, 9.7.9.21).
+llvm::Value* RoundedToTf32(llvm::IRBuilder<>& b, llvm::Value* value);
 
 class GpuInstructEmitter {
  public:

@@ -37,8 +37,11 @@ enum class Instruction : uint8_t {
                  //     what lies outside of the tensor is left out (PTX 9.7.9.27.1.3)
   kStoreWait,    // [shared] (n): until all but the last n stores that this thread started have read
                  //     their tiles, this one among them (cp.async.bulk.wait_group.read)
-  kMma,          // [c, a, b] (clear): c (+)= a * b, every warp its part (PTX 9.7.14.5)
-  kWgmma,        //[c, a, b] (clear): starts c (+)= a * b on whole warpgroups (PTX 9.7.15)
+  kMma,          // [c, a, b] (clear): c (+)= a * b, every warp its part (PTX 9.7.14.5). Operands of
+                 //     float32 are rounded to tf32 on their way: to nearest, ties away from zero
+                 //     (cvt.rna.tf32.f32)
+  kWgmma,        //[c, a, b] (clear): starts c (+)= a * b on whole warpgroups (PTX 9.7.15). Of
+                 //     float32, which lies in shared memory, the last 13 bits are not looked at
   kWgmmaWait,    // [registers...] (n): until all but the last n products are over, among them those
                  //     whose sums are in these registers
   kShuffleXor,   // [to, from] (mask): registers of the thread whose number differs in the bits of
@@ -65,7 +68,8 @@ struct Instruct : StmtNode {
   Instruction op;
   std::vector<Region> regions;
   std::vector<Expr> args;
-  // Products: "m", "n", "k", "rows" (of the grid of warps or warpgroups), "trans_a", "trans_b". Of
+  // Products: "m", "n", "k", "rows" (of the grid of warps or warpgroups), "trans_a", "trans_b";
+  // "pairs": along each eight of k, what the instruction calls i and i + 4 are 2 i and 2 i + 1. Of
   // operand i in shared memory, once apply-layouts has placed it: "swizzle<i>" in bytes,
   // "height<i>" rows of its tile. Waits for products: "late", what comes before one is to be done
   // before it.

@@ -402,6 +402,7 @@ class Collector {
     op.name = absl::StrCat("gemm ", problem_.operations.size() + 1);
     const ProductPlan& plan = products_.plans.at(s.get());
     op.unit = plan.unit;
+    op.why_unit = plan.why_not;
     op.grid = plan.grid;
     KILN_RETURN_IF_ERROR(AddAnchor(gemm.c, plan.c, /*writes=*/true, &op));
     const auto dims = *ir::MatrixDims(gemm.c);

@@ -5,7 +5,6 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/instruct.h"
 #include "compiler/ir/visit.h"
@@ -230,15 +229,6 @@ class Specialise {
     return most;
   }
 
-  // What the kernel says of a pass option, or `otherwise`.
-  int64_t Option(const std::string& name, int64_t otherwise) const {
-    const auto found = program_.attrs.find(name);
-    if (found == program_.attrs.end()) return otherwise;
-    int64_t value = found->second == "true" ? 1 : 0;
-    (void)absl::SimpleAtoi(found->second, &value);
-    return value;
-  }
-
   // Whether blocks may take different steps.
   bool StepsDiffer() const {
     const ir::Axis& axis = loop_->axes[0];
@@ -252,7 +242,9 @@ class Specialise {
   }
 
   // Barriers go on from tile to tile.
-  bool MayPersist() const { return Option("kiln.persistent", 1) != 0 && !StepsDiffer(); }
+  bool MayPersist() const {
+    return ir::PassOption(program_, "kiln.persistent", 1) != 0 && !StepsDiffer();
+  }
 
   // The same for all blocks of a cluster, which are neighbours along the grid's second axis.
   bool IsShared(const ir::Copy& fetch) const {
@@ -271,7 +263,7 @@ class Specialise {
   // Pairs of blocks share what they both fetch.
   void ChooseCluster() {
     if (launch_.grid.size() < 2 || arch_.cluster < kCluster) return;
-    if (Option("kiln.cluster", kCluster) != kCluster) return;
+    if (ir::PassOption(program_, "kiln.cluster", kCluster) != kCluster) return;
     const int64_t height = ir::ConstInt(launch_.grid[1].extent).value_or(1);
     if (height % kCluster != 0 || StepsDiffer()) return;
     const bool shares = std::any_of(fetches_.begin(), fetches_.end(),
@@ -320,7 +312,7 @@ class Specialise {
   void StageStores() {
     int64_t left = arch_.smem_block;
     for (const Stmt& s : allocations_) left -= BytesOf(s.As<ir::Alloc>()->buffer);
-    for (const Stmt& s : rest_) left -= StagedOperandBytes(s, {0, threads_}, arch_);
+    for (const Stmt& s : rest_) left -= StagedOperandBytes(program_, s, {0, threads_}, arch_);
     const ir::Copy* only = nullptr;
     for (const Stmt& s : after_) {
       const auto* copy = s.As<ir::Copy>();
@@ -352,7 +344,7 @@ class Specialise {
     ir::Walk(launch_.body, [&](const Stmt& s) {
       const auto* gemm = s.As<ir::Gemm>();
       if (gemm == nullptr) return true;
-      const std::optional<target::GemmQuery> query = QueryOf(*gemm, {0, threads_});
+      const std::optional<target::GemmQuery> query = QueryOf(program_, *gemm, {0, threads_});
       if (query) span = query->n / target::ChooseGemm(arch_, *query).grid.columns;
       return true;
     });

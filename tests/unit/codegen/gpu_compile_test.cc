@@ -79,6 +79,15 @@ codegen::CompileInput Input(const Case& c, const std::string& arch) {
   return input;
 }
 
+// The template with a pass option.
+codegen::CompileInput WithOption(codegen::CompileInput input, const std::string& option) {
+  const std::string decorator = "@tilelang.jit(";
+  const size_t at = input.kernel_source.find(decorator);
+  EXPECT_NE(at, std::string::npos) << input.kernel_path;
+  input.kernel_source.insert(at + decorator.size(), absl::StrCat("pass_configs={", option, "}, "));
+  return input;
+}
+
 std::string Ptx(const Case& c, const std::string& arch) {
   const auto ptx = codegen::EmitStage(Input(c, arch), "asm");
   EXPECT_TRUE(ptx.ok()) << c.name << " " << arch << ": " << ptx.status();
@@ -233,6 +242,71 @@ TEST_F(GpuAssemble, ProductsOfWarpsAssembleWithoutSpills) {
     ExpectAssembles({"matmul", Product(type, "float32", "False", "True"),
                      "block_M=64,block_N=64,block_K=64,num_stages=2,threads=128"},
                     "sm_89");
+  }
+}
+
+TEST_F(GpuAssemble, ProductsOfTf32AssembleWithoutSpills) {
+  const std::string option = "\"kiln.tf32\": 1";
+  for (const char* arch : {"sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a"}) {
+    for (const char* trans_a : {"False", "True"}) {
+      for (const char* trans_b : {"False", "True"}) {
+        const Case c = {"matmul", Product("float32", "float32", trans_a, trans_b),
+                        "block_M=128,block_N=64,block_K=32,num_stages=3,threads=128"};
+        const auto ptx = codegen::EmitStage(WithOption(Input(c, arch), option), "asm");
+        ASSERT_TRUE(ptx.ok()) << ptx.status();
+        const bool wgmma = arch == std::string("sm_90a") && trans_a == std::string("False") &&
+                           trans_b == std::string("True");
+        EXPECT_EQ(absl::StrContains(*ptx, ".m64n64k8.f32.tf32.tf32"), wgmma) << arch;
+        EXPECT_EQ(absl::StrContains(*ptx, ".m16n8k8.row.col.f32.tf32.tf32.f32"), !wgmma) << arch;
+        EXPECT_EQ(absl::StrContains(*ptx, "cvt.rna.tf32.f32"), !wgmma) << arch;
+        ExpectAssembles(absl::StrCat("tf32 ", trans_a, " ", trans_b), *ptx, arch);
+      }
+    }
+  }
+}
+
+// The second product's left operand is the first one's result: in the registers that it lies in, or
+// by way of shared memory to a warpgroup. It stays exact for the copy after it.
+TEST_F(GpuAssemble, ChainedProductsOfTf32AssembleWithoutSpills) {
+  codegen::CompileInput input;
+  input.kernel_source = R"(import tilelang
+import tilelang.language as T
+
+
+@tilelang.jit(pass_configs={"kiln.tf32": True})
+def chained():
+    @T.prim_func
+    def main(Q: T.Tensor((512, 64), "float32"), K: T.Tensor((512, 64), "float32"),
+             V: T.Tensor((64, 512), "float32"), S: T.Tensor((512, 512), "float32"),
+             O: T.Tensor((512, 64), "float32")):
+        with T.Kernel(8, threads=128) as bx:
+            q = T.alloc_shared((64, 64), "float32")
+            k = T.alloc_shared((32, 64), "float32")
+            v = T.alloc_shared((64, 32), "float32")
+            s = T.alloc_fragment((64, 32), "float32")
+            p = T.alloc_fragment((64, 32), "float32")
+            o = T.alloc_fragment((64, 64), "float32")
+            T.copy(Q[bx * 64, 0], q)
+            T.clear(o)
+            for step in T.Pipelined(16, num_stages=2):
+                T.copy(K[step * 32, 0], k)
+                T.copy(V[0, step * 32], v)
+                T.gemm(q, k, s, transpose_B=True, clear_accum=True)
+                T.copy(s, p)
+                T.gemm(p, v, o, transpose_B=True)
+                T.copy(p, S[bx * 64, step * 32])
+            T.copy(o, O[bx * 64, 0])
+
+    return main
+)";
+  for (const char* arch : {"sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a"}) {
+    input.arch_record = target::ToText(*target::NamedArch(arch));
+    const auto ptx = codegen::EmitStage(input, "asm");
+    ASSERT_TRUE(ptx.ok()) << ptx.status();
+    const bool wgmma = arch == std::string("sm_90a");
+    EXPECT_EQ(absl::StrContains(*ptx, "wgmma.mma_async"), wgmma) << arch;
+    EXPECT_EQ(absl::StrContains(*ptx, "cvt.rna.tf32.f32"), !wgmma) << arch;
+    ExpectAssembles("chained", *ptx, arch);
   }
 }
 
