@@ -94,6 +94,43 @@ void GpuInstructEmitter::EmitAsyncCopy(const ir::Instruct& x) {
   Asm(absl::StrCat(text, ", $2;"), "r,l,r", {target, source, valid});
 }
 
+// red.global.add (9.7.13.6): numbers of 16 bits in pairs, but for one alone.
+void GpuInstructEmitter::EmitGlobalAdd(const ir::Instruct& x) {
+  const ir::Region& to = x.regions[0];
+  const DType type = to.buffer->dtype;
+  std::vector<ir::Expr> first;
+  for (const ir::Range& range : to.ranges) first.push_back(range.min);
+  std::vector<Value*> args = {
+      b_.CreatePtrToInt(exprs_.EmitAddress(to.buffer, first), b_.getInt64Ty())};
+  std::vector<Value*> values;
+  for (const ir::Expr& e : x.args) {
+    values.push_back(exprs_.EmitStored(e, 1));
+  }
+  const bool paired = type.bits == 16 && values.size() > 1;
+  const size_t words = paired ? values.size() / 2 : values.size();
+  std::string constraints = "l";
+  std::vector<std::string> names;
+  for (size_t i = 0; i < words; ++i) {
+    names.push_back(absl::StrCat("$", i + 1));
+    absl::StrAppend(&constraints, type == kFloat32 ? ",f" : paired ? ",r" : ",h");
+    if (!paired) {
+      args.push_back(type == kFloat32 ? values[i] : b_.CreateBitCast(values[i], b_.getInt16Ty()));
+      continue;
+    }
+    Value* pair = llvm::PoisonValue::get(llvm::FixedVectorType::get(values[0]->getType(), 2));
+    for (uint64_t half = 0; half < 2; ++half) {
+      pair = b_.CreateInsertElement(pair, values[2 * i + half], half);
+    }
+    args.push_back(b_.CreateBitCast(pair, b_.getInt32Ty()));
+  }
+  const std::string vector = words > 1 ? absl::StrCat(".v", words) : "";
+  const std::string list = absl::StrJoin(names, ", ");
+  Asm(absl::StrCat("red.global.add", type.bits == 16 ? ".noftz" : "", vector, ".",
+                   type == kFloat32 ? "f32" : PtxType(type), paired ? "x2" : "", " [$0], ",
+                   words > 1 ? absl::StrCat("{", list, "}") : list, ";"),
+      constraints, args);
+}
+
 // A group of its own: those who wait count stores.
 void GpuInstructEmitter::EmitTensorStore(const ir::Instruct& x) {
   const TensorBox box = BoxOf(x);

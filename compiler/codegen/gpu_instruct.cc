@@ -160,6 +160,8 @@ void GpuInstructEmitter::Emit(const ir::Instruct& x) {
       return EmitWgmmaWait(x);
     case Instruction::kShuffleXor:
       return EmitShuffle(x);
+    case Instruction::kGlobalAdd:
+      return EmitGlobalAdd(x);
     case Instruction::kMaxRegisters:
       return Asm(absl::StrCat("setmaxnreg.", ir::IsConst(x.args[1], 0) ? "dec" : "inc",
                               ".sync.aligned.u32 ", *ir::ConstInt(x.args[0]), ";"));

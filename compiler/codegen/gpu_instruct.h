@@ -67,6 +67,7 @@ class GpuInstructEmitter {
   void EmitTensorLoad(const ir::Instruct& x);   // gpu_copy.cc
   void EmitAsyncCopy(const ir::Instruct& x);    // gpu_copy.cc
   void EmitTensorStore(const ir::Instruct& x);  // gpu_copy.cc
+  void EmitGlobalAdd(const ir::Instruct& x);    // gpu_copy.cc
   void EmitMma(const ir::Instruct& x);          // gpu_mma.cc
   void EmitWgmma(const ir::Instruct& x);
   void EmitWgmmaWait(const ir::Instruct& x);

@@ -677,6 +677,8 @@ ActionPtr Compiler::InstructAction(const ir::Instruct& x) {
     case ir::Instruction::kMma:
     case ir::Instruction::kWgmma:
       return ProductAction(x);
+    case ir::Instruction::kGlobalAdd:
+      return GlobalAddAction(x);
     case ir::Instruction::kWgmmaWait:
       return std::make_unique<WgmmaWaitOf>(loc, count(), part_.first, part_.count);
   }

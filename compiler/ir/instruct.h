@@ -46,6 +46,9 @@ enum class Instruction : uint8_t {
                  //     whose sums are in these registers
   kShuffleXor,   // [to, from] (mask): registers of the thread whose number differs in the bits of
                  //     the mask, below 32; by whole warps (PTX 9.7.9.6)
+  kGlobalAdd,  // [global] (values...): in a loop over threads: adds 1, 2, 4 or 8 values to as many
+               //     neighbours, which lie at a multiple of them, each atomically
+               //     (red.global.add, PTX 9.7.13.6)
   kMaxRegisters,  //(n, more): of every thread of the warpgroup from here on, more or less than
                   //     before (setmaxnreg, PTX 9.7.19.5)
 };
@@ -59,7 +62,8 @@ const char* Name(Instruction op);  // "block_barrier", ...
 struct Operands {
   std::vector<std::vector<Scope>> scopes;
   int args = 0;
-  bool more = false;  // any number of regions like the last
+  bool more = false;       // any number of regions like the last
+  bool more_args = false;  // any number of arguments from there on
 };
 Operands OperandsOf(Instruction op);
 

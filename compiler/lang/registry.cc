@@ -57,7 +57,6 @@ constexpr Refusal kRefused[] = {
      "reducer_update",
      "use T.reduce_sum, T.reduce_max, T.reduce_min, T.reduce_abssum, T.reduce_absmax, or update a "
      "T.alloc_reducer"},
-    {"atomic_addx2 atomic_addx4", "use T.atomic_add on a tile"},
     {"atomic_load atomic_store atomic_or", "use T.atomic_add, T.atomic_max or T.atomic_min"},
     {"call_extern call_intrin import_source evaluate attr access_ptr address_of tvm_access_ptr",
      "write the computation with T's own functions"},

@@ -161,4 +161,22 @@ bool LeftFromRegisters(const GemmQuery& query, const GemmChoice& choice) {
   return takes && !query.trans_a && choice.grid.columns == 1;
 }
 
+int64_t WidestAtomicAdd(const Arch& arch, DType type) {
+  struct Row {
+    const char *archs, *types;
+    int64_t widest;
+  };
+  static constexpr Row kRows[] = {
+      {"sm_90a sm_100a", "float32", 4},
+      {"sm_90a sm_100a", "float16 bfloat16", 8},
+      {"sm", "float16", 2},
+      {"sm", "bfloat16 float32 float64 int32 uint32 int64 uint64", 1},
+  };
+  for (const Row& r : kRows) {
+    const bool named = Lists(r.archs, arch.name) || Lists(r.archs, ArchFamily(arch.name));
+    if (named && Lists(r.types, type.ToString())) return r.widest;
+  }
+  return 0;
+}
+
 }  // namespace kiln::target

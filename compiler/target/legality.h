@@ -72,6 +72,11 @@ GemmChoice ChooseGemm(const Arch& arch, const GemmQuery& query);
 // through shared memory; float32 for wgmma too, whose order along k is not that of results.
 bool LeftFromRegisters(const GemmQuery& query, const GemmChoice& choice);
 
+// The most neighbours in global memory to which one instruction adds, each atomically (red, PTX ISA
+// 9.7.13.6); 0 where there is no addition of the type. bfloat16 before sm_90: one, by a loop that
+// compares and swaps.
+int64_t WidestAtomicAdd(const Arch& arch, DType type);
+
 // The table itself, for tests and documentation.
 const std::vector<GemmRule>& GemmRules();
 

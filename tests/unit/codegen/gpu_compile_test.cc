@@ -310,6 +310,50 @@ def chained():
   }
 }
 
+TEST_F(GpuAssemble, AdditionsToNeighboursAreInstructions) {
+  codegen::CompileInput input;
+  input.kernel_source = R"(import tilelang
+import tilelang.language as T
+
+
+@tilelang.jit
+def added(type):
+    @T.prim_func
+    def main(A: T.Tensor((256, 264), type), C: T.Tensor((256, 264), type),
+             D: T.Tensor((256, 261), type)):
+        with T.Kernel(4, 5, threads=128) as (bx, by):
+            f = T.alloc_fragment((64, 64), type)
+            g = T.alloc_fragment((64, 64), type)
+            T.copy(A[bx * 64, by * 64], f)
+            T.atomic_add(C[bx * 64, by * 64], f)
+            T.copy(A[bx * 64, by * 64], g)
+            T.atomic_add(D[bx * 64, by * 64], g)
+
+    return main
+)";
+  struct Want {
+    const char *type, *wide, *narrow, *before;  // before: sm_80 to sm_89
+  };
+  for (const Want& want :
+       {Want{"float32", "red.global.add.v4.f32", "atom.global.add.f32", "atom.global.add.f32"},
+        Want{"float16", "red.global.add.noftz.v4.f16x2", "red.global.add.noftz.f16 ",
+             "red.global.add.noftz.f16x2"},
+        Want{"bfloat16", "red.global.add.noftz.v4.bf16x2", "red.global.add.noftz.bf16 ",
+             "atom.global.cas.b32"}}) {
+    input.arguments = {{"type", want.type}};
+    for (const char* arch : {"sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a"}) {
+      input.arch_record = target::ToText(*target::NamedArch(arch));
+      const auto ptx = codegen::EmitStage(input, "asm");
+      ASSERT_TRUE(ptx.ok()) << arch << ptx.status();
+      const bool older = arch == std::string("sm_80") || arch == std::string("sm_86") ||
+                         arch == std::string("sm_89");
+      EXPECT_EQ(absl::StrContains(*ptx, want.wide), !older) << arch << " " << want.wide;
+      EXPECT_TRUE(absl::StrContains(*ptx, older ? want.before : want.narrow)) << arch << want.type;
+      ExpectAssembles(want.type, *ptx, arch);
+    }
+  }
+}
+
 TEST_F(GpuAssemble, AttentionOverlapsItsProducts) {
   std::ifstream in("tests/golden/lang/flash_attention.py");
   std::stringstream text;

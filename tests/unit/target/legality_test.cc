@@ -84,6 +84,24 @@ TEST(LegalityTest, Tf32FromTheRegistersOfWarps) {
   EXPECT_FALSE(takes("sm_80"));
 }
 
+TEST(LegalityTest, AdditionsToNeighbours) {
+  const auto widest = [](const char* arch, const char* type) {
+    return WidestAtomicAdd(*NamedArch(arch), *ParseDType(type));
+  };
+  for (const char* arch : {"sm_80", "sm_86", "sm_89"}) {
+    EXPECT_EQ(widest(arch, "float32"), 1);
+    EXPECT_EQ(widest(arch, "float16"), 2);
+    EXPECT_EQ(widest(arch, "bfloat16"), 1);
+  }
+  for (const char* arch : {"sm_90a", "sm_100a"}) {
+    EXPECT_EQ(widest(arch, "float32"), 4);
+    EXPECT_EQ(widest(arch, "float16"), 8);
+    EXPECT_EQ(widest(arch, "bfloat16"), 8);
+    EXPECT_EQ(widest(arch, "int64"), 1);
+    EXPECT_EQ(widest(arch, "int8"), 0);
+  }
+}
+
 TEST(LegalityTest, DivisibilityOfEveryGpuGemm) {
   EXPECT_EQ(Unit("sm_80", Half(24, 128, 32)), "");
   EXPECT_EQ(Unit("sm_80", Half(32, 28, 32)), "");
