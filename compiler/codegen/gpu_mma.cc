@@ -39,8 +39,8 @@ class MmaEmitter {
     if (a_registers_ != nullptr) return LeftFromRegisters(m, k);
     const int64_t chunk = 16 / a_.element;
     if (shape_.pairs) {
-      const std::vector<Value*> upper = Pair(a_, !shape_.trans_a, row_, m, k);
-      const std::vector<Value*> lower = Pair(a_, !shape_.trans_a, row_, m + 8, k);
+      const std::vector<Value*> upper = Pair(a_, !shape_.trans_a, row_, shape_.own_m, m, k);
+      const std::vector<Value*> lower = Pair(a_, !shape_.trans_a, row_, shape_.own_m, m + 8, k);
       return {upper[0], lower[0], upper[1], lower[1]};
     }
     if (!shape_.trans_a) {
@@ -55,9 +55,10 @@ class MmaEmitter {
   std::vector<Value*> Right(int64_t n, int64_t k) {
     const int64_t chunk = 16 / b_tile_.element;
     if (shape_.pairs) {
-      std::vector<Value*> registers = Pair(b_tile_, shape_.trans_b, column_, n, k);
-      if (n + 8 == shape_.own_n) return registers;
-      for (Value* v : Pair(b_tile_, shape_.trans_b, column_, n + 8, k)) registers.push_back(v);
+      const int64_t own = shape_.own_n;
+      std::vector<Value*> registers = Pair(b_tile_, shape_.trans_b, column_, own, n, k);
+      if (n + 8 == own) return registers;
+      for (Value* v : Pair(b_tile_, shape_.trans_b, column_, own, n + 8, k)) registers.push_back(v);
       return registers;
     }
     // Of the last eight columns alone, the upper lanes read what is there twice.
@@ -90,22 +91,44 @@ class MmaEmitter {
     return registers;
   }
 
-  // The lane's two elements of 32 bits, neighbours along k, of row (or column) `first` + at.
-  std::vector<Value*> Pair(const GpuTile& tile, bool major_k, Value* first, int64_t at, int64_t k) {
+  // The lane's two elements of 32 bits, neighbours along k, of row (or column) `first` + at: one of
+  // the `own` that are the warp's.
+  std::vector<Value*> Pair(const GpuTile& tile, bool major_k, Value* first, int64_t own, int64_t at,
+                           int64_t k) {
     auto* pointer = llvm::PointerType::get(b_.getContext(), kSharedSpace);
-    Value* outer = Sum({first, Int(at), outer_});
-    Value* inner = Sum({Int(k), Times(inner_, 2)});
-    const auto load = [&](llvm::Type* type, Value* r, Value* c) {
-      Value* address = b_.CreateIntToPtr(tile.Address(b_, r, c), pointer);
-      return b_.CreateAlignedLoad(type, address, llvm::Align(type->getPrimitiveSizeInBits() / 8));
+    const auto load = [&](llvm::Type* type, Value* address) {
+      return b_.CreateAlignedLoad(type, b_.CreateIntToPtr(address, pointer),
+                                  llvm::Align(type->getPrimitiveSizeInBits() / 8));
     };
     if (!major_k) {
-      return {Operand(load(b_.getInt32Ty(), inner, outer)),
-              Operand(load(b_.getInt32Ty(), b_.CreateAdd(inner, Int(1)), outer))};
+      return {Operand(load(b_.getInt32Ty(), Turned(tile, first, own, at, k, 0))),
+              Operand(load(b_.getInt32Ty(), Turned(tile, first, own, at, k, 1)))};
     }
-    Value* two = load(llvm::FixedVectorType::get(b_.getInt32Ty(), 2), outer, inner);
+    Value* address =
+        tile.Address(b_, Sum({first, Int(at), outer_}), Sum({Int(k), Times(inner_, 2)}));
+    Value* two = load(llvm::FixedVectorType::get(b_.getInt32Ty(), 2), address);
     return {Operand(b_.CreateExtractElement(two, uint64_t{0})),
             Operand(b_.CreateExtractElement(two, uint64_t{1}))};
+  }
+
+  // The address of one element of such a pair in a tile whose rows run along the other dimension:
+  // row k + 2 * inner + i, column first + at + outer. What the steps of a product change comes last
+  // and is constant, so that few addresses serve all of them: the swizzle depends on the row's last
+  // three bits, which the lane and i say, and where the part begins a panel or divides one, columns
+  // of 8 and more are bits of their own.
+  Value* Turned(const GpuTile& tile, Value* first, int64_t own, int64_t at, int64_t k, int64_t i) {
+    Value* row = b_.CreateAdd(Times(inner_, 2), Int(i));
+    const int64_t width = tile.swizzle / tile.element;
+    if (width == 0 || (own % width != 0 && width % own != 0)) {
+      return tile.Address(b_, b_.CreateAdd(row, Int(k)), Sum({first, Int(at), outer_}));
+    }
+    Value* panel = Times(b_.CreateUDiv(first, Int(width)), tile.panel_bytes());
+    Value* column = Times(b_.CreateOr(b_.CreateURem(first, Int(width)), outer_), tile.element);
+    Value* start = Times(row, tile.swizzle);
+    Value* chunk = b_.CreateAnd(b_.CreateLShr(start, Int(3)), Int(tile.swizzle - 16));
+    Value* within = b_.CreateXor(b_.CreateXor(column, chunk), Int(at % width * tile.element));
+    return b_.CreateAdd(Sum({tile.base, panel, start, within}),
+                        Int(at / width * tile.panel_bytes() + k * tile.swizzle));
   }
 
   // A register as the instruction takes it.
