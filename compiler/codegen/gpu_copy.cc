@@ -1,11 +1,15 @@
 // Copies between tensors and tiles of shared memory that the machine makes while threads go on: TMA
 // (PTX 9.7.9.27).
 #include <algorithm>
+#include <bit>
 
 #include "absl/algorithm/container.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "compiler/codegen/gpu_instruct.h"
+#include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
 
 namespace kiln::codegen {
@@ -29,17 +33,18 @@ GpuInstructEmitter::TensorBox GpuInstructEmitter::BoxOf(const ir::Instruct& x) {
   return box;
 }
 
-void GpuInstructEmitter::ForPanels(const TensorBox& box, const std::string& text, Value* barrier) {
+void GpuInstructEmitter::ForPanels(const TensorBox& box, const std::string& text,
+                                   const std::string& constraints, llvm::ArrayRef<Value*> last) {
   const auto n = [&](int64_t v) { return b_.getInt32(static_cast<uint32_t>(v)); };
-  std::string constraints = "r,l";
-  for (size_t d = 0; d < box.start.size(); ++d) constraints += ",r";
-  if (barrier != nullptr) constraints += ",r";
+  std::string all = "r,l";
+  for (size_t d = 0; d < box.start.size(); ++d) all += ",r";
+  all += constraints;
   for (int64_t p = 0; p * box.map.box.back() < box.columns; ++p) {
     std::vector<Value*> args = {b_.CreateAdd(box.tile, n(p * box.panel_bytes)), box.descriptor};
     args.push_back(b_.CreateAdd(box.start.back(), n(p * box.map.box.back())));
     args.insert(args.end(), box.start.rbegin() + 1, box.start.rend());
-    if (barrier != nullptr) args.push_back(barrier);
-    Asm(text, constraints, args);
+    args.insert(args.end(), last.begin(), last.end());
+    Asm(text, all, args);
   }
 }
 
@@ -48,6 +53,20 @@ std::string GpuInstructEmitter::CoordinatesOf(const TensorBox& box) {
   std::vector<std::string> names;
   for (size_t d = 0; d < box.start.size(); ++d) names.push_back(absl::StrCat("$", 2 + d));
   return absl::StrCat("[$1, {", absl::StrJoin(names, ", "), "}]");
+}
+
+Value* GpuInstructEmitter::PolicyOf(const ir::Instruct& x) {
+  const auto evict = x.annotations.find("evict");
+  if (evict == x.annotations.end()) return nullptr;
+  double part = 1;
+  KILN_CHECK(absl::SimpleAtod(x.annotations.at("evict_part"), &part));
+  const auto bits = std::bit_cast<uint32_t>(static_cast<float>(part));
+  auto* form = llvm::FunctionType::get(b_.getInt64Ty(), {}, false);
+  return b_.CreateCall(
+      form, llvm::InlineAsm::get(form,
+                                 absl::StrFormat("createpolicy.fractional.L2::%s.b64 $0, 0f%08X;",
+                                                 evict->second, bits),
+                                 "=l", false));
 }
 
 // In a cluster each block loads its share of the rows into the same place of all blocks.
@@ -67,13 +86,16 @@ void GpuInstructEmitter::EmitTensorLoad(const ir::Instruct& x) {
     box.start[row_dimension] = b_.CreateAdd(box.start[row_dimension], times(rows));
   }
   const size_t rank = box.start.size();
-  ForPanels(
-      box,
-      absl::StrCat("cp.async.bulk.tensor.", rank,
-                   "d.shared::cluster.global.mbarrier::complete_tx::bytes",
-                   blocks > 1 ? ".multicast::cluster" : "", " [$0], ", CoordinatesOf(box), ", [$",
-                   2 + rank, "]", blocks > 1 ? absl::StrCat(", ", (1 << blocks) - 1) : "", ";"),
-      SharedAddress(x.regions[2]));
+  std::vector<Value*> last = {SharedAddress(x.regions[2])};
+  std::string text = absl::StrCat("cp.async.bulk.tensor.", rank,
+                                  "d.shared::cluster.global.mbarrier::complete_tx::bytes");
+  if (blocks > 1) absl::StrAppend(&text, ".multicast::cluster");
+  Value* policy = PolicyOf(x);
+  if (policy != nullptr) absl::StrAppend(&text, ".L2::cache_hint");
+  absl::StrAppend(&text, " [$0], ", CoordinatesOf(box), ", [$", 2 + rank, "]");
+  if (blocks > 1) absl::StrAppend(&text, ", ", (1 << blocks) - 1);
+  if (policy != nullptr) absl::StrAppend(&text, ", $", 3 + rank), last.push_back(policy);
+  ForPanels(box, absl::StrCat(text, ";"), policy != nullptr ? ",r,l" : ",r", last);
 }
 
 // 16 bytes go past the first cache (PTX 9.7.9.25.3); what is not valid is not read.
@@ -137,7 +159,7 @@ void GpuInstructEmitter::EmitTensorStore(const ir::Instruct& x) {
   ForPanels(box,
             absl::StrCat("cp.async.bulk.tensor.", box.start.size(),
                          "d.global.shared::cta.bulk_group ", CoordinatesOf(box), ", [$0];"),
-            nullptr);
+            "", {});
   Asm("cp.async.bulk.commit_group;");
 }
 

@@ -90,7 +90,11 @@ class GpuInstructEmitter {
   };
   TensorBox BoxOf(const ir::Instruct& x);
   static std::string CoordinatesOf(const TensorBox& box);
-  void ForPanels(const TensorBox& box, const std::string& text, llvm::Value* barrier);
+  // `last`: operands after the coordinates, of these constraints.
+  void ForPanels(const TensorBox& box, const std::string& text, const std::string& constraints,
+                 llvm::ArrayRef<llvm::Value*> last);
+  // The cache policy (i64) that a load asks for; null where it asks for none.
+  llvm::Value* PolicyOf(const ir::Instruct& x);
   struct Registers {
     llvm::Value* base;
     llvm::Type* type;

@@ -26,7 +26,9 @@ enum class Instruction : uint8_t {
   kBarrierWait,     // [barrier] (parity): until the phase of that parity is over
   kTensorLoad,  // [shared, global, barrier] (): a box of a tensor, by one thread; the bytes count
                 //     on the barrier; outside of the tensor zeros (PTX 9.7.9.27). "cluster": all
-                //     blocks of it load the same box, each its share of the rows, for all
+                //     blocks of it load the same box, each its share of the rows, for all. "evict":
+                //     how long the second-level cache is asked to keep "evict_part" of it
+                //     ("evict_first", "evict_last"; createpolicy, PTX 9.7.9.18)
   kAsyncCopy,  // [shared, global] (valid): in a loop over threads: starts to copy 4, 8 or 16 bytes,
                //     zeros where they are not valid (cp.async, PTX 9.7.9.25)
   kAsyncCommit,  // (): what each thread has started since the last is a group

@@ -46,6 +46,12 @@ absl::StatusOr<Value> Copy(Elaborator& e, const BoundArgs& args) {
   for (size_t i = 0; i < std::size(kNotes); ++i) {
     KILN_RETURN_IF_ERROR(AddNote(e, args, 2 + i, kNotes[i], &notes));
   }
+  const auto policy = notes.find("eviction_policy");
+  if (policy != notes.end() && policy->second != "evict_normal" &&
+      policy->second != "evict_first" && policy->second != "evict_last") {
+    return e.Error(args.LocOf(4), absl::StrCat("no eviction policy is called ", policy->second),
+                   "use 'evict_normal', 'evict_first' or 'evict_last'");
+  }
   constexpr size_t kLoopLayout = 7;
   if (args.Given(kLoopLayout)) {
     KILN_ASSIGN_OR_RETURN(notes["loop_layout"], LoopLayout(e, args, kLoopLayout));

@@ -64,7 +64,7 @@ constexpr Refusal kRefused[] = {
     {"meta_class", "use @T.macro functions"},
     {"SharedBuffer FragmentBuffer sblock sblock_alloc_buffer reads writes",
      "use T.alloc_shared, T.alloc_fragment or T.alloc_local"},
-    {"annotate_l2_hit_ratio annotate_safe_value annotate_restrict_buffers "
+    {"annotate_safe_value annotate_restrict_buffers "
      "annotate_min_blocks_per_sm annotate_pass_configs annotate_compile_flags func_attr",
      "leave it out, or use pass_configs of @tilelang.jit"},
     {"Ramp Broadcast Shuffle extract_lane", "use T.vectorized"},

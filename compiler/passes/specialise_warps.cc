@@ -431,11 +431,23 @@ class Specialise {
       for (ir::Range& range : source.ranges) {
         range.min = ir::Substitute(range.min, {{loop_->axes[0].var.get(), var}});
       }
-      std::map<std::string, std::string> notes;
+      std::map<std::string, std::string> notes = HintOf(*fetch);
       if (cluster_ > 1 && IsShared(*fetch)) notes["cluster"] = absl::StrCat(cluster_);
       body->push_back(Do(fetch->loc, Instruction::kTensorLoad,
                          {tile, source, One(group.full, version)}, {}, std::move(notes)));
     }
+  }
+
+  // What the kernel says of the second-level cache: of the copy, else of its tensor.
+  std::map<std::string, std::string> HintOf(const ir::Copy& fetch) const {
+    const auto policy = fetch.annotations.find("eviction_policy");
+    if (policy != fetch.annotations.end()) {
+      if (policy->second == "evict_normal") return {};
+      return {{"evict", policy->second}, {"evict_part", "1"}};
+    }
+    const auto kept = launch_.annotations.find("l2_hit_ratio:" + fetch.src.buffer->name);
+    if (kept == launch_.annotations.end()) return {};
+    return {{"evict", "evict_last"}, {"evict_part", kept->second}};
   }
 
   Stmt Consumer() {

@@ -246,20 +246,24 @@ TEST_F(GpuAssemble, ProductsOfWarpsAssembleWithoutSpills) {
 }
 
 TEST_F(GpuAssemble, ProductsOfTf32AssembleWithoutSpills) {
-  const std::string option = "\"kiln.tf32\": 1";
+  const auto check = [](const std::string& arch, const char* trans_a, const char* trans_b,
+                        const std::string& columns) {
+    const std::string config =
+        absl::StrCat("block_M=128,block_N=", columns, ",block_K=32,num_stages=3,threads=128");
+    const Case c = {"matmul", Product("float32", "float32", trans_a, trans_b), config.c_str()};
+    const auto ptx = codegen::EmitStage(WithOption(Input(c, arch), "\"kiln.tf32\": 1"), "asm");
+    ASSERT_TRUE(ptx.ok()) << ptx.status();
+    const bool wgmma =
+        arch == "sm_90a" && trans_a == std::string("False") && trans_b == std::string("True");
+    EXPECT_EQ(absl::StrContains(*ptx, absl::StrCat(".m64n", columns, "k8.f32.tf32.tf32")), wgmma);
+    EXPECT_EQ(absl::StrContains(*ptx, ".m16n8k8.row.col.f32.tf32.tf32.f32"), !wgmma) << arch;
+    EXPECT_EQ(absl::StrContains(*ptx, "cvt.rna.tf32.f32"), !wgmma) << arch;
+    ExpectAssembles(absl::StrCat("tf32 ", trans_a, " ", trans_b, " ", columns), *ptx, arch);
+  };
   for (const char* arch : {"sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a"}) {
     for (const char* trans_a : {"False", "True"}) {
       for (const char* trans_b : {"False", "True"}) {
-        const Case c = {"matmul", Product("float32", "float32", trans_a, trans_b),
-                        "block_M=128,block_N=64,block_K=32,num_stages=3,threads=128"};
-        const auto ptx = codegen::EmitStage(WithOption(Input(c, arch), option), "asm");
-        ASSERT_TRUE(ptx.ok()) << ptx.status();
-        const bool wgmma = arch == std::string("sm_90a") && trans_a == std::string("False") &&
-                           trans_b == std::string("True");
-        EXPECT_EQ(absl::StrContains(*ptx, ".m64n64k8.f32.tf32.tf32"), wgmma) << arch;
-        EXPECT_EQ(absl::StrContains(*ptx, ".m16n8k8.row.col.f32.tf32.tf32.f32"), !wgmma) << arch;
-        EXPECT_EQ(absl::StrContains(*ptx, "cvt.rna.tf32.f32"), !wgmma) << arch;
-        ExpectAssembles(absl::StrCat("tf32 ", trans_a, " ", trans_b), *ptx, arch);
+        for (const char* columns : {"64", "128"}) check(arch, trans_a, trans_b, columns);
       }
     }
   }
@@ -352,6 +356,44 @@ def added(type):
       ExpectAssembles(want.type, *ptx, arch);
     }
   }
+}
+
+// What the kernel says of the second-level cache, TMA says to it.
+TEST_F(GpuAssemble, TensorLoadsCarryCacheHints) {
+  const Case c = {"matmul", Product("bfloat16", "bfloat16", "False", "True"),
+                  "block_M=128,block_N=256,block_K=64,num_stages=3,threads=256"};
+  const auto with = [&](const char* from, const std::string& to, const char* arch) {
+    codegen::CompileInput input = Input(c, arch);
+    const size_t at = input.kernel_source.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    input.kernel_source.replace(at, std::string(from).size(), to);
+    return codegen::EmitStage(input, "asm").value_or("");
+  };
+  const std::string plain = Ptx(c, "sm_90a");
+  EXPECT_FALSE(absl::StrContains(plain, "cache_hint"));
+  const char* copy = "T.copy(A[by * block_M, k * block_K], A_shared)";
+  const auto asked = [&](const std::string& policy, const char* arch = "sm_90a") {
+    return with(copy,
+                absl::StrCat("T.copy(A[by * block_M, k * block_K], A_shared, eviction_policy='",
+                             policy, "')"),
+                arch);
+  };
+  EXPECT_EQ(asked("evict_normal"), plain);
+  for (const char* policy : {"evict_first", "evict_last"}) {
+    const std::string ptx = asked(policy);
+    EXPECT_TRUE(
+        absl::StrContains(ptx, absl::StrCat("createpolicy.fractional.L2::", policy, ".b64")))
+        << policy;
+    EXPECT_TRUE(absl::StrContains(ptx, "complete_tx::bytes.L2::cache_hint"));
+    ExpectAssembles(policy, ptx, "sm_90a");
+  }
+  EXPECT_EQ(asked("evict_first", "sm_80"), Ptx(c, "sm_80"));  // no TMA
+  const char* clear = "T.clear(C_local)";
+  const std::string kept = with(
+      clear, absl::StrCat("T.annotate_l2_hit_ratio({B: 0.75})\n            ", clear), "sm_90a");
+  EXPECT_TRUE(absl::StrContains(kept, "L2::evict_last.b64"));
+  EXPECT_TRUE(absl::StrContains(kept, "0f3F400000"));
+  ExpectAssembles("kept", kept, "sm_90a");
 }
 
 TEST_F(GpuAssemble, AttentionOverlapsItsProducts) {
