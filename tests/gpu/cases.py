@@ -302,7 +302,9 @@ def spaces():
              product("fp8", 1024, 1024, 1024, "float8_e4m3fn"),
              product("int8", 1024, 768, 1024, "int8", "int32"),
              product("mma", 1024, 1024, 1024, "float16", "float32", trans_B=False),
-             product("float32", 256, 256, 256, "float32", "float32")]
+             product("float32", 256, 256, 256, "float32", "float32"),
+             tf32("tf32", 1024, 1024, 1024), tf32("tf32_nn", 1024, 768, 512, trans_B=False),
+             tf32("tf32_tt", 512, 1024, 1024, trans_A=True)]
     found += [c for c in others() if c["name"] in
               ("linear_gelu", "splitk", "promoted", "dequant_4", "conv_3x3_111", "decode",
                "transpose_bfloat16", "layernorm_float32", "broadcast_bfloat16", "colsum_float32",
