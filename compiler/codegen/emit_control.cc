@@ -132,9 +132,10 @@ void ControlEmitter::EmitIf(const ir::If& branch) {
 }
 
 void ControlEmitter::EmitAtomic(const ir::Atomic& atomic, const char* target,
-                                llvm::SyncScope::ID scope) {
+                                llvm::SyncScope::ID scope, bool halves) {
   const DType type = atomic.dst.buffer->dtype;
-  if (type.bits < 32) {
+  const bool half = type.is_float() && type.bits == 16 && atomic.op == ir::AtomicOp::kAdd;
+  if (type.bits < 32 && !(half && halves)) {
     exprs_.Fail(absl::UnimplementedError(
         absl::StrCat("atomic update of ", type.ToString(), " has no ", target,
                      " lowering; accumulate in a float32 or int32 tensor")));
@@ -143,7 +144,14 @@ void ControlEmitter::EmitAtomic(const ir::Atomic& atomic, const char* target,
   std::vector<Expr> indices;
   for (const ir::Range& range : atomic.dst.ranges) indices.push_back(range.min);
   Value* address = exprs_.EmitAddress(atomic.dst.buffer, indices);
-  Value* value = exprs_.Emit(ir::MakeCast(type, atomic.value));
+  Value* value;
+  if (half) {
+    value = b_.CreateBitCast(exprs_.EmitStored(ir::MakeCast(type, atomic.value), 1),
+                             type == kFloat16 ? llvm::Type::getHalfTy(b_.getContext())
+                                              : llvm::Type::getBFloatTy(b_.getContext()));
+  } else {
+    value = exprs_.Emit(ir::MakeCast(type, atomic.value));
+  }
   b_.CreateAtomicRMW(AtomicOperation(atomic.op, type), address, value,
                      llvm::MaybeAlign(type.bytes()), llvm::AtomicOrdering::Monotonic, scope);
 }

@@ -35,8 +35,10 @@ class ControlEmitter {
     b_.CreateBr(join);
     b_.SetInsertPoint(join);
   }
-  // An update of one element of 32 bits or more; narrower ones have no lowering on `target`.
-  void EmitAtomic(const ir::Atomic& atomic, const char* target, llvm::SyncScope::ID scope);
+  // An update of one element of 32 bits or more; narrower ones have no lowering on `target`, but
+  // for additions to floats of 16 bits where it has `halves`, by compare and swap at least.
+  void EmitAtomic(const ir::Atomic& atomic, const char* target, llvm::SyncScope::ID scope,
+                  bool halves = false);
   // Memory of the function itself: `elements` of `type`, at its top.
   llvm::Value* OnStack(llvm::Type* type, int64_t elements, int64_t alignment);
 

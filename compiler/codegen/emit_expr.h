@@ -43,6 +43,8 @@ class ExprEmitter {
 
   llvm::Type* RegisterType(DType type);  // as Emit returns it, with lanes
   llvm::Type* StorageType(DType type);   // as memory holds it, with lanes
+  // `e`, or a vector of it, as memory holds it; what was loaded is not converted there and back.
+  virtual llvm::Value* EmitStored(const ir::Expr& e, int lanes);
 
   void BindVar(const ir::Expr& var, llvm::Value* value) { vars_[var.get()] = value; }
   void BindBuffer(const ir::Buffer& buffer, Place place) {
@@ -89,9 +91,6 @@ class ExprEmitter {
   virtual llvm::Value* ToStorage(llvm::Value* value, DType type);
   // Rounds a float register value to a narrow type's precision; other types pass through.
   virtual llvm::Value* Round(llvm::Value* value, DType type);
-
-  // `e`, or a vector of it, as memory holds it; what was loaded is not converted there and back.
-  virtual llvm::Value* EmitStored(const ir::Expr& e, int lanes);
 
   llvm::Value* Unsupported(ir::Intrinsic op, DType type);
 

@@ -1,8 +1,10 @@
 #include "compiler/codegen/evict_first.h"
 
+#include <bit>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/InstIterator.h"
@@ -113,9 +115,11 @@ void MarkEvictFirst(llvm::LoadInst& load) {
   load.setMetadata(kMark, llvm::MDNode::get(context, one));
 }
 
-Value* EvictFirstPolicy(llvm::IRBuilder<>& b) {
-  return Asm(b, b.getInt64Ty(), "createpolicy.fractional.L2::evict_first.b64 $0, 0f3F800000;", "=l",
-             {}, /*reads=*/false);
+Value* CachePolicy(llvm::IRBuilder<>& b, const std::string& priority, float part) {
+  return Asm(b, b.getInt64Ty(),
+             absl::StrFormat("createpolicy.fractional.L2::%s.b64 $0, 0f%08X;", priority,
+                             std::bit_cast<uint32_t>(part)),
+             "=l", {}, /*reads=*/false);
 }
 
 bool HasEvictFirst(const llvm::Function& function) {
@@ -132,7 +136,7 @@ void LowerEvictFirst(llvm::Function& function) {
   }
   if (loads.empty()) return;
   llvm::IRBuilder<> b(&*function.getEntryBlock().getFirstInsertionPt());
-  Value* policy = EvictFirstPolicy(b);
+  Value* policy = CachePolicy(b, "evict_first", 1);
   for (llvm::LoadInst* load : loads) Lower(load, policy);
 }
 

@@ -3,6 +3,8 @@
 #ifndef KILN_COMPILER_CODEGEN_EVICT_FIRST_H_
 #define KILN_COMPILER_CODEGEN_EVICT_FIRST_H_
 
+#include <string>
+
 #include "llvm/IR/IRBuilder.h"
 
 namespace llvm {
@@ -15,13 +17,16 @@ namespace kiln::codegen {
 // Marks a load; neighbours that are marked alike may be merged.
 void MarkEvictFirst(llvm::LoadInst& load);
 
-// The cache policy for instructions that take one (i64; PTX 9.7.9.18, createpolicy).
-llvm::Value* EvictFirstPolicy(llvm::IRBuilder<>& b);
+// The cache policy (i64) "evict_first" or "evict_last" for a part of what is loaded, 0 to 1
+// (PTX 9.7.9.18, createpolicy).
+llvm::Value* CachePolicy(llvm::IRBuilder<>& b, const std::string& priority, float part);
 
 bool HasEvictFirst(const llvm::Function& function);
 
 // Makes marked loads of 4, 8 and 16 bytes in a kernel's global memory ld.global.L2::cache_hint; the
-// others stay plain. After neighbours have been merged: LLVM has no loads with a policy.
+// others stay plain. After neighbours have been merged: LLVM has no loads with a policy. They are
+// taken to depend on nothing but their address, so the tensor must not be written, and the address
+// must not stay while a guard changes (passes/stream_loads.h).
 void LowerEvictFirst(llvm::Function& function);
 
 }  // namespace kiln::codegen

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/algorithm/container.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/codegen/evict_first.h"
@@ -55,6 +56,14 @@ std::string GpuInstructEmitter::CoordinatesOf(const TensorBox& box) {
   return absl::StrCat("[$1, {", absl::StrJoin(names, ", "), "}]");
 }
 
+Value* GpuInstructEmitter::PolicyOf(const ir::Instruct& x) {
+  const auto evict = x.annotations.find("evict");
+  if (evict == x.annotations.end()) return nullptr;
+  double part = 1;
+  KILN_CHECK(absl::SimpleAtod(x.annotations.at("evict_part"), &part));
+  return CachePolicy(b_, evict->second, static_cast<float>(part));
+}
+
 // In a cluster each block loads its share of the rows into the same place of all blocks.
 void GpuInstructEmitter::EmitTensorLoad(const ir::Instruct& x) {
   TensorBox box = BoxOf(x);
@@ -72,17 +81,16 @@ void GpuInstructEmitter::EmitTensorLoad(const ir::Instruct& x) {
     box.start[row_dimension] = b_.CreateAdd(box.start[row_dimension], times(rows));
   }
   const size_t rank = box.start.size();
-  const bool stream = maps_.streams.count(box.map.tensor.get()) > 0;
-  std::vector<Value*> more = {SharedAddress(x.regions[2])};
-  if (stream) more.push_back(EvictFirstPolicy(b_));
-  ForPanels(box,
-            absl::StrCat("cp.async.bulk.tensor.", rank,
-                         "d.shared::cluster.global.mbarrier::complete_tx::bytes",
-                         blocks > 1 ? ".multicast::cluster" : "", stream ? ".L2::cache_hint" : "",
-                         " [$0], ", CoordinatesOf(box), ", [$", 2 + rank, "]",
-                         blocks > 1 ? absl::StrCat(", ", (1 << blocks) - 1) : "",
-                         stream ? absl::StrCat(", $", 3 + rank) : "", ";"),
-            more);
+  std::vector<Value*> last = {SharedAddress(x.regions[2])};
+  std::string text = absl::StrCat("cp.async.bulk.tensor.", rank,
+                                  "d.shared::cluster.global.mbarrier::complete_tx::bytes");
+  if (blocks > 1) absl::StrAppend(&text, ".multicast::cluster");
+  Value* policy = PolicyOf(x);
+  if (policy != nullptr) absl::StrAppend(&text, ".L2::cache_hint");
+  absl::StrAppend(&text, " [$0], ", CoordinatesOf(box), ", [$", 2 + rank, "]");
+  if (blocks > 1) absl::StrAppend(&text, ", ", (1 << blocks) - 1);
+  if (policy != nullptr) absl::StrAppend(&text, ", $", 3 + rank), last.push_back(policy);
+  ForPanels(box, absl::StrCat(text, ";"), last);
 }
 
 // Offsets are innermost first, as coordinates are, and have 16 bits.
@@ -116,6 +124,43 @@ void GpuInstructEmitter::EmitAsyncCopy(const ir::Instruct& x) {
   Value* valid = b_.CreateSelect(exprs_.Emit(x.args[0]), b_.getInt32(static_cast<uint32_t>(bytes)),
                                  b_.getInt32(0));
   Asm(absl::StrCat(text, ", $2;"), "r,l,r", {target, source, valid});
+}
+
+// red.global.add (9.7.13.6): numbers of 16 bits in pairs, but for one alone.
+void GpuInstructEmitter::EmitGlobalAdd(const ir::Instruct& x) {
+  const ir::Region& to = x.regions[0];
+  const DType type = to.buffer->dtype;
+  std::vector<ir::Expr> first;
+  for (const ir::Range& range : to.ranges) first.push_back(range.min);
+  std::vector<Value*> args = {
+      b_.CreatePtrToInt(exprs_.EmitAddress(to.buffer, first), b_.getInt64Ty())};
+  std::vector<Value*> values;
+  for (const ir::Expr& e : x.args) {
+    values.push_back(exprs_.EmitStored(e, 1));
+  }
+  const bool paired = type.bits == 16 && values.size() > 1;
+  const size_t words = paired ? values.size() / 2 : values.size();
+  std::string constraints = "l";
+  std::vector<std::string> names;
+  for (size_t i = 0; i < words; ++i) {
+    names.push_back(absl::StrCat("$", i + 1));
+    absl::StrAppend(&constraints, type == kFloat32 ? ",f" : paired ? ",r" : ",h");
+    if (!paired) {
+      args.push_back(type == kFloat32 ? values[i] : b_.CreateBitCast(values[i], b_.getInt16Ty()));
+      continue;
+    }
+    Value* pair = llvm::PoisonValue::get(llvm::FixedVectorType::get(values[0]->getType(), 2));
+    for (uint64_t half = 0; half < 2; ++half) {
+      pair = b_.CreateInsertElement(pair, values[2 * i + half], half);
+    }
+    args.push_back(b_.CreateBitCast(pair, b_.getInt32Ty()));
+  }
+  const std::string vector = words > 1 ? absl::StrCat(".v", words) : "";
+  const std::string list = absl::StrJoin(names, ", ");
+  Asm(absl::StrCat("red.global.add", type.bits == 16 ? ".noftz" : "", vector, ".",
+                   type == kFloat32 ? "f32" : PtxType(type), paired ? "x2" : "", " [$0], ",
+                   words > 1 ? absl::StrCat("{", list, "}") : list, ";"),
+      constraints, args);
 }
 
 // A group of its own: those who wait count stores.

@@ -48,11 +48,11 @@ Value* GpuExprEmitter::EmitAddress(const ir::Buffer& buffer, const std::vector<i
                       known);
 }
 
-// Tensors and tiles begin at multiples of 16 bytes.
 void GpuExprEmitter::OnLoad(llvm::LoadInst& load, const ir::Buffer& buffer) const {
   if (streams_.count(buffer.get()) > 0) MarkEvictFirst(load);
 }
 
+// Tensors and tiles begin at multiples of 16 bytes.
 llvm::Align GpuExprEmitter::AlignOf(const ir::Buffer& buffer,
                                     const std::vector<ir::Expr>& indices) const {
   uint64_t bytes = 16;

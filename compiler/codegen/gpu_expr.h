@@ -24,6 +24,7 @@ class GpuExprEmitter : public ExprEmitter {
   // What is known of the address when the kernel is compiled comes last, on its own: neighbours are
   // recognised by it.
   llvm::Value* EmitAddress(const ir::Buffer& buffer, const std::vector<ir::Expr>& indices) override;
+  llvm::Value* EmitStored(const ir::Expr& e, int lanes) override;
 
  protected:
   void OnLoad(llvm::LoadInst& load, const ir::Buffer& buffer) const override;
@@ -40,7 +41,6 @@ class GpuExprEmitter : public ExprEmitter {
   llvm::Value* FromStorage(llvm::Value* value, DType type) override;
   llvm::Value* ToStorage(llvm::Value* value, DType type) override;
   llvm::Value* Round(llvm::Value* value, DType type) override;
-  llvm::Value* EmitStored(const ir::Expr& e, int lanes) override;
 
  private:
   llvm::Value* Exp(llvm::Value* x);

@@ -51,6 +51,7 @@ llvm::Type* PackedType(llvm::LLVMContext& context, DType type) {
   llvm::Type* element = type.code == TypeCode::kBFloat ? llvm::Type::getBFloatTy(context)
                         : type == kFloat16             ? llvm::Type::getHalfTy(context)
                                                        : llvm::Type::getIntNTy(context, type.bits);
+  if (type == kFloat32) return llvm::Type::getFloatTy(context);
   return llvm::FixedVectorType::get(element, 32 / type.bits);
 }
 
@@ -58,6 +59,12 @@ Value* LoadPacked(llvm::IRBuilder<>& b, DType type, Value* registers, int64_t in
   llvm::Type* packed = PackedType(b.getContext(), type);
   Value* place = b.CreateConstGEP1_64(packed, registers, static_cast<uint64_t>(index));
   return b.CreateLoad(packed, place);
+}
+
+Value* RoundedToTf32(llvm::IRBuilder<>& b, Value* value) {
+  auto* form = llvm::FunctionType::get(b.getInt32Ty(), {b.getFloatTy()}, false);
+  auto* round = llvm::InlineAsm::get(form, "cvt.rna.tf32.f32 $0, $1;", "=r,f", false);
+  return b.CreateCall(form, round, {b.CreateBitCast(value, b.getFloatTy())});
 }
 
 void GpuInstructEmitter::Asm(const std::string& text, const std::string& constraints,
@@ -155,6 +162,8 @@ void GpuInstructEmitter::Emit(const ir::Instruct& x) {
       return EmitWgmmaWait(x);
     case Instruction::kShuffleXor:
       return EmitShuffle(x);
+    case Instruction::kGlobalAdd:
+      return EmitGlobalAdd(x);
     case Instruction::kMaxRegisters:
       return Asm(absl::StrCat("setmaxnreg.", ir::IsConst(x.args[1], 0) ? "dec" : "inc",
                               ".sync.aligned.u32 ", *ir::ConstInt(x.args[0]), ";"));

@@ -4,7 +4,6 @@
 #define KILN_COMPILER_CODEGEN_GPU_INSTRUCT_H_
 
 #include <map>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,18 +24,21 @@ struct MmaShape {
   int64_t step = 0;  // elements of k in one instruction
   int64_t rows = 0;  // of the grid of warps
   bool trans_a = false, trans_b = false;
+  bool pairs = false;  // the order along k (ir/instruct.h)
 };
 
 // A kernel's tensor maps and where each of its parameters is.
 struct TensorMaps {
   std::vector<TensorMap> maps;
   std::vector<llvm::Value*> parameters;
-  std::set<const ir::BufferNode*> streams;  // tensors that are read once
 };
 
 // As many elements of a type as 32 bits hold, and register `index` of those that hold such.
 llvm::Type* PackedType(llvm::LLVMContext& context, DType type);
 llvm::Value* LoadPacked(llvm::IRBuilder<>& b, DType type, llvm::Value* registers, int64_t index);
+
+// A float, rounded to tf32 (i32): to nearest, ties away from zero (cvt.rna.tf32.f32, 9.7.9.21).
+llvm::Value* RoundedToTf32(llvm::IRBuilder<>& b, llvm::Value* value);
 
 class GpuInstructEmitter {
  public:
@@ -66,6 +68,7 @@ class GpuInstructEmitter {
   void EmitPatchLoad(const ir::Instruct& x);    // gpu_copy.cc
   void EmitAsyncCopy(const ir::Instruct& x);    // gpu_copy.cc
   void EmitTensorStore(const ir::Instruct& x);  // gpu_copy.cc
+  void EmitGlobalAdd(const ir::Instruct& x);    // gpu_copy.cc
   void EmitMma(const ir::Instruct& x);          // gpu_mma.cc
   void EmitWgmma(const ir::Instruct& x);
   void EmitWgmmaWait(const ir::Instruct& x);
@@ -91,6 +94,8 @@ class GpuInstructEmitter {
   // `more`: operands after the coordinates.
   void ForPanels(const TensorBox& box, const std::string& text,
                  const std::vector<llvm::Value*>& more);
+  // The cache policy (i64) that a load asks for; null where it asks for none.
+  llvm::Value* PolicyOf(const ir::Instruct& x);
   struct Registers {
     llvm::Value* base;
     llvm::Type* type;

@@ -30,12 +30,19 @@ class MmaEmitter {
     quarter_ = b_.CreateURem(lane_, Int(8));
     half_ = b_.CreateAnd(b_.CreateLShr(lane_, Int(3)), Int(1));
     upper_ = b_.CreateLShr(lane_, Int(4));
+    outer_ = b_.CreateLShr(lane_, Int(2));
+    inner_ = b_.CreateAnd(lane_, Int(3));
   }
 
   // Four registers: rows m.. and m + 8.., k.. and k + 16 bytes.
   std::vector<Value*> Left(int64_t m, int64_t k) {
     if (a_registers_ != nullptr) return LeftFromRegisters(m, k);
     const int64_t chunk = 16 / a_.element;
+    if (shape_.pairs) {
+      const std::vector<Value*> upper = Pair(a_, !shape_.trans_a, row_, shape_.own_m, m, k);
+      const std::vector<Value*> lower = Pair(a_, !shape_.trans_a, row_, shape_.own_m, m + 8, k);
+      return {upper[0], lower[0], upper[1], lower[1]};
+    }
     if (!shape_.trans_a) {
       Value* r = Sum({row_, Int(m), quarter_, Times(half_, 8)});
       return Load(a_, r, Sum({Int(k), Times(upper_, chunk)}), false);
@@ -47,6 +54,13 @@ class MmaEmitter {
   // Two registers for each of the columns n.. and n + 8..
   std::vector<Value*> Right(int64_t n, int64_t k) {
     const int64_t chunk = 16 / b_tile_.element;
+    if (shape_.pairs) {
+      const int64_t own = shape_.own_n;
+      std::vector<Value*> registers = Pair(b_tile_, shape_.trans_b, column_, own, n, k);
+      if (n + 8 == own) return registers;
+      for (Value* v : Pair(b_tile_, shape_.trans_b, column_, own, n + 8, k)) registers.push_back(v);
+      return registers;
+    }
     // Of the last eight columns alone, the upper lanes read what is there twice.
     Value* next = n + 8 < shape_.own_n ? upper_ : Int(0);
     if (shape_.trans_b) {
@@ -73,17 +87,61 @@ class MmaEmitter {
                                : llvm::Intrinsic::nvvm_ldmatrix_sync_aligned_m8n8_x4_b16;
     Value* four = b_.CreateIntrinsic(id, {pointer}, {address});
     std::vector<Value*> registers;
-    for (unsigned i = 0; i < 4; ++i) registers.push_back(b_.CreateExtractValue(four, i));
+    for (unsigned i = 0; i < 4; ++i) registers.push_back(Operand(b_.CreateExtractValue(four, i)));
     return registers;
   }
 
-  // As passes/gemm_layouts deals them out: in the order of the instruction.
+  // The lane's two elements of 32 bits, neighbours along k, of row (or column) `first` + at: one of
+  // the `own` that are the warp's.
+  std::vector<Value*> Pair(const GpuTile& tile, bool major_k, Value* first, int64_t own, int64_t at,
+                           int64_t k) {
+    auto* pointer = llvm::PointerType::get(b_.getContext(), kSharedSpace);
+    const auto load = [&](llvm::Type* type, Value* address) {
+      return b_.CreateAlignedLoad(type, b_.CreateIntToPtr(address, pointer),
+                                  llvm::Align(type->getPrimitiveSizeInBits() / 8));
+    };
+    if (!major_k) {
+      return {Operand(load(b_.getInt32Ty(), Turned(tile, first, own, at, k, 0))),
+              Operand(load(b_.getInt32Ty(), Turned(tile, first, own, at, k, 1)))};
+    }
+    Value* address =
+        tile.Address(b_, Sum({first, Int(at), outer_}), Sum({Int(k), Times(inner_, 2)}));
+    Value* two = load(llvm::FixedVectorType::get(b_.getInt32Ty(), 2), address);
+    return {Operand(b_.CreateExtractElement(two, uint64_t{0})),
+            Operand(b_.CreateExtractElement(two, uint64_t{1}))};
+  }
+
+  // The address of one element of such a pair in a tile whose rows run along the other dimension:
+  // row k + 2 * inner + i, column first + at + outer. What the steps of a product change comes last
+  // and is constant, so that few addresses serve all of them: the swizzle depends on the row's last
+  // three bits, which the lane and i say, and where the part begins a panel or divides one, columns
+  // of 8 and more are bits of their own.
+  Value* Turned(const GpuTile& tile, Value* first, int64_t own, int64_t at, int64_t k, int64_t i) {
+    Value* row = b_.CreateAdd(Times(inner_, 2), Int(i));
+    const int64_t width = tile.swizzle / tile.element;
+    if (width == 0 || (own % width != 0 && width % own != 0)) {
+      return tile.Address(b_, b_.CreateAdd(row, Int(k)), Sum({first, Int(at), outer_}));
+    }
+    Value* panel = Times(b_.CreateUDiv(first, Int(width)), tile.panel_bytes());
+    Value* column = Times(b_.CreateOr(b_.CreateURem(first, Int(width)), outer_), tile.element);
+    Value* start = Times(row, tile.swizzle);
+    Value* chunk = b_.CreateAnd(b_.CreateLShr(start, Int(3)), Int(tile.swizzle - 16));
+    Value* within = b_.CreateXor(b_.CreateXor(column, chunk), Int(at % width * tile.element));
+    return b_.CreateAdd(Sum({tile.base, panel, start, within}),
+                        Int(at / width * tile.panel_bytes() + k * tile.swizzle));
+  }
+
+  // A register as the instruction takes it.
+  Value* Operand(Value* word) { return shape_.type == kFloat32 ? RoundedToTf32(b_, word) : word; }
+
+  // As passes/gemm_layouts deals them out: in the order of the instruction, or of pairs.
   std::vector<Value*> LeftFromRegisters(int64_t m, int64_t k) {
     const int64_t steps = shape_.k / shape_.step;
     const int64_t first = (m / 16 * steps + k / shape_.step) * 4;
     std::vector<Value*> registers;
     for (int64_t i = 0; i < 4; ++i) {
-      registers.push_back(LoadPacked(b_, shape_.type, a_registers_, first + i));
+      const int64_t at = shape_.pairs ? i % 2 * 2 + i / 2 : i;
+      registers.push_back(Operand(LoadPacked(b_, shape_.type, a_registers_, first + at)));
     }
     return registers;
   }
@@ -95,6 +153,7 @@ class MmaEmitter {
   Value* lane_;
   Value *row_, *column_;             // of the warp's part of the result
   Value *quarter_, *half_, *upper_;  // lane % 8, lane / 8 % 2, lane / 16
+  Value *outer_, *inner_;            // lane / 4, lane % 4
 };
 
 }  // namespace
@@ -107,6 +166,7 @@ void GpuInstructEmitter::EmitMma(const ir::Instruct& x) {
   shape.type = type;
   shape.trans_a = NoteOf(x, "trans_a") != 0;
   shape.trans_b = NoteOf(x, "trans_b") != 0;
+  shape.pairs = NoteOf(x, "pairs") != 0;
   shape.k = NoteOf(x, "k");
   shape.rows = NoteOf(x, "rows");
   shape.own_m = NoteOf(x, "m") / shape.rows;
@@ -121,7 +181,8 @@ void GpuInstructEmitter::EmitMma(const ir::Instruct& x) {
   llvm::Type* sum_type = exprs_.StorageType(c->dtype);
   llvm::Type* word = b_.getInt32Ty();
   const std::vector<llvm::Type*> sums(4, sum_type);
-  std::vector<llvm::Type*> types(4, from_registers ? PackedType(b_.getContext(), type) : word);
+  const bool packed = from_registers && type != kFloat32;
+  std::vector<llvm::Type*> types(4, packed ? PackedType(b_.getContext(), type) : word);
   types.insert(types.end(), 2, word);
 
   types.insert(types.end(), sums.begin(), sums.end());

@@ -95,7 +95,7 @@ void GpuStmtEmitter::Emit(const ir::Stmt& s) {
       return EmitStore(*s.As<ir::Store>());
     case ir::StmtKind::kAtomic:
       return EmitAtomic(*s.As<ir::Atomic>(), "GPU",
-                        b_.getContext().getOrInsertSyncScopeID("device"));
+                        b_.getContext().getOrInsertSyncScopeID("device"), /*halves=*/true);
     case ir::StmtKind::kInstruct:
       return instruct_.Emit(*s.As<ir::Instruct>());
     case ir::StmtKind::kAssert:

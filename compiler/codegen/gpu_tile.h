@@ -23,7 +23,8 @@ struct GpuTile {
     const int64_t width = swizzle / element;
     return c / width * panel_bytes() + r * swizzle + c % width * element;
   }
-  // The address (i32) of any 16 bytes that begin at row `r` and column `c` (i32).
+  // The address (i32) of the element at row `r` and column `c` (i32); of 16 bytes from there where
+  // they begin there.
   llvm::Value* Address(llvm::IRBuilder<>& b, llvm::Value* r, llvm::Value* c) const {
     const auto n = [&](int64_t v) { return b.getInt32(static_cast<uint32_t>(v)); };
     if (swizzle == 0) {

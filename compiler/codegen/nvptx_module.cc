@@ -1,5 +1,7 @@
 #include "compiler/codegen/nvptx_module.h"
 
+#include <set>
+
 #include "absl/algorithm/container.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -93,13 +95,14 @@ class NvptxBuilder {
     });
     Value* thread = Special(b, llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x, threads);
     Value* block = Special(b, llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x, int64_t{1} << 31);
-    TensorMaps maps{kernel->maps, {}, {}};
+    TensorMaps maps{kernel->maps, {}};
+    std::set<const ir::BufferNode*> streams;
     for (const ir::Param& p : program_.params) {
       if (p.kind != ir::Param::kTensor) continue;
       const std::string note = absl::StrCat("stream:", p.buffer->name);
-      if (launch.annotations.count(note) > 0) maps.streams.insert(p.buffer.get());
+      if (launch.annotations.count(note) > 0) streams.insert(p.buffer.get());
     }
-    exprs.Stream(maps.streams);
+    exprs.Stream(streams);
     for (size_t i = 0; i < kernel->maps.size(); ++i) {
       maps.parameters.push_back(function->getArg(static_cast<unsigned>(slots_.size() + i)));
     }

@@ -51,7 +51,8 @@ struct Async {
   std::map<BarrierKey, Mbarrier> barriers;
   std::vector<Load> loads;
   std::deque<std::vector<Copy>> groups;  // closed ones, and the one that is open
-                                         // By the number of the part.
+
+  // By the number of the part.
   std::map<int64_t, std::deque<Product>> products;
   std::map<int64_t, std::deque<Store>> stores;
 

@@ -54,9 +54,16 @@ class Cluster {
   }
 
  private:
+    // In one row: what the blocks do together must not hide in an inner one.
   static std::vector<Stmt> StmtsOf(const Stmt& body) {
     const auto* seq = body.As<ir::Seq>();
-    return seq != nullptr ? seq->stmts : std::vector<Stmt>{body};
+    if (seq == nullptr) return {body};
+    std::vector<Stmt> flat;
+    for (const Stmt& s : seq->stmts) {
+      const std::vector<Stmt> inner = StmtsOf(s);
+      flat.insert(flat.end(), inner.begin(), inner.end());
+    }
+    return flat;
   }
 
   // What block `own` does for all blocks of the cluster, done for each of them.

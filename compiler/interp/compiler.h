@@ -80,6 +80,7 @@ class Compiler {
   ActionPtr FillAction(const ir::Stmt& s);
   ActionPtr ReduceAction(const ir::Stmt& s);
   ActionPtr AtomicAction(const ir::Stmt& s);
+  ActionPtr GlobalAddAction(const ir::Instruct& x);
   ActionPtr GemmAction(const ir::Stmt& s);
   ActionPtr PairGemmAction(const ir::Stmt& s);
 

@@ -2,6 +2,7 @@
 // here from addresses, as the hardware does, and from nothing that the compiler believes of
 // layouts.
 #include <algorithm>
+#include <bit>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -445,6 +446,7 @@ class StoreWaitOf : public Action {
 struct ProductShape {
   int64_t m, n, k, rows;  // of all of them; of their grid
   bool trans_a, trans_b;
+  bool pairs;  // the order along k
   int64_t atom;
   int64_t first, parts;  // the first thread; how many warps or warpgroups
   int64_t part;          // of the block: its number
@@ -462,12 +464,32 @@ struct ProductShape {
   int64_t SumSlot(int64_t r, int64_t c) const {
     return r / atom * (own_n() / 2) + c / 8 * 4 + r % 16 / 8 * 2 + c % 2;
   }
+  int64_t LeftThread(int64_t group, int64_t r, int64_t at, int64_t packed) const {
+    return Thread(group, r, pairs ? at % 8 / 2 : at % (4 * packed) / packed);
+  }
   int64_t LeftSlot(int64_t r, int64_t at, int64_t packed) const {
+    if (pairs) return r / atom * (k / 2) + at / 8 * 4 + r % 16 / 8 * 2 + at % 2;
     const int64_t depth = 8 * packed;
     return (r / atom * (k / depth) + at / depth) * 4 * packed +
            at % depth / (4 * packed) * 2 * packed + r % 16 / 8 * packed + at % packed;
   }
 };
+
+// How an operand of float32 becomes tf32: eight bits of exponent, ten of mantissa.
+enum class Tf32 : uint8_t { kNone, kRounded, kCut };
+
+// cvt.rna.tf32.f32 (PTX 9.7.9.21): to nearest, ties away from zero; infinities and NaNs stay. What
+// is cut loses its last bits, whatever it is.
+double ToTf32(double value, Tf32 how) {
+  constexpr uint32_t kLast = 0x1fff, kHalf = 0x1000, kExponent = 0x7f800000;
+  if (how == Tf32::kNone) return value;
+  auto bits = std::bit_cast<uint32_t>(static_cast<float>(value));
+  if (how == Tf32::kRounded) {
+    if ((bits & kExponent) == kExponent) return value;
+    bits += kHalf;
+  }
+  return std::bit_cast<float>(bits & ~kLast);
+}
 
 // An operand of a product: a tile, or registers.
 struct Operand {
@@ -475,6 +497,7 @@ struct Operand {
   bool registers = false;
   TileShape tile;
   int64_t packed = 1;  // elements of a register
+  Tf32 tf32 = Tf32::kNone;
 };
 
 class ProductOf : public Action {
@@ -544,19 +567,20 @@ class ProductOf : public Action {
     int64_t place = 0;
     if (left_.registers) {
       const int64_t r = row % shape_.own_m();
-      place = shape_.Thread(group, r, k % (4 * left_.packed) / left_.packed) * a.stride[0] +
+      place = shape_.LeftThread(group, r, k, left_.packed) * a.stride[0] +
               shape_.LeftSlot(r, k, left_.packed);
     } else {
       place = shape_.trans_a ? left_.tile.At(first, k, row) : left_.tile.At(first, row, k);
     }
-    return CheckRead(m, a, place, track && !left_.registers, loc) ? Element(a, place) : 0;
+    if (!CheckRead(m, a, place, track && !left_.registers, loc)) return 0;
+    return ToTf32(Element(a, place), left_.tf32);
   }
 
   double Right(Machine& m, int64_t first, int64_t k, int64_t column, bool track) const {
     BufferState& b = m.buffers[right_.slot];
     const int64_t place =
         shape_.trans_b ? right_.tile.At(first, column, k) : right_.tile.At(first, k, column);
-    return CheckRead(m, b, place, track, loc) ? Element(b, place) : 0;
+    return CheckRead(m, b, place, track, loc) ? ToTf32(Element(b, place), right_.tf32) : 0;
   }
 
   static double Element(const BufferState& b, int64_t place) {
@@ -646,14 +670,18 @@ ActionPtr Compiler::ProductAction(const ir::Instruct& x) {
                               NoteOf(x, "rows"),
                               NoteOf(x, "trans_a") != 0,
                               NoteOf(x, "trans_b") != 0,
+                              NoteOf(x, "pairs") != 0,
                               atom,
                               part_.first,
                               part_.count / (2 * atom),
                               part_.number};
   const auto operand = [&](int i) {
     const ir::Buffer& buffer = x.regions[i].buffer;
+    const Tf32 tf32 = buffer->dtype != kFloat32       ? Tf32::kNone
+                      : x.op == ir::Instruction::kMma ? Tf32::kRounded
+                                                      : Tf32::kCut;
     return Operand{SlotOf(buffer), buffer->scope == ir::Scope::kRegister, TileOf(x, i),
-                   4 / buffer->dtype.bytes()};
+                   4 / buffer->dtype.bytes(), tf32};
   };
   return std::make_unique<ProductOf>(
       x.loc, SlotOf(x.regions[0].buffer), operand(1), MakeBox(x.regions[1], x.loc), operand(2),
@@ -667,10 +695,14 @@ ActionPtr Compiler::InstructAction(const ir::Instruct& x) {
   const auto value = [&] { return x.args.empty() ? nullptr : Expr(x.args[0], loc); };
 
   switch (x.op) {
+    case ir::Instruction::kClusterBarrier:
+      Error(absl::UnimplementedError(
+          "blocks of a cluster meet inside of a loop or a part: the interpreter joins them only "
+          "at the top of a launch"));
+      return std::make_unique<Nothing>(loc);
     case ir::Instruction::kBlockBarrier:
       return std::make_unique<BarrierOf>(loc);
     case ir::Instruction::kProxyFence:
-    case ir::Instruction::kClusterBarrier:
     case ir::Instruction::kMaxRegisters:
       return std::make_unique<Nothing>(loc);
     case ir::Instruction::kShuffleXor:
@@ -708,6 +740,8 @@ ActionPtr Compiler::InstructAction(const ir::Instruct& x) {
     case ir::Instruction::kMma:
     case ir::Instruction::kWgmma:
       return ProductAction(x);
+    case ir::Instruction::kGlobalAdd:
+      return GlobalAddAction(x);
     case ir::Instruction::kWgmmaWait:
       return std::make_unique<WgmmaWaitOf>(loc, count(), part_.number, part_.first, part_.count);
   }

@@ -256,6 +256,32 @@ class AtomicElementOf : public Action {
   const bool real_;
 };
 
+// Additions to neighbours, each of which is atomic by itself.
+class GlobalAddOf : public Action {
+ public:
+  GlobalAddOf(SourceLoc loc, Access first, std::vector<ActionPtr> adds)
+      : Action(loc), first_(std::move(first)), adds_(std::move(adds)) {}
+  Flow Run(Machine& m) const override {
+    int64_t offset;
+    if (!first_.Resolve(m, &offset)) return NextUnlessFailed(m);
+    if (offset % static_cast<int64_t>(adds_.size()) != 0) {
+      m.Fail(absl::StatusCode::kFailedPrecondition, loc,
+             absl::StrCat("an addition to ", adds_.size(), " neighbours from element ", offset,
+                          ", which is no multiple of them"),
+             "add to fewer at a time");
+      return Flow::kStop;
+    }
+    for (const ActionPtr& add : adds_) {
+      if (add->Run(m) == Flow::kStop) return Flow::kStop;
+    }
+    return NextUnlessFailed(m);
+  }
+
+ private:
+  Access first_;
+  std::vector<ActionPtr> adds_;
+};
+
 template <typename T>
 class FillOf : public Action {
  public:
@@ -453,6 +479,23 @@ ActionPtr Compiler::AtomicAction(const ir::Stmt& s) {
   }
   return std::make_unique<TransferOf<int64_t>>(s->loc, std::move(src), std::move(dst),
                                                std::move(pairs), &x->op);
+}
+
+ActionPtr Compiler::GlobalAddAction(const ir::Instruct& x) {
+  const ir::Region& to = x.regions[0];
+  const auto access = [&](size_t lane) {
+    std::vector<ir::Expr> indices;
+    for (const ir::Range& range : to.ranges) indices.push_back(range.min);
+    indices.back() = indices.back() + ir::MakeInt(static_cast<int64_t>(lane));
+    return MakeAccess(to.buffer, indices, {}, x.loc);
+  };
+  std::vector<ActionPtr> adds;
+  for (size_t lane = 0; lane < x.args.size(); ++lane) {
+    adds.push_back(std::make_unique<AtomicElementOf>(x.loc, access(lane), ir::AtomicOp::kAdd,
+                                                     Expr(x.args[lane], x.loc),
+                                                     IsReal(x.args[lane].dtype())));
+  }
+  return std::make_unique<GlobalAddOf>(x.loc, access(0), std::move(adds));
 }
 
 }  // namespace kiln::interp

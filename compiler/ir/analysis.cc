@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "compiler/ir/instruct.h"
 #include "compiler/ir/visit.h"
 
 namespace kiln::ir {
@@ -58,6 +59,9 @@ std::vector<Buffer> BuffersRead(const Stmt& s) {
       AddOnce(atomic->src.buffer, &list);
       AddOnce(atomic->dst.buffer, &list);
     }
+    if (const auto* add = x.As<Instruct>(); add && add->op == Instruction::kGlobalAdd) {
+      AddOnce(add->regions[0].buffer, &list);
+    }
     return true;
   };
   Walk(s, on_stmt, [&](const Expr& x) {
@@ -78,6 +82,9 @@ std::vector<Buffer> BuffersWritten(const Stmt& s) {
     if (const auto* fill = x.As<Fill>()) AddOnce(fill->dst.buffer, &list);
     if (const auto* reduce = x.As<Reduce>()) AddOnce(reduce->dst.buffer, &list);
     if (const auto* atomic = x.As<Atomic>()) AddOnce(atomic->dst.buffer, &list);
+    if (const auto* add = x.As<Instruct>(); add && add->op == Instruction::kGlobalAdd) {
+      AddOnce(add->regions[0].buffer, &list);
+    }
     if (const auto* alloc = x.As<Alloc>(); alloc && alloc->init.defined()) {
       AddOnce(alloc->buffer, &list);
     }

@@ -47,6 +47,8 @@ const char* Name(Instruction op) {
       return "wgmma_wait";
     case Instruction::kShuffleXor:
       return "shuffle_xor";
+    case Instruction::kGlobalAdd:
+      return "global_add";
     case Instruction::kMaxRegisters:
       return "max_registers";
   }
@@ -64,6 +66,8 @@ Operands OperandsOf(Instruction op) {
       return {{{Scope::kRegister}}, 1, /*more=*/true};
     case Instruction::kMaxRegisters:
       return {{}, 2};
+    case Instruction::kGlobalAdd:
+      return {{{Scope::kGlobal}}, 1, /*more=*/false, /*more_args=*/true};
     case Instruction::kShuffleXor:
       return {{{Scope::kRegister}, {Scope::kRegister}}, 1};
     case Instruction::kBarrierArrive:

@@ -26,12 +26,14 @@ enum class Instruction : uint8_t {
   kBarrierWait,     // [barrier] (parity): until the phase of that parity is over
   kTensorLoad,  // [shared, global, barrier] (): a box of a tensor, by one thread; the bytes count
                 //     on the barrier; outside of the tensor zeros (PTX 9.7.9.27). "cluster": all
-                //     blocks of it load the same box, each its share of the rows, for all
+                //     blocks of it load the same box, each its share of the rows, for all. "evict":
+                //     how long the second-level cache is asked to keep "evict_part" of it
+                //     ("evict_first", "evict_last"; createpolicy, PTX 9.7.9.18)
   kPatchLoad,   // [shared, global, barrier] (rows, columns): as kTensorLoad the pixels of a tensor
                 //     [n, h, w, c] that lie so far from those of a window (im2col, PTX 5.5.5): the
                 //     box's first and those that follow it, "stride" apart, as many as it is wide;
-               //     in rows of the image from "low_w" to its last plus "high_w", and in columns
-               //     from "low_h" to its last plus "high_h", then in the next image
+                //     w from "low_w" to its last plus "high_w", then h from "low_h" to its last
+                //     plus "high_h", then the next image
   kAsyncCopy,  // [shared, global] (valid): in a loop over threads: starts to copy 4, 8 or 16 bytes,
                //     zeros where they are not valid (cp.async, PTX 9.7.9.25)
   kAsyncCommit,  // (): what each thread has started since the last is a group
@@ -42,12 +44,18 @@ enum class Instruction : uint8_t {
                  //     what lies outside of the tensor is left out (PTX 9.7.9.27.1.3)
   kStoreWait,    // [shared] (n): until all but the last n stores that this thread started have read
                  //     their tiles, this one among them (cp.async.bulk.wait_group.read)
-  kMma,          // [c, a, b] (clear): c (+)= a * b, every warp its part (PTX 9.7.14.5)
-  kWgmma,        //[c, a, b] (clear): starts c (+)= a * b on whole warpgroups (PTX 9.7.15)
+  kMma,          // [c, a, b] (clear): c (+)= a * b, every warp its part (PTX 9.7.14.5). Operands of
+                 //     float32 are rounded to tf32 on their way: to nearest, ties away from zero
+                 //     (cvt.rna.tf32.f32)
+  kWgmma,        //[c, a, b] (clear): starts c (+)= a * b on whole warpgroups (PTX 9.7.15). Of
+                 //     float32, which lies in shared memory, the last 13 bits are not looked at
   kWgmmaWait,    // [registers...] (n): until all but the last n products are over, among them those
                  //     whose sums are in these registers
   kShuffleXor,   // [to, from] (mask): registers of the thread whose number differs in the bits of
                  //     the mask, below 32; by whole warps (PTX 9.7.9.6)
+  kGlobalAdd,  // [global] (values...): in a loop over threads: adds 1, 2, 4 or 8 values to as many
+               //     neighbours, which lie at a multiple of them, each atomically
+               //     (red.global.add, PTX 9.7.13.6)
   kMaxRegisters,  //(n, more): of every thread of the warpgroup from here on, more or less than
                   //     before (setmaxnreg, PTX 9.7.19.5)
 };
@@ -61,7 +69,8 @@ const char* Name(Instruction op);  // "block_barrier", ...
 struct Operands {
   std::vector<std::vector<Scope>> scopes;
   int args = 0;
-  bool more = false;  // any number of regions like the last
+  bool more = false;       // any number of regions like the last
+  bool more_args = false;  // any number of arguments from there on
 };
 Operands OperandsOf(Instruction op);
 
@@ -70,7 +79,8 @@ struct Instruct : StmtNode {
   Instruction op;
   std::vector<Region> regions;
   std::vector<Expr> args;
-  // Products: "m", "n", "k", "rows" (of the grid of warps or warpgroups), "trans_a", "trans_b". Of
+  // Products: "m", "n", "k", "rows" (of the grid of warps or warpgroups), "trans_a", "trans_b";
+  // "pairs": along each eight of k, what the instruction calls i and i + 4 are 2 i and 2 i + 1. Of
   // operand i in shared memory, once apply-layouts has placed it: "swizzle<i>" in bytes,
   // "height<i>" rows of its tile. Waits for products: "late", what comes before one is to be done
   // before it.

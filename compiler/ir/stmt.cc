@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/numbers.h"
 #include "compiler/base/status.h"
 
 namespace kiln::ir {
@@ -56,6 +57,13 @@ Stmt MakeSeq(std::vector<Stmt> stmts, SourceLoc loc) {
   if (flat.size() == 1) return flat[0];
   if (!loc.known() && !flat.empty()) loc = flat.front()->loc;
   return MakeStmt<Seq>(loc, std::move(flat));
+}
+
+int64_t PassOption(const Program& program, const std::string& name, int64_t otherwise) {
+  const auto found = program.attrs.find(name);
+  if (found == program.attrs.end()) return otherwise;
+  int64_t value = 0;
+  return absl::SimpleAtoi(found->second, &value) ? value : found->second == "true" ? 1 : 0;
 }
 
 absl::Status ErrorAt(const Program& program, SourceLoc loc, std::string message, std::string remedy,

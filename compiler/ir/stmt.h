@@ -356,6 +356,10 @@ struct Program {
   std::shared_ptr<const SourceFile> source;
 };
 
+// What a program says of a pass option (a number, or true and false as 1 and 0); `otherwise` where
+// it says nothing.
+int64_t PassOption(const Program& program, const std::string& name, int64_t otherwise);
+
 // A diagnostic at `loc` in the program's source; InvalidArgument unless `code` says otherwise.
 absl::Status ErrorAt(const Program& program, SourceLoc loc, std::string message, std::string remedy,
                      absl::StatusCode code = absl::StatusCode::kInvalidArgument);

@@ -498,7 +498,8 @@ absl::Status Verifier::CheckInstruct(const Instruct& x, Where where) {
   }
   const Operands wanted = OperandsOf(x.op);
   const bool fits = wanted.more || x.regions.size() == wanted.scopes.size();
-  if (!fits || static_cast<int>(x.args.size()) != wanted.args) {
+  const int args = static_cast<int>(x.args.size());
+  if (!fits || args < wanted.args || (args > wanted.args && !wanted.more_args)) {
     return Fail(x.loc,
                 absl::StrCat(Name(x.op), " has ", x.regions.size(), " regions and ", x.args.size(),
                              " arguments; it takes ", wanted.scopes.size(), " and ", wanted.args));

@@ -363,6 +363,32 @@ absl::StatusOr<Value> AnnotateLayout(Elaborator& e, const BoundArgs& args) {
   return Value::None();
 }
 
+// The part of a tensor that the second-level cache is asked to keep.
+absl::StatusOr<Value> AnnotateL2HitRatio(Elaborator& e, const BoundArgs& args) {
+  KILN_RETURN_IF_ERROR(e.RequireLaunch(args.loc, "T.annotate_l2_hit_ratio"));
+  if (!args[0].Is(Type::kDict)) {
+    return e.Error(args.LocOf(0),
+                   absl::StrCat("T.annotate_l2_hit_ratio takes a dict, not ", Describe(args[0])),
+                   "write {tensor: ratio}");
+  }
+  for (const auto& [key, item] : args[0].dict().items) {
+    if (!key.Is(Type::kBuffer) || key.buffer().buffer->scope != ir::Scope::kGlobal) {
+      return e.Error(args.LocOf(0), absl::StrCat("T.annotate_l2_hit_ratio maps ", Describe(key)),
+                     "write {tensor: ratio} for tensors in global memory");
+    }
+    const double ratio = item.is_number() ? item.as_double() : -1;
+    if (!(ratio > 0 && ratio <= 1)) {
+      return e.Error(args.LocOf(0),
+                     absl::StrCat("the hit ratio of '", key.buffer().buffer->name, "' is ",
+                                  Repr(item), ", which is no number above 0 and up to 1"),
+                     "give the part of the tensor that is to stay in the cache");
+    }
+    e.launch_notes()[absl::StrCat("l2_hit_ratio:", key.buffer().buffer->name)] =
+        absl::StrCat(ratio);
+  }
+  return Value::None();
+}
+
 // The layout is of the buffer's shape, as far as both are known. (Layouts by name have none.)
 absl::Status CheckFits(Elaborator& e, const ir::BufferNode& buffer, const LayoutObject& layout,
                        SourceLoc loc) {
@@ -413,6 +439,7 @@ absl::Status CheckAxes(Elaborator& e, const ir::BufferNode& buffer, const Layout
 
 constexpr Builtin kRows[] = {
     {"T.annotate_layout", "layouts", AnnotateLayout},
+    {"T.annotate_l2_hit_ratio", "l2_hit_ratio_map", AnnotateL2HitRatio},
     {"T.Layout", "shape forward_fn", MemoryLayout},
     {"T.Fragment", "shape forward_fn? forward_thread_fn? replicate? forward_index_fn?",
      FragmentLayout},

@@ -46,6 +46,12 @@ absl::StatusOr<Value> Copy(Elaborator& e, const BoundArgs& args) {
   for (size_t i = 0; i < std::size(kNotes); ++i) {
     KILN_RETURN_IF_ERROR(AddNote(e, args, 2 + i, kNotes[i], &notes));
   }
+  const auto policy = notes.find("eviction_policy");
+  if (policy != notes.end() && policy->second != "evict_normal" &&
+      policy->second != "evict_first" && policy->second != "evict_last") {
+    return e.Error(args.LocOf(4), absl::StrCat("no eviction policy is called ", policy->second),
+                   "use 'evict_normal', 'evict_first' or 'evict_last'");
+  }
   constexpr size_t kLoopLayout = 7;
   if (args.Given(kLoopLayout)) {
     KILN_ASSIGN_OR_RETURN(notes["loop_layout"], LoopLayout(e, args, kLoopLayout));
@@ -259,6 +265,44 @@ absl::StatusOr<Value> Atomic(Elaborator& e, const BoundArgs& args) {
   return Value::None();
 }
 
+// Some neighbours from an element on, each by that many from another element on.
+template <int64_t count>
+absl::StatusOr<Value> AtomicAddSome(Elaborator& e, const BoundArgs& args) {
+  KILN_RETURN_IF_ERROR(e.RequireLaunch(args.loc, "an atomic update"));
+  if (args.Given(2)) {
+    KILN_ASSIGN_OR_RETURN(const bool previous, e.ToBool(args[2], args.LocOf(2), "return_prev"));
+    if (previous) {
+      return e.Unimplemented(args.LocOf(2), "an atomic update that returns the previous value",
+                             "leave return_prev out");
+    }
+  }
+  KILN_ASSIGN_OR_RETURN(const Tile dst,
+                        e.ToTile(args[0], args.LocOf(0), "the target of an atomic update"));
+  KILN_ASSIGN_OR_RETURN(const Tile src, e.ToTile(args[1], args.LocOf(1), "the value"));
+  const ir::Buffer &to = dst.region.buffer, &from = src.region.buffer;
+  if (to->dtype != from->dtype) {
+    return e.Error(args.loc,
+                   absl::StrCat("'", from->name, "' of ", from->dtype.ToString(), " is added to '",
+                                to->name, "' of ", to->dtype.ToString()),
+                   "add elements of the same type");
+  }
+  const auto at = [](const ir::Region& r, int64_t lane) {
+    std::vector<ir::Expr> indices;
+    for (const ir::Range& range : r.ranges) indices.push_back(range.min);
+    indices.back() = indices.back() + ir::MakeInt(lane);
+    return indices;
+  };
+  for (int64_t lane = 0; lane < count; ++lane) {
+    ir::Region element{to, {}};
+    for (const ir::Expr& index : at(dst.region, lane)) {
+      element.ranges.push_back({index, ir::MakeInt(1)});
+    }
+    KILN_RETURN_IF_ERROR(e.EmitNew<ir::Atomic>(args.loc, ir::AtomicOp::kAdd, element, ir::Region{},
+                                               ir::MakeLoad(from, at(src.region, lane))));
+  }
+  return Value::None();
+}
+
 constexpr char kReduceParams[] = "buffer out dim? clear? batch? nan_propagate? annotations?";
 constexpr char kAtomicParams[] = "dst value memory_order? return_prev? use_tma? annotations?";
 
@@ -278,6 +322,8 @@ constexpr Builtin kRows[] = {
     {"T.reduce_abssum", kReduceParams, Reduce<ir::ReduceOp::kAbsSum>},
     {"T.reduce_absmax", kReduceParams, Reduce<ir::ReduceOp::kAbsMax>},
     {"T.atomic_add", kAtomicParams, Atomic<ir::AtomicOp::kAdd>},
+    {"T.atomic_addx2", "dst value return_prev? annotations?", AtomicAddSome<2>},
+    {"T.atomic_addx4", "dst value return_prev? annotations?", AtomicAddSome<4>},
     {"T.atomic_max", kAtomicParams, Atomic<ir::AtomicOp::kMax>},
     {"T.atomic_min", kAtomicParams, Atomic<ir::AtomicOp::kMin>},
 };

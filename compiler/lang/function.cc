@@ -23,6 +23,7 @@ constexpr absl::string_view kPassOptions[] = {
     "kiln.chain",
     "kiln.cluster",
     "kiln.instructions",
+    "kiln.tf32",
 };
 
 absl::string_view DecoratorName(ast::ExprPtr decorator) {

@@ -57,7 +57,6 @@ constexpr Refusal kRefused[] = {
      "reducer_update",
      "use T.reduce_sum, T.reduce_max, T.reduce_min, T.reduce_abssum, T.reduce_absmax, or update a "
      "T.alloc_reducer"},
-    {"atomic_addx2 atomic_addx4", "use T.atomic_add on a tile"},
     {"atomic_load atomic_store atomic_or", "use T.atomic_add, T.atomic_max or T.atomic_min"},
     {"call_extern call_intrin import_source evaluate attr access_ptr address_of tvm_access_ptr",
      "write the computation with T's own functions"},
@@ -65,7 +64,7 @@ constexpr Refusal kRefused[] = {
     {"meta_class", "use @T.macro functions"},
     {"SharedBuffer FragmentBuffer sblock sblock_alloc_buffer reads writes",
      "use T.alloc_shared, T.alloc_fragment or T.alloc_local"},
-    {"annotate_l2_hit_ratio annotate_safe_value annotate_restrict_buffers "
+    {"annotate_safe_value annotate_restrict_buffers "
      "annotate_min_blocks_per_sm annotate_pass_configs annotate_compile_flags func_attr",
      "leave it out, or use pass_configs of @tilelang.jit"},
     {"Ramp Broadcast Shuffle extract_lane", "use T.vectorized"},

@@ -2,12 +2,12 @@
 
 #include "compiler/ir/instruct.h"
 #include "compiler/ir/visit.h"
+#include "compiler/passes/neighbours.h"
 
 namespace kiln::passes {
 namespace {
 
 using ir::Expr;
-using ir::MakeInt;
 using ir::Stmt;
 
 constexpr int64_t kLeastBytes = 4;  // of cp.async
@@ -48,30 +48,6 @@ bool SameGuard(const Expr& a, const Expr& b) {
   return a.defined() == b.defined() && (!a.defined() || ir::Same(a, b));
 }
 
-// Whether `other` are the indices that lie `distance` elements on in the last dimension.
-bool Follows(const std::vector<Expr>& first, const std::vector<Expr>& other, int64_t distance,
-             const ir::Facts& facts) {
-  for (size_t d = 0; d < first.size(); ++d) {
-    const Expr gap = facts.Simplify(other[d] - first[d]);
-    if (!ir::IsConst(gap, d + 1 == first.size() ? distance : 0)) return false;
-  }
-  return true;
-}
-
-// Whether an element lies at a multiple of `elements` from its buffer's first, which is aligned.
-bool LiesAt(const ir::Buffer& buffer, const std::vector<Expr>& indices, int64_t elements,
-            const ir::Facts& facts) {
-  for (size_t d = 0; d < indices.size(); ++d) {
-    Expr place = indices[d];
-    for (size_t i = d + 1; i < indices.size() && buffer->strides.empty(); ++i) {
-      place = place * buffer->shape[i];
-    }
-    if (!buffer->strides.empty()) place = place * buffer->strides[d];
-    if (!facts.Divides(elements, place)) return false;
-  }
-  return buffer->strides.empty() || ir::IsConst(buffer->strides.back(), 1);
-}
-
 bool IsGroup(const std::vector<Lane>& lanes, size_t first, size_t width, const ir::Facts& facts) {
   const Lane& lead = lanes[first];
   const auto elements = static_cast<int64_t>(width);
@@ -91,13 +67,6 @@ bool IsGroup(const std::vector<Lane>& lanes, size_t first, size_t width, const i
   return true;
 }
 
-ir::Region Run(const ir::Buffer& buffer, const std::vector<Expr>& indices, size_t width) {
-  ir::Region region{buffer, {}};
-  for (const Expr& index : indices) region.ranges.push_back({index, MakeInt(1)});
-  region.ranges.back().extent = MakeInt(static_cast<int64_t>(width));
-  return region;
-}
-
 }  // namespace
 
 Stmt AsyncCopies(const std::vector<Stmt>& stmts, const ir::Facts& facts) {
@@ -115,8 +84,8 @@ Stmt AsyncCopies(const std::vector<Stmt>& stmts, const ir::Facts& facts) {
       const Expr valid = load->predicate.defined() ? load->predicate : ir::MakeConst(1, kBool);
       copies.push_back(ir::MakeStmt<ir::Instruct>(
           store->loc, ir::Instruction::kAsyncCopy,
-          std::vector<ir::Region>{Run(store->buffer, store->indices, width),
-                                  Run(load->buffer, load->indices, width)},
+          std::vector<ir::Region>{RunFrom(store->buffer, store->indices, width),
+                                  RunFrom(load->buffer, load->indices, width)},
           std::vector<Expr>{valid}));
     }
     return ir::MakeSeq(std::move(copies), stmts[0]->loc);

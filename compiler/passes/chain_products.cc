@@ -219,10 +219,7 @@ class Chain {
 }  // namespace
 
 absl::StatusOr<ir::Program> ChainProducts(const ir::Program& program, const PassContext&) {
-  const auto option = program.attrs.find("kiln.chain");
-  if (option != program.attrs.end() && (option->second == "0" || option->second == "false")) {
-    return program;
-  }
+  if (ir::PassOption(program, "kiln.chain", 1) == 0) return program;
   ir::Program out = program;
   out.body = ir::RewriteStmts(program.body, [](const Stmt& s) -> Stmt {
     Chain chain(s);

@@ -129,6 +129,7 @@ absl::StatusOr<ProductPlan> PlanProduct(const target::Arch& arch, const target::
   const target::GemmChoice choice = target::ChooseGemm(arch, query);
   ProductPlan plan;
   KILN_ASSIGN_OR_RETURN(plan.unit, UnitOf(choice));
+  plan.why_not = choice.why_not;
   const WarpGrid grid = plan.grid = choice.grid;
   KILN_ASSIGN_OR_RETURN(plan.c, AccumulatorLayout(query.m, query.n, grid, plan.unit));
   if (query.a_space == target::OperandSpace::kShared) return plan;
@@ -136,6 +137,15 @@ absl::StatusOr<ProductPlan> PlanProduct(const target::Arch& arch, const target::
     return absl::InvalidArgumentError(absl::StrCat(NameOf(plan.unit), " takes no ",
                                                    query.trans_a ? "transposed " : "",
                                                    "left operand from registers"));
+  }
+  if (query.a.bits == 32 && (plan.unit != MatrixUnit::kMma || grid.columns != 1)) {
+    return absl::InvalidArgumentError(absl::StrCat(NameOf(plan.unit), " in ", grid.columns,
+                                                   " columns takes no left operand of ",
+                                                   query.a.ToString(), " from registers"));
+  }
+  if (query.a.bits == 32) {
+    KILN_ASSIGN_OR_RETURN(plan.a, AccumulatorLayout(query.m, query.k, grid, plan.unit));
+    return plan;
   }
   KILN_ASSIGN_OR_RETURN(plan.a, LeftOperandLayout(query.m, query.k, grid, plan.unit, query.a.bits));
   return plan;

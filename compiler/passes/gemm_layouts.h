@@ -29,8 +29,8 @@ using target::WarpGrid;
 // C (m x n), on tx and m; `grid` is of warps for fma and mma.sync, of warpgroups for the others.
 absl::StatusOr<layout::Layout> AccumulatorLayout(int64_t m, int64_t n, WarpGrid grid,
                                                  MatrixUnit unit = MatrixUnit::kMma);
-// A (m x k) of 8, 16 or 32 bits from registers: every warp of a grid row holds the rows that it
-// multiplies. For mma.sync and wgmma.
+// A (m x k) of 8, 16 or 32 bits from registers, in the order of the instruction: every warp of a
+// grid row holds the rows that it multiplies. For mma.sync and wgmma.
 absl::StatusOr<layout::Layout> LeftOperandLayout(int64_t m, int64_t k, WarpGrid grid,
                                                  MatrixUnit unit = MatrixUnit::kMma,
                                                  int element_bits = 16);
@@ -39,7 +39,10 @@ struct ProductPlan {
   MatrixUnit unit = MatrixUnit::kMma;
   WarpGrid grid;
   layout::Layout c;
-  std::optional<layout::Layout> a;  // when A comes from registers
+  // When A comes from registers. Of float32 it lies like a result, two neighbours along k a thread:
+  // mma.sync then reads B in the same order (ir/instruct.h, "pairs").
+  std::optional<layout::Layout> a;
+  std::string why_not;  // what keeps a faster instruction from being used; or empty
 };
 
 // The fastest instruction of `arch` for the product (target::ChooseGemm) and its fragments.

@@ -196,11 +196,10 @@ class Solver {
     }
     state->done[o] = true;
     state->loops[o] = op.anchors[0];
+    std::string who = absl::StrCat(NameOf(op.unit), " says who holds its operands");
+    if (!op.why_unit.empty()) absl::StrAppend(&who, " (", op.why_unit, ")");
     state->story.push_back(
-        {InferenceStep::kStrict, o, decided,
-         absl::StrCat(words_.Told(op, absl::StrCat(NameOf(op.unit), " says who holds its operands"),
-                                  decided),
-                      moved)});
+        {InferenceStep::kStrict, o, decided, absl::StrCat(words_.Told(op, who, decided), moved)});
     return absl::OkStatus();
   }
 

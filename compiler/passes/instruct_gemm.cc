@@ -57,12 +57,15 @@ class Instructed {
     const auto held = [&](int use) {
       return ir::WholeBuffer(level_->Registers(op_.uses[use].fragment));
     };
-    const std::map<std::string, std::string> notes = {{"m", absl::StrCat(m_)},
-                                                      {"n", absl::StrCat(n_)},
-                                                      {"k", absl::StrCat(k_)},
-                                                      {"rows", absl::StrCat(op_.grid.rows)},
-                                                      {"trans_a", gemm_.trans_a ? "1" : "0"},
-                                                      {"trans_b", gemm_.trans_b ? "1" : "0"}};
+    std::map<std::string, std::string> notes = {{"m", absl::StrCat(m_)},
+                                                {"n", absl::StrCat(n_)},
+                                                {"k", absl::StrCat(k_)},
+                                                {"rows", absl::StrCat(op_.grid.rows)},
+                                                {"trans_a", gemm_.trans_a ? "1" : "0"},
+                                                {"trans_b", gemm_.trans_b ? "1" : "0"}};
+    // In pairs, loads of single elements meet no bank twice, and A may lie like a result.
+    const bool by_element = FromRegisters() || gemm_.trans_a || !gemm_.trans_b;
+    if (gemm_.b.buffer->dtype.bits == 32 && by_element) notes["pairs"] = "1";
     const SourceLoc loc = gemm_.loc;
     const Stmt product = ir::MakeStmt<ir::Instruct>(
         loc, IsGroupWide() ? ir::Instruction::kWgmma : ir::Instruction::kMma,
@@ -89,7 +92,7 @@ class Instructed {
   // Whether the instruction can address an operand: a whole tile (the last two dimensions of its
   // buffer) that lies as it is laid out for products. Descriptors name a warpgroup's part of it,
   // which begins a panel or, where rows run along k, an atom; ldmatrix takes rows of 16 bytes, and
-  // turns elements of 16 bits alone.
+  // turns elements of 16 bits alone. Elements of 32 bits that it would turn are loaded one by one.
   bool Reads(const ir::Region& r, bool major_k, int64_t own) const {
     if (r.buffer->scope != ir::Scope::kShared || r.ranges.size() < 2) return false;
     for (size_t d = 0; d < r.ranges.size(); ++d) {
@@ -103,7 +106,8 @@ class Instructed {
     const int64_t width = PanelWidth(r.buffer);
     if (IsGroupWide()) return width > 0 && own % (major_k ? 8 : width) == 0;
     const int64_t row_bytes = *ir::ConstInt(r.buffer->shape.back()) * r.buffer->dtype.bytes();
-    return (major_k || r.buffer->dtype.bits == 16) && row_bytes % 16 == 0 && LiesAsExpected(r);
+    const int bits = r.buffer->dtype.bits;
+    return (major_k || bits == 16 || bits == 32) && row_bytes % 16 == 0 && LiesAsExpected(r);
   }
 
   // A layout that the kernel annotates is kept by mma.sync, which then goes element by element.

@@ -24,9 +24,9 @@ using ir::Stmt;
 
 class Collector {
  public:
-  explicit Collector(const ir::Program& program) : program_(program) {}
+  Collector(const ir::Program& program, const target::Arch& gpu) : program_(program), gpu_(gpu) {}
 
-  absl::StatusOr<LayoutProblem> Collect(const ir::Launch& launch, const target::Arch& gpu) {
+  absl::StatusOr<LayoutProblem> Collect(const ir::Launch& launch) {
     int64_t threads = 1;
     for (const Expr& extent : launch.threads) {
       const auto n = ir::ConstInt(extent);
@@ -41,7 +41,7 @@ class Collector {
     problem_.threads = threads_ = {0, threads};
     for (const ir::Axis& axis : launch.grid) facts_.AddAxis(axis);
     notes_ = &launch.annotations;
-    KILN_ASSIGN_OR_RETURN(products_, PlanProducts(program_, launch, threads_, gpu));
+    KILN_ASSIGN_OR_RETURN(products_, PlanProducts(program_, launch, threads_, gpu_));
     problem_.shared = products_.tiles;
     shared_ = SharedLayouts(&products_.tiles);
     KILN_RETURN_IF_ERROR(Visit(launch.body));
@@ -361,7 +361,19 @@ class Collector {
       return Error(atomic.loc, "an atomic update of a fragment",
                    "update a shared or global buffer");
     }
-    width_ = 1;
+    const int64_t widest =
+        atomic.op == ir::AtomicOp::kAdd && atomic.dst.buffer->scope == ir::Scope::kGlobal
+            ? target::WidestAtomicAdd(gpu_, atomic.dst.buffer->dtype)
+            : 1;
+    width_ = std::min(width_, std::max<int64_t>(widest, 1));
+    if (widest < 2 || axes_.empty()) return absl::OkStatus();
+    std::vector<Expr> indices;
+    for (const ir::Range& range : atomic.dst.ranges) indices.push_back(range.min);
+    TouchMemory(atomic.dst.buffer, indices, {}, /*write=*/true);
+    for (const Expr& guard : guards_) {
+      const Expr closed = ir::Substitute(guard, binds_);
+      width_ = std::min(width_, GuardWidth(closed, axes_.back(), facts_));
+    }
     return absl::OkStatus();
   }
 
@@ -402,6 +414,7 @@ class Collector {
     op.name = absl::StrCat("gemm ", problem_.operations.size() + 1);
     const ProductPlan& plan = products_.plans.at(s.get());
     op.unit = plan.unit;
+    op.why_unit = plan.why_not;
     op.grid = plan.grid;
     KILN_RETURN_IF_ERROR(AddAnchor(gemm.c, plan.c, /*writes=*/true, &op));
     const auto dims = *ir::MatrixDims(gemm.c);
@@ -664,6 +677,7 @@ class Collector {
   }
 
   const ir::Program& program_;
+  const target::Arch& gpu_;
   LayoutProblem problem_;
   std::unordered_map<const ir::BufferNode*, int> fragments_;
   const std::map<std::string, std::string>* notes_ = nullptr;  // of the launch
@@ -706,7 +720,7 @@ std::vector<int> FragmentsOf(const Operation& op) {
 absl::StatusOr<LayoutProblem> CollectLayoutProblem(const ir::Program& program,
                                                    const ir::Launch& launch,
                                                    const target::Arch& gpu) {
-  return Collector(program).Collect(launch, gpu);
+  return Collector(program, gpu).Collect(launch);
 }
 
 }  // namespace kiln::passes

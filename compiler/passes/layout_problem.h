@@ -60,6 +60,7 @@ struct Operation {
   layout::ThreadRange threads;         // of the block that it may run on
   std::vector<FragmentUse> uses;       // kReduce: source, then destination
   MatrixUnit unit = MatrixUnit::kMma;  // kGemm
+  std::string why_unit;                // kGemm: what keeps a faster one from being used; or empty
   WarpGrid grid;                       // kGemm: of warps or warpgroups over C
   // kGemm: by use, the owners that the instruction asks for, in the order of the use's elements.
   std::vector<layout::Ownership> anchors;

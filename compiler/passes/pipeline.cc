@@ -15,6 +15,7 @@
 #include "compiler/passes/forward_copies.h"
 #include "compiler/passes/forward_stores.h"
 #include "compiler/passes/guard_accesses.h"
+#include "compiler/passes/join_atomics.h"
 #include "compiler/passes/lower_copies.h"
 #include "compiler/passes/lower_gemm_cpu.h"
 #include "compiler/passes/lower_reductions_cpu.h"
@@ -107,6 +108,7 @@ const std::vector<Pass>& GpuPipeline() {
       {"chain-products", ChainProducts},
       {"version-loops", VersionLoops},
       {"unroll-lanes", UnrollLanes},  // after versions exist: most have no guards
+      {"join-atomics", JoinAtomics},
       {"simplify-lowered", Simplify},
       {"settle-registers", SettleRegisters},
       {"plant-barriers", PlantBarriers},  // last: from here on threads go at their own pace

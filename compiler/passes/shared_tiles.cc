@@ -97,7 +97,7 @@ class Planner {
     const ir::Gemm& gemm = *s.As<ir::Gemm>();
     const auto part = parts_.find(s.get());
     const layout::ThreadRange threads = part == parts_.end() ? threads_ : part->second;
-    const std::optional<target::GemmQuery> query = QueryOf(gemm, threads);
+    const std::optional<target::GemmQuery> query = QueryOf(program_, gemm, threads);
     if (!query) {
       return Error(gemm.loc, "the shapes of this matrix product's operands are not known",
                    "multiply tiles of constant shape");
@@ -169,7 +169,8 @@ class Planner {
 
 }  // namespace
 
-std::optional<target::GemmQuery> QueryOf(const ir::Gemm& gemm, layout::ThreadRange threads) {
+std::optional<target::GemmQuery> QueryOf(const ir::Program& program, const ir::Gemm& gemm,
+                                         layout::ThreadRange threads) {
   const auto a = MatrixOf(gemm.a), c = MatrixOf(gemm.c);
   if (!a || !c) return std::nullopt;
   target::GemmQuery query;
@@ -185,6 +186,7 @@ std::optional<target::GemmQuery> QueryOf(const ir::Gemm& gemm, layout::ThreadRan
   query.policy = static_cast<target::WarpPolicy>(gemm.policy);
   query.a_space = SpaceOf(gemm.a);
   query.b_space = SpaceOf(gemm.b);
+  query.tf32 = ir::PassOption(program, "kiln.tf32", 0) != 0;
   return query;
 }
 

@@ -23,9 +23,10 @@ struct SharedTile {
   std::string why;        // "as it is annotated", "as wgmma at line 12 reads it"
 };
 
-// What the table of instructions is asked about a product on `threads`; nullopt where the shape of
-// an operand is not constant.
-std::optional<target::GemmQuery> QueryOf(const ir::Gemm& gemm, layout::ThreadRange threads);
+// What the table of instructions is asked about a product of `program` on `threads`; nullopt where
+// the shape of an operand is not constant.
+std::optional<target::GemmQuery> QueryOf(const ir::Program& program, const ir::Gemm& gemm,
+                                         layout::ThreadRange threads);
 
 struct ProductsOfLaunch {
   std::unordered_map<const ir::StmtNode*, ProductPlan> plans;

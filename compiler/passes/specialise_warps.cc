@@ -5,7 +5,6 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/instruct.h"
 #include "compiler/ir/visit.h"
@@ -224,7 +223,7 @@ class Specialise {
   std::optional<Fetch> FetchOf(const Stmt& s) const {
     if (const auto* copy = s.As<ir::Copy>()) {
       if (!Fetches(*copy)) return std::nullopt;
-      return Fetch{s->loc, copy->dst.buffer, copy->src, {}, {}};
+      return Fetch{s->loc, copy->dst.buffer, copy->src, {}, HintOf(*copy)};
     }
     const Stmt gather = GatherOf(s);
     if (!gather.defined() || !HoldsRows(gather.As<ir::Store>()->buffer)) return std::nullopt;
@@ -280,15 +279,6 @@ class Specialise {
     return most;
   }
 
-  // What the kernel says of a pass option, or `otherwise`.
-  int64_t Option(const std::string& name, int64_t otherwise) const {
-    const auto found = program_.attrs.find(name);
-    if (found == program_.attrs.end()) return otherwise;
-    int64_t value = found->second == "true" ? 1 : 0;
-    (void)absl::SimpleAtoi(found->second, &value);
-    return value;
-  }
-
   // Whether blocks may take different steps.
   bool StepsDiffer() const {
     const ir::Axis& axis = loop_->axes[0];
@@ -302,12 +292,15 @@ class Specialise {
   }
 
   // Barriers go on from tile to tile.
-  bool MayPersist() const { return Option("kiln.persistent", 1) != 0 && !StepsDiffer(); }
+  bool MayPersist() const {
+    return ir::PassOption(program_, "kiln.persistent", 1) != 0 && !StepsDiffer();
+  }
 
   // Ping-pong: two warpgroups that work on tiles of their own, so that one multiplies while the
   // other stores. Only what they fetch is memory that both use.
   bool MayTakeTurns() const {
-    if (Option("kiln.pingpong", 0) == 0 || schedule_->once() || threads_ != kWarpgroup)
+    if (ir::PassOption(program_, "kiln.pingpong", 0) == 0 || schedule_->once() ||
+        threads_ != kWarpgroup)
       return false;
     return std::all_of(allocations_.begin(), allocations_.end(),
                        [&](const Stmt& s) {
@@ -319,7 +312,7 @@ class Specialise {
                          return b->scope == ir::Scope::kBarrier || !IsAnnotated(b);
                        }) &&
            std::none_of(rest_.begin(), rest_.end(), [&](const Stmt& s) {
-             return StagedOperandBytes(s, {0, threads_}, arch_) > 0;
+             return StagedOperandBytes(program_, s, {0, threads_}, arch_) > 0;
            });
   }
 
@@ -359,7 +352,7 @@ class Specialise {
   // Pairs of blocks share what they both fetch.
   void ChooseCluster() {
     if (launch_.grid.size() < 2 || arch_.cluster < kCluster) return;
-    if (Option("kiln.cluster", kCluster) != kCluster) return;
+    if (ir::PassOption(program_, "kiln.cluster", kCluster) != kCluster) return;
     const int64_t height = ir::ConstInt(launch_.grid[1].extent).value_or(1);
     if (height % kCluster != 0 || StepsDiffer()) return;
     const bool shares = std::any_of(fetches_.begin(), fetches_.end(),
@@ -408,7 +401,7 @@ class Specialise {
   void StageStores() {
     int64_t left = arch_.smem_block;
     for (const Stmt& s : allocations_) left -= BytesOf(s.As<ir::Alloc>()->buffer);
-    for (const Stmt& s : rest_) left -= StagedOperandBytes(s, {0, threads_}, arch_);
+    for (const Stmt& s : rest_) left -= StagedOperandBytes(program_, s, {0, threads_}, arch_);
     const ir::Copy* only = nullptr;
     for (const Stmt& s : after_) {
       const auto* copy = s.As<ir::Copy>();
@@ -440,7 +433,7 @@ class Specialise {
     ir::Walk(launch_.body, [&](const Stmt& s) {
       const auto* gemm = s.As<ir::Gemm>();
       if (gemm == nullptr) return true;
-      const std::optional<target::GemmQuery> query = QueryOf(*gemm, {0, threads_});
+      const std::optional<target::GemmQuery> query = QueryOf(program_, *gemm, {0, threads_});
       if (query) span = query->n / target::ChooseGemm(arch_, *query).grid.columns;
       return true;
     });
@@ -533,6 +526,23 @@ class Specialise {
       body->push_back(Do(fetch->loc, fetch->op(), {tile, source, One(group.full, version)},
                          std::move(offsets), std::move(notes)));
     }
+  }
+
+  // How long the second-level cache is asked to keep a tensor: what the kernel says of the copy, or
+  // of the tensor; else a tensor that is read once may go first.
+  std::map<std::string, std::string> HintOf(const ir::Copy& fetch) const {
+    const auto policy = fetch.annotations.find("eviction_policy");
+    if (policy != fetch.annotations.end()) {
+      if (policy->second == "evict_normal") return {};
+      return {{"evict", policy->second}, {"evict_part", "1"}};
+    }
+    const std::string& tensor = fetch.src.buffer->name;
+    const auto kept = launch_.annotations.find(absl::StrCat("l2_hit_ratio:", tensor));
+    if (kept != launch_.annotations.end()) {
+      return {{"evict", "evict_last"}, {"evict_part", kept->second}};
+    }
+    if (launch_.annotations.count(absl::StrCat("stream:", tensor)) == 0) return {};
+    return {{"evict", "evict_first"}, {"evict_part", "1"}};
   }
 
   Stmt Consumer(int64_t team) {

@@ -24,14 +24,16 @@ Stmt Staged(const ir::Reduce& reduce) {
       ir::MakeStmt<ir::Reduce>(reduce.loc, reduce.op, src, dst, reduce.dim, reduce.clear));
 }
 
-bool FromRegisters(const ir::Gemm& gemm, layout::ThreadRange threads, const target::Arch& gpu) {
-  const std::optional<target::GemmQuery> query = QueryOf(gemm, threads);
+bool FromRegisters(const ir::Program& program, const ir::Gemm& gemm, layout::ThreadRange threads,
+                   const target::Arch& gpu) {
+  const std::optional<target::GemmQuery> query = QueryOf(program, gemm, threads);
   return query && target::LeftFromRegisters(*query, target::ChooseGemm(gpu, *query));
 }
 
-Stmt Staged(const ir::Gemm& gemm, layout::ThreadRange threads, const target::Arch& gpu) {
+Stmt Staged(const ir::Program& program, const ir::Gemm& gemm, layout::ThreadRange threads,
+            const target::Arch& gpu) {
   const bool a_there =
-      gemm.a.buffer->scope != Scope::kFragment || FromRegisters(gemm, threads, gpu);
+      gemm.a.buffer->scope != Scope::kFragment || FromRegisters(program, gemm, threads, gpu);
   const bool b_there = gemm.b.buffer->scope != Scope::kFragment;
   const bool c_there = gemm.c.buffer->scope != Scope::kShared;
   if (a_there && b_there && c_there) return {};
@@ -45,13 +47,15 @@ Stmt Staged(const ir::Gemm& gemm, layout::ThreadRange threads, const target::Arc
 }
 
 // The tile operations of `s`, which `threads` of a block do.
-Stmt Rewritten(const Stmt& s, layout::ThreadRange threads, const target::Arch& gpu) {
+Stmt Rewritten(const ir::Program& program, const Stmt& s, layout::ThreadRange threads,
+               const target::Arch& gpu) {
   return ir::RewriteStmts(s, [&](const Stmt& x) -> Stmt {
     if (const auto* reduce = x.As<ir::Reduce>()) return Staged(*reduce);
-    if (const auto* gemm = x.As<ir::Gemm>()) return Staged(*gemm, threads, gpu);
+    if (const auto* gemm = x.As<ir::Gemm>()) return Staged(program, *gemm, threads, gpu);
     if (const auto* part = x.As<ir::OnThreads>()) {
-      return ir::MakeStmt<ir::OnThreads>(part->loc, part->first, part->count,
-                                         Rewritten(part->body, {part->first, part->count}, gpu));
+      return ir::MakeStmt<ir::OnThreads>(
+          part->loc, part->first, part->count,
+          Rewritten(program, part->body, {part->first, part->count}, gpu));
     }
     return {};
   });
@@ -66,12 +70,13 @@ int64_t ThreadsOf(const ir::Launch& launch) {
 
 }  // namespace
 
-int64_t StagedOperandBytes(const Stmt& s, layout::ThreadRange threads, const target::Arch& gpu) {
+int64_t StagedOperandBytes(const ir::Program& program, const Stmt& s, layout::ThreadRange threads,
+                           const target::Arch& gpu) {
   int64_t bytes = 0;
   ir::Walk(s, [&](const Stmt& x) {
     const auto* gemm = x.As<ir::Gemm>();
     const bool staged = gemm != nullptr && gemm->a.buffer->scope == Scope::kFragment &&
-                        !FromRegisters(*gemm, threads, gpu);
+                        !FromRegisters(program, *gemm, threads, gpu);
     if (!staged) return true;
     int64_t tile = gemm->a.buffer->dtype.bytes();
     for (const ir::Range& range : gemm->a.ranges) tile *= ir::ConstInt(range.extent).value_or(1);
@@ -88,7 +93,8 @@ absl::StatusOr<ir::Program> StageOperands(const ir::Program& program, const Pass
     if (launch == nullptr) return {};
     return ir::MakeStmt<ir::Launch>(
         launch->loc, launch->grid, launch->threads,
-        Rewritten(launch->body, {0, ThreadsOf(*launch)}, GpuOf(context)), launch->annotations);
+        Rewritten(program, launch->body, {0, ThreadsOf(*launch)}, GpuOf(context)),
+        launch->annotations);
   });
   return out;
 }

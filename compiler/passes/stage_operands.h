@@ -12,8 +12,10 @@ namespace kiln::passes {
 
 absl::StatusOr<ir::Program> StageOperands(const ir::Program& program, const PassContext& context);
 
-// Shared memory that the pass will ask for on behalf of the products in `s`, which `threads` do.
-int64_t StagedOperandBytes(const ir::Stmt& s, layout::ThreadRange threads, const target::Arch& gpu);
+// Shared memory that the pass will ask for on behalf of the products in `s` of `program`, which
+// `threads` do.
+int64_t StagedOperandBytes(const ir::Program& program, const ir::Stmt& s,
+                           layout::ThreadRange threads, const target::Arch& gpu);
 
 }  // namespace kiln::passes
 

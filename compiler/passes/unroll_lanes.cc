@@ -1,11 +1,11 @@
 #include "compiler/passes/unroll_lanes.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "compiler/passes/async_lanes.h"
 #include "compiler/passes/build.h"
 #include "compiler/passes/memory_access.h"
+#include "compiler/passes/neighbours.h"
 #include "compiler/passes/tile_versions.h"
 
 namespace kiln::passes {
@@ -34,6 +34,7 @@ int64_t LanesOf(const ir::For& loop) {
       loop.body,
       [&](const Stmt& s) {
         if (const auto* store = s.As<ir::Store>()) touch(store->buffer, true);
+        if (const auto* atomic = s.As<ir::Atomic>()) touch(atomic->dst.buffer, true);
         return true;
       },
       [&](const Expr& e) {
@@ -48,7 +49,8 @@ bool IsPlain(const Stmt& body) {
   bool plain = true;
   ir::Walk(body, [&](const Stmt& s) {
     plain &= s.kind() == ir::StmtKind::kSeq || s.kind() == ir::StmtKind::kBind ||
-             s.kind() == ir::StmtKind::kStore || s.kind() == ir::StmtKind::kIf;
+             s.kind() == ir::StmtKind::kStore || s.kind() == ir::StmtKind::kIf ||
+             s.kind() == ir::StmtKind::kAtomic;
     return plain;
   });
   return plain;
@@ -91,6 +93,12 @@ class Lane : public FactsMutator {
                                      Mutate(Named(store->value)), Guard(store->predicate),
                                      store->way);
     }
+    if (const auto* atomic = s.As<ir::Atomic>()) {
+      ir::Region dst = atomic->dst;
+      for (ir::Range& range : dst.ranges) range.min = facts_.Simplify(Mutate(Named(range.min)));
+      return ir::MakeStmt<ir::Atomic>(s->loc, atomic->op, std::move(dst), ir::Region{},
+                                      Mutate(Named(atomic->value)));
+    }
     if (const auto* branch = s.As<ir::If>()) {
       return ir::MakeStmt<ir::If>(s->loc, Mutate(Named(branch->condition)),
                                   Mutate(branch->then_case),
@@ -102,26 +110,9 @@ class Lane : public FactsMutator {
  private:
   Expr Named(const Expr& e) const { return ir::Substitute(e, names_); }
   Expr Guard(const Expr& predicate) {
-    return predicate.defined() ? Coarse(facts_.Simplify(Mutate(Named(predicate)))) : Expr();
-  }
-  // A condition that changes with whole groups of lanes alone, in the form that all lanes share:
-  // 8q + 3 < 8n says q < n.
-  Expr Coarse(const Expr& e) const {
-    const auto* b = e.As<ir::Binary>();
-    if (b != nullptr && b->op == ir::BinaryOp::kAnd) {
-      return ir::MakeBinary(ir::BinaryOp::kAnd, Coarse(b->a), Coarse(b->b));
-    }
-    const Expr positive = ir::PositiveForm(e);
-    return positive.defined() ? CoarsePositive(positive, e) : e;
-  }
-  Expr CoarsePositive(const Expr& positive, const Expr& otherwise) const {
-    ir::LinearForm form = facts_.Expand(positive);
-    int64_t group = lanes_;
-    for (const auto& term : form.terms) group = std::gcd(group, term.second);
-    if (group == 1) return otherwise;
-    const int64_t least = form.constant - 1;
-    form.constant = least - (least % group + group) % group + group;
-    return ir::FromLinear(form, positive.dtype()) > MakeInt(0, positive.dtype());
+    return predicate.defined()
+               ? CoarseGuard(facts_.Simplify(Mutate(Named(predicate))), lanes_, facts_)
+               : Expr();
   }
   std::vector<Expr> Indices(const std::vector<Expr>& indices) {
     std::vector<Expr> out;
@@ -202,8 +193,9 @@ Stmt AskOnce(std::vector<Stmt> lanes, SourceLoc loc) {
   // What the guard reads, a lane may write; what it names, a lane may bind.
   if (!guard.defined() || ReadsMemory(guard) || Has(all, ir::StmtKind::kBind)) return all;
   const Stmt refused = Refuse().Mutate(all);
+  const bool left = Has(refused, ir::StmtKind::kStore) || Has(refused, ir::StmtKind::kAtomic);
   return ir::MakeStmt<ir::If>(loc, guard, DropGuards().Mutate(all),
-                              Has(refused, ir::StmtKind::kStore) ? ir::FreshCopy(refused) : Stmt());
+                              left ? ir::FreshCopy(refused) : Stmt());
 }
 
 class Unroll : public FactsMutator {

@@ -66,6 +66,7 @@ class Analyzer {
   std::unordered_map<const ir::BufferNode*, int> tensors_, buffers_;
   std::vector<int> loops_;  // path to here
   Num probability_;         // of the branches on the path
+  bool tf32_ = false;       // float32 operands may be rounded
   int launch_ = 0;
   bool pipelined_ = false;              // inside a pipelined loop
   std::vector<int> writers_, readers_;  // per buffer: number of operations
@@ -88,6 +89,7 @@ Num Analyzer::ValueOr(const ir::Expr& e, double fallback, const char* what) {
 
 void Analyzer::Declare(const ir::Program& program,
                        const std::map<std::string, ir::Expr>& tunables) {
+  tf32_ = ir::PassOption(program, "kiln.tf32", 0) != 0;
   for (const auto& [name, var] : tunables) {
     symbols_.SetValue(var, tape_.Input(static_cast<int>(d_.inputs.size())));
     d_.inputs.push_back(name);
@@ -470,6 +472,7 @@ void Analyzer::AddGemm(const ir::Gemm& gemm) {
   op.c_type = gemm.c.buffer->dtype;
   op.trans_a = gemm.trans_a;
   op.trans_b = gemm.trans_b;
+  op.tf32 = tf32_;
   op.policy = static_cast<target::WarpPolicy>(gemm.policy);
   op.a_shared = gemm.a.buffer->scope == ir::Scope::kShared;
   op.b_shared = gemm.b.buffer->scope == ir::Scope::kShared;

@@ -42,6 +42,7 @@ Chosen Choose(const target::Arch& arch, const OpDemand& op, int64_t m, int64_t n
   q.trans_a = op.trans_a;
   q.trans_b = op.trans_b;
   q.policy = op.policy;
+  q.tf32 = op.tf32;
   if (threads <= 0 || threads % arch.warp_size != 0) return {};
   q.warps = static_cast<int>(threads / arch.warp_size);
   q.a_space = op.a_shared ? target::OperandSpace::kShared : target::OperandSpace::kRegisters;
@@ -57,6 +58,11 @@ Chosen Choose(const target::Arch& arch, const OpDemand& op, int64_t m, int64_t n
   const double wn = static_cast<double>(n) / static_cast<double>(choice.grid.columns);
   if (choice.unit == "mma") efficiency *= std::min(1.0, (wm * wn) / (wm + wn) / 24.0);
   if (choice.unit == "wgmma") efficiency *= std::min(1.0, 0.5 + wn / 256.0);
+  // The best rate for operands that may be tf32 is that of tensor cores.
+  const auto *fma = arch.FindUnit("fma", op.a_type), *tensor = arch.FindUnit("tensor", op.a_type);
+  if (choice.unit == "fma" && op.tf32 && fma != nullptr && tensor != nullptr) {
+    efficiency *= fma->all / tensor->all;
+  }
   const bool staged = !op.a_shared && !target::LeftFromRegisters(q, choice);
   const bool from_shared = choice.unit == "wgmma";
   double operands = from_shared ? 0 : kGpu.operand_registers;

@@ -101,7 +101,8 @@ GpuPricer::Residency GpuPricer::Resident(int launch) const {
 
 // GFLOP/s of one SM on the best unit for the operands; the chooser's efficiency scales it.
 double GpuPricer::TensorRate(const OpDemand& op) const {
-  const target::ComputeUnit* unit = arch_.FindUnit("tensor", op.a_type);
+  const target::ComputeUnit* unit = nullptr;
+  if (op.a_type != kFloat32 || op.tf32) unit = arch_.FindUnit("tensor", op.a_type);
   if (unit == nullptr) unit = arch_.FindUnit("fma", op.a_type);
   if (unit == nullptr) unit = arch_.FindUnit("fma", kFloat32);
   return unit == nullptr ? 1.0 : unit->all / arch_.cores;

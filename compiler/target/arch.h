@@ -39,7 +39,7 @@ struct MemoryLevel {
 struct ComputeUnit {
   std::string
       unit;    // "fma" (vector units), "dot" (packed pairs to float32), "tensor" (AMX, MMA), "sfu"
-  DType type;  // of the inputs
+  DType type;  // of the inputs; of "tensor", float32 means inputs rounded to tf32
   double core = 0;  // GFLOP/s (sfu: Gop/s) of one core running alone
   double all = 0;   // of all cores running together
 

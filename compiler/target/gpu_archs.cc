@@ -22,7 +22,7 @@ struct Row {
   int64_t llc;        // MiB of L2
   double dram_gbps;   // copy rate, read plus write
   double llc_gbps;    // L2 to all SMs together
-  double f16_tflops;  // dense tensor rate with float32 accumulation
+  double f16_tflops;  // dense tensor rate with float32 accumulation; tf32 has half of it
   double f8_tflops;   // 0 = no fp8
   double f32_tflops;  // vector FMA
   double dram_latency_ns, llc_latency_ns;
@@ -59,6 +59,7 @@ void AddUnits(Arch& a, const Row& r) {
   AddUnit(a, "fma", kBFloat16, r.f32_tflops * 2e3);
   AddUnit(a, "tensor", kFloat16, r.f16_tflops * 1e3);
   AddUnit(a, "tensor", kBFloat16, r.f16_tflops * 1e3);
+  AddUnit(a, "tensor", kFloat32, r.f16_tflops * 0.5e3);  // every data sheet: half of float16
   AddUnit(a, "tensor", kInt8, r.f16_tflops * 2e3);
   if (r.f8_tflops > 0) {
     AddUnit(a, "tensor", kE4M3, r.f8_tflops * 1e3);
@@ -72,6 +73,7 @@ void AddUnits(Arch& a, const Row& r) {
 void AddAtoms(Arch& a, const Row& r) {
   for (DType t : {kFloat16, kBFloat16}) a.atoms.push_back({"mma", t, kFloat32, 16, 8, 16, 8});
   a.atoms.push_back({"mma", kInt8, kInt32, 16, 8, 32, 8});
+  a.atoms.push_back({"mma", kFloat32, kFloat32, 16, 8, 8, 8});
   const absl::string_view name = r.name;
   if (r.f8_tflops > 0) {
     for (DType t : {kE4M3, kE5M2}) a.atoms.push_back({"mma", t, kFloat32, 16, 8, 32, 8});
@@ -81,12 +83,14 @@ void AddAtoms(Arch& a, const Row& r) {
       a.atoms.push_back({"wgmma", t, kFloat32, 64, 256, 16, 8});
     }
     for (DType t : {kE4M3, kE5M2}) a.atoms.push_back({"wgmma", t, kFloat32, 64, 256, 32, 8});
+    a.atoms.push_back({"wgmma", kFloat32, kFloat32, 64, 256, 8, 8});
   }
   if (name == "sm_100a") {
     for (DType t : {kFloat16, kBFloat16}) {
       a.atoms.push_back({"tcgen05", t, kFloat32, 128, 256, 16, 8});
     }
     for (DType t : {kE4M3, kE5M2}) a.atoms.push_back({"tcgen05", t, kFloat32, 128, 256, 32, 8});
+    a.atoms.push_back({"tcgen05", kFloat32, kFloat32, 128, 256, 8, 8});
   }
 }
 

@@ -38,6 +38,11 @@ std::string WhyNot(const Arch& arch, const GemmRule& r, const GemmQuery& q) {
   if (!Lists(r.accums, q.c.ToString())) {
     return absl::StrCat(r.unit, " does not accumulate in ", q.c.ToString());
   }
+  if (r.tf32 && !q.tf32) {
+    return "products of float32 are exact; the pass option \"kiln.tf32\" would let tensor cores "
+           "round"
+           " their operands";
+  }
   if (r.m_min > 0 && q.m < r.m_min) return absl::StrCat("M tile ", q.m, " is below ", r.m_min);
   if (r.m_multiple > 1 && q.m % r.m_multiple != 0) return Multiple("M tile", q.m, r.m_multiple);
   if (r.n_multiple > 1 && q.n % r.n_multiple != 0) return Multiple("N tile", q.n, r.n_multiple);
@@ -71,21 +76,29 @@ std::optional<WarpGrid> GridOf(const GemmRule& r, const GemmQuery& q) {
 const std::vector<GemmRule>& GemmRules() {
   // tcgen05 of sm_100a is not among them yet: there mma.sync does what it can.
   static const std::vector<GemmRule>* const rules = new std::vector<GemmRule>{
-      // wgmma: four warps share one instruction of 64 rows; B always from shared memory.
-      {"wgmma", "sm_90a", "float16 bfloat16", "float32 float16", 64, 64, 8, 16, 4, true, false, ""},
-      {"wgmma", "sm_90a", "float8_e4m3fn float8_e5m2", "float32", 64, 64, 8, 32, 4, true, true, ""},
-      {"wgmma", "sm_90a", "int8", "int32", 64, 64, 8, 32, 4, true, true, ""},
+      // wgmma: four warps share one instruction of 64 rows; B always from shared memory. Only
+      // 16-bit
+      // operands may be other than K-major (PTX ISA 9.7.15.5.1).
+      {"wgmma", "sm_90a", "float16 bfloat16", "float32 float16", 64, 64, 8, 16, 4, true, false,
+       false, ""},
+      {"wgmma", "sm_90a", "float8_e4m3fn float8_e5m2", "float32", 64, 64, 8, 32, 4, true, true,
+       false, ""},
+      {"wgmma", "sm_90a", "int8", "int32", 64, 64, 8, 32, 4, true, true, false, ""},
+      {"wgmma", "sm_90a", "float32", "float32", 64, 64, 8, 8, 4, true, true, true, ""},
       // mma.sync: a warp's own 16x8 tiles.
-      {"mma", "sm", "float16 bfloat16", "float32 float16", 16, 16, 8, 16, 1, false, false, ""},
-      {"mma", "sm", "int8", "int32", 16, 16, 8, 32, 1, false, false, ""},
+      {"mma", "sm", "float16 bfloat16", "float32 float16", 16, 16, 8, 16, 1, false, false, false,
+       ""},
+      {"mma", "sm", "int8", "int32", 16, 16, 8, 32, 1, false, false, false, ""},
       {"mma", "sm_89 sm_90a sm_100a", "float8_e4m3fn float8_e5m2", "float32", 16, 16, 8, 32, 1,
-       false, false, ""},
+       false, false, false, ""},
+      {"mma", "sm", "float32", "float32", 16, 16, 8, 8, 1, false, false, true, ""},
       // Vector units of a GPU: the same divisibility, because warps tile the block alike.
-      {"fma", "sm", "float32 float64", "float32 float64", 16, 16, 8, 1, 1, false, false, ""},
+      {"fma", "sm", "float32 float64", "float32 float64", 16, 16, 8, 1, 1, false, false, false, ""},
       // x86: any extents; edges are computed on padded tiles.
-      {"fma", "x86-64", "float32 float16 bfloat16", "float32", 1, 1, 1, 1, 1, false, false, ""},
-      {"fma", "x86-64", "float64 float32", "float64", 1, 1, 1, 1, 1, false, false, ""},
-      {"fma", "x86-64", "int8 uint8 int32", "int32", 1, 1, 1, 1, 1, false, false, ""},
+      {"fma", "x86-64", "float32 float16 bfloat16", "float32", 1, 1, 1, 1, 1, false, false, false,
+       ""},
+      {"fma", "x86-64", "float64 float32", "float64", 1, 1, 1, 1, 1, false, false, false, ""},
+      {"fma", "x86-64", "int8 uint8 int32", "int32", 1, 1, 1, 1, 1, false, false, false, ""},
   };
   return *rules;
 }
@@ -114,6 +127,7 @@ std::optional<WarpGrid> ShareWarps(int64_t m, int64_t n, int64_t parts, WarpPoli
 
 GemmChoice ChooseGemm(const Arch& arch, const GemmQuery& query) {
   GemmChoice choice;
+  std::string slower;  // what keeps the first instruction for these types from being used
   const std::string family = ArchFamily(arch.name);
   for (const GemmRule& r : GemmRules()) {
     if (!Lists(r.archs, arch.name) && !Lists(r.archs, family)) continue;
@@ -126,15 +140,15 @@ GemmChoice ChooseGemm(const Arch& arch, const GemmQuery& query) {
       if (const auto grid = GridOf(r, query)) {
         choice.unit = r.unit;
         choice.grid = *grid;
-        choice.why_not.clear();
+        choice.why_not = std::move(slower);
         return choice;
       }
       why = absl::StrCat(query.warps, " warps cannot tile ", query.m, "x", query.n);
     }
+    const bool takes = Lists(r.inputs, query.a.ToString());
+    if (takes && slower.empty()) slower = absl::StrCat("not ", r.unit, ": ", why);
     // What keeps an instruction for these types from being used says more than one for others.
-    if (choice.why_not.empty() || Lists(r.inputs, query.a.ToString())) {
-      choice.why_not = std::move(why);
-    }
+    if (choice.why_not.empty() || takes) choice.why_not = std::move(why);
   }
   if (choice.why_not.empty()) {
     choice.why_not = absl::StrCat("no gemm instruction is known for ", arch.name);
@@ -143,7 +157,26 @@ GemmChoice ChooseGemm(const Arch& arch, const GemmQuery& query) {
 }
 
 bool LeftFromRegisters(const GemmQuery& query, const GemmChoice& choice) {
-  return !query.trans_a && query.a.bits <= 16 && choice.unit != "fma" && choice.grid.columns == 1;
+  const bool takes = choice.unit == "mma" || (choice.unit == "wgmma" && query.a.bits <= 16);
+  return takes && !query.trans_a && choice.grid.columns == 1;
+}
+
+int64_t WidestAtomicAdd(const Arch& arch, DType type) {
+  struct Row {
+    const char *archs, *types;
+    int64_t widest;
+  };
+  static constexpr Row kRows[] = {
+      {"sm_90a sm_100a", "float32", 4},
+      {"sm_90a sm_100a", "float16 bfloat16", 8},
+      {"sm", "float16", 2},
+      {"sm", "bfloat16 float32 float64 int32 uint32 int64 uint64", 1},
+  };
+  for (const Row& r : kRows) {
+    const bool named = Lists(r.archs, arch.name) || Lists(r.archs, ArchFamily(arch.name));
+    if (named && Lists(r.types, type.ToString())) return r.widest;
+  }
+  return 0;
 }
 
 }  // namespace kiln::target

@@ -30,6 +30,7 @@ struct GemmQuery {
   int warps = 4;
   WarpPolicy policy = WarpPolicy::kSquare;
   OperandSpace a_space = OperandSpace::kShared, b_space = OperandSpace::kShared;
+  bool tf32 = false;  // float32 operands may be rounded to tf32 (pass option kiln.tf32)
 };
 
 // One row of the instruction table. A row applies to the archs it names; the first row whose
@@ -44,13 +45,16 @@ struct GemmRule {
   int warps_multiple;   // 4: whole warpgroups
   bool b_shared;        // b must be in shared memory
   bool k_major;         // a not transposed and b transposed
+  bool tf32;            // rounds its operands to tf32: only where the query allows it
   const char* feature;  // CPU feature that must be there; "" = none
 };
 
 struct GemmChoice {
-  std::string unit;     // empty: illegal
-  WarpGrid grid;        // of warps; wgmma: of warpgroups
-  std::string why_not;  // illegal: the first condition that no row meets, for people
+  std::string unit;  // empty: illegal
+  WarpGrid grid;     // of warps; wgmma: of warpgroups
+  // For people. Illegal: the first condition that no row meets. Legal: what keeps a faster
+  // instruction for these types from being used; empty where there is none.
+  std::string why_not;
 };
 
 // How `parts` (warps, or warpgroups) share an m x n result in atoms of `atom_rows` x 8. kFullRow
@@ -63,10 +67,15 @@ std::optional<WarpGrid> ShareWarps(int64_t m, int64_t n, int64_t parts, WarpPoli
 // The fastest legal instruction, or why there is none.
 GemmChoice ChooseGemm(const Arch& arch, const GemmQuery& query);
 
-// Whether `choice` can take A from the registers that hold it: not transposed, of at most 16 bits,
-// and with one column of warps, because several would each need all of it. Else it goes through
-// shared memory.
+// Whether `choice` can take A from the registers that hold it: a matrix instruction, A not
+// transposed, and with one column of warps, because several would each need all of it. Else it goes
+// through shared memory; float32 for wgmma too, whose order along k is not that of results.
 bool LeftFromRegisters(const GemmQuery& query, const GemmChoice& choice);
+
+// The most neighbours in global memory to which one instruction adds, each atomically (red, PTX ISA
+// 9.7.13.6); 0 where there is no addition of the type. bfloat16 before sm_90: one, by a loop that
+// compares and swaps.
+int64_t WidestAtomicAdd(const Arch& arch, DType type);
 
 // The table itself, for tests and documentation.
 const std::vector<GemmRule>& GemmRules();

@@ -17,6 +17,12 @@ def product(name, M, N, K, dtype="bfloat16", out="bfloat16", trans_A=False, tran
             "out": out, "trans_A": trans_A, "trans_B": trans_B}
 
 
+def tf32(name, M, N, K, options=None, block=(128, 128, 32), threads=128, stages=3, **product_of):
+    """C[M, N] = A B of float32, whose operands may be rounded to tf32."""
+    return product(name, M, N, K, "float32", "float32", block=block, threads=threads, stages=stages,
+                   options={"kiln.tf32": 1, **(options or {})}, **product_of)
+
+
 def rows(name, kind, M, N, dtype, **config):
     """A kernel over the rows of x[M, N]: softmax, rmsnorm, rowsum or swiglu."""
     template = {"rowsum": "reduction", "swiglu": "elementwise"}.get(kind, kind)
@@ -143,6 +149,15 @@ def checks():
                 options={"kiln.instructions": 89}),
         product("mma_ragged", 1000, 1000, 1000, options=ampere, **small),
     ]
+    for name, trans_A, trans_B in (("nt", False, True), ("nn", False, False), ("tn", True, False),
+                                   ("tt", True, True)):
+        cases += [
+            tf32(f"tf32_{name}", 256, 256, 512, trans_A=trans_A, trans_B=trans_B),
+            tf32(f"tf32_ragged_{name}", 1000, 1000, 1000, trans_A=trans_A, trans_B=trans_B),
+            tf32(f"tf32_mma_{name}", 256, 256, 512, trans_A=trans_A, trans_B=trans_B,
+                 options=ampere),
+        ]
+    cases.append(tf32("tf32_two_groups", 256, 512, 512, block=(128, 256, 32), threads=256))
     for dtype in ("float32", "bfloat16"):
         for kind in ("softmax", "rmsnorm", "rowsum", "swiglu"):
             cases.append(rows(f"{kind}_{dtype}", kind, 100, 1024, dtype))
@@ -222,12 +237,18 @@ def timed():
                                        ((64, 224, 128), 128, 3), ((64, 128, 64), 128, 6)):
             name = f"{shape}/{'x'.join(map(str, block))}"
             cases.append(product(name, M, N, K, block=block, threads=threads, stages=stages, panel=0,
-                                                                  options={"kiln.cluster": 1}))
+                                 options={"kiln.cluster": 1}))
         for block, stages in (((128, 128), 3), ((128, 128), 2), ((64, 128), 4), ((64, 128), 2),
                               ((64, 64), 5), ((128, 64), 5)):
             block = (16 if M <= 16 else 64, *block)
             cases.append(few(f"{shape}/few_{'x'.join(map(str, block))}_{stages}", M, N, K, block,
                              stages, options={"kiln.persistent": 0, "kiln.cluster": 1}))
+    for block, threads, stages in (((128, 256, 32), 256, 4), ((128, 128, 32), 128, 4),
+                                   ((256, 128, 32), 256, 4)):
+        cases.append(tf32(f"sq4096_tf32/{'x'.join(map(str, block))}", 4096, 4096, 4096, block=block,
+                          threads=threads, stages=stages, trans_B=True))
+        cases.append(tf32(f"sq4096_tf32_nn/{'x'.join(map(str, block))}", 4096, 4096, 4096,
+                          block=block, threads=threads, stages=stages, trans_B=False))
     half = "float16"
     cases.append(product("sq2048_float16/1", 2048, 2048, 2048, half, half,
                          options={"kiln.cluster": 1}))
@@ -306,9 +327,11 @@ def spaces():
              product("fp8", 1024, 1024, 1024, "float8_e4m3fn"),
              product("int8", 1024, 768, 1024, "int8", "int32"),
              product("mma", 1024, 1024, 1024, "float16", "float32", trans_B=False),
-             product("float32", 256, 256, 256, "float32", "float32")]
+             product("float32", 256, 256, 256, "float32", "float32"),
+             tf32("tf32", 1024, 1024, 1024), tf32("tf32_nn", 1024, 768, 512, trans_B=False),
+             tf32("tf32_tt", 512, 1024, 1024, trans_A=True)]
     found += [c for c in others() if c["name"] in
-                            ("linear_gelu", "splitk", "few", "promoted", "dequant_4", "conv_3x3_111", "decode",
+              ("linear_gelu", "splitk", "few", "promoted", "dequant_4", "conv_3x3_111", "decode",
                "transpose_bfloat16", "layernorm_float32", "broadcast_bfloat16", "colsum_float32",
                "total_bfloat16")]
     found += [rows(f"{kind}_rows", kind, 512, 2048, "bfloat16")

@@ -18,12 +18,14 @@ import subprocess
 import sys
 
 import cases
+from build import kernel_of
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def command_of(verb, case, options):
-    command = [options.kilnc, verb, f"template:{case['template']}", "--arch", options.arch]
+    kernel = kernel_of({**case, "file": case["name"]}, options.out)
+    command = [options.kilnc, verb, kernel, "--arch", options.arch]
     for name, value in case["arguments"].items():
         command += ["-a", f"{name}={value}"]
     return command

@@ -238,6 +238,8 @@ TEST(Constructs, TileOps) {
       {"T.clear(c[0:4, :])", "fill c[0 : +4, 0 : +8] = 0.0"},
       {"T.atomic_add(x[0, 0], c)", "atomic_add x[0 : +16, 0 : +8] <- c"},
       {"T.atomic_add(v[3], 1)", "v[3]"},
+      {"T.atomic_addx2(x[1, 2], c[3, 4])", "atomic_add x[1, 3] <- c[3, 5]"},
+      {"T.atomic_addx4(x[1, 2], c[3, 4])", "atomic_add x[1, 5] <- c[3, 7]"},
       {"T.atomic_max(v[n], v[0], memory_order='relaxed')", "atomic_max"},
   };
   for (const auto& [op, expected] : kCases) {

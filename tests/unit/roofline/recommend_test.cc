@@ -401,6 +401,45 @@ def scale(x, block=64, passes=1, threads=128):
   EXPECT_THAT(sampled->notes, Contains(HasSubstr("sampled: 2 of 3 pieces")));
 }
 
+// Tensor cores multiply float32 where the kernel allows tf32: at their rate, and by their rules.
+TEST(RecommendTest, Tf32IsPricedOnTensorCores) {
+  const lang::Kernel exact = TemplateKernel("matmul");
+  const lang::Kernel rounded = KernelFrom(absl::StrReplaceAll(
+      exact.file()->text, {{"@tilelang.jit(", "@tilelang.jit(pass_configs={\"kiln.tf32\": 1}, "}}));
+  for (const char* arch : {"sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a"}) {
+    const auto best = [&](const lang::Kernel& kernel, const char* trans_b, const char* block_k) {
+      Request r = MatmulRequest(kernel, 4096, 4096, 4096, arch);
+      r.arguments["trans_B"] = trans_b;
+      r.tunables = {{"block_K", {block_k}},
+                    {"num_stages", {"3"}},
+                    {"panel", {"8"}},
+                    {"block_M", {"64", "128"}},
+                    {"block_N", {"64", "128"}}};
+      const auto answer = Recommend(r);
+      EXPECT_TRUE(answer.ok()) << answer.status();
+      return answer->ranked[0];
+    };
+    const target::Arch machine = *target::NamedArch(arch);
+    const double flops = 2.0 * 4096 * 4096 * 4096;
+    const Hint on_fma = best(exact, "True", "32"), on_tensor = best(rounded, "True", "32");
+    EXPECT_DOUBLE_EQ(on_fma.roofline_ns, flops / machine.FindUnit("fma", kFloat32)->all) << arch;
+    const double peak =
+        std::max(machine.FindUnit("fma", kFloat32)->all, machine.FindUnit("tensor", kFloat32)->all);
+    EXPECT_DOUBLE_EQ(on_tensor.roofline_ns, flops / peak) << arch;
+    const bool halved = arch == std::string("sm_86") || arch == std::string("sm_89");
+    if (!halved) {  // where float32 sums halve the rate, tf32 has that of FMA
+      EXPECT_LT(on_tensor.predicted_ns, on_fma.predicted_ns / 2) << arch;
+    }
+    // No whole atoms of eight: FMA, at its price.
+    EXPECT_DOUBLE_EQ(best(rounded, "True", "20").predicted_ns,
+                     best(exact, "True", "20").predicted_ns)
+        << arch;
+    if (arch == std::string("sm_90a")) {  // not K-major: mma.sync
+      EXPECT_GT(best(rounded, "False", "32").predicted_ns, on_tensor.predicted_ns);
+    }
+  }
+}
+
 TEST(RecommendTest, ASwizzlePanelIsPriced) {
   const lang::Kernel kernel = TemplateKernel("matmul");
   Request r = MatmulRequest(kernel, 4096, 4096, 4096);

@@ -39,6 +39,69 @@ TEST(LegalityTest, Fp8NeedsKMajorForWgmma) {
   EXPECT_EQ(Unit("sm_80", q), "");  // no fp8 at all
 }
 
+TEST(LegalityTest, Float32IsExactUnlessTheKernelAllowsTf32) {
+  GemmQuery q = Half(128, 128, 32);
+  q.a = q.b = kFloat32;
+  for (const char* arch : {"sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a"}) {
+    q.tf32 = false;
+    const GemmChoice exact = ChooseGemm(*NamedArch(arch), q);
+    EXPECT_EQ(exact.unit, "fma");
+    EXPECT_NE(exact.why_not.find("kiln.tf32"), std::string::npos) << exact.why_not;
+    q.tf32 = true;
+    const GemmChoice rounded = ChooseGemm(*NamedArch(arch), q);
+    EXPECT_EQ(rounded.unit, arch == std::string("sm_90a") ? "wgmma" : "mma");
+    EXPECT_EQ(rounded.why_not, "");
+  }
+  q.trans_b = false;
+  const GemmChoice turned = ChooseGemm(*NamedArch("sm_90a"), q);
+  EXPECT_EQ(turned.unit, "mma");
+  EXPECT_EQ(turned.why_not, "not wgmma: wgmma on float32 needs both operands K-major");
+  q.k = 20;
+  EXPECT_EQ(Unit("sm_80", q), "fma");  // no whole atoms of eight
+  q.k = 32;
+  q.c = *ParseDType("float64");
+  EXPECT_EQ(Unit("sm_80", q), "fma");
+  q.a = q.b = *ParseDType("float64");
+  EXPECT_EQ(Unit("sm_80", q), "fma");  // it is about float32 alone
+}
+
+TEST(LegalityTest, Tf32FromTheRegistersOfWarps) {
+  GemmQuery q = Half(64, 64, 32);
+  q.a = q.b = kFloat32;
+  q.tf32 = true;
+  q.policy = WarpPolicy::kFullRow;
+  q.a_space = OperandSpace::kRegisters;
+  const auto takes = [&](const char* arch) {
+    return LeftFromRegisters(q, ChooseGemm(*NamedArch(arch), q));
+  };
+  EXPECT_TRUE(takes("sm_80"));
+  EXPECT_FALSE(takes("sm_90a"));  // wgmma has an order of its own along k
+  q.trans_b = false;
+  EXPECT_TRUE(takes("sm_90a"));
+  q.trans_a = true;
+  EXPECT_FALSE(takes("sm_80"));
+  q.trans_a = q.tf32 = false;
+  EXPECT_FALSE(takes("sm_80"));
+}
+
+TEST(LegalityTest, AdditionsToNeighbours) {
+  const auto widest = [](const char* arch, const char* type) {
+    return WidestAtomicAdd(*NamedArch(arch), *ParseDType(type));
+  };
+  for (const char* arch : {"sm_80", "sm_86", "sm_89"}) {
+    EXPECT_EQ(widest(arch, "float32"), 1);
+    EXPECT_EQ(widest(arch, "float16"), 2);
+    EXPECT_EQ(widest(arch, "bfloat16"), 1);
+  }
+  for (const char* arch : {"sm_90a", "sm_100a"}) {
+    EXPECT_EQ(widest(arch, "float32"), 4);
+    EXPECT_EQ(widest(arch, "float16"), 8);
+    EXPECT_EQ(widest(arch, "bfloat16"), 8);
+    EXPECT_EQ(widest(arch, "int64"), 1);
+    EXPECT_EQ(widest(arch, "int8"), 0);
+  }
+}
+
 TEST(LegalityTest, DivisibilityOfEveryGpuGemm) {
   EXPECT_EQ(Unit("sm_80", Half(24, 128, 32)), "");
   EXPECT_EQ(Unit("sm_80", Half(32, 28, 32)), "");
