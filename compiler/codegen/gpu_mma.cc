@@ -120,7 +120,8 @@ class MmaEmitter {
     Value* row = b_.CreateAdd(Times(inner_, 2), Int(i));
     const int64_t width = tile.swizzle / tile.element;
     if (width == 0 || (own % width != 0 && width % own != 0)) {
-      return tile.Address(b_, b_.CreateAdd(row, Int(k)), Sum({first, Int(at), outer_}));
+      const int64_t stride = width == 0 ? tile.columns * tile.element : tile.swizzle;
+      return b_.CreateAdd(tile.Address(b_, row, Sum({first, Int(at), outer_})), Int(k * stride));
     }
     Value* panel = Times(b_.CreateUDiv(first, Int(width)), tile.panel_bytes());
     Value* column = Times(b_.CreateOr(b_.CreateURem(first, Int(width)), outer_), tile.element);
