@@ -389,12 +389,18 @@ class LaunchOf : public Action {
 
   Flow Block(Machine& m) const {
     *m.async = {};
-    if (!m.options().meet_at_barriers) return body_->Run(m);
+    if (!m.options().meet_at_barriers) return Body(m);
     m.PushLevel(Units::kThreads);
     m.levels.back().unit = kAllThreads;
-    const Flow flow = body_->Run(m);
+    const Flow flow = Body(m);
     m.PopLevel();
     return flow;
+  }
+
+  Flow Body(Machine& m) const {
+    if (body_->Run(m) == Flow::kStop) return Flow::kStop;
+    m.async->tensor.CheckEnd(m, loc);
+    return NextUnlessFailed(m);
   }
 
   const int number_;

@@ -73,6 +73,7 @@ class Compiler {
   // In instruct.cc.
   ActionPtr InstructAction(const ir::Instruct& x);
   ActionPtr ProductAction(const ir::Instruct& x);
+  ActionPtr TensorMemoryAction(const ir::Instruct& x);  // tensor_memory.cc
   ActionPtr PartsAction(std::vector<ActionPtr> bodies, SourceLoc loc);
   ActionPtr StoreAction(const ir::Stmt& s);
   // Tile operations, in tile_ops.cc and gemm.cc.

@@ -9,6 +9,7 @@
 #include "compiler/interp/async.h"
 #include "compiler/interp/compiler.h"
 #include "compiler/interp/parts.h"
+#include "compiler/interp/tile_shape.h"
 
 namespace kiln::interp {
 
@@ -41,11 +42,18 @@ void Async::Land(Machine& m, const BarrierKey& key, SourceLoc loc) {
     load.perform();
     if (Mbarrier* barrier = Find(m, key, loc)) Transfer(barrier, load.bytes);
   }
+  const auto commits = [&](const TensorMemory::Step& step) { return step.commit == key; };
+  auto& steps = tensor.steps;
+  const auto commit = std::find_if(steps.begin(), steps.end(), commits);
+  if (commit == steps.end()) return;
+  for (auto left = commit - steps.begin() + 1; left > 0; --left) {
+    const TensorMemory::Step step = steps.front();
+    steps.pop_front();
+    if (step.product) step.product();
+    if (!step.commit) continue;
+    if (Mbarrier* barrier = Find(m, *step.commit, loc)) Arrive(barrier, 1);
+  }
 }
-
-namespace {
-
-constexpr int64_t kWarp = 32;
 
 int64_t NoteOf(const ir::Instruct& x, const std::string& name) {
   int64_t value = 0;
@@ -61,20 +69,19 @@ int64_t FirstElement(Machine& m, const Box& box) {
   return first;
 }
 
-// A tile as TMA writes and tensor cores read it: panels of `swizzle` bytes a row, in which 16-byte
-// chunks trade places by the row's number in groups of 128 bytes (PTX 5.5.7). Without a swizzle,
-// rows of `columns`.
-struct TileShape {
-  int64_t element = 2, swizzle = 0, height = 0, columns = 0;  // bytes, bytes, rows, elements
+TileShape TileOf(const ir::Instruct& x, int operand) {
+  const ir::Buffer& buffer = x.regions[operand].buffer;
+  TileShape tile;
+  tile.element = buffer->dtype.bytes();
+  tile.swizzle = NoteOf(x, absl::StrCat("swizzle", operand));
+  tile.height = NoteOf(x, absl::StrCat("height", operand));
+  tile.columns = ir::ConstInt(buffer->shape.back()).value_or(0);
+  return tile;
+}
 
-  int64_t At(int64_t first, int64_t row, int64_t column) const {
-    if (swizzle == 0) return first + row * columns + column;
-    const int64_t width = swizzle / element;
-    const int64_t byte =
-        (first + column / width * height * width + row * width + column % width) * element;
-    return (byte ^ (byte / 128 % (swizzle / 16) * 16)) / element;
-  }
-};
+namespace {
+
+constexpr int64_t kWarp = 32;
 
 class Nothing : public Action {
  public:
@@ -87,6 +94,7 @@ class BarrierOf : public Action {
   using Action::Action;
   Flow Run(Machine& m) const override {
     if (m.options().meet_at_barriers) m.Barrier();
+    m.async->tensor.Meet();
     return Flow::kNext;
   }
 };
@@ -570,16 +578,6 @@ class PartsOf : public Action {
   std::vector<ActionPtr> bodies_;
 };
 
-TileShape TileOf(const ir::Instruct& x, int operand) {
-  const ir::Buffer& buffer = x.regions[operand].buffer;
-  TileShape tile;
-  tile.element = buffer->dtype.bytes();
-  tile.swizzle = NoteOf(x, absl::StrCat("swizzle", operand));
-  tile.height = NoteOf(x, absl::StrCat("height", operand));
-  tile.columns = ir::ConstInt(buffer->shape.back()).value_or(0);
-  return tile;
-}
-
 }  // namespace
 
 ActionPtr Compiler::PartsAction(std::vector<ActionPtr> bodies, SourceLoc loc) {
@@ -649,6 +647,15 @@ ActionPtr Compiler::InstructAction(const ir::Instruct& x) {
     case ir::Instruction::kMma:
     case ir::Instruction::kWgmma:
       return ProductAction(x);
+    case ir::Instruction::kTcgen05Alloc:
+    case ir::Instruction::kTcgen05Free:
+    case ir::Instruction::kTcgen05Fence:
+    case ir::Instruction::kTcgen05Mma:
+    case ir::Instruction::kTcgen05Commit:
+    case ir::Instruction::kTcgen05Load:
+    case ir::Instruction::kTcgen05Store:
+    case ir::Instruction::kTcgen05Wait:
+      return TensorMemoryAction(x);
     case ir::Instruction::kWgmmaWait:
       return std::make_unique<WgmmaWaitOf>(loc, count(), part_.first, part_.count);
   }

@@ -107,7 +107,8 @@ struct Level {
 
 inline constexpr uint32_t kAllThreads = 0xFFFFFFFE;  // the unit of what all threads do alike
 
-enum class Touch : uint8_t { kRead, kWrite, kAtomic };
+// kLook: a read of which it is known that nobody writes there before it is over.
+enum class Touch : uint8_t { kRead, kLook, kWrite, kAtomic };
 
 struct Failure {
   absl::StatusCode code;

@@ -41,10 +41,25 @@ enum class Instruction : uint8_t {
   kWgmma,        //[c, a, b] (clear): starts c (+)= a * b on whole warpgroups (PTX 9.7.15)
   kWgmmaWait,    // [registers...] (n): until all but the last n products are over, among them those
                  //     whose sums are in these registers
-  kShuffleXor,   // [to, from] (mask): registers of the thread whose number differs in the bits of
-                 //     the mask, below 32; by whole warps (PTX 9.7.9.6)
-  kMaxRegisters,  //(n, more): of every thread of the warpgroup from here on, more or less than
-                  //     before (setmaxnreg, PTX 9.7.19.5)
+  kTcgen05Alloc,   // [slot] (columns): one warp takes columns of tensor memory, a power of two from
+                   //     32 on, and writes the address of the first to a word of shared memory
+                   //     (PTX ISA 9.0, 9.7.16.7)
+  kTcgen05Free,    // (address, columns): one warp gives them back
+  kTcgen05Fence,   // (after): what this thread's tcgen05 instructions do comes before a barrier
+                   //     that follows, or after one that came before (9.7.16.11.2)
+  kTcgen05Mma,     // [a, b] (clear, address): starts c (+)= a * b, c in tensor memory; by one
+                   //     thread (9.7.16.10)
+  kTcgen05Commit,  // [barrier] (): an arrival when all products that this thread has started are
+                   //     over (9.7.16.12)
+  kTcgen05Load,    // [registers] (address): starts to load c; a thread has one row of it, and those
+                   //     of several warpgroups share its columns (9.7.16.8)
+  kTcgen05Store,   // [registers] (address): starts to store c, the same way
+  kTcgen05Wait,    // [registers...] (store): until this thread's loads, which are to these
+                   //     registers, or its stores are over
+  kShuffleXor,     // [to, from] (mask): registers of the thread whose number differs in the bits of
+                   //     the mask, below 32; by whole warps (PTX 9.7.9.6)
+  kMaxRegisters,   //(n, more): of every thread of the warpgroup from here on, more or less than
+                   //     before (setmaxnreg, PTX 9.7.19.5)
 };
 // The dimension of a box that counts the rows of the tile it goes to: of those before the last, the
 // last that is no single index.

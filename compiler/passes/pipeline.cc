@@ -15,6 +15,7 @@
 #include "compiler/passes/forward_copies.h"
 #include "compiler/passes/forward_stores.h"
 #include "compiler/passes/guard_accesses.h"
+#include "compiler/passes/hold_sums.h"
 #include "compiler/passes/lower_copies.h"
 #include "compiler/passes/lower_gemm_cpu.h"
 #include "compiler/passes/lower_reductions_cpu.h"
@@ -94,6 +95,7 @@ const std::vector<Pass>& GpuPipeline() {
   static const std::vector<Pass> pipeline = {
       {"simplify", Simplify},
       {"guard-accesses", GuardAccesses},
+      {"hold-sums", HoldSums},                // before loops are taken apart
       {"specialise-warps", SpecialiseWarps},  // while copies are whole: TMA takes boxes
       {"pipeline-copies", PipelineCopies},    // what is left
       {"stage-operands", StageOperands},

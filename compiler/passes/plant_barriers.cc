@@ -48,7 +48,8 @@ class Planter {
       if (x != nullptr && x->op == ir::Instruction::kTensorLoad) {
         loaded_.insert(x->regions[0].buffer.get());
       }
-      if (x != nullptr && x->op == ir::Instruction::kWgmma) {
+      if (x != nullptr &&
+          (x->op == ir::Instruction::kWgmma || x->op == ir::Instruction::kTcgen05Mma)) {
         for (const ir::Region& r : x->regions) multiplied_.insert(r.buffer.get());
       }
       return true;
@@ -96,6 +97,11 @@ class Planter {
   // What a thread has waited for it has written, as far as the others are concerned.
   void Instruct(const Stmt& s, std::vector<Stmt>* out) {
     const auto* x = s.As<ir::Instruct>();
+    if (x->op == ir::Instruction::kTcgen05Mma) {
+      // All threads wait for it before they go on, so nothing of it is left pending.
+      Meet(TouchedBy(s), /*asynchronous=*/true, s->loc, out);
+      return out->push_back(s);
+    }
     if (x->op != ir::Instruction::kAsyncWait) return Phase(s, out);
     out->push_back(s);
     bool multiplied = false;
@@ -140,13 +146,19 @@ class Planter {
     return holds;
   }
   static bool ReadsAsynchronously(const Stmt& s) {
-    return Holds(s, ir::Instruction::kWgmma) || Holds(s, ir::Instruction::kTensorStore);
+    return Holds(s, ir::Instruction::kWgmma) || Holds(s, ir::Instruction::kTcgen05Mma) ||
+           Holds(s, ir::Instruction::kTensorStore);
   }
   // By mbarriers: such parts run beside each other.
   static bool WaitsForOthers(const Stmt& s) { return Holds(s, ir::Instruction::kBarrierWait); }
 
   void Plant(SourceLoc loc, std::vector<Stmt>* out) {
     out->push_back(ir::MakeStmt<ir::Instruct>(loc, ir::Instruction::kBlockBarrier));
+    if (pending_.reads.count(tensor_memory_) > 0) {  // a product may follow what was moved
+      out->push_back(ir::MakeStmt<ir::Instruct>(loc, ir::Instruction::kTcgen05Fence,
+                                                std::vector<ir::Region>{},
+                                                std::vector<ir::Expr>{ir::MakeInt(1)}));
+    }
     pending_ = {{}, {}, {}, pending_.unfenced};
   }
 
@@ -161,6 +173,11 @@ class Planter {
           if (const auto* x = inner.As<ir::Instruct>()) {
             // A tensor that a store writes is no other thread's until the launch ends.
             if (x->op == ir::Instruction::kAsyncCopy) Note(x->regions[0].buffer, &touched.starts);
+            // Loads and stores are of a warp's own lanes, products of all.
+            if (x->op == ir::Instruction::kTcgen05Load || x->op == ir::Instruction::kTcgen05Store) {
+              touched.reads.insert(tensor_memory_);
+            }
+            if (x->op == ir::Instruction::kTcgen05Mma) touched.writes.insert(tensor_memory_);
             for (const ir::Region& r : x->regions) {
               if (x->op == ir::Instruction::kAsyncCopy) break;
               if (r.buffer->scope == ir::Scope::kShared) Note(r.buffer, &touched.reads);
@@ -300,6 +317,10 @@ class Planter {
     out->push_back(ir::MakeStmt<ir::OnThreads>(s->loc, part->first, part->count, body));
   }
 
+  // All of tensor memory, as if it were a buffer that threads share.
+  const ir::Buffer whole_ =
+      ir::MakeBuffer("tensor_memory", kInt32, {ir::MakeInt(1)}, ir::Scope::kShared);
+  const ir::BufferNode* const tensor_memory_ = whole_.get();
   Pending pending_;
   Pending jumps_;       // at breaks and continues of the loop around
   Buffers loaded_;      // by tensor loads, under mbarriers

@@ -121,6 +121,7 @@ class Planner {
     if (plan->a) {
       KILN_ASSIGN_OR_RETURN(plan->a, From(threads.first, *plan->a));
     }
+    if (gemm.c.buffer->scope == ir::Scope::kTensor) out_.sums[gemm.c.buffer.get()] = *plan;
     out_.plans.emplace(s.get(), *plan);
     return absl::OkStatus();
   }
@@ -185,6 +186,7 @@ std::optional<target::GemmQuery> QueryOf(const ir::Gemm& gemm, layout::ThreadRan
   query.policy = static_cast<target::WarpPolicy>(gemm.policy);
   query.a_space = SpaceOf(gemm.a);
   query.b_space = SpaceOf(gemm.b);
+  if (gemm.c.buffer->scope == ir::Scope::kTensor) query.c_space = target::OperandSpace::kTensor;
   return query;
 }
 

@@ -29,6 +29,7 @@ std::optional<target::GemmQuery> QueryOf(const ir::Gemm& gemm, layout::ThreadRan
 
 struct ProductsOfLaunch {
   std::unordered_map<const ir::StmtNode*, ProductPlan> plans;
+  std::unordered_map<const ir::BufferNode*, ProductPlan> sums;  // in tensor memory
   std::vector<SharedTile> tiles;  // in order of allocation
 };
 

@@ -14,7 +14,7 @@
 
 namespace kiln::target {
 
-enum class OperandSpace : uint8_t { kRegisters, kShared };
+enum class OperandSpace : uint8_t { kRegisters, kShared, kTensor };  // kTensor: results alone
 enum class WarpPolicy : uint8_t { kSquare, kFullRow, kFullCol };  // T.GemmWarpPolicy
 
 // How the warps of a block, or its warpgroups, share a result.
@@ -30,12 +30,13 @@ struct GemmQuery {
   int warps = 4;
   WarpPolicy policy = WarpPolicy::kSquare;
   OperandSpace a_space = OperandSpace::kShared, b_space = OperandSpace::kShared;
+  OperandSpace c_space = OperandSpace::kRegisters;
 };
 
 // One row of the instruction table. A row applies to the archs it names; the first row whose
 // every condition holds gives the instruction.
 struct GemmRule {
-  const char* unit;       // "fma", "amx", "mma", "wgmma"
+  const char* unit;       // "fma", "amx", "mma", "wgmma", "tcgen05"
   const char* archs;      // space-separated arch names, "sm" = every GPU, "x86-64" = every x86
   const char* inputs;     // space-separated dtype names accepted for a and b (which are equal)
   const char* accums;     // ... for c
@@ -49,7 +50,7 @@ struct GemmRule {
 
 struct GemmChoice {
   std::string unit;     // empty: illegal
-  WarpGrid grid;        // of warps; wgmma: of warpgroups
+  WarpGrid grid;        // of warps; wgmma and tcgen05: of warpgroups
   std::string why_not;  // illegal: the first condition that no row meets, for people
 };
 
@@ -67,6 +68,12 @@ GemmChoice ChooseGemm(const Arch& arch, const GemmQuery& query);
 // and with one column of warps, because several would each need all of it. Else it goes through
 // shared memory.
 bool LeftFromRegisters(const GemmQuery& query, const GemmChoice& choice);
+
+// Tensor memory: 128 lanes of 512 columns of 32 bits an SM, of which a block takes a power of two.
+// The columns that an m x n result fills, and those that a block takes for `columns` in all.
+inline constexpr int64_t kTensorColumns = 512;
+int64_t TensorColumns(int64_t m, int64_t n);
+int64_t TakenColumns(int64_t columns);
 
 // The table itself, for tests and documentation.
 const std::vector<GemmRule>& GemmRules();

@@ -30,6 +30,9 @@ struct Case {
   int cores = 132;
   const char* gpu = "sm_90a";
   bool registers = false;  // A goes through a fragment
+
+  // By TMA: where the GPU has it, and products read tiles by themselves.
+  bool fetches() const { return gpu == std::string("sm_90a") || gpu == std::string("sm_100a"); }
 };
 
 std::string Text(const Case& c) {
@@ -88,8 +91,7 @@ void ExpectComputes(const Case& c, ir::Instruction product = ir::Instruction::kW
   const auto instructions = Instructions(*tiles, c);
   ASSERT_TRUE(instructions.ok()) << instructions.status() << text;
   EXPECT_TRUE(Has(*instructions, product)) << text;
-  EXPECT_EQ(Has(*instructions, ir::Instruction::kTensorLoad), c.gpu == std::string("sm_90a"))
-      << text;
+  EXPECT_EQ(Has(*instructions, ir::Instruction::kTensorLoad), c.fetches()) << text;
   EXPECT_EQ(Difference(*tiles, *instructions), "") << text << ir::ToString(*instructions);
 }
 
@@ -185,6 +187,42 @@ TEST(GpuInstructions, ProductsOfWarps) {
                     .gpu = "sm_80",
                     .registers = true},
                    mma);
+  }
+}
+
+// Sums in tensor memory: transposes, types, swizzles, grids of warpgroups, edges, turns.
+TEST(GpuInstructions, ProductsInTensorMemory) {
+  const ir::Instruction mma = ir::Instruction::kTcgen05Mma;
+  const auto expect = [&](Case c) {
+    c.gpu = "sm_100a";
+    ExpectComputes(c, mma);
+  };
+  for (const bool trans_a : {false, true}) {
+    for (const bool trans_b : {false, true}) {
+      expect({.trans_a = trans_a, .trans_b = trans_b});
+      expect({.block_m = 128, .type = "float16", .trans_a = trans_a, .trans_b = trans_b});
+      expect({.block_k = 64, .type = "float8_e4m3fn", .trans_a = trans_a, .trans_b = trans_b});
+      expect({.type = "int8", .accum = "int32", .trans_a = trans_a, .trans_b = trans_b});
+    }
+  }
+  expect({.block_k = 128, .type = "float8_e5m2"});
+  for (const int block_k : {16, 32, 64, 128}) expect({.block_k = block_k});
+  expect({.block_n = 32, .trans_b = false});
+  expect({.block_n = 16});
+  for (const int stages : {1, 2, 3, 4}) {
+    for (const int k : {64, 128, 320}) expect({.k = k, .stages = stages});
+  }
+  expect({.block_m = 128, .block_n = 64, .threads = 256});
+  expect({.block_m = 64, .block_n = 128, .threads = 256});
+  expect({.m = 256, .block_m = 256, .block_n = 64});
+  expect({.n = 512, .k = 64, .block_m = 128, .block_n = 512, .stages = 1, .threads = 384});
+  expect({.m = 256, .n = 192, .block_m = 256, .block_n = 192, .threads = 256});
+  expect({.m = 100, .n = 72, .k = 200});
+  expect({.m = 96, .n = 130, .k = 72, .trans_a = true, .trans_b = false});
+  for (const int cores : {1, 2, 3}) {
+    for (const int stages : {1, 2, 3}) {
+      expect({.m = 192, .k = 320, .stages = stages, .cores = cores});
+    }
   }
 }
 

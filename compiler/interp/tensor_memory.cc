@@ -1,0 +1,411 @@
+#include "compiler/interp/tensor_memory.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/interp/async.h"
+#include "compiler/interp/compiler.h"
+#include "compiler/interp/tile_shape.h"
+
+namespace kiln::interp {
+
+bool TensorMemory::Has(Machine& m, int64_t column, int64_t count, SourceLoc loc) const {
+  if (column >= first && column + count <= first + columns) return true;
+  m.Fail(absl::StatusCode::kFailedPrecondition, loc,
+         absl::StrCat(
+             "columns ", column, " to ", column + count - 1,
+             " of tensor memory, of which the block has ",
+             columns == 0 ? std::string("none") : absl::StrCat(first, " to ", first + columns - 1)),
+         "take columns before they are used, and as many as are used");
+  return false;
+}
+
+bool TensorMemory::IsSettled(Machine& m, SourceLoc loc) const {
+  if (moves == Moves::kNone) return true;
+  const char* const missing = moves == Moves::kStarted  ? "wait for them"
+                              : moves == Moves::kOver   ? "fence before a barrier"
+                              : moves == Moves::kFenced ? "barrier"
+                                                        : "fence after the barrier";
+  m.Fail(absl::StatusCode::kFailedPrecondition, loc,
+         absl::StrCat("this may overtake loads and stores of tensor memory by other threads: there "
+                      "is no ",
+                      missing, " in between"),
+         "order them: wait, fence, barrier, fence");
+  return false;
+}
+
+void TensorMemory::CheckEnd(Machine& m, SourceLoc loc) const {
+  if (m.failed() || (columns == 0 && steps.empty() && loads.empty() && stores.empty())) return;
+  m.Fail(absl::StatusCode::kFailedPrecondition, loc,
+         columns > 0 ? "the block ends and keeps columns of tensor memory"
+                     : "products, or moves of tensor memory, are still on their way when the block "
+                       "ends",
+         "wait for all that was started, then give all columns back");
+}
+
+namespace {
+
+constexpr int64_t kWarp = 32, kGroup = 128;
+constexpr int64_t kHalf = 64, kHalfRows = 16;  // of 64 rows a warp has 16
+
+// A result in tensor memory: row r of 128 in lane r, of 64 in the first half of each warp's lanes;
+// every further 128 rows in the next columns (9.7.16.10.5).
+struct SumShape {
+  int64_t m = 0, n = 0;
+
+  int64_t slabs() const { return std::max<int64_t>(1, m / TensorMemory::kLanes); }
+  int64_t columns() const { return slabs() * n; }
+  int64_t Lane(int64_t row) const {
+    return m == kHalf ? row / kHalfRows * kWarp + row % kHalfRows : row % TensorMemory::kLanes;
+  }
+  int64_t Column(int64_t row, int64_t column) const {
+    return row / TensorMemory::kLanes * n + column;
+  }
+  bool IsUsed(int64_t lane) const { return m != kHalf || lane % kWarp < kHalfRows; }
+};
+
+double Element(const BufferState& b, int64_t place) {
+  return b.real ? b.Real(place) : static_cast<double>(b.Int(place));
+}
+
+class AllocOfColumns : public Action {
+ public:
+  AllocOfColumns(SourceLoc loc, Box slot, NodePtr columns, uint32_t thread)
+      : Action(loc), slot_(std::move(slot)), columns_(std::move(columns)), thread_(thread) {}
+  Flow Run(Machine& m) const override {
+    const int64_t columns = columns_->Int(m);
+    const int64_t place = FirstElement(m, slot_);
+    TensorMemory& t = m.async->tensor;
+    if (m.failed() || !m.Step(1, loc)) return Flow::kStop;
+    const bool power = columns >= kWarp && (columns & (columns - 1)) == 0;
+    if (!power || columns > TensorMemory::kColumns || t.columns > 0) {
+      m.Fail(absl::StatusCode::kFailedPrecondition, loc,
+             t.columns > 0 ? "the block has columns of tensor memory already"
+                           : absl::StrCat(columns, " columns of tensor memory"),
+             "take a power of two from 32 to 512, once");
+      return Flow::kStop;
+    }
+    // Anywhere: addresses are what was written to the slot.
+    t.first = m.options().order == Order::kReverse ? TensorMemory::kColumns - columns : 0;
+    t.columns = columns;
+    t.cells.assign(TensorMemory::kLanes * TensorMemory::kColumns, {});
+    const bool threads = !m.levels.empty() && m.levels.back().units == Units::kThreads;
+    const Level around = m.levels.empty() ? Level() : m.levels.back();
+    if (threads) m.levels.back().unit = thread_;
+    WriteInt(m, m.buffers[slot_.slot], place, t.first, threads, loc);
+    if (threads) m.levels.back() = around;
+    return NextUnlessFailed(m);
+  }
+
+ private:
+  Box slot_;
+  NodePtr columns_;
+  const uint32_t thread_;
+};
+
+class FreeOfColumns : public Action {
+ public:
+  FreeOfColumns(SourceLoc loc, NodePtr address, NodePtr columns)
+      : Action(loc), address_(std::move(address)), columns_(std::move(columns)) {}
+  Flow Run(Machine& m) const override {
+    TensorMemory& t = m.async->tensor;
+    const int64_t first = address_->Int(m), columns = columns_->Int(m);
+    if (m.failed() || !t.Has(m, first, columns, loc) || !t.IsSettled(m, loc)) return Flow::kStop;
+    if (columns == t.columns && t.steps.empty()) {
+      t.columns = 0;
+      return Flow::kNext;
+    }
+    m.Fail(absl::StatusCode::kFailedPrecondition, loc,
+           t.steps.empty() ? "other columns of tensor memory are given back than were taken"
+                           : "columns of tensor memory are given back while products go on",
+           "give back what was taken, after all products");
+    return Flow::kStop;
+  }
+
+ private:
+  NodePtr address_, columns_;
+};
+
+class FenceOf : public Action {
+ public:
+  FenceOf(SourceLoc loc, NodePtr after) : Action(loc), after_(std::move(after)) {}
+  Flow Run(Machine& m) const override {
+    using Moves = TensorMemory::Moves;
+    TensorMemory& t = m.async->tensor;
+    if (after_->Int(m) != 0) {
+      t.fenced = t.ended;
+      if (t.moves == Moves::kMet) t.moves = Moves::kNone;
+    } else if (t.moves == Moves::kOver) {
+      t.moves = Moves::kFenced;
+    }
+    return NextUnlessFailed(m);
+  }
+
+ private:
+  NodePtr after_;
+};
+
+// One thread's product: it reads its operands as late as it may, or with Order::kReverse at once.
+class ProductInTensorMemory : public Action {
+ public:
+  struct Operand {
+    int slot = 0;
+    TileShape tile;
+    bool trans = false;  // its rows are steps along k
+    Box box;
+  };
+  ProductInTensorMemory(SourceLoc loc, SumShape shape, int64_t k, Operand a, Operand b,
+                        Rounding rounding, NodePtr clear, NodePtr address, uint32_t thread)
+      : Action(loc),
+        thread_(thread),
+        shape_(shape),
+        k_(k),
+        a_(std::move(a)),
+        b_(std::move(b)),
+        rounding_(rounding),
+        clear_(std::move(clear)),
+        address_(std::move(address)) {}
+  Flow Run(Machine& m) const override {
+    TensorMemory& t = m.async->tensor;
+    const int64_t a = FirstElement(m, a_.box), b = FirstElement(m, b_.box);
+    const bool clear = clear_->Int(m) != 0;
+    const int64_t first = address_->Int(m);
+    if (m.failed() || !m.Step(shape_.m * shape_.n * k_ / 64, loc)) return Flow::kStop;
+    if (!t.Has(m, first, shape_.columns(), loc) || !t.IsSettled(m, loc)) return Flow::kStop;
+    if (!LooksAtOperands(m, a, b)) return Flow::kStop;
+    ForCells(t, first, [](TensorMemory::Cell& cell, int64_t, int64_t) { ++cell.products; });
+    auto multiply = [this, &m, a, b, clear, first] { Multiply(m, a, b, clear, first); };
+    const auto over = [this, &t, first] {
+      ++t.ended;
+      ForCells(t, first, [&](TensorMemory::Cell& cell, int64_t, int64_t) {
+        --cell.products;
+        cell.turn = t.ended;
+      });
+    };
+    if (m.options().order == Order::kReverse) {
+      multiply();
+      t.steps.push_back({over, std::nullopt});
+    } else {
+      t.steps.push_back({[multiply, over] { multiply(), over(); }, std::nullopt});
+    }
+    return NextUnlessFailed(m);
+  }
+
+ private:
+  template <typename F>
+  void ForCells(TensorMemory& t, int64_t first, F visit) const {
+    for (int64_t row = 0; row < shape_.m; ++row) {
+      for (int64_t column = 0; column < shape_.n; ++column) {
+        visit(t.At(shape_.Lane(row), first + shape_.Column(row, column)), row, column);
+      }
+    }
+  }
+
+  // What other threads wrote, the one that starts the product must have met them after. Nobody
+  // overwrites it before the product is over: all wait for that.
+  bool LooksAtOperands(Machine& m, int64_t a_first, int64_t b_first) const {
+    if (m.levels.empty() || m.levels.back().units != Units::kThreads) return true;
+    const Level around = m.levels.back();
+    m.levels.back().unit = thread_;
+    const auto look = [&](const Operand& x, int64_t first, int64_t outer) {
+      BufferState& tile = m.buffers[x.slot];
+      for (int64_t i = 0; i < outer && tile.depth < m.levels.size(); ++i) {
+        for (int64_t k = 0; k < k_; ++k) {
+          const int64_t place = x.trans ? x.tile.At(first, k, i) : x.tile.At(first, i, k);
+          if (!m.Track(&tile, place, Touch::kLook, false, loc)) return false;
+        }
+      }
+      return true;
+    };
+    const bool met = look(a_, a_first, shape_.m) && look(b_, b_first, shape_.n);
+    m.levels.back() = around;
+    return met;
+  }
+
+  void Multiply(Machine& m, int64_t a_first, int64_t b_first, bool clear, int64_t first) const {
+    BufferState& a = m.buffers[a_.slot];
+    BufferState& b = m.buffers[b_.slot];
+    ForCells(m.async->tensor, first, [&](TensorMemory::Cell& cell, int64_t row, int64_t column) {
+      if (m.failed()) return;
+      if (!clear && !cell.written) {
+        m.Fail(absl::StatusCode::kFailedPrecondition, loc,
+               "a product adds to columns of tensor memory that nothing has written",
+               "let the first product clear them, or store what they begin with");
+        return;
+      }
+      double sum = clear ? 0 : cell.value;
+      double added = 0;
+      for (int64_t k = 0; k < k_; ++k) {
+        const int64_t left = a_.trans ? a_.tile.At(a_first, k, row) : a_.tile.At(a_first, row, k);
+        const int64_t right =
+            b_.trans ? b_.tile.At(b_first, k, column) : b_.tile.At(b_first, column, k);
+        if (!CheckRead(m, a, left, false, loc) || !CheckRead(m, b, right, false, loc)) return;
+        added += Element(a, left) * Element(b, right);
+      }
+      sum += added;
+      cell.value = Round(sum, rounding_);
+      cell.written = true;
+    });
+  }
+
+  const uint32_t thread_;  // that starts it
+  const SumShape shape_;
+  const int64_t k_;
+  const Operand a_, b_;
+  const Rounding rounding_;
+  NodePtr clear_, address_;
+};
+
+class CommitOf : public Action {
+ public:
+  CommitOf(SourceLoc loc, Box barrier) : Action(loc), barrier_(std::move(barrier)) {}
+  Flow Run(Machine& m) const override {
+    const BarrierKey key = {barrier_.slot, Locate(m, barrier_).min[0]};
+    if (m.failed() || m.async->Find(m, key, loc) == nullptr) return Flow::kStop;
+    m.async->tensor.steps.push_back({nullptr, key});
+    return Flow::kNext;
+  }
+
+ private:
+  Box barrier_;
+};
+
+// Between registers and lanes: thread t of a warpgroup has lane t (9.7.16.8.1).
+class MoveOf : public Action {
+ public:
+  MoveOf(SourceLoc loc, bool loads, int registers, SumShape shape, int64_t first, int64_t groups,
+         NodePtr address)
+      : Action(loc),
+        loads_(loads),
+        registers_(registers),
+        shape_(shape),
+        first_(first),
+        groups_(groups),
+        address_(std::move(address)) {}
+  Flow Run(Machine& m) const override {
+    TensorMemory& t = m.async->tensor;
+    const int64_t first = address_->Int(m);
+    if (m.failed() || !m.Step(shape_.m * shape_.n, loc)) return Flow::kStop;
+    if (!t.Has(m, first, shape_.columns(), loc)) return Flow::kStop;
+    const auto perform = [this, &m, first] { Perform(m, first); };
+    ForAll(m, first, [&](TensorMemory::Cell& cell, BufferState& held, int64_t place) {
+      const bool over = cell.products == 0 && cell.turn <= t.fenced;
+      if (!over || (loads_ && !cell.written)) Early(m, cell);
+      if (loads_ && held.track_written) held.written[place] = 0;
+      if (!loads_) cell.written = false;
+    });
+    if (m.failed()) return Flow::kStop;
+    t.moves = TensorMemory::Moves::kStarted;
+    (loads_ ? t.loads : t.stores).push_back(perform);
+    return NextUnlessFailed(m);
+  }
+
+ private:
+  void Early(Machine& m, const TensorMemory::Cell& cell) const {
+    if (m.failed()) return;
+    m.Fail(absl::StatusCode::kFailedPrecondition, loc,
+           cell.products > 0 ? "tensor memory is touched while products are on their way to it"
+           : cell.written    ? "tensor memory is touched without a fence after its products"
+                             : "tensor memory is read that nothing has written",
+           "wait for the barrier that the products are committed to, then fence");
+  }
+
+  template <typename F>
+  void ForAll(Machine& m, int64_t first, F visit) const {
+    TensorMemory& t = m.async->tensor;
+    BufferState& held = m.buffers[registers_];
+    const int64_t own = shape_.n / groups_;
+    for (int64_t i = 0; i < groups_ * kGroup; ++i) {
+      const int64_t lane = i % kGroup;
+      if (!shape_.IsUsed(lane)) continue;
+      for (int64_t slot = 0; slot < shape_.slabs() * own; ++slot) {
+        const int64_t column = slot / own * shape_.n + i / kGroup * own + slot % own;
+        visit(t.At(lane, first + column), held, (first_ + i) * held.stride[0] + slot);
+      }
+    }
+  }
+
+  void Perform(Machine& m, int64_t first) const {
+    ForAll(m, first, [&](TensorMemory::Cell& cell, BufferState& held, int64_t place) {
+      if (m.failed()) return;
+      if (!loads_) {
+        if (!CheckRead(m, held, place, false, loc)) return;
+        cell.value = Element(held, place);
+        cell.written = true;
+        return;
+      }
+      if (held.track_written) held.written[place] = 1;
+      if (held.real) {
+        held.SetReal(place, cell.value);
+      } else {
+        held.SetInt(place, static_cast<int64_t>(cell.value));
+      }
+    });
+  }
+
+  const bool loads_;
+  const int registers_;
+  const SumShape shape_;
+  const int64_t first_, groups_;  // thread, warpgroups
+  NodePtr address_;
+};
+
+class WaitOfMoves : public Action {
+ public:
+  WaitOfMoves(SourceLoc loc, NodePtr stores) : Action(loc), stores_(std::move(stores)) {}
+  Flow Run(Machine& m) const override {
+    TensorMemory& t = m.async->tensor;
+    auto& started = stores_->Int(m) != 0 ? t.stores : t.loads;
+    for (const auto& move : started) move();
+    started.clear();
+    if (t.moves == TensorMemory::Moves::kStarted && t.loads.empty() && t.stores.empty()) {
+      t.moves = TensorMemory::Moves::kOver;
+    }
+    return NextUnlessFailed(m);
+  }
+
+ private:
+  NodePtr stores_;
+};
+
+}  // namespace
+
+ActionPtr Compiler::TensorMemoryAction(const ir::Instruct& x) {
+  const SourceLoc loc = x.loc;
+  const auto arg = [&](size_t i) { return Expr(x.args[i], loc); };
+  const SumShape shape = {NoteOf(x, "m"), NoteOf(x, "n")};
+  const bool loads = x.op == ir::Instruction::kTcgen05Load;
+  switch (x.op) {
+    case ir::Instruction::kTcgen05Alloc:
+      return std::make_unique<AllocOfColumns>(loc, MakeBox(x.regions[0], loc), arg(0),
+                                              static_cast<uint32_t>(part_.first));
+    case ir::Instruction::kTcgen05Free:
+      return std::make_unique<FreeOfColumns>(loc, arg(0), arg(1));
+    case ir::Instruction::kTcgen05Fence:
+      return std::make_unique<FenceOf>(loc, arg(0));
+    case ir::Instruction::kTcgen05Mma: {
+      const auto operand = [&](int i, bool trans) {
+        return ProductInTensorMemory::Operand{SlotOf(x.regions[i].buffer), TileOf(x, i), trans,
+                                              MakeBox(x.regions[i], loc)};
+      };
+      const bool is_int = x.regions[0].buffer->dtype.is_int();
+      return std::make_unique<ProductInTensorMemory>(
+          loc, shape, NoteOf(x, "k"), operand(0, NoteOf(x, "trans_a") != 0),
+          operand(1, NoteOf(x, "trans_b") == 0), is_int ? Rounding::kNone : RoundingFor(kFloat32),
+          arg(0), arg(1), static_cast<uint32_t>(part_.first));
+    }
+    case ir::Instruction::kTcgen05Commit:
+      return std::make_unique<CommitOf>(loc, MakeBox(x.regions[0], loc));
+    case ir::Instruction::kTcgen05Load:
+    case ir::Instruction::kTcgen05Store:
+      if (part_.first % kGroup != 0 || part_.count % kGroup != 0) {
+        Error(absl::InvalidArgumentError("lanes of tensor memory belong to whole warpgroups"));
+      }
+      return std::make_unique<MoveOf>(loc, loads, SlotOf(x.regions[0].buffer), shape, part_.first,
+                                      std::max<int64_t>(1, part_.count / kGroup), arg(0));
+    default:
+      return std::make_unique<WaitOfMoves>(loc, arg(0));
+  }
+}
+
+}  // namespace kiln::interp
