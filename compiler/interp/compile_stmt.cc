@@ -462,7 +462,12 @@ ActionPtr Compiler::SeqAction(const ir::Stmt& s) {
   const std::vector<ir::Stmt>& stmts = s.As<ir::Seq>()->stmts;
   for (size_t i = 0; i < stmts.size();) {
     std::vector<ActionPtr> beside;
-    while (i < stmts.size() && WaitsForOthers(stmts[i])) beside.push_back(Statement(stmts[i++]));
+    // What a part's own threads do by themselves is a step of the part.
+    while (!in_part_ && i < stmts.size() && WaitsForOthers(stmts[i])) {
+      in_part_ = true;
+      beside.push_back(Statement(stmts[i++]));
+      in_part_ = false;
+    }
     if (!beside.empty()) {
       actions.push_back(PartsAction(std::move(beside), s->loc));
     } else {

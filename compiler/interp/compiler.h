@@ -95,7 +95,8 @@ class Compiler {
   struct Part {
     int64_t first = 0, count = 1;
   };
-  Part part_;  // the threads of the block that do what is being compiled
+  Part part_;             // the threads of the block that do what is being compiled
+  bool in_part_ = false;  // one of those that run beside each other
 };
 
 }  // namespace kiln::interp

@@ -88,6 +88,7 @@ class AllocOfColumns : public Action {
     // Anywhere: addresses are what was written to the slot.
     t.first = m.options().order == Order::kReverse ? TensorMemory::kColumns - columns : 0;
     t.columns = columns;
+    t.moves = TensorMemory::Moves::kOver;  // others use them once they are told
     t.cells.assign(TensorMemory::kLanes * TensorMemory::kColumns, {});
     const bool threads = !m.levels.empty() && m.levels.back().units == Units::kThreads;
     const Level around = m.levels.empty() ? Level() : m.levels.back();
@@ -222,9 +223,25 @@ class ProductInTensorMemory : public Action {
     return met;
   }
 
+  // Rows of an operand, each along k.
+  bool Gather(Machine& m, const Operand& x, int64_t first, int64_t outer,
+              std::vector<double>* rows) const {
+    BufferState& tile = m.buffers[x.slot];
+    for (int64_t i = 0; i < outer; ++i) {
+      for (int64_t k = 0; k < k_; ++k) {
+        const int64_t place = x.trans ? x.tile.At(first, k, i) : x.tile.At(first, i, k);
+        if (!CheckRead(m, tile, place, false, loc)) return false;
+        rows->push_back(Element(tile, place));
+      }
+    }
+    return true;
+  }
+
   void Multiply(Machine& m, int64_t a_first, int64_t b_first, bool clear, int64_t first) const {
-    BufferState& a = m.buffers[a_.slot];
-    BufferState& b = m.buffers[b_.slot];
+    std::vector<double> left, right;
+    if (!Gather(m, a_, a_first, shape_.m, &left) || !Gather(m, b_, b_first, shape_.n, &right)) {
+      return;
+    }
     ForCells(m.async->tensor, first, [&](TensorMemory::Cell& cell, int64_t row, int64_t column) {
       if (m.failed()) return;
       if (!clear && !cell.written) {
@@ -233,17 +250,12 @@ class ProductInTensorMemory : public Action {
                "let the first product clear them, or store what they begin with");
         return;
       }
-      double sum = clear ? 0 : cell.value;
-      double added = 0;
+      double sum = 0;
       for (int64_t k = 0; k < k_; ++k) {
-        const int64_t left = a_.trans ? a_.tile.At(a_first, k, row) : a_.tile.At(a_first, row, k);
-        const int64_t right =
-            b_.trans ? b_.tile.At(b_first, k, column) : b_.tile.At(b_first, column, k);
-        if (!CheckRead(m, a, left, false, loc) || !CheckRead(m, b, right, false, loc)) return;
-        added += Element(a, left) * Element(b, right);
+        sum +=
+            left[static_cast<size_t>(row * k_ + k)] * right[static_cast<size_t>(column * k_ + k)];
       }
-      sum += added;
-      cell.value = Round(sum, rounding_);
+      cell.value = Round(clear ? sum : cell.value + sum, rounding_);
       cell.written = true;
     });
   }

@@ -107,13 +107,8 @@ Stmt PartitionSums::Around(const Stmt& body) const {
                Do(loc, Instruction::kBarrierInit, {ir::WholeBuffer(done_)}, {MakeInt(1)}),
                Do(loc, Instruction::kTcgen05Alloc, {ir::WholeBuffer(slot_)}, {taken}),
                Fence(loc, /*after=*/false),
-               Do(loc, Instruction::kBlockBarrier),
-               Fence(loc, /*after=*/true),
                ir::MakeStmt<ir::Bind>(loc, address_, ir::MakeLoad(slot_, {MakeInt(0)})),
                body,
-               Fence(loc, /*after=*/false),
-               Do(loc, Instruction::kBlockBarrier),
-               Fence(loc, /*after=*/true),
                Do(loc, Instruction::kTcgen05Free, {}, {address_, taken}),
            });
 }

@@ -173,11 +173,7 @@ class Planter {
           if (const auto* x = inner.As<ir::Instruct>()) {
             // A tensor that a store writes is no other thread's until the launch ends.
             if (x->op == ir::Instruction::kAsyncCopy) Note(x->regions[0].buffer, &touched.starts);
-            // Loads and stores are of a warp's own lanes, products of all.
-            if (x->op == ir::Instruction::kTcgen05Load || x->op == ir::Instruction::kTcgen05Store) {
-              touched.reads.insert(tensor_memory_);
-            }
-            if (x->op == ir::Instruction::kTcgen05Mma) touched.writes.insert(tensor_memory_);
+            if (TouchesTensorMemory(*x, &touched)) return true;
             for (const ir::Region& r : x->regions) {
               if (x->op == ir::Instruction::kAsyncCopy) break;
               if (r.buffer->scope == ir::Scope::kShared) Note(r.buffer, &touched.reads);
@@ -191,6 +187,29 @@ class Planter {
         });
     touched.unfenced = touched.writes;
     return touched;
+  }
+
+  // Loads and stores are of a warp's own lanes, products of all; who takes columns tells the
+  // others.
+  bool TouchesTensorMemory(const ir::Instruct& x, Pending* touched) const {
+    switch (x.op) {
+      case ir::Instruction::kTcgen05Alloc:
+        Note(x.regions[0].buffer, &touched->writes);
+        touched->reads.insert(tensor_memory_);
+        return true;
+      case ir::Instruction::kTcgen05Load:
+      case ir::Instruction::kTcgen05Store:
+        touched->reads.insert(tensor_memory_);
+        return true;
+      case ir::Instruction::kTcgen05Free:
+        touched->writes.insert(tensor_memory_);
+        return true;
+      case ir::Instruction::kTcgen05Mma:
+        touched->writes.insert(tensor_memory_);
+        return false;
+      default:
+        return false;
+    }
   }
 
   void Note(const ir::Buffer& b, Buffers* to) const {
@@ -304,14 +323,24 @@ class Planter {
     pending_.Add(own);
   }
 
-  // What others have done is awaited before the part, by all; barriers in the part are the part's
-  // own, and its end is nobody's.
+  // What others have done is awaited before the part, by all, but for parts that run beside each
+  // other; barriers in the part are the part's own, and its end is nobody's.
   void Part(const Stmt& s, std::vector<Stmt>* out) {
     const auto* part = s.As<ir::OnThreads>();
-    const Pending own = TouchedBy(part->body);
-    if (!WaitsForOthers(part->body)) Meet(own, ReadsAsynchronously(part->body), s->loc, out);
+    Pending own = TouchedBy(part->body);
+    if (inside_ || !WaitsForOthers(part->body)) {
+      Meet(own, ReadsAsynchronously(part->body), s->loc, out);
+    }
     const Pending before = std::exchange(pending_, {});
+    const bool around = std::exchange(inside_, true);
     const Stmt body = Visit(part->body);
+    inside_ = around;
+    // Products are waited for by barriers of their own; the first warp, which gives columns back,
+    // may have met the others of its part already.
+    own.writes.erase(tensor_memory_);
+    if (part->first == 0 && pending_.reads.count(tensor_memory_) == 0) {
+      own.reads.erase(tensor_memory_);
+    }
     pending_ = before;
     pending_.Add(own);
     out->push_back(ir::MakeStmt<ir::OnThreads>(s->loc, part->first, part->count, body));
@@ -321,6 +350,7 @@ class Planter {
   const ir::Buffer whole_ =
       ir::MakeBuffer("tensor_memory", kInt32, {ir::MakeInt(1)}, ir::Scope::kShared);
   const ir::BufferNode* const tensor_memory_ = whole_.get();
+  bool inside_ = false;  // of a part
   Pending pending_;
   Pending jumps_;       // at breaks and continues of the loop around
   Buffers loaded_;      // by tensor loads, under mbarriers
