@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/shape.h"
+#include "compiler/ir/sums.h"
 #include "compiler/ir/visit.h"
 #include "compiler/layout/swizzle.h"
 #include "compiler/passes/build.h"
@@ -18,20 +19,6 @@ using ir::Expr;
 using ir::Stmt;
 
 constexpr int64_t kAtomRows = 8;  // of a swizzle
-
-const ir::Gemm* ProductOn(const Stmt& s, const ir::Buffer& sums) {
-  const auto* gemm = s.As<ir::Gemm>();
-  return gemm != nullptr && gemm->c.buffer == sums ? gemm : nullptr;
-}
-
-bool Multiplies(const Stmt& s, const ir::Buffer& sums) {
-  bool found = false;
-  ir::Walk(s, [&](const Stmt& x) {
-    found |= ProductOn(x, sums) != nullptr;
-    return !found;
-  });
-  return found;
-}
 
 // Tiles that descriptors name: whole, of shared memory, rows that fill a swizzle.
 bool IsWholeTile(const ir::Region& r) {
@@ -53,65 +40,27 @@ Stmt WithBody(const ir::For& loop, const Stmt& body) {
                                loop.annotations);
 }
 
-bool IsLoop(const Stmt& s) {
-  const auto* loop = s.As<ir::For>();
-  return s.kind() == ir::StmtKind::kWhile ||
-         (loop != nullptr && loop->loop != ir::ForKind::kParallel);
-}
-
-// One result of a launch: where it goes to tensor memory.
+// One result of a launch goes to tensor memory.
 class Result {
  public:
-  Result(ir::Buffer sums, std::string* why) : sums_(std::move(sums)), why_(why) {
+  explicit Result(ir::Buffer sums) : sums_(std::move(sums)) {
     held_ = ir::MakeBuffer(absl::StrCat(sums_->name, "_sums"), sums_->dtype, sums_->shape,
                            ir::Scope::kTensor);
   }
 
-  // The statement, in a loop or not, with the result in tensor memory; undefined where it cannot
-  // be.
-  Stmt Held(const Stmt& s, bool in_loop) {
-    if (const auto* loop = s.As<ir::For>(); loop != nullptr && IsLoop(s)) {
-      const Stmt body = Held(loop->body, /*in_loop=*/true);
-      return body.defined() ? WithBody(*loop, body) : Stmt();
-    }
-    const auto* seq = s.As<ir::Seq>();
-    if (seq == nullptr) {
-      *why_ = "a condition, or a part of the block, decides whether it is computed";
-      return {};
-    }
-    const std::vector<Stmt>& stmts = seq->stmts;
-    size_t first = 0, last = stmts.size();
-    while (!Multiplies(stmts[first], sums_)) ++first;
-    while (!Multiplies(stmts[last - 1], sums_)) --last;
-    const auto begin = stmts.begin() + static_cast<int64_t>(first);
-    const auto end = stmts.begin() + static_cast<int64_t>(last);
-    // In a loop around, a single product may as well leave its result where it is looked at.
-    if (OnlySums({begin, end}) && (!in_loop || std::any_of(begin, end, IsLoop))) {
-      return HeldIn(*seq, first, last);
-    }
-    if (last - first > 1 || begin->kind() == ir::StmtKind::kGemm) {
-      *why_ = "it is looked at between products";
-      return {};
-    }
-    const Stmt inner = Held(*begin, in_loop);
-    if (!inner.defined()) return {};
-    std::vector<Stmt> out = stmts;
-    out[first] = inner;
-    return ir::MakeStmt<ir::Seq>(s->loc, std::move(out));
+  Stmt Held(const Stmt& body, const ir::SumsRange& where) const {
+    return ir::RewriteStmts(body, [&](const Stmt& s) -> Stmt {
+      return s.get() == where.seq ? HeldIn(*where.seq, where.first, where.last) : Stmt();
+    });
   }
 
  private:
   // The products' result is the buffer in tensor memory.
   Stmt Renamed(const Stmt& s) const {
     return ir::RewriteStmts(s, [&](const Stmt& x) -> Stmt {
-      const ir::Gemm* gemm = ProductOn(x, sums_);
+      const ir::Gemm* gemm = ir::ProductOn(x, sums_);
       return gemm != nullptr ? WithResult(*gemm, held_, gemm->clear_accum) : Stmt();
     });
-  }
-
-  bool OnlySums(std::vector<Stmt> stmts) const {
-    for (Stmt& s : stmts) s = Renamed(s);
-    return !Uses(stmts, sums_);
   }
 
   // Where the products' loop runs, or undefined where it certainly does.
@@ -175,13 +124,13 @@ class Result {
   // `s` with its first product clearing the result where `first` holds; undefined where it is not
   // known which one is the first.
   Stmt Cleared(const Stmt& s, const Expr& first, bool outer) const {
-    if (const ir::Gemm* gemm = ProductOn(s, sums_)) {
+    if (const ir::Gemm* gemm = ir::ProductOn(s, sums_)) {
       return WithResult(*gemm, held_, ir::IsConst(first, 1) ? first : gemm->clear_accum || first);
     }
     if (const auto* seq = s.As<ir::Seq>()) {
       std::vector<Stmt> stmts = seq->stmts;
       const auto child = std::find_if(stmts.begin(), stmts.end(),
-                                      [&](const Stmt& x) { return Multiplies(x, sums_); });
+                                      [&](const Stmt& x) { return ir::HasProductOn(x, sums_); });
       *child = Cleared(*child, first, outer);
       return child->defined() ? ir::MakeStmt<ir::Seq>(s->loc, std::move(stmts)) : Stmt();
     }
@@ -197,37 +146,38 @@ class Result {
 
   const ir::Buffer sums_;
   ir::Buffer held_;
-  std::string* const why_;
 };
 
 class HoldLaunch {
  public:
   HoldLaunch(const ir::Launch& launch, const target::Arch& arch)
-      : launch_(launch), arch_(arch), body_(launch.body), notes_(launch.annotations) {
+      : launch_(launch), arch_(arch), notes_(launch.annotations) {
     for (const Expr& t : launch.threads) threads_ *= ir::ConstInt(t).value_or(0);
   }
 
   Stmt Run() {
+    Stmt body = launch_.body.kind() == ir::StmtKind::kSeq
+                    ? launch_.body
+                    : ir::MakeStmt<ir::Seq>(launch_.loc, std::vector<Stmt>{launch_.body});
+    const auto whole = [&] {
+      return ir::Launch(launch_.loc, launch_.grid, launch_.threads, body, launch_.annotations);
+    };
     for (const ir::Buffer& sums : Results()) {
-      std::string why = WhyNot(sums);
-      Stmt held;
-      if (why.empty()) held = Result(sums, &why).Held(Body(), /*in_loop=*/false);
-      if (held.defined()) {
-        body_ = held;
+      const ir::Launch now = whole();
+      const ir::SumsRange where = ir::FindSums(now, sums);
+      std::string why = where.why_not;
+      if (why.empty()) why = WhyNot(sums);
+      if (why.empty()) {
+        body = Result(sums).Held(now.body, where);
         columns_ += ColumnsOf(sums);
       } else {
         notes_[absl::StrCat(kInRegisters, sums->name)] = why;
       }
     }
-    return ir::MakeStmt<ir::Launch>(launch_.loc, launch_.grid, launch_.threads, body_, notes_);
+    return ir::MakeStmt<ir::Launch>(launch_.loc, launch_.grid, launch_.threads, body, notes_);
   }
 
  private:
-  Stmt Body() const {
-    if (body_.kind() == ir::StmtKind::kSeq) return body_;
-    return ir::MakeStmt<ir::Seq>(launch_.loc, std::vector<Stmt>{body_});
-  }
-
   // The fragments that products add to, in program order.
   std::vector<ir::Buffer> Results() const {
     std::vector<ir::Buffer> results;
@@ -247,33 +197,24 @@ class HoldLaunch {
   }
 
   std::string WhyNot(const ir::Buffer& sums) const {
-    for (const char* note : {"layout:", "replicated:"}) {
-      if (launch_.annotations.count(absl::StrCat(note, sums->name)) > 0) {
-        return "the kernel says who holds it";
-      }
-    }
     std::string why;
     ir::Walk(launch_.body, [&](const Stmt& s) {
-      const auto* gemm = s.As<ir::Gemm>();
-      if (gemm == nullptr || !why.empty()) return why.empty();
-      if (gemm->a.buffer == sums || gemm->b.buffer == sums) why = "a product reads it";
-      if (gemm->c.buffer == sums && why.empty()) why = WhyNot(*gemm);
+      const ir::Gemm* gemm = ir::ProductOn(s, sums);
+      if (gemm != nullptr && why.empty()) why = WhyNot(*gemm);
       return why.empty();
     });
     return why;
   }
 
   std::string WhyNot(const ir::Gemm& gemm) const {
-    if (gemm.c.buffer->shape.size() != 2 || !CoversWhole(gemm.c)) {
-      return "a product computes a part of it";
-    }
+    if (gemm.c.buffer->shape.size() != 2) return "it is no matrix";
     std::optional<target::GemmQuery> query = QueryOf(gemm, {0, threads_});
     if (!query) return "its shape is not known";
     query->c_space = target::OperandSpace::kTensor;
     const target::GemmChoice choice = target::ChooseGemm(arch_, *query);
     if (choice.unit.empty()) return choice.why_not;
     if (!IsWholeTile(gemm.a) || !IsWholeTile(gemm.b)) {
-      return "tcgen05 takes whole tiles of shared memory whose rows fill a swizzle";
+      return "tcgen05 takes whole tiles of shared memory";
     }
     const int64_t columns = ColumnsOf(gemm.c.buffer);
     if (columns_ + columns <= target::kTensorColumns) return "";
@@ -284,7 +225,6 @@ class HoldLaunch {
   const ir::Launch& launch_;
   const target::Arch& arch_;
   int64_t threads_ = 1;
-  Stmt body_;
   std::map<std::string, std::string> notes_;
   int64_t columns_ = 0;  // of tensor memory, that are taken
 };

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/analysis.h"
 #include "compiler/ir/printer.h"
+#include "compiler/ir/sums.h"
 #include "compiler/ir/visit.h"
 #include "compiler/roofline/access.h"
 #include "compiler/roofline/element_work.h"
@@ -67,6 +68,7 @@ class Analyzer {
   std::vector<int> loops_;  // path to here
   Num probability_;         // of the branches on the path
   int launch_ = 0;
+  const ir::Launch* launch_node_ = nullptr;
   bool pipelined_ = false;              // inside a pipelined loop
   std::vector<int> writers_, readers_;  // per buffer: number of operations
 };
@@ -198,6 +200,7 @@ Num Analyzer::PanelOf(const std::string& note) {
 
 void Analyzer::Launch(const ir::Launch& launch) {
   launch_ = static_cast<int>(d_.launches.size());
+  launch_node_ = &launch;
   d_.launches.emplace_back();
   {
     LaunchDemand& l = d_.launches.back();
@@ -473,6 +476,7 @@ void Analyzer::AddGemm(const ir::Gemm& gemm) {
   op.policy = static_cast<target::WarpPolicy>(gemm.policy);
   op.a_shared = gemm.a.buffer->scope == ir::Scope::kShared;
   op.b_shared = gemm.b.buffer->scope == ir::Scope::kShared;
+  op.c_alone = ir::FindSums(*launch_node_, gemm.c.buffer).seq != nullptr;
   op.rows = op.m;
   op.columns = op.n;
   op.a_buffer = BufferOf(gemm.a.buffer);

@@ -13,6 +13,7 @@ constexpr int64_t kAtomColumns = 8, kGroupRows = 64;
 constexpr int kGroupWarps = 4;
 constexpr double kWidest = 256;  // columns of a wgmma
 constexpr int kTensorLanes = 128;
+constexpr int64_t kLeastSwizzle = 32;  // bytes of a row of a tile
 constexpr int64_t kLeastColumns = 32;  // of tensor memory
 
 bool Lists(const char* list, absl::string_view word) {
@@ -34,6 +35,11 @@ std::string WhyNotInTensorMemory(const GemmRule& r, const GemmQuery& q) {
   if (q.m > kTensorLanes && q.m % kTensorLanes != 0) return Multiple("M tile", q.m, kTensorLanes);
   if (q.a_space != OperandSpace::kShared) {
     return absl::StrCat(r.unit, " takes A from shared memory here");
+  }
+  const int64_t bytes = q.a.bytes();
+  if ((q.trans_a ? q.m : q.k) * bytes % kLeastSwizzle != 0 ||
+      (q.trans_b ? q.k : q.n) * bytes % kLeastSwizzle != 0) {
+    return absl::StrCat("rows of tiles are no multiples of ", kLeastSwizzle, " bytes");
   }
   if (TensorColumns(q.m, q.n) <= kTensorColumns) return "";
   return absl::StrCat("tensor memory has no room for sums of ", q.m, "x", q.n);
