@@ -9,7 +9,10 @@
 #include "compiler/ir/visit.h"
 #include "compiler/layout/swizzle.h"
 #include "compiler/passes/build.h"
+#include "compiler/passes/infer_layouts.h"
+#include "compiler/passes/lower_copies.h"
 #include "compiler/passes/shared_tiles.h"
+#include "compiler/passes/stage_operands.h"
 #include "compiler/passes/tile_versions.h"
 
 namespace kiln::passes {
@@ -150,8 +153,12 @@ class Result {
 
 class HoldLaunch {
  public:
-  HoldLaunch(const ir::Launch& launch, const target::Arch& arch)
-      : launch_(launch), arch_(arch), notes_(launch.annotations) {
+  HoldLaunch(const ir::Program& program, const ir::Launch& launch, const PassContext& context)
+      : program_(program),
+        launch_(launch),
+        context_(context),
+        arch_(GpuOf(context)),
+        notes_(launch.annotations) {
     for (const Expr& t : launch.threads) threads_ *= ir::ConstInt(t).value_or(0);
   }
 
@@ -174,10 +181,39 @@ class HoldLaunch {
         notes_[absl::StrCat(kInRegisters, sums->name)] = why;
       }
     }
-    return ir::MakeStmt<ir::Launch>(launch_.loc, launch_.grid, launch_.threads, body, notes_);
+    if (columns_ == 0) return With(body);
+    const Stmt held = With(body);
+    if (LayoutsAgree(held)) return held;
+    for (const ir::Buffer& sums : Results()) {
+      notes_.try_emplace(absl::StrCat(kInRegisters, sums->name),
+                         "the rest of the block wants it held otherwise than tcgen05 loads it");
+    }
+    return With(launch_.body);
   }
 
  private:
+  Stmt With(const Stmt& body) const {
+    return ir::MakeStmt<ir::Launch>(launch_.loc, launch_.grid, launch_.threads, body, notes_);
+  }
+
+  // Whether there is an assignment to threads with every fragment as it is loaded.
+  bool LayoutsAgree(const Stmt& held) const {
+    ir::Program alone = program_;
+    alone.body = held;
+    for (const auto lower : {StageOperands, LowerCopies}) {
+      absl::StatusOr<ir::Program> next = lower(alone, context_);
+      if (!next.ok()) return false;
+      alone = *std::move(next);
+    }
+    const auto problem = CollectLayoutProblem(alone, *alone.body.As<ir::Launch>(), arch_);
+    if (!problem.ok()) return false;
+    const auto solution = InferLayouts(alone, *problem);
+    return solution.ok() &&
+           std::none_of(solution->moves.begin(), solution->moves.end(), [&](const LayoutMove& m) {
+             return problem->operations[m.operation].kind == OperationKind::kMove;
+           });
+  }
+
   // The fragments that products add to, in program order.
   std::vector<ir::Buffer> Results() const {
     std::vector<ir::Buffer> results;
@@ -222,7 +258,9 @@ class HoldLaunch {
                         " columns left, it takes ", columns);
   }
 
+  const ir::Program& program_;
   const ir::Launch& launch_;
+  const PassContext& context_;
   const target::Arch& arch_;
   int64_t threads_ = 1;
   std::map<std::string, std::string> notes_;
@@ -240,7 +278,7 @@ absl::StatusOr<ir::Program> HoldSums(const ir::Program& program, const PassConte
   ir::Program out = program;
   out.body = ir::RewriteStmts(program.body, [&](const Stmt& s) -> Stmt {
     const auto* launch = s.As<ir::Launch>();
-    return launch != nullptr ? HoldLaunch(*launch, arch).Run() : Stmt();
+    return launch != nullptr ? HoldLaunch(program, *launch, context).Run() : Stmt();
   });
   return out;
 }

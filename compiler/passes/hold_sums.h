@@ -5,9 +5,10 @@
 // the first product, any other start is stored there.
 //
 // A fragment is left alone, and a note of the launch, "registers:<fragment>", says why, where
-// something else looks at it between products, where the table of instructions has no tcgen05 for
-// one of them (target/legality.h) or a tile is not read as a whole, where the kernel says who holds
-// it, or another product reads it; and everywhere with "kiln.tcgen05": 0.
+// something else looks at it between products, the kernel says who holds it, or another product
+// reads it (ir/sums.h); where the table of instructions has no tcgen05 for one of them
+// (target/legality.h) or a tile is not read as a whole; and all of a launch, where the rest of it
+// wants one held otherwise than it is loaded. With "kiln.tcgen05": 0 nothing is held so.
 #ifndef KILN_COMPILER_PASSES_HOLD_SUMS_H_
 #define KILN_COMPILER_PASSES_HOLD_SUMS_H_
 

@@ -310,6 +310,25 @@ TEST(GpuInstructions, SumsThatStayInRegisters) {
   EXPECT_EQ(Difference(*tiles, *instructions), "");
 }
 
+// Two results meet in a loop, of which one must stay in registers: both do.
+TEST(GpuInstructions, SumsThatMeetOthers) {
+  const auto tiles = Tiles(
+      OneTile("        T.clear(c)\n        T.clear(d)\n",
+              absl::StrCat("        for k in T.Pipelined(4, num_stages=2):\n", kFetchBoth,
+                           "            T.gemm(a, b, c, transpose_B=True)\n",
+                           "            T.gemm(a, b, d, transpose_B=True)\n",
+                           "            for i, j in T.Parallel(128, 64):\n",
+                           "                d[i, j] = d[i, j] * 0.5\n"),
+              absl::StrCat("        for i, j in T.Parallel(128, 64):\n",
+                           "            c[i, j] = c[i, j] + d[i, j]\n        T.copy(c, C)\n")));
+  ASSERT_TRUE(tiles.ok()) << tiles.status();
+  const auto instructions = Instructions(*tiles, {.gpu = "sm_100a"});
+  ASSERT_TRUE(instructions.ok()) << instructions.status();
+  EXPECT_FALSE(Has(*instructions, ir::Instruction::kTcgen05Mma));
+  EXPECT_TRUE(absl::StrContains(ir::ToString(*instructions), "registers:c=\"the rest of"));
+  EXPECT_EQ(Difference(*tiles, *instructions), "");
+}
+
 // Where the next tile lies is read from memory: threads fetch it, TMA the other one.
 TEST(GpuInstructions, TilesWhosePlaceIsLookedUp) {
   const auto tiles = Tiles(R"(import tilelang
