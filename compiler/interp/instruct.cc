@@ -91,12 +91,15 @@ class Nothing : public Action {
 
 class BarrierOf : public Action {
  public:
-  using Action::Action;
+  BarrierOf(SourceLoc loc, TensorMemory::Threads who) : Action(loc), who_(who) {}
   Flow Run(Machine& m) const override {
     if (m.options().meet_at_barriers) m.Barrier();
-    m.async->tensor.Meet();
+    m.async->tensor.Meet(who_);
     return Flow::kNext;
   }
+
+ private:
+  const TensorMemory::Threads who_;
 };
 
 // Registers of other threads of the warp. What a thread has not written, the other does not get.
@@ -134,12 +137,9 @@ class ShuffleOf : public Action {
 // Instructions on one mbarrier.
 class OnBarrier : public Action {
  public:
-  OnBarrier(SourceLoc loc, ir::Instruction op, Box barrier, NodePtr value, int64_t warps)
-      : Action(loc),
-        op_(op),
-        barrier_(std::move(barrier)),
-        value_(std::move(value)),
-        warps_(warps) {}
+  OnBarrier(SourceLoc loc, ir::Instruction op, Box barrier, NodePtr value,
+            TensorMemory::Threads who)
+      : Action(loc), op_(op), barrier_(std::move(barrier)), value_(std::move(value)), who_(who) {}
   Flow Run(Machine& m) const override {
     const Place place = Locate(m, barrier_);
     const int64_t value = value_ ? value_->Int(m) : 0;
@@ -156,7 +156,8 @@ class OnBarrier : public Action {
     if (barrier == nullptr) return Flow::kStop;
     if (op_ == ir::Instruction::kBarrierWait) return Wait(m, key, barrier, value);
     if (op_ == ir::Instruction::kBarrierExpect) barrier->bytes += value;
-    async.Arrive(barrier, op_ == ir::Instruction::kBarrierExpect ? 1 : warps_);
+    if (op_ == ir::Instruction::kBarrierArrive) async.tensor.Tell(key);
+    async.Arrive(barrier, op_ == ir::Instruction::kBarrierExpect ? 1 : who_.count / kWarp);
     return Flow::kNext;
   }
 
@@ -167,20 +168,23 @@ class OnBarrier : public Action {
       return barrier->phases % 2 != parity;
     };
     if (m.parts != nullptr) {
-      return m.parts->WaitUntil(m, over, loc) ? Flow::kNext : Flow::kStop;
+      if (!m.parts->WaitUntil(m, over, loc)) return Flow::kStop;
+      m.async->tensor.Hear(key, who_);
+      return Flow::kNext;
     }
     if (!over()) {
       m.Fail(absl::StatusCode::kFailedPrecondition, loc,
              "deadlock: the block waits for a barrier that nobody will complete",
              "let the wait come after the arrivals");
     }
+    m.async->tensor.Hear(key, who_);
     return NextUnlessFailed(m);
   }
 
   const ir::Instruction op_;
   Box barrier_;
   NodePtr value_;
-  const int64_t warps_;
+  const TensorMemory::Threads who_;
 };
 
 class TensorLoadOf : public Action {
@@ -609,6 +613,7 @@ ActionPtr Compiler::InstructAction(const ir::Instruct& x) {
   const SourceLoc loc = x.loc;
   const auto box = [&](size_t i) { return MakeBox(x.regions[i], loc); };
   const auto count = [&] { return static_cast<size_t>(ir::ConstInt(x.args[0]).value_or(0)); };
+  const TensorMemory::Threads who = {part_.first, part_.count};
   const auto value = [&] { return x.args.empty() ? nullptr : Expr(x.args[0], loc); };
   if (NoteOf(x, "cluster") > 1 || x.op == ir::Instruction::kClusterBarrier) {
     Error(
@@ -617,7 +622,7 @@ ActionPtr Compiler::InstructAction(const ir::Instruct& x) {
   }
   switch (x.op) {
     case ir::Instruction::kBlockBarrier:
-      return std::make_unique<BarrierOf>(loc);
+      return std::make_unique<BarrierOf>(loc, who);
     case ir::Instruction::kProxyFence:
     case ir::Instruction::kClusterBarrier:
     case ir::Instruction::kMaxRegisters:
@@ -629,7 +634,7 @@ ActionPtr Compiler::InstructAction(const ir::Instruct& x) {
     case ir::Instruction::kBarrierArrive:
     case ir::Instruction::kBarrierExpect:
     case ir::Instruction::kBarrierWait:
-      return std::make_unique<OnBarrier>(loc, x.op, box(0), value(), part_.count / kWarp);
+      return std::make_unique<OnBarrier>(loc, x.op, box(0), value(), who);
     case ir::Instruction::kTensorLoad:
       return std::make_unique<TensorLoadOf>(loc, box(0), TileOf(x, 0), box(1),
                                             ir::RowDimension(x.regions[1]), box(2));

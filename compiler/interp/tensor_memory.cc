@@ -20,22 +20,84 @@ bool TensorMemory::Has(Machine& m, int64_t column, int64_t count, SourceLoc loc)
   return false;
 }
 
-bool TensorMemory::IsSettled(Machine& m, SourceLoc loc) const {
-  if (moves == Moves::kNone) return true;
-  const char* const missing = moves == Moves::kStarted  ? "wait for them"
-                              : moves == Moves::kOver   ? "fence before a barrier"
-                              : moves == Moves::kFenced ? "barrier"
-                                                        : "fence after the barrier";
-  m.Fail(absl::StatusCode::kFailedPrecondition, loc,
-         absl::StrCat("this may overtake loads and stores of tensor memory by other threads: there "
-                      "is no ",
-                      missing, " in between"),
-         "order them: wait, fence, barrier, fence");
-  return false;
+bool TensorMemory::IsSettled(Machine& m, int64_t column, int64_t count, int64_t thread,
+                             SourceLoc loc) const {
+  using Stage = Move::Stage;
+  const auto has = [&](const Threads& who) { return who.Has(thread); };
+  for (const Move& move : moves) {
+    if (move.first >= column + count || move.first + move.columns <= column) continue;
+    if (std::any_of(move.settled.begin(), move.settled.end(), has)) continue;
+    const bool met = std::any_of(move.met.begin(), move.met.end(), has);
+    const char* const missing = move.stage == Stage::kStarted ? "wait for them"
+                                : move.stage == Stage::kOver  ? "fence before a barrier"
+                                : met                         ? "fence after the barrier"
+                                      : "barrier of these threads and this one";
+    m.Fail(absl::StatusCode::kFailedPrecondition, loc,
+           absl::StrCat("this may overtake loads and stores of tensor memory by other threads: "
+                        "there is no ",
+                        missing, " in between"),
+           "order them: wait, fence, barrier, fence");
+    return false;
+  }
+  return true;
+}
+
+void TensorMemory::Start(Move move) {
+  const auto covered = [&](const Move& old) {
+    return old.first >= move.first && old.first + old.columns <= move.first + move.columns;
+  };
+  moves.erase(std::remove_if(moves.begin(), moves.end(), covered), moves.end());
+  moves.push_back(std::move(move));
+}
+
+void TensorMemory::Wait(bool stores) {
+  for (Move& move : moves) {
+    if (move.stage != Move::Stage::kStarted || move.stores != stores) continue;
+    move.perform();
+    move.stage = Move::Stage::kOver;
+  }
+}
+
+void TensorMemory::FenceBefore() {
+  for (Move& move : moves) {
+    if (move.stage == Move::Stage::kOver) move.stage = Move::Stage::kFenced;
+  }
+}
+
+void TensorMemory::FenceAfter(const Threads& who) {
+  fenced = ended;
+  for (Move& move : moves) {
+    for (const Threads& met : move.met) {
+      if (met.Has(who.first)) move.settled.push_back(met);
+    }
+    std::erase_if(move.met, [&](const Threads& met) { return met.Has(who.first); });
+  }
+}
+
+void TensorMemory::Meet(const Threads& who) {
+  for (Move& move : moves) {
+    if (move.stage == Move::Stage::kFenced) move.met.push_back(who);
+  }
+}
+
+void TensorMemory::Tell(const BarrierKey& barrier) {
+  for (Move& move : moves) {
+    if (move.stage == Move::Stage::kFenced) move.told.push_back(barrier);
+  }
+}
+
+void TensorMemory::Hear(const BarrierKey& barrier, const Threads& who) {
+  for (Move& move : moves) {
+    const bool told = std::find(move.told.begin(), move.told.end(), barrier) != move.told.end();
+    if (told) move.met.push_back(who);
+  }
 }
 
 void TensorMemory::CheckEnd(Machine& m, SourceLoc loc) const {
-  if (m.failed() || (columns == 0 && steps.empty() && loads.empty() && stores.empty())) return;
+  const bool moving = std::any_of(moves.begin(), moves.end(), [](const Move& move) {
+    return move.stage == Move::Stage::kStarted;
+  });
+  if (m.failed() || (columns == 0 && steps.empty() && !moving)) return;
   m.Fail(absl::StatusCode::kFailedPrecondition, loc,
          columns > 0 ? "the block ends and keeps columns of tensor memory"
                      : "products, or moves of tensor memory, are still on their way when the block "
@@ -88,7 +150,8 @@ class AllocOfColumns : public Action {
     // Anywhere: addresses are what was written to the slot.
     t.first = m.options().order == Order::kReverse ? TensorMemory::kColumns - columns : 0;
     t.columns = columns;
-    t.moves = TensorMemory::Moves::kOver;  // others use them once they are told
+    // Others use them once they are told.
+    t.Start({t.first, columns, true, nullptr, TensorMemory::Move::Stage::kOver, {}, {}, {}});
     t.cells.assign(TensorMemory::kLanes * TensorMemory::kColumns, {});
     const bool threads = !m.levels.empty() && m.levels.back().units == Units::kThreads;
     const Level around = m.levels.empty() ? Level() : m.levels.back();
@@ -106,12 +169,15 @@ class AllocOfColumns : public Action {
 
 class FreeOfColumns : public Action {
  public:
-  FreeOfColumns(SourceLoc loc, NodePtr address, NodePtr columns)
-      : Action(loc), address_(std::move(address)), columns_(std::move(columns)) {}
+  FreeOfColumns(SourceLoc loc, NodePtr address, NodePtr columns, int64_t thread)
+      : Action(loc), address_(std::move(address)), columns_(std::move(columns)), thread_(thread) {}
   Flow Run(Machine& m) const override {
     TensorMemory& t = m.async->tensor;
     const int64_t first = address_->Int(m), columns = columns_->Int(m);
-    if (m.failed() || !t.Has(m, first, columns, loc) || !t.IsSettled(m, loc)) return Flow::kStop;
+    if (m.failed() || !t.Has(m, first, columns, loc) ||
+        !t.IsSettled(m, first, columns, thread_, loc)) {
+      return Flow::kStop;
+    }
     if (columns == t.columns && t.steps.empty()) {
       t.columns = 0;
       return Flow::kNext;
@@ -125,25 +191,26 @@ class FreeOfColumns : public Action {
 
  private:
   NodePtr address_, columns_;
+  const int64_t thread_;
 };
 
 class FenceOf : public Action {
  public:
-  FenceOf(SourceLoc loc, NodePtr after) : Action(loc), after_(std::move(after)) {}
+  FenceOf(SourceLoc loc, NodePtr after, TensorMemory::Threads who)
+      : Action(loc), after_(std::move(after)), who_(who) {}
   Flow Run(Machine& m) const override {
-    using Moves = TensorMemory::Moves;
     TensorMemory& t = m.async->tensor;
     if (after_->Int(m) != 0) {
-      t.fenced = t.ended;
-      if (t.moves == Moves::kMet) t.moves = Moves::kNone;
-    } else if (t.moves == Moves::kOver) {
-      t.moves = Moves::kFenced;
+      t.FenceAfter(who_);
+    } else {
+      t.FenceBefore();
     }
     return NextUnlessFailed(m);
   }
 
  private:
   NodePtr after_;
+  const TensorMemory::Threads who_;
 };
 
 // One thread's product: it reads its operands as late as it may, or with Order::kReverse at once.
@@ -172,7 +239,10 @@ class ProductInTensorMemory : public Action {
     const bool clear = clear_->Int(m) != 0;
     const int64_t first = address_->Int(m);
     if (m.failed() || !m.Step(shape_.m * shape_.n * k_ / 64, loc)) return Flow::kStop;
-    if (!t.Has(m, first, shape_.columns(), loc) || !t.IsSettled(m, loc)) return Flow::kStop;
+    const int64_t columns = shape_.columns();
+    if (!t.Has(m, first, columns, loc) || !t.IsSettled(m, first, columns, thread_, loc)) {
+      return Flow::kStop;
+    }
     if (!LooksAtOperands(m, a, b)) return Flow::kStop;
     ForCells(t, first, [](TensorMemory::Cell& cell, int64_t, int64_t) { ++cell.products; });
     auto multiply = [this, &m, a, b, clear, first] { Multiply(m, a, b, clear, first); };
@@ -307,8 +377,7 @@ class MoveOf : public Action {
       if (!loads_) cell.written = false;
     });
     if (m.failed()) return Flow::kStop;
-    t.moves = TensorMemory::Moves::kStarted;
-    (loads_ ? t.loads : t.stores).push_back(perform);
+    t.Start({first, shape_.columns(), !loads_, perform, {}, {}, {}, {}});
     return NextUnlessFailed(m);
   }
 
@@ -366,13 +435,7 @@ class WaitOfMoves : public Action {
  public:
   WaitOfMoves(SourceLoc loc, NodePtr stores) : Action(loc), stores_(std::move(stores)) {}
   Flow Run(Machine& m) const override {
-    TensorMemory& t = m.async->tensor;
-    auto& started = stores_->Int(m) != 0 ? t.stores : t.loads;
-    for (const auto& move : started) move();
-    started.clear();
-    if (t.moves == TensorMemory::Moves::kStarted && t.loads.empty() && t.stores.empty()) {
-      t.moves = TensorMemory::Moves::kOver;
-    }
+    m.async->tensor.Wait(stores_->Int(m) != 0);
     return NextUnlessFailed(m);
   }
 
@@ -383,6 +446,7 @@ class WaitOfMoves : public Action {
 }  // namespace
 
 ActionPtr Compiler::TensorMemoryAction(const ir::Instruct& x) {
+  using Threads = TensorMemory::Threads;
   const SourceLoc loc = x.loc;
   const auto arg = [&](size_t i) { return Expr(x.args[i], loc); };
   const SumShape shape = {NoteOf(x, "m"), NoteOf(x, "n")};
@@ -392,9 +456,9 @@ ActionPtr Compiler::TensorMemoryAction(const ir::Instruct& x) {
       return std::make_unique<AllocOfColumns>(loc, MakeBox(x.regions[0], loc), arg(0),
                                               static_cast<uint32_t>(part_.first));
     case ir::Instruction::kTcgen05Free:
-      return std::make_unique<FreeOfColumns>(loc, arg(0), arg(1));
+      return std::make_unique<FreeOfColumns>(loc, arg(0), arg(1), part_.first);
     case ir::Instruction::kTcgen05Fence:
-      return std::make_unique<FenceOf>(loc, arg(0));
+      return std::make_unique<FenceOf>(loc, arg(0), Threads{part_.first, part_.count});
     case ir::Instruction::kTcgen05Mma: {
       const auto operand = [&](int i, bool trans) {
         return ProductInTensorMemory::Operand{SlotOf(x.regions[i].buffer), TileOf(x, i), trans,

@@ -16,6 +16,7 @@
 #include "compiler/passes/forward_stores.h"
 #include "compiler/passes/guard_accesses.h"
 #include "compiler/passes/hold_sums.h"
+#include "compiler/passes/issue_apart.h"
 #include "compiler/passes/lower_copies.h"
 #include "compiler/passes/lower_gemm_cpu.h"
 #include "compiler/passes/lower_reductions_cpu.h"
@@ -104,6 +105,7 @@ const std::vector<Pass>& GpuPipeline() {
       {"apply-layouts", ApplyLayouts},
       {"serialize-loops", SerializeLoops},
       {"overlap-products", OverlapProducts},
+      {"issue-apart", IssueApart},
       {"chain-products", ChainProducts},
       {"version-loops", VersionLoops},
       {"unroll-lanes", UnrollLanes},  // after versions exist: most have no guards
