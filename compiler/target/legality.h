@@ -15,7 +15,7 @@
 namespace kiln::target {
 
 enum class OperandSpace : uint8_t { kRegisters, kShared, kTensor };  // kTensor: results alone
-enum class WarpPolicy : uint8_t { kSquare, kFullRow, kFullCol };  // T.GemmWarpPolicy
+enum class WarpPolicy : uint8_t { kSquare, kFullRow, kFullCol };     // T.GemmWarpPolicy
 
 // How the warps of a block, or its warpgroups, share a result.
 struct WarpGrid {
