@@ -79,6 +79,15 @@ TileShape TileOf(const ir::Instruct& x, int operand) {
   return tile;
 }
 
+bool CheckFenced(Machine& m, const BufferState& tile, int64_t place, SourceLoc loc) {
+  if (!tile.written || tile.written[place] != kUnfenced) return true;
+  m.Fail(absl::StatusCode::kFailedPrecondition, loc,
+         absl::StrCat("an asynchronous read of ", m.IndexText(tile, place),
+                      ", which a thread stored without a proxy fence after it"),
+         "fence, then meet, then read");
+  return false;
+}
+
 namespace {
 
 constexpr int64_t kWarp = 32;
@@ -87,6 +96,18 @@ class Nothing : public Action {
  public:
   using Action::Action;
   Flow Run(Machine&) const override { return Flow::kNext; }
+};
+
+class ProxyFenceOf : public Action {
+ public:
+  using Action::Action;
+  Flow Run(Machine& m) const override {
+    for (BufferState& b : m.buffers) {
+      if (!b.written || b.wrote != kUnfenced) continue;
+      std::replace(b.written.get(), b.written.get() + b.span, kUnfenced, kHasValue);
+    }
+    return Flow::kNext;
+  }
 };
 
 class BarrierOf : public Action {
@@ -345,6 +366,10 @@ class TensorStoreOf : public Action {
     const int64_t rows = target.extent[row_dimension_];
     const int64_t columns = target.extent[target.buffer->rank - 1];
     if (m.failed() || !m.Step(rows * columns, loc)) return Flow::kStop;
+    for (int64_t i = 0; i < rows * columns; ++i) {
+      const int64_t place = shape_.At(first, i / columns, i % columns);
+      if (!CheckFenced(m, m.buffers[tile_.slot], place, loc)) return Flow::kStop;
+    }
     const auto perform = [=, this, &m] {
       for (int64_t r = 0; r < rows; ++r) {
         for (int64_t c = 0; c < columns; ++c) Put(m, target, shape_.At(first, r, c), r, c);
@@ -458,6 +483,7 @@ class ProductOf : public Action {
       Multiply(m, a, b, clear);
       return NextUnlessFailed(m);
     }
+    if (!AreFenced(m, a, b)) return Flow::kStop;
     BufferState& c = m.buffers[c_];
     if (c.track_written) {
       std::fill_n(&c.written[shape_.first * c.stride[0]],
@@ -497,6 +523,19 @@ class ProductOf : public Action {
         }
       }
     }
+  }
+
+  bool AreFenced(Machine& m, int64_t a_first, int64_t b_first) const {
+    const auto fenced = [&](const Operand& x, int64_t first, int64_t outer, bool rows_along_k) {
+      for (int64_t i = 0; i < outer * shape_.k && !x.registers; ++i) {
+        const int64_t at = i / shape_.k, k = i % shape_.k;
+        const int64_t place = rows_along_k ? x.tile.At(first, k, at) : x.tile.At(first, at, k);
+        if (!CheckFenced(m, m.buffers[x.slot], place, loc)) return false;
+      }
+      return true;
+    };
+    return fenced(left_, a_first, shape_.m, shape_.trans_a) &&
+           fenced(right_, b_first, shape_.n, !shape_.trans_b);
   }
 
   double Left(Machine& m, int64_t first, int64_t group, int64_t row, int64_t k, bool track) const {
@@ -624,6 +663,7 @@ ActionPtr Compiler::InstructAction(const ir::Instruct& x) {
     case ir::Instruction::kBlockBarrier:
       return std::make_unique<BarrierOf>(loc, who);
     case ir::Instruction::kProxyFence:
+      return std::make_unique<ProxyFenceOf>(loc);
     case ir::Instruction::kClusterBarrier:
     case ir::Instruction::kMaxRegisters:
       return std::make_unique<Nothing>(loc);

@@ -361,6 +361,7 @@ bool Machine::Allocate(BufferState* b, SourceLoc loc) {
   b->data = b->owned.get();
   b->depth = levels.size();
   const bool of_block = b->node->scope == ir::Scope::kShared;
+  b->wrote = of_block ? kUnfenced : kHasValue;
   if (of_block && !levels.empty() && levels.back().units == Units::kThreads) --b->depth;
   return true;
 }

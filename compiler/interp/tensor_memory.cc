@@ -272,24 +272,25 @@ class ProductInTensorMemory : public Action {
     }
   }
 
-  // What other threads wrote, the one that starts the product must have met them after. Nobody
-  // overwrites it before the product is over: all wait for that.
+  // What threads stored must be fenced, and the one that starts the product must have met them
+  // after. Nobody overwrites it before the product is over: all wait for that.
   bool LooksAtOperands(Machine& m, int64_t a_first, int64_t b_first) const {
-    if (m.levels.empty() || m.levels.back().units != Units::kThreads) return true;
-    const Level around = m.levels.back();
-    m.levels.back().unit = thread_;
+    const bool threads = !m.levels.empty() && m.levels.back().units == Units::kThreads;
+    const Level around = m.levels.empty() ? Level() : m.levels.back();
+    if (threads) m.levels.back().unit = thread_;
     const auto look = [&](const Operand& x, int64_t first, int64_t outer) {
       BufferState& tile = m.buffers[x.slot];
-      for (int64_t i = 0; i < outer && tile.depth < m.levels.size(); ++i) {
-        for (int64_t k = 0; k < k_; ++k) {
-          const int64_t place = x.trans ? x.tile.At(first, k, i) : x.tile.At(first, i, k);
-          if (!m.Track(&tile, place, Touch::kLook, false, loc)) return false;
-        }
+      const bool track = threads && tile.depth < m.levels.size();
+      for (int64_t i = 0; i < outer * k_; ++i) {
+        const int64_t at = i / k_, k = i % k_;
+        const int64_t place = x.trans ? x.tile.At(first, k, at) : x.tile.At(first, at, k);
+        if (!CheckFenced(m, tile, place, loc)) return false;
+        if (track && !m.Track(&tile, place, Touch::kLook, false, loc)) return false;
       }
       return true;
     };
     const bool met = look(a_, a_first, shape_.m) && look(b_, b_first, shape_.n);
-    m.levels.back() = around;
+    if (threads) m.levels.back() = around;
     return met;
   }
 

@@ -31,6 +31,10 @@ int64_t NoteOf(const ir::Instruct& x, const std::string& name);
 TileShape TileOf(const ir::Instruct& x, int operand);
 int64_t FirstElement(Machine& m, const Box& box);
 
+// Whether an element that is read asynchronously from here on may be: what a thread stored needs a
+// proxy fence first (PTX 8.7, 9.7.13.4). False, and a failure, where it may not.
+bool CheckFenced(Machine& m, const BufferState& tile, int64_t place, SourceLoc loc);
+
 }  // namespace kiln::interp
 
 #endif  // KILN_COMPILER_INTERP_TILE_SHAPE_H_

@@ -349,10 +349,10 @@ TEST(GpuInstructions, RandomProducts) {
 
 TEST(GpuMistakes, AMissingWaitIsNoticed) {
   const Case c = {.k = 320, .stages = 2, .cores = 1};  // the last arrival is for the next tile
-  for (const ir::Instruction op :
-       {ir::Instruction::kBarrierWait, ir::Instruction::kBarrierArrive,
-        ir::Instruction::kBarrierExpect, ir::Instruction::kBarrierInit,
-        ir::Instruction::kTensorLoad, ir::Instruction::kTensorStore, ir::Instruction::kStoreWait}) {
+  for (const ir::Instruction op : {ir::Instruction::kBarrierWait, ir::Instruction::kBarrierArrive,
+                                   ir::Instruction::kBarrierExpect, ir::Instruction::kBarrierInit,
+                                   ir::Instruction::kTensorLoad, ir::Instruction::kTensorStore,
+                                   ir::Instruction::kStoreWait, ir::Instruction::kProxyFence}) {
     const int count = ExpectNoticed(
         c, [&](const ir::Instruct& x) { return x.op == op ? Nothing(x) : ir::Stmt(); });
     EXPECT_GT(count, 0) << ir::Name(op);

@@ -219,9 +219,10 @@ TEST(TensorMemoryMistakes, AreNoticed) {
   ASSERT_TRUE(instructions.ok()) << instructions.status();
   for (const Instruction op :
        {Instruction::kBarrierWait, Instruction::kBarrierInit, Instruction::kBlockBarrier,
-        Instruction::kAsyncCopy, Instruction::kAsyncWait, Instruction::kTcgen05Alloc,
-        Instruction::kTcgen05Free, Instruction::kTcgen05Mma, Instruction::kTcgen05Commit,
-        Instruction::kTcgen05Load, Instruction::kTcgen05Wait, Instruction::kTcgen05Fence}) {
+        Instruction::kProxyFence, Instruction::kAsyncCopy, Instruction::kAsyncWait,
+        Instruction::kTcgen05Alloc, Instruction::kTcgen05Free, Instruction::kTcgen05Mma,
+        Instruction::kTcgen05Commit, Instruction::kTcgen05Load, Instruction::kTcgen05Wait,
+        Instruction::kTcgen05Fence}) {
     const int count = ExpectNoticed(*tiles, *instructions, [&](const ir::Instruct& x) {
       return x.op == op ? Nothing(x) : ir::Stmt();
     });
