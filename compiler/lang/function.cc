@@ -21,6 +21,7 @@ constexpr absl::string_view kPassOptions[] = {
     "kiln.persistent",
     "kiln.chain",
     "kiln.cluster",
+    "kiln.tcgen05",
     "kiln.instructions",
 };
 

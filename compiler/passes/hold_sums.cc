@@ -4,7 +4,6 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/ir/shape.h"
 #include "compiler/ir/sums.h"
 #include "compiler/ir/visit.h"
 #include "compiler/layout/swizzle.h"
