@@ -77,20 +77,6 @@ void GpuInstructEmitter::Asm(const std::string& text, const std::string& constra
   b_.CreateCall(form, llvm::InlineAsm::get(form, text, all, true), args)->setConvergent();
 }
 
-template <typename F>
-void GpuInstructEmitter::Once(int64_t every, F then) {
-  llvm::Function* function = b_.GetInsertBlock()->getParent();
-  auto* inside = llvm::BasicBlock::Create(b_.getContext(), "one", function);
-  auto* join = llvm::BasicBlock::Create(b_.getContext(), "all", function);
-  Value* from = b_.CreateSub(thread_, b_.getInt32(static_cast<uint32_t>(part_.first)));
-  if (every < part_.count) from = b_.CreateURem(from, b_.getInt32(static_cast<uint32_t>(every)));
-  b_.CreateCondBr(b_.CreateICmpEQ(from, b_.getInt32(0)), inside, join);
-  b_.SetInsertPoint(inside);
-  then();
-  b_.CreateBr(join);
-  b_.SetInsertPoint(join);
-}
-
 Value* GpuInstructEmitter::SharedAddress(const ir::Region& region) {
   std::vector<ir::Expr> first;
   for (const ir::Range& range : region.ranges) first.push_back(range.min);
@@ -160,6 +146,15 @@ void GpuInstructEmitter::Emit(const ir::Instruct& x) {
       return EmitWgmma(x);
     case Instruction::kWgmmaWait:
       return EmitWgmmaWait(x);
+    case Instruction::kTcgen05Alloc:
+    case Instruction::kTcgen05Free:
+    case Instruction::kTcgen05Fence:
+    case Instruction::kTcgen05Mma:
+    case Instruction::kTcgen05Commit:
+    case Instruction::kTcgen05Load:
+    case Instruction::kTcgen05Store:
+    case Instruction::kTcgen05Wait:
+      return EmitTcgen05(x);
     case Instruction::kShuffleXor:
       return EmitShuffle(x);
     case Instruction::kGlobalAdd:

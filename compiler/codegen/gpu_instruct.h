@@ -70,6 +70,10 @@ class GpuInstructEmitter {
   void EmitTensorStore(const ir::Instruct& x);  // gpu_copy.cc
   void EmitGlobalAdd(const ir::Instruct& x);    // gpu_copy.cc
   void EmitMma(const ir::Instruct& x);          // gpu_mma.cc
+  void EmitTcgen05(const ir::Instruct& x);      // gpu_tcgen05.cc, with what serves it
+  void EmitTcgen05Mma(const ir::Instruct& x);
+  void EmitTcgen05Loads();
+  void EmitTcgen05Store(const ir::Instruct& x);
   void EmitWgmma(const ir::Instruct& x);
   void EmitWgmmaWait(const ir::Instruct& x);
   void EndBlock();
@@ -101,6 +105,24 @@ class GpuInstructEmitter {
     llvm::Type* type;
     int64_t count;
   };
+  // A result in tensor memory: 128 rows by 128 rows, `columns` of each, of which a warpgroup has
+  // `own`.
+  struct TensorSums {
+    int64_t slabs, columns, own;
+  };
+  struct TensorMove {
+    Registers registers;
+    TensorSums sums;
+    llvm::Value* address;
+  };
+  Registers PlaceOf(const ir::Instruct& x);
+  TensorSums SumsOf(const ir::Instruct& x) const;
+  llvm::Value* OwnLanes(llvm::Value* address, const TensorSums& sums);
+  template <typename F>
+  void ForPieces(const TensorSums& sums, F visit);
+  template <typename F>
+  void OneWarp(F then);
+  void MeetAsWarp();
   // The same for PTX that must see all of them: of n registers, $0 to $n-1; `args` are $2n and on.
   void AsmOn(const std::string& text, const std::vector<Registers>& registers,
              const std::vector<std::string>& constraints = {},
@@ -115,7 +137,22 @@ class GpuInstructEmitter {
   Part part_;
   std::map<std::pair<int64_t, int64_t>, int> barriers_;  // of parts, by first thread and count
   const TensorMaps& maps_;
+  std::vector<TensorMove> loads_;  // that nobody has waited for
 };
+
+template <typename F>
+void GpuInstructEmitter::Once(int64_t every, F then) {
+  llvm::Function* function = b_.GetInsertBlock()->getParent();
+  auto* inside = llvm::BasicBlock::Create(b_.getContext(), "one", function);
+  auto* join = llvm::BasicBlock::Create(b_.getContext(), "all", function);
+  llvm::Value* from = b_.CreateSub(thread_, b_.getInt32(static_cast<uint32_t>(part_.first)));
+  if (every < part_.count) from = b_.CreateURem(from, b_.getInt32(static_cast<uint32_t>(every)));
+  b_.CreateCondBr(b_.CreateICmpEQ(from, b_.getInt32(0)), inside, join);
+  b_.SetInsertPoint(inside);
+  then();
+  b_.CreateBr(join);
+  b_.SetInsertPoint(join);
+}
 
 }  // namespace kiln::codegen
 

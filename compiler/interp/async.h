@@ -14,10 +14,9 @@
 #include <vector>
 
 #include "compiler/interp/machine.h"
+#include "compiler/interp/tensor_memory.h"
 
 namespace kiln::interp {
-
-using BarrierKey = std::pair<int, int64_t>;  // buffer slot, element
 
 // PTX 9.7.13.15: a phase is over when no arrivals and no bytes are pending.
 struct Mbarrier {
@@ -51,6 +50,7 @@ struct Async {
   std::map<BarrierKey, Mbarrier> barriers;
   std::vector<Load> loads;
   std::deque<std::vector<Copy>> groups;  // closed ones, and the one that is open
+  TensorMemory tensor;
 
   // By the number of the part.
   std::map<int64_t, std::deque<Product>> products;

@@ -389,12 +389,18 @@ class LaunchOf : public Action {
 
   Flow Block(Machine& m) const {
     *m.async = {};
-    if (!m.options().meet_at_barriers) return body_->Run(m);
+    if (!m.options().meet_at_barriers) return Body(m);
     m.PushLevel(Units::kThreads);
     m.levels.back().unit = kAllThreads;
-    const Flow flow = body_->Run(m);
+    const Flow flow = Body(m);
     m.PopLevel();
     return flow;
+  }
+
+  Flow Body(Machine& m) const {
+    if (body_->Run(m) == Flow::kStop) return Flow::kStop;
+    m.async->tensor.CheckEnd(m, loc);
+    return NextUnlessFailed(m);
   }
 
   const int number_;
@@ -456,7 +462,12 @@ ActionPtr Compiler::SeqAction(const ir::Stmt& s) {
   const std::vector<ir::Stmt>& stmts = s.As<ir::Seq>()->stmts;
   for (size_t i = 0; i < stmts.size();) {
     std::vector<ActionPtr> beside;
-    while (i < stmts.size() && WaitsForOthers(stmts[i])) beside.push_back(Statement(stmts[i++]));
+    // What a part's own threads do by themselves is a step of the part.
+    while (!in_part_ && i < stmts.size() && WaitsForOthers(stmts[i])) {
+      in_part_ = true;
+      beside.push_back(Statement(stmts[i++]));
+      in_part_ = false;
+    }
     if (!beside.empty()) {
       actions.push_back(PartsAction(std::move(beside), s->loc));
     } else {

@@ -73,6 +73,7 @@ class Compiler {
   // In instruct.cc.
   ActionPtr InstructAction(const ir::Instruct& x);
   ActionPtr ProductAction(const ir::Instruct& x);
+  ActionPtr TensorMemoryAction(const ir::Instruct& x);  // tensor_memory.cc
   ActionPtr PartsAction(std::vector<ActionPtr> bodies, SourceLoc loc);
   ActionPtr StoreAction(const ir::Stmt& s);
   // Tile operations, in tile_ops.cc and gemm.cc.
@@ -97,7 +98,8 @@ class Compiler {
     int64_t number = 0;  // among all parts
   };
   int64_t parts_ = 0;
-  Part part_;  // the threads of the block that do what is being compiled
+  Part part_;             // the threads of the block that do what is being compiled
+  bool in_part_ = false;  // one of those that run beside each other
 };
 
 }  // namespace kiln::interp

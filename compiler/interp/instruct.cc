@@ -10,6 +10,7 @@
 #include "compiler/interp/async.h"
 #include "compiler/interp/compiler.h"
 #include "compiler/interp/parts.h"
+#include "compiler/interp/tile_shape.h"
 
 namespace kiln::interp {
 
@@ -42,11 +43,18 @@ void Async::Land(Machine& m, const BarrierKey& key, SourceLoc loc) {
     load.perform();
     if (Mbarrier* barrier = Find(m, key, loc)) Transfer(barrier, load.bytes);
   }
+  const auto commits = [&](const TensorMemory::Step& step) { return step.commit == key; };
+  auto& steps = tensor.steps;
+  const auto commit = std::find_if(steps.begin(), steps.end(), commits);
+  if (commit == steps.end()) return;
+  for (auto left = commit - steps.begin() + 1; left > 0; --left) {
+    const TensorMemory::Step step = steps.front();
+    steps.pop_front();
+    if (step.product) step.product();
+    if (!step.commit) continue;
+    if (Mbarrier* barrier = Find(m, *step.commit, loc)) Arrive(barrier, 1);
+  }
 }
-
-namespace {
-
-constexpr int64_t kWarp = 32;
 
 int64_t NoteOf(const ir::Instruct& x, const std::string& name) {
   int64_t value = 0;
@@ -62,20 +70,28 @@ int64_t FirstElement(Machine& m, const Box& box) {
   return first;
 }
 
-// A tile as TMA writes and tensor cores read it: panels of `swizzle` bytes a row, in which 16-byte
-// chunks trade places by the row's number in groups of 128 bytes (PTX 5.5.7). Without a swizzle,
-// rows of `columns`.
-struct TileShape {
-  int64_t element = 2, swizzle = 0, height = 0, columns = 0;  // bytes, bytes, rows, elements
+TileShape TileOf(const ir::Instruct& x, int operand) {
+  const ir::Buffer& buffer = x.regions[operand].buffer;
+  TileShape tile;
+  tile.element = buffer->dtype.bytes();
+  tile.swizzle = NoteOf(x, absl::StrCat("swizzle", operand));
+  tile.height = NoteOf(x, absl::StrCat("height", operand));
+  tile.columns = ir::ConstInt(buffer->shape.back()).value_or(0);
+  return tile;
+}
 
-  int64_t At(int64_t first, int64_t row, int64_t column) const {
-    if (swizzle == 0) return first + row * columns + column;
-    const int64_t width = swizzle / element;
-    const int64_t byte =
-        (first + column / width * height * width + row * width + column % width) * element;
-    return (byte ^ (byte / 128 % (swizzle / 16) * 16)) / element;
-  }
-};
+bool CheckFenced(Machine& m, const BufferState& tile, int64_t place, SourceLoc loc) {
+  if (!tile.written || tile.written[place] != kUnfenced) return true;
+  m.Fail(absl::StatusCode::kFailedPrecondition, loc,
+         absl::StrCat("an asynchronous read of ", m.IndexText(tile, place),
+                      ", which a thread stored without a proxy fence after it"),
+         "fence, then meet, then read");
+  return false;
+}
+
+namespace {
+
+constexpr int64_t kWarp = 32;
 
 class Nothing : public Action {
  public:
@@ -83,13 +99,29 @@ class Nothing : public Action {
   Flow Run(Machine&) const override { return Flow::kNext; }
 };
 
-class BarrierOf : public Action {
+class ProxyFenceOf : public Action {
  public:
   using Action::Action;
   Flow Run(Machine& m) const override {
-    if (m.options().meet_at_barriers) m.Barrier();
+    for (BufferState& b : m.buffers) {
+      if (!b.written || b.wrote != kUnfenced) continue;
+      std::replace(b.written.get(), b.written.get() + b.span, kUnfenced, kHasValue);
+    }
     return Flow::kNext;
   }
+};
+
+class BarrierOf : public Action {
+ public:
+  BarrierOf(SourceLoc loc, TensorMemory::Threads who) : Action(loc), who_(who) {}
+  Flow Run(Machine& m) const override {
+    if (m.options().meet_at_barriers) m.Barrier();
+    m.async->tensor.Meet(who_);
+    return Flow::kNext;
+  }
+
+ private:
+  const TensorMemory::Threads who_;
 };
 
 // Registers of other threads of the warp. What a thread has not written, the other does not get.
@@ -127,12 +159,9 @@ class ShuffleOf : public Action {
 // Instructions on one mbarrier.
 class OnBarrier : public Action {
  public:
-  OnBarrier(SourceLoc loc, ir::Instruction op, Box barrier, NodePtr value, int64_t warps)
-      : Action(loc),
-        op_(op),
-        barrier_(std::move(barrier)),
-        value_(std::move(value)),
-        warps_(warps) {}
+  OnBarrier(SourceLoc loc, ir::Instruction op, Box barrier, NodePtr value,
+            TensorMemory::Threads who)
+      : Action(loc), op_(op), barrier_(std::move(barrier)), value_(std::move(value)), who_(who) {}
   Flow Run(Machine& m) const override {
     const Place place = Locate(m, barrier_);
     const int64_t value = value_ ? value_->Int(m) : 0;
@@ -149,7 +178,8 @@ class OnBarrier : public Action {
     if (barrier == nullptr) return Flow::kStop;
     if (op_ == ir::Instruction::kBarrierWait) return Wait(m, key, barrier, value);
     if (op_ == ir::Instruction::kBarrierExpect) barrier->bytes += value;
-    async.Arrive(barrier, op_ == ir::Instruction::kBarrierExpect ? 1 : warps_);
+    if (op_ == ir::Instruction::kBarrierArrive) async.tensor.Tell(key);
+    async.Arrive(barrier, op_ == ir::Instruction::kBarrierExpect ? 1 : who_.count / kWarp);
     return Flow::kNext;
   }
 
@@ -160,20 +190,23 @@ class OnBarrier : public Action {
       return barrier->phases % 2 != parity;
     };
     if (m.parts != nullptr) {
-      return m.parts->WaitUntil(m, over, loc) ? Flow::kNext : Flow::kStop;
+      if (!m.parts->WaitUntil(m, over, loc)) return Flow::kStop;
+      m.async->tensor.Hear(key, who_);
+      return Flow::kNext;
     }
     if (!over()) {
       m.Fail(absl::StatusCode::kFailedPrecondition, loc,
              "deadlock: the block waits for a barrier that nobody will complete",
              "let the wait come after the arrivals");
     }
+    m.async->tensor.Hear(key, who_);
     return NextUnlessFailed(m);
   }
 
   const ir::Instruction op_;
   Box barrier_;
   NodePtr value_;
-  const int64_t warps_;
+  const TensorMemory::Threads who_;
 };
 
 // The pixels of a kPatchLoad: where a window's steps lie, rows before columns.
@@ -386,6 +419,10 @@ class TensorStoreOf : public Action {
     const int64_t rows = target.extent[row_dimension_];
     const int64_t columns = target.extent[target.buffer->rank - 1];
     if (m.failed() || !m.Step(rows * columns, loc)) return Flow::kStop;
+    for (int64_t i = 0; i < rows * columns; ++i) {
+      const int64_t place = shape_.At(first, i / columns, i % columns);
+      if (!CheckFenced(m, m.buffers[tile_.slot], place, loc)) return Flow::kStop;
+    }
     const auto perform = [=, this, &m] {
       for (int64_t r = 0; r < rows; ++r) {
         for (int64_t c = 0; c < columns; ++c) Put(m, target, shape_.At(first, r, c), r, c);
@@ -521,6 +558,7 @@ class ProductOf : public Action {
       Multiply(m, a, b, clear);
       return NextUnlessFailed(m);
     }
+    if (!AreFenced(m, a, b)) return Flow::kStop;
     BufferState& c = m.buffers[c_];
     if (c.track_written) {
       std::fill_n(&c.written[shape_.first * c.stride[0]],
@@ -560,6 +598,19 @@ class ProductOf : public Action {
         }
       }
     }
+  }
+
+  bool AreFenced(Machine& m, int64_t a_first, int64_t b_first) const {
+    const auto fenced = [&](const Operand& x, int64_t first, int64_t outer, bool rows_along_k) {
+      for (int64_t i = 0; i < outer * shape_.k && !x.registers; ++i) {
+        const int64_t at = i / shape_.k, k = i % shape_.k;
+        const int64_t place = rows_along_k ? x.tile.At(first, k, at) : x.tile.At(first, at, k);
+        if (!CheckFenced(m, m.buffers[x.slot], place, loc)) return false;
+      }
+      return true;
+    };
+    return fenced(left_, a_first, shape_.m, shape_.trans_a) &&
+           fenced(right_, b_first, shape_.n, !shape_.trans_b);
   }
 
   double Left(Machine& m, int64_t first, int64_t group, int64_t row, int64_t k, bool track) const {
@@ -646,16 +697,6 @@ class PartsOf : public Action {
   std::vector<ActionPtr> bodies_;
 };
 
-TileShape TileOf(const ir::Instruct& x, int operand) {
-  const ir::Buffer& buffer = x.regions[operand].buffer;
-  TileShape tile;
-  tile.element = buffer->dtype.bytes();
-  tile.swizzle = NoteOf(x, absl::StrCat("swizzle", operand));
-  tile.height = NoteOf(x, absl::StrCat("height", operand));
-  tile.columns = ir::ConstInt(buffer->shape.back()).value_or(0);
-  return tile;
-}
-
 }  // namespace
 
 ActionPtr Compiler::PartsAction(std::vector<ActionPtr> bodies, SourceLoc loc) {
@@ -692,6 +733,7 @@ ActionPtr Compiler::InstructAction(const ir::Instruct& x) {
   const SourceLoc loc = x.loc;
   const auto box = [&](size_t i) { return MakeBox(x.regions[i], loc); };
   const auto count = [&] { return static_cast<size_t>(ir::ConstInt(x.args[0]).value_or(0)); };
+  const TensorMemory::Threads who = {part_.first, part_.count};
   const auto value = [&] { return x.args.empty() ? nullptr : Expr(x.args[0], loc); };
 
   switch (x.op) {
@@ -701,8 +743,9 @@ ActionPtr Compiler::InstructAction(const ir::Instruct& x) {
           "at the top of a launch"));
       return std::make_unique<Nothing>(loc);
     case ir::Instruction::kBlockBarrier:
-      return std::make_unique<BarrierOf>(loc);
+      return std::make_unique<BarrierOf>(loc, who);
     case ir::Instruction::kProxyFence:
+      return std::make_unique<ProxyFenceOf>(loc);
     case ir::Instruction::kMaxRegisters:
       return std::make_unique<Nothing>(loc);
     case ir::Instruction::kShuffleXor:
@@ -712,7 +755,7 @@ ActionPtr Compiler::InstructAction(const ir::Instruct& x) {
     case ir::Instruction::kBarrierArrive:
     case ir::Instruction::kBarrierExpect:
     case ir::Instruction::kBarrierWait:
-      return std::make_unique<OnBarrier>(loc, x.op, box(0), value(), part_.count / kWarp);
+      return std::make_unique<OnBarrier>(loc, x.op, box(0), value(), who);
     case ir::Instruction::kTensorLoad:
       return std::make_unique<TensorLoadOf>(loc, box(0), TileOf(x, 0), box(1),
                                             ir::RowDimension(x.regions[1]), box(2),
@@ -742,6 +785,15 @@ ActionPtr Compiler::InstructAction(const ir::Instruct& x) {
       return ProductAction(x);
     case ir::Instruction::kGlobalAdd:
       return GlobalAddAction(x);
+    case ir::Instruction::kTcgen05Alloc:
+    case ir::Instruction::kTcgen05Free:
+    case ir::Instruction::kTcgen05Fence:
+    case ir::Instruction::kTcgen05Mma:
+    case ir::Instruction::kTcgen05Commit:
+    case ir::Instruction::kTcgen05Load:
+    case ir::Instruction::kTcgen05Store:
+    case ir::Instruction::kTcgen05Wait:
+      return TensorMemoryAction(x);
     case ir::Instruction::kWgmmaWait:
       return std::make_unique<WgmmaWaitOf>(loc, count(), part_.number, part_.first, part_.count);
   }

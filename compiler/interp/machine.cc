@@ -361,6 +361,7 @@ bool Machine::Allocate(BufferState* b, SourceLoc loc) {
   b->data = b->owned.get();
   b->depth = levels.size();
   const bool of_block = b->node->scope == ir::Scope::kShared;
+  b->wrote = of_block ? kUnfenced : kHasValue;
   if (of_block && !levels.empty() && levels.back().units == Units::kThreads) --b->depth;
   return true;
 }
@@ -417,11 +418,12 @@ bool Machine::Track(BufferState* b, int64_t offset, Touch touch, bool changes, S
     // Blocks may write one value twice; iterations may not.
     const bool harmless = touch == Touch::kWrite && level.units == Units::kBlocks && !changes;
     if (Conflicts(writers[offset], level) && !harmless) {
-      const char* what = touch == Touch::kRead    ? "write and read"
-                         : touch == Touch::kWrite ? "both write"
-                                                  : kMixed;
+      const char* what = touch == Touch::kWrite    ? "both write"
+                         : touch == Touch::kAtomic ? kMixed
+                                                   : "write and read";
       return Race(*b, offset, what, level, UnitOf(writers[offset]), loc);
     }
+    if (touch == Touch::kLook) continue;
     if (touch == Touch::kRead) {
       uint64_t* readers = Tags(&shadow->reader, *b, loc);
       if (!readers) return false;

@@ -67,6 +67,10 @@ struct Shadow {
   LazyArray<uint64_t> writer, reader, atomic;
 };
 
+// An element has a value; a thread stored it in shared memory, and no proxy fence came after: what
+// copies and multiplies asynchronously may not see it yet.
+inline constexpr uint8_t kHasValue = 1, kUnfenced = 2;
+
 struct BufferState {
   const ir::BufferNode* node = nullptr;
   bool real = true;
@@ -79,7 +83,8 @@ struct BufferState {
   std::array<int64_t, kMaxRank> shape{}, stride{};  // elements
   int64_t span = 0;                                 // elements from the first to past the last
   bool track_written = false;
-  LazyArray<uint8_t> written;  // 1 = has a value; present when track_written
+  LazyArray<uint8_t> written;  // kHasValue, or 0; present when track_written
+  uint8_t wrote = 1;           // what a thread's own store leaves there
   LazyArray<char> owned;
   int64_t capacity = 0;         // elements that `owned` and `written` have room for
   size_t depth = 0;             // levels that were active when it was allocated
@@ -107,7 +112,8 @@ struct Level {
 
 inline constexpr uint32_t kAllThreads = 0xFFFFFFFE;  // the unit of what all threads do alike
 
-enum class Touch : uint8_t { kRead, kWrite, kAtomic };
+// kLook: a read of which it is known that nobody writes there before it is over.
+enum class Touch : uint8_t { kRead, kLook, kWrite, kAtomic };
 
 struct Failure {
   absl::StatusCode code;

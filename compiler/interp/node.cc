@@ -97,7 +97,7 @@ bool WriteReal(Machine& m, BufferState& b, int64_t offset, double value, bool tr
   } else {
     b.SetReal(offset, value);
   }
-  if (b.written) b.written[offset] = 1;
+  if (b.written) b.written[offset] = b.wrote;
   return true;
 }
 
@@ -113,7 +113,7 @@ bool WriteInt(Machine& m, BufferState& b, int64_t offset, int64_t value, bool tr
   } else {
     b.SetInt(offset, value);
   }
-  if (b.written) b.written[offset] = 1;
+  if (b.written) b.written[offset] = b.wrote;
   return true;
 }
 
@@ -182,10 +182,10 @@ bool WriteRow(Machine& m, BufferState& b, int64_t offset, int64_t step, int64_t 
   }
   if (!b.written) return true;
   if (step == 1) {
-    std::memset(b.written.get() + offset, 1, static_cast<size_t>(n));
+    std::memset(b.written.get() + offset, b.wrote, static_cast<size_t>(n));
     return true;
   }
-  for (int64_t i = 0; i < n; ++i) b.written[offset + i * step] = 1;
+  for (int64_t i = 0; i < n; ++i) b.written[offset + i * step] = b.wrote;
   return true;
 }
 

@@ -45,6 +45,22 @@ const char* Name(Instruction op) {
       return "wgmma";
     case Instruction::kWgmmaWait:
       return "wgmma_wait";
+    case Instruction::kTcgen05Alloc:
+      return "tcgen05_alloc";
+    case Instruction::kTcgen05Free:
+      return "tcgen05_free";
+    case Instruction::kTcgen05Fence:
+      return "tcgen05_fence";
+    case Instruction::kTcgen05Mma:
+      return "tcgen05_mma";
+    case Instruction::kTcgen05Commit:
+      return "tcgen05_commit";
+    case Instruction::kTcgen05Load:
+      return "tcgen05_load";
+    case Instruction::kTcgen05Store:
+      return "tcgen05_store";
+    case Instruction::kTcgen05Wait:
+      return "tcgen05_wait";
     case Instruction::kShuffleXor:
       return "shuffle_xor";
     case Instruction::kGlobalAdd:
@@ -63,7 +79,19 @@ Operands OperandsOf(Instruction op) {
     case Instruction::kProxyFence:
       return {{}, 0};
     case Instruction::kWgmmaWait:
+    case Instruction::kTcgen05Wait:
       return {{{Scope::kRegister}}, 1, /*more=*/true};
+    case Instruction::kTcgen05Alloc:
+      return {{shared}, 1};
+    case Instruction::kTcgen05Free:
+      return {{}, 2};
+    case Instruction::kTcgen05Fence:
+      return {{}, 1};
+    case Instruction::kTcgen05Mma:
+      return {{shared, shared}, 2};
+    case Instruction::kTcgen05Load:
+    case Instruction::kTcgen05Store:
+      return {{{Scope::kRegister}}, 1};
     case Instruction::kMaxRegisters:
       return {{}, 2};
     case Instruction::kGlobalAdd:
@@ -71,6 +99,7 @@ Operands OperandsOf(Instruction op) {
     case Instruction::kShuffleXor:
       return {{{Scope::kRegister}, {Scope::kRegister}}, 1};
     case Instruction::kBarrierArrive:
+    case Instruction::kTcgen05Commit:
       return {{barrier}, 0};
     case Instruction::kBarrierInit:
     case Instruction::kBarrierExpect:

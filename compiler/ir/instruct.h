@@ -51,8 +51,23 @@ enum class Instruction : uint8_t {
                  //     float32, which lies in shared memory, the last 13 bits are not looked at
   kWgmmaWait,    // [registers...] (n): until all but the last n products are over, among them those
                  //     whose sums are in these registers
-  kShuffleXor,   // [to, from] (mask): registers of the thread whose number differs in the bits of
-                 //     the mask, below 32; by whole warps (PTX 9.7.9.6)
+  kTcgen05Alloc,   // [slot] (columns): one warp takes columns of tensor memory, a power of two from
+                   //     32 on, and writes the address of the first to a word of shared memory
+                   //     (PTX ISA 9.0, 9.7.16.7)
+  kTcgen05Free,    // (address, columns): one warp gives them back
+  kTcgen05Fence,   // (after): what this thread's tcgen05 instructions do comes before a barrier
+                   //     that follows, or after one that came before (9.7.16.11.2)
+  kTcgen05Mma,     // [a, b] (clear, address): starts c (+)= a * b, c in tensor memory; by one
+                   //     thread (9.7.16.10)
+  kTcgen05Commit,  // [barrier] (): an arrival when all products that this thread has started are
+                   //     over (9.7.16.12)
+  kTcgen05Load,    // [registers] (address): starts to load c; a thread has one row of it, and those
+                   //     of several warpgroups share its columns (9.7.16.8)
+  kTcgen05Store,   // [registers] (address): starts to store c, the same way
+  kTcgen05Wait,    // [registers...] (store): until this thread's loads, which are to these
+                   //     registers, or its stores are over
+  kShuffleXor,     // [to, from] (mask): registers of the thread whose number differs in the bits of
+                   //     the mask, below 32; by whole warps (PTX 9.7.9.6)
   kGlobalAdd,  // [global] (values...): in a loop over threads: adds 1, 2, 4 or 8 values to as many
                //     neighbours, which lie at a multiple of them, each atomically
                //     (red.global.add, PTX 9.7.13.6)

@@ -93,6 +93,8 @@ const char* ScopeName(Scope scope) {
       return "local";
     case Scope::kVar:
       return "var";
+    case Scope::kTensor:
+      return "tensor";
     case Scope::kRegister:
       return "register";
     case Scope::kBarrier:

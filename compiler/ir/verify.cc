@@ -21,8 +21,8 @@ enum class Loop { kNone, kBreakable, kOther };
 struct Where {
   Loop loop = Loop::kNone;
   bool in_launch = false;
-  bool spread = false;  // inside of a parallel loop or of one over threads
-  bool part = false;    // inside of an OnThreads
+  bool spread = false;                 // inside of a parallel loop or of one over threads
+  int64_t first = 0, end = INT64_MAX;  // threads of the OnThreads that it is inside of
 };
 
 class Verifier {
@@ -272,9 +272,13 @@ absl::Status Verifier::CheckStmt(const Stmt& s, Where where) {
     case StmtKind::kOnThreads: {
       const auto* x = s.As<OnThreads>();
       if (!where.in_launch) return Fail(loc, "threads outside of a launch");
-      if (where.spread || where.part) return Fail(loc, "a part of a block inside of a part of it");
-      where.part = true;
+      if (where.spread) return Fail(loc, "a part of a block inside of a parallel loop");
       if (x->first < 0 || x->count < 1) return Fail(loc, "a part of a block without threads");
+      if (x->first < where.first || x->first + x->count > where.end) {
+        return Fail(loc, "a part of a block with threads of another part");
+      }
+      where.first = x->first;
+      where.end = x->first + x->count;
       where.loop = Loop::kNone;  // the others would go on
       return CheckStmt(x->body, where);
     }

@@ -22,6 +22,7 @@ constexpr absl::string_view kPassOptions[] = {
     "kiln.pingpong",
     "kiln.chain",
     "kiln.cluster",
+    "kiln.tcgen05",
     "kiln.instructions",
     "kiln.tf32",
 };

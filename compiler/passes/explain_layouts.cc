@@ -2,9 +2,12 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "compiler/ir/visit.h"
+#include "compiler/passes/hold_sums.h"
 #include "compiler/passes/pipeline.h"
 
 namespace kiln::passes {
@@ -109,8 +112,11 @@ std::string TellStory(const LayoutProblem& problem, const LayoutSolution& soluti
 
 absl::StatusOr<std::string> ExplainLayouts(const ir::Program& program, LayoutCost cost,
                                            const PassContext& context) {
+  KILN_ASSIGN_OR_RETURN(const ir::Program guarded,
+                        RunPipeline(ThreadPipeline(), program, context, "guard-accesses"));
+  KILN_ASSIGN_OR_RETURN(const ir::Program held, HoldSums(guarded, context));
   KILN_ASSIGN_OR_RETURN(const ir::Program tiles,
-                        RunPipeline(ThreadPipeline(), program, context, "lower-copies"));
+                        RunPipeline(ThreadPipeline(), held, context, "lower-copies"));
   std::vector<ir::Stmt> launches;
   ir::Walk(tiles.body, [&](const ir::Stmt& s) {
     if (s.kind() == ir::StmtKind::kLaunch) launches.push_back(s);
@@ -123,6 +129,11 @@ absl::StatusOr<std::string> ExplainLayouts(const ir::Program& program, LayoutCos
     KILN_ASSIGN_OR_RETURN(const LayoutSolution solution, InferLayouts(tiles, problem, cost));
     if (!text.empty()) absl::StrAppend(&text, "\n");
     absl::StrAppend(&text, TellStory(problem, solution));
+    for (const auto& [note, why] : launch.As<ir::Launch>()->annotations) {
+      if (!absl::StartsWith(note, kInRegisters)) continue;
+      absl::StrAppend(&text, "\nsums ", absl::StripPrefix(note, kInRegisters),
+                      " stay in registers: ", why, "\n");
+    }
   }
   return text;
 }

@@ -74,6 +74,7 @@ absl::StatusOr<MatrixUnit> UnitOf(const target::GemmChoice& choice) {
   if (choice.unit == "fma") return MatrixUnit::kFma;
   if (choice.unit == "mma") return MatrixUnit::kMma;
   if (choice.unit == "wgmma") return MatrixUnit::kWgmma;
+  if (choice.unit == "tcgen05") return MatrixUnit::kTcgen05;
   return absl::InvalidArgumentError(choice.why_not);
 }
 

@@ -126,7 +126,7 @@ class Solver {
   absl::Status Strict(State* state) {
     for (size_t o = 0; o < problem_.operations.size(); ++o) {
       const Operation& op = problem_.operations[o];
-      if (op.kind == OperationKind::kGemm) {
+      if (op.kind == OperationKind::kGemm || op.kind == OperationKind::kMove) {
         KILN_RETURN_IF_ERROR(Anchor(static_cast<int>(o), state));
         continue;
       }
@@ -244,7 +244,8 @@ class Solver {
   // Decides what it can about one operation, or checks one that is decided.
   absl::Status Visit(InferenceStep step, int o, State* state, std::vector<int>* decided) {
     const Operation& op = problem_.operations[o];
-    if (op.kind == OperationKind::kGemm) return absl::OkStatus();  // decided by Strict
+    // Decided by Strict.
+    if (op.kind == OperationKind::kGemm || op.kind == OperationKind::kMove) return absl::OkStatus();
     if (op.kind == OperationKind::kReduce) return VisitReduce(step, o, state, decided);
     if (state->done[o]) return Revise(o, state);
     std::optional<Ownership> loop;

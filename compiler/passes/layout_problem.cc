@@ -93,8 +93,14 @@ class Collector {
         return VisitGemm(s, *s.As<ir::Gemm>());
       case ir::StmtKind::kOnThreads:
         return VisitPart(*s.As<ir::OnThreads>());
-      case ir::StmtKind::kPairGemm:
       case ir::StmtKind::kCopy:
+        if (const auto* copy = s.As<ir::Copy>(); products_.sums.count(copy->src.buffer.get()) > 0) {
+          return VisitMove(s, copy->src, copy->dst, /*writes=*/true);
+        } else if (products_.sums.count(copy->dst.buffer.get()) > 0) {
+          return VisitMove(s, copy->dst, copy->src, /*writes=*/false);
+        }
+        break;
+      case ir::StmtKind::kPairGemm:
       case ir::StmtKind::kFill:
       case ir::StmtKind::kLaunch:
         break;
@@ -406,6 +412,7 @@ class Collector {
       return Error(gemm.loc, "a matrix product inside of a parallel loop",
                    "multiply outside of it");
     }
+    if (gemm.c.buffer->scope == ir::Scope::kTensor) return absl::OkStatus();  // of no fragment
     Operation op;
     op.kind = OperationKind::kGemm;
     op.stmt = s;
@@ -422,6 +429,26 @@ class Collector {
                   *ir::ConstInt(gemm.c.ranges[dims.second].extent)};
     op.iterations = plan.c.size();
     if (plan.a) KILN_RETURN_IF_ERROR(AddAnchor(gemm.a, *plan.a, /*writes=*/false, &op));
+    problem_.operations.push_back(std::move(op));
+    return absl::OkStatus();
+  }
+
+  // Between tensor memory and a fragment, which lies as the instruction has it.
+  absl::Status VisitMove(const Stmt& s, const ir::Region& sums, const ir::Region& fragment,
+                         bool writes) {
+    Operation op;
+    op.kind = OperationKind::kMove;
+    op.stmt = s;
+    op.loc = s->loc;
+    op.threads = threads_;
+    op.name = absl::StrCat("move ", problem_.operations.size() + 1);
+    const ProductPlan& plan = products_.sums.at(sums.buffer.get());
+    op.unit = plan.unit;
+    op.grid = plan.grid;
+    KILN_RETURN_IF_ERROR(AddAnchor(fragment, plan.c, writes, &op));
+    op.uses[0].reads = !writes;
+    op.extents = Extents(fragment);
+    op.iterations = plan.c.size();
     problem_.operations.push_back(std::move(op));
     return absl::OkStatus();
   }

@@ -48,7 +48,8 @@ struct FragmentUse {
   std::vector<std::vector<int64_t>> elements;
 };
 
-enum class OperationKind : uint8_t { kLoop, kReduce, kGemm };
+// kMove: between a fragment and tensor memory. It is like a kGemm that has C alone.
+enum class OperationKind : uint8_t { kLoop, kReduce, kGemm, kMove };
 
 struct Operation {
   OperationKind kind = OperationKind::kLoop;

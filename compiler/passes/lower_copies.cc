@@ -19,6 +19,7 @@ class LowerTiles : public FactsMutator {
   Stmt VisitStmt(const Stmt& s) override {
     std::vector<Stmt> stmts;
     if (const auto* copy = s.As<ir::Copy>()) {
+      if (IsInTensorMemory(copy->src) || IsInTensorMemory(copy->dst)) return s;
       const auto written = Is(copy->dst.buffer);
       const ir::Region dst = ir::Settle(copy->dst, written, s->loc, &stmts);
       const ir::Region src = ir::Settle(copy->src, written, s->loc, &stmts);
@@ -44,6 +45,11 @@ class LowerTiles : public FactsMutator {
   }
 
  private:
+  // Such copies are instructions of whole warps.
+  static bool IsInTensorMemory(const ir::Region& r) {
+    return r.buffer->scope == ir::Scope::kTensor;
+  }
+
   static ir::BufferTest Is(const ir::Buffer& buffer) {
     return [&buffer](const ir::Buffer& other) { return other == buffer; };
   }

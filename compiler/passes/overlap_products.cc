@@ -1,5 +1,9 @@
 #include "compiler/passes/overlap_products.h"
 
+#include <algorithm>
+#include <set>
+#include <utility>
+
 #include "compiler/ir/visit.h"
 #include "compiler/passes/product_loops.h"
 #include "compiler/passes/tile_versions.h"
@@ -11,6 +15,8 @@ using ir::Expr;
 using ir::Instruction;
 using ir::MakeInt;
 using ir::Stmt;
+
+constexpr int64_t kWarp = 32;
 
 // The statements of a loop's body, where they are as the pass needs them: binds, waits for
 // barriers, one product and its wait, arrivals, in this order.
@@ -64,11 +70,117 @@ Stmt Overlap(const Stmt& s) {
   return ir::MakeSeq(std::move(after), s->loc);
 }
 
+// ---- products in tensor memory ----
+
+// A launch whose loops over products one warp runs.
+class IssueAhead : public ir::Mutator {
+ public:
+  // Barriers of tiles that commits now arrive at.
+  std::set<const ir::BufferNode*> committed;
+
+ protected:
+  Stmt VisitStmt(const Stmt& s) override {
+    if (const auto* part = s.As<ir::OnThreads>()) {
+      const int64_t around = std::exchange(first_, part->first);
+      const Stmt out = RebuildStmt(s);
+      first_ = around;
+      return out;
+    }
+    const auto* loop = s.As<ir::For>();
+    if (loop == nullptr || first_ < 0 || loop->loop != ir::ForKind::kSerial) return RebuildStmt(s);
+    const std::vector<Stmt> stmts = Flatten(loop->body);
+    return IsStraight(*loop, stmts) ? Ahead(*loop, stmts) : RebuildStmt(s);
+  }
+
+ private:
+  // Waits for tiles, products that are waited for at once, tiles that are handed back.
+  static bool IsStraight(const ir::For& loop, const std::vector<Stmt>& stmts) {
+    const ir::Axis& axis = loop.axes[0];
+    bool multiplies = false, straight = !ReadsMemory(axis.min) && !ReadsMemory(axis.extent);
+    for (size_t i = 0; i < stmts.size() && straight; ++i) {
+      if (Is(stmts[i], Instruction::kTcgen05Mma)) {
+        straight = EndsAt(stmts, i);
+        multiplies = true;
+        i += 3;
+        continue;
+      }
+      straight = stmts[i].kind() == ir::StmtKind::kBind ||
+                 Is(stmts[i], Instruction::kBarrierWait) ||
+                 (Is(stmts[i], Instruction::kBarrierArrive) && multiplies);
+    }
+    return straight && multiplies;
+  }
+  // A product, its commit, its wait, and the next one's parity.
+  static bool EndsAt(const std::vector<Stmt>& stmts, size_t i) {
+    return i + 3 < stmts.size() && Is(stmts[i + 1], Instruction::kTcgen05Commit) &&
+           Is(stmts[i + 2], Instruction::kBarrierWait) &&
+           stmts[i + 3].kind() == ir::StmtKind::kStore;
+  }
+
+  Stmt Ahead(const ir::For& loop, const std::vector<Stmt>& stmts) {
+    std::vector<Stmt> body, end;
+    for (size_t i = 0; i < stmts.size(); ++i) {
+      if (Is(stmts[i], Instruction::kTcgen05Mma)) {
+        end = {stmts[i + 2], stmts[i + 3]};
+        body.push_back(stmts[i]);
+        last_ = stmts[i + 1];
+        i += 3;
+      } else if (Is(stmts[i], Instruction::kBarrierArrive)) {
+        const auto* arrive = stmts[i].As<ir::Instruct>();
+        committed.insert(arrive->regions[0].buffer.get());
+        body.push_back(ir::MakeStmt<ir::Instruct>(stmts[i]->loc, Instruction::kTcgen05Commit,
+                                                  arrive->regions));
+      } else {
+        body.push_back(stmts[i]);
+      }
+    }
+    const SourceLoc loc = loop.loc;
+    const Stmt all = ir::MakeStmt<ir::For>(loc, loop.loop, loop.axes,
+                                           ir::MakeStmt<ir::Seq>(loc, std::move(body)));
+    const Stmt issue = ir::MakeSeq({all, last_}, loc);
+    end.insert(end.begin(), ir::MakeStmt<ir::OnThreads>(loc, first_, kWarp, issue));
+    return ir::MakeSeq(std::move(end), loc);
+  }
+
+  int64_t first_ = -1;  // thread of the part
+  Stmt last_;           // commit
+};
+
+// Whether a barrier counts on warps somewhere.
+bool IsArrivedAt(const Stmt& body, const ir::BufferNode* barrier) {
+  bool arrives = false;
+  ir::Walk(body, [&](const Stmt& s) {
+    const auto* x = s.As<ir::Instruct>();
+    arrives |= Is(s, Instruction::kBarrierArrive) && x->regions[0].buffer.get() == barrier;
+    return !arrives;
+  });
+  return arrives;
+}
+
+Stmt IssuedAhead(const Stmt& s) {
+  if (s.kind() != ir::StmtKind::kLaunch) return {};
+  IssueAhead ahead;
+  const Stmt issued = ahead.Mutate(s);
+  if (ahead.committed.empty()) return issued;
+  const bool mixed = std::any_of(ahead.committed.begin(), ahead.committed.end(),
+                                 [&](const auto* b) { return IsArrivedAt(issued, b); });
+  if (mixed) return {};
+  return ir::RewriteStmts(issued, [&](const Stmt& x) -> Stmt {
+    const auto* init = x.As<ir::Instruct>();
+    if (!Is(x, Instruction::kBarrierInit) ||
+        ahead.committed.count(init->regions[0].buffer.get()) == 0) {
+      return {};
+    }
+    return ir::MakeStmt<ir::Instruct>(x->loc, init->op, init->regions,
+                                      std::vector<Expr>{MakeInt(1)}, init->annotations);
+  });
+}
+
 }  // namespace
 
 absl::StatusOr<ir::Program> OverlapProducts(const ir::Program& program, const PassContext&) {
   ir::Program out = program;
-  out.body = ir::RewriteStmts(program.body, Overlap);
+  out.body = ir::RewriteStmts(ir::RewriteStmts(program.body, Overlap), IssuedAhead);
   return out;
 }
 

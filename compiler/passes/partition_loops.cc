@@ -9,6 +9,7 @@
 #include "compiler/passes/instruct_gemm.h"
 #include "compiler/passes/partition_gemm.h"
 #include "compiler/passes/partition_reduction.h"
+#include "compiler/passes/partition_sums.h"
 #include "compiler/passes/thread_level.h"
 
 namespace kiln::passes {
@@ -20,9 +21,13 @@ using ir::Stmt;
 
 class Partition : public ir::Mutator {
  public:
-  Partition(const ir::Program& program, const LayoutProblem& problem,
+  Partition(const ir::Program& program, const ir::Launch& launch, const LayoutProblem& problem,
             const LayoutSolution& solution, bool instruct)
-      : program_(program), problem_(problem), level_(problem, solution), instruct_(instruct) {
+      : program_(program),
+        problem_(problem),
+        level_(problem, solution),
+        sums_(launch, &level_),
+        instruct_(instruct) {
     for (size_t f = 0; f < problem.fragments.size(); ++f) {
       fragments_[problem.fragments[f].buffer.get()] = static_cast<int>(f);
     }
@@ -32,7 +37,7 @@ class Partition : public ir::Mutator {
   }
 
   absl::StatusOr<Stmt> Body(const Stmt& body) {
-    const Stmt inner = Mutate(body);
+    const Stmt inner = sums_.Around(Mutate(body));
     KILN_RETURN_IF_ERROR(status_);
     std::vector<Stmt> stmts = level_.tables()->Allocations();
     stmts.push_back(inner);
@@ -52,6 +57,8 @@ class Partition : public ir::Mutator {
     const auto operation = operations_.find(s.get());
     if (operation != operations_.end()) return VisitOperation(operation->second, s);
     switch (s.kind()) {
+      case ir::StmtKind::kGemm:
+        return sums_.Multiply(s, [this](const Expr& e) { return Mutate(e); });
       case ir::StmtKind::kAlloc:
         return VisitAlloc(s);
       case ir::StmtKind::kStore:
@@ -93,6 +100,8 @@ class Partition : public ir::Mutator {
         return PartitionReduction(o, *s.As<ir::Reduce>(), &level_);
       case OperationKind::kGemm:
         return VisitGemm(o, *s.As<ir::Gemm>());
+      case OperationKind::kMove:
+        return sums_.Move(o);
     }
     return s;
   }
@@ -132,6 +141,7 @@ class Partition : public ir::Mutator {
   Stmt VisitAlloc(const Stmt& s) {
     const auto* alloc = s.As<ir::Alloc>();
     if (thread_.defined()) own_.insert(alloc->buffer.get());
+    if (alloc->buffer->scope == ir::Scope::kTensor) return ir::MakeSeq({}, s->loc);
     if (!IsFragment(alloc->buffer)) return RebuildStmt(s);
     return ir::MakeStmt<ir::Alloc>(s->loc, level_.Registers(FragmentOf(alloc->buffer)));
   }
@@ -187,6 +197,7 @@ class Partition : public ir::Mutator {
   const ir::Program& program_;
   const LayoutProblem& problem_;
   ThreadLevel level_;
+  const PartitionSums sums_;
   const bool instruct_;
   std::unordered_map<const ir::BufferNode*, int> fragments_;
   std::unordered_map<const ir::StmtNode*, int> operations_;
@@ -200,8 +211,9 @@ absl::StatusOr<Stmt> PartitionLaunch(const ir::Program& program, const ir::Launc
   KILN_ASSIGN_OR_RETURN(const LayoutProblem problem,
                         CollectLayoutProblem(program, launch, GpuOf(context)));
   KILN_ASSIGN_OR_RETURN(const LayoutSolution solution, InferLayouts(program, problem));
-  KILN_ASSIGN_OR_RETURN(const Stmt body,
-                        Partition(program, problem, solution, context.instruct).Body(launch.body));
+  KILN_ASSIGN_OR_RETURN(
+      const Stmt body,
+      Partition(program, launch, problem, solution, context.instruct).Body(launch.body));
   ir::BufferMap placed;  // shared tiles, with the layouts that apply-layouts puts into indices
   for (const SharedTile& tile : problem.shared) {
     ir::BufferNode node = *tile.buffer;

@@ -15,6 +15,8 @@
 #include "compiler/passes/forward_copies.h"
 #include "compiler/passes/forward_stores.h"
 #include "compiler/passes/guard_accesses.h"
+#include "compiler/passes/hold_sums.h"
+#include "compiler/passes/issue_apart.h"
 #include "compiler/passes/join_atomics.h"
 #include "compiler/passes/lower_copies.h"
 #include "compiler/passes/lower_gemm_cpu.h"
@@ -97,6 +99,7 @@ const std::vector<Pass>& GpuPipeline() {
       {"simplify", Simplify},
       {"guard-accesses", GuardAccesses},
       {"stream-loads", StreamLoads},
+      {"hold-sums", HoldSums},                // before loops are taken apart
       {"specialise-warps", SpecialiseWarps},  // while copies are whole: TMA takes boxes
       {"pipeline-copies", PipelineCopies},    // what is left
       {"stage-operands", StageOperands},
@@ -105,6 +108,7 @@ const std::vector<Pass>& GpuPipeline() {
       {"apply-layouts", ApplyLayouts},
       {"serialize-loops", SerializeLoops},
       {"overlap-products", OverlapProducts},
+      {"issue-apart", IssueApart},
       {"chain-products", ChainProducts},
       {"version-loops", VersionLoops},
       {"unroll-lanes", UnrollLanes},  // after versions exist: most have no guards

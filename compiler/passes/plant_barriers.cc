@@ -49,7 +49,8 @@ class Planter {
           (x->op == ir::Instruction::kTensorLoad || x->op == ir::Instruction::kPatchLoad)) {
         loaded_.insert(x->regions[0].buffer.get());
       }
-      if (x != nullptr && x->op == ir::Instruction::kWgmma) {
+      if (x != nullptr &&
+          (x->op == ir::Instruction::kWgmma || x->op == ir::Instruction::kTcgen05Mma)) {
         for (const ir::Region& r : x->regions) multiplied_.insert(r.buffer.get());
       }
       return true;
@@ -97,6 +98,11 @@ class Planter {
   // What a thread has waited for it has written, as far as the others are concerned.
   void Instruct(const Stmt& s, std::vector<Stmt>* out) {
     const auto* x = s.As<ir::Instruct>();
+    if (x->op == ir::Instruction::kTcgen05Mma) {
+      // All threads wait for it before they go on, so nothing of it is left pending.
+      Meet(TouchedBy(s), /*asynchronous=*/true, s->loc, out);
+      return out->push_back(s);
+    }
     if (x->op != ir::Instruction::kAsyncWait) return Phase(s, out);
     out->push_back(s);
     bool multiplied = false;
@@ -141,13 +147,19 @@ class Planter {
     return holds;
   }
   static bool ReadsAsynchronously(const Stmt& s) {
-    return Holds(s, ir::Instruction::kWgmma) || Holds(s, ir::Instruction::kTensorStore);
+    return Holds(s, ir::Instruction::kWgmma) || Holds(s, ir::Instruction::kTcgen05Mma) ||
+           Holds(s, ir::Instruction::kTensorStore);
   }
   // By mbarriers: such parts run beside each other.
   static bool WaitsForOthers(const Stmt& s) { return Holds(s, ir::Instruction::kBarrierWait); }
 
   void Plant(SourceLoc loc, std::vector<Stmt>* out) {
     out->push_back(ir::MakeStmt<ir::Instruct>(loc, ir::Instruction::kBlockBarrier));
+    if (pending_.reads.count(tensor_memory_) > 0) {  // a product may follow what was moved
+      out->push_back(ir::MakeStmt<ir::Instruct>(loc, ir::Instruction::kTcgen05Fence,
+                                                std::vector<ir::Region>{},
+                                                std::vector<ir::Expr>{ir::MakeInt(1)}));
+    }
     pending_ = {{}, {}, {}, pending_.unfenced};
   }
 
@@ -162,6 +174,7 @@ class Planter {
           if (const auto* x = inner.As<ir::Instruct>()) {
             // A tensor that a store writes is no other thread's until the launch ends.
             if (x->op == ir::Instruction::kAsyncCopy) Note(x->regions[0].buffer, &touched.starts);
+            if (TouchesTensorMemory(*x, &touched)) return true;
             for (const ir::Region& r : x->regions) {
               if (x->op == ir::Instruction::kAsyncCopy) break;
               if (r.buffer->scope == ir::Scope::kShared) Note(r.buffer, &touched.reads);
@@ -175,6 +188,29 @@ class Planter {
         });
     touched.unfenced = touched.writes;
     return touched;
+  }
+
+  // Loads and stores are of a warp's own lanes, products of all; who takes columns tells the
+  // others.
+  bool TouchesTensorMemory(const ir::Instruct& x, Pending* touched) const {
+    switch (x.op) {
+      case ir::Instruction::kTcgen05Alloc:
+        Note(x.regions[0].buffer, &touched->writes);
+        touched->reads.insert(tensor_memory_);
+        return true;
+      case ir::Instruction::kTcgen05Load:
+      case ir::Instruction::kTcgen05Store:
+        touched->reads.insert(tensor_memory_);
+        return true;
+      case ir::Instruction::kTcgen05Free:
+        touched->writes.insert(tensor_memory_);
+        return true;
+      case ir::Instruction::kTcgen05Mma:
+        touched->writes.insert(tensor_memory_);
+        return false;
+      default:
+        return false;
+    }
   }
 
   void Note(const ir::Buffer& b, Buffers* to) const {
@@ -288,19 +324,34 @@ class Planter {
     pending_.Add(own);
   }
 
-  // What others have done is awaited before the part, by all; barriers in the part are the part's
-  // own, and its end is nobody's.
+  // What others have done is awaited before the part, by all, but for parts that run beside each
+  // other; barriers in the part are the part's own, and its end is nobody's.
   void Part(const Stmt& s, std::vector<Stmt>* out) {
     const auto* part = s.As<ir::OnThreads>();
-    const Pending own = TouchedBy(part->body);
-    if (!WaitsForOthers(part->body)) Meet(own, ReadsAsynchronously(part->body), s->loc, out);
+    Pending own = TouchedBy(part->body);
+    if (inside_ || !WaitsForOthers(part->body)) {
+      Meet(own, ReadsAsynchronously(part->body), s->loc, out);
+    }
     const Pending before = std::exchange(pending_, {});
+    const bool around = std::exchange(inside_, true);
     const Stmt body = Visit(part->body);
+    inside_ = around;
+    // Products are waited for by barriers of their own; the first warp, which gives columns back,
+    // may have met the others of its part already.
+    own.writes.erase(tensor_memory_);
+    if (part->first == 0 && pending_.reads.count(tensor_memory_) == 0) {
+      own.reads.erase(tensor_memory_);
+    }
     pending_ = before;
     pending_.Add(own);
     out->push_back(ir::MakeStmt<ir::OnThreads>(s->loc, part->first, part->count, body));
   }
 
+  // All of tensor memory, as if it were a buffer that threads share.
+  const ir::Buffer whole_ =
+      ir::MakeBuffer("tensor_memory", kInt32, {ir::MakeInt(1)}, ir::Scope::kShared);
+  const ir::BufferNode* const tensor_memory_ = whole_.get();
+  bool inside_ = false;  // of a part
   Pending pending_;
   Pending jumps_;       // at breaks and continues of the loop around
   Buffers loaded_;      // by tensor loads, under mbarriers

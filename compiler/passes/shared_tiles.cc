@@ -121,6 +121,7 @@ class Planner {
     if (plan->a) {
       KILN_ASSIGN_OR_RETURN(plan->a, From(threads.first, *plan->a));
     }
+    if (gemm.c.buffer->scope == ir::Scope::kTensor) out_.sums[gemm.c.buffer.get()] = *plan;
     out_.plans.emplace(s.get(), *plan);
     return absl::OkStatus();
   }
@@ -187,6 +188,7 @@ std::optional<target::GemmQuery> QueryOf(const ir::Program& program, const ir::G
   query.a_space = SpaceOf(gemm.a);
   query.b_space = SpaceOf(gemm.b);
   query.tf32 = ir::PassOption(program, "kiln.tf32", 0) != 0;
+  if (gemm.c.buffer->scope == ir::Scope::kTensor) query.c_space = target::OperandSpace::kTensor;
   return query;
 }
 

@@ -30,7 +30,8 @@ std::optional<target::GemmQuery> QueryOf(const ir::Program& program, const ir::G
 
 struct ProductsOfLaunch {
   std::unordered_map<const ir::StmtNode*, ProductPlan> plans;
-  std::vector<SharedTile> tiles;  // in order of allocation
+  std::unordered_map<const ir::BufferNode*, ProductPlan> sums;  // in tensor memory
+  std::vector<SharedTile> tiles;                                // in order of allocation
 };
 
 // The instruction of every product of a launch (of `threads`, or of the part of them that it is

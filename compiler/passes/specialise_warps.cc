@@ -48,6 +48,16 @@ Stmt Do(SourceLoc loc, Instruction op, std::vector<ir::Region> regions = {},
   return ir::MakeStmt<ir::Instruct>(loc, op, std::move(regions), std::move(args), std::move(notes));
 }
 
+bool HoldsSums(const ir::Launch& launch) {
+  bool holds = false;
+  ir::Walk(launch.body, [&](const Stmt& s) {
+    const auto* gemm = s.As<ir::Gemm>();
+    holds |= gemm != nullptr && gemm->c.buffer->scope == ir::Scope::kTensor;
+    return !holds;
+  });
+  return holds;
+}
+
 // What TMA fetches into the whole of a tile: a box of a tensor, or the pixels under a tap.
 struct Fetch {
   SourceLoc loc;
@@ -300,8 +310,9 @@ class Specialise {
   // other stores. Only what they fetch is memory that both use.
   bool MayTakeTurns() const {
     if (ir::PassOption(program_, "kiln.pingpong", 0) == 0 || schedule_->once() ||
-        threads_ != kWarpgroup)
+        threads_ != kWarpgroup || HoldsSums(launch_)) {
       return false;
+    }
     return std::all_of(allocations_.begin(), allocations_.end(),
                        [&](const Stmt& s) {
                          const ir::Buffer& b = s.As<ir::Alloc>()->buffer;
@@ -351,7 +362,7 @@ class Specialise {
 
   // Pairs of blocks share what they both fetch.
   void ChooseCluster() {
-    if (launch_.grid.size() < 2 || arch_.cluster < kCluster) return;
+    if (launch_.grid.size() < 2 || arch_.cluster < kCluster || HoldsSums(launch_)) return;
     if (ir::PassOption(program_, "kiln.cluster", kCluster) != kCluster) return;
     const int64_t height = ir::ConstInt(launch_.grid[1].extent).value_or(1);
     if (height % kCluster != 0 || StepsDiffer()) return;
@@ -631,14 +642,16 @@ bool IsSet(const ir::Program& program, const std::string& option) {
 absl::StatusOr<ir::Program> SpecialiseWarps(const ir::Program& program,
                                             const PassContext& context) {
   const target::Arch& arch = GpuOf(context);
-  if (arch.name != "sm_90a" || IsSet(program, "tl.disable_warp_specialized") ||
+  const bool fetches = arch.name == "sm_90a" || arch.name == "sm_100a";
+  if (!fetches || IsSet(program, "tl.disable_warp_specialized") ||
       IsSet(program, "tl.disable_tma_lower")) {
     return program;
   }
   ir::Program out = program;
   out.body = ir::RewriteStmts(program.body, [&](const Stmt& s) -> Stmt {
     const auto* launch = s.As<ir::Launch>();
-    if (launch == nullptr) return {};
+    // Beside mma.sync, threads fetch by themselves.
+    if (launch == nullptr || (arch.name != "sm_90a" && !HoldsSums(*launch))) return {};
     return Specialise(program, *launch, arch).Run().value_or(Stmt());
   });
   return out;

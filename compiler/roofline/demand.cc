@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/analysis.h"
 #include "compiler/ir/printer.h"
+#include "compiler/ir/sums.h"
 #include "compiler/ir/visit.h"
 #include "compiler/roofline/access.h"
 #include "compiler/roofline/element_work.h"
@@ -68,6 +69,7 @@ class Analyzer {
   Num probability_;         // of the branches on the path
   bool tf32_ = false;       // float32 operands may be rounded
   int launch_ = 0;
+  const ir::Launch* launch_node_ = nullptr;
   bool pipelined_ = false;              // inside a pipelined loop
   std::vector<int> writers_, readers_;  // per buffer: number of operations
 };
@@ -200,6 +202,7 @@ Num Analyzer::PanelOf(const std::string& note) {
 
 void Analyzer::Launch(const ir::Launch& launch) {
   launch_ = static_cast<int>(d_.launches.size());
+  launch_node_ = &launch;
   d_.launches.emplace_back();
   {
     LaunchDemand& l = d_.launches.back();
@@ -476,6 +479,7 @@ void Analyzer::AddGemm(const ir::Gemm& gemm) {
   op.policy = static_cast<target::WarpPolicy>(gemm.policy);
   op.a_shared = gemm.a.buffer->scope == ir::Scope::kShared;
   op.b_shared = gemm.b.buffer->scope == ir::Scope::kShared;
+  op.c_alone = ir::FindSums(*launch_node_, gemm.c.buffer).seq != nullptr;
   op.rows = op.m;
   op.columns = op.n;
   op.a_buffer = BufferOf(gemm.a.buffer);

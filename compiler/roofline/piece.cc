@@ -23,11 +23,12 @@ std::vector<Num> FullOutputs(const Price& p) {
 }
 
 // What the table of instructions says of a gemm, in this order of inputs.
-constexpr size_t kAnswers = 3;
+constexpr size_t kAnswers = 4;
 struct Chosen {
   double efficiency = 0;  // part of the arch's best rate for the operands; 0 = illegal
   double stages_a = 0;
   double operands = 0;  // registers of a thread
+  double columns = 0;   // of tensor memory
 };
 
 Chosen Choose(const target::Arch& arch, const OpDemand& op, int64_t m, int64_t n, int64_t k,
@@ -47,7 +48,17 @@ Chosen Choose(const target::Arch& arch, const OpDemand& op, int64_t m, int64_t n
   q.warps = static_cast<int>(threads / arch.warp_size);
   q.a_space = op.a_shared ? target::OperandSpace::kShared : target::OperandSpace::kRegisters;
   q.b_space = op.b_shared ? target::OperandSpace::kShared : target::OperandSpace::kRegisters;
-  const target::GemmChoice choice = target::ChooseGemm(arch, q);
+  target::GemmChoice choice;
+  if (op.c_alone && arch.tmem_sm > 0) {
+    q.c_space = target::OperandSpace::kTensor;
+    choice = target::ChooseGemm(arch, q);
+    if (!choice.unit.empty()) {
+      return {kGpu.tensor_efficiency, 0, 0,
+              static_cast<double>(target::TakenColumns(target::TensorColumns(m, n)))};
+    }
+    q.c_space = target::OperandSpace::kRegisters;
+  }
+  choice = target::ChooseGemm(arch, q);
   if (choice.unit.empty()) return {};
   const bool has_wider = arch.name == "sm_90a" || arch.name == "sm_100a";
   double efficiency = kGpu.tensor_efficiency;
@@ -70,7 +81,7 @@ Chosen Choose(const target::Arch& arch, const OpDemand& op, int64_t m, int64_t n
   if (choice.unit == "mma" && steps >= kGpu.steps_ahead) {
     operands = (wm / 16 * 4 + wn / 8 * 2) * static_cast<double>(steps);
   }
-  return {efficiency, staged ? 1.0 : 0.0, operands};
+  return {efficiency, staged ? 1.0 : 0.0, operands, 0};
 }
 
 }  // namespace
@@ -100,6 +111,7 @@ absl::StatusOr<Piece> Piece::Make(Config fixed, const lang::OpenProgram& open,
       gemms.efficiency.push_back(input(0));
       gemms.stages_a.push_back(input(1));
       gemms.operands.push_back(input(2));
+      gemms.columns.push_back(input(3));
       piece.gemm_ops_.push_back(static_cast<int>(i));
       for (Num n : {op.m, op.n, op.k, d.launches[op.launch].threads}) dims.push_back(n);
     }
@@ -141,6 +153,7 @@ std::vector<std::vector<double>> Piece::ChooserColumns(const std::vector<const d
       result[kAnswers * g][j] = it->second.efficiency;
       result[kAnswers * g + 1][j] = it->second.stages_a;
       result[kAnswers * g + 2][j] = it->second.operands;
+      result[kAnswers * g + 3][j] = it->second.columns;
     }
   }
   return result;

@@ -58,6 +58,7 @@ struct GemmInputs {
   std::vector<Num> efficiency;  // one a gemm operation, in order of Demand::ops
   std::vector<Num> stages_a;    // 1: the left operand, a fragment, goes through shared memory
   std::vector<Num> operands;  // registers of a thread for operands that the instruction takes there
+  std::vector<Num> columns;   // of tensor memory that a block takes for the result; 0: none
 };
 
 // Prices on a GPU record: occupancy, waves, the slowest of the shared pipes, exposed latency.

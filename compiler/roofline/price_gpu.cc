@@ -3,6 +3,7 @@
 #include "compiler/roofline/constants.h"
 #include "compiler/roofline/price.h"
 #include "compiler/roofline/traffic.h"
+#include "compiler/target/legality.h"
 
 namespace kiln::roofline {
 namespace {
@@ -77,11 +78,12 @@ GpuPricer::Residency GpuPricer::Resident(int launch) const {
     }
   }
   int gemm = 0, gemms = 0, loops = 0;
-  Num operands = zero_;
+  Num operands = zero_, columns = zero_;
   for (const OpDemand& op : d_.ops) {
     loops += op.launch == launch && op.kind == OpKind::kLoop ? 1 : 0;
     if (op.kind != OpKind::kGemm) continue;
     if (op.launch == launch) operands = Max(operands, gemms_.operands[gemm]);
+    if (op.launch == launch) columns = columns + gemms_.columns[gemm];
     gemms += op.launch == launch ? 1 : 0;
     const double bytes = static_cast<double>(op.a_type.bytes());
     if (op.launch == launch) r.smem = r.smem + gemms_.stages_a[gemm] * op.m * op.k * bytes;
@@ -96,6 +98,10 @@ GpuPricer::Residency GpuPricer::Resident(int launch) const {
       Floor(static_cast<double>(arch_.registers_sm) / (r.registers * l.threads));
   const Num by_warps = Floor(static_cast<double>(arch_.warps_sm) / warps);
   r.resident = Min(Min(by_smem, by_registers), Min(by_warps, static_cast<double>(arch_.blocks_sm)));
+  if (arch_.tmem_sm == 0) return r;
+  // One block always fits: what has no room in tensor memory stays in registers.
+  const Num by_columns = Floor(static_cast<double>(target::kTensorColumns) / Max(columns, 1.0));
+  r.resident = Min(r.resident, Max(by_columns, 1.0));
   return r;
 }
 

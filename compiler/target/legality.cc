@@ -12,6 +12,9 @@ namespace {
 constexpr int64_t kAtomColumns = 8, kGroupRows = 64;
 constexpr int kGroupWarps = 4;
 constexpr double kWidest = 256;  // columns of a wgmma
+constexpr int kTensorLanes = 128;
+constexpr int64_t kLeastSwizzle = 32;  // bytes of a row of a tile
+constexpr int64_t kLeastColumns = 32;  // of tensor memory
 
 bool Lists(const char* list, absl::string_view word) {
   for (absl::string_view w : absl::StrSplit(list, ' ', absl::SkipEmpty())) {
@@ -22,6 +25,24 @@ bool Lists(const char* list, absl::string_view word) {
 
 std::string Multiple(const char* what, int64_t value, int multiple) {
   return absl::StrCat(what, " = ", value, " is not a multiple of ", multiple);
+}
+
+bool SumsInTensorMemory(const GemmRule& r) { return absl::string_view(r.unit) == "tcgen05"; }
+
+// What tcgen05 asks beside the columns of the table.
+std::string WhyNotInTensorMemory(const GemmRule& r, const GemmQuery& q) {
+  if (!SumsInTensorMemory(r)) return "";
+  if (q.m > kTensorLanes && q.m % kTensorLanes != 0) return Multiple("M tile", q.m, kTensorLanes);
+  if (q.a_space != OperandSpace::kShared) {
+    return absl::StrCat(r.unit, " takes A from shared memory here");
+  }
+  const int64_t bytes = q.a.bytes();
+  if ((q.trans_a ? q.m : q.k) * bytes % kLeastSwizzle != 0 ||
+      (q.trans_b ? q.k : q.n) * bytes % kLeastSwizzle != 0) {
+    return absl::StrCat("rows of tiles are no multiples of ", kLeastSwizzle, " bytes");
+  }
+  if (TensorColumns(q.m, q.n) <= kTensorColumns) return "";
+  return absl::StrCat("tensor memory has no room for sums of ", q.m, "x", q.n);
 }
 
 // Empty when the row accepts the query; else the first condition that fails.
@@ -50,6 +71,7 @@ std::string WhyNot(const Arch& arch, const GemmRule& r, const GemmQuery& q) {
   if (r.warps_multiple > 1 && q.warps % r.warps_multiple != 0) {
     return Multiple("warps", q.warps, r.warps_multiple);
   }
+  if (std::string why = WhyNotInTensorMemory(r, q); !why.empty()) return why;
   if (r.b_shared && q.b_space != OperandSpace::kShared) {
     return absl::StrCat(r.unit, " reads B from shared memory");
   }
@@ -65,6 +87,10 @@ bool Divides(int64_t m, int64_t n, WarpGrid grid, int64_t atom_rows) {
 
 // The grid of the row's instruction, by the policy of the query.
 std::optional<WarpGrid> GridOf(const GemmRule& r, const GemmQuery& q) {
+  if (SumsInTensorMemory(r)) {
+    const WarpGrid grid{1, q.warps / kGroupWarps};
+    return Divides(q.m, q.n, grid, 1) ? std::make_optional(grid) : std::nullopt;
+  }
   if (r.warps_multiple == kGroupWarps) {
     return ShareWarps(q.m, q.n, q.warps / kGroupWarps, q.policy, kGroupRows);
   }
@@ -74,7 +100,6 @@ std::optional<WarpGrid> GridOf(const GemmRule& r, const GemmQuery& q) {
 }  // namespace
 
 const std::vector<GemmRule>& GemmRules() {
-  // tcgen05 of sm_100a is not among them yet: there mma.sync does what it can.
   static const std::vector<GemmRule>* const rules = new std::vector<GemmRule>{
       // wgmma: four warps share one instruction of 64 rows; B always from shared memory. Only
       // 16-bit
@@ -85,6 +110,12 @@ const std::vector<GemmRule>& GemmRules() {
        false, ""},
       {"wgmma", "sm_90a", "int8", "int32", 64, 64, 8, 32, 4, true, true, false, ""},
       {"wgmma", "sm_90a", "float32", "float32", 64, 64, 8, 8, 4, true, true, true, ""},
+      // tcgen05: one thread starts an instruction of 128 rows, or of 64; four warps read its sums.
+      {"tcgen05", "sm_100a", "float16 bfloat16", "float32", 64, 64, 16, 16, 4, true, false, false,
+       ""},
+      {"tcgen05", "sm_100a", "float8_e4m3fn float8_e5m2", "float32", 64, 64, 16, 32, 4, true, false,
+       ""},
+      {"tcgen05", "sm_100a", "int8", "int32", 64, 64, 16, 32, 4, true, false, false, ""},
       // mma.sync: a warp's own 16x8 tiles.
       {"mma", "sm", "float16 bfloat16", "float32 float16", 16, 16, 8, 16, 1, false, false, false,
        ""},
@@ -131,6 +162,7 @@ GemmChoice ChooseGemm(const Arch& arch, const GemmQuery& query) {
   const std::string family = ArchFamily(arch.name);
   for (const GemmRule& r : GemmRules()) {
     if (!Lists(r.archs, arch.name) && !Lists(r.archs, family)) continue;
+    if (SumsInTensorMemory(r) != (query.c_space == OperandSpace::kTensor)) continue;
     std::string why = WhyNot(arch, r, query);
     if (why.empty() && arch.kind == ArchKind::kCpu) {
       choice.unit = r.unit;
@@ -154,6 +186,14 @@ GemmChoice ChooseGemm(const Arch& arch, const GemmQuery& query) {
     choice.why_not = absl::StrCat("no gemm instruction is known for ", arch.name);
   }
   return choice;
+}
+
+int64_t TensorColumns(int64_t m, int64_t n) { return std::max<int64_t>(1, m / kTensorLanes) * n; }
+
+int64_t TakenColumns(int64_t columns) {
+  int64_t taken = kLeastColumns;
+  while (taken < columns) taken *= 2;
+  return taken;
 }
 
 bool LeftFromRegisters(const GemmQuery& query, const GemmChoice& choice) {

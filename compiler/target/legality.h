@@ -14,8 +14,8 @@
 
 namespace kiln::target {
 
-enum class OperandSpace : uint8_t { kRegisters, kShared };
-enum class WarpPolicy : uint8_t { kSquare, kFullRow, kFullCol };  // T.GemmWarpPolicy
+enum class OperandSpace : uint8_t { kRegisters, kShared, kTensor };  // kTensor: results alone
+enum class WarpPolicy : uint8_t { kSquare, kFullRow, kFullCol };     // T.GemmWarpPolicy
 
 // How the warps of a block, or its warpgroups, share a result.
 struct WarpGrid {
@@ -31,12 +31,13 @@ struct GemmQuery {
   WarpPolicy policy = WarpPolicy::kSquare;
   OperandSpace a_space = OperandSpace::kShared, b_space = OperandSpace::kShared;
   bool tf32 = false;  // float32 operands may be rounded to tf32 (pass option kiln.tf32)
+  OperandSpace c_space = OperandSpace::kRegisters;
 };
 
 // One row of the instruction table. A row applies to the archs it names; the first row whose
 // every condition holds gives the instruction.
 struct GemmRule {
-  const char* unit;       // "fma", "amx", "mma", "wgmma"
+  const char* unit;       // "fma", "amx", "mma", "wgmma", "tcgen05"
   const char* archs;      // space-separated arch names, "sm" = every GPU, "x86-64" = every x86
   const char* inputs;     // space-separated dtype names accepted for a and b (which are equal)
   const char* accums;     // ... for c
@@ -51,7 +52,7 @@ struct GemmRule {
 
 struct GemmChoice {
   std::string unit;  // empty: illegal
-  WarpGrid grid;     // of warps; wgmma: of warpgroups
+  WarpGrid grid;     // of warps; wgmma and tcgen05: of warpgroups
   // For people. Illegal: the first condition that no row meets. Legal: what keeps a faster
   // instruction for these types from being used; empty where there is none.
   std::string why_not;
@@ -76,6 +77,12 @@ bool LeftFromRegisters(const GemmQuery& query, const GemmChoice& choice);
 // 9.7.13.6); 0 where there is no addition of the type. bfloat16 before sm_90: one, by a loop that
 // compares and swaps.
 int64_t WidestAtomicAdd(const Arch& arch, DType type);
+
+// Tensor memory: 128 lanes of 512 columns of 32 bits an SM, of which a block takes a power of two.
+// The columns that an m x n result fills, and those that a block takes for `columns` in all.
+inline constexpr int64_t kTensorColumns = 512;
+int64_t TensorColumns(int64_t m, int64_t n);
+int64_t TakenColumns(int64_t columns);
 
 // The table itself, for tests and documentation.
 const std::vector<GemmRule>& GemmRules();

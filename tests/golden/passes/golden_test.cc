@@ -1,8 +1,8 @@
 // Each pass on a kernel made for it. Each tests/golden/passes/NAME.py opens with a sentence and
 //   #: pass=NAME a=1
 // and NAME.txt holds the program as it is after that pass (512-bit vectors, and AMX where the line
-// says amx; sm_90a for passes of the GPU alone). Run with --update to
-// write the files anew, and read the diff.
+// says amx; for passes of the GPU alone sm_90a, or what the line says as gpu=NAME). Run with
+// --update to write the files anew, and read the diff.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -45,15 +45,19 @@ std::string RunCase(const std::shared_ptr<const SourceFile>& file, absl::string_
                     const std::string& pass) {
   lang::Arguments arguments;
   passes::PassContext context;
-  const target::Arch hopper = *target::NamedArch("sm_90a");
+  target::Arch gpu = *target::NamedArch("sm_90a");
   if (!Has(passes::CpuPipeline(), pass) && !Has(passes::ThreadPipeline(), pass)) {
-    context.gpu = &hopper;
+    context.gpu = &gpu;
     context.instruct = true;
   }
   for (absl::string_view word : absl::StrSplit(line, ' ', absl::SkipEmpty())) {
     context.amx_bf16 |= word == "amx";
     const size_t equal = word.find('=');
     if (equal == absl::string_view::npos) continue;
+    if (word.substr(0, equal) == "gpu") {
+      gpu = *target::NamedArch(word.substr(equal + 1));
+      continue;
+    }
     arguments[std::string(word.substr(0, equal))] = std::string(word.substr(equal + 1));
   }
   const auto kernel = lang::Kernel::Parse(file, "");

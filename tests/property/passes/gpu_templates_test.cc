@@ -15,6 +15,7 @@ struct Case {
   const char* name;
   lang::Arguments arguments;
   double tolerance = 0;  // sums in another order, or rounded in between
+  bool held = false;     // on sm_100a in tensor memory
 };
 
 std::vector<Case> Plain() {
@@ -35,7 +36,9 @@ std::vector<Case> Plain() {
         {"C", "32"},
         {"F", "40"},
         {"block_M", "64"},
-        {"block_N", "64"}}},
+        {"block_N", "64"}},
+       0,
+       true},
       {"conv2d",
        {{"N", "2"},
         {"H", "7"},
@@ -48,7 +51,9 @@ std::vector<Case> Plain() {
         {"pad", "2"},
         {"dilation", "2"},
         {"block_M", "64"},
-        {"block_N", "32"}}},
+        {"block_N", "32"}},
+       0,
+       true},
       {"elementwise", {{"M", "3"}, {"N", "200"}, {"block_N", "128"}}, 1e-5},
       {"gemv", {{"N", "20"}, {"K", "200"}}, 1e-5},
       {"layernorm", {{"M", "3"}, {"N", "136"}, {"dtype", "bfloat16"}}, 2e-2},
@@ -61,13 +66,17 @@ std::vector<Case> Plain() {
         {"scale", "0.5"},
         {"block_M", "64"},
         {"block_N", "64"},
-        {"threads", "128"}}},
+        {"threads", "128"}},
+       0,
+       true},
       {"matmul", {{"M", "40"}, {"N", "24"}, {"K", "40"}, {"block_M", "32"}, {"block_N", "32"}}},
-            {"matmul_decode", {{"M", "3"}, {"N", "136"}, {"K", "200"}, {"block_K", "64"}}},
+      {"matmul_decode", {{"M", "3"}, {"N", "136"}, {"K", "200"}, {"block_K", "64"}}},
       {"matmul_decode", {{"M", "20"}, {"N", "100"}, {"K", "72"}, {"block_K", "32"}}},
-      {"matmul_dequant", {{"M", "20"}, {"N", "40"}, {"K", "128"}, {"block_N", "64"}}},
+      {"matmul_dequant", {{"M", "20"}, {"N", "40"}, {"K", "128"}, {"block_N", "64"}}, 0, true},
       {"matmul_dequant",
-       {{"M", "20"}, {"N", "40"}, {"K", "256"}, {"bits", "8"}, {"block_N", "64"}}},
+       {{"M", "20"}, {"N", "40"}, {"K", "256"}, {"bits", "8"}, {"block_N", "64"}},
+       0,
+       true},
       {"matmul_promoted",
        {{"M", "20"},
         {"N", "40"},
@@ -85,7 +94,9 @@ std::vector<Case> Plain() {
         {"split", "2"},
         {"block_M", "64"},
         {"block_N", "64"},
-        {"threads", "128"}}},
+        {"threads", "128"}},
+       0,
+       true},
       {"reduction", {{"M", "6"}, {"N", "200"}}},
       {"reduction_all", {{"N", "5000"}, {"block", "1024"}}},
       {"reduction_columns", {{"M", "50"}, {"N", "200"}, {"split", "4"}, {"block_N", "128"}}},
@@ -125,7 +136,9 @@ std::vector<Case> Uneven() {
         {"block_M", "64"},
         {"block_N", "96"},
         {"block_K", "32"},
-        {"threads", "256"}}},
+        {"threads", "256"}},
+       0,
+       true},
       {"matmul",
        {{"M", "40"},
         {"N", "200"},
@@ -137,6 +150,33 @@ std::vector<Case> Uneven() {
         {"block_N", "192"},
         {"block_K", "32"}},
        1e-2},
+      // Sums in tensor memory: several rows of tiles, and of instructions, for each block.
+      {"matmul",
+       {{"M", "300"},
+        {"N", "200"},
+        {"K", "136"},
+        {"dtype", "'bfloat16'"},
+        {"out_dtype", "'bfloat16'"},
+        {"trans_A", "True"},
+        {"block_M", "128"},
+        {"block_N", "64"},
+        {"num_stages", "3"},
+        {"threads", "128"}},
+       1e-2,
+       true},
+      {"matmul",
+       {{"M", "256"},
+        {"N", "200"},
+        {"K", "144"},
+        {"dtype", "'int8'"},
+        {"accum_dtype", "'int32'"},
+        {"out_dtype", "'int32'"},
+        {"trans_B", "True"},
+        {"block_M", "256"},
+        {"block_N", "96"},
+        {"threads", "256"}},
+       0,
+       true},
       // Outer products on the vector units, with a depth of 4 steps, and of one.
       {"matmul",
        {{"M", "40"},
@@ -189,6 +229,8 @@ TEST_P(GpuTemplates, ComputeWhatTheirTilesDo) {
   ASSERT_TRUE(tiles.ok()) << tiles.status();
   const auto instructions = testing::Instructions(*tiles, gpu, /*cores=*/4);
   ASSERT_TRUE(instructions.ok()) << instructions.status();
+  EXPECT_EQ(testing::Has(*instructions, ir::Instruction::kTcgen05Mma),
+            c.held && gpu == std::string("sm_100a"));
   EXPECT_EQ(testing::Difference(*tiles, *instructions, c.tolerance), "")
       << ir::ToString(*instructions);
 }

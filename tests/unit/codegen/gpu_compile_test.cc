@@ -71,10 +71,26 @@ TEST(GpuCompile, ProductsOnHopperAreWgmmaOnTilesThatTmaFetches) {
   }
 }
 
+TEST(GpuCompile, ProductsOfBlackwellLeaveTheirSumsInTensorMemory) {
+  for (const char* type : {"bfloat16", "float16", "float8_e4m3fn", "float8_e5m2", "int8"}) {
+    const Case c = {
+        "matmul", Product(type, type == std::string("int8") ? "int32" : "float32", "False", "True"),
+        "block_M=128,block_N=128,block_K=64,num_stages=3,threads=128"};
+    const std::string ptx = Ptx(c, "sm_100a");
+    const char* kind = type == std::string("int8")     ? "i8"
+                       : absl::StrContains(type, "8_") ? "f8f6f4"
+                                                       : "f16";
+    EXPECT_TRUE(absl::StrContains(ptx, absl::StrCat("tcgen05.mma.cta_group::1.kind::", kind)))
+        << type;
+    EXPECT_TRUE(absl::StrContains(ptx, "cp.async.bulk.tensor.2d")) << type;
+    EXPECT_FALSE(absl::StrContains(ptx, "mma.sync")) << type;
+  }
+}
+
 TEST(GpuCompile, TheSameInputGivesTheSameText) {
   const Case c = {"matmul", Product("bfloat16", "bfloat16", "False", "True"),
                   "block_M=128,block_N=256,block_K=64,num_stages=4,threads=256"};
-  EXPECT_EQ(Ptx(c, "sm_90a"), Ptx(c, "sm_90a"));
+  for (const char* arch : {"sm_90a", "sm_100a"}) EXPECT_EQ(Ptx(c, arch), Ptx(c, arch));
 }
 
 TEST(GpuCompile, ABlockThatAsksForTooMuchIsRefusedWithItsNumbers) {
@@ -161,6 +177,27 @@ TEST_F(GpuAssemble, WgmmaKernelsOfEveryTransposeAssembleWithoutSpills) {
          Product(type, type == std::string("int8") ? "int32" : "float16", "False", "True"),
          "block_M=128,block_N=128,block_K=128,num_stages=3,threads=128"},
         "sm_90a");
+  }
+}
+
+TEST_F(GpuAssemble, ProductsInTensorMemoryAssembleWithoutSpills) {
+  for (const char* trans_a : {"False", "True"}) {
+    for (const char* trans_b : {"False", "True"}) {
+      for (const char* config : {"block_M=128,block_N=256,block_K=64,num_stages=3,threads=256",
+                                 "block_M=64,block_N=64,block_K=128,num_stages=2,threads=128",
+                                 "block_M=256,block_N=96,block_K=64,num_stages=3,threads=256"}) {
+        SCOPED_TRACE(config);
+        ExpectAssembles({"matmul", Product("bfloat16", "bfloat16", trans_a, trans_b), config},
+                        "sm_100a");
+      }
+    }
+  }
+  for (const char* type : {"float16", "float8_e4m3fn", "float8_e5m2", "int8"}) {
+    ExpectAssembles(
+        {"matmul",
+         Product(type, type == std::string("int8") ? "int32" : "float16", "True", "False"),
+         "block_M=128,block_N=128,block_K=128,num_stages=3,threads=128"},
+        "sm_100a");
   }
 }
 

@@ -102,6 +102,45 @@ TEST(LegalityTest, AdditionsToNeighbours) {
   }
 }
 
+TEST(LegalityTest, SumsInTensorMemory) {
+  const auto held = [](GemmQuery q) {
+    q.c_space = OperandSpace::kTensor;
+    return q;
+  };
+  const auto why = [&](const GemmQuery& q) { return ChooseGemm(*NamedArch("sm_100a"), q).why_not; };
+  for (const int64_t m : {64, 128, 256}) {
+    EXPECT_EQ(Unit("sm_100a", held(Half(m, 128, 64))), "tcgen05") << m;
+  }
+  EXPECT_EQ(Unit("sm_100a", Half(128, 128, 64)), "mma");  // which leaves them in registers
+  EXPECT_EQ(Unit("sm_90a", held(Half(128, 128, 64))), "");
+  const GemmChoice wide = ChooseGemm(*NamedArch("sm_100a"), held(Half(128, 256, 64, 8)));
+  EXPECT_EQ(wide.grid.rows, 1);
+  EXPECT_EQ(wide.grid.columns, 2);
+  EXPECT_EQ(why(held(Half(32, 128, 64))), "M tile 32 is below 64");
+  EXPECT_EQ(why(held(Half(192, 128, 64))), "M tile = 192 is not a multiple of 128");
+  EXPECT_EQ(why(held(Half(128, 24, 64))), "N tile = 24 is not a multiple of 16");
+  EXPECT_EQ(why(held(Half(128, 128, 64, 2))), "warps = 2 is not a multiple of 4");
+  EXPECT_EQ(why(held(Half(256, 320, 64))), "tensor memory has no room for sums of 256x320");
+  GemmQuery registers = held(Half(128, 128, 64));
+  registers.a_space = OperandSpace::kRegisters;
+  EXPECT_EQ(why(registers), "tcgen05 takes A from shared memory here");
+  GemmQuery narrow = held(Half(128, 16, 64));
+  narrow.a = narrow.b = *ParseDType("float8_e4m3fn");
+  EXPECT_EQ(why(narrow), "");
+  narrow.trans_b = false;
+  EXPECT_EQ(why(narrow), "rows of tiles are no multiples of 32 bytes");
+}
+
+TEST(LegalityTest, ColumnsOfTensorMemory) {
+  EXPECT_EQ(TensorColumns(64, 96), 96);
+  EXPECT_EQ(TensorColumns(128, 96), 96);
+  EXPECT_EQ(TensorColumns(256, 96), 192);
+  EXPECT_EQ(TakenColumns(16), 32);
+  EXPECT_EQ(TakenColumns(32), 32);
+  EXPECT_EQ(TakenColumns(96), 128);
+  EXPECT_EQ(TakenColumns(512), 512);
+}
+
 TEST(LegalityTest, DivisibilityOfEveryGpuGemm) {
   EXPECT_EQ(Unit("sm_80", Half(24, 128, 32)), "");
   EXPECT_EQ(Unit("sm_80", Half(32, 28, 32)), "");

@@ -1,0 +1,40 @@
+// How tiles of shared memory are addressed by what copies and multiplies them, computed from
+// addresses as the hardware does. Private to compiler/interp.
+#ifndef KILN_COMPILER_INTERP_TILE_SHAPE_H_
+#define KILN_COMPILER_INTERP_TILE_SHAPE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "compiler/interp/node.h"
+#include "compiler/ir/instruct.h"
+
+namespace kiln::interp {
+
+// A tile as TMA writes and tensor cores read it: panels of `swizzle` bytes a row, in which 16-byte
+// chunks trade places by the row's number in groups of 128 bytes (PTX 5.5.7). Without a swizzle,
+// rows of `columns`.
+struct TileShape {
+  int64_t element = 2, swizzle = 0, height = 0, columns = 0;  // bytes, bytes, rows, elements
+
+  int64_t At(int64_t first, int64_t row, int64_t column) const {
+    if (swizzle == 0) return first + row * columns + column;
+    const int64_t width = swizzle / element;
+    const int64_t byte =
+        (first + column / width * height * width + row * width + column % width) * element;
+    return (byte ^ (byte / 128 % (swizzle / 16) * 16)) / element;
+  }
+};
+
+// A number of the instruction's annotations; 0 where it has none.
+int64_t NoteOf(const ir::Instruct& x, const std::string& name);
+TileShape TileOf(const ir::Instruct& x, int operand);
+int64_t FirstElement(Machine& m, const Box& box);
+
+// Whether an element that is read asynchronously from here on may be: what a thread stored needs a
+// proxy fence first (PTX 8.7, 9.7.13.4). False, and a failure, where it may not.
+bool CheckFenced(Machine& m, const BufferState& tile, int64_t place, SourceLoc loc);
+
+}  // namespace kiln::interp
+
+#endif  // KILN_COMPILER_INTERP_TILE_SHAPE_H_

@@ -1,0 +1,25 @@
+// Pass "hold-sums": where the GPU has tensor memory (sm_100a), the result of matrix products lies
+// there while a loop adds to it, and is loaded into its fragment once, after the loop; so what
+// comes after, and who holds what, stays as it is. Each such fragment gets a buffer of
+// ir::Scope::kTensor, of which products are tcgen05. What is cleared before the loop is cleared by
+// the first product, any other start is stored there.
+//
+// A fragment is left alone, and a note of the launch, "registers:<fragment>", says why, where
+// something else looks at it between products, the kernel says who holds it, or another product
+// reads it (ir/sums.h); where the table of instructions has no tcgen05 for one of them
+// (target/legality.h) or a tile is not read as a whole; and all of a launch, where the rest of it
+// wants one held otherwise than it is loaded. With "kiln.tcgen05": 0 nothing is held so.
+#ifndef KILN_COMPILER_PASSES_HOLD_SUMS_H_
+#define KILN_COMPILER_PASSES_HOLD_SUMS_H_
+
+#include "compiler/passes/pass.h"
+
+namespace kiln::passes {
+
+inline constexpr char kInRegisters[] = "registers:";  // of a launch's annotations
+
+absl::StatusOr<ir::Program> HoldSums(const ir::Program& program, const PassContext& context);
+
+}  // namespace kiln::passes
+
+#endif  // KILN_COMPILER_PASSES_HOLD_SUMS_H_

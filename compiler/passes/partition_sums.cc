@@ -1,0 +1,116 @@
+#include "compiler/passes/partition_sums.h"
+
+#include "absl/strings/str_cat.h"
+#include "compiler/base/status.h"
+#include "compiler/ir/instruct.h"
+#include "compiler/ir/shape.h"
+#include "compiler/ir/visit.h"
+
+namespace kiln::passes {
+namespace {
+
+using ir::Expr;
+using ir::Instruction;
+using ir::MakeInt;
+using ir::Stmt;
+
+Stmt Do(SourceLoc loc, Instruction op, std::vector<ir::Region> regions = {},
+        std::vector<Expr> args = {}, std::map<std::string, std::string> notes = {}) {
+  return ir::MakeStmt<ir::Instruct>(loc, op, std::move(regions), std::move(args), std::move(notes));
+}
+
+int64_t Rows(const ir::Buffer& b) { return *ir::ConstInt(b->shape[0]); }
+int64_t Columns(const ir::Buffer& b) { return *ir::ConstInt(b->shape[1]); }
+
+std::map<std::string, std::string> Shape(const ir::Buffer& sums) {
+  return {{"m", absl::StrCat(Rows(sums))}, {"n", absl::StrCat(Columns(sums))}};
+}
+
+}  // namespace
+
+PartitionSums::PartitionSums(const ir::Launch& launch, ThreadLevel* level)
+    : launch_(launch), level_(level) {
+  ir::Walk(launch.body, [&](const Stmt& s) {
+    const auto* alloc = s.As<ir::Alloc>();
+    if (alloc == nullptr || alloc->buffer->scope != ir::Scope::kTensor) return true;
+    first_[alloc->buffer.get()] = columns_;
+    columns_ += target::TensorColumns(Rows(alloc->buffer), Columns(alloc->buffer));
+    return true;
+  });
+  done_ = ir::MakeBuffer("done", kInt64, {MakeInt(1)}, ir::Scope::kBarrier);
+  slot_ = ir::MakeBuffer("tensor_memory", kInt32, {MakeInt(1)}, ir::Scope::kShared);
+  phase_ = ir::MakeBuffer("phase", kInt32, {MakeInt(1)}, ir::Scope::kVar);
+  address_ = ir::MakeVar("columns", kInt32);
+}
+
+Expr PartitionSums::AddressOf(const ir::Buffer& sums) const {
+  return address_ + MakeInt(first_.at(sums.get()), kInt32);
+}
+
+Stmt PartitionSums::Fence(SourceLoc loc, bool after) const {
+  return Do(loc, Instruction::kTcgen05Fence, {}, {MakeInt(after ? 1 : 0)});
+}
+
+Stmt PartitionSums::Multiply(const Stmt& s, const std::function<Expr(const Expr&)>& uniform) const {
+  const auto& gemm = *s.As<ir::Gemm>();
+  const SourceLoc loc = gemm.loc;
+  const auto region = [&](const ir::Region& r) {
+    ir::Region out{r.buffer, {}};
+    for (const ir::Range& range : r.ranges)
+      out.ranges.push_back({uniform(range.min), range.extent});
+    return out;
+  };
+  std::map<std::string, std::string> notes = Shape(gemm.c.buffer);
+  const auto dims = *ir::MatrixDims(gemm.a);
+  const Expr& depth = gemm.a.ranges[gemm.trans_a ? dims.first : dims.second].extent;
+  notes["k"] = absl::StrCat(*ir::ConstInt(depth));
+  notes["trans_a"] = gemm.trans_a ? "1" : "0";
+  notes["trans_b"] = gemm.trans_b ? "1" : "0";
+  const std::vector<Expr> first = {MakeInt(0)};
+  const Expr phase = ir::MakeLoad(phase_, first);
+  const std::vector<Stmt> stmts = {
+      Do(loc, Instruction::kTcgen05Mma, {region(gemm.a), region(gemm.b)},
+         {uniform(gemm.clear_accum), AddressOf(gemm.c.buffer)}, std::move(notes)),
+      Do(loc, Instruction::kTcgen05Commit, {ir::WholeBuffer(done_)}),
+      Do(loc, Instruction::kBarrierWait, {ir::WholeBuffer(done_)}, {phase}),
+      ir::MakeStmt<ir::Store>(loc, phase_, first, MakeInt(1, kInt32) - phase)};
+  return ir::MakeSeq(stmts, loc);
+}
+
+Stmt PartitionSums::Move(int operation) const {
+  const Operation& op = level_->problem().operations[operation];
+  const auto& copy = *op.stmt.As<ir::Copy>();
+  const bool loads = copy.src.buffer->scope == ir::Scope::kTensor;
+  const ir::Buffer& sums = loads ? copy.src.buffer : copy.dst.buffer;
+  const ir::Region held = ir::WholeBuffer(level_->Registers(op.uses[0].fragment));
+  const SourceLoc loc = copy.loc;
+  std::vector<Stmt> stmts;
+  if (loads) stmts.push_back(Fence(loc, /*after=*/true));
+  stmts.push_back(Do(loc, loads ? Instruction::kTcgen05Load : Instruction::kTcgen05Store, {held},
+                     {AddressOf(sums)}, Shape(sums)));
+  stmts.push_back(Do(loc, Instruction::kTcgen05Wait,
+                     loads ? std::vector<ir::Region>{held} : std::vector<ir::Region>{},
+                     {MakeInt(loads ? 0 : 1)}));
+  stmts.push_back(Fence(loc, /*after=*/false));
+  return ir::MakeSeq(std::move(stmts), loc);
+}
+
+Stmt PartitionSums::Around(const Stmt& body) const {
+  if (columns_ == 0) return body;
+  const SourceLoc loc = launch_.loc;
+  const Expr taken = MakeInt(target::TakenColumns(columns_));
+  return ir::MakeStmt<ir::Seq>(
+      loc, std::vector<Stmt>{
+               ir::MakeStmt<ir::Alloc>(loc, done_),
+               ir::MakeStmt<ir::Alloc>(loc, slot_),
+               ir::MakeStmt<ir::Alloc>(loc, phase_, MakeInt(0, kInt32)),
+               Do(loc, Instruction::kBarrierInit, {ir::WholeBuffer(done_)}, {MakeInt(1)}),
+               Do(loc, Instruction::kTcgen05Alloc, {ir::WholeBuffer(slot_)}, {taken}),
+               Fence(loc, /*after=*/false),
+               ir::MakeStmt<ir::Bind>(loc, address_, ir::MakeLoad(slot_, {MakeInt(0)})),
+               body,
+               Do(loc, Instruction::kTcgen05Free, {}, {address_, taken}),
+           });
+}
+
+}  // namespace kiln::passes
