@@ -54,7 +54,7 @@ class Cluster {
   }
 
  private:
-    // In one row: what the blocks do together must not hide in an inner one.
+  // In one row: what the blocks do together must not hide in an inner one.
   static std::vector<Stmt> StmtsOf(const Stmt& body) {
     const auto* seq = body.As<ir::Seq>();
     if (seq == nullptr) return {body};

@@ -72,6 +72,7 @@ class Compiler {
   ActionPtr AllocAction(const ir::Stmt& s);
   // In instruct.cc.
   ActionPtr InstructAction(const ir::Instruct& x);
+  ActionPtr MoveAction(const ir::Instruct& x);  // instruct_copies.cc
   ActionPtr ProductAction(const ir::Instruct& x);
   ActionPtr TensorMemoryAction(const ir::Instruct& x);  // tensor_memory.cc
   ActionPtr PartsAction(std::vector<ActionPtr> bodies, SourceLoc loc);

@@ -316,7 +316,7 @@ struct Launch : StmtNode {
   std::vector<Axis> grid;     // 1 to 3 block axes, x first (fastest), min 0
   std::vector<Expr> threads;  // 1 to 3 extents
   Stmt body;
-    std::map<std::string, std::string> annotations;  // "swizzle_panel", "swizzle_order",
+  std::map<std::string, std::string> annotations;  // "swizzle_panel", "swizzle_order",
                                                    // "layout:<b>", "replicated:<b>", "stream:<b>",
                                                    // "stream_bytes"
   Launch(SourceLoc l, std::vector<Axis> g, std::vector<Expr> t, Stmt b,

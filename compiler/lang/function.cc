@@ -18,7 +18,7 @@ constexpr absl::string_view kPassOptions[] = {
     "tl.disable_thread_storage_sync",
     "tl.ptxas_register_usage_level",
     "kiln.assembler",
-        "kiln.persistent",
+    "kiln.persistent",
     "kiln.pingpong",
     "kiln.chain",
     "kiln.cluster",

@@ -134,7 +134,7 @@ int64_t Bytes(const ir::Buffer& tensor) {
 
 absl::StatusOr<ir::Program> StreamLoads(const ir::Program& program, const PassContext& context) {
   const int64_t least = GpuOf(context).llc.bytes / kLeastShare;
-    const std::vector<ir::Buffer> written = ir::BuffersWritten(program.body);
+  const std::vector<ir::Buffer> written = ir::BuffersWritten(program.body);
   int64_t stored = 0;
   for (const ir::Buffer& b : written) stored += b->scope == ir::Scope::kGlobal ? Bytes(b) : 0;
   if (stored >= least) return program;

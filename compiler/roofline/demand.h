@@ -88,7 +88,7 @@ struct OpDemand {
   DType a_type, b_type, c_type;
   bool trans_a = false, trans_b = false;
   bool a_shared = false, b_shared = false;
-  bool tf32 = false;  // float32 operands may be rounded to it (pass option kiln.tf32)
+  bool tf32 = false;     // float32 operands may be rounded to it (pass option kiln.tf32)
   bool c_alone = false;  // nothing looks at the result between products (ir/sums.h)
   target::WarpPolicy policy = target::WarpPolicy::kSquare;
   Num useful;  // part of the tile that is inside the tensors, 0..1

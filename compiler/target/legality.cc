@@ -102,8 +102,7 @@ std::optional<WarpGrid> GridOf(const GemmRule& r, const GemmQuery& q) {
 const std::vector<GemmRule>& GemmRules() {
   static const std::vector<GemmRule>* const rules = new std::vector<GemmRule>{
       // wgmma: four warps share one instruction of 64 rows; B always from shared memory. Only
-      // 16-bit
-      // operands may be other than K-major (PTX ISA 9.7.15.5.1).
+      // 16-bit operands may be other than K-major (PTX ISA 9.7.15.5.1).
       {"wgmma", "sm_90a", "float16 bfloat16", "float32 float16", 64, 64, 8, 16, 4, true, false,
        false, ""},
       {"wgmma", "sm_90a", "float8_e4m3fn float8_e5m2", "float32", 64, 64, 8, 32, 4, true, true,
@@ -114,7 +113,7 @@ const std::vector<GemmRule>& GemmRules() {
       {"tcgen05", "sm_100a", "float16 bfloat16", "float32", 64, 64, 16, 16, 4, true, false, false,
        ""},
       {"tcgen05", "sm_100a", "float8_e4m3fn float8_e5m2", "float32", 64, 64, 16, 32, 4, true, false,
-       ""},
+       false, ""},
       {"tcgen05", "sm_100a", "int8", "int32", 64, 64, 16, 32, 4, true, false, false, ""},
       // mma.sync: a warp's own 16x8 tiles.
       {"mma", "sm", "float16 bfloat16", "float32 float16", 16, 16, 8, 16, 1, false, false, false,

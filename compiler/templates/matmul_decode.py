@@ -5,7 +5,7 @@ import tilelang.language as T
 
 @tilelang.jit(out_idx=[-1])
 def matmul_decode(M, N, K, dtype="bfloat16", out_dtype="bfloat16",
-               block_M=16, block_N=64, block_K=256, num_stages=4, threads=128):
+               block_M=16, block_N=64, block_K=128, num_stages=4, threads=128):
     @T.prim_func
     def main(A: T.Tensor((M, K), dtype), B: T.Tensor((N, K), dtype), C: T.Tensor((M, N), out_dtype)):
         with T.Kernel(T.ceildiv(N, block_N), T.ceildiv(M, block_M), threads=threads) as (bx, by):

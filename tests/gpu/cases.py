@@ -48,7 +48,7 @@ def other(name, template, arguments, config=None, kind=None, **case):
             "config": config or {}, "options": {}, "dtype": "float16", **arguments, **case}
 
 
-def few(name, M, N, K, block=(16, 64, 256), stages=4, **case):
+def few(name, M, N, K, block=(16, 64, 128), stages=4, **case):
     """C[M, N] = A B^T for few rows of A."""
     return other(name, "matmul_decode", {"M": M, "N": N, "K": K, "dtype": "bfloat16"},
                  {"block_M": block[0], "block_N": block[1], "block_K": block[2],

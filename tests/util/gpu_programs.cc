@@ -38,7 +38,7 @@ absl::StatusOr<ir::Program> Instructions(const ir::Program& program, const std::
                                          int cores) {
   target::Arch arch = *target::NamedArch(gpu);
   arch.cores = cores;
-    passes::PassContext context;
+  passes::PassContext context;
   context.gpu = &arch;
   context.instruct = true;
   KILN_ASSIGN_OR_RETURN(const ir::Program lowered,

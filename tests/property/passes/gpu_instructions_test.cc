@@ -6,6 +6,7 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "compiler/ir/instruct.h"
 #include "compiler/ir/printer.h"
 #include "tests/property/passes/gpu_products.h"
@@ -422,6 +423,25 @@ TEST(GpuMistakes, OfTeamsAreNoticed) {
     return wait || x.op == ir::Instruction::kBarrierArrive ? Nothing(x) : ir::Stmt();
   });
   EXPECT_GE(missing, 5);  // a wait of the producer, a wait and an arrival of each team
+}
+
+// What a reduction across warps brings along stands beside the block, and the blocks still meet.
+TEST(GpuInstructions, ClustersWhoseBlocksReduce) {
+  const Case c = {.m = 256, .k = 128, .cores = 2, .cluster = 2};
+  std::string text = Text(c);
+  ASSERT_EQ(absl::StrReplaceAll({{"        T.copy(c, C[",
+                                  "        most = T.alloc_fragment((64,), \"float32\")\n"
+                                  "        T.reduce_max(c, most, dim=0)\n"
+                                  "        for i, j in T.Parallel(64, 64):\n"
+                                  "            c[i, j] = c[i, j] - most[j]\n"
+                                  "        T.copy(c, C["}},
+                                &text),
+            1);
+  const auto tiles = Tiles(text, c.cluster);
+  ASSERT_TRUE(tiles.ok()) << tiles.status() << text;
+  const auto instructions = Lowered(*tiles, c);
+  ASSERT_TRUE(instructions.ok()) << instructions.status();
+  EXPECT_EQ(Difference(*tiles, *instructions), "") << ir::ToString(*instructions);
 }
 
 // Of two blocks one does not do its share for the other.

@@ -38,7 +38,7 @@ const Case kPlain[] = {
     {"linear",
      {{"M", "200"}, {"N", "264"}, {"K", "136"}, {"batch", "2"}, {"activation", "'gelu'"}},
      ""},
-        {"matmul_decode", {{"M", "3"}, {"N", "256"}, {"K", "512"}}, ""},
+    {"matmul_decode", {{"M", "3"}, {"N", "256"}, {"K", "512"}}, ""},
     {"matmul_dequant", {{"M", "64"}, {"N", "256"}, {"K", "512"}}, ""},
     {"matmul_promoted",
      {{"M", "200"}, {"N", "264"}, {"K", "512"}, {"dtype", "bfloat16"}},
