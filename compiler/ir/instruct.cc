@@ -126,4 +126,9 @@ Operands OperandsOf(Instruction op) {
   return {};
 }
 
+Stmt MakeInstruct(SourceLoc loc, Instruction op, std::vector<Region> regions,
+                  std::vector<Expr> args, std::map<std::string, std::string> notes) {
+  return MakeStmt<Instruct>(loc, op, std::move(regions), std::move(args), std::move(notes));
+}
+
 }  // namespace kiln::ir

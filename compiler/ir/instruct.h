@@ -109,6 +109,9 @@ struct Instruct : StmtNode {
         annotations(std::move(notes)) {}
 };
 
+Stmt MakeInstruct(SourceLoc loc, Instruction op, std::vector<Region> regions = {},
+                  std::vector<Expr> args = {}, std::map<std::string, std::string> notes = {});
+
 }  // namespace kiln::ir
 
 #endif  // KILN_COMPILER_IR_INSTRUCT_H_

@@ -76,4 +76,14 @@ std::optional<std::vector<int>> ReduceDims(const Region& src, const Region& dst,
   return pairs;
 }
 
+std::optional<int64_t> BytesOf(const Buffer& buffer) {
+  int64_t bytes = buffer->dtype.bytes();
+  for (const Expr& extent : buffer->shape) {
+    const auto n = ConstInt(extent);
+    if (!n.has_value()) return std::nullopt;
+    bytes *= *n;
+  }
+  return bytes;
+}
+
 }  // namespace kiln::ir

@@ -3,6 +3,7 @@
 #ifndef KILN_COMPILER_IR_SHAPE_H_
 #define KILN_COMPILER_IR_SHAPE_H_
 
+#include <cstdint>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -29,6 +30,9 @@ std::optional<std::vector<int>> PairDims(const Region& from, const Region& to);
 // dimension (the reduced one that was kept, say). nullopt when the shapes cannot match or dim is
 // not a dimension of src.
 std::optional<std::vector<int>> ReduceDims(const Region& src, const Region& dst, int dim);
+
+// Of all elements; nullopt where an extent is known only at run time.
+std::optional<int64_t> BytesOf(const Buffer& buffer);
 
 }  // namespace kiln::ir
 

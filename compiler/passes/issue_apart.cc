@@ -29,10 +29,6 @@ bool Holds(const Stmt& s, Instruction op) {
   return holds;
 }
 
-Stmt Do(SourceLoc loc, Instruction op, std::vector<ir::Region> regions, std::vector<Expr> args) {
-  return ir::MakeStmt<ir::Instruct>(loc, op, std::move(regions), std::move(args));
-}
-
 Stmt WithArgs(const ir::Instruct& x, std::vector<Expr> args) {
   return ir::MakeStmt<ir::Instruct>(x.loc, x.op, x.regions, std::move(args), x.annotations);
 }
@@ -152,9 +148,9 @@ class Apart {
       return out->push_back(ir::MakeStmt<ir::Alloc>(s->loc, free_));
     }
     if (Is(s, Instruction::kBarrierInit) && x->regions[0].buffer == ended_) {
-      out->push_back(Do(s->loc, x->op, {ir::WholeBuffer(done_)}, {MakeInt(1)}));
-      return out->push_back(
-          Do(s->loc, x->op, {ir::WholeBuffer(free_)}, {MakeInt(work().count / kWarp)}));
+      out->push_back(ir::MakeInstruct(s->loc, x->op, {ir::WholeBuffer(done_)}, {MakeInt(1)}));
+      return out->push_back(ir::MakeInstruct(s->loc, x->op, {ir::WholeBuffer(free_)},
+                                             {MakeInt(work().count / kWarp)}));
     }
     if (Is(s, Instruction::kTcgen05Alloc) || Is(s, Instruction::kTcgen05Free)) {
       std::vector<Expr> args = x->args;
@@ -197,7 +193,7 @@ class Apart {
         return WithArgs(*x, std::move(args));
       }
       if (Is(y, Instruction::kTcgen05Commit) && x->regions[0].buffer == ended_) {
-        return Do(y->loc, x->op, {At(done_)}, {});
+        return ir::MakeInstruct(y->loc, x->op, {At(done_)}, {});
       }
       return {};
     });
@@ -207,9 +203,9 @@ class Apart {
     const SourceLoc loc = turn_[issue_]->loc;
     std::vector<Stmt> turn = names_;
     // A fresh barrier counts as one whose phase 1 is over.
-    turn.push_back(
-        Do(loc, Instruction::kBarrierWait, {At(free_)}, {MakeInt(1, kInt32) - Parity()}));
-    turn.push_back(Do(loc, Instruction::kTcgen05Fence, {}, {MakeInt(1)}));
+    turn.push_back(ir::MakeInstruct(loc, Instruction::kBarrierWait, {At(free_)},
+                                    {MakeInt(1, kInt32) - Parity()}));
+    turn.push_back(ir::MakeInstruct(loc, Instruction::kTcgen05Fence, {}, {MakeInt(1)}));
     turn.push_back(Placed(turn_[issue_].As<ir::OnThreads>()->body));
     const Stmt loop = ir::MakeStmt<ir::For>(loc, turns_->loop, turns_->axes,
                                             ir::MakeStmt<ir::Seq>(loc, std::move(turn)), Expr(),
@@ -223,11 +219,12 @@ class Apart {
     for (size_t i = 0; i < turn_.size(); ++i) {
       if (i == issue_ || i == issue_ + 2) continue;
       if (i == issue_ + 1) {
-        turn.push_back(Do(loc, Instruction::kBarrierWait, {At(done_)}, {Parity()}));
+        turn.push_back(ir::MakeInstruct(loc, Instruction::kBarrierWait, {At(done_)}, {Parity()}));
       } else {
         turn.push_back(Placed(turn_[i]));
       }
-      if (i == loaded_) turn.push_back(Do(loc, Instruction::kBarrierArrive, {At(free_)}, {}));
+      if (i == loaded_)
+        turn.push_back(ir::MakeInstruct(loc, Instruction::kBarrierArrive, {At(free_)}, {}));
     }
     std::vector<Stmt> all = before_;
     all.push_back(ir::MakeStmt<ir::For>(loc, turns_->loop, turns_->axes,

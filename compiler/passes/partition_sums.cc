@@ -14,11 +14,6 @@ using ir::Instruction;
 using ir::MakeInt;
 using ir::Stmt;
 
-Stmt Do(SourceLoc loc, Instruction op, std::vector<ir::Region> regions = {},
-        std::vector<Expr> args = {}, std::map<std::string, std::string> notes = {}) {
-  return ir::MakeStmt<ir::Instruct>(loc, op, std::move(regions), std::move(args), std::move(notes));
-}
-
 int64_t Rows(const ir::Buffer& b) { return *ir::ConstInt(b->shape[0]); }
 int64_t Columns(const ir::Buffer& b) { return *ir::ConstInt(b->shape[1]); }
 
@@ -48,7 +43,7 @@ Expr PartitionSums::AddressOf(const ir::Buffer& sums) const {
 }
 
 Stmt PartitionSums::Fence(SourceLoc loc, bool after) const {
-  return Do(loc, Instruction::kTcgen05Fence, {}, {MakeInt(after ? 1 : 0)});
+  return ir::MakeInstruct(loc, Instruction::kTcgen05Fence, {}, {MakeInt(after ? 1 : 0)});
 }
 
 Stmt PartitionSums::Multiply(const Stmt& s, const std::function<Expr(const Expr&)>& uniform) const {
@@ -69,10 +64,10 @@ Stmt PartitionSums::Multiply(const Stmt& s, const std::function<Expr(const Expr&
   const std::vector<Expr> first = {MakeInt(0)};
   const Expr phase = ir::MakeLoad(phase_, first);
   const std::vector<Stmt> stmts = {
-      Do(loc, Instruction::kTcgen05Mma, {region(gemm.a), region(gemm.b)},
-         {uniform(gemm.clear_accum), AddressOf(gemm.c.buffer)}, std::move(notes)),
-      Do(loc, Instruction::kTcgen05Commit, {ir::WholeBuffer(done_)}),
-      Do(loc, Instruction::kBarrierWait, {ir::WholeBuffer(done_)}, {phase}),
+      ir::MakeInstruct(loc, Instruction::kTcgen05Mma, {region(gemm.a), region(gemm.b)},
+                       {uniform(gemm.clear_accum), AddressOf(gemm.c.buffer)}, std::move(notes)),
+      ir::MakeInstruct(loc, Instruction::kTcgen05Commit, {ir::WholeBuffer(done_)}),
+      ir::MakeInstruct(loc, Instruction::kBarrierWait, {ir::WholeBuffer(done_)}, {phase}),
       ir::MakeStmt<ir::Store>(loc, phase_, first, MakeInt(1, kInt32) - phase)};
   return ir::MakeSeq(stmts, loc);
 }
@@ -86,11 +81,12 @@ Stmt PartitionSums::Move(int operation) const {
   const SourceLoc loc = copy.loc;
   std::vector<Stmt> stmts;
   if (loads) stmts.push_back(Fence(loc, /*after=*/true));
-  stmts.push_back(Do(loc, loads ? Instruction::kTcgen05Load : Instruction::kTcgen05Store, {held},
-                     {AddressOf(sums)}, Shape(sums)));
-  stmts.push_back(Do(loc, Instruction::kTcgen05Wait,
-                     loads ? std::vector<ir::Region>{held} : std::vector<ir::Region>{},
-                     {MakeInt(loads ? 0 : 1)}));
+  stmts.push_back(ir::MakeInstruct(loc,
+                                   loads ? Instruction::kTcgen05Load : Instruction::kTcgen05Store,
+                                   {held}, {AddressOf(sums)}, Shape(sums)));
+  stmts.push_back(ir::MakeInstruct(
+      loc, Instruction::kTcgen05Wait,
+      loads ? std::vector<ir::Region>{held} : std::vector<ir::Region>{}, {MakeInt(loads ? 0 : 1)}));
   stmts.push_back(Fence(loc, /*after=*/false));
   return ir::MakeSeq(std::move(stmts), loc);
 }
@@ -100,17 +96,18 @@ Stmt PartitionSums::Around(const Stmt& body) const {
   const SourceLoc loc = launch_.loc;
   const Expr taken = MakeInt(target::TakenColumns(columns_));
   return ir::MakeStmt<ir::Seq>(
-      loc, std::vector<Stmt>{
-               ir::MakeStmt<ir::Alloc>(loc, done_),
-               ir::MakeStmt<ir::Alloc>(loc, slot_),
-               ir::MakeStmt<ir::Alloc>(loc, phase_, MakeInt(0, kInt32)),
-               Do(loc, Instruction::kBarrierInit, {ir::WholeBuffer(done_)}, {MakeInt(1)}),
-               Do(loc, Instruction::kTcgen05Alloc, {ir::WholeBuffer(slot_)}, {taken}),
-               Fence(loc, /*after=*/false),
-               ir::MakeStmt<ir::Bind>(loc, address_, ir::MakeLoad(slot_, {MakeInt(0)})),
-               body,
-               Do(loc, Instruction::kTcgen05Free, {}, {address_, taken}),
-           });
+      loc,
+      std::vector<Stmt>{
+          ir::MakeStmt<ir::Alloc>(loc, done_),
+          ir::MakeStmt<ir::Alloc>(loc, slot_),
+          ir::MakeStmt<ir::Alloc>(loc, phase_, MakeInt(0, kInt32)),
+          ir::MakeInstruct(loc, Instruction::kBarrierInit, {ir::WholeBuffer(done_)}, {MakeInt(1)}),
+          ir::MakeInstruct(loc, Instruction::kTcgen05Alloc, {ir::WholeBuffer(slot_)}, {taken}),
+          Fence(loc, /*after=*/false),
+          ir::MakeStmt<ir::Bind>(loc, address_, ir::MakeLoad(slot_, {MakeInt(0)})),
+          body,
+          ir::MakeInstruct(loc, Instruction::kTcgen05Free, {}, {address_, taken}),
+      });
 }
 
 }  // namespace kiln::passes

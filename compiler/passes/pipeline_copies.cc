@@ -17,11 +17,6 @@ using ir::Instruction;
 using ir::MakeInt;
 using ir::Stmt;
 
-Stmt Do(SourceLoc loc, Instruction op, std::vector<ir::Region> regions = {},
-        std::vector<Expr> args = {}) {
-  return ir::MakeStmt<ir::Instruct>(loc, op, std::move(regions), std::move(args));
-}
-
 bool Holds(const Stmt& s, std::initializer_list<ir::StmtKind> kinds) {
   bool holds = false;
   ir::Walk(s, [&](const Stmt& x) {
@@ -182,7 +177,7 @@ class Pipeline {
     std::vector<Stmt> stmts;
     for (int64_t s = 0; s + 1 < stages_; ++s) {
       stmts.push_back(Fetch(MakeInt(s)));
-      stmts.push_back(Do(loc, Instruction::kAsyncCommit));
+      stmts.push_back(ir::MakeInstruct(loc, Instruction::kAsyncCommit));
     }
     const Expr step = axis.var - axis.min;
     std::vector<ir::Region> tiles;
@@ -190,9 +185,9 @@ class Pipeline {
       tiles.push_back(ir::WholeBuffer(versions_.at(TileOf(s).get())));
     }
     std::vector<Stmt> body = {
-        Do(loc, Instruction::kAsyncWait, std::move(tiles), {MakeInt(stages_ - 2)})};
+        ir::MakeInstruct(loc, Instruction::kAsyncWait, std::move(tiles), {MakeInt(stages_ - 2)})};
     body.push_back(Fetch(step + MakeInt(stages_ - 1)));
-    body.push_back(Do(loc, Instruction::kAsyncCommit));
+    body.push_back(ir::MakeInstruct(loc, Instruction::kAsyncCommit));
     body.push_back(ReadVersion(ir::MakeStmt<ir::Seq>(loc, rest_), versions_,
                                FloorMod(step, MakeInt(stages_))));
     stmts.push_back(ir::MakeStmt<ir::For>(loc, ir::ForKind::kSerial, loop_.axes,

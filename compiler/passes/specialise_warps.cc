@@ -43,11 +43,6 @@ constexpr int64_t kMostThreads = 384;  // with the producer beside more, registe
 constexpr int64_t kMostSums = 96;  // of a wgmma in a block of that many: 128 registers at launch
 constexpr RegisterShare kShares[] = {{256, 40, 232}, {384, 32, 160}};
 
-Stmt Do(SourceLoc loc, Instruction op, std::vector<ir::Region> regions = {},
-        std::vector<Expr> args = {}, std::map<std::string, std::string> notes = {}) {
-  return ir::MakeStmt<ir::Instruct>(loc, op, std::move(regions), std::move(args), std::move(notes));
-}
-
 bool HoldsSums(const ir::Launch& launch) {
   bool holds = false;
   ir::Walk(launch.body, [&](const Stmt& s) {
@@ -117,22 +112,23 @@ class Specialise {
     }
     std::vector<Stmt> stmts = allocations_;
     for (const Group& group : groups_) {
-      stmts.push_back(
-          Do(loc, Instruction::kBarrierInit, {ir::WholeBuffer(group.full)}, {MakeInt(1)}));
-      stmts.push_back(Do(loc, Instruction::kBarrierInit, {ir::WholeBuffer(group.empty)},
-                         {MakeInt(threads_ / kWarp * cluster_)}));
+      stmts.push_back(ir::MakeInstruct(loc, Instruction::kBarrierInit,
+                                       {ir::WholeBuffer(group.full)}, {MakeInt(1)}));
+      stmts.push_back(ir::MakeInstruct(loc, Instruction::kBarrierInit,
+                                       {ir::WholeBuffer(group.empty)},
+                                       {MakeInt(threads_ / kWarp * cluster_)}));
     }
     if (teams_ > 1) {
-      stmts.push_back(Do(loc, Instruction::kBarrierInit, {ir::WholeBuffer(order_)},
-                         {MakeInt(threads_ / kWarp)}));
+      stmts.push_back(ir::MakeInstruct(loc, Instruction::kBarrierInit, {ir::WholeBuffer(order_)},
+                                       {MakeInt(threads_ / kWarp)}));
     }
-    stmts.push_back(
-        Do(loc, cluster_ > 1 ? Instruction::kClusterBarrier : Instruction::kBlockBarrier));
+    stmts.push_back(ir::MakeInstruct(
+        loc, cluster_ > 1 ? Instruction::kClusterBarrier : Instruction::kBlockBarrier));
     const int64_t working = threads_ * teams_;
     stmts.push_back(ir::MakeStmt<ir::OnThreads>(loc, working, kWarpgroup, Producer()));
     stmts.insert(stmts.end(), consumers.begin(), consumers.end());
     // Others may still write to this block's memory, or arrive there.
-    if (cluster_ > 1) stmts.push_back(Do(loc, Instruction::kClusterBarrier));
+    if (cluster_ > 1) stmts.push_back(ir::MakeInstruct(loc, Instruction::kClusterBarrier));
     std::map<std::string, std::string> notes = launch_.annotations;
     notes.erase(kSwizzlePanel);
     notes.erase(kSwizzleOrder);
@@ -341,9 +337,10 @@ class Specialise {
         kInt32, FloorMod(FloorDiv(turn, MakeInt(kTeams)) + MakeInt(team == 0 ? 1 : 0), MakeInt(2)));
     const SourceLoc loc = loop_->loc;
     const Expr next = MakeInt((team + 1) % kTeams);
-    return ir::MakeSeq({Do(loc, Instruction::kBarrierWait, {One(order_, MakeInt(team))}, {parity}),
-                        loop, Do(loc, Instruction::kBarrierArrive, {One(order_, next)})},
-                       loc);
+    return ir::MakeSeq(
+        {ir::MakeInstruct(loc, Instruction::kBarrierWait, {One(order_, MakeInt(team))}, {parity}),
+         loop, ir::MakeInstruct(loc, Instruction::kBarrierArrive, {One(order_, next)})},
+        loc);
   }
 
   // The same for all blocks of a cluster, which are neighbours along the grid's second axis.
@@ -481,9 +478,9 @@ class Specialise {
   void ShareRegisters(bool producer, std::vector<Stmt>* stmts) const {
     for (const RegisterShare& share : kShares) {
       if (share.threads != threads_ * teams_) continue;
-      stmts->push_back(
-          Do(launch_.loc, Instruction::kMaxRegisters, {},
-             {MakeInt(producer ? share.producer : share.consumer), MakeInt(producer ? 0 : 1)}));
+      stmts->push_back(ir::MakeInstruct(
+          launch_.loc, Instruction::kMaxRegisters, {},
+          {MakeInt(producer ? share.producer : share.consumer), MakeInt(producer ? 0 : 1)}));
     }
   }
 
@@ -520,10 +517,10 @@ class Specialise {
       bytes += tile;
     }
     // A fresh barrier counts as one whose phase 1 is over.
-    body->push_back(
-        Do(loc, Instruction::kBarrierWait, {One(group.empty, version)}, {MakeInt(1) - parity}));
-    body->push_back(
-        Do(loc, Instruction::kBarrierExpect, {One(group.full, version)}, {MakeInt(bytes)}));
+    body->push_back(ir::MakeInstruct(loc, Instruction::kBarrierWait, {One(group.empty, version)},
+                                     {MakeInt(1) - parity}));
+    body->push_back(ir::MakeInstruct(loc, Instruction::kBarrierExpect, {One(group.full, version)},
+                                     {MakeInt(bytes)}));
     const ir::VarMap step = {{loop_->axes[0].var.get(), var}};
     for (const Fetch* fetch : group.fetches) {
       ir::Region tile{versions_.at(fetch->tile.get()), {{version, MakeInt(1)}}};
@@ -534,8 +531,9 @@ class Specialise {
       for (const Expr& offset : fetch->offsets) offsets.push_back(ir::Substitute(offset, step));
       std::map<std::string, std::string> notes = fetch->notes;
       if (cluster_ > 1 && IsShared(*fetch)) notes["cluster"] = absl::StrCat(cluster_);
-      body->push_back(Do(fetch->loc, fetch->op(), {tile, source, One(group.full, version)},
-                         std::move(offsets), std::move(notes)));
+      body->push_back(ir::MakeInstruct(fetch->loc, fetch->op(),
+                                       {tile, source, One(group.full, version)}, std::move(offsets),
+                                       std::move(notes)));
     }
   }
 
@@ -597,13 +595,14 @@ class Specialise {
       for (size_t i = 0; i < rest_.size(); ++i) {
         for (const Group& group : groups_) {
           if (group.first != i) continue;
-          body.push_back(Do(loc, Instruction::kBarrierWait, {One(group.full, version)}, {parity}));
+          body.push_back(ir::MakeInstruct(loc, Instruction::kBarrierWait,
+                                          {One(group.full, version)}, {parity}));
         }
         body.push_back(rest_[i]);
         for (const Group& group : groups_) {
           if (group.last != i) continue;
-          body.push_back(
-              Do(loc, Instruction::kBarrierArrive, {One(group.empty, version)}, {}, everywhere));
+          body.push_back(ir::MakeInstruct(loc, Instruction::kBarrierArrive,
+                                          {One(group.empty, version)}, {}, everywhere));
         }
       }
       const Stmt all = ReadVersion(ir::MakeStmt<ir::Seq>(loc, std::move(body)), versions_, version);

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/analysis.h"
+#include "compiler/ir/shape.h"
 #include "compiler/ir/visit.h"
 #include "compiler/passes/build.h"
 #include "compiler/passes/pipeline.h"
@@ -123,20 +124,15 @@ class Readings : public ir::Mutator {
   std::set<const ir::BufferNode*> seen_, again_;
 };
 
-// 0 where the size is known only at run time.
-int64_t Bytes(const ir::Buffer& tensor) {
-  int64_t bytes = tensor->dtype.bytes();
-  for (const Expr& extent : tensor->shape) bytes *= ir::ConstInt(extent).value_or(0);
-  return bytes;
-}
-
 }  // namespace
 
 absl::StatusOr<ir::Program> StreamLoads(const ir::Program& program, const PassContext& context) {
   const int64_t least = GpuOf(context).llc.bytes / kLeastShare;
   const std::vector<ir::Buffer> written = ir::BuffersWritten(program.body);
   int64_t stored = 0;
-  for (const ir::Buffer& b : written) stored += b->scope == ir::Scope::kGlobal ? Bytes(b) : 0;
+  for (const ir::Buffer& b : written) {
+    if (b->scope == ir::Scope::kGlobal) stored += ir::BytesOf(b).value_or(0);
+  }
   if (stored >= least) return program;
   ir::Program out = program;
   out.body = ir::RewriteStmts(program.body, [&](const Stmt& s) -> Stmt {
@@ -145,7 +141,7 @@ absl::StatusOr<ir::Program> StreamLoads(const ir::Program& program, const PassCo
     std::optional<Readings> readings;
     auto notes = launch->annotations;
     for (const ir::Param& p : program.params) {
-      if (p.kind != ir::Param::kTensor || Bytes(p.buffer) < least) continue;
+      if (p.kind != ir::Param::kTensor || ir::BytesOf(p.buffer).value_or(0) < least) continue;
       if (std::find(written.begin(), written.end(), p.buffer) != written.end()) continue;
       if (!readings) readings.emplace(*launch);
       if (readings->Once(p.buffer)) notes[absl::StrCat("stream:", p.buffer->name)] = "1";

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/ir/shape.h"
 #include "compiler/passes/build.h"
 
 namespace kiln::passes {
@@ -26,17 +27,6 @@ std::vector<int64_t> ConstantStrides(const ir::Buffer& buffer) {
     }
   }
   return strides;
-}
-
-// Bytes of a tensor, or nullopt when its shape is known only at run time.
-std::optional<int64_t> Bytes(const ir::Buffer& buffer) {
-  int64_t bytes = buffer->dtype.bytes();
-  for (const Expr& extent : buffer->shape) {
-    const auto n = ir::ConstInt(extent);
-    if (!n.has_value()) return std::nullopt;
-    bytes *= *n;
-  }
-  return bytes;
 }
 
 class Marker : public FactsMutator {
@@ -73,7 +63,7 @@ class Marker : public FactsMutator {
     if (store.indices.empty()) return false;
     const auto* ramp = store.indices.back().As<ir::Ramp>();
     if (ramp == nullptr || !ir::IsConst(ramp->stride, 1)) return false;
-    if (Bytes(buffer).value_or(least_bytes_) < least_bytes_) return false;
+    if (ir::BytesOf(buffer).value_or(least_bytes_) < least_bytes_) return false;
     const std::vector<int64_t> strides = ConstantStrides(buffer);
     if (strides.empty() || strides.back() != 1) return false;
     const int64_t lanes = ramp->dtype.lanes;

@@ -23,11 +23,6 @@ constexpr size_t kMostRank = 5;
 constexpr int64_t kMostTiles = 2;  // one is written while the other is fetched
 constexpr int64_t kTileAlign = 1024;
 
-Stmt Do(SourceLoc loc, ir::Instruction op, std::vector<ir::Region> regions,
-        std::vector<Expr> args = {}) {
-  return ir::MakeStmt<ir::Instruct>(loc, op, std::move(regions), std::move(args));
-}
-
 }  // namespace
 
 bool IsTensorBox(const ir::Region& box, const Expr& rows, const Expr& columns) {
@@ -98,15 +93,16 @@ std::optional<StagedStore> StageStore(const ir::Copy& copy, int64_t bytes, int64
     // Where the tile was used last: one store ago, or two; the last panel's tile may be the
     // first's.
     const int64_t left = count == 1 || (p == 0 && panels % count != 0) ? 0 : count - 1;
-    stmts.push_back(Do(copy.loc, ir::Instruction::kStoreWait, {tile}, {MakeInt(left)}));
+    stmts.push_back(
+        ir::MakeInstruct(copy.loc, ir::Instruction::kStoreWait, {tile}, {MakeInt(left)}));
     stmts.push_back(ir::MakeStmt<ir::Copy>(
         copy.loc, panel_of(copy.src, static_cast<size_t>(dims->second), p), tile));
-    stmts.push_back(
-        Do(copy.loc, ir::Instruction::kTensorStore, {tile, panel_of(copy.dst, column, p)}));
+    stmts.push_back(ir::MakeInstruct(copy.loc, ir::Instruction::kTensorStore,
+                                     {tile, panel_of(copy.dst, column, p)}));
   }
   staged.body = ir::MakeStmt<ir::Seq>(copy.loc, std::move(stmts));
-  staged.end =
-      Do(copy.loc, ir::Instruction::kStoreWait, {ir::WholeBuffer(staged.tiles[0])}, {MakeInt(0)});
+  staged.end = ir::MakeInstruct(copy.loc, ir::Instruction::kStoreWait,
+                                {ir::WholeBuffer(staged.tiles[0])}, {MakeInt(0)});
   return staged;
 }
 
