@@ -403,6 +403,7 @@ absl::StatusOr<Bundle> ParseBundle(absl::string_view bytes) {
   bundle.header = proto.header();
   bundle.manifest_json = proto.manifest_json();
   bundle.assembly = proto.assembly();
+  bundle.cubin = proto.cubin();
   return bundle;
 }
 

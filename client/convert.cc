@@ -125,6 +125,7 @@ Measurement FromProto(const v1::Measurement& proto) {
   m.dropped = proto.dropped();
   m.numbers_checked = proto.numbers_checked();
   m.check_summary = proto.check_summary();
+  m.conditions = proto.conditions();
   return m;
 }
 

@@ -148,6 +148,7 @@ struct Measurement {
   int dropped = 0;
   bool numbers_checked = false;
   std::string check_summary;
+  std::string conditions;  // what was done: cache policy, clock, what the device did meanwhile
 };
 
 struct Hint {
@@ -266,11 +267,12 @@ struct GarbageReport {
 struct Bundle {
   std::string name;  // C identifier of the entry point
   std::string target;
-  std::string object;         // relocatable ELF object, or cubin
-  std::string shared_object;  // CPU targets
+  std::string object;         // relocatable ELF object; of a GPU, the host's part with the cubin
+  std::string shared_object;  // ready to dlopen
   std::string header;
   std::string manifest_json;
-  std::string assembly;
+  std::string assembly;  // PTX; empty on CPU targets
+  std::string cubin;     // empty on CPU targets
 };
 
 // Decodes the bytes that Fetch hands out. kDataLoss when they are no bundle.

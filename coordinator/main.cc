@@ -111,7 +111,7 @@ int Main(int argc, char** argv) {
   spdlog::set_level(spdlog::level::from_str(flags.log_level));
   spdlog::flush_on(spdlog::level::info);
   for (const std::string& name : target::ArchNames()) flags.daemon.core.targets.insert(name);
-  flags.daemon.core.targets.insert({"cpu", "x86-64", "x86-64-v2"});
+  flags.daemon.core.targets.insert({"cpu", "gpu", "x86-64", "x86-64-v2"});
   search::RooflineExpander expander;
   return rpc::RunDaemon(flags.daemon, &expander);
 }

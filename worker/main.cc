@@ -19,10 +19,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "compiler/base/status.h"
 #include "worker/agent.h"
 #include "worker/blob_cache.h"
 #include "worker/compile_executor.h"
+#include "worker/devices.h"
 #include "worker/grpc_link.h"
 #include "worker/metrics.h"
 #include "worker/profile_executor.h"
@@ -36,7 +38,8 @@ struct Flags {
   std::string coordinator;
   std::string name;
   int compile_slots = -1;
-  int profile_slots = 1;
+  int profile_slots = -1;
+  std::string devices = "auto";
   std::string work_dir;
   std::string metrics;
   std::string log_file;
@@ -70,10 +73,15 @@ void AddFlags(CLI::App* app, Flags* flags) {
   app->add_option("--coordinator", flags->coordinator, "unix:/path or host:port")->required();
   app->add_option("--name", flags->name, "stable name of this worker (default: the host's name)");
   app->add_option("--compile-slots", flags->compile_slots,
-                  "candidates compiled at once (default: the number of cores)");
+                  "candidates compiled at once (default: the number of cores, less one for each "
+                  "measured GPU and one more where there are GPUs)");
   app->add_option("--profile-slots", flags->profile_slots,
-                  "devices measured at once; 1 on a machine without GPU, 0 for none")
+                  "devices measured at once (default: all that --devices names); 0 for none")
       ->check(CLI::Range(0, 64));
+  app->add_option("--devices", flags->devices,
+                  "what is measured: cpu; GPUs of one model, gpu0,gpu2; gpu: all of the first "
+                  "one's model; auto: the same, but the CPU where there is none")
+      ->capture_default_str();
   app->add_option("--work-dir", flags->work_dir,
                   "cache and scratch folder (default: $TMPDIR/kiln-worker-<name>)");
   app->add_option("--metrics", flags->metrics, "host:port of the Prometheus endpoint");
@@ -108,9 +116,6 @@ void AddFlags(CLI::App* app, Flags* flags) {
 
 void FillDefaults(Flags* flags) {
   if (flags->name.empty()) flags->name = HostName();
-  if (flags->compile_slots < 0) {
-    flags->compile_slots = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  }
   if (flags->work_dir.empty()) {
     const char* tmp = std::getenv("TMPDIR");
     flags->work_dir = absl::StrCat(tmp == nullptr ? "/tmp" : tmp, "/kiln-worker-", flags->name);
@@ -122,6 +127,16 @@ void FillDefaults(Flags* flags) {
     int64_t page = ::sysconf(_SC_PAGESIZE);
     flags->runner_memory_mib = pages * page / 4 * 3 >> 20;
   }
+}
+
+// Cores next to a measuring GPU stay quiet: one launches, one more serves the rest.
+void FillSlots(const Devices& devices, Flags* flags) {
+  const int found = static_cast<int>(devices.names.size());
+  if (flags->profile_slots < 0) flags->profile_slots = found;
+  if (flags->compile_slots >= 0) return;
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  const int quiet = devices.gpus() && flags->profile_slots > 0 ? flags->profile_slots + 1 : 0;
+  flags->compile_slots = std::max(1, cores - quiet);
 }
 
 absl::Status SetUpLog(const Flags& flags) {
@@ -182,9 +197,20 @@ void WatchSignals(const sigset_t& signals, Agent* agent) {
   }).detach();
 }
 
-absl::Status Run(const Flags& flags, const sigset_t& signals) {
+absl::Status Run(Flags flags, const sigset_t& signals) {
   KILN_RETURN_IF_ERROR(SetUpLog(flags));
   KILN_RETURN_IF_ERROR(LockWorkDir(flags.work_dir));
+  Devices devices{{"cpu"}, ""};
+  if (flags.profile_slots != 0) {
+    KILN_ASSIGN_OR_RETURN(devices, ChooseDevices(flags.devices, flags.runner_binary));
+  }
+  FillSlots(devices, &flags);
+  if (flags.profile_slots > static_cast<int>(devices.names.size())) {
+    return absl::InvalidArgumentError(absl::StrCat("--profile-slots=", flags.profile_slots,
+                                                   ", but ", absl::StrJoin(devices.names, ", "),
+                                                   " is all there is to measure"));
+  }
+  if (!devices.notes.empty()) spdlog::info("devices: {}", devices.notes);
   static Metrics metrics;
   if (!flags.metrics.empty()) KILN_RETURN_IF_ERROR(metrics.Serve(flags.metrics));
   std::unique_ptr<Link> link = MakeGrpcLink(flags.coordinator);
@@ -197,7 +223,7 @@ absl::Status Run(const Flags& flags, const sigset_t& signals) {
   options.compile_slots = flags.compile_slots;
   options.profile_slots = flags.profile_slots;
   options.drain_seconds = flags.drain_seconds;
-  options.exclusive_measurement = !flags.share_cores;
+  options.exclusive_measurement = !flags.share_cores && !devices.gpus();
   auto make_compile = [&](int) -> std::unique_ptr<CompileExecutor> {
     ChildOptions child =
         MakeChildOptions(flags.compile_binary, flags.compile_memory_mib, "compile", &metrics);
@@ -206,10 +232,11 @@ absl::Status Run(const Flags& flags, const sigset_t& signals) {
     return std::make_unique<ChildCompileExecutor>(std::move(child), limits);
   };
   auto make_profile = [&](int index) -> std::unique_ptr<ProfileExecutor> {
-    ChildOptions child =
-        MakeChildOptions(flags.runner_binary, flags.runner_memory_mib, "runner", &metrics);
-    child.arguments = {absl::StrCat("--slot=", index), "--device-name=" + flags.name,
-                       "--cache-dir=" + flags.work_dir};
+    // A driver maps far more addresses than there is memory: a GPU's runner has no such limit.
+    ChildOptions child = MakeChildOptions(
+        flags.runner_binary, devices.gpus() ? 0 : flags.runner_memory_mib, "runner", &metrics);
+    child.arguments = {"--device=" + devices.names[static_cast<size_t>(index)],
+                       "--device-name=" + flags.name, "--cache-dir=" + flags.work_dir};
     child.arguments.insert(child.arguments.end(), flags.runner_args.begin(),
                            flags.runner_args.end());
     return std::make_unique<ChildProfileExecutor>(std::move(child),
@@ -220,8 +247,9 @@ absl::Status Run(const Flags& flags, const sigset_t& signals) {
                                          make_profile)
                      .release();
   WatchSignals(signals, agent);
-  spdlog::info("kiln-worker name={} coordinator={} compile_slots={} profile_slots={}", flags.name,
-               flags.coordinator, flags.compile_slots, flags.profile_slots);
+  spdlog::info("kiln-worker name={} coordinator={} compile_slots={} profile_slots={} devices={}",
+               flags.name, flags.coordinator, flags.compile_slots, flags.profile_slots,
+               absl::StrJoin(devices.names, ","));
   absl::Status status = agent->Run();
   spdlog::default_logger()->flush();
   return status;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/base/status.h"
 
@@ -11,6 +12,8 @@ namespace {
 
 // A child that dies before it touches any candidate is tried this often before the slot gives up.
 constexpr int kIdleDeaths = 3;
+// kiln-runner ends so when a candidate breaks the GPU's context (profile/gpu_device.h).
+constexpr int kDeviceLostExit = 86;
 
 v1::ProfileRequest WithoutFinished(const v1::ProfileRequest& request,
                                    const ProfileOutcome& outcome) {
@@ -33,6 +36,11 @@ void AddFailure(const std::string& config, v1::Failure failure, ProfileOutcome* 
   v1::CandidateResult& result = outcome->results.emplace_back();
   result.set_config(config);
   *result.mutable_failure() = std::move(failure);
+}
+
+std::string LastLine(const std::string& output) {
+  const std::string text(absl::StripTrailingAsciiWhitespace(output));
+  return text.substr(text.rfind('\n') + 1);
 }
 
 }  // namespace
@@ -142,6 +150,9 @@ v1::Failure ChildProfileExecutor::FailureOf(const absl::Status& status, const Ch
   } else if (death.out_of_memory) {
     failure.set_stage(v1::Failure::RESOURCES);
     failure.set_message("the runner hit its memory limit while it ran the candidate");
+  } else if (!death.exit.signalled && death.exit.code == kDeviceLostExit) {
+    failure.set_message(
+        absl::StrCat("the candidate took the GPU's context down: ", LastLine(death.output)));
   } else if (absl::IsDataLoss(status)) {
     failure.set_message(absl::StrCat("the runner child broke the protocol: ", status.message()));
   } else {

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/base/digest.h"
 #include "compiler/base/status.h"
@@ -51,16 +50,32 @@ absl::StatusOr<std::string> ReadWhole(const std::string& path) {
   return bytes.str();
 }
 
-bool IsGpuTarget(const std::string& target) { return absl::StartsWith(target, "sm_"); }
+// What of the bundle a format hands out, and how its file ends.
+struct Form {
+  absl::string_view what;
+  absl::string_view suffix;
+  const std::string* bytes;
+};
+
+Form FormOf(const client::Bundle& bundle, BundleFormat format) {
+  switch (format) {
+    case BundleFormat::kObject:
+      return {"object", ".o", &bundle.object};
+    case BundleFormat::kCubin:
+      return {"cubin", ".cubin", &bundle.cubin};
+    case BundleFormat::kPtx:
+      return {"PTX", ".ptx", &bundle.assembly};
+    default:
+      return {"shared object", ".so", &bundle.shared_object};
+  }
+}
 
 absl::Status CheckForm(const client::Bundle& bundle, BundleFormat format) {
-  if (format == BundleFormat::kShared && bundle.shared_object.empty()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "the winner for ", bundle.target, " has no shared object; use --format obj or bundle"));
-  }
-  if (format == BundleFormat::kObject && bundle.object.empty()) {
-    return absl::FailedPreconditionError(absl::StrCat("the winner for ", bundle.target,
-                                                      " has no object; use --format so or bundle"));
+  const Form form = FormOf(bundle, format);
+  if (format != BundleFormat::kBundle && form.bytes->empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the winner for ", bundle.target, " has no ", form.what,
+                     "; use another --format, or bundle for all that it has"));
   }
   if (!IsIdentifier(bundle.name)) {
     return absl::DataLossError("the bundle's entry point has no C name");
@@ -81,12 +96,12 @@ absl::Status Unpack(const std::string& download, const FetchTarget& target, Fetc
     return absl::OkStatus();
   };
   if (target.format == BundleFormat::kBundle) return write(".kilnbundle", bytes);
-  if (target.format == BundleFormat::kShared) {
-    KILN_RETURN_IF_ERROR(write(".so", bundle.shared_object));
-  } else {
-    KILN_RETURN_IF_ERROR(write(IsGpuTarget(bundle.target) ? ".cubin" : ".o", bundle.object));
+  const Form form = FormOf(bundle, target.format);
+  KILN_RETURN_IF_ERROR(write(std::string(form.suffix), *form.bytes));
+  // The header declares the host's entry point, which a cubin and PTX do not have.
+  if (target.format == BundleFormat::kShared || target.format == BundleFormat::kObject) {
+    KILN_RETURN_IF_ERROR(write(".h", bundle.header));
   }
-  KILN_RETURN_IF_ERROR(write(".h", bundle.header));
   return write(".json", bundle.manifest_json);
 }
 

@@ -11,8 +11,8 @@
 
 namespace kiln::tunectl {
 
-enum class BundleFormat { kShared, kObject, kBundle };
-inline const std::vector<std::string> kBundleFormats = {"so", "obj", "bundle"};
+enum class BundleFormat { kShared, kObject, kCubin, kPtx, kBundle };
+inline const std::vector<std::string> kBundleFormats = {"so", "obj", "cubin", "ptx", "bundle"};
 
 struct FetchTarget {
   std::string directory = ".";

@@ -65,7 +65,7 @@ std::string Bash(const CLI::App& app) {
       " \" in *\" $word \"*) command=$word; break ;; esac\n"
       "  done\n"
       "  case $prev in\n"
-      "    --format) COMPREPLY=($(compgen -W 'so obj bundle' -- \"$cur\")); return ;;\n"
+      "    --format) COMPREPLY=($(compgen -W 'so obj cubin ptx bundle' -- \"$cur\")); return ;;\n"
       "    -o|--output|--store) COMPREPLY=($(compgen -d -- \"$cur\")); return ;;\n"
       "  esac\n"
       "  case $command in\n"

@@ -223,8 +223,10 @@ absl::StatusOr<int> LockStore(const EmbeddedOptions& options) {
 }
 
 // The worker of a tune that was killed ends with it, but may need a moment to let go of its folder.
-absl::Status AwaitWorkerFolder(const EmbeddedOptions& options) {
-  const std::string path = options.store + "/worker/lock";
+absl::Status AwaitWorkerFolder(const EmbeddedOptions& options, const std::string& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  const std::string path = folder + "/lock";
   const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0) return SystemError(absl::StrCat("cannot open ", path));
   const absl::Time limit = absl::Now() + kWorkerEndLimit;
@@ -276,7 +278,7 @@ class ChildFarm : public EmbeddedFarm {
  private:
   absl::Status Prepare();
   absl::Status LaunchCoordinator();
-  absl::Status LaunchWorker();
+  absl::Status LaunchWorker(const std::string& device);
   // OK when it serves; kAborted when the store is in use still.
   absl::Status AwaitCoordinator();
   void Watch(const std::function<void(const absl::Status&)>& on_death);
@@ -285,14 +287,15 @@ class ChildFarm : public EmbeddedFarm {
   std::string folder_;
   std::string address_;
   int lock_fd_ = -1;
-  Child coordinator_, worker_;
+  Child coordinator_;
+  std::vector<Child> workers_;
   std::atomic<bool> stopping_{false};
   std::thread watcher_;
 };
 
 absl::Status ChildFarm::Prepare() {
   std::error_code error;
-  for (const char* sub : {"", "/farm", "/logs", "/worker"}) {
+  for (const char* sub : {"", "/farm", "/logs"}) {
     fs::create_directories(options_.store + sub, error);
     if (error) {
       return absl::FailedPreconditionError(
@@ -338,16 +341,20 @@ absl::Status ChildFarm::LaunchCoordinator() {
   return absl::FailedPreconditionError(status.message());
 }
 
-absl::Status ChildFarm::LaunchWorker() {
+absl::Status ChildFarm::LaunchWorker(const std::string& device) {
   KILN_ASSIGN_OR_RETURN(const std::string binary, FindBinary("kiln-worker"));
-  KILN_RETURN_IF_ERROR(AwaitWorkerFolder(options_));
+  const bool cpu = device == "cpu";
+  const std::string folder = options_.store + (cpu ? "/worker" : "/worker-" + device);
+  KILN_RETURN_IF_ERROR(AwaitWorkerFolder(options_, folder));
   std::vector<std::string> arguments = {binary,
                                         "--coordinator",
                                         address_,
                                         "--name",
-                                        "tune",
+                                        cpu ? "tune" : "tune-" + device,
+                                        "--devices",
+                                        device,
                                         "--work-dir",
-                                        options_.store + "/worker",
+                                        folder,
                                         "--drain-seconds",
                                         "0",
                                         "--die-with-parent"};
@@ -355,20 +362,25 @@ absl::Status ChildFarm::LaunchWorker() {
     arguments.push_back("--compile-slots");
     arguments.push_back(absl::StrCat(options_.compile_slots));
   }
-  KILN_ASSIGN_OR_RETURN(worker_,
-                        Spawn("kiln-worker", options_.store + "/logs/worker.log", arguments));
+  const std::string log = options_.store + (cpu ? "/logs/worker.log" : "/logs/worker-gpu.log");
+  KILN_ASSIGN_OR_RETURN(const Child worker, Spawn("kiln-worker", log, arguments));
+  workers_.push_back(worker);
   return absl::OkStatus();
 }
 
 absl::Status ChildFarm::Launch() {
   KILN_RETURN_IF_ERROR(Prepare());
   KILN_RETURN_IF_ERROR(LaunchCoordinator());
-  return options_.worker ? LaunchWorker() : absl::OkStatus();
+  if (!options_.worker) return absl::OkStatus();
+  for (const std::string& device : options_.devices) KILN_RETURN_IF_ERROR(LaunchWorker(device));
+  return absl::OkStatus();
 }
 
 void ChildFarm::Watch(const std::function<void(const absl::Status&)>& on_death) {
   while (!stopping_) {
-    for (const Child* child : {&coordinator_, &worker_}) {
+    std::vector<const Child*> children = {&coordinator_};
+    for (const Child& worker : workers_) children.push_back(&worker);
+    for (const Child* child : children) {
       siginfo_t info = {};
       // WNOWAIT: the destructor still finds the child to reap.
       if (waitid(P_PID, static_cast<id_t>(child->pid), &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
@@ -393,7 +405,7 @@ void ChildFarm::OnDeath(std::function<void(const absl::Status&)> on_death) {
 ChildFarm::~ChildFarm() {
   stopping_ = true;
   if (watcher_.joinable()) watcher_.join();
-  EndChild(worker_);
+  for (const Child& worker : workers_) EndChild(worker);
   EndChild(coordinator_);
   std::error_code error;
   if (!folder_.empty()) fs::remove_all(folder_, error);

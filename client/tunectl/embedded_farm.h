@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -15,9 +16,11 @@
 namespace kiln::tunectl {
 
 struct EmbeddedOptions {
-  std::string store;           // folder
-  bool worker = true;          // creates the store; false: only looks at what it has
-  int compile_slots = 0;       // 0 = the worker's default
+  std::string store;      // folder
+  bool worker = true;     // creates the store; false: only looks at what it has
+  int compile_slots = 0;  // 0 = the worker's default
+  // A worker for each: "cpu" (compiles for every target), "gpu" (all GPUs of one model).
+  std::vector<std::string> devices = {"cpu"};
   bool wait_for_store = true;  // while another tune uses the store; else kFailedPrecondition
   client::CancelToken cancel;  // ends the waiting
 };

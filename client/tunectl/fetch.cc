@@ -69,11 +69,14 @@ void AddFetchCommands(Context* context) {
   auto command = std::make_shared<FetchCommand>();
   CLI::App* const fetch = AddCommand(
       context, "fetch", "Download a winner as files that a build can link",
-      "Downloads the winner of a sweep, checks its SHA-256, and writes NAME.so (or NAME.o, or "
-      "NAME.cubin for a\nGPU), NAME.h with the C declaration, and NAME.json, the manifest "
-      "(parameters, launch, resources, config).\nA download that broke off goes on where it "
-      "stopped. Of a compile-only sweep, --config names a candidate and\n--all takes every one.",
+      "Downloads the winner of a sweep, checks its SHA-256, and writes NAME.so (or NAME.o) with "
+      "NAME.h, the C\ndeclaration, and NAME.json, the manifest (parameters, launch, resources, "
+      "config). For a loader of your own,\n--format cubin and ptx write the GPU's code and the "
+      "manifest alone. A download that broke off goes on where it stopped. Of a "
+      "compile-only\nsweep, "
+      "--config names a candidate and --all takes every one.",
       {"tunectl fetch 3f9ac1d2", "tunectl fetch 3f9ac1d2 --format obj -o build/kernels --name gemm",
+       "tunectl fetch 3f9ac1d2 --format cubin",
        "tunectl fetch 3f9ac1d2 --config block_M=64,block_N=64"});
   fetch->add_option("SWEEP", command->sweep, "digest of the sweep, or at least 6 of its digits")
       ->required();

@@ -48,7 +48,8 @@ json ToJson(const client::Measurement& m) {
           {"mad_ns", m.mad_ns},
           {"dropped", m.dropped},
           {"numbers_checked", m.numbers_checked},
-          {"check_summary", m.check_summary}};
+          {"check_summary", m.check_summary},
+          {"conditions", m.conditions}};
 }
 
 json ToJson(const client::Hint& hint) {

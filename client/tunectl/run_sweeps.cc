@@ -183,8 +183,10 @@ void AddFetchFlags(CLI::App* command, FetchFlags* flags) {
       command->add_option("-o,--output", flags->directory, "folder for the files")
           ->type_name("DIR");
   command
-      ->add_option("--format", flags->format,
-                   "so: shared object; obj: object; bundle: everything in one file")
+      ->add_option(
+          "--format", flags->format,
+          "so: shared object; obj: object; cubin, ptx: a GPU's code alone; bundle: everything "
+          "in one file")
       ->check(CLI::IsMember(kBundleFormats))
       ->capture_default_str();
   command->add_option("--name", flags->base_name, "base name of the files (default: the kernel's)")

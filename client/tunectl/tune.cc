@@ -3,7 +3,10 @@
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "client/tunectl/command.h"
 #include "client/tunectl/embedded_farm.h"
 #include "client/tunectl/run_sweeps.h"
@@ -36,11 +39,27 @@ class DeathNote {
   absl::Status status_;  // guarded by mutex_
 };
 
+// A worker for the CPU, one for the GPUs, or both. What is only compiled needs no device.
+std::vector<std::string> DevicesFor(const std::vector<client::SweepSpec>& specs) {
+  bool cpu = false;
+  bool gpu = false;
+  for (const client::SweepSpec& spec : specs) {
+    const bool on_cpu = spec.target == "cpu" || absl::StartsWith(spec.target, "x86-64") ||
+                        spec.objective == client::Objective::kCompile;
+    (on_cpu ? cpu : gpu) = true;
+  }
+  std::vector<std::string> devices;
+  if (cpu) devices.push_back("cpu");
+  if (gpu) devices.push_back("gpu");
+  return devices;
+}
+
 int RunTune(Context* context, const TuneFlags& flags) {
   auto specs = LoadSweeps(flags.sweeps);
   if (!specs.ok()) return Fail(*context, specs.status());
   EmbeddedOptions options;
   options.compile_slots = flags.compile_slots;
+  options.devices = DevicesFor(*specs);
   options.wait_for_store = !flags.no_wait;
   options.cancel = context->cancel;
   // --store may stand before the command or after it; the farm below is the one to ask.
@@ -81,7 +100,8 @@ void AddTuneCommand(Context* context) {
       context, "tune", "Tune on this machine, without a farm to set up",
       "Runs a coordinator and a worker as children of this command, over a Unix socket in a "
       "private "
-      "folder; no port\nis opened, and both end with the command, also when it is killed. Winners "
+      "folder; a\nworker for the GPUs too where a sweep names them; no port is opened, and both "
+      "end with the command, also when it is killed. Winners "
       "are kept in a store\n($XDG_CACHE_HOME/kiln, else ~/.cache/kiln): the same sweep is answered "
       "from it the next time. Two tunes on\none store run one after the other. --server is not "
       "used.",
@@ -92,7 +112,7 @@ void AddTuneCommand(Context* context) {
   tune->add_option("--store", flags->store, "folder of the store (default: the user's cache)")
       ->type_name("DIR");
   tune->add_option("--compile-slots", flags->compile_slots,
-                   "candidates compiled at once (default: the number of cores)")
+                   "candidates compiled at once (default: the worker's own)")
       ->type_name("N")
       ->check(CLI::Range(1, 1024));
   tune->add_flag("--no-wait", flags->no_wait, "fail at once when another tune uses the store");

@@ -120,9 +120,16 @@ void InstallFatalHandlers() {
 }
 
 std::vector<std::string> DefaultEnvironment() {
-  static constexpr absl::string_view kNames[] = {
-      "PATH",         "HOME",          "TMPDIR",      "LANG", "LD_LIBRARY_PATH",
-      "ASAN_OPTIONS", "UBSAN_OPTIONS", "TSAN_OPTIONS"};
+  static constexpr absl::string_view kNames[] = {"PATH",
+                                                 "HOME",
+                                                 "TMPDIR",
+                                                 "LANG",
+                                                 "LD_LIBRARY_PATH",
+                                                 "KILN_CUDA_PATH",
+                                                 "CUDA_VISIBLE_DEVICES",
+                                                 "ASAN_OPTIONS",
+                                                 "UBSAN_OPTIONS",
+                                                 "TSAN_OPTIONS"};
   std::vector<std::string> result;
   for (absl::string_view name : kNames) {
     const char* value = std::getenv(std::string(name).c_str());

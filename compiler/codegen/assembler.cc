@@ -1,7 +1,6 @@
 #include "compiler/codegen/assembler.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -12,13 +11,6 @@
 #include "compiler/codegen/assemblers.h"
 
 namespace kiln::codegen {
-
-std::vector<std::string> ToolkitFolders() {
-  std::vector<std::string> folders;
-  if (const char* path = std::getenv("KILN_CUDA_PATH")) folders.push_back(path);
-  folders.push_back("/usr/local/cuda");
-  return folders;
-}
 
 namespace {
 

@@ -3,7 +3,6 @@
 #define KILN_COMPILER_CODEGEN_ASSEMBLERS_H_
 
 #include <string>
-#include <vector>
 
 #include "compiler/codegen/assembler.h"
 
@@ -14,9 +13,6 @@ struct Assembled {
   std::string bytes;
   std::string log;
 };
-
-// Folders in which a toolkit may be, the first one first: KILN_CUDA_PATH, /usr/local/cuda.
-std::vector<std::string> ToolkitFolders();
 
 // ptxas, as a process: the whole program at once.
 absl::StatusOr<std::string> PtxasVersion();

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compiler/base/cuda_toolkit.h"
 #include "compiler/base/status.h"
 #include "compiler/codegen/assemblers.h"
 

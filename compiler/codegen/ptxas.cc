@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "compiler/base/cuda_toolkit.h"
 #include "compiler/base/status.h"
 #include "compiler/codegen/assemblers.h"
 #include "compiler/codegen/temporary_folder.h"

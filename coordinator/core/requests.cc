@@ -12,11 +12,12 @@ namespace kiln::core {
 namespace {
 
 constexpr char kCpu[] = "cpu";
+constexpr char kGpu[] = "gpu";
 
 bool IsGpu(absl::string_view arch) { return absl::StartsWith(arch, "sm_"); }
 
 bool Matches(const v1::ArchRecord& arch, const std::string& target) {
-  if (target == kCpu) return !IsGpu(arch.name());
+  if (target == kCpu || target == kGpu) return IsGpu(arch.name()) == (target == kGpu);
   return arch.name() == target || arch.device_model() == target;
 }
 
@@ -105,7 +106,10 @@ bool Core::Impl::ResolveArch(const v1::SweepSpec& spec, v1::ArchRecord* arch) co
     *arch = *entry.second;
   }
   if (best > 0) return true;
-  if (spec.objective() != v1::SweepSpec::COMPILE || spec.target() == kCpu) return false;
+  if (spec.objective() != v1::SweepSpec::COMPILE || spec.target() == kCpu ||
+      spec.target() == kGpu) {
+    return false;
+  }
   arch->set_name(spec.target());  // nothing runs on it: the expander's own table will do
   return true;
 }

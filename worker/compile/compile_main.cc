@@ -8,6 +8,7 @@
 #include "absl/status/statusor.h"
 #include "compiler/base/status.h"
 #include "compiler/base/subprocess.h"
+#include "compiler/codegen/assembler.h"
 #include "compiler/codegen/compile.h"
 #include "worker/compile/compile_service.h"
 
@@ -20,6 +21,10 @@ absl::Status Serve() {
   v1::ChildHello hello;
   hello.set_compiler_build(build);
   hello.add_compile_targets("x86-64");
+  // Without an assembler there is no code for GPUs, and no lease for it.
+  const std::string assembler = codegen::AssemblerVersion().value_or("");
+  if (!assembler.empty()) hello.add_compile_targets("sm");
+  hello.set_assembler(assembler);
   KILN_RETURN_IF_ERROR(channel.Write(hello.SerializeAsString()));
   while (true) {
     KILN_ASSIGN_OR_RETURN(std::optional<std::string> frame, channel.Read());
@@ -28,7 +33,7 @@ absl::Status Serve() {
     if (!request.ParseFromString(*frame)) {
       return absl::DataLossError("the parent sent bytes that are not a CompileRequest");
     }
-    v1::CompileResponse response = ServeCompile(request, build, codegen::CompileKernel);
+    v1::CompileResponse response = ServeCompile(request, build, assembler, codegen::CompileKernel);
     KILN_RETURN_IF_ERROR(channel.Write(response.SerializeAsString()));
   }
 }

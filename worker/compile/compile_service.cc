@@ -55,7 +55,7 @@ std::string ArtifactIndexKey(absl::string_view program_digest, absl::string_view
 }
 
 v1::CompileResponse ServeCompile(const v1::CompileRequest& request, const std::string& build,
-                                 const CompileFunction& compile) {
+                                 const std::string& assembler, const CompileFunction& compile) {
   v1::CompileResponse response;
   auto begin = std::chrono::steady_clock::now();
   absl::StatusOr<codegen::CompileInput> input = InputFrom(request);
@@ -70,8 +70,9 @@ v1::CompileResponse ServeCompile(const v1::CompileRequest& request, const std::s
   }
   v1::Artifact* artifact = response.mutable_artifact();
   artifact->set_binary_digest(Sha256Hex(output->object));
+  const bool gpu = !output->cubin.empty();
   artifact->set_index_key(ArtifactIndexKey(output->program_digest, output->target,
-                                           input->arch_record, build, /*assembler=*/""));
+                                           input->arch_record, build, gpu ? assembler : ""));
   artifact->set_compiler_build(build);
   v1::Resources* resources = artifact->mutable_resources();
   resources->set_scratch_bytes(output->scratch_bytes);
@@ -89,6 +90,7 @@ v1::CompileResponse ServeCompile(const v1::CompileRequest& request, const std::s
   bundle->set_header(std::move(output->header));
   bundle->set_manifest_json(std::move(output->manifest_json));
   bundle->set_assembly(std::move(output->assembly));
+  bundle->set_cubin(std::move(output->cubin));
   std::string bytes = bundle->SerializeAsString();
   artifact->set_digest(Sha256Hex(bytes));
   artifact->set_size_bytes(static_cast<int64_t>(bytes.size()));

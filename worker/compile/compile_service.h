@@ -18,9 +18,10 @@ using CompileFunction =
 
 // Never fails itself: a bad config, a compiler error and a bad request all are a Failure in the
 // response. kInvalidArgument and kUnimplemented (the kernel or the config is wrong) become stage
-// ELABORATE, kResourceExhausted RESOURCES, anything else COMPILE.
+// ELABORATE, kResourceExhausted RESOURCES, anything else COMPILE. `assembler`: name and version of
+// what makes GPU code.
 v1::CompileResponse ServeCompile(const v1::CompileRequest& request, const std::string& build,
-                                 const CompileFunction& compile);
+                                 const std::string& assembler, const CompileFunction& compile);
 
 // The key under which a compile result can be reused: equal keys promise equal bytes. SHA-256 over
 // the length-prefixed fields, in this order; `program_digest` covers shapes, dtypes and config.

@@ -173,19 +173,23 @@ struct Checker::Truth {
     std::vector<ReferenceValue> expected;  // in the same order; empty = not computed yet
     std::string reference_config;          // whose reference computed them
     double scale = 0;                      // root mean square of `expected`
-    std::vector<uint8_t> peer;             // empty = none
+    std::string peer_config;               // the candidate that the others are compared with
+    std::optional<uint64_t> digest;        // of its output; unset = no peer
+    std::vector<uint8_t> peer;             // its output; empty = not kept
   };
   std::map<int, Output> outputs;  // by tensor
-  std::string peer_config;
 };
 
 struct Checker::Run {
   const Candidate* candidate = nullptr;
   std::unique_ptr<Reference> reference;
-  std::map<int, std::vector<uint8_t>> outputs;
+  std::map<int, uint64_t> digests;              // of the outputs, by tensor
+  std::map<int, std::vector<uint8_t>> outputs;  // read when they are looked at
   std::map<int, std::vector<int64_t>> unwritten;
   std::vector<std::string> convicted;
   int64_t sampled = 0;
+  int same = 0;  // outputs with the very bytes of the peer's
+  std::string same_as;
   double worst = 0;  // error / tolerance
 };
 
@@ -213,6 +217,7 @@ absl::StatusOr<CheckReport> Checker::Check(const Candidate& candidate) {
   run.candidate = &candidate;
   CheckReport report;
   for (int copy = 0; copy < static_cast<int>(seeds_.size()); ++copy) {
+    run.digests.clear();
     run.outputs.clear();
     run.unwritten.clear();
     absl::Status status = CheckSeed(copy, &run);
@@ -233,21 +238,34 @@ absl::StatusOr<CheckReport> Checker::Check(const Candidate& candidate) {
   }
   report.passed = true;
   report.convicted = std::move(run.convicted);
-  report.summary =
-      policy_.reference() == v1::CheckPolicy::NONE
-          ? absl::StrCat(seeds_.size(), " seeds, memory only: no reference asked for")
-          : absl::StrCat(seeds_.size(), " seeds, ", run.sampled, " elements sampled, worst error ",
-                         run.worst, " of the tolerance");
+  report.summary = Summary(run);
   return report;
+}
+
+std::string Checker::Summary(const Run& run) const {
+  std::string text = absl::StrCat(seeds_.size(), " seeds");
+  if (policy_.reference() == v1::CheckPolicy::NONE) {
+    return absl::StrCat(text, ", memory only: no reference asked for");
+  }
+  if (run.sampled > 0 || run.same == 0) {
+    absl::StrAppend(&text, ", ", run.sampled, " elements sampled, worst error ", run.worst,
+                    " of the tolerance");
+  }
+  if (run.same > 0) {
+    absl::StrAppend(&text, ", ", run.same, " outputs with the same bytes as ", run.same_as);
+  }
+  return text;
 }
 
 absl::Status Checker::CheckSeed(int copy, Run* run) {
   KILN_RETURN_IF_ERROR(Launch(copy, kPoison[0], run));
   if (policy_.reference() == v1::CheckPolicy::NONE) return absl::OkStatus();
-  for (size_t i = 0; i < tensors_->tensors().size(); ++i) {
-    const TensorShape& shape = tensors_->tensors()[i];
-    if (!shape.output || shape.elements == 0) continue;
-    int tensor = static_cast<int>(i);
+  for (const auto& [tensor, digest] : run->digests) {
+    if (tensors_->tensors()[static_cast<size_t>(tensor)].elements == 0) continue;
+    if (SameAsPeer(copy, tensor, run)) continue;
+    KILN_RETURN_IF_ERROR(tensors_->ReadTensor(copy, tensor, &run->outputs[tensor]));
+  }
+  for (const auto& [tensor, output] : run->outputs) {
     KILN_RETURN_IF_ERROR(FindUnwritten(copy, tensor, run));
     KILN_RETURN_IF_ERROR(CompareSampled(copy, tensor, run));
     KILN_RETURN_IF_ERROR(ComparePeer(copy, tensor, run));
@@ -255,6 +273,16 @@ absl::Status Checker::CheckSeed(int copy, Run* run) {
   }
   KeepAsPeer(copy, run);
   return absl::OkStatus();
+}
+
+// Then everything that was found of the peer holds for this one.
+bool Checker::SameAsPeer(int copy, int tensor, Run* run) const {
+  const Truth& truth = *truths_[static_cast<size_t>(copy)];
+  const auto known = truth.outputs.find(tensor);
+  if (known == truth.outputs.end() || known->second.digest != run->digests[tensor]) return false;
+  ++run->same;
+  run->same_as = known->second.peer_config;
+  return true;
 }
 
 absl::Status Checker::Launch(int copy, uint8_t poison, Run* run) {
@@ -269,7 +297,7 @@ absl::Status Checker::Launch(int copy, uint8_t poison, Run* run) {
   for (size_t i = 0; i < tensors_->tensors().size(); ++i) {
     if (!tensors_->tensors()[i].output) continue;
     int tensor = static_cast<int>(i);
-    KILN_RETURN_IF_ERROR(tensors_->ReadTensor(copy, tensor, &run->outputs[tensor]));
+    KILN_ASSIGN_OR_RETURN(run->digests[tensor], tensors_->DigestTensor(copy, tensor));
   }
   return absl::OkStatus();
 }
@@ -280,11 +308,12 @@ absl::Status Checker::FindUnwritten(int copy, int tensor, Run* run) {
   if (shape.accumulates) return absl::OkStatus();
   std::vector<int64_t> suspects = PoisonedElements(shape, run->outputs[tensor], kPoison[0]);
   if (suspects.empty()) return absl::OkStatus();
-  std::map<int, std::vector<uint8_t>> first = std::move(run->outputs);
-  run->outputs.clear();
+  const std::map<int, uint64_t> first = run->digests;
   KILN_RETURN_IF_ERROR(Launch(copy, kPoison[1], run));
-  std::vector<int64_t> again = PoisonedElements(shape, run->outputs[tensor], kPoison[1]);
-  run->outputs = std::move(first);
+  run->digests = first;
+  std::vector<uint8_t> second;
+  KILN_RETURN_IF_ERROR(tensors_->ReadTensor(copy, tensor, &second));
+  std::vector<int64_t> again = PoisonedElements(shape, second, kPoison[1]);
   std::vector<int64_t>& unwritten = run->unwritten[tensor];
   std::set_intersection(suspects.begin(), suspects.end(), again.begin(), again.end(),
                         std::back_inserter(unwritten));
@@ -380,8 +409,13 @@ absl::Status Checker::ComparePeer(int copy, int tensor, Run* run) {
     }
     if (tolerance.Accepts(ElementAt(shape, output.peer, flat), expected.value)) continue;
     // It was the peer that was wrong. This candidate takes its place.
-    run->convicted.push_back(truth.peer_config);
-    for (auto& [index, other] : truth.outputs) other.peer.clear();
+    const std::string convicted = output.peer_config;
+    run->convicted.push_back(convicted);
+    for (auto& [index, other] : truth.outputs) {
+      if (other.peer_config != convicted) continue;
+      other.peer.clear();
+      other.digest.reset();
+    }
     return absl::OkStatus();
   }
   return absl::OkStatus();
@@ -436,15 +470,15 @@ Tolerance Checker::ToleranceOf(int copy, int tensor, const Run& run) const {
 }
 
 void Checker::KeepAsPeer(int copy, Run* run) {
-  Truth& truth = *truths_[static_cast<size_t>(copy)];
   int64_t bytes = 0;
   for (const auto& [tensor, output] : run->outputs) bytes += static_cast<int64_t>(output.size());
-  if (bytes * static_cast<int64_t>(seeds_.size()) > peer_bytes_) return;
+  const bool keep_bytes = bytes * static_cast<int64_t>(seeds_.size()) <= peer_bytes_;
   for (auto& [tensor, output] : run->outputs) {
-    Truth::Output& kept = truth.outputs[tensor];
-    if (!kept.peer.empty()) return;
-    kept.peer = std::move(output);
-    truth.peer_config = run->candidate->config;
+    Truth::Output& kept = truths_[static_cast<size_t>(copy)]->outputs[tensor];
+    if (kept.digest.has_value()) continue;
+    kept.digest = run->digests[tensor];
+    kept.peer_config = run->candidate->config;
+    if (keep_bytes) kept.peer = std::move(output);
   }
 }
 
@@ -453,9 +487,11 @@ absl::StatusOr<CheckReport> Checker::Recheck(const Candidate& candidate) {
   run.candidate = &candidate;
   CheckReport report;
   absl::Status status = Launch(0, kPoison[0], &run);
-  for (auto& [tensor, output] : run.outputs) {
+  for (const auto& [tensor, digest] : run.digests) {
     if (!status.ok()) break;
-    status = ComparePeer(0, tensor, &run);
+    if (SameAsPeer(0, tensor, &run)) continue;
+    status = tensors_->ReadTensor(0, tensor, &run.outputs[tensor]);
+    if (status.ok()) status = ComparePeer(0, tensor, &run);
   }
   if (!status.ok() && !absl::IsFailedPrecondition(status)) return status;
   report.convicted = std::move(run.convicted);

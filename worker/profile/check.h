@@ -6,7 +6,8 @@
 //   3. sampled elements must agree with the reference: corners of the tensor and random places,
 //      at the real shape, all contributors included,
 //   4. the whole output must agree with that of the first candidate that passed (the peer); where
-//      they differ the reference decides which of the two is wrong,
+//      they differ the reference decides which of the two is wrong; an output with the very bytes
+//      of the peer's needs no other look,
 //   5. a NaN is wrong unless the reference has one there.
 // Reference values and the peer's outputs are kept, so that the reference is computed once for all
 // candidates of the same inputs.
@@ -100,7 +101,9 @@ class Checker {
   absl::StatusOr<ReferenceValue> Ask(int copy, int tensor, int64_t element, Run* run);
   absl::StatusOr<Reference*> OwnReference(Run* run);
   Tolerance ToleranceOf(int copy, int tensor, const Run& run) const;
+  bool SameAsPeer(int copy, int tensor, Run* run) const;
   void KeepAsPeer(int copy, Run* run);
+  std::string Summary(const Run& run) const;
 
   Device* const device_;
   TensorSet* const tensors_;

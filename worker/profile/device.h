@@ -39,6 +39,8 @@ class Device {
   virtual std::string name() const = 0;
   // Of the last cache before memory; 0 = unknown.
   virtual int64_t cache_bytes() const = 0;
+  // A cold measurement rotates over so many times the cache.
+  virtual double cache_turns() const = 0;
 
   // `threads`: of a launch on a CPU; 0 = all. kInvalidArgument: the bytes are not an artifact of
   // this device; kNotFound: no such entry point.
@@ -51,13 +53,26 @@ class Device {
   virtual absl::Status Write(void* to, const void* from_host, int64_t bytes) = 0;
   virtual absl::Status Read(void* to_host, const void* from, int64_t bytes) = 0;
 
+  // Within the device's own memory.
+  virtual absl::Status Fill(void* to, uint8_t byte, int64_t bytes) = 0;
+  virtual absl::Status Copy(void* to, const void* from, int64_t bytes) = 0;
+  // Equal bytes have equal digests, others almost surely differ; meant to notice accidents. `from`
+  // is 64-byte aligned and `bytes` may be read up to the next multiple of 64. One device's digests
+  // say nothing about another's.
+  virtual absl::StatusOr<uint64_t> Digest(const void* from, int64_t bytes) = 0;
+
   // Runs once, to completion. kInternal: the kernel reported an error code, which the message
-  // explains. A fault takes the process with it.
+  // explains. A fault takes the process with it, and so does a launch that does not end where the
+  // device has a limit for that.
   virtual absl::Status Launch(LoadedKernel* kernel, const LaunchArguments& arguments) = 0;
 
   // Runs the launches one after another and times each; nothing else is inside the spans.
   virtual absl::StatusOr<std::vector<Sample>> Time(LoadedKernel* kernel,
                                                    absl::Span<const LaunchArguments> launches) = 0;
+
+  // How Time() measures and what the device did meanwhile, since the last call: one line for the
+  // measurement's record; may be empty.
+  virtual std::string Conditions() { return ""; }
 };
 
 }  // namespace kiln::worker

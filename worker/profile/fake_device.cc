@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/base/status.h"
+#include "worker/profile/host_memory.h"
 
 namespace kiln::worker {
 namespace {
@@ -50,6 +51,19 @@ absl::Status FakeDevice::Write(void* to, const void* from_host, int64_t bytes) {
 absl::Status FakeDevice::Read(void* to_host, const void* from, int64_t bytes) {
   std::memcpy(to_host, from, static_cast<size_t>(bytes));
   return absl::OkStatus();
+}
+
+absl::Status FakeDevice::Fill(void* to, uint8_t byte, int64_t bytes) {
+  std::memset(to, byte, static_cast<size_t>(bytes));
+  return absl::OkStatus();
+}
+
+absl::Status FakeDevice::Copy(void* to, const void* from, int64_t bytes) {
+  return Write(to, from, bytes);
+}
+
+absl::StatusOr<uint64_t> FakeDevice::Digest(const void* from, int64_t bytes) {
+  return DigestOfHostMemory(from, bytes);
 }
 
 absl::Status FakeDevice::Launch(LoadedKernel* kernel, const LaunchArguments& arguments) {

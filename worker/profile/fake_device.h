@@ -44,12 +44,16 @@ class FakeDevice : public Device {
 
   std::string name() const override { return "fake"; }
   int64_t cache_bytes() const override { return cache_bytes_; }
+  double cache_turns() const override { return 2; }
   absl::StatusOr<std::unique_ptr<LoadedKernel>> Load(const v1::ArtifactBundle& bundle,
                                                      int threads) override;
   absl::StatusOr<void*> Allocate(int64_t bytes) override;
   void Free(void* address, int64_t bytes) override;
   absl::Status Write(void* to, const void* from_host, int64_t bytes) override;
   absl::Status Read(void* to_host, const void* from, int64_t bytes) override;
+  absl::Status Fill(void* to, uint8_t byte, int64_t bytes) override;
+  absl::Status Copy(void* to, const void* from, int64_t bytes) override;
+  absl::StatusOr<uint64_t> Digest(const void* from, int64_t bytes) override;
   absl::Status Launch(LoadedKernel* kernel, const LaunchArguments& arguments) override;
   absl::StatusOr<std::vector<Sample>> Time(LoadedKernel* kernel,
                                            absl::Span<const LaunchArguments> launches) override;

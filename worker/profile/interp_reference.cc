@@ -10,6 +10,7 @@
 #include "compiler/base/status.h"
 #include "compiler/interp/interp.h"
 #include "compiler/lang/kernel.h"
+#include "worker/profile/parallel.h"
 #include "worker/profile/tensors.h"
 
 namespace kiln::worker {
@@ -87,7 +88,10 @@ class InterpReference : public Reference {
       view.strides = shape.strides;
       if (!shape.output || shape.accumulates) {
         memory_[i].resize(static_cast<size_t>(shape.bytes()));
-        FillSeeded(seed, static_cast<int>(i), shape.type, 0, shape.span, memory_[i].data());
+        ParallelFor(shape.span, [&](int64_t first, int64_t last) {
+          FillSeeded(seed, static_cast<int>(i), shape.type, first, last - first,
+                     memory_[i].data() + first * shape.type.bytes());
+        });
         view.data = memory_[i].data();
       }
       views_.push_back(std::move(view));

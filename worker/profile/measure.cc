@@ -16,7 +16,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr int kMaxCopies = 4096;
-constexpr double kCacheMultiple = 2;
 
 constexpr double kWarmUpNs = 10e6;
 constexpr int kWarmUpLaunches = 10;
@@ -57,12 +56,12 @@ double Fastest(const std::vector<Sample>& samples) {
 }  // namespace
 
 RotationPlan PlanRotation(v1::MeasurementPolicy::Cache cache, int64_t footprint,
-                          int64_t cache_bytes, int64_t cap_bytes, int min_copies) {
+                          int64_t wanted_bytes, int64_t cap_bytes, int min_copies) {
   RotationPlan plan;
   plan.copies = std::max(1, min_copies);
   footprint = std::max<int64_t>(footprint, 1);
   if (cache != v1::MeasurementPolicy::WARM) {
-    plan.wanted_bytes = static_cast<int64_t>(kCacheMultiple * static_cast<double>(cache_bytes));
+    plan.wanted_bytes = wanted_bytes;
     int64_t target = std::min(plan.wanted_bytes, cap_bytes);
     // One more than fills the target: the copy in use is not the one that must have left.
     int64_t copies = footprint >= target ? 1 : (target + footprint - 1) / footprint + 1;
@@ -151,6 +150,7 @@ absl::StatusOr<Timing> Meter::Screen(const Contestant& contestant, int samples, 
   timing.dropped = static_cast<int>(taken.size() - timing.samples_ns.size());
   timing.summary = Summarise(timing.samples_ns);
   timing.seconds = SecondsSince(begin);
+  timing.conditions = device_->Conditions();
   return timing;
 }
 
@@ -241,6 +241,7 @@ std::vector<absl::StatusOr<Timing>> Meter::Finals(absl::Span<const Contestant> c
       static_cast<size_t>(std::count(dropped.begin(), dropped.end(), true)) * 2 > dropped.size();
   if (too_many) std::fill(dropped.begin(), dropped.end(), false);
 
+  const std::string conditions = device_->Conditions();
   std::vector<absl::StatusOr<Timing>> timings;
   double setup = SecondsSince(begin) - SecondsSince(rounds_begin);
   for (const Racer& racer : racers) {
@@ -256,6 +257,7 @@ std::vector<absl::StatusOr<Timing>> Meter::Finals(absl::Span<const Contestant> c
     timing.summary = Summarise(timing.samples_ns);
     timing.seconds = racer.seconds + setup / static_cast<double>(racers.size());
     timing.out_raced = racer.beaten;
+    timing.conditions = conditions;
     timings.push_back(std::move(timing));
   }
   return timings;

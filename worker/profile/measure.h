@@ -23,11 +23,11 @@ namespace kiln::worker {
 struct RotationPlan {
   int copies = 1;
   int64_t bytes = 0;         // of all copies
-  int64_t wanted_bytes = 0;  // twice the last-level cache
+  int64_t wanted_bytes = 0;  // so that every copy is cold when its turn comes
   bool reached = true;       // bytes >= wanted_bytes
 };
 RotationPlan PlanRotation(v1::MeasurementPolicy::Cache cache, int64_t footprint,
-                          int64_t cache_bytes, int64_t cap_bytes, int min_copies);
+                          int64_t wanted_bytes, int64_t cap_bytes, int min_copies);
 
 // The policy with every unset field at its default.
 v1::MeasurementPolicy WithDefaults(v1::MeasurementPolicy policy);
@@ -44,6 +44,7 @@ struct Timing {
   int dropped = 0;
   double seconds = 0;      // wall time of the whole measurement, warm-up included
   bool out_raced = false;  // stopped early: far slower than the best
+  std::string conditions;  // what the device says of the time (Device::Conditions)
 };
 
 // Not thread-safe; device and tensors must outlive it.

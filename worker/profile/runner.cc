@@ -177,7 +177,8 @@ absl::Status Runner::PrepareBench(const v1::ProfileRequest& request, Entry* entr
   for (const TensorShape& tensor : entry->manifest.tensors) footprint += tensor.bytes();
   std::vector<uint64_t> seeds = Checker::Seeds(request.inputs().check());
   v1::MeasurementPolicy policy = WithDefaults(request.inputs().measurement());
-  bench->plan = PlanRotation(policy.cache(), footprint, device_->cache_bytes(),
+  const double wanted = device_->cache_turns() * static_cast<double>(device_->cache_bytes());
+  bench->plan = PlanRotation(policy.cache(), footprint, static_cast<int64_t>(wanted),
                              options_.rotation_bytes, static_cast<int>(seeds.size()));
   KILN_ASSIGN_OR_RETURN(bench->tensors, TensorSet::Create(device_, entry->manifest,
                                                           bench->plan.copies, std::move(seeds)));
@@ -255,13 +256,11 @@ void Runner::FillMeasurement(const v1::ProfileRequest& request, const Timing& ti
   std::string conditions = warm ? "warm: one copy" : absl::StrCat("cold: ", plan.copies, " copies");
   if (!warm) {
     absl::StrAppend(&conditions, ", ", static_cast<int64_t>(plan.bytes / kMegabyte),
-                    " MB in rotation (twice the cache is ",
+                    " MB in rotation (", device_->cache_turns(), " x the cache is ",
                     static_cast<int64_t>(plan.wanted_bytes / kMegabyte),
                     plan.reached ? " MB)" : " MB: not reached)");
   }
-  int threads = request.inputs().measurement().threads();
-  absl::StrAppend(&conditions, threads > 0 ? absl::StrCat("; ", threads, " threads")
-                                           : std::string("; all threads"));
+  if (!timing.conditions.empty()) absl::StrAppend(&conditions, "; ", timing.conditions);
   if (timing.out_raced) conditions += "; stopped early, far behind the best";
   out->set_conditions(conditions);
 }

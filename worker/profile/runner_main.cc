@@ -1,6 +1,7 @@
 // kiln-runner: the child process that loads, checks and times candidates on one device. Serves one
 // request at a time on descriptor 3 until its parent closes it. Started by kiln-worker; of no use
-// by hand, but for --describe, which prints the machine's record.
+// by hand, but for --devices, which lists what it can measure, and --describe, which prints a
+// device's record.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
@@ -9,10 +10,13 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/base/status.h"
 #include "compiler/base/subprocess.h"
 #include "compiler/target/host_arch.h"
+#include "worker/profile/gpu_device.h"
 #include "worker/profile/host_device.h"
 #include "worker/profile/interp_reference.h"
 #include "worker/profile/runner.h"
@@ -21,13 +25,16 @@ namespace kiln::worker {
 namespace {
 
 struct Flags {
-  int slot = 0;
   std::string device_name = "worker";
   std::string cache_dir;
   int64_t cache_bytes = 0;
   int64_t rotation_mib = 1024;
   int64_t peer_mib = 1024;
+  std::string device = "cpu";
+  double launch_seconds = 10;
+  bool no_records = false;
   bool describe = false;
+  bool devices = false;
 };
 
 absl::StatusOr<v1::ArchRecord> HostRecord(const std::string& cache_dir) {
@@ -39,14 +46,41 @@ absl::StatusOr<v1::ArchRecord> HostRecord(const std::string& cache_dir) {
   return record;
 }
 
+// "gpu3" -> 3; none for "cpu".
+absl::StatusOr<std::optional<int>> GpuOf(const std::string& device) {
+  if (device == "cpu") return std::nullopt;
+  int ordinal = 0;
+  if (absl::StartsWith(device, "gpu") && absl::SimpleAtoi(device.substr(3), &ordinal) &&
+      ordinal >= 0) {
+    return ordinal;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("no device '", device, "'; devices are cpu, gpu0, gpu1, ..."));
+}
+
+absl::StatusOr<v1::ArchRecord> RecordOf(const Flags& flags) {
+  KILN_ASSIGN_OR_RETURN(const std::optional<int> gpu, GpuOf(flags.device));
+  return gpu.has_value() ? GpuRecord(*gpu) : HostRecord(flags.cache_dir);
+}
+
+absl::StatusOr<std::unique_ptr<Device>> MakeDevice(const Flags& flags) {
+  const std::string scratch = flags.cache_dir.empty() ? std::string("/tmp") : flags.cache_dir;
+  KILN_ASSIGN_OR_RETURN(const std::optional<int> gpu, GpuOf(flags.device));
+  if (!gpu.has_value()) return MakeHostDevice(flags.cache_bytes, scratch);
+  GpuOptions options;
+  options.ordinal = *gpu;
+  options.launch_seconds = flags.launch_seconds;
+  options.records = !flags.no_records;
+  options.scratch_dir = scratch;
+  return MakeGpuDevice(options);
+}
+
 absl::Status Serve(const Flags& flags) {
   FrameChannel channel(kChildChannelFd);
   v1::ChildHello hello;
-  KILN_ASSIGN_OR_RETURN(*hello.add_archs(), HostRecord(flags.cache_dir));
+  KILN_ASSIGN_OR_RETURN(*hello.add_archs(), RecordOf(flags));
+  KILN_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, MakeDevice(flags));
   KILN_RETURN_IF_ERROR(channel.Write(hello.SerializeAsString()));
-
-  std::unique_ptr<Device> device = MakeHostDevice(
-      flags.cache_bytes, flags.cache_dir.empty() ? std::string("/tmp") : flags.cache_dir);
   RunnerOptions options;
   options.device_name = absl::StrCat(flags.device_name, "/", device->name());
   options.rotation_bytes = flags.rotation_mib << 20;
@@ -68,8 +102,22 @@ absl::Status Serve(const Flags& flags) {
 }
 
 absl::Status Describe(const Flags& flags) {
-  KILN_ASSIGN_OR_RETURN(v1::ArchRecord record, HostRecord(flags.cache_dir));
+  KILN_ASSIGN_OR_RETURN(v1::ArchRecord record, RecordOf(flags));
   std::printf("%s", record.record().c_str());
+  return absl::OkStatus();
+}
+
+// One line a GPU: "gpu0 sm_90a NVIDIA H200". Why there is none goes to stderr.
+absl::Status ListDevices() {
+  KILN_ASSIGN_OR_RETURN(const int count, GpuCount());
+  for (int ordinal = 0; ordinal < count; ++ordinal) {
+    const absl::StatusOr<v1::ArchRecord> record = GpuRecord(ordinal);
+    if (!record.ok()) {
+      std::fprintf(stderr, "kiln-runner: %s\n", std::string(record.status().message()).c_str());
+      continue;
+    }
+    std::printf("gpu%d %s %s\n", ordinal, record->name().c_str(), record->device_model().c_str());
+  }
   return absl::OkStatus();
 }
 
@@ -79,7 +127,6 @@ absl::Status Describe(const Flags& flags) {
 int main(int argc, char** argv) {
   kiln::worker::Flags flags;
   CLI::App app("kiln-runner: measures candidates for kiln-worker");
-  app.add_option("--slot", flags.slot, "number of the profile slot");
   app.add_option("--device-name", flags.device_name, "the worker's name, for measurements");
   app.add_option("--cache-dir", flags.cache_dir, "where the machine's calibration is kept");
   app.add_option("--llc-bytes", flags.cache_bytes,
@@ -89,14 +136,23 @@ int main(int argc, char** argv) {
       ->check(CLI::PositiveNumber);
   app.add_option("--peer-mib", flags.peer_mib,
                  "most memory for outputs kept to compare candidates with each other");
-  app.add_flag("--describe", flags.describe, "print this machine's record and exit");
+  app.add_option("--device", flags.device, "cpu, or gpu0, gpu1, ...");
+  app.add_option("--launch-seconds", flags.launch_seconds,
+                 "GPU: longest that a launch may take before the child ends itself")
+      ->check(CLI::PositiveNumber);
+  app.add_flag("--no-records", flags.no_records, "GPU: time by events though CUPTI is there");
+  app.add_flag("--describe", flags.describe, "print the device's record and exit");
+  app.add_flag("--devices", flags.devices, "list the GPUs that can be measured and exit");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  if (!flags.describe) kiln::EnterChild();
-  absl::Status status = flags.describe ? kiln::worker::Describe(flags) : kiln::worker::Serve(flags);
+  const bool asked = flags.describe || flags.devices;
+  if (!asked) kiln::EnterChild();
+  absl::Status status = flags.devices    ? kiln::worker::ListDevices()
+                        : flags.describe ? kiln::worker::Describe(flags)
+                                         : kiln::worker::Serve(flags);
   if (status.ok()) return 0;
   std::fprintf(stderr, "kiln-runner: %s\n", std::string(status.message()).c_str());
   return 1;

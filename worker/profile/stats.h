@@ -8,10 +8,11 @@
 namespace kiln::worker {
 
 // One timed launch. `disturbed`: the system reported an involuntary context switch or stolen time
-// while it ran.
+// while it ran; on a GPU, clocks held down by heat.
 struct Sample {
   double ns = 0;
   bool disturbed = false;
+  double events_ns = 0;  // GPU: between two events around the launch, its cost included
 };
 
 struct Summary {

@@ -1,16 +1,18 @@
 #include "worker/profile/tensors.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/base/status.h"
+#include "worker/profile/parallel.h"
 
 namespace kiln::worker {
 namespace {
 
-constexpr int64_t kChunkBytes = 1 << 20;
+constexpr int64_t kChunkBytes = 64 << 20;  // of a tensor made on the host at once
 constexpr uint8_t kZoneByte = 0xFF;
 
 uint64_t Mix(uint64_t z) {  // the finaliser of SplitMix64
@@ -32,25 +34,30 @@ float UniformFloat(uint64_t bits) {
   return static_cast<float>(static_cast<int64_t>(bits >> 40) - (int64_t{1} << 23)) * 0x1p-23f;
 }
 
+// A float32 of no NaN, rounded to nearest, ties to even.
+uint16_t ToBFloat16(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+// The same for |value| <= 1: a whole number of steps of its exponent, subnormals included.
+uint16_t ToFloat16(float value) {
+  const float magnitude = std::abs(value);
+  uint32_t bits;
+  std::memcpy(&bits, &magnitude, sizeof(bits));
+  const int exponent = std::max(static_cast<int>(bits >> 23) - 127, -14);
+  const float unit = std::ldexp(1.0f, exponent - 10);
+  const uint32_t steps = static_cast<uint32_t>(std::nearbyint(magnitude / unit));
+  const uint32_t half = (static_cast<uint32_t>(exponent + 14) << 10) + steps;
+  return static_cast<uint16_t>(half | (value < 0 ? 0x8000u : 0u));
+}
+
 double RawValue(DType type, uint64_t bits) {
   if (type.is_float()) return UniformFloat(bits);
   if (type.is_bool()) return static_cast<double>(bits >> 63);
   if (type.is_uint()) return static_cast<double>((bits >> 32) % 9);
   return static_cast<double>(static_cast<int64_t>((bits >> 32) % 17) - 8);
-}
-
-// 64-bit multiply-and-rotate over words: fast, and only meant to notice accidents.
-uint64_t HashBytes(uint64_t hash, const uint8_t* data, int64_t bytes) {
-  while (bytes >= 8) {
-    uint64_t word;
-    std::memcpy(&word, data, 8);
-    hash = (hash ^ word) * 0x9fb21c651e98df25ULL;
-    hash ^= hash >> 32;
-    data += 8;
-    bytes -= 8;
-  }
-  for (; bytes > 0; --bytes) hash = (hash ^ *data++) * 0x100000001b3ULL;
-  return hash;
 }
 
 int64_t RoundUp(int64_t value, int64_t unit) { return (value + unit - 1) / unit * unit; }
@@ -63,6 +70,15 @@ double SeededValue(uint64_t seed, int parameter, DType type, int64_t index) {
 
 void FillSeeded(uint64_t seed, int parameter, DType type, int64_t first, int64_t count, void* out) {
   uint64_t stream = StreamOf(seed, parameter);
+  const bool half = type == kFloat16;
+  if (half || type == kBFloat16) {
+    uint16_t* values = static_cast<uint16_t*>(out);
+    for (int64_t i = 0; i < count; ++i) {
+      const float value = UniformFloat(Bits(stream, first + i));
+      values[i] = half ? ToFloat16(value) : ToBFloat16(value);
+    }
+    return;
+  }
   if (type == kFloat32) {
     float* values = static_cast<float*>(out);
     for (int64_t i = 0; i < count; ++i) values[i] = UniformFloat(Bits(stream, first + i));
@@ -124,28 +140,32 @@ LaunchArguments TensorSet::Arguments(int copy, const std::vector<int64_t>& value
 }
 
 absl::Status TensorSet::FillZones(const Placed& placed, int64_t bytes) {
-  std::vector<uint8_t> zone(static_cast<size_t>(placed.allocated - kRedZoneBytes - bytes),
-                            kZoneByte);
-  KILN_RETURN_IF_ERROR(device_->Write(placed.base, zone.data(), kRedZoneBytes));
-  return device_->Write(placed.tensor + bytes, zone.data(), static_cast<int64_t>(zone.size()));
+  KILN_RETURN_IF_ERROR(device_->Fill(placed.base, kZoneByte, kRedZoneBytes));
+  return device_->Fill(placed.tensor + bytes, kZoneByte, placed.allocated - kRedZoneBytes - bytes);
 }
 
+// Made on the host once; the other copies are made of the first one within the device.
 absl::Status TensorSet::FillSeededTensor(const std::vector<int>& copies, int tensor) {
   const TensorShape& shape = tensors_[static_cast<size_t>(tensor)];
-  int64_t step = kChunkBytes / shape.type.bytes();
+  const int64_t width = shape.type.bytes();
+  const int64_t step = kChunkBytes / width;
+  uint8_t* first_copy = PlacedAt(copies[0], tensor).tensor;
   std::vector<uint8_t> chunk(static_cast<size_t>(std::min(shape.bytes(), kChunkBytes)));
-  uint64_t hash = 0;
   for (int64_t first = 0; first < shape.span; first += step) {
-    int64_t count = std::min(step, shape.span - first);
-    int64_t bytes = count * shape.type.bytes();
-    FillSeeded(seed_of(copies[0]), tensor, shape.type, first, count, chunk.data());
-    hash = HashBytes(hash, chunk.data(), bytes);
-    for (int copy : copies) {
-      uint8_t* to = PlacedAt(copy, tensor).tensor + first * shape.type.bytes();
-      KILN_RETURN_IF_ERROR(device_->Write(to, chunk.data(), bytes));
-    }
+    const int64_t count = std::min(step, shape.span - first);
+    ParallelFor(count, [&](int64_t begin, int64_t end) {
+      FillSeeded(seed_of(copies[0]), tensor, shape.type, first + begin, end - begin,
+                 chunk.data() + begin * width);
+    });
+    KILN_RETURN_IF_ERROR(device_->Write(first_copy + first * width, chunk.data(), count * width));
   }
-  for (int copy : copies) PlacedAt(copy, tensor).hash = hash;
+  KILN_ASSIGN_OR_RETURN(const uint64_t digest, DigestTensor(copies[0], tensor));
+  for (int copy : copies) {
+    Placed& placed = PlacedAt(copy, tensor);
+    placed.digest = digest;
+    if (copy == copies[0] || shape.bytes() == 0) continue;
+    KILN_RETURN_IF_ERROR(device_->Copy(placed.tensor, first_copy, shape.bytes()));
+  }
   return absl::OkStatus();
 }
 
@@ -182,12 +202,8 @@ absl::Status TensorSet::ResetOutputs(int copy, uint8_t poison) {
       KILN_RETURN_IF_ERROR(FillSeededTensor({copy}, static_cast<int>(i)));
       continue;
     }
-    std::vector<uint8_t> chunk(static_cast<size_t>(std::min(shape.bytes(), kChunkBytes)), poison);
     uint8_t* to = copies_[static_cast<size_t>(copy)][i].tensor;
-    for (int64_t done = 0; done < shape.bytes(); done += kChunkBytes) {
-      int64_t bytes = std::min(kChunkBytes, shape.bytes() - done);
-      KILN_RETURN_IF_ERROR(device_->Write(to + done, chunk.data(), bytes));
-    }
+    if (shape.bytes() > 0) KILN_RETURN_IF_ERROR(device_->Fill(to, poison, shape.bytes()));
   }
   return absl::OkStatus();
 }
@@ -198,8 +214,8 @@ absl::Status TensorSet::VerifyUntouched(int copy) const {
     const Placed& placed = copies_[static_cast<size_t>(copy)][i];
     KILN_RETURN_IF_ERROR(VerifyZones(placed, shape));
     if (shape.output) continue;
-    KILN_ASSIGN_OR_RETURN(uint64_t hash, HashTensor(placed, shape.bytes()));
-    if (hash != placed.hash) return DescribeChange(copy, static_cast<int>(i));
+    KILN_ASSIGN_OR_RETURN(uint64_t digest, DigestTensor(copy, static_cast<int>(i)));
+    if (digest != placed.digest) return DescribeChange(copy, static_cast<int>(i));
   }
   return absl::OkStatus();
 }
@@ -227,15 +243,11 @@ absl::Status TensorSet::VerifyZones(const Placed& placed, const TensorShape& sha
   return absl::OkStatus();
 }
 
-absl::StatusOr<uint64_t> TensorSet::HashTensor(const Placed& placed, int64_t bytes) const {
-  std::vector<uint8_t> chunk(static_cast<size_t>(std::min(bytes, kChunkBytes)));
-  uint64_t hash = 0;
-  for (int64_t done = 0; done < bytes; done += kChunkBytes) {
-    int64_t step = std::min(kChunkBytes, bytes - done);
-    KILN_RETURN_IF_ERROR(device_->Read(chunk.data(), placed.tensor + done, step));
-    hash = HashBytes(hash, chunk.data(), step);
-  }
-  return hash;
+absl::StatusOr<uint64_t> TensorSet::DigestTensor(int copy, int tensor) const {
+  const int64_t bytes = tensors_[static_cast<size_t>(tensor)].bytes();
+  if (bytes == 0) return 0;
+  return device_->Digest(copies_[static_cast<size_t>(copy)][static_cast<size_t>(tensor)].tensor,
+                         bytes);
 }
 
 absl::Status TensorSet::DescribeChange(int copy, int tensor) const {

@@ -62,6 +62,8 @@ class TensorSet {
   // Writes the inputs and the zones of a copy anew, after a launch that damaged them.
   absl::Status Restore(int copy);
 
+  // The device's digest of one tensor's bytes.
+  absl::StatusOr<uint64_t> DigestTensor(int copy, int tensor) const;
   // The memory of one tensor (TensorShape::span elements).
   absl::Status ReadTensor(int copy, int tensor, std::vector<uint8_t>* out) const;
 
@@ -70,7 +72,7 @@ class TensorSet {
     uint8_t* base = nullptr;  // of the allocation
     int64_t allocated = 0;
     uint8_t* tensor = nullptr;  // base + zone
-    uint64_t hash = 0;          // of the tensor's bytes as filled; inputs only
+    uint64_t digest = 0;        // of the tensor's bytes as filled; inputs only
   };
 
   TensorSet(Device* device, const BoundManifest& manifest, std::vector<uint64_t> seeds);
@@ -83,7 +85,6 @@ class TensorSet {
     return copies_[static_cast<size_t>(copy)][static_cast<size_t>(tensor)];
   }
   absl::Status VerifyZones(const Placed& placed, const TensorShape& shape) const;
-  absl::StatusOr<uint64_t> HashTensor(const Placed& placed, int64_t bytes) const;
   absl::Status DescribeChange(int copy, int tensor) const;
 
   Device* const device_;

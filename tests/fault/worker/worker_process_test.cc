@@ -49,7 +49,7 @@ class WorkerProcessTest : public testing::Test {
                     "--coordinator=" + address_,
                     "--name=w",
                     "--compile-slots=2",
-                    "--profile-slots=1",
+                    "--devices=cpu",
                     "--work-dir=" + scratch_.path() + "/cache",
                     "--log-file=" + log(),
                     "--compile-binary=" + scratch_.path() + "/kiln-compile",

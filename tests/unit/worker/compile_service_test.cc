@@ -38,7 +38,7 @@ codegen::CompileOutput Output() {
 TEST(CompileServiceTest, EverythingArrivesAndIsSealed) {
   codegen::CompileInput seen;
   v1::CompileResponse response =
-      ServeCompile(Request("a=1,b=2"), "build-1", [&](const codegen::CompileInput& input) {
+      ServeCompile(Request("a=1,b=2"), "build-1", "ptxas", [&](const codegen::CompileInput& input) {
         seen = input;
         return absl::StatusOr<codegen::CompileOutput>(Output());
       });
@@ -73,7 +73,7 @@ TEST(CompileServiceTest, StatusesBecomeStages) {
         Case{absl::UnimplementedError("k.py:1:2: error: later"), v1::Failure::ELABORATE},
         Case{absl::ResourceExhaustedError("too big"), v1::Failure::RESOURCES},
         Case{absl::InternalError("oops"), v1::Failure::COMPILE}}) {
-    v1::CompileResponse response = ServeCompile(Request("a=1"), "b", [&](const auto&) {
+    v1::CompileResponse response = ServeCompile(Request("a=1"), "b", "ptxas", [&](const auto&) {
       return absl::StatusOr<codegen::CompileOutput>(c.status);
     });
     EXPECT_EQ(response.failure().stage(), c.stage) << c.status;
@@ -84,7 +84,7 @@ TEST(CompileServiceTest, StatusesBecomeStages) {
 
 TEST(CompileServiceTest, ABadConfigNeverReachesTheCompiler) {
   for (const char* config : {"a", "a=1,a=2", "=3", "a=__import__('os')"}) {
-    v1::CompileResponse response = ServeCompile(Request(config), "b", [&](const auto&) {
+    v1::CompileResponse response = ServeCompile(Request(config), "b", "ptxas", [&](const auto&) {
       ADD_FAILURE() << config;
       return absl::StatusOr<codegen::CompileOutput>(Output());
     });

@@ -1,4 +1,5 @@
 /* Kernels in the launch ABI, for the tests of the host device. */
+#include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,5 +81,18 @@ int32_t kernel_forge(const kiln_launch* launch, const float* a, float* b) {
 
 int32_t kernel_zero(const kiln_launch* launch, const float* a, float* b) {
   memset(b, 0, 1024 * sizeof(float));
+  return KILN_OK;
+}
+
+/* What a bad kernel does to a GPU, through the driver of the tests (tests/util/fake_cuda). */
+int32_t kernel_break_gpu(const kiln_launch* launch, int64_t result) {
+  void (*broken)(int) = (void (*)(int))dlsym(dlopen("libcuda.so.1", RTLD_NOW), "fake_cuda_break");
+  broken((int)result);
+  return KILN_OK;
+}
+
+int32_t kernel_hang_gpu(const kiln_launch* launch) {
+  void (*hang)(void) = (void (*)(void))dlsym(dlopen("libcuda.so.1", RTLD_NOW), "fake_cuda_hang");
+  hang();
   return KILN_OK;
 }

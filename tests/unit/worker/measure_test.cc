@@ -15,7 +15,7 @@ constexpr int64_t kMiB = 1 << 20;
 TEST(PlanRotationTest, ColdCopiesExceedTwiceTheCache) {
   for (int64_t footprint : {1, 1000, 500'000, 100'000'000, 700'000'000}) {
     RotationPlan plan =
-        PlanRotation(v1::MeasurementPolicy::COLD, footprint, 300 * kMiB, 1024 * kMiB, 2);
+        PlanRotation(v1::MeasurementPolicy::COLD, footprint, 600 * kMiB, 1024 * kMiB, 2);
     EXPECT_GE(plan.copies, 2) << footprint;
     EXPECT_EQ(plan.bytes, plan.copies * footprint);
     if (footprint < 200'000) {
@@ -32,13 +32,13 @@ TEST(PlanRotationTest, ColdCopiesExceedTwiceTheCache) {
 
 TEST(PlanRotationTest, TheCapHoldsAndIsConfessed) {
   RotationPlan plan =
-      PlanRotation(v1::MeasurementPolicy::COLD, 100 * kMiB, 2048 * kMiB, 1024 * kMiB, 2);
+      PlanRotation(v1::MeasurementPolicy::COLD, 100 * kMiB, 4096 * kMiB, 1024 * kMiB, 2);
   EXPECT_LE(plan.bytes, 1024 * kMiB);
   EXPECT_FALSE(plan.reached);
 }
 
 TEST(PlanRotationTest, WarmNeedsNoCopiesButThoseOfTheSeeds) {
-  EXPECT_EQ(PlanRotation(v1::MeasurementPolicy::WARM, 1000, 300 * kMiB, 1024 * kMiB, 2).copies, 2);
+  EXPECT_EQ(PlanRotation(v1::MeasurementPolicy::WARM, 1000, 600 * kMiB, 1024 * kMiB, 2).copies, 2);
 }
 
 class MeterTest : public testing::Test {

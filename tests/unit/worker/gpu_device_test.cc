@@ -1,0 +1,130 @@
+// The GPU device with a driver that has no GPU (tests/util/fake_cuda): its kernels are C functions.
+#include "worker/profile/gpu_device.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "compiler/codegen/runtime/kiln_launch.h"
+#include "compiler/target/arch.h"
+#include "worker/profile/cuda_driver.h"
+
+namespace kiln::worker {
+namespace {
+
+class GpuDeviceTest : public testing::Test {
+ protected:
+  GpuDeviceTest() {
+    GpuOptions options;
+    options.launch_seconds = 0.2;
+    absl::StatusOr<std::unique_ptr<Device>> device = MakeGpuDevice(options);
+    EXPECT_TRUE(device.ok()) << device.status();
+    if (device.ok()) device_ = *std::move(device);
+    std::string folder = std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
+    std::ifstream in(folder + "/kiln_host_kernels.so", std::ios::binary);
+    std::stringstream bytes;
+    bytes << in.rdbuf();
+    bundle_.set_shared_object(bytes.str());
+  }
+  std::unique_ptr<LoadedKernel> Load(const std::string& name) {
+    bundle_.set_name(name);
+    absl::StatusOr<std::unique_ptr<LoadedKernel>> kernel = device_->Load(bundle_, 0);
+    EXPECT_TRUE(kernel.ok()) << kernel.status();
+    return *std::move(kernel);
+  }
+
+  std::unique_ptr<Device> device_;
+  v1::ArtifactBundle bundle_;
+};
+
+TEST_F(GpuDeviceTest, TheRecordIsTheTablesWithTheDevicesOwnSize) {
+  absl::StatusOr<v1::ArchRecord> record = GpuRecord(0);
+  ASSERT_TRUE(record.ok()) << record.status();
+  EXPECT_EQ(record->name(), "sm_90a");
+  EXPECT_EQ(record->device_model(), "Fake H200");
+  const target::Arch arch = *target::ParseArch(record->record());
+  const target::Arch table = *target::NamedArch("sm_90a");
+  EXPECT_EQ(arch.cores, 66);
+  for (size_t i = 0; i < arch.units.size(); ++i) {
+    EXPECT_NEAR(arch.units[i].all, table.units[i].all / 2, 1e-6 * table.units[i].all);
+    EXPECT_EQ(arch.units[i].core, table.units[i].core);
+  }
+  EXPECT_EQ(GpuRecord(1).status().code(), absl::StatusCode::kUnavailable);
+}
+
+TEST_F(GpuDeviceTest, MemoryKeepsWhatIsWrittenFilledAndCopied) {
+  constexpr int64_t kBytes = (65 << 20) + 3;  // more than one stage of a copy
+  std::vector<uint8_t> host(kBytes);
+  for (size_t i = 0; i < host.size(); ++i) host[i] = static_cast<uint8_t>(i * 7 + (i >> 12));
+  void* a = *device_->Allocate(kBytes + 64);
+  void* b = *device_->Allocate(kBytes + 64);
+  EXPECT_EQ(reinterpret_cast<uint64_t>(a) % 64, 0u);
+  ASSERT_TRUE(device_->Fill(a, 0xA5, kBytes + 64).ok());
+  ASSERT_TRUE(device_->Fill(b, 0xA5, kBytes + 64).ok());
+  ASSERT_TRUE(device_->Write(a, host.data(), kBytes).ok());
+  ASSERT_TRUE(device_->Copy(b, a, kBytes).ok());
+  std::vector<uint8_t> back(kBytes + 1);
+  ASSERT_TRUE(device_->Read(back.data(), b, kBytes + 1).ok());
+  EXPECT_EQ(back.back(), 0xA5);
+  back.pop_back();
+  EXPECT_TRUE(back == host);
+  const uint64_t digest = *device_->Digest(a, kBytes);
+  EXPECT_EQ(*device_->Digest(b, kBytes), digest);
+  const uint8_t other = host[12345] ^ 1;
+  ASSERT_TRUE(device_->Write(static_cast<uint8_t*>(b) + 12345, &other, 1).ok());
+  EXPECT_NE(*device_->Digest(b, kBytes), digest);
+  device_->Free(a, kBytes + 64);
+  device_->Free(b, kBytes + 64);
+}
+
+TEST_F(GpuDeviceTest, WhatDoesNotFitIsRefusedNotFatal) {
+  EXPECT_EQ(device_->Allocate(int64_t{1} << 40).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(device_->Allocate(1 << 20).ok());
+}
+
+TEST_F(GpuDeviceTest, LaunchesGetTheStreamAndTheirArguments) {
+  std::unique_ptr<LoadedKernel> kernel = Load("kernel_add");
+  std::vector<float> host(1000, 41);
+  void* a = *device_->Allocate(4000);
+  void* b = *device_->Allocate(4000);
+  ASSERT_TRUE(device_->Write(a, host.data(), 4000).ok());
+  ASSERT_TRUE(device_->Launch(kernel.get(), {{a, b}, {1000}}).ok());
+  ASSERT_TRUE(device_->Read(host.data(), b, 4000).ok());
+  EXPECT_EQ(host, std::vector<float>(1000, 42));
+}
+
+TEST_F(GpuDeviceTest, WithoutRecordsEventsTellTheTime) {
+  std::unique_ptr<LoadedKernel> kernel = Load("kernel_spin");
+  const std::vector<LaunchArguments> launches(70, LaunchArguments{{}, {200}});  // microseconds
+  absl::StatusOr<std::vector<Sample>> samples = device_->Time(kernel.get(), launches);
+  ASSERT_TRUE(samples.ok()) << samples.status();
+  ASSERT_EQ(samples->size(), launches.size());
+  for (const Sample& sample : *samples) {
+    EXPECT_GE(sample.events_ns, 200e3);
+    EXPECT_GE(sample.ns, 150e3);
+    EXPECT_LE(sample.ns, sample.events_ns);
+  }
+  const std::string conditions = device_->Conditions();
+  EXPECT_NE(conditions.find("events, less"), std::string::npos) << conditions;
+  EXPECT_NE(conditions.find("CUPTI"), std::string::npos) << conditions;
+}
+
+TEST_F(GpuDeviceTest, AnErrorCodeIsTheCandidatesAndAFaultIsTheProcesss) {
+  EXPECT_EQ(device_->Launch(Load("kernel_fail").get(), {{}, {KILN_ERROR_ARGUMENT}}).code(),
+            absl::StatusCode::kInternal);
+  std::unique_ptr<LoadedKernel> fault = Load("kernel_break_gpu");
+  EXPECT_EXIT((void)device_->Launch(fault.get(), {{}, {700}}), testing::ExitedWithCode(kDeviceLost),
+              "CUDA_ERROR_ILLEGAL_ADDRESS .700.: an illegal memory access");
+  std::vector<LaunchArguments> many(5, LaunchArguments{{}, {700}});
+  EXPECT_EXIT((void)device_->Time(fault.get(), many), testing::ExitedWithCode(kDeviceLost),
+              "CUDA_ERROR_ILLEGAL_ADDRESS");
+  std::unique_ptr<LoadedKernel> hang = Load("kernel_hang_gpu");
+  EXPECT_EXIT((void)device_->Launch(hang.get(), {{}, {}}), testing::ExitedWithCode(kDeviceLost),
+              "did not come back after 0.2 s");
+}
+
+}  // namespace
+}  // namespace kiln::worker

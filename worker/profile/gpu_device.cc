@@ -1,0 +1,475 @@
+#include "worker/profile/gpu_device.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/base/status.h"
+#include "compiler/target/arch.h"
+#include "worker/profile/artifact_library.h"
+#include "worker/profile/cuda_driver.h"
+#include "worker/profile/cupti.h"
+#include "worker/profile/gpu_kernels.h"
+#include "worker/profile/nvml.h"
+#include "worker/profile/parallel.h"
+#include "worker/profile/stats.h"
+
+namespace kiln::worker {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using cuda::Address;
+using cuda::Driver;
+
+constexpr int64_t kStageBytes = 64 << 20;  // pinned memory that copies go through
+constexpr size_t kBatch = 32;              // launches behind one gate
+constexpr int kCalibrationLaunches = 50;   // of the empty kernel
+constexpr int64_t kUnalignedBytes = 16;    // kiln_digest reads pairs of words
+constexpr double kTransferSeconds = 60;    // longest wait for a copy
+constexpr auto kSpin = std::chrono::microseconds(300);
+constexpr auto kNap = std::chrono::microseconds(50);
+
+double SecondsSince(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+Address AddressOf(const void* pointer) { return reinterpret_cast<Address>(pointer); }
+
+[[noreturn]] void Lose(const std::string& why) {
+  std::fprintf(stderr, "%s\n", why.c_str());
+  std::fflush(stderr);
+  ::_exit(kDeviceLost);
+}
+
+class GpuKernel : public LoadedKernel {
+ public:
+  GpuKernel(std::unique_ptr<ArtifactLibrary> library, cuda::Stream stream, int ordinal)
+      : library_(std::move(library)) {
+    launch_.size = sizeof(launch_);
+    launch_.version = 1;
+    launch_.stream = stream;
+    launch_.device = ordinal;
+  }
+
+  int32_t Call(const LaunchArguments& arguments) {
+    started_ = true;
+    return library_->Call(launch_, arguments);
+  }
+  bool started() const { return started_; }
+
+ private:
+  const std::unique_ptr<ArtifactLibrary> library_;
+  kiln_launch launch_ = {};
+  bool started_ = false;
+};
+
+class GpuDevice : public Device {
+ public:
+  GpuDevice(const Driver* driver, const GpuOptions& options) : cu_(*driver), options_(options) {}
+
+  absl::Status Open();
+
+  std::string name() const override { return absl::StrCat("gpu", options_.ordinal); }
+  int64_t cache_bytes() const override { return cache_bytes_; }
+  double cache_turns() const override { return 3; }
+  absl::StatusOr<std::unique_ptr<LoadedKernel>> Load(const v1::ArtifactBundle& bundle,
+                                                     int threads) override;
+  absl::StatusOr<void*> Allocate(int64_t bytes) override;
+  void Free(void* address, int64_t bytes) override;
+  absl::Status Write(void* to, const void* from_host, int64_t bytes) override;
+  absl::Status Read(void* to_host, const void* from, int64_t bytes) override;
+  absl::Status Fill(void* to, uint8_t byte, int64_t bytes) override;
+  absl::Status Copy(void* to, const void* from, int64_t bytes) override;
+  absl::StatusOr<uint64_t> Digest(const void* from, int64_t bytes) override;
+  absl::Status Launch(LoadedKernel* kernel, const LaunchArguments& arguments) override;
+  absl::StatusOr<std::vector<Sample>> Time(LoadedKernel* kernel,
+                                           absl::Span<const LaunchArguments> launches) override;
+  std::string Conditions() override;
+
+ private:
+  struct Pair {
+    cuda::Event begin = nullptr, end = nullptr;
+  };
+
+  absl::Status MakeContext();
+  absl::Status MakeTools();
+  absl::Status Calibrate();
+  // Waits for the stream. Ends the process when it fails or takes longer.
+  void Await(double limit_seconds, absl::string_view what);
+  // A launch's code, or the end of the process when the driver has a sticky error.
+  absl::Status Explain(int32_t code);
+  // Starts the launches behind a closed gate where `gate`, so that the host's part in a launch is
+  // over before the first one begins, and times them.
+  absl::Status TimeBatch(size_t count, bool gate, const std::function<absl::Status(size_t)>& start,
+                         std::vector<Sample>* samples);
+  absl::Status CloseGate();
+  // Spans by CUPTI's records; empty when they do not fit the launches.
+  std::vector<double> Spans(size_t count, uint64_t since);
+
+  const Driver& cu_;
+  const GpuOptions options_;
+  cuda::Stream stream_ = nullptr;
+  int64_t cache_bytes_ = 0;
+  int blocks_ = 1;  // of a digest
+  cuda::Function digest_ = nullptr;
+  cuda::Function nothing_ = nullptr;
+  Address sum_ = 0;
+  uint8_t* stage_ = nullptr;
+  uint32_t* gate_ = nullptr;  // host memory that the stream waits on
+  Address gate_on_device_ = 0;
+  uint32_t ticket_ = 0;
+  std::vector<Pair> events_;
+  cuda::KernelTimes* records_ = nullptr;
+  std::string why_no_records_;
+  std::unique_ptr<cuda::Monitor> monitor_;
+  double launch_ns_ = 0;  // between two events around an empty kernel, less the kernel
+  double worst_gap_ = 0;  // between events and records of a launch, since Conditions()
+};
+
+absl::Status GpuDevice::Open() {
+  if (options_.records) {
+    absl::StatusOr<cuda::KernelTimes*> records = cuda::KernelTimes::Start();
+    if (records.ok()) records_ = *records;
+    why_no_records_ = std::string(records.status().message());
+  }
+  KILN_RETURN_IF_ERROR(MakeContext());
+  KILN_RETURN_IF_ERROR(MakeTools());
+  return Calibrate();
+}
+
+absl::Status GpuDevice::MakeContext() {
+  cuda::Ordinal device = 0;
+  KILN_RETURN_IF_ERROR(cu_.Check(cu_.DeviceGet(&device, options_.ordinal),
+                                 absl::StrCat("open GPU ", options_.ordinal)));
+  cuda::Context context = nullptr;
+  KILN_RETURN_IF_ERROR(cu_.Check(cu_.DevicePrimaryCtxRetain(&context, device), "make a context"));
+  KILN_RETURN_IF_ERROR(cu_.Check(cu_.CtxSetCurrent(context), "enter the context"));
+  int l2 = 0;
+  int sms = 1;
+  KILN_RETURN_IF_ERROR(
+      cu_.Check(cu_.DeviceGetAttribute(&l2, cuda::kL2Bytes, device), "ask for the cache"));
+  KILN_RETURN_IF_ERROR(
+      cu_.Check(cu_.DeviceGetAttribute(&sms, cuda::kMultiprocessors, device), "ask for the SMs"));
+  cache_bytes_ = l2;
+  blocks_ = sms * 8;
+  char bus_id[32] = {};
+  if (cu_.DeviceGetPCIBusId(bus_id, sizeof(bus_id), device) == cuda::kSuccess) {
+    auto monitor = cuda::Monitor::Start(bus_id);
+    if (monitor.ok()) monitor_ = *std::move(monitor);
+  }
+  return cu_.Check(cu_.StreamCreate(&stream_, cuda::kStreamNonBlocking), "make a stream");
+}
+
+absl::Status GpuDevice::MakeTools() {
+  cuda::Module module = nullptr;
+  KILN_RETURN_IF_ERROR(
+      cu_.Check(cu_.ModuleLoadData(&module, cuda::kGpuKernels), "load the runner's own kernels"));
+  KILN_RETURN_IF_ERROR(
+      cu_.Check(cu_.ModuleGetFunction(&digest_, module, "kiln_digest"), "find kiln_digest"));
+  KILN_RETURN_IF_ERROR(
+      cu_.Check(cu_.ModuleGetFunction(&nothing_, module, "kiln_nothing"), "find kiln_nothing"));
+  KILN_RETURN_IF_ERROR(cu_.Check(cu_.MemAlloc(&sum_, sizeof(uint64_t)), "allocate"));
+  void* pinned = nullptr;
+  KILN_RETURN_IF_ERROR(cu_.Check(cu_.MemHostAlloc(&pinned, kStageBytes, 0), "allocate"));
+  stage_ = static_cast<uint8_t*>(pinned);
+  KILN_RETURN_IF_ERROR(cu_.Check(
+      cu_.MemHostAlloc(&pinned, sizeof(uint32_t), cuda::kHostAllocDeviceMapped), "allocate"));
+  gate_ = static_cast<uint32_t*>(pinned);
+  *gate_ = 0;
+  KILN_RETURN_IF_ERROR(
+      cu_.Check(cu_.MemHostGetDevicePointer(&gate_on_device_, gate_, 0), "map memory"));
+  for (size_t i = 0; i < kBatch; ++i) {
+    Pair& pair = events_.emplace_back();
+    KILN_RETURN_IF_ERROR(cu_.Check(cu_.EventCreate(&pair.begin, 0), "make an event"));
+    KILN_RETURN_IF_ERROR(cu_.Check(cu_.EventCreate(&pair.end, 0), "make an event"));
+  }
+  return absl::OkStatus();
+}
+
+// What a pair of events adds to a kernel's time: seen on a kernel that does nothing.
+absl::Status GpuDevice::Calibrate() {
+  std::vector<Sample> samples;
+  auto start = [this](size_t) {
+    return cu_.Check(cu_.LaunchKernel(nothing_, 1, 1, 1, 1, 1, 1, 0, stream_, nullptr, nullptr),
+                     "launch");
+  };
+  launch_ns_ = 0;
+  std::vector<double> costs;
+  for (int done = 0; done < kCalibrationLaunches; done += static_cast<int>(kBatch)) {
+    samples.clear();
+    KILN_RETURN_IF_ERROR(TimeBatch(kBatch, /*gate=*/done > 0, start, &samples));
+    if (done == 0) continue;
+    for (const Sample& sample : samples) costs.push_back(sample.events_ns - sample.ns);
+    // Without records the kernel's own time, about a microsecond, is part of the cost.
+    if (records_ == nullptr) {
+      for (size_t i = 0; i < samples.size(); ++i) costs[i] = samples[i].events_ns;
+    }
+  }
+  launch_ns_ = costs.empty() ? 0 : Median(costs);
+  worst_gap_ = 0;
+  return absl::OkStatus();
+}
+
+void GpuDevice::Await(double limit_seconds, absl::string_view what) {
+  const Clock::time_point begin = Clock::now();
+  while (true) {
+    const cuda::Result result = cu_.StreamQuery(stream_);
+    if (result == cuda::kSuccess) return;
+    if (result != cuda::kNotReady) Lose(absl::StrCat(what, ": ", cu_.Words(result)));
+    const double seconds = SecondsSince(begin);
+    if (seconds > limit_seconds) {
+      Lose(absl::StrCat(what, " did not come back after ", limit_seconds, " s"));
+    }
+    if (Clock::now() - begin > kSpin) std::this_thread::sleep_for(kNap);
+  }
+}
+
+absl::Status GpuDevice::Explain(int32_t code) {
+  if (code != KILN_ERROR_DEVICE) return ExplainReturn(code);
+  const cuda::Result result = cu_.StreamQuery(stream_);
+  if (result == cuda::kSuccess || result == cuda::kNotReady) return ExplainReturn(code);
+  Lose(absl::StrCat("a launch: ", cu_.Words(result)));
+}
+
+absl::StatusOr<std::unique_ptr<LoadedKernel>> GpuDevice::Load(const v1::ArtifactBundle& bundle,
+                                                              int) {
+  KILN_ASSIGN_OR_RETURN(std::unique_ptr<ArtifactLibrary> library,
+                        ArtifactLibrary::Open(bundle, options_.scratch_dir));
+  return std::unique_ptr<LoadedKernel>(
+      std::make_unique<GpuKernel>(std::move(library), stream_, options_.ordinal));
+}
+
+absl::StatusOr<void*> GpuDevice::Allocate(int64_t bytes) {
+  Address address = 0;
+  KILN_RETURN_IF_ERROR(cu_.Check(cu_.MemAlloc(&address, static_cast<size_t>(bytes)),
+                                 absl::StrCat("allocate ", bytes, " bytes on the GPU")));
+  return reinterpret_cast<void*>(address);
+}
+
+void GpuDevice::Free(void* address, int64_t) { (void)cu_.MemFree(AddressOf(address)); }
+
+absl::Status GpuDevice::Write(void* to, const void* from_host, int64_t bytes) {
+  const auto* from = static_cast<const uint8_t*>(from_host);
+  for (int64_t done = 0; done < bytes; done += kStageBytes) {
+    const int64_t step = std::min(kStageBytes, bytes - done);
+    ParallelFor(step, [&](int64_t first, int64_t last) {
+      std::memcpy(stage_ + first, from + done + first, static_cast<size_t>(last - first));
+    });
+    KILN_RETURN_IF_ERROR(cu_.Check(cu_.MemcpyHtoDAsync(AddressOf(to) + static_cast<Address>(done),
+                                                       stage_, static_cast<size_t>(step), stream_),
+                                   "copy to the GPU"));
+    Await(kTransferSeconds, "a copy to the GPU");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status GpuDevice::Read(void* to_host, const void* from, int64_t bytes) {
+  auto* to = static_cast<uint8_t*>(to_host);
+  for (int64_t done = 0; done < bytes; done += kStageBytes) {
+    const int64_t step = std::min(kStageBytes, bytes - done);
+    KILN_RETURN_IF_ERROR(
+        cu_.Check(cu_.MemcpyDtoHAsync(stage_, AddressOf(from) + static_cast<Address>(done),
+                                      static_cast<size_t>(step), stream_),
+                  "copy from the GPU"));
+    Await(kTransferSeconds, "a copy from the GPU");
+    ParallelFor(step, [&](int64_t first, int64_t last) {
+      std::memcpy(to + done + first, stage_ + first, static_cast<size_t>(last - first));
+    });
+  }
+  return absl::OkStatus();
+}
+
+absl::Status GpuDevice::Fill(void* to, uint8_t byte, int64_t bytes) {
+  return cu_.Check(cu_.MemsetD8Async(AddressOf(to), byte, static_cast<size_t>(bytes), stream_),
+                   "fill memory");
+}
+
+absl::Status GpuDevice::Copy(void* to, const void* from, int64_t bytes) {
+  return cu_.Check(
+      cu_.MemcpyDtoDAsync(AddressOf(to), AddressOf(from), static_cast<size_t>(bytes), stream_),
+      "copy within the GPU");
+}
+
+absl::StatusOr<uint64_t> GpuDevice::Digest(const void* from, int64_t bytes) {
+  KILN_RETURN_IF_ERROR(
+      cu_.Check(cu_.MemsetD8Async(sum_, 0, sizeof(uint64_t), stream_), "clear memory"));
+  Address base = AddressOf(from);
+  uint64_t pairs = static_cast<uint64_t>((bytes + kUnalignedBytes - 1) / kUnalignedBytes);
+  void* arguments[] = {&base, &pairs, &sum_};
+  KILN_RETURN_IF_ERROR(
+      cu_.Check(cu_.LaunchKernel(digest_, static_cast<unsigned>(blocks_), 1, 1,
+                                 cuda::kDigestThreads, 1, 1, 0, stream_, arguments, nullptr),
+                "launch a digest"));
+  uint64_t digest = 0;
+  KILN_RETURN_IF_ERROR(Read(&digest, reinterpret_cast<const void*>(sum_), sizeof(digest)));
+  return digest;
+}
+
+absl::Status GpuDevice::Launch(LoadedKernel* kernel, const LaunchArguments& arguments) {
+  KILN_RETURN_IF_ERROR(CheckArgumentCount(arguments));
+  KILN_RETURN_IF_ERROR(Explain(static_cast<GpuKernel*>(kernel)->Call(arguments)));
+  Await(options_.launch_seconds, "a launch");
+  return absl::OkStatus();
+}
+
+absl::Status GpuDevice::CloseGate() {
+  return cu_.Check(
+      cu_.StreamWaitValue32(stream_, gate_on_device_, ++ticket_, cuda::kWaitGreaterOrEqual),
+      "hold the stream");
+}
+
+absl::Status GpuDevice::TimeBatch(size_t count, bool gate,
+                                  const std::function<absl::Status(size_t)>& start,
+                                  std::vector<Sample>* samples) {
+  const uint64_t since = records_ == nullptr ? 0 : records_->Now();
+  if (gate) KILN_RETURN_IF_ERROR(CloseGate());
+  absl::Status started;
+  size_t launched = 0;
+  for (; launched < count && started.ok(); ++launched) {
+    const Pair& pair = events_[launched];
+    started = cu_.Check(cu_.EventRecord(pair.begin, stream_), "record an event");
+    if (started.ok()) started = start(launched);
+    if (started.ok()) started = cu_.Check(cu_.EventRecord(pair.end, stream_), "record an event");
+  }
+  *static_cast<volatile uint32_t*>(gate_) = ticket_;
+  Await(options_.launch_seconds * static_cast<double>(count), "a timed launch");
+  KILN_RETURN_IF_ERROR(started);
+  const std::vector<double> spans = Spans(count, since);
+  const bool disturbed = monitor_ != nullptr && monitor_->throttled();
+  for (size_t i = 0; i < count; ++i) {
+    float ms = 0;
+    KILN_RETURN_IF_ERROR(cu_.Check(cu_.EventElapsedTime(&ms, events_[i].begin, events_[i].end),
+                                   "read an event's time"));
+    Sample& sample = samples->emplace_back();
+    sample.events_ns = double{ms} * 1e6;
+    sample.ns = spans.empty() ? std::max(sample.events_ns - launch_ns_, 1.0) : spans[i];
+    sample.disturbed = disturbed;
+    if (!spans.empty() && gate) {
+      worst_gap_ = std::max(worst_gap_, std::abs(sample.events_ns - launch_ns_ - sample.ns));
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::vector<double> GpuDevice::Spans(size_t count, uint64_t since) {
+  if (records_ == nullptr) return {};
+  const absl::StatusOr<std::vector<cuda::KernelRecord>> records = records_->Take(since);
+  if (!records.ok() || records->empty() || records->size() % count != 0) {
+    why_no_records_ = records.ok()
+                          ? absl::StrCat(records->size(), " records of ", count, " launches")
+                          : std::string(records.status().message());
+    records_ = nullptr;
+    return {};
+  }
+  const size_t kernels = records->size() / count;
+  std::vector<double> spans;
+  for (size_t i = 0; i < count; ++i) {
+    uint64_t begin = UINT64_MAX;
+    uint64_t end = 0;
+    for (size_t k = 0; k < kernels; ++k) {
+      const cuda::KernelRecord& record = (*records)[i * kernels + k];
+      begin = std::min(begin, record.begin_ns);
+      end = std::max(end, record.end_ns);
+    }
+    spans.push_back(static_cast<double>(end - begin));
+  }
+  return spans;
+}
+
+absl::StatusOr<std::vector<Sample>> GpuDevice::Time(LoadedKernel* kernel,
+                                                    absl::Span<const LaunchArguments> launches) {
+  auto* gpu_kernel = static_cast<GpuKernel*>(kernel);
+  std::vector<Sample> samples;
+  for (size_t done = 0; done < launches.size();) {
+    KILN_RETURN_IF_ERROR(CheckArgumentCount(launches[done]));
+    // The first launch of all loads the module, for which the driver may wait for the stream.
+    const bool first = !gpu_kernel->started();
+    const size_t count = first ? 1 : std::min(kBatch, launches.size() - done);
+    KILN_RETURN_IF_ERROR(TimeBatch(
+        count, /*gate=*/!first,
+        [&](size_t i) { return Explain(gpu_kernel->Call(launches[done + i])); }, &samples));
+    done += count;
+  }
+  return samples;
+}
+
+std::string GpuDevice::Conditions() {
+  std::string text =
+      records_ != nullptr
+          ? absl::StrCat(records_->version(), " records, events within ",
+                         absl::SixDigits(worst_gap_ / 1e3), " us")
+          : absl::StrCat("events, less ", absl::SixDigits(launch_ns_ / 1e3), " us a launch",
+                         why_no_records_.empty() ? "" : absl::StrCat(" (", why_no_records_, ")"));
+  worst_gap_ = 0;
+  if (monitor_ == nullptr) return text;
+  const std::string seen = monitor_->Take().ToString();
+  if (!seen.empty()) absl::StrAppend(&text, "; ", seen);
+  for (unsigned other : monitor_->OtherProcesses()) {
+    absl::StrAppend(&text, "; process ", other, " uses the GPU too");
+  }
+  return text;
+}
+
+// "sm_90a" of compute capability 9.0: with the instructions of this architecture alone where there
+// are such.
+std::string ArchNameOf(int major, int minor) {
+  return absl::StrCat("sm_", major * 10 + minor, major >= 9 ? "a" : "");
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Device>> MakeGpuDevice(const GpuOptions& options) {
+  KILN_ASSIGN_OR_RETURN(const Driver* driver, cuda::LoadDriver());
+  auto device = std::make_unique<GpuDevice>(driver, options);
+  KILN_RETURN_IF_ERROR(device->Open());
+  return std::unique_ptr<Device>(std::move(device));
+}
+
+absl::StatusOr<v1::ArchRecord> GpuRecord(int ordinal) {
+  KILN_ASSIGN_OR_RETURN(const Driver* cu, cuda::LoadDriver());
+  cuda::Ordinal device = 0;
+  KILN_RETURN_IF_ERROR(
+      cu->Check(cu->DeviceGet(&device, ordinal), absl::StrCat("find GPU ", ordinal)));
+  char name[256] = {};
+  KILN_RETURN_IF_ERROR(cu->Check(cu->DeviceGetName(name, sizeof(name) - 1, device), "name it"));
+  int major = 0, minor = 0, sms = 0, l2 = 0;
+  for (auto [what, to] :
+       {std::pair{cuda::kMajor, &major}, std::pair{cuda::kMinor, &minor},
+        std::pair{cuda::kMultiprocessors, &sms}, std::pair{cuda::kL2Bytes, &l2}}) {
+    KILN_RETURN_IF_ERROR(cu->Check(cu->DeviceGetAttribute(to, what, device), "describe it"));
+  }
+  absl::StatusOr<target::Arch> arch = target::NamedArch(ArchNameOf(major, minor));
+  if (!arch.ok()) {
+    return absl::UnimplementedError(absl::StrCat("GPU ", ordinal, " (", name, ") is ",
+                                                 ArchNameOf(major, minor), ": ",
+                                                 arch.status().message()));
+  }
+  // Rates of all SMs follow their number.
+  const double scale = double{1} * sms / arch->cores;
+  for (target::ComputeUnit& unit : arch->units) unit.all *= scale;
+  arch->cores = sms;
+  arch->model = name;
+  v1::ArchRecord record;
+  record.set_name(arch->name);
+  record.set_record(target::ToText(*arch));
+  record.set_device_model(name);
+  return record;
+}
+
+absl::StatusOr<int> GpuCount() {
+  KILN_ASSIGN_OR_RETURN(const Driver* driver, cuda::LoadDriver());
+  int count = 0;
+  KILN_RETURN_IF_ERROR(driver->Check(driver->DeviceGetCount(&count), "count the GPUs"));
+  return count;
+}
+
+}  // namespace kiln::worker

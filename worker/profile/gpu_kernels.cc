@@ -1,0 +1,77 @@
+#include "worker/profile/gpu_kernels.h"
+
+namespace kiln::worker::cuda {
+
+const char kGpuKernels[] = R"(
+.version 7.0
+.target sm_80
+.address_size 64
+
+.visible .entry kiln_nothing()
+{
+  ret;
+}
+
+.visible .entry kiln_digest(.param .u64 from, .param .u64 pairs, .param .u64 sum)
+{
+  .reg .pred %p;
+  .reg .b32 %block, %blocks, %width, %thread;
+  .reg .b64 %base, %count, %out, %i, %step, %at, %place, %a, %b, %high, %total, %local;
+  .shared .align 8 .b64 partial;
+
+  ld.param.u64 %base, [from];
+  cvta.to.global.u64 %base, %base;
+  ld.param.u64 %count, [pairs];
+  ld.param.u64 %out, [sum];
+  cvta.to.global.u64 %out, %out;
+  mov.u32 %block, %ctaid.x;
+  mov.u32 %blocks, %nctaid.x;
+  mov.u32 %width, %ntid.x;
+  mov.u32 %thread, %tid.x;
+  setp.ne.u32 %p, %thread, 0;
+  mov.u64 %total, 0;
+  @!%p st.shared.u64 [partial], %total;
+  bar.sync 0;
+  cvt.u64.u32 %i, %thread;
+  mul.wide.u32 %step, %block, %width;
+  add.u64 %i, %i, %step;
+  mul.wide.u32 %step, %blocks, %width;
+Next:
+  setp.ge.u64 %p, %i, %count;
+  @%p bra Done;
+  shl.b64 %at, %i, 4;
+  mul.lo.u64 %place, %at, 0x9e3779b97f4a7c15;
+  add.u64 %at, %base, %at;
+  ld.global.v2.u64 {%a, %b}, [%at];
+  xor.b64 %a, %a, %place;
+  mul.lo.u64 %a, %a, 0x9fb21c651e98df25;
+  shr.u64 %high, %a, 32;
+  xor.b64 %a, %a, %high;
+  mul.lo.u64 %a, %a, 0xd6e8feb86659fd93;
+  shr.u64 %high, %a, 29;
+  xor.b64 %a, %a, %high;
+  add.u64 %total, %total, %a;
+  not.b64 %place, %place;
+  xor.b64 %b, %b, %place;
+  mul.lo.u64 %b, %b, 0x9fb21c651e98df25;
+  shr.u64 %high, %b, 32;
+  xor.b64 %b, %b, %high;
+  mul.lo.u64 %b, %b, 0xd6e8feb86659fd93;
+  shr.u64 %high, %b, 29;
+  xor.b64 %b, %b, %high;
+  add.u64 %total, %total, %b;
+  add.u64 %i, %i, %step;
+  bra Next;
+Done:
+  red.shared.add.u64 [partial], %total;
+  bar.sync 0;
+  setp.ne.u32 %p, %thread, 0;
+  @%p bra End;
+  ld.shared.u64 %local, [partial];
+  red.global.add.u64 [%out], %local;
+End:
+  ret;
+}
+)";
+
+}  // namespace kiln::worker::cuda

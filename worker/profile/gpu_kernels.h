@@ -1,0 +1,16 @@
+// The few kernels that the runner itself needs on a GPU, as PTX that every supported driver takes.
+#ifndef KILN_WORKER_PROFILE_GPU_KERNELS_H_
+#define KILN_WORKER_PROFILE_GPU_KERNELS_H_
+
+namespace kiln::worker::cuda {
+
+// kiln_digest(from, pairs, sum): adds to *sum a digest of `pairs` times 16 bytes at `from`. Each
+// 64-bit word is mixed with its place, and the words are added up, so that the order in which
+// threads come does not matter. Any grid of kDigestThreads threads a block.
+// kiln_nothing(): what launching costs.
+extern const char kGpuKernels[];
+inline constexpr unsigned kDigestThreads = 256;
+
+}  // namespace kiln::worker::cuda
+
+#endif  // KILN_WORKER_PROFILE_GPU_KERNELS_H_
