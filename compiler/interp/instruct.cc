@@ -81,7 +81,7 @@ TileShape TileOf(const ir::Instruct& x, int operand) {
 }
 
 bool CheckFenced(Machine& m, const BufferState& tile, int64_t place, SourceLoc loc) {
-  if (!tile.written || tile.written[place] != kUnfenced) return true;
+  if (!tile.written || (tile.written[place] & kUnfenced) == 0) return true;
   m.Fail(absl::StatusCode::kFailedPrecondition, loc,
          absl::StrCat("an asynchronous read of ", m.IndexText(tile, place),
                       ", which a thread stored without a proxy fence after it"),
@@ -105,7 +105,7 @@ class ProxyFenceOf : public Action {
   Flow Run(Machine& m) const override {
     for (BufferState& b : m.buffers) {
       if (!b.written || b.wrote != kUnfenced) continue;
-      std::replace(b.written.get(), b.written.get() + b.span, kUnfenced, kHasValue);
+      for (int64_t i = 0; i < b.span; ++i) b.written[i] = b.written[i] != 0 ? kHasValue : 0;
     }
     return Flow::kNext;
   }
@@ -353,7 +353,7 @@ class ProductOf : public Action {
     } else {
       place = shape_.trans_a ? left_.tile.At(first, k, row) : left_.tile.At(first, row, k);
     }
-    if (!CheckRead(m, a, place, track && !left_.registers, loc)) return 0;
+    if (!MayRead(m, a, place, track && !left_.registers)) return 0;
     return ToTf32(Element(a, place), left_.tf32);
   }
 
@@ -361,7 +361,12 @@ class ProductOf : public Action {
     BufferState& b = m.buffers[right_.slot];
     const int64_t place =
         shape_.trans_b ? right_.tile.At(first, column, k) : right_.tile.At(first, k, column);
-    return CheckRead(m, b, place, track, loc) ? ToTf32(Element(b, place), right_.tf32) : 0;
+    return MayRead(m, b, place, track) ? ToTf32(Element(b, place), right_.tf32) : 0;
+  }
+
+  // What is multiplied later, no thread reads.
+  bool MayRead(Machine& m, BufferState& tile, int64_t place, bool track) const {
+    return later_ ? CheckHasValue(m, tile, place, loc) : CheckRead(m, tile, place, track, loc);
   }
 
   static double Element(const BufferState& b, int64_t place) {

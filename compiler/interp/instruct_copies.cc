@@ -47,8 +47,11 @@ class TensorLoadOf : public Action {
       }
     };
     each([&](int64_t place, int64_t, int64_t) {
-      if (tile->track_written) tile->written[place] = 0;
+      if (!tile->track_written || m.failed()) return;
+      if (tile->written[place] & kTaken) FailTaken(m, *tile, place);
+      tile->written[place] = 0;
     });
+    if (m.failed()) return Flow::kStop;
     const BarrierKey key = {barrier_.slot, barrier.min[0]};
     m.async->loads.push_back({key, rows * columns * shape_.element, [=, this] {
                                 each([&](int64_t place, int64_t r, int64_t c) {
@@ -80,6 +83,13 @@ class TensorLoadOf : public Action {
   void FailOutside(Machine& m) const {
     m.Fail(absl::StatusCode::kFailedPrecondition, loc,
            "the first pixel of a load is none that its window comes by", "");
+  }
+
+  void FailTaken(Machine& m, const BufferState& tile, int64_t place) const {
+    m.Fail(absl::StatusCode::kFailedPrecondition, loc,
+           absl::StrCat("a load over ", m.IndexText(tile, place),
+                        ", which a thread read without a proxy fence after it"),
+           "read, fence, then give the tile back");
   }
 
   // To the pixel `r` steps after the first one: columns, then rows, then images.
@@ -246,7 +256,7 @@ class TensorStoreOf : public Action {
       if (at < 0 || at >= tensor.shape[d]) return;
       offset += at * tensor.stride[d];
     }
-    if (!CheckRead(m, tile, place, false, loc)) return;
+    if (!CheckHasValue(m, tile, place, loc)) return;
     if (tensor.track_written) tensor.written[offset] = 1;
     if (tensor.real) {
       tensor.SetReal(offset, tile.Real(place));

@@ -67,9 +67,10 @@ struct Shadow {
   LazyArray<uint64_t> writer, reader, atomic;
 };
 
-// An element has a value; a thread stored it in shared memory, and no proxy fence came after: what
-// copies and multiplies asynchronously may not see it yet.
-inline constexpr uint8_t kHasValue = 1, kUnfenced = 2;
+// Bits of an element of shared memory. It has a value; a thread stored it, and no proxy fence came
+// after: what copies and multiplies asynchronously may not see it yet; a thread read it, and no
+// proxy fence came after: what is copied there asynchronously may come before the answer.
+inline constexpr uint8_t kHasValue = 1, kUnfenced = 2, kTaken = 4;
 
 struct BufferState {
   const ir::BufferNode* node = nullptr;
@@ -83,8 +84,8 @@ struct BufferState {
   std::array<int64_t, kMaxRank> shape{}, stride{};  // elements
   int64_t span = 0;                                 // elements from the first to past the last
   bool track_written = false;
-  LazyArray<uint8_t> written;  // kHasValue, or 0; present when track_written
-  uint8_t wrote = 1;           // what a thread's own store leaves there
+  LazyArray<uint8_t> written;  // the bits above, or 0; present when track_written
+  uint8_t wrote = kHasValue;   // what a thread's own store leaves there: kUnfenced in shared memory
   LazyArray<char> owned;
   int64_t capacity = 0;         // elements that `owned` and `written` have room for
   size_t depth = 0;             // levels that were active when it was allocated

@@ -122,7 +122,8 @@ bool ReadRow(Machine& m, BufferState& b, int64_t offset, int64_t step, int64_t n
              SourceLoc loc, T* out) {
   const bool levels = track && b.depth < m.levels.size();
   const bool all_written = !b.written || (step == 1 && AllWritten(b, offset, n));
-  if (levels || !all_written) {
+  const bool shared = b.written && b.wrote == kUnfenced;
+  if (levels || !all_written || shared) {
     for (int64_t i = 0; i < n; ++i) {
       if (!CheckRead(m, b, offset + i * step, track, loc)) return false;
     }

@@ -27,8 +27,10 @@ struct Pending {
   Buffers reads, writes;
   Buffers starts;    // of asynchronous copies: they write before they are waited for
   Buffers unfenced;  // written by threads since the last proxy fence, which barriers do not replace
+  Buffers taken;     // tiles of tensor loads, read by threads since the last proxy fence
   void Add(const Pending& other) {
     unfenced.insert(other.unfenced.begin(), other.unfenced.end());
+    taken.insert(other.taken.begin(), other.taken.end());
     reads.insert(other.reads.begin(), other.reads.end());
     writes.insert(other.writes.begin(), other.writes.end());
     starts.insert(other.starts.begin(), other.starts.end());
@@ -103,6 +105,10 @@ class Planter {
       Meet(TouchedBy(s), /*asynchronous=*/true, s->loc, out);
       return out->push_back(s);
     }
+    if (x->op == ir::Instruction::kBarrierArrive && !pending_.taken.empty()) {
+      // Whoever waits for it may load over what this thread's reads have not brought yet.
+      Fence(s->loc, out);
+    }
     if (x->op != ir::Instruction::kAsyncWait) return Phase(s, out);
     out->push_back(s);
     bool multiplied = false;
@@ -126,8 +132,7 @@ class Planter {
   // fence before it where tensor cores or copies (`asynchronous`) read what threads wrote.
   void Meet(const Pending& own, bool asynchronous, SourceLoc loc, std::vector<Stmt>* out) {
     const bool fences = asynchronous && Share(own.reads, pending_.unfenced);
-    if (fences) out->push_back(ir::MakeStmt<ir::Instruct>(loc, ir::Instruction::kProxyFence));
-    if (fences) pending_.unfenced.clear();
+    if (fences) Fence(loc, out);
     // A copy that starts goes to another version of the tile than is read beside it, but not before
     // all have read what was there.
     if (fences || Share(own.writes, pending_.writes) || Share(own.writes, pending_.reads) ||
@@ -135,6 +140,12 @@ class Planter {
         Share(own.starts, pending_.writes)) {
       Plant(loc, out);
     }
+  }
+
+  void Fence(SourceLoc loc, std::vector<Stmt>* out) {
+    out->push_back(ir::MakeStmt<ir::Instruct>(loc, ir::Instruction::kProxyFence));
+    pending_.unfenced.clear();
+    pending_.taken.clear();
   }
 
   static bool Holds(const Stmt& s, ir::Instruction op) {
@@ -160,7 +171,7 @@ class Planter {
                                                 std::vector<ir::Region>{},
                                                 std::vector<ir::Expr>{ir::MakeInt(1)}));
     }
-    pending_ = {{}, {}, {}, pending_.unfenced};
+    pending_ = {{}, {}, {}, pending_.unfenced, pending_.taken};
   }
 
   Pending TouchedBy(const Stmt& s) const {
@@ -178,12 +189,16 @@ class Planter {
             for (const ir::Region& r : x->regions) {
               if (x->op == ir::Instruction::kAsyncCopy) break;
               if (r.buffer->scope == ir::Scope::kShared) Note(r.buffer, &touched.reads);
+              if (ByThreads(x->op)) Take(r.buffer, &touched.taken);
             }
           }
           return true;
         },
         [&](const ir::Expr& e) {
-          if (const auto* load = e.As<ir::Load>()) Note(load->buffer, &touched.reads);
+          if (const auto* load = e.As<ir::Load>()) {
+            Note(load->buffer, &touched.reads);
+            Take(load->buffer, &touched.taken);
+          }
           return true;
         });
     touched.unfenced = touched.writes;
@@ -216,6 +231,13 @@ class Planter {
   void Note(const ir::Buffer& b, Buffers* to) const {
     if (IsShared(b) && loaded_.count(b.get()) == 0) to->insert(b.get());
   }
+
+  // Tiles that tensor loads fill again once they are given back.
+  void Take(const ir::Buffer& b, Buffers* to) const {
+    if (b->scope == ir::Scope::kShared && loaded_.count(b.get()) > 0) to->insert(b.get());
+  }
+  // Operands come through the threads' own loads, not by what runs beside them.
+  static bool ByThreads(ir::Instruction op) { return op == ir::Instruction::kMma; }
 
   // `visit` plants barriers in a loop or branch. Those that are only for what happened before are
   // planted before it, once; not where `head`, its condition or bounds, has to come before them.
@@ -286,7 +308,7 @@ class Planter {
       }
       return some;
     };
-    return {shared(p.reads), shared(p.writes), p.starts, p.unfenced};
+    return {shared(p.reads), shared(p.writes), p.starts, p.unfenced, p.taken};
   }
 
   static int CountBarriers(const Stmt& s) {

@@ -385,6 +385,18 @@ TEST(GpuMistakes, AMissingWaitIsNoticed) {
   }
 }
 
+// Of tiles that threads read themselves, for mma.sync: a load's answer may be on its way still when
+// the tile is given back and filled again.
+TEST(GpuMistakes, TilesGivenBackTooSoonAreNoticed) {
+  for (const int cluster : {1, 2}) {
+    const Case c = {.m = 128, .k = 320, .block_m = 32, .stages = 2, .cores = 2, .cluster = cluster};
+    const int fences = ExpectNoticed(c, [](const ir::Instruct& x) {
+      return x.op == ir::Instruction::kProxyFence ? Nothing(x) : ir::Stmt();
+    });
+    EXPECT_GE(fences, 1) << cluster;
+  }
+}
+
 TEST(GpuMistakes, OfCopiesAheadAreNoticed) {
   const Case c = {.k = 320, .stages = 3, .gpu = "sm_80"};
   for (const ir::Instruction op :
