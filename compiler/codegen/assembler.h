@@ -19,10 +19,10 @@ struct Cubin {
 
 // By ptxas, else by nvJitLink (both of the CUDA Toolkit, 12 or later), which are looked for when
 // one is first asked for: in KILN_CUDA_PATH, in /usr/local/cuda, then where the system finds
-// programs and libraries. kUnavailable when there is none; the message says where it was looked
-// for. kInternal with the assembler's words when it refuses the PTX; kResourceExhausted when a
-// kernel does not fit. `level`: -O0 to -O3. Thread-safe; a pure function of its arguments and
-// AssemblerVersion().
+// programs and libraries. kUnavailable when there is none (the message says where it was looked
+// for) or it does not run to its end. kInternal with its words when it refuses the PTX;
+// kResourceExhausted when a kernel does not fit. `level`: -O0 to -O3. Thread-safe; a pure function
+// of its arguments and AssemblerVersion().
 absl::StatusOr<Cubin> Assemble(const std::string& ptx, const std::string& arch, int level = 3);
 
 // "ptxas 13.0.88", "nvJitLink 13.0"; kUnavailable as above.

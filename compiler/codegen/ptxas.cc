@@ -18,7 +18,7 @@ namespace {
 // This process's environment, and that glibc take memory in huge pages where the system lets it:
 // the assembler takes some tens of MB for a moment, and a tenth of its time would be page faults.
 std::vector<llvm::StringRef> Environment() {
-  constexpr char kHugePages[] =
+  static constexpr char kHugePages[] =
       "GLIBC_TUNABLES=glibc.malloc.hugetlb=1:glibc.malloc.top_pad=67108864";
   std::vector<llvm::StringRef> environment;
   for (char** entry = environ; *entry != nullptr; ++entry) environment.push_back(*entry);
@@ -26,17 +26,20 @@ std::vector<llvm::StringRef> Environment() {
   return environment;
 }
 
-// Runs in this process group, so that whoever kills a compiling process kills it too.
-int Run(const std::string& program, const std::vector<std::string>& args,
-        const TemporaryFolder& folder, std::string* printed) {
+// Runs in this process group, so that whoever kills a compiling process kills it too. The exit
+// code; kUnavailable when there is none: it could not start, or a signal ended it.
+absl::StatusOr<int> Run(const std::string& program, const std::vector<std::string>& args,
+                        const TemporaryFolder& folder, std::string* printed) {
   const std::string output = folder.File("printed");
   std::vector<llvm::StringRef> argv = {program};
   argv.insert(argv.end(), args.begin(), args.end());
   const std::optional<llvm::StringRef> redirects[] = {llvm::StringRef(""), llvm::StringRef(output),
                                                       llvm::StringRef(output)};
-  const int code = llvm::sys::ExecuteAndWait(program, argv, Environment(), redirects);
+  std::string error;
+  const int code = llvm::sys::ExecuteAndWait(program, argv, Environment(), redirects, 0, 0, &error);
   *printed = folder.Read("printed");
-  return code;
+  if (code >= 0) return code;
+  return absl::UnavailableError(absl::StrCat(program, " did not run to its end: ", error));
 }
 
 absl::StatusOr<std::string> FindPtxas() {
@@ -59,7 +62,8 @@ absl::StatusOr<Ptxas> LoadPtxas() {
   KILN_ASSIGN_OR_RETURN(ptxas.path, FindPtxas());
   KILN_ASSIGN_OR_RETURN(const TemporaryFolder folder, TemporaryFolder::Make());
   std::string printed;
-  if (Run(ptxas.path, {"--version"}, folder, &printed) != 0) {
+  KILN_ASSIGN_OR_RETURN(const int code, Run(ptxas.path, {"--version"}, folder, &printed));
+  if (code != 0) {
     return absl::UnavailableError(absl::StrCat(ptxas.path, " --version fails: ", printed));
   }
   const std::vector<std::string> words = absl::StrSplit(printed, absl::ByAnyChar(" \n,"));
@@ -89,13 +93,14 @@ absl::StatusOr<Assembled> RunPtxas(const std::string& ptx, const std::string& ar
   KILN_ASSIGN_OR_RETURN(const TemporaryFolder folder, TemporaryFolder::Make());
   folder.Write("kernel.ptx", ptx);
   Assembled out;
-  const int code = Run(ThePtxas()->path,
-                       {absl::StrCat("-arch=", arch), absl::StrCat("-O", level), "-v", "-o",
-                        folder.File("kernel.cubin"), folder.File("kernel.ptx")},
-                       folder, &out.log);
+  KILN_ASSIGN_OR_RETURN(const int code,
+                        Run(ThePtxas()->path,
+                            {absl::StrCat("-arch=", arch), absl::StrCat("-O", level), "-v", "-o",
+                             folder.File("kernel.cubin"), folder.File("kernel.ptx")},
+                            folder, &out.log));
   out.bytes = folder.Read("kernel.cubin");
   if (code == 0 && !out.bytes.empty()) return out;
-  return absl::InternalError(out.log);
+  return absl::InternalError(out.log.empty() ? absl::StrCat("exit code ", code) : out.log);
 }
 
 }  // namespace kiln::codegen

@@ -69,18 +69,23 @@ class Facts {
   std::optional<Bounds> FormBounds(const LinearForm& form) const;
   bool ProvesAtMost(const LinearForm& form, int64_t bound, int depth) const;
   bool ProvesComparison(BinaryOp op, const Expr& a, const Expr& b) const;
+  // A divisor of every value of e; 0 where that is 0.
   int64_t MultipleOf(const Expr& e) const;
+  int64_t FindMultipleOf(const Expr& e) const;
+  int64_t AtomMultiple(const Expr& e) const;
 
-  // Bounds that were asked for, so that what is used twice is looked at once. They hold for these
-  // facts alone: a copy, which will learn more, begins without.
+  // Bounds and divisors that were asked for, so that what is used twice is looked at once. They
+  // hold for these facts alone: a copy, which will learn more, begins without.
   struct Memo {
     Memo() = default;
     Memo(const Memo&) {}
     Memo& operator=(const Memo&) {
       known.clear();
+      multiples.clear();
       return *this;
     }
     std::unordered_map<const ExprNode*, std::pair<Expr, std::optional<Bounds>>> known;
+    std::unordered_map<const ExprNode*, std::pair<Expr, int64_t>> multiples;
   };
 
   mutable Memo memo_;

@@ -525,36 +525,47 @@ bool Facts::Refutes(const Expr& condition) const {
 int64_t Facts::MultipleOf(const Expr& e) const {
   if (const auto* c = e.As<IntImm>()) return c->value == INT64_MIN ? 1 : std::abs(c->value);
   if (!IsIndex(e.dtype())) return 1;
-  const auto atom_multiple = [this](const Expr& atom) -> int64_t {
-    const MaybeBounds bounds = AtomBounds(atom);
-    if (bounds && bounds->min == bounds->max && bounds->min != INT64_MIN) {
-      return std::abs(bounds->min);
+  const auto known = memo_.multiples.find(e.get());
+  if (known != memo_.multiples.end()) return known->second.second;
+  const int64_t found = FindMultipleOf(e);
+  memo_.multiples[e.get()] = {e, found};
+  return found;
+}
+
+int64_t Facts::AtomMultiple(const Expr& atom) const {
+  const MaybeBounds bounds = AtomBounds(atom);
+  if (bounds && bounds->min == bounds->max && bounds->min != INT64_MIN) {
+    return std::abs(bounds->min);
+  }
+  if (const auto* x = atom.As<Select>()) return std::gcd(MultipleOf(x->a), MultipleOf(x->b));
+  const auto* x = atom.As<Binary>();
+  if (!x) return 1;
+  switch (x->op) {
+    case BinaryOp::kMul: {
+      const int64_t a = MultipleOf(x->a);
+      return CheckedMul(a, MultipleOf(x->b)).value_or(std::max<int64_t>(a, 1));
     }
-    if (const auto* x = atom.As<Select>()) return std::gcd(MultipleOf(x->a), MultipleOf(x->b));
-    const auto* x = atom.As<Binary>();
-    if (!x) return 1;
-    const int64_t a = MultipleOf(x->a), b = MultipleOf(x->b);
-    switch (x->op) {
-      case BinaryOp::kMul:
-        return CheckedMul(a, b).value_or(std::max<int64_t>(a, 1));
-      case BinaryOp::kFloorMod:
-      case BinaryOp::kMin:
-      case BinaryOp::kMax:
-        return std::gcd(a, b);
-      case BinaryOp::kFloorDiv: {
-        const std::optional<int64_t> c = ConstInt(x->b);
-        return c && *c > 0 && a % *c == 0 ? a / *c : 1;
-      }
-      default:
-        return 1;
+    case BinaryOp::kFloorMod:
+    case BinaryOp::kMin:
+    case BinaryOp::kMax:
+      return std::gcd(MultipleOf(x->a), MultipleOf(x->b));
+    case BinaryOp::kFloorDiv: {
+      const std::optional<int64_t> c = ConstInt(x->b);
+      if (!c || *c <= 0) return 1;
+      const int64_t a = MultipleOf(x->a);
+      return a % *c == 0 ? a / *c : 1;
     }
-  };
+    default:
+      return 1;
+  }
+}
+
+int64_t Facts::FindMultipleOf(const Expr& e) const {
   const LinearForm form = Expand(e);
   int64_t g = form.constant == INT64_MIN ? 1 : std::abs(form.constant);
   for (const auto& [atom, k] : form.terms) {
     if (k == INT64_MIN) return 1;
-    const int64_t multiple = atom_multiple(atom);
-    g = std::gcd(g, CheckedMul(std::abs(k), multiple).value_or(std::abs(k)));
+    g = std::gcd(g, CheckedMul(std::abs(k), AtomMultiple(atom)).value_or(std::abs(k)));
     if (g == 1) return 1;
   }
   return g;

@@ -59,6 +59,7 @@ struct Builtin {
   BuiltinFunction function;
   bool subscriptable = false;  // T.Tensor[shape, dtype] means T.Tensor(shape, dtype)
   int tag = 0;                 // which of several ops one function implements
+  bool chooses = false;        // the first argument says which of the others is read
 };
 
 struct BuiltinSignature {

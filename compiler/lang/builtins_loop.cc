@@ -120,12 +120,15 @@ absl::StatusOr<Value> Pipelined(Elaborator& e, const BoundArgs& args) {
   return Value::Of(Type::kLoop, loop);
 }
 
+constexpr int64_t kMostBlocks = int64_t{1} << 48;
+
 absl::StatusOr<Value> Kernel(Elaborator& e, const BoundArgs& args) {
   auto* launch = e.arena().New<LaunchObject>();
   if (args.rest.empty() || args.rest.size() > 3) {
     return e.Error(args.loc, absl::StrCat("T.Kernel with ", args.rest.size(), " block axes"),
                    "give one to three extents, as in T.Kernel(T.ceildiv(N, 128), threads=128)");
   }
+  int64_t blocks = 1;
   for (size_t i = 0; i < args.rest.size(); ++i) {
     KILN_ASSIGN_OR_RETURN(Operand extent,
                           e.ToIndex(args.rest[i], args.rest_locs[i], "a grid extent of T.Kernel"));
@@ -133,6 +136,9 @@ absl::StatusOr<Value> Kernel(Elaborator& e, const BoundArgs& args) {
     if (constant && (*constant <= 0 || *constant > INT32_MAX)) {
       return e.Error(args.rest_locs[i], absl::StrCat("a grid extent of T.Kernel is ", *constant),
                      "a grid has at least one block an axis, and fewer than 2^31");
+    }
+    if (constant && (__builtin_mul_overflow(blocks, *constant, &blocks) || blocks > kMostBlocks)) {
+      return e.Error(args.rest_locs[i], "a grid of more than 2^48 blocks", "use larger tiles");
     }
     launch->grid.push_back(std::move(extent));
   }

@@ -25,13 +25,15 @@ absl::StatusOr<Value> Elaborator::EvalCall(const ast::Call& node) {
   KILN_ASSIGN_OR_RETURN(const Value callee, Eval(node.callee));
   CallArgs args;
   args.loc = node.loc;
-  KILN_RETURN_IF_ERROR(EvalArgs(node, &args));
+  KILN_RETURN_IF_ERROR(EvalArgs(node, callee, &args));
   return Call(callee, args);
 }
 
-absl::Status Elaborator::EvalArgs(const ast::Call& node, CallArgs* args) {
+absl::Status Elaborator::EvalArgs(const ast::Call& node, const Value& callee, CallArgs* args) {
   const absl::string_view hint = name_hint_;
   name_hint_ = {};
+  const bool chooses = callee.Is(Type::kBuiltin) && callee.builtin()->chooses;
+  std::optional<CountGuard> shielded;
   for (ast::ExprPtr arg : node.args) {
     if (const auto* starred = arg->As<ast::Starred>()) {
       KILN_ASSIGN_OR_RETURN(const Value spread, Eval(starred->value));
@@ -43,6 +45,7 @@ absl::Status Elaborator::EvalArgs(const ast::Call& node, CallArgs* args) {
     KILN_ASSIGN_OR_RETURN(const Value value, EvalKeepingVariable(arg));
     args->positional.push_back(value);
     args->locs.push_back(arg->loc);
+    if (chooses && !shielded) shielded.emplace(&shielded_);
   }
   for (const ast::Keyword& keyword : node.keywords) {
     KILN_ASSIGN_OR_RETURN(const Value value, EvalKeepingVariable(keyword.value));

@@ -284,7 +284,7 @@ class Elaborator {
   absl::StatusOr<AccessIndex> BufferIndex(const ir::Buffer& buffer, size_t dim, const Value& index,
                                           SourceLoc loc, ExprInfo* info);
   absl::StatusOr<Value> EvalCall(const ast::Call& node);
-  absl::Status EvalArgs(const ast::Call& node, CallArgs* args);
+  absl::Status EvalArgs(const ast::Call& node, const Value& callee, CallArgs* args);
   absl::StatusOr<Value> CallBuiltin(const Builtin& builtin, const Value* self,
                                     const CallArgs& args);
   absl::StatusOr<Value> CallFunction(const Value& callee, const CallArgs& args);
@@ -359,10 +359,10 @@ class Elaborator {
   Arena arena_;
   int64_t steps_ = 0;
   int64_t nodes_ = 0;
-  int depth_ = 0;
-  int pure_ = 0;  // > 0: inside an operand that may not be evaluated at run time
+  int depth_ = 0, calls_ = 0;
+  int pure_ = 0;      // > 0: inside an operand that may not be evaluated at run time
+  int shielded_ = 0;  // > 0: inside what a run-time condition may leave out
   Frame* frame_ = nullptr;
-  int calls_ = 0;
   absl::flat_hash_map<const ast::Function*, absl::flat_hash_set<absl::string_view>> locals_;
   std::vector<int8_t> module_state_;  // per top-level statement: 0 not run, 1 running, 2 done
   absl::flat_hash_map<std::pair<absl::string_view, size_t>, Value> global_values_;

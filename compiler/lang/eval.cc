@@ -106,7 +106,7 @@ absl::StatusOr<Value> Elaborator::EvalBool(const ast::Bool& node) {
       KILN_ASSIGN_OR_RETURN(result, Eval(operand));
       continue;
     }
-    CountGuard pure(&pure_);
+    CountGuard pure(&pure_), shielded(&shielded_);
     KILN_ASSIGN_OR_RETURN(const Value value, Eval(operand));
     KILN_ASSIGN_OR_RETURN(const Condition right, Decide(value, operand->loc));
     if (left.expr.info.open_only() && !value.Is(Type::kBool) && !value.Is(Type::kExpr)) {
@@ -155,7 +155,7 @@ absl::StatusOr<Value> Elaborator::EvalConditional(const ast::Conditional& node) 
   KILN_ASSIGN_OR_RETURN(const Value test, Eval(node.condition));
   KILN_ASSIGN_OR_RETURN(const Condition c, Decide(test, node.condition->loc));
   if (c.known) return Eval(c.value ? node.then : node.otherwise);
-  CountGuard pure(&pure_);
+  CountGuard pure(&pure_), shielded(&shielded_);
   const absl::StatusOr<Value> a = Eval(node.then);
   const absl::StatusOr<Value> b = a.ok() ? Eval(node.otherwise) : a;
   if (c.expr.info.open_only()) {

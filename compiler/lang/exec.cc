@@ -118,7 +118,7 @@ absl::StatusOr<Flow> Elaborator::ExecRuntimeIf(const ast::If& node, size_t branc
     return Error(loc, "a run-time branch outside a T.Kernel block",
                  "move it under `with T.Kernel(...) as ...:`");
   }
-  CountGuard depth(&depth_);
+  CountGuard depth(&depth_), shielded(&shielded_);
   KILN_RETURN_IF_ERROR(CheckDepth(loc));
   PushRegion(RegionKind::kBranch, loc);
   KILN_RETURN_IF_ERROR(ExecBlock(node.branches[branch].body).status());

@@ -10,6 +10,8 @@
 namespace kiln::lang {
 namespace {
 
+constexpr int64_t kMostElements = int64_t{1} << 48;  // of a buffer
+
 const char* RegionNoun(RegionKind kind) {
   switch (kind) {
     case RegionKind::kBranch:
@@ -29,6 +31,26 @@ const char* RegionNoun(RegionKind kind) {
 
 bool IsVariable(const Value& v) {
   return v.Is(Type::kBuffer) && v.buffer().buffer->scope == ir::Scope::kVar;
+}
+
+absl::Status CheckStrides(Elaborator& e, const std::vector<ir::Expr>& shape,
+                          const std::vector<ir::Expr>& strides, SourceLoc loc) {
+  int64_t last = 0;  // element that is known to be in the buffer
+  for (size_t i = 0; i < strides.size() && i < shape.size(); ++i) {
+    const auto stride = ir::ConstInt(strides[i]), extent = ir::ConstInt(shape[i]);
+    if (!stride) continue;
+    if (*stride < 0) {
+      return e.Error(loc, absl::StrCat("stride ", i, " of the buffer is ", *stride),
+                     "every stride is at least 0");
+    }
+    int64_t step = 0;
+    if (__builtin_mul_overflow(*stride, extent.value_or(1) - 1, &step) || step > kMostElements ||
+        (last += step) > kMostElements) {
+      return e.Error(loc, "the strides of the buffer reach further than 2^48 elements",
+                     "use smaller strides");
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -388,10 +410,11 @@ absl::StatusOr<ir::Buffer> Elaborator::NewNamedBuffer(DType dtype, std::vector<i
       return Error(loc, absl::StrCat("dimension ", i, " of the buffer is ", *extent),
                    "every dimension is at least 1");
     }
-    if (__builtin_mul_overflow(elements, *extent, &elements) || elements > (int64_t{1} << 48)) {
+    if (__builtin_mul_overflow(elements, *extent, &elements) || elements > kMostElements) {
       return Error(loc, "the buffer has more than 2^48 elements", "use smaller dimensions");
     }
   }
+  KILN_RETURN_IF_ERROR(CheckStrides(*this, shape, strides, loc));
   if (!dtype.is_scalar() || dtype.code == TypeCode::kHandle) {
     return Error(loc, absl::StrCat("a buffer of ", dtype.ToString()), "use a scalar number type");
   }

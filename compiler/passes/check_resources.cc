@@ -24,6 +24,19 @@ absl::Status FitsRegisters(const ir::Alloc& alloc, const PassContext& context) {
                    ": use more threads, or make the tile smaller"));
 }
 
+// The blocks of a launch lie along one axis of a GPU's grid.
+absl::Status FitsGrid(const ir::Program& program, const ir::Stmt& s, const PassContext& context) {
+  const auto* launch = s.As<ir::Launch>();
+  if (launch == nullptr || context.gpu == nullptr) return absl::OkStatus();
+  int64_t blocks = 1;
+  for (const ir::Axis& axis : launch->grid) blocks *= ir::ConstInt(axis.extent).value_or(1);
+  if (blocks <= INT32_MAX) return absl::OkStatus();
+  return ir::ErrorAt(
+      program, s->loc,
+      absl::StrCat("a launch of ", blocks, " blocks; ", context.gpu->name, " runs fewer than 2^31"),
+      "use larger tiles");
+}
+
 }  // namespace
 
 absl::StatusOr<ir::Program> CheckResources(const ir::Program& program, const PassContext& context) {
@@ -32,6 +45,7 @@ absl::StatusOr<ir::Program> CheckResources(const ir::Program& program, const Pas
   std::string largest_name;
   absl::Status status;
   ir::Walk(program.body, [&](const ir::Stmt& s) {
+    status.Update(FitsGrid(program, s, context));
     const auto* alloc = s.As<ir::Alloc>();
     if (alloc == nullptr || alloc->buffer->scope == ir::Scope::kGlobal) return true;
     int64_t bytes = alloc->buffer->dtype.bytes();

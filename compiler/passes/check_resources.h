@@ -7,7 +7,8 @@ namespace kiln::passes {
 
 // Refuses a config that asks for more on-chip storage than the target gives a block
 // (kResourceExhausted, with the bytes, the limit and the largest buffer), or for a fragment of
-// several times the registers that a thread of a GPU has. Changes nothing.
+// several times the registers that a thread of a GPU has; and more blocks than a GPU numbers
+// (kInvalidArgument, a diagnostic). Changes nothing.
 absl::StatusOr<ir::Program> CheckResources(const ir::Program& program, const PassContext& context);
 
 }  // namespace kiln::passes

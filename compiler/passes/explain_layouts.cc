@@ -8,6 +8,7 @@
 #include "absl/strings/strip.h"
 #include "compiler/ir/visit.h"
 #include "compiler/passes/hold_sums.h"
+#include "compiler/passes/instruct_gemm.h"
 #include "compiler/passes/pipeline.h"
 
 namespace kiln::passes {
@@ -106,6 +107,8 @@ std::string TellStory(const LayoutProblem& problem, const LayoutSolution& soluti
     absl::StrAppend(&text, "\n", op.name, ": ", threads.count(), " of ", problem.threads.count,
                     " threads take part (", layout::ToString(threads), ")\n",
                     PictureOfLoop(problem, solution, i));
+    const std::string why = WhyNotInstructed(problem, solution, static_cast<int>(i));
+    if (!why.empty()) absl::StrAppend(&text, "  vector units multiply: ", why, "\n");
   }
   return text;
 }

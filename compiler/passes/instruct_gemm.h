@@ -3,15 +3,20 @@
 #define KILN_COMPILER_PASSES_INSTRUCT_GEMM_H_
 
 #include <functional>
+#include <string>
 
 #include "compiler/passes/thread_level.h"
 
 namespace kiln::passes {
 
+// Why product `operation` is done by vector units although its plan names an instruction of tensor
+// cores: an operand is held, or lies, otherwise than the instruction takes it. Else empty.
+std::string WhyNotInstructed(const LayoutProblem& problem, const LayoutSolution& solution,
+                             int operation);
+
 // Product `operation`, which is `gemm`, done by the threads that `level` is at: wgmma or mma.sync
-// where its operands lie as the instruction reads them and the result is held as it leaves it.
-// Undefined where there is none yet; PartitionGemm does every product. `uniform` mutates what is
-// the same for all threads.
+// where the plan names one and nothing is against it (WhyNotInstructed). Else undefined;
+// PartitionGemm does every product. `uniform` mutates what is the same for all threads.
 ir::Stmt InstructGemm(int operation, const ir::Gemm& gemm,
                       const std::function<ir::Expr(const ir::Expr&)>& uniform, ThreadLevel* level);
 

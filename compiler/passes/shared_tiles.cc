@@ -31,6 +31,22 @@ target::OperandSpace SpaceOf(const ir::Region& region) {
                                                       : target::OperandSpace::kShared;
 }
 
+// Whether an operand of shared memory is the last two dimensions of its buffer, which is how
+// instructions of tensor cores name it.
+bool IsWhole(const ir::Region& region) {
+  if (region.buffer->scope != ir::Scope::kShared) return true;
+  const size_t rank = region.ranges.size();
+  for (size_t d = 0; d < rank; ++d) {
+    const ir::Range& range = region.ranges[d];
+    const bool matrix = d + 2 >= rank;
+    if (matrix ? !ir::IsConst(range.min, 0) || !ir::Same(range.extent, region.buffer->shape[d])
+               : !ir::IsConst(range.extent, 1)) {
+      return false;
+    }
+  }
+  return rank >= 2;
+}
+
 // Rows and columns of a matrix operand.
 std::optional<std::pair<int64_t, int64_t>> MatrixOf(const ir::Region& region) {
   const auto dims = ir::MatrixDims(region);
@@ -187,6 +203,7 @@ std::optional<target::GemmQuery> QueryOf(const ir::Program& program, const ir::G
   query.policy = static_cast<target::WarpPolicy>(gemm.policy);
   query.a_space = SpaceOf(gemm.a);
   query.b_space = SpaceOf(gemm.b);
+  query.whole = IsWhole(gemm.a) && IsWhole(gemm.b);
   query.tf32 = ir::PassOption(program, "kiln.tf32", 0) != 0;
   if (gemm.c.buffer->scope == ir::Scope::kTensor) query.c_space = target::OperandSpace::kTensor;
   return query;

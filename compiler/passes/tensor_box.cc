@@ -19,6 +19,8 @@ using ir::Stmt;
 
 constexpr int64_t kMostBox = 256;  // elements a side of a TMA box
 constexpr int64_t kRowBytes = 16;  // global strides are multiples of it
+constexpr int64_t kMostStride = (int64_t{1} << 40) - kRowBytes;  // bytes
+constexpr int64_t kMostExtent = int64_t{1} << 31;                // coordinates are of 32 bits
 constexpr size_t kMostRank = 5;
 constexpr int64_t kMostTiles = 2;  // one is written while the other is fetched
 constexpr int64_t kTileAlign = 1024;
@@ -44,8 +46,9 @@ bool IsTensorBox(const ir::Region& box, const Expr& rows, const Expr& columns) {
       stride = *given * tensor->dtype.bytes();
     }
     if (d + 1 == rank ? stride != tensor->dtype.bytes() : stride % kRowBytes != 0) return false;
+    if (stride <= 0 || stride > kMostStride) return false;
     const auto whole = ir::ConstInt(tensor->shape[d]);
-    if (!whole && d > 0) return false;
+    if (whole ? *whole > kMostExtent : d > 0) return false;
     stride *= whole.value_or(1);
   }
   return true;

@@ -69,9 +69,10 @@ Chosen Choose(const target::Arch& arch, const OpDemand& op, int64_t m, int64_t n
   const double wn = static_cast<double>(n) / static_cast<double>(choice.grid.columns);
   if (choice.unit == "mma") efficiency *= std::min(1.0, (wm * wn) / (wm + wn) / 24.0);
   if (choice.unit == "wgmma") efficiency *= std::min(1.0, 0.5 + wn / 256.0);
-  // The best rate for operands that may be tf32 is that of tensor cores.
-  const auto *fma = arch.FindUnit("fma", op.a_type), *tensor = arch.FindUnit("tensor", op.a_type);
-  if (choice.unit == "fma" && op.tf32 && fma != nullptr && tensor != nullptr) {
+  // The best rate for operands is that of tensor cores; vector units multiply all as float32.
+  const auto *fma = arch.FindUnit("fma", kFloat32), *tensor = arch.FindUnit("tensor", op.a_type);
+  const bool exact = op.a_type == kFloat32 && !op.tf32;
+  if (choice.unit == "fma" && !exact && fma != nullptr && tensor != nullptr) {
     efficiency *= fma->all / tensor->all;
   }
   const bool staged = !op.a_shared && !target::LeftFromRegisters(q, choice);

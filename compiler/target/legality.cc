@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kAtomColumns = 8, kGroupRows = 64;
 constexpr int kGroupWarps = 4;
-constexpr double kWidest = 256;  // columns of a wgmma
+constexpr int64_t kWidest = 256;  // columns of a wgmma
 constexpr int kTensorLanes = 128;
 constexpr int64_t kLeastSwizzle = 32;  // bytes of a row of a tile
 constexpr int64_t kLeastColumns = 32;  // of tensor memory
@@ -71,6 +71,9 @@ std::string WhyNot(const Arch& arch, const GemmRule& r, const GemmQuery& q) {
   if (r.warps_multiple > 1 && q.warps % r.warps_multiple != 0) {
     return Multiple("warps", q.warps, r.warps_multiple);
   }
+  if (!q.whole && absl::string_view(r.unit) != "fma") {
+    return absl::StrCat(r.unit, " reads whole tiles of shared memory, not a part of one");
+  }
   if (std::string why = WhyNotInTensorMemory(r, q); !why.empty()) return why;
   if (r.b_shared && q.b_space != OperandSpace::kShared) {
     return absl::StrCat(r.unit, " reads B from shared memory");
@@ -85,16 +88,47 @@ bool Divides(int64_t m, int64_t n, WarpGrid grid, int64_t atom_rows) {
   return m % (grid.rows * atom_rows) == 0 && n % (grid.columns * kAtomColumns) == 0;
 }
 
-// The grid of the row's instruction, by the policy of the query.
-std::optional<WarpGrid> GridOf(const GemmRule& r, const GemmQuery& q) {
+// Columns of B that lie together where its rows run along n: one swizzle's, 0 where they fill none.
+int64_t PanelColumns(const GemmQuery& q) {
+  for (const int64_t bytes : {4 * kLeastSwizzle, 2 * kLeastSwizzle, kLeastSwizzle}) {
+    if (q.n * q.b.bytes() % bytes == 0) return bytes / q.b.bytes();
+  }
+  return 0;
+}
+
+// Why wgmma has no instruction of a warpgroup's `columns`: of integers it takes 8, 16, 24, 32, then
+// multiples of 16 (PTX ISA 9.7.15.2), and its descriptor of B begins a panel (9.7.15.5.1).
+std::string WhyNotColumns(const GemmQuery& q, int64_t columns) {
+  if (columns > kWidest && columns % kWidest != 0) return Multiple("columns", columns, kWidest);
+  if (q.c.is_int() && columns > kLeastColumns && columns % (2 * kAtomColumns) != 0) {
+    return Multiple("columns", columns, 2 * kAtomColumns);
+  }
+  if (q.trans_b) return "";
+  const int64_t panel = PanelColumns(q);
+  if (panel == 0) {
+    return absl::StrCat("rows of B are no multiple of ", kLeastSwizzle, " bytes");
+  }
+  return columns % panel == 0 ? "" : Multiple("columns", columns, static_cast<int>(panel));
+}
+
+// The grid of the row's instruction, by the policy of the query, or why there is none.
+std::optional<WarpGrid> GridOf(const GemmRule& r, const GemmQuery& q, std::string* why) {
+  const int groups = q.warps / kGroupWarps;
+  std::optional<WarpGrid> grid;
   if (SumsInTensorMemory(r)) {
-    const WarpGrid grid{1, q.warps / kGroupWarps};
-    return Divides(q.m, q.n, grid, 1) ? std::make_optional(grid) : std::nullopt;
+    grid = WarpGrid{1, groups};
+    if (!Divides(q.m, q.n, *grid, 1)) grid.reset();
+  } else if (r.warps_multiple == kGroupWarps) {
+    grid = ShareWarps(q.m, q.n, groups, q.policy, kGroupRows, [&](int64_t columns) {
+      const std::string wrong = WhyNotColumns(q, columns);
+      if (!wrong.empty()) *why = absl::StrCat(wrong, " for each warpgroup");
+      return wrong.empty();
+    });
+  } else {
+    grid = ShareWarps(q.m, q.n, q.warps, q.policy);
   }
-  if (r.warps_multiple == kGroupWarps) {
-    return ShareWarps(q.m, q.n, q.warps / kGroupWarps, q.policy, kGroupRows);
-  }
-  return ShareWarps(q.m, q.n, q.warps, q.policy);
+  if (!grid && why->empty()) *why = absl::StrCat(q.warps, " warps cannot tile ", q.m, "x", q.n);
+  return grid;
 }
 
 }  // namespace
@@ -103,8 +137,7 @@ const std::vector<GemmRule>& GemmRules() {
   static const std::vector<GemmRule>* const rules = new std::vector<GemmRule>{
       // wgmma: four warps share one instruction of 64 rows; B always from shared memory. Only
       // 16-bit operands may be other than K-major (PTX ISA 9.7.15.5.1).
-      {"wgmma", "sm_90a", "float16 bfloat16", "float32 float16", 64, 64, 8, 16, 4, true, false,
-       false, ""},
+      {"wgmma", "sm_90a", "float16 bfloat16", "float32", 64, 64, 8, 16, 4, true, false, false, ""},
       {"wgmma", "sm_90a", "float8_e4m3fn float8_e5m2", "float32", 64, 64, 8, 32, 4, true, true,
        false, ""},
       {"wgmma", "sm_90a", "int8", "int32", 64, 64, 8, 32, 4, true, true, false, ""},
@@ -115,15 +148,19 @@ const std::vector<GemmRule>& GemmRules() {
       {"tcgen05", "sm_100a", "float8_e4m3fn float8_e5m2", "float32", 64, 64, 16, 32, 4, true, false,
        false, ""},
       {"tcgen05", "sm_100a", "int8", "int32", 64, 64, 16, 32, 4, true, false, false, ""},
-      // mma.sync: a warp's own 16x8 tiles.
-      {"mma", "sm", "float16 bfloat16", "float32 float16", 16, 16, 8, 16, 1, false, false, false,
-       ""},
-      {"mma", "sm", "int8", "int32", 16, 16, 8, 32, 1, false, false, false, ""},
+      // mma.sync: a warp's own 16x8 tiles. ldmatrix turns elements of 16 bits alone.
+      {"mma", "sm", "float16 bfloat16", "float32", 16, 16, 8, 16, 1, false, false, false, ""},
+      {"mma", "sm", "int8", "int32", 16, 16, 8, 32, 1, false, true, false, ""},
       {"mma", "sm_89 sm_90a sm_100a", "float8_e4m3fn float8_e5m2", "float32", 16, 16, 8, 32, 1,
-       false, false, false, ""},
+       false, true, false, ""},
       {"mma", "sm", "float32", "float32", 16, 16, 8, 8, 1, false, false, true, ""},
       // Vector units of a GPU: the same divisibility, because warps tile the block alike.
       {"fma", "sm", "float32 float64", "float32 float64", 16, 16, 8, 1, 1, false, false, false, ""},
+      {"fma", "sm", "float16 bfloat16", "float32 float16", 16, 16, 8, 16, 1, false, false, false,
+       ""},
+      {"fma", "sm", "int8", "int32", 16, 16, 8, 32, 1, false, false, false, ""},
+      {"fma", "sm_89 sm_90a sm_100a", "float8_e4m3fn float8_e5m2", "float32", 16, 16, 8, 32, 1,
+       false, false, false, ""},
       // x86: any extents; edges are computed on padded tiles.
       {"fma", "x86-64", "float32 float16 bfloat16", "float32", 1, 1, 1, 1, 1, false, false, false,
        ""},
@@ -134,18 +171,20 @@ const std::vector<GemmRule>& GemmRules() {
 }
 
 std::optional<WarpGrid> ShareWarps(int64_t m, int64_t n, int64_t parts, WarpPolicy policy,
-                                   int64_t atom_rows) {
+                                   int64_t atom_rows,
+                                   const std::function<bool(int64_t columns)>& takes) {
   std::optional<WarpGrid> best;
   double best_score = 0;
   for (int64_t rows = parts; rows >= 1; --rows) {
     const WarpGrid grid{rows, parts / rows};
     if (parts % rows != 0 || !Divides(m, n, grid, atom_rows)) continue;
+    if (takes && !takes(n / grid.columns)) continue;
     const double height = static_cast<double>(m) / static_cast<double>(grid.rows);
     const double width = static_cast<double>(n) / static_cast<double>(grid.columns);
     double score = -std::abs(std::log(height / width));
     // An instruction of 64 rows reads all its columns of B: the wider, the less shared memory it
     // reads for each product.
-    if (atom_rows == kGroupRows) score = std::min(width, kWidest);
+    if (atom_rows == kGroupRows) score = std::min(width, static_cast<double>(kWidest));
     if (policy == WarpPolicy::kFullRow) score = static_cast<double>(grid.rows);
     if (policy == WarpPolicy::kFullCol) score = static_cast<double>(grid.columns);
     if (best && score <= best_score) continue;
@@ -168,13 +207,12 @@ GemmChoice ChooseGemm(const Arch& arch, const GemmQuery& query) {
       return choice;
     }
     if (why.empty()) {
-      if (const auto grid = GridOf(r, query)) {
+      if (const auto grid = GridOf(r, query, &why)) {
         choice.unit = r.unit;
         choice.grid = *grid;
         choice.why_not = std::move(slower);
         return choice;
       }
-      why = absl::StrCat(query.warps, " warps cannot tile ", query.m, "x", query.n);
     }
     const bool takes = Lists(r.inputs, query.a.ToString());
     if (takes && slower.empty()) slower = absl::StrCat("not ", r.unit, ": ", why);

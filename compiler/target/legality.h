@@ -5,6 +5,7 @@
 #define KILN_COMPILER_TARGET_LEGALITY_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,6 +33,7 @@ struct GemmQuery {
   OperandSpace a_space = OperandSpace::kShared, b_space = OperandSpace::kShared;
   bool tf32 = false;  // float32 operands may be rounded to tf32 (pass option kiln.tf32)
   OperandSpace c_space = OperandSpace::kRegisters;
+  bool whole = true;  // operands in shared memory are whole tiles, not parts of larger ones
 };
 
 // One row of the instruction table. A row applies to the archs it names; the first row whose
@@ -61,9 +63,11 @@ struct GemmChoice {
 // How `parts` (warps, or warpgroups) share an m x n result in atoms of `atom_rows` x 8. kFullRow
 // puts as many as fit along the rows, kFullCol along the columns, kSquare makes the parts as square
 // as possible (the taller grid on a tie), but warpgroups (atoms of 64 rows) as wide as one
-// instruction. nullopt when no grid of exactly that many divides the result into whole atoms.
+// instruction. nullopt when no grid of exactly that many divides the result into whole atoms, of as
+// many columns as the instruction `takes` (any, where it is empty).
 std::optional<WarpGrid> ShareWarps(int64_t m, int64_t n, int64_t parts, WarpPolicy policy,
-                                   int64_t atom_rows = 16);
+                                   int64_t atom_rows = 16,
+                                   const std::function<bool(int64_t columns)>& takes = {});
 
 // The fastest legal instruction, or why there is none.
 GemmChoice ChooseGemm(const Arch& arch, const GemmQuery& query);

@@ -55,6 +55,25 @@ TEST_F(KilncTest, TheThreadLevelIsPrinted) {
   EXPECT_THAT(out_, HasSubstr("for threads"));
 }
 
+// An assembler that fails without a word, and one that a signal ends (a machine out of memory).
+TEST_F(KilncTest, AnAssemblerThatDoesNotFinishIsNamed) {
+  fs::create_directories(folder_ / "bin");
+  const std::pair<const char*, const char*> endings[] = {{"exit 3", "exit code 3"},
+                                                         {"kill -9 $$", "did not run to its end"}};
+  for (const auto& [ending, words] : endings) {
+    const std::string ptxas = File(
+        "bin/ptxas", absl::StrCat("#!/bin/sh\n[ \"$1\" = --version ] && echo V13.0.88 && exit 0\n",
+                                  ending, "\n"));
+    fs::permissions(ptxas, fs::perms::owner_all);
+    setenv("KILN_CUDA_PATH", folder_.c_str(), 1);
+    const int code = Kilnc({"emit", "template:softmax", "-a", "M=4", "-a", "N=64", "--arch",
+                            "sm_80", "--stage", "so", "-o", (folder_ / "k.so").string()});
+    unsetenv("KILN_CUDA_PATH");
+    EXPECT_EQ(code, 1);
+    EXPECT_THAT(err_, HasSubstr(words));
+  }
+}
+
 TEST_F(KilncTest, WhatIsNoKernelIsRefused) {
   EXPECT_EQ(Kilnc({"check", folder_.string()}), 1);
   EXPECT_THAT(err_ + out_, HasSubstr("is a folder"));

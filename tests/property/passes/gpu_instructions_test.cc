@@ -3,12 +3,16 @@
 // the mistakes that a compiler could make there, each of which must show.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <random>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "compiler/ir/instruct.h"
 #include "compiler/ir/printer.h"
+#include "compiler/ir/visit.h"
+#include "compiler/target/legality.h"
 #include "tests/property/passes/gpu_products.h"
 #include "tests/util/fragment_kernels.h"
 #include "tests/util/gpu_programs.h"
@@ -206,6 +210,108 @@ TEST(GpuInstructions, WhatDoesNotFitGoesAnotherWay) {
     ASSERT_TRUE(instructions.ok()) << instructions.status() << text;
     EXPECT_EQ(Difference(*tiles, *instructions), "") << text << ir::ToString(*instructions);
   }
+}
+
+// The instruction that the table chooses is the one that is built: no product that was planned, and
+// priced, for tensor cores ends up on vector units.
+TEST(GpuInstructions, ProductsAreDoneByWhatTheTableChooses) {
+  std::mt19937_64 rng(3);
+  const auto pick = [&](std::initializer_list<int> from) {
+    return from.begin()[rng() % from.size()];
+  };
+  const std::pair<const char*, const char*> types[] = {
+      {"float16", "float32"}, {"float16", "float16"},       {"bfloat16", "float32"},
+      {"int8", "int32"},      {"float8_e4m3fn", "float32"}, {"float32", "float32"}};
+  int on_tensor_cores = 0, on_vector_units = 0;
+  for (int i = 0; i < 150; ++i) {
+    Case c;
+    std::tie(c.type, c.accum) = types[rng() % std::size(types)];
+    c.gpu = std::array{"sm_80", "sm_89", "sm_90a"}[rng() % 3];
+    c.threads = pick({32, 64, 128, 256});
+    c.block_m = pick({16, 32, 64, 128});
+    c.block_n = pick({8, 16, 24, 32, 40, 64, 72, 96, 160});
+    c.block_k = pick({16, 32, 64});
+    c.trans_a = rng() % 2 == 0;
+    c.trans_b = rng() % 2 == 0;
+    const target::GemmChoice choice =
+        target::ChooseGemm(*target::NamedArch(c.gpu), {.m = c.block_m,
+                                                       .n = c.block_n,
+                                                       .k = c.block_k,
+                                                       .a = *ParseDType(c.type),
+                                                       .b = *ParseDType(c.type),
+                                                       .c = *ParseDType(c.accum),
+                                                       .trans_a = c.trans_a,
+                                                       .trans_b = c.trans_b,
+                                                       .warps = c.threads / 32});
+    const auto tiles = Tiles(Text(c));
+    ASSERT_TRUE(tiles.ok()) << tiles.status() << Text(c);
+    const auto instructions = Lowered(*tiles, c);
+    EXPECT_EQ(instructions.ok(), !choice.unit.empty()) << instructions.status() << Text(c);
+    if (!instructions.ok()) continue;
+    EXPECT_EQ(Has(*instructions, ir::Instruction::kWgmma), choice.unit == "wgmma") << Text(c);
+    EXPECT_EQ(Has(*instructions, ir::Instruction::kMma), choice.unit == "mma") << Text(c);
+    ++(choice.unit == "fma" ? on_vector_units : on_tensor_cores);
+  }
+  EXPECT_GT(on_vector_units, 20);
+  EXPECT_GT(on_tensor_cores, 20);
+}
+
+// A part of a larger tile has no descriptor and no rows of its own.
+TEST(GpuInstructions, PartsOfTilesGoToVectorUnits) {
+  std::string text = Text({.block_m = 64, .block_n = 64});
+  ASSERT_EQ(absl::StrReplaceAll({{"T.gemm(a, b, c,", "T.gemm(a[:, 0:32], b[:, 0:32], c,"}}, &text),
+            1);
+  for (const char* gpu : {"sm_80", "sm_90a", "sm_100a"}) {
+    const auto tiles = Tiles(text);
+    ASSERT_TRUE(tiles.ok()) << tiles.status() << text;
+    const auto instructions = testing::Instructions(*tiles, gpu);
+    ASSERT_TRUE(instructions.ok()) << instructions.status() << text;
+    EXPECT_EQ(Difference(*tiles, *instructions), "") << text << ir::ToString(*instructions);
+  }
+}
+
+// Strides that no tensor map has, and sides beyond its coordinates: threads copy such tiles.
+TEST(GpuInstructions, WhatNoTensorMapDescribes) {
+  const auto fetched = [](const std::string& a) {
+    std::string text = Text({});
+    EXPECT_EQ(
+        absl::StrReplaceAll({{"A: T.Tensor((128, 192),", absl::StrCat("A: ", a, ",")}}, &text), 1);
+    const auto tiles = Tiles(text);
+    EXPECT_TRUE(tiles.ok()) << tiles.status() << text;
+    const auto instructions = testing::Instructions(*tiles, "sm_90a");
+    EXPECT_TRUE(instructions.ok()) << instructions.status() << text;
+    bool found = false;
+    ir::Walk(instructions->body, [&](const ir::Stmt& s) {
+      const auto* x = s.As<ir::Instruct>();
+      found |= x != nullptr && x->op == ir::Instruction::kTensorLoad &&
+               x->regions[1].buffer->name == "A";
+      return true;
+    });
+    return found;
+  };
+  EXPECT_TRUE(fetched("T.StridedTensor((128, 192), (200, 1)"));
+  EXPECT_FALSE(fetched("T.StridedTensor((128, 192), (196, 1)"));
+  EXPECT_FALSE(fetched("T.StridedTensor((128, 192), (0, 1)"));
+  EXPECT_FALSE(fetched("T.StridedTensor((128, 192), (1099511627776, 1)"));
+  EXPECT_TRUE(fetched("T.Tensor((2147483648, 192)"));
+  EXPECT_FALSE(fetched("T.Tensor((2147483649, 192)"));
+}
+
+TEST(GpuInstructions, MoreBlocksThanAGridHas) {
+  const auto tiles = testing::Elaborated("k.py", R"(import tilelang.language as T
+
+@T.prim_func
+def many(A: T.Tensor((64,), "float32")):
+    with T.Kernel(65536, 65536, threads=64) as (bx, by):
+        for i in T.Parallel(64):
+            if bx + by == 0:
+                A[i] = 1
+)");
+  ASSERT_TRUE(tiles.ok()) << tiles.status();
+  const auto refused = testing::Instructions(*tiles, "sm_90a");
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_NE(refused.status().message().find("a launch of 4294967296 blocks"), std::string::npos)
+      << refused.status();
 }
 
 // Two products a step, of which one takes its left operand from registers; sums in another order.

@@ -185,6 +185,14 @@ TEST_F(FactsTest, UnsignedArithmeticMayWrap) {
   EXPECT_TRUE(facts.Proves(u + w < MakeInt(7, kUInt32)));
 }
 
+// Each expression uses the last one twice: 2^60 nodes, if it were written out.
+TEST_F(FactsTest, DivisorsOfSharedExpressions) {
+  Expr e = x;
+  for (int i = 0; i < 60; ++i) e = FloorMod(e * Expr(3), Expr(7)) + FloorDiv(e, Expr(2));
+  EXPECT_TRUE(facts.Divides(128, FloorMod(e, Expr(8)) * Expr(128)));
+  EXPECT_FALSE(facts.Divides(256, FloorMod(e, Expr(8)) * Expr(128)));
+}
+
 TEST(LinearTest, RoundTrip) {
   const Expr x = MakeVar("x"), y = MakeVar("y");
   const LinearForm form = Linearize((x + y * Expr(3)) * Expr(2) - x - Expr(5));

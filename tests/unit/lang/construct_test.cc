@@ -557,6 +557,46 @@ TEST(Constructs, AutotuneConfigs) {
   EXPECT_THAT(configs("[3]")[0], HasSubstr("a config is a dict, not an integer"));
 }
 
+// A constant index outside of a tensor that a condition shields is no mistake; one that nothing
+// shields is, and so is one of memory that has no guards.
+TEST(Constructs, ConditionsShieldIndicesOutsideOfTensors) {
+  for (const char* body :
+       {"y[0, 0] = T.if_then_else(bx > 7, x[0, 64], 0)\n",
+        "y[0, 0] = T.if_then_else(bx < 7, 0, x[64, 0])\n",
+        "y[0, 0] = T.Select(bx > 7, x[0, 64], 0.0)\n", "y[0, 0] = x[0, 64] if bx > 7 else 0\n",
+        "y[0, 0] = T.if_then_else(bx > 7 and x[0, 64] > 0, 1, 0)\n",
+        "if bx > 7:\n    y[0, 64] = 1\n",
+        "if bx > 7:\n    y[0, 0] = 1\nelse:\n    y[70, 0] = 1\n"}) {
+    const auto program = ElaborateText(InKernel(body));
+    EXPECT_TRUE(program.ok()) << body << program.status();
+  }
+  for (const char* body : {"y[0, 0] = T.if_then_else(x[0, 64] > 0, 1, 0)\n",
+                           "y[0, 0] = T.if_then_else(bx > 7, 1, 0) + x[0, 64]\n",
+                           "if bx > 7:\n    y[0, 0] = 1\ny[0, 64] = 1\n",
+                           "y[0, 0] = T.if_then_else(bx > 7, x[0, -65], 0)\n",
+                           "s = T.alloc_shared((64,), T.float32)\n"
+                           "y[0, 0] = T.if_then_else(bx > 7, s[64], 0)\n"}) {
+    EXPECT_THAT(Elaborated(InKernel(body)), HasSubstr("which has 64 elements")) << body;
+  }
+}
+
+TEST(Constructs, SizesThatNoMachineHas) {
+  const auto tensor = [](const std::string& type, const std::string& grid) {
+    const auto program = ElaborateText(
+        absl::StrCat("import tilelang.language as T\n\n@T.prim_func\ndef f(A: ", type,
+                     "):\n    with T.Kernel(", grid, ", threads=32) as b:\n        A[0, 0] = 1\n"));
+    return program.ok() ? "" : std::string(program.status().message());
+  };
+  EXPECT_EQ(tensor("T.StridedTensor((4, 4), (0, 1), 'float32')", "1"), "");
+  EXPECT_THAT(tensor("T.StridedTensor((4, 4), (-4, 1), 'float32')", "1"),
+              HasSubstr("stride 0 of the buffer is -4"));
+  EXPECT_THAT(tensor("T.StridedTensor((4, 4), (4611686018427387904, 1), 'float32')", "1"),
+              HasSubstr("reach further than 2^48 elements"));
+  const std::string most = "2147483647";
+  EXPECT_THAT(tensor("T.Tensor((4, 4), 'float32')", absl::StrCat(most, ", ", most, ", ", most)),
+              HasSubstr("a grid of more than 2^48 blocks"));
+}
+
 TEST(Constructs, LocalNamesAndFormattingDoNotChangeTheDigest) {
   const std::string a = "t = x[0, 0] * 2\nx[0, 1] = t\n";
   const std::string b = "# other names\nvalue = (x[0,\n    0] *\n  2)\nx[0, 1] = value\n";

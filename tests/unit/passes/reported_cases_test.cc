@@ -410,5 +410,17 @@ TEST(ReportedCases, StoresThatMeetAreRefusedOthersCompute) {
   }
 }
 
+// Indices outside of a tensor, constants too, where a condition shields them and where none does:
+// such elements read as zero and are not written.
+TEST(ReportedCases, AConditionShieldsAConstantIndex) {
+  for (const char* use :
+       {"B[i] = T.if_then_else(i > 300, A[256], 1.0)",
+        "B[i] = T.if_then_else(i < 100, A[i], A[256])", "B[i] = A[i] if i > 3 else A[256 + 1]",
+        "if i < 100:\n        B[i] = A[i]\n    else:\n        B[256] = 1.0"}) {
+    ExpectComputes(
+        KernelAround(64, 256, "(256,)", absl::StrCat("for i in T.Parallel(256):\n    ", use)));
+  }
+}
+
 }  // namespace
 }  // namespace kiln

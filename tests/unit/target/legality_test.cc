@@ -35,8 +35,46 @@ TEST(LegalityTest, Fp8NeedsKMajorForWgmma) {
   q.a = q.b = *ParseDType("float8_e4m3fn");
   EXPECT_EQ(Unit("sm_90a", q), "wgmma");
   q.trans_b = false;
+  EXPECT_EQ(Unit("sm_90a", q), "fma");  // ldmatrix turns 16-bit elements alone
+  EXPECT_EQ(Unit("sm_80", q), "");      // no fp8 at all
+}
+
+TEST(LegalityTest, ColumnsThatAWarpgroupCannotRead) {
+  const auto why = [](const GemmQuery& q) { return ChooseGemm(*NamedArch("sm_90a"), q).why_not; };
+  GemmQuery q = Half(64, 24, 64);
+  EXPECT_EQ(Unit("sm_90a", q), "wgmma");
+  q.trans_b = false;  // rows of 48 bytes
   EXPECT_EQ(Unit("sm_90a", q), "mma");
-  EXPECT_EQ(Unit("sm_80", q), "");  // no fp8 at all
+  EXPECT_EQ(why(q), "not wgmma: rows of B are no multiple of 32 bytes for each warpgroup");
+  q = Half(64, 64, 64, 8);
+  EXPECT_EQ(Unit("sm_90a", q), "wgmma");
+  q.trans_b = false;  // two warpgroups would each read half of a swizzle's 64 columns
+  EXPECT_EQ(Unit("sm_90a", q), "mma");
+  q.m = 128;  // one below the other
+  q.policy = WarpPolicy::kFullCol;
+  const GemmChoice below = ChooseGemm(*NamedArch("sm_90a"), q);
+  EXPECT_EQ(below.unit, "wgmma");
+  EXPECT_EQ(below.grid.rows, 2);
+  q = Half(64, 40, 64);
+  q.a = q.b = kInt8;
+  q.c = kInt32;
+  EXPECT_EQ(Unit("sm_90a", q), "mma");
+  EXPECT_EQ(why(q), "not wgmma: columns = 40 is not a multiple of 16 for each warpgroup");
+  q = Half(64, 320, 64);
+  EXPECT_EQ(Unit("sm_90a", q), "mma");
+}
+
+TEST(LegalityTest, WhatOnlyVectorUnitsDo) {
+  GemmQuery q = Half(64, 64, 64);
+  q.c = kFloat16;
+  EXPECT_EQ(Unit("sm_90a", q), "fma");
+  EXPECT_EQ(ChooseGemm(*NamedArch("sm_90a"), q).why_not,
+            "not wgmma: wgmma does not accumulate in float16");
+  q = Half(64, 64, 64);
+  q.whole = false;
+  for (const char* arch : {"sm_80", "sm_90a", "sm_100a"}) EXPECT_EQ(Unit(arch, q), "fma");
+  q.k = 24;
+  EXPECT_EQ(Unit("sm_80", q), "");
 }
 
 TEST(LegalityTest, Float32IsExactUnlessTheKernelAllowsTf32) {
