@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""Sweeps the timed shapes on this machine's GPU and leaves the winners for bench.py.
+
+    tests/gpu/farm.py OUT [--bin FOLDER] [--only TEXT] [--top-k 16]
+
+Starts a coordinator and a worker through `tunectl tune`, needs no network, and uses an empty store. OUT
+gets the winners with cases.json beside them, and farm.json, which has of each sweep its seconds, what it
+tried, what failed and why, and the winner; prints one line a sweep. Then `OUT/bench.py` times the winners
+and their anchors in one run."""
+import argparse
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import cases
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def shapes():
+    """One case of each shape, its config open."""
+    first = {}
+    for case in cases.timed():
+        first.setdefault(case["name"].split("/")[0], case)
+    return {shape: {**case, "name": f"{shape}/winner", "file": shape, "config": {}, "options": {}}
+            for shape, case in first.items()
+            if not shape.endswith(("_mma", "_quick")) and "tf32" not in shape}
+
+
+def sweep_of(case):
+    return {"name": case["file"], "template": case["template"],
+            "arguments": {k: v.strip("'") if isinstance(v, str) else v
+                          for k, v in case["arguments"].items()}}
+
+
+def tell(tunectl, store, name, sweep, case):
+    """What became of one sweep."""
+    text = subprocess.run([*tunectl, "--store", store, "--json", "explain", sweep["sweep"]],
+                          capture_output=True, text=True, check=True).stdout
+    details = json.loads(text)
+    failures = [f"{c['config']}: {c['failure']['stage']}: {c['failure']['message']}"
+                for c in details["candidates"] if c.get("failure")]
+    winner = details.get("winner") or {}
+    measured = winner.get("measurement") or {}
+    return {"name": name, "config": winner.get("config", ""), "median_ns": measured.get("median_ns"),
+            "check": measured.get("check_summary"), "conditions": measured.get("conditions"),
+            "candidates": len(details["candidates"]), "failures": failures,
+            "elapsed": sweep["progress"]["elapsed_seconds"], "seconds": details["seconds"],
+            "agreement": details["agreement"], "template": case["template"]}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("out", type=pathlib.Path)
+    parser.add_argument("--bin", type=pathlib.Path, default=HERE.parents[1] / "build/bin")
+    parser.add_argument("--only", default="", help="shapes whose name holds this text")
+    parser.add_argument("--top-k", type=int, default=16)
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    todo = {name: case for name, case in shapes().items() if options.only in name}
+    file = options.out / "sweeps.yaml"  # JSON is YAML
+    file.write_text(json.dumps({"target": "gpu", "top_k": options.top_k,
+                                "sweeps": [sweep_of(case) for case in todo.values()]}))
+    tunectl, store = [str(options.bin / "tunectl")], str(options.out / "store")
+    shutil.rmtree(store, ignore_errors=True)
+    winners = options.out / "winners"
+    with (options.out / "tune.log").open("w") as log:
+        subprocess.run([*tunectl, "tune", str(file), "--store", store, "-o", str(winners)],
+                       stdout=log, stderr=subprocess.STDOUT, check=False)
+    listed = json.loads(subprocess.run([*tunectl, "--store", store, "--json", "list"],
+                                       capture_output=True, text=True, check=True).stdout)
+    sweeps = {sweep["name"]: sweep for sweep in listed["sweeps"]}
+    told, built = [], []
+    for name, case in todo.items():
+        if name not in sweeps:
+            print(f"{name}: was not swept; see {options.out}/tune.log")
+            continue
+        story = tell(tunectl, store, name, sweeps[name], case)
+        told.append(story)
+        library = winners / name / f"kiln_{case['kind']}.so"
+        if not story["config"] or not library.exists():
+            print(f"{name}: no winner: {'; '.join(story['failures'][:2])}")
+            continue
+        shutil.copy(library, options.out / f"{name}.so")
+        built.append(case)
+        print(f"{name:40} {story['elapsed']:6.2f} s {story['candidates']:3} tried "
+              f"{len(story['failures']):2} failed {story['median_ns'] / 1e3:9.1f} us  "
+              f"{story['config']}", flush=True)
+    (options.out / "farm.json").write_text(json.dumps(told, indent=1))
+    (options.out / "cases.json").write_text(json.dumps(built))
+    for script in ("gpu/kernels.py", "bench/gpu/bench.py"):
+        shutil.copy(HERE.parent / script, options.out)
+    print(f"{len(built)} of {len(todo)} sweeps ended with a winner")
+    return 0 if len(built) == len(todo) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
