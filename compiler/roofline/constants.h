@@ -90,6 +90,8 @@ struct GpuConstants {
   double registers_of_one = 240, registers_of_two = 232, registers_of_three = 160;
   // Cycles of barriers and issue in one iteration of a pipelined loop.
   double iteration_cycles = 60;
+  // What a block of a cluster waits for the other, at its start and its end.
+  double cluster_ns = 1000;
   // Part of the L2 that a working set may fill.
   double llc_share = 0.7;
   // Element loops: vector instruction issue, thread operations a clock an SM.

@@ -67,7 +67,8 @@ class Analyzer {
   std::unordered_map<const ir::BufferNode*, int> tensors_, buffers_;
   std::vector<int> loops_;  // path to here
   Num probability_;         // of the branches on the path
-  bool tf32_ = false;       // float32 operands may be rounded
+  const ir::Program* program_ = nullptr;
+  bool tf32_ = false;  // float32 operands may be rounded
   int launch_ = 0;
   const ir::Launch* launch_node_ = nullptr;
   bool pipelined_ = false;              // inside a pipelined loop
@@ -94,6 +95,7 @@ void Analyzer::Declare(const ir::Program& program,
   tf32_ = ir::PassOption(program, "kiln.tf32", 0) != 0;
   for (const auto& [name, var] : tunables) {
     symbols_.SetValue(var, tape_.Input(static_cast<int>(d_.inputs.size())));
+  program_ = &program;
     d_.inputs.push_back(name);
   }
   const auto declare = [&](const ir::Expr& var) {
@@ -224,6 +226,12 @@ void Analyzer::Launch(const ir::Launch& launch) {
 }
 
 Num Analyzer::Probability(const ir::Expr& condition) {
+  WarpDemand& warps = d_.launches.back().warps;
+  warps = FindWarps(*program_, launch, tape_, symbols_);
+  for (FetchDemand& fetch : warps.fetches) {
+    const auto found = buffers_.find(fetch.into);
+    if (found != buffers_.end()) fetch.buffer = found->second;
+  }
   if (const auto* b = condition.As<ir::Binary>(); b != nullptr && b->op == ir::BinaryOp::kEq) {
     for (const ir::Expr& side : {b->a, b->b}) {  // "the first iteration", "the last iteration"
       if (side.As<ir::Var>() != nullptr && symbols_.IsLoop(side.get())) {

@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "compiler/ir/stmt.h"
 #include "compiler/roofline/tape.h"
+#include "compiler/roofline/warps.h"
 #include "compiler/target/legality.h"
 
 namespace kiln::roofline {
@@ -130,6 +131,7 @@ struct LaunchDemand {
   Num panel;  // rows of blocks in a swizzle panel; undefined = the launch has no swizzle
 };
 
+  WarpDemand warps;
 struct Demand {
   std::unique_ptr<Tape> tape;
   std::vector<std::string> inputs;  // tunables in order of tape input

@@ -14,14 +14,17 @@ constexpr double kRegisterGrain = 8;    // registers are handed out to a thread 
 constexpr double kSmemOverhead = 1024;  // bytes the system keeps of each resident block
 constexpr double kSharers = 4;          // lanes that hold parts of one row of an accumulator
 constexpr double kSmemGrain = 1024;     // tiles that TMA fills begin at multiples of it
+constexpr double kShareRows = 16;       // of tiles that clusters share
 
 class GpuPricer {
  public:
-  GpuPricer(const Demand& demand, const Arch& arch, const GemmInputs& gemms)
+  GpuPricer(const Demand& demand, const Arch& arch, const GemmInputs& gemms,
+            const std::vector<WarpInputs>& warps)
       : d_(demand),
         arch_(arch),
         tape_(*demand.tape),
         gemms_(gemms),
+        warps_(warps),
         zero_(tape_.Const(0)),
         one_(tape_.Const(1)) {}
 
@@ -41,6 +44,8 @@ class GpuPricer {
   void AddGemm(const OpDemand& op, int gemm, BlockDemand& b) const;
   void AddElements(const OpDemand& op, BlockDemand& b) const;
   Num LaunchTime(int launch, Price& price);
+  Num Sharers(const Access& access) const;
+  Num WarpTime(int launch, Num resident) const;
   void Limits(Price& price);
   void Totals(Price& price);
 
@@ -49,6 +54,7 @@ class GpuPricer {
   Tape& tape_;
   const GemmInputs& gemms_;
   const Num zero_, one_;
+  const std::vector<WarpInputs>& warps_;
   std::vector<Num> miss_llc_;
 };
 
@@ -155,7 +161,7 @@ GpuPricer::BlockDemand GpuPricer::PerBlock(int launch) const {
     if (a.launch != launch) continue;
     // A row of fewer bytes than a sector of 32 still moves the sector.
     const Num sectors = Max(32.0 / Max(a.run_bytes, 1.0), 1.0);
-    b.llc_bytes = b.llc_bytes + a.total_bytes * sectors / l.blocks;
+    b.llc_bytes = b.llc_bytes + a.total_bytes * sectors / (l.blocks * Sharers(a));
     b.dram_bytes = b.dram_bytes + miss_llc_[i] / l.blocks;
   }
   for (const LoopLevel& loop : d_.loops) {
@@ -170,7 +176,8 @@ Num GpuPricer::LaunchTime(int launch, Price& price) {
   const LaunchDemand& l = d_.launches[launch];
   const BlockDemand b = PerBlock(launch);
   const Residency r = Resident(launch);
-  const Num resident = Max(r.resident, 1.0);
+  const WarpInputs& warps = warps_[launch];
+  const Num resident = Select(warps.persistent, one_, Max(r.resident, 1.0));
   const double sms = arch_.cores;
   const Num slots = resident * sms;
   const Num full = Floor(l.blocks / slots);
@@ -180,6 +187,29 @@ Num GpuPricer::LaunchTime(int launch, Price& price) {
   const Num shared = Max(b.llc_bytes / arch_.llc.read_all, b.dram_bytes / arch_.dram.copy_all);
   // What the pipeline does not hide of a load's way, once an iteration.
   const Num busy = per_sm * resident / Max(b.iterations, 1.0);
+// The blocks that an access to a tensor serves: all of a cluster, which fetch a part each of a tile
+// that they all take.
+Num GpuPricer::Sharers(const Access& a) const {
+  const int tile = d_.ops[a.op].dst_buffer;
+  for (const FetchDemand& fetch : d_.launches[a.launch].warps.fetches) {
+    if (fetch.buffer != tile || tile < 0 || !fetch.tile.same_across) continue;
+    const Num whole = Eq(FloorMod(fetch.rows, tape_.Const(kShareRows)), zero_);
+    return Select(whole, warps_[a.launch].cluster, one_);
+  }
+  return one_;
+}
+
+// What a launch pays beside its waves for how its warps work: blocks that are not persistent wait
+// for their first tiles each, while nobody beside them works; clusters start and end together.
+Num GpuPricer::WarpTime(int launch, Num resident) const {
+  const WarpInputs& w = warps_[launch];
+  const Num rounds = Max(d_.launches[launch].blocks / static_cast<double>(arch_.cores), 1.0);
+  const Num starts = Select(w.persistent, one_, rounds);
+  const Num fill = (starts - 1.0) * (arch_.dram_latency_ns + arch_.block_ns) / resident;
+  const Num paired = Select(Lt(one_, w.cluster), starts * kGpu.cluster_ns, zero_);
+  return Select(w.specialised, fill + paired, zero_);
+}
+
   const Num in_flight = Max(b.stages - 1.0, 0.0) + (resident - 1.0);
   const Num exposed = Max(arch_.llc_latency_ns - in_flight * busy, 0.0) * b.iterations +
                       b.iterations * (kGpu.iteration_cycles / arch_.clock_ghz) / Max(resident, 1.0);
@@ -189,12 +219,17 @@ Num GpuPricer::LaunchTime(int launch, Price& price) {
   const Num active = Min(rest, sms);
   const Num draw = Max(shared * rest, active * 0.0 + b.dram_bytes * left / arch_.dram.read_core);
   const Num last = Max(per_sm * left, draw) + exposed + arch_.block_ns;
-  const Num time = full * wave + Select(Lt(zero_, rest), last, zero_) + arch_.dram_latency_ns * 2;
+  const Num time = full * wave + Select(Lt(zero_, rest), last, zero_) + WarpTime(launch, resident) +
+                   arch_.dram_latency_ns * 2;
 
   price.blocks = price.blocks + l.blocks;
   price.waves = price.waves + l.blocks / slots;
   price.registers = Max(price.registers, r.registers);
-  price.occupancy = r.resident;
+  price.occupancy = Select(warps.persistent, Min(r.resident, 1.0), r.resident);
+  price.specialised = Max(price.specialised, warps.specialised);
+  price.cluster = Max(price.cluster, warps.cluster);
+  price.persistent = Max(price.persistent, warps.persistent);
+  price.teams = Max(price.teams, warps.teams);
   price.onchip_bytes = Max(price.onchip_bytes, r.smem);
   const Num even = l.blocks / slots * wave;
   price.tail = Max(price.tail, time / Max(even, 1.0));
@@ -220,20 +255,16 @@ void GpuPricer::Limits(Price& price) {
     const Residency r = Resident(static_cast<int>(i));
     const LaunchDemand& l = d_.launches[i];
     const double warp = arch_.warp_size;
-    const int64_t stages = std::count_if(
-        d_.buffers.begin(), d_.buffers.end(),
-        [&](const LocalBuffer& b) { return b.launch == static_cast<int>(i) && b.pipelined; });
     price.limits.push_back(
         {"on-chip storage", Le(r.smem, static_cast<double>(ScratchLimit(arch_)))});
     // Beside a warpgroup that fetches, the others are given what it leaves (setmaxnreg).
-    Num most = tape_.Const(arch_.registers_thread);
-    if (arch_.cluster > 0 && stages > 0) {
-      const double shares[] = {kGpu.registers_of_one, kGpu.registers_of_two,
-                               kGpu.registers_of_three};
-      for (int groups = 1; groups <= 3; ++groups) {
-        most = Select(Eq(l.threads, tape_.Const(128.0 * groups)), tape_.Const(shares[groups - 1]),
-                      most);
-      }
+    const Num all = Ceil(tape_.Const(arch_.registers_thread / kRegisterGrain)) * kRegisterGrain;
+    Num most = all;
+    const double shares[] = {kGpu.registers_of_one, kGpu.registers_of_two, kGpu.registers_of_three};
+    for (int groups = 1; groups <= 3; ++groups) {
+      const Num working = l.threads * warps_[i].teams;
+      most =
+          Select(Eq(working, tape_.Const(128.0 * groups)), tape_.Const(shares[groups - 1]), most);
     }
     price.limits.push_back({"registers", Le(r.registers, most)});
     price.limits.push_back({"threads", And(Le(l.threads, static_cast<double>(arch_.threads_block)),
@@ -249,6 +280,7 @@ void GpuPricer::Limits(Price& price) {
   price.legal = one_;
   for (const Limit& l : price.limits) price.legal = And(price.legal, l.holds);
 }
+    most = Select(warps_[i].specialised, most, all);
 
 void GpuPricer::Totals(Price& price) {
   price.flops = d_.flops;
@@ -267,7 +299,8 @@ void GpuPricer::Totals(Price& price) {
 Price GpuPricer::Run() {
   Price price;
   price.waves = price.blocks = price.registers = price.onchip_bytes = zero_;
-  price.tail = price.occupancy = one_;
+  price.tail = price.occupancy = price.cluster = price.teams = one_;
+  price.specialised = price.persistent = zero_;
   for (const char* name : {"tensor", "vector", "sfu", "smem", "llc", "dram", "latency", "launch"}) {
     price.resources.push_back({name, zero_});
   }
@@ -284,8 +317,9 @@ Price GpuPricer::Run() {
 
 }  // namespace
 
-Price PriceOnGpu(const Demand& demand, const target::Arch& arch, const GemmInputs& gemms) {
-  return GpuPricer(demand, arch, gemms).Run();
+Price PriceOnGpu(const Demand& demand, const target::Arch& arch, const GemmInputs& gemms,
+                 const std::vector<WarpInputs>& warps) {
+  return GpuPricer(demand, arch, gemms, warps).Run();
 }
 
 }  // namespace kiln::roofline
