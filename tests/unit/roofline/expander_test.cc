@@ -67,10 +67,10 @@ TEST(RooflineExpanderTest, CandidatesCarryThePassOptionsOfTheSpace) {
   ASSERT_TRUE(e.ok()) << e.status();
   std::set<std::string> configs;
   for (const v1::Hint& h : e->candidates) configs.insert(h.config());
-  EXPECT_EQ(configs, (std::set<std::string>{"block_M=128,block_N=128,kiln.cluster=1",
-                                            "block_M=128,block_N=128,kiln.cluster=2",
-                                            "block_M=128,block_N=64,kiln.cluster=1",
-                                            "block_M=128,block_N=64,kiln.cluster=2"}));
+  EXPECT_EQ(configs,
+            (std::set<std::string>{
+                "block_M=128,block_N=128,kiln.cluster=1", "block_M=128,block_N=128,kiln.cluster=2",
+                "block_M=128,block_N=64,kiln.cluster=1", "block_M=128,block_N=64,kiln.cluster=2"}));
   AddValues(spec, "kiln.cluster", {"7"});
   EXPECT_THAT(std::string(RooflineExpander().Expand(spec, Record("sm_90a")).status().message()),
               HasSubstr("cannot be 7"));
