@@ -114,6 +114,8 @@ struct LocalBuffer {
   bool vector = false;       // has one dimension
   bool by_elements = false;  // filled by a loop, an element at a time
   bool folded_once = false;  // filled from a tensor for one reduction
+  bool taken_over = false;   // filled from a fragment that nothing looks at afterwards: its place
+  Num stored;                // most elements that a copy puts inside of a tensor; undefined = none
   bool pipelined = false;    // written inside a pipelined loop: has `stages` copies on a GPU
   Num stages;
 };
@@ -129,9 +131,9 @@ struct LaunchDemand {
   Num threads;            // of a block
   Num stages;             // most stages of any pipelined loop; 1 = none
   Num panel;  // rows of blocks in a swizzle panel; undefined = the launch has no swizzle
+  WarpDemand warps;
 };
 
-  WarpDemand warps;
 struct Demand {
   std::unique_ptr<Tape> tape;
   std::vector<std::string> inputs;  // tunables in order of tape input

@@ -79,9 +79,12 @@ Chosen Choose(const target::Arch& arch, const OpDemand& op, int64_t m, int64_t n
   const bool staged = !op.a_shared && !target::LeftFromRegisters(q, choice);
   const bool from_shared = choice.unit == "wgmma";
   double operands = from_shared ? 0 : kGpu.operand_registers;
-  const int64_t steps = k * op.a_type.bits / 256;  // an atom is 32 bytes deep
-  if (choice.unit == "mma" && steps >= kGpu.steps_ahead) {
-    operands = (wm / 16 * 4 + wn / 8 * 2) * static_cast<double>(steps);
+  if (choice.unit == "mma") {
+    const int64_t steps = k * op.a_type.bits / 256;  // an atom is 32 bytes deep
+    const double held = steps >= kGpu.deep      ? kGpu.steps_fetched
+                        : op.a_type == kFloat32 ? kGpu.steps_rounded
+                                                : 0;
+    operands = std::max(operands, kGpu.operand_addresses + held * (wm / 16 * 4 + wn / 8 * 2));
   }
   return {efficiency, staged ? 1.0 : 0.0, operands, 0};
 }
@@ -255,9 +258,6 @@ void Piece::Evaluate(const std::vector<const double*>& columns, int64_t count, d
   std::vector<const double*> all = columns;
   for (const auto& column : answers.columns) all.push_back(column.data());
   fast_.Run(all, count, {ns});
-}
-
-Figures Piece::FiguresOf(const std::vector<double>& values) const {
   for (size_t o = 0; o < options_.size(); ++o) {
     const auto& [option, input] = options_[o];
     for (int64_t j = 0; j < count; ++j) {
@@ -265,6 +265,9 @@ Figures Piece::FiguresOf(const std::vector<double>& values) const {
       if (set && answers.unchanged[o][j]) ns[j] = kSame - static_cast<double>(o);
     }
   }
+}
+
+Figures Piece::FiguresOf(const std::vector<double>& values) const {
   std::vector<const double*> columns;
   for (const double& v : values) columns.push_back(&v);
   Answers answers;

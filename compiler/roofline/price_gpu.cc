@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include "compiler/roofline/constants.h"
 #include "compiler/roofline/price.h"
@@ -40,12 +41,16 @@ class GpuPricer {
   };
   BlockDemand PerBlock(int launch) const;
   Residency Resident(int launch) const;
+  Num RowSharers(int launch) const;
+  bool OnlyMoves(int launch) const;
+  Num Held(const LocalBuffer& buffer, Num threads, Num sharers) const;
+  Num MostRegisters(int launch) const;
   double TensorRate(const OpDemand& op) const;
   void AddGemm(const OpDemand& op, int gemm, BlockDemand& b) const;
   void AddElements(const OpDemand& op, BlockDemand& b) const;
-  Num LaunchTime(int launch, Price& price);
   Num Sharers(const Access& access) const;
   Num WarpTime(int launch, Num resident) const;
+  Num LaunchTime(int launch, Price& price);
   void Limits(Price& price);
   void Totals(Price& price);
 
@@ -53,17 +58,51 @@ class GpuPricer {
   const Arch& arch_;
   Tape& tape_;
   const GemmInputs& gemms_;
-  const Num zero_, one_;
   const std::vector<WarpInputs>& warps_;
+  const Num zero_, one_;
   std::vector<Num> miss_llc_;
 };
 
 // Registers that an element of a fragment takes. Narrow values share one where they come as
 // vectors, and what is folded as it arrives need not all be there at once.
 double HeldWords(const LocalBuffer& b) {
+  if (b.taken_over) return 0;
   const double words = static_cast<double>(b.dtype.bytes()) / 4;
   if (b.by_elements) return std::max(words, 1.0);
   return b.folded_once ? words / 2 : words;
+}
+
+// Elements of a fragment that a thread holds, at most. What lies outside of the tensor that it is
+// stored to is never computed, unless it goes by way of shared memory, as TMA has it.
+Num GpuPricer::Held(const LocalBuffer& b, Num threads, Num sharers) const {
+  // A vector beside a product's rows or a tile's is held by all who share a row.
+  const Num all = Ceil(b.elements * (b.vector ? sharers : one_) / threads);
+  if (!b.stored.defined() || (arch_.cluster > 0 && !b.by_elements)) return all;
+  // A product's warps hold rows of their own.
+  return Min(all, Ceil(b.stored / (b.by_elements ? threads : tape_.Const(arch_.warp_size))));
+}
+
+// Threads that hold parts of one row of a fragment: lanes of a warp, and of a second one where a
+// product's warps lie beside each other, for which its left operand cannot stay in registers.
+Num GpuPricer::RowSharers(int launch) const {
+  Num beside = zero_;
+  int gemm = 0;
+  for (const OpDemand& op : d_.ops) {
+    if (op.kind != OpKind::kGemm) continue;
+    if (op.launch == launch) beside = Max(beside, gemms_.stages_a[gemm]);
+    ++gemm;
+  }
+  return (beside + 1.0) * kSharers;
+}
+
+// Whether its operations compute nothing.
+bool GpuPricer::OnlyMoves(int launch) const {
+  return std::all_of(d_.ops.begin(), d_.ops.end(), [&](const OpDemand& op) {
+    const auto none = [](const Num& work) { return work.constant() == 0.0; };
+    const ElementWork& w = op.work;
+    return op.launch != launch || op.kind == OpKind::kCopy ||
+           (op.kind == OpKind::kLoop && none(w.alu) && none(w.divide) && none(w.special));
+  });
 }
 
 GpuPricer::Residency GpuPricer::Resident(int launch) const {
@@ -77,16 +116,15 @@ GpuPricer::Residency GpuPricer::Resident(int launch) const {
       const Num bytes = b.bytes * (b.pipelined ? b.stages : one_);
       r.smem = r.smem + Ceil(bytes / kSmemGrain) * kSmemGrain;
     } else if (b.scope == ir::Scope::kFragment) {
-      // A vector beside a product's rows or a tile's is held by all who share a row.
-      held = held + Ceil(b.elements * (b.vector ? kSharers : 1.0) / l.threads) * words;
+      held = held + Held(b, l.threads, RowSharers(launch)) * words;
     } else {
       held = held + b.elements * words;
     }
   }
-  int gemm = 0, gemms = 0, loops = 0;
-  Num operands = zero_, columns = zero_;
+  int gemm = 0, gemms = 0;
+  Num operands = zero_, columns = zero_, special = zero_;
   for (const OpDemand& op : d_.ops) {
-    loops += op.launch == launch && op.kind == OpKind::kLoop ? 1 : 0;
+    if (op.launch == launch) special = Max(special, op.work.special);
     if (op.kind != OpKind::kGemm) continue;
     if (op.launch == launch) operands = Max(operands, gemms_.operands[gemm]);
     if (op.launch == launch) columns = columns + gemms_.columns[gemm];
@@ -95,8 +133,8 @@ GpuPricer::Residency GpuPricer::Resident(int launch) const {
     if (op.launch == launch) r.smem = r.smem + gemms_.stages_a[gemm] * op.m * op.k * bytes;
     ++gemm;
   }
-  double overhead = kGpu.overhead_registers;
-  if (gemms > 0) overhead = kGpu.gemm_registers + (loops > 0 ? kGpu.epilogue_registers : 0.0);
+  Num overhead = tape_.Const(OnlyMoves(launch) ? kGpu.move_registers : kGpu.overhead_registers);
+  if (gemms > 0) overhead = kGpu.gemm_registers + special * kGpu.special_registers;
   r.registers = Ceil((held + operands + overhead) / kRegisterGrain) * kRegisterGrain;
   const Num warps = Ceil(l.threads / static_cast<double>(arch_.warp_size));
   const Num by_smem = Floor(static_cast<double>(arch_.smem_sm) / (r.smem + kSmemOverhead));
@@ -172,21 +210,6 @@ GpuPricer::BlockDemand GpuPricer::PerBlock(int launch) const {
   return b;
 }
 
-Num GpuPricer::LaunchTime(int launch, Price& price) {
-  const LaunchDemand& l = d_.launches[launch];
-  const BlockDemand b = PerBlock(launch);
-  const Residency r = Resident(launch);
-  const WarpInputs& warps = warps_[launch];
-  const Num resident = Select(warps.persistent, one_, Max(r.resident, 1.0));
-  const double sms = arch_.cores;
-  const Num slots = resident * sms;
-  const Num full = Floor(l.blocks / slots);
-  const Num rest = l.blocks - full * slots;
-  const Num smem_rate = tape_.Const(arch_.l1.read_core);
-  const Num per_sm = Max(Max(b.tensor_ns, b.vector_ns + b.sfu_ns), b.smem_bytes / smem_rate);
-  const Num shared = Max(b.llc_bytes / arch_.llc.read_all, b.dram_bytes / arch_.dram.copy_all);
-  // What the pipeline does not hide of a load's way, once an iteration.
-  const Num busy = per_sm * resident / Max(b.iterations, 1.0);
 // The blocks that an access to a tensor serves: all of a cluster, which fetch a part each of a tile
 // that they all take.
 Num GpuPricer::Sharers(const Access& a) const {
@@ -210,6 +233,21 @@ Num GpuPricer::WarpTime(int launch, Num resident) const {
   return Select(w.specialised, fill + paired, zero_);
 }
 
+Num GpuPricer::LaunchTime(int launch, Price& price) {
+  const LaunchDemand& l = d_.launches[launch];
+  const BlockDemand b = PerBlock(launch);
+  const Residency r = Resident(launch);
+  const WarpInputs& warps = warps_[launch];
+  const Num resident = Select(warps.persistent, one_, Max(r.resident, 1.0));
+  const double sms = arch_.cores;
+  const Num slots = resident * sms;
+  const Num full = Floor(l.blocks / slots);
+  const Num rest = l.blocks - full * slots;
+  const Num smem_rate = tape_.Const(arch_.l1.read_core);
+  const Num per_sm = Max(Max(b.tensor_ns, b.vector_ns + b.sfu_ns), b.smem_bytes / smem_rate);
+  const Num shared = Max(b.llc_bytes / arch_.llc.read_all, b.dram_bytes / arch_.dram.copy_all);
+  // What the pipeline does not hide of a load's way, once an iteration.
+  const Num busy = per_sm * resident / Max(b.iterations, 1.0);
   const Num in_flight = Max(b.stages - 1.0, 0.0) + (resident - 1.0);
   const Num exposed = Max(arch_.llc_latency_ns - in_flight * busy, 0.0) * b.iterations +
                       b.iterations * (kGpu.iteration_cycles / arch_.clock_ghz) / Max(resident, 1.0);
@@ -250,6 +288,25 @@ Num GpuPricer::WarpTime(int launch, Num resident) const {
   return time + arch_.launch_ns;
 }
 
+// Registers that a thread may need. Of a block so large that its share of an SM is less than a
+// thread can address, the assembler loses some; beside a warpgroup that fetches, the others are
+// given what it leaves (setmaxnreg).
+Num GpuPricer::MostRegisters(int launch) const {
+  const LaunchDemand& l = d_.launches[launch];
+  const double addressed = std::ceil(arch_.registers_thread / kRegisterGrain) * kRegisterGrain;
+  const Num grains = Floor(static_cast<double>(arch_.registers_sm) / l.threads / kRegisterGrain);
+  const Num share = grains * kRegisterGrain;
+  const Num all =
+      Select(Lt(share, tape_.Const(addressed)), share - kRegisterGrain, tape_.Const(addressed));
+  Num left = all;
+  const double shares[] = {kGpu.registers_of_one, kGpu.registers_of_two, kGpu.registers_of_three};
+  for (int groups = 1; groups <= 3; ++groups) {
+    const Num working = l.threads * warps_[launch].teams;
+    left = Select(Eq(working, tape_.Const(128.0 * groups)), tape_.Const(shares[groups - 1]), left);
+  }
+  return Select(warps_[launch].specialised, left, all);
+}
+
 void GpuPricer::Limits(Price& price) {
   for (size_t i = 0; i < d_.launches.size(); ++i) {
     const Residency r = Resident(static_cast<int>(i));
@@ -257,16 +314,7 @@ void GpuPricer::Limits(Price& price) {
     const double warp = arch_.warp_size;
     price.limits.push_back(
         {"on-chip storage", Le(r.smem, static_cast<double>(ScratchLimit(arch_)))});
-    // Beside a warpgroup that fetches, the others are given what it leaves (setmaxnreg).
-    const Num all = Ceil(tape_.Const(arch_.registers_thread / kRegisterGrain)) * kRegisterGrain;
-    Num most = all;
-    const double shares[] = {kGpu.registers_of_one, kGpu.registers_of_two, kGpu.registers_of_three};
-    for (int groups = 1; groups <= 3; ++groups) {
-      const Num working = l.threads * warps_[i].teams;
-      most =
-          Select(Eq(working, tape_.Const(128.0 * groups)), tape_.Const(shares[groups - 1]), most);
-    }
-    price.limits.push_back({"registers", Le(r.registers, most)});
+    price.limits.push_back({"registers", Le(r.registers, MostRegisters(static_cast<int>(i)))});
     price.limits.push_back({"threads", And(Le(l.threads, static_cast<double>(arch_.threads_block)),
                                            Eq(FloorMod(l.threads, tape_.Const(warp)), zero_))});
     price.limits.push_back({"residency", Le(one_, r.resident)});
@@ -280,7 +328,6 @@ void GpuPricer::Limits(Price& price) {
   price.legal = one_;
   for (const Limit& l : price.limits) price.legal = And(price.legal, l.holds);
 }
-    most = Select(warps_[i].specialised, most, all);
 
 void GpuPricer::Totals(Price& price) {
   price.flops = d_.flops;
