@@ -83,10 +83,11 @@ struct GpuConstants {
   double overhead_registers = 40, gemm_registers = 40, move_registers = 4;
   // More beside products, for each exponential's worth of special functions in an element loop.
   double special_registers = 22;
-  // Of an instruction that takes its operands from registers, for those; mma.sync of tf32 rounds
-  // them there, and with many steps in depth the assembler fetches some ahead: so many steps'.
+  // Of an instruction that takes its operands from registers, for those: so many steps' of them.
+  // mma.sync of tf32 rounds them there, of float8 widens them, and with many steps in depth the
+  // assembler fetches some ahead.
   double operand_registers = 32, operand_addresses = 8;
-  double steps_rounded = 2, steps_fetched = 3;
+  double steps_rounded = 2, steps_fetched = 3, steps_fetched_rounded = 4, widened = 2;
   int deep = 8;  // steps that are many
   // Of a thread in one, two and three warpgroups that compute beside one that fetches.
   double registers_of_one = 240, registers_of_two = 232, registers_of_three = 160;

@@ -81,9 +81,12 @@ Chosen Choose(const target::Arch& arch, const OpDemand& op, int64_t m, int64_t n
   double operands = from_shared ? 0 : kGpu.operand_registers;
   if (choice.unit == "mma") {
     const int64_t steps = k * op.a_type.bits / 256;  // an atom is 32 bytes deep
-    const double held = steps >= kGpu.deep      ? kGpu.steps_fetched
-                        : op.a_type == kFloat32 ? kGpu.steps_rounded
-                                                : 0;
+    const bool rounded = op.a_type == kFloat32, deep = steps >= kGpu.deep;
+    double held = deep ? (rounded ? kGpu.steps_fetched_rounded : kGpu.steps_fetched)
+                       : (rounded ? kGpu.steps_rounded : 0);
+    if (op.a_type.is_float() && op.a_type.bits == 8) {
+      held = kGpu.widened * static_cast<double>(steps);
+    }
     operands = std::max(operands, kGpu.operand_addresses + held * (wm / 16 * 4 + wn / 8 * 2));
   }
   return {efficiency, staged ? 1.0 : 0.0, operands, 0};
