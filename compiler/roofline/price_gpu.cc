@@ -289,15 +289,18 @@ Num GpuPricer::LaunchTime(int launch, Price& price) {
 }
 
 // Registers that a thread may need. Of a block so large that its share of an SM is less than a
-// thread can address, the assembler loses some; beside a warpgroup that fetches, the others are
+// thread can address, products lose some; beside a warpgroup that fetches, the others are
 // given what it leaves (setmaxnreg).
 Num GpuPricer::MostRegisters(int launch) const {
   const LaunchDemand& l = d_.launches[launch];
   const double addressed = std::ceil(arch_.registers_thread / kRegisterGrain) * kRegisterGrain;
   const Num grains = Floor(static_cast<double>(arch_.registers_sm) / l.threads / kRegisterGrain);
   const Num share = grains * kRegisterGrain;
-  const Num all =
-      Select(Lt(share, tape_.Const(addressed)), share - kRegisterGrain, tape_.Const(addressed));
+  const bool multiplies = std::any_of(d_.ops.begin(), d_.ops.end(), [&](const OpDemand& op) {
+    return op.launch == launch && op.kind == OpKind::kGemm;
+  });
+  const Num all = Select(Lt(share, tape_.Const(addressed)),
+                         multiplies ? share - kRegisterGrain : share, tape_.Const(addressed));
   Num left = all;
   const double shares[] = {kGpu.registers_of_one, kGpu.registers_of_two, kGpu.registers_of_three};
   for (int groups = 1; groups <= 3; ++groups) {
