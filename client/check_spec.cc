@@ -10,6 +10,7 @@
 #include "client/kiln_client.h"
 #include "compiler/base/status.h"
 #include "compiler/lang/kernel.h"
+#include "compiler/lang/pass_options.h"
 #include "proto/limits.h"
 
 namespace kiln::client {
@@ -40,19 +41,29 @@ absl::Status CheckNames(const lang::Kernel& kernel, const std::set<std::string>&
 
 absl::Status CheckSpec(const SweepSpec& spec) {
   KILN_RETURN_IF_ERROR(CheckSweepSpec(ToProto(spec)));
+  std::set<std::string> tunables(spec.auto_tunables.begin(), spec.auto_tunables.end());
+  for (const std::string& text : spec.configs) {
+    KILN_ASSIGN_OR_RETURN(const Config config, Config::Parse(text));
+    KILN_RETURN_IF_ERROR(lang::CheckPassOptions(config));
+    for (const auto& [name, value] : config.values()) tunables.insert(name);
+  }
+  for (const auto& [name, values] : spec.tunables) {
+    for (const std::string& value : values) {
+      Config option;
+      option.Set(name, value);
+      KILN_RETURN_IF_ERROR(lang::CheckPassOptions(option));
+    }
+    tunables.insert(name);
+  }
   if (spec.kernel_source.empty()) return absl::OkStatus();  // the farm has the template
   auto file = std::make_shared<SourceFile>();
   file->path = spec.kernel_path.empty() ? "<kernel>" : spec.kernel_path;
   file->text = spec.kernel_source;
   KILN_ASSIGN_OR_RETURN(const lang::Kernel kernel, lang::Kernel::Parse(file, spec.entry));
   const std::set<std::string> known = SettableNames(kernel);
-  std::set<std::string> arguments, tunables(spec.auto_tunables.begin(), spec.auto_tunables.end());
+  std::set<std::string> arguments;
   for (const auto& [name, value] : spec.arguments) arguments.insert(name);
-  for (const auto& [name, values] : spec.tunables) tunables.insert(name);
-  for (const std::string& text : spec.configs) {
-    KILN_ASSIGN_OR_RETURN(const Config config, Config::Parse(text));
-    for (const auto& [name, value] : config.values()) tunables.insert(name);
-  }
+  std::erase_if(tunables, IsOptionName);
   KILN_RETURN_IF_ERROR(CheckNames(kernel, known, arguments, "arguments"));
   return CheckNames(kernel, known, tunables, "tunables");
 }

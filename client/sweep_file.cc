@@ -14,6 +14,7 @@
 #include "compiler/base/config.h"
 #include "compiler/base/dtype.h"
 #include "compiler/base/status.h"
+#include "compiler/lang/pass_options.h"
 #include "proto/limits.h"
 
 namespace kiln::client {
@@ -73,6 +74,8 @@ class SweepFile {
   absl::Status ReadTunable(const std::string& name, const YAML::Node& node, SweepSpec* spec);
   absl::Status ReadConfigs(const YAML::Node& node, Scope* scope);
   absl::StatusOr<std::string> ReadConfig(const YAML::Node& node);
+  absl::Status CheckOption(const YAML::Node& node, const std::string& name,
+                           const std::string& text) const;
   absl::Status ReadMeasurement(const YAML::Node& node, MeasurementPolicy* policy);
   absl::Status ReadCheck(const YAML::Node& node, CheckPolicy* policy);
   absl::Status ReadBudget(const YAML::Node& node, SweepSpec* spec);
@@ -212,6 +215,15 @@ absl::Status SweepFile::ReadDTypes(const YAML::Node& node, Scope* scope) {
       });
 }
 
+// What is said of a pass option; tunables are the kernel's own matter.
+absl::Status SweepFile::CheckOption(const YAML::Node& node, const std::string& name,
+                                    const std::string& text) const {
+  if (!IsOptionName(name)) return absl::OkStatus();
+  lang::PassOptionValue value = lang::ReadPassOption(name, text);
+  if (value.fault.empty()) return absl::OkStatus();
+  return reader_.Error(node, std::move(value.fault), std::move(value.remedy));
+}
+
 absl::Status SweepFile::ReadTunable(const std::string& name, const YAML::Node& node,
                                     SweepSpec* spec) {
   if (node.IsScalar() && node.Scalar() == "auto") {
@@ -226,6 +238,7 @@ absl::Status SweepFile::ReadTunable(const std::string& name, const YAML::Node& n
   }
   return reader_.Sequence(node, what, [&](const YAML::Node& item) -> absl::Status {
     KILN_ASSIGN_OR_RETURN(std::string text, reader_.Literal(item, what));
+    KILN_RETURN_IF_ERROR(CheckOption(item, name, text));
     if (std::find(values.begin(), values.end(), text) != values.end()) {
       return reader_.Error(item, absl::StrCat(what, " lists ", text, " twice"), "remove one");
     }
@@ -251,23 +264,29 @@ absl::Status SweepFile::ReadTunables(const YAML::Node& node, Scope* scope) {
   }
   spec.configs.clear();
   if (node.IsScalar() && node.Scalar() == "auto") return absl::OkStatus();
-  return reader_.Names(node, "tunables",
-                       [&](const std::string& name, const YAML::Node& value) -> absl::Status {
-                         return ReadTunable(name, value, &spec);
-                       });
+  return reader_.ConfigNames(node, "tunables",
+                             [&](const std::string& name, const YAML::Node& value) -> absl::Status {
+                               return ReadTunable(name, value, &spec);
+                             });
 }
 
 absl::StatusOr<std::string> SweepFile::ReadConfig(const YAML::Node& node) {
   if (node.IsScalar()) {
     const absl::StatusOr<Config> parsed = Config::Parse(node.Scalar());
-    if (parsed.ok()) return parsed->ToString();
-    return reader_.Error(node, std::string(parsed.status().message()),
-                         "write {block_M: 64, block_N: 64} or block_M=64,block_N=64");
+    if (!parsed.ok()) {
+      return reader_.Error(node, std::string(parsed.status().message()),
+                           "write {block_M: 64, block_N: 64} or block_M=64,block_N=64");
+    }
+    for (const auto& [name, text] : parsed->values()) {
+      KILN_RETURN_IF_ERROR(CheckOption(node, name, text));
+    }
+    return parsed->ToString();
   }
   Config config;
-  KILN_RETURN_IF_ERROR(reader_.Names(
+  KILN_RETURN_IF_ERROR(reader_.ConfigNames(
       node, "a config", [&](const std::string& name, const YAML::Node& value) -> absl::Status {
         KILN_ASSIGN_OR_RETURN(std::string text, reader_.Literal(value, name));
+        KILN_RETURN_IF_ERROR(CheckOption(value, name, text));
         config.Set(name, std::move(text));
         return absl::OkStatus();
       }));

@@ -17,6 +17,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
 #include "client/did_you_mean.h"
+#include "compiler/base/config.h"
 #include "compiler/base/dtype.h"
 #include "compiler/base/status.h"
 #include "proto/limits.h"
@@ -191,9 +192,8 @@ absl::Status YamlReader::Mapping(const YAML::Node& node, absl::string_view what,
       });
 }
 
-absl::Status YamlReader::Names(
-    const YAML::Node& node, absl::string_view what,
-    const std::function<absl::Status(const std::string&, const YAML::Node&)>& handler) const {
+absl::Status YamlReader::Names(const YAML::Node& node, absl::string_view what,
+                               const NameHandler& handler) const {
   return Entries(node, what,
                  [&](const YAML::Node& at, const std::string& key, const YAML::Node& value) {
                    if (!IsIdentifier(key)) {
@@ -202,6 +202,20 @@ absl::Status YamlReader::Names(
                    }
                    return handler(key, value);
                  });
+}
+
+absl::Status YamlReader::ConfigNames(const YAML::Node& node, absl::string_view what,
+                                     const NameHandler& handler) const {
+  return Entries(
+      node, what, [&](const YAML::Node& at, const std::string& key, const YAML::Node& value) {
+        if (!IsIdentifier(key) && !IsOptionName(key)) {
+          return Error(
+              at,
+              absl::StrCat("'", key, "' in ", what, " is neither an identifier nor a pass option"),
+              "write the name of a parameter of the kernel, or one such as kiln.cluster");
+        }
+        return handler(key, value);
+      });
 }
 
 absl::Status YamlReader::Sequence(const YAML::Node& node, absl::string_view what,

@@ -37,9 +37,12 @@ class YamlReader {
   absl::Status Mapping(const YAML::Node& node, absl::string_view what,
                        const Handlers& handlers) const;
   // The same for a mapping whose keys the user chooses: identifiers.
-  absl::Status Names(
-      const YAML::Node& node, absl::string_view what,
-      const std::function<absl::Status(const std::string&, const YAML::Node&)>& handler) const;
+  using NameHandler = std::function<absl::Status(const std::string&, const YAML::Node&)>;
+  absl::Status Names(const YAML::Node& node, absl::string_view what,
+                     const NameHandler& handler) const;
+  // Names of a config: identifiers and pass options ("kiln.cluster").
+  absl::Status ConfigNames(const YAML::Node& node, absl::string_view what,
+                           const NameHandler& handler) const;
   absl::Status Sequence(const YAML::Node& node, absl::string_view what,
                         const Handler& handler) const;
 

@@ -78,6 +78,13 @@ absl::Status CheckName(absl::string_view field, absl::string_view name) {
                                    Limits::kMaxNameBytes, " characters"));
 }
 
+// A tunable of the kernel, or a pass option.
+absl::Status CheckTunable(absl::string_view field, absl::string_view name) {
+  const bool short_enough = name.size() <= static_cast<size_t>(Limits::kMaxNameBytes);
+  if (short_enough && IsOptionName(name)) return absl::OkStatus();
+  return CheckName(field, name);
+}
+
 // Compile-time arguments may be any short literal of the kernel language, brackets included; the
 // elaborator reads them. Here: one printable, non-empty line.
 absl::Status CheckLiteral(absl::string_view field, absl::string_view name,
@@ -126,11 +133,11 @@ absl::Status CheckSpace(const v1::SweepSpec& spec) {
   }
   std::set<std::string> names;
   for (const std::string& name : spec.auto_tunables()) {
-    KILN_RETURN_IF_ERROR(CheckName("auto_tunables", name));
+    KILN_RETURN_IF_ERROR(CheckTunable("auto_tunables", name));
     if (!names.insert(name).second) return Wrong("auto_tunables", absl::StrCat(name, " twice"));
   }
   for (const auto& [name, list] : spec.tunables()) {
-    KILN_RETURN_IF_ERROR(CheckName("tunables", name));
+    KILN_RETURN_IF_ERROR(CheckTunable("tunables", name));
     if (!names.insert(name).second) {
       return Wrong("tunables", absl::StrCat(name, " is automatic and listed; choose one"));
     }

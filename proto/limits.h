@@ -34,10 +34,10 @@ struct RpcLimits {
   static constexpr int kMaxAnswerBytes = 60 << 20;  // one answer to a client
 };
 
-// OK when `spec` respects the limits and is well formed: names are identifiers, values are
-// literals, numbers are in range, exactly one of kernel and template is there. kInvalidArgument
-// says which field, what is wrong and what to do; kResourceExhausted when a size limit is passed.
-// Says nothing about what the kernel means.
+// OK when `spec` respects the limits and is well formed: names are identifiers (of what is tuned,
+// pass options too), values are literals, numbers are in range, exactly one of kernel and template
+// is there. kInvalidArgument says which field, what is wrong and what to do; kResourceExhausted
+// when a size limit is passed. Says nothing about what the kernel means.
 absl::Status CheckSweepSpec(const v1::SweepSpec& spec);
 
 // True for a C identifier of at most kMaxNameBytes.

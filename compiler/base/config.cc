@@ -32,6 +32,12 @@ bool IsValueText(absl::string_view text) {
 
 }  // namespace
 
+bool IsOptionName(absl::string_view name) {
+  const size_t dot = name.find('.');
+  return dot != absl::string_view::npos && IsIdentifier(name.substr(0, dot)) &&
+         IsIdentifier(name.substr(dot + 1));
+}
+
 absl::StatusOr<Config> Config::Parse(absl::string_view text) {
   Config config;
   if (absl::StripAsciiWhitespace(text).empty()) return config;
@@ -43,7 +49,7 @@ absl::StatusOr<Config> Config::Parse(absl::string_view text) {
     }
     const absl::string_view name = absl::StripAsciiWhitespace(part.substr(0, equal));
     const absl::string_view value = absl::StripAsciiWhitespace(part.substr(equal + 1));
-    if (!IsIdentifier(name)) {
+    if (!IsIdentifier(name) && !IsOptionName(name)) {
       return absl::InvalidArgumentError(
           absl::StrCat("config name '", name, "' is not an identifier"));
     }

@@ -10,9 +10,14 @@
 
 namespace kiln {
 
-// Name -> value text, sorted by name. The value text is a Python literal of the kernel language:
-// an integer, a float, True/False, None, a quoted string or a dtype name; nothing else.
-// The canonical text "block_K=64,block_M=128" is the config's identity everywhere (keys, ids, UI).
+// Whether a name of a config is that of a pass option ("kiln.cluster"), not that of a tunable.
+bool IsOptionName(absl::string_view name);
+
+// Name -> value text, sorted by name. A name is a tunable's, an identifier, or a pass option's, two
+// of them with a dot between (compiler/lang/pass_options.h says which there are). The value text is
+// a Python literal of the kernel language: an integer, a float, True/False, None, a quoted string
+// or a dtype name; nothing else. The canonical text "block_K=64,block_M=128" is the config's
+// identity everywhere (keys, ids, UI).
 class Config {
  public:
   Config() = default;

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/lang/elaborator.h"
+#include "compiler/lang/pass_options.h"
 
 namespace kiln::lang {
 namespace {
@@ -94,8 +95,9 @@ absl::StatusOr<std::vector<Config>> Elaborator::Configs(const Kernel& kernel,
       KILN_RETURN_IF_ERROR(Step(source->loc));
       KILN_ASSIGN_OR_RETURN(const std::string name,
                             ToStr(key, source->loc, "the name in a config"));
-      const bool known = std::any_of(kernel.params().begin(), kernel.params().end(),
-                                     [&](const ParamInfo& p) { return p.name == name; });
+      const bool known =
+          IsOptionName(name) || std::any_of(kernel.params().begin(), kernel.params().end(),
+                                            [&](const ParamInfo& p) { return p.name == name; });
       if (!known) {
         return Error(source->loc,
                      absl::StrCat("a config names '", name, "', which is no parameter of '",
@@ -103,6 +105,12 @@ absl::StatusOr<std::vector<Config>> Elaborator::Configs(const Kernel& kernel,
                      "add the parameter, or remove it from the configs");
       }
       KILN_ASSIGN_OR_RETURN(std::string text, ConfigText(entry, source->loc));
+      if (IsOptionName(name)) {
+        PassOptionValue value = ReadPassOption(name, text);
+        if (!value.fault.empty()) {
+          return Error(source->loc, std::move(value.fault), std::move(value.remedy));
+        }
+      }
       config.Set(name, std::move(text));
     }
     configs.push_back(std::move(config));

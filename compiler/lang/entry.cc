@@ -8,6 +8,7 @@
 #include "compiler/ir/visit.h"
 #include "compiler/lang/elaborator.h"
 #include "compiler/lang/parser.h"
+#include "compiler/lang/pass_options.h"
 #include "compiler/lang/suggest.h"
 
 namespace kiln::lang {
@@ -49,8 +50,15 @@ absl::Status Elaborator::CheckNames(const Kernel& kernel) {
                               " gives"),
                  near.empty() ? listed : absl::StrCat("did you mean '", near, "'? ", listed));
   };
-  for (const auto& entry : config_->values()) {
-    KILN_RETURN_IF_ERROR(check(entry.first, "the config"));
+  for (const auto& [name, text] : config_->values()) {
+    if (!IsOptionName(name)) {
+      KILN_RETURN_IF_ERROR(check(name, "the config"));
+      continue;
+    }
+    PassOptionValue value = ReadPassOption(name, text);
+    if (value.fault.empty()) continue;
+    return Error(module_.entry->name_loc, absl::StrCat(value.fault, ", as the config says"),
+                 std::move(value.remedy));
   }
   for (const auto& entry : *arguments_) {
     KILN_RETURN_IF_ERROR(check(entry.first, "the arguments"));
@@ -435,6 +443,9 @@ absl::StatusOr<ir::Program> Elaborator::Finish(const std::string& name, const Ji
     if (used) program.dims.push_back(dim);
   }
   for (const auto& [key, value] : options.attrs) program.attrs[key] = value;
+  for (const auto& [key, value] : config_->values()) {
+    if (IsOptionName(key)) program.attrs[key] = ReadPassOption(key, value).text;
+  }
   if (tunables_.empty()) {
     const absl::Status verified = ir::Verify(program);
     if (!verified.ok()) return WithContext(verified, "elaboration made an invalid program");

@@ -5,27 +5,11 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/lang/elaborator.h"
+#include "compiler/lang/pass_options.h"
 #include "compiler/lang/suggest.h"
 
 namespace kiln::lang {
 namespace {
-
-// Pass options that Kiln honours; the rest are refused by name.
-constexpr absl::string_view kPassOptions[] = {
-    "tl.enable_fast_math",
-    "tl.disable_warp_specialized",
-    "tl.disable_tma_lower",
-    "tl.disable_thread_storage_sync",
-    "tl.ptxas_register_usage_level",
-    "kiln.assembler",
-    "kiln.persistent",
-    "kiln.pingpong",
-    "kiln.chain",
-    "kiln.cluster",
-    "kiln.tcgen05",
-    "kiln.instructions",
-    "kiln.tf32",
-};
 
 absl::string_view DecoratorName(ast::ExprPtr decorator) {
   if (const auto* call = decorator->As<ast::Call>()) decorator = call->callee;
@@ -136,23 +120,15 @@ absl::Status Elaborator::ReadPassConfigs(const Value& v, SourceLoc loc, JitOptio
       name = absl::AsciiStrToLower(key.member()->name);
       if (absl::StartsWith(name, "tl_")) name = absl::StrCat("tl.", name.substr(3));
     }
-    const bool known =
-        std::find(std::begin(kPassOptions), std::end(kPassOptions), name) != std::end(kPassOptions);
-    if (!known) {
-      const std::vector<std::string> names(std::begin(kPassOptions), std::end(kPassOptions));
-      return Unimplemented(
-          loc,
-          absl::StrCat("the pass option '", name.empty() ? Repr(key) : name, "' is not supported"),
-          DidYouMean(name, names, "remove it"));
-    }
     if (!item.is_number()) {
       return Error(loc,
-                   absl::StrCat("the pass option '", name, "' must be a number or bool, not ",
-                                Describe(item)),
+                   absl::StrCat("the pass option '", name.empty() ? Repr(key) : name,
+                                "' must be a number or bool, not ", Describe(item)),
                    "give it True, False or a number");
     }
-    options->attrs.emplace_back(
-        name, item.Is(Type::kBool) ? (item.bool_value() ? "true" : "false") : Repr(item));
+    PassOptionValue value = ReadPassOption(name.empty() ? Repr(key) : name, Repr(item));
+    if (!value.fault.empty()) return Unimplemented(loc, value.fault, value.remedy);
+    options->attrs.emplace_back(name, std::move(value.text));
   }
   return absl::OkStatus();
 }

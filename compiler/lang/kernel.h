@@ -69,7 +69,8 @@ class Kernel {
 
 // Elaborates to a closed program: every compile-time parameter has a value from `config`,
 // `arguments` or its default, in that order. An unknown name in either is an error that lists the
-// parameters. The result passes ir::Verify.
+// parameters. Pass options in `config` go over those of the kernel (pass_options.h). The result
+// passes ir::Verify.
 absl::StatusOr<ir::Program> Elaborate(const Kernel& kernel, const Arguments& arguments,
                                       const Config& config, const Limits& limits = {});
 

@@ -270,9 +270,7 @@ class HoldLaunch {
 
 absl::StatusOr<ir::Program> HoldSums(const ir::Program& program, const PassContext& context) {
   const target::Arch& arch = GpuOf(context);
-  const auto option = program.attrs.find("kiln.tcgen05");
-  const bool off =
-      option != program.attrs.end() && (option->second == "0" || option->second == "false");
+  const bool off = ir::PassOption(program, "kiln.tcgen05", 1) == 0;
   if (arch.tmem_sm == 0 || off) return program;
   ir::Program out = program;
   out.body = ir::RewriteStmts(program.body, [&](const Stmt& s) -> Stmt {

@@ -16,6 +16,7 @@
 #include "compiler/passes/tensor_box.h"
 #include "compiler/passes/tile_schedule.h"
 #include "compiler/passes/tile_versions.h"
+#include "compiler/target/warps.h"
 
 namespace kiln::passes {
 namespace {
@@ -24,23 +25,17 @@ using ir::Expr;
 using ir::Instruction;
 using ir::MakeInt;
 using ir::Stmt;
+using target::kWarpgroup;
 
 constexpr int64_t kWarp = 32;
-constexpr int64_t kWarpgroup = 128;
-constexpr int64_t kTileBytes = 128;  // versions of a tile begin at multiples of it
-constexpr int64_t kRowBytes = 16;    // so are rows of tiles
-constexpr int64_t kCluster = 2;      // blocks that share tiles
 constexpr int64_t kTeams = 2;
 constexpr int64_t kTileAlign = 1024;
-constexpr int64_t kAtomRows = 8;  // of a swizzle: shares of a tile are whole ones
 
 // What is asked of setmaxnreg for a block of so many threads beside the producer: together no more
 // than an SM's 65536 registers, each a multiple of 8.
 struct RegisterShare {
   int64_t threads, producer, consumer;
 };
-constexpr int64_t kMostThreads = 384;  // with the producer beside more, registers run short
-constexpr int64_t kMostSums = 96;  // of a wgmma in a block of that many: 128 registers at launch
 constexpr RegisterShare kShares[] = {{256, 40, 232}, {384, 32, 160}};
 
 bool HoldsSums(const ir::Launch& launch) {
@@ -71,12 +66,6 @@ struct Fetch {
   }
 };
 
-// Rows of a tile are whole units of TMA's, and so are the versions of it.
-bool HoldsRows(const ir::Buffer& tile) {
-  const int64_t row = *ir::ConstInt(tile->shape[1]) * tile->dtype.bytes();
-  return row % kRowBytes == 0 && row * *ir::ConstInt(tile->shape[0]) % kTileBytes == 0;
-}
-
 // Whether TMA can fetch the source into the whole of a tile.
 bool Fetches(const ir::Copy& copy) {
   const ir::Buffer& tensor = copy.src.buffer;
@@ -89,7 +78,7 @@ bool Fetches(const ir::Copy& copy) {
       return false;
     }
   }
-  return IsTensorBox(copy.src, tile->shape[0], tile->shape[1]) && HoldsRows(tile);
+  return IsTensorBox(copy.src, tile->shape[0], tile->shape[1]);
 }
 
 class Specialise {
@@ -98,11 +87,13 @@ class Specialise {
       : program_(program), launch_(launch), arch_(arch) {}
 
   std::optional<Stmt> Run() {
-    if (!FindLoop() || !FindFetches() || !FitsThreads()) return std::nullopt;
+    if (!FindLoop() || !FindFetches()) return std::nullopt;
+    const target::WarpPlan plan = target::PlanWarps(arch_, Query());
+    if (!plan.specialised) return std::nullopt;
+    cluster_ = plan.cluster;
     MakeVersions();
-    ChooseCluster();
-    schedule_.emplace(launch_, MayPersist() ? arch_.cores : 0, cluster_);
-    if (MayTakeTurns()) TakeTurns();
+    schedule_.emplace(launch_, plan.persistent ? arch_.cores : 0, cluster_);
+    if (plan.teams > 1) TakeTurns();
     StageStores();
     const SourceLoc loc = launch_.loc;
     std::vector<Stmt> consumers;
@@ -204,8 +195,7 @@ class Specialise {
       const std::optional<Fetch> fetch = FetchOf(s);
       // Earlier statements of the body must neither say where the box is nor look at the last tile.
       if (fetch && !IsAnnotated(fetch->tile) && !Uses(rest_, fetch->tile) &&
-          !PlacedBy(rest_, fetch->Place()) &&
-          (HasSwizzle(fetch->tile) || !Multiplies(*body, fetch->tile))) {
+          !PlacedBy(rest_, fetch->Place()) && target::IsFetched(TileOf(*fetch))) {
         fetches_.push_back(*fetch);
         continue;
       }
@@ -232,7 +222,7 @@ class Specialise {
       return Fetch{s->loc, copy->dst.buffer, copy->src, {}, HintOf(*copy)};
     }
     const Stmt gather = GatherOf(s);
-    if (!gather.defined() || !HoldsRows(gather.As<ir::Store>()->buffer)) return std::nullopt;
+    if (!gather.defined()) return std::nullopt;
     ir::Facts facts;
     for (const ir::Axis& axis : launch_.grid) facts.AddAxis(axis);
     facts.AddAxis(loop_->axes[0]);
@@ -242,10 +232,16 @@ class Specialise {
                  std::move(box->offsets), std::move(box->notes)};
   }
 
-  // Rows that fill no swizzle lie in an order for products that is no box.
-  static bool HasSwizzle(const ir::Buffer& tile) {
-    return layout::WidestMode(tile->dtype.bits, *ir::ConstInt(tile->shape[1])) !=
-           layout::SwizzleMode::kNone;
+  // A fetch as the decision sees it.
+  target::TileFetch TileOf(const Fetch& fetch) const {
+    target::TileFetch tile;
+    tile.type = fetch.tile->dtype;
+    tile.rows = ir::ConstInt(fetch.tile->shape[0]).value_or(0);
+    tile.columns = ir::ConstInt(fetch.tile->shape[1]).value_or(0);
+    tile.multiplied = Multiplies(*loop_->body.As<ir::Seq>(), fetch.tile);
+    tile.patch = fetch.op() != Instruction::kTensorLoad;
+    tile.same_across = launch_.grid.size() > 1 && IsSameAcross(fetch);
+    return tile;
   }
 
   static bool Multiplies(const ir::Seq& body, const ir::Buffer& tile) {
@@ -264,22 +260,36 @@ class Specialise {
     return launch_.annotations.count(absl::StrCat("layout:", tile->name)) > 0;
   }
 
-  bool FitsThreads() {
-    threads_ = 1;
-    for (const Expr& t : launch_.threads) threads_ *= ir::ConstInt(t).value_or(0);
-    return threads_ > 0 && threads_ % kWarpgroup == 0 && threads_ <= kMostThreads &&
-           (threads_ < kMostThreads || SumsOfThread() <= kMostSums);
+  target::WarpQuery Query() {
+    target::WarpQuery q;
+    q.threads = 1;
+    for (const Expr& t : launch_.threads) q.threads *= ir::ConstInt(t).value_or(0);
+    threads_ = q.threads;
+    q.stages = *ir::ConstInt(loop_->num_stages);
+    q.sums = WidestResult();
+    q.tensor_sums = HoldsSums(launch_);
+    q.steps_differ = StepsDiffer();
+    for (const Fetch& fetch : fetches_) q.fetches.push_back(TileOf(fetch));
+    q.blocks = 1;
+    for (const ir::Axis& axis : launch_.grid) q.blocks *= ir::ConstInt(axis.extent).value_or(0);
+    q.grid_axes = static_cast<int64_t>(launch_.grid.size());
+    if (q.grid_axes > 1) q.across = ir::ConstInt(launch_.grid[1].extent).value_or(1);
+    q.cluster = ir::PassOption(program_, "kiln.cluster", q.cluster);
+    q.persistent = ir::PassOption(program_, "kiln.persistent", 1) != 0;
+    q.pingpong = ir::PassOption(program_, "kiln.pingpong", 0) != 0;
+    q.shares_fetches_alone = q.pingpong && SharesFetchesAlone();
+    return q;
   }
 
-  // Registers of the widest product's result that a thread holds.
-  int64_t SumsOfThread() const {
+  // Elements of it.
+  int64_t WidestResult() const {
     int64_t most = 0;
     ir::Walk(launch_.body, [&](const Stmt& s) {
       const auto* gemm = s.As<ir::Gemm>();
       if (gemm == nullptr) return true;
       int64_t sums = 1;
       for (const ir::Range& range : gemm->c.ranges) sums *= ir::ConstInt(range.extent).value_or(1);
-      most = std::max(most, sums / threads_);
+      most = std::max(most, sums);
       return true;
     });
     return most;
@@ -297,26 +307,14 @@ class Specialise {
                        [&](const Stmt& s) { return mentions(s.As<ir::Bind>()->var); });
   }
 
-  // Barriers go on from tile to tile.
-  bool MayPersist() const {
-    return ir::PassOption(program_, "kiln.persistent", 1) != 0 && !StepsDiffer();
-  }
-
-  // Ping-pong: two warpgroups that work on tiles of their own, so that one multiplies while the
-  // other stores. Only what they fetch is memory that both use.
-  bool MayTakeTurns() const {
-    if (ir::PassOption(program_, "kiln.pingpong", 0) == 0 || schedule_->once() ||
-        threads_ != kWarpgroup || HoldsSums(launch_)) {
-      return false;
-    }
+  // What two warpgroups on tiles of their own may share is memory that TMA fills.
+  bool SharesFetchesAlone() const {
     return std::all_of(allocations_.begin(), allocations_.end(),
                        [&](const Stmt& s) {
                          const ir::Buffer& b = s.As<ir::Alloc>()->buffer;
-                         const bool fetched =
-                             std::any_of(versions_.begin(), versions_.end(),
-                                         [&](const auto& v) { return v.second == b; });
-                         if (b->scope == ir::Scope::kShared) return fetched;
-                         return b->scope == ir::Scope::kBarrier || !IsAnnotated(b);
+                         if (b->scope != ir::Scope::kShared) return !IsAnnotated(b);
+                         return std::any_of(fetches_.begin(), fetches_.end(),
+                                            [&](const Fetch& f) { return f.tile == b; });
                        }) &&
            std::none_of(rest_.begin(), rest_.end(), [&](const Stmt& s) {
              return StagedOperandBytes(program_, s, {0, threads_}, arch_) > 0;
@@ -343,10 +341,8 @@ class Specialise {
         loc);
   }
 
-  // The same for all blocks of a cluster, which are neighbours along the grid's second axis.
-  bool IsShared(const Fetch& fetch) const {
-    const int64_t rows = ir::ConstInt(fetch.tile->shape[0]).value_or(0);
-    if (rows % (kAtomRows * kCluster) != 0 || fetch.op() != Instruction::kTensorLoad) return false;
+  // The same for neighbours along the grid's second axis, as the blocks of a cluster are.
+  bool IsSameAcross(const Fetch& fetch) const {
     const Expr& across = launch_.grid[1].var;
     for (const Stmt& bind : binds_) {
       for (const ir::Range& r : fetch.source.ranges) {
@@ -355,17 +351,6 @@ class Specialise {
     }
     return std::none_of(fetch.source.ranges.begin(), fetch.source.ranges.end(),
                         [&](const ir::Range& r) { return Mentions(r.min, across); });
-  }
-
-  // Pairs of blocks share what they both fetch.
-  void ChooseCluster() {
-    if (launch_.grid.size() < 2 || arch_.cluster < kCluster || HoldsSums(launch_)) return;
-    if (ir::PassOption(program_, "kiln.cluster", kCluster) != kCluster) return;
-    const int64_t height = ir::ConstInt(launch_.grid[1].extent).value_or(1);
-    if (height % kCluster != 0 || StepsDiffer()) return;
-    const bool shares = std::any_of(fetches_.begin(), fetches_.end(),
-                                    [&](const Fetch& fetch) { return IsShared(fetch); });
-    if (shares) cluster_ = kCluster;
   }
 
   void MakeVersions() {
@@ -530,7 +515,8 @@ class Specialise {
       std::vector<Expr> offsets;
       for (const Expr& offset : fetch->offsets) offsets.push_back(ir::Substitute(offset, step));
       std::map<std::string, std::string> notes = fetch->notes;
-      if (cluster_ > 1 && IsShared(*fetch)) notes["cluster"] = absl::StrCat(cluster_);
+      if (cluster_ > 1 && target::IsShared(TileOf(*fetch)))
+        notes["cluster"] = absl::StrCat(cluster_);
       body->push_back(ir::MakeInstruct(fetch->loc, fetch->op(),
                                        {tile, source, One(group.full, version)}, std::move(offsets),
                                        std::move(notes)));
@@ -631,26 +617,20 @@ class Specialise {
   std::optional<StagedStore> staged_;
 };
 
-bool IsSet(const ir::Program& program, const std::string& option) {
-  const auto found = program.attrs.find(option);
-  return found != program.attrs.end() && found->second == "true";
-}
-
 }  // namespace
 
 absl::StatusOr<ir::Program> SpecialiseWarps(const ir::Program& program,
                                             const PassContext& context) {
   const target::Arch& arch = GpuOf(context);
   const bool fetches = arch.name == "sm_90a" || arch.name == "sm_100a";
-  if (!fetches || IsSet(program, "tl.disable_warp_specialized") ||
-      IsSet(program, "tl.disable_tma_lower")) {
+  if (!fetches || ir::PassOption(program, "tl.disable_warp_specialized", 0) != 0 ||
+      ir::PassOption(program, "tl.disable_tma_lower", 0) != 0) {
     return program;
   }
   ir::Program out = program;
   out.body = ir::RewriteStmts(program.body, [&](const Stmt& s) -> Stmt {
     const auto* launch = s.As<ir::Launch>();
-    // Beside mma.sync, threads fetch by themselves.
-    if (launch == nullptr || (arch.name != "sm_90a" && !HoldsSums(*launch))) return {};
+    if (launch == nullptr) return {};
     return Specialise(program, *launch, arch).Run().value_or(Stmt());
   });
   return out;

@@ -9,6 +9,7 @@
 #include "compiler/layout/swizzle.h"
 #include "compiler/passes/gemm_layouts.h"
 #include "compiler/passes/tile_versions.h"
+#include "compiler/target/warps.h"
 
 namespace kiln::passes {
 namespace {
@@ -17,10 +18,8 @@ using ir::Expr;
 using ir::MakeInt;
 using ir::Stmt;
 
-constexpr int64_t kMostBox = 256;  // elements a side of a TMA box
-constexpr int64_t kRowBytes = 16;  // global strides are multiples of it
-constexpr int64_t kMostStride = (int64_t{1} << 40) - kRowBytes;  // bytes
-constexpr int64_t kMostExtent = int64_t{1} << 31;                // coordinates are of 32 bits
+constexpr int64_t kMostStride = (int64_t{1} << 40) - target::kBoxRowBytes;  // bytes
+constexpr int64_t kMostExtent = int64_t{1} << 31;  // coordinates are of 32 bits
 constexpr size_t kMostRank = 5;
 constexpr int64_t kMostTiles = 2;  // one is written while the other is fetched
 constexpr int64_t kTileAlign = 1024;
@@ -36,7 +35,7 @@ bool IsTensorBox(const ir::Region& box, const Expr& rows, const Expr& columns) {
   for (size_t d = rank; d-- > 0;) {
     const ir::Range& range = box.ranges[d];
     const auto extent = ir::ConstInt(range.extent);
-    if (!extent || *extent > kMostBox || ReadsMemory(range.min)) return false;
+    if (!extent || *extent > target::kMostBox || ReadsMemory(range.min)) return false;
     const bool matrix = d == row_dimension || d + 1 == rank;
     if (!matrix && *extent != 1) return false;
     if (matrix && !ir::Same(range.extent, d == row_dimension ? rows : columns)) return false;
@@ -45,8 +44,9 @@ bool IsTensorBox(const ir::Region& box, const Expr& rows, const Expr& columns) {
       if (!given) return false;
       stride = *given * tensor->dtype.bytes();
     }
-    if (d + 1 == rank ? stride != tensor->dtype.bytes() : stride % kRowBytes != 0) return false;
-    if (stride <= 0 || stride > kMostStride) return false;
+    const bool fits =
+        d + 1 == rank ? stride == tensor->dtype.bytes() : stride % target::kBoxRowBytes == 0;
+    if (!fits || stride <= 0 || stride > kMostStride) return false;
     const auto whole = ir::ConstInt(tensor->shape[d]);
     if (whole ? *whole > kMostExtent : d > 0) return false;
     stride *= whole.value_or(1);

@@ -78,16 +78,21 @@ struct GpuConstants {
   // mma.sync on a machine with wgmma reaches this part of it.
   double mma_on_hopper = 0.62;
   // Registers of a thread beside what fragments hold: addressing, loop state, and, where there are
-  // products, operands and their descriptors.
-  double overhead_registers = 40, gemm_registers = 48;
-  // More where element loops work on what products leave.
-  double epilogue_registers = 8;
-  // Of an instruction that takes its operands from registers, for those; with many steps in depth
-  // the assembler fetches all of them ahead.
-  double operand_registers = 24;
-  int steps_ahead = 8;
+  // products, descriptors; in a launch that computes nothing, addresses are made as they are
+  // needed.
+  double overhead_registers = 40, gemm_registers = 40, move_registers = 4;
+  // More beside products, for each exponential's worth of special functions in an element loop.
+  double special_registers = 22;
+  // Of an instruction that takes its operands from registers, for those: so many steps' of them.
+  // mma.sync of tf32 rounds them there, of float8 widens them, and with many steps in depth the
+  // assembler fetches some ahead.
+  double operand_registers = 32, operand_addresses = 8;
+  double steps_rounded = 2, steps_fetched = 3, steps_fetched_rounded = 4, widened = 2;
+  int deep = 8;  // steps that are many
   // Of a thread in one, two and three warpgroups that compute beside one that fetches.
   double registers_of_one = 240, registers_of_two = 232, registers_of_three = 160;
+  // What a block of a cluster waits for the other, at its start and its end.
+  double cluster_ns = 1000;
   // Cycles of barriers and issue in one iteration of a pipelined loop.
   double iteration_cycles = 60;
   // Part of the L2 that a working set may fill.

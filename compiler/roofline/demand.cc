@@ -56,6 +56,8 @@ class Analyzer {
   Num ValueOr(const ir::Expr& e, double fallback, const char* what);
   Num Probability(const ir::Expr& condition);
   void Approximate(std::string sentence);
+  void NoteRead(int buffer);
+  void NoteStored(const ir::Copy& copy);
   void LinkReaders();
   void UsefulParts();
   void Totals();
@@ -67,11 +69,13 @@ class Analyzer {
   std::unordered_map<const ir::BufferNode*, int> tensors_, buffers_;
   std::vector<int> loops_;  // path to here
   Num probability_;         // of the branches on the path
-  bool tf32_ = false;       // float32 operands may be rounded
+  const ir::Program* program_ = nullptr;
+  bool tf32_ = false;  // float32 operands may be rounded
   int launch_ = 0;
   const ir::Launch* launch_node_ = nullptr;
   bool pipelined_ = false;              // inside a pipelined loop
   std::vector<int> writers_, readers_;  // per buffer: number of operations
+  std::vector<int> last_reader_;        // per buffer
 };
 
 void Analyzer::Approximate(std::string sentence) {
@@ -91,6 +95,7 @@ Num Analyzer::ValueOr(const ir::Expr& e, double fallback, const char* what) {
 
 void Analyzer::Declare(const ir::Program& program,
                        const std::map<std::string, ir::Expr>& tunables) {
+  program_ = &program;
   tf32_ = ir::PassOption(program, "kiln.tf32", 0) != 0;
   for (const auto& [name, var] : tunables) {
     symbols_.SetValue(var, tape_.Input(static_cast<int>(d_.inputs.size())));
@@ -221,6 +226,12 @@ void Analyzer::Launch(const ir::Launch& launch) {
   GridLoops(launch);
   Block(launch.body);
   loops_.clear();
+  WarpDemand& warps = d_.launches.back().warps;
+  warps = FindWarps(*program_, launch, tape_, symbols_);
+  for (FetchDemand& fetch : warps.fetches) {
+    const auto found = buffers_.find(fetch.into);
+    if (found != buffers_.end()) fetch.buffer = found->second;
+  }
 }
 
 Num Analyzer::Probability(const ir::Expr& condition) {
@@ -339,6 +350,14 @@ void Analyzer::AddAllocation(const ir::Alloc& alloc) {
   d_.buffers.push_back(local);
   writers_.push_back(0);
   readers_.push_back(0);
+  last_reader_.push_back(-1);
+}
+
+// The operation that is being added reads the buffer; -1: none of this block's.
+void Analyzer::NoteRead(int buffer) {
+  if (buffer < 0) return;
+  ++readers_[buffer];
+  last_reader_[buffer] = static_cast<int>(d_.ops.size()) - 1;
 }
 
 int Analyzer::NewOp(OpKind kind, std::string label, SourceLoc loc) {
@@ -414,10 +433,11 @@ void Analyzer::AddCopy(const ir::Copy& copy) {
     GlobalRegion(id, copy.src, false);
   } else {
     d_.ops[id].onchip_read_bytes = elements * static_cast<double>(src->dtype.bytes());
-    if (BufferOf(src) >= 0) ++readers_[BufferOf(src)];
+    NoteRead(BufferOf(src));
   }
   if (dst->scope == ir::Scope::kGlobal) {
     GlobalRegion(id, copy.dst, true);
+    NoteStored(copy);
   } else {
     d_.ops[id].onchip_write_bytes = elements * static_cast<double>(dst->dtype.bytes());
     if (const int i = BufferOf(dst); i >= 0) {
@@ -426,6 +446,18 @@ void Analyzer::AddCopy(const ir::Copy& copy) {
     }
   }
   if (src->dtype != dst->dtype) d_.ops[id].work.convert = tape_.Const(1);
+}
+
+// What of a tile lies inside of the tensor that it is stored to, in any block.
+void Analyzer::NoteStored(const ir::Copy& copy) {
+  const int i = BufferOf(copy.src.buffer);
+  if (i < 0) return;
+  const std::vector<Num> sizes = SizesOf(copy.dst.buffer);
+  Num inside = tape_.Const(1);
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    inside = inside * Min(ValueOr(copy.dst.ranges[d].extent, 1, "a region's extent"), sizes[d]);
+  }
+  d_.buffers[i].stored = inside;
 }
 
 // A tile that a pipelined loop fetches has a copy for each of its stages.
@@ -485,13 +517,8 @@ void Analyzer::AddGemm(const ir::Gemm& gemm) {
   op.a_buffer = BufferOf(gemm.a.buffer);
   op.b_buffer = BufferOf(gemm.b.buffer);
   op.c_buffer = BufferOf(gemm.c.buffer);
-  for (int i : {op.a_buffer, op.b_buffer}) {
-    if (i >= 0) ++readers_[i];
-  }
-  if (op.c_buffer >= 0) {
-    ++readers_[op.c_buffer];
-    ++writers_[op.c_buffer];
-  }
+  for (int i : {op.a_buffer, op.b_buffer, op.c_buffer}) NoteRead(i);
+  if (op.c_buffer >= 0) ++writers_[op.c_buffer];
   if (gemm.a.buffer->scope == ir::Scope::kGlobal) GlobalRegion(id, gemm.a, false);
   if (gemm.b.buffer->scope == ir::Scope::kGlobal) GlobalRegion(id, gemm.b, false);
   if (gemm.c.buffer->scope == ir::Scope::kGlobal) GlobalRegion(id, gemm.c, true);
@@ -520,10 +547,10 @@ void Analyzer::AddReduce(const ir::Reduce& reduce) {
   const Num elements = op.rows * op.columns;
   if (BufferOf(dst) >= 0) {
     ++writers_[BufferOf(dst)];
-    if (!reduce.clear) ++readers_[BufferOf(dst)];
+    if (!reduce.clear) NoteRead(BufferOf(dst));
   }
   if (BufferOf(src) >= 0) {
-    ++readers_[BufferOf(src)];
+    NoteRead(BufferOf(src));
     op.onchip_read_bytes = elements * static_cast<double>(src->dtype.bytes());
   }
   if (src->scope == ir::Scope::kGlobal) GlobalRegion(id, reduce.src, false);
@@ -538,7 +565,7 @@ void Analyzer::AddAtomic(const ir::Atomic& atomic) {
   if (atomic.src.buffer == nullptr) return;
   const int i = BufferOf(atomic.src.buffer);
   d_.ops[id].src_buffer = i;
-  if (i >= 0) ++readers_[i];
+  NoteRead(i);
   d_.ops[id].onchip_read_bytes =
       d_.ops[id].rows * d_.ops[id].columns * static_cast<double>(atomic.src.buffer->dtype.bytes());
 }
@@ -566,7 +593,11 @@ void Analyzer::ElementLoop(const ir::Stmt& body, const std::vector<ir::Axis>& ax
       (e.write ? op.onchip_write_bytes : op.onchip_read_bytes) =
           (e.write ? op.onchip_write_bytes : op.onchip_read_bytes) + bytes;
       if (const int i = BufferOf(e.buffer); i >= 0) {
-        ++(e.write ? writers_ : readers_)[i];
+        if (e.write) {
+          ++writers_[i];
+        } else {
+          NoteRead(i);
+        }
         if (!e.write && op.src_buffer < 0) op.src_buffer = i;
         if (e.write && op.dst_buffer < 0) op.dst_buffer = i;
         d_.buffers[i].by_elements |= e.write && writers_[i] == 1;
@@ -600,6 +631,15 @@ void Analyzer::LinkReaders() {
     if (writers_[b] == 1 && readers_[b] == 1) op.sole_reader = last_reader[b];
     d_.buffers[b].folded_once =
         op.sole_reader >= 0 && d_.ops[op.sole_reader].kind == OpKind::kReduce;
+  }
+  for (size_t i = 0; i < d_.ops.size(); ++i) {
+    const OpDemand& op = d_.ops[i];
+    if (op.kind != OpKind::kCopy || op.src_buffer < 0 || op.dst_buffer < 0) continue;
+    LocalBuffer& to = d_.buffers[op.dst_buffer];
+    const LocalBuffer& from = d_.buffers[op.src_buffer];
+    to.taken_over = to.scope == ir::Scope::kFragment && from.scope == ir::Scope::kFragment &&
+                    to.dtype.bytes() <= from.dtype.bytes() && writers_[op.dst_buffer] == 1 &&
+                    last_reader_[op.src_buffer] == static_cast<int>(i);
   }
 }
 

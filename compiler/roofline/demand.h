@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "compiler/ir/stmt.h"
 #include "compiler/roofline/tape.h"
+#include "compiler/roofline/warps.h"
 #include "compiler/target/legality.h"
 
 namespace kiln::roofline {
@@ -113,6 +114,8 @@ struct LocalBuffer {
   bool vector = false;       // has one dimension
   bool by_elements = false;  // filled by a loop, an element at a time
   bool folded_once = false;  // filled from a tensor for one reduction
+  bool taken_over = false;   // filled from a fragment that nothing looks at afterwards: its place
+  Num stored;                // most elements that a copy puts inside of a tensor; undefined = none
   bool pipelined = false;    // written inside a pipelined loop: has `stages` copies on a GPU
   Num stages;
 };
@@ -128,6 +131,7 @@ struct LaunchDemand {
   Num threads;            // of a block
   Num stages;             // most stages of any pipelined loop; 1 = none
   Num panel;  // rows of blocks in a swizzle panel; undefined = the launch has no swizzle
+  WarpDemand warps;
 };
 
 struct Demand {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "compiler/base/status.h"
 #include "compiler/ir/analysis.h"
+#include "compiler/lang/pass_options.h"
 
 namespace kiln::roofline {
 namespace {
@@ -21,6 +22,10 @@ std::optional<double> Integer(const std::string& text) {
 absl::Status InConfig(const Config& config, const absl::Status& status) {
   if (config.values().empty()) return status;
   return WithContext(status, absl::StrCat("with ", config.ToString()));
+}
+
+Config OneOption(const std::string& name, const std::string& value) {
+  return Config(std::map<std::string, std::string>{{name, value}});
 }
 
 std::string Flipped(const std::string& text) { return text == "True" ? "False" : "True"; }
@@ -43,11 +48,14 @@ class Expander {
  private:
   absl::Status ChooseTunables();
   absl::Status CheckName(const std::string& name) const;
+  absl::Status CheckAutoOption(const std::string& name) const;
   absl::Status AddAuto(const std::string& name, bool asked);
   absl::Status ExpandProduct();
   absl::Status ExpandList();
   absl::Status Probe();
   absl::StatusOr<bool> KeepSizes(const lang::OpenProgram& program, std::vector<std::string>* open);
+  absl::Status FindOptions(const lang::OpenProgram& open);
+  void AddOptions();
   void ShareRows();
   absl::Status BindConcrete(const std::string& name, const Config& base,
                             const std::vector<std::string>& open);
@@ -66,6 +74,7 @@ class Expander {
   std::vector<Config> configs_;
   std::map<std::string, std::string> defaults_;  // auto tunables
   std::map<std::string, Binding> bindings_;
+  std::vector<const OpenOption*> options_;  // open
   KernelDigest digest_;
   absl::Status first_error_;
   int64_t skipped_pieces_ = 0;
@@ -88,6 +97,7 @@ Axis* Expander::Find(const std::string& name) {
 }
 
 absl::Status Expander::CheckName(const std::string& name) const {
+  if (IsOptionName(name)) return absl::OkStatus();  // its values are checked where they are given
   std::vector<std::string> names;
   for (const lang::ParamInfo& p : r_.kernel->params()) {
     if (p.kind != lang::ParamInfo::kCompileTime) continue;
@@ -104,6 +114,16 @@ absl::Status Expander::CheckName(const std::string& name) const {
   return absl::InvalidArgumentError(absl::StrCat("'", r_.kernel->name(), "' has no parameter '",
                                                  name, "' to tune; its parameters are ",
                                                  absl::StrJoin(names, ", ")));
+}
+
+// A pass option without values: one of those that the recommender knows what they are good for.
+absl::Status Expander::CheckAutoOption(const std::string& name) const {
+  std::vector<std::string> names;
+  for (const OpenOption& option : OpenOptions()) names.push_back(option.name);
+  if (std::count(names.begin(), names.end(), name) > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the values of the pass option '", name, "' cannot be derived: list them (",
+                   "derived are those of ", absl::StrJoin(names, " and "), ")"));
 }
 
 // A tunable without values. `asked`: the user named it; else a parameter that merely was not fixed.
@@ -163,14 +183,20 @@ absl::Status Expander::ChooseTunables() {
       }
     }
     for (const std::string& v : axis.texts) {
+      KILN_RETURN_IF_ERROR(lang::CheckPassOptions(OneOption(name, v)));
       if (const auto n = Integer(v)) axis.numbers.push_back(*n);
     }
     if (axis.numbers.size() != axis.texts.size()) axis.numbers.clear();
+    if (IsOptionName(name)) axis.role = Role::kOption;
     out_.axes.push_back(std::move(axis));
   }
   for (const std::string& name : r_.auto_tunables) {
     KILN_RETURN_IF_ERROR(CheckName(name));
     if (r_.tunables.count(name) > 0) continue;
+    if (IsOptionName(name)) {
+      KILN_RETURN_IF_ERROR(CheckAutoOption(name));
+      continue;
+    }
     KILN_RETURN_IF_ERROR(AddAuto(name, true));
   }
   if (nothing) {
@@ -250,7 +276,7 @@ absl::Status Expander::Probe() {
   Config base;
   std::vector<std::string> open;
   for (const Axis& a : out_.axes) {
-    if (a.numbers.empty()) {
+    if (a.numbers.empty() || a.role == Role::kOption) {
       base.Set(a.name, a.texts.front());
     } else {
       open.push_back(a.name);
@@ -262,6 +288,7 @@ absl::Status Expander::Probe() {
       KILN_ASSIGN_OR_RETURN(const bool changed, KeepSizes(*result.program, &open));
       if (changed) continue;
       bindings_ = BindRoles(result.program->program, result.program->tunables, r_.runtime);
+      KILN_RETURN_IF_ERROR(FindOptions(*result.program));
       break;
     }
     const size_t before = open.size();
@@ -287,6 +314,47 @@ absl::Status Expander::Probe() {
   return absl::OkStatus();
 }
 
+// The pass options that the kernel leaves open and that change how its launches work.
+absl::Status Expander::FindOptions(const lang::OpenProgram& open) {
+  const auto asked = [&](const OpenOption& option) {
+    return std::count(r_.auto_tunables.begin(), r_.auto_tunables.end(), option.name) > 0;
+  };
+  const bool none_asked = std::none_of(OpenOptions().begin(), OpenOptions().end(), asked);
+  if (r_.arch.kind != target::ArchKind::kGpu || r_.arch.cluster == 0) return absl::OkStatus();
+  if (none_asked && (!r_.tunables.empty() || !r_.auto_tunables.empty())) return absl::OkStatus();
+  auto demand = Analyze(open.program, open.tunables, open.constraints, r_.runtime);
+  if (!demand.ok()) return demand.status();
+  const bool fetches = std::any_of(demand->launches.begin(), demand->launches.end(),
+                                   [](const LaunchDemand& l) { return l.warps.possible; });
+  for (const OpenOption& option : OpenOptions()) {
+    if (!fetches || open.program.attrs.count(option.name) > 0) continue;
+    if (none_asked || asked(option)) options_.push_back(&option);
+  }
+  return absl::OkStatus();
+}
+
+// They are axes of the space, unless it would be too large with them.
+void Expander::AddOptions() {
+  int64_t ways = 1;
+  for (const OpenOption* option : options_) ways *= static_cast<int64_t>(option->values.size());
+  if (ways > 1 && Product() > r_.limits.configs / ways) {
+    Note("sampled: pass options keep their defaults in a space this large");
+    return;
+  }
+  for (const OpenOption* option : options_) {
+    Axis axis;
+    axis.name = option->name;
+    axis.role = Role::kOption;
+    axis.derived = axis.open = true;
+    for (const int64_t value : option->values) {
+      axis.texts.push_back(absl::StrCat(value));
+      axis.numbers.push_back(static_cast<double>(value));
+    }
+    out_.total *= static_cast<int64_t>(axis.texts.size());
+    out_.axes.push_back(std::move(axis));
+  }
+}
+
 // A gemm over a matrix of few rows streams its other operand: its N and K tiles want other values.
 void Expander::ShareRows() {
   double rows = 0;
@@ -303,6 +371,7 @@ void Expander::ShareRows() {
 absl::Status Expander::BindConcrete(const std::string& name, const Config& base,
                                     const std::vector<std::string>& open) {
   Axis& a = *Find(name);
+  if (a.role == Role::kOption) return absl::OkStatus();
   const std::string first = a.texts.front();
   std::string other = a.texts.size() > 1 ? a.texts[1] : "";
   if (other.empty() && a.role == Role::kFlag) other = Flipped(first);
@@ -370,6 +439,7 @@ absl::Status Expander::DeriveAll() {
 absl::Status Expander::ExpandProduct() {
   KILN_RETURN_IF_ERROR(Probe());
   KILN_RETURN_IF_ERROR(DeriveAll());
+  AddOptions();
   std::vector<int> axes;
   Config fixed;
   for (size_t i = 0; i < out_.axes.size(); ++i) axes.push_back(static_cast<int>(i));
@@ -390,10 +460,11 @@ absl::Status Expander::ExpandProduct() {
 // piece for each value.
 absl::Status Expander::Split(const Config& fixed, std::vector<int> axes) {
   int split = -1;
-  std::vector<std::string> open;
+  std::vector<std::string> open, options;
   for (int i : axes) {
     if (!out_.axes[i].open && split < 0) split = i;
-    if (out_.axes[i].open) open.push_back(out_.axes[i].name);
+    if (!out_.axes[i].open) continue;
+    (out_.axes[i].role == Role::kOption ? options : open).push_back(out_.axes[i].name);
   }
   lang::OpenResult result;
   if (split < 0) {
@@ -426,7 +497,7 @@ absl::Status Expander::Split(const Config& fixed, std::vector<int> axes) {
     return absl::OkStatus();
   }
   digest_.Add(fixed, *result.program);
-  auto piece = Piece::Make(fixed, *result.program, r_.runtime, r_.arch);
+  auto piece = Piece::Make(fixed, *result.program, r_.runtime, r_.arch, options);
   if (!piece.ok()) return piece.status();
   NoteDemand(piece->demand());
   PieceRows rows{*std::move(piece), axes, {}, 1};
@@ -447,10 +518,12 @@ absl::Status Expander::ExpandList() {
     if (seen.insert(c.ToString()).second) unique.push_back(c);
   }
   out_.total = static_cast<int64_t>(unique.size());
+  for (const Config& c : unique) KILN_RETURN_IF_ERROR(lang::CheckPassOptions(c));
   for (const std::string& name : names) {
     KILN_RETURN_IF_ERROR(CheckName(name));
     Axis axis;
     axis.name = name;
+    if (IsOptionName(name)) axis.role = Role::kOption;
     std::set<std::string> values;
     for (const Config& c : unique) {
       if (const std::string* v = c.Find(name)) values.insert(*v);
@@ -472,7 +545,7 @@ absl::Status Expander::ExpandList() {
       Config fixed;
       std::vector<std::string> open;
       for (const auto& [name, value] : c.values()) {
-        if (concrete.count(name) > 0 || !Integer(value)) {
+        if (concrete.count(name) > 0 || IsOptionName(name) || !Integer(value)) {
           fixed.Set(name, value);
         } else {
           open.push_back(name);

@@ -106,6 +106,12 @@ Hint Explain(const Piece& piece, const Figures& f, const target::Arch& arch) {
     h.fields["occupancy"] = absl::StrFormat("%.0f", f.occupancy);
     h.fields["registers"] = absl::StrFormat("%.0f", f.registers);
   }
+  if (arch.cluster > 0) {
+    h.fields["warp_specialised"] = absl::StrFormat("%.0f", f.specialised);
+    h.fields["cluster"] = absl::StrFormat("1,%.0f", f.cluster);
+    h.fields["persistent"] = absl::StrFormat("%.0f", f.persistent);
+    h.fields["ping_pong"] = f.teams > 1 ? "1" : "0";
+  }
   return h;
 }
 

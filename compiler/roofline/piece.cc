@@ -14,9 +14,9 @@ namespace {
 
 std::vector<Num> FullOutputs(const Price& p) {
   std::vector<Num> out = {
-      p.ns,           p.legal,      p.blocks,           p.waves, p.tail,        p.waste,
-      p.onchip_bytes, p.dram_bytes, p.compulsory_bytes, p.flops, p.roofline_ns, p.registers,
-      p.occupancy};
+      p.ns,           p.legal,       p.blocks,           p.waves,      p.tail,        p.waste,
+      p.onchip_bytes, p.dram_bytes,  p.compulsory_bytes, p.flops,      p.roofline_ns, p.registers,
+      p.occupancy,    p.specialised, p.cluster,          p.persistent, p.teams};
   for (const ResourceTime& r : p.resources) out.push_back(r.ns);
   for (const Limit& l : p.limits) out.push_back(l.holds);
   return out;
@@ -24,6 +24,8 @@ std::vector<Num> FullOutputs(const Price& p) {
 
 // What the table of instructions says of a gemm, in this order of inputs.
 constexpr size_t kAnswers = 4;
+// What the decision about warps says of a launch: the fields of target::WarpPlan.
+constexpr size_t kWarpAnswers = 4;
 struct Chosen {
   double efficiency = 0;  // part of the arch's best rate for the operands; 0 = illegal
   double stages_a = 0;
@@ -78,9 +80,15 @@ Chosen Choose(const target::Arch& arch, const OpDemand& op, int64_t m, int64_t n
   const bool staged = !op.a_shared && !target::LeftFromRegisters(q, choice);
   const bool from_shared = choice.unit == "wgmma";
   double operands = from_shared ? 0 : kGpu.operand_registers;
-  const int64_t steps = k * op.a_type.bits / 256;  // an atom is 32 bytes deep
-  if (choice.unit == "mma" && steps >= kGpu.steps_ahead) {
-    operands = (wm / 16 * 4 + wn / 8 * 2) * static_cast<double>(steps);
+  if (choice.unit == "mma") {
+    const int64_t steps = k * op.a_type.bits / 256;  // an atom is 32 bytes deep
+    const bool rounded = op.a_type == kFloat32, deep = steps >= kGpu.deep;
+    double held = deep ? (rounded ? kGpu.steps_fetched_rounded : kGpu.steps_fetched)
+                       : (rounded ? kGpu.steps_rounded : 0);
+    if (op.a_type.is_float() && op.a_type.bits == 8) {
+      held = kGpu.widened * static_cast<double>(steps);
+    }
+    operands = std::max(operands, kGpu.operand_addresses + held * (wm / 16 * 4 + wn / 8 * 2));
   }
   return {efficiency, staged ? 1.0 : 0.0, operands, 0};
 }
@@ -89,7 +97,8 @@ Chosen Choose(const target::Arch& arch, const OpDemand& op, int64_t m, int64_t n
 
 absl::StatusOr<Piece> Piece::Make(Config fixed, const lang::OpenProgram& open,
                                   const std::map<std::string, double>& runtime,
-                                  const target::Arch& arch) {
+                                  const target::Arch& arch,
+                                  const std::vector<std::string>& options) {
   Piece piece;
   piece.fixed_ = std::move(fixed);
   piece.arch_ = arch;
@@ -100,26 +109,9 @@ absl::StatusOr<Piece> Piece::Make(Config fixed, const lang::OpenProgram& open,
   if (arch.kind == target::ArchKind::kCpu) {
     piece.price_ = PriceOnCpu(d, arch);
   } else {
-    GemmInputs gemms;
-    std::vector<Num> dims;
-    for (size_t i = 0; i < d.ops.size(); ++i) {
-      const OpDemand& op = d.ops[i];
-      if (op.kind != OpKind::kGemm) continue;
-      const auto input = [&](size_t which) {
-        return d.tape->Input(
-            static_cast<int>(d.inputs.size() + kAnswers * piece.gemm_ops_.size() + which));
-      };
-      gemms.efficiency.push_back(input(0));
-      gemms.stages_a.push_back(input(1));
-      gemms.operands.push_back(input(2));
-      gemms.columns.push_back(input(3));
-      piece.gemm_ops_.push_back(static_cast<int>(i));
-      for (Num n : {op.m, op.n, op.k, d.launches[op.launch].threads}) dims.push_back(n);
-    }
-    piece.gemm_dims_ = TapeProgram::Compile(*d.tape, dims);
-    piece.price_ = PriceOnGpu(d, arch, gemms);
+    piece.AddGpuPrice(options);
   }
-  const Num no = d.tape->Const(-1);
+  const Num no = d.tape->Const(kIllegal);
   piece.fast_ = TapeProgram::Compile(*d.tape, {Select(piece.price_.legal, piece.price_.ns, no)});
   std::vector<Num> outputs = FullOutputs(piece.price_);
   Num shortest = d.tape->Const(0);
@@ -132,15 +124,61 @@ absl::StatusOr<Piece> Piece::Make(Config fixed, const lang::OpenProgram& open,
   return piece;
 }
 
-std::vector<std::vector<double>> Piece::ChooserColumns(const std::vector<const double*>& columns,
-                                                       int64_t count) const {
-  const size_t gemms = gemm_ops_.size();
-  std::vector<std::vector<double>> dims(4 * gemms, std::vector<double>(count));
+void Piece::AddGpuPrice(const std::vector<std::string>& options) {
+  Demand& d = *demand_;
+  for (const OpenOption& option : OpenOptions()) {
+    if (std::count(options.begin(), options.end(), option.name) == 0) continue;
+    options_.emplace_back(&option, static_cast<int>(d.inputs.size()));
+    d.inputs.push_back(option.name);
+  }
+  size_t inputs = d.inputs.size();
+  const auto next = [&] { return d.tape->Input(static_cast<int>(inputs++)); };
+  std::vector<Num> dims;
+  GemmInputs gemms;
+  for (size_t i = 0; i < d.ops.size(); ++i) {
+    const OpDemand& op = d.ops[i];
+    if (op.kind != OpKind::kGemm) continue;
+    gemms.efficiency.push_back(next());
+    gemms.stages_a.push_back(next());
+    gemms.operands.push_back(next());
+    gemms.columns.push_back(next());
+    gemm_ops_.push_back(static_cast<int>(i));
+    for (Num n : {op.m, op.n, op.k, d.launches[op.launch].threads}) dims.push_back(n);
+  }
+  std::vector<WarpInputs> warps;
+  for (const LaunchDemand& l : d.launches) {
+    const Num specialised = next(), cluster = next(), persistent = next(), teams = next();
+    warps.push_back({specialised, cluster, persistent, teams});
+    if (!l.warps.possible) continue;
+    const Num across = l.grid.size() > 1 ? l.grid[1] : d.tape->Const(1);
+    for (const Num& n : {l.threads, l.warps.stages, l.blocks, across}) dims.push_back(n);
+    dims.insert(dims.end(), l.warps.sums.begin(), l.warps.sums.end());
+    for (const FetchDemand& fetch : l.warps.fetches) {
+      dims.push_back(fetch.rows);
+      dims.push_back(fetch.columns);
+    }
+  }
+  dims_ = TapeProgram::Compile(*d.tape, dims);
+  dim_count_ = dims.size();
+  price_ = PriceOnGpu(d, arch_, gemms, warps);
+}
+
+Piece::Answers Piece::Ask(const std::vector<const double*>& columns, int64_t count) const {
+  std::vector<std::vector<double>> dims(dim_count_, std::vector<double>(count));
   std::vector<double*> out;
   for (auto& d : dims) out.push_back(d.data());
-  gemm_dims_.Run(columns, count, out);
-  std::vector<std::vector<double>> result(kAnswers * gemms, std::vector<double>(count));
-  for (size_t g = 0; g < gemms; ++g) {
+  dims_.Run(columns, count, out);
+  Answers answers;
+  answers.columns.assign(kAnswers * gemm_ops_.size() + kWarpAnswers * demand_->launches.size(),
+                         std::vector<double>(count));
+  AskGemms(dims, count, answers);
+  AskWarps(columns, dims, count, answers);
+  return answers;
+}
+
+void Piece::AskGemms(const std::vector<std::vector<double>>& dims, int64_t count,
+                     Answers& out) const {
+  for (size_t g = 0; g < gemm_ops_.size(); ++g) {
     std::unordered_map<uint64_t, Chosen> memo;
     for (int64_t j = 0; j < count; ++j) {
       int64_t v[4];
@@ -151,41 +189,106 @@ std::vector<std::vector<double>> Piece::ChooserColumns(const std::vector<const d
       }
       const auto [it, fresh] = memo.try_emplace(key);
       if (fresh) it->second = Choose(arch_, demand_->ops[gemm_ops_[g]], v[0], v[1], v[2], v[3]);
-      result[kAnswers * g][j] = it->second.efficiency;
-      result[kAnswers * g + 1][j] = it->second.stages_a;
-      result[kAnswers * g + 2][j] = it->second.operands;
-      result[kAnswers * g + 3][j] = it->second.columns;
+      out.columns[kAnswers * g][j] = it->second.efficiency;
+      out.columns[kAnswers * g + 1][j] = it->second.stages_a;
+      out.columns[kAnswers * g + 2][j] = it->second.operands;
+      out.columns[kAnswers * g + 3][j] = it->second.columns;
     }
   }
-  return result;
+}
+
+void Piece::AskWarps(const std::vector<const double*>& columns,
+                     const std::vector<std::vector<double>>& dims, int64_t count,
+                     Answers& out) const {
+  out.unchanged.assign(options_.size(), std::vector<bool>(count, true));
+  size_t from = 4 * gemm_ops_.size(), to = kAnswers * gemm_ops_.size();
+  for (size_t i = 0; i < demand_->launches.size(); ++i, to += kWarpAnswers) {
+    const WarpDemand& w = demand_->launches[i].warps;
+    target::WarpQuery q = w.query;
+    for (const FetchDemand& fetch : w.fetches) q.fetches.push_back(fetch.tile);
+    for (int64_t j = 0; j < count; ++j) {
+      const auto at = [&](size_t dim) { return static_cast<int64_t>(dims[from + dim][j]); };
+      q.stages = 0;
+      if (w.possible) {
+        q.threads = at(0);
+        q.stages = at(1);
+        q.blocks = w.known_blocks ? at(2) : 0;
+        q.across = w.known_across ? at(3) : 1;
+        q.sums = 0;
+        size_t dim = 4;
+        for (size_t s = 0; s < w.sums.size(); ++s) q.sums = std::max(q.sums, at(dim++));
+        for (target::TileFetch& tile : q.fetches) {
+          tile.rows = at(dim++);
+          tile.columns = at(dim++);
+        }
+        q.tensor_sums = HoldsSums(i, j, out);
+      }
+      for (const auto& [option, input] : options_) SetOption(*option, columns[input][j], q);
+      const target::WarpPlan plan = target::PlanWarps(arch_, q);
+      out.columns[to][j] = plan.specialised ? 1 : 0;
+      out.columns[to + 1][j] = static_cast<double>(plan.cluster);
+      out.columns[to + 2][j] = plan.persistent ? 1 : 0;
+      out.columns[to + 3][j] = static_cast<double>(plan.teams);
+      for (size_t o = 0; o < options_.size(); ++o) {
+        const auto& [option, input] = options_[o];
+        const auto otherwise = static_cast<double>(option->otherwise);
+        if (columns[input][j] == otherwise || !out.unchanged[o][j]) continue;
+        SetOption(*option, otherwise, q);
+        out.unchanged[o][j] = target::PlanWarps(arch_, q) == plan;
+        SetOption(*option, columns[input][j], q);
+      }
+    }
+    if (w.possible) from += 4 + w.sums.size() + 2 * w.fetches.size();
+  }
+}
+
+bool Piece::HoldsSums(size_t launch, int64_t row, const Answers& answers) const {
+  for (size_t g = 0; g < gemm_ops_.size(); ++g) {
+    const bool here = demand_->ops[gemm_ops_[g]].launch == static_cast<int>(launch);
+    if (here && answers.columns[kAnswers * g + 3][row] > 0) return true;
+  }
+  return false;
+}
+
+void Piece::SetOption(const OpenOption& option, double value, target::WarpQuery& query) {
+  const absl::string_view name = option.name;
+  if (name == "kiln.cluster") query.cluster = static_cast<int64_t>(value);
+  if (name == "kiln.persistent") query.persistent = value != 0;
 }
 
 void Piece::Evaluate(const std::vector<const double*>& columns, int64_t count, double* ns) const {
-  if (gemm_ops_.empty()) return fast_.Run(columns, count, {ns});
-  const auto extra = ChooserColumns(columns, count);
+  if (arch_.kind == target::ArchKind::kCpu) return fast_.Run(columns, count, {ns});
+  const Answers answers = Ask(columns, count);
   std::vector<const double*> all = columns;
-  for (const auto& e : extra) all.push_back(e.data());
+  for (const auto& column : answers.columns) all.push_back(column.data());
   fast_.Run(all, count, {ns});
+  for (size_t o = 0; o < options_.size(); ++o) {
+    const auto& [option, input] = options_[o];
+    for (int64_t j = 0; j < count; ++j) {
+      const bool set = columns[input][j] != static_cast<double>(option->otherwise);
+      if (set && answers.unchanged[o][j]) ns[j] = kSame - static_cast<double>(o);
+    }
+  }
 }
 
 Figures Piece::FiguresOf(const std::vector<double>& values) const {
   std::vector<const double*> columns;
   for (const double& v : values) columns.push_back(&v);
-  std::vector<std::vector<double>> extra;
-  if (!gemm_ops_.empty()) {
-    extra = ChooserColumns(columns, 1);
-    for (const auto& e : extra) columns.push_back(e.data());
-  }
-  constexpr size_t kScalars = 13;
+  Answers answers;
+  if (arch_.kind == target::ArchKind::kGpu) answers = Ask(columns, 1);
+  for (const auto& column : answers.columns) columns.push_back(column.data());
+  constexpr size_t kScalars = 17;
   std::vector<double> raw(kScalars + price_.resources.size() + price_.limits.size() + 1);
   std::vector<double*> out;
   for (double& v : raw) out.push_back(&v);
   full_.Run(columns, 1, out);
   Figures f;
-  double* const scalars[kScalars] = {
-      &f.ns,           &f.legal,      &f.blocks,           &f.waves, &f.tail,        &f.waste,
-      &f.onchip_bytes, &f.dram_bytes, &f.compulsory_bytes, &f.flops, &f.roofline_ns, &f.registers,
-      &f.occupancy};
+  double* const scalars[kScalars] = {&f.ns,           &f.legal,       &f.blocks,
+                                     &f.waves,        &f.tail,        &f.waste,
+                                     &f.onchip_bytes, &f.dram_bytes,  &f.compulsory_bytes,
+                                     &f.flops,        &f.roofline_ns, &f.registers,
+                                     &f.occupancy,    &f.specialised, &f.cluster,
+                                     &f.persistent,   &f.teams};
   for (size_t i = 0; i < kScalars; ++i) *scalars[i] = raw[i];
   const auto at = raw.begin() + kScalars;
   const auto limits_at = at + static_cast<std::ptrdiff_t>(price_.resources.size());

@@ -21,7 +21,7 @@ namespace kiln::roofline {
 struct Figures {
   double ns = 0, legal = 0, blocks = 0, waves = 0, tail = 0, waste = 0, onchip_bytes = 0,
          dram_bytes = 0, compulsory_bytes = 0, flops = 0, roofline_ns = 0, registers = 0,
-         occupancy = 0;
+         occupancy = 0, specialised = 0, cluster = 0, persistent = 0, teams = 0;
   std::vector<double> resources;  // ns, in order of Price::resources
   std::vector<double> limits;     // 0 or 1, in order of Price::limits
   double min_run_bytes = 0;       // shortest contiguous run of any tensor read; 0 = no reads
@@ -29,10 +29,12 @@ struct Figures {
 
 class Piece {
  public:
-  // Analyses and prices `open`. `fixed` holds the tunables that this piece made concrete.
+  // Analyses and prices `open`. `fixed` holds the tunables that this piece made concrete, `options`
+  // names pass options that are open too, further inputs (OpenOptions).
   static absl::StatusOr<Piece> Make(Config fixed, const lang::OpenProgram& open,
                                     const std::map<std::string, double>& runtime,
-                                    const target::Arch& arch);
+                                    const target::Arch& arch,
+                                    const std::vector<std::string>& options = {});
 
   const Config& fixed() const { return fixed_; }
   // Open tunables, in order of columns.
@@ -41,21 +43,36 @@ class Piece {
   const Price& price() const { return price_; }
 
   // Time and legality of `count` configs; columns[i][j] is input i of config j. An illegal config
-  // gets a time of -1.
+  // gets a time of kIllegal; one that would be the same with the open option o left alone, where it
+  // is set otherwise, kSame - o.
+  static constexpr double kIllegal = -1, kSame = -2;
   void Evaluate(const std::vector<const double*>& columns, int64_t count, double* ns) const;
   // Everything about one config.
   Figures FiguresOf(const std::vector<double>& values) const;
 
  private:
-  struct GemmColumns;  // GPU: what the instruction chooser says, as columns
-  std::vector<std::vector<double>> ChooserColumns(const std::vector<const double*>& columns,
-                                                  int64_t count) const;
+  // GPU: what the tables and decisions of compiler/target say of each config, as columns: of each
+  // gemm and then of each launch; and of each open option whether the decision would be the same
+  // with it left alone.
+  struct Answers {
+    std::vector<std::vector<double>> columns;
+    std::vector<std::vector<bool>> unchanged;
+  };
+  Answers Ask(const std::vector<const double*>& columns, int64_t count) const;
+  void AskGemms(const std::vector<std::vector<double>>& dims, int64_t count, Answers& out) const;
+  void AskWarps(const std::vector<const double*>& columns,
+                const std::vector<std::vector<double>>& dims, int64_t count, Answers& out) const;
+  bool HoldsSums(size_t launch, int64_t row, const Answers& answers) const;
+  static void SetOption(const OpenOption& option, double value, target::WarpQuery& query);
+  void AddGpuPrice(const std::vector<std::string>& options);
 
   Config fixed_;
   std::shared_ptr<Demand> demand_;
   Price price_;
-  TapeProgram fast_, full_, gemm_dims_;
+  TapeProgram fast_, full_, dims_;
+  size_t dim_count_ = 0;  // outputs of dims_, which the questions need: of gemms, then of launches
   std::vector<int> gemm_ops_;
+  std::vector<std::pair<const OpenOption*, int>> options_;  // open, with their inputs
   target::Arch arch_;
 };
 

@@ -43,6 +43,8 @@ struct Price {
   Num roofline_ns;  // max(flops / peak, compulsory / bandwidth)
   Num registers;    // GPU: of a thread; CPU: 0
   Num occupancy;    // GPU: resident blocks an SM; CPU: 1
+  // GPU, target::WarpPlan of the launches: 0 or 1, blocks, 0 or 1, teams; the most of any.
+  Num specialised, cluster, persistent, teams;
 };
 
 // Most bytes of on-chip storage one block may ask for.
@@ -61,8 +63,15 @@ struct GemmInputs {
   std::vector<Num> columns;   // of tensor memory that a block takes for the result; 0: none
 };
 
+// What target::PlanWarps said of a launch in each config: more such inputs.
+struct WarpInputs {
+  Num specialised, cluster, persistent, teams;
+};
+
 // Prices on a GPU record: occupancy, waves, the slowest of the shared pipes, exposed latency.
-Price PriceOnGpu(const Demand& demand, const target::Arch& arch, const GemmInputs& gemms);
+// `warps`: one a launch.
+Price PriceOnGpu(const Demand& demand, const target::Arch& arch, const GemmInputs& gemms,
+                 const std::vector<WarpInputs>& warps);
 
 }  // namespace kiln::roofline
 

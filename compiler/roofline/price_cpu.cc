@@ -446,7 +446,8 @@ void CpuPricer::Totals(Price& price) {
 Price CpuPricer::Run() {
   Price price;
   price.waves = price.blocks = price.registers = zero_;
-  price.tail = price.occupancy = one_;
+  price.tail = price.occupancy = price.cluster = price.teams = one_;
+  price.specialised = price.persistent = zero_;
   for (const char* name :
        {"fma", "tensor", "vector", "dram", "llc", "l2", "l1", "block", "launch"}) {
     price.resources.push_back({name, zero_});

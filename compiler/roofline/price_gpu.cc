@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 
 #include "compiler/roofline/constants.h"
 #include "compiler/roofline/price.h"
@@ -14,14 +15,17 @@ constexpr double kRegisterGrain = 8;    // registers are handed out to a thread 
 constexpr double kSmemOverhead = 1024;  // bytes the system keeps of each resident block
 constexpr double kSharers = 4;          // lanes that hold parts of one row of an accumulator
 constexpr double kSmemGrain = 1024;     // tiles that TMA fills begin at multiples of it
+constexpr double kShareRows = 16;       // of tiles that clusters share
 
 class GpuPricer {
  public:
-  GpuPricer(const Demand& demand, const Arch& arch, const GemmInputs& gemms)
+  GpuPricer(const Demand& demand, const Arch& arch, const GemmInputs& gemms,
+            const std::vector<WarpInputs>& warps)
       : d_(demand),
         arch_(arch),
         tape_(*demand.tape),
         gemms_(gemms),
+        warps_(warps),
         zero_(tape_.Const(0)),
         one_(tape_.Const(1)) {}
 
@@ -37,9 +41,15 @@ class GpuPricer {
   };
   BlockDemand PerBlock(int launch) const;
   Residency Resident(int launch) const;
+  Num RowSharers(int launch) const;
+  bool OnlyMoves(int launch) const;
+  Num Held(const LocalBuffer& buffer, Num threads, Num sharers) const;
+  Num MostRegisters(int launch) const;
   double TensorRate(const OpDemand& op) const;
   void AddGemm(const OpDemand& op, int gemm, BlockDemand& b) const;
   void AddElements(const OpDemand& op, BlockDemand& b) const;
+  Num Sharers(const Access& access) const;
+  Num WarpTime(int launch, Num resident) const;
   Num LaunchTime(int launch, Price& price);
   void Limits(Price& price);
   void Totals(Price& price);
@@ -48,6 +58,7 @@ class GpuPricer {
   const Arch& arch_;
   Tape& tape_;
   const GemmInputs& gemms_;
+  const std::vector<WarpInputs>& warps_;
   const Num zero_, one_;
   std::vector<Num> miss_llc_;
 };
@@ -55,9 +66,43 @@ class GpuPricer {
 // Registers that an element of a fragment takes. Narrow values share one where they come as
 // vectors, and what is folded as it arrives need not all be there at once.
 double HeldWords(const LocalBuffer& b) {
+  if (b.taken_over) return 0;
   const double words = static_cast<double>(b.dtype.bytes()) / 4;
   if (b.by_elements) return std::max(words, 1.0);
   return b.folded_once ? words / 2 : words;
+}
+
+// Elements of a fragment that a thread holds, at most. What lies outside of the tensor that it is
+// stored to is never computed, unless it goes by way of shared memory, as TMA has it.
+Num GpuPricer::Held(const LocalBuffer& b, Num threads, Num sharers) const {
+  // A vector beside a product's rows or a tile's is held by all who share a row.
+  const Num all = Ceil(b.elements * (b.vector ? sharers : one_) / threads);
+  if (!b.stored.defined() || (arch_.cluster > 0 && !b.by_elements)) return all;
+  // A product's warps hold rows of their own.
+  return Min(all, Ceil(b.stored / (b.by_elements ? threads : tape_.Const(arch_.warp_size))));
+}
+
+// Threads that hold parts of one row of a fragment: lanes of a warp, and of a second one where a
+// product's warps lie beside each other, for which its left operand cannot stay in registers.
+Num GpuPricer::RowSharers(int launch) const {
+  Num beside = zero_;
+  int gemm = 0;
+  for (const OpDemand& op : d_.ops) {
+    if (op.kind != OpKind::kGemm) continue;
+    if (op.launch == launch) beside = Max(beside, gemms_.stages_a[gemm]);
+    ++gemm;
+  }
+  return (beside + 1.0) * kSharers;
+}
+
+// Whether its operations compute nothing.
+bool GpuPricer::OnlyMoves(int launch) const {
+  return std::all_of(d_.ops.begin(), d_.ops.end(), [&](const OpDemand& op) {
+    const auto none = [](const Num& work) { return work.constant() == 0.0; };
+    const ElementWork& w = op.work;
+    return op.launch != launch || op.kind == OpKind::kCopy ||
+           (op.kind == OpKind::kLoop && none(w.alu) && none(w.divide) && none(w.special));
+  });
 }
 
 GpuPricer::Residency GpuPricer::Resident(int launch) const {
@@ -71,16 +116,15 @@ GpuPricer::Residency GpuPricer::Resident(int launch) const {
       const Num bytes = b.bytes * (b.pipelined ? b.stages : one_);
       r.smem = r.smem + Ceil(bytes / kSmemGrain) * kSmemGrain;
     } else if (b.scope == ir::Scope::kFragment) {
-      // A vector beside a product's rows or a tile's is held by all who share a row.
-      held = held + Ceil(b.elements * (b.vector ? kSharers : 1.0) / l.threads) * words;
+      held = held + Held(b, l.threads, RowSharers(launch)) * words;
     } else {
       held = held + b.elements * words;
     }
   }
-  int gemm = 0, gemms = 0, loops = 0;
-  Num operands = zero_, columns = zero_;
+  int gemm = 0, gemms = 0;
+  Num operands = zero_, columns = zero_, special = zero_;
   for (const OpDemand& op : d_.ops) {
-    loops += op.launch == launch && op.kind == OpKind::kLoop ? 1 : 0;
+    if (op.launch == launch) special = Max(special, op.work.special);
     if (op.kind != OpKind::kGemm) continue;
     if (op.launch == launch) operands = Max(operands, gemms_.operands[gemm]);
     if (op.launch == launch) columns = columns + gemms_.columns[gemm];
@@ -89,8 +133,8 @@ GpuPricer::Residency GpuPricer::Resident(int launch) const {
     if (op.launch == launch) r.smem = r.smem + gemms_.stages_a[gemm] * op.m * op.k * bytes;
     ++gemm;
   }
-  double overhead = kGpu.overhead_registers;
-  if (gemms > 0) overhead = kGpu.gemm_registers + (loops > 0 ? kGpu.epilogue_registers : 0.0);
+  Num overhead = tape_.Const(OnlyMoves(launch) ? kGpu.move_registers : kGpu.overhead_registers);
+  if (gemms > 0) overhead = kGpu.gemm_registers + special * kGpu.special_registers;
   r.registers = Ceil((held + operands + overhead) / kRegisterGrain) * kRegisterGrain;
   const Num warps = Ceil(l.threads / static_cast<double>(arch_.warp_size));
   const Num by_smem = Floor(static_cast<double>(arch_.smem_sm) / (r.smem + kSmemOverhead));
@@ -155,7 +199,7 @@ GpuPricer::BlockDemand GpuPricer::PerBlock(int launch) const {
     if (a.launch != launch) continue;
     // A row of fewer bytes than a sector of 32 still moves the sector.
     const Num sectors = Max(32.0 / Max(a.run_bytes, 1.0), 1.0);
-    b.llc_bytes = b.llc_bytes + a.total_bytes * sectors / l.blocks;
+    b.llc_bytes = b.llc_bytes + a.total_bytes * sectors / (l.blocks * Sharers(a));
     b.dram_bytes = b.dram_bytes + miss_llc_[i] / l.blocks;
   }
   for (const LoopLevel& loop : d_.loops) {
@@ -166,11 +210,35 @@ GpuPricer::BlockDemand GpuPricer::PerBlock(int launch) const {
   return b;
 }
 
+// The blocks that an access to a tensor serves: all of a cluster, which fetch a part each of a tile
+// that they all take.
+Num GpuPricer::Sharers(const Access& a) const {
+  const int tile = d_.ops[a.op].dst_buffer;
+  for (const FetchDemand& fetch : d_.launches[a.launch].warps.fetches) {
+    if (fetch.buffer != tile || tile < 0 || !fetch.tile.same_across) continue;
+    const Num whole = Eq(FloorMod(fetch.rows, tape_.Const(kShareRows)), zero_);
+    return Select(whole, warps_[a.launch].cluster, one_);
+  }
+  return one_;
+}
+
+// What a launch pays beside its waves for how its warps work: blocks that are not persistent wait
+// for their first tiles each, while nobody beside them works; clusters start and end together.
+Num GpuPricer::WarpTime(int launch, Num resident) const {
+  const WarpInputs& w = warps_[launch];
+  const Num rounds = Max(d_.launches[launch].blocks / static_cast<double>(arch_.cores), 1.0);
+  const Num starts = Select(w.persistent, one_, rounds);
+  const Num fill = (starts - 1.0) * (arch_.dram_latency_ns + arch_.block_ns) / resident;
+  const Num paired = Select(Lt(one_, w.cluster), starts * kGpu.cluster_ns, zero_);
+  return Select(w.specialised, fill + paired, zero_);
+}
+
 Num GpuPricer::LaunchTime(int launch, Price& price) {
   const LaunchDemand& l = d_.launches[launch];
   const BlockDemand b = PerBlock(launch);
   const Residency r = Resident(launch);
-  const Num resident = Max(r.resident, 1.0);
+  const WarpInputs& warps = warps_[launch];
+  const Num resident = Select(warps.persistent, one_, Max(r.resident, 1.0));
   const double sms = arch_.cores;
   const Num slots = resident * sms;
   const Num full = Floor(l.blocks / slots);
@@ -189,12 +257,17 @@ Num GpuPricer::LaunchTime(int launch, Price& price) {
   const Num active = Min(rest, sms);
   const Num draw = Max(shared * rest, active * 0.0 + b.dram_bytes * left / arch_.dram.read_core);
   const Num last = Max(per_sm * left, draw) + exposed + arch_.block_ns;
-  const Num time = full * wave + Select(Lt(zero_, rest), last, zero_) + arch_.dram_latency_ns * 2;
+  const Num time = full * wave + Select(Lt(zero_, rest), last, zero_) + WarpTime(launch, resident) +
+                   arch_.dram_latency_ns * 2;
 
   price.blocks = price.blocks + l.blocks;
   price.waves = price.waves + l.blocks / slots;
   price.registers = Max(price.registers, r.registers);
-  price.occupancy = r.resident;
+  price.occupancy = Select(warps.persistent, Min(r.resident, 1.0), r.resident);
+  price.specialised = Max(price.specialised, warps.specialised);
+  price.cluster = Max(price.cluster, warps.cluster);
+  price.persistent = Max(price.persistent, warps.persistent);
+  price.teams = Max(price.teams, warps.teams);
   price.onchip_bytes = Max(price.onchip_bytes, r.smem);
   const Num even = l.blocks / slots * wave;
   price.tail = Max(price.tail, time / Max(even, 1.0));
@@ -215,27 +288,36 @@ Num GpuPricer::LaunchTime(int launch, Price& price) {
   return time + arch_.launch_ns;
 }
 
+// Registers that a thread may need. Of a block so large that its share of an SM is less than a
+// thread can address, products lose some; beside a warpgroup that fetches, the others are
+// given what it leaves (setmaxnreg).
+Num GpuPricer::MostRegisters(int launch) const {
+  const LaunchDemand& l = d_.launches[launch];
+  const double addressed = std::ceil(arch_.registers_thread / kRegisterGrain) * kRegisterGrain;
+  const Num grains = Floor(static_cast<double>(arch_.registers_sm) / l.threads / kRegisterGrain);
+  const Num share = grains * kRegisterGrain;
+  const bool multiplies = std::any_of(d_.ops.begin(), d_.ops.end(), [&](const OpDemand& op) {
+    return op.launch == launch && op.kind == OpKind::kGemm;
+  });
+  const Num all = Select(Lt(share, tape_.Const(addressed)),
+                         multiplies ? share - kRegisterGrain : share, tape_.Const(addressed));
+  Num left = all;
+  const double shares[] = {kGpu.registers_of_one, kGpu.registers_of_two, kGpu.registers_of_three};
+  for (int groups = 1; groups <= 3; ++groups) {
+    const Num working = l.threads * warps_[launch].teams;
+    left = Select(Eq(working, tape_.Const(128.0 * groups)), tape_.Const(shares[groups - 1]), left);
+  }
+  return Select(warps_[launch].specialised, left, all);
+}
+
 void GpuPricer::Limits(Price& price) {
   for (size_t i = 0; i < d_.launches.size(); ++i) {
     const Residency r = Resident(static_cast<int>(i));
     const LaunchDemand& l = d_.launches[i];
     const double warp = arch_.warp_size;
-    const int64_t stages = std::count_if(
-        d_.buffers.begin(), d_.buffers.end(),
-        [&](const LocalBuffer& b) { return b.launch == static_cast<int>(i) && b.pipelined; });
     price.limits.push_back(
         {"on-chip storage", Le(r.smem, static_cast<double>(ScratchLimit(arch_)))});
-    // Beside a warpgroup that fetches, the others are given what it leaves (setmaxnreg).
-    Num most = tape_.Const(arch_.registers_thread);
-    if (arch_.cluster > 0 && stages > 0) {
-      const double shares[] = {kGpu.registers_of_one, kGpu.registers_of_two,
-                               kGpu.registers_of_three};
-      for (int groups = 1; groups <= 3; ++groups) {
-        most = Select(Eq(l.threads, tape_.Const(128.0 * groups)), tape_.Const(shares[groups - 1]),
-                      most);
-      }
-    }
-    price.limits.push_back({"registers", Le(r.registers, most)});
+    price.limits.push_back({"registers", Le(r.registers, MostRegisters(static_cast<int>(i)))});
     price.limits.push_back({"threads", And(Le(l.threads, static_cast<double>(arch_.threads_block)),
                                            Eq(FloorMod(l.threads, tape_.Const(warp)), zero_))});
     price.limits.push_back({"residency", Le(one_, r.resident)});
@@ -267,7 +349,8 @@ void GpuPricer::Totals(Price& price) {
 Price GpuPricer::Run() {
   Price price;
   price.waves = price.blocks = price.registers = price.onchip_bytes = zero_;
-  price.tail = price.occupancy = one_;
+  price.tail = price.occupancy = price.cluster = price.teams = one_;
+  price.specialised = price.persistent = zero_;
   for (const char* name : {"tensor", "vector", "sfu", "smem", "llc", "dram", "latency", "launch"}) {
     price.resources.push_back({name, zero_});
   }
@@ -284,8 +367,9 @@ Price GpuPricer::Run() {
 
 }  // namespace
 
-Price PriceOnGpu(const Demand& demand, const target::Arch& arch, const GemmInputs& gemms) {
-  return GpuPricer(demand, arch, gemms).Run();
+Price PriceOnGpu(const Demand& demand, const target::Arch& arch, const GemmInputs& gemms,
+                 const std::vector<WarpInputs>& warps) {
+  return GpuPricer(demand, arch, gemms, warps).Run();
 }
 
 }  // namespace kiln::roofline

@@ -84,9 +84,13 @@ void PricedSpace::Rank() {
   }
   std::stable_sort(ranked_.begin(), ranked_.end(),
                    [&](int64_t a, int64_t b) { return ns_[a] < ns_[b]; });
+  total_ -= std::count_if(ns_.begin(), ns_.end(), [](double ns) { return ns <= Piece::kSame; });
   rank_of_row_.assign(ns_.size(), -1);
   for (size_t r = 0; r < ranked_.size(); ++r) rank_of_row_[ranked_[r]] = static_cast<int64_t>(r);
 }
+
+// A config says nothing of an open option that is as the passes take it: its first value.
+bool PricedSpace::IsOpenOption(const Axis& axis) { return axis.open && axis.role == Role::kOption; }
 
 Config PricedSpace::RowConfig(const Row& row) const {
   const PieceRows& p = pieces_[row.piece];
@@ -96,7 +100,8 @@ Config PricedSpace::RowConfig(const Row& row) const {
   for (int axis : p.axes) {
     const Axis& a = axes_[axis];
     stride /= static_cast<int64_t>(a.texts.size());
-    config.Set(a.name, a.texts[row.index / stride % static_cast<int64_t>(a.texts.size())]);
+    const int64_t at = row.index / stride % static_cast<int64_t>(a.texts.size());
+    if (!IsOpenOption(a) || at > 0) config.Set(a.name, a.texts[at]);
   }
   return config;
 }
@@ -119,24 +124,39 @@ int64_t PricedSpace::FindRow(const Config& config) const {
     const PieceRows& piece = pieces_[p];
     if (!piece.list.empty()) continue;
     const auto& fixed = piece.piece.fixed().values();
-    const bool mine = std::all_of(fixed.begin(), fixed.end(), [&](const auto& kv) {
+    size_t named = fixed.size();
+    bool found = std::all_of(fixed.begin(), fixed.end(), [&](const auto& kv) {
       const std::string* v = config.Find(kv.first);
       return v != nullptr && *v == kv.second;
     });
-    if (!mine || config.values().size() != fixed.size() + piece.axes.size()) continue;
-    int64_t row = 0;
-    bool found = true;
-    for (int axis : piece.axes) {
-      const Axis& a = axes_[axis];
+    int64_t row = 0, stride = 1;
+    std::vector<std::pair<int64_t, int64_t>> options;  // index and stride of each, the last first
+    for (size_t i = piece.axes.size(); found && i-- > 0;) {
+      const Axis& a = axes_[piece.axes[i]];
       const std::string* v = config.Find(a.name);
-      const auto at = v == nullptr ? a.texts.end() : std::find(a.texts.begin(), a.texts.end(), *v);
-      found = found && at != a.texts.end();
-      if (!found) break;
-      row = row * static_cast<int64_t>(a.texts.size()) + (at - a.texts.begin());
+      named += v != nullptr ? 1 : 0;
+      const auto first = v == nullptr && IsOpenOption(a) ? a.texts.begin() : a.texts.end();
+      const auto at = v == nullptr ? first : std::find(a.texts.begin(), a.texts.end(), *v);
+      found = at != a.texts.end();
+      const int64_t index = at - a.texts.begin();
+      if (IsOpenOption(a)) options.emplace_back(index, stride);
+      row += index * stride;
+      stride *= static_cast<int64_t>(a.texts.size());
     }
-    if (found) return first_row_[p] + row;
+    if (found && named == config.values().size()) return Settled(first_row_[p] + row, options);
   }
   return -1;
+}
+
+// The row itself, or the one that stands for it: options that change nothing are left alone.
+int64_t PricedSpace::Settled(int64_t row,
+                             const std::vector<std::pair<int64_t, int64_t>>& options) const {
+  while (ns_[row] <= Piece::kSame) {
+    const auto option = static_cast<size_t>(Piece::kSame - ns_[row]);
+    const auto& [index, stride] = options[options.size() - 1 - option];
+    row -= index * stride;
+  }
+  return row;
 }
 
 int64_t PricedSpace::RankOf(const Config& config) const {
@@ -160,7 +180,8 @@ std::vector<double> PricedSpace::Coordinates(int64_t rank) const {
   std::vector<double> out;
   for (const Axis& a : axes_) {
     const std::string* v = config.Find(a.name);
-    out.push_back(v == nullptr ? std::nan("") : NumberOr(*v, std::nan("")));
+    const double absent = IsOpenOption(a) ? a.numbers.front() : std::nan("");
+    out.push_back(v == nullptr ? absent : NumberOr(*v, std::nan("")));
   }
   return out;
 }
@@ -198,6 +219,7 @@ std::string PricedSpace::Counterfactuals(int64_t rank) const {
   std::vector<std::pair<double, std::string>> all;
   for (const Axis& a : axes_) {
     const std::string* v = config.Find(a.name);
+    if (v == nullptr && IsOpenOption(a)) v = &a.texts.front();
     if (v == nullptr || a.texts.size() < 2) continue;
     const auto at = std::find(a.texts.begin(), a.texts.end(), *v);
     if (at == a.texts.end()) continue;
@@ -207,7 +229,7 @@ std::string PricedSpace::Counterfactuals(int64_t rank) const {
       Config other = config;
       other.Set(a.name, a.texts[index]);
       const int64_t r = RankOf(other);
-      if (r < 0) continue;
+      if (r < 0 || r == rank) continue;
       const double change = PredictedAt(r) / ns - 1;
       all.emplace_back(std::fabs(change),
                        absl::StrCat(a.name, " ", a.texts[index], ": ", change >= 0 ? "+" : "",

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compiler/roofline/expand.h"
@@ -47,8 +48,10 @@ class PricedSpace : public Space {
                    std::vector<std::vector<double>>& columns) const;
   void PriceAll();
   void Rank();
-  // Row of `config`, or -1.
+  // Row of `config`, or -1; of one whose options change nothing, that of the one without them.
   int64_t FindRow(const Config& config) const;
+  int64_t Settled(int64_t row, const std::vector<std::pair<int64_t, int64_t>>& options) const;
+  static bool IsOpenOption(const Axis& axis);
   std::string Counterfactuals(int64_t rank) const;
 
   target::Arch arch_;
@@ -57,7 +60,7 @@ class PricedSpace : public Space {
   std::vector<Tunable> tunables_;
   int64_t total_ = 0;
   std::vector<Row> rows_;
-  std::vector<double> ns_;                 // by row; -1 = illegal
+  std::vector<double> ns_;                 // by row, as Piece::Evaluate gives it
   std::vector<int64_t> ranked_;            // rows of legal configs, best first
   std::vector<int64_t> rank_of_row_;       // -1 = illegal
   std::vector<int64_t> first_row_;         // of each piece

@@ -57,7 +57,10 @@ struct Hint {
   std::string reason;              // one to three sentences
   std::vector<std::string> risks;  // "ragged", "beyond-l2", "few-blocks", "short-runs", ...
   // block, rstep, warp, thread, pipeline_stage, use_async, rasterization_plan, split_k, blocks,
-  // onchip_bytes, busy (share of time by resource), as text; those that apply.
+  // onchip_bytes, busy (share of time by resource), as text; those that apply. On GPUs that have
+  // clusters also what the passes will make of the block's warps (target::PlanWarps):
+  // warp_specialised, persistent and ping_pong, 0 or 1, and cluster, its blocks along the grid's
+  // first and second axis ("1,2").
   std::map<std::string, std::string> fields;
   double flops = 0, dram_bytes = 0, compulsory_bytes = 0, roofline_ns = 0;
 };

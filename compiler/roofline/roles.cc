@@ -378,6 +378,8 @@ const char* RoleName(Role role) {
       return "split";
     case Role::kFlag:
       return "flag";
+    case Role::kOption:
+      return "pass option";
     case Role::kInert:
       return "no effect";
     case Role::kOther:

@@ -19,10 +19,11 @@ enum class Role : uint8_t {
   kTileVector,  // extent of a tile along the contiguous axis, outside gemms
   kThreads,
   kStages,
-  kPanel,  // blocks of a swizzle
-  kSplit,  // more of it means more blocks: split-K and the like
-  kFlag,   // a bool
-  kInert,  // no effect on the program
+  kPanel,   // blocks of a swizzle
+  kSplit,   // more of it means more blocks: split-K and the like
+  kFlag,    // a bool
+  kOption,  // no tunable but a pass option
+  kInert,   // no effect on the program
   kOther,
 };
 

@@ -4,11 +4,14 @@
 #include <cmath>
 #include <set>
 
+#include "absl/strings/str_cat.h"
+
 namespace kiln::roofline {
 namespace {
 
 // A candidate more than this much slower than the best is never on the slate, but for the default.
 constexpr double kReach = 1.6;
+constexpr double kTie = 1.03;          // ways to run a block that differ less are worth a try
 constexpr int64_t kPool = 3000;        // candidates looked at
 constexpr double kLikePenalty = 0.12;  // of an identical config; falls to 0 at kLikeDistance
 constexpr double kLikeDistance = 1.6;  // in doublings, summed over the axes
@@ -17,6 +20,7 @@ constexpr double kLikeDistance = 1.6;  // in doublings, summed over the axes
 double Weight(Role role) {
   switch (role) {
     case Role::kPanel:
+    case Role::kOption:
       return 0.3;
     case Role::kThreads:
     case Role::kStages:
@@ -119,6 +123,24 @@ int AxisOf(const std::vector<Axis>& axes, Role role) {
   return -1;
 }
 
+// A seat for the best config with each open pass option the other way, where that may be as good.
+void AddOptions(const PricedSpace& space, Slate& slate) {
+  const std::vector<std::vector<double>>& pool = slate.pool();
+  for (size_t option = 0; option < space.axes().size(); ++option) {
+    if (space.axes()[option].role != Role::kOption || !space.axes()[option].open) continue;
+    const int64_t other = slate.FirstWhere([&](int64_t r) {
+      for (size_t i = 0; i < pool[0].size(); ++i) {
+        const bool same = pool[0][i] == pool[r][i] || std::isnan(pool[0][i]);
+        if (same == (i == option)) return false;
+      }
+      return space.PredictedAt(r) <= kTie * space.PredictedAt(0);
+    });
+    if (other >= 0) {
+      slate.Add(other, absl::StrCat("Here for the other way of ", space.axes()[option].name, "."));
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<SlateEntry> ChooseSlate(const PricedSpace& space, int top_k, const Config& fallback) {
@@ -140,6 +162,7 @@ std::vector<SlateEntry> ChooseSlate(const PricedSpace& space, int top_k, const C
     const int64_t other =
         slate.FirstWhere([&](int64_t r) { return ++looked <= 400 && space.BoundBy(r) != bound; });
     if (other >= 0) slate.Add(other, "Here because another resource binds it.");
+    AddOptions(space, slate);
     const int64_t own = space.RankOf(fallback);
     if (own >= 0) slate.Add(own, "The kernel's own default.");
   }

@@ -40,9 +40,10 @@ constexpr Row kRows[] = {
     // RTX 4090: 72 MiB L2; fp8 through mma.sync; half-rate tensor with float32 accumulation.
     {"sm_89", "NVIDIA GeForce RTX 4090", 128, 2.52, 100, 99, 48, 24, 72, 960, 5200, 165, 330, 82.6,
      540, 260, 0, 0},
-    // H200: 4.8 TB/s by the datasheet, 4.26 TB/s measured as device copy; the tensor rate is what
-    // power leaves of the 989 TFLOP/s datasheet figure on random data (measured 690 to 790).
-    {"sm_90a", "NVIDIA H200", 132, 1.83, 228, 227, 64, 32, 50, 4256, 7600, 790, 1500, 67.0, 560,
+    // H200: 4.8 TB/s by the datasheet, 4.26 TB/s measured as device copy; L2 by what products of
+    // 64 x 128 tiles draw; the tensor rate is what power leaves of the 989 TFLOP/s datasheet figure
+    // on random data (measured 690 to 790).
+    {"sm_90a", "NVIDIA H200", 132, 1.83, 228, 227, 64, 32, 50, 4256, 11000, 790, 1500, 67.0, 560,
      270, 8, 0},
     // B200: 2-CTA MMA, 256 KiB tensor memory an SM.
     {"sm_100a", "NVIDIA B200", 148, 1.85, 228, 227, 64, 32, 126, 7200, 12000, 2250, 4500, 75.0, 600,

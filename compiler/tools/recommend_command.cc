@@ -96,7 +96,10 @@ std::vector<Config> DrawIllegal(const roofline::Space& space, int64_t wanted, Rn
   for (int64_t i = 0; i < tries && static_cast<int64_t>(drawn.size()) < wanted; ++i) {
     Config config;
     for (const roofline::Tunable& t : space.tunables()) {
-      config.Set(t.name, t.values[rng.Below(t.values.size())]);
+      const std::string& value = t.values[rng.Below(t.values.size())];
+      // The first value of an option that is derived is what goes without saying.
+      const bool said = !t.derived || !IsOptionName(t.name) || value != t.values.front();
+      if (said) config.Set(t.name, value);
     }
     if (space.RankOf(config) >= 0 || !seen.insert(config.ToString()).second) continue;
     drawn.push_back(std::move(config));

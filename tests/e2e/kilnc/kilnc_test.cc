@@ -100,7 +100,7 @@ TEST_F(KilncTest, RecommendationsAndDrawsAgree) {
   const auto best = nlohmann::json::parse(out_);
   ASSERT_EQ(best["candidates"].size(), 2u);
   EXPECT_LE(best["candidates"][0]["predicted_ns"], best["candidates"][1]["predicted_ns"]);
-  EXPECT_EQ(best["tunables"].size(), 6u);
+  EXPECT_EQ(best["tunables"].size(), 8u);  // two of them pass options
 
   ASSERT_EQ(Kilnc(With("recommend", {"--sample", "40", "--json"})), 0) << err_;
   const std::string drawn = out_;

@@ -105,6 +105,16 @@ TEST(SweepFile, ConfigsAreCanonical) {
   EXPECT_THAT(spec.configs, ElementsAre("block_M=32,block_N=64", "a=1,b=2"));
 }
 
+TEST(SweepFile, PassOptionsStandBesideTunables) {
+  const auto specs = Parse(
+      "template: matmul\nsweeps:\n- tunables: {kiln.cluster: [1, 2], block_M: [64]}\n"
+      "- configs: [{kiln.persistent: 0, block_M: 64}, 'kiln.cluster=1,block_M=64']\n");
+  ASSERT_TRUE(specs.ok()) << specs.status();
+  EXPECT_EQ((*specs)[0].tunables.at("kiln.cluster"), (std::vector<std::string>{"1", "2"}));
+  EXPECT_EQ((*specs)[1].configs, (std::vector<std::string>{"block_M=64,kiln.persistent=0",
+                                                           "block_M=64,kiln.cluster=1"}));
+}
+
 TEST(SweepFile, SweepsInheritAndOverride) {
   const auto specs = Parse(R"(
 template: matmul
@@ -193,6 +203,13 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"template: matmul\ntunables: {a: [1, 7.5]}\n", 2, 19, "a float, beside 1"},
         Mistake{"template: matmul\ntunables: {a: [1]}\nconfigs: ['a=1']\n", 3, 10, "exclude"},
         Mistake{"template: matmul\nconfigs: ['a']\n", 2, 11, "no '='"},
+        Mistake{"template: matmul\nconfigs: ['a=1,kiln.cluser=1']\n", 2, 11,
+                "the pass option 'kiln.cluser' is not supported"},
+        Mistake{"template: matmul\nconfigs: [{a: 1, kiln.persistent: 2}]\n", 2, 35, "cannot be 2"},
+        Mistake{"template: matmul\ntunables: {kiln.cluster: [1, 5]}\n", 2, 30, "cannot be 5"},
+        Mistake{"template: matmul\ntunables: {a.b.c: [1]}\n", 2, 12,
+                "neither an identifier nor a pass option"},
+        Mistake{"template: matmul\narguments: {kiln.cluster: 1}\n", 2, 13, "no identifier"},
         Mistake{"template: matmul\nconfigs: []\n", 2, 10, "is empty"},
         Mistake{"template: matmul\nstrategy: recomended\n", 2, 11, "did you mean 'recommended'?"},
         Mistake{"template: matmul\npriority: 101\n", 2, 11, "out of range"},
@@ -230,6 +247,11 @@ TEST(CheckSpec, FindsNamesThatTheKernelDoesNotHave) {
   spec = specs->front();
   spec.tunables["blok_M"] = {"1"};
   EXPECT_THAT(std::string(CheckSpec(spec).message()), HasSubstr("did you mean 'block_M'?"));
+  spec = specs->front();
+  spec.tunables["kiln.cluster"] = {"1", "2"};
+  EXPECT_TRUE(CheckSpec(spec).ok()) << CheckSpec(spec);
+  spec.tunables["kiln.clutser"] = {"1"};
+  EXPECT_THAT(std::string(CheckSpec(spec).message()), HasSubstr("did you mean 'kiln.cluster'?"));
   spec = specs->front();
   spec.entry = "nothing";
   EXPECT_FALSE(CheckSpec(spec).ok());

@@ -1,4 +1,7 @@
 // What each construct of the language means, as program text.
+#include <set>
+
+#include "compiler/lang/pass_options.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/lang/lang_test_util.h"
@@ -382,6 +385,62 @@ TEST(Constructs, OutputsAndSizes) {
   EXPECT_FALSE(program->params[0].is_output);
   // Two spellings of one run-time size are one variable.
   EXPECT_TRUE(program->params[0].buffer->shape[1].same_as(program->params[1].buffer->shape[0]));
+}
+
+std::string WithPassConfigs(const std::string& dict) {
+  return "import tilelang\nimport tilelang.language as T\n@tilelang.jit(" +
+         (dict.empty() ? dict : "pass_configs={" + dict + "}") +
+         ")\ndef f(a, n=4):\n    a: T.Tensor((n,), 'int32')\n    with T.Kernel(1):\n        "
+         "T.clear(a)\n";
+}
+
+// A config's pass options are the kernel's own pass_configs by other means, and go over them.
+TEST(Constructs, ConfigsGivePassOptions) {
+  const auto plain = ElaborateText(WithPassConfigs(""), {}, "n=4");
+  ASSERT_TRUE(plain.ok()) << plain.status().message();
+  std::set<std::string> digests = {ir::ProgramDigest(*plain)};
+  for (const PassOptionRule& rule : PassOptionRules()) {
+    for (const int64_t value : rule.values) {
+      const std::string name(rule.name), text = absl::StrCat(value);
+      const auto own = ElaborateText(WithPassConfigs("'" + name + "': " + text));
+      ASSERT_TRUE(own.ok()) << own.status().message();
+      const auto given = ElaborateText(WithPassConfigs(""), {}, name + "=" + text + ",n=4");
+      ASSERT_TRUE(given.ok()) << given.status().message();
+      EXPECT_EQ(ir::ProgramDigest(*given), ir::ProgramDigest(*own)) << name << " " << text;
+      EXPECT_TRUE(digests.insert(ir::ProgramDigest(*given)).second) << name << " " << text;
+      for (const int64_t other : rule.values) {
+        const auto over = ElaborateText(WithPassConfigs("'" + name + "': " + absl::StrCat(other)),
+                                        {}, name + "=" + text);
+        ASSERT_TRUE(over.ok()) << over.status().message();
+        EXPECT_EQ(ir::ProgramDigest(*over), ir::ProgramDigest(*own)) << name << " " << text;
+      }
+    }
+  }
+  const auto flag = ElaborateText(WithPassConfigs("'kiln.tf32': True"));
+  const auto number = ElaborateText(WithPassConfigs(""), {}, "kiln.tf32=1");
+  EXPECT_EQ(ir::ProgramDigest(*flag), ir::ProgramDigest(*number));
+}
+
+TEST(Constructs, ConfigsAreRefusedTheOptionsThatThereAreNot) {
+  const std::vector<std::pair<std::string, std::string>> mistakes = {
+      {"kiln.clutser=2", "did you mean 'kiln.cluster'?"},
+      {"kiln.cluster=3", "cannot be 3"},
+      {"kiln.cluster=two", "it takes 1 or 2"},
+      {"kiln.instructions=75", "it takes 80, 86, 89, 90 or 100"},
+      {"tl.enable_fast_math=2", "it takes True or False"},
+      {"other.option=1", "there are kiln.assembler"},
+  };
+  for (const auto& [config, said] : mistakes) {
+    const auto program = ElaborateText(WithPassConfigs(""), {}, config);
+    ASSERT_FALSE(program.ok()) << config;
+    EXPECT_NE(std::string(program.status().message()).find(said), std::string::npos)
+        << program.status().message();
+    EXPECT_TRUE(DiagnosticOf(program.status()).has_value());
+  }
+  const auto own = ElaborateText(WithPassConfigs("'kiln.cluster': 4"));
+  EXPECT_NE(std::string(own.status().message()).find("cannot be 4"), std::string::npos);
+  const auto argument = ElaborateText(WithPassConfigs(""), {{"kiln.cluster", "1"}});
+  EXPECT_FALSE(argument.ok());
 }
 
 TEST(Constructs, PassConfigsAreHonouredOrRefusedByName) {

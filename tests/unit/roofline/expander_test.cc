@@ -57,6 +57,32 @@ TEST(RooflineExpanderTest, RecommendedGivesASlateAndAReserve) {
   EXPECT_EQ(e->inputs.arguments().at("M"), "333");
 }
 
+TEST(RooflineExpanderTest, CandidatesCarryThePassOptionsOfTheSpace) {
+  v1::SweepSpec spec = Matmul(1024, 1024, 1024);
+  AddValues(spec, "block_M", {"128"});
+  AddValues(spec, "block_N", {"128", "64"});
+  AddValues(spec, "kiln.cluster", {"1", "2"});
+  spec.set_strategy("exhaustive");
+  const auto e = RooflineExpander().Expand(spec, Record("sm_90a"));
+  ASSERT_TRUE(e.ok()) << e.status();
+  std::set<std::string> configs;
+  for (const v1::Hint& h : e->candidates) configs.insert(h.config());
+  EXPECT_EQ(configs,
+            (std::set<std::string>{
+                "block_M=128,block_N=128,kiln.cluster=1", "block_M=128,block_N=128,kiln.cluster=2",
+                "block_M=128,block_N=64,kiln.cluster=1", "block_M=128,block_N=64,kiln.cluster=2"}));
+  AddValues(spec, "kiln.cluster", {"7"});
+  EXPECT_THAT(std::string(RooflineExpander().Expand(spec, Record("sm_90a")).status().message()),
+              HasSubstr("cannot be 7"));
+  v1::SweepSpec listed = Matmul(1024, 1024, 1024);
+  listed.add_configs("block_M=128,block_N=128,kiln.persistent=0,kiln.cluster=1");
+  const auto one = RooflineExpander().Expand(listed, Record("sm_90a"));
+  ASSERT_TRUE(one.ok()) << one.status();
+  ASSERT_EQ(one->candidates.size(), 1u);
+  EXPECT_EQ(one->candidates[0].config(),
+            "block_M=128,block_N=128,kiln.cluster=1,kiln.persistent=0");
+}
+
 TEST(RooflineExpanderTest, ExhaustiveListsTheWholeLegalSpaceInOrder) {
   v1::SweepSpec spec = Matmul(128, 128, 128);
   AddValues(spec, "block_M", {"16", "32", "64"});

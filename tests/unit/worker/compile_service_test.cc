@@ -38,14 +38,15 @@ codegen::CompileOutput Output() {
 TEST(CompileServiceTest, EverythingArrivesAndIsSealed) {
   codegen::CompileInput seen;
   v1::CompileResponse response =
-      ServeCompile(Request("a=1,b=2"), "build-1", "ptxas", [&](const codegen::CompileInput& input) {
-        seen = input;
-        return absl::StatusOr<codegen::CompileOutput>(Output());
-      });
+      ServeCompile(Request("a=1,b=2,kiln.cluster=1"), "build-1", "ptxas",
+                   [&](const codegen::CompileInput& input) {
+                     seen = input;
+                     return absl::StatusOr<codegen::CompileOutput>(Output());
+                   });
   EXPECT_EQ(seen.kernel_source, "source");
   EXPECT_EQ(seen.entry, "entry");
   EXPECT_EQ(seen.arguments.at("M"), "8");
-  EXPECT_EQ(seen.config.ToString(), "a=1,b=2");
+  EXPECT_EQ(seen.config.ToString(), "a=1,b=2,kiln.cluster=1");
   EXPECT_EQ(seen.arch_record, "record");
   ASSERT_FALSE(response.has_failure());
   EXPECT_EQ(response.bundle().shared_object(), "shared");

@@ -1,0 +1,300 @@
+#include "compiler/roofline/warps.h"
+
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/ir/analysis.h"
+#include "compiler/ir/instruct.h"
+#include "compiler/ir/visit.h"
+
+namespace kiln::roofline {
+namespace {
+
+using ir::Stmt;
+
+constexpr size_t kMostRank = 5;   // of a tensor that TMA reads
+constexpr size_t kPatchRank = 4;  // of one that it reads under taps: n, h, w, c
+
+bool ReadsMemory(const ir::Expr& e) {
+  bool reads = false;
+  ir::Walk(e, [&](const ir::Expr& x) {
+    reads |= x.kind() == ir::ExprKind::kLoad;
+    return !reads;
+  });
+  return reads;
+}
+
+class WarpFinder {
+ public:
+  WarpFinder(const ir::Program& program, const ir::Launch& launch, Tape& tape,
+             const Symbols& symbols)
+      : program_(program), launch_(launch), tape_(tape), symbols_(symbols) {}
+
+  WarpDemand Run() {
+    ReadOptions();
+    ReadGrid();
+    if (Disabled() || !FindLoop() || !FindFetches()) return std::move(out_);
+    out_.stages = symbols_.Value(loop_->num_stages).value_or(tape_.Const(0));
+    out_.query.steps_differ = StepsDiffer();
+    out_.possible = FindSums() && !out_.fetches.empty();
+    out_.query.shares_fetches_alone = SharesFetchesAlone();
+    return std::move(out_);
+  }
+
+ private:
+  void ReadOptions() {
+    target::WarpQuery& q = out_.query;
+    q.cluster = ir::PassOption(program_, "kiln.cluster", q.cluster);
+    q.persistent = ir::PassOption(program_, "kiln.persistent", 1) != 0;
+    q.pingpong = ir::PassOption(program_, "kiln.pingpong", 0) != 0;
+  }
+
+  bool Disabled() const {
+    return ir::PassOption(program_, "tl.disable_warp_specialized", 0) != 0 ||
+           ir::PassOption(program_, "tl.disable_tma_lower", 0) != 0;
+  }
+
+  // Dimensions and scalars have no value before the kernel runs.
+  bool IsKnown(const ir::Expr& e) const {
+    const auto uses = [&](const ir::Expr& var) { return ir::Uses(e, var); };
+    return !ReadsMemory(e) && std::none_of(program_.dims.begin(), program_.dims.end(), uses) &&
+           std::none_of(program_.params.begin(), program_.params.end(), [&](const ir::Param& p) {
+             return p.kind == ir::Param::kScalar && uses(p.scalar);
+           });
+  }
+
+  void ReadGrid() {
+    out_.query.grid_axes = static_cast<int64_t>(launch_.grid.size());
+    for (const ir::Axis& axis : launch_.grid) out_.known_blocks &= IsKnown(axis.extent);
+    out_.known_across = launch_.grid.size() > 1 && IsKnown(launch_.grid[1].extent);
+  }
+
+  bool FindLoop() {
+    const auto* seq = launch_.body.As<ir::Seq>();
+    if (seq == nullptr) return false;
+    for (const Stmt& s : seq->stmts) {
+      const auto* loop = s.As<ir::For>();
+      const bool pipelined = loop != nullptr && loop->loop == ir::ForKind::kPipelined;
+      if (pipelined && loop_ == nullptr) {
+        loop_ = loop;
+      } else if (const auto* bind = s.As<ir::Bind>(); bind != nullptr) {
+        if (ReadsMemory(bind->value)) return false;
+        if (loop_ == nullptr) binds_.push_back(bind);
+      }
+      bool fits = true;
+      ir::Walk(s, [&](const Stmt& x) {
+        fits &= x.kind() != ir::StmtKind::kOnThreads && x.kind() != ir::StmtKind::kAssert;
+        return fits;
+      });
+      if (!fits) return false;
+    }
+    return loop_ != nullptr && loop_->num_stages.defined() && StepsAreKnown();
+  }
+
+  bool StepsAreKnown() const {
+    bool known = !ReadsMemory(loop_->axes[0].min) && !ReadsMemory(loop_->axes[0].extent);
+    ir::Walk(loop_->body, [&](const Stmt& s) {
+      known &= s.kind() != ir::StmtKind::kBreak && s.kind() != ir::StmtKind::kContinue;
+      return known;
+    });
+    return known;
+  }
+
+  bool StepsDiffer() const {
+    const ir::Axis& axis = loop_->axes[0];
+    const auto mentions = [&](const ir::Expr& var) {
+      return ir::Uses(axis.min, var) || ir::Uses(axis.extent, var);
+    };
+    return std::any_of(launch_.grid.begin(), launch_.grid.end(),
+                       [&](const ir::Axis& block) { return Depends(mentions, block.var); });
+  }
+
+  // Whether an expression that `mentions` looks at depends on a variable, by way of binds too.
+  template <typename F>
+  bool Depends(const F& mentions, const ir::Expr& var) const {
+    return mentions(var) || std::any_of(binds_.begin(), binds_.end(), [&](const ir::Bind* bind) {
+             return mentions(bind->var) && ir::Uses(bind->value, var);
+           });
+  }
+
+  bool FindFetches() {
+    const auto* body = loop_->body.As<ir::Seq>();
+    if (body == nullptr) return false;
+    bool works = false;  // something is left for those who do not fetch
+    std::set<const ir::BufferNode*> tiles;
+    for (const Stmt& s : body->stmts) {
+      const auto* alloc = s.As<ir::Alloc>();
+      if (alloc != nullptr && alloc->buffer->scope == ir::Scope::kShared) continue;
+      if (const auto* copy = s.As<ir::Copy>(); copy != nullptr && Fetches(*copy)) {
+        if (!tiles.insert(copy->dst.buffer.get()).second) return false;
+        Add(copy->dst.buffer, /*patch=*/false, IsSameAcross(copy->src));
+        continue;
+      }
+      works = true;
+      const ir::Store* gather = GatherOf(s);
+      if (gather == nullptr || !Multiplies(gather->buffer)) continue;
+      const auto* load = LoadOf(*gather);
+      if (load == nullptr || load->buffer->shape.size() != kPatchRank) return false;
+      Add(gather->buffer, /*patch=*/true, false);
+    }
+    return works && !out_.fetches.empty();
+  }
+
+  void Add(const ir::Buffer& tile, bool patch, bool same_across) {
+    FetchDemand fetch;
+    fetch.into = tile.get();
+    fetch.rows = symbols_.Value(tile->shape[0]).value_or(tape_.Const(0));
+    fetch.columns = symbols_.Value(tile->shape[1]).value_or(tape_.Const(0));
+    fetch.tile.type = tile->dtype;
+    fetch.tile.multiplied = Multiplies(tile);
+    fetch.tile.patch = patch;
+    fetch.tile.same_across = same_across;
+    fetched_.insert(tile.get());
+    out_.fetches.push_back(fetch);
+  }
+
+  // A box of a tensor into the whole of a tile.
+  bool Fetches(const ir::Copy& copy) const {
+    const ir::Buffer &tensor = copy.src.buffer, &tile = copy.dst.buffer;
+    const size_t rank = tensor->shape.size();
+    if (tile->scope != ir::Scope::kShared || tile->shape.size() != 2 ||
+        tensor->scope != ir::Scope::kGlobal || tensor->dtype != tile->dtype || rank < 2 ||
+        rank > kMostRank || launch_.annotations.count(absl::StrCat("layout:", tile->name)) > 0) {
+      return false;
+    }
+    for (size_t d = 0; d < 2; ++d) {
+      if (!ir::IsConst(copy.dst.ranges[d].min, 0) ||
+          !ir::Same(copy.dst.ranges[d].extent, tile->shape[d])) {
+        return false;
+      }
+    }
+    return IsBox(copy.src, tile);
+  }
+
+  bool IsBox(const ir::Region& box, const ir::Buffer& tile) const {
+    const ir::Buffer& tensor = box.buffer;
+    const auto row = static_cast<size_t>(ir::RowDimension(box));
+    std::optional<int64_t> stride = tensor->dtype.bytes();
+    for (size_t d = box.ranges.size(); d-- > 0;) {
+      const ir::Range& range = box.ranges[d];
+      const bool last = d + 1 == box.ranges.size();
+      if (ReadsMemory(range.min)) return false;
+      if (d == row || last) {
+        if (!ir::Same(range.extent, tile->shape[last ? 1 : 0])) return false;
+      } else if (!ir::IsConst(range.extent, 1)) {
+        return false;
+      }
+      if (!tensor->strides.empty()) {
+        stride = ValueOf(tensor->strides[d]);
+        if (stride) *stride *= tensor->dtype.bytes();
+      }
+      if (!stride) return false;
+      if (last ? *stride != tensor->dtype.bytes() : *stride % target::kBoxRowBytes != 0) {
+        return false;
+      }
+      const std::optional<int64_t> whole = ValueOf(tensor->shape[d]);
+      if (!whole && d > 0) return false;
+      stride = *stride * whole.value_or(1);
+    }
+    return true;
+  }
+
+  // What the problem fixes.
+  std::optional<int64_t> ValueOf(const ir::Expr& e) const {
+    const std::optional<Num> value = IsKnown(e) ? symbols_.Value(e) : std::nullopt;
+    if (!value || !value->constant()) return std::nullopt;
+    return static_cast<int64_t>(*value->constant());
+  }
+
+  bool IsSameAcross(const ir::Region& source) const {
+    return launch_.grid.size() > 1 &&
+           std::none_of(source.ranges.begin(), source.ranges.end(), [&](const ir::Range& r) {
+             const auto mentions = [&](const ir::Expr& var) { return ir::Uses(r.min, var); };
+             return Depends(mentions, launch_.grid[1].var);
+           });
+  }
+
+  bool Multiplies(const ir::Buffer& tile) const {
+    bool found = false;
+    ir::Walk(loop_->body, [&](const Stmt& s) {
+      const auto* gemm = s.As<ir::Gemm>();
+      found |= gemm != nullptr && (gemm->a.buffer == tile || gemm->b.buffer == tile);
+      return !found;
+    });
+    return found;
+  }
+
+  static const ir::Store* GatherOf(const Stmt& s) {
+    const auto* loop = s.As<ir::For>();
+    if (loop == nullptr || loop->loop != ir::ForKind::kParallel) return nullptr;
+    const Stmt* last = &loop->body;
+    if (const auto* seq = last->As<ir::Seq>(); seq != nullptr && !seq->stmts.empty()) {
+      last = &seq->stmts.back();
+    }
+    const auto* store = last->As<ir::Store>();
+    if (store == nullptr || store->buffer->scope != ir::Scope::kShared) return nullptr;
+    return LoadOf(*store) != nullptr ? store : nullptr;
+  }
+
+  static const ir::Load* LoadOf(const ir::Store& store) {
+    const auto* choice = store.value.As<ir::Select>();
+    const auto* load = (choice != nullptr ? choice->a : store.value).As<ir::Load>();
+    return load != nullptr && load->buffer->scope == ir::Scope::kGlobal ? load : nullptr;
+  }
+
+  // Of every product of the launch.
+  bool FindSums() {
+    ir::Walk(launch_.body, [&](const Stmt& s) {
+      const auto* gemm = s.As<ir::Gemm>();
+      if (gemm == nullptr) return true;
+      Num sums = tape_.Const(1);
+      for (const ir::Range& range : gemm->c.ranges) {
+        sums = sums * symbols_.Value(range.extent).value_or(tape_.Const(1));
+      }
+      out_.sums.push_back(sums);
+      return true;
+    });
+    return true;
+  }
+
+  bool SharesFetchesAlone() const {
+    bool alone = true;
+    ir::Walk(launch_.body, [&](const Stmt& s) {
+      const auto* alloc = s.As<ir::Alloc>();
+      const auto* gemm = s.As<ir::Gemm>();
+      if (alloc != nullptr && alloc->buffer->scope == ir::Scope::kShared) {
+        alone &= fetched_.count(alloc->buffer.get()) > 0;
+      }
+      if (gemm != nullptr) alone &= gemm->a.buffer->scope == ir::Scope::kShared;
+      return alone;
+    });
+    return alone;
+  }
+
+  const ir::Program& program_;
+  const ir::Launch& launch_;
+  Tape& tape_;
+  const Symbols& symbols_;
+  WarpDemand out_;
+  const ir::For* loop_ = nullptr;
+  std::vector<const ir::Bind*> binds_;  // before the loop
+  std::set<const ir::BufferNode*> fetched_;
+};
+
+}  // namespace
+
+WarpDemand FindWarps(const ir::Program& program, const ir::Launch& launch, Tape& tape,
+                     const Symbols& symbols) {
+  return WarpFinder(program, launch, tape, symbols).Run();
+}
+
+const std::vector<OpenOption>& OpenOptions() {
+  static const auto& options = *new std::vector<OpenOption>{
+      {"kiln.cluster", target::kClusterBlocks, {target::kClusterBlocks, 1}},
+      {"kiln.persistent", 1, {1, 0}},
+  };
+  return options;
+}
+
+}  // namespace kiln::roofline

@@ -1,0 +1,59 @@
+#include "compiler/target/warps.h"
+
+#include <algorithm>
+
+#include "compiler/layout/swizzle.h"
+
+namespace kiln::target {
+namespace {
+
+constexpr int64_t kTileBytes = 128;  // versions of a tile begin at multiples of it
+constexpr int64_t kAtomRows = 8;     // of a swizzle: shares of a tile are whole ones
+constexpr int64_t kMostSums = 96;    // of a thread among kMostConsumers: 128 registers at launch
+
+bool Fetches(const Arch& arch, const WarpQuery& q) {
+  // Beside mma.sync, threads fetch by themselves.
+  const bool has_unit = arch.name == "sm_90a" || (arch.name == "sm_100a" && q.tensor_sums);
+  if (!has_unit || q.stages <= 0 || q.threads <= 0 || q.threads % kWarpgroup != 0) return false;
+  if (q.threads > kMostConsumers) return false;
+  if (q.threads == kMostConsumers && q.sums / q.threads > kMostSums) return false;
+  return std::any_of(q.fetches.begin(), q.fetches.end(), IsFetched);
+}
+
+}  // namespace
+
+bool IsFetched(const TileFetch& f) {
+  const int64_t row = f.columns * f.type.bytes();
+  if (f.rows < 1 || f.rows > kMostBox || f.columns < 1 || f.columns > kMostBox) return false;
+  if (row % kBoxRowBytes != 0 || row * f.rows % kTileBytes != 0) return false;
+  // Rows that fill no swizzle lie in an order for products that is no box.
+  return !f.multiplied || layout::WidestMode(f.type.bits, f.columns) != layout::SwizzleMode::kNone;
+}
+
+bool IsShared(const TileFetch& f) {
+  return f.rows % (kAtomRows * kClusterBlocks) == 0 && !f.patch && f.same_across;
+}
+
+WarpPlan PlanWarps(const Arch& arch, const WarpQuery& q) {
+  WarpPlan plan;
+  if (!Fetches(arch, q)) return plan;
+  plan.specialised = true;
+  const bool pairs = q.grid_axes > 1 && q.across % kClusterBlocks == 0 &&
+                     arch.cluster >= kClusterBlocks && q.cluster == kClusterBlocks &&
+                     !q.tensor_sums && !q.steps_differ;
+  if (pairs && std::any_of(q.fetches.begin(), q.fetches.end(),
+                           [](const TileFetch& f) { return IsFetched(f) && IsShared(f); })) {
+    plan.cluster = kClusterBlocks;
+  }
+  // Barriers go on from tile to tile: all blocks take the same steps.
+  const int64_t clusters = std::max<int64_t>(1, arch.cores / plan.cluster);
+  plan.persistent =
+      q.persistent && !q.steps_differ && (q.blocks == 0 || q.blocks / plan.cluster > clusters);
+  if (q.pingpong && plan.persistent && q.threads == kWarpgroup && !q.tensor_sums &&
+      q.shares_fetches_alone) {
+    plan.teams = 2;
+  }
+  return plan;
+}
+
+}  // namespace kiln::target
