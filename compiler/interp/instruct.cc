@@ -303,7 +303,9 @@ class ProductOf : public Action {
   void Multiply(Machine& m, int64_t a_first, int64_t b_first, bool clear) const {
     BufferState& c = m.buffers[c_];
     // What a warp reads, a thread of it reads, as far as others are concerned.
-    const bool threads = !m.levels.empty() && m.levels.back().units == Units::kThreads && !later_;
+    const auto shares = [&](const Operand& x) { return !m.buffers[x.slot].beside.empty(); };
+    const bool tracked = !later_ || shares(left_) || shares(right_);
+    const bool threads = !m.levels.empty() && m.levels.back().units == Units::kThreads && tracked;
     const Level around = m.levels.empty() ? Level() : m.levels.back();
     for (int64_t row = 0; row < shape_.m; ++row) {
       for (int64_t column = 0; column < shape_.n; ++column) {

@@ -30,6 +30,7 @@
 #include "compiler/passes/prefetch_tiles.h"
 #include "compiler/passes/serialize_loops.h"
 #include "compiler/passes/settle_registers.h"
+#include "compiler/passes/share_memory.h"
 #include "compiler/passes/simplify.h"
 #include "compiler/passes/specialise_warps.h"
 #include "compiler/passes/stage_operands.h"
@@ -115,6 +116,7 @@ const std::vector<Pass>& GpuPipeline() {
       {"join-atomics", JoinAtomics},
       {"simplify-lowered", Simplify},
       {"settle-registers", SettleRegisters},
+      {"share-memory", ShareMemory},      // while loops over threads still end with all of them
       {"plant-barriers", PlantBarriers},  // last: from here on threads go at their own pace
       {"check-resources", CheckResources},
   };

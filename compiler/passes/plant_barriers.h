@@ -4,7 +4,8 @@
 // here every loop over threads ends with all of them; from here on only at barriers. Where tensor
 // cores read what threads stored, a proxy fence goes before the barrier. Loops, branches and parts
 // of the block are followed along every path; what mbarriers order is not this pass's:
-// buffers that tensor loads fill are left alone.
+// buffers that tensor loads fill are left alone, but for those that share bytes with others
+// (share-memory), which are one memory here.
 #ifndef KILN_COMPILER_PASSES_PLANT_BARRIERS_H_
 #define KILN_COMPILER_PASSES_PLANT_BARRIERS_H_
 

@@ -221,6 +221,9 @@ void Analyzer::Launch(const ir::Launch& launch) {
   GridLoops(launch);
   Block(launch.body);
   loops_.clear();
+  LaunchDemand& l = d_.launches.back();
+  l.shared = ir::SharedUseOf(launch);
+  for (const ir::Buffer& b : l.shared.buffers) l.shared_buffers.push_back(BufferOf(b));
 }
 
 Num Analyzer::Probability(const ir::Expr& condition) {
