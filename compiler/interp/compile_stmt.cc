@@ -404,6 +404,11 @@ class LaunchOf : public Action {
   Flow Body(Machine& m) const {
     if (body_->Run(m) == Flow::kStop) return Flow::kStop;
     m.async->tensor.CheckEnd(m, loc);
+    if (!m.async->matrices.empty()) {
+      m.Fail(absl::StatusCode::kFailedPrecondition, loc,
+             "matrices are stored by lanes of a warp that others of it do not join",
+             "let whole warps come by");
+    }
     return NextUnlessFailed(m);
   }
 

@@ -501,6 +501,8 @@ ActionPtr Compiler::InstructAction(const ir::Instruct& x) {
       return ProductAction(x);
     case ir::Instruction::kGlobalAdd:
       return GlobalAddAction(x);
+    case ir::Instruction::kStoreMatrices:
+      return StoreMatricesAction(x);
     case ir::Instruction::kTcgen05Alloc:
     case ir::Instruction::kTcgen05Free:
     case ir::Instruction::kTcgen05Fence:

@@ -34,6 +34,7 @@
 #include "compiler/passes/simplify.h"
 #include "compiler/passes/specialise_warps.h"
 #include "compiler/passes/stage_operands.h"
+#include "compiler/passes/store_matrices.h"
 #include "compiler/passes/stream_loads.h"
 #include "compiler/passes/stream_stores.h"
 #include "compiler/passes/unroll_lanes.h"
@@ -112,7 +113,8 @@ const std::vector<Pass>& GpuPipeline() {
       {"issue-apart", IssueApart},
       {"chain-products", ChainProducts},
       {"version-loops", VersionLoops},
-      {"unroll-lanes", UnrollLanes},  // after versions exist: most have no guards
+      {"store-matrices", StoreMatrices},  // while stores are still a loop
+      {"unroll-lanes", UnrollLanes},      // after versions exist: most have no guards
       {"join-atomics", JoinAtomics},
       {"simplify-lowered", Simplify},
       {"settle-registers", SettleRegisters},

@@ -198,6 +198,10 @@ class Planter {
             // A tensor that a store writes is no other thread's until the launch ends.
             if (x->op == ir::Instruction::kAsyncCopy) Note(x->regions[0].buffer, &touched.starts);
             if (TouchesTensorMemory(*x, &touched)) return true;
+            if (x->op == ir::Instruction::kStoreMatrices) {
+              Note(x->regions[0].buffer, &touched.writes);
+              return true;
+            }
             for (const ir::Region& r : x->regions) {
               if (x->op == ir::Instruction::kAsyncCopy) break;
               if (r.buffer->scope == ir::Scope::kShared) Note(r.buffer, &touched.reads);

@@ -35,8 +35,8 @@ std::optional<ir::SharedPlaces<int64_t>> Places(const ir::SharedUse& use) {
   return ir::PlaceShared<int64_t>(use, bytes, 0, align, most);
 }
 
-// Blocks that an SM runs beside each other, as far as shared memory, threads and the grid say. Those
-// that share out its registers (setmaxnreg) have it alone.
+// Blocks that an SM runs beside each other, as far as shared memory, threads and the grid say.
+// Those that share out its registers (setmaxnreg) have it alone.
 int64_t Residents(const ir::Launch& launch, int64_t bytes, const Arch& arch) {
   if (bytes > arch.smem_block) return 0;
   bool alone = false;
