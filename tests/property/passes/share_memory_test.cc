@@ -155,6 +155,38 @@ TEST(ShareMemory, RandomProgramsComputeTheSame) {
   EXPECT_GT(shared, 25);
 }
 
+// A tile that each turn of a loop reads before another is filled is in use in between too.
+TEST(ShareMemory, WhatTheNextTurnReadsStays) {
+  const auto tiles = Elaborated("k.py", R"(import tilelang
+import tilelang.language as T
+
+
+@T.prim_func
+def turns(A: T.Tensor((32, 64), "float32"), B: T.Tensor((3, 32, 64), "float32")):
+    with T.Kernel(1, threads=64) as bx:
+        kept = T.alloc_shared((32, 64), "float32")
+        work = T.alloc_shared((32, 64), "float32")
+        after = T.alloc_shared((32, 64), "float32")
+        T.copy(A, kept)
+        for k in T.serial(3):
+            for i, j in T.Parallel(32, 64):
+                B[k, i, j] = kept[31 - i, j]
+            for i, j in T.Parallel(32, 64):
+                work[i, j] = A[i, j] + T.cast(k, "float32")
+            for i, j in T.Parallel(32, 64):
+                B[k, i, j] = B[k, i, j] + work[31 - i, j]
+        T.copy(A, after)
+        for i, j in T.Parallel(32, 64):
+            B[0, i, j] = after[31 - i, j]
+)");
+  ASSERT_TRUE(tiles.ok()) << tiles.status();
+  const auto planned = Plan(*tiles, "sm_80");
+  ASSERT_TRUE(planned.ok()) << planned.status();
+  ASSERT_TRUE(planned->shares);
+  EXPECT_EQ(BytesOf(planned->shared), 2 * 32 * 64 * 4) << ir::ToString(planned->shared);
+  EXPECT_EQ(Difference(*tiles, planned->shared), "") << ir::ToString(planned->shared);
+}
+
 constexpr int kLaunchLine = 8;  // the barrier there is for what initialises others
 constexpr char kStaged[] = R"(import tilelang
 import tilelang.language as T
