@@ -149,11 +149,7 @@ void GpuInstructEmitter::EmitGlobalAdd(const ir::Instruct& x) {
       args.push_back(type == kFloat32 ? values[i] : b_.CreateBitCast(values[i], b_.getInt16Ty()));
       continue;
     }
-    Value* pair = llvm::PoisonValue::get(llvm::FixedVectorType::get(values[0]->getType(), 2));
-    for (uint64_t half = 0; half < 2; ++half) {
-      pair = b_.CreateInsertElement(pair, values[2 * i + half], half);
-    }
-    args.push_back(b_.CreateBitCast(pair, b_.getInt32Ty()));
+    args.push_back(PairOf(values[2 * i], values[2 * i + 1]));
   }
   const std::string vector = words > 1 ? absl::StrCat(".v", words) : "";
   const std::string list = absl::StrJoin(names, ", ");

@@ -159,6 +159,8 @@ void GpuInstructEmitter::Emit(const ir::Instruct& x) {
       return EmitShuffle(x);
     case Instruction::kGlobalAdd:
       return EmitGlobalAdd(x);
+    case Instruction::kStoreMatrices:
+      return EmitStoreMatrices(x);
     case Instruction::kMaxRegisters:
       return Asm(absl::StrCat("setmaxnreg.", ir::IsConst(x.args[1], 0) ? "dec" : "inc",
                               ".sync.aligned.u32 ", *ir::ConstInt(x.args[0]), ";"));
@@ -196,6 +198,30 @@ void GpuInstructEmitter::EmitShuffle(const ir::Instruct& x) {
                                       {b_.getInt32(~0u), own, mask, b_.getInt32(31)});
     b_.CreateStore(other, word(x.regions[0].buffer));
   }
+}
+
+Value* GpuInstructEmitter::PairOf(Value* low, Value* high) {
+  Value* pair = llvm::PoisonValue::get(llvm::FixedVectorType::get(low->getType(), 2));
+  pair = b_.CreateInsertElement(pair, low, uint64_t{0});
+  pair = b_.CreateInsertElement(pair, high, uint64_t{1});
+  return b_.CreateBitCast(pair, b_.getInt32Ty());
+}
+
+// stmatrix (9.7.14.5.16): a lane's pair of each matrix is a register.
+void GpuInstructEmitter::EmitStoreMatrices(const ir::Instruct& x) {
+  std::vector<Value*> args = {SharedAddress(x.regions[0])};
+  std::vector<std::string> names;
+  std::string constraints = "r";
+  for (size_t i = 0; i < x.args.size(); i += 2) {
+    Value* low = exprs_.EmitStored(x.args[i], 1);
+    args.push_back(PairOf(low, exprs_.EmitStored(x.args[i + 1], 1)));
+    names.push_back(absl::StrCat("$", names.size() + 1));
+    absl::StrAppend(&constraints, ",r");
+  }
+  Asm(absl::StrCat("stmatrix.sync.aligned.m8n8.x", names.size(),
+                   NoteOf(x, "trans") != 0 ? ".trans" : "", ".shared.b16 [$0], {",
+                   absl::StrJoin(names, ", "), "};"),
+      constraints, args);
 }
 
 void GpuInstructEmitter::EmitArrive(const ir::Instruct& x) {

@@ -78,6 +78,9 @@ class GpuInstructEmitter {
   void EmitWgmmaWait(const ir::Instruct& x);
   void EndBlock();
   GpuTile TileOf(const ir::Instruct& x, int operand);
+  void EmitStoreMatrices(const ir::Instruct& x);
+  // Two values of 16 bits as one i32.
+  llvm::Value* PairOf(llvm::Value* low, llvm::Value* high);
   void EmitMaxRegisters(const ir::Instruct& x);
   // Where one of `every` threads comes by: the first.
   template <typename F>

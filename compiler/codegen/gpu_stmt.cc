@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/ir/shared_use.h"
 #include "compiler/ir/visit.h"
 #include "llvm/IR/Module.h"
 
@@ -13,10 +14,8 @@ namespace {
 using ir::Expr;
 using llvm::Value;
 
-constexpr unsigned kGlobalSpace = 1;  // of NVPTX; tables may pass the 64 KiB of constant memory
-constexpr int64_t kSharedAlign = 128;
-constexpr int64_t kSwizzledAlign = 1024;  // of tiles that TMA and wgmma address (PTX 5.5.7)
-constexpr int64_t kMostUnrolled = 1024;   // iterations of one loop
+constexpr unsigned kGlobalSpace = 1;     // of NVPTX; tables may pass the 64 KiB of constant memory
+constexpr int64_t kMostUnrolled = 1024;  // iterations of one loop
 // Stores of a loop that is unrolled for speed alone: what it loads from tensors is then on its way
 // at once; what it computes from elsewhere would only wait in registers.
 constexpr int64_t kMostFetched = 64, kMostComputed = 32;
@@ -164,11 +163,11 @@ void GpuStmtEmitter::EmitAlloc(const ir::Alloc& alloc) {
       break;
     case ir::Scope::kShared:
     case ir::Scope::kBarrier: {
-      const int64_t align = std::max<int64_t>(buffer.alignment > 64 ? kSwizzledAlign : kSharedAlign,
-                                              buffer.alignment);
-      shared_bytes_ = (shared_bytes_ + align - 1) / align * align;
-      place.base = b_.CreateConstGEP1_64(b_.getInt8Ty(), shared_, shared_bytes_);
-      shared_bytes_ += elements * buffer.dtype.bytes();
+      const int64_t align = ir::SharedAlignment(buffer);
+      const int64_t own = (shared_bytes_ + align - 1) / align * align;
+      const int64_t from = alloc.place == ir::Alloc::kOwnPlace ? own : alloc.place;
+      place.base = b_.CreateConstGEP1_64(b_.getInt8Ty(), shared_, from);
+      shared_bytes_ = std::max(shared_bytes_, from + elements * buffer.dtype.bytes());
       break;
     }
     default:

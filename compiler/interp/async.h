@@ -7,6 +7,7 @@
 #ifndef KILN_COMPILER_INTERP_ASYNC_H_
 #define KILN_COMPILER_INTERP_ASYNC_H_
 
+#include <array>
 #include <deque>
 #include <functional>
 #include <map>
@@ -47,10 +48,20 @@ struct Async {
     std::function<void()> perform;
   };
 
+  // What the lanes of a warp store together, as far as they have come by.
+  struct Matrices {
+    uint32_t lanes = 0;  // one bit each
+    std::array<int64_t, 32> rows{};
+    std::array<std::vector<double>, 32> values;
+  };
+
   std::map<BarrierKey, Mbarrier> barriers;
   std::vector<Load> loads;
   std::deque<std::vector<Copy>> groups;  // closed ones, and the one that is open
   TensorMemory tensor;
+
+  // By the instruction and the warp, in its turns.
+  std::map<std::pair<const void*, uint32_t>, std::vector<Matrices>> matrices;
 
   // By the number of the part.
   std::map<int64_t, std::deque<Product>> products;

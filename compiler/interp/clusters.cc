@@ -13,6 +13,8 @@ using ir::Instruction;
 using ir::MakeInt;
 using ir::Stmt;
 
+constexpr int64_t kApart = int64_t{1} << 32;  // bytes between the shared memories of two blocks
+
 int64_t ClusterOf(const std::map<std::string, std::string>& notes) {
   int64_t blocks = 1;
   const auto note = notes.find("cluster");
@@ -69,6 +71,11 @@ class Cluster {
   // What block `own` does for all blocks of the cluster, done for each of them.
   Stmt ForAll(const Stmt& s, int64_t own) const {
     return ir::RewriteStmts(s, [&](const Stmt& inner) -> Stmt {
+      const auto* alloc = inner.As<ir::Alloc>();
+      if (alloc != nullptr && alloc->place != ir::Alloc::kOwnPlace) {
+        return ir::MakeStmt<ir::Alloc>(alloc->loc, alloc->buffer, alloc->init,
+                                       alloc->place + own * kApart);
+      }
       const auto* x = inner.As<ir::Instruct>();
       if (x == nullptr || ClusterOf(x->annotations) <= 1) return {};
       std::vector<Stmt> each;

@@ -216,14 +216,15 @@ class BindOf : public Action {
 class AllocOf : public Action {
  public:
   AllocOf(SourceLoc loc, int slot, const ir::BufferNode* node, std::vector<NodePtr> shape,
-          NodePtr init, Rounding rounding, bool detect)
+          NodePtr init, Rounding rounding, bool detect, int64_t place)
       : Action(loc),
         slot_(slot),
         node_(node),
         shape_(std::move(shape)),
         init_(std::move(init)),
         rounding_(rounding),
-        detect_(detect) {}
+        detect_(detect),
+        place_(place) {}
   Flow Run(Machine& m) const override {
     BufferState& b = m.buffers[slot_];
     b.node = node_;
@@ -236,6 +237,7 @@ class AllocOf : public Action {
     b.track_written = detect_;
     for (int d = 0; d < b.rank; ++d) b.shape[d] = shape_[d]->Int(m);
     if (m.failed() || !m.Allocate(&b, loc)) return Flow::kStop;
+    if (place_ != ir::Alloc::kOwnPlace) m.Place(slot_, place_);
     if (node_->values) {
       for (size_t i = 0; i < node_->values->size(); ++i) {
         WriteInt(m, b, static_cast<int64_t>(i), (*node_->values)[i], false, loc);
@@ -254,6 +256,7 @@ class AllocOf : public Action {
   NodePtr init_;
   const Rounding rounding_;
   const bool detect_;
+  const int64_t place_;
 };
 
 class StoreOf : public Action {
@@ -389,6 +392,7 @@ class LaunchOf : public Action {
 
   Flow Block(Machine& m) const {
     *m.async = {};
+    m.ForgetPlaces();
     if (!m.options().meet_at_barriers) return Body(m);
     m.PushLevel(Units::kThreads);
     m.levels.back().unit = kAllThreads;
@@ -400,6 +404,11 @@ class LaunchOf : public Action {
   Flow Body(Machine& m) const {
     if (body_->Run(m) == Flow::kStop) return Flow::kStop;
     m.async->tensor.CheckEnd(m, loc);
+    if (!m.async->matrices.empty()) {
+      m.Fail(absl::StatusCode::kFailedPrecondition, loc,
+             "matrices are stored by lanes of a warp that others of it do not join",
+             "let whole warps come by");
+    }
     return NextUnlessFailed(m);
   }
 
@@ -521,9 +530,9 @@ ActionPtr Compiler::BindAction(const ir::Stmt& s) {
 ActionPtr Compiler::AllocAction(const ir::Stmt& s) {
   const auto* x = s.As<ir::Alloc>();
   NodePtr init = x->init.defined() ? Expr(x->init, s->loc) : nullptr;
-  return std::make_unique<AllocOf>(s->loc, SlotOf(x->buffer), x->buffer.get(),
-                                   Exprs(x->buffer->shape, s->loc), std::move(init),
-                                   RoundingFor(x->buffer->dtype), options_.detect_uninitialised);
+  return std::make_unique<AllocOf>(
+      s->loc, SlotOf(x->buffer), x->buffer.get(), Exprs(x->buffer->shape, s->loc), std::move(init),
+      RoundingFor(x->buffer->dtype), options_.detect_uninitialised, x->place);
 }
 
 ActionPtr Compiler::StoreAction(const ir::Stmt& s) {

@@ -83,6 +83,7 @@ class Compiler {
   ActionPtr ReduceAction(const ir::Stmt& s);
   ActionPtr AtomicAction(const ir::Stmt& s);
   ActionPtr GlobalAddAction(const ir::Instruct& x);
+  ActionPtr StoreMatricesAction(const ir::Instruct& x);
   ActionPtr GemmAction(const ir::Stmt& s);
   ActionPtr PairGemmAction(const ir::Stmt& s);
 

@@ -303,7 +303,9 @@ class ProductOf : public Action {
   void Multiply(Machine& m, int64_t a_first, int64_t b_first, bool clear) const {
     BufferState& c = m.buffers[c_];
     // What a warp reads, a thread of it reads, as far as others are concerned.
-    const bool threads = !m.levels.empty() && m.levels.back().units == Units::kThreads && !later_;
+    const auto shares = [&](const Operand& x) { return !m.buffers[x.slot].beside.empty(); };
+    const bool tracked = !later_ || shares(left_) || shares(right_);
+    const bool threads = !m.levels.empty() && m.levels.back().units == Units::kThreads && tracked;
     const Level around = m.levels.empty() ? Level() : m.levels.back();
     for (int64_t row = 0; row < shape_.m; ++row) {
       for (int64_t column = 0; column < shape_.n; ++column) {
@@ -366,7 +368,8 @@ class ProductOf : public Action {
 
   // What is multiplied later, no thread reads.
   bool MayRead(Machine& m, BufferState& tile, int64_t place, bool track) const {
-    return later_ ? CheckHasValue(m, tile, place, loc) : CheckRead(m, tile, place, track, loc);
+    return later_ ? CheckLaterRead(m, tile, place, track, loc)
+                  : CheckRead(m, tile, place, track, loc);
   }
 
   static double Element(const BufferState& b, int64_t place) {
@@ -504,6 +507,8 @@ ActionPtr Compiler::InstructAction(const ir::Instruct& x) {
       return ProductAction(x);
     case ir::Instruction::kGlobalAdd:
       return GlobalAddAction(x);
+    case ir::Instruction::kStoreMatrices:
+      return StoreMatricesAction(x);
     case ir::Instruction::kTcgen05Alloc:
     case ir::Instruction::kTcgen05Free:
     case ir::Instruction::kTcgen05Fence:

@@ -47,13 +47,14 @@ class TensorLoadOf : public Action {
       }
     };
     each([&](int64_t place, int64_t, int64_t) {
-      if (!tile->track_written || m.failed()) return;
-      if (tile->written[place] & kTaken) FailTaken(m, *tile, place);
-      tile->written[place] = 0;
+      if (m.failed()) return;
+      if (tile->track_written && tile->written[place] & kTaken) FailTaken(m, *tile, place);
+      if (tile->track_written) tile->written[place] = 0;
+      m.Overwrite(*tile, place, false, loc);
     });
     if (m.failed()) return Flow::kStop;
     const BarrierKey key = {barrier_.slot, barrier.min[0]};
-    m.async->loads.push_back({key, rows * columns * shape_.element, [=, this] {
+    m.async->loads.push_back({key, rows * columns * shape_.element, [=, this, &m] {
                                 each([&](int64_t place, int64_t r, int64_t c) {
                                   std::array<int64_t, kMaxRank> at{};
                                   std::copy_n(source.min.begin(), source.buffer->rank, at.begin());
@@ -64,6 +65,7 @@ class TensorLoadOf : public Action {
                                     at[row_dimension_] += r;
                                   }
                                   Put(tile, place, *source.buffer, at);
+                                  m.Overwrite(*tile, place, false, loc);
                                 });
                               }});
     if (m.options().order == Order::kReverse) m.async->Land(m, key, loc);
@@ -144,6 +146,9 @@ class AsyncCopyOf : public Action {
     const int64_t count = Locate(m, tile_).extent[tile->rank - 1];
     if (m.failed() || !m.Step(count, loc)) return Flow::kStop;
     if (tile->track_written) std::fill_n(&tile->written[to], count, uint8_t{0});
+    for (int64_t i = 0; i < count && !tile->beside.empty(); ++i) {
+      if (!m.Overwrite(*tile, to + i, true, loc)) return Flow::kStop;
+    }
     const auto perform = [=, this, &m] {
       const BufferState& source = m.buffers[source_.slot];
       for (int64_t i = 0; i < count && !m.failed(); ++i) {
@@ -256,7 +261,7 @@ class TensorStoreOf : public Action {
       if (at < 0 || at >= tensor.shape[d]) return;
       offset += at * tensor.stride[d];
     }
-    if (!CheckHasValue(m, tile, place, loc)) return;
+    if (!CheckLaterRead(m, tile, place, !tile.beside.empty(), loc)) return;
     if (tensor.track_written) tensor.written[offset] = 1;
     if (tensor.real) {
       tensor.SetReal(offset, tile.Real(place));

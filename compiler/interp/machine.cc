@@ -445,6 +445,44 @@ bool Machine::Track(BufferState* b, int64_t offset, Touch touch, bool changes, S
   return true;
 }
 
+void Machine::Place(int slot, int64_t place) {
+  BufferState& b = buffers[static_cast<size_t>(slot)];
+  b.place = place;
+  b.beside.clear();
+  const auto end = [](const BufferState& x) { return x.place + x.span * x.dtype.bytes(); };
+  for (size_t i = 0; i < buffers.size(); ++i) {
+    BufferState& other = buffers[i];
+    std::erase(other.beside, slot);
+    if (static_cast<int>(i) == slot || other.place < 0) continue;
+    if (other.place >= end(b) || place >= end(other)) continue;
+    b.beside.push_back(static_cast<int>(i));
+    other.beside.push_back(slot);
+  }
+}
+
+void Machine::ForgetPlaces() {
+  for (BufferState& b : buffers) {
+    b.place = -1;
+    b.beside.clear();
+  }
+}
+
+bool Machine::Overwrite(const BufferState& b, int64_t offset, bool track, SourceLoc loc) {
+  const int64_t begin = b.place + offset * b.dtype.bytes(), end = begin + b.dtype.bytes();
+  for (const int slot : b.beside) {
+    BufferState& other = buffers[static_cast<size_t>(slot)];
+    const int64_t size = other.dtype.bytes();
+    const int64_t first = std::max<int64_t>(0, begin - other.place) / size;
+    const int64_t last = std::min(other.span, (end - other.place + size - 1) / size);
+    for (int64_t i = first; i < last; ++i) {
+      if (other.written) other.written[i] = 0;
+      const bool tracks = track && other.depth < levels.size();
+      if (tracks && !Track(&other, i, Touch::kWrite, true, loc)) return false;
+    }
+  }
+  return true;
+}
+
 std::string Machine::IndexText(const BufferState& b, int64_t offset) const {
   // Strides are a permutation of row-major for everything but odd views: largest first.
   std::array<int, kMaxRank> order{};
@@ -465,7 +503,8 @@ std::string Machine::IndexText(const BufferState& b, int64_t offset) const {
 
 void Machine::FailUnwritten(const BufferState& b, int64_t offset, SourceLoc loc) {
   Fail(absl::StatusCode::kFailedPrecondition, loc,
-       absl::StrCat("read of ", IndexText(b, offset), ", which nothing has written"),
+       absl::StrCat("read of ", IndexText(b, offset), ", which nothing has written",
+                    b.beside.empty() ? "" : " since another tile on the same bytes"),
        "fill or copy into the buffer before it is read (T.clear, T.fill, T.copy)");
 }
 

@@ -90,6 +90,8 @@ struct BufferState {
   int64_t capacity = 0;         // elements that `owned` and `written` have room for
   size_t depth = 0;             // levels that were active when it was allocated
   std::vector<Shadow> shadows;  // one a level from `depth` on
+  int64_t place = -1;           // byte of the block's shared memory; -1: bytes of its own
+  std::vector<int> beside;      // slots of the buffers that have some of its bytes too
 
   double Real(int64_t offset) const;
   int64_t Int(int64_t offset) const;
@@ -153,8 +155,17 @@ class Machine {
   bool Track(BufferState* b, int64_t offset, Touch touch, bool changes, SourceLoc loc);
   void PushLevel(Units units) { levels.push_back({++runs_, 0, units}); }
   // Nothing before it races with anything after it at the innermost level.
-  void Barrier() { levels.back().run = ++runs_; }
+  void Barrier() { levels.back().run = NewRun(); }
+  uint32_t NewRun() { return ++runs_; }
   void PopLevel() { levels.pop_back(); }
+
+  // Places the buffer of a slot, which has been allocated, in the block's shared memory.
+  void Place(int slot, int64_t place);
+  // No buffer has a place any more: another block begins.
+  void ForgetPlaces();
+  // An element is written: what lies on the same bytes has no value any more, and who touches that
+  // without a barrier in between meets this write (`track`). False (and a failure) on such a race.
+  bool Overwrite(const BufferState& b, int64_t offset, bool track, SourceLoc loc);
 
   // Reports an unwritten element.
   void FailUnwritten(const BufferState& b, int64_t offset, SourceLoc loc);

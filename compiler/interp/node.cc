@@ -98,7 +98,7 @@ bool WriteReal(Machine& m, BufferState& b, int64_t offset, double value, bool tr
     b.SetReal(offset, value);
   }
   if (b.written) b.written[offset] = b.wrote;
-  return true;
+  return b.beside.empty() || m.Overwrite(b, offset, track, loc);
 }
 
 bool WriteInt(Machine& m, BufferState& b, int64_t offset, int64_t value, bool track,
@@ -114,7 +114,7 @@ bool WriteInt(Machine& m, BufferState& b, int64_t offset, int64_t value, bool tr
     b.SetInt(offset, value);
   }
   if (b.written) b.written[offset] = b.wrote;
-  return true;
+  return b.beside.empty() || m.Overwrite(b, offset, track, loc);
 }
 
 template <typename T>
@@ -180,6 +180,9 @@ bool WriteRow(Machine& m, BufferState& b, int64_t offset, int64_t step, int64_t 
     b.StoreReals(offset, step, n, in);
   } else {
     b.StoreInts(offset, step, n, in);
+  }
+  for (int64_t i = 0; i < n && !b.beside.empty(); ++i) {
+    if (!m.Overwrite(b, offset + i * step, track, loc)) return false;
   }
   if (!b.written) return true;
   if (step == 1) {

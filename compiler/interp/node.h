@@ -80,17 +80,19 @@ struct Access {
   bool Inside(Machine& m, const BufferState& b, const int64_t* index, int64_t* offset) const;
 };
 
-// False, and a failure, where an element has no value.
-inline bool CheckHasValue(Machine& m, const BufferState& b, int64_t offset, SourceLoc loc) {
-  if (!b.written || b.written[offset]) return true;
-  m.FailUnwritten(b, offset, loc);
-  return false;
-}
-// Reads and writes an element that is known to be inside, with all checks.
-inline bool CheckRead(Machine& m, BufferState& b, int64_t offset, bool track, SourceLoc loc) {
-  if (!CheckHasValue(m, b, offset, loc)) return false;
-  if (b.written && b.wrote == kUnfenced) b.written[offset] |= kTaken;
+// Reads and writes an element that is known to be inside, with all checks. What copies and
+// multiplies asynchronously reads as well, but no thread waits for the answer.
+inline bool CheckLaterRead(Machine& m, BufferState& b, int64_t offset, bool track, SourceLoc loc) {
+  if (b.written && !b.written[offset]) {
+    m.FailUnwritten(b, offset, loc);
+    return false;
+  }
   return !track || b.depth >= m.levels.size() || m.Track(&b, offset, Touch::kRead, false, loc);
+}
+inline bool CheckRead(Machine& m, BufferState& b, int64_t offset, bool track, SourceLoc loc) {
+  if (!CheckLaterRead(m, b, offset, track, loc)) return false;
+  if (b.written && b.wrote == kUnfenced) b.written[offset] |= kTaken;
+  return true;
 }
 bool WriteReal(Machine& m, BufferState& b, int64_t offset, double value, bool track, SourceLoc loc);
 bool WriteInt(Machine& m, BufferState& b, int64_t offset, int64_t value, bool track, SourceLoc loc);

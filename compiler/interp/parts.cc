@@ -5,6 +5,13 @@
 
 namespace kiln::interp {
 
+// Barriers in a part are for its own threads, so nobody's touches are before or after another's.
+Parts::Parts(Machine& m, size_t count) : levels_(count, m.levels), ended_(count, false) {
+  for (std::vector<Level>& levels : levels_) {
+    if (m.options().meet_at_barriers) levels.back().run = m.NewRun();
+  }
+}
+
 Flow Parts::Run(Machine& m, const std::vector<ActionPtr>& bodies) {
   Parts parts(m, bodies.size());
   if (m.options().order == Order::kReverse) parts.current_ = bodies.size() - 1;

@@ -22,7 +22,7 @@ class Parts {
   bool WaitUntil(Machine& m, const std::function<bool()>& ready, SourceLoc loc);
 
  private:
-  Parts(Machine& m, size_t count) : levels_(count, m.levels), ended_(count, false) {}
+  Parts(Machine& m, size_t count);
   void RunOne(Machine& m, size_t own, const Action& body);
   // Lets the next part that has not ended run; comes back when it is this one's turn again.
   void HandOver(Machine& m, size_t own, std::unique_lock<std::mutex>& lock);

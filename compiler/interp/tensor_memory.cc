@@ -301,7 +301,7 @@ class ProductInTensorMemory : public Action {
     for (int64_t i = 0; i < outer; ++i) {
       for (int64_t k = 0; k < k_; ++k) {
         const int64_t place = x.trans ? x.tile.At(first, k, i) : x.tile.At(first, i, k);
-        if (!CheckHasValue(m, tile, place, loc)) return false;
+        if (!CheckLaterRead(m, tile, place, false, loc)) return false;
         rows->push_back(Element(tile, place));
       }
     }

@@ -82,8 +82,9 @@ std::vector<Buffer> BuffersWritten(const Stmt& s) {
     if (const auto* fill = x.As<Fill>()) AddOnce(fill->dst.buffer, &list);
     if (const auto* reduce = x.As<Reduce>()) AddOnce(reduce->dst.buffer, &list);
     if (const auto* atomic = x.As<Atomic>()) AddOnce(atomic->dst.buffer, &list);
-    if (const auto* add = x.As<Instruct>(); add && add->op == Instruction::kGlobalAdd) {
-      AddOnce(add->regions[0].buffer, &list);
+    if (const auto* own = x.As<Instruct>();
+        own && (own->op == Instruction::kGlobalAdd || own->op == Instruction::kStoreMatrices)) {
+      AddOnce(own->regions[0].buffer, &list);
     }
     if (const auto* alloc = x.As<Alloc>(); alloc && alloc->init.defined()) {
       AddOnce(alloc->buffer, &list);

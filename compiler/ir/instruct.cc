@@ -65,6 +65,8 @@ const char* Name(Instruction op) {
       return "shuffle_xor";
     case Instruction::kGlobalAdd:
       return "global_add";
+    case Instruction::kStoreMatrices:
+      return "store_matrices";
     case Instruction::kMaxRegisters:
       return "max_registers";
   }
@@ -96,6 +98,8 @@ Operands OperandsOf(Instruction op) {
       return {{}, 2};
     case Instruction::kGlobalAdd:
       return {{{Scope::kGlobal}}, 1, /*more=*/false, /*more_args=*/true};
+    case Instruction::kStoreMatrices:
+      return {{shared}, 2, /*more=*/false, /*more_args=*/true};
     case Instruction::kShuffleXor:
       return {{{Scope::kRegister}, {Scope::kRegister}}, 1};
     case Instruction::kBarrierArrive:

@@ -71,8 +71,13 @@ enum class Instruction : uint8_t {
   kGlobalAdd,  // [global] (values...): in a loop over threads: adds 1, 2, 4 or 8 values to as many
                //     neighbours, which lie at a multiple of them, each atomically
                //     (red.global.add, PTX 9.7.13.6)
-  kMaxRegisters,  //(n, more): of every thread of the warpgroup from here on, more or less than
-                  //     before (setmaxnreg, PTX 9.7.19.5)
+  kStoreMatrices,  // [shared] (values...): in a loop over threads, by whole warps together: stores
+                   //     1, 2 or 4 matrices of 8 by 8 elements of 16 bits. Of each, a lane holds
+                   //     two neighbours: elements 2 (lane % 4) and the next of row lane / 4
+                   //     ("trans": of column lane / 4). The region is row lane % 8 of matrix
+                   //     lane / 8: 8 elements, at a multiple of them (stmatrix, PTX 9.7.14.5.16)
+  kMaxRegisters,   //(n, more): of every thread of the warpgroup from here on, more or less than
+                   //     before (setmaxnreg, PTX 9.7.19.5)
 };
 // The dimension of a box that counts the rows of the tile it goes to: of those before the last, the
 // last that is no single index.

@@ -193,8 +193,12 @@ struct Alloc : StmtNode {  // contents start undefined, but for `init` (kVar)
   static constexpr StmtKind kKind = StmtKind::kAlloc;
   Buffer buffer;
   Expr init;
-  Alloc(SourceLoc l, Buffer b, Expr i = {})
-      : StmtNode(kKind, l), buffer(std::move(b)), init(std::move(i)) {}
+  // Shared memory and barriers: the byte of the block's shared memory where it begins, which others
+  // may have too (passes/share_memory). kOwnPlace: bytes of its own.
+  int64_t place;
+  static constexpr int64_t kOwnPlace = -1;
+  Alloc(SourceLoc l, Buffer b, Expr i = {}, int64_t p = kOwnPlace)
+      : StmtNode(kKind, l), buffer(std::move(b)), init(std::move(i)), place(p) {}
 };
 
 enum class StoreWay : uint8_t {

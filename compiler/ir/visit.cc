@@ -386,7 +386,7 @@ Stmt Mutator::RebuildStmt(const Stmt& s) {
       Buffer buffer = VisitBuffer(x->buffer);
       Expr init = Mutate(x->init);
       if (buffer == x->buffer && init.same_as(x->init)) return s;
-      return MakeStmt<Alloc>(s->loc, std::move(buffer), std::move(init));
+      return MakeStmt<Alloc>(s->loc, std::move(buffer), std::move(init), x->place);
     }
     case StmtKind::kLaunch: {
       const auto* x = s.As<Launch>();

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/visit.h"
+#include "compiler/passes/share_memory.h"
 
 namespace kiln::passes {
 namespace {
@@ -35,6 +36,25 @@ absl::Status FitsGrid(const ir::Program& program, const ir::Stmt& s, const PassC
       program, s->loc,
       absl::StrCat("a launch of ", blocks, " blocks; ", context.gpu->name, " runs fewer than 2^31"),
       "use larger tiles");
+}
+
+// What the blocks of each launch share, in the places that share-memory gave it.
+absl::Status FitsShared(const ir::Program& program, const target::Arch& gpu) {
+  absl::Status status;
+  ir::Walk(program.body, [&](const ir::Stmt& s) {
+    const auto* launch = s.As<ir::Launch>();
+    if (launch == nullptr) return status.ok();
+    const int64_t bytes = SharedBytesOf(*launch).value_or(0);
+    if (bytes > gpu.smem_block) {
+      status = ir::ErrorAt(program, s->loc,
+                           absl::StrCat("a block needs ", bytes, " bytes of shared memory; ",
+                                        gpu.name, " gives one ", gpu.smem_block),
+                           "make tiles, stages or the number of threads smaller",
+                           absl::StatusCode::kResourceExhausted);
+    }
+    return false;
+  });
+  return status;
 }
 
 }  // namespace
@@ -76,6 +96,7 @@ absl::StatusOr<ir::Program> CheckResources(const ir::Program& program, const Pas
     return true;
   });
   KILN_RETURN_IF_ERROR(status);
+  if (context.gpu != nullptr) KILN_RETURN_IF_ERROR(FitsShared(program, *context.gpu));
   if (total > context.vector.scratch_limit) {
     return absl::ResourceExhaustedError(
         absl::StrCat("a block needs ", total, " bytes of on-chip storage and the target gives ",

@@ -6,10 +6,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "compiler/ir/analysis.h"
 #include "compiler/ir/visit.h"
 #include "compiler/passes/hold_sums.h"
 #include "compiler/passes/instruct_gemm.h"
 #include "compiler/passes/pipeline.h"
+#include "compiler/passes/store_matrices.h"
+#include "compiler/target/legality.h"
 
 namespace kiln::passes {
 namespace {
@@ -84,6 +87,24 @@ std::string Steps(const LayoutProblem& problem, const LayoutSolution& solution) 
   return text;
 }
 
+// How results of 16 bits go to shared memory, on GPUs where warps can store matrices.
+std::string StoryOfStores(const ir::Program& program, PassContext context) {
+  if (!target::StoresMatrices(GpuOf(context))) return "";
+  context.instruct = true;
+  const auto lowered = RunPipeline(GpuPipeline(), program, context, "version-loops");
+  if (!lowered.ok()) return "";  // the compiler says what is wrong
+  std::string text;
+  ir::Walk(lowered->body, [&](const ir::Stmt& s) {
+    const std::string verdict = MatricesVerdict(s);
+    if (verdict.empty()) return true;
+    const ir::Buffer tile = ir::BuffersWritten(s)[0];
+    const std::string line = absl::StrCat("\nstores to ", tile->name, ": ", verdict, "\n");
+    if (!absl::StrContains(text, line)) absl::StrAppend(&text, line);
+    return false;
+  });
+  return text;
+}
+
 }  // namespace
 
 std::string TellStory(const LayoutProblem& problem, const LayoutSolution& solution) {
@@ -138,6 +159,7 @@ absl::StatusOr<std::string> ExplainLayouts(const ir::Program& program, LayoutCos
                       " stay in registers: ", why, "\n");
     }
   }
+  absl::StrAppend(&text, StoryOfStores(program, context));
   return text;
 }
 

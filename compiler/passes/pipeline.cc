@@ -30,9 +30,11 @@
 #include "compiler/passes/prefetch_tiles.h"
 #include "compiler/passes/serialize_loops.h"
 #include "compiler/passes/settle_registers.h"
+#include "compiler/passes/share_memory.h"
 #include "compiler/passes/simplify.h"
 #include "compiler/passes/specialise_warps.h"
 #include "compiler/passes/stage_operands.h"
+#include "compiler/passes/store_matrices.h"
 #include "compiler/passes/stream_loads.h"
 #include "compiler/passes/stream_stores.h"
 #include "compiler/passes/unroll_lanes.h"
@@ -111,10 +113,12 @@ const std::vector<Pass>& GpuPipeline() {
       {"issue-apart", IssueApart},
       {"chain-products", ChainProducts},
       {"version-loops", VersionLoops},
-      {"unroll-lanes", UnrollLanes},  // after versions exist: most have no guards
+      {"store-matrices", StoreMatrices},  // while stores are still a loop
+      {"unroll-lanes", UnrollLanes},      // after versions exist: most have no guards
       {"join-atomics", JoinAtomics},
       {"simplify-lowered", Simplify},
       {"settle-registers", SettleRegisters},
+      {"share-memory", ShareMemory},      // while loops over threads still end with all of them
       {"plant-barriers", PlantBarriers},  // last: from here on threads go at their own pace
       {"check-resources", CheckResources},
   };

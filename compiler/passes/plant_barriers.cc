@@ -1,9 +1,11 @@
 #include "compiler/passes/plant_barriers.h"
 
 #include <set>
-#include <unordered_set>
+#include <unordered_map>
 
+#include "absl/algorithm/container.h"
 #include "compiler/ir/instruct.h"
+#include "compiler/ir/shape.h"
 #include "compiler/ir/visit.h"
 #include "compiler/passes/tile_schedule.h"
 
@@ -14,13 +16,6 @@ using ir::Stmt;
 
 // Memory that threads share, as identities of buffers.
 using Buffers = std::set<const ir::BufferNode*>;
-
-bool Share(const Buffers& a, const Buffers& b) {
-  for (const ir::BufferNode* x : a) {
-    if (b.count(x) > 0) return true;
-  }
-  return false;
-}
 
 // What has been touched since the last barrier.
 struct Pending {
@@ -47,6 +42,7 @@ class Planter {
   explicit Planter(const ir::Launch& launch) {
     ir::Walk(launch.body, [&](const Stmt& s) {
       const auto* x = s.As<ir::Instruct>();
+      if (const auto* alloc = s.As<ir::Alloc>()) NotePlace(*alloc);
       if (x != nullptr &&
           (x->op == ir::Instruction::kTensorLoad || x->op == ir::Instruction::kPatchLoad)) {
         loaded_.insert(x->regions[0].buffer.get());
@@ -128,6 +124,33 @@ class Planter {
     out->push_back(s);
   }
 
+  // A tile of shared memory and those that lie where it does, in part or in whole.
+  struct Placed {
+    const ir::BufferNode* buffer;
+    int64_t begin, end;
+  };
+  void NotePlace(const ir::Alloc& alloc) {
+    if (alloc.place == ir::Alloc::kOwnPlace) return;
+    const int64_t end = alloc.place + ir::BytesOf(alloc.buffer).value_or(0);
+    const ir::BufferNode* buffer = alloc.buffer.get();
+    for (const Placed& other : placed_) {
+      if (other.begin >= end || alloc.place >= other.end) continue;
+      beside_[buffer].push_back(other.buffer);
+      beside_[other.buffer].push_back(buffer);
+    }
+    placed_.push_back({buffer, alloc.place, end});
+  }
+
+  // Whether some memory is in both.
+  bool Share(const Buffers& a, const Buffers& b) const {
+    const auto in_b = [&](const ir::BufferNode* x) { return b.count(x) > 0; };
+    for (const ir::BufferNode* x : a) {
+      const auto beside = beside_.find(x);
+      if (in_b(x) || (beside != beside_.end() && absl::c_any_of(beside->second, in_b))) return true;
+    }
+    return false;
+  }
+
   // A barrier where what comes next, which touches `own`, may not go on beside what is pending; a
   // fence before it where tensor cores or copies (`asynchronous`) read what threads wrote.
   void Meet(const Pending& own, bool asynchronous, SourceLoc loc, std::vector<Stmt>* out) {
@@ -186,6 +209,10 @@ class Planter {
             // A tensor that a store writes is no other thread's until the launch ends.
             if (x->op == ir::Instruction::kAsyncCopy) Note(x->regions[0].buffer, &touched.starts);
             if (TouchesTensorMemory(*x, &touched)) return true;
+            if (x->op == ir::Instruction::kStoreMatrices) {
+              Note(x->regions[0].buffer, &touched.writes);
+              return true;
+            }
             for (const ir::Region& r : x->regions) {
               if (x->op == ir::Instruction::kAsyncCopy) break;
               if (r.buffer->scope == ir::Scope::kShared) Note(r.buffer, &touched.reads);
@@ -229,7 +256,8 @@ class Planter {
   }
 
   void Note(const ir::Buffer& b, Buffers* to) const {
-    if (IsShared(b) && loaded_.count(b.get()) == 0) to->insert(b.get());
+    const bool ordered = loaded_.count(b.get()) > 0 && beside_.count(b.get()) == 0;
+    if (IsShared(b) && !ordered) to->insert(b.get());
   }
 
   // Tiles that tensor loads fill again once they are given back.
@@ -375,7 +403,9 @@ class Planter {
   const ir::BufferNode* const tensor_memory_ = whole_.get();
   bool inside_ = false;  // of a part
   Pending pending_;
-  Pending jumps_;       // at breaks and continues of the loop around
+  Pending jumps_;  // at breaks and continues of the loop around
+  std::vector<Placed> placed_;
+  std::unordered_map<const ir::BufferNode*, std::vector<const ir::BufferNode*>> beside_;
   Buffers loaded_;      // by tensor loads, under mbarriers
   Buffers multiplied_;  // read by tensor cores, asynchronously
 };

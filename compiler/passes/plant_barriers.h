@@ -4,9 +4,10 @@
 // here every loop over threads ends with all of them; from here on only at barriers. Where tensor
 // cores read what threads stored, a proxy fence goes before the barrier. Loops, branches and parts
 // of the block are followed along every path. What mbarriers order is not this pass's: buffers that
-// tensor loads fill get no barriers; but a thread that has read such a tile fences before it gives
-// the tile back, because a load's answer may still be on its way when the next tensor load writes
-// (PTX 8.7, 8.8: proxies order nothing between them).
+// tensor loads fill get no barriers, but for those that share bytes with others (share-memory),
+// which are one memory here. A thread that has read such a tile fences before it gives the tile
+// back, because a load's answer may still be on its way when the next tensor load writes (PTX 8.7,
+// 8.8: proxies order nothing between them).
 #ifndef KILN_COMPILER_PASSES_PLANT_BARRIERS_H_
 #define KILN_COMPILER_PASSES_PLANT_BARRIERS_H_
 

@@ -7,6 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/instruct.h"
+#include "compiler/ir/shape.h"
+#include "compiler/ir/shared_use.h"
 #include "compiler/ir/visit.h"
 #include "compiler/layout/swizzle.h"
 #include "compiler/passes/build.h"
@@ -92,8 +94,10 @@ class Specialise {
     if (!plan.specialised) return std::nullopt;
     cluster_ = plan.cluster;
     MakeVersions();
-    schedule_.emplace(launch_, plan.persistent ? arch_.cores : 0, cluster_);
-    if (plan.teams > 1) TakeTurns();
+    // A block of several turns has use for all tiles throughout.
+    const bool turns = plan.persistent && FitsApart();
+    schedule_.emplace(launch_, turns ? arch_.cores : 0, cluster_);
+    if (turns && plan.teams > 1) TakeTurns();
     StageStores();
     const SourceLoc loc = launch_.loc;
     std::vector<Stmt> consumers;
@@ -124,6 +128,7 @@ class Specialise {
     notes.erase(kSwizzlePanel);
     notes.erase(kSwizzleOrder);
     if (cluster_ > 1) notes["cluster"] = absl::StrCat(cluster_);
+    if (schedule_->once()) notes[ir::kLoadsAwaited] = "1";
     if (staged_) notes.insert(staged_->layouts.begin(), staged_->layouts.end());
     return ir::MakeStmt<ir::Launch>(loc, schedule_->grid(),
                                     std::vector<Expr>{MakeInt(working + kWarpgroup)},
@@ -409,7 +414,7 @@ class Specialise {
       if (s.get() != only) others.push_back(s);
     }
     if (Uses(others, only->dst.buffer)) return;
-    staged_ = StageStore(*only, left / teams_, SpanOfResults());
+    staged_ = StageStore(*only, std::max(left / teams_, BytesToReuse()), SpanOfResults());
     if (!staged_) return;
     for (const ir::Buffer& tile : staged_->tiles) {
       allocations_.push_back(ir::MakeStmt<ir::Alloc>(only->loc, tile));
@@ -417,6 +422,29 @@ class Specialise {
     for (Stmt& s : after_) {
       if (s.get() == only) s = staged_->body;
     }
+  }
+
+  // Of what is fetched, which nobody needs when results are stored, unless the next tile's is there
+  // already. Products in tensor memory may still read it.
+  int64_t BytesToReuse() const {
+    if (!schedule_->once() || HoldsSums(launch_)) return 0;
+    int64_t bytes = 0;
+    for (const auto& [tile, versions] : versions_) bytes += BytesOf(versions);
+    return bytes;
+  }
+
+  // Whether shared memory has room for all tiles beside each other; at least they have to begin at
+  // multiples of kTileBytes. A block of several turns has use for all of them throughout.
+  bool FitsApart() const {
+    int64_t bytes = 0;
+    for (const Stmt& s : rest_) bytes += StagedOperandBytes(program_, s, {0, threads_}, arch_);
+    for (const Stmt& s : allocations_) {
+      const ir::Buffer& b = s.As<ir::Alloc>()->buffer;
+      if (b->scope != ir::Scope::kShared && b->scope != ir::Scope::kBarrier) continue;
+      bytes = (bytes + target::kTileBytes - 1) / target::kTileBytes * target::kTileBytes +
+              ir::BytesOf(b).value_or(0);
+    }
+    return bytes <= arch_.smem_block;
   }
 
   // Columns of the products' results that one warp holds; 1 where there are none. What is stored is

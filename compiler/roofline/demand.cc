@@ -232,6 +232,9 @@ void Analyzer::Launch(const ir::Launch& launch) {
     const auto found = buffers_.find(fetch.into);
     if (found != buffers_.end()) fetch.buffer = found->second;
   }
+  LaunchDemand& l = d_.launches.back();
+  l.shared = ir::SharedUseOf(launch);
+  for (const ir::Buffer& b : l.shared.buffers) l.shared_buffers.push_back(BufferOf(b));
 }
 
 Num Analyzer::Probability(const ir::Expr& condition) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "compiler/ir/shared_use.h"
 #include "compiler/ir/stmt.h"
 #include "compiler/roofline/tape.h"
 #include "compiler/roofline/warps.h"
@@ -132,6 +133,8 @@ struct LaunchDemand {
   Num stages;             // most stages of any pipelined loop; 1 = none
   Num panel;  // rows of blocks in a swizzle panel; undefined = the launch has no swizzle
   WarpDemand warps;
+  ir::SharedUse shared;             // which tiles of shared memory are in use at the same time
+  std::vector<int> shared_buffers;  // Demand::buffers of them
 };
 
 struct Demand {

@@ -40,6 +40,7 @@ class GpuPricer {
     Num smem, registers, resident;
   };
   BlockDemand PerBlock(int launch) const;
+  Num SharedBytes(const LaunchDemand& launch) const;
   Residency Resident(int launch) const;
   Num RowSharers(int launch) const;
   bool OnlyMoves(int launch) const;
@@ -105,17 +106,28 @@ bool GpuPricer::OnlyMoves(int launch) const {
   });
 }
 
+// What share-memory makes of the launch's tiles, each with its copies for a pipelined loop.
+Num GpuPricer::SharedBytes(const LaunchDemand& launch) const {
+  std::vector<Num> bytes;
+  for (const int i : launch.shared_buffers) {
+    const LocalBuffer& b = d_.buffers[static_cast<size_t>(i)];
+    bytes.push_back(Ceil(b.bytes * (b.pipelined ? b.stages : one_) / kSmemGrain) * kSmemGrain);
+  }
+  return ir::PlaceShared<Num>(
+             launch.shared, bytes, zero_, [](size_t, Num n) { return n; },
+             [](Num a, Num b) { return Max(a, b); })
+      .bytes;
+}
+
 GpuPricer::Residency GpuPricer::Resident(int launch) const {
   const LaunchDemand& l = d_.launches[launch];
-  Residency r{zero_, zero_, one_};
+  Residency r{SharedBytes(l), zero_, one_};
   Num held = zero_;  // 32-bit registers of a thread
   for (const LocalBuffer& b : d_.buffers) {
     if (b.launch != launch) continue;
     const double words = HeldWords(b);
-    if (b.scope == ir::Scope::kShared) {
-      const Num bytes = b.bytes * (b.pipelined ? b.stages : one_);
-      r.smem = r.smem + Ceil(bytes / kSmemGrain) * kSmemGrain;
-    } else if (b.scope == ir::Scope::kFragment) {
+    if (b.scope == ir::Scope::kShared) continue;
+    if (b.scope == ir::Scope::kFragment) {
       held = held + Held(b, l.threads, RowSharers(launch)) * words;
     } else {
       held = held + b.elements * words;

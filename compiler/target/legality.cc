@@ -238,6 +238,8 @@ bool LeftFromRegisters(const GemmQuery& query, const GemmChoice& choice) {
   return takes && !query.trans_a && choice.grid.columns == 1;
 }
 
+bool StoresMatrices(const Arch& arch) { return Lists("sm_90a sm_100a", arch.name); }
+
 int64_t WidestAtomicAdd(const Arch& arch, DType type) {
   struct Row {
     const char *archs, *types;

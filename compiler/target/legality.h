@@ -82,6 +82,9 @@ bool LeftFromRegisters(const GemmQuery& query, const GemmChoice& choice);
 // compares and swaps.
 int64_t WidestAtomicAdd(const Arch& arch, DType type);
 
+// Whether a warp stores matrices of 16-bit elements together (stmatrix, PTX ISA 9.7.14.5.16).
+bool StoresMatrices(const Arch& arch);
+
 // Tensor memory: 128 lanes of 512 columns of 32 bits an SM, of which a block takes a power of two.
 // The columns that an m x n result fills, and those that a block takes for `columns` in all.
 inline constexpr int64_t kTensorColumns = 512;

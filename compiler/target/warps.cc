@@ -7,9 +7,8 @@
 namespace kiln::target {
 namespace {
 
-constexpr int64_t kTileBytes = 128;  // versions of a tile begin at multiples of it
-constexpr int64_t kAtomRows = 8;     // of a swizzle: shares of a tile are whole ones
-constexpr int64_t kMostSums = 96;    // of a thread among kMostConsumers: 128 registers at launch
+constexpr int64_t kAtomRows = 8;   // of a swizzle: shares of a tile are whole ones
+constexpr int64_t kMostSums = 96;  // of a thread among kMostConsumers: 128 registers at launch
 
 bool Fetches(const Arch& arch, const WarpQuery& q) {
   // Beside mma.sync, threads fetch by themselves.

@@ -17,6 +17,7 @@ namespace kiln::target {
 inline constexpr int64_t kWarpgroup = 128;      // threads
 inline constexpr int64_t kMostBox = 256;        // elements a side of what TMA moves
 inline constexpr int64_t kBoxRowBytes = 16;     // rows, and strides of tensors, are multiples of it
+inline constexpr int64_t kTileBytes = 128;      // versions of a tile begin at multiples of it
 inline constexpr int64_t kClusterBlocks = 2;    // of a cluster that shares tiles
 inline constexpr int64_t kMostConsumers = 384;  // threads beside the warpgroup that fetches
 

@@ -10,16 +10,6 @@
 namespace kiln::testing {
 namespace {
 
-// Parts that run beside each other take turns of their own.
-bool HasParts(const ir::Program& program) {
-  bool has = false;
-  ir::Walk(program.body, [&](const ir::Stmt& s) {
-    has |= s.kind() == ir::StmtKind::kOnThreads;
-    return !has;
-  });
-  return has;
-}
-
 absl::StatusOr<std::vector<interp::Tensor>> Interpret(const ir::Program& program, bool tiles,
                                                       interp::Order order) {
   std::vector<interp::TensorView> views;
@@ -27,7 +17,7 @@ absl::StatusOr<std::vector<interp::Tensor>> Interpret(const ir::Program& program
   interp::Options options;
   options.clip_global = tiles;
   options.order = order;
-  options.meet_at_barriers = !tiles && !HasParts(program);
+  options.meet_at_barriers = !tiles;
   KILN_RETURN_IF_ERROR(interp::Run(program, views, options).status());
   return tensors;
 }
@@ -38,6 +28,10 @@ absl::StatusOr<ir::Program> Instructions(const ir::Program& program, const std::
                                          int cores) {
   target::Arch arch = *target::NamedArch(gpu);
   arch.cores = cores;
+  return Instructions(program, arch);
+}
+
+absl::StatusOr<ir::Program> Instructions(const ir::Program& program, const target::Arch& arch) {
   passes::PassContext context;
   context.gpu = &arch;
   context.instruct = true;

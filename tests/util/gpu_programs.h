@@ -7,12 +7,14 @@
 #include "absl/status/statusor.h"
 #include "compiler/ir/instruct.h"
 #include "compiler/ir/stmt.h"
+#include "compiler/target/arch.h"
 
 namespace kiln::testing {
 
 // After the passes for a GPU with so many cores, verified.
 absl::StatusOr<ir::Program> Instructions(const ir::Program& program, const std::string& gpu,
                                          int cores = 132);
+absl::StatusOr<ir::Program> Instructions(const ir::Program& program, const target::Arch& arch);
 
 // Empty when the instructions compute what the tiles do from small integers, in both schedules;
 // else what is wrong.

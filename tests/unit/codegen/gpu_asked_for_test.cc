@@ -39,6 +39,21 @@ TEST_F(GpuAssemble, ProductsOfTf32AssembleWithoutSpills) {
   }
 }
 
+// Results of 16 bits go to shared memory by matrices, where the GPU has an instruction for it.
+TEST_F(GpuAssemble, ResultsAreStoredByMatrices) {
+  const char* config = "block_M=128,block_N=128,block_K=64,num_stages=3,threads=128";
+  for (const char* type : {"float16", "bfloat16"}) {
+    for (const char* out : {type, "float32"}) {
+      const Case c = {"matmul", Product(type, out, "False", "True"), config};
+      const std::string ptx = Ptx(c, "sm_90a");
+      const bool narrow = out == std::string(type);
+      EXPECT_EQ(absl::StrContains(ptx, "stmatrix.sync.aligned.m8n8.x4.shared.b16"), narrow) << out;
+      ExpectAssembles(absl::StrCat("results of ", out), ptx, "sm_90a");
+      EXPECT_FALSE(absl::StrContains(Ptx(c, "sm_89"), "stmatrix"));
+    }
+  }
+}
+
 // The second product's left operand is the first one's result: in the registers that it lies in, or
 // by way of shared memory to a warpgroup. It stays exact for the copy after it.
 TEST_F(GpuAssemble, ChainedProductsOfTf32AssembleWithoutSpills) {

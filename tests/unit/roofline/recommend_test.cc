@@ -200,6 +200,42 @@ TEST(RecommendTest, NothingListedExceedsTheLimits) {
   }
 }
 
+// A tile that holds results when the operands are done with counts with theirs, not on top.
+TEST(RecommendTest, TilesThatAreNotInUseTogetherShareMemory) {
+  const lang::Kernel kernel = KernelFrom(R"(import tilelang
+import tilelang.language as T
+
+
+@tilelang.jit
+def staged(A, B, num_stages: int = 2):
+    A: T.Tensor((4096, 4096), "float16")
+    B: T.Tensor((4096, 4096), "float16")
+    C = T.empty((4096, 4096), "float16")
+    with T.Kernel(32, 32, threads=128) as (bx, by):
+        a = T.alloc_shared((128, 64), "float16")
+        b = T.alloc_shared((64, 128), "float16")
+        c = T.alloc_fragment((128, 128), "float32")
+        out = T.alloc_shared((128, 128), "float16")
+        T.clear(c)
+        for k in T.Pipelined(64, num_stages=num_stages):
+            T.copy(A[by * 128, k * 64], a)
+            T.copy(B[k * 64, bx * 128], b)
+            T.gemm(a, b, c)
+        T.copy(c, out)
+        T.copy(out, C[by * 128, bx * 128])
+    return C
+)");
+  Request r;
+  r.kernel = &kernel;
+  r.arch = *target::NamedArch("sm_80");
+  r.strategy = Strategy::kAll;
+  r.tunables = {{"num_stages", {"2", "4", "5", "6"}}};
+  const auto answer = Recommend(r);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  // 32 KiB a stage and 32 KiB of results in 163 KiB: five stages, four if they were apart.
+  EXPECT_EQ(answer->legal_count, 3);
+}
+
 TEST(RecommendTest, NoLegalConfigSaysWhichLimit) {
   const lang::Kernel kernel = TemplateKernel("matmul");
   Request r = MatmulRequest(kernel, 64, 64, 64, "sm_80");
