@@ -8,6 +8,7 @@ the scripts that run them: python3 OUT/check.py, OUT/sanitize.sh, python3 OUT/be
 import argparse
 import concurrent.futures
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -57,7 +58,7 @@ def main():
     options.out.mkdir(parents=True, exist_ok=True)
     selected = cases.checks() if options.which == "checks" else cases.timed()
     failed = 0
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         jobs = [pool.submit(build, c, options.out, options.kilnc, options.arch) for c in selected]
         for case, job in zip(selected, jobs):
             if job.result():
