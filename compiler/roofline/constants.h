@@ -74,7 +74,7 @@ struct CpuConstants {
 
 struct GpuConstants {
   // Part of the tensor peak that a well shaped kernel sustains.
-  double tensor_efficiency = 0.85;
+  double tensor_efficiency = 1.0;
   // mma.sync on a machine with wgmma reaches this part of it.
   double mma_on_hopper = 0.62;
   // Registers of a thread beside what fragments hold: addressing, loop state, and, where there are
@@ -93,8 +93,11 @@ struct GpuConstants {
   double registers_of_one = 240, registers_of_two = 232, registers_of_three = 160;
   // What a block of a cluster waits for the other, at its start and its end.
   double cluster_ns = 1000;
+  // Part of an SM's share of the L2's rate at which the tiles of one step arrive: of few loads at a
+  // time. From products of 128 x 256 with two stages on the H200.
+  double fill_share = 0.5;
   // Cycles of barriers and issue in one iteration of a pipelined loop.
-  double iteration_cycles = 60;
+  double iteration_cycles = 150;
   // Part of the L2 that a working set may fill.
   double llc_share = 0.7;
   // Element loops: vector instruction issue, thread operations a clock an SM.

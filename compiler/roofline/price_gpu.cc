@@ -258,11 +258,19 @@ Num GpuPricer::LaunchTime(int launch, Price& price) {
   const Num smem_rate = tape_.Const(arch_.l1.read_core);
   const Num per_sm = Max(Max(b.tensor_ns, b.vector_ns + b.sfu_ns), b.smem_bytes / smem_rate);
   const Num shared = Max(b.llc_bytes / arch_.llc.read_all, b.dram_bytes / arch_.dram.copy_all);
-  // What the pipeline does not hide of a load's way, once an iteration.
-  const Num busy = per_sm * resident / Max(b.iterations, 1.0);
-  const Num in_flight = Max(b.stages - 1.0, 0.0) + (resident - 1.0);
-  const Num exposed = Max(arch_.llc_latency_ns - in_flight * busy, 0.0) * b.iterations +
-                      b.iterations * (kGpu.iteration_cycles / arch_.clock_ghz) / Max(resident, 1.0);
+  // A step of the loop holds one of the stages while its tiles come and while they are worked on: a
+  // block's steps follow each other no faster than its stages come free again.
+  const Num steps = Max(b.iterations, 1.0);
+  const Num work = per_sm / steps;
+  const double arrival = arch_.llc.read_all / sms * kGpu.fill_share;
+  const Num missing = Min(b.dram_bytes / Max(b.llc_bytes, 1.0), 1.0);
+  const Num latency =
+      arch_.llc_latency_ns + missing * (arch_.dram_latency_ns - arch_.llc_latency_ns);
+  const Num fill = b.llc_bytes / steps / arrival + latency;
+  const Num beside = Min(resident, Ceil(l.blocks / sms));  // blocks that an SM really has
+  const Num held = (work + fill) / Max(b.stages, 1.0) - work * beside;
+  const Num exposed = Max(held, 0.0) * b.iterations +
+                      b.iterations * (kGpu.iteration_cycles / arch_.clock_ghz) / Max(beside, 1.0);
   const Num wave = Max(per_sm * resident, shared * slots) + exposed + arch_.block_ns;
   // The last wave: as many blocks an SM as are left; memory runs at the rate that they can draw.
   const Num left = Ceil(rest / sms);
