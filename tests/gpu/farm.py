@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Sweeps the timed shapes on this machine's GPU and leaves the winners for bench.py.
 
-    tests/gpu/farm.py OUT [--bin FOLDER] [--only TEXT] [--top-k 16]
+    tests/gpu/farm.py OUT [--bin FOLDER] [--only TEXT] [--skip TEXT] [--top-k 16]
 
-Starts a coordinator and a worker through `tunectl tune`, needs no network, and uses an empty store. OUT
-gets the winners with cases.json beside them, and farm.json, which has of each sweep its seconds, what it
-tried, what failed and why, and the winner; prints one line a sweep. Then `OUT/bench.py` times the winners
-and their anchors in one run."""
+Starts a coordinator and a worker through `tunectl tune`, needs no network, and uses an empty store.
+OUT gets the winners with cases.json beside them, and farm.json, which has of each sweep its
+seconds, what it tried, what failed and why, and the winner; prints one line a sweep. Then
+`OUT/bench.py` times the winners and their anchors in one run."""
 import argparse
 import json
 import pathlib
@@ -35,19 +35,34 @@ def sweep_of(case):
                           for k, v in case["arguments"].items()}}
 
 
-def tell(tunectl, store, name, sweep, case):
+def sweep(tunectl, store, options, case):
+    """Tunes one shape, with the winner in OUT/winners; what became of it, or None."""
+    file = options.out / "sweep.yaml"  # JSON is YAML
+    file.write_text(json.dumps({"target": "gpu", "top_k": options.top_k, **sweep_of(case)}))
+    with (options.out / "tune.log").open("a") as log:
+        subprocess.run([*tunectl, "tune", str(file), "--store", store, "-o",
+                        str(options.out / "winners")],
+                       stdout=log, stderr=subprocess.STDOUT, check=False)
+    listed = json.loads(subprocess.run([*tunectl, "--store", store, "--json", "list"],
+                                       capture_output=True, text=True, check=True).stdout)
+    found = [one for one in listed["sweeps"] if one["name"] == case["file"]]
+    return tell(tunectl, store, case["file"], found[0], case) if found else None
+
+
+def tell(tunectl, store, name, listed, case):
     """What became of one sweep."""
-    text = subprocess.run([*tunectl, "--store", store, "--json", "explain", sweep["sweep"]],
+    text = subprocess.run([*tunectl, "--store", store, "--json", "explain", listed["sweep"]],
                           capture_output=True, text=True, check=True).stdout
     details = json.loads(text)
     failures = [f"{c['config']}: {c['failure']['stage']}: {c['failure']['message']}"
                 for c in details["candidates"] if c.get("failure")]
     winner = details.get("winner") or {}
     measured = winner.get("measurement") or {}
-    return {"name": name, "config": winner.get("config", ""), "median_ns": measured.get("median_ns"),
-            "check": measured.get("check_summary"), "conditions": measured.get("conditions"),
+    return {"name": name, "config": winner.get("config", ""),
+            "median_ns": measured.get("median_ns"), "check": measured.get("check_summary"),
+            "conditions": measured.get("conditions"),
             "candidates": len(details["candidates"]), "failures": failures,
-            "elapsed": sweep["progress"]["elapsed_seconds"], "seconds": details["seconds"],
+            "elapsed": listed["progress"]["elapsed_seconds"], "seconds": details["seconds"],
             "agreement": details["agreement"], "template": case["template"]}
 
 
@@ -56,40 +71,31 @@ def main():
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--bin", type=pathlib.Path, default=HERE.parents[1] / "build/bin")
     parser.add_argument("--only", default="", help="shapes whose name holds this text")
+    parser.add_argument("--skip", default="-", help="shapes to leave out, likewise")
     parser.add_argument("--top-k", type=int, default=16)
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    todo = {name: case for name, case in shapes().items() if options.only in name}
-    file = options.out / "sweeps.yaml"  # JSON is YAML
-    file.write_text(json.dumps({"target": "gpu", "top_k": options.top_k,
-                                "sweeps": [sweep_of(case) for case in todo.values()]}))
+    todo = {name: case for name, case in shapes().items()
+            if options.only in name and options.skip not in name}
     tunectl, store = [str(options.bin / "tunectl")], str(options.out / "store")
     shutil.rmtree(store, ignore_errors=True)
-    winners = options.out / "winners"
-    with (options.out / "tune.log").open("w") as log:
-        subprocess.run([*tunectl, "tune", str(file), "--store", store, "-o", str(winners)],
-                       stdout=log, stderr=subprocess.STDOUT, check=False)
-    listed = json.loads(subprocess.run([*tunectl, "--store", store, "--json", "list"],
-                                       capture_output=True, text=True, check=True).stdout)
-    sweeps = {sweep["name"]: sweep for sweep in listed["sweeps"]}
     told, built = [], []
     for name, case in todo.items():
-        if name not in sweeps:
-            print(f"{name}: was not swept; see {options.out}/tune.log")
+        story = sweep(tunectl, store, options, case)
+        library = options.out / "winners" / f"kiln_{case['kind']}.so"
+        if story is None or not story["config"] or not library.exists():
+            why = "; ".join(story["failures"][:2]) if story else f"see {options.out}/tune.log"
+            print(f"{name}: no winner: {why}", flush=True)
             continue
-        story = tell(tunectl, store, name, sweeps[name], case)
         told.append(story)
-        library = winners / name / f"kiln_{case['kind']}.so"
-        if not story["config"] or not library.exists():
-            print(f"{name}: no winner: {'; '.join(story['failures'][:2])}")
-            continue
         shutil.copy(library, options.out / f"{name}.so")
+        library.unlink()
         built.append(case)
-        print(f"{name:40} {story['elapsed']:6.2f} s {story['candidates']:3} tried "
+        print(f"{name:36} {story['elapsed']:6.2f} s {story['candidates']:3} tried "
               f"{len(story['failures']):2} failed {story['median_ns'] / 1e3:9.1f} us  "
               f"{story['config']}", flush=True)
-    (options.out / "farm.json").write_text(json.dumps(told, indent=1))
-    (options.out / "cases.json").write_text(json.dumps(built))
+        (options.out / "farm.json").write_text(json.dumps(told, indent=1))
+        (options.out / "cases.json").write_text(json.dumps(built))
     for script in ("gpu/kernels.py", "bench/gpu/bench.py"):
         shutil.copy(HERE.parent / script, options.out)
     print(f"{len(built)} of {len(todo)} sweeps ended with a winner")
