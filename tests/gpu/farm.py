@@ -75,12 +75,12 @@ def main():
     parser.add_argument("--top-k", type=int, default=16)
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    todo = {name: case for name, case in shapes().items()
+    wanted = {name: case for name, case in shapes().items()
             if options.only in name and options.skip not in name}
     tunectl, store = [str(options.bin / "tunectl")], str(options.out / "store")
     shutil.rmtree(store, ignore_errors=True)
     told, built = [], []
-    for name, case in todo.items():
+    for name, case in wanted.items():
         story = sweep(tunectl, store, options, case)
         library = options.out / "winners" / f"kiln_{case['kind']}.so"
         if story is None or not story["config"] or not library.exists():
@@ -98,8 +98,8 @@ def main():
         (options.out / "cases.json").write_text(json.dumps(built))
     for script in ("gpu/kernels.py", "bench/gpu/bench.py"):
         shutil.copy(HERE.parent / script, options.out)
-    print(f"{len(built)} of {len(todo)} sweeps ended with a winner")
-    return 0 if len(built) == len(todo) else 1
+    print(f"{len(built)} of {len(wanted)} sweeps ended with a winner")
+    return 0 if len(built) == len(wanted) else 1
 
 
 if __name__ == "__main__":
