@@ -89,6 +89,10 @@ struct GpuConstants {
   double operand_registers = 32, operand_addresses = 8;
   double steps_rounded = 2, steps_fetched = 3, steps_fetched_rounded = 4, widened = 2;
   int deep = 8;  // steps that are many
+  // A config that is predicted to need up to so many registers more than there are is legal all the
+  // same, for the assembler finds room in some of such cases and spills in the others; its time is
+  // taken to be so many times longer.
+  double doubtful_registers = 48, spill_factor = 2;
   // Of a thread in one, two and three warpgroups that compute beside one that fetches.
   double registers_of_one = 240, registers_of_two = 232, registers_of_three = 160;
   // What a block of a cluster waits for the other, at its start and its end.

@@ -47,7 +47,10 @@ void AddRisks(Hint& h, const Figures& f, const target::Arch& arch) {
   if (f.tail > 1.25) h.risks.push_back("uneven-tail");
   if (f.blocks < arch.cores) h.risks.push_back("few-blocks");
   if (cpu && f.onchip_bytes > static_cast<double>(arch.l2.bytes)) h.risks.push_back("beyond-l2");
-  if (!cpu && f.registers > 0.9 * arch.registers_thread) h.risks.push_back("spill-near");
+  if (!cpu && f.spare_registers < 0) h.risks.push_back("spills");
+  if (!cpu && f.spare_registers >= 0 && f.spare_registers < kGpu.doubtful_registers) {
+    h.risks.push_back("spill-near");
+  }
   if (f.min_run_bytes > 0 && f.min_run_bytes < 128) h.risks.push_back("short-runs");
 }
 
@@ -105,6 +108,7 @@ Hint Explain(const Piece& piece, const Figures& f, const target::Arch& arch) {
   if (!cpu) {
     h.fields["occupancy"] = absl::StrFormat("%.0f", f.occupancy);
     h.fields["registers"] = absl::StrFormat("%.0f", f.registers);
+    h.fields["spare_registers"] = absl::StrFormat("%.0f", f.spare_registers);
   }
   if (arch.cluster > 0) {
     h.fields["warp_specialised"] = absl::StrFormat("%.0f", f.specialised);

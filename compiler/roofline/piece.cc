@@ -13,10 +13,24 @@ namespace kiln::roofline {
 namespace {
 
 std::vector<Num> FullOutputs(const Price& p) {
-  std::vector<Num> out = {
-      p.ns,           p.legal,       p.blocks,           p.waves,      p.tail,        p.waste,
-      p.onchip_bytes, p.dram_bytes,  p.compulsory_bytes, p.flops,      p.roofline_ns, p.registers,
-      p.occupancy,    p.specialised, p.cluster,          p.persistent, p.teams};
+  std::vector<Num> out = {p.ns,
+                          p.legal,
+                          p.blocks,
+                          p.waves,
+                          p.tail,
+                          p.waste,
+                          p.onchip_bytes,
+                          p.dram_bytes,
+                          p.compulsory_bytes,
+                          p.flops,
+                          p.roofline_ns,
+                          p.registers,
+                          p.spare_registers,
+                          p.occupancy,
+                          p.specialised,
+                          p.cluster,
+                          p.persistent,
+                          p.teams};
   for (const ResourceTime& r : p.resources) out.push_back(r.ns);
   for (const Limit& l : p.limits) out.push_back(l.holds);
   return out;
@@ -31,6 +45,17 @@ struct Chosen {
   double stages_a = 0;
   double operands = 0;  // registers of a thread
   double columns = 0;   // of tensor memory
+  std::string unit;
+  int64_t m = 0, grid_rows = 0;
+
+  // Whether the results are of as many rows, but held by other threads: what is kept of each row
+  // has no place then, where this product takes the other's result from registers.
+  bool PartsWith(const Chosen& o) const {
+    const bool same = unit == o.unit && grid_rows == o.grid_rows;
+    return m == o.m && !same && !(Sixteen() && o.Sixteen());
+  }
+  // Whether each warp holds 16 rows of its own, as instructions of both kinds have them.
+  bool Sixteen() const { return grid_rows * (unit == "wgmma" ? 64 : 16) == m; }
 };
 
 Chosen Choose(const target::Arch& arch, const OpDemand& op, int64_t m, int64_t n, int64_t k,
@@ -55,8 +80,13 @@ Chosen Choose(const target::Arch& arch, const OpDemand& op, int64_t m, int64_t n
     q.c_space = target::OperandSpace::kTensor;
     choice = target::ChooseGemm(arch, q);
     if (!choice.unit.empty()) {
-      return {kGpu.tensor_efficiency, 0, 0,
-              static_cast<double>(target::TakenColumns(target::TensorColumns(m, n)))};
+      return {kGpu.tensor_efficiency,
+              0,
+              0,
+              static_cast<double>(target::TakenColumns(target::TensorColumns(m, n))),
+              choice.unit,
+              m,
+              choice.grid.rows};
     }
     q.c_space = target::OperandSpace::kRegisters;
   }
@@ -90,7 +120,7 @@ Chosen Choose(const target::Arch& arch, const OpDemand& op, int64_t m, int64_t n
     }
     operands = std::max(operands, kGpu.operand_addresses + held * (wm / 16 * 4 + wn / 8 * 2));
   }
-  return {efficiency, staged ? 1.0 : 0.0, operands, 0};
+  return {efficiency, staged ? 1.0 : 0.0, operands, 0, choice.unit, m, choice.grid.rows};
 }
 
 }  // namespace
@@ -178,18 +208,25 @@ Piece::Answers Piece::Ask(const std::vector<const double*>& columns, int64_t cou
 
 void Piece::AskGemms(const std::vector<std::vector<double>>& dims, int64_t count,
                      Answers& out) const {
-  for (size_t g = 0; g < gemm_ops_.size(); ++g) {
-    std::unordered_map<uint64_t, Chosen> memo;
-    for (int64_t j = 0; j < count; ++j) {
+  std::vector<std::unordered_map<uint64_t, Chosen>> memos(gemm_ops_.size());
+  std::vector<const Chosen*> chosen(gemm_ops_.size());
+  for (int64_t j = 0; j < count; ++j) {
+    for (size_t g = 0; g < gemm_ops_.size(); ++g) {
       int64_t v[4];
       uint64_t key = 0;
       for (int i = 0; i < 4; ++i) {
         v[i] = static_cast<int64_t>(dims[4 * g + i][j]);
         key = key * 65537 + static_cast<uint64_t>(v[i]);
       }
-      const auto [it, fresh] = memo.try_emplace(key);
-      if (fresh) it->second = Choose(arch_, demand_->ops[gemm_ops_[g]], v[0], v[1], v[2], v[3]);
-      out.columns[kAnswers * g][j] = it->second.efficiency;
+      const OpDemand& op = demand_->ops[gemm_ops_[g]];
+      const auto [it, fresh] = memos[g].try_emplace(key);
+      if (fresh) it->second = Choose(arch_, op, v[0], v[1], v[2], v[3]);
+      chosen[g] = &it->second;
+      bool apart = false;
+      for (size_t e = 0; e < g && !op.a_shared; ++e) {
+        apart |= demand_->ops[gemm_ops_[e]].launch == op.launch && it->second.PartsWith(*chosen[e]);
+      }
+      out.columns[kAnswers * g][j] = apart ? 0 : it->second.efficiency;
       out.columns[kAnswers * g + 1][j] = it->second.stages_a;
       out.columns[kAnswers * g + 2][j] = it->second.operands;
       out.columns[kAnswers * g + 3][j] = it->second.columns;
@@ -277,18 +314,30 @@ Figures Piece::FiguresOf(const std::vector<double>& values) const {
   Answers answers;
   if (arch_.kind == target::ArchKind::kGpu) answers = Ask(columns, 1);
   for (const auto& column : answers.columns) columns.push_back(column.data());
-  constexpr size_t kScalars = 17;
+  constexpr size_t kScalars = 18;
   std::vector<double> raw(kScalars + price_.resources.size() + price_.limits.size() + 1);
   std::vector<double*> out;
   for (double& v : raw) out.push_back(&v);
   full_.Run(columns, 1, out);
   Figures f;
-  double* const scalars[kScalars] = {&f.ns,           &f.legal,       &f.blocks,
-                                     &f.waves,        &f.tail,        &f.waste,
-                                     &f.onchip_bytes, &f.dram_bytes,  &f.compulsory_bytes,
-                                     &f.flops,        &f.roofline_ns, &f.registers,
-                                     &f.occupancy,    &f.specialised, &f.cluster,
-                                     &f.persistent,   &f.teams};
+  double* const scalars[kScalars] = {&f.ns,
+                                     &f.legal,
+                                     &f.blocks,
+                                     &f.waves,
+                                     &f.tail,
+                                     &f.waste,
+                                     &f.onchip_bytes,
+                                     &f.dram_bytes,
+                                     &f.compulsory_bytes,
+                                     &f.flops,
+                                     &f.roofline_ns,
+                                     &f.registers,
+                                     &f.spare_registers,
+                                     &f.occupancy,
+                                     &f.specialised,
+                                     &f.cluster,
+                                     &f.persistent,
+                                     &f.teams};
   for (size_t i = 0; i < kScalars; ++i) *scalars[i] = raw[i];
   const auto at = raw.begin() + kScalars;
   const auto limits_at = at + static_cast<std::ptrdiff_t>(price_.resources.size());

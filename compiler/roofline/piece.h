@@ -21,7 +21,8 @@ namespace kiln::roofline {
 struct Figures {
   double ns = 0, legal = 0, blocks = 0, waves = 0, tail = 0, waste = 0, onchip_bytes = 0,
          dram_bytes = 0, compulsory_bytes = 0, flops = 0, roofline_ns = 0, registers = 0,
-         occupancy = 0, specialised = 0, cluster = 0, persistent = 0, teams = 0;
+         spare_registers = 0, occupancy = 0, specialised = 0, cluster = 0, persistent = 0,
+         teams = 0;
   std::vector<double> resources;  // ns, in order of Price::resources
   std::vector<double> limits;     // 0 or 1, in order of Price::limits
   double min_run_bytes = 0;       // shortest contiguous run of any tensor read; 0 = no reads

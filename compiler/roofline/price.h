@@ -42,7 +42,10 @@ struct Price {
   Num flops;        // useful
   Num roofline_ns;  // max(flops / peak, compulsory / bandwidth)
   Num registers;    // GPU: of a thread; CPU: 0
-  Num occupancy;    // GPU: resident blocks an SM; CPU: 1
+  // GPU: those that the tightest launch leaves of what its threads may have; below 0 some are
+  // likely to be kept in memory (spilled). CPU: 0.
+  Num spare_registers;
+  Num occupancy;  // GPU: resident blocks an SM; CPU: 1
   // GPU, target::WarpPlan of the launches: 0 or 1, blocks, 0 or 1, teams; the most of any.
   Num specialised, cluster, persistent, teams;
 };

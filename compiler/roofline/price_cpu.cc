@@ -445,7 +445,7 @@ void CpuPricer::Totals(Price& price) {
 
 Price CpuPricer::Run() {
   Price price;
-  price.waves = price.blocks = price.registers = zero_;
+  price.waves = price.blocks = price.registers = price.spare_registers = zero_;
   price.tail = price.occupancy = price.cluster = price.teams = one_;
   price.specialised = price.persistent = zero_;
   for (const char* name :

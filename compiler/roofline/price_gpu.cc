@@ -150,8 +150,8 @@ GpuPricer::Residency GpuPricer::Resident(int launch) const {
   r.registers = Ceil((held + operands + overhead) / kRegisterGrain) * kRegisterGrain;
   const Num warps = Ceil(l.threads / static_cast<double>(arch_.warp_size));
   const Num by_smem = Floor(static_cast<double>(arch_.smem_sm) / (r.smem + kSmemOverhead));
-  const Num by_registers =
-      Floor(static_cast<double>(arch_.registers_sm) / (r.registers * l.threads));
+  const Num by_registers = Floor(static_cast<double>(arch_.registers_sm) /
+                                 (Min(r.registers, MostRegisters(launch)) * l.threads));
   const Num by_warps = Floor(static_cast<double>(arch_.warps_sm) / warps);
   r.resident = Min(Min(by_smem, by_registers), Min(by_warps, static_cast<double>(arch_.blocks_sm)));
   if (arch_.tmem_sm == 0) return r;
@@ -337,7 +337,9 @@ void GpuPricer::Limits(Price& price) {
     const double warp = arch_.warp_size;
     price.limits.push_back(
         {"on-chip storage", Le(r.smem, static_cast<double>(ScratchLimit(arch_)))});
-    price.limits.push_back({"registers", Le(r.registers, MostRegisters(static_cast<int>(i)))});
+    const Num spare = MostRegisters(static_cast<int>(i)) - r.registers;
+    price.spare_registers = i == 0 ? spare : Min(price.spare_registers, spare);
+    price.limits.push_back({"registers", Le(tape_.Const(-kGpu.doubtful_registers), spare)});
     price.limits.push_back({"threads", And(Le(l.threads, static_cast<double>(arch_.threads_block)),
                                            Eq(FloorMod(l.threads, tape_.Const(warp)), zero_))});
     price.limits.push_back({"residency", Le(one_, r.resident)});
@@ -370,7 +372,7 @@ Price GpuPricer::Run() {
   Price price;
   price.waves = price.blocks = price.registers = price.onchip_bytes = zero_;
   price.tail = price.occupancy = price.cluster = price.teams = one_;
-  price.specialised = price.persistent = zero_;
+  price.specialised = price.persistent = price.spare_registers = zero_;
   for (const char* name : {"tensor", "vector", "sfu", "smem", "llc", "dram", "latency", "launch"}) {
     price.resources.push_back({name, zero_});
   }
@@ -381,6 +383,8 @@ Price GpuPricer::Run() {
     price.ns = price.ns + LaunchTime(static_cast<int>(l), price);
   }
   Limits(price);
+  price.ns =
+      price.ns * Select(Lt(price.spare_registers, zero_), tape_.Const(kGpu.spill_factor), one_);
   Totals(price);
   return price;
 }

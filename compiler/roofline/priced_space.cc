@@ -170,7 +170,9 @@ std::string PricedSpace::BrokenLimit(const Config& config) const {
   const Piece& piece = pieces_[rows_[row].piece].piece;
   const Figures f = piece.FiguresOf(RowValues(rows_[row]));
   for (size_t l = 0; l < f.limits.size(); ++l) {
-    if (f.limits[l] == 0) return piece.price().limits[l].name;
+    if (f.limits[l] != 0) continue;
+    const std::string& name = piece.price().limits[l].name;
+    return name == "registers" ? absl::StrCat(name, ", ", -f.spare_registers, " too many") : name;
   }
   return "";
 }

@@ -60,7 +60,8 @@ def least(shapes, bar):
 
 
 def legality(kind, judge, bar):
-    """Of draws that the recommender calls legal, or refuses: the share that compiles, fits and is right."""
+    """Of draws that the recommender calls legal, or refuses: the share that compiles, fits and is right;
+    of those that it says have registers enough: the share that spills none."""
     return lambda: judge(number(rf"(?m)^legality_{kind} (\S+)",
                                 device_result("gpu_legality_h200.txt")), bar)
 
@@ -106,6 +107,7 @@ BARS = {
     "mma_sync_least": least(["sq4096_mma", "sq8192_mma"], 0.55),
     "legality_legal": legality("legal", at_least, 0.995),
     "legality_illegal": legality("illegal", at_most, 0.01),
+    "legality_sure": legality("sure", at_least, 0.995),
     "compile_sm_90a_ms": figure("sm_90a_median_ms", at_most, 80),
     "compile_mma_ms": figure("sm_80_median_ms", at_most, 130),
     "nvcc_sm_90a_ratio": figure("sm_90a_nvcc_ratio", at_least, 5),

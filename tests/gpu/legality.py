@@ -5,8 +5,10 @@
 
 Draws configs uniformly from the legal set of each space of cases.spaces(), and from what the limits
 refuse, compiles all of them, and, where PyTorch sees a GPU, runs them and checks their numbers. A
-draw holds when it compiles, spills no register, fits the device and is right. Prints one line a space,
-each draw that contradicts the recommender, and the two shares; OUT gets legality.json."""
+legal draw holds when it compiles, fits the device and is right; a refused one only when it spills no
+register either. Legal draws that spill are counted apart: those of which the recommender said so (it
+calls them legal, and takes them to be slow), and those of which it did not. Prints one line a space,
+each draw that contradicts the recommender, and the shares; OUT gets legality.json."""
 import argparse
 import collections
 import concurrent.futures
@@ -32,7 +34,7 @@ def command_of(verb, case, options):
 
 
 def draw(case, count, illegal, options):
-    """[(config, the limit that refuses it or "", predicted registers)], and (legal, all) configs."""
+    """[(config, the limit that refuses it or "", registers left)], and (legal, all) configs."""
     command = command_of("recommend", case, options) + ["--json", "--sample", str(count), "--seed",
                                                         str(options.seed)]
     result = subprocess.run(command + (["--illegal"] if illegal else []), capture_output=True,
@@ -45,7 +47,7 @@ def draw(case, count, illegal, options):
     if illegal:
         draws = [(r["config"], r["limit"], 0) for r in answer.get("refused", [])]
     else:
-        draws = [(c["config"], "", int(c["fields"]["registers"])) for c in answer["candidates"]]
+        draws = [(c["config"], "", int(c["fields"]["spare_registers"])) for c in answer["candidates"]]
     return draws, (answer["legal"], answer["total"])
 
 
@@ -66,8 +68,10 @@ def compile_draw(task, options):
     manifest = json.loads(pathlib.Path(f"{stem}.json").read_text())
     task.update(manifest["resources"])
     if task["spill_bytes"] > 0 or task["stack_bytes"] > 0:
-        task["error"] = (f"{task['spill_bytes']} bytes of registers spilled, "
-                         f"{task['stack_bytes']} bytes of stack")
+        task["spills"] = (f"{task['spill_bytes']} bytes of registers spilled, "
+                          f"{task['stack_bytes']} bytes of stack")
+        if task["limit"]:
+            task["error"] = task["spills"]
 
 
 def run_draws(tasks, folder):
@@ -106,6 +110,9 @@ def report(tasks, spaces, options, ran):
         kind = "illegal" if task["limit"] else "legal"
         counts[kind] += 1
         counts[kind, "holds"] += "error" not in task
+        counts[kind, "spills"] += "spills" in task and task["spare_registers"] >= 0
+        counts[kind, "doubtful"] += task["spare_registers"] < 0
+        counts[kind, "doubtful and spills"] += "spills" in task and task["spare_registers"] < 0
     for case in spaces:
         of = [t for t in tasks if t["case"]["name"] == case["name"]]
         legal = [t for t in of if not t["limit"]]
@@ -116,6 +123,8 @@ def report(tasks, spaces, options, ran):
     for task in tasks:
         if not task["limit"] and "error" in task:
             print(f"legal, but: {task['case']['name']} {task['config']}: {task['error'][:200]}")
+        if not task["limit"] and "spills" in task and task["spare_registers"] >= 0:
+            print(f"said to fit, but: {task['case']['name']} {task['config']}: {task['spills']}")
         if task["limit"] and "error" not in task:
             print(f"refused by {task['limit']}, but holds: {task['case']['name']} {task['config']} "
                   f"registers {task['registers']}")
@@ -123,6 +132,10 @@ def report(tasks, spaces, options, ran):
     for kind in ("legal", "illegal"):
         share = counts[kind, "holds"] / max(counts[kind], 1)
         print(f"legality_{kind} {share:.4f}  # {counts[kind]} draws {where}")
+    sure = counts["legal"] - counts["legal", "doubtful"]
+    print(f"legality_sure {1 - counts['legal', 'spills'] / max(sure, 1):.4f}  # spill nothing, of "
+          f"{sure} legal draws said to need no more registers than there are; of the other "
+          f"{counts['legal', 'doubtful']}, {counts['legal', 'doubtful and spills']} spill")
     (options.out / "legality.json").write_text(json.dumps(tasks, indent=0))
 
 
@@ -145,9 +158,9 @@ def main():
             count = wanted * (i + 1) // len(spaces) - wanted * i // len(spaces)
             draws, space = draw(case, count, illegal, options) if count else ([], (0, 0))
             case["space"] = max(case.get("space", (0, 0)), space)
-            for config, limit, registers in draws:
+            for config, limit, spare in draws:
                 tasks.append({"case": case, "config": config, "limit": limit,
-                              "predicted_registers": registers,
+                              "spare_registers": spare,
                               "file": f"draw{len(tasks)}"})
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(lambda task: compile_draw(task, options), tasks))
