@@ -119,6 +119,8 @@ absl::Status Elaborator::ReadPassConfigs(const Value& v, SourceLoc loc, JitOptio
     } else if (key.Is(Type::kEnum)) {
       name = absl::AsciiStrToLower(key.member()->name);
       if (absl::StartsWith(name, "tl_")) name = absl::StrCat("tl.", name.substr(3));
+      // The one key whose text is not its name.
+      if (name == "tl.disable_safe_memory_access") name = "tl.disable_safe_memory_legalize";
     }
     if (!item.is_number()) {
       return Error(loc,

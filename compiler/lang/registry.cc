@@ -22,6 +22,7 @@ constexpr EnumMember kPassConfigKeys[] = {
     {"tilelang.PassConfigKey", "TL_DISABLE_TMA_LOWER", 2},
     {"tilelang.PassConfigKey", "TL_DISABLE_THREAD_STORAGE_SYNC", 3},
     {"tilelang.PassConfigKey", "TL_PTXAS_REGISTER_USAGE_LEVEL", 4},
+    {"tilelang.PassConfigKey", "TL_DISABLE_SAFE_MEMORY_ACCESS", 5},
 };
 
 struct Refusal {
