@@ -122,6 +122,7 @@ Measurement FromProto(const v1::Measurement& proto) {
   m.p25_ns = proto.p25_ns();
   m.p75_ns = proto.p75_ns();
   m.mad_ns = proto.mad_ns();
+  m.events_ns = proto.events_ns();
   m.dropped = proto.dropped();
   m.numbers_checked = proto.numbers_checked();
   m.check_summary = proto.check_summary();

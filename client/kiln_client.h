@@ -145,6 +145,7 @@ struct Measurement {
   double p25_ns = 0;
   double p75_ns = 0;
   double mad_ns = 0;
+  double events_ns = 0;  // of finalists on a GPU: the median by events
   int dropped = 0;
   bool numbers_checked = false;
   std::string check_summary;

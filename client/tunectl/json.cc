@@ -46,6 +46,7 @@ json ToJson(const client::Measurement& m) {
           {"p25_ns", m.p25_ns},
           {"p75_ns", m.p75_ns},
           {"mad_ns", m.mad_ns},
+          {"events_ns", m.events_ns},
           {"dropped", m.dropped},
           {"numbers_checked", m.numbers_checked},
           {"check_summary", m.check_summary},

@@ -425,7 +425,7 @@ void CpuPricer::Limits(Price& price) {
 void CpuPricer::Totals(Price& price) {
   price.flops = d_.flops;
   price.compulsory_bytes = d_.compulsory_read_bytes + d_.compulsory_write_bytes;
-  price.waste = 1.0 - d_.flops / Max(d_.executed_flops, 1.0);
+  price.waste = 1.0 - Max(d_.flops, 1.0) / Max(d_.executed_flops, 1.0);
   price.dram_bytes = zero_;
   for (const Num& bytes : miss_llc_) price.dram_bytes = price.dram_bytes + bytes;
   const target::ComputeUnit* fma = arch_.FindUnit("fma", kFloat32);

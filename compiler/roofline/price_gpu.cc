@@ -357,7 +357,7 @@ void GpuPricer::Limits(Price& price) {
 void GpuPricer::Totals(Price& price) {
   price.flops = d_.flops;
   price.compulsory_bytes = d_.compulsory_read_bytes + d_.compulsory_write_bytes;
-  price.waste = 1.0 - d_.flops / Max(d_.executed_flops, 1.0);
+  price.waste = 1.0 - Max(d_.flops, 1.0) / Max(d_.executed_flops, 1.0);
   price.dram_bytes = zero_;
   for (const Num& bytes : miss_llc_) price.dram_bytes = price.dram_bytes + bytes;
   double peak = 1;

@@ -132,7 +132,6 @@ class GpuDevice : public Device {
   std::string why_no_records_;
   std::unique_ptr<cuda::Monitor> monitor_;
   double launch_ns_ = 0;  // between two events around an empty kernel, less the kernel
-  double worst_gap_ = 0;  // between events and records of a launch, since Conditions()
 };
 
 absl::Status GpuDevice::Open() {
@@ -215,7 +214,6 @@ absl::Status GpuDevice::Calibrate() {
     }
   }
   launch_ns_ = costs.empty() ? 0 : Median(costs);
-  worst_gap_ = 0;
   return absl::OkStatus();
 }
 
@@ -350,12 +348,9 @@ absl::Status GpuDevice::TimeBatch(size_t count, bool gate,
     KILN_RETURN_IF_ERROR(cu_.Check(cu_.EventElapsedTime(&ms, events_[i].begin, events_[i].end),
                                    "read an event's time"));
     Sample& sample = samples->emplace_back();
-    sample.events_ns = double{ms} * 1e6;
-    sample.ns = spans.empty() ? std::max(sample.events_ns - launch_ns_, 1.0) : spans[i];
+    sample.events_ns = std::max(double{ms} * 1e6 - launch_ns_, 1.0);
+    sample.ns = spans.empty() ? sample.events_ns : spans[i];
     sample.disturbed = disturbed;
-    if (!spans.empty() && gate) {
-      worst_gap_ = std::max(worst_gap_, std::abs(sample.events_ns - launch_ns_ - sample.ns));
-    }
   }
   return absl::OkStatus();
 }
@@ -405,11 +400,9 @@ absl::StatusOr<std::vector<Sample>> GpuDevice::Time(LoadedKernel* kernel,
 std::string GpuDevice::Conditions() {
   std::string text =
       records_ != nullptr
-          ? absl::StrCat(records_->version(), " records, events within ",
-                         absl::SixDigits(worst_gap_ / 1e3), " us")
+          ? absl::StrCat(records_->version(), " records")
           : absl::StrCat("events, less ", absl::SixDigits(launch_ns_ / 1e3), " us a launch",
                          why_no_records_.empty() ? "" : absl::StrCat(" (", why_no_records_, ")"));
-  worst_gap_ = 0;
   if (monitor_ == nullptr) return text;
   const std::string seen = monitor_->Take().ToString();
   if (!seen.empty()) absl::StrAppend(&text, "; ", seen);

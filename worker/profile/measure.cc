@@ -250,9 +250,13 @@ std::vector<absl::StatusOr<Timing>> Meter::Finals(absl::Span<const Contestant> c
       continue;
     }
     Timing timing;
+    std::vector<double> events;
     for (size_t i = 0; i < racer.samples.size(); ++i) {
-      if (!dropped[i]) timing.samples_ns.push_back(racer.samples[i].ns);
+      if (dropped[i]) continue;
+      timing.samples_ns.push_back(racer.samples[i].ns);
+      events.push_back(racer.samples[i].events_ns);
     }
+    if (!events.empty()) timing.events_ns = Median(std::move(events));
     timing.dropped = static_cast<int>(racer.samples.size() - timing.samples_ns.size());
     timing.summary = Summarise(timing.samples_ns);
     timing.seconds = racer.seconds + setup / static_cast<double>(racers.size());

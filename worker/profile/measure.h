@@ -41,6 +41,7 @@ struct Contestant {
 struct Timing {
   std::vector<double> samples_ns;  // in order, without the dropped ones
   Summary summary;
+  double events_ns = 0;  // median of Sample::events_ns, of the same samples
   int dropped = 0;
   double seconds = 0;      // wall time of the whole measurement, warm-up included
   bool out_raced = false;  // stopped early: far slower than the best

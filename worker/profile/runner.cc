@@ -243,6 +243,7 @@ void Runner::FillMeasurement(const v1::ProfileRequest& request, const Timing& ti
   out->set_p25_ns(timing.summary.p25);
   out->set_p75_ns(timing.summary.p75);
   out->set_mad_ns(timing.summary.mad);
+  out->set_events_ns(timing.events_ns);
   out->set_dropped(timing.dropped);
   out->set_sample_count(static_cast<int64_t>(timing.samples_ns.size()));
   out->set_round(RoundName(request.kind()));

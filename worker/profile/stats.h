@@ -12,7 +12,7 @@ namespace kiln::worker {
 struct Sample {
   double ns = 0;
   bool disturbed = false;
-  double events_ns = 0;  // GPU: between two events around the launch, its cost included
+  double events_ns = 0;  // GPU: between two events around the launch, less what a pair costs
 };
 
 struct Summary {
