@@ -105,6 +105,7 @@ class Collector {
   }
 
   std::vector<LaunchInfo> launches;
+  std::vector<ir::Buffer> host_reads;  // outside of launches
 
  private:
   void Visit(const ir::Stmt& s, ir::Facts* facts);
@@ -170,6 +171,7 @@ void Collector::AddRegion(const ir::Region& r, const ir::Facts& facts, bool writ
     AddLoads(range.min, facts);
     AddLoads(range.extent, facts);
   }
+  if (r.buffer->scope == ir::Scope::kGlobal && !current_ && !write) host_reads.push_back(r.buffer);
   if (r.buffer->scope != ir::Scope::kGlobal || !current_) return;
   Site site{r.buffer, {}, facts, atomic};
   for (const ir::Range& range : r.ranges) {
@@ -180,6 +182,7 @@ void Collector::AddRegion(const ir::Region& r, const ir::Facts& facts, bool writ
 
 void Collector::AddAccess(const ir::Buffer& b, const std::vector<ir::Expr>& indices,
                           const ir::Facts& facts, bool write) {
+  if (b->scope == ir::Scope::kGlobal && !current_ && !write) host_reads.push_back(b);
   if (b->scope != ir::Scope::kGlobal || !current_) return;
   Site site{b, {}, facts, false};
   for (const ir::Expr& index : indices)
@@ -338,6 +341,35 @@ class Planner {
     return absl::OkStatus();
   }
 
+  // Calls visit(buffer, box) for what the planned blocks read; equal boxes of neighbours come once.
+  template <typename Visit>
+  void ForEachRead(const Visit& visit) const {
+    for (size_t l = 0; l < launches_.size(); ++l) {
+      const LaunchInfo& info = launches_[l];
+      for (const Site& site : info.reads) {
+        if (info.every_block) {
+          visit(site.buffer, Everything());
+          continue;
+        }
+        std::set<ElementBox> seen;
+        for (int64_t i = 0; i < static_cast<int64_t>(runs_[l].size()); ++i) {
+          if (!runs_[l][static_cast<size_t>(i)]) continue;
+          int64_t block[3] = {0, 0, 0};
+          BlockOf(info, i, block);
+          seen.insert(BoxOf(site, info, block));
+        }
+        for (const ElementBox& box : seen) visit(site.buffer, box);
+      }
+    }
+  }
+
+  static ElementBox Everything() {
+    ElementBox all;
+    all.low.fill(kMinusInfinity);
+    all.high.fill(kInfinity);
+    return all;
+  }
+
   bool Runs(int launch, const int64_t (&block)[3]) const {
     const std::vector<bool>& runs = runs_[static_cast<size_t>(launch)];
     if (runs.empty()) return true;  // all
@@ -349,6 +381,13 @@ class Planner {
     int64_t number = 0;
     for (size_t d = info.extent.size(); d-- > 0;) number = number * info.extent[d] + block[d];
     return number;
+  }
+
+  static void BlockOf(const LaunchInfo& info, int64_t number, int64_t (&block)[3]) {
+    for (size_t d = 0; d < info.extent.size(); ++d) {
+      block[d] = number % info.extent[d];
+      number /= info.extent[d];
+    }
   }
 
   bool Writes(const LaunchInfo& info, const int64_t (&block)[3]) const {
@@ -383,16 +422,10 @@ class Planner {
       return absl::OkStatus();
     }
     std::vector<bool> runs(static_cast<size_t>(std::max<int64_t>(total, 1)));
-    const auto ids = [&](int64_t number, int64_t(&block)[3]) {
-      for (size_t d = 0; d < info.extent.size(); ++d) {
-        block[d] = number % info.extent[d];
-        number /= info.extent[d];
-      }
-    };
     bool any = false;
     for (int64_t i = 0; i < total; ++i) {
       int64_t block[3] = {0, 0, 0};
-      ids(i, block);
+      BlockOf(info, i, block);
       runs[static_cast<size_t>(i)] = Writes(info, block);
       any |= runs[static_cast<size_t>(i)];
     }
@@ -401,7 +434,7 @@ class Planner {
     for (int64_t i = 0; !reads.empty() && i < total; ++i) {
       if (!runs[static_cast<size_t>(i)]) continue;
       int64_t block[3] = {0, 0, 0};
-      ids(i, block);
+      BlockOf(info, i, block);
       for (const Site* site : reads) Need(site->buffer, BoxOf(*site, info, block));
     }
     runs_[l] = std::move(runs);
@@ -428,12 +461,7 @@ class Planner {
     return list;
   }
 
-  void NeedAll(const ir::Buffer& buffer) {
-    ElementBox all;
-    all.low.fill(kMinusInfinity);
-    all.high.fill(kInfinity);
-    Need(buffer, all);
-  }
+  void NeedAll(const ir::Buffer& buffer) { Need(buffer, Everything()); }
 
   const std::vector<LaunchInfo>& launches_;
   std::unordered_map<const ir::BufferNode*, Needed> needed_;
@@ -496,6 +524,28 @@ absl::StatusOr<std::vector<Tensor>> Substitute(const ir::Program& program,
   return owned;
 }
 
+// Tells Options::prepare what will be read.
+void Announce(const ir::Program& program, const Collector& collector, const Planner& planner,
+              const std::vector<std::vector<int64_t>>& shapes, const Options& options) {
+  if (!options.prepare) return;
+  const std::vector<const ir::Param*> tensors = TensorParams(program);
+  const auto tell = [&](const ir::Buffer& buffer, const ElementBox& box) {
+    for (size_t t = 0; t < tensors.size(); ++t) {
+      if (tensors[t]->buffer != buffer) continue;
+      std::vector<int64_t> low, high;
+      bool empty = false;
+      for (size_t d = 0; d < shapes[t].size(); ++d) {
+        low.push_back(std::max<int64_t>(box.low[d], 0));
+        high.push_back(std::min(box.high[d], shapes[t][d] - 1));
+        empty |= low.back() > high.back();
+      }
+      if (!empty) options.prepare(static_cast<int>(t), low, high);
+    }
+  };
+  planner.ForEachRead(tell);
+  for (const ir::Buffer& buffer : collector.host_reads) tell(buffer, Planner::Everything());
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<std::vector<double>>> SampleReferences(
@@ -528,6 +578,7 @@ absl::StatusOr<std::vector<std::vector<double>>> SampleReferences(
     }
   }
   KILN_RETURN_IF_ERROR(planner.Plan());
+  Announce(program, collector, planner, shapes, options);
   run_options.block_filter = [&](int launch, const int64_t(&block)[3]) {
     return planner.Runs(launch, block);
   };
