@@ -21,6 +21,8 @@ namespace {
 constexpr int64_t kFinestPitch = 16;
 constexpr int64_t kFinestRows = 64;  // of attention, whose tiles of many queries are as high
 constexpr int64_t kManyRows = 1024;
+constexpr int64_t kAttentionColumns =
+    8;  // as narrow as a part of a tile that one instruction makes
 constexpr int64_t kProbeSide = 4;
 constexpr int64_t kProductDepth = 1024;   // of a product that is gathered at once
 constexpr int64_t kKeys = 256;            // of attention, likewise
@@ -39,12 +41,6 @@ std::vector<int64_t> OneOfEvery(int64_t pitch, int64_t extent, Rng* random) {
   if (extent > 0) picked.front() = 0;
   if (picked.size() > 1) picked.back() = extent - 1;
   return picked;
-}
-
-std::vector<int64_t> AllOf(int64_t extent) {
-  std::vector<int64_t> all(static_cast<size_t>(extent));
-  for (int64_t i = 0; i < extent; ++i) all[static_cast<size_t>(i)] = i;
-  return all;
 }
 
 double RootMeanSquare(const std::vector<double>& values) {
@@ -167,8 +163,8 @@ class Product : public Formula {
   double Cost(int64_t rows, int64_t columns) const override {
     return static_cast<double>(rows) * static_cast<double>(columns) * static_cast<double>(depth_);
   }
-  bool whole_rows() const override { return false; }
   int64_t finest_pitch() const override { return kFinestPitch; }
+  int64_t ColumnPitch(int64_t row_pitch) const override { return row_pitch; }
 
  private:
   // What lies between the sums and the output.
@@ -377,8 +373,11 @@ class Attention : public Formula {
       const int64_t count = std::min(kKeys, seen - first);
       for (int64_t l = 0; l < count; ++l) {
         Line(seed, k_, plane, first + l, &keys[at(l * dim_)]);
-        Line(seed, v_, plane, first + l, value.data());
-        for (int64_t j = 0; j < n; ++j) values[at(j * count + l)] = value[at(columns[at(j)])];
+        const int64_t row = OffsetOfRow(v_, plane, first + l);
+        for (int64_t j = 0; j < n; ++j) {
+          SeededValues(seed, v_, Shape(v_).type, row + columns[at(j)] * StrideOf(Shape(v_), 0), 1,
+                       1, &values[at(j * count + l)]);
+        }
       }
       std::fill_n(scores.data(), count * m, 0.0);
       interp::GemmF64(count, m, dim_, keys.data(), queries.data(), scores.data());
@@ -402,15 +401,16 @@ class Attention : public Formula {
     return static_cast<double>(rows) * static_cast<double>(keys_) *
            static_cast<double>(dim_ + columns) * (causal_ ? 0.5 : 1);
   }
-  bool whole_rows() const override { return true; }
   int64_t finest_pitch() const override { return rows_ < kManyRows ? kFinestPitch : kFinestRows; }
+  // A row's scores are what it costs, and serve all its columns.
+  int64_t ColumnPitch(int64_t) const override { return kAttentionColumns; }
 
  private:
   const TensorShape& Shape(int tensor) const { return tensors_[static_cast<size_t>(tensor)]; }
 
-  // Row `row` of a tensor in the plane that serves this plane of the output: fewer heads of keys
-  // than of queries are shared by neighbours.
-  void Line(uint64_t seed, int tensor, int64_t plane, int64_t row, double* out) const {
+  // Where row `row` of a tensor begins, in the plane that serves this plane of the output: fewer
+  // heads of keys than of queries are shared by neighbours.
+  int64_t OffsetOfRow(int tensor, int64_t plane, int64_t row) const {
     const TensorShape& shape = Shape(tensor);
     std::vector<int64_t> index = PlaneIndex(plane);
     for (size_t d = 0; d < index.size(); ++d) {
@@ -418,7 +418,11 @@ class Attention : public Formula {
     }
     index[static_cast<size_t>(row_axis_)] = row;
     index.back() = 0;
-    SeededValues(seed, tensor, shape.type, OffsetAt(shape, index), StrideOf(shape, 0),
+    return OffsetAt(shape, index);
+  }
+  void Line(uint64_t seed, int tensor, int64_t plane, int64_t row, double* out) const {
+    const TensorShape& shape = Shape(tensor);
+    SeededValues(seed, tensor, shape.type, OffsetOfRow(tensor, plane, row), StrideOf(shape, 0),
                  shape.shape.back(), out);
   }
 
@@ -554,14 +558,14 @@ FormulaSample Formula::Sample(uint64_t seed, int turn, int turns) const {
   int64_t pitch = finest_pitch();
   while (pitch < std::max(rows_, columns_) &&
          static_cast<double>(planes.size()) *
-                 Cost(of(rows_, pitch), whole_rows() ? columns_ : of(columns_, pitch)) >
+                 Cost(of(rows_, pitch), of(columns_, ColumnPitch(pitch))) >
              budget()) {
     pitch *= 2;
   }
   sample.row_pitch = pitch;
-  sample.column_pitch = whole_rows() ? 1 : pitch;
+  sample.column_pitch = ColumnPitch(pitch);
 
-  const auto per_plane = of(rows_, pitch) * (whole_rows() ? columns_ : of(columns_, pitch));
+  const int64_t per_plane = of(rows_, pitch) * of(columns_, sample.column_pitch);
   sample.elements.resize(planes.size() * static_cast<size_t>(per_plane));
   sample.values.resize(sample.elements.size());
   // Few planes are cut, so that all threads have work; the numbers do not depend on that.
@@ -572,8 +576,7 @@ FormulaSample Formula::Sample(uint64_t seed, int turn, int turns) const {
     const int64_t plane = planes[static_cast<size_t>(task / pieces)];
     Rng random(seed * 0x9e3779b97f4a7c15ULL + static_cast<uint64_t>(plane));
     std::vector<int64_t> rows = OneOfEvery(pitch, rows_, &random);
-    const std::vector<int64_t> columns =
-        whole_rows() ? AllOf(columns_) : OneOfEvery(pitch, columns_, &random);
+    const std::vector<int64_t> columns = OneOfEvery(sample.column_pitch, columns_, &random);
     const int64_t first = task % pieces * height;
     const int64_t last = std::min<int64_t>(first + height, static_cast<int64_t>(rows.size()));
     rows = {rows.begin() + first, rows.begin() + last};

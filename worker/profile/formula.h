@@ -38,8 +38,8 @@ class Formula {
   virtual bool Confirm(uint64_t seed, const std::vector<int64_t>& elements,
                        const std::vector<double>& values) = 0;
 
-  // One random row of every `row_pitch` and, of those, one column of every `column_pitch` or all;
-  // the corners of each plane included. Pitches are powers of two from 16 or 64, as small as a
+  // One random row of every `row_pitch` and, of those, one column of every `column_pitch`; the
+  // corners of each plane included. Pitches are powers of two from 16 or 64, as small as a
   // fixed amount of arithmetic allows. With several turns (seeds) and as many planes, a turn takes
   // those of its number; deterministic in its arguments.
   FormulaSample Sample(uint64_t seed, int turn, int turns) const;
@@ -56,8 +56,8 @@ class Formula {
   // Multiplications that a sample may take, and that one takes of so many rows and columns.
   virtual double budget() const = 0;
   virtual double Cost(int64_t rows, int64_t columns) const = 0;
-  virtual bool whole_rows() const = 0;  // columns of a row come together
   virtual int64_t finest_pitch() const = 0;
+  virtual int64_t ColumnPitch(int64_t row_pitch) const = 0;
 
   // The index in each dimension of a plane's first element.
   std::vector<int64_t> PlaneIndex(int64_t plane) const;
