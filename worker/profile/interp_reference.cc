@@ -148,6 +148,7 @@ absl::StatusOr<std::unique_ptr<Reference>> MakeInterpReference(const v1::SweepIn
   KILN_ASSIGN_OR_RETURN(ir::Program program, ElaborateInputs(inputs, config));
   interp::Options options;
   options.clip_global = true;
+  options.narrow = true;
   options.max_steps = kMaxSteps;
   for (const auto& [name, text] : inputs.runtime_values()) {
     options.dims[name] = static_cast<int64_t>(RuntimeNumber(text));
