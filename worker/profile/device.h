@@ -31,6 +31,12 @@ class LoadedKernel {
   virtual ~LoadedKernel() = default;
 };
 
+// What happened to a device itself since it was last looked at.
+struct DeviceHealth {
+  std::string broken;   // why nothing may be measured on it any more; empty = it may
+  std::string tainted;  // why what was measured meanwhile does not count; empty = it does
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -73,6 +79,11 @@ class Device {
   // How Time() measures and what the device did meanwhile, since the last call: one line for the
   // measurement's record; may be empty.
   virtual std::string Conditions() { return ""; }
+
+  // Looked at between candidates.
+  virtual DeviceHealth Examine() { return {}; }
+  // Who else uses the device now: "process 4711"; empty = nobody, or the system does not say.
+  virtual std::vector<std::string> Company() { return {}; }
 };
 
 }  // namespace kiln::worker
