@@ -143,20 +143,56 @@ class Specialise {
     ir::Buffer full, empty;
   };
 
+  // In the row of the launch's statements, or in that of a loop's which is one of them.
   bool FindLoop() {
     const auto* seq = launch_.body.As<ir::Seq>();
     if (seq == nullptr) return false;
-    for (const Stmt& s : seq->stmts) {
-      const auto* loop = s.As<ir::For>();
-      if (const auto* alloc = s.As<ir::Alloc>()) {
-        Allocate(*alloc);
-      } else if (loop != nullptr && loop->loop == ir::ForKind::kPipelined && loop_ == nullptr) {
-        loop_ = loop;
+    const ir::Seq* inner = nullptr;
+    if (!IsPipelined(*seq)) {
+      for (const Stmt& s : seq->stmts) {
+        const auto* loop = s.As<ir::For>();
+        const bool serial = loop != nullptr && loop->loop == ir::ForKind::kSerial;
+        const auto* body = serial ? loop->body.As<ir::Seq>() : nullptr;
+        if (body == nullptr || !IsPipelined(*body)) continue;
+        if (inner != nullptr) return false;
+        pieces_ = loop;
+        inner = body;
+      }
+      if (inner == nullptr || !AreKnown(*pieces_) ||
+          !ReadRow(*seq, pieces_, &start_, &end_, &start_binds_)) {
+        return false;
+      }
+    }
+    const ir::Seq& row = inner != nullptr ? *inner : *seq;
+    const auto pipelined = std::find_if(row.stmts.begin(), row.stmts.end(), IsPipelinedLoop);
+    if (pipelined == row.stmts.end()) return false;
+    loop_ = pipelined->As<ir::For>();
+    return ReadRow(row, loop_, &before_, &after_, &binds_) && loop_->num_stages.defined() &&
+           ir::ConstInt(loop_->num_stages).value_or(0) > 0 && AreKnown(*loop_);
+  }
+
+  static bool IsPipelinedLoop(const Stmt& s) {
+    const auto* loop = s.As<ir::For>();
+    return loop != nullptr && loop->loop == ir::ForKind::kPipelined;
+  }
+  static bool IsPipelined(const ir::Seq& seq) {
+    return std::any_of(seq.stmts.begin(), seq.stmts.end(), IsPipelinedLoop);
+  }
+
+  // What stands before `loop` and after it, memory apart. False where parts cannot share it out.
+  bool ReadRow(const ir::Seq& row, const ir::For* loop, std::vector<Stmt>* before,
+               std::vector<Stmt>* after, std::vector<Stmt>* binds) {
+    std::vector<Stmt>* to = before;
+    for (const Stmt& s : row.stmts) {
+      if (s.get() == loop) {
+        to = after;
+      } else if (const auto* alloc = s.As<ir::Alloc>()) {
+        Allocate(*alloc, to);
       } else {
-        (loop_ == nullptr ? before_ : after_).push_back(s);
+        to->push_back(s);
       }
       const auto* bind = s.As<ir::Bind>();
-      if (bind != nullptr && loop_ == nullptr) binds_.push_back(s);
+      if (bind != nullptr && to == before) binds->push_back(s);
       bool fits = bind == nullptr || !ReadsMemory(bind->value);  // both parts bind it
       ir::Walk(s, [&](const Stmt& x) {
         fits &= x.kind() != ir::StmtKind::kOnThreads && x.kind() != ir::StmtKind::kAssert;
@@ -164,23 +200,21 @@ class Specialise {
       });
       if (!fits) return false;
     }
-    return loop_ != nullptr && loop_->num_stages.defined() &&
-           ir::ConstInt(loop_->num_stages).value_or(0) > 0 && StepsAreKnown();
+    return true;
   }
 
   // Memory is the block's, what it starts with each tile's.
-  void Allocate(const ir::Alloc& alloc) {
+  void Allocate(const ir::Alloc& alloc, std::vector<Stmt>* starts) {
     allocations_.push_back(ir::MakeStmt<ir::Alloc>(alloc.loc, alloc.buffer));
     if (!alloc.init.defined()) return;
     const std::vector<Expr> first(alloc.buffer->shape.size(), MakeInt(0));
-    const Stmt start = ir::MakeStmt<ir::Store>(alloc.loc, alloc.buffer, first, alloc.init);
-    (loop_ == nullptr ? before_ : after_).push_back(start);
+    starts->push_back(ir::MakeStmt<ir::Store>(alloc.loc, alloc.buffer, first, alloc.init));
   }
 
-  // Both parts must take the same steps, and know how many before the first.
-  bool StepsAreKnown() const {
-    bool known = !ReadsMemory(loop_->axes[0].min) && !ReadsMemory(loop_->axes[0].extent);
-    ir::Walk(loop_->body, [&](const Stmt& s) {
+  // Both parts must take the same turns of it, and know how many before the first.
+  static bool AreKnown(const ir::For& loop) {
+    bool known = !ReadsMemory(loop.axes[0].min) && !ReadsMemory(loop.axes[0].extent);
+    ir::Walk(loop.body, [&](const Stmt& s) {
       known &= s.kind() != ir::StmtKind::kBreak && s.kind() != ir::StmtKind::kContinue;
       return known;
     });
@@ -194,7 +228,7 @@ class Specialise {
       const auto* alloc = s.As<ir::Alloc>();
       if (alloc != nullptr && alloc->buffer->scope == ir::Scope::kShared &&
           !alloc->init.defined()) {
-        Allocate(*alloc);
+        Allocate(*alloc, nullptr);
         continue;
       }
       const std::optional<Fetch> fetch = FetchOf(s);
@@ -214,11 +248,21 @@ class Specialise {
     for (const Fetch& fetch : fetches_) {
       if (!tiles.insert(fetch.tile.get()).second) return false;
     }
+    const std::vector<Stmt> around = Around();
     return std::all_of(fetches_.begin(), fetches_.end(), [&](const Fetch& fetch) {
       const ir::Buffer &tile = fetch.tile, &tensor = fetch.source.buffer;
-      return !Writes(rest_, tile) && !Uses(before_, tile) && !Uses(after_, tile) &&
-             !Writes(rest_, tensor) && !Writes(before_, tensor) && !Writes(after_, tensor);
+      return !Writes(rest_, tile) && !Uses(around, tile) && !Writes(rest_, tensor) &&
+             !Writes(around, tensor);
     });
+  }
+
+  // What the kernel's threads do beside the loop.
+  std::vector<Stmt> Around() const {
+    std::vector<Stmt> all;
+    for (const auto* stmts : {&start_, &before_, &after_, &end_}) {
+      all.insert(all.end(), stmts->begin(), stmts->end());
+    }
+    return all;
   }
 
   std::optional<Fetch> FetchOf(const Stmt& s) const {
@@ -230,6 +274,7 @@ class Specialise {
     if (!gather.defined()) return std::nullopt;
     ir::Facts facts;
     for (const ir::Axis& axis : launch_.grid) facts.AddAxis(axis);
+    if (pieces_ != nullptr) facts.AddAxis(pieces_->axes[0]);
     facts.AddAxis(loop_->axes[0]);
     std::optional<PatchBox> box = PatchBoxOf(s, facts);
     if (!box) return std::nullopt;
@@ -302,6 +347,7 @@ class Specialise {
 
   // Whether blocks may take different steps.
   bool StepsDiffer() const {
+    if (pieces_ != nullptr) return true;
     const ir::Axis& axis = loop_->axes[0];
     const auto mentions = [&](const Expr& var) {
       return Mentions(axis.min, var) || Mentions(axis.extent, var);
@@ -400,34 +446,52 @@ class Specialise {
     int64_t left = arch_.smem_block;
     for (const Stmt& s : allocations_) left -= BytesOf(s.As<ir::Alloc>()->buffer);
     for (const Stmt& s : rest_) left -= StagedOperandBytes(program_, s, {0, threads_}, arch_);
-    const ir::Copy* only = nullptr;
-    for (const Stmt& s : after_) {
-      const auto* copy = s.As<ir::Copy>();
-      if (copy == nullptr || copy->dst.buffer->scope != ir::Scope::kGlobal) continue;
-      if (only != nullptr) return;
-      only = copy;
-    }
+    const ir::Copy* only = OnlyResult();
     if (only == nullptr) return;
-    std::vector<Stmt> others = before_;
-    others.insert(others.end(), rest_.begin(), rest_.end());
-    for (const Stmt& s : after_) {
-      if (s.get() != only) others.push_back(s);
+    const auto without = [&](std::vector<Stmt> stmts, const Stmt& instead) {
+      for (Stmt& s : stmts) {
+        s = ir::RewriteStmts(s, [&](const Stmt& x) { return x.get() == only ? instead : Stmt(); });
+      }
+      return stmts;
+    };
+    if (Uses(rest_, only->dst.buffer) ||
+        Uses(without(Around(), ir::MakeSeq({}, only->loc)), only->dst.buffer)) {
+      return;
     }
-    if (Uses(others, only->dst.buffer)) return;
     staged_ = StageStore(*only, std::max(left / teams_, BytesToReuse()), SpanOfResults());
     if (!staged_) return;
     for (const ir::Buffer& tile : staged_->tiles) {
       allocations_.push_back(ir::MakeStmt<ir::Alloc>(only->loc, tile));
     }
-    for (Stmt& s : after_) {
-      if (s.get() == only) s = staged_->body;
+    after_ = without(std::move(after_), staged_->body);
+  }
+
+  // The one copy to a tensor after the loop, whatever it is conditional on; where there are
+  // several, the one to a parameter: a workspace may as well be written piece by piece.
+  const ir::Copy* OnlyResult() const {
+    std::vector<const ir::Copy*> all, outputs;
+    for (const Stmt& s : after_) {
+      ir::Walk(s, [&](const Stmt& x) {
+        const auto* copy = x.As<ir::Copy>();
+        if (copy != nullptr && copy->dst.buffer->scope == ir::Scope::kGlobal) {
+          all.push_back(copy);
+          const bool output = std::any_of(
+              program_.params.begin(), program_.params.end(),
+              [&](const ir::Param& p) { return p.kind == ir::Param::kTensor &&
+                                               p.buffer == copy->dst.buffer; });
+          if (output) outputs.push_back(copy);
+        }
+        return x.kind() == ir::StmtKind::kSeq || x.kind() == ir::StmtKind::kIf;
+      });
     }
+    if (all.size() == 1) return all[0];
+    return outputs.size() == 1 ? outputs[0] : nullptr;
   }
 
   // Of what is fetched, which nobody needs when results are stored, unless the next tile's is there
   // already. Products in tensor memory may still read it.
   int64_t BytesToReuse() const {
-    if (!schedule_->once() || HoldsSums(launch_)) return 0;
+    if (!schedule_->once() || pieces_ != nullptr || HoldsSums(launch_)) return 0;
     int64_t bytes = 0;
     for (const auto& [tile, versions] : versions_) bytes += BytesOf(versions);
     return bytes;
@@ -473,15 +537,42 @@ class Specialise {
   // body(var, version, parity), where `parity` is that of the version's use.
   template <typename F>
   Stmt Loop(const Expr& turn, F body) {
+    const SourceLoc loc = loop_->loc;
     const ir::Axis& axis = loop_->axes[0];
     const Expr var = ir::MakeVar(axis.var.As<ir::Var>()->name, axis.var.dtype());
-    const Expr step = turn * axis.extent + (var - axis.min);
+    const Expr earlier = ir::MakeVar("earlier", axis.extent.dtype());
+    const Expr step =
+        (pieces_ != nullptr ? earlier : turn * axis.extent) + (var - axis.min);
     const Expr version = FloorMod(step, MakeInt(stages_));
     const Expr parity =
         ir::MakeCast(kInt32, FloorMod(FloorDiv(step, MakeInt(stages_)), MakeInt(2)));
-    return ir::MakeStmt<ir::For>(loop_->loc, ir::ForKind::kSerial,
-                                 std::vector<ir::Axis>{{var, axis.min, axis.extent}},
-                                 ir::MakeSeq(body(var, version, parity), loop_->loc));
+    const Stmt loop = ir::MakeStmt<ir::For>(loc, ir::ForKind::kSerial,
+                                            std::vector<ir::Axis>{{var, axis.min, axis.extent}},
+                                            ir::MakeSeq(body(var, version, parity), loc));
+    if (pieces_ == nullptr) return loop;
+    const std::vector<Expr> first = {MakeInt(0)};
+    const Expr all = earlier + Max(axis.extent, MakeInt(0, axis.extent.dtype()));
+    return ir::MakeStmt<ir::Seq>(
+        loc, std::vector<Stmt>{ir::MakeStmt<ir::Bind>(loc, earlier, ir::MakeLoad(steps_, first)),
+                               loop, ir::MakeStmt<ir::Store>(loc, steps_, first, all)});
+  }
+
+  // One part's share of the launch, where it does `body` in each turn of the loop around: how many
+  // steps it has taken is its own to count, because turns may differ.
+  Stmt InPieces(const std::vector<Stmt>& before, const Stmt& body, const std::vector<Stmt>& after) {
+    if (pieces_ == nullptr) return body;
+    std::vector<Stmt> stmts = before;
+    stmts.push_back(
+        ir::MakeStmt<ir::For>(pieces_->loc, ir::ForKind::kSerial, pieces_->axes, body));
+    stmts.insert(stmts.end(), after.begin(), after.end());
+    return ir::MakeStmt<ir::Seq>(launch_.loc, std::move(stmts));
+  }
+
+  void CountSteps(std::vector<Stmt>* stmts) {
+    if (pieces_ == nullptr) return;
+    const DType type = loop_->axes[0].extent.dtype();
+    steps_ = ir::MakeBuffer("steps", type, {MakeInt(1)}, ir::Scope::kVar);
+    stmts->push_back(ir::MakeStmt<ir::Alloc>(launch_.loc, steps_, MakeInt(0, type)));
   }
 
   static ir::Region One(const ir::Buffer& barriers, const Expr& version) {
@@ -500,6 +591,7 @@ class Specialise {
   Stmt Producer() {
     std::vector<Stmt> stmts;
     ShareRegisters(true, &stmts);
+    CountSteps(&stmts);
     stmts.push_back(schedule_->ForTurns([&](const Expr& turn) { return FetchAll(turn); }));
     return ir::MakeSeq(std::move(stmts), launch_.loc);
   }
@@ -507,7 +599,8 @@ class Specialise {
   Stmt FetchAll(const Expr& turn) {
     std::vector<Stmt> stmts = binds_;
     stmts.push_back(FetchLoop(turn));
-    return ir::FreshCopy(ir::MakeStmt<ir::Seq>(launch_.loc, std::move(stmts)));
+    const Stmt loop = ir::MakeStmt<ir::Seq>(launch_.loc, std::move(stmts));
+    return ir::FreshCopy(InPieces(start_binds_, loop, {}));
   }
 
   Stmt FetchLoop(const Expr& turn) {
@@ -571,6 +664,7 @@ class Specialise {
   Stmt Consumer(int64_t team) {
     std::vector<Stmt> stmts;
     ShareRegisters(false, &stmts);
+    CountSteps(&stmts);
     stmts.push_back(
         schedule_->ForTurns([&](const Expr& turn) { return Work(team, turn); }, team, teams_));
     if (staged_) stmts.push_back(staged_->end);
@@ -624,7 +718,7 @@ class Specialise {
     });
     stmts.push_back(InOrder(team, turn, loop));
     stmts.insert(stmts.end(), after_.begin(), after_.end());
-    return ir::MakeStmt<ir::Seq>(launch_.loc, std::move(stmts));
+    return InPieces(start_, ir::MakeStmt<ir::Seq>(launch_.loc, std::move(stmts)), end_);
   }
 
   const ir::Program& program_;
@@ -634,9 +728,13 @@ class Specialise {
   int64_t teams_ = 1;    // of consumers, that take turns
   ir::Buffer order_;     // barriers: a team's next turn may begin
   std::optional<TileSchedule> schedule_;
+  const ir::For* pieces_ = nullptr;  // the loop that loop_ stands in, if it stands in one
   const ir::For* loop_ = nullptr;
-  std::vector<Stmt> allocations_, before_, after_;  // of the launch
-  std::vector<Stmt> binds_;                         // of those before
+  ir::Buffer steps_;  // that a part has taken in earlier turns of pieces_
+  std::vector<Stmt> allocations_;
+  std::vector<Stmt> start_, end_;       // around pieces_
+  std::vector<Stmt> before_, after_;    // around loop_
+  std::vector<Stmt> start_binds_, binds_;  // of those before
   std::vector<Fetch> fetches_;                      // of the loop's body
   std::vector<Stmt> rest_;
   int64_t threads_ = 0, stages_ = 0;
