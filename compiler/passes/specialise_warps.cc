@@ -475,10 +475,10 @@ class Specialise {
         const auto* copy = x.As<ir::Copy>();
         if (copy != nullptr && copy->dst.buffer->scope == ir::Scope::kGlobal) {
           all.push_back(copy);
-          const bool output = std::any_of(
-              program_.params.begin(), program_.params.end(),
-              [&](const ir::Param& p) { return p.kind == ir::Param::kTensor &&
-                                               p.buffer == copy->dst.buffer; });
+          const bool output =
+              std::any_of(program_.params.begin(), program_.params.end(), [&](const ir::Param& p) {
+                return p.kind == ir::Param::kTensor && p.buffer == copy->dst.buffer;
+              });
           if (output) outputs.push_back(copy);
         }
         return x.kind() == ir::StmtKind::kSeq || x.kind() == ir::StmtKind::kIf;
@@ -541,8 +541,7 @@ class Specialise {
     const ir::Axis& axis = loop_->axes[0];
     const Expr var = ir::MakeVar(axis.var.As<ir::Var>()->name, axis.var.dtype());
     const Expr earlier = ir::MakeVar("earlier", axis.extent.dtype());
-    const Expr step =
-        (pieces_ != nullptr ? earlier : turn * axis.extent) + (var - axis.min);
+    const Expr step = (pieces_ != nullptr ? earlier : turn * axis.extent) + (var - axis.min);
     const Expr version = FloorMod(step, MakeInt(stages_));
     const Expr parity =
         ir::MakeCast(kInt32, FloorMod(FloorDiv(step, MakeInt(stages_)), MakeInt(2)));
@@ -562,8 +561,7 @@ class Specialise {
   Stmt InPieces(const std::vector<Stmt>& before, const Stmt& body, const std::vector<Stmt>& after) {
     if (pieces_ == nullptr) return body;
     std::vector<Stmt> stmts = before;
-    stmts.push_back(
-        ir::MakeStmt<ir::For>(pieces_->loc, ir::ForKind::kSerial, pieces_->axes, body));
+    stmts.push_back(ir::MakeStmt<ir::For>(pieces_->loc, ir::ForKind::kSerial, pieces_->axes, body));
     stmts.insert(stmts.end(), after.begin(), after.end());
     return ir::MakeStmt<ir::Seq>(launch_.loc, std::move(stmts));
   }
@@ -732,10 +730,10 @@ class Specialise {
   const ir::For* loop_ = nullptr;
   ir::Buffer steps_;  // that a part has taken in earlier turns of pieces_
   std::vector<Stmt> allocations_;
-  std::vector<Stmt> start_, end_;       // around pieces_
-  std::vector<Stmt> before_, after_;    // around loop_
+  std::vector<Stmt> start_, end_;          // around pieces_
+  std::vector<Stmt> before_, after_;       // around loop_
   std::vector<Stmt> start_binds_, binds_;  // of those before
-  std::vector<Fetch> fetches_;                      // of the loop's body
+  std::vector<Fetch> fetches_;             // of the loop's body
   std::vector<Stmt> rest_;
   int64_t threads_ = 0, stages_ = 0;
   std::vector<Group> groups_;

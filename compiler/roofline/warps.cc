@@ -70,17 +70,46 @@ class WarpFinder {
     out_.known_across = launch_.grid.size() > 1 && IsKnown(launch_.grid[1].extent);
   }
 
+  // In the row of the launch's statements, or in that of a loop's which is one of them.
   bool FindLoop() {
     const auto* seq = launch_.body.As<ir::Seq>();
     if (seq == nullptr) return false;
-    for (const Stmt& s : seq->stmts) {
-      const auto* loop = s.As<ir::For>();
-      const bool pipelined = loop != nullptr && loop->loop == ir::ForKind::kPipelined;
-      if (pipelined && loop_ == nullptr) {
-        loop_ = loop;
-      } else if (const auto* bind = s.As<ir::Bind>(); bind != nullptr) {
+    const ir::Seq* inner = nullptr;
+    if (!IsPipelined(*seq)) {
+      for (const Stmt& s : seq->stmts) {
+        const auto* loop = s.As<ir::For>();
+        const bool serial = loop != nullptr && loop->loop == ir::ForKind::kSerial;
+        const auto* body = serial ? loop->body.As<ir::Seq>() : nullptr;
+        if (body == nullptr || !IsPipelined(*body)) continue;
+        if (inner != nullptr) return false;
+        pieces_ = loop;
+        inner = body;
+      }
+      if (inner == nullptr || !AreKnown(*pieces_) || !ReadRow(*seq, pieces_)) return false;
+    }
+    const ir::Seq& row = inner != nullptr ? *inner : *seq;
+    const auto pipelined = std::find_if(row.stmts.begin(), row.stmts.end(), IsPipelinedLoop);
+    if (pipelined == row.stmts.end()) return false;
+    loop_ = pipelined->As<ir::For>();
+    return ReadRow(row, loop_) && loop_->num_stages.defined() && AreKnown(*loop_);
+  }
+
+  static bool IsPipelinedLoop(const Stmt& s) {
+    const auto* loop = s.As<ir::For>();
+    return loop != nullptr && loop->loop == ir::ForKind::kPipelined;
+  }
+  static bool IsPipelined(const ir::Seq& seq) {
+    return std::any_of(seq.stmts.begin(), seq.stmts.end(), IsPipelinedLoop);
+  }
+
+  // False where parts cannot share the row out.
+  bool ReadRow(const ir::Seq& row, const ir::For* until) {
+    bool before = true;
+    for (const Stmt& s : row.stmts) {
+      before &= s.get() != until;
+      if (const auto* bind = s.As<ir::Bind>(); bind != nullptr) {
         if (ReadsMemory(bind->value)) return false;
-        if (loop_ == nullptr) binds_.push_back(bind);
+        if (before) binds_.push_back(bind);
       }
       bool fits = true;
       ir::Walk(s, [&](const Stmt& x) {
@@ -89,12 +118,12 @@ class WarpFinder {
       });
       if (!fits) return false;
     }
-    return loop_ != nullptr && loop_->num_stages.defined() && StepsAreKnown();
+    return true;
   }
 
-  bool StepsAreKnown() const {
-    bool known = !ReadsMemory(loop_->axes[0].min) && !ReadsMemory(loop_->axes[0].extent);
-    ir::Walk(loop_->body, [&](const Stmt& s) {
+  static bool AreKnown(const ir::For& loop) {
+    bool known = !ReadsMemory(loop.axes[0].min) && !ReadsMemory(loop.axes[0].extent);
+    ir::Walk(loop.body, [&](const Stmt& s) {
       known &= s.kind() != ir::StmtKind::kBreak && s.kind() != ir::StmtKind::kContinue;
       return known;
     });
@@ -102,6 +131,7 @@ class WarpFinder {
   }
 
   bool StepsDiffer() const {
+    if (pieces_ != nullptr) return true;
     const ir::Axis& axis = loop_->axes[0];
     const auto mentions = [&](const ir::Expr& var) {
       return ir::Uses(axis.min, var) || ir::Uses(axis.extent, var);
@@ -277,6 +307,7 @@ class WarpFinder {
   Tape& tape_;
   const Symbols& symbols_;
   WarpDemand out_;
+  const ir::For* pieces_ = nullptr;  // the loop that loop_ stands in, if it stands in one
   const ir::For* loop_ = nullptr;
   std::vector<const ir::Bind*> binds_;  // before the loop
   std::set<const ir::BufferNode*> fetched_;
