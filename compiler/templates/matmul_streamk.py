@@ -1,18 +1,19 @@
-"""C[M, N] = A[M, K] * B[K, N] (B is [N, K] when trans_B); blocks share all steps of all tiles evenly."""
+"""C[M, N] = A[M, K] * B[K, N] (B is [N, K] when trans_B), by steps that blocks share: stream-K."""
 import tilelang
 import tilelang.language as T
 
 
-# Each of a fixed number of blocks, about one an SM, does whole tiles one after the other; what is
-# left at the end, more than one tile a block and fewer than two, is dealt out by steps of K, as many
-# to each block. A block's share may begin and end inside of a tile. Whoever does not do all of a tile
-# leaves its sums in a workspace, in one of two places of its own (a tile that it continues, a tile
-# that it begins), and a second launch adds up the parts of these tiles, in the order of K.
+# Each of a fixed number of blocks, about one an SM, does whole tiles one after the other. The last
+# ones, fewer than two for each block, are dealt out by steps of K, as many to each (Osama et al.,
+# arXiv 2301.03598): a block's share may begin and end inside of a tile. Whoever does not do all of
+# a tile leaves its sums in a workspace, in one of two places of its own (of a tile that others
+# began, of one that it begins), and a second launch adds up the parts of these tiles in the order
+# of K: the same inputs give the same bytes, whatever runs first.
 #
 # Why not atomics: the order of additions would be that of the run, and so the last bits. Why not
-# flags on which a block that has begun a tile waits for those that continue it: blocks would no
-# longer be independent; a machine that runs them one after another would wait forever. The second
-# launch starts early (it is there when the first ends) and reads what is still in the cache.
+# flags on which a block that has begun a tile waits for those that go on with it: blocks would no
+# longer be independent, and a machine that runs them one after another would wait forever. The
+# second launch starts early (it is there when the first ends) and reads what is still in the cache.
 #
 # few: of few rows of A; rows of B fill the tensor cores' tiles, A's the columns.
 @tilelang.jit(out_idx=[-1])
@@ -67,7 +68,8 @@ def matmul_streamk(M, N, K, dtype="bfloat16", accum_dtype="float32", out_dtype="
             shared_tile = begin // steps
             for turn in T.serial(rounds + (end + steps - 1) // steps - shared_tile):
                 this = shared_tile + turn - rounds  # of the shared tiles
-                tile = T.if_then_else(turn < rounds, turn * workers + block, rounds * workers + this)
+                tile = T.if_then_else(turn < rounds, turn * workers + block,
+                                      rounds * workers + this)
                 first = T.if_then_else(turn < rounds, 0, T.max(begin - this * steps, 0))
                 last = T.if_then_else(turn < rounds, steps, T.min(end - this * steps, steps))
                 bx, by = place_of(tile)
@@ -97,17 +99,24 @@ def matmul_streamk(M, N, K, dtype="bfloat16", accum_dtype="float32", out_dtype="
                     T.copy(sums, parts[block, T.if_then_else(first > 0, 0, 1), :, :])
         with T.Kernel(T.ceildiv(height, rows), workers, threads=128) as (strip, starter):
             total = T.alloc_fragment((rows, width), accum_dtype)
+            more_parts = T.alloc_fragment((4, rows, width), accum_dtype)
             begin = first_step(starter)
             end = first_step(starter + 1)
             this = end // steps  # the tile in which the starter's share ends
             if begin <= this * steps and this * steps < end:  # it began that one, others went on
                 bx, by = place_of(rounds * workers + this)
-                last = who_does(this * steps + steps - 1)
+                last = T.min(who_does(this * steps + steps - 1), workers - 1)
                 for i, j in T.Parallel(rows, width):
                     total[i, j] = parts[starter, 1, strip * rows + i, j]
-                for other in T.serial(starter + 1, last + 1):
-                    for i, j in T.Parallel(rows, width):
-                        total[i, j] += parts[other, 0, strip * rows + i, j]
+                for group in T.serial((last - starter + 3) // 4):
+                    other = starter + 1 + group * 4
+                    for n in T.unroll(4):  # loads that are on their way at the same time
+                        for i, j in T.Parallel(rows, width):
+                            more_parts[n, i, j] = parts[T.min(other + n, last), 0,
+                                                        strip * rows + i, j]
+                    for n in T.unroll(4):
+                        for i, j in T.Parallel(rows, width):
+                            total[i, j] += T.if_then_else(other + n <= last, more_parts[n, i, j], 0)
                 for i, j in T.Parallel(rows, width):
                     y = by * block_M + (j if few else strip * rows + i)
                     x = bx * block_N + (strip * rows + i if few else j)
