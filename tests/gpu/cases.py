@@ -321,12 +321,6 @@ def timed():
             cases.append(few(f"{shape}/few_{'x'.join(map(str, block))}_{stages}", M, N, K, block,
                              stages, options={"kiln.persistent": 0, "kiln.cluster": 1}))
         cases += timed_few_shared(shape, M, N, K)
-    for shape, configs in SHARED.items():
-        M, N, K = SHAPES.get(shape, (128, 4096, 14336))
-        for block, threads, stages, panel in configs:
-            name = f"{shape}/shared_{'x'.join(map(str, block))}_{stages}_{panel}"
-            cases.append(streamk(name, M, N, K, block=block, threads=threads, stages=stages,
-                                 panel=panel))
     for block, threads, stages in (((128, 256, 32), 256, 4), ((128, 128, 32), 128, 4),
                                    ((256, 128, 32), 256, 4)):
         cases.append(tf32(f"sq4096_tf32/{'x'.join(map(str, block))}", 4096, 4096, 4096, block=block,
@@ -368,6 +362,12 @@ def timed():
                            {"M": 128, "N": 4096, "K": 14336, "dtype": "bfloat16"},
                            {"split": split, "block_M": block[0], "block_N": block[1],
                             "block_K": block[2], "num_stages": stages}, out="bfloat16"))
+    for shape, configs in SHARED.items():
+        M, N, K = SHAPES.get(shape, (128, 4096, 14336))
+        for block, threads, stages, panel in configs:
+            name = f"{shape}/shared_{'x'.join(map(str, block))}_{stages}_{panel}"
+            cases.append(streamk(name, M, N, K, block=block, threads=threads, stages=stages,
+                                 panel=panel))
     for block, threads, stages in (((128, 128, 64), 128, 3), ((128, 128, 64), 256, 4),
                                    ((128, 256, 64), 256, 3), ((128, 256, 64), 256, 4),
                                    ((256, 128, 64), 256, 4), ((128, 256, 128), 256, 2)):
