@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/instruct.h"
+#include "compiler/ir/pipelined.h"
 #include "compiler/ir/shape.h"
 #include "compiler/ir/shared_use.h"
 #include "compiler/ir/visit.h"
@@ -136,6 +137,12 @@ class Specialise {
   }
 
  private:
+  // A statement of a row, what stands before it and after it, and the names before it.
+  struct Around {
+    Stmt at;
+    std::vector<Stmt> before, after, binds;
+  };
+
   // Tiles under one pair of barriers, and the statements of a step that use them.
   struct Group {
     std::vector<const Fetch*> fetches;
@@ -143,56 +150,34 @@ class Specialise {
     ir::Buffer full, empty;
   };
 
-  // In the row of the launch's statements, or in that of a loop's which is one of them.
   bool FindLoop() {
-    const auto* seq = launch_.body.As<ir::Seq>();
-    if (seq == nullptr) return false;
-    const ir::Seq* inner = nullptr;
-    if (!IsPipelined(*seq)) {
-      for (const Stmt& s : seq->stmts) {
-        const auto* loop = s.As<ir::For>();
-        const bool serial = loop != nullptr && loop->loop == ir::ForKind::kSerial;
-        const auto* body = serial ? loop->body.As<ir::Seq>() : nullptr;
-        if (body == nullptr || !IsPipelined(*body)) continue;
-        if (inner != nullptr) return false;
-        pieces_ = loop;
-        inner = body;
-      }
-      if (inner == nullptr || !AreKnown(*pieces_) ||
-          !ReadRow(*seq, pieces_, &start_, &end_, &start_binds_)) {
-        return false;
-      }
+    const std::vector<ir::Row> path = ir::PathToPipelined(launch_);
+    for (const ir::Row& row : path) {
+      loop_ = row.at.As<ir::For>();
+      const bool known =
+          loop_ != nullptr ? AreKnown(*loop_) : !ReadsMemory(row.at.As<ir::If>()->condition);
+      if (!known) return false;
+      around_.push_back({row.at, {}, {}, {}});
+      if (!ReadRow(row, &around_.back())) return false;
     }
-    const ir::Seq& row = inner != nullptr ? *inner : *seq;
-    const auto pipelined = std::find_if(row.stmts.begin(), row.stmts.end(), IsPipelinedLoop);
-    if (pipelined == row.stmts.end()) return false;
-    loop_ = pipelined->As<ir::For>();
-    return ReadRow(row, loop_, &before_, &after_, &binds_) && loop_->num_stages.defined() &&
-           ir::ConstInt(loop_->num_stages).value_or(0) > 0 && AreKnown(*loop_);
+    return !path.empty() && loop_->num_stages.defined() &&
+           ir::ConstInt(loop_->num_stages).value_or(0) > 0;
   }
 
-  static bool IsPipelinedLoop(const Stmt& s) {
-    const auto* loop = s.As<ir::For>();
-    return loop != nullptr && loop->loop == ir::ForKind::kPipelined;
-  }
-  static bool IsPipelined(const ir::Seq& seq) {
-    return std::any_of(seq.stmts.begin(), seq.stmts.end(), IsPipelinedLoop);
-  }
-
-  // What stands before `loop` and after it, memory apart. False where parts cannot share it out.
-  bool ReadRow(const ir::Seq& row, const ir::For* loop, std::vector<Stmt>* before,
-               std::vector<Stmt>* after, std::vector<Stmt>* binds) {
-    std::vector<Stmt>* to = before;
-    for (const Stmt& s : row.stmts) {
-      if (s.get() == loop) {
-        to = after;
+  // What stands before the statement and after it, memory apart. False where parts cannot share it
+  // out.
+  bool ReadRow(const ir::Row& row, Around* around) {
+    std::vector<Stmt>* to = &around->before;
+    for (const Stmt& s : row.seq->stmts) {
+      if (s.same_as(row.at)) {
+        to = &around->after;
       } else if (const auto* alloc = s.As<ir::Alloc>()) {
         Allocate(*alloc, to);
       } else {
         to->push_back(s);
       }
       const auto* bind = s.As<ir::Bind>();
-      if (bind != nullptr && to == before) binds->push_back(s);
+      if (bind != nullptr && to == &around->before) around->binds.push_back(s);
       bool fits = bind == nullptr || !ReadsMemory(bind->value);  // both parts bind it
       ir::Walk(s, [&](const Stmt& x) {
         fits &= x.kind() != ir::StmtKind::kOnThreads && x.kind() != ir::StmtKind::kAssert;
@@ -248,7 +233,7 @@ class Specialise {
     for (const Fetch& fetch : fetches_) {
       if (!tiles.insert(fetch.tile.get()).second) return false;
     }
-    const std::vector<Stmt> around = Around();
+    const std::vector<Stmt> around = Others();
     return std::all_of(fetches_.begin(), fetches_.end(), [&](const Fetch& fetch) {
       const ir::Buffer &tile = fetch.tile, &tensor = fetch.source.buffer;
       return !Writes(rest_, tile) && !Uses(around, tile) && !Writes(rest_, tensor) &&
@@ -257,13 +242,17 @@ class Specialise {
   }
 
   // What the kernel's threads do beside the loop.
-  std::vector<Stmt> Around() const {
+  std::vector<Stmt> Others() const {
     std::vector<Stmt> all;
-    for (const auto* stmts : {&start_, &before_, &after_, &end_}) {
-      all.insert(all.end(), stmts->begin(), stmts->end());
+    for (const Around& level : around_) {
+      all.insert(all.end(), level.before.begin(), level.before.end());
+      all.insert(all.end(), level.after.begin(), level.after.end());
     }
     return all;
   }
+
+  // Whether the loop stands in others, or under conditions: it is done in pieces.
+  bool InPieces() const { return around_.size() > 1; }
 
   std::optional<Fetch> FetchOf(const Stmt& s) const {
     if (const auto* copy = s.As<ir::Copy>()) {
@@ -274,8 +263,10 @@ class Specialise {
     if (!gather.defined()) return std::nullopt;
     ir::Facts facts;
     for (const ir::Axis& axis : launch_.grid) facts.AddAxis(axis);
-    if (pieces_ != nullptr) facts.AddAxis(pieces_->axes[0]);
-    facts.AddAxis(loop_->axes[0]);
+    for (const Around& level : around_) {
+      const auto* loop = level.at.As<ir::For>();
+      if (loop != nullptr) facts.AddAxis(loop->axes[0]);
+    }
     std::optional<PatchBox> box = PatchBoxOf(s, facts);
     if (!box) return std::nullopt;
     return Fetch{s->loc, gather.As<ir::Store>()->buffer, std::move(box->source),
@@ -347,14 +338,15 @@ class Specialise {
 
   // Whether blocks may take different steps.
   bool StepsDiffer() const {
-    if (pieces_ != nullptr) return true;
+    if (InPieces()) return true;
+    const std::vector<Stmt>& binds = around_.back().binds;
     const ir::Axis& axis = loop_->axes[0];
     const auto mentions = [&](const Expr& var) {
       return Mentions(axis.min, var) || Mentions(axis.extent, var);
     };
     return std::any_of(launch_.grid.begin(), launch_.grid.end(),
                        [&](const ir::Axis& block) { return mentions(block.var); }) ||
-           std::any_of(binds_.begin(), binds_.end(),
+           std::any_of(binds.begin(), binds.end(),
                        [&](const Stmt& s) { return mentions(s.As<ir::Bind>()->var); });
   }
 
@@ -395,7 +387,7 @@ class Specialise {
   // The same for neighbours along the grid's second axis, as the blocks of a cluster are.
   bool IsSameAcross(const Fetch& fetch) const {
     const Expr& across = launch_.grid[1].var;
-    for (const Stmt& bind : binds_) {
+    for (const Stmt& bind : around_.back().binds) {
       for (const ir::Range& r : fetch.source.ranges) {
         if (Mentions(r.min, bind.As<ir::Bind>()->var)) return false;
       }
@@ -455,7 +447,7 @@ class Specialise {
       return stmts;
     };
     if (Uses(rest_, only->dst.buffer) ||
-        Uses(without(Around(), ir::MakeSeq({}, only->loc)), only->dst.buffer)) {
+        Uses(without(Others(), ir::MakeSeq({}, only->loc)), only->dst.buffer)) {
       return;
     }
     staged_ = StageStore(*only, std::max(left / teams_, BytesToReuse()), SpanOfResults());
@@ -463,14 +455,15 @@ class Specialise {
     for (const ir::Buffer& tile : staged_->tiles) {
       allocations_.push_back(ir::MakeStmt<ir::Alloc>(only->loc, tile));
     }
-    after_ = without(std::move(after_), staged_->body);
+    std::vector<Stmt>& after = around_.back().after;
+    after = without(std::move(after), staged_->body);
   }
 
   // The one copy to a tensor after the loop, whatever it is conditional on; where there are
   // several, the one to a parameter: a workspace may as well be written piece by piece.
   const ir::Copy* OnlyResult() const {
     std::vector<const ir::Copy*> all, outputs;
-    for (const Stmt& s : after_) {
+    for (const Stmt& s : around_.back().after) {
       ir::Walk(s, [&](const Stmt& x) {
         const auto* copy = x.As<ir::Copy>();
         if (copy != nullptr && copy->dst.buffer->scope == ir::Scope::kGlobal) {
@@ -491,7 +484,7 @@ class Specialise {
   // Of what is fetched, which nobody needs when results are stored, unless the next tile's is there
   // already. Products in tensor memory may still read it.
   int64_t BytesToReuse() const {
-    if (!schedule_->once() || pieces_ != nullptr || HoldsSums(launch_)) return 0;
+    if (!schedule_->once() || InPieces() || HoldsSums(launch_)) return 0;
     int64_t bytes = 0;
     for (const auto& [tile, versions] : versions_) bytes += BytesOf(versions);
     return bytes;
@@ -541,14 +534,14 @@ class Specialise {
     const ir::Axis& axis = loop_->axes[0];
     const Expr var = ir::MakeVar(axis.var.As<ir::Var>()->name, axis.var.dtype());
     const Expr earlier = ir::MakeVar("earlier", axis.extent.dtype());
-    const Expr step = (pieces_ != nullptr ? earlier : turn * axis.extent) + (var - axis.min);
+    const Expr step = (InPieces() ? earlier : turn * axis.extent) + (var - axis.min);
     const Expr version = FloorMod(step, MakeInt(stages_));
     const Expr parity =
         ir::MakeCast(kInt32, FloorMod(FloorDiv(step, MakeInt(stages_)), MakeInt(2)));
     const Stmt loop = ir::MakeStmt<ir::For>(loc, ir::ForKind::kSerial,
                                             std::vector<ir::Axis>{{var, axis.min, axis.extent}},
                                             ir::MakeSeq(body(var, version, parity), loc));
-    if (pieces_ == nullptr) return loop;
+    if (!InPieces()) return loop;
     const std::vector<Expr> first = {MakeInt(0)};
     const Expr all = earlier + Max(axis.extent, MakeInt(0, axis.extent.dtype()));
     return ir::MakeStmt<ir::Seq>(
@@ -556,18 +549,27 @@ class Specialise {
                                loop, ir::MakeStmt<ir::Store>(loc, steps_, first, all)});
   }
 
-  // One part's share of the launch, where it does `body` in each turn of the loop around: how many
-  // steps it has taken is its own to count, because turns may differ.
-  Stmt InPieces(const std::vector<Stmt>& before, const Stmt& body, const std::vector<Stmt>& after) {
-    if (pieces_ == nullptr) return body;
-    std::vector<Stmt> stmts = before;
-    stmts.push_back(ir::MakeStmt<ir::For>(pieces_->loc, ir::ForKind::kSerial, pieces_->axes, body));
-    stmts.insert(stmts.end(), after.begin(), after.end());
-    return ir::MakeStmt<ir::Seq>(launch_.loc, std::move(stmts));
+  // One part's share of the launch: `body` instead of the loop, and what stands around it, or of
+  // that the names alone. How many steps a part has taken is its own to count, because pieces
+  // differ.
+  Stmt Surround(Stmt body, bool names_alone) const {
+    for (size_t i = around_.size(); i-- > 0;) {
+      const Around& level = around_[i];
+      std::vector<Stmt> stmts = names_alone ? level.binds : level.before;
+      stmts.push_back(std::move(body));
+      if (!names_alone) stmts.insert(stmts.end(), level.after.begin(), level.after.end());
+      body = ir::MakeStmt<ir::Seq>(launch_.loc, std::move(stmts));
+      if (i == 0) break;
+      const Stmt& at = around_[i - 1].at;
+      const auto* loop = at.As<ir::For>();
+      body = loop != nullptr ? ir::MakeStmt<ir::For>(at->loc, loop->loop, loop->axes, body)
+                             : ir::MakeStmt<ir::If>(at->loc, at.As<ir::If>()->condition, body);
+    }
+    return body;
   }
 
   void CountSteps(std::vector<Stmt>* stmts) {
-    if (pieces_ == nullptr) return;
+    if (!InPieces()) return;
     const DType type = loop_->axes[0].extent.dtype();
     steps_ = ir::MakeBuffer("steps", type, {MakeInt(1)}, ir::Scope::kVar);
     stmts->push_back(ir::MakeStmt<ir::Alloc>(launch_.loc, steps_, MakeInt(0, type)));
@@ -595,10 +597,7 @@ class Specialise {
   }
 
   Stmt FetchAll(const Expr& turn) {
-    std::vector<Stmt> stmts = binds_;
-    stmts.push_back(FetchLoop(turn));
-    const Stmt loop = ir::MakeStmt<ir::Seq>(launch_.loc, std::move(stmts));
-    return ir::FreshCopy(InPieces(start_binds_, loop, {}));
+    return ir::FreshCopy(Surround(FetchLoop(turn), /*names_alone=*/true));
   }
 
   Stmt FetchLoop(const Expr& turn) {
@@ -694,7 +693,6 @@ class Specialise {
   Stmt Work(int64_t team, const Expr& turn) {
     std::map<std::string, std::string> everywhere;
     if (cluster_ > 1) everywhere["cluster"] = absl::StrCat(cluster_);
-    std::vector<Stmt> stmts = before_;
     const Stmt loop = Loop(turn, [&](const Expr& var, const Expr& version, const Expr& parity) {
       const SourceLoc loc = loop_->loc;
       std::vector<Stmt> body;
@@ -714,9 +712,7 @@ class Specialise {
       const Stmt all = ReadVersion(ir::MakeStmt<ir::Seq>(loc, std::move(body)), versions_, version);
       return std::vector<Stmt>{ir::Substitute(all, {{loop_->axes[0].var.get(), var}})};
     });
-    stmts.push_back(InOrder(team, turn, loop));
-    stmts.insert(stmts.end(), after_.begin(), after_.end());
-    return InPieces(start_, ir::MakeStmt<ir::Seq>(launch_.loc, std::move(stmts)), end_);
+    return Surround(InOrder(team, turn, loop), /*names_alone=*/false);
   }
 
   const ir::Program& program_;
@@ -726,14 +722,11 @@ class Specialise {
   int64_t teams_ = 1;    // of consumers, that take turns
   ir::Buffer order_;     // barriers: a team's next turn may begin
   std::optional<TileSchedule> schedule_;
-  const ir::For* pieces_ = nullptr;  // the loop that loop_ stands in, if it stands in one
+  std::vector<Around> around_;  // from the launch's statements to the loop
   const ir::For* loop_ = nullptr;
-  ir::Buffer steps_;  // that a part has taken in earlier turns of pieces_
+  ir::Buffer steps_;  // that a part has taken in earlier pieces
   std::vector<Stmt> allocations_;
-  std::vector<Stmt> start_, end_;          // around pieces_
-  std::vector<Stmt> before_, after_;       // around loop_
-  std::vector<Stmt> start_binds_, binds_;  // of those before
-  std::vector<Fetch> fetches_;             // of the loop's body
+  std::vector<Fetch> fetches_;  // of the loop's body
   std::vector<Stmt> rest_;
   int64_t threads_ = 0, stages_ = 0;
   std::vector<Group> groups_;

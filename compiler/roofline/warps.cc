@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/analysis.h"
 #include "compiler/ir/instruct.h"
+#include "compiler/ir/pipelined.h"
 #include "compiler/ir/visit.h"
 
 namespace kiln::roofline {
@@ -70,43 +71,23 @@ class WarpFinder {
     out_.known_across = launch_.grid.size() > 1 && IsKnown(launch_.grid[1].extent);
   }
 
-  // In the row of the launch's statements, or in that of a loop's which is one of them.
   bool FindLoop() {
-    const auto* seq = launch_.body.As<ir::Seq>();
-    if (seq == nullptr) return false;
-    const ir::Seq* inner = nullptr;
-    if (!IsPipelined(*seq)) {
-      for (const Stmt& s : seq->stmts) {
-        const auto* loop = s.As<ir::For>();
-        const bool serial = loop != nullptr && loop->loop == ir::ForKind::kSerial;
-        const auto* body = serial ? loop->body.As<ir::Seq>() : nullptr;
-        if (body == nullptr || !IsPipelined(*body)) continue;
-        if (inner != nullptr) return false;
-        pieces_ = loop;
-        inner = body;
-      }
-      if (inner == nullptr || !AreKnown(*pieces_) || !ReadRow(*seq, pieces_)) return false;
+    const std::vector<ir::Row> path = ir::PathToPipelined(launch_);
+    for (const ir::Row& row : path) {
+      loop_ = row.at.As<ir::For>();
+      const bool known =
+          loop_ != nullptr ? AreKnown(*loop_) : !ReadsMemory(row.at.As<ir::If>()->condition);
+      if (!known || !ReadRow(row)) return false;
     }
-    const ir::Seq& row = inner != nullptr ? *inner : *seq;
-    const auto pipelined = std::find_if(row.stmts.begin(), row.stmts.end(), IsPipelinedLoop);
-    if (pipelined == row.stmts.end()) return false;
-    loop_ = pipelined->As<ir::For>();
-    return ReadRow(row, loop_) && loop_->num_stages.defined() && AreKnown(*loop_);
-  }
-
-  static bool IsPipelinedLoop(const Stmt& s) {
-    const auto* loop = s.As<ir::For>();
-    return loop != nullptr && loop->loop == ir::ForKind::kPipelined;
-  }
-  static bool IsPipelined(const ir::Seq& seq) {
-    return std::any_of(seq.stmts.begin(), seq.stmts.end(), IsPipelinedLoop);
+    in_pieces_ = path.size() > 1;
+    return !path.empty() && loop_->num_stages.defined();
   }
 
   // False where parts cannot share the row out.
-  bool ReadRow(const ir::Seq& row, const ir::For* until) {
+  bool ReadRow(const ir::Row& row) {
     bool before = true;
-    for (const Stmt& s : row.stmts) {
-      before &= s.get() != until;
+    for (const Stmt& s : row.seq->stmts) {
+      before &= !s.same_as(row.at);
       if (const auto* bind = s.As<ir::Bind>(); bind != nullptr) {
         if (ReadsMemory(bind->value)) return false;
         if (before) binds_.push_back(bind);
@@ -131,7 +112,7 @@ class WarpFinder {
   }
 
   bool StepsDiffer() const {
-    if (pieces_ != nullptr) return true;
+    if (in_pieces_) return true;
     const ir::Axis& axis = loop_->axes[0];
     const auto mentions = [&](const ir::Expr& var) {
       return ir::Uses(axis.min, var) || ir::Uses(axis.extent, var);
@@ -307,7 +288,7 @@ class WarpFinder {
   Tape& tape_;
   const Symbols& symbols_;
   WarpDemand out_;
-  const ir::For* pieces_ = nullptr;  // the loop that loop_ stands in, if it stands in one
+  bool in_pieces_ = false;  // the loop stands in others, or under conditions
   const ir::For* loop_ = nullptr;
   std::vector<const ir::Bind*> binds_;  // before the loop
   std::set<const ir::BufferNode*> fetched_;
