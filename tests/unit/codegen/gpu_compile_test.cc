@@ -44,6 +44,12 @@ const Case kPlain[] = {
      {{"M", "200"}, {"N", "264"}, {"K", "512"}, {"dtype", "bfloat16"}},
      "block_K=64"},
     {"matmul_splitk", {{"M", "100"}, {"N", "264"}, {"K", "1000"}}, ""},
+    {"matmul_streamk",
+     {{"M", "100"}, {"N", "264"}, {"K", "1000"}, {"blocks", "7"}},
+     "block_M=64,threads=128"},
+    {"matmul_streamk",
+     {{"M", "3"}, {"N", "264"}, {"K", "1000"}, {"few", "True"}, {"blocks", "7"}},
+     "block_M=16"},
     {"reduction_all", {{"N", "100000"}}, ""},
     {"reduction_columns", {{"M", "300"}, {"N", "1000"}}, ""},
     {"transpose", {{"M", "100"}, {"N", "200"}, {"dtype", "bfloat16"}}, ""},
@@ -68,6 +74,18 @@ TEST(GpuCompile, ProductsOnHopperAreWgmmaOnTilesThatTmaFetches) {
     const std::string ptx = Ptx(c, "sm_90a");
     EXPECT_TRUE(absl::StrContains(ptx, "wgmma.mma_async.sync.aligned.m64n128k")) << type;
     EXPECT_TRUE(absl::StrContains(ptx, "cp.async.bulk.tensor.2d")) << type;
+  }
+}
+
+TEST(GpuCompile, PiecesOfProductsOnHopperAreWgmmaOnTilesThatTmaFetches) {
+  for (const char* type : {"bfloat16", "float16", "float8_e4m3fn", "int8"}) {
+    const bool integers = type == std::string("int8");
+    lang::Arguments arguments = Product(type, integers ? "int32" : "float32", "False", "True");
+    arguments["out_dtype"] = integers ? "int32" : "bfloat16";
+    const std::string ptx = Ptx({"matmul_streamk", arguments, "blocks=7"}, "sm_90a");
+    EXPECT_TRUE(absl::StrContains(ptx, "wgmma.mma_async.sync.aligned.m64n128k")) << type;
+    EXPECT_TRUE(absl::StrContains(ptx, "cp.async.bulk.tensor.2d.shared")) << type;
+    EXPECT_TRUE(absl::StrContains(ptx, "cp.async.bulk.tensor.2d.global")) << type;
   }
 }
 
