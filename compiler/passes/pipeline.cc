@@ -10,6 +10,7 @@
 #include "compiler/ir/printer.h"
 #include "compiler/ir/verify.h"
 #include "compiler/passes/apply_layouts.h"
+#include "compiler/passes/arrange_stages.h"
 #include "compiler/passes/chain_products.h"
 #include "compiler/passes/check_resources.h"
 #include "compiler/passes/forward_copies.h"
@@ -64,6 +65,7 @@ const DebugOptions& Debug() {
 const std::vector<Pass>& CpuPipeline() {
   static const std::vector<Pass> pipeline = {
       {"merge-threads", MergeThreads},
+      {"check-stages", CheckStages},
       {"simplify", Simplify},
       {"guard-accesses", GuardAccesses},  // before tiles become loops: Copy clips by itself
       {"forward-copies", ForwardCopies},  // before placement: a forwarded tile needs no storage
@@ -85,6 +87,7 @@ const std::vector<Pass>& CpuPipeline() {
 
 const std::vector<Pass>& ThreadPipeline() {
   static const std::vector<Pass> pipeline = {
+      {"arrange-stages", ArrangeStages},  // first: lists name statements as the kernel has them
       {"simplify", Simplify},
       {"guard-accesses", GuardAccesses},
       {"stage-operands", StageOperands},
@@ -98,6 +101,7 @@ const std::vector<Pass>& ThreadPipeline() {
 
 const std::vector<Pass>& GpuPipeline() {
   static const std::vector<Pass> pipeline = {
+      {"arrange-stages", ArrangeStages},  // first: lists name statements as the kernel has them
       {"simplify", Simplify},
       {"guard-accesses", GuardAccesses},
       {"stream-loads", StreamLoads},
