@@ -248,11 +248,18 @@ absl::StatusOr<Value> DeviceAssert(Elaborator& e, const BoundArgs& args) {
   return Value::None();
 }
 
-// A fact for the reference's prover. Kiln proves what it needs; a false constant is an error.
+// A fact about run-time sizes alone, outside of branches and loops, is checked before the kernel is
+// launched. Others are for the reference's prover: Kiln proves what it needs. A false constant is
+// an error.
 absl::StatusOr<Value> Assume(Elaborator& e, const BoundArgs& args) {
   KILN_ASSIGN_OR_RETURN(const Condition c, e.Decide(args[0], args.LocOf(0)));
   if (c.known && !c.value) {
     return e.Error(args.LocOf(0), "T.assume of something that is false", "check the condition");
+  }
+  if (!c.known && e.IsOfSizes(c.expr.e)) {
+    KILN_RETURN_IF_ERROR(e.EmitAtRoot(
+        args.loc, ir::MakeStmt<ir::Assert>(args.loc, c.expr.e,
+                                           absl::StrCat("T.assume: ", ir::ToString(c.expr.e)))));
   }
   return Value::None();
 }

@@ -13,6 +13,7 @@
 #include "compiler/passes/arrange_stages.h"
 #include "compiler/passes/chain_products.h"
 #include "compiler/passes/check_resources.h"
+#include "compiler/passes/divide_sizes.h"
 #include "compiler/passes/forward_copies.h"
 #include "compiler/passes/forward_stores.h"
 #include "compiler/passes/guard_accesses.h"
@@ -88,6 +89,7 @@ const std::vector<Pass>& CpuPipeline() {
 const std::vector<Pass>& ThreadPipeline() {
   static const std::vector<Pass> pipeline = {
       {"arrange-stages", ArrangeStages},  // first: lists name statements as the kernel has them
+      {"divide-sizes", DivideSizes},
       {"simplify", Simplify},
       {"guard-accesses", GuardAccesses},
       {"stage-operands", StageOperands},
@@ -102,6 +104,7 @@ const std::vector<Pass>& ThreadPipeline() {
 const std::vector<Pass>& GpuPipeline() {
   static const std::vector<Pass> pipeline = {
       {"arrange-stages", ArrangeStages},  // first: lists name statements as the kernel has them
+      {"divide-sizes", DivideSizes},
       {"simplify", Simplify},
       {"guard-accesses", GuardAccesses},
       {"stream-loads", StreamLoads},
