@@ -81,7 +81,7 @@ bool Fetches(const ir::Copy& copy) {
       return false;
     }
   }
-  return IsTensorBox(copy.src, tile->shape[0], tile->shape[1]);
+  return WhyNoTensorBox(copy.src, tile->shape[0], tile->shape[1]).empty();
 }
 
 class Specialise {

@@ -1,6 +1,7 @@
 // Shipped templates as GPU code: PTX for every architecture, assembled where the CUDA Toolkit is.
 #include "tests/unit/codegen/gpu_compile.h"
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -8,6 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "compiler/codegen/runtime/kiln_launch.h"
 #include "compiler/roofline/recommend.h"
 
 namespace kiln {
@@ -264,6 +266,44 @@ TEST_F(GpuAssemble, AnArtifactHasEverything) {
   const auto again = codegen::CompileKernel(Input(c, "sm_90a"));
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(out->shared_object, again->shared_object);
+}
+
+// The launcher looks at sizes before it looks for a GPU.
+TEST_F(GpuAssemble, SizesThatTheKernelDoesNotTakeAreRefused) {
+  constexpr char kText[] = R"(
+import tilelang
+import tilelang.language as T
+
+@tilelang.jit
+def copied():
+    M, N = T.dynamic("M, N")
+    @T.prim_func
+    def main(A: T.Tensor((M, N), "float32"), C: T.Tensor((M, N), "float32")):
+        T.assume(N % 4 == 0)
+        with T.Kernel(M, threads=64) as b:
+            for j in T.Parallel(64):
+                C[b, j] = A[b, j]
+    return main
+)";
+  for (const char* arch : {"sm_90a", "x86-64-v3"}) {
+    codegen::CompileInput input;
+    input.kernel_source = kText;
+    input.arch_record = target::ToText(*target::NamedArch(arch));
+    const auto out = codegen::CompileKernel(input);
+    ASSERT_TRUE(out.ok()) << out.status();
+    const std::string path = testing::TempDir() + "/sizes_" + arch + ".so";
+    std::ofstream(path, std::ios::binary) << out->shared_object;
+    void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    ASSERT_NE(library, nullptr) << dlerror();
+    using Entry = int32_t (*)(const void*, const float*, float*, int64_t, int64_t);
+    const auto entry = reinterpret_cast<Entry>(dlsym(library, out->name.c_str()));
+    ASSERT_NE(entry, nullptr);
+    alignas(64) float a[128] = {1}, c[128] = {};
+    EXPECT_EQ(entry(nullptr, a, c, 2, 62), KILN_ERROR_ARGUMENT);
+    EXPECT_EQ(entry(nullptr, a, c, 2, -4), KILN_ERROR_ARGUMENT);
+    EXPECT_NE(entry(nullptr, a, c, 2, 64), KILN_ERROR_ARGUMENT);
+    dlclose(library);
+  }
 }
 
 }  // namespace
