@@ -401,19 +401,31 @@ absl::Status Checker::CompareSampled(int copy, int tensor, Run* run) {
     std::string witness = absl::StrCat(shape.name, IndexText(shape.shape, truth.elements[i]),
                                        " got ", got, ", expected ", expected.value, ", tolerance ",
                                        tolerance.atol + tolerance.rtol * std::abs(expected.value));
-    if (truth.by_formula || truth.reference_config != run->candidate->config) {
-      KILN_ASSIGN_OR_RETURN(ReferenceValue own, Ask(copy, tensor, truth.elements[i], run));
-      if (tolerance.Accepts(got, own.value)) {
-        // With a formula that no candidate has met yet, it is the formula.
-        if (truth.by_formula && !truth.digest.has_value()) return DropFormula(copy, tensor, run);
-        return Wrong(absl::StrCat("the kernel computes other numbers with this config than with ",
-                                  truth.reference_config),
-                     witness);
-      }
+    if (truth.by_formula) {
+      KILN_ASSIGN_OR_RETURN(ReferenceValue right, Ask(copy, tensor, truth.elements[i], run));
+      // With a formula that no candidate has met yet, it is the formula.
+      const bool untried = default_ != nullptr || !truth.digest.has_value();
+      if (tolerance.Accepts(got, right.value) && untried) return DropFormula(copy, tensor, run);
     }
-    return Wrong("wrong numbers", witness);
+    return BlameConfig(copy, tensor, truth.elements[i], got, witness, run);
   }
   return absl::OkStatus();
+}
+
+// The config, if its own program means these numbers; else the code that was made of it.
+absl::Status Checker::BlameConfig(int copy, int tensor, int64_t element, double got,
+                                  const std::string& witness, Run* run) {
+  const Truth::Output& truth = truths_[static_cast<size_t>(copy)]->outputs[tensor];
+  if (default_ == nullptr && truth.reference_config == run->candidate->config) {
+    return Wrong("wrong numbers", witness);
+  }
+  KILN_ASSIGN_OR_RETURN(ReferenceValue own, AskOwn(copy, tensor, element, run));
+  if (!own.written || !ToleranceOf(copy, tensor, *run).Accepts(got, own.value)) {
+    return Wrong("wrong numbers", witness);
+  }
+  return Wrong(absl::StrCat("the kernel computes other numbers with this config than with ",
+                            default_ != nullptr ? "its defaults" : truth.reference_config),
+               witness);
 }
 
 absl::Status Checker::ComparePeer(int copy, int tensor, Run* run) {
@@ -430,10 +442,11 @@ absl::Status Checker::ComparePeer(int copy, int tensor, Run* run) {
     KILN_ASSIGN_OR_RETURN(ReferenceValue expected, Ask(copy, tensor, flat, run));
     if (!expected.written) continue;
     if (!tolerance.Accepts(got, expected.value)) {
-      return Wrong("wrong numbers",
-                   absl::StrCat(shape.name, IndexText(shape.shape, flat), " got ", got,
-                                ", expected ", expected.value, ", tolerance ",
-                                tolerance.atol + tolerance.rtol * std::abs(expected.value)));
+      return BlameConfig(copy, tensor, flat, got,
+                         absl::StrCat(shape.name, IndexText(shape.shape, flat), " got ", got,
+                                      ", expected ", expected.value, ", tolerance ",
+                                      tolerance.atol + tolerance.rtol * std::abs(expected.value)),
+                         run);
     }
     if (tolerance.Accepts(ElementAt(shape, output.peer, flat), expected.value)) continue;
     // It was the peer that was wrong. This candidate takes its place.
@@ -474,9 +487,24 @@ absl::StatusOr<Reference*> Checker::OwnReference(Run* run) {
   return run->reference.get();
 }
 
+Reference* Checker::DefaultReference(Run* run) {
+  if (!std::exchange(asked_for_default_, true) && run->candidate->make_default_reference) {
+    absl::StatusOr<std::unique_ptr<Reference>> made = run->candidate->make_default_reference();
+    if (made.ok()) default_ = *std::move(made);
+  }
+  return default_.get();
+}
+
 absl::StatusOr<std::vector<ReferenceValue>> Checker::Interpret(int copy, int tensor,
                                                                const std::vector<int64_t>& elements,
                                                                Run* run) {
+  if (Reference* reference = DefaultReference(run)) {
+    absl::StatusOr<std::vector<ReferenceValue>> values =
+        reference->Evaluate(seeds_[static_cast<size_t>(copy)], tensor, elements);
+    alive_();
+    if (values.ok()) return values;
+    default_ = nullptr;  // the defaults are not meant for this shape
+  }
   KILN_ASSIGN_OR_RETURN(Reference * reference, OwnReference(run));
   absl::StatusOr<std::vector<ReferenceValue>> values =
       reference->Evaluate(seeds_[static_cast<size_t>(copy)], tensor, elements);
@@ -492,6 +520,14 @@ absl::StatusOr<ReferenceValue> Checker::Ask(int copy, int tensor, int64_t elemen
   KILN_ASSIGN_OR_RETURN(const std::vector<ReferenceValue> values,
                         Interpret(copy, tensor, {element}, run));
   return values.front();
+}
+
+absl::StatusOr<ReferenceValue> Checker::AskOwn(int copy, int tensor, int64_t element, Run* run) {
+  KILN_ASSIGN_OR_RETURN(Reference * reference, OwnReference(run));
+  const auto values = reference->Evaluate(seeds_[static_cast<size_t>(copy)], tensor, {element});
+  alive_();
+  // A config whose own program is wrong cannot be excused by it.
+  return values.ok() ? values->front() : ReferenceValue{std::nan(""), false};
 }
 
 Tolerance Checker::ToleranceOf(int copy, int tensor, const Run& run) const {

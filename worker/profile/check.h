@@ -67,6 +67,9 @@ class Checker {
     const BoundManifest* manifest = nullptr;
     // Makes this config's own reference; called at most once a check.
     std::function<absl::StatusOr<std::unique_ptr<Reference>>()> make_reference;
+    // That of the kernel with its defaults, which says what the kernel means whichever config came
+    // first. Empty, or an error: what the first config means is taken for right.
+    std::function<absl::StatusOr<std::unique_ptr<Reference>>()> make_default_reference;
   };
 
   // `tensors` must hold at least as many copies as there are seeds (default {1, 2}), copy i filled
@@ -94,6 +97,8 @@ class Checker {
   absl::Status Launch(int copy, uint8_t poison, Run* run);
   absl::Status FindUnwritten(int copy, int tensor, Run* run);
   absl::Status CompareSampled(int copy, int tensor, Run* run);
+  absl::Status BlameConfig(int copy, int tensor, int64_t element, double got,
+                           const std::string& witness, Run* run);
   absl::Status ComparePeer(int copy, int tensor, Run* run);
   absl::Status CheckNaN(int copy, int tensor, Run* run);
   absl::Status EnsureSampled(int copy, int tensor, Run* run);
@@ -103,7 +108,9 @@ class Checker {
                                                         const std::vector<int64_t>& elements,
                                                         Run* run);
   absl::StatusOr<ReferenceValue> Ask(int copy, int tensor, int64_t element, Run* run);
+  absl::StatusOr<ReferenceValue> AskOwn(int copy, int tensor, int64_t element, Run* run);
   absl::StatusOr<Reference*> OwnReference(Run* run);
+  Reference* DefaultReference(Run* run);
   Tolerance ToleranceOf(int copy, int tensor, const Run& run) const;
   bool SameAsPeer(int copy, int tensor, Run* run) const;
   void KeepAsPeer(int copy, Run* run);
@@ -117,6 +124,8 @@ class Checker {
   const std::function<void()> alive_;
   const std::vector<uint64_t> seeds_;
   std::vector<std::unique_ptr<Truth>> truths_;
+  bool asked_for_default_ = false;
+  std::unique_ptr<Reference> default_;                // null: there is none
   std::map<int, std::unique_ptr<Formula>> formulas_;  // by output; null: there is none
   std::vector<Bytes> spare_;                          // buffers for outputs
 };

@@ -86,14 +86,16 @@ void* OpenLibrary(std::string* tried) {
 
 }  // namespace
 
-absl::Status KernelTimes::Load() {
+absl::StatusOr<void*> OpenCupti() {
   std::string tried;
-  void* library = OpenLibrary(&tried);
-  if (library == nullptr) {
-    return absl::UnavailableError(
-        absl::StrCat("no CUPTI (looked for ", tried,
-                     "); install the CUDA Toolkit's CUPTI or set KILN_CUDA_PATH to its folder"));
-  }
+  if (void* library = OpenLibrary(&tried)) return library;
+  return absl::UnavailableError(
+      absl::StrCat("no CUPTI (looked for ", tried,
+                   "); install the CUDA Toolkit's CUPTI or set KILN_CUDA_PATH to its folder"));
+}
+
+absl::Status KernelTimes::Load() {
+  KILN_ASSIGN_OR_RETURN(void* library, OpenCupti());
   const Symbol symbols[] = {
       {"cuptiGetVersion", &api.GetVersion},
       {"cuptiGetTimestamp", &api.GetTimestamp},

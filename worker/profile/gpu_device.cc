@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <cstring>
 #include <functional>
+#include <map>
+#include <optional>
 #include <set>
 #include <thread>
 #include <utility>
@@ -20,6 +22,7 @@
 #include "compiler/target/arch.h"
 #include "worker/profile/artifact_library.h"
 #include "worker/profile/canary.h"
+#include "worker/profile/counters.h"
 #include "worker/profile/cuda_driver.h"
 #include "worker/profile/cupti.h"
 #include "worker/profile/gpu_kernels.h"
@@ -97,6 +100,8 @@ class GpuDevice : public Device {
   absl::Status Launch(LoadedKernel* kernel, const LaunchArguments& arguments) override;
   absl::StatusOr<std::vector<Sample>> Time(LoadedKernel* kernel,
                                            absl::Span<const LaunchArguments> launches) override;
+  absl::StatusOr<std::map<std::string, double>> Count(
+      LoadedKernel* kernel, absl::Span<const LaunchArguments> launches) override;
   std::string Conditions() override;
   DeviceHealth Examine() override;
   std::vector<std::string> Company() override;
@@ -142,6 +147,8 @@ class GpuDevice : public Device {
   cuda::KernelTimes* records_ = nullptr;
   std::string why_no_records_;
   std::unique_ptr<cuda::Monitor> monitor_;
+  std::optional<absl::StatusOr<std::unique_ptr<cuda::Counters>>>
+      counters_;          // opened when asked for
   double launch_ns_ = 0;  // between two events around an empty kernel, less the kernel
 };
 
@@ -264,7 +271,6 @@ absl::StatusOr<std::vector<double>> GpuDevice::TimeCanary(int launches) {
       &samples));
   std::vector<double> times;
   for (const Sample& sample : samples) times.push_back(sample.ns);
-  worst_gap_ = 0;
   return times;
 }
 
@@ -471,6 +477,15 @@ absl::StatusOr<std::vector<Sample>> GpuDevice::Time(LoadedKernel* kernel,
     done += count;
   }
   return samples;
+}
+
+absl::StatusOr<std::map<std::string, double>> GpuDevice::Count(
+    LoadedKernel* kernel, absl::Span<const LaunchArguments> launches) {
+  if (!counters_.has_value()) counters_ = cuda::Counters::Open(options_.ordinal);
+  KILN_RETURN_IF_ERROR(counters_->status());
+  return (**counters_)->Count([&](int pass) {
+    return Launch(kernel, launches[static_cast<size_t>(pass) % launches.size()]);
+  });
 }
 
 std::string GpuDevice::Conditions() {

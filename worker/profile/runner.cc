@@ -19,6 +19,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr double kCountingSeconds = 1;  // for hardware counters of the finalists
 constexpr int kScreenSamples = 5;
 constexpr int kRaceSamples = 20;
 constexpr double kMegabyte = 1e6;
@@ -203,6 +204,9 @@ Checker::Candidate Runner::Checkable(const v1::ProfileRequest& request, const En
   candidate.make_reference = [this, &request, &entry] {
     return make_reference_(request.inputs(), entry.config, entry.manifest);
   };
+  candidate.make_default_reference = [this, &request, &entry] {
+    return make_reference_(request.inputs(), "", entry.manifest);
+  };
   return candidate;
 }
 
@@ -369,6 +373,32 @@ void Runner::FinishFinalist(const v1::ProfileRequest& request, const absl::Statu
   }
 }
 
+// In launches of their own, when all times are taken; the fastest first, as long as there is time.
+void Runner::CountFinalists(std::vector<Entry*> finalists) {
+  std::erase_if(finalists, [](const Entry* entry) {
+    return !entry->alive() || !entry->result.has_measurement();
+  });
+  std::sort(finalists.begin(), finalists.end(), [](const Entry* a, const Entry* b) {
+    return a->result.measurement().median_ns() < b->result.measurement().median_ns();
+  });
+  const Clock::time_point begin = Clock::now();
+  for (Entry* entry : finalists) {
+    v1::Measurement* measurement = entry->result.mutable_measurement();
+    if (SecondsSince(begin) > kCountingSeconds) {
+      measurement->set_counters_missing("faster candidates took the time for counting");
+      continue;
+    }
+    const auto counted =
+        bench_->meter->Count({entry->config, entry->kernel.get(), &entry->manifest});
+    if (absl::IsUnimplemented(counted.status())) return;
+    if (!counted.ok()) {
+      measurement->set_counters_missing(std::string(counted.status().message()));
+      continue;
+    }
+    measurement->mutable_counters()->insert(counted->begin(), counted->end());
+  }
+}
+
 v1::ProfileEvent Runner::RunFinals(const v1::ProfileRequest& request, const Emit& emit) {
   v1::ProfileEvent last;
   last.set_done(true);
@@ -407,7 +437,7 @@ v1::ProfileEvent Runner::RunFinals(const v1::ProfileRequest& request, const Emit
   }
   std::vector<Entry*> all;
   for (Entry& entry : entries) all.push_back(&entry);
-  (void)Healthy(all, &last);
+  if (Healthy(all, &last)) CountFinalists(running);
   for (Entry& entry : entries) {
     v1::ProfileEvent event;
     *event.mutable_result() = std::move(entry.result);

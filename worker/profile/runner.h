@@ -62,6 +62,7 @@ class Runner {
   bool Healthy(std::vector<Entry*> entries, v1::ProfileEvent* last);
   void FinishFinalist(const v1::ProfileRequest& request, const absl::StatusOr<Timing>& timing,
                       Entry* entry);
+  void CountFinalists(std::vector<Entry*> finalists);
   v1::ProfileEvent RunFinals(const v1::ProfileRequest& request, const Emit& emit);
   void FillMeasurement(const v1::ProfileRequest& request, const Timing& timing, Entry* entry);
   void Touch(const std::string& config);

@@ -264,13 +264,13 @@ absl::Status TensorSet::VerifyZones(const Placed& placed, const TensorShape& sha
   };
   KILN_ASSIGN_OR_RETURN(int64_t before, damaged(placed.base, kRedZoneBytes));
   if (before >= 0) {
-    return absl::DataLossError(absl::StrCat("the kernel wrote ", kRedZoneBytes - before,
+    return absl::DataLossError(absl::StrCat("the kernel wrote outside, ", kRedZoneBytes - before,
                                             " bytes before the start of '", shape.name, "'"));
   }
   KILN_ASSIGN_OR_RETURN(int64_t after, damaged(placed.tensor + shape.bytes(), behind));
   if (after >= 0) {
-    return absl::DataLossError(
-        absl::StrCat("the kernel wrote ", after, " bytes behind the end of '", shape.name, "'"));
+    return absl::DataLossError(absl::StrCat("the kernel wrote outside, ", after,
+                                            " bytes behind the end of '", shape.name, "'"));
   }
   return absl::OkStatus();
 }
