@@ -19,8 +19,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kBatch = 16;           // launches of a look
-constexpr int kLooks = 5;            // that must all find the device slow
+constexpr int kBatch = 16;  // launches of a look
+constexpr int kLooks = 5;   // that must all find the device slow
+constexpr double kPauseGrowth = 3;
 constexpr double kSettled = 0.005;   // two looks agree
 constexpr double kWarmUpLimit = 10;  // times the warm-up, for a device that does not settle
 
@@ -37,6 +38,14 @@ absl::StatusOr<double> Canary::MedianOfBatch() {
   KILN_ASSIGN_OR_RETURN(std::vector<double> times, measure_(kBatch));
   if (times.empty()) return absl::UnavailableError("the canary has no times");
   return Median(std::move(times));
+}
+
+absl::Status Canary::WorkFor(double seconds) {
+  const Clock::time_point begin = Clock::now();
+  do {
+    KILN_RETURN_IF_ERROR(MedianOfBatch().status());
+  } while (SecondsSince(begin) < seconds);
+  return absl::OkStatus();
 }
 
 void Canary::Keep(double ns) {
@@ -75,9 +84,8 @@ absl::StatusOr<std::string> Canary::Look() {
   for (int look = 0; look < kLooks; ++look) {
     if (look > 0) {
       std::this_thread::sleep_for(std::chrono::duration<double>(pause));
-      pause *= 2;
-      // Clocks sleep too: this batch wakes them.
-      KILN_RETURN_IF_ERROR(MedianOfBatch().status());
+      pause *= kPauseGrowth;
+      KILN_RETURN_IF_ERROR(WorkFor(options_.rouse));
     }
     KILN_ASSIGN_OR_RETURN(now, MedianOfBatch());
     if (now > (1 + options_.drift) * baseline_ns_) continue;

@@ -16,7 +16,8 @@ struct CanaryOptions {
   std::string file;      // holds the baseline in nanoseconds, across processes; "" = nowhere
   double drift = 0.03;   // of the baseline, that is still no drift
   double warm_up = 0.2;  // seconds of work before a first baseline is taken
-  double pause = 0.1;    // seconds before a second look; doubles with each further one
+  double pause = 0.02;   // seconds before a second look; three times as long with each further one
+  double rouse = 0.02;   // seconds of work between that and the look, so that the clocks wake
 };
 
 // Noise and the clocks' recovery after a heavy kernel are no drift: a look is the median of a
@@ -41,6 +42,7 @@ class Canary {
 
  private:
   absl::StatusOr<double> MedianOfBatch();
+  absl::Status WorkFor(double seconds);
   void Keep(double ns);
 
   const Measure measure_;

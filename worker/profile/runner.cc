@@ -283,8 +283,9 @@ void Runner::ScreenEntry(const v1::ProfileRequest& request, Entry* entry) {
   FillMeasurement(request, *timing, entry);
 }
 
-// Others change the times. False: it ends the request, as `last` says.
-bool Runner::WaitUntilAlone(v1::ProfileEvent* last) {
+// Others change the times. False: it ends the request, as `last` says. The journal names `next`, so
+// that waiting is no hang.
+bool Runner::WaitUntilAlone(const std::string& next, v1::ProfileEvent* last) {
   const Clock::time_point begin = Clock::now();
   std::vector<std::string> company = device_->Company();
   while (!company.empty() && company != tolerated_) {
@@ -297,7 +298,7 @@ bool Runner::WaitUntilAlone(v1::ProfileEvent* last) {
       tolerated_ = std::move(company);
       return true;
     }
-    if (!current_.empty()) Touch(current_);  // waiting is no hang
+    Touch(next);
     std::this_thread::sleep_for(kLookAgain);
     company = device_->Company();
   }
@@ -338,7 +339,7 @@ v1::ProfileEvent Runner::RunAlone(const v1::ProfileRequest& request, const Emit&
   v1::ProfileEvent last;
   last.set_done(true);
   for (const v1::ProfileCandidate& candidate : request.candidates()) {
-    if (!WaitUntilAlone(&last)) break;
+    if (!WaitUntilAlone(candidate.config(), &last)) break;
     Entry entry;
     LoadEntry(request, candidate, &entry);
     if (entry.alive()) {
@@ -353,7 +354,6 @@ v1::ProfileEvent Runner::RunAlone(const v1::ProfileRequest& request, const Emit&
     emit(event);
     if (!healthy) break;
   }
-  current_.clear();
   return last;
 }
 
@@ -402,7 +402,8 @@ void Runner::CountFinalists(std::vector<Entry*> finalists) {
 v1::ProfileEvent Runner::RunFinals(const v1::ProfileRequest& request, const Emit& emit) {
   v1::ProfileEvent last;
   last.set_done(true);
-  if (!WaitUntilAlone(&last)) return last;
+  if (request.candidates_size() == 0) return last;
+  if (!WaitUntilAlone(request.candidates(0).config(), &last)) return last;
   std::vector<Entry> entries(static_cast<size_t>(request.candidates_size()));
   std::vector<Contestant> contestants;
   std::vector<Entry*> running;
@@ -443,7 +444,6 @@ v1::ProfileEvent Runner::RunFinals(const v1::ProfileRequest& request, const Emit
     *event.mutable_result() = std::move(entry.result);
     emit(event);
   }
-  current_.clear();
   return last;
 }
 

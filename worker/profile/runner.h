@@ -58,7 +58,7 @@ class Runner {
   void ScreenEntry(const v1::ProfileRequest& request, Entry* entry);
   // What ends the request, or `done`.
   v1::ProfileEvent RunAlone(const v1::ProfileRequest& request, const Emit& emit);
-  bool WaitUntilAlone(v1::ProfileEvent* last);
+  bool WaitUntilAlone(const std::string& next, v1::ProfileEvent* last);
   bool Healthy(std::vector<Entry*> entries, v1::ProfileEvent* last);
   void FinishFinalist(const v1::ProfileRequest& request, const absl::StatusOr<Timing>& timing,
                       Entry* entry);

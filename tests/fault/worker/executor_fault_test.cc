@@ -208,6 +208,33 @@ TEST_F(ExecutorFaultTest, AJournalEntryThatNobodyAskedForIsNobodysFault) {
   EXPECT_EQ(deaths_, 3);
 }
 
+// What was measured before counts, nobody is blamed, and the same child serves on.
+TEST_F(ExecutorFaultTest, ADeviceThatIsOutCostsNoCandidateAnything) {
+  for (const std::string act : {"drift", "company"}) {
+    ChildProfileExecutor executor(Options("runner"), ProfileLimits());
+    v1::ProfileRequest request;
+    request.add_candidates()->set_config("act=ok,id=1");
+    request.add_candidates()->set_config("act=" + act + ",id=2");
+    request.add_candidates()->set_config("act=ok,id=3");
+    absl::StatusOr<ProfileOutcome> outcome = executor.Profile(request, 60);
+    ASSERT_TRUE(outcome.ok()) << outcome.status();
+    ASSERT_EQ(outcome->results.size(), 1u);
+    EXPECT_TRUE(outcome->results[0].has_measurement());
+    EXPECT_EQ(outcome->quarantined, act == "drift" ? "13 % slower" : "");
+    request.mutable_candidates()->DeleteSubrange(0, 1);
+    outcome = executor.Profile(request, 60);
+    if (act == "drift") {
+      ASSERT_TRUE(outcome.ok());
+      EXPECT_TRUE(outcome->results.empty());
+      EXPECT_EQ(outcome->quarantined, "13 % slower");
+    } else {
+      EXPECT_TRUE(absl::IsUnavailable(outcome.status()));
+      EXPECT_EQ(outcome.status().message(), "process 7");
+    }
+    EXPECT_EQ(deaths_, 0);
+  }
+}
+
 TEST_F(ExecutorFaultTest, TheTaskLimitBlamesTheCandidateThatAteIt) {
   ChildProfileExecutor executor(Options("runner"), ProfileLimits());
   v1::ProfileRequest request;

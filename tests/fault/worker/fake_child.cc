@@ -9,7 +9,8 @@
 // Acts: ok, fail, crash, abort, exit, hang, flood (a stderr flood, then ok), flood-hang, bomb
 // (memory), truncate, garbage, oversize, bad-digest, empty, kill-once and kill-twice (SIGKILL to
 // itself, counted in the file KILN_FAKE_STATE names), slow (20 ms), orphan (leaves a grandchild
-// behind and crashes), wrong-name.
+// behind and crashes), wrong-name. Of the runner: drift (its device is out from here on), company
+// (it cannot be measured on now).
 #include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -147,6 +148,13 @@ void Profile(const v1::ProfileRequest& request) {
     event.set_started(act == "wrong_name" ? "nobody=1" : candidate.config());
     Write(event);
     Act(act);
+    if (act == "drift" || act == "company") {
+      event.mutable_result()->set_config(candidate.config());
+      event.mutable_result()->set_not_run(true);
+      Write(event);
+      act == "drift" ? event.set_quarantined("13 % slower") : event.set_unavailable("process 7");
+      return Write(event);
+    }
     v1::CandidateResult* result = event.mutable_result();
     result->set_config(candidate.config());
     if (act == "fail") {

@@ -206,6 +206,29 @@ TEST(SampleTest, Errors) {
             absl::StatusCode::kInvalidArgument);
 }
 
+// y[j] = a[j] + the sum of all a: the loop that sums goes over the same tile as the one that
+// stores, but must not shrink with it.
+TEST(SampleTest, NarrowedBlocksStillSumOverEverything) {
+  ProgramBuilder p;
+  const Buffer a = p.Input("a", kFloat32, {Expr(32)}), y = p.Output("y", kFloat32, {Expr(32)});
+  const Buffer t = MakeBuffer("t", kFloat32, {Expr(32)}, Scope::kFragment);
+  const Buffer s = MakeBuffer("s", kFloat32, {Expr(1)}, Scope::kFragment);
+  const Expr i = MakeVar("i"), j = MakeVar("j"), zero = Expr(0);
+  p.OneBlock({Alloc(t), Alloc(s), Copy(WholeBuffer(a), WholeBuffer(t)),
+              Fill(WholeBuffer(s), MakeFloat(0)),
+              Parallel({{i, Expr(32)}}, Store(s, {zero}, Load(s, {zero}) + Load(t, {i}))),
+              Parallel({{j, Expr(32)}}, Store(y, {j}, Load(t, {j}) + Load(s, {zero})))});
+  const Tensor ta = RandomTensor(kFloat32, {32}, 1);
+  const std::vector<TensorView> views = {ta.View(), {nullptr, kFloat32, {32}, {}}};
+  Options options;
+  options.detect_races = false;  // the order of a sum does not matter here
+  const auto want = SampleReference(p.program, views, 1, {5, 6}, options);
+  options.narrow = true;
+  const auto got = SampleReference(p.program, views, 1, {5, 6}, options);
+  ASSERT_TRUE(want.ok() && got.ok()) << want.status() << got.status();
+  EXPECT_EQ(*got, *want);
+}
+
 TEST(SampleTest, LaunchesUnderALoopAllRun) {
   ProgramBuilder p;
   const Buffer y = p.Input("y", kFloat32, {Expr(4)});

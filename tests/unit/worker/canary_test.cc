@@ -26,6 +26,7 @@ class CanaryTest : public testing::Test {
     options_.file = folder_ + "/baseline";
     options_.warm_up = 0.001;
     options_.pause = 0.0001;
+    options_.rouse = 0;
   }
   ~CanaryTest() override { std::filesystem::remove_all(folder_); }
 
