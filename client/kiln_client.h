@@ -179,7 +179,31 @@ struct Candidate {
   std::string same_binary_as;
 };
 
+// What a winner is an answer to: its problem, and all that its time was taken with. Empty text =
+// unknown, "none" = there is no such thing on the device.
+struct WinnerKey {
+  std::string kernel;                          // digest of the canonical program
+  std::map<std::string, std::string> shapes;   // compile-time arguments that are whole numbers
+  std::map<std::string, std::string> dtypes;   // those that are element types
+  std::map<std::string, std::string> flags;    // the others
+  std::map<std::string, std::string> runtime;  // run-time dimensions and scalars
+  std::string arch;
+  std::string device_model;
+  std::string features;  // of a CPU
+  std::string cores;     // or SMs
+  std::string power;     // class of a GPU's power limit: "700 W"
+  std::string memory;    // class of its memory: "140 GiB"
+  std::string compiler;  // build
+  std::string assembler;
+  std::string driver;       // major version
+  std::string measurement;  // policy
+  std::string check;        // policy
+  std::string space;        // digest of the tunables; "auto" if none are given
+};
+
 struct Winner {
+  std::string winner_key;  // digest of `key`, the winner's name; empty in records of older programs
+  WinnerKey key;
   std::string problem_key;
   std::string sweep;
   std::string config;
@@ -222,9 +246,46 @@ struct Submitted {
   std::shared_ptr<const Winner> winner;  // a stored winner answers it; nothing runs
 };
 
+// How near a stored winner has to be. Each level takes what the one before it takes.
+enum class Match {
+  kExact,       // every field of the key
+  kCompatible,  // the same kernel, shapes, types, architecture and device model
+  kArch,        // any device of the architecture
+};
+absl::string_view ToString(Match match);  // "exact", "compatible", "arch"; stable
+
+struct KeyDifference {
+  std::string field;   // of WinnerKey
+  std::string stored;  // empty = unknown
+  std::string asked;
+};
+
 struct LookupResult {
-  std::shared_ptr<const Winner> winner;  // null: none is stored
-  std::string miss_reason;
+  std::shared_ptr<const Winner> winner;  // null: none that is near enough is stored
+  Match matched = Match::kExact;         // of a winner: the nearest level that takes it
+  // Of the winner, or on a miss of the nearest stored one: what differs, most serious first.
+  std::vector<KeyDifference> differences;
+  std::string miss_reason;  // the same in words, or that the kernel has no winner
+  std::string nearest;      // on a miss: winner_key of the nearest; may be empty
+  WinnerKey asked;
+  // Fields that nobody knows of the device asked for (no worker is attached): not compared.
+  std::vector<std::string> not_compared;
+};
+
+// A request that was looked up and not found.
+struct Miss {
+  std::string id;
+  SweepSpec spec;  // as it was asked first
+  int64_t count = 0;
+  absl::Time first;
+  absl::Time last;
+  std::vector<std::string> users;  // the first few who asked
+  bool more_users = false;
+  std::string reason;  // of the last miss
+};
+struct MissList {
+  std::vector<Miss> misses;  // most frequent first
+  int64_t total = 0;         // also those over the limit
 };
 
 struct SweepSummary {
@@ -282,6 +343,9 @@ absl::StatusOr<Bundle> ParseBundle(absl::string_view bytes);
 struct FetchRequest {
   std::string sweep;   // digest or unique prefix of at least 6 digits
   std::string config;  // compile-only sweeps: which candidate; empty = the winner
+  // A winner by its own name instead; `sweep` is not looked at. A sweep that runs again, with
+  // another compiler, has another winner; this one stays.
+  std::string winner_key = {};
 };
 struct Fetched {
   Winner info;
@@ -355,7 +419,18 @@ class Client {
   virtual absl::StatusOr<SweepEvent> Watch(const std::string& sweep,
                                            const std::function<bool(const SweepEvent&)>& on_event,
                                            const CallOptions& options = {}) = 0;
-  virtual absl::StatusOr<LookupResult> Lookup(const SweepSpec& spec,
+  // Starts nothing. What is not found is counted: see Misses.
+  virtual absl::StatusOr<LookupResult> Lookup(const SweepSpec& spec, Match match,
+                                              const CallOptions& options = {}) = 0;
+  absl::StatusOr<LookupResult> Lookup(const SweepSpec& spec, const CallOptions& options = {}) {
+    return Lookup(spec, Match::kExact, options);
+  }
+  // What was looked up and not found; `limit` 0 = all. `with_kernels`: the specs have their
+  // kernel_source, so that they can be submitted.
+  virtual absl::StatusOr<MissList> Misses(int limit, bool with_kernels,
+                                          const CallOptions& options = {}) = 0;
+  // Forgets these, or all if there are none; returns how many.
+  virtual absl::StatusOr<int64_t> ClearMisses(const std::vector<std::string>& ids,
                                               const CallOptions& options = {}) = 0;
   // Downloads a bundle to `path` (through "<path>.<digest>.part", resumed when one is left from an
   // earlier call), checks its SHA-256, syncs, and renames: `path` is never half a file.

@@ -144,6 +144,8 @@ struct PendingSubmit {
   v1::SweepSpec spec;
   std::string spec_digest;
   bool lookup = false;
+  v1::Match match = v1::EXACT;  // of a lookup
+  std::set<std::string> users;  // who looks up
   std::vector<RequestId> requests;
   uint64_t job = 0;  // 0 = waits for a worker that reports the target
   int64_t wait_until_ns = 0;

@@ -89,6 +89,20 @@ class FarmTest : public ::testing::Test {
     return Await<v1::SubmitSweepResponse>(
         [&](auto done) { farm_->SubmitSweep(spec, std::move(done)); });
   }
+  absl::StatusOr<v1::LookupWinnerResponse> Lookup(const v1::SweepSpec& spec,
+                                                  v1::Match match = v1::EXACT) {
+    v1::LookupWinnerRequest request;
+    *request.mutable_spec() = spec;
+    request.set_match(match);
+    return Await<v1::LookupWinnerResponse>(
+        [&](auto done) { farm_->LookupWinner(request, std::move(done)); });
+  }
+  absl::StatusOr<v1::ListMissesResponse> Misses() {
+    v1::ListMissesRequest request;
+    request.set_with_kernels(true);
+    return Await<v1::ListMissesResponse>(
+        [&](auto done) { farm_->ListMisses(request, std::move(done)); });
+  }
   absl::StatusOr<v1::GetSweepResponse> Get(const std::string& sweep) {
     v1::GetSweepRequest request;
     request.set_sweep(sweep);
@@ -143,17 +157,14 @@ TEST_F(FarmTest, SubmitWatchFetchAndShow) {
 
 TEST_F(FarmTest, LookupFindsAndExplainsMisses) {
   Start(1);
-  const auto lookup = [&](const v1::SweepSpec& spec) {
-    return *Await<v1::LookupWinnerResponse>(
-        [&](auto done) { farm_->LookupWinner(spec, std::move(done)); });
-  };
+  const auto lookup = [&](const v1::SweepSpec& spec) { return *Lookup(spec); };
   auto recorder = std::make_shared<Recorder>();
   farm_->WatchSweep(Submit(FakeSpec("1"))->sweep(), recorder);
   ASSERT_TRUE(recorder->Wait().ok());
   EXPECT_TRUE(lookup(FakeSpec("1")).found());
   const v1::LookupWinnerResponse miss = lookup(FakeSpec("2"));
   EXPECT_FALSE(miss.found());
-  EXPECT_THAT(miss.miss_reason(), HasSubstr("problem=1 instead of problem=2"));
+  EXPECT_THAT(miss.miss_reason(), HasSubstr("tuned for problem=1, asked problem=2"));
 }
 
 TEST_F(FarmTest, NamesThatAreUnknownOrTooShortAreErrors) {
@@ -275,8 +286,7 @@ TEST_F(FarmTest, LongExpansionsHoldUpNeitherStoredAnswersNorLookupsNorTheEnd) {
   EXPECT_TRUE(stored->answered());
   v1::SweepSpec other = FakeSpec();
   (*other.mutable_arguments())["problem"] = "another";
-  const auto miss = Await<v1::LookupWinnerResponse>(
-      [&](auto done) { farm_->LookupWinner(other, std::move(done)); });
+  const auto miss = Lookup(other);
   ASSERT_TRUE(miss.ok()) << "a lookup that needs an expansion: " << miss.status();
   EXPECT_FALSE(miss->found());
   farm_->Stop();
