@@ -52,8 +52,9 @@ struct Expanded {
   // The store's answer where it has one: a winner, or this sweep itself, finished, if compile-only.
   std::optional<v1::Winner> winner;
   std::string finished_sweep;
-  bool stored_before = false;       // the store holds an earlier run of this sweep
-  v1::LookupWinnerResponse lookup;  // of a lookup: the answer, but for `winner`
+  std::vector<std::string> superseded;  // winners of the problem that go when it has a new one
+  bool stored_before = false;           // the store holds an earlier run of this sweep
+  v1::LookupWinnerResponse lookup;      // of a lookup: the answer, but for `winner`
 };
 struct Cancel {
   RequestId request = 0;

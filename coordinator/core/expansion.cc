@@ -1,5 +1,6 @@
 #include "coordinator/core/expansion.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,7 @@
 namespace kiln::core {
 namespace {
 
+constexpr size_t kWinnersOfAProblem = 8;
 constexpr int kMaxCompared = 20'000;  // stored winners of one kernel
 
 // One job's inputs and the stores.
@@ -42,6 +44,7 @@ class Runner {
     }
     if (looks()) KILN_RETURN_IF_ERROR(FindWinner(kernel_digest, out));
     if (out->winner.has_value() || job_.lookup_only) return absl::OkStatus();
+    KILN_RETURN_IF_ERROR(FindSuperseded(out));
     KILN_RETURN_IF_ERROR(FindStoredRun(out));
     if (!out->finished_sweep.empty()) return absl::OkStatus();
     KILN_ASSIGN_OR_RETURN(out->inputs_digest,
@@ -55,11 +58,10 @@ class Runner {
     return job_.spec.objective() == v1::SweepSpec::TUNE && (!job_.spec.fresh() || job_.lookup_only);
   }
 
-  // The kernel's stored winners, nearest first. Older rows get the key that follows from the
-  // winner.
-  absl::StatusOr<std::vector<v1::WinnerIndexRow>> Candidates(const v1::WinnerKey& asked) {
+  // The kernel's stored winners. Older rows get the key that follows from the winner.
+  absl::StatusOr<std::vector<v1::WinnerIndexRow>> Candidates(const std::string& kernel_digest) {
     KILN_ASSIGN_OR_RETURN(std::vector<v1::WinnerIndexRow> rows,
-                          meta_->WinnersOfKernel(job_.spec, asked.kernel(), kMaxCompared));
+                          meta_->WinnersOfKernel(job_.spec, kernel_digest, kMaxCompared));
     std::vector<v1::WinnerIndexRow> usable;
     for (v1::WinnerIndexRow& row : rows) {
       if (!row.has_key()) {
@@ -68,10 +70,11 @@ class Runner {
         if (!winner.has_value()) continue;
         *row.mutable_key() = KeyOf(*winner);
         row.set_finished_unix_ms(winner->finished_unix_ms());
+        row.set_problem_key(winner->problem_key());
       }
       usable.push_back(std::move(row));
     }
-    return NearestFirst(asked, std::move(usable));
+    return usable;
   }
 
   absl::Status FindWinner(const std::string& kernel_digest, Expanded* out) {
@@ -80,7 +83,8 @@ class Runner {
     answer.Clear();
     *answer.mutable_asked() = asked;
     for (const std::string& field : NotCompared(asked)) answer.add_not_compared(field);
-    KILN_ASSIGN_OR_RETURN(const std::vector<v1::WinnerIndexRow> rows, Candidates(asked));
+    KILN_ASSIGN_OR_RETURN(std::vector<v1::WinnerIndexRow> stored, Candidates(kernel_digest));
+    const std::vector<v1::WinnerIndexRow> rows = NearestFirst(asked, std::move(stored));
     bool lost = false;
     for (const v1::WinnerIndexRow& row : rows) {
       const uint32_t mask = Compare(asked, row.key()).mask;
@@ -114,6 +118,21 @@ class Runner {
     answer->set_nearest(row.winner());
     answer->set_miss_reason(
         absl::StrCat("the nearest stored winner of this kernel: ", DifferenceText(differences)));
+  }
+
+  // A problem has a winner for each toolchain, driver and so on; of these the latest are kept.
+  absl::Status FindSuperseded(Expanded* out) {
+    if (job_.spec.objective() != v1::SweepSpec::TUNE) return absl::OkStatus();
+    KILN_ASSIGN_OR_RETURN(std::vector<v1::WinnerIndexRow> rows,
+                          Candidates(out->expansion.kernel_digest));
+    std::erase_if(rows, [&](const auto& row) { return row.problem_key() != out->problem_key; });
+    std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
+      return a.finished_unix_ms() > b.finished_unix_ms();
+    });
+    for (size_t i = kWinnersOfAProblem - 1; i < rows.size(); ++i) {
+      out->superseded.push_back(rows[i].winner());
+    }
+    return absl::OkStatus();
   }
 
   absl::Status FindStoredRun(Expanded* out) {

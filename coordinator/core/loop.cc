@@ -22,7 +22,8 @@ int Rows(const store::Batch& batch) {
                           batch.tasks.size() + batch.deleted_tasks.size() + batch.winners.size() +
                           batch.compiled.size() + batch.kills.size() + batch.workers.size() +
                           batch.deleted_workers.size() + batch.deleted_misses.size() +
-                          batch.misses.size() + batch.miss_counts.size());
+                          batch.misses.size() + batch.miss_counts.size() +
+                          batch.deleted_winners.size());
 }
 
 }  // namespace

@@ -100,7 +100,8 @@ struct Sweep {
   std::set<int> to_store;    // candidates to write in this turn
   std::set<int> to_publish;  // candidates to tell watchers of in this turn
   std::optional<v1::Winner> winner;
-  bool status_dirty = false;  // to write in this turn
+  std::vector<std::string> superseded;  // winners of the problem that go when this one comes
+  bool status_dirty = false;            // to write in this turn
   bool publish = false;
   bool dirty = false;           // to advance in this turn
   bool waits_for_peer = false;  // a candidate waits for another sweep's compilation

@@ -109,6 +109,7 @@ Sweep* Core::Impl::CreateSweep(const PendingSubmit& pending, Expanded& event) {
 
   Sweep* sweep = AddSweep(std::move(row), std::move(status));
   sweep->status_dirty = true;
+  sweep->superseded = std::move(event.superseded);
   for (size_t i = 0; i < event.expansion.candidates.size(); ++i) {
     v1::Hint& hint = event.expansion.candidates[i];
     const int ordinal = static_cast<int>(sweep->cands.size());
@@ -720,6 +721,11 @@ void Core::Impl::DecideWinner(Sweep* sweep, const Worker& worker,
   SetState(sweep, chosen, v1::CANDIDATE_DONE);
   out_.pins.push_back({winner.artifact().digest(), absl::StrCat("winner:", RowNameOf(winner))});
   out_.batch.winners.push_back(winner);
+  for (const std::string& name : sweep->superseded) {
+    if (name == RowNameOf(winner)) continue;
+    out_.batch.deleted_winners.push_back(name);
+    out_.unpins.push_back({"", absl::StrCat("winner:", name)});
+  }
   sweep->best_config = winner.config();
   sweep->best_ns = winner.measurement().median_ns();
   sweep->winner = std::move(winner);

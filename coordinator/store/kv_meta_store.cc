@@ -85,6 +85,7 @@ class OpList {
     for (const TaskDelete& task : batch.deleted_tasks) {
       ops_.push_back(KvOp::Delete(keys::Task(task.sweep, task.id)));
     }
+    for (const std::string& name : batch.deleted_winners) KILN_RETURN_IF_ERROR(DropWinner(name));
     for (const v1::Winner& winner : batch.winners) AddWinner(winner);
     KILN_RETURN_IF_ERROR(AddCompiled(batch.compiled));
     for (const v1::KillRow& row : batch.kills) Put(absl::StrCat(keys::kKill, row.key()), row);
@@ -130,11 +131,22 @@ class OpList {
     v1::WinnerIndexRow row;
     row.set_winner(name);
     row.set_finished_unix_ms(winner.finished_unix_ms());
+    row.set_problem_key(winner.problem_key());
     if (winner.has_key()) *row.mutable_key() = winner.key();
     Put(absl::StrCat(WinnersOfKernelKey(winner.spec()), name), row);
     if (!winner.kernel_digest().empty()) {
       Put(absl::StrCat(keys::kProgram, winner.kernel_digest(), "/", name), row);
     }
+  }
+
+  absl::Status DropWinner(const std::string& name) {
+    const std::string key = absl::StrCat(keys::kWinner, name);
+    KILN_ASSIGN_OR_RETURN(const std::optional<v1::Winner> old, GetRow<v1::Winner>(kv_, key));
+    if (!old.has_value()) return absl::OkStatus();
+    ops_.push_back(KvOp::Delete(key));
+    ops_.push_back(KvOp::Delete(absl::StrCat(WinnersOfKernelKey(old->spec()), name)));
+    ops_.push_back(KvOp::Delete(absl::StrCat(keys::kProgram, old->kernel_digest(), "/", name)));
+    return absl::OkStatus();
   }
 
   void AddMisses(const Batch& batch) {
@@ -376,7 +388,8 @@ bool Batch::empty() const {
   return reset_sweeps.empty() && !farm.has_value() && sweeps.empty() && statuses.empty() &&
          candidates.empty() && tasks.empty() && deleted_tasks.empty() && winners.empty() &&
          compiled.empty() && kills.empty() && workers.empty() && deleted_workers.empty() &&
-         archs.empty() && deleted_misses.empty() && misses.empty() && miss_counts.empty();
+         archs.empty() && deleted_winners.empty() && deleted_misses.empty() && misses.empty() &&
+         miss_counts.empty();
 }
 
 absl::StatusOr<std::unique_ptr<MetaStore>> NewKvMetaStore(std::unique_ptr<Kv> kv) {

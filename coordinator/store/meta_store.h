@@ -37,6 +37,7 @@ struct Batch {
   std::vector<CandidateWrite> candidates;
   std::vector<v1::TaskRow> tasks;
   std::vector<TaskDelete> deleted_tasks;
+  std::vector<std::string> deleted_winners;   // by name; unknown ones are fine
   std::vector<v1::Winner> winners;            // replaces the one of the same name
   std::vector<v1::CompileIndexRow> compiled;  // entries are merged into the row by compiler build
   std::vector<v1::KillRow> kills;

@@ -237,6 +237,33 @@ TEST_F(MissesInCore, AnotherToolchainIsAMissUntilItIsTunedAgain) {
   EXPECT_EQ(List().misses_size(), 0);
 }
 
+// Each toolchain leaves a winner behind, and a pin: the latest eight stay.
+TEST_F(MissesInCore, WinnersOfAProblemAreBounded) {
+  const v1::SweepSpec spec = kiln::testing::FakeSpec();
+  for (int build = 1; build <= 12; ++build) {
+    const std::string name = absl::StrCat("build-", build);
+    v1::Register info = kiln::testing::CoreRig::Info("a", 1, 1);
+    info.set_instance(name);
+    info.set_compiler_build(name);
+    const uint64_t worker = rig_.Attach(info);
+    rig_.Advance(1);
+    ASSERT_FALSE(rig_.Submit(spec)->answered());
+    for (int turn = 0; turn < 200 && rig_.core()->Stats().active_sweeps > 0; ++turn) {
+      for (const v1::Task& task : rig_.Take(worker)) rig_.Say(worker, rig_.Run(task, "a", name));
+    }
+    ASSERT_EQ(rig_.core()->Stats().active_sweeps, 0);
+    ASSERT_TRUE(Look(spec).found()) << name;
+  }
+  const auto rows = *rig_.meta()->WinnersOfKernel(spec, "", 100);
+  EXPECT_THAT(rows, SizeIs(8));
+  std::set<std::string> builds;
+  for (const v1::WinnerIndexRow& row : rows) builds.insert(row.key().compiler());
+  EXPECT_EQ(builds.count("build-12") + builds.count("build-5"), 2u) << "the latest";
+  int pins = 0;
+  for (const auto& [digest, owner] : rig_.blobs()->Pins()) pins += owner.starts_with("winner:");
+  EXPECT_EQ(pins, 8);
+}
+
 TEST_F(MissesInCore, ClearedOnesAreGoneFromTheDiskToo) {
   Look(kiln::testing::FakeSpec("1"));
   Look(kiln::testing::FakeSpec("2"));
