@@ -123,6 +123,8 @@ Measurement FromProto(const v1::Measurement& proto) {
   m.p75_ns = proto.p75_ns();
   m.mad_ns = proto.mad_ns();
   m.events_ns = proto.events_ns();
+  m.counters.insert(proto.counters().begin(), proto.counters().end());
+  m.counters_missing = proto.counters_missing();
   m.dropped = proto.dropped();
   m.numbers_checked = proto.numbers_checked();
   m.check_summary = proto.check_summary();

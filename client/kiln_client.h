@@ -149,6 +149,10 @@ struct Measurement {
   int dropped = 0;
   bool numbers_checked = false;
   std::string check_summary;
+  // Of finalists on a GPU: dram_read_bytes, tensor_percent, stall_barrier, ...; empty where there
+  // are none, for the reason beside them.
+  std::map<std::string, double> counters;
+  std::string counters_missing;
   std::string conditions;  // what was done: cache policy, clock, what the device did meanwhile
 };
 

@@ -6,7 +6,10 @@
 #include <fstream>
 #include <memory>
 #include <numeric>
+#include <utility>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -52,8 +55,42 @@ std::string Deviation(double predicted, double measured) {
   return absl::StrFormat("%+.0f %%", 100 * (measured / predicted - 1));
 }
 
+// What the hardware counted, beside what was predicted of it.
+std::string CountersText(const client::Candidate& c) {
+  const client::Measurement* m = Counted(c);
+  if (m == nullptr) return "";
+  if (m->counters.empty()) return absl::StrCat("     no counters: ", m->counters_missing, "\n");
+  const auto value = [&](const char* name) {
+    const auto it = m->counters.find(name);
+    return it == m->counters.end() ? 0.0 : it->second;
+  };
+  const auto bytes = [&](const char* name) {
+    return FormatBytes(static_cast<int64_t>(value(name)));
+  };
+  std::string text = absl::StrCat("     counted: memory ", bytes("dram_read_bytes"), " read, ",
+                                  bytes("dram_write_bytes"), " written");
+  if (c.hint.dram_bytes > 0) {
+    absl::StrAppend(&text, " (predicted ", FormatBytes(static_cast<int64_t>(c.hint.dram_bytes)),
+                    ")");
+  }
+  absl::StrAppend(&text, ", L2 ", bytes("l2_bytes"), ", shared ", bytes("shared_bytes"));
+  absl::StrAppendFormat(&text, "; tensor pipe %.0f %%, issue %.0f %%, occupancy %.0f %%",
+                        value("tensor_percent"), value("issue_percent"),
+                        value("occupancy_percent"));
+  std::vector<std::pair<double, std::string>> waits;
+  for (const auto& [name, warps] : m->counters) {
+    if (absl::StartsWith(name, "stall_")) waits.emplace_back(-warps, name.substr(6));
+  }
+  std::sort(waits.begin(), waits.end());
+  for (size_t i = 0; i < waits.size() && i < 3; ++i) {
+    absl::StrAppendFormat(&text, "%s %s %.1f", i == 0 ? "; warps wait for" : ",", waits[i].second,
+                          -waits[i].first);
+  }
+  return text + "\n";
+}
+
 std::string CandidateNotes(const client::Candidate& c, bool reasons) {
-  std::string notes;
+  std::string notes = CountersText(c);
   if (reasons && !c.hint.reason.empty()) absl::StrAppend(&notes, "     why: ", c.hint.reason, "\n");
   if (reasons && !c.hint.risks.empty()) {
     absl::StrAppend(&notes, "     risks: ", absl::StrJoin(c.hint.risks, ", "), "\n");

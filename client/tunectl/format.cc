@@ -66,6 +66,14 @@ double MeasuredNs(const client::Candidate& candidate) {
   return candidate.measurements.empty() ? 0 : candidate.measurements.back().median_ns;
 }
 
+const client::Measurement* Counted(const client::Candidate& candidate) {
+  const client::Measurement* found = nullptr;
+  for (const client::Measurement& m : candidate.measurements) {
+    if (!m.counters.empty() || (found == nullptr && !m.counters_missing.empty())) found = &m;
+  }
+  return found;
+}
+
 std::string FormatTable(const std::vector<std::vector<std::string>>& rows) {
   std::vector<size_t> widths;
   for (const auto& row : rows) {

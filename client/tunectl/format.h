@@ -25,6 +25,10 @@ std::string FormatRooflineShare(const client::Hint& hint, double ns);
 // The last measurement's median in ns, that of the most precise round; 0 = not measured.
 double MeasuredNs(const client::Candidate& candidate);
 
+// The last measurement with hardware counters, or, where none has them, with a reason why; null
+// where nothing was counted.
+const client::Measurement* Counted(const client::Candidate& candidate);
+
 // Columns as wide as their widest cell; the first row is the header.
 std::string FormatTable(const std::vector<std::vector<std::string>>& rows);
 

@@ -47,6 +47,8 @@ json ToJson(const client::Measurement& m) {
           {"p75_ns", m.p75_ns},
           {"mad_ns", m.mad_ns},
           {"events_ns", m.events_ns},
+          {"counters", m.counters},
+          {"counters_missing", m.counters_missing},
           {"dropped", m.dropped},
           {"numbers_checked", m.numbers_checked},
           {"check_summary", m.check_summary},

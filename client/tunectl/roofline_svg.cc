@@ -17,7 +17,8 @@ constexpr double kWidth = 960, kHeight = 600;
 constexpr double kLeft = 80, kRight = 30, kTop = 50, kBottom = 60;
 
 struct Point {
-  double intensity = 0;  // operations for each byte
+  double intensity = 0;  // operations for each byte, as predicted
+  double counted = 0;    // ... as the hardware counted, else as predicted
   double predicted = 0;  // Gop/s
   double measured = 0;   // Gop/s; 0 = not measured
   bool failed = false;
@@ -107,6 +108,15 @@ bool Chart::ReadPoints() {
     if (!(operations > 0) || !(moved > 0) || !(c.hint.predicted_ns > 0)) continue;
     Point point;
     point.intensity = operations / moved;
+    point.counted = point.intensity;
+    if (const client::Measurement* m = Counted(c); m != nullptr && !m->counters.empty()) {
+      double bytes = 0;
+      for (const char* name : {"dram_read_bytes", "dram_write_bytes"}) {
+        const auto it = m->counters.find(name);
+        bytes += it == m->counters.end() ? 0 : it->second;
+      }
+      if (bytes > 0) point.counted = operations / bytes;
+    }
     point.predicted = operations / c.hint.predicted_ns;
     const double ns = MeasuredNs(c);
     point.measured = ns > 0 ? operations / ns : 0;
@@ -142,6 +152,7 @@ void Chart::FitAxes() {
   double fastest = 0;
   for (const Point& p : points_) {
     x_.Include(p.intensity);
+    x_.Include(p.counted);
     y_.Include(p.predicted);
     y_.Include(p.measured);
     fastest = std::max({fastest, p.predicted, p.measured});
@@ -235,11 +246,11 @@ void Chart::DrawPoint(const Point& p) {
                           x, predicted);
   }
   if (p.measured > 0) {
-    const double y = Y(p.measured);
-    Line(x, predicted, x, y, "stroke=\"#27b\" stroke-opacity=\"0.4\"");
+    const double y = Y(p.measured), counted = X(p.counted);
+    Line(x, predicted, counted, y, "stroke=\"#27b\" stroke-opacity=\"0.4\"");
     absl::StrAppendFormat(
         &svg_, "<circle class=\"%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"%d\" fill=\"%s\"/>\n",
-        p.winner ? "winner" : "measured", x, y, p.winner ? 7 : 4, p.winner ? "#e80" : "#27b");
+        p.winner ? "winner" : "measured", counted, y, p.winner ? 7 : 4, p.winner ? "#e80" : "#27b");
   }
   absl::StrAppend(&svg_, "</g>\n");
 }

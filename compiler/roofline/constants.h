@@ -104,6 +104,10 @@ struct GpuConstants {
   double iteration_cycles = 150;
   // Part of the L2 that a working set may fill.
   double llc_share = 0.7;
+  // Main memory's time where nothing is multiplied grows with the 2^-roots power of how many
+  // 16-byte pieces a thread fetches in turn. From copies of a gigabyte on the H200: 1.005 of the
+  // driver's with one, 0.94 with 32.
+  int turn_roots = 6;
   // Element loops: vector instruction issue, thread operations a clock an SM.
   double lanes_per_clock = 128;
   double interval_low = 0.6, interval_high = 1.8;

@@ -11,6 +11,7 @@ namespace {
 
 using target::Arch;
 
+constexpr double kVectorBytes = 16;     // of one access of a thread
 constexpr double kRegisterGrain = 8;    // registers are handed out to a thread in eights
 constexpr double kSmemOverhead = 1024;  // bytes the system keeps of each resident block
 constexpr double kSharers = 4;          // lanes that hold parts of one row of an accumulator
@@ -44,11 +45,13 @@ class GpuPricer {
   Residency Resident(int launch) const;
   Num RowSharers(int launch) const;
   bool OnlyMoves(int launch) const;
+  bool Multiplies(int launch) const;
   Num Held(const LocalBuffer& buffer, Num threads, Num sharers) const;
   Num MostRegisters(int launch) const;
   double TensorRate(const OpDemand& op) const;
   void AddGemm(const OpDemand& op, int gemm, BlockDemand& b) const;
   void AddElements(const OpDemand& op, BlockDemand& b) const;
+  Num InTurn(int launch, const BlockDemand& b) const;
   Num Sharers(const Access& access) const;
   Num WarpTime(int launch, Num resident) const;
   Num LaunchTime(int launch, Price& price);
@@ -94,6 +97,21 @@ Num GpuPricer::RowSharers(int launch) const {
     ++gemm;
   }
   return (beside + 1.0) * kSharers;
+}
+
+bool GpuPricer::Multiplies(int launch) const {
+  return std::any_of(d_.ops.begin(), d_.ops.end(), [&](const OpDemand& op) {
+    return op.launch == launch && op.kind == OpKind::kGemm;
+  });
+}
+
+// Threads that fetch for themselves, one piece after the other, leave main memory less in order
+// than blocks that follow each other: the time by that, at least 1.
+Num GpuPricer::InTurn(int launch, const BlockDemand& b) const {
+  if (Multiplies(launch)) return one_;
+  Num turns = Max(b.dram_bytes / (d_.launches[launch].threads * kVectorBytes), 1.0);
+  for (int i = 0; i < kGpu.turn_roots; ++i) turns = Sqrt(turns);
+  return turns;
 }
 
 // Whether its operations compute nothing.
@@ -257,7 +275,8 @@ Num GpuPricer::LaunchTime(int launch, Price& price) {
   const Num rest = l.blocks - full * slots;
   const Num smem_rate = tape_.Const(arch_.l1.read_core);
   const Num per_sm = Max(Max(b.tensor_ns, b.vector_ns + b.sfu_ns), b.smem_bytes / smem_rate);
-  const Num shared = Max(b.llc_bytes / arch_.llc.read_all, b.dram_bytes / arch_.dram.copy_all);
+  const Num dram = b.dram_bytes / arch_.dram.copy_all * InTurn(launch, b);
+  const Num shared = Max(b.llc_bytes / arch_.llc.read_all, dram);
   // A step of the loop holds one of the stages while its tiles come and while they are worked on: a
   // block's steps follow each other no faster than its stages come free again.
   const Num steps = Max(b.iterations, 1.0);
@@ -316,11 +335,9 @@ Num GpuPricer::MostRegisters(int launch) const {
   const double addressed = std::ceil(arch_.registers_thread / kRegisterGrain) * kRegisterGrain;
   const Num grains = Floor(static_cast<double>(arch_.registers_sm) / l.threads / kRegisterGrain);
   const Num share = grains * kRegisterGrain;
-  const bool multiplies = std::any_of(d_.ops.begin(), d_.ops.end(), [&](const OpDemand& op) {
-    return op.launch == launch && op.kind == OpKind::kGemm;
-  });
-  const Num all = Select(Lt(share, tape_.Const(addressed)),
-                         multiplies ? share - kRegisterGrain : share, tape_.Const(addressed));
+  const Num all =
+      Select(Lt(share, tape_.Const(addressed)), Multiplies(launch) ? share - kRegisterGrain : share,
+             tape_.Const(addressed));
   Num left = all;
   const double shares[] = {kGpu.registers_of_one, kGpu.registers_of_two, kGpu.registers_of_three};
   for (int groups = 1; groups <= 3; ++groups) {

@@ -321,8 +321,9 @@ std::set<int64_t> GpuValues(const Binding& b, const Arch& arch, int64_t fallback
       return {16, 32, 48, 64, 96, 128, 160, 192, 256};
     case Role::kTileK:
       return {64 / bytes, 128 / bytes, 256 / bytes};
-    case Role::kThreads:
-      return {128, 256, 384};
+    case Role::kThreads:  // products are shared by warpgroups
+      if (b.multiplies) return {128, 256, 384};
+      return {64, 128, 256, 512, 1024};
     case Role::kStages:
       return {1, 2, 3, 4, 5, 6};
     case Role::kPanel:
@@ -392,6 +393,11 @@ std::map<std::string, Binding> BindRoles(const ir::Program& program,
                                          const std::map<std::string, ir::Expr>& tunables,
                                          const std::map<std::string, double>& runtime) {
   std::map<std::string, Sightings> seen = Finder(program, tunables, runtime).Run();
+  bool multiplies = false;
+  ir::Walk(program.body, [&](const ir::Stmt& s) {
+    multiplies |= s.As<ir::Gemm>() != nullptr;
+    return true;
+  });
   std::map<std::string, Binding> out;
   for (const auto& [name, var] : tunables) {
     const Sightings& s = seen[name];
@@ -400,6 +406,7 @@ std::map<std::string, Binding> BindRoles(const ir::Program& program,
     b.cuts.assign(s.cuts.rbegin(), s.cuts.rend());
     b.element = s.element;
     b.in_grid = s.grid;
+    b.multiplies = multiplies;
     b.stream_rows = s.gemm_rows;
     out[name] = std::move(b);
   }

@@ -34,6 +34,7 @@ struct Binding {
   std::vector<double> cuts;  // sizes that this tile extent cuts into blocks or steps, largest first
   DType element{TypeCode::kFloat, 32};  // of what it tiles
   bool in_grid = false;                 // it cuts a grid axis (else a loop inside the block)
+  bool multiplies = false;              // kThreads: the program has a product
   double stream_rows = 0;  // kTileN, kTileK: rows of the gemm's matrix where they are known
 };
 

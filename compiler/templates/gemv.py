@@ -4,11 +4,11 @@ import tilelang.language as T
 
 
 @tilelang.jit
-def gemv(x, W, dtype=T.float32, block_N=8, block_K=512, threads=128):
+def gemv(x, W, dtype=T.float32, out_dtype=T.float32, block_N=8, block_K=512, threads=128):
     N, K = T.const("N, K")
     x: T.Tensor((K,), dtype)
     W: T.Tensor((N, K), dtype)
-    y = T.empty((N,), T.float32)
+    y = T.empty((N,), out_dtype)
     with T.Kernel(T.ceildiv(N, block_N), threads=threads) as bn:
         products = T.alloc_fragment((block_N, block_K), T.float32)
         acc = T.alloc_fragment((block_N,), T.float32)

@@ -23,6 +23,13 @@ def tf32(name, M, N, K, options=None, block=(128, 128, 32), threads=128, stages=
                    options={"kiln.tf32": 1, **(options or {})}, **product_of)
 
 
+def one_row(name, N, K, dtype="bfloat16", **config):
+    """C[1, N] = A B^T of one row of A."""
+    return {"name": name, "kind": "matmul", "template": "gemv", "symbol": "kiln_gemv",
+            "arguments": {"N": N, "K": K, "dtype": dtype, "out_dtype": dtype}, "config": config,
+            "options": {}, "M": 1, "N": N, "K": K, "dtype": dtype, "out": dtype}
+
+
 def rows(name, kind, M, N, dtype, **config):
     """A kernel over the rows of x[M, N]: softmax, rmsnorm, rowsum or swiglu."""
     template = {"rowsum": "reduction", "swiglu": "elementwise"}.get(kind, kind)
@@ -66,6 +73,7 @@ def others():
                        {"M": 100, "N": 264, "K": 2000, "dtype": "bfloat16"}, {"split": 4},
                                               out="bfloat16"))
     cases.append(few("few", 3, 264, 2000))
+    cases.append(one_row("row", 264, 2000))
     cases.append(few("few_more", 70, 264, 2000, block=(64, 128, 128), stages=2))
     cases.append(other("promoted", "matmul_promoted",
                        {"M": 100, "N": 264, "K": 2000, "dtype": "float8_e4m3fn",
@@ -243,6 +251,11 @@ def timed():
             block = (16 if M <= 16 else 64, *block)
             cases.append(few(f"{shape}/few_{'x'.join(map(str, block))}_{stages}", M, N, K, block,
                              stages, options={"kiln.persistent": 0, "kiln.cluster": 1}))
+        if M == 1:  # one row needs no tensor core
+            for block_N, block_K, threads in ((2, 4096, 512), (1, 4096, 256), (1, 2048, 128),
+                                              (4, 2048, 512)):
+                cases.append(one_row(f"{shape}/gemv_{block_N}x{block_K}_{threads}", N, K,
+                                     block_N=block_N, block_K=block_K, threads=threads))
     for block, threads, stages in (((128, 256, 32), 256, 4), ((128, 128, 32), 128, 4),
                                    ((256, 128, 32), 256, 4)):
         cases.append(tf32(f"sq4096_tf32/{'x'.join(map(str, block))}", 4096, 4096, 4096, block=block,

@@ -83,14 +83,14 @@ class Farm:
             "arguments": {"blocks": blocks}, "configs": configs, "fresh": True}))
         return self.tunectl("submit", str(file))["sweeps"][0]["sweep"]
 
-    def ended(self, sweep, within=240.0):
+    def ended(self, sweep, within=240.0, pause=0.2):
         """The sweep as `tunectl show` tells it, once it has ended."""
         until = time.monotonic() + within
         while time.monotonic() < until:
             shown = self.tunectl("show", sweep)
             if shown["progress"]["state"] in ("done", "failed", "cancelled"):
                 return shown
-            time.sleep(0.2)
+            time.sleep(pause)
         raise TimeoutError(f"sweep {sweep} did not end in {within:.0f} s")
 
 

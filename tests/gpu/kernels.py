@@ -242,7 +242,7 @@ class Kernel:
         self.case = case
         self.problem = problem or problem_of(case)
         library = ctypes.CDLL(str(folder / f"{case['file']}.so"))
-        self.function = getattr(library, f"kiln_{case['kind']}")
+        self.function = getattr(library, case.get("symbol", f"kiln_{case['kind']}"))
         self.function.restype = ctypes.c_int32
         self.output = self.problem.output
         self.pointers = [ctypes.c_void_p(t.data_ptr())

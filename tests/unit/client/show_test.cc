@@ -189,10 +189,48 @@ TEST(Explain, SaysWhyAndHowTheyDid) {
   EXPECT_THAT(ExplainText(SomeDetails(), 2, false), Not(HasSubstr("why:")));
 }
 
+TEST(Explain, SaysWhatTheHardwareCounted) {
+  SweepDetails details = SomeDetails();
+  client::Measurement& counted = details.candidates[0].measurements[0];
+  counted.counters = {{"dram_read_bytes", 3 << 20},   {"dram_write_bytes", 1 << 20},
+                      {"l2_bytes", 9 << 20},          {"shared_bytes", 20 << 20},
+                      {"tensor_percent", 71.2},       {"issue_percent", 12},
+                      {"occupancy_percent", 18},      {"stall_gmma", 4.5},
+                      {"stall_barrier", 0.5},         {"stall_wait", 1.25},
+                      {"stall_long_scoreboard", 0.1}, {"shared_conflicts", 7}};
+  details.candidates[1].measurements[0].counters_missing = "this user may not read them";
+  const std::string text = ExplainText(details, 0, true);
+  for (const char* part :
+       {"memory 3.0 MiB read, 1.0 MiB written (predicted 976.6 KiB), L2 9.0 MiB, shared 20.0 MiB",
+        "tensor pipe 71 %, issue 12 %, occupancy 18 %; warps wait for gmma 4.5, wait 1.2, "
+        "barrier 0.5\n",
+        "no counters: this user may not read them"}) {
+    EXPECT_THAT(text, HasSubstr(part));
+  }
+}
+
 int Count(const std::string& text, const std::string& part) {
   int count = 0;
   for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
   return count;
+}
+
+std::string WinnersPlace(const SweepDetails& details) {
+  const auto svg = RooflineSvg(details);
+  EXPECT_TRUE(svg.ok()) << svg.status();
+  const size_t at = svg->find("class=\"winner\"");
+  return svg->substr(at, svg->find("cy=", at) - at);
+}
+
+// Four times the bytes that were predicted: a quarter of the operations for each.
+TEST(Roofline, PutsWhatWasCountedWhereItWasCounted) {
+  SweepDetails details = SomeDetails();
+  const std::string predicted = WinnersPlace(details);
+  auto& counters = details.candidates[0].measurements[0].counters;
+  counters = {{"dram_read_bytes", 0.75e6}, {"dram_write_bytes", 0.25e6}};
+  EXPECT_EQ(WinnersPlace(details), predicted);
+  counters["dram_read_bytes"] = 3.75e6;
+  EXPECT_NE(WinnersPlace(details), predicted);
 }
 
 TEST(Roofline, DrawsEveryCandidateOnceInsideThePicture) {
