@@ -126,7 +126,7 @@ class Runner {
     KILN_ASSIGN_OR_RETURN(std::vector<v1::WinnerIndexRow> rows,
                           Candidates(out->expansion.kernel_digest));
     std::erase_if(rows, [&](const auto& row) { return row.problem_key() != out->problem_key; });
-    std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
+    std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) {
       return a.finished_unix_ms() > b.finished_unix_ms();
     });
     for (size_t i = kWinnersOfAProblem - 1; i < rows.size(); ++i) {
