@@ -158,9 +158,6 @@ void AddFromMissesFlags(CLI::App* command, SweepFlags* flags) {
       ->needs(from)
       ->type_name("N")
       ->check(CLI::Range(1, 1'000'000));
-  command->final_callback([flags] {
-    if (flags->file.empty() && !flags->from_misses) throw CLI::RequiredError("FILE");
-  });
 }
 
 namespace {
@@ -189,6 +186,9 @@ absl::Status ApplySettings(const std::vector<std::string>& settings, client::Swe
 }  // namespace
 
 absl::StatusOr<std::vector<client::SweepSpec>> LoadSweeps(const SweepFlags& flags) {
+  if (flags.file.empty()) {
+    return absl::InvalidArgumentError("FILE is missing: name a sweep file, or give --from-misses");
+  }
   KILN_ASSIGN_OR_RETURN(std::vector<client::SweepSpec> all, client::LoadSweepFile(flags.file));
   return ChooseSweeps(std::move(all), flags.file, flags);
 }
