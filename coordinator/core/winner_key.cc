@@ -277,11 +277,10 @@ v1::WinnerKey MakeKey(const v1::SweepSpec& spec, const v1::ArchRecord& arch, con
   }
   *key.mutable_runtime() = spec.runtime_values();
   SetDevice(arch, &key);
-  if (!tools.compiler_build.empty()) {
-    key.set_compiler(tools.compiler_build);
-    const bool needed = IsGpu(arch.name()) && !tools.assembler.empty();
-    key.set_assembler(needed ? tools.assembler : kNone);
-  }
+  key.set_compiler(tools.compiler_build);
+  // A compiler that is known and names no assembler needs none.
+  const bool needless = !tools.compiler_build.empty() && tools.assembler.empty();
+  key.set_assembler(needless || !IsGpu(arch.name()) ? kNone : tools.assembler);
   key.set_measurement(PolicyText(spec.measurement()));
   key.set_check(PolicyText(spec.check()));
   key.set_space(SpaceText(spec));
