@@ -109,6 +109,9 @@ bool Agent::SendRegister(Stream* stream) {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     *message.mutable_register_() = registration_;
+    for (v1::QuarantinedDevice& device : QuarantinedLocked()) {
+      *message.mutable_register_()->add_quarantined() = std::move(device);
+    }
     for (v1::RunningTask& running : ledger_.Held()) {
       *message.mutable_register_()->add_running() = std::move(running);
     }
@@ -136,6 +139,10 @@ void Agent::WriteLoop(Stream* stream) {
       drain_said_ = true;
       changed_.notify_all();
       message.mutable_drain()->set_reason(drain_reason_);
+    } else if (!health_said_) {
+      // Before the results that go back because of it: else they come again.
+      health_said_ = true;
+      FillHeartbeatLocked(message.mutable_heartbeat());
     } else if (ledger_.has_unsent()) {
       for (v1::TaskResult& result : ledger_.TakeUnsent(kBatchBytes)) {
         *message.mutable_results()->add_results() = std::move(result);
@@ -162,11 +169,14 @@ void Agent::FillHeartbeatLocked(v1::Heartbeat* heartbeat) {
   int free_compile = 0;
   int free_profile = 0;
   for (const std::unique_ptr<Slot>& slot : slots_) {
-    if (slot->current != nullptr) continue;
+    if (slot->current != nullptr || !slot->quarantined.empty()) continue;
     ++(slot->is_compile ? free_compile : free_profile);
   }
   heartbeat->set_free_compile(std::max(0, free_compile - ledger_.waiting_compile()));
   heartbeat->set_free_profile(std::max(0, free_profile - ledger_.waiting_profile()));
+  for (v1::QuarantinedDevice& device : QuarantinedLocked()) {
+    *heartbeat->add_quarantined() = std::move(device);
+  }
 }
 
 absl::Status Agent::Handle(const v1::CoordinatorMessage& message) {

@@ -33,6 +33,7 @@ struct AgentOptions {
   std::string name;
   int compile_slots = 1;
   int profile_slots = 1;
+  std::vector<std::string> devices;  // of the profile slots, for messages: "gpu0"
   // The profile slots' device shares this machine's cores with the compilers (the CPU itself): then
   // nothing is compiled while something is measured, and the two take turns.
   bool exclusive_measurement = true;
@@ -83,6 +84,7 @@ class Agent {
   // Runs `call` until it gives something else than kUnavailable or kDeadlineExceeded, with backoff.
   absl::Status Persist(const HeldTaskPtr& held, const std::function<absl::Status()>& call);
   bool Unwanted(const HeldTaskPtr& held);
+  std::string QuarantineOf(Slot* slot);
   // The gate between compiling and measuring; see exclusive_measurement.
   bool MayCompileLocked() const;
   absl::Status BeginMeasuring(const HeldTaskPtr& held);
@@ -102,6 +104,10 @@ class Agent {
   void DrainWatch();
   void InterruptLocked(const HeldTaskPtr& held);
   void FillHeartbeatLocked(v1::Heartbeat* heartbeat);
+  // A profile slot's device is out; its reason travels with the next message.
+  void QuarantineLocked(Slot* slot, const std::string& reason);
+  bool AllQuarantinedLocked() const;
+  std::vector<v1::QuarantinedDevice> QuarantinedLocked() const;
   void Sleep(double seconds);
   double Backoff(int attempt);
 
@@ -133,6 +139,7 @@ class Agent {
   bool draining_ = false;
   bool drain_now_ = false;   // running tasks are to stop
   bool drain_said_ = false;  // the coordinator was told on this attachment
+  bool health_said_ = true;  // it knows which devices are quarantined
   bool finished_ = false;    // Run() is to return
   bool stopping_ = false;    // slots are to end
   std::string drain_reason_;

@@ -21,6 +21,7 @@ struct Agent::Slot {
   bool ready = false;   // the first slot of a kind: its child has said hello or failed
   absl::Status start_status;
   v1::ChildHello hello;
+  std::string quarantined;  // why it measures no more; empty = it does
   std::thread thread;
 
   void Interrupt() { is_compile ? compile->Interrupt() : profile->Interrupt(); }

@@ -133,10 +133,13 @@ void Agent::ProfileLoop(Slot* slot) {
   slot->profile = std::move(executor);
   slot->start_status = hello.status();
   if (hello.ok()) slot->hello = *std::move(hello);
+  if (!slot->hello.quarantined().empty()) QuarantineLocked(slot, slot->hello.quarantined());
   slot->ready = true;
   changed_.notify_all();
   while (!stopping_) {
-    HeldTaskPtr held = ledger_.NextProfile();
+    // What other slots can still measure is theirs; else it goes back.
+    const bool mine = slot->quarantined.empty() || AllQuarantinedLocked();
+    HeldTaskPtr held = mine ? ledger_.NextProfile() : nullptr;
     if (held == nullptr) {
       work_.wait_for(lock, kTendPeriod);
       slot->profile->Tend();
@@ -151,6 +154,34 @@ void Agent::ProfileLoop(Slot* slot) {
   }
   executor = std::move(slot->profile);
   lock.unlock();
+}
+
+void Agent::QuarantineLocked(Slot* slot, const std::string& reason) {
+  if (!slot->quarantined.empty()) return;
+  slot->quarantined = reason;
+  health_said_ = false;
+  spdlog::error("profile slot {} is quarantined: {}", slot->index, reason);
+  outbox_.notify_all();
+  work_.notify_all();
+}
+
+bool Agent::AllQuarantinedLocked() const {
+  return std::all_of(slots_.begin(), slots_.end(), [](const std::unique_ptr<Slot>& slot) {
+    return slot->is_compile || !slot->quarantined.empty();
+  });
+}
+
+std::vector<v1::QuarantinedDevice> Agent::QuarantinedLocked() const {
+  std::vector<v1::QuarantinedDevice> devices;
+  for (const std::unique_ptr<Slot>& slot : slots_) {
+    if (slot->quarantined.empty()) continue;
+    v1::QuarantinedDevice& device = devices.emplace_back();
+    const auto index = static_cast<size_t>(slot->index);
+    device.set_device(index < options_.devices.size() ? options_.devices[index]
+                                                      : absl::StrCat("profile slot ", index));
+    device.set_reason(slot->quarantined);
+  }
+  return devices;
 }
 
 void Agent::NoteStarted(const HeldTaskPtr& held) {
@@ -217,6 +248,11 @@ void Agent::EndMeasuring() {
   compile_turns_ = options_.compile_slots;
   work_.notify_all();
   changed_.notify_all();
+}
+
+std::string Agent::QuarantineOf(Slot* slot) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return slot->quarantined;
 }
 
 bool Agent::Unwanted(const HeldTaskPtr& held) {
@@ -348,6 +384,9 @@ absl::StatusOr<std::vector<v1::CandidateResult>> Agent::ProfileAll(
     Slot* slot, const HeldTaskPtr& held, std::map<std::string, double>* seconds) {
   auto begin = Clock::now();
   if (Unwanted(held)) return absl::CancelledError("not wanted any more");
+  if (const std::string reason = QuarantineOf(slot); !reason.empty()) {
+    return absl::UnavailableError(absl::StrCat("quarantined: ", reason));
+  }
   KILN_ASSIGN_OR_RETURN(std::shared_ptr<const v1::SweepInputs> inputs, Inputs(held));
   v1::ProfileRequest request;
   request.set_kind(held->task.kind());
@@ -378,6 +417,13 @@ absl::StatusOr<std::vector<v1::CandidateResult>> Agent::ProfileAll(
         slot->profile->Profile(request, held->task.limit_seconds());
     EndMeasuring();
     KILN_ASSIGN_OR_RETURN(outcome, std::move(ran));
+  }
+  if (!outcome.quarantined.empty()) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    QuarantineLocked(slot, outcome.quarantined);
+    if (outcome.results.empty()) {
+      return absl::UnavailableError(absl::StrCat("quarantined: ", outcome.quarantined));
+    }
   }
   double whole = SecondsSince(begin);
   for (v1::CandidateResult& result : outcome.results) {

@@ -46,6 +46,7 @@ struct ProfileOutcome {
   // In any order; a candidate without an entry was not reached.
   std::vector<v1::CandidateResult> results;
   std::map<std::string, double> seconds;
+  std::string quarantined;  // why the device must not be measured on any more; empty = it may
 };
 
 class ProfileExecutor {
@@ -53,7 +54,7 @@ class ProfileExecutor {
   virtual ~ProfileExecutor() = default;
   virtual absl::StatusOr<v1::ChildHello> Start() = 0;
   // Runs the request within `limit_seconds` (0 = no limit for the whole). kCancelled after
-  // Interrupt().
+  // Interrupt(). kUnavailable also when the device cannot be measured on now.
   virtual absl::StatusOr<ProfileOutcome> Profile(const v1::ProfileRequest& request,
                                                  double limit_seconds) = 0;
   virtual void Interrupt() = 0;

@@ -222,6 +222,7 @@ absl::Status Run(Flags flags, const sigset_t& signals) {
   options.name = flags.name;
   options.compile_slots = flags.compile_slots;
   options.profile_slots = flags.profile_slots;
+  options.devices = devices.names;
   options.drain_seconds = flags.drain_seconds;
   options.exclusive_measurement = !flags.share_cores && !devices.gpus();
   auto make_compile = [&](int) -> std::unique_ptr<CompileExecutor> {

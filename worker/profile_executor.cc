@@ -64,8 +64,13 @@ absl::StatusOr<ProfileOutcome> ChildProfileExecutor::Profile(const v1::ProfileRe
     v1::ProfileRequest rest = WithoutFinished(request, outcome);
     if (rest.candidates_size() == 0) return outcome;
     KILN_RETURN_IF_ERROR(child_.Start());
+    outcome.quarantined = child_.hello().quarantined();
+    if (!outcome.quarantined.empty()) return outcome;
     Session session;
     absl::Status status = RunSession(rest, deadline, &session, &outcome);
+    if (!session.unavailable.empty() && outcome.results.empty()) {
+      return absl::UnavailableError(session.unavailable);
+    }
     if (status.ok() && session.request_failure.stage() == v1::Failure::STAGE_UNSPECIFIED) {
       return outcome;
     }
@@ -129,6 +134,12 @@ absl::Status ChildProfileExecutor::RunSession(const v1::ProfileRequest& request,
         if (session->request_failure.stage() == v1::Failure::STAGE_UNSPECIFIED) {
           session->request_failure.set_stage(v1::Failure::RUN);
         }
+        return absl::OkStatus();
+      case v1::ProfileEvent::kQuarantined:
+        outcome->quarantined = event.quarantined();
+        return absl::OkStatus();
+      case v1::ProfileEvent::kUnavailable:
+        session->unavailable = event.unavailable();
         return absl::OkStatus();
       case v1::ProfileEvent::EVENT_NOT_SET:
         return absl::DataLossError("the child sent an empty event");

@@ -41,6 +41,7 @@ class ChildProfileExecutor : public ProfileExecutor {
     bool done = false;
     bool whole_limit = false;     // the task's time was up, not the silence limit
     v1::Failure request_failure;  // the child refused the request as a whole
+    std::string unavailable;      // why the device cannot be measured on now
   };
 
   absl::Status RunSession(const v1::ProfileRequest& request, Child::Clock::time_point deadline,

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/emit_math.h"
+#include "compiler/codegen/emit_wide.h"
 #include "compiler/codegen/evict_first.h"
 #include "compiler/ir/analysis.h"
 #include "llvm/IR/InlineAsm.h"
@@ -161,9 +162,37 @@ Value* GpuExprEmitter::Divide(Value* a, Value* b) {
   return b_.CreateIntrinsic(llvm::Intrinsic::nvvm_div_approx_ftz_f, {}, {a, b});
 }
 
+Value* GpuExprEmitter::WideCall(Intrinsic op, DType type, llvm::ArrayRef<Value*> args) {
+  KILN_CHECK(type.lanes == 1);
+  switch (op) {
+    case Intrinsic::kExp:
+      return EmitWideExp(b_, args[0]);
+    case Intrinsic::kExp2:
+      return EmitWideExp2(b_, args[0]);
+    case Intrinsic::kLog:
+      return EmitWideLog(b_, args[0]);
+    case Intrinsic::kLog2:
+      return EmitWideLog2(b_, args[0]);
+    case Intrinsic::kTanh:
+      return EmitWideTanh(b_, args[0]);
+    case Intrinsic::kSigmoid:
+      return EmitWideSigmoid(b_, args[0]);
+    case Intrinsic::kSin:
+      return EmitWideSin(b_, args[0]);
+    case Intrinsic::kCos:
+      return EmitWideCos(b_, args[0]);
+    case Intrinsic::kErf:
+      return EmitWideErf(b_, args[0]);
+    case Intrinsic::kPow:
+      return EmitWidePow(b_, args[0], args[1]);
+    default:
+      return Unsupported(op, type);
+  }
+}
+
 Value* GpuExprEmitter::EmitMathCall(Intrinsic op, DType type, llvm::ArrayRef<Value*> args) {
   if (type.bits == 64 && op != Intrinsic::kSqrt && op != Intrinsic::kRsqrt) {
-    return Unsupported(op, type);
+    return WideCall(op, type, args);
   }
   switch (op) {
     case Intrinsic::kExp:

@@ -34,6 +34,7 @@ class GpuExprEmitter : public ExprEmitter {
   bool HasFloat8() const override { return capability_ >= 89; }
   // float32: exp within 3 ulp, exp2 and rsqrt within 2 (ex2.approx and rsqrt.approx of the PTX ISA,
   // 9.7.3), sigmoid within 5, sqrt and division correctly rounded, the others as on x86.
+  // float64: sqrt and division correctly rounded, rsqrt within 1.5, the others as emit_wide.h says.
   llvm::Value* EmitMathCall(ir::Intrinsic op, DType type,
                             llvm::ArrayRef<llvm::Value*> args) override;
   llvm::Value* PickFloat(ir::BinaryOp op, llvm::Value* a, llvm::Value* b) override;
@@ -44,6 +45,8 @@ class GpuExprEmitter : public ExprEmitter {
 
  private:
   llvm::Value* Exp(llvm::Value* x);
+  // Of float64.
+  llvm::Value* WideCall(ir::Intrinsic op, DType type, llvm::ArrayRef<llvm::Value*> args);
   llvm::Value* Divide(llvm::Value* a, llvm::Value* b) override;
   void NeedFloat8();
   llvm::Value* Float8Bits(llvm::Value* value, DType type);     // f32 -> i8

@@ -117,6 +117,11 @@ class GpuEntry : public HostEntry {
         b.CreateStore(stride, b.CreateConstGEP1_64(b.getInt64Ty(), field(6), at));
         b.CreateStore(b.getInt32(static_cast<uint32_t>(map.box[d])),
                       b.CreateConstGEP1_64(b.getInt32Ty(), field(7), at));
+        // Rows of none are as far apart as a map allows.
+        Value* least = b.getInt64(std::max<int64_t>(kPointerAlign / tensor->dtype.bytes(), 1));
+        if (d + 1 == rank && !ir::ConstInt(tensor->shape[d])) {
+          extent = b.CreateSelect(b.CreateICmpEQ(extent, b.getInt64(0)), least, extent);
+        }
         stride = b.CreateMul(stride, extent);
       }
       EmitWindow(b, map, field);

@@ -96,8 +96,12 @@ void HostEntry::EmitHost(llvm::IRBuilder<>& b, ExprEmitter& exprs, const ir::Stm
     b.CreateStore(exprs.EmitIndex(bind->var), SlotAddress(b, slots_.SlotOf(bind->var)));
     return;
   }
-  Fail(absl::UnimplementedError(
-      "a kernel may only launch blocks, allocate workspaces and bind sizes outside T.Kernel"));
+  if (const auto* check = s.As<ir::Assert>()) {
+    return StopUnless(b, exprs.Emit(check->condition), b.getInt32(KILN_ERROR_ARGUMENT));
+  }
+  Fail(
+      absl::UnimplementedError("a kernel may only launch blocks, allocate workspaces, bind and "
+                               "check sizes outside T.Kernel"));
 }
 
 void HostEntry::EmitWorkspace(llvm::IRBuilder<>& b, ExprEmitter& exprs, const ir::Buffer& buffer) {

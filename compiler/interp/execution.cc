@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/base/status.h"
+#include "compiler/ir/shape.h"
 #include "compiler/ir/verify.h"
 
 namespace kiln::interp {
@@ -56,7 +57,7 @@ absl::Status Execution::BindDims(const std::vector<TensorView>& params) {
     for (size_t t = 0; !value && t < params.size() && t < tensors.size(); ++t) {
       const auto& shape = tensors[t]->buffer->shape;
       for (size_t d = 0; d < shape.size() && d < params[t].shape.size(); ++d) {
-        if (shape[d].same_as(dim)) value = params[t].shape[d];
+        if (ir::IsSize(shape[d], dim)) value = params[t].shape[d];
       }
     }
     if (!value) {

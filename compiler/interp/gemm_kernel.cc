@@ -1,5 +1,6 @@
 #include "compiler/interp/gemm_kernel.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace kiln::interp {
@@ -8,6 +9,7 @@ namespace {
 constexpr int kRows = 4;
 constexpr int kVector = 4;  // doubles
 constexpr int kColumns = 2 * kVector;
+constexpr int64_t kDepth = 256;  // of b that is packed at once: 16 KiB, half of a first cache
 
 using Vec = double __attribute__((vector_size(kVector * sizeof(double))));
 
@@ -21,17 +23,18 @@ __attribute__((always_inline)) inline void Store(double* p, const Vec& v) {
   std::memcpy(p, &v, sizeof v);
 }
 
-// A tile of kRows x kColumns in registers.
-__attribute__((always_inline)) inline void Tile(int64_t n, int64_t k, const double* a,
-                                                const double* b, double* c) {
+// A tile of kRows x kColumns in registers: `depth` of the k columns of a, times as many packed rows
+// of b.
+__attribute__((always_inline)) inline void Tile(int64_t n, int64_t k, int64_t depth,
+                                                const double* a, const double* b, double* c) {
   Vec sum[kRows][2];
   for (int r = 0; r < kRows; ++r) {
     sum[r][0] = Load(c + r * n);
     sum[r][1] = Load(c + r * n + kVector);
   }
-  for (int64_t p = 0; p < k; ++p) {
-    const Vec b0 = Load(b + p * n);
-    const Vec b1 = Load(b + p * n + kVector);
+  for (int64_t p = 0; p < depth; ++p) {
+    const Vec b0 = Load(b + p * kColumns);
+    const Vec b1 = Load(b + p * kColumns + kVector);
     for (int r = 0; r < kRows; ++r) {
       const double x = a[r * k + p];
       const Vec wide = {x, x, x, x};
@@ -61,8 +64,18 @@ __attribute__((always_inline)) inline void Edge(int64_t n, int64_t k, int64_t r0
 __attribute__((always_inline)) inline void Gemm(int64_t m, int64_t n, int64_t k, const double* a,
                                                 const double* b, double* c) {
   const int64_t rows = m / kRows * kRows, columns = n / kColumns * kColumns;
-  for (int64_t j = 0; j < columns; j += kColumns) {
-    for (int64_t i = 0; i < rows; i += kRows) Tile(n, k, a + i * k, b + j, c + i * n + j);
+  alignas(64) double packed[kDepth * kColumns];
+  for (int64_t first = 0; first < k; first += kDepth) {
+    const int64_t depth = std::min(kDepth, k - first);
+    for (int64_t j = 0; j < columns; j += kColumns) {
+      const double* panel = b + first * n + j;
+      for (int64_t p = 0; p < depth; ++p) {
+        std::memcpy(packed + p * kColumns, panel + p * n, kColumns * sizeof(double));
+      }
+      for (int64_t i = 0; i < rows; i += kRows) {
+        Tile(n, k, depth, a + i * k + first, packed, c + i * n + j);
+      }
+    }
   }
   Edge(n, k, 0, rows, columns, n, a, b, c);
   Edge(n, k, rows, m, 0, n, a, b, c);

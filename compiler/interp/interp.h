@@ -66,6 +66,14 @@ struct Options {
   // Runs a block only if this returns true; empty = all. Arguments: number of the Launch statement
   // in program order, block ids (x, y, z; absent axes are 0).
   std::function<bool(int launch, const int64_t (&block)[3])> block_filter;
+  // Of SampleReference: blocks may compute only the rows and columns of their tiles that the
+  // elements need. Same values; errors in other parts of a block may go unnoticed.
+  bool narrow = false;
+  // Of SampleReference: called before the blocks run, for each part of a tensor parameter that they
+  // may read (first and last index of each dimension), so that nothing else of a large input need
+  // be there. Tensors that the program also writes must be there as a whole.
+  std::function<void(int tensor, const std::vector<int64_t>& low, const std::vector<int64_t>& high)>
+      prepare;
 };
 
 struct Stats {

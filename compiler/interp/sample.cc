@@ -1,6 +1,8 @@
 // SampleReference: which blocks can contribute to a few elements, and a run of those.
 #include <algorithm>
+#include <array>
 #include <limits>
+#include <map>
 #include <set>
 #include <unordered_map>
 #include <unordered_set>
@@ -9,6 +11,7 @@
 #include "compiler/base/status.h"
 #include "compiler/interp/execution.h"
 #include "compiler/interp/interp.h"
+#include "compiler/interp/narrow.h"
 #include "compiler/ir/analysis.h"
 #include "compiler/ir/visit.h"
 
@@ -80,6 +83,7 @@ struct Site {
 
 struct LaunchInfo {
   const ir::Launch* launch = nullptr;
+  ir::Facts outer;              // what is known outside of it
   std::vector<int64_t> extent;  // of the grid
   bool every_block = false;     // under a host-level loop: no telling which run counts
   std::vector<Site> reads, writes;
@@ -105,6 +109,7 @@ class Collector {
   }
 
   std::vector<LaunchInfo> launches;
+  std::vector<ir::Buffer> host_reads;  // outside of launches
 
  private:
   void Visit(const ir::Stmt& s, ir::Facts* facts);
@@ -170,6 +175,7 @@ void Collector::AddRegion(const ir::Region& r, const ir::Facts& facts, bool writ
     AddLoads(range.min, facts);
     AddLoads(range.extent, facts);
   }
+  if (r.buffer->scope == ir::Scope::kGlobal && !current_ && !write) host_reads.push_back(r.buffer);
   if (r.buffer->scope != ir::Scope::kGlobal || !current_) return;
   Site site{r.buffer, {}, facts, atomic};
   for (const ir::Range& range : r.ranges) {
@@ -180,6 +186,7 @@ void Collector::AddRegion(const ir::Region& r, const ir::Facts& facts, bool writ
 
 void Collector::AddAccess(const ir::Buffer& b, const std::vector<ir::Expr>& indices,
                           const ir::Facts& facts, bool write) {
+  if (b->scope == ir::Scope::kGlobal && !current_ && !write) host_reads.push_back(b);
   if (b->scope != ir::Scope::kGlobal || !current_) return;
   Site site{b, {}, facts, false};
   for (const ir::Expr& index : indices)
@@ -252,6 +259,7 @@ void Collector::VisitLaunch(const ir::Launch& x, const ir::Facts& outer) {
   launches.emplace_back();
   current_ = &launches.back();
   current_->launch = &x;
+  current_->outer = outer;
   current_->every_block = loops_ > 0;
   for (const ir::Axis& axis : x.grid) {
     facts.AddAxis(axis);
@@ -338,6 +346,46 @@ class Planner {
     return absl::OkStatus();
   }
 
+  // Calls visit(buffer, box) for what the planned blocks read; equal boxes of neighbours come once.
+  template <typename Visit>
+  void ForEachRead(const Visit& visit) const {
+    for (size_t l = 0; l < launches_.size(); ++l) {
+      const LaunchInfo& info = launches_[l];
+      for (const Site& site : info.reads) {
+        if (info.every_block) {
+          visit(site.buffer, Everything());
+          continue;
+        }
+        std::set<ElementBox> seen;
+        for (int64_t i = 0; i < static_cast<int64_t>(runs_[l].size()); ++i) {
+          if (!runs_[l][static_cast<size_t>(i)]) continue;
+          int64_t block[3] = {0, 0, 0};
+          BlockOf(info, i, block);
+          seen.insert(BoxOf(site, info, block));
+        }
+        for (const ElementBox& box : seen) visit(site.buffer, box);
+      }
+    }
+  }
+
+  // Calls visit(block) for the planned blocks of a launch.
+  template <typename Visit>
+  void ForEachBlock(size_t launch, const Visit& visit) const {
+    for (int64_t i = 0; i < static_cast<int64_t>(runs_[launch].size()); ++i) {
+      if (!runs_[launch][static_cast<size_t>(i)]) continue;
+      int64_t block[3] = {0, 0, 0};
+      BlockOf(launches_[launch], i, block);
+      visit(block);
+    }
+  }
+
+  static ElementBox Everything() {
+    ElementBox all;
+    all.low.fill(kMinusInfinity);
+    all.high.fill(kInfinity);
+    return all;
+  }
+
   bool Runs(int launch, const int64_t (&block)[3]) const {
     const std::vector<bool>& runs = runs_[static_cast<size_t>(launch)];
     if (runs.empty()) return true;  // all
@@ -349,6 +397,13 @@ class Planner {
     int64_t number = 0;
     for (size_t d = info.extent.size(); d-- > 0;) number = number * info.extent[d] + block[d];
     return number;
+  }
+
+  static void BlockOf(const LaunchInfo& info, int64_t number, int64_t (&block)[3]) {
+    for (size_t d = 0; d < info.extent.size(); ++d) {
+      block[d] = number % info.extent[d];
+      number /= info.extent[d];
+    }
   }
 
   bool Writes(const LaunchInfo& info, const int64_t (&block)[3]) const {
@@ -383,16 +438,10 @@ class Planner {
       return absl::OkStatus();
     }
     std::vector<bool> runs(static_cast<size_t>(std::max<int64_t>(total, 1)));
-    const auto ids = [&](int64_t number, int64_t(&block)[3]) {
-      for (size_t d = 0; d < info.extent.size(); ++d) {
-        block[d] = number % info.extent[d];
-        number /= info.extent[d];
-      }
-    };
     bool any = false;
     for (int64_t i = 0; i < total; ++i) {
       int64_t block[3] = {0, 0, 0};
-      ids(i, block);
+      BlockOf(info, i, block);
       runs[static_cast<size_t>(i)] = Writes(info, block);
       any |= runs[static_cast<size_t>(i)];
     }
@@ -401,7 +450,7 @@ class Planner {
     for (int64_t i = 0; !reads.empty() && i < total; ++i) {
       if (!runs[static_cast<size_t>(i)]) continue;
       int64_t block[3] = {0, 0, 0};
-      ids(i, block);
+      BlockOf(info, i, block);
       for (const Site* site : reads) Need(site->buffer, BoxOf(*site, info, block));
     }
     runs_[l] = std::move(runs);
@@ -428,12 +477,7 @@ class Planner {
     return list;
   }
 
-  void NeedAll(const ir::Buffer& buffer) {
-    ElementBox all;
-    all.low.fill(kMinusInfinity);
-    all.high.fill(kInfinity);
-    Need(buffer, all);
-  }
+  void NeedAll(const ir::Buffer& buffer) { Need(buffer, Everything()); }
 
   const std::vector<LaunchInfo>& launches_;
   std::unordered_map<const ir::BufferNode*, Needed> needed_;
@@ -496,6 +540,149 @@ absl::StatusOr<std::vector<Tensor>> Substitute(const ir::Program& program,
   return owned;
 }
 
+// Tells Options::prepare what will be read.
+void Announce(const ir::Program& program, const Collector& collector, const Planner& planner,
+              const std::vector<std::vector<int64_t>>& shapes, const Options& options) {
+  if (!options.prepare) return;
+  const std::vector<const ir::Param*> tensors = TensorParams(program);
+  const auto tell = [&](const ir::Buffer& buffer, const ElementBox& box) {
+    for (size_t t = 0; t < tensors.size(); ++t) {
+      if (tensors[t]->buffer != buffer) continue;
+      std::vector<int64_t> low, high;
+      bool empty = false;
+      for (size_t d = 0; d < shapes[t].size(); ++d) {
+        low.push_back(std::max<int64_t>(box.low[d], 0));
+        high.push_back(std::min(box.high[d], shapes[t][d] - 1));
+        empty |= low.back() > high.back();
+      }
+      if (!empty) options.prepare(static_cast<int>(t), low, high);
+    }
+  };
+  planner.ForEachRead(tell);
+  for (const ir::Buffer& buffer : collector.host_reads) tell(buffer, Planner::Everything());
+}
+
+// A program that is about to be sampled.
+struct Sampling {
+  std::unique_ptr<Execution> execution;
+  std::vector<std::vector<int64_t>> shapes;
+  std::vector<TensorView> views;
+  std::vector<Tensor> owned;  // what some views look at
+  std::unique_ptr<Collector> collector;
+};
+
+absl::StatusOr<std::unique_ptr<Sampling>> Begin(const ir::Program& program,
+                                                const std::vector<TensorView>& params,
+                                                const Options& options) {
+  auto s = std::make_unique<Sampling>();
+  KILN_ASSIGN_OR_RETURN(s->execution, Execution::Create(program, options));
+  KILN_RETURN_IF_ERROR(s->execution->BindScalars(params));
+  KILN_ASSIGN_OR_RETURN(s->shapes, s->execution->Shapes());
+  s->views = params;
+  KILN_ASSIGN_OR_RETURN(s->owned, Substitute(program, s->shapes, &s->views));
+  KILN_RETURN_IF_ERROR(s->execution->BindTensors(s->views));
+  s->collector = std::make_unique<Collector>(s->execution.get());
+  s->collector->Run(program);
+  return s;
+}
+
+absl::StatusOr<std::vector<double>> ValuesOf(const ir::Program& program, const Sampling& s,
+                                             int output, const std::vector<int64_t>& elements) {
+  const TensorView& view = s.views[output];
+  const BufferState& state = s.execution->tensor(output);
+  std::vector<double> values;
+  for (const int64_t flat : elements) {
+    const auto offset =
+        (static_cast<char*>(view.At(flat)) - static_cast<char*>(view.data)) / view.dtype.bytes();
+    if (state.written && !state.written[offset]) {
+      return absl::FailedPreconditionError(absl::StrCat("element ", flat, " of output '",
+                                                        TensorParams(program)[output]->name,
+                                                        "' is not written by the program"));
+    }
+    values.push_back(view.Get(flat));
+  }
+  return values;
+}
+
+// Adds up what the parts of a sampling did.
+void Count(const Execution& execution, Stats* stats) {
+  if (stats == nullptr) return;
+  stats->blocks += execution.stats().blocks;
+  stats->steps += execution.stats().steps;
+}
+
+using BlockId = std::array<int64_t, 3>;
+
+// The block that writes each element, of a program of one launch; nothing when that is not clear.
+std::optional<std::map<BlockId, std::vector<size_t>>> BlocksOf(
+    const LaunchInfo& info, const Planner& planner, const ir::Buffer& output,
+    const std::vector<ElementBox>& elements) {
+  const auto rank = static_cast<int>(output->shape.size());
+  std::map<BlockId, std::vector<size_t>> blocks;
+  size_t found = 0;
+  bool clear = true;
+  planner.ForEachBlock(0, [&](const int64_t(&block)[3]) {
+    for (size_t e = 0; e < elements.size(); ++e) {
+      bool writes = false;
+      for (const Site& site : info.writes) {
+        clear &= !site.atomic;
+        writes |= site.buffer == output && Intersects(BoxOf(site, info, block), elements[e], rank);
+      }
+      if (!writes) continue;
+      blocks[{block[0], block[1], block[2]}].push_back(e);
+      ++found;
+    }
+  });
+  if (!clear || found != elements.size()) return std::nullopt;
+  return blocks;
+}
+
+// One block after another, each narrowed to the elements that it writes. Nothing when some block
+// cannot be narrowed, or does not run so.
+std::optional<std::vector<double>> SampleNarrow(const ir::Program& program,
+                                                const std::vector<TensorView>& params, int output,
+                                                const std::vector<int64_t>& elements,
+                                                const Sampling& whole, const Planner& planner,
+                                                const Options& options, Stats* stats) {
+  const std::vector<LaunchInfo>& launches = whole.collector->launches;
+  if (launches.size() != 1 || launches[0].every_block) return std::nullopt;
+  const ir::Buffer& buffer = TensorParams(program)[output]->buffer;
+  std::vector<ElementBox> boxes;
+  for (const int64_t flat : elements) boxes.push_back(*BoxOfElement(whole.shapes[output], flat));
+  const auto blocks = BlocksOf(launches[0], planner, buffer, boxes);
+  if (!blocks) return std::nullopt;
+  std::vector<double> values(elements.size());
+  for (const auto& [id, wanted] : *blocks) {
+    const auto rank = static_cast<int>(buffer->shape.size());
+    ElementBox hull = boxes[wanted[0]];
+    for (const size_t e : wanted) hull = Hull(hull, boxes[e], rank);
+    std::vector<std::pair<int64_t, int64_t>> box;
+    for (int d = 0; d < rank; ++d) box.emplace_back(hull.low[d], hull.high[d]);
+    const int64_t block[3] = {id[0], id[1], id[2]};
+    const auto narrow = Narrow(program, block, buffer, box, launches[0].outer);
+    if (!narrow) return std::nullopt;
+    Options own = options;
+    own.detect_uninitialised = true;  // finds what narrowing would have got wrong
+    own.block_filter = [&](int, const int64_t(&other)[3]) {
+      return std::equal(block, block + 3, other);
+    };
+    const auto part = Begin(*narrow, params, own);
+    if (!part.ok()) return std::nullopt;
+    Planner plan((*part)->collector->launches);
+    for (const size_t e : wanted) plan.Need(buffer, boxes[e]);
+    if (!plan.Plan().ok()) return std::nullopt;
+    Announce(*narrow, *(*part)->collector, plan, (*part)->shapes, own);
+    if (!(*part)->execution->Run().ok()) return std::nullopt;
+    std::vector<int64_t> flats;
+    for (const size_t e : wanted) flats.push_back(elements[e]);
+    const auto got = ValuesOf(*narrow, **part, output, flats);
+    if (!got.ok()) return std::nullopt;
+    for (size_t i = 0; i < wanted.size(); ++i) values[wanted[i]] = (*got)[i];
+    Count(*(*part)->execution, stats);
+  }
+  return values;
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<std::vector<double>>> SampleReferences(
@@ -505,49 +692,37 @@ absl::StatusOr<std::vector<std::vector<double>>> SampleReferences(
   if (outputs.size() != elements.size()) {
     return absl::InvalidArgumentError("one list of elements for each output");
   }
+  if (stats) *stats = Stats();
   Options run_options = options;
   run_options.mode = Mode::kDouble;
-  KILN_ASSIGN_OR_RETURN(const auto execution, Execution::Create(program, run_options));
-  KILN_RETURN_IF_ERROR(execution->BindScalars(params));
-  KILN_ASSIGN_OR_RETURN(const auto shapes, execution->Shapes());
-  std::vector<TensorView> views = params;
-  KILN_ASSIGN_OR_RETURN(const std::vector<Tensor> owned, Substitute(program, shapes, &views));
-  KILN_RETURN_IF_ERROR(execution->BindTensors(views));
-
-  Collector collector(execution.get());
-  collector.Run(program);
-  Planner planner(collector.launches);
+  KILN_ASSIGN_OR_RETURN(const std::unique_ptr<Sampling> s, Begin(program, params, run_options));
+  Planner planner(s->collector->launches);
   const std::vector<const ir::Param*> tensors = TensorParams(program);
   for (size_t o = 0; o < outputs.size(); ++o) {
     if (outputs[o] < 0 || outputs[o] >= static_cast<int>(tensors.size())) {
       return absl::InvalidArgumentError(absl::StrCat("no tensor parameter ", outputs[o]));
     }
     for (const int64_t flat : elements[o]) {
-      KILN_ASSIGN_OR_RETURN(const ElementBox box, BoxOfElement(shapes[outputs[o]], flat));
+      KILN_ASSIGN_OR_RETURN(const ElementBox box, BoxOfElement(s->shapes[outputs[o]], flat));
       planner.Need(tensors[outputs[o]]->buffer, box);
     }
   }
   KILN_RETURN_IF_ERROR(planner.Plan());
+  if (options.narrow && outputs.size() == 1) {
+    auto narrow =
+        SampleNarrow(program, params, outputs[0], elements[0], *s, planner, run_options, stats);
+    if (narrow) return std::vector<std::vector<double>>{*std::move(narrow)};
+    if (stats) *stats = Stats();
+  }
+  Announce(program, *s->collector, planner, s->shapes, options);
   run_options.block_filter = [&](int launch, const int64_t(&block)[3]) {
     return planner.Runs(launch, block);
   };
-  KILN_RETURN_IF_ERROR(execution->Run());
-  if (stats) *stats = execution->stats();
-
-  std::vector<std::vector<double>> values(outputs.size());
+  KILN_RETURN_IF_ERROR(s->execution->Run());
+  Count(*s->execution, stats);
+  std::vector<std::vector<double>> values;
   for (size_t o = 0; o < outputs.size(); ++o) {
-    const TensorView& view = views[outputs[o]];
-    const BufferState& state = execution->tensor(outputs[o]);
-    for (const int64_t flat : elements[o]) {
-      const auto offset =
-          (static_cast<char*>(view.At(flat)) - static_cast<char*>(view.data)) / view.dtype.bytes();
-      if (state.written && !state.written[offset]) {
-        return absl::FailedPreconditionError(absl::StrCat("element ", flat, " of output '",
-                                                          tensors[outputs[o]]->name,
-                                                          "' is not written by the program"));
-      }
-      values[o].push_back(view.Get(flat));
-    }
+    KILN_ASSIGN_OR_RETURN(values.emplace_back(), ValuesOf(program, *s, outputs[o], elements[o]));
   }
   return values;
 }

@@ -76,6 +76,15 @@ std::optional<std::vector<int>> ReduceDims(const Region& src, const Region& dst,
   return pairs;
 }
 
+bool IsSize(const Expr& extent, const Expr& dim) {
+  if (extent.same_as(dim)) return true;
+  const auto* product = extent.As<Binary>();
+  if (product == nullptr || product->op != BinaryOp::kMul) return false;
+  const auto* quotient = product->a.As<Binary>();
+  return quotient != nullptr && quotient->op == BinaryOp::kFloorDiv && quotient->a.same_as(dim) &&
+         ConstInt(quotient->b).has_value() && ConstInt(quotient->b) == ConstInt(product->b);
+}
+
 std::optional<int64_t> BytesOf(const Buffer& buffer) {
   int64_t bytes = buffer->dtype.bytes();
   for (const Expr& extent : buffer->shape) {

@@ -31,6 +31,10 @@ std::optional<std::vector<int>> PairDims(const Region& from, const Region& to);
 // not a dimension of src.
 std::optional<std::vector<int>> ReduceDims(const Region& src, const Region& dst, int dim);
 
+// Whether an extent is a run-time dimension: itself, or K // 8 * 8, where K is known to be a
+// multiple.
+bool IsSize(const Expr& extent, const Expr& dim);
+
 // Of all elements; nullopt where an extent is known only at run time.
 std::optional<int64_t> BytesOf(const Buffer& buffer);
 

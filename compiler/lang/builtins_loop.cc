@@ -1,5 +1,6 @@
 // Loops, the launch, and hints about them.
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "compiler/ir/printer.h"
 #include "compiler/lang/elaborator.h"
 
@@ -112,10 +113,23 @@ absl::StatusOr<Value> Pipelined(Elaborator& e, const BoundArgs& args) {
     KILN_ASSIGN_OR_RETURN(loop->annotations[kLists[i]],
                           IntList(e, args[3 + i], args.LocOf(3 + i), kLists[i]));
   }
-  for (size_t i = 5; i < 7; ++i) {
-    if (!args.Given(i)) continue;
-    return e.Unimplemented(args.LocOf(i), "T.Pipelined with sync or group lists",
-                           "leave them out: Kiln plans the pipeline, guided by order and stage");
+  if (args.Given(5)) {
+    return e.Unimplemented(args.LocOf(5), "T.Pipelined with a sync list",
+                           "leave it out: who waits for whom follows from order and stage");
+  }
+  if (args.Given(6)) {
+    if (loop->annotations.empty()) {
+      return e.Error(args.LocOf(6), "T.Pipelined with a group list, but neither order nor stage",
+                     "give the groups an order or stages, or leave out the list");
+    }
+    KILN_ASSIGN_OR_RETURN(const std::vector<Value> groups,
+                          e.ToItems(args[6], args.LocOf(6), "group"));
+    std::vector<std::string> texts;
+    for (const Value& group : groups) {
+      KILN_ASSIGN_OR_RETURN(texts.emplace_back(),
+                            IntList(e, group, args.LocOf(6), "a group of statements"));
+    }
+    loop->annotations["group"] = absl::StrJoin(texts, ";");
   }
   return Value::Of(Type::kLoop, loop);
 }
@@ -234,11 +248,18 @@ absl::StatusOr<Value> DeviceAssert(Elaborator& e, const BoundArgs& args) {
   return Value::None();
 }
 
-// A fact for the reference's prover. Kiln proves what it needs; a false constant is an error.
+// A fact about run-time sizes alone, outside of branches and loops, is checked before the kernel is
+// launched. Others are for the reference's prover: Kiln proves what it needs. A false constant is
+// an error.
 absl::StatusOr<Value> Assume(Elaborator& e, const BoundArgs& args) {
   KILN_ASSIGN_OR_RETURN(const Condition c, e.Decide(args[0], args.LocOf(0)));
   if (c.known && !c.value) {
     return e.Error(args.LocOf(0), "T.assume of something that is false", "check the condition");
+  }
+  if (!c.known && e.IsOfSizes(c.expr.e)) {
+    KILN_RETURN_IF_ERROR(e.EmitAtRoot(
+        args.loc, ir::MakeStmt<ir::Assert>(args.loc, c.expr.e,
+                                           absl::StrCat("T.assume: ", ir::ToString(c.expr.e)))));
   }
   return Value::None();
 }

@@ -167,6 +167,7 @@ class Elaborator {
                                             absl::string_view fallback = "buffer");
   absl::Status CountNodes(SourceLoc loc, const ir::Stmt& stmt);
   absl::Status EmitAtRoot(SourceLoc loc, ir::Stmt stmt);
+  bool IsOfSizes(const ir::Expr& condition) const;
   std::map<std::string, std::string>& launch_notes() { return launch_notes_; }
   std::vector<ir::Reducer>& reducers() { return reducers_; }
   void AddView(const ir::Buffer& view, const ir::Buffer& base, SourceLoc loc);  // of base's memory
@@ -328,7 +329,6 @@ class Elaborator {
   absl::Status AssertionFailed(const ast::Assert& node);
   std::vector<std::string> ValueChain(ast::ExprPtr expr);
   bool InRuntimeRegion() const;  // inside a branch or loop of the IR, since the kernel began
-
   // Regions.
   void PushRegion(RegionKind kind, SourceLoc loc, ir::ForKind loop = ir::ForKind::kSerial);
   std::vector<ir::Stmt> PopRegion();

@@ -374,6 +374,19 @@ absl::Status Elaborator::EmitAtRoot(SourceLoc loc, ir::Stmt stmt) {
   return absl::OkStatus();
 }
 
+// About run-time sizes alone, and true wherever the kernel gets to.
+bool Elaborator::IsOfSizes(const ir::Expr& condition) const {
+  if (regions_.empty() || InRuntimeRegion()) return false;
+  bool sizes = true;
+  ir::Walk(condition, [&](const ir::Expr& e) {
+    const bool is_size = std::any_of(dim_order_.begin(), dim_order_.end(),
+                                     [&](const ir::Expr& dim) { return dim.same_as(e); });
+    sizes &= e.kind() != ir::ExprKind::kLoad && (e.kind() != ir::ExprKind::kVar || is_size);
+    return sizes;
+  });
+  return sizes;
+}
+
 void Elaborator::AddView(const ir::Buffer& view, const ir::Buffer& base, SourceLoc loc) {
   const auto through = std::find_if(views_.begin(), views_.end(),
                                     [&](const ir::View& known) { return known.view == base; });

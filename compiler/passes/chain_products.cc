@@ -1,11 +1,11 @@
 #include "compiler/passes/chain_products.h"
 
 #include <algorithm>
-#include <set>
 
 #include "compiler/ir/visit.h"
 #include "compiler/passes/product_loops.h"
 #include "compiler/passes/tile_versions.h"
+#include "compiler/passes/touched.h"
 
 namespace kiln::passes {
 namespace {
@@ -14,43 +14,6 @@ using ir::Expr;
 using ir::Instruction;
 using ir::MakeInt;
 using ir::Stmt;
-
-using Buffers = std::set<const ir::BufferNode*>;
-
-struct Touched {
-  Buffers reads, writes;
-};
-
-bool Meet(const Buffers& a, const Buffers& b) {
-  for (const ir::BufferNode* x : a) {
-    if (b.count(x) > 0) return true;
-  }
-  return false;
-}
-
-Touched TouchedBy(const Stmt& s) {
-  Touched touched;
-  ir::Walk(
-      s,
-      [&](const Stmt& x) {
-        if (const auto* store = x.As<ir::Store>()) touched.writes.insert(store->buffer.get());
-        if (const auto* atomic = x.As<ir::Atomic>()) {
-          touched.writes.insert(atomic->dst.buffer.get());
-        }
-        if (const auto* instruct = x.As<ir::Instruct>()) {
-          for (const ir::Region& r : instruct->regions) {
-            touched.reads.insert(r.buffer.get());
-            touched.writes.insert(r.buffer.get());
-          }
-        }
-        return true;
-      },
-      [&](const Expr& e) {
-        if (const auto* load = e.As<ir::Load>()) touched.reads.insert(load->buffer.get());
-        return true;
-      });
-  return touched;
-}
 
 class Chain {
  public:

@@ -8,10 +8,12 @@
 #include "absl/strings/strip.h"
 #include "compiler/ir/analysis.h"
 #include "compiler/ir/visit.h"
+#include "compiler/passes/build.h"
 #include "compiler/passes/hold_sums.h"
 #include "compiler/passes/instruct_gemm.h"
 #include "compiler/passes/pipeline.h"
 #include "compiler/passes/store_matrices.h"
+#include "compiler/passes/tensor_box.h"
 #include "compiler/target/legality.h"
 
 namespace kiln::passes {
@@ -87,6 +89,36 @@ std::string Steps(const LayoutProblem& problem, const LayoutSolution& solution) 
   return text;
 }
 
+// Why threads copy tiles of pipelined loops that TMA could fetch from another tensor, on GPUs with
+// TMA (those that store matrices have it).
+std::string StoryOfFetches(const ir::Program& program, PassContext context) {
+  if (!target::StoresMatrices(GpuOf(context))) return "";
+  context.instruct = true;
+  const auto lowered = RunPipeline(GpuPipeline(), program, context, "stream-loads");
+  if (!lowered.ok()) return "";  // the compiler says what is wrong
+  std::string text;
+  ir::Walk(lowered->body, [&](const ir::Stmt& s) {
+    const auto* loop = s.As<ir::For>();
+    if (loop == nullptr || loop->loop != ir::ForKind::kPipelined) return true;
+    ir::Walk(loop->body, [&](const ir::Stmt& x) {
+      const auto* copy = x.As<ir::Copy>();
+      if (copy == nullptr || copy->src.buffer->scope != ir::Scope::kGlobal ||
+          copy->dst.buffer->scope != ir::Scope::kShared || copy->dst.buffer->shape.size() != 2 ||
+          !CoversWhole(copy->dst)) {
+        return true;
+      }
+      const ir::Buffer& tile = copy->dst.buffer;
+      const std::string why = WhyNoTensorBox(copy->src, tile->shape[0], tile->shape[1]);
+      if (why.empty()) return true;
+      absl::StrAppend(&text, "\ncopy of ", copy->src.buffer->name, " to ", tile->name,
+                      ": threads copy, ", why, "\n");
+      return true;
+    });
+    return false;
+  });
+  return text;
+}
+
 // How results of 16 bits go to shared memory, on GPUs where warps can store matrices.
 std::string StoryOfStores(const ir::Program& program, PassContext context) {
   if (!target::StoresMatrices(GpuOf(context))) return "";
@@ -159,7 +191,7 @@ absl::StatusOr<std::string> ExplainLayouts(const ir::Program& program, LayoutCos
                       " stay in registers: ", why, "\n");
     }
   }
-  absl::StrAppend(&text, StoryOfStores(program, context));
+  absl::StrAppend(&text, StoryOfFetches(program, context), StoryOfStores(program, context));
   return text;
 }
 

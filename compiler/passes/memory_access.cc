@@ -5,6 +5,7 @@
 #include <set>
 
 #include "compiler/ir/evaluate.h"
+#include "compiler/ir/visit.h"
 
 namespace kiln::passes {
 namespace {
@@ -77,13 +78,57 @@ int64_t RowMajorWidth(const MemoryAccess& access, const ir::Facts& facts) {
   return width * together;
 }
 
+// Rests of what no loop here fixes, named as variables that take all values of a rest: which
+// version of a tile, in a loop whose steps are counted at run time.
+class Rests : public ir::Mutator {
+ public:
+  explicit Rests(MemoryAccess access) : access_(std::move(access)) {
+    access_.indices = MutateAll(access_.indices);
+  }
+  MemoryAccess Take() && { return std::move(access_); }
+
+ protected:
+  Expr VisitExpr(const Expr& e) override {
+    const auto* rest = e.As<ir::Binary>();
+    if (rest == nullptr || rest->op != ir::BinaryOp::kFloorMod) return RebuildExpr(e);
+    const int64_t divisor = ir::ConstInt(rest->b).value_or(0);
+    if (divisor < 1 || divisor > kMostRests || !IsUnknown(rest->a)) return RebuildExpr(e);
+    for (const auto& [known, name] : names_) {
+      if (ir::Same(known, e)) return name;
+    }
+    const Expr name = ir::MakeVar("rest", e.dtype());
+    names_.push_back({e, name});
+    access_.serial.push_back({name, 0, divisor});
+    return name;
+  }
+
+ private:
+  static constexpr int64_t kMostRests = 64;
+
+  bool IsUnknown(const Expr& e) const {
+    bool variables = false, known = false;
+    ir::Walk(e, [&](const Expr& x) {
+      variables |= x.kind() == ir::ExprKind::kVar;
+      known |= x.kind() == ir::ExprKind::kLoad;
+      return true;
+    });
+    for (const Expr& axis : access_.axes) known |= ir::Uses(e, axis);
+    for (const SerialVariable& v : access_.serial) known |= ir::Uses(e, v.var);
+    return variables && !known;
+  }
+
+  MemoryAccess access_;
+  std::vector<std::pair<Expr, Expr>> names_;
+};
+
 // The flat index of every iteration for every point of the serial loops that it depends on. An
 // index is evaluated once for every point of the variables that it depends on itself: often one
 // axis, and few of its values over the serial loops differ (a stage of many).
 class FlatIndices {
  public:
-  static std::optional<FlatIndices> Of(const MemoryAccess& access) {
-    FlatIndices out(access);
+  static std::optional<FlatIndices> Of(const MemoryAccess& given) {
+    FlatIndices out(Rests(given).Take());
+    const MemoryAccess& access = out.access_;
     for (const SerialVariable& v : access.serial) {
       const bool used = std::any_of(access.indices.begin(), access.indices.end(),
                                     [&](const Expr& e) { return ir::Uses(e, v.var); });
@@ -119,7 +164,7 @@ class FlatIndices {
 
   // False when an iteration of these turns leaves the buffer.
   bool At(const std::vector<int>& kind, std::vector<int64_t>* flat) const {
-    flat->assign(Product(access_->extents), 0);
+    flat->assign(Product(access_.extents), 0);
     for (size_t d = 0; d < dimensions_.size(); ++d) {
       if (!AddDimension(dimensions_[d], *dimensions_[d].distinct[kind[d]], flat)) return false;
     }
@@ -140,15 +185,15 @@ class FlatIndices {
     std::map<std::vector<int64_t>, int> known;  // by the serial variables that it uses
   };
 
-  explicit FlatIndices(const MemoryAccess& access) : access_(&access) {}
+  explicit FlatIndices(MemoryAccess access) : access_(std::move(access)) {}
 
   void SetSteps(const Expr& index, Dimension* d) const {
-    d->axis_steps.resize(access_->axes.size());
+    d->axis_steps.resize(access_.axes.size());
     int64_t step = 1;
-    for (size_t a = access_->axes.size(); a-- > 0;) {
-      if (!ir::Uses(index, access_->axes[a])) continue;
+    for (size_t a = access_.axes.size(); a-- > 0;) {
+      if (!ir::Uses(index, access_.axes[a])) continue;
       d->axis_steps[a] = step;
-      step *= access_->extents[a];
+      step *= access_.extents[a];
     }
     for (const SerialVariable& v : serial_) d->uses.push_back(ir::Uses(index, v.var));
   }
@@ -165,17 +210,17 @@ class FlatIndices {
   }
 
   Values Evaluate(const Dimension& d, const std::vector<int64_t>& serial) const {
-    std::vector<int64_t> point = access_->mins;
+    std::vector<int64_t> point = access_.mins;
     for (size_t v = 0; v < serial.size(); ++v) point.push_back(serial_[v].min + serial[v]);
     int64_t points = 1;
     for (size_t a = 0; a < d.axis_steps.size(); ++a) {
-      if (d.axis_steps[a] > 0) points *= access_->extents[a];
+      if (d.axis_steps[a] > 0) points *= access_.extents[a];
     }
     Values values(points);
     for (int64_t i = 0; i < points; ++i) {
       for (size_t a = 0; a < d.axis_steps.size(); ++a) {
         if (d.axis_steps[a] == 0) continue;
-        point[a] = access_->mins[a] + i / d.axis_steps[a] % access_->extents[a];
+        point[a] = access_.mins[a] + i / d.axis_steps[a] % access_.extents[a];
       }
       const std::optional<int64_t> index = d.function(point);
       values[i] = index && *index >= 0 && *index < d.extent ? *index : kOutside;
@@ -185,7 +230,7 @@ class FlatIndices {
 
   // Row-major: by each further dimension, what is there counts for as many elements.
   bool AddDimension(const Dimension& d, const Values& values, std::vector<int64_t>* flat) const {
-    const std::vector<int64_t>& extents = access_->extents;
+    const std::vector<int64_t>& extents = access_.extents;
     std::vector<int64_t> at(extents.size(), 0);
     int64_t position = 0;
     for (int64_t& element : *flat) {
@@ -201,7 +246,7 @@ class FlatIndices {
     return true;
   }
 
-  const MemoryAccess* access_;
+  MemoryAccess access_;
   std::vector<Dimension> dimensions_;
   std::vector<SerialVariable> serial_;  // that some index depends on
   std::vector<int64_t> serial_extents_;

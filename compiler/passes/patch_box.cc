@@ -91,7 +91,7 @@ class Matcher {
                    {p * stride + MakeInt(down->low), MakeInt(1)},
                    {q * stride + MakeInt(across->low), tile_->shape[0]},
                    {channel_, tile_->shape[1]}}};
-    if (!IsTensorBox(box.source, tile_->shape[0], tile_->shape[1])) return std::nullopt;
+    if (!WhyNoTensorBox(box.source, tile_->shape[0], tile_->shape[1]).empty()) return std::nullopt;
     box.offsets = {down->offset, across->offset};
     box.notes = {{"stride", absl::StrCat(row_.scale)},
                  {"low_h", absl::StrCat(down->low)},

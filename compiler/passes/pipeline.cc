@@ -10,8 +10,10 @@
 #include "compiler/ir/printer.h"
 #include "compiler/ir/verify.h"
 #include "compiler/passes/apply_layouts.h"
+#include "compiler/passes/arrange_stages.h"
 #include "compiler/passes/chain_products.h"
 #include "compiler/passes/check_resources.h"
+#include "compiler/passes/divide_sizes.h"
 #include "compiler/passes/forward_copies.h"
 #include "compiler/passes/forward_stores.h"
 #include "compiler/passes/guard_accesses.h"
@@ -64,6 +66,7 @@ const DebugOptions& Debug() {
 const std::vector<Pass>& CpuPipeline() {
   static const std::vector<Pass> pipeline = {
       {"merge-threads", MergeThreads},
+      {"check-stages", CheckStages},
       {"simplify", Simplify},
       {"guard-accesses", GuardAccesses},  // before tiles become loops: Copy clips by itself
       {"forward-copies", ForwardCopies},  // before placement: a forwarded tile needs no storage
@@ -85,6 +88,8 @@ const std::vector<Pass>& CpuPipeline() {
 
 const std::vector<Pass>& ThreadPipeline() {
   static const std::vector<Pass> pipeline = {
+      {"arrange-stages", ArrangeStages},  // first: lists name statements as the kernel has them
+      {"divide-sizes", DivideSizes},
       {"simplify", Simplify},
       {"guard-accesses", GuardAccesses},
       {"stage-operands", StageOperands},
@@ -98,6 +103,8 @@ const std::vector<Pass>& ThreadPipeline() {
 
 const std::vector<Pass>& GpuPipeline() {
   static const std::vector<Pass> pipeline = {
+      {"arrange-stages", ArrangeStages},  // first: lists name statements as the kernel has them
+      {"divide-sizes", DivideSizes},
       {"simplify", Simplify},
       {"guard-accesses", GuardAccesses},
       {"stream-loads", StreamLoads},

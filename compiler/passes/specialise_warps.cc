@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/instruct.h"
+#include "compiler/ir/pipelined.h"
 #include "compiler/ir/shape.h"
 #include "compiler/ir/shared_use.h"
 #include "compiler/ir/visit.h"
@@ -80,7 +81,7 @@ bool Fetches(const ir::Copy& copy) {
       return false;
     }
   }
-  return IsTensorBox(copy.src, tile->shape[0], tile->shape[1]);
+  return WhyNoTensorBox(copy.src, tile->shape[0], tile->shape[1]).empty();
 }
 
 class Specialise {
@@ -136,6 +137,12 @@ class Specialise {
   }
 
  private:
+  // A statement of a row, what stands before it and after it, and the names before it.
+  struct Around {
+    Stmt at;
+    std::vector<Stmt> before, after, binds;
+  };
+
   // Tiles under one pair of barriers, and the statements of a step that use them.
   struct Group {
     std::vector<const Fetch*> fetches;
@@ -144,19 +151,33 @@ class Specialise {
   };
 
   bool FindLoop() {
-    const auto* seq = launch_.body.As<ir::Seq>();
-    if (seq == nullptr) return false;
-    for (const Stmt& s : seq->stmts) {
-      const auto* loop = s.As<ir::For>();
-      if (const auto* alloc = s.As<ir::Alloc>()) {
-        Allocate(*alloc);
-      } else if (loop != nullptr && loop->loop == ir::ForKind::kPipelined && loop_ == nullptr) {
-        loop_ = loop;
+    const std::vector<ir::Row> path = ir::PathToPipelined(launch_);
+    for (const ir::Row& row : path) {
+      loop_ = row.at.As<ir::For>();
+      const bool known =
+          loop_ != nullptr ? AreKnown(*loop_) : !ReadsMemory(row.at.As<ir::If>()->condition);
+      if (!known) return false;
+      around_.push_back({row.at, {}, {}, {}});
+      if (!ReadRow(row, &around_.back())) return false;
+    }
+    return !path.empty() && loop_->num_stages.defined() &&
+           ir::ConstInt(loop_->num_stages).value_or(0) > 0;
+  }
+
+  // What stands before the statement and after it, memory apart. False where parts cannot share it
+  // out.
+  bool ReadRow(const ir::Row& row, Around* around) {
+    std::vector<Stmt>* to = &around->before;
+    for (const Stmt& s : row.seq->stmts) {
+      if (s.same_as(row.at)) {
+        to = &around->after;
+      } else if (const auto* alloc = s.As<ir::Alloc>()) {
+        Allocate(*alloc, to);
       } else {
-        (loop_ == nullptr ? before_ : after_).push_back(s);
+        to->push_back(s);
       }
       const auto* bind = s.As<ir::Bind>();
-      if (bind != nullptr && loop_ == nullptr) binds_.push_back(s);
+      if (bind != nullptr && to == &around->before) around->binds.push_back(s);
       bool fits = bind == nullptr || !ReadsMemory(bind->value);  // both parts bind it
       ir::Walk(s, [&](const Stmt& x) {
         fits &= x.kind() != ir::StmtKind::kOnThreads && x.kind() != ir::StmtKind::kAssert;
@@ -164,23 +185,21 @@ class Specialise {
       });
       if (!fits) return false;
     }
-    return loop_ != nullptr && loop_->num_stages.defined() &&
-           ir::ConstInt(loop_->num_stages).value_or(0) > 0 && StepsAreKnown();
+    return true;
   }
 
   // Memory is the block's, what it starts with each tile's.
-  void Allocate(const ir::Alloc& alloc) {
+  void Allocate(const ir::Alloc& alloc, std::vector<Stmt>* starts) {
     allocations_.push_back(ir::MakeStmt<ir::Alloc>(alloc.loc, alloc.buffer));
     if (!alloc.init.defined()) return;
     const std::vector<Expr> first(alloc.buffer->shape.size(), MakeInt(0));
-    const Stmt start = ir::MakeStmt<ir::Store>(alloc.loc, alloc.buffer, first, alloc.init);
-    (loop_ == nullptr ? before_ : after_).push_back(start);
+    starts->push_back(ir::MakeStmt<ir::Store>(alloc.loc, alloc.buffer, first, alloc.init));
   }
 
-  // Both parts must take the same steps, and know how many before the first.
-  bool StepsAreKnown() const {
-    bool known = !ReadsMemory(loop_->axes[0].min) && !ReadsMemory(loop_->axes[0].extent);
-    ir::Walk(loop_->body, [&](const Stmt& s) {
+  // Both parts must take the same turns of it, and know how many before the first.
+  static bool AreKnown(const ir::For& loop) {
+    bool known = !ReadsMemory(loop.axes[0].min) && !ReadsMemory(loop.axes[0].extent);
+    ir::Walk(loop.body, [&](const Stmt& s) {
       known &= s.kind() != ir::StmtKind::kBreak && s.kind() != ir::StmtKind::kContinue;
       return known;
     });
@@ -194,7 +213,7 @@ class Specialise {
       const auto* alloc = s.As<ir::Alloc>();
       if (alloc != nullptr && alloc->buffer->scope == ir::Scope::kShared &&
           !alloc->init.defined()) {
-        Allocate(*alloc);
+        Allocate(*alloc, nullptr);
         continue;
       }
       const std::optional<Fetch> fetch = FetchOf(s);
@@ -214,12 +233,26 @@ class Specialise {
     for (const Fetch& fetch : fetches_) {
       if (!tiles.insert(fetch.tile.get()).second) return false;
     }
+    const std::vector<Stmt> around = Others();
     return std::all_of(fetches_.begin(), fetches_.end(), [&](const Fetch& fetch) {
       const ir::Buffer &tile = fetch.tile, &tensor = fetch.source.buffer;
-      return !Writes(rest_, tile) && !Uses(before_, tile) && !Uses(after_, tile) &&
-             !Writes(rest_, tensor) && !Writes(before_, tensor) && !Writes(after_, tensor);
+      return !Writes(rest_, tile) && !Uses(around, tile) && !Writes(rest_, tensor) &&
+             !Writes(around, tensor);
     });
   }
+
+  // What the kernel's threads do beside the loop.
+  std::vector<Stmt> Others() const {
+    std::vector<Stmt> all;
+    for (const Around& level : around_) {
+      all.insert(all.end(), level.before.begin(), level.before.end());
+      all.insert(all.end(), level.after.begin(), level.after.end());
+    }
+    return all;
+  }
+
+  // Whether the loop stands in others, or under conditions: it is done in pieces.
+  bool InPieces() const { return around_.size() > 1; }
 
   std::optional<Fetch> FetchOf(const Stmt& s) const {
     if (const auto* copy = s.As<ir::Copy>()) {
@@ -230,7 +263,10 @@ class Specialise {
     if (!gather.defined()) return std::nullopt;
     ir::Facts facts;
     for (const ir::Axis& axis : launch_.grid) facts.AddAxis(axis);
-    facts.AddAxis(loop_->axes[0]);
+    for (const Around& level : around_) {
+      const auto* loop = level.at.As<ir::For>();
+      if (loop != nullptr) facts.AddAxis(loop->axes[0]);
+    }
     std::optional<PatchBox> box = PatchBoxOf(s, facts);
     if (!box) return std::nullopt;
     return Fetch{s->loc, gather.As<ir::Store>()->buffer, std::move(box->source),
@@ -302,13 +338,15 @@ class Specialise {
 
   // Whether blocks may take different steps.
   bool StepsDiffer() const {
+    if (InPieces()) return true;
+    const std::vector<Stmt>& binds = around_.back().binds;
     const ir::Axis& axis = loop_->axes[0];
     const auto mentions = [&](const Expr& var) {
       return Mentions(axis.min, var) || Mentions(axis.extent, var);
     };
     return std::any_of(launch_.grid.begin(), launch_.grid.end(),
                        [&](const ir::Axis& block) { return mentions(block.var); }) ||
-           std::any_of(binds_.begin(), binds_.end(),
+           std::any_of(binds.begin(), binds.end(),
                        [&](const Stmt& s) { return mentions(s.As<ir::Bind>()->var); });
   }
 
@@ -349,7 +387,7 @@ class Specialise {
   // The same for neighbours along the grid's second axis, as the blocks of a cluster are.
   bool IsSameAcross(const Fetch& fetch) const {
     const Expr& across = launch_.grid[1].var;
-    for (const Stmt& bind : binds_) {
+    for (const Stmt& bind : around_.back().binds) {
       for (const ir::Range& r : fetch.source.ranges) {
         if (Mentions(r.min, bind.As<ir::Bind>()->var)) return false;
       }
@@ -400,34 +438,53 @@ class Specialise {
     int64_t left = arch_.smem_block;
     for (const Stmt& s : allocations_) left -= BytesOf(s.As<ir::Alloc>()->buffer);
     for (const Stmt& s : rest_) left -= StagedOperandBytes(program_, s, {0, threads_}, arch_);
-    const ir::Copy* only = nullptr;
-    for (const Stmt& s : after_) {
-      const auto* copy = s.As<ir::Copy>();
-      if (copy == nullptr || copy->dst.buffer->scope != ir::Scope::kGlobal) continue;
-      if (only != nullptr) return;
-      only = copy;
-    }
+    const ir::Copy* only = OnlyResult();
     if (only == nullptr) return;
-    std::vector<Stmt> others = before_;
-    others.insert(others.end(), rest_.begin(), rest_.end());
-    for (const Stmt& s : after_) {
-      if (s.get() != only) others.push_back(s);
+    const auto without = [&](std::vector<Stmt> stmts, const Stmt& instead) {
+      for (Stmt& s : stmts) {
+        s = ir::RewriteStmts(s, [&](const Stmt& x) { return x.get() == only ? instead : Stmt(); });
+      }
+      return stmts;
+    };
+    if (Uses(rest_, only->dst.buffer) ||
+        Uses(without(Others(), ir::MakeSeq({}, only->loc)), only->dst.buffer)) {
+      return;
     }
-    if (Uses(others, only->dst.buffer)) return;
     staged_ = StageStore(*only, std::max(left / teams_, BytesToReuse()), SpanOfResults());
     if (!staged_) return;
     for (const ir::Buffer& tile : staged_->tiles) {
       allocations_.push_back(ir::MakeStmt<ir::Alloc>(only->loc, tile));
     }
-    for (Stmt& s : after_) {
-      if (s.get() == only) s = staged_->body;
+    std::vector<Stmt>& after = around_.back().after;
+    after = without(std::move(after), staged_->body);
+  }
+
+  // The one copy to a tensor after the loop, whatever it is conditional on; where there are
+  // several, the one to a parameter: a workspace may as well be written piece by piece.
+  const ir::Copy* OnlyResult() const {
+    std::vector<const ir::Copy*> all, outputs;
+    for (const Stmt& s : around_.back().after) {
+      ir::Walk(s, [&](const Stmt& x) {
+        const auto* copy = x.As<ir::Copy>();
+        if (copy != nullptr && copy->dst.buffer->scope == ir::Scope::kGlobal) {
+          all.push_back(copy);
+          const bool output =
+              std::any_of(program_.params.begin(), program_.params.end(), [&](const ir::Param& p) {
+                return p.kind == ir::Param::kTensor && p.buffer == copy->dst.buffer;
+              });
+          if (output) outputs.push_back(copy);
+        }
+        return x.kind() == ir::StmtKind::kSeq || x.kind() == ir::StmtKind::kIf;
+      });
     }
+    if (all.size() == 1) return all[0];
+    return outputs.size() == 1 ? outputs[0] : nullptr;
   }
 
   // Of what is fetched, which nobody needs when results are stored, unless the next tile's is there
   // already. Products in tensor memory may still read it.
   int64_t BytesToReuse() const {
-    if (!schedule_->once() || HoldsSums(launch_)) return 0;
+    if (!schedule_->once() || InPieces() || HoldsSums(launch_)) return 0;
     int64_t bytes = 0;
     for (const auto& [tile, versions] : versions_) bytes += BytesOf(versions);
     return bytes;
@@ -473,15 +530,49 @@ class Specialise {
   // body(var, version, parity), where `parity` is that of the version's use.
   template <typename F>
   Stmt Loop(const Expr& turn, F body) {
+    const SourceLoc loc = loop_->loc;
     const ir::Axis& axis = loop_->axes[0];
     const Expr var = ir::MakeVar(axis.var.As<ir::Var>()->name, axis.var.dtype());
-    const Expr step = turn * axis.extent + (var - axis.min);
+    const Expr earlier = ir::MakeVar("earlier", axis.extent.dtype());
+    const Expr step = (InPieces() ? earlier : turn * axis.extent) + (var - axis.min);
     const Expr version = FloorMod(step, MakeInt(stages_));
     const Expr parity =
         ir::MakeCast(kInt32, FloorMod(FloorDiv(step, MakeInt(stages_)), MakeInt(2)));
-    return ir::MakeStmt<ir::For>(loop_->loc, ir::ForKind::kSerial,
-                                 std::vector<ir::Axis>{{var, axis.min, axis.extent}},
-                                 ir::MakeSeq(body(var, version, parity), loop_->loc));
+    const Stmt loop = ir::MakeStmt<ir::For>(loc, ir::ForKind::kSerial,
+                                            std::vector<ir::Axis>{{var, axis.min, axis.extent}},
+                                            ir::MakeSeq(body(var, version, parity), loc));
+    if (!InPieces()) return loop;
+    const std::vector<Expr> first = {MakeInt(0)};
+    const Expr all = earlier + Max(axis.extent, MakeInt(0, axis.extent.dtype()));
+    return ir::MakeStmt<ir::Seq>(
+        loc, std::vector<Stmt>{ir::MakeStmt<ir::Bind>(loc, earlier, ir::MakeLoad(steps_, first)),
+                               loop, ir::MakeStmt<ir::Store>(loc, steps_, first, all)});
+  }
+
+  // One part's share of the launch: `body` instead of the loop, and what stands around it, or of
+  // that the names alone. How many steps a part has taken is its own to count, because pieces
+  // differ.
+  Stmt Surround(Stmt body, bool names_alone) const {
+    for (size_t i = around_.size(); i-- > 0;) {
+      const Around& level = around_[i];
+      std::vector<Stmt> stmts = names_alone ? level.binds : level.before;
+      stmts.push_back(std::move(body));
+      if (!names_alone) stmts.insert(stmts.end(), level.after.begin(), level.after.end());
+      body = ir::MakeStmt<ir::Seq>(launch_.loc, std::move(stmts));
+      if (i == 0) break;
+      const Stmt& at = around_[i - 1].at;
+      const auto* loop = at.As<ir::For>();
+      body = loop != nullptr ? ir::MakeStmt<ir::For>(at->loc, loop->loop, loop->axes, body)
+                             : ir::MakeStmt<ir::If>(at->loc, at.As<ir::If>()->condition, body);
+    }
+    return body;
+  }
+
+  void CountSteps(std::vector<Stmt>* stmts) {
+    if (!InPieces()) return;
+    const DType type = loop_->axes[0].extent.dtype();
+    steps_ = ir::MakeBuffer("steps", type, {MakeInt(1)}, ir::Scope::kVar);
+    stmts->push_back(ir::MakeStmt<ir::Alloc>(launch_.loc, steps_, MakeInt(0, type)));
   }
 
   static ir::Region One(const ir::Buffer& barriers, const Expr& version) {
@@ -500,14 +591,13 @@ class Specialise {
   Stmt Producer() {
     std::vector<Stmt> stmts;
     ShareRegisters(true, &stmts);
+    CountSteps(&stmts);
     stmts.push_back(schedule_->ForTurns([&](const Expr& turn) { return FetchAll(turn); }));
     return ir::MakeSeq(std::move(stmts), launch_.loc);
   }
 
   Stmt FetchAll(const Expr& turn) {
-    std::vector<Stmt> stmts = binds_;
-    stmts.push_back(FetchLoop(turn));
-    return ir::FreshCopy(ir::MakeStmt<ir::Seq>(launch_.loc, std::move(stmts)));
+    return ir::FreshCopy(Surround(FetchLoop(turn), /*names_alone=*/true));
   }
 
   Stmt FetchLoop(const Expr& turn) {
@@ -571,6 +661,7 @@ class Specialise {
   Stmt Consumer(int64_t team) {
     std::vector<Stmt> stmts;
     ShareRegisters(false, &stmts);
+    CountSteps(&stmts);
     stmts.push_back(
         schedule_->ForTurns([&](const Expr& turn) { return Work(team, turn); }, team, teams_));
     if (staged_) stmts.push_back(staged_->end);
@@ -602,7 +693,6 @@ class Specialise {
   Stmt Work(int64_t team, const Expr& turn) {
     std::map<std::string, std::string> everywhere;
     if (cluster_ > 1) everywhere["cluster"] = absl::StrCat(cluster_);
-    std::vector<Stmt> stmts = before_;
     const Stmt loop = Loop(turn, [&](const Expr& var, const Expr& version, const Expr& parity) {
       const SourceLoc loc = loop_->loc;
       std::vector<Stmt> body;
@@ -622,9 +712,7 @@ class Specialise {
       const Stmt all = ReadVersion(ir::MakeStmt<ir::Seq>(loc, std::move(body)), versions_, version);
       return std::vector<Stmt>{ir::Substitute(all, {{loop_->axes[0].var.get(), var}})};
     });
-    stmts.push_back(InOrder(team, turn, loop));
-    stmts.insert(stmts.end(), after_.begin(), after_.end());
-    return ir::MakeStmt<ir::Seq>(launch_.loc, std::move(stmts));
+    return Surround(InOrder(team, turn, loop), /*names_alone=*/false);
   }
 
   const ir::Program& program_;
@@ -634,10 +722,11 @@ class Specialise {
   int64_t teams_ = 1;    // of consumers, that take turns
   ir::Buffer order_;     // barriers: a team's next turn may begin
   std::optional<TileSchedule> schedule_;
+  std::vector<Around> around_;  // from the launch's statements to the loop
   const ir::For* loop_ = nullptr;
-  std::vector<Stmt> allocations_, before_, after_;  // of the launch
-  std::vector<Stmt> binds_;                         // of those before
-  std::vector<Fetch> fetches_;                      // of the loop's body
+  ir::Buffer steps_;  // that a part has taken in earlier pieces
+  std::vector<Stmt> allocations_;
+  std::vector<Fetch> fetches_;  // of the loop's body
   std::vector<Stmt> rest_;
   int64_t threads_ = 0, stages_ = 0;
   std::vector<Group> groups_;

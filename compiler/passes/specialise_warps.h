@@ -3,10 +3,16 @@
 // into `num_stages` versions of them; the kernel's threads do the rest. Two mbarriers a version say
 // that it is full and that it is empty again.
 //
-// Needs: one pipelined loop at the top of the launch, whose body copies boxes of global tensors
-// into whole tiles of shared memory that have no layout of their own and that nothing else writes
-// or uses outside of the loop; tensors whose rows are multiples of 16 bytes; tiles that TMA can
-// fetch (boxes of at most 256 a side); whole warpgroups. A launch that is otherwise stays as it is.
+// The loop may stand in serial loops and under conditions, of which each turn is a piece of work
+// (persistent kernels, stream-K): any number of them, of any number of steps each, as long as both
+// parts can tell before they begin. Versions and phases of barriers then go on from piece to piece,
+// and each part counts its steps.
+//
+// Needs: one pipelined loop on the way from the launch through such loops, whose body copies boxes
+// of global tensors into whole tiles of shared memory that have no layout of their own and that
+// nothing else writes or uses outside of the loop; tensors whose rows are multiples of 16 bytes;
+// tiles that TMA can fetch (boxes of at most 256 a side); whole warpgroups. A launch that is
+// otherwise stays as it is.
 #ifndef KILN_COMPILER_PASSES_SPECIALISE_WARPS_H_
 #define KILN_COMPILER_PASSES_SPECIALISE_WARPS_H_
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "compiler/ir/analysis.h"
 #include "compiler/ir/instruct.h"
 #include "compiler/ir/shape.h"
 #include "compiler/ir/visit.h"
@@ -24,34 +26,54 @@ constexpr size_t kMostRank = 5;
 constexpr int64_t kMostTiles = 2;  // one is written while the other is fetched
 constexpr int64_t kTileAlign = 1024;
 
+// What is wrong with the bytes between neighbours along a dimension; `exactly` so many where that
+// is not 0. Of those that are known at run time alone the divisor counts; whether they are few
+// enough the driver sees.
+std::string WhyNoStride(const Expr& stride, int64_t exactly) {
+  const auto bytes = ir::ConstInt(stride);
+  if (exactly > 0) return bytes == exactly ? "" : "elements of a row do not lie side by side";
+  if (bytes) {
+    const bool fits = *bytes > 0 && *bytes <= kMostStride && *bytes % target::kBoxRowBytes == 0;
+    return fits ? ""
+                : absl::StrCat("rows lie ", *bytes, " bytes apart, no multiple of 16 below 2^40");
+  }
+  if (ir::Facts().Divides(target::kBoxRowBytes, stride)) return "";
+  std::vector<std::string> sizes;
+  ir::Walk(stride, [&](const Expr& e) {
+    if (const auto* size = e.As<ir::Var>()) sizes.push_back(size->name);
+    return true;
+  });
+  return absl::StrCat("rows lie as far apart as ", absl::StrJoin(sizes, " and "),
+                      " says, not known to be a multiple of 16 bytes: T.assume can say so");
+}
+
 }  // namespace
 
-bool IsTensorBox(const ir::Region& box, const Expr& rows, const Expr& columns) {
+std::string WhyNoTensorBox(const ir::Region& box, const Expr& rows, const Expr& columns) {
   const ir::Buffer& tensor = box.buffer;
   const size_t rank = tensor->shape.size();
-  if (tensor->scope != ir::Scope::kGlobal || rank < 2 || rank > kMostRank) return false;
+  if (tensor->scope != ir::Scope::kGlobal) return "it is no tensor";
+  if (rank < 2 || rank > kMostRank) return absl::StrCat("a tensor of ", rank, " dimensions");
   const auto row_dimension = static_cast<size_t>(ir::RowDimension(box));
-  int64_t stride = tensor->dtype.bytes();
+  Expr stride = MakeInt(tensor->dtype.bytes());
   for (size_t d = rank; d-- > 0;) {
     const ir::Range& range = box.ranges[d];
     const auto extent = ir::ConstInt(range.extent);
-    if (!extent || *extent > target::kMostBox || ReadsMemory(range.min)) return false;
+    if (!extent || *extent > target::kMostBox) return "a side of the box is above 256";
+    if (ReadsMemory(range.min)) return "its place is looked up in memory";
     const bool matrix = d == row_dimension || d + 1 == rank;
-    if (!matrix && *extent != 1) return false;
-    if (matrix && !ir::Same(range.extent, d == row_dimension ? rows : columns)) return false;
+    const Expr side = !matrix ? MakeInt(1) : d == row_dimension ? rows : columns;
+    if (!ir::IsConst(range.extent, ir::ConstInt(side).value_or(-1))) return "its shape is another";
     if (!tensor->strides.empty()) {
-      const auto given = ir::ConstInt(tensor->strides[d]);
-      if (!given) return false;
-      stride = *given * tensor->dtype.bytes();
+      stride = ir::MakeCast(kInt64, tensor->strides[d]) * MakeInt(tensor->dtype.bytes());
     }
-    const bool fits =
-        d + 1 == rank ? stride == tensor->dtype.bytes() : stride % target::kBoxRowBytes == 0;
-    if (!fits || stride <= 0 || stride > kMostStride) return false;
+    std::string why = WhyNoStride(stride, d + 1 == rank ? tensor->dtype.bytes() : 0);
+    if (!why.empty()) return why;
     const auto whole = ir::ConstInt(tensor->shape[d]);
-    if (whole ? *whole > kMostExtent : d > 0) return false;
-    stride *= whole.value_or(1);
+    if (whole.value_or(0) > kMostExtent) return "a side of the tensor is above 2^31";
+    stride = stride * ir::MakeCast(kInt64, tensor->shape[d]);
   }
-  return true;
+  return "";
 }
 
 std::optional<StagedStore> StageStore(const ir::Copy& copy, int64_t bytes, int64_t span) {
@@ -74,7 +96,7 @@ std::optional<StagedStore> StageStore(const ir::Copy& copy, int64_t bytes, int64
     return panel;
   };
   if (!ir::Same(copy.dst.ranges[column].extent, MakeInt(*columns)) ||
-      !IsTensorBox(panel_of(copy.dst, column, 0), rows, MakeInt(width))) {
+      !WhyNoTensorBox(panel_of(copy.dst, column, 0), rows, MakeInt(width)).empty()) {
     return std::nullopt;
   }
   const int64_t height = *ir::ConstInt(rows);

@@ -11,10 +11,11 @@
 
 namespace kiln::passes {
 
-// Whether TMA can move `box` of a tensor in global memory: `rows` by `columns` elements, any other
+// Why TMA cannot move `box` of a tensor in global memory: `rows` by `columns` elements, any other
 // dimension at a single index; sides, strides and bases as tensor maps have them (PTX 5.5; CUDA
-// driver API, cuTensorMapEncodeTiled).
-bool IsTensorBox(const ir::Region& box, const ir::Expr& rows, const ir::Expr& columns);
+// driver API, cuTensorMapEncodeTiled). Empty where it can. Sizes known at run time alone must be
+// known to give strides that are multiples of 16 bytes (divide_sizes.h).
+std::string WhyNoTensorBox(const ir::Region& box, const ir::Expr& rows, const ir::Expr& columns);
 
 // A copy of registers to a tensor by way of shared memory: panels as wide as a swizzle, each
 // written by the threads that hold it and then fetched by TMA, while the next one is written to the

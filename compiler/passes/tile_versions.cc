@@ -58,6 +58,12 @@ class Versions : public ir::Mutator {
       return ir::MakeStmt<ir::Copy>(s->loc, Version(copy->src), Version(copy->dst),
                                     copy->annotations);
     }
+    const auto* store = s.As<ir::Store>();
+    if (store != nullptr && tiles_.count(store->buffer.get()) > 0) return Stored(s->loc, *store);
+    const auto* fill = s.As<ir::Fill>();
+    if (fill != nullptr && tiles_.count(fill->dst.buffer.get()) > 0) {
+      return ir::MakeStmt<ir::Fill>(s->loc, Version(fill->dst), Mutate(fill->value));
+    }
     if (const auto* reduce = s.As<ir::Reduce>()) {
       // The dimension that is reduced moves with the new first one.
       const bool moves = tiles_.count(reduce->src.buffer.get()) > 0;
@@ -69,6 +75,14 @@ class Versions : public ir::Mutator {
   }
 
  private:
+  Stmt Stored(SourceLoc loc, const ir::Store& store) {
+    std::vector<Expr> indices = MutateAll(store.indices);
+    indices.insert(indices.begin(), version_);
+    return ir::MakeStmt<ir::Store>(
+        loc, tiles_.at(store.buffer.get()), std::move(indices), Mutate(store.value),
+        store.predicate.defined() ? Mutate(store.predicate) : Expr(), store.way);
+  }
+
   ir::Region Version(const ir::Region& r) {
     const auto found = tiles_.find(r.buffer.get());
     if (found == tiles_.end()) return MutateRegion(r);

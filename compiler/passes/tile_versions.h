@@ -16,7 +16,8 @@ using TileVersions = std::unordered_map<const ir::BufferNode*, ir::Buffer>;
 // The buffer of so many versions of a tile.
 ir::Buffer VersionsOf(const ir::Buffer& tile, int64_t versions);
 
-// `s` with version `version` of each tile in its place.
+// `s` with version `version` of each tile in its place; T.fill, stores and copies may write it,
+// atomics must not touch it.
 ir::Stmt ReadVersion(const ir::Stmt& s, const TileVersions& tiles, const ir::Expr& version);
 
 // Whether a statement (one of them) touches the buffer at all; writes it, or uses it in a way that

@@ -19,19 +19,34 @@ struct DimFacts {
   Num extent;  // of one execution, inner axes included
   Num offset;
   std::vector<OuterTerm> outer;
+  std::vector<size_t> elsewhere;  // depths of loops each of whose turns may be at another place
 };
 
-DimFacts Unknown(Num size, Num extent) { return {size, Min(extent, size), size * 0.0, {}}; }
+void AddElsewhere(const AccessSpec& spec, const std::vector<const ir::ExprNode*>& vars,
+                  const std::vector<LoopLevel>& loops, std::vector<size_t>* depths) {
+  for (size_t d = 0; d < spec.loops.size(); ++d) {
+    if (std::find(vars.begin(), vars.end(), loops[spec.loops[d]].var) == vars.end()) continue;
+    if (std::find(depths->begin(), depths->end(), d) == depths->end()) depths->push_back(d);
+  }
+}
 
-// nullopt-like: `exact` is cleared and the whole dimension is assumed when the index is not affine.
-DimFacts FactsOf(const AccessSpec& spec, const AccessDim& dim, Num size, Num iterations,
+// An index that is not affine is another one wherever it may be: each iteration of the loops that
+// it depends on has elements of its own, as long as there are some.
+DimFacts Unknown(const AccessSpec& spec, const AccessDim& dim, Num size,
+                 const std::vector<LoopLevel>& loops, const Symbols& symbols, bool* exact) {
+  *exact = false;
+  Num extent = dim.extent;
+  for (const InnerAxis& axis : spec.inner) extent = extent * axis.extent;
+  DimFacts f{size, Min(extent, size), size * 0.0, {}, {}};
+  AddElsewhere(spec, symbols.LoopsIn(dim.min), loops, &f.elsewhere);
+  return f;
+}
+
+DimFacts FactsOf(const AccessSpec& spec, const AccessDim& dim, Num size,
                  const std::vector<LoopLevel>& loops, const Symbols& symbols, bool* exact) {
   const auto affine = symbols.AffineOf(dim.min);
-  if (!affine) {
-    *exact = false;
-    return Unknown(size, iterations);
-  }
-  DimFacts f{size, dim.extent, affine->constant, {}};
+  if (!affine) return Unknown(spec, dim, size, loops, symbols, exact);
+  DimFacts f{size, dim.extent, affine->constant, {}, {}};
   for (const auto& [var, coefficient] : affine->terms) {
     const auto axis = std::find_if(spec.inner.begin(), spec.inner.end(),
                                    [&, v = var](const InnerAxis& a) { return a.var == v; });
@@ -46,17 +61,17 @@ DimFacts FactsOf(const AccessSpec& spec, const AccessDim& dim, Num size, Num ite
       f.outer.push_back({var, d, Abs(coefficient) * l.scale, l.trip, l.most});
       found = true;
     }
-    if (!found) {
-      *exact = false;
-      return Unknown(size, iterations);
-    }
+    if (!found) return Unknown(spec, dim, size, loops, symbols, exact);
+    AddElsewhere(spec, symbols.LoopsOfStart(var), loops, &f.elsewhere);
   }
+  *exact = *exact && f.elsewhere.empty();
   return f;
 }
 
 // Mean, over the loops outside `from_depth`, of the distinct indices inside the tensor that one
 // execution and the loops from there inwards touch.
-Num FootprintOfDim(const DimFacts& f, size_t from_depth, bool* exact) {
+Num FootprintOfDim(const DimFacts& f, size_t from_depth, const AccessSpec& spec,
+                   const std::vector<LoopLevel>& loops, bool* exact) {
   const Num one = f.size * 0.0 + 1.0;
   Num span = f.extent, count = f.extent, step = one, trip = one;
   const ir::ExprNode* outside = nullptr;
@@ -73,7 +88,12 @@ Num FootprintOfDim(const DimFacts& f, size_t from_depth, bool* exact) {
     trip = trip * t.trip;
     outside = t.var;
   }
-  return MeanClipped(f.offset, step, trip, Min(span, count), f.size);
+  for (const size_t depth : f.elsewhere) {
+    if (depth < from_depth) continue;
+    span = span * loops[spec.loops[depth]].trip;
+    count = count * loops[spec.loops[depth]].trip;
+  }
+  return MeanClipped(f.offset, step, trip, Min(Min(span, count), f.size), f.size);
 }
 
 }  // namespace
@@ -102,9 +122,9 @@ Access MeasureAccess(const AccessSpec& spec, const std::vector<Num>& sizes,
   std::vector<DimFacts> facts;
   Num elements = tape->Const(1);
   for (size_t d = 0; d < spec.dims.size(); ++d) {
-    facts.push_back(
-        FactsOf(spec, spec.dims[d], sizes[d], iterations, all_loops, symbols, &a.exact));
-    elements = elements * FootprintOfDim(facts.back(), spec.loops.size(), &a.exact);
+    facts.push_back(FactsOf(spec, spec.dims[d], sizes[d], all_loops, symbols, &a.exact));
+    elements =
+        elements * FootprintOfDim(facts.back(), spec.loops.size(), spec, all_loops, &a.exact);
     a.dim_loop.push_back(-1);
     for (const OuterTerm& t : facts.back().outer) {
       a.dim_loop.back() = std::max(a.dim_loop.back(), spec.loops[t.depth]);
@@ -114,7 +134,7 @@ Access MeasureAccess(const AccessSpec& spec, const std::vector<Num>& sizes,
 
   for (size_t depth = 0; depth <= spec.loops.size(); ++depth) {
     Num f = tape->Const(1), most = iterations;
-    for (const DimFacts& d : facts) f = f * FootprintOfDim(d, depth, &a.exact);
+    for (const DimFacts& d : facts) f = f * FootprintOfDim(d, depth, spec, all_loops, &a.exact);
     for (size_t i = depth; i < spec.loops.size(); ++i) most = most * all_loops[spec.loops[i]].trip;
     a.footprint.push_back(Min(f, most));
   }

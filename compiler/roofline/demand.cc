@@ -267,9 +267,10 @@ void Analyzer::Branch(const ir::If& branch) {
 
 void Analyzer::SerialLoop(const ir::For& loop) {
   const ir::Axis& axis = loop.axes[0];
-  const Num trip = Max(ValueOr(axis.extent, 1, "a loop's trip count"), 0.0);
+  const ir::Expr turns = Max(axis.extent, ir::MakeInt(0, axis.extent.dtype()));  // none, not fewer
+  const Num trip = Max(ValueOr(turns, 1, "a loop's trip count"), 0.0);
   const Num zero = tape_.Const(0);
-  symbols_.SetLoop(axis.var, symbols_.Value(axis.min).value_or(zero), trip);
+  symbols_.SetLoop(axis, symbols_.Value(axis.min).value_or(zero), trip);
   const bool pipelined = loop.loop == ir::ForKind::kPipelined;
   Num stages = tape_.Const(1);
   if (pipelined && loop.num_stages.defined()) {

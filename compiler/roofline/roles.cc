@@ -21,6 +21,7 @@ struct Sightings {
   bool gemm_m = false, gemm_n = false, gemm_k = false;
   bool vector_axis = false, row_axis = false, extent = false;
   bool multiplies_grid = false;
+  bool blocks = false;
   bool panel = false;
   double gemm_rows = 0;
   DType element{TypeCode::kFloat, 32};
@@ -100,6 +101,7 @@ class Finder {
   void Visit(const ir::Stmt& s) {
     if (const auto* launch = s.As<ir::Launch>()) {
       for (const ir::Axis& axis : launch->grid) VisitGrid(axis.extent);
+      if (launch->grid.size() == 1) VisitBlocks(launch->grid[0].extent);
       if (const auto it = launch->annotations.find("swizzle_panel");
           it != launch->annotations.end() && tunables_.count(it->second) > 0) {
         seen_[it->second].panel = true;
@@ -129,6 +131,17 @@ class Finder {
         x.multiplies_grid = true;
       }
     });
+  }
+
+  // The least of a tunable and of what there is to do.
+  void VisitBlocks(const ir::Expr& extent) {
+    if (const auto it = binds_.find(extent.get()); it != binds_.end())
+      return VisitBlocks(it->second);
+    const auto* least = extent.As<ir::Binary>();
+    if (least == nullptr || least->op != ir::BinaryOp::kMin) return;
+    for (const auto& [name, var] : tunables_) {
+      if (least->a.same_as(var) || least->b.same_as(var)) seen_[name].blocks = true;
+    }
   }
 
   void VisitLoop(const ir::For& loop) {
@@ -192,6 +205,7 @@ Role RoleOf(const Sightings& s) {
   if (s.threads) return Role::kThreads;
   if (s.stages) return Role::kStages;
   if (s.panel) return Role::kPanel;
+  if (s.blocks) return Role::kBlocks;
   if (s.multiplies_grid) return Role::kSplit;
   if (!s.cuts.empty()) return Role::kTileRow;
   if (s.grid || s.loop) return Role::kOther;
@@ -296,6 +310,9 @@ std::set<int64_t> CpuValues(const Binding& b, const Arch& arch, int64_t fallback
     case Role::kSplit:
       out = {1, 2, 4, 8};
       break;
+    case Role::kBlocks:
+      out = {arch.cores, 2 * arch.cores, 4 * arch.cores};
+      break;
     default:
       out = {fallback};  // threads and stages do nothing on a CPU
   }
@@ -330,6 +347,8 @@ std::set<int64_t> GpuValues(const Binding& b, const Arch& arch, int64_t fallback
       return {0, 4, 8, 16};
     case Role::kSplit:
       return {1, 2, 4, 8, 16};
+    case Role::kBlocks:
+      return {arch.cores, 2 * arch.cores, 3 * arch.cores};
     case Role::kTileRow:
       AddPowers(1, WithinCuts(b, 128), out);
       return out;
@@ -377,6 +396,8 @@ const char* RoleName(Role role) {
       return "panel";
     case Role::kSplit:
       return "split";
+    case Role::kBlocks:
+      return "blocks";
     case Role::kFlag:
       return "flag";
     case Role::kOption:

@@ -21,6 +21,7 @@ enum class Role : uint8_t {
   kStages,
   kPanel,   // blocks of a swizzle
   kSplit,   // more of it means more blocks: split-K and the like
+  kBlocks,  // all blocks of a launch, whatever the size of the problem
   kFlag,    // a bool
   kOption,  // no tunable but a pass option
   kInert,   // no effect on the program

@@ -10,6 +10,7 @@ namespace {
 using ir::BinaryOp;
 
 constexpr double kSamplePoints[] = {1.0 / 6, 1.0 / 2, 5.0 / 6};
+constexpr int kPointsBetween = 6;  // exact for 1, 2, 3 and 6
 constexpr size_t kMaxSampledLoops = 3;
 
 void AddTerm(Affine& into, const ir::ExprNode* var, Num coefficient) {
@@ -133,28 +134,86 @@ std::vector<const ir::ExprNode*> Symbols::LoopsIn(const ir::Expr& e) const {
   return out;
 }
 
+std::vector<const ir::ExprNode*> Symbols::LoopsOfStart(const ir::ExprNode* var) const {
+  const ir::Axis& axis = loops_.at(var).axis;
+  return axis.min.defined() ? LoopsIn(axis.min) : std::vector<const ir::ExprNode*>();
+}
+
+// The loops that `e` depends on and those that their ranges depend on, outer ones first.
+std::vector<Symbols::Sampled> Symbols::SampledLoops(const ir::Expr& e) const {
+  std::vector<Sampled> out;
+  const std::function<void(const ir::Expr&)> add = [&](const ir::Expr& x) {
+    for (const ir::ExprNode* v : LoopsIn(x)) {
+      const auto same = [&, v = v](const Sampled& other) { return other.var == v; };
+      if (std::any_of(out.begin(), out.end(), same)) continue;
+      const ir::Axis& axis = loops_.at(v).axis;
+      if (axis.var.defined()) {
+        add(axis.min);
+        add(axis.extent);
+      }
+      out.push_back({v, Depends(v)});
+    }
+  };
+  add(e);
+  return out;
+}
+
+// Whether a loop's range depends on loops.
+bool Symbols::Depends(const ir::ExprNode* var) const {
+  const ir::Axis& axis = loops_.at(var).axis;
+  return axis.var.defined() && !(LoopsIn(axis.min).empty() && LoopsIn(axis.extent).empty());
+}
+
+std::vector<Symbols::Point> Symbols::PointsOf(const Loop& loop, bool depends) const {
+  std::vector<Point> points;
+  if (!depends) {
+    for (const double p : kSamplePoints) {
+      points.push_back({loop.min + Floor((loop.trip - 1.0) * p + 0.5), tape_->Const(1)});
+    }
+    return points;
+  }
+  // Known here: the loops around it have values.
+  const Num min = Value(loop.axis.min).value_or(loop.min);
+  const Num trip = Max(Value(loop.axis.extent).value_or(loop.trip), 0.0);
+  const Num between = Max(trip - 2.0, 0.0);
+  points.push_back({min, Min(trip, 1.0)});
+  for (int i = 0; i < kPointsBetween; ++i) {
+    const Num at = min + 1.0 + Floor(between * ((i + 0.5) / kPointsBetween));
+    points.push_back({at, between / static_cast<double>(kPointsBetween)});
+  }
+  points.push_back({min + trip - 1.0, Min(Max(trip - 1.0, 0.0), 1.0)});
+  return points;
+}
+
+// Of loops[first] and those after it, those before having values. False where `e` has none.
+bool Symbols::AddSamples(const ir::Expr& e, const std::vector<Sampled>& loops, size_t first,
+                         Num weight, Num* sum, Num* weights) {
+  if (first == loops.size()) {
+    const auto value = Value(e);
+    if (!value) return false;
+    *sum = *sum + *value * weight;
+    *weights = *weights + weight;
+    return true;
+  }
+  const auto& [v, depends] = loops[first];
+  bool known = true;
+  for (const Point& point : PointsOf(loops_.at(v), depends)) {
+    if (point.weight.constant() == 0.0) continue;
+    values_[v] = point.at;
+    known = known && AddSamples(e, loops, first + 1, weight * point.weight, sum, weights);
+    values_.erase(v);
+  }
+  return known;
+}
+
 std::optional<Num> Symbols::Mean(const ir::Expr& e, bool* inexact) {
-  const std::vector<const ir::ExprNode*> loops = LoopsIn(e);
-  if (loops.empty()) return Value(e);
+  if (LoopsIn(e).empty()) return Value(e);
+  const std::vector<Sampled> loops = SampledLoops(e);
   if (loops.size() > kMaxSampledLoops) return std::nullopt;
   *inexact = true;
-  const int points = static_cast<int>(std::size(kSamplePoints));
-  int total = 1;
-  for (size_t i = 0; i < loops.size(); ++i) total *= points;
-  std::optional<Num> sum;
-  for (int s = 0; s < total; ++s) {
-    int rest = s;
-    for (const ir::ExprNode* v : loops) {
-      const Loop& l = loops_.at(v);
-      values_[v] = l.min + Floor((l.trip - 1.0) * kSamplePoints[rest % points] + 0.5);
-      rest /= points;
-    }
-    const auto value = Value(e);
-    for (const ir::ExprNode* v : loops) values_.erase(v);
-    if (!value) return std::nullopt;
-    sum = sum ? *sum + *value : *value;
-  }
-  return *sum / static_cast<double>(total);
+  Num sum = tape_->Const(0), weights = tape_->Const(0);
+  if (!AddSamples(e, loops, 0, tape_->Const(1), &sum, &weights)) return std::nullopt;
+  return sum / Max(weights, 1e-9);
 }
 
 std::optional<Affine> Symbols::AffineOf(const ir::Expr& e) const {

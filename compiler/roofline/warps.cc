@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/analysis.h"
 #include "compiler/ir/instruct.h"
+#include "compiler/ir/pipelined.h"
 #include "compiler/ir/visit.h"
 
 namespace kiln::roofline {
@@ -71,16 +72,25 @@ class WarpFinder {
   }
 
   bool FindLoop() {
-    const auto* seq = launch_.body.As<ir::Seq>();
-    if (seq == nullptr) return false;
-    for (const Stmt& s : seq->stmts) {
-      const auto* loop = s.As<ir::For>();
-      const bool pipelined = loop != nullptr && loop->loop == ir::ForKind::kPipelined;
-      if (pipelined && loop_ == nullptr) {
-        loop_ = loop;
-      } else if (const auto* bind = s.As<ir::Bind>(); bind != nullptr) {
+    const std::vector<ir::Row> path = ir::PathToPipelined(launch_);
+    for (const ir::Row& row : path) {
+      loop_ = row.at.As<ir::For>();
+      const bool known =
+          loop_ != nullptr ? AreKnown(*loop_) : !ReadsMemory(row.at.As<ir::If>()->condition);
+      if (!known || !ReadRow(row)) return false;
+    }
+    in_pieces_ = path.size() > 1;
+    return !path.empty() && loop_->num_stages.defined();
+  }
+
+  // False where parts cannot share the row out.
+  bool ReadRow(const ir::Row& row) {
+    bool before = true;
+    for (const Stmt& s : row.seq->stmts) {
+      before &= !s.same_as(row.at);
+      if (const auto* bind = s.As<ir::Bind>(); bind != nullptr) {
         if (ReadsMemory(bind->value)) return false;
-        if (loop_ == nullptr) binds_.push_back(bind);
+        if (before) binds_.push_back(bind);
       }
       bool fits = true;
       ir::Walk(s, [&](const Stmt& x) {
@@ -89,12 +99,12 @@ class WarpFinder {
       });
       if (!fits) return false;
     }
-    return loop_ != nullptr && loop_->num_stages.defined() && StepsAreKnown();
+    return true;
   }
 
-  bool StepsAreKnown() const {
-    bool known = !ReadsMemory(loop_->axes[0].min) && !ReadsMemory(loop_->axes[0].extent);
-    ir::Walk(loop_->body, [&](const Stmt& s) {
+  static bool AreKnown(const ir::For& loop) {
+    bool known = !ReadsMemory(loop.axes[0].min) && !ReadsMemory(loop.axes[0].extent);
+    ir::Walk(loop.body, [&](const Stmt& s) {
       known &= s.kind() != ir::StmtKind::kBreak && s.kind() != ir::StmtKind::kContinue;
       return known;
     });
@@ -102,6 +112,7 @@ class WarpFinder {
   }
 
   bool StepsDiffer() const {
+    if (in_pieces_) return true;
     const ir::Axis& axis = loop_->axes[0];
     const auto mentions = [&](const ir::Expr& var) {
       return ir::Uses(axis.min, var) || ir::Uses(axis.extent, var);
@@ -277,6 +288,7 @@ class WarpFinder {
   Tape& tape_;
   const Symbols& symbols_;
   WarpDemand out_;
+  bool in_pieces_ = false;  // the loop stands in others, or under conditions
   const ir::For* loop_ = nullptr;
   std::vector<const ir::Bind*> binds_;  // before the loop
   std::set<const ir::BufferNode*> fetched_;

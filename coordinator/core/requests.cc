@@ -106,11 +106,11 @@ void Core::Impl::On(Lookup& event) {
 bool Core::Impl::ResolveArch(const v1::SweepSpec& spec, v1::ArchRecord* arch) const {
   std::map<std::pair<std::string, std::string>, std::pair<int, const v1::ArchRecord*>> found;
   for (const auto& [name, worker] : workers_) {
-    if (worker->connection == 0 || worker->info.profile_slots() == 0) continue;
+    if (worker->connection == 0 || worker->profile_slots() == 0) continue;
     for (const v1::ArchRecord& record : worker->info.archs()) {
       if (!Matches(record, spec.target())) continue;
       auto& [slots, first] = found[{record.name(), record.device_model()}];
-      slots += worker->info.profile_slots();
+      slots += worker->profile_slots();
       if (first == nullptr) first = &record;
     }
   }
@@ -143,15 +143,19 @@ bool Core::Impl::ResolveKnownArch(const std::string& target, v1::ArchRecord* arc
 
 std::string Core::Impl::ArchMissText(const std::string& target) const {
   std::set<std::string> known;
+  std::string quarantined;
   for (const auto& [name, worker] : workers_) {
     if (worker->connection == 0) continue;
+    for (const v1::QuarantinedDevice& device : worker->info.quarantined()) {
+      absl::StrAppend(&quarantined, "; ", device.device(), " of ", name, " is quarantined");
+    }
     for (const v1::ArchRecord& record : worker->info.archs()) known.insert(record.name());
   }
   return absl::StrCat("no worker with a profile slot has reported a device for target '", target,
                       "'; ",
                       known.empty() ? "no worker is attached"
                                     : absl::StrCat("reported: ", absl::StrJoin(known, ", ")),
-                      ". Attach such a worker, or name another target");
+                      quarantined, ". Attach such a worker, or name another target");
 }
 
 void Core::Impl::StartOrWait(PendingSubmit pending) {

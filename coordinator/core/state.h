@@ -3,6 +3,7 @@
 #ifndef KILN_COORDINATOR_CORE_STATE_H_
 #define KILN_COORDINATOR_CORE_STATE_H_
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <deque>
@@ -138,6 +139,8 @@ struct Worker {
   bool reserved = false;   // in this turn: a suspect waits for it to be idle
 
   const std::string& name() const { return info.worker(); }
+  // Of devices that are not quarantined.
+  int profile_slots() const { return std::max(0, info.profile_slots() - info.quarantined_size()); }
 };
 
 // A request that waits for the expansion of its spec; several equal ones wait together.

@@ -14,10 +14,11 @@ constexpr int kMaxSlots = 4096;
 constexpr size_t kMaxName = 256;
 constexpr double kForgetSeconds = 300;  // a worker that stays away is no longer listed
 constexpr int kMaxNotes = 5;
+constexpr size_t kMaxReason = 500;
 
 // The worker's record of the model; null: it has none, or cannot measure now.
 const v1::ArchRecord* FindDevice(const Worker& worker, const v1::ArchRecord& arch) {
-  if (worker.connection == 0 || worker.info.profile_slots() == 0) return nullptr;
+  if (worker.connection == 0 || worker.profile_slots() == 0) return nullptr;
   for (const v1::ArchRecord& own : worker.info.archs()) {
     if (own.name() == arch.name() && own.device_model() == arch.device_model()) return &own;
   }
@@ -184,6 +185,7 @@ void Core::Impl::Adopt(Worker* worker, const v1::Register& message, v1::Welcome*
 }
 
 void Core::Impl::Heartbeat(Worker* worker, const v1::Heartbeat& message) {
+  *worker->info.mutable_quarantined() = message.quarantined();
   const int64_t deadline = now_.mono_ns + SecondsToNs(options_.lease_seconds);
   for (const v1::RunningTask& running : message.running()) {
     auto it = tasks_.find(running.task());
@@ -280,7 +282,7 @@ int Core::Impl::Capacity(const Worker& worker, Pool pool) const {
     case kCompilePool:
       return worker.info.compile_slots() * options_.compile_queue_per_slot;
     case kProfilePool:
-      return worker.info.profile_slots() * options_.profile_queue_per_slot;
+      return worker.profile_slots() * options_.profile_queue_per_slot;
     default:
       return (worker.info.compile_slots() + worker.info.profile_slots()) *
              options_.empty_queue_per_slot;
@@ -292,7 +294,7 @@ int Core::Impl::Slots(Pool pool) const {
   int slots = 0;
   for (const auto& [name, worker] : workers_) {
     if (worker->connection == 0 || worker->draining) continue;
-    slots += pool == kCompilePool ? worker->info.compile_slots() : worker->info.profile_slots();
+    slots += pool == kCompilePool ? worker->info.compile_slots() : worker->profile_slots();
   }
   return std::max(1, slots);
 }
@@ -320,6 +322,11 @@ v1::WorkerInfo Core::Impl::Describe(const Worker& worker) const {
           sweep->status.compiler_build(), ", this worker has ", worker.info.compiler_build()));
     }
   }
+  for (const v1::QuarantinedDevice& device : worker.info.quarantined()) {
+    out.add_notes(absl::StrCat(device.device(),
+                               " is quarantined: ", device.reason().substr(0, kMaxReason),
+                               "; it gets no leases until the worker is started again"));
+  }
   if (worker.connection == 0) {
     out.set_state("lost");
     out.add_notes("the stream is closed");
@@ -331,6 +338,8 @@ v1::WorkerInfo Core::Impl::Describe(const Worker& worker) const {
     out.add_notes("gets no new leases");
   } else if (refused > 0 && served == 0) {
     out.set_state("incompatible: compiler build " + worker.info.compiler_build());
+  } else if (worker.info.profile_slots() > 0 && worker.profile_slots() == 0) {
+    out.set_state("quarantined");
   } else {
     out.set_state("ready");
   }

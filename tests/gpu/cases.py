@@ -62,6 +62,50 @@ def few(name, M, N, K, block=(16, 64, 128), stages=4, **case):
                   "num_stages": stages}, out="bfloat16", **case)
 
 
+def streamk(name, M, N, K, dtype="bfloat16", out="bfloat16", trans_A=False, trans_B=True, few=False,
+            blocks=132, block=(128, 128, 64), stages=4, threads=256, panel=0, options=None):
+    """C[M, N] = A B, whose steps `blocks` blocks share evenly; `few`: rows of B fill the tiles."""
+    accum = "int32" if dtype == "int8" else "float32"
+    return {"name": name, "kind": "matmul_streamk", "template": "matmul_streamk",
+            "arguments": {"M": M, "N": N, "K": K, "dtype": dtype, "out_dtype": out,
+                          "accum_dtype": accum, "trans_A": trans_A, "trans_B": trans_B,
+                          "few": few},
+            "config": {"block_M": block[0], "block_N": block[1], "block_K": block[2],
+                       "num_stages": stages, "threads": threads, "panel": panel,
+                       "blocks": blocks},
+            "options": options or {}, "M": M, "N": N, "K": K, "dtype": dtype, "out": out,
+            "trans_A": trans_A, "trans_B": trans_B}
+
+
+def shared():
+    """Products whose steps blocks share: parts of tiles at both ends, whole tiles, none."""
+    cases = []
+    for name, trans_A, trans_B in (("nt", False, True), ("nn", False, False), ("tn", True, False),
+                                   ("tt", True, True)):
+        cases.append(streamk(f"streamk_{name}", 304, 264, 2000, trans_A=trans_A, trans_B=trans_B))
+    cases += [
+        streamk("streamk_ragged", 3001, 4104, 520, block=(128, 256, 64), panel=8),
+        streamk("streamk_whole", 1536, 1408, 512),
+        streamk("streamk_two_parts", 256, 256, 4096, block=(128, 256, 64)),
+        streamk("streamk_steps", 128, 256, 512),
+        streamk("streamk_one_group", 304, 264, 2000, threads=128, block=(128, 96, 64)),
+        streamk("streamk_many", 304, 264, 2000, blocks=300, block=(64, 64, 64), threads=128),
+        streamk("streamk_odd_rows", 100, 100, 1004),
+        streamk("streamk_float16", 304, 264, 2000, "float16", "float32"),
+        streamk("streamk_e4m3", 304, 264, 2000, "float8_e4m3fn", block=(128, 128, 128)),
+        streamk("streamk_int8", 304, 264, 2000, "int8", "int32", block=(128, 128, 128), stages=3),
+        streamk("streamk_float32", 100, 96, 200, "float32", "float32", trans_B=False, blocks=20,
+                block=(64, 32, 32), threads=128, stages=2),
+        streamk("streamk_tf32", 304, 264, 2000, "float32", "float32", block=(128, 128, 32),
+                options={"kiln.tf32": 1}),
+        streamk("streamk_mma", 304, 264, 2000, stages=3, options={"kiln.instructions": 80}),
+        streamk("streamk_few", 3, 264, 2000, few=True, block=(16, 64, 128), threads=128),
+        streamk("streamk_few_turns", 16, 20000, 520, few=True, block=(16, 64, 128), threads=128),
+        streamk("streamk_few_more", 70, 264, 2000, few=True, block=(64, 128, 128), stages=2),
+    ]
+    return cases
+
+
 def others():
     """Every template that has no function of its own here, in ragged shapes."""
     cases = []
@@ -181,7 +225,7 @@ def checks():
     cases.append({"name": "gemv", "kind": "gemv", "template": "gemv",
                   "arguments": {"N": 512, "K": 2048}, "config": {}, "options": {}, "M": 512,
                   "N": 2048, "dtype": "float32"})
-    return cases + others()
+    return cases + shared() + others()
 
 
 SHAPES = {
@@ -204,11 +248,44 @@ OLDER = [((128, 128, 32), 128, 3), ((128, 128, 32), 128, 4), ((128, 128, 32), 12
 SMALL = [((128, 128, 64), 256, 5), ((128, 128, 128), 256, 3), ((64, 128, 64), 128, 6),
          ((64, 128, 128), 128, 4), ((128, 64, 64), 256, 6), ((128, 64, 128), 256, 4),
          ((64, 64, 128), 128, 4)]
+# Of products whose steps blocks share: tiles, threads, stages, panel.
+SHARED = {
+    "dec128_down": [((128, 128, 64), 256, 6, 0), ((128, 128, 128), 256, 3, 0),
+                    ((128, 64, 64), 256, 8, 0), ((128, 64, 128), 256, 4, 0),
+                    ((128, 96, 64), 256, 6, 0), ((128, 192, 64), 256, 4, 0),
+                    ((128, 256, 64), 256, 4, 0)],
+    "sq2048": [((128, 256, 64), 256, 4, 8), ((256, 128, 64), 256, 4, 8),
+               ((128, 192, 64), 256, 4, 8), ((128, 128, 64), 256, 6, 8)],
+    "sq1024": [((128, 128, 64), 256, 6, 0), ((128, 128, 128), 256, 3, 0),
+               ((64, 128, 128), 128, 4, 0), ((128, 256, 64), 256, 4, 0)],
+    "odd1000": [((128, 128, 64), 256, 6, 0), ((128, 128, 128), 256, 3, 0),
+                ((64, 128, 128), 128, 4, 0), ((128, 256, 64), 256, 4, 0)],
+    "ragged": [((128, 256, 64), 256, 4, 8), ((128, 256, 64), 256, 4, 24),
+               ((256, 128, 64), 256, 4, 12), ((128, 192, 64), 256, 4, 24)],
+}
+# Of few rows: blocks, rows of B a tile, K a step, stages.
+SHARED_FEW = [(132, 64, 128, 10), (132, 128, 128, 5), (132, 64, 64, 18), (132, 64, 256, 5),
+              (264, 64, 128, 5), (264, 128, 128, 2), (396, 64, 128, 3), (112, 64, 128, 10)]
 ATTENTION = [(16, 16, 1024, 128), (4, 16, 4096, 128), (1, 16, 16384, 128), (4, 32, 4096, 64)]
 
 
-def timed():
+def timed_few_shared(shape, M, N, K):
+    """Few rows: tiles in turns of as many blocks as SMs, and steps that blocks share."""
+    cases = []
+    rows = 16 if M <= 16 else 64
+    for width, depth, stages in ((64, 128, 10), (128, 128, 5), (64, 256, 5)):
+        stages = stages if rows == 16 else stages * 3 // 5
+        cases.append(few(f"{shape}/turns_{rows}x{width}x{depth}_{stages}", M, N, K,
+                         (rows, width, depth), stages, options={"kiln.cluster": 1}))
+    for blocks, width, depth, stages in SHARED_FEW:
+        stages = stages if rows == 16 else max(stages * 3 // 5, 2)
+        name = f"{shape}/shared_{blocks}_{rows}x{width}x{depth}_{stages}"
+        cases.append(streamk(name, M, N, K, few=True, blocks=blocks, block=(rows, width, depth),
+                             stages=stages, threads=128))
+    return cases
 
+
+def timed():
     """Large shapes, a few configs each: the best of them is what counts."""
     cases = []
     for shape, (M, N, K) in SHAPES.items():
@@ -256,6 +333,7 @@ def timed():
                                               (4, 2048, 512)):
                 cases.append(one_row(f"{shape}/gemv_{block_N}x{block_K}_{threads}", N, K,
                                      block_N=block_N, block_K=block_K, threads=threads))
+        cases += timed_few_shared(shape, M, N, K)
     for block, threads, stages in (((128, 256, 32), 256, 4), ((128, 128, 32), 128, 4),
                                    ((256, 128, 32), 256, 4)):
         cases.append(tf32(f"sq4096_tf32/{'x'.join(map(str, block))}", 4096, 4096, 4096, block=block,
@@ -297,6 +375,12 @@ def timed():
                            {"M": 128, "N": 4096, "K": 14336, "dtype": "bfloat16"},
                            {"split": split, "block_M": block[0], "block_N": block[1],
                             "block_K": block[2], "num_stages": stages}, out="bfloat16"))
+    for shape, configs in SHARED.items():
+        M, N, K = SHAPES.get(shape, (128, 4096, 14336))
+        for block, threads, stages, panel in configs:
+            name = f"{shape}/shared_{'x'.join(map(str, block))}_{stages}_{panel}"
+            cases.append(streamk(name, M, N, K, block=block, threads=threads, stages=stages,
+                                 panel=panel))
     for block, threads, stages in (((128, 128, 64), 128, 3), ((128, 128, 64), 256, 4),
                                    ((128, 256, 64), 256, 3), ((128, 256, 64), 256, 4),
                                    ((256, 128, 64), 256, 4), ((128, 256, 128), 256, 2)):
@@ -342,7 +426,9 @@ def spaces():
              product("mma", 1024, 1024, 1024, "float16", "float32", trans_B=False),
              product("float32", 256, 256, 256, "float32", "float32"),
              tf32("tf32", 1024, 1024, 1024), tf32("tf32_nn", 1024, 768, 512, trans_B=False),
-             tf32("tf32_tt", 512, 1024, 1024, trans_A=True)]
+             tf32("tf32_tt", 512, 1024, 1024, trans_A=True),
+             streamk("streamk", 512, 768, 2048),
+             streamk("streamk_few_rows", 16, 3072, 1024, few=True)]
     found += [c for c in others() if c["name"] in
               ("linear_gelu", "splitk", "few", "promoted", "dequant_4", "conv_3x3_111", "decode",
                "transpose_bfloat16", "layernorm_float32", "broadcast_bfloat16", "colsum_float32",

@@ -226,7 +226,7 @@ class Rows:
 
 
 KINDS = {"matmul": Matmul, "matmul_splitk": Matmul, "matmul_promoted": Matmul,
-         "matmul_decode": Matmul, "linear": Linear,
+         "matmul_streamk": Matmul, "matmul_decode": Matmul, "linear": Linear,
          "matmul_dequant": Dequantised, "conv2d": Convolution, "attention": Attention,
          "attention_decode": Decoding}
 

@@ -12,11 +12,13 @@
 #include "absl/strings/str_join.h"
 #include "compiler/base/rng.h"
 #include "compiler/base/status.h"
+#include "worker/profile/formula.h"
 
 namespace kiln::worker {
 namespace {
 
 constexpr int kDefaultSamples = 256;
+constexpr char kByInterpreter[] = "by the interpreter";
 constexpr int kClusters = 6;
 constexpr int64_t kClusterWidth = 16;  // of the box in the last two dimensions
 constexpr int64_t kClusterRun = 256;   // elements of a cluster in a vector
@@ -55,39 +57,18 @@ std::string IndexText(const std::vector<int64_t>& shape, int64_t flat) {
   return absl::StrCat("[", absl::StrJoin(index, ", "), "]");
 }
 
-// Calls visit(flat, value) for each element until it returns false. The float32 case is worth a
-// loop of its own: outputs have tens of millions of elements.
-template <typename Visit>
-void ForEachElement(const TensorShape& shape, const std::vector<uint8_t>& bytes, Visit visit) {
-  if (shape.dense && shape.type == kFloat32) {
-    for (int64_t i = 0; i < shape.elements; ++i) {
-      float value;
-      std::memcpy(&value, &bytes[static_cast<size_t>(i) * 4], 4);
-      if (!visit(i, static_cast<double>(value))) return;
-    }
-    return;
-  }
-  int64_t width = shape.type.bytes();
-  for (int64_t i = 0; i < shape.elements; ++i) {
-    const uint8_t* at = &bytes[static_cast<size_t>(shape.OffsetOf(i) * width)];
-    if (!visit(i, LoadElement(at, shape.type))) return;
-  }
-}
-
-double ElementAt(const TensorShape& shape, const std::vector<uint8_t>& bytes, int64_t flat) {
-  return LoadElement(&bytes[static_cast<size_t>(shape.OffsetOf(flat) * shape.type.bytes())],
-                     shape.type);
-}
-
-std::vector<int64_t> PoisonedElements(const TensorShape& shape, const std::vector<uint8_t>& bytes,
-                                      uint8_t poison) {
-  int64_t width = shape.type.bytes();
-  std::vector<uint8_t> pattern(static_cast<size_t>(width), poison);
-  std::vector<int64_t> found;
-  for (int64_t i = 0; i < shape.elements; ++i) {
-    size_t at = static_cast<size_t>(shape.OffsetOf(i) * width);
-    if (bytes[at] != poison) continue;
-    if (std::memcmp(&bytes[at], pattern.data(), pattern.size()) == 0) found.push_back(i);
+// The longest dimension but the last: blocks of most kernels cover a stretch of it and one index of
+// the shorter ones, such as batches and heads.
+struct RowAxis {
+  int64_t extent = 1;
+  int64_t inner = 1;  // elements of the dimensions between it and the last one
+};
+RowAxis LongestAxis(const std::vector<int64_t>& shape) {
+  RowAxis found;
+  int64_t inner = 1;
+  for (size_t d = shape.empty() ? 0 : shape.size() - 1; d-- > 0;) {
+    if (shape[d] > found.extent) found = {shape[d], inner};
+    inner *= shape[d];
   }
   return found;
 }
@@ -104,13 +85,6 @@ double RootMeanSquare(const std::vector<ReferenceValue>& values) {
 }
 
 }  // namespace
-
-bool Tolerance::Accepts(double got, double expected) const {
-  if (std::isnan(got) || std::isnan(expected)) return std::isnan(got) && std::isnan(expected);
-  if (got == expected) return true;  // infinities included
-  if (std::isinf(got) || std::isinf(expected)) return false;
-  return std::abs(got - expected) <= atol + rtol * std::abs(expected);
-}
 
 Tolerance ToleranceFor(const TensorShape& output, const BoundManifest& manifest,
                        const v1::CheckPolicy& policy, double scale) {
@@ -140,7 +114,8 @@ std::vector<int64_t> SampleElements(const std::vector<int64_t>& shape, int sampl
   }
   Rng random(seed);
   int64_t columns = shape.back();
-  int64_t rows = shape.size() > 1 ? shape[shape.size() - 2] : 1;
+  const RowAxis axis = LongestAxis(shape);
+  int64_t rows = axis.extent;
   int64_t planes = elements / (rows * columns);
   int64_t height = std::min(rows, kClusterWidth);
   int64_t width = std::min(columns, shape.size() > 1 ? kClusterWidth : kClusterRun);
@@ -158,7 +133,9 @@ std::vector<int64_t> SampleElements(const std::vector<int64_t>& shape, int sampl
     for (int i = 0; i < per_cluster; ++i) {
       int64_t r = row + static_cast<int64_t>(random.Below(static_cast<uint64_t>(height)));
       int64_t c = column + static_cast<int64_t>(random.Below(static_cast<uint64_t>(width)));
-      picked.insert((plane * rows + r) * columns + c);
+      // Planes count the dimensions before the rows' and those between rows and columns.
+      const int64_t before = plane / axis.inner, within = plane % axis.inner;
+      picked.insert(((before * rows + r) * axis.inner + within) * columns + c);
     }
   }
   picked.insert(0);
@@ -171,11 +148,13 @@ struct Checker::Truth {
   struct Output {
     std::vector<int64_t> elements;         // sampled
     std::vector<ReferenceValue> expected;  // in the same order; empty = not computed yet
-    std::string reference_config;          // whose reference computed them
-    double scale = 0;                      // root mean square of `expected`
-    std::string peer_config;               // the candidate that the others are compared with
-    std::optional<uint64_t> digest;        // of its output; unset = no peer
-    std::vector<uint8_t> peer;             // its output; empty = not kept
+    std::string reference_config;          // whose reference computed or confirmed them
+    std::string how;                       // what computed them
+    bool by_formula = false;
+    double scale = 0;                // root mean square of `expected`
+    std::string peer_config;         // the candidate that the others are compared with
+    std::optional<uint64_t> digest;  // of its output; unset = no peer
+    Bytes peer;                      // its output; empty = not kept
   };
   std::map<int, Output> outputs;  // by tensor
 };
@@ -183,12 +162,13 @@ struct Checker::Truth {
 struct Checker::Run {
   const Candidate* candidate = nullptr;
   std::unique_ptr<Reference> reference;
-  std::map<int, uint64_t> digests;              // of the outputs, by tensor
-  std::map<int, std::vector<uint8_t>> outputs;  // read when they are looked at
+  std::map<int, uint64_t> digests;  // of the outputs, by tensor
+  std::map<int, Bytes> outputs;     // read when they are looked at
   std::map<int, std::vector<int64_t>> unwritten;
   std::vector<std::string> convicted;
   int64_t sampled = 0;
-  int same = 0;  // outputs with the very bytes of the peer's
+  std::set<std::string> how;  // what the samples were held against
+  int same = 0;               // outputs with the very bytes of the peer's
   std::string same_as;
   double worst = 0;  // error / tolerance
 };
@@ -218,7 +198,7 @@ absl::StatusOr<CheckReport> Checker::Check(const Candidate& candidate) {
   CheckReport report;
   for (int copy = 0; copy < static_cast<int>(seeds_.size()); ++copy) {
     run.digests.clear();
-    run.outputs.clear();
+    Recycle(&run);
     run.unwritten.clear();
     absl::Status status = CheckSeed(copy, &run);
     alive_();
@@ -234,12 +214,22 @@ absl::StatusOr<CheckReport> Checker::Check(const Candidate& candidate) {
     report.convicted = std::move(run.convicted);
     // The next candidate must not find what this one broke.
     KILN_RETURN_IF_ERROR(tensors_->Restore(copy));
+    Recycle(&run);
     return report;
   }
+  Recycle(&run);
   report.passed = true;
   report.convicted = std::move(run.convicted);
   report.summary = Summary(run);
   return report;
+}
+
+// Memory that the system has given once is not asked for again.
+void Checker::Recycle(Run* run) {
+  for (auto& [tensor, output] : run->outputs) {
+    if (!output.empty()) spare_.push_back(std::move(output));
+  }
+  run->outputs.clear();
 }
 
 std::string Checker::Summary(const Run& run) const {
@@ -248,8 +238,8 @@ std::string Checker::Summary(const Run& run) const {
     return absl::StrCat(text, ", memory only: no reference asked for");
   }
   if (run.sampled > 0 || run.same == 0) {
-    absl::StrAppend(&text, ", ", run.sampled, " elements sampled, worst error ", run.worst,
-                    " of the tolerance");
+    absl::StrAppend(&text, ", ", run.sampled, " elements sampled ", absl::StrJoin(run.how, " and "),
+                    ", worst error ", run.worst, " of the tolerance");
   }
   if (run.same > 0) {
     absl::StrAppend(&text, ", ", run.same, " outputs with the same bytes as ", run.same_as);
@@ -263,6 +253,10 @@ absl::Status Checker::CheckSeed(int copy, Run* run) {
   for (const auto& [tensor, digest] : run->digests) {
     if (tensors_->tensors()[static_cast<size_t>(tensor)].elements == 0) continue;
     if (SameAsPeer(copy, tensor, run)) continue;
+    if (!spare_.empty()) {
+      run->outputs[tensor] = std::move(spare_.back());
+      spare_.pop_back();
+    }
     KILN_RETURN_IF_ERROR(tensors_->ReadTensor(copy, tensor, &run->outputs[tensor]));
   }
   for (const auto& [tensor, output] : run->outputs) {
@@ -311,7 +305,7 @@ absl::Status Checker::FindUnwritten(int copy, int tensor, Run* run) {
   const std::map<int, uint64_t> first = run->digests;
   KILN_RETURN_IF_ERROR(Launch(copy, kPoison[1], run));
   run->digests = first;
-  std::vector<uint8_t> second;
+  Bytes second;
   KILN_RETURN_IF_ERROR(tensors_->ReadTensor(copy, tensor, &second));
   std::vector<int64_t> again = PoisonedElements(shape, second, kPoison[1]);
   std::vector<int64_t>& unwritten = run->unwritten[tensor];
@@ -329,27 +323,61 @@ absl::Status Checker::FindUnwritten(int copy, int tensor, Run* run) {
   return absl::OkStatus();
 }
 
+// The formula of an output that the candidate's own program confirms, or null.
+absl::StatusOr<const Formula*> Checker::FormulaOf(int copy, int tensor, Run* run) {
+  const auto known = formulas_.find(tensor);
+  if (known != formulas_.end()) return known->second.get();
+  std::vector<int64_t> probes;
+  std::vector<double> values;
+  for (std::unique_ptr<Formula>& formula : FormulasFor(*run->candidate->manifest, tensor)) {
+    if (formula->Probes() != probes) {
+      probes = formula->Probes();
+      values.clear();
+      KILN_ASSIGN_OR_RETURN(const std::vector<ReferenceValue> own,
+                            Interpret(copy, tensor, probes, run));
+      for (const ReferenceValue& value : own) {
+        values.push_back(value.written ? value.value : std::nan(""));
+      }
+    }
+    if (!formula->Confirm(seeds_[static_cast<size_t>(copy)], probes, values)) continue;
+    return (formulas_[tensor] = std::move(formula)).get();
+  }
+  formulas_[tensor] = nullptr;
+  return nullptr;
+}
+
+// By a formula where there is one, which reaches every tile; else by the interpreter at a few
+// places.
 absl::Status Checker::EnsureSampled(int copy, int tensor, Run* run) {
   Truth::Output& truth = truths_[static_cast<size_t>(copy)]->outputs[tensor];
   if (!truth.expected.empty()) return absl::OkStatus();
   const TensorShape& shape = tensors_->tensors()[static_cast<size_t>(tensor)];
-  int samples = policy_.samples() > 0 ? policy_.samples() : kDefaultSamples;
-  uint64_t seed = seeds_[static_cast<size_t>(copy)];
-  truth.elements = SampleElements(shape.shape, samples, seed);
-  KILN_ASSIGN_OR_RETURN(Reference * reference, OwnReference(run));
-  absl::StatusOr<std::vector<ReferenceValue>> values =
-      reference->Evaluate(seed, tensor, truth.elements);
-  alive_();
-  if (absl::IsInvalidArgument(values.status())) {
-    return Wrong("the kernel itself is wrong with this config",
-                 std::string(values.status().message()));
+  const uint64_t seed = seeds_[static_cast<size_t>(copy)];
+  KILN_ASSIGN_OR_RETURN(const Formula* formula, FormulaOf(copy, tensor, run));
+  truth.by_formula = formula != nullptr;
+  if (truth.by_formula) {
+    FormulaSample sample = formula->Sample(seed, copy, static_cast<int>(seeds_.size()));
+    truth.how = absl::StrCat("by ", formula->name(), ", ", sample.ToString());
+    truth.elements = std::move(sample.elements);
+    for (const double value : sample.values) truth.expected.push_back({value, true});
+  } else {
+    const int samples = policy_.samples() > 0 ? policy_.samples() : kDefaultSamples;
+    truth.how = kByInterpreter;
+    truth.elements = SampleElements(shape.shape, samples, seed);
+    KILN_ASSIGN_OR_RETURN(truth.expected, Interpret(copy, tensor, truth.elements, run));
   }
-  KILN_RETURN_IF_ERROR(values.status());
-  KILN_CHECK(values->size() == truth.elements.size());
-  truth.expected = *std::move(values);
+  alive_();
+  KILN_CHECK(truth.expected.size() == truth.elements.size());
   truth.scale = RootMeanSquare(truth.expected);
   truth.reference_config = run->candidate->config;
   return absl::OkStatus();
+}
+
+// A formula does not mean what the kernel means: from now on the interpreter is asked.
+absl::Status Checker::DropFormula(int copy, int tensor, Run* run) {
+  formulas_[tensor] = nullptr;
+  for (const std::unique_ptr<Truth>& truth : truths_) truth->outputs[tensor].expected.clear();
+  return CompareSampled(copy, tensor, run);
 }
 
 absl::Status Checker::CompareSampled(int copy, int tensor, Run* run) {
@@ -357,6 +385,7 @@ absl::Status Checker::CompareSampled(int copy, int tensor, Run* run) {
   const TensorShape& shape = tensors_->tensors()[static_cast<size_t>(tensor)];
   const Truth::Output& truth = truths_[static_cast<size_t>(copy)]->outputs[tensor];
   Tolerance tolerance = ToleranceOf(copy, tensor, *run);
+  run->how.insert(truth.how);
   for (size_t i = 0; i < truth.elements.size(); ++i) {
     const ReferenceValue& expected = truth.expected[i];
     if (!expected.written) continue;
@@ -372,17 +401,31 @@ absl::Status Checker::CompareSampled(int copy, int tensor, Run* run) {
     std::string witness = absl::StrCat(shape.name, IndexText(shape.shape, truth.elements[i]),
                                        " got ", got, ", expected ", expected.value, ", tolerance ",
                                        tolerance.atol + tolerance.rtol * std::abs(expected.value));
-    if (truth.reference_config != run->candidate->config) {
-      KILN_ASSIGN_OR_RETURN(ReferenceValue own, Ask(copy, tensor, truth.elements[i], run));
-      if (tolerance.Accepts(got, own.value)) {
-        return Wrong(absl::StrCat("the kernel computes other numbers with this config than with ",
-                                  truth.reference_config),
-                     witness);
-      }
+    if (truth.by_formula) {
+      KILN_ASSIGN_OR_RETURN(ReferenceValue right, Ask(copy, tensor, truth.elements[i], run));
+      // With a formula that no candidate has met yet, it is the formula.
+      const bool untried = default_ != nullptr || !truth.digest.has_value();
+      if (tolerance.Accepts(got, right.value) && untried) return DropFormula(copy, tensor, run);
     }
-    return Wrong("wrong numbers", witness);
+    return BlameConfig(copy, tensor, truth.elements[i], got, witness, run);
   }
   return absl::OkStatus();
+}
+
+// The config, if its own program means these numbers; else the code that was made of it.
+absl::Status Checker::BlameConfig(int copy, int tensor, int64_t element, double got,
+                                  const std::string& witness, Run* run) {
+  const Truth::Output& truth = truths_[static_cast<size_t>(copy)]->outputs[tensor];
+  if (default_ == nullptr && truth.reference_config == run->candidate->config) {
+    return Wrong("wrong numbers", witness);
+  }
+  KILN_ASSIGN_OR_RETURN(ReferenceValue own, AskOwn(copy, tensor, element, run));
+  if (!own.written || !ToleranceOf(copy, tensor, *run).Accepts(got, own.value)) {
+    return Wrong("wrong numbers", witness);
+  }
+  return Wrong(absl::StrCat("the kernel computes other numbers with this config than with ",
+                            default_ != nullptr ? "its defaults" : truth.reference_config),
+               witness);
 }
 
 absl::Status Checker::ComparePeer(int copy, int tensor, Run* run) {
@@ -392,20 +435,18 @@ absl::Status Checker::ComparePeer(int copy, int tensor, Run* run) {
   const TensorShape& shape = tensors_->tensors()[static_cast<size_t>(tensor)];
   Tolerance tolerance = ToleranceOf(copy, tensor, *run);
   Tolerance loose{tolerance.rtol * kPeerSlack, tolerance.atol * kPeerSlack};
-  std::vector<int64_t> differing;
-  ForEachElement(shape, run->outputs[tensor], [&](int64_t flat, double got) {
-    if (!loose.Accepts(got, ElementAt(shape, output.peer, flat))) differing.push_back(flat);
-    return differing.size() < kArbitrations;
-  });
+  const std::vector<int64_t> differing =
+      FindDifferences(shape, run->outputs[tensor], output.peer, loose, kArbitrations);
   for (int64_t flat : differing) {
     double got = ElementAt(shape, run->outputs[tensor], flat);
     KILN_ASSIGN_OR_RETURN(ReferenceValue expected, Ask(copy, tensor, flat, run));
     if (!expected.written) continue;
     if (!tolerance.Accepts(got, expected.value)) {
-      return Wrong("wrong numbers",
-                   absl::StrCat(shape.name, IndexText(shape.shape, flat), " got ", got,
-                                ", expected ", expected.value, ", tolerance ",
-                                tolerance.atol + tolerance.rtol * std::abs(expected.value)));
+      return BlameConfig(copy, tensor, flat, got,
+                         absl::StrCat(shape.name, IndexText(shape.shape, flat), " got ", got,
+                                      ", expected ", expected.value, ", tolerance ",
+                                      tolerance.atol + tolerance.rtol * std::abs(expected.value)),
+                         run);
     }
     if (tolerance.Accepts(ElementAt(shape, output.peer, flat), expected.value)) continue;
     // It was the peer that was wrong. This candidate takes its place.
@@ -425,13 +466,8 @@ absl::Status Checker::CheckNaN(int copy, int tensor, Run* run) {
   const TensorShape& shape = tensors_->tensors()[static_cast<size_t>(tensor)];
   const std::vector<int64_t>& unwritten = run->unwritten[tensor];
   if (!shape.type.is_float()) return absl::OkStatus();
-  std::vector<int64_t> found;
-  ForEachElement(shape, run->outputs[tensor], [&](int64_t flat, double got) {
-    if (std::isnan(got) && !std::binary_search(unwritten.begin(), unwritten.end(), flat)) {
-      found.push_back(flat);
-    }
-    return found.size() < kArbitrations;
-  });
+  const std::vector<int64_t> found =
+      FindNaNs(shape, run->outputs[tensor], unwritten, kArbitrations);
   for (int64_t flat : found) {
     KILN_ASSIGN_OR_RETURN(ReferenceValue expected, Ask(copy, tensor, flat, run));
     if (std::isnan(expected.value)) continue;
@@ -451,17 +487,47 @@ absl::StatusOr<Reference*> Checker::OwnReference(Run* run) {
   return run->reference.get();
 }
 
-absl::StatusOr<ReferenceValue> Checker::Ask(int copy, int tensor, int64_t element, Run* run) {
+Reference* Checker::DefaultReference(Run* run) {
+  if (!std::exchange(asked_for_default_, true) && run->candidate->make_default_reference) {
+    absl::StatusOr<std::unique_ptr<Reference>> made = run->candidate->make_default_reference();
+    if (made.ok()) default_ = *std::move(made);
+  }
+  return default_.get();
+}
+
+absl::StatusOr<std::vector<ReferenceValue>> Checker::Interpret(int copy, int tensor,
+                                                               const std::vector<int64_t>& elements,
+                                                               Run* run) {
+  if (Reference* reference = DefaultReference(run)) {
+    absl::StatusOr<std::vector<ReferenceValue>> values =
+        reference->Evaluate(seeds_[static_cast<size_t>(copy)], tensor, elements);
+    alive_();
+    if (values.ok()) return values;
+    default_ = nullptr;  // the defaults are not meant for this shape
+  }
   KILN_ASSIGN_OR_RETURN(Reference * reference, OwnReference(run));
   absl::StatusOr<std::vector<ReferenceValue>> values =
-      reference->Evaluate(seeds_[static_cast<size_t>(copy)], tensor, {element});
+      reference->Evaluate(seeds_[static_cast<size_t>(copy)], tensor, elements);
   alive_();
   if (absl::IsInvalidArgument(values.status())) {
     return Wrong("the kernel itself is wrong with this config",
                  std::string(values.status().message()));
   }
-  KILN_RETURN_IF_ERROR(values.status());
-  return values->front();
+  return values;
+}
+
+absl::StatusOr<ReferenceValue> Checker::Ask(int copy, int tensor, int64_t element, Run* run) {
+  KILN_ASSIGN_OR_RETURN(const std::vector<ReferenceValue> values,
+                        Interpret(copy, tensor, {element}, run));
+  return values.front();
+}
+
+absl::StatusOr<ReferenceValue> Checker::AskOwn(int copy, int tensor, int64_t element, Run* run) {
+  KILN_ASSIGN_OR_RETURN(Reference * reference, OwnReference(run));
+  const auto values = reference->Evaluate(seeds_[static_cast<size_t>(copy)], tensor, {element});
+  alive_();
+  // A config whose own program is wrong cannot be excused by it.
+  return values.ok() ? values->front() : ReferenceValue{std::nan(""), false};
 }
 
 Tolerance Checker::ToleranceOf(int copy, int tensor, const Run& run) const {

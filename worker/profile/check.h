@@ -3,12 +3,14 @@
 // For each seed: poison the outputs, run once, then
 //   1. red zones and inputs must be untouched,
 //   2. every output element must have been written, unless the reference leaves it too,
-//   3. sampled elements must agree with the reference: corners of the tensor and random places,
-//      at the real shape, all contributors included,
+//   3. sampled elements must agree with the reference at the real shape, all contributors included:
+//      one of every tile where the kernel computes a known formula (formula.h), which its own
+//      program has confirmed; else corners of the tensor and random places, by the interpreter,
 //   4. the whole output must agree with that of the first candidate that passed (the peer); where
 //      they differ the reference decides which of the two is wrong; an output with the very bytes
 //      of the peer's needs no other look,
 //   5. a NaN is wrong unless the reference has one there.
+// A formula alone finds nobody wrong: where it differs the candidate's own program is interpreted.
 // Reference values and the peer's outputs are kept, so that the reference is computed once for all
 // candidates of the same inputs.
 #ifndef KILN_WORKER_PROFILE_CHECK_H_
@@ -24,17 +26,13 @@
 #include "absl/status/statusor.h"
 #include "kiln/v1/common.pb.h"
 #include "worker/profile/device.h"
+#include "worker/profile/formula.h"
 #include "worker/profile/manifest.h"
 #include "worker/profile/reference.h"
+#include "worker/profile/scan.h"
 #include "worker/profile/tensors.h"
 
 namespace kiln::worker {
-
-struct Tolerance {
-  double rtol = 0;
-  double atol = 0;
-  bool Accepts(double got, double expected) const;
-};
 
 // By the storage type of the output, the coarsest float type of any tensor, the length of the
 // reduction behind one element, and `scale`, the root mean square of the expected values; the
@@ -47,14 +45,15 @@ Tolerance ToleranceFor(const TensorShape& output, const BoundManifest& manifest,
                        const v1::CheckPolicy& policy, double scale);
 
 // Where to look: about `samples` distinct elements, in up to six clusters (four corners of the last
-// two dimensions, two random places), so that a reference that works block by block touches few
-// blocks. Sorted. Deterministic in its arguments.
+// dimension and the longest other one, two random places), so that a reference that works block by
+// block touches few blocks. Sorted. Deterministic in its arguments.
 std::vector<int64_t> SampleElements(const std::vector<int64_t>& shape, int samples, uint64_t seed);
 
 struct CheckReport {
   bool passed = false;
   v1::Failure failure;  // when not passed
-  std::string summary;  // "2 seeds, 512 elements sampled, worst error 0.12 of the tolerance"
+  std::string summary;  // "2 seeds, 512 elements sampled by the interpreter, worst
+                        // error 0.12 of the tolerance"
   // Configs that passed earlier and that the reference has now proved wrong.
   std::vector<std::string> convicted;
 };
@@ -68,6 +67,9 @@ class Checker {
     const BoundManifest* manifest = nullptr;
     // Makes this config's own reference; called at most once a check.
     std::function<absl::StatusOr<std::unique_ptr<Reference>>()> make_reference;
+    // That of the kernel with its defaults, which says what the kernel means whichever config came
+    // first. Empty, or an error: what the first config means is taken for right.
+    std::function<absl::StatusOr<std::unique_ptr<Reference>>()> make_default_reference;
   };
 
   // `tensors` must hold at least as many copies as there are seeds (default {1, 2}), copy i filled
@@ -95,14 +97,24 @@ class Checker {
   absl::Status Launch(int copy, uint8_t poison, Run* run);
   absl::Status FindUnwritten(int copy, int tensor, Run* run);
   absl::Status CompareSampled(int copy, int tensor, Run* run);
+  absl::Status BlameConfig(int copy, int tensor, int64_t element, double got,
+                           const std::string& witness, Run* run);
   absl::Status ComparePeer(int copy, int tensor, Run* run);
   absl::Status CheckNaN(int copy, int tensor, Run* run);
   absl::Status EnsureSampled(int copy, int tensor, Run* run);
+  absl::StatusOr<const Formula*> FormulaOf(int copy, int tensor, Run* run);
+  absl::Status DropFormula(int copy, int tensor, Run* run);
+  absl::StatusOr<std::vector<ReferenceValue>> Interpret(int copy, int tensor,
+                                                        const std::vector<int64_t>& elements,
+                                                        Run* run);
   absl::StatusOr<ReferenceValue> Ask(int copy, int tensor, int64_t element, Run* run);
+  absl::StatusOr<ReferenceValue> AskOwn(int copy, int tensor, int64_t element, Run* run);
   absl::StatusOr<Reference*> OwnReference(Run* run);
+  Reference* DefaultReference(Run* run);
   Tolerance ToleranceOf(int copy, int tensor, const Run& run) const;
   bool SameAsPeer(int copy, int tensor, Run* run) const;
   void KeepAsPeer(int copy, Run* run);
+  void Recycle(Run* run);
   std::string Summary(const Run& run) const;
 
   Device* const device_;
@@ -112,6 +124,10 @@ class Checker {
   const std::function<void()> alive_;
   const std::vector<uint64_t> seeds_;
   std::vector<std::unique_ptr<Truth>> truths_;
+  bool asked_for_default_ = false;
+  std::unique_ptr<Reference> default_;                // null: there is none
+  std::map<int, std::unique_ptr<Formula>> formulas_;  // by output; null: there is none
+  std::vector<Bytes> spare_;                          // buffers for outputs
 };
 
 }  // namespace kiln::worker

@@ -2,23 +2,17 @@
 
 #include <dlfcn.h>
 
-#include <cstring>
-
 #include "absl/strings/str_cat.h"
 #include "compiler/base/status.h"
+#include "worker/profile/dynamic_library.h"
 
 namespace kiln::worker::cuda {
 namespace {
 
 constexpr int kOldestVersion = 12000;
 
-struct Entry {
-  const char* name;
-  void* place;
-};
-
-absl::Status Resolve(void* library, Driver* driver) {
-  const Entry entries[] = {
+absl::Status Fill(void* library, Driver* driver) {
+  const Symbol symbols[] = {
       {"cuGetErrorName", &driver->GetErrorName},
       {"cuGetErrorString", &driver->GetErrorString},
       {"cuInit", &driver->Init},
@@ -49,15 +43,7 @@ absl::Status Resolve(void* library, Driver* driver) {
       {"cuModuleGetFunction", &driver->ModuleGetFunction},
       {"cuLaunchKernel", &driver->LaunchKernel},
   };
-  for (const Entry& entry : entries) {
-    void* found = ::dlsym(library, entry.name);
-    if (found == nullptr) {
-      return absl::UnavailableError(absl::StrCat("the CUDA driver has no ", entry.name,
-                                                 ": it is too old; install 525 or later"));
-    }
-    std::memcpy(entry.place, &found, sizeof(found));
-  }
-  return absl::OkStatus();
+  return Resolve(library, symbols, "the CUDA driver", ": it is too old; install 525 or later");
 }
 
 absl::StatusOr<const Driver*> Load() {
@@ -69,7 +55,7 @@ absl::StatusOr<const Driver*> Load() {
                      "; install NVIDIA's driver, or measure on the CPU"));
   }
   static Driver driver;
-  KILN_RETURN_IF_ERROR(Resolve(library, &driver));
+  KILN_RETURN_IF_ERROR(Fill(library, &driver));
   KILN_RETURN_IF_ERROR(driver.Check(driver.Init(0), "initialise the CUDA driver"));
   int version = 0;
   KILN_RETURN_IF_ERROR(driver.Check(driver.DriverGetVersion(&version), "ask for the version"));

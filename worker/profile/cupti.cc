@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <mutex>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/base/cuda_toolkit.h"
 #include "compiler/base/status.h"
+#include "worker/profile/dynamic_library.h"
 
 namespace kiln::worker::cuda {
 namespace {
@@ -86,18 +86,17 @@ void* OpenLibrary(std::string* tried) {
 
 }  // namespace
 
-absl::Status KernelTimes::Load() {
+absl::StatusOr<void*> OpenCupti() {
   std::string tried;
-  void* library = OpenLibrary(&tried);
-  if (library == nullptr) {
-    return absl::UnavailableError(
-        absl::StrCat("no CUPTI (looked for ", tried,
-                     "); install the CUDA Toolkit's CUPTI or set KILN_CUDA_PATH to its folder"));
-  }
-  const struct {
-    const char* name;
-    void* place;
-  } entries[] = {
+  if (void* library = OpenLibrary(&tried)) return library;
+  return absl::UnavailableError(
+      absl::StrCat("no CUPTI (looked for ", tried,
+                   "); install the CUDA Toolkit's CUPTI or set KILN_CUDA_PATH to its folder"));
+}
+
+absl::Status KernelTimes::Load() {
+  KILN_ASSIGN_OR_RETURN(void* library, OpenCupti());
+  const Symbol symbols[] = {
       {"cuptiGetVersion", &api.GetVersion},
       {"cuptiGetTimestamp", &api.GetTimestamp},
       {"cuptiActivityRegisterCallbacks", &api.RegisterCallbacks},
@@ -105,13 +104,7 @@ absl::Status KernelTimes::Load() {
       {"cuptiActivityFlushAll", &api.FlushAll},
       {"cuptiActivityGetNextRecord", &api.GetNextRecord},
   };
-  for (const auto& entry : entries) {
-    void* found = ::dlsym(library, entry.name);
-    if (found == nullptr) {
-      return absl::UnavailableError(absl::StrCat("CUPTI has no ", entry.name));
-    }
-    std::memcpy(entry.place, &found, sizeof(found));
-  }
+  KILN_RETURN_IF_ERROR(Resolve(library, symbols, "CUPTI"));
   uint32_t version = 0;
   if (api.GetVersion(&version) != 0) return absl::UnavailableError("CUPTI does not answer");
   version_ = absl::StrCat("CUPTI ", version / 10000, ".", version % 10000 / 100);

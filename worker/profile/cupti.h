@@ -12,6 +12,9 @@
 
 namespace kiln::worker::cuda {
 
+// The handle of libcupti (dlopen). kUnavailable, with what to do, when there is none.
+absl::StatusOr<void*> OpenCupti();
+
 // One execution of a kernel. Times are of CUPTI's clock (KernelTimes::Now).
 struct KernelRecord {
   uint64_t begin_ns = 0;

@@ -7,6 +7,7 @@
 #define KILN_WORKER_PROFILE_DEVICE_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,6 +30,12 @@ struct LaunchArguments {
 class LoadedKernel {
  public:
   virtual ~LoadedKernel() = default;
+};
+
+// What happened to a device itself since it was last looked at.
+struct DeviceHealth {
+  std::string broken;   // why nothing may be measured on it any more; empty = it may
+  std::string tainted;  // why what was measured meanwhile does not count; empty = it does
 };
 
 class Device {
@@ -70,10 +77,25 @@ class Device {
   virtual absl::StatusOr<std::vector<Sample>> Time(LoadedKernel* kernel,
                                                    absl::Span<const LaunchArguments> launches) = 0;
 
+  // Hardware counters of one launch, by name (counters.h). Takes the launches in turn, one a pass,
+  // again from the first when there are more passes. kUnimplemented: the device has none.
+  virtual absl::StatusOr<std::map<std::string, double>> Count(
+      LoadedKernel* kernel, absl::Span<const LaunchArguments> launches);
+
   // How Time() measures and what the device did meanwhile, since the last call: one line for the
   // measurement's record; may be empty.
   virtual std::string Conditions() { return ""; }
+
+  // Looked at between candidates.
+  virtual DeviceHealth Examine() { return {}; }
+  // Who else uses the device now: "process 4711"; empty = nobody, or the system does not say.
+  virtual std::vector<std::string> Company() { return {}; }
 };
+
+inline absl::StatusOr<std::map<std::string, double>> Device::Count(
+    LoadedKernel*, absl::Span<const LaunchArguments>) {
+  return absl::UnimplementedError("the device has no counters");
+}
 
 }  // namespace kiln::worker
 

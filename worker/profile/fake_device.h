@@ -35,6 +35,10 @@ class FakeDevice : public Device {
   // Allocations beyond this sum fail.
   void set_memory_bytes(int64_t bytes) { memory_bytes_ = bytes; }
 
+  // What Examine() and Company() say; by default nothing.
+  std::function<DeviceHealth()> examine;
+  std::function<std::vector<std::string>()> company;
+
   // Names of the kernels in the order in which Time() ran them.
   const std::vector<std::string>& timed() const { return timed_; }
   // First addresses of the launches that Time() ran.
@@ -57,6 +61,10 @@ class FakeDevice : public Device {
   absl::Status Launch(LoadedKernel* kernel, const LaunchArguments& arguments) override;
   absl::StatusOr<std::vector<Sample>> Time(LoadedKernel* kernel,
                                            absl::Span<const LaunchArguments> launches) override;
+  DeviceHealth Examine() override { return examine ? examine() : DeviceHealth(); }
+  std::vector<std::string> Company() override {
+    return company ? company() : std::vector<std::string>();
+  }
 
  private:
   Rng random_;

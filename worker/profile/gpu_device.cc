@@ -8,14 +8,21 @@
 #include <cstdio>
 #include <cstring>
 #include <functional>
+#include <map>
+#include <optional>
+#include <set>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "compiler/base/status.h"
 #include "compiler/target/arch.h"
 #include "worker/profile/artifact_library.h"
+#include "worker/profile/canary.h"
+#include "worker/profile/counters.h"
 #include "worker/profile/cuda_driver.h"
 #include "worker/profile/cupti.h"
 #include "worker/profile/gpu_kernels.h"
@@ -93,7 +100,11 @@ class GpuDevice : public Device {
   absl::Status Launch(LoadedKernel* kernel, const LaunchArguments& arguments) override;
   absl::StatusOr<std::vector<Sample>> Time(LoadedKernel* kernel,
                                            absl::Span<const LaunchArguments> launches) override;
+  absl::StatusOr<std::map<std::string, double>> Count(
+      LoadedKernel* kernel, absl::Span<const LaunchArguments> launches) override;
   std::string Conditions() override;
+  DeviceHealth Examine() override;
+  std::vector<std::string> Company() override;
 
  private:
   struct Pair {
@@ -103,6 +114,8 @@ class GpuDevice : public Device {
   absl::Status MakeContext();
   absl::Status MakeTools();
   absl::Status Calibrate();
+  absl::Status OpenCanary();
+  absl::StatusOr<std::vector<double>> TimeCanary(int launches);
   // Waits for the stream. Ends the process when it fails or takes longer.
   void Await(double limit_seconds, absl::string_view what);
   // A launch's code, or the end of the process when the driver has a sticky error.
@@ -122,6 +135,9 @@ class GpuDevice : public Device {
   int blocks_ = 1;  // of a digest
   cuda::Function digest_ = nullptr;
   cuda::Function nothing_ = nullptr;
+  cuda::Function canary_kernel_ = nullptr;
+  std::unique_ptr<Canary> canary_;  // null: not asked for
+  std::string bus_id_;
   Address sum_ = 0;
   uint8_t* stage_ = nullptr;
   uint32_t* gate_ = nullptr;  // host memory that the stream waits on
@@ -131,6 +147,8 @@ class GpuDevice : public Device {
   cuda::KernelTimes* records_ = nullptr;
   std::string why_no_records_;
   std::unique_ptr<cuda::Monitor> monitor_;
+  std::optional<absl::StatusOr<std::unique_ptr<cuda::Counters>>>
+      counters_;          // opened when asked for
   double launch_ns_ = 0;  // between two events around an empty kernel, less the kernel
 };
 
@@ -142,13 +160,22 @@ absl::Status GpuDevice::Open() {
   }
   KILN_RETURN_IF_ERROR(MakeContext());
   KILN_RETURN_IF_ERROR(MakeTools());
-  return Calibrate();
+  KILN_RETURN_IF_ERROR(Calibrate());
+  return OpenCanary();
 }
 
 absl::Status GpuDevice::MakeContext() {
   cuda::Ordinal device = 0;
   KILN_RETURN_IF_ERROR(cu_.Check(cu_.DeviceGet(&device, options_.ordinal),
                                  absl::StrCat("open GPU ", options_.ordinal)));
+  char bus_id[32] = {};
+  if (cu_.DeviceGetPCIBusId(bus_id, sizeof(bus_id), device) == cuda::kSuccess) {
+    bus_id_ = bus_id;
+    auto monitor = cuda::Monitor::Start(bus_id_);
+    if (monitor.ok()) monitor_ = *std::move(monitor);
+  }
+  const std::set<unsigned> before =
+      monitor_ == nullptr ? std::set<unsigned>() : monitor_->Processes();
   cuda::Context context = nullptr;
   KILN_RETURN_IF_ERROR(cu_.Check(cu_.DevicePrimaryCtxRetain(&context, device), "make a context"));
   KILN_RETURN_IF_ERROR(cu_.Check(cu_.CtxSetCurrent(context), "enter the context"));
@@ -160,11 +187,7 @@ absl::Status GpuDevice::MakeContext() {
       cu_.Check(cu_.DeviceGetAttribute(&sms, cuda::kMultiprocessors, device), "ask for the SMs"));
   cache_bytes_ = l2;
   blocks_ = sms * 8;
-  char bus_id[32] = {};
-  if (cu_.DeviceGetPCIBusId(bus_id, sizeof(bus_id), device) == cuda::kSuccess) {
-    auto monitor = cuda::Monitor::Start(bus_id);
-    if (monitor.ok()) monitor_ = *std::move(monitor);
-  }
+  if (monitor_ != nullptr) monitor_->Claim(before);
   return cu_.Check(cu_.StreamCreate(&stream_, cuda::kStreamNonBlocking), "make a stream");
 }
 
@@ -176,6 +199,8 @@ absl::Status GpuDevice::MakeTools() {
       cu_.Check(cu_.ModuleGetFunction(&digest_, module, "kiln_digest"), "find kiln_digest"));
   KILN_RETURN_IF_ERROR(
       cu_.Check(cu_.ModuleGetFunction(&nothing_, module, "kiln_nothing"), "find kiln_nothing"));
+  KILN_RETURN_IF_ERROR(
+      cu_.Check(cu_.ModuleGetFunction(&canary_kernel_, module, "kiln_canary"), "find kiln_canary"));
   KILN_RETURN_IF_ERROR(cu_.Check(cu_.MemAlloc(&sum_, sizeof(uint64_t)), "allocate"));
   void* pinned = nullptr;
   KILN_RETURN_IF_ERROR(cu_.Check(cu_.MemHostAlloc(&pinned, kStageBytes, 0), "allocate"));
@@ -215,6 +240,63 @@ absl::Status GpuDevice::Calibrate() {
   }
   launch_ns_ = costs.empty() ? 0 : Median(costs);
   return absl::OkStatus();
+}
+
+// The baseline is this very device's, as long as its driver stays.
+absl::Status GpuDevice::OpenCanary() {
+  if (options_.drift <= 0) return absl::OkStatus();
+  int version = 0;
+  KILN_RETURN_IF_ERROR(cu_.Check(cu_.DriverGetVersion(&version), "ask for the version"));
+  CanaryOptions options;
+  options.drift = options_.drift;
+  options.file = absl::StrCat(options_.scratch_dir, "/canary-",
+                              absl::StrReplaceAll(bus_id_, {{":", "-"}}), "-cuda", version);
+  canary_ =
+      std::make_unique<Canary>([this](int launches) { return TimeCanary(launches); }, options);
+  return canary_->Open();
+}
+
+absl::StatusOr<std::vector<double>> GpuDevice::TimeCanary(int launches) {
+  unsigned rounds = cuda::kCanaryRounds;
+  void* arguments[] = {&rounds, &sum_};
+  std::vector<Sample> samples;
+  KILN_RETURN_IF_ERROR(TimeBatch(
+      std::min(kBatch, static_cast<size_t>(launches)), /*gate=*/true,
+      [&](size_t) {
+        return cu_.Check(
+            cu_.LaunchKernel(canary_kernel_, static_cast<unsigned>(blocks_), 1, 1,
+                             cuda::kDigestThreads, 1, 1, 0, stream_, arguments, nullptr),
+            "launch the canary");
+      },
+      &samples));
+  std::vector<double> times;
+  for (const Sample& sample : samples) times.push_back(sample.ns);
+  return times;
+}
+
+DeviceHealth GpuDevice::Examine() {
+  DeviceHealth health;
+  std::vector<std::string> own, others;
+  if (monitor_ != nullptr) {
+    for (const cuda::Monitor::Fault& fault : monitor_->TakeFaults()) {
+      (fault.hardware ? own : others).push_back(fault.what);
+    }
+  }
+  health.broken = absl::StrJoin(own, ", ");
+  health.tainted = absl::StrJoin(others, ", ");
+  if (!health.broken.empty() || canary_ == nullptr) return health;
+  const absl::StatusOr<std::string> drift = canary_->Look();
+  health.broken = drift.ok() ? *drift : std::string(drift.status().message());
+  return health;
+}
+
+std::vector<std::string> GpuDevice::Company() {
+  std::vector<std::string> company;
+  if (monitor_ == nullptr) return company;
+  for (const unsigned other : monitor_->OtherProcesses()) {
+    company.push_back(absl::StrCat("process ", other));
+  }
+  return company;
 }
 
 void GpuDevice::Await(double limit_seconds, absl::string_view what) {
@@ -397,6 +479,15 @@ absl::StatusOr<std::vector<Sample>> GpuDevice::Time(LoadedKernel* kernel,
   return samples;
 }
 
+absl::StatusOr<std::map<std::string, double>> GpuDevice::Count(
+    LoadedKernel* kernel, absl::Span<const LaunchArguments> launches) {
+  if (!counters_.has_value()) counters_ = cuda::Counters::Open(options_.ordinal);
+  KILN_RETURN_IF_ERROR(counters_->status());
+  return (**counters_)->Count([&](int pass) {
+    return Launch(kernel, launches[static_cast<size_t>(pass) % launches.size()]);
+  });
+}
+
 std::string GpuDevice::Conditions() {
   std::string text =
       records_ != nullptr
@@ -406,9 +497,8 @@ std::string GpuDevice::Conditions() {
   if (monitor_ == nullptr) return text;
   const std::string seen = monitor_->Take().ToString();
   if (!seen.empty()) absl::StrAppend(&text, "; ", seen);
-  for (unsigned other : monitor_->OtherProcesses()) {
-    absl::StrAppend(&text, "; process ", other, " uses the GPU too");
-  }
+  for (const std::string& other : Company())
+    absl::StrAppend(&text, "; ", other, " uses the GPU too");
   return text;
 }
 

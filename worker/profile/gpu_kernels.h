@@ -8,8 +8,11 @@ namespace kiln::worker::cuda {
 // 64-bit word is mixed with its place, and the words are added up, so that the order in which
 // threads come does not matter. Any grid of kDigestThreads threads a block.
 // kiln_nothing(): what launching costs.
+// kiln_canary(rounds, out): so many rounds of arithmetic in every thread, whose time is that of the
+// clock; writes nothing to the float at `out` unless arithmetic is broken.
 extern const char kGpuKernels[];
 inline constexpr unsigned kDigestThreads = 256;
+inline constexpr unsigned kCanaryRounds = 2048;  // about 0.15 ms with all threads of an SM
 
 }  // namespace kiln::worker::cuda
 

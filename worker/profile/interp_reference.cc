@@ -1,5 +1,6 @@
 #include "worker/profile/interp_reference.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -74,11 +75,12 @@ class InterpReference : public Reference {
     return absl::InvalidArgumentError(std::string(status.message()));
   }
 
-  // Host copies of the inputs for `seed`; kept until another seed is asked for.
+  // Host copies of the inputs for `seed`; kept until another seed is asked for. Pages are taken,
+  // and numbers made, when blocks are about to read them; what a kernel adds to is made at once.
   void Prepare(uint64_t seed) {
     if (!views_.empty() && seed == seed_) return;
     seed_ = seed;
-    memory_.assign(manifest_.tensors.size(), {});
+    memory_.clear();
     views_.clear();
     for (size_t i = 0; i < manifest_.tensors.size(); ++i) {
       const TensorShape& shape = manifest_.tensors[i];
@@ -87,22 +89,54 @@ class InterpReference : public Reference {
       view.shape = shape.shape;
       view.strides = shape.strides;
       if (!shape.output || shape.accumulates) {
-        memory_[i].resize(static_cast<size_t>(shape.bytes()));
-        ParallelFor(shape.span, [&](int64_t first, int64_t last) {
-          FillSeeded(seed, static_cast<int>(i), shape.type, first, last - first,
-                     memory_[i].data() + first * shape.type.bytes());
-        });
-        view.data = memory_[i].data();
+        memory_.emplace_back(shape.type, std::vector<int64_t>{shape.span});
+        view.data = memory_.back().data();
       }
       views_.push_back(std::move(view));
+      if (!shape.output || !shape.accumulates) continue;
+      ParallelFor(shape.span, [&](int64_t first, int64_t last) {
+        FillRun(static_cast<int>(i), first, last - first);
+      });
     }
+    options_.prepare = [this](int tensor, const std::vector<int64_t>& low,
+                              const std::vector<int64_t>& high) { FillBox(tensor, low, high); };
+  }
+
+  void FillRun(int tensor, int64_t first, int64_t count) const {
+    const interp::TensorView& view = views_[static_cast<size_t>(tensor)];
+    FillSeeded(seed_, tensor, view.dtype, first, count,
+               static_cast<uint8_t*>(view.data) + first * view.dtype.bytes());
+  }
+
+  // Row by row of the last dimension.
+  void FillBox(int tensor, const std::vector<int64_t>& low,
+               const std::vector<int64_t>& high) const {
+    const TensorShape& shape = manifest_.tensors[static_cast<size_t>(tensor)];
+    if (shape.output) return;
+    int64_t rows = 1;
+    for (size_t d = 0; d + 1 < low.size(); ++d) rows *= high[d] - low[d] + 1;
+    const int64_t run = low.empty() ? 1 : (high.back() - low.back()) * shape.strides.back() + 1;
+    const int64_t rows_of_piece = std::max<int64_t>(1, kPiece / run);
+    ParallelTasks((rows + rows_of_piece - 1) / rows_of_piece, [&](int64_t piece) {
+      const int64_t last = std::min(rows, (piece + 1) * rows_of_piece);
+      for (int64_t row = piece * rows_of_piece; row < last; ++row) {
+        int64_t offset = low.empty() ? 0 : low.back() * shape.strides.back();
+        int64_t rest = row;
+        for (size_t d = low.empty() ? 0 : low.size() - 1; d-- > 0;) {
+          const int64_t extent = high[d] - low[d] + 1;
+          offset += (low[d] + rest % extent) * shape.strides[d];
+          rest /= extent;
+        }
+        FillRun(tensor, offset, run);
+      }
+    });
   }
 
   const ir::Program program_;
   const BoundManifest manifest_;
-  const interp::Options options_;
+  interp::Options options_;
   uint64_t seed_ = 0;
-  std::vector<std::vector<uint8_t>> memory_;
+  std::vector<interp::Tensor> memory_;
   std::vector<interp::TensorView> views_;
 };
 
@@ -114,6 +148,7 @@ absl::StatusOr<std::unique_ptr<Reference>> MakeInterpReference(const v1::SweepIn
   KILN_ASSIGN_OR_RETURN(ir::Program program, ElaborateInputs(inputs, config));
   interp::Options options;
   options.clip_global = true;
+  options.narrow = true;
   options.max_steps = kMaxSteps;
   for (const auto& [name, text] : inputs.runtime_values()) {
     options.dims[name] = static_cast<int64_t>(RuntimeNumber(text));

@@ -15,6 +15,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr int kCountedLaunches = 32;  // before inputs come again
 constexpr int kMaxCopies = 4096;
 
 constexpr double kWarmUpNs = 10e6;
@@ -99,7 +100,7 @@ Meter::Meter(Device* device, const TensorSet* tensors, const v1::MeasurementPoli
              Touch touch)
     : device_(device), tensors_(tensors), policy_(WithDefaults(policy)), touch_(std::move(touch)) {}
 
-absl::StatusOr<std::vector<Sample>> Meter::Take(const Contestant& contestant, int count) {
+std::vector<LaunchArguments> Meter::NextLaunches(const Contestant& contestant, int count) {
   std::vector<LaunchArguments> launches;
   launches.reserve(static_cast<size_t>(count));
   for (int i = 0; i < count; ++i) {
@@ -108,7 +109,16 @@ absl::StatusOr<std::vector<Sample>> Meter::Take(const Contestant& contestant, in
       next_copy_ = (next_copy_ + 1) % tensors_->copies();
     }
   }
-  return device_->Time(contestant.kernel, launches);
+  return launches;
+}
+
+absl::StatusOr<std::vector<Sample>> Meter::Take(const Contestant& contestant, int count) {
+  return device_->Time(contestant.kernel, NextLaunches(contestant, count));
+}
+
+absl::StatusOr<std::map<std::string, double>> Meter::Count(const Contestant& contestant) {
+  touch_(contestant.config);
+  return device_->Count(contestant.kernel, NextLaunches(contestant, kCountedLaunches));
 }
 
 absl::Status Meter::WarmUp(const Contestant& contestant) {

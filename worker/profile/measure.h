@@ -67,10 +67,14 @@ class Meter {
   // candidate is its own entry; a failing device fails all.
   std::vector<absl::StatusOr<Timing>> Finals(absl::Span<const Contestant> contestants);
 
+  // Hardware counters of a launch, after times were taken; inputs rotate as they do for those.
+  absl::StatusOr<std::map<std::string, double>> Count(const Contestant& contestant);
+
  private:
   struct Racer;
 
   absl::Status WarmUp(const Contestant& contestant);
+  std::vector<LaunchArguments> NextLaunches(const Contestant& contestant, int count);
   absl::StatusOr<std::vector<Sample>> Take(const Contestant& contestant, int count);
   void Turn(Racer* racer, int launches, bool wake);
   int LaunchesPerTurn(const std::vector<Racer>& racers) const;

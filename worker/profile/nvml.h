@@ -1,5 +1,6 @@
-// What the GPU does while it measures: clocks, power, reasons for lower clocks, other processes. By
-// NVML, found at run time (libnvidia-ml.so.1 of the driver).
+// What the GPU does while it measures: clocks, power, reasons for lower clocks, other processes,
+// ECC errors and Xid events. By NVML, found at run time (libnvidia-ml.so.1 of the driver), and the
+// kernel's log.
 #ifndef KILN_WORKER_PROFILE_NVML_H_
 #define KILN_WORKER_PROFILE_NVML_H_
 
@@ -7,11 +8,14 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "worker/profile/kernel_log.h"
 
 namespace kiln::worker::cuda {
 
@@ -36,16 +40,36 @@ class Monitor {
   Window Take();
   // The clocks are held down by heat or by the power supply, not merely by the power limit.
   bool throttled() const { return throttled_; }
-  // Process ids of others that hold a compute context on the device; empty where the system does
-  // not say.
-  std::vector<unsigned> OtherProcesses() const;
+  // Ids of the processes that hold a compute context on the device; empty where the system does not
+  // say.
+  std::set<unsigned> Processes() const;
+  // Call when this process has made its context, with what there was before: what came meanwhile is
+  // this process, whatever its number is outside of a container.
+  void Claim(const std::set<unsigned>& before);
+  // Processes() without this one.
+  std::set<unsigned> OtherProcesses() const;
+
+  struct Fault {
+    std::string what;       // "Xid 31 (memory page fault)", "2 uncorrected ECC errors"
+    bool hardware = false;  // the device's own; else some program's on it
+  };
+  // What went wrong on the device since it was first watched, or since the last call.
+  std::vector<Fault> TakeFaults();
 
  private:
-  explicit Monitor(void* device) : device_(device) {}
+  Monitor(void* device, std::string bus_id) : device_(device), bus_id_(std::move(bus_id)) {}
   void Watch();
   void Read();
+  void WatchFaults();
+  void TakeErrorCounts(std::vector<Fault>* faults);
 
   void* const device_;
+  const std::string bus_id_;
+  std::set<unsigned> own_;
+  void* events_ = nullptr;               // NVML's set; null: it has none
+  std::unique_ptr<KernelLog> log_;       // null: not readable
+  unsigned long long uncorrected_ = 0;   // volatile ECC errors
+  unsigned remapped_ = 0, retired_ = 0;  // rows for uncorrected errors; pages waiting
   std::atomic<bool> stop_{false};
   std::atomic<bool> throttled_{false};
   std::mutex mutex_;

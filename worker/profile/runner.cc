@@ -5,10 +5,12 @@
 
 #include <chrono>
 #include <fstream>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "compiler/base/digest.h"
 #include "compiler/base/status.h"
 
@@ -17,9 +19,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr double kCountingSeconds = 1;  // for hardware counters of the finalists
 constexpr int kScreenSamples = 5;
 constexpr int kRaceSamples = 20;
 constexpr double kMegabyte = 1e6;
+constexpr auto kLookAgain = std::chrono::milliseconds(200);
 
 double SecondsSince(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -132,11 +136,9 @@ void Runner::Serve(const v1::ProfileRequest& request, const Emit& emit) {
     last.mutable_failure()->set_message(
         absl::StrCat("this runner does not do ", v1::TaskKind_Name(request.kind())));
   } else if (request.kind() == v1::TASK_FINALS) {
-    RunFinals(request, emit);
-    last.set_done(true);
+    last = RunFinals(request, emit);
   } else {
-    RunAlone(request, emit);
-    last.set_done(true);
+    last = RunAlone(request, emit);
   }
   emit(last);
   emit_ = nullptr;
@@ -201,6 +203,9 @@ Checker::Candidate Runner::Checkable(const v1::ProfileRequest& request, const En
   candidate.manifest = &entry.manifest;
   candidate.make_reference = [this, &request, &entry] {
     return make_reference_(request.inputs(), entry.config, entry.manifest);
+  };
+  candidate.make_default_reference = [this, &request, &entry] {
+    return make_reference_(request.inputs(), "", entry.manifest);
   };
   return candidate;
 }
@@ -278,8 +283,62 @@ void Runner::ScreenEntry(const v1::ProfileRequest& request, Entry* entry) {
   FillMeasurement(request, *timing, entry);
 }
 
-void Runner::RunAlone(const v1::ProfileRequest& request, const Emit& emit) {
+// Others change the times. False: it ends the request, as `last` says.
+bool Runner::WaitUntilAlone(v1::ProfileEvent* last) {
+  const Clock::time_point begin = Clock::now();
+  std::vector<std::string> company = device_->Company();
+  while (!company.empty() && company != tolerated_) {
+    if (SecondsSince(begin) >= options_.company_seconds) {
+      if (options_.refuse_company) {
+        last->set_unavailable(absl::StrCat(absl::StrJoin(company, ", "), " on ", device_->name(),
+                                           ": nothing is measured beside others"));
+        return false;
+      }
+      tolerated_ = std::move(company);
+      return true;
+    }
+    if (!current_.empty()) Touch(current_);  // waiting is no hang
+    std::this_thread::sleep_for(kLookAgain);
+    company = device_->Company();
+  }
+  if (company.empty()) tolerated_.clear();
+  return true;
+}
+
+// A fault of the device costs no candidate anything but its measurement; one that some program made
+// while a single candidate ran is taken for that candidate's. False: it ends the request.
+bool Runner::Healthy(std::vector<Entry*> entries, v1::ProfileEvent* last) {
+  const DeviceHealth health = device_->Examine();
+  if (health.broken.empty() && health.tainted.empty()) return true;
+  const std::string what = absl::StrCat(device_->name(), ": ", health.broken,
+                                        health.broken.empty() ? "" : "; ", health.tainted);
+  const bool blame = health.broken.empty() && entries.size() == 1;
+  for (Entry* entry : entries) {
+    if (blame) {
+      if (!entry->alive()) continue;
+      entry->Fail(MakeFailure(v1::Failure::RUN,
+                              absl::AbortedError(absl::StrCat(
+                                  health.tainted, " on ", device_->name(),
+                                  " while it was checked and timed: that does not count"))));
+      continue;
+    }
+    entry->result.clear_measurement();
+    entry->result.clear_failure();
+    entry->result.set_not_run(true);
+  }
+  if (!health.broken.empty()) {
+    last->set_quarantined(health.broken);
+  } else if (!blame) {
+    last->set_unavailable(absl::StrCat(what, " during the finals: they do not count"));
+  }
+  return blame;
+}
+
+v1::ProfileEvent Runner::RunAlone(const v1::ProfileRequest& request, const Emit& emit) {
+  v1::ProfileEvent last;
+  last.set_done(true);
   for (const v1::ProfileCandidate& candidate : request.candidates()) {
+    if (!WaitUntilAlone(&last)) break;
     Entry entry;
     LoadEntry(request, candidate, &entry);
     if (entry.alive()) {
@@ -288,10 +347,14 @@ void Runner::RunAlone(const v1::ProfileRequest& request, const Emit& emit) {
     }
     if (entry.alive()) CheckEntry(request, &entry);
     if (entry.alive()) ScreenEntry(request, &entry);
+    const bool healthy = Healthy({&entry}, &last);
     v1::ProfileEvent event;
     *event.mutable_result() = std::move(entry.result);
     emit(event);
+    if (!healthy) break;
   }
+  current_.clear();
+  return last;
 }
 
 void Runner::FinishFinalist(const v1::ProfileRequest& request, const absl::StatusOr<Timing>& timing,
@@ -310,7 +373,36 @@ void Runner::FinishFinalist(const v1::ProfileRequest& request, const absl::Statu
   }
 }
 
-void Runner::RunFinals(const v1::ProfileRequest& request, const Emit& emit) {
+// In launches of their own, when all times are taken; the fastest first, as long as there is time.
+void Runner::CountFinalists(std::vector<Entry*> finalists) {
+  std::erase_if(finalists, [](const Entry* entry) {
+    return !entry->alive() || !entry->result.has_measurement();
+  });
+  std::sort(finalists.begin(), finalists.end(), [](const Entry* a, const Entry* b) {
+    return a->result.measurement().median_ns() < b->result.measurement().median_ns();
+  });
+  const Clock::time_point begin = Clock::now();
+  for (Entry* entry : finalists) {
+    v1::Measurement* measurement = entry->result.mutable_measurement();
+    if (SecondsSince(begin) > kCountingSeconds) {
+      measurement->set_counters_missing("faster candidates took the time for counting");
+      continue;
+    }
+    const auto counted =
+        bench_->meter->Count({entry->config, entry->kernel.get(), &entry->manifest});
+    if (absl::IsUnimplemented(counted.status())) return;
+    if (!counted.ok()) {
+      measurement->set_counters_missing(std::string(counted.status().message()));
+      continue;
+    }
+    measurement->mutable_counters()->insert(counted->begin(), counted->end());
+  }
+}
+
+v1::ProfileEvent Runner::RunFinals(const v1::ProfileRequest& request, const Emit& emit) {
+  v1::ProfileEvent last;
+  last.set_done(true);
+  if (!WaitUntilAlone(&last)) return last;
   std::vector<Entry> entries(static_cast<size_t>(request.candidates_size()));
   std::vector<Contestant> contestants;
   std::vector<Entry*> running;
@@ -343,11 +435,16 @@ void Runner::RunFinals(const v1::ProfileRequest& request, const Emit& emit) {
     std::vector<absl::StatusOr<Timing>> timings = bench_->meter->Finals(contestants);
     for (size_t i = 0; i < running.size(); ++i) FinishFinalist(request, timings[i], running[i]);
   }
+  std::vector<Entry*> all;
+  for (Entry& entry : entries) all.push_back(&entry);
+  if (Healthy(all, &last)) CountFinalists(running);
   for (Entry& entry : entries) {
     v1::ProfileEvent event;
     *event.mutable_result() = std::move(entry.result);
     emit(event);
   }
+  current_.clear();
+  return last;
 }
 
 }  // namespace kiln::worker

@@ -26,6 +26,10 @@ struct RunnerOptions {
   std::string device_name;                    // "<worker>/<device>" in measurements
   int64_t rotation_bytes = int64_t{1} << 30;  // cap of the cold rotation
   int64_t peer_bytes = int64_t{1} << 30;      // cap of the outputs kept for comparison
+  // While others use the device a measurement waits so long, and then is taken, and says so, or
+  // refused.
+  double company_seconds = 10;
+  bool refuse_company = false;
 };
 
 // Keeps tensors and reference values of the latest inputs between requests, so that the rounds of
@@ -38,7 +42,8 @@ class Runner {
   ~Runner();
 
   // Serves one request: `started` before each time a candidate is touched, one `result` for each,
-  // `done` last; or `failure` when the request as a whole cannot be served.
+  // `done` last; or `failure`, `quarantined` or `unavailable` when it cannot be served, or not
+  // further.
   void Serve(const v1::ProfileRequest& request, const Emit& emit);
 
  private:
@@ -51,10 +56,14 @@ class Runner {
   Checker::Candidate Checkable(const v1::ProfileRequest& request, const Entry& entry) const;
   void CheckEntry(const v1::ProfileRequest& request, Entry* entry);
   void ScreenEntry(const v1::ProfileRequest& request, Entry* entry);
-  void RunAlone(const v1::ProfileRequest& request, const Emit& emit);
+  // What ends the request, or `done`.
+  v1::ProfileEvent RunAlone(const v1::ProfileRequest& request, const Emit& emit);
+  bool WaitUntilAlone(v1::ProfileEvent* last);
+  bool Healthy(std::vector<Entry*> entries, v1::ProfileEvent* last);
   void FinishFinalist(const v1::ProfileRequest& request, const absl::StatusOr<Timing>& timing,
                       Entry* entry);
-  void RunFinals(const v1::ProfileRequest& request, const Emit& emit);
+  void CountFinalists(std::vector<Entry*> finalists);
+  v1::ProfileEvent RunFinals(const v1::ProfileRequest& request, const Emit& emit);
   void FillMeasurement(const v1::ProfileRequest& request, const Timing& timing, Entry* entry);
   void Touch(const std::string& config);
 
@@ -66,6 +75,7 @@ class Runner {
   std::map<std::string, std::string> summaries_;  // config -> how its check went, likewise
   const Emit* emit_ = nullptr;                    // of the request being served
   std::string current_;
+  std::vector<std::string> tolerated_;  // company that did not leave while it was waited for
 };
 
 }  // namespace kiln::worker

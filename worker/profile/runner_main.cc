@@ -34,6 +34,9 @@ struct Flags {
   std::string device = "cpu";
   double launch_seconds = 10;
   bool no_records = false;
+  double drift = 0.03;
+  double company_seconds = 10;
+  bool refuse_company = false;
   bool describe = false;
   bool devices = false;
 };
@@ -76,6 +79,7 @@ absl::StatusOr<std::unique_ptr<Device>> MakeDevice(const Flags& flags) {
   options.launch_seconds = flags.launch_seconds;
   options.records = !flags.no_records;
   options.scratch_dir = scratch;
+  options.drift = flags.drift;
   return MakeGpuDevice(options);
 }
 
@@ -84,11 +88,14 @@ absl::Status Serve(const Flags& flags) {
   v1::ChildHello hello;
   KILN_ASSIGN_OR_RETURN(*hello.add_archs(), RecordOf(flags));
   KILN_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, MakeDevice(flags));
+  hello.set_quarantined(device->Examine().broken);
   KILN_RETURN_IF_ERROR(channel.Write(hello.SerializeAsString()));
   RunnerOptions options;
   options.device_name = absl::StrCat(flags.device_name, "/", device->name());
   options.rotation_bytes = flags.rotation_mib << 20;
   options.peer_bytes = flags.peer_mib << 20;
+  options.company_seconds = flags.company_seconds;
+  options.refuse_company = flags.refuse_company;
   Runner runner(device.get(), MakeInterpReference, options);
   while (true) {
     KILN_ASSIGN_OR_RETURN(std::optional<std::string> frame, channel.Read());
@@ -145,6 +152,15 @@ int main(int argc, char** argv) {
                  "GPU: longest that a launch may take before the child ends itself")
       ->check(CLI::PositiveNumber);
   app.add_flag("--no-records", flags.no_records, "GPU: time by events though CUPTI is there");
+  app.add_option("--canary-drift", flags.drift,
+                 "GPU: how much longer a fixed kernel may take than it once did before the GPU is "
+                 "out of use; 0 = do not look")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--company-seconds", flags.company_seconds,
+                 "GPU: how long to wait while other processes compute on it")
+      ->check(CLI::NonNegativeNumber);
+  app.add_flag("--refuse-company", flags.refuse_company,
+               "GPU: then measure nothing, rather than measure and say so");
   app.add_flag("--describe", flags.describe, "print the device's record and exit");
   app.add_flag("--devices", flags.devices, "list the GPUs that can be measured and exit");
   try {

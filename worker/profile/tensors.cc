@@ -34,23 +34,34 @@ float UniformFloat(uint64_t bits) {
   return static_cast<float>(static_cast<int64_t>(bits >> 40) - (int64_t{1} << 23)) * 0x1p-23f;
 }
 
-// A float32 of no NaN, rounded to nearest, ties to even.
-uint16_t ToBFloat16(float value) {
+uint32_t BitsOf(float value) {
   uint32_t bits;
   std::memcpy(&bits, &value, sizeof(bits));
-  return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+  return bits;
 }
 
-// The same for |value| <= 1: a whole number of steps of its exponent, subnormals included.
+float FromBits(uint32_t bits) {
+  float value;
+  std::memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+// The bits of a float32 of no NaN with `dropped` fewer of its mantissa, to nearest, ties to even.
+// The dropped ones are of no meaning.
+uint32_t RoundedBits(float value, int dropped) {
+  const uint32_t bits = BitsOf(value);
+  return bits + ((1u << (dropped - 1)) - 1) + (bits >> dropped & 1);
+}
+
+uint16_t ToBFloat16(float value) { return static_cast<uint16_t>(RoundedBits(value, 16) >> 16); }
+
+// Of a number of UniformFloat: a multiple of 2^-23, so that subnormal halves are exact.
 uint16_t ToFloat16(float value) {
+  const uint32_t sign = BitsOf(value) >> 16 & 0x8000;
   const float magnitude = std::abs(value);
-  uint32_t bits;
-  std::memcpy(&bits, &magnitude, sizeof(bits));
-  const int exponent = std::max(static_cast<int>(bits >> 23) - 127, -14);
-  const float unit = std::ldexp(1.0f, exponent - 10);
-  const uint32_t steps = static_cast<uint32_t>(std::nearbyint(magnitude / unit));
-  const uint32_t half = (static_cast<uint32_t>(exponent + 14) << 10) + steps;
-  return static_cast<uint16_t>(half | (value < 0 ? 0x8000u : 0u));
+  const uint32_t normal = (RoundedBits(magnitude, 13) >> 13) - (112u << 10);
+  const uint32_t subnormal = static_cast<uint32_t>(magnitude * 0x1p24f);
+  return static_cast<uint16_t>(sign | (magnitude < 0x1p-14f ? subnormal : normal));
 }
 
 double RawValue(DType type, uint64_t bits) {
@@ -87,6 +98,27 @@ void FillSeeded(uint64_t seed, int parameter, DType type, int64_t first, int64_t
   uint8_t* bytes = static_cast<uint8_t*>(out);
   for (int64_t i = 0; i < count; ++i) {
     StoreElement(bytes + i * type.bytes(), type, RawValue(type, Bits(stream, first + i)));
+  }
+}
+
+void SeededValues(uint64_t seed, int parameter, DType type, int64_t first, int64_t step,
+                  int64_t count, double* out) {
+  const uint64_t stream = StreamOf(seed, parameter);
+  const auto raw = [&](int64_t i) { return UniformFloat(Bits(stream, first + i * step)); };
+  if (type == kFloat32) {
+    for (int64_t i = 0; i < count; ++i) out[i] = double{raw(i)};
+  } else if (type == kFloat16) {
+    for (int64_t i = 0; i < count; ++i) {
+      out[i] = double{FromBits(RoundedBits(raw(i), 13) & ~0x1fffu)};
+    }
+  } else if (type == kBFloat16) {
+    for (int64_t i = 0; i < count; ++i) {
+      out[i] = double{FromBits(RoundedBits(raw(i), 16) & ~0xffffu)};
+    }
+  } else {
+    for (int64_t i = 0; i < count; ++i) {
+      out[i] = RoundToType(RawValue(type, Bits(stream, first + i * step)), type);
+    }
   }
 }
 
@@ -232,13 +264,13 @@ absl::Status TensorSet::VerifyZones(const Placed& placed, const TensorShape& sha
   };
   KILN_ASSIGN_OR_RETURN(int64_t before, damaged(placed.base, kRedZoneBytes));
   if (before >= 0) {
-    return absl::DataLossError(absl::StrCat("the kernel wrote ", kRedZoneBytes - before,
+    return absl::DataLossError(absl::StrCat("the kernel wrote outside, ", kRedZoneBytes - before,
                                             " bytes before the start of '", shape.name, "'"));
   }
   KILN_ASSIGN_OR_RETURN(int64_t after, damaged(placed.tensor + shape.bytes(), behind));
   if (after >= 0) {
-    return absl::DataLossError(
-        absl::StrCat("the kernel wrote ", after, " bytes behind the end of '", shape.name, "'"));
+    return absl::DataLossError(absl::StrCat("the kernel wrote outside, ", after,
+                                            " bytes behind the end of '", shape.name, "'"));
   }
   return absl::OkStatus();
 }
@@ -252,9 +284,9 @@ absl::StatusOr<uint64_t> TensorSet::DigestTensor(int copy, int tensor) const {
 
 absl::Status TensorSet::DescribeChange(int copy, int tensor) const {
   const TensorShape& shape = tensors_[static_cast<size_t>(tensor)];
-  std::vector<uint8_t> now;
+  Bytes now;
   KILN_RETURN_IF_ERROR(ReadTensor(copy, tensor, &now));
-  std::vector<uint8_t> was(now.size());
+  Bytes was(now.size());
   FillSeeded(seed_of(copy), tensor, shape.type, 0, shape.span, was.data());
   auto [a, b] = std::mismatch(now.begin(), now.end(), was.begin());
   int64_t element = (a - now.begin()) / shape.type.bytes();
@@ -264,7 +296,7 @@ absl::Status TensorSet::DescribeChange(int copy, int tensor) const {
       LoadElement(&was[at], shape.type), " and is ", LoadElement(&now[at], shape.type)));
 }
 
-absl::Status TensorSet::ReadTensor(int copy, int tensor, std::vector<uint8_t>* out) const {
+absl::Status TensorSet::ReadTensor(int copy, int tensor, Bytes* out) const {
   const TensorShape& shape = tensors_[static_cast<size_t>(tensor)];
   out->resize(static_cast<size_t>(shape.bytes()));
   if (out->empty()) return absl::OkStatus();

@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "worker/profile/device.h"
+#include "worker/profile/host_memory.h"
 #include "worker/profile/manifest.h"
 
 namespace kiln::worker {
@@ -29,6 +30,10 @@ double SeededValue(uint64_t seed, int parameter, DType type, int64_t index);
 
 // Writes elements [first, first + count) of the parameter's memory in host form.
 void FillSeeded(uint64_t seed, int parameter, DType type, int64_t first, int64_t count, void* out);
+
+// The numbers of elements first, first + step, ..., `count` of them: SeededValue of each.
+void SeededValues(uint64_t seed, int parameter, DType type, int64_t first, int64_t step,
+                  int64_t count, double* out);
 
 // The two poison bytes. An element is taken for unwritten when it holds the pattern; a kernel that
 // really computes the pattern is cleared by a second run with the other byte.
@@ -65,7 +70,7 @@ class TensorSet {
   // The device's digest of one tensor's bytes.
   absl::StatusOr<uint64_t> DigestTensor(int copy, int tensor) const;
   // The memory of one tensor (TensorShape::span elements).
-  absl::Status ReadTensor(int copy, int tensor, std::vector<uint8_t>* out) const;
+  absl::Status ReadTensor(int copy, int tensor, Bytes* out) const;
 
  private:
   struct Placed {

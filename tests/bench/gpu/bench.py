@@ -60,7 +60,7 @@ def main():
         error = kernel.error()
         ratio = anchors[shape] / ms if error < 1e-2 else 0.0  # a wrong kernel has no speed
         best[shape] = max(best.get(shape, 0.0), ratio)
-        if case["kind"] in ("matmul", "matmul_decode") and case["M"] <= 64:
+        if case["kind"] in ("matmul", "matmul_decode", "matmul_streamk") and case["M"] <= 64:
             if f"{shape}_read" not in anchors:
                 anchors[f"{shape}_read"] = median_ms(problem.read_anchor(), flush)
                 print(f"reading B of {shape}: {anchors[f'{shape}_read']:.4f} ms")

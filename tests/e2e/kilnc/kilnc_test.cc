@@ -48,6 +48,16 @@ TEST_F(KilncTest, NativeCodeAndThreadsAgreeWithTheInterpreter) {
   }
 }
 
+TEST_F(KilncTest, BlocksThatShareStepsAgreeWithTheInterpreter) {
+  for (const std::string level : {"--threads=2", "--on-threads"}) {
+    ASSERT_EQ(Kilnc({"run", "template:matmul_streamk", "-a", "M=70", "-a", "N=100", "-a", "K=300",
+                     "-a", "blocks=5", "-c", "block_M=32,block_N=32,threads=128", level}),
+              0)
+        << err_;
+    EXPECT_THAT(out_, HasSubstr("C: agrees"));
+  }
+}
+
 TEST_F(KilncTest, TheThreadLevelIsPrinted) {
   ASSERT_EQ(
       Kilnc({"emit", "template:elementwise", "-a", "M=64", "-a", "N=64", "--stage", "threads"}), 0)

@@ -106,6 +106,68 @@ std::vector<Case> Plain() {
   };
 }
 
+// Blocks that share the steps of a product.
+std::vector<Case> StreamK() {
+  return {
+      // Parts of tiles, of one step and of many; blocks that do a tile and begin the next.
+      {"matmul_streamk",
+       {{"M", "70"},
+        {"N", "200"},
+        {"K", "296"},
+        {"blocks", "5"},
+        {"block_M", "64"},
+        {"block_N", "64"},
+        {"num_stages", "3"},
+        {"threads", "128"}},
+       1e-2,
+       true},
+      // Few rows.
+      {"matmul_streamk",
+       {{"M", "20"},
+        {"N", "300"},
+        {"K", "200"},
+        {"few", "True"},
+        {"blocks", "7"},
+        {"block_M", "16"},
+        {"block_N", "64"},
+        {"block_K", "32"},
+        {"num_stages", "5"},
+        {"threads", "128"}},
+       1e-2,
+       true},
+      // Exact sums; blocks of one step each.
+      {"matmul_streamk",
+       {{"M", "70"},
+        {"N", "100"},
+        {"K", "256"},
+        {"dtype", "'int8'"},
+        {"accum_dtype", "'int32'"},
+        {"out_dtype", "'int32'"},
+        {"blocks", "100"},
+        {"block_M", "64"},
+        {"block_N", "64"},
+        {"threads", "128"}},
+       0,
+       true},
+      // Several whole tiles before the parts; tiles in panels.
+      {"matmul_streamk",
+       {{"M", "200"},
+        {"N", "264"},
+        {"K", "72"},
+        {"trans_A", "True"},
+        {"trans_B", "False"},
+        {"blocks", "3"},
+        {"block_M", "64"},
+        {"block_N", "64"},
+        {"block_K", "32"},
+        {"num_stages", "2"},
+        {"threads", "128"},
+        {"panel", "2"}},
+       1e-2,
+       true},
+  };
+}
+
 // Tiles that threads and warps do not divide evenly.
 std::vector<Case> Uneven() {
   return {
@@ -213,6 +275,7 @@ std::vector<Case> Uneven() {
 const std::vector<Case>& Cases() {
   static const auto& cases = *[] {
     auto* all = new std::vector<Case>(Plain());
+    for (const Case& c : StreamK()) all->push_back(c);
     for (const Case& c : Uneven()) all->push_back(c);
     return all;
   }();

@@ -6,6 +6,7 @@
 #include <random>
 #include <sstream>
 
+#include "absl/strings/str_cat.h"
 #include "compiler/lang/kernel.h"
 #include "compiler/roofline/demand.h"
 #include "tests/property/roofline/counter.h"
@@ -147,6 +148,49 @@ TEST(DemandPropertyTest, TapeEqualsTheClosedProgram) {
     }
   }
   EXPECT_GE(compared, 300);
+}
+
+// A loop of pieces whose number, places and lengths differ from block to block is sampled: all of
+// its products are there but for some per cent, and most of what they read is met but once.
+TEST(DemandPropertyTest, PiecesAddUpToTheirTiles) {
+  const lang::Kernel kernel = Load("matmul_streamk.py");
+  const int shapes[][3] = {{128, 4096, 14336}, {16, 28672, 4096},  {2048, 2048, 2048},
+                           {4096, 4096, 4096}, {3001, 4104, 4120}, {256, 256, 8192}};
+  for (const auto& [m, n, k] : shapes) {
+    const lang::Arguments arguments = {{"M", std::to_string(m)},
+                                       {"N", std::to_string(n)},
+                                       {"K", std::to_string(k)},
+                                       {"panel", "0"}};
+    const auto opened =
+        lang::ElaborateOpen(kernel, arguments, {}, {"block_M", "block_N", "block_K", "blocks"});
+    ASSERT_TRUE(opened.ok() && opened->program.has_value());
+    const auto d = Analyze(opened->program->program, opened->program->tunables, {}, {});
+    ASSERT_TRUE(d.ok());
+    for (const double width : {64, 128, 192, 256}) {
+      for (const double blocks : {132, 264}) {
+        std::vector<double> inputs;
+        for (const std::string& name : d->inputs) {
+          inputs.push_back(name == "blocks"    ? blocks
+                           : name == "block_N" ? width
+                           : name == "block_M" ? 128
+                                               : 64);
+        }
+        const std::string what = absl::StrCat(m, "x", n, "x", k, " ", width, " ", blocks);
+        const double steps = std::ceil(m / 128.0) * std::ceil(n / width) * std::ceil(k / 64.0);
+        double runs = 0;
+        for (const OpDemand& op : d->ops) {
+          if (op.kind == OpKind::kGemm) runs += ValuesOf(*d, {op.count}, inputs)[0];
+        }
+        EXPECT_NEAR(runs / steps, 1, 0.05) << what;
+        double touched = 0;
+        for (const Access& a : d->accesses) {
+          if (d->tensors[a.tensor].name != "B") continue;
+          touched = ValuesOf(*d, {a.footprint.front()}, inputs)[0];
+        }
+        EXPECT_NEAR(touched / n / k, 1, 0.1) << what;
+      }
+    }
+  }
 }
 
 // Useful work does not depend on how it is tiled; wasted work is never negative.

@@ -181,5 +181,44 @@ TEST_F(GpuAssemble, TensorLoadsCarryCacheHints) {
   ExpectAssembles("kept", kept, "sm_90a");
 }
 
+// Functions of double are our own (emit_wide.h), whose sums of two live on exact roundings.
+TEST_F(GpuAssemble, FunctionsOfDouble) {
+  constexpr char kText[] = R"(
+import tilelang
+import tilelang.language as T
+
+@tilelang.jit
+def functions():
+    @T.prim_func
+    def main(x: T.Tensor((8, 256), "float64"), out: T.Tensor((12, 8, 256), "float64")):
+        with T.Kernel(8, threads=128) as b:
+            for j in T.Parallel(256):
+                out[0, b, j] = T.sin(x[b, j])
+                out[1, b, j] = T.cos(x[b, j])
+                out[2, b, j] = T.erf(x[b, j])
+                out[3, b, j] = T.pow(x[b, j], 1.7)
+                out[4, b, j] = T.tanh(x[b, j])
+                out[5, b, j] = T.exp(x[b, j])
+                out[6, b, j] = T.exp2(x[b, j])
+                out[7, b, j] = T.log(x[b, j])
+                out[8, b, j] = T.log2(x[b, j])
+                out[9, b, j] = T.sigmoid(x[b, j])
+                out[10, b, j] = T.sqrt(x[b, j])
+                out[11, b, j] = T.rsqrt(x[b, j])
+    return main
+)";
+  for (const char* arch : {"sm_80", "sm_90a", "sm_100a"}) {
+    codegen::CompileInput input;
+    input.kernel_source = kText;
+    input.arch_record = target::ToText(*target::NamedArch(arch));
+    const auto ptx = codegen::EmitStage(input, "asm");
+    ASSERT_TRUE(ptx.ok()) << ptx.status();
+    for (const char* loose : {"mul.f64", "add.f64", "sub.f64"}) {
+      EXPECT_FALSE(absl::StrContains(*ptx, loose)) << "the assembler may contract it";
+    }
+    ExpectAssembles("functions of double", *ptx, arch);
+  }
+}
+
 }  // namespace
 }  // namespace kiln

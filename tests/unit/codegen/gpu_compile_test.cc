@@ -1,6 +1,7 @@
 // Shipped templates as GPU code: PTX for every architecture, assembled where the CUDA Toolkit is.
 #include "tests/unit/codegen/gpu_compile.h"
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -8,6 +9,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "compiler/codegen/runtime/kiln_launch.h"
 #include "compiler/roofline/recommend.h"
 
 namespace kiln {
@@ -44,6 +46,12 @@ const Case kPlain[] = {
      {{"M", "200"}, {"N", "264"}, {"K", "512"}, {"dtype", "bfloat16"}},
      "block_K=64"},
     {"matmul_splitk", {{"M", "100"}, {"N", "264"}, {"K", "1000"}}, ""},
+    {"matmul_streamk",
+     {{"M", "100"}, {"N", "264"}, {"K", "1000"}, {"blocks", "7"}},
+     "block_M=64,threads=128"},
+    {"matmul_streamk",
+     {{"M", "3"}, {"N", "264"}, {"K", "1000"}, {"few", "True"}, {"blocks", "7"}},
+     "block_M=16"},
     {"reduction_all", {{"N", "100000"}}, ""},
     {"reduction_columns", {{"M", "300"}, {"N", "1000"}}, ""},
     {"transpose", {{"M", "100"}, {"N", "200"}, {"dtype", "bfloat16"}}, ""},
@@ -68,6 +76,18 @@ TEST(GpuCompile, ProductsOnHopperAreWgmmaOnTilesThatTmaFetches) {
     const std::string ptx = Ptx(c, "sm_90a");
     EXPECT_TRUE(absl::StrContains(ptx, "wgmma.mma_async.sync.aligned.m64n128k")) << type;
     EXPECT_TRUE(absl::StrContains(ptx, "cp.async.bulk.tensor.2d")) << type;
+  }
+}
+
+TEST(GpuCompile, PiecesOfProductsOnHopperAreWgmmaOnTilesThatTmaFetches) {
+  for (const char* type : {"bfloat16", "float16", "float8_e4m3fn", "int8"}) {
+    const bool integers = type == std::string("int8");
+    lang::Arguments arguments = Product(type, integers ? "int32" : "float32", "False", "True");
+    arguments["out_dtype"] = integers ? "int32" : "bfloat16";
+    const std::string ptx = Ptx({"matmul_streamk", arguments, "blocks=7"}, "sm_90a");
+    EXPECT_TRUE(absl::StrContains(ptx, "wgmma.mma_async.sync.aligned.m64n128k")) << type;
+    EXPECT_TRUE(absl::StrContains(ptx, "cp.async.bulk.tensor.2d.shared")) << type;
+    EXPECT_TRUE(absl::StrContains(ptx, "cp.async.bulk.tensor.2d.global")) << type;
   }
 }
 
@@ -246,6 +266,44 @@ TEST_F(GpuAssemble, AnArtifactHasEverything) {
   const auto again = codegen::CompileKernel(Input(c, "sm_90a"));
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(out->shared_object, again->shared_object);
+}
+
+// The launcher looks at sizes before it looks for a GPU.
+TEST_F(GpuAssemble, SizesThatTheKernelDoesNotTakeAreRefused) {
+  constexpr char kText[] = R"(
+import tilelang
+import tilelang.language as T
+
+@tilelang.jit
+def copied():
+    M, N = T.dynamic("M, N")
+    @T.prim_func
+    def main(A: T.Tensor((M, N), "float32"), C: T.Tensor((M, N), "float32")):
+        T.assume(N % 4 == 0)
+        with T.Kernel(M, threads=64) as b:
+            for j in T.Parallel(64):
+                C[b, j] = A[b, j]
+    return main
+)";
+  for (const char* arch : {"sm_90a", "x86-64-v3"}) {
+    codegen::CompileInput input;
+    input.kernel_source = kText;
+    input.arch_record = target::ToText(*target::NamedArch(arch));
+    const auto out = codegen::CompileKernel(input);
+    ASSERT_TRUE(out.ok()) << out.status();
+    const std::string path = testing::TempDir() + "/sizes_" + arch + ".so";
+    std::ofstream(path, std::ios::binary) << out->shared_object;
+    void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    ASSERT_NE(library, nullptr) << dlerror();
+    using Entry = int32_t (*)(const void*, const float*, float*, int64_t, int64_t);
+    const auto entry = reinterpret_cast<Entry>(dlsym(library, out->name.c_str()));
+    ASSERT_NE(entry, nullptr);
+    alignas(64) float a[128] = {1}, c[128] = {};
+    EXPECT_EQ(entry(nullptr, a, c, 2, 62), KILN_ERROR_ARGUMENT);
+    EXPECT_EQ(entry(nullptr, a, c, 2, -4), KILN_ERROR_ARGUMENT);
+    EXPECT_NE(entry(nullptr, a, c, 2, 64), KILN_ERROR_ARGUMENT);
+    dlclose(library);
+  }
 }
 
 }  // namespace

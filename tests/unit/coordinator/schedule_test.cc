@@ -49,6 +49,82 @@ SpaceModel Large() {
   return space;
 }
 
+// Two devices, one slot each: as they are quarantined the worker gets less to measure, then
+// nothing.
+TEST(Quarantine, StopsLeasesAndIsShown) {
+  CoreRig rig;
+  const uint64_t compiler = rig.Attach("compiler", 8, 0);
+  v1::Register info = CoreRig::Info("gpus", 0, 2);
+  v1::QuarantinedDevice bad;
+  bad.set_device("gpu1");
+  bad.set_reason("2 uncorrected ECC errors");
+  *info.add_quarantined() = bad;
+  const uint64_t gpus = rig.Attach(info);
+  ASSERT_TRUE(rig.Submit(FakeSpec()).ok());
+  const auto compile = [&] {
+    for (const v1::Task& task : rig.Take(compiler)) rig.Say(compiler, rig.Run(task));
+  };
+  compile();
+  std::vector<v1::Task> tasks = rig.Take(gpus);
+  ASSERT_FALSE(tasks.empty());
+  EXPECT_LE(tasks.size(), static_cast<size_t>(core::Options().profile_queue_per_slot));
+  v1::ListWorkersResponse workers = rig.Workers();
+  EXPECT_EQ(workers.workers(1).state(), "ready");
+  EXPECT_THAT(workers.workers(1).notes(0),
+              ::testing::HasSubstr("gpu1 is quarantined: 2 uncorrected ECC errors"));
+
+  v1::WorkerMessage message;
+  for (const v1::Task& task : tasks) {
+    v1::RunningTask* running = message.mutable_heartbeat()->add_running();
+    running->set_task(task.id());
+    running->set_epoch(task.epoch());
+  }
+  *message.mutable_heartbeat()->add_quarantined() = bad;
+  bad.set_device("gpu0");
+  *message.mutable_heartbeat()->add_quarantined() = bad;
+  rig.Turn(core::WorkerSaid{gpus, message});
+  v1::TaskResult back;
+  back.set_task(tasks[0].id());
+  back.set_epoch(tasks[0].epoch());
+  back.set_released("quarantined: gpu0");
+  rig.Say(gpus, back);
+  for (int i = 0; i < 20; ++i) {
+    compile();
+    rig.Turn(core::WorkerSaid{gpus, message});
+    rig.Advance(1);
+    EXPECT_TRUE(rig.Take(gpus).empty());
+  }
+  workers = rig.Workers();
+  EXPECT_EQ(workers.workers(1).state(), "quarantined");
+  EXPECT_EQ(workers.workers(1).notes_size(), 2);
+  // Another worker with the device takes over.
+  const uint64_t other = rig.Attach("other", 0, 1);
+  rig.Advance(1);
+  EXPECT_FALSE(rig.Take(other).empty());
+}
+
+TEST(Quarantine, ATargetWithoutAHealthyDeviceSaysWhy) {
+  core::Options options;
+  CoreRig rig(options);
+  v1::Register info = CoreRig::Info("gpus", 1, 1);
+  info.add_quarantined()->set_device("gpu0");
+  rig.Attach(info);
+  const uint64_t request = rig.NewId();
+  rig.Turn(core::Submit{request, FakeSpec()});
+  for (int i = 0; i < 100; ++i) {
+    rig.Advance(10);
+    const auto answer = rig.Get<v1::SubmitSweepResponse>(request);
+    if (absl::IsUnavailable(answer.status()) && answer.status().message() == "no reply yet") {
+      continue;
+    }
+    ASSERT_FALSE(answer.ok());
+    EXPECT_THAT(std::string(answer.status().message()),
+                ::testing::HasSubstr("gpu0 of gpus is quarantined"));
+    return;
+  }
+  FAIL() << "no answer";
+}
+
 TEST(Schedule, UsersShareEquallyHoweverManySweepsEachHas) {
   core::Options options;
   options.compile_batch = 1;

@@ -33,6 +33,9 @@ const std::vector<Case>& Cases() {
       {"matmul",
        {{"M", "512"}, {"N", "6144"}, {"K", "4096"}},
        {"block_M", "block_N", "block_K", "num_stages", "threads", "panel"}},
+      {"matmul_streamk",
+       {{"M", "512"}, {"N", "6144"}, {"K", "4096"}},
+       {"block_M", "block_N", "block_K", "num_stages", "threads", "blocks"}},
       {"reduction", {{"M", "8192"}, {"N", "8192"}}, {"block_M", "block_N", "threads"}},
       {"rmsnorm", {{"M", "4096"}, {"N", "4096"}}, {"block_M", "threads"}},
       {"softmax", {{"M", "4096"}, {"N", "4096"}}, {"block_M", "threads"}},
@@ -43,11 +46,11 @@ const std::vector<Case>& Cases() {
 TEST(Templates, AreListedByName) {
   std::vector<std::string> names;
   for (const KernelTemplate& t : KernelTemplates()) names.emplace_back(t.name);
-  EXPECT_THAT(names, testing::ElementsAre("attention", "attention_decode", "broadcast", "conv2d",
-                                          "elementwise", "gemv", "layernorm", "linear", "matmul",
-                                          "matmul_decode", "matmul_dequant", "matmul_promoted",
-                                          "matmul_splitk", "reduction", "reduction_all",
-                                          "reduction_columns", "rmsnorm", "softmax", "transpose"));
+  EXPECT_THAT(names, testing::ElementsAre(
+                         "attention", "attention_decode", "broadcast", "conv2d", "elementwise",
+                         "gemv", "layernorm", "linear", "matmul", "matmul_decode", "matmul_dequant",
+                         "matmul_promoted", "matmul_splitk", "matmul_streamk", "reduction",
+                         "reduction_all", "reduction_columns", "rmsnorm", "softmax", "transpose"));
   EXPECT_EQ(FindKernelTemplate("nothing"), nullptr);
   EXPECT_EQ(FindKernelTemplate("reduction")->entry, "rowsum");
   EXPECT_THAT(std::string(FindKernelTemplate("gemv")->about), testing::HasSubstr("matrix-vector"));

@@ -1,6 +1,7 @@
 // The agent with everything outside it in memory.
 #include "worker/agent.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -63,6 +64,10 @@ class FakeExecutor : public CompileExecutor, public ProfileExecutor {
       if (behaviour_->running > 0) ++behaviour_->overlaps;
       absl::Status status = Work(candidate.config());
       --behaviour_->profiling;
+      if (absl::StrContains(candidate.config(), "drift")) {
+        outcome.quarantined = "13 % slower";
+        return outcome;
+      }
       if (!status.ok()) return status;
       v1::CandidateResult& result = outcome.results.emplace_back();
       result.set_config(candidate.config());
@@ -199,6 +204,53 @@ class AgentTest : public testing::Test {
   std::thread thread_;
   absl::Status status_;
 };
+
+// What was measured before counts; the rest goes back, and the coordinator hears it first.
+TEST_F(AgentTest, AQuarantinedDeviceIsToldAndMeasuresNoMore) {
+  options_.devices = {"gpu0"};
+  Start();
+  Welcome(0);
+  Lease(MakeTask("t-1", v1::TASK_SCREEN, {"a=1", "drift=1", "a=2"}));
+  const v1::TaskResult result = WaitResult("t-1");
+  ASSERT_EQ(result.candidates_size(), 3);
+  EXPECT_TRUE(result.candidates(0).has_measurement());
+  EXPECT_TRUE(result.candidates(1).not_run());
+  EXPECT_TRUE(result.candidates(2).not_run());
+  {
+    std::lock_guard<std::mutex> lock(line_->mutex);
+    bool told = false;
+    for (const v1::WorkerMessage& message : line_->said) {
+      for (const v1::QuarantinedDevice& device : message.heartbeat().quarantined()) {
+        EXPECT_EQ(device.device(), "gpu0");
+        EXPECT_EQ(device.reason(), "13 % slower");
+        told = true;
+      }
+      if (message.has_results()) EXPECT_TRUE(told) << "the results came first";
+    }
+  }
+  Lease(MakeTask("t-2", v1::TASK_SCREEN, {"a=3"}));
+  EXPECT_THAT(WaitResult("t-2").released(), testing::HasSubstr("quarantined: 13 % slower"));
+  Lease(MakeTask("t-3", v1::TASK_COMPILE, {"a=4"}));
+  EXPECT_TRUE(WaitResult("t-3").candidates(0).has_artifact()) << "compiling goes on";
+  // A new attachment hears it at once.
+  line_->Break();
+  Welcome(1);
+  std::lock_guard<std::mutex> lock(line_->mutex);
+  ASSERT_EQ(line_->said.front().register_().quarantined_size(), 1);
+}
+
+TEST_F(AgentTest, OneOfTwoDevicesGoesOn) {
+  options_.profile_slots = 2;
+  Start();
+  Welcome(0);
+  Lease(MakeTask("t-1", v1::TASK_SCREEN, {"drift=1"}));
+  EXPECT_THAT(WaitResult("t-1").released(), testing::HasSubstr("quarantined"));
+  for (int i = 2; i < 6; ++i) {
+    const std::string id = absl::StrCat("t-", i);
+    Lease(MakeTask(id, v1::TASK_SCREEN, {"a=1"}));
+    EXPECT_TRUE(WaitResult(id).candidates(0).has_measurement());
+  }
+}
 
 TEST_F(AgentTest, CompilesAndPutsBlobsBeforeItReports) {
   Start();

@@ -135,6 +135,51 @@ TEST_P(CheckTest, AWrongPeerIsConvictedByTheNextCandidate) {
   EXPECT_EQ(second->convicted[0], "sly=1");
 }
 
+// Means three more than the kernel does with its defaults.
+class ShiftedReference : public Reference {
+ public:
+  explicit ShiftedReference(std::unique_ptr<Reference> plain) : plain_(std::move(plain)) {}
+  absl::StatusOr<std::vector<ReferenceValue>> Evaluate(
+      uint64_t seed, int tensor, const std::vector<int64_t>& elements) override {
+    auto values = plain_->Evaluate(seed, tensor, elements);
+    for (ReferenceValue& value : *values) value.value += 3;
+    return values;
+  }
+
+ private:
+  const std::unique_ptr<Reference> plain_;
+};
+
+TEST_P(CheckTest, TheDefaultsSayWhatTheKernelMeansWhicheverConfigComesFirst) {
+  ASSERT_TRUE(Check("sound=1", Honest()).ok());  // loads a kernel
+  checker_ = std::make_unique<Checker>(&device_, tensors_.get(), policy_, 1 << 20, [] {});
+  Checker::Candidate odd = Candidate("odd=1");
+  odd.make_default_reference = odd.make_reference;
+  odd.make_reference = [plain =
+                            odd.make_reference]() -> absl::StatusOr<std::unique_ptr<Reference>> {
+    return std::make_unique<ShiftedReference>(*plain());
+  };
+  device_.Define("affine", {Spoiled([this](const LaunchArguments& arguments) {
+                   for (int64_t i = 0; i < kElements; ++i) {
+                     uint8_t* at = Element(arguments, 1, i);
+                     StoreElement(at, type_, LoadElement(at, type_) + 3);
+                   }
+                 })});
+  v1::ArtifactBundle bundle;
+  bundle.set_name("affine");
+  kernel_ = *device_.Load(bundle, 0);
+  odd.kernel = kernel_.get();
+  absl::StatusOr<CheckReport> report = checker_->Check(odd);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_FALSE(report->passed);
+  EXPECT_NE(report->failure.message().find("other numbers with this config than with its defaults"),
+            std::string::npos)
+      << report->failure.DebugString();
+  report = Check("good=1", Honest());
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_TRUE(report->passed) << report->failure.DebugString();
+}
+
 TEST_P(CheckTest, UnwrittenElementsFail) {
   ExpectFails(AffineBody(type_, kElements - 1), "1 of 2000 elements", "never written");
   ExpectFails(AffineBody(type_, 0), "2000 of 2000 elements", "never written");

@@ -1,7 +1,9 @@
 // The GPU device with a driver that has no GPU (tests/util/fake_cuda): its kernels are C functions.
 #include "worker/profile/gpu_device.h"
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
@@ -14,19 +16,40 @@
 namespace kiln::worker {
 namespace {
 
+// What a test says to the stand-ins of the driver and of NVML.
+template <typename... Arguments>
+void Tell(const char* library, const char* function, Arguments... arguments) {
+  void* found = ::dlsym(::dlopen(library, RTLD_NOW), function);
+  ASSERT_NE(found, nullptr) << function;
+  reinterpret_cast<void (*)(Arguments...)>(found)(arguments...);
+}
+void SetCanary(double us) { Tell("libcuda.so.1", "fake_cuda_canary", us); }
+constexpr char kNvml[] = "libnvidia-ml.so.1";
+
 class GpuDeviceTest : public testing::Test {
  protected:
   GpuDeviceTest() {
-    GpuOptions options;
-    options.launch_seconds = 0.2;
-    absl::StatusOr<std::unique_ptr<Device>> device = MakeGpuDevice(options);
-    EXPECT_TRUE(device.ok()) << device.status();
-    if (device.ok()) device_ = *std::move(device);
+    static const std::string base = testing::TempDir();
+    std::string pattern = base + "/kiln-gpu-XXXXXX";
+    options_.scratch_dir = ::mkdtemp(pattern.data());
+    options_.launch_seconds = 0.2;
+    device_ = Make();
     std::string folder = std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
     std::ifstream in(folder + "/kiln_host_kernels.so", std::ios::binary);
     std::stringstream bytes;
     bytes << in.rdbuf();
     bundle_.set_shared_object(bytes.str());
+  }
+  ~GpuDeviceTest() override {
+    SetCanary(200);
+    Tell(kNvml, "fake_nvml_ecc", 0ULL);
+    Tell(kNvml, "fake_nvml_no_processes");
+    std::filesystem::remove_all(options_.scratch_dir);
+  }
+  std::unique_ptr<Device> Make() {
+    absl::StatusOr<std::unique_ptr<Device>> device = MakeGpuDevice(options_);
+    EXPECT_TRUE(device.ok()) << device.status();
+    return device.ok() ? *std::move(device) : nullptr;
   }
   std::unique_ptr<LoadedKernel> Load(const std::string& name) {
     bundle_.set_name(name);
@@ -35,9 +58,63 @@ class GpuDeviceTest : public testing::Test {
     return *std::move(kernel);
   }
 
+  GpuOptions options_;
   std::unique_ptr<Device> device_;
   v1::ArtifactBundle bundle_;
 };
+
+TEST_F(GpuDeviceTest, ADeviceThatBecomesSlowIsBrokenAndStaysSoInTheNextProcess) {
+  EXPECT_EQ(device_->Examine().broken, "");
+  SetCanary(204);
+  EXPECT_EQ(device_->Examine().broken, "");
+  SetCanary(212);
+  EXPECT_NE(device_->Examine().broken.find("6.0 % more than the 200.0 us of its baseline"),
+            std::string::npos)
+      << device_->Examine().broken;
+  device_.reset();
+  device_ = Make();
+  EXPECT_NE(device_->Examine().broken, "") << "the baseline was taken anew";
+  SetCanary(201);
+  EXPECT_EQ(device_->Examine().broken, "");
+  options_.drift = 0;
+  SetCanary(500);
+  EXPECT_EQ(Make()->Examine().broken, "");
+}
+
+TEST_F(GpuDeviceTest, ErrorsOfTheDeviceBreakItAndThoseOfProgramsTaint) {
+  DeviceHealth health = device_->Examine();
+  EXPECT_EQ(health.broken + health.tainted, "");
+  Tell(kNvml, "fake_nvml_ecc", 2ULL);
+  health = device_->Examine();
+  EXPECT_EQ(health.broken, "2 uncorrected ECC errors");
+  EXPECT_EQ(device_->Examine().broken, "") << "told once";
+  Tell(kNvml, "fake_nvml_xid", 31ULL);
+  health = device_->Examine();
+  EXPECT_EQ(health.broken, "");
+  EXPECT_EQ(health.tainted, "Xid 31 (memory page fault)");
+  Tell(kNvml, "fake_nvml_xid", 79ULL);
+  Tell(kNvml, "fake_nvml_xid", 13ULL);
+  health = device_->Examine();
+  EXPECT_EQ(health.broken, "Xid 79 (fallen off the bus)");
+  EXPECT_EQ(health.tainted, "Xid 13 (graphics engine exception)");
+  Tell(kNvml, "fake_nvml_remap", 1u);
+  EXPECT_EQ(device_->Examine().broken, "1 memory rows remapped");
+  Tell(kNvml, "fake_nvml_remap", 0u);
+}
+
+TEST_F(GpuDeviceTest, WhatHappenedBeforeIsNotHeldAgainstADevice) {
+  Tell(kNvml, "fake_nvml_ecc", 5ULL);
+  EXPECT_EQ(Make()->Examine().broken, "");
+}
+
+TEST_F(GpuDeviceTest, OtherProcessesAreCompanyAndThisOneIsNot) {
+  EXPECT_TRUE(device_->Company().empty());
+  Tell(kNvml, "fake_nvml_process", 4711u);
+  EXPECT_EQ(device_->Company(), std::vector<std::string>{"process 4711"});
+  EXPECT_NE(device_->Conditions().find("process 4711 uses the GPU too"), std::string::npos);
+  Tell(kNvml, "fake_nvml_no_processes");
+  EXPECT_TRUE(device_->Company().empty());
+}
 
 TEST_F(GpuDeviceTest, TheRecordIsTheTablesWithTheDevicesOwnSize) {
   absl::StatusOr<v1::ArchRecord> record = GpuRecord(0);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -26,8 +27,13 @@ class RunnerTest : public testing::Test {
     Define("wrong", AffineBody(kFloat32, kElements - 1), 0.1e6);
     request_.mutable_inputs()->mutable_measurement()->set_min_seconds(1e-3);
     request_.set_kind(v1::TASK_SCREEN);
+    MakeRunner(false);
+  }
+  void MakeRunner(bool refuse_company) {
     RunnerOptions options;
     options.device_name = "w/fake";
+    options.company_seconds = 0.3;
+    options.refuse_company = refuse_company;
     runner_ = std::make_unique<Runner>(
         &device_,
         [this](const v1::SweepInputs&, const std::string&, const BoundManifest&) {
@@ -157,6 +163,87 @@ TEST_F(RunnerTest, FinalsReportAllAndCatchNumbersThatChange) {
   EXPECT_EQ(results_["c=3"].failure().stage(), v1::Failure::CHECK) << results_["c=3"].DebugString();
   EXPECT_FALSE(results_["c=3"].has_measurement());
   EXPECT_EQ(results_["c=4"].failure().stage(), v1::Failure::CHECK);
+}
+
+// The canary sings after the second candidate.
+TEST_F(RunnerTest, ABrokenDeviceEndsTheRequestAndTakesTheLastMeasurementWithIt) {
+  int looks = 0;
+  device_.examine = [&] { return DeviceHealth{++looks >= 2 ? "13 % slower" : "", ""}; };
+  for (const char* bundle : {"good", "wrong", "better"}) {
+    looks = 0;
+    request_.clear_candidates();
+    Add("c=1", "good");
+    Add("c=2", bundle);
+    Add("c=3", "good");
+    Serve();
+    ASSERT_EQ(results_.size(), 2u);
+    EXPECT_TRUE(results_["c=1"].has_measurement());
+    EXPECT_TRUE(results_["c=2"].not_run()) << bundle;
+    EXPECT_FALSE(results_["c=2"].has_measurement() || results_["c=2"].has_failure());
+    EXPECT_EQ(events_.back().quarantined(), "13 % slower");
+  }
+  looks = 1;
+  request_.set_kind(v1::TASK_FINALS);
+  Serve();
+  ASSERT_EQ(results_.size(), 3u);
+  for (const auto& [config, result] : results_) EXPECT_TRUE(result.not_run()) << config;
+  EXPECT_EQ(events_.back().quarantined(), "13 % slower");
+}
+
+TEST_F(RunnerTest, AFaultMeanwhileIsNamedAndTheMeasurementDoesNotCount) {
+  int looks = 0;
+  device_.examine = [&] {
+    return DeviceHealth{"", ++looks == 1 ? "Xid 31 (memory page fault)" : ""};
+  };
+  Add("c=1", "good");
+  Add("c=2", "better");
+  Serve();
+  EXPECT_FALSE(results_["c=1"].has_measurement());
+  EXPECT_EQ(results_["c=1"].failure().stage(), v1::Failure::RUN);
+  EXPECT_NE(results_["c=1"].failure().message().find("Xid 31 (memory page fault) on fake"),
+            std::string::npos);
+  EXPECT_TRUE(results_["c=2"].has_measurement());
+  EXPECT_TRUE(events_.back().done());
+  // In the finals it may be anybody's: all of them go back.
+  looks = 0;
+  request_.set_kind(v1::TASK_FINALS);
+  Serve();
+  for (const auto& [config, result] : results_) EXPECT_TRUE(result.not_run()) << config;
+  EXPECT_NE(events_.back().unavailable().find("Xid 31"), std::string::npos);
+}
+
+TEST_F(RunnerTest, AMeasurementWaitsForOthersToLeave) {
+  int looks = 0;
+  device_.company = [&] {
+    return ++looks < 2 ? std::vector<std::string>{"process 7"} : std::vector<std::string>();
+  };
+  Add("c=1", "good");
+  Serve();
+  EXPECT_GE(looks, 2);
+  EXPECT_TRUE(results_["c=1"].has_measurement());
+}
+
+TEST_F(RunnerTest, WhoStaysIsToleratedOnceAskedOrRefused) {
+  std::vector<std::string> there = {"process 7"};
+  device_.company = [&] { return there; };
+  Add("c=1", "good");
+  Add("c=2", "better");
+  const auto begin = std::chrono::steady_clock::now();
+  Serve();
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  EXPECT_TRUE(results_["c=2"].has_measurement());
+  EXPECT_GE(seconds.count(), 0.3);
+  EXPECT_LT(device_.timed().size(), 1000u);
+  MakeRunner(true);
+  for (const v1::TaskKind kind : {v1::TASK_SCREEN, v1::TASK_FINALS}) {
+    request_.set_kind(kind);
+    Serve();
+    EXPECT_TRUE(results_.empty());
+    EXPECT_NE(events_.back().unavailable().find("process 7 on fake"), std::string::npos);
+  }
+  there.clear();
+  Serve();
+  EXPECT_TRUE(results_["c=2"].has_measurement());
 }
 
 TEST_F(RunnerTest, NoRoomForTheTensorsIsAResourceFailure) {

@@ -1,0 +1,228 @@
+// What checking the numbers of a candidate costs the processor beside the GPU, at the shapes of
+// large sweeps: no kernel runs, the outputs are written here. One line a case:
+//
+//   sq8192 check 0.21 s (interpreter 0.05, formula 0.10), next candidate 0.05 s, 131072 elements
+//   ...
+//
+// `check` is the first candidate of a sweep, both seeds: the interpreter confirms the formula, the
+// formula gives one element of every tile, and all elements are looked at. `next` is a candidate
+// whose sums were rounded differently. Seconds are those of one core.
+#include <time.h>
+
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/templates/templates.h"
+#include "worker/profile/check.h"
+#include "worker/profile/fake_device.h"
+#include "worker/profile/formula.h"
+#include "worker/profile/interp_reference.h"
+
+namespace kiln::worker {
+namespace {
+
+// Of all threads of this process: what one core would take, whoever else uses the machine.
+double CpuSeconds() {
+  timespec now;
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+[[noreturn]] void Fail(absl::string_view what) {
+  std::fprintf(stderr, "reference_bench: %s\n", std::string(what).c_str());
+  std::exit(1);
+}
+
+// Host memory in place of a GPU's; what a GPU does by itself is left out of the clock.
+class BenchDevice : public FakeDevice {
+ public:
+  absl::Status Fill(void* to, uint8_t byte, int64_t bytes) override {
+    const double begin = CpuSeconds();
+    absl::Status status = FakeDevice::Fill(to, byte, bytes);
+    seconds += (CpuSeconds() - begin);
+    return status;
+  }
+  absl::StatusOr<uint64_t> Digest(const void* from, int64_t bytes) override {
+    uint64_t first = 0;  // enough to tell the two candidates apart
+    std::memcpy(&first, from, std::min<size_t>(sizeof(first), static_cast<size_t>(bytes)));
+    return first;
+  }
+  absl::Status Read(void* to, const void* from, int64_t bytes) override {
+    const double begin = CpuSeconds();
+    absl::Status status = FakeDevice::Read(to, from, bytes);
+    seconds += (CpuSeconds() - begin);
+    return status;
+  }
+  absl::Status Launch(LoadedKernel* kernel, const LaunchArguments& arguments) override {
+    const double begin = CpuSeconds();
+    absl::Status status = FakeDevice::Launch(kernel, arguments);
+    seconds += (CpuSeconds() - begin);
+    return status;
+  }
+  double seconds = 0;
+};
+
+struct Case {
+  std::string name, kernel, config;
+  std::map<std::string, std::string> arguments;
+  std::vector<TensorShape> tensors;  // the last one is the output
+};
+
+TensorShape Tensor(const std::string& name, DType type, std::vector<int64_t> shape, bool output) {
+  TensorShape tensor;
+  tensor.name = name;
+  tensor.type = type;
+  tensor.output = output;
+  tensor.elements = 1;
+  tensor.strides.resize(shape.size());
+  for (size_t d = shape.size(); d-- > 0;) {
+    tensor.strides[d] = tensor.elements;
+    tensor.elements *= shape[d];
+  }
+  tensor.shape = std::move(shape);
+  tensor.span = tensor.elements;
+  return tensor;
+}
+
+Case ProductCase(const std::string& name, int64_t m, int64_t n, int64_t k) {
+  Case c{name,
+         "matmul",
+         "block_K=64,block_M=128,block_N=256,num_stages=4,panel=0,threads=256",
+         {{"M", absl::StrCat(m)},
+          {"N", absl::StrCat(n)},
+          {"K", absl::StrCat(k)},
+          {"dtype", "bfloat16"},
+          {"out_dtype", "bfloat16"},
+          {"trans_B", "True"}},
+         {Tensor("A", kBFloat16, {m, k}, false), Tensor("B", kBFloat16, {n, k}, false),
+          Tensor("C", kBFloat16, {m, n}, true)}};
+  return c;
+}
+
+Case AttentionCase(const std::string& name, int64_t batch, int64_t heads, int64_t seq, int64_t dim,
+                   bool causal) {
+  const std::vector<int64_t> shape = {batch, seq, heads, dim};
+  Case c{name,
+         "attention",
+         "block_M=128,block_N=128,num_stages=2,threads=256",
+         {{"batch", absl::StrCat(batch)},
+          {"heads", absl::StrCat(heads)},
+          {"kv_heads", absl::StrCat(heads)},
+          {"seq_q", absl::StrCat(seq)},
+          {"seq_kv", absl::StrCat(seq)},
+          {"dim", absl::StrCat(dim)},
+          {"is_causal", causal ? "True" : "False"}},
+         {Tensor("Q", kFloat16, shape, false), Tensor("K", kFloat16, shape, false),
+          Tensor("V", kFloat16, shape, false), Tensor("Out", kFloat16, shape, true)}};
+  return c;
+}
+
+class Bench {
+ public:
+  explicit Bench(const Case& c) : case_(c) {
+    const KernelTemplate* kernel = FindKernelTemplate(c.kernel);
+    inputs_.set_kernel_source(std::string(kernel->source));
+    inputs_.set_kernel_path(c.kernel);
+    inputs_.set_entry(std::string(kernel->entry));
+    for (const auto& [key, value] : c.arguments) (*inputs_.mutable_arguments())[key] = value;
+    manifest_.tensors = c.tensors;
+    const auto& k = c.tensors.front().shape;
+    manifest_.reduction_length = c.kernel == "matmul" ? k.back() : k[1];
+  }
+
+  void Run() {
+    auto tensors = *TensorSet::Create(&device_, manifest_, 2, {1, 2});
+    tensors_ = tensors.get();
+    Checker checker(&device_, tensors.get(), {}, int64_t{4} << 30, [] {});
+    FindSamples();
+    std::string summary;
+    const double first = Check(&checker, 0, &summary);
+    const double next = Check(&checker, 1, nullptr);
+    std::printf("%s check %.2f s (interpreter %.2f, formula %.2f), next candidate %.2f s, %s\n",
+                case_.name.c_str(), first, interpreted_, sampled_, next, summary.c_str());
+    std::fflush(stdout);
+  }
+
+ private:
+  int output() const { return static_cast<int>(manifest_.tensors.size()) - 1; }
+
+  // What the checker will look at, so that the stand-in kernel can be right there.
+  void FindSamples() {
+    for (std::unique_ptr<Formula>& formula : FormulasFor(manifest_, output())) {
+      auto reference = *MakeInterpReference(inputs_, case_.config, manifest_);
+      const double begin = CpuSeconds();
+      auto own = reference->Evaluate(1, output(), formula->Probes());
+      interpreted_ += (CpuSeconds() - begin);
+      if (!own.ok()) Fail(own.status().message());
+      std::vector<double> values;
+      for (const ReferenceValue& value : *own) values.push_back(value.value);
+      if (!formula->Confirm(1, formula->Probes(), values)) continue;
+      const double confirmed = CpuSeconds();
+      for (int copy = 0; copy < 2; ++copy) {
+        samples_.push_back(formula->Sample(static_cast<uint64_t>(copy) + 1, copy, 2));
+      }
+      sampled_ = (CpuSeconds() - confirmed);
+      return;
+    }
+    Fail("no formula fits");
+  }
+
+  double Check(Checker* checker, int candidate, std::string* summary) {
+    const DType type = manifest_.tensors.back().type;
+    device_.Define(
+        "kernel", {[&](const LaunchArguments& arguments) {
+          uint8_t* out = static_cast<uint8_t*>(arguments.pointers.back());
+          const int copy = out == tensors_->Arguments(0, {}).pointers.back() ? 0 : 1;
+          std::memset(out, 0, static_cast<size_t>(manifest_.tensors.back().bytes()));
+          const FormulaSample& sample = samples_[static_cast<size_t>(copy)];
+          for (size_t i = 0; i < sample.elements.size(); ++i) {
+            StoreElement(out + sample.elements[i] * type.bytes(), type, sample.values[i]);
+          }
+          out[0] ^= static_cast<uint8_t>(candidate);  // another rounding of the first element
+          return absl::OkStatus();
+        }});
+    v1::ArtifactBundle bundle;
+    bundle.set_name("kernel");
+    const std::unique_ptr<LoadedKernel> kernel = *device_.Load(bundle, 0);
+    Checker::Candidate asked;
+    asked.config = absl::StrCat("candidate=", candidate);
+    asked.kernel = kernel.get();
+    asked.manifest = &manifest_;
+    asked.make_reference = [&] { return MakeInterpReference(inputs_, case_.config, manifest_); };
+    device_.seconds = 0;
+    const double begin = CpuSeconds();
+    const absl::StatusOr<CheckReport> report = checker->Check(asked);
+    const double seconds = (CpuSeconds() - begin) - device_.seconds;
+    if (!report.ok()) Fail(report.status().message());
+    if (!report->passed) Fail(report->failure.DebugString());
+    if (summary != nullptr) *summary = report->summary;
+    return seconds;
+  }
+
+  const Case case_;
+  v1::SweepInputs inputs_;
+  BoundManifest manifest_;
+  BenchDevice device_;
+  TensorSet* tensors_ = nullptr;
+  std::vector<FormulaSample> samples_;
+  double interpreted_ = 0, sampled_ = 0;  // seconds
+};
+
+}  // namespace
+}  // namespace kiln::worker
+
+int main() {
+  using namespace kiln::worker;
+  for (const Case& c :
+       {ProductCase("sq1024", 1024, 1024, 1024), ProductCase("sq8192", 8192, 8192, 8192),
+        ProductCase("gateup_4096x28672x4096", 4096, 28672, 4096),
+        AttentionCase("attention_4x16x4096x128_causal", 4, 16, 4096, 128, true),
+        AttentionCase("attention_1x16x16384x128", 1, 16, 16384, 128, false)}) {
+    Bench(c).Run();
+  }
+  return 0;
+}

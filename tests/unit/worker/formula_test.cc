@@ -1,0 +1,409 @@
+// Formulas against plain loops, and the checker with them: whatever is wrong in any tile of a large
+// output is found with the very first candidate.
+#include "worker/profile/formula.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <set>
+
+#include "worker/profile/check.h"
+#include "worker/profile/fake_device.h"
+#include "worker/profile/tensors.h"
+
+namespace kiln::worker {
+namespace {
+
+TensorShape Tensor(const std::string& name, std::vector<int64_t> shape, bool output = false,
+                   DType type = kFloat32) {
+  TensorShape tensor;
+  tensor.name = name;
+  tensor.type = type;
+  tensor.output = output;
+  tensor.elements = 1;
+  tensor.strides.resize(shape.size());
+  for (size_t d = shape.size(); d-- > 0;) {
+    tensor.strides[d] = tensor.elements;
+    tensor.elements *= shape[d];
+  }
+  tensor.shape = std::move(shape);
+  tensor.span = tensor.elements;
+  return tensor;
+}
+
+// The seeded number of an element.
+double Number(const BoundManifest& m, uint64_t seed, int tensor, std::vector<int64_t> index) {
+  const TensorShape& shape = m.tensors[static_cast<size_t>(tensor)];
+  int64_t offset = 0;
+  for (size_t d = 0; d < index.size(); ++d) offset += index[d] * shape.strides[d];
+  return SeededValue(seed, tensor, shape.type, offset);
+}
+
+struct ProductCase {
+  bool trans_a = false, trans_b = false, shared_b = false;
+  int64_t batch = 0;  // 0: no such dimension
+  bool bias = false;
+  double alpha = 1;
+  double (*tail)(double) = [](double x) { return x; };
+  DType type = kFloat32;
+  int64_t m = 70, n = 90, k = 40;
+
+  BoundManifest Manifest() const {
+    const auto with_batch = [&](std::vector<int64_t> shape) {
+      if (batch > 0) shape.insert(shape.begin(), batch);
+      return shape;
+    };
+    const auto matrix = [](bool trans, int64_t x, int64_t y) {
+      return trans ? std::vector<int64_t>{y, x} : std::vector<int64_t>{x, y};
+    };
+    BoundManifest bound;
+    bound.tensors.push_back(Tensor("A", with_batch(matrix(trans_a, m, k)), false, type));
+    std::vector<int64_t> b = matrix(trans_b, k, n);
+    bound.tensors.push_back(Tensor("B", shared_b ? b : with_batch(b), false, type));
+    if (bias) bound.tensors.push_back(Tensor("bias", {n}));
+    bound.tensors.push_back(Tensor("C", with_batch({m, n}), true));
+    bound.reduction_length = k;
+    return bound;
+  }
+  double Value(const BoundManifest& bound, uint64_t seed, int64_t element) const {
+    const int64_t j = element % n, i = element / n % m, z = element / n / m;
+    double sum = 0;
+    for (int64_t p = 0; p < k; ++p) {
+      std::vector<int64_t> a = trans_a ? std::vector<int64_t>{p, i} : std::vector<int64_t>{i, p};
+      std::vector<int64_t> b = trans_b ? std::vector<int64_t>{j, p} : std::vector<int64_t>{p, j};
+      if (batch > 0) a.insert(a.begin(), z);
+      if (batch > 0 && !shared_b) b.insert(b.begin(), z);
+      sum += Number(bound, seed, 0, a) * Number(bound, seed, 1, b);
+    }
+    return tail(alpha * sum + (bias ? Number(bound, seed, 2, {j}) : 0));
+  }
+};
+
+// The formula that `value` (of an element) confirms, or null.
+template <typename Value>
+std::unique_ptr<Formula> Confirmed(const BoundManifest& bound, const Value& value) {
+  const int output = static_cast<int>(bound.tensors.size()) - 1;
+  for (std::unique_ptr<Formula>& formula : FormulasFor(bound, output)) {
+    std::vector<double> values;
+    for (const int64_t element : formula->Probes()) values.push_back(value(1, element));
+    if (formula->Confirm(1, formula->Probes(), values)) return std::move(formula);
+  }
+  return nullptr;
+}
+
+template <typename Value>
+void ExpectRight(const Formula& formula, const Value& value) {
+  for (int turn = 0; turn < 2; ++turn) {
+    const FormulaSample sample = formula.Sample(5, turn, 2);
+    ASSERT_EQ(sample.elements.size(), sample.values.size());
+    ASSERT_FALSE(sample.elements.empty());
+    for (size_t i = 0; i < sample.elements.size(); i += 7) {
+      const double want = value(5, sample.elements[i]);
+      ASSERT_NEAR(sample.values[i], want, 1e-9 * (1 + std::abs(want))) << formula.name();
+    }
+  }
+}
+
+double Relu(double x) { return std::max(x, 0.0); }
+double Silu(double x) { return x / (1 + std::exp(-x)); }
+double Gelu(double x) {
+  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+
+TEST(FormulaTest, ProductsOfEveryOrientation) {
+  std::vector<ProductCase> cases;
+  for (const bool trans_a : {false, true}) {
+    for (const bool trans_b : {false, true}) {
+      for (const int64_t batch : {0, 3}) {
+        ProductCase c;
+        c.trans_a = trans_a, c.trans_b = trans_b, c.batch = batch;
+        cases.push_back(c);
+        c.m = c.n = c.k = 48;  // then the shapes do not tell
+        cases.push_back(c);
+      }
+    }
+  }
+  for (double (*tail)(double) : {Relu, Silu, Gelu}) {
+    ProductCase c;
+    c.bias = true, c.tail = tail, c.trans_b = true;
+    cases.push_back(c);
+  }
+  ProductCase scaled;
+  scaled.bias = scaled.trans_b = true, scaled.alpha = 0.37, scaled.batch = 2;
+  cases.push_back(scaled);
+  for (const DType type : {kFloat16, kBFloat16, kInt8, kFloat64}) {
+    ProductCase c;
+    c.type = type, c.batch = 2, c.shared_b = true;
+    cases.push_back(c);
+  }
+  for (const ProductCase& c : cases) {
+    const BoundManifest bound = c.Manifest();
+    const auto value = [&](uint64_t seed, int64_t element) {
+      return c.Value(bound, seed, element);
+    };
+    const std::unique_ptr<Formula> formula = Confirmed(bound, value);
+    ASSERT_NE(formula, nullptr);
+    ExpectRight(*formula, value);
+  }
+}
+
+struct AttentionCase {
+  std::vector<int64_t> q, kv;
+  size_t axis;
+  bool causal;
+
+  BoundManifest Manifest() const {
+    BoundManifest bound;
+    bound.tensors = {Tensor("Q", q), Tensor("K", kv), Tensor("V", kv), Tensor("O", q, true)};
+    return bound;
+  }
+  double Value(const BoundManifest& bound, uint64_t seed, int64_t element) const {
+    std::vector<int64_t> index(q.size());
+    for (size_t d = q.size(); d-- > 0; element /= q[d]) index[d] = element % q[d];
+    std::vector<int64_t> key = index;
+    for (size_t d = 0; d + 1 < q.size(); ++d) key[d] = index[d] * kv[d] / q[d];
+    double sum = 0, weights = 0;
+    for (int64_t l = 0; l < kv[axis]; ++l) {
+      if (causal && l > index[axis] + kv[axis] - q[axis]) break;
+      double score = 0;
+      std::vector<int64_t> at = index;
+      key[axis] = l;
+      for (int64_t d = 0; d < q.back(); ++d) {
+        at.back() = key.back() = d;
+        score += Number(bound, seed, 0, at) * Number(bound, seed, 1, key);
+      }
+      key.back() = index.back();
+      const double weight = std::exp(score / std::sqrt(static_cast<double>(q.back())));
+      weights += weight;
+      sum += weight * Number(bound, seed, 2, key);
+    }
+    return sum / weights;
+  }
+};
+
+TEST(FormulaTest, AttentionOfEveryLayout) {
+  for (const AttentionCase& c : {AttentionCase{{2, 37, 4, 16}, {2, 53, 4, 16}, 1, false},
+                                 AttentionCase{{2, 37, 4, 16}, {2, 53, 2, 16}, 1, true},
+                                 AttentionCase{{1, 4, 300, 8}, {1, 1, 300, 8}, 2, true},
+                                 AttentionCase{{3, 40, 32}, {3, 600, 32}, 1, false},
+                                 AttentionCase{{64, 32}, {64, 32}, 0, true}}) {
+    const BoundManifest bound = c.Manifest();
+    const auto value = [&](uint64_t seed, int64_t element) {
+      return c.Value(bound, seed, element);
+    };
+    const std::unique_ptr<Formula> formula = Confirmed(bound, value);
+    ASSERT_NE(formula, nullptr);
+    EXPECT_EQ(formula->name(), std::string(c.causal ? "causal " : "") + "attention of Q, K, V");
+    ExpectRight(*formula, value);
+  }
+}
+
+TEST(FormulaTest, OtherNumbersConfirmNothing) {
+  ProductCase c;
+  const BoundManifest bound = c.Manifest();
+  const auto off = [&](uint64_t seed, int64_t element) {
+    return c.Value(bound, seed, element) * (element % 2 == 0 ? 1 : 1 + 1e-5);
+  };
+  EXPECT_EQ(Confirmed(bound, off), nullptr);
+  EXPECT_EQ(Confirmed(bound, [](uint64_t, int64_t) { return 0.0; }), nullptr);
+  EXPECT_EQ(Confirmed(bound, [](uint64_t, int64_t) { return std::nan(""); }), nullptr);
+  BoundManifest adds = bound;  // to what is there
+  adds.tensors.back().accumulates = true;
+  EXPECT_TRUE(FormulasFor(adds, 2).empty());
+}
+
+// Every box of a sample's pitches holds an element of some turn, and corners are there.
+TEST(FormulaTest, SamplesReachEveryTile) {
+  for (const int64_t batch : {0, 1, 5}) {
+    ProductCase c;
+    c.m = 333, c.n = 250, c.k = 16, c.batch = batch;
+    const BoundManifest bound = c.Manifest();
+    const std::unique_ptr<Formula> formula = Confirmed(
+        bound, [&](uint64_t seed, int64_t element) { return c.Value(bound, seed, element); });
+    ASSERT_NE(formula, nullptr);
+    std::set<std::vector<int64_t>> boxes;
+    std::set<int64_t> elements;
+    int64_t rows = 0, columns = 0;
+    for (int turn = 0; turn < 2; ++turn) {
+      const FormulaSample sample = formula->Sample(static_cast<uint64_t>(turn) + 1, turn, 2);
+      rows = (c.m + sample.row_pitch - 1) / sample.row_pitch;
+      columns = (c.n + sample.column_pitch - 1) / sample.column_pitch;
+      EXPECT_EQ(sample.row_pitch, 16);
+      for (const int64_t e : sample.elements) {
+        elements.insert(e);
+        boxes.insert(
+            {e / c.n / c.m, e / c.n % c.m / sample.row_pitch, e % c.n / sample.column_pitch});
+      }
+    }
+    const int64_t planes = std::max<int64_t>(batch, 1);
+    EXPECT_EQ(static_cast<int64_t>(boxes.size()), planes * rows * columns);
+    for (int64_t plane = 0; plane < planes; ++plane) {
+      EXPECT_EQ(elements.count(plane * c.m * c.n), 1u);
+      EXPECT_EQ(elements.count((plane + 1) * c.m * c.n - 1), 1u);
+    }
+  }
+}
+
+// ---------------------------------------------------------------------------------------------
+// The checker with a product.
+
+constexpr int64_t kSide = 192;
+constexpr int64_t kTile = 16;
+
+// The kernel's own numbers, which tests may make differ from the product.
+class OwnReference : public Reference {
+ public:
+  using Value = std::function<double(uint64_t seed, int64_t element)>;
+  OwnReference(Value value, int64_t* asked) : value_(std::move(value)), asked_(asked) {}
+  absl::StatusOr<std::vector<ReferenceValue>> Evaluate(
+      uint64_t seed, int, const std::vector<int64_t>& elements) override {
+    std::vector<ReferenceValue> values;
+    for (const int64_t element : elements) values.push_back({value_(seed, element), true});
+    *asked_ += static_cast<int64_t>(elements.size());
+    return values;
+  }
+
+ private:
+  const Value value_;
+  int64_t* const asked_;
+};
+
+class FormulaCheckTest : public testing::Test {
+ protected:
+  FormulaCheckTest() {
+    case_.m = case_.n = kSide;
+    case_.k = 16;
+    manifest_ = case_.Manifest();
+    value_ = [this](uint64_t seed, int64_t element) {
+      return case_.Value(manifest_, seed, element);
+    };
+    Restart();
+  }
+  void Restart() {
+    tensors_ = *TensorSet::Create(&device_, manifest_, 2, {1, 2});
+    checker_ =
+        std::make_unique<Checker>(&device_, tensors_.get(), v1::CheckPolicy(), 1 << 30, [] {});
+    for (const uint64_t seed : {1, 2}) {
+      std::vector<float>& right = right_[seed];
+      right.clear();
+      for (int64_t i = 0; i < kSide * kSide; ++i) {
+        right.push_back(static_cast<float>(value_(seed, i)));
+      }
+    }
+  }
+  using Spoil = std::function<void(float* out, uint64_t seed)>;
+  CheckReport Check(const Spoil& spoil, const std::string& config = "x=1") {
+    device_.Define("k", {[&](const LaunchArguments& arguments) {
+                     float* out = static_cast<float*>(arguments.pointers[2]);
+                     const uint64_t seed = out == tensors_->Arguments(0, {}).pointers[2] ? 1 : 2;
+                     std::vector<float> numbers = right_[seed];
+                     spoil(numbers.data(), seed);
+                     for (int64_t i = 0; i < kSide * kSide; ++i) {
+                       if (numbers[static_cast<size_t>(i)] != kLeaveOut)
+                         out[i] = numbers[static_cast<size_t>(i)];
+                     }
+                     if (beyond_ != 0)
+                       reinterpret_cast<uint8_t*>(out + kSide * kSide)[beyond_ - 1] = 1;
+                     return absl::OkStatus();
+                   }});
+    v1::ArtifactBundle bundle;
+    bundle.set_name("k");
+    const std::unique_ptr<LoadedKernel> kernel = *device_.Load(bundle, 0);
+    Checker::Candidate candidate;
+    candidate.config = config;
+    candidate.kernel = kernel.get();
+    candidate.manifest = &manifest_;
+    candidate.make_reference = [this] {
+      return absl::StatusOr<std::unique_ptr<Reference>>(
+          std::make_unique<OwnReference>(value_, &asked_));
+    };
+    const absl::StatusOr<CheckReport> report = checker_->Check(candidate);
+    EXPECT_TRUE(report.ok()) << report.status();
+    return *report;
+  }
+
+  static constexpr float kLeaveOut = 1234567;
+  ProductCase case_;
+  BoundManifest manifest_;
+  OwnReference::Value value_;
+  FakeDevice device_;
+  std::unique_ptr<TensorSet> tensors_;
+  std::unique_ptr<Checker> checker_;
+  std::map<uint64_t, std::vector<float>> right_;
+  int64_t asked_ = 0;
+  int beyond_ = 0;
+};
+
+void Nothing(float*, uint64_t) {}
+
+TEST_F(FormulaCheckTest, TheProofSaysWhatWasUsedAndTheInterpreterDidLittle) {
+  const CheckReport report = Check(Nothing);
+  EXPECT_TRUE(report.passed) << report.failure.DebugString();
+  EXPECT_NE(report.summary.find("288 elements sampled by A[m,k] B[k,n], one of every 16 x 16"),
+            std::string::npos)
+      << report.summary;
+  EXPECT_EQ(asked_, 16);
+}
+
+TEST_F(FormulaCheckTest, AWrongTileAnywhereIsFoundWithTheFirstCandidate) {
+  for (int64_t tile = 0; tile < (kSide / kTile) * (kSide / kTile); ++tile) {
+    Restart();
+    const int64_t row = tile / (kSide / kTile) * kTile, column = tile % (kSide / kTile) * kTile;
+    const CheckReport report = Check([&](float* out, uint64_t) {
+      for (int64_t i = 0; i < kTile; ++i) {
+        for (int64_t j = 0; j < kTile; ++j) out[(row + i) * kSide + column + j] += 0.5f;
+      }
+    });
+    EXPECT_FALSE(report.passed) << row << ", " << column;
+    EXPECT_EQ(report.failure.message(), "wrong numbers");
+  }
+}
+
+TEST_F(FormulaCheckTest, AWrongElementOfTheSampleIsFound) {
+  const std::unique_ptr<Formula> formula = Confirmed(manifest_, value_);
+  const FormulaSample sample = formula->Sample(2, 1, 2);
+  for (size_t i = 0; i < sample.elements.size(); i += 17) {
+    Restart();
+    const CheckReport report = Check([&](float* out, uint64_t seed) {
+      if (seed == 2) out[sample.elements[i]] *= 1.01f;
+    });
+    EXPECT_FALSE(report.passed) << sample.elements[i];
+    EXPECT_NE(report.failure.witness().find("seed 2"), std::string::npos);
+  }
+}
+
+TEST_F(FormulaCheckTest, NaNsUnwrittenElementsAndWritesBeyondAreFoundAnywhere) {
+  for (const int64_t at : {int64_t{5}, 100 * kSide + 77, kSide * kSide - 2}) {
+    Restart();
+    CheckReport report =
+        Check([&](float* out, uint64_t) { out[at] = std::numeric_limits<float>::quiet_NaN(); });
+    EXPECT_FALSE(report.passed);
+    report = Check([&](float* out, uint64_t) { out[at] = kLeaveOut; });
+    EXPECT_FALSE(report.passed);
+    EXPECT_NE(report.failure.message().find("1 of 36864 elements of 'C' unwritten"),
+              std::string::npos)
+        << report.failure.message();
+  }
+  beyond_ = 9;
+  const CheckReport report = Check(Nothing);
+  EXPECT_FALSE(report.passed);
+  EXPECT_NE(report.failure.message().find("8 bytes behind the end of 'C'"), std::string::npos);
+}
+
+// The program is a product but for its last rows: the formula is dropped, and nobody is blamed.
+TEST_F(FormulaCheckTest, AFormulaThatIsNotTheKernelBlamesNobody) {
+  value_ = [this](uint64_t seed, int64_t element) {
+    return element / kSide >= kSide - 20 ? 7.0 : case_.Value(manifest_, seed, element);
+  };
+  Restart();
+  CheckReport report = Check(Nothing);
+  EXPECT_TRUE(report.passed) << report.failure.DebugString();
+  EXPECT_NE(report.summary.find("by the interpreter"), std::string::npos) << report.summary;
+  report = Check([](float* out, uint64_t) { out[kSide * kSide - 1] = 8; }, "x=2");
+  EXPECT_FALSE(report.passed);
+}
+
+}  // namespace
+}  // namespace kiln::worker

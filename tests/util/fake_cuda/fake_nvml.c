@@ -1,0 +1,82 @@
+/* NVML without a GPU, for tests: libnvidia-ml.so.1 as far as the runner uses it. One device, whose
+ * errors, events and processes are what a test says with the fake_nvml_* functions. */
+#include <string.h>
+#include <unistd.h>
+
+typedef int Result;
+enum { OK = 0, INVALID = 2, TIMEOUT = 10 };
+enum { UNCORRECTED = 1, VOLATILE = 0, SM_CLOCK = 1, MOST = 64 };
+static const unsigned long long kXid = 8;
+
+static int device;
+static unsigned long long ecc_errors;
+static unsigned remapped_rows;
+static unsigned long long xids[MOST];
+static int xid_count;
+static unsigned others[MOST];
+static int other_count;
+static int asked; /* for processes, since a device was looked up */
+
+void fake_nvml_ecc(unsigned long long errors) { ecc_errors = errors; }
+void fake_nvml_remap(unsigned rows) { remapped_rows = rows; }
+void fake_nvml_xid(unsigned long long xid) { xids[xid_count++ % MOST] = xid; }
+void fake_nvml_process(unsigned pid) { others[other_count++ % MOST] = pid; }
+void fake_nvml_no_processes(void) { other_count = 0; }
+
+Result nvmlInit_v2(void) { return OK; }
+Result nvmlDeviceGetHandleByPciBusId_v2(const char* id, void** handle) {
+  asked = 0;
+  return *handle = &device, id[0] ? OK : INVALID;
+}
+Result nvmlDeviceGetClockInfo(void* handle, int clock, unsigned* mhz) {
+  return *mhz = 1980, handle == &device && clock == SM_CLOCK ? OK : INVALID;
+}
+Result nvmlDeviceGetPowerUsage(void* handle, unsigned* milliwatts) {
+  return *milliwatts = 300000, handle ? OK : INVALID;
+}
+Result nvmlDeviceGetCurrentClocksThrottleReasons(void* handle, unsigned long long* reasons) {
+  return *reasons = 0, handle ? OK : INVALID;
+}
+struct ProcessInfo {
+  unsigned pid;
+  unsigned long long memory;
+  unsigned gpu_instance, compute_instance;
+};
+/* This process is listed, as in a container, under a number of the host, once it has a context: the
+ * second time it is asked. */
+Result nvmlDeviceGetComputeRunningProcesses_v3(void* handle, unsigned* count,
+                                               struct ProcessInfo* found) {
+  unsigned n = 0;
+  if (asked++ > 0) found[n++].pid = 1000000;
+  for (int i = 0; i < other_count && n < *count; ++i) found[n++].pid = others[i];
+  return *count = n, handle ? OK : INVALID;
+}
+Result nvmlDeviceGetTotalEccErrors(void* handle, int type, int counter,
+                                   unsigned long long* errors) {
+  if (!handle || type != UNCORRECTED || counter != VOLATILE) return INVALID;
+  return *errors = ecc_errors, OK;
+}
+Result nvmlDeviceGetRemappedRows(void* handle, unsigned* corrected, unsigned* uncorrected,
+                                 unsigned* pending, unsigned* failed) {
+  *corrected = *pending = *failed = 0;
+  return *uncorrected = remapped_rows, handle ? OK : INVALID;
+}
+struct EventData {
+  void* device;
+  unsigned long long type, data;
+  unsigned gpu_instance, compute_instance;
+};
+Result nvmlEventSetCreate(void** set) { return *set = &xid_count, OK; }
+Result nvmlDeviceRegisterEvents(void* handle, unsigned long long types, void* set) {
+  return handle && set && types == kXid ? OK : INVALID;
+}
+Result nvmlEventSetWait_v2(void* set, struct EventData* event, unsigned milliseconds) {
+  (void)set, (void)milliseconds;
+  if (!xid_count) return TIMEOUT;
+  memset(event, 0, sizeof(*event));
+  event->device = &device;
+  event->type = kXid;
+  event->data = xids[--xid_count];
+  return OK;
+}
+Result nvmlEventSetFree(void* set) { return set ? OK : INVALID; }
