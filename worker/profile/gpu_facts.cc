@@ -2,10 +2,9 @@
 
 #include <dlfcn.h>
 
-#include <cstring>
-
 #include "absl/status/statusor.h"
 #include "worker/profile/cuda_driver.h"
+#include "worker/profile/dynamic_library.h"
 
 namespace kiln::worker {
 namespace {
@@ -17,51 +16,59 @@ struct Memory {  // nvmlMemory_t
   unsigned long long total, free, used;
 };
 
-template <typename Function>
-bool Find(void* library, const char* name, Function* function) {
-  void* const found = ::dlsym(library, name);
-  std::memcpy(function, &found, sizeof(found));
-  return found != nullptr;
+struct Nvml {
+  Result (*Init)();
+  Result (*GetHandle)(const char*, void**);
+  Result (*GetDriver)(char*, unsigned);
+  Result (*GetPowerLimit)(void*, unsigned*);  // milliwatts
+  Result (*GetMemory)(void*, Memory*);
+};
+
+absl::StatusOr<Nvml> LoadNvml() {
+  void* const library = ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return absl::UnavailableError("no NVML (libnvidia-ml.so.1)");
+  Nvml api = {};
+  const Symbol symbols[] = {
+      {"nvmlInit_v2", &api.Init},
+      {"nvmlDeviceGetHandleByPciBusId_v2", &api.GetHandle},
+      {"nvmlSystemGetDriverVersion", &api.GetDriver},
+      {"nvmlDeviceGetEnforcedPowerLimit", &api.GetPowerLimit},
+      {"nvmlDeviceGetMemoryInfo", &api.GetMemory},
+  };
+  const absl::Status found = Resolve(library, symbols, "NVML");
+  if (!found.ok()) return found;
+  if (api.Init() != kSuccess) return absl::UnavailableError("NVML does not start");
+  return api;
 }
 
 // NVML's name of the device; null when it does not know it.
-void* HandleOf(void* library, int ordinal) {
-  Result (*get)(const char*, void**) = nullptr;
+void* HandleOf(const Nvml& nvml, int ordinal) {
   const absl::StatusOr<const cuda::Driver*> cu = cuda::LoadDriver();
-  if (!cu.ok() || !Find(library, "nvmlDeviceGetHandleByPciBusId_v2", &get)) return nullptr;
+  if (!cu.ok()) return nullptr;
   cuda::Ordinal device = 0;
   char bus_id[64] = {};
   void* handle = nullptr;
   const bool known = (*cu)->DeviceGet(&device, ordinal) == cuda::kSuccess &&
                      (*cu)->DeviceGetPCIBusId(bus_id, sizeof(bus_id), device) == cuda::kSuccess &&
-                     get(bus_id, &handle) == kSuccess;
+                     nvml.GetHandle(bus_id, &handle) == kSuccess;
   return known ? handle : nullptr;
 }
 
 }  // namespace
 
 void AddGpuFacts(int ordinal, v1::ArchRecord* record) {
-  void* const library = ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-  Result (*init)() = nullptr;
-  if (library == nullptr || !Find(library, "nvmlInit_v2", &init) || init() != kSuccess) return;
-  Result (*get_driver)(char*, unsigned) = nullptr;
+  const absl::StatusOr<Nvml> nvml = LoadNvml();
+  if (!nvml.ok()) return;
   char driver[96] = {};
-  if (Find(library, "nvmlSystemGetDriverVersion", &get_driver) &&
-      get_driver(driver, sizeof(driver) - 1) == kSuccess) {
-    record->set_driver(driver);
-  }
-  void* const device = HandleOf(library, ordinal);
+  if (nvml->GetDriver(driver, sizeof(driver) - 1) == kSuccess) record->set_driver(driver);
+  void* const device = HandleOf(*nvml, ordinal);
   if (device == nullptr) return;
-  Result (*get_power)(void*, unsigned*) = nullptr;
   unsigned milliwatts = 0;
-  if (Find(library, "nvmlDeviceGetEnforcedPowerLimit", &get_power) &&
-      get_power(device, &milliwatts) == kSuccess) {
+  if (nvml->GetPowerLimit(device, &milliwatts) == kSuccess) {
     record->set_power_watts(milliwatts / 1e3);
   }
-  Result (*get_memory)(void*, Memory*) = nullptr;
   Memory memory = {};
-  if (Find(library, "nvmlDeviceGetMemoryInfo", &get_memory) &&
-      get_memory(device, &memory) == kSuccess) {
+  if (nvml->GetMemory(device, &memory) == kSuccess) {
     record->set_memory_bytes(static_cast<int64_t>(memory.total));
   }
 }
