@@ -47,7 +47,12 @@ class RpcClient : public Client {
   absl::StatusOr<SweepEvent> Watch(const std::string& sweep,
                                    const std::function<bool(const SweepEvent&)>& on_event,
                                    const CallOptions& options) override;
-  absl::StatusOr<LookupResult> Lookup(const SweepSpec& spec, const CallOptions& options) override;
+  absl::StatusOr<LookupResult> Lookup(const SweepSpec& spec, Match match,
+                                      const CallOptions& options) override;
+  absl::StatusOr<MissList> Misses(int limit, bool with_kernels,
+                                  const CallOptions& options) override;
+  absl::StatusOr<int64_t> ClearMisses(const std::vector<std::string>& ids,
+                                      const CallOptions& options) override;
   absl::StatusOr<Fetched> FetchToFile(const FetchRequest& request, const std::string& path,
                                       const CallOptions& options) override;
   absl::StatusOr<Fetched> FetchBytes(const FetchRequest& request, std::string* bytes,
@@ -138,18 +143,37 @@ absl::StatusOr<Submitted> RpcClient::Submit(const SweepSpec& spec, const CallOpt
   return submitted;
 }
 
-absl::StatusOr<LookupResult> RpcClient::Lookup(const SweepSpec& spec, const CallOptions& options) {
+absl::StatusOr<LookupResult> RpcClient::Lookup(const SweepSpec& spec, Match match,
+                                               const CallOptions& options) {
   KILN_RETURN_IF_ERROR(CheckSpec(spec));
   v1::LookupWinnerRequest request;
   *request.mutable_spec() = ToProto(spec);
+  request.set_match(ToProto(match));
   KILN_ASSIGN_OR_RETURN(const v1::LookupWinnerResponse response,
                         Call(&v1::Tuning::Stub::LookupWinner, request, options));
-  LookupResult result;
-  result.miss_reason = response.miss_reason();
-  if (response.found()) {
-    result.winner = std::make_shared<const Winner>(FromProto(response.winner()));
-  }
-  return result;
+  return FromProto(response);
+}
+
+absl::StatusOr<MissList> RpcClient::Misses(int limit, bool with_kernels,
+                                           const CallOptions& options) {
+  v1::ListMissesRequest request;
+  request.set_limit(limit);
+  request.set_with_kernels(with_kernels);
+  KILN_ASSIGN_OR_RETURN(const v1::ListMissesResponse response,
+                        Call(&v1::Tuning::Stub::ListMisses, request, options));
+  MissList list;
+  list.total = response.total();
+  for (const v1::Miss& miss : response.misses()) list.misses.push_back(FromProto(miss));
+  return list;
+}
+
+absl::StatusOr<int64_t> RpcClient::ClearMisses(const std::vector<std::string>& ids,
+                                               const CallOptions& options) {
+  v1::ClearMissesRequest request;
+  request.mutable_ids()->Add(ids.begin(), ids.end());
+  KILN_ASSIGN_OR_RETURN(const v1::ClearMissesResponse response,
+                        Call(&v1::Tuning::Stub::ClearMisses, request, options));
+  return response.cleared();
 }
 
 absl::Status RpcClient::WatchOnce(const v1::WatchSweepRequest& request,
@@ -233,6 +257,7 @@ absl::StatusOr<Fetched> RpcClient::Fetch(const FetchRequest& request, FetchSink*
   v1::FetchWinnerRequest message;
   message.set_sweep(request.sweep);
   message.set_config(request.config);
+  message.set_winner_key(request.winner_key);
   RetryLoop loop(options, options.timeout, absl::Now());
   Fetched fetched;
   fetched.resumed_at = sink->size();

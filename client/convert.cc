@@ -305,8 +305,85 @@ Candidate FromProto(const v1::Candidate& proto) {
   return candidate;
 }
 
+absl::string_view ToString(Match match) {
+  switch (match) {
+    case Match::kExact:
+      return "exact";
+    case Match::kCompatible:
+      return "compatible";
+    case Match::kArch:
+      return "arch";
+  }
+  return "exact";
+}
+
+v1::Match ToProto(Match match) {
+  switch (match) {
+    case Match::kExact:
+      return v1::EXACT;
+    case Match::kCompatible:
+      return v1::COMPATIBLE;
+    case Match::kArch:
+      return v1::ARCH;
+  }
+  return v1::EXACT;
+}
+
+WinnerKey FromProto(const v1::WinnerKey& proto) {
+  WinnerKey key;
+  key.kernel = proto.kernel();
+  key.shapes = TextMap(proto.shapes());
+  key.dtypes = TextMap(proto.dtypes());
+  key.flags = TextMap(proto.flags());
+  key.runtime = TextMap(proto.runtime());
+  key.arch = proto.arch();
+  key.device_model = proto.device_model();
+  key.features = proto.features();
+  key.cores = proto.cores();
+  key.power = proto.power();
+  key.memory = proto.memory();
+  key.compiler = proto.compiler();
+  key.assembler = proto.assembler();
+  key.driver = proto.driver();
+  key.measurement = proto.measurement();
+  key.check = proto.check();
+  key.space = proto.space();
+  return key;
+}
+
+LookupResult FromProto(const v1::LookupWinnerResponse& proto) {
+  LookupResult result;
+  if (proto.found()) result.winner = std::make_shared<const Winner>(FromProto(proto.winner()));
+  result.matched = proto.matched() == v1::ARCH         ? Match::kArch
+                   : proto.matched() == v1::COMPATIBLE ? Match::kCompatible
+                                                       : Match::kExact;
+  for (const v1::KeyDifference& d : proto.differences()) {
+    result.differences.push_back({d.field(), d.stored(), d.asked()});
+  }
+  result.miss_reason = proto.miss_reason();
+  result.nearest = proto.nearest();
+  result.asked = FromProto(proto.asked());
+  result.not_compared = Strings(proto.not_compared());
+  return result;
+}
+
+Miss FromProto(const v1::Miss& proto) {
+  Miss miss;
+  miss.id = proto.id();
+  miss.spec = FromProto(proto.spec());
+  miss.count = proto.count();
+  miss.first = FromUnixMillis(proto.first_unix_ms());
+  miss.last = FromUnixMillis(proto.last_unix_ms());
+  miss.users = Strings(proto.users());
+  miss.more_users = proto.more_users();
+  miss.reason = proto.reason();
+  return miss;
+}
+
 Winner FromProto(const v1::Winner& proto) {
   Winner winner;
+  winner.winner_key = proto.winner_key();
+  winner.key = FromProto(proto.key());
   winner.problem_key = proto.problem_key();
   winner.sweep = proto.sweep_digest();
   winner.config = proto.config();

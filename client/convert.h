@@ -12,6 +12,10 @@ SweepSpec FromProto(const v1::SweepSpec& spec);
 
 Candidate FromProto(const v1::Candidate& candidate);
 Winner FromProto(const v1::Winner& winner);
+WinnerKey FromProto(const v1::WinnerKey& key);
+v1::Match ToProto(Match match);
+LookupResult FromProto(const v1::LookupWinnerResponse& response);
+Miss FromProto(const v1::Miss& miss);
 Progress FromProto(const v1::SweepProgress& progress);
 SweepEvent FromProto(const v1::SweepEvent& event);
 SweepSummary FromProto(const v1::SweepSummary& summary);

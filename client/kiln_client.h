@@ -1,5 +1,6 @@
-// The client library of a Kiln farm: submit sweeps, watch them, fetch winners. The one public
-// header; it needs the C++ standard library and abseil, and shows no RPC or serialisation types.
+// The client library of a Kiln farm: submit sweeps, watch them, fetch winners. The one header to
+// include (its data are in kiln_types.h); it needs the C++ standard library and abseil, and shows
+// no RPC or serialisation types.
 //
 //   auto client = kiln::client::Client::Connect("127.0.0.1:7465");
 //   auto specs = kiln::client::LoadSweepFile("gemm.yaml");
@@ -10,13 +11,12 @@
 // Errors are absl::Status. kUnavailable (no coordinator, or it restarts) is retried with
 // exponential back-off and jitter inside the call, because every call but Backup may be repeated
 // safely; it reaches the caller only when the attempts or the deadline are used up. Units are in
-// the names; where a number says "0 = default", the farm chooses.
+// the names.
 #ifndef KILN_CLIENT_KILN_CLIENT_H_
 #define KILN_CLIENT_KILN_CLIENT_H_
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,283 +25,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "client/kiln_types.h"
 
 namespace kiln::client {
-
-// ---- What a user asks for -------------------------------------------------------------------
-
-enum class Objective { kTune, kCompile };
-enum class CachePolicy { kDefault, kCold, kWarm };
-enum class CheckReference { kDefault, kInterpreter, kNone };
-
-struct MeasurementPolicy {
-  CachePolicy cache = CachePolicy::kDefault;  // default cold
-  double min_seconds = 0;                     // kernel seconds a finalist collects; 0 = default
-  int min_samples = 0;                        // 0 = default
-  int max_samples = 0;                        // 0 = default
-  double target_relative_error = 0;           // 0 = default
-  int threads = 0;                            // CPU targets; 0 = all of the profile slot
-};
-
-struct CheckPolicy {
-  CheckReference reference = CheckReference::kDefault;  // default interpreter
-  double rtol = 0;                                      // 0 = by dtype
-  double atol = 0;
-  std::vector<uint64_t> seeds;  // empty = default
-  int samples = 0;              // 0 = default
-};
-
-// One sweep. Values are literal texts of the kernel language: 1024, 0.5, True, None, float16, "NT".
-struct SweepSpec {
-  std::string name;                                          // display only
-  std::string kernel_source;                                 // the kernel's text, or
-  std::string template_name;                                 // a shipped template: "matmul"
-  std::string kernel_path;                                   // for diagnostics only
-  std::string entry;                                         // empty when the file has one kernel
-  std::map<std::string, std::string> arguments;              // compile-time arguments
-  std::vector<std::string> auto_tunables;                    // derived by the recommender
-  std::map<std::string, std::vector<std::string>> tunables;  // their values
-  std::vector<std::string> configs;  // canonical texts "block_M=64,block_N=64"
-  std::string target = "cpu";
-  Objective objective = Objective::kTune;
-  MeasurementPolicy measurement;
-  CheckPolicy check;
-  std::string strategy;  // empty = "recommended"
-  uint64_t seed = 0;
-  int top_k = 0;                                      // 0 = default
-  int max_candidates = 0;                             // 0 = no limit
-  double max_seconds = 0;                             // from the first task; 0 = no limit
-  std::string user;                                   // fairness key
-  int priority = 0;                                   // -100 .. 100
-  double deadline_seconds = 0;                        // 0 = never
-  bool fresh = false;                                 // ignore stored winners and measurements
-  std::map<std::string, std::string> runtime_values;  // run-time dimensions and scalars
-};
-
-// Parses a sweep file (grammar: client/README.md) into its sweeps, in order; kernel files are read,
-// relative to the sweep file. kInvalidArgument is a diagnostic with file:line:column and a remedy;
-// kNotFound names the file that is missing.
-absl::StatusOr<std::vector<SweepSpec>> LoadSweepFile(const std::string& path);
-
-// The same for text that was read already; `path` names it in diagnostics and `directory` is where
-// relative kernel paths start.
-absl::StatusOr<std::vector<SweepSpec>> ParseSweepFile(absl::string_view text,
-                                                      const std::string& path,
-                                                      const std::string& directory);
-
-// Checks what can be checked without a farm: sizes, literals and names of the spec, and that the
-// kernel parses and has the entry. Submit, Lookup and Compile call it before anything travels.
-absl::Status CheckSpec(const SweepSpec& spec);
-
-// ---- What a farm answers --------------------------------------------------------------------
-
-enum class SweepState { kUnknown, kExpanding, kRunning, kDone, kFailed, kCancelled };
-enum class CandidateState {
-  kUnknown,
-  kQueued,
-  kCompiling,
-  kCompiled,
-  kProfiling,
-  kDone,
-  kFailed,
-  kSkipped
-};
-
-// "done", "running", ...; stable words.
-absl::string_view ToString(SweepState state);
-absl::string_view ToString(CandidateState state);
-inline bool IsTerminal(SweepState state) {
-  return state == SweepState::kDone || state == SweepState::kFailed ||
-         state == SweepState::kCancelled;
-}
-
-struct Failure {
-  std::string stage;  // "elaborate", "compile", "load", "check", "run", "resources", "cancelled"
-  std::string message;
-  std::string witness;
-  std::string worker;
-  bool killed_child = false;
-};
-
-struct Artifact {
-  std::string digest;  // SHA-256 of the bundle; empty = none
-  std::string binary_digest;
-  int64_t size_bytes = 0;
-  int64_t scratch_bytes = 0;
-  int registers = 0;
-  int64_t spill_bytes = 0;
-  int64_t code_bytes = 0;
-  std::string compiler_build;
-  double compile_seconds = 0;
-};
-
-struct Measurement {
-  std::string config;
-  std::string device;
-  std::string round;
-  std::vector<double> samples_ns;  // only where they were asked for
-  int64_t sample_count = 0;
-  double median_ns = 0;
-  double p25_ns = 0;
-  double p75_ns = 0;
-  double mad_ns = 0;
-  double events_ns = 0;  // of finalists on a GPU: the median by events
-  int dropped = 0;
-  bool numbers_checked = false;
-  std::string check_summary;
-  // Of finalists on a GPU: dram_read_bytes, tensor_percent, stall_barrier, ...; empty where there
-  // are none, for the reason beside them.
-  std::map<std::string, double> counters;
-  std::string counters_missing;
-  std::string conditions;  // what was done: cache policy, clock, what the device did meanwhile
-};
-
-struct Hint {
-  std::string config;
-  double predicted_ns = 0;
-  double predicted_low_ns = 0;
-  double predicted_high_ns = 0;
-  std::string bound_by;
-  std::string reason;
-  std::vector<std::string> risks;
-  std::map<std::string, std::string> fields;
-  double flops = 0;
-  double dram_bytes = 0;
-  double compulsory_bytes = 0;
-  double roofline_ns = 0;
-};
-
-struct Candidate {
-  std::string config;
-  CandidateState state = CandidateState::kUnknown;
-  Hint hint;
-  Artifact artifact;
-  std::vector<Measurement> measurements;
-  bool failed = false;
-  Failure failure;  // when `failed`
-  int attempts = 0;
-  std::string same_binary_as;
-};
-
-struct Winner {
-  std::string problem_key;
-  std::string sweep;
-  std::string config;
-  std::string target;  // Arch name
-  std::string device_model;
-  std::string name;  // the sweep's display name
-  Artifact artifact;
-  Measurement measurement;
-  Hint hint;
-  std::vector<std::string> ties;
-  double ratio_low = 0;  // 95 % interval of runner-up time / winner time
-  double ratio_high = 0;
-  int candidates_tried = 0;
-  int candidates_failed = 0;
-  double sweep_seconds = 0;
-  absl::Time finished;
-};
-
-struct Progress {
-  SweepState state = SweepState::kUnknown;
-  int total = 0, queued = 0, compiling = 0, compiled = 0;
-  int profiling = 0, done = 0, failed = 0, skipped = 0;
-  std::string best_config;
-  double best_ns = 0;
-  double elapsed_seconds = 0;
-  double estimated_seconds_left = -1;  // < 0: unknown
-  std::string round;
-  std::string message;  // terminal states: why
-};
-
-struct SweepEvent {
-  Progress progress;
-  std::shared_ptr<const Candidate> changed;  // null: none
-  std::shared_ptr<const Winner> winner;      // set with state kDone of a tuning sweep
-};
-
-struct Submitted {
-  std::string sweep;                     // the sweep's digest, its name everywhere
-  bool joined = false;                   // the same sweep was already running
-  std::shared_ptr<const Winner> winner;  // a stored winner answers it; nothing runs
-};
-
-struct LookupResult {
-  std::shared_ptr<const Winner> winner;  // null: none is stored
-  std::string miss_reason;
-};
-
-struct SweepSummary {
-  std::string sweep;
-  std::string name;
-  std::string target;
-  std::string user;
-  Progress progress;
-  absl::Time submitted;
-  absl::Time finished;  // InfinitePast while it runs
-};
-
-struct SweepDetails {
-  SweepSummary summary;
-  SweepSpec spec;
-  std::vector<Candidate> candidates;
-  std::shared_ptr<const Winner> winner;
-  std::string arch_name;
-  std::string arch_record;  // text form
-  std::string device_model;
-  std::map<std::string, double> seconds;  // stage -> seconds
-};
-
-struct WorkerInfo {
-  std::string name;
-  std::string state;
-  int compile_slots = 0, profile_slots = 0, busy_compile = 0, busy_profile = 0;
-  std::vector<std::string> archs;  // "x86-64-v4 (Intel ...)"
-  std::string compiler_build;
-  std::string assembler;
-  double seconds_since_heartbeat = 0;
-  std::vector<std::string> notes;
-};
-
-struct GarbageReport {
-  int64_t bytes_before = 0, bytes_after = 0;
-  int artifacts_dropped = 0;
-};
-
-// The compiled output of one config.
-struct Bundle {
-  std::string name;  // C identifier of the entry point
-  std::string target;
-  std::string object;         // relocatable ELF object; of a GPU, the host's part with the cubin
-  std::string shared_object;  // ready to dlopen
-  std::string header;
-  std::string manifest_json;
-  std::string assembly;  // PTX; empty on CPU targets
-  std::string cubin;     // empty on CPU targets
-};
-
-// Decodes the bytes that Fetch hands out. kDataLoss when they are no bundle.
-absl::StatusOr<Bundle> ParseBundle(absl::string_view bytes);
-
-struct FetchRequest {
-  std::string sweep;   // digest or unique prefix of at least 6 digits
-  std::string config;  // compile-only sweeps: which candidate; empty = the winner
-};
-struct Fetched {
-  Winner info;
-  std::string digest;  // SHA-256, checked against the bytes
-  int64_t bytes = 0;
-  int64_t resumed_at = 0;  // bytes that were already there
-};
-
-// One config of a compile-only sweep: a bundle, or why there is none.
-struct Compiled {
-  std::string config;
-  absl::StatusOr<Bundle> bundle;
-  Failure failure;  // when the candidate failed
-};
-
-// ---- Calls ----------------------------------------------------------------------------------
 
 // Cancels the calls that carry it, from any thread, for good. Copies share one state.
 class CancelToken {
@@ -359,7 +85,18 @@ class Client {
   virtual absl::StatusOr<SweepEvent> Watch(const std::string& sweep,
                                            const std::function<bool(const SweepEvent&)>& on_event,
                                            const CallOptions& options = {}) = 0;
-  virtual absl::StatusOr<LookupResult> Lookup(const SweepSpec& spec,
+  // Starts nothing. What is not found is counted: see Misses.
+  virtual absl::StatusOr<LookupResult> Lookup(const SweepSpec& spec, Match match,
+                                              const CallOptions& options = {}) = 0;
+  absl::StatusOr<LookupResult> Lookup(const SweepSpec& spec, const CallOptions& options = {}) {
+    return Lookup(spec, Match::kExact, options);
+  }
+  // What was looked up and not found; `limit` 0 = all. `with_kernels`: the specs have their
+  // kernel_source, so that they can be submitted.
+  virtual absl::StatusOr<MissList> Misses(int limit, bool with_kernels,
+                                          const CallOptions& options = {}) = 0;
+  // Forgets these, or all if there are none; returns how many.
+  virtual absl::StatusOr<int64_t> ClearMisses(const std::vector<std::string>& ids,
                                               const CallOptions& options = {}) = 0;
   // Downloads a bundle to `path` (through "<path>.<digest>.part", resumed when one is left from an
   // earlier call), checks its SHA-256, syncs, and renames: `path` is never half a file.

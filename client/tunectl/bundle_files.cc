@@ -121,7 +121,8 @@ absl::StatusOr<FetchedFiles> FetchFiles(client::Client* client, const client::Fe
                                         const FetchTarget& target,
                                         const client::CallOptions& options) {
   KILN_RETURN_IF_ERROR(MakeFolder(target.directory));
-  const std::string key = Sha256Hex(absl::StrCat(request.sweep, "\n", request.config));
+  const std::string key =
+      Sha256Hex(absl::StrCat(request.sweep, "\n", request.config, "\n", request.winner_key));
   const std::string download =
       (fs::path(target.directory) / absl::StrCat(".kiln-", key.substr(0, 16))).string();
   FetchedFiles result;
@@ -131,6 +132,11 @@ absl::StatusOr<FetchedFiles> FetchFiles(client::Client* client, const client::Fe
   fs::remove(download, error);
   KILN_RETURN_IF_ERROR(unpacked);
   return result;
+}
+
+client::FetchRequest WinnerRequest(const client::Winner& winner) {
+  // A record of an older program has no name of its own.
+  return {winner.sweep, "", winner.winner_key};
 }
 
 absl::StatusOr<FetchedFiles> FetchAllConfigs(client::Client* client, const std::string& sweep,

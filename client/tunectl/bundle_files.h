@@ -33,6 +33,9 @@ absl::StatusOr<FetchedFiles> FetchFiles(client::Client* client, const client::Fe
                                         const FetchTarget& target,
                                         const client::CallOptions& options);
 
+// What fetches this very winner, though its sweep may have run again since.
+client::FetchRequest WinnerRequest(const client::Winner& winner);
+
 // Every artifact of a compile-only sweep, each in a folder named after its config.
 absl::StatusOr<FetchedFiles> FetchAllConfigs(client::Client* client, const std::string& sweep,
                                              const FetchTarget& target,

@@ -127,16 +127,17 @@ CLI::App* AddCommand(Context* context, const std::string& name, const std::strin
 void AddSweepFlags(CLI::App* command, SweepFlags* flags) {
   const char* const user = std::getenv("USER");
   flags->user = user == nullptr ? "" : user;
-  command->add_option("FILE", flags->file, "sweep file (YAML; grammar in client/README.md)")
-      ->required();
+  flags->file_option =
+      command->add_option("FILE", flags->file, "sweep file (YAML; grammar in client/README.md)")
+          ->required();
   command->add_option("--only", flags->only, "only sweeps whose name contains TEXT; repeatable")
       ->allow_extra_args(false)
       ->type_name("TEXT");
-  command
-      ->add_option("--set", flags->settings,
-                   "give a compile-time argument another value; repeatable")
-      ->allow_extra_args(false)
-      ->type_name("NAME=VALUE");
+  flags->set_option = command
+                          ->add_option("--set", flags->settings,
+                                       "give a compile-time argument another value; repeatable")
+                          ->allow_extra_args(false)
+                          ->type_name("NAME=VALUE");
   command->add_flag("--one", flags->one, "fail unless exactly one sweep is left (for builds)");
   command->add_flag("--fresh", flags->fresh, "ignore stored winners and measurements");
   command->add_option("--user", flags->user, "whom the farm counts the work for (default: $USER)")
@@ -145,6 +146,18 @@ void AddSweepFlags(CLI::App* command, SweepFlags* flags) {
       command->add_option("--priority", flags->priority, "100 points double a sweep's share")
           ->type_name("N")
           ->check(CLI::Range(-100, 100));
+}
+
+void AddFromMissesFlags(CLI::App* command, SweepFlags* flags) {
+  CLI::Option* const from =
+      command->add_flag("--from-misses", flags->from_misses,
+                        "what was looked up and not found (tunectl misses), in place of a file");
+  flags->file_option->required(false);
+  from->excludes(flags->file_option)->excludes(flags->set_option);
+  command->add_option("--most", flags->most, "only the N most frequent misses; default all")
+      ->needs(from)
+      ->type_name("N")
+      ->check(CLI::Range(1, 1'000'000));
 }
 
 namespace {
@@ -173,7 +186,16 @@ absl::Status ApplySettings(const std::vector<std::string>& settings, client::Swe
 }  // namespace
 
 absl::StatusOr<std::vector<client::SweepSpec>> LoadSweeps(const SweepFlags& flags) {
+  if (flags.file.empty()) {
+    return absl::InvalidArgumentError("FILE is missing: name a sweep file, or give --from-misses");
+  }
   KILN_ASSIGN_OR_RETURN(std::vector<client::SweepSpec> all, client::LoadSweepFile(flags.file));
+  return ChooseSweeps(std::move(all), flags.file, flags);
+}
+
+absl::StatusOr<std::vector<client::SweepSpec>> ChooseSweeps(std::vector<client::SweepSpec> all,
+                                                            const std::string& source,
+                                                            const SweepFlags& flags) {
   std::vector<client::SweepSpec> chosen;
   for (client::SweepSpec& spec : all) {
     if (!Selected(spec, flags.only)) continue;
@@ -181,17 +203,18 @@ absl::StatusOr<std::vector<client::SweepSpec>> LoadSweeps(const SweepFlags& flag
     if (flags.fresh) spec.fresh = true;
     if (spec.user.empty()) spec.user = flags.user;
     if (flags.priority_option->count() > 0) spec.priority = flags.priority;
-    KILN_RETURN_IF_ERROR(client::CheckSpec(spec));
+    // One bad miss must not hold up the others: each is checked when it is submitted.
+    if (!flags.from_misses) KILN_RETURN_IF_ERROR(client::CheckSpec(spec));
     chosen.push_back(std::move(spec));
   }
   if (chosen.empty()) {
-    return absl::NotFoundError(absl::StrCat("no sweep of ", flags.file, " is called that; it has ",
+    return absl::NotFoundError(absl::StrCat("no sweep of ", source, " is called that; it has ",
                                             all.size(), " sweeps, the first is '", all.front().name,
                                             "'"));
   }
   if (flags.one && chosen.size() > 1) {
     return absl::InvalidArgumentError(
-        absl::StrCat(flags.file, " makes ", chosen.size(),
+        absl::StrCat(source, " makes ", chosen.size(),
                      " sweeps, but --one wants one: choose with --only; the "
                      "first two are '",
                      chosen[0].name, "' and '", chosen[1].name, "'"));

@@ -61,6 +61,8 @@ CLI::App* AddCommand(Context* context, const std::string& name, const std::strin
 // What submit and tune share: which sweeps of a file, and what to change in them.
 struct SweepFlags {
   std::string file;
+  bool from_misses = false;           // instead of a file
+  int most = 0;                       // of the misses: so many; 0 = all
   std::vector<std::string> only;      // names, or parts of names
   std::vector<std::string> settings;  // NAME=VALUE
   bool fresh = false;
@@ -68,14 +70,29 @@ struct SweepFlags {
   std::string user;
   int priority = 0;
   CLI::Option* priority_option = nullptr;
+  CLI::Option* file_option = nullptr;
+  CLI::Option* set_option = nullptr;
 };
 void AddSweepFlags(CLI::App* command, SweepFlags* flags);
+// Adds --from-misses in place of the file.
+void AddFromMissesFlags(CLI::App* command, SweepFlags* flags);
 absl::StatusOr<std::vector<client::SweepSpec>> LoadSweeps(const SweepFlags& flags);
+// What the flags choose of `all`, and change in it; `source` names where they come from.
+absl::StatusOr<std::vector<client::SweepSpec>> ChooseSweeps(std::vector<client::SweepSpec> all,
+                                                            const std::string& source,
+                                                            const SweepFlags& flags);
+// The misses as sweeps, most frequent first; empty when there are none.
+absl::StatusOr<std::vector<client::SweepSpec>> SweepsFromMisses(const Context& context,
+                                                                client::Client* client,
+                                                                const SweepFlags& flags);
+// Says that there is nothing to tune; returns the exit code.
+int NoMisses(const Context& context);
 
 // One function a file: each adds its commands to `context->app`.
 void AddSubmitCommands(Context* context);     // submit, watch
 void AddTuneCommand(Context* context);        // tune
 void AddFetchCommands(Context* context);      // fetch, lookup
+void AddMissesCommand(Context* context);      // misses
 void AddListCommands(Context* context);       // list, show, workers, cancel
 void AddExplainCommand(Context* context);     // explain
 void AddAdminCommands(Context* context);      // gc, backup

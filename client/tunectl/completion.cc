@@ -65,6 +65,7 @@ std::string Bash(const CLI::App& app) {
       " \" in *\" $word \"*) command=$word; break ;; esac\n"
       "  done\n"
       "  case $prev in\n"
+      "    --match) COMPREPLY=($(compgen -W 'exact compatible arch' -- \"$cur\")); return ;;\n"
       "    --format) COMPREPLY=($(compgen -W 'so obj cubin ptx bundle' -- \"$cur\")); return ;;\n"
       "    -o|--output|--store) COMPREPLY=($(compgen -d -- \"$cur\")); return ;;\n"
       "  esac\n"

@@ -273,6 +273,7 @@ class ChildFarm : public EmbeddedFarm {
 
   absl::Status Launch();
   const std::string& address() const override { return address_; }
+  absl::Status StartWorkers(const std::vector<std::string>& devices) override;
   void OnDeath(std::function<void(const absl::Status&)> on_death) override;
 
  private:
@@ -371,8 +372,11 @@ absl::Status ChildFarm::LaunchWorker(const std::string& device) {
 absl::Status ChildFarm::Launch() {
   KILN_RETURN_IF_ERROR(Prepare());
   KILN_RETURN_IF_ERROR(LaunchCoordinator());
-  if (!options_.worker) return absl::OkStatus();
-  for (const std::string& device : options_.devices) KILN_RETURN_IF_ERROR(LaunchWorker(device));
+  return options_.worker ? StartWorkers(options_.devices) : absl::OkStatus();
+}
+
+absl::Status ChildFarm::StartWorkers(const std::vector<std::string>& devices) {
+  for (const std::string& device : devices) KILN_RETURN_IF_ERROR(LaunchWorker(device));
   return absl::OkStatus();
 }
 

@@ -35,6 +35,8 @@ class EmbeddedFarm {
   virtual ~EmbeddedFarm() = default;
 
   virtual const std::string& address() const = 0;
+  // A worker for each device, after a start without any; before OnDeath.
+  virtual absl::Status StartWorkers(const std::vector<std::string>& devices) = 0;
   // Calls `on_death` once, on a thread of the farm's, when a child ends by itself.
   virtual void OnDeath(std::function<void(const absl::Status&)> on_death) = 0;
 };

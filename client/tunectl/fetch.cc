@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "absl/strings/str_cat.h"
 #include "client/tunectl/command.h"
 #include "client/tunectl/format.h"
 #include "client/tunectl/json.h"
@@ -37,26 +38,62 @@ int RunFetch(const Context& context, const FetchCommand& command) {
   return kExitOk;
 }
 
-int RunLookup(const Context& context, const SweepFlags& flags) {
-  const auto specs = LoadSweeps(flags);
+struct LookupCommand {
+  SweepFlags sweeps;
+  FetchFlags fetch;
+  std::string match = "exact";
+};
+
+client::Match MatchOf(const std::string& word) {
+  if (word == "arch") return client::Match::kArch;
+  return word == "compatible" ? client::Match::kCompatible : client::Match::kExact;
+}
+
+void PrintLookup(const std::string& name, const client::LookupResult& result) {
+  std::printf("%s\n", name.c_str());
+  if (result.winner == nullptr) {
+    std::printf("no winner: %s\n", result.miss_reason.c_str());
+    return;
+  }
+  std::printf("%s", FormatWinner(*result.winner).c_str());
+  std::printf("matched  %s\n", std::string(client::ToString(result.matched)).c_str());
+  for (const client::KeyDifference& d : result.differences) {
+    std::printf("differs  %s: tuned with %s, asked %s\n", d.field.c_str(),
+                d.stored.empty() ? "unknown" : d.stored.c_str(),
+                d.asked.empty() ? "unknown" : d.asked.c_str());
+  }
+}
+
+int RunLookup(const Context& context, const LookupCommand& command) {
+  const auto specs = LoadSweeps(command.sweeps);
   if (!specs.ok()) return Fail(context, specs.status());
   const auto client = context.Connect();
   if (!client.ok()) return Fail(context, client.status());
   nlohmann::json results = nlohmann::json::array();
   int code = kExitOk;
   for (const client::SweepSpec& spec : *specs) {
-    const auto result = (*client)->Lookup(spec, context.Options());
+    const auto result = (*client)->Lookup(spec, MatchOf(command.match), context.Options());
     if (!result.ok()) return Fail(context, result.status());
-    if (result->winner == nullptr) code = kExitNotFound;
+    std::vector<std::string> files;
+    if (result->winner == nullptr) {
+      code = kExitNotFound;
+    } else if (command.fetch.directory_option->count() > 0) {
+      FetchTarget target = command.fetch.Target();
+      if (specs->size() > 1) {
+        target.directory = absl::StrCat(target.directory, "/", ConfigFolder(spec.name));
+      }
+      auto fetched =
+          FetchFiles(client->get(), WinnerRequest(*result->winner), target, context.Options());
+      if (!fetched.ok()) return Fail(context, fetched.status());
+      files = std::move(fetched->files);
+    }
     if (context.json) {
-      results.push_back({{"name", spec.name},
-                         {"found", result->winner != nullptr},
-                         {"miss_reason", result->miss_reason}});
-      if (result->winner != nullptr) results.back()["winner"] = ToJson(*result->winner);
-    } else if (result->winner != nullptr) {
-      std::printf("%s\n%s", spec.name.c_str(), FormatWinner(*result->winner).c_str());
+      results.push_back(ToJson(*result));
+      results.back()["name"] = spec.name;
+      results.back()["files"] = files;
     } else {
-      std::printf("%s\nno winner: %s\n", spec.name.c_str(), result->miss_reason.c_str());
+      PrintLookup(spec.name, *result);
+      for (const std::string& file : files) std::printf("wrote    %s\n", file.c_str());
     }
   }
   if (context.json) PrintJson({{"lookups", results}});
@@ -88,13 +125,24 @@ void AddFetchCommands(Context* context) {
     context->run = [context, command] { return RunFetch(*context, *command); };
   });
 
-  auto flags = std::make_shared<SweepFlags>();
+  auto flags = std::make_shared<LookupCommand>();
   CLI::App* const lookup = AddCommand(
       context, "lookup", "Ask for stored winners without starting anything",
       "Exits with 0 when every sweep of the file has a stored winner and with 3 when one has none; "
-      "then it says\nwhich part of the problem differs from the nearest stored winner.",
-      {"tunectl lookup gemm.yaml", "tunectl --json lookup gemm.yaml"});
-  AddSweepFlags(lookup, flags.get());
+      "then it says\nhow the nearest stored winner differs. --match compatible also takes winners "
+      "that were tuned with another\ndriver, toolchain, power limit, memory or policy, --match "
+      "arch "
+      "those of any device of the architecture;\nthe answer says what differs. With -o the winners "
+      "are fetched. What is not found is counted: see 'tunectl\nmisses'.",
+      {"tunectl lookup gemm.yaml", "tunectl lookup gemm.yaml --match compatible -o build/kernels",
+       "tunectl --json lookup gemm.yaml | jq '.lookups[].differences'"});
+  AddSweepFlags(lookup, &flags->sweeps);
+  AddFetchFlags(lookup, &flags->fetch);
+  lookup
+      ->add_option("--match", flags->match, "how near a winner has to be: exact, compatible, arch")
+      ->check(CLI::IsMember({"exact", "compatible", "arch"}))
+      ->type_name("LEVEL")
+      ->capture_default_str();
   lookup->callback([context, flags] {
     context->run = [context, flags] { return RunLookup(*context, *flags); };
   });

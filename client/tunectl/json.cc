@@ -123,8 +123,60 @@ json ToJson(const client::Candidate& candidate) {
   return value;
 }
 
+json ToJson(const client::WinnerKey& key) {
+  return {{"kernel", key.kernel},
+          {"shapes", key.shapes},
+          {"dtypes", key.dtypes},
+          {"flags", key.flags},
+          {"runtime", key.runtime},
+          {"arch", key.arch},
+          {"device_model", key.device_model},
+          {"features", key.features},
+          {"cores", key.cores},
+          {"power", key.power},
+          {"memory", key.memory},
+          {"compiler", key.compiler},
+          {"assembler", key.assembler},
+          {"driver", key.driver},
+          {"measurement", key.measurement},
+          {"check", key.check},
+          {"space", key.space}};
+}
+
+json ToJson(const client::LookupResult& result) {
+  json value = {{"found", result.winner != nullptr},
+                {"miss_reason", result.miss_reason},
+                {"asked", ToJson(result.asked)},
+                {"not_compared", result.not_compared},
+                {"differences", json::array()}};
+  for (const client::KeyDifference& d : result.differences) {
+    value["differences"].push_back({{"field", d.field}, {"stored", d.stored}, {"asked", d.asked}});
+  }
+  if (result.winner != nullptr) {
+    value["matched"] = Text(client::ToString(result.matched));
+    value["winner"] = ToJson(*result.winner);
+  } else if (!result.nearest.empty()) {
+    value["nearest"] = result.nearest;
+  }
+  return value;
+}
+
+json ToJson(const client::Miss& miss) {
+  return {{"id", miss.id},
+          {"name", miss.spec.name},
+          {"count", miss.count},
+          {"first", TimeJson(miss.first)},
+          {"last", TimeJson(miss.last)},
+          {"users", miss.users},
+          {"more_users", miss.more_users},
+          {"reason", miss.reason},
+          {"spec", ToJson(miss.spec)}};
+}
+
 json ToJson(const client::Winner& winner) {
   return {{"problem_key", winner.problem_key},
+          {"winner_key", winner.winner_key},
+          {"key", ToJson(winner.key)},
           {"sweep", winner.sweep},
           {"name", winner.name},
           {"config", winner.config},

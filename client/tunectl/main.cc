@@ -137,6 +137,7 @@ int Main(int argc, char** argv) {
   AddTuneCommand(&context);
   AddSubmitCommands(&context);
   AddFetchCommands(&context);
+  AddMissesCommand(&context);
   AddListCommands(&context);
   AddExplainCommand(&context);
   AddAdminCommands(&context);

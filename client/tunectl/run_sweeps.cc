@@ -89,11 +89,12 @@ void WatchOutcome(const Context& context, client::Client* client, Outcome* outco
 void FetchOutcome(const Context& context, client::Client* client, const FetchTarget& target,
                   Outcome* outcome) {
   if (!outcome->status.ok() || outcome->state != client::SweepState::kDone) return;
-  const std::string& sweep =
-      outcome->winner != nullptr ? outcome->winner->sweep : outcome->submitted.sweep;
+  const std::string& sweep = outcome->submitted.sweep;
   absl::StatusOr<FetchedFiles> files =
       outcome->spec.objective == client::Objective::kCompile
           ? FetchAllConfigs(client, sweep, target, context.Options())
+      : outcome->winner != nullptr
+          ? FetchFiles(client, WinnerRequest(*outcome->winner), target, context.Options())
           : FetchFiles(client, {sweep, ""}, target, context.Options());
   outcome->status = files.status();
   if (files.ok()) outcome->files = std::move(files->files);

@@ -16,10 +16,16 @@ struct SubmitFlags {
 };
 
 int RunSubmit(const Context& context, const SubmitFlags& flags) {
-  auto specs = LoadSweeps(flags.sweeps);
+  absl::StatusOr<std::vector<client::SweepSpec>> specs = std::vector<client::SweepSpec>();
+  if (!flags.sweeps.from_misses) specs = LoadSweeps(flags.sweeps);
   if (!specs.ok()) return Fail(context, specs.status());
   const auto client = context.Connect();
   if (!client.ok()) return Fail(context, client.status());
+  if (flags.sweeps.from_misses) {
+    specs = SweepsFromMisses(context, client->get(), flags.sweeps);
+    if (!specs.ok()) return Fail(context, specs.status());
+    if (specs->empty()) return NoMisses(context);
+  }
   RunPlan plan;
   plan.specs = *std::move(specs);
   const bool fetch = flags.fetch.directory_option->count() > 0;
@@ -62,8 +68,10 @@ void AddSubmitCommands(Context* context) {
       "then. Interrupting it does not end\nthe sweeps.",
       {"tunectl submit gemm.yaml", "tunectl submit gemm.yaml --watch",
        "tunectl submit gemm.yaml --only 'M=512' --set dtype=bfloat16 -o build/kernels",
+       "tunectl submit --from-misses --most 20",
        "tunectl --json submit gemm.yaml | jq -r '.sweeps[].sweep'"});
   AddSweepFlags(submit, &submit_flags->sweeps);
+  AddFromMissesFlags(submit, &submit_flags->sweeps);
   AddFetchFlags(submit, &submit_flags->fetch);
   submit->add_flag("--watch", submit_flags->watch, "stay until the sweeps have ended");
   submit->callback([context, submit_flags] {

@@ -54,12 +54,25 @@ std::vector<std::string> DevicesFor(const std::vector<client::SweepSpec>& specs)
   return devices;
 }
 
+// A list of misses may name GPUs that only other machines have.
+void LeaveOutGpus(std::vector<client::SweepSpec>* specs) {
+  std::error_code ignored;
+  if (std::filesystem::exists("/dev/nvidiactl", ignored)) return;
+  const size_t left = std::erase_if(
+      *specs, [](const client::SweepSpec& spec) { return DevicesFor({spec}).front() == "gpu"; });
+  if (left == 0) return;
+  std::fprintf(stderr, "tunectl: %zu misses are for GPUs, and there is none here: left out\n",
+               left);
+}
+
 int RunTune(Context* context, const TuneFlags& flags) {
-  auto specs = LoadSweeps(flags.sweeps);
+  absl::StatusOr<std::vector<client::SweepSpec>> specs = std::vector<client::SweepSpec>();
+  if (!flags.sweeps.from_misses) specs = LoadSweeps(flags.sweeps);
   if (!specs.ok()) return Fail(*context, specs.status());
   EmbeddedOptions options;
   options.compile_slots = flags.compile_slots;
   options.devices = DevicesFor(*specs);
+  options.worker = !flags.sweeps.from_misses;  // until it is known for which devices
   options.wait_for_store = !flags.no_wait;
   options.cancel = context->cancel;
   // --store may stand before the command or after it; the farm below is the one to ask.
@@ -76,6 +89,14 @@ int RunTune(Context* context, const TuneFlags& flags) {
   context->server = (*farm)->address();
   const auto client = context->Connect();
   if (!client.ok()) return Fail(*context, client.status());
+  if (flags.sweeps.from_misses) {
+    specs = SweepsFromMisses(*context, client->get(), flags.sweeps);
+    if (!specs.ok()) return Fail(*context, specs.status());
+    LeaveOutGpus(&*specs);
+    if (specs->empty()) return NoMisses(*context);
+    const absl::Status started = (*farm)->StartWorkers(DevicesFor(*specs));
+    if (!started.ok()) return Fail(*context, started);
+  }
 
   DeathNote death;
   (*farm)->OnDeath([&death, cancel = context->cancel](const absl::Status& status) mutable {
@@ -106,8 +127,9 @@ void AddTuneCommand(Context* context) {
       "from it the next time. Two tunes on\none store run one after the other. --server is not "
       "used.",
       {"tunectl tune gemm.yaml", "tunectl tune gemm.yaml -o build/kernels --format obj",
-       "tunectl tune gemm.yaml --fresh --store /tmp/experiment"});
+       "tunectl tune --from-misses", "tunectl tune gemm.yaml --fresh --store /tmp/experiment"});
   AddSweepFlags(tune, &flags->sweeps);
+  AddFromMissesFlags(tune, &flags->sweeps);
   AddFetchFlags(tune, &flags->fetch);
   tune->add_option("--store", flags->store, "folder of the store (default: the user's cache)")
       ->type_name("DIR");

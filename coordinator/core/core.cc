@@ -11,7 +11,7 @@ namespace kiln::core {
 // Rebuilds memory from rows. Open tasks are held back: a worker may still run them, and will say so
 // when it attaches again.
 Core::Impl::Impl(const Options& options, uint64_t term, store::FarmState state, Time now)
-    : options_(options), term_(term), now_(now) {
+    : options_(options), term_(term), now_(now), misses_(options_, std::move(state.miss_counts)) {
   next_task_ = std::max<uint64_t>(1, state.farm.next_task());
   for (v1::KillRow& row : state.kills) kills_[row.key()] = std::move(row);
   known_archs_ = std::move(state.archs);
@@ -92,6 +92,7 @@ Effects Core::Impl::EndTurn(Time now) {
     }
   }
   Schedule();
+  misses_.FlushIfDue(now, &out_.batch);
   for (const auto& [digest, sweep] : sweeps_) FlushSweep(sweep.get());
   for (Sweep* sweep : touched) {
     auto it = sweeps_.find(sweep->digest());
@@ -112,6 +113,7 @@ Effects Core::Impl::EndTurn(Time now) {
 CoreStats Core::Impl::Stats() const {
   CoreStats stats = stats_;
   stats.active_sweeps = static_cast<int64_t>(sweeps_.size());
+  stats.misses = misses_.size();
   for (const auto& [name, worker] : workers_) stats.workers += worker->connection != 0;
   return stats;
 }

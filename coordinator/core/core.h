@@ -26,6 +26,7 @@ struct CoreStats {
   int64_t ready_tasks = 0;
   int64_t leased_tasks = 0;
   int64_t workers = 0;  // attached
+  int64_t misses = 0;
   int64_t stale_results = 0;
   int64_t leases_granted = 0;
   int64_t tasks_done = 0;

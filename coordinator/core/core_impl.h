@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "coordinator/core/core.h"
+#include "coordinator/core/misses.h"
 #include "coordinator/core/state.h"
 
 namespace kiln::core {
@@ -36,6 +37,8 @@ class Core::Impl {
   void On(Lookup& event);
   void On(Expanded& event);
   void On(Cancel& event);
+  void On(ListMisses& event);
+  void On(ClearMisses& event);
   void On(GetSweep& event);
   void On(ListActive& event);
   void On(ListWorkers& event);
@@ -51,6 +54,8 @@ class Core::Impl {
   void ExpireArchWaits();
   std::string ArchMissText(const std::string& target) const;
   void AnswerLookup(const PendingSubmit& pending, Expanded& event);
+  void CountMiss(const PendingSubmit& pending, const std::string& id, const std::string& reason);
+  void DropMiss(const std::string& problem_key, const v1::SweepSpec& spec);
   void AnswerSubmit(const PendingSubmit& pending, Expanded& event);
   void ReplyStatus(RequestId request, absl::Status status);
   void ReplySubmit(const PendingSubmit& pending, v1::SubmitSweepResponse response, bool created);
@@ -66,6 +71,7 @@ class Core::Impl {
   void AdvanceFinals(Sweep* sweep);
   void AdvanceEmpty(Sweep* sweep);
   bool CheckBudgets(Sweep* sweep);
+  bool FindTools(const v1::ArchRecord& arch, Tools* tools) const;
   bool PinBuild(Sweep* sweep);
   void CheckBuildGone(Sweep* sweep);
   void StartOver(Sweep* sweep);
@@ -84,7 +90,7 @@ class Core::Impl {
   void StartRound(Sweep* sweep);
   void SpendBudget(Sweep* sweep);
   std::vector<int> Survivors(const Sweep& sweep) const;
-  void DecideWinner(Sweep* sweep, const std::vector<int>& finalists);
+  void DecideWinner(Sweep* sweep, const Worker& worker, const std::vector<int>& finalists);
   int CanonicalTwin(const Sweep& sweep, int ordinal) const;
   void Finish(Sweep* sweep, v1::SweepState state, const std::string& message);
   void Fail(Sweep* sweep, int ordinal, v1::Failure failure);
@@ -132,6 +138,7 @@ class Core::Impl {
   void On(WorkerSaid& event);
   void On(WorkerDetached& event);
   void On(Tick& event);
+  void On(Stopping& event);
   void Register(ConnectionId connection, v1::Register& message);
   void Heartbeat(Worker* worker, const v1::Heartbeat& message);
   absl::Status CheckRegister(const v1::Register& message) const;
@@ -208,6 +215,7 @@ class Core::Impl {
   std::unordered_map<std::string, v1::CompileIndexRow::Entry> compiled_;  // recent, by index key
   std::list<std::string> compiled_order_;
 
+  Misses misses_;
   std::vector<v1::ArchRow> known_archs_;    // that workers have reported, also earlier ones
   std::set<std::string> absent_;            // of the message being handled: see WorkerSaid
   std::set<std::string> expected_workers_;  // of the last incarnation, not yet back

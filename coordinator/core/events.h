@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "coordinator/core/winner_key.h"
 #include "coordinator/search/expander.h"
 #include "coordinator/store/meta_store.h"
 #include "kiln/v1/tuning.pb.h"
@@ -36,6 +37,7 @@ struct Submit {
 struct Lookup {
   RequestId request = 0;
   v1::SweepSpec spec;
+  v1::Match match = v1::MATCH_UNSPECIFIED;
 };
 // The answer to an ExpandJob.
 struct Expanded {
@@ -50,8 +52,9 @@ struct Expanded {
   // The store's answer where it has one: a winner, or this sweep itself, finished, if compile-only.
   std::optional<v1::Winner> winner;
   std::string finished_sweep;
-  bool stored_before = false;  // the store holds an earlier run of this sweep
-  std::string miss_reason;     // lookups: why there is no winner
+  std::vector<std::string> superseded;  // winners of the problem that go when it has a new one
+  bool stored_before = false;           // the store holds an earlier run of this sweep
+  v1::LookupWinnerResponse lookup;      // of a lookup: the answer, but for `winner`
 };
 struct Cancel {
   RequestId request = 0;
@@ -62,6 +65,14 @@ struct GetSweep {
   RequestId request = 0;
   std::string sweep;
   bool with_candidates = false;
+};
+struct ListMisses {
+  RequestId request = 0;
+  int limit = 0;  // 0 = all
+};
+struct ClearMisses {
+  RequestId request = 0;
+  std::vector<std::string> ids;  // none = all
 };
 struct ListActive {
   RequestId request = 0;
@@ -90,9 +101,12 @@ struct WorkerDetached {
 };
 // Time passes: leases expire, budgets run out. Posted at least every 200 ms.
 struct Tick {};
+// The last event before the coordinator ends of its own will.
+struct Stopping {};
 
-using Event = std::variant<Submit, Lookup, Expanded, Cancel, GetSweep, ListActive, ListWorkers,
-                           Watch, Unwatch, WorkerAttached, WorkerSaid, WorkerDetached, Tick>;
+using Event = std::variant<Submit, Lookup, Expanded, Cancel, GetSweep, ListMisses, ClearMisses,
+                           ListActive, ListWorkers, Watch, Unwatch, WorkerAttached, WorkerSaid,
+                           WorkerDetached, Tick, Stopping>;
 
 // ---- effects ----
 
@@ -101,12 +115,15 @@ struct ExpandJob {
   uint64_t job = 0;
   v1::SweepSpec spec;
   v1::ArchRecord arch;
+  Tools tools;  // that the farm would compile with now; may be unknown
   bool lookup_only = false;
+  v1::Match match = v1::EXACT;  // how near a stored winner has to be
 };
 
 using ReplyBody =
     std::variant<v1::SubmitSweepResponse, v1::LookupWinnerResponse, v1::CancelSweepResponse,
-                 v1::GetSweepResponse, v1::ListSweepsResponse, v1::ListWorkersResponse>;
+                 v1::GetSweepResponse, v1::ListSweepsResponse, v1::ListWorkersResponse,
+                 v1::ListMissesResponse, v1::ClearMissesResponse>;
 struct Reply {
   RequestId request = 0;
   absl::StatusOr<ReplyBody> body;
@@ -148,6 +165,8 @@ struct Observation {
     kCompileReused,
     kEqualBinary,
     kReleased,
+    kLookup,       // label = the level that matched ("exact", ...) or "miss"; value = how many
+    kMissEvicted,  // the list of misses was full
   };
   Kind kind = Kind::kLease;
   std::string label;  // for task kinds: "compile", "screen", "race", "finals", "empty"

@@ -60,7 +60,12 @@ class FarmImpl : public Farm, private Outside {
   void OnFatal(std::function<void(const absl::Status&)> callback) override;
 
   void SubmitSweep(v1::SweepSpec spec, Callback<v1::SubmitSweepResponse> done) override;
-  void LookupWinner(v1::SweepSpec spec, Callback<v1::LookupWinnerResponse> done) override;
+  void LookupWinner(v1::LookupWinnerRequest request,
+                    Callback<v1::LookupWinnerResponse> done) override;
+  void ListMisses(const v1::ListMissesRequest& request,
+                  Callback<v1::ListMissesResponse> done) override;
+  void ClearMisses(const v1::ClearMissesRequest& request,
+                   Callback<v1::ClearMissesResponse> done) override;
   void ListSweeps(const v1::ListSweepsRequest& request,
                   Callback<v1::ListSweepsResponse> done) override;
   void GetSweep(const v1::GetSweepRequest& request, Callback<v1::GetSweepResponse> done) override;
@@ -104,6 +109,7 @@ class FarmImpl : public Farm, private Outside {
   const uint64_t term_;
   std::unique_ptr<Core> core_;
   std::unique_ptr<Loop> loop_;
+  ProgramCache programs_;
   std::unique_ptr<JobPool> lookups_;
   std::unique_ptr<JobPool> expansions_;
   std::unique_ptr<JobPool> pool_;  // adds to the other two: ends first
@@ -220,8 +226,34 @@ void FarmImpl::SubmitSweep(v1::SweepSpec spec, Callback<v1::SubmitSweepResponse>
   Ask<v1::SubmitSweepResponse>(Submit{0, std::move(spec)}, std::move(done));
 }
 
-void FarmImpl::LookupWinner(v1::SweepSpec spec, Callback<v1::LookupWinnerResponse> done) {
-  Ask<v1::LookupWinnerResponse>(Lookup{0, std::move(spec)}, std::move(done));
+void FarmImpl::LookupWinner(v1::LookupWinnerRequest request,
+                            Callback<v1::LookupWinnerResponse> done) {
+  const v1::Match match = request.match();
+  Ask<v1::LookupWinnerResponse>(Lookup{0, std::move(*request.mutable_spec()), match},
+                                std::move(done));
+}
+
+// The core has the counts, the store what was asked.
+void FarmImpl::ListMisses(const v1::ListMissesRequest& request,
+                          Callback<v1::ListMissesResponse> done) {
+  if (request.limit() < 0) return done(absl::InvalidArgumentError("limit: must not be negative"));
+  Ask<v1::ListMissesResponse>(
+      core::ListMisses{0, request.limit()},
+      [this, kernels = request.with_kernels(),
+       done = std::move(done)](absl::StatusOr<v1::ListMissesResponse> counted) {
+        if (!counted.ok()) return done(counted.status());
+        auto response = std::make_shared<v1::ListMissesResponse>(*std::move(counted));
+        pool_->Add([this, kernels, response, done] {
+          const absl::Status filled = FillMisses(parts_.meta, kernels, response.get());
+          filled.ok() ? done(std::move(*response)) : done(filled);
+        });
+      });
+}
+
+void FarmImpl::ClearMisses(const v1::ClearMissesRequest& request,
+                           Callback<v1::ClearMissesResponse> done) {
+  Ask<v1::ClearMissesResponse>(core::ClearMisses{0, {request.ids().begin(), request.ids().end()}},
+                               std::move(done));
 }
 
 void FarmImpl::ListWorkers(Callback<v1::ListWorkersResponse> done) {
@@ -312,9 +344,13 @@ void FarmImpl::Unwatch(WatchId watch) {
 }
 
 absl::StatusOr<ArtifactRef> FarmImpl::FindArtifact(const v1::FetchWinnerRequest& request) {
-  KILN_ASSIGN_OR_RETURN(const std::string digest, parts_.meta->ResolveSweep(request.sweep()));
-  KILN_ASSIGN_OR_RETURN(StoredArtifact found,
-                        FindStoredArtifact(parts_.meta, digest, request.config()));
+  StoredArtifact found;
+  if (!request.winner_key().empty()) {
+    KILN_ASSIGN_OR_RETURN(found, FindWinnerArtifact(parts_.meta, request.winner_key()));
+  } else {
+    KILN_ASSIGN_OR_RETURN(const std::string digest, parts_.meta->ResolveSweep(request.sweep()));
+    KILN_ASSIGN_OR_RETURN(found, FindStoredArtifact(parts_.meta, digest, request.config()));
+  }
   ArtifactRef out;
   absl::StatusOr<int64_t> size = parts_.blobs->Size(found.digest);
   if (!size.ok()) {
@@ -421,6 +457,7 @@ FarmGauges FarmImpl::Gauges() const {
   out.ready_tasks = stats_.ready_tasks;
   out.leased_tasks = stats_.leased_tasks;
   out.workers = stats_.workers;
+  out.misses = stats_.misses;
   out.stale_results = stats_.stale_results;
   out.leases_granted = stats_.leases_granted;
   out.tasks_done = stats_.tasks_done;
@@ -442,7 +479,7 @@ void FarmImpl::Deliver(Effects effects) {
 
 void FarmImpl::RunJob(const ExpandJob& job) {
   if (stopped_) return;
-  std::optional<Expanded> answer = AnswerFromStore(job, parts_.meta, parts_.blobs);
+  std::optional<Expanded> answer = AnswerFromStore(job, parts_.meta, parts_.blobs, &programs_);
   if (answer.has_value()) {
     loop_->Post(*std::move(answer));
     return;
@@ -450,7 +487,7 @@ void FarmImpl::RunJob(const ExpandJob& job) {
   JobPool* const pool = job.lookup_only ? lookups_.get() : expansions_.get();
   pool->Add([this, job] {
     if (stopped_) return;
-    loop_->Post(RunExpandJob(job, parts_.expander, parts_.meta, parts_.blobs));
+    loop_->Post(RunExpandJob(job, parts_.expander, parts_.meta, parts_.blobs, &programs_));
   });
 }
 

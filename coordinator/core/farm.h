@@ -56,6 +56,7 @@ struct FarmGauges {
   int64_t ready_tasks = 0;
   int64_t leased_tasks = 0;
   int64_t workers = 0;
+  int64_t misses = 0;  // requests that were looked up and not found
   int64_t queued_events = 0;
   int64_t stale_results = 0;   // since the start
   int64_t leases_granted = 0;  // since the start
@@ -108,7 +109,12 @@ class Farm {
   virtual void OnFatal(std::function<void(const absl::Status&)> callback) = 0;
 
   virtual void SubmitSweep(v1::SweepSpec spec, Callback<v1::SubmitSweepResponse> done) = 0;
-  virtual void LookupWinner(v1::SweepSpec spec, Callback<v1::LookupWinnerResponse> done) = 0;
+  virtual void LookupWinner(v1::LookupWinnerRequest request,
+                            Callback<v1::LookupWinnerResponse> done) = 0;
+  virtual void ListMisses(const v1::ListMissesRequest& request,
+                          Callback<v1::ListMissesResponse> done) = 0;
+  virtual void ClearMisses(const v1::ClearMissesRequest& request,
+                           Callback<v1::ClearMissesResponse> done) = 0;
   virtual void ListSweeps(const v1::ListSweepsRequest& request,
                           Callback<v1::ListSweepsResponse> done) = 0;
   virtual void GetSweep(const v1::GetSweepRequest& request,

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -181,11 +180,6 @@ void AddClosedProblem(const v1::SweepSpec& spec, const search::Expansion& expans
   AddProblem(spec, hasher);
 }
 
-std::string MapText(const google::protobuf::Map<std::string, std::string>& entries) {
-  const std::map<std::string, std::string> sorted(entries.begin(), entries.end());
-  return absl::StrJoin(sorted, ",", absl::PairFormatter("="));
-}
-
 }  // namespace
 
 bool IsEmptySweep(const v1::SweepSpec& spec) { return spec.template_() == "empty"; }
@@ -232,7 +226,14 @@ std::string ProblemKey(const v1::SweepSpec& spec, const search::Expansion& expan
   return hasher.FinishHex();
 }
 
-std::string AliasOf(const v1::SweepSpec& spec, const v1::ArchRecord& arch) {
+std::string SpaceDigest(const v1::SweepSpec& spec) {
+  Hasher hasher;
+  hasher.UpdateField("space");
+  AddSpace(spec, &hasher);
+  return hasher.FinishHex();
+}
+
+std::string RequestDigest(const v1::SweepSpec& spec, const v1::ArchRecord& arch) {
   Hasher hasher;
   hasher.UpdateField("alias");
   AddKernelText(spec, &hasher);
@@ -251,25 +252,6 @@ std::string CompileKey(const search::Expansion& expansion, absl::string_view con
   hasher.UpdateField(expansion.inputs.arch().record());
   hasher.UpdateField(config);
   return hasher.FinishHex();
-}
-
-std::string ProblemDifference(const v1::SweepSpec& spec, const v1::ArchRecord& arch,
-                              const v1::Winner& winner) {
-  const v1::SweepSpec& other = winner.spec();
-  std::vector<std::string> parts;
-  const auto differ = [&](absl::string_view what, absl::string_view asked,
-                          absl::string_view stored) {
-    if (asked != stored) parts.push_back(absl::StrCat(what, " ", stored, " instead of ", asked));
-  };
-  differ("device", absl::StrCat(arch.name(), " (", arch.device_model(), ")"),
-         absl::StrCat(winner.arch().name(), " (", winner.arch().device_model(), ")"));
-  differ("arguments", MapText(spec.arguments()), MapText(other.arguments()));
-  differ("runtime values", MapText(spec.runtime_values()), MapText(other.runtime_values()));
-  differ("measurement policy", spec.measurement().ShortDebugString(),
-         other.measurement().ShortDebugString());
-  differ("check policy", spec.check().ShortDebugString(), other.check().ShortDebugString());
-  if (parts.empty()) parts.push_back("another space of tunables");
-  return absl::StrJoin(parts, "; ");
 }
 
 }  // namespace kiln::core

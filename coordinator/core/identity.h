@@ -31,16 +31,15 @@ std::string SweepDigest(const v1::SweepSpec& spec, const search::Expansion& expa
 // The problem that a winner answers: the sweep without strategy, seed and budget.
 std::string ProblemKey(const v1::SweepSpec& spec, const search::Expansion& expansion);
 
-// From the text of a request on a device to its problem key; also without strategy, seed and
-// budget.
-std::string AliasOf(const v1::SweepSpec& spec, const v1::ArchRecord& arch);
+// Of the space of tunables and configs that the spec gives.
+std::string SpaceDigest(const v1::SweepSpec& spec);
+
+// Of a request's text on a device: two equal ones are the same problem. Also without strategy, seed
+// and budget.
+std::string RequestDigest(const v1::SweepSpec& spec, const v1::ArchRecord& arch);
 
 // What the compiler is given; with the toolchain it names a compile result.
 std::string CompileKey(const search::Expansion& expansion, absl::string_view config);
-
-// Which part of `spec`'s problem differs from the one that `winner` answers, in words.
-std::string ProblemDifference(const v1::SweepSpec& spec, const v1::ArchRecord& arch,
-                              const v1::Winner& winner);
 
 }  // namespace kiln::core
 

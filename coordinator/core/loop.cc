@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/base/status.h"
+#include "coordinator/core/winner_key.h"
 
 namespace kiln::core {
 namespace {
@@ -20,7 +21,9 @@ int Rows(const store::Batch& batch) {
   return static_cast<int>(batch.sweeps.size() + batch.statuses.size() + batch.candidates.size() +
                           batch.tasks.size() + batch.deleted_tasks.size() + batch.winners.size() +
                           batch.compiled.size() + batch.kills.size() + batch.workers.size() +
-                          batch.deleted_workers.size() + batch.aliases.size());
+                          batch.deleted_workers.size() + batch.deleted_misses.size() +
+                          batch.misses.size() + batch.miss_counts.size() +
+                          batch.deleted_winners.size());
 }
 
 }  // namespace
@@ -40,7 +43,7 @@ absl::Status Persist(const Effects& effects, uint64_t term, store::MetaStore* me
 
 void ReleasePins(const Effects& effects, store::BlobStore* blobs) {
   for (const v1::Winner& winner : effects.batch.winners) {
-    blobs->UnpinOwner(absl::StrCat("winner:", winner.problem_key()), winner.artifact().digest())
+    blobs->UnpinOwner(absl::StrCat("winner:", RowNameOf(winner)), winner.artifact().digest())
         .IgnoreError();
   }
   for (const PinEdit& pin : effects.unpins) {
@@ -107,8 +110,8 @@ void Loop::Run() {
       std::unique_lock<std::mutex> lock(mutex_);
       wake_.wait_for(lock, std::chrono::duration<double>(kTickSeconds),
                      [this] { return stopping_ || !queue_.empty(); });
-      if (stopping_) return;
-      events.swap(queue_);
+      if (!stopping_) events.swap(queue_);
+      if (stopping_) break;
     }
     const int64_t now = parts_.clock->Now().mono_ns;
     if (now - last_tick >= SecondsToNs(kTickSeconds)) {
@@ -117,6 +120,7 @@ void Loop::Run() {
     }
     if (!events.empty() && !Turn(std::move(events))) return;
   }
+  Turn({Stopping{}});
 }
 
 // False when the loop has to end.

@@ -39,6 +39,14 @@ struct Options {
   int max_pending_submits = 256;
   int max_candidates = 200'000;  // listed for one sweep
   int64_t max_empty_tasks = 100'000'000;
+
+  // Lookups that found nothing. Over a limit the rarest goes, of equals the one that is longest
+  // ago.
+  int max_misses = 4096;                       // distinct requests
+  int64_t max_miss_bytes = int64_t{32} << 20;  // of all their specs, the kernels' texts included
+  // Counts wait in memory for so many misses or so long: a crash loses no more than that.
+  int miss_flush_count = 64;
+  double miss_flush_seconds = 1;
 };
 
 }  // namespace kiln::core

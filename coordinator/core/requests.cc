@@ -1,6 +1,7 @@
 // What clients ask of the core.
 #include <algorithm>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -19,6 +20,12 @@ bool IsGpu(absl::string_view arch) { return absl::StartsWith(arch, "sm_"); }
 bool Matches(const v1::ArchRecord& arch, const std::string& target) {
   if (target == kCpu || target == kGpu) return IsGpu(arch.name()) == (target == kGpu);
   return arch.name() == target || arch.device_model() == target;
+}
+
+v1::ArchRecord ArchNamed(const std::string& name) {
+  v1::ArchRecord arch;
+  arch.set_name(name);
+  return arch;
 }
 
 }  // namespace
@@ -79,11 +86,19 @@ void Core::Impl::On(Submit& event) {
 void Core::Impl::On(Lookup& event) {
   const absl::Status valid = NormaliseSpec(&event.spec);
   if (!valid.ok()) return ReplyStatus(event.request, valid);
+  if (event.spec.objective() == v1::SweepSpec::COMPILE) {
+    v1::LookupWinnerResponse response;
+    response.set_miss_reason("a sweep with objective compile has no winner");
+    out_.replies.push_back({event.request, ReplyBody(response)});
+    return;
+  }
   PendingSubmit pending;
   pending.requests = {event.request};
   pending.spec_digest = SpecDigest(event.spec);
+  pending.users = {event.spec.user()};
   pending.spec = std::move(event.spec);
   pending.lookup = true;
+  pending.match = event.match;
   StartOrWait(std::move(pending));
 }
 
@@ -145,13 +160,18 @@ std::string Core::Impl::ArchMissText(const std::string& target) const {
 
 void Core::Impl::StartOrWait(PendingSubmit pending) {
   const auto same = [&](const PendingSubmit& other) {
-    return other.lookup == pending.lookup && other.spec_digest == pending.spec_digest;
+    return other.lookup == pending.lookup && other.match == pending.match &&
+           other.spec_digest == pending.spec_digest;
+  };
+  const auto join = [&](PendingSubmit* other) {
+    other->requests.push_back(pending.requests.front());
+    other->users.insert(pending.users.begin(), pending.users.end());
   };
   for (auto& [job, other] : jobs_) {
-    if (same(other)) return other.requests.push_back(pending.requests.front());
+    if (same(other)) return join(&other);
   }
   for (PendingSubmit& other : arch_waits_) {
-    if (same(other)) return other.requests.push_back(pending.requests.front());
+    if (same(other)) return join(&other);
   }
   if (static_cast<int>(jobs_.size() + arch_waits_.size()) >= options_.max_pending_submits) {
     return ReplyStatus(pending.requests.front(),
@@ -159,6 +179,9 @@ void Core::Impl::StartOrWait(PendingSubmit pending) {
                            "the farm's queue of new sweeps is full; submit again in a moment"));
   }
   if (ResolveArch(pending.spec, &pending.arch)) return StartExpansion(std::move(pending));
+  if (pending.lookup && ResolveKnownArch(pending.spec.target(), &pending.arch)) {
+    return StartExpansion(std::move(pending));
+  }
   const std::set<std::string>& names = options_.targets;
   if (!names.empty() && names.count(pending.spec.target()) == 0) {
     return ReplyStatus(
@@ -167,11 +190,15 @@ void Core::Impl::StartOrWait(PendingSubmit pending) {
                                                 "'; targets are ", absl::StrJoin(names, ", "))));
   }
   if (pending.lookup) {
-    if (ResolveKnownArch(pending.spec.target(), &pending.arch)) {
+    // No such device was ever here: of what is stored, an architecture's own name says enough.
+    const std::string& target = pending.spec.target();
+    if (target != kCpu && target != kGpu && names.count(target) > 0) {
+      pending.arch.set_name(target);
       return StartExpansion(std::move(pending));
     }
     v1::LookupWinnerResponse response;
-    response.set_miss_reason(ArchMissText(pending.spec.target()));
+    response.set_miss_reason(ArchMissText(target));
+    CountMiss(pending, RequestDigest(pending.spec, ArchNamed(target)), response.miss_reason());
     out_.replies.push_back({pending.requests.front(), ReplyBody(response)});
     return;
   }
@@ -181,7 +208,9 @@ void Core::Impl::StartOrWait(PendingSubmit pending) {
 
 void Core::Impl::StartExpansion(PendingSubmit pending) {
   pending.job = next_job_++;
-  out_.expand.push_back({pending.job, pending.spec, pending.arch, pending.lookup});
+  ExpandJob job{pending.job, pending.spec, pending.arch, {}, pending.lookup, pending.match};
+  FindTools(pending.arch, &job.tools);
+  out_.expand.push_back(std::move(job));
   jobs_.emplace(pending.job, std::move(pending));
 }
 
@@ -223,18 +252,62 @@ void Core::Impl::On(Expanded& event) {
 }
 
 void Core::Impl::AnswerLookup(const PendingSubmit& pending, Expanded& event) {
-  v1::LookupWinnerResponse response;
-  response.set_found(event.winner.has_value());
-  if (event.winner.has_value()) *response.mutable_winner() = *std::move(event.winner);
-  response.set_miss_reason(event.miss_reason);
+  v1::LookupWinnerResponse& response = event.lookup;
+  if (event.winner.has_value()) {
+    *response.mutable_winner() = *std::move(event.winner);
+    Observe(Observation::Kind::kLookup, absl::AsciiStrToLower(v1::Match_Name(response.matched())),
+            static_cast<double>(pending.requests.size()));
+  } else {
+    CountMiss(pending, event.problem_key, response.miss_reason());
+  }
   for (RequestId request : pending.requests) {
     out_.replies.push_back({request, ReplyBody(response)});
   }
 }
 
+void Core::Impl::CountMiss(const PendingSubmit& pending, const std::string& id,
+                           const std::string& reason) {
+  const auto count = static_cast<int64_t>(pending.requests.size());
+  const int evicted =
+      misses_.Add({id, pending.spec, pending.users, count, reason}, now_, &out_.batch);
+  Observe(Observation::Kind::kLookup, "miss", static_cast<double>(count));
+  if (evicted > 0) Observe(Observation::Kind::kMissEvicted, "", evicted);
+}
+
+// A winner of the problem is stored. A miss from before its device was known has another id.
+void Core::Impl::DropMiss(const std::string& problem_key, const v1::SweepSpec& spec) {
+  misses_.Drop(problem_key, &out_.batch);
+  misses_.Drop(RequestDigest(spec, ArchNamed(spec.target())), &out_.batch);
+}
+
+void Core::Impl::On(ListMisses& event) {
+  v1::ListMissesResponse response;
+  response.set_total(misses_.size());
+  for (const v1::MissCountRow* row : misses_.List(event.limit)) {
+    v1::Miss* miss = response.add_misses();
+    miss->set_id(row->id());
+    miss->set_count(row->count());
+    miss->set_first_unix_ms(row->first_unix_ms());
+    miss->set_last_unix_ms(row->last_unix_ms());
+    *miss->mutable_users() = row->users();
+    miss->set_more_users(row->more_users());
+    miss->set_reason(row->reason());
+  }
+  out_.replies.push_back({event.request, ReplyBody(std::move(response))});
+}
+
+void Core::Impl::On(ClearMisses& event) {
+  v1::ClearMissesResponse response;
+  int64_t cleared = event.ids.empty() ? misses_.DropAll(&out_.batch) : 0;
+  for (const std::string& id : event.ids) cleared += misses_.Drop(id, &out_.batch);
+  response.set_cleared(cleared);
+  out_.replies.push_back({event.request, ReplyBody(response)});
+}
+
 void Core::Impl::AnswerSubmit(const PendingSubmit& pending, Expanded& event) {
   v1::SubmitSweepResponse response;
   if (event.winner.has_value()) {
+    DropMiss(event.winner->problem_key(), pending.spec);
     response.set_sweep(event.winner->sweep_digest());
     response.set_answered(true);
     *response.mutable_winner() = *std::move(event.winner);

@@ -101,7 +101,8 @@ struct Sweep {
   std::set<int> to_store;    // candidates to write in this turn
   std::set<int> to_publish;  // candidates to tell watchers of in this turn
   std::optional<v1::Winner> winner;
-  bool status_dirty = false;  // to write in this turn
+  std::vector<std::string> superseded;  // winners of the problem that go when this one comes
+  bool status_dirty = false;            // to write in this turn
   bool publish = false;
   bool dirty = false;           // to advance in this turn
   bool waits_for_peer = false;  // a candidate waits for another sweep's compilation
@@ -147,6 +148,8 @@ struct PendingSubmit {
   v1::SweepSpec spec;
   std::string spec_digest;
   bool lookup = false;
+  v1::Match match = v1::EXACT;  // of a lookup
+  std::set<std::string> users;  // who looks up
   std::vector<RequestId> requests;
   uint64_t job = 0;  // 0 = waits for a worker that reports the target
   int64_t wait_until_ns = 0;

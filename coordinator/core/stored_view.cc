@@ -6,9 +6,18 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/base/config.h"
 #include "compiler/base/status.h"
+#include "coordinator/core/winner_key.h"
 
 namespace kiln::core {
 namespace {
+
+// With its key, also where an older program stored none.
+absl::StatusOr<std::optional<v1::Winner>> FindWinner(store::MetaStore* meta,
+                                                     const std::string& name) {
+  KILN_ASSIGN_OR_RETURN(std::optional<v1::Winner> winner, meta->FindWinner(name));
+  if (winner.has_value()) *winner->mutable_key() = KeyOf(*winner);
+  return winner;
+}
 
 // The stored winner, when this sweep is what it answers.
 absl::StatusOr<std::optional<v1::Winner>> WinnerOf(store::MetaStore* meta,
@@ -16,7 +25,8 @@ absl::StatusOr<std::optional<v1::Winner>> WinnerOf(store::MetaStore* meta,
   const bool tuned = record.status.state() == v1::DONE && !record.row.problem_key().empty() &&
                      record.row.spec().objective() == v1::SweepSpec::TUNE;
   if (!tuned) return std::optional<v1::Winner>();
-  return meta->FindWinner(record.row.problem_key());
+  const std::string& name = record.status.winner_key();
+  return FindWinner(meta, name.empty() ? record.row.problem_key() : name);
 }
 
 std::string ShortOf(const std::string& digest) { return digest.substr(0, 12); }
@@ -107,6 +117,31 @@ absl::StatusOr<StoredArtifact> FindStoredArtifact(store::MetaStore* meta, const 
   return absl::NotFoundError(absl::StrCat("sweep ", ShortOf(digest), " has no compiled config '",
                                           config,
                                           "'; name one of its candidates, which `show` lists"));
+}
+
+absl::StatusOr<StoredArtifact> FindWinnerArtifact(store::MetaStore* meta, const std::string& name) {
+  KILN_ASSIGN_OR_RETURN(std::optional<v1::Winner> winner, FindWinner(meta, name));
+  if (!winner.has_value()) {
+    return absl::NotFoundError(absl::StrCat("no winner ", ShortOf(name), " is stored"));
+  }
+  StoredArtifact out;
+  out.info = *std::move(winner);
+  out.digest = out.info.artifact().digest();
+  return out;
+}
+
+absl::Status FillMisses(store::MetaStore* meta, bool kernels, v1::ListMissesResponse* response) {
+  std::vector<v1::Miss> kept;
+  for (v1::Miss& miss : *response->mutable_misses()) {
+    KILN_ASSIGN_OR_RETURN(std::vector<v1::MissRow> rows, meta->FindMisses({miss.id()}));
+    if (rows.empty()) continue;
+    *miss.mutable_spec() = std::move(*rows.front().mutable_spec());
+    if (!kernels) miss.mutable_spec()->clear_kernel_source();
+    kept.push_back(std::move(miss));
+  }
+  response->clear_misses();
+  for (v1::Miss& miss : kept) *response->add_misses() = std::move(miss);
+  return absl::OkStatus();
 }
 
 }  // namespace kiln::core

@@ -29,6 +29,13 @@ absl::StatusOr<v1::SweepEvent> StoredEnd(store::MetaStore* meta, const std::stri
 absl::StatusOr<StoredArtifact> FindStoredArtifact(store::MetaStore* meta, const std::string& digest,
                                                   const std::string& config);
 
+// The same of the winner of this name (winner_key, of older records problem_key).
+absl::StatusOr<StoredArtifact> FindWinnerArtifact(store::MetaStore* meta, const std::string& name);
+
+// Adds what was asked to the counts; `kernels` = their source text too. A miss that is gone by now
+// is left out.
+absl::Status FillMisses(store::MetaStore* meta, bool kernels, v1::ListMissesResponse* response);
+
 }  // namespace kiln::core
 
 #endif  // KILN_COORDINATOR_CORE_STORED_VIEW_H_

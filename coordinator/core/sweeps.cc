@@ -87,6 +87,9 @@ Sweep* Core::Impl::CreateSweep(const PendingSubmit& pending, Expanded& event) {
   *row.mutable_spec() = pending.spec;
   *row.mutable_inputs() = std::move(event.expansion.inputs);
   *row.mutable_arch() = row.inputs().arch();
+  row.mutable_arch()->set_memory_bytes(pending.arch.memory_bytes());
+  row.mutable_arch()->set_power_watts(pending.arch.power_watts());
+  row.mutable_arch()->set_driver(pending.arch.driver());
   row.set_kernel_digest(event.expansion.kernel_digest);
   row.set_problem_key(event.problem_key);
   row.set_spec_digest(pending.spec_digest);
@@ -102,14 +105,11 @@ Sweep* Core::Impl::CreateSweep(const PendingSubmit& pending, Expanded& event) {
   status.set_submitted_unix_ms(now_.wall_ms);
   if (event.stored_before) out_.batch.reset_sweeps.push_back(event.sweep);
   out_.batch.sweeps.push_back(row);
-  v1::AliasRow alias;
-  alias.set_alias(AliasOf(pending.spec, pending.arch));
-  alias.set_problem_key(event.problem_key);
-  out_.batch.aliases.push_back(std::move(alias));
   out_.pins.push_back({event.inputs_digest, absl::StrCat("sweep:", event.sweep)});
 
   Sweep* sweep = AddSweep(std::move(row), std::move(status));
   sweep->status_dirty = true;
+  sweep->superseded = std::move(event.superseded);
   for (size_t i = 0; i < event.expansion.candidates.size(); ++i) {
     v1::Hint& hint = event.expansion.candidates[i];
     const int ordinal = static_cast<int>(sweep->cands.size());
@@ -268,18 +268,17 @@ void Core::Impl::Forget(const std::string& index_key) {
   if (compiled_.erase(index_key) > 0) compiled_order_.remove(index_key);
 }
 
-// Pins the sweep to the build that serves it best. False while no worker can compile for it.
-bool Core::Impl::PinBuild(Sweep* sweep) {
-  if (!sweep->status.compiler_build().empty()) return true;
+// The toolchain that serves the device best. False while no worker can compile for it.
+bool Core::Impl::FindTools(const v1::ArchRecord& arch, Tools* tools) const {
   // (somebody can also measure, slots) by toolchain; the best, ties by name.
   std::map<std::pair<std::string, std::string>, std::pair<bool, int>> found;
   for (const auto& [name, worker] : workers_) {
-    if (!CanCompile(*worker, sweep->row.arch().name()) || worker->draining) continue;
+    if (!CanCompile(*worker, arch.name()) || worker->draining) continue;
     auto& [measures, slots] = found[{worker->info.compiler_build(), worker->info.assembler()}];
     slots += worker->info.compile_slots();
     for (const auto& [other_name, other] : workers_) {
-      measures |= other->info.compiler_build() == worker->info.compiler_build() &&
-                  CanProfile(*other, sweep->row.arch());
+      measures |=
+          other->info.compiler_build() == worker->info.compiler_build() && CanProfile(*other, arch);
     }
   }
   const std::pair<const std::pair<std::string, std::string>, std::pair<bool, int>>* best = nullptr;
@@ -287,8 +286,17 @@ bool Core::Impl::PinBuild(Sweep* sweep) {
     if (best == nullptr || entry.second > best->second) best = &entry;
   }
   if (best == nullptr) return false;
-  sweep->status.set_compiler_build(best->first.first);
-  sweep->status.set_assembler(best->first.second);
+  *tools = {best->first.first, best->first.second};
+  return true;
+}
+
+// Pins the sweep to the build that serves it best. False while no worker can compile for it.
+bool Core::Impl::PinBuild(Sweep* sweep) {
+  if (!sweep->status.compiler_build().empty()) return true;
+  Tools tools;
+  if (!FindTools(sweep->row.arch(), &tools)) return false;
+  sweep->status.set_compiler_build(tools.compiler_build);
+  sweep->status.set_assembler(tools.assembler);
   sweep->status_dirty = true;
   return true;
 }
@@ -662,7 +670,8 @@ int Core::Impl::CanonicalTwin(const Sweep& sweep, int ordinal) const {
   return ordinal;
 }
 
-void Core::Impl::DecideWinner(Sweep* sweep, const std::vector<int>& finalists) {
+void Core::Impl::DecideWinner(Sweep* sweep, const Worker& worker,
+                              const std::vector<int>& finalists) {
   std::vector<std::pair<std::string, int>> order;  // by config: the verdict must not see ranks
   for (int ordinal : finalists) {
     order.emplace_back(sweep->cands[CanonicalTwin(*sweep, ordinal)].config(), ordinal);
@@ -691,6 +700,9 @@ void Core::Impl::DecideWinner(Sweep* sweep, const std::vector<int>& finalists) {
   *winner.mutable_measurement() = *sweep->cands[measured].row.candidate().measurements().rbegin();
   *winner.mutable_hint() = candidate.hint();
   *winner.mutable_arch() = sweep->row.arch();
+  for (const v1::ArchRecord& own : worker.info.archs()) {
+    if (own.device_model() == winner.arch().device_model()) *winner.mutable_arch() = own;
+  }
   for (int tie : verdict.ties) winner.add_ties(order[tie].first);
   winner.set_ratio_low(verdict.ratio_low);
   winner.set_ratio_high(verdict.ratio_high);
@@ -700,9 +712,20 @@ void Core::Impl::DecideWinner(Sweep* sweep, const std::vector<int>& finalists) {
   winner.set_finished_unix_ms(now_.wall_ms);
   winner.set_kernel_digest(sweep->row.kernel_digest());
   *winner.mutable_spec() = sweep->row.spec();
+  *winner.mutable_key() =
+      MakeKey(winner.spec(), winner.arch(),
+              {sweep->status.compiler_build(), sweep->status.assembler()}, winner.kernel_digest());
+  winner.set_winner_key(KeyDigest(winner.key()));
+  sweep->status.set_winner_key(winner.winner_key());
+  DropMiss(winner.problem_key(), winner.spec());
   SetState(sweep, chosen, v1::CANDIDATE_DONE);
-  out_.pins.push_back({winner.artifact().digest(), absl::StrCat("winner:", winner.problem_key())});
+  out_.pins.push_back({winner.artifact().digest(), absl::StrCat("winner:", RowNameOf(winner))});
   out_.batch.winners.push_back(winner);
+  for (const std::string& name : sweep->superseded) {
+    if (name == RowNameOf(winner)) continue;
+    out_.batch.deleted_winners.push_back(name);
+    out_.unpins.push_back({"", absl::StrCat("winner:", name)});
+  }
   sweep->best_config = winner.config();
   sweep->best_ns = winner.measurement().median_ns();
   sweep->winner = std::move(winner);

@@ -460,7 +460,7 @@ void Core::Impl::TakeFinalsResult(Task* task, const Worker& worker, v1::TaskResu
   for (auto& [ordinal, measurement] : measured) {
     StoreMeasurement(sweep, ordinal, std::move(measurement), sweep->status.round() + 2, "finals");
   }
-  DecideWinner(sweep, finalists);
+  DecideWinner(sweep, worker, finalists);
 }
 
 // The worker could not do it, through no fault of the candidates. That costs no attempt, but it

@@ -16,6 +16,15 @@ constexpr double kForgetSeconds = 300;  // a worker that stays away is no longer
 constexpr int kMaxNotes = 5;
 constexpr size_t kMaxReason = 500;
 
+// The worker's record of the model; null: it has none, or cannot measure now.
+const v1::ArchRecord* FindDevice(const Worker& worker, const v1::ArchRecord& arch) {
+  if (worker.connection == 0 || worker.profile_slots() == 0) return nullptr;
+  for (const v1::ArchRecord& own : worker.info.archs()) {
+    if (own.name() == arch.name() && own.device_model() == arch.device_model()) return &own;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 void Core::Impl::On(WorkerAttached& event) { connections_.emplace(event.connection, nullptr); }
@@ -226,6 +235,8 @@ void Core::Impl::On(Tick&) {
   }
 }
 
+void Core::Impl::On(Stopping&) { misses_.Flush(&out_.batch); }
+
 // The message of this kind that goes to the worker's stream in this turn.
 v1::CoordinatorMessage* Core::Impl::MessageTo(Worker* worker, int kind) {
   auto& open = kind == v1::CoordinatorMessage::kLeases        ? lease_message_
@@ -247,12 +258,14 @@ bool Core::Impl::CanCompile(const Worker& worker, const std::string& arch) const
                      [&](const std::string& family) { return absl::StartsWith(arch, family); });
 }
 
+// On a device of the model, and of its class (winner_key.h) as long as somebody has one.
 bool Core::Impl::CanProfile(const Worker& worker, const v1::ArchRecord& arch) const {
-  if (worker.connection == 0 || worker.profile_slots() == 0) return false;
-  return std::any_of(
-      worker.info.archs().begin(), worker.info.archs().end(), [&](const v1::ArchRecord& own) {
-        return own.name() == arch.name() && own.device_model() == arch.device_model();
-      });
+  const v1::ArchRecord* own = FindDevice(worker, arch);
+  if (own == nullptr || SameClass(*own, arch)) return own != nullptr;
+  return std::none_of(workers_.begin(), workers_.end(), [&](const auto& entry) {
+    const v1::ArchRecord* other = FindDevice(*entry.second, arch);
+    return other != nullptr && SameClass(*other, arch);
+  });
 }
 
 bool Core::Impl::Eligible(const Worker& worker, const Sweep& sweep, Pool pool) const {

@@ -94,11 +94,17 @@ const std::vector<std::string>& SweepStates() {
   return *states;
 }
 
+const std::vector<std::string>& LookupResults() {
+  static const auto* const results =
+      new std::vector<std::string>{"exact", "compatible", "arch", "miss"};
+  return *results;
+}
+
 const std::vector<std::string>& Methods() {
   static const auto* const methods = new std::vector<std::string>{
       "SubmitSweep", "WatchSweep",  "FetchWinner", "LookupWinner",   "ListSweeps",
       "GetSweep",    "CancelSweep", "ListWorkers", "CollectGarbage", "Backup",
-      "Attach",      "PutBlob",     "GetBlob"};
+      "ListMisses",  "ClearMisses", "Attach",      "PutBlob",        "GetBlob"};
   return *methods;
 }
 
@@ -169,6 +175,7 @@ class FarmCollectable : public prometheus::Collectable {
         GaugeFamily("kiln_tasks_ready", "Tasks that wait for a worker (queue depth).",
                     value(g.ready_tasks)),
         GaugeFamily("kiln_tasks_leased", "Tasks that a worker holds.", value(g.leased_tasks)),
+        GaugeFamily("kiln_misses", "Requests in the list of misses.", value(g.misses)),
         GaugeFamily("kiln_workers", "Workers that are attached.", value(g.workers)),
         GaugeFamily("kiln_loop_queued_events", "Events that wait for the core's loop.",
                     value(g.queued_events)),
@@ -242,6 +249,12 @@ class PrometheusMetrics : public Metrics {
   Counter& equal_ =
       NewCounter("kiln_equal_binaries_total", "Candidates that share another one's binary.")
           .Add({});
+  const Bounded<Counter> lookups_{
+      NewCounter("kiln_lookups_total", "Lookups of winners, by the level that matched, or miss."),
+      "result", LookupResults()};
+  Counter& misses_evicted_ =
+      NewCounter("kiln_misses_evicted_total", "Misses dropped because the list of them was full.")
+          .Add({});
   const Bounded<Counter> sweeps_{NewCounter("kiln_sweeps_total", "Sweeps that ended, by state."),
                                  "state", SweepStates()};
   const Bounded<Histogram> sweep_seconds_{
@@ -310,6 +323,12 @@ void PrometheusMetrics::OnObservation(const Observation& o) {
       return;
     case Observation::Kind::kReleased:
       released_.Increment();
+      return;
+    case Observation::Kind::kLookup:
+      lookups_[o.label].Increment(o.value);
+      return;
+    case Observation::Kind::kMissEvicted:
+      misses_evicted_.Increment(o.value);
       return;
   }
 }

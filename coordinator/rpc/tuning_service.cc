@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/base/digest.h"
 #include "coordinator/rpc/blob_sender.h"
 #include "coordinator/rpc/call.h"
 #include "coordinator/rpc/services.h"
@@ -96,6 +97,11 @@ void QueuedWatch::OnEvent(const v1::SweepEvent& event) {
 
 // ---- unary calls ----
 
+absl::Status CheckWinnerName(const std::string& name) {
+  if (IsSha256Hex(name)) return absl::OkStatus();
+  return absl::InvalidArgumentError("winner_key: it is not the whole digest of a winner's key");
+}
+
 class TuningService : public v1::Tuning::CallbackService {
  public:
   explicit TuningService(const ServiceParts& parts) : parts_(parts) {}
@@ -116,7 +122,27 @@ class TuningService : public v1::Tuning::CallbackService {
     const auto answer = Answer(context, response, "LookupWinner");
     const absl::Status checked = CheckSweepSpec(request->spec());
     if (!checked.ok()) return answer.Fail(checked);
-    parts_.farm->LookupWinner(request->spec(), answer.callback);
+    if (!v1::Match_IsValid(request->match())) {
+      return answer.Fail(
+          absl::InvalidArgumentError("match: unknown value; use EXACT, COMPATIBLE or ARCH"));
+    }
+    parts_.farm->LookupWinner(*request, answer.callback);
+    return answer.reactor;
+  }
+
+  ServerUnaryReactor* ListMisses(CallbackServerContext* context,
+                                 const v1::ListMissesRequest* request,
+                                 v1::ListMissesResponse* response) override {
+    const auto answer = Answer(context, response, "ListMisses");
+    parts_.farm->ListMisses(*request, answer.callback);
+    return answer.reactor;
+  }
+
+  ServerUnaryReactor* ClearMisses(CallbackServerContext* context,
+                                  const v1::ClearMissesRequest* request,
+                                  v1::ClearMissesResponse* response) override {
+    const auto answer = Answer(context, response, "ClearMisses");
+    parts_.farm->ClearMisses(*request, answer.callback);
     return answer.reactor;
   }
 
@@ -235,7 +261,9 @@ grpc::ServerWriteReactor<v1::FetchWinnerResponse>* TuningService::FetchWinner(
     CallbackServerContext* context, const v1::FetchWinnerRequest* request) {
   const auto open = [farm = parts_.farm,
                      request](v1::FetchWinnerResponse* first) -> absl::StatusOr<BlobRange> {
-    const absl::Status named = CheckSweepName(request->sweep());
+    const std::string& winner = request->winner_key();
+    const absl::Status named =
+        winner.empty() ? CheckSweepName(request->sweep()) : CheckWinnerName(winner);
     if (!named.ok()) return named;
     absl::StatusOr<core::ArtifactRef> artifact = farm->FindArtifact(*request);
     if (!artifact.ok()) return artifact.status();

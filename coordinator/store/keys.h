@@ -24,8 +24,10 @@ inline constexpr char kKernel[] = "kernel/";
 inline constexpr char kCompiled[] = "compiled/";
 inline constexpr char kKill[] = "kill/";
 inline constexpr char kWorker[] = "worker/";
-inline constexpr char kAlias[] = "alias/";
 inline constexpr char kArch[] = "arch/";
+inline constexpr char kProgram[] = "program/";
+inline constexpr char kMiss[] = "miss/";
+inline constexpr char kMissCount[] = "misscount/";
 
 inline constexpr char kBlob[] = "blob/";
 inline constexpr char kChunk[] = "chunk/";

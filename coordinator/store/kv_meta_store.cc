@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <set>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -84,6 +85,7 @@ class OpList {
     for (const TaskDelete& task : batch.deleted_tasks) {
       ops_.push_back(KvOp::Delete(keys::Task(task.sweep, task.id)));
     }
+    for (const std::string& name : batch.deleted_winners) KILN_RETURN_IF_ERROR(DropWinner(name));
     for (const v1::Winner& winner : batch.winners) AddWinner(winner);
     KILN_RETURN_IF_ERROR(AddCompiled(batch.compiled));
     for (const v1::KillRow& row : batch.kills) Put(absl::StrCat(keys::kKill, row.key()), row);
@@ -93,7 +95,7 @@ class OpList {
     for (const std::string& name : batch.deleted_workers) {
       ops_.push_back(KvOp::Delete(absl::StrCat(keys::kWorker, name)));
     }
-    for (const v1::AliasRow& row : batch.aliases) Put(absl::StrCat(keys::kAlias, row.alias()), row);
+    AddMisses(batch);
     return absl::OkStatus();
   }
 
@@ -123,9 +125,39 @@ class OpList {
   }
 
   void AddWinner(const v1::Winner& winner) {
-    Put(absl::StrCat(keys::kWinner, winner.problem_key()), winner);
-    ops_.push_back(
-        KvOp::Put(absl::StrCat(WinnersOfKernelKey(winner.spec()), winner.problem_key()), ""));
+    const std::string& name =
+        winner.winner_key().empty() ? winner.problem_key() : winner.winner_key();
+    Put(absl::StrCat(keys::kWinner, name), winner);
+    v1::WinnerIndexRow row;
+    row.set_winner(name);
+    row.set_finished_unix_ms(winner.finished_unix_ms());
+    row.set_problem_key(winner.problem_key());
+    if (winner.has_key()) *row.mutable_key() = winner.key();
+    Put(absl::StrCat(WinnersOfKernelKey(winner.spec()), name), row);
+    if (!winner.kernel_digest().empty()) {
+      Put(absl::StrCat(keys::kProgram, winner.kernel_digest(), "/", name), row);
+    }
+  }
+
+  absl::Status DropWinner(const std::string& name) {
+    const std::string key = absl::StrCat(keys::kWinner, name);
+    KILN_ASSIGN_OR_RETURN(const std::optional<v1::Winner> old, GetRow<v1::Winner>(kv_, key));
+    if (!old.has_value()) return absl::OkStatus();
+    ops_.push_back(KvOp::Delete(key));
+    ops_.push_back(KvOp::Delete(absl::StrCat(WinnersOfKernelKey(old->spec()), name)));
+    ops_.push_back(KvOp::Delete(absl::StrCat(keys::kProgram, old->kernel_digest(), "/", name)));
+    return absl::OkStatus();
+  }
+
+  void AddMisses(const Batch& batch) {
+    for (const std::string& id : batch.deleted_misses) {
+      ops_.push_back(KvOp::Delete(absl::StrCat(keys::kMiss, id)));
+      ops_.push_back(KvOp::Delete(absl::StrCat(keys::kMissCount, id)));
+    }
+    for (const v1::MissRow& row : batch.misses) Put(absl::StrCat(keys::kMiss, row.id()), row);
+    for (const v1::MissCountRow& row : batch.miss_counts) {
+      Put(absl::StrCat(keys::kMissCount, row.id()), row);
+    }
   }
 
   absl::Status AddCompiled(const std::vector<v1::CompileIndexRow>& rows) {
@@ -187,12 +219,13 @@ class KvMetaStore : public MetaStore {
   absl::StatusOr<SweepRecord> GetSweep(absl::string_view digest, bool with_candidates) override;
   absl::StatusOr<SweepListing> ListSweeps(int limit, absl::string_view page_token,
                                           bool active_only) override;
-  absl::StatusOr<std::optional<v1::Winner>> FindWinner(absl::string_view problem_key) override {
-    return GetRow<v1::Winner>(kv_.get(), absl::StrCat(keys::kWinner, problem_key));
+  absl::StatusOr<std::optional<v1::Winner>> FindWinner(absl::string_view name) override {
+    return GetRow<v1::Winner>(kv_.get(), absl::StrCat(keys::kWinner, name));
   }
-  absl::StatusOr<std::vector<v1::Winner>> WinnersOfKernel(const v1::SweepSpec& spec,
-                                                          int limit) override;
-  absl::StatusOr<std::optional<std::string>> FindAlias(absl::string_view alias) override;
+  absl::StatusOr<std::vector<v1::WinnerIndexRow>> WinnersOfKernel(const v1::SweepSpec& spec,
+                                                                  absl::string_view kernel_digest,
+                                                                  int limit) override;
+  absl::StatusOr<std::vector<v1::MissRow>> FindMisses(const std::vector<std::string>& ids) override;
   absl::StatusOr<std::vector<v1::CompileIndexRow>> FindCompiled(
       const std::vector<std::string>& compile_keys) override;
 
@@ -226,6 +259,7 @@ absl::StatusOr<FarmState> KvMetaStore::Load() {
   KILN_RETURN_IF_ERROR(ScanRows(kv_.get(), keys::kKill, &state.kills));
   KILN_RETURN_IF_ERROR(ScanRows(kv_.get(), keys::kWorker, &state.workers));
   KILN_RETURN_IF_ERROR(ScanRows(kv_.get(), keys::kArch, &state.archs));
+  KILN_RETURN_IF_ERROR(ScanRows(kv_.get(), keys::kMissCount, &state.miss_counts));
   KILN_ASSIGN_OR_RETURN(const std::vector<std::string> active, Suffixes(keys::kActive, SIZE_MAX));
   for (const std::string& digest : active) {
     KILN_ASSIGN_OR_RETURN(SweepRecord record, GetSweep(digest, true));
@@ -301,23 +335,38 @@ absl::StatusOr<SweepListing> KvMetaStore::ListSweeps(int limit, absl::string_vie
   return listing;
 }
 
-absl::StatusOr<std::vector<v1::Winner>> KvMetaStore::WinnersOfKernel(const v1::SweepSpec& spec,
-                                                                     int limit) {
-  KILN_ASSIGN_OR_RETURN(const std::vector<std::string> found,
-                        Suffixes(WinnersOfKernelKey(spec), limit));
-  std::vector<v1::Winner> winners;
-  for (const std::string& key : found) {
-    KILN_ASSIGN_OR_RETURN(std::optional<v1::Winner> winner, FindWinner(key));
-    if (winner.has_value()) winners.push_back(*std::move(winner));
+absl::StatusOr<std::vector<v1::WinnerIndexRow>> KvMetaStore::WinnersOfKernel(
+    const v1::SweepSpec& spec, absl::string_view kernel_digest, int limit) {
+  std::vector<v1::WinnerIndexRow> rows;
+  std::set<std::string> seen;
+  std::vector<std::string> prefixes = {WinnersOfKernelKey(spec)};
+  if (!kernel_digest.empty()) {
+    prefixes.push_back(absl::StrCat(keys::kProgram, kernel_digest, "/"));
   }
-  return winners;
+  for (const std::string& prefix : prefixes) {
+    absl::Status bad;
+    KILN_RETURN_IF_ERROR(kv_->Scan(prefix, "", [&](absl::string_view key, absl::string_view value) {
+      if (static_cast<int>(rows.size()) >= limit) return false;
+      if (!seen.emplace(LastPart(key)).second) return true;
+      rows.emplace_back();
+      bad = ParseRow(key, value, &rows.back());
+      rows.back().set_winner(std::string(LastPart(key)));
+      return bad.ok();
+    }));
+    KILN_RETURN_IF_ERROR(bad);
+  }
+  return rows;
 }
 
-absl::StatusOr<std::optional<std::string>> KvMetaStore::FindAlias(absl::string_view alias) {
-  KILN_ASSIGN_OR_RETURN(std::optional<v1::AliasRow> row,
-                        GetRow<v1::AliasRow>(kv_.get(), absl::StrCat(keys::kAlias, alias)));
-  if (!row.has_value()) return std::optional<std::string>();
-  return std::optional<std::string>(row->problem_key());
+absl::StatusOr<std::vector<v1::MissRow>> KvMetaStore::FindMisses(
+    const std::vector<std::string>& ids) {
+  std::vector<v1::MissRow> rows;
+  for (const std::string& id : ids) {
+    KILN_ASSIGN_OR_RETURN(std::optional<v1::MissRow> row,
+                          GetRow<v1::MissRow>(kv_.get(), absl::StrCat(keys::kMiss, id)));
+    if (row.has_value()) rows.push_back(*std::move(row));
+  }
+  return rows;
 }
 
 absl::StatusOr<std::vector<v1::CompileIndexRow>> KvMetaStore::FindCompiled(
@@ -339,7 +388,8 @@ bool Batch::empty() const {
   return reset_sweeps.empty() && !farm.has_value() && sweeps.empty() && statuses.empty() &&
          candidates.empty() && tasks.empty() && deleted_tasks.empty() && winners.empty() &&
          compiled.empty() && kills.empty() && workers.empty() && deleted_workers.empty() &&
-         aliases.empty() && archs.empty();
+         archs.empty() && deleted_winners.empty() && deleted_misses.empty() && misses.empty() &&
+         miss_counts.empty();
 }
 
 absl::StatusOr<std::unique_ptr<MetaStore>> NewKvMetaStore(std::unique_ptr<Kv> kv) {

@@ -37,13 +37,16 @@ struct Batch {
   std::vector<CandidateWrite> candidates;
   std::vector<v1::TaskRow> tasks;
   std::vector<TaskDelete> deleted_tasks;
-  std::vector<v1::Winner> winners;            // replaces the winner of the same problem key
+  std::vector<std::string> deleted_winners;   // by name; unknown ones are fine
+  std::vector<v1::Winner> winners;            // replaces the one of the same name
   std::vector<v1::CompileIndexRow> compiled;  // entries are merged into the row by compiler build
   std::vector<v1::KillRow> kills;
   std::vector<v1::WorkerRow> workers;
   std::vector<std::string> deleted_workers;
-  std::vector<v1::AliasRow> aliases;
-  std::vector<v1::ArchRow> archs;  // by name and device model
+  std::vector<v1::ArchRow> archs;           // by name and device model
+  std::vector<std::string> deleted_misses;  // both rows of each
+  std::vector<v1::MissRow> misses;
+  std::vector<v1::MissCountRow> miss_counts;
 
   bool empty() const;
 };
@@ -62,6 +65,7 @@ struct FarmState {
   std::vector<v1::KillRow> kills;
   std::vector<v1::WorkerRow> workers;
   std::vector<v1::ArchRow> archs;
+  std::vector<v1::MissCountRow> miss_counts;
 };
 
 struct SweepListing {
@@ -97,12 +101,16 @@ class MetaStore {
   virtual absl::StatusOr<SweepListing> ListSweeps(int limit, absl::string_view page_token,
                                                   bool active_only) = 0;
 
-  virtual absl::StatusOr<std::optional<v1::Winner>> FindWinner(absl::string_view problem_key) = 0;
-  // Winners of the kernel that `spec` names, by template or by source and entry, whatever its
-  // arguments: for saying how a near miss differs.
-  virtual absl::StatusOr<std::vector<v1::Winner>> WinnersOfKernel(const v1::SweepSpec& spec,
-                                                                  int limit) = 0;
-  virtual absl::StatusOr<std::optional<std::string>> FindAlias(absl::string_view alias) = 0;
+  // `name`: winner_key, or the problem_key of a record that has none.
+  virtual absl::StatusOr<std::optional<v1::Winner>> FindWinner(absl::string_view name) = 0;
+  // Where the winners stand of the kernel that `spec` names, by template or by source and entry,
+  // whatever its arguments, and of the canonical program `kernel_digest` (may be empty), whatever
+  // its text. Each winner once, at most `limit`. Rows of older programs have a name alone.
+  virtual absl::StatusOr<std::vector<v1::WinnerIndexRow>> WinnersOfKernel(
+      const v1::SweepSpec& spec, absl::string_view kernel_digest, int limit) = 0;
+  // The requests of these misses, in order; those that are gone are left out.
+  virtual absl::StatusOr<std::vector<v1::MissRow>> FindMisses(
+      const std::vector<std::string>& ids) = 0;
   // One answer a key, in order; a row without entries where nothing is stored.
   virtual absl::StatusOr<std::vector<v1::CompileIndexRow>> FindCompiled(
       const std::vector<std::string>& compile_keys) = 0;

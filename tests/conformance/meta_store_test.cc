@@ -226,10 +226,9 @@ TYPED_TEST(MetaStoreTest, WinnersAreFoundByProblemAndByKernel) {
   store::Batch batch;
   batch.winners = {MakeWinner("p1", "k1", "a=1"), MakeWinner("p2", "k1", "a=2"),
                    MakeWinner("p3", "k2", "a=3")};
-  v1::AliasRow alias;
-  alias.set_alias("text");
-  alias.set_problem_key("p2");
-  batch.aliases.push_back(alias);
+  batch.winners[2].set_kernel_digest("d");
+  batch.winners[2].set_winner_key("w3");
+  batch.winners[2].mutable_key()->set_driver("570");
   this->Commit(batch);
   batch = {};
   batch.winners = {MakeWinner("p1", "k1", "a=9")};
@@ -240,12 +239,48 @@ TYPED_TEST(MetaStoreTest, WinnersAreFoundByProblemAndByKernel) {
   v1::SweepSpec spec;
   spec.set_kernel_source("k1");
   (*spec.mutable_arguments())["N"] = "64";  // which problem it is does not matter
-  EXPECT_THAT(*this->store_->WinnersOfKernel(spec, 10), SizeIs(2));
-  EXPECT_THAT(*this->store_->WinnersOfKernel(spec, 1), SizeIs(1));
+  EXPECT_THAT(*this->store_->WinnersOfKernel(spec, "", 10), SizeIs(2));
+  EXPECT_THAT(*this->store_->WinnersOfKernel(spec, "", 1), SizeIs(1));
+  EXPECT_THAT(*this->store_->WinnersOfKernel(spec, "d", 10), SizeIs(3));
   spec.set_kernel_source("k");
-  EXPECT_THAT(*this->store_->WinnersOfKernel(spec, 10), IsEmpty());
-  EXPECT_EQ(**this->store_->FindAlias("text"), "p2");
-  EXPECT_FALSE(this->store_->FindAlias("other")->has_value());
+  EXPECT_THAT(*this->store_->WinnersOfKernel(spec, "", 10), IsEmpty());
+  spec.set_kernel_source("k2");
+  const auto both = *this->store_->WinnersOfKernel(spec, "d", 10);
+  ASSERT_THAT(both, SizeIs(1)) << "by its text and by its program it is one winner";
+  EXPECT_EQ(both[0].winner(), "w3");
+  EXPECT_EQ(both[0].key().driver(), "570");
+  EXPECT_EQ((*this->store_->FindWinner("w3"))->config(), "a=3");
+  EXPECT_FALSE(this->store_->FindWinner("p3")->has_value());
+}
+
+TYPED_TEST(MetaStoreTest, MissesAreKeptUntilTheyAreDeleted) {
+  store::Batch batch;
+  for (const char* id : {"a", "b"}) {
+    v1::MissRow& row = batch.misses.emplace_back();
+    row.set_id(id);
+    row.mutable_spec()->set_kernel_source("text of the kernel");
+    v1::MissCountRow& count = batch.miss_counts.emplace_back();
+    count.set_id(id);
+    count.set_count(1);
+  }
+  this->Commit(batch);
+  batch = {};
+  batch.miss_counts.emplace_back().set_id("a");
+  batch.miss_counts.back().set_count(7);
+  this->Commit(batch);
+  this->Reopen();
+  const auto state = this->store_->Load();
+  ASSERT_THAT(state->miss_counts, SizeIs(2));
+  EXPECT_EQ(state->miss_counts[0].count(), 7);
+  const auto rows = *this->store_->FindMisses({"b", "nothing", "a"});
+  ASSERT_THAT(rows, SizeIs(2));
+  EXPECT_EQ(rows[0].spec().kernel_source(), "text of the kernel");
+  batch = {};
+  batch.deleted_misses = {"a", "nothing"};
+  this->Commit(batch);
+  this->Reopen();
+  ASSERT_THAT(this->store_->Load()->miss_counts, SizeIs(1));
+  EXPECT_THAT(*this->store_->FindMisses({"a"}), IsEmpty());
 }
 
 TYPED_TEST(MetaStoreTest, TheCompileIndexKeepsOneEntryABuild) {

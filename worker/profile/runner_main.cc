@@ -17,6 +17,7 @@
 #include "compiler/base/subprocess.h"
 #include "compiler/target/host_arch.h"
 #include "worker/profile/gpu_device.h"
+#include "worker/profile/gpu_facts.h"
 #include "worker/profile/host_device.h"
 #include "worker/profile/interp_reference.h"
 #include "worker/profile/runner.h"
@@ -63,7 +64,10 @@ absl::StatusOr<std::optional<int>> GpuOf(const std::string& device) {
 
 absl::StatusOr<v1::ArchRecord> RecordOf(const Flags& flags) {
   KILN_ASSIGN_OR_RETURN(const std::optional<int> gpu, GpuOf(flags.device));
-  return gpu.has_value() ? GpuRecord(*gpu) : HostRecord(flags.cache_dir);
+  if (!gpu.has_value()) return HostRecord(flags.cache_dir);
+  KILN_ASSIGN_OR_RETURN(v1::ArchRecord record, GpuRecord(*gpu));
+  AddGpuFacts(*gpu, &record);
+  return record;
 }
 
 absl::StatusOr<std::unique_ptr<Device>> MakeDevice(const Flags& flags) {

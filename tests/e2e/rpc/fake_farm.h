@@ -40,6 +40,10 @@ class FakeFarm : public core::Farm {
     std::lock_guard<std::mutex> lock(mutex_);
     sweep_ = std::move(sweep);
   }
+  void SetMisses(v1::ListMissesResponse misses) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    misses_ = std::move(misses);
+  }
   // Called for every watch, on the RPC thread that opens it.
   void OnWatch(std::function<void(std::shared_ptr<core::WatchSink>)> script) {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -86,9 +90,38 @@ class FakeFarm : public core::Farm {
     response.set_sweep(std::string(64, 'a'));
     Answer(std::move(response), done);
   }
-  void LookupWinner(v1::SweepSpec spec, core::Callback<v1::LookupWinnerResponse> done) override {
+  void LookupWinner(v1::LookupWinnerRequest request,
+                    core::Callback<v1::LookupWinnerResponse> done) override {
     v1::LookupWinnerResponse response;
     response.set_miss_reason("the target differs");
+    if (request.match() == v1::COMPATIBLE) {
+      response.set_found(true);
+      response.set_matched(v1::COMPATIBLE);
+      response.mutable_winner()->set_config("block_M=8");
+      v1::KeyDifference* const d = response.add_differences();
+      d->set_field("driver");
+      d->set_stored("550");
+      d->set_asked("570");
+    }
+    Answer(std::move(response), done);
+  }
+  void ListMisses(const v1::ListMissesRequest& request,
+                  core::Callback<v1::ListMissesResponse> done) override {
+    v1::ListMissesResponse response;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      response = misses_;
+    }
+    Answer(std::move(response), done);
+  }
+  void ClearMisses(const v1::ClearMissesRequest& request,
+                   core::Callback<v1::ClearMissesResponse> done) override {
+    v1::ClearMissesResponse response;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      response.set_cleared(misses_.misses_size());
+      misses_.clear_misses();
+    }
     Answer(std::move(response), done);
   }
   void ListSweeps(const v1::ListSweepsRequest& request,
@@ -216,6 +249,7 @@ class FakeFarm : public core::Farm {
   absl::Status health_;
   core::ArtifactRef artifact_;
   v1::GetSweepResponse sweep_;
+  v1::ListMissesResponse misses_;
   std::function<void(std::shared_ptr<core::WatchSink>)> on_watch_;
   std::function<void(const v1::WorkerMessage&, std::shared_ptr<core::WorkerSink>)> on_worker_;
   std::vector<v1::SweepSpec> submitted_;

@@ -201,6 +201,91 @@ TEST_F(FarmTest, TunectlFromTheFileToThePicture) {
   ASSERT_EQ(Tunectl({"lookup", Path("sweep.yaml")}, &out, &err), 0) << out << err;
 }
 
+// A lookup misses, the list says so, the list is tuned, the lookup hits: on a store of `tune`.
+TEST_F(FarmTest, MissesAreListedTunedAndGone) {
+  fs::copy_file("client/examples/bias_relu.py", Path("looked.py"),
+                fs::copy_options::overwrite_existing);
+  const auto sweep = [&](const std::string& m) {
+    std::ofstream(Path("looked.yaml"))
+        << "name: looked\nkernel: looked.py\nshapes: {M: " << m << ", N: 64, K: 64}\ntop_k: 2\n"
+        << "measurement: {min_seconds: 0.01}\n";
+  };
+  const std::string store = Path("miss_store");
+  std::string out, err;
+  const auto tunectl = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(),
+                     {test::BinaryFolder() + "/tunectl", "--store", store, "--json", "-q"});
+    Process process(arguments, Path("miss_ctl"));
+    const int code = process.Wait(absl::Seconds(120));
+    out = process.out();
+    err = process.err();
+    return code;
+  };
+  sweep("64");
+  ASSERT_EQ(tunectl({"tune", Path("looked.yaml")}), 0) << out << err;
+  ASSERT_EQ(tunectl({"lookup", Path("looked.yaml")}), 0) << out << err;
+  const json hit = json::parse(out)["lookups"][0];
+  EXPECT_EQ(hit["matched"], "exact");
+  EXPECT_EQ(hit["winner"]["key"]["shapes"]["M"], "64");
+  EXPECT_EQ(hit["winner"]["key"]["driver"], "none");
+  EXPECT_NE(hit["winner"]["key"]["compiler"], "");
+  EXPECT_NE(hit["winner"]["key"]["cores"], "");
+  EXPECT_EQ(hit["winner"]["winner_key"].get<std::string>().size(), 64u);
+
+  sweep("96");
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(tunectl({"lookup", Path("looked.yaml"), "--user", "ada"}), 3) << out << err;
+  }
+  const json miss = json::parse(out)["lookups"][0];
+  EXPECT_THAT(miss["miss_reason"].get<std::string>(), HasSubstr("tuned for M=64, asked M=96"));
+  EXPECT_EQ(miss["differences"][0]["field"], "shapes");
+  EXPECT_EQ(miss["nearest"], hit["winner"]["winner_key"]);
+  ASSERT_EQ(tunectl({"misses"}), 0) << out << err;
+  const json listed = json::parse(out);
+  ASSERT_EQ(listed["misses"].size(), 1u) << out;
+  EXPECT_EQ(listed["misses"][0]["count"], 3) << "over three coordinators";
+  EXPECT_EQ(listed["misses"][0]["users"], json::array({"ada"}));
+  EXPECT_EQ(listed["misses"][0]["spec"]["arguments"]["M"], "96");
+
+  fs::remove(Path("looked.py"));  // the text is kept with the miss
+  ASSERT_EQ(tunectl({"tune", "--from-misses", "-o", Path("from_misses")}), 0) << out << err;
+  const json tuned = json::parse(out)["sweeps"];
+  ASSERT_EQ(tuned.size(), 1u);
+  EXPECT_EQ(tuned[0]["answered"], false);
+  EXPECT_EQ(tuned[0]["files"].size(), 3u);
+  ASSERT_EQ(tunectl({"misses"}), 0) << out << err;
+  EXPECT_EQ(json::parse(out)["total"], 0);
+  fs::copy_file("client/examples/bias_relu.py", Path("looked.py"));
+  EXPECT_EQ(tunectl({"lookup", Path("looked.yaml"), "-o", Path("looked_up")}), 0) << out << err;
+  EXPECT_EQ(json::parse(out)["lookups"][0]["files"].size(), 3u);
+  EXPECT_EQ(tunectl({"tune", "--from-misses"}), 0) << "nothing is left";
+
+  sweep("32");
+  EXPECT_EQ(tunectl({"lookup", Path("looked.yaml")}), 3);
+  EXPECT_EQ(tunectl({"misses", "--clear"}), 0);
+  EXPECT_EQ(json::parse(out)["cleared"], 1);
+  ASSERT_EQ(tunectl({"misses"}), 0);
+  EXPECT_EQ(json::parse(out)["total"], 0);
+}
+
+TEST_F(FarmTest, AFarmTunesItsMisses) {
+  std::ofstream(Path("missed.yaml"))
+      << "name: missed\ntemplate: matmul\nmatrix: {M: [24, 40]}\nshapes: {N: 32, K: 64}\n"
+      << "top_k: 2\nmeasurement: {min_seconds: 0.01}\n";
+  std::string out, err;
+  Tunectl({"misses", "--clear"}, &out, &err);
+  EXPECT_EQ(Tunectl({"lookup", Path("missed.yaml")}, &out, &err), 3) << err;
+  EXPECT_EQ(Tunectl({"lookup", Path("missed.yaml"), "--only", "M=40"}, &out, &err), 3) << err;
+  ASSERT_EQ(Tunectl({"misses"}, &out, &err), 0) << err;
+  EXPECT_LT(out.find("M=40"), out.find("M=24")) << "the more frequent first: " << out;
+  ASSERT_EQ(Tunectl({"submit", "--from-misses", "--most", "1", "--watch"}, &out, &err), 0)
+      << out << err;
+  EXPECT_EQ(Tunectl({"lookup", Path("missed.yaml"), "--only", "M=40"}, &out, &err), 0) << out;
+  ASSERT_EQ(Tunectl({"misses", "--json"}, &out, &err), 0) << err;
+  EXPECT_EQ(json::parse(out)["total"], 1) << "the other one is still to be tuned";
+  EXPECT_EQ(Tunectl({"misses", "--clear"}, &out, &err), 0);
+}
+
 TEST_F(FarmTest, MistakesInAKernelNeverTravel) {
   std::ofstream(Path("bad.py")) << "import tilelang\nimport tilelang.language as T\n\n"
                                 << "@tilelang.jit\ndef k(M, N:\n    pass\n";

@@ -203,6 +203,55 @@ TEST_F(TunectlTest, ExitCodesAreStable) {
   EXPECT_EQ(Tunectl({"--server", "nonsense", "workers"}).code, 2);
 }
 
+TEST_F(TunectlTest, LookupSaysWhichLevelMatchedAndWhatDiffers) {
+  Outcome run = Tunectl({"lookup", File("gemm.yaml"), "--match", "compatible"});
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("matched  compatible"));
+  EXPECT_THAT(run.out, HasSubstr("differs  driver: tuned with 550, asked 570"));
+  const json lookup = json::parse(
+      Tunectl({"--json", "lookup", File("gemm.yaml"), "--match", "compatible"}).out)["lookups"][0];
+  EXPECT_EQ(lookup["matched"], "compatible");
+  EXPECT_EQ(lookup["differences"][0]["stored"], "550");
+  EXPECT_EQ(Tunectl({"lookup", File("gemm.yaml"), "--match", "near"}).code, 2);
+}
+
+TEST_F(TunectlTest, MissesAreATableOrADocumentOrSweeps) {
+  v1::ListMissesResponse misses;
+  for (int i = 0; i < 2; ++i) {
+    v1::Miss* const miss = misses.add_misses();
+    miss->set_id(std::string(64, 'c'));
+    miss->set_count(70 - i);
+    miss->set_reason("no winner of this kernel is stored");
+    miss->add_users("grace");
+    miss->mutable_spec()->set_template_("matmul");
+    miss->mutable_spec()->set_user("grace");
+    (*miss->mutable_spec()->mutable_arguments())["M"] = std::to_string(i + 1);
+  }
+  misses.set_total(9);
+  farm_.SetMisses(misses);
+  Outcome run = Tunectl({"misses"});
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("70"));
+  EXPECT_THAT(run.out, HasSubstr("M=1"));
+  EXPECT_THAT(run.out, HasSubstr("7 more"));
+  const json document = json::parse(Tunectl({"--json", "misses"}).out);
+  EXPECT_EQ(document["misses"][1]["count"], 69);
+  EXPECT_EQ(document["total"], 9);
+  run = Tunectl({"submit", "--from-misses"});
+  EXPECT_EQ(run.code, 0) << run.err;
+  ASSERT_EQ(farm_.submitted().size(), 2u);
+  EXPECT_EQ(farm_.submitted()[0].arguments().at("M"), "1");
+  EXPECT_EQ(farm_.submitted()[0].user(), "ada") << "who tunes, not who looked";
+  EXPECT_EQ(Tunectl({"submit"}).code, 2);
+  EXPECT_EQ(Tunectl({"submit", "--from-misses", File("gemm.yaml")}).code, 2);
+  EXPECT_EQ(Tunectl({"submit", "--from-misses", "--set", "M=3"}).code, 2);
+  EXPECT_EQ(Tunectl({"submit", "--most", "3", File("gemm.yaml")}).code, 2);
+  EXPECT_EQ(json::parse(Tunectl({"--json", "misses", "--clear"}).out)["cleared"], 2);
+  run = Tunectl({"submit", "--from-misses"});
+  EXPECT_EQ(run.code, 0);
+  EXPECT_THAT(run.out, HasSubstr("nothing to tune"));
+}
+
 TEST_F(TunectlTest, LookingAtAStoreNeverMakesOne) {
   Outcome run = Tunectl({"--store", File("typo"), "list"});
   EXPECT_EQ(run.code, 3) << run.err;
@@ -296,8 +345,8 @@ TEST_F(TunectlTest, CompletionsNameEveryCommand) {
     const Outcome run = Tunectl({"completion", shell});
     EXPECT_EQ(run.code, 0);
     for (const char* word :
-         {"tune", "submit", "watch", "fetch", "lookup", "list", "show", "explain", "cancel",
-          "workers", "gc", "backup", "completion", "fresh", "format"}) {
+         {"tune", "submit", "watch", "fetch", "lookup", "misses", "list", "show", "explain",
+          "cancel", "workers", "gc", "backup", "completion", "fresh", "format"}) {
       EXPECT_THAT(run.out, HasSubstr(word)) << shell;
     }
   }
@@ -311,8 +360,9 @@ TEST_F(TunectlTest, CompletionsNameEveryCommand) {
 }
 
 TEST_F(TunectlTest, EveryCommandHasHelpWithText) {
-  for (const char* command : {"tune", "submit", "watch", "fetch", "lookup", "list", "show",
-                              "explain", "cancel", "workers", "gc", "backup", "completion"}) {
+  for (const char* command :
+       {"tune", "submit", "watch", "fetch", "lookup", "misses", "list", "show", "explain", "cancel",
+        "workers", "gc", "backup", "completion"}) {
     const Outcome run = Tunectl({command, "--help"});
     EXPECT_EQ(run.code, 0) << command;
     EXPECT_THAT(run.out, HasSubstr("EXAMPLES")) << command;

@@ -144,7 +144,7 @@ std::string WinnerIn(const std::string& dir) {
       EXPECT_EQ(status.empty_done(), kEmptyTasks);
       continue;
     }
-    const auto winner = (*meta)->FindWinner(row.problem_key());
+    const auto winner = (*meta)->FindWinner(status.winner_key());
     EXPECT_TRUE(winner.ok() && winner->has_value());
     return (*winner)->config();
   }

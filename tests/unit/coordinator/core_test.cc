@@ -401,7 +401,7 @@ TEST(Core, ALookupFindsWinnersOfDevicesThatAreNotAttached) {
   ASSERT_TRUE(missed.ok()) << missed.status();
   EXPECT_FALSE(missed->found());
   EXPECT_THAT(missed->miss_reason(), HasSubstr("nearest stored winner"));
-  EXPECT_THAT(missed->miss_reason(), HasSubstr("N=12345"));
+  EXPECT_THAT(missed->miss_reason(), HasSubstr("tuned for N=(not given), asked N=12345"));
 }
 
 TEST(Core, EqualBinariesAreMeasuredOnceAndTheBestRankedConfigWins) {
@@ -421,7 +421,7 @@ TEST(Core, EqualBinariesAreMeasuredOnceAndTheBestRankedConfigWins) {
   EXPECT_EQ(measured, 1);
   const auto record = rig.meta()->GetSweep(sweep, true);
   ASSERT_EQ(record->status.state(), v1::DONE);
-  const auto winner = rig.meta()->FindWinner(record->row.problem_key());
+  const auto winner = rig.meta()->FindWinner(record->status.winner_key());
   EXPECT_EQ((*winner)->config(), record->candidates[0].candidate().config());
 }
 
@@ -486,7 +486,7 @@ TEST(Core, ASpentBudgetEndsWithTheBestThatWasMeasured) {
     skipped += row.candidate().state() == v1::SKIPPED || !row.proposed();
   }
   EXPECT_GT(skipped, 5);
-  EXPECT_TRUE(rig.meta()->FindWinner(record->row.problem_key())->has_value());
+  EXPECT_TRUE(rig.meta()->FindWinner(record->status.winner_key())->has_value());
 }
 
 TEST(Core, WaitingForACompilerSpendsNoBudget) {

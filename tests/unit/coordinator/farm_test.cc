@@ -89,6 +89,20 @@ class FarmTest : public ::testing::Test {
     return Await<v1::SubmitSweepResponse>(
         [&](auto done) { farm_->SubmitSweep(spec, std::move(done)); });
   }
+  absl::StatusOr<v1::LookupWinnerResponse> Lookup(const v1::SweepSpec& spec,
+                                                  v1::Match match = v1::EXACT) {
+    v1::LookupWinnerRequest request;
+    *request.mutable_spec() = spec;
+    request.set_match(match);
+    return Await<v1::LookupWinnerResponse>(
+        [&](auto done) { farm_->LookupWinner(request, std::move(done)); });
+  }
+  absl::StatusOr<v1::ListMissesResponse> Misses() {
+    v1::ListMissesRequest request;
+    request.set_with_kernels(true);
+    return Await<v1::ListMissesResponse>(
+        [&](auto done) { farm_->ListMisses(request, std::move(done)); });
+  }
   absl::StatusOr<v1::GetSweepResponse> Get(const std::string& sweep) {
     v1::GetSweepRequest request;
     request.set_sweep(sweep);
@@ -143,17 +157,55 @@ TEST_F(FarmTest, SubmitWatchFetchAndShow) {
 
 TEST_F(FarmTest, LookupFindsAndExplainsMisses) {
   Start(1);
-  const auto lookup = [&](const v1::SweepSpec& spec) {
-    return *Await<v1::LookupWinnerResponse>(
-        [&](auto done) { farm_->LookupWinner(spec, std::move(done)); });
-  };
+  const auto lookup = [&](const v1::SweepSpec& spec) { return *Lookup(spec); };
   auto recorder = std::make_shared<Recorder>();
   farm_->WatchSweep(Submit(FakeSpec("1"))->sweep(), recorder);
   ASSERT_TRUE(recorder->Wait().ok());
   EXPECT_TRUE(lookup(FakeSpec("1")).found());
   const v1::LookupWinnerResponse miss = lookup(FakeSpec("2"));
   EXPECT_FALSE(miss.found());
-  EXPECT_THAT(miss.miss_reason(), HasSubstr("problem=1 instead of problem=2"));
+  EXPECT_THAT(miss.miss_reason(), HasSubstr("tuned for problem=1, asked problem=2"));
+}
+
+TEST_F(FarmTest, MissesAreListedWithWhatWasAskedAndOutliveTheFarm) {
+  Start(1);
+  for (int i = 0; i < 5; ++i) EXPECT_FALSE(Lookup(FakeSpec("often"))->found());
+  EXPECT_FALSE(Lookup(FakeSpec("once"), v1::ARCH)->found());
+  auto list = Misses();
+  ASSERT_TRUE(list.ok()) << list.status();
+  ASSERT_THAT(list->misses(), SizeIs(2));
+  EXPECT_EQ(list->misses(0).count(), 5);
+  EXPECT_EQ(list->misses(0).spec().arguments().at("problem"), "often");
+  EXPECT_EQ(list->misses(0).spec().kernel_source(), FakeSpec().kernel_source());
+  EXPECT_THAT(list->misses(0).reason(), HasSubstr("no winner of this kernel"));
+  EXPECT_EQ(farm_->Gauges().misses, 2);
+  v1::ListMissesRequest first;
+  first.set_limit(1);
+  list = Await<v1::ListMissesResponse>([&](auto done) { farm_->ListMisses(first, done); });
+  ASSERT_THAT(list->misses(), SizeIs(1));
+  EXPECT_EQ(list->total(), 2);
+  EXPECT_EQ(list->misses(0).spec().kernel_source(), "") << "only who asks gets it";
+  first.set_limit(-1);
+  list = Await<v1::ListMissesResponse>([&](auto done) { farm_->ListMisses(first, done); });
+  EXPECT_TRUE(absl::IsInvalidArgument(list.status()));
+  StopAll();
+  Start(1);
+  EXPECT_EQ(Misses()->misses(0).count(), 5) << "an orderly end loses nothing";
+  auto recorder = std::make_shared<Recorder>();
+  farm_->WatchSweep(Submit(Misses()->misses(0).spec())->sweep(), recorder);
+  ASSERT_TRUE(recorder->Wait().ok());
+  const auto hit = Lookup(FakeSpec("often"));
+  EXPECT_TRUE(hit->found());
+  ASSERT_THAT(Misses()->misses(), SizeIs(1));
+  EXPECT_EQ(Misses()->misses(0).spec().arguments().at("problem"), "once");
+
+  v1::FetchWinnerRequest fetch;
+  fetch.set_winner_key(hit->winner().winner_key());
+  const auto artifact = farm_->FindArtifact(fetch);
+  ASSERT_TRUE(artifact.ok()) << artifact.status();
+  EXPECT_EQ(artifact->info.config(), hit->winner().config());
+  fetch.set_winner_key(std::string(64, '0'));
+  EXPECT_TRUE(absl::IsNotFound(farm_->FindArtifact(fetch).status()));
 }
 
 TEST_F(FarmTest, NamesThatAreUnknownOrTooShortAreErrors) {
@@ -275,8 +327,7 @@ TEST_F(FarmTest, LongExpansionsHoldUpNeitherStoredAnswersNorLookupsNorTheEnd) {
   EXPECT_TRUE(stored->answered());
   v1::SweepSpec other = FakeSpec();
   (*other.mutable_arguments())["problem"] = "another";
-  const auto miss = Await<v1::LookupWinnerResponse>(
-      [&](auto done) { farm_->LookupWinner(other, std::move(done)); });
+  const auto miss = Lookup(other);
   ASSERT_TRUE(miss.ok()) << "a lookup that needs an expansion: " << miss.status();
   EXPECT_FALSE(miss->found());
   farm_->Stop();

@@ -28,6 +28,18 @@ Result nvmlDeviceGetHandleByPciBusId_v2(const char* id, void** handle) {
   asked = 0;
   return *handle = &device, id[0] ? OK : INVALID;
 }
+Result nvmlSystemGetDriverVersion(char* text, unsigned length) {
+  return strncpy(text, "570.86.15", length), OK;
+}
+Result nvmlDeviceGetEnforcedPowerLimit(void* handle, unsigned* milliwatts) {
+  return *milliwatts = 699900, handle ? OK : INVALID;
+}
+struct Memory {
+  unsigned long long total, free, used;
+};
+Result nvmlDeviceGetMemoryInfo(void* handle, struct Memory* memory) {
+  return memory->total = 150754820096ull, handle ? OK : INVALID;
+}
 Result nvmlDeviceGetClockInfo(void* handle, int clock, unsigned* mhz) {
   return *mhz = 1980, handle == &device && clock == SM_CLOCK ? OK : INVALID;
 }

@@ -1,0 +1,78 @@
+// What a winner is an answer to, and how near a stored one comes to what was asked.
+//
+// Where the fields of a v1::WinnerKey come from:
+//   kernel, text       the canonical program (search::Expansion), and the kernel's own text
+//   shapes, dtypes,    the spec's compile-time arguments: whole numbers, names of element types,
+//   and flags, runtime     the rest; and its run-time values arch, model        the device that a
+//   worker reported features, cores    its record (compiler/target/arch.h) power, memory,     what
+//   the worker read of the GPU, in classes, so that a reserve of a few MB driver             does
+//   not count: steps of 25 W and 2 GiB, the driver's major version compiler,          the workers
+//   of the build that a sweep is pinned to assembler measurement,       the spec, its defaults
+//   written out check, space
+#ifndef KILN_COORDINATOR_CORE_WINNER_KEY_H_
+#define KILN_COORDINATOR_CORE_WINNER_KEY_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "kiln/v1/store.pb.h"
+#include "kiln/v1/tuning.pb.h"
+
+namespace kiln::core {
+
+struct Tools {
+  std::string compiler_build;  // empty = unknown
+  std::string assembler;       // of GPUs' code; empty = the compiler needs none
+};
+
+// `spec` is normalised (identity.h). `kernel_digest` is empty before the expansion.
+v1::WinnerKey MakeKey(const v1::SweepSpec& spec, const v1::ArchRecord& arch, const Tools& tools,
+                      absl::string_view kernel_digest);
+
+// GPUs of one model whose power limit, memory and driver are of the same classes; CPUs always.
+bool SameClass(const v1::ArchRecord& a, const v1::ArchRecord& b);
+
+// The key of a stored winner. Of a record that an older program wrote, what it says of itself: its
+// memory, power and driver are unknown where there are such.
+v1::WinnerKey KeyOf(const v1::Winner& winner);
+
+// The name of the winner's row: `winner_key`, of an older record `problem_key`.
+const std::string& RowNameOf(const v1::Winner& winner);
+
+// Digest of the key but for `text`: kernels of the same canonical program are one.
+std::string KeyDigest(const v1::WinnerKey& key);
+
+// How a stored key differs from the asked one.
+struct Comparison {
+  // One bit a field that differs, the more serious the higher. From the least serious on: driver,
+  // assembler, compiler, memory, power, cores; check, measurement, space; features, model; runtime,
+  // shapes, arch, flags, dtypes, kernel. A smaller mask is nearer.
+  uint32_t mask = 0;
+  // Between equal masks: how far the shapes are apart, as the sum of |log2(stored / asked)|.
+  double distance = 0;
+};
+
+// A device field or a toolchain that is unknown in `asked` differs from nothing. One that is
+// unknown in `stored` only does differ.
+Comparison Compare(const v1::WinnerKey& asked, const v1::WinnerKey& stored);
+bool Accepts(v1::Match match, uint32_t mask);
+// The nearest of EXACT, COMPATIBLE and ARCH that accepts the mask; unspecified: none.
+v1::Match LevelOf(uint32_t mask);
+// Most serious first. Of shapes and the like only the names that differ: "N=4096".
+std::vector<v1::KeyDifference> Differences(const v1::WinnerKey& asked, const v1::WinnerKey& stored);
+// Fields of `asked` that are not compared, because they are unknown.
+std::vector<std::string> NotCompared(const v1::WinnerKey& asked);
+
+// "tuned for N=4096, asked N=4100; tuned with driver 550, asked 570".
+std::string DifferenceText(const std::vector<v1::KeyDifference>& differences);
+
+// The rows in the order in which a lookup takes them: the smaller mask, the smaller distance, the
+// later finish, the name.
+std::vector<v1::WinnerIndexRow> NearestFirst(const v1::WinnerKey& asked,
+                                             std::vector<v1::WinnerIndexRow> rows);
+
+}  // namespace kiln::core
+
+#endif  // KILN_COORDINATOR_CORE_WINNER_KEY_H_
