@@ -26,6 +26,12 @@ const char* NameOfFloat8(DType type) { return type.code == TypeCode::kE4M3 ? "e4
 
 }  // namespace
 
+Value* RegisterAt(llvm::IRBuilderBase& b, llvm::Type* type, Value* array, int64_t index) {
+  const uint64_t bytes = type->getPrimitiveSizeInBits().getFixedValue() / 8;
+  if (index == 0) return array;
+  return b.CreateConstInBoundsGEP1_64(b.getInt8Ty(), array, static_cast<uint64_t>(index) * bytes);
+}
+
 GpuExprEmitter::GpuExprEmitter(llvm::IRBuilder<>& builder, llvm::Module& module, int capability,
                                bool fast)
     : ExprEmitter(builder, module), capability_(capability), fast_(fast) {
@@ -45,8 +51,13 @@ Value* GpuExprEmitter::EmitAddress(const ir::Buffer& buffer, const std::vector<i
     variable.push_back(ir::FromLinear(form, indices[d].dtype()));
   }
   llvm::Type* element = StorageType(buffer->dtype);
-  return b_.CreateGEP(element, b_.CreateGEP(element, place.base, Offset(buffer, variable, 1)),
-                      known);
+  Value* offset = Offset(buffer, variable, 1);
+  const auto* at = llvm::dyn_cast<llvm::ConstantInt>(known);
+  const auto* from = llvm::dyn_cast<llvm::ConstantInt>(offset);
+  if (buffer->scope == ir::Scope::kRegister && at && from && from->isZero()) {
+    return RegisterAt(b_, element, place.base, at->getSExtValue());
+  }
+  return b_.CreateGEP(element, b_.CreateGEP(element, place.base, offset), known);
 }
 
 void GpuExprEmitter::OnLoad(llvm::LoadInst& load, const ir::Buffer& buffer) const {

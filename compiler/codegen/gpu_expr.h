@@ -11,6 +11,11 @@
 
 namespace kiln::codegen {
 
+// Register `index` of an array of `type`, in bytes and inside of the array: the form that LLVM's
+// passes would bring it to, one register after another, going over all of the array after each.
+llvm::Value* RegisterAt(llvm::IRBuilderBase& b, llvm::Type* type, llvm::Value* array,
+                        int64_t index);
+
 class GpuExprEmitter : public ExprEmitter {
  public:
   // `capability`: 80 for sm_80, 90 for sm_90a, ...

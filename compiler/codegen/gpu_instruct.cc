@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compiler/codegen/gpu_expr.h"
 #include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
 #include "llvm/IR/Module.h"
@@ -57,7 +58,7 @@ llvm::Type* PackedType(llvm::LLVMContext& context, DType type) {
 
 Value* LoadPacked(llvm::IRBuilder<>& b, DType type, Value* registers, int64_t index) {
   llvm::Type* packed = PackedType(b.getContext(), type);
-  Value* place = b.CreateConstGEP1_64(packed, registers, static_cast<uint64_t>(index));
+  Value* place = RegisterAt(b, packed, registers, index);
   return b.CreateLoad(packed, place);
 }
 
@@ -190,8 +191,7 @@ void GpuInstructEmitter::EmitShuffle(const ir::Instruct& x) {
   Value* mask = exprs_.Emit(x.args[0]);
   for (int64_t w = 0; w < words; ++w) {
     const auto word = [&](const ir::Buffer& registers) {
-      return b_.CreateConstGEP1_64(b_.getInt32Ty(), exprs_.PlaceOf(registers).base,
-                                   static_cast<uint64_t>(w));
+      return RegisterAt(b_, b_.getInt32Ty(), exprs_.PlaceOf(registers).base, w);
     };
     Value* own = b_.CreateLoad(b_.getInt32Ty(), word(from));
     Value* other = b_.CreateIntrinsic(llvm::Intrinsic::nvvm_shfl_sync_bfly_i32, {},
@@ -246,7 +246,7 @@ void GpuInstructEmitter::AsmOn(const std::string& text, const std::vector<Regist
   std::vector<Value*> places, values;
   for (const Registers& r : registers) {
     for (int64_t i = 0; i < r.count; ++i) {
-      places.push_back(b_.CreateConstGEP1_64(r.type, r.base, static_cast<uint64_t>(i)));
+      places.push_back(RegisterAt(b_, r.type, r.base, i));
       values.push_back(b_.CreateLoad(r.type, places.back()));
       types.push_back(r.type);
       outs.push_back(r.type->isFloatTy() ? "=f" : "=r");

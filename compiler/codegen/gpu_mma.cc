@@ -1,5 +1,6 @@
 // mma.sync and ldmatrix (PTX 9.7.14.5): a warp's own products, 16 x 8 by 32 bytes along k.
 #include "absl/strings/str_cat.h"
+#include "compiler/codegen/gpu_expr.h"
 #include "compiler/codegen/gpu_instruct.h"
 #include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
@@ -200,7 +201,7 @@ void GpuInstructEmitter::EmitMma(const ir::Instruct& x) {
   Value* registers = exprs_.PlaceOf(c).base;
   const auto place = [&](int64_t m, int64_t n, int64_t i) {
     const int64_t slot = m / 16 * (shape.own_n / 2) + n / 2 + i;
-    return b_.CreateConstGEP1_64(sum_type, registers, static_cast<uint64_t>(slot));
+    return RegisterAt(b_, sum_type, registers, slot);
   };
   Value* zero = llvm::Constant::getNullValue(sum_type);
   for (int64_t k = 0; k < shape.k; k += shape.step) {

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compiler/codegen/gpu_expr.h"
 #include "compiler/codegen/gpu_instruct.h"
 #include "compiler/codegen/tcgen05_descriptors.h"
 #include "llvm/IR/InlineAsm.h"
@@ -173,8 +174,7 @@ void GpuInstructEmitter::EmitTcgen05Loads() {
       llvm::CallInst* values = b_.CreateCall(form, code, {address});
       values->setConvergent();
       for (int64_t i = 0; i < count; ++i) {
-        Value* place =
-            b_.CreateConstGEP1_64(type, load.registers.base, static_cast<uint64_t>(slot + i));
+        Value* place = RegisterAt(b_, type, load.registers.base, slot + i);
         b_.CreateStore(n == 1 ? static_cast<Value*>(values)
                               : b_.CreateExtractValue(values, static_cast<unsigned>(i)),
                        place);
@@ -193,7 +193,7 @@ void GpuInstructEmitter::EmitTcgen05Store(const ir::Instruct& x) {
     std::vector<Value*> args = {b_.CreateAdd(to, b_.getInt32(static_cast<uint32_t>(column)))};
     std::vector<std::string> names, kinds = {"r"};
     for (int64_t i = 0; i < count; ++i) {
-      Value* place = b_.CreateConstGEP1_64(held.type, held.base, static_cast<uint64_t>(slot + i));
+      Value* place = RegisterAt(b_, held.type, held.base, slot + i);
       args.push_back(b_.CreateLoad(held.type, place));
       names.push_back(absl::StrCat("$", i + 1));
       kinds.push_back(held.type->isFloatTy() ? "f" : "r");

@@ -42,6 +42,9 @@ class Facts {
   void SetValue(const Expr& var, const Expr& value);  // a Bind
   // Of a condition that holds: what comparisons joined by && say of single variables.
   void Assume(const Expr& condition);
+  // How often something was learnt; copies go on counting. Facts that were copied and have learnt
+  // as often as the copy, others put back in between, know the same.
+  int64_t changes() const { return changes_; }
 
   // Tight for linear forms over independent variables; interval arithmetic otherwise.
   std::optional<Bounds> BoundsOf(const Expr& e) const;
@@ -74,21 +77,26 @@ class Facts {
   int64_t FindMultipleOf(const Expr& e) const;
   int64_t AtomMultiple(const Expr& e) const;
 
-  // Bounds and divisors that were asked for, so that what is used twice is looked at once. They
-  // hold for these facts alone: a copy, which will learn more, begins without.
+  // Bounds, divisors and simpler forms that were asked for, so that what is used twice is looked at
+  // once. They hold for these facts alone: a copy, which will learn more, begins without.
   struct Memo {
     Memo() = default;
     Memo(const Memo&) {}
     Memo& operator=(const Memo&) {
       known.clear();
       multiples.clear();
+      simpler.clear();
       return *this;
     }
     std::unordered_map<const ExprNode*, std::pair<Expr, std::optional<Bounds>>> known;
     std::unordered_map<const ExprNode*, std::pair<Expr, int64_t>> multiples;
+    std::unordered_map<const ExprNode*, std::pair<Expr, Expr>> simpler;  // by one round
   };
 
+  void Learn();
+
   mutable Memo memo_;
+  int64_t changes_ = 0;
   std::unordered_map<const ExprNode*, Bounds> bounds_;
   std::unordered_map<const ExprNode*, Expr> values_;
   std::unordered_map<const ExprNode*, SymbolicAxis> axes_;

@@ -181,9 +181,14 @@ void Facts::Assume(const Expr& condition) {
   if (known->min < known->max) SetBounds(var, *known);
 }
 
+void Facts::Learn() {
+  memo_ = {};
+  ++changes_;
+}
+
 void Facts::SetBounds(const Expr& var, Bounds bounds) {
   KILN_CHECK(var.As<Var>());
-  memo_ = {};
+  Learn();
   bounds_[var.get()] = bounds;
 }
 
@@ -195,7 +200,7 @@ void Facts::SetValue(const Expr& var, const Expr& value) {
     return pure;
   });
   if (pure) {
-    memo_ = {};
+    Learn();
     values_[var.get()] = value;
   } else if (const MaybeBounds bounds = BoundsOf(value)) {
     SetBounds(var, *bounds);
@@ -204,7 +209,7 @@ void Facts::SetValue(const Expr& var, const Expr& value) {
 
 void Facts::AddAxis(const Axis& axis) {
   const MaybeBounds min = BoundsOf(axis.min), extent = BoundsOf(axis.extent);
-  memo_ = {};
+  Learn();
   bounds_.erase(axis.var.get());
   axes_.erase(axis.var.get());
   if (min && extent && extent->max >= 1) {

@@ -78,6 +78,11 @@ absl::StatusOr<IntFunction> IntFunction::Of(const Expr& e, const std::vector<Exp
   return function;
 }
 
+int64_t IntFunction::Apply(const Step& unary, int64_t a) {
+  const auto op = static_cast<UnaryOp>(unary.op);
+  return op == UnaryOp::kNot ? a == 0 : WrapInt(op == UnaryOp::kNeg ? 0 - a : ~a, unary.type);
+}
+
 std::optional<int64_t> IntFunction::operator()(absl::Span<const int64_t> values) const {
   if (steps_.size() == 1) {  // a variable or a constant, as most indices are
     return steps_[0].kind == Kind::kConst ? steps_[0].value : values[steps_[0].value];
@@ -93,12 +98,9 @@ std::optional<int64_t> IntFunction::operator()(absl::Span<const int64_t> values)
       case Kind::kArgument:
         results[i] = values[step.value];
         break;
-      case Kind::kUnary: {
-        const auto op = static_cast<UnaryOp>(step.op);
-        results[i] =
-            op == UnaryOp::kNot ? a == 0 : WrapInt(op == UnaryOp::kNeg ? 0 - a : ~a, step.type);
+      case Kind::kUnary:
+        results[i] = Apply(step, a);
         break;
-      }
       case Kind::kBinary: {
         const auto result = EvalInt(static_cast<BinaryOp>(step.op), a, b, step.type);
         if (!result) return std::nullopt;
@@ -114,6 +116,115 @@ std::optional<int64_t> IntFunction::operator()(absl::Span<const int64_t> values)
     }
   }
   return results.back();
+}
+
+namespace {
+
+// out[i] = op(a[i], b[i]) wherever every point has a value.
+bool EvalColumn(BinaryOp op, const int64_t* a, const int64_t* b, size_t n, DType type,
+                int64_t* out) {
+  const auto each = [&](auto of) {
+    for (size_t i = 0; i < n; ++i) out[i] = of(a[i], b[i]);
+    return true;
+  };
+  const bool index = type.code == TypeCode::kInt && type.bits == 32;
+  const auto wrap = [](uint64_t x) { return int64_t{static_cast<int32_t>(x)}; };
+  const auto u = [](int64_t x) { return static_cast<uint64_t>(x); };
+  // Powers of two, by far the most common divisors; the same at all points where they are constant.
+  const int64_t divisor = b[0];
+  const bool shifts = type.code == TypeCode::kInt && divisor > 0 &&
+                      (divisor & (divisor - 1)) == 0 &&
+                      std::all_of(b, b + n, [&](int64_t x) { return x == divisor; });
+  if (op == BinaryOp::kAdd && index) return each([&](auto x, auto y) { return wrap(u(x) + u(y)); });
+  if (op == BinaryOp::kSub && index) return each([&](auto x, auto y) { return wrap(u(x) - u(y)); });
+  if (op == BinaryOp::kMul && index) return each([&](auto x, auto y) { return wrap(u(x) * u(y)); });
+  if (op == BinaryOp::kFloorDiv && shifts) {
+    const int shift = __builtin_ctzll(u(divisor));
+    return each([&](auto x, auto) { return x >> shift; });
+  }
+  if (op == BinaryOp::kFloorMod && shifts) {
+    return each([&](auto x, auto) { return x & (divisor - 1); });
+  }
+  if (op == BinaryOp::kBitXor) return each([](auto x, auto y) { return x ^ y; });
+  for (size_t i = 0; i < n; ++i) {
+    const auto result = EvalInt(op, a[i], b[i], type);
+    if (!result) return false;
+    out[i] = *result;
+  }
+  return true;
+}
+
+}  // namespace
+
+// The results of all steps at some points at once.
+class IntFunction::Columns {
+ public:
+  static constexpr size_t kPoints = 256;
+
+  Columns(const std::vector<Step>& steps, size_t arguments)
+      : steps_(steps), arguments_(arguments * kPoints), results_(steps.size() * kPoints) {}
+
+  int64_t* argument(size_t i) { return &arguments_[i * kPoints]; }
+  const int64_t* value() const { return &results_[results_.size() - kPoints]; }
+
+  // Of the first n points; false where one has no value.
+  bool Run(size_t n) {
+    for (size_t s = 0; s < steps_.size(); ++s) {
+      const Step& step = steps_[s];
+      int64_t* const out = &results_[s * kPoints];
+      const auto operand = [&](size_t i) { return &results_[step.operands[i] * kPoints]; };
+      const auto each = [&](auto of) {
+        for (size_t i = 0; i < n; ++i) out[i] = of(i);
+      };
+      switch (step.kind) {
+        case Kind::kConst:
+          std::fill(out, out + n, step.value);
+          break;
+        case Kind::kArgument:
+          std::copy(argument(step.value), argument(step.value) + n, out);
+          break;
+        case Kind::kUnary:
+          each([&](size_t i) { return Apply(step, operand(0)[i]); });
+          break;
+        case Kind::kBinary:
+          if (!EvalColumn(static_cast<BinaryOp>(step.op), operand(0), operand(1), n, step.type,
+                          out)) {
+            return false;
+          }
+          break;
+        case Kind::kSelect:
+          each([&](size_t i) { return operand(0)[i] != 0 ? operand(1)[i] : operand(2)[i]; });
+          break;
+        case Kind::kCast:
+          each([&](size_t i) { return WrapInt(operand(0)[i], step.type); });
+          break;
+      }
+    }
+    return true;
+  }
+
+ private:
+  const std::vector<Step>& steps_;
+  std::vector<int64_t> arguments_, results_;
+};
+
+std::optional<std::vector<int64_t>> IntFunction::Over(absl::Span<const int64_t> mins,
+                                                      absl::Span<const int64_t> extents) const {
+  size_t points = 1;
+  for (const int64_t extent : extents) points *= static_cast<size_t>(extent);
+  std::vector<int64_t> values, at(mins.begin(), mins.end());
+  values.reserve(points);
+  Columns columns(steps_, mins.size());
+  while (values.size() < points) {
+    const size_t n = std::min(Columns::kPoints, points - values.size());
+    for (size_t i = 0; i < n; ++i) {
+      for (size_t v = 0; v < at.size(); ++v) columns.argument(v)[i] = at[v];
+      for (size_t v = at.size(); v-- > 0 && ++at[v] == mins[v] + extents[v];) at[v] = mins[v];
+    }
+    if (!columns.Run(n)) return std::nullopt;
+    values.insert(values.end(), columns.value(), columns.value() + n);
+  }
+  return values;
 }
 
 }  // namespace kiln::ir

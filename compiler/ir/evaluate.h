@@ -24,6 +24,11 @@ class IntFunction {
   // nullopt where an operation has no value (a division by zero, a shift out of range).
   std::optional<int64_t> operator()(absl::Span<const int64_t> values) const;
 
+  // Its values at all points of a box, row-major: argument i is in [mins[i], mins[i] + extents[i]).
+  // nullopt where it has none at one of them.
+  std::optional<std::vector<int64_t>> Over(absl::Span<const int64_t> mins,
+                                           absl::Span<const int64_t> extents) const;
+
  private:
   enum class Kind : uint8_t { kConst, kArgument, kUnary, kBinary, kSelect, kCast };
   struct Step {  // its operands are the results of earlier steps
@@ -34,6 +39,8 @@ class IntFunction {
     std::array<int, 3> operands = {};
   };
   class Builder;
+  class Columns;
+  static int64_t Apply(const Step& unary, int64_t a);
 
   std::vector<Step> steps_;  // one for each node: what is used twice is computed once
 };

@@ -52,6 +52,8 @@ class Expr {
   const ExprNode* operator->() const { return node_.get(); }
   bool defined() const { return node_ != nullptr; }
   bool same_as(const Expr& other) const { return node_ == other.node_; }
+  // Whether there are other handles to the node; true may be out of date where threads share it.
+  bool shared() const { return node_.use_count() > 1; }
   DType dtype() const { return node_->dtype; }
   ExprKind kind() const { return node_->kind; }
   // The node as T when it is one, else null: `if (const IntImm* c = e.As<IntImm>())`.

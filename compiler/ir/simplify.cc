@@ -53,13 +53,23 @@ class Simplifier : public Mutator {
 
  protected:
   Expr VisitExpr(const Expr& e) override {
+    if (e.kind() == ExprKind::kIntImm || e.kind() == ExprKind::kFloatImm) return e;
+    if (e.kind() == ExprKind::kVar) return OneRound(e);
+    const auto known = facts_.memo_.simpler.find(e.get());
+    if (known != facts_.memo_.simpler.end()) return known->second.second;
+    const Expr simpler = OneRound(e);
+    facts_.memo_.simpler[e.get()] = {e, simpler};
+    return simpler;
+  }
+
+ private:
+  Expr OneRound(const Expr& e) {
     const Expr rebuilt = RebuildExpr(e);
     if (!rebuilt.dtype().is_scalar()) return VisitVector(rebuilt);
     const Expr simpler = Node(rebuilt);
     return Same(simpler, e) ? e : simpler;
   }
 
- private:
   Expr VisitVector(const Expr& e) {
     if (!e.dtype().is_bool()) return e;
     if (facts_.Proves(e)) return MakeBroadcast(MakeBool(true), e.dtype().lanes);

@@ -155,9 +155,16 @@ class Substituter : public Mutator {
 
  protected:
   Expr VisitExpr(const Expr& e) override {
-    if (e.kind() != ExprKind::kVar) return RebuildExpr(e);
-    const auto found = vars_.find(e.get());
-    return found == vars_.end() ? e : found->second;
+    if (e.kind() == ExprKind::kVar) {
+      const auto found = vars_.find(e.get());
+      return found == vars_.end() ? e : found->second;
+    }
+    if (!e.shared()) return RebuildExpr(e);
+    const auto known = shared_.find(e.get());  // what was shared stays so
+    if (known != shared_.end()) return known->second;
+    const Expr rebuilt = RebuildExpr(e);
+    shared_.emplace(e.get(), rebuilt);
+    return rebuilt;
   }
   Stmt VisitStmt(const Stmt& s) override {
     if (const auto* alloc = s.As<Alloc>()) AdaptShape(alloc->buffer);
@@ -179,10 +186,12 @@ class Substituter : public Mutator {
     copy->shape = std::move(shape);
     copy->strides = std::move(strides);
     buffers_[b.get()] = std::move(copy);
+    shared_.clear();
   }
 
   const VarMap& vars_;
   BufferMap buffers_;
+  std::unordered_map<const ExprNode*, Expr> shared_;
 };
 
 class StmtRewriter : public Mutator {

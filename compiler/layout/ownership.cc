@@ -74,12 +74,27 @@ int32_t Ownership::Intern(const ThreadSet& threads) {
   return recent;
 }
 
-void Ownership::Set(int64_t x, const ThreadSet& threads, int64_t slot) {
-  KILN_CHECK(threads.any() && slot >= 0 && slot < kMaxSlots);
+void Ownership::Put(int64_t x, int32_t set, int64_t slot) {
   if (set_of_[x] < 0) --undecided_;
-  set_of_[x] = Intern(threads);
+  set_of_[x] = set;
   slot_[x] = static_cast<int32_t>(slot);
   slots_ = std::max(slots_, slot + 1);
+}
+
+void Ownership::Set(int64_t x, const ThreadSet& threads, int64_t slot) {
+  KILN_CHECK(threads.any() && slot >= 0 && slot < kMaxSlots);
+  Put(x, Intern(threads), slot);
+}
+
+int32_t Ownership::InternAs(const Ownership& other, int32_t set, std::vector<int32_t>* ids) {
+  if (ids->size() < other.sets_.size()) ids->resize(other.sets_.size(), -1);
+  int32_t& id = (*ids)[set];
+  if (id < 0) id = Intern(other.sets_[set]);
+  return id;
+}
+
+void Ownership::SetAs(int64_t x, const Ownership& other, int64_t y, std::vector<int32_t>* ids) {
+  Put(x, InternAs(other, other.set_of_[y], ids), other.slot_[y]);
 }
 
 const ThreadSet& Ownership::Owners(int64_t x) const {
@@ -166,7 +181,28 @@ ThreadSet Ownership::Threads() const {
   return all;
 }
 
+bool Ownership::Disjoint() const {
+  ThreadSet all;
+  for (const ThreadSet& set : sets_) {
+    if ((all & set).any()) return false;
+    all |= set;
+  }
+  return true;
+}
+
+// Packed() where no set's slots stand in another's way.
+Ownership Ownership::PackedApart() const {
+  Ownership result(size());
+  std::vector<int32_t> ids, next(sets_.size(), 0);
+  for (int64_t x = 0; x < size(); ++x) {
+    const int32_t set = set_of_[x];
+    if (set >= 0) result.Put(x, result.InternAs(*this, set, &ids), next[set]++);
+  }
+  return result;
+}
+
 Ownership Ownership::Packed() const {
+  if (Disjoint()) return PackedApart();
   Ownership result(size());
   std::vector<int32_t> next(kMaxThreads,
                             0);  // where all owners of an element agree, the common case
@@ -193,18 +229,26 @@ Ownership Ownership::Settled() const {
 
 Ownership Ownership::Pullback(absl::Span<const int64_t> access) const {
   Ownership result(static_cast<int64_t>(access.size()));
+  std::vector<int32_t> ids;
   for (size_t i = 0; i < access.size(); ++i) {
     KILN_CHECK(access[i] >= 0 && access[i] < size());
-    if (decided(access[i])) result.Set(static_cast<int64_t>(i), Owners(access[i]), Slot(access[i]));
+    if (decided(access[i])) result.SetAs(static_cast<int64_t>(i), *this, access[i], &ids);
   }
   return result;
 }
 
 Ownership Ownership::Within(const ThreadSet& threads) const {
+  constexpr int32_t kUnmet = -2, kNobody = -1;
   Ownership part(size());
+  std::vector<int32_t> ids(sets_.size(), kUnmet);
   for (int64_t x = 0; x < size(); ++x) {
-    const ThreadSet owners = Owners(x) & threads;
-    if (owners.any()) part.Set(x, owners, Slot(x));
+    if (!decided(x)) continue;
+    int32_t& id = ids[set_of_[x]];
+    if (id == kUnmet) {
+      const ThreadSet owners = Owners(x) & threads;
+      id = owners.any() ? part.Intern(owners) : kNobody;
+    }
+    if (id != kNobody) part.Put(x, id, Slot(x));
   }
   return part;
 }
@@ -236,17 +280,23 @@ Ownership Ownership::Reduced(absl::Span<const int64_t> shape, int dim) const {
 absl::StatusOr<Layout> Ownership::ToLayout() const {
   if (!complete()) return Refuse({"an element has no owner yet", -1, -1, {}, {}});
   const int64_t n = size(), copies = Copies();
+  std::vector<std::vector<int64_t>> members(sets_.size());
+  for (size_t s = 0; s < sets_.size(); ++s) {
+    const ThreadSet& set = sets_[s];
+    for (size_t t = set._Find_first(); t < set.size(); t = set._Find_next(t)) {
+      members[s].push_back(static_cast<int64_t>(t));
+    }
+  }
   std::vector<int64_t> columns(2 * copies * n);  // m, then tx; copy by copy
   for (int64_t x = 0; x < n; ++x) {
-    const ThreadSet& owners = Owners(x);
-    if (static_cast<int64_t>(owners.count()) != copies) {
+    const std::vector<int64_t>& owners = members[set_of_[x]];
+    if (static_cast<int64_t>(owners.size()) != copies) {
       return Refuse({"elements have different numbers of owners", 0, x, Thread(FirstOf(Owners(0))),
-                     Thread(FirstOf(owners))});
+                     Thread(owners.front())});
     }
-    size_t thread = owners._Find_first();
-    for (int64_t c = 0; c < copies; ++c, thread = owners._Find_next(thread)) {
+    for (int64_t c = 0; c < copies; ++c) {
       columns[c * n + x] = Slot(x);
-      columns[(copies + c) * n + x] = static_cast<int64_t>(thread);
+      columns[(copies + c) * n + x] = owners[c];
     }
   }
   KILN_ASSIGN_OR_RETURN(const Table table,
@@ -263,7 +313,29 @@ bool Ownership::operator==(const Ownership& other) const {
   return true;
 }
 
+namespace {
+
+// Whether two elements have one set and one slot.
+bool MeetInASlot(const std::vector<int32_t>& set_of, const std::vector<int32_t>& slot,
+                 int64_t slots, int64_t sets) {
+  std::vector<bool> taken(slots * sets);
+  for (size_t x = 0; x < set_of.size(); ++x) {
+    if (set_of[x] < 0) continue;
+    const int64_t place = int64_t{set_of[x]} * slots + slot[x];
+    if (taken[place]) return true;
+    taken[place] = true;
+  }
+  return false;
+}
+
+}  // namespace
+
 std::optional<Witness> FindCollision(const Ownership& o) {
+  const auto sets = static_cast<int64_t>(o.sets_.size());
+  if (sets * o.slots() <= kMaxSlots && o.Disjoint() &&
+      !MeetInASlot(o.set_of_, o.slot_, o.slots(), sets)) {
+    return std::nullopt;
+  }
   std::vector<ThreadSet> taken(o.slots());
   for (int64_t x = 0; x < o.size(); ++x) {
     if (!o.decided(x)) continue;

@@ -77,6 +77,10 @@ class Ownership {
   // Decides element x. Slot >= 0.
   void Set(int64_t x, const ThreadSet& threads, int64_t slot);
 
+  // Set(x, other.Owners(y), other.Slot(y)) for a decided y, without looking at the threads again:
+  // `ids` is empty at first, and of these two objects.
+  void SetAs(int64_t x, const Ownership& other, int64_t y, std::vector<int32_t>* ids);
+
   // The same owners with slots given out anew: in element order each takes the lowest that is free
   // in all its owners. As few registers as the first element order allows.
   Ownership Packed() const;
@@ -103,6 +107,10 @@ class Ownership {
 
  private:
   int32_t Intern(const ThreadSet& threads);
+  int32_t InternAs(const Ownership& other, int32_t set, std::vector<int32_t>* ids);
+  void Put(int64_t x, int32_t set, int64_t slot);
+  bool Disjoint() const;  // no thread is in two of the sets
+  Ownership PackedApart() const;
 
   std::vector<ThreadSet> sets_;
   std::unordered_map<ThreadSet, int32_t> set_ids_;
@@ -113,6 +121,7 @@ class Ownership {
   int64_t undecided_ = 0;
 
   friend class OwnerRelation;
+  friend std::optional<Witness> FindCollision(const Ownership& o);
 };
 
 // Two elements on one (thread, slot): element, other, at = that place. nullopt when there are none.

@@ -9,16 +9,13 @@ using ir::Expr;
 using ir::Stmt;
 
 Stmt FactsMutator::VisitStmt(const Stmt& s) {
-  const ir::Facts saved = facts_;
   switch (s.kind()) {
     case ir::StmtKind::kFor:
-      for (const ir::Axis& axis : s.As<ir::For>()->axes) facts_.AddAxis(axis);
-      break;
+      return VisitScope(s, s.As<ir::For>()->axes);
     case ir::StmtKind::kLaunch:
-      for (const ir::Axis& axis : s.As<ir::Launch>()->grid) facts_.AddAxis(axis);
-      break;
+      return VisitScope(s, s.As<ir::Launch>()->grid);
     case ir::StmtKind::kSeq:
-      break;
+      return VisitScope(s, {});
     case ir::StmtKind::kIf:
       return VisitIf(s);
     case ir::StmtKind::kBind: {  // stays known to the end of the enclosing Seq
@@ -31,8 +28,13 @@ Stmt FactsMutator::VisitStmt(const Stmt& s) {
     default:
       return RebuildStmt(s);
   }
+}
+
+Stmt FactsMutator::VisitScope(const Stmt& s, const std::vector<ir::Axis>& axes) {
+  const ir::Facts saved = facts_;
+  for (const ir::Axis& axis : axes) facts_.AddAxis(axis);
   Stmt rebuilt = RebuildStmt(s);
-  facts_ = saved;
+  if (facts_.changes() != saved.changes()) facts_ = saved;
   return rebuilt;
 }
 

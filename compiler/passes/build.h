@@ -21,6 +21,7 @@ class FactsMutator : public ir::Mutator {
 
  private:
   ir::Stmt VisitIf(const ir::Stmt& s);
+  ir::Stmt VisitScope(const ir::Stmt& s, const std::vector<ir::Axis>& axes);
 };
 
 // Accesses whose guards are known to hold.

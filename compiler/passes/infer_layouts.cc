@@ -176,6 +176,7 @@ class Solver {
       const FragmentUse& use = op.uses[u];
       const Ownership& anchor = op.anchors[u];
       Ownership& fragment = state->fragments[use.fragment];
+      std::vector<int32_t> ids;
       bool agrees = true;
       for (int64_t i = 0; i < anchor.size(); ++i) {
         const int64_t x = use.elements[0][i];
@@ -184,7 +185,7 @@ class Solver {
                                : (anchor.Owners(i) & ~fragment.Owners(x)).none();
           continue;
         }
-        fragment.Set(x, anchor.Owners(i), anchor.Slot(i));
+        fragment.SetAs(x, anchor, i, &ids);
         if (decided.empty() || decided.back() != use.fragment) decided.push_back(use.fragment);
         if (state->set_by[use.fragment] < 0) state->set_by[use.fragment] = o;
       }
@@ -297,15 +298,15 @@ class Solver {
   // Where a loop must run for one of its uses, judged by its first access of each iteration.
   Ownership LoopFor(const Operation& op, const FragmentUse& use, const State& state) const {
     const Ownership& fragment = state.fragments[use.fragment];
-    const ThreadSet here = op.threads.Set();
+    const Ownership here = fragment.Within(op.threads.Set());
     Ownership loop(op.iterations);
+    std::vector<int32_t> ids;
     const bool whole = WalksWhole(op, use, fragment.size());
     for (const auto& list : use.elements) {
       for (int64_t i = 0; i < op.iterations; ++i) {
         const int64_t element = whole ? i : list[i];
-        if (element < 0 || !fragment.decided(element) || loop.decided(i)) continue;
-        const ThreadSet owners = fragment.Owners(element) & here;
-        if (owners.any()) loop.Set(i, owners, fragment.Slot(element));
+        if (element < 0 || !here.decided(element) || loop.decided(i)) continue;
+        loop.SetAs(i, here, element, &ids);
       }
     }
     return Anywhere(op, std::move(loop));

@@ -99,15 +99,11 @@ class Places {
     const auto flat = ir::IntFunction::Of(FlattenExpr(stores.indices, shape),
                                           {stores.threads.var, stores.steps.var});
     if (!flat.ok()) return std::nullopt;
+    auto places = flat->Over({*from, 0}, {*count, *steps});
+    if (!places) return std::nullopt;
     Places out;
     out.steps_ = *steps;
-    for (int64_t t = 0; t < *count; ++t) {
-      for (int64_t step = 0; step < *steps; ++step) {
-        const auto place = (*flat)(std::vector<int64_t>{*from + t, step});
-        if (!place) return std::nullopt;
-        out.places_.push_back(*place);
-      }
-    }
+    out.places_ = *std::move(places);
     return out;
   }
 

@@ -65,12 +65,15 @@ bool IsLarge(const Expr& e) {
   return nodes > kMany;
 }
 
-// One lane: names are replaced by what they stand for, unless that is large.
-class Lane : public FactsMutator {
+// Lanes, one after the other: names are replaced by what they stand for, unless that is large.
+class Lanes : public FactsMutator {
  public:
-  Lane(const ir::Facts& facts, ir::VarMap names, int64_t lanes)
-      : names_(std::move(names)), lanes_(lanes) {
-    facts_ = facts;
+  Lanes(const ir::Facts& facts, int64_t lanes) : lanes_(lanes) { facts_ = facts; }
+
+  // The body of a loop over `var` where that is `lane`.
+  Stmt Of(const Stmt& body, const Expr& var, const Expr& lane) {
+    names_ = {{var.get(), lane}};
+    return Mutate(ir::FreshCopy(body));
   }
 
  protected:
@@ -221,11 +224,11 @@ class Unroll : public FactsMutator {
       if (step.kind() == ir::ExprKind::kVar) {
         facts.AddAxis({step, MakeInt(0), MakeInt(steps / lanes)});
       }
+      Lanes each(facts, lanes);
       std::vector<Stmt> copies;
       for (int64_t lane = 0; lane < lanes; ++lane) {
         const Expr own = step * MakeInt(lanes) + MakeInt(lane);
-        Lane one(facts, {{loop->axes[0].var.get(), own}}, lanes);
-        copies.push_back(one.Mutate(ir::FreshCopy(loop->body)));
+        copies.push_back(each.Of(loop->body, loop->axes[0].var, own));
       }
       const Stmt async = AsyncCopies(copies, facts);
       if (async.defined()) return async;

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "compiler/ir/analysis.h"
+#include "compiler/ir/evaluate.h"
 #include "compiler/ir/printer.h"
 #include "tests/property/ir/random_expr.h"
 
@@ -160,6 +161,41 @@ TEST(FactsProperty, SymbolicAxesNeverProveWhatCanFail) {
     }
   }
   EXPECT_GT(proven, 1500);
+}
+
+TEST(FunctionProperty, OverABoxIsItselfAtEveryPoint) {
+  Setting s(15);
+  int without = 0, with = 0;
+  for (int t = 0; t < 4000; ++t) {
+    s.Next();
+    Expr e = t % 3 ? s.g.Integer(4).expr : s.g.Condition(4).expr;
+    if (t % 4 == 0) {  // what indices of tiles are made of
+      const Expr c = MakeInt(int64_t{1} << s.g.Uniform(0, 4));
+      e = MakeBinary(BinaryOp::kBitXor, FloorDiv(MakeCast(kInt32, e), c), FloorMod(s.vars[0], c));
+    }
+    const auto function = IntFunction::Of(e, s.vars);
+    ASSERT_TRUE(function.ok()) << function.status();
+    std::vector<int64_t> mins, extents;
+    for (const Bounds& b : s.bounds) {
+      mins.push_back(b.min);
+      extents.push_back(b.max - b.min + 1);
+    }
+    const auto all = function->Over(mins, extents);
+    size_t i = 0;
+    bool everywhere = true;
+    ForAll(s.vars, s.bounds, [&](const Assignment&, const std::vector<int64_t>& values) {
+      const auto value = (*function)(values);
+      everywhere &= value.has_value();
+      if (all) ASSERT_EQ(value, (*all)[i]) << ToString(e);
+      ++i;
+    });
+    if (HasFatalFailure()) return;
+    ASSERT_EQ(all.has_value(), everywhere) << ToString(e);
+    if (all) ASSERT_EQ(all->size(), i);
+    (everywhere ? with : without) += 1;
+  }
+  EXPECT_GT(without, 100);
+  EXPECT_GT(with, 1000);
 }
 
 }  // namespace

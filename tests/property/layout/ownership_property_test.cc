@@ -1,6 +1,7 @@
 // Ownership against its definition: plain sets of (thread, slot), element by element.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <numeric>
 #include <set>
@@ -134,6 +135,59 @@ TEST(OwnershipProperty, PackingKeepsOwnersAndNeverCollides) {
       }
     }
     ASSERT_FALSE(Collides(packed));
+  }
+}
+
+// Slots in element order, each the lowest that is free in all owners.
+TEST(OwnershipProperty, PackingIsGreedy) {
+  Rng rng(109);
+  for (int i = 0; i < kCases; ++i) {
+    const int64_t size = Between(&rng, 1, 40);
+    // Planned: no thread is in two of the sets.
+    const Ownership o = i % 2 ? Random(&rng, size)
+                              : Ownership::Planned(size, {Between(&rng, 0, 9), Between(&rng, 1, 9)},
+                                                   Between(&rng, 1, 3));
+    const Ownership packed = o.Packed();
+    Places taken;
+    for (int64_t x = 0; x < size; ++x) {
+      ASSERT_EQ(packed.Owners(x), o.Owners(x));
+      if (!o.decided(x)) continue;
+      int64_t slot = 0;
+      const auto is_taken = [&](int64_t t) { return taken.count({t, slot}) > 0; };
+      const std::set<int64_t> threads = ThreadsOf(o, x);
+      while (std::any_of(threads.begin(), threads.end(), is_taken)) ++slot;
+      ASSERT_EQ(packed.Slot(x), slot) << "element " << x;
+      for (const int64_t t : threads) taken.insert({t, slot});
+    }
+  }
+}
+
+TEST(OwnershipProperty, PartsAreSetElementByElement) {
+  Rng rng(110);
+  for (int i = 0; i < kCases; ++i) {
+    const Ownership o = Random(&rng, Between(&rng, 1, 40));
+    ThreadSet some;
+    for (int64_t t = 0; t < 12; ++t) some[t * 85 % kMaxThreads] = Between(&rng, 0, 1) == 1;
+    std::vector<int64_t> access(Between(&rng, 1, 60));
+    for (int64_t& x : access) x = Between(&rng, 0, o.size() - 1);
+    Ownership within(o.size()), pulled(static_cast<int64_t>(access.size())), alike = o;
+    std::vector<int32_t> ids;
+    for (int64_t x = 0; x < o.size(); ++x) {
+      if ((o.Owners(x) & some).any()) within.Set(x, o.Owners(x) & some, o.Slot(x));
+    }
+    for (size_t k = 0; k < access.size(); ++k) {
+      if (!o.decided(access[k])) continue;
+      pulled.Set(static_cast<int64_t>(k), o.Owners(access[k]), o.Slot(access[k]));
+    }
+    for (int64_t x = 0; x < o.size(); ++x) {
+      if (within.decided(x)) alike.SetAs(x, within, x, &ids);
+    }
+    ASSERT_TRUE(o.Within(some) == within);
+    ASSERT_TRUE(o.Pullback(access) == pulled);
+    ASSERT_EQ(o.Pullback(access).slots(), pulled.slots());
+    for (int64_t x = 0; x < o.size(); ++x) {
+      ASSERT_EQ(alike.Owners(x), within.decided(x) ? within.Owners(x) : o.Owners(x));
+    }
   }
 }
 

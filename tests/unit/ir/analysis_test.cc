@@ -79,6 +79,21 @@ TEST_F(FactsTest, BoundsFollowWhatBecomesKnown) {
   ExpectBounds(e, 0, 3);
 }
 
+TEST_F(FactsTest, SimplerFormsFollowWhatBecomesKnown) {
+  const Expr t = MakeVar("t"), e = FloorDiv(t, Expr(8)) + FloorMod(x, Expr(4)) * Expr(2);
+  EXPECT_TRUE(Same(facts.Simplify(e), e));
+  facts.SetBounds(t, {0, 7});
+  EXPECT_TRUE(Same(facts.Simplify(e), FloorMod(x, Expr(4)) * Expr(2)));
+  Facts inner = facts;
+  EXPECT_EQ(inner.changes(), facts.changes());
+  inner.SetBounds(x, {0, 3});
+  EXPECT_NE(inner.changes(), facts.changes());
+  EXPECT_TRUE(Same(inner.Simplify(e), x * Expr(2)));
+  inner = facts;
+  EXPECT_EQ(inner.changes(), facts.changes());
+  EXPECT_TRUE(Same(inner.Simplify(e), FloorMod(x, Expr(4)) * Expr(2)));
+}
+
 // 2^60 terms, written out.
 TEST_F(FactsTest, WhatIsUsedTwiceIsLookedAtOnce) {
   Expr e = x;

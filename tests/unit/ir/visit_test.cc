@@ -79,6 +79,16 @@ TEST(SubstituteTest, SharesUntouchedParts) {
   EXPECT_EQ(after->stmts[3]->loc.line, 4) << "a rebuilt statement keeps its position";
 }
 
+// 2^60 terms, written out.
+TEST(SubstituteTest, WhatIsSharedStaysShared) {
+  const Expr x = MakeVar("x"), y = MakeVar("y");
+  Expr e = x;
+  for (int i = 0; i < 60; ++i) e = FloorMod(e * Expr(3), Expr(509)) + e;
+  const Expr replaced = Substitute(e, {{x.get(), y}});
+  EXPECT_TRUE(Uses(replaced, y));
+  EXPECT_FALSE(Uses(replaced, x));
+}
+
 TEST(SubstituteTest, RenamesBindingsAndBuffers) {
   const Everything e;
   const Expr fresh = MakeVar("i2");
