@@ -31,6 +31,7 @@ const std::vector<PassOptionRule>& PassOptionRules() {
       {"kiln.pingpong", kOff},
       {"kiln.tcgen05", kOff},
       {"kiln.tf32", kOff},
+      {"kiln.turn", kOff},
       {"tl.disable_safe_memory_legalize", kOff, true},
       {"tl.disable_thread_storage_sync", kOff, true},
       {"tl.disable_tma_lower", kOff, true},

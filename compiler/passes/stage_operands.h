@@ -1,7 +1,10 @@
 // Operands of tile operations are brought to where the block's threads can work on them: what a
 // reduction of shared memory folds, and what it folds into, to fragments; a matrix product's right
 // operand from a fragment to shared memory, its left one where no instruction of the GPU takes it
-// from registers, its result in shared memory to a fragment.
+// from registers, its result in shared memory to a fragment. With "kiln.turn": 1
+// operands of tf32 in shared memory that are not K-major, as wgmma wants them, are turned and
+// rounded on their way to tiles of their own, where a block's shared memory has room for those;
+// else mma.sync takes them as they lie.
 #ifndef KILN_COMPILER_PASSES_STAGE_OPERANDS_H_
 #define KILN_COMPILER_PASSES_STAGE_OPERANDS_H_
 

@@ -27,10 +27,12 @@ struct Case {
   int m = 64, n = 64, k = 64;
   int block_m = 64, block_n = 64, block_k = 32, stages = 2, threads = 128;
   bool registers = false;  // A goes through a fragment
+  bool turn = false;       // kiln.turn
 
   bool OnWarpgroups() const {
-    return gpu == std::string("sm_90a") && !trans_a && trans_b && block_m % 64 == 0 &&
-           threads % 128 == 0;
+    // What is in registers stays as it is.
+    const bool k_major = (!trans_a || (turn && !registers)) && (trans_b || turn);
+    return gpu == std::string("sm_90a") && k_major && block_m % 64 == 0 && threads % 128 == 0;
   }
 };
 
@@ -70,6 +72,7 @@ ir::Program Tiles(const Case& c, bool tf32 = true) {
   auto tiles = testing::Elaborated("k.py", Text(c));
   EXPECT_TRUE(tiles.ok()) << tiles.status() << Text(c);
   if (tf32) tiles->attrs["kiln.tf32"] = "1";
+  if (c.turn) tiles->attrs["kiln.turn"] = "1";
   tiles->attrs["kiln.cluster"] = "1";  // the interpreter runs one block at a time
   return *std::move(tiles);
 }
@@ -89,6 +92,8 @@ TEST(GpuTf32, EveryGpuAndTranspose) {
     for (const bool trans_a : {false, true}) {
       for (const bool trans_b : {false, true}) {
         ExpectComputes({.gpu = gpu, .trans_a = trans_a, .trans_b = trans_b, .m = 128, .k = 96});
+        ExpectComputes(
+            {.gpu = gpu, .trans_a = trans_a, .trans_b = trans_b, .m = 100, .k = 52, .turn = true});
         ExpectComputes({.gpu = gpu,
                         .trans_a = trans_a,
                         .trans_b = trans_b,
@@ -269,10 +274,27 @@ TEST(GpuTf32, WhatPassesRegistersIsRoundedToNearest) {
     for (const bool left : {false, true}) {
       for (const bool trans_b : {false, true}) {
         ExpectSees({.gpu = gpu, .trans_a = true, .trans_b = trans_b}, left, Way::kNearest);
+        // What is turned, but not what wgmma reads where it lies.
+        const bool read = gpu == std::string("sm_90a") && !left && trans_b;
+        ExpectSees({.gpu = gpu, .trans_a = true, .trans_b = trans_b, .turn = true}, left,
+                   read ? Way::kCut : Way::kNearest);
       }
     }
   }
   ExpectSees({.gpu = "sm_80", .registers = true}, true, Way::kNearest);
+}
+
+// Seven versions of both tiles fill 224 of 227 KiB; a turned tile would take 16 more.
+TEST(GpuTf32, MmaTakesWhatThereIsNoRoomToTurn) {
+  Case c = {.trans_b = false, .m = 128, .n = 128, .block_m = 128, .block_n = 128, .turn = true};
+  ExpectComputes(c);
+  c.stages = 7;
+  const ir::Program tiles = Tiles(c);
+  const auto instructions = testing::Instructions(tiles, c.gpu, /*cores=*/4);
+  ASSERT_TRUE(instructions.ok()) << instructions.status();
+  EXPECT_TRUE(Has(*instructions, ir::Instruction::kMma));
+  EXPECT_FALSE(Has(*instructions, ir::Instruction::kWgmma));
+  EXPECT_EQ(Difference(tiles, *instructions), "");
 }
 
 TEST(GpuTf32, WhatWarpgroupsReadFromSharedMemoryIsCut) {
