@@ -10,5 +10,6 @@ case "${1:-}" in
   straight-line) shift; exec python3 tests/bars/straight_line.py "$@" ;;
   layouts) shift; exec python3 tests/bars/layouts.py "$@" ;;
   gpu-compiler) shift; exec python3 tests/bars/gpu_compiler.py "$@" ;;
-  *) echo "usage: tests/bars.sh straight-line|layouts|gpu-compiler [BAR ...]" >&2; exit 64 ;;
+  gpu-workers) shift; exec python3 tests/bars/gpu_workers.py "$@" ;;
+  *) echo "usage: tests/bars.sh straight-line|layouts|gpu-compiler|gpu-workers [BAR ...]" >&2; exit 64 ;;
 esac

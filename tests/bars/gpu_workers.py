@@ -1,0 +1,76 @@
+"""The bars of GPU workers. Run through tests/bars.sh.
+
+What needs a device is read from its committed results: tests/bench/results/gpu_workers_h200.txt (the
+lines of tests/gpu/timing.py, faults.py and winners.py) and gpu_farm_h200.txt (tests/gpu/farm.py). They
+name the commit that they measured, and are refused once compiler/ or worker/ changed since."""
+import re
+import sys
+
+from common import ROOT, Skipped, at_least, at_most, ctest, main, run
+from gpu_compiler import device_result
+
+WORKERS, FARM = "gpu_workers_h200.txt", "gpu_farm_h200.txt"
+
+
+def lines(pattern, name=WORKERS):
+    found = re.findall(pattern, device_result(name), re.M)
+    if not found:
+        raise Skipped(f"no committed result in {name}")
+    return found
+
+
+def sweeps():
+    ended, of = map(int, lines(r"^(\d+) of (\d+) sweeps ended with a winner$", FARM)[-1])
+    return f"{ended}/{of}", "all", ended == of
+
+
+def all_ok(pattern):
+    """Lines `name ok|SHORT|WRONG ...` whose name fits."""
+    def measure():
+        told = lines(rf"^(?:{pattern}) +(ok|SHORT|WRONG) ")
+        return f"{told.count('ok')}/{len(told)}", "all", told.count("ok") == len(told)
+    return measure
+
+
+def worst(pattern, judge, bar, pick):
+    return lambda: judge(pick(map(float, lines(rf"^{pattern} ([-+0-9.]+)"))), bar)
+
+
+def drift():
+    return at_most(max(abs(float(d)) for d in lines(r"^drift_\S+ (\S+)")), 0.015)
+
+
+def not_measured(what):
+    def measure():
+        raise Skipped(f"{what}: not measured yet")
+    return measure
+
+
+def bundle():
+    """MiB of the archive that deploy/package.sh makes."""
+    run(["deploy/package.sh"])
+    size = (ROOT / "build/package/kiln-linux-x86_64.tar.xz").stat().st_size
+    return at_most(size / 2 ** 20, 40)
+
+
+BARS = {
+    "sweeps_end": sweeps,
+    "seconds_to_winner": worst(r"winner_seconds_\S+", at_most, 5, max),
+    "gpu_idle": worst(r"gpu_idle_\S+", at_most, 0.25, max),
+    "triton_ratio": worst(r"triton_ratio_\S+", at_least, 5, min),
+    "same_winner": worst(r"same_winner_\S+", at_least, 1, min),
+    "stored_time_drift": drift,
+    "recommender_top16": not_measured("exhaustive spaces"),
+    "recommender_top1": not_measured("exhaustive spaces"),
+    "timing_sources": all_ok(r"(?:copy|product)_[0-9a-z]+"),
+    "copy": all_ok(r"copy_\w+_driver"),
+    "faults": all_ok(r"(?:a |an |all |sound ).*?"),
+    "two_gpus": not_measured("machine of two GPUs"),
+    "four_gpus": not_measured("machine of four GPUs"),
+    "bundle_mib": bundle,
+    "bundle_messages": lambda: ctest(["-R", "package_test|gpu_device_test|devices_test"]),
+}
+
+
+if __name__ == "__main__":
+    sys.exit(main(BARS, sys.argv[1:]))
