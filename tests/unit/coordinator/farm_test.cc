@@ -169,6 +169,7 @@ TEST_F(FarmTest, LookupFindsAndExplainsMisses) {
 
 TEST_F(FarmTest, MissesAreListedWithWhatWasAskedAndOutliveTheFarm) {
   Start(1);
+  while (farm_->Gauges().workers < 1) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   for (int i = 0; i < 5; ++i) EXPECT_FALSE(Lookup(FakeSpec("often"))->found());
   EXPECT_FALSE(Lookup(FakeSpec("once"), v1::ARCH)->found());
   auto list = Misses();
