@@ -80,6 +80,11 @@ absl::Status NormaliseBudget(v1::SweepSpec* spec) {
   return search::NewSearcher(spec->strategy(), {}).status();
 }
 
+// "gpu", an architecture or a model of NVIDIA's; else a CPU.
+bool IsGpuTarget(absl::string_view target) {
+  return target == "gpu" || absl::StartsWith(target, "sm_") || absl::StartsWith(target, "NVIDIA");
+}
+
 absl::Status NormaliseMeasurement(v1::SweepSpec* spec) {
   v1::MeasurementPolicy* policy = spec->mutable_measurement();
   KILN_RETURN_IF_ERROR(CheckNumber("measurement.min_seconds", policy->min_seconds(), 0, 3600));
@@ -91,7 +96,8 @@ absl::Status NormaliseMeasurement(v1::SweepSpec* spec) {
   if (policy->cache() == v1::MeasurementPolicy::CACHE_UNSPECIFIED) {
     policy->set_cache(v1::MeasurementPolicy::COLD);
   }
-  if (policy->min_seconds() == 0) policy->set_min_seconds(0.2);
+  // Times of a GPU scatter less, by CUPTI's records.
+  if (policy->min_seconds() == 0) policy->set_min_seconds(IsGpuTarget(spec->target()) ? 0.1 : 0.2);
   if (policy->min_samples() == 0) policy->set_min_samples(10);
   if (policy->max_samples() == 0) policy->set_max_samples(1000);
   if (policy->target_relative_error() == 0) policy->set_target_relative_error(0.005);

@@ -1,14 +1,16 @@
-"""y = x, as many rows of 16 KiB as `rows` says."""
+"""y = x, as many pieces of 16 KiB as `pieces` says."""
 import tilelang
 import tilelang.language as T
 
 
 @tilelang.jit(out_idx=[1])
-def copy(rows, block=4, threads=256):
+def copy(pieces, block=1024, threads=256):
+    size = pieces * 4096
+
     @T.prim_func
-    def main(x: T.Tensor([rows, 4096], "float32"), y: T.Tensor([rows, 4096], "float32")):
-        with T.Kernel(T.ceildiv(rows, block), threads=threads) as bx:
-            for i, j in T.Parallel(block, 4096):
-                y[bx * block + i, j] = x[bx * block + i, j]
+    def main(x: T.Tensor([size], "float32"), y: T.Tensor([size], "float32")):
+        with T.Kernel(T.ceildiv(size, block), threads=threads) as bx:
+            for i in T.Parallel(block):
+                y[bx * block + i] = x[bx * block + i]
 
     return main

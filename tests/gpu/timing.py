@@ -17,14 +17,15 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-COPIES = {"copy_64mb": 1024, "copy_256mb": 8192, "copy_1gb": 32768, "copy_4gb": 131072}  # rows
+COPIES = {"copy_64mb": 1024, "copy_256mb": 8192, "copy_1gb": 32768, "copy_4gb": 131072}  # of 16 KiB
 SIDES = (256, 512, 1024, 2048, 4096, 8192)
 
 
 def sweeps():
     common = {"target": "gpu", "top_k": 16, "measurement": {"min_samples": 30}}
     for name, rows in COPIES.items():
-        yield name, {**common, "kernel": str(HERE / "copy_kernel.py"), "arguments": {"rows": rows}}
+        yield name, {**common, "strategy": "exhaustive", "kernel": str(HERE / "copy_kernel.py"),
+                     "arguments": {"pieces": rows}}
     for side in SIDES:
         yield f"product_{side}", {
             **common, "template": "matmul", "dtypes": {"dtype": "bfloat16", "out_dtype": "bfloat16"},
