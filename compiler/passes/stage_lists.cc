@@ -19,6 +19,7 @@ using ir::Expr;
 using ir::Stmt;
 
 constexpr int64_t kApart = -1;
+constexpr int64_t kMostStages = 64;  // as of num_stages
 
 std::vector<int64_t> Numbers(absl::string_view text) {
   std::vector<int64_t> numbers;
@@ -48,7 +49,9 @@ class Lists {
         return Error("an entry is -1 in one of order and stage alone",
                      "write -1 in both lists for copies that warps of their own fetch");
       }
-      if (s < kApart) return Error(absl::StrCat("stage ", s), "count stages from 0 on");
+      if (s < kApart || s > kMostStages) {
+        return Error(absl::StrCat("stage ", s), absl::StrCat("use stages from 0 to ", kMostStages));
+      }
       if (!apart && !order.empty() && !orders.insert(o).second) {
         return Error(absl::StrCat("two entries of order are ", o),
                      "give each a place of its own in the step");

@@ -252,6 +252,8 @@ TEST(Stages, ListsThatAreNotOfTheBody) {
                 "order has 3 entries, but the body has 4");
   ExpectRefused(Widening("order=[0, 1, 2, 3], stage=[0, 0, 1]"), "stage has 3 entries");
   ExpectRefused(Widening("order=[0, 1, 2, 3], stage=[0, 0, 1, -2]"), "stage -2");
+  ExpectRefused(Widening("order=[0, 1, 2, 3], stage=[0, 0, 65, 65]"), "use stages from 0 to 64");
+  ExpectRefused(Widening("order=[0, 1, 2, 3], stage=[0, 0, 0, 9223372036854775807]"), "stage 9223");
   ExpectRefused(Widening("order=[0, 1, 1, 3], stage=[0, 0, 1, 1]"), "two entries of order are 1");
   ExpectRefused(Widening("order=[-1, 1, 2, 3], stage=[0, 0, 1, 1]"),
                 "-1 in one of order and stage");
