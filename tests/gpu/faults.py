@@ -31,6 +31,9 @@ FAULTS = {
 }
 
 
+ENDED = ("done", "failed", "cancelled")
+
+
 class Farm:
     def __init__(self, options):
         self.options, self.bin, self.out = options, options.bin.resolve(), options.out
@@ -88,7 +91,7 @@ class Farm:
         until = time.monotonic() + within
         while time.monotonic() < until:
             shown = self.tunectl("show", sweep)
-            if shown["progress"]["state"] in ("done", "failed", "cancelled"):
+            if shown["progress"]["state"] in ENDED:
                 return shown
             time.sleep(pause)
         raise TimeoutError(f"sweep {sweep} did not end in {within:.0f} s")
@@ -138,19 +141,21 @@ class Cases:
                  f"winner {(shown.get('winner') or {}).get('config')}, misjudged: {bad}")
 
     def killed(self, name, strike, within=240.0):
-        """A sweep during which `strike` does its worst."""
+        """A sweep during which `strike` does its worst; one that was over by then shows nothing."""
         sweep = self.farm.submit(name, [], blocks=8192,
                                  threads=[32 * n for n in range(1, 33)])
         start = time.monotonic()
         what = strike()
+        struck = self.farm.tunectl("show", sweep)["progress"]["state"] not in ENDED
         shown = self.farm.ended(sweep, within)
         failures = [c["config"] for c in shown["candidates"] if c.get("failure")]
-        self.say(name, bool(shown.get("winner")) and not failures,
-                 f"{what}; {time.monotonic() - start:.1f} s to the end; failed: {failures}")
+        self.say(name, bool(what) and struck and bool(shown.get("winner")) and not failures,
+                 f"{what or 'nothing was there to kill'}{'' if struck else ', after the sweep'}; "
+                 f"{time.monotonic() - start:.1f} s to the end; failed: {failures}")
 
 
 def strike_child(farm, program):
-    """Kills `program` once it is at work: kiln-runner as soon as it has used some processor time."""
+    """Kills the first process of `program` that is seen."""
     def strike():
         until = time.monotonic() + 60
         while time.monotonic() < until:
@@ -158,13 +163,13 @@ def strike_child(farm, program):
                 os.kill(pid, signal.SIGKILL)
                 return f"killed {program}"
             time.sleep(0.01)
-        return f"no {program} was seen"
+        return ""
     return strike
 
 
 def strike_worker(farm):
     def strike():
-        time.sleep(1.0)
+        time.sleep(0.3)
         farm.processes["worker"].kill()
         farm.processes["worker"].wait()
         farm.start_worker()
@@ -174,7 +179,7 @@ def strike_worker(farm):
 
 def cut_off(farm, seconds):
     def strike():
-        time.sleep(1.0)
+        time.sleep(0.3)
         pid = farm.processes["worker"].pid
         os.kill(pid, signal.SIGSTOP)
         time.sleep(seconds)
