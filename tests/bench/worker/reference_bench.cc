@@ -17,6 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/templates/templates.h"
+#include "tests/util/dense_tensor.h"
 #include "worker/profile/check.h"
 #include "worker/profile/fake_device.h"
 #include "worker/profile/formula.h"
@@ -72,22 +73,6 @@ struct Case {
   std::vector<TensorShape> tensors;  // the last one is the output
 };
 
-TensorShape Tensor(const std::string& name, DType type, std::vector<int64_t> shape, bool output) {
-  TensorShape tensor;
-  tensor.name = name;
-  tensor.type = type;
-  tensor.output = output;
-  tensor.elements = 1;
-  tensor.strides.resize(shape.size());
-  for (size_t d = shape.size(); d-- > 0;) {
-    tensor.strides[d] = tensor.elements;
-    tensor.elements *= shape[d];
-  }
-  tensor.shape = std::move(shape);
-  tensor.span = tensor.elements;
-  return tensor;
-}
-
 Case ProductCase(const std::string& name, int64_t m, int64_t n, int64_t k) {
   Case c{name,
          "matmul",
@@ -98,8 +83,8 @@ Case ProductCase(const std::string& name, int64_t m, int64_t n, int64_t k) {
           {"dtype", "bfloat16"},
           {"out_dtype", "bfloat16"},
           {"trans_B", "True"}},
-         {Tensor("A", kBFloat16, {m, k}, false), Tensor("B", kBFloat16, {n, k}, false),
-          Tensor("C", kBFloat16, {m, n}, true)}};
+         {DenseTensor("A", kBFloat16, {m, k}, false), DenseTensor("B", kBFloat16, {n, k}, false),
+          DenseTensor("C", kBFloat16, {m, n}, true)}};
   return c;
 }
 
@@ -116,8 +101,8 @@ Case AttentionCase(const std::string& name, int64_t batch, int64_t heads, int64_
           {"seq_kv", absl::StrCat(seq)},
           {"dim", absl::StrCat(dim)},
           {"is_causal", causal ? "True" : "False"}},
-         {Tensor("Q", kFloat16, shape, false), Tensor("K", kFloat16, shape, false),
-          Tensor("V", kFloat16, shape, false), Tensor("Out", kFloat16, shape, true)}};
+         {DenseTensor("Q", kFloat16, shape, false), DenseTensor("K", kFloat16, shape, false),
+          DenseTensor("V", kFloat16, shape, false), DenseTensor("Out", kFloat16, shape, true)}};
   return c;
 }
 

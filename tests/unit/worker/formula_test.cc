@@ -9,6 +9,7 @@
 #include <limits>
 #include <set>
 
+#include "tests/util/dense_tensor.h"
 #include "worker/profile/check.h"
 #include "worker/profile/fake_device.h"
 #include "worker/profile/tensors.h"
@@ -18,19 +19,7 @@ namespace {
 
 TensorShape Tensor(const std::string& name, std::vector<int64_t> shape, bool output = false,
                    DType type = kFloat32) {
-  TensorShape tensor;
-  tensor.name = name;
-  tensor.type = type;
-  tensor.output = output;
-  tensor.elements = 1;
-  tensor.strides.resize(shape.size());
-  for (size_t d = shape.size(); d-- > 0;) {
-    tensor.strides[d] = tensor.elements;
-    tensor.elements *= shape[d];
-  }
-  tensor.shape = std::move(shape);
-  tensor.span = tensor.elements;
-  return tensor;
+  return DenseTensor(name, type, std::move(shape), output);
 }
 
 // The seeded number of an element.

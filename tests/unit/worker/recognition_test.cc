@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/templates/templates.h"
+#include "tests/util/dense_tensor.h"
 #include "worker/profile/formula.h"
 #include "worker/profile/interp_reference.h"
 #include "worker/profile/tensors.h"
@@ -18,18 +19,7 @@ struct Kernel {
 };
 
 TensorShape Shape(const std::string& name, const std::string& type, std::vector<int64_t> shape) {
-  TensorShape tensor;
-  tensor.name = name;
-  tensor.type = *ParseDType(type);
-  tensor.elements = 1;
-  tensor.strides.resize(shape.size());
-  for (size_t d = shape.size(); d-- > 0;) {
-    tensor.strides[d] = tensor.elements;
-    tensor.elements *= shape[d];
-  }
-  tensor.shape = std::move(shape);
-  tensor.span = tensor.elements;
-  return tensor;
+  return DenseTensor(name, *ParseDType(type), std::move(shape));
 }
 
 class Recognised {
