@@ -1,6 +1,7 @@
 #include "compiler/ir/threads.h"
 
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -271,9 +272,32 @@ class BlockOfThreads {
     if (status_.ok()) status_ = s.status();
   }
 
+  // The bindings among what threads do that statements from `next` on need, or what is computed
+  // again for those.
+  std::unordered_set<const ExprNode*> NeededLater(const Open& open, const std::vector<Stmt>& stmts,
+                                                  size_t next) const {
+    std::unordered_set<const ExprNode*> used;
+    const auto use = [&](const Expr& e) {
+      used.insert(e.get());
+      return true;
+    };
+    for (size_t i = next; i < stmts.size(); ++i) {
+      Walk(
+          stmts[i], [](const Stmt&) { return true; }, use);
+    }
+    for (auto s = open.stmts.rbegin(); s != open.stmts.rend(); ++s) {
+      const auto* bind = s->As<Bind>();
+      const bool again =
+          bind != nullptr && used.count(bind->var.get()) > 0 && !ReadsMemory(bind->value);
+      if (again) Walk(bind->value, use);
+    }
+    return used;
+  }
+
   // Ends what threads do by themselves before statement `next`.
   void Close(const std::vector<Stmt>& stmts, size_t next, Open* open, std::vector<Stmt>* out) {
     if (open->stmts.empty()) return;
+    const std::unordered_set<const ExprNode*> needed = NeededLater(*open, stmts, next);
     std::vector<std::pair<Expr, Buffer>> kept;
     std::vector<Stmt> body;
     bool acts = false;
@@ -281,10 +305,7 @@ class BlockOfThreads {
       body.push_back(s);
       const auto* bind = s.As<Bind>();
       acts |= bind == nullptr;
-      if (bind == nullptr) continue;
-      const bool used = std::any_of(stmts.begin() + static_cast<int64_t>(next), stmts.end(),
-                                    [&](const Stmt& later) { return Uses(later, bind->var); });
-      if (!used) continue;
+      if (bind == nullptr || needed.count(bind->var.get()) == 0) continue;
       if (!ReadsMemory(bind->value)) {
         regions_.Recompute(bind->var, bind->value);
         continue;
@@ -315,7 +336,9 @@ class BlockOfThreads {
       case StmtKind::kFor: {
         const auto* loop = s.As<For>();
         if (IsTile(s)) return RefuseTile(s);
-        const bool keeps = loop->loop == ForKind::kPipelined && Find(s, IsTile).defined();
+        // Lanes that exchange values are turns, and there is nothing to fetch ahead for threads.
+        const bool keeps = loop->loop == ForKind::kPipelined ? Find(s, IsTile).defined()
+                                                             : loop->loop == ForKind::kUnroll;
         const Stmt body = InScope(loop->body);
         return out->push_back(
             MakeStmt<For>(s->loc, keeps ? loop->loop : ForKind::kSerial, loop->axes, body,

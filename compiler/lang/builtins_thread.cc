@@ -278,7 +278,7 @@ enum class Way : uint8_t { kIndex, kXor, kUp, kDown };
 // The lane that a thread hears from; where the way leads out of its `width` lanes, its own.
 Expr SourceLane(Elaborator& e, Way way, const Expr& by, int64_t width) {
   const Expr lane = Lane(e);
-  const Expr first = lane - ir::FloorMod(lane, MakeInt(width));
+  const Expr first = width == kWarp ? MakeInt(0) : lane - ir::FloorMod(lane, MakeInt(width));
   const Expr last = first + MakeInt(width - 1);
   switch (way) {
     case Way::kIndex:
@@ -418,7 +418,8 @@ Expr CountBits(const Expr& word) {
 
 enum class BlockVote : uint8_t { kCount, kAnd, kOr };
 
-// Each warp counts by a ballot; the counts meet in shared memory.
+// Each warp counts by a ballot; the counts meet in shared memory. What comes out is the block's: a
+// condition on it is the same for all threads.
 template <BlockVote vote>
 absl::StatusOr<Value> SyncVote(Elaborator& e, const BoundArgs& args) {
   KILN_RETURN_IF_ERROR(RequireThreads(e, args.loc, "a vote of the block"));
@@ -429,23 +430,19 @@ absl::StatusOr<Value> SyncVote(Elaborator& e, const BoundArgs& args) {
       e.Emit(loc, ir::MakeInstruct(loc, ir::Instruction::kBlockBarrier, {}, {}, {})));
   KILN_ASSIGN_OR_RETURN(const Expr bits, exchange.Ballot(holds));
   const int64_t threads = e.launch().thread_count, warps = (threads + kWarp - 1) / kWarp;
-  Expr total = CountBits(bits);
-  if (warps > 1) {
-    KILN_ASSIGN_OR_RETURN(
-        const ir::Buffer counts,
-        e.NewNamedBuffer(kInt32, {MakeInt(warps)}, ir::Scope::kShared, loc, {}, "counts"));
-    KILN_RETURN_IF_ERROR(e.EmitNew<ir::Alloc>(loc, counts));
-    const ir::Stmt put = ir::MakeStmt<ir::Store>(
-        loc, counts, std::vector<Expr>{ir::FloorDiv(Number(e), MakeInt(kWarp))}, total);
-    KILN_RETURN_IF_ERROR(e.EmitNew<ir::If>(loc, ir::Equal(Lane(e), MakeInt(0)), put));
-    KILN_ASSIGN_OR_RETURN(const ir::Buffer sum, exchange.Variable(kInt32, MakeInt(0), "sum"));
-    const Expr w = ir::MakeVar("w");
-    const ir::Stmt add = ir::MakeStmt<ir::Store>(loc, sum, std::vector<Expr>{MakeInt(0)},
-                                                 Exchange::Read(sum) + ir::MakeLoad(counts, {w}));
-    KILN_RETURN_IF_ERROR(e.EmitNew<ir::For>(
-        loc, ir::ForKind::kSerial, std::vector<ir::Axis>{{w, MakeInt(0), MakeInt(warps)}}, add));
-    total = Exchange::Read(sum);
-  }
+  KILN_ASSIGN_OR_RETURN(
+      const ir::Buffer counts,
+      e.NewNamedBuffer(kInt32, {MakeInt(warps)}, ir::Scope::kShared, loc, {}, "counts"));
+  KILN_RETURN_IF_ERROR(e.EmitNew<ir::Alloc>(loc, counts));
+  const ir::Stmt put = ir::MakeStmt<ir::Store>(
+      loc, counts, std::vector<Expr>{ir::FloorDiv(Number(e), MakeInt(kWarp))}, CountBits(bits));
+  KILN_RETURN_IF_ERROR(e.EmitNew<ir::If>(loc, ir::Equal(Lane(e), MakeInt(0)), put));
+  KILN_ASSIGN_OR_RETURN(const ir::Buffer sum, exchange.Variable(kInt32, MakeInt(0), "sum"));
+  const Expr w = ir::MakeVar("w"), total = Exchange::Read(sum);
+  const ir::Stmt add = ir::MakeStmt<ir::Store>(loc, sum, std::vector<Expr>{MakeInt(0)},
+                                               total + ir::MakeLoad(counts, {w}));
+  KILN_RETURN_IF_ERROR(e.EmitNew<ir::For>(
+      loc, ir::ForKind::kSerial, std::vector<ir::Axis>{{w, MakeInt(0), MakeInt(warps)}}, add));
   if (vote == BlockVote::kCount) return exchange.Give(total);
   const Expr limit = MakeInt(vote == BlockVote::kAnd ? threads : 1);
   return exchange.Give(ir::MakeCast(kInt32, limit <= total));
