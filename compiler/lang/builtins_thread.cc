@@ -12,6 +12,7 @@ using ir::Expr;
 using ir::MakeInt;
 
 constexpr int64_t kWarp = 32;
+constexpr int64_t kMostThreads = 1024;  // of a block
 constexpr uint32_t kAllLanes = ~uint32_t{0};
 constexpr DType kWideWord{TypeCode::kUInt, 64};
 
@@ -166,8 +167,8 @@ absl::StatusOr<int64_t> Size(Elaborator& e, const BoundArgs& args, size_t i, int
                              absl::string_view what) {
   if (!args.Given(i)) return otherwise;
   KILN_ASSIGN_OR_RETURN(const int64_t size, e.ToInt(args[i], args.LocOf(i), what));
-  if (size > 0) return size;
-  return e.Error(args.LocOf(i), absl::StrCat(what, " is ", size), "use a positive number");
+  if (size > 0 && size <= kMostThreads) return size;
+  return e.Error(args.LocOf(i), absl::StrCat(what, " is ", size), "use 1 to 1024");
 }
 
 absl::StatusOr<Value> LaneIndex(Elaborator& e, const BoundArgs& args) {
@@ -189,6 +190,10 @@ absl::StatusOr<Value> Elect(Elaborator& e, const BoundArgs& args) {
   KILN_RETURN_IF_ERROR(RequireThreads(e, args.loc, "T.shuffle_elect"));
   KILN_ASSIGN_OR_RETURN(const int64_t group,
                         e.ToInt(args[0], args.LocOf(0), "the group of T.shuffle_elect"));
+  if (group < 0 || group > kMostThreads) {
+    return e.Error(args.LocOf(0), absl::StrCat("the group of T.shuffle_elect is ", group),
+                   "use 0, for the block, to 1024");
+  }
   const Expr number = Number(e);
   const Expr within = group > 0 ? ir::FloorMod(number, MakeInt(group)) : number;
   return e.NewExpr(ir::Equal(within, MakeInt(0)), AtRunTime(), args.loc);

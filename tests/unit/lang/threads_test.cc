@@ -140,6 +140,8 @@ constexpr Refusal kRefusals[] = {
     {"tx = T.thread_binding(0, 128)", 1, "without a thread axis", "threadIdx.x"},
     {"tx = T.thread_binding(128, thread='warp')", 1, "the axis 'warp'", "threadIdx.x"},
     {"a = T.shfl_xor(x[0, 0], 1, width=5)", 1, "a shuffle of 5 lanes", "power of two"},
+    {"a = T.get_warp_idx(1 << 40)", 1, "the size of a warp is 1099511627776", "1 to 1024"},
+    {"a = T.shuffle_elect(-1)", 1, "the group of T.shuffle_elect is -1", "to 1024"},
     {"a = T.any_sync(x[0, 0])", 1, "a predicate of float32", "compare"},
     {"a = T.warp_reduce_bitor(x[0, 0])", 1, "a reduction of float32", "integer"},
     {"a = T.alloc_local((1,), 'float32')\nT.evaluate(T.tvm_thread_allreduce(T.uint32(1), x[0, 0], "
