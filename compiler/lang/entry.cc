@@ -6,6 +6,7 @@
 #include "compiler/ir/analysis.h"
 #include "compiler/ir/verify.h"
 #include "compiler/ir/visit.h"
+#include "compiler/lang/barrier_order.h"
 #include "compiler/lang/elaborator.h"
 #include "compiler/lang/parser.h"
 #include "compiler/lang/pass_options.h"
@@ -446,6 +447,8 @@ absl::StatusOr<ir::Program> Elaborator::Finish(const std::string& name, const Ji
   for (const auto& [key, value] : config_->values()) {
     if (IsOptionName(key)) program.attrs[key] = ReadPassOption(key, value).text;
   }
+  if (tunables_.empty()) KILN_RETURN_IF_ERROR(CheckBarrierOrder(program));
+  program.body = WithoutBarriers(program.body);
   if (tunables_.empty()) {
     const absl::Status verified = ir::Verify(program);
     if (!verified.ok()) return WithContext(verified, "elaboration made an invalid program");

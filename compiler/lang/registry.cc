@@ -40,16 +40,12 @@ constexpr Refusal kRefused[] = {
     {"thread_binding get_thread_binding launch_thread get_block_binding get_warp_idx "
      "get_warp_idx_sync get_lane_idx get_warp_group_idx shuffle_elect",
      "write tile-level loops (T.Parallel): threads are assigned by the compiler"},
-    {"ws_op WSSync WSID WSScope WSRole WSPipeline WSSchedule annotate_ws_schedule set_max_nreg "
-     "annotate_producer_reg_dealloc annotate_consumer_reg_alloc",
+    {"ws_op WSSync WSID WSScope WSRole WSPipeline WSSchedule annotate_ws_schedule",
      "use T.Pipelined, or give warpgroups their work with T.ws"},
-    {"mbarrier_wait_parity mbarrier_arrive mbarrier_expect_tx mbarrier_arrive_expect_tx "
-     "alloc_barrier alloc_cluster_barrier barrier_arrive barrier_wait sync_threads sync_warp "
-     "sync_grid fence_proxy_async tvm_storage_sync ptx_wait_group ptx_commit_group pdl_sync "
-     "pdl_trigger",
+    {"alloc_cluster_barrier sync_threads sync_warp sync_grid tvm_storage_sync pdl_sync pdl_trigger",
      "leave it out: tile ops are ordered by the program, and the compiler places barriers"},
-    {"tma_copy tma_load async_copy ptx_cp_async im2col c2d_im2col transpose", "use T.copy"},
-    {"wgmma_gemm tcgen05_gemm ptx_wgmma_ss wait_wgmma warpgroup_arrive tcgen05_gemm_blockscaled "
+    {"tma_load ptx_cp_async im2col c2d_im2col transpose", "use T.copy"},
+    {"tcgen05_gemm ptx_wgmma_ss tcgen05_gemm_blockscaled "
      "gemm_sp mma_gemm_blockscaled dp4a tcgen05_mma_arrive alloc_tmem deallocate_tmem",
      "use T.gemm: the compiler picks the instruction"},
     {"cumsum cummax", "accumulate in a T.serial loop over a T.alloc_fragment"},
@@ -110,8 +106,9 @@ void AddLanguage(ModuleMap* modules) {
   }
   Module* t = Add(modules, "tilelang.language", "T");
   t->has_dtypes = true;
-  for (const BuiltinTable& table : {TileBuiltins(), MathBuiltins(), AllocBuiltins(), ViewBuiltins(),
-                                    ReducerBuiltins(), LoopBuiltins(), LayoutBuiltins()}) {
+  for (const BuiltinTable& table :
+       {TileBuiltins(), MathBuiltins(), AllocBuiltins(), ViewBuiltins(), ReducerBuiltins(),
+        LoopBuiltins(), BarrierBuiltins(), LayoutBuiltins()}) {
     AddTable(table, "T.", t);
   }
   t->members["GemmWarpPolicy"] = Value::OfModule(policy);
@@ -260,8 +257,8 @@ const BuiltinSignature& SignatureOf(const Builtin& builtin) {
     };
     for (const BuiltinTable& rows :
          {TileBuiltins(), MathBuiltins(), AllocBuiltins(), ViewBuiltins(), ReducerBuiltins(),
-          LoopBuiltins(), LayoutBuiltins(), TirxBuiltins(), PythonTable(), HostMathBuiltins(),
-          TilelangBuiltins(), MethodTable()}) {
+          LoopBuiltins(), BarrierBuiltins(), LayoutBuiltins(), TirxBuiltins(), PythonTable(),
+          HostMathBuiltins(), TilelangBuiltins(), MethodTable()}) {
       add(rows);
     }
     return table.release();
