@@ -38,32 +38,33 @@ struct Format {
   int min_exponent;  // of the smallest normal number, unbiased
   double max;        // largest finite value
   bool has_infinity;
+  bool saturates;  // what is too large becomes the largest finite value, as GPUs convert
 };
 
 Format FormatOf(DType type) {
   switch (type.code) {
     case TypeCode::kBFloat:
-      return {7, -126, 0x1.FEp127, true};
+      return {7, -126, 0x1.FEp127, true, false};
     case TypeCode::kE4M3:
-      return {3, -6, 448, false};
+      return {3, -6, 448, false, true};
     case TypeCode::kE5M2:
-      return {2, -14, 57344, true};
+      return {2, -14, 57344, true, true};
     default:
-      return {10, -14, 65504, true};
+      return {10, -14, 65504, true, false};
   }
 }
 
 // Rounds to nearest even in `format`.
 double RoundToFormat(double value, const Format& format) {
   if (std::isnan(value) || value == 0) return value;
-  if (std::isinf(value)) return format.has_infinity ? value : std::copysign(NAN, value);
+  if (std::isinf(value)) return format.saturates ? std::copysign(format.max, value) : value;
   int exponent;
   std::frexp(value, &exponent);  // value = m * 2^exponent, 0.5 <= |m| < 1
   const int lsb = std::max(exponent - 1, format.min_exponent) - format.mantissa_bits;
   const double rounded = std::ldexp(std::nearbyint(std::ldexp(value, -lsb)), lsb);
   if (std::abs(rounded) <= format.max) return rounded;
-  return format.has_infinity ? std::copysign(std::numeric_limits<double>::infinity(), value)
-                             : std::copysign(format.max, value);
+  return std::copysign(format.saturates ? format.max : std::numeric_limits<double>::infinity(),
+                       value);
 }
 
 uint32_t EncodeFormat(double value, DType type) {

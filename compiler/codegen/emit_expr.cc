@@ -50,11 +50,6 @@ llvm::Type* ExprEmitter::RegisterType(DType type) {
   } else {
     scalar = b_.getIntNTy(type.bits);
   }
-  if (type.is_float() && type.bits == 8 && !HasFloat8()) {
-    Fail(absl::UnimplementedError(
-        absl::StrCat("float8 values have no ", target(),
-                     " lowering; store them in float16 or bfloat16 on a CPU")));
-  }
   return type.lanes == 1 ? scalar : llvm::FixedVectorType::get(scalar, type.lanes);
 }
 
@@ -343,6 +338,7 @@ Value* ExprEmitter::Round(Value* value, DType type) {
     Value* kept = b_.CreateAnd(bits, llvm::ConstantInt::get(bits->getType(), 0xffff0000u));
     return b_.CreateBitCast(kept, value->getType());
   }
+  if (type.bits == 8) return EmitFromFloat8(b_, EmitToFloat8(b_, value, type), type);
   const DType half = kFloat16.with_lanes(lanes);
   return b_.CreateFPExt(b_.CreateFPTrunc(value, StorageType(half)), value->getType());
 }
@@ -357,6 +353,7 @@ Value* ExprEmitter::FromStorage(Value* value, DType type) {
   if (type.code == TypeCode::kFloat && type.bits == 16) {
     return b_.CreateFPExt(value, RegisterType(type));
   }
+  if (type.is_float() && type.bits == 8) return EmitFromFloat8(b_, value, type);
   if (type.is_bool()) {
     return b_.CreateICmpNE(value, llvm::Constant::getNullValue(value->getType()));
   }
@@ -372,6 +369,7 @@ Value* ExprEmitter::ToStorage(Value* value, DType type) {
   if (type.code == TypeCode::kFloat && type.bits == 16) {
     return b_.CreateFPTrunc(value, StorageType(type));
   }
+  if (type.is_float() && type.bits == 8) return EmitToFloat8(b_, value, type);
   if (type.is_bool()) return b_.CreateZExt(value, StorageType(type));
   return value;
 }
@@ -402,9 +400,6 @@ Value* ExprEmitter::EmitCast(Value* value, DType from, DType to) {
 
 Value* ExprEmitter::Reinterpret(const ir::Call& e) {
   const DType from = e.args[0].dtype();
-  for (const DType type : {from, e.dtype}) {
-    if (type.is_float() && type.bits == 8) return llvm::PoisonValue::get(RegisterType(type));
-  }
   Value* raw = ToStorage(Emit(e.args[0]), from);
   return FromStorage(b_.CreateBitCast(raw, StorageType(e.dtype)), e.dtype);
 }

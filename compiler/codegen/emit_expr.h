@@ -76,7 +76,6 @@ class ExprEmitter {
   llvm::Value* Offset(const ir::Buffer& buffer, const std::vector<ir::Expr>& indices, int lanes);
 
   virtual const char* target() const { return "x86-64"; }
-  virtual bool HasFloat8() const { return false; }
   // A function of floats that is no single instruction everywhere. x86: straight-line code for
   // float32, libm for the rest.
   virtual llvm::Value* EmitMathCall(ir::Intrinsic op, DType type,

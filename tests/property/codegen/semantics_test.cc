@@ -137,6 +137,37 @@ for i in T.Parallel(100):
     B[i] = S[i] * 16.0 + R[i])");
 }
 
+// Every code, and floats on both sides of every step between two codes.
+TEST_P(SemanticsTest, FloatsOfEightBits) {
+  for (const char* type : {"float8_e4m3fn", "float8_e5m2"}) {
+    const std::string tensors =
+        absl::StrCat(R"(U: T.Tensor((256,), "uint8"), A: T.Tensor((1024,), "float32"), )",
+                     R"(B: T.Tensor((256,), "float32"), C: T.Tensor((1024,), ")", type, "\")");
+    const std::string body = absl::StrCat(R"(
+for i in T.Parallel(256):
+    B[i] = T.cast(T.reinterpret(U[i], ")",
+                                          type, R"("), "float32")
+for i in T.Parallel(1024):
+    C[i] = A[i])");
+    const DType dtype = *ParseDType(type);
+    const auto near = [dtype](int64_t i) {
+      if (i < 4) return i == 0 ? kNan : i == 1 ? HUGE_VAL : i == 2 ? -HUGE_VAL : -1e30;
+      const auto code = [dtype](int64_t c) {
+        const auto byte = static_cast<uint8_t>(c & 0x7f);
+        const double value = LoadElement(&byte, dtype);
+        return std::isfinite(value) ? value : 60000.0;
+      };
+      const auto tie = static_cast<float>((code(i / 8) + code(i / 8 + 1)) / 2);
+      const double x = i % 4 == 0   ? tie
+                       : i % 4 == 1 ? std::nextafter(tie, 0.0F)
+                       : i % 4 == 2 ? std::nextafter(tie, HUGE_VALF)
+                                    : code(i / 8);
+      return i % 8 < 4 ? x : -x;
+    };
+    Expect(tensors, body, {{"U", [](int64_t i) { return double(i); }}, {"A", near}});
+  }
+}
+
 TEST_P(SemanticsTest, BranchesOnBoundValues) {
   Expect(kAB, R"(
 for i in T.Parallel(100):
