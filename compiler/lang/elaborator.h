@@ -23,8 +23,8 @@
 #include "compiler/ir/views.h"
 #include "compiler/lang/builtin.h"
 #include "compiler/lang/kernel.h"
+#include "compiler/lang/launch_state.h"
 #include "compiler/lang/module.h"
-#include "compiler/lang/value.h"
 
 namespace kiln::lang {
 
@@ -168,7 +168,8 @@ class Elaborator {
   absl::Status CountNodes(SourceLoc loc, const ir::Stmt& stmt);
   absl::Status EmitAtRoot(SourceLoc loc, ir::Stmt stmt);
   bool IsOfSizes(const ir::Expr& condition) const;
-  std::map<std::string, std::string>& launch_notes() { return launch_notes_; }
+  std::map<std::string, std::string>& launch_notes() { return launch_.notes; }
+  LaunchState& launch() { return launch_; }
   std::vector<ir::Reducer>& reducers() { return reducers_; }
   void AddView(const ir::Buffer& view, const ir::Buffer& base, SourceLoc loc);  // of base's memory
   // A check on compile-time values: true passes, false is `error`, an open one is a constraint.
@@ -369,8 +370,7 @@ class Elaborator {
 
   std::vector<IrRegion> regions_;
   std::vector<bool> region_alive_;
-  std::map<std::string, std::string> launch_notes_;
-  int64_t launch_threads_ = 0;  // of the launch; 0 where they are open
+  LaunchState launch_;
   std::vector<ir::View> views_;
   std::vector<ir::Reducer> reducers_;
   absl::string_view name_hint_;

@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/ir/analysis.h"
+#include "compiler/ir/threads.h"
 #include "compiler/ir/verify.h"
 #include "compiler/ir/visit.h"
 #include "compiler/lang/barrier_order.h"
@@ -413,6 +414,8 @@ absl::StatusOr<ir::Program> Elaborator::Finish(const std::string& name, const Ji
   for (const auto& tunable : tunables_) open.push_back(tunable.second);
   KILN_ASSIGN_OR_RETURN(program.body, ir::ResolveReducers(body, reducers_, open, *module_.file));
   KILN_ASSIGN_OR_RETURN(program.body, ir::ResolveViews(program.body, views_, *module_.file));
+  KILN_ASSIGN_OR_RETURN(program.body,
+                        ir::ResolveThreads(program.body, launch_.indices, *module_.file));
   for (size_t i = 0; i < slots_.size(); ++i) {
     if (slots_[i].has_value()) {
       program.params.push_back(std::move(*slots_[i]));
