@@ -249,11 +249,14 @@ absl::StatusOr<Runner::Flow> Runner::ExecFor(const ir::For& loop) {
   const ir::Axis& axis = loop.axes[0];
   KILN_ASSIGN_OR_RETURN(const int64_t first, Need(axis.min, loop.loc));
   KILN_ASSIGN_OR_RETURN(const int64_t extent, Need(axis.extent, loop.loc));
+  const int64_t all = threads_;
+  if (loop.loop == ir::ForKind::kThreads) threads_ = 1;  // each by itself
   for (int64_t i = 0; i < extent; ++i) {
     values_[axis.var.get()] = first + i;
     KILN_ASSIGN_OR_RETURN(const Flow flow, Exec(loop.body));
     if (flow == Flow::kBreak) break;
   }
+  threads_ = all;
   return Flow::kNext;
 }
 

@@ -128,6 +128,27 @@ TEST(Barriers, PartsInLoopsOfTheirOwnAreRefused) {
   EXPECT_TRUE(absl::IsUnimplemented(program.status()));
 }
 
+// Arrivals are counted thread by thread.
+TEST(Barriers, SomeThreadsArrive) {
+  const auto some = [](const char* condition, int count) {
+    return Elaborated(Text(absl::StrCat(R"(
+@T.prim_func
+def some(A: T.Tensor((128,), "float32")):
+    with T.Kernel(1, threads=128) as bx:
+        tx = T.get_thread_binding()
+        bar = T.alloc_barrier(arrive_count=)", count, R"()
+        if )", condition, R"(:
+            T.mbarrier_arrive(bar)
+        T.mbarrier_wait_parity(bar, 0)
+        A[tx] = 1.0
+)")));
+  };
+  EXPECT_THAT(some("tx == 0", 1), HasSubstr("A["));
+  EXPECT_THAT(some("tx % 32 < 3", 12), HasSubstr("A["));
+  EXPECT_THAT(some("tx % 32 < 3", 13), HasSubstr("12 threads have arrived, 13 make a phase"));
+  EXPECT_THAT(some("A[tx] > 0.0", 1), HasSubstr("depends on a run-time value"));
+}
+
 // Blocks that do different numbers of steps, a phase in a variable, a loop that is left.
 TEST(Barriers, ControlFlowIsFollowed) {
   EXPECT_THAT(Elaborated(Changed("T.serial(8)", "T.serial(bx + 4)")), HasSubstr("gemm"));
