@@ -38,7 +38,7 @@ struct Format {
   int min_exponent;  // of the smallest normal number, unbiased
   double max;        // largest finite value
   bool has_infinity;
-  bool saturates;  // what is too large becomes the largest finite value, as GPUs convert
+  bool saturates;  // what is too large becomes `max`
 };
 
 Format FormatOf(DType type) {
@@ -57,14 +57,14 @@ Format FormatOf(DType type) {
 // Rounds to nearest even in `format`.
 double RoundToFormat(double value, const Format& format) {
   if (std::isnan(value) || value == 0) return value;
-  if (std::isinf(value)) return format.saturates ? std::copysign(format.max, value) : value;
+  const double beyond = format.saturates ? format.max : std::numeric_limits<double>::infinity();
+  if (std::isinf(value)) return std::copysign(beyond, value);
   int exponent;
   std::frexp(value, &exponent);  // value = m * 2^exponent, 0.5 <= |m| < 1
   const int lsb = std::max(exponent - 1, format.min_exponent) - format.mantissa_bits;
   const double rounded = std::ldexp(std::nearbyint(std::ldexp(value, -lsb)), lsb);
   if (std::abs(rounded) <= format.max) return rounded;
-  return std::copysign(format.saturates ? format.max : std::numeric_limits<double>::infinity(),
-                       value);
+  return std::copysign(beyond, value);
 }
 
 uint32_t EncodeFormat(double value, DType type) {
@@ -78,7 +78,9 @@ uint32_t EncodeFormat(double value, DType type) {
     if (!format.has_infinity) return sign | ((1u << (total - 1)) - 1);
     return sign | (exponent_mask << format.mantissa_bits) | (1u << (format.mantissa_bits - 1));
   }
-  const double r = RoundToFormat(value, format);
+  // An infinity that is there stays.
+  const bool is_held = std::isinf(value) && format.has_infinity;
+  const double r = is_held ? value : RoundToFormat(value, format);
   if (std::isinf(r)) return sign | (exponent_mask << format.mantissa_bits);
   if (r == 0) return sign;
   int exponent;

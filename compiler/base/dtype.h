@@ -64,8 +64,8 @@ inline constexpr DType kHandle{TypeCode::kHandle, 64};
 std::optional<DType> ParseDType(absl::string_view name);
 
 // Round-trips a double through the storage type: float32 rounding for kFloat32, round-to-nearest-
-// even for float16/bfloat16/fp8 (fp8 saturates: its largest number for what is larger), truncation
-// and wrap-around for integers, 0/1 for bool.
+// even for float16/bfloat16/float8 (float8 saturates, as cvt's satfinite of PTX), truncation and
+// wrap-around for integers, 0/1 for bool.
 double RoundToType(double value, DType type);
 
 // Reads one element of `type` at `address` as a double, and stores one (rounding as RoundToType).

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/emit_math.h"
+#include "compiler/codegen/float8.h"
 #include "compiler/ir/printer.h"
 #include "compiler/ir/visit.h"
 #include "llvm/IR/Intrinsics.h"

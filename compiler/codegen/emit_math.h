@@ -4,7 +4,6 @@
 #ifndef KILN_COMPILER_CODEGEN_EMIT_MATH_H_
 #define KILN_COMPILER_CODEGEN_EMIT_MATH_H_
 
-#include "compiler/base/dtype.h"
 #include "llvm/IR/IRBuilder.h"
 
 namespace kiln::codegen {
@@ -22,11 +21,6 @@ llvm::Value* EmitCos(llvm::IRBuilder<>& b, llvm::Value* x);      // 3 ulp, any a
 llvm::Value* EmitPow(llvm::IRBuilder<>& b, llvm::Value* x, llvm::Value* y);  // 1 ulp; as C's pow
 llvm::Value* EmitSqrt(llvm::IRBuilder<>& b, llvm::Value* x);   // correctly rounded; any float type
 llvm::Value* EmitRsqrt(llvm::IRBuilder<>& b, llvm::Value* x);  // 1/sqrt(x), two roundings: 1.5 ulp
-
-// float8_e4m3fn and float8_e5m2, `type`, from and to f32: codes are i8 or <n x i8>. To the nearest
-// code, ties to even; what is too large, infinity too, becomes the largest number, NaN stays NaN.
-llvm::Value* EmitToFloat8(llvm::IRBuilder<>& b, llvm::Value* x, DType type);
-llvm::Value* EmitFromFloat8(llvm::IRBuilder<>& b, llvm::Value* code, DType type);
 
 // Calls the libm function of that double or float signature lane by lane ("sinf", "pow").
 llvm::Value* EmitLibm(llvm::IRBuilder<>& b, const char* name, llvm::ArrayRef<llvm::Value*> args);

@@ -74,6 +74,7 @@ class Compiler {
   ActionPtr InstructAction(const ir::Instruct& x);
   ActionPtr MoveAction(const ir::Instruct& x);  // instruct_copies.cc
   ActionPtr ProductAction(const ir::Instruct& x);
+  ActionPtr ExchangeAction(const ir::Instruct& x);      // exchange.cc
   ActionPtr TensorMemoryAction(const ir::Instruct& x);  // tensor_memory.cc
   ActionPtr PartsAction(std::vector<ActionPtr> bodies, SourceLoc loc);
   ActionPtr StoreAction(const ir::Stmt& s);

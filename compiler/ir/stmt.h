@@ -24,10 +24,11 @@ enum class Scope : uint8_t {
   kVar,       // a mutable scalar (T.alloc_var): shape (1,)
   kTensor,    // tensor memory: sums of products, one copy a block. At thread level it has no
               // buffers: instructions touch it by address
-  // Thread level only.
   kRegister,  // dimension 0 is the thread of the block; a thread touches its own row. Outside of
               // loops over threads all rows of the threads that run are equal and may only be
-              // read, at a constant row
+              // read, at a constant row. At tile level: what a kernel that speaks of threads keeps
+              // for each of them (threads.h)
+  // Thread level only.
   kConstant,  // a table that the compiler made: never stored to
   kBarrier,   // mbarriers in shared memory (int64): only instructions touch them
 };
@@ -129,6 +130,10 @@ enum class ForKind : uint8_t {
   kPipelined,   // T.Pipelined: serial semantics, num_stages is a permission to overlap
   kThreads,     // the threads of the block, each at its own pace; all meet at the end
 };
+
+// On a loop over threads: the kernel says what each of them does. They may write the same value to
+// one place.
+inline constexpr char kOfKernel[] = "of_kernel";
 
 struct Axis {
   Expr var;  // a Var

@@ -118,6 +118,8 @@ BuiltinTable TileBuiltins();      // builtins_tile.cc: copy, gemm, fill, reduce,
 BuiltinTable MathBuiltins();      // builtins_math.cc: scalar functions of T
 BuiltinTable AllocBuiltins();     // builtins_alloc.cc: tensors, allocation, sizes
 BuiltinTable LoopBuiltins();      // builtins_loop.cc: loops, launch, hints
+BuiltinTable BarrierBuiltins();   // builtins_barrier.cc: hand-written barriers, what they order
+BuiltinTable ThreadBuiltins();    // builtins_thread.cc: indices of threads, exchanges between them
 BuiltinTable LayoutBuiltins();    // builtins_layout.cc: layouts by functions, and where they belong
 BuiltinTable ViewBuiltins();      // builtins_view.cc: second names for a buffer's memory
 BuiltinTable ReducerBuiltins();   // builtins_reducer.cc: reducers

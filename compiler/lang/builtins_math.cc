@@ -175,6 +175,7 @@ absl::StatusOr<Value> Reinterpret(Elaborator& e, const BoundArgs& args) {
   const size_t t = type_first ? 0 : 1, v = type_first ? 1 : 0;
   KILN_ASSIGN_OR_RETURN(const DType type, e.ToDType(args[t], args.LocOf(t)));
   KILN_ASSIGN_OR_RETURN(Operand x, e.ToOperand(args[v], args.LocOf(v), "the value"));
+  if (type.code == TypeCode::kHandle && ir::IsConst(x.e, 0)) return Value::None();
   if (x.e.dtype().is_bool() || type.is_bool() || x.e.dtype().bits != type.bits ||
       type.code == TypeCode::kHandle || x.e.dtype().code == TypeCode::kHandle) {
     return e.Error(

@@ -376,6 +376,7 @@ absl::StatusOr<Condition> Elaborator::Decide(const Value& v, SourceLoc loc) {
     case Type::kLoop:
     case Type::kLaunch:
     case Type::kThreads:
+    case Type::kCombiner:
     case Type::kUnknown:
     case Type::kTensorType:
       return Error(loc, absl::StrCat(Describe(v), " cannot be a condition"),

@@ -22,9 +22,10 @@
 #include "compiler/ir/reducers.h"
 #include "compiler/ir/views.h"
 #include "compiler/lang/builtin.h"
+#include "compiler/lang/interface.h"
 #include "compiler/lang/kernel.h"
+#include "compiler/lang/launch_state.h"
 #include "compiler/lang/module.h"
-#include "compiler/lang/value.h"
 
 namespace kiln::lang {
 
@@ -43,21 +44,6 @@ struct IrRegion {
   std::vector<ir::Stmt> stmts;
 };
 
-// A condition that is known now, or left to run time.
-struct Condition {
-  bool known = false;
-  bool value = false;
-  Operand expr;  // when not known: a bool expression
-};
-
-// A box of a buffer as an operand of a tile op.
-struct Tile {
-  ir::Region region;
-  bool is_base = false;      // only the start is given; extents come from the other operand
-  std::vector<int> dropped;  // dimensions of the buffer that an index took
-  ExprInfo info;
-};
-
 class Elaborator {
  public:
   Elaborator(const ParsedModule& module, const Limits& limits);
@@ -66,6 +52,8 @@ class Elaborator {
   absl::StatusOr<ir::Program> Run(const Kernel& kernel, const Arguments& arguments,
                                   const Config& config, const std::vector<std::string>& open);
   absl::StatusOr<std::vector<Config>> Configs(const Kernel& kernel, const Arguments& arguments);
+  absl::StatusOr<std::vector<Arguments>> Listed(absl::string_view name);
+  Interface& interface() { return interface_; }
   const std::optional<NeedsConcrete>& needs() const { return needs_; }
   const std::map<std::string, ir::Expr>& tunables() const { return tunables_; }
   const std::vector<ir::Expr>& constraints() const { return constraints_; }
@@ -168,7 +156,8 @@ class Elaborator {
   absl::Status CountNodes(SourceLoc loc, const ir::Stmt& stmt);
   absl::Status EmitAtRoot(SourceLoc loc, ir::Stmt stmt);
   bool IsOfSizes(const ir::Expr& condition) const;
-  std::map<std::string, std::string>& launch_notes() { return launch_notes_; }
+  std::map<std::string, std::string>& launch_notes() { return launch_.notes; }
+  LaunchState& launch() { return launch_; }
   std::vector<ir::Reducer>& reducers() { return reducers_; }
   void AddView(const ir::Buffer& view, const ir::Buffer& base, SourceLoc loc);  // of base's memory
   // A check on compile-time values: true passes, false is `error`, an open one is a constraint.
@@ -343,6 +332,16 @@ class Elaborator {
   absl::StatusOr<Value> ParseArgument(absl::string_view name, const std::string& text);
   absl::Status CheckNames(const Kernel& kernel);
   absl::StatusOr<std::string> ConfigText(const Value& v, SourceLoc loc);
+  absl::StatusOr<std::string> ArgumentText(const Value& v, SourceLoc loc);
+  // Tensors known by shape and type alone (interface.cc).
+  absl::Status ReadPlaceholders(const Kernel& kernel);
+  absl::StatusOr<Placeholder> ToPlaceholder(const std::string& name, const Value& value);
+  absl::Status CheckPlaceholder(const ast::Param& param, const ir::Buffer& buffer, bool own_dtype,
+                                SourceLoc loc);
+  absl::Status CheckDimension(const std::string& what, const ir::Expr& size, int64_t given,
+                              SourceLoc loc);
+  ParamSignature* Seen(size_t slot);  // in the signature that is being read; null: none is
+  void Record(size_t slot, const ir::Buffer& buffer, bool own_dtype);
   absl::Status DeclareParam(size_t slot, const ast::Param& param, const Value& annotation,
                             SourceLoc loc, Scope* scope);
   absl::Status MarkOutputs(const JitOptions& options, SourceLoc loc);
@@ -369,8 +368,7 @@ class Elaborator {
 
   std::vector<IrRegion> regions_;
   std::vector<bool> region_alive_;
-  std::map<std::string, std::string> launch_notes_;
-  int64_t launch_threads_ = 0;  // of the launch; 0 where they are open
+  LaunchState launch_;
   std::vector<ir::View> views_;
   std::vector<ir::Reducer> reducers_;
   absl::string_view name_hint_;
@@ -385,6 +383,8 @@ class Elaborator {
   std::map<std::string, ir::Expr> tunables_;
   std::vector<ir::Expr> constraints_;
   std::optional<NeedsConcrete> needs_;
+
+  Interface interface_;
 
   // Outputs.
   const ast::Function* kernel_def_ = nullptr;

@@ -4,8 +4,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/ir/analysis.h"
+#include "compiler/ir/threads.h"
 #include "compiler/ir/verify.h"
 #include "compiler/ir/visit.h"
+#include "compiler/lang/barrier_order.h"
 #include "compiler/lang/elaborator.h"
 #include "compiler/lang/parser.h"
 #include "compiler/lang/pass_options.h"
@@ -31,6 +33,7 @@ const std::string* FindText(const Config& config, const Arguments& arguments,
 absl::Status Elaborator::CheckNames(const Kernel& kernel) {
   auto check = [&](const std::string& name, absl::string_view where) -> absl::Status {
     std::vector<std::string> known = kernel.consts();
+    if (interface_.placeholders.contains(name)) return absl::OkStatus();
     for (const ParamInfo& param : kernel.params()) {
       if (param.kind == ParamInfo::kCompileTime) known.push_back(param.name);
       if (param.name != name || param.kind == ParamInfo::kCompileTime) continue;
@@ -38,7 +41,9 @@ absl::Status Elaborator::CheckNames(const Kernel& kernel) {
                    absl::StrCat("'", name, "' of ", where, " is a ",
                                 param.kind == ParamInfo::kTensor ? "tensor" : "run-time scalar",
                                 ", which gets its value when the kernel runs"),
-                   "leave it out");
+                   param.kind == ParamInfo::kTensor
+                       ? "leave it out, or say its shape: T.Tensor((1024, 512), T.float16)"
+                       : "leave it out");
     }
     if (std::find(known.begin(), known.end(), name) != known.end()) return absl::OkStatus();
     const std::string listed = known.empty()
@@ -47,7 +52,7 @@ absl::Status Elaborator::CheckNames(const Kernel& kernel) {
     const std::string near = Nearest(name, known);
     return Error(module_.entry->name_loc,
                  absl::StrCat("'", kernel.name(), "' has no parameter '", name, "', which ", where,
-                              " gives"),
+                              where == "the arguments" ? " give" : " gives"),
                  near.empty() ? listed : absl::StrCat("did you mean '", near, "'? ", listed));
   };
   for (const auto& [name, text] : config_->values()) {
@@ -72,7 +77,6 @@ absl::Status Elaborator::CheckNames(const Kernel& kernel) {
 
 namespace {
 
-constexpr size_t kMaxArgumentText = 4096;
 constexpr size_t kMaxParams = 127;  // C11 section 5.2.4.1
 
 }  // namespace
@@ -110,6 +114,7 @@ absl::StatusOr<Value> Elaborator::ParseArgument(absl::string_view name, const st
         KILN_ASSIGN_OR_RETURN(const Value v, Read(unary->operand));
         return e->UnaryOp(unary->op, v, {});
       }
+      if (const auto* call = expr->As<ast::Call>()) return ReadTensor(*call);
       const bool tuple = expr->kind == ast::ExprKind::kTuple;
       if (!tuple && expr->kind != ast::ExprKind::kList) {
         return absl::InvalidArgumentError("not a literal");
@@ -121,6 +126,32 @@ absl::StatusOr<Value> Elaborator::ParseArgument(absl::string_view name, const st
         items.push_back(v);
       }
       return tuple ? e->NewTuple(std::move(items)) : e->NewList(std::move(items));
+    }
+    // T.Tensor(shape, dtype) and T.StridedTensor(shape, strides, dtype).
+    absl::StatusOr<Value> ReadTensor(const ast::Call& call) {
+      absl::string_view word;
+      if (const auto* attribute = call.callee->As<ast::Attribute>()) word = attribute->attr;
+      if (const auto* id = call.callee->As<ast::Name>()) word = id->id;
+      const bool strided = word == "StridedTensor";
+      const size_t most = strided ? 3 : 2;
+      if (!strided && word != "Tensor") return absl::InvalidArgumentError("not a literal");
+      if (call.args.empty() || call.args.size() > most || !call.keywords.empty()) {
+        return absl::InvalidArgumentError("write T.Tensor((1024, 512), T.float16)");
+      }
+      std::vector<Value> parts;
+      for (ast::ExprPtr part : call.args) {
+        KILN_ASSIGN_OR_RETURN(const Value v, Read(part));
+        parts.push_back(v);
+      }
+      auto* type = e->arena_.New<TensorTypeObject>();
+      KILN_ASSIGN_OR_RETURN(
+          type->shape, e->ToItems(parts[0].is_integer() ? e->NewTuple({parts[0]}) : parts[0], {},
+                                  "the shape of a tensor"));
+      if (strided && parts.size() > 1) {
+        KILN_ASSIGN_OR_RETURN(type->strides, e->ToItems(parts[1], {}, "the strides of a tensor"));
+      }
+      if (parts.size() == most) type->dtype = parts.back();
+      return Value::Of(Type::kTensorType, type);
     }
   };
   Frame frame;
@@ -163,6 +194,11 @@ absl::Status Elaborator::BindArguments(const Kernel& kernel, Scope* scope) {
     } else if (param.default_value != nullptr) {
       KILN_ASSIGN_OR_RETURN(binding.value, Eval(param.default_value));
       binding.origin = "its default";
+    } else if (interface_.signature != nullptr) {
+      auto* unknown = arena_.New<UnknownObject>();
+      unknown->path = param.name;
+      unknown->reason = "it has no value yet";
+      binding.value = Value::Of(Type::kUnknown, unknown);
     } else {
       return Error(
           param.loc,
@@ -185,6 +221,10 @@ absl::StatusOr<Value> Elaborator::ConstSize(absl::string_view name, SourceLoc lo
   }
   const char* origin = nullptr;
   const std::string* text = FindText(*config_, *arguments_, key, &origin);
+  const auto implied = interface_.sizes.find(key);
+  if (text == nullptr && implied != interface_.sizes.end()) {
+    text = &interface_.used.emplace(key, implied->second).first->second;
+  }
   if (text == nullptr) {
     return Error(loc, absl::StrCat("the size '", name, "' has no value"),
                  absl::StrCat("give it in the arguments, as in ", name, "=1024"));
@@ -259,14 +299,22 @@ absl::Status Elaborator::DeclareParam(size_t slot, const ast::Param& param, cons
     const bool placeholder =
         dtype_value.is_none() ||
         (dtype_value.Is(Type::kTypeName) && absl::string_view(dtype_value.type_name()) == "Any");
-    if (placeholder) {
-      KILN_ASSIGN_OR_RETURN(dtype_value, ConstSize(absl::StrCat(param.name, "_dtype"), loc));
+    const std::string dtype_name = absl::StrCat(param.name, "_dtype");
+    const bool left_open = placeholder && interface_.signature != nullptr &&
+                           !arguments_->contains(dtype_name) &&
+                           !interface_.sizes.contains(dtype_name);
+    if (left_open) {
+      dtype_value = Value::OfDType(kFloat32);
+    } else if (placeholder) {
+      KILN_ASSIGN_OR_RETURN(dtype_value, ConstSize(dtype_name, loc));
     }
     KILN_ASSIGN_OR_RETURN(const DType dtype, ToDType(dtype_value, loc));
     name_hint_ = param.name;
     KILN_ASSIGN_OR_RETURN(result.buffer, NewNamedBuffer(dtype, std::move(shape), ir::Scope::kGlobal,
                                                         loc, std::move(strides)));
     name_hint_ = {};
+    KILN_RETURN_IF_ERROR(CheckPlaceholder(param, result.buffer, !placeholder, loc));
+    Record(slot, result.buffer, !left_open);
     binding.value = NewBuffer(result.buffer);
   } else if (annotation.Is(Type::kDType) && annotation.dtype().code == TypeCode::kHandle) {
     auto* handle = arena_.New<UnknownObject>();
@@ -274,12 +322,14 @@ absl::Status Elaborator::DeclareParam(size_t slot, const ast::Param& param, cons
     handle->reason = "a handle has no shape before T.match_buffer";
     binding.value = Value::Of(Type::kUnknown, handle);
     handles_[slot] = binding.value;
+    if (ParamSignature* seen = Seen(slot)) seen->pointer = true;
     scope->names.insert_or_assign(param.name, binding);
     return absl::OkStatus();
   } else if (annotation.Is(Type::kDType) || annotation.Is(Type::kTypeName)) {
     KILN_ASSIGN_OR_RETURN(const DType type, ToDType(annotation, loc));
     result.kind = ir::Param::kScalar;
     result.scalar = VarNamed(param.name, type);
+    if (ParamSignature* seen = Seen(slot)) seen->dtype = type;
     ExprInfo info;
     info.flags = ExprInfo::kRuntime;
     KILN_ASSIGN_OR_RETURN(binding.value, NewExpr(result.scalar, info, loc));
@@ -412,6 +462,8 @@ absl::StatusOr<ir::Program> Elaborator::Finish(const std::string& name, const Ji
   for (const auto& tunable : tunables_) open.push_back(tunable.second);
   KILN_ASSIGN_OR_RETURN(program.body, ir::ResolveReducers(body, reducers_, open, *module_.file));
   KILN_ASSIGN_OR_RETURN(program.body, ir::ResolveViews(program.body, views_, *module_.file));
+  KILN_ASSIGN_OR_RETURN(program.body,
+                        ir::ResolveThreads(program.body, launch_.indices, *module_.file));
   for (size_t i = 0; i < slots_.size(); ++i) {
     if (slots_[i].has_value()) {
       program.params.push_back(std::move(*slots_[i]));
@@ -446,6 +498,8 @@ absl::StatusOr<ir::Program> Elaborator::Finish(const std::string& name, const Ji
   for (const auto& [key, value] : config_->values()) {
     if (IsOptionName(key)) program.attrs[key] = ReadPassOption(key, value).text;
   }
+  if (tunables_.empty()) KILN_RETURN_IF_ERROR(CheckBarrierOrder(program));
+  program.body = WithoutBarriers(program.body);
   if (tunables_.empty()) {
     const absl::Status verified = ir::Verify(program);
     if (!verified.ok()) return WithContext(verified, "elaboration made an invalid program");
@@ -461,6 +515,17 @@ absl::Status Elaborator::SetKernel(const ast::Function* def) {
                  "put some of them in one tensor");
   }
   kernel_def_ = def;
+  if (interface_.signature != nullptr && def != module_.entry) {  // of a factory: the kernel's own
+    interface_.first_tensor = interface_.signature->params.size();
+    for (const ast::Param& param : def->params) {
+      interface_.signature->params.emplace_back();
+      ParamInfo& info = interface_.signature->params.back().info;
+      info.name = param.name;
+      info.loc = param.loc;
+      const bool tensor = KindOfAnnotation(param.annotation) == AnnotationKind::kTensor;
+      info.kind = tensor ? ParamInfo::kTensor : ParamInfo::kRuntimeScalar;
+    }
+  }
   slots_.resize(def->params.size());
   handles_.resize(def->params.size());
   return absl::OkStatus();
@@ -573,6 +638,7 @@ absl::StatusOr<ir::Program> Elaborator::Run(const Kernel& kernel, const Argument
   Frame frame;  // evaluates decorators and defaults
   frame.scope = arena_.New<Scope>();
   FrameGuard guard(this, &frame);
+  KILN_RETURN_IF_ERROR(ReadPlaceholders(kernel));
   KILN_RETURN_IF_ERROR(CheckNames(kernel));
   switch (module_.style) {
     case EntryStyle::kEager:

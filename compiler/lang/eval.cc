@@ -363,10 +363,11 @@ absl::Status Elaborator::AppendParts(const std::vector<ast::FStringPart>& parts,
     if (value.Is(Type::kExpr) && value.expr().info.open_only()) {
       return NeedConcrete(part.value->loc, value.expr().expr, "its digits become text");
     }
-    if (!part.expression.empty()) absl::StrAppend(out, part.expression, "=");
+    out->append(part.echo);
     std::string spec;
     KILN_RETURN_IF_ERROR(AppendParts(part.format, loc, &spec));
-    const bool quote = part.conversion == 'r' || (!part.expression.empty() && part.conversion == 0);
+    const bool quote = part.conversion == 'r' ||
+                       (!part.echo.empty() && part.conversion == 0 && part.format.empty());
     std::string text;
     if (quote) {
       text = Repr(value, 1 << 16);

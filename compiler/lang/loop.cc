@@ -51,6 +51,11 @@ absl::StatusOr<Flow> Elaborator::ExecFor(const ast::For& node) {
     KILN_RETURN_IF_ERROR(ExecIrLoop(node, *loop));
     return Flow::kNormal;
   }
+  if (iterable.Is(Type::kExpr) && launch_.IsIndex(iterable.expr().expr)) {
+    // for i in T.thread_binding(n, thread="threadIdx.x"): each thread is at its own i.
+    KILN_RETURN_IF_ERROR(AssignTo(node.target, iterable, /*fresh=*/true));
+    return ExecBlock(node.body);
+  }
   const bool data = iterable.is_sequence() || iterable.Is(Type::kDict) || iterable.Is(Type::kStr);
   if (data) {
     return Error(
@@ -226,8 +231,14 @@ absl::StatusOr<Flow> Elaborator::ExecWith(const ast::With& node, size_t item) {
     return ExecLaunch(node, item, context.launch());
   }
   if (context.Is(Type::kThreads)) return ExecOnThreads(node, item, context.threads());
+  if (context.Is(Type::kCombiner)) {
+    launch_.around.push_back(&context.combiner());
+    KILN_ASSIGN_OR_RETURN(const Flow flow, ExecWith(node, item + 1));
+    launch_.around.pop_back();
+    return flow;
+  }
   return Error(node.items[item].context->loc, absl::StrCat(Describe(context), " is no context"),
-               "a kernel's with statement takes T.Kernel(...) or T.ws(...)");
+               "a kernel's with statement takes T.Kernel(...), T.ws(...) or T.attr(...)");
 }
 
 absl::StatusOr<Flow> Elaborator::ExecLaunch(const ast::With& node, size_t item,
@@ -242,12 +253,8 @@ absl::StatusOr<Flow> Elaborator::ExecLaunch(const ast::With& node, size_t item,
   }
   static constexpr const char* kNames[] = {"bx", "by", "bz"};
   PushRegion(RegionKind::kLaunch, node.loc);
-  launch_notes_.clear();
-  launch_threads_ = 1;
-  for (const ir::Expr& extent : launch.threads) {
-    launch_threads_ *= ir::ConstInt(extent).value_or(0);
-  }
-  std::vector<ir::Axis> grid;
+  launch_.Begin(launch.threads);
+  std::vector<ir::Axis>& grid = launch_.grid;
   std::vector<Value> values;
   for (size_t i = 0; i < launch.grid.size(); ++i) {
     const std::string name = TargetName(with.target, i, kNames[i]);
@@ -274,9 +281,9 @@ absl::StatusOr<Flow> Elaborator::ExecLaunch(const ast::With& node, size_t item,
   KILN_ASSIGN_OR_RETURN(const Flow flow, ExecWith(node, item + 1));
   (void)flow;
   ir::Stmt body = ir::MakeSeq(PopRegion(), node.loc);
-  KILN_RETURN_IF_ERROR(EmitNew<ir::Launch>(node.loc, std::move(grid), launch.threads,
-                                           std::move(body), std::move(launch_notes_)));
-  launch_notes_.clear();
+  KILN_RETURN_IF_ERROR(
+      EmitNew<ir::Launch>(node.loc, launch_.grid, launch.threads, std::move(body), launch_.notes));
+  launch_.Begin({});
   return Flow::kNormal;
 }
 
@@ -291,11 +298,11 @@ absl::StatusOr<Flow> Elaborator::ExecOnThreads(const ast::With& node, size_t ite
     return Error(loc, parallel ? "T.ws inside of a parallel loop" : "T.ws inside of T.ws",
                  "name all warpgroups in one T.ws, outside of loops over elements");
   }
-  if (launch_threads_ > 0 && threads.first + threads.count > launch_threads_) {
+  if (launch_.thread_count > 0 && threads.first + threads.count > launch_.thread_count) {
     return Error(
         loc,
         absl::StrCat("T.ws names threads ", threads.first, " to ",
-                     threads.first + threads.count - 1, " of a block of ", launch_threads_),
+                     threads.first + threads.count - 1, " of a block of ", launch_.thread_count),
         "launch more threads: a warpgroup is 128");
   }
   PushRegion(RegionKind::kThreads, loc);

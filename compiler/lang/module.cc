@@ -1,6 +1,7 @@
 #include "compiler/lang/module.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -279,52 +280,120 @@ const std::vector<ExprPtr>* Items(ExprPtr expr) {
   return nullptr;
 }
 
-void PlaceholderConsts(const ast::Param& param, std::vector<std::string>* names) {
-  const auto* subscript = param.annotation->As<ast::Subscript>();
-  const auto* call = param.annotation->As<ast::Call>();
-  const std::vector<ExprPtr>* parts = subscript ? &subscript->indices
-                                      : call    ? &call->args
-                                                : nullptr;
-  if (parts == nullptr || parts->empty()) return;
-  const bool strided = LastName(subscript ? subscript->value : call->callee) == "StridedTensor";
-  for (size_t part = 0; part < parts->size(); ++part) {
-    const bool is_dtype = part == (strided ? 2 : 1);
-    if (is_dtype) {
-      if (IsPlaceholder((*parts)[part])) names->push_back(absl::StrCat(param.name, "_dtype"));
+// The parts of an annotation: shape, strides of a strided tensor, element type.
+struct TensorParts {
+  const std::vector<ExprPtr>* all = nullptr;  // null: no shape is given
+  bool strided = false;
+  SizeSource::Part KindOf(size_t part) const {
+    if (part == (strided ? 2 : 1)) return SizeSource::kDType;
+    return part == 0 ? SizeSource::kShape : SizeSource::kStride;
+  }
+};
+
+TensorParts PartsOf(ExprPtr annotation) {
+  const auto* subscript = annotation->As<ast::Subscript>();
+  const auto* call = annotation->As<ast::Call>();
+  TensorParts parts;
+  parts.all = subscript ? &subscript->indices : call ? &call->args : nullptr;
+  if (parts.all == nullptr) return parts;
+  parts.strided = LastName(subscript ? subscript->value : call->callee) == "StridedTensor";
+  return parts;
+}
+
+// A dimension that is a placeholder is named after its tensor; of other names, `aliases` says
+// which T.const they hold.
+void AddSources(const std::string& tensor, ExprPtr annotation,
+                const std::map<absl::string_view, std::string>& aliases,
+                std::vector<SizeSource>* sources) {
+  const TensorParts parts = PartsOf(annotation);
+  if (parts.all == nullptr) return;
+  for (size_t part = 0; part < parts.all->size() && part < 3; ++part) {
+    const SizeSource::Part kind = parts.KindOf(part);
+    if (kind == SizeSource::kDType) {
+      if (IsPlaceholder((*parts.all)[part])) {
+        sources->push_back({absl::StrCat(tensor, "_dtype"), tensor, kind, 0});
+      }
       continue;
     }
-    const std::vector<ExprPtr>* items = Items((*parts)[part]);
+    const std::vector<ExprPtr>* items = Items((*parts.all)[part]);
     if (items == nullptr) continue;
     for (size_t i = 0; i < items->size(); ++i) {
-      if (!IsPlaceholder((*items)[i])) continue;
-      names->push_back(absl::StrCat(param.name, part == 0 ? "_shape_" : "_stride_", i));
+      const auto* name = (*items)[i]->As<ast::Name>();
+      const auto alias = name == nullptr ? aliases.end() : aliases.find(name->id);
+      if (IsPlaceholder((*items)[i])) {
+        const char* part_name = kind == SizeSource::kShape ? "_shape_" : "_stride_";
+        sources->push_back({absl::StrCat(tensor, part_name, i), tensor, kind, i});
+      } else if (alias != aliases.end()) {
+        sources->push_back({alias->second, tensor, kind, i});
+      }
     }
   }
+}
+
+// Names of the sizes of `T.const("M, N")`; empty for any other statement.
+std::vector<std::string> NamesOfConst(StmtPtr stmt) {
+  const ast::Call* call = CallOf(stmt);
+  if (call == nullptr || LastName(call) != "const") return {};
+  if (call->callee->kind != ast::ExprKind::kAttribute || call->args.empty()) return {};
+  const auto* text = call->args[0]->As<ast::Constant>();
+  if (text == nullptr || text->type != ast::ConstantType::kStr) return {};
+  return absl::StrSplit(text->text, absl::ByAnyChar(", "), absl::SkipEmpty());
+}
+
+// Calls `visit` on every statement of the function's body.
+template <typename F>
+void WalkBody(const ast::Function& function, const F& visit) {
+  for (StmtPtr stmt : function.body) Walk(stmt, visit);
 }
 
 }  // namespace
 
 std::vector<std::string> FindConsts(const ast::Function& function) {
-  std::vector<std::string> names;
+  std::vector<SizeSource> sources;
   for (const ast::Param& param : function.params) {
     if (KindOfAnnotation(param.annotation) == AnnotationKind::kTensor) {
-      PlaceholderConsts(param, &names);
+      AddSources(param.name, param.annotation, {}, &sources);
     }
   }
-  for (StmtPtr stmt : function.body) {
-    Walk(stmt, [&](StmtPtr s) {
-      const ast::Call* call = CallOf(s);
-      if (call == nullptr || LastName(call) != "const") return;
-      if (call->callee->kind != ast::ExprKind::kAttribute || call->args.empty()) return;
-      const auto* text = call->args[0]->As<ast::Constant>();
-      if (text == nullptr || text->type != ast::ConstantType::kStr) return;
-      for (absl::string_view name :
-           absl::StrSplit(text->text, absl::ByAnyChar(", "), absl::SkipEmpty())) {
-        if (std::find(names.begin(), names.end(), name) == names.end()) names.emplace_back(name);
+  std::vector<std::string> names;
+  for (SizeSource& source : sources) names.push_back(std::move(source.name));
+  WalkBody(function, [&](StmtPtr stmt) {
+    for (std::string& name : NamesOfConst(stmt)) {
+      if (std::find(names.begin(), names.end(), name) == names.end()) {
+        names.push_back(std::move(name));
       }
-    });
-  }
+    }
+  });
   return names;
+}
+
+std::vector<SizeSource> FindSizeSources(const ast::Function& function) {
+  std::map<absl::string_view, std::string> aliases;  // name in the kernel -> name of T.const
+  WalkBody(function, [&](StmtPtr stmt) {
+    const std::vector<std::string> names = NamesOfConst(stmt);
+    const auto* assign = stmt->As<ast::Assign>();
+    if (names.empty() || assign == nullptr) return;
+    std::vector<absl::string_view> targets;
+    CollectTarget(assign->targets[0], &targets);
+    if (targets.size() != names.size()) return;
+    for (size_t i = 0; i < names.size(); ++i) aliases[targets[i]] = names[i];
+  });
+  std::vector<SizeSource> sources;
+  for (const ast::Param& param : function.params) {
+    if (KindOfAnnotation(param.annotation) == AnnotationKind::kTensor) {
+      AddSources(param.name, param.annotation, aliases, &sources);
+    }
+  }
+  WalkBody(function, [&](StmtPtr stmt) {
+    const auto* annotated = stmt->As<ast::AnnAssign>();
+    if (annotated == nullptr || annotated->value != nullptr) return;
+    const auto* name = annotated->target->As<ast::Name>();
+    if (name == nullptr || KindOfAnnotation(annotated->annotation) != AnnotationKind::kTensor) {
+      return;
+    }
+    AddSources(name->id, annotated->annotation, aliases, &sources);
+  });
+  return sources;
 }
 
 std::optional<std::string> LiteralText(ExprPtr expr) {

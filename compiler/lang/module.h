@@ -55,6 +55,17 @@ AnnotationKind KindOfAnnotation(ast::ExprPtr annotation);
 // dimensions of T.Tensor[[int, ...], dtype] in its signature ("A_shape_0").
 std::vector<std::string> FindConsts(const ast::Function& function);
 
+// Where a compile-time size or element type comes from: dimension `index` of a tensor parameter.
+struct SizeSource {
+  enum Part { kShape, kStride, kDType };
+  std::string name;  // of the size: "M" of T.const, "A_shape_0", "A_dtype"
+  std::string tensor;
+  Part part = kShape;
+  size_t index = 0;
+};
+// Of every dimension of an eager kernel's annotations that is a name or a placeholder.
+std::vector<SizeSource> FindSizeSources(const ast::Function& function);
+
 // The expression as source text ("T.ceildiv(M, 128)"), for literals and names; nullopt otherwise.
 std::optional<std::string> LiteralText(ast::ExprPtr expr);
 

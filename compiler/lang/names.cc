@@ -450,6 +450,10 @@ absl::StatusOr<ir::Buffer> Elaborator::NewNamedBuffer(DType dtype, std::vector<i
 
 absl::Status Elaborator::StoreElement(const ir::Buffer& buffer, std::vector<ir::Expr> indices,
                                       const Value& value, SourceLoc loc) {
+  if (buffer->scope == ir::Scope::kBarrier) {
+    return Error(loc, absl::StrCat("'", buffer->name, "' is a barrier and holds no values"),
+                 "use T.barrier_arrive and T.barrier_wait");
+  }
   KILN_ASSIGN_OR_RETURN(
       const Operand stored,
       ToType(value, buffer->dtype, loc, absl::StrCat("the value stored to '", buffer->name, "'")));

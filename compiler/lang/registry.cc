@@ -2,6 +2,7 @@
 // the names of TileLang that are known but not supported.
 #include <map>
 #include <memory>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -35,47 +36,38 @@ struct Refusal {
 constexpr Refusal kRefused[] = {
     {"Persistent PersistentTileScheduler BaseTileScheduler",
      "launch one block a tile with T.Kernel(T.ceildiv(N, bn), T.ceildiv(M, bm))"},
-    {"ClusterKernel block_rank_in_cluster cluster_sync cluster_arrive cluster_wait copy_cluster",
+    {"ClusterKernel block_rank_in_cluster cluster_sync cluster_arrive cluster_wait "
+     "copy_cluster",
      "use T.Kernel: clusters are not supported"},
-    {"thread_binding get_thread_binding launch_thread get_block_binding get_warp_idx "
-     "get_warp_idx_sync get_lane_idx get_warp_group_idx shuffle_elect",
-     "write tile-level loops (T.Parallel): threads are assigned by the compiler"},
-    {"ws_op WSSync WSID WSScope WSRole WSPipeline WSSchedule annotate_ws_schedule set_max_nreg "
-     "annotate_producer_reg_dealloc annotate_consumer_reg_alloc",
+    {"ws_op WSSync WSID WSScope WSRole WSPipeline WSSchedule annotate_ws_schedule",
      "use T.Pipelined, or give warpgroups their work with T.ws"},
-    {"mbarrier_wait_parity mbarrier_arrive mbarrier_expect_tx mbarrier_arrive_expect_tx "
-     "alloc_barrier alloc_cluster_barrier barrier_arrive barrier_wait sync_threads sync_warp "
-     "sync_grid fence_proxy_async tvm_storage_sync ptx_wait_group ptx_commit_group pdl_sync "
-     "pdl_trigger",
+    {"alloc_cluster_barrier sync_grid tvm_storage_sync pdl_sync pdl_trigger",
      "leave it out: tile ops are ordered by the program, and the compiler places barriers"},
-    {"tma_copy tma_load async_copy ptx_cp_async im2col c2d_im2col transpose", "use T.copy"},
-    {"wgmma_gemm tcgen05_gemm ptx_wgmma_ss wait_wgmma warpgroup_arrive tcgen05_gemm_blockscaled "
-     "gemm_sp mma_gemm_blockscaled dp4a tcgen05_mma_arrive alloc_tmem deallocate_tmem",
+    {"tma_load ptx_cp_async im2col c2d_im2col transpose", "use T.copy"},
+    {"tcgen05_gemm ptx_wgmma_ss tcgen05_gemm_blockscaled gemm_sp mma_gemm_blockscaled "
+     "dp4a tcgen05_mma_arrive alloc_tmem deallocate_tmem",
      "use T.gemm: the compiler picks the instruction"},
     {"cumsum cummax", "accumulate in a T.serial loop over a T.alloc_fragment"},
-    {"reduce_bitand reduce_bitor reduce_bitxor warp_reduce_sum warp_reduce_max warp_reduce_min "
-     "comm_reducer tvm_thread_allreduce reducer_init "
-     "reducer_update",
-     "use T.reduce_sum, T.reduce_max, T.reduce_min, T.reduce_abssum, T.reduce_absmax, or update a "
+    {"reduce_bitand reduce_bitor reduce_bitxor reducer_init reducer_update",
+     "use T.reduce_sum, T.reduce_max, T.reduce_min, T.reduce_abssum, T.reduce_absmax, "
+     "or update a "
      "T.alloc_reducer"},
     {"atomic_load atomic_store atomic_or", "use T.atomic_add, T.atomic_max or T.atomic_min"},
-    {"call_extern call_intrin import_source evaluate attr access_ptr address_of tvm_access_ptr",
+    {"call_extern call_intrin import_source access_ptr address_of tvm_access_ptr",
      "write the computation with T's own functions"},
     {"print rng_init rng_rand rng_rand_float", "write values to an output tensor"},
     {"meta_class", "use @T.macro functions"},
     {"SharedBuffer FragmentBuffer sblock sblock_alloc_buffer reads writes",
      "use T.alloc_shared, T.alloc_fragment or T.alloc_local"},
-    {"annotate_safe_value annotate_restrict_buffers "
-     "annotate_min_blocks_per_sm annotate_pass_configs annotate_compile_flags func_attr",
+    {"annotate_safe_value annotate_restrict_buffers annotate_min_blocks_per_sm "
+     "annotate_pass_configs annotate_compile_flags func_attr",
      "leave it out, or use pass_configs of @tilelang.jit"},
     {"Ramp Broadcast Shuffle extract_lane", "use T.vectorized"},
-    {"ballot ballot_sync any_sync all_sync shfl_sync tvm_warp_shuffle activemask match_any_sync "
-     "match_all_sync syncthreads_and syncthreads_or syncthreads_count",
-     "use a reduction or shared memory"},
     {"sinh cosh atan atan2 asin acos fmod ldexp",
      "build it from T.exp, T.sin, T.cos, T.tanh and arithmetic"},
     {"int4 uint4 float4_e2m1fn float8_e8m0fnu tfloat32 float8_e4m3fnuz float8_e5m2fnuz",
      "use float8_e4m3fn, float8_e5m2, int8 or a wider type"},
+
 };
 
 void AddTable(BuiltinTable table, absl::string_view prefix, Module* module) {
@@ -103,6 +95,14 @@ Module* Add(ModuleMap* modules, const std::string& path, const std::string& show
   return slot.get();
 }
 
+// The tables of T's own functions.
+std::vector<BuiltinTable> LanguageTables() {
+  return {
+      TileBuiltins(), MathBuiltins(),    AllocBuiltins(),  ViewBuiltins(),   ReducerBuiltins(),
+      LoopBuiltins(), BarrierBuiltins(), ThreadBuiltins(), LayoutBuiltins(),
+  };
+}
+
 void AddLanguage(ModuleMap* modules) {
   Module* policy = Add(modules, "tilelang.language.GemmWarpPolicy", "T.GemmWarpPolicy");
   for (const EnumMember& member : kGemmPolicies) {
@@ -110,8 +110,7 @@ void AddLanguage(ModuleMap* modules) {
   }
   Module* t = Add(modules, "tilelang.language", "T");
   t->has_dtypes = true;
-  for (const BuiltinTable& table : {TileBuiltins(), MathBuiltins(), AllocBuiltins(), ViewBuiltins(),
-                                    ReducerBuiltins(), LoopBuiltins(), LayoutBuiltins()}) {
+  for (const BuiltinTable& table : LanguageTables()) {
     AddTable(table, "T.", t);
   }
   t->members["GemmWarpPolicy"] = Value::OfModule(policy);
@@ -258,10 +257,9 @@ const BuiltinSignature& SignatureOf(const Builtin& builtin) {
         table->try_emplace(rows.rows[i].params, ParseSignature(rows.rows[i].params));
       }
     };
+    for (const BuiltinTable& rows : LanguageTables()) add(rows);
     for (const BuiltinTable& rows :
-         {TileBuiltins(), MathBuiltins(), AllocBuiltins(), ViewBuiltins(), ReducerBuiltins(),
-          LoopBuiltins(), LayoutBuiltins(), TirxBuiltins(), PythonTable(), HostMathBuiltins(),
-          TilelangBuiltins(), MethodTable()}) {
+         {TirxBuiltins(), PythonTable(), HostMathBuiltins(), TilelangBuiltins(), MethodTable()}) {
       add(rows);
     }
     return table.release();

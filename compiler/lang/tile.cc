@@ -29,7 +29,7 @@ std::vector<ir::Expr> Extents(const ir::Region& region, bool drop_units) {
 
 absl::StatusOr<Tile> Elaborator::ToTile(const Value& v, SourceLoc loc, absl::string_view what) {
   Tile tile;
-  if (v.Is(Type::kBuffer)) {
+  if (v.Is(Type::kBuffer) && v.buffer().buffer->scope != ir::Scope::kBarrier) {
     tile.region = ir::WholeBuffer(v.buffer().buffer);
     return tile;
   }
@@ -37,7 +37,7 @@ absl::StatusOr<Tile> Elaborator::ToTile(const Value& v, SourceLoc loc, absl::str
   if (v.Is(Type::kAccess)) access = &v.access();
   // A name bound to an element still stands for the place where the element lies.
   if (v.Is(Type::kExpr)) access = v.expr().origin;
-  if (access == nullptr) {
+  if (access == nullptr || access->buffer->scope == ir::Scope::kBarrier) {
     return Error(loc, absl::StrCat(what, " must be a buffer or a region of one, not ", Describe(v)),
                  "pass a buffer x, a region x[a:b, c:d] or a start x[a, c]");
   }

@@ -289,6 +289,8 @@ std::string Describe(const Value& value) {
       return "T.Kernel(...)";
     case Type::kThreads:
       return "T.ws(...)";
+    case Type::kCombiner:
+      return "T.comm_reducer(...)";
     case Type::kTensorType:
       return "a tensor annotation";
     case Type::kTypeName:

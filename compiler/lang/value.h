@@ -46,6 +46,7 @@ enum class Type : uint8_t {
   kLoop,
   kLaunch,
   kThreads,
+  kCombiner,
   kTensorType,
   kTypeName,
   kLayout,
@@ -69,6 +70,7 @@ struct AccessObject;
 struct LoopObject;
 struct LaunchObject;
 struct ThreadsObject;
+struct CombinerObject;
 struct TensorTypeObject;
 struct LayoutObject;
 struct TermObject;
@@ -127,6 +129,7 @@ class Value {
   LoopObject& loop() const { return Get<LoopObject>(); }
   LaunchObject& launch() const { return Get<LaunchObject>(); }
   ThreadsObject& threads() const { return Get<ThreadsObject>(); }
+  CombinerObject& combiner() const { return Get<CombinerObject>(); }
   const TensorTypeObject& tensor_type() const { return Get<TensorTypeObject>(); }
   const LayoutObject& layout() const { return Get<LayoutObject>(); }
   const TermObject& term() const { return Get<TermObject>(); }
@@ -249,6 +252,10 @@ struct LaunchObject : Object {
 struct ThreadsObject : Object {  // T.ws: threads [first, first + count) of the block
   int64_t first = 0, count = 0;
 };
+struct CombinerObject : Object {  // T.comm_reducer: how the values of two threads become one
+  Value function;                 // of two arguments
+  Value identity;
+};
 struct TensorTypeObject : Object {
   const char* name = "T.Tensor";
   std::vector<Value> shape;
@@ -282,6 +289,21 @@ struct EnumMember {
   const char* enum_name;
   const char* name;
   int64_t value;
+};
+
+// A condition that is known now, or left to run time.
+struct Condition {
+  bool known = false;
+  bool value = false;
+  Operand expr;  // when not known: a bool expression
+};
+
+// A box of a buffer as an operand of a tile op.
+struct Tile {
+  ir::Region region;
+  bool is_base = false;      // only the start is given; extents come from the other operand
+  std::vector<int> dropped;  // dimensions of the buffer that an index took
+  ExprInfo info;
 };
 
 // Owns the objects of one elaboration and counts their bytes.

@@ -10,6 +10,7 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "compiler/interp/interp.h"
 #include "compiler/ir/printer.h"
@@ -135,37 +136,6 @@ for i in T.Parallel(100):
             S[i] = 2.0
 for i in T.Parallel(100):
     B[i] = S[i] * 16.0 + R[i])");
-}
-
-// Every code, and floats on both sides of every step between two codes.
-TEST_P(SemanticsTest, FloatsOfEightBits) {
-  for (const char* type : {"float8_e4m3fn", "float8_e5m2"}) {
-    const std::string tensors =
-        absl::StrCat(R"(U: T.Tensor((256,), "uint8"), A: T.Tensor((1024,), "float32"), )",
-                     R"(B: T.Tensor((256,), "float32"), C: T.Tensor((1024,), ")", type, "\")");
-    const std::string body = absl::StrCat(R"(
-for i in T.Parallel(256):
-    B[i] = T.cast(T.reinterpret(U[i], ")",
-                                          type, R"("), "float32")
-for i in T.Parallel(1024):
-    C[i] = A[i])");
-    const DType dtype = *ParseDType(type);
-    const auto near = [dtype](int64_t i) {
-      if (i < 4) return i == 0 ? kNan : i == 1 ? HUGE_VAL : i == 2 ? -HUGE_VAL : -1e30;
-      const auto code = [dtype](int64_t c) {
-        const auto byte = static_cast<uint8_t>(c & 0x7f);
-        const double value = LoadElement(&byte, dtype);
-        return std::isfinite(value) ? value : 60000.0;
-      };
-      const auto tie = static_cast<float>((code(i / 8) + code(i / 8 + 1)) / 2);
-      const double x = i % 4 == 0   ? tie
-                       : i % 4 == 1 ? std::nextafter(tie, 0.0F)
-                       : i % 4 == 2 ? std::nextafter(tie, HUGE_VALF)
-                                    : code(i / 8);
-      return i % 8 < 4 ? x : -x;
-    };
-    Expect(tensors, body, {{"U", [](int64_t i) { return double(i); }}, {"A", near}});
-  }
 }
 
 TEST_P(SemanticsTest, BranchesOnBoundValues) {
@@ -352,13 +322,35 @@ TEST_P(SemanticsTest, FloatsOutOfRangeSaturate) {
   }
 }
 
+// Ties, subnormal and huge numbers; every float8 back to float32, and as bits.
+TEST_P(SemanticsTest, Float8sAreRoundedToEvenAndSaturate) {
+  constexpr double kSpecial[] = {kNan, HUGE_VAL, -HUGE_VAL, 0.0, -0.0, 448, 464, 61440, -1e30};
+  const auto value = [&](int64_t i) {
+    if (i < 9) return kSpecial[i];
+    return (i % 2 ? -1.0 : 1.0) *
+           std::ldexp(static_cast<double>(64 + i / 2 % 64), static_cast<int>(i / 128) - 26);
+  };
+  for (const std::string type : {"float8_e4m3fn", "float8_e5m2"}) {
+    for (const std::string loop : {"Parallel", "serial"}) {
+      const std::string body = R"(for i in T.LOOP(6000):
+    B[i] = T.cast(A[i], "TYPE")
+for i in T.LOOP(256):
+    C[i] = T.cast(T.reinterpret(T.cast(i, "uint8"), "TYPE"), "float32")
+    D[i] = T.reinterpret(T.cast(T.cast(i, "float32") * 0.01, "TYPE"), "uint8"))";
+      Expect(absl::StrCat("A: T.Tensor((6000,), \"float32\"), B: T.Tensor((6000,), \"", type,
+                          "\"), C: T.Tensor((256,), \"float32\"), D: T.Tensor((256,), \"uint8\")"),
+             absl::StrReplaceAll(body, {{"LOOP", loop}, {"TYPE", type}}), {{"A", value}});
+    }
+  }
+}
+
 TEST_P(SemanticsTest, AtomicsFromARaggedSourceReadNothingBehindIt) {
   Expect(R"(A: T.Tensor((70,), "float32"), C: T.Tensor((1000,), "float32"))",
          "T.atomic_add(C[bx * 64:bx * 64 + 64], A[bx * 64:bx * 64 + 64])", {}, "16");
 }
 
 TEST_P(SemanticsTest, TilesRoundWhatIsCopiedIntoThem) {
-  for (const std::string type : {"float16", "bfloat16"}) {
+  for (const std::string type : {"float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"}) {
     Expect(R"(A: T.Tensor((32, 32), "float32"), W: T.Tensor((32, 32), "float32"),
               C: T.Tensor((32, 32), "float32"))",
            absl::StrCat("As = T.alloc_shared((32, 32), \"", type,
