@@ -18,8 +18,8 @@ def persistent(A, B, block_M, block_N, block_K, workers, threads=128, num_stages
     C = T.empty((M, N), T.float16)
     rows = T.ceildiv(M, block_M)
     cols = T.ceildiv(N, block_N)
-    waves = T.ceildiv(rows * cols, workers)
-    group = 2
+    group = 2  # columns that are neighbours in time
+    waves = T.ceildiv(rows * T.ceildiv(cols, group) * group, workers)
 
     with T.Kernel(workers, threads=threads) as worker:
         A_shared = T.alloc_shared((block_M, block_K), T.float16)

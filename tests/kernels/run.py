@@ -161,7 +161,10 @@ class Case:
             tolerance = self.tolerance
             if isinstance(tolerance, dict):
                 tolerance = tolerance[name]
-            values = decode(got[name], self.types[name]).reshape(want.shape)
+            values = decode(got[name], self.types[name])
+            if values.size != want.size:
+                raise Wrong(f"{name} has {values.size} elements, its reference {want.size}")
+            values = values.reshape(want.shape)
             finite = np.isfinite(want)
             same = np.where(finite, True, (want == values) | (np.isnan(want) & np.isnan(values)))
             size = np.abs(np.where(finite, want, 0)).astype(np.float64)
