@@ -35,6 +35,9 @@ class ControlEmitter {
     b_.CreateBr(join);
     b_.SetInsertPoint(join);
   }
+  // A line by C's printf, and by vprintf of a GPU.
+  void EmitPrint(const ir::Print& print);
+  void EmitDevicePrint(const ir::Print& print);
   // An update of one element of 32 bits or more; narrower ones have no lowering on `target`, but
   // for additions to floats of 16 bits where it has `halves`, by compare and swap at least.
   void EmitAtomic(const ir::Atomic& atomic, const char* target, llvm::SyncScope::ID scope,
@@ -51,6 +54,7 @@ class ControlEmitter {
     llvm::BasicBlock* exit;  // where Break goes
   };
 
+  std::vector<llvm::Value*> PrintedValues(const ir::Print& print);  // of 64 bits each
   void EmitFor(const ir::For& loop);
   void EmitWhile(const ir::While& loop);
   void EmitIf(const ir::If& branch);

@@ -97,9 +97,10 @@ void GpuStmtEmitter::Emit(const ir::Stmt& s) {
                         b_.getContext().getOrInsertSyncScopeID("device"), /*halves=*/true);
     case ir::StmtKind::kInstruct:
       return instruct_.Emit(*s.As<ir::Instruct>());
+    case ir::StmtKind::kPrint:
+      return EmitDevicePrint(*s.As<ir::Print>());
     case ir::StmtKind::kAssert:
-      return Guarded(b_.CreateNot(exprs_.Emit(s.As<ir::Assert>()->condition)),
-                     [&] { b_.CreateIntrinsic(llvm::Intrinsic::trap, {}, {}); });
+      return EmitAssert(*s.As<ir::Assert>());
     default:
       return ControlEmitter::Emit(s);
   }
@@ -182,6 +183,17 @@ void GpuStmtEmitter::EmitAlloc(const ir::Alloc& alloc) {
     exprs_.EmitStore(alloc.buffer, std::vector<Expr>(buffer.shape.size(), ir::MakeInt(0)),
                      alloc.init, {});
   }
+}
+
+// Says so, and ends the kernel: what it was called for gets KILN_ERROR_DEVICE.
+void GpuStmtEmitter::EmitAssert(const ir::Assert& check) {
+  Guarded(b_.CreateNot(exprs_.Emit(check.condition)), [&] {
+    const std::string where =
+        check.loc.known() ? absl::StrCat("line ", check.loc.line, ": ") : std::string();
+    EmitDevicePrint(
+        ir::Print(check.loc, {absl::StrCat(where, "assertion failed: ", check.message)}, {}));
+    b_.CreateIntrinsic(llvm::Intrinsic::trap, {}, {});
+  });
 }
 
 void GpuStmtEmitter::EmitStore(const ir::Store& store) {

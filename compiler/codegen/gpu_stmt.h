@@ -36,6 +36,7 @@ class GpuStmtEmitter : public ControlEmitter {
   void EmitPart(const ir::OnThreads& part);
   void EmitAlloc(const ir::Alloc& alloc);
   void EmitStore(const ir::Store& store);
+  void EmitAssert(const ir::Assert& check);
   llvm::Value* ConstantTable(const ir::BufferNode& buffer);
 
   llvm::Value* shared_;

@@ -1,4 +1,4 @@
-// Tile ops of the language: copy, gemm, fill, reductions, atomics.
+// Tile ops of the language: copy, gemm, fill, reductions.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -187,6 +187,14 @@ absl::StatusOr<Value> Reduce(Elaborator& e, const BoundArgs& args) {
   KILN_ASSIGN_OR_RETURN(const Tile dst,
                         e.ToTile(args[1], args.LocOf(1), "the result of a reduction"));
   for (const Tile* tile : {&src, &dst}) {
+    const bool bits =
+        op == ir::ReduceOp::kBitAnd || op == ir::ReduceOp::kBitOr || op == ir::ReduceOp::kBitXor;
+    if (bits && !tile->region.buffer->dtype.is_int() && !tile->region.buffer->dtype.is_bool()) {
+      return e.Error(args.loc,
+                     absl::StrCat("a bitwise reduction of '", tile->region.buffer->name,
+                                  "', which is ", tile->region.buffer->dtype.ToString()),
+                     "reduce integers, or reinterpret the elements as such");
+    }
     if (tile->is_base) {
       return e.Error(args.loc, "a reduction over a start without extents",
                      "pass a whole tile or a region x[a:b, c:d]");
@@ -228,83 +236,7 @@ absl::StatusOr<Value> Reduce(Elaborator& e, const BoundArgs& args) {
   return Value::None();
 }
 
-template <ir::AtomicOp op>
-absl::StatusOr<Value> Atomic(Elaborator& e, const BoundArgs& args) {
-  KILN_RETURN_IF_ERROR(e.RequireLaunch(args.loc, "an atomic update"));
-  if (args.Given(3)) {
-    KILN_ASSIGN_OR_RETURN(const bool previous, e.ToBool(args[3], args.LocOf(3), "return_prev"));
-    if (previous) {
-      return e.Unimplemented(args.LocOf(3), "an atomic update that returns the previous value",
-                             "leave return_prev out");
-    }
-  }
-  KILN_ASSIGN_OR_RETURN(Tile dst,
-                        e.ToTile(args[0], args.LocOf(0), "the target of an atomic update"));
-  const Value& value = args[1];
-  const bool is_tile = (value.Is(Type::kBuffer) && !e.IsRuntime(value)) ||
-                       (value.Is(Type::kAccess) && !value.access().is_point);
-  if (!is_tile) {
-    if (!dst.is_base) {
-      const bool one = std::all_of(dst.region.ranges.begin(), dst.region.ranges.end(),
-                                   [](const ir::Range& r) { return ir::IsConst(r.extent, 1); });
-      if (!one) {
-        return e.Error(args.LocOf(0), "an atomic update of a whole region by one value",
-                       "index one element, or pass a tile of the same shape");
-      }
-    }
-    KILN_ASSIGN_OR_RETURN(
-        const Operand operand,
-        e.ToType(value, dst.region.buffer->dtype, args.LocOf(1), "the value of an atomic update"));
-    KILN_RETURN_IF_ERROR(e.EmitNew<ir::Atomic>(args.loc, op, dst.region, ir::Region{}, operand.e));
-    return Value::None();
-  }
-  KILN_ASSIGN_OR_RETURN(const Tile src, e.ToTile(value, args.LocOf(1), "the value"));
-  if (dst.is_base) KILN_RETURN_IF_ERROR(e.FillBase(&dst, src, args.LocOf(0)));
-  KILN_RETURN_IF_ERROR(e.RequireSameShape(src, dst, args.loc, "an atomic update"));
-  KILN_RETURN_IF_ERROR(e.EmitNew<ir::Atomic>(args.loc, op, dst.region, src.region, ir::Expr()));
-  return Value::None();
-}
-
-// Some neighbours from an element on, each by that many from another element on.
-template <int64_t count>
-absl::StatusOr<Value> AtomicAddSome(Elaborator& e, const BoundArgs& args) {
-  KILN_RETURN_IF_ERROR(e.RequireLaunch(args.loc, "an atomic update"));
-  if (args.Given(2)) {
-    KILN_ASSIGN_OR_RETURN(const bool previous, e.ToBool(args[2], args.LocOf(2), "return_prev"));
-    if (previous) {
-      return e.Unimplemented(args.LocOf(2), "an atomic update that returns the previous value",
-                             "leave return_prev out");
-    }
-  }
-  KILN_ASSIGN_OR_RETURN(const Tile dst,
-                        e.ToTile(args[0], args.LocOf(0), "the target of an atomic update"));
-  KILN_ASSIGN_OR_RETURN(const Tile src, e.ToTile(args[1], args.LocOf(1), "the value"));
-  const ir::Buffer &to = dst.region.buffer, &from = src.region.buffer;
-  if (to->dtype != from->dtype) {
-    return e.Error(args.loc,
-                   absl::StrCat("'", from->name, "' of ", from->dtype.ToString(), " is added to '",
-                                to->name, "' of ", to->dtype.ToString()),
-                   "add elements of the same type");
-  }
-  const auto at = [](const ir::Region& r, int64_t lane) {
-    std::vector<ir::Expr> indices;
-    for (const ir::Range& range : r.ranges) indices.push_back(range.min);
-    indices.back() = indices.back() + ir::MakeInt(lane);
-    return indices;
-  };
-  for (int64_t lane = 0; lane < count; ++lane) {
-    ir::Region element{to, {}};
-    for (const ir::Expr& index : at(dst.region, lane)) {
-      element.ranges.push_back({index, ir::MakeInt(1)});
-    }
-    KILN_RETURN_IF_ERROR(e.EmitNew<ir::Atomic>(args.loc, ir::AtomicOp::kAdd, element, ir::Region{},
-                                               ir::MakeLoad(from, at(src.region, lane))));
-  }
-  return Value::None();
-}
-
 constexpr char kReduceParams[] = "buffer out dim? clear? batch? nan_propagate? annotations?";
-constexpr char kAtomicParams[] = "dst value memory_order? return_prev? use_tma? annotations?";
 
 constexpr Builtin kRows[] = {
     {"T.copy",
@@ -321,11 +253,9 @@ constexpr Builtin kRows[] = {
     {"T.reduce_min", kReduceParams, Reduce<ir::ReduceOp::kMin>},
     {"T.reduce_abssum", kReduceParams, Reduce<ir::ReduceOp::kAbsSum>},
     {"T.reduce_absmax", kReduceParams, Reduce<ir::ReduceOp::kAbsMax>},
-    {"T.atomic_add", kAtomicParams, Atomic<ir::AtomicOp::kAdd>},
-    {"T.atomic_addx2", "dst value return_prev? annotations?", AtomicAddSome<2>},
-    {"T.atomic_addx4", "dst value return_prev? annotations?", AtomicAddSome<4>},
-    {"T.atomic_max", kAtomicParams, Atomic<ir::AtomicOp::kMax>},
-    {"T.atomic_min", kAtomicParams, Atomic<ir::AtomicOp::kMin>},
+    {"T.reduce_bitand", kReduceParams, Reduce<ir::ReduceOp::kBitAnd>},
+    {"T.reduce_bitor", kReduceParams, Reduce<ir::ReduceOp::kBitOr>},
+    {"T.reduce_bitxor", kReduceParams, Reduce<ir::ReduceOp::kBitXor>},
 };
 
 }  // namespace

@@ -48,32 +48,29 @@ constexpr Refusal kRefused[] = {
      "sync_grid fence_proxy_async tvm_storage_sync ptx_wait_group ptx_commit_group pdl_sync "
      "pdl_trigger",
      "leave it out: tile ops are ordered by the program, and the compiler places barriers"},
-    {"tma_copy tma_load async_copy ptx_cp_async im2col c2d_im2col transpose", "use T.copy"},
+    {"tma_copy tma_load async_copy ptx_cp_async ", "use T.copy"},
     {"wgmma_gemm tcgen05_gemm ptx_wgmma_ss wait_wgmma warpgroup_arrive tcgen05_gemm_blockscaled "
-     "gemm_sp mma_gemm_blockscaled dp4a tcgen05_mma_arrive alloc_tmem deallocate_tmem",
+     "gemm_sp mma_gemm_blockscaled tcgen05_mma_arrive alloc_tmem deallocate_tmem",
      "use T.gemm: the compiler picks the instruction"},
-    {"cumsum cummax", "accumulate in a T.serial loop over a T.alloc_fragment"},
-    {"reduce_bitand reduce_bitor reduce_bitxor warp_reduce_sum warp_reduce_max warp_reduce_min "
-     "comm_reducer tvm_thread_allreduce reducer_init "
-     "reducer_update",
+    {"warp_reduce_sum warp_reduce_max warp_reduce_min "
+     "comm_reducer tvm_thread_allreduce",
      "use T.reduce_sum, T.reduce_max, T.reduce_min, T.reduce_abssum, T.reduce_absmax, or update a "
      "T.alloc_reducer"},
-    {"atomic_load atomic_store atomic_or", "use T.atomic_add, T.atomic_max or T.atomic_min"},
-    {"call_extern call_intrin import_source evaluate attr access_ptr address_of tvm_access_ptr",
+    {"call_extern call_intrin import_source evaluate attr tvm_access_ptr",
      "write the computation with T's own functions"},
-    {"print rng_init rng_rand rng_rand_float", "write values to an output tensor"},
     {"meta_class", "use @T.macro functions"},
     {"SharedBuffer FragmentBuffer sblock sblock_alloc_buffer reads writes",
      "use T.alloc_shared, T.alloc_fragment or T.alloc_local"},
-    {"annotate_safe_value annotate_restrict_buffers "
-     "annotate_min_blocks_per_sm annotate_pass_configs annotate_compile_flags func_attr",
-     "leave it out, or use pass_configs of @tilelang.jit"},
-    {"Ramp Broadcast Shuffle extract_lane", "use T.vectorized"},
+    {"annotate_restrict_buffers",
+     "pass tensors that lie apart: Kiln takes those of one call to share no element"},
+    {"annotate_pass_configs", "use pass_configs of @tilelang.jit"},
+    {"Ramp Broadcast Shuffle extract_lane add2 sub2 mul2 fma2 max2 min2 abs2",
+     "write it for one element of a T.vectorized or T.Parallel loop: vectors are the compiler's"},
+    {"ldg64 ldg128 ldg256 stg64 stg128 stg256 lds64 lds128 sts64 sts128",
+     "load and store elements in a T.vectorized loop, or use T.copy: accesses are made wide"},
     {"ballot ballot_sync any_sync all_sync shfl_sync tvm_warp_shuffle activemask match_any_sync "
      "match_all_sync syncthreads_and syncthreads_or syncthreads_count",
      "use a reduction or shared memory"},
-    {"sinh cosh atan atan2 asin acos fmod ldexp",
-     "build it from T.exp, T.sin, T.cos, T.tanh and arithmetic"},
     {"int4 uint4 float4_e2m1fn float8_e8m0fnu tfloat32 float8_e4m3fnuz float8_e5m2fnuz",
      "use float8_e4m3fn, float8_e5m2, int8 or a wider type"},
 };
@@ -103,6 +100,13 @@ Module* Add(ModuleMap* modules, const std::string& path, const std::string& show
   return slot.get();
 }
 
+std::vector<BuiltinTable> LanguageTables() {
+  return {TileBuiltins(),   ScanBuiltins(),     AtomicBuiltins(), MathBuiltins(),
+          BitBuiltins(),    RoundingBuiltins(), RandomBuiltins(), DebugBuiltins(),
+          DeviceBuiltins(), AllocBuiltins(),    ViewBuiltins(),   ReducerBuiltins(),
+          LoopBuiltins(),   LayoutBuiltins()};
+}
+
 void AddLanguage(ModuleMap* modules) {
   Module* policy = Add(modules, "tilelang.language.GemmWarpPolicy", "T.GemmWarpPolicy");
   for (const EnumMember& member : kGemmPolicies) {
@@ -110,8 +114,7 @@ void AddLanguage(ModuleMap* modules) {
   }
   Module* t = Add(modules, "tilelang.language", "T");
   t->has_dtypes = true;
-  for (const BuiltinTable& table : {TileBuiltins(), MathBuiltins(), AllocBuiltins(), ViewBuiltins(),
-                                    ReducerBuiltins(), LoopBuiltins(), LayoutBuiltins()}) {
+  for (const BuiltinTable& table : LanguageTables()) {
     AddTable(table, "T.", t);
   }
   t->members["GemmWarpPolicy"] = Value::OfModule(policy);
@@ -258,10 +261,9 @@ const BuiltinSignature& SignatureOf(const Builtin& builtin) {
         table->try_emplace(rows.rows[i].params, ParseSignature(rows.rows[i].params));
       }
     };
+    for (const BuiltinTable& rows : LanguageTables()) add(rows);
     for (const BuiltinTable& rows :
-         {TileBuiltins(), MathBuiltins(), AllocBuiltins(), ViewBuiltins(), ReducerBuiltins(),
-          LoopBuiltins(), LayoutBuiltins(), TirxBuiltins(), PythonTable(), HostMathBuiltins(),
-          TilelangBuiltins(), MethodTable()}) {
+         {TirxBuiltins(), PythonTable(), HostMathBuiltins(), TilelangBuiltins(), MethodTable()}) {
       add(rows);
     }
     return table.release();
