@@ -32,20 +32,20 @@ llvm::AtomicRMWInst::BinOp AtomicOperation(ir::AtomicOp op, DType type) {
   return Op::Add;
 }
 
-// A fence before or after the access: what LLVM makes of an ordered access itself depends on the
+}  // namespace
+
+// Fences before and after the access: what LLVM makes of an ordered access itself depends on the
 // target, and the NVPTX back end leaves the order out of read-modify-write instructions.
-void Fence(llvm::IRBuilder<>& b, ir::MemoryOrder order, bool before, llvm::SyncScope::ID scope) {
+void ControlEmitter::Order(ir::MemoryOrder order, bool before) {
   using Order = ir::MemoryOrder;
   const bool releases = order == Order::kRelease || order == Order::kBoth;
   const bool acquires = order == Order::kAcquire || order == Order::kBoth;
   if (order == Order::kSequential) {
-    b.CreateFence(llvm::AtomicOrdering::SequentiallyConsistent, scope);
+    EmitFence(llvm::AtomicOrdering::SequentiallyConsistent);
   } else if (before ? releases : acquires) {
-    b.CreateFence(before ? llvm::AtomicOrdering::Release : llvm::AtomicOrdering::Acquire, scope);
+    EmitFence(before ? llvm::AtomicOrdering::Release : llvm::AtomicOrdering::Acquire);
   }
 }
-
-}  // namespace
 
 void ControlEmitter::EmitAtomic(const ir::Atomic& atomic, const char* target,
                                 llvm::SyncScope::ID scope, bool halves) {
@@ -68,7 +68,7 @@ void ControlEmitter::EmitAtomic(const ir::Atomic& atomic, const char* target,
   } else if (atomic.op != ir::AtomicOp::kLoad) {
     value = exprs_.Emit(ir::MakeCast(type, atomic.value));
   }
-  Fence(b_, atomic.way.order, true, scope);
+  Order(atomic.way.order, /*before=*/true);
   const llvm::Align align(type.bytes());
   constexpr auto kRelaxed = llvm::AtomicOrdering::Monotonic;
   Value* previous = nullptr;
@@ -82,7 +82,7 @@ void ControlEmitter::EmitAtomic(const ir::Atomic& atomic, const char* target,
     previous = b_.CreateAtomicRMW(AtomicOperation(atomic.op, type), address, value,
                                   llvm::MaybeAlign(type.bytes()), kRelaxed, scope);
   }
-  Fence(b_, atomic.way.order, false, scope);
+  Order(atomic.way.order, /*before=*/false);
   if (!atomic.way.previous) return;
   if (half) previous = b_.CreateFPExt(previous, b_.getFloatTy());
   const Expr name = ir::MakeVar("previous", type);

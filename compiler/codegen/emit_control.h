@@ -23,6 +23,9 @@ class ControlEmitter {
   // A loop whose code is being made; `latch` is the branch back.
   virtual void OnLatch(const ir::For&, llvm::BranchInst*) {}
 
+  // Orders this thread's accesses among those of all others.
+  virtual void EmitFence(llvm::AtomicOrdering order) { b_.CreateFence(order); }
+
   llvm::BasicBlock* NewBlock(const char* name);
   // Runs `then` only where `condition` (scalar i1) holds.
   template <typename F>
@@ -54,6 +57,7 @@ class ControlEmitter {
     llvm::BasicBlock* exit;  // where Break goes
   };
 
+  void Order(ir::MemoryOrder order, bool before);                   // of an atomic access
   std::vector<llvm::Value*> PrintedValues(const ir::Print& print);  // of 64 bits each
   void EmitFor(const ir::For& loop);
   void EmitWhile(const ir::While& loop);

@@ -72,8 +72,8 @@ Value* EmitAtan2(llvm::IRBuilder<>& b, Value* y, Value* x) {
   Value* low = b.CreateSelect(steep, width, height);
   Value* high = b.CreateSelect(steep, height, width);
   // Two zeros are an angle of zero, two infinities one of pi/4.
-  Value* slope = b.CreateSelect(b.CreateFCmpOEQ(low, high), m.F(1), b.CreateFDiv(low, high));
-  slope = b.CreateSelect(b.CreateFCmpOEQ(high, m.F(0)), m.F(0), slope);
+  Value* equal = b.CreateSelect(b.CreateFCmpOEQ(high, m.F(0)), m.F(0), m.F(1));
+  Value* slope = b.CreateSelect(b.CreateFCmpOEQ(low, high), equal, b.CreateFDiv(low, high));
   Value* beyond = b.CreateFCmpOGT(slope, m.F(kTan22));
   Value* turned = b.CreateFDiv(b.CreateFSub(slope, m.F(1)), b.CreateFAdd(slope, m.F(1)));
   Value* part = AtanSmall(b, m, b.CreateSelect(beyond, turned, slope));

@@ -114,8 +114,8 @@ Value* EmitWideAtan2(llvm::IRBuilder<>& b, Value* y, Value* x) {
   Value* steep = b.CreateFCmpOGT(height, width);
   Value* low = m.Select(steep, width, height);
   Value* high = m.Select(steep, height, width);
-  Value* slope = m.Select(b.CreateFCmpOEQ(low, high), m.D(1), m.Div(low, high));
-  slope = m.Select(b.CreateFCmpOEQ(high, m.D(0)), m.D(0), slope);
+  Value* equal = m.Select(b.CreateFCmpOEQ(high, m.D(0)), m.D(0), m.D(1));  // even infinite
+  Value* slope = m.Select(b.CreateFCmpOEQ(low, high), equal, m.Div(low, high));
   Value* value = AtanOf(b, m, slope);
   const auto from = [&](double whole, double rest) {
     return m.Sub(m.D(whole), m.Sub(value, m.D(rest)));

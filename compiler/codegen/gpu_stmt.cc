@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/shared_use.h"
 #include "compiler/ir/visit.h"
+#include "llvm/IR/IntrinsicsNVPTX.h"
 #include "llvm/IR/Module.h"
 
 namespace kiln::codegen {
@@ -104,6 +105,11 @@ void GpuStmtEmitter::Emit(const ir::Stmt& s) {
     default:
       return ControlEmitter::Emit(s);
   }
+}
+
+// membar.gl, which serves every order (PTX 9.7.13.4).
+void GpuStmtEmitter::EmitFence(llvm::AtomicOrdering) {
+  b_.CreateIntrinsic(llvm::Intrinsic::nvvm_membar_gl, {}, {});
 }
 
 void GpuStmtEmitter::EmitThreads(const ir::For& loop) {

@@ -30,6 +30,7 @@ class GpuStmtEmitter : public ControlEmitter {
 
  protected:
   void OnLatch(const ir::For& loop, llvm::BranchInst* latch) override;
+  void EmitFence(llvm::AtomicOrdering order) override;
 
  private:
   void EmitThreads(const ir::For& loop);

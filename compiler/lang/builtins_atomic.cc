@@ -43,6 +43,12 @@ bool IsOne(const Tile& tile) {
                                      [](const ir::Range& r) { return ir::IsConst(r.extent, 1); });
 }
 
+absl::Status RequireNoElementLoop(Elaborator& e, const BoundArgs& args) {
+  if (!e.InElementLoop()) return absl::OkStatus();
+  return e.Error(args.LocOf(0), "an atomic update of a tile in a loop over elements",
+                 "index one element, or update the tile outside of the loop");
+}
+
 // A place for what an element was before the update. In a loop over elements each iteration has
 // its own; elsewhere the block has one, which all its threads read.
 absl::StatusOr<ir::Buffer> PlaceOfPrevious(Elaborator& e, DType type, SourceLoc loc) {
@@ -79,7 +85,31 @@ absl::StatusOr<Value> UpdateOne(Elaborator& e, const BoundArgs& args, ir::Atomic
   return e.Freeze(loaded, "previous", args.loc);
 }
 
+// Every element of a tile by one value.
+absl::StatusOr<Value> UpdateAll(Elaborator& e, const BoundArgs& args, ir::AtomicOp op,
+                                const Tile& dst, const ir::Expr& value, ir::MemoryOrder order) {
+  KILN_RETURN_IF_ERROR(RequireNoElementLoop(e, args));
+  std::vector<ir::Axis> axes;
+  ir::Region element{dst.region.buffer, {}};
+  for (const ir::Range& range : dst.region.ranges) {
+    const DType type = range.extent.dtype();
+    axes.push_back({ir::MakeVar("i", type), ir::MakeInt(0, type), range.extent});
+    element.ranges.push_back({range.min + axes.back().var, ir::MakeInt(1)});
+  }
+  KILN_RETURN_IF_ERROR(
+      e.EmitNew<ir::For>(args.loc, ir::ForKind::kParallel, std::move(axes),
+                         ir::MakeStmt<ir::Atomic>(args.loc, op, element, ir::Region{}, value,
+                                                  ir::AtomicWay{order, nullptr})));
+  return Value::None();
+}
+
 constexpr size_t kOrder = 2, kPrevious = 3;
+
+absl::Status NoPrevious(Elaborator& e, const BoundArgs& args) {
+  return e.Unimplemented(args.LocOf(kPrevious),
+                         "an atomic update of a tile that returns the previous values",
+                         "update the elements in a T.Parallel loop");
+}
 
 template <ir::AtomicOp op>
 absl::StatusOr<Value> Atomic(Elaborator& e, const BoundArgs& args) {
@@ -100,20 +130,16 @@ absl::StatusOr<Value> Atomic(Elaborator& e, const BoundArgs& args) {
   const bool is_tile = (value.Is(Type::kBuffer) && !e.IsRuntime(value)) ||
                        (value.Is(Type::kAccess) && !value.access().is_point);
   if (!is_tile) {
-    if (!IsOne(dst)) {
-      return e.Error(args.LocOf(0), "an atomic update of a whole region by one value",
-                     "index one element, or pass a tile of the same shape");
-    }
     KILN_ASSIGN_OR_RETURN(
         const Operand operand,
         e.ToType(value, dst.region.buffer->dtype, args.LocOf(1), "the value of an atomic update"));
+    if (!IsOne(dst)) {
+      if (tells) return NoPrevious(e, args);
+      return UpdateAll(e, args, op, dst, operand.e, order);
+    }
     return UpdateOne(e, args, op, dst, operand.e, order, tells);
   }
-  if (tells) {
-    return e.Unimplemented(args.LocOf(kPrevious),
-                           "an atomic update of a tile that returns the previous values",
-                           "update the elements in a T.Parallel loop");
-  }
+  if (tells) return NoPrevious(e, args);
   KILN_ASSIGN_OR_RETURN(const Tile src, e.ToTile(value, args.LocOf(1), "the value"));
   if (dst.is_base) KILN_RETURN_IF_ERROR(e.FillBase(&dst, src, args.LocOf(0)));
   KILN_RETURN_IF_ERROR(e.RequireSameShape(src, dst, args.loc, "an atomic update"));

@@ -244,6 +244,43 @@ absl::StatusOr<Value> Dp4a(Elaborator& e, const BoundArgs& args) {
   return Value::None();
 }
 
+// Whether any or all elements of a region are other than zero: a loop of the block.
+template <bool all>
+absl::StatusOr<Value> OfElements(Elaborator& e, const BoundArgs& args) {
+  const char* name = all ? "T.all_of" : "T.any_of";
+  KILN_RETURN_IF_ERROR(e.RequireLaunch(args.loc, name));
+  KILN_ASSIGN_OR_RETURN(const Tile tile,
+                        e.ToTile(args[0], args.LocOf(0), absl::StrCat("the tile of ", name)));
+  if (tile.is_base) {
+    return e.Error(args.LocOf(0), absl::StrCat(name, " of a start without extents"),
+                   "pass a whole tile or a region x[a:b]");
+  }
+  KILN_ASSIGN_OR_RETURN(
+      const ir::Buffer result,
+      e.NewNamedBuffer(kBool, {ir::MakeInt(1)}, ir::Scope::kVar, args.loc, {}, "found"));
+  KILN_RETURN_IF_ERROR(e.EmitNew<ir::Alloc>(args.loc, result, ir::MakeBool(all)));
+  std::vector<ir::Axis> axes;
+  std::vector<Expr> at;
+  for (const ir::Range& range : tile.region.ranges) {
+    const DType type = range.extent.dtype();
+    axes.push_back({ir::MakeVar("i", type), ir::MakeInt(0, type), range.extent});
+    at.push_back(range.min + axes.back().var);
+  }
+  const Expr set = ir::MakeCast(kBool, ir::MakeLoad(tile.region.buffer, at));
+  const Expr old = ir::MakeLoad(result, {ir::MakeInt(0)});
+  ir::Stmt loop = ir::MakeStmt<ir::Store>(args.loc, result, std::vector<Expr>{ir::MakeInt(0)},
+                                          all ? old && set : old || set);
+  for (size_t d = axes.size(); d-- > 0;) {
+    loop =
+        ir::MakeStmt<ir::For>(args.loc, ir::ForKind::kSerial, std::vector<ir::Axis>{axes[d]}, loop);
+  }
+  KILN_RETURN_IF_ERROR(e.Emit(args.loc, loop));
+  ExprInfo info;
+  info.flags = ExprInfo::kRuntime | ExprInfo::kLoads;
+  KILN_ASSIGN_OR_RETURN(const Value value, e.NewExpr(old, info, args.loc));
+  return e.Freeze(value, "found", args.loc);
+}
+
 constexpr Builtin kRows[] = {
     {"T.popcount", "x", OfBits<ir::Intrinsic::kPopCount>},
     {"T.clz", "x", OfBits<ir::Intrinsic::kClz>},
@@ -254,6 +291,8 @@ constexpr Builtin kRows[] = {
     {"T.nextafter", "x1 x2", NextAfter},
     {"T.hypot", "x1 x2", Hypot},
     {"T.dp4a", "A B C", Dp4a},
+    {"T.any_of", "buffer", OfElements<false>},
+    {"T.all_of", "buffer", OfElements<true>},
 };
 
 }  // namespace

@@ -1,8 +1,9 @@
 // ieee_*: arithmetic that rounds as it is told, whatever the pass options say of speed. A result
 // that is rounded to nearest is moved by one unit where what the rounding lost asks for it (Boldo,
 // Melquiond, "Computer Arithmetic and Formal Proofs", on error-free transformations), so that all
-// targets agree. Results below the smallest normal number are rounded to nearest in every mode but
-// for sums, where nothing is lost; a sum of opposite numbers is +0 in every mode.
+// targets agree. What is lost of float32 is found in double, where it is exact; products, quotients
+// and roots of float64 that come near the smallest normal number are rounded to nearest in every
+// mode. A sum of opposite numbers is +0 in every mode.
 #include "absl/strings/str_cat.h"
 #include "compiler/lang/elaborator.h"
 
@@ -69,23 +70,28 @@ class Rounding {
     if (mode_ == Mode::kNearest) return e_.NewExpr(nearest, info, args_.loc);
     KILN_ASSIGN_OR_RETURN(const Expr value, Named(nearest));
     KILN_ASSIGN_OR_RETURN(const Expr lost, Named(rest));
-    const Expr zero = F(0);
     const DType whole = {TypeCode::kUInt, type_.bits};
     const Expr bits = ir::MakeCall(whole, ir::Intrinsic::kReinterpret, {value});
     const Expr one = ir::MakeInt(1, whole);
-    // One unit away from zero and towards it.
     const auto moved = [&](const Expr& to) {
       return ir::MakeCall(type_, ir::Intrinsic::kReinterpret, {to});
     };
+    // One unit away from zero and towards it.
     const Expr away = moved(bits + one), back = moved(bits - one);
-    const Expr above = lost > zero, below = lost<zero, positive = value> zero;
+    const Expr nothing = ir::MakeFloat(0, lost.dtype());
+    const Expr above = lost > nothing, below = lost < nothing;
+    const Expr positive = value > F(0), negative = value < F(0);
+    const int64_t sign = static_cast<int64_t>(uint64_t{1} << (type_.bits - 1));
     Expr out;
     if (mode_ == Mode::kUp) {
-      out = ir::MakeSelect(above, ir::MakeSelect(positive, away, back), value);
+      const Expr up = ir::MakeSelect(negative, back, ir::MakeSelect(positive, away, moved(one)));
+      out = ir::MakeSelect(above, up, value);
     } else if (mode_ == Mode::kDown) {
-      out = ir::MakeSelect(below, ir::MakeSelect(positive, back, away), value);
+      const Expr least = moved(ir::MakeInt(sign | 1, whole));
+      const Expr down = ir::MakeSelect(positive, back, ir::MakeSelect(negative, away, least));
+      out = ir::MakeSelect(below, down, value);
     } else {
-      const Expr past = ir::MakeSelect(positive, below, above);
+      const Expr past = (positive && below) || (negative && above);
       out = ir::MakeSelect(past, back, value);
     }
     return e_.NewExpr(Finite(value, out, exact), info, args_.loc);
@@ -118,6 +124,7 @@ Expr Fma(const Expr& a, const Expr& b, const Expr& c) {
   return ir::MakeCall(a.dtype(), ir::Intrinsic::kFma, {a, b, c});
 }
 Expr Minus(const Expr& a) { return ir::MakeUnary(ir::UnaryOp::kNeg, a); }
+Expr Wide(const Expr& x) { return ir::MakeCast(kFloat64, x); }
 
 // What a + b is more than `sum`, which is it to nearest.
 absl::StatusOr<Expr> LostBySum(Rounding& r, const Expr& a, const Expr& b, const Expr& sum) {
@@ -139,16 +146,15 @@ absl::StatusOr<Value> Product(Elaborator& e, const BoundArgs& args) {
   Rounding r(e, args);
   KILN_RETURN_IF_ERROR(r.Read(2, "T.ieee_mul"));
   KILN_ASSIGN_OR_RETURN(const Expr product, r.Named(r[0] * r[1]));
-  return r.Result(product, Fma(r[0], r[1], Minus(product)));
+  return r.Result(product, Fma(Wide(r[0]), Wide(r[1]), Minus(Wide(product))));
 }
 
 // a / b: of float32 by way of double, which rounds the same in the end and is never approximate.
 absl::StatusOr<Value> QuotientOf(Rounding& r, const Expr& a, const Expr& b) {
-  const auto wide = [](const Expr& x) { return ir::MakeCast(kFloat64, x); };
   KILN_ASSIGN_OR_RETURN(
       const Expr quotient,
-      r.Named(ir::MakeCast(r.type(), ir::MakeBinary(BinaryOp::kDiv, wide(a), wide(b)))));
-  const Expr rest = Fma(Minus(quotient), b, a);
+      r.Named(ir::MakeCast(r.type(), ir::MakeBinary(BinaryOp::kDiv, Wide(a), Wide(b)))));
+  const Expr rest = Fma(Minus(Wide(quotient)), Wide(b), Wide(a));
   const Expr zero = r.F(0);
   return r.Result(quotient, ir::MakeSelect(b < zero, Minus(rest), rest), Equal(b, zero));
 }
@@ -170,7 +176,7 @@ absl::StatusOr<Value> Root(Elaborator& e, const BoundArgs& args) {
   KILN_RETURN_IF_ERROR(r.Read(1, "T.ieee_fsqrt"));
   KILN_ASSIGN_OR_RETURN(const Expr root,
                         r.Named(ir::MakeCall(r.type(), ir::Intrinsic::kSqrt, {r[0]})));
-  return r.Result(root, Fma(Minus(root), root, r[0]));
+  return r.Result(root, Fma(Minus(Wide(root)), Wide(root), Wide(r[0])));
 }
 
 // To nearest: two roundings of double and one of float32.
@@ -192,18 +198,14 @@ absl::StatusOr<Value> Fused(Elaborator& e, const BoundArgs& args) {
     return e.Error(args.loc, "T.ieee_fmaf of float64 in another mode than 'rn'",
                    "use float32, or T.ieee_mul and T.ieee_add");
   }
-  const auto wide = [](const Expr& x) { return ir::MakeCast(kFloat64, x); };
-  KILN_ASSIGN_OR_RETURN(const Expr product, r.Named(wide(r[0]) * wide(r[1])));
-  KILN_ASSIGN_OR_RETURN(const Expr sum, r.Named(product + wide(r[2])));
-  KILN_ASSIGN_OR_RETURN(const Expr low, LostBySum(r, product, wide(r[2]), sum));
+  KILN_ASSIGN_OR_RETURN(const Expr product, r.Named(Wide(r[0]) * Wide(r[1])));
+  KILN_ASSIGN_OR_RETURN(const Expr sum, r.Named(product + Wide(r[2])));
+  KILN_ASSIGN_OR_RETURN(const Expr low, LostBySum(r, product, Wide(r[2]), sum));
   KILN_ASSIGN_OR_RETURN(const Expr value, r.Named(nearest));
-  KILN_ASSIGN_OR_RETURN(const Expr high, r.Named(sum - wide(value)));
+  KILN_ASSIGN_OR_RETURN(const Expr high, r.Named(sum - Wide(value)));
   const Expr zero = ir::MakeFloat(0, kFloat64);
   const Expr lost = ir::MakeSelect(Equal(high, zero), low, high);
-  const auto sign = [&](const Expr& x) {
-    return ir::MakeSelect(x > zero, r.F(1), ir::MakeSelect(x < zero, r.F(-1), r.F(0)));
-  };
-  return r.Result(value, sign(lost));
+  return r.Result(value, lost);
 }
 
 constexpr Builtin kRows[] = {

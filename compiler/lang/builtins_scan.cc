@@ -39,6 +39,20 @@ absl::Status RequireAlike(Elaborator& e, const Tile& src, const Tile& dst, const
   return absl::OkStatus();
 }
 
+// Of one buffer: the same elements, or surely none of them.
+bool IsApartOrSame(const ir::Region& a, const ir::Region& b) {
+  if (a.buffer != b.buffer) return true;
+  bool same = true;
+  for (size_t d = 0; d < a.ranges.size(); ++d) {
+    const ir::Range &x = a.ranges[d], &y = b.ranges[d];
+    same &= ir::Same(x.min, y.min);
+    const auto step = ir::ConstInt(y.min - x.min);
+    const auto m = ir::ConstInt(x.extent), n = ir::ConstInt(y.extent);
+    if (step && m && n && (*step >= *m || -*step >= *n)) return true;
+  }
+  return same;
+}
+
 // T.cumsum(src, dst, dim, reverse), T.cummax.
 template <ir::ReduceOp op>
 absl::StatusOr<Value> Scan(Elaborator& e, const BoundArgs& args) {
@@ -52,6 +66,13 @@ absl::StatusOr<Value> Scan(Elaborator& e, const BoundArgs& args) {
   KILN_RETURN_IF_ERROR(RequireOnChip(e, src, args.LocOf(0), absl::StrCat("the source of ", name)));
   KILN_RETURN_IF_ERROR(RequireOnChip(e, dst, args.LocOf(to), result));
   KILN_RETURN_IF_ERROR(RequireAlike(e, src, dst, args, name));
+  if (!IsApartOrSame(src.region, dst.region)) {
+    return e.Error(args.loc,
+                   absl::StrCat(name, " between parts of '", src.region.buffer->name,
+                                "' that may share elements: ", ir::ToString(src.region), " and ",
+                                ir::ToString(dst.region)),
+                   "give the result a tile of its own");
+  }
   for (const Tile* tile : {&src, &dst}) {
     const DType type = tile->region.buffer->dtype;
     if (!type.is_bool() && type.code != TypeCode::kHandle) continue;

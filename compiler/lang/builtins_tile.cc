@@ -1,5 +1,7 @@
 // Tile ops of the language: copy, gemm, fill, reductions.
 #include <algorithm>
+#include <cmath>
+#include <functional>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/printer.h"
@@ -179,6 +181,60 @@ absl::StatusOr<Value> Clear(Elaborator& e, const BoundArgs& args) {
   return Value::None();
 }
 
+// Loops over a region's elements: body(indices into its buffer, the loops' variables).
+absl::Status OverElements(
+    Elaborator& e, SourceLoc loc, const ir::Region& region,
+    const std::function<ir::Stmt(std::vector<ir::Expr>, std::vector<ir::Expr>)>& body) {
+  std::vector<ir::Axis> axes;
+  std::vector<ir::Expr> at, vars;
+  for (const ir::Range& range : region.ranges) {
+    vars.push_back(ir::MakeVar("i", range.extent.dtype()));
+    axes.push_back({vars.back(), ir::MakeInt(0, range.extent.dtype()), range.extent});
+    at.push_back(range.min + vars.back());
+  }
+  return e.EmitNew<ir::For>(loc, ir::ForKind::kParallel, std::move(axes), body(at, vars));
+}
+
+absl::StatusOr<ir::Buffer> FlagsFor(Elaborator& e, SourceLoc loc, const ir::Region& region) {
+  std::vector<ir::Expr> shape;
+  for (const ir::Range& range : region.ranges) shape.push_back(range.extent);
+  KILN_ASSIGN_OR_RETURN(
+      const ir::Buffer flags,
+      e.NewNamedBuffer(kInt32, std::move(shape), ir::Scope::kFragment, loc, {}, "is_nan"));
+  KILN_RETURN_IF_ERROR(e.EmitNew<ir::Alloc>(loc, flags));
+  return flags;
+}
+
+absl::Status NoteNans(Elaborator& e, SourceLoc loc, const ir::Region& region,
+                      const ir::Buffer& flags) {
+  return OverElements(e, loc, region, [&](std::vector<ir::Expr> at, std::vector<ir::Expr> vars) {
+    const ir::Expr is_nan =
+        ir::MakeCall(kBool, ir::Intrinsic::kIsNan, {ir::MakeLoad(region.buffer, std::move(at))});
+    return ir::MakeStmt<ir::Store>(loc, flags, std::move(vars), ir::MakeCast(kInt32, is_nan));
+  });
+}
+
+// nan_propagate: a maximum or minimum passes over NaN; this makes it NaN where one was there.
+absl::Status ReduceWithNan(Elaborator& e, const ir::Reduce& reduce) {
+  const SourceLoc loc = reduce.loc;
+  KILN_ASSIGN_OR_RETURN(const ir::Buffer of_source, FlagsFor(e, loc, reduce.src));
+  KILN_ASSIGN_OR_RETURN(const ir::Buffer of_result, FlagsFor(e, loc, reduce.dst));
+  KILN_RETURN_IF_ERROR(NoteNans(e, loc, reduce.src, of_source));
+  if (!reduce.clear) KILN_RETURN_IF_ERROR(NoteNans(e, loc, reduce.dst, of_result));
+  KILN_RETURN_IF_ERROR(e.EmitNew<ir::Reduce>(loc, ir::ReduceOp::kMax, ir::WholeBuffer(of_source),
+                                             ir::WholeBuffer(of_result), reduce.dim, reduce.clear));
+  KILN_RETURN_IF_ERROR(
+      e.EmitNew<ir::Reduce>(loc, reduce.op, reduce.src, reduce.dst, reduce.dim, reduce.clear));
+  const ir::Buffer& out = reduce.dst.buffer;
+  return OverElements(
+      e, loc, reduce.dst, [&](std::vector<ir::Expr> at, std::vector<ir::Expr> vars) {
+        const ir::Expr nan = ir::MakeFloat(NAN, out->dtype);
+        const ir::Expr any = ir::MakeLoad(of_result, std::move(vars)) > ir::MakeInt(0);
+        const ir::Expr value = ir::MakeSelect(any, nan, ir::MakeLoad(out, at));
+        return ir::MakeStmt<ir::Store>(loc, out, std::move(at), value);
+      });
+}
+
 template <ir::ReduceOp op>
 absl::StatusOr<Value> Reduce(Elaborator& e, const BoundArgs& args) {
   KILN_RETURN_IF_ERROR(e.RequireLaunch(args.loc, "a reduction"));
@@ -231,8 +287,20 @@ absl::StatusOr<Value> Reduce(Elaborator& e, const BoundArgs& args) {
   }
   if (kept.region.ranges.empty()) kept.region.ranges.push_back({ir::MakeInt(0), ir::MakeInt(1)});
   KILN_RETURN_IF_ERROR(e.RequireSameShape(kept, dst, args.loc, "a reduction"));
-  KILN_RETURN_IF_ERROR(
-      e.EmitNew<ir::Reduce>(args.loc, op, src.region, dst.region, static_cast<int>(dim), clear));
+  bool with_nan = false;
+  if (args.Given(5)) {
+    KILN_ASSIGN_OR_RETURN(with_nan, e.ToBool(args[5], args.LocOf(5), "nan_propagate"));
+  }
+  const ir::Reduce reduce(args.loc, op, src.region, dst.region, static_cast<int>(dim), clear);
+  const bool picks = op == ir::ReduceOp::kMax || op == ir::ReduceOp::kMin ||
+                     op == ir::ReduceOp::kAbsMax;  // sums are NaN by themselves
+  if (with_nan && picks && src.region.buffer->dtype.is_float() &&
+      dst.region.buffer->dtype.is_float()) {
+    KILN_RETURN_IF_ERROR(ReduceWithNan(e, reduce));
+  } else {
+    KILN_RETURN_IF_ERROR(
+        e.EmitNew<ir::Reduce>(args.loc, op, src.region, dst.region, reduce.dim, clear));
+  }
   return Value::None();
 }
 

@@ -130,6 +130,10 @@ class Elaborator {
   const std::vector<ir::Axis>& grid() const { return grid_; }
   bool IsAlive(int region) const { return region_alive_[region]; }
   std::optional<RandomState>& random() { return random_; }
+  // Pass options that the kernel gives in its body, over those of its decorator.
+  absl::Status AnnotatePassConfigs(const Value& v, SourceLoc loc) {
+    return ReadPassConfigs(v, loc, &annotated_);
+  }
   int CurrentRegion() const { return regions_.empty() ? 0 : regions_.back().id; }
   // False where changing compile-time data made in `region` would be lost at run time.
   bool MayMutate(int region) const { return !InRuntimeRegion() || CurrentRegion() == region; }
@@ -353,6 +357,7 @@ class Elaborator {
   std::vector<IrRegion> regions_;
   std::vector<bool> region_alive_;
   std::map<std::string, std::string> launch_notes_;
+  JitOptions annotated_;
   std::vector<ir::Axis> grid_;
   std::optional<RandomState> random_;
   int64_t launch_threads_ = 0;  // of the launch; 0 where they are open

@@ -63,7 +63,6 @@ constexpr Refusal kRefused[] = {
      "use T.alloc_shared, T.alloc_fragment or T.alloc_local"},
     {"annotate_restrict_buffers",
      "pass tensors that lie apart: Kiln takes those of one call to share no element"},
-    {"annotate_pass_configs", "use pass_configs of @tilelang.jit"},
     {"Ramp Broadcast Shuffle extract_lane add2 sub2 mul2 fma2 max2 min2 abs2",
      "write it for one element of a T.vectorized or T.Parallel loop: vectors are the compiler's"},
     {"ldg64 ldg128 ldg256 stg64 stg128 stg256 lds64 lds128 sts64 sts128",
@@ -71,8 +70,11 @@ constexpr Refusal kRefused[] = {
     {"ballot ballot_sync any_sync all_sync shfl_sync tvm_warp_shuffle activemask match_any_sync "
      "match_all_sync syncthreads_and syncthreads_or syncthreads_count",
      "use a reduction or shared memory"},
-    {"int4 uint4 float4_e2m1fn float8_e8m0fnu tfloat32 float8_e4m3fnuz float8_e5m2fnuz",
-     "use float8_e4m3fn, float8_e5m2, int8 or a wider type"},
+    {"tfloat32", "use float32, and the pass option kiln.tf32 for products"},
+    {"int4 uint4 float4_e2m1fn",
+     "keep two values in a uint8 and take them apart with shifts, or use a wider type"},
+    {"float8_e8m0fnu float8_e4m3fnuz float8_e5m2fnuz",
+     "use float8_e4m3fn or float8_e5m2, or keep the bits in a uint8"},
 };
 
 void AddTable(BuiltinTable table, absl::string_view prefix, Module* module) {

@@ -70,6 +70,23 @@ for i in T.Parallel(4):
       });
 }
 
+TEST(Atomics, OfTilesByOneValue) {
+  RunEverywhere(
+      KernelText("B: T.Tensor((6, 8), \"int32\")",
+                 "T.atomic_add(B[1:5, 2:8], 3)\nT.atomic_max(B[0:2, :], 10)"),
+      [](const Views& v) {
+        for (int i = 0; i < 48; ++i) v[0].Set(i, i);
+      },
+      [](const Views& v, const std::string& where) {
+        for (int i = 0; i < 48; ++i) {
+          int want = i;
+          if (i / 8 >= 1 && i / 8 < 5 && i % 8 >= 2) want += 3;
+          if (i / 8 < 2) want = std::max(want, 10);
+          ASSERT_EQ(v[0].Get(i), want) << where << " " << i;
+        }
+      });
+}
+
 TEST(Atomics, LoadAndStore) {
   const std::string body = R"(for i in T.Parallel(40):
     T.atomic_store(B[i], T.atomic_load(A[i], memory_order="acquire") * 2, memory_order="release")

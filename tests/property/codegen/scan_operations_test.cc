@@ -235,6 +235,102 @@ TEST(Im2Col, IsAConvolutionsGather) {
   ExpectConvolves({.c = 64, .kernel = 1, .pad = 0});
 }
 
+TEST(Reductions, MaximaOfNanWhereAskedFor) {
+  const std::string body = R"(x = T.alloc_fragment((8, 24), "float16")
+y = T.alloc_fragment((8,), "float16")
+z = T.alloc_fragment((24,), "float32")
+T.copy(A, x)
+T.reduce_max(x, y, dim=1, nan_propagate=True)
+T.copy(y, B[0, 0:8])
+T.reduce_max(x, y, dim=1)
+T.copy(y, B[1, 0:8])
+for j in T.Parallel(24):
+    z[j] = T.if_then_else(j == 20, T.cast(A[2, 3], "float32"), 1.0)
+T.reduce_absmax(x, z, dim=0, clear=False, nan_propagate=True)
+T.copy(z, B[2, 0:24]))";
+  RunEverywhere(
+      KernelText("A: T.Tensor((8, 24), \"float16\"), B: T.Tensor((3, 24), \"float32\")", body, 64),
+      [](const Views& v) {
+        SmallNumbers(v);
+        for (const int at : {2 * 24 + 3, 5 * 24 + 23, 5 * 24}) v[0].Set(at, NAN);
+      },
+      [](const Views& v, const std::string& where) {
+        for (int i = 0; i < 8; ++i) {
+          double most = -HUGE_VAL;
+          for (int j = 0; j < 24; ++j) most = std::fmax(most, v[0].Get(i * 24 + j));
+          ASSERT_EQ(v[1].Get(24 + i), most) << where;
+          if (i == 2 || i == 5) {
+            ASSERT_TRUE(std::isnan(v[1].Get(i))) << where;
+          } else {
+            ASSERT_EQ(v[1].Get(i), most) << where;
+          }
+        }
+        for (int j = 0; j < 24; ++j) {
+          double most = 1;
+          for (int i = 0; i < 8; ++i) most = std::fmax(most, std::fabs(v[0].Get(i * 24 + j)));
+          if (j == 3 || j == 23 || j == 0 || j == 20) {
+            ASSERT_TRUE(std::isnan(v[1].Get(48 + j))) << where;
+          } else {
+            ASSERT_EQ(v[1].Get(48 + j), most) << where;
+          }
+        }
+      });
+}
+
+TEST(Reductions, AnyAndAll) {
+  const std::string body = R"(x = T.alloc_shared((4, 6), "int32")
+T.copy(A, x)
+for r in T.serial(4):
+    any = T.any_of(x[r, :])
+    if any:
+        B[r] = 1
+    if T.all_of(x[r, 1:5]):
+        B[4 + r] = 1
+if T.any_of(x):
+    B[8] = 7)";
+  RunEverywhere(
+      KernelText("A: T.Tensor((4, 6), \"int32\"), B: T.Tensor((9,), \"int32\")", body, 32),
+      [](const Views& v) {
+        for (int i = 0; i < 24; ++i) v[0].Set(i, i < 6 ? 0 : i < 18 ? i % 6 : 1);
+        for (int i = 0; i < 9; ++i) v[1].Set(i, 0);
+      },
+      [](const Views& v, const std::string& where) {
+        const double want[] = {0, 1, 1, 1, 0, 1, 1, 1, 7};
+        for (int i = 0; i < 9; ++i) ASSERT_EQ(v[1].Get(i), want[i]) << where << " " << i;
+      });
+}
+
+TEST(Reductions, ReducersByTheirCanonicalForms) {
+  const std::string body = R"(r = T.alloc_reducer((12,), "int32", op="bitxor")
+m = T.alloc_reducer((20,), "int32", op="max")
+y = T.alloc_fragment((12,), "int32")
+z = T.alloc_fragment((20,), "int32")
+T.reducer_init(r, 5)
+T.reducer_init(m)
+for i, j in T.Parallel(12, 20):
+    T.reducer_update(r[i], A[i, j])
+    T.reducer_update(m[j], A[i, j])
+T.finalize_reducer(r, y)
+T.finalize_reducer(m, z)
+T.copy(y, B[0, 0:12])
+T.copy(z, B[1, 0:20]))";
+  RunEverywhere(
+      KernelText("A: T.Tensor((12, 20), \"int32\"), B: T.Tensor((2, 20), \"int32\")", body, 64),
+      SmallNumbers, [](const Views& v, const std::string& where) {
+        const auto a = [&](int i, int j) { return static_cast<int>(v[0].Get(i * 20 + j)); };
+        for (int i = 0; i < 12; ++i) {
+          int odd = 5;
+          for (int j = 0; j < 20; ++j) odd ^= a(i, j);
+          ASSERT_EQ(v[1].Get(i), odd) << where;
+        }
+        for (int j = 0; j < 20; ++j) {
+          int most = -100;
+          for (int i = 0; i < 12; ++i) most = std::max(most, a(i, j));
+          ASSERT_EQ(v[1].Get(20 + j), most) << where;
+        }
+      });
+}
+
 TEST(BitwiseReductions, FoldBits) {
   for (const char* type : {"int32", "uint8"}) {
     const std::string body =

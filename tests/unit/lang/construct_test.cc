@@ -254,7 +254,7 @@ TEST(Constructs, TileOps) {
       {"i = T.alloc_fragment((16, 8), 'int32')\nj = T.alloc_fragment((8,), 'int32')\n"
        "T.reduce_bitxor(i, j, dim=0)",
        "reduce_bitxor i -> j dim=0"},
-      {"t = T.alloc_shared((32, 16), 'float16')\nT.transpose(a, t)", "t[i, i0] = a[i0, i]"},
+      {"t = T.alloc_shared((32, 16), 'float16')\nT.transpose(a, t)", "t[i, i_1] = a[i_1, i]"},
       {"T.print(c[n, 1], msg='c')", "print \"c: block \", bx"},
       {"T.device_assert(n > 0, 'no rows')", "assert n > 0, \"no rows\""},
       {"v[0] = T.popcount(v[n])", "popcount(v[n])"},

@@ -195,6 +195,8 @@ const Refusal kExpressions[] = {
      "0 to 1"},
     {"s = T.alloc_shared((4, 8), 'int32')\nr = T.alloc_shared((4, 9), 'int32')\nT.cumsum(s, r)",
      "T.cumsum(s, r)", "between shapes that differ", "the same extents"},
+    {"s = T.alloc_shared((4, 8), 'int32')\nT.cumsum(s[0:2, :], s[1:3, :])", "T.cumsum(s[0:2",
+     "that may share elements", "a tile of its own"},
     {"s = T.alloc_shared((4, 8), 'bool')\nT.cummax(s)", "T.cummax(s)", "T.cummax of bool", "cast"},
     {"s = T.alloc_shared((4, 8), 'int32')\nT.cumsum(s[1, 2])", "s[1, 2]", "a start without extents",
      "a region"},
