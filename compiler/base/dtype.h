@@ -52,6 +52,7 @@ inline constexpr DType kInt64{TypeCode::kInt, 64};
 inline constexpr DType kInt8{TypeCode::kInt, 8};
 inline constexpr DType kUInt8{TypeCode::kUInt, 8};
 inline constexpr DType kUInt32{TypeCode::kUInt, 32};
+inline constexpr DType kUInt64{TypeCode::kUInt, 64};
 inline constexpr DType kFloat16{TypeCode::kFloat, 16};
 inline constexpr DType kFloat32{TypeCode::kFloat, 32};
 inline constexpr DType kFloat64{TypeCode::kFloat, 64};

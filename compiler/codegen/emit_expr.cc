@@ -418,6 +418,9 @@ Value* ExprEmitter::EmitReduce(const ir::Call& e) {
     b_.setFastMathFlags(flags);
     return b_.CreateFAddReduce(llvm::ConstantFP::getNegativeZero(v->getType()->getScalarType()), v);
   }
+  if (e.op == Intrinsic::kReduceAnd) return b_.CreateAndReduce(v);
+  if (e.op == Intrinsic::kReduceOr) return b_.CreateOrReduce(v);
+  if (e.op == Intrinsic::kReduceXor) return b_.CreateXorReduce(v);
   const BinaryOp op = e.op == Intrinsic::kReduceMax ? BinaryOp::kMax : BinaryOp::kMin;
   for (int width = type.lanes; width > 1; width /= 2) {
     if (width % 2 != 0) {
@@ -441,6 +444,9 @@ Value* ExprEmitter::EmitCall(const ir::Call& e) {
     case Intrinsic::kReduceAdd:
     case Intrinsic::kReduceMax:
     case Intrinsic::kReduceMin:
+    case Intrinsic::kReduceAnd:
+    case Intrinsic::kReduceOr:
+    case Intrinsic::kReduceXor:
       return EmitReduce(e);
     case Intrinsic::kReinterpret:
       return Reinterpret(e);
@@ -460,6 +466,12 @@ Value* ExprEmitter::EmitCall(const ir::Call& e) {
   if (e.op == Intrinsic::kAbs && !type.is_float()) {
     if (type.is_uint() || type.is_bool()) return args[0];
     return b_.CreateBinaryIntrinsic(llvm::Intrinsic::abs, args[0], b_.getFalse());
+  }
+  if (e.op == Intrinsic::kPopCount) {
+    return b_.CreateUnaryIntrinsic(llvm::Intrinsic::ctpop, args[0]);
+  }
+  if (e.op == Intrinsic::kClz) {
+    return b_.CreateBinaryIntrinsic(llvm::Intrinsic::ctlz, args[0], b_.getFalse());
   }
   if (!type.is_float()) {
     Fail(absl::InvalidArgumentError(
@@ -532,6 +544,30 @@ Value* ExprEmitter::EmitMathCall(Intrinsic op, DType type, llvm::ArrayRef<Value*
       return own(EmitErf, "erf");
     case Intrinsic::kPow:
       return wide ? EmitLibm(b_, "pow", args) : EmitPow(b_, args[0], args[1]);
+    case Intrinsic::kExp10:
+      return own(EmitExp10, "exp10");
+    case Intrinsic::kLog1p:
+      return own(EmitLog1p, "log1p");
+    case Intrinsic::kSinh:
+      return own(EmitSinh, "sinh");
+    case Intrinsic::kCosh:
+      return own(EmitCosh, "cosh");
+    case Intrinsic::kAsin:
+      return own(EmitAsin, "asin");
+    case Intrinsic::kAcos:
+      return own(EmitAcos, "acos");
+    case Intrinsic::kAtan:
+      return own(EmitAtan, "atan");
+    case Intrinsic::kAsinh:
+      return own(EmitAsinh, "asinh");
+    case Intrinsic::kAcosh:
+      return own(EmitAcosh, "acosh");
+    case Intrinsic::kAtanh:
+      return own(EmitAtanh, "atanh");
+    case Intrinsic::kAtan2:
+      return wide ? EmitLibm(b_, "atan2", args) : EmitAtan2(b_, args[0], args[1]);
+    case Intrinsic::kFmod:
+      return EmitLibm(b_, wide ? "fmod" : "fmodf", args);
     default:
       return Unsupported(op, type);
   }

@@ -187,12 +187,35 @@ Value* GpuExprEmitter::WideCall(Intrinsic op, DType type, llvm::ArrayRef<Value*>
       return EmitWideErf(b_, args[0]);
     case Intrinsic::kPow:
       return EmitWidePow(b_, args[0], args[1]);
+    case Intrinsic::kExp10:
+      return EmitWideExp10(b_, args[0]);
+    case Intrinsic::kLog1p:
+      return EmitWideLog1p(b_, args[0]);
+    case Intrinsic::kSinh:
+      return EmitWideSinh(b_, args[0]);
+    case Intrinsic::kCosh:
+      return EmitWideCosh(b_, args[0]);
+    case Intrinsic::kAsin:
+      return EmitWideAsin(b_, args[0]);
+    case Intrinsic::kAcos:
+      return EmitWideAcos(b_, args[0]);
+    case Intrinsic::kAtan:
+      return EmitWideAtan(b_, args[0]);
+    case Intrinsic::kAsinh:
+      return EmitWideAsinh(b_, args[0]);
+    case Intrinsic::kAcosh:
+      return EmitWideAcosh(b_, args[0]);
+    case Intrinsic::kAtanh:
+      return EmitWideAtanh(b_, args[0]);
+    case Intrinsic::kAtan2:
+      return EmitWideAtan2(b_, args[0], args[1]);
     default:
       return Unsupported(op, type);
   }
 }
 
 Value* GpuExprEmitter::EmitMathCall(Intrinsic op, DType type, llvm::ArrayRef<Value*> args) {
+  if (op == Intrinsic::kFmod) return EmitFmod(b_, args[0], args[1]);
   if (type.bits == 64 && op != Intrinsic::kSqrt && op != Intrinsic::kRsqrt) {
     return WideCall(op, type, args);
   }

@@ -114,7 +114,14 @@ struct BuiltinTable {
   const Builtin* rows;
   size_t size;
 };
-BuiltinTable TileBuiltins();      // builtins_tile.cc: copy, gemm, fill, reduce, atomics
+BuiltinTable TileBuiltins();      // builtins_tile.cc: copy, gemm, fill, reduce
+BuiltinTable ScanBuiltins();      // builtins_scan.cc: cumsum, transpose, im2col
+BuiltinTable AtomicBuiltins();    // builtins_atomic.cc: atomic updates
+BuiltinTable BitBuiltins();       // builtins_bits.cc: integers by their bits, floats by exponents
+BuiltinTable RoundingBuiltins();  // builtins_rounding.cc: ieee_*
+BuiltinTable RandomBuiltins();    // builtins_random.cc: rng_*
+BuiltinTable DebugBuiltins();     // builtins_debug.cc: print, asserts
+BuiltinTable DeviceBuiltins();    // builtins_device.cc: names of CUDA's that need no thread
 BuiltinTable MathBuiltins();      // builtins_math.cc: scalar functions of T
 BuiltinTable AllocBuiltins();     // builtins_alloc.cc: tensors, allocation, sizes
 BuiltinTable LoopBuiltins();      // builtins_loop.cc: loops, launch, hints

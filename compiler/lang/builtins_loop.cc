@@ -235,19 +235,6 @@ absl::StatusOr<Value> UseSwizzle(Elaborator& e, const BoundArgs& args) {
   return Value::None();
 }
 
-absl::StatusOr<Value> DeviceAssert(Elaborator& e, const BoundArgs& args) {
-  KILN_RETURN_IF_ERROR(e.RequireLaunch(args.loc, "T.device_assert"));
-  KILN_ASSIGN_OR_RETURN(const Condition c, e.Decide(args[0], args.LocOf(0)));
-  std::string message = "assertion failed";
-  if (args.Given(1)) {
-    KILN_ASSIGN_OR_RETURN(message, e.ToStr(args[1], args.LocOf(1), "the message"));
-  }
-  const ir::Expr condition = c.known ? ir::MakeBool(c.value) : c.expr.e;
-  if (c.known && c.value) return Value::None();
-  KILN_RETURN_IF_ERROR(e.EmitNew<ir::Assert>(args.loc, condition, std::move(message)));
-  return Value::None();
-}
-
 // A fact about run-time sizes alone, outside of branches and loops, is checked before the kernel is
 // launched. Others are for the reference's prover: Kiln proves what it needs. A false constant is
 // an error.
@@ -301,7 +288,6 @@ constexpr Builtin kRows[] = {
     {"T.Kernel", "* threads? is_cpu? prelude? cluster_dims?", Kernel},
     {"T.ws", "*", WarpGroups},
     {"T.use_swizzle", "panel_size order? enable?", UseSwizzle},
-    {"T.device_assert", "condition msg?", DeviceAssert},
     {"T.assume", "condition", Assume},
     {"T.disable_warp_group_reg_alloc", "", Hint},
     {"T.no_set_max_nreg", "", Hint},

@@ -26,23 +26,10 @@
 #include "compiler/lang/kernel.h"
 #include "compiler/lang/launch_state.h"
 #include "compiler/lang/module.h"
+#include "compiler/lang/state.h"
+#include "compiler/lang/value.h"
 
 namespace kiln::lang {
-
-// Why a block of statements ended.
-enum class Flow : uint8_t { kNormal, kReturn, kBreak, kContinue };
-
-enum class RegionKind : uint8_t { kRoot, kLaunch, kThreads, kBranch, kLoop, kWhile };
-
-// A place where IR statements are collected: names bound in it end with it.
-struct IrRegion {
-  RegionKind kind = RegionKind::kRoot;
-  ir::ForKind loop = ir::ForKind::kSerial;
-  int id = 0;
-  int64_t start = 0;  // step count at its beginning
-  SourceLoc loc;
-  std::vector<ir::Stmt> stmts;
-};
 
 class Elaborator {
  public:
@@ -136,6 +123,21 @@ class Elaborator {
     return Emit(loc, ir::MakeStmt<T>(loc, std::forward<Args>(args)...));
   }
   bool InLaunch() const;
+  // Inside of T.Parallel or T.vectorized.
+  bool InElementLoop() const { return OutermostElementLoop() < regions_.size(); }
+  // The axes of the outermost such loop and of all loops inside of it that are around this place;
+  // an error under a while loop.
+  absl::StatusOr<std::vector<ir::Axis>> ElementAxes(SourceLoc loc);
+  // Has `stmt`, if it is defined, follow the outermost such loop. The number of its region.
+  int EmitAfterElementLoop(ir::Stmt stmt);
+  // The blocks of the launch.
+  const std::vector<ir::Axis>& grid() const { return launch_.grid; }
+  bool IsAlive(int region) const { return region_alive_[region]; }
+  std::optional<RandomState>& random() { return random_; }
+  // Pass options that the kernel gives in its body, over those of its decorator.
+  absl::Status AnnotatePassConfigs(const Value& v, SourceLoc loc) {
+    return ReadPassConfigs(v, loc, &annotated_);
+  }
   int CurrentRegion() const { return regions_.empty() ? 0 : regions_.back().id; }
   // False where changing compile-time data made in `region` would be lost at run time.
   bool MayMutate(int region) const { return !InRuntimeRegion() || CurrentRegion() == region; }
@@ -317,7 +319,8 @@ class Elaborator {
                       bool fresh);
   absl::Status AssertionFailed(const ast::Assert& node);
   std::vector<std::string> ValueChain(ast::ExprPtr expr);
-  bool InRuntimeRegion() const;  // inside a branch or loop of the IR, since the kernel began
+  size_t OutermostElementLoop() const;  // a region's number, or their count
+  bool InRuntimeRegion() const;         // inside a branch or loop of the IR, since the kernel began
   // Regions.
   void PushRegion(RegionKind kind, SourceLoc loc, ir::ForKind loop = ir::ForKind::kSerial);
   std::vector<ir::Stmt> PopRegion();
@@ -369,6 +372,8 @@ class Elaborator {
   std::vector<IrRegion> regions_;
   std::vector<bool> region_alive_;
   LaunchState launch_;
+  JitOptions annotated_;
+  std::optional<RandomState> random_;
   std::vector<ir::View> views_;
   std::vector<ir::Reducer> reducers_;
   absl::string_view name_hint_;

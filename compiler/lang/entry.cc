@@ -495,6 +495,7 @@ absl::StatusOr<ir::Program> Elaborator::Finish(const std::string& name, const Ji
     if (used) program.dims.push_back(dim);
   }
   for (const auto& [key, value] : options.attrs) program.attrs[key] = value;
+  for (const auto& [key, value] : annotated_.attrs) program.attrs[key] = value;
   for (const auto& [key, value] : config_->values()) {
     if (IsOptionName(key)) program.attrs[key] = ReadPassOption(key, value).text;
   }

@@ -141,10 +141,14 @@ absl::Status Elaborator::ExecIrLoop(const ast::For& node, LoopObject& loop) {
     }
     values.push_back(value);
   }
+  regions_.back().axes = axes;
   KILN_RETURN_IF_ERROR(ExecLoopBody(node, loop, std::move(values)));
+  const std::vector<ir::Stmt> after = std::move(regions_.back().after);
   ir::Stmt body = ir::MakeSeq(PopRegion(), node.loc);
-  return EmitNew<ir::For>(node.loc, loop.kind, std::move(axes), std::move(body), loop.num_stages,
-                          loop.annotations);
+  KILN_RETURN_IF_ERROR(EmitNew<ir::For>(node.loc, loop.kind, std::move(axes), std::move(body),
+                                        loop.num_stages, loop.annotations));
+  for (const ir::Stmt& s : after) KILN_RETURN_IF_ERROR(Emit(node.loc, s));
+  return absl::OkStatus();
 }
 
 absl::Status Elaborator::ExecIrAxis(const ast::For& node, LoopObject& loop, size_t axis,
@@ -156,9 +160,10 @@ absl::Status Elaborator::ExecIrAxis(const ast::For& node, LoopObject& loop, size
   info.flags = ExprInfo::kRuntime;
   KILN_ASSIGN_OR_RETURN(const Value value, NewExpr(var, info, node.loc));
   values->push_back(value);
+  std::vector<ir::Axis> axes = {{var, ir::MakeInt(0, var.dtype()), loop.extents[axis].e}};
+  regions_.back().axes = axes;
   KILN_RETURN_IF_ERROR(ExecIrAxis(node, loop, axis + 1, values));
   ir::Stmt body = ir::MakeSeq(PopRegion(), node.loc);
-  std::vector<ir::Axis> axes = {{var, ir::MakeInt(0, var.dtype()), loop.extents[axis].e}};
   return EmitNew<ir::For>(node.loc, ir::ForKind::kSerial, std::move(axes), std::move(body));
 }
 
@@ -267,6 +272,7 @@ absl::StatusOr<Flow> Elaborator::ExecLaunch(const ast::With& node, size_t item,
     KILN_ASSIGN_OR_RETURN(const Value value, NewExpr(var, info, node.loc));
     values.push_back(value);
   }
+  random_.reset();
   if (with.target != nullptr) {
     const auto* tuple = with.target->As<ast::Tuple>();
     if (tuple != nullptr && tuple->items.size() != values.size()) {

@@ -330,6 +330,34 @@ bool Elaborator::InLaunch() const {
                      [](const IrRegion& r) { return r.kind == RegionKind::kLaunch; });
 }
 
+size_t Elaborator::OutermostElementLoop() const {
+  for (size_t i = 0; i < regions_.size(); ++i) {
+    if (regions_[i].kind == RegionKind::kLoop && (regions_[i].loop == ir::ForKind::kParallel ||
+                                                  regions_[i].loop == ir::ForKind::kVectorized)) {
+      return i;
+    }
+  }
+  return regions_.size();
+}
+
+absl::StatusOr<std::vector<ir::Axis>> Elaborator::ElementAxes(SourceLoc loc) {
+  std::vector<ir::Axis> axes;
+  for (size_t i = OutermostElementLoop(); i < regions_.size(); ++i) {
+    if (regions_[i].kind == RegionKind::kWhile) {
+      return Error(loc, "this stands in a while loop inside of a loop over elements",
+                   "use a for loop, whose length is known");
+    }
+    axes.insert(axes.end(), regions_[i].axes.begin(), regions_[i].axes.end());
+  }
+  return axes;
+}
+
+int Elaborator::EmitAfterElementLoop(ir::Stmt stmt) {
+  IrRegion& loop = regions_[OutermostElementLoop()];
+  if (stmt.defined()) loop.after.push_back(std::move(stmt));
+  return loop.id;
+}
+
 absl::Status Elaborator::RequireLaunch(SourceLoc loc, absl::string_view what) {
   if (InLaunch()) return absl::OkStatus();
   return Error(loc, absl::StrCat(what, " stands outside a T.Kernel block"),

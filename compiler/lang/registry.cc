@@ -43,31 +43,26 @@ constexpr Refusal kRefused[] = {
      "use T.Pipelined, or give warpgroups their work with T.ws"},
     {"alloc_cluster_barrier sync_grid tvm_storage_sync pdl_sync pdl_trigger",
      "leave it out: tile ops are ordered by the program, and the compiler places barriers"},
-    {"tma_load ptx_cp_async im2col c2d_im2col transpose", "use T.copy"},
+    {"tma_load ptx_cp_async", "use T.copy"},
     {"tcgen05_gemm ptx_wgmma_ss tcgen05_gemm_blockscaled gemm_sp mma_gemm_blockscaled "
-     "dp4a tcgen05_mma_arrive alloc_tmem deallocate_tmem",
+     "tcgen05_mma_arrive alloc_tmem deallocate_tmem",
      "use T.gemm: the compiler picks the instruction"},
-    {"cumsum cummax", "accumulate in a T.serial loop over a T.alloc_fragment"},
-    {"reduce_bitand reduce_bitor reduce_bitxor reducer_init reducer_update",
-     "use T.reduce_sum, T.reduce_max, T.reduce_min, T.reduce_abssum, T.reduce_absmax, "
-     "or update a "
-     "T.alloc_reducer"},
-    {"atomic_load atomic_store atomic_or", "use T.atomic_add, T.atomic_max or T.atomic_min"},
-    {"call_extern call_intrin import_source access_ptr address_of tvm_access_ptr",
+    {"call_extern call_intrin import_source tvm_access_ptr",
      "write the computation with T's own functions"},
-    {"print rng_init rng_rand rng_rand_float", "write values to an output tensor"},
     {"meta_class", "use @T.macro functions"},
     {"SharedBuffer FragmentBuffer sblock sblock_alloc_buffer reads writes",
      "use T.alloc_shared, T.alloc_fragment or T.alloc_local"},
-    {"annotate_safe_value annotate_restrict_buffers annotate_min_blocks_per_sm "
-     "annotate_pass_configs annotate_compile_flags func_attr",
-     "leave it out, or use pass_configs of @tilelang.jit"},
-    {"Ramp Broadcast Shuffle extract_lane", "use T.vectorized"},
-    {"sinh cosh atan atan2 asin acos fmod ldexp",
-     "build it from T.exp, T.sin, T.cos, T.tanh and arithmetic"},
-    {"int4 uint4 float4_e2m1fn float8_e8m0fnu tfloat32 float8_e4m3fnuz float8_e5m2fnuz",
-     "use float8_e4m3fn, float8_e5m2, int8 or a wider type"},
-
+    {"annotate_restrict_buffers",
+     "pass tensors that lie apart: Kiln takes those of one call to share no element"},
+    {"Ramp Broadcast Shuffle extract_lane add2 sub2 mul2 fma2 max2 min2 abs2",
+     "write it for one element of a T.vectorized or T.Parallel loop: vectors are the compiler's"},
+    {"ldg64 ldg128 ldg256 stg64 stg128 stg256 lds64 lds128 sts64 sts128",
+     "load and store elements in a T.vectorized loop, or use T.copy: accesses are made wide"},
+    {"tfloat32", "use float32, and the pass option kiln.tf32 for products"},
+    {"int4 uint4 float4_e2m1fn",
+     "keep two values in a uint8 and take them apart with shifts, or use a wider type"},
+    {"float8_e8m0fnu float8_e4m3fnuz float8_e5m2fnuz",
+     "use float8_e4m3fn or float8_e5m2, or keep the bits in a uint8"},
 };
 
 void AddTable(BuiltinTable table, absl::string_view prefix, Module* module) {
@@ -97,10 +92,10 @@ Module* Add(ModuleMap* modules, const std::string& path, const std::string& show
 
 // The tables of T's own functions.
 std::vector<BuiltinTable> LanguageTables() {
-  return {
-      TileBuiltins(), MathBuiltins(),    AllocBuiltins(),  ViewBuiltins(),   ReducerBuiltins(),
-      LoopBuiltins(), BarrierBuiltins(), ThreadBuiltins(), LayoutBuiltins(),
-  };
+  return {TileBuiltins(),   ScanBuiltins(),     AtomicBuiltins(), MathBuiltins(),
+          BitBuiltins(),    RoundingBuiltins(), RandomBuiltins(), DebugBuiltins(),
+          DeviceBuiltins(), AllocBuiltins(),    ViewBuiltins(),   ReducerBuiltins(),
+          LoopBuiltins(),   BarrierBuiltins(),  ThreadBuiltins(), LayoutBuiltins()};
 }
 
 void AddLanguage(ModuleMap* modules) {
