@@ -218,7 +218,7 @@ struct Comprehension : Expr {
 struct FStringPart {
   std::string literal;              // text before the value
   ExprPtr value = nullptr;          // null in a last, literal-only part
-  std::string expression;           // source text of the value when written {value=}
+  std::string expression;           // source text when written {value=}, with the sign
   char conversion = 0;              // 'r', 's', 'a' or 0
   std::vector<FStringPart> format;  // the format spec, itself an f-string
 };

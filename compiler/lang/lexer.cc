@@ -505,7 +505,10 @@ absl::Status Lexer::Value(absl::string_view close, bool raw, int depth, FPiece* 
     const char c = Peek();
     if (nesting == 0 && (c == '}' || c == ':')) break;
     if (nesting == 0 && c == '!' && Peek(1) != '=') break;
-    if (nesting == 0 && c == '=' && (Peek(1) == '}' || Peek(1) == ':' || Peek(1) == '!')) {
+    size_t next = 1;
+    while (c == '=' && Peek(next) == ' ') ++next;
+    if (nesting == 0 && c == '=' &&
+        (Peek(next) == '}' || Peek(next) == ':' || (Peek(next) == '!' && Peek(next + 1) != '='))) {
       const char before = At(pos_ - 1);
       if (before != '=' && before != '!' && before != '<' && before != '>') break;
     }
@@ -520,8 +523,9 @@ absl::Status Lexer::Value(absl::string_view close, bool raw, int depth, FPiece* 
   }
   piece->end = std::min(pos_, end_);
   if (Peek() == '=') {
-    piece->echo = true;
     ++pos_;
+    while (Peek() == ' ') ++pos_;
+    piece->echo_end = pos_;
   }
   if (Peek() == '!') {
     piece->conversion = Peek(1);

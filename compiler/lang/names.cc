@@ -135,6 +135,11 @@ absl::StatusOr<Value> Elaborator::ReadGlobal(absl::string_view name, SourceLoc l
   }
   const auto value = global_values_.find({name, binder->statement});
   if (value != global_values_.end()) return value->second;
+  // A branch that was not taken: what the name meant before it.
+  const bool earlier = std::any_of(found->second.begin(), found->second.end(), [&](const Touch& t) {
+    return t.binds && t.statement < binder->statement;
+  });
+  if (earlier) return ReadGlobal(name, loc, binder->statement);
   return Error(loc,
                absl::StrCat("'", name, "' has no value: the statement that binds it at line ",
                             module_.tree->body[binder->statement]->loc.line, " did not do so"),
@@ -261,6 +266,7 @@ absl::StatusOr<Value> Elaborator::Freeze(const Value& v, absl::string_view name,
   }
   const ir::Expr var = VarNamed(name, operand.e.dtype());
   KILN_RETURN_IF_ERROR(EmitNew<ir::Bind>(loc, var, operand.e));
+  if (!(operand.info.flags & ExprInfo::kLoads)) bound_.emplace(var.get(), operand.e);
   ExprInfo info;
   info.flags = ExprInfo::kRuntime;
   KILN_ASSIGN_OR_RETURN(Value bound, NewExpr(var, info, loc));

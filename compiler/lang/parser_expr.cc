@@ -346,8 +346,11 @@ absl::StatusOr<ExprPtr> Parser::ParseAtom() {
   switch (token.kind) {
     case TokenKind::kInt: {
       if (token.too_big) {
-        return Error(begin, "an integer literal above 64 bits",
-                     "kernel integers are 64-bit; write the value as a float or split it");
+        auto* node = ast_->New<ast::Unsupported>(begin);
+        node->what = "an integer literal above 64 bits";
+        node->remedy = "kernel integers are 64-bit; write the value as a float or split it";
+        ++pos_;
+        return node;
       }
       auto* node = constant(ast::ConstantType::kInt);
       node->int_value = token.int_value;
@@ -601,7 +604,9 @@ absl::Status Parser::ParsePieces(const std::vector<FPiece>& pieces,
       inner.depth_ = depth_;
       KILN_ASSIGN_OR_RETURN(part.value, inner.ParseWholeExpression());
       Raise(owner, part.value);
-      if (piece.echo) part.expression = file_.text.substr(piece.begin, piece.end - piece.begin);
+      if (piece.echo_end > 0) {
+        part.expression = file_.text.substr(piece.begin, piece.echo_end - piece.begin);
+      }
       KILN_RETURN_IF_ERROR(ParsePieces(piece.format, &part.format, owner));
     }
     parts->push_back(std::move(part));
