@@ -1,6 +1,5 @@
 // Classes and their instances: objects of compile time, whose attributes may stand for run-time
-// things. A method whose statements have effects runs like a macro inside a kernel, any other like
-// a plain function.
+// things. A method that stores runs like a macro inside a kernel, any other like a plain function.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -18,47 +17,46 @@ absl::string_view LastName(ast::ExprPtr expr) {
   return {};
 }
 
-bool HaveEffects(const ast::Block& block);
+// x[i], x.a, or a list of targets with one of them.
+bool IsPlace(ast::ExprPtr target) {
+  if (const auto* tuple = target->As<ast::Tuple>()) {
+    return std::any_of(tuple->items.begin(), tuple->items.end(), IsPlace);
+  }
+  if (const auto* list = target->As<ast::List>()) {
+    return std::any_of(list->items.begin(), list->items.end(), IsPlace);
+  }
+  return target->kind == ast::ExprKind::kSubscript || target->kind == ast::ExprKind::kAttribute;
+}
 
-// A statement that does something at run time when it stands in a kernel.
-bool HasEffect(ast::StmtPtr stmt) {
+bool AnyStores(const ast::Block& block);
+
+// A statement that stores, to a buffer or a variable that an object holds.
+bool Stores(ast::StmtPtr stmt) {
   switch (stmt->kind) {
-    case ast::StmtKind::kExpr: {
-      const auto* call = stmt->As<ast::ExprStmt>()->value->As<ast::Call>();
-      if (call == nullptr) return false;
-      static constexpr absl::string_view kOfData[] = {"append", "extend", "insert",     "update",
-                                                      "pop",    "print",  "setdefault", "__init__"};
-      return std::find(std::begin(kOfData), std::end(kOfData), LastName(call)) == std::end(kOfData);
-    }
     case ast::StmtKind::kAssign: {
       const auto& targets = stmt->As<ast::Assign>()->targets;
-      return std::any_of(targets.begin(), targets.end(), [](ast::ExprPtr target) {
-        return target->kind == ast::ExprKind::kSubscript ||
-               target->kind == ast::ExprKind::kAttribute;
-      });
+      return std::any_of(targets.begin(), targets.end(), IsPlace);
     }
     case ast::StmtKind::kAugAssign:
-      return stmt->As<ast::AugAssign>()->target->kind != ast::ExprKind::kName;
+      return IsPlace(stmt->As<ast::AugAssign>()->target);
     case ast::StmtKind::kIf: {
       const auto& node = *stmt->As<ast::If>();
-      return HaveEffects(node.otherwise) ||
+      return AnyStores(node.otherwise) ||
              std::any_of(node.branches.begin(), node.branches.end(),
-                         [](const ast::Branch& branch) { return HaveEffects(branch.body); });
+                         [](const ast::Branch& branch) { return AnyStores(branch.body); });
     }
     case ast::StmtKind::kFor:
-      return HaveEffects(stmt->As<ast::For>()->body);
+      return AnyStores(stmt->As<ast::For>()->body);
     case ast::StmtKind::kWhile:
-      return HaveEffects(stmt->As<ast::While>()->body);
+      return AnyStores(stmt->As<ast::While>()->body);
     case ast::StmtKind::kWith:
-      return true;
+      return AnyStores(stmt->As<ast::With>()->body);
     default:
       return false;
   }
 }
 
-bool HaveEffects(const ast::Block& block) {
-  return std::any_of(block.begin(), block.end(), HasEffect);
-}
+bool AnyStores(const ast::Block& block) { return std::any_of(block.begin(), block.end(), Stores); }
 
 const Value* MemberOf(const std::vector<std::pair<std::string, Value>>& members,
                       absl::string_view name) {
@@ -141,7 +139,7 @@ absl::Status Elaborator::Prepare(ClassObject* type, SourceLoc loc) {
         function.owner = type;
         function.closure = type->closure;  // a method does not see the names of its class
         const ast::Block& body = function.def->body;
-        function.stores = function.def->name != "__init__" && HaveEffects(body);
+        function.stores = function.def->name != "__init__" && AnyStores(body);
       }
       type->members.emplace_back(std::string(name), value);
     }

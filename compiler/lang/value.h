@@ -211,7 +211,7 @@ struct FunctionObject : Object {
   FunctionKind kind = FunctionKind::kPlain;
   MethodKind method = MethodKind::kMethod;
   const ClassObject* owner = nullptr;  // the class that defines it
-  bool stores = false;  // of a class: its statements have effects, so that they become IR
+  bool stores = false;                 // of a class: its statements become IR
   const ast::Function* def = nullptr;  // one of def, lambda
   const ast::Lambda* lambda = nullptr;
   Scope* closure = nullptr;     // null: the module
