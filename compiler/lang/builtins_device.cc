@@ -144,12 +144,7 @@ absl::StatusOr<Value> LeastBlocks(Elaborator& e, const BoundArgs& args) {
   return e.Error(args.LocOf(0), absl::StrCat(n, " blocks on a multiprocessor"), "use at least 1");
 }
 
-absl::StatusOr<Value> PassConfigs(Elaborator& e, const BoundArgs& args) {
-  KILN_RETURN_IF_ERROR(e.AnnotatePassConfigs(args[0], args.LocOf(0)));
-  return Value::None();
-}
-
-// Flags of nvcc's, attributes of TVM's: Kiln has neither.
+// Attributes of TVM's: Kiln has none.
 absl::StatusOr<Value> Nothing(Elaborator& e, const BoundArgs& args) { return Value::None(); }
 
 constexpr Builtin kRows[] = {
@@ -163,8 +158,6 @@ constexpr Builtin kRows[] = {
     {"T.fast_rcp", "x", FastReciprocal},
     {"T.annotate_safe_value", "safe_value_map", SafeValue},
     {"T.annotate_min_blocks_per_sm", "n", LeastBlocks},
-    {"T.annotate_pass_configs", "configs", PassConfigs},
-    {"T.annotate_compile_flags", "flags", Nothing},
     {"T.func_attr", "attrs", Nothing},
 };
 

@@ -127,18 +127,26 @@ absl::StatusOr<Value> Elaborator::ReadGlobal(absl::string_view name, SourceLoc l
     }
     return UnknownName(name, loc);
   }
-  KILN_RETURN_IF_ERROR(RunGlobal(binder->statement));
-  for (size_t i = binder_at + 1; i < found->second.size(); ++i) {
-    if (found->second[i].statement >= before) break;
-    if (module_state_[found->second[i].statement] == 1) continue;
-    KILN_RETURN_IF_ERROR(RunGlobal(found->second[i].statement));
+  const std::vector<Touch>& touches = found->second;
+  for (size_t at = binder_at;;) {
+    const size_t statement = touches[at].statement;
+    KILN_RETURN_IF_ERROR(RunGlobal(statement));
+    for (size_t i = at + 1; i < touches.size() && touches[i].statement < before; ++i) {
+      if (module_state_[touches[i].statement] == 1) continue;
+      KILN_RETURN_IF_ERROR(RunGlobal(touches[i].statement));
+    }
+    const auto value = global_values_.find({name, statement});
+    if (value != global_values_.end()) return value->second;
+    // A branch that was not taken: what the name meant before it.
+    before = statement;
+    do {
+      if (at-- > 0) continue;
+      return Error(loc,
+                   absl::StrCat("'", name, "' has no value: the statement that binds it at line ",
+                                module_.tree->body[binder->statement]->loc.line, " did not do so"),
+                   "give it a value on every path");
+    } while (!touches[at].binds);
   }
-  const auto value = global_values_.find({name, binder->statement});
-  if (value != global_values_.end()) return value->second;
-  return Error(loc,
-               absl::StrCat("'", name, "' has no value: the statement that binds it at line ",
-                            module_.tree->body[binder->statement]->loc.line, " did not do so"),
-               "give it a value on every path");
 }
 
 absl::Status Elaborator::RunGlobal(size_t statement) {
@@ -261,6 +269,7 @@ absl::StatusOr<Value> Elaborator::Freeze(const Value& v, absl::string_view name,
   }
   const ir::Expr var = VarNamed(name, operand.e.dtype());
   KILN_RETURN_IF_ERROR(EmitNew<ir::Bind>(loc, var, operand.e));
+  if (!(operand.info.flags & ExprInfo::kLoads)) bound_.emplace(var.get(), operand.e);
   ExprInfo info;
   info.flags = ExprInfo::kRuntime;
   KILN_ASSIGN_OR_RETURN(Value bound, NewExpr(var, info, loc));

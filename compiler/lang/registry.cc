@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "compiler/lang/builtin.h"
+#include "compiler/lang/pass_options.h"
 
 namespace kiln::lang {
 namespace {
@@ -17,15 +18,6 @@ constexpr EnumMember kGemmPolicies[] = {
     {"T.GemmWarpPolicy", "FullCol", 2},
 };
 
-constexpr EnumMember kPassConfigKeys[] = {
-    {"tilelang.PassConfigKey", "TL_ENABLE_FAST_MATH", 0},
-    {"tilelang.PassConfigKey", "TL_DISABLE_WARP_SPECIALIZED", 1},
-    {"tilelang.PassConfigKey", "TL_DISABLE_TMA_LOWER", 2},
-    {"tilelang.PassConfigKey", "TL_DISABLE_THREAD_STORAGE_SYNC", 3},
-    {"tilelang.PassConfigKey", "TL_PTXAS_REGISTER_USAGE_LEVEL", 4},
-    {"tilelang.PassConfigKey", "TL_DISABLE_SAFE_MEMORY_ACCESS", 5},
-};
-
 struct Refusal {
   const char* names;
   const char* remedy;
@@ -34,11 +26,7 @@ struct Refusal {
 // Names of TileLang that real kernels use and that Kiln does not have (yet): the nearest form that
 // works here.
 constexpr Refusal kRefused[] = {
-    {"Persistent PersistentTileScheduler BaseTileScheduler",
-     "launch one block a tile with T.Kernel(T.ceildiv(N, bn), T.ceildiv(M, bm))"},
-    {"ClusterKernel block_rank_in_cluster cluster_sync cluster_arrive cluster_wait "
-     "copy_cluster",
-     "use T.Kernel: clusters are not supported"},
+    {"copy_cluster", "let each block copy for itself: those of a cluster share no memory here"},
     {"ws_op WSSync WSID WSScope WSRole WSPipeline WSSchedule annotate_ws_schedule",
      "use T.Pipelined, or give warpgroups their work with T.ws"},
     {"alloc_cluster_barrier sync_grid tvm_storage_sync pdl_sync pdl_trigger",
@@ -49,7 +37,6 @@ constexpr Refusal kRefused[] = {
      "use T.gemm: the compiler picks the instruction"},
     {"call_extern call_intrin import_source tvm_access_ptr",
      "write the computation with T's own functions"},
-    {"meta_class", "use @T.macro functions"},
     {"SharedBuffer FragmentBuffer sblock sblock_alloc_buffer reads writes",
      "use T.alloc_shared, T.alloc_fragment or T.alloc_local"},
     {"annotate_restrict_buffers",
@@ -70,6 +57,7 @@ void AddTable(BuiltinTable table, absl::string_view prefix, Module* module) {
     absl::string_view name = table.rows[i].name;
     if (name.substr(0, prefix.size()) != prefix) continue;
     name.remove_prefix(prefix.size());
+    if (name.find('.') != absl::string_view::npos) continue;  // of a module inside
     module->members[std::string(name)] = Value::OfBuiltin(&table.rows[i]);
   }
 }
@@ -110,7 +98,8 @@ void AddLanguage(ModuleMap* modules) {
   }
   t->members["GemmWarpPolicy"] = Value::OfModule(policy);
   t->members["ptr"] = Value::OfDType(kHandle);
-  for (const char* marker : {"Ref", "Var", "prim_func", "macro"}) {
+  t->bundled = {"BaseTileScheduler", "PersistentTileScheduler"};
+  for (const char* marker : {"Ref", "Var", "prim_func", "macro", "meta_class"}) {
     t->members[marker] = Value::TypeName(marker);
   }
   for (const Refusal& refusal : kRefused) {
@@ -118,6 +107,36 @@ void AddLanguage(ModuleMap* modules) {
       t->refused[std::string(name)] = refusal.remedy;
     }
   }
+}
+
+// Modules around the language: what asks of the target, and other paths to the same things.
+void AddAround(ModuleMap* modules, const BuiltinTable& table) {
+  const Module& t = *(*modules)["tilelang.language"];
+  Module* driver = Add(modules, "tilelang.carver.arch.driver", "driver");
+  AddTable(TorchBuiltins(), "driver.", driver);
+  Module* arch = Add(modules, "tilelang.carver.arch", "tilelang.carver.arch");
+  arch->members["driver"] = Value::OfModule(driver);
+  Module* carver = Add(modules, "tilelang.carver", "tilelang.carver");
+  carver->members["arch"] = Value::OfModule(arch);
+  for (const char* path : {"tilelang.utils.target", "tilelang.backend.target", "tilelang.utils",
+                           "tilelang.language.fp8"}) {
+    AddTable(TorchBuiltins(), "tilelang.", Add(modules, path, path));
+  }
+  for (const char* path : {"tilelang.tileop", "tilelang.tileop.base"}) {
+    Add(modules, path, path)->members["GemmWarpPolicy"] = t.members.at("GemmWarpPolicy");
+  }
+  for (const char* path : {"tilelang.cuda.intrinsics", "tilelang.cuda.intrinsics.layout",
+                           "tilelang.intrinsics.mma_layout", "tilelang.cuda.layout"}) {
+    Module* module = Add(modules, path, path);
+    for (const char* name : {"make_mma_swizzle_layout", "make_swizzled_layout"}) {
+      module->members[name] = Imported(table, "tilelang.make_swizzled_layout");
+    }
+  }
+  Module* schedule =
+      Add(modules, "tilelang.language.tile_schedule", "tilelang.language.tile_schedule");
+  schedule->bundled = t.bundled;
+  Add(modules, "tilelang.language.meta", "tilelang.language.meta")->members["meta_class"] =
+      t.members.at("meta_class");
 }
 
 void AddTilelang(ModuleMap* modules) {
@@ -130,13 +149,25 @@ void AddTilelang(ModuleMap* modules) {
   Module* intrinsics = Add(modules, "tilelang.intrinsics", "tilelang.intrinsics");
   intrinsics->members["make_mma_swizzle_layout"] = Imported(table, "tilelang.make_swizzled_layout");
   Module* keys = Add(modules, "tilelang.PassConfigKey", "tilelang.PassConfigKey");
-  for (const EnumMember& member : kPassConfigKeys) {
-    keys->members[member.name] = Value::OfEnum(&member);
-  }
+  static const auto& members = *new std::vector<EnumMember>([] {
+    std::vector<EnumMember> list;
+    for (const PassConfigKey& key : PassConfigKeys()) {
+      list.push_back(
+          {"tilelang.PassConfigKey", key.name, static_cast<int64_t>(list.size()), key.text});
+    }
+    return list;
+  }());
+  for (const EnumMember& member : members) keys->members[member.name] = Value::OfEnum(&member);
   Module* root = Add(modules, "tilelang", "tilelang");
   AddTable(table, "tilelang.", root);
+  for (const char* path : {"tilelang.transform", "tilelang.transform.pass_config"}) {
+    Add(modules, path, path)->members["PassConfigKey"] = Value::OfModule(keys);
+  }
+  AddAround(modules, table);
   root->members["math"] = Value::OfModule(math);
   root->members["layout"] = Value::OfModule(layout);
+  root->members["carver"] = Value::OfModule((*modules)["tilelang.carver"].get());
+  root->members["transform"] = Value::OfModule((*modules)["tilelang.transform"].get());
   root->members["intrinsics"] = Value::OfModule(intrinsics);
   root->members["PassConfigKey"] = Value::OfModule(keys);
   root->members["language"] = Value::OfModule((*modules)["tilelang.language"].get());
@@ -145,6 +176,25 @@ void AddTilelang(ModuleMap* modules) {
   }
   Module* itertools = Add(modules, "itertools", "itertools");
   AddTable(table, "itertools.", itertools);
+}
+
+// Dtypes, tensors without data, and what asks of the target.
+void AddTorch(ModuleMap* modules) {
+  for (const char* path : {"torch", "numpy"}) {
+    Module* module = Add(modules, path, path);
+    module->has_dtypes = true;
+    AddTable(TorchBuiltins(), absl::StrCat(path, "."), module);
+  }
+  Module* random = Add(modules, "numpy.random", "numpy.random");
+  AddTable(TorchBuiltins(), "numpy.random.", random);
+  (*modules)["numpy"]->members["random"] = Value::OfModule(random);
+  Module* torch = (*modules)["torch"].get();
+  Module* cuda = Add(modules, "torch.cuda", "torch.cuda");
+  AddTable(TorchBuiltins(), "torch.cuda.", cuda);
+  torch->members["cuda"] = Value::OfModule(cuda);
+  Module* version = Add(modules, "torch.version", "torch.version");
+  version->members["hip"] = Value::None();
+  torch->members["version"] = Value::OfModule(version);
 }
 
 ModuleMap BuildModules() {
@@ -157,10 +207,7 @@ ModuleMap BuildModules() {
   math->members["nan"] = Value::Float(__builtin_nan(""));
   math->members["pi"] = Value::Float(3.14159265358979323846);
   math->members["e"] = Value::Float(2.71828182845904523536);
-  for (const char* path : {"torch", "numpy"}) {  // for their dtypes only
-    Module* module = Add(&modules, path, path);
-    module->has_dtypes = true;
-  }
+  AddTorch(&modules);
   modules["numpy"]->members["inf"] = Value::Float(HUGE_VAL);
   modules["numpy"]->members["pi"] = math->members["pi"];
   Module* typing = Add(&modules, "typing", "typing");
@@ -254,7 +301,8 @@ const BuiltinSignature& SignatureOf(const Builtin& builtin) {
     };
     for (const BuiltinTable& rows : LanguageTables()) add(rows);
     for (const BuiltinTable& rows :
-         {TirxBuiltins(), PythonTable(), HostMathBuiltins(), TilelangBuiltins(), MethodTable()}) {
+         {TirxBuiltins(), PythonTable(), HostMathBuiltins(), TilelangBuiltins(), TorchBuiltins(),
+          ArrayMethods(), MethodTable()}) {
       add(rows);
     }
     return table.release();

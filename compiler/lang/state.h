@@ -3,6 +3,7 @@
 #ifndef KILN_COMPILER_LANG_STATE_H_
 #define KILN_COMPILER_LANG_STATE_H_
 
+#include <cstdint>
 #include <vector>
 
 #include "compiler/ir/stmt.h"
@@ -40,6 +41,35 @@ struct Tile {
   bool is_base = false;      // only the start is given; extents come from the other operand
   std::vector<int> dropped;  // dimensions of the buffer that an index took
   ExprInfo info;
+};
+
+// A body in execution: of the kernel, a function, a macro, a class, module-level code.
+struct Frame {
+  absl::string_view name;
+  const char* what = "function";
+  SourceLoc call;
+  Scope* scope = nullptr;
+  bool traced = false;
+  const FunctionObject* function = nullptr;  // that it runs, where it is one of a class
+  Value self;                                // of a method
+  bool is_entry = false;                     // the kernel's own body
+  size_t region_base = 0;                    // regions_.size() at entry
+  size_t module_index = SIZE_MAX;            // module-level code: names bound before this statement
+  Value result;
+  SourceLoc result_loc;
+  bool returned = false;
+  Frame* parent = nullptr;
+};
+
+// Counts on construction, and back on destruction.
+class CountGuard {
+ public:
+  explicit CountGuard(int* count) : count_(count) { ++*count_; }
+  ~CountGuard() { --*count_; }
+  CountGuard(const CountGuard&) = delete;
+
+ private:
+  int* count_;
 };
 
 // What T.rng_init began (builtins_random.cc).

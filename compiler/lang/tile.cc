@@ -55,7 +55,7 @@ absl::StatusOr<Tile> Elaborator::ToTile(const Value& v, SourceLoc loc, absl::str
 
 absl::Status Elaborator::RequireSameExtent(const ir::Expr& a, const ir::Expr& b, SourceLoc loc,
                                            const std::string& message, const std::string& remedy) {
-  const ir::Expr difference = Difference(a, b);
+  const ir::Expr difference = Difference(a, b, bound_);
   if (ir::IsConst(difference, 0)) return absl::OkStatus();
   const ExprInfo info = Join(InfoOf(a), InfoOf(b));
   const ir::Expr equal = ir::ConstInt(difference) ? ir::MakeBool(false) : ir::Equal(a, b);

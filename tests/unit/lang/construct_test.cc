@@ -84,6 +84,7 @@ TEST(Constructs, CompileTimeArithmeticIsPythons) {
       {"f'{1 + 1 = }{2==2}{2 == 2 = }{\"a\" = !s}{2.5 = :.2f}'",
        "'1 + 1 = 2True2 == 2 = True\"a\" = a2.5 = 2.50'"},
       {"f'{{x}}'", "'{x}'"},
+      {"f'{3 = } {4 =:2d} {5 != 6}'", "'3 = 3 4 = 4 True'"},
       {"'a' 'b' f'{1}'", "'ab1'"},
       {"(lambda a, b=2: a * b)(3)", "6"},
       {"(lambda *a, **k: (a, k))(1, z=2)", "((1,), {'z': 2})"},
