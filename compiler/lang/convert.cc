@@ -19,10 +19,7 @@ constexpr int64_t kMaxBytes = 512 << 20;  // of values in one elaboration
 }  // namespace
 
 Elaborator::Elaborator(const ParsedModule& module, const Limits& limits, const TargetFacts& target)
-    : module_(module),
-      limits_(limits),
-      target_(target),
-      module_state_(module.tree->body.size(), 0) {}
+    : ElaboratorState(module, limits, target) {}
 
 SourceLoc Elaborator::Known(SourceLoc loc) const {
   for (const Frame* f = frame_; !loc.known() && f != nullptr; f = f->parent) loc = f->call;

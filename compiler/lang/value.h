@@ -235,8 +235,7 @@ struct MethodObject : Object {
 struct ClassObject : Object {
   const ast::Class* def = nullptr;
   Scope* closure = nullptr;  // null: the module
-  bool ready = false;
-  bool preparing = false;
+  bool ready = false, preparing = false;
   std::vector<Value> bases;
   std::vector<std::pair<std::string, Value>> members;
   std::vector<const ast::AnnAssign*> fields;  // of a @dataclass
@@ -296,8 +295,7 @@ struct ThreadsObject : Object {  // T.ws: threads [first, first + count) of the 
   int64_t first = 0, count = 0;
 };
 struct CombinerObject : Object {  // T.comm_reducer: how the values of two threads become one
-  Value function;                 // of two arguments
-  Value identity;
+  Value function, identity;
 };
 struct TensorTypeObject : Object {
   const char* name = "T.Tensor";
