@@ -590,6 +590,10 @@ ActionPtr Compiler::Statement(const ir::Stmt& s) {
       return FillAction(s);
     case ir::StmtKind::kReduce:
       return ReduceAction(s);
+    case ir::StmtKind::kScan:
+      return ScanAction(s);
+    case ir::StmtKind::kPrint:
+      return PrintAction(s);
     case ir::StmtKind::kAtomic:
       return AtomicAction(s);
     case ir::StmtKind::kEvaluate: {

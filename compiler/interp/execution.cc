@@ -110,6 +110,15 @@ absl::StatusOr<std::vector<std::vector<int64_t>>> Execution::Shapes() {
   return shapes;
 }
 
+std::vector<std::vector<int64_t>> Execution::Strides() {
+  std::vector<std::vector<int64_t>> all;
+  for (const ParamLayout& layout : compiled_.tensors) {
+    all.emplace_back();
+    for (const NodePtr& stride : layout.strides) all.back().push_back(stride->Int(machine_));
+  }
+  return all;
+}
+
 absl::Status Execution::BindTensor(const ir::Param& param, const ParamLayout& layout,
                                    const TensorView& view) {
   const auto fail = [&](std::string what) {

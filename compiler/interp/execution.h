@@ -22,6 +22,7 @@ class Execution {
   absl::Status BindScalars(const std::vector<TensorView>& params);
   // The shapes of the tensor parameters; after BindScalars.
   absl::StatusOr<std::vector<std::vector<int64_t>>> Shapes();
+  std::vector<std::vector<int64_t>> Strides();  // of a row-major tensor: empty
   // Checks the views and makes them the buffers; after BindScalars.
   absl::Status BindTensors(const std::vector<TensorView>& params);
   absl::Status Run();

@@ -1,5 +1,6 @@
 #include "compiler/interp/interp.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "compiler/base/status.h"
@@ -25,13 +26,22 @@ absl::StatusOr<std::vector<std::vector<int64_t>>> ParamShapes(const ir::Program&
 
 absl::StatusOr<std::vector<Tensor>> RandomArguments(const ir::Program& program,
                                                     const Options& options, uint64_t seed) {
-  KILN_ASSIGN_OR_RETURN(const auto shapes, ParamShapes(program, options));
+  KILN_ASSIGN_OR_RETURN(const auto execution, Execution::Create(program, options));
+  KILN_RETURN_IF_ERROR(execution->BindScalars({}));
+  KILN_ASSIGN_OR_RETURN(const auto shapes, execution->Shapes());
+  const std::vector<std::vector<int64_t>> strides = execution->Strides();
   const std::vector<const ir::Param*> params = TensorParams(program);
   double bytes = 0;
   for (size_t t = 0; t < shapes.size(); ++t) {
-    double elements = static_cast<double>(params[t]->buffer->dtype.bytes());
-    for (const int64_t extent : shapes[t]) elements *= static_cast<double>(extent);
-    bytes += elements;
+    double elements = 1, last = 0;
+    for (size_t d = 0; d < shapes[t].size(); ++d) {
+      const auto extent = static_cast<double>(shapes[t][d]);
+      elements *= extent;
+      if (strides[t].empty()) continue;
+      if (strides[t][d] < 0) return absl::InvalidArgumentError("a negative stride");
+      last += std::max(0.0, extent - 1) * static_cast<double>(strides[t][d]);
+    }
+    bytes += std::max(elements, last + 1) * params[t]->buffer->dtype.bytes();
   }
   if (bytes > static_cast<double>(options.max_bytes)) {
     return absl::ResourceExhaustedError("the arguments do not fit in Options::max_bytes");
@@ -39,7 +49,7 @@ absl::StatusOr<std::vector<Tensor>> RandomArguments(const ir::Program& program,
   std::vector<Tensor> tensors;
   for (size_t t = 0; t < shapes.size(); ++t) {
     const DType type = params[t]->buffer->dtype;
-    tensors.emplace_back(type, shapes[t]);
+    tensors.emplace_back(type, shapes[t], strides[t]);
     const TensorView view = tensors.back().View();
     if (!params[t]->is_output) {
       FillRandom(view, seed + t);

@@ -42,6 +42,13 @@ bool Close(double got, double want, Tolerance tolerance) {
 
 int64_t TensorView::elements() const { return Product(shape); }
 
+int64_t TensorView::reach() const {
+  if (strides.empty() || elements() == 0) return elements();
+  int64_t last = 0;
+  for (size_t d = 0; d < shape.size(); ++d) last += (shape[d] - 1) * strides[d];
+  return last + 1;
+}
+
 void* TensorView::At(int64_t flat) const {
   int64_t offset = flat;
   if (!strides.empty()) {
@@ -54,7 +61,8 @@ void* TensorView::At(int64_t flat) const {
   return static_cast<char*>(data) + offset * dtype.bytes();
 }
 
-Tensor::Tensor(DType dtype, std::vector<int64_t> shape) : dtype_(dtype), shape_(std::move(shape)) {
+Tensor::Tensor(DType dtype, std::vector<int64_t> shape, std::vector<int64_t> strides)
+    : dtype_(dtype), shape_(std::move(shape)), strides_(std::move(strides)) {
   for (const int64_t extent : shape_) KILN_CHECK(extent >= 0);
   // calloc leaves large blocks to the kernel's zero pages; alignment is by hand.
   base_.reset(std::calloc(static_cast<size_t>(bytes()) + kAlignment, 1));

@@ -21,24 +21,29 @@ struct TensorView {
   std::vector<int64_t> strides;
 
   int64_t elements() const;
+  // Elements from the first to behind the last, gaps included; 0 of an empty one.
+  int64_t reach() const;
   // Address of the element with row-major logical index `flat`.
   void* At(int64_t flat) const;
   double Get(int64_t flat) const { return LoadElement(At(flat), dtype); }
   void Set(int64_t flat, double value) const { StoreElement(At(flat), dtype, value); }
 };
 
-// Owns zeroed, 64-byte aligned, row-major memory. Large tensors take pages only when touched.
+// Owns zeroed, 64-byte aligned memory. Large tensors take pages only when touched.
 class Tensor {
  public:
   Tensor() = default;
-  // Aborts when memory is short (KILN_CHECK): check sizes that users give before.
-  Tensor(DType dtype, std::vector<int64_t> shape);
+  // Row-major without `strides` (of elements, at least 0). Aborts when memory is short
+  // (KILN_CHECK): check sizes that users give before.
+  Tensor(DType dtype, std::vector<int64_t> shape, std::vector<int64_t> strides = {});
 
-  TensorView View() const { return {data_, dtype_, shape_, {}}; }
+  TensorView View() const { return {data_, dtype_, shape_, strides_}; }
   DType dtype() const { return dtype_; }
   const std::vector<int64_t>& shape() const { return shape_; }
+  const std::vector<int64_t>& strides() const { return strides_; }  // empty: row-major
   int64_t elements() const;
-  int64_t bytes() const { return elements() * dtype_.bytes(); }
+  // From the first element to behind the last, gaps included.
+  int64_t bytes() const { return View().reach() * dtype_.bytes(); }
   void* data() const { return data_; }
   // T must have the size of the dtype.
   template <typename T>
@@ -51,7 +56,7 @@ class Tensor {
     void operator()(void* p) const { std::free(p); }
   };
   DType dtype_;
-  std::vector<int64_t> shape_;
+  std::vector<int64_t> shape_, strides_;
   std::unique_ptr<void, Free> base_;
   void* data_ = nullptr;  // inside base_
 };

@@ -7,7 +7,9 @@
 #include "compiler/ir/threads.h"
 #include "compiler/ir/verify.h"
 #include "compiler/ir/visit.h"
+#include "compiler/lang/barrier_order.h"
 #include "compiler/lang/elaborator.h"
+#include "compiler/lang/free_names.h"
 #include "compiler/lang/parser.h"
 #include "compiler/lang/pass_options.h"
 #include "compiler/lang/suggest.h"
@@ -32,6 +34,7 @@ const std::string* FindText(const Config& config, const Arguments& arguments,
 absl::Status Elaborator::CheckNames(const Kernel& kernel) {
   auto check = [&](const std::string& name, absl::string_view where) -> absl::Status {
     std::vector<std::string> known = kernel.consts();
+    if (interface_.placeholders.contains(name)) return absl::OkStatus();
     for (const ParamInfo& param : kernel.params()) {
       if (param.kind == ParamInfo::kCompileTime) known.push_back(param.name);
       if (param.name != name || param.kind == ParamInfo::kCompileTime) continue;
@@ -39,7 +42,9 @@ absl::Status Elaborator::CheckNames(const Kernel& kernel) {
                    absl::StrCat("'", name, "' of ", where, " is a ",
                                 param.kind == ParamInfo::kTensor ? "tensor" : "run-time scalar",
                                 ", which gets its value when the kernel runs"),
-                   "leave it out");
+                   param.kind == ParamInfo::kTensor
+                       ? "leave it out, or say its shape: T.Tensor((1024, 512), T.float16)"
+                       : "leave it out");
     }
     if (std::find(known.begin(), known.end(), name) != known.end()) return absl::OkStatus();
     const std::string listed = known.empty()
@@ -48,7 +53,7 @@ absl::Status Elaborator::CheckNames(const Kernel& kernel) {
     const std::string near = Nearest(name, known);
     return Error(module_.entry->name_loc,
                  absl::StrCat("'", kernel.name(), "' has no parameter '", name, "', which ", where,
-                              " gives"),
+                              where == "the arguments" ? " give" : " gives"),
                  near.empty() ? listed : absl::StrCat("did you mean '", near, "'? ", listed));
   };
   for (const auto& [name, text] : config_->values()) {
@@ -73,7 +78,6 @@ absl::Status Elaborator::CheckNames(const Kernel& kernel) {
 
 namespace {
 
-constexpr size_t kMaxArgumentText = 4096;
 constexpr size_t kMaxParams = 127;  // C11 section 5.2.4.1
 
 }  // namespace
@@ -111,6 +115,7 @@ absl::StatusOr<Value> Elaborator::ParseArgument(absl::string_view name, const st
         KILN_ASSIGN_OR_RETURN(const Value v, Read(unary->operand));
         return e->UnaryOp(unary->op, v, {});
       }
+      if (const auto* call = expr->As<ast::Call>()) return ReadTensor(*call);
       const bool tuple = expr->kind == ast::ExprKind::kTuple;
       if (!tuple && expr->kind != ast::ExprKind::kList) {
         return absl::InvalidArgumentError("not a literal");
@@ -122,6 +127,32 @@ absl::StatusOr<Value> Elaborator::ParseArgument(absl::string_view name, const st
         items.push_back(v);
       }
       return tuple ? e->NewTuple(std::move(items)) : e->NewList(std::move(items));
+    }
+    // T.Tensor(shape, dtype) and T.StridedTensor(shape, strides, dtype).
+    absl::StatusOr<Value> ReadTensor(const ast::Call& call) {
+      absl::string_view word;
+      if (const auto* attribute = call.callee->As<ast::Attribute>()) word = attribute->attr;
+      if (const auto* id = call.callee->As<ast::Name>()) word = id->id;
+      const bool strided = word == "StridedTensor";
+      const size_t most = strided ? 3 : 2;
+      if (!strided && word != "Tensor") return absl::InvalidArgumentError("not a literal");
+      if (call.args.empty() || call.args.size() > most || !call.keywords.empty()) {
+        return absl::InvalidArgumentError("write T.Tensor((1024, 512), T.float16)");
+      }
+      std::vector<Value> parts;
+      for (ast::ExprPtr part : call.args) {
+        KILN_ASSIGN_OR_RETURN(const Value v, Read(part));
+        parts.push_back(v);
+      }
+      auto* type = e->arena_.New<TensorTypeObject>();
+      KILN_ASSIGN_OR_RETURN(
+          type->shape, e->ToItems(parts[0].is_integer() ? e->NewTuple({parts[0]}) : parts[0], {},
+                                  "the shape of a tensor"));
+      if (strided && parts.size() > 1) {
+        KILN_ASSIGN_OR_RETURN(type->strides, e->ToItems(parts[1], {}, "the strides of a tensor"));
+      }
+      if (parts.size() == most) type->dtype = parts.back();
+      return Value::Of(Type::kTensorType, type);
     }
   };
   Frame frame;
@@ -135,13 +166,17 @@ absl::StatusOr<Value> Elaborator::ParseArgument(absl::string_view name, const st
   return value;
 }
 
-absl::Status Elaborator::BindArguments(const Kernel& kernel, Scope* scope) {
-  const std::vector<ast::Param>& params = module_.entry->params;
+absl::Status Elaborator::BindArguments(const Kernel& kernel, const ast::Function& function,
+                                       Scope* scope,
+                                       const absl::flat_hash_set<absl::string_view>* only) {
+  const bool own = &function == module_.entry;
+  const std::vector<ast::Param>& params = function.params;
   for (size_t i = 0; i < params.size(); ++i) {
     const ast::Param& param = params[i];
+    if (only != nullptr && !only->contains(param.name)) continue;
     Binding binding;
     binding.loc = param.loc;
-    if (kernel.params()[i].kind != ParamInfo::kCompileTime) {
+    if (own && kernel.params()[i].kind != ParamInfo::kCompileTime) {
       auto* unknown = arena_.New<UnknownObject>();
       unknown->path = param.name;
       unknown->reason = "the tensor is used before its annotation gives it a shape";
@@ -164,10 +199,15 @@ absl::Status Elaborator::BindArguments(const Kernel& kernel, Scope* scope) {
     } else if (param.default_value != nullptr) {
       KILN_ASSIGN_OR_RETURN(binding.value, Eval(param.default_value));
       binding.origin = "its default";
+    } else if (interface_.signature != nullptr) {
+      auto* unknown = arena_.New<UnknownObject>();
+      unknown->path = param.name;
+      unknown->reason = "it has no value yet";
+      binding.value = Value::Of(Type::kUnknown, unknown);
     } else {
       return Error(
           param.loc,
-          absl::StrCat("parameter '", param.name, "' of '", kernel.name(), "' has no value"),
+          absl::StrCat("parameter '", param.name, "' of '", function.name, "' has no value"),
           absl::StrCat("give it in the arguments or the config, as in ", param.name,
                        "=1024, or give it a default"));
     }
@@ -186,6 +226,10 @@ absl::StatusOr<Value> Elaborator::ConstSize(absl::string_view name, SourceLoc lo
   }
   const char* origin = nullptr;
   const std::string* text = FindText(*config_, *arguments_, key, &origin);
+  const auto implied = interface_.sizes.find(key);
+  if (text == nullptr && implied != interface_.sizes.end()) {
+    text = &interface_.used.emplace(key, implied->second).first->second;
+  }
   if (text == nullptr) {
     return Error(loc, absl::StrCat("the size '", name, "' has no value"),
                  absl::StrCat("give it in the arguments, as in ", name, "=1024"));
@@ -260,14 +304,22 @@ absl::Status Elaborator::DeclareParam(size_t slot, const ast::Param& param, cons
     const bool placeholder =
         dtype_value.is_none() ||
         (dtype_value.Is(Type::kTypeName) && absl::string_view(dtype_value.type_name()) == "Any");
-    if (placeholder) {
-      KILN_ASSIGN_OR_RETURN(dtype_value, ConstSize(absl::StrCat(param.name, "_dtype"), loc));
+    const std::string dtype_name = absl::StrCat(param.name, "_dtype");
+    const bool left_open = placeholder && interface_.signature != nullptr &&
+                           !arguments_->contains(dtype_name) &&
+                           !interface_.sizes.contains(dtype_name);
+    if (left_open) {
+      dtype_value = Value::OfDType(kFloat32);
+    } else if (placeholder) {
+      KILN_ASSIGN_OR_RETURN(dtype_value, ConstSize(dtype_name, loc));
     }
     KILN_ASSIGN_OR_RETURN(const DType dtype, ToDType(dtype_value, loc));
     name_hint_ = param.name;
     KILN_ASSIGN_OR_RETURN(result.buffer, NewNamedBuffer(dtype, std::move(shape), ir::Scope::kGlobal,
                                                         loc, std::move(strides)));
     name_hint_ = {};
+    KILN_RETURN_IF_ERROR(CheckPlaceholder(param, result.buffer, !placeholder, loc));
+    Record(slot, result.buffer, !left_open);
     binding.value = NewBuffer(result.buffer);
   } else if (annotation.Is(Type::kDType) && annotation.dtype().code == TypeCode::kHandle) {
     auto* handle = arena_.New<UnknownObject>();
@@ -275,12 +327,14 @@ absl::Status Elaborator::DeclareParam(size_t slot, const ast::Param& param, cons
     handle->reason = "a handle has no shape before T.match_buffer";
     binding.value = Value::Of(Type::kUnknown, handle);
     handles_[slot] = binding.value;
+    if (ParamSignature* seen = Seen(slot)) seen->pointer = true;
     scope->names.insert_or_assign(param.name, binding);
     return absl::OkStatus();
   } else if (annotation.Is(Type::kDType) || annotation.Is(Type::kTypeName)) {
     KILN_ASSIGN_OR_RETURN(const DType type, ToDType(annotation, loc));
     result.kind = ir::Param::kScalar;
     result.scalar = VarNamed(param.name, type);
+    if (ParamSignature* seen = Seen(slot)) seen->dtype = type;
     ExprInfo info;
     info.flags = ExprInfo::kRuntime;
     KILN_ASSIGN_OR_RETURN(binding.value, NewExpr(result.scalar, info, loc));
@@ -445,10 +499,13 @@ absl::StatusOr<ir::Program> Elaborator::Finish(const std::string& name, const Ji
     }
     if (used) program.dims.push_back(dim);
   }
+  for (const auto& [key, value] : annotated_.attrs) program.attrs[key] = value;
   for (const auto& [key, value] : options.attrs) program.attrs[key] = value;
   for (const auto& [key, value] : config_->values()) {
     if (IsOptionName(key)) program.attrs[key] = ReadPassOption(key, value).text;
   }
+  if (tunables_.empty()) KILN_RETURN_IF_ERROR(CheckBarrierOrder(program));
+  program.body = WithoutBarriers(program.body);
   if (tunables_.empty()) {
     const absl::Status verified = ir::Verify(program);
     if (!verified.ok()) return WithContext(verified, "elaboration made an invalid program");
@@ -464,6 +521,17 @@ absl::Status Elaborator::SetKernel(const ast::Function* def) {
                  "put some of them in one tensor");
   }
   kernel_def_ = def;
+  if (interface_.signature != nullptr && def != module_.entry) {  // of a factory: the kernel's own
+    interface_.first_tensor = interface_.signature->params.size();
+    for (const ast::Param& param : def->params) {
+      interface_.signature->params.emplace_back();
+      ParamInfo& info = interface_.signature->params.back().info;
+      info.name = param.name;
+      info.loc = param.loc;
+      const bool tensor = KindOfAnnotation(param.annotation) == AnnotationKind::kTensor;
+      info.kind = tensor ? ParamInfo::kTensor : ParamInfo::kRuntimeScalar;
+    }
+  }
   slots_.resize(def->params.size());
   handles_.resize(def->params.size());
   return absl::OkStatus();
@@ -499,6 +567,63 @@ absl::StatusOr<ir::Program> Elaborator::RunPrimFunc(const Value& prim_func, cons
   return Finish(name, options);
 }
 
+absl::Status Elaborator::RunAround(const Kernel& kernel) {
+  // Innermost first: what each needs of the function around it.
+  std::vector<NameSet> needed(module_.around.size());
+  std::vector<std::vector<ast::StmtPtr>> kept(module_.around.size());
+  NameSet wanted = FreeNames(*module_.entry);
+  for (size_t i = module_.around.size(); i-- > 0;) {
+    const ast::Function& outer = *module_.around[i];
+    const ast::Function& inner =
+        i + 1 < module_.around.size() ? *module_.around[i + 1] : *module_.entry;
+    std::vector<bool> keep(outer.body.size(), false);
+    for (bool more = true; more;) {
+      more = false;
+      for (size_t s = 0; s < outer.body.size(); ++s) {
+        if (keep[s] || outer.body[s] == &inner) continue;
+        std::vector<absl::string_view> touched;
+        CollectTouched(outer.body[s], &touched);
+        const bool of_use = std::any_of(touched.begin(), touched.end(),
+                                        [&](absl::string_view n) { return wanted.contains(n); });
+        if (!of_use) continue;
+        keep[s] = more = true;
+        const NameSet reads = NamesRead(outer.body[s]);
+        wanted.insert(reads.begin(), reads.end());
+      }
+    }
+    for (size_t s = 0; s < keep.size(); ++s) {
+      if (keep[s]) kept[i].push_back(outer.body[s]);
+    }
+    needed[i] = wanted;
+    std::vector<absl::string_view> own;
+    for (ast::StmtPtr stmt : outer.body) CollectBindings(stmt, &own);
+    for (absl::string_view name : own) wanted.erase(name);
+    for (const ast::Param& param : outer.params) {
+      if (wanted.erase(param.name) == 0 || param.default_value == nullptr) continue;
+      ast::ExprStmt outside(param.loc);
+      outside.value = param.default_value;
+      const NameSet reads = NamesRead(&outside);
+      wanted.insert(reads.begin(), reads.end());
+    }
+  }
+  for (size_t i = 0; i < module_.around.size(); ++i) {
+    Scope* scope = arena_.New<Scope>();
+    scope->parent = around_;
+    Frame frame;
+    frame.name = module_.around[i]->name;
+    frame.scope = scope;
+    frame.is_entry = true;
+    FrameGuard guard(this, &frame);
+    KILN_RETURN_IF_ERROR(BindArguments(kernel, *module_.around[i], scope, &needed[i]));
+    for (ast::StmtPtr stmt : kept[i]) {
+      KILN_ASSIGN_OR_RETURN(const Flow flow, Exec(stmt));
+      if (flow != Flow::kNormal) break;
+    }
+    around_ = scope;
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<ir::Program> Elaborator::RunEager(const Kernel& kernel) {
   FunctionObject function;
   KILN_RETURN_IF_ERROR(ReadDecorators(*module_.entry, &function));
@@ -508,8 +633,9 @@ absl::StatusOr<ir::Program> Elaborator::RunEager(const Kernel& kernel) {
   }
   KILN_RETURN_IF_ERROR(SetKernel(module_.entry));
   Scope* scope = arena_.New<Scope>();
+  scope->parent = around_;
   scope->function = kernel_def_;
-  KILN_RETURN_IF_ERROR(BindArguments(kernel, scope));
+  KILN_RETURN_IF_ERROR(BindArguments(kernel, *kernel_def_, scope, nullptr));
   PushRegion(RegionKind::kRoot, kernel_def_->loc);
   Frame frame;
   frame.name = kernel_def_->name;
@@ -544,8 +670,9 @@ absl::StatusOr<ir::Program> Elaborator::RunFactory(const Kernel& kernel) {
   FunctionObject function;
   KILN_RETURN_IF_ERROR(ReadDecorators(entry, &function));
   Scope* scope = arena_.New<Scope>();
+  scope->parent = around_;
   scope->function = &entry;
-  KILN_RETURN_IF_ERROR(BindArguments(kernel, scope));
+  KILN_RETURN_IF_ERROR(BindArguments(kernel, entry, scope, nullptr));
   Value result;
   {
     Frame frame;
@@ -576,7 +703,10 @@ absl::StatusOr<ir::Program> Elaborator::Run(const Kernel& kernel, const Argument
   Frame frame;  // evaluates decorators and defaults
   frame.scope = arena_.New<Scope>();
   FrameGuard guard(this, &frame);
+  KILN_RETURN_IF_ERROR(ReadPlaceholders(kernel));
   KILN_RETURN_IF_ERROR(CheckNames(kernel));
+  KILN_RETURN_IF_ERROR(RunAround(kernel));
+  ScopeGuard around(&frame, around_ != nullptr ? around_ : frame.scope);
   switch (module_.style) {
     case EntryStyle::kEager:
       return RunEager(kernel);
@@ -586,7 +716,7 @@ absl::StatusOr<ir::Program> Elaborator::Run(const Kernel& kernel, const Argument
       break;
   }
   KILN_ASSIGN_OR_RETURN(Value prim_func, MakeFunction(*module_.entry));
-  prim_func.function().closure = nullptr;
+  prim_func.function().closure = around_;
   return RunPrimFunc(prim_func, kernel.name(), prim_func.function().jit);
 }
 

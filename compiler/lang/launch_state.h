@@ -16,6 +16,8 @@ struct LaunchState {
   std::vector<ir::Axis> grid;
   std::vector<ir::Expr> threads;        // extents, x first
   int64_t thread_count = 0;             // 0 where they are open
+  Value cluster_rank = Value::Int(0);   // of a block in its cluster
+  std::vector<SourceLoc> meetings;      // of the blocks of a cluster
   std::vector<CombinerObject*> around;  // T.attr(reducer, "reduce_scope", ...), innermost last
 
   // The index of a thread of the block, x first: variables of the elaboration, which
@@ -33,6 +35,8 @@ struct LaunchState {
     notes.clear();
     grid.clear();
     around.clear();
+    meetings.clear();
+    cluster_rank = Value::Int(0);
     threads = std::move(extents);
     thread_count = 1;
     for (const ir::Expr& extent : threads) thread_count *= ir::ConstInt(extent).value_or(0);

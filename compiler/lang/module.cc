@@ -1,6 +1,7 @@
 #include "compiler/lang/module.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -199,6 +200,14 @@ void CollectBindings(StmtPtr root, std::vector<absl::string_view>* names) {
   });
 }
 
+void CollectTouched(StmtPtr stmt, std::vector<absl::string_view>* names) {
+  CollectBindings(stmt, names);
+  Walk(stmt, [&](StmtPtr s) {
+    const absl::string_view name = MutatedName(s);
+    if (!name.empty()) names->push_back(name);
+  });
+}
+
 void IndexGlobals(ParsedModule* module) {
   for (size_t i = 0; i < module->tree->body.size(); ++i) {
     StmtPtr stmt = module->tree->body[i];
@@ -233,20 +242,93 @@ EntryStyle StyleOf(const ast::Function& function) {
   return LooksEager(function) ? EntryStyle::kEager : EntryStyle::kFactory;
 }
 
-std::vector<const ast::Function*> FindKernels(const ParsedModule& module) {
-  std::vector<const ast::Function*> kernels;
-  for (StmtPtr stmt : module.tree->body) {
-    const auto* function = stmt->As<ast::Function>();
-    if (function == nullptr || HasDecorator(*function, "macro")) continue;
-    const bool kernel = HasDecorator(*function, "jit") || HasDecorator(*function, "lazy_jit") ||
-                        HasDecorator(*function, "autotune") ||
-                        HasDecorator(*function, "prim_func") || HoldsPrimFunc(*function);
-    if (!kernel) continue;
-    // A later definition of the same name replaces an earlier one.
-    std::erase_if(kernels, [&](const ast::Function* k) { return k->name == function->name; });
-    kernels.push_back(function);
+namespace {
+
+// In order; a later definition of the same name replaces an earlier one.
+std::vector<const ast::Function*> FunctionsIn(const ast::Block& block) {
+  std::vector<const ast::Function*> all;
+  absl::flat_hash_map<absl::string_view, const ast::Function*> last;
+  for (StmtPtr stmt : block) {
+    Walk(stmt, [&](StmtPtr s) {
+      const auto* function = s->As<ast::Function>();
+      if (function == nullptr) return;
+      all.push_back(function);
+      last[function->name] = function;
+    });
   }
+  std::erase_if(all, [&](const ast::Function* f) { return last[f->name] != f; });
+  return all;
+}
+
+bool IsDecoratedKernel(const ast::Function& function) {
+  return HasDecorator(function, "jit") || HasDecorator(function, "lazy_jit") ||
+         HasDecorator(function, "autotune") || HasDecorator(function, "prim_func");
+}
+
+// Whether the function may return a kernel: it is under @tilelang.jit, or holds a T.prim_func of
+// its own, or returns what a function that it holds makes.
+bool MakesKernel(const ast::Function& function) {
+  if (IsDecoratedKernel(function)) return true;
+  absl::flat_hash_set<absl::string_view> inner;
+  for (const ast::Function* nested : FunctionsIn(function.body)) inner.insert(nested->name);
+  bool makes = false;
+  for (StmtPtr stmt : function.body) {
+    Walk(stmt, [&](StmtPtr s) {
+      if (const auto* nested = s->As<ast::Function>()) makes |= HasDecorator(*nested, "prim_func");
+      const auto* result = s->As<ast::Return>();
+      const auto* call = result && result->value ? result->value->As<ast::Call>() : nullptr;
+      const auto* name = call == nullptr ? nullptr : call->callee->As<ast::Name>();
+      makes |= name != nullptr && inner.contains(name->id);
+    });
+  }
+  return makes && HoldsPrimFunc(function);
+}
+
+void AddKernels(const ast::Block& block, const std::vector<const ast::Function*>& around,
+                std::vector<FoundKernel>* kernels) {
+  for (const ast::Function* function : FunctionsIn(block)) {
+    if (HasDecorator(*function, "macro")) continue;
+    if (MakesKernel(*function)) {
+      kernels->push_back({function, around});
+    } else if (around.size() < 8) {
+      std::vector<const ast::Function*> deeper = around;
+      deeper.push_back(function);
+      AddKernels(function->body, deeper, kernels);
+    }
+  }
+}
+
+}  // namespace
+
+std::string FoundKernel::Name() const {
+  std::string name;
+  for (const ast::Function* outer : around) absl::StrAppend(&name, outer->name, ".");
+  return absl::StrCat(name, function == nullptr ? "" : function->name);
+}
+
+std::vector<FoundKernel> FindKernels(const ParsedModule& module) {
+  ast::Block top;
+  for (StmtPtr stmt : module.tree->body) {
+    if (stmt->kind == ast::StmtKind::kFunction) top.push_back(stmt);
+  }
+  std::vector<FoundKernel> kernels;
+  AddKernels(top, {}, &kernels);
   return kernels;
+}
+
+FoundKernel FindFunction(const ParsedModule& module, absl::string_view path) {
+  FoundKernel found;
+  const ast::Block* block = &module.tree->body;
+  for (absl::string_view part : absl::StrSplit(path, '.')) {
+    if (found.function != nullptr) found.around.push_back(found.function);
+    found.function = nullptr;
+    for (const ast::Function* function : FunctionsIn(*block)) {
+      if (function->name == part) found.function = function;
+    }
+    if (found.function == nullptr) return {};
+    block = &found.function->body;
+  }
+  return found;
 }
 
 AnnotationKind KindOfAnnotation(ExprPtr annotation) {
@@ -279,52 +361,120 @@ const std::vector<ExprPtr>* Items(ExprPtr expr) {
   return nullptr;
 }
 
-void PlaceholderConsts(const ast::Param& param, std::vector<std::string>* names) {
-  const auto* subscript = param.annotation->As<ast::Subscript>();
-  const auto* call = param.annotation->As<ast::Call>();
-  const std::vector<ExprPtr>* parts = subscript ? &subscript->indices
-                                      : call    ? &call->args
-                                                : nullptr;
-  if (parts == nullptr || parts->empty()) return;
-  const bool strided = LastName(subscript ? subscript->value : call->callee) == "StridedTensor";
-  for (size_t part = 0; part < parts->size(); ++part) {
-    const bool is_dtype = part == (strided ? 2 : 1);
-    if (is_dtype) {
-      if (IsPlaceholder((*parts)[part])) names->push_back(absl::StrCat(param.name, "_dtype"));
+// The parts of an annotation: shape, strides of a strided tensor, element type.
+struct TensorParts {
+  const std::vector<ExprPtr>* all = nullptr;  // null: no shape is given
+  bool strided = false;
+  SizeSource::Part KindOf(size_t part) const {
+    if (part == (strided ? 2 : 1)) return SizeSource::kDType;
+    return part == 0 ? SizeSource::kShape : SizeSource::kStride;
+  }
+};
+
+TensorParts PartsOf(ExprPtr annotation) {
+  const auto* subscript = annotation->As<ast::Subscript>();
+  const auto* call = annotation->As<ast::Call>();
+  TensorParts parts;
+  parts.all = subscript ? &subscript->indices : call ? &call->args : nullptr;
+  if (parts.all == nullptr) return parts;
+  parts.strided = LastName(subscript ? subscript->value : call->callee) == "StridedTensor";
+  return parts;
+}
+
+// A dimension that is a placeholder is named after its tensor; of other names, `aliases` says
+// which T.const they hold.
+void AddSources(const std::string& tensor, ExprPtr annotation,
+                const std::map<absl::string_view, std::string>& aliases,
+                std::vector<SizeSource>* sources) {
+  const TensorParts parts = PartsOf(annotation);
+  if (parts.all == nullptr) return;
+  for (size_t part = 0; part < parts.all->size() && part < 3; ++part) {
+    const SizeSource::Part kind = parts.KindOf(part);
+    if (kind == SizeSource::kDType) {
+      if (IsPlaceholder((*parts.all)[part])) {
+        sources->push_back({absl::StrCat(tensor, "_dtype"), tensor, kind, 0});
+      }
       continue;
     }
-    const std::vector<ExprPtr>* items = Items((*parts)[part]);
+    const std::vector<ExprPtr>* items = Items((*parts.all)[part]);
     if (items == nullptr) continue;
     for (size_t i = 0; i < items->size(); ++i) {
-      if (!IsPlaceholder((*items)[i])) continue;
-      names->push_back(absl::StrCat(param.name, part == 0 ? "_shape_" : "_stride_", i));
+      const auto* name = (*items)[i]->As<ast::Name>();
+      const auto alias = name == nullptr ? aliases.end() : aliases.find(name->id);
+      if (IsPlaceholder((*items)[i])) {
+        const char* part_name = kind == SizeSource::kShape ? "_shape_" : "_stride_";
+        sources->push_back({absl::StrCat(tensor, part_name, i), tensor, kind, i});
+      } else if (alias != aliases.end()) {
+        sources->push_back({alias->second, tensor, kind, i});
+      }
     }
   }
+}
+
+// Names of the sizes of `T.const("M, N")`; empty for any other statement.
+std::vector<std::string> NamesOfConst(StmtPtr stmt) {
+  const ast::Call* call = CallOf(stmt);
+  if (call == nullptr || LastName(call) != "const") return {};
+  if (call->callee->kind != ast::ExprKind::kAttribute || call->args.empty()) return {};
+  const auto* text = call->args[0]->As<ast::Constant>();
+  if (text == nullptr || text->type != ast::ConstantType::kStr) return {};
+  return absl::StrSplit(text->text, absl::ByAnyChar(", "), absl::SkipEmpty());
+}
+
+// Calls `visit` on every statement of the function's body.
+template <typename F>
+void WalkBody(const ast::Function& function, const F& visit) {
+  for (StmtPtr stmt : function.body) Walk(stmt, visit);
 }
 
 }  // namespace
 
 std::vector<std::string> FindConsts(const ast::Function& function) {
-  std::vector<std::string> names;
+  std::vector<SizeSource> sources;
   for (const ast::Param& param : function.params) {
     if (KindOfAnnotation(param.annotation) == AnnotationKind::kTensor) {
-      PlaceholderConsts(param, &names);
+      AddSources(param.name, param.annotation, {}, &sources);
     }
   }
-  for (StmtPtr stmt : function.body) {
-    Walk(stmt, [&](StmtPtr s) {
-      const ast::Call* call = CallOf(s);
-      if (call == nullptr || LastName(call) != "const") return;
-      if (call->callee->kind != ast::ExprKind::kAttribute || call->args.empty()) return;
-      const auto* text = call->args[0]->As<ast::Constant>();
-      if (text == nullptr || text->type != ast::ConstantType::kStr) return;
-      for (absl::string_view name :
-           absl::StrSplit(text->text, absl::ByAnyChar(", "), absl::SkipEmpty())) {
-        if (std::find(names.begin(), names.end(), name) == names.end()) names.emplace_back(name);
+  std::vector<std::string> names;
+  for (SizeSource& source : sources) names.push_back(std::move(source.name));
+  WalkBody(function, [&](StmtPtr stmt) {
+    for (std::string& name : NamesOfConst(stmt)) {
+      if (std::find(names.begin(), names.end(), name) == names.end()) {
+        names.push_back(std::move(name));
       }
-    });
-  }
+    }
+  });
   return names;
+}
+
+std::vector<SizeSource> FindSizeSources(const ast::Function& function) {
+  std::map<absl::string_view, std::string> aliases;  // name in the kernel -> name of T.const
+  WalkBody(function, [&](StmtPtr stmt) {
+    const std::vector<std::string> names = NamesOfConst(stmt);
+    const auto* assign = stmt->As<ast::Assign>();
+    if (names.empty() || assign == nullptr) return;
+    std::vector<absl::string_view> targets;
+    CollectTarget(assign->targets[0], &targets);
+    if (targets.size() != names.size()) return;
+    for (size_t i = 0; i < names.size(); ++i) aliases[targets[i]] = names[i];
+  });
+  std::vector<SizeSource> sources;
+  for (const ast::Param& param : function.params) {
+    if (KindOfAnnotation(param.annotation) == AnnotationKind::kTensor) {
+      AddSources(param.name, param.annotation, aliases, &sources);
+    }
+  }
+  WalkBody(function, [&](StmtPtr stmt) {
+    const auto* annotated = stmt->As<ast::AnnAssign>();
+    if (annotated == nullptr || annotated->value != nullptr) return;
+    const auto* name = annotated->target->As<ast::Name>();
+    if (name == nullptr || KindOfAnnotation(annotated->annotation) != AnnotationKind::kTensor) {
+      return;
+    }
+    AddSources(name->id, annotated->annotation, aliases, &sources);
+  });
+  return sources;
 }
 
 std::optional<std::string> LiteralText(ExprPtr expr) {

@@ -68,8 +68,11 @@ class Partition : public ir::Mutator {
       case ir::StmtKind::kOnThreads:
         return VisitPart(*s.As<ir::OnThreads>());
       case ir::StmtKind::kAtomic:
+      case ir::StmtKind::kPrint:
         if (!thread_.defined()) return Once(s);
         return Acting(RebuildStmt(s));
+      case ir::StmtKind::kAssert:
+        return thread_.defined() ? RebuildStmt(s) : Once(s);
       default:
         return RebuildStmt(s);
     }

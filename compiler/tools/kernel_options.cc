@@ -3,12 +3,15 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <fstream>
+#include <iostream>
+#include <memory>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "compiler/base/status.h"
+#include "compiler/lang/interface.h"
 #include "compiler/target/host_arch.h"
 #include "compiler/templates/templates.h"
 
@@ -18,7 +21,9 @@ void AddKernelOptions(CLI::App* app, KernelOptions* o) {
   app->add_option("kernel", o->kernel, "Kernel file, or template:NAME for a shipped template")
       ->required();
   app->add_option("-e,--entry", o->entry, "The kernel, when the file defines several");
-  app->add_option("-a,--arg", o->arguments, "Compile-time argument NAME=VALUE; repeatable");
+  app->add_option(
+      "-a,--arg", o->arguments,
+      "Argument NAME=VALUE; repeatable. A tensor: 'A=T.Tensor((1024, 512), T.float16)'");
   app->add_option("-c,--config", o->config, "Config: NAME=VALUE,NAME=VALUE");
   app->add_option("--arch", o->arch, "host, a shipped Arch name, or a file with an Arch record")
       ->capture_default_str();
@@ -52,7 +57,7 @@ absl::StatusOr<target::Arch> ResolveArch(const std::string& name) {
   return target::ParseArch(*text);
 }
 
-absl::StatusOr<codegen::CompileInput> ResolveInput(const KernelOptions& o) {
+absl::StatusOr<codegen::CompileInput> ReadInput(const KernelOptions& o) {
   codegen::CompileInput input;
   if (absl::StartsWith(o.kernel, "template:")) {
     const std::string name = o.kernel.substr(9);
@@ -83,9 +88,40 @@ absl::StatusOr<codegen::CompileInput> ResolveInput(const KernelOptions& o) {
     }
   }
   KILN_ASSIGN_OR_RETURN(input.config, Config::Parse(o.config));
+  input.symbol = o.symbol;
+  return input;
+}
+
+namespace {
+
+// Replaces tensors and run-time values among the arguments.
+absl::Status Close(codegen::CompileInput* input, std::map<std::string, std::string>* runtime) {
+  if (input->arguments.empty()) return absl::OkStatus();
+  auto file =
+      std::make_shared<const SourceFile>(SourceFile{input->kernel_path, input->kernel_source});
+  KILN_ASSIGN_OR_RETURN(const lang::Kernel kernel, lang::Kernel::Parse(file, input->entry));
+  bool any = false;
+  for (const lang::ParamInfo& param : kernel.params()) {
+    const bool constant = param.kind == lang::ParamInfo::kCompileTime;
+    any = any || (!constant && input->arguments.contains(param.name));
+  }
+  if (!any) return absl::OkStatus();
+  KILN_ASSIGN_OR_RETURN(lang::ClosedArguments closed,
+                        lang::CloseArguments(kernel, input->arguments, input->config));
+  for (const std::string& note : closed.notes) std::cerr << "note: " << note << "\n";
+  input->arguments = std::move(closed.arguments);
+  if (runtime != nullptr) *runtime = std::move(closed.runtime);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<codegen::CompileInput> ResolveInput(const KernelOptions& o,
+                                                   std::map<std::string, std::string>* runtime) {
+  KILN_ASSIGN_OR_RETURN(codegen::CompileInput input, ReadInput(o));
   KILN_ASSIGN_OR_RETURN(const target::Arch arch, ResolveArch(o.arch));
   input.arch_record = target::ToText(arch);
-  input.symbol = o.symbol;
+  KILN_RETURN_IF_ERROR(Close(&input, runtime));
   return input;
 }
 

@@ -4,6 +4,7 @@
 #define KILN_COMPILER_TOOLS_KERNEL_OPTIONS_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -37,8 +38,14 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t most = kMa
 // "host" (measured, or read from its cache), a shipped record, or a file that holds one.
 absl::StatusOr<target::Arch> ResolveArch(const std::string& name);
 
-// Reads the kernel and what is said of it.
-absl::StatusOr<codegen::CompileInput> ResolveInput(const KernelOptions& options);
+// The kernel's text, entry, arguments and config as they are given, without a target.
+absl::StatusOr<codegen::CompileInput> ReadInput(const KernelOptions& options);
+
+// Reads the kernel and what is said of it. Tensors that are given by shape and type become the
+// constants that they bring (lang::CloseArguments), with notes on standard error; `runtime` gets
+// the values of run-time sizes and scalars that follow.
+absl::StatusOr<codegen::CompileInput> ResolveInput(
+    const KernelOptions& options, std::map<std::string, std::string>* runtime = nullptr);
 
 }  // namespace kiln::tools
 

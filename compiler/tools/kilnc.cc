@@ -23,7 +23,9 @@
 #include "compiler/tools/kernel_options.h"
 #include "compiler/tools/layout_command.h"
 #include "compiler/tools/native_call.h"
+#include "compiler/tools/par_compile_command.h"
 #include "compiler/tools/recommend_command.h"
+#include "compiler/tools/signature_command.h"
 
 namespace kiln {
 namespace {
@@ -54,7 +56,8 @@ absl::StatusOr<ir::Program> ElaborateInput(const codegen::CompileInput& input) {
   auto file =
       std::make_shared<const SourceFile>(SourceFile{input.kernel_path, input.kernel_source});
   KILN_ASSIGN_OR_RETURN(const lang::Kernel kernel, lang::Kernel::Parse(file, input.entry));
-  return lang::Elaborate(kernel, input.arguments, input.config);
+  KILN_ASSIGN_OR_RETURN(const target::Arch arch, target::ParseArch(input.arch_record));
+  return lang::Elaborate(kernel, input.arguments, input.config, lang::FactsOf(arch));
 }
 
 // ---- emit ----
@@ -192,9 +195,12 @@ absl::Status ReadInputs(const ir::Program& program, const RunOptions& o,
   return absl::OkStatus();
 }
 
-absl::StatusOr<interp::Options> InterpreterOptions(const RunOptions& o) {
+// `implied` are values that follow from the arguments.
+absl::StatusOr<interp::Options> InterpreterOptions(
+    const RunOptions& o, const std::map<std::string, std::string>& implied) {
   interp::Options options;
-  KILN_ASSIGN_OR_RETURN(const auto values, Pairs(o.runtime));
+  KILN_ASSIGN_OR_RETURN(auto values, Pairs(o.runtime));
+  values.insert(implied.begin(), implied.end());
   for (const auto& [name, text] : values) {
     double value = 0;
     if (!absl::SimpleAtod(text, &value)) {
@@ -256,15 +262,16 @@ absl::Status RunOnThreads(const KernelOptions& k, const ir::Program& program,
 }
 
 absl::StatusOr<bool> Run(const KernelOptions& k, const RunOptions& o) {
-  KILN_ASSIGN_OR_RETURN(const codegen::CompileInput input, ResolveInput(k));
+  std::map<std::string, std::string> implied;
+  KILN_ASSIGN_OR_RETURN(const codegen::CompileInput input, ResolveInput(k, &implied));
   KILN_ASSIGN_OR_RETURN(ir::Program program, ElaborateInput(input));
-  KILN_ASSIGN_OR_RETURN(interp::Options options, InterpreterOptions(o));
+  KILN_ASSIGN_OR_RETURN(interp::Options options, InterpreterOptions(o, implied));
   KILN_ASSIGN_OR_RETURN(std::vector<interp::Tensor> native,
                         interp::RandomArguments(program, options, o.seed));
   KILN_RETURN_IF_ERROR(ReadInputs(program, o, &native));
   std::vector<interp::Tensor> reference;
   for (const interp::Tensor& t : native) {
-    reference.emplace_back(t.dtype(), t.shape());
+    reference.emplace_back(t.dtype(), t.shape(), t.strides());
     std::copy(t.as<char>(), t.as<char>() + t.bytes(), reference.back().as<char>());
   }
   options.clip_global = o.stop_after.empty();
@@ -324,6 +331,9 @@ int Main(int argc, char** argv) {
       "  kilnc emit k.py -a M=64 -c block_M=32 --stage so -o k.so\n"
       "  kilnc run template:softmax -a M=64 -a N=100\n"
       "  kilnc check k.py -a M=64 --json\n"
+      "  kilnc signature k.py -e gemm\n"
+      "  kilnc emit k.py -e gemm -a 'A=T.Tensor((1024, 512), T.float16)'   (the program: get_tir)\n"
+      "  kilnc par-compile k.py -e gemm --configs configs.json -j 8 -o kernels\n"
       "  kilnc --explain-layouts k.py --layout-cost registers\n"
       "  kilnc recommend template:matmul -a M=4096 -a N=4096 -a K=4096 --arch sm_90a\n"
       "  kilnc layout 'S[(8,64):(64,1)]' --swizzle 128B --dtype float16\n\n"
@@ -335,7 +345,8 @@ int Main(int argc, char** argv) {
 
   KernelOptions kernel;
   std::string stage = "tile", stop_after, output, manifest;
-  CLI::App* emit = app.add_subcommand("emit", "Print or write one stage of a kernel");
+  CLI::App* emit = app.add_subcommand(
+      "emit", "Print or write one stage of a kernel; --stage tile is the program as elaborated");
   AddKernelOptions(emit, &kernel);
   emit->add_option("-s,--stage", stage,
                    "tile|lowered|threads|llvm|asm|obj|so|cubin|header|manifest; asm is PTX on GPUs")
@@ -383,6 +394,12 @@ int Main(int argc, char** argv) {
   tools::RecommendOptions recommend_options;
   CLI::App* recommend = tools::AddRecommendCommand(&app, &recommend_options);
 
+  tools::ParCompileOptions par_compile_options;
+  CLI::App* par_compile = tools::AddParCompileCommand(&app, &par_compile_options);
+
+  tools::SignatureOptions signature_options;
+  CLI::App* signature = tools::AddSignatureCommand(&app, &signature_options);
+
   tools::LayoutOptions layout_options;
   CLI::App* layout = tools::AddLayoutCommand(&app, &layout_options);
 
@@ -400,6 +417,8 @@ int Main(int argc, char** argv) {
   if (*list) return List(list_path);
   if (*explain) return Finish(Explain(kernel, cost));
   if (*recommend) return Finish(tools::RunRecommendCommand(recommend_options, std::cout));
+  if (*par_compile) return Finish(tools::RunParCompileCommand(par_compile_options, std::cout));
+  if (*signature) return Finish(tools::RunSignatureCommand(signature_options, std::cout));
   if (*layout) return tools::RunLayoutCommand(layout_options, std::cout, std::cerr);
   const absl::StatusOr<bool> agreed = Run(kernel, run_options);
   if (!agreed.ok()) return Finish(agreed.status());

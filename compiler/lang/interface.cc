@@ -1,0 +1,346 @@
+// Tensors known by shape and type alone, and what a signature says.
+#include "compiler/lang/interface.h"
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "compiler/ir/printer.h"
+#include "compiler/ir/visit.h"
+#include "compiler/lang/elaborator.h"
+
+namespace kiln::lang {
+namespace {
+
+// Row-major strides of a shape, in elements.
+std::vector<int64_t> DenseStrides(const std::vector<int64_t>& shape) {
+  std::vector<int64_t> strides(shape.size(), 1);
+  for (size_t d = shape.size(); d-- > 1;) strides[d - 1] = strides[d] * shape[d];
+  return strides;
+}
+
+std::string Text(const std::vector<int64_t>& numbers) {
+  return absl::StrCat("(", absl::StrJoin(numbers, ", "), numbers.size() == 1 ? ",)" : ")");
+}
+
+}  // namespace
+
+absl::StatusOr<Placeholder> Elaborator::ToPlaceholder(const std::string& name, const Value& value) {
+  const SourceLoc loc = module_.entry->name_loc;
+  if (!value.Is(Type::kTensorType)) {
+    return Error(
+        loc,
+        absl::StrCat("the tensor '", name, "' of '", module_.entry->name, "' is ", Describe(value)),
+        "say its shape and type: T.Tensor((1024, 512), T.float16)");
+  }
+  const TensorTypeObject& type = value.tensor_type();
+  Placeholder placeholder;
+  const auto read = [&](const std::vector<Value>& items, int64_t least, const char* what,
+                        std::vector<int64_t>* out) -> absl::Status {
+    for (const Value& item : items) {
+      if (!item.Is(Type::kInt) || item.int_value() < least || item.int_value() >> 48 != 0) {
+        return Error(loc, absl::StrCat("the tensor '", name, "' has the ", what, " ", Repr(item)),
+                     absl::StrCat("a ", what, " is an integer from ", least, " to 2^48"));
+      }
+      out->push_back(item.int_value());
+    }
+    return absl::OkStatus();
+  };
+  KILN_RETURN_IF_ERROR(read(type.shape, 1, "size", &placeholder.shape));
+  KILN_RETURN_IF_ERROR(read(type.strides, 0, "stride", &placeholder.strides));
+  if (!placeholder.strides.empty() && placeholder.strides.size() != placeholder.shape.size()) {
+    return Error(loc, absl::StrCat("the tensor '", name, "' has not one stride for each dimension"),
+                 "give as many strides as dimensions");
+  }
+  if (!type.dtype.is_none()) {
+    KILN_ASSIGN_OR_RETURN(placeholder.dtype, ToDType(type.dtype, loc));
+  }
+  return placeholder;
+}
+
+absl::Status Elaborator::ReadPlaceholders(const Kernel& kernel) {
+  for (const ParamInfo& param : kernel.params()) {
+    const auto given = arguments_->find(param.name);
+    if (param.kind != ParamInfo::kTensor || given == arguments_->end()) continue;
+    KILN_ASSIGN_OR_RETURN(const Value value, ParseArgument(param.name, given->second));
+    KILN_ASSIGN_OR_RETURN(interface_.placeholders[param.name], ToPlaceholder(param.name, value));
+  }
+  if (interface_.placeholders.empty()) return absl::OkStatus();
+  std::map<std::string, std::string> from;  // size -> the tensor that it was read from
+  for (const SizeSource& source : FindSizeSources(*module_.entry)) {
+    const auto found = interface_.placeholders.find(source.tensor);
+    if (found == interface_.placeholders.end()) continue;
+    const Placeholder& tensor = found->second;
+    std::string text;
+    if (source.part == SizeSource::kDType) {
+      if (!tensor.dtype.has_value()) continue;
+      text = tensor.dtype->ToString();
+    } else {
+      if (source.index >= tensor.shape.size()) continue;  // the wrong rank: told at its annotation
+      const std::vector<int64_t> strides =
+          tensor.strides.empty() ? DenseStrides(tensor.shape) : tensor.strides;
+      text = absl::StrCat(source.part == SizeSource::kShape ? tensor.shape[source.index]
+                                                            : strides[source.index]);
+    }
+    const auto [it, fresh] = interface_.sizes.emplace(source.name, text);
+    if (fresh) from[source.name] = source.tensor;
+    if (it->second == text) continue;
+    return Error(module_.entry->name_loc,
+                 absl::StrCat("the size '", source.name, "' is ", it->second, " in '",
+                              from[source.name], "' and ", text, " in '", source.tensor, "'"),
+                 "give tensors whose shared sizes are equal");
+  }
+  return absl::OkStatus();
+}
+
+// Compares a size of an annotation with the one that was given; keeps those of run time.
+absl::Status Elaborator::CheckDimension(const std::string& what, const ir::Expr& size,
+                                        int64_t given, SourceLoc loc) {
+  if (const auto literal = ir::ConstInt(size)) {
+    if (*literal == given) return absl::OkStatus();
+    return Error(loc, absl::StrCat(what, " is ", *literal, ", and the argument has ", given),
+                 "give a tensor that fits the annotation");
+  }
+  const auto* var = size.As<ir::Var>();
+  if (var == nullptr || !dims_.contains(var->name)) return absl::OkStatus();
+  const auto [it, fresh] = interface_.runtime.emplace(var->name, given);
+  if (it->second == given) return absl::OkStatus();
+  return Error(loc,
+               absl::StrCat(what, " is '", var->name, "', which is ", it->second,
+                            " in an earlier tensor and ", given, " in this one"),
+               "give tensors whose shared sizes are equal");
+}
+
+absl::Status Elaborator::CheckPlaceholder(const ast::Param& param, const ir::Buffer& buffer,
+                                          bool own_dtype, SourceLoc loc) {
+  const auto found = interface_.placeholders.find(param.name);
+  if (found == interface_.placeholders.end()) return absl::OkStatus();
+  const Placeholder& given = found->second;
+  if (given.shape.size() != buffer->shape.size()) {
+    return Error(loc,
+                 absl::StrCat("'", param.name, "' has ", buffer->shape.size(),
+                              " dimensions, and the argument has ", given.shape.size(), ": ",
+                              Text(given.shape)),
+                 "give a tensor that fits the annotation");
+  }
+  for (size_t i = 0; i < given.shape.size(); ++i) {
+    KILN_RETURN_IF_ERROR(CheckDimension(absl::StrCat("dimension ", i, " of '", param.name, "'"),
+                                        buffer->shape[i], given.shape[i], loc));
+  }
+  const std::vector<int64_t> dense = DenseStrides(given.shape);
+  const std::vector<int64_t>& strides = given.strides.empty() ? dense : given.strides;
+  for (size_t i = 0; i < buffer->strides.size(); ++i) {
+    KILN_RETURN_IF_ERROR(CheckDimension(absl::StrCat("stride ", i, " of '", param.name, "'"),
+                                        buffer->strides[i], strides[i], loc));
+  }
+  if (buffer->strides.empty() && strides != dense) {
+    return Error(loc,
+                 absl::StrCat("'", param.name, "' is row-major, and the argument has the strides ",
+                              Text(strides)),
+                 "annotate it with T.StridedTensor[shape, strides, dtype]");
+  }
+  if (own_dtype && given.dtype.has_value() && *given.dtype != buffer->dtype) {
+    interface_.notes.push_back(absl::StrCat("'", param.name, "' is ", buffer->dtype.ToString(),
+                                            " by its annotation; the argument says ",
+                                            given.dtype->ToString()));
+  }
+  return absl::OkStatus();
+}
+
+ParamSignature* Elaborator::Seen(size_t slot) {
+  if (interface_.signature == nullptr) return nullptr;
+  return &interface_.signature->params[interface_.first_tensor + slot];
+}
+
+void Elaborator::Record(size_t slot, const ir::Buffer& buffer, bool own_dtype) {
+  ParamSignature* const seen = Seen(slot);
+  if (seen == nullptr) return;
+  const auto dimension = [&](const ir::Expr& size) {
+    Dimension d;
+    const auto* var = size.As<ir::Var>();
+    if (ir::ConstInt(size)) {
+      d.kind = Dimension::kLiteral;
+    } else if (var != nullptr && dims_.contains(var->name)) {
+      d.kind = Dimension::kRuntime;
+      d.type = size.dtype();
+    } else {
+      d.kind = var != nullptr ? Dimension::kConstant : Dimension::kComputed;
+    }
+    d.text = ir::ToString(size);
+    return d;
+  };
+  ParamSignature& param = *seen;
+  param.declared = true;
+  param.strided = !buffer->strides.empty();
+  for (const ir::Expr& size : buffer->shape) param.shape.push_back(dimension(size));
+  for (const ir::Expr& stride : buffer->strides) param.strides.push_back(dimension(stride));
+  if (own_dtype) param.dtype = buffer->dtype;
+}
+
+absl::StatusOr<std::vector<Arguments>> Elaborator::Listed(absl::string_view name) {
+  static const Config& no_config = *std::make_unique<Config>().release();
+  static const Arguments& no_arguments = *std::make_unique<Arguments>().release();
+  arguments_ = &no_arguments;
+  config_ = &no_config;
+  Frame frame;
+  frame.scope = arena_.New<Scope>();
+  FrameGuard guard(this, &frame);
+  const SourceLoc loc = module_.entry->name_loc;
+  KILN_ASSIGN_OR_RETURN(Value value, ReadGlobal(name, loc, SIZE_MAX));
+  if (value.Is(Type::kFunction)) {
+    CallArgs call;
+    call.loc = loc;
+    KILN_ASSIGN_OR_RETURN(value, Call(value, call));
+  }
+  KILN_ASSIGN_OR_RETURN(const std::vector<Value> items, Iterate(value, loc));
+  std::vector<Arguments> sets;
+  for (const Value& item : items) {
+    if (!item.Is(Type::kDict)) {
+      return Error(loc, absl::StrCat("'", name, "' holds ", Describe(item), ", not a dict"),
+                   "list dicts of parameters and values");
+    }
+    Arguments arguments;
+    for (const auto& [key, entry] : item.dict().items) {
+      KILN_RETURN_IF_ERROR(Step(loc));
+      KILN_ASSIGN_OR_RETURN(const std::string parameter,
+                            ToStr(key, loc, "the name of a parameter"));
+      KILN_ASSIGN_OR_RETURN(arguments[parameter], ArgumentText(entry, loc));
+    }
+    sets.push_back(std::move(arguments));
+  }
+  return sets;
+}
+
+absl::StatusOr<std::string> Elaborator::ArgumentText(const Value& v, SourceLoc loc) {
+  const auto list = [&](const std::vector<Value>& items) -> absl::StatusOr<std::string> {
+    std::vector<std::string> texts;
+    for (const Value& item : items) {
+      KILN_ASSIGN_OR_RETURN(std::string text, ArgumentText(item, loc));
+      texts.push_back(std::move(text));
+    }
+    return absl::StrCat("(", absl::StrJoin(texts, ", "), texts.size() == 1 ? ",)" : ")");
+  };
+  switch (v.type()) {
+    case Type::kNone:
+    case Type::kBool:
+    case Type::kInt:
+    case Type::kFloat:
+    case Type::kDType:
+    case Type::kStr:
+      return Repr(v, kMaxArgumentText);
+    case Type::kTuple:
+    case Type::kList:
+      return list(v.seq().items);
+    case Type::kFunction:
+      if (v.function().def != nullptr) return v.function().def->name;
+      break;
+    case Type::kTensorType: {
+      const TensorTypeObject& type = v.tensor_type();
+      KILN_ASSIGN_OR_RETURN(std::string text, list(type.shape));
+      if (!type.strides.empty()) {
+        KILN_ASSIGN_OR_RETURN(const std::string strides, list(type.strides));
+        absl::StrAppend(&text, ", ", strides);
+      }
+      KILN_ASSIGN_OR_RETURN(const DType dtype, ToDType(type.dtype, loc));
+      return absl::StrCat(type.name, "(", text, ", ", dtype.ToString(), ")");
+    }
+    default:
+      break;
+  }
+  return Unimplemented(loc, absl::StrCat("an argument that is ", Describe(v)),
+                       "arguments are numbers, bools, None, strings, dtypes, tuples, macros and "
+                       "T.Tensor(shape, dtype)");
+}
+
+absl::StatusOr<Signature> ReadSignature(const Kernel& kernel, const Arguments& arguments) {
+  Signature signature;
+  signature.kernel = kernel.name();
+  for (const ParamInfo& info : kernel.params()) {
+    signature.params.emplace_back();
+    signature.params.back().info = info;
+  }
+  std::vector<std::string> open;
+  for (const std::string& name : kernel.consts()) {
+    if (!arguments.contains(name) && !absl::EndsWith(name, "_dtype")) open.push_back(name);
+  }
+  const Limits limits;
+  Elaborator elaborator(kernel.module(), limits);
+  elaborator.interface().signature = &signature;
+  const absl::Status status = elaborator.Run(kernel, arguments, {}, open).status();
+  // A factory makes its tensors from its own parameters.
+  const bool all_given =
+      std::all_of(kernel.params().begin(), kernel.params().end(), [&](const ParamInfo& param) {
+        return param.kind != ParamInfo::kCompileTime || param.has_default ||
+               arguments.contains(param.name);
+      });
+  if (!status.ok() && !all_given) signature.params.resize(kernel.params().size());
+  const bool complete = std::all_of(
+      signature.params.begin(), signature.params.end(), [](const ParamSignature& param) {
+        return param.info.kind != ParamInfo::kTensor || param.declared || param.pointer;
+      });
+  if (!complete && !status.ok()) return status;
+  return signature;
+}
+
+std::string ToString(const Signature& signature) {
+  const auto list = [](const std::vector<Dimension>& dimensions) {
+    return absl::StrCat("[",
+                        absl::StrJoin(dimensions, ", ",
+                                      [](std::string* out, const Dimension& d) {
+                                        absl::StrAppend(out, d.text,
+                                                        d.kind == Dimension::kConstant  ? "$"
+                                                        : d.kind == Dimension::kRuntime ? "$dyn"
+                                                                                        : "");
+                                      }),
+                        "]");
+  };
+  std::vector<std::string> lines;
+  for (const ParamSignature& param : signature.params) {
+    const std::string& name = param.info.name;
+    std::string text;
+    if (param.pointer) {
+      text = absl::StrCat(name, "$ptr");
+    } else if (param.declared) {
+      const std::string dtype =
+          param.dtype.has_value() ? absl::StrCat("dtype('", param.dtype->ToString(), "')") : "None";
+      text = absl::StrCat(
+          param.strided ? "StridedTensorAnnot" : "TensorAnnot", "(shape=", list(param.shape),
+          ", strides=", param.strided ? list(param.strides) : "None", ", dtype=", dtype, ")");
+    } else {
+      text = absl::StrCat(name, param.info.kind == ParamInfo::kCompileTime ? "$" : "$dyn");
+    }
+    lines.push_back(absl::StrCat("'", name, "': ", text));
+  }
+  return absl::StrCat("{", absl::StrJoin(lines, ",\n "), "}");
+}
+
+absl::StatusOr<ClosedArguments> CloseArguments(const Kernel& kernel, const Arguments& arguments,
+                                               const Config& config, const Limits& limits) {
+  ClosedArguments closed;
+  closed.arguments = arguments;
+  for (const ParamInfo& param : kernel.params()) {
+    const auto given = closed.arguments.find(param.name);
+    if (param.kind != ParamInfo::kRuntimeScalar || given == closed.arguments.end()) continue;
+    closed.runtime[param.name] = given->second;
+    closed.arguments.erase(given);
+  }
+  Elaborator elaborator(kernel.module(), limits);
+  KILN_RETURN_IF_ERROR(elaborator.Run(kernel, closed.arguments, config, {}).status());
+  const Interface& seen = elaborator.interface();
+  for (const auto& placeholder : seen.placeholders) closed.arguments.erase(placeholder.first);
+  for (const auto& [name, text] : seen.used) closed.arguments.emplace(name, text);
+  for (const auto& [name, value] : seen.runtime) {
+    closed.runtime.emplace(name, absl::StrCat(value));
+  }
+  closed.notes = seen.notes;
+  return closed;
+}
+
+absl::StatusOr<std::vector<Arguments>> ListedArguments(const Kernel& kernel, absl::string_view name,
+                                                       const Limits& limits) {
+  Elaborator elaborator(kernel.module(), limits);
+  return elaborator.Listed(name);
+}
+
+}  // namespace kiln::lang
