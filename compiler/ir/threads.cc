@@ -33,7 +33,8 @@ bool IsTile(const Stmt& s) {
   const auto* loop = s.As<For>();
   if (loop != nullptr) return loop->loop == ForKind::kParallel;
   return s.kind() == StmtKind::kCopy || s.kind() == StmtKind::kGemm ||
-         s.kind() == StmtKind::kFill || s.kind() == StmtKind::kReduce;
+         s.kind() == StmtKind::kFill || s.kind() == StmtKind::kReduce ||
+         s.kind() == StmtKind::kScan;
 }
 
 // `holds` of a statement in it, but for those of parallel loops.
@@ -97,7 +98,9 @@ class BlockOfThreads {
 
   // A tile operation on what a thread has of its own.
   bool IsOwnTile(const Stmt& s) const {
-    if (s.As<Gemm>() != nullptr || s.As<Reduce>() != nullptr) return false;
+    if (s.As<Gemm>() != nullptr || s.As<Reduce>() != nullptr || s.As<Scan>() != nullptr) {
+      return false;
+    }
     if (const auto* loop = s.As<For>()) {
       const std::vector<Buffer> written = BuffersWritten(loop->body);
       const std::vector<Buffer> read = BuffersRead(loop->body);
@@ -155,6 +158,8 @@ class BlockOfThreads {
         return false;
       case StmtKind::kStore:
         return IsOfBlock(*s.As<Store>(), *inside);
+      case StmtKind::kPrint:
+        return !active_ && !values_.Concerns(s);
       case StmtKind::kBreak:
       case StmtKind::kContinue:
         return loops == 0;
@@ -518,6 +523,21 @@ absl::Status CheckParallel(const Stmt& body, const SourceFile& source) {
   return status;
 }
 
+// What an atomic update tells of the value before, it tells the thread that made it, not the block.
+Stmt WithOwnAnswers(const Stmt& launch) {
+  BufferMap own;
+  Walk(launch, [&](const Stmt& s) {
+    const auto* atomic = s.As<Atomic>();
+    if (atomic != nullptr && atomic->way.previous &&
+        atomic->way.previous->scope == Scope::kShared) {
+      const Buffer& b = atomic->way.previous;
+      own[b.get()] = MakeBuffer(b->name, b->dtype, b->shape, Scope::kVar);
+    }
+    return true;
+  });
+  return own.empty() ? launch : Substitute(launch, {}, own);
+}
+
 Stmt WithoutBarriers(const Stmt& s) {
   return RewriteStmts(s, [](const Stmt& x) { return IsBarrier(x) ? MakeSeq({}, x->loc) : Stmt(); });
 }
@@ -535,6 +555,8 @@ absl::StatusOr<Stmt> ResolveThreads(const Stmt& body, const std::vector<Expr>& i
     if (!SpeaksOfThreads(launch->body, indices)) return WithoutBarriers(s);
     std::vector<int64_t> extents;
     for (const Expr& extent : launch->threads) extents.push_back(ConstInt(extent).value_or(1));
+    const Stmt own = WithOwnAnswers(s);
+    launch = own.As<Launch>();
     BlockOfThreads block(*launch, indices, std::move(extents), source);
     absl::StatusOr<Stmt> split = block.Body(launch->body);
     if (!split.ok()) {

@@ -406,21 +406,6 @@ absl::StatusOr<Value> Match(Elaborator& e, const BoundArgs& args) {
   return exchange.Give(ir::MakeSelect(ir::Equal(same, asked), mask, MakeInt(0, kUInt32)));
 }
 
-// How many bits are set in a uint32.
-Expr CountBits(const Expr& word) {
-  const auto bits = [](const Expr& e, uint32_t mask) {
-    return ir::MakeBinary(ir::BinaryOp::kBitAnd, e, MakeInt(mask, kUInt32));
-  };
-  const auto shift = [](const Expr& e, int by) {
-    return ir::MakeBinary(ir::BinaryOp::kShr, e, MakeInt(by, kUInt32));
-  };
-  const Expr pairs = word - bits(shift(word, 1), 0x55555555);
-  const Expr fours = bits(pairs, 0x33333333) + bits(shift(pairs, 2), 0x33333333);
-  const Expr bytes = bits(fours + shift(fours, 4), 0x0F0F0F0F);
-  const Expr halves = bytes + shift(bytes, 8);
-  return ir::MakeCast(kInt32, bits(halves + shift(halves, 16), 63));
-}
-
 enum class BlockVote : uint8_t { kCount, kAnd, kOr };
 
 // Each warp counts by a ballot; the counts meet in shared memory. What comes out is the block's: a
@@ -440,7 +425,8 @@ absl::StatusOr<Value> SyncVote(Elaborator& e, const BoundArgs& args) {
       e.NewNamedBuffer(kInt32, {MakeInt(warps)}, ir::Scope::kShared, loc, {}, "counts"));
   KILN_RETURN_IF_ERROR(e.EmitNew<ir::Alloc>(loc, counts));
   const ir::Stmt put = ir::MakeStmt<ir::Store>(
-      loc, counts, std::vector<Expr>{ir::FloorDiv(Number(e), MakeInt(kWarp))}, CountBits(bits));
+      loc, counts, std::vector<Expr>{ir::FloorDiv(Number(e), MakeInt(kWarp))},
+      ir::MakeCast(kInt32, ir::MakeCall(kUInt32, ir::Intrinsic::kPopCount, {bits})));
   KILN_RETURN_IF_ERROR(e.EmitNew<ir::If>(loc, ir::Equal(Lane(e), MakeInt(0)), put));
   KILN_ASSIGN_OR_RETURN(const ir::Buffer sum, exchange.Variable(kInt32, MakeInt(0), "sum"));
   const Expr w = ir::MakeVar("w"), total = Exchange::Read(sum);

@@ -389,3 +389,30 @@ def histogram(A):
         if ty == 0 and tx >= 24:
             T.atomic_add(B[tx - 24], counts[tx - 24])
     return B
+
+
+# Updates that tell each thread what was there before: numbers of those who found something, the
+# sums of their numbers, and of the numbers of all.
+#: entry=tickets n=200
+@tilelang.jit
+def tickets(A):
+    n = T.const("n")
+    A: T.Tensor((n,), T.int32)
+    B = T.empty((3,), T.int32)
+    with T.Kernel(1, threads=3):
+        B[T.get_thread_binding()] = 0
+    with T.Kernel(T.ceildiv(n, 128), threads=128) as block:
+        tx = T.get_thread_binding()
+        counts = T.alloc_shared((2,), T.int32)
+        if tx < 2:
+            counts[tx] = 0
+        turn = T.atomic_add(counts[1], 1, return_prev=True)
+        T.atomic_add(B[2], turn)
+        at = block * 128 + tx
+        if at < n:
+            if A[at] > 0:
+                ticket = T.atomic_add(counts[0], 1, return_prev=True)
+                T.atomic_add(B[1], ticket)
+        if tx == 0:
+            T.atomic_add(B[0], counts[0])
+    return B

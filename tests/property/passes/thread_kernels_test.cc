@@ -347,6 +347,23 @@ TEST(ThreadKernels, CountsInSharedAndGlobalMemory) {
   });
 }
 
+TEST(ThreadKernels, UpdatesTellEachThreadWhatWasBefore) {
+  ExpectComputes("tickets", {{"n", "200"}}, 0, [](const Numbers& n) -> std::string {
+    double found = 0, tickets = 0;
+    for (int64_t block = 0; block < 2; ++block) {
+      double count = 0;
+      for (int64_t i = block * 128; i < std::min<int64_t>(200, block * 128 + 128); ++i) {
+        if (n.In(0, i) > 0) tickets += count++;
+      }
+      found += count;
+    }
+    if (n.Out(1, 0) != found) return Wrong("number", 0, n.Out(1, 0), found);
+    if (n.Out(1, 1) != tickets) return Wrong("number", 1, n.Out(1, 1), tickets);
+    if (n.Out(1, 2) != 2 * 128 * 127 / 2) return Wrong("number", 2, n.Out(1, 2), 128 * 127);
+    return "";
+  });
+}
+
 // Barriers need not be written: what a statement stored, all threads see in the next.
 TEST(ThreadKernels, BarriersAreTheCompilers) {
   const std::string text = absl::StrReplaceAll(Text(), {{"T.sync_threads()", "pass"}});
