@@ -102,6 +102,7 @@ class Elaborator {
   absl::StatusOr<DType> ToDType(const Value& v, SourceLoc loc);
   // Elements of a tuple, list, range, dict or string.
   absl::StatusOr<std::vector<Value>> ToItems(const Value& v, SourceLoc loc, absl::string_view what);
+  absl::Status CheckKey(const Value& v, SourceLoc loc);  // of a dict: no list, no dict
   // A shape: an integer or a sequence of them.
   absl::StatusOr<std::vector<Operand>> ToShape(const Value& v, SourceLoc loc,
                                                absl::string_view what);
@@ -241,12 +242,12 @@ class Elaborator {
   absl::Status UnknownName(absl::string_view name, SourceLoc loc);
   absl::Status Bind(absl::string_view name, Value value, SourceLoc loc, bool fresh = false);
   absl::Status CheckRebinding(absl::string_view name, const Binding& old, SourceLoc loc);
-  // True when `function` assigns `name` somewhere, so that it is its own.
-  bool IsLocal(const ast::Function& function, absl::string_view name);
+  bool IsLocal(const ast::Function& function, absl::string_view name);  // it assigns the name
   std::vector<std::string> VisibleNames() const;
 
   // Expressions (eval.cc, subscript.cc, call.cc).
   absl::StatusOr<Value> Eval(ast::ExprPtr expr);
+  absl::StatusOr<Value> EvalNode(ast::ExprPtr expr);
   absl::StatusOr<Value> EvalKeepingVariable(ast::ExprPtr expr);
   absl::StatusOr<Value> EvalConstant(const ast::Constant& node);
   absl::StatusOr<Value> EvalBool(const ast::Bool& node);
@@ -315,7 +316,7 @@ class Elaborator {
   absl::Status Unpack(const std::vector<ast::ExprPtr>& targets, const Value& value, SourceLoc loc,
                       bool fresh);
   absl::Status AssertionFailed(const ast::Assert& node);
-  std::vector<std::string> ValueChain(ast::ExprPtr expr);
+  std::vector<std::string> ValueChain(ast::ExprPtr expr, bool data_only = false);
   bool InRuntimeRegion() const;  // inside a branch or loop of the IR, since the kernel began
   // Regions.
   void PushRegion(RegionKind kind, SourceLoc loc, ir::ForKind loop = ir::ForKind::kSerial);
@@ -331,8 +332,7 @@ class Elaborator {
   absl::StatusOr<Value> ParseArgument(absl::string_view name, const std::string& text);
   absl::Status CheckNames(const Kernel& kernel);
   absl::StatusOr<std::string> ConfigText(const Value& v, SourceLoc loc);
-  absl::StatusOr<std::string> ArgumentText(const Value& v, SourceLoc loc);
-  // Tensors known by shape and type alone (interface.cc).
+  absl::StatusOr<std::string> ArgumentText(const Value& v, SourceLoc loc);  // and on: interface.cc
   absl::Status ReadPlaceholders(const Kernel& kernel);
   absl::StatusOr<Placeholder> ToPlaceholder(const std::string& name, const Value& value);
   absl::Status CheckPlaceholder(const ast::Param& param, const ir::Buffer& buffer, bool own_dtype,
@@ -355,12 +355,12 @@ class Elaborator {
   const ParsedModule& module_;
   const Limits& limits_;
   Arena arena_;
-  int64_t steps_ = 0;
-  int64_t nodes_ = 0;
+  int64_t steps_ = 0, nodes_ = 0;
   int depth_ = 0, calls_ = 0;
   int pure_ = 0;      // > 0: inside an operand that may not be evaluated at run time
   int shielded_ = 0;  // > 0: inside what a run-time condition may leave out
   Frame* frame_ = nullptr;
+  ast::ExprPtr current_ = nullptr;  // the innermost expression, names and constants aside
   absl::flat_hash_map<const ast::Function*, absl::flat_hash_set<absl::string_view>> locals_;
   std::vector<int8_t> module_state_;  // per top-level statement: 0 not run, 1 running, 2 done
   absl::flat_hash_map<std::pair<absl::string_view, size_t>, Value> global_values_;
