@@ -205,9 +205,9 @@ TEST_F(KilncTest, TensorsAreArgumentsByShapeAndType) {
 }
 
 TEST_F(KilncTest, ManyConfigsCompileInTheirOrderAndOnce) {
-  const std::string configs =
-      File("configs.json",
-           R"json([{"A": {"shape": [64, 32], "dtype": "float16"}, "B": "T.Tensor((32, 16), T.float16)",
+  const std::string configs = File(
+      "configs.json",
+      R"json([{"A": {"shape": [64, 32], "dtype": "float16"}, "B": "T.Tensor((32, 16), T.float16)",
                "block_M": 32, "block_N": 16},
               {"A": {"shape": [64, 32], "dtype": "float16"}, "B": "T.Tensor((32, 16), T.float16)",
                "block_M": 0},
@@ -216,31 +216,32 @@ TEST_F(KilncTest, ManyConfigsCompileInTheirOrderAndOnce) {
               {"A": {"shape": [64, 32], "dtype": "float16"}, "B": "T.Tensor((32, 16), T.float16)",
                "block_N": 16, "block_M": 32}])json");
   const std::string out = (folder_ / "artifacts").string();
-std::vector<std::string> command = {"par-compile", kLazy, "-e", "product", "--configs",
-                                    configs,       "-j",  "2",  "-o",      out};
-EXPECT_EQ(Kilnc(command), 1) << "the second config fails";
-EXPECT_THAT(err_, HasSubstr("error: "));
-EXPECT_FALSE(fs::exists(fs::path(out) / "index.json"));
-command.push_back("--ignore-error");
-ASSERT_EQ(Kilnc(command), 0) << err_;
-EXPECT_THAT(out_, ::testing::MatchesRegex("0 compiled .*\n1 failed .*error: .*\n2 compiled "
-                                          ".*\n3 same as 0.*\n"));
-ASSERT_EQ(Kilnc(command), 0) << err_;
-EXPECT_THAT(out_, ::testing::MatchesRegex("0 cached .*\n1 failed .*\n2 cached .*\n3 same as "
-                                          "0.*\n"));
-std::ifstream in(fs::path(out) / "index.json");
-const auto index = nlohmann::json::parse(in);
-ASSERT_EQ(index.size(), 4u);
-EXPECT_EQ(index[0]["artifact"], index[3]["artifact"]);
-EXPECT_NE(index[0]["artifact"], index[2]["artifact"]);
-EXPECT_TRUE(index[1].contains("error"));
-for (const char* ending : {".so", ".h", ".json"}) {
-  EXPECT_TRUE(fs::exists(fs::path(out) / (index[0]["artifact"].get<std::string>() + ending)));
-}
-ASSERT_EQ(Kilnc({"par-compile", kLazy, "-e", "listed", "--configs", "sizes_of_listed"}), 0) << err_;
-EXPECT_THAT(out_, HasSubstr("1 compiled A=T.Tensor((8,), float32),factor=4.0"));
-EXPECT_EQ(Kilnc({"par-compile", kLazy, "-e", "listed", "--autotune"}), 1);
-EXPECT_THAT(err_, HasSubstr("has no @tilelang.autotune"));
+  std::vector<std::string> command = {"par-compile", kLazy, "-e", "product", "--configs",
+                                      configs,       "-j",  "2",  "-o",      out};
+  EXPECT_EQ(Kilnc(command), 1) << "the second config fails";
+  EXPECT_THAT(err_, HasSubstr("error: "));
+  EXPECT_FALSE(fs::exists(fs::path(out) / "index.json"));
+  command.push_back("--ignore-error");
+  ASSERT_EQ(Kilnc(command), 0) << err_;
+  EXPECT_THAT(out_, ::testing::MatchesRegex("0 compiled .*\n1 failed .*error: .*\n2 compiled "
+                                            ".*\n3 same as 0.*\n"));
+  ASSERT_EQ(Kilnc(command), 0) << err_;
+  EXPECT_THAT(out_, ::testing::MatchesRegex("0 cached .*\n1 failed .*\n2 cached .*\n3 same as "
+                                            "0.*\n"));
+  std::ifstream in(fs::path(out) / "index.json");
+  const auto index = nlohmann::json::parse(in);
+  ASSERT_EQ(index.size(), 4u);
+  EXPECT_EQ(index[0]["artifact"], index[3]["artifact"]);
+  EXPECT_NE(index[0]["artifact"], index[2]["artifact"]);
+  EXPECT_TRUE(index[1].contains("error"));
+  for (const char* ending : {".so", ".h", ".json"}) {
+    EXPECT_TRUE(fs::exists(fs::path(out) / (index[0]["artifact"].get<std::string>() + ending)));
+  }
+  ASSERT_EQ(Kilnc({"par-compile", kLazy, "-e", "listed", "--configs", "sizes_of_listed"}), 0)
+      << err_;
+  EXPECT_THAT(out_, HasSubstr("1 compiled A=T.Tensor((8,), float32),factor=4.0"));
+  EXPECT_EQ(Kilnc({"par-compile", kLazy, "-e", "listed", "--autotune"}), 1);
+  EXPECT_THAT(err_, HasSubstr("has no @tilelang.autotune"));
 }
 
 TEST_F(KilncTest, AKernelIsExplained) {
