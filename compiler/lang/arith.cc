@@ -37,7 +37,9 @@ double FloorModFloat(double a, double b) {
 
 // The quotient that goes with FloorModFloat: a / b alone may round up to the next integer.
 double FloorDivFloat(double a, double b) {
-  const double quotient = (a - FloorModFloat(a, b)) / b;
+  const double r = std::fmod(a, b);
+  double quotient = (a - r) / b;
+  if (r != 0 && (r < 0) != (b < 0)) quotient -= 1;
   if (quotient == 0) return std::copysign(0.0, a / b);
   const double whole = std::floor(quotient);
   return quotient - whole > 0.5 ? whole + 1 : whole;
