@@ -11,7 +11,7 @@ packages=(
   libabsl-dev libssl-dev libprotobuf-dev protobuf-compiler libgrpc++-dev protobuf-compiler-grpc
   librocksdb-dev prometheus-cpp-dev libspdlog-dev nlohmann-json3-dev libyaml-cpp-dev libcli11-dev
   # tests, benchmarks, lints
-  libgtest-dev libgmock-dev libbenchmark-dev libopenblas-dev prometheus python3 clang-format chromium
+  libgtest-dev libgmock-dev libbenchmark-dev libopenblas-dev prometheus python3 python3-numpy clang-format chromium
   gcc git ca-certificates
 )
 

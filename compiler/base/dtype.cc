@@ -38,32 +38,33 @@ struct Format {
   int min_exponent;  // of the smallest normal number, unbiased
   double max;        // largest finite value
   bool has_infinity;
+  bool saturates;  // what is too large becomes `max`
 };
 
 Format FormatOf(DType type) {
   switch (type.code) {
     case TypeCode::kBFloat:
-      return {7, -126, 0x1.FEp127, true};
+      return {7, -126, 0x1.FEp127, true, false};
     case TypeCode::kE4M3:
-      return {3, -6, 448, false};
+      return {3, -6, 448, false, true};
     case TypeCode::kE5M2:
-      return {2, -14, 57344, true};
+      return {2, -14, 57344, true, true};
     default:
-      return {10, -14, 65504, true};
+      return {10, -14, 65504, true, false};
   }
 }
 
 // Rounds to nearest even in `format`.
 double RoundToFormat(double value, const Format& format) {
   if (std::isnan(value) || value == 0) return value;
-  if (std::isinf(value)) return format.has_infinity ? value : std::copysign(NAN, value);
+  const double beyond = format.saturates ? format.max : std::numeric_limits<double>::infinity();
+  if (std::isinf(value)) return std::copysign(beyond, value);
   int exponent;
   std::frexp(value, &exponent);  // value = m * 2^exponent, 0.5 <= |m| < 1
   const int lsb = std::max(exponent - 1, format.min_exponent) - format.mantissa_bits;
   const double rounded = std::ldexp(std::nearbyint(std::ldexp(value, -lsb)), lsb);
   if (std::abs(rounded) <= format.max) return rounded;
-  return format.has_infinity ? std::copysign(std::numeric_limits<double>::infinity(), value)
-                             : std::copysign(format.max, value);
+  return std::copysign(beyond, value);
 }
 
 uint32_t EncodeFormat(double value, DType type) {
@@ -77,7 +78,9 @@ uint32_t EncodeFormat(double value, DType type) {
     if (!format.has_infinity) return sign | ((1u << (total - 1)) - 1);
     return sign | (exponent_mask << format.mantissa_bits) | (1u << (format.mantissa_bits - 1));
   }
-  const double r = RoundToFormat(value, format);
+  // An infinity that is there stays.
+  const bool is_held = std::isinf(value) && format.has_infinity;
+  const double r = is_held ? value : RoundToFormat(value, format);
   if (std::isinf(r)) return sign | (exponent_mask << format.mantissa_bits);
   if (r == 0) return sign;
   int exponent;

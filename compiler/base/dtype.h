@@ -52,6 +52,7 @@ inline constexpr DType kInt64{TypeCode::kInt, 64};
 inline constexpr DType kInt8{TypeCode::kInt, 8};
 inline constexpr DType kUInt8{TypeCode::kUInt, 8};
 inline constexpr DType kUInt32{TypeCode::kUInt, 32};
+inline constexpr DType kUInt64{TypeCode::kUInt, 64};
 inline constexpr DType kFloat16{TypeCode::kFloat, 16};
 inline constexpr DType kFloat32{TypeCode::kFloat, 32};
 inline constexpr DType kFloat64{TypeCode::kFloat, 64};
@@ -64,7 +65,7 @@ inline constexpr DType kHandle{TypeCode::kHandle, 64};
 std::optional<DType> ParseDType(absl::string_view name);
 
 // Round-trips a double through the storage type: float32 rounding for kFloat32, round-to-nearest-
-// even for float16/bfloat16/fp8 (saturating where the format has no infinity), truncation and
+// even for float16/bfloat16/float8 (float8 saturates, as cvt's satfinite of PTX), truncation and
 // wrap-around for integers, 0/1 for bool.
 double RoundToType(double value, DType type);
 

@@ -9,23 +9,6 @@ namespace kiln::codegen {
 using ir::Expr;
 using llvm::Value;
 
-namespace {
-
-llvm::AtomicRMWInst::BinOp AtomicOperation(ir::AtomicOp op, DType type) {
-  using Op = llvm::AtomicRMWInst;
-  switch (op) {
-    case ir::AtomicOp::kAdd:
-      return type.is_float() ? Op::FAdd : Op::Add;
-    case ir::AtomicOp::kMax:
-      return type.is_float() ? Op::FMax : type.is_uint() ? Op::UMax : Op::Max;
-    case ir::AtomicOp::kMin:
-      return type.is_float() ? Op::FMin : type.is_uint() ? Op::UMin : Op::Min;
-  }
-  return Op::Add;
-}
-
-}  // namespace
-
 void ControlEmitter::Emit(const ir::Stmt& s) {
   switch (s.kind()) {
     case ir::StmtKind::kSeq:
@@ -129,31 +112,6 @@ void ControlEmitter::EmitIf(const ir::If& branch) {
   Emit(branch.else_case);
   b_.CreateBr(join);
   b_.SetInsertPoint(join);
-}
-
-void ControlEmitter::EmitAtomic(const ir::Atomic& atomic, const char* target,
-                                llvm::SyncScope::ID scope, bool halves) {
-  const DType type = atomic.dst.buffer->dtype;
-  const bool half = type.is_float() && type.bits == 16 && atomic.op == ir::AtomicOp::kAdd;
-  if (type.bits < 32 && !(half && halves)) {
-    exprs_.Fail(absl::UnimplementedError(
-        absl::StrCat("atomic update of ", type.ToString(), " has no ", target,
-                     " lowering; accumulate in a float32 or int32 tensor")));
-    return;
-  }
-  std::vector<Expr> indices;
-  for (const ir::Range& range : atomic.dst.ranges) indices.push_back(range.min);
-  Value* address = exprs_.EmitAddress(atomic.dst.buffer, indices);
-  Value* value;
-  if (half) {
-    value = b_.CreateBitCast(exprs_.EmitStored(ir::MakeCast(type, atomic.value), 1),
-                             type == kFloat16 ? llvm::Type::getHalfTy(b_.getContext())
-                                              : llvm::Type::getBFloatTy(b_.getContext()));
-  } else {
-    value = exprs_.Emit(ir::MakeCast(type, atomic.value));
-  }
-  b_.CreateAtomicRMW(AtomicOperation(atomic.op, type), address, value,
-                     llvm::MaybeAlign(type.bytes()), llvm::AtomicOrdering::Monotonic, scope);
 }
 
 Value* ControlEmitter::OnStack(llvm::Type* type, int64_t elements, int64_t alignment) {

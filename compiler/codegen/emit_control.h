@@ -23,6 +23,9 @@ class ControlEmitter {
   // A loop whose code is being made; `latch` is the branch back.
   virtual void OnLatch(const ir::For&, llvm::BranchInst*) {}
 
+  // Orders this thread's accesses among those of all others.
+  virtual void EmitFence(llvm::AtomicOrdering order) { b_.CreateFence(order); }
+
   llvm::BasicBlock* NewBlock(const char* name);
   // Runs `then` only where `condition` (scalar i1) holds.
   template <typename F>
@@ -35,6 +38,9 @@ class ControlEmitter {
     b_.CreateBr(join);
     b_.SetInsertPoint(join);
   }
+  // A line by C's printf, and by vprintf of a GPU.
+  void EmitPrint(const ir::Print& print);
+  void EmitDevicePrint(const ir::Print& print);
   // An update of one element of 32 bits or more; narrower ones have no lowering on `target`, but
   // for additions to floats of 16 bits where it has `halves`, by compare and swap at least.
   void EmitAtomic(const ir::Atomic& atomic, const char* target, llvm::SyncScope::ID scope,
@@ -51,6 +57,8 @@ class ControlEmitter {
     llvm::BasicBlock* exit;  // where Break goes
   };
 
+  void Order(ir::MemoryOrder order, bool before);                   // of an atomic access
+  std::vector<llvm::Value*> PrintedValues(const ir::Print& print);  // of 64 bits each
   void EmitFor(const ir::For& loop);
   void EmitWhile(const ir::While& loop);
   void EmitIf(const ir::If& branch);

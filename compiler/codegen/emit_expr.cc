@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/emit_math.h"
+#include "compiler/codegen/float8.h"
 #include "compiler/ir/printer.h"
 #include "compiler/ir/visit.h"
 #include "llvm/IR/Intrinsics.h"
@@ -49,11 +50,6 @@ llvm::Type* ExprEmitter::RegisterType(DType type) {
     scalar = b_.getInt1Ty();
   } else {
     scalar = b_.getIntNTy(type.bits);
-  }
-  if (type.is_float() && type.bits == 8 && !HasFloat8()) {
-    Fail(absl::UnimplementedError(
-        absl::StrCat("float8 values have no ", target(),
-                     " lowering; store them in float16 or bfloat16 on a CPU")));
   }
   return type.lanes == 1 ? scalar : llvm::FixedVectorType::get(scalar, type.lanes);
 }
@@ -343,6 +339,7 @@ Value* ExprEmitter::Round(Value* value, DType type) {
     Value* kept = b_.CreateAnd(bits, llvm::ConstantInt::get(bits->getType(), 0xffff0000u));
     return b_.CreateBitCast(kept, value->getType());
   }
+  if (type.bits == 8) return EmitFromFloat8(b_, EmitToFloat8(b_, value, type), type);
   const DType half = kFloat16.with_lanes(lanes);
   return b_.CreateFPExt(b_.CreateFPTrunc(value, StorageType(half)), value->getType());
 }
@@ -357,6 +354,7 @@ Value* ExprEmitter::FromStorage(Value* value, DType type) {
   if (type.code == TypeCode::kFloat && type.bits == 16) {
     return b_.CreateFPExt(value, RegisterType(type));
   }
+  if (type.is_float() && type.bits == 8) return EmitFromFloat8(b_, value, type);
   if (type.is_bool()) {
     return b_.CreateICmpNE(value, llvm::Constant::getNullValue(value->getType()));
   }
@@ -372,6 +370,7 @@ Value* ExprEmitter::ToStorage(Value* value, DType type) {
   if (type.code == TypeCode::kFloat && type.bits == 16) {
     return b_.CreateFPTrunc(value, StorageType(type));
   }
+  if (type.is_float() && type.bits == 8) return EmitToFloat8(b_, value, type);
   if (type.is_bool()) return b_.CreateZExt(value, StorageType(type));
   return value;
 }
@@ -402,9 +401,6 @@ Value* ExprEmitter::EmitCast(Value* value, DType from, DType to) {
 
 Value* ExprEmitter::Reinterpret(const ir::Call& e) {
   const DType from = e.args[0].dtype();
-  for (const DType type : {from, e.dtype}) {
-    if (type.is_float() && type.bits == 8) return llvm::PoisonValue::get(RegisterType(type));
-  }
   Value* raw = ToStorage(Emit(e.args[0]), from);
   return FromStorage(b_.CreateBitCast(raw, StorageType(e.dtype)), e.dtype);
 }
@@ -422,6 +418,9 @@ Value* ExprEmitter::EmitReduce(const ir::Call& e) {
     b_.setFastMathFlags(flags);
     return b_.CreateFAddReduce(llvm::ConstantFP::getNegativeZero(v->getType()->getScalarType()), v);
   }
+  if (e.op == Intrinsic::kReduceAnd) return b_.CreateAndReduce(v);
+  if (e.op == Intrinsic::kReduceOr) return b_.CreateOrReduce(v);
+  if (e.op == Intrinsic::kReduceXor) return b_.CreateXorReduce(v);
   const BinaryOp op = e.op == Intrinsic::kReduceMax ? BinaryOp::kMax : BinaryOp::kMin;
   for (int width = type.lanes; width > 1; width /= 2) {
     if (width % 2 != 0) {
@@ -445,6 +444,9 @@ Value* ExprEmitter::EmitCall(const ir::Call& e) {
     case Intrinsic::kReduceAdd:
     case Intrinsic::kReduceMax:
     case Intrinsic::kReduceMin:
+    case Intrinsic::kReduceAnd:
+    case Intrinsic::kReduceOr:
+    case Intrinsic::kReduceXor:
       return EmitReduce(e);
     case Intrinsic::kReinterpret:
       return Reinterpret(e);
@@ -464,6 +466,12 @@ Value* ExprEmitter::EmitCall(const ir::Call& e) {
   if (e.op == Intrinsic::kAbs && !type.is_float()) {
     if (type.is_uint() || type.is_bool()) return args[0];
     return b_.CreateBinaryIntrinsic(llvm::Intrinsic::abs, args[0], b_.getFalse());
+  }
+  if (e.op == Intrinsic::kPopCount) {
+    return b_.CreateUnaryIntrinsic(llvm::Intrinsic::ctpop, args[0]);
+  }
+  if (e.op == Intrinsic::kClz) {
+    return b_.CreateBinaryIntrinsic(llvm::Intrinsic::ctlz, args[0], b_.getFalse());
   }
   if (!type.is_float()) {
     Fail(absl::InvalidArgumentError(
@@ -536,6 +544,30 @@ Value* ExprEmitter::EmitMathCall(Intrinsic op, DType type, llvm::ArrayRef<Value*
       return own(EmitErf, "erf");
     case Intrinsic::kPow:
       return wide ? EmitLibm(b_, "pow", args) : EmitPow(b_, args[0], args[1]);
+    case Intrinsic::kExp10:
+      return own(EmitExp10, "exp10");
+    case Intrinsic::kLog1p:
+      return own(EmitLog1p, "log1p");
+    case Intrinsic::kSinh:
+      return own(EmitSinh, "sinh");
+    case Intrinsic::kCosh:
+      return own(EmitCosh, "cosh");
+    case Intrinsic::kAsin:
+      return own(EmitAsin, "asin");
+    case Intrinsic::kAcos:
+      return own(EmitAcos, "acos");
+    case Intrinsic::kAtan:
+      return own(EmitAtan, "atan");
+    case Intrinsic::kAsinh:
+      return own(EmitAsinh, "asinh");
+    case Intrinsic::kAcosh:
+      return own(EmitAcosh, "acosh");
+    case Intrinsic::kAtanh:
+      return own(EmitAtanh, "atanh");
+    case Intrinsic::kAtan2:
+      return wide ? EmitLibm(b_, "atan2", args) : EmitAtan2(b_, args[0], args[1]);
+    case Intrinsic::kFmod:
+      return EmitLibm(b_, wide ? "fmod" : "fmodf", args);
     default:
       return Unsupported(op, type);
   }

@@ -1,8 +1,9 @@
 // Expressions of lowered programs as LLVM IR. Private to compiler/codegen.
 //
-// In registers float16 and bfloat16 values are kept as float, rounded after every operation, so
-// that any processor runs them with the types' own arithmetic; bools are i1. Memory holds the
-// storage types. What is written here suits x86-64; another target overrides what it has better.
+// In registers float16, bfloat16 and float8 values are kept as float, rounded after every
+// operation, so that any processor runs them with the types' own arithmetic; bools are i1. Memory
+// holds the storage types. What is written here suits x86-64; another target overrides what it has
+// better.
 #ifndef KILN_COMPILER_CODEGEN_EMIT_EXPR_H_
 #define KILN_COMPILER_CODEGEN_EMIT_EXPR_H_
 
@@ -76,7 +77,6 @@ class ExprEmitter {
   llvm::Value* Offset(const ir::Buffer& buffer, const std::vector<ir::Expr>& indices, int lanes);
 
   virtual const char* target() const { return "x86-64"; }
-  virtual bool HasFloat8() const { return false; }
   // A function of floats that is no single instruction everywhere. x86: straight-line code for
   // float32, libm for the rest.
   virtual llvm::Value* EmitMathCall(ir::Intrinsic op, DType type,

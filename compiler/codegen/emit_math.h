@@ -18,7 +18,20 @@ llvm::Value* EmitSigmoid(llvm::IRBuilder<>& b, llvm::Value* x);  // 4 ulp
 llvm::Value* EmitErf(llvm::IRBuilder<>& b, llvm::Value* x);      // 2 ulp
 llvm::Value* EmitSin(llvm::IRBuilder<>& b, llvm::Value* x);      // 3 ulp, any argument
 llvm::Value* EmitCos(llvm::IRBuilder<>& b, llvm::Value* x);      // 3 ulp, any argument
-llvm::Value* EmitPow(llvm::IRBuilder<>& b, llvm::Value* x, llvm::Value* y);  // 1 ulp; as C's pow
+llvm::Value* EmitPow(llvm::IRBuilder<>& b, llvm::Value* x, llvm::Value* y);    // 1 ulp; as C's pow
+llvm::Value* EmitExp10(llvm::IRBuilder<>& b, llvm::Value* x);                  // 2 ulp
+llvm::Value* EmitLog1p(llvm::IRBuilder<>& b, llvm::Value* x);                  // 4 ulp
+llvm::Value* EmitSinh(llvm::IRBuilder<>& b, llvm::Value* x);                   // 3 ulp
+llvm::Value* EmitCosh(llvm::IRBuilder<>& b, llvm::Value* x);                   // 3 ulp
+llvm::Value* EmitAsinh(llvm::IRBuilder<>& b, llvm::Value* x);                  // 4 ulp
+llvm::Value* EmitAcosh(llvm::IRBuilder<>& b, llvm::Value* x);                  // 4 ulp
+llvm::Value* EmitAtanh(llvm::IRBuilder<>& b, llvm::Value* x);                  // 4 ulp
+llvm::Value* EmitAsin(llvm::IRBuilder<>& b, llvm::Value* x);                   // 3 ulp
+llvm::Value* EmitAcos(llvm::IRBuilder<>& b, llvm::Value* x);                   // 3 ulp
+llvm::Value* EmitAtan(llvm::IRBuilder<>& b, llvm::Value* x);                   // 3 ulp
+llvm::Value* EmitAtan2(llvm::IRBuilder<>& b, llvm::Value* y, llvm::Value* x);  // 4 ulp; as C's
+// x - y trunc(x / y), exact; as C's. On scalars of float or double, by a loop.
+llvm::Value* EmitFmod(llvm::IRBuilder<>& b, llvm::Value* x, llvm::Value* y);
 llvm::Value* EmitSqrt(llvm::IRBuilder<>& b, llvm::Value* x);   // correctly rounded; any float type
 llvm::Value* EmitRsqrt(llvm::IRBuilder<>& b, llvm::Value* x);  // 1/sqrt(x), two roundings: 1.5 ulp
 

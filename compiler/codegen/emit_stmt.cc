@@ -53,6 +53,8 @@ void StmtEmitter::Emit(const ir::Stmt& s) {
       return EmitStore(*s.As<ir::Store>());
     case ir::StmtKind::kAtomic:
       return EmitAtomic(*s.As<ir::Atomic>(), "x86-64", llvm::SyncScope::System);
+    case ir::StmtKind::kPrint:
+      return EmitPrint(*s.As<ir::Print>());
     case ir::StmtKind::kPairGemm:
       return EmitPairGemm(*s.As<ir::PairGemm>());
     case ir::StmtKind::kAssert:

@@ -21,6 +21,17 @@ llvm::Value* EmitWideErf(llvm::IRBuilder<>& b, llvm::Value* x);                 
 llvm::Value* EmitWideSin(llvm::IRBuilder<>& b, llvm::Value* x);                  // 1, any argument
 llvm::Value* EmitWideCos(llvm::IRBuilder<>& b, llvm::Value* x);                  // 1, any argument
 llvm::Value* EmitWidePow(llvm::IRBuilder<>& b, llvm::Value* x, llvm::Value* y);  // 1.1; as C's pow
+llvm::Value* EmitWideExp10(llvm::IRBuilder<>& b, llvm::Value* x);                // 1.1
+llvm::Value* EmitWideLog1p(llvm::IRBuilder<>& b, llvm::Value* x);                // 3
+llvm::Value* EmitWideSinh(llvm::IRBuilder<>& b, llvm::Value* x);                 // 4
+llvm::Value* EmitWideCosh(llvm::IRBuilder<>& b, llvm::Value* x);                 // 4
+llvm::Value* EmitWideAsinh(llvm::IRBuilder<>& b, llvm::Value* x);                // 4
+llvm::Value* EmitWideAcosh(llvm::IRBuilder<>& b, llvm::Value* x);                // 4
+llvm::Value* EmitWideAtanh(llvm::IRBuilder<>& b, llvm::Value* x);                // 5
+llvm::Value* EmitWideAsin(llvm::IRBuilder<>& b, llvm::Value* x);                 // 4
+llvm::Value* EmitWideAcos(llvm::IRBuilder<>& b, llvm::Value* x);                 // 4
+llvm::Value* EmitWideAtan(llvm::IRBuilder<>& b, llvm::Value* x);                 // 1
+llvm::Value* EmitWideAtan2(llvm::IRBuilder<>& b, llvm::Value* y, llvm::Value* x);  // 3; as C's
 
 }  // namespace kiln::codegen
 

@@ -96,12 +96,12 @@ Value* GpuExprEmitter::Round(Value* value, DType type) {
 }
 
 Value* GpuExprEmitter::FromStorage(Value* value, DType type) {
-  if (type.is_float() && type.bits == 8) return FromFloat8Bits(value, type);
+  if (type.is_float() && type.bits == 8 && HasFloat8()) return FromFloat8Bits(value, type);
   return ExprEmitter::FromStorage(value, type);
 }
 
 Value* GpuExprEmitter::ToStorage(Value* value, DType type) {
-  if (type.is_float() && type.bits == 8) return Float8Bits(value, type);
+  if (type.is_float() && type.bits == 8 && HasFloat8()) return Float8Bits(value, type);
   if (type.code != TypeCode::kBFloat) return ExprEmitter::ToStorage(value, type);
   llvm::Type* bfloat = b_.getBFloatTy();
   if (type.lanes > 1) bfloat = llvm::FixedVectorType::get(bfloat, type.lanes);
@@ -118,17 +118,9 @@ Value* GpuExprEmitter::EmitStored(const ir::Expr& e, int lanes) {
   return ToStorage(Emit(cast->a), cast->dtype);
 }
 
-void GpuExprEmitter::NeedFloat8() {
-  if (HasFloat8()) return;
-  Fail(absl::UnimplementedError(
-      absl::StrCat("float8 values have no lowering on sm_", capability_,
-                   "; compile for sm_89 or later, or store them in float16 or bfloat16")));
-}
-
 // PTX 9.7.9.21 (cvt): pairs only; the other half is zero.
 Value* GpuExprEmitter::Float8Bits(Value* value, DType type) {
   KILN_CHECK(type.lanes == 1);
-  NeedFloat8();
   auto* form = llvm::FunctionType::get(b_.getInt16Ty(), {b_.getFloatTy(), b_.getFloatTy()}, false);
   auto* convert = llvm::InlineAsm::get(
       form, absl::StrCat("cvt.rn.satfinite.", NameOfFloat8(type), "x2.f32 $0, $1, $2;"), "=h,f,f",
@@ -139,7 +131,6 @@ Value* GpuExprEmitter::Float8Bits(Value* value, DType type) {
 
 Value* GpuExprEmitter::FromFloat8Bits(Value* bits, DType type) {
   KILN_CHECK(type.lanes == 1);
-  NeedFloat8();
   auto* form = llvm::FunctionType::get(b_.getInt32Ty(), {b_.getInt16Ty()}, false);
   auto* convert = llvm::InlineAsm::get(
       form, absl::StrCat("cvt.rn.f16x2.", NameOfFloat8(type), "x2 $0, $1;"), "=r,h", false);
@@ -196,12 +187,35 @@ Value* GpuExprEmitter::WideCall(Intrinsic op, DType type, llvm::ArrayRef<Value*>
       return EmitWideErf(b_, args[0]);
     case Intrinsic::kPow:
       return EmitWidePow(b_, args[0], args[1]);
+    case Intrinsic::kExp10:
+      return EmitWideExp10(b_, args[0]);
+    case Intrinsic::kLog1p:
+      return EmitWideLog1p(b_, args[0]);
+    case Intrinsic::kSinh:
+      return EmitWideSinh(b_, args[0]);
+    case Intrinsic::kCosh:
+      return EmitWideCosh(b_, args[0]);
+    case Intrinsic::kAsin:
+      return EmitWideAsin(b_, args[0]);
+    case Intrinsic::kAcos:
+      return EmitWideAcos(b_, args[0]);
+    case Intrinsic::kAtan:
+      return EmitWideAtan(b_, args[0]);
+    case Intrinsic::kAsinh:
+      return EmitWideAsinh(b_, args[0]);
+    case Intrinsic::kAcosh:
+      return EmitWideAcosh(b_, args[0]);
+    case Intrinsic::kAtanh:
+      return EmitWideAtanh(b_, args[0]);
+    case Intrinsic::kAtan2:
+      return EmitWideAtan2(b_, args[0], args[1]);
     default:
       return Unsupported(op, type);
   }
 }
 
 Value* GpuExprEmitter::EmitMathCall(Intrinsic op, DType type, llvm::ArrayRef<Value*> args) {
+  if (op == Intrinsic::kFmod) return EmitFmod(b_, args[0], args[1]);
   if (type.bits == 64 && op != Intrinsic::kSqrt && op != Intrinsic::kRsqrt) {
     return WideCall(op, type, args);
   }

@@ -36,7 +36,6 @@ class GpuExprEmitter : public ExprEmitter {
   llvm::Align AlignOf(const ir::Buffer& buffer,
                       const std::vector<ir::Expr>& indices) const override;
   const char* target() const override { return "GPU"; }
-  bool HasFloat8() const override { return capability_ >= 89; }
   // float32: exp within 3 ulp, exp2 and rsqrt within 2 (ex2.approx and rsqrt.approx of the PTX ISA,
   // 9.7.3), sigmoid within 5, sqrt and division correctly rounded, the others as on x86.
   // float64: sqrt and division correctly rounded, rsqrt within 1.5, the others as emit_wide.h says.
@@ -53,7 +52,7 @@ class GpuExprEmitter : public ExprEmitter {
   // Of float64.
   llvm::Value* WideCall(ir::Intrinsic op, DType type, llvm::ArrayRef<llvm::Value*> args);
   llvm::Value* Divide(llvm::Value* a, llvm::Value* b) override;
-  void NeedFloat8();
+  bool HasFloat8() const { return capability_ >= 89; }
   llvm::Value* Float8Bits(llvm::Value* value, DType type);     // f32 -> i8
   llvm::Value* FromFloat8Bits(llvm::Value* bits, DType type);  // i8 -> f32
 

@@ -158,6 +158,10 @@ void GpuInstructEmitter::Emit(const ir::Instruct& x) {
       return EmitTcgen05(x);
     case Instruction::kShuffleXor:
       return EmitShuffle(x);
+    case Instruction::kShuffle:
+    case Instruction::kBallot:
+    case Instruction::kMatch:
+      return EmitExchange(x);
     case Instruction::kGlobalAdd:
       return EmitGlobalAdd(x);
     case Instruction::kStoreMatrices:

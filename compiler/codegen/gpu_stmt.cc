@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/shared_use.h"
 #include "compiler/ir/visit.h"
+#include "llvm/IR/IntrinsicsNVPTX.h"
 #include "llvm/IR/Module.h"
 
 namespace kiln::codegen {
@@ -97,12 +98,18 @@ void GpuStmtEmitter::Emit(const ir::Stmt& s) {
                         b_.getContext().getOrInsertSyncScopeID("device"), /*halves=*/true);
     case ir::StmtKind::kInstruct:
       return instruct_.Emit(*s.As<ir::Instruct>());
+    case ir::StmtKind::kPrint:
+      return EmitDevicePrint(*s.As<ir::Print>());
     case ir::StmtKind::kAssert:
-      return Guarded(b_.CreateNot(exprs_.Emit(s.As<ir::Assert>()->condition)),
-                     [&] { b_.CreateIntrinsic(llvm::Intrinsic::trap, {}, {}); });
+      return EmitAssert(*s.As<ir::Assert>());
     default:
       return ControlEmitter::Emit(s);
   }
+}
+
+// membar.gl, which serves every order (PTX 9.7.13.4).
+void GpuStmtEmitter::EmitFence(llvm::AtomicOrdering) {
+  b_.CreateIntrinsic(llvm::Intrinsic::nvvm_membar_gl, {}, {});
 }
 
 void GpuStmtEmitter::EmitThreads(const ir::For& loop) {
@@ -182,6 +189,17 @@ void GpuStmtEmitter::EmitAlloc(const ir::Alloc& alloc) {
     exprs_.EmitStore(alloc.buffer, std::vector<Expr>(buffer.shape.size(), ir::MakeInt(0)),
                      alloc.init, {});
   }
+}
+
+// Says so, and ends the kernel: what it was called for gets KILN_ERROR_DEVICE.
+void GpuStmtEmitter::EmitAssert(const ir::Assert& check) {
+  Guarded(b_.CreateNot(exprs_.Emit(check.condition)), [&] {
+    const std::string where =
+        check.loc.known() ? absl::StrCat("line ", check.loc.line, ": ") : std::string();
+    EmitDevicePrint(
+        ir::Print(check.loc, {absl::StrCat(where, "assertion failed: ", check.message)}, {}));
+    b_.CreateIntrinsic(llvm::Intrinsic::trap, {}, {});
+  });
 }
 
 void GpuStmtEmitter::EmitStore(const ir::Store& store) {

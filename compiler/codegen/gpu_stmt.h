@@ -30,12 +30,14 @@ class GpuStmtEmitter : public ControlEmitter {
 
  protected:
   void OnLatch(const ir::For& loop, llvm::BranchInst* latch) override;
+  void EmitFence(llvm::AtomicOrdering order) override;
 
  private:
   void EmitThreads(const ir::For& loop);
   void EmitPart(const ir::OnThreads& part);
   void EmitAlloc(const ir::Alloc& alloc);
   void EmitStore(const ir::Store& store);
+  void EmitAssert(const ir::Assert& check);
   llvm::Value* ConstantTable(const ir::BufferNode& buffer);
 
   llvm::Value* shared_;

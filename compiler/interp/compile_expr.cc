@@ -389,7 +389,10 @@ class ReduceLanesOf : public Node {
   T Join(T x, T y) const {
     const BinaryOp op = op_ == Intrinsic::kReduceAdd   ? BinaryOp::kAdd
                         : op_ == Intrinsic::kReduceMax ? BinaryOp::kMax
-                                                       : BinaryOp::kMin;
+                        : op_ == Intrinsic::kReduceMin ? BinaryOp::kMin
+                        : op_ == Intrinsic::kReduceAnd ? BinaryOp::kBitAnd
+                        : op_ == Intrinsic::kReduceOr  ? BinaryOp::kBitOr
+                                                       : BinaryOp::kBitXor;
     if constexpr (std::is_same_v<T, double>) {
       return *ir::EvalFloat(op, x, y);
     } else {
@@ -551,7 +554,8 @@ NodePtr Compiler::CallNode(const ir::Expr& e, SourceLoc loc) {
   const DType type = e.dtype().element();
   const Intrinsic op = x->op;
   const Rounding rounding = RoundingFor(type);
-  const size_t arity = op == Intrinsic::kFma ? 3 : op == Intrinsic::kPow ? 2 : 1;
+  const bool of_two = ir::EvalBinaryIntrinsic(op, 1, 1).has_value();
+  const size_t arity = op == Intrinsic::kFma ? 3 : of_two ? 2 : 1;
   if (x->args.size() != arity) {
     Error(absl::InternalError(
         absl::StrCat(ir::Name(op), " with ", x->args.size(), " arguments: ", ir::ToString(e))));
@@ -564,26 +568,27 @@ NodePtr Compiler::CallNode(const ir::Expr& e, SourceLoc loc) {
     case Intrinsic::kReduceAdd:
     case Intrinsic::kReduceMax:
     case Intrinsic::kReduceMin:
+    case Intrinsic::kReduceAnd:
+    case Intrinsic::kReduceOr:
+    case Intrinsic::kReduceXor:
       return ReduceLanesNode(e, loc);
     case Intrinsic::kFma:
       if (!IsReal(type)) break;
       return std::make_unique<FmaOf>(Expr(x->args[0], loc), Expr(x->args[1], loc),
                                      Expr(x->args[2], loc), rounding);
-    case Intrinsic::kPow:
-      if (!IsReal(type)) break;
-      return Rounded2(Expr(x->args[0], loc), Expr(x->args[1], loc), rounding,
-                      [](double a, double b) { return std::pow(a, b); });
     case Intrinsic::kReinterpret:
       return ReinterpretNode(e, loc);
     default:
       break;
   }
+  if (of_two && IsReal(type)) {
+    return Rounded2(Expr(x->args[0], loc), Expr(x->args[1], loc), rounding,
+                    [op](double a, double b) { return *ir::EvalBinaryIntrinsic(op, a, b); });
+  }
   NodePtr a = Expr(x->args[0], loc);
-  if (op == Intrinsic::kAbs && !IsReal(type)) {
-    return Make1<int64_t, int64_t>(std::move(a), [type](Machine&, int64_t v) {
-      return v < 0 && type.code == TypeCode::kInt
-                 ? ir::WrapInt(static_cast<int64_t>(0 - static_cast<uint64_t>(v)), type)
-                 : v;
+  if (!IsReal(type) && !IsReal(from) && ir::EvalIntIntrinsic(op, 1, type)) {
+    return Make1<int64_t, int64_t>(std::move(a), [op, type](Machine&, int64_t v) {
+      return *ir::EvalIntIntrinsic(op, v, type);
     });
   }
   if (!IsReal(from) || !ir::EvalUnaryIntrinsic(op, 1.0)) {

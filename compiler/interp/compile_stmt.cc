@@ -69,8 +69,8 @@ class SerialFor : public Action {
 
 class ParallelFor : public Action {
  public:
-  ParallelFor(SourceLoc loc, std::vector<LoopAxis> axes, ActionPtr body)
-      : Action(loc), axes_(std::move(axes)), body_(std::move(body)) {}
+  ParallelFor(SourceLoc loc, std::vector<LoopAxis> axes, ActionPtr body, bool same_values)
+      : Action(loc), axes_(std::move(axes)), body_(std::move(body)), same_values_(same_values) {}
   Flow Run(Machine& m) const override {
     std::vector<int64_t> min, extent;
     int64_t total = 1;
@@ -86,6 +86,7 @@ class ParallelFor : public Action {
       return Flow::kStop;
     }
     m.PushLevel(Units::kIterations);
+    m.levels.back().same_values = same_values_;
     const Flow flow = Iterate(m, min, extent, total);
     m.PopLevel();
     return flow;
@@ -112,17 +113,19 @@ class ParallelFor : public Action {
 
   std::vector<LoopAxis> axes_;
   ActionPtr body_;
+  const bool same_values_;
 };
 
 // Threads one after another, who meet only at barriers.
 class ThreadsFor : public Action {
  public:
-  ThreadsFor(SourceLoc loc, LoopAxis axis, ActionPtr body)
-      : Action(loc), axis_(std::move(axis)), body_(std::move(body)) {}
+  ThreadsFor(SourceLoc loc, LoopAxis axis, ActionPtr body, bool same_values)
+      : Action(loc), axis_(std::move(axis)), body_(std::move(body)), same_values_(same_values) {}
   Flow Run(Machine& m) const override {
     const int64_t first = axis_.min->Int(m), count = axis_.extent->Int(m);
     const bool reverse = m.options().order == Order::kReverse;
     if (m.failed() || !m.Step(count, loc)) return Flow::kStop;
+    m.levels.back().same_values = same_values_;
     for (int64_t i = 0; i < count; ++i) {
       const int64_t thread = first + (reverse ? count - 1 - i : i);
       m.ints[axis_.slot] = thread;
@@ -133,12 +136,14 @@ class ThreadsFor : public Action {
       }
     }
     m.levels.back().unit = kAllThreads;
+    m.levels.back().same_values = false;
     return Flow::kNext;
   }
 
  private:
   LoopAxis axis_;
   ActionPtr body_;
+  const bool same_values_;
 };
 
 class WhileOf : public Action {
@@ -496,13 +501,15 @@ ActionPtr Compiler::ForAction(const ir::Stmt& s) {
   if (x->loop != ir::ForKind::kParallel && x->loop != ir::ForKind::kThreads) {
     return std::make_unique<SerialFor>(s->loc, std::move(axes), Statement(x->body));
   }
+  const bool same_values = x->annotations.count(ir::kOfKernel) > 0;
   if (x->loop == ir::ForKind::kThreads && options_.meet_at_barriers) {
-    return std::make_unique<ThreadsFor>(s->loc, std::move(axes[0]), Statement(x->body));
+    return std::make_unique<ThreadsFor>(s->loc, std::move(axes[0]), Statement(x->body),
+                                        same_values);
   }
   level_writes_.push_back(Written(x->body));
   ActionPtr body = Statement(x->body);
   level_writes_.pop_back();
-  return std::make_unique<ParallelFor>(s->loc, std::move(axes), std::move(body));
+  return std::make_unique<ParallelFor>(s->loc, std::move(axes), std::move(body), same_values);
 }
 
 ActionPtr Compiler::LaunchAction(const ir::Stmt& s) {
@@ -583,6 +590,10 @@ ActionPtr Compiler::Statement(const ir::Stmt& s) {
       return FillAction(s);
     case ir::StmtKind::kReduce:
       return ReduceAction(s);
+    case ir::StmtKind::kScan:
+      return ScanAction(s);
+    case ir::StmtKind::kPrint:
+      return PrintAction(s);
     case ir::StmtKind::kAtomic:
       return AtomicAction(s);
     case ir::StmtKind::kEvaluate: {

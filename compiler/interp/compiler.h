@@ -74,13 +74,16 @@ class Compiler {
   ActionPtr InstructAction(const ir::Instruct& x);
   ActionPtr MoveAction(const ir::Instruct& x);  // instruct_copies.cc
   ActionPtr ProductAction(const ir::Instruct& x);
+  ActionPtr ExchangeAction(const ir::Instruct& x);      // exchange.cc
   ActionPtr TensorMemoryAction(const ir::Instruct& x);  // tensor_memory.cc
   ActionPtr PartsAction(std::vector<ActionPtr> bodies, SourceLoc loc);
   ActionPtr StoreAction(const ir::Stmt& s);
+  ActionPtr PrintAction(const ir::Stmt& s);  // print.cc
   // Tile operations, in tile_ops.cc and gemm.cc.
   ActionPtr CopyAction(const ir::Stmt& s);
   ActionPtr FillAction(const ir::Stmt& s);
   ActionPtr ReduceAction(const ir::Stmt& s);
+  ActionPtr ScanAction(const ir::Stmt& s);
   ActionPtr AtomicAction(const ir::Stmt& s);
   ActionPtr GlobalAddAction(const ir::Instruct& x);
   ActionPtr StoreMatricesAction(const ir::Instruct& x);

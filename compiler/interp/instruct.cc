@@ -489,6 +489,10 @@ ActionPtr Compiler::InstructAction(const ir::Instruct& x) {
     case ir::Instruction::kShuffleXor:
       return std::make_unique<ShuffleOf>(loc, SlotOf(x.regions[0].buffer),
                                          SlotOf(x.regions[1].buffer), value());
+    case ir::Instruction::kShuffle:
+    case ir::Instruction::kBallot:
+    case ir::Instruction::kMatch:
+      return ExchangeAction(x);
     case ir::Instruction::kBarrierInit:
     case ir::Instruction::kBarrierArrive:
     case ir::Instruction::kBarrierExpect:

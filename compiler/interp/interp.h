@@ -66,6 +66,8 @@ struct Options {
   // Runs a block only if this returns true; empty = all. Arguments: number of the Launch statement
   // in program order, block ids (x, y, z; absent axes are 0).
   std::function<bool(int launch, const int64_t (&block)[3])> block_filter;
+  // Gets each line of T.print, in the order in which they are written; empty: standard output.
+  std::function<void(const std::string& line)> print;
   // Of SampleReference: blocks may compute only the rows and columns of their tiles that the
   // elements need. Same values; errors in other parts of a block may go unnoticed.
   bool narrow = false;

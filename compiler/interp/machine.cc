@@ -415,8 +415,9 @@ bool Machine::Track(BufferState* b, int64_t offset, Touch touch, bool changes, S
     if (touch != Touch::kAtomic && shadow->atomic && Conflicts(shadow->atomic[offset], level)) {
       return Race(*b, offset, kMixed, level, UnitOf(shadow->atomic[offset]), loc);
     }
-    // Blocks may write one value twice; iterations may not.
-    const bool harmless = touch == Touch::kWrite && level.units == Units::kBlocks && !changes;
+    // Blocks may write one value twice, and threads if the kernel says so; iterations may not.
+    const bool may = level.units == Units::kBlocks || level.same_values;
+    const bool harmless = touch == Touch::kWrite && may && !changes;
     if (Conflicts(writers[offset], level) && !harmless) {
       const char* what = touch == Touch::kWrite    ? "both write"
                          : touch == Touch::kAtomic ? kMixed

@@ -111,6 +111,7 @@ struct Level {
   uint32_t run = 0;
   uint32_t unit = 0;
   Units units = Units::kIterations;
+  bool same_values = false;  // two units may write one value to one place
 };
 
 inline constexpr uint32_t kAllThreads = 0xFFFFFFFE;  // the unit of what all threads do alike

@@ -226,6 +226,11 @@ void Collector::Leaf(const ir::Stmt& s, const ir::Facts& facts) {
     AddRegion(x->src, facts, false);
     if (!x->clear) AddRegion(x->dst, facts, false);
     AddRegion(x->dst, facts, true);
+  } else if (const auto* x = s.As<ir::Scan>()) {
+    AddRegion(x->src, facts, false);
+    AddRegion(x->dst, facts, true);
+  } else if (const auto* x = s.As<ir::Print>()) {
+    for (const ir::Expr& e : x->values) AddLoads(e, facts);
   } else if (const auto* x = s.As<ir::Atomic>()) {
     AddRegion(x->src, facts, false);
     AddLoads(x->value, facts);
@@ -695,6 +700,7 @@ absl::StatusOr<std::vector<std::vector<double>>> SampleReferences(
   if (stats) *stats = Stats();
   Options run_options = options;
   run_options.mode = Mode::kDouble;
+  run_options.print = [](const std::string&) {};  // blocks may run again, or not at all
   KILN_ASSIGN_OR_RETURN(const std::unique_ptr<Sampling> s, Begin(program, params, run_options));
   Planner planner(s->collector->launches);
   const std::vector<const ir::Param*> tensors = TensorParams(program);

@@ -194,6 +194,15 @@ BinaryOp OperatorOf(ir::AtomicOp op) {
       return BinaryOp::kMax;
     case ir::AtomicOp::kMin:
       return BinaryOp::kMin;
+    case ir::AtomicOp::kAnd:
+      return BinaryOp::kBitAnd;
+    case ir::AtomicOp::kOr:
+      return BinaryOp::kBitOr;
+    case ir::AtomicOp::kXor:
+      return BinaryOp::kBitXor;
+    case ir::AtomicOp::kStore:
+    case ir::AtomicOp::kLoad:
+      break;
   }
   return BinaryOp::kAdd;
 }
@@ -202,12 +211,17 @@ BinaryOp OperatorOf(ir::AtomicOp op) {
 template <typename T>
 bool UpdateOne(Machine& m, BufferState& b, int64_t offset, ir::AtomicOp op, T value, bool track,
                SourceLoc loc) {
-  if (b.written && !b.written[offset]) {
+  if (b.written && !b.written[offset] && op != ir::AtomicOp::kStore) {
     m.FailUnwritten(b, offset, loc);
     return false;
   }
   if (track && b.depth < m.levels.size() && !m.Track(&b, offset, Touch::kAtomic, true, loc))
     return false;
+  if (op == ir::AtomicOp::kLoad) return true;
+  if (op == ir::AtomicOp::kStore) {
+    if constexpr (std::is_same_v<T, double>) return WriteReal(m, b, offset, value, false, loc);
+    return WriteInt(m, b, offset, static_cast<int64_t>(value), false, loc);
+  }
   if (b.real) {
     b.SetReal(offset, *ir::EvalFloat(OperatorOf(op), b.Real(offset), static_cast<double>(value)));
     return true;
@@ -235,22 +249,44 @@ class AtomicElementOf : public Action {
  public:
   AtomicElementOf(SourceLoc loc, Access access, ir::AtomicOp op, NodePtr value, bool real)
       : Action(loc), access_(std::move(access)), op_(op), value_(std::move(value)), real_(real) {}
+  // What was there before goes to the element of another buffer.
+  void TellPrevious(Access to) {
+    previous_ = std::move(to);
+    tells_ = true;
+  }
   Flow Run(Machine& m) const override {
     int64_t offset;
     if (!access_.Resolve(m, &offset)) return NextUnlessFailed(m);
     BufferState& b = m.buffers[access_.slot];
     if (real_) {
       const double value = value_->Real(m);
-      if (!m.failed()) UpdateOne(m, b, offset, op_, value, access_.track, loc);
+      if (!m.failed()) Update(m, b, offset, value);
     } else {
       const int64_t value = value_->Int(m);
-      if (!m.failed()) UpdateOne(m, b, offset, op_, value, access_.track, loc);
+      if (!m.failed()) Update(m, b, offset, value);
     }
     return NextUnlessFailed(m);
   }
 
  private:
+  template <typename T>
+  void Update(Machine& m, BufferState& b, int64_t offset, T value) const {
+    const double real = tells_ && b.real ? b.Real(offset) : 0;
+    const int64_t whole = tells_ && !b.real ? b.Int(offset) : 0;
+    int64_t to;
+    if (!UpdateOne(m, b, offset, op_, value, access_.track, loc)) return;
+    if (!tells_ || !previous_.Resolve(m, &to)) return;
+    BufferState& p = m.buffers[previous_.slot];
+    if (b.real) {
+      WriteReal(m, p, to, real, previous_.track, loc);
+    } else {
+      WriteInt(m, p, to, whole, previous_.track, loc);
+    }
+  }
+
   Access access_;
+  Access previous_;
+  bool tells_ = false;
   const ir::AtomicOp op_;
   NodePtr value_;
   const bool real_;
@@ -384,6 +420,8 @@ class ReduceOf : public Action {
         return Lowest();
       case ir::ReduceOp::kMin:
         return Highest();
+      case ir::ReduceOp::kBitAnd:
+        return static_cast<T>(-1);
       default:
         return T{0};
     }
@@ -400,6 +438,12 @@ class ReduceOf : public Action {
         return Greater(a, Magnitude(b));
       case ir::ReduceOp::kMin:
         return Pick(BinaryOp::kMin, a, b);
+      case ir::ReduceOp::kBitAnd:
+        return static_cast<T>(static_cast<int64_t>(a) & static_cast<int64_t>(b));
+      case ir::ReduceOp::kBitOr:
+        return static_cast<T>(static_cast<int64_t>(a) | static_cast<int64_t>(b));
+      case ir::ReduceOp::kBitXor:
+        return static_cast<T>(static_cast<int64_t>(a) ^ static_cast<int64_t>(b));
     }
     return a;
   }
@@ -419,6 +463,79 @@ class ReduceOf : public Action {
   const int dim_;
   const bool clear_;
   const DType type_;  // of the source
+};
+
+template <typename T>
+class ScanOf : public Action {
+ public:
+  ScanOf(SourceLoc loc, Box src, Box dst, const ir::Scan& scan)
+      : Action(loc),
+        src_(std::move(src)),
+        dst_(std::move(dst)),
+        op_(scan.op),
+        dim_(scan.dim),
+        reverse_(scan.reverse),
+        unsigned64_(scan.src.buffer->dtype.bits == 64 && scan.src.buffer->dtype.is_uint()) {}
+
+  Flow Run(Machine& m) const override {
+    Place src = Locate(m, src_), dst = Locate(m, dst_);
+    const int rank = src.buffer->rank;
+    for (int d = 0; d < rank; ++d) {
+      if (!RequireEqual(m, dst.extent[d], src.extent[d], "scan", loc)) return Flow::kStop;
+    }
+    if (!m.Step(Volume(src), loc)) return Flow::kStop;
+    if (!RequireInside(m, src, loc) || !RequireInside(m, dst, loc)) return Flow::kStop;
+    const int64_t n = src.extent[dim_];
+    std::vector<T> line(static_cast<size_t>(std::max<int64_t>(n, 1)));
+    Window window;  // the first elements of all rows
+    for (int d = 0; d < rank; ++d)
+      window.high[d] = d == dim_ ? std::min<int64_t>(n, 1) : src.extent[d];
+    const int64_t last = rank - 1 == dim_ ? 1 : src.extent[rank - 1];
+    ForRows(rank, window, [&](std::array<int64_t, kMaxRank> index) {
+      for (int64_t i = 0; i < last; ++i) {
+        index[rank - 1] = i;
+        if (!ReadRow(m, *src.buffer, OffsetOf(src, index), src.buffer->stride[dim_], n, src_.track,
+                     loc, line.data())) {
+          return false;
+        }
+        if (reverse_) std::reverse(line.begin(), line.begin() + n);
+        if (n > 0) line[0] = Join(First(), line[0]);
+        for (int64_t k = 1; k < n; ++k) line[k] = Join(line[k - 1], line[k]);
+        if (reverse_) std::reverse(line.begin(), line.begin() + n);
+        if (!WriteRow(m, *dst.buffer, OffsetOf(dst, index), dst.buffer->stride[dim_], n,
+                      line.data(), dst_.track, loc)) {
+          return false;
+        }
+      }
+      return true;
+    });
+    return NextUnlessFailed(m);
+  }
+
+ private:
+  // What leaves every number as it is, and stands for NaN where there is no number yet.
+  T First() const {
+    if constexpr (std::is_same_v<T, double>) {
+      if (op_ != ir::ReduceOp::kSum) return op_ == ir::ReduceOp::kMax ? -HUGE_VAL : HUGE_VAL;
+    } else if (op_ != ir::ReduceOp::kSum) {
+      const bool least = op_ == ir::ReduceOp::kMax;
+      if (unsigned64_) return least ? T{0} : static_cast<T>(-1);
+      return least ? std::numeric_limits<T>::min() : std::numeric_limits<T>::max();
+    }
+    return T{0};
+  }
+  T Join(T a, T b) const {
+    const BinaryOp op = op_ == ir::ReduceOp::kSum   ? BinaryOp::kAdd
+                        : op_ == ir::ReduceOp::kMax ? BinaryOp::kMax
+                                                    : BinaryOp::kMin;
+    if constexpr (std::is_same_v<T, double>) return *ir::EvalFloat(op, a, b);
+    return *ir::EvalInt(op, a, b, unsigned64_ ? kUInt64 : kInt64);
+  }
+
+  Box src_, dst_;
+  const ir::ReduceOp op_;
+  const int dim_;
+  const bool reverse_, unsigned64_;
 };
 
 bool AnyReal(const ir::Region& a, const ir::Region& b) {
@@ -462,14 +579,27 @@ ActionPtr Compiler::ReduceAction(const ir::Stmt& s) {
                                              std::move(pairs), *x);
 }
 
+ActionPtr Compiler::ScanAction(const ir::Stmt& s) {
+  const auto* x = s.As<ir::Scan>();
+  Box src = MakeBox(x->src, s->loc), dst = MakeBox(x->dst, s->loc);
+  if (AnyReal(x->src, x->dst)) {
+    return std::make_unique<ScanOf<double>>(s->loc, std::move(src), std::move(dst), *x);
+  }
+  return std::make_unique<ScanOf<int64_t>>(s->loc, std::move(src), std::move(dst), *x);
+}
+
 ActionPtr Compiler::AtomicAction(const ir::Stmt& s) {
   const auto* x = s.As<ir::Atomic>();
   if (x->value.defined()) {
     std::vector<ir::Expr> indices;
     for (const ir::Range& range : x->dst.ranges) indices.push_back(range.min);
-    return std::make_unique<AtomicElementOf>(s->loc, MakeAccess(x->dst.buffer, indices, {}, s->loc),
-                                             x->op, Expr(x->value, s->loc),
-                                             IsReal(x->value.dtype()));
+    auto action =
+        std::make_unique<AtomicElementOf>(s->loc, MakeAccess(x->dst.buffer, indices, {}, s->loc),
+                                          x->op, Expr(x->value, s->loc), IsReal(x->value.dtype()));
+    if (x->way.previous) {
+      action->TellPrevious(MakeAccess(x->way.previous, {ir::MakeInt(0)}, {}, s->loc));
+    }
+    return action;
   }
   std::vector<int> pairs = *ir::PairDims(x->dst, x->src);
   Box src = MakeBox(x->src, s->loc), dst = MakeBox(x->dst, s->loc);

@@ -47,6 +47,7 @@ std::vector<Buffer> BuffersRead(const Stmt& s) {
       AddOnce(reduce->src.buffer, &list);
       if (!reduce->clear) AddOnce(reduce->dst.buffer, &list);
     }
+    if (const auto* scan = x.As<Scan>()) AddOnce(scan->src.buffer, &list);
     if (const auto* gemm = x.As<Gemm>()) {
       AddOnce(gemm->a.buffer, &list);
       AddOnce(gemm->b.buffer, &list);
@@ -81,7 +82,11 @@ std::vector<Buffer> BuffersWritten(const Stmt& s) {
     if (const auto* gemm = x.As<PairGemm>()) AddOnce(gemm->c.buffer, &list);
     if (const auto* fill = x.As<Fill>()) AddOnce(fill->dst.buffer, &list);
     if (const auto* reduce = x.As<Reduce>()) AddOnce(reduce->dst.buffer, &list);
-    if (const auto* atomic = x.As<Atomic>()) AddOnce(atomic->dst.buffer, &list);
+    if (const auto* scan = x.As<Scan>()) AddOnce(scan->dst.buffer, &list);
+    if (const auto* atomic = x.As<Atomic>()) {
+      if (atomic->op != AtomicOp::kLoad) AddOnce(atomic->dst.buffer, &list);
+      AddOnce(atomic->way.previous, &list);
+    }
     if (const auto* own = x.As<Instruct>();
         own && (own->op == Instruction::kGlobalAdd || own->op == Instruction::kStoreMatrices)) {
       AddOnce(own->regions[0].buffer, &list);

@@ -342,10 +342,14 @@ const char* Name(BinaryOp op) {
 
 const char* Name(Intrinsic op) {
   static constexpr const char* kNames[] = {
-      "exp",         "exp2",       "log",        "log2",       "sqrt",    "rsqrt", "tanh",
-      "sigmoid",     "abs",        "sin",        "cos",        "erf",     "floor", "ceil",
-      "round",       "trunc",      "pow",        "fma",        "isnan",   "isinf", "isfinite",
-      "reinterpret", "reduce_add", "reduce_max", "reduce_min", "prefetch"};
+      "exp",        "exp2",       "log",       "log2",        "sqrt",       "rsqrt",
+      "tanh",       "sigmoid",    "abs",       "sin",         "cos",        "erf",
+      "floor",      "ceil",       "round",     "trunc",       "pow",        "fma",
+      "isnan",      "isinf",      "isfinite",  "reinterpret", "reduce_add", "reduce_max",
+      "reduce_min", "reduce_and", "reduce_or", "reduce_xor",  "prefetch",   "exp10",
+      "log1p",      "sinh",       "cosh",      "asin",        "acos",       "atan",
+      "asinh",      "acosh",      "atanh",     "atan2",       "fmod",       "popcount",
+      "clz"};
   return kNames[static_cast<int>(op)];
 }
 

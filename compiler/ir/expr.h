@@ -180,8 +180,25 @@ enum class Intrinsic : uint8_t {
   kReinterpret,  // same bits, dtype of the call
   kReduceAdd,
   kReduceMax,
-  kReduceMin,  // vector -> scalar, lowered programs only
+  kReduceMin,
+  kReduceAnd,
+  kReduceOr,
+  kReduceXor,  // vector -> scalar, lowered programs only
   kPrefetch,   // args: a Load naming the address, wanted in L2 soon; no value
+  kExp10,
+  kLog1p,
+  kSinh,
+  kCosh,
+  kAsin,
+  kAcos,
+  kAtan,
+  kAsinh,
+  kAcosh,
+  kAtanh,
+  kAtan2,  // atan2(y, x)
+  kFmod,   // the sign of the first argument, exact
+  kPopCount,
+  kClz,  // of integers, in their own type: bits that are set, zeros before the first of them
 };
 
 struct Call : ExprNode {

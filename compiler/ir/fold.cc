@@ -258,11 +258,9 @@ Expr FoldCast(DType type, const Expr& a) {
 
 Expr FoldCall(DType type, Intrinsic op, const std::vector<Expr>& args) {
   if (args.size() != 1) return {};
-  if (const auto* c = args[0].As<IntImm>(); c && op == Intrinsic::kAbs) {
-    return MakeInt(c->value < 0 && c->dtype.code == TypeCode::kInt
-                       ? *EvalInt(BinaryOp::kSub, 0, c->value, c->dtype)
-                       : c->value,
-                   type);
+  if (const auto* c = args[0].As<IntImm>()) {
+    const std::optional<int64_t> value = EvalIntIntrinsic(op, c->value, c->dtype);
+    return value ? MakeInt(*value, type) : Expr();
   }
   const auto* c = args[0].As<FloatImm>();
   if (!c) return {};

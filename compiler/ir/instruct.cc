@@ -63,6 +63,12 @@ const char* Name(Instruction op) {
       return "tcgen05_wait";
     case Instruction::kShuffleXor:
       return "shuffle_xor";
+    case Instruction::kShuffle:
+      return "shuffle";
+    case Instruction::kBallot:
+      return "ballot";
+    case Instruction::kMatch:
+      return "match";
     case Instruction::kGlobalAdd:
       return "global_add";
     case Instruction::kStoreMatrices:
@@ -102,6 +108,11 @@ Operands OperandsOf(Instruction op) {
       return {{shared}, 2, /*more=*/false, /*more_args=*/true};
     case Instruction::kShuffleXor:
       return {{{Scope::kRegister}, {Scope::kRegister}}, 1};
+    case Instruction::kShuffle:
+      return {{{Scope::kRegister}, {Scope::kRegister}, {Scope::kRegister}}, 0};
+    case Instruction::kBallot:
+    case Instruction::kMatch:
+      return {{{Scope::kRegister}, {Scope::kRegister}}, 0};
     case Instruction::kBarrierArrive:
     case Instruction::kTcgen05Commit:
       return {{barrier}, 0};

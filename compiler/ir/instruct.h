@@ -14,7 +14,8 @@ namespace kiln::ir {
 // Outside of loops over threads, all threads of the block, or of the part of it, come by: what one
 // of them does for all, the first does.
 enum class Instruction : uint8_t {
-  kBlockBarrier,    // (): all threads of the block, or of the part, meet (PTX 9.7.13.1)
+  kBlockBarrier,    // (): all threads of the block, or of the part, meet (PTX 9.7.13.1). In a
+                    //     kernel that is being elaborated "some": a part of them do
   kClusterBarrier,  // (): all threads of the cluster meet (PTX 9.7.13.4)
   kProxyFence,      // (): what this thread stored in shared memory is seen by what copies and
                     //     multiplies asynchronously (fence.proxy.async, PTX 9.7.13.4)
@@ -68,6 +69,12 @@ enum class Instruction : uint8_t {
                    //     registers, or its stores are over
   kShuffleXor,     // [to, from] (mask): registers of the thread whose number differs in the bits of
                    //     the mask, below 32; by whole warps (PTX 9.7.9.6)
+  kShuffle,  // [to, from, lane] (): of one element each: that of the thread which is lane % 32 of
+             //     the warp; where the block has no such thread, anything (PTX 9.7.9.6)
+  kBallot,   // [to, from] (): a bit for each thread of the warp, set where its element is not zero;
+             //     uint32 from int32 (PTX 9.7.13.10, vote.sync.ballot)
+  kMatch,    // [to, from] (): a bit for each thread of the warp, set where its element has the same
+             //     bits; uint32 from uint32 or uint64 (PTX 9.7.13.11, match.any.sync)
   kGlobalAdd,  // [global] (values...): in a loop over threads: adds 1, 2, 4 or 8 values to as many
                //     neighbours, which lie at a multiple of them, each atomically
                //     (red.global.add, PTX 9.7.13.6)

@@ -147,6 +147,12 @@ const char* OpName(ReduceOp op) {
       return "abssum";
     case ReduceOp::kAbsMax:
       return "absmax";
+    case ReduceOp::kBitAnd:
+      return "bitand";
+    case ReduceOp::kBitOr:
+      return "bitor";
+    case ReduceOp::kBitXor:
+      return "bitxor";
   }
   return "?";
 }
@@ -159,8 +165,23 @@ const char* OpName(AtomicOp op) {
       return "max";
     case AtomicOp::kMin:
       return "min";
+    case AtomicOp::kAnd:
+      return "and";
+    case AtomicOp::kOr:
+      return "or";
+    case AtomicOp::kXor:
+      return "xor";
+    case AtomicOp::kStore:
+      return "store";
+    case AtomicOp::kLoad:
+      return "load";
   }
   return "?";
+}
+
+const char* OrderName(MemoryOrder order) {
+  static constexpr const char* kNames[] = {"", " acquire", " release", " acq_rel", " seq_cst"};
+  return kNames[static_cast<int>(order)];
 }
 
 std::string Quote(const std::string& text) { return Cat({"\"", absl::CEscape(text), "\""}); }
@@ -435,8 +456,23 @@ std::string Printer::LeafText(const Stmt& s) {
   }
   if (const auto* x = s.As<Atomic>()) {
     const std::string dst = Text(x->dst);
-    return Cat({"atomic_", OpName(x->op), " ", dst, " <- ",
-                x->value.defined() ? Text(x->value) : Text(x->src)});
+    const std::string what = x->op == AtomicOp::kLoad ? ""
+                             : x->value.defined()     ? Cat({" <- ", Text(x->value)})
+                                                      : Cat({" <- ", Text(x->src)});
+    return Cat({"atomic_", OpName(x->op), " ", dst, what, OrderName(x->way.order),
+                x->way.previous ? Cat({" -> ", BufferName(x->way.previous)}) : ""});
+  }
+  if (const auto* x = s.As<Scan>()) {
+    const std::string src = Text(x->src);
+    return Cat({"scan_", OpName(x->op), " ", src, " -> ", Text(x->dst), " dim=", x->dim,
+                x->reverse ? " reverse" : ""});
+  }
+  if (const auto* x = s.As<Print>()) {
+    std::string text = Cat({"print ", Quote(x->text[0])});
+    for (size_t i = 0; i < x->values.size(); ++i) {
+      text += Cat({", ", Text(x->values[i]), ", ", Quote(x->text[i + 1])});
+    }
+    return text;
   }
   if (const auto* x = s.As<Evaluate>()) return Cat({"eval ", Text(x->value)});
   if (const auto* x = s.As<Assert>()) {

@@ -15,19 +15,37 @@ namespace kiln::ir {
 namespace {
 
 const char* Written(ReduceOp op) {
-  return op == ReduceOp::kSum   ? "x[i] += value"
-         : op == ReduceOp::kMax ? "x[i] = T.max(x[i], value)"
-                                : "x[i] = T.min(x[i], value)";
+  switch (op) {
+    case ReduceOp::kMax:
+      return "x[i] = T.max(x[i], value)";
+    case ReduceOp::kMin:
+      return "x[i] = T.min(x[i], value)";
+    case ReduceOp::kBitAnd:
+      return "x[i] &= value";
+    case ReduceOp::kBitOr:
+      return "x[i] |= value";
+    case ReduceOp::kBitXor:
+      return "x[i] ^= value";
+    default:
+      return "x[i] += value";
+  }
 }
 
 BinaryOp Combining(ReduceOp op) {
-  return op == ReduceOp::kSum   ? BinaryOp::kAdd
-         : op == ReduceOp::kMax ? BinaryOp::kMax
-                                : BinaryOp::kMin;
-}
-
-Expr Identity(ReduceOp op, DType type) {
-  return op == ReduceOp::kSum ? MakeConst(0, type) : Extreme(type, op == ReduceOp::kMin);
+  switch (op) {
+    case ReduceOp::kMax:
+      return BinaryOp::kMax;
+    case ReduceOp::kMin:
+      return BinaryOp::kMin;
+    case ReduceOp::kBitAnd:
+      return BinaryOp::kBitAnd;
+    case ReduceOp::kBitOr:
+      return BinaryOp::kBitOr;
+    case ReduceOp::kBitXor:
+      return BinaryOp::kBitXor;
+    default:
+      return BinaryOp::kAdd;
+  }
 }
 
 Expr Combine(ReduceOp op, const Expr& a, const Expr& b) {
@@ -384,7 +402,7 @@ class Resolver : public Mutator {
       }
       if (IsFilledNext(seq, i, alloc->buffer)) continue;
       const Stmt start = MakeStmt<Fill>(child->loc, WholeBuffer(alloc->buffer),
-                                        Identity(reducers_[r].op, alloc->buffer->dtype));
+                                        ReducerIdentity(reducers_[r].op, alloc->buffer->dtype));
       for (const Stmt& fill : Filled(r, start)) stmts.push_back(fill);
     }
     return MakeStmt<Seq>(seq.loc, std::move(stmts));
@@ -420,7 +438,7 @@ class Resolver : public Mutator {
     std::vector<Stmt> stmts = {fill};
     for (const Partial& partial : partials_[r]) {
       stmts.push_back(MakeStmt<Fill>(fill->loc, WholeBuffer(partial.buffer),
-                                     Identity(reducers_[r].op, partial.buffer->dtype)));
+                                     ReducerIdentity(reducers_[r].op, partial.buffer->dtype)));
     }
     return stmts;
   }
@@ -449,6 +467,23 @@ class Resolver : public Mutator {
 };
 
 }  // namespace
+
+Expr ReducerIdentity(ReduceOp op, DType type) {
+  switch (op) {
+    case ReduceOp::kMax:
+      return Extreme(type, false);
+    case ReduceOp::kMin:
+      return Extreme(type, true);
+    case ReduceOp::kBitAnd:
+      return MakeConst(-1, type);
+    default:
+      return MakeConst(0, type);
+  }
+}
+
+Expr ReducerUpdate(ReduceOp op, const Expr& old, const Expr& value) {
+  return Combine(op, old, value);
+}
 
 absl::StatusOr<Stmt> ResolveReducers(const Stmt& body, const std::vector<Reducer>& reducers,
                                      const std::vector<Expr>& open, const SourceFile& source) {

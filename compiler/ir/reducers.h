@@ -18,7 +18,7 @@ namespace kiln::ir {
 
 struct Reducer {
   Buffer buffer;  // a fragment
-  ReduceOp op;    // kSum, kMax or kMin
+  ReduceOp op;    // kSum, kMax, kMin or of bits
   SourceLoc loc;
   std::vector<Stmt> finals;  // statements that stand for "finalize", which do nothing themselves
 };
@@ -30,6 +30,10 @@ struct Reducer {
 // a T.clear or T.fill between; a part of a reducer that is filled.
 absl::StatusOr<Stmt> ResolveReducers(const Stmt& body, const std::vector<Reducer>& reducers,
                                      const std::vector<Expr>& open, const SourceFile& source);
+
+// What a reducer starts from, and what an update leaves of an old value.
+Expr ReducerIdentity(ReduceOp op, DType type);
+Expr ReducerUpdate(ReduceOp op, const Expr& old, const Expr& value);
 
 }  // namespace kiln::ir
 

@@ -1,5 +1,6 @@
 #include "compiler/ir/scalar.h"
 
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -183,6 +184,56 @@ std::optional<double> EvalUnaryIntrinsic(Intrinsic op, double a) {
       return std::isinf(a);
     case Intrinsic::kIsFinite:
       return std::isfinite(a);
+    case Intrinsic::kExp10:
+      return std::pow(10.0, a);
+    case Intrinsic::kLog1p:
+      return std::log1p(a);
+    case Intrinsic::kSinh:
+      return std::sinh(a);
+    case Intrinsic::kCosh:
+      return std::cosh(a);
+    case Intrinsic::kAsin:
+      return std::asin(a);
+    case Intrinsic::kAcos:
+      return std::acos(a);
+    case Intrinsic::kAtan:
+      return std::atan(a);
+    case Intrinsic::kAsinh:
+      return std::asinh(a);
+    case Intrinsic::kAcosh:
+      return std::acosh(a);
+    case Intrinsic::kAtanh:
+      return std::atanh(a);
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<double> EvalBinaryIntrinsic(Intrinsic op, double a, double b) {
+  switch (op) {
+    case Intrinsic::kPow:
+      return std::pow(a, b);
+    case Intrinsic::kAtan2:
+      return std::atan2(a, b);
+    case Intrinsic::kFmod:
+      return std::fmod(a, b);
+    default:
+      return std::nullopt;
+  }
+}
+
+std::optional<int64_t> EvalIntIntrinsic(Intrinsic op, int64_t a, DType type) {
+  const int bits = type.bits;
+  const uint64_t raw = static_cast<uint64_t>(a) & (~uint64_t{0} >> (64 - bits));
+  switch (op) {
+    case Intrinsic::kAbs:
+      return a < 0 && type.code == TypeCode::kInt
+                 ? WrapInt(static_cast<int64_t>(0 - static_cast<uint64_t>(a)), type)
+                 : a;
+    case Intrinsic::kPopCount:
+      return std::popcount(raw);
+    case Intrinsic::kClz:
+      return std::countl_zero(raw) - (64 - bits);
     default:
       return std::nullopt;
   }

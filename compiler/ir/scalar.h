@@ -31,6 +31,10 @@ std::optional<double> EvalFloat(BinaryOp op, double a, double b);
 // One-argument floating-point intrinsics (kExp ... kTrunc, kIsNan ... kIsFinite as 0 or 1).
 // nullopt for any other.
 std::optional<double> EvalUnaryIntrinsic(Intrinsic op, double a);
+// kPow, kAtan2, kFmod; nullopt for any other.
+std::optional<double> EvalBinaryIntrinsic(Intrinsic op, double a, double b);
+// kAbs, kPopCount, kClz of an integer of that type, in its representation; nullopt for any other.
+std::optional<int64_t> EvalIntIntrinsic(Intrinsic op, int64_t a, DType type);
 
 // Conversions: integer to float rounds to nearest even, float to integer truncates towards zero
 // and saturates: below the type's range gives its least value, above it its greatest, NaN gives 0.

@@ -244,6 +244,10 @@ class Finder {
           } else if (const auto* atomic = x.As<Atomic>()) {
             region(atomic->dst);
             region(atomic->src);
+            if (atomic->way.previous) Note(atomic->way.previous, &p.touches);
+          } else if (const auto* scan = x.As<Scan>()) {
+            region(scan->src);
+            region(scan->dst);
           } else if (const auto* instruct = x.As<Instruct>()) {
             NoteInstruct(*instruct, &p);
           }

@@ -1,5 +1,5 @@
-// Buffers, statements and programs of the tile IR: from tile level (Copy, Gemm, Reduce, parallel
-// and pipelined loops) down to the loops and vector accesses that code generation maps one to one.
+// Statements and programs of the tile IR: from tile level (Copy, Gemm, Reduce, parallel and
+// pipelined loops) down to the loops and vector accesses that code generation maps one to one.
 //
 // Everything is immutable and shared. A Seq is a scope: Bind and Alloc are visible from their place
 // to the end of the Seq that holds them. Statements carry the source position they came from.
@@ -12,52 +12,10 @@
 #include <vector>
 
 #include "compiler/base/diagnostic.h"
+#include "compiler/ir/buffer.h"
 #include "compiler/ir/expr.h"
 
 namespace kiln::ir {
-
-enum class Scope : uint8_t {
-  kGlobal,    // a kernel parameter, or a workspace (alloc_global) when it is not one
-  kShared,    // one copy a block
-  kFragment,  // one logical copy a block, distributed over threads (GPU)
-  kLocal,     // registers: one copy a thread; on x86 one a block
-  kVar,       // a mutable scalar (T.alloc_var): shape (1,)
-  kTensor,    // tensor memory: sums of products, one copy a block. At thread level it has no
-              // buffers: instructions touch it by address
-  // Thread level only.
-  kRegister,  // dimension 0 is the thread of the block; a thread touches its own row. Outside of
-              // loops over threads all rows of the threads that run are equal and may only be
-              // read, at a constant row
-  kConstant,  // a table that the compiler made: never stored to
-  kBarrier,   // mbarriers in shared memory (int64): only instructions touch them
-};
-
-// Identity is the node: names are for people.
-struct BufferNode {
-  std::string name;
-  DType dtype;
-  std::vector<Expr> shape;    // elements
-  std::vector<Expr> strides;  // elements; empty = row-major contiguous
-  Scope scope = Scope::kGlobal;
-  std::string layout;  // canonical text of an attached layout; empty = row-major
-  int alignment = 64;  // bytes, of the first element
-  std::shared_ptr<const std::vector<int64_t>> values;  // kConstant: all elements, row-major
-};
-Buffer MakeBuffer(std::string name, DType dtype, std::vector<Expr> shape, Scope scope,
-                  std::vector<Expr> strides = {}, std::string layout = {});
-
-// [min, min+extent) on one dimension.
-struct Range {
-  Expr min;
-  Expr extent;
-};
-// A box of a buffer, one Range a dimension. Extents of 1 are dimensions that an index fixed; ops
-// that match shapes (Copy, Gemm) drop them from both sides.
-struct Region {
-  Buffer buffer;
-  std::vector<Range> ranges;
-};
-Region WholeBuffer(const Buffer& buffer);
 
 enum class StmtKind : uint8_t {
   kSeq,
@@ -72,9 +30,11 @@ enum class StmtKind : uint8_t {
   kPairGemm,
   kFill,
   kReduce,
+  kScan,
   kAtomic,
   kEvaluate,
   kAssert,
+  kPrint,
   kLaunch,
   kOnThreads,
   kInstruct,
@@ -129,6 +89,10 @@ enum class ForKind : uint8_t {
   kPipelined,   // T.Pipelined: serial semantics, num_stages is a permission to overlap
   kThreads,     // the threads of the block, each at its own pace; all meet at the end
 };
+
+// On a loop over threads: the kernel says what each of them does. They may write the same value to
+// one place.
+inline constexpr char kOfKernel[] = "of_kernel";
 
 struct Axis {
   Expr var;  // a Var
@@ -273,7 +237,7 @@ struct Fill : StmtNode {
       : StmtNode(kKind, l), dst(std::move(d)), value(std::move(v)) {}
 };
 
-enum class ReduceOp : uint8_t { kSum, kMax, kMin, kAbsSum, kAbsMax };
+enum class ReduceOp : uint8_t { kSum, kMax, kMin, kAbsSum, kAbsMax, kBitAnd, kBitOr, kBitXor };
 
 // dst = reduce of src over dimension `dim`, combined with dst's old value unless `clear`.
 struct Reduce : StmtNode {
@@ -286,7 +250,38 @@ struct Reduce : StmtNode {
       : StmtNode(kKind, l), op(o), src(std::move(s)), dst(std::move(d)), dim(k), clear(c) {}
 };
 
-enum class AtomicOp : uint8_t { kAdd, kMax, kMin };
+// dst[.., k, ..] = src[.., 0, ..] op ... op src[.., k, ..] along dimension `dim`, with `reverse`
+// from the other end: a sum, maximum or minimum. Of one shape, dimension by dimension; dst may be
+// src. Sums of floats below float32 are float32's, rounded when they are stored.
+struct Scan : StmtNode {
+  static constexpr StmtKind kKind = StmtKind::kScan;
+  ReduceOp op;
+  Region src, dst;
+  int dim;
+  bool reverse;
+  Scan(SourceLoc l, ReduceOp o, Region s, Region d, int k, bool r)
+      : StmtNode(kKind, l), op(o), src(std::move(s)), dst(std::move(d)), dim(k), reverse(r) {}
+};
+
+enum class AtomicOp : uint8_t {
+  kAdd,
+  kMax,
+  kMin,
+  kAnd,
+  kOr,
+  kXor,    // of integers
+  kStore,  // dst = value
+  kLoad,   // dst stays as it is: for what `previous` tells
+};
+
+enum class MemoryOrder : uint8_t { kRelaxed, kAcquire, kRelease, kBoth, kSequential };  // as C++'s
+
+// What an atomic update is beside its arithmetic.
+struct AtomicWay {
+  MemoryOrder order = MemoryOrder::kRelaxed;
+  Buffer previous;  // of one element, which gets what dst was before (element form); null: nobody
+                    // asks
+};
 
 // dst op= value, atomically against other blocks. The value is a region of matching shape (tile
 // form) or an expression (element form: dst has extents 1).
@@ -296,8 +291,14 @@ struct Atomic : StmtNode {
   Region dst;
   Region src;  // buffer null in the element form
   Expr value;  // undefined in the tile form
-  Atomic(SourceLoc l, AtomicOp o, Region d, Region s, Expr v)
-      : StmtNode(kKind, l), op(o), dst(std::move(d)), src(std::move(s)), value(std::move(v)) {}
+  AtomicWay way;
+  Atomic(SourceLoc l, AtomicOp o, Region d, Region s, Expr v, AtomicWay w = {})
+      : StmtNode(kKind, l),
+        op(o),
+        dst(std::move(d)),
+        src(std::move(s)),
+        value(std::move(v)),
+        way(std::move(w)) {}
 };
 
 struct Evaluate : StmtNode {
@@ -312,6 +313,16 @@ struct Assert : StmtNode {  // run-time check; the kernel stops with `message`
   std::string message;
   Assert(SourceLoc l, Expr c, std::string m)
       : StmtNode(kKind, l), condition(std::move(c)), message(std::move(m)) {}
+};
+
+// Writes a line to the standard output: text[0], values[0], text[1], ..., and a line's end. By the
+// block once, or by an iteration once. Lines of different blocks and iterations come in any order.
+struct Print : StmtNode {
+  static constexpr StmtKind kKind = StmtKind::kPrint;
+  std::vector<std::string> text;  // one more than values
+  std::vector<Expr> values;       // scalars: numbers and bools
+  Print(SourceLoc l, std::vector<std::string> t, std::vector<Expr> v)
+      : StmtNode(kKind, l), text(std::move(t)), values(std::move(v)) {}
 };
 
 // with T.Kernel(grid..., threads=...) as blocks. Blocks are independent and unordered.

@@ -60,6 +60,7 @@ class Verifier {
   absl::Status CheckPairGemm(const PairGemm& x);
   absl::Status CheckFill(const Fill& x);
   absl::Status CheckReduce(const Reduce& x);
+  absl::Status CheckScan(const Scan& x);
   absl::Status CheckAtomic(const Atomic& x);
 
   const SourceFile* source_ = nullptr;
@@ -304,6 +305,14 @@ absl::Status Verifier::CheckStmt(const Stmt& s, Where where) {
       return CheckFill(*s.As<Fill>());
     case StmtKind::kReduce:
       return CheckReduce(*s.As<Reduce>());
+    case StmtKind::kScan:
+      return CheckScan(*s.As<Scan>());
+    case StmtKind::kPrint: {
+      const auto* x = s.As<Print>();
+      if (x->text.size() != x->values.size() + 1) return Fail(loc, "a line with too few pieces");
+      for (const Expr& e : x->values) KILN_RETURN_IF_ERROR(CheckExpr(e, loc));
+      return absl::OkStatus();
+    }
     case StmtKind::kAtomic:
       return CheckAtomic(*s.As<Atomic>());
     case StmtKind::kInstruct:
@@ -496,6 +505,24 @@ absl::Status Verifier::CheckReduce(const Reduce& x) {
                                   " does not match ", ToString(x.dst)));
 }
 
+absl::Status Verifier::CheckScan(const Scan& x) {
+  KILN_RETURN_IF_ERROR(CheckRegion(x.src, x.loc));
+  KILN_RETURN_IF_ERROR(CheckRegion(x.dst, x.loc));
+  const int rank = static_cast<int>(x.src.ranges.size());
+  bool same = x.dst.ranges.size() == x.src.ranges.size() && x.dim >= 0 && x.dim < rank;
+  for (int d = 0; same && d < rank; ++d) {
+    same = !Differ(x.src.ranges[d].extent, x.dst.ranges[d].extent);
+  }
+  if (!same) {
+    return Fail(x.loc, absl::StrCat("scan of ", ToString(x.src), " along dimension ", x.dim,
+                                    " does not match ", ToString(x.dst)));
+  }
+  if (x.op == ReduceOp::kSum || x.op == ReduceOp::kMax || x.op == ReduceOp::kMin) {
+    return absl::OkStatus();
+  }
+  return Fail(x.loc, "a scan that is no sum, maximum or minimum");
+}
+
 absl::Status Verifier::CheckInstruct(const Instruct& x, Where where) {
   if (!where.in_launch) {
     return Fail(x.loc, absl::StrCat(Name(x.op), " outside of a launch"));
@@ -523,6 +550,13 @@ absl::Status Verifier::CheckInstruct(const Instruct& x, Where where) {
 
 absl::Status Verifier::CheckAtomic(const Atomic& x) {
   KILN_RETURN_IF_ERROR(CheckRegion(x.dst, x.loc));
+  if (const Buffer& previous = x.way.previous) {
+    KILN_RETURN_IF_ERROR(CheckBuffer(previous, x.loc));
+    if (previous->dtype != x.dst.buffer->dtype || previous->shape.size() != 1 ||
+        !x.value.defined()) {
+      return Fail(x.loc, absl::StrCat("'", previous->name, "' is no place for a previous value"));
+    }
+  }
   if (!x.value.defined()) {
     KILN_RETURN_IF_ERROR(CheckRegion(x.src, x.loc));
     if (PairDims(x.dst, x.src)) return absl::OkStatus();

@@ -29,7 +29,7 @@ bool Alike(const Buffer& a, const Buffer& b) { return a->dtype == b->dtype && Sa
 // The names of one memory, and what tile operations do through them.
 struct Group {
   std::vector<Buffer> names;            // the base first
-  std::vector<Buffer> computed, moved;  // by Gemm and Reduce; by Copy, Fill and Atomic
+  std::vector<Buffer> computed, moved;  // by Gemm, Reduce and Scan; by Copy, Fill, Atomic
   bool atomic = false;
   SourceLoc loc;      // of the last view
   SourceLoc retyped;  // of one of another type than the base
@@ -165,6 +165,11 @@ class Resolver : public Mutator {
         if (Fits(reduce.src) && Fits(reduce.dst)) return RebuildStmt(s);
         return Mutate(OnCopies(s->loc, reduce));
       }
+      case StmtKind::kScan: {
+        const auto& scan = *s.As<Scan>();
+        if (Fits(scan.src) && Fits(scan.dst)) return RebuildStmt(s);
+        return Mutate(OnCopies(s->loc, scan));
+      }
       case StmtKind::kLaunch:
         return VisitLaunch(s);
       default:
@@ -194,6 +199,8 @@ class Resolver : public Mutator {
       for (const Region* r : {&gemm->a, &gemm->b, &gemm->c}) note(*r, &Group::computed);
     } else if (const auto* reduce = s.As<Reduce>()) {
       for (const Region* r : {&reduce->src, &reduce->dst}) note(*r, &Group::computed);
+    } else if (const auto* scan = s.As<Scan>()) {
+      for (const Region* r : {&scan->src, &scan->dst}) note(*r, &Group::computed);
     } else if (const auto* copy = s.As<Copy>()) {
       for (const Region* r : {&copy->src, &copy->dst}) note(*r, &Group::moved);
     } else if (const auto* fill = s.As<Fill>()) {
@@ -338,7 +345,7 @@ class Resolver : public Mutator {
     indices = FromStart(atomic.dst.buffer, std::move(indices));
     const Stmt update = MakeStmt<Atomic>(
         s->loc, atomic.op, Point(group.memory, Place(group, atomic.dst.buffer, indices)), Region{},
-        Mutate(atomic.value));
+        Mutate(atomic.value), atomic.way);
     const Expr inside = Inside(group, atomic.dst.buffer, indices);
     return inside.defined() ? MakeStmt<If>(s->loc, inside, update) : update;
   }
@@ -453,14 +460,15 @@ class Resolver : public Mutator {
   }
 
   Stmt LoopOf(SourceLoc loc, const Atomic& atomic) {
-    return Settled(
-        loc, atomic.dst, atomic.src, Expr(),
-        [&](const Region& dst, const Region& src, const Expr&) {
-          return ForEach(loc, dst, [&](const Element& at) {
-            const Expr value = MakeCast(dst.buffer->dtype, MakeLoad(src.buffer, at(src)));
-            return MakeStmt<Atomic>(loc, atomic.op, Point(dst.buffer, at(dst)), Region{}, value);
-          });
-        });
+    return Settled(loc, atomic.dst, atomic.src, Expr(),
+                   [&](const Region& dst, const Region& src, const Expr&) {
+                     return ForEach(loc, dst, [&](const Element& at) {
+                       const Expr value =
+                           MakeCast(dst.buffer->dtype, MakeLoad(src.buffer, at(src)));
+                       return MakeStmt<Atomic>(loc, atomic.op, Point(dst.buffer, at(dst)), Region{},
+                                               value, atomic.way);
+                     });
+                   });
   }
 
   Stmt OnCopies(SourceLoc loc, const Gemm& gemm) {
@@ -478,6 +486,13 @@ class Resolver : public Mutator {
     const Region dst = CopyOf(reduce.dst, !reduce.clear, true, &stage);
     return std::move(stage).Around(
         MakeStmt<Reduce>(loc, reduce.op, src, dst, reduce.dim, reduce.clear));
+  }
+
+  Stmt OnCopies(SourceLoc loc, const Scan& scan) {
+    Stage stage(loc);
+    const Region src = CopyOf(scan.src, true, false, &stage);
+    const Region dst = CopyOf(scan.dst, false, true, &stage);
+    return std::move(stage).Around(MakeStmt<Scan>(loc, scan.op, src, dst, scan.dim, scan.reverse));
   }
 
   Region CopyOf(const Region& region, bool reads, bool writes, Stage* stage) {

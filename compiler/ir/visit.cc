@@ -89,6 +89,11 @@ void WalkOwnExprs(const Stmt& s, const ExprCallback& f) {
   } else if (const auto* x = s.As<Reduce>()) {
     WalkRegion(x->src, f);
     WalkRegion(x->dst, f);
+  } else if (const auto* x = s.As<Scan>()) {
+    WalkRegion(x->src, f);
+    WalkRegion(x->dst, f);
+  } else if (const auto* x = s.As<Print>()) {
+    WalkAll(x->values, f);
   } else if (const auto* x = s.As<Atomic>()) {
     WalkRegion(x->dst, f);
     WalkRegion(x->src, f);
@@ -467,8 +472,26 @@ Stmt Mutator::RebuildLeaf(const Stmt& s) {
       const auto* x = s.As<Atomic>();
       Region dst = MutateRegion(x->dst), src = MutateRegion(x->src);
       Expr value = Mutate(x->value);
-      if (SameRegion(dst, x->dst) && SameRegion(src, x->src) && value.same_as(x->value)) return s;
-      return MakeStmt<Atomic>(s->loc, x->op, std::move(dst), std::move(src), std::move(value));
+      AtomicWay way = x->way;
+      if (way.previous) way.previous = VisitBuffer(way.previous);
+      if (SameRegion(dst, x->dst) && SameRegion(src, x->src) && value.same_as(x->value) &&
+          way.previous == x->way.previous) {
+        return s;
+      }
+      return MakeStmt<Atomic>(s->loc, x->op, std::move(dst), std::move(src), std::move(value),
+                              std::move(way));
+    }
+    case StmtKind::kScan: {
+      const auto* x = s.As<Scan>();
+      Region src = MutateRegion(x->src), dst = MutateRegion(x->dst);
+      if (SameRegion(src, x->src) && SameRegion(dst, x->dst)) return s;
+      return MakeStmt<Scan>(s->loc, x->op, std::move(src), std::move(dst), x->dim, x->reverse);
+    }
+    case StmtKind::kPrint: {
+      const auto* x = s.As<Print>();
+      std::vector<Expr> values = MutateAll(x->values);
+      if (SameObjects(values, x->values)) return s;
+      return MakeStmt<Print>(s->loc, x->text, std::move(values));
     }
     case StmtKind::kEvaluate: {
       const auto* x = s.As<Evaluate>();

@@ -273,6 +273,7 @@ absl::StatusOr<Value> Elaborator::BinaryOp(ast::BinaryOp op, const Value& a, con
   KILN_RETURN_IF_ERROR(Step(loc));
   if (a.is_number() && b.is_number()) return NumberOps(this, loc).Apply(op, a, b);
   if (a.Is(Type::kTerm) || b.Is(Type::kTerm)) return LayoutTermOp(*this, op, a, b, loc);
+  if (a.Is(Type::kArray) || b.Is(Type::kArray)) return ArrayOp(*this, op, a, b, loc);
   if (!IsRuntime(a) && !IsRuntime(b)) {
     if (op == BinaryOp::kAdd && a.Is(Type::kStr) && b.Is(Type::kStr)) {
       KILN_RETURN_IF_ERROR(ChargeBytes(loc, a.str().size() + b.str().size()));

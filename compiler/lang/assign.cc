@@ -10,8 +10,8 @@ namespace {
 // Sets and restores the name that allocations on the right side take.
 class Hint {
  public:
-  Hint(absl::string_view* slot, ast::ExprPtr target) : slot_(slot), saved_(*slot) {
-    if (const auto* name = target->As<ast::Name>()) *slot_ = name->id;
+  Hint(absl::string_view* slot, absl::string_view name) : slot_(slot), saved_(*slot) {
+    if (!name.empty()) *slot_ = name;
   }
   ~Hint() { *slot_ = saved_; }
   Hint(const Hint&) = delete;
@@ -29,10 +29,23 @@ const std::vector<ast::ExprPtr>* TargetItems(ast::ExprPtr target) {
 
 }  // namespace
 
+// What a buffer made for `target` is called: its name, or that of the object and its attribute.
+absl::StatusOr<absl::string_view> Elaborator::HintOf(ast::ExprPtr target) {
+  if (const auto* name = target->As<ast::Name>()) return name->id;
+  const auto* attribute = target->As<ast::Attribute>();
+  const auto* owner = attribute == nullptr ? nullptr : attribute->value->As<ast::Name>();
+  if (owner == nullptr) return absl::string_view();
+  KILN_ASSIGN_OR_RETURN(const Value self, ReadName(*owner, /*keep_variable=*/true));
+  const bool named = self.Is(Type::kInstance) && !self.instance().name.empty();
+  if (!named) return attribute->attr;
+  return NewStr(absl::StrCat(self.instance().name, "_", attribute->attr)).str();
+}
+
 absl::Status Elaborator::ExecAssign(const ast::Assign& node) {
   Value value;
   {
-    Hint hint(&name_hint_, node.targets[0]);
+    KILN_ASSIGN_OR_RETURN(const absl::string_view name, HintOf(node.targets[0]));
+    Hint hint(&name_hint_, name);
     KILN_ASSIGN_OR_RETURN(value, Eval(node.value));
   }
   // A list or tuple of targets sees all of the right side before the first store.
@@ -59,9 +72,11 @@ absl::Status Elaborator::AssignTo(ast::ExprPtr target, const Value& value, bool 
       return Bind(target->As<ast::Name>()->id, value, target->loc, fresh);
     case ast::ExprKind::kSubscript:
       return AssignSubscript(*target->As<ast::Subscript>(), value);
-    case ast::ExprKind::kAttribute:
-      return Unimplemented(target->loc, "an assignment to an attribute",
-                           "keep the value in a name or a T.alloc_var");
+    case ast::ExprKind::kAttribute: {
+      const auto& attribute = *target->As<ast::Attribute>();
+      KILN_ASSIGN_OR_RETURN(const Value self, EvalKeepingVariable(attribute.value));
+      return SetAttribute(self, attribute.attr, value, target->loc);
+    }
     case ast::ExprKind::kTuple:
     case ast::ExprKind::kList: {
       CountGuard depth(&depth_);
@@ -128,10 +143,10 @@ absl::Status Elaborator::AssignSubscript(const ast::Subscript& target, const Val
                  "use T.copy for a region, T.fill for one value, or store element by element in "
                  "T.Parallel");
   }
-  if (!frame_->traced && regions_.empty()) {
+  if (!MayStore() && regions_.empty()) {
     return Error(target.loc, "a buffer is stored to outside a kernel", "move the store into it");
   }
-  if (!frame_->traced) {
+  if (!MayStore()) {
     return Error(target.loc,
                  absl::StrCat("the plain function '", frame_->name, "' stores to a buffer"),
                  "make the function a @T.macro");
@@ -202,11 +217,16 @@ absl::Status Elaborator::ExecAugAssign(const ast::AugAssign& node) {
     KILN_ASSIGN_OR_RETURN(const Value value, BinaryOp(node.op, old, right, node.loc));
     return Bind(name->id, value, node.target->loc);
   }
-  const auto* target = node.target->As<ast::Subscript>();
-  if (target == nullptr) {
-    return Unimplemented(node.target->loc, "an assignment to an attribute",
-                         "keep the value in a name or a T.alloc_var");
+  if (const auto* attribute = node.target->As<ast::Attribute>()) {
+    KILN_ASSIGN_OR_RETURN(const Value self, EvalKeepingVariable(attribute->value));
+    KILN_ASSIGN_OR_RETURN(Value old, GetAttribute(self, attribute->attr, attribute->attr_loc));
+    KILN_ASSIGN_OR_RETURN(old, Decay(old, node.loc));
+    KILN_ASSIGN_OR_RETURN(const Value right, Eval(node.value));
+    KILN_ASSIGN_OR_RETURN(const Value value, BinaryOp(node.op, old, right, node.loc));
+    return SetAttribute(self, attribute->attr, value, node.target->loc);
   }
+  const auto* target = node.target->As<ast::Subscript>();
+  if (target == nullptr) return Error(node.target->loc, "this cannot be updated", "update a name");
   KILN_ASSIGN_OR_RETURN(const Value base, EvalKeepingVariable(target->value));
   if (!base.Is(Type::kBuffer)) {
     if (target->indices.size() != 1 || target->is_tuple) {
@@ -226,7 +246,7 @@ absl::Status Elaborator::ExecAugAssign(const ast::AugAssign& node) {
                  absl::StrCat("a region of '", access.buffer->name, "' is updated in place"),
                  "update element by element in T.Parallel");
   }
-  if (!frame_->traced) {
+  if (!MayStore()) {
     return Error(target->loc,
                  absl::StrCat("the plain function '", frame_->name, "' stores to a buffer"),
                  "make the function a @T.macro");
@@ -258,7 +278,8 @@ absl::Status Elaborator::ExecAnnAssign(const ast::AnnAssign& node) {
     }
     return absl::OkStatus();
   }
-  Hint hint(&name_hint_, node.target);
+  KILN_ASSIGN_OR_RETURN(const absl::string_view hinted, HintOf(node.target));
+  Hint hint(&name_hint_, hinted);
   KILN_ASSIGN_OR_RETURN(Value value, Eval(node.value));
   // `x: T.float32 = v` converts.
   if (frame_->traced && KindOfAnnotation(node.annotation) == AnnotationKind::kScalar &&

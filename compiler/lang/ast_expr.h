@@ -218,7 +218,7 @@ struct Comprehension : Expr {
 struct FStringPart {
   std::string literal;              // text before the value
   ExprPtr value = nullptr;          // null in a last, literal-only part
-  std::string expression;           // source text of the value when written {value=}
+  std::string echo;                 // the source up to the value, when written {value=}
   char conversion = 0;              // 'r', 's', 'a' or 0
   std::vector<FStringPart> format;  // the format spec, itself an f-string
 };

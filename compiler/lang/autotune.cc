@@ -27,6 +27,11 @@ std::vector<std::string> ParameterNames(const Kernel& kernel) {
   return names;
 }
 
+// Of what programs hold, the literal that a config holds.
+std::string OptionText(const std::string& text) {
+  return text == "true" ? "True" : text == "false" ? "False" : text;
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> Elaborator::ConfigText(const Value& v, SourceLoc loc) {
@@ -67,6 +72,8 @@ absl::StatusOr<std::vector<Config>> Elaborator::Configs(const Kernel& kernel,
   Frame frame;
   frame.scope = arena_.New<Scope>();
   FrameGuard guard(this, &frame);
+  KILN_RETURN_IF_ERROR(RunAround(kernel));
+  if (around_ != nullptr) frame.scope = around_;
   if (source == nullptr) {
     return Error(decorator->loc, "@tilelang.autotune without configs",
                  "give configs=[dict(block_M=128), ...] or a function that returns them");
@@ -100,6 +107,12 @@ absl::StatusOr<std::vector<Config>> Elaborator::Configs(const Kernel& kernel,
     Config config;
     for (const auto& [key, entry] : item.dict().items) {
       KILN_RETURN_IF_ERROR(Step(source->loc));
+      if (key.Is(Type::kStr) && key.str() == "pass_configs") {  // compiler options of the config
+        JitOptions options;
+        KILN_RETURN_IF_ERROR(ReadPassConfigs(entry, source->loc, &options));
+        for (const auto& [name, text] : options.attrs) config.Set(name, OptionText(text));
+        continue;
+      }
       KILN_ASSIGN_OR_RETURN(const std::string name,
                             ToStr(key, source->loc, "the name in a config"));
       const bool known =

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "compiler/lang/value.h"
@@ -76,7 +77,8 @@ struct Module {
   absl::flat_hash_map<std::string, Value> members;
   // Names that exist in TileLang but not here: name -> what to do instead.
   absl::flat_hash_map<std::string, std::string> refused;
-  bool has_dtypes = false;  // every dtype name is a member
+  bool has_dtypes = false;                   // every dtype name is a member
+  absl::flat_hash_set<std::string> bundled;  // classes that BundledTree() holds
 };
 
 // The module of a Python import path ("tilelang.language"), or null. Lives forever.
@@ -97,6 +99,10 @@ absl::StatusOr<Value> LayoutTermOp(Elaborator& e, ast::BinaryOp op, const Value&
                                    SourceLoc loc);
 // A function that belongs to another (TileLayout.from_iters), or null (builtins_tirx.cc).
 const Builtin* FindMember(const Builtin& owner, absl::string_view name);
+// `op` where one side is a tensor of the host (builtins_torch.cc).
+absl::StatusOr<Value> ArrayOp(Elaborator& e, ast::BinaryOp op, const Value& a, const Value& b,
+                              SourceLoc loc);
+absl::StatusOr<Value> TransposedArray(Elaborator& e, const Value& array);
 // Every axis of compiler/layout/axis.h by its name.
 void AddLayoutAxes(absl::flat_hash_map<std::string, Value>* members);
 // A second name for the memory of the buffer `source`, of the same number of bytes
@@ -114,10 +120,19 @@ struct BuiltinTable {
   const Builtin* rows;
   size_t size;
 };
-BuiltinTable TileBuiltins();      // builtins_tile.cc: copy, gemm, fill, reduce, atomics
+BuiltinTable TileBuiltins();      // builtins_tile.cc: copy, gemm, fill, reduce
+BuiltinTable ScanBuiltins();      // builtins_scan.cc: cumsum, transpose, im2col
+BuiltinTable AtomicBuiltins();    // builtins_atomic.cc: atomic updates
+BuiltinTable BitBuiltins();       // builtins_bits.cc: integers by their bits, floats by exponents
+BuiltinTable RoundingBuiltins();  // builtins_rounding.cc: ieee_*
+BuiltinTable RandomBuiltins();    // builtins_random.cc: rng_*
+BuiltinTable DebugBuiltins();     // builtins_debug.cc: print, asserts
+BuiltinTable DeviceBuiltins();    // builtins_device.cc: names of CUDA's that need no thread
 BuiltinTable MathBuiltins();      // builtins_math.cc: scalar functions of T
 BuiltinTable AllocBuiltins();     // builtins_alloc.cc: tensors, allocation, sizes
 BuiltinTable LoopBuiltins();      // builtins_loop.cc: loops, launch, hints
+BuiltinTable BarrierBuiltins();   // builtins_barrier.cc: hand-written barriers, what they order
+BuiltinTable ThreadBuiltins();    // builtins_thread.cc: indices of threads, exchanges between them
 BuiltinTable LayoutBuiltins();    // builtins_layout.cc: layouts by functions, and where they belong
 BuiltinTable ViewBuiltins();      // builtins_view.cc: second names for a buffer's memory
 BuiltinTable ReducerBuiltins();   // builtins_reducer.cc: reducers
@@ -125,7 +140,9 @@ BuiltinTable TirxBuiltins();      // builtins_tirx.cc: TIRx's layout notation
 BuiltinTable PythonTable();       // builtins_python.cc: len, min, ...
 BuiltinTable HostMathBuiltins();  // builtins_host.cc: math.*
 BuiltinTable TilelangBuiltins();  // builtins_host.cc: tilelang.*, itertools.*
-BuiltinTable MethodTable();       // builtins_method.cc: every method of every type
+BuiltinTable TorchBuiltins();  // builtins_torch.cc: torch.*, numpy.*, and what asks of the target
+BuiltinTable ArrayMethods();   // builtins_torch.cc: methods of a tensor of the host
+BuiltinTable MethodTable();    // builtins_method.cc: every method of every type
 
 }  // namespace kiln::lang
 

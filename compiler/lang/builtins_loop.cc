@@ -136,6 +136,44 @@ absl::StatusOr<Value> Pipelined(Elaborator& e, const BoundArgs& args) {
 
 constexpr int64_t kMostBlocks = int64_t{1} << 48;
 
+// Blocks of a cluster stand together in the grid, whose extents are multiples of the cluster's.
+// They share no memory here, so that a cluster is no more than a way to number its blocks.
+absl::Status SetCluster(Elaborator& e, const BoundArgs& args, LaunchObject* launch) {
+  std::vector<Value> dims = {args[3]};
+  if (args[3].is_sequence()) dims = std::vector<Value>(args[3].seq().items);
+  int64_t blocks = 1;
+  for (size_t i = 0; i < dims.size(); ++i) {
+    KILN_ASSIGN_OR_RETURN(const int64_t n, e.ToInt(dims[i], args.LocOf(3), "cluster_dims"));
+    if (n < 1 || n > 16 || (blocks *= n) > 16) {
+      return e.Error(args.LocOf(3), absl::StrCat("cluster_dims is ", Repr(args[3])),
+                     "a cluster has 1 to 16 blocks");
+    }
+    if (i >= launch->grid.size() && n > 1) {
+      return e.Error(
+          args.LocOf(3),
+          absl::StrCat("cluster_dims names axis ", i, " of a grid of ", launch->grid.size()),
+          "give one number for each axis of the grid");
+    }
+    if (i >= launch->grid.size()) break;
+    launch->cluster.push_back(n);
+    if (n == 1) continue;
+    const Operand& extent = launch->grid[i];
+    const ir::Expr whole = ir::Equal(
+        ir::MakeBinary(ir::BinaryOp::kFloorMod, extent.e, ir::MakeInt(n, extent.e.dtype())),
+        ir::MakeInt(0, extent.e.dtype()));
+    const std::string text =
+        absl::StrCat("the grid's axis ", i, " is no multiple of the cluster's ", n, " blocks");
+    if (extent.info.flags & ExprInfo::kRuntime) {
+      KILN_RETURN_IF_ERROR(e.EmitAtRoot(args.loc, ir::MakeStmt<ir::Assert>(args.loc, whole, text)));
+      continue;
+    }
+    KILN_RETURN_IF_ERROR(e.Require(
+        whole, extent.info,
+        e.Error(args.LocOf(3), text, "round the grid up to whole clusters, and mask the rest")));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Value> Kernel(Elaborator& e, const BoundArgs& args) {
   auto* launch = e.arena().New<LaunchObject>();
   if (args.rest.empty() || args.rest.size() > 3) {
@@ -181,15 +219,46 @@ absl::StatusOr<Value> Kernel(Elaborator& e, const BoundArgs& args) {
     return e.Error(args.LocOf(0), absl::StrCat("threads of T.Kernel is ", Repr(threads)),
                    "a block has 1 to 1024 threads");
   }
-  static constexpr const char* kRefused[] = {"is_cpu", "prelude", "cluster_dims"};
-  for (size_t i = 1; i < 4; ++i) {
-    if (!args.Given(i)) continue;
-    if (args[i].Is(Type::kBool) && !args[i].bool_value()) continue;
-    if (i == 1) continue;  // the sweep's target decides what the kernel runs on
-    return e.Unimplemented(args.LocOf(i), absl::StrCat("T.Kernel with '", kRefused[i - 1], "'"),
-                           "leave it out");
+  // args[1], is_cpu: the sweep's target decides what the kernel runs on.
+  if (args.Given(2)) {
+    return e.Unimplemented(args.LocOf(2), "T.Kernel with 'prelude'", "leave it out");
   }
+  if (args.Given(3)) KILN_RETURN_IF_ERROR(SetCluster(e, args, launch));
   return Value::Of(Type::kLaunch, launch);
+}
+
+// Where the block stands in its cluster: its first axis counts fastest.
+absl::StatusOr<Value> RankInCluster(Elaborator& e, const BoundArgs& args) {
+  KILN_RETURN_IF_ERROR(e.RequireLaunch(args.loc, "T.block_rank_in_cluster"));
+  return e.launch().cluster_rank;
+}
+
+// Blocks of a cluster meet. What that orders is memory that one writes and another reads, which
+// ExecLaunch refuses, so that nothing is left to do.
+absl::StatusOr<Value> MeetInCluster(Elaborator& e, const BoundArgs& args) {
+  KILN_RETURN_IF_ERROR(e.RequireLaunch(args.loc, "a barrier of the cluster"));
+  e.launch().meetings.push_back(args.loc);
+  return Value::None();
+}
+
+// for i, j in T.Persistent((m, n), wave_size, index): the tiles of a worker, every one once.
+absl::StatusOr<Value> Persistent(Elaborator& e, const BoundArgs& args) {
+  auto* loop = e.arena().New<LoopObject>();
+  loop->name = "T.Persistent";
+  KILN_ASSIGN_OR_RETURN(loop->domain, e.ToItems(args[0], args.LocOf(0), "the domain"));
+  if (loop->domain.empty()) {
+    return e.Error(args.LocOf(0), "T.Persistent over no axis", "write T.Persistent((m, n), ...)");
+  }
+  loop->wave = args[1];
+  loop->index = args[2];
+  loop->group = args.Given(3) ? args[3] : Value::Int(8);
+  for (const auto& [value, what] :
+       {std::pair(loop->wave, "wave_size"), {loop->group, "group_size"}}) {
+    if (!value.is_integer() || value.int_value() >= 1) continue;
+    return e.Error(args.loc, absl::StrCat(what, " of T.Persistent is ", Repr(value)),
+                   "use at least 1");
+  }
+  return Value::Of(Type::kLoop, loop);
 }
 
 // The panel as text for the launch's note: a number, or an expression over open tunables.
@@ -235,19 +304,6 @@ absl::StatusOr<Value> UseSwizzle(Elaborator& e, const BoundArgs& args) {
   return Value::None();
 }
 
-absl::StatusOr<Value> DeviceAssert(Elaborator& e, const BoundArgs& args) {
-  KILN_RETURN_IF_ERROR(e.RequireLaunch(args.loc, "T.device_assert"));
-  KILN_ASSIGN_OR_RETURN(const Condition c, e.Decide(args[0], args.LocOf(0)));
-  std::string message = "assertion failed";
-  if (args.Given(1)) {
-    KILN_ASSIGN_OR_RETURN(message, e.ToStr(args[1], args.LocOf(1), "the message"));
-  }
-  const ir::Expr condition = c.known ? ir::MakeBool(c.value) : c.expr.e;
-  if (c.known && c.value) return Value::None();
-  KILN_RETURN_IF_ERROR(e.EmitNew<ir::Assert>(args.loc, condition, std::move(message)));
-  return Value::None();
-}
-
 // A fact about run-time sizes alone, outside of branches and loops, is checked before the kernel is
 // launched. Others are for the reference's prover: Kiln proves what it needs. A false constant is
 // an error.
@@ -266,6 +322,12 @@ absl::StatusOr<Value> Assume(Elaborator& e, const BoundArgs& args) {
 
 // Hints about how the reference's GPU back end splits registers; they change no result.
 absl::StatusOr<Value> Hint(Elaborator& e, const BoundArgs& args) { return Value::None(); }
+
+template <bool flags>
+absl::StatusOr<Value> Annotate(Elaborator& e, const BoundArgs& args) {
+  KILN_RETURN_IF_ERROR(e.Annotate(args[0], flags, args.LocOf(0)));
+  return Value::None();
+}
 
 // T.ws(0, 1): the threads of warpgroups that follow each other.
 absl::StatusOr<Value> WarpGroups(Elaborator& e, const BoundArgs& args) {
@@ -299,10 +361,17 @@ constexpr Builtin kRows[] = {
     {"T.grid", "*", ManyAxes<true>},
     {"T.Pipelined", "start stop? num_stages? order? stage? sync? group? annotations?", Pipelined},
     {"T.Kernel", "* threads? is_cpu? prelude? cluster_dims?", Kernel},
+    {"T.ClusterKernel", "* threads? is_cpu? prelude? cluster_dims?", Kernel},
+    {"T.block_rank_in_cluster", "", RankInCluster},
+    {"T.cluster_sync", "", MeetInCluster},
+    {"T.cluster_arrive", "", MeetInCluster},
+    {"T.cluster_wait", "", MeetInCluster},
+    {"T.Persistent", "domain wave_size index group_size?", Persistent},
     {"T.ws", "*", WarpGroups},
     {"T.use_swizzle", "panel_size order? enable?", UseSwizzle},
-    {"T.device_assert", "condition msg?", DeviceAssert},
     {"T.assume", "condition", Assume},
+    {"T.annotate_pass_configs", "configs", Annotate<false>},
+    {"T.annotate_compile_flags", "flags", Annotate<true>},
     {"T.disable_warp_group_reg_alloc", "", Hint},
     {"T.no_set_max_nreg", "", Hint},
 };

@@ -47,21 +47,12 @@ absl::StatusOr<Value> Abs(Elaborator& e, const BoundArgs& args) {
   return e.MinMax(true, value, minus, args.loc);
 }
 
-// f(x * before) * after by the base-2 functions: exp10, log10.
-absl::StatusOr<Value> Scaled(Elaborator& e, const BoundArgs& args, ir::Intrinsic op, double before,
-                             double after) {
+absl::StatusOr<Value> Log10(Elaborator& e, const BoundArgs& args) {
   KILN_ASSIGN_OR_RETURN(const Operand x, ToFloat(e, args, 0));
   const DType type = x.e.dtype();
-  ir::Expr inner = before == 1 ? x.e : x.e * ir::MakeFloat(before, type);
-  ir::Expr outer = ir::MakeCall(type, op, {std::move(inner)});
-  if (after != 1) outer = outer * ir::MakeFloat(after, type);
-  return e.NewExpr(outer, Join(Join(x.info, {}), {}), args.loc);
-}
-absl::StatusOr<Value> Exp10(Elaborator& e, const BoundArgs& args) {
-  return Scaled(e, args, ir::Intrinsic::kExp2, 3.321928094887362, 1);
-}
-absl::StatusOr<Value> Log10(Elaborator& e, const BoundArgs& args) {
-  return Scaled(e, args, ir::Intrinsic::kLog2, 1, 0.30102999566398119521);
+  const ir::Expr log = ir::MakeCall(type, ir::Intrinsic::kLog2, {x.e});
+  return e.NewExpr(log * ir::MakeFloat(0.30102999566398119521, type), Join(Join(x.info, {}), {}),
+                   args.loc);
 }
 
 absl::StatusOr<Value> Tan(Elaborator& e, const BoundArgs& args) {
@@ -75,6 +66,17 @@ absl::StatusOr<Value> Tan(Elaborator& e, const BoundArgs& args) {
 
 absl::StatusOr<Value> Pow(Elaborator& e, const BoundArgs& args) {
   return e.BinaryOp(ast::BinaryOp::kPow, args[0], args[1], args.loc);
+}
+
+// Two floats of their common type; integers become float32.
+template <ir::Intrinsic op>
+absl::StatusOr<Value> Binary(Elaborator& e, const BoundArgs& args) {
+  KILN_ASSIGN_OR_RETURN(auto ab, e.Match(args[0], args[1], args.loc));
+  DType type = ab.first.e.dtype();
+  if (!type.is_float()) type = kFloat32;
+  return e.NewExpr(
+      ir::MakeCall(type, op, {ir::MakeCast(type, ab.first.e), ir::MakeCast(type, ab.second.e)}),
+      Join(ab.first.info, ab.second.info), args.loc);
 }
 
 absl::StatusOr<Value> Fma(Elaborator& e, const BoundArgs& args) {
@@ -175,6 +177,7 @@ absl::StatusOr<Value> Reinterpret(Elaborator& e, const BoundArgs& args) {
   const size_t t = type_first ? 0 : 1, v = type_first ? 1 : 0;
   KILN_ASSIGN_OR_RETURN(const DType type, e.ToDType(args[t], args.LocOf(t)));
   KILN_ASSIGN_OR_RETURN(Operand x, e.ToOperand(args[v], args.LocOf(v), "the value"));
+  if (type.code == TypeCode::kHandle && ir::IsConst(x.e, 0)) return Value::None();
   if (x.e.dtype().is_bool() || type.is_bool() || x.e.dtype().bits != type.bits ||
       type.code == TypeCode::kHandle || x.e.dtype().code == TypeCode::kHandle) {
     return e.Error(
@@ -228,7 +231,7 @@ absl::StatusOr<Value> Limit(Elaborator& e, const BoundArgs& args) {
 constexpr Builtin kRows[] = {
     {"T.exp", "x", Unary<ir::Intrinsic::kExp>},
     {"T.exp2", "x", Unary<ir::Intrinsic::kExp2>},
-    {"T.exp10", "x", Exp10},
+    {"T.exp10", "x", Unary<ir::Intrinsic::kExp10>},
     {"T.log", "x", Unary<ir::Intrinsic::kLog>},
     {"T.log2", "x", Unary<ir::Intrinsic::kLog2>},
     {"T.log10", "x", Log10},
@@ -240,6 +243,17 @@ constexpr Builtin kRows[] = {
     {"T.cos", "x", Unary<ir::Intrinsic::kCos>},
     {"T.tan", "x", Tan},
     {"T.erf", "x", Unary<ir::Intrinsic::kErf>},
+    {"T.log1p", "x", Unary<ir::Intrinsic::kLog1p>},
+    {"T.sinh", "x", Unary<ir::Intrinsic::kSinh>},
+    {"T.cosh", "x", Unary<ir::Intrinsic::kCosh>},
+    {"T.asinh", "x", Unary<ir::Intrinsic::kAsinh>},
+    {"T.acosh", "x", Unary<ir::Intrinsic::kAcosh>},
+    {"T.atanh", "x", Unary<ir::Intrinsic::kAtanh>},
+    {"T.asin", "x", Unary<ir::Intrinsic::kAsin>},
+    {"T.acos", "x", Unary<ir::Intrinsic::kAcos>},
+    {"T.atan", "x", Unary<ir::Intrinsic::kAtan>},
+    {"T.atan2", "x1 x2", Binary<ir::Intrinsic::kAtan2>},
+    {"T.fmod", "x y", Binary<ir::Intrinsic::kFmod>},
     {"T.abs", "x", Abs},
     {"T.fabs", "x", Abs},
     {"T.floor", "x", Round<ir::Intrinsic::kFloor>},
@@ -252,7 +266,7 @@ constexpr Builtin kRows[] = {
     {"T.isfinite", "x", Classify<ir::Intrinsic::kIsFinite>},
     // The names of the fast CUDA forms; the pass option tl.enable_fast_math decides about speed.
     {"T.__exp", "x", Unary<ir::Intrinsic::kExp>},
-    {"T.__exp10", "x", Exp10},
+    {"T.__exp10", "x", Unary<ir::Intrinsic::kExp10>},
     {"T.__log", "x", Unary<ir::Intrinsic::kLog>},
     {"T.__log2", "x", Unary<ir::Intrinsic::kLog2>},
     {"T.__log10", "x", Log10},

@@ -213,9 +213,86 @@ absl::StatusOr<Value> ScopeOf(Elaborator& e, const BoundArgs& args) {
   return e.NewStr(kNames[static_cast<int>(args[0].buffer().buffer->scope)]);
 }
 
+absl::StatusOr<Value> BitLength(Elaborator&, const BoundArgs& args) {
+  const int64_t n = args[0].int_value();
+  const uint64_t size = n < 0 ? -static_cast<uint64_t>(n) : static_cast<uint64_t>(n);
+  return Value::Int(size == 0 ? 0 : 64 - __builtin_clzll(size));
+}
+
+absl::StatusOr<Value> BitCount(Elaborator&, const BoundArgs& args) {
+  const int64_t n = args[0].int_value();
+  const uint64_t size = n < 0 ? -static_cast<uint64_t>(n) : static_cast<uint64_t>(n);
+  return Value::Int(__builtin_popcountll(size));
+}
+
+absl::StatusOr<Value> ReverseList(Elaborator& e, const BoundArgs& args) {
+  SeqObject& list = args[0].seq();
+  KILN_RETURN_IF_ERROR(CheckMutable(e, list.region, args.loc));
+  KILN_RETURN_IF_ERROR(e.Step(args.loc, static_cast<int64_t>(list.items.size())));
+  std::reverse(list.items.begin(), list.items.end());
+  return Value::None();
+}
+
+absl::StatusOr<Value> SortList(Elaborator& e, const BoundArgs& args) {
+  SeqObject& list = args[0].seq();
+  KILN_RETURN_IF_ERROR(CheckMutable(e, list.region, args.loc));
+  const Builtin& sorted = *PythonBuiltins().members.at("sorted").builtin();
+  KILN_ASSIGN_OR_RETURN(const Value result, sorted.function(e, args));
+  list.items = result.seq().items;
+  return Value::None();
+}
+
+absl::StatusOr<Value> Remove(Elaborator& e, const BoundArgs& args) {
+  SeqObject& list = args[0].seq();
+  KILN_RETURN_IF_ERROR(CheckMutable(e, list.region, args.loc));
+  KILN_ASSIGN_OR_RETURN(const Value at, Index(e, args));
+  list.items.erase(list.items.begin() + at.int_value());
+  return Value::None();
+}
+
+absl::StatusOr<Value> DictPop(Elaborator& e, const BoundArgs& args) {
+  DictObject& dict = args[0].dict();
+  KILN_RETURN_IF_ERROR(CheckMutable(e, dict.region, args.loc));
+  KILN_RETURN_IF_ERROR(e.Step(args.loc, static_cast<int64_t>(dict.items.size())));
+  for (size_t i = 0; i < dict.items.size(); ++i) {
+    if (!ValuesEqual(dict.items[i].first, args[1])) continue;
+    const Value item = dict.items[i].second;
+    dict.items.erase(dict.items.begin() + static_cast<long>(i));
+    return item;
+  }
+  if (args.present[2]) return args[2];
+  return e.Error(args.loc, absl::StrCat("the dict has no key ", Repr(args[1])), "check the key");
+}
+
+absl::StatusOr<Value> SetDefault(Elaborator& e, const BoundArgs& args) {
+  DictObject& dict = args[0].dict();
+  KILN_RETURN_IF_ERROR(CheckMutable(e, dict.region, args.loc));
+  KILN_RETURN_IF_ERROR(e.Step(args.loc, static_cast<int64_t>(dict.items.size())));
+  for (const auto& [key, item] : dict.items) {
+    if (ValuesEqual(key, args[1])) return item;
+  }
+  KILN_RETURN_IF_ERROR(e.ChargeBytes(args.loc, 32));
+  dict.items.emplace_back(args[1], args.present[2] ? args[2] : Value::None());
+  return dict.items.back().second;
+}
+
+absl::StatusOr<Value> FindText(Elaborator& e, const BoundArgs& args) {
+  KILN_ASSIGN_OR_RETURN(const std::string part, e.ToStr(args[1], args.LocOf(1), "the text"));
+  const size_t at = args[0].str().find(part);
+  return Value::Int(at == std::string::npos ? -1 : static_cast<int64_t>(at));
+}
+
+absl::StatusOr<Value> IsDigits(Elaborator&, const BoundArgs& args) {
+  const std::string& text = args[0].str();
+  return Value::Bool(!text.empty() && std::all_of(text.begin(), text.end(), absl::ascii_isdigit));
+}
+
 // One table; each type's methods are a range of it.
 constexpr Builtin kMethods[] = {
-    // list: 0-6; tuple: 5-6
+    // list: 0-9; tuple: 8-9
+    {"reverse", "self", ReverseList},
+    {"sort", "self key? reverse?", SortList},
+    {"remove", "self item", Remove},
     {"append", "self item", Append},
     {"extend", "self items", Extend},
     {"insert", "self at item", Insert},
@@ -223,14 +300,18 @@ constexpr Builtin kMethods[] = {
     {"copy", "self", CopyList},
     {"index", "self item", Index},
     {"count", "self item", CountOf},
-    // dict: 7-12
+    // dict: 10-17
+    {"pop", "self key default?", DictPop},
+    {"setdefault", "self key default?", SetDefault},
     {"get", "self key default?", DictGet},
     {"keys", "self", DictParts<0>},
     {"values", "self", DictParts<1>},
     {"items", "self", DictParts<2>},
     {"update", "self other", DictUpdate},
     {"copy", "self", DictCopy},
-    // str: 13-20
+    // str: 18-27
+    {"find", "self text", FindText},
+    {"isdigit", "self", IsDigits},
     {"startswith", "self text", StartsOrEnds<false>},
     {"endswith", "self text", StartsOrEnds<true>},
     {"lower", "self", ChangeCase<false>},
@@ -239,26 +320,34 @@ constexpr Builtin kMethods[] = {
     {"replace", "self old new", Replace},
     {"split", "self by?", Split},
     {"join", "self items", JoinStr},
-    // buffer: 21-22; expressions: 22
+    // buffer: 28-29; expressions: 29
     {"scope", "self", ScopeOf},
     {"astype", "self dtype", AsType},
+    // int: 30-31
+    {"bit_length", "self", BitLength},
+    {"bit_count", "self", BitCount},
 };
 
 BuiltinTable TableOf(const Value& self) {
   switch (self.type()) {
     case Type::kList:
-      return {kMethods, 7};
+      return {kMethods, 10};
     case Type::kTuple:
-      return {kMethods + 5, 2};
+      return {kMethods + 8, 2};
     case Type::kDict:
-      return {kMethods + 7, 6};
+      return {kMethods + 10, 8};
     case Type::kStr:
-      return {kMethods + 13, 8};
+      return {kMethods + 18, 10};
     case Type::kBuffer:
-      return {kMethods + 21, 2};
+      return {kMethods + 28, 2};
     case Type::kExpr:
     case Type::kAccess:
-      return {kMethods + 22, 1};
+      return {kMethods + 29, 1};
+    case Type::kBool:
+    case Type::kInt:
+      return {kMethods + 30, 2};
+    case Type::kArray:
+      return ArrayMethods();
     default:
       return {nullptr, 0};
   }

@@ -19,6 +19,7 @@ absl::StatusOr<Value> Len(Elaborator& e, const BoundArgs& args) {
   if (v.Is(Type::kStr)) return Value::Int(static_cast<int64_t>(v.str().size()));
   if (v.Is(Type::kDict)) return Value::Int(static_cast<int64_t>(v.dict().items.size()));
   if (v.Is(Type::kRange)) return Value::Int(v.range().Count());
+  if (v.Is(Type::kArray) && !v.array().shape.empty()) return v.array().shape[0];
   return e.Error(args.LocOf(0), absl::StrCat("no length of ", Describe(v)),
                  v.Is(Type::kBuffer) ? "use x.shape[0]" : "pass a list, tuple, dict or string");
 }
@@ -326,7 +327,17 @@ absl::StatusOr<Value> AnyOrAll(Elaborator& e, const BoundArgs& args) {
   return result;
 }
 
+bool IsOfClass(const ClassObject& own, const ClassObject& asked) {
+  if (&own == &asked) return true;
+  return std::any_of(own.bases.begin(), own.bases.end(),
+                     [&](const Value& base) { return IsOfClass(base.type_object(), asked); });
+}
+
 bool IsInstance(const Value& v, const Value& type) {
+  if (type.Is(Type::kClass)) {
+    return v.Is(Type::kInstance) && v.instance().type != nullptr &&
+           IsOfClass(*v.instance().type, type.type_object());
+  }
   if (type.Is(Type::kTuple)) {
     const auto& items = type.seq().items;
     return std::any_of(items.begin(), items.end(),

@@ -1,5 +1,7 @@
-// Tile ops of the language: copy, gemm, fill, reductions, atomics.
+// Tile ops of the language: copy, gemm, fill, reductions.
 #include <algorithm>
+#include <cmath>
+#include <functional>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/printer.h"
@@ -179,6 +181,60 @@ absl::StatusOr<Value> Clear(Elaborator& e, const BoundArgs& args) {
   return Value::None();
 }
 
+// Loops over a region's elements: body(indices into its buffer, the loops' variables).
+absl::Status OverElements(
+    Elaborator& e, SourceLoc loc, const ir::Region& region,
+    const std::function<ir::Stmt(std::vector<ir::Expr>, std::vector<ir::Expr>)>& body) {
+  std::vector<ir::Axis> axes;
+  std::vector<ir::Expr> at, vars;
+  for (const ir::Range& range : region.ranges) {
+    vars.push_back(ir::MakeVar("i", range.extent.dtype()));
+    axes.push_back({vars.back(), ir::MakeInt(0, range.extent.dtype()), range.extent});
+    at.push_back(range.min + vars.back());
+  }
+  return e.EmitNew<ir::For>(loc, ir::ForKind::kParallel, std::move(axes), body(at, vars));
+}
+
+absl::StatusOr<ir::Buffer> FlagsFor(Elaborator& e, SourceLoc loc, const ir::Region& region) {
+  std::vector<ir::Expr> shape;
+  for (const ir::Range& range : region.ranges) shape.push_back(range.extent);
+  KILN_ASSIGN_OR_RETURN(
+      const ir::Buffer flags,
+      e.NewNamedBuffer(kInt32, std::move(shape), ir::Scope::kFragment, loc, {}, "is_nan"));
+  KILN_RETURN_IF_ERROR(e.EmitNew<ir::Alloc>(loc, flags));
+  return flags;
+}
+
+absl::Status NoteNans(Elaborator& e, SourceLoc loc, const ir::Region& region,
+                      const ir::Buffer& flags) {
+  return OverElements(e, loc, region, [&](std::vector<ir::Expr> at, std::vector<ir::Expr> vars) {
+    const ir::Expr is_nan =
+        ir::MakeCall(kBool, ir::Intrinsic::kIsNan, {ir::MakeLoad(region.buffer, std::move(at))});
+    return ir::MakeStmt<ir::Store>(loc, flags, std::move(vars), ir::MakeCast(kInt32, is_nan));
+  });
+}
+
+// nan_propagate: a maximum or minimum passes over NaN; this makes it NaN where one was there.
+absl::Status ReduceWithNan(Elaborator& e, const ir::Reduce& reduce) {
+  const SourceLoc loc = reduce.loc;
+  KILN_ASSIGN_OR_RETURN(const ir::Buffer of_source, FlagsFor(e, loc, reduce.src));
+  KILN_ASSIGN_OR_RETURN(const ir::Buffer of_result, FlagsFor(e, loc, reduce.dst));
+  KILN_RETURN_IF_ERROR(NoteNans(e, loc, reduce.src, of_source));
+  if (!reduce.clear) KILN_RETURN_IF_ERROR(NoteNans(e, loc, reduce.dst, of_result));
+  KILN_RETURN_IF_ERROR(e.EmitNew<ir::Reduce>(loc, ir::ReduceOp::kMax, ir::WholeBuffer(of_source),
+                                             ir::WholeBuffer(of_result), reduce.dim, reduce.clear));
+  KILN_RETURN_IF_ERROR(
+      e.EmitNew<ir::Reduce>(loc, reduce.op, reduce.src, reduce.dst, reduce.dim, reduce.clear));
+  const ir::Buffer& out = reduce.dst.buffer;
+  return OverElements(
+      e, loc, reduce.dst, [&](std::vector<ir::Expr> at, std::vector<ir::Expr> vars) {
+        const ir::Expr nan = ir::MakeFloat(NAN, out->dtype);
+        const ir::Expr any = ir::MakeLoad(of_result, std::move(vars)) > ir::MakeInt(0);
+        const ir::Expr value = ir::MakeSelect(any, nan, ir::MakeLoad(out, at));
+        return ir::MakeStmt<ir::Store>(loc, out, std::move(at), value);
+      });
+}
+
 template <ir::ReduceOp op>
 absl::StatusOr<Value> Reduce(Elaborator& e, const BoundArgs& args) {
   KILN_RETURN_IF_ERROR(e.RequireLaunch(args.loc, "a reduction"));
@@ -187,6 +243,14 @@ absl::StatusOr<Value> Reduce(Elaborator& e, const BoundArgs& args) {
   KILN_ASSIGN_OR_RETURN(const Tile dst,
                         e.ToTile(args[1], args.LocOf(1), "the result of a reduction"));
   for (const Tile* tile : {&src, &dst}) {
+    const bool bits =
+        op == ir::ReduceOp::kBitAnd || op == ir::ReduceOp::kBitOr || op == ir::ReduceOp::kBitXor;
+    if (bits && !tile->region.buffer->dtype.is_int() && !tile->region.buffer->dtype.is_bool()) {
+      return e.Error(args.loc,
+                     absl::StrCat("a bitwise reduction of '", tile->region.buffer->name,
+                                  "', which is ", tile->region.buffer->dtype.ToString()),
+                     "reduce integers, or reinterpret the elements as such");
+    }
     if (tile->is_base) {
       return e.Error(args.loc, "a reduction over a start without extents",
                      "pass a whole tile or a region x[a:b, c:d]");
@@ -223,88 +287,24 @@ absl::StatusOr<Value> Reduce(Elaborator& e, const BoundArgs& args) {
   }
   if (kept.region.ranges.empty()) kept.region.ranges.push_back({ir::MakeInt(0), ir::MakeInt(1)});
   KILN_RETURN_IF_ERROR(e.RequireSameShape(kept, dst, args.loc, "a reduction"));
-  KILN_RETURN_IF_ERROR(
-      e.EmitNew<ir::Reduce>(args.loc, op, src.region, dst.region, static_cast<int>(dim), clear));
-  return Value::None();
-}
-
-template <ir::AtomicOp op>
-absl::StatusOr<Value> Atomic(Elaborator& e, const BoundArgs& args) {
-  KILN_RETURN_IF_ERROR(e.RequireLaunch(args.loc, "an atomic update"));
-  if (args.Given(3)) {
-    KILN_ASSIGN_OR_RETURN(const bool previous, e.ToBool(args[3], args.LocOf(3), "return_prev"));
-    if (previous) {
-      return e.Unimplemented(args.LocOf(3), "an atomic update that returns the previous value",
-                             "leave return_prev out");
-    }
+  bool with_nan = false;
+  if (args.Given(5)) {
+    KILN_ASSIGN_OR_RETURN(with_nan, e.ToBool(args[5], args.LocOf(5), "nan_propagate"));
   }
-  KILN_ASSIGN_OR_RETURN(Tile dst,
-                        e.ToTile(args[0], args.LocOf(0), "the target of an atomic update"));
-  const Value& value = args[1];
-  const bool is_tile = (value.Is(Type::kBuffer) && !e.IsRuntime(value)) ||
-                       (value.Is(Type::kAccess) && !value.access().is_point);
-  if (!is_tile) {
-    if (!dst.is_base) {
-      const bool one = std::all_of(dst.region.ranges.begin(), dst.region.ranges.end(),
-                                   [](const ir::Range& r) { return ir::IsConst(r.extent, 1); });
-      if (!one) {
-        return e.Error(args.LocOf(0), "an atomic update of a whole region by one value",
-                       "index one element, or pass a tile of the same shape");
-      }
-    }
-    KILN_ASSIGN_OR_RETURN(
-        const Operand operand,
-        e.ToType(value, dst.region.buffer->dtype, args.LocOf(1), "the value of an atomic update"));
-    KILN_RETURN_IF_ERROR(e.EmitNew<ir::Atomic>(args.loc, op, dst.region, ir::Region{}, operand.e));
-    return Value::None();
-  }
-  KILN_ASSIGN_OR_RETURN(const Tile src, e.ToTile(value, args.LocOf(1), "the value"));
-  if (dst.is_base) KILN_RETURN_IF_ERROR(e.FillBase(&dst, src, args.LocOf(0)));
-  KILN_RETURN_IF_ERROR(e.RequireSameShape(src, dst, args.loc, "an atomic update"));
-  KILN_RETURN_IF_ERROR(e.EmitNew<ir::Atomic>(args.loc, op, dst.region, src.region, ir::Expr()));
-  return Value::None();
-}
-
-// Some neighbours from an element on, each by that many from another element on.
-template <int64_t count>
-absl::StatusOr<Value> AtomicAddSome(Elaborator& e, const BoundArgs& args) {
-  KILN_RETURN_IF_ERROR(e.RequireLaunch(args.loc, "an atomic update"));
-  if (args.Given(2)) {
-    KILN_ASSIGN_OR_RETURN(const bool previous, e.ToBool(args[2], args.LocOf(2), "return_prev"));
-    if (previous) {
-      return e.Unimplemented(args.LocOf(2), "an atomic update that returns the previous value",
-                             "leave return_prev out");
-    }
-  }
-  KILN_ASSIGN_OR_RETURN(const Tile dst,
-                        e.ToTile(args[0], args.LocOf(0), "the target of an atomic update"));
-  KILN_ASSIGN_OR_RETURN(const Tile src, e.ToTile(args[1], args.LocOf(1), "the value"));
-  const ir::Buffer &to = dst.region.buffer, &from = src.region.buffer;
-  if (to->dtype != from->dtype) {
-    return e.Error(args.loc,
-                   absl::StrCat("'", from->name, "' of ", from->dtype.ToString(), " is added to '",
-                                to->name, "' of ", to->dtype.ToString()),
-                   "add elements of the same type");
-  }
-  const auto at = [](const ir::Region& r, int64_t lane) {
-    std::vector<ir::Expr> indices;
-    for (const ir::Range& range : r.ranges) indices.push_back(range.min);
-    indices.back() = indices.back() + ir::MakeInt(lane);
-    return indices;
-  };
-  for (int64_t lane = 0; lane < count; ++lane) {
-    ir::Region element{to, {}};
-    for (const ir::Expr& index : at(dst.region, lane)) {
-      element.ranges.push_back({index, ir::MakeInt(1)});
-    }
-    KILN_RETURN_IF_ERROR(e.EmitNew<ir::Atomic>(args.loc, ir::AtomicOp::kAdd, element, ir::Region{},
-                                               ir::MakeLoad(from, at(src.region, lane))));
+  const ir::Reduce reduce(args.loc, op, src.region, dst.region, static_cast<int>(dim), clear);
+  const bool picks = op == ir::ReduceOp::kMax || op == ir::ReduceOp::kMin ||
+                     op == ir::ReduceOp::kAbsMax;  // sums are NaN by themselves
+  if (with_nan && picks && src.region.buffer->dtype.is_float() &&
+      dst.region.buffer->dtype.is_float()) {
+    KILN_RETURN_IF_ERROR(ReduceWithNan(e, reduce));
+  } else {
+    KILN_RETURN_IF_ERROR(
+        e.EmitNew<ir::Reduce>(args.loc, op, src.region, dst.region, reduce.dim, clear));
   }
   return Value::None();
 }
 
 constexpr char kReduceParams[] = "buffer out dim? clear? batch? nan_propagate? annotations?";
-constexpr char kAtomicParams[] = "dst value memory_order? return_prev? use_tma? annotations?";
 
 constexpr Builtin kRows[] = {
     {"T.copy",
@@ -321,11 +321,9 @@ constexpr Builtin kRows[] = {
     {"T.reduce_min", kReduceParams, Reduce<ir::ReduceOp::kMin>},
     {"T.reduce_abssum", kReduceParams, Reduce<ir::ReduceOp::kAbsSum>},
     {"T.reduce_absmax", kReduceParams, Reduce<ir::ReduceOp::kAbsMax>},
-    {"T.atomic_add", kAtomicParams, Atomic<ir::AtomicOp::kAdd>},
-    {"T.atomic_addx2", "dst value return_prev? annotations?", AtomicAddSome<2>},
-    {"T.atomic_addx4", "dst value return_prev? annotations?", AtomicAddSome<4>},
-    {"T.atomic_max", kAtomicParams, Atomic<ir::AtomicOp::kMax>},
-    {"T.atomic_min", kAtomicParams, Atomic<ir::AtomicOp::kMin>},
+    {"T.reduce_bitand", kReduceParams, Reduce<ir::ReduceOp::kBitAnd>},
+    {"T.reduce_bitor", kReduceParams, Reduce<ir::ReduceOp::kBitOr>},
+    {"T.reduce_bitxor", kReduceParams, Reduce<ir::ReduceOp::kBitXor>},
 };
 
 }  // namespace

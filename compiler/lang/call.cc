@@ -22,9 +22,12 @@ bool IsVariable(const Value& v) {
 }  // namespace
 
 absl::StatusOr<Value> Elaborator::EvalCall(const ast::Call& node) {
-  KILN_ASSIGN_OR_RETURN(const Value callee, Eval(node.callee));
   CallArgs args;
   args.loc = node.loc;
+  if (const auto* name = node.callee->As<ast::Name>(); name && name->id == "super") {
+    return Super(args);
+  }
+  KILN_ASSIGN_OR_RETURN(const Value callee, Eval(node.callee));
   KILN_RETURN_IF_ERROR(EvalArgs(node, callee, &args));
   return Call(callee, args);
 }
@@ -75,8 +78,11 @@ absl::StatusOr<Value> Elaborator::Call(const Value& callee, const CallArgs& args
       return CallBuiltin(*callee.builtin(), nullptr, args);
     case Type::kMethod: {
       const MethodObject& method = callee.method();
-      return CallBuiltin(*method.function, &method.self, args);
+      if (method.function != nullptr) return CallBuiltin(*method.function, &method.self, args);
+      return CallFunction(method.callee, args, &method.self);
     }
+    case Type::kClass:
+      return Construct(callee, args);
     case Type::kFunction:
       return CallFunction(callee, args);
     case Type::kDType:
@@ -199,8 +205,8 @@ absl::StatusOr<Value> Elaborator::CallType(const Value& callee, const CallArgs& 
 }
 
 absl::Status Elaborator::BindParam(const FunctionObject& function, const ast::Param& param,
-                                   Value value, SourceLoc loc, Scope* scope) {
-  if (function.kind == FunctionKind::kMacro) {
+                                   Value value, SourceLoc loc, Scope* scope, bool traced) {
+  if (traced) {
     if (IsRefAnnotation(param.annotation)) {
       const bool place = IsVariable(value) || value.Is(Type::kAccess) || value.Is(Type::kBuffer);
       if (!place) {
@@ -241,7 +247,7 @@ absl::Status Elaborator::BindParam(const FunctionObject& function, const ast::Pa
 }
 
 absl::Status Elaborator::BindParams(const FunctionObject& function, const CallArgs& args,
-                                    Scope* scope) {
+                                    Scope* scope, bool traced) {
   const std::vector<ast::Param>& params = function.params();
   std::vector<bool> used(args.keywords.size(), false);
   size_t next = 0;
@@ -251,7 +257,8 @@ absl::Status Elaborator::BindParams(const FunctionObject& function, const CallAr
       std::vector<Value> rest(args.positional.begin() + std::min(next, args.positional.size()),
                               args.positional.end());
       next = args.positional.size();
-      KILN_RETURN_IF_ERROR(BindParam(function, param, NewTuple(std::move(rest)), args.loc, scope));
+      KILN_RETURN_IF_ERROR(
+          BindParam(function, param, NewTuple(std::move(rest)), args.loc, scope, traced));
       continue;
     }
     if (param.kind == ast::ParamKind::kVarKeywords) {
@@ -263,7 +270,7 @@ absl::Status Elaborator::BindParams(const FunctionObject& function, const CallAr
                                  args.keywords[k].value);
       }
       KILN_RETURN_IF_ERROR(
-          BindParam(function, param, Value::Of(Type::kDict, dict), args.loc, scope));
+          BindParam(function, param, Value::Of(Type::kDict, dict), args.loc, scope, traced));
       continue;
     }
     size_t keyword = args.keywords.size();
@@ -281,14 +288,15 @@ absl::Status Elaborator::BindParams(const FunctionObject& function, const CallAr
     }
     if (positional) {
       KILN_RETURN_IF_ERROR(
-          BindParam(function, param, args.positional[next], args.locs[next], scope));
+          BindParam(function, param, args.positional[next], args.locs[next], scope, traced));
       ++next;
     } else if (keyword < args.keywords.size()) {
       used[keyword] = true;
       KILN_RETURN_IF_ERROR(BindParam(function, param, args.keywords[keyword].value,
-                                     args.keywords[keyword].loc, scope));
+                                     args.keywords[keyword].loc, scope, traced));
     } else if (param.default_value != nullptr) {
-      KILN_RETURN_IF_ERROR(BindParam(function, param, function.defaults[i], param.loc, scope));
+      KILN_RETURN_IF_ERROR(
+          BindParam(function, param, function.defaults[i], param.loc, scope, traced));
     } else {
       return Error(args.loc,
                    absl::StrCat("'", function.name(), "' needs its argument '", param.name, "'"),
@@ -313,9 +321,12 @@ absl::Status Elaborator::BindParams(const FunctionObject& function, const CallAr
   return absl::OkStatus();
 }
 
-absl::StatusOr<Value> Elaborator::CallFunction(const Value& callee, const CallArgs& args) {
+absl::StatusOr<Value> Elaborator::CallFunction(const Value& callee, const CallArgs& args,
+                                               const Value* self) {
+  if (callee.Is(Type::kClass)) return Error(args.loc, "super() is no function", "name a method");
   const FunctionObject& function = callee.function();
   const bool macro = function.kind == FunctionKind::kMacro;
+  const bool traced = macro || (function.stores && !regions_.empty());
   CountGuard call(&calls_);
   CountGuard depth(&depth_);
   if (calls_ > limits_.depth) {
@@ -354,13 +365,22 @@ absl::StatusOr<Value> Elaborator::CallFunction(const Value& callee, const CallAr
   Scope* scope = arena_.New<Scope>();
   scope->parent = function.closure;
   scope->function = function.def;
-  KILN_RETURN_IF_ERROR(BindParams(function, args, scope));
+  CallArgs with_self = args;
+  if (self != nullptr) {
+    with_self.positional.insert(with_self.positional.begin(), *self);
+    with_self.locs.insert(with_self.locs.begin(), args.loc);
+  }
+  KILN_RETURN_IF_ERROR(BindParams(function, with_self, scope, traced));
   Frame frame;
   frame.name = function.name();
-  frame.what = macro ? "macro" : "function";
+  frame.what = macro ? "macro" : function.owner != nullptr ? "method" : "function";
   frame.call = args.loc;
   frame.scope = scope;
-  frame.traced = macro || function.traced;
+  frame.traced = traced || function.traced;
+  if (function.owner != nullptr) {
+    frame.function = &function;
+    if (!with_self.positional.empty()) frame.self = with_self.positional[0];
+  }
   FrameGuard guard(this, &frame);
   if (function.lambda != nullptr) return Eval(function.lambda->body);
   KILN_RETURN_IF_ERROR(ExecBlock(function.def->body).status());

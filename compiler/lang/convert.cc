@@ -19,11 +19,17 @@ constexpr int64_t kMaxBytes = 512 << 20;  // of values in one elaboration
 
 }  // namespace
 
-Elaborator::Elaborator(const ParsedModule& module, const Limits& limits)
-    : module_(module), limits_(limits), module_state_(module.tree->body.size(), 0) {}
+Elaborator::Elaborator(const ParsedModule& module, const Limits& limits, const TargetFacts& target)
+    : ElaboratorState(module, limits, target) {}
+
+SourceLoc Elaborator::Known(SourceLoc loc) const {
+  for (const Frame* f = frame_; !loc.known() && f != nullptr; f = f->parent) loc = f->call;
+  return loc;
+}
 
 absl::Status Elaborator::Error(SourceLoc loc, std::string message, std::string remedy,
                                absl::StatusCode code) {
+  loc = Known(loc);
   Diagnostic d;
   d.path = file().path;
   d.loc = loc;
@@ -395,8 +401,10 @@ absl::StatusOr<Condition> Elaborator::Decide(const Value& v, SourceLoc loc) {
     case Type::kLoop:
     case Type::kLaunch:
     case Type::kThreads:
+    case Type::kCombiner:
     case Type::kUnknown:
     case Type::kTensorType:
+    case Type::kArray:
       return Error(loc, absl::StrCat(Describe(v), " cannot be a condition"),
                    "compare a number instead");
     default:
@@ -458,7 +466,7 @@ absl::StatusOr<std::vector<Value>> Elaborator::Iterate(const Value& v, SourceLoc
       return chars;
     }
     case Type::kLoop:
-      if (v.loop().extents[0].info.open_only()) {
+      if (v.loop().domain.empty() && v.loop().extents[0].info.open_only()) {
         return NeedConcrete(loc, v.loop().extents[0].e, "a range over it is evaluated now");
       }
       return Error(loc,

@@ -19,34 +19,18 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "compiler/base/status.h"
-#include "compiler/ir/reducers.h"
-#include "compiler/ir/views.h"
 #include "compiler/lang/builtin.h"
-#include "compiler/lang/interface.h"
+#include "compiler/lang/elaborator_state.h"
 #include "compiler/lang/kernel.h"
 #include "compiler/lang/module.h"
+#include "compiler/lang/state.h"
 #include "compiler/lang/value.h"
 
 namespace kiln::lang {
 
-// Why a block of statements ended.
-enum class Flow : uint8_t { kNormal, kReturn, kBreak, kContinue };
-
-enum class RegionKind : uint8_t { kRoot, kLaunch, kThreads, kBranch, kLoop, kWhile };
-
-// A place where IR statements are collected: names bound in it end with it.
-struct IrRegion {
-  RegionKind kind = RegionKind::kRoot;
-  ir::ForKind loop = ir::ForKind::kSerial;
-  int id = 0;
-  int64_t start = 0;  // step count at its beginning
-  SourceLoc loc;
-  std::vector<ir::Stmt> stmts;
-};
-
-class Elaborator {
+class Elaborator : private ElaboratorState {
  public:
-  Elaborator(const ParsedModule& module, const Limits& limits);
+  Elaborator(const ParsedModule& module, const Limits& limits, const TargetFacts& target);
 
   // Entry points (entry.cc). `open` names the tunables that become Vars.
   absl::StatusOr<ir::Program> Run(const Kernel& kernel, const Arguments& arguments,
@@ -61,6 +45,7 @@ class Elaborator {
   // --- For builtins ---
   const SourceFile& file() const { return *module_.file; }
   Arena& arena() { return arena_; }
+  const TargetFacts& target() const { return target_; }
   const Limits& limits() const { return limits_; }
 
   // Errors. Every one carries position, remedy and the chain of calls that led here.
@@ -134,9 +119,23 @@ class Elaborator {
   absl::Status Emit(SourceLoc loc, ir::Stmt stmt);
   template <typename T, typename... Args>
   absl::Status EmitNew(SourceLoc loc, Args&&... args) {
+    loc = Known(loc);
     return Emit(loc, ir::MakeStmt<T>(loc, std::forward<Args>(args)...));
   }
+  // `loc`, or where the user's text calls what has no position.
+  SourceLoc Known(SourceLoc loc) const;
   bool InLaunch() const;
+  // Inside of T.Parallel or T.vectorized.
+  bool InElementLoop() const { return OutermostElementLoop() < regions_.size(); }
+  // The axes of the outermost such loop and of all loops inside of it that are around this place;
+  // an error under a while loop.
+  absl::StatusOr<std::vector<ir::Axis>> ElementAxes(SourceLoc loc);
+  // Has `stmt`, if it is defined, follow the outermost such loop. The number of its region.
+  int EmitAfterElementLoop(ir::Stmt stmt);
+  // The blocks of the launch.
+  const std::vector<ir::Axis>& grid() const { return launch_.grid; }
+  bool IsAlive(int region) const { return region_alive_[region]; }
+  std::optional<RandomState>& random() { return random_; }
   int CurrentRegion() const { return regions_.empty() ? 0 : regions_.back().id; }
   // False where changing compile-time data made in `region` would be lost at run time.
   bool MayMutate(int region) const { return !InRuntimeRegion() || CurrentRegion() == region; }
@@ -157,7 +156,8 @@ class Elaborator {
   absl::Status CountNodes(SourceLoc loc, const ir::Stmt& stmt);
   absl::Status EmitAtRoot(SourceLoc loc, ir::Stmt stmt);
   bool IsOfSizes(const ir::Expr& condition) const;
-  std::map<std::string, std::string>& launch_notes() { return launch_notes_; }
+  std::map<std::string, std::string>& launch_notes() { return launch_.notes; }
+  LaunchState& launch() { return launch_; }
   std::vector<ir::Reducer>& reducers() { return reducers_; }
   void AddView(const ir::Buffer& view, const ir::Buffer& base, SourceLoc loc);  // of base's memory
   // A check on compile-time values: true passes, false is `error`, an open one is a constraint.
@@ -172,6 +172,9 @@ class Elaborator {
                                  const std::string& message, const std::string& remedy);
   absl::Status FillBase(Tile* base, const Tile& other, SourceLoc loc);
 
+  // T.annotate_pass_configs, T.annotate_compile_flags: those of the decorator go over them.
+  absl::Status Annotate(const Value& v, bool flags, SourceLoc loc);
+
   // Sizes and outputs (entry.cc).
   absl::StatusOr<Value> ConstSize(absl::string_view name, SourceLoc loc);
   absl::StatusOr<Value> DynamicSize(absl::string_view name, DType type, SourceLoc loc);
@@ -181,20 +184,6 @@ class Elaborator {
   ExprInfo InfoOf(const ir::Expr& e) const;  // flags by walking; for values rebuilt from IR
 
  private:
-  struct Frame {
-    absl::string_view name;
-    const char* what = "function";
-    SourceLoc call;
-    Scope* scope = nullptr;
-    bool traced = false;
-    bool is_entry = false;           // the kernel's own body
-    size_t region_base = 0;          // regions_.size() at entry
-    size_t module_index = SIZE_MAX;  // module-level code: names bound before this statement
-    Value result;
-    SourceLoc result_loc;
-    bool returned = false;
-    Frame* parent = nullptr;
-  };
   // Guards: each undoes on destruction what it did.
   class FrameGuard {
    public:
@@ -220,15 +209,6 @@ class Elaborator {
    private:
     Frame* frame_;
     Scope* saved_;
-  };
-  class CountGuard {
-   public:
-    explicit CountGuard(int* count) : count_(count) { ++*count_; }
-    ~CountGuard() { --*count_; }
-    CountGuard(const CountGuard&) = delete;
-
-   private:
-    int* count_;
   };
 
   absl::Status CheckDepth(SourceLoc loc);
@@ -277,15 +257,35 @@ class Elaborator {
   absl::Status EvalArgs(const ast::Call& node, const Value& callee, CallArgs* args);
   absl::StatusOr<Value> CallBuiltin(const Builtin& builtin, const Value* self,
                                     const CallArgs& args);
-  absl::StatusOr<Value> CallFunction(const Value& callee, const CallArgs& args);
+  absl::StatusOr<Value> CallFunction(const Value& callee, const CallArgs& args,
+                                     const Value* self = nullptr);
   absl::StatusOr<Value> CallType(const Value& callee, const CallArgs& args);
-  absl::Status BindParams(const FunctionObject& function, const CallArgs& args, Scope* scope);
+  absl::Status BindParams(const FunctionObject& function, const CallArgs& args, Scope* scope,
+                          bool traced);
   absl::Status BindParam(const FunctionObject& function, const ast::Param& param, Value value,
-                         SourceLoc loc, Scope* scope);
+                         SourceLoc loc, Scope* scope, bool traced);
   absl::StatusOr<Value> MakeFunction(const ast::Function& def);
   absl::Status ReadDecorators(const ast::Function& def, FunctionObject* function);
   absl::Status ReadJitOptions(const ast::Call& call, JitOptions* options);
   absl::Status ReadPassConfigs(const Value& v, SourceLoc loc, JitOptions* options);
+  absl::Status ReadCompileFlags(const Value& v, SourceLoc loc, JitOptions* options);
+
+  // Classes and their instances (objects.cc).
+  absl::StatusOr<Value> MakeClass(const ast::Class& def);
+  absl::Status Prepare(ClassObject* type, SourceLoc loc);
+  // The member of the class or the nearest base that has it; null where none does.
+  absl::StatusOr<const Value*> FindInClass(const Value& type, absl::string_view name,
+                                           SourceLoc loc);
+  absl::StatusOr<Value> ReadMember(const Value& member, const Value& self, SourceLoc loc);
+  absl::StatusOr<Value> ClassAttribute(const Value& type, const Value& self,
+                                       const std::string& attr, SourceLoc loc);
+  absl::StatusOr<Value> InstanceAttribute(const Value& self, const std::string& attr,
+                                          SourceLoc loc);
+  absl::StatusOr<Value> Construct(const Value& type, const CallArgs& args);
+  absl::Status FillFields(const ClassObject& type, const CallArgs& args, InstanceObject* instance);
+  absl::Status SetAttribute(const Value& self, const std::string& attr, Value value, SourceLoc loc);
+  absl::StatusOr<Value> Super(const CallArgs& args);
+  absl::StatusOr<Value> BundledClass(absl::string_view name, SourceLoc loc);
 
   // Statements (exec.cc, assign.cc, loop.cc).
   absl::StatusOr<Flow> ExecBlock(const ast::Block& block);
@@ -295,18 +295,25 @@ class Elaborator {
   absl::StatusOr<Flow> ExecFor(const ast::For& node);
   absl::StatusOr<Flow> ExecHostFor(const ast::For& node, const Value& iterable);
   absl::Status ExecIrLoop(const ast::For& node, LoopObject& loop);
+  absl::Status ExecPersistent(const ast::For& node, const LoopObject& loop);
   absl::Status ExecIrAxis(const ast::For& node, LoopObject& loop, size_t axis,
                           std::vector<Value>* values);
   absl::Status ExecLoopBody(const ast::For& node, LoopObject& loop, std::vector<Value> values);
   absl::StatusOr<Flow> ExecWhile(const ast::While& node);
   absl::StatusOr<Flow> ExecWith(const ast::With& node, size_t item);
   absl::StatusOr<Flow> ExecLaunch(const ast::With& node, size_t item, LaunchObject& launch);
+  absl::Status CheckMeetings(const ir::Stmt& body);
   absl::StatusOr<Flow> ExecOnThreads(const ast::With& node, size_t item, ThreadsObject& threads);
   absl::StatusOr<Flow> ExecReturn(const ast::Return& node);
   absl::StatusOr<Flow> ExecLoopExit(bool is_break, SourceLoc loc);
   absl::Status ExecAssert(const ast::Assert& node);
   absl::Status ExecRaise(const ast::Raise& node);
   absl::Status ExecImport(const ast::Import& node);
+  absl::StatusOr<absl::string_view> HintOf(ast::ExprPtr target);
+  // Statements of kernels and macros become IR, and so do stores of an __init__ in a kernel.
+  bool MayStore() const {
+    return frame_->traced || (frame_->function != nullptr && !regions_.empty());
+  }
   absl::Status ExecAssign(const ast::Assign& node);
   absl::Status ExecAugAssign(const ast::AugAssign& node);
   absl::Status ExecAnnAssign(const ast::AnnAssign& node);
@@ -317,7 +324,8 @@ class Elaborator {
                       bool fresh);
   absl::Status AssertionFailed(const ast::Assert& node);
   std::vector<std::string> ValueChain(ast::ExprPtr expr, bool data_only = false);
-  bool InRuntimeRegion() const;  // inside a branch or loop of the IR, since the kernel began
+  size_t OutermostElementLoop() const;  // a region's number, or their count
+  bool InRuntimeRegion() const;         // inside a branch or loop of the IR, since the kernel began
   // Regions.
   void PushRegion(RegionKind kind, SourceLoc loc, ir::ForKind loop = ir::ForKind::kSerial);
   std::vector<ir::Stmt> PopRegion();
@@ -328,7 +336,10 @@ class Elaborator {
   absl::Status SetKernel(const ast::Function* def);
   absl::StatusOr<ir::Program> RunPrimFunc(const Value& prim_func, const std::string& name,
                                           const JitOptions& options);
-  absl::Status BindArguments(const Kernel& kernel, Scope* scope);
+  absl::Status BindArguments(const Kernel& kernel, const ast::Function& function, Scope* scope,
+                             const absl::flat_hash_set<absl::string_view>* only);
+  // Runs what of the functions around the entry its closure reaches.
+  absl::Status RunAround(const Kernel& kernel);
   absl::StatusOr<Value> ParseArgument(absl::string_view name, const std::string& text);
   absl::Status CheckNames(const Kernel& kernel);
   absl::StatusOr<std::string> ConfigText(const Value& v, SourceLoc loc);
@@ -351,48 +362,6 @@ class Elaborator {
                                                     const std::vector<Value>& items,
                                                     const ast::Param& param, const char* part,
                                                     SourceLoc loc);
-
-  const ParsedModule& module_;
-  const Limits& limits_;
-  Arena arena_;
-  int64_t steps_ = 0, nodes_ = 0;
-  int depth_ = 0, calls_ = 0;
-  int pure_ = 0;      // > 0: inside an operand that may not be evaluated at run time
-  int shielded_ = 0;  // > 0: inside what a run-time condition may leave out
-  Frame* frame_ = nullptr;
-  ast::ExprPtr current_ = nullptr;  // the innermost expression, names and constants aside
-  absl::flat_hash_map<const ast::Function*, absl::flat_hash_set<absl::string_view>> locals_;
-  std::vector<int8_t> module_state_;  // per top-level statement: 0 not run, 1 running, 2 done
-  absl::flat_hash_map<std::pair<absl::string_view, size_t>, Value> global_values_;
-
-  std::vector<IrRegion> regions_;
-  std::vector<bool> region_alive_;
-  std::map<std::string, std::string> launch_notes_;
-  int64_t launch_threads_ = 0;  // of the launch; 0 where they are open
-  std::vector<ir::View> views_;
-  std::vector<ir::Reducer> reducers_;
-  absl::string_view name_hint_;
-  absl::flat_hash_map<std::string, int> buffer_names_;
-
-  // Inputs.
-  const Arguments* arguments_ = nullptr;
-  const Config* config_ = nullptr;
-  ast::Ast argument_tree_;  // syntax of parsed argument texts
-  std::vector<std::unique_ptr<SourceFile>> argument_files_;
-  std::vector<std::string> open_;
-  std::map<std::string, ir::Expr> tunables_;
-  std::vector<ir::Expr> constraints_;
-  std::optional<NeedsConcrete> needs_;
-
-  Interface interface_;
-
-  // Outputs.
-  const ast::Function* kernel_def_ = nullptr;
-  std::vector<std::optional<ir::Param>> slots_;  // one a parameter of the signature
-  std::vector<Value> handles_;                   // T.ptr parameters awaiting T.match_buffer
-  std::vector<ir::Param> outputs_;               // T.empty, in order
-  std::map<std::string, ir::Expr> dims_;
-  std::vector<ir::Expr> dim_order_;
 };
 
 }  // namespace kiln::lang

@@ -4,9 +4,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/ir/analysis.h"
+#include "compiler/ir/threads.h"
 #include "compiler/ir/verify.h"
 #include "compiler/ir/visit.h"
+#include "compiler/lang/barrier_order.h"
 #include "compiler/lang/elaborator.h"
+#include "compiler/lang/free_names.h"
 #include "compiler/lang/parser.h"
 #include "compiler/lang/pass_options.h"
 #include "compiler/lang/suggest.h"
@@ -168,13 +171,17 @@ absl::StatusOr<Value> Elaborator::ParseArgument(absl::string_view name, const st
   return value;
 }
 
-absl::Status Elaborator::BindArguments(const Kernel& kernel, Scope* scope) {
-  const std::vector<ast::Param>& params = module_.entry->params;
+absl::Status Elaborator::BindArguments(const Kernel& kernel, const ast::Function& function,
+                                       Scope* scope,
+                                       const absl::flat_hash_set<absl::string_view>* only) {
+  const bool own = &function == module_.entry;
+  const std::vector<ast::Param>& params = function.params;
   for (size_t i = 0; i < params.size(); ++i) {
     const ast::Param& param = params[i];
+    if (only != nullptr && !only->contains(param.name)) continue;
     Binding binding;
     binding.loc = param.loc;
-    if (kernel.params()[i].kind != ParamInfo::kCompileTime) {
+    if (own && kernel.params()[i].kind != ParamInfo::kCompileTime) {
       auto* unknown = arena_.New<UnknownObject>();
       unknown->path = param.name;
       unknown->reason = "the tensor is used before its annotation gives it a shape";
@@ -205,7 +212,7 @@ absl::Status Elaborator::BindArguments(const Kernel& kernel, Scope* scope) {
     } else {
       return Error(
           param.loc,
-          absl::StrCat("parameter '", param.name, "' of '", kernel.name(), "' has no value"),
+          absl::StrCat("parameter '", param.name, "' of '", function.name, "' has no value"),
           absl::StrCat("give it in the arguments or the config, as in ", param.name,
                        "=1024, or give it a default"));
     }
@@ -465,6 +472,8 @@ absl::StatusOr<ir::Program> Elaborator::Finish(const std::string& name, const Ji
   for (const auto& tunable : tunables_) open.push_back(tunable.second);
   KILN_ASSIGN_OR_RETURN(program.body, ir::ResolveReducers(body, reducers_, open, *module_.file));
   KILN_ASSIGN_OR_RETURN(program.body, ir::ResolveViews(program.body, views_, *module_.file));
+  KILN_ASSIGN_OR_RETURN(program.body,
+                        ir::ResolveThreads(program.body, launch_.indices, *module_.file));
   for (size_t i = 0; i < slots_.size(); ++i) {
     if (slots_[i].has_value()) {
       program.params.push_back(std::move(*slots_[i]));
@@ -495,10 +504,13 @@ absl::StatusOr<ir::Program> Elaborator::Finish(const std::string& name, const Ji
     }
     if (used) program.dims.push_back(dim);
   }
+  for (const auto& [key, value] : annotated_.attrs) program.attrs[key] = value;
   for (const auto& [key, value] : options.attrs) program.attrs[key] = value;
   for (const auto& [key, value] : config_->values()) {
     if (IsOptionName(key)) program.attrs[key] = ReadPassOption(key, value).text;
   }
+  if (tunables_.empty()) KILN_RETURN_IF_ERROR(CheckBarrierOrder(program));
+  program.body = WithoutBarriers(program.body);
   if (tunables_.empty()) {
     const absl::Status verified = ir::Verify(program);
     if (!verified.ok()) return WithContext(verified, "elaboration made an invalid program");
@@ -560,6 +572,63 @@ absl::StatusOr<ir::Program> Elaborator::RunPrimFunc(const Value& prim_func, cons
   return Finish(name, options);
 }
 
+absl::Status Elaborator::RunAround(const Kernel& kernel) {
+  // Innermost first: what each needs of the function around it.
+  std::vector<NameSet> needed(module_.around.size());
+  std::vector<std::vector<ast::StmtPtr>> kept(module_.around.size());
+  NameSet wanted = FreeNames(*module_.entry);
+  for (size_t i = module_.around.size(); i-- > 0;) {
+    const ast::Function& outer = *module_.around[i];
+    const ast::Function& inner =
+        i + 1 < module_.around.size() ? *module_.around[i + 1] : *module_.entry;
+    std::vector<bool> keep(outer.body.size(), false);
+    for (bool more = true; more;) {
+      more = false;
+      for (size_t s = 0; s < outer.body.size(); ++s) {
+        if (keep[s] || outer.body[s] == &inner) continue;
+        std::vector<absl::string_view> touched;
+        CollectTouched(outer.body[s], &touched);
+        const bool of_use = std::any_of(touched.begin(), touched.end(),
+                                        [&](absl::string_view n) { return wanted.contains(n); });
+        if (!of_use) continue;
+        keep[s] = more = true;
+        const NameSet reads = NamesRead(outer.body[s]);
+        wanted.insert(reads.begin(), reads.end());
+      }
+    }
+    for (size_t s = 0; s < keep.size(); ++s) {
+      if (keep[s]) kept[i].push_back(outer.body[s]);
+    }
+    needed[i] = wanted;
+    std::vector<absl::string_view> own;
+    for (ast::StmtPtr stmt : outer.body) CollectBindings(stmt, &own);
+    for (absl::string_view name : own) wanted.erase(name);
+    for (const ast::Param& param : outer.params) {
+      if (wanted.erase(param.name) == 0 || param.default_value == nullptr) continue;
+      ast::ExprStmt outside(param.loc);
+      outside.value = param.default_value;
+      const NameSet reads = NamesRead(&outside);
+      wanted.insert(reads.begin(), reads.end());
+    }
+  }
+  for (size_t i = 0; i < module_.around.size(); ++i) {
+    Scope* scope = arena_.New<Scope>();
+    scope->parent = around_;
+    Frame frame;
+    frame.name = module_.around[i]->name;
+    frame.scope = scope;
+    frame.is_entry = true;
+    FrameGuard guard(this, &frame);
+    KILN_RETURN_IF_ERROR(BindArguments(kernel, *module_.around[i], scope, &needed[i]));
+    for (ast::StmtPtr stmt : kept[i]) {
+      KILN_ASSIGN_OR_RETURN(const Flow flow, Exec(stmt));
+      if (flow != Flow::kNormal) break;
+    }
+    around_ = scope;
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<ir::Program> Elaborator::RunEager(const Kernel& kernel) {
   FunctionObject function;
   KILN_RETURN_IF_ERROR(ReadDecorators(*module_.entry, &function));
@@ -569,8 +638,9 @@ absl::StatusOr<ir::Program> Elaborator::RunEager(const Kernel& kernel) {
   }
   KILN_RETURN_IF_ERROR(SetKernel(module_.entry));
   Scope* scope = arena_.New<Scope>();
+  scope->parent = around_;
   scope->function = kernel_def_;
-  KILN_RETURN_IF_ERROR(BindArguments(kernel, scope));
+  KILN_RETURN_IF_ERROR(BindArguments(kernel, *kernel_def_, scope, nullptr));
   PushRegion(RegionKind::kRoot, kernel_def_->loc);
   Frame frame;
   frame.name = kernel_def_->name;
@@ -605,8 +675,9 @@ absl::StatusOr<ir::Program> Elaborator::RunFactory(const Kernel& kernel) {
   FunctionObject function;
   KILN_RETURN_IF_ERROR(ReadDecorators(entry, &function));
   Scope* scope = arena_.New<Scope>();
+  scope->parent = around_;
   scope->function = &entry;
-  KILN_RETURN_IF_ERROR(BindArguments(kernel, scope));
+  KILN_RETURN_IF_ERROR(BindArguments(kernel, entry, scope, nullptr));
   Value result;
   {
     Frame frame;
@@ -639,6 +710,8 @@ absl::StatusOr<ir::Program> Elaborator::Run(const Kernel& kernel, const Argument
   FrameGuard guard(this, &frame);
   KILN_RETURN_IF_ERROR(ReadPlaceholders(kernel));
   KILN_RETURN_IF_ERROR(CheckNames(kernel));
+  KILN_RETURN_IF_ERROR(RunAround(kernel));
+  ScopeGuard around(&frame, around_ != nullptr ? around_ : frame.scope);
   switch (module_.style) {
     case EntryStyle::kEager:
       return RunEager(kernel);
@@ -648,7 +721,7 @@ absl::StatusOr<ir::Program> Elaborator::Run(const Kernel& kernel, const Argument
       break;
   }
   KILN_ASSIGN_OR_RETURN(Value prim_func, MakeFunction(*module_.entry));
-  prim_func.function().closure = nullptr;
+  prim_func.function().closure = around_;
   return RunPrimFunc(prim_func, kernel.name(), prim_func.function().jit);
 }
 

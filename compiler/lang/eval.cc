@@ -33,6 +33,11 @@ absl::StatusOr<Value> Elaborator::EvalConstant(const ast::Constant& node) {
 
 absl::StatusOr<Value> Elaborator::EvalKeepingVariable(ast::ExprPtr expr) {
   if (const auto* name = expr->As<ast::Name>()) return ReadName(*name, /*keep_variable=*/true);
+  if (const auto* attribute = expr->As<ast::Attribute>()) {
+    CountGuard depth(&depth_);
+    KILN_RETURN_IF_ERROR(CheckDepth(expr->loc));
+    return EvalAttribute(*attribute);
+  }
   return Eval(expr);
 }
 
@@ -49,8 +54,10 @@ absl::StatusOr<Value> Elaborator::Eval(ast::ExprPtr expr) {
 
 absl::StatusOr<Value> Elaborator::EvalNode(ast::ExprPtr expr) {
   switch (expr->kind) {
-    case ast::ExprKind::kAttribute:
-      return EvalAttribute(*expr->As<ast::Attribute>());
+    case ast::ExprKind::kAttribute: {  // a variable that an object holds is its value here
+      KILN_ASSIGN_OR_RETURN(const Value v, EvalAttribute(*expr->As<ast::Attribute>()));
+      return v.Is(Type::kBuffer) ? Decay(v, expr->loc) : v;
+    }
     case ast::ExprKind::kSubscript:
       return EvalSubscript(*expr->As<ast::Subscript>());
     case ast::ExprKind::kSlice:
@@ -325,11 +332,11 @@ absl::Status Elaborator::AppendParts(const std::vector<ast::FStringPart>& parts,
     if (value.Is(Type::kExpr) && value.expr().info.open_only()) {
       return NeedConcrete(part.value->loc, value.expr().expr, "its digits become text");
     }
-    if (!part.expression.empty()) absl::StrAppend(out, part.expression, "=");
+    out->append(part.echo);
     std::string spec;
     KILN_RETURN_IF_ERROR(AppendParts(part.format, loc, &spec));
     const bool quote = part.conversion == 'r' ||
-                       (!part.expression.empty() && part.conversion == 0 && spec.empty());
+                       (!part.echo.empty() && part.conversion == 0 && part.format.empty());
     std::string text;
     if (quote) {
       text = Repr(value, 1 << 16);

@@ -73,10 +73,8 @@ absl::StatusOr<Flow> Elaborator::Exec(ast::StmtPtr stmt) {
     }
     case ast::StmtKind::kClass: {
       const auto& node = *stmt->As<ast::Class>();
-      auto* unknown = arena_.New<UnknownObject>();
-      unknown->path = node.name;
-      unknown->reason = "classes are not supported yet";
-      return done(Bind(node.name, Value::Of(Type::kUnknown, unknown), node.loc));
+      KILN_ASSIGN_OR_RETURN(const Value type, MakeClass(node));
+      return done(Bind(node.name, type, node.loc));
     }
     case ast::StmtKind::kUnsupported: {
       const auto& node = *stmt->As<ast::UnsupportedStmt>();

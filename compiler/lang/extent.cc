@@ -18,6 +18,8 @@ using Polynomial = std::map<Monomial, int64_t>;
 
 class Expander {
  public:
+  explicit Expander(const Bound* bound) : bound_(bound) {}
+
   std::optional<Polynomial> Expand(const ir::Expr& e, int depth = 0) {
     if (depth > kMaxDepth) return std::nullopt;
     if (const auto constant = ir::ConstInt(e)) {
@@ -39,6 +41,11 @@ class Expander {
       auto a = Expand(unary->a, depth + 1);
       if (!a) return std::nullopt;
       return Sum({}, *a, -1);
+    }
+    if (bound_ != nullptr) {
+      if (const auto known = bound_->find(e.get()); known != bound_->end()) {
+        return Expand(known->second, depth + 1);
+      }
     }
     return Polynomial{{{Atom(e)}, 1}};
   }
@@ -100,21 +107,30 @@ class Expander {
     return static_cast<int>(atoms_.size()) - 1;
   }
 
+  const Bound* bound_;
   std::vector<ir::Expr> atoms_;
 };
 
-}  // namespace
-
-ir::Expr Difference(const ir::Expr& a, const ir::Expr& b) {
-  if (ir::IsConst(b, 0)) return a;
-  Expander expander;
+std::optional<ir::Expr> Collected(const ir::Expr& a, const ir::Expr& b, const Bound* bound) {
+  Expander expander(bound);
   const auto x = expander.Expand(a);
   const auto y = x ? expander.Expand(b) : std::nullopt;
-  if (!x || !y) return a - b;
+  if (!x || !y) return std::nullopt;
   const auto difference = expander.Sum(*x, *y, -1);
-  if (!difference) return a - b;
+  if (!difference) return std::nullopt;
   const bool wide = a.dtype() == kInt64 || b.dtype() == kInt64;
   return expander.Build(*difference, wide ? kInt64 : kInt32);
+}
+
+}  // namespace
+
+ir::Expr Difference(const ir::Expr& a, const ir::Expr& b, const Bound& bound) {
+  if (ir::IsConst(b, 0)) return a;
+  const std::optional<ir::Expr> plain = Collected(a, b, nullptr);
+  if (bound.empty() || (plain && ir::ConstInt(*plain))) return plain.value_or(a - b);
+  const std::optional<ir::Expr> through = Collected(a, b, &bound);
+  if (through && ir::ConstInt(*through)) return *through;
+  return plain.value_or(a - b);
 }
 
 }  // namespace kiln::lang

@@ -1,7 +1,6 @@
 // Function definitions and what their decorators say.
 #include <algorithm>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/lang/elaborator.h"
@@ -50,6 +49,12 @@ absl::Status Elaborator::ReadDecorators(const ast::Function& def, FunctionObject
       if (const auto* call = decorator->As<ast::Call>()) {
         KILN_RETURN_IF_ERROR(ReadJitOptions(*call, &function->jit));
       }
+    } else if (name == "property") {
+      function->method = MethodKind::kProperty;
+    } else if (name == "staticmethod") {
+      function->method = MethodKind::kStatic;
+    } else if (name == "classmethod") {
+      function->method = MethodKind::kClass;
     } else if (name == "autotune" || name == "lru_cache" || name == "cache" || name == "no_grad" ||
                name == "simplify_prim_func") {
       continue;  // no meaning for one elaboration
@@ -87,15 +92,7 @@ absl::Status Elaborator::ReadJitOptions(const ast::Call& call, JitOptions* optio
       if (!value.is_none()) KILN_RETURN_IF_ERROR(ReadPassConfigs(value, keyword.loc, options));
     } else if (keyword.name == "compile_flags") {
       KILN_ASSIGN_OR_RETURN(const Value value, Eval(keyword.value));
-      if (value.is_none()) continue;
-      std::vector<Value> items = {value};
-      if (value.is_sequence()) items = value.seq().items;
-      std::string flags;
-      for (const Value& item : items) {
-        KILN_ASSIGN_OR_RETURN(const std::string flag, ToStr(item, keyword.loc, "a compile flag"));
-        absl::StrAppend(&flags, flags.empty() ? "" : " ", flag);
-      }
-      options->attrs.emplace_back("compile_flags", flags);
+      KILN_RETURN_IF_ERROR(ReadCompileFlags(value, keyword.loc, options));
     } else {
       return Unimplemented(
           keyword.loc, absl::StrCat("@tilelang.jit has no option '", keyword.name, "'"),
@@ -107,6 +104,27 @@ absl::Status Elaborator::ReadJitOptions(const ast::Call& call, JitOptions* optio
   return absl::OkStatus();
 }
 
+// Flags for a compiler that Kiln does not call; the one that says how to compute is honoured.
+absl::Status Elaborator::ReadCompileFlags(const Value& v, SourceLoc loc, JitOptions* options) {
+  if (v.is_none()) return absl::OkStatus();
+  std::vector<Value> items = {v};
+  if (v.is_sequence()) items = v.seq().items;
+  std::string flags;
+  for (const Value& item : items) {
+    KILN_ASSIGN_OR_RETURN(const std::string flag, ToStr(item, loc, "a compile flag"));
+    absl::StrAppend(&flags, flags.empty() ? "" : " ", flag);
+  }
+  if (absl::StrContains(flags, "-use_fast_math")) {
+    options->attrs.emplace_back("tl.enable_fast_math", "true");
+  }
+  options->attrs.emplace_back("compile_flags", flags);
+  return absl::OkStatus();
+}
+
+absl::Status Elaborator::Annotate(const Value& v, bool flags, SourceLoc loc) {
+  return flags ? ReadCompileFlags(v, loc, &annotated_) : ReadPassConfigs(v, loc, &annotated_);
+}
+
 absl::Status Elaborator::ReadPassConfigs(const Value& v, SourceLoc loc, JitOptions* options) {
   if (!v.Is(Type::kDict)) {
     return Error(loc, absl::StrCat("pass_configs must be a dict, not ", Describe(v)),
@@ -116,12 +134,22 @@ absl::Status Elaborator::ReadPassConfigs(const Value& v, SourceLoc loc, JitOptio
     std::string name;
     if (key.Is(Type::kStr)) {
       name = key.str();
-    } else if (key.Is(Type::kEnum)) {
-      name = absl::AsciiStrToLower(key.member()->name);
-      if (absl::StartsWith(name, "tl_")) name = absl::StrCat("tl.", name.substr(3));
-      // The one key whose text is not its name.
-      if (name == "tl.disable_safe_memory_access") name = "tl.disable_safe_memory_legalize";
+    } else if (key.Is(Type::kEnum) && key.member()->text != nullptr) {
+      name = key.member()->text;
     }
+    if (name == "tl.device_compile_flags") {
+      KILN_RETURN_IF_ERROR(ReadCompileFlags(item, loc, options));
+      continue;
+    }
+    const std::vector<PassOptionRule>& rules = PassOptionRules();
+    const bool honoured = std::any_of(
+        rules.begin(), rules.end(), [&](const PassOptionRule& rule) { return rule.name == name; });
+    if (const PassConfigKey* known = FindPassConfigKey(name); known != nullptr && !honoured) {
+      if (*known->refused == '\0' || Repr(item) == known->harmless) continue;
+      return Unimplemented(loc, absl::StrCat("the pass option '", name, "' cannot be ", Repr(item)),
+                           known->refused);
+    }
+    if (honoured && item.is_none()) continue;
     if (!item.is_number()) {
       return Error(loc,
                    absl::StrCat("the pass option '", name.empty() ? Repr(key) : name,

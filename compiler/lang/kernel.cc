@@ -11,6 +11,12 @@
 
 namespace kiln::lang {
 
+namespace {
+
+bool IsTop(const FoundKernel& kernel) { return kernel.around.empty(); }
+
+}  // namespace
+
 // Fills the private fields of a Kernel.
 class KernelBuilder {
  public:
@@ -23,31 +29,27 @@ class KernelBuilder {
     return module;
   }
 
-  static absl::StatusOr<const ast::Function*> Choose(const ParsedModule& module,
-                                                     absl::string_view entry) {
-    const std::vector<const ast::Function*> kernels = FindKernels(module);
+  static absl::StatusOr<FoundKernel> Choose(const ParsedModule& module, absl::string_view entry) {
+    const std::vector<FoundKernel> kernels = FindKernels(module);
     std::vector<std::string> names;
-    for (const ast::Function* kernel : kernels) names.push_back(kernel->name);
+    for (const FoundKernel& kernel : kernels) names.push_back(kernel.Name());
     const std::string listed = names.empty()
                                    ? "write a function under @tilelang.jit or @T.prim_func"
                                    : absl::StrCat("its kernels: ", absl::StrJoin(names, ", "));
     if (entry.empty()) {
       if (kernels.size() == 1) return kernels[0];
+      // A test around a kernel does not make the choice of the file's only one at top level harder.
+      if (std::count_if(kernels.begin(), kernels.end(), IsTop) == 1) {
+        return *std::find_if(kernels.begin(), kernels.end(), IsTop);
+      }
       return ErrorAt(
           *module.file, {},
           absl::StrCat("the file defines ", kernels.size(), " kernels and none is named"),
           names.empty() ? listed : absl::StrCat("name one; ", listed));
     }
-    for (const ast::Function* kernel : kernels) {
-      if (kernel->name == entry) return kernel;
-    }
     // A plain function may build a kernel through another one.
-    for (auto it = module.tree->body.rbegin(); it != module.tree->body.rend(); ++it) {
-      const auto* function = (*it)->As<ast::Function>();
-      if (function != nullptr && function->name == entry && !HasDecorator(*function, "macro")) {
-        return function;
-      }
-    }
+    FoundKernel found = FindFunction(module, entry);
+    if (found.function != nullptr && !HasDecorator(*found.function, "macro")) return found;
     const std::string near = Nearest(entry, names);
     return ErrorAt(*module.file, {}, absl::StrCat("the file defines no kernel '", entry, "'"),
                    near.empty() ? listed : absl::StrCat("did you mean '", near, "'? ", listed));
@@ -60,19 +62,32 @@ class KernelBuilder {
     kernel.file_ = module->file;
     if (module->style == EntryStyle::kEager) kernel.consts_ = FindConsts(entry);
     for (const ast::Param& param : entry.params) {
-      ParamInfo info;
-      info.name = param.name;
-      info.loc = param.loc;
-      info.kind = KindOf(*module, param);
-      info.has_default = param.default_value != nullptr;
-      if (info.has_default) info.default_text = LiteralText(param.default_value);
-      kernel.params_.push_back(std::move(info));
+      kernel.params_.push_back(InfoOf(param, KindOf(*module, param)));
+    }
+    // Those of the functions around it, of which its own hide some.
+    for (auto outer = module->around.rbegin(); outer != module->around.rend(); ++outer) {
+      for (const ast::Param& param : (*outer)->params) {
+        const bool hidden =
+            std::any_of(kernel.params_.begin(), kernel.params_.end(),
+                        [&](const ParamInfo& known) { return known.name == param.name; });
+        if (!hidden) kernel.params_.push_back(InfoOf(param, ParamInfo::kCompileTime));
+      }
     }
     kernel.module_ = std::move(module);
     return kernel;
   }
 
  private:
+  static ParamInfo InfoOf(const ast::Param& param, ParamInfo::Kind kind) {
+    ParamInfo info;
+    info.name = param.name;
+    info.loc = param.loc;
+    info.kind = kind;
+    info.has_default = param.default_value != nullptr;
+    if (info.has_default) info.default_text = LiteralText(param.default_value);
+    return info;
+  }
+
   static ParamInfo::Kind KindOf(const ParsedModule& module, const ast::Param& param) {
     if (module.style == EntryStyle::kFactory) return ParamInfo::kCompileTime;
     const auto kind = [](AnnotationKind k) {
@@ -100,7 +115,9 @@ absl::StatusOr<Kernel> Kernel::Parse(std::shared_ptr<const SourceFile> file,
                                      absl::string_view entry, const Limits& limits) {
   KILN_ASSIGN_OR_RETURN(std::shared_ptr<ParsedModule> module,
                         KernelBuilder::Load(std::move(file), limits));
-  KILN_ASSIGN_OR_RETURN(module->entry, KernelBuilder::Choose(*module, entry));
+  KILN_ASSIGN_OR_RETURN(FoundKernel found, KernelBuilder::Choose(*module, entry));
+  module->entry = found.function;
+  module->around = std::move(found.around);
   module->style = StyleOf(*module->entry);
   return KernelBuilder::Build(std::move(module));
 }
@@ -109,20 +126,21 @@ absl::StatusOr<std::vector<std::string>> Kernel::List(std::shared_ptr<const Sour
   KILN_ASSIGN_OR_RETURN(std::shared_ptr<ParsedModule> module,
                         KernelBuilder::Load(std::move(file), {}));
   std::vector<std::string> names;
-  for (const ast::Function* kernel : FindKernels(*module)) names.push_back(kernel->name);
+  for (const FoundKernel& kernel : FindKernels(*module)) names.push_back(kernel.Name());
   return names;
 }
 
 absl::StatusOr<ir::Program> Elaborate(const Kernel& kernel, const Arguments& arguments,
-                                      const Config& config, const Limits& limits) {
-  Elaborator elaborator(kernel.module(), limits);
+                                      const Config& config, const TargetFacts& target,
+                                      const Limits& limits) {
+  Elaborator elaborator(kernel.module(), limits, target);
   return elaborator.Run(kernel, arguments, config, {});
 }
 
 absl::StatusOr<OpenResult> ElaborateOpen(const Kernel& kernel, const Arguments& arguments,
                                          const Config& fixed, const std::vector<std::string>& open,
-                                         const Limits& limits) {
-  Elaborator elaborator(kernel.module(), limits);
+                                         const TargetFacts& target, const Limits& limits) {
+  Elaborator elaborator(kernel.module(), limits, target);
   absl::StatusOr<ir::Program> program = elaborator.Run(kernel, arguments, fixed, open);
   OpenResult result;
   if (program.ok()) {
@@ -137,8 +155,9 @@ absl::StatusOr<OpenResult> ElaborateOpen(const Kernel& kernel, const Arguments& 
 
 absl::StatusOr<std::vector<Config>> AutotuneConfigs(const Kernel& kernel,
                                                     const Arguments& arguments,
+                                                    const TargetFacts& target,
                                                     const Limits& limits) {
-  Elaborator elaborator(kernel.module(), limits);
+  Elaborator elaborator(kernel.module(), limits, target);
   return elaborator.Configs(kernel, arguments);
 }
 

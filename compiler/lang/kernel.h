@@ -18,6 +18,7 @@
 #include "compiler/base/config.h"
 #include "compiler/base/diagnostic.h"
 #include "compiler/ir/stmt.h"
+#include "compiler/lang/target_facts.h"
 
 namespace kiln::lang {
 
@@ -45,7 +46,9 @@ struct ParsedModule;  // private to compiler/lang
 
 class Kernel {
  public:
-  // Parses `file` and selects `entry` (may be empty when the file defines exactly one kernel).
+  // Parses `file` and selects `entry` (may be empty when the file defines exactly one kernel). A
+  // function inside another one is "outer.kernel"; the parameters of both are its arguments, and of
+  // the outer one's statements those are run that its names come from.
   static absl::StatusOr<Kernel> Parse(std::shared_ptr<const SourceFile> file,
                                       absl::string_view entry, const Limits& limits = {});
 
@@ -71,8 +74,10 @@ class Kernel {
 // `arguments` or its default, in that order. An unknown name in either is an error that lists the
 // parameters. Pass options in `config` go over those of the kernel (pass_options.h). The result
 // passes ir::Verify.
+// Where the kernel asks for facts of the machine, it gets those of `target`.
 absl::StatusOr<ir::Program> Elaborate(const Kernel& kernel, const Arguments& arguments,
-                                      const Config& config, const Limits& limits = {});
+                                      const Config& config, const TargetFacts& target = {},
+                                      const Limits& limits = {});
 
 // Elaboration with tunables left open: each name of `open` becomes an int32 Var of the program.
 struct OpenProgram {
@@ -92,12 +97,13 @@ struct OpenResult {
 };
 absl::StatusOr<OpenResult> ElaborateOpen(const Kernel& kernel, const Arguments& arguments,
                                          const Config& fixed, const std::vector<std::string>& open,
-                                         const Limits& limits = {});
+                                         const TargetFacts& target = {}, const Limits& limits = {});
 
 // The configs of the kernel's own @autotune(configs=...), evaluated with `arguments`; empty when
 // it has none.
 absl::StatusOr<std::vector<Config>> AutotuneConfigs(const Kernel& kernel,
                                                     const Arguments& arguments,
+                                                    const TargetFacts& target = {},
                                                     const Limits& limits = {});
 
 }  // namespace kiln::lang

@@ -90,6 +90,7 @@ class Lexer {
   // Reads pieces up to the closing quote, or, inside a format spec, up to its '}'.
   absl::Status Pieces(absl::string_view close, bool raw, bool in_spec, int depth,
                       std::vector<FPiece>* pieces);
+  bool EndsEcho() const;
   absl::Status Value(absl::string_view close, bool raw, int depth, FPiece* piece);
   absl::Status SkipNestedString();
   void TakeNewline();
@@ -494,6 +495,17 @@ absl::Status Lexer::SkipNestedString() {
   return absl::OkStatus();
 }
 
+// At the `=` of {value=}, which spaces may follow.
+bool Lexer::EndsEcho() const {
+  const char before = At(pos_ - 1);
+  if (Peek() != '=' || before == '=' || before == '!' || before == '<' || before == '>') {
+    return false;
+  }
+  size_t next = pos_ + 1;
+  while (At(next) == ' ') ++next;
+  return At(next) == '}' || At(next) == ':' || (At(next) == '!' && At(next + 1) != '=');
+}
+
 absl::Status Lexer::Value(absl::string_view close, bool raw, int depth, FPiece* piece) {
   const size_t open = pos_++;
   const SourceLoc open_loc = LocOf(open, open + 1);
@@ -505,10 +517,7 @@ absl::Status Lexer::Value(absl::string_view close, bool raw, int depth, FPiece* 
     const char c = Peek();
     if (nesting == 0 && (c == '}' || c == ':')) break;
     if (nesting == 0 && c == '!' && Peek(1) != '=') break;
-    if (nesting == 0 && c == '=' && (Peek(1) == '}' || Peek(1) == ':' || Peek(1) == '!')) {
-      const char before = At(pos_ - 1);
-      if (before != '=' && before != '!' && before != '<' && before != '>') break;
-    }
+    if (nesting == 0 && EndsEcho()) break;
     if (c == '"' || c == '\'') {
       KILN_RETURN_IF_ERROR(SkipNestedString());
       continue;
@@ -520,8 +529,9 @@ absl::Status Lexer::Value(absl::string_view close, bool raw, int depth, FPiece* 
   }
   piece->end = std::min(pos_, end_);
   if (Peek() == '=') {
-    piece->echo = true;
-    ++pos_;
+    do ++pos_;
+    while (Peek() == ' ');
+    piece->echo_end = pos_;
   }
   if (Peek() == '!') {
     piece->conversion = Peek(1);

@@ -34,7 +34,7 @@ struct FPiece {
   bool has_value = false;
   size_t begin = 0, end = 0;  // source offsets of the value's expression
   SourceLoc loc;              // of `begin`
-  bool echo = false;          // {value=}
+  size_t echo_end = 0;        // {value=}: the source up to here is shown first; 0: not asked for
   char conversion = 0;
   std::vector<FPiece> format;
 };

@@ -1,7 +1,10 @@
 // Loops and the T.Kernel block.
 #include <algorithm>
+#include <functional>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/ir/visit.h"
 #include "compiler/lang/elaborator.h"
 #include "compiler/lang/extent.h"
 
@@ -34,7 +37,8 @@ absl::StatusOr<Flow> Elaborator::ExecFor(const ast::For& node) {
   KILN_ASSIGN_OR_RETURN(const Value iterable, Eval(node.iterable));
   if (!frame_->traced) return ExecHostFor(node, iterable);
   if (iterable.Is(Type::kLoop)) {
-    KILN_RETURN_IF_ERROR(ExecIrLoop(node, iterable.loop()));
+    KILN_RETURN_IF_ERROR(iterable.loop().domain.empty() ? ExecIrLoop(node, iterable.loop())
+                                                        : ExecPersistent(node, iterable.loop()));
     return Flow::kNormal;
   }
   if (iterable.Is(Type::kRange)) {
@@ -50,6 +54,11 @@ absl::StatusOr<Flow> Elaborator::ExecFor(const ast::For& node) {
     KILN_ASSIGN_OR_RETURN(loop->step, ToOperand(Value::Int(range.step), node.loc, "the step"));
     KILN_RETURN_IF_ERROR(ExecIrLoop(node, *loop));
     return Flow::kNormal;
+  }
+  if (iterable.Is(Type::kExpr) && launch_.IsIndex(iterable.expr().expr)) {
+    // for i in T.thread_binding(n, thread="threadIdx.x"): each thread is at its own i.
+    KILN_RETURN_IF_ERROR(AssignTo(node.target, iterable, /*fresh=*/true));
+    return ExecBlock(node.body);
   }
   const bool data = iterable.is_sequence() || iterable.Is(Type::kDict) || iterable.Is(Type::kStr);
   if (data) {
@@ -69,7 +78,7 @@ absl::StatusOr<Flow> Elaborator::ExecFor(const ast::For& node) {
 
 absl::StatusOr<Flow> Elaborator::ExecHostFor(const ast::For& node, const Value& iterable) {
   if (iterable.Is(Type::kLoop)) {
-    if (iterable.loop().extents[0].info.open_only()) {
+    if (iterable.loop().domain.empty() && iterable.loop().extents[0].info.open_only()) {
       return NeedConcrete(node.iterable->loc, iterable.loop().extents[0].e,
                           "a loop of a plain function runs over it");
     }
@@ -136,10 +145,76 @@ absl::Status Elaborator::ExecIrLoop(const ast::For& node, LoopObject& loop) {
     }
     values.push_back(value);
   }
+  regions_.back().axes = axes;
   KILN_RETURN_IF_ERROR(ExecLoopBody(node, loop, std::move(values)));
+  const std::vector<ir::Stmt> after = std::move(regions_.back().after);
   ir::Stmt body = ir::MakeSeq(PopRegion(), node.loc);
-  return EmitNew<ir::For>(node.loc, loop.kind, std::move(axes), std::move(body), loop.num_stages,
-                          loop.annotations);
+  KILN_RETURN_IF_ERROR(EmitNew<ir::For>(node.loc, loop.kind, std::move(axes), std::move(body),
+                                        loop.num_stages, loop.annotations));
+  for (const ir::Stmt& s : after) KILN_RETURN_IF_ERROR(Emit(node.loc, s));
+  return absl::OkStatus();
+}
+
+// Tiles index, index + wave, ... of the domain, whose last axis is cut into panels of `group`: in a
+// panel the other axes are walked from start to end, at every step over the panel's width. The last
+// panel may be narrower, so that every tile has its turn.
+absl::Status Elaborator::ExecPersistent(const ast::For& node, const LoopObject& loop) {
+  const SourceLoc loc = node.iterable->loc;
+  using ast::BinaryOp;
+  const auto op = [&](BinaryOp what, const Value& a, const Value& b) {
+    return this->BinaryOp(what, a, b, loc);
+  };
+  Value rows = Value::Int(1);
+  for (size_t i = 0; i + 1 < loop.domain.size(); ++i) {
+    KILN_ASSIGN_OR_RETURN(rows, op(BinaryOp::kMul, rows, loop.domain[i]));
+  }
+  const Value last = loop.domain.back();
+  KILN_ASSIGN_OR_RETURN(const Value total, op(BinaryOp::kMul, rows, last));
+  KILN_ASSIGN_OR_RETURN(const Value left, op(BinaryOp::kSub, total, loop.index));
+  KILN_ASSIGN_OR_RETURN(const Value turns, CeilDiv(left, loop.wave, loc));
+  KILN_ASSIGN_OR_RETURN(const Value count, MinMax(true, turns, Value::Int(0), loc));
+  KILN_ASSIGN_OR_RETURN(const Operand extent, ToIndex(count, loc, "the turns of T.Persistent"));
+  KILN_ASSIGN_OR_RETURN(const Value group, MinMax(false, loop.group, last, loc));
+  KILN_RETURN_IF_ERROR(RequireLaunch(node.loc, "the loop T.Persistent"));
+  CountGuard depth(&depth_);
+  KILN_RETURN_IF_ERROR(CheckDepth(node.loc));
+
+  PushRegion(RegionKind::kLoop, node.loc, ir::ForKind::kSerial);
+  const ir::Expr var = VarNamed("wave", extent.e.dtype());
+  ExprInfo info;
+  info.flags = ExprInfo::kRuntime;
+  KILN_ASSIGN_OR_RETURN(const Value turn, NewExpr(var, info, loc));
+  KILN_ASSIGN_OR_RETURN(Value tile, op(BinaryOp::kMul, turn, loop.wave));
+  KILN_ASSIGN_OR_RETURN(tile, op(BinaryOp::kAdd, tile, loop.index));
+  KILN_ASSIGN_OR_RETURN(tile, Freeze(tile, "tile", loc));
+  KILN_ASSIGN_OR_RETURN(const Value panel, op(BinaryOp::kMul, rows, group));
+  KILN_ASSIGN_OR_RETURN(const Value which, op(BinaryOp::kFloorDiv, tile, panel));
+  KILN_ASSIGN_OR_RETURN(const Value base, op(BinaryOp::kMul, which, group));
+  KILN_ASSIGN_OR_RETURN(const Value before, op(BinaryOp::kMul, which, panel));
+  KILN_ASSIGN_OR_RETURN(Value rest, op(BinaryOp::kSub, tile, before));
+  KILN_ASSIGN_OR_RETURN(Value width, op(BinaryOp::kSub, last, base));
+  KILN_ASSIGN_OR_RETURN(width, MinMax(false, group, width, loc));
+  KILN_ASSIGN_OR_RETURN(width, MinMax(true, width, Value::Int(1), loc));
+  KILN_ASSIGN_OR_RETURN(const Value column, op(BinaryOp::kMod, rest, width));
+  std::vector<Value> place(loop.domain.size());
+  KILN_ASSIGN_OR_RETURN(place.back(), op(BinaryOp::kAdd, base, column));
+  KILN_ASSIGN_OR_RETURN(rest, op(BinaryOp::kFloorDiv, rest, width));
+  for (size_t i = place.size() - 1; i-- > 0;) {
+    place[i] = rest;
+    if (i == 0) break;
+    KILN_ASSIGN_OR_RETURN(place[i], op(BinaryOp::kMod, rest, loop.domain[i]));
+    KILN_ASSIGN_OR_RETURN(rest, op(BinaryOp::kFloorDiv, rest, loop.domain[i]));
+  }
+  for (size_t i = 0; i < place.size(); ++i) {
+    if (!IsRuntime(place[i])) continue;
+    KILN_ASSIGN_OR_RETURN(place[i], Freeze(place[i], TargetName(node.target, i, "i"), loc));
+  }
+  LoopObject named;
+  named.name = loop.name;
+  KILN_RETURN_IF_ERROR(ExecLoopBody(node, named, std::move(place)));
+  ir::Stmt body = ir::MakeSeq(PopRegion(), node.loc);
+  std::vector<ir::Axis> axes = {{var, ir::MakeInt(0, var.dtype()), extent.e}};
+  return EmitNew<ir::For>(node.loc, ir::ForKind::kSerial, std::move(axes), std::move(body));
 }
 
 absl::Status Elaborator::ExecIrAxis(const ast::For& node, LoopObject& loop, size_t axis,
@@ -151,9 +226,10 @@ absl::Status Elaborator::ExecIrAxis(const ast::For& node, LoopObject& loop, size
   info.flags = ExprInfo::kRuntime;
   KILN_ASSIGN_OR_RETURN(const Value value, NewExpr(var, info, node.loc));
   values->push_back(value);
+  std::vector<ir::Axis> axes = {{var, ir::MakeInt(0, var.dtype()), loop.extents[axis].e}};
+  regions_.back().axes = axes;
   KILN_RETURN_IF_ERROR(ExecIrAxis(node, loop, axis + 1, values));
   ir::Stmt body = ir::MakeSeq(PopRegion(), node.loc);
-  std::vector<ir::Axis> axes = {{var, ir::MakeInt(0, var.dtype()), loop.extents[axis].e}};
   return EmitNew<ir::For>(node.loc, ir::ForKind::kSerial, std::move(axes), std::move(body));
 }
 
@@ -226,8 +302,14 @@ absl::StatusOr<Flow> Elaborator::ExecWith(const ast::With& node, size_t item) {
     return ExecLaunch(node, item, context.launch());
   }
   if (context.Is(Type::kThreads)) return ExecOnThreads(node, item, context.threads());
+  if (context.Is(Type::kCombiner)) {
+    launch_.around.push_back(&context.combiner());
+    KILN_ASSIGN_OR_RETURN(const Flow flow, ExecWith(node, item + 1));
+    launch_.around.pop_back();
+    return flow;
+  }
   return Error(node.items[item].context->loc, absl::StrCat(Describe(context), " is no context"),
-               "a kernel's with statement takes T.Kernel(...) or T.ws(...)");
+               "a kernel's with statement takes T.Kernel(...), T.ws(...) or T.attr(...)");
 }
 
 absl::StatusOr<Flow> Elaborator::ExecLaunch(const ast::With& node, size_t item,
@@ -242,12 +324,8 @@ absl::StatusOr<Flow> Elaborator::ExecLaunch(const ast::With& node, size_t item,
   }
   static constexpr const char* kNames[] = {"bx", "by", "bz"};
   PushRegion(RegionKind::kLaunch, node.loc);
-  launch_notes_.clear();
-  launch_threads_ = 1;
-  for (const ir::Expr& extent : launch.threads) {
-    launch_threads_ *= ir::ConstInt(extent).value_or(0);
-  }
-  std::vector<ir::Axis> grid;
+  launch_.Begin(launch.threads);
+  std::vector<ir::Axis>& grid = launch_.grid;
   std::vector<Value> values;
   for (size_t i = 0; i < launch.grid.size(); ++i) {
     const std::string name = TargetName(with.target, i, kNames[i]);
@@ -259,6 +337,16 @@ absl::StatusOr<Flow> Elaborator::ExecLaunch(const ast::With& node, size_t item,
     info.flags = ExprInfo::kRuntime;
     KILN_ASSIGN_OR_RETURN(const Value value, NewExpr(var, info, node.loc));
     values.push_back(value);
+  }
+  random_.reset();
+  Value& rank = launch_.cluster_rank;
+  for (size_t i = launch.cluster.size();
+       i-- > 0;) {  // ((z * cy + y) * cx + x), each in its cluster
+    const Value size = Value::Int(launch.cluster[i]);
+    KILN_ASSIGN_OR_RETURN(rank, BinaryOp(ast::BinaryOp::kMul, rank, size, node.loc));
+    if (launch.cluster[i] == 1) continue;
+    KILN_ASSIGN_OR_RETURN(const Value at, BinaryOp(ast::BinaryOp::kMod, values[i], size, node.loc));
+    KILN_ASSIGN_OR_RETURN(rank, BinaryOp(ast::BinaryOp::kAdd, rank, at, node.loc));
   }
   if (with.target != nullptr) {
     const auto* tuple = with.target->As<ast::Tuple>();
@@ -274,10 +362,63 @@ absl::StatusOr<Flow> Elaborator::ExecLaunch(const ast::With& node, size_t item,
   KILN_ASSIGN_OR_RETURN(const Flow flow, ExecWith(node, item + 1));
   (void)flow;
   ir::Stmt body = ir::MakeSeq(PopRegion(), node.loc);
-  KILN_RETURN_IF_ERROR(EmitNew<ir::Launch>(node.loc, std::move(grid), launch.threads,
-                                           std::move(body), std::move(launch_notes_)));
-  launch_notes_.clear();
+  const int64_t blocks = std::accumulate(launch.cluster.begin(), launch.cluster.end(), int64_t{1},
+                                         std::multiplies<int64_t>());
+  if (blocks > 1) KILN_RETURN_IF_ERROR(CheckMeetings(body));
+  KILN_RETURN_IF_ERROR(
+      EmitNew<ir::Launch>(node.loc, launch_.grid, launch.threads, std::move(body), launch_.notes));
+  launch_.Begin({});
   return Flow::kNormal;
+}
+
+// Blocks of a launch are independent: where those of a cluster meet, none of them may read what
+// another one has written.
+absl::Status Elaborator::CheckMeetings(const ir::Stmt& body) {
+  if (launch_.meetings.empty()) return absl::OkStatus();
+  std::vector<ir::Buffer> read, written;
+  const auto add = [&](std::vector<ir::Buffer>* list, const ir::Buffer& buffer) {
+    if (!buffer || buffer->scope != ir::Scope::kGlobal) return;
+    const auto view = std::find_if(views_.begin(), views_.end(),
+                                   [&](const ir::View& v) { return v.view == buffer; });
+    list->push_back(view == views_.end() ? buffer : view->base);
+  };
+  ir::Walk(
+      body,
+      [&](const ir::Stmt& s) {
+        if (const auto* store = s.As<ir::Store>()) add(&written, store->buffer);
+        if (const auto* fill = s.As<ir::Fill>()) add(&written, fill->dst.buffer);
+        if (const auto* copy = s.As<ir::Copy>()) {
+          add(&read, copy->src.buffer);
+          add(&written, copy->dst.buffer);
+        }
+        if (const auto* gemm = s.As<ir::Gemm>()) {
+          for (const ir::Region* part : {&gemm->a, &gemm->b, &gemm->c}) add(&read, part->buffer);
+          add(&written, gemm->c.buffer);
+        }
+        if (const auto* reduce = s.As<ir::Reduce>()) {
+          add(&read, reduce->src.buffer);
+          add(&written, reduce->dst.buffer);
+        }
+        if (const auto* atomic = s.As<ir::Atomic>()) {
+          add(&read, atomic->src.buffer);
+          add(&written, atomic->dst.buffer);
+        }
+        return true;
+      },
+      [&](const ir::Expr& e) {
+        if (const auto* load = e.As<ir::Load>()) add(&read, load->buffer);
+        return true;
+      });
+  for (const ir::Buffer& buffer : written) {
+    if (std::find(read.begin(), read.end(), buffer) == read.end()) continue;
+    return Unimplemented(
+        launch_.meetings[0],
+        absl::StrCat("blocks of a cluster meet in a launch that reads and writes '", buffer->name,
+                     "'"),
+        "blocks are independent here: split the launch in two, which run one "
+        "after the other");
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Flow> Elaborator::ExecOnThreads(const ast::With& node, size_t item,
@@ -291,11 +432,11 @@ absl::StatusOr<Flow> Elaborator::ExecOnThreads(const ast::With& node, size_t ite
     return Error(loc, parallel ? "T.ws inside of a parallel loop" : "T.ws inside of T.ws",
                  "name all warpgroups in one T.ws, outside of loops over elements");
   }
-  if (launch_threads_ > 0 && threads.first + threads.count > launch_threads_) {
+  if (launch_.thread_count > 0 && threads.first + threads.count > launch_.thread_count) {
     return Error(
         loc,
         absl::StrCat("T.ws names threads ", threads.first, " to ",
-                     threads.first + threads.count - 1, " of a block of ", launch_threads_),
+                     threads.first + threads.count - 1, " of a block of ", launch_.thread_count),
         "launch more threads: a warpgroup is 128");
   }
   PushRegion(RegionKind::kThreads, loc);

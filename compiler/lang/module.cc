@@ -200,6 +200,14 @@ void CollectBindings(StmtPtr root, std::vector<absl::string_view>* names) {
   });
 }
 
+void CollectTouched(StmtPtr stmt, std::vector<absl::string_view>* names) {
+  CollectBindings(stmt, names);
+  Walk(stmt, [&](StmtPtr s) {
+    const absl::string_view name = MutatedName(s);
+    if (!name.empty()) names->push_back(name);
+  });
+}
+
 void IndexGlobals(ParsedModule* module) {
   for (size_t i = 0; i < module->tree->body.size(); ++i) {
     StmtPtr stmt = module->tree->body[i];
@@ -234,20 +242,93 @@ EntryStyle StyleOf(const ast::Function& function) {
   return LooksEager(function) ? EntryStyle::kEager : EntryStyle::kFactory;
 }
 
-std::vector<const ast::Function*> FindKernels(const ParsedModule& module) {
-  std::vector<const ast::Function*> kernels;
-  for (StmtPtr stmt : module.tree->body) {
-    const auto* function = stmt->As<ast::Function>();
-    if (function == nullptr || HasDecorator(*function, "macro")) continue;
-    const bool kernel = HasDecorator(*function, "jit") || HasDecorator(*function, "lazy_jit") ||
-                        HasDecorator(*function, "autotune") ||
-                        HasDecorator(*function, "prim_func") || HoldsPrimFunc(*function);
-    if (!kernel) continue;
-    // A later definition of the same name replaces an earlier one.
-    std::erase_if(kernels, [&](const ast::Function* k) { return k->name == function->name; });
-    kernels.push_back(function);
+namespace {
+
+// In order; a later definition of the same name replaces an earlier one.
+std::vector<const ast::Function*> FunctionsIn(const ast::Block& block) {
+  std::vector<const ast::Function*> all;
+  absl::flat_hash_map<absl::string_view, const ast::Function*> last;
+  for (StmtPtr stmt : block) {
+    Walk(stmt, [&](StmtPtr s) {
+      const auto* function = s->As<ast::Function>();
+      if (function == nullptr) return;
+      all.push_back(function);
+      last[function->name] = function;
+    });
   }
+  std::erase_if(all, [&](const ast::Function* f) { return last[f->name] != f; });
+  return all;
+}
+
+bool IsDecoratedKernel(const ast::Function& function) {
+  return HasDecorator(function, "jit") || HasDecorator(function, "lazy_jit") ||
+         HasDecorator(function, "autotune") || HasDecorator(function, "prim_func");
+}
+
+// Whether the function may return a kernel: it is under @tilelang.jit, or holds a T.prim_func of
+// its own, or returns what a function that it holds makes.
+bool MakesKernel(const ast::Function& function) {
+  if (IsDecoratedKernel(function)) return true;
+  absl::flat_hash_set<absl::string_view> inner;
+  for (const ast::Function* nested : FunctionsIn(function.body)) inner.insert(nested->name);
+  bool makes = false;
+  for (StmtPtr stmt : function.body) {
+    Walk(stmt, [&](StmtPtr s) {
+      if (const auto* nested = s->As<ast::Function>()) makes |= HasDecorator(*nested, "prim_func");
+      const auto* result = s->As<ast::Return>();
+      const auto* call = result && result->value ? result->value->As<ast::Call>() : nullptr;
+      const auto* name = call == nullptr ? nullptr : call->callee->As<ast::Name>();
+      makes |= name != nullptr && inner.contains(name->id);
+    });
+  }
+  return makes && HoldsPrimFunc(function);
+}
+
+void AddKernels(const ast::Block& block, const std::vector<const ast::Function*>& around,
+                std::vector<FoundKernel>* kernels) {
+  for (const ast::Function* function : FunctionsIn(block)) {
+    if (HasDecorator(*function, "macro")) continue;
+    if (MakesKernel(*function)) {
+      kernels->push_back({function, around});
+    } else if (around.size() < 8) {
+      std::vector<const ast::Function*> deeper = around;
+      deeper.push_back(function);
+      AddKernels(function->body, deeper, kernels);
+    }
+  }
+}
+
+}  // namespace
+
+std::string FoundKernel::Name() const {
+  std::string name;
+  for (const ast::Function* outer : around) absl::StrAppend(&name, outer->name, ".");
+  return absl::StrCat(name, function == nullptr ? "" : function->name);
+}
+
+std::vector<FoundKernel> FindKernels(const ParsedModule& module) {
+  ast::Block top;
+  for (StmtPtr stmt : module.tree->body) {
+    if (stmt->kind == ast::StmtKind::kFunction) top.push_back(stmt);
+  }
+  std::vector<FoundKernel> kernels;
+  AddKernels(top, {}, &kernels);
   return kernels;
+}
+
+FoundKernel FindFunction(const ParsedModule& module, absl::string_view path) {
+  FoundKernel found;
+  const ast::Block* block = &module.tree->body;
+  for (absl::string_view part : absl::StrSplit(path, '.')) {
+    if (found.function != nullptr) found.around.push_back(found.function);
+    found.function = nullptr;
+    for (const ast::Function* function : FunctionsIn(*block)) {
+      if (function->name == part) found.function = function;
+    }
+    if (found.function == nullptr) return {};
+    block = &found.function->body;
+  }
+  return found;
 }
 
 AnnotationKind KindOfAnnotation(ExprPtr annotation) {

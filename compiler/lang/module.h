@@ -33,6 +33,7 @@ struct ParsedModule {
   absl::flat_hash_map<absl::string_view, std::vector<Touch>> globals;  // in source order
   std::vector<std::string> star_imports;  // modules of `from m import *`
   const ast::Function* entry = nullptr;
+  std::vector<const ast::Function*> around;  // functions that the entry stands in, outermost first
   EntryStyle style = EntryStyle::kFactory;
 };
 
@@ -40,11 +41,22 @@ struct ParsedModule {
 void IndexGlobals(ParsedModule* module);
 // The names that a statement binds, nested blocks included, functions' bodies excluded.
 void CollectBindings(ast::StmtPtr stmt, std::vector<absl::string_view>* names);
+// Those, and the names of what it changes (x.append(...), x[...] = ...).
+void CollectTouched(ast::StmtPtr stmt, std::vector<absl::string_view>* names);
 
 // True for `@name`, `@module.name` and calls of them.
 bool HasDecorator(const ast::Function& function, absl::string_view name);
-// Functions of the file that elaborate to a program, in order.
-std::vector<const ast::Function*> FindKernels(const ParsedModule& module);
+// A function that elaborates to a program, with those that it stands in, outermost first.
+struct FoundKernel {
+  const ast::Function* function = nullptr;
+  std::vector<const ast::Function*> around;
+  std::string Name() const;  // "outer.kernel"
+};
+// Those of the file, in order: functions of its top level, and in place of one that makes no kernel
+// itself those that stand in it.
+std::vector<FoundKernel> FindKernels(const ParsedModule& module);
+// The function at a dotted path, kernel or not; no function where there is none.
+FoundKernel FindFunction(const ParsedModule& module, absl::string_view path);
 EntryStyle StyleOf(const ast::Function& function);
 
 // What a parameter's annotation (in the signature, or a bare one in the body) says it is.

@@ -127,18 +127,26 @@ absl::StatusOr<Value> Elaborator::ReadGlobal(absl::string_view name, SourceLoc l
     }
     return UnknownName(name, loc);
   }
-  KILN_RETURN_IF_ERROR(RunGlobal(binder->statement));
-  for (size_t i = binder_at + 1; i < found->second.size(); ++i) {
-    if (found->second[i].statement >= before) break;
-    if (module_state_[found->second[i].statement] == 1) continue;
-    KILN_RETURN_IF_ERROR(RunGlobal(found->second[i].statement));
+  const std::vector<Touch>& touches = found->second;
+  for (size_t at = binder_at;;) {
+    const size_t statement = touches[at].statement;
+    KILN_RETURN_IF_ERROR(RunGlobal(statement));
+    for (size_t i = at + 1; i < touches.size() && touches[i].statement < before; ++i) {
+      if (module_state_[touches[i].statement] == 1) continue;
+      KILN_RETURN_IF_ERROR(RunGlobal(touches[i].statement));
+    }
+    const auto value = global_values_.find({name, statement});
+    if (value != global_values_.end()) return value->second;
+    // A branch that was not taken: what the name meant before it.
+    before = statement;
+    do {
+      if (at-- > 0) continue;
+      return Error(loc,
+                   absl::StrCat("'", name, "' has no value: the statement that binds it at line ",
+                                module_.tree->body[binder->statement]->loc.line, " did not do so"),
+                   "give it a value on every path");
+    } while (!touches[at].binds);
   }
-  const auto value = global_values_.find({name, binder->statement});
-  if (value != global_values_.end()) return value->second;
-  return Error(loc,
-               absl::StrCat("'", name, "' has no value: the statement that binds it at line ",
-                            module_.tree->body[binder->statement]->loc.line, " did not do so"),
-               "give it a value on every path");
 }
 
 absl::Status Elaborator::RunGlobal(size_t statement) {
@@ -261,6 +269,7 @@ absl::StatusOr<Value> Elaborator::Freeze(const Value& v, absl::string_view name,
   }
   const ir::Expr var = VarNamed(name, operand.e.dtype());
   KILN_RETURN_IF_ERROR(EmitNew<ir::Bind>(loc, var, operand.e));
+  if (!(operand.info.flags & ExprInfo::kLoads)) bound_.emplace(var.get(), operand.e);
   ExprInfo info;
   info.flags = ExprInfo::kRuntime;
   KILN_ASSIGN_OR_RETURN(Value bound, NewExpr(var, info, loc));
@@ -328,6 +337,34 @@ std::vector<ir::Stmt> Elaborator::PopRegion() {
 bool Elaborator::InLaunch() const {
   return std::any_of(regions_.begin(), regions_.end(),
                      [](const IrRegion& r) { return r.kind == RegionKind::kLaunch; });
+}
+
+size_t Elaborator::OutermostElementLoop() const {
+  for (size_t i = 0; i < regions_.size(); ++i) {
+    if (regions_[i].kind == RegionKind::kLoop && (regions_[i].loop == ir::ForKind::kParallel ||
+                                                  regions_[i].loop == ir::ForKind::kVectorized)) {
+      return i;
+    }
+  }
+  return regions_.size();
+}
+
+absl::StatusOr<std::vector<ir::Axis>> Elaborator::ElementAxes(SourceLoc loc) {
+  std::vector<ir::Axis> axes;
+  for (size_t i = OutermostElementLoop(); i < regions_.size(); ++i) {
+    if (regions_[i].kind == RegionKind::kWhile) {
+      return Error(loc, "this stands in a while loop inside of a loop over elements",
+                   "use a for loop, whose length is known");
+    }
+    axes.insert(axes.end(), regions_[i].axes.begin(), regions_[i].axes.end());
+  }
+  return axes;
+}
+
+int Elaborator::EmitAfterElementLoop(ir::Stmt stmt) {
+  IrRegion& loop = regions_[OutermostElementLoop()];
+  if (stmt.defined()) loop.after.push_back(std::move(stmt));
+  return loop.id;
 }
 
 absl::Status Elaborator::RequireLaunch(SourceLoc loc, absl::string_view what) {
@@ -450,6 +487,10 @@ absl::StatusOr<ir::Buffer> Elaborator::NewNamedBuffer(DType dtype, std::vector<i
 
 absl::Status Elaborator::StoreElement(const ir::Buffer& buffer, std::vector<ir::Expr> indices,
                                       const Value& value, SourceLoc loc) {
+  if (buffer->scope == ir::Scope::kBarrier) {
+    return Error(loc, absl::StrCat("'", buffer->name, "' is a barrier and holds no values"),
+                 "use T.barrier_arrive and T.barrier_wait");
+  }
   KILN_ASSIGN_OR_RETURN(
       const Operand stored,
       ToType(value, buffer->dtype, loc, absl::StrCat("the value stored to '", buffer->name, "'")));

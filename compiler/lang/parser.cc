@@ -576,7 +576,7 @@ absl::StatusOr<StmtPtr> Parser::ParseMatch() {
 }
 
 absl::StatusOr<std::unique_ptr<const ast::Ast>> ParseSource(const SourceFile& file,
-                                                            const Limits& limits) {
+                                                            const Limits& limits, bool positions) {
   if (static_cast<int64_t>(file.text.size()) > limits.source_bytes) {
     return absl::ResourceExhaustedError(
         absl::StrCat(file.path, ": error: the kernel file has ", file.text.size(),
@@ -584,6 +584,9 @@ absl::StatusOr<std::unique_ptr<const ast::Ast>> ParseSource(const SourceFile& fi
                      "\n  help: keep kernels apart from data and host code"));
   }
   KILN_ASSIGN_OR_RETURN(std::vector<Token> tokens, Tokenize(file, limits.depth));
+  if (!positions) {
+    for (Token& token : tokens) token.loc = {};
+  }
   auto tree = std::make_unique<ast::Ast>();
   Parser parser(file, std::move(tokens), limits, tree.get());
   KILN_ASSIGN_OR_RETURN(tree->body, parser.ParseFile());

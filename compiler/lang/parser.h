@@ -15,8 +15,10 @@ namespace kiln::lang {
 
 // The syntax tree of `file`. kInvalidArgument with position and remedy for a syntax error,
 // kResourceExhausted when the source, its nesting or an expression is larger than `limits`.
+// Without `positions` every node's position is unknown: text that is not the user's.
 absl::StatusOr<std::unique_ptr<const ast::Ast>> ParseSource(const SourceFile& file,
-                                                            const Limits& limits);
+                                                            const Limits& limits,
+                                                            bool positions = true);
 
 // Parses `text` as one expression into `ast` (positions refer to `file`, whose text is `text`).
 absl::StatusOr<ast::ExprPtr> ParseExpression(const SourceFile& file, const Limits& limits,

@@ -346,8 +346,10 @@ absl::StatusOr<ExprPtr> Parser::ParseAtom() {
   switch (token.kind) {
     case TokenKind::kInt: {
       if (token.too_big) {
-        return Error(begin, "an integer literal above 64 bits",
-                     "kernel integers are 64-bit; write the value as a float or split it");
+        ++pos_;
+        return MakeUnsupported(
+            begin, "an integer literal above 64 bits",
+            "kernel integers are 64-bit and signed; write the value as a float or split it", 0);
       }
       auto* node = constant(ast::ConstantType::kInt);
       node->int_value = token.int_value;
@@ -601,7 +603,9 @@ absl::Status Parser::ParsePieces(const std::vector<FPiece>& pieces,
       inner.depth_ = depth_;
       KILN_ASSIGN_OR_RETURN(part.value, inner.ParseWholeExpression());
       Raise(owner, part.value);
-      if (piece.echo) part.expression = file_.text.substr(piece.begin, piece.end - piece.begin);
+      if (piece.echo_end > 0) {
+        part.echo = file_.text.substr(piece.begin, piece.echo_end - piece.begin);
+      }
       KILN_RETURN_IF_ERROR(ParsePieces(piece.format, &part.format, owner));
     }
     parts->push_back(std::move(part));

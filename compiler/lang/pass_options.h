@@ -21,6 +21,19 @@ struct PassOptionRule {
 // In order of their names.
 const std::vector<PassOptionRule>& PassOptionRules();
 
+// A member of tilelang.PassConfigKey.
+struct PassConfigKey {
+  const char* name;  // TL_ENABLE_FAST_MATH
+  const char* text;  // "tl.enable_fast_math"
+  // What Kiln does with a key that is no rule above: empty, it changes neither result nor meaning
+  // and is accepted without effect; else why it is refused, unless its value is `harmless`.
+  const char* refused = "";
+  const char* harmless = "";  // as literal text
+};
+const std::vector<PassConfigKey>& PassConfigKeys();
+// The key of this text, or null.
+const PassConfigKey* FindPassConfigKey(absl::string_view text);
+
 // Of the value text of an option, either what programs hold (ir::Program::attrs), or what is wrong.
 struct PassOptionValue {
   std::string text;

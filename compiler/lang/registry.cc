@@ -2,10 +2,12 @@
 // the names of TileLang that are known but not supported.
 #include <map>
 #include <memory>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "compiler/lang/builtin.h"
+#include "compiler/lang/pass_options.h"
 
 namespace kiln::lang {
 namespace {
@@ -16,15 +18,6 @@ constexpr EnumMember kGemmPolicies[] = {
     {"T.GemmWarpPolicy", "FullCol", 2},
 };
 
-constexpr EnumMember kPassConfigKeys[] = {
-    {"tilelang.PassConfigKey", "TL_ENABLE_FAST_MATH", 0},
-    {"tilelang.PassConfigKey", "TL_DISABLE_WARP_SPECIALIZED", 1},
-    {"tilelang.PassConfigKey", "TL_DISABLE_TMA_LOWER", 2},
-    {"tilelang.PassConfigKey", "TL_DISABLE_THREAD_STORAGE_SYNC", 3},
-    {"tilelang.PassConfigKey", "TL_PTXAS_REGISTER_USAGE_LEVEL", 4},
-    {"tilelang.PassConfigKey", "TL_DISABLE_SAFE_MEMORY_ACCESS", 5},
-};
-
 struct Refusal {
   const char* names;
   const char* remedy;
@@ -33,49 +26,30 @@ struct Refusal {
 // Names of TileLang that real kernels use and that Kiln does not have (yet): the nearest form that
 // works here.
 constexpr Refusal kRefused[] = {
-    {"Persistent PersistentTileScheduler BaseTileScheduler",
-     "launch one block a tile with T.Kernel(T.ceildiv(N, bn), T.ceildiv(M, bm))"},
-    {"ClusterKernel block_rank_in_cluster cluster_sync cluster_arrive cluster_wait copy_cluster",
-     "use T.Kernel: clusters are not supported"},
-    {"thread_binding get_thread_binding launch_thread get_block_binding get_warp_idx "
-     "get_warp_idx_sync get_lane_idx get_warp_group_idx shuffle_elect",
-     "write tile-level loops (T.Parallel): threads are assigned by the compiler"},
-    {"ws_op WSSync WSID WSScope WSRole WSPipeline WSSchedule annotate_ws_schedule set_max_nreg "
-     "annotate_producer_reg_dealloc annotate_consumer_reg_alloc",
+    {"copy_cluster", "let each block copy for itself: those of a cluster share no memory here"},
+    {"ws_op WSSync WSID WSScope WSRole WSPipeline WSSchedule annotate_ws_schedule",
      "use T.Pipelined, or give warpgroups their work with T.ws"},
-    {"mbarrier_wait_parity mbarrier_arrive mbarrier_expect_tx mbarrier_arrive_expect_tx "
-     "alloc_barrier alloc_cluster_barrier barrier_arrive barrier_wait sync_threads sync_warp "
-     "sync_grid fence_proxy_async tvm_storage_sync ptx_wait_group ptx_commit_group pdl_sync "
-     "pdl_trigger",
+    {"alloc_cluster_barrier sync_grid tvm_storage_sync pdl_sync pdl_trigger",
      "leave it out: tile ops are ordered by the program, and the compiler places barriers"},
-    {"tma_copy tma_load async_copy ptx_cp_async im2col c2d_im2col transpose", "use T.copy"},
-    {"wgmma_gemm tcgen05_gemm ptx_wgmma_ss wait_wgmma warpgroup_arrive tcgen05_gemm_blockscaled "
-     "gemm_sp mma_gemm_blockscaled dp4a tcgen05_mma_arrive alloc_tmem deallocate_tmem",
+    {"tma_load ptx_cp_async", "use T.copy"},
+    {"tcgen05_gemm ptx_wgmma_ss tcgen05_gemm_blockscaled gemm_sp mma_gemm_blockscaled "
+     "tcgen05_mma_arrive alloc_tmem deallocate_tmem",
      "use T.gemm: the compiler picks the instruction"},
-    {"cumsum cummax", "accumulate in a T.serial loop over a T.alloc_fragment"},
-    {"reduce_bitand reduce_bitor reduce_bitxor warp_reduce_sum warp_reduce_max warp_reduce_min "
-     "comm_reducer tvm_thread_allreduce reducer_init "
-     "reducer_update",
-     "use T.reduce_sum, T.reduce_max, T.reduce_min, T.reduce_abssum, T.reduce_absmax, or update a "
-     "T.alloc_reducer"},
-    {"atomic_load atomic_store atomic_or", "use T.atomic_add, T.atomic_max or T.atomic_min"},
-    {"call_extern call_intrin import_source evaluate attr access_ptr address_of tvm_access_ptr",
+    {"call_extern call_intrin import_source tvm_access_ptr",
      "write the computation with T's own functions"},
-    {"print rng_init rng_rand rng_rand_float", "write values to an output tensor"},
-    {"meta_class", "use @T.macro functions"},
     {"SharedBuffer FragmentBuffer sblock sblock_alloc_buffer reads writes",
      "use T.alloc_shared, T.alloc_fragment or T.alloc_local"},
-    {"annotate_safe_value annotate_restrict_buffers "
-     "annotate_min_blocks_per_sm annotate_pass_configs annotate_compile_flags func_attr",
-     "leave it out, or use pass_configs of @tilelang.jit"},
-    {"Ramp Broadcast Shuffle extract_lane", "use T.vectorized"},
-    {"ballot ballot_sync any_sync all_sync shfl_sync tvm_warp_shuffle activemask match_any_sync "
-     "match_all_sync syncthreads_and syncthreads_or syncthreads_count",
-     "use a reduction or shared memory"},
-    {"sinh cosh atan atan2 asin acos fmod ldexp",
-     "build it from T.exp, T.sin, T.cos, T.tanh and arithmetic"},
-    {"int4 uint4 float4_e2m1fn float8_e8m0fnu tfloat32 float8_e4m3fnuz float8_e5m2fnuz",
-     "use float8_e4m3fn, float8_e5m2, int8 or a wider type"},
+    {"annotate_restrict_buffers",
+     "pass tensors that lie apart: Kiln takes those of one call to share no element"},
+    {"Ramp Broadcast Shuffle extract_lane add2 sub2 mul2 fma2 max2 min2 abs2",
+     "write it for one element of a T.vectorized or T.Parallel loop: vectors are the compiler's"},
+    {"ldg64 ldg128 ldg256 stg64 stg128 stg256 lds64 lds128 sts64 sts128",
+     "load and store elements in a T.vectorized loop, or use T.copy: accesses are made wide"},
+    {"tfloat32", "use float32, and the pass option kiln.tf32 for products"},
+    {"int4 uint4 float4_e2m1fn",
+     "keep two values in a uint8 and take them apart with shifts, or use a wider type"},
+    {"float8_e8m0fnu float8_e4m3fnuz float8_e5m2fnuz",
+     "use float8_e4m3fn or float8_e5m2, or keep the bits in a uint8"},
 };
 
 void AddTable(BuiltinTable table, absl::string_view prefix, Module* module) {
@@ -83,6 +57,7 @@ void AddTable(BuiltinTable table, absl::string_view prefix, Module* module) {
     absl::string_view name = table.rows[i].name;
     if (name.substr(0, prefix.size()) != prefix) continue;
     name.remove_prefix(prefix.size());
+    if (name.find('.') != absl::string_view::npos) continue;  // of a module inside
     module->members[std::string(name)] = Value::OfBuiltin(&table.rows[i]);
   }
 }
@@ -103,6 +78,14 @@ Module* Add(ModuleMap* modules, const std::string& path, const std::string& show
   return slot.get();
 }
 
+// The tables of T's own functions.
+std::vector<BuiltinTable> LanguageTables() {
+  return {TileBuiltins(),   ScanBuiltins(),     AtomicBuiltins(), MathBuiltins(),
+          BitBuiltins(),    RoundingBuiltins(), RandomBuiltins(), DebugBuiltins(),
+          DeviceBuiltins(), AllocBuiltins(),    ViewBuiltins(),   ReducerBuiltins(),
+          LoopBuiltins(),   BarrierBuiltins(),  ThreadBuiltins(), LayoutBuiltins()};
+}
+
 void AddLanguage(ModuleMap* modules) {
   Module* policy = Add(modules, "tilelang.language.GemmWarpPolicy", "T.GemmWarpPolicy");
   for (const EnumMember& member : kGemmPolicies) {
@@ -110,13 +93,13 @@ void AddLanguage(ModuleMap* modules) {
   }
   Module* t = Add(modules, "tilelang.language", "T");
   t->has_dtypes = true;
-  for (const BuiltinTable& table : {TileBuiltins(), MathBuiltins(), AllocBuiltins(), ViewBuiltins(),
-                                    ReducerBuiltins(), LoopBuiltins(), LayoutBuiltins()}) {
+  for (const BuiltinTable& table : LanguageTables()) {
     AddTable(table, "T.", t);
   }
   t->members["GemmWarpPolicy"] = Value::OfModule(policy);
   t->members["ptr"] = Value::OfDType(kHandle);
-  for (const char* marker : {"Ref", "Var", "prim_func", "macro"}) {
+  t->bundled = {"BaseTileScheduler", "PersistentTileScheduler"};
+  for (const char* marker : {"Ref", "Var", "prim_func", "macro", "meta_class"}) {
     t->members[marker] = Value::TypeName(marker);
   }
   for (const Refusal& refusal : kRefused) {
@@ -124,6 +107,36 @@ void AddLanguage(ModuleMap* modules) {
       t->refused[std::string(name)] = refusal.remedy;
     }
   }
+}
+
+// Modules around the language: what asks of the target, and other paths to the same things.
+void AddAround(ModuleMap* modules, const BuiltinTable& table) {
+  const Module& t = *(*modules)["tilelang.language"];
+  Module* driver = Add(modules, "tilelang.carver.arch.driver", "driver");
+  AddTable(TorchBuiltins(), "driver.", driver);
+  Module* arch = Add(modules, "tilelang.carver.arch", "tilelang.carver.arch");
+  arch->members["driver"] = Value::OfModule(driver);
+  Module* carver = Add(modules, "tilelang.carver", "tilelang.carver");
+  carver->members["arch"] = Value::OfModule(arch);
+  for (const char* path : {"tilelang.utils.target", "tilelang.backend.target", "tilelang.utils",
+                           "tilelang.language.fp8"}) {
+    AddTable(TorchBuiltins(), "tilelang.", Add(modules, path, path));
+  }
+  for (const char* path : {"tilelang.tileop", "tilelang.tileop.base"}) {
+    Add(modules, path, path)->members["GemmWarpPolicy"] = t.members.at("GemmWarpPolicy");
+  }
+  for (const char* path : {"tilelang.cuda.intrinsics", "tilelang.cuda.intrinsics.layout",
+                           "tilelang.intrinsics.mma_layout", "tilelang.cuda.layout"}) {
+    Module* module = Add(modules, path, path);
+    for (const char* name : {"make_mma_swizzle_layout", "make_swizzled_layout"}) {
+      module->members[name] = Imported(table, "tilelang.make_swizzled_layout");
+    }
+  }
+  Module* schedule =
+      Add(modules, "tilelang.language.tile_schedule", "tilelang.language.tile_schedule");
+  schedule->bundled = t.bundled;
+  Add(modules, "tilelang.language.meta", "tilelang.language.meta")->members["meta_class"] =
+      t.members.at("meta_class");
 }
 
 void AddTilelang(ModuleMap* modules) {
@@ -136,13 +149,25 @@ void AddTilelang(ModuleMap* modules) {
   Module* intrinsics = Add(modules, "tilelang.intrinsics", "tilelang.intrinsics");
   intrinsics->members["make_mma_swizzle_layout"] = Imported(table, "tilelang.make_swizzled_layout");
   Module* keys = Add(modules, "tilelang.PassConfigKey", "tilelang.PassConfigKey");
-  for (const EnumMember& member : kPassConfigKeys) {
-    keys->members[member.name] = Value::OfEnum(&member);
-  }
+  static const auto& members = *new std::vector<EnumMember>([] {
+    std::vector<EnumMember> list;
+    for (const PassConfigKey& key : PassConfigKeys()) {
+      list.push_back(
+          {"tilelang.PassConfigKey", key.name, static_cast<int64_t>(list.size()), key.text});
+    }
+    return list;
+  }());
+  for (const EnumMember& member : members) keys->members[member.name] = Value::OfEnum(&member);
   Module* root = Add(modules, "tilelang", "tilelang");
   AddTable(table, "tilelang.", root);
+  for (const char* path : {"tilelang.transform", "tilelang.transform.pass_config"}) {
+    Add(modules, path, path)->members["PassConfigKey"] = Value::OfModule(keys);
+  }
+  AddAround(modules, table);
   root->members["math"] = Value::OfModule(math);
   root->members["layout"] = Value::OfModule(layout);
+  root->members["carver"] = Value::OfModule((*modules)["tilelang.carver"].get());
+  root->members["transform"] = Value::OfModule((*modules)["tilelang.transform"].get());
   root->members["intrinsics"] = Value::OfModule(intrinsics);
   root->members["PassConfigKey"] = Value::OfModule(keys);
   root->members["language"] = Value::OfModule((*modules)["tilelang.language"].get());
@@ -151,6 +176,25 @@ void AddTilelang(ModuleMap* modules) {
   }
   Module* itertools = Add(modules, "itertools", "itertools");
   AddTable(table, "itertools.", itertools);
+}
+
+// Dtypes, tensors without data, and what asks of the target.
+void AddTorch(ModuleMap* modules) {
+  for (const char* path : {"torch", "numpy"}) {
+    Module* module = Add(modules, path, path);
+    module->has_dtypes = true;
+    AddTable(TorchBuiltins(), absl::StrCat(path, "."), module);
+  }
+  Module* random = Add(modules, "numpy.random", "numpy.random");
+  AddTable(TorchBuiltins(), "numpy.random.", random);
+  (*modules)["numpy"]->members["random"] = Value::OfModule(random);
+  Module* torch = (*modules)["torch"].get();
+  Module* cuda = Add(modules, "torch.cuda", "torch.cuda");
+  AddTable(TorchBuiltins(), "torch.cuda.", cuda);
+  torch->members["cuda"] = Value::OfModule(cuda);
+  Module* version = Add(modules, "torch.version", "torch.version");
+  version->members["hip"] = Value::None();
+  torch->members["version"] = Value::OfModule(version);
 }
 
 ModuleMap BuildModules() {
@@ -163,10 +207,7 @@ ModuleMap BuildModules() {
   math->members["nan"] = Value::Float(__builtin_nan(""));
   math->members["pi"] = Value::Float(3.14159265358979323846);
   math->members["e"] = Value::Float(2.71828182845904523536);
-  for (const char* path : {"torch", "numpy"}) {  // for their dtypes only
-    Module* module = Add(&modules, path, path);
-    module->has_dtypes = true;
-  }
+  AddTorch(&modules);
   modules["numpy"]->members["inf"] = Value::Float(HUGE_VAL);
   modules["numpy"]->members["pi"] = math->members["pi"];
   Module* typing = Add(&modules, "typing", "typing");
@@ -258,10 +299,10 @@ const BuiltinSignature& SignatureOf(const Builtin& builtin) {
         table->try_emplace(rows.rows[i].params, ParseSignature(rows.rows[i].params));
       }
     };
+    for (const BuiltinTable& rows : LanguageTables()) add(rows);
     for (const BuiltinTable& rows :
-         {TileBuiltins(), MathBuiltins(), AllocBuiltins(), ViewBuiltins(), ReducerBuiltins(),
-          LoopBuiltins(), LayoutBuiltins(), TirxBuiltins(), PythonTable(), HostMathBuiltins(),
-          TilelangBuiltins(), MethodTable()}) {
+         {TirxBuiltins(), PythonTable(), HostMathBuiltins(), TilelangBuiltins(), TorchBuiltins(),
+          ArrayMethods(), MethodTable()}) {
       add(rows);
     }
     return table.release();

@@ -82,6 +82,9 @@ absl::StatusOr<Value> Elaborator::SubscriptSequence(const Value& base, const Val
     size = static_cast<int64_t>(base.str().size());
   } else if (base.Is(Type::kRange)) {
     size = base.range().Count();
+  } else if (base.Is(Type::kArray)) {
+    return Unimplemented(loc, "an element of a tensor of the host",
+                         "a tensor has a shape and a dtype when a kernel is compiled, and no data");
   } else if (base.Is(Type::kAccess)) {
     return Unimplemented(loc, "a subscript of a region of a buffer",
                          "write all indices in one pair of brackets");
@@ -188,7 +191,7 @@ absl::StatusOr<AccessIndex> Elaborator::BufferIndex(const ir::Buffer& buffer, si
   if (!slice.stop.is_none()) {
     KILN_ASSIGN_OR_RETURN(stop, bound(slice.stop, "the end"));
   }
-  result.extent = Difference(stop, result.min);
+  result.extent = Difference(stop, result.min, bound_);
   const auto extent = ir::ConstInt(result.extent);
   if (extent && *extent <= 0) {
     return Error(loc,
@@ -233,6 +236,7 @@ absl::StatusOr<Value> Elaborator::GetMember(const Module& module, const std::str
   if (module.has_dtypes) {
     if (const auto type = ParseDType(attr)) return Value::OfDType(*type);
   }
+  if (module.bundled.contains(attr)) return BundledClass(attr, loc);
   const auto refused = module.refused.find(attr);
   if (refused != module.refused.end()) {
     return Unimplemented(loc, absl::StrCat("'", module.name, ".", attr, "' is not supported"),
@@ -311,7 +315,24 @@ absl::StatusOr<Value> Elaborator::GetAttribute(const Value& self, const std::str
       break;
     case Type::kEnum:
       if (attr == "name") return NewStr(self.member()->name);
+      if (attr == "value" && self.member()->text != nullptr) return NewStr(self.member()->text);
       if (attr == "value") return Value::Int(self.member()->value);
+      break;
+    case Type::kInstance:
+      return InstanceAttribute(self, attr, loc);
+    case Type::kClass:
+      if (attr == "__name__") return NewStr(self.type_object().def->name);
+      return ClassAttribute(self, self, attr, loc);
+    case Type::kMethod:  // of super()
+      if (self.method().callee.Is(Type::kClass)) {
+        return ClassAttribute(self.method().callee, self.method().self, attr, loc);
+      }
+      break;
+    case Type::kArray:
+      if (attr == "shape") return NewTuple(self.array().shape);
+      if (attr == "dtype") return Value::OfDType(self.array().dtype);
+      if (attr == "ndim") return Value::Int(static_cast<int64_t>(self.array().shape.size()));
+      if (attr == "T") return TransposedArray(*this, self);
       break;
     case Type::kBuiltin:
       if (const Builtin* member = FindMember(*self.builtin(), attr)) {
@@ -329,6 +350,10 @@ absl::StatusOr<Value> Elaborator::GetAttribute(const Value& self, const std::str
     node->self = self;
     node->function = method;
     return Value::Of(Type::kMethod, node);
+  }
+  if (self.Is(Type::kArray)) {
+    return Unimplemented(loc, absl::StrCat("'", attr, "' of a tensor of the host"),
+                         "a tensor has a shape and a dtype when a kernel is compiled, and no data");
   }
   return Error(loc, absl::StrCat(Describe(self), " has no attribute '", attr, "'"),
                DidYouMean(attr, MethodNames(self), "check the name"));

@@ -29,7 +29,7 @@ std::vector<ir::Expr> Extents(const ir::Region& region, bool drop_units) {
 
 absl::StatusOr<Tile> Elaborator::ToTile(const Value& v, SourceLoc loc, absl::string_view what) {
   Tile tile;
-  if (v.Is(Type::kBuffer)) {
+  if (v.Is(Type::kBuffer) && v.buffer().buffer->scope != ir::Scope::kBarrier) {
     tile.region = ir::WholeBuffer(v.buffer().buffer);
     return tile;
   }
@@ -37,7 +37,7 @@ absl::StatusOr<Tile> Elaborator::ToTile(const Value& v, SourceLoc loc, absl::str
   if (v.Is(Type::kAccess)) access = &v.access();
   // A name bound to an element still stands for the place where the element lies.
   if (v.Is(Type::kExpr)) access = v.expr().origin;
-  if (access == nullptr) {
+  if (access == nullptr || access->buffer->scope == ir::Scope::kBarrier) {
     return Error(loc, absl::StrCat(what, " must be a buffer or a region of one, not ", Describe(v)),
                  "pass a buffer x, a region x[a:b, c:d] or a start x[a, c]");
   }
@@ -55,7 +55,7 @@ absl::StatusOr<Tile> Elaborator::ToTile(const Value& v, SourceLoc loc, absl::str
 
 absl::Status Elaborator::RequireSameExtent(const ir::Expr& a, const ir::Expr& b, SourceLoc loc,
                                            const std::string& message, const std::string& remedy) {
-  const ir::Expr difference = Difference(a, b);
+  const ir::Expr difference = Difference(a, b, bound_);
   if (ir::IsConst(difference, 0)) return absl::OkStatus();
   const ExprInfo info = Join(InfoOf(a), InfoOf(b));
   const ir::Expr equal = ir::ConstInt(difference) ? ir::MakeBool(false) : ir::Equal(a, b);

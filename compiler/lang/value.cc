@@ -289,6 +289,8 @@ std::string Describe(const Value& value) {
       return "T.Kernel(...)";
     case Type::kThreads:
       return "T.ws(...)";
+    case Type::kCombiner:
+      return "T.comm_reducer(...)";
     case Type::kTensorType:
       return "a tensor annotation";
     case Type::kTypeName:
@@ -297,6 +299,15 @@ std::string Describe(const Value& value) {
       return "a layout";
     case Type::kTerm:
       return absl::StrCat("'", value.term().text, "', a part of a layout");
+    case Type::kClass:
+      return absl::StrCat("the class '", value.type_object().def->name, "'");
+    case Type::kInstance: {
+      const InstanceObject& instance = value.instance();
+      return instance.type == nullptr ? std::string(instance.what)
+                                      : absl::StrCat("a ", instance.type->def->name);
+    }
+    case Type::kArray:
+      return "a tensor of the host";
     case Type::kUnknown:
       return absl::StrCat("'", value.unknown().path, "'");
   }

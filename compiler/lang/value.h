@@ -46,10 +46,14 @@ enum class Type : uint8_t {
   kLoop,
   kLaunch,
   kThreads,
+  kCombiner,
   kTensorType,
   kTypeName,
   kLayout,
   kTerm,
+  kClass,
+  kInstance,
+  kArray,
   kUnknown,
 };
 
@@ -69,9 +73,13 @@ struct AccessObject;
 struct LoopObject;
 struct LaunchObject;
 struct ThreadsObject;
+struct CombinerObject;
 struct TensorTypeObject;
 struct LayoutObject;
 struct TermObject;
+struct ClassObject;
+struct InstanceObject;
+struct ArrayObject;
 struct UnknownObject;
 struct Builtin;
 struct Module;
@@ -127,9 +135,13 @@ class Value {
   LoopObject& loop() const { return Get<LoopObject>(); }
   LaunchObject& launch() const { return Get<LaunchObject>(); }
   ThreadsObject& threads() const { return Get<ThreadsObject>(); }
+  CombinerObject& combiner() const { return Get<CombinerObject>(); }
   const TensorTypeObject& tensor_type() const { return Get<TensorTypeObject>(); }
   const LayoutObject& layout() const { return Get<LayoutObject>(); }
   const TermObject& term() const { return Get<TermObject>(); }
+  ClassObject& type_object() const { return Get<ClassObject>(); }
+  InstanceObject& instance() const { return Get<InstanceObject>(); }
+  const ArrayObject& array() const { return Get<ArrayObject>(); }
   const UnknownObject& unknown() const { return Get<UnknownObject>(); }
 
  private:
@@ -195,8 +207,14 @@ struct JitOptions {
   std::vector<std::pair<std::string, std::string>> attrs;
 };
 
+// How a function of a class is read through an instance.
+enum class MethodKind : uint8_t { kMethod, kProperty, kStatic, kClass };
+
 struct FunctionObject : Object {
   FunctionKind kind = FunctionKind::kPlain;
+  MethodKind method = MethodKind::kMethod;
+  const ClassObject* owner = nullptr;  // the class that defines it
+  bool stores = false;                 // of a class: its statements become IR
   const ast::Function* def = nullptr;  // one of def, lambda
   const ast::Lambda* lambda = nullptr;
   Scope* closure = nullptr;     // null: the module
@@ -210,6 +228,30 @@ struct FunctionObject : Object {
 struct MethodObject : Object {
   Value self;
   const Builtin* function = nullptr;  // takes self as its first argument
+  Value callee;                       // or a function of a class that does
+};
+
+// A class: evaluated when it is first used, so that classes of host code cost nothing.
+struct ClassObject : Object {
+  const ast::Class* def = nullptr;
+  Scope* closure = nullptr;  // null: the module
+  bool ready = false, preparing = false;
+  std::vector<Value> bases;
+  std::vector<std::pair<std::string, Value>> members;
+  std::vector<const ast::AnnAssign*> fields;  // of a @dataclass
+  bool is_dataclass = false;
+};
+struct InstanceObject : Object {
+  const ClassObject* type = nullptr;  // null: of the host (what names it)
+  const char* what = "";
+  std::string name;  // that it was first bound to; its buffers are named after it
+  std::vector<std::pair<std::string, Value>> attributes;
+  int region = 0;
+};
+// A tensor of the host (torch, numpy): its shape and element type, no data.
+struct ArrayObject : Object {
+  std::vector<Value> shape;
+  DType dtype;
 };
 struct ExprObject : Object {
   ir::Expr expr;
@@ -241,13 +283,19 @@ struct LoopObject : Object {
   Operand step;                          // undefined = 1; one-axis loops only
   ir::Expr num_stages;
   std::map<std::string, std::string> annotations;
+  std::vector<Value> domain;  // T.Persistent: of the tiles, in place of starts and extents
+  Value wave, index, group;
 };
 struct LaunchObject : Object {
   std::vector<Operand> grid;
   std::vector<ir::Expr> threads;
+  std::vector<int64_t> cluster;  // blocks along each axis of the grid; empty: one
 };
 struct ThreadsObject : Object {  // T.ws: threads [first, first + count) of the block
   int64_t first = 0, count = 0;
+};
+struct CombinerObject : Object {  // T.comm_reducer: how the values of two threads become one
+  Value function, identity;
 };
 struct TensorTypeObject : Object {
   const char* name = "T.Tensor";
@@ -282,21 +330,7 @@ struct EnumMember {
   const char* enum_name;
   const char* name;
   int64_t value;
-};
-
-// A condition that is known now, or left to run time.
-struct Condition {
-  bool known = false;
-  bool value = false;
-  Operand expr;  // when not known: a bool expression
-};
-
-// A box of a buffer as an operand of a tile op.
-struct Tile {
-  ir::Region region;
-  bool is_base = false;      // only the start is given; extents come from the other operand
-  std::vector<int> dropped;  // dimensions of the buffer that an index took
-  ExprInfo info;
+  const char* text = nullptr;  // its value, where that is a string
 };
 
 // Owns the objects of one elaboration and counts their bytes.

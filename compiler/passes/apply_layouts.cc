@@ -70,7 +70,10 @@ class Apply : public FactsMutator {
     for (const Expr& index : Map(atomic.dst.buffer, indices)) {
       dst.ranges.push_back({index, ir::MakeInt(1)});
     }
-    return ir::MakeStmt<ir::Atomic>(atomic.loc, atomic.op, dst, ir::Region{}, Mutate(atomic.value));
+    ir::AtomicWay way = atomic.way;
+    if (way.previous) way.previous = VisitBuffer(way.previous);
+    return ir::MakeStmt<ir::Atomic>(atomic.loc, atomic.op, dst, ir::Region{}, Mutate(atomic.value),
+                                    std::move(way));
   }
 
   // Operands become runs of their storage; what the instruction must know of how they lie is noted.

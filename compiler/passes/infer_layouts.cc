@@ -312,6 +312,22 @@ class Solver {
     return Anywhere(op, std::move(loop));
   }
 
+  // Whether an iteration touches elements of the fragment, and none that is decided: a guard left
+  // them out where the others were. Whoever touches all of them knows better.
+  static bool LeavesOpen(const Operation& op, const FragmentUse& use, const State& state) {
+    const Ownership& fragment = state.fragments[use.fragment];
+    if (fragment.complete()) return false;
+    for (int64_t i = 0; i < op.iterations; ++i) {
+      bool touches = false, decided = false;
+      for (const auto& list : use.elements) {
+        touches |= list[i] >= 0;
+        decided |= list[i] >= 0 && fragment.decided(list[i]);
+      }
+      if (touches && !decided) return true;
+    }
+    return false;
+  }
+
   // Whether iteration i touches element i of a fragment of as many, or, where a guard fails,
   // nothing: it may as well run where that element is held.
   static bool WalksWhole(const Operation& op, const FragmentUse& use, int64_t size) {
@@ -422,14 +438,19 @@ class Solver {
   absl::Status FromSource(const Operation& op, const State& state, bool free,
                           std::optional<Ownership>* loop, std::string* why) {
     const std::vector<const FragmentUse*> sources = Sources(op, state, free);
+    bool waits = sources.empty();
     for (const FragmentUse* use : sources) {
+      if (!free && LeavesOpen(op, *use, state)) {
+        waits = true;
+        continue;
+      }
       Ownership candidate = LoopFor(op, *use, state);
       if (!Agrees(op, candidate, state)) continue;
       *loop = std::move(candidate);
       *why = absl::StrCat("runs where ", use->text, " is held");
       return absl::OkStatus();
     }
-    if (sources.empty() && !free) return absl::OkStatus();
+    if (waits && !free) return absl::OkStatus();
     KILN_ASSIGN_OR_RETURN(*loop, Meet(op, state));
     *why = "runs where all that it touches is held";
     return absl::OkStatus();
@@ -598,11 +619,11 @@ class Solver {
       LayoutPrice best_price;
       const LayoutPrices prices(problem_, component, cost_);
       absl::Status first = absl::OkStatus();
-      for (const int root : component) {
-        if (state->done[root] || problem_.operations[root].kind != OperationKind::kLoop) continue;
+      const auto attempt_all = [&](bool nearest, int root) {
+        if (state->done[root] || problem_.operations[root].kind != OperationKind::kLoop) return;
         for (int64_t width = WidestPlan(problem_.operations[root]); width >= 1; width /= 2) {
           State attempt = *state;
-          const absl::Status status = Grow(component, root, width, &attempt);
+          const absl::Status status = Grow(component, root, width, nearest, &attempt);
           if (!status.ok()) {
             if (first.ok()) first = status;
             continue;
@@ -612,7 +633,9 @@ class Solver {
           best = std::move(attempt);
           best_price = price;
         }
-      }
+      };
+      for (const int root : component) attempt_all(/*nearest=*/false, root);
+      for (size_t i = 0; !best && i < component.size(); ++i) attempt_all(true, component[i]);
       if (!best) return first.ok() ? NothingToStartFrom(component, *state) : first;
       *state = *std::move(best);
     }
@@ -626,16 +649,35 @@ class Solver {
     return absl::OkStatus();
   }
 
-  // Plans `root`, follows the consequences, and plans the next operation that is still open.
-  absl::Status Grow(const std::vector<int>& component, int root, int64_t width, State* state) {
+  // Plans `root`, follows the consequences, and plans the next operation that is still open: the
+  // first, or, `nearest`, the first loop that touches something decided.
+  absl::Status Grow(const std::vector<int>& component, int root, int64_t width, bool nearest,
+                    State* state) {
     KILN_RETURN_IF_ERROR(Plan(root, width, state));
-    for (const int o : component) {
-      const Operation& op = problem_.operations[o];
-      if (state->done[o]) continue;
+    while (const std::optional<int> o = Next(component, nearest, *state)) {
+      const Operation& op = problem_.operations[*o];
       if (op.kind == OperationKind::kReduce) return words_.NothingWrites(op);
-      KILN_RETURN_IF_ERROR(Plan(o, WidestPlan(op), state));
+      KILN_RETURN_IF_ERROR(Plan(*o, WidestPlan(op), state));
     }
     return absl::OkStatus();
+  }
+
+  std::optional<int> Next(const std::vector<int>& component, bool nearest,
+                          const State& state) const {
+    std::optional<int> next;
+    for (const int o : component) {
+      const Operation& op = problem_.operations[o];
+      if (state.done[o]) continue;
+      if (!nearest) return o;
+      const bool loop = op.kind == OperationKind::kLoop;
+      if (loop && std::any_of(op.uses.begin(), op.uses.end(), [&](const FragmentUse& use) {
+            return state.fragments[use.fragment].any_decided();
+          })) {
+        return o;
+      }
+      if (!next || (loop && problem_.operations[*next].kind != OperationKind::kLoop)) next = o;
+    }
+    return next;
   }
 
   // From what it reads if that is decided, else from its shape.
@@ -737,19 +779,8 @@ class Solver {
 }  // namespace
 
 const char* NameOf(InferenceStep step) {
-  switch (step) {
-    case InferenceStep::kFloating:
-      return "Floating";
-    case InferenceStep::kStrict:
-      return "Strict";
-    case InferenceStep::kCommon:
-      return "Common";
-    case InferenceStep::kFree:
-      return "Free";
-    case InferenceStep::kRevisit:
-      return "Revisit";
-  }
-  return "";
+  static constexpr const char* kNames[] = {"Floating", "Strict", "Common", "Free", "Revisit"};
+  return kNames[static_cast<size_t>(step)];
 }
 
 absl::StatusOr<LayoutSolution> InferLayouts(const ir::Program& program,

@@ -31,7 +31,8 @@ Addition AdditionOf(const Stmt& s) {
   }
   const auto* atomic = inner->As<ir::Atomic>();
   if (atomic == nullptr || atomic->op != ir::AtomicOp::kAdd || !atomic->value.defined() ||
-      atomic->dst.buffer->scope != ir::Scope::kGlobal) {
+      atomic->dst.buffer->scope != ir::Scope::kGlobal || atomic->way.previous ||
+      atomic->way.order != ir::MemoryOrder::kRelaxed) {
     return {};
   }
   out.atomic = atomic;

@@ -85,6 +85,10 @@ class Collector {
         return Reads(s.As<ir::Evaluate>()->value, s->loc);
       case ir::StmtKind::kAssert:
         return Reads(s.As<ir::Assert>()->condition, s->loc);
+      case ir::StmtKind::kPrint:
+        for (const Expr& e : s.As<ir::Print>()->values) KILN_RETURN_IF_ERROR(Reads(e, s->loc));
+        width_ = 1;
+        return absl::OkStatus();
       case ir::StmtKind::kInstruct:  // barriers and loads into shared memory: no fragment
       case ir::StmtKind::kBreak:
       case ir::StmtKind::kContinue:
@@ -102,6 +106,7 @@ class Collector {
         break;
       case ir::StmtKind::kPairGemm:
       case ir::StmtKind::kFill:
+      case ir::StmtKind::kScan:
       case ir::StmtKind::kLaunch:
         break;
     }
@@ -368,7 +373,8 @@ class Collector {
                    "update a shared or global buffer");
     }
     const int64_t widest =
-        atomic.op == ir::AtomicOp::kAdd && atomic.dst.buffer->scope == ir::Scope::kGlobal
+        atomic.op == ir::AtomicOp::kAdd && atomic.dst.buffer->scope == ir::Scope::kGlobal &&
+                !atomic.way.previous && atomic.way.order == ir::MemoryOrder::kRelaxed
             ? target::WidestAtomicAdd(gpu_, atomic.dst.buffer->dtype)
             : 1;
     width_ = std::min(width_, std::max<int64_t>(widest, 1));

@@ -38,7 +38,7 @@ class LowerTiles : public FactsMutator {
       const auto written = Is(atomic->dst.buffer);
       const ir::Region dst = ir::Settle(atomic->dst, written, s->loc, &stmts);
       const ir::Region src = ir::Settle(atomic->src, written, s->loc, &stmts);
-      stmts.push_back(LowerAtomic(ir::Atomic(s->loc, atomic->op, dst, src, {})));
+      stmts.push_back(LowerAtomic(ir::Atomic(s->loc, atomic->op, dst, src, {}, atomic->way)));
       return ir::MakeSeq(std::move(stmts), s->loc);
     }
     return FactsMutator::VisitStmt(s);
@@ -128,7 +128,7 @@ class LowerTiles : public FactsMutator {
           atomic.dst.buffer->dtype,
           ir::MakeLoad(atomic.src.buffer, from, InsidePredicate(atomic.src.buffer, from, facts_)));
       const Stmt update =
-          ir::MakeStmt<ir::Atomic>(atomic.loc, atomic.op, element, ir::Region{}, value);
+          ir::MakeStmt<ir::Atomic>(atomic.loc, atomic.op, element, ir::Region{}, value, atomic.way);
       const Expr inside = InsidePredicate(atomic.dst.buffer, to, facts_);
       return inside.defined() ? ir::MakeStmt<ir::If>(atomic.loc, inside, update) : update;
     });

@@ -57,6 +57,8 @@ class Partition : public ir::Mutator {
     const auto operation = operations_.find(s.get());
     if (operation != operations_.end()) return VisitOperation(operation->second, s);
     switch (s.kind()) {
+      case ir::StmtKind::kFor:
+        return VisitOther(s, *s.As<ir::For>());
       case ir::StmtKind::kGemm:
         return sums_.Multiply(s, [this](const Expr& e) { return Mutate(e); });
       case ir::StmtKind::kAlloc:
@@ -66,8 +68,11 @@ class Partition : public ir::Mutator {
       case ir::StmtKind::kOnThreads:
         return VisitPart(*s.As<ir::OnThreads>());
       case ir::StmtKind::kAtomic:
+      case ir::StmtKind::kPrint:
         if (!thread_.defined()) return Once(s);
         return Acting(RebuildStmt(s));
+      case ir::StmtKind::kAssert:
+        return thread_.defined() ? RebuildStmt(s) : Once(s);
       default:
         return RebuildStmt(s);
     }
@@ -82,6 +87,16 @@ class Partition : public ir::Mutator {
     const int f = FragmentOf(buffer);
     return level_.PlaceOf(f, thread_.defined() ? thread_ : level_.FirstThread(),
                           FlattenExpr(MutateAll(indices), problem_.fragments[f].shape));
+  }
+
+  // A loop over threads that the kernel itself has: each reads what it holds of a fragment.
+  Stmt VisitOther(const Stmt& s, const ir::For& loop) {
+    if (loop.loop != ir::ForKind::kThreads) return RebuildStmt(s);
+    own_.clear();
+    thread_ = loop.axes[0].var;
+    const Stmt rebuilt = RebuildStmt(s);
+    thread_ = Expr();
+    return rebuilt;
   }
 
   Stmt VisitPart(const ir::OnThreads& part) {
@@ -152,7 +167,9 @@ class Partition : public ir::Mutator {
         store.buffer->scope == ir::Scope::kGlobal || store.buffer->scope == ir::Scope::kShared;
     if (!thread_.defined()) return memory ? Once(s) : RebuildStmt(s);
     if (memory) return Acting(RebuildStmt(s));
-    if (own_.count(store.buffer.get()) == 0) NotItsOwn(store);
+    const bool own =
+        store.buffer->scope == ir::Scope::kRegister || own_.count(store.buffer.get()) > 0;
+    if (!own) NotItsOwn(store);
     return RebuildStmt(s);
   }
 

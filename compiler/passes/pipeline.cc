@@ -23,6 +23,7 @@
 #include "compiler/passes/lower_copies.h"
 #include "compiler/passes/lower_gemm_cpu.h"
 #include "compiler/passes/lower_reductions_cpu.h"
+#include "compiler/passes/lower_scans.h"
 #include "compiler/passes/merge_threads.h"
 #include "compiler/passes/overlap_products.h"
 #include "compiler/passes/partition_loops.h"
@@ -67,6 +68,7 @@ const std::vector<Pass>& CpuPipeline() {
   static const std::vector<Pass> pipeline = {
       {"merge-threads", MergeThreads},
       {"check-stages", CheckStages},
+      {"lower-scans-cpu", LowerScansCpu},
       {"simplify", Simplify},
       {"guard-accesses", GuardAccesses},  // before tiles become loops: Copy clips by itself
       {"forward-copies", ForwardCopies},  // before placement: a forwarded tile needs no storage
@@ -90,6 +92,7 @@ const std::vector<Pass>& ThreadPipeline() {
   static const std::vector<Pass> pipeline = {
       {"arrange-stages", ArrangeStages},  // first: lists name statements as the kernel has them
       {"divide-sizes", DivideSizes},
+      {"lower-scans", LowerScansGpu},
       {"simplify", Simplify},
       {"guard-accesses", GuardAccesses},
       {"stage-operands", StageOperands},
@@ -105,6 +108,7 @@ const std::vector<Pass>& GpuPipeline() {
   static const std::vector<Pass> pipeline = {
       {"arrange-stages", ArrangeStages},  // first: lists name statements as the kernel has them
       {"divide-sizes", DivideSizes},
+      {"lower-scans", LowerScansGpu},
       {"simplify", Simplify},
       {"guard-accesses", GuardAccesses},
       {"stream-loads", StreamLoads},

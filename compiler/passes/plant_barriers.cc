@@ -203,8 +203,10 @@ class Planter {
         s,
         [&](const Stmt& inner) {
           if (const auto* store = inner.As<ir::Store>()) Note(store->buffer, &touched.writes);
-          if (const auto* atomic = inner.As<ir::Atomic>())
+          if (const auto* atomic = inner.As<ir::Atomic>()) {
             Note(atomic->dst.buffer, &touched.writes);
+            if (atomic->way.previous) Note(atomic->way.previous, &touched.writes);
+          }
           if (const auto* x = inner.As<ir::Instruct>()) {
             // A tensor that a store writes is no other thread's until the launch ends.
             if (x->op == ir::Instruction::kAsyncCopy) Note(x->regions[0].buffer, &touched.starts);

@@ -25,6 +25,8 @@ Expr ReduceArithmetic::Identity(DType type) const {
       return ir::MakeBroadcast(ir::Extreme(type.element(), false), type.lanes);
     case ir::ReduceOp::kMin:
       return ir::MakeBroadcast(ir::Extreme(type.element(), true), type.lanes);
+    case ir::ReduceOp::kBitAnd:
+      return ir::MakeConst(-1, type);
     default:
       return ir::MakeConst(0, type);
   }
@@ -53,6 +55,12 @@ Expr ReduceArithmetic::Combine(const Expr& a, const Expr& b) const {
       return ir::Max(a, b);
     case ir::ReduceOp::kMin:
       return ir::Min(a, b);
+    case ir::ReduceOp::kBitAnd:
+      return ir::MakeBinary(ir::BinaryOp::kBitAnd, a, b);
+    case ir::ReduceOp::kBitOr:
+      return ir::MakeBinary(ir::BinaryOp::kBitOr, a, b);
+    case ir::ReduceOp::kBitXor:
+      return ir::MakeBinary(ir::BinaryOp::kBitXor, a, b);
     default:
       return a + b;
   }
@@ -65,6 +73,12 @@ ir::Intrinsic ReduceArithmetic::Horizontal() const {
       return ir::Intrinsic::kReduceMax;
     case ir::ReduceOp::kMin:
       return ir::Intrinsic::kReduceMin;
+    case ir::ReduceOp::kBitAnd:
+      return ir::Intrinsic::kReduceAnd;
+    case ir::ReduceOp::kBitOr:
+      return ir::Intrinsic::kReduceOr;
+    case ir::ReduceOp::kBitXor:
+      return ir::Intrinsic::kReduceXor;
     default:
       return ir::Intrinsic::kReduceAdd;
   }

@@ -734,6 +734,17 @@ class Specialise {
   std::optional<StagedStore> staged_;
 };
 
+// The kernel counts on the threads that it launches: none may be added.
+bool SpeaksOfThreads(const ir::Launch& launch) {
+  bool speaks = false;
+  ir::Walk(launch.body, [&](const Stmt& s) {
+    const auto* loop = s.As<ir::For>();
+    speaks |= loop != nullptr && loop->loop == ir::ForKind::kThreads;
+    return !speaks;
+  });
+  return speaks;
+}
+
 }  // namespace
 
 absl::StatusOr<ir::Program> SpecialiseWarps(const ir::Program& program,
@@ -747,7 +758,7 @@ absl::StatusOr<ir::Program> SpecialiseWarps(const ir::Program& program,
   ir::Program out = program;
   out.body = ir::RewriteStmts(program.body, [&](const Stmt& s) -> Stmt {
     const auto* launch = s.As<ir::Launch>();
-    if (launch == nullptr) return {};
+    if (launch == nullptr || SpeaksOfThreads(*launch)) return {};
     return Specialise(program, *launch, arch).Run().value_or(Stmt());
   });
   return out;

@@ -222,6 +222,8 @@ const char* KindOf(const Stmt& s) {
       return "fill";
     case ir::StmtKind::kReduce:
       return "reduction";
+    case ir::StmtKind::kScan:
+      return "scan";
     case ir::StmtKind::kAtomic:
       return "atomic";
     default:

@@ -21,6 +21,7 @@ void AddTile(const Stmt& s, Touched* touched) {
   if (const auto* pair = s.As<ir::PairGemm>()) {
     reads(pair->a), reads(pair->b), reads(pair->c), writes(pair->c);
   }
+  if (const auto* scan = s.As<ir::Scan>()) reads(scan->src), writes(scan->dst);
   if (const auto* reduce = s.As<ir::Reduce>()) {
     reads(reduce->src), writes(reduce->dst);
     if (!reduce->clear) reads(reduce->dst);
@@ -50,6 +51,7 @@ Touched TouchedBy(const Stmt& s) {
           touched.writes.insert(atomic->dst.buffer.get());
           touched.reads.insert(atomic->dst.buffer.get());
           if (atomic->src.buffer != nullptr) touched.reads.insert(atomic->src.buffer.get());
+          if (atomic->way.previous) touched.writes.insert(atomic->way.previous.get());
         }
         if (const auto* instruct = x.As<ir::Instruct>()) {
           for (const ir::Region& r : instruct->regions) {

@@ -100,7 +100,7 @@ class Lanes : public FactsMutator {
       ir::Region dst = atomic->dst;
       for (ir::Range& range : dst.ranges) range.min = facts_.Simplify(Mutate(Named(range.min)));
       return ir::MakeStmt<ir::Atomic>(s->loc, atomic->op, std::move(dst), ir::Region{},
-                                      Mutate(Named(atomic->value)));
+                                      Mutate(Named(atomic->value)), atomic->way);
     }
     if (const auto* branch = s.As<ir::If>()) {
       return ir::MakeStmt<ir::If>(s->loc, Mutate(Named(branch->condition)),

@@ -302,7 +302,8 @@ void Analyzer::Block(const ir::Stmt& s) {
       return AddAllocation(*s.As<ir::Alloc>());
     case ir::StmtKind::kFor: {
       const auto* loop = s.As<ir::For>();
-      if (loop->loop == ir::ForKind::kParallel || loop->loop == ir::ForKind::kVectorized) {
+      if (loop->loop == ir::ForKind::kParallel || loop->loop == ir::ForKind::kVectorized ||
+          loop->loop == ir::ForKind::kThreads) {
         return ElementLoop(loop->body, loop->axes, s->loc);
       }
       return SerialLoop(*loop);

@@ -32,7 +32,7 @@ std::string Flipped(const std::string& text) { return text == "True" ? "False" :
 
 class Expander {
  public:
-  explicit Expander(const Request& request) : r_(request) {}
+  explicit Expander(const Request& request) : r_(request), facts_(lang::FactsOf(request.arch)) {}
 
   absl::StatusOr<Expanded> Run() {
     KILN_RETURN_IF_ERROR(ChooseTunables());
@@ -70,6 +70,7 @@ class Expander {
   void Note(std::string sentence);
 
   const Request& r_;
+  const lang::TargetFacts facts_;
   Expanded out_;
   std::vector<Config> configs_;
   std::map<std::string, std::string> defaults_;  // auto tunables
@@ -160,7 +161,7 @@ absl::Status Expander::ChooseTunables() {
   configs_ = r_.configs;
   const bool nothing = configs_.empty() && r_.tunables.empty() && r_.auto_tunables.empty();
   if (nothing) {
-    KILN_ASSIGN_OR_RETURN(configs_, lang::AutotuneConfigs(*r_.kernel, r_.arguments));
+    KILN_ASSIGN_OR_RETURN(configs_, lang::AutotuneConfigs(*r_.kernel, r_.arguments, facts_));
   }
   if (!configs_.empty()) {
     if (!r_.tunables.empty() || !r_.auto_tunables.empty()) {
@@ -213,7 +214,7 @@ absl::Status Expander::ChooseTunables() {
 absl::StatusOr<lang::OpenResult> Expander::Elaborate(const Config& fixed,
                                                      const std::vector<std::string>& open) {
   KILN_ASSIGN_OR_RETURN(lang::OpenResult result,
-                        lang::ElaborateOpen(*r_.kernel, r_.arguments, fixed, open));
+                        lang::ElaborateOpen(*r_.kernel, r_.arguments, fixed, open, facts_));
   if (result.program) KILN_RETURN_IF_ERROR(CheckRuntime(result.program->program));
   return result;
 }

@@ -147,6 +147,8 @@ GpuPricer::Residency GpuPricer::Resident(int launch) const {
     if (b.scope == ir::Scope::kShared) continue;
     if (b.scope == ir::Scope::kFragment) {
       held = held + Held(b, l.threads, RowSharers(launch)) * words;
+    } else if (b.scope == ir::Scope::kRegister) {  // a row for each thread
+      held = held + b.elements * words / l.threads;
     } else {
       held = held + b.elements * words;
     }

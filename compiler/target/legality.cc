@@ -159,11 +159,11 @@ const std::vector<GemmRule>& GemmRules() {
       {"fma", "sm", "float16 bfloat16", "float32 float16", 16, 16, 8, 16, 1, false, false, false,
        ""},
       {"fma", "sm", "int8", "int32", 16, 16, 8, 32, 1, false, false, false, ""},
-      {"fma", "sm_89 sm_90a sm_100a", "float8_e4m3fn float8_e5m2", "float32", 16, 16, 8, 32, 1,
-       false, false, false, ""},
-      // x86: any extents; edges are computed on padded tiles.
-      {"fma", "x86-64", "float32 float16 bfloat16", "float32", 1, 1, 1, 1, 1, false, false, false,
+      {"fma", "sm", "float8_e4m3fn float8_e5m2", "float32", 16, 16, 8, 32, 1, false, false, false,
        ""},
+      // x86: any extents; edges are computed on padded tiles.
+      {"fma", "x86-64", "float32 float16 bfloat16 float8_e4m3fn float8_e5m2", "float32", 1, 1, 1, 1,
+       1, false, false, false, ""},
       {"fma", "x86-64", "float64 float32", "float64", 1, 1, 1, 1, 1, false, false, false, ""},
       {"fma", "x86-64", "int8 uint8 int32", "int32", 1, 1, 1, 1, 1, false, false, false, ""},
   };

@@ -27,6 +27,7 @@ def matmul_streamk(M, N, K, dtype="bfloat16", accum_dtype="float32", out_dtype="
     height, width = (block_N, block_M) if few else (block_M, block_N)  # of a tile of sums
     wide, high = (N + block_N - 1) // block_N, (M + block_M - 1) // block_M  # in tiles
     steps = (K + block_K - 1) // block_K  # of a tile
+    assert 0 < blocks <= 4096, "blocks: between 1 and 4096"
     workers = min(blocks, wide * high * steps)
     rounds = max(wide * high // workers - 1, 0)  # of whole tiles
     shared_steps = (wide * high - rounds * workers) * steps  # of the tiles that are left

@@ -57,7 +57,8 @@ absl::StatusOr<ir::Program> ElaborateInput(const codegen::CompileInput& input) {
   auto file =
       std::make_shared<const SourceFile>(SourceFile{input.kernel_path, input.kernel_source});
   KILN_ASSIGN_OR_RETURN(const lang::Kernel kernel, lang::Kernel::Parse(file, input.entry));
-  return lang::Elaborate(kernel, input.arguments, input.config);
+  KILN_ASSIGN_OR_RETURN(const target::Arch arch, target::ParseArch(input.arch_record));
+  return lang::Elaborate(kernel, input.arguments, input.config, lang::FactsOf(arch));
 }
 
 // ---- emit ----

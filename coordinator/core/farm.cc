@@ -100,6 +100,7 @@ class FarmImpl : public Farm, private Outside {
   void SendTo(Send& send);
   void Tell(Publish& publish);
   void TellStored(std::string sweep, std::shared_ptr<WatchSink> sink);
+  // Tells everybody who waits, and whoever comes later, that it is over.
   void CloseAll(const absl::Status& status);
   void RunJob(const ExpandJob& job);
   std::set<std::string> AbsentArtifacts(const v1::WorkerMessage& message) const;
@@ -126,6 +127,7 @@ class FarmImpl : public Farm, private Outside {
   std::unordered_map<WatchId, Watcher> watchers_;
   std::function<void(const absl::Status&)> on_fatal_;
   CoreStats stats_;
+  absl::Status over_;  // not OK: everybody was told so, and nobody is let in any more
 };
 
 absl::Status FarmImpl::Open() {
@@ -173,6 +175,7 @@ void FarmImpl::CloseAll(const absl::Status& status) {
   std::unordered_map<WatchId, Watcher> watchers;
   {
     std::lock_guard<std::mutex> lock(mutex_);
+    over_.Update(status);
     callbacks.swap(callbacks_);
     workers.swap(workers_);
     watchers.swap(watchers_);
@@ -195,19 +198,20 @@ void FarmImpl::Ask(E event, Callback<Response> done) {
   if (health.ok() && loop_->queued() > kMaxQueuedEvents) {
     health = absl::UnavailableError("the coordinator is overloaded; try again in a moment");
   }
-  if (!health.ok()) return done(health);
   const RequestId request = next_id_++;
   event.request = request;
-  {
+  if (health.ok()) {
     std::lock_guard<std::mutex> lock(mutex_);
-    callbacks_[request] = [done = std::move(done)](absl::StatusOr<ReplyBody> body) {
-      if (!body.ok()) return done(body.status());
-      done(std::get<Response>(*std::move(body)));
-    };
+    health = over_;
+    if (health.ok()) {
+      callbacks_[request] = [done](absl::StatusOr<ReplyBody> body) {
+        if (!body.ok()) return done(body.status());
+        done(std::get<Response>(*std::move(body)));
+      };
+    }
   }
+  if (!health.ok()) return done(health);
   loop_->Post(std::move(event));
-  // Stop may have run between the check and the post: then nobody else answers.
-  if (stopped_) Answer({request, absl::UnavailableError("the coordinator is stopping")});
 }
 
 void FarmImpl::Answer(Reply reply) {
@@ -322,16 +326,16 @@ WatchId FarmImpl::WatchSweep(std::string sweep, std::shared_ptr<WatchSink> sink)
   absl::StatusOr<std::string> digest = parts_.meta->ResolveSweep(sweep);
   absl::Status bad = digest.status();
   if (bad.ok()) bad = loop_->Health();
+  if (bad.ok()) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    bad = over_;
+    if (bad.ok()) watchers_[watch] = {*digest, sink};
+  }
   if (!bad.ok()) {
     sink->OnDone(bad);
     return watch;
   }
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    watchers_[watch] = {*digest, std::move(sink)};
-  }
   loop_->Post(Watch{watch, *digest});
-  if (stopped_) CloseAll(absl::UnavailableError("the coordinator is stopping"));
   return watch;
 }
 
@@ -365,16 +369,17 @@ absl::StatusOr<ArtifactRef> FarmImpl::FindArtifact(const v1::FetchWinnerRequest&
 
 ConnectionId FarmImpl::AttachWorker(std::shared_ptr<WorkerSink> sink) {
   const ConnectionId connection = next_id_++;
-  if (stopped_) {
-    sink->Close(absl::UnavailableError("the coordinator is stopping"));
-    return connection;
-  }
+  absl::Status over;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    workers_[connection] = std::move(sink);
+    over = over_;
+    if (over.ok()) workers_[connection] = sink;
+  }
+  if (!over.ok()) {
+    sink->Close(over);
+    return connection;
   }
   loop_->Post(WorkerAttached{connection});
-  if (stopped_) CloseAll(absl::UnavailableError("the coordinator is stopping"));
   return connection;
 }
 

@@ -124,8 +124,9 @@ void DropWhatDoesNotElaborate(const lang::Kernel& kernel, const roofline::Reques
                               roofline::Recommendation& answer, std::vector<std::string>& notes) {
   size_t dropped = 0;
   std::string first;
+  const lang::TargetFacts facts = lang::FactsOf(request.arch);
   std::erase_if(answer.ranked, [&](const roofline::Hint& h) {
-    const auto program = lang::Elaborate(kernel, request.arguments, h.config);
+    const auto program = lang::Elaborate(kernel, request.arguments, h.config, facts);
     if (program.ok()) return false;
     if (first.empty()) first = std::string(program.status().message());
     ++dropped;

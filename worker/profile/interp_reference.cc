@@ -34,7 +34,12 @@ absl::StatusOr<ir::Program> ElaborateInputs(const v1::SweepInputs& inputs,
   KILN_ASSIGN_OR_RETURN(Config config, Config::Parse(config_text));
   KILN_ASSIGN_OR_RETURN(lang::Kernel kernel, lang::Kernel::Parse(file, inputs.entry()));
   lang::Arguments arguments(inputs.arguments().begin(), inputs.arguments().end());
-  return lang::Elaborate(kernel, arguments, config);
+  lang::TargetFacts facts;
+  if (!inputs.arch().record().empty()) {
+    KILN_ASSIGN_OR_RETURN(const target::Arch arch, target::ParseArch(inputs.arch().record()));
+    facts = lang::FactsOf(arch);
+  }
+  return lang::Elaborate(kernel, arguments, config, facts);
 }
 
 class InterpReference : public Reference {

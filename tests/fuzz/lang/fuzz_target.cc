@@ -48,6 +48,8 @@ FuzzOutcome FuzzOne(const std::string& text) {
   file->path = "fuzz.py";
   file->text = text;
   const Limits limits = SmallLimits();
+  TargetFacts target;
+  target.cores = 132;
   const auto names = Kernel::List(file);
   if (!names.ok()) {
     CheckRefusal(names.status());
@@ -63,12 +65,12 @@ FuzzOutcome FuzzOne(const std::string& text) {
       continue;
     }
     const Arguments arguments = Fill(*kernel);
-    const auto program = Elaborate(*kernel, arguments, {}, limits);
+    const auto program = Elaborate(*kernel, arguments, {}, target, limits);
     if (program.ok()) {
       ++outcome.programs;
       KILN_CHECK(ir::Verify(*program).ok());
       KILN_CHECK(ir::ToString(*program) ==
-                 ir::ToString(*Elaborate(*kernel, arguments, {}, limits)));
+                 ir::ToString(*Elaborate(*kernel, arguments, {}, target, limits)));
     } else {
       ++outcome.refusals;
       CheckRefusal(program.status());
@@ -77,14 +79,14 @@ FuzzOutcome FuzzOne(const std::string& text) {
     for (const ParamInfo& param : kernel->params()) {
       if (param.kind == ParamInfo::kCompileTime && param.has_default) open.push_back(param.name);
     }
-    const auto opened = ElaborateOpen(*kernel, arguments, {}, open, limits);
+    const auto opened = ElaborateOpen(*kernel, arguments, {}, open, target, limits);
     if (opened.ok()) {
       KILN_CHECK(opened->program.has_value() != opened->needs.has_value());
       if (opened->program) ir::ToString(opened->program->program);
     } else {
       CheckRefusal(opened.status());
     }
-    const auto configs = AutotuneConfigs(*kernel, arguments, limits);
+    const auto configs = AutotuneConfigs(*kernel, arguments, target, limits);
     if (!configs.ok()) {
       if (configs.status().code() != absl::StatusCode::kAborted) CheckRefusal(configs.status());
     }

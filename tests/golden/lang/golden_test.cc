@@ -41,6 +41,16 @@ std::vector<std::string> KernelFiles() {
   return names;
 }
 
+// A GPU of 4 SMs.
+TargetFacts Target() {
+  TargetFacts facts;
+  facts.cores = 4;
+  facts.gpu = true;
+  facts.major = 9;
+  facts.name = "a GPU";
+  return facts;
+}
+
 std::string RunCase(const std::shared_ptr<const SourceFile>& file, absl::string_view line) {
   std::string entry;
   Arguments arguments;
@@ -61,11 +71,11 @@ std::string RunCase(const std::shared_ptr<const SourceFile>& file, absl::string_
   const auto kernel = Kernel::Parse(file, entry);
   if (!kernel.ok()) return absl::StrCat(kernel.status().message(), "\n");
   if (open.empty()) {
-    const auto program = Elaborate(*kernel, arguments, {});
+    const auto program = Elaborate(*kernel, arguments, {}, Target());
     if (!program.ok()) return absl::StrCat(program.status().message(), "\n");
     return ir::ToString(*program);
   }
-  const auto result = ElaborateOpen(*kernel, arguments, {}, open);
+  const auto result = ElaborateOpen(*kernel, arguments, {}, open, Target());
   if (!result.ok()) return absl::StrCat(result.status().message(), "\n");
   if (result->needs) {
     return absl::StrCat("needs ", absl::StrJoin(result->needs->tunables, ", "), " at line ",

@@ -124,7 +124,7 @@ TEST_P(KernelsTest, NativeAgreesWithTheInterpreter) {
   const auto file = std::make_shared<const SourceFile>(SourceFile{c.file, input.kernel_source});
   const auto kernel = lang::Kernel::Parse(file, c.entry);
   ASSERT_TRUE(kernel.ok()) << kernel.status().message();
-  const auto program = lang::Elaborate(*kernel, c.arguments, {});
+  const auto program = lang::Elaborate(*kernel, c.arguments, {}, lang::FactsOf(*host));
   ASSERT_TRUE(program.ok()) << program.status().message();
 
   const interp::Options options = OptionsFor(*program);

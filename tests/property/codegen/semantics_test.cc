@@ -10,6 +10,7 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "compiler/interp/interp.h"
 #include "compiler/ir/printer.h"
@@ -321,13 +322,35 @@ TEST_P(SemanticsTest, FloatsOutOfRangeSaturate) {
   }
 }
 
+// Ties, subnormal and huge numbers; every float8 back to float32, and as bits.
+TEST_P(SemanticsTest, Float8sAreRoundedToEvenAndSaturate) {
+  constexpr double kSpecial[] = {kNan, HUGE_VAL, -HUGE_VAL, 0.0, -0.0, 448, 464, 61440, -1e30};
+  const auto value = [&](int64_t i) {
+    if (i < 9) return kSpecial[i];
+    return (i % 2 ? -1.0 : 1.0) *
+           std::ldexp(static_cast<double>(64 + i / 2 % 64), static_cast<int>(i / 128) - 26);
+  };
+  for (const std::string type : {"float8_e4m3fn", "float8_e5m2"}) {
+    for (const std::string loop : {"Parallel", "serial"}) {
+      const std::string body = R"(for i in T.LOOP(6000):
+    B[i] = T.cast(A[i], "TYPE")
+for i in T.LOOP(256):
+    C[i] = T.cast(T.reinterpret(T.cast(i, "uint8"), "TYPE"), "float32")
+    D[i] = T.reinterpret(T.cast(T.cast(i, "float32") * 0.01, "TYPE"), "uint8"))";
+      Expect(absl::StrCat("A: T.Tensor((6000,), \"float32\"), B: T.Tensor((6000,), \"", type,
+                          "\"), C: T.Tensor((256,), \"float32\"), D: T.Tensor((256,), \"uint8\")"),
+             absl::StrReplaceAll(body, {{"LOOP", loop}, {"TYPE", type}}), {{"A", value}});
+    }
+  }
+}
+
 TEST_P(SemanticsTest, AtomicsFromARaggedSourceReadNothingBehindIt) {
   Expect(R"(A: T.Tensor((70,), "float32"), C: T.Tensor((1000,), "float32"))",
          "T.atomic_add(C[bx * 64:bx * 64 + 64], A[bx * 64:bx * 64 + 64])", {}, "16");
 }
 
 TEST_P(SemanticsTest, TilesRoundWhatIsCopiedIntoThem) {
-  for (const std::string type : {"float16", "bfloat16"}) {
+  for (const std::string type : {"float16", "bfloat16", "float8_e4m3fn", "float8_e5m2"}) {
     Expect(R"(A: T.Tensor((32, 32), "float32"), W: T.Tensor((32, 32), "float32"),
               C: T.Tensor((32, 32), "float32"))",
            absl::StrCat("As = T.alloc_shared((32, 32), \"", type,

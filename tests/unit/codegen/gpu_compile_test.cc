@@ -107,6 +107,32 @@ TEST(GpuCompile, ProductsOfBlackwellLeaveTheirSumsInTensorMemory) {
   }
 }
 
+// Blocks that take turns over a grid by T.PersistentTileScheduler, in each of its forms.
+TEST(GpuCompile, SchedulersOfKernelsBecomePtx) {
+  std::ifstream in("tests/golden/lang/persistent_gemm.py");
+  std::stringstream text;
+  text << in.rdbuf();
+  for (const char* arch : {"sm_80", "sm_90a"}) {
+    for (const char* entry : {"by_prefix", "by_name", "in_clusters", "by_wave", "of_run_time_rows",
+                              "primitive", "own_order"}) {
+      SCOPED_TRACE(absl::StrCat(entry, " ", arch));
+      codegen::CompileInput input;
+      input.kernel_source = text.str();
+      input.kernel_path = "persistent_gemm.py";
+      input.entry = entry;
+      input.arguments = {{"M", "1024"}, {"N", "512"}, {"K", "256"}};
+      if (entry == std::string("of_run_time_rows")) input.arguments.erase("M");
+      input.arch_record = target::ToText(*target::NamedArch(arch));
+      const auto ptx = codegen::EmitStage(input, "asm");
+      ASSERT_TRUE(ptx.ok()) << ptx.status();
+      const bool hopper = arch == std::string("sm_90a");
+      EXPECT_TRUE(absl::StrContains(*ptx, hopper ? "wgmma.mma_async" : "mma.sync"));
+      if (entry != std::string("by_prefix")) continue;
+      EXPECT_TRUE(absl::StrContains(*ptx, hopper ? "132" : "108"));  // the target's SMs
+    }
+  }
+}
+
 TEST(GpuCompile, TheSameInputGivesTheSameText) {
   const Case c = {"matmul", Product("bfloat16", "bfloat16", "False", "True"),
                   "block_M=128,block_N=256,block_K=64,num_stages=4,threads=256"};

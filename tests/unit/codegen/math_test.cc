@@ -70,6 +70,7 @@ struct Case {
 double Sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 double Rsqrt(double x) { return 1 / std::sqrt(x); }
 double Exp2(double x) { return std::exp2(x); }
+double Exp10(double x) { return std::pow(10.0, x); }
 
 class MathTest : public ::testing::TestWithParam<int> {};
 
@@ -84,6 +85,16 @@ TEST_P(MathTest, StaysWithinItsStatedError) {
       {Intrinsic::kErf, std::erf, 2, -1e30f, 1e30f},
       {Intrinsic::kSin, std::sin, 3, -3.4e38f, 3.4e38f},
       {Intrinsic::kCos, std::cos, 3, -3.4e38f, 3.4e38f},
+      {Intrinsic::kExp10, Exp10, 2, -1e30f, 1e30f},
+      {Intrinsic::kLog1p, std::log1p, 4, -1, 3e38f},
+      {Intrinsic::kSinh, std::sinh, 3, -1e30f, 1e30f},
+      {Intrinsic::kCosh, std::cosh, 3, -1e30f, 1e30f},
+      {Intrinsic::kAsinh, std::asinh, 4, -3.4e38f, 3.4e38f},
+      {Intrinsic::kAcosh, std::acosh, 4, 1, 3.4e38f},
+      {Intrinsic::kAtanh, std::atanh, 4, -1, 1},
+      {Intrinsic::kAsin, std::asin, 3, -1, 1},
+      {Intrinsic::kAcos, std::acos, 3, -1, 1},
+      {Intrinsic::kAtan, std::atan, 3, -3.4e38f, 3.4e38f},
       {Intrinsic::kSqrt, std::sqrt, 0.5, 0, 3e38f},
       {Intrinsic::kRsqrt, Rsqrt, 1.5, 1e-38f, 3e38f},
   };
@@ -115,14 +126,27 @@ TEST_P(MathTest, LimitsAndNans) {
     float x, y;
   };
   const Limit limits[] = {
-      {Intrinsic::kExp, -inf, 0},   {Intrinsic::kExp, inf, inf},    {Intrinsic::kExp, nan, nan},
-      {Intrinsic::kExp2, -inf, 0},  {Intrinsic::kExp2, inf, inf},   {Intrinsic::kExp2, nan, nan},
-      {Intrinsic::kLog, 0, -inf},   {Intrinsic::kLog, inf, inf},    {Intrinsic::kLog, -1, nan},
-      {Intrinsic::kLog, nan, nan},  {Intrinsic::kTanh, inf, 1},     {Intrinsic::kTanh, -inf, -1},
-      {Intrinsic::kTanh, nan, nan}, {Intrinsic::kSigmoid, -inf, 0}, {Intrinsic::kErf, inf, 1},
-      {Intrinsic::kErf, -inf, -1},  {Intrinsic::kErf, nan, nan},    {Intrinsic::kSin, inf, nan},
-      {Intrinsic::kSin, nan, nan},  {Intrinsic::kCos, -inf, nan},   {Intrinsic::kCos, nan, nan},
-      {Intrinsic::kCos, 0, 1},      {Intrinsic::kSigmoid, inf, 1},  {Intrinsic::kSigmoid, nan, nan},
+      {Intrinsic::kExp, -inf, 0},     {Intrinsic::kExp, inf, inf},
+      {Intrinsic::kExp, nan, nan},    {Intrinsic::kExp2, -inf, 0},
+      {Intrinsic::kExp2, inf, inf},   {Intrinsic::kExp2, nan, nan},
+      {Intrinsic::kLog, 0, -inf},     {Intrinsic::kLog, inf, inf},
+      {Intrinsic::kLog, -1, nan},     {Intrinsic::kLog, nan, nan},
+      {Intrinsic::kTanh, inf, 1},     {Intrinsic::kTanh, -inf, -1},
+      {Intrinsic::kTanh, nan, nan},   {Intrinsic::kSigmoid, -inf, 0},
+      {Intrinsic::kErf, inf, 1},      {Intrinsic::kErf, -inf, -1},
+      {Intrinsic::kErf, nan, nan},    {Intrinsic::kSin, inf, nan},
+      {Intrinsic::kSin, nan, nan},    {Intrinsic::kCos, -inf, nan},
+      {Intrinsic::kCos, nan, nan},    {Intrinsic::kCos, 0, 1},
+      {Intrinsic::kSigmoid, inf, 1},  {Intrinsic::kSigmoid, nan, nan},
+      {Intrinsic::kSinh, -inf, -inf}, {Intrinsic::kSinh, nan, nan},
+      {Intrinsic::kCosh, -inf, inf},  {Intrinsic::kAsinh, inf, inf},
+      {Intrinsic::kAcosh, inf, inf},  {Intrinsic::kAcosh, 0.5, nan},
+      {Intrinsic::kAtanh, 1, inf},    {Intrinsic::kAtanh, 1.5, nan},
+      {Intrinsic::kAsin, 1.5, nan},   {Intrinsic::kAcos, -1.5, nan},
+      {Intrinsic::kAtan, nan, nan},   {Intrinsic::kLog1p, -1, -inf},
+      {Intrinsic::kLog1p, inf, inf},  {Intrinsic::kLog1p, -2, nan},
+      {Intrinsic::kExp10, -inf, 0},   {Intrinsic::kExp10, inf, inf},
+      {Intrinsic::kExp10, nan, nan},  {Intrinsic::kAcos, nan, nan},
   };
   for (const Limit& l : limits) {
     const testing::CompiledProgram f = Elementwise(l.op, GetParam());

@@ -10,6 +10,7 @@
 #include <random>
 #include <vector>
 
+#include "compiler/codegen/emit_math.h"
 #include "compiler/codegen/emit_wide.h"
 #include "compiler/codegen/link.h"
 #include "compiler/codegen/x86_object.h"
@@ -90,6 +91,7 @@ double Ulps(double got, Long expected) {
   return static_cast<double>(std::abs(got - expected) / std::ldexp(Long{1}, exponent));
 }
 
+Long Exp10(Long x) { return std::pow(Long{10}, x); }
 Long Sigmoid(Long x) { return 1 / (1 + std::exp(-x)); }
 
 struct Case {
@@ -111,6 +113,16 @@ std::vector<Case> Cases() {
       {"erf", One(codegen::EmitWideErf), std::erf, 1, {0.5, 1, 2, 7}},
       {"sin", One(codegen::EmitWideSin), std::sin, 1, {1, 10, 1e6, 1e18}},
       {"cos", One(codegen::EmitWideCos), std::cos, 1, {1, 10, 1e6, 1e18}},
+      {"exp10", One(codegen::EmitWideExp10), Exp10, 1.1, {1, 40, 308, 324}},
+      {"log1p", One(codegen::EmitWideLog1p), std::log1p, 3, {0.1, 1, 1000}},
+      {"sinh", One(codegen::EmitWideSinh), std::sinh, 4, {1, 40, 711}},
+      {"cosh", One(codegen::EmitWideCosh), std::cosh, 4, {1, 40, 711}},
+      {"asinh", One(codegen::EmitWideAsinh), std::asinh, 4, {1, 40, 1e10}},
+      {"acosh", One(codegen::EmitWideAcosh), std::acosh, 4, {1.1, 40, 1e10}},
+      {"atanh", One(codegen::EmitWideAtanh), std::atanh, 5, {0.1, 1}},
+      {"asin", One(codegen::EmitWideAsin), std::asin, 4, {0.1, 1}},
+      {"acos", One(codegen::EmitWideAcos), std::acos, 4, {0.1, 1}},
+      {"atan", One(codegen::EmitWideAtan), std::atan, 1, {0.4, 3, 100}},
   };
 }
 
@@ -163,6 +175,55 @@ TEST(WideMath, TheWorstOfAllTurns) {
     EXPECT_LE(Ulps(cosine[i], std::cos(Long{x[i]})), 1) << x[i];
   }
   EXPECT_NEAR(cosine[0], -4.68716592425462761112e-19, 1e-34);
+}
+
+TEST(WideMath, Angles) {
+  std::mt19937_64 rng(66);
+  std::vector<double> y, x;
+  for (int i = 0; i < 1 << 18; ++i) {
+    const double scale = std::ldexp(1.0, static_cast<int>(rng() % 80) - 40);
+    y.push_back((static_cast<double>(rng()) * 0x1p-63 - 1) * scale);
+    x.push_back(static_cast<double>(rng()) * 0x1p-63 - 1);
+  }
+  const double ends[] = {0.0, -0.0, 1, -1, kInf, -kInf, kNan, 5e-324, -1e308};
+  for (const double a : ends) {
+    for (const double b : ends) y.push_back(a), x.push_back(b);
+  }
+  const std::vector<double> got = Values(Compiled(codegen::EmitWideAtan2), y, x);
+  double worst = 0;
+  for (size_t i = 0; i < y.size(); ++i) {
+    const Long want = std::atan2(Long{y[i]}, Long{x[i]});
+    worst = std::max(worst, Ulps(got[i], want));
+    EXPECT_TRUE(std::isnan(want) || std::signbit(want) == std::signbit(got[i]))
+        << y[i] << " " << x[i] << ": " << got[i];
+  }
+  std::printf("atan2    %.3f ulp\n", worst);
+  EXPECT_LE(worst, 3);
+}
+
+// Exact, whatever the quotient: by the loop that GPUs run.
+TEST(WideMath, Remainders) {
+  std::mt19937_64 rng(67);
+  std::vector<double> x, y;
+  for (int i = 0; i < 1 << 14; ++i) {
+    x.push_back(std::bit_cast<double>(rng()));
+    y.push_back(i % 2 == 0 ? std::bit_cast<double>(rng())
+                           : x.back() * std::ldexp(1.0, -static_cast<int>(rng() % 90)) * 0.7);
+  }
+  const double ends[] = {0.0, -0.0, 1, -1, 3, kInf, -kInf, kNan, 5e-324, 1e308};
+  for (const double a : ends) {
+    for (const double b : ends) x.push_back(a), y.push_back(b);
+  }
+  const std::vector<double> got = Values(Compiled(codegen::EmitFmod), x, y);
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double want = std::fmod(x[i], y[i]);
+    if (std::isnan(want)) {
+      EXPECT_TRUE(std::isnan(got[i])) << x[i] << " " << y[i];
+    } else {
+      EXPECT_EQ(got[i], want) << x[i] << " " << y[i];
+      EXPECT_EQ(std::signbit(got[i]), std::signbit(want)) << x[i] << " " << y[i];
+    }
+  }
 }
 
 TEST(WideMath, Powers) {

@@ -350,6 +350,31 @@ TEST_F(FarmTest, ASecondCoordinatorOnTheStoreEndsTheFirst) {
   EXPECT_FALSE(farm_->Health().ok());
 }
 
+TEST_F(FarmTest, WhoAsksWhileItEndsIsAnswered) {
+  for (int round = 0; round < 20; ++round) {
+    Start(1);
+    std::atomic<int> asked{0}, answered{0};
+    std::vector<std::thread> askers;
+    for (int t = 0; t < 2; ++t) {
+      askers.emplace_back([&] {
+        while (farm_->Health().ok()) {
+          ++asked;
+          farm_->ListWorkers([&](const auto&) { ++answered; });
+        }
+      });
+    }
+    while (asked < 100) std::this_thread::yield();
+    ASSERT_TRUE(meta_->BeginTerm().ok());
+    EXPECT_TRUE(absl::IsUnavailable(Submit(FakeSpec(absl::StrCat(round))).status()));
+    for (std::thread& asker : askers) asker.join();
+    for (int i = 0; i < 2000 && answered < asked; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    ASSERT_EQ(answered, asked) << "round " << round;
+    StopAll();
+  }
+}
+
 TEST_F(FarmTest, ManyThreadsAskAtOnce) {
   Start(4);
   std::vector<std::thread> askers;

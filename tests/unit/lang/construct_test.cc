@@ -81,7 +81,10 @@ TEST(Constructs, CompileTimeArithmeticIsPythons) {
       {"list(map(lambda v: v + 1, [1]))", "[2]"},
       {"list(enumerate('ab', 1))", "[(1, 'a'), (2, 'b')]"},
       {"f'{3}-{2.5:.2f}-{7:03d}-{\"s\"!r}-{1+1=}'", "\"3-2.50-007-'s'-1+1=2\""},
+      {"f'{1 + 1 = }{2==2}{2 == 2 = }{\"a\" = !s}{2.5 = :.2f}'",
+       "'1 + 1 = 2True2 == 2 = True\"a\" = a2.5 = 2.50'"},
       {"f'{{x}}'", "'{x}'"},
+      {"f'{3 = } {4 =:2d} {5 != 6}'", "'3 = 3 4 = 4 True'"},
       {"'a' 'b' f'{1}'", "'ab1'"},
       {"(lambda a, b=2: a * b)(3)", "6"},
       {"(lambda *a, **k: (a, k))(1, z=2)", "((1,), {'z': 2})"},
@@ -244,6 +247,20 @@ TEST(Constructs, TileOps) {
       {"T.atomic_addx2(x[1, 2], c[3, 4])", "atomic_add x[1, 3] <- c[3, 5]"},
       {"T.atomic_addx4(x[1, 2], c[3, 4])", "atomic_add x[1, 5] <- c[3, 7]"},
       {"T.atomic_max(v[n], v[0], memory_order='relaxed')", "atomic_max"},
+      {"T.atomic_or(T.address_of(v[n]), 3, memory_order='acq_rel')", "atomic_or v[n] <- 3 acq_rel"},
+      {"T.atomic_store(v[n], 3)", "atomic_store v[n] <- 3 seq_cst"},
+      {"v[0] = T.atomic_load(v[n], 'acquire')", "atomic_load v[n] acquire -> previous"},
+      {"v[0] = T.atomic_add(v[n], 2, return_prev=True) + 1", "atomic_add v[n] <- 2 -> previous"},
+      {"T.cumsum(c)", "scan_sum c -> c dim=0"},
+      {"T.cummax(c[2, :], c[3, :], reverse=True)",
+       "scan_max c[2, 0 : +8] -> c[3, 0 : +8] dim=1 reverse"},
+      {"i = T.alloc_fragment((16, 8), 'int32')\nj = T.alloc_fragment((8,), 'int32')\n"
+       "T.reduce_bitxor(i, j, dim=0)",
+       "reduce_bitxor i -> j dim=0"},
+      {"t = T.alloc_shared((32, 16), 'float16')\nT.transpose(a, t)", "t[i, i_1] = a[i_1, i]"},
+      {"T.print(c[n, 1], msg='c')", "print \"c: block \", bx"},
+      {"T.device_assert(n > 0, 'no rows')", "assert n > 0, \"no rows\""},
+      {"v[0] = T.popcount(v[n])", "popcount(v[n])"},
   };
   for (const auto& [op, expected] : kCases) {
     EXPECT_THAT(Elaborated(InKernel(absl::StrCat(kTiles, op))), HasSubstr(expected)) << op;

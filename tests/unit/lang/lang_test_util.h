@@ -21,6 +21,17 @@ inline std::shared_ptr<const SourceFile> MakeSource(std::string text, std::strin
   return file;
 }
 
+// A GPU of 100 SMs.
+inline TargetFacts TestTarget() {
+  TargetFacts facts;
+  facts.cores = 100;
+  facts.gpu = true;
+  facts.major = 9;
+  facts.name = "test GPU";
+  facts.shared_bytes = 200 << 10;
+  return facts;
+}
+
 // Parses and elaborates; `entry` may be empty.
 inline absl::StatusOr<ir::Program> ElaborateText(const std::string& text,
                                                  const Arguments& arguments = {},
@@ -29,7 +40,7 @@ inline absl::StatusOr<ir::Program> ElaborateText(const std::string& text,
                                                  const Limits& limits = {}) {
   KILN_ASSIGN_OR_RETURN(const Kernel kernel, Kernel::Parse(MakeSource(text), entry, limits));
   KILN_ASSIGN_OR_RETURN(const Config parsed, Config::Parse(config));
-  return Elaborate(kernel, arguments, parsed, limits);
+  return Elaborate(kernel, arguments, parsed, TestTarget(), limits);
 }
 
 // A whole eager kernel around the statements of a T.Kernel block. `x` and `y` are float32 tensors

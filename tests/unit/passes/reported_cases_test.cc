@@ -422,5 +422,49 @@ TEST(ReportedCases, AConditionShieldsAConstantIndex) {
   }
 }
 
+// A guard leaves most rows of a result out in the one loop that says at once where rows are held:
+// the loops over all rows say where the others are.
+TEST(ReportedCases, AGuardLeavesOutRowsOfAResult) {
+  for (const char* policy : {"FullRow", "FullCol"}) {
+    ExpectComputes(KernelAround(64, 32, "(16, 16)",
+                                absl::StrReplaceAll(R"(a = T.alloc_shared((16, 16), T.float16)
+s = T.alloc_fragment((16, 16), T.float32)
+top = T.alloc_fragment((16,), T.float32)
+total = T.alloc_fragment((16,), T.float32)
+T.copy(A, a)
+T.clear(total)
+T.gemm(a, a, s, transpose_B=True, clear_accum=True, policy=T.GemmWarpPolicy.POLICY)
+T.reduce_max(s, top, dim=1)
+for i in T.Parallel(16):
+    total[i] = total[i] + top[i]
+for i, j in T.Parallel(16, 16):
+    if i < 2:
+        B[i * 16 + j] = s[i, j] * total[i])",
+                                                    {{"POLICY", policy}})));
+  }
+}
+
+// Where the rows of two tiles are held meets in one loop: it decides before the tile that could
+// lie anywhere is dealt out.
+TEST(ReportedCases, RowsOfAProductMeetRowsOfATile) {
+  ExpectComputes(KernelAround(64, 32, "(32, 16)", R"(a = T.alloc_shared((32, 16), T.float16)
+dots = T.alloc_fragment((32, 32), T.float32)
+squares = T.alloc_fragment((32, 16), T.float32)
+norm = T.alloc_fragment((32,), T.float32)
+low = T.alloc_fragment((32,), T.float32)
+best = T.alloc_fragment((32,), T.float32)
+T.copy(A, a)
+for i, j in T.Parallel(32, 16):
+    squares[i, j] = a[i, j] * a[i, j]
+T.reduce_sum(squares, norm, dim=1)
+T.fill(best, 1.0)
+T.gemm(a, a, dots, transpose_B=True, clear_accum=True)
+T.reduce_min(dots, low, dim=1)
+for i in T.Parallel(32):
+    best[i] = T.min(best[i], low[i])
+for i in T.Parallel(32):
+    B[i] = best[i] + norm[i])"));
+}
+
 }  // namespace
 }  // namespace kiln

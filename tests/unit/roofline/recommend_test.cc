@@ -9,7 +9,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "compiler/ir/printer.h"
 #include "tests/unit/roofline/kernels.h"
 
 namespace kiln::roofline {
@@ -133,6 +135,43 @@ def double(M, N=4096, block_M=16):
   const auto listed = Recommend(r);
   ASSERT_TRUE(listed.ok()) << listed.status();
   EXPECT_EQ(listed->total_count, 2);
+}
+
+// What the kernel asks of the machine is answered from the target of the request.
+TEST(RecommendTest, KernelsSeeTheTargetThatTheyAreRecommendedFor) {
+  const lang::Kernel kernel = KernelFrom(R"(
+import tilelang
+import tilelang.language as T
+from tilelang.carver.arch import driver
+@tilelang.jit
+def double(x, block=64):
+    N = T.const("N")
+    x: T.Tensor((N,), "float32")
+    y = T.empty((N,), "float32")
+    blocks = driver.get_num_sms()
+    tiles = T.ceildiv(N, block)
+    with T.Kernel(blocks, threads=64) as b:
+        for t in T.serial(T.ceildiv(tiles, blocks)):
+            for i in T.Parallel(block):
+                y[(t * blocks + b) * block + i] = x[(t * blocks + b) * block + i] * 2.0
+    return y
+)");
+  std::set<std::string> digests;
+  for (const char* name : {"sm_80", "sm_90a", "x86-64-v4"}) {
+    Request r;
+    r.kernel = &kernel;
+    r.arguments = {{"N", "65536"}};
+    r.arch = *target::NamedArch(name);
+    const auto answer = Recommend(r);
+    ASSERT_TRUE(answer.ok()) << name << ": " << answer.status();
+    digests.insert(absl::StrCat(answer->kernel_digest));
+    const auto program =
+        lang::Elaborate(kernel, r.arguments, answer->ranked[0].config, lang::FactsOf(r.arch));
+    ASSERT_TRUE(program.ok()) << program.status();
+    EXPECT_THAT(ir::ToString(*program),
+                HasSubstr(absl::StrCat("launch b in (", r.arch.cores, ")")));
+  }
+  EXPECT_EQ(digests.size(), 3u) << "programs that differ have one digest";
 }
 
 TEST(RecommendTest, GivenConfigsAreTheWholeSpace) {

@@ -36,7 +36,7 @@ TEST(LegalityTest, Fp8NeedsKMajorForWgmma) {
   EXPECT_EQ(Unit("sm_90a", q), "wgmma");
   q.trans_b = false;
   EXPECT_EQ(Unit("sm_90a", q), "fma");  // ldmatrix turns 16-bit elements alone
-  EXPECT_EQ(Unit("sm_80", q), "");      // no fp8 at all
+  EXPECT_EQ(Unit("sm_80", q), "fma");   // whose elements are converted in code
 }
 
 TEST(LegalityTest, ColumnsThatAWarpgroupCannotRead) {

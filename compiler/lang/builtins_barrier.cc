@@ -1,0 +1,164 @@
+// Barriers that a kernel writes itself, and what hand-written parts of a block say of copies,
+// products and registers. What they order is ordered anyway (barrier_order.h): copies and products
+// are over when the program goes on.
+#include "absl/strings/str_cat.h"
+#include "compiler/lang/elaborator.h"
+
+namespace kiln::lang {
+namespace {
+
+constexpr int64_t kMaxArrivals = (1 << 20) - 1;  // PTX 9.7.13.15.3
+
+struct Barrier {
+  ir::Buffer buffer;
+  ir::Expr index;
+};
+
+absl::StatusOr<Barrier> ToBarrier(Elaborator& e, const BoundArgs& args, size_t i) {
+  const Value& v = args[i];
+  if (v.Is(Type::kBuffer) && v.buffer().buffer->scope == ir::Scope::kBarrier) {
+    const ir::Buffer& buffer = v.buffer().buffer;
+    if (buffer->values->size() == 1) return Barrier{buffer, ir::MakeInt(0)};
+    return e.Error(args.LocOf(i),
+                   absl::StrCat("'", buffer->name, "' is ", buffer->values->size(), " barriers"),
+                   absl::StrCat("name one: ", buffer->name, "[0]"));
+  }
+  const AccessObject* access = v.Is(Type::kAccess) ? &v.access() : nullptr;
+  if (v.Is(Type::kExpr)) access = v.expr().origin;  // a name for an element
+  if (access != nullptr && access->is_point && access->buffer->scope == ir::Scope::kBarrier) {
+    return Barrier{access->buffer, access->indices[0].min};
+  }
+  return e.Error(args.LocOf(i), absl::StrCat("a barrier is wanted here, not ", Describe(v)),
+                 "pass what T.alloc_barrier returned, or one of its elements");
+}
+
+absl::StatusOr<Value> AllocBarrier(Elaborator& e, const BoundArgs& args) {
+  KILN_RETURN_IF_ERROR(e.RequireLaunch(args.loc, "T.alloc_barrier"));
+  std::vector<Value> counts = {args[0]};
+  if (args[0].is_sequence()) counts = args[0].seq().items;
+  auto values = std::make_shared<std::vector<int64_t>>();
+  for (const Value& v : counts) {
+    KILN_ASSIGN_OR_RETURN(const int64_t count, e.ToInt(v, args.LocOf(0), "arrive_count"));
+    if (count < 1 || count > kMaxArrivals) {
+      return e.Error(args.LocOf(0), absl::StrCat("arrive_count is ", count),
+                     absl::StrCat("use 1 to ", kMaxArrivals, " arrivals a phase"));
+    }
+    values->push_back(count);
+  }
+  if (values->empty()) {
+    return e.Error(args.LocOf(0), "T.alloc_barrier of no barriers", "give one count a barrier");
+  }
+  KILN_ASSIGN_OR_RETURN(
+      const ir::Buffer named,
+      e.NewNamedBuffer(kInt32, {ir::MakeInt(static_cast<int64_t>(values->size()))},
+                       ir::Scope::kBarrier, args.loc, {}, "barrier"));
+  auto node = std::make_shared<ir::BufferNode>(*named);
+  node->values = std::move(values);
+  const ir::Buffer buffer = std::move(node);
+  KILN_RETURN_IF_ERROR(e.EmitNew<ir::Alloc>(args.loc, buffer));
+  return e.NewBuffer(buffer);
+}
+
+// By every thread that comes by.
+absl::StatusOr<Value> Arrive(Elaborator& e, const BoundArgs& args) {
+  KILN_ASSIGN_OR_RETURN(const Barrier barrier, ToBarrier(e, args, 0));
+  KILN_RETURN_IF_ERROR(e.EmitNew<ir::Store>(args.loc, barrier.buffer,
+                                            std::vector<ir::Expr>{barrier.index}, ir::MakeInt(1)));
+  return Value::None();
+}
+
+absl::StatusOr<Value> ArriveHere(Elaborator& e, const BoundArgs& args) {
+  if (!args.Given(1)) return Arrive(e, args);
+  return e.Unimplemented(args.LocOf(1), "an arrival at a barrier of another block",
+                         "leave cta_id out: barriers are the block's own here");
+}
+
+absl::StatusOr<Value> Wait(Elaborator& e, const BoundArgs& args) {
+  KILN_ASSIGN_OR_RETURN(const Barrier barrier, ToBarrier(e, args, 0));
+  KILN_ASSIGN_OR_RETURN(const Operand parity, e.ToIndex(args[1], args.LocOf(1), "the parity"));
+  const ir::Expr phases = ir::MakeLoad(barrier.buffer, {barrier.index});
+  KILN_RETURN_IF_ERROR(
+      e.EmitNew<ir::Assert>(args.loc,
+                            ir::Expr(std::make_shared<const ir::Binary>(
+                                kBool, ir::BinaryOp::kEq, phases, ir::MakeCast(kInt32, parity.e))),
+                            "a wait"));
+  return Value::None();
+}
+
+// Bytes are counted by who moves them.
+absl::StatusOr<Value> Expect(Elaborator& e, const BoundArgs& args) {
+  KILN_RETURN_IF_ERROR(ToBarrier(e, args, 0).status());
+  return Value::None();
+}
+
+absl::StatusOr<Value> Nothing(Elaborator&, const BoundArgs&) { return Value::None(); }
+
+// The function of T that does the same and is over when it returns.
+absl::StatusOr<Value> As(Elaborator& e, const char* name, const BoundArgs& args,
+                         const std::vector<std::optional<size_t>>& from) {
+  BoundArgs bound;
+  bound.loc = args.loc;
+  for (const std::optional<size_t>& i : from) {
+    const bool has = i.has_value() && args.Has(*i);
+    bound.values.push_back(has ? args[*i] : Value::None());
+    bound.present.push_back(has);
+    bound.locs.push_back(has ? args.LocOf(*i) : args.loc);
+  }
+  return FindModule("tilelang.language")->members.at(name).builtin()->function(e, bound);
+}
+
+absl::StatusOr<Value> TmaCopy(Elaborator& e, const BoundArgs& args) {
+  if (args.Given(2)) KILN_RETURN_IF_ERROR(ToBarrier(e, args, 2).status());
+  if (args.Given(3)) {
+    return e.Unimplemented(
+        args.LocOf(3), "a T.tma_copy to several blocks of a cluster",
+        "leave cluster_mask out: the compiler shares what blocks have in common");
+  }
+  return As(e, "copy", args, {0, 1, std::nullopt, std::nullopt, 5});
+}
+
+absl::StatusOr<Value> AsyncCopy(Elaborator& e, const BoundArgs& args) {
+  return As(e, "copy", args, {0, 1, 2, std::nullopt, std::nullopt, std::nullopt, std::nullopt, 4});
+}
+
+absl::StatusOr<Value> WgmmaGemm(Elaborator& e, const BoundArgs& args) {
+  return As(e, "gemm", args, {0, 1, 2, 3, 4, 5, 6});
+}
+
+constexpr Builtin kRows[] = {
+    {"T.alloc_barrier", "arrive_count", AllocBarrier},
+    {"T.barrier_arrive", "mbarrier", Arrive},
+    {"T.barrier_wait", "mbarrier parity", Wait},
+    {"T.mbarrier_arrive", "mbarrier cta_id?", ArriveHere},
+    {"T.mbarrier_wait_parity", "mbarrier parity", Wait},
+    {"T.mbarrier_expect_tx", "mbarrier tx", Expect},
+    {"T.mbarrier_arrive_expect_tx", "mbarrier tx", Arrive},
+    {"T.cp_async_barrier_noinc", "barrier", Arrive},
+    {"T.tma_copy",
+     "src dst * barrier? cluster_mask? leader_scope_threads? eviction_policy? annotations?",
+     TmaCopy},
+    {"T.async_copy", "src dst * coalesced_width? annotations? loop_layout?", AsyncCopy},
+    {"T.wgmma_gemm", "A B C transpose_A? transpose_B? policy? clear_accum? annotations?",
+     WgmmaGemm},
+    {"T.wait_wgmma", "id", Nothing},
+    {"T.warpgroup_arrive", "", Nothing},
+    {"T.warpgroup_commit_batch", "", Nothing},
+    {"T.warpgroup_wait", "num_mma", Nothing},
+    {"T.warpgroup_fence_operand", "buffer_or_ptr offset? num_regs? dtype?", Nothing},
+    {"T.fence_proxy_async", "", Nothing},
+    {"T.tma_store_arrive", "", Nothing},
+    {"T.tma_store_wait", "count? read?", Nothing},
+    {"T.ptx_commit_group", "", Nothing},
+    {"T.ptx_wait_group", "num", Nothing},
+    {"T.set_max_nreg", "reg_count is_inc", Nothing},
+    {"T.inc_max_nreg", "reg_count", Nothing},
+    {"T.dec_max_nreg", "reg_count", Nothing},
+    {"T.annotate_producer_reg_dealloc", "reg_count?", Nothing},
+    {"T.annotate_consumer_reg_alloc", "reg_count?", Nothing},
+};
+
+}  // namespace
+
+BuiltinTable BarrierBuiltins() { return {kRows, std::size(kRows)}; }
+
+}  // namespace kiln::lang

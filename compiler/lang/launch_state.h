@@ -1,0 +1,48 @@
+// What is known of the launch (T.Kernel) that is being elaborated. Private to compiler/lang.
+#ifndef KILN_COMPILER_LANG_LAUNCH_STATE_H_
+#define KILN_COMPILER_LANG_LAUNCH_STATE_H_
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "compiler/ir/stmt.h"
+#include "compiler/lang/value.h"
+
+namespace kiln::lang {
+
+struct LaunchState {
+  std::map<std::string, std::string> notes;  // of ir::Launch
+  std::vector<ir::Axis> grid;
+  std::vector<ir::Expr> threads;        // extents, x first
+  int64_t thread_count = 0;             // 0 where they are open
+  Value cluster_rank = Value::Int(0);   // of a block in its cluster
+  std::vector<SourceLoc> meetings;      // of the blocks of a cluster
+  std::vector<CombinerObject*> around;  // T.attr(reducer, "reduce_scope", ...), innermost last
+
+  // The index of a thread of the block, x first: variables of the elaboration, which
+  // ir::ResolveThreads takes out again.
+  const std::vector<ir::Expr> indices = {ir::MakeVar("tx"), ir::MakeVar("ty"), ir::MakeVar("tz")};
+
+  bool IsIndex(const ir::Expr& e) const {
+    for (const ir::Expr& index : indices) {
+      if (e.same_as(index)) return true;
+    }
+    return false;
+  }
+
+  void Begin(std::vector<ir::Expr> extents) {
+    notes.clear();
+    grid.clear();
+    around.clear();
+    meetings.clear();
+    cluster_rank = Value::Int(0);
+    threads = std::move(extents);
+    thread_count = 1;
+    for (const ir::Expr& extent : threads) thread_count *= ir::ConstInt(extent).value_or(0);
+  }
+};
+
+}  // namespace kiln::lang
+
+#endif  // KILN_COMPILER_LANG_LAUNCH_STATE_H_

@@ -1,0 +1,87 @@
+// What the elaborator keeps of the place where it is, and hands to builtins. Private to
+// compiler/lang.
+#ifndef KILN_COMPILER_LANG_STATE_H_
+#define KILN_COMPILER_LANG_STATE_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "compiler/ir/stmt.h"
+#include "compiler/lang/value.h"
+
+namespace kiln::lang {
+
+// Why a block of statements ended.
+enum class Flow : uint8_t { kNormal, kReturn, kBreak, kContinue };
+
+enum class RegionKind : uint8_t { kRoot, kLaunch, kThreads, kBranch, kLoop, kWhile };
+
+// A place where IR statements are collected: names bound in it end with it.
+struct IrRegion {
+  RegionKind kind = RegionKind::kRoot;
+  ir::ForKind loop = ir::ForKind::kSerial;
+  int id = 0;
+  int64_t start = 0;  // step count at its beginning
+  SourceLoc loc;
+  std::vector<ir::Stmt> stmts;
+  std::vector<ir::Axis> axes;   // of a loop
+  std::vector<ir::Stmt> after;  // what follows the loop once it is done
+};
+
+// A condition that is known now, or left to run time.
+struct Condition {
+  bool known = false;
+  bool value = false;
+  Operand expr;  // when not known: a bool expression
+};
+
+// A box of a buffer as an operand of a tile op.
+struct Tile {
+  ir::Region region;
+  bool is_base = false;      // only the start is given; extents come from the other operand
+  std::vector<int> dropped;  // dimensions of the buffer that an index took
+  ExprInfo info;
+};
+
+// A body in execution: of the kernel, a function, a macro, a class, module-level code.
+struct Frame {
+  absl::string_view name;
+  const char* what = "function";
+  SourceLoc call;
+  Scope* scope = nullptr;
+  bool traced = false;
+  const FunctionObject* function = nullptr;  // that it runs, where it is one of a class
+  Value self;                                // of a method
+  bool is_entry = false;                     // the kernel's own body
+  size_t region_base = 0;                    // regions_.size() at entry
+  size_t module_index = SIZE_MAX;            // module-level code: names bound before this statement
+  Value result;
+  SourceLoc result_loc;
+  bool returned = false;
+  Frame* parent = nullptr;
+};
+
+// Counts on construction, and back on destruction.
+class CountGuard {
+ public:
+  explicit CountGuard(int* count) : count_(count) { ++*count_; }
+  ~CountGuard() { --*count_; }
+  CountGuard(const CountGuard&) = delete;
+
+ private:
+  int* count_;
+};
+
+// What T.rng_init began (builtins_random.cc).
+struct RandomState {
+  ir::Expr seed, sequence;  // uint64
+  ir::Buffer drawn;         // uint64 var: numbers drawn so far
+  int region = 0;           // where it was begun
+  // In the loop over elements at hand: what calls before this one take of it.
+  ir::Expr taken;
+  int loop = -1;
+};
+
+}  // namespace kiln::lang
+
+#endif  // KILN_COMPILER_LANG_STATE_H_

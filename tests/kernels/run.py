@@ -1,0 +1,311 @@
+#!/usr/bin/env python3
+"""Kernels as users write them, each against NumPy: tests/kernels/run.py [--bar] [KERNEL ...]
+
+Every other file of this folder is a kernel file with a literal KERNEL and the plain functions inputs(rng)
+and reference(...) (README.md says what they hold). For each of them the kernel must
+
+  right    run in the interpreter and give what reference says
+  x86      compile, run natively, agree with the interpreter and give the same
+  threads  give the same with every thread of a block on registers of its own, lowered for sm_90a
+  sm_80, sm_90a  compile to a cubin; needs ptxas or libnvJitLink
+
+KERNEL["refused"] names what must be refused instead, with a part of the message. Exit code 0 when all
+that was asked for came out. --bar prints `N of M`: right, and compiled for both GPUs.
+"""
+import argparse
+import ast
+import concurrent.futures
+import math
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+DEBIAN_PYTHON = "/usr/bin/python3"
+
+try:
+    import numpy as np
+except ImportError:
+    if os.path.realpath(sys.executable) == os.path.realpath(DEBIAN_PYTHON) or subprocess.run(
+            [DEBIAN_PYTHON, "-c", "import numpy"], capture_output=True, check=False).returncode:
+        sys.exit(f"{sys.executable} has no numpy: deploy/install_deps.sh installs it for "
+                 f"{DEBIAN_PYTHON}, or run `pip install numpy`")
+    os.execv(DEBIAN_PYTHON, [DEBIAN_PYTHON, *sys.argv])
+
+CHECKS = ("right", "x86", "threads", "sm_80", "sm_90a")
+GPUS = ("sm_80", "sm_90a")
+
+
+class Wrong(Exception):
+    """What a check found."""
+
+
+# ---- element types that NumPy does not have ----
+
+def small_float(exponent_bits, mantissa_bits, finite):
+    """The values of an 8-bit float by their code; `finite`: no infinities, one NaN a sign."""
+    codes = np.arange(256)
+    exponent = (codes >> mantissa_bits) & ((1 << exponent_bits) - 1)
+    mantissa = codes & ((1 << mantissa_bits) - 1)
+    bias = (1 << (exponent_bits - 1)) - 1
+    value = np.where(exponent == 0, np.ldexp(mantissa, 1 - bias - mantissa_bits),
+                     np.ldexp((1 << mantissa_bits) + mantissa, exponent - bias - mantissa_bits))
+    if finite:
+        value[(codes & 0x7F) == 0x7F] = np.nan
+    else:
+        top = exponent == (1 << exponent_bits) - 1
+        value[top] = np.where(mantissa[top] == 0, np.inf, np.nan)
+    return np.where(codes & 0x80, -value, value)
+
+
+FLOAT8 = {"float8_e4m3fn": small_float(4, 3, True), "float8_e5m2": small_float(5, 2, False)}
+
+
+def encode_float8(x, dtype):
+    """To the nearest value, ties to the even code; what is too large becomes the largest."""
+    values = FLOAT8[dtype][:128]
+    count = int(np.isfinite(values).sum())
+    x = np.asarray(x, np.float64)
+    size = np.abs(x)
+    above = np.clip(np.searchsorted(values[:count], size), 0, count - 1)
+    below = np.maximum(above - 1, 0)
+    up, down = values[above] - size, size - values[below]
+    code = np.where((up < down) | ((up == down) & (above % 2 == 0)), above, below)
+    return (code | np.where(np.signbit(x), 0x80, 0)).astype(np.uint8)
+
+
+def encode(x, dtype):
+    """The array that holds the bits of x as elements of dtype."""
+    if dtype == "bfloat16":
+        bits = np.asarray(x, np.float32).view(np.uint32).astype(np.uint64)
+        return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+    if dtype in FLOAT8:
+        return encode_float8(x, dtype)
+    if dtype == "bool":
+        return np.asarray(x, np.bool_).astype(np.uint8)
+    return np.asarray(x).astype(dtype)
+
+
+def decode(bits, dtype):
+    """The values: float64 of floats, int64 of integers."""
+    if dtype == "bfloat16":
+        return (bits.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    if dtype in FLOAT8:
+        return FLOAT8[dtype][bits]
+    return bits.astype(np.float64 if np.dtype(dtype).kind == "f" else np.int64)
+
+
+def storage(dtype):
+    return {"bfloat16": np.uint16, "bool": np.uint8}.get(dtype, np.uint8 if dtype in FLOAT8 else dtype)
+
+
+def round_to(x, dtype):
+    """x as elements of dtype hold it: for references of kernels that round on the way."""
+    return decode(encode(x, dtype), dtype)
+
+
+# ---- kernel files ----
+
+class Case:
+    """A kernel file: KERNEL, inputs and reference, without running the rest of the file."""
+
+    def __init__(self, path):
+        self.path, self.name = path, path.stem
+        tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
+        tops = {}
+        for node in tree.body:
+            for name in self.bound(node):
+                tops[name] = node
+        wanted, queue = [], ["KERNEL", "inputs", "reference"]
+        while queue:
+            node = tops.get(queue.pop())
+            if node is None or node in wanted:
+                continue
+            wanted.append(node)
+            queue += [n.id for n in ast.walk(node) if isinstance(n, ast.Name)]
+        module = ast.Module([n for n in tree.body if n in wanted], type_ignores=[])
+        scope = {"np": np, "math": math, "round_to": round_to}
+        exec(compile(module, str(path), "exec"), scope)  # noqa: S102 - the repository's own files
+        missing = {"KERNEL", "inputs", "reference"} - scope.keys()
+        if missing:
+            raise Wrong(f"{path.name} has no {', '.join(sorted(missing))}")
+        kernel = scope["KERNEL"]
+        self.types = kernel["types"]
+        self.tolerance = kernel.get("tolerance", 0)
+        self.refused = kernel.get("refused", {})
+        given = scope["inputs"](np.random.default_rng(1))
+        self.bits = {name: encode(x, self.types[name]) for name, x in given.items()}
+        values = {name: decode(x, self.types[name]) for name, x in self.bits.items()}
+        want = scope["reference"](**{name: x.copy() for name, x in values.items()})
+        self.want = {name: np.asarray(x) for name, x in want.items()}
+        for name, x in self.want.items():
+            if not np.any(x):
+                raise Wrong(f"the reference of {name} is zero: it would check nothing")
+        self.launches = kernel.get("launches") or [kernel]
+
+    @staticmethod
+    def bound(node):
+        if isinstance(node, ast.FunctionDef):
+            return [node.name]
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        return [n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)]
+
+    def compare(self, got):
+        """An element may differ by `tolerance` times (its own size + the mean size of its tensor)."""
+        for name, want in self.want.items():
+            tolerance = self.tolerance
+            if isinstance(tolerance, dict):
+                tolerance = tolerance[name]
+            values = decode(got[name], self.types[name])
+            if values.size != want.size:
+                raise Wrong(f"{name} has {values.size} elements, its reference {want.size}")
+            values = values.reshape(want.shape)
+            finite = np.isfinite(want)
+            same = np.where(finite, True, (want == values) | (np.isnan(want) & np.isnan(values)))
+            size = np.abs(np.where(finite, want, 0)).astype(np.float64)
+            error = np.abs(np.where(finite, values - np.where(finite, want, 0), 0))
+            ok = same & (error <= tolerance * (size + size[finite].mean()))
+            if not ok.all():
+                at = tuple(int(i) for i in np.argwhere(~ok)[0])
+                worst = float(np.nanmax(error / (size + size[finite].mean() + 1e-300)))
+                raise Wrong(f"{name}: {np.count_nonzero(~ok)} of {ok.size} elements are wrong, first "
+                            f"{name}{list(at)} = {values[at]:.6g}, not {want[at]:.6g}; worst "
+                            f"{worst:.3g}, tolerance {tolerance:g}")
+
+
+def kilnc(arguments, limit, outputs=()):
+    """Its standard output. That `run` finds two results apart by more than a rounding of their type is
+    no failure where there are `outputs` to hold against the reference."""
+    command = [str(arguments[0]), *map(str, arguments[1:])]
+    try:
+        done = subprocess.run(command, cwd=ROOT, text=True, capture_output=True, timeout=limit,
+                              check=False)
+    except subprocess.TimeoutExpired:
+        raise Wrong(f"ran longer than {limit} s") from None
+    differ = not done.stderr.strip() and outputs and all(o.exists() for o in outputs)
+    if done.returncode and not differ:
+        text = (done.stderr.strip() or done.stdout.strip()).replace(str(ROOT) + "/", "")
+        raise Wrong(text or f"exit code {done.returncode}")
+    return done.stdout
+
+
+def flags(case, launch):
+    out = [case.path, "-e", launch["entry"]]
+    for name, value in launch.get("arguments", {}).items():
+        out += ["-a", f"{name}={value!r}"]
+    if launch.get("config"):
+        out += ["-c", ",".join(f"{n}={v}" for n, v in launch["config"].items())]
+    return out
+
+
+def parameters(names):
+    """(tensor, what the kernel calls it): a list says that both have one name, a dict says both."""
+    return names.items() if isinstance(names, dict) else [(name, name) for name in names]
+
+
+def run_case(case, binary, options, limit):
+    """Runs the launches in order on one set of tensors; returns the tensors after the last."""
+    tensors = dict(case.bits)
+    with tempfile.TemporaryDirectory() as folder:
+        for launch in case.launches:
+            command = [binary, "run", *flags(case, launch), *options]
+            for name, parameter in parameters(launch.get("inputs", list(case.bits))):
+                path = pathlib.Path(folder, f"{name}.in")
+                tensors[name].tofile(path)
+                command += ["-i", f"{parameter}={path}"]
+            outputs = parameters(launch.get("outputs", list(case.want)))
+            for name, value in launch.get("runtime", {}).items():
+                command += ["-r", f"{name}={value}"]
+            paths = {name: pathlib.Path(folder, name + ".out") for name, _ in outputs}
+            for name, parameter in outputs:
+                command += ["-o", f"{parameter}={paths[name]}"]
+            kilnc(command, limit, paths.values())
+            for name, path in paths.items():
+                tensors[name] = np.fromfile(path, storage(case.types[name]))
+    return tensors
+
+
+def check(case, what, binary, limit):
+    if what in GPUS:
+        for launch in case.launches:
+            kilnc([binary, "emit", *flags(case, launch), "--arch", what, "-s", "cubin", "-o",
+                   os.devnull], limit)
+        return
+    options = {"right": ["--interpret"], "x86": ["--threads", "1"],
+               "threads": ["--on-threads", "--arch", "sm_90a"]}[what]
+    case.compare(run_case(case, binary, options, limit))
+
+
+def verdict(case, what, binary, limit):
+    """None when it is as it must be, else what is wrong."""
+    refusal = case.refused.get(what)
+    try:
+        check(case, what, binary, limit)
+    except Wrong as wrong:
+        if refusal is not None and refusal in str(wrong):
+            return None
+        return str(wrong)
+    return None if refusal is None else f"was accepted, but '{refusal}' is expected"
+
+
+def run_file(path, checks, binary, limit):
+    """[(check, what is wrong or None, seconds)] of one file."""
+    try:
+        case = Case(path)
+    except Exception as error:  # whatever the file's own functions raise is the file's failure
+        return [("file", f"{type(error).__name__}: {error}", 0.0)]
+    out = []
+    for what in checks:
+        start = time.monotonic()
+        wrong = verdict(case, what, binary, limit)
+        out.append((what, wrong, time.monotonic() - start))
+    return out
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("kernels", nargs="*", help="names of files, without .py; all by default")
+    parser.add_argument("--bar", action="store_true", help="print `N of M`")
+    parser.add_argument("--checks", default="", help="some of " + ",".join(CHECKS))
+    parser.add_argument("--kilnc", default=ROOT / "build/bin/kilnc", type=pathlib.Path)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--limit", type=float, default=120, help="seconds a command may take")
+    parser.add_argument("--times", action="store_true", help="print the seconds of each check")
+    options = parser.parse_args()
+
+    files = sorted(p for p in HERE.glob("*.py") if p.name != "run.py")
+    unknown = set(options.kernels) - {p.stem for p in files}
+    if unknown:
+        parser.error(f"no kernel file is called {sorted(unknown)[0]}.py")
+    files = [p for p in files if not options.kernels or p.stem in options.kernels]
+    checks = [c for c in CHECKS if c in options.checks.split(",")] if options.checks else list(CHECKS)
+    if options.bar:
+        checks = ["right", *GPUS]
+    if not shutil.which("ptxas") and not options.bar and not options.checks:
+        checks = [c for c in checks if c not in GPUS]
+
+    good = 0
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        work = [pool.submit(run_file, p, checks, options.kilnc, options.limit) for p in files]
+        for path, future in zip(files, work):
+            results = future.result()
+            failed = [r for r in results if r[1] is not None]
+            good += not failed
+            times = " ".join(f"{w} {s:.1f}" for w, _, s in results) if options.times else ""
+            if not options.bar and (times or not failed):
+                print(f"{path.stem}: {'FAILED' if failed else 'ok'} {times}".rstrip(), flush=True)
+            for wrong in dict.fromkeys(r[1] for r in failed):
+                of = ", ".join(r[0] for r in failed if r[1] == wrong)
+                print(f"{path.stem}: {of}: {wrong}", file=sys.stderr if options.bar else sys.stdout,
+                      flush=True)
+    print(f"{good} of {len(files)}")
+    return 0 if good == len(files) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,327 @@
+// Kernels that speak of threads (tests/golden/lang/threads.py): the numbers that they compute, as
+// tiles, on threads that meet only where plant-barriers makes them, and as GPUs run them, against
+// numbers computed here. A loop over threads that should have ended shows as a race, or as numbers
+// that depend on the order of the threads.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <functional>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "compiler/interp/interp.h"
+#include "compiler/ir/printer.h"
+#include "compiler/ir/visit.h"
+#include "compiler/lang/kernel.h"
+#include "tests/util/gpu_programs.h"
+#include "tests/util/thread_level.h"
+
+namespace kiln {
+namespace {
+
+using interp::TensorView;
+
+constexpr char kFile[] = "tests/golden/lang/threads.py";
+constexpr const char* kGpus[] = {"sm_80", "sm_90a"};
+
+std::string Text() {
+  std::ifstream in(kFile);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+absl::StatusOr<ir::Program> Entry(const std::string& entry, const lang::Arguments& arguments,
+                                  const std::string& text = Text()) {
+  auto file = std::make_shared<SourceFile>();
+  file->path = kFile;
+  file->text = text;
+  KILN_ASSIGN_OR_RETURN(const lang::Kernel kernel, lang::Kernel::Parse(file, entry));
+  return lang::Elaborate(kernel, arguments, {});
+}
+
+// The tensors of `program`: numbers from -3 to 3 before and what is there after.
+struct Numbers {
+  std::vector<interp::Tensor> before, after;
+  double In(size_t tensor, int64_t i) const { return before[tensor].View().Get(i); }
+  double Out(size_t tensor, int64_t i) const { return after[tensor].View().Get(i); }
+};
+
+void Compute(const ir::Program& program, interp::Order order, Numbers* numbers) {
+  std::vector<TensorView> views;
+  numbers->before = testing::SmallIntegers(program, 7);
+  numbers->after = testing::SmallIntegers(program, 7, &views);
+  interp::Options options;
+  options.order = order;
+  const auto ran = interp::Run(program, views, options);
+  ASSERT_TRUE(ran.ok()) << ran.status() << ir::ToString(program);
+}
+
+// `check` says what is wrong with the numbers.
+void ExpectComputes(const std::string& entry, const lang::Arguments& arguments, double tolerance,
+                    const std::function<std::string(const Numbers&)>& check) {
+  SCOPED_TRACE(entry);
+  const auto program = Entry(entry, arguments);
+  ASSERT_TRUE(program.ok()) << program.status();
+  for (const interp::Order order : {interp::Order::kForward, interp::Order::kReverse}) {
+    Numbers numbers;
+    ASSERT_NO_FATAL_FAILURE(Compute(*program, order, &numbers));
+    EXPECT_EQ(check(numbers), "") << ir::ToString(*program);
+  }
+  for (const uint64_t seed : {1, 2}) {
+    std::string why;
+    EXPECT_EQ(testing::CheckThreads(*program, seed, tolerance, &why), testing::Verdict::kSame)
+        << why;
+  }
+  for (const std::string gpu : kGpus) {
+    const auto instructions = testing::Instructions(*program, gpu);
+    ASSERT_TRUE(instructions.ok()) << gpu << instructions.status();
+    EXPECT_EQ(testing::Difference(*program, *instructions, tolerance), "")
+        << gpu << ir::ToString(*instructions);
+  }
+}
+
+std::string Wrong(const std::string& what, int64_t at, double got, double want) {
+  return absl::StrCat(what, " ", at, " is ", got, ", not ", want);
+}
+
+bool Near(double a, double b, double tolerance) {
+  return std::abs(a - b) <= tolerance * (1 + std::abs(b));
+}
+
+TEST(ThreadKernels, WalshTransformByShuffles) {
+  ExpectComputes("walsh", {{"rows", "3"}}, 0, [](const Numbers& n) -> std::string {
+    for (int64_t row = 0; row < 3; ++row) {
+      for (int64_t i = 0; i < 512; ++i) {
+        double want = 0;
+        for (int64_t j = 0; j < 512; ++j) {
+          want += (__builtin_popcountll(i & j) % 2 == 0 ? 1 : -1) * n.In(0, row * 512 + j);
+        }
+        const double got = n.Out(1, row * 512 + i);
+        if (got != want) return Wrong("element", row * 512 + i, got, want);
+      }
+    }
+    return "";
+  });
+}
+
+TEST(ThreadKernels, MatrixByVectorWhereThreadsShareRows) {
+  ExpectComputes("matrix_vector", {{"m", "40"}, {"k", "200"}}, 0,
+                 [](const Numbers& n) -> std::string {
+                   for (int64_t row = 0; row < 40; ++row) {
+                     double want = 0;
+                     for (int64_t k = 0; k < 200; ++k) want += n.In(0, row * 200 + k) * n.In(1, k);
+                     if (n.Out(2, row) != want) return Wrong("row", row, n.Out(2, row), want);
+                   }
+                   return "";
+                 });
+}
+
+TEST(ThreadKernels, RunningSums) {
+  ExpectComputes("scan", {{"n", "300"}}, 0, [](const Numbers& n) -> std::string {
+    double want = 0;
+    for (int64_t i = 0; i < 300; ++i) {
+      want = (i % 128 == 0 ? 0 : want) + n.In(0, i);
+      if (n.Out(1, i) != want) return Wrong("element", i, n.Out(1, i), want);
+    }
+    return "";
+  });
+}
+
+// The columns of B, for a thread of value a.
+std::vector<int64_t> VotesOf(const std::vector<int64_t>& block, int64_t thread) {
+  const int64_t first = thread / 32 * 32, lane = thread % 32, a = block[thread];
+  const auto lanes = [&](const std::function<bool(int64_t)>& holds) {
+    uint32_t bits = 0;
+    for (int64_t l = 0; l < 32; ++l) bits |= (holds(first + l) ? 1u : 0u) << l;
+    return static_cast<int64_t>(static_cast<int32_t>(bits));
+  };
+  const auto warp = [&](const std::function<bool(int64_t)>& holds) {
+    return lanes([&](int64_t t) { return holds(block[t]); });
+  };
+  const auto in_block = [&](const std::function<bool(int64_t)>& holds) {
+    return std::count_if(block.begin(), block.end(), holds);
+  };
+  int64_t most = -9, least = 9, sum = 0;
+  for (int64_t l = 0; l < 32; ++l) {
+    most = std::max(most, block[first + l]);
+    least = std::min(least, block[first + l]);
+    sum += block[first + l];
+  }
+  const bool chosen = thread % 3 != 1;
+  const int64_t there = lane + 3 < 32 ? thread + 3 : thread;
+  return {
+      warp([](int64_t x) { return x > 0; }),
+      warp([](int64_t x) { return x == 3; }) != 0 ? 1 : 0,
+      warp([](int64_t x) { return x < 3; }) == -1 ? 1 : 0,
+      warp([&](int64_t x) { return x == a; }),
+      -1,
+      in_block([](int64_t x) { return x > 1; }),
+      (in_block([](int64_t x) { return x < 4; }) == 96 ? 2 : 0) +
+          (in_block([](int64_t x) { return x == 3; }) > 0 ? 1 : 0),
+      most * 100 + least,
+      chosen ? lanes([](int64_t t) { return t % 3 != 1; }) : block[thread / 8 * 8 + 4],
+      chosen ? block[there] : sum,
+  };
+}
+
+TEST(ThreadKernels, Votes) {
+  ExpectComputes("votes", {{"n", "192"}}, 0, [](const Numbers& n) -> std::string {
+    for (int64_t i = 0; i < 192; ++i) {
+      std::vector<int64_t> block;
+      for (int64_t t = 0; t < 96; ++t) {
+        block.push_back(static_cast<int64_t>(n.In(0, i / 96 * 96 + t)));
+      }
+      const std::vector<int64_t> want = VotesOf(block, i % 96);
+      for (int64_t column = 0; column < 10; ++column) {
+        // What a thread hears from one that the condition leaves out is not defined.
+        const int64_t thread = i % 96, lane = thread % 32;
+        const bool chosen = thread % 3 != 1;
+        const int64_t asked = chosen ? thread + (lane + 3 < 32 ? 3 : 0) : thread / 8 * 8 + 4;
+        const bool shuffled = column == (chosen ? 9 : 8);
+        if (shuffled && (asked % 3 != 1) != chosen) continue;
+        if (column == 9 && !chosen) continue;
+        const double got = n.Out(1, i * 10 + column);
+        if (got != static_cast<double>(want[column])) {
+          return Wrong(absl::StrCat("thread ", i, ", column"), column, got,
+                       static_cast<double>(want[column]));
+        }
+      }
+    }
+    return "";
+  });
+}
+
+TEST(ThreadKernels, SoftmaxByAllReduce) {
+  ExpectComputes("softmax", {{"rows", "9"}, {"n", "50"}}, 1e-5,
+                 [](const Numbers& n) -> std::string {
+                   for (int64_t row = 0; row < 9; ++row) {
+                     double sum = 0;
+                     for (int64_t k = 0; k < 50; ++k) sum += std::exp(n.In(0, row * 50 + k));
+                     for (int64_t k = 0; k < 50; ++k) {
+                       const double want = std::exp(n.In(0, row * 50 + k)) / sum;
+                       const double got = n.Out(1, row * 50 + k);
+                       if (!Near(got, want, 1e-5)) return Wrong("element", k, got, want);
+                     }
+                   }
+                   return "";
+                 });
+}
+
+TEST(ThreadKernels, AllReduceOverBothAxes) {
+  ExpectComputes("total", {{"n", "512"}}, 0, [](const Numbers& n) -> std::string {
+    for (int64_t block = 0; block < 2; ++block) {
+      double want = 0;
+      for (int64_t i = 0; i < 256; ++i) want += n.In(0, block * 256 + i);
+      if (n.Out(1, block) != want) return Wrong("block", block, n.Out(1, block), want);
+    }
+    return "";
+  });
+}
+
+std::string SumsOf256(const Numbers& n) {
+  for (int64_t block = 0; block < 4; ++block) {
+    double want = 0;
+    for (int64_t i = block * 256; i < std::min<int64_t>(1000, block * 256 + 256); ++i) {
+      want += n.In(0, i);
+    }
+    if (n.Out(1, block) != want) return Wrong("block", block, n.Out(1, block), want);
+  }
+  return "";
+}
+
+TEST(ThreadKernels, TreeInSharedMemory) { ExpectComputes("tree", {{"n", "1000"}}, 0, SumsOf256); }
+
+TEST(ThreadKernels, PlacesOutsideOfAWindow) {
+  ExpectComputes("mask", {{"rows", "5"}, {"n", "700"}}, 0, [](const Numbers& n) -> std::string {
+    for (int64_t row = 0; row < 5; ++row) {
+      const double first = n.In(1, row), last = n.In(2, row);
+      for (int64_t i = 0; i < 700; ++i) {
+        const auto at = static_cast<double>(i);
+        double want = n.In(0, row * 700 + i);
+        if (at == first || at == last) want = 100;
+        if (at < first || at > last) want = -100;
+        const double got = n.Out(0, row * 700 + i);
+        if (got != want) return Wrong("element", row * 700 + i, got, want);
+      }
+    }
+    return "";
+  });
+}
+
+TEST(ThreadKernels, BetweenTilesOfTheBlock) {
+  ExpectComputes("largest", {{"m", "64"}, {"n", "64"}}, 0, [](const Numbers& n) -> std::string {
+    for (int64_t row = 0; row < 64; ++row) {
+      double best = -1e9;
+      int64_t where = 0;
+      for (int64_t j = 0; j < 64; ++j) {
+        double sum = 0;
+        for (int64_t k = 0; k < 64; ++k) sum += n.In(0, row * 64 + k) * n.In(1, j * 64 + k);
+        if (sum > best) best = sum, where = j;
+      }
+      if (n.Out(2, row) != best) return Wrong("row", row, n.Out(2, row), best);
+      if (n.Out(3, row) != static_cast<double>(where)) {
+        return Wrong("the place in row", row, n.Out(3, row), static_cast<double>(where));
+      }
+    }
+    return "";
+  });
+}
+
+TEST(ThreadKernels, TileOperationsOfSomeWarps) {
+  ExpectComputes("parts", {{"n", "4"}}, 0, [](const Numbers& n) -> std::string {
+    for (int64_t i = 0; i < 4 * 32; ++i) {
+      double want = 0;
+      for (int64_t j = 0; j < 32; ++j) {
+        want += n.In(0, i * 32 + j);
+        if (n.Out(1, i * 32 + j) != n.In(0, i * 32 + j)) return absl::StrCat("copy of row ", i);
+      }
+      if (n.Out(2, i) != want) return Wrong("row", i, n.Out(2, i), want);
+    }
+    return "";
+  });
+}
+
+// Barriers need not be written: what a statement stored, all threads see in the next.
+TEST(ThreadKernels, BarriersAreTheCompilers) {
+  const std::string text = absl::StrReplaceAll(Text(), {{"T.sync_threads()", "pass"}});
+  const auto with = Entry("tree", {{"n", "1000"}}), without = Entry("tree", {{"n", "1000"}}, text);
+  ASSERT_TRUE(with.ok() && without.ok());
+  EXPECT_EQ(ir::ToString(*with), ir::ToString(*without));
+}
+
+int64_t Count(const ir::Program& program, ir::Instruction op) {
+  int64_t count = 0;
+  ir::Walk(program.body, [&](const ir::Stmt& s) {
+    const auto* x = s.As<ir::Instruct>();
+    count += x != nullptr && x->op == op ? 1 : 0;
+    return true;
+  });
+  return count;
+}
+
+// Threads that come back to elements of their own wait for nobody, nor do those of one warp.
+TEST(ThreadKernels, NoMoreMeetingsThanThereMustBe) {
+  struct Case {
+    const char* entry;
+    lang::Arguments arguments;
+    int64_t barriers;
+  };
+  const Case kCases[] = {{"mask", {{"rows", "5"}, {"n", "700"}}, 0},
+                         {"walsh", {{"rows", "5"}}, 4},
+                         {"tree", {{"n", "700"}}, 3}};
+  for (const auto& [entry, arguments, barriers] : kCases) {
+    const auto program = Entry(entry, arguments);
+    ASSERT_TRUE(program.ok()) << program.status();
+    const auto instructions = testing::Instructions(*program, "sm_90a");
+    ASSERT_TRUE(instructions.ok()) << instructions.status();
+    EXPECT_EQ(Count(*instructions, ir::Instruction::kBlockBarrier), barriers)
+        << ir::ToString(*instructions);
+  }
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,181 @@
+// Barriers that kernels write themselves: taken away where the order of the program satisfies
+// them, refused where it does not.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "compiler/ir/printer.h"
+#include "compiler/lang/barrier_order.h"
+#include "tests/unit/lang/lang_test_util.h"
+
+namespace kiln::lang {
+namespace {
+
+using ::testing::HasSubstr;
+
+// A ring of two tiles between a part that fills and a part that multiplies.
+constexpr char kRing[] = R"(
+@T.prim_func
+def ring(A: T.Tensor((64, 512), "float16"), B: T.Tensor((64, 512), "float16"),
+         C: T.Tensor((64, 64), "float32")):
+    with T.Kernel(2, threads=256) as bx:
+        a = T.alloc_shared((2, 64, 64), "float16")
+        b = T.alloc_shared((2, 64, 64), "float16")
+        c = T.alloc_fragment((64, 64), "float32")
+        full = T.alloc_barrier(arrive_count=[128] * 2)
+        empty = T.alloc_barrier(arrive_count=[128, 128])
+        with T.ws(0):
+            T.clear(c)
+        for k in T.serial(8):
+            with T.ws(1):
+                T.set_max_nreg(40, 0)
+                free = empty[k % 2]
+                T.mbarrier_wait_parity(mbarrier=free, parity=(k // 2) % 2 ^ 1)
+                T.mbarrier_expect_tx(full[k % 2], 16384)
+                T.tma_copy(A[0, k * 64], a[k % 2, :, :], barrier=full[k % 2])
+                T.tma_copy(B[0, k * 64], b[k % 2, :, :], barrier=full[k % 2])
+                T.mbarrier_arrive(mbarrier=full[k % 2])
+            with T.ws(0):
+                T.barrier_wait(full[k % 2], (k // 2) % 2)
+                T.wgmma_gemm(a[k % 2, :, :], b[k % 2, :, :], c, transpose_B=True)
+                T.wait_wgmma(0)
+                T.barrier_arrive(empty[k % 2])
+        with T.ws(0):
+            T.copy(c, C)
+)";
+
+std::string Text(const std::string& kernel) { return "import tilelang.language as T\n" + kernel; }
+
+std::string Changed(const std::string& from, const std::string& to) {
+  const std::string kernel = kRing;
+  EXPECT_NE(kernel.find(from), std::string::npos) << from;
+  return Text(absl::StrReplaceAll(kernel, {{from, to}}));
+}
+
+TEST(Barriers, WhatTheOrderSatisfiesIsTheKernelWithoutThem) {
+  std::string plain;
+  for (absl::string_view line : absl::StrSplit(kRing, '\n')) {
+    if (line.find("barrier") != line.npos && line.find("copy") == line.npos) continue;
+    if (line.find("empty") != line.npos || line.find("nreg") != line.npos) continue;
+    if (line.find("wait_wgmma") != line.npos) continue;
+    absl::StrAppend(&plain, line, "\n");
+  }
+  plain = absl::StrReplaceAll(
+      plain, {{"tma_copy", "copy"}, {"wgmma_gemm", "gemm"}, {", barrier=full[k % 2])", ")"}});
+  ASSERT_EQ(plain.find("full"), std::string::npos) << plain;
+  const std::string want = Elaborated(Text(plain));
+  EXPECT_THAT(want, HasSubstr("gemm"));
+  EXPECT_EQ(Elaborated(Text(kRing)), want);
+}
+
+struct Wrong {
+  const char* from;
+  const char* to;
+  const char* message;
+};
+
+TEST(Barriers, WhatItDoesNotSatisfyIsRefused) {
+  const Wrong kWrong[] = {
+      {"                T.barrier_arrive(empty[k % 2])\n", "", "is for what comes later"},
+      {"                T.mbarrier_arrive(mbarrier=full[k % 2])\n", "", "is for what comes later"},
+      {"(k // 2) % 2 ^ 1", "(k // 2) % 2",
+       "0 threads have arrived, 128 make a phase, and parity 0 waits for phase 0"},
+      {"T.barrier_wait(full[k % 2], (k // 2) % 2)", "T.barrier_wait(full[k % 2], k % 2)",
+       "is for what comes later"},
+      {"[128] * 2", "[256] * 2", "128 threads have arrived, 256 make a phase"},
+      {"with T.ws(1):\n                T.set", "with T.ws(0, 1):\n                T.set",
+       "barrier 0 of 'full' is for what comes later"},
+      {"T.barrier_wait(full[k % 2]", "T.barrier_wait(full[k % 2 + 1]",
+       "barrier 1 of 'full' is for what comes later"},
+      {"T.barrier_wait(full[k % 2]", "T.barrier_wait(full[k % 4]",
+       "barrier 2 of 'full', which has 2"},
+      {"T.barrier_wait(full[k % 2]", "T.barrier_wait(full", "'full' is 2 barriers"},
+      {"T.barrier_wait(full[k % 2]", "T.barrier_wait(c", "a barrier is wanted here"},
+      {"T.barrier_wait(full[k % 2]", "T.barrier_wait(full[k % 2] + 1", "a barrier is wanted here"},
+      {"T.set_max_nreg(40, 0)", "c[0, 0] = full[0] + 1", "a barrier is used as a number"},
+      {"T.set_max_nreg(40, 0)", "full[0] = 1", "is a barrier and holds no values"},
+      {"T.set_max_nreg(40, 0)", "T.copy(full, c)", "must be a buffer"},
+      {"mbarrier=full[k % 2])\n", "mbarrier=full[k % 2], cta_id=0)\n",
+       "an arrival at a barrier of another block"},
+      {"barrier=full[k % 2])\n                T.tma_copy(B",
+       "barrier=full[k % 2], cluster_mask=3)\n                T.tma_copy(B", "of a cluster"},
+      {"[128] * 2", "[0, 128]", "arrive_count is 0"},
+      {"[128] * 2", "[]", "of no barriers"},
+      {"T.clear(c)\n",
+       "T.clear(c)\n            for i in T.Parallel(4):\n"
+       "                T.barrier_arrive(full[0])\n",
+       "a barrier in a loop over elements"},
+      {"T.serial(8)", "T.serial(T.cast(A[0, 0], \"int32\"))", "depends on a run-time value"},
+      {"T.serial(8)", "T.serial(bx * 1000000 + 8)", "used too often to follow"},
+  };
+  for (const Wrong& wrong : kWrong) {
+    const auto program = ElaborateText(Changed(wrong.from, wrong.to));
+    ASSERT_FALSE(program.ok()) << wrong.to;
+    EXPECT_THAT(std::string(program.status().message()), HasSubstr(wrong.message)) << wrong.to;
+    EXPECT_THAT(std::string(program.status().message()), HasSubstr("help:"));
+  }
+}
+
+// Parts in loops of their own run beside each other only.
+TEST(Barriers, PartsInLoopsOfTheirOwnAreRefused) {
+  const auto program = ElaborateText(Changed(
+      "            with T.ws(0):\n                T.barrier_wait",
+      "        for k in T.serial(8):\n            with T.ws(0):\n                T.barrier_wait"));
+  ASSERT_FALSE(program.ok());
+  EXPECT_THAT(std::string(program.status().message()),
+              HasSubstr("this wait for barrier 0 of 'empty' is for what comes later"));
+  EXPECT_TRUE(absl::IsUnimplemented(program.status()));
+}
+
+// Arrivals are counted thread by thread.
+TEST(Barriers, SomeThreadsArrive) {
+  const auto some = [](const char* condition, int count) {
+    return Elaborated(Text(absl::StrCat(R"(
+@T.prim_func
+def some(A: T.Tensor((128,), "float32")):
+    with T.Kernel(1, threads=128) as bx:
+        tx = T.get_thread_binding()
+        bar = T.alloc_barrier(arrive_count=)", count, R"()
+        if )", condition, R"(:
+            T.mbarrier_arrive(bar)
+        T.mbarrier_wait_parity(bar, 0)
+        A[tx] = 1.0
+)")));
+  };
+  EXPECT_THAT(some("tx == 0", 1), HasSubstr("A["));
+  EXPECT_THAT(some("tx % 32 < 3", 12), HasSubstr("A["));
+  EXPECT_THAT(some("tx % 32 < 3", 13), HasSubstr("12 threads have arrived, 13 make a phase"));
+  EXPECT_THAT(some("A[tx] > 0.0", 1), HasSubstr("depends on a run-time value"));
+}
+
+// Blocks that do different numbers of steps, a phase in a variable, a loop that is left.
+TEST(Barriers, ControlFlowIsFollowed) {
+  EXPECT_THAT(Elaborated(Changed("T.serial(8)", "T.serial(bx + 4)")), HasSubstr("gemm"));
+  const auto steps = [](const char* toggle) {
+    return Text(absl::StrCat(R"(
+@T.prim_func
+def steps(A: T.Tensor((64,), "float32")):
+    with T.Kernel(1, threads=128) as bx:
+        bar = T.alloc_barrier(128)
+        phase = T.alloc_var("int32", init=0)
+        left = T.alloc_var("int32", init=9)
+        while left > 0:
+            left = left - 1
+            if left == 3:
+                break
+            T.barrier_arrive(bar)
+            T.barrier_wait(bar, phase)
+            )",
+                             toggle, R"(
+        A[0] = 1.0
+)"));
+  };
+  EXPECT_THAT(Elaborated(steps("phase = phase ^ 1")), HasSubstr("left"));
+  EXPECT_THAT(Elaborated(steps("pass")), HasSubstr("128 make a phase, and parity 0 waits"));
+  EXPECT_THAT(Elaborated(steps("phase = T.cast(A[0], \"int32\")")),
+              HasSubstr("depends on a run-time value"));
+}
+
+}  // namespace
+}  // namespace kiln::lang
