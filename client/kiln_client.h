@@ -17,6 +17,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -105,10 +106,21 @@ class Client {
                                               const CallOptions& options = {}) = 0;
   virtual absl::StatusOr<Fetched> FetchBytes(const FetchRequest& request, std::string* bytes,
                                              const CallOptions& options = {}) = 0;
-  // Builds the spec's configs in parallel and hands back every artifact, in the order of the
-  // slate. A config that fails is an element, not an error.
+  // Builds the spec's configs in parallel and hands back every artifact, in the order of
+  // `configs`, else of the slate. A config that fails is an element, not an error.
   virtual absl::StatusOr<std::vector<Compiled>> Compile(SweepSpec spec,
                                                         const CallOptions& options = {}) = 0;
+  // The same for arguments that each say everything over the spec's own: values of parameters, and
+  // tensors by shape and type, {"A": "T.Tensor((1024, 512), T.float16)", "block_M": "64"}. One
+  // result for each, in their order. A set that fails ends the call with its status, or with
+  // `ignore_error` is an element. What was compiled before is not compiled again: another constant
+  // is another program, another run-time size is not. The spec has the kernel's text.
+  absl::StatusOr<std::vector<Compiled>> ParCompile(
+      const SweepSpec& spec, const std::vector<std::map<std::string, std::string>>& configs,
+      bool ignore_error, const CallOptions& options = {});
+  absl::StatusOr<Bundle> CompileOne(const SweepSpec& spec,
+                                    const std::map<std::string, std::string>& arguments,
+                                    const CallOptions& options = {});
   // Newest first; `limit` 0 = all.
   virtual absl::StatusOr<std::vector<SweepSummary>> List(int limit, bool active_only,
                                                          const CallOptions& options = {}) = 0;
@@ -124,6 +136,10 @@ class Client {
   virtual absl::StatusOr<int64_t> Backup(const std::string& directory,
                                          const CallOptions& options = {}) = 0;
 };
+
+// The program that ParCompile would compile, as text, elaborated here: no farm is asked.
+absl::StatusOr<std::string> ProgramText(const SweepSpec& spec,
+                                        const std::map<std::string, std::string>& arguments);
 
 }  // namespace kiln::client
 

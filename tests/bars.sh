@@ -8,8 +8,9 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 case "${1:-}" in
   straight-line) shift; exec python3 tests/bars/straight_line.py "$@" ;;
+  language) shift; exec python3 tests/bars/language.py "$@" ;;
   layouts) shift; exec python3 tests/bars/layouts.py "$@" ;;
   gpu-compiler) shift; exec python3 tests/bars/gpu_compiler.py "$@" ;;
   gpu-workers) shift; exec python3 tests/bars/gpu_workers.py "$@" ;;
-  *) echo "usage: tests/bars.sh straight-line|layouts|gpu-compiler|gpu-workers [BAR ...]" >&2; exit 64 ;;
+  *) echo "usage: tests/bars.sh straight-line|language|layouts|gpu-compiler|gpu-workers [BAR ...]" >&2; exit 64 ;;
 esac

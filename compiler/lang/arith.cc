@@ -28,9 +28,21 @@ int64_t FloorDivInt(int64_t a, int64_t b) {
   return (a % b != 0 && ((a < 0) != (b < 0))) ? q - 1 : q;
 }
 
+// The remainder has the divisor's sign, a zero too.
 double FloorModFloat(double a, double b) {
   const double r = std::fmod(a, b);
-  return r != 0 && ((r < 0) != (b < 0)) ? r + b : r;
+  if (r == 0) return std::copysign(0.0, b);
+  return (r < 0) != (b < 0) ? r + b : r;
+}
+
+// The quotient that goes with FloorModFloat: a / b alone may round up to the next integer.
+double FloorDivFloat(double a, double b) {
+  const double r = std::fmod(a, b);
+  double quotient = (a - r) / b;
+  if (r != 0 && (r < 0) != (b < 0)) quotient -= 1;
+  if (quotient == 0) return std::copysign(0.0, a / b);
+  const double whole = std::floor(quotient);
+  return quotient - whole > 0.5 ? whole + 1 : whole;
 }
 
 bool IsBitOp(BinaryOp op) {
@@ -192,7 +204,7 @@ class NumberOps {
         return Value::Float(x / y);
       case BinaryOp::kFloorDiv:
         if (y == 0) return ByZero();
-        return Value::Float(std::floor(x / y));
+        return Value::Float(FloorDivFloat(x, y));
       case BinaryOp::kMod:
         if (y == 0) return ByZero();
         return Value::Float(FloorModFloat(x, y));
@@ -433,7 +445,11 @@ absl::StatusOr<Value> Elaborator::CompareOp(ast::CompareOp op, const Value& a, c
       bool found = false;
       if (b.Is(Type::kStr) && a.Is(Type::kStr)) {
         found = b.str().find(a.str()) != std::string::npos;
+      } else if (b.Is(Type::kStr) && !IsRuntime(a)) {
+        return Error(loc, absl::StrCat(Describe(a), " is looked for in a string"),
+                     "look for a string: str(x) in text");
       } else {
+        if (b.Is(Type::kDict)) KILN_RETURN_IF_ERROR(CheckKey(a, loc));
         KILN_ASSIGN_OR_RETURN(const std::vector<Value> items, Iterate(b, loc));
         for (const Value& item : items) {
           if (IsRuntime(a) || IsRuntime(item)) {

@@ -172,6 +172,7 @@ absl::Status Elaborator::AssignItem(const Value& base, const Value& index, const
                  "use a buffer from T.alloc_local or T.alloc_var");
   }
   if (dict) {
+    KILN_RETURN_IF_ERROR(CheckKey(index, loc));
     KILN_RETURN_IF_ERROR(Step(loc, static_cast<int64_t>(base.dict().items.size())));
     KILN_RETURN_IF_ERROR(ChargeBytes(loc, 32));
     for (auto& [key, item] : base.dict().items) {

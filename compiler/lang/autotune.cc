@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/lang/elaborator.h"
 #include "compiler/lang/pass_options.h"
+#include "compiler/lang/suggest.h"
 
 namespace kiln::lang {
 namespace {
@@ -18,6 +19,12 @@ const ast::Call* FindAutotune(const ast::Function& entry) {
       return call;
   }
   return nullptr;
+}
+
+std::vector<std::string> ParameterNames(const Kernel& kernel) {
+  std::vector<std::string> names;
+  for (const ParamInfo& param : kernel.params()) names.push_back(param.name);
+  return names;
 }
 
 // Of what programs hold, the literal that a config holds.
@@ -115,7 +122,8 @@ absl::StatusOr<std::vector<Config>> Elaborator::Configs(const Kernel& kernel,
         return Error(source->loc,
                      absl::StrCat("a config names '", name, "', which is no parameter of '",
                                   kernel.name(), "'"),
-                     "add the parameter, or remove it from the configs");
+                     DidYouMean(name, ParameterNames(kernel),
+                                "add the parameter, or remove it from the configs"));
       }
       KILN_ASSIGN_OR_RETURN(std::string text, ConfigText(entry, source->loc));
       if (IsOptionName(name)) {

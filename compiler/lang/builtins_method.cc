@@ -92,6 +92,7 @@ absl::StatusOr<Value> CopyList(Elaborator& e, const BoundArgs& args) {
 }
 
 absl::StatusOr<Value> DictGet(Elaborator& e, const BoundArgs& args) {
+  KILN_RETURN_IF_ERROR(e.CheckKey(args[1], args.LocOf(1)));
   KILN_RETURN_IF_ERROR(e.Step(args.loc, static_cast<int64_t>(args[0].dict().items.size())));
   for (const auto& [key, item] : args[0].dict().items) {
     if (ValuesEqual(key, args[1])) return item;

@@ -5,6 +5,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "compiler/lang/elaborator.h"
@@ -204,6 +205,7 @@ absl::StatusOr<Value> MakeDict(Elaborator& e, const BoundArgs& args) {
         return e.Error(args.LocOf(0), "dict() takes pairs of key and value",
                        "use dict(zip(keys, values))");
       }
+      KILN_RETURN_IF_ERROR(e.CheckKey(items[0], args.LocOf(0)));
       KILN_RETURN_IF_ERROR(e.Step(args.loc, static_cast<int64_t>(dict->items.size())));
       auto found = std::find_if(dict->items.begin(), dict->items.end(), [&](const auto& entry) {
         return ValuesEqual(entry.first, items[0]);
@@ -367,21 +369,49 @@ absl::StatusOr<Value> Isinstance(Elaborator& e, const BoundArgs& args) {
 
 absl::StatusOr<Value> Print(Elaborator&, const BoundArgs&) { return Value::None(); }
 
+// The multiple of 10^places that is nearest to `x`, of two the even one.
+absl::StatusOr<Value> RoundInt(Elaborator& e, const BoundArgs& args, int64_t x, int64_t places) {
+  if (places > 18) return Value::Int(0);
+  __int128 unit = 1;
+  for (int64_t i = 0; i < places; ++i) unit *= 10;
+  __int128 down = x / unit;
+  if (x % unit < 0) --down;
+  const __int128 above = 2 * (x - down * unit);
+  if (above > unit || (above == unit && down % 2 != 0)) ++down;
+  const __int128 result = down * unit;
+  if (result >= INT64_MIN && result <= INT64_MAX) return Value::Int(static_cast<int64_t>(result));
+  return e.Error(args.loc, "the rounded integer does not fit 64 bits", "use a smaller number");
+}
+
 absl::StatusOr<Value> Round(Elaborator& e, const BoundArgs& args) {
-  if (args[0].is_integer()) return Value::Int(args[0].int_value());
+  int64_t digits = 0;
+  if (args.Given(1)) {
+    KILN_ASSIGN_OR_RETURN(digits, e.ToInt(args[1], args.LocOf(1), "the digits"));
+  }
+  if (args[0].is_integer()) {
+    const int64_t x = args[0].int_value();
+    return digits >= 0 ? Value::Int(x)
+                       : RoundInt(e, args, x, std::min<int64_t>(19, -(digits + 1)) + 1);
+  }
   if (!args[0].Is(Type::kFloat)) {
     return e.Error(args.LocOf(0), absl::StrCat("round of ", Describe(args[0])),
                    "use T.round for run-time values");
   }
-  if (args.Given(1)) {
-    KILN_ASSIGN_OR_RETURN(const int64_t digits, e.ToInt(args[1], args.LocOf(1), "the digits"));
-    const double scale =
-        std::pow(10.0, static_cast<double>(std::clamp<int64_t>(digits, -300, 300)));
-    return Value::Float(std::nearbyint(args[0].float_value() * scale) / scale);
+  const double x = args[0].float_value();
+  if (!args.Given(1)) {
+    BoundArgs rounded = args;
+    rounded.values[0] = Value::Float(std::nearbyint(x));
+    return Int(e, rounded);
   }
-  BoundArgs rounded = args;
-  rounded.values[0] = Value::Float(std::nearbyint(args[0].float_value()));
-  return Int(e, rounded);
+  if (!std::isfinite(x) || digits > 323) return args[0];
+  if (digits < -308) return Value::Float(std::copysign(0.0, x));
+  // Decimal digits as printing rounds them: of the number's exact value.
+  if (digits >= 0) {
+    return Value::Float(
+        std::strtod(absl::StrFormat("%.*f", static_cast<int>(digits), x).c_str(), nullptr));
+  }
+  const double unit = std::pow(10.0, static_cast<double>(-digits));
+  return Value::Float(std::nearbyint(x / unit) * unit);
 }
 
 absl::StatusOr<Value> Divmod(Elaborator& e, const BoundArgs& args) {

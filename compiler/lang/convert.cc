@@ -7,6 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "compiler/ir/visit.h"
 #include "compiler/lang/elaborator.h"
+#include "compiler/lang/suggest.h"
 
 namespace kiln::lang {
 namespace {
@@ -35,6 +36,7 @@ absl::Status Elaborator::Error(SourceLoc loc, std::string message, std::string r
   d.message = std::move(message);
   d.remedy = std::move(remedy);
   d.source_line = std::string(file().Line(loc.line));
+  if (frame_ != nullptr && current_ != nullptr) d.notes = ValueChain(current_, /*data_only=*/true);
   int shown = 0;
   for (const Frame* f = frame_; f != nullptr && !f->is_entry; f = f->parent) {
     if (f->name.empty() || !f->call.known()) continue;
@@ -287,6 +289,19 @@ absl::StatusOr<std::string> Elaborator::ToStr(const Value& v, SourceLoc loc,
                "write it in quotes");
 }
 
+absl::Status Elaborator::CheckKey(const Value& v, SourceLoc loc) {
+  KILN_RETURN_IF_ERROR(Step(loc));
+  if (v.Is(Type::kList) || v.Is(Type::kDict)) {
+    return Error(loc, absl::StrCat(Describe(v), " as the key of a dict"),
+                 "keys do not change: use a tuple or a string");
+  }
+  if (!v.Is(Type::kTuple)) return absl::OkStatus();
+  KILN_RETURN_IF_ERROR(CheckDepth(loc));
+  CountGuard deeper(&depth_);
+  for (const Value& item : v.seq().items) KILN_RETURN_IF_ERROR(CheckKey(item, loc));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::string> Elaborator::TextOf(const Value& v, SourceLoc loc) {
   constexpr size_t kLongest = 1 << 16;
   if (v.Is(Type::kStr)) return v.str();
@@ -306,8 +321,12 @@ absl::StatusOr<DType> Elaborator::ToDType(const Value& v, SourceLoc loc) {
     }
     if (const auto type = ParseDType(name)) return *type;
     return Error(loc, absl::StrCat("'", v.str(), "' is not a dtype that Kiln supports"),
-                 "use float64, float32, float16, bfloat16, float8_e4m3fn, float8_e5m2, int8 to "
-                 "int64, uint8 to uint64 or bool");
+                 DidYouMean(name,
+                            {"float64", "float32", "float16", "bfloat16", "float8_e4m3fn",
+                             "float8_e5m2", "int8", "int16", "int32", "int64", "uint8", "uint16",
+                             "uint32", "uint64", "bool"},
+                            "use float64, float32, float16, bfloat16, float8_e4m3fn, float8_e5m2, "
+                            "int8 to int64, uint8 to uint64 or bool"));
   }
   if (v.Is(Type::kTypeName)) {
     const absl::string_view name = v.type_name();

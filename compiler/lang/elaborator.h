@@ -87,6 +87,7 @@ class Elaborator : private ElaboratorState {
   absl::StatusOr<DType> ToDType(const Value& v, SourceLoc loc);
   // Elements of a tuple, list, range, dict or string.
   absl::StatusOr<std::vector<Value>> ToItems(const Value& v, SourceLoc loc, absl::string_view what);
+  absl::Status CheckKey(const Value& v, SourceLoc loc);  // of a dict: no list, no dict
   // A shape: an integer or a sequence of them.
   absl::StatusOr<std::vector<Operand>> ToShape(const Value& v, SourceLoc loc,
                                                absl::string_view what);
@@ -221,12 +222,12 @@ class Elaborator : private ElaboratorState {
   absl::Status UnknownName(absl::string_view name, SourceLoc loc);
   absl::Status Bind(absl::string_view name, Value value, SourceLoc loc, bool fresh = false);
   absl::Status CheckRebinding(absl::string_view name, const Binding& old, SourceLoc loc);
-  // True when `function` assigns `name` somewhere, so that it is its own.
-  bool IsLocal(const ast::Function& function, absl::string_view name);
+  bool IsLocal(const ast::Function& function, absl::string_view name);  // it assigns the name
   std::vector<std::string> VisibleNames() const;
 
   // Expressions (eval.cc, subscript.cc, call.cc).
   absl::StatusOr<Value> Eval(ast::ExprPtr expr);
+  absl::StatusOr<Value> EvalNode(ast::ExprPtr expr);
   absl::StatusOr<Value> EvalKeepingVariable(ast::ExprPtr expr);
   absl::StatusOr<Value> EvalConstant(const ast::Constant& node);
   absl::StatusOr<Value> EvalBool(const ast::Bool& node);
@@ -322,7 +323,7 @@ class Elaborator : private ElaboratorState {
   absl::Status Unpack(const std::vector<ast::ExprPtr>& targets, const Value& value, SourceLoc loc,
                       bool fresh);
   absl::Status AssertionFailed(const ast::Assert& node);
-  std::vector<std::string> ValueChain(ast::ExprPtr expr);
+  std::vector<std::string> ValueChain(ast::ExprPtr expr, bool data_only = false);
   size_t OutermostElementLoop() const;  // a region's number, or their count
   bool InRuntimeRegion() const;         // inside a branch or loop of the IR, since the kernel began
   // Regions.
@@ -342,8 +343,7 @@ class Elaborator : private ElaboratorState {
   absl::StatusOr<Value> ParseArgument(absl::string_view name, const std::string& text);
   absl::Status CheckNames(const Kernel& kernel);
   absl::StatusOr<std::string> ConfigText(const Value& v, SourceLoc loc);
-  absl::StatusOr<std::string> ArgumentText(const Value& v, SourceLoc loc);
-  // Tensors known by shape and type alone (interface.cc).
+  absl::StatusOr<std::string> ArgumentText(const Value& v, SourceLoc loc);  // and on: interface.cc
   absl::Status ReadPlaceholders(const Kernel& kernel);
   absl::StatusOr<Placeholder> ToPlaceholder(const std::string& name, const Value& value);
   absl::Status CheckPlaceholder(const ast::Param& param, const ir::Buffer& buffer, bool own_dtype,

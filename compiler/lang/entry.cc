@@ -105,7 +105,12 @@ absl::StatusOr<Value> Elaborator::ParseArgument(absl::string_view name, const st
       if (const auto* id = expr->As<ast::Name>()) {
         if (const auto type = ParseDType(id->id)) return Value::OfDType(*type);
         if (e->module_.globals.contains(id->id)) return e->ReadGlobal(id->id, id->loc, SIZE_MAX);
-        return absl::InvalidArgumentError("unknown name");
+        std::vector<std::string> known = {"float32", "float16", "bfloat16",
+                                          "int32",   "None",    "True"};
+        for (const auto& global : e->module_.globals) known.emplace_back(global.first);
+        std::sort(known.begin(), known.end());
+        return absl::InvalidArgumentError(
+            absl::StrCat("unknown name '", id->id, "'. ", DidYouMean(id->id, known, "")));
       }
       if (const auto* attribute = expr->As<ast::Attribute>()) {
         if (const auto type = ParseDType(attribute->attr)) return Value::OfDType(*type);

@@ -1,10 +1,12 @@
 // Expressions.
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "compiler/lang/elaborator.h"
+#include "compiler/lang/format_value.h"
 #include "compiler/lang/suggest.h"
 
 namespace kiln::lang {
@@ -44,6 +46,13 @@ absl::StatusOr<Value> Elaborator::Eval(ast::ExprPtr expr) {
   if (const auto* constant = expr->As<ast::Constant>()) return EvalConstant(*constant);
   CountGuard depth(&depth_);
   KILN_RETURN_IF_ERROR(CheckDepth(expr->loc));
+  const ast::ExprPtr outer = std::exchange(current_, expr);
+  absl::StatusOr<Value> value = EvalNode(expr);
+  current_ = outer;
+  return value;
+}
+
+absl::StatusOr<Value> Elaborator::EvalNode(ast::ExprPtr expr) {
   switch (expr->kind) {
     case ast::ExprKind::kAttribute: {  // a variable that an object holds is its value here
       KILN_ASSIGN_OR_RETURN(const Value v, EvalAttribute(*expr->As<ast::Attribute>()));
@@ -236,6 +245,7 @@ absl::StatusOr<Value> Elaborator::EvalDict(const ast::Dict& node) {
     if (key.Is(Type::kExpr) && key.expr().info.open_only()) {
       return NeedConcrete(node.keys[i]->loc, key.expr().expr, "it is the key of a dict");
     }
+    KILN_RETURN_IF_ERROR(CheckKey(key, node.keys[i]->loc));
     KILN_RETURN_IF_ERROR(Step(node.loc, static_cast<int64_t>(dict->items.size())));
     KILN_RETURN_IF_ERROR(ChargeBytes(node.loc, 32));
     SetItem(dict, key, value);
@@ -274,6 +284,7 @@ absl::Status Elaborator::RunClause(const ast::Comprehension& node, size_t index,
     }
     KILN_ASSIGN_OR_RETURN(const Value key, Eval(node.key));
     KILN_RETURN_IF_ERROR(Step(node.loc, static_cast<int64_t>(dict->items.size())));
+    KILN_RETURN_IF_ERROR(CheckKey(key, node.loc));
     SetItem(dict, key, element);
     return absl::OkStatus();
   }
@@ -312,55 +323,6 @@ absl::StatusOr<Value> Elaborator::EvalFString(const ast::FString& node) {
   return NewStr(std::move(text));
 }
 
-namespace {
-
-// A value under a format spec: [width][.digits][d|x|f|e|g|s], which is what messages and extern
-// names use. nullopt for anything else.
-std::optional<std::string> FormatValue(const Value& v, absl::string_view spec) {
-  bool zero = false, left = false;
-  int width = 0, digits = -1;
-  size_t i = 0;
-  if (i < spec.size() && (spec[i] == '<' || spec[i] == '>'))
-    left = spec[i++] == '<';
-  else if (v.Is(Type::kStr))
-    left = true;
-  if (i < spec.size() && spec[i] == '0') zero = true, ++i;
-  for (; i < spec.size() && spec[i] >= '0' && spec[i] <= '9'; ++i) {
-    width = width * 10 + (spec[i] - '0');
-    if (width > 200) return std::nullopt;
-  }
-  if (i < spec.size() && spec[i] == '.') {
-    digits = 0;
-    for (++i; i < spec.size() && spec[i] >= '0' && spec[i] <= '9'; ++i) {
-      digits = digits * 10 + (spec[i] - '0');
-      if (digits > 50) return std::nullopt;
-    }
-  }
-  const char type = i < spec.size() ? spec[i++] : '\0';
-  if (i != spec.size()) return std::nullopt;
-  std::string text;
-  if (type == '\0' && digits < 0)
-    text = v.Is(Type::kStr) ? v.str() : Repr(v);
-  else if (type == 's' && v.Is(Type::kStr))
-    text = v.str();
-  else if (type == 'd' && v.is_integer())
-    text = absl::StrCat(v.int_value());
-  else if (type == 'x' && v.is_integer())
-    text = absl::StrFormat("%x", v.int_value());
-  else if (type == 'f' && v.is_number())
-    text = absl::StrFormat("%.*f", digits < 0 ? 6 : digits, v.as_double());
-  else if (type == 'e' && v.is_number())
-    text = absl::StrFormat("%.*e", digits < 0 ? 6 : digits, v.as_double());
-  else if (type == 'g' && v.is_number())
-    text = absl::StrFormat("%.*g", digits < 0 ? 6 : digits, v.as_double());
-  else
-    return std::nullopt;
-  const size_t pad = static_cast<int>(text.size()) < width ? width - text.size() : 0;
-  return left ? text + std::string(pad, ' ') : std::string(pad, zero ? '0' : ' ') + text;
-}
-
-}  // namespace
-
 absl::Status Elaborator::AppendParts(const std::vector<ast::FStringPart>& parts, SourceLoc loc,
                                      std::string* out) {
   for (const ast::FStringPart& part : parts) {
@@ -378,14 +340,17 @@ absl::Status Elaborator::AppendParts(const std::vector<ast::FStringPart>& parts,
     std::string text;
     if (quote) {
       text = Repr(value, 1 << 16);
-    } else if (spec.empty()) {
+    } else if (spec.empty() || part.conversion == 's') {
       KILN_ASSIGN_OR_RETURN(text, TextOf(value, part.value->loc));
-    } else {
-      const std::optional<std::string> formatted = FormatValue(value, spec);
+    }
+    if (!spec.empty()) {
+      const Value shown = part.conversion == 0 ? value : NewStr(std::move(text));
+      const std::optional<std::string> formatted = FormatValue(shown, spec);
       if (!formatted) {
         return Error(part.value->loc,
                      absl::StrCat("the format '", spec, "' does not fit ", Describe(value)),
-                     "use a width, .digits and one of d, x, f, e, g, s");
+                     "write [fill][align][sign][width][,][.digits] and one of d, b, o, x, f, e, "
+                     "g, %, s");
       }
       text = *formatted;
     }

@@ -184,44 +184,75 @@ absl::StatusOr<Flow> Elaborator::ExecLoopExit(bool is_break, SourceLoc loc) {
   return Error(loc, absl::StrCat("'", word, "' outside a loop"), "put it inside a for or while");
 }
 
-std::vector<std::string> Elaborator::ValueChain(ast::ExprPtr expr) {
+namespace {
+
+// Numbers, text, types and what holds them: what a reader wants to know of a compile-time value.
+bool IsData(const Value& v) {
+  return v.is_number() || v.Is(Type::kStr) || v.Is(Type::kDType) || v.is_none() ||
+         v.is_sequence() || v.Is(Type::kDict);
+}
+
+// The expressions that `e` is made of, the first one last.
+void PushParts(ast::ExprPtr e, std::vector<ast::ExprPtr>* work) {
+  const auto push = [&](const std::vector<ast::ExprPtr>& parts) {
+    work->insert(work->end(), parts.rbegin(), parts.rend());
+  };
+  if (const auto* binary = e->As<ast::Binary>()) {
+    push({binary->left, binary->right});
+  } else if (const auto* compare = e->As<ast::Compare>()) {
+    push(compare->rest);
+    work->push_back(compare->first);
+  } else if (const auto* boolean = e->As<ast::Bool>()) {
+    push(boolean->operands);
+  } else if (const auto* unary = e->As<ast::Unary>()) {
+    work->push_back(unary->operand);
+  } else if (const auto* call = e->As<ast::Call>()) {
+    for (size_t i = call->keywords.size(); i-- > 0;) work->push_back(call->keywords[i].value);
+    push(call->args);
+  } else if (const auto* subscript = e->As<ast::Subscript>()) {
+    push(subscript->indices);
+    work->push_back(subscript->value);
+  } else if (const auto* slice = e->As<ast::Slice>()) {
+    for (ast::ExprPtr part : {slice->step, slice->stop, slice->start}) {
+      if (part != nullptr) work->push_back(part);
+    }
+  } else if (const auto* tuple = e->As<ast::Tuple>()) {
+    push(tuple->items);
+  } else if (const auto* list = e->As<ast::List>()) {
+    push(list->items);
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> Elaborator::ValueChain(ast::ExprPtr expr, bool data_only) {
   std::vector<std::string> notes;
   std::vector<ast::ExprPtr> work = {expr};
   std::vector<absl::string_view> seen;
-  while (!work.empty() && notes.size() < 8) {
+  for (int steps = 0; !work.empty() && notes.size() < 8 && steps < 1000; ++steps) {
     ast::ExprPtr e = work.back();
     work.pop_back();
-    if (const auto* name = e->As<ast::Name>()) {
-      if (std::find(seen.begin(), seen.end(), name->id) != seen.end()) continue;
-      seen.push_back(name->id);
-      for (Scope* scope = frame_->scope; scope != nullptr; scope = scope->parent) {
-        const auto it = scope->names.find(name->id);
-        if (it == scope->names.end()) continue;
-        const Binding& b = it->second;
-        if (b.value.Is(Type::kFunction) || b.value.Is(Type::kModule)) break;
-        std::string note = absl::StrCat(name->id, " = ", Repr(b.value));
-        if (b.origin != nullptr) {
-          absl::StrAppend(&note, " (from ", b.origin, ")");
-        } else if (b.loc.known()) {
-          absl::StrAppend(&note, " (set at ", file().path, ":", b.loc.line, ":", b.loc.column, ")");
-        }
-        notes.push_back(std::move(note));
-        break;
+    const auto* name = e->As<ast::Name>();
+    if (name == nullptr) {
+      PushParts(e, &work);
+      continue;
+    }
+    if (std::find(seen.begin(), seen.end(), name->id) != seen.end()) continue;
+    seen.push_back(name->id);
+    for (Scope* scope = frame_->scope; scope != nullptr; scope = scope->parent) {
+      const auto it = scope->names.find(name->id);
+      if (it == scope->names.end()) continue;
+      const Binding& b = it->second;
+      if (b.value.Is(Type::kFunction) || b.value.Is(Type::kModule)) break;
+      if (data_only && !IsData(b.value)) break;
+      std::string note = absl::StrCat(name->id, " = ", Repr(b.value));
+      if (b.origin != nullptr) {
+        absl::StrAppend(&note, " (from ", b.origin, ")");
+      } else if (b.loc.known()) {
+        absl::StrAppend(&note, " (set at ", file().path, ":", b.loc.line, ":", b.loc.column, ")");
       }
-    } else if (const auto* binary = e->As<ast::Binary>()) {
-      work.push_back(binary->right);
-      work.push_back(binary->left);
-    } else if (const auto* compare = e->As<ast::Compare>()) {
-      work.insert(work.end(), compare->rest.rbegin(), compare->rest.rend());
-      work.push_back(compare->first);
-    } else if (const auto* boolean = e->As<ast::Bool>()) {
-      work.insert(work.end(), boolean->operands.rbegin(), boolean->operands.rend());
-    } else if (const auto* unary = e->As<ast::Unary>()) {
-      work.push_back(unary->operand);
-    } else if (const auto* call = e->As<ast::Call>()) {
-      work.insert(work.end(), call->args.rbegin(), call->args.rend());
-    } else if (const auto* subscript = e->As<ast::Subscript>()) {
-      work.push_back(subscript->value);
+      notes.push_back(std::move(note));
+      break;
     }
   }
   return notes;

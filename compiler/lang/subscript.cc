@@ -61,6 +61,7 @@ absl::StatusOr<Value> Elaborator::EvalSubscript(const ast::Subscript& node) {
 absl::StatusOr<Value> Elaborator::SubscriptSequence(const Value& base, const Value& index,
                                                     SourceLoc loc) {
   if (base.Is(Type::kDict)) {
+    KILN_RETURN_IF_ERROR(CheckKey(index, loc));
     KILN_RETURN_IF_ERROR(Step(loc, static_cast<int64_t>(base.dict().items.size())));
     if (index.Is(Type::kExpr) && index.expr().info.open_only()) {
       return NeedConcrete(loc, index.expr().expr, "it is the key of a dict");

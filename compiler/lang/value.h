@@ -333,21 +333,6 @@ struct EnumMember {
   const char* text = nullptr;  // its value, where that is a string
 };
 
-// A condition that is known now, or left to run time.
-struct Condition {
-  bool known = false;
-  bool value = false;
-  Operand expr;  // when not known: a bool expression
-};
-
-// A box of a buffer as an operand of a tile op.
-struct Tile {
-  ir::Region region;
-  bool is_base = false;      // only the start is given; extents come from the other operand
-  std::vector<int> dropped;  // dimensions of the buffer that an index took
-  ExprInfo info;
-};
-
 // Owns the objects of one elaboration and counts their bytes.
 class Arena {
  public:

@@ -136,14 +136,10 @@ void AddFields(Hint& hint, const std::map<std::string, Role>& roles) {
   const std::string block =
       gemm ? list({Role::kTileM, Role::kTileN}) : list({Role::kTileRow, Role::kTileVector});
   if (!block.empty()) hint.fields["block"] = block;
-  const auto set = [&](const char* field, Role role) {
-    if (values.count(role) > 0) hint.fields[field] = values[role];
-  };
-  set("rstep", Role::kTileK);
-  set("thread", Role::kThreads);
-  set("pipeline_stage", Role::kStages);
-  set("rasterization_plan", Role::kPanel);
-  set("split_k", Role::kSplit);
+  for (const Role role :
+       {Role::kTileK, Role::kThreads, Role::kStages, Role::kPanel, Role::kSplit}) {
+    if (values.count(role) > 0) hint.fields[HintField(role)] = values[role];
+  }
 }
 
 }  // namespace kiln::roofline

@@ -25,7 +25,9 @@ PricedSpace::PricedSpace(Expanded expanded, const target::Arch& arch)
       axes_(std::move(expanded.axes)),
       pieces_(std::move(expanded.pieces)),
       total_(expanded.total) {
-  for (const Axis& a : axes_) tunables_.push_back({a.name, RoleName(a.role), a.texts, a.derived});
+  for (const Axis& a : axes_) {
+    tunables_.push_back({a.name, RoleName(a.role), a.texts, a.derived, HintField(a.role)});
+  }
   PriceAll();
   Rank();
 }

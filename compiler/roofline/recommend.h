@@ -71,6 +71,7 @@ struct Tunable {
   std::string role;  // RoleName
   std::vector<std::string> values;
   bool derived = false;  // by the recommender
+  std::string field;     // of Hint::fields that it decides; empty = none
 };
 
 // Every legal config of the space, priced; configs and hints are made when asked for.

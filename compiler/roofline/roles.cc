@@ -410,6 +410,28 @@ const char* RoleName(Role role) {
   return "other";
 }
 
+const char* HintField(Role role) {
+  switch (role) {
+    case Role::kTileM:
+    case Role::kTileN:
+    case Role::kTileRow:
+    case Role::kTileVector:
+      return "block";
+    case Role::kTileK:
+      return "rstep";
+    case Role::kThreads:
+      return "thread";
+    case Role::kStages:
+      return "pipeline_stage";
+    case Role::kPanel:
+      return "rasterization_plan";
+    case Role::kSplit:
+      return "split_k";
+    default:
+      return "";
+  }
+}
+
 std::map<std::string, Binding> BindRoles(const ir::Program& program,
                                          const std::map<std::string, ir::Expr>& tunables,
                                          const std::map<std::string, double>& runtime) {

@@ -29,6 +29,8 @@ enum class Role : uint8_t {
 };
 
 const char* RoleName(Role role);  // "tile M", "threads", ...
+// The field of a hint that a tunable of this role decides ("block", "rstep", ...); "" = none.
+const char* HintField(Role role);
 
 struct Binding {
   Role role = Role::kOther;

@@ -20,6 +20,7 @@
 #include "compiler/passes/explain_layouts.h"
 #include "compiler/passes/pipeline.h"
 #include "compiler/templates/templates.h"
+#include "compiler/tools/explain_command.h"
 #include "compiler/tools/kernel_options.h"
 #include "compiler/tools/layout_command.h"
 #include "compiler/tools/native_call.h"
@@ -332,6 +333,7 @@ int Main(int argc, char** argv) {
       "  kilnc run template:softmax -a M=64 -a N=100\n"
       "  kilnc check k.py -a M=64 --json\n"
       "  kilnc signature k.py -e gemm\n"
+      "  kilnc explain template:matmul -a M=512 -a N=512 -a K=512 --arch sm_90a\n"
       "  kilnc emit k.py -e gemm -a 'A=T.Tensor((1024, 512), T.float16)'   (the program: get_tir)\n"
       "  kilnc par-compile k.py -e gemm --configs configs.json -j 8 -o kernels\n"
       "  kilnc --explain-layouts k.py --layout-cost registers\n"
@@ -394,6 +396,9 @@ int Main(int argc, char** argv) {
   tools::RecommendOptions recommend_options;
   CLI::App* recommend = tools::AddRecommendCommand(&app, &recommend_options);
 
+  tools::ExplainOptions explain_options;
+  CLI::App* explain_kernel = tools::AddExplainCommand(&app, &explain_options);
+
   tools::ParCompileOptions par_compile_options;
   CLI::App* par_compile = tools::AddParCompileCommand(&app, &par_compile_options);
 
@@ -417,6 +422,7 @@ int Main(int argc, char** argv) {
   if (*list) return List(list_path);
   if (*explain) return Finish(Explain(kernel, cost));
   if (*recommend) return Finish(tools::RunRecommendCommand(recommend_options, std::cout));
+  if (*explain_kernel) return Finish(tools::RunExplainCommand(explain_options, std::cout));
   if (*par_compile) return Finish(tools::RunParCompileCommand(par_compile_options, std::cout));
   if (*signature) return Finish(tools::RunSignatureCommand(signature_options, std::cout));
   if (*layout) return tools::RunLayoutCommand(layout_options, std::cout, std::cerr);

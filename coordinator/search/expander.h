@@ -22,7 +22,7 @@ struct Expansion {
   // Legal configs, best predicted first; `config` and `predicted_ns` are set. For strategy
   // "recommended" the slate and some reserve; "carver": Carver's own list and order; "exhaustive"
   // and "random": every legal config up to the farm's limit. A sweep with objective COMPILE: the
-  // configs to compile.
+  // configs to compile; those of a list in its order, each once, legal or not.
   std::vector<v1::Hint> candidates;
   // Legal configs in the whole space, also those not listed. 0 = not counted.
   int64_t legal_configs = 0;

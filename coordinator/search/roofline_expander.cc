@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -137,6 +138,29 @@ void DropWhatDoesNotElaborate(const lang::Kernel& kernel, const roofline::Reques
   }
 }
 
+bool ListsConfigsToCompile(const v1::SweepSpec& spec) {
+  return spec.objective() == v1::SweepSpec::COMPILE && spec.configs_size() > 0 &&
+         spec.auto_tunables().empty() && spec.tunables().empty();
+}
+
+// The configs of the list, each once, in its order; also those that a limit of the recommender
+// refuses, as compiling them says what is wrong.
+void ListAsGiven(const roofline::Request& request, const roofline::Space& space, Expansion& out) {
+  std::set<Config> seen;
+  for (const Config& config : request.configs) {
+    if (!seen.insert(config).second) continue;
+    const int64_t rank = space.RankOf(config);
+    roofline::Hint hint;
+    if (rank >= 0) {
+      hint = space.HintAt(rank);
+    } else {
+      hint.config = config;
+      hint.reason = absl::StrCat("The limits refuse it: ", space.BrokenLimit(config), ".");
+    }
+    out.candidates.push_back(ToProto(hint));
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<Expansion> RooflineExpander::Expand(const v1::SweepSpec& spec,
@@ -162,6 +186,10 @@ absl::StatusOr<Expansion> RooflineExpander::Expand(const v1::SweepSpec& spec,
   }
   const bool slate_only = spec.objective() == v1::SweepSpec::COMPILE &&
                           request.strategy == roofline::Strategy::kRecommended;
+  if (ListsConfigsToCompile(spec)) {
+    ListAsGiven(request, *answer.space, out);
+    answer.ranked.clear();
+  }
   for (const roofline::Hint& h : answer.ranked) {
     if (slate_only && static_cast<int>(out.candidates.size()) >= request.top_k) break;
     out.candidates.push_back(ToProto(h));

@@ -163,6 +163,111 @@ TEST_F(KilncTest, MoreParametersThanCTakesAreRefusedAtOnce) {
   EXPECT_THAT(err_ + out_, HasSubstr("C calls functions of up to 127"));
 }
 
+constexpr char kLazy[] = "tests/golden/lang/lazy_jit.py";
+
+TEST_F(KilncTest, ASignatureIsTextOrADocument) {
+  ASSERT_EQ(Kilnc({"signature", kLazy, "-e", "product_any_depth"}), 0) << err_;
+  EXPECT_EQ(out_,
+            "{'A': TensorAnnot(shape=[A_shape_0$, K$dyn], strides=None, dtype=dtype('float16')),\n"
+            " 'B': TensorAnnot(shape=[K$dyn, B_shape_1$], strides=None, "
+            "dtype=dtype('float16'))}\n");
+  ASSERT_EQ(Kilnc({"signature", kLazy, "-e", "dimensions", "--json"}), 0) << err_;
+  const auto json = nlohmann::json::parse(out_);
+  const auto& a = json["parameters"][0];
+  EXPECT_EQ(a["kind"], "tensor");
+  EXPECT_EQ(a["shape"][0], nlohmann::json({{"name", "A_shape_0"}, {"kind", "constant"}}));
+  EXPECT_EQ(a["shape"][3], 8);
+  EXPECT_EQ(a["shape"][6],
+            nlohmann::json({{"name", "L"}, {"kind", "runtime"}, {"dtype", "int64"}}));
+  EXPECT_TRUE(a["strides"].is_null());
+  EXPECT_EQ(json["parameters"][1]["strides"][1], 1);
+  EXPECT_TRUE(json["parameters"][1]["dtype"].is_null());
+}
+
+TEST_F(KilncTest, TensorsAreArgumentsByShapeAndType) {
+  ASSERT_EQ(Kilnc({"run", kLazy, "-e", "product_any_depth", "-a",
+                   "A=T.Tensor((100, 50), T.float32)", "-a", "B=T.Tensor((50, 72), T.float16)"}),
+            0)
+      << err_;
+  EXPECT_THAT(out_, HasSubstr("C: agrees"));
+  EXPECT_THAT(err_, HasSubstr("note: 'A' is float16 by its annotation; the argument says float32"));
+  ASSERT_EQ(Kilnc({"run", kLazy, "-e", "packed", "-a",
+                   "A=T.StridedTensor((100, 50), (200, 3), T.float32)"}),
+            0)
+      << err_;
+  EXPECT_THAT(out_, HasSubstr("B: agrees"));
+  EXPECT_EQ(Kilnc({"check", "--json", kLazy, "-e", "product_any_depth", "-a",
+                   "A=T.Tensor((100, 50), T.float16)", "-a", "B=T.Tensor((51, 72), T.float16)"}),
+            1);
+  const auto d = nlohmann::json::parse(out_)["diagnostics"][0];
+  EXPECT_EQ(d["line"], 65);
+  EXPECT_THAT(d["message"].get<std::string>(), HasSubstr("50 in an earlier tensor and 51"));
+}
+
+TEST_F(KilncTest, ManyConfigsCompileInTheirOrderAndOnce) {
+  const std::string configs = File(
+      "configs.json",
+      R"json([{"A": {"shape": [64, 32], "dtype": "float16"}, "B": "T.Tensor((32, 16), T.float16)",
+               "block_M": 32, "block_N": 16},
+              {"A": {"shape": [64, 32], "dtype": "float16"}, "B": "T.Tensor((32, 16), T.float16)",
+               "block_M": 0},
+              {"A": {"shape": [64, 32], "dtype": "float16"}, "B": "T.Tensor((32, 16), T.float16)",
+               "block_M": 64, "block_N": 16},
+              {"A": {"shape": [64, 32], "dtype": "float16"}, "B": "T.Tensor((32, 16), T.float16)",
+               "block_N": 16, "block_M": 32}])json");
+  const std::string out = (folder_ / "artifacts").string();
+  std::vector<std::string> command = {"par-compile", kLazy, "-e", "product", "--configs",
+                                      configs,       "-j",  "2",  "-o",      out};
+  EXPECT_EQ(Kilnc(command), 1) << "the second config fails";
+  EXPECT_THAT(err_, HasSubstr("error: "));
+  EXPECT_FALSE(fs::exists(fs::path(out) / "index.json"));
+  command.push_back("--ignore-error");
+  ASSERT_EQ(Kilnc(command), 0) << err_;
+  EXPECT_THAT(out_, ::testing::MatchesRegex("0 compiled .*\n1 failed .*error: .*\n2 compiled "
+                                            ".*\n3 same as 0.*\n"));
+  ASSERT_EQ(Kilnc(command), 0) << err_;
+  EXPECT_THAT(out_, ::testing::MatchesRegex("0 cached .*\n1 failed .*\n2 cached .*\n3 same as "
+                                            "0.*\n"));
+  std::ifstream in(fs::path(out) / "index.json");
+  const auto index = nlohmann::json::parse(in);
+  ASSERT_EQ(index.size(), 4u);
+  EXPECT_EQ(index[0]["artifact"], index[3]["artifact"]);
+  EXPECT_NE(index[0]["artifact"], index[2]["artifact"]);
+  EXPECT_TRUE(index[1].contains("error"));
+  for (const char* ending : {".so", ".h", ".json"}) {
+    EXPECT_TRUE(fs::exists(fs::path(out) / (index[0]["artifact"].get<std::string>() + ending)));
+  }
+  ASSERT_EQ(Kilnc({"par-compile", kLazy, "-e", "listed", "--configs", "sizes_of_listed"}), 0)
+      << err_;
+  EXPECT_THAT(out_, HasSubstr("1 compiled A=T.Tensor((8,), float32),factor=4.0"));
+  EXPECT_EQ(Kilnc({"par-compile", kLazy, "-e", "listed", "--autotune"}), 1);
+  EXPECT_THAT(err_, HasSubstr("has no @tilelang.autotune"));
+}
+
+TEST_F(KilncTest, AKernelIsExplained) {
+  ASSERT_EQ(Kilnc({"explain", "template:matmul", "-a", "M=512", "-a", "N=256", "-a", "K=128",
+                   "--arch", "sm_90a", "--json"}),
+            0)
+      << err_;
+  const auto json = nlohmann::json::parse(out_);
+  EXPECT_EQ(json["tensors"].size(), 3u);
+  EXPECT_EQ(json["demand"]["flops"], 2.0 * 512 * 256 * 128);
+  std::map<std::string, std::string> fields;
+  for (const auto& tunable : json["tunables"]) fields[tunable["name"]] = tunable["field"];
+  EXPECT_EQ(fields["block_M"], "block");
+  EXPECT_EQ(fields["block_K"], "rstep");
+  EXPECT_EQ(fields["num_stages"], "pipeline_stage");
+  EXPECT_EQ(fields["threads"], "thread");
+  EXPECT_EQ(fields["dtype"], "");
+  ASSERT_EQ(Kilnc({"explain", kLazy, "-e", "product_any_depth", "-a",
+                   "A=T.Tensor((128, 64), T.float16)", "-a", "B=T.Tensor((64, 256), T.float16)"}),
+            0)
+      << err_;
+  EXPECT_THAT(out_, HasSubstr("A: float16[128, K]"));
+  EXPECT_THAT(out_, HasSubstr("B_shape_1 = 256"));
+  EXPECT_THAT(out_, HasSubstr("demand: 4.1943e+06 flops"));
+}
+
 TEST_F(KilncTest, OutputThatIsLostIsNoSuccess) {
   const std::string command =
       absl::StrCat(test::BinaryFolder(), "/kilnc emit template:softmax -a M=8 -a N=64 > /dev/full");

@@ -178,6 +178,107 @@ TEST_F(FarmTest, CompileOnlyHandsBackBundlesAndFailures) {
   }
 }
 
+// A kernel whose sizes come from its tensors; the inner one is known when it runs.
+client::SweepSpec Scale() {
+  client::SweepSpec spec;
+  spec.kernel_source = R"(import tilelang
+import tilelang.language as T
+@tilelang.lazy_jit
+def scale(A: T.Tensor[[int, T.dyn["N"]], T.float32], block: int = 64, factor: float = 2.0):
+    M, N = A.shape
+    B = T.empty((M, N), T.float32)
+    assert block % 16 == 0, "block is not a multiple of 16"
+    with T.Kernel(M, T.ceildiv(N, block), threads=128) as (row, col):
+        for i in T.Parallel(block):
+            B[row, col * block + i] = A[row, col * block + i] * factor
+    return B
+)";
+  return spec;
+}
+
+std::map<std::string, std::string> OfShape(int m, int n, const std::string& block) {
+  return {{"A", absl::StrCat("T.Tensor((", m, ", ", n, "), T.float32)")}, {"block", block}};
+}
+
+TEST_F(FarmTest, ParCompileKeepsTheOrderAndCompilesWhatIsNew) {
+  const auto client = Client();
+  const client::SweepSpec spec = Scale();
+  const auto first =
+      client->ParCompile(spec,
+                         {OfShape(3, 100, "128"), OfShape(3, 100, "40"), OfShape(5, 100, "64"),
+                          OfShape(3, 100, "16"), OfShape(3, 333, "128"), OfShape(3, 100, "32")},
+                         /*ignore_error=*/true);
+  ASSERT_TRUE(first.ok()) << first.status();
+  ASSERT_EQ(first->size(), 6u);
+  EXPECT_THAT(std::string((*first)[1].bundle.status().message()),
+              HasSubstr("block is not a multiple of 16"));
+  for (const size_t i : {0, 2, 3, 4, 5}) {
+    ASSERT_TRUE((*first)[i].bundle.ok()) << i << ": " << (*first)[i].bundle.status();
+    const json manifest = json::parse((*first)[i].bundle->manifest_json);
+    const char* blocks[] = {"128", "", "64", "16", "128", "32"};
+    EXPECT_EQ(manifest["config"]["block"], blocks[i]);
+    EXPECT_EQ(manifest["arguments"]["A_shape_0"], i == 2 ? "5" : "3");
+    EXPECT_EQ(manifest["dims"], json({"N"}));
+  }
+  // Another run-time size is the same artifact, another constant is not.
+  EXPECT_EQ((*first)[0].bundle->shared_object, (*first)[4].bundle->shared_object);
+  EXPECT_NE((*first)[0].bundle->shared_object, (*first)[3].bundle->shared_object);
+
+  std::ofstream(Path("scale.so"), std::ios::binary) << (*first)[0].bundle->shared_object;
+  void* const handle = dlopen(Path("scale.so").c_str(), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(handle, nullptr) << dlerror();
+  const auto run = reinterpret_cast<int32_t (*)(const void*, const void*, void*, int64_t)>(
+      dlsym(handle, "kiln_scale"));
+  std::vector<float> a(3 * 77), b(3 * 77, NAN);
+  for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(i) / 4;
+  ASSERT_EQ(run(nullptr, a.data(), b.data(), 77), 0);
+  for (size_t i = 0; i < a.size(); ++i) EXPECT_EQ(b[i], a[i] * 2);
+  dlclose(handle);
+
+  // Without ignore_error the first failure in order is the call's.
+  const auto strict = client->ParCompile(spec, {OfShape(3, 100, "128"), OfShape(3, 100, "40")},
+                                         /*ignore_error=*/false);
+  EXPECT_EQ(strict.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(strict.status().message()), HasSubstr("block is not a multiple of 16"));
+}
+
+TEST_F(FarmTest, WhatWasCompiledIsNotCompiledAgain) {
+  const auto client = Client();
+  client::SweepSpec spec = Scale();
+  spec.arguments = {{"A_shape_0", "7"}};
+  spec.configs = {"block=32", "block=64"};
+  spec.objective = client::Objective::kCompile;
+  const auto one = client->Compile(spec);
+  ASSERT_TRUE(one.ok()) << one.status();
+  const auto before = client->Submit(spec);
+  ASSERT_TRUE(before.ok()) << before.status();
+  const auto done = client->Show(before->sweep, true);
+  ASSERT_TRUE(done.ok()) << done.status();
+  const auto two = client->ParCompile(spec,
+                                      {{{"A", "T.Tensor((7, 9), T.float32)"}, {"block", "32"}},
+                                       {{"A", "T.Tensor((7, 8), T.float32)"}, {"block", "64"}}},
+                                      false);
+  ASSERT_TRUE(two.ok()) << two.status();
+  const auto after = client->Show(before->sweep, true);
+  ASSERT_TRUE(after.ok()) << after.status();
+  EXPECT_EQ(done->summary.finished, after->summary.finished) << "the finished sweep answered";
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ((*one)[i].bundle->shared_object, (*two)[i].bundle->shared_object);
+    EXPECT_EQ(after->candidates[i].config, spec.configs[i]);
+    EXPECT_TRUE(after->candidates[i].measurements.empty()) << "nothing is measured";
+  }
+  EXPECT_EQ(after->winner, nullptr);
+  spec.objective = client::Objective::kTune;
+  spec.runtime_values = {{"N", "100"}};
+  const auto found = client->Lookup(spec);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->winner, nullptr) << "no winner is written";
+
+  const auto text = client::ProgramText(spec, OfShape(7, 100, "32"));
+  ASSERT_TRUE(text.ok()) << text.status();
+  EXPECT_THAT(*text, HasSubstr("def scale(A: global float32[7, N]"));
+}
+
 TEST_F(FarmTest, TunectlFromTheFileToThePicture) {
   std::ofstream(Path("sweep.yaml"))
       << "name: file\ntemplate: matmul\nshapes: {M: 48, N: 32, K: 64}\ntop_k: 4\n"

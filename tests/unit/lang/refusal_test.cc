@@ -70,6 +70,8 @@ const Refusal kScoping[] = {
     {"x[0, 0] = late\nlate = 1\n", "late\n", "'late' is read before it has a value",
      "assign it before"},
     {"T.copy(x, tyle)", "tyle", "unknown name 'tyle'", "did you mean"},
+    {"s = T.alloc_shared((8,), 'flaot32')", "'flaot32'", "'flaot32' is not a dtype",
+     "did you mean 'float32'?"},
     {"z = y if n > 0 else x", "y if", "a run-time condition chooses the buffer 'y'",
      "choose between numbers"},
 };
@@ -506,6 +508,28 @@ TEST(Refusals, AssertionsShowTheChainOfValues) {
   ASSERT_TRUE(d.has_value());
   EXPECT_THAT(d->notes,
               testing::ElementsAre("tile = 15 (set at k.py:9:9)", "p = 5 (from the config)"));
+}
+
+// So do those of any other error, for the compile-time values of the expression that it is in.
+TEST(Refusals, ErrorsShowTheValuesThatLedToThem) {
+  struct Case {
+    const char* body;
+    std::vector<std::string> notes;
+  };
+  const Case cases[] = {
+      {"rows = p - 5\ns = T.alloc_shared((rows, 32), 'float32')\n",
+       {"rows = -1 (set at k.py:9:9)"}},
+      {"at = p * 16\nx[at, 0] = x[at, 1]\n", {"at = 64 (set at k.py:9:9)"}},
+      {"for i in T.serial(p / q):\n    x[i, 0] = 1\n",
+       {"p = 4 (from the config)", "q = None (from its default)"}},
+      {"s = T.alloc_fragment((8, 8), dtype='float' + str(p))\n", {"p = 4 (from the config)"}},
+      {"tyle = 1\nT.copy(x, tile)\n", {}},
+  };
+  for (const Case& c : cases) {
+    const auto d = DiagnosticOf(ElaborateText(InKernel(c.body), {}, "p=4").status());
+    ASSERT_TRUE(d.has_value()) << c.body;
+    EXPECT_EQ(d->notes, c.notes) << d->Render();
+  }
 }
 
 TEST(Refusals, NotesNameTheCallsThatLedToTheError) {

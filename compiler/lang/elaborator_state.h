@@ -1,0 +1,86 @@
+// What one elaboration knows so far: the elaborator's data. Private to compiler/lang.
+#ifndef KILN_COMPILER_LANG_ELABORATOR_STATE_H_
+#define KILN_COMPILER_LANG_ELABORATOR_STATE_H_
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/string_view.h"
+#include "compiler/ir/reducers.h"
+#include "compiler/ir/views.h"
+#include "compiler/lang/extent.h"
+#include "compiler/lang/interface.h"
+#include "compiler/lang/kernel.h"
+#include "compiler/lang/launch_state.h"
+#include "compiler/lang/module.h"
+#include "compiler/lang/state.h"
+#include "compiler/lang/target_facts.h"
+#include "compiler/lang/value.h"
+
+namespace kiln::lang {
+
+struct ElaboratorState {
+  ElaboratorState(const ParsedModule& module, const Limits& limits, const TargetFacts& target)
+      : module_(module),
+        limits_(limits),
+        target_(target),
+        module_state_(module.tree->body.size(), 0) {}
+
+  const ParsedModule& module_;
+  const Limits& limits_;
+  const TargetFacts target_;
+  Arena arena_;
+  int64_t steps_ = 0;
+  int64_t nodes_ = 0;
+  int depth_ = 0, calls_ = 0;
+  int pure_ = 0;      // > 0: inside an operand that may not be evaluated at run time
+  int shielded_ = 0;  // > 0: inside what a run-time condition may leave out
+  Frame* frame_ = nullptr;
+  ast::ExprPtr current_ = nullptr;  // the innermost expression, names and constants aside
+  absl::flat_hash_map<const ast::Function*, absl::flat_hash_set<absl::string_view>> locals_;
+  std::vector<int8_t> module_state_;  // per top-level statement: 0 not run, 1 running, 2 done
+  absl::flat_hash_map<std::pair<absl::string_view, size_t>, Value> global_values_;
+
+  std::vector<IrRegion> regions_;
+  std::vector<bool> region_alive_;
+  LaunchState launch_;
+  std::optional<RandomState> random_;
+  std::vector<ir::View> views_;
+  std::vector<ir::Reducer> reducers_;
+  absl::string_view name_hint_;
+  absl::flat_hash_map<std::string, int> buffer_names_;
+
+  // Inputs.
+  const Arguments* arguments_ = nullptr;
+  const Config* config_ = nullptr;
+  ast::Ast argument_tree_;  // syntax of parsed argument texts
+  std::vector<std::unique_ptr<SourceFile>> argument_files_;
+  std::vector<std::string> open_;
+  std::map<std::string, ir::Expr> tunables_;
+  std::vector<ir::Expr> constraints_;
+  std::optional<NeedsConcrete> needs_;
+
+  Interface interface_;
+
+  // Outputs.
+  JitOptions annotated_;      // what the body says of its own options
+  Scope* around_ = nullptr;   // names of the functions around the entry
+  Scope* bundled_ = nullptr;  // names of the classes that come with the language
+  Bound bound_;               // what Vars stand for, free of loads
+  const ast::Function* kernel_def_ = nullptr;
+  std::vector<std::optional<ir::Param>> slots_;  // one a parameter of the signature
+  std::vector<Value> handles_;                   // T.ptr parameters awaiting T.match_buffer
+  std::vector<ir::Param> outputs_;               // T.empty, in order
+  std::map<std::string, ir::Expr> dims_;
+  std::vector<ir::Expr> dim_order_;
+};
+
+}  // namespace kiln::lang
+
+#endif  // KILN_COMPILER_LANG_ELABORATOR_STATE_H_

@@ -1,0 +1,20 @@
+// Python's format(value, spec), for f-strings.
+#ifndef KILN_COMPILER_LANG_FORMAT_VALUE_H_
+#define KILN_COMPILER_LANG_FORMAT_VALUE_H_
+
+#include <optional>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "compiler/lang/value.h"
+
+namespace kiln::lang {
+
+// Of numbers, strings and dtypes: [[fill]align][sign][#][0][width][, or _][.digits][type] as
+// Python's documentation ("Format Specification Mini-Language") has it, widths and digits up to 200
+// and 50. None where the spec does not fit the value, or is none. `spec` is not empty.
+std::optional<std::string> FormatValue(const Value& value, absl::string_view spec);
+
+}  // namespace kiln::lang
+
+#endif  // KILN_COMPILER_LANG_FORMAT_VALUE_H_

@@ -1,0 +1,412 @@
+// What users of tile compilers reported as wrong results without a word, as kernels of our own:
+// each is refused with a sentence, or right in numbers: on tiles against loops written here,
+// natively against the same loops, and on the threads of two GPUs against the tiles.
+#include <cmath>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_replace.h"
+#include "compiler/interp/interp.h"
+#include "compiler/passes/pass.h"
+#include "compiler/target/arch.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/unit/lang/lang_test_util.h"
+#include "tests/util/compiled_program.h"
+#include "tests/util/thread_level.h"
+
+namespace kiln::lang {
+namespace {
+
+using ::testing::HasSubstr;
+using Fill = std::function<double(int64_t)>;
+
+struct Data {
+  DType type;
+  std::vector<int64_t> shape;
+  Fill fill;
+};
+
+double Zero(int64_t) { return 0; }
+// Small integers: sums of their products are exact.
+double Left(int64_t i) { return static_cast<double>(i % 7 - 3); }
+double Right(int64_t i) { return static_cast<double>(i * 5 % 11 - 5); }
+
+std::string Kernel(const std::string& params, int threads, const std::string& body) {
+  std::string text =
+      absl::StrCat("import tilelang.language as T\nmode = 3\n@T.prim_func\ndef kernel(", params,
+                   "):\n    with T.Kernel(1, threads=", threads, ") as block:\n        ");
+  return text + absl::StrReplaceAll(body, {{"\n", "\n        "}}) + "\n";
+}
+
+std::vector<interp::Tensor> Tensors(const std::vector<Data>& data) {
+  std::vector<interp::Tensor> tensors;
+  for (const Data& d : data) {
+    tensors.emplace_back(d.type, d.shape);
+    for (int64_t i = 0; i < tensors.back().elements(); ++i) {
+      tensors.back().View().Set(i, d.fill(i));
+    }
+  }
+  return tensors;
+}
+
+// `data` are the kernel's tensors; the one at `output` holds `want` after it. A GPU may refuse the
+// kernel where `refusal` says why it would.
+void ExpectRight(const std::string& text, const std::vector<Data>& data, size_t output,
+                 const Fill& want, const std::string& refusal = "") {
+  SCOPED_TRACE(text);
+  const auto program = ElaborateText(text);
+  ASSERT_TRUE(program.ok()) << program.status();
+  const auto check = [&](const interp::Tensor& got, const char* how) {
+    for (int64_t i = 0; i < got.elements(); ++i) {
+      ASSERT_EQ(got.View().Get(i), want(i)) << how << ", element " << i;
+    }
+  };
+  interp::Options options;
+  options.clip_global = true;
+  const std::vector<interp::Tensor> tiles = Tensors(data);
+  std::vector<interp::TensorView> views;
+  for (const interp::Tensor& t : tiles) views.push_back(t.View());
+  const auto ran = interp::Run(*program, views, options);
+  ASSERT_TRUE(ran.ok()) << ran.status();
+  check(tiles[output], "on tiles");
+
+  const auto compiled = kiln::testing::CompiledProgram::Compile(*program);
+  ASSERT_TRUE(compiled.ok()) << compiled.status();
+  const std::vector<interp::Tensor> native = Tensors(data);
+  std::vector<void*> pointers;
+  for (const interp::Tensor& t : native) pointers.push_back(t.data());
+  ASSERT_EQ(compiled->Run(pointers), 0);
+  check(native[output], "natively");
+
+  for (const char* gpu : {"sm_80", "sm_90a"}) {
+    const target::Arch arch = *target::NamedArch(gpu);
+    passes::PassContext context;
+    context.gpu = &arch;
+    std::string why;
+    const auto verdict = kiln::testing::CheckThreads(*program, 5, 0, &why, context);
+    if (verdict == kiln::testing::Verdict::kRefused && !refusal.empty()) {
+      EXPECT_THAT(why, HasSubstr(refusal)) << gpu;
+    } else {
+      EXPECT_EQ(verdict, kiln::testing::Verdict::kSame) << gpu << ": " << why;
+    }
+  }
+}
+
+void ExpectRefused(const std::string& text, const std::string& message, const std::string& remedy) {
+  SCOPED_TRACE(text);
+  const auto d = DiagnosticOf(ElaborateText(text).status());
+  ASSERT_TRUE(d.has_value());
+  EXPECT_THAT(d->message, HasSubstr(message));
+  EXPECT_THAT(d->remedy, HasSubstr(remedy));
+  EXPECT_GT(d->loc.line, 0);
+}
+
+constexpr char kPair[] = "A: T.Tensor((2,), \"int32\")";
+
+// ---- names and conditions ----
+
+// The condition was dropped, and the constant stored always.
+TEST(WrongCode, ANameIsNotReboundUnderARunTimeCondition) {
+  for (const char* value : {"0", "1.5", "True", "\"x\"", "None", "T.int32(7)", "A[1]", "a + 1"}) {
+    ExpectRefused(
+        Kernel(kPair, 32, absl::StrCat("a = A[0]\nif a < 0:\n    a = ", value, "\nA[1] = a")),
+        "'a' (line 6) is rebound inside a run-time branch", "T.alloc_var");
+  }
+  ExpectRefused(Kernel(kPair, 32, "a = 1\nfor i in T.serial(4):\n    a = 2\nA[1] = a"),
+                "'a' is read outside the loop or branch that made it (line 8)", "T.alloc_var");
+  // What was meant.
+  ExpectRight(Kernel(kPair, 32, "a = T.alloc_var(\"int32\", A[0])\nif a < 0:\n    a = 0\nA[1] = a"),
+              {{kInt32, {2}, [](int64_t i) { return i == 0 ? -4.0 : 9.0; }}}, 0,
+              [](int64_t i) { return i == 0 ? -4.0 : 0.0; });
+}
+
+TEST(WrongCode, ALoopsTargetIsItsOwn) {
+  for (const char* loop : {"T.Parallel(2)", "T.serial(2)", "T.unroll(2)", "T.vectorized(2)"}) {
+    ExpectRight(Kernel(kPair, 32,
+                       absl::StrCat("for j in T.serial(2):\n    d = T.alloc_var(\"int32\")\n"
+                                    "    d = j + 5\n    A[j] = d\nfor d in ",
+                                    loop, ":\n    A[d] = d + 1")),
+                {{kInt32, {2}, Left}}, 0, [](int64_t i) { return static_cast<double>(i) + 1; });
+  }
+  // The variable keeps its value beside the loop.
+  ExpectRight(
+      Kernel(kPair, 32,
+             "d = T.alloc_var(\"int32\", 7)\ne = d\nfor i in T.serial(2):\n    A[i] = d + e"),
+      {{kInt32, {2}, Left}}, 0, [](int64_t) { return 14.0; });
+}
+
+TEST(WrongCode, ACompileTimeConditionHoldsInsideOfRunTimeOnes) {
+  for (const int mode : {3, 4}) {
+    ExpectRight(
+        Kernel(kPair, 32,
+               absl::StrCat("for i in T.serial(2):\n    if A[i] > 0:\n        if mode == ", mode,
+                            ":\n            A[i] = 1\n        else:\n"
+                            "            A[i] = 2")),
+        {{kInt32, {2}, [](int64_t i) { return i == 0 ? 8.0 : -8.0; }}}, 0, [&](int64_t i) {
+          return i == 1 ? -8.0 : mode == 3 ? 1.0 : 2.0;
+        });
+  }
+}
+
+TEST(WrongCode, ConditionsAreEvaluatedOnceAndInTheirOrder) {
+  const Fill start = [](int64_t i) { return i == 0 ? 1.0 : 7.0; };
+  ExpectRight(Kernel(kPair, 32, "if A[0] > 0:\n    A[0] = 0\n    A[1] = 1"), {{kInt32, {2}, start}},
+              0, [](int64_t i) { return i == 0 ? 0.0 : 1.0; });
+  ExpectRight(Kernel(kPair, 32, "if A[0] > 0:\n    A[0] = 0\nif A[0] > 0:\n    A[1] = 1"),
+              {{kInt32, {2}, start}}, 0, [](int64_t i) { return i == 0 ? 0.0 : 7.0; });
+  // Conditions of one form on two tensors, in a loop that changes neither.
+  ExpectRight(
+      Kernel("P: T.Tensor((2,), \"int32\"), Q: T.Tensor((2,), \"int32\"), "
+             "O: T.Tensor((4,), \"int32\")",
+             32,
+             "for i in T.serial(2):\n    if P[0] < 2:\n        O[i] = 1\n"
+             "    if Q[0] < 2:\n        O[i + 2] = 1"),
+      {{kInt32, {2}, Zero}, {kInt32, {2}, [](int64_t) { return 5.0; }}, {kInt32, {4}, Zero}}, 2,
+      [](int64_t i) { return i < 2 ? 1.0 : 0.0; });
+}
+
+TEST(WrongCode, ANameKeepsWhatItWasBoundTo) {
+  const Fill start = [](int64_t i) { return i == 0 ? 3.0 : 10.0; };
+  // Read before an atomic update of the same element.
+  ExpectRight(Kernel(kPair, 32,
+                     "if A[0] > 0:\n    v = A[0]\n    T.atomic_add(A[0], 100)\n"
+                     "    A[1] = v"),
+              {{kInt32, {2}, start}}, 0, [](int64_t i) { return i == 0 ? 103.0 : 3.0; });
+  ExpectRight(Kernel(kPair, 32, "v = T.max(A[0], 1)\nA[0] = v * 2\nA[1] = v + 1"),
+              {{kInt32, {2}, start}}, 0, [](int64_t i) { return i == 0 ? 6.0 : 4.0; });
+  ExpectRight(Kernel(kPair, 32, "A[0], A[1] = A[1], A[0]"), {{kInt32, {2}, start}}, 0,
+              [](int64_t i) { return i == 0 ? 10.0 : 3.0; });
+  // Several variables are several.
+  ExpectRight(Kernel(kPair, 32,
+                     "a = T.alloc_var(\"int32\")\na = A[0]\nb = T.alloc_var(\"int32\")\n"
+                     "b = a * 2\nA[0] = a\nA[1] = b"),
+              {{kInt32, {2}, start}}, 0, [](int64_t i) { return i == 0 ? 3.0 : 6.0; });
+}
+
+// ---- products of any extent ----
+
+void ExpectProduct(int m, int n, int k, int threads, bool fragment_a) {
+  const std::string shapes =
+      absl::StrCat("A: T.Tensor((", m, ", ", k, "), \"float16\"), B: T.Tensor((", k, ", ", n,
+                   "), \"float16\"), C: T.Tensor((", m, ", ", n, "), \"float32\")");
+  const std::string body = absl::StrReplaceAll(
+      "a = T.alloc_SCOPE((M, K), \"float16\")\nb = T.alloc_shared((K, N), \"float16\")\n"
+      "c = T.alloc_fragment((M, N), \"float32\")\nT.clear(c)\nT.copy(A, a)\nT.copy(B, b)\n"
+      "T.gemm(a, b, c)\nT.copy(c, C)",
+      {{"SCOPE", fragment_a ? "fragment" : "shared"},
+       {"M", absl::StrCat(m)},
+       {"N", absl::StrCat(n)},
+       {"K", absl::StrCat(k)}});
+  ExpectRight(
+      Kernel(shapes, threads, body),
+      {{kFloat16, {m, k}, Left}, {kFloat16, {k, n}, Right}, {kFloat32, {m, n}, Zero}}, 2,
+      [&](int64_t i) {
+        double sum = 0;
+        for (int64_t l = 0; l < k; ++l) sum += Left(i / n * k + l) * Right(l * n + i % n);
+        return sum;
+      },
+      "no instruction for this matrix product");
+}
+
+// Depths that are no multiple of an instruction's lost their tail; columns that the warps do not
+// divide, and odd multiples of 8, were left out or went astray.
+TEST(WrongCode, NoPartOfAProductIsLeftOut) {
+  ExpectProduct(64, 64, 24, 128, false);
+  ExpectProduct(64, 64, 40, 128, false);
+  ExpectProduct(16, 104, 16, 384, false);
+  ExpectProduct(64, 24, 32, 128, false);
+  ExpectProduct(64, 56, 48, 128, false);
+  ExpectProduct(64, 72, 16, 256, false);
+  ExpectProduct(64, 40, 24, 128, true);
+}
+
+// ---- pipelines ----
+
+constexpr char kRows[] =
+    "A: T.Tensor((8, 32), \"int32\"), S0: T.Tensor((32,), \"int32\"), "
+    "O: T.Tensor((32,), \"int32\")";
+
+std::vector<Data> RowData() {
+  return {{kInt32, {8, 32}, Left}, {kInt32, {32}, Right}, {kInt32, {32}, Zero}};
+}
+
+TEST(WrongCode, APipelineComputesWhatItsLoopDoes) {
+  for (const int stages : {0, 1, 2, 3}) {
+    const std::string loop = absl::StrCat(", num_stages=", stages, "):\n");
+    // Read, then overwritten for the next iteration.
+    ExpectRight(
+        Kernel(kRows, 32,
+               "S = T.alloc_shared((32,), \"int32\")\nacc = T.alloc_fragment((32,), \"int32\")\n"
+               "T.clear(acc)\nT.copy(S0, S)\nfor k in T.Pipelined(8" +
+                   loop +
+                   "    for i in T.Parallel(32):\n        acc[i] += S[i]\n    T.copy(A[k, :], S)\n"
+                   "T.copy(acc, O)"),
+        RowData(), 2, [](int64_t i) {
+          double sum = Right(i);
+          for (int k = 0; k < 7; ++k) sum += Left(k * 32 + i);
+          return sum;
+        });
+    // One tile twice an iteration.
+    ExpectRight(
+        Kernel(kRows, 32,
+               "S = T.alloc_shared((32,), \"int32\")\nacc = T.alloc_fragment((32,), \"int32\")\n"
+               "T.clear(acc)\nfor k in T.Pipelined(4" +
+                   loop +
+                   "    T.copy(A[k, :], S)\n    for i in T.Parallel(32):\n        acc[i] += S[i]\n"
+                   "    T.copy(A[k + 4, :], S)\n    for i in T.Parallel(32):\n"
+                   "        acc[i] += 3 * S[i]\nT.copy(acc, O)"),
+        RowData(), 2, [](int64_t i) {
+          double sum = 0;
+          for (int k = 0; k < 8; ++k) sum += (k < 4 ? 1 : 3) * Left(k * 32 + i);
+          return sum;
+        });
+    // The last tile is read behind the loop; two loops share it; one has a single iteration.
+    ExpectRight(
+        Kernel(kRows, 32,
+               "S = T.alloc_shared((32,), \"int32\")\nacc = T.alloc_fragment((32,), \"int32\")\n"
+               "T.clear(acc)\nfor k in T.Pipelined(7" +
+                   loop +
+                   "    T.copy(A[k, :], S)\n    for i in T.Parallel(32):\n        acc[i] += S[i]\n"
+                   "for k in T.Pipelined(1" +
+                   loop +
+                   "    T.copy(A[k + 7, :], S)\n    for i in T.Parallel(32):\n"
+                   "        acc[i] += S[i]\nfor i in T.Parallel(32):\n    O[i] = acc[i] + S[i]"),
+        RowData(), 2, [](int64_t i) {
+          double sum = Left(7 * 32 + i);
+          for (int k = 0; k < 8; ++k) sum += Left(k * 32 + i);
+          return sum;
+        });
+    // An update by an atomic operation is seen by the next iteration.
+    ExpectRight(Kernel(kRows, 32,
+                       "S = T.alloc_shared((32,), \"int32\")\nfor k in T.Pipelined(8" + loop +
+                           "    T.copy(A[k, :], S)\n    for i in T.Parallel(32):\n"
+                           "        S[i] = S[i] + O[i]\n    for i in T.Parallel(32):\n"
+                           "        T.atomic_add(O[i], S[i])"),
+                RowData(), 2, [](int64_t i) {
+                  double sum = 0;
+                  for (int k = 0; k < 8; ++k) sum += Left(k * 32 + i) + sum;
+                  return sum;
+                });
+    // Whether a step counts is read from memory.
+    ExpectRight(
+        Kernel(kRows, 32,
+               "S = T.alloc_shared((32,), \"int32\")\nacc = T.alloc_fragment((32,), \"int32\")\n"
+               "T.clear(acc)\nfor k in T.Pipelined(8" +
+                   loop +
+                   "    if S0[k] > 0:\n        T.copy(A[k, :], S)\n"
+                   "        for i in T.Parallel(32):\n            acc[i] += S[i]\nT.copy(acc, O)"),
+        RowData(), 2, [](int64_t i) {
+          double sum = 0;
+          for (int k = 0; k < 8; ++k) sum += Right(k) > 0 ? Left(k * 32 + i) : 0;
+          return sum;
+        });
+    // Where a copy reads is computed in shared memory by the same iteration.
+    ExpectRight(
+        Kernel(kRows, 32,
+               "at = T.alloc_shared((1,), \"int32\")\nS = T.alloc_shared((32,), \"int32\")\n"
+               "acc = T.alloc_fragment((32,), \"int32\")\nT.clear(acc)\nfor k in T.Pipelined(8" +
+                   loop +
+                   "    at[0] = (k * 3) % 8\n    row = at[0]\n    T.copy(A[row, :], S)\n"
+                   "    for i in T.Parallel(32):\n        acc[i] = acc[i] * 2 + S[i]\n"
+                   "T.copy(acc, O)"),
+        RowData(), 2, [](int64_t i) {
+          double sum = 0;
+          for (int k = 0; k < 8; ++k) sum = sum * 2 + Left(k * 3 % 8 * 32 + i);
+          return sum;
+        });
+  }
+}
+
+// ---- threads that wait for each other ----
+
+TEST(WrongCode, PartsOfABlockMeetWhereTheyExchange) {
+  for (const int part : {48, 33, 64, 100}) {
+    const std::string n = absl::StrCat(part);
+    // Fewer elements than threads, each read by another thread than wrote it, in a loop.
+    ExpectRight(Kernel(absl::StrCat("A: T.Tensor((", n, ",), \"int32\")"), 128,
+                       absl::StrReplaceAll(
+                           "s = T.alloc_shared((N,), \"int32\")\nf = T.alloc_fragment((N,), "
+                           "\"int32\")\nT.copy(A, s)\nfor k in T.serial(3):\n"
+                           "    for i in T.Parallel(N):\n        f[i] = s[N - 1 - i] + k\n"
+                           "    for i in T.Parallel(N):\n        s[i] = f[i]\nT.copy(s, A)",
+                           {{"N", n}})),
+                {{kInt32, {part}, Left}}, 0, [&](int64_t i) { return Left(part - 1 - i) + 3; });
+    // The same under a condition that memory decides.
+    ExpectRight(
+        Kernel(absl::StrCat("M: T.Tensor((1,), \"int32\"), A: T.Tensor((", n, ",), \"int32\")"),
+               128,
+               absl::StrReplaceAll(
+                   "s = T.alloc_shared((N,), \"int32\")\nT.copy(A, s)\nif M[0] != 0:\n"
+                   "    for k in T.serial(2):\n        f = T.alloc_fragment((N,), "
+                   "\"int32\")\n        for i in T.Parallel(N):\n"
+                   "            f[i] = s[(i + 1) % N] * 2\n        T.copy(f, s)\nT.copy(s, A)",
+                   {{"N", n}})),
+        {{kInt32, {1}, [](int64_t) { return 1.0; }}, {kInt32, {part}, Left}}, 1,
+        [&](int64_t i) { return Left((i + 2) % part) * 4; });
+  }
+}
+
+// A part is filled after the whole was copied, and a smaller tile read by every thread.
+TEST(WrongCode, WritesOfOneTileKeepTheirOrder) {
+  for (const auto& [low, high] : {std::pair(10, 16), {0, 6}, {1, 64}, {63, 64}}) {
+    ExpectRight(Kernel("A: T.Tensor((64,), \"int32\"), O: T.Tensor((64,), \"int32\")", 128,
+                       absl::StrCat("s = T.alloc_shared((64,), \"int32\")\nT.copy(A, s)\nT.fill(s[",
+                                    low, ":", high, "], 100)\nfor i in T.Parallel(64):\n",
+                                    "    O[i] = s[63 - i]")),
+                {{kInt32, {64}, Left}, {kInt32, {64}, Zero}}, 1,
+                [&, low = low, high = high](int64_t i) {
+                  return 63 - i >= low && 63 - i < high ? 100.0 : Left(63 - i);
+                });
+  }
+  ExpectRight(Kernel("O: T.Tensor((512,), \"int32\")", 512,
+                     "s = T.alloc_shared((32,), \"int32\")\nfor i in T.Parallel(32):\n"
+                     "    s[i] = i * i\nfor i in T.Parallel(512):\n    O[i] = s[i % 32]"),
+              {{kInt32, {512}, Zero}}, 0,
+              [](int64_t i) { return static_cast<double>((i % 32) * (i % 32)); });
+}
+
+// ---- indices beyond 32 bits ----
+
+// Places of a tensor of three gigabytes, of which pages are taken only where something is stored.
+TEST(WrongCode, PlacesBeyondTwoToThe31AreReached) {
+  const int64_t far = (int64_t{1} << 31) + 77, elements = 3'000'000'000;
+  const auto run = [&](const std::string& text, int64_t at, const std::vector<int64_t>& shape) {
+    SCOPED_TRACE(text);
+    const auto program = ElaborateText(text);
+    ASSERT_TRUE(program.ok()) << program.status();
+    std::vector<interp::Tensor> tensors;
+    tensors.emplace_back(kInt8, shape);
+    tensors.emplace_back(kInt8, std::vector<int64_t>{4});
+    tensors[0].View().Set(at, 42);
+    const auto ran = interp::Run(*program, {tensors[0].View(), tensors[1].View()}, {});
+    ASSERT_TRUE(ran.ok()) << ran.status();
+    EXPECT_EQ(tensors[1].View().Get(3), 42);
+    tensors[1].View().Set(3, 0);
+    const auto compiled = kiln::testing::CompiledProgram::Compile(*program);
+    ASSERT_TRUE(compiled.ok()) << compiled.status();
+    ASSERT_EQ(compiled->Run({tensors[0].data(), tensors[1].data()}), 0);
+    EXPECT_EQ(tensors[1].View().Get(3), 42);
+  };
+  const std::string out = ", O: T.Tensor((4,), \"int8\")";
+  run(Kernel(absl::StrCat("A: T.Tensor((", elements, ",), \"int8\")", out), 32,
+             absl::StrCat("O[3] = A[", far, "]")),
+      far, {elements});
+  run(Kernel(absl::StrCat("A: T.Tensor((4, 700000000), \"int8\")", out), 32,
+             "for i in T.Parallel(4):\n    O[i] = A[i, 699999999]"),
+      int64_t{4} * 700'000'000 - 1, {4, 700'000'000});
+  run(Kernel(absl::StrCat("A: T.Tensor((4, 700000000), \"int8\")", out), 32,
+             "s = T.alloc_shared((4, 1), \"int8\")\nT.copy(A[0, 699999999], s)\n"
+             "for i in T.Parallel(4):\n    O[i] = s[i, 0]"),
+      int64_t{4} * 700'000'000 - 1, {4, 700'000'000});
+}
+
+// A constant that its type cannot hold, and 32-bit arithmetic of constants that leaves it.
+TEST(WrongCode, ConstantsThatDoNotFitAreRefused) {
+  ExpectRefused(Kernel(kPair, 32, "A[0] = 3000000000"), "3000000000", "");
+  ExpectRefused(Kernel(kPair, 32, "A[0] = 2 ** 63"), "64", "");
+}
+
+}  // namespace
+}  // namespace kiln::lang
