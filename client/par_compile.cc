@@ -33,6 +33,12 @@ absl::StatusOr<lang::Kernel> ParseKernel(const SweepSpec& spec) {
   return lang::Kernel::Parse(file, spec.entry);
 }
 
+// Of the target, where it is an architecture; who asks for more is refused.
+lang::TargetFacts FactsOf(const SweepSpec& spec) {
+  const absl::StatusOr<target::Arch> arch = target::NamedArch(spec.target);
+  return arch.ok() ? lang::FactsOf(*arch) : lang::TargetFacts();
+}
+
 // Parameters with a default become the config, where a config can hold their value; sizes, types
 // and all else is the sweep's.
 absl::StatusOr<Part> Split(const lang::Kernel& kernel, const SweepSpec& spec,
@@ -53,7 +59,7 @@ absl::StatusOr<Part> Split(const lang::Kernel& kernel, const SweepSpec& spec,
     }
   }
   KILN_ASSIGN_OR_RETURN(lang::ClosedArguments closed,
-                        lang::CloseArguments(kernel, arguments, config));
+                        lang::CloseArguments(kernel, arguments, config, FactsOf(spec)));
   return Part{std::move(closed.arguments), config.ToString()};
 }
 
@@ -134,7 +140,8 @@ absl::StatusOr<std::string> ProgramText(const SweepSpec& spec, const Arguments& 
   KILN_ASSIGN_OR_RETURN(const lang::Kernel kernel, ParseKernel(spec));
   KILN_ASSIGN_OR_RETURN(const Part part, Split(kernel, spec, arguments));
   KILN_ASSIGN_OR_RETURN(const Config config, Config::Parse(part.config));
-  KILN_ASSIGN_OR_RETURN(const ir::Program program, lang::Elaborate(kernel, part.arguments, config));
+  KILN_ASSIGN_OR_RETURN(const ir::Program program,
+                        lang::Elaborate(kernel, part.arguments, config, FactsOf(spec)));
   return ir::ToString(program);
 }
 

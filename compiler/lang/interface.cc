@@ -253,7 +253,8 @@ absl::StatusOr<std::string> Elaborator::ArgumentText(const Value& v, SourceLoc l
                        "T.Tensor(shape, dtype)");
 }
 
-absl::StatusOr<Signature> ReadSignature(const Kernel& kernel, const Arguments& arguments) {
+absl::StatusOr<Signature> ReadSignature(const Kernel& kernel, const Arguments& arguments,
+                                        const TargetFacts& target) {
   Signature signature;
   signature.kernel = kernel.name();
   for (const ParamInfo& info : kernel.params()) {
@@ -265,7 +266,7 @@ absl::StatusOr<Signature> ReadSignature(const Kernel& kernel, const Arguments& a
     if (!arguments.contains(name) && !absl::EndsWith(name, "_dtype")) open.push_back(name);
   }
   const Limits limits;
-  Elaborator elaborator(kernel.module(), limits);
+  Elaborator elaborator(kernel.module(), limits, target);
   elaborator.interface().signature = &signature;
   const absl::Status status = elaborator.Run(kernel, arguments, {}, open).status();
   // A factory makes its tensors from its own parameters.
@@ -316,7 +317,8 @@ std::string ToString(const Signature& signature) {
 }
 
 absl::StatusOr<ClosedArguments> CloseArguments(const Kernel& kernel, const Arguments& arguments,
-                                               const Config& config, const Limits& limits) {
+                                               const Config& config, const TargetFacts& target,
+                                               const Limits& limits) {
   ClosedArguments closed;
   closed.arguments = arguments;
   for (const ParamInfo& param : kernel.params()) {
@@ -325,7 +327,7 @@ absl::StatusOr<ClosedArguments> CloseArguments(const Kernel& kernel, const Argum
     closed.runtime[param.name] = given->second;
     closed.arguments.erase(given);
   }
-  Elaborator elaborator(kernel.module(), limits);
+  Elaborator elaborator(kernel.module(), limits, target);
   KILN_RETURN_IF_ERROR(elaborator.Run(kernel, closed.arguments, config, {}).status());
   const Interface& seen = elaborator.interface();
   for (const auto& placeholder : seen.placeholders) closed.arguments.erase(placeholder.first);
@@ -338,8 +340,9 @@ absl::StatusOr<ClosedArguments> CloseArguments(const Kernel& kernel, const Argum
 }
 
 absl::StatusOr<std::vector<Arguments>> ListedArguments(const Kernel& kernel, absl::string_view name,
+                                                       const TargetFacts& target,
                                                        const Limits& limits) {
-  Elaborator elaborator(kernel.module(), limits);
+  Elaborator elaborator(kernel.module(), limits, target);
   return elaborator.Listed(name);
 }
 

@@ -47,7 +47,8 @@ struct Signature {
 // What the annotations say without a value for any size: a T.dyn size is a run-time one, an `int`
 // or T.const size a constant that may vary. `arguments` may be missing or incomplete. Errors are
 // those of elaboration before every tensor has its annotation.
-absl::StatusOr<Signature> ReadSignature(const Kernel& kernel, const Arguments& arguments);
+absl::StatusOr<Signature> ReadSignature(const Kernel& kernel, const Arguments& arguments,
+                                        const TargetFacts& target = {});
 
 // As Python prints the annotations of a function, a parameter a line:
 //   {'A': TensorAnnot(shape=[A_shape_0$, K$dyn], strides=None, dtype=dtype('float16')),
@@ -70,11 +71,13 @@ struct ClosedArguments {
 // annotation that names an element type keeps it, with a note when the placeholder has another.
 // Elaborates the kernel; other errors are Elaborate's.
 absl::StatusOr<ClosedArguments> CloseArguments(const Kernel& kernel, const Arguments& arguments,
-                                               const Config& config, const Limits& limits = {});
+                                               const Config& config, const TargetFacts& target = {},
+                                               const Limits& limits = {});
 
 // Sets of arguments that the file itself lists: `name` is a list of dicts or a function without
 // parameters that returns one, as for par_compile. Values are literal texts.
 absl::StatusOr<std::vector<Arguments>> ListedArguments(const Kernel& kernel, absl::string_view name,
+                                                       const TargetFacts& target = {},
                                                        const Limits& limits = {});
 
 // ---- Private to compiler/lang ----

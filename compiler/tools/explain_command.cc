@@ -76,15 +76,16 @@ absl::StatusOr<Story> Tell(const ExplainOptions& o) {
       SourceFile{story.input.kernel_path, story.input.kernel_source});
   KILN_ASSIGN_OR_RETURN(lang::Kernel kernel, lang::Kernel::Parse(file, story.input.entry));
   story.kernel = std::make_unique<lang::Kernel>(std::move(kernel));
-  KILN_ASSIGN_OR_RETURN(story.program,
-                        lang::Elaborate(*story.kernel, story.input.arguments, story.input.config));
+  KILN_ASSIGN_OR_RETURN(story.request.arch, target::ParseArch(story.input.arch_record));
+  const lang::TargetFacts facts = lang::FactsOf(story.request.arch);
+  KILN_ASSIGN_OR_RETURN(story.program, lang::Elaborate(*story.kernel, story.input.arguments,
+                                                       story.input.config, facts));
   KILN_ASSIGN_OR_RETURN(const std::vector<Config> configs,
-                        lang::AutotuneConfigs(*story.kernel, story.input.arguments));
+                        lang::AutotuneConfigs(*story.kernel, story.input.arguments, facts));
   story.autotune_configs = configs.size();
   story.request.kernel = story.kernel.get();
   story.request.arguments = story.input.arguments;
   KILN_RETURN_IF_ERROR(ReadRuntime(implied, o.runtime, &story.request));
-  KILN_ASSIGN_OR_RETURN(story.request.arch, target::ParseArch(story.input.arch_record));
   AskRecommender(&story);
   return story;
 }

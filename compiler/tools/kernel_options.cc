@@ -95,7 +95,8 @@ absl::StatusOr<codegen::CompileInput> ReadInput(const KernelOptions& o) {
 namespace {
 
 // Replaces tensors and run-time values among the arguments.
-absl::Status Close(codegen::CompileInput* input, std::map<std::string, std::string>* runtime) {
+absl::Status Close(codegen::CompileInput* input, const target::Arch& arch,
+                   std::map<std::string, std::string>* runtime) {
   if (input->arguments.empty()) return absl::OkStatus();
   auto file =
       std::make_shared<const SourceFile>(SourceFile{input->kernel_path, input->kernel_source});
@@ -106,8 +107,9 @@ absl::Status Close(codegen::CompileInput* input, std::map<std::string, std::stri
     any = any || (!constant && input->arguments.contains(param.name));
   }
   if (!any) return absl::OkStatus();
-  KILN_ASSIGN_OR_RETURN(lang::ClosedArguments closed,
-                        lang::CloseArguments(kernel, input->arguments, input->config));
+  KILN_ASSIGN_OR_RETURN(
+      lang::ClosedArguments closed,
+      lang::CloseArguments(kernel, input->arguments, input->config, lang::FactsOf(arch)));
   for (const std::string& note : closed.notes) std::cerr << "note: " << note << "\n";
   input->arguments = std::move(closed.arguments);
   if (runtime != nullptr) *runtime = std::move(closed.runtime);
@@ -121,7 +123,7 @@ absl::StatusOr<codegen::CompileInput> ResolveInput(const KernelOptions& o,
   KILN_ASSIGN_OR_RETURN(codegen::CompileInput input, ReadInput(o));
   KILN_ASSIGN_OR_RETURN(const target::Arch arch, ResolveArch(o.arch));
   input.arch_record = target::ToText(arch);
-  KILN_RETURN_IF_ERROR(Close(&input, runtime));
+  KILN_RETURN_IF_ERROR(Close(&input, arch, runtime));
   return input;
 }
 

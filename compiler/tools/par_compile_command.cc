@@ -107,13 +107,14 @@ absl::StatusOr<std::vector<Arguments>> ReadConfigs(const std::string& path) {
 
 absl::StatusOr<std::vector<Arguments>> ListConfigs(const ParCompileOptions& o,
                                                    const lang::Kernel& kernel,
-                                                   const codegen::CompileInput& common) {
+                                                   const codegen::CompileInput& common,
+                                                   const lang::TargetFacts& target) {
   if (o.autotune != o.configs.empty()) {
     return absl::InvalidArgumentError("give either --configs or --autotune");
   }
   if (o.autotune) {
     KILN_ASSIGN_OR_RETURN(const std::vector<Config> configs,
-                          lang::AutotuneConfigs(kernel, common.arguments));
+                          lang::AutotuneConfigs(kernel, common.arguments, target));
     std::vector<Arguments> sets;
     for (const Config& config : configs) sets.push_back(config.values());
     if (!sets.empty()) return sets;
@@ -121,11 +122,12 @@ absl::StatusOr<std::vector<Arguments>> ListConfigs(const ParCompileOptions& o,
   }
   std::error_code ignored;
   const bool file = absl::EndsWith(o.configs, ".json") || fs::exists(o.configs, ignored);
-  return file ? ReadConfigs(o.configs) : lang::ListedArguments(kernel, o.configs);
+  return file ? ReadConfigs(o.configs) : lang::ListedArguments(kernel, o.configs, target);
 }
 
 // Merges what is listed with what is common, and names the artifact.
-absl::Status Close(const lang::Kernel& kernel, const codegen::CompileInput& common, Slot* slot) {
+absl::Status Close(const lang::Kernel& kernel, const codegen::CompileInput& common,
+                   const lang::TargetFacts& target, Slot* slot) {
   slot->input = common;
   for (const auto& [name, text] : slot->given) {
     const bool tunable =
@@ -141,11 +143,11 @@ absl::Status Close(const lang::Kernel& kernel, const codegen::CompileInput& comm
   }
   codegen::CompileInput& input = slot->input;
   KILN_ASSIGN_OR_RETURN(lang::ClosedArguments closed,
-                        lang::CloseArguments(kernel, input.arguments, input.config));
+                        lang::CloseArguments(kernel, input.arguments, input.config, target));
   input.arguments = std::move(closed.arguments);
   slot->notes = std::move(closed.notes);
   KILN_ASSIGN_OR_RETURN(const ir::Program program,
-                        lang::Elaborate(kernel, input.arguments, input.config));
+                        lang::Elaborate(kernel, input.arguments, input.config, target));
   const std::string symbol = input.symbol.empty() ? "kiln_" + program.name : input.symbol;
   Hasher hasher;
   for (const std::string& field :
@@ -262,10 +264,11 @@ absl::Status RunParCompileCommand(const ParCompileOptions& o, std::ostream& out)
   KILN_ASSIGN_OR_RETURN(codegen::CompileInput common, ReadInput(o.kernel));
   KILN_ASSIGN_OR_RETURN(const target::Arch arch, ResolveArch(o.kernel.arch));
   common.arch_record = target::ToText(arch);
+  const lang::TargetFacts facts = lang::FactsOf(arch);
   auto file =
       std::make_shared<const SourceFile>(SourceFile{common.kernel_path, common.kernel_source});
   KILN_ASSIGN_OR_RETURN(const lang::Kernel kernel, lang::Kernel::Parse(file, common.entry));
-  KILN_ASSIGN_OR_RETURN(const std::vector<Arguments> sets, ListConfigs(o, kernel, common));
+  KILN_ASSIGN_OR_RETURN(const std::vector<Arguments> sets, ListConfigs(o, kernel, common, facts));
   if (!o.folder.empty()) {
     std::error_code error;
     fs::create_directories(o.folder, error);
@@ -276,7 +279,7 @@ absl::Status RunParCompileCommand(const ParCompileOptions& o, std::ostream& out)
   const int threads = o.jobs > 0 ? o.jobs : cores;
   ForEach(slots.size(), threads, [&](size_t i) {
     slots[i].given = sets[i];
-    slots[i].status = Close(kernel, common, &slots[i]);
+    slots[i].status = Close(kernel, common, facts, &slots[i]);
     return slots[i].status.ok() || o.ignore_error;
   });
   std::map<std::string, size_t> first;
