@@ -18,9 +18,9 @@ constexpr char kSeparator[] = "\x1e\n";
 constexpr char kResult[] = "assertion failed: ";
 
 std::string Evaluate(absl::string_view program) {
-  const std::string text =
-      absl::StrCat("import tilelang.language as T\n", program,
-                   "\ndef kernel():\n    r = f()\n    assert False, repr(r)\n");
+  const std::string text = absl::StrCat("import tilelang.language as T\n", program,
+                                        "\ndef kernel():\n    r = f()\n"
+                                        "    assert False, repr(r)\n");
   const absl::Status status = ElaborateText(text, {}, "", "kernel").status();
   const std::optional<Diagnostic> d = DiagnosticOf(status);
   if (!d.has_value()) return absl::StrCat("error ", status.message());
