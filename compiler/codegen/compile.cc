@@ -43,8 +43,8 @@ absl::StatusOr<Elaborated> ElaborateInput(const CompileInput& input) {
   auto file = std::make_shared<const SourceFile>(
       SourceFile{input.kernel_path.empty() ? "kernel.py" : input.kernel_path, input.kernel_source});
   KILN_ASSIGN_OR_RETURN(const lang::Kernel kernel, lang::Kernel::Parse(file, input.entry));
-  KILN_ASSIGN_OR_RETURN(out.program, lang::Elaborate(kernel, input.arguments, input.config,
-                                                     lang::FactsOf(out.arch)));
+  KILN_ASSIGN_OR_RETURN(
+      out.program, lang::Elaborate(kernel, input.arguments, input.config, lang::FactsOf(out.arch)));
   out.symbol = input.symbol.empty() ? absl::StrCat("kiln_", kernel.name()) : input.symbol;
   if (!IsCIdentifier(out.symbol)) {
     return absl::InvalidArgumentError(

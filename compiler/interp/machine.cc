@@ -390,18 +390,21 @@ bool Machine::Race(const BufferState& b, int64_t offset, const char* what, const
                    uint32_t other, SourceLoc loc) {
   const bool blocks = level.units == Units::kBlocks;
   const bool threads = level.units == Units::kThreads;
-  const char* units = blocks    ? "blocks"
-                      : threads ? "threads without a barrier between them"
-                                : "iterations of a parallel loop";
+  const char* units = blocks              ? "blocks"
+                      : threads           ? "threads without a barrier between them"
+                      : level.same_values ? "threads that do not meet in between"
+                                          : "iterations of a parallel loop";
   std::string who = other == kMany || other == kAllThreads || level.unit == kAllThreads
                         ? std::string("several others")
                         : absl::StrCat("number ", other, " and number ", level.unit);
   Fail(absl::StatusCode::kFailedPrecondition, loc,
        absl::StrCat("race: two ", units, " (", who, ", in row-major order) ", what, " ",
                     IndexText(b, offset)),
-       blocks    ? "give each block elements of its own, or use T.atomic_add"
-       : threads ? "let all threads meet in between"
-                 : "give each iteration elements of its own, or make the loop serial");
+       blocks              ? "give each block elements of its own, or use T.atomic_add"
+       : threads           ? "let all threads meet in between"
+       : level.same_values ? "let threads read in one statement what they write in another: all "
+                             "meet in between"
+                           : "give each iteration elements of its own, or make the loop serial");
   return false;
 }
 

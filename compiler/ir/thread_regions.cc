@@ -42,11 +42,25 @@ class ThreadRegions::Rewrite : public Mutator {
     if (const auto* fill = s.As<Fill>()) return Mutate(LoopsOf(*fill));
     const auto* atomic = s.As<Atomic>();
     if (atomic != nullptr && !atomic->value.defined()) return Mutate(LoopsOf(*atomic));
+    if (atomic != nullptr && IsHeld(atomic->way.previous)) return VisitAtomic(*atomic);
     return RebuildStmt(s);
   }
 
  private:
-  bool IsHeld(const Buffer& b) const { return regions_.held_.count(b.get()) > 0; }
+  bool IsHeld(const Buffer& b) const { return b && regions_.held_.count(b.get()) > 0; }
+
+  // What it was before goes to a register by way of a variable.
+  Stmt VisitAtomic(const Atomic& atomic) {
+    const Buffer registers = regions_.RegistersOf(atomic.way.previous);
+    const Buffer before = MakeBuffer(registers->name, registers->dtype, {MakeInt(1)}, Scope::kVar);
+    const Stmt update = MakeStmt<Atomic>(atomic.loc, atomic.op, MutateRegion(atomic.dst), Region{},
+                                         Mutate(atomic.value), AtomicWay{atomic.way.order, before});
+    return MakeStmt<Seq>(
+        atomic.loc,
+        std::vector<Stmt>{
+            MakeStmt<Alloc>(atomic.loc, before, MakeConst(0, before->dtype)), update,
+            regions_.SetOwnElement(atomic.loc, registers, MakeLoad(before, {MakeInt(0)}))});
+  }
 
   std::vector<Expr> OwnRow(const std::vector<Expr>& indices) {
     std::vector<Expr> at = {regions_.self_};

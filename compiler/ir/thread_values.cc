@@ -26,6 +26,7 @@ std::vector<const Region*> RegionsOf(const Stmt& s) {
   if (const auto* gemm = s.As<Gemm>()) regions = {&gemm->c, &gemm->a, &gemm->b};
   if (const auto* fill = s.As<Fill>()) regions = {&fill->dst};
   if (const auto* reduce = s.As<Reduce>()) regions = {&reduce->dst, &reduce->src};
+  if (const auto* scan = s.As<Scan>()) regions = {&scan->dst, &scan->src};
   if (const auto* atomic = s.As<Atomic>()) {
     regions = {&atomic->dst};
     if (!atomic->value.defined()) regions.push_back(&atomic->src);
@@ -73,7 +74,9 @@ bool ThreadValues::Diverges(const Stmt& s) const {
   return branch != nullptr && Differs(branch->condition);
 }
 
-bool ThreadValues::IsOwn(const Buffer& buffer) const { return own_.count(buffer.get()) > 0; }
+bool ThreadValues::IsOwn(const Buffer& buffer) const {
+  return buffer && own_.count(buffer.get()) > 0;
+}
 
 bool ThreadValues::Concerns(const Stmt& s) const {
   bool concerns = false;
@@ -85,6 +88,7 @@ bool ThreadValues::Concerns(const Stmt& s) const {
         for (const Region* r : RegionsOf(x)) check(r->buffer);
         if (const auto* store = x.As<Store>()) check(store->buffer);
         if (const auto* alloc = x.As<Alloc>()) check(alloc->buffer);
+        if (const auto* atomic = x.As<Atomic>()) check(atomic->way.previous);
         return !concerns;
       },
       [&](const Expr& e) {
@@ -152,7 +156,10 @@ void ThreadValues::VisitLeaf(const Stmt& s, bool diverged) {
   bool differs = diverged;
   for (const Region* r : regions) differs |= Differs(*r) || IsOwn(r->buffer);
   if (const auto* fill = s.As<Fill>()) differs |= Differs(fill->value);
-  if (const auto* atomic = s.As<Atomic>()) differs |= Differs(atomic->value);
+  if (const auto* atomic = s.As<Atomic>()) {
+    differs |= Differs(atomic->value);
+    if (atomic->way.previous) Own(atomic->way.previous);  // each thread hears something else
+  }
   if (differs) Own(regions[0]->buffer);
   if (!IsExchange(s)) return;
   for (const Region* r : regions) Own(r->buffer);

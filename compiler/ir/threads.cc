@@ -1,6 +1,7 @@
 #include "compiler/ir/threads.h"
 
 #include <algorithm>
+#include <unordered_set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -32,7 +33,8 @@ bool IsTile(const Stmt& s) {
   const auto* loop = s.As<For>();
   if (loop != nullptr) return loop->loop == ForKind::kParallel;
   return s.kind() == StmtKind::kCopy || s.kind() == StmtKind::kGemm ||
-         s.kind() == StmtKind::kFill || s.kind() == StmtKind::kReduce;
+         s.kind() == StmtKind::kFill || s.kind() == StmtKind::kReduce ||
+         s.kind() == StmtKind::kScan;
 }
 
 // `holds` of a statement in it, but for those of parallel loops.
@@ -96,7 +98,9 @@ class BlockOfThreads {
 
   // A tile operation on what a thread has of its own.
   bool IsOwnTile(const Stmt& s) const {
-    if (s.As<Gemm>() != nullptr || s.As<Reduce>() != nullptr) return false;
+    if (s.As<Gemm>() != nullptr || s.As<Reduce>() != nullptr || s.As<Scan>() != nullptr) {
+      return false;
+    }
     if (const auto* loop = s.As<For>()) {
       const std::vector<Buffer> written = BuffersWritten(loop->body);
       const std::vector<Buffer> read = BuffersRead(loop->body);
@@ -154,6 +158,8 @@ class BlockOfThreads {
         return false;
       case StmtKind::kStore:
         return IsOfBlock(*s.As<Store>(), *inside);
+      case StmtKind::kPrint:
+        return !active_ && !values_.Concerns(s);
       case StmtKind::kBreak:
       case StmtKind::kContinue:
         return loops == 0;
@@ -271,9 +277,32 @@ class BlockOfThreads {
     if (status_.ok()) status_ = s.status();
   }
 
+  // The bindings among what threads do that statements from `next` on need, or what is computed
+  // again for those.
+  std::unordered_set<const ExprNode*> NeededLater(const Open& open, const std::vector<Stmt>& stmts,
+                                                  size_t next) const {
+    std::unordered_set<const ExprNode*> used;
+    const auto use = [&](const Expr& e) {
+      used.insert(e.get());
+      return true;
+    };
+    for (size_t i = next; i < stmts.size(); ++i) {
+      Walk(
+          stmts[i], [](const Stmt&) { return true; }, use);
+    }
+    for (auto s = open.stmts.rbegin(); s != open.stmts.rend(); ++s) {
+      const auto* bind = s->As<Bind>();
+      const bool again =
+          bind != nullptr && used.count(bind->var.get()) > 0 && !ReadsMemory(bind->value);
+      if (again) Walk(bind->value, use);
+    }
+    return used;
+  }
+
   // Ends what threads do by themselves before statement `next`.
   void Close(const std::vector<Stmt>& stmts, size_t next, Open* open, std::vector<Stmt>* out) {
     if (open->stmts.empty()) return;
+    const std::unordered_set<const ExprNode*> needed = NeededLater(*open, stmts, next);
     std::vector<std::pair<Expr, Buffer>> kept;
     std::vector<Stmt> body;
     bool acts = false;
@@ -281,10 +310,7 @@ class BlockOfThreads {
       body.push_back(s);
       const auto* bind = s.As<Bind>();
       acts |= bind == nullptr;
-      if (bind == nullptr) continue;
-      const bool used = std::any_of(stmts.begin() + static_cast<int64_t>(next), stmts.end(),
-                                    [&](const Stmt& later) { return Uses(later, bind->var); });
-      if (!used) continue;
+      if (bind == nullptr || needed.count(bind->var.get()) == 0) continue;
       if (!ReadsMemory(bind->value)) {
         regions_.Recompute(bind->var, bind->value);
         continue;
@@ -315,7 +341,9 @@ class BlockOfThreads {
       case StmtKind::kFor: {
         const auto* loop = s.As<For>();
         if (IsTile(s)) return RefuseTile(s);
-        const bool keeps = loop->loop == ForKind::kPipelined && Find(s, IsTile).defined();
+        // Lanes that exchange values are turns, and there is nothing to fetch ahead for threads.
+        const bool keeps = loop->loop == ForKind::kPipelined ? Find(s, IsTile).defined()
+                                                             : loop->loop == ForKind::kUnroll;
         const Stmt body = InScope(loop->body);
         return out->push_back(
             MakeStmt<For>(s->loc, keeps ? loop->loop : ForKind::kSerial, loop->axes, body,
@@ -495,6 +523,21 @@ absl::Status CheckParallel(const Stmt& body, const SourceFile& source) {
   return status;
 }
 
+// What an atomic update tells of the value before, it tells the thread that made it, not the block.
+Stmt WithOwnAnswers(const Stmt& launch) {
+  BufferMap own;
+  Walk(launch, [&](const Stmt& s) {
+    const auto* atomic = s.As<Atomic>();
+    if (atomic != nullptr && atomic->way.previous &&
+        atomic->way.previous->scope == Scope::kShared) {
+      const Buffer& b = atomic->way.previous;
+      own[b.get()] = MakeBuffer(b->name, b->dtype, b->shape, Scope::kVar);
+    }
+    return true;
+  });
+  return own.empty() ? launch : Substitute(launch, {}, own);
+}
+
 Stmt WithoutBarriers(const Stmt& s) {
   return RewriteStmts(s, [](const Stmt& x) { return IsBarrier(x) ? MakeSeq({}, x->loc) : Stmt(); });
 }
@@ -512,6 +555,8 @@ absl::StatusOr<Stmt> ResolveThreads(const Stmt& body, const std::vector<Expr>& i
     if (!SpeaksOfThreads(launch->body, indices)) return WithoutBarriers(s);
     std::vector<int64_t> extents;
     for (const Expr& extent : launch->threads) extents.push_back(ConstInt(extent).value_or(1));
+    const Stmt own = WithOwnAnswers(s);
+    launch = own.As<Launch>();
     BlockOfThreads block(*launch, indices, std::move(extents), source);
     absl::StatusOr<Stmt> split = block.Body(launch->body);
     if (!split.ok()) {

@@ -12,6 +12,7 @@ using ir::Expr;
 using ir::MakeInt;
 
 constexpr int64_t kWarp = 32;
+constexpr int64_t kMostThreads = 1024;  // of a block
 constexpr uint32_t kAllLanes = ~uint32_t{0};
 constexpr DType kWideWord{TypeCode::kUInt, 64};
 
@@ -166,8 +167,8 @@ absl::StatusOr<int64_t> Size(Elaborator& e, const BoundArgs& args, size_t i, int
                              absl::string_view what) {
   if (!args.Given(i)) return otherwise;
   KILN_ASSIGN_OR_RETURN(const int64_t size, e.ToInt(args[i], args.LocOf(i), what));
-  if (size > 0) return size;
-  return e.Error(args.LocOf(i), absl::StrCat(what, " is ", size), "use a positive number");
+  if (size > 0 && size <= kMostThreads) return size;
+  return e.Error(args.LocOf(i), absl::StrCat(what, " is ", size), "use 1 to 1024");
 }
 
 absl::StatusOr<Value> LaneIndex(Elaborator& e, const BoundArgs& args) {
@@ -189,6 +190,10 @@ absl::StatusOr<Value> Elect(Elaborator& e, const BoundArgs& args) {
   KILN_RETURN_IF_ERROR(RequireThreads(e, args.loc, "T.shuffle_elect"));
   KILN_ASSIGN_OR_RETURN(const int64_t group,
                         e.ToInt(args[0], args.LocOf(0), "the group of T.shuffle_elect"));
+  if (group < 0 || group > kMostThreads) {
+    return e.Error(args.LocOf(0), absl::StrCat("the group of T.shuffle_elect is ", group),
+                   "use 0, for the block, to 1024");
+  }
   const Expr number = Number(e);
   const Expr within = group > 0 ? ir::FloorMod(number, MakeInt(group)) : number;
   return e.NewExpr(ir::Equal(within, MakeInt(0)), AtRunTime(), args.loc);
@@ -278,7 +283,7 @@ enum class Way : uint8_t { kIndex, kXor, kUp, kDown };
 // The lane that a thread hears from; where the way leads out of its `width` lanes, its own.
 Expr SourceLane(Elaborator& e, Way way, const Expr& by, int64_t width) {
   const Expr lane = Lane(e);
-  const Expr first = lane - ir::FloorMod(lane, MakeInt(width));
+  const Expr first = width == kWarp ? MakeInt(0) : lane - ir::FloorMod(lane, MakeInt(width));
   const Expr last = first + MakeInt(width - 1);
   switch (way) {
     case Way::kIndex:
@@ -401,24 +406,10 @@ absl::StatusOr<Value> Match(Elaborator& e, const BoundArgs& args) {
   return exchange.Give(ir::MakeSelect(ir::Equal(same, asked), mask, MakeInt(0, kUInt32)));
 }
 
-// How many bits are set in a uint32.
-Expr CountBits(const Expr& word) {
-  const auto bits = [](const Expr& e, uint32_t mask) {
-    return ir::MakeBinary(ir::BinaryOp::kBitAnd, e, MakeInt(mask, kUInt32));
-  };
-  const auto shift = [](const Expr& e, int by) {
-    return ir::MakeBinary(ir::BinaryOp::kShr, e, MakeInt(by, kUInt32));
-  };
-  const Expr pairs = word - bits(shift(word, 1), 0x55555555);
-  const Expr fours = bits(pairs, 0x33333333) + bits(shift(pairs, 2), 0x33333333);
-  const Expr bytes = bits(fours + shift(fours, 4), 0x0F0F0F0F);
-  const Expr halves = bytes + shift(bytes, 8);
-  return ir::MakeCast(kInt32, bits(halves + shift(halves, 16), 63));
-}
-
 enum class BlockVote : uint8_t { kCount, kAnd, kOr };
 
-// Each warp counts by a ballot; the counts meet in shared memory.
+// Each warp counts by a ballot; the counts meet in shared memory. What comes out is the block's: a
+// condition on it is the same for all threads.
 template <BlockVote vote>
 absl::StatusOr<Value> SyncVote(Elaborator& e, const BoundArgs& args) {
   KILN_RETURN_IF_ERROR(RequireThreads(e, args.loc, "a vote of the block"));
@@ -429,23 +420,20 @@ absl::StatusOr<Value> SyncVote(Elaborator& e, const BoundArgs& args) {
       e.Emit(loc, ir::MakeInstruct(loc, ir::Instruction::kBlockBarrier, {}, {}, {})));
   KILN_ASSIGN_OR_RETURN(const Expr bits, exchange.Ballot(holds));
   const int64_t threads = e.launch().thread_count, warps = (threads + kWarp - 1) / kWarp;
-  Expr total = CountBits(bits);
-  if (warps > 1) {
-    KILN_ASSIGN_OR_RETURN(
-        const ir::Buffer counts,
-        e.NewNamedBuffer(kInt32, {MakeInt(warps)}, ir::Scope::kShared, loc, {}, "counts"));
-    KILN_RETURN_IF_ERROR(e.EmitNew<ir::Alloc>(loc, counts));
-    const ir::Stmt put = ir::MakeStmt<ir::Store>(
-        loc, counts, std::vector<Expr>{ir::FloorDiv(Number(e), MakeInt(kWarp))}, total);
-    KILN_RETURN_IF_ERROR(e.EmitNew<ir::If>(loc, ir::Equal(Lane(e), MakeInt(0)), put));
-    KILN_ASSIGN_OR_RETURN(const ir::Buffer sum, exchange.Variable(kInt32, MakeInt(0), "sum"));
-    const Expr w = ir::MakeVar("w");
-    const ir::Stmt add = ir::MakeStmt<ir::Store>(loc, sum, std::vector<Expr>{MakeInt(0)},
-                                                 Exchange::Read(sum) + ir::MakeLoad(counts, {w}));
-    KILN_RETURN_IF_ERROR(e.EmitNew<ir::For>(
-        loc, ir::ForKind::kSerial, std::vector<ir::Axis>{{w, MakeInt(0), MakeInt(warps)}}, add));
-    total = Exchange::Read(sum);
-  }
+  KILN_ASSIGN_OR_RETURN(
+      const ir::Buffer counts,
+      e.NewNamedBuffer(kInt32, {MakeInt(warps)}, ir::Scope::kShared, loc, {}, "counts"));
+  KILN_RETURN_IF_ERROR(e.EmitNew<ir::Alloc>(loc, counts));
+  const ir::Stmt put = ir::MakeStmt<ir::Store>(
+      loc, counts, std::vector<Expr>{ir::FloorDiv(Number(e), MakeInt(kWarp))},
+      ir::MakeCast(kInt32, ir::MakeCall(kUInt32, ir::Intrinsic::kPopCount, {bits})));
+  KILN_RETURN_IF_ERROR(e.EmitNew<ir::If>(loc, ir::Equal(Lane(e), MakeInt(0)), put));
+  KILN_ASSIGN_OR_RETURN(const ir::Buffer sum, exchange.Variable(kInt32, MakeInt(0), "sum"));
+  const Expr w = ir::MakeVar("w"), total = Exchange::Read(sum);
+  const ir::Stmt add = ir::MakeStmt<ir::Store>(loc, sum, std::vector<Expr>{MakeInt(0)},
+                                               total + ir::MakeLoad(counts, {w}));
+  KILN_RETURN_IF_ERROR(e.EmitNew<ir::For>(
+      loc, ir::ForKind::kSerial, std::vector<ir::Axis>{{w, MakeInt(0), MakeInt(warps)}}, add));
   if (vote == BlockVote::kCount) return exchange.Give(total);
   const Expr limit = MakeInt(vote == BlockVote::kAnd ? threads : 1);
   return exchange.Give(ir::MakeCast(kInt32, limit <= total));

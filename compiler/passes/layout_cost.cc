@@ -12,7 +12,7 @@ using layout::ThreadSet;
 
 constexpr int64_t kWarp = 32;
 constexpr int64_t kSegmentBytes = 32;
-constexpr int64_t kMostRegisters = 255;  // of 32 bits, of one thread
+constexpr int64_t kMostRegisters = 4 * 255;  // of 32 bits for one fragment, in one thread
 
 // Whether iterations [i, i + run) are one thread's, from a multiple of their number.
 bool OneRun(const Ownership& loop, int64_t i, int64_t run) {
@@ -126,7 +126,6 @@ LayoutPrices::LayoutPrices(const LayoutProblem& problem, std::vector<int> compon
 LayoutPrice LayoutPrices::Of(const std::vector<Ownership>& fragments,
                              const std::vector<Ownership>& loops) const {
   LayoutPrice price;
-  int64_t words = 0;  // of 32 bits
   std::vector<bool> counted(problem_.fragments.size(), false);
   for (size_t n = 0; n < component_.size(); ++n) {
     const Operation& op = problem_.operations[component_[n]];
@@ -143,10 +142,11 @@ LayoutPrice LayoutPrices::Of(const std::vector<Ownership>& fragments,
       counted[f] = true;
       const int64_t slots = fragments[f].Settled().slots();
       price.registers += slots;
-      words += (slots * problem_.fragments[f].buffer->dtype.bytes() + 3) / 4;
+      if (cost_ == LayoutCost::kRegisters) continue;
+      const int64_t words = (slots * problem_.fragments[f].buffer->dtype.bytes() + 3) / 4;
+      price.overflow += std::max<int64_t>(0, words - kMostRegisters);
     }
   }
-  if (cost_ == LayoutCost::kTraffic) price.overflow = std::max<int64_t>(0, words - kMostRegisters);
   return price;
 }
 

@@ -18,8 +18,8 @@ enum class LayoutCost : uint8_t {
 // In the order in which costs are compared. Warps are 32 threads in a row; a request is what one
 // instruction asks for all lanes of a warp.
 struct LayoutPrice {
-  // 32-bit registers of one thread, for fragments, beyond those that any machine gives one: such a
-  // choice may not compile at all.
+  // 32-bit registers of one thread, for single fragments, beyond what any machine compiles
+  // (passes/check_resources): such a choice is none.
   int64_t overflow = 0;
   int64_t segments = 0;    // of 32 bytes of global memory, over all requests
   int64_t wavefronts = 0;  // of shared memory, over all requests

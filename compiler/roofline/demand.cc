@@ -323,6 +323,12 @@ void Analyzer::Block(const ir::Stmt& s) {
       return AddFill(*s.As<ir::Fill>());
     case ir::StmtKind::kReduce:
       return AddReduce(*s.As<ir::Reduce>());
+    case ir::StmtKind::kScan: {
+      const auto* scan = s.As<ir::Scan>();
+      Approximate("a scan is priced as a reduction of its tile");
+      return AddReduce(
+          ir::Reduce(s->loc, scan->op, scan->src, scan->dst, scan->dim, /*clear=*/true));
+    }
     case ir::StmtKind::kAtomic:
       if (s.As<ir::Atomic>()->value.defined()) return ElementLoop(s, {}, s->loc);
       return AddAtomic(*s.As<ir::Atomic>());

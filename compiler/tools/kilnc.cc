@@ -155,7 +155,7 @@ struct RunOptions {
   bool interpret_only = false;
   bool on_threads = false;
   std::string stop_after;            // interpret the program after this pass
-  std::vector<std::string> inputs;   // NAME=FILE, raw row-major bytes
+  std::vector<std::string> inputs;   // NAME=FILE, bytes as they lie in memory
   std::vector<std::string> outputs;  // NAME=FILE
   std::vector<std::string> runtime;  // NAME=VALUE: run-time dimensions and scalars
 };
@@ -376,7 +376,8 @@ int Main(int argc, char** argv) {
   run->add_flag("--interpret", run_options.interpret_only, "Do not compile");
   run->add_option("--stop-after", run_options.stop_after,
                   "Interpret the program as it is after this pass");
-  run->add_option("-i,--input", run_options.inputs, "NAME=FILE: raw row-major tensor");
+  run->add_option("-i,--input", run_options.inputs,
+                  "NAME=FILE: raw memory of a tensor, row-major unless it has strides");
   run->add_option("-o,--output", run_options.outputs, "NAME=FILE: where to write a tensor");
   run->add_option("-r,--runtime", run_options.runtime,
                   "NAME=VALUE: a run-time dimension or scalar");

@@ -37,8 +37,10 @@ def by_pointer(flat: T.ptr, doubled: T.ptr, m: T.int32, n: T.int32):
 
 
 def inputs(rng):
-    return {"padded": rng.standard_normal((9, 24)), "flat": rng.standard_normal((9, 24))}
+    # The memory from the first element to the last: rows of 32, of which 24 belong to the tensor.
+    return {"padded": rng.standard_normal(8 * 32 + 24), "flat": rng.standard_normal((9, 24))}
 
 
 def reference(padded, flat):
-    return {"dense": padded[::-1], "doubled": 2 * flat}
+    rows = np.append(padded, np.zeros(8)).reshape(9, 32)[:, :24]
+    return {"dense": rows[::-1], "doubled": 2 * flat}

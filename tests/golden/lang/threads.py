@@ -85,7 +85,7 @@ def scan(A):
         warp = T.get_warp_idx()
         sum = T.alloc_var(T.int32, init=A[block * 128 + warp * 32 + lane])
         ends = T.alloc_shared((4,), T.int32)
-        for r in T.serial(5):
+        for r in T.unroll(5):
             before = T.shfl_up(sum, 1 << r)
             if lane >= (1 << r):
                 sum = sum + before
@@ -295,3 +295,124 @@ def parts(A):
         else:
             T.copy(tile, B[block, 0, 0])
     return B, Sums
+
+
+# Products of rows with a vector, from tiles that are fetched ahead: a thread has a row.
+#: entry=fetched m=256 k=192
+@tilelang.jit
+def fetched(A, x, stages=2):
+    m, k = T.const("m, k")
+    A: T.Tensor((m, k), T.float32)
+    x: T.Tensor((k,), T.float32)
+    y = T.empty((m,), T.float32)
+    with T.Kernel(T.ceildiv(m, 128), threads=128) as block:
+        tx = T.get_thread_binding()
+        tile = T.alloc_shared((128, 32), T.float32)
+        part = T.alloc_shared((32,), T.float32)
+        sum = T.alloc_local((1,), T.float32)
+        T.clear(sum)
+        for i in T.Pipelined(T.ceildiv(k, 32), num_stages=stages):
+            T.copy(A[block * 128, i * 32], tile)
+            T.copy(x[i * 32], part)
+            for j in T.serial(32):
+                sum[0] += tile[tx, j] * part[j]
+        y[block * 128 + tx] = sum[0]
+    return y
+
+
+# Two warpgroups, each with work for its threads: the second adds what the first left to what it
+# hears from neighbours.
+#: entry=groups n=512
+@tilelang.jit
+def groups(A):
+    n = T.const("n")
+    A: T.Tensor((n,), T.float32)
+    B = T.empty((n,), T.float32)
+    with T.Kernel(n // 128, threads=256) as block:
+        tx = T.get_thread_binding()
+        left = T.alloc_shared((128,), T.float32)
+        with T.ws(0):
+            left[127 - tx] = A[block * 128 + tx] * 2
+        with T.ws(1):
+            at = tx - 128
+            mine = A[block * 128 + at]
+            other = T.shfl_xor(mine, 1)
+            B[block * 128 + at] = left[at] + other
+    return B
+
+
+# A loop of the block in which threads, tile operations and exchanges take turns.
+#: entry=rounds n=3
+@tilelang.jit
+def rounds(A):
+    n = T.const("n")
+    A: T.Tensor((n, 128), T.float32)
+    B = T.empty((n, 128), T.float32)
+    with T.Kernel(n, threads=128) as row:
+        tx = T.get_thread_binding()
+        shared = T.alloc_shared((128,), T.float32)
+        held = T.alloc_fragment((128,), T.float32)
+        most = T.alloc_fragment((1,), T.float32)
+        mine = T.alloc_local((1,), T.float32)
+        mine[0] = A[row, tx]
+        for step in T.serial(4):
+            shared[127 - tx] = mine[0] + step
+            for i in T.Parallel(128):
+                held[i] = shared[i] * 2
+            T.reduce_max(held, most)
+            if step % 2 == 0:
+                mine[0] = mine[0] + most[0]
+            else:
+                below = T.shfl_down(mine[0], step)
+                mine[0] = mine[0] + below - shared[tx]
+        B[row, tx] = mine[0]
+    return B
+
+
+# Two launches: one sets counters, in the other threads count in shared memory, then for all blocks.
+#: entry=histogram n=300
+@tilelang.jit
+def histogram(A):
+    n = T.const("n")
+    A: T.Tensor((n,), T.int32)
+    B = T.empty((8,), T.int32)
+    with T.Kernel(1, threads=8):
+        B[T.get_thread_binding()] = 0
+    with T.Kernel(T.ceildiv(n, 128), threads=(32, 4)) as block:
+        tx, ty, _ = T.get_thread_bindings()
+        counts = T.alloc_shared((8,), T.int32)
+        if tx < 8 and ty == 3:
+            counts[tx] = 0
+        at = block * 128 + ty * 32 + tx
+        if at < n:
+            T.atomic_add(counts[A[at] & 7], 1)
+        if ty == 0 and tx >= 24:
+            T.atomic_add(B[tx - 24], counts[tx - 24])
+    return B
+
+
+# Updates that tell each thread what was there before: numbers of those who found something, the
+# sums of their numbers, and of the numbers of all.
+#: entry=tickets n=200
+@tilelang.jit
+def tickets(A):
+    n = T.const("n")
+    A: T.Tensor((n,), T.int32)
+    B = T.empty((3,), T.int32)
+    with T.Kernel(1, threads=3):
+        B[T.get_thread_binding()] = 0
+    with T.Kernel(T.ceildiv(n, 128), threads=128) as block:
+        tx = T.get_thread_binding()
+        counts = T.alloc_shared((2,), T.int32)
+        if tx < 2:
+            counts[tx] = 0
+        turn = T.atomic_add(counts[1], 1, return_prev=True)
+        T.atomic_add(B[2], turn)
+        at = block * 128 + tx
+        if at < n:
+            if A[at] > 0:
+                ticket = T.atomic_add(counts[0], 1, return_prev=True)
+                T.atomic_add(B[1], ticket)
+        if tx == 0:
+            T.atomic_add(B[0], counts[0])
+    return B

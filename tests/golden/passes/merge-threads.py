@@ -1,4 +1,4 @@
-"""Two groups of threads, each with work of its own, become one block."""
+"""Two groups of threads, each with work of its own, become one block; so do single threads."""
 #: n=64
 import tilelang
 import tilelang.language as T
@@ -14,5 +14,9 @@ def kernel(n: int):
                     y[i] = x[i] * 2.0
             with T.ws(1):
                 x[0] = 1.0
+            if T.get_thread_binding() < n:
+                held = T.alloc_local((1,), "float32")
+                held[0] = x[T.get_thread_binding()]
+                y[T.get_thread_binding()] = T.shfl_xor(held[0], 1) + T.any_sync(held[0] > 0.0)
 
     return main

@@ -95,7 +95,6 @@ interp::Options OptionsFor(const ir::Program& program) {
 const std::map<std::string, std::string>& Refused() {
   static const std::map<std::string, std::string> refused = {
       {"control_flow.py entry=branches", "both write 'y[1, 0]'"},
-      {"handles.py entry=contiguous", "the parameter declares 45"},
       {"macros.py entry=several", "write and read 'A[1]'"},
   };
   return refused;

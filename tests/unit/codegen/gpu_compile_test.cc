@@ -128,7 +128,9 @@ TEST(GpuCompile, SchedulersOfKernelsBecomePtx) {
       const bool hopper = arch == std::string("sm_90a");
       EXPECT_TRUE(absl::StrContains(*ptx, hopper ? "wgmma.mma_async" : "mma.sync"));
       if (entry != std::string("by_prefix")) continue;
-      EXPECT_TRUE(absl::StrContains(*ptx, hopper ? "132" : "108"));  // the target's SMs
+      const auto tiles = codegen::EmitStage(input, "tile");  // one block on each of its SMs
+      ASSERT_TRUE(tiles.ok()) << tiles.status();
+      EXPECT_TRUE(absl::StrContains(*tiles, hopper ? "in (132)" : "in (108)")) << *tiles;
     }
   }
 }

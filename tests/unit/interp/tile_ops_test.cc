@@ -138,6 +138,7 @@ TEST(GemmTest, TakesSlicesOfHigherRank) {
 }
 
 double Reduced(ReduceOp op, double a, double b) {
+  const auto x = static_cast<int64_t>(a), y = static_cast<int64_t>(b);
   switch (op) {
     case ReduceOp::kSum:
       return a + b;
@@ -149,6 +150,12 @@ double Reduced(ReduceOp op, double a, double b) {
       return a + std::abs(b);
     case ReduceOp::kAbsMax:
       return std::max(a, std::abs(b));
+    case ReduceOp::kBitAnd:
+      return static_cast<double>(x & y);
+    case ReduceOp::kBitOr:
+      return static_cast<double>(x | y);
+    case ReduceOp::kBitXor:
+      return static_cast<double>(x ^ y);
   }
   return 0;
 }
@@ -200,6 +207,14 @@ TEST(ReduceTest, EveryOperationDimensionAndClear) {
         CheckReduce(op, dim, clear, kFloat16);
         CheckReduce(op, dim, clear, kInt32);
       }
+    }
+  }
+}
+
+TEST(ReduceTest, OfBits) {
+  for (const ReduceOp op : {ReduceOp::kBitAnd, ReduceOp::kBitOr, ReduceOp::kBitXor}) {
+    for (int dim = 0; dim < 3; ++dim) {
+      for (const bool clear : {true, false}) CheckReduce(op, dim, clear, kInt32);
     }
   }
 }

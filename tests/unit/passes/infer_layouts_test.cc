@@ -92,6 +92,28 @@ for i in T.Parallel(BLOCK):
   }
 }
 
+// Four threads that load four numbers ask for the least memory, and would hold all of the rows.
+TEST(InferLayouts, NoThreadHoldsMoreThanCanBeCompiled) {
+  const auto inferred =
+      Infer(KernelAround(128, 4, "(4, 512)", R"(tile = T.alloc_shared((4, 512), T.float32)
+few = T.alloc_fragment((4,), T.float32)
+rows = T.alloc_fragment((4, 512), T.float32)
+sums = T.alloc_fragment((4, 512), T.float32)
+T.copy(B, few)
+T.copy(A, tile)
+T.copy(tile, rows)
+for i, j in T.Parallel(4, 512):
+    sums[i, j] = few[i]
+    for k in T.serial(4):
+        sums[i, j] += rows[k, j]
+T.copy(sums, tile)
+T.copy(tile, A))"));
+  ASSERT_TRUE(inferred.ok()) << inferred.status();
+  for (const Ownership& fragment : inferred->solution.fragments) {
+    EXPECT_LE(fragment.slots(), 16);
+  }
+}
+
 TEST(InferLayouts, ConstantIndicesAreHeldByEverybody) {
   const auto inferred =
       Infer(KernelAround(64, 64, "(4, 16)", R"(s = T.alloc_fragment((1,), T.float32)
