@@ -29,10 +29,10 @@ std::string Text(const std::vector<int64_t>& numbers) {
 absl::StatusOr<Placeholder> Elaborator::ToPlaceholder(const std::string& name, const Value& value) {
   const SourceLoc loc = module_.entry->name_loc;
   if (!value.Is(Type::kTensorType)) {
-    return Error(
-        loc,
-        absl::StrCat("the tensor '", name, "' of '", module_.entry->name, "' is ", Describe(value)),
-        "say its shape and type: T.Tensor((1024, 512), T.float16)");
+    return Error(loc,
+                 absl::StrCat("'", name, "' of '", module_.entry->name,
+                              "' is a tensor, and the argument is ", Describe(value)),
+                 "say its shape and type: T.Tensor((1024, 512), T.float16)");
   }
   const TensorTypeObject& type = value.tensor_type();
   Placeholder placeholder;

@@ -18,6 +18,7 @@ import warnings
 SEPARATOR = "\x1e\n"
 MOST_BIG = 0.05  # of the programs, those with an integer beyond 64 bits
 LARGEST = 2**63
+MOST_SHOWN = 500  # characters of a message that come back
 
 
 class Generator:
@@ -188,7 +189,7 @@ class Generator:
             return f"{e('str', d)}[{self.slice()}]"
         if choice == 8:
             spec = self.pick("", ":d", ":03d", ":x", ":>6", ":<4", "!r", ":5d", ":+d", ":,")
-            return f"f'<{{{e('int', 0)}{spec}}}|{{{self.pick('1 + 2', '7.25', '3')}:.2f}}>'"
+            return f"f'<{{{self.integer()}{spec}}}|{{{self.pick('1 + 2', '7.25', '3')}:.2f}}>'"
         if choice == 9:
             return f"repr({e(self.pick('str', 'list', 'float', 'tuple'), d)})"
         return f"{e('str', d)}.split(',')[0]"
@@ -296,7 +297,8 @@ class Generator:
                 saved = dict(self.names)
                 name = self.name()
                 if self.r.random() < 0.8:
-                    lines.append(f"{pad}for {name} in {self.sequence(1)}:")
+                    # Of a copy: a body that appends to its own list never ends.
+                    lines.append(f"{pad}for {name} in list({self.sequence(1)}):")
                     self.names[name] = "int"
                     lines += self.block(indent + 1, depth - 1, loops + 1)
                     if self.r.random() < 0.3:
@@ -394,7 +396,7 @@ def main():
     for text, answer in zip(texts, answers):
         want, met_big = in_cpython(text)
         value = answer[len("value "):] if answer.startswith("value ") else None
-        agrees = value == want
+        agrees = value == (want and want[:MOST_SHOWN])
         equal += agrees and want is not None
         raised += agrees and want is None
         if met_big and (agrees or value is None):

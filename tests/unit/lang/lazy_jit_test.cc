@@ -173,7 +173,7 @@ TEST(LazyJitArguments, WhatDoesNotFitIsRefused) {
       {"collatz", {{"A", "T.Tensor((2,), T.int32)"}, {"n", "5"}}, "dimension 0 of 'A' is 1"},
       {"packed", {{"A", "T.StridedTensor((5, 6), (6,), T.float32)"}}, "not one stride for each"},
       {"packed", {{"A", "T.Tensor((0, 6), T.float32)"}}, "has the size 0"},
-      {"packed", {{"A", "1024"}}, "the tensor 'A' of 'packed' is an integer"},
+      {"packed", {{"A", "1024"}}, "'A' of 'packed' is a tensor, and the argument is an integer"},
       {"packed", {{"A", "T.zeros((5, 6))"}}, "not a literal"},
   };
   for (const Case& c : cases) {

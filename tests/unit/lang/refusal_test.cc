@@ -437,7 +437,7 @@ TEST(Refusals, EntryAndArguments) {
   EXPECT_THAT(message({{"M", "8"}, {"N", "8"}, {"threads", "1"}}, "", "scale"),
               HasSubstr("its parameters: N, M, block_M, dtype"));
   EXPECT_THAT(message({{"M", "8"}, {"N", "8"}, {"x", "1"}}, "", "scale"),
-              HasSubstr("the tensor 'x' of 'scale' is an integer"));
+              HasSubstr("is a tensor, and the argument is an integer"));
   EXPECT_THAT(message({{"M", "8"}, {"N", "0"}}, "", "scale"), HasSubstr("the size 'N' is 0"));
   EXPECT_THAT(message({{"M", "-8"}, {"N", "8"}}, "", "scale"),
               HasSubstr("dimension 0 of the buffer is -8"));
