@@ -37,16 +37,15 @@ void Attention() {
   text << in.rdbuf();
   const auto file =
       std::make_shared<const SourceFile>(SourceFile{"flash_attention.py", text.str()});
-  const lang::Arguments arguments = {{"batch", "1"},    {"heads", "8"}, {"seq_q", "4096"},
+  const lang::Arguments arguments = {{"batch", "1"},     {"heads", "8"}, {"seq_q", "4096"},
                                      {"seq_kv", "4096"}, {"dim", "128"}, {"is_causal", "True"}};
   const auto kernel = lang::Kernel::Parse(file, "attention");
   KILN_CHECK(kernel.ok());
   KILN_CHECK(lang::Elaborate(*kernel, arguments, {}).ok());
   std::printf("attention_parse_ms %.3f\n",
               MedianMs([&] { KILN_CHECK(lang::Kernel::Parse(file, "attention").ok()); }));
-  std::printf("attention_elaborate_ms %.3f\n", MedianMs([&] {
-                KILN_CHECK(lang::Elaborate(*kernel, arguments, {}).ok());
-              }));
+  std::printf("attention_elaborate_ms %.3f\n",
+              MedianMs([&] { KILN_CHECK(lang::Elaborate(*kernel, arguments, {}).ok()); }));
 }
 
 void Products() {
@@ -59,8 +58,8 @@ void Products() {
     for (const int n : {16, 32, 48, 64, 96, 112, 128, 192, 224, 256}) {
       for (const int k : {16, 32, 64, 128, 256}) {
         for (const int stages : {2, 3}) {
-          configs.push_back(*Config::Parse(absl::StrCat("block_M=", m, ",block_N=", n, ",block_K=",
-                                                        k, ",num_stages=", stages)));
+          configs.push_back(*Config::Parse(
+              absl::StrCat("block_M=", m, ",block_N=", n, ",block_K=", k, ",num_stages=", stages)));
         }
       }
     }

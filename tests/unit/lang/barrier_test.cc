@@ -136,8 +136,10 @@ TEST(Barriers, SomeThreadsArrive) {
 def some(A: T.Tensor((128,), "float32")):
     with T.Kernel(1, threads=128) as bx:
         tx = T.get_thread_binding()
-        bar = T.alloc_barrier(arrive_count=)", count, R"()
-        if )", condition, R"(:
+        bar = T.alloc_barrier(arrive_count=)",
+                                        count, R"()
+        if )",
+                                        condition, R"(:
             T.mbarrier_arrive(bar)
         T.mbarrier_wait_parity(bar, 0)
         A[tx] = 1.0
