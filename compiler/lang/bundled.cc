@@ -65,6 +65,7 @@ class PersistentTileScheduler(BaseTileScheduler):
             "swizzle_size is a compile-time integer of at least 1"
         assert isinstance(cluster, int) and cluster >= 1, \
             "cluster_size is a compile-time integer of at least 1"
+        assert not isinstance(workers, int) or workers >= 1, "num_workers is at least 1"
         BaseTileScheduler.__init__(self, prefix, stateful, name)
         self.cluster_size = cluster
         self.num_workers = driver.get_num_sms() // cluster if workers is None else workers

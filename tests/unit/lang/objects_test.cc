@@ -166,6 +166,7 @@ TEST(Objects, WhatCannotBeIsSaid) {
       {"super().x", "super() outside of a method"},
       {"T.BaseTileScheduler().update_current_idx(3)", "a scheduler needs a method"},
       {"T.PersistentTileScheduler(3)", "a scheduler needs num_m_tiles and num_n_tiles"},
+      {"T.PersistentTileScheduler(3, 4, num_workers=0)", "num_workers is at least 1"},
       {"T.PersistentTileScheduler(3, 4, swizzle_size=0)", "swizzle_size is a compile-time"},
       {"T.PersistentTileScheduler(3, 4, swizzle_size=v[0])", "swizzle_size is a compile-time"},
       {"T.PersistentTileScheduler(3, 4, stateful=False).valid()", "no attribute '_linear_idx'"},
