@@ -1,7 +1,8 @@
 """The bars of GPU workers. Run through tests/bars.sh.
 
 What needs a device is read from its committed results: tests/bench/results/gpu_workers_h200.txt (the
-lines of tests/gpu/timing.py, faults.py and winners.py) and gpu_farm_h200.txt (tests/gpu/farm.py). They
+lines of tests/gpu/timing.py, faults.py and winners.py), gpu_farm_h200.txt (tests/gpu/farm.py) and
+gpu_spaces_h200.txt (tests/bench/recommender/exhaustive.py, of what tests/gpu/exhaust.py timed). They
 name the commit that they measured, and are refused once compiler/ or worker/ changed since."""
 import re
 import sys
@@ -10,6 +11,7 @@ from common import ROOT, Skipped, at_least, at_most, ctest, main, run
 from gpu_compiler import device_result
 
 WORKERS, FARM = "gpu_workers_h200.txt", "gpu_farm_h200.txt"
+SPACES, SHAPES = "gpu_spaces_h200.txt", 9
 
 
 def lines(pattern, name=WORKERS):
@@ -40,6 +42,18 @@ def drift():
     return at_most(max(abs(float(d)) for d in lines(r"^drift_\S+ (\S+)")), 0.015)
 
 
+def ranked(name, pick, bar):
+    """Of Kiln's recommender over the exhaustive spaces: the mean over shapes, or the least."""
+    def measure():
+        if not (ROOT / "tests/bench/results" / SPACES).exists():
+            raise Skipped("exhaustive spaces: not measured yet")
+        mean, least, count = lines(rf"^{name} (\S+) least (\S+) of (\d+)$", SPACES)[-1]
+        if int(count) < SHAPES:
+            raise Skipped(f"exhaustive spaces of {count} of {SHAPES} shapes")
+        return at_least(float({"mean": mean, "least": least}[pick]), bar)
+    return measure
+
+
 def not_measured(what):
     def measure():
         raise Skipped(f"{what}: not measured yet")
@@ -60,8 +74,9 @@ BARS = {
     "triton_ratio": worst(r"triton_ratio_\S+", at_least, 5, min),
     "same_winner": worst(r"same_winner_\S+", at_least, 1, min),
     "stored_time_drift": drift,
-    "recommender_top16": not_measured("exhaustive spaces"),
-    "recommender_top1": not_measured("exhaustive spaces"),
+    "recommender_top16": ranked("kiln_top16", "mean", 0.97),
+    "recommender_top1": ranked("kiln_first", "mean", 0.90),
+    "recommender_least": ranked("kiln_first", "least", 0.6),
     "timing_sources": all_ok(r"(?:copy|product)_[0-9a-z]+"),
     "copy": all_ok(r"copy_\w+_driver"),
     "faults": all_ok(r"(?:a |an |all |sound ).*?"),
