@@ -16,6 +16,13 @@ def sizes(large, small, **both):
     return [dict(zip(large, values), **both) for values in (large.values(), small)]
 
 
+def orders(dtype, options):
+    """(trans_A, trans_B): all four where tensor cores take them, else what is usual."""
+    if dtype == "bfloat16" or options:
+        return [(a, b) for a in (False, True) for b in (False, True)]
+    return [(False, dtype not in ("float64", "float32"))]
+
+
 def products():
     found = []
     for dtype, out, accum, options in (
@@ -23,13 +30,12 @@ def products():
             ("float32", "float32", "float32", {"kiln.tf32": 1}), ("float16", "float16", "float32", {}),
             ("bfloat16", "bfloat16", "float32", {}), ("float8_e4m3fn", "bfloat16", "float32", {}),
             ("float8_e5m2", "float16", "float32", {}), ("int8", "int32", "int32", {})):
-        for trans_A in (False, True):
-            for trans_B in (False, True):
-                both = {"dtype": dtype, "out_dtype": out, "accum_dtype": accum, "trans_A": trans_A,
-                        "trans_B": trans_B}
-                name = f"{'tf32' if options else dtype}_{'nt'[trans_A]}{'nt'[trans_B]}"
-                found.append(space("matmul", name, *sizes({"M": 1024, "N": 1536, "K": 1024},
-                                                          (72, 88, 80), **both), options))
+        for trans_A, trans_B in orders(dtype, options):
+            both = {"dtype": dtype, "out_dtype": out, "accum_dtype": accum, "trans_A": trans_A,
+                    "trans_B": trans_B}
+            name = f"{'tf32' if options else dtype}_{'nt'[trans_A]}{'nt'[trans_B]}"
+            found.append(space("matmul", name, *sizes({"M": 1024, "N": 1536, "K": 1024},
+                                                      (72, 88, 80), **both), options))
         if dtype not in ("float64", "float32"):
             both = {"dtype": dtype, "out_dtype": out, "accum_dtype": accum}
             for few in (False, True):
