@@ -144,19 +144,20 @@ struct Measurement {
   std::string conditions;  // what was done: cache policy, clock, what the device did meanwhile
 };
 
+// What the recommender says of a config before anything is measured.
 struct Hint {
   std::string config;
   double predicted_ns = 0;
-  double predicted_low_ns = 0;
+  double predicted_low_ns = 0;  // the range that it takes to be likely
   double predicted_high_ns = 0;
-  std::string bound_by;
-  std::string reason;
-  std::vector<std::string> risks;
-  std::map<std::string, std::string> fields;
-  double flops = 0;
-  double dram_bytes = 0;
-  double compulsory_bytes = 0;
-  double roofline_ns = 0;
+  std::string bound_by;  // the resource that is busy longest: "fma", "tensor", "dram", ...
+  std::string reason;    // a sentence for people
+  std::vector<std::string> risks;  // why it may be slower: "ragged", "uneven-tail", "spills", ...
+  std::map<std::string, std::string> fields;  // details by name: "blocks", "registers", ...
+  double flops = 0;                           // useful operations of one launch
+  double dram_bytes = 0;                      // predicted traffic of main memory
+  double compulsory_bytes = 0;                // inputs and outputs, each once
+  double roofline_ns = 0;  // the time that operations or compulsory bytes take at peak
 };
 
 struct Candidate {

@@ -84,6 +84,7 @@ class Agent {
   // Runs `call` until it gives something else than kUnavailable or kDeadlineExceeded, with backoff.
   absl::Status Persist(const HeldTaskPtr& held, const std::function<absl::Status()>& call);
   bool Unwanted(const HeldTaskPtr& held);
+  bool UnwantedLocked(const HeldTaskPtr& held) const;  // with mutex_ held
   std::string QuarantineOf(Slot* slot);
   // The gate between compiling and measuring; see exclusive_measurement.
   bool MayCompileLocked() const;

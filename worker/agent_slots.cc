@@ -9,6 +9,7 @@
 #include "compiler/base/status.h"
 #include "worker/agent.h"
 #include "worker/agent_slot.h"
+#include "worker/elapsed.h"
 
 namespace kiln::worker {
 namespace {
@@ -17,10 +18,6 @@ constexpr int kProtocolVersion = 1;
 constexpr size_t kInputsKept = 64;
 constexpr auto kTendPeriod = std::chrono::milliseconds(500);
 constexpr double kBrokenChildPause = 1.0;  // so that a child that does not start cannot spin
-
-double SecondsSince(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
 
 // A coordinator that stops cuts calls off with CANCELLED; what this side gives up, it knows itself.
 bool IsTransient(const absl::Status& status) {
@@ -228,14 +225,13 @@ absl::Status Agent::BeginMeasuring(const HeldTaskPtr& held) {
   if (!options_.exclusive_measurement) return absl::OkStatus();
   std::unique_lock<std::mutex> lock(mutex_);
   ++measure_waiting_;
-  auto unwanted = [&] { return held->dropped || stopping_ || drain_now_; };
   changed_.wait(lock, [&] {
     bool turn = compile_turns_ == 0 || ledger_.waiting_compile() == 0;
-    return unwanted() || (!measuring_ && compiling_ == 0 && turn);
+    return UnwantedLocked(held) || (!measuring_ && compiling_ == 0 && turn);
   });
   --measure_waiting_;
   work_.notify_all();
-  if (unwanted()) return absl::CancelledError("not wanted any more");
+  if (UnwantedLocked(held)) return absl::CancelledError("not wanted any more");
   measuring_ = true;
   return absl::OkStatus();
 }
@@ -257,6 +253,10 @@ std::string Agent::QuarantineOf(Slot* slot) {
 
 bool Agent::Unwanted(const HeldTaskPtr& held) {
   std::lock_guard<std::mutex> lock(mutex_);
+  return UnwantedLocked(held);
+}
+
+bool Agent::UnwantedLocked(const HeldTaskPtr& held) const {
   return held->dropped || stopping_ || drain_now_;
 }
 
@@ -267,8 +267,8 @@ absl::Status Agent::Persist(const HeldTaskPtr& held, const std::function<absl::S
     double pause = Backoff(attempt);
     std::unique_lock<std::mutex> lock(mutex_);
     changed_.wait_for(lock, std::chrono::duration<double>(pause),
-                      [&] { return held->dropped || stopping_ || drain_now_; });
-    if (held->dropped || stopping_ || drain_now_) {
+                      [&] { return UnwantedLocked(held); });
+    if (UnwantedLocked(held)) {
       return absl::CancelledError(absl::StrCat("given up: ", status.message()));
     }
   }

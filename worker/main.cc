@@ -262,6 +262,7 @@ absl::Status Run(Flags flags, const sigset_t& signals) {
 int main(int argc, char** argv) {
   kiln::worker::Flags flags;
   CLI::App app("kiln-worker: compiles and measures candidates for a Kiln coordinator");
+  app.set_version_flag("--version", "kiln-worker " KILN_VERSION);
   kiln::worker::AddFlags(&app, &flags);
   try {
     app.parse(argc, argv);

@@ -1,5 +1,6 @@
 #include "client/tunectl/command.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -130,7 +131,9 @@ void AddSweepFlags(CLI::App* command, SweepFlags* flags) {
   flags->file_option =
       command->add_option("FILE", flags->file, "sweep file (YAML; grammar in client/README.md)")
           ->required();
-  command->add_option("--only", flags->only, "only sweeps whose name contains TEXT; repeatable")
+  command
+      ->add_option("--only", flags->only,
+                   "only the sweep called TEXT, else those whose name contains it; repeatable")
       ->allow_extra_args(false)
       ->type_name("TEXT");
   flags->set_option = command
@@ -162,12 +165,15 @@ void AddFromMissesFlags(CLI::App* command, SweepFlags* flags) {
 
 namespace {
 
-bool Selected(const client::SweepSpec& spec, const std::vector<std::string>& only) {
+// A text that is the whole name of a sweep means that one, any other all whose name contains it.
+bool Selected(const client::SweepSpec& spec, const std::vector<client::SweepSpec>& all,
+              const std::vector<std::string>& only) {
   if (only.empty()) return true;
-  for (const std::string& text : only) {
-    if (absl::StrContains(spec.name, text)) return true;
-  }
-  return false;
+  return std::any_of(only.begin(), only.end(), [&](const std::string& text) {
+    const bool whole =
+        std::any_of(all.begin(), all.end(), [&](const auto& other) { return other.name == text; });
+    return whole ? spec.name == text : absl::StrContains(spec.name, text);
+  });
 }
 
 absl::Status ApplySettings(const std::vector<std::string>& settings, client::SweepSpec* spec) {
@@ -197,8 +203,8 @@ absl::StatusOr<std::vector<client::SweepSpec>> ChooseSweeps(std::vector<client::
                                                             const std::string& source,
                                                             const SweepFlags& flags) {
   std::vector<client::SweepSpec> chosen;
-  for (client::SweepSpec& spec : all) {
-    if (!Selected(spec, flags.only)) continue;
+  for (client::SweepSpec spec : all) {
+    if (!Selected(spec, all, flags.only)) continue;
     KILN_RETURN_IF_ERROR(ApplySettings(flags.settings, &spec));
     if (flags.fresh) spec.fresh = true;
     if (spec.user.empty()) spec.user = flags.user;

@@ -81,6 +81,8 @@ struct Child {
 
 absl::StatusOr<Child> Spawn(const std::string& name, const std::string& log,
                             const std::vector<std::string>& arguments) {
+  std::error_code ignored;
+  fs::rename(log, log + ".1", ignored);  // of the tune before: it may say why that one failed
   const int log_fd = open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   if (log_fd < 0) return SystemError(absl::StrCat("cannot write the log ", log));
   std::vector<char*> argv;
@@ -434,7 +436,7 @@ bool IsTuneStore(const std::string& folder) {
 
 absl::StatusOr<std::unique_ptr<EmbeddedFarm>> EmbeddedFarm::Start(const EmbeddedOptions& options) {
   std::error_code ignored;
-  if (fs::is_directory(options.store + "/meta", ignored)) {
+  if (fs::is_directory(options.store + "/meta", ignored) && !IsTuneStore(options.store)) {
     return absl::InvalidArgumentError(absl::StrCat(
         options.store, " is the store of a kiln-coordinator, or a backup of one, not of `tunectl ",
         "tune`; ask that coordinator with --server, or start one with kiln-coordinator --store ",

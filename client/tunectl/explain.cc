@@ -36,15 +36,23 @@ std::vector<double> Ranks(const std::vector<double>& values) {
   return ranks;
 }
 
-// Indices of candidates: measured by time, then the others by prediction, failed ones last.
+// Rounds are apart in time, and what the machine did meanwhile: times compare within one.
+int RoundRank(const client::Candidate& c) {
+  if (c.measurements.empty()) return 3;
+  const std::string& round = c.measurements.back().round;
+  return round == "finals" ? 0 : round == "race" ? 1 : 2;
+}
+
+// Indices of candidates: measured ones by their last round and then by time, the others by
+// prediction, failed ones last.
 std::vector<size_t> Order(const client::SweepDetails& details) {
   std::vector<size_t> order(details.candidates.size());
   std::iota(order.begin(), order.end(), size_t{0});
   const auto key = [&](size_t i) {
     const client::Candidate& c = details.candidates[i];
     const double ns = MeasuredNs(c);
-    if (c.failed) return std::make_pair(2, c.hint.predicted_ns);
-    return ns > 0 ? std::make_pair(0, ns) : std::make_pair(1, c.hint.predicted_ns);
+    if (c.failed) return std::make_pair(4, c.hint.predicted_ns);
+    return ns > 0 ? std::make_pair(RoundRank(c), ns) : std::make_pair(3, c.hint.predicted_ns);
   };
   std::stable_sort(order.begin(), order.end(), [&](size_t i, size_t j) { return key(i) < key(j); });
   return order;
@@ -186,8 +194,9 @@ std::string ExplainText(const client::SweepDetails& details, int limit, bool rea
         FormatNs(c.hint.predicted_low_ns), FormatNs(c.hint.predicted_high_ns),
         c.hint.bound_by.empty() ? "?" : c.hint.bound_by);
     if (ns > 0) {
-      absl::StrAppend(&text, "; measured ", FormatNs(ns), " (", Deviation(c.hint.predicted_ns, ns),
-                      ")");
+      const std::string& round = c.measurements.back().round;
+      absl::StrAppend(&text, "; measured ", FormatNs(ns), round.empty() ? "" : " in the ", round,
+                      " (", Deviation(c.hint.predicted_ns, ns), ")");
       const std::string rate = FormatRate(c.hint, ns);
       const std::string share = FormatRooflineShare(c.hint, ns);
       if (!rate.empty()) absl::StrAppend(&text, ", ", rate);
@@ -251,8 +260,8 @@ void AddExplainCommand(Context* context) {
   auto flags = std::make_shared<ExplainFlags>();
   CLI::App* const explain = AddCommand(
       context, "explain", "Say why these candidates, what bound each, and how they did",
-      "Lists the slate, the fastest first: what was predicted (with its interval), which resource "
-      "binds, why the\nrecommender chose it, its risks, what was measured and how far that is from "
+      "Lists the slate, finalists first, then by time: what was predicted (with its interval), which "
+      "resource\nbinds, why the recommender chose it, its risks, what was measured and how far that is from "
       "the prediction. Below: rank\ncorrelation and error of the predictions. --svg draws the "
       "roofline with every candidate on it.",
       {"tunectl explain 3f9ac1d2", "tunectl explain 3f9ac1d2 --svg roofline.svg --limit 5",

@@ -103,7 +103,11 @@ std::string FormatWinner(const client::Winner& winner) {
   absl::StrAppend(&text, "\ntarget   ", winner.target,
                   winner.device_model.empty() ? "" : absl::StrCat(" (", winner.device_model, ")"),
                   "\ntried    ", winner.candidates_tried, " candidates, ", winner.candidates_failed,
-                  " failed, in ", FormatSeconds(winner.sweep_seconds), "\n");
+                  " failed", winner.candidates_failed > 0 ? " (tunectl explain says why)" : "",
+                  ", in ", FormatSeconds(winner.sweep_seconds), "\n");
+  if (!winner.measurement.check_summary.empty()) {
+    absl::StrAppend(&text, "checked  ", winner.measurement.check_summary, "\n");
+  }
   if (winner.ratio_low > 0) {
     absl::StrAppend(&text, "lead     the runner-up takes ",
                     absl::StrFormat("%.3f to %.3f", winner.ratio_low, winner.ratio_high),

@@ -29,7 +29,7 @@ EXIT CODES
   2   usage: flags, sweep file or kernel are wrong; the message says where
   3   not found: no such sweep, winner, config or file
   4   no coordinator answers
-  5   cancelled, or the deadline or --timeout passed
+  5   cancelled, or --timeout passed
   6   refused: something is full, in use, or in the wrong state
   7   corrupt: bytes fail their digest, or a store is damaged
   70  a bug in Kiln

@@ -158,6 +158,9 @@ int RunSweeps(const Context& context, client::Client* client, const RunPlan& pla
     if (plan.watch && plan.fetch.has_value()) {
       FetchOutcome(context, client, TargetFor(*plan.fetch, outcomes, i), &outcome);
     }
+    if (!outcome.status.ok() && plan.why_failed) {
+      if (absl::Status why = plan.why_failed(); !why.ok()) outcome.status = std::move(why);
+    }
     if (exit_code == kExitOk) exit_code = outcome.exit_code();
     if (context.json) {
       results.push_back(OutcomeJson(outcome));

@@ -3,6 +3,7 @@
 #ifndef KILN_CLIENT_TUNECTL_RUN_SWEEPS_H_
 #define KILN_CLIENT_TUNECTL_RUN_SWEEPS_H_
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,6 +21,8 @@ struct RunPlan {
   // that, and each sweep's time budget should be spent on it alone: the next waits for the last.
   bool one_at_a_time = false;
   bool cancel_on_interrupt = false;  // else interrupted sweeps go on in the farm
+  // What is behind calls that failed, where the caller knows: a farm that has died. May be null.
+  std::function<absl::Status()> why_failed;
 };
 
 // Prints what comes out (one JSON document with --json; progress always goes to stderr) and returns

@@ -108,9 +108,8 @@ int RunTune(Context* context, const TuneFlags& flags) {
   plan.one_at_a_time = true;
   plan.cancel_on_interrupt = true;
   if (flags.fetch.directory_option->count() > 0) plan.fetch = flags.fetch.Target();
-  const int code = RunSweeps(*context, client->get(), plan);
-  const absl::Status why = death.Get();
-  return why.ok() ? code : Fail(*context, why);
+  plan.why_failed = [&death] { return death.Get(); };
+  return RunSweeps(*context, client->get(), plan);
 }
 
 }  // namespace

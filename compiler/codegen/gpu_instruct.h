@@ -83,7 +83,6 @@ class GpuInstructEmitter {
   void EmitStoreMatrices(const ir::Instruct& x);
   // Two values of 16 bits as one i32.
   llvm::Value* PairOf(llvm::Value* low, llvm::Value* high);
-  void EmitMaxRegisters(const ir::Instruct& x);
   // Where one of `every` threads comes by: the first.
   template <typename F>
   void Once(int64_t every, F then);

@@ -148,6 +148,7 @@ Comparison Compare(const TensorView& got, const TensorView& want, Tolerance tole
         result.max_relative_error = std::max(result.max_relative_error, error / std::abs(w));
       }
     }
+    result.nan_on_both += std::isnan(g) && std::isnan(w);
     if (Close(g, w, tolerance)) continue;
     if (result.mismatches++ == 0) {
       result.first = i;

@@ -195,6 +195,8 @@ absl::StatusOr<Operand> Elaborator::ToOperand(const Value& v, SourceLoc loc,
   }
   return Error(loc, absl::StrCat(what, " must be a number or a run-time value, not ", Describe(v)),
                v.Is(Type::kAccess) ? "index every dimension with a point instead of a slice"
+               : v.is_none()       ? "a parameter that is None by default gets its value in the "
+                                     "config, as in block_M=64, or from what @autotune lists"
                                    : "pass a number, an element of a buffer or an expression");
 }
 

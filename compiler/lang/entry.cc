@@ -1,6 +1,7 @@
 // From the entry function to a Program: arguments in, parameters, outputs and sizes out.
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/ir/analysis.h"
@@ -97,7 +98,10 @@ absl::StatusOr<Value> Elaborator::ParseArgument(absl::string_view name, const st
   limits.depth = 20;
   const absl::StatusOr<ast::ExprPtr> parsed = ParseExpression(*file, limits, &argument_tree_);
   argument_files_.push_back(std::move(file));
-  if (!parsed.ok()) return bad("it is no literal");
+  if (!parsed.ok()) {
+    return bad(absl::StrContains(text, '=') ? "it is no literal; each NAME=VALUE is given apart"
+                                            : "it is no literal");
+  }
   struct Reader {
     Elaborator* e;
     absl::StatusOr<Value> Read(ast::ExprPtr expr) {
@@ -210,11 +214,24 @@ absl::Status Elaborator::BindArguments(const Kernel& kernel, const ast::Function
       unknown->reason = "it has no value yet";
       binding.value = Value::Of(Type::kUnknown, unknown);
     } else {
-      return Error(
-          param.loc,
-          absl::StrCat("parameter '", param.name, "' of '", function.name, "' has no value"),
-          absl::StrCat("give it in the arguments or the config, as in ", param.name,
-                       "=1024, or give it a default"));
+      std::vector<std::string> missing;
+      for (size_t j = i; j < params.size(); ++j) {
+        const ast::Param& other = params[j];
+        const char* unused = nullptr;
+        if (other.kind != ast::ParamKind::kVarArgs && other.kind != ast::ParamKind::kVarKeywords &&
+            other.default_value == nullptr &&
+            (!own || kernel.params()[j].kind == ParamInfo::kCompileTime) &&
+            !tunables_.contains(other.name) &&
+            FindText(*config_, *arguments_, other.name, &unused) == nullptr) {
+          missing.push_back(absl::StrCat("'", other.name, "'"));
+        }
+      }
+      return Error(param.loc,
+                   absl::StrCat(missing.size() > 1 ? "parameters " : "parameter ",
+                                absl::StrJoin(missing, ", "), " of '", function.name,
+                                missing.size() > 1 ? "' have no values" : "' has no value"),
+                   absl::StrCat("give it as an argument, as in ", param.name,
+                                "=1024, or in the config if it is tuned, or give it a default"));
     }
     scope->names.insert_or_assign(param.name, binding);
   }
@@ -237,7 +254,7 @@ absl::StatusOr<Value> Elaborator::ConstSize(absl::string_view name, SourceLoc lo
   }
   if (text == nullptr) {
     return Error(loc, absl::StrCat("the size '", name, "' has no value"),
-                 absl::StrCat("give it in the arguments, as in ", name, "=1024"));
+                 absl::StrCat("give it as an argument, as in ", name, "=1024"));
   }
   KILN_ASSIGN_OR_RETURN(const Value value, ParseArgument(name, *text));
   if (value.Is(Type::kDType)) return value;

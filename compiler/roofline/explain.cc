@@ -29,6 +29,7 @@ int Percent(double share) { return static_cast<int>(std::lround(share * 100)); }
 const char* WhatItIs(absl::string_view resource) {
   if (resource == "fma") return "the multiply-add units";
   if (resource == "tensor") return "the tensor units";
+  if (resource == "sfu") return "the special-function units";
   if (resource == "vector") return "vector arithmetic outside gemms";
   if (resource == "dram") return "main memory";
   if (resource == "llc") return "the shared cache";

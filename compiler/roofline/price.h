@@ -17,7 +17,7 @@ namespace kiln::roofline {
 // Time that one resource is busy, summed over the cores that share the work.
 struct ResourceTime {
   std::string name;  // "fma", "tensor", "vector", "dram", "llc", "l2", "l1", "launch", "block"; GPU
-                     // also "smem"
+                     // also "smem", "sfu", "latency"
   Num ns;
 };
 

@@ -35,7 +35,7 @@ class GpuPricer {
  private:
   // What one block asks of its SM and of the machine, on average.
   struct BlockDemand {
-    Num tensor_ns, vector_ns, sfu_ns, smem_bytes, llc_bytes, dram_bytes, iterations, stages;
+    Num tensor_ns, fma_ns, vector_ns, sfu_ns, smem_bytes, llc_bytes, dram_bytes, iterations, stages;
   };
   struct Residency {
     Num smem, registers, resident;
@@ -48,7 +48,8 @@ class GpuPricer {
   bool Multiplies(int launch) const;
   Num Held(const LocalBuffer& buffer, Num threads, Num sharers) const;
   Num MostRegisters(int launch) const;
-  double TensorRate(const OpDemand& op) const;
+  const target::ComputeUnit* TensorUnit(const OpDemand& op) const;
+  double ProductRate(const OpDemand& op) const;
   void AddGemm(const OpDemand& op, int gemm, BlockDemand& b) const;
   void AddElements(const OpDemand& op, BlockDemand& b) const;
   Num InTurn(int launch, const BlockDemand& b) const;
@@ -181,10 +182,14 @@ GpuPricer::Residency GpuPricer::Resident(int launch) const {
   return r;
 }
 
+// The tensor units that take the operands, or null: then the multiply-add units do.
+const target::ComputeUnit* GpuPricer::TensorUnit(const OpDemand& op) const {
+  return op.a_type != kFloat32 || op.tf32 ? arch_.FindUnit("tensor", op.a_type) : nullptr;
+}
+
 // GFLOP/s of one SM on the best unit for the operands; the chooser's efficiency scales it.
-double GpuPricer::TensorRate(const OpDemand& op) const {
-  const target::ComputeUnit* unit = nullptr;
-  if (op.a_type != kFloat32 || op.tf32) unit = arch_.FindUnit("tensor", op.a_type);
+double GpuPricer::ProductRate(const OpDemand& op) const {
+  const target::ComputeUnit* unit = TensorUnit(op);
   if (unit == nullptr) unit = arch_.FindUnit("fma", op.a_type);
   if (unit == nullptr) unit = arch_.FindUnit("fma", kFloat32);
   return unit == nullptr ? 1.0 : unit->all / arch_.cores;
@@ -194,7 +199,8 @@ void GpuPricer::AddGemm(const OpDemand& op, int gemm, BlockDemand& b) const {
   const Num per_block = op.count / d_.launches[op.launch].blocks;
   const Num flops = 2.0 * op.m * op.n * op.k;
   const Num efficiency = Max(gemms_.efficiency[gemm], 1e-6);
-  b.tensor_ns = b.tensor_ns + per_block * flops / (efficiency * TensorRate(op));
+  Num& unit_ns = TensorUnit(op) != nullptr ? b.tensor_ns : b.fma_ns;
+  unit_ns = unit_ns + per_block * flops / (efficiency * ProductRate(op));
   // Each operand tile is read from shared memory by every warp column or row that needs it: twice
   // is what four to eight warps in a square do.
   const double bytes = static_cast<double>(op.a_type.bytes());
@@ -218,7 +224,7 @@ void GpuPricer::AddElements(const OpDemand& op, BlockDemand& b) const {
 
 GpuPricer::BlockDemand GpuPricer::PerBlock(int launch) const {
   const LaunchDemand& l = d_.launches[launch];
-  BlockDemand b{zero_, zero_, zero_, zero_, zero_, zero_, zero_, l.stages};
+  BlockDemand b{zero_, zero_, zero_, zero_, zero_, zero_, zero_, zero_, l.stages};
   int gemm = 0;
   for (const OpDemand& op : d_.ops) {
     const bool is_gemm = op.kind == OpKind::kGemm;
@@ -276,7 +282,8 @@ Num GpuPricer::LaunchTime(int launch, Price& price) {
   const Num full = Floor(l.blocks / slots);
   const Num rest = l.blocks - full * slots;
   const Num smem_rate = tape_.Const(arch_.l1.read_core);
-  const Num per_sm = Max(Max(b.tensor_ns, b.vector_ns + b.sfu_ns), b.smem_bytes / smem_rate);
+  const Num per_sm =
+      Max(Max(b.tensor_ns + b.fma_ns, b.vector_ns + b.sfu_ns), b.smem_bytes / smem_rate);
   const Num dram = b.dram_bytes / arch_.dram.copy_all * InTurn(launch, b);
   const Num shared = Max(b.llc_bytes / arch_.llc.read_all, dram);
   // A step of the loop holds one of the stages while its tiles come and while they are worked on: a
@@ -319,6 +326,7 @@ Num GpuPricer::LaunchTime(int launch, Price& price) {
   };
   const Num rounds = l.blocks / sms;
   add("tensor", rounds * b.tensor_ns);
+  add("fma", rounds * b.fma_ns);
   add("vector", rounds * b.vector_ns);
   add("sfu", rounds * b.sfu_ns);
   add("smem", rounds * b.smem_bytes / smem_rate);
@@ -381,7 +389,7 @@ void GpuPricer::Totals(Price& price) {
   for (const Num& bytes : miss_llc_) price.dram_bytes = price.dram_bytes + bytes;
   double peak = 1;
   for (const OpDemand& op : d_.ops) {
-    if (op.kind == OpKind::kGemm) peak = std::max(peak, TensorRate(op) * arch_.cores);
+    if (op.kind == OpKind::kGemm) peak = std::max(peak, ProductRate(op) * arch_.cores);
   }
   if (const auto* fma = arch_.FindUnit("fma", kFloat32)) peak = std::max(peak, fma->all);
   price.roofline_ns = Max(d_.flops / peak, price.compulsory_bytes / arch_.dram.copy_all);
@@ -392,7 +400,8 @@ Price GpuPricer::Run() {
   price.waves = price.blocks = price.registers = price.onchip_bytes = zero_;
   price.tail = price.occupancy = price.cluster = price.teams = one_;
   price.specialised = price.persistent = price.spare_registers = zero_;
-  for (const char* name : {"tensor", "vector", "sfu", "smem", "llc", "dram", "latency", "launch"}) {
+  for (const char* name :
+       {"tensor", "fma", "vector", "sfu", "smem", "llc", "dram", "latency", "launch"}) {
     price.resources.push_back({name, zero_});
   }
   const double sms = arch_.cores;

@@ -15,11 +15,15 @@ namespace {
 using target::Arch;
 using target::ArchKind;
 
+constexpr int64_t kMany = 1 << 20;     // far more than a tunable's usual value
+constexpr double kUnknownSize = 1024;  // of a run-time dimension that the request does not give
+
 // Where one variable was seen.
 struct Sightings {
   bool threads = false, stages = false, grid = false, loop = false;
   bool gemm_m = false, gemm_n = false, gemm_k = false;
-  bool vector_axis = false, row_axis = false, extent = false;
+  // Of loops over elements and of regions: the last of several dimensions, another, the only one.
+  bool vector_axis = false, row_axis = false, sole_axis = false;
   bool multiplies_grid = false;
   bool blocks = false;
   bool panel = false;
@@ -36,7 +40,7 @@ class Finder {
     for (const auto& [name, var] : tunables) symbols_.SetValue(var, tape_.Const(1));
     const auto declare = [&](const ir::Expr& var) {
       const auto it = runtime.find(var.As<ir::Var>()->name);
-      symbols_.SetValue(var, tape_.Const(it == runtime.end() ? 1024 : it->second));
+      symbols_.SetValue(var, tape_.Const(it == runtime.end() ? kUnknownSize : it->second));
     };
     for (const ir::Expr& dim : program.dims) declare(dim);
     for (const ir::Param& p : program.params) {
@@ -125,8 +129,8 @@ class Finder {
     ForUsers(extent, [&](const auto&, const ir::Expr& var, Sightings& x) {
       x.grid = true;
       AddCuts(extent, var, x);
-      const auto two = ir::Substitute(extent, {{var.get(), ir::MakeInt(1 << 20)}});
-      const auto at = symbols_.Value(two), base = symbols_.Value(extent);
+      const auto many = ir::Substitute(extent, {{var.get(), ir::MakeInt(kMany)}});
+      const auto at = symbols_.Value(many), base = symbols_.Value(extent);
       if (at && base && at->constant() && base->constant() && *at->constant() > *base->constant()) {
         x.multiplies_grid = true;
       }
@@ -144,6 +148,11 @@ class Finder {
     }
   }
 
+  static bool& AxisOf(Sightings& s, size_t i, size_t count) {
+    if (count == 1) return s.sole_axis;
+    return i + 1 == count ? s.vector_axis : s.row_axis;
+  }
+
   void VisitLoop(const ir::For& loop) {
     const bool parallel = loop.loop == ir::ForKind::kParallel;
     for (size_t i = 0; i < loop.axes.size(); ++i) {
@@ -152,7 +161,7 @@ class Finder {
           x.loop = true;
           return AddCuts(loop.axes[i].extent, var, x);
         }
-        (i + 1 == loop.axes.size() ? x.vector_axis : x.row_axis) = true;
+        AxisOf(x, i, loop.axes.size()) = true;
       });
     }
     ForUsers(loop.num_stages, [](const auto&, const auto&, Sightings& x) { x.stages = true; });
@@ -181,8 +190,7 @@ class Finder {
   void VisitRegion(const ir::Region& r) {
     for (size_t i = 0; i < r.ranges.size(); ++i) {
       ForUsers(r.ranges[i].extent, [&](const auto&, const auto&, Sightings& x) {
-        x.extent = true;
-        (i + 1 == r.ranges.size() && r.ranges.size() > 1 ? x.vector_axis : x.row_axis) = true;
+        AxisOf(x, i, r.ranges.size()) = true;
         x.element = r.buffer->dtype;
       });
     }
@@ -201,7 +209,8 @@ Role RoleOf(const Sightings& s) {
   if (s.gemm_n) return Role::kTileN;
   if (s.gemm_k) return Role::kTileK;
   if (s.vector_axis) return Role::kTileVector;
-  if (s.row_axis || s.extent) return Role::kTileRow;
+  if (s.row_axis) return Role::kTileRow;
+  if (s.sole_axis) return Role::kTileVector;
   if (s.threads) return Role::kThreads;
   if (s.stages) return Role::kStages;
   if (s.panel) return Role::kPanel;
@@ -212,8 +221,7 @@ Role RoleOf(const Sightings& s) {
   return Role::kInert;
 }
 
-// ---- values
-// --------------------------------------------------------------------------------------
+// ---- values ----
 
 int64_t RoundUp(double x, int64_t to) {
   return (static_cast<int64_t>(std::ceil(x)) + to - 1) / to * to;

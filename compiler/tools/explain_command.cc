@@ -72,6 +72,7 @@ absl::StatusOr<Story> Tell(const ExplainOptions& o) {
   Story story;
   std::map<std::string, std::string> implied;
   KILN_ASSIGN_OR_RETURN(story.input, ResolveInput(o.kernel, &implied));
+  KILN_RETURN_IF_ERROR(TakeListedConfig(&story.input));
   auto file = std::make_shared<const SourceFile>(
       SourceFile{story.input.kernel_path, story.input.kernel_source});
   KILN_ASSIGN_OR_RETURN(lang::Kernel kernel, lang::Kernel::Parse(file, story.input.entry));
@@ -138,13 +139,11 @@ Json TunablesOf(const Story& story) {
 }
 
 Json ToJson(const Story& story) {
-  Json out = {{"kernel", story.kernel->name()},
-              {"arch", story.request.arch.name},
-              {"tensors", TensorsOf(story.program)},
-              {"constants", ConstantsOf(story)},
-              {"tunables", TunablesOf(story)},
-              {"autotune_configs", story.autotune_configs},
-              {"demand", nullptr}};
+  Json out = {
+      {"kernel", story.kernel->name()},          {"arch", story.request.arch.name},
+      {"tensors", TensorsOf(story.program)},     {"constants", ConstantsOf(story)},
+      {"tunables", TunablesOf(story)},           {"autotune_configs", story.autotune_configs},
+      {"config", story.input.config.ToString()}, {"demand", nullptr}};
   if (story.demand) {
     const roofline::Hint& h = *story.demand;
     out["demand"] = {
@@ -190,6 +189,7 @@ void Print(const Json& story, std::ostream& out) {
     out << "\n";
   }
   out << "configs listed by @autotune: " << story["autotune_configs"] << "\n";
+  if (story["config"] != "") out << "with config: " << Text(story["config"]) << "\n";
   if (const Json& d = story["demand"]; !d.is_null()) {
     out << absl::StrFormat("demand: %.6g flops, %.6g bytes at least, %.6g bytes of memory",
                            d["flops"].get<double>(), d["compulsory_bytes"].get<double>(),

@@ -127,4 +127,16 @@ absl::StatusOr<codegen::CompileInput> ResolveInput(const KernelOptions& o,
   return input;
 }
 
+absl::Status TakeListedConfig(codegen::CompileInput* input) {
+  if (!input->config.values().empty()) return absl::OkStatus();
+  auto file =
+      std::make_shared<const SourceFile>(SourceFile{input->kernel_path, input->kernel_source});
+  KILN_ASSIGN_OR_RETURN(const lang::Kernel kernel, lang::Kernel::Parse(file, input->entry));
+  KILN_ASSIGN_OR_RETURN(const target::Arch arch, target::ParseArch(input->arch_record));
+  KILN_ASSIGN_OR_RETURN(const std::vector<Config> listed,
+                        lang::AutotuneConfigs(kernel, input->arguments, lang::FactsOf(arch)));
+  if (!listed.empty()) input->config = listed.front();
+  return absl::OkStatus();
+}
+
 }  // namespace kiln::tools

@@ -47,6 +47,9 @@ absl::StatusOr<codegen::CompileInput> ReadInput(const KernelOptions& options);
 absl::StatusOr<codegen::CompileInput> ResolveInput(
     const KernelOptions& options, std::map<std::string, std::string>* runtime = nullptr);
 
+// Where no config is given and the kernel lists some (@tilelang.autotune): the first of them.
+absl::Status TakeListedConfig(codegen::CompileInput* input);
+
 }  // namespace kiln::tools
 
 #endif  // KILN_COMPILER_TOOLS_KERNEL_OPTIONS_H_

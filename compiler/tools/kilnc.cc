@@ -124,9 +124,10 @@ absl::Status Explain(const KernelOptions& o, const std::string& cost) {
 // ---- check ----
 
 int Check(const KernelOptions& o, bool json) {
-  const absl::StatusOr<codegen::CompileInput> input = ResolveInput(o);
+  absl::StatusOr<codegen::CompileInput> input = ResolveInput(o);
   absl::Status status = input.status();
-  if (input.ok()) status = codegen::EmitStage(*input, "tile").status();
+  if (status.ok()) status = tools::TakeListedConfig(&*input);
+  if (status.ok()) status = codegen::EmitStage(*input, "tile").status();
   if (!json) {
     if (!status.ok()) std::cerr << status.message() << "\n";
     return status.ok() ? 0 : kExitFailed;
@@ -220,6 +221,25 @@ std::vector<interp::TensorView> Views(const std::vector<interp::Tensor>& tensors
   return views;
 }
 
+// Tensors are made before anything runs, so that every run-time size must be known.
+absl::Status CheckRuntime(const ir::Program& program, const interp::Options& options) {
+  const auto missing = [](const std::string& what) {
+    return absl::InvalidArgumentError(absl::StrCat(what,
+                                                   "' has no value: give one with -r, as in -r ",
+                                                   what.substr(what.find('\'') + 1), "=100"));
+  };
+  for (const ir::Expr& dim : program.dims) {
+    const std::string& name = dim.As<ir::Var>()->name;
+    if (!options.dims.contains(name))
+      return missing(absl::StrCat("the run-time dimension '", name));
+  }
+  for (const ir::Param& p : program.params) {
+    if (p.kind != ir::Param::kScalar || options.scalars.contains(p.name)) continue;
+    return missing(absl::StrCat("the scalar '", p.name));
+  }
+  return absl::OkStatus();
+}
+
 // Compares every tensor; prints a line each. False when one differs.
 bool Report(const ir::Program& program, const std::vector<interp::Tensor>& got,
             const std::vector<interp::Tensor>& want) {
@@ -231,8 +251,12 @@ bool Report(const ir::Program& program, const std::vector<interp::Tensor>& got,
         got[index].View(), want[index].View(), interp::DefaultTolerance(got[index].dtype(), 4096));
     std::cout << p.name << ": "
               << (c.ok() ? absl::StrCat("agrees, max error ", c.max_absolute_error)
-                         : c.ToString(got[index].shape()))
-              << "\n";
+                         : c.ToString(got[index].shape()));
+    if (c.nan_on_both > 0) {
+      std::cout << "; " << c.nan_on_both << " of " << got[index].elements()
+                << " are NaN on both sides";
+    }
+    std::cout << "\n";
     ok &= c.ok();
     ++index;
   }
@@ -267,6 +291,7 @@ absl::StatusOr<bool> Run(const KernelOptions& k, const RunOptions& o) {
   KILN_ASSIGN_OR_RETURN(const codegen::CompileInput input, ResolveInput(k, &implied));
   KILN_ASSIGN_OR_RETURN(ir::Program program, ElaborateInput(input));
   KILN_ASSIGN_OR_RETURN(interp::Options options, InterpreterOptions(o, implied));
+  KILN_RETURN_IF_ERROR(CheckRuntime(program, options));
   KILN_ASSIGN_OR_RETURN(std::vector<interp::Tensor> native,
                         interp::RandomArguments(program, options, o.seed));
   KILN_RETURN_IF_ERROR(ReadInputs(program, o, &native));
@@ -336,7 +361,7 @@ int Main(int argc, char** argv) {
       "  kilnc explain template:matmul -a M=512 -a N=512 -a K=512 --arch sm_90a\n"
       "  kilnc emit k.py -e gemm -a 'A=T.Tensor((1024, 512), T.float16)'   (the program: get_tir)\n"
       "  kilnc par-compile k.py -e gemm --configs configs.json -j 8 -o kernels\n"
-      "  kilnc --explain-layouts k.py --layout-cost registers\n"
+      "  kilnc explain-layouts k.py --layout-cost registers\n"
       "  kilnc recommend template:matmul -a M=4096 -a N=4096 -a K=4096 --arch sm_90a\n"
       "  kilnc layout 'S[(8,64):(64,1)]' --swizzle 128B --dtype float16\n\n"
       "KILN_PRINT_PASSES=1 (or a pass name) prints the program after each pass that changed it;\n"

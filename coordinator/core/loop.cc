@@ -145,7 +145,7 @@ bool Loop::Turn(std::vector<Event> events) {
 // what it was asked meanwhile is answered by Health.
 bool Loop::PersistWithRetry(Effects* effects) {
   double pause = kFirstRetrySeconds;
-  for (;;) {
+  for (bool failed = false;; failed = true) {
     const int64_t start = parts_.clock->Now().mono_ns;
     const absl::Status status = Persist(*effects, parts_.term, parts_.meta, parts_.blobs);
     if (status.ok()) {
@@ -153,7 +153,7 @@ bool Loop::PersistWithRetry(Effects* effects) {
         parts_.outside->Committed(NsToSeconds(parts_.clock->Now().mono_ns - start),
                                   Rows(effects->batch));
       }
-      if (!Health().ok()) spdlog::info("the store takes writes again");
+      if (failed) spdlog::info("the store takes writes again");
       SetHealth(absl::OkStatus());
       return true;
     }

@@ -1,6 +1,7 @@
 // Tasks, their leases, and what comes back.
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -11,6 +12,8 @@ namespace {
 
 constexpr int kIdDigits = 12;
 constexpr double kMaxBackoffSeconds = 10;
+// A worker that tells nothing of a task this much longer than it may take has lost it.
+constexpr double kHardFactor = 2, kHardSeconds = 60;
 constexpr char kLostInputs[] = "lost inputs";
 
 const char* KindName(v1::TaskKind kind) {
@@ -104,7 +107,7 @@ void Core::Impl::Unlease(Task* task) {
     --sweep->running[task->pool()];
     --stats_.leased_tasks;
     task->worker = nullptr;
-    const int running = sweep->running[0] + sweep->running[1] + sweep->running[2];
+    const int running = std::accumulate(sweep->running.begin(), sweep->running.end(), 0);
     if (running == 0) sweep->idle_since_ns = now_.mono_ns;
   }
   task->state = Task::State::kHeld;
@@ -147,7 +150,8 @@ void Core::Impl::Lease(Task* task, Worker* worker) {
   task->leased_ns = now_.mono_ns;
   task->deadline_ns = now_.mono_ns + SecondsToNs(options_.lease_seconds);
   const v1::Task message = TaskMessage(*task, *worker);
-  task->hard_deadline_ns = now_.mono_ns + SecondsToNs(2 * message.limit_seconds() + 60);
+  task->hard_deadline_ns =
+      now_.mono_ns + SecondsToNs(kHardFactor * message.limit_seconds() + kHardSeconds);
   worker->leased.insert(task);
   ++worker->busy[pool];
   worker->exclusive |= task->suspect;

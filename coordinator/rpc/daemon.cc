@@ -38,6 +38,27 @@ sigset_t EndSignals() {
   return signals;
 }
 
+// A store goes into a folder of its own: an empty one, or one that has held a store before.
+absl::Status CheckFolder(const std::string& folder) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  if (fs::is_directory(folder + "/meta", error)) return absl::OkStatus();
+  if (fs::is_directory(folder + "/farm/meta", error)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(folder, " is a store of tunectl tune, whose farm's own is ", folder,
+                     "/farm: give that, while no tunectl tune runs"));
+  }
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename();
+    if (name == "lost+found") continue;  // the folder is a file system of its own
+    return absl::FailedPreconditionError(absl::StrCat(folder, " is no store and not empty, '", name,
+                                                      "' is in it: give a folder of its own"));
+  }
+  return error ? absl::InternalError(absl::StrCat("cannot read ", folder, ": ", error.message()))
+               : absl::OkStatus();
+}
+
 class Daemon {
  public:
   explicit Daemon(const DaemonOptions& options) : options_(options), metrics_(Metrics::New()) {}
@@ -82,6 +103,7 @@ absl::Status Daemon::OpenStores() {
     }
     chmod(options_.store.c_str(), 0700);
   }
+  KILN_RETURN_IF_ERROR(CheckFolder(options_.store));
   for (const char* part : {"/meta", "/blobs"}) {
     KILN_RETURN_IF_ERROR(store::CheckRocksFiles(options_.store + part));
   }

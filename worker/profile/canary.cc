@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "compiler/base/status.h"
+#include "worker/elapsed.h"
 #include "worker/profile/stats.h"
 
 namespace kiln::worker {
@@ -24,10 +25,6 @@ constexpr int kLooks = 5;   // that must all find the device slow
 constexpr double kPauseGrowth = 3;
 constexpr double kSettled = 0.005;   // two looks agree
 constexpr double kWarmUpLimit = 10;  // times the warm-up, for a device that does not settle
-
-double SecondsSince(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 }  // namespace
 

@@ -167,6 +167,7 @@ struct Checker::Run {
   std::map<int, std::vector<int64_t>> unwritten;
   std::vector<std::string> convicted;
   int64_t sampled = 0;
+  int64_t expected_nan = 0;   // of them
   std::set<std::string> how;  // what the samples were held against
   int same = 0;               // outputs with the very bytes of the peer's
   std::string same_as;
@@ -240,6 +241,10 @@ std::string Checker::Summary(const Run& run) const {
   if (run.sampled > 0 || run.same == 0) {
     absl::StrAppend(&text, ", ", run.sampled, " elements sampled ", absl::StrJoin(run.how, " and "),
                     ", worst error ", run.worst, " of the tolerance");
+  }
+  if (run.expected_nan > 0) {
+    absl::StrAppend(&text, ", ", run.expected_nan,
+                    " of them NaN: the kernel's own program makes it of finite inputs");
   }
   if (run.same > 0) {
     absl::StrAppend(&text, ", ", run.same, " outputs with the same bytes as ", run.same_as);
@@ -391,6 +396,7 @@ absl::Status Checker::CompareSampled(int copy, int tensor, Run* run) {
     if (!expected.written) continue;
     double got = ElementAt(shape, run->outputs[tensor], truth.elements[i]);
     ++run->sampled;
+    run->expected_nan += std::isnan(expected.value);
     if (tolerance.Accepts(got, expected.value)) {
       double allowed = tolerance.atol + tolerance.rtol * std::abs(expected.value);
       if (allowed > 0 && std::isfinite(got)) {
@@ -403,6 +409,10 @@ absl::Status Checker::CompareSampled(int copy, int tensor, Run* run) {
                                        tolerance.atol + tolerance.rtol * std::abs(expected.value));
     if (truth.by_formula) {
       KILN_ASSIGN_OR_RETURN(ReferenceValue right, Ask(copy, tensor, truth.elements[i], run));
+      if (std::isnan(right.value) && std::isfinite(expected.value)) {
+        default_ = nullptr;  // no judge of the others
+        return Wrong("the kernel itself makes NaN of finite inputs with this config", witness);
+      }
       // With a formula that no candidate has met yet, it is the formula.
       const bool untried = default_ != nullptr || !truth.digest.has_value();
       if (tolerance.Accepts(got, right.value) && untried) return DropFormula(copy, tensor, run);

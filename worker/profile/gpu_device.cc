@@ -20,6 +20,7 @@
 #include "absl/strings/str_replace.h"
 #include "compiler/base/status.h"
 #include "compiler/target/arch.h"
+#include "worker/elapsed.h"
 #include "worker/profile/artifact_library.h"
 #include "worker/profile/canary.h"
 #include "worker/profile/counters.h"
@@ -44,10 +45,6 @@ constexpr int64_t kUnalignedBytes = 16;    // kiln_digest reads pairs of words
 constexpr double kTransferSeconds = 60;    // longest wait for a copy
 constexpr auto kSpin = std::chrono::microseconds(300);
 constexpr auto kNap = std::chrono::microseconds(50);
-
-double SecondsSince(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 Address AddressOf(const void* pointer) { return reinterpret_cast<Address>(pointer); }
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "compiler/base/status.h"
+#include "worker/elapsed.h"
 
 namespace kiln::worker {
 namespace {
@@ -37,10 +38,6 @@ constexpr double kBeaten = 1.1;
 constexpr int kBeatenSamples = 5;
 constexpr double kWallPerKernelSecond = 10;
 constexpr size_t kLookEvery = 8;  // rounds between two looks at the statistics
-
-double SecondsSince(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 double SumNs(const std::vector<Sample>& samples) {
   double sum = 0;

@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "compiler/base/digest.h"
 #include "compiler/base/status.h"
+#include "worker/elapsed.h"
 
 namespace kiln::worker {
 namespace {
@@ -24,10 +25,6 @@ constexpr int kScreenSamples = 5;
 constexpr int kRaceSamples = 20;
 constexpr double kMegabyte = 1e6;
 constexpr auto kLookAgain = std::chrono::milliseconds(200);
-
-double SecondsSince(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 v1::Failure MakeFailure(v1::Failure::Stage stage, const absl::Status& status) {
   v1::Failure failure;

@@ -138,6 +138,7 @@ absl::Status ListDevices() {
 int main(int argc, char** argv) {
   kiln::worker::Flags flags;
   CLI::App app("kiln-runner: measures candidates for kiln-worker");
+  app.set_version_flag("--version", "kiln-runner " KILN_VERSION);
   app.add_option("--device-name", flags.device_name, "the worker's name, for measurements");
   app.add_option("--cache-dir", flags.cache_dir, "where the machine's calibration is kept");
   app.add_option("--llc-bytes", flags.cache_bytes,

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "tests/unit/worker/profile_fixture.h"
+#include "tests/util/dense_tensor.h"
 
 namespace kiln::worker {
 namespace {
@@ -258,6 +259,88 @@ TEST_P(FloatCheckTest, ANaNAnywhereFails) {
 INSTANTIATE_TEST_SUITE_P(Types, FloatCheckTest,
                          testing::Values("float32", "float64", "float16", "bfloat16"),
                          [](const auto& info) { return std::string(info.param); });
+
+constexpr int64_t kSide = 96;
+
+// A product; the first row is NaN when it is spoilt.
+double ProductAt(const std::function<double(int tensor, int64_t element)>& in, int64_t element,
+                 bool spoilt) {
+  const int64_t row = element / kSide, column = element % kSide;
+  if (spoilt && row == 0) return std::nan("");
+  double sum = 0;
+  for (int64_t k = 0; k < kSide; ++k) sum += in(0, row * kSide + k) * in(1, k * kSide + column);
+  return sum;
+}
+
+class ProductReference : public Reference {
+ public:
+  explicit ProductReference(bool spoilt) : spoilt_(spoilt) {}
+  absl::StatusOr<std::vector<ReferenceValue>> Evaluate(
+      uint64_t seed, int, const std::vector<int64_t>& elements) override {
+    std::vector<ReferenceValue> values;
+    for (const int64_t i : elements) {
+      const auto in = [&](int tensor, int64_t at) {
+        return SeededValue(seed, tensor, kFloat32, at);
+      };
+      values.push_back({ProductAt(in, i, spoilt_), true});
+    }
+    return values;
+  }
+
+ private:
+  const bool spoilt_;
+};
+
+FakeDevice::Body ProductBody(bool spoilt) {
+  return [spoilt](const LaunchArguments& arguments) {
+    const auto in = [&](int tensor, int64_t at) {
+      return static_cast<double>(
+          static_cast<const float*>(arguments.pointers[static_cast<size_t>(tensor)])[at]);
+    };
+    for (int64_t i = 0; i < kSide * kSide; ++i) {
+      static_cast<float*>(arguments.pointers[2])[i] = static_cast<float>(ProductAt(in, i, spoilt));
+    }
+    return absl::OkStatus();
+  };
+}
+
+// A formula that the rest of the output confirms knows better than defaults that make NaN.
+TEST(CheckNaNTest, WhatTheKernelItselfSpoilsIsWrongAndJudgesNobody) {
+  FakeDevice device;
+  const v1::CheckPolicy policy;
+  BoundManifest manifest;
+  for (const char* name : {"A", "B", "C"}) {
+    manifest.tensors.push_back(DenseTensor(name, kFloat32, {kSide, kSide}));
+  }
+  manifest.tensors.back().output = true;
+  const auto tensors = TensorSet::Create(&device, manifest, 2, Checker::Seeds(policy));
+  ASSERT_TRUE(tensors.ok()) << tensors.status();
+  Checker checker(&device, tensors->get(), policy, 1 << 20, [] {});
+  for (const bool spoilt : {true, false}) {
+    device.Define("product", {ProductBody(spoilt)});
+    v1::ArtifactBundle bundle;
+    bundle.set_name("product");
+    const auto kernel = device.Load(bundle, 0);
+    ASSERT_TRUE(kernel.ok()) << kernel.status();
+    Checker::Candidate candidate;
+    candidate.config = spoilt ? "default=1" : "other=1";
+    candidate.kernel = kernel->get();
+    candidate.manifest = &manifest;
+    const auto reference = [](bool is_spoilt) {
+      return [is_spoilt]() -> absl::StatusOr<std::unique_ptr<Reference>> {
+        return std::make_unique<ProductReference>(is_spoilt);
+      };
+    };
+    candidate.make_reference = reference(spoilt);
+    candidate.make_default_reference = reference(true);
+    const absl::StatusOr<CheckReport> report = checker.Check(candidate);
+    ASSERT_TRUE(report.ok()) << report.status();
+    EXPECT_EQ(report->passed, !spoilt) << report->failure.DebugString();
+    if (!spoilt) continue;
+    EXPECT_NE(report->failure.message().find("NaN of finite inputs"), std::string::npos)
+        << report->failure.DebugString();
+  }
+}
 
 TEST(ToleranceTest, AcceptsRoundingAndRefusesAMissingTerm) {
   // A dot product of K terms in [-1, 1]: float32 accumulation in any order passes, leaving out one
