@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/ir/analysis.h"
+#include "compiler/ir/overlap.h"
 #include "compiler/ir/threads.h"
 #include "compiler/ir/verify.h"
 #include "compiler/ir/visit.h"
@@ -489,6 +490,7 @@ absl::StatusOr<ir::Program> Elaborator::Finish(const std::string& name, const Ji
   for (const auto& tunable : tunables_) open.push_back(tunable.second);
   KILN_ASSIGN_OR_RETURN(program.body, ir::ResolveReducers(body, reducers_, open, *module_.file));
   KILN_ASSIGN_OR_RETURN(program.body, ir::ResolveViews(program.body, views_, *module_.file));
+  KILN_ASSIGN_OR_RETURN(program.body, ir::StageOverlaps(program.body, open, *module_.file));
   KILN_ASSIGN_OR_RETURN(program.body,
                         ir::ResolveThreads(program.body, launch_.indices, *module_.file));
   for (size_t i = 0; i < slots_.size(); ++i) {
