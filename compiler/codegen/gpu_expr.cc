@@ -96,12 +96,12 @@ Value* GpuExprEmitter::Round(Value* value, DType type) {
 }
 
 Value* GpuExprEmitter::FromStorage(Value* value, DType type) {
-  if (type.is_float() && type.bits == 8 && HasFloat8()) return FromFloat8Bits(value, type);
+  if (HasFloat8(type)) return FromFloat8Bits(value, type);
   return ExprEmitter::FromStorage(value, type);
 }
 
 Value* GpuExprEmitter::ToStorage(Value* value, DType type) {
-  if (type.is_float() && type.bits == 8 && HasFloat8()) return Float8Bits(value, type);
+  if (HasFloat8(type)) return Float8Bits(value, type);
   if (type.code != TypeCode::kBFloat) return ExprEmitter::ToStorage(value, type);
   llvm::Type* bfloat = b_.getBFloatTy();
   if (type.lanes > 1) bfloat = llvm::FixedVectorType::get(bfloat, type.lanes);

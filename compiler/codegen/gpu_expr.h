@@ -52,7 +52,10 @@ class GpuExprEmitter : public ExprEmitter {
   // Of float64.
   llvm::Value* WideCall(ir::Intrinsic op, DType type, llvm::ArrayRef<llvm::Value*> args);
   llvm::Value* Divide(llvm::Value* a, llvm::Value* b) override;
-  bool HasFloat8() const { return capability_ >= 89; }
+  // There are instructions that convert between it and float.
+  bool HasFloat8(DType type) const {
+    return capability_ >= 89 && (type.code == TypeCode::kE4M3 || type.code == TypeCode::kE5M2);
+  }
   llvm::Value* Float8Bits(llvm::Value* value, DType type);     // f32 -> i8
   llvm::Value* FromFloat8Bits(llvm::Value* bits, DType type);  // i8 -> f32
 

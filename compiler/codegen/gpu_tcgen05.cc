@@ -103,7 +103,8 @@ void GpuInstructEmitter::EmitTcgen05Mma(const ir::Instruct& x) {
   for (int64_t mi = 0; mi < m; mi += rows) {
     for (int64_t ni = 0; ni < n; ni += kMostColumns) {
       const int64_t columns = std::min(kMostColumns, n - ni);
-      const uint32_t shape = Tcgen05InstructionDescriptor(type, rows, columns, trans_a, !trans_b);
+      const uint32_t shape = Tcgen05InstructionDescriptor(type, x.regions[1].buffer->dtype, rows,
+                                                          columns, trans_a, !trans_b);
       Value* to = b_.CreateAdd(sums, b_.getInt32(static_cast<uint32_t>(mi / kLanes * n + ni)));
       for (int64_t ki = 0; ki < k; ki += step) {
         Asm(absl::StrCat("{\n.reg .pred add;\nsetp.ne.b32 add, $4, 0;\ntcgen05.mma", kOneBlock,

@@ -29,10 +29,9 @@ uint64_t Tcgen05TileDescriptor(int64_t swizzle, int64_t height) {
   return (leading & 0x3fff) << 16 | stride << 32 | uint64_t{1} << 46 | mode << 61;
 }
 
-uint32_t Tcgen05InstructionDescriptor(DType type, int64_t m, int64_t n, bool a_rows_along_k,
+uint32_t Tcgen05InstructionDescriptor(DType a, DType b, int64_t m, int64_t n, bool a_rows_along_k,
                                       bool b_rows_along_k) {
-  const uint32_t format = FormatOf(type);
-  return (type.is_int() ? kIntSums : kFloatSums) << 4 | format << 7 | format << 10 |
+  return (a.is_int() ? kIntSums : kFloatSums) << 4 | FormatOf(a) << 7 | FormatOf(b) << 10 |
          uint32_t{a_rows_along_k} << 15 | uint32_t{b_rows_along_k} << 16 |
          static_cast<uint32_t>(n >> 3) << 17 | static_cast<uint32_t>(m >> 4) << 24;
 }

@@ -15,9 +15,9 @@ namespace kiln::codegen {
 // the swizzle from bit 61 on (2: 128 bytes, 4: 64, 6: 32).
 uint64_t Tcgen05TileDescriptor(int64_t swizzle, int64_t height);
 
-// A product of `m` x `n` of operands of `type` into 32 bits. `rows_along_k`: whether an operand's
-// rows are steps along k.
-uint32_t Tcgen05InstructionDescriptor(DType type, int64_t m, int64_t n, bool a_rows_along_k,
+// A product of `m` x `n` of operands of types `a` and `b`, which differ only where both are floats
+// of 8 bits, into 32 bits. `rows_along_k`: whether an operand's rows are steps along k.
+uint32_t Tcgen05InstructionDescriptor(DType a, DType b, int64_t m, int64_t n, bool a_rows_along_k,
                                       bool b_rows_along_k);
 
 }  // namespace kiln::codegen

@@ -44,6 +44,14 @@ DType TypeOf(Storage storage) {
       return {TypeCode::kE4M3, 8};
     case Storage::kE5M2:
       return {TypeCode::kE5M2, 8};
+    case Storage::kE4M3Fnuz:
+      return {TypeCode::kE4M3Fnuz, 8};
+    case Storage::kE5M2Fnuz:
+      return {TypeCode::kE5M2Fnuz, 8};
+    case Storage::kE8M0:
+      return {TypeCode::kE8M0, 8};
+    case Storage::kE2M1:
+      return {TypeCode::kE2M1, 8};
     case Storage::kI8:
       return kInt8;
     case Storage::kI16:
@@ -81,6 +89,14 @@ Narrow NarrowOf(Rounding rounding) {
       return {7, 0x1p-126, 0x1.FEp127, kBFloat16};
     case Rounding::kE4M3:
       return {3, 0x1p-6, 448, {TypeCode::kE4M3, 8}};
+    case Rounding::kE4M3Fnuz:
+      return {3, 0x1p-7, 240, {TypeCode::kE4M3Fnuz, 8}};
+    case Rounding::kE5M2Fnuz:
+      return {2, 0x1p-15, 57344, {TypeCode::kE5M2Fnuz, 8}};
+    case Rounding::kE8M0:  // not to nearest: nothing is in the range below
+      return {0, 1, 0, {TypeCode::kE8M0, 8}};
+    case Rounding::kE2M1:
+      return {1, 1, 6, {TypeCode::kE2M1, 8}};
     default:
       return {2, 0x1p-14, 57344, {TypeCode::kE5M2, 8}};
   }
@@ -129,6 +145,14 @@ Storage StorageOf(DType type) {
       return Storage::kE4M3;
     case TypeCode::kE5M2:
       return Storage::kE5M2;
+    case TypeCode::kE4M3Fnuz:
+      return Storage::kE4M3Fnuz;
+    case TypeCode::kE5M2Fnuz:
+      return Storage::kE5M2Fnuz;
+    case TypeCode::kE8M0:
+      return Storage::kE8M0;
+    case TypeCode::kE2M1:
+      return Storage::kE2M1;
     case TypeCode::kBool:
       return Storage::kBool;
     case TypeCode::kInt:
@@ -156,6 +180,14 @@ Rounding RoundingOf(DType type, Mode mode) {
       return Rounding::kE4M3;
     case TypeCode::kE5M2:
       return Rounding::kE5M2;
+    case TypeCode::kE4M3Fnuz:
+      return Rounding::kE4M3Fnuz;
+    case TypeCode::kE5M2Fnuz:
+      return Rounding::kE5M2Fnuz;
+    case TypeCode::kE8M0:
+      return Rounding::kE8M0;
+    case TypeCode::kE2M1:
+      return Rounding::kE2M1;
     default:
       return Rounding::kNone;
   }

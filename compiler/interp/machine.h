@@ -32,6 +32,10 @@ enum class Storage : uint8_t {
   kBF16,
   kE4M3,
   kE5M2,
+  kE4M3Fnuz,
+  kE5M2Fnuz,
+  kE8M0,
+  kE2M1,
   kI8,
   kI16,
   kI32,
@@ -45,7 +49,18 @@ enum class Storage : uint8_t {
 Storage StorageOf(DType type);
 
 // How results of a float type are rounded; kNone for float64 and in Mode::kDouble.
-enum class Rounding : uint8_t { kNone, kF32, kF16, kBF16, kE4M3, kE5M2 };
+enum class Rounding : uint8_t {
+  kNone,
+  kF32,
+  kF16,
+  kBF16,
+  kE4M3,
+  kE5M2,
+  kE4M3Fnuz,
+  kE5M2Fnuz,
+  kE8M0,
+  kE2M1,
+};
 Rounding RoundingOf(DType type, Mode mode);
 double RoundSlow(double value, Rounding rounding);
 inline double Round(double value, Rounding rounding) {

@@ -104,10 +104,18 @@ Tolerance DefaultTolerance(DType dtype, int64_t terms) {
       ulp = 0x1p-7;
       break;
     case TypeCode::kE4M3:
+    case TypeCode::kE4M3Fnuz:
       ulp = 0x1p-3;
       break;
     case TypeCode::kE5M2:
+    case TypeCode::kE5M2Fnuz:
       ulp = 0x1p-2;
+      break;
+    case TypeCode::kE2M1:
+      ulp = 0x1p-1;
+      break;
+    case TypeCode::kE8M0:
+      ulp = 1;
       break;
     default:
       return {};

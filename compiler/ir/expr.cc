@@ -175,7 +175,9 @@ DType CommonType(DType a, DType b) {
   if (x == y) return x.with_lanes(lanes);
   if (x.is_float() && y.is_float()) {
     if (x.bits != y.bits) return (x.bits > y.bits ? x : y).with_lanes(lanes);
-    return (x.bits == 8 ? kFloat16 : kFloat32).with_lanes(lanes);
+    // float16 has every value of a float8 but float8_e8m0fnu's.
+    const bool wide = x.code == TypeCode::kE8M0 || y.code == TypeCode::kE8M0;
+    return (x.bits <= 8 && !wide ? kFloat16 : kFloat32).with_lanes(lanes);
   }
   if (x.is_float() || y.is_float()) return (x.is_float() ? x : y).with_lanes(lanes);
   if (x.is_bool() || y.is_bool()) return (x.is_bool() ? y : x).with_lanes(lanes);

@@ -8,6 +8,7 @@
 
 #include "compiler/ir/analysis.h"
 #include "compiler/ir/evaluate.h"
+#include "compiler/ir/linear.h"
 #include "compiler/ir/visit.h"
 
 namespace kiln::ir {
@@ -68,7 +69,11 @@ class OwnElementsFinder {
         body,
         [&](const Stmt& s) {
           if (const auto* loop = s.As<For>()) {
-            for (const Axis& axis : loop->axes) bound_.insert(axis.var.get());
+            for (const Axis& axis : loop->axes) {
+              bound_.insert(axis.var.get());
+              const auto min = ConstInt(axis.min), extent = ConstInt(axis.extent);
+              if (min && extent && *extent > 0) ranges_[axis.var.get()] = {*min, *extent - 1};
+            }
             if (loop->loop == ForKind::kParallel) {
               for (const Buffer& b : BuffersRead(s)) Lose(b);
               for (const Buffer& b : BuffersWritten(s)) Lose(b);
@@ -169,14 +174,63 @@ class OwnElementsFinder {
       if (step == 0 ? apart != 0 : apart % step != 0) return {};
     }
     if (places[0].thread.terms.empty()) return {};
-    const auto function = IntFunction::Of(FromLinear(places[0].thread, kInt64), indices_);
+    std::vector<int64_t> numbers = NumbersOf(places[0].thread);
+    if (step == 0) return numbers;
+    for (int64_t& n : numbers) n = ((n % step) + step) % step;
+    return numbers;
+  }
+
+  // The same where each thread has neighbours of its own, S[8 * tx + k] for k from 0 to 7: which
+  // run of neighbours an index is in, of as many as all terms in the thread's indices are multiples
+  // of.
+  std::vector<int64_t> OwnersOfRuns(const Accesses& accesses, size_t d) const {
+    std::optional<Place> first;
+    int64_t run = 0, step = 0, number = 0;  // elements, runs, the first access's run
+    std::vector<int64_t> aparts;            // runs from the first access to each
+    for (const std::vector<Expr>& indices : accesses.indices) {
+      const auto place = d < indices.size() ? PlaceOf(indices[d]) : std::nullopt;
+      if (!place || (first && !SameTerms(place->thread.terms, first->thread.terms)) ||
+          (first && !SameTerms(place->fixed, first->fixed))) {
+        return {};
+      }
+      for (const auto& term : place->thread.terms) run = std::gcd(run, term.second);
+      for (const auto& term : place->fixed) {
+        if (run < 2 || term.second % run != 0) return {};
+      }
+      if (run < 2) return {};
+      int64_t low = place->constant, high = low;
+      for (const auto& [atom, factor] : place->rest) {
+        if (factor % run == 0) {
+          step = std::gcd(step, factor / run);
+          continue;
+        }
+        const auto range = ranges_.find(atom.get());
+        if (range == ranges_.end() || factor < 0) return {};
+        low += factor * range->second.first;
+        high += factor * (range->second.first + range->second.second);
+      }
+      const int64_t own = FloorDivide(low, run);
+      if (own != FloorDivide(high, run)) return {};
+      if (!first) {
+        first = place;
+        number = own;
+      }
+      aparts.push_back(own - number);
+    }
+    for (const int64_t apart : aparts) {
+      if (step == 0 ? apart != 0 : apart % step != 0) return {};
+    }
+    std::vector<int64_t> numbers = NumbersOf(first->thread);
+    for (int64_t& n : numbers) n = step == 0 ? n / run : ((n / run) % step + step) % step;
+    return numbers;
+  }
+
+  // A linear form in the thread's indices, for each thread; empty where that is not known.
+  std::vector<int64_t> NumbersOf(const LinearForm& thread) const {
+    const auto function = IntFunction::Of(FromLinear(thread, kInt64), indices_);
     if (!function.ok()) return {};
     const std::vector<int64_t> zeros(threads_.size(), 0);
-    std::optional<std::vector<int64_t>> numbers = function->Over(zeros, threads_);
-    if (!numbers) return {};
-    if (step == 0) return *std::move(numbers);
-    for (int64_t& n : *numbers) n = ((n % step) + step) % step;
-    return *std::move(numbers);
+    return function->Over(zeros, threads_).value_or(std::vector<int64_t>());
   }
 
   bool IsOwn(const Accesses& accesses) const {
@@ -184,8 +238,9 @@ class OwnElementsFinder {
     for (const int64_t extent : threads_) count *= static_cast<size_t>(extent);
     std::vector<std::vector<int64_t>> owners(count);
     for (size_t d = 0; d < accesses.indices[0].size(); ++d) {
-      const std::vector<int64_t> numbers = Owners(accesses, d);
-      for (size_t t = 0; t < numbers.size(); ++t) owners[t].push_back(numbers[t]);
+      for (const std::vector<int64_t>& numbers : {Owners(accesses, d), OwnersOfRuns(accesses, d)}) {
+        for (size_t t = 0; t < numbers.size(); ++t) owners[t].push_back(numbers[t]);
+      }
     }
     return std::set<std::vector<int64_t>>(owners.begin(), owners.end()).size() == count;
   }
@@ -195,6 +250,8 @@ class OwnElementsFinder {
   const ThreadValues& values_;
   VarMap binds_;                               // arithmetic alone
   std::unordered_set<const ExprNode*> bound_;  // in the body
+  // Of loop variables: the first value, and how far the last one is from it.
+  std::unordered_map<const ExprNode*, std::pair<int64_t, int64_t>> ranges_;
   std::unordered_map<const BufferNode*, Accesses> accesses_;
 };
 

@@ -15,7 +15,8 @@ using BufferSet = std::unordered_set<const BufferNode*>;
 
 // Buffers of shared and global memory of which every element belongs to one thread of the block: no
 // two threads touch the same, whatever statements they are at. So it is where an index of all
-// accesses, or several of them, says which thread it is: S[tx], S[i * 128 + tx, j] of 128 threads.
+// accesses, or several of them, says which thread it is: S[tx], S[i * 128 + tx, j] of 128 threads,
+// S[8 * tx + k] of a k below 8.
 // `threads`: the extents of the block.
 BufferSet OwnElements(const Stmt& body, const std::vector<Expr>& indices,
                       const std::vector<int64_t>& threads, const ThreadValues& values);

@@ -4,6 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/lang/elaborator.h"
+#include "compiler/lang/format_value.h"
+#include "compiler/lang/vector.h"
 
 namespace kiln::lang {
 namespace {
@@ -246,6 +248,14 @@ Operand LiteralBeside(const Value& number, DType other) {
   return {ir::MakeInt(i, type), {}};
 }
 
+// What arithmetic is done in: 32 bits for elements of 4, float32 for powers of two.
+Operand Widened(Operand x) {
+  const DType type = x.e.dtype();
+  const bool narrow = type.code == TypeCode::kE2M1 || type.code == TypeCode::kE8M0;
+  if (type.is_packed() || narrow) x.e = ir::MakeCast(narrow ? kFloat32 : kInt32, x.e);
+  return x;
+}
+
 }  // namespace
 
 absl::StatusOr<std::pair<Operand, Operand>> Elaborator::Match(const Value& a, const Value& b,
@@ -253,13 +263,17 @@ absl::StatusOr<std::pair<Operand, Operand>> Elaborator::Match(const Value& a, co
   Operand x, y;
   if (a.is_number() && !b.is_number()) {
     KILN_ASSIGN_OR_RETURN(y, ToOperand(b, loc, "an operand"));
+    y = Widened(std::move(y));
     x = LiteralBeside(a, y.e.dtype());
   } else if (b.is_number() && !a.is_number()) {
     KILN_ASSIGN_OR_RETURN(x, ToOperand(a, loc, "an operand"));
+    x = Widened(std::move(x));
     y = LiteralBeside(b, x.e.dtype());
   } else {
     KILN_ASSIGN_OR_RETURN(x, ToOperand(a, loc, "an operand"));
     KILN_ASSIGN_OR_RETURN(y, ToOperand(b, loc, "an operand"));
+    x = Widened(std::move(x));
+    y = Widened(std::move(y));
   }
   if (x.e.dtype().code == TypeCode::kHandle || y.e.dtype().code == TypeCode::kHandle) {
     return Error(loc, "a handle has no arithmetic", "give it a shape with T.match_buffer first");
@@ -274,6 +288,11 @@ absl::StatusOr<Value> Elaborator::BinaryOp(ast::BinaryOp op, const Value& a, con
   if (a.is_number() && b.is_number()) return NumberOps(this, loc).Apply(op, a, b);
   if (a.Is(Type::kTerm) || b.Is(Type::kTerm)) return LayoutTermOp(*this, op, a, b, loc);
   if (a.Is(Type::kArray) || b.Is(Type::kArray)) return ArrayOp(*this, op, a, b, loc);
+  if (IsVector(a) || IsVector(b)) {
+    return ByLane(*this, loc, {a, b}, [&](const std::vector<Value>& lanes) {
+      return BinaryOp(op, lanes[0], lanes[1], loc);
+    });
+  }
   if (!IsRuntime(a) && !IsRuntime(b)) {
     if (op == BinaryOp::kAdd && a.Is(Type::kStr) && b.Is(Type::kStr)) {
       KILN_RETURN_IF_ERROR(ChargeBytes(loc, a.str().size() + b.str().size()));
@@ -381,6 +400,10 @@ absl::StatusOr<Value> Elaborator::BinaryOp(ast::BinaryOp op, const Value& a, con
 
 absl::StatusOr<Value> Elaborator::UnaryOp(ast::UnaryOp op, const Value& a, SourceLoc loc) {
   KILN_RETURN_IF_ERROR(Step(loc));
+  if (IsVector(a)) {
+    return ByLane(*this, loc, {a},
+                  [&](const std::vector<Value>& lanes) { return UnaryOp(op, lanes[0], loc); });
+  }
   if (op == ast::UnaryOp::kNot) {
     KILN_ASSIGN_OR_RETURN(Condition c, Decide(a, loc));
     if (c.known) return Value::Bool(!c.value);
@@ -399,6 +422,7 @@ absl::StatusOr<Value> Elaborator::UnaryOp(ast::UnaryOp op, const Value& a, Sourc
     }
   } else if (IsRuntime(a)) {
     KILN_ASSIGN_OR_RETURN(Operand x, ToOperand(a, loc, "the operand"));
+    x = Widened(std::move(x));
     if (op == ast::UnaryOp::kPos) return NewExpr(x, loc);
     const bool is_bool = x.e.dtype().is_bool();
     if (is_bool && op == ast::UnaryOp::kInvert) {
@@ -443,9 +467,10 @@ absl::StatusOr<Value> Elaborator::CompareOp(ast::CompareOp op, const Value& a, c
     case CompareOp::kIn:
     case CompareOp::kNotIn: {
       bool found = false;
-      if (b.Is(Type::kStr) && a.Is(Type::kStr)) {
-        found = b.str().find(a.str()) != std::string::npos;
-      } else if (b.Is(Type::kStr) && !IsRuntime(a)) {
+      const Value text = AsText(*this, b), part = AsText(*this, a);
+      if (text.Is(Type::kStr) && part.Is(Type::kStr)) {
+        found = text.str().find(part.str()) != std::string::npos;
+      } else if (text.Is(Type::kStr) && !IsRuntime(a)) {
         return Error(loc, absl::StrCat(Describe(a), " is looked for in a string"),
                      "look for a string: str(x) in text");
       } else {
@@ -467,6 +492,11 @@ absl::StatusOr<Value> Elaborator::CompareOp(ast::CompareOp op, const Value& a, c
     }
     default:
       break;
+  }
+  if (IsVector(a) || IsVector(b)) {
+    return ByLane(*this, loc, {a, b}, [&](const std::vector<Value>& lanes) {
+      return CompareOp(op, lanes[0], lanes[1], loc);
+    });
   }
   const bool equality = op == CompareOp::kEq || op == CompareOp::kNe;
   const bool comparable = (IsRuntime(a) || a.is_number()) && (IsRuntime(b) || b.is_number());

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/lang/elaborator.h"
+#include "compiler/lang/vector.h"
 
 namespace kiln::lang {
 namespace {
@@ -136,12 +137,13 @@ absl::Status Elaborator::AssignSubscript(const ast::Subscript& target, const Val
     return AssignItem(base, index, value, target.loc);
   }
   KILN_ASSIGN_OR_RETURN(const Value place, EvalSubscript(target));
-  const AccessObject& access = place.access();
-  if (!access.is_point) {
-    return Error(target.loc,
-                 absl::StrCat("a region of '", access.buffer->name, "' is assigned to with '='"),
-                 "use T.copy for a region, T.fill for one value, or store element by element in "
-                 "T.Parallel");
+  const bool lanes = IsVector(place) || IsVector(value);
+  if (!lanes && !place.access().is_point) {
+    return Error(
+        target.loc,
+        absl::StrCat("a region of '", place.access().buffer->name, "' is assigned to with '='"),
+        "use T.copy for a region, T.fill for one value, or store element by element in "
+        "T.Parallel");
   }
   if (!MayStore() && regions_.empty()) {
     return Error(target.loc, "a buffer is stored to outside a kernel", "move the store into it");
@@ -152,6 +154,17 @@ absl::Status Elaborator::AssignSubscript(const ast::Subscript& target, const Val
                  "make the function a @T.macro");
   }
   KILN_RETURN_IF_ERROR(RequireLaunch(target.loc, "a store"));
+  if (lanes) {
+    const size_t count = (IsVector(place) ? place : value).seq().items.size();
+    if (!IsVector(place) && place.access().is_point) {
+      return Error(target.loc,
+                   absl::StrCat("a vector of ", count, " lanes is stored to an element"),
+                   "store it to x[i:i + lanes] or x[T.Ramp(i, 1, lanes)]");
+    }
+    KILN_ASSIGN_OR_RETURN(const std::vector<Value> at, LanesOf(*this, place, count, target.loc));
+    return StoreLanes(*this, at, value, target.loc);
+  }
+  const AccessObject& access = place.access();
   std::vector<ir::Expr> indices;
   for (const AccessIndex& index : access.indices) indices.push_back(index.min);
   return StoreElement(access.buffer, std::move(indices), value, target.loc);
@@ -240,11 +253,11 @@ absl::Status Elaborator::ExecAugAssign(const ast::AugAssign& node) {
     return AssignItem(base, index, value, target->loc);
   }
   KILN_ASSIGN_OR_RETURN(const Value place, EvalSubscript(*target));
-  const AccessObject& access = place.access();
-  if (!access.is_point) {
-    return Error(target->loc,
-                 absl::StrCat("a region of '", access.buffer->name, "' is updated in place"),
-                 "update element by element in T.Parallel");
+  if (!IsVector(place) && !place.access().is_point) {
+    return Error(
+        target->loc,
+        absl::StrCat("a region of '", place.access().buffer->name, "' is updated in place"),
+        "update element by element in T.Parallel");
   }
   if (!MayStore()) {
     return Error(target->loc,
@@ -254,6 +267,8 @@ absl::Status Elaborator::ExecAugAssign(const ast::AugAssign& node) {
   KILN_RETURN_IF_ERROR(RequireLaunch(target->loc, "a store"));
   KILN_ASSIGN_OR_RETURN(const Value right, Eval(node.value));
   KILN_ASSIGN_OR_RETURN(const Value value, BinaryOp(node.op, place, right, node.loc));
+  if (IsVector(place)) return StoreLanes(*this, place.seq().items, value, node.loc);
+  const AccessObject& access = place.access();
   std::vector<ir::Expr> indices;
   for (const AccessIndex& index : access.indices) indices.push_back(index.min);
   return StoreElement(access.buffer, std::move(indices), value, node.loc);
@@ -285,6 +300,11 @@ absl::Status Elaborator::ExecAnnAssign(const ast::AnnAssign& node) {
   if (frame_->traced && KindOfAnnotation(node.annotation) == AnnotationKind::kScalar &&
       (IsRuntime(value) || value.is_number())) {
     KILN_ASSIGN_OR_RETURN(const Value type, Eval(node.annotation));
+    if (type.Is(Type::kDType) && type.dtype().lanes > 1) {
+      return Error(node.annotation->loc,
+                   absl::StrCat("a scalar is annotated as ", type.dtype().ToString()),
+                   "make a vector of it with T.Broadcast");
+    }
     if (type.Is(Type::kDType) && !(value.Is(Type::kBuffer))) {
       KILN_ASSIGN_OR_RETURN(const Operand cast, ToType(value, type.dtype(), node.loc, "the value"));
       KILN_ASSIGN_OR_RETURN(value, NewExpr(cast, node.loc));

@@ -178,8 +178,13 @@ absl::StatusOr<Value> Reinterpret(Elaborator& e, const BoundArgs& args) {
   KILN_ASSIGN_OR_RETURN(const DType type, e.ToDType(args[t], args.LocOf(t)));
   KILN_ASSIGN_OR_RETURN(Operand x, e.ToOperand(args[v], args.LocOf(v), "the value"));
   if (type.code == TypeCode::kHandle && ir::IsConst(x.e, 0)) return Value::None();
-  if (x.e.dtype().is_bool() || type.is_bool() || x.e.dtype().bits != type.bits ||
-      type.code == TypeCode::kHandle || x.e.dtype().code == TypeCode::kHandle) {
+  // Four bits are also the low half of an integer of eight.
+  const DType from = x.e.dtype();
+  const bool same_bits = from.bits == type.bits ||
+                         (from.is_packed() && type.is_int() && type.bits == 8) ||
+                         (type.is_packed() && from.is_int() && from.bits == 8);
+  if (from.is_bool() || type.is_bool() || !same_bits || type.code == TypeCode::kHandle ||
+      x.e.dtype().code == TypeCode::kHandle) {
     return e.Error(
         args.loc,
         absl::StrCat("T.reinterpret from ", x.e.dtype().ToString(), " to ", type.ToString()),
@@ -194,7 +199,7 @@ absl::StatusOr<Value> Infinity(Elaborator& e, const BoundArgs& args) {
   if (args.Given(0)) {
     KILN_ASSIGN_OR_RETURN(type, e.ToDType(args[0], args.LocOf(0)));
   }
-  if (!type.is_float() || type.code == TypeCode::kE4M3) {
+  if (!type.is_float() || (type.bits <= 8 && type.code != TypeCode::kE5M2)) {
     return e.Error(args.LocOf(0), absl::StrCat(type.ToString(), " has no infinity"),
                    "use T.max_value(dtype)");
   }
@@ -212,11 +217,10 @@ absl::StatusOr<Value> Limit(Elaborator& e, const BoundArgs& args) {
       top = 3.4028234663852886e38;
     else if (type.code == TypeCode::kBFloat)
       top = 0x1.FEp127;
-    else if (type.code == TypeCode::kE4M3)
-      top = 448;
-    else if (type.code == TypeCode::kE5M2)
-      top = 57344;
-    return e.NewExpr(ir::MakeFloat(is_max ? top : -top, type), {}, args.loc);
+    else if (type.bits <= 8)  // they saturate
+      top = RoundToType(INFINITY, type);
+    const double least = type.code == TypeCode::kE8M0 ? 0 : -top;  // which has no sign
+    return e.NewExpr(ir::MakeFloat(is_max ? top : least, type), {}, args.loc);
   }
   if (type.code == TypeCode::kHandle) {
     return e.Error(args.loc, "a handle has no limits", "pass a number type");

@@ -352,7 +352,7 @@ bool IsInstance(const Value& v, const Value& type) {
   if (name == "int") return v.is_integer();
   if (name == "float") return v.Is(Type::kFloat);
   if (name == "bool") return v.Is(Type::kBool);
-  if (name == "str") return v.Is(Type::kStr);
+  if (name == "str") return v.Is(Type::kStr) || v.Is(Type::kDType);
   if (name == "list") return v.Is(Type::kList);
   if (name == "tuple") return v.Is(Type::kTuple);
   if (name == "dict") return v.Is(Type::kDict);

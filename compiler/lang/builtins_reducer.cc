@@ -25,6 +25,10 @@ absl::StatusOr<Value> AllocReducer(Elaborator& e, const BoundArgs& args) {
   KILN_ASSIGN_OR_RETURN(const DType dtype, e.ToDType(args[1], args.LocOf(1)));
   const bool bits =
       op == ir::ReduceOp::kBitAnd || op == ir::ReduceOp::kBitOr || op == ir::ReduceOp::kBitXor;
+  if (dtype.is_packed()) {
+    return e.Unimplemented(args.LocOf(1), absl::StrCat("a reducer of ", dtype.ToString()),
+                           "use int32 or float32");
+  }
   if (bits && !dtype.is_int()) {
     return e.Error(args.LocOf(1), absl::StrCat("a reducer of bits of ", dtype.ToString()),
                    "use an integer type");

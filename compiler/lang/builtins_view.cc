@@ -50,7 +50,10 @@ absl::Status CheckBase(Elaborator& e, const ir::BufferNode& base, DType dtype, S
                    "view a tensor whose elements lie side by side, or copy it into a tile");
   }
   if (dtype == base.dtype) return absl::OkStatus();
-  if (base.scope == ir::Scope::kGlobal) {
+  const DType other = dtype.is_packed() ? base.dtype : dtype;
+  const bool same_bytes =
+      (dtype.is_packed() || base.dtype.is_packed()) && (other.is_packed() || other == kUInt8);
+  if (base.scope == ir::Scope::kGlobal && !same_bytes) {
     return e.Unimplemented(loc,
                            absl::StrCat("a view of the global tensor '", base.name, "' of ",
                                         base.dtype.ToString(), " as ", dtype.ToString()),

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/lang/elaborator.h"
 #include "compiler/lang/suggest.h"
+#include "compiler/lang/vector.h"
 
 namespace kiln::lang {
 namespace {
@@ -161,7 +162,8 @@ absl::StatusOr<Value> Elaborator::CallBuiltin(const Builtin& builtin, const Valu
                  absl::StrCat(builtin.name, " needs its argument '", signature.names[i], "'"),
                  absl::StrCat("its parameters: ", builtin.params));
   }
-  return builtin.function(*this, bound);
+  KILN_ASSIGN_OR_RETURN(const auto made, CallByLane(*this, builtin, bound));
+  return made ? *made : builtin.function(*this, bound);
 }
 
 absl::StatusOr<Value> Elaborator::CallType(const Value& callee, const CallArgs& args) {
@@ -185,6 +187,14 @@ absl::StatusOr<Value> Elaborator::CallType(const Value& callee, const CallArgs& 
                  "write the value in the parentheses");
   }
   const Value& v = args.positional[0];
+  if (type.lanes > 1 || IsVector(v)) {
+    const auto convert = [&](const std::vector<Value>& lanes) {
+      CallArgs one = args;
+      one.positional[0] = lanes[0];
+      return CallType(Value::OfDType(type.element()), one);
+    };
+    return ByLane(*this, args.loc, {v}, convert, type.lanes > 1 ? type.lanes : 0);
+  }
   if (type.code == TypeCode::kHandle) {
     return Error(args.loc, "a handle cannot be made from a value", "use it as an annotation");
   }

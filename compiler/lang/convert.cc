@@ -7,7 +7,9 @@
 #include "absl/strings/str_join.h"
 #include "compiler/ir/visit.h"
 #include "compiler/lang/elaborator.h"
+#include "compiler/lang/format_value.h"
 #include "compiler/lang/suggest.h"
+#include "compiler/lang/vector.h"
 
 namespace kiln::lang {
 namespace {
@@ -99,6 +101,10 @@ absl::Status Elaborator::CheckDepth(SourceLoc loc) {
   if (depth_ <= 10 * limits_.depth) return absl::OkStatus();
   return Exhausted(
       loc, absl::StrCat("evaluation is nested more than ", 10 * limits_.depth, " levels deep"));
+}
+
+Value AsText(Elaborator& e, const Value& v) {
+  return v.Is(Type::kDType) ? e.NewStr(v.dtype().ToString()) : v;
 }
 
 Value Elaborator::NewStr(std::string text) {
@@ -287,6 +293,7 @@ absl::StatusOr<bool> Elaborator::ToBool(const Value& v, SourceLoc loc, absl::str
 absl::StatusOr<std::string> Elaborator::ToStr(const Value& v, SourceLoc loc,
                                               absl::string_view what) {
   if (v.Is(Type::kStr)) return v.str();
+  if (v.Is(Type::kDType)) return v.dtype().ToString();
   return Error(loc, absl::StrCat(what, " must be a string, not ", Describe(v)),
                "write it in quotes");
 }
@@ -315,6 +322,10 @@ absl::StatusOr<std::string> Elaborator::TextOf(const Value& v, SourceLoc loc) {
 }
 
 absl::StatusOr<DType> Elaborator::ToDType(const Value& v, SourceLoc loc) {
+  if (v.Is(Type::kDType) && v.dtype().lanes > 1) {
+    return Error(loc, absl::StrCat(v.dtype().ToString(), ", a type of vectors"),
+                 "give the element's type, and the lanes as a dimension or with T.Ramp");
+  }
   if (v.Is(Type::kDType)) return v.dtype();
   if (v.Is(Type::kStr)) {
     absl::string_view name = v.str();
@@ -322,6 +333,7 @@ absl::StatusOr<DType> Elaborator::ToDType(const Value& v, SourceLoc loc) {
       if (name.substr(0, prefix.size()) == prefix) name.remove_prefix(prefix.size());
     }
     if (const auto type = ParseDType(name)) return *type;
+    if (const auto type = ParseVectorType(name)) return ToDType(Value::OfDType(*type), loc);
     return Error(loc, absl::StrCat("'", v.str(), "' is not a dtype that Kiln supports"),
                  DidYouMean(name,
                             {"float64", "float32", "float16", "bfloat16", "float8_e4m3fn",
@@ -460,6 +472,8 @@ absl::StatusOr<std::vector<Value>> Elaborator::Iterate(const Value& v, SourceLoc
       KILN_RETURN_IF_ERROR(Step(loc, static_cast<int64_t>(keys.size())));
       return keys;
     }
+    case Type::kDType:
+      return Iterate(AsText(*this, v), loc);
     case Type::kStr: {
       std::vector<Value> chars;
       KILN_RETURN_IF_ERROR(ChargeBytes(loc, static_cast<int64_t>(v.str().size()) * 96));

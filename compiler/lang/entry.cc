@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "compiler/ir/analysis.h"
 #include "compiler/ir/overlap.h"
+#include "compiler/ir/packed.h"
 #include "compiler/ir/threads.h"
 #include "compiler/ir/verify.h"
 #include "compiler/ir/visit.h"
@@ -355,6 +356,10 @@ absl::Status Elaborator::DeclareParam(size_t slot, const ast::Param& param, cons
     return absl::OkStatus();
   } else if (annotation.Is(Type::kDType) || annotation.Is(Type::kTypeName)) {
     KILN_ASSIGN_OR_RETURN(const DType type, ToDType(annotation, loc));
+    if (type.is_packed()) {
+      return Unimplemented(loc, absl::StrCat("a scalar parameter of ", type.ToString()),
+                           "pass int32 or float32, and convert it");
+    }
     result.kind = ir::Param::kScalar;
     result.scalar = VarNamed(param.name, type);
     if (ParamSignature* seen = Seen(slot)) seen->dtype = type;
@@ -485,9 +490,21 @@ absl::StatusOr<ir::Program> Elaborator::Finish(const std::string& name, const Ji
   ir::Program program;
   program.name = name;
   program.source = module_.file;
-  const ir::Stmt body = ir::MakeSeq(PopRegion(), kernel_def_->loc);
+  ir::Stmt body = ir::MakeSeq(PopRegion(), kernel_def_->loc);
   std::vector<ir::Expr> open;
   for (const auto& tunable : tunables_) open.push_back(tunable.second);
+  ir::PackedInput packed{open, false, module_.file.get()};
+  for (const ir::Expr& index : launch_.indices) packed.speaks_of_threads |= ir::Uses(body, index);
+  std::vector<ir::Param*> tensors;
+  for (auto& slot : slots_) {
+    if (slot.has_value()) tensors.push_back(&*slot);
+  }
+  for (ir::Param& output : outputs_) tensors.push_back(&output);
+  std::vector<ir::Expr> even;
+  KILN_RETURN_IF_ERROR(ir::ResolvePacked(packed, &body, std::move(tensors), &views_, &even));
+  for (const ir::Expr& tunable : even) {
+    constraints_.push_back(ir::Equal(ir::FloorMod(tunable, ir::MakeInt(2)), ir::MakeInt(0)));
+  }
   KILN_ASSIGN_OR_RETURN(program.body, ir::ResolveReducers(body, reducers_, open, *module_.file));
   KILN_ASSIGN_OR_RETURN(program.body, ir::ResolveViews(program.body, views_, *module_.file));
   KILN_ASSIGN_OR_RETURN(program.body, ir::StageOverlaps(program.body, open, *module_.file));

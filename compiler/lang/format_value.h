@@ -1,4 +1,4 @@
-// Python's format(value, spec), for f-strings.
+// Values as text: Python's format(value, spec), for f-strings, and dtypes as their names.
 #ifndef KILN_COMPILER_LANG_FORMAT_VALUE_H_
 #define KILN_COMPILER_LANG_FORMAT_VALUE_H_
 
@@ -14,6 +14,11 @@ namespace kiln::lang {
 // Python's documentation ("Format Specification Mini-Language") has it, widths and digits up to 200
 // and 50. None where the spec does not fit the value, or is none. `spec` is not empty.
 std::optional<std::string> FormatValue(const Value& value, absl::string_view spec);
+
+class Elaborator;
+// A dtype's name, as TVM's dtypes are strings too ("int8" in dtype, dtype[:3], dtype.upper()); any
+// other value as it is.
+Value AsText(Elaborator& e, const Value& v);
 
 }  // namespace kiln::lang
 

@@ -6,6 +6,7 @@
 #include "compiler/ir/visit.h"
 #include "compiler/lang/elaborator.h"
 #include "compiler/lang/suggest.h"
+#include "compiler/lang/vector.h"
 
 namespace kiln::lang {
 namespace {
@@ -447,6 +448,10 @@ absl::StatusOr<ir::Buffer> Elaborator::NewNamedBuffer(DType dtype, std::vector<i
                                                       absl::string_view fallback) {
   if (shape.empty()) {
     return Error(loc, "a buffer needs at least one dimension", "use shape (1,) for a scalar");
+  }
+  if (dtype.lanes > 1) {
+    return Error(loc, absl::StrCat("a buffer of ", dtype.ToString()),
+                 "make the lanes its last dimension");
   }
   if (shape.size() > 16) {
     return Error(loc, absl::StrCat("a buffer of ", shape.size(), " dimensions"),

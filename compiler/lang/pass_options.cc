@@ -50,6 +50,7 @@ const std::vector<PassConfigKey>& PassConfigKeys() {
   static constexpr char kAlias[] = "tensors of a kernel never overlap; remove it";
   static const auto& keys = *new std::vector<PassConfigKey>{
       {"TL_SIMPLIFY", "tl.Simplify"},
+      {"TL_DISABLE_DYNAMIC_TAIL_SPLIT", "tl.disable_dynamic_tail_split"},
       {"TL_SIMPLIFY_TRANSITIVELY_PROVE_INEQUALITIES", "transitively_prove_inequalities"},
       {"TL_SIMPLIFY_CONVERT_BOOLEAN_TO_AND_OF_ORS", "convert_boolean_to_and_of_ors"},
       {"TL_SIMPLIFY_APPLY_CONSTRAINTS_TO_BOOLEAN_BRANCHES",

@@ -8,6 +8,7 @@
 #include "absl/strings/str_split.h"
 #include "compiler/lang/builtin.h"
 #include "compiler/lang/pass_options.h"
+#include "compiler/lang/vector.h"
 
 namespace kiln::lang {
 namespace {
@@ -41,15 +42,7 @@ constexpr Refusal kRefused[] = {
      "use T.alloc_shared, T.alloc_fragment or T.alloc_local"},
     {"annotate_restrict_buffers",
      "pass tensors that lie apart: Kiln takes those of one call to share no element"},
-    {"Ramp Broadcast Shuffle extract_lane add2 sub2 mul2 fma2 max2 min2 abs2",
-     "write it for one element of a T.vectorized or T.Parallel loop: vectors are the compiler's"},
-    {"ldg64 ldg128 ldg256 stg64 stg128 stg256 lds64 lds128 sts64 sts128",
-     "load and store elements in a T.vectorized loop, or use T.copy: accesses are made wide"},
     {"tfloat32", "use float32, and the pass option kiln.tf32 for products"},
-    {"int4 uint4 float4_e2m1fn",
-     "keep two values in a uint8 and take them apart with shifts, or use a wider type"},
-    {"float8_e8m0fnu float8_e4m3fnuz float8_e5m2fnuz",
-     "use float8_e4m3fn or float8_e5m2, or keep the bits in a uint8"},
 };
 
 void AddTable(BuiltinTable table, absl::string_view prefix, Module* module) {
@@ -83,7 +76,8 @@ std::vector<BuiltinTable> LanguageTables() {
   return {TileBuiltins(),   ScanBuiltins(),     AtomicBuiltins(), MathBuiltins(),
           BitBuiltins(),    RoundingBuiltins(), RandomBuiltins(), DebugBuiltins(),
           DeviceBuiltins(), AllocBuiltins(),    ViewBuiltins(),   ReducerBuiltins(),
-          LoopBuiltins(),   BarrierBuiltins(),  ThreadBuiltins(), LayoutBuiltins()};
+          LoopBuiltins(),   BarrierBuiltins(),  ThreadBuiltins(), LayoutBuiltins(),
+          VectorBuiltins()};
 }
 
 void AddLanguage(ModuleMap* modules) {

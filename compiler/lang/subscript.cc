@@ -4,7 +4,9 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/lang/elaborator.h"
 #include "compiler/lang/extent.h"
+#include "compiler/lang/format_value.h"
 #include "compiler/lang/suggest.h"
+#include "compiler/lang/vector.h"
 
 namespace kiln::lang {
 
@@ -41,7 +43,7 @@ absl::StatusOr<Value> Elaborator::EvalSubscript(const ast::Subscript& node) {
   const bool one = indices.size() == 1 && !node.is_tuple;
   if (base.Is(Type::kBuffer)) {
     // x[(i, j)] is x[i, j].
-    if (one && indices[0].is_sequence()) {
+    if (one && indices[0].is_sequence() && !IsVector(indices[0])) {
       locs.assign(indices[0].seq().items.size(), locs[0]);
       indices = std::vector<Value>(indices[0].seq().items);
     }
@@ -75,6 +77,7 @@ absl::StatusOr<Value> Elaborator::SubscriptSequence(const Value& base, const Val
         loc, absl::StrCat("the dict has no key ", Repr(index)),
         index.Is(Type::kStr) ? DidYouMean(index.str(), keys, "check the key") : "check the key");
   }
+  if (base.Is(Type::kDType)) return SubscriptSequence(AsText(*this, base), index, loc);
   int64_t size = 0;
   if (base.is_sequence()) {
     size = static_cast<int64_t>(base.seq().items.size());
@@ -212,6 +215,11 @@ absl::StatusOr<Value> Elaborator::SubscriptBuffer(const ir::Buffer& buffer,
                               ", but ", indices.size(), " indices"),
                  "drop the extra indices");
   }
+  if (std::any_of(indices.begin(), indices.end(), IsVector)) {
+    return ByLane(*this, loc, indices, [&](const std::vector<Value>& lanes) {
+      return SubscriptBuffer(buffer, lanes, loc, locs);
+    });
+  }
   auto* access = arena_.New<AccessObject>();
   access->buffer = buffer;
   access->is_point = indices.size() == rank;
@@ -235,6 +243,7 @@ absl::StatusOr<Value> Elaborator::GetMember(const Module& module, const std::str
   if (found != module.members.end()) return found->second;
   if (module.has_dtypes) {
     if (const auto type = ParseDType(attr)) return Value::OfDType(*type);
+    if (const auto type = ParseVectorType(attr)) return Value::OfDType(*type);
   }
   if (module.bundled.contains(attr)) return BundledClass(attr, loc);
   const auto refused = module.refused.find(attr);
@@ -299,7 +308,7 @@ absl::StatusOr<Value> Elaborator::GetAttribute(const Value& self, const std::str
       if (attr == "lanes") return Value::Int(type.lanes);
       if (attr == "itemsize" || attr == "bytes" || attr == "nbytes")
         return Value::Int(type.bytes());
-      break;
+      return GetAttribute(AsText(*this, self), attr, loc);
     }
     case Type::kExpr:
       if (attr == "dtype") return Value::OfDType(self.expr().expr.dtype());
@@ -307,6 +316,13 @@ absl::StatusOr<Value> Elaborator::GetAttribute(const Value& self, const std::str
     case Type::kAccess:
       if (attr == "dtype") return Value::OfDType(self.access().buffer->dtype);
       if (attr == "buffer") return NewBuffer(self.access().buffer);
+      break;
+    case Type::kTuple:
+      if (attr == "dtype" && IsVector(self)) {
+        KILN_ASSIGN_OR_RETURN(const Operand lane, ToOperand(self.seq().items[0], loc, "a lane"));
+        const auto lanes = static_cast<int>(self.seq().items.size());
+        return Value::OfDType(lane.e.dtype().with_lanes(lanes));
+      }
       break;
     case Type::kRange:
       if (attr == "start") return Value::Int(self.range().start);

@@ -12,6 +12,7 @@
 #include "compiler/passes/hold_sums.h"
 #include "compiler/passes/instruct_gemm.h"
 #include "compiler/passes/pipeline.h"
+#include "compiler/passes/place_launch.h"
 #include "compiler/passes/store_matrices.h"
 #include "compiler/passes/tensor_box.h"
 #include "compiler/target/legality.h"
@@ -180,11 +181,11 @@ absl::StatusOr<std::string> ExplainLayouts(const ir::Program& program, LayoutCos
   });
   std::string text;
   for (const ir::Stmt& launch : launches) {
-    KILN_ASSIGN_OR_RETURN(const LayoutProblem problem,
-                          CollectLayoutProblem(tiles, *launch.As<ir::Launch>(), GpuOf(context)));
-    KILN_ASSIGN_OR_RETURN(const LayoutSolution solution, InferLayouts(tiles, problem, cost));
+    KILN_ASSIGN_OR_RETURN(const PlacedLaunch placed,
+                          PlaceLaunch(tiles, launch, GpuOf(context), cost));
     if (!text.empty()) absl::StrAppend(&text, "\n");
-    absl::StrAppend(&text, TellStory(problem, solution));
+    absl::StrAppend(&text, TellStory(placed.problem, placed.solution));
+    for (const std::string& copy : placed.copies) absl::StrAppend(&text, "\n", copy, "\n");
     for (const auto& [note, why] : launch.As<ir::Launch>()->annotations) {
       if (!absl::StartsWith(note, kInRegisters)) continue;
       absl::StrAppend(&text, "\nsums ", absl::StripPrefix(note, kInRegisters),

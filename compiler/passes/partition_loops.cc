@@ -10,6 +10,7 @@
 #include "compiler/passes/partition_gemm.h"
 #include "compiler/passes/partition_reduction.h"
 #include "compiler/passes/partition_sums.h"
+#include "compiler/passes/place_launch.h"
 #include "compiler/passes/thread_level.h"
 
 namespace kiln::passes {
@@ -223,22 +224,22 @@ class Partition : public ir::Mutator {
   std::unordered_set<const ir::BufferNode*> own_;  // allocated in the iteration
 };
 
-absl::StatusOr<Stmt> PartitionLaunch(const ir::Program& program, const ir::Launch& launch,
+absl::StatusOr<Stmt> PartitionLaunch(const ir::Program& program, const Stmt& s,
                                      const PassContext& context) {
-  KILN_ASSIGN_OR_RETURN(const LayoutProblem problem,
-                        CollectLayoutProblem(program, launch, GpuOf(context)));
-  KILN_ASSIGN_OR_RETURN(const LayoutSolution solution, InferLayouts(program, problem));
+  KILN_ASSIGN_OR_RETURN(const PlacedLaunch placed, PlaceLaunch(program, s, GpuOf(context)));
+  const ir::Launch& launch = *placed.launch.As<ir::Launch>();
+  const LayoutProblem& problem = placed.problem;
   KILN_ASSIGN_OR_RETURN(
       const Stmt body,
-      Partition(program, launch, problem, solution, context.instruct).Body(launch.body));
-  ir::BufferMap placed;  // shared tiles, with the layouts that apply-layouts puts into indices
+      Partition(program, launch, problem, placed.solution, context.instruct).Body(launch.body));
+  ir::BufferMap tiles;  // shared ones, with the layouts that apply-layouts puts into indices
   for (const SharedTile& tile : problem.shared) {
     ir::BufferNode node = *tile.buffer;
     node.layout = tile.layout.ToString();
-    placed[tile.buffer.get()] = std::make_shared<const ir::BufferNode>(std::move(node));
+    tiles[tile.buffer.get()] = std::make_shared<const ir::BufferNode>(std::move(node));
   }
   return ir::MakeStmt<ir::Launch>(launch.loc, launch.grid, launch.threads,
-                                  ir::Substitute(body, {}, placed), launch.annotations);
+                                  ir::Substitute(body, {}, tiles), launch.annotations);
 }
 
 }  // namespace
@@ -249,7 +250,7 @@ absl::StatusOr<ir::Program> PartitionLoops(const ir::Program& program, const Pas
   out.body = ir::RewriteStmts(program.body, [&](const Stmt& s) -> Stmt {
     const auto* launch = s.As<ir::Launch>();
     if (launch == nullptr || !status.ok()) return {};
-    absl::StatusOr<Stmt> partitioned = PartitionLaunch(program, *launch, context);
+    absl::StatusOr<Stmt> partitioned = PartitionLaunch(program, s, context);
     if (partitioned.ok()) return *std::move(partitioned);
     status = partitioned.status();
     return {};

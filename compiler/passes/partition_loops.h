@@ -1,4 +1,4 @@
-// partition-loops: from a block to its threads. Infers layouts (infer_layouts.h); fragments become
+// partition-loops: from a block to its threads. Infers layouts (place_launch.h); fragments become
 // registers of threads, parallel loops become loops over threads in which each thread runs its own
 // iterations, and what the block did once (a store outside of loops, one of several threads that
 // run an iteration) is done by one thread. Reductions go through shared memory to whoever holds the

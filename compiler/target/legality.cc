@@ -50,11 +50,15 @@ std::string WhyNot(const Arch& arch, const GemmRule& r, const GemmQuery& q) {
   if (r.feature[0] != '\0' && !arch.Has(r.feature)) {
     return absl::StrCat("the processor has no ", r.feature);
   }
-  if (q.a.element() != q.b.element()) {
+  // Of the floats of 8 bits each operand may have its own (PTX ISA 9.7.14.5.14, 9.7.15.5.2).
+  const bool bytes = q.a.is_float() && q.b.is_float() && q.a.bits == 8 && q.b.bits == 8;
+  if (q.a.element() != q.b.element() && !bytes) {
     return absl::StrCat("operand types differ: ", q.a.ToString(), " and ", q.b.ToString());
   }
-  if (!Lists(r.inputs, q.a.ToString())) {
-    return absl::StrCat(r.unit, " takes no ", q.a.ToString(), " operands");
+  for (const DType type : {q.a, q.b}) {
+    if (!Lists(r.inputs, type.ToString())) {
+      return absl::StrCat(r.unit, " takes no ", type.ToString(), " operands");
+    }
   }
   if (!Lists(r.accums, q.c.ToString())) {
     return absl::StrCat(r.unit, " does not accumulate in ", q.c.ToString());

@@ -41,7 +41,8 @@ struct GemmQuery {
 struct GemmRule {
   const char* unit;       // "fma", "amx", "mma", "wgmma", "tcgen05"
   const char* archs;      // space-separated arch names, "sm" = every GPU, "x86-64" = every x86
-  const char* inputs;     // space-separated dtype names accepted for a and b (which are equal)
+  const char* inputs;     // space-separated dtype names accepted for a and b (which are equal, but
+                          // for floats of 8 bits)
   const char* accums;     // ... for c
   int m_min, m_multiple;  // 0 = no condition
   int n_multiple, k_multiple;

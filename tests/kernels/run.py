@@ -63,20 +63,53 @@ def small_float(exponent_bits, mantissa_bits, finite):
     return np.where(codes & 0x80, -value, value)
 
 
-FLOAT8 = {"float8_e4m3fn": small_float(4, 3, True), "float8_e5m2": small_float(5, 2, False)}
+def without_negative_zero(exponent_bits, mantissa_bits):
+    """The values of an 8-bit float whose bias is one more and whose code 0x80 is its one NaN."""
+    codes = np.arange(256)
+    exponent = (codes >> mantissa_bits) & ((1 << exponent_bits) - 1)
+    mantissa = codes & ((1 << mantissa_bits) - 1)
+    step = np.maximum(exponent, 1) - (1 << (exponent_bits - 1)) - mantissa_bits
+    value = np.ldexp(mantissa + np.where(exponent == 0, 0, 1 << mantissa_bits), step)
+    return np.where(codes == 0x80, np.nan, np.where(codes & 0x80, -value, value))
+
+
+FLOAT8 = {"float8_e4m3fn": small_float(4, 3, True), "float8_e5m2": small_float(5, 2, False),
+          "float8_e4m3fnuz": without_negative_zero(4, 3), "float8_e5m2fnuz": without_negative_zero(5, 2),
+          "float8_e8m0fnu": np.append(np.exp2(np.arange(-127.0, 128.0)), np.nan)}
+FLOAT4 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+PACKED = {"int4": np.append(np.arange(8), np.arange(-8, 0)), "uint4": np.arange(16),
+          "float4_e2m1fn": np.append(FLOAT4, -FLOAT4)}
 
 
 def encode_float8(x, dtype):
-    """To the nearest value, ties to the even code; what is too large becomes the largest."""
-    values = FLOAT8[dtype][:128]
+    """To the nearest value, ties to the even code; what is too large becomes the largest. Powers of two: the
+    size, up."""
+    if dtype == "float8_e8m0fnu":
+        code = np.searchsorted(FLOAT8[dtype][:255], np.abs(np.float32(x)).astype(np.float64))
+        return np.where(np.isnan(x), 255, np.minimum(code, 254)).astype(np.uint8)
+    code = nearest(x, FLOAT8[dtype][:128])
+    sign = np.where(np.signbit(x) & ((code != 0) | (not dtype.endswith("fnuz"))), 0x80, 0)
+    return (code | sign).astype(np.uint8)
+
+
+def encode_packed(x, dtype):
+    """Two neighbours in a byte, the first in its low half."""
+    if dtype == "float4_e2m1fn":
+        code = nearest(x, FLOAT4) | np.where(np.signbit(x), 8, 0)
+    else:
+        code = np.asarray(x).astype(np.int64) & 15
+    return (code[..., ::2] | code[..., 1::2] << 4).astype(np.uint8)
+
+
+def nearest(x, values):
+    """The code of the value that is nearest to the size of x."""
     count = int(np.isfinite(values).sum())
     x = np.asarray(x, np.float64)
     size = np.abs(x)
     above = np.clip(np.searchsorted(values[:count], size), 0, count - 1)
     below = np.maximum(above - 1, 0)
     up, down = values[above] - size, size - values[below]
-    code = np.where((up < down) | ((up == down) & (above % 2 == 0)), above, below)
-    return (code | np.where(np.signbit(x), 0x80, 0)).astype(np.uint8)
+    return np.where((up < down) | ((up == down) & (above % 2 == 0)), above, below)
 
 
 def encode(x, dtype):
@@ -86,6 +119,8 @@ def encode(x, dtype):
         return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
     if dtype in FLOAT8:
         return encode_float8(x, dtype)
+    if dtype in PACKED:
+        return encode_packed(x, dtype)
     if dtype == "bool":
         return np.asarray(x, np.bool_).astype(np.uint8)
     return np.asarray(x).astype(dtype)
@@ -97,11 +132,14 @@ def decode(bits, dtype):
         return (bits.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
     if dtype in FLOAT8:
         return FLOAT8[dtype][bits]
+    if dtype in PACKED:
+        return PACKED[dtype][np.stack([bits & 15, bits >> 4], -1).reshape(*bits.shape[:-1], -1)]
     return bits.astype(np.float64 if np.dtype(dtype).kind == "f" else np.int64)
 
 
 def storage(dtype):
-    return {"bfloat16": np.uint16, "bool": np.uint8}.get(dtype, np.uint8 if dtype in FLOAT8 else dtype)
+    bytes_of = np.uint8 if dtype in FLOAT8 or dtype in PACKED else dtype
+    return {"bfloat16": np.uint16, "bool": np.uint8}.get(dtype, bytes_of)
 
 
 def round_to(x, dtype):

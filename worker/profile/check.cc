@@ -34,9 +34,15 @@ double EpsilonOf(DType type) {
     case TypeCode::kBFloat:
       return 0x1p-7;
     case TypeCode::kE4M3:
+    case TypeCode::kE4M3Fnuz:
       return 0x1p-3;
     case TypeCode::kE5M2:
+    case TypeCode::kE5M2Fnuz:
       return 0x1p-2;
+    case TypeCode::kE2M1:
+      return 0x1p-1;
+    case TypeCode::kE8M0:
+      return 1;
     default:
       return 0;
   }

@@ -330,7 +330,8 @@ TEST_P(SemanticsTest, Float8sAreRoundedToEvenAndSaturate) {
     return (i % 2 ? -1.0 : 1.0) *
            std::ldexp(static_cast<double>(64 + i / 2 % 64), static_cast<int>(i / 128) - 26);
   };
-  for (const std::string type : {"float8_e4m3fn", "float8_e5m2"}) {
+  for (const std::string type : {"float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz",
+                                 "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1_unpacked"}) {
     for (const std::string loop : {"Parallel", "serial"}) {
       const std::string body = R"(for i in T.LOOP(6000):
     B[i] = T.cast(A[i], "TYPE")

@@ -28,20 +28,22 @@ TEST(Tcgen05Descriptors, Tiles) {
 
 TEST(Tcgen05Descriptors, Instructions) {
   struct Row {
-    const char* type;
-    uint64_t sums, format;
+    const char *a, *b;
+    uint64_t sums, format, right;
   };
-  for (const Row& row : {Row{"float16", 1, 0}, Row{"bfloat16", 1, 1}, Row{"float8_e4m3fn", 1, 0},
-                         Row{"float8_e5m2", 1, 1}, Row{"int8", 2, 1}}) {
+  for (const Row& row :
+       {Row{"float16", "float16", 1, 0, 0}, Row{"bfloat16", "bfloat16", 1, 1, 1},
+        Row{"float8_e4m3fn", "float8_e4m3fn", 1, 0, 0}, Row{"float8_e5m2", "float8_e5m2", 1, 1, 1},
+        Row{"float8_e4m3fn", "float8_e5m2", 1, 0, 1}, Row{"int8", "int8", 2, 1, 1}}) {
     for (const int64_t m : {64, 128}) {
       for (const int64_t n : {16, 96, 256}) {
         const uint64_t word =
-            Tcgen05InstructionDescriptor(*ParseDType(row.type), m, n, true, false);
+            Tcgen05InstructionDescriptor(*ParseDType(row.a), *ParseDType(row.b), m, n, true, false);
         EXPECT_EQ(Field(word, 0, 4), 0u);  // dense, no saturation
         EXPECT_EQ(Field(word, 4, 2), row.sums);
         EXPECT_EQ(Field(word, 6, 1), 0u);
         EXPECT_EQ(Field(word, 7, 3), row.format);
-        EXPECT_EQ(Field(word, 10, 3), row.format);
+        EXPECT_EQ(Field(word, 10, 3), row.right);
         EXPECT_EQ(Field(word, 13, 2), 0u);  // no sign is changed
         EXPECT_EQ(Field(word, 15, 1), 1u);
         EXPECT_EQ(Field(word, 16, 1), 0u);
@@ -52,7 +54,7 @@ TEST(Tcgen05Descriptors, Instructions) {
       }
     }
   }
-  EXPECT_EQ(Tcgen05InstructionDescriptor(*ParseDType("bfloat16"), 128, 128, false, true),
+  EXPECT_EQ(Tcgen05InstructionDescriptor(kBFloat16, kBFloat16, 128, 128, false, true),
             0x8200490u | 1u << 16);
 }
 

@@ -334,6 +334,37 @@ def f():
                  0, "sm_90a");
 }
 
+// What no thread holds together is read from a copy in shared memory: neighbours where halves are
+// held together, transposed elements, results of a product.
+TEST(ReportedCases, ElementsThatLieApartAreReadFromACopy) {
+  ExpectComputes(KernelAround(64, 64, "(128,)", R"(f = T.alloc_fragment((128,), T.float32)
+T.copy(A, f)
+for i in T.Parallel(64):
+    B[i] = f[2 * i] + f[2 * i + 1]
+for i in T.Parallel(64):
+    C[i] = f[i] + f[i + 64])"));
+  ExpectComputes(KernelAround(64, 64, "(8, 8)", R"(f = T.alloc_fragment((8, 8), T.float32)
+g = T.alloc_fragment((8, 8), T.float32)
+T.copy(A, g)
+for i, j in T.Parallel(8, 8):
+    f[i, j] = g[i, j]
+for k in T.serial(3):
+    for i, j in T.Parallel(8, 8):
+        g[i, j] = f[j, i] + g[i, j]
+for i, j in T.Parallel(8, 8):
+    B[i * 8 + j] = g[i, j])"));
+  ExpectComputes(KernelAround(128, 64 * 64, "(64, 64)", R"(a = T.alloc_shared((64, 64), T.float16)
+f = T.alloc_fragment((64, 64), T.float32)
+T.copy(A, a)
+T.clear(f)
+T.gemm(a, a, f)
+for i, j in T.Parallel(64, 32):
+    B[i * 32 + j] = f[i, j] + f[i, j + 32]
+for i, j in T.Parallel(64, 32):
+    C[i * 32 + j] = f[i, 2 * j] - f[63 - i, 2 * j + 1])"),
+                 1e-5);
+}
+
 TEST(ReportedCases, AWarpgroupCannotReadAnothersRegisters) {
   ExpectRefused(KernelAround(256, 64, "(64, 32)", R"(f = T.alloc_fragment((64, 32), T.float32)
 g = T.alloc_fragment((64, 32), T.float32)

@@ -1,4 +1,4 @@
-# No owners will do: t is written where s is held transposed, and s where t is held.
+# No owners will do: one loop writes s and t, another writes s and t transposed.
 import tilelang
 import tilelang.language as T
 
@@ -14,7 +14,9 @@ def refused():
             for i, j in T.Parallel(8, 8):
                 s[i, j] = t[i, j]
             for i, j in T.Parallel(8, 8):
-                t[i, j] = s[j, i]
+                t[i, j] = A[i, j]
+                s[j, i] = A[j, i] + 1
             T.copy(t, A)
+            T.copy(s, A)
 
     return main
