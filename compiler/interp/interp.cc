@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/strings/str_format.h"
 #include "compiler/base/status.h"
 #include "compiler/interp/execution.h"
 
@@ -44,7 +45,10 @@ absl::StatusOr<std::vector<Tensor>> RandomArguments(const ir::Program& program,
     bytes += std::max(elements, last + 1) * params[t]->buffer->dtype.bytes();
   }
   if (bytes > static_cast<double>(options.max_bytes)) {
-    return absl::ResourceExhaustedError("the arguments do not fit in Options::max_bytes");
+    return absl::ResourceExhaustedError(
+        absl::StrFormat("the tensors take %.3g GiB, more than the limit of %.3g GiB; run it with "
+                        "smaller sizes",
+                        bytes / 0x1p30, static_cast<double>(options.max_bytes) / 0x1p30));
   }
   std::vector<Tensor> tensors;
   for (size_t t = 0; t < shapes.size(); ++t) {

@@ -232,6 +232,7 @@ class Printer {
   std::unordered_map<const void*, std::string> names_;
   std::map<std::string, std::string> canonical_buffers_;  // printed name of a buffer's own name
   std::set<std::string> used_;
+  std::unordered_map<std::string, int> suffixes_;  // the last one given to a name
   int indent_ = 0;
   std::string out_;
 };
@@ -243,8 +244,8 @@ std::string Printer::NameOf(const void* node, const std::string& wanted, bool in
   if (canonical_ && !interface) {
     name = Cat({"%", names_.size()});
   } else {
-    for (int suffix = 1; !used_.insert(name).second; ++suffix) {
-      name = Cat({wanted, "_", suffix});
+    for (int& last = suffixes_[wanted]; !used_.insert(name).second;) {
+      name = Cat({wanted, "_", ++last});
     }
   }
   names_[node] = name;

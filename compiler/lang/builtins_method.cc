@@ -237,7 +237,9 @@ absl::StatusOr<Value> SortList(Elaborator& e, const BoundArgs& args) {
   SeqObject& list = args[0].seq();
   KILN_RETURN_IF_ERROR(CheckMutable(e, list.region, args.loc));
   const Builtin& sorted = *PythonBuiltins().members.at("sorted").builtin();
+  const size_t count = list.items.size();
   KILN_ASSIGN_OR_RETURN(const Value result, sorted.function(e, args));
+  KILN_RETURN_IF_ERROR(e.CheckUnchanged(args[0], count, args.loc));  // by its key
   list.items = result.seq().items;
   return Value::None();
 }

@@ -450,6 +450,16 @@ absl::StatusOr<Value> Elaborator::Decay(const Value& v, SourceLoc loc) {
   return NewExpr(std::move(operand), loc);
 }
 
+absl::Status Elaborator::CheckUnchanged(const Value& v, size_t count, SourceLoc loc) {
+  const bool list = v.Is(Type::kList);
+  if (!list && !v.Is(Type::kDict)) return absl::OkStatus();
+  if ((list ? v.seq().items.size() : v.dict().items.size()) == count) return absl::OkStatus();
+  return Error(
+      loc,
+      absl::StrCat("the ", list ? "list" : "dict", " changes its length while a loop goes over it"),
+      "go over a copy, as in for x in list(xs)");
+}
+
 absl::StatusOr<std::vector<Value>> Elaborator::Iterate(const Value& v, SourceLoc loc) {
   switch (v.type()) {
     case Type::kTuple:

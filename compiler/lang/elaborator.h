@@ -114,6 +114,8 @@ class Elaborator : private ElaboratorState {
   absl::StatusOr<Value> Call(const Value& callee, const CallArgs& args);
   // Items of any iterable, evaluated now.
   absl::StatusOr<std::vector<Value>> Iterate(const Value& v, SourceLoc loc);
+  // An error where a list or dict no longer has the `count` items that a loop goes over.
+  absl::Status CheckUnchanged(const Value& v, size_t count, SourceLoc loc);
 
   // Emitting IR.
   absl::Status Emit(SourceLoc loc, ir::Stmt stmt);

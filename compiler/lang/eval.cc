@@ -313,7 +313,10 @@ absl::Status Elaborator::RunClause(const ast::Comprehension& node, size_t index,
     return absl::OkStatus();
   }
   KILN_ASSIGN_OR_RETURN(const std::vector<Value> values, Iterate(iterable, clause.iterable->loc));
-  for (const Value& item : values) KILN_RETURN_IF_ERROR(body(item));
+  for (const Value& item : values) {
+    KILN_RETURN_IF_ERROR(body(item));
+    KILN_RETURN_IF_ERROR(CheckUnchanged(iterable, values.size(), clause.iterable->loc));
+  }
   return absl::OkStatus();
 }
 

@@ -109,6 +109,7 @@ absl::StatusOr<Flow> Elaborator::ExecHostFor(const ast::For& node, const Value& 
       KILN_ASSIGN_OR_RETURN(const Flow flow, body(item));
       if (stop(flow) && !broke) return flow;
       if (broke) break;
+      KILN_RETURN_IF_ERROR(CheckUnchanged(iterable, items.size(), node.iterable->loc));
     }
   }
   if (broke) return Flow::kNormal;

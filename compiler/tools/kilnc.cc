@@ -1,6 +1,7 @@
 // kilnc: the compiler on the command line. Parses and elaborates a kernel, prints any stage of its
 // way to machine code, and runs it in the interpreter or natively on random or given tensors.
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -168,7 +169,9 @@ absl::StatusOr<std::map<std::string, std::string>> Pairs(const std::vector<std::
     if (parts.size() != 2) {
       return absl::InvalidArgumentError(absl::StrCat("'", item, "' is not NAME=VALUE"));
     }
-    out[parts[0]] = parts[1];
+    if (!out.emplace(parts[0], parts[1]).second) {
+      return absl::InvalidArgumentError(absl::StrCat("'", parts[0], "' is given twice"));
+    }
   }
   return out;
 }
@@ -210,7 +213,7 @@ absl::StatusOr<interp::Options> InterpreterOptions(
           absl::StrCat("value '", text, "' of ", name, " is not a number"));
     }
     options.scalars[name] = value;
-    options.dims[name] = static_cast<int64_t>(value);
+    if (std::abs(value) < 0x1p62) options.dims[name] = static_cast<int64_t>(value);
   }
   return options;
 }
@@ -222,7 +225,25 @@ std::vector<interp::TensorView> Views(const std::vector<interp::Tensor>& tensors
 }
 
 // Tensors are made before anything runs, so that every run-time size must be known.
-absl::Status CheckRuntime(const ir::Program& program, const interp::Options& options) {
+absl::Status CheckRuntime(const ir::Program& program, const interp::Options& options,
+                          const std::map<std::string, std::string>& implied) {
+  std::map<std::string, DType> known;
+  for (const ir::Expr& dim : program.dims) known[dim.As<ir::Var>()->name] = dim.dtype();
+  for (const ir::Param& p : program.params) {
+    if (p.kind == ir::Param::kScalar) known[p.name] = p.scalar.dtype();
+  }
+  for (const auto& [name, value] : options.scalars) {
+    const auto found = known.find(name);
+    if (found == known.end() && implied.contains(name)) continue;
+    if (found == known.end()) {
+      return absl::NotFoundError(
+          absl::StrCat("the kernel has no run-time size and no scalar called '", name, "'"));
+    }
+    if (!found->second.is_float() && std::trunc(value) != value) {  // NaN too
+      return absl::InvalidArgumentError(absl::StrCat(
+          "'", name, "' is of ", found->second.ToString(), ", and ", value, " is no integer"));
+    }
+  }
   const auto missing = [](const std::string& what) {
     return absl::InvalidArgumentError(absl::StrCat(what,
                                                    "' has no value: give one with -r, as in -r ",
@@ -291,7 +312,7 @@ absl::StatusOr<bool> Run(const KernelOptions& k, const RunOptions& o) {
   KILN_ASSIGN_OR_RETURN(const codegen::CompileInput input, ResolveInput(k, &implied));
   KILN_ASSIGN_OR_RETURN(ir::Program program, ElaborateInput(input));
   KILN_ASSIGN_OR_RETURN(interp::Options options, InterpreterOptions(o, implied));
-  KILN_RETURN_IF_ERROR(CheckRuntime(program, options));
+  KILN_RETURN_IF_ERROR(CheckRuntime(program, options, implied));
   KILN_ASSIGN_OR_RETURN(std::vector<interp::Tensor> native,
                         interp::RandomArguments(program, options, o.seed));
   KILN_RETURN_IF_ERROR(ReadInputs(program, o, &native));

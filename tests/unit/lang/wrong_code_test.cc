@@ -348,6 +348,61 @@ TEST(WrongCode, PartsOfABlockMeetWhereTheyExchange) {
   }
 }
 
+// Each row's number is held by many threads, all of which run its iteration; one of them stores to
+// memory for all, and the others looked at that memory before or after.
+TEST(WrongCode, WhatSeveralThreadsRunSeesMemoryAsItWasOnce) {
+  struct Update {
+    const char* body;  // of the loop over rows: u[i] is 8, s[i] is 1
+    int stored, held;
+  };
+  for (const Update& update : {
+           Update{"if s[i] < u[i]:\n    s[i] = 100\n    u[i] = 0", 100, 0},
+           Update{"u[i] = s[i]\ns[i] = 100", 100, 1},
+           Update{"v = s[i]\ns[i] = v + 1\nif v == 1:\n    u[i] = v + 5", 2, 6},
+           Update{"s[i] = u[i] + 1\nu[i] = s[i] + 1", 9, 10},
+           Update{"for k in T.serial(3):\n    if s[i] < 3:\n        s[i] = s[i] + 1\n"
+                  "        u[i] = u[i] + s[i]",
+                  3, 13},
+       }) {
+    for (const char* memory : {"s", "O"}) {
+      const std::string loop = absl::StrReplaceAll(
+          update.body, {{"s[i]", absl::StrCat(memory, "[i]")}, {"\n", "\n    "}});
+      const std::string text = Kernel(
+          "O: T.Tensor((2,), \"int32\"), P: T.Tensor((2, 256), \"int32\")", 128,
+          absl::StrCat("f = T.alloc_fragment((2, 256), \"int32\")\n"
+                       "u = T.alloc_fragment((2,), \"int32\")\n"
+                       "s = T.alloc_shared((2,), \"int32\")\nT.fill(u, 8)\nT.fill(s, 1)\n"
+                       "T.copy(s, O)\nfor i in T.Parallel(2):\n    ",
+                       loop, "\nT.copy(", memory, ", ", memory, ")\n",
+                       memory == std::string("s") ? "T.copy(s, O)\n" : "",
+                       "for i, j in T.Parallel(2, 256):\n    f[i, j] = u[i] + j\nT.copy(f, P)"));
+      const std::vector<Data> data = {{kInt32, {2}, Zero}, {kInt32, {2, 256}, Zero}};
+      ExpectRight(text, data, 0, [&](int64_t) { return update.stored; });
+      ExpectRight(text, data, 1,
+                  [&](int64_t i) { return update.held + static_cast<double>(i % 256); });
+    }
+  }
+}
+
+// All of the source is read before any of the destination is written.
+TEST(WrongCode, ACopyWithinOneBufferReadsAllOfItFirst) {
+  for (const int by : {1, 3, 17}) {
+    const std::string n = absl::StrCat(by);
+    const auto forth = [&](int64_t i) { return Left(i < by ? i : i - by); };
+    const auto back = [&](int64_t i) { return Left(i < 64 - by ? i + by : i); };
+    const std::vector<Data> data = {{kInt32, {64}, Left}};
+    const std::string params = "A: T.Tensor((64,), \"int32\")";
+    const auto body = [&](const char* text) {
+      return Kernel(params, 128, absl::StrReplaceAll(text, {{"BY", n}}));
+    };
+    ExpectRight(body("T.copy(A[0:64 - BY], A[BY:64])"), data, 0, forth);
+    ExpectRight(body("T.copy(A[BY:64], A[0:64 - BY])"), data, 0, back);
+    ExpectRight(body("s = T.alloc_shared((64,), \"int32\")\nT.copy(A, s)\n"
+                     "T.copy(s[0:64 - BY], s[BY:64])\nT.copy(s, A)"),
+                data, 0, forth);
+  }
+}
+
 // A part is filled after the whole was copied, and a smaller tile read by every thread.
 TEST(WrongCode, WritesOfOneTileKeepTheirOrder) {
   for (const auto& [low, high] : {std::pair(10, 16), {0, 6}, {1, 64}, {63, 64}}) {
@@ -400,6 +455,17 @@ TEST(WrongCode, PlacesBeyondTwoToThe31AreReached) {
              "s = T.alloc_shared((4, 1), \"int8\")\nT.copy(A[0, 699999999], s)\n"
              "for i in T.Parallel(4):\n    O[i] = s[i, 0]"),
       int64_t{4} * 700'000'000 - 1, {4, 700'000'000});
+}
+
+// Python raises, or goes on for ever.
+TEST(WrongCode, AContainerDoesNotChangeUnderItsLoop) {
+  ExpectRefused(Kernel(kPair, 32, "x = {1: 2, 3: 4}\ny = [x.pop(i) for i in x]\nA[0] = y[0]"),
+                "the dict changes its length", "copy");
+  ExpectRefused(Kernel(kPair, 32, "x = [1, 2]\ny = [x.append(i) for i in x]\nA[0] = len(x)"),
+                "the list changes its length", "copy");
+  ExpectRefused(
+      Kernel(kPair, 32, "x = [3, 2, 1]\nx.sort(key=lambda v: (x.append(v), v)[1])\nA[0] = len(x)"),
+      "the list changes its length", "copy");
 }
 
 // A constant that its type cannot hold, and 32-bit arithmetic of constants that leaves it.
