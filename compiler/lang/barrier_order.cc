@@ -1,5 +1,6 @@
 #include "compiler/lang/barrier_order.h"
 
+#include <optional>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -18,6 +19,9 @@ namespace {
 
 using ir::Expr;
 using ir::Stmt;
+
+constexpr int64_t kWarpgroup = 128;  // threads
+constexpr int64_t kWgmmaRows = 64;   // of one warpgroup
 
 bool IsBarrier(const Expr& e) {
   const auto* load = e.As<ir::Load>();
@@ -50,26 +54,28 @@ absl::Status CheckUses(const ir::Program& program) {
 // Everything in the order of the program.
 class InOrder : public BarrierListener {
  public:
-  explicit InOrder(const ir::Program& program) : program_(program) {}
+  // `made`: by InterleaveParts, from what the waits were seen to need.
+  InOrder(const ir::Program& program, bool made) : program_(program), made_(made) {}
 
   bool waits() const { return waits_; }  // for what has not come
 
   void BeginBlock() override { state_ = BarrierState(); }
   absl::Status On(const BarrierEvent& event) override {
-    if (!event.is_wait) {
-      state_.Arrive(event);
-      return absl::OkStatus();
-    }
+    if (!event.is_wait) return CheckArrival(program_, event, state_.Arrive(event));
     if (state_.IsOver(event)) return absl::OkStatus();
     waits_ = true;
-    return ir::ErrorAt(program_, event.stmt->loc,
-                       absl::StrCat("this wait for ", state_.Tell(event), " never ends"),
-                       "let every phase that is waited for get its arrivals before: the wait's "
-                       "parity is that of the phase, 0 for the first");
+    if (!made_) return NeverEnds(program_, event, state_, "", "");
+    return ir::ErrorAt(
+        program_, event.stmt->loc,
+        absl::StrCat("this wait for ", state_.Tell(event),
+                     " may never end: nothing keeps the other parts from ending one phase more "
+                     "before it looks"),
+        "wait for a phase before what lets others go on to the end of the next but one");
   }
 
  private:
   const ir::Program& program_;
+  const bool made_;
   BarrierState state_;
   bool waits_ = false;
 };
@@ -97,15 +103,35 @@ class Without : public ir::Mutator {
   }
 };
 
+// Products of one warpgroup have their rows dealt out to its warps, as wgmma has them, whatever
+// instruction they become: fragments that go from one product to the next then lie alike.
+Stmt RowsByWarps(const Stmt& launch) {
+  return ir::RewriteStmts(launch, [](const Stmt& s) -> Stmt {
+    const auto* part = s.As<ir::OnThreads>();
+    if (part == nullptr || part->count != kWarpgroup) return Stmt();
+    const Stmt body = ir::RewriteStmts(part->body, [](const Stmt& x) -> Stmt {
+      const auto* gemm = x.As<ir::Gemm>();
+      if (gemm == nullptr || gemm->policy != ir::GemmPolicy::kSquare) return Stmt();
+      const auto& ranges = gemm->c.ranges;
+      const std::optional<int64_t> rows =
+          ranges.size() < 2 ? std::nullopt : ir::ConstInt(ranges[ranges.size() - 2].extent);
+      if (!rows || *rows % kWgmmaRows != 0) return Stmt();
+      return ir::MakeStmt<ir::Gemm>(x->loc, gemm->a, gemm->b, gemm->c, gemm->trans_a, gemm->trans_b,
+                                    ir::GemmPolicy::kFullRow, gemm->clear_accum);
+    });
+    return ir::MakeStmt<ir::OnThreads>(s->loc, part->first, part->count, body);
+  });
+}
+
 absl::StatusOr<Stmt> Order(const ir::Program& program, const Stmt& launch) {
-  InOrder as_it_is(program);
+  InOrder as_it_is(program, false);
   const absl::Status status = FollowBarriers(program, *launch.As<ir::Launch>(), &as_it_is);
   if (status.ok()) return launch;
   if (!as_it_is.waits()) return status;
   const Stmt split = SplitParts(*launch.As<ir::Launch>());
   KILN_ASSIGN_OR_RETURN(const Stmt ordered, InterleaveParts(program, *split.As<ir::Launch>()));
   if (!ordered.defined()) return status;  // no parts
-  InOrder so(program);
+  InOrder so(program, true);
   KILN_RETURN_IF_ERROR(FollowBarriers(program, *ordered.As<ir::Launch>(), &so));
   return ordered;
 }
@@ -119,7 +145,7 @@ absl::StatusOr<Stmt> OrderBarriers(const ir::Program& program) {
     if (s.kind() != ir::StmtKind::kLaunch || !status.ok()) return Stmt();
     if (!HoldsBarrier(s)) return s;
     const absl::StatusOr<Stmt> launch = Order(program, s);
-    if (launch.ok()) return JoinRing(WithoutBarriers(*launch));
+    if (launch.ok()) return RowsByWarps(JoinRing(WithoutBarriers(*launch)));
     status = launch.status();
     return s;
   });

@@ -16,7 +16,9 @@
 namespace kiln::lang {
 
 // The body of an elaborated program without barriers, arrivals and waits (follow_barriers.h says
-// what they look like), in an order that satisfies all of them.
+// what they look like), in an order that satisfies all of them. Rings of tiles become what
+// join_ring.h says, and products of a part that is one warpgroup have policy FullRow where they
+// have 64 rows or a multiple.
 //
 // InvalidArgument: a wait for what never comes. Unimplemented: what the barriers do depends on
 // values that are known only at run time, or no loops around the parts make an order of them.

@@ -7,27 +7,31 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "compiler/ir/stmt.h"
 #include "compiler/lang/follow_barriers.h"
 
 namespace kiln::lang {
 
 class BarrierState {
  public:
-  // How many phases of its barrier end with it.
-  int64_t Arrive(const BarrierEvent& arrival) {
+  struct Ended {
+    int64_t phases = 0;  // of its barrier, with an arrival
+    int64_t rest = 0;    // threads of it that belong to the phase after those
+  };
+  Ended Arrive(const BarrierEvent& arrival) {
     const auto [place, is_new] = arrived_.try_emplace(KeyOf(arrival), 0);
     int64_t& arrived = place->second;
     if (is_new) order_.emplace_back(KeyOf(arrival), CountOf(arrival));
     const int64_t before = arrived / CountOf(arrival);
     arrived += arrival.amount;
-    return arrived / CountOf(arrival) - before;
+    const int64_t phases = arrived / CountOf(arrival) - before;
+    return {phases, phases == 0 ? 0 : arrived % CountOf(arrival)};
   }
   bool IsOver(const BarrierEvent& wait) const {
     return ArrivedAt(wait) / CountOf(wait) % 2 != wait.amount;
   }
-  // That the phase which is not over has arrivals.
-  bool HasBegun(const BarrierEvent& event) const { return ArrivedAt(event) % CountOf(event) != 0; }
   // What waits see of the arrivals: how many threads have arrived in this phase and the one before
   // it, of each barrier that was ever arrived at, in the order of their first arrivals.
   std::vector<int64_t> InPhases() const {
@@ -59,6 +63,31 @@ class BarrierState {
   std::map<Key, int64_t> arrived_;
   std::vector<std::pair<Key, int64_t>> order_;  // with their counts
 };
+
+// InvalidArgument: an arrival whose threads belong to two phases.
+inline absl::Status CheckArrival(const ir::Program& program, const BarrierEvent& arrival,
+                                 const BarrierState::Ended& ended) {
+  if (ended.rest == 0) return absl::OkStatus();
+  return ir::ErrorAt(program, arrival.stmt->loc,
+                     absl::StrCat("an arrival of ", arrival.amount, " threads at barrier ",
+                                  arrival.which, " of '", arrival.barrier->name,
+                                  "', whose phase ends before the last ", ended.rest, " of them"),
+                     "let arrive_count be the number of threads that arrive in a phase");
+}
+
+// InvalidArgument, for a wait that is not over and never will be. `who` waits (empty: it goes
+// without saying), and what others do.
+inline absl::Status NeverEnds(const ir::Program& program, const BarrierEvent& wait,
+                              const BarrierState& state, const std::string& who,
+                              const std::string& others) {
+  return ir::ErrorAt(
+      program, wait.stmt->loc,
+      absl::StrCat("this wait ", who.empty() ? "" : absl::StrCat("of ", who, " "), "for ",
+                   state.Tell(wait), " never ends", others),
+      "let every phase that is waited for get its arrivals: as many threads as arrive_count says, "
+      "before they wait for what comes after it; the wait's parity is that of the phase, 0 for the "
+      "first");
+}
 
 }  // namespace kiln::lang
 

@@ -40,12 +40,9 @@ class BesideEachOther : public BarrierListener {
     last_.clear();
   }
   absl::Status On(const BarrierEvent& event) override {
-    if (!event.is_wait) {
-      state_.Arrive(event);
-      return absl::OkStatus();
-    }
+    if (!event.is_wait) return CheckArrival(program_, event, state_.Arrive(event));
     if (state_.IsOver(event)) return absl::OkStatus();
-    return Stuck({&event}, {"the whole block"});
+    return Stuck({&event}, {""});
   }
   absl::Status OnParts(const ir::Seq& seq, size_t first, const std::vector<Events>& parts) override;
 
@@ -54,12 +51,12 @@ class BesideEachOther : public BarrierListener {
     std::vector<std::pair<size_t, const BarrierEvent*>> of_last, of_this;  // phase
   };
 
-  void Arrive(size_t part, const BarrierEvent& event) {
+  absl::Status Arrive(size_t part, const BarrierEvent& event) {
     Arrivals& arrivals = last_[{event.barrier.get(), event.which}];
     arrivals.of_this.emplace_back(part, &event);
-    if (state_.Arrive(event) == 0) return;
-    arrivals.of_last = std::exchange(arrivals.of_this, {});
-    if (state_.HasBegun(event)) arrivals.of_this.emplace_back(part, &event);
+    const BarrierState::Ended ended = state_.Arrive(event);
+    if (ended.phases > 0) arrivals.of_last = std::exchange(arrivals.of_this, {});
+    return CheckArrival(program_, event, ended);
   }
 
   void Need(size_t part, const BarrierEvent& wait, Region* region) {
@@ -79,13 +76,7 @@ class BesideEachOther : public BarrierListener {
       absl::StrAppend(&others, i == 1 ? "; " : ", ", who[i], " wait for ", state_.Tell(*waits[i]),
                       " in line ", waits[i]->stmt->loc.line);
     }
-    return ir::ErrorAt(
-        program_, waits[0]->stmt->loc,
-        absl::StrCat("this wait of ", who[0], " for ", state_.Tell(*waits[0]), " never ends",
-                     others),
-        "let every phase that is waited for get its arrivals: as many threads as arrive_count "
-        "says, before they wait for what comes after it; the wait's parity is that of the phase, 0 "
-        "for the first");
+    return NeverEnds(program_, *waits[0], state_, who[0], others);
   }
 
   const ir::Program& program_;
@@ -111,7 +102,7 @@ absl::Status BesideEachOther::OnParts(const ir::Seq& seq, size_t first,
       for (; done[p] < parts[p].size(); ++done[p], moves = true) {
         const BarrierEvent& event = parts[p][done[p]];
         if (!event.is_wait) {
-          Arrive(p, event);
+          KILN_RETURN_IF_ERROR(Arrive(p, event));
         } else if (state_.IsOver(event)) {
           Need(p, event, &region);
         } else {

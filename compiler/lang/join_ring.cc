@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "compiler/ir/analysis.h"
 #include "compiler/ir/visit.h"
 
@@ -221,7 +222,7 @@ struct Rings {
   int64_t depth = INT64_MAX;
 };
 
-Rings RingsOf(const Stmts& body, const Stmt& launch) {
+Rings RingsOf(const Stmts& body, const ir::Launch& launch) {
   Rings rings;
   const Stmt all = ir::MakeSeq(body);
   const Uses uses(all);
@@ -234,7 +235,9 @@ Rings RingsOf(const Stmts& body, const Stmt& launch) {
       const Use use = uses.Of(to);
       const std::optional<int64_t> depth = ir::ConstInt(to->shape[0]);
       bool ring = use.one && !Loads(use.tile) && depth.has_value() && *depth > 1 &&
-                  to->strides.empty() && CountUses(all, to) == CountUses(launch, to);
+                  to->strides.empty() && to->layout.empty() &&
+                  launch.annotations.count(absl::StrCat("layout:", to->name)) == 0 &&
+                  CountUses(all, to) == CountUses(launch.body, to);
       for (size_t d = 1; d < to->shape.size(); ++d) {
         ring = ring && IsWhole(copy->dst.ranges[d], to->shape[d]);
       }
@@ -265,8 +268,6 @@ bool HoldsParts(const Stmt& s, size_t at_least) {
 Stmt JoinRing(const Stmt& launch) {
   const auto& l = *launch.As<ir::Launch>();
   const std::optional<Span> worker = Worker(l);
-  if (!worker) return launch;
-  bool found = false;
   ir::BufferMap tiles;
   const Stmt joined = ir::RewriteStmts(l.body, [&](const Stmt& s) -> Stmt {
     const auto* loop = s.As<ir::For>();
@@ -274,17 +275,19 @@ Stmt JoinRing(const Stmt& launch) {
       return Stmt();
     }
     Stmts body;
-    Flatten(OfTheBlock(loop->body), &body);
-    const Rings rings = RingsOf(body, l.body);
+    Flatten(loop->body, &body);
+    const Rings rings = RingsOf(body, l);
     if (rings.tiles.empty()) return Stmt();
-    found = true;
     tiles.insert(rings.tiles.begin(), rings.tiles.end());
+    if (!worker) return s;
     return ir::MakeStmt<ir::For>(loop->loc, ir::ForKind::kPipelined, loop->axes,
                                  ir::MakeSeq(body, loop->body->loc), ir::MakeInt(rings.depth));
   });
-  if (!found) return launch;
-  return ir::MakeStmt<ir::Launch>(l.loc, l.grid, std::vector<Expr>{ir::MakeInt(worker->second)},
-                                  OneTile(tiles).Mutate(OfTheBlock(joined)), l.annotations);
+  if (tiles.empty()) return launch;
+  const Stmt body = OneTile(tiles).Mutate(worker ? OfTheBlock(joined) : joined);
+  return ir::MakeStmt<ir::Launch>(
+      l.loc, l.grid, worker ? std::vector<Expr>{ir::MakeInt(worker->second)} : l.threads, body,
+      l.annotations);
 }
 
 }  // namespace kiln::lang

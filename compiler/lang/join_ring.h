@@ -1,5 +1,7 @@
-// A part that fetches tiles into a ring beside one that works on them, as a pipelined loop. Private
-// to compiler/lang.
+// Rings of tiles that parts of a block keep, once the parts are in order. Private to compiler/lang.
+//
+// Where a tile of a ring is filled and used in one turn of a loop, one tile is enough. And a part
+// that only fetches such tiles, beside one that works on them, is what a pipelined loop is:
 //
 //   for k:                                      for pipelined k, num_stages=S:
 //     on threads P: A[..k..] -> a[k % S]   =>     A[..k..] -> a
@@ -14,12 +16,13 @@
 
 namespace kiln::lang {
 
-// `launch`, in order and without its arrivals and waits. It becomes one of the threads that work if
-// it has two parts, of which one does nothing but copy from tensors to shared memory and the other
-// is whole warpgroups; if nothing in it speaks of single threads; and if in a serial loop around
-// both a tile of shared memory, whole and before anything else, is copied to one place of a buffer
-// that all of the loop, and nothing outside of it, uses there. Every other launch comes back as it
-// is.
+// `launch`, in order and without its arrivals and waits. A buffer of shared memory becomes one tile
+// if in a serial loop around several parts a whole tile of it is copied from a tensor, before
+// anything else touches it, to the one place that all of the loop uses in a turn, and nothing
+// outside of the loop does. Such a loop becomes a pipelined one, of a block of the threads that
+// work, if there are two parts, of which one does nothing but copy from tensors to shared memory
+// and the other is whole warpgroups, and if nothing speaks of single threads. Every other launch
+// comes back as it is.
 ir::Stmt JoinRing(const ir::Stmt& launch);
 
 }  // namespace kiln::lang

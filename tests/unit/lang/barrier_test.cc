@@ -68,56 +68,55 @@ std::string Plain(absl::string_view kernel) {
   return plain;
 }
 
+// Half a tile is filled, so that it is no ring of tiles.
+const std::vector<std::pair<const char*, const char*>> kHalves = {
+    {"A[0, k * 64], a[k % 2, :, :]", "A[0:32, k * 64:k * 64 + 64], a[k % 2, :32, :]"},
+    {"B[0, k * 64], b[k % 2, :, :]", "B[0:32, k * 64:k * 64 + 64], b[k % 2, :32, :]"},
+};
+
 TEST(Barriers, WhatTheOrderSatisfiesIsTheKernelWithoutThem) {
-  // A third part makes it no ring between two.
-  const std::string third = "        with T.ws(2):\n            T.fill(c2, 1.0)\n";
-  const auto with = [&](const std::string& kernel) {
-    return Text(absl::StrReplaceAll(
-        kernel,
-        {{"threads=256", "threads=384"},
-         {"        full = ", "        c2 = T.alloc_shared((64,), \"float32\")\n        full = "},
-         {"        with T.ws(0):\n            T.clear(c)\n",
-          absl::StrCat(third, "        with T.ws(0):\n            T.clear(c)\n")}}));
-  };
-  std::string plain = Plain(kRing);
-  plain = absl::StrReplaceAll(
-      plain, {{"        with T.ws(0):\n            T.clear(c)\n",
-               absl::StrCat("        c2 = T.alloc_shared((64,), \"float32\")\n", third,
-                            "        with T.ws(0):\n            T.clear(c)\n")},
-              {"threads=256", "threads=384"}});
-  const std::string want = Elaborated(Text(plain));
+  // But that warps deal out the rows of a warpgroup's product.
+  const std::string want = absl::StrReplaceAll(
+      Elaborated(Text(absl::StrReplaceAll(Plain(kRing), kHalves))), {{"square", "full_row"}});
   EXPECT_THAT(want, HasSubstr("gemm"));
-  EXPECT_EQ(Elaborated(with(kRing)), want);
+  EXPECT_EQ(Elaborated(Text(absl::StrReplaceAll(kRing, kHalves))), want);
 }
 
 // One part fetches whole tiles into a ring, the other works: a pipelined loop of as many stages.
 TEST(Barriers, ARingIsAPipelinedLoop) {
-  std::string plain = Plain(kRing);
-  const std::pair<const char*, const char*> kChanges[] = {
-      {"threads=256", "threads=128"},
-      {"T.serial(8)", "T.Pipelined(8, num_stages=2)"},
-      {"((2, 64, 64)", "((64, 64)"},
-      {"a[k % 2, :, :]", "a"},
-      {"b[k % 2, :, :]", "b"},
-      {"        with T.ws(0):\n    ", "    "},
-      {"            with T.ws(1):\n    ", ""},
-      {"            with T.ws(0):\n    ", ""},
-      {"                T.copy(B", "            T.copy(B"},
-  };
-  for (const auto& [from, to] : kChanges) plain = absl::StrReplaceAll(plain, {{from, to}});
-  EXPECT_EQ(Elaborated(Text(kRing)), Elaborated(Text(plain))) << plain;
+  EXPECT_EQ(Elaborated(Text(kRing)), Elaborated(Text(R"(
+@T.prim_func
+def ring(A: T.Tensor((64, 512), "float16"), B: T.Tensor((64, 512), "float16"),
+         C: T.Tensor((64, 64), "float32")):
+    with T.Kernel(2, threads=128) as bx:
+        a = T.alloc_shared((64, 64), "float16")
+        b = T.alloc_shared((64, 64), "float16")
+        c = T.alloc_fragment((64, 64), "float32")
+        T.clear(c)
+        for k in T.Pipelined(8, num_stages=2):
+            T.copy(A[0, k * 64], a)
+            T.copy(B[0, k * 64], b)
+            T.gemm(a, b, c, transpose_B=True)
+        T.copy(c, C)
+)")));
   // Half a tile, another place, a use outside of the loop: no ring.
-  for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
-           {"T.tma_copy(A[0, k * 64], a[k % 2, :, :]",
-            "T.tma_copy(A[0:32, k * 64:k * 64 + 64], a[k % 2, :32, :]"},
-           {"T.tma_copy(A[0, k * 64], a[k % 2, :, :]",
-            "T.tma_copy(A[0, k * 64], a[(k + 1) % 2, :, :]"},
-           {"            T.copy(c, C)",
-            "            T.copy(c, C)\n            T.copy(a[0, :, :], C)"}}) {
+  const std::pair<const char*, const char*> kNot[] = {
+      kHalves[0],
+      {"T.tma_copy(A[0, k * 64], a[k % 2", "T.tma_copy(A[0, k * 64], a[(k + 1) % 2"},
+      {"            T.copy(c, C)", "            T.copy(c, C)\n            T.copy(a[0, :, :], C)"},
+  };
+  for (const auto& [from, to] : kNot) {
     const std::string program = Elaborated(Changed(from, to));
     EXPECT_THAT(program, HasSubstr("a: shared float16[2, 64, 64]")) << to;
     EXPECT_THAT(program, HasSubstr("b: shared float16[64, 64]")) << to;
   }
+  // A third part: a loop of parts, but of one tile.
+  const std::string third = Elaborated(absl::StrReplaceAll(
+      Changed("            T.copy(c, C)",
+              "            T.copy(c, C)\n        with T.ws(2):\n            T.copy(B[0, 0], C)"),
+      {{"threads=256", "threads=384"}}));
+  EXPECT_THAT(third, HasSubstr("copy A[0 : +64, k * 64 : +64] -> a\n"));
+  EXPECT_THAT(third, HasSubstr("on threads [128, 256)"));
 }
 
 struct Wrong {
@@ -136,9 +135,9 @@ TEST(Barriers, WhatItDoesNotSatisfyIsRefused) {
        "never ends"},
       {"[128] * 2", "[256] * 2", "128 threads have arrived, 256 make a phase"},
       {"with T.ws(1):\n                T.set", "with T.ws(0, 1):\n                T.set",
-       "for barrier 0 of 'full' (256 threads"},
+       "this wait for barrier 0 of 'empty' (0 threads"},
       {"T.barrier_wait(full[k % 2]", "T.barrier_wait(full[k % 2 + 1]",
-       "for barrier 1 of 'full' (0 threads"},
+       "barrier 2 of 'full', which has 2"},
       {"T.barrier_wait(full[k % 2]", "T.barrier_wait(full[k % 4]",
        "barrier 2 of 'full', which has 2"},
       {"T.barrier_wait(full[k % 2]", "T.barrier_wait(full", "'full' is 2 barriers"},
@@ -157,7 +156,8 @@ TEST(Barriers, WhatItDoesNotSatisfyIsRefused) {
        "T.clear(c)\n            for i in T.Parallel(4):\n"
        "                T.barrier_arrive(full[0])\n",
        "a barrier in a loop over elements"},
-      {"T.serial(8)", "T.serial(T.cast(A[0, 0], \"int32\"))", "depends on a run-time value"},
+      {"T.barrier_wait(full[k % 2], (k // 2) % 2)",
+       "T.barrier_wait(full[k % 2], T.cast(A[0, 0], \"int32\"))", "depends on a run-time value"},
       {"T.serial(8)", "T.serial(bx * 1000000 + 8)", "used too often to follow"},
   };
   for (const Wrong& wrong : kWrong) {
@@ -194,6 +194,8 @@ def some(A: T.Tensor((128,), "float32")):
 // Blocks that do different numbers of steps, a phase in a variable, a loop that is left.
 TEST(Barriers, ControlFlowIsFollowed) {
   EXPECT_THAT(Elaborated(Changed("T.serial(8)", "T.serial(bx + 4)")), HasSubstr("gemm"));
+  EXPECT_THAT(Elaborated(Changed("T.serial(8)", "T.serial(T.cast(A[0, 0], \"int32\"))")),
+              HasSubstr("gemm"));
   const auto steps = [](const char* toggle) {
     return Text(absl::StrCat(R"(
 @T.prim_func
