@@ -1,8 +1,10 @@
 #include "compiler/ir/threads.h"
 
 #include <algorithm>
+#include <optional>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/analysis.h"
@@ -25,6 +27,14 @@ bool IsBarrier(const Stmt& s) {
 
 bool IsBarrierOfSome(const Stmt& s) {
   return IsBarrier(s) && s.As<Instruct>()->annotations.count("some") > 0;
+}
+
+// For a barrier of the kernel's own.
+bool IsWait(const Stmt& s) {
+  const auto* check = s.As<Assert>();
+  const auto* equal = check == nullptr ? nullptr : check->condition.As<Binary>();
+  const auto* load = equal == nullptr ? nullptr : equal->a.As<Load>();
+  return load != nullptr && load->buffer->scope == Scope::kBarrier;
 }
 
 bool IsTile(const Stmt& s) {
@@ -139,7 +149,7 @@ class BlockOfThreads {
   // in it so far; `loops`: of it, around `s`.
   bool MustSplit(const Stmt& s, BufferSet* inside, int loops) const {
     if (IsOfAll(s)) return true;
-    if (values_.Diverges(s)) return HoldsOfAll(s);
+    if (values_.Diverges(s)) return HoldsOfAll(s) || (s.As<If>() != nullptr && IsPart(*s.As<If>()));
     switch (s.kind()) {
       case StmtKind::kSeq:
         return MustSplitSeq(*s.As<Seq>(), inside, loops);
@@ -160,12 +170,21 @@ class BlockOfThreads {
         return IsOfBlock(*s.As<Store>(), *inside);
       case StmtKind::kPrint:
         return !active_ && !values_.Concerns(s);
+      case StmtKind::kAssert:
+        return IsWait(s) && !active_ && !values_.Concerns(s);
       case StmtKind::kBreak:
       case StmtKind::kContinue:
         return loops == 0;
       default:
         return false;
     }
+  }
+
+  // What warps that follow each other do beside the others, waiting for them.
+  bool IsPart(const If& branch) const {
+    const bool waits = Find(branch.then_case, IsWait).defined() ||
+                       (branch.else_case.defined() && Find(branch.else_case, IsWait).defined());
+    return waits && !active_ && SpansOf(branch).has_value();
   }
 
   bool MustSplitSeq(const Seq& seq, BufferSet* inside, int loops) const {
@@ -383,8 +402,9 @@ class BlockOfThreads {
       const Stmt other = branch.else_case.defined() ? InScope(branch.else_case) : Stmt();
       return out->push_back(MakeStmt<If>(branch.loc, branch.condition, chosen, other));
     }
+    const bool part = IsPart(branch);
     const auto of_block = [&](const Stmt& x) {
-      return x.kind() != StmtKind::kInstruct && IsOfAll(x);
+      return (x.kind() != StmtKind::kInstruct && IsOfAll(x)) || (part && IsWait(x));
     };
     const Stmt chosen = Find(branch.then_case, of_block);
     const Stmt other = branch.else_case.defined() ? Find(branch.else_case, of_block) : Stmt();
@@ -414,34 +434,38 @@ class BlockOfThreads {
     active_ = around;
   }
 
-  // Tile operations for some of the threads: whole warps that follow each other.
-  void SplitWarps(const If& branch, const Stmt& cause, std::vector<Stmt>* out) {
+  // The threads for which a condition holds, and for which it does not, in turn; nullopt where
+  // those that do something are not whole warps that follow each other.
+  std::optional<std::vector<std::pair<ThreadSpan, bool>>> SpansOf(const If& branch) const {
     const ThreadSpan all = regions_.span();
     const std::vector<int64_t> zeros(indices_.size(), 0);
     std::vector<int64_t> extents(extents_.rbegin(), extents_.rend());
     const std::vector<Expr> slow_first(indices_.rbegin(), indices_.rend());
     const auto function = IntFunction::Of(branch.condition, slow_first);
     const auto by_thread = function.ok() ? function->Over(zeros, extents) : std::nullopt;
-    if (!by_thread || active_) return RefuseSome(branch.loc, cause);
-    std::vector<ThreadSpan> spans;  // in turn: holds, does not, ...
-    std::vector<bool> truth;
+    if (!by_thread) return std::nullopt;
+    std::vector<std::pair<ThreadSpan, bool>> spans;
     for (int64_t t = all.first; t < all.first + all.count; ++t) {
       const bool value = (*by_thread)[t] != 0;
-      if (truth.empty() || truth.back() != value) {
-        truth.push_back(value);
-        spans.push_back({t, 0});
-      }
-      ++spans.back().count;
+      if (spans.empty() || spans.back().second != value) spans.push_back({{t, 0}, value});
+      ++spans.back().first.count;
     }
-    if (spans.size() > 2) return RefuseSome(branch.loc, cause);
+    if (spans.size() > 2) return std::nullopt;
+    for (const auto& [span, value] : spans) {
+      const bool acts = value || branch.else_case.defined();
+      if (acts && (span.first % kWarp != 0 || span.count % kWarp != 0)) return std::nullopt;
+    }
+    return spans;
+  }
+
+  // Tile operations for some of the threads: whole warps that follow each other.
+  void SplitWarps(const If& branch, const Stmt& cause, std::vector<Stmt>* out) {
+    const auto spans = SpansOf(branch);
+    if (!spans || active_) return RefuseSome(branch.loc, cause);
     const bool around = std::exchange(of_some_, true);
-    for (size_t i = 0; i < spans.size(); ++i) {
-      const Stmt& body = truth[i] ? branch.then_case : branch.else_case;
-      if (!body.defined()) continue;
-      if (spans[i].first % kWarp != 0 || spans[i].count % kWarp != 0) {
-        return RefuseSome(branch.loc, cause);
-      }
-      OnSpan(spans[i], body, branch.loc, out);
+    for (const auto& [span, value] : *spans) {
+      const Stmt& body = value ? branch.then_case : branch.else_case;
+      if (body.defined()) OnSpan(span, body, branch.loc, out);
     }
     of_some_ = around;
   }

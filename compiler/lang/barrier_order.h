@@ -4,23 +4,27 @@
 // compiler orders their memory itself. That is one of the orders that the barriers allow if, run
 // so, every wait finds its phase over (PTX 9.7.13.15: a phase is over when as many threads as it
 // counts have arrived); a kernel without races then computes the same in all of them. So the
-// control flow around the barriers is run once at compile time.
+// control flow around the barriers is run once at compile time. Where the order of the program
+// does not satisfy them, since parts that wait for each other stand one after the other, the parts
+// are put into one that does (interleave_parts.h), and that is run in the same way.
 #ifndef KILN_COMPILER_LANG_BARRIER_ORDER_H_
 #define KILN_COMPILER_LANG_BARRIER_ORDER_H_
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "compiler/ir/stmt.h"
 
 namespace kiln::lang {
 
-// In an elaborated program a barrier is a buffer of Scope::kBarrier whose `values` are the arrivals
-// of its phases, an arrival a Store to it, and a wait an Assert of `barrier[i] == parity`.
+// The body of an elaborated program without barriers, arrivals and waits (follow_barriers.h says
+// what they look like), in an order that satisfies all of them. Rings of tiles become what
+// join_ring.h says, and products of a part that is one warpgroup have policy FullRow where they
+// have 64 rows or a multiple.
 //
-// InvalidArgument: a wait for what comes later, or for a phase that never ends. Unimplemented: what
-// the barriers do depends on values that are known only at run time.
-absl::Status CheckBarrierOrder(const ir::Program& program);
+// InvalidArgument: a wait for what never comes. Unimplemented: what the barriers do depends on
+// values that are known only at run time, or no loops around the parts make an order of them.
+absl::StatusOr<ir::Stmt> OrderBarriers(const ir::Program& program);
 
-// The program without barriers, arrivals and waits.
+// As it is, without barriers, arrivals and waits.
 ir::Stmt WithoutBarriers(const ir::Stmt& body);
 
 }  // namespace kiln::lang

@@ -10,14 +10,21 @@ namespace {
 using ir::Expr;
 
 // Where a region begins: T.access_ptr(x[i, j], "r") and T.address_of(x[i, j]) are the place x[i,
-// j].
+// j]; T.access_ptr(x[i, j], "r", n) are n elements from there on.
 absl::StatusOr<Value> Place(Elaborator& e, const BoundArgs& args) {
   KILN_RETURN_IF_ERROR(
       e.ToTile(args[0], args.LocOf(0), "what T.access_ptr and T.address_of name").status());
-  if (!args.rest.empty()) {
+  if (args.rest.empty()) return args[0];
+  if (args.rest.size() > 1 || !args[0].Is(Type::kAccess) || !args[0].access().is_point) {
     return e.Error(args.rest_locs[0], "T.access_ptr with extents", "pass a region x[a:b, c:d]");
   }
-  return args[0];
+  KILN_ASSIGN_OR_RETURN(const Operand extent,
+                        e.ToIndex(args.rest[0], args.rest_locs[0], "the extent of T.access_ptr"));
+  auto* region = e.arena().New<AccessObject>();
+  *region = args[0].access();
+  region->is_point = false;
+  region->indices.back() = {region->indices.back().min, extent.e, true};
+  return Value::Of(Type::kAccess, region);
 }
 
 std::vector<Expr> Start(const Tile& tile, int64_t lane) {
@@ -111,6 +118,38 @@ absl::StatusOr<Value> StoreWord(Elaborator& e, const BoundArgs& args) {
   return Value::None();
 }
 
+// Each thread copies `num_elems` neighbours, or writes zeros where the predicate does not hold.
+// When it is over is said by who waits for it.
+absl::StatusOr<Value> CpAsync(Elaborator& e, const BoundArgs& args) {
+  KILN_RETURN_IF_ERROR(e.RequireLaunch(args.loc, "T.ptx_cp_async"));
+  KILN_ASSIGN_OR_RETURN(const Tile dst, e.ToTile(args[0], args.LocOf(0), "the destination"));
+  KILN_ASSIGN_OR_RETURN(const Tile src, e.ToTile(args[1], args.LocOf(1), "the source"));
+  KILN_ASSIGN_OR_RETURN(const int64_t count, e.ToInt(args[2], args.LocOf(2), "num_elems"));
+  const DType type = dst.region.buffer->dtype;
+  const int64_t bytes = count * type.bits / 8;
+  if (type != src.region.buffer->dtype || (bytes != 4 && bytes != 8 && bytes != 16)) {
+    return e.Error(args.loc,
+                   absl::StrCat("T.ptx_cp_async of ", count, " elements of ",
+                                src.region.buffer->dtype.ToString(), " to ", type.ToString()),
+                   "copy 4, 8 or 16 bytes of one type, or use T.copy");
+  }
+  const Expr lane = ir::MakeVar("lane");
+  std::vector<Expr> to = Start(dst, 0), from = Start(src, 0);
+  to.back() = to.back() + lane;
+  from.back() = from.back() + lane;
+  Expr value = ir::MakeLoad(src.region.buffer, from);
+  if (args.Given(3)) {
+    KILN_ASSIGN_OR_RETURN(const Operand guard,
+                          e.ToType(args[3], kBool, args.LocOf(3), "predicate"));
+    value = ir::MakeSelect(guard.e, value, ir::MakeConst(0, type));
+  }
+  KILN_RETURN_IF_ERROR(
+      e.EmitNew<ir::For>(args.loc, ir::ForKind::kVectorized,
+                         std::vector<ir::Axis>{{lane, ir::MakeInt(0), ir::MakeInt(count)}},
+                         ir::MakeStmt<ir::Store>(args.loc, dst.region.buffer, to, value)));
+  return Value::None();
+}
+
 // 1/x, as fast as the pass options let a division be.
 absl::StatusOr<Value> FastReciprocal(Elaborator& e, const BoundArgs& args) {
   KILN_ASSIGN_OR_RETURN(Operand x, e.ToOperand(args[0], args.LocOf(0), "the argument"));
@@ -150,6 +189,7 @@ absl::StatusOr<Value> Nothing(Elaborator& e, const BoundArgs& args) { return Val
 constexpr Builtin kRows[] = {
     {"T.access_ptr", "base access_type? *", Place},
     {"T.address_of", "buffer_load", Place},
+    {"T.ptx_cp_async", "dst_access_ptr src_access_ptr num_elems predicate?", CpAsync},
     {"T.__ldg", "load_or_buf index?", ReadOnlyLoad},
     {"T.ldg32", "src pred?", LoadWord},
     {"T.lds32", "src", LoadWord},

@@ -545,8 +545,11 @@ absl::StatusOr<ir::Program> Elaborator::Finish(const std::string& name, const Ji
   for (const auto& [key, value] : config_->values()) {
     if (IsOptionName(key)) program.attrs[key] = ReadPassOption(key, value).text;
   }
-  if (tunables_.empty()) KILN_RETURN_IF_ERROR(CheckBarrierOrder(program));
-  program.body = WithoutBarriers(program.body);
+  if (tunables_.empty()) {
+    KILN_ASSIGN_OR_RETURN(program.body, OrderBarriers(program));
+  } else {
+    program.body = WithoutBarriers(program.body);
+  }
   if (tunables_.empty()) {
     const absl::Status verified = ir::Verify(program);
     if (!verified.ok()) return WithContext(verified, "elaboration made an invalid program");

@@ -32,7 +32,7 @@ constexpr Refusal kRefused[] = {
      "use T.Pipelined, or give warpgroups their work with T.ws"},
     {"alloc_cluster_barrier sync_grid tvm_storage_sync pdl_sync pdl_trigger",
      "leave it out: tile ops are ordered by the program, and the compiler places barriers"},
-    {"tma_load ptx_cp_async", "use T.copy"},
+    {"tma_load", "use T.copy"},
     {"tcgen05_gemm ptx_wgmma_ss tcgen05_gemm_blockscaled gemm_sp mma_gemm_blockscaled "
      "tcgen05_mma_arrive alloc_tmem deallocate_tmem",
      "use T.gemm: the compiler picks the instruction"},
