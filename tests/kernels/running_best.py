@@ -5,7 +5,7 @@ import tilelang.language as T
 
 KERNEL = {
     "entry": "running_best",
-    "arguments": {"M": 13, "N": 150},
+    "arguments": {},
     "types": {"x": "int32", "best": "int32", "wins": "int32", "gain": "int32", "spread": "int32"},
 }
 
