@@ -415,11 +415,9 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(absl::string_view addres
   return std::unique_ptr<Client>(std::make_unique<RpcClient>(std::string(address)));
 }
 
-absl::StatusOr<Bundle> ParseBundle(absl::string_view bytes) {
-  v1::ArtifactBundle proto;
-  if (!proto.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) || proto.name().empty()) {
-    return absl::DataLossError("the bytes are no Kiln artifact bundle");
-  }
+namespace {
+
+Bundle BundleOf(const v1::ArtifactBundle& proto) {
   Bundle bundle;
   bundle.name = proto.name();
   bundle.target = proto.target();
@@ -429,7 +427,20 @@ absl::StatusOr<Bundle> ParseBundle(absl::string_view bytes) {
   bundle.manifest_json = proto.manifest_json();
   bundle.assembly = proto.assembly();
   bundle.cubin = proto.cubin();
+  for (const v1::ArtifactBundle& variant : proto.variants()) {
+    bundle.variants.push_back(BundleOf(variant));
+  }
   return bundle;
+}
+
+}  // namespace
+
+absl::StatusOr<Bundle> ParseBundle(absl::string_view bytes) {
+  v1::ArtifactBundle proto;
+  if (!proto.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) || proto.name().empty()) {
+    return absl::DataLossError("the bytes are no Kiln artifact bundle");
+  }
+  return BundleOf(proto);
 }
 
 }  // namespace kiln::client

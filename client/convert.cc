@@ -170,6 +170,43 @@ CandidateState FromProto(v1::CandidateState state) {
   }
 }
 
+ShapeRange FromProto(const v1::ShapeRange& proto) {
+  return {proto.name(), proto.low(), proto.high(), {proto.points().begin(), proto.points().end()}};
+}
+
+std::shared_ptr<const RangeTable> FromProto(const v1::RangeTable& proto) {
+  auto table = std::make_shared<RangeTable>();
+  const v1::Dispatch& dispatch = proto.dispatch();
+  table->dimension = dispatch.dimension();
+  table->low = dispatch.low();
+  table->high = dispatch.high();
+  table->variants = Strings(dispatch.variants());
+  for (int i = 0; i < dispatch.steps_size(); ++i) {
+    const bool last = i + 1 == dispatch.steps_size();
+    table->steps.push_back({dispatch.steps(i).first(),
+                            last ? dispatch.high() : dispatch.steps(i + 1).first() - 1,
+                            dispatch.steps(i).variant()});
+  }
+  table->compared = Strings(proto.compared());
+  table->single = proto.single();
+  table->dropped = Strings(proto.dropped());
+  for (const v1::RangePoint& p : proto.points()) {
+    RangePoint point;
+    point.size = p.size();
+    point.tuned = p.tuned();
+    point.winner = p.winner();
+    point.failure = p.failure();
+    point.sweep = p.sweep();
+    for (const v1::VariantTime& time : p.times()) point.times_ns.push_back(time.median_ns());
+    point.dispatched_ns = p.dispatched_ns();
+    point.single_ns = p.single_ns();
+    point.ratio_low = p.ratio_low();
+    point.ratio_high = p.ratio_high();
+    table->points.push_back(std::move(point));
+  }
+  return table;
+}
+
 }  // namespace
 
 absl::string_view ToString(SweepState state) {
@@ -257,6 +294,13 @@ v1::SweepSpec ToProto(const SweepSpec& spec) {
   proto.set_deadline_seconds(spec.deadline_seconds);
   proto.set_fresh(spec.fresh);
   proto.mutable_runtime_values()->insert(spec.runtime_values.begin(), spec.runtime_values.end());
+  if (spec.range.has_value()) {
+    v1::ShapeRange* range = proto.mutable_range();
+    range->set_name(spec.range->name);
+    range->set_low(spec.range->low);
+    range->set_high(spec.range->high);
+    range->mutable_points()->Assign(spec.range->points.begin(), spec.range->points.end());
+  }
   return proto;
 }
 
@@ -286,6 +330,7 @@ SweepSpec FromProto(const v1::SweepSpec& proto) {
   spec.deadline_seconds = proto.deadline_seconds();
   spec.fresh = proto.fresh();
   spec.runtime_values = TextMap(proto.runtime_values());
+  if (proto.has_range()) spec.range = FromProto(proto.range());
   return spec;
 }
 
@@ -348,6 +393,7 @@ WinnerKey FromProto(const v1::WinnerKey& proto) {
   key.measurement = proto.measurement();
   key.check = proto.check();
   key.space = proto.space();
+  if (proto.has_range()) key.range = FromProto(proto.range());
   return key;
 }
 
@@ -400,6 +446,7 @@ Winner FromProto(const v1::Winner& proto) {
   winner.candidates_failed = proto.candidates_failed();
   winner.sweep_seconds = proto.sweep_seconds();
   winner.finished = FromUnixMillis(proto.finished_unix_ms());
+  if (proto.has_range()) winner.range = FromProto(proto.range());
   return winner;
 }
 
@@ -457,6 +504,7 @@ SweepDetails FromProto(const v1::GetSweepResponse& proto) {
   details.arch_record = proto.arch().record();
   details.device_model = proto.arch().device_model();
   details.seconds = {proto.seconds().begin(), proto.seconds().end()};
+  if (proto.has_range()) details.range = FromProto(proto.range());
   return details;
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,14 @@ struct CheckPolicy {
   int samples = 0;              // 0 = default
 };
 
+// One dimension as a range of sizes, both ends included: what comes out is one object for all.
+struct ShapeRange {
+  std::string name;  // a run-time dimension of the kernel; or a parameter that may be None
+  int64_t low = 0;
+  int64_t high = 0;
+  std::vector<int64_t> points;  // sizes to tune for; empty = powers of two and both ends
+};
+
 // One sweep. Values are literal texts of the kernel language: 1024, 0.5, True, None, float16, "NT".
 struct SweepSpec {
   std::string name;                                          // display only
@@ -64,6 +73,7 @@ struct SweepSpec {
   double deadline_seconds = 0;                        // 0 = never
   bool fresh = false;                                 // ignore stored winners and measurements
   std::map<std::string, std::string> runtime_values;  // run-time dimensions and scalars
+  std::optional<ShapeRange> range;
 };
 
 // Parses a sweep file (grammar: client/README.md) into its sweeps, in order; kernel files are read,
@@ -188,10 +198,38 @@ struct WinnerKey {
   std::string memory;    // class of its memory: "140 GiB"
   std::string compiler;  // build
   std::string assembler;
-  std::string driver;       // major version
-  std::string measurement;  // policy
-  std::string check;        // policy
-  std::string space;        // digest of the tunables; "auto" if none are given
+  std::string driver;               // major version
+  std::string measurement;          // policy
+  std::string check;                // policy
+  std::string space;                // digest of the tunables; "auto" if none are given
+  std::optional<ShapeRange> range;  // of winners for a range
+};
+
+// What was measured for a range at one size.
+struct RangePoint {
+  int64_t size = 0;
+  bool tuned = false;            // else only measured
+  std::string winner;            // of its own sweep, if it was tuned for
+  std::string failure;           // why there is none
+  std::string sweep;             // digest of its own sweep
+  std::vector<double> times_ns;  // of RangeTable::compared; empty until it is measured
+  // The object that dispatches and the best single config, measured beside each other.
+  double dispatched_ns = 0, single_ns = 0;
+  double ratio_low = 0, ratio_high = 0;  // 95 % interval of the ratio of these times
+};
+struct RangeStep {
+  int64_t first = 0, last = 0;
+  int variant = 0;  // index into RangeTable::variants
+};
+struct RangeTable {
+  std::string dimension;  // empty while the steps are not known
+  int64_t low = 0, high = 0;
+  std::vector<std::string> variants;  // configs in the object
+  std::vector<RangeStep> steps;
+  std::vector<std::string> compared;  // configs that won somewhere
+  std::string single;                 // the one config that is best over all points
+  std::vector<std::string> dropped;   // configs that failed at some size, each with why
+  std::vector<RangePoint> points;     // ascending by size
 };
 
 struct Winner {
@@ -213,6 +251,7 @@ struct Winner {
   int candidates_failed = 0;
   double sweep_seconds = 0;
   absl::Time finished;
+  std::shared_ptr<const RangeTable> range;  // of a winner for a range; `config` is then a name
 };
 
 struct Progress {
@@ -299,7 +338,8 @@ struct SweepDetails {
   std::string arch_name;
   std::string arch_record;  // text form
   std::string device_model;
-  std::map<std::string, double> seconds;  // stage -> seconds
+  std::map<std::string, double> seconds;    // stage -> seconds
+  std::shared_ptr<const RangeTable> range;  // of a range: what is known so far
 };
 
 struct WorkerInfo {
@@ -326,8 +366,9 @@ struct Bundle {
   std::string shared_object;  // ready to dlopen
   std::string header;
   std::string manifest_json;
-  std::string assembly;  // PTX; empty on CPU targets
-  std::string cubin;     // empty on CPU targets
+  std::string assembly;          // PTX; empty on CPU targets
+  std::string cubin;             // empty on CPU targets
+  std::vector<Bundle> variants;  // of a range on a GPU: the code of each config, no host's part
 };
 
 // Decodes the bytes that Fetch hands out. kDataLoss when they are no bundle.

@@ -6,9 +6,11 @@
 #include <sstream>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "client/kiln_client.h"
 #include "client/yaml_reader.h"
 #include "compiler/base/config.h"
@@ -35,6 +37,10 @@ const char* KindOf(const std::string& literal) {
   if (literal[0] == '"') return "a text";
   if (ParseDType(literal).has_value()) return "a dtype";
   return absl::SimpleAtoi(literal, &integer) ? "an integer" : "a float";
+}
+
+bool IsRange(const YAML::Node& node) {
+  return node.IsScalar() && absl::StrContains(node.Scalar(), "..");
 }
 
 struct Draft {
@@ -69,6 +75,8 @@ class SweepFile {
   absl::Status ReadTemplate(const YAML::Node& node, Scope* scope);
   absl::Status ReadArguments(const YAML::Node& node, Scope* scope);
   absl::Status ReadShapes(const YAML::Node& node, Scope* scope);
+  absl::Status ReadRuntime(const YAML::Node& node, SweepSpec* spec);
+  absl::Status ReadRange(const YAML::Node& node, const std::string& name, SweepSpec* spec);
   absl::Status ReadDTypes(const YAML::Node& node, Scope* scope);
   absl::Status ReadTunables(const YAML::Node& node, Scope* scope);
   absl::Status ReadTunable(const std::string& name, const YAML::Node& node, SweepSpec* spec);
@@ -193,9 +201,64 @@ absl::Status SweepFile::ReadArguments(const YAML::Node& node, Scope* scope) {
       });
 }
 
+// "1..16384", or with the sizes to tune for: "1..16384@1 64 4096"; commas do too, where YAML has no
+// other use for them.
+absl::Status SweepFile::ReadRange(const YAML::Node& node, const std::string& name,
+                                  SweepSpec* spec) {
+  const std::string& text = node.Scalar();
+  const auto wrong = [&](absl::string_view what) {
+    return reader_.Error(node, absl::StrCat(name, ": ", text, " ", what),
+                         "write LOW..HIGH, or LOW..HIGH@SIZE SIZE ... with the sizes to tune for");
+  };
+  if (spec->range.has_value() && spec->range->name != name) {
+    return reader_.Error(node, absl::StrCat(name, " is a second range, beside ", spec->range->name),
+                         "a sweep has one range; 'matrix:' tries several values of a shape");
+  }
+  const std::pair<std::string, std::string> parts = absl::StrSplit(text, absl::MaxSplits('@', 1));
+  const std::pair<std::string, std::string> ends =
+      absl::StrSplit(parts.first, absl::MaxSplits("..", 1));
+  ShapeRange range{name, 0, 0, {}};
+  if (!absl::SimpleAtoi(ends.first, &range.low) || !absl::SimpleAtoi(ends.second, &range.high)) {
+    return wrong("is no range");
+  }
+  if (range.low < 1 || range.high <= range.low || range.high > Limits::kMaxExtent) {
+    return wrong(absl::StrCat("needs 1 <= LOW < HIGH <= ", Limits::kMaxExtent));
+  }
+  for (const absl::string_view size :
+       absl::StrSplit(parts.second, absl::ByAnyChar(", "), absl::SkipEmpty())) {
+    int64_t point = 0;
+    if (!absl::SimpleAtoi(size, &point) || point < range.low || point > range.high) {
+      return wrong(absl::StrCat("has the size ", size, ", which is not in it"));
+    }
+    range.points.push_back(point);
+  }
+  if (range.points.size() > static_cast<size_t>(Limits::kMaxRangePoints)) {
+    return wrong(absl::StrCat("has more than ", Limits::kMaxRangePoints, " sizes"));
+  }
+  if (parts.second.empty() && absl::StrContains(text, "@")) return wrong("has no size after '@'");
+  spec->arguments.erase(name);
+  spec->runtime_values.erase(name);
+  spec->range = std::move(range);
+  return absl::OkStatus();
+}
+
+absl::Status SweepFile::ReadRuntime(const YAML::Node& node, SweepSpec* spec) {
+  return reader_.Names(
+      node, "runtime", [&](const std::string& name, const YAML::Node& value) -> absl::Status {
+        if (IsRange(value)) return ReadRange(value, name, spec);
+        if (spec->range.has_value() && spec->range->name == name) spec->range.reset();
+        KILN_ASSIGN_OR_RETURN(spec->runtime_values[name],
+                              reader_.Literal(value, absl::StrCat("runtime value ", name)));
+        return absl::OkStatus();
+      });
+}
+
 absl::Status SweepFile::ReadShapes(const YAML::Node& node, Scope* scope) {
   return reader_.Names(
       node, "shapes", [&](const std::string& name, const YAML::Node& value) -> absl::Status {
+        SweepSpec* const spec = &scope->draft->spec;
+        if (IsRange(value)) return ReadRange(value, name, spec);
+        if (spec->range.has_value() && spec->range->name == name) spec->range.reset();
         KILN_ASSIGN_OR_RETURN(const int64_t extent,
                               reader_.Integer(value, absl::StrCat("shape ", name), 1, kMaxExtent));
         return AddArgument(value, name, absl::StrCat(extent), scope);
@@ -424,14 +487,6 @@ absl::Status SweepFile::ReadMatrix(const YAML::Node& node, Draft* draft) {
 
 YamlReader::Handlers SweepFile::KernelKeys(Scope* scope) {
   SweepSpec* spec = &scope->draft->spec;
-  const auto runtime = [this, spec](const YAML::Node& node) -> absl::Status {
-    return reader_.Names(
-        node, "runtime", [&](const std::string& name, const YAML::Node& value) -> absl::Status {
-          KILN_ASSIGN_OR_RETURN(spec->runtime_values[name],
-                                reader_.Literal(value, absl::StrCat("runtime value ", name)));
-          return absl::OkStatus();
-        });
-  };
   return {{"name", SetText(&spec->name, "name")},
           {"kernel", [this, scope](const YAML::Node& n) { return ReadKernel(n, scope); }},
           {"template", [this, scope](const YAML::Node& n) { return ReadTemplate(n, scope); }},
@@ -439,7 +494,7 @@ YamlReader::Handlers SweepFile::KernelKeys(Scope* scope) {
           {"arguments", [this, scope](const YAML::Node& n) { return ReadArguments(n, scope); }},
           {"shapes", [this, scope](const YAML::Node& n) { return ReadShapes(n, scope); }},
           {"dtypes", [this, scope](const YAML::Node& n) { return ReadDTypes(n, scope); }},
-          {"runtime", runtime}};
+          {"runtime", [this, spec](const YAML::Node& n) { return ReadRuntime(n, spec); }}};
 }
 
 YamlReader::Handlers SweepFile::SpaceKeys(Scope* scope) {

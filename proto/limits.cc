@@ -205,8 +205,36 @@ absl::Status CheckPolicies(const v1::SweepSpec& spec) {
   return absl::OkStatus();
 }
 
+absl::Status CheckShapeRange(const v1::SweepSpec& spec) {
+  if (!spec.has_range()) return absl::OkStatus();
+  const v1::ShapeRange& range = spec.range();
+  KILN_RETURN_IF_ERROR(CheckName("range.name", range.name()));
+  if (range.low() < 1 || range.high() > Limits::kMaxExtent || range.low() >= range.high()) {
+    return Wrong("range", absl::StrCat(range.name(), "=", range.low(), "..", range.high(),
+                                       " is no range; write LOW..HIGH with 1 <= LOW < HIGH <= ",
+                                       Limits::kMaxExtent));
+  }
+  if (range.points_size() > Limits::kMaxRangePoints) {
+    return TooBig("range.points", range.points_size(), Limits::kMaxRangePoints, "sizes");
+  }
+  for (const int64_t point : range.points()) {
+    if (point >= range.low() && point <= range.high()) continue;
+    return Wrong("range.points", absl::StrCat(range.name(), "=", point, " is outside of ",
+                                              range.low(), "..", range.high()));
+  }
+  if (spec.objective() == v1::SweepSpec::COMPILE) {
+    return Wrong("range", "a sweep that only compiles measures no sizes; use objective tune");
+  }
+  if (spec.arguments().contains(range.name()) || spec.runtime_values().contains(range.name()) ||
+      spec.tunables().contains(range.name())) {
+    return Wrong("range", absl::StrCat(range.name(), " has a value too; give one of them"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckBudget(const v1::SweepSpec& spec) {
-  if (!v1::SweepSpec::Objective_IsValid(spec.objective())) {
+  if (!v1::SweepSpec::Objective_IsValid(spec.objective()) ||
+      spec.objective() == v1::SweepSpec::COMPARE || spec.has_dispatch()) {
     return Wrong("objective", "unknown value; use TUNE or COMPILE");
   }
   KILN_RETURN_IF_ERROR(CheckRange("top_k", spec.top_k(), 0, Limits::kMaxTopK));
@@ -240,6 +268,7 @@ absl::Status CheckSweepSpec(const v1::SweepSpec& spec) {
   KILN_RETURN_IF_ERROR(CheckSpace(spec));
   KILN_RETURN_IF_ERROR(CheckConfigs(spec));
   KILN_RETURN_IF_ERROR(CheckPolicies(spec));
+  KILN_RETURN_IF_ERROR(CheckShapeRange(spec));
   return CheckBudget(spec);
 }
 

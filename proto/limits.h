@@ -26,6 +26,8 @@ struct RpcLimits {
   static constexpr int kMaxConfigs = 10000;
   static constexpr int kMaxConfigBytes = 4096;
   static constexpr int kMaxSeeds = 16;
+  static constexpr int64_t kMaxExtent = int64_t{1} << 40;  // of a range's sizes
+  static constexpr int kMaxRangePoints = 32;               // that a range names
   static constexpr int kMaxTopK = 4096;
   static constexpr int kMaxCandidates = 100000000;
   static constexpr int kMaxSamples = 100000;

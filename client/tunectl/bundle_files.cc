@@ -10,6 +10,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "client/tunectl/json.h"
 #include "compiler/base/digest.h"
 #include "compiler/base/status.h"
 #include "proto/limits.h"
@@ -70,8 +71,23 @@ Form FormOf(const client::Bundle& bundle, BundleFormat format) {
   }
 }
 
+bool IsDeviceCode(BundleFormat format) {
+  return format == BundleFormat::kCubin || format == BundleFormat::kPtx;
+}
+
+// The manifest, with what was measured where it is of a range.
+absl::StatusOr<std::string> ManifestOf(const client::Bundle& bundle, const client::Winner& winner) {
+  if (winner.range == nullptr) return bundle.manifest_json;
+  nlohmann::json manifest = nlohmann::json::parse(bundle.manifest_json, nullptr, false);
+  if (!manifest.is_object()) return absl::DataLossError("the bundle's manifest is no JSON object");
+  manifest["measured"] = ToJson(*winner.range);
+  return manifest.dump(2);
+}
+
 absl::Status CheckForm(const client::Bundle& bundle, BundleFormat format) {
-  const Form form = FormOf(bundle, format);
+  // The code of a range's configs lies apart, one each.
+  const bool apart = !bundle.variants.empty() && IsDeviceCode(format);
+  const Form form = FormOf(apart ? bundle.variants.front() : bundle, format);
   if (format != BundleFormat::kBundle && form.bytes->empty()) {
     return absl::FailedPreconditionError(
         absl::StrCat("the winner for ", bundle.target, " has no ", form.what,
@@ -96,13 +112,26 @@ absl::Status Unpack(const std::string& download, const FetchTarget& target, Fetc
     return absl::OkStatus();
   };
   if (target.format == BundleFormat::kBundle) return write(".kilnbundle", bytes);
-  const Form form = FormOf(bundle, target.format);
-  KILN_RETURN_IF_ERROR(write(std::string(form.suffix), *form.bytes));
-  // The header declares the host's entry point, which a cubin and PTX do not have.
-  if (target.format == BundleFormat::kShared || target.format == BundleFormat::kObject) {
+  KILN_ASSIGN_OR_RETURN(const std::string manifest, ManifestOf(bundle, result->fetched.info));
+  if (!IsDeviceCode(target.format)) {
+    const Form form = FormOf(bundle, target.format);
+    KILN_RETURN_IF_ERROR(write(std::string(form.suffix), *form.bytes));
+    // It declares the host's entry point, which a cubin and PTX do not have.
     KILN_RETURN_IF_ERROR(write(".h", bundle.header));
+    return write(".json", manifest);
   }
-  return write(".json", bundle.manifest_json);
+  if (bundle.variants.empty()) {
+    const Form form = FormOf(bundle, target.format);
+    KILN_RETURN_IF_ERROR(write(std::string(form.suffix), *form.bytes));
+    return write(".json", manifest);
+  }
+  for (size_t i = 0; i < bundle.variants.size(); ++i) {
+    const Form form = FormOf(bundle.variants[i], target.format);
+    const std::string part = absl::StrCat(".variant", i);
+    KILN_RETURN_IF_ERROR(write(absl::StrCat(part, form.suffix), *form.bytes));
+    KILN_RETURN_IF_ERROR(write(part + ".json", bundle.variants[i].manifest_json));
+  }
+  return write(".json", manifest);
 }
 
 }  // namespace

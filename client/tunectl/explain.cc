@@ -172,7 +172,35 @@ Agreement Agree(const client::SweepDetails& details) {
   return result;
 }
 
+namespace {
+
+// Which config runs where, what it was chosen by, and where the candidates are to be seen.
+std::string ExplainRange(const client::SweepDetails& details) {
+  const client::RangeTable& table = *details.range;
+  std::string text = absl::StrCat(
+      details.summary.name, " on ", details.arch_name,
+      details.device_model.empty() ? "" : absl::StrCat(" (", details.device_model, ")"), ", ",
+      client::ToString(details.summary.progress.state), "\n\n");
+  if (details.winner != nullptr) absl::StrAppend(&text, FormatWinner(*details.winner), "\n");
+  absl::StrAppend(&text, FormatRange(table),
+                  "\nAt each size the object runs a config that no other one beats there beyond "
+                  "noise (the 95 % interval of\ntheir paired ratio), with the fewest configs and "
+                  "then the fewest steps. RATIO is the object's time over\nthat of the best "
+                  "single config, measured beside each other.\n");
+  std::vector<std::vector<std::string>> rows;
+  for (const client::RangePoint& point : table.points) {
+    if (point.sweep.empty()) continue;
+    rows.push_back({absl::StrCat("  tunectl explain ", ShortSweep(point.sweep)),
+                    absl::StrCat("size ", point.size), point.winner});
+  }
+  if (rows.empty()) return text;
+  return absl::StrCat(text, "The candidates of each size:\n", FormatTable(rows));
+}
+
+}  // namespace
+
 std::string ExplainText(const client::SweepDetails& details, int limit, bool reasons) {
+  if (details.range != nullptr) return ExplainRange(details);
   std::string text = absl::StrCat(
       details.summary.name, " on ", details.arch_name,
       details.device_model.empty() ? "" : absl::StrCat(" (", details.device_model, ")"), ", ",
@@ -219,6 +247,11 @@ struct ExplainFlags {
 };
 
 absl::Status WriteSvg(const client::SweepDetails& details, const std::string& path) {
+  if (details.range != nullptr) {
+    return absl::FailedPreconditionError(
+        "a range has no roofline of its own; draw that of one of its sizes, whose sweeps 'tunectl "
+        "explain' lists");
+  }
   const absl::StatusOr<std::string> svg = RooflineSvg(details);
   if (!svg.ok()) return svg.status();
   std::ofstream stream(path, std::ios::trunc);

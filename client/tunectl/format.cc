@@ -92,7 +92,86 @@ std::string FormatTable(const std::vector<std::vector<std::string>>& rows) {
   return text;
 }
 
+namespace {
+
+std::string Letter(size_t index) { return std::string(1, static_cast<char>('A' + index % 26)); }
+
+// "M=17..64"
+std::string StepText(const client::RangeTable& table, const client::RangeStep& step) {
+  return absl::StrCat(table.dimension, "=", step.first,
+                      step.last == step.first ? "" : absl::StrCat("..", step.last));
+}
+
+std::string FormatSteps(const client::RangeTable& table) {
+  std::vector<std::vector<std::string>> rows;
+  for (const client::RangeStep& step : table.steps) {
+    rows.push_back({rows.empty() ? "winner " : "       ", StepText(table, step),
+                    table.variants[static_cast<size_t>(step.variant)]});
+  }
+  return FormatTable(rows);
+}
+
+// The config that the object runs at a size; empty while nobody knows.
+std::string ChosenAt(const client::RangeTable& table, int64_t size) {
+  for (const client::RangeStep& step : table.steps) {
+    if (size >= step.first && size <= step.last) {
+      return table.variants[static_cast<size_t>(step.variant)];
+    }
+  }
+  return "";
+}
+
+std::string RatioText(const client::RangePoint& point) {
+  if (!(point.ratio_low > 0)) return "";
+  return absl::StrFormat("%.3f to %.3f%s", point.ratio_low, point.ratio_high,
+                         point.ratio_low > 1 ? "  slower" : "");
+}
+
+}  // namespace
+
+std::string FormatRange(const client::RangeTable& table) {
+  std::string text;
+  for (size_t i = 0; i < table.compared.size(); ++i) {
+    absl::StrAppend(&text, Letter(i), "  ", table.compared[i],
+                    table.compared[i] == table.single ? "  (best single config)" : "", "\n");
+  }
+  for (const std::string& dropped : table.dropped) {
+    absl::StrAppend(&text, "-  ", dropped, "\n");
+  }
+  std::vector<std::vector<std::string>> rows = {{"SIZE", "TUNED"}};
+  for (size_t i = 0; i < table.compared.size(); ++i) rows[0].push_back(Letter(i));
+  for (const char* title : {"DISPATCHED", "SINGLE", "RATIO (95 %)"}) rows[0].emplace_back(title);
+  for (const client::RangePoint& point : table.points) {
+    std::vector<std::string> row = {absl::StrCat(point.size), "between"};
+    if (point.tuned) row[1] = point.failure.empty() ? ShortSweep(point.sweep) : "failed";
+    const std::string chosen = ChosenAt(table, point.size);
+    for (size_t i = 0; i < table.compared.size(); ++i) {
+      const bool known = i < point.times_ns.size();
+      row.push_back(
+          known ? absl::StrCat(FormatNs(point.times_ns[i]), table.compared[i] == chosen ? " *" : "")
+                : "-");
+    }
+    row.push_back(FormatNs(point.dispatched_ns));
+    row.push_back(FormatNs(point.single_ns));
+    row.push_back(RatioText(point));
+    rows.push_back(std::move(row));
+  }
+  absl::StrAppend(&text, "\n", FormatTable(rows));
+  for (const client::RangePoint& point : table.points) {
+    if (point.failure.empty()) continue;
+    absl::StrAppend(&text, "no winner at ", point.size, ": ", point.failure, "\n");
+  }
+  return text;
+}
+
 std::string FormatWinner(const client::Winner& winner) {
+  if (winner.range != nullptr) {
+    return absl::StrCat(
+        FormatSteps(*winner.range), "target   ", winner.target,
+        winner.device_model.empty() ? "" : absl::StrCat(" (", winner.device_model, ")"),
+        "\nmeasured ", winner.range->points.size(), " sizes, in ",
+        FormatSeconds(winner.sweep_seconds), "\nsweep    ", ShortSweep(winner.sweep), "\n");
+  }
   const double ns = winner.measurement.median_ns;
   std::string text = absl::StrCat("winner   ", winner.config, "\n");
   absl::StrAppend(&text, "time     ", FormatNs(ns));

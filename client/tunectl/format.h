@@ -32,7 +32,11 @@ const client::Measurement* Counted(const client::Candidate& candidate);
 // Columns as wide as their widest cell; the first row is the header.
 std::string FormatTable(const std::vector<std::vector<std::string>>& rows);
 
-// A winner in a few lines.
+// What was measured for a range: the configs under letters, and a line a size with the time of
+// each. '*' marks the one that the object runs there.
+std::string FormatRange(const client::RangeTable& table);
+
+// A winner in a few lines; of a range, which config runs at which sizes.
 std::string FormatWinner(const client::Winner& winner);
 
 }  // namespace kiln::tunectl

@@ -69,27 +69,60 @@ json ToJson(const client::Hint& hint) {
           {"roofline_ns", hint.roofline_ns}};
 }
 
+json ToJson(const client::ShapeRange& range) {
+  return {{"dimension", range.name},
+          {"low", range.low},
+          {"high", range.high},
+          {"points", range.points}};
+}
+
+json ToJson(const client::RangeTable& table) {
+  json value = {
+      {"dimension", table.dimension}, {"low", table.low},           {"high", table.high},
+      {"variants", table.variants},   {"compared", table.compared}, {"single", table.single},
+      {"dropped", table.dropped},     {"steps", json::array()},     {"points", json::array()}};
+  for (const client::RangeStep& step : table.steps) {
+    value["steps"].push_back(
+        {{"first", step.first}, {"last", step.last}, {"variant", step.variant}});
+  }
+  for (const client::RangePoint& p : table.points) {
+    value["points"].push_back({{"size", p.size},
+                               {"tuned", p.tuned},
+                               {"winner", p.winner},
+                               {"failure", p.failure},
+                               {"sweep", p.sweep},
+                               {"times_ns", p.times_ns},
+                               {"dispatched_ns", p.dispatched_ns},
+                               {"single_ns", p.single_ns},
+                               {"ratio_low", p.ratio_low},
+                               {"ratio_high", p.ratio_high}});
+  }
+  return value;
+}
+
 json ToJson(const client::SweepSpec& spec) {
-  return {{"name", spec.name},
-          {"kernel", spec.kernel_path},
-          {"template", spec.template_name},
-          {"entry", spec.entry},
-          {"arguments", spec.arguments},
-          {"auto_tunables", spec.auto_tunables},
-          {"tunables", spec.tunables},
-          {"configs", spec.configs},
-          {"target", spec.target},
-          {"objective", spec.objective == client::Objective::kCompile ? "compile" : "tune"},
-          {"strategy", spec.strategy},
-          {"seed", spec.seed},
-          {"top_k", spec.top_k},
-          {"max_candidates", spec.max_candidates},
-          {"max_seconds", spec.max_seconds},
-          {"user", spec.user},
-          {"priority", spec.priority},
-          {"deadline_seconds", spec.deadline_seconds},
-          {"fresh", spec.fresh},
-          {"runtime", spec.runtime_values}};
+  json value = {{"name", spec.name},
+                {"kernel", spec.kernel_path},
+                {"template", spec.template_name},
+                {"entry", spec.entry},
+                {"arguments", spec.arguments},
+                {"auto_tunables", spec.auto_tunables},
+                {"tunables", spec.tunables},
+                {"configs", spec.configs},
+                {"target", spec.target},
+                {"objective", spec.objective == client::Objective::kCompile ? "compile" : "tune"},
+                {"strategy", spec.strategy},
+                {"seed", spec.seed},
+                {"top_k", spec.top_k},
+                {"max_candidates", spec.max_candidates},
+                {"max_seconds", spec.max_seconds},
+                {"user", spec.user},
+                {"priority", spec.priority},
+                {"deadline_seconds", spec.deadline_seconds},
+                {"fresh", spec.fresh},
+                {"runtime", spec.runtime_values}};
+  if (spec.range.has_value()) value["range"] = ToJson(*spec.range);
+  return value;
 }
 
 json ToJson(const client::Progress& p) {
@@ -124,23 +157,25 @@ json ToJson(const client::Candidate& candidate) {
 }
 
 json ToJson(const client::WinnerKey& key) {
-  return {{"kernel", key.kernel},
-          {"shapes", key.shapes},
-          {"dtypes", key.dtypes},
-          {"flags", key.flags},
-          {"runtime", key.runtime},
-          {"arch", key.arch},
-          {"device_model", key.device_model},
-          {"features", key.features},
-          {"cores", key.cores},
-          {"power", key.power},
-          {"memory", key.memory},
-          {"compiler", key.compiler},
-          {"assembler", key.assembler},
-          {"driver", key.driver},
-          {"measurement", key.measurement},
-          {"check", key.check},
-          {"space", key.space}};
+  json value = {{"kernel", key.kernel},
+                {"shapes", key.shapes},
+                {"dtypes", key.dtypes},
+                {"flags", key.flags},
+                {"runtime", key.runtime},
+                {"arch", key.arch},
+                {"device_model", key.device_model},
+                {"features", key.features},
+                {"cores", key.cores},
+                {"power", key.power},
+                {"memory", key.memory},
+                {"compiler", key.compiler},
+                {"assembler", key.assembler},
+                {"driver", key.driver},
+                {"measurement", key.measurement},
+                {"check", key.check},
+                {"space", key.space}};
+  if (key.range.has_value()) value["range"] = ToJson(*key.range);
+  return value;
 }
 
 json ToJson(const client::LookupResult& result) {
@@ -174,24 +209,26 @@ json ToJson(const client::Miss& miss) {
 }
 
 json ToJson(const client::Winner& winner) {
-  return {{"problem_key", winner.problem_key},
-          {"winner_key", winner.winner_key},
-          {"key", ToJson(winner.key)},
-          {"sweep", winner.sweep},
-          {"name", winner.name},
-          {"config", winner.config},
-          {"target", winner.target},
-          {"device_model", winner.device_model},
-          {"artifact", ToJson(winner.artifact)},
-          {"measurement", ToJson(winner.measurement)},
-          {"hint", ToJson(winner.hint)},
-          {"ties", winner.ties},
-          {"ratio_low", winner.ratio_low},
-          {"ratio_high", winner.ratio_high},
-          {"candidates_tried", winner.candidates_tried},
-          {"candidates_failed", winner.candidates_failed},
-          {"sweep_seconds", winner.sweep_seconds},
-          {"finished", TimeJson(winner.finished)}};
+  json value = {{"problem_key", winner.problem_key},
+                {"winner_key", winner.winner_key},
+                {"key", ToJson(winner.key)},
+                {"sweep", winner.sweep},
+                {"name", winner.name},
+                {"config", winner.config},
+                {"target", winner.target},
+                {"device_model", winner.device_model},
+                {"artifact", ToJson(winner.artifact)},
+                {"measurement", ToJson(winner.measurement)},
+                {"hint", ToJson(winner.hint)},
+                {"ties", winner.ties},
+                {"ratio_low", winner.ratio_low},
+                {"ratio_high", winner.ratio_high},
+                {"candidates_tried", winner.candidates_tried},
+                {"candidates_failed", winner.candidates_failed},
+                {"sweep_seconds", winner.sweep_seconds},
+                {"finished", TimeJson(winner.finished)}};
+  if (winner.range != nullptr) value["range"] = ToJson(*winner.range);
+  return value;
 }
 
 json ToJson(const client::SweepSummary& summary) {
@@ -210,6 +247,7 @@ json ToJson(const client::SweepDetails& details) {
   value["arch"] = {{"name", details.arch_name}, {"device_model", details.device_model}};
   value["seconds"] = details.seconds;
   value["winner"] = details.winner == nullptr ? json(nullptr) : ToJson(*details.winner);
+  if (details.range != nullptr) value["range"] = ToJson(*details.range);
   value["candidates"] = json::array();
   for (const client::Candidate& c : details.candidates) value["candidates"].push_back(ToJson(c));
   return value;

@@ -14,6 +14,8 @@ nlohmann::json ToJson(const client::Failure& failure);
 nlohmann::json ToJson(const client::Artifact& artifact);
 nlohmann::json ToJson(const client::Measurement& measurement);
 nlohmann::json ToJson(const client::Hint& hint);
+nlohmann::json ToJson(const client::ShapeRange& range);
+nlohmann::json ToJson(const client::RangeTable& table);
 nlohmann::json ToJson(const client::SweepSpec& spec);
 nlohmann::json ToJson(const client::Progress& progress);
 nlohmann::json ToJson(const client::Candidate& candidate);

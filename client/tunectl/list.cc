@@ -60,13 +60,19 @@ void PrintCandidates(const client::SweepDetails& details) {
 void PrintDetails(const client::SweepDetails& details, bool candidates) {
   const client::SweepSummary& summary = details.summary;
   const client::Progress& p = summary.progress;
+  const bool range = details.spec.range.has_value();
+  const std::string slate =
+      range ? absl::StrCat("range    ", details.spec.range->name, "=", details.spec.range->low,
+                           "..", details.spec.range->high, ", ", p.done, " of ", p.total,
+                           " measurements done")
+            : absl::StrCat("slate    ", p.total, " candidates: ", p.done, " done, ", p.failed,
+                           " failed, ", p.skipped, " skipped");
   std::printf(
-      "sweep    %s\nname     %s\nstate    %s%s%s\ntarget   %s%s\nslate    %d candidates: "
-      "%d done, %d failed, %d skipped\nelapsed  %s\n",
+      "sweep    %s\nname     %s\nstate    %s%s%s\ntarget   %s%s\n%s\nelapsed  %s\n",
       summary.sweep.c_str(), summary.name.c_str(), std::string(client::ToString(p.state)).c_str(),
       p.message.empty() ? "" : ": ", p.message.c_str(), summary.target.c_str(),
       details.device_model.empty() ? "" : absl::StrCat(" (", details.device_model, ")").c_str(),
-      p.total, p.done, p.failed, p.skipped, FormatSeconds(p.elapsed_seconds).c_str());
+      slate.c_str(), FormatSeconds(p.elapsed_seconds).c_str());
   std::vector<std::string> stages;
   for (const auto& [stage, seconds] : details.seconds) {
     stages.push_back(absl::StrCat(stage, " ", FormatSeconds(seconds)));
@@ -77,7 +83,8 @@ void PrintDetails(const client::SweepDetails& details, bool candidates) {
                 absl::StrJoin(details.spec.arguments, ", ", absl::PairFormatter("=")).c_str());
   }
   if (details.winner != nullptr) std::printf("%s", FormatWinner(*details.winner).c_str());
-  if (candidates) PrintCandidates(details);
+  if (details.range != nullptr) std::printf("\n%s", FormatRange(*details.range).c_str());
+  if (candidates && !range) PrintCandidates(details);
 }
 
 struct ShowFlags {

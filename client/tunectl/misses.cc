@@ -1,6 +1,8 @@
 // misses, and the sweeps that --from-misses makes of them
 #include <cstdio>
+#include <map>
 #include <memory>
+#include <string>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -36,12 +38,16 @@ std::string KernelOf(const client::SweepSpec& spec) {
   return spec.kernel_path.empty() ? "kernel" : spec.kernel_path;
 }
 
-// "M=16, N=4096; m=3" with the run-time values last.
+// "M=16, N=4096; m=3" with the run-time values last, a range among them.
 std::string ShapeOf(const client::SweepSpec& spec) {
-  std::string text = absl::StrJoin(spec.arguments, ", ", absl::PairFormatter("="));
-  if (spec.runtime_values.empty()) return text;
+  const std::string text = absl::StrJoin(spec.arguments, ", ", absl::PairFormatter("="));
+  std::map<std::string, std::string> runtime = spec.runtime_values;
+  if (spec.range.has_value()) {
+    runtime[spec.range->name] = absl::StrCat(spec.range->low, "..", spec.range->high);
+  }
+  if (runtime.empty()) return text;
   return absl::StrCat(text, text.empty() ? "" : "; ",
-                      absl::StrJoin(spec.runtime_values, ", ", absl::PairFormatter("=")));
+                      absl::StrJoin(runtime, ", ", absl::PairFormatter("=")));
 }
 
 int RunMisses(const Context& context, const MissesFlags& flags) {

@@ -4,6 +4,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/assembler.h"
+#include "compiler/codegen/compile_steps.h"
 #include "compiler/codegen/describe_kernels.h"
 #include "compiler/codegen/gpu_host.h"
 #include "compiler/codegen/link.h"
@@ -23,34 +24,12 @@ namespace {
 
 const X86Target kAnyHost = {"x86-64", {}, 128};  // for the host half of GPU artifacts
 
-struct Elaborated {
-  ir::Program program;
-  target::Arch arch;
-  std::string symbol;
-};
-
 bool IsCIdentifier(const std::string& name) {
   if (name.empty() || absl::ascii_isdigit(name[0])) return false;
   for (const char c : name) {
     if (!absl::ascii_isalnum(c) && c != '_') return false;
   }
   return true;
-}
-
-absl::StatusOr<Elaborated> ElaborateInput(const CompileInput& input) {
-  Elaborated out;
-  KILN_ASSIGN_OR_RETURN(out.arch, target::ParseArch(input.arch_record));
-  auto file = std::make_shared<const SourceFile>(
-      SourceFile{input.kernel_path.empty() ? "kernel.py" : input.kernel_path, input.kernel_source});
-  KILN_ASSIGN_OR_RETURN(const lang::Kernel kernel, lang::Kernel::Parse(file, input.entry));
-  KILN_ASSIGN_OR_RETURN(
-      out.program, lang::Elaborate(kernel, input.arguments, input.config, lang::FactsOf(out.arch)));
-  out.symbol = input.symbol.empty() ? absl::StrCat("kiln_", kernel.name()) : input.symbol;
-  if (!IsCIdentifier(out.symbol)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("symbol '", out.symbol, "' is not a C identifier"));
-  }
-  return out;
 }
 
 passes::PassContext ContextOf(const target::Arch& arch) {
@@ -117,13 +96,6 @@ absl::StatusOr<std::string> EmitDevice(const Elaborated& elaborated, const ir::P
   return EmitNvptx(std::move(module), elaborated.arch.name, what);
 }
 
-absl::Status CompileCpu(const Elaborated& elaborated, const ir::Program& lowered,
-                        ModuleFacts* facts, CompileOutput* out) {
-  KILN_ASSIGN_OR_RETURN(out->object, EmitLowered(elaborated, lowered, Emit::kObject, facts));
-  out->code_bytes = static_cast<int64_t>(out->object.size());
-  return absl::OkStatus();
-}
-
 // What the kernel asks of the assembler: "kiln.assembler" = 1 for -O1, which takes less time.
 absl::StatusOr<int> AssemblerLevel(const ir::Program& program) {
   const auto option = program.attrs.find("kiln.assembler");
@@ -134,8 +106,11 @@ absl::StatusOr<int> AssemblerLevel(const ir::Program& program) {
                                                  " is no level of the assembler, 0 to 3"));
 }
 
-absl::Status CompileGpu(const Elaborated& elaborated, const ir::Program& lowered,
-                        ModuleFacts* facts, CompileOutput* out) {
+absl::StatusOr<std::unique_ptr<llvm::Module>> BuildGpuModule(const Elaborated& elaborated,
+                                                             const ir::Program& lowered,
+                                                             llvm::LLVMContext& context,
+                                                             ModuleFacts* facts,
+                                                             CompileOutput* out) {
   std::vector<GpuKernel> kernels;
   KILN_ASSIGN_OR_RETURN(out->assembly, EmitDevice(elaborated, lowered, NvptxText::kPtx, &kernels));
   KILN_ASSIGN_OR_RETURN(const int level, AssemblerLevel(elaborated.program));
@@ -146,32 +121,62 @@ absl::Status CompileGpu(const Elaborated& elaborated, const ir::Program& lowered
   out->code_bytes = static_cast<int64_t>(cubin.bytes.size());
   out->cubin = std::move(cubin.bytes);
   out->kernels_json = DescribeKernels(lowered, kernels);
-  llvm::LLVMContext context;
-  KILN_ASSIGN_OR_RETURN(
-      std::unique_ptr<llvm::Module> host,
-      BuildGpuHost(lowered, elaborated.symbol, out->cubin, kernels, context, facts));
-  KILN_ASSIGN_OR_RETURN(out->object, EmitX86(std::move(host), elaborated.symbol, kAnyHost,
-                                             Emit::kObject, Runtime::kGpu));
-  return absl::OkStatus();
+  return BuildGpuHost(lowered, elaborated.symbol, out->cubin, kernels, context, facts);
 }
 
 }  // namespace
 
-absl::StatusOr<CompileOutput> CompileKernel(const CompileInput& input) {
-  KILN_ASSIGN_OR_RETURN(const Elaborated elaborated, ElaborateInput(input));
+absl::StatusOr<Elaborated> ElaborateInput(const CompileInput& input) {
+  Elaborated out;
+  KILN_ASSIGN_OR_RETURN(out.arch, target::ParseArch(input.arch_record));
+  auto file = std::make_shared<const SourceFile>(
+      SourceFile{input.kernel_path.empty() ? "kernel.py" : input.kernel_path, input.kernel_source});
+  KILN_ASSIGN_OR_RETURN(const lang::Kernel kernel, lang::Kernel::Parse(file, input.entry));
+  KILN_ASSIGN_OR_RETURN(
+      out.program, lang::Elaborate(kernel, input.arguments, input.config, lang::FactsOf(out.arch)));
+  out.symbol = input.symbol.empty() ? absl::StrCat("kiln_", kernel.name()) : input.symbol;
+  if (!IsCIdentifier(out.symbol)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("symbol '", out.symbol, "' is not a C identifier"));
+  }
+  return out;
+}
+
+absl::StatusOr<std::unique_ptr<llvm::Module>> BuildHostModule(const Elaborated& elaborated,
+                                                              llvm::LLVMContext& context,
+                                                              CompileOutput* out) {
   KILN_ASSIGN_OR_RETURN(const ir::Program lowered, Lower(elaborated, {}));
-  CompileOutput out;
   ModuleFacts facts;
   const bool gpu = elaborated.arch.kind == target::ArchKind::kGpu;
-  KILN_RETURN_IF_ERROR(gpu ? CompileGpu(elaborated, lowered, &facts, &out)
-                           : CompileCpu(elaborated, lowered, &facts, &out));
+  KILN_ASSIGN_OR_RETURN(std::unique_ptr<llvm::Module> module,
+                        gpu ? BuildGpuModule(elaborated, lowered, context, &facts, out)
+                            : BuildX86Module(lowered, elaborated.symbol, context, &facts));
+  out->scratch_bytes = facts.scratch_bytes;
+  out->grid_blocks = facts.grid_blocks;
+  out->threads = facts.threads;
+  return module;
+}
+
+absl::StatusOr<std::string> EmitHostObject(std::unique_ptr<llvm::Module> module,
+                                           const std::string& symbol, const target::Arch& arch) {
+  const bool gpu = arch.kind == target::ArchKind::kGpu;
+  return EmitX86(std::move(module), symbol, gpu ? kAnyHost : TargetOf(arch), Emit::kObject,
+                 gpu ? Runtime::kGpu : Runtime::kCpu);
+}
+
+absl::StatusOr<CompileOutput> CompileKernel(const CompileInput& input) {
+  KILN_ASSIGN_OR_RETURN(const Elaborated elaborated, ElaborateInput(input));
+  CompileOutput out;
+  llvm::LLVMContext context;
+  KILN_ASSIGN_OR_RETURN(std::unique_ptr<llvm::Module> module,
+                        BuildHostModule(elaborated, context, &out));
+  KILN_ASSIGN_OR_RETURN(out.object,
+                        EmitHostObject(std::move(module), elaborated.symbol, elaborated.arch));
+  if (out.cubin.empty()) out.code_bytes = static_cast<int64_t>(out.object.size());
   KILN_ASSIGN_OR_RETURN(out.shared_object, LinkSharedObject(out.object, elaborated.symbol + ".so"));
   out.name = elaborated.symbol;
   out.target = elaborated.arch.name;
   out.program_digest = ir::ProgramDigest(elaborated.program);
-  out.scratch_bytes = facts.scratch_bytes;
-  out.grid_blocks = facts.grid_blocks;
-  out.threads = facts.threads;
   out.header = CHeader(elaborated.program, out.name);
   out.manifest_json = ManifestJson(elaborated.program, input, out);
   return out;

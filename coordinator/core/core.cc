@@ -29,6 +29,7 @@ Core::Impl::Impl(const Options& options, uint64_t term, store::FarmState state, 
     sweep->to_publish.clear();
     out_.pins.push_back({sweep->row.inputs_digest(), "sweep:" + sweep->digest()});
   }
+  ReattachRanges();
   if (expected_workers_.empty()) {
     if (held) ReleaseHeld();
   } else {

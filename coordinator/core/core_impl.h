@@ -91,6 +91,7 @@ class Core::Impl {
   void SpendBudget(Sweep* sweep);
   std::vector<int> Survivors(const Sweep& sweep) const;
   void DecideWinner(Sweep* sweep, const Worker& worker, const std::vector<int>& finalists);
+  void KeepWinner(Sweep* sweep, v1::Winner winner, const Tools& tools);
   int CanonicalTwin(const Sweep& sweep, int ordinal) const;
   void Finish(Sweep* sweep, v1::SweepState state, const std::string& message);
   void Fail(Sweep* sweep, int ordinal, v1::Failure failure);
@@ -100,6 +101,23 @@ class Core::Impl {
   static std::string FailureText(const Sweep& sweep);
   void MarkDirty(Sweep* sweep);
   void WakePeers();
+
+  // -- range_sweeps.cc: sweeps over a range of sizes --
+  Sweep* CreateRangeSweep(const PendingSubmit& pending, Expanded& event);
+  void ReattachRanges();
+  void AdvanceRange(Sweep* sweep);
+  void AskForSize(Sweep* sweep, RangeStep step, int64_t size);
+  void StartAtSize(const PendingSubmit& pending, Expanded& event);
+  void TellRanges(Sweep* ended);
+  void TakeAtSize(Sweep* range, int64_t size, const Sweep& ended);
+  void NoteWinner(Sweep* range, int64_t size, const std::string& config, const std::string& sweep);
+  void NoteFailure(Sweep* range, int64_t size, const std::string& why);
+  void TakeComparison(Sweep* range, int64_t size, const Sweep& ended);
+  void TakeProof(Sweep* range, int64_t size, const Sweep& ended);
+  void EndTuning(Sweep* range);
+  void EndComparison(Sweep* range);
+  void EndProof(Sweep* range);
+  void FinishRange(Sweep* range);
 
   // -- tasks.cc: tasks, leases, results --
   Task* NewTask(Sweep* sweep, v1::TaskKind kind, std::vector<int> ordinals, int samples);

@@ -35,7 +35,7 @@ class Runner {
   }
 
   absl::Status Run(Expanded* out) {
-    KILN_ASSIGN_OR_RETURN(out->expansion, expander_->Expand(job_.spec, job_.arch));
+    KILN_ASSIGN_OR_RETURN(out->expansion, Expand());
     out->sweep = SweepDigest(job_.spec, out->expansion);
     out->problem_key = ProblemKey(job_.spec, out->expansion);
     const std::string& kernel_digest = out->expansion.kernel_digest;
@@ -53,6 +53,20 @@ class Runner {
   }
 
  private:
+  // Of a range at the first of its sizes that has a config.
+  absl::StatusOr<search::Expansion> Expand() {
+    if (!job_.spec.has_range()) return expander_->Expand(job_.spec, job_.arch);
+    absl::StatusOr<search::Expansion> first;
+    for (const int64_t size : job_.spec.range().points()) {
+      v1::SweepSpec spec = job_.spec;
+      (*spec.mutable_runtime_values())[spec.range().name()] = absl::StrCat(size);
+      absl::StatusOr<search::Expansion> expansion = expander_->Expand(spec, job_.arch);
+      if (expansion.ok()) return expansion;
+      if (size == job_.spec.range().low()) first = std::move(expansion);
+    }
+    return first.status();
+  }
+
   // Sweeps that only compile have no winner.
   bool looks() const {
     return job_.spec.objective() == v1::SweepSpec::TUNE && (!job_.spec.fresh() || job_.lookup_only);

@@ -3,13 +3,17 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/base/config.h"
 #include "compiler/base/digest.h"
 #include "compiler/base/status.h"
 #include "coordinator/search/searcher.h"
+#include "coordinator/search/thresholds.h"
+#include "proto/dispatch.h"
 
 namespace kiln::core {
 namespace {
@@ -124,6 +128,33 @@ absl::Status NormaliseCheck(v1::SweepSpec* spec) {
   return absl::OkStatus();
 }
 
+// The points in order, both ends among them.
+absl::Status NormaliseRange(v1::SweepSpec* spec) {
+  if (!spec->has_range()) return absl::OkStatus();
+  v1::ShapeRange* range = spec->mutable_range();
+  if (range->low() < 1 || range->high() <= range->low()) {
+    return Bad("range", absl::StrCat(range->low(), "..", range->high(),
+                                     " is no range; the low end is at least 1 and below the high"));
+  }
+  if (spec->objective() != v1::SweepSpec::TUNE) return Bad("range", "needs the objective TUNE");
+  if (range->points_size() > search::kMaxGivenPoints) {
+    return Bad("range.points", absl::StrCat("at most ", search::kMaxGivenPoints));
+  }
+  if (range->points_size() == 0) {
+    for (const int64_t point : search::DefaultPoints(range->low(), range->high())) {
+      range->add_points(point);
+    }
+  }
+  std::set<int64_t> points(range->points().begin(), range->points().end());
+  points.insert({range->low(), range->high()});
+  if (*points.begin() < range->low() || *points.rbegin() > range->high()) {
+    return Bad("range.points",
+               absl::StrCat("a size is outside of ", range->low(), "..", range->high()));
+  }
+  range->mutable_points()->Assign(points.begin(), points.end());
+  return absl::OkStatus();
+}
+
 // Adds the fields of a message that are set, in field order; maps are added by AddMap.
 template <typename Message>
 void AddMessage(const Message& message, Hasher* hasher) {
@@ -159,6 +190,14 @@ void AddProblem(const v1::SweepSpec& spec, Hasher* hasher) {
   hasher->UpdateField(absl::StrCat(spec.objective()));
   AddMessage(spec.measurement(), hasher);
   AddMessage(spec.check(), hasher);
+  if (spec.has_range()) {
+    hasher->UpdateField("range");
+    AddMessage(spec.range(), hasher);
+  }
+  if (spec.has_dispatch()) {
+    hasher->UpdateField("dispatch");
+    AddMessage(spec.dispatch(), hasher);
+  }
 }
 
 void AddBudget(const v1::SweepSpec& spec, Hasher* hasher) {
@@ -200,6 +239,7 @@ absl::Status NormaliseSpec(v1::SweepSpec* spec) {
   if (spec->objective() == v1::SweepSpec::OBJECTIVE_UNSPECIFIED) {
     spec->set_objective(v1::SweepSpec::TUNE);
   }
+  KILN_RETURN_IF_ERROR(NormaliseRange(spec));
   if (IsEmptySweep(*spec) && spec->max_candidates() == 0) {
     return Bad("max_candidates", "a sweep of empty tasks needs their number");
   }
@@ -257,6 +297,7 @@ std::string CompileKey(const search::Expansion& expansion, absl::string_view con
   hasher.UpdateField(expansion.inputs.arch().name());
   hasher.UpdateField(expansion.inputs.arch().record());
   hasher.UpdateField(config);
+  if (config == kDispatchConfig) AddMessage(expansion.inputs.dispatch(), &hasher);
   return hasher.FinishHex();
 }
 

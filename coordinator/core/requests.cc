@@ -160,7 +160,7 @@ std::string Core::Impl::ArchMissText(const std::string& target) const {
 
 void Core::Impl::StartOrWait(PendingSubmit pending) {
   const auto same = [&](const PendingSubmit& other) {
-    return other.lookup == pending.lookup && other.match == pending.match &&
+    return other.range.empty() && other.lookup == pending.lookup && other.match == pending.match &&
            other.spec_digest == pending.spec_digest;
   };
   const auto join = [&](PendingSubmit* other) {
@@ -243,6 +243,7 @@ void Core::Impl::On(Expanded& event) {
   if (it == jobs_.end()) return;
   const PendingSubmit pending = std::move(it->second);
   jobs_.erase(it);
+  if (!pending.range.empty()) return StartAtSize(pending, event);
   if (!event.status.ok()) {
     for (RequestId request : pending.requests) ReplyStatus(request, event.status);
     return;
@@ -336,7 +337,9 @@ void Core::Impl::AnswerSubmit(const PendingSubmit& pending, Expanded& event) {
     for (RequestId request : pending.requests) ReplyStatus(request, status);
     return;
   }
-  response.set_sweep(CreateSweep(pending, event)->digest());
+  Sweep* created =
+      pending.spec.has_range() ? CreateRangeSweep(pending, event) : CreateSweep(pending, event);
+  response.set_sweep(created->digest());
   ReplySubmit(pending, response, true);
 }
 

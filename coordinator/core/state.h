@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "coordinator/core/events.h"
+#include "coordinator/core/range.h"
 #include "coordinator/search/searcher.h"
 #include "kiln/v1/store.pb.h"
 #include "kiln/v1/tuning.pb.h"
@@ -107,6 +108,14 @@ struct Sweep {
   bool dirty = false;           // to advance in this turn
   bool waits_for_peer = false;  // a candidate waits for another sweep's compilation
 
+  // Of a range, in this incarnation: the sizes that it has asked for and not heard of yet, and the
+  // sweeps that run for them.
+  std::set<int64_t> asked;
+  std::map<std::string, int64_t> at_size;
+  Tools tools;                    // that made its artifact
+  std::map<int64_t, int> proofs;  // at which it seemed to be slower, by size
+  int mends = 0;                  // of its steps
+
   std::array<int, v1::CandidateState_ARRAYSIZE> counts{};
   double best_ns = 0;
   std::string best_config;
@@ -119,6 +128,7 @@ struct Sweep {
   const std::string& digest() const { return row.digest(); }
   const std::string& user() const { return row.spec().user(); }
   bool compile_only() const { return row.spec().objective() == v1::SweepSpec::COMPILE; }
+  bool compares() const { return row.spec().objective() == v1::SweepSpec::COMPARE; }
   bool terminal() const {
     return status.state() == v1::DONE || status.state() == v1::FAILED ||
            status.state() == v1::CANCELLED;
@@ -154,6 +164,9 @@ struct PendingSubmit {
   uint64_t job = 0;  // 0 = waits for a worker that reports the target
   int64_t wait_until_ns = 0;
   v1::ArchRecord arch;
+  std::string range;  // the range sweep that asks for it, for this step and size; empty = a client
+  RangeStep step = RangeStep::kTune;
+  int64_t size = 0;
 };
 
 }  // namespace kiln::core

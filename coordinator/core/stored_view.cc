@@ -60,6 +60,7 @@ absl::StatusOr<v1::GetSweepResponse> StoredSweep(store::MetaStore* meta, const s
   *out.mutable_seconds() = record.status.seconds();
   *out.mutable_notes() = record.row.notes();
   out.set_legal_configs(record.row.legal_configs());
+  if (record.row.spec().has_range()) *out.mutable_range() = record.status.range();
   for (v1::CandidateRow& row : record.candidates) {
     if (row.proposed()) *out.add_candidates() = std::move(*row.mutable_candidate());
   }

@@ -27,8 +27,8 @@ std::unique_ptr<search::Searcher> SearcherFor(const v1::SweepSpec& spec) {
   limits.top_k = spec.top_k();
   limits.max_candidates = spec.max_candidates();
   limits.seed = spec.seed();
-  const bool compile = spec.objective() == v1::SweepSpec::COMPILE;
-  auto searcher = search::NewSearcher(compile ? "exhaustive" : spec.strategy(), limits);
+  const bool all = spec.objective() != v1::SweepSpec::TUNE;
+  auto searcher = search::NewSearcher(all ? "exhaustive" : spec.strategy(), limits);
   KILN_CHECK(searcher.ok());
   return *std::move(searcher);
 }
@@ -174,6 +174,7 @@ void Core::Impl::IndexCandidate(Sweep* sweep, int ordinal) {
 void Core::Impl::Advance(Sweep* sweep) {
   if (sweep->terminal()) return;
   if (IsEmptySweep(sweep->row.spec())) return AdvanceEmpty(sweep);
+  if (sweep->row.spec().has_range()) return AdvanceRange(sweep);
   if (!CheckBudgets(sweep)) return;
   if (!PinBuild(sweep)) return;
   switch (sweep->status.phase()) {
@@ -604,8 +605,9 @@ void Core::Impl::StartRound(Sweep* sweep) {
   std::vector<search::Lap> laps;
   for (int ordinal : in) laps.push_back({ordinal, sweep->cands[ordinal].median_ns()});
   const bool last = sweep->status.budget_spent() || sweep->status.round() >= kMaxRounds;
-  const search::RacePlan plan = search::PlanRound(last ? kMaxRounds : sweep->status.round(), laps,
-                                                  options_.screen_samples, options_.max_finalists);
+  search::RacePlan plan = search::PlanRound(last ? kMaxRounds : sweep->status.round(), laps,
+                                            options_.screen_samples, options_.max_finalists);
+  if (sweep->compares()) plan = {true, in, 0};
   const std::set<int> keep(plan.survivors.begin(), plan.survivors.end());
   for (int ordinal : in) {
     if (keep.count(ordinal) > 0) continue;
@@ -672,6 +674,9 @@ int Core::Impl::CanonicalTwin(const Sweep& sweep, int ordinal) const {
 
 void Core::Impl::DecideWinner(Sweep* sweep, const Worker& worker,
                               const std::vector<int>& finalists) {
+  if (sweep->compares()) {
+    return Finish(sweep, v1::DONE, absl::StrCat(finalists.size(), " compared"));
+  }
   std::vector<std::pair<std::string, int>> order;  // by config: the verdict must not see ranks
   for (int ordinal : finalists) {
     order.emplace_back(sweep->cands[CanonicalTwin(*sweep, ordinal)].config(), ordinal);
@@ -708,17 +713,21 @@ void Core::Impl::DecideWinner(Sweep* sweep, const Worker& worker,
   winner.set_ratio_high(verdict.ratio_high);
   winner.set_candidates_tried(sweep->proposals);
   winner.set_candidates_failed(sweep->counts[v1::CANDIDATE_FAILED]);
+  SetState(sweep, chosen, v1::CANDIDATE_DONE);
+  KeepWinner(sweep, std::move(winner), {sweep->status.compiler_build(), sweep->status.assembler()});
+  Finish(sweep, v1::DONE, sweep->status.budget_spent() ? "the time budget was spent" : "");
+}
+
+// Fills in what follows from the sweep, and stores it.
+void Core::Impl::KeepWinner(Sweep* sweep, v1::Winner winner, const Tools& tools) {
   winner.set_sweep_seconds(sweep->elapsed_seconds(now_.mono_ns));
   winner.set_finished_unix_ms(now_.wall_ms);
   winner.set_kernel_digest(sweep->row.kernel_digest());
   *winner.mutable_spec() = sweep->row.spec();
-  *winner.mutable_key() =
-      MakeKey(winner.spec(), winner.arch(),
-              {sweep->status.compiler_build(), sweep->status.assembler()}, winner.kernel_digest());
+  *winner.mutable_key() = MakeKey(winner.spec(), winner.arch(), tools, winner.kernel_digest());
   winner.set_winner_key(KeyDigest(winner.key()));
   sweep->status.set_winner_key(winner.winner_key());
   DropMiss(winner.problem_key(), winner.spec());
-  SetState(sweep, chosen, v1::CANDIDATE_DONE);
   out_.pins.push_back({winner.artifact().digest(), absl::StrCat("winner:", RowNameOf(winner))});
   out_.batch.winners.push_back(winner);
   for (const std::string& name : sweep->superseded) {
@@ -729,7 +738,6 @@ void Core::Impl::DecideWinner(Sweep* sweep, const Worker& worker,
   sweep->best_config = winner.config();
   sweep->best_ns = winner.measurement().median_ns();
   sweep->winner = std::move(winner);
-  Finish(sweep, v1::DONE, sweep->status.budget_spent() ? "the time budget was spent" : "");
 }
 
 void Core::Impl::Finish(Sweep* sweep, v1::SweepState state, const std::string& message) {
@@ -758,6 +766,7 @@ void Core::Impl::Finish(Sweep* sweep, v1::SweepState state, const std::string& m
   Observe(Observation::Kind::kSweepDone, v1::SweepState_Name(state),
           sweep->elapsed_seconds(now_.mono_ns));
   MarkDirty(sweep);
+  TellRanges(sweep);
 }
 
 }  // namespace kiln::core

@@ -185,7 +185,7 @@ v1::Task Core::Impl::TaskMessage(const Task& task, const Worker& worker) const {
   out.set_attempt(task.row.attempt());
   out.set_inputs_digest(sweep.row.inputs_digest());
   out.set_lease_seconds(options_.lease_seconds);
-  out.set_best_ns(sweep.best_ns);
+  if (!sweep.compares()) out.set_best_ns(sweep.best_ns);  // else nobody stops early
   out.set_samples(task.row.samples());
   const std::string device_prefix = absl::StrCat(worker.name(), "/");
   for (int ordinal : task.row.ordinals()) {

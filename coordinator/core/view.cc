@@ -15,6 +15,12 @@ std::string RoundName(const Sweep& sweep, int compiled) {
       return absl::StrCat("race-", sweep.status.round());
     case v1::SweepStatusRow::FINALS:
       return "finals";
+    case v1::SweepStatusRow::TUNE_POINTS:
+      return "tune";
+    case v1::SweepStatusRow::COMPARE_WINNERS:
+      return "compare";
+    case v1::SweepStatusRow::PROVE:
+      return "prove";
     default:
       return compiled > 0 && !sweep.compile_only() ? "screen" : "compile";
   }
@@ -31,7 +37,9 @@ double SecondsLeft(int settled, int total, double elapsed) {
 std::string Core::Impl::WaitReason(const Sweep& sweep) const {
   if (sweep.running[0] + sweep.running[1] + sweep.running[2] > 0) return sweep.status.message();
   const std::string& arch = sweep.row.arch().name();
-  if (sweep.row.spec().template_() == "empty") return sweep.status.message();
+  if (sweep.row.spec().template_() == "empty" || sweep.row.spec().has_range()) {
+    return sweep.status.message();
+  }
   if (sweep.status.compiler_build().empty()) {
     return absl::StrCat("waits for a worker that compiles for ", arch);
   }
@@ -67,6 +75,13 @@ v1::SweepProgress Core::Impl::Progress(const Sweep& sweep) const {
     out.set_profiling(sweep.running[kEmptyPool]);
     out.set_queued(total - out.done() - out.profiling());
   }
+  if (sweep.row.spec().has_range()) {
+    int done = 0;
+    CountSizes(sweep.status.range(), &done, &total);
+    out.set_done(done);
+    out.set_profiling(static_cast<int>(sweep.at_size.size()));
+    out.set_queued(total - done - out.profiling());
+  }
   out.set_total(total);
   out.set_best_config(sweep.best_config);
   out.set_best_ns(sweep.best_ns);
@@ -99,6 +114,7 @@ v1::GetSweepResponse Core::Impl::Describe(const Sweep& sweep, bool with_candidat
   *out.mutable_seconds() = sweep.status.seconds();
   *out.mutable_notes() = sweep.row.notes();
   out.set_legal_configs(sweep.row.legal_configs());
+  if (sweep.row.spec().has_range()) *out.mutable_range() = sweep.status.range();
   if (sweep.winner.has_value()) *out.mutable_winner() = *sweep.winner;
   if (!with_candidates) return out;
   for (const Cand& cand : sweep.cands) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <tuple>
 #include <utility>
 
@@ -136,9 +137,11 @@ enum Field : int {
   kCheck,
   kMeasurement,
   kSpace,
+  kRange,
   kFeatures,
   kModel,
   kRuntime,
+  kOutsideRange,
   kShapes,
   kArch,
   kFlags,
@@ -148,9 +151,9 @@ enum Field : int {
 };
 
 constexpr const char* kNames[kFields] = {
-    "driver", "assembler",   "compiler", "memory",   "power",        "cores",
-    "check",  "measurement", "space",    "features", "device_model", "runtime",
-    "shapes", "arch",        "flags",    "dtypes",   "kernel"};
+    "driver",      "assembler", "compiler", "memory",   "power",        "cores",   "check",
+    "measurement", "space",     "range",    "features", "device_model", "runtime", "outside_range",
+    "shapes",      "arch",      "flags",    "dtypes",   "kernel"};
 
 // Nobody may know them of the asked device: then they are not compared.
 constexpr bool MayBeUnknown(int field) { return field <= kCores || field == kFeatures; }
@@ -206,6 +209,78 @@ const std::string& TextOf(const v1::WinnerKey& key, int field) {
   }
 }
 
+// ---- ranges ----
+
+// "M=1..16384"
+std::string RangeText(const v1::ShapeRange& range) {
+  return absl::StrCat(range.name(), "=", range.low(), "..", range.high());
+}
+
+// The value that a key of one size has for `name`; nothing = none, or no whole number.
+std::optional<int64_t> SizeOf(const v1::WinnerKey& key, const std::string& name) {
+  for (const TextMap* map : {&key.runtime(), &key.shapes()}) {
+    const auto found = map->find(name);
+    int64_t size = 0;
+    if (found != map->end() && absl::SimpleAtoi(found->second, &size)) return size;
+  }
+  return std::nullopt;
+}
+
+bool Inside(const v1::ShapeRange& range, int64_t low, int64_t high) {
+  return low >= range.low() && high <= range.high();
+}
+
+enum class RangeRelation { kSame, kInside, kOutside };
+
+// Of what is asked to what is stored. A winner for a range answers for each size and each range in
+// it; one for a single size answers for no range.
+RangeRelation Relate(const v1::WinnerKey& asked, const v1::WinnerKey& stored) {
+  if (!stored.has_range()) {
+    return asked.has_range() ? RangeRelation::kOutside : RangeRelation::kSame;
+  }
+  const v1::ShapeRange& range = stored.range();
+  if (!asked.has_range()) {
+    const std::optional<int64_t> size = SizeOf(asked, range.name());
+    const bool inside = size.has_value() && Inside(range, *size, *size);
+    return inside ? RangeRelation::kInside : RangeRelation::kOutside;
+  }
+  const v1::ShapeRange& own = asked.range();
+  if (own.name() != range.name() || !Inside(range, own.low(), own.high())) {
+    return RangeRelation::kOutside;
+  }
+  return own.SerializeAsString() == range.SerializeAsString() ? RangeRelation::kSame
+                                                              : RangeRelation::kInside;
+}
+
+// What a key says of the dimension that the other key has a range of.
+std::string SizeText(const v1::WinnerKey& key, const v1::WinnerKey& other) {
+  if (key.has_range()) return RangeText(key.range());
+  const std::optional<int64_t> size = SizeOf(key, other.range().name());
+  return absl::StrCat(other.range().name(), "=", size.has_value() ? absl::StrCat(*size) : "?");
+}
+
+// The map without the dimensions that either key has a range of.
+TextMap WithoutRanges(TextMap map, const v1::WinnerKey& asked, const v1::WinnerKey& stored) {
+  for (const v1::WinnerKey* key : {&asked, &stored}) {
+    if (key->has_range()) map.erase(key->range().name());
+  }
+  return map;
+}
+
+// How far the asked sizes reach out of the stored range.
+double RangeDistance(const v1::WinnerKey& asked, const v1::WinnerKey& stored) {
+  if (!stored.has_range()) return 0;
+  const v1::ShapeRange& range = stored.range();
+  const int64_t size = SizeOf(asked, range.name()).value_or(0);
+  const int64_t low = asked.has_range() ? asked.range().low() : size;
+  const int64_t high = asked.has_range() ? asked.range().high() : size;
+  if (low < 1) return 0;
+  const auto ratio = [](int64_t a, int64_t b) {
+    return std::log2(static_cast<double>(a) / static_cast<double>(b));
+  };
+  return std::max(0.0, ratio(high, range.high())) + std::max(0.0, ratio(range.low(), low));
+}
+
 bool SameMap(const TextMap& a, const TextMap& b) {
   return a.size() == b.size() && std::all_of(a.begin(), a.end(), [&](const auto& entry) {
            const auto found = b.find(entry.first);
@@ -219,8 +294,13 @@ bool SameKernel(const v1::WinnerKey& a, const v1::WinnerKey& b) {
 
 bool Differs(const v1::WinnerKey& asked, const v1::WinnerKey& stored, int field) {
   if (field == kKernel) return !SameKernel(asked, stored);
+  if (field == kRange) return Relate(asked, stored) == RangeRelation::kInside;
+  if (field == kOutsideRange) return Relate(asked, stored) == RangeRelation::kOutside;
   const TextMap* map = MapOf(asked, field);
-  if (map != nullptr) return !SameMap(*map, *MapOf(stored, field));
+  if (map != nullptr) {
+    return !SameMap(WithoutRanges(*map, asked, stored),
+                    WithoutRanges(*MapOf(stored, field), asked, stored));
+  }
   const std::string& text = TextOf(asked, field);
   if (text.empty() && MayBeUnknown(field)) return false;
   return text != TextOf(stored, field);
@@ -276,6 +356,7 @@ v1::WinnerKey MakeKey(const v1::SweepSpec& spec, const v1::ArchRecord& arch, con
     (*map)[name] = literal;
   }
   *key.mutable_runtime() = spec.runtime_values();
+  if (spec.has_range()) *key.mutable_range() = spec.range();
   SetDevice(arch, &key);
   key.set_compiler(tools.compiler_build);
   // A compiler that is known and names no assembler needs none.
@@ -309,8 +390,13 @@ std::string KeyDigest(const v1::WinnerKey& key) {
   Hasher hasher;
   hasher.UpdateField("winner key 1");
   for (int field = 0; field < kFields; ++field) {
+    if (field == kOutsideRange || (field == kRange && !key.has_range())) continue;
     const TextMap* map = MapOf(key, field);
     hasher.UpdateField(kNames[field]);
+    if (field == kRange) {
+      hasher.UpdateField(key.range().SerializeAsString());
+      continue;
+    }
     hasher.UpdateField(map != nullptr ? SortedText(*map) : TextOf(key, field));
   }
   return hasher.FinishHex();
@@ -321,8 +407,11 @@ Comparison Compare(const v1::WinnerKey& asked, const v1::WinnerKey& stored) {
   for (int field = 0; field < kFields; ++field) {
     if (Differs(asked, stored, field)) out.mask |= 1u << field;
   }
-  out.distance = ShapeDistance(asked.shapes(), stored.shapes()) +
-                 ShapeDistance(asked.runtime(), stored.runtime());
+  const auto distance = [&](const TextMap& a, const TextMap& b) {
+    return ShapeDistance(WithoutRanges(a, asked, stored), WithoutRanges(b, asked, stored));
+  };
+  out.distance = distance(asked.shapes(), stored.shapes()) +
+                 distance(asked.runtime(), stored.runtime()) + RangeDistance(asked, stored);
   return out;
 }
 
@@ -353,13 +442,17 @@ std::vector<v1::KeyDifference> Differences(const v1::WinnerKey& asked,
     if (!Differs(asked, stored, field)) continue;
     v1::KeyDifference& difference = out.emplace_back();
     difference.set_field(kNames[field]);
-    const TextMap* map = MapOf(asked, field);
-    if (map == nullptr) {
+    if (field == kRange || field == kOutsideRange) {
+      difference.set_stored(SizeText(stored, asked));
+      difference.set_asked(SizeText(asked, stored));
+    } else if (MapOf(asked, field) == nullptr) {
       difference.set_stored(TextOf(stored, field));
       difference.set_asked(TextOf(asked, field));
     } else {
-      difference.set_stored(Chosen(*MapOf(stored, field), *map));
-      difference.set_asked(Chosen(*map, *MapOf(stored, field)));
+      const TextMap own = WithoutRanges(*MapOf(asked, field), asked, stored);
+      const TextMap other = WithoutRanges(*MapOf(stored, field), asked, stored);
+      difference.set_stored(Chosen(other, own));
+      difference.set_asked(Chosen(own, other));
     }
   }
   return out;
@@ -378,7 +471,10 @@ std::string DifferenceText(const std::vector<v1::KeyDifference>& differences) {
   std::vector<std::string> parts;
   for (const v1::KeyDifference& d : differences) {
     const std::string& field = d.field();
-    if (field == "shapes" || field == "dtypes" || field == "flags" || field == "runtime") {
+    if (field == "outside_range" && absl::StrContains(d.stored(), "..")) {
+      parts.push_back(absl::StrCat(d.asked(), " is outside of ", d.stored()));
+    } else if (field == "shapes" || field == "dtypes" || field == "flags" || field == "runtime" ||
+               field == "range" || field == "outside_range") {
       parts.push_back(absl::StrCat("tuned for ", d.stored(), ", asked ", d.asked()));
     } else if (field == "device_model" || field == "arch") {
       parts.push_back(absl::StrCat("tuned on ", shown(d.stored()), ", asked ", shown(d.asked())));

@@ -47,8 +47,9 @@ std::string KeyDigest(const v1::WinnerKey& key);
 // How a stored key differs from the asked one.
 struct Comparison {
   // One bit a field that differs, the more serious the higher. From the least serious on: driver,
-  // assembler, compiler, memory, power, cores; check, measurement, space; features, model; runtime,
-  // shapes, arch, flags, dtypes, kernel. A smaller mask is nearer.
+  // assembler, compiler, memory, power, cores; check, measurement, space; range (what is asked is
+  // one size of a stored range, or a part of it); features, model; runtime, outside_range (it is
+  // not), shapes, arch, flags, dtypes, kernel. A smaller mask is nearer.
   uint32_t mask = 0;
   // Between equal masks: how far the shapes are apart, as the sum of |log2(stored / asked)|.
   double distance = 0;

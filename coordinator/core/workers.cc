@@ -231,7 +231,9 @@ void Core::Impl::On(Tick&) {
   for (const auto& [digest, sweep] : sweeps_) {
     CheckBuildGone(sweep.get());
     const v1::SweepSpec& spec = sweep->row.spec();
-    if (spec.max_seconds() > 0 || spec.deadline_seconds() > 0) MarkDirty(sweep.get());
+    if (spec.max_seconds() > 0 || spec.deadline_seconds() > 0 || spec.has_range()) {
+      MarkDirty(sweep.get());
+    }
   }
 }
 

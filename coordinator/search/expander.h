@@ -21,8 +21,9 @@ struct Expansion {
   v1::SweepInputs inputs;
   // Legal configs, best predicted first; `config` and `predicted_ns` are set. For strategy
   // "recommended" the slate and some reserve; "carver": Carver's own list and order; "exhaustive"
-  // and "random": every legal config up to the farm's limit. A sweep with objective COMPILE: the
-  // configs to compile; those of a list in its order, each once, legal or not.
+  // and "random": every legal config up to the farm's limit. A sweep with objective COMPILE or
+  // COMPARE: the configs to compile; those of a list in its order, each once, legal or not; after
+  // them kDispatchConfig (proto/dispatch.h) where the spec has a dispatch.
   std::vector<v1::Hint> candidates;
   // Legal configs in the whole space, also those not listed. 0 = not counted.
   int64_t legal_configs = 0;
@@ -37,7 +38,9 @@ class Expander {
 
   // `arch.record` may be empty when no worker has reported one for `arch.name`: then the expander
   // uses its own table or says that it has none. Errors are the caller's mistakes, as diagnostics
-  // (kInvalidArgument, kNotFound, kResourceExhausted for a space over the limits).
+  // (kInvalidArgument, kNotFound, kResourceExhausted for a space over the limits). A spec with a
+  // range has one size of it among its run-time values; `inputs.arguments` then say how the range's
+  // dimension becomes a run-time one.
   virtual absl::StatusOr<Expansion> Expand(const v1::SweepSpec& spec,
                                            const v1::ArchRecord& arch) = 0;
 };

@@ -13,6 +13,7 @@
 #include "compiler/roofline/recommend.h"
 #include "compiler/target/arch.h"
 #include "compiler/templates/templates.h"
+#include "proto/dispatch.h"
 
 namespace kiln::search {
 namespace {
@@ -49,7 +50,7 @@ absl::StatusOr<roofline::Strategy> StrategyOf(const v1::SweepSpec& spec) {
   const std::string& s = spec.strategy();
   const bool given =
       spec.auto_tunables().empty() && (spec.configs_size() > 0 || !spec.tunables().empty());
-  if (spec.objective() == v1::SweepSpec::COMPILE && given) return roofline::Strategy::kAll;
+  if (spec.objective() != v1::SweepSpec::TUNE && given) return roofline::Strategy::kAll;
   if (s.empty() || s == "recommended") return roofline::Strategy::kRecommended;
   if (s == "carver") return roofline::Strategy::kCarver;
   if (s == "exhaustive" || s == "random") return roofline::Strategy::kAll;
@@ -138,8 +139,9 @@ void DropWhatDoesNotElaborate(const lang::Kernel& kernel, const roofline::Reques
   }
 }
 
-bool ListsConfigsToCompile(const v1::SweepSpec& spec) {
-  return spec.objective() == v1::SweepSpec::COMPILE && spec.configs_size() > 0 &&
+// What is listed is made, whatever the recommender thinks of it.
+bool TakesListAsGiven(const v1::SweepSpec& spec) {
+  return spec.objective() != v1::SweepSpec::TUNE && spec.configs_size() > 0 &&
          spec.auto_tunables().empty() && spec.tunables().empty();
 }
 
@@ -161,13 +163,77 @@ void ListAsGiven(const roofline::Request& request, const roofline::Space& space,
   }
 }
 
+// ---- ranges ----
+
+absl::Status RefuseRange(const v1::ShapeRange& range, absl::string_view kernel,
+                         absl::string_view why) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      range.name(), "=", range.low(), "..", range.high(), ": kernel ", kernel, " ", why,
+      ". For a "
+      "range ",
+      range.name(), " must be a run-time dimension: write '", range.name(), " = T.dynamic(\"",
+      range.name(),
+      "\")' in the kernel in place of T.const; where it is a "
+      "parameter of the kernel, 'if ",
+      range.name(), " is None: ", range.name(), " = T.dynamic(\"", range.name(),
+      "\")' before its first use"));
+}
+
+// Whether the range's dimension is a parameter, which is then given None.
+absl::StatusOr<bool> IsParameter(const v1::ShapeRange& range, const lang::Kernel& kernel) {
+  for (const std::string& name : kernel.consts()) {
+    if (name == range.name()) {
+      return RefuseRange(range, kernel.name(), "has it as a T.const size");
+    }
+  }
+  for (const lang::ParamInfo& param : kernel.params()) {
+    if (param.name == range.name() && param.kind == lang::ParamInfo::kCompileTime) return true;
+  }
+  return false;
+}
+
+// The error that a range ended in: the range's own where it takes the range to bring it about.
+absl::Status WhyNoRange(const v1::ShapeRange& range, bool parameter, roofline::Request request,
+                        const absl::Status& error) {
+  const std::string text(error.message());
+  const std::string line = text.substr(0, text.find('\n'));
+  request.runtime.erase(range.name());
+  if (parameter) request.arguments[range.name()] = absl::StrCat(range.low());
+  if (!roofline::Recommend(request).ok()) return error;
+  return RefuseRange(range, request.kernel->name(),
+                     parameter ? absl::StrCat("does not take None for it (", line, ")")
+                               : absl::StrCat("has no such run-time dimension (", line, ")"));
+}
+
+// That programs of the kernel have the range's dimension, by one of them.
+absl::Status CheckDimension(const v1::ShapeRange& range, const lang::Kernel& kernel,
+                            const roofline::Request& request, const roofline::Hint& hint) {
+  KILN_ASSIGN_OR_RETURN(
+      const ir::Program program,
+      lang::Elaborate(kernel, request.arguments, hint.config, lang::FactsOf(request.arch)));
+  std::vector<std::string> names;
+  for (const ir::Expr& dim : program.dims) {
+    names.push_back(dim.As<ir::Var>()->name);
+    if (names.back() == range.name()) return absl::OkStatus();
+  }
+  return RefuseRange(range, kernel.name(),
+                     absl::StrCat("has no such run-time dimension (it has ",
+                                  names.empty() ? "none" : absl::StrJoin(names, ", "), ")"));
+}
+
 }  // namespace
 
-absl::StatusOr<Expansion> RooflineExpander::Expand(const v1::SweepSpec& spec,
+absl::StatusOr<Expansion> RooflineExpander::Expand(const v1::SweepSpec& asked,
                                                    const v1::ArchRecord& arch) {
+  v1::SweepSpec spec = asked;
   std::string entry = spec.entry();
   KILN_ASSIGN_OR_RETURN(const std::shared_ptr<const SourceFile> file, SourceOf(spec, &entry));
   KILN_ASSIGN_OR_RETURN(const lang::Kernel kernel, lang::Kernel::Parse(file, entry));
+  bool parameter = false;
+  if (spec.has_range()) {
+    KILN_ASSIGN_OR_RETURN(parameter, IsParameter(spec.range(), kernel));
+    if (parameter) (*spec.mutable_arguments())[spec.range().name()] = "None";
+  }
   KILN_ASSIGN_OR_RETURN(roofline::Request request, RequestOf(spec, kernel));
   KILN_ASSIGN_OR_RETURN(request.arch, ArchOf(arch));
   KILN_ASSIGN_OR_RETURN(request.strategy, StrategyOf(spec));
@@ -175,7 +241,11 @@ absl::StatusOr<Expansion> RooflineExpander::Expand(const v1::SweepSpec& spec,
   request.limits.listed = options_.max_listed;
   request.limits.configs = options_.max_configs;
   request.limits.pieces = options_.max_pieces;
-  KILN_ASSIGN_OR_RETURN(roofline::Recommendation answer, roofline::Recommend(request));
+  absl::StatusOr<roofline::Recommendation> recommended = roofline::Recommend(request);
+  if (!recommended.ok() && spec.has_range()) {
+    return WhyNoRange(spec.range(), parameter, request, recommended.status());
+  }
+  KILN_ASSIGN_OR_RETURN(roofline::Recommendation answer, std::move(recommended));
 
   Expansion out;
   out.kernel_digest = answer.kernel_digest;
@@ -186,7 +256,7 @@ absl::StatusOr<Expansion> RooflineExpander::Expand(const v1::SweepSpec& spec,
   }
   const bool slate_only = spec.objective() == v1::SweepSpec::COMPILE &&
                           request.strategy == roofline::Strategy::kRecommended;
-  if (ListsConfigsToCompile(spec)) {
+  if (TakesListAsGiven(spec)) {
     ListAsGiven(request, *answer.space, out);
     answer.ranked.clear();
   }
@@ -198,6 +268,16 @@ absl::StatusOr<Expansion> RooflineExpander::Expand(const v1::SweepSpec& spec,
     return absl::InvalidArgumentError(absl::StrCat("no config of the space can be built",
                                                    out.notes.empty() ? "" : ": ",
                                                    absl::StrJoin(out.notes, "; ")));
+  }
+
+  if (spec.has_range()) {
+    KILN_RETURN_IF_ERROR(CheckDimension(spec.range(), kernel, request, answer.ranked.front()));
+  }
+  if (spec.has_dispatch()) {
+    v1::Hint& hint = out.candidates.emplace_back();
+    hint.set_config(std::string(kDispatchConfig));
+    hint.set_reason("All configs of the range in one object.");
+    *out.inputs.mutable_dispatch() = spec.dispatch();
   }
 
   out.inputs.set_kernel_source(file->text);

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/base/digest.h"
 #include "compiler/base/rng.h"
+#include "proto/dispatch.h"
 
 namespace kiln::testing {
 namespace {
@@ -35,15 +36,27 @@ std::vector<std::string> FakeSpace::Configs() const {
 }
 
 std::string FakeSpace::BinaryOf(const std::string& config) const {
+  if (config == kDispatchConfig) return absl::StrCat(config, dispatch_.ShortDebugString());
   return config.substr(0, config.rfind(",u="));
 }
 
 double FakeSpace::TrueNs(const std::string& config) const {
+  if (config == kDispatchConfig) return TrueNs(VariantAt(dispatch_, size_));
   const double u = Unit(model_.seed, BinaryOf(config));
+  if (size_ > 0) {
+    const double v = 0.8 * (1 - u) + 0.2 * Unit(model_.seed ^ 0xf00d, BinaryOf(config));
+    const double fixed = 1 + (model_.spread - 1) * u * u;
+    const double grows = 1 + (model_.spread - 1) * v * v;
+    return 1e4 * (fixed + grows * static_cast<double>(size_) / 100);
+  }
   return 1e5 * (1 + (model_.spread - 1) * u * u);
 }
 
 Behaviour FakeSpace::Of(const std::string& config) const {
+  if (config == kDispatchConfig) return Of(VariantAt(dispatch_, size_));
+  const bool wrong =
+      size_ > 100 && Unit(model_.seed ^ 0xabc, BinaryOf(config)) < model_.wrong_above;
+  if (wrong) return Behaviour::kWrongNumbers;
   double u = Unit(model_.seed ^ 0xbeef, BinaryOf(config));
   const std::pair<double, Behaviour> shares[] = {
       {model_.compile_errors, Behaviour::kCompileError},
@@ -69,6 +82,7 @@ v1::Artifact FakeSpace::Compile(const v1::SweepInputs& inputs, const std::string
                                 const std::string& build, std::string* bytes) const {
   const std::string problem = absl::StrCat(inputs.kernel_source(), "|", model_.seed);
   *bytes = absl::StrCat("bundle|", problem, "|", config, "|", build);
+  if (config == kDispatchConfig) absl::StrAppend(bytes, "|", BinaryOf(config));
   v1::Artifact artifact;
   artifact.set_digest(Sha256Hex(*bytes));
   artifact.set_binary_digest(Sha256Hex(absl::StrCat(problem, "|", BinaryOf(config), "|", build)));
@@ -114,21 +128,37 @@ FakeSpace SpaceOf(const SpaceModel& model,
   return FakeSpace(own);
 }
 
+FakeSpace SpaceOf(const SpaceModel& model, const v1::SweepInputs& inputs) {
+  const auto found = inputs.runtime_values().find("M");
+  int64_t size = 0;
+  if (found != inputs.runtime_values().end()) (void)absl::SimpleAtoi(found->second, &size);
+  return FakeSpace(SpaceOf(model, inputs.arguments()).model(), size, inputs.dispatch());
+}
+
 absl::StatusOr<search::Expansion> FakeExpander::Expand(const v1::SweepSpec& spec,
                                                        const v1::ArchRecord& arch) {
   if (spec.entry() == "bad") return absl::InvalidArgumentError("k.py:1:1: error: no such kernel");
-  const FakeSpace space = SpaceOf(model_, spec.arguments());
   search::Expansion out;
+  *out.inputs.mutable_runtime_values() = spec.runtime_values();
+  *out.inputs.mutable_arguments() = spec.arguments();
+  if (spec.has_dispatch()) *out.inputs.mutable_dispatch() = spec.dispatch();
+  const FakeSpace space = SpaceOf(model_, out.inputs);
+  for (const int64_t size : model_.no_config_at) {
+    if (spec.configs_size() > 0) break;  // a list is taken as it is
+    const auto found = spec.runtime_values().find("M");
+    if (found != spec.runtime_values().end() && found->second == absl::StrCat(size)) {
+      return absl::InvalidArgumentError(absl::StrCat("no config is legal at M=", size));
+    }
+  }
   out.kernel_digest = Sha256Hex(absl::StrCat("kernel|", spec.kernel_source(), spec.template_()));
   out.inputs.set_kernel_source(spec.kernel_source());
   out.inputs.set_entry(spec.entry());
-  *out.inputs.mutable_arguments() = spec.arguments();
   *out.inputs.mutable_arch() = arch;
   *out.inputs.mutable_measurement() = spec.measurement();
   *out.inputs.mutable_check() = spec.check();
-  *out.inputs.mutable_runtime_values() = spec.runtime_values();
   std::vector<std::string> configs(spec.configs().begin(), spec.configs().end());
   if (configs.empty()) configs = space.Configs();
+  if (spec.has_dispatch()) configs.emplace_back(kDispatchConfig);
   for (const std::string& config : configs) {
     v1::Hint hint;
     hint.set_config(config);

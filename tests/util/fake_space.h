@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "coordinator/search/expander.h"
@@ -36,11 +37,18 @@ struct SpaceModel {
   double wrong_numbers = 0;
   double kills_runner = 0;
   double kills_worker = 0;
+  // Of runs at a size (the run-time value "M"): each config has a fixed part and one that grows,
+  // and those that are small in one tend to be large in the other.
+  double wrong_above = 0;                  // share that is wrong at sizes above 100
+  std::vector<int64_t> no_config_at = {};  // sizes at which no config is legal
 };
 
 class FakeSpace {
  public:
   explicit FakeSpace(const SpaceModel& model) : model_(model) {}
+  // At a size, 0 = none, where kDispatchConfig stands for what `dispatch` runs there.
+  FakeSpace(const SpaceModel& model, int64_t size, v1::Dispatch dispatch)
+      : model_(model), size_(size), dispatch_(std::move(dispatch)) {}
 
   std::vector<std::string> Configs() const;
   // Of the binary: configs that differ in u alone are equal.
@@ -60,6 +68,8 @@ class FakeSpace {
  private:
   std::string BinaryOf(const std::string& config) const;
   SpaceModel model_;
+  int64_t size_ = 0;
+  v1::Dispatch dispatch_;
 };
 
 // Expands every spec to the space of `model`, with the model's seed changed by the spec's argument
@@ -77,6 +87,8 @@ class FakeExpander : public search::Expander {
 // The space that a FakeExpander made these inputs from.
 FakeSpace SpaceOf(const SpaceModel& model,
                   const google::protobuf::Map<std::string, std::string>& arguments);
+// The same at the size that the inputs have.
+FakeSpace SpaceOf(const SpaceModel& model, const v1::SweepInputs& inputs);
 
 // A spec that a FakeExpander understands.
 v1::SweepSpec FakeSpec(const std::string& problem = "1");

@@ -435,7 +435,7 @@ v1::TaskResult InProcessFarm::Execute(WorkerNode* node, const v1::Task& task, bo
     result.set_released(absl::StrCat("lost inputs: ", task.inputs_digest()));
     return result;
   }
-  const FakeSpace space = SpaceOf(options_.space, inputs.arguments());
+  const FakeSpace space = SpaceOf(options_.space, inputs);
   const bool profile = IsProfile(task.kind());
   for (const v1::TaskCandidate& candidate : task.candidates()) {
     const bool gone = profile && (!blobs_->Contains(candidate.artifact_digest()) ||

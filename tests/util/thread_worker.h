@@ -101,7 +101,7 @@ class ThreadWorker : public core::WorkerSink {
       result.set_released(absl::StrCat("lost inputs: blob ", task.inputs_digest()));
       return result;
     }
-    const FakeSpace space = SpaceOf(space_, inputs.arguments());
+    const FakeSpace space = SpaceOf(space_, inputs);
     for (const v1::TaskCandidate& c : task.candidates()) {
       v1::CandidateResult* out = result.add_candidates();
       out->set_config(c.config());

@@ -33,7 +33,8 @@ absl::Status Serve() {
     if (!request.ParseFromString(*frame)) {
       return absl::DataLossError("the parent sent bytes that are not a CompileRequest");
     }
-    v1::CompileResponse response = ServeCompile(request, build, assembler, codegen::CompileKernel);
+    v1::CompileResponse response =
+        ServeCompile(request, build, assembler, codegen::CompileKernel, codegen::CompileDispatch);
     KILN_RETURN_IF_ERROR(channel.Write(response.SerializeAsString()));
   }
 }

@@ -7,6 +7,7 @@
 #include "compiler/base/config.h"
 #include "compiler/base/digest.h"
 #include "compiler/base/status.h"
+#include "proto/dispatch.h"
 
 namespace kiln::worker {
 namespace {
@@ -30,13 +31,46 @@ v1::Failure FailureFrom(const absl::Status& status) {
 absl::StatusOr<codegen::CompileInput> InputFrom(const v1::CompileRequest& request) {
   codegen::CompileInput input;
   const v1::SweepInputs& inputs = request.inputs();
-  KILN_ASSIGN_OR_RETURN(input.config, Config::Parse(request.config()));
+  if (request.config() != kDispatchConfig) {
+    KILN_ASSIGN_OR_RETURN(input.config, Config::Parse(request.config()));
+  }
   input.kernel_source = inputs.kernel_source();
   input.kernel_path = inputs.kernel_path();
   input.entry = inputs.entry();
   input.arguments.insert(inputs.arguments().begin(), inputs.arguments().end());
   input.arch_record = inputs.arch().record();
   return input;
+}
+
+absl::StatusOr<codegen::DispatchOutput> CompileAll(const v1::Dispatch& dispatch,
+                                                   codegen::CompileInput kernel,
+                                                   const DispatchFunction& compile) {
+  codegen::DispatchInput input;
+  input.kernel = std::move(kernel);
+  input.dimension = dispatch.dimension();
+  input.low = dispatch.low();
+  input.high = dispatch.high();
+  for (const std::string& text : dispatch.variants()) {
+    KILN_ASSIGN_OR_RETURN(Config config, Config::Parse(text));
+    input.variants.push_back(std::move(config));
+  }
+  for (const v1::DispatchStep& step : dispatch.steps()) {
+    input.steps.push_back({step.first(), step.variant()});
+  }
+  return compile(input);
+}
+
+// The artifact, and what the bundle of a dispatch has besides.
+absl::StatusOr<codegen::DispatchOutput> CompileAny(const v1::CompileRequest& request,
+                                                   const codegen::CompileInput& input,
+                                                   const CompileFunction& compile,
+                                                   const DispatchFunction& dispatch) {
+  if (request.config() == kDispatchConfig && dispatch) {
+    return CompileAll(request.inputs().dispatch(), input, dispatch);
+  }
+  codegen::DispatchOutput out;
+  KILN_ASSIGN_OR_RETURN(out.artifact, compile(input));
+  return out;
 }
 
 }  // namespace
@@ -55,7 +89,8 @@ std::string ArtifactIndexKey(absl::string_view program_digest, absl::string_view
 }
 
 v1::CompileResponse ServeCompile(const v1::CompileRequest& request, const std::string& build,
-                                 const std::string& assembler, const CompileFunction& compile) {
+                                 const std::string& assembler, const CompileFunction& compile,
+                                 const DispatchFunction& dispatch) {
   v1::CompileResponse response;
   auto begin = std::chrono::steady_clock::now();
   absl::StatusOr<codegen::CompileInput> input = InputFrom(request);
@@ -63,14 +98,15 @@ v1::CompileResponse ServeCompile(const v1::CompileRequest& request, const std::s
     *response.mutable_failure() = FailureFrom(input.status());
     return response;
   }
-  absl::StatusOr<codegen::CompileOutput> output = compile(*input);
-  if (!output.ok()) {
-    *response.mutable_failure() = FailureFrom(output.status());
+  absl::StatusOr<codegen::DispatchOutput> compiled = CompileAny(request, *input, compile, dispatch);
+  if (!compiled.ok()) {
+    *response.mutable_failure() = FailureFrom(compiled.status());
     return response;
   }
+  codegen::CompileOutput* const output = &compiled->artifact;
   v1::Artifact* artifact = response.mutable_artifact();
   artifact->set_binary_digest(Sha256Hex(output->object));
-  const bool gpu = !output->cubin.empty();
+  const bool gpu = !output->cubin.empty() || !compiled->variants.empty();
   artifact->set_index_key(ArtifactIndexKey(output->program_digest, output->target,
                                            input->arch_record, build, gpu ? assembler : ""));
   artifact->set_compiler_build(build);
@@ -91,6 +127,14 @@ v1::CompileResponse ServeCompile(const v1::CompileRequest& request, const std::s
   bundle->set_manifest_json(std::move(output->manifest_json));
   bundle->set_assembly(std::move(output->assembly));
   bundle->set_cubin(std::move(output->cubin));
+  for (codegen::VariantOutput& variant : compiled->variants) {
+    v1::ArtifactBundle* part = bundle->add_variants();
+    part->set_name(bundle->name());
+    part->set_target(bundle->target());
+    part->set_manifest_json(std::move(variant.manifest_json));
+    part->set_assembly(std::move(variant.assembly));
+    part->set_cubin(std::move(variant.cubin));
+  }
   std::string bytes = bundle->SerializeAsString();
   artifact->set_digest(Sha256Hex(bytes));
   artifact->set_size_bytes(static_cast<int64_t>(bytes.size()));

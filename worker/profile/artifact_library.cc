@@ -10,8 +10,8 @@
 #include <cerrno>
 #include <cstring>
 #include <utility>
+#include <vector>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/base/status.h"
 
@@ -70,30 +70,63 @@ absl::Status WriteAll(int fd, const std::string& bytes) {
   return absl::OkStatus();
 }
 
-// dlopen by way of a file that nobody else sees. RTLD_NODELETE is not set: the object goes with its
-// last user.
-absl::StatusOr<void*> LoadBytes(const std::string& bytes, const std::string& scratch_dir) {
-  int fd = ::memfd_create("kiln-candidate", MFD_CLOEXEC);
-  std::string path;
-  if (fd >= 0) {
-    path = absl::StrCat("/proc/self/fd/", fd);
-  } else {
-    path = scratch_dir + "/candidate-XXXXXX";
-    fd = ::mkostemp(path.data(), O_CLOEXEC);
-    if (fd < 0) return absl::UnavailableError("no place for the shared object");
+// The descriptors of one memory file.
+class MemoryFile {
+ public:
+  MemoryFile() : descriptors_({::memfd_create("kiln-candidate", MFD_CLOEXEC)}) {}
+  ~MemoryFile() {
+    for (int fd : descriptors_) ::close(fd);
   }
-  absl::Status written = WriteAll(fd, bytes);
-  void* library = nullptr;
-  std::string error;
-  if (written.ok()) {
-    library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) error = ::dlerror();
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
+
+  int fd() const { return descriptors_.back(); }
+  std::string path() const { return absl::StrCat("/proc/self/fd/", fd()); }
+  // Another path of the same file. False: there are no more descriptors.
+  bool Rename() {
+    descriptors_.push_back(::fcntl(fd(), F_DUPFD_CLOEXEC, 0));
+    return fd() >= 0;
   }
-  ::close(fd);
-  if (!absl::StartsWith(path, "/proc/")) ::unlink(path.c_str());
-  KILN_RETURN_IF_ERROR(written);
+
+ private:
+  std::vector<int> descriptors_;
+};
+
+bool IsLoaded(const std::string& path) {
+  void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD);
+  if (library != nullptr) ::dlclose(library);
+  return library != nullptr;
+}
+
+absl::StatusOr<void*> LoadFile(const std::string& path) {
+  // RTLD_NODELETE is not set: the object goes with its last user.
+  void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library != nullptr) return library;
-  return absl::InvalidArgumentError(absl::StrCat("the shared object does not load: ", error));
+  return absl::InvalidArgumentError(absl::StrCat("the shared object does not load: ", ::dlerror()));
+}
+
+absl::StatusOr<void*> LoadFromDisk(const std::string& bytes, const std::string& scratch_dir) {
+  std::string path = scratch_dir + "/candidate-XXXXXX";
+  const int fd = ::mkostemp(path.data(), O_CLOEXEC);
+  if (fd < 0) return absl::UnavailableError("no place for the shared object");
+  const absl::Status written = WriteAll(fd, bytes);
+  const absl::StatusOr<void*> library = written.ok() ? LoadFile(path) : written;
+  ::close(fd);
+  ::unlink(path.c_str());
+  return library;
+}
+
+// dlopen by way of a file that nobody else sees. What dlopen knows by its path it takes for that,
+// whatever the file is by now: of several objects at a time each needs a path of its own, and the
+// number of a descriptor that was closed comes again.
+absl::StatusOr<void*> LoadBytes(const std::string& bytes, const std::string& scratch_dir) {
+  MemoryFile file;
+  if (file.fd() < 0) return LoadFromDisk(bytes, scratch_dir);
+  KILN_RETURN_IF_ERROR(WriteAll(file.fd(), bytes));
+  while (IsLoaded(file.path())) {
+    if (!file.Rename()) return absl::UnavailableError("no descriptor for the shared object");
+  }
+  return LoadFile(file.path());
 }
 
 }  // namespace

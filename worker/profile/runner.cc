@@ -9,10 +9,12 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/base/digest.h"
 #include "compiler/base/status.h"
+#include "proto/dispatch.h"
 #include "worker/elapsed.h"
 
 namespace kiln::worker {
@@ -67,6 +69,15 @@ absl::StatusOr<v1::ArtifactBundle> ReadBundle(const std::string& path) {
     return absl::DataLossError(absl::StrCat(path, " does not hold an artifact bundle"));
   }
   return bundle;
+}
+
+// The config that a candidate runs; of an object that dispatches, at the sizes of `inputs`.
+std::string ConfigOf(const v1::SweepInputs& inputs, const std::string& config) {
+  if (config != kDispatchConfig) return config;
+  const auto found = inputs.runtime_values().find(inputs.dispatch().dimension());
+  int64_t size = 0;
+  if (found != inputs.runtime_values().end()) (void)absl::SimpleAtoi(found->second, &size);
+  return VariantAt(inputs.dispatch(), size);
 }
 
 std::string RoundName(v1::TaskKind kind) {
@@ -199,7 +210,8 @@ Checker::Candidate Runner::Checkable(const v1::ProfileRequest& request, const En
   candidate.kernel = entry.kernel.get();
   candidate.manifest = &entry.manifest;
   candidate.make_reference = [this, &request, &entry] {
-    return make_reference_(request.inputs(), entry.config, entry.manifest);
+    return make_reference_(request.inputs(), ConfigOf(request.inputs(), entry.config),
+                           entry.manifest);
   };
   candidate.make_default_reference = [this, &request, &entry] {
     return make_reference_(request.inputs(), "", entry.manifest);

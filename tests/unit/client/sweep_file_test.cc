@@ -27,6 +27,42 @@ SweepSpec One(const std::string& text) {
   return specs->front();
 }
 
+TEST(SweepFile, ReadsRanges) {
+  const SweepSpec plain = One("template: matmul\nshapes: {M: 1..16384, N: 4096}\n");
+  ASSERT_TRUE(plain.range.has_value());
+  EXPECT_EQ(plain.range->name, "M");
+  EXPECT_EQ(plain.range->low, 1);
+  EXPECT_EQ(plain.range->high, 16384);
+  EXPECT_TRUE(plain.range->points.empty());
+  EXPECT_EQ(plain.arguments.count("M"), 0u);
+  const SweepSpec points = One("template: m\nruntime:\n  m: 2..64@2,16 64\n");
+  ASSERT_TRUE(points.range.has_value());
+  EXPECT_EQ(points.range->name, "m");
+  EXPECT_THAT(points.range->points, ElementsAre(2, 16, 64));
+  // What a sweep of the list says stands over what is beside it, either way.
+  const auto both =
+      Parse("template: m\nshapes: {M: 1..8}\nsweeps:\n  - shapes: {M: 4}\n  - shapes: {M: 2..4}\n");
+  ASSERT_TRUE(both.ok()) << both.status();
+  EXPECT_FALSE((*both)[0].range.has_value());
+  EXPECT_EQ((*both)[0].arguments.at("M"), "4");
+  EXPECT_EQ((*both)[1].range->low, 2);
+  EXPECT_EQ((*both)[1].arguments.count("M"), 0u);
+}
+
+TEST(SweepFile, RefusesWhatIsNoRange) {
+  const auto message = [](const std::string& shapes) {
+    const auto specs = Parse("template: m\nshapes: " + shapes + "\n");
+    EXPECT_FALSE(specs.ok());
+    return std::string(specs.status().message());
+  };
+  EXPECT_THAT(message("{M: 1..x}"), HasSubstr("M: 1..x is no range"));
+  EXPECT_THAT(message("{M: 8..8}"), HasSubstr("LOW < HIGH"));
+  EXPECT_THAT(message("{M: 0..8}"), HasSubstr("1 <= LOW"));
+  EXPECT_THAT(message("{M: 1..8@9}"), HasSubstr("has the size 9, which is not in it"));
+  EXPECT_THAT(message("{M: 1..8@}"), HasSubstr("no size after '@'"));
+  EXPECT_THAT(message("{M: 1..8, N: 1..8}"), HasSubstr("second range, beside M"));
+}
+
 TEST(SweepFile, ReadsEveryKey) {
   const SweepSpec spec = One(R"(
 name: llama gemm

@@ -138,7 +138,7 @@ class CoreRig {
     if (!task.inputs_digest().empty()) {
       KILN_CHECK(inputs.ParseFromString(*blobs_->ReadAll(task.inputs_digest())));
     }
-    const FakeSpace space = SpaceOf(space_, inputs.arguments());
+    const FakeSpace space = SpaceOf(space_, inputs);
     for (const v1::TaskCandidate& c : task.candidates()) {
       v1::CandidateResult* out = result.add_candidates();
       out->set_config(c.config());

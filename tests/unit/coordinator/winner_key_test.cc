@@ -72,6 +72,69 @@ TEST(WinnerKey, EveryFieldIsThereAndInItsClass) {
   EXPECT_THAT(NotCompared(key), IsEmpty());
 }
 
+// ---- ranges ----
+
+v1::WinnerKey RangeKey(int64_t low, int64_t high, const std::string& name = "M") {
+  v1::SweepSpec spec = Gemm("4096");
+  spec.mutable_range()->set_name(name);
+  spec.mutable_range()->set_low(low);
+  spec.mutable_range()->set_high(high);
+  KILN_CHECK(NormaliseSpec(&spec).ok());
+  return MakeKey(spec, Gpu(), {"build-1", "ptxas 12.8"}, "digest");
+}
+
+v1::WinnerKey SizeKey(const std::string& m, bool runtime) {
+  v1::SweepSpec spec = Gemm("4096");
+  (runtime ? *spec.mutable_runtime_values() : *spec.mutable_arguments())["M"] = m;
+  return MakeKey(spec, Gpu(), {"build-1", "ptxas 12.8"}, "digest");
+}
+
+TEST(WinnerKey, ARangeAnswersForItsSizesAndItsParts) {
+  const v1::WinnerKey stored = RangeKey(1, 16384);
+  EXPECT_EQ(Compare(stored, stored).mask, 0u);
+  for (const bool runtime : {false, true}) {
+    for (const std::string m : {"1", "333", "16384"}) {
+      const v1::WinnerKey asked = SizeKey(m, runtime);
+      EXPECT_EQ(LevelOf(Compare(asked, stored).mask), v1::COMPATIBLE) << m;
+      EXPECT_EQ(DifferenceText(Differences(asked, stored)),
+                absl::StrCat("tuned for M=1..16384, asked M=", m));
+    }
+    for (const std::string m : {"0", "16385", "20000"}) {
+      const v1::WinnerKey asked = SizeKey(m, runtime);
+      EXPECT_EQ(LevelOf(Compare(asked, stored).mask), v1::MATCH_UNSPECIFIED) << m;
+      EXPECT_EQ(DifferenceText(Differences(asked, stored)),
+                absl::StrCat("M=", m, " is outside of M=1..16384"));
+    }
+  }
+  EXPECT_EQ(LevelOf(Compare(RangeKey(2, 100), stored).mask), v1::COMPATIBLE);
+  EXPECT_EQ(LevelOf(Compare(RangeKey(2, 16385), stored).mask), v1::MATCH_UNSPECIFIED);
+  EXPECT_EQ(LevelOf(Compare(RangeKey(1, 16384, "B"), stored).mask), v1::MATCH_UNSPECIFIED);
+  // One size answers for no range, and another shape is another shape.
+  EXPECT_EQ(LevelOf(Compare(stored, SizeKey("64", true)).mask), v1::MATCH_UNSPECIFIED);
+  v1::WinnerKey other = SizeKey("64", false);
+  (*other.mutable_shapes())["N"] = "512";
+  EXPECT_EQ(LevelOf(Compare(other, stored).mask), v1::MATCH_UNSPECIFIED);
+  EXPECT_THAT(DifferenceText(Differences(other, stored)),
+              HasSubstr("tuned for N=4096, asked N=512"));
+}
+
+TEST(WinnerKey, TheVerySizeComesBeforeTheRange) {
+  const v1::WinnerKey asked = SizeKey("64", true);
+  v1::WinnerKey older_driver = asked;
+  older_driver.set_driver("550");
+  EXPECT_LT(Compare(asked, asked).mask, Compare(asked, RangeKey(1, 128)).mask);
+  EXPECT_LT(Compare(asked, older_driver).mask, Compare(asked, RangeKey(1, 128)).mask);
+  // Of two ranges that do not reach so far, the nearer one.
+  EXPECT_LT(Compare(asked, RangeKey(1, 60)).distance, Compare(asked, RangeKey(1, 8)).distance);
+}
+
+TEST(WinnerKey, ARangeIsInTheDigestAndItsDimensionInNoMap) {
+  EXPECT_NE(KeyDigest(RangeKey(1, 64)), KeyDigest(RangeKey(1, 65)));
+  EXPECT_NE(KeyDigest(RangeKey(1, 64)), KeyDigest(Key()));
+  EXPECT_EQ(RangeKey(1, 64).shapes().size(), 1u);
+  EXPECT_EQ(RangeKey(1, 64).range().points_size(), 7) << "the default is written out";
+}
+
 TEST(WinnerKey, ACpuHasNoDriverAndItsFeaturesAndCores) {
   v1::ArchRecord cpu;
   cpu.set_name("x86-64-v4");

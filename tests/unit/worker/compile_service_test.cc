@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "compiler/base/digest.h"
+#include "proto/dispatch.h"
 
 namespace kiln::worker {
 namespace {
@@ -103,6 +104,48 @@ TEST(CompileServiceTest, EveryFieldOfTheIndexKeyCounts) {
   EXPECT_NE(key, ArtifactIndexKey("p", "t", "r", "x", "a"));
   EXPECT_NE(key, ArtifactIndexKey("p", "t", "r", "b", "x"));
   EXPECT_NE(ArtifactIndexKey("pt", "", "r", "b", "a"), ArtifactIndexKey("p", "t", "r", "b", "a"));
+}
+
+TEST(CompileServiceTest, ADispatchIsMadeOfItsVariants) {
+  v1::CompileRequest request = Request(std::string(kDispatchConfig));
+  v1::Dispatch* dispatch = request.mutable_inputs()->mutable_dispatch();
+  dispatch->set_dimension("M");
+  dispatch->set_low(1);
+  dispatch->set_high(9);
+  for (const char* config : {"a=1", "a=2"}) dispatch->add_variants(config);
+  for (const int64_t first : {1, 4, 7}) {
+    v1::DispatchStep* step = dispatch->add_steps();
+    step->set_first(first);
+    step->set_variant(first == 4 ? 1 : 0);
+  }
+  const auto never = [](const codegen::CompileInput&) -> absl::StatusOr<codegen::CompileOutput> {
+    return absl::InternalError("this is no config");
+  };
+  codegen::DispatchInput seen;
+  const v1::CompileResponse response =
+      ServeCompile(request, "b", "ptxas", never, [&](const codegen::DispatchInput& input) {
+        seen = input;
+        codegen::DispatchOutput output;
+        output.artifact = Output();
+        output.variants = {{"{\"v\": 0}", "ptx 0", "cubin 0"}, {"{\"v\": 1}", "ptx 1", "cubin 1"}};
+        return absl::StatusOr<codegen::DispatchOutput>(output);
+      });
+  ASSERT_FALSE(response.has_failure()) << response.failure().message();
+  EXPECT_EQ(seen.kernel.arch_record, "record");
+  EXPECT_EQ(seen.dimension, "M");
+  EXPECT_EQ(seen.high, 9);
+  ASSERT_EQ(seen.variants.size(), 2u);
+  EXPECT_EQ(seen.variants[1].ToString(), "a=2");
+  ASSERT_EQ(seen.steps.size(), 3u);
+  EXPECT_EQ(seen.steps[1].first, 4);
+  EXPECT_EQ(seen.steps[1].variant, 1);
+  ASSERT_EQ(response.bundle().variants_size(), 2);
+  EXPECT_EQ(response.bundle().variants(1).cubin(), "cubin 1");
+  EXPECT_EQ(response.bundle().variants(1).assembly(), "ptx 1");
+  EXPECT_EQ(response.bundle().variants(1).name(), "kiln_k");
+  EXPECT_EQ(response.artifact().digest(), Sha256Hex(response.bundle().SerializeAsString()));
+  // An older compiler child, which does not know of it, says what it does not understand.
+  EXPECT_TRUE(ServeCompile(request, "b", "ptxas", never).has_failure());
 }
 
 }  // namespace

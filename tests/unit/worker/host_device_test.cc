@@ -101,6 +101,20 @@ TEST_F(HostDeviceTest, ThousandsOfLoadsDoNotPileUp) {
   EXPECT_EQ(descriptors(), before);
 }
 
+// Finalists are loaded all at once: each must be itself, and none the one that came first.
+TEST_F(HostDeviceTest, ObjectsThatAreLoadedTogetherAreNotOne) {
+  std::vector<std::unique_ptr<LoadedKernel>> kernels;
+  for (int i = 0; i < 5; ++i) kernels.push_back(Load("kernel_count"));
+  kernels[1].reset();
+  kernels.push_back(Load("kernel_count"));
+  for (const std::unique_ptr<LoadedKernel>& kernel : kernels) {
+    if (kernel == nullptr) continue;
+    int64_t calls = 0;
+    ASSERT_TRUE(device_->Launch(kernel.get(), {{&calls}, {}}).ok());
+    EXPECT_EQ(calls, 1);
+  }
+}
+
 TEST_F(HostDeviceTest, ImpossibleAllocationsAreErrors) {
   EXPECT_TRUE(absl::IsResourceExhausted(device_->Allocate(int64_t{1} << 60).status()));
 }

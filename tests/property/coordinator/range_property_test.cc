@@ -1,0 +1,238 @@
+// Sweeps over a range of sizes, in a modelled farm: what comes out does not depend on delays,
+// faults or restarts, is right, and is nowhere slower than one config alone.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "proto/dispatch.h"
+#include "tests/util/in_process_farm.h"
+
+namespace kiln::testing {
+namespace {
+
+InProcessFarm::Options Base(uint64_t seed) {
+  InProcessFarm::Options options;
+  options.seed = seed;
+  options.space.seed = 11;
+  options.space.configs = 24;
+  options.space.compile_errors = 0.08;
+  options.workers = {{2, 1}, {4, 1}};
+  return options;
+}
+
+v1::SweepSpec RangeSpec(int64_t low = 1, int64_t high = 1024) {
+  v1::SweepSpec spec = FakeSpec();
+  spec.mutable_range()->set_name("M");
+  spec.mutable_range()->set_low(low);
+  spec.mutable_range()->set_high(high);
+  for (const int64_t size : {low, int64_t{32}, int64_t{200}, high}) {
+    spec.mutable_range()->add_points(size);
+  }
+  return spec;
+}
+
+// All that must not depend on when what was run; which of two sizes a config failed at first does.
+std::string Outcome(const v1::GetSweepResponse& sweep) {
+  v1::RangeTable table = sweep.winner().range();
+  table.clear_dropped();
+  return absl::StrCat(v1::SweepState_Name(sweep.summary().progress().state()), "\n",
+                      sweep.winner().artifact().digest(), "\n", table.DebugString());
+}
+
+void ExpectSound(const InProcessFarm& farm, const absl::StatusOr<v1::GetSweepResponse>& sweep,
+                 uint64_t seed) {
+  ASSERT_TRUE(sweep.ok()) << "seed " << seed << ": " << sweep.status();
+  EXPECT_EQ(sweep->summary().progress().state(), v1::DONE)
+      << "seed " << seed << ": " << sweep->summary().progress().message();
+  EXPECT_THAT(farm.violations(), ::testing::IsEmpty()) << "seed " << seed;
+}
+
+FakeSpace SpaceAt(const InProcessFarm::Options& options, const v1::RangeTable& table,
+                  int64_t size) {
+  v1::SweepInputs inputs;
+  (*inputs.mutable_arguments())["problem"] = "1";
+  (*inputs.mutable_runtime_values())["M"] = absl::StrCat(size);
+  *inputs.mutable_dispatch() = table.dispatch();
+  return SpaceOf(options.space, inputs);
+}
+
+TEST(Range, DispatchesAmongConfigsAndSaysWhatItMeasured) {
+  const InProcessFarm::Options options = Base(1);
+  InProcessFarm farm(options);
+  const auto sweep = farm.RunSweep(RangeSpec());
+  ExpectSound(farm, sweep, 1);
+  const v1::RangeTable& table = sweep->winner().range();
+  EXPECT_GT(table.dispatch().variants_size(), 1) << table.DebugString();
+  EXPECT_EQ(table.dispatch().steps(0).first(), 1);
+  EXPECT_GE(table.points_size(), 7);  // 4 to tune for and what is between
+  for (const v1::RangePoint& point : table.points()) {
+    EXPECT_EQ(point.times_size(), table.compared_size());
+    EXPECT_GT(point.dispatched_ns(), 0);
+    EXPECT_GT(point.single_ns(), 0);
+    EXPECT_EQ(point.tuned(), !point.winner().empty());
+  }
+  EXPECT_EQ(sweep->summary().progress().done(), sweep->summary().progress().total());
+  // A config's code does not depend on the size: all sweeps of a range share it.
+  std::vector<std::string> configs = FakeSpace(options.space).Configs();
+  configs.emplace_back(kDispatchConfig);
+  for (const std::string& config : configs) EXPECT_LE(farm.compiles(config), 1) << config;
+  EXPECT_EQ(farm.compiles(configs.back()), 1);
+}
+
+TEST(Range, IsNowhereSlowerThanTheBestSingleConfig) {
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    InProcessFarm::Options options = Base(seed);
+    options.space.seed = seed;
+    InProcessFarm farm(options);
+    const auto sweep = farm.RunSweep(RangeSpec());
+    ExpectSound(farm, sweep, seed);
+    const v1::RangeTable& table = sweep->winner().range();
+    // True times, at every size of the range and not only at those measured: the model's lines
+    // cross once, so what is best at both ends of a step is best in it; a step ends between two
+    // sizes that are near each other.
+    double worst = 0;
+    for (int64_t size = 1; size <= 1024; ++size) {
+      const FakeSpace space = SpaceAt(options, table, size);
+      worst = std::max(worst,
+                       space.TrueNs(std::string(kDispatchConfig)) / space.TrueNs(table.single()));
+    }
+    EXPECT_LT(worst, 1.06) << "seed " << seed;
+    for (const v1::RangePoint& point : table.points()) {
+      const FakeSpace space = SpaceAt(options, table, point.size());
+      EXPECT_LE(space.TrueNs(std::string(kDispatchConfig)), space.TrueNs(table.single()) * 1.005)
+          << "seed " << seed << " size " << point.size();
+    }
+  }
+}
+
+// Much noise, of which every measurement of the same thing has the same: what seems to be slower
+// does so each time.
+TEST(Range, WhereItIsMeasuredSlowerItRunsTheSingleConfig) {
+  int slower = 0;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    InProcessFarm::Options options = Base(seed);
+    options.space.seed = seed;
+    options.space.noise = 0.3;
+    options.space.spread = 1.2;
+    InProcessFarm farm(options);
+    const auto sweep = farm.RunSweep(RangeSpec());
+    ExpectSound(farm, sweep, seed);
+    const v1::RangeTable& table = sweep->winner().range();
+    for (const v1::RangePoint& point : table.points()) {
+      if (point.ratio_low() <= 1) continue;
+      ++slower;
+      EXPECT_EQ(VariantAt(table.dispatch(), point.size()), table.single())
+          << "seed " << seed << " size " << point.size();
+      EXPECT_THAT(sweep->summary().progress().message(),
+                  ::testing::HasSubstr(absl::StrCat("M=", point.size(), " (")));
+    }
+  }
+  EXPECT_GT(slower, 0) << "the test tests nothing";
+}
+
+TEST(Range, ACrashAtAnyTurnChangesNothing) {
+  InProcessFarm quiet(Base(1));
+  const auto first = quiet.RunSweep(RangeSpec());
+  ExpectSound(quiet, first, 1);
+  const std::string expected = Outcome(*first);
+  const int turns = quiet.turns();
+  ASSERT_GT(turns, 50);
+  for (int point = 0; point < 3; ++point) {
+    for (int turn = 1 + point; turn <= turns; turn += 3) {
+      InProcessFarm::Options options = Base(1);
+      options.faults.crash_at_turn = turn;
+      options.faults.crash_point = static_cast<Faults::Point>(point);
+      InProcessFarm farm(options);
+      const auto sweep = farm.RunSweep(RangeSpec());
+      ExpectSound(farm, sweep, turn);
+      EXPECT_EQ(Outcome(*sweep), expected) << "turn " << turn << " point " << point;
+    }
+  }
+}
+
+TEST(Range, FaultsDelayButDoNotChangeTheResult) {
+  InProcessFarm quiet(Base(1));
+  const std::string expected = Outcome(*quiet.RunSweep(RangeSpec()));
+  for (int seed = 1; seed <= 40; ++seed) {
+    InProcessFarm::Options options = Base(seed);
+    options.faults.worker_crash = 0.01;
+    options.faults.stream_break = 0.005;
+    options.faults.lost_message = 0.01;
+    options.faults.repeated_result = 0.1;
+    options.faults.worker_stall = 0.01;
+    options.faults.lost_blob = 0.01;
+    options.faults.coordinator_crash = 0.002;
+    InProcessFarm farm(options);
+    const auto sweep = farm.RunSweep(RangeSpec(), 7200);
+    ExpectSound(farm, sweep, seed);
+    EXPECT_EQ(Outcome(*sweep), expected) << "seed " << seed;
+  }
+}
+
+TEST(Range, AConfigThatIsWrongSomewhereIsInNoStep) {
+  int dropped = 0;
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    InProcessFarm::Options options = Base(seed);
+    options.space.seed = seed;
+    options.space.wrong_above = 0.5;
+    InProcessFarm farm(options);
+    const auto sweep = farm.RunSweep(RangeSpec());
+    ASSERT_TRUE(sweep.ok()) << sweep.status();
+    if (sweep->summary().progress().state() != v1::DONE) {
+      EXPECT_THAT(sweep->summary().progress().message(),
+                  ::testing::HasSubstr("no config works at every size"));
+      continue;
+    }
+    const v1::RangeTable& table = sweep->winner().range();
+    dropped += table.dropped_size();
+    for (const std::string& config : table.dispatch().variants()) {
+      EXPECT_EQ(SpaceAt(options, table, 1024).Of(config), Behaviour::kFine) << "seed " << seed;
+    }
+  }
+  EXPECT_GT(dropped, 0);
+}
+
+TEST(Range, ASizeWithoutALegalConfigIsServedByTheOthers) {
+  InProcessFarm::Options options = Base(1);
+  options.space.no_config_at = {1, 200};
+  InProcessFarm farm(options);
+  const auto sweep = farm.RunSweep(RangeSpec());
+  ExpectSound(farm, sweep, 1);
+  const v1::RangeTable& table = sweep->winner().range();
+  EXPECT_THAT(table.points(0).failure(), ::testing::HasSubstr("no config is legal at M=1"));
+  EXPECT_GT(table.points(0).dispatched_ns(), 0);
+
+  options.space.no_config_at = {1, 32, 200, 1024};
+  InProcessFarm none(options);
+  const auto refused = none.RunSweep(RangeSpec());
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(Range, IsAnsweredFromTheStoreTheSecondTime) {
+  InProcessFarm farm(Base(1));
+  const auto first = farm.RunSweep(RangeSpec());
+  ExpectSound(farm, first, 1);
+  const int64_t leases = farm.leases_seen();
+  const core::RequestId request = farm.Submit(RangeSpec());
+  ASSERT_TRUE(farm.RunUntil([&] { return farm.ReplyTo(request) != nullptr; }, 60));
+  const auto& reply = std::get<v1::SubmitSweepResponse>(**farm.ReplyTo(request));
+  EXPECT_TRUE(reply.answered());
+  EXPECT_EQ(reply.winner().artifact().digest(), first->winner().artifact().digest());
+  EXPECT_EQ(farm.leases_seen(), leases);
+}
+
+TEST(Range, ItsSweepsEndWithIt) {
+  InProcessFarm farm(Base(1));
+  const core::RequestId request = farm.Submit(RangeSpec());
+  ASSERT_TRUE(farm.RunUntil([&] { return farm.ReplyTo(request) != nullptr; }, 60));
+  const std::string sweep = std::get<v1::SubmitSweepResponse>(**farm.ReplyTo(request)).sweep();
+  ASSERT_TRUE(farm.RunUntil([&] { return farm.stats().active_sweeps > 1; }, 60));
+  core::Cancel cancel;
+  cancel.sweep = sweep;
+  farm.Ask(cancel);
+  EXPECT_TRUE(farm.RunUntil([&] { return farm.stats().active_sweeps == 0; }, 60));
+  EXPECT_EQ(farm.Stored(sweep)->summary().progress().state(), v1::CANCELLED);
+}
+
+}  // namespace
+}  // namespace kiln::testing
