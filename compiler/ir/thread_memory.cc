@@ -205,9 +205,11 @@ class OwnElementsFinder {
           continue;
         }
         const auto range = ranges_.find(atom.get());
-        if (range == ranges_.end() || factor < 0) return {};
-        low += factor * range->second.first;
-        high += factor * (range->second.first + range->second.second);
+        if (range == ranges_.end()) return {};
+        const int64_t one = factor * range->second.first;
+        const int64_t other = one + factor * range->second.second;
+        low += std::min(one, other);
+        high += std::max(one, other);
       }
       const int64_t own = FloorDivide(low, run);
       if (own != FloorDivide(high, run)) return {};

@@ -402,5 +402,47 @@ TEST(ThreadKernels, NoMoreMeetingsThanThereMustBe) {
   }
 }
 
+// Runs of neighbours that a thread has to itself need no barrier; runs that overlap, or that
+// another thread reads, do.
+TEST(ThreadKernels, RunsOfNeighboursThatBelongToAThread) {
+  struct Case {
+    const char *stored, *read;
+    bool meets;
+  };
+  constexpr Case kCases[] = {{"8 * tx + k", "8 * tx + 7 - k", false},
+                             {"9 * tx + k", "9 * tx + 7 - k", false},
+                             {"16 * tx + 2 * k", "16 * tx + 14 - 2 * k", false},
+                             {"8 * tx + k", "(8 * tx + k + 1) % 512", true},
+                             {"8 * tx + k", "504 - 8 * tx + k", true},
+                             {"7 * tx + k", "7 * tx + k", true},
+                             {"8 * tx + k + 1", "8 * tx + k + 1", true},
+                             {"4 * tx + k // 2", "4 * tx + k // 2", true}};
+  for (const auto& [stored, read, meets] : kCases) {
+    const std::string text = absl::StrReplaceAll(R"(import tilelang.language as T
+
+@T.prim_func
+def runs(A: T.Tensor((512,), "float32"), B: T.Tensor((512,), "float32")):
+    with T.Kernel(1, threads=64):
+        tx = T.get_thread_binding(0)
+        S = T.alloc_shared((1024,), "float32")
+        for k in T.serial(8):
+            S[STORED] = A[(STORED) % 512]
+        for k in T.serial(8):
+            B[8 * tx + k] = S[READ]
+)",
+                                                 {{"STORED", stored}, {"READ", read}});
+    SCOPED_TRACE(text);
+    const auto program = Entry("runs", {}, text);
+    ASSERT_TRUE(program.ok()) << program.status();
+    for (const std::string gpu : kGpus) {
+      const auto instructions = testing::Instructions(*program, gpu);
+      ASSERT_TRUE(instructions.ok()) << gpu << instructions.status();
+      EXPECT_EQ(testing::Difference(*program, *instructions, 0), "") << gpu;
+      EXPECT_EQ(Count(*instructions, ir::Instruction::kBlockBarrier) > 0, meets)
+          << ir::ToString(*instructions);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace kiln
