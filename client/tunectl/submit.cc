@@ -33,8 +33,10 @@ int RunSubmit(const Context& context, const SubmitFlags& flags) {
   if (fetch) plan.fetch = flags.fetch.Target();
   const int code = RunSweeps(context, client->get(), plan);
   if (context.cancel.cancelled()) {
-    std::fprintf(stderr,
-                 "tunectl: the sweeps go on in the farm; 'tunectl cancel SWEEP' ends them\n");
+    std::fprintf(
+        stderr,
+        "tunectl: sweeps that the farm has accepted go on there; 'tunectl list' names them, "
+        "'tunectl cancel SWEEP' ends one\n");
   }
   return code;
 }

@@ -203,6 +203,10 @@ void Core::Impl::StartOrWait(PendingSubmit pending) {
     return;
   }
   pending.wait_until_ns = now_.mono_ns + SecondsToNs(options_.arch_wait_seconds);
+  if (ResolveKnownArch(pending.spec.target(), &pending.arch)) {
+    pending.stored_only = true;
+    return StartExpansion(std::move(pending));
+  }
   arch_waits_.push_back(std::move(pending));
 }
 
@@ -322,6 +326,13 @@ void Core::Impl::AnswerSubmit(const PendingSubmit& pending, Expanded& event) {
   if (active != nullptr) {
     response.set_sweep(event.sweep);
     return ReplySubmit(pending, response, false);
+  }
+  if (pending.stored_only) {
+    PendingSubmit again = pending;
+    again.stored_only = false;
+    if (ResolveArch(again.spec, &again.arch)) return StartExpansion(std::move(again));
+    arch_waits_.push_back(std::move(again));
+    return;
   }
   absl::Status status = Admit(pending.spec);
   if (event.expansion.candidates.empty()) {

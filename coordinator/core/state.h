@@ -163,6 +163,8 @@ struct PendingSubmit {
   std::vector<RequestId> requests;
   uint64_t job = 0;  // 0 = waits for a worker that reports the target
   int64_t wait_until_ns = 0;
+  // No worker has the device now, but one had: what is stored answers, or the request waits.
+  bool stored_only = false;
   v1::ArchRecord arch;
   std::string range;  // the range sweep that asks for it, for this step and size; empty = a client
   RangeStep step = RangeStep::kTune;
