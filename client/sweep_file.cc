@@ -299,10 +299,11 @@ absl::Status SweepFile::ReadTunable(const std::string& name, const YAML::Node& n
     return reader_.Error(node, absl::StrCat(what, " is neither 'auto' nor a list of values"),
                          "write auto, or [16, 32, 64]");
   }
+  std::set<std::string> seen(values.begin(), values.end());
   return reader_.Sequence(node, what, [&](const YAML::Node& item) -> absl::Status {
     KILN_ASSIGN_OR_RETURN(std::string text, reader_.Literal(item, what));
     KILN_RETURN_IF_ERROR(CheckOption(item, name, text));
-    if (std::find(values.begin(), values.end(), text) != values.end()) {
+    if (!seen.insert(text).second) {
       return reader_.Error(item, absl::StrCat(what, " lists ", text, " twice"), "remove one");
     }
     const bool mixed = !values.empty() && absl::string_view(KindOf(text)) != KindOf(values.front());
@@ -368,9 +369,10 @@ absl::Status SweepFile::ReadConfigs(const YAML::Node& node, Scope* scope) {
   if (node.IsSequence() && node.size() == 0) {
     return reader_.Error(node, "'configs' is empty", "list at least one config");
   }
+  std::set<std::string> seen;
   return reader_.Sequence(node, "configs", [&](const YAML::Node& item) -> absl::Status {
     KILN_ASSIGN_OR_RETURN(std::string text, ReadConfig(item));
-    if (std::find(spec.configs.begin(), spec.configs.end(), text) != spec.configs.end()) {
+    if (!seen.insert(text).second) {
       return reader_.Error(item, absl::StrCat("config ", text, " is listed twice"), "remove one");
     }
     spec.configs.push_back(std::move(text));
