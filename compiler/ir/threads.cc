@@ -1,6 +1,7 @@
 #include "compiler/ir/threads.h"
 
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <unordered_set>
 #include <utility>
@@ -566,6 +567,48 @@ Stmt WithoutBarriers(const Stmt& s) {
   return RewriteStmts(s, [](const Stmt& x) { return IsBarrier(x) ? MakeSeq({}, x->loc) : Stmt(); });
 }
 
+// A fragment of which each thread stores another value to one place, and that no tile operation
+// names, is a tile of each thread's own.
+Stmt WithOwnFragments(const Stmt& launch, const std::vector<Expr>& indices) {
+  const auto& l = *launch.As<Launch>();
+  const ThreadValues values(l.body, indices);
+  std::unordered_set<const BufferNode*> own, shared;
+  const auto at = [&](const Buffer& b, const std::vector<Expr>& place) {
+    for (const Expr& index : place) {
+      if (values.Differs(index)) shared.insert(b.get());
+    }
+  };
+  Walk(
+      l.body,
+      [&](const Stmt& s) {
+        if (IsTile(s)) {
+          for (const Buffer& b : BuffersRead(s)) shared.insert(b.get());
+          for (const Buffer& b : BuffersWritten(s)) shared.insert(b.get());
+        }
+        const auto* store = s.As<Store>();
+        if (store == nullptr) return true;
+        at(store->buffer, store->indices);
+        if (values.Differs(store->value)) own.insert(store->buffer.get());
+        return true;
+      },
+      [&](const Expr& e) {
+        if (const auto* load = e.As<Load>()) at(load->buffer, load->indices);
+        return true;
+      });
+  BufferMap tiles;
+  Walk(l.body, [&](const Stmt& s) {
+    const auto* alloc = s.As<Alloc>();
+    if (alloc == nullptr || alloc->buffer->scope != Scope::kFragment) return true;
+    const BufferNode* b = alloc->buffer.get();
+    if (own.count(b) == 0 || shared.count(b) > 0 || !b->layout.empty()) return true;
+    auto tile = std::make_shared<BufferNode>(*b);
+    tile->scope = Scope::kLocal;
+    tiles[b] = std::move(tile);
+    return true;
+  });
+  return tiles.empty() ? launch : Substitute(launch, {}, tiles);
+}
+
 }  // namespace
 
 absl::StatusOr<Stmt> ResolveThreads(const Stmt& body, const std::vector<Expr>& indices,
@@ -579,7 +622,7 @@ absl::StatusOr<Stmt> ResolveThreads(const Stmt& body, const std::vector<Expr>& i
     if (!SpeaksOfThreads(launch->body, indices)) return WithoutBarriers(s);
     std::vector<int64_t> extents;
     for (const Expr& extent : launch->threads) extents.push_back(ConstInt(extent).value_or(1));
-    const Stmt own = WithOwnAnswers(s);
+    const Stmt own = WithOwnAnswers(WithOwnFragments(s, indices));
     launch = own.As<Launch>();
     BlockOfThreads block(*launch, indices, std::move(extents), source);
     absl::StatusOr<Stmt> split = block.Body(launch->body);

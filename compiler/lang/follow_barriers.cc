@@ -343,7 +343,10 @@ absl::StatusOr<Follower::Flow> Follower::Exec(const Stmt& s) {
   if (s.kind() == ir::StmtKind::kContinue) return Flow::kContinue;
   if (const auto* alloc = s.As<ir::Alloc>()) {
     if (alloc->buffer->scope == ir::Scope::kVar) {
-      variables_.push_back(alloc->buffer.get());
+      const ir::BufferNode* variable = alloc->buffer.get();
+      const bool is_new =
+          std::find(variables_.begin(), variables_.end(), variable) == variables_.end();
+      if (is_new) variables_.push_back(variable);
       Note(alloc->buffer.get(), alloc->init);
     }
     return Flow::kNext;

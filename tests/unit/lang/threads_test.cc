@@ -32,6 +32,32 @@ TEST(Threads, TheBlockDoesOnceWhatIsTheSameForAll) {
                     HasSubstr("\n    b[0] = x[0, 5]"), HasSubstr("\n    y[2, 3] = b[0]")));
 }
 
+// A fragment that only single threads touch, each with another value in one place.
+TEST(Threads, AFragmentMayBeEachThreadsOwn) {
+  const std::string text = Program(
+      "tx = T.get_thread_binding()\nf = T.alloc_fragment((2,), 'float32')\nf[1] = x[0, tx]\n"
+      "y[0, tx] = f[1]");
+  EXPECT_THAT(text, AllOf(HasSubstr("f: register float32[128, 2]"),
+                          HasSubstr("f[thread, 1] = x[0, thread]")));
+  EXPECT_THAT(Program("tx = T.get_thread_binding()\nf = T.alloc_fragment((2,), 'float32')\n"
+                      "T.clear(f)\nf[1] = x[0, tx]"),
+              HasSubstr("stores to the fragment 'f'"));
+}
+
+// Warps that wait for others by a barrier are a part, whatever each of their threads does.
+TEST(Threads, WarpsThatWaitAreAPart) {
+  const std::string text = Program(
+      "tx = T.get_thread_binding()\ns = T.alloc_shared((64,), 'float32')\n"
+      "full = T.alloc_barrier(64)\nempty = T.alloc_barrier(64)\nif tx < 64:\n"
+      "    for k in T.serial(4):\n        T.barrier_wait(full, k % 2)\n"
+      "        y[k, tx] = s[tx]\n        T.barrier_arrive(empty)\nelse:\n"
+      "    for k in T.serial(4):\n        T.barrier_wait(empty, k % 2 ^ 1)\n"
+      "        s[tx - 64] = x[k, tx]\n        T.barrier_arrive(full)");
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("for serial k in (4):\n      on threads [64, 128):"),
+                    HasSubstr("s[thread - 64] = x[k, thread]"), HasSubstr("on threads [0, 64)")));
+}
+
 TEST(Threads, IndicesAlongSeveralAxes) {
   const std::string text =
       "import tilelang.language as T\n\n\n@T.prim_func\ndef kernel(y: T.Tensor((4, 8, 2), "
