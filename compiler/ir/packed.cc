@@ -113,10 +113,11 @@ class Resolver : public Mutator {
   absl::Status status_;
   SourceLoc loc_;  // of the statement at hand
   std::unordered_map<const BufferNode*, Buffer> buffers_;
-  VarMap vars_;            // of packed values, in their bytes
-  VarMap binds_;           // what names stand for, free of loads
-  bool parallel_ = false;  // inside of a loop whose iterations run beside each other
-  bool owned_ = false;     // what is stored shares its bytes with nothing else
+  VarMap vars_;              // of packed values, in their bytes
+  VarMap binds_;             // what names stand for, free of loads
+  bool on_threads_ = false;  // the launch says what each thread does
+  bool parallel_ = false;    // inside of a loop whose iterations run beside each other
+  bool owned_ = false;       // what is stored shares its bytes with nothing else
 };
 
 // ---- buffers ----
@@ -348,7 +349,7 @@ Stmt Resolver::StoreHalf(SourceLoc loc, const Store& store, const Expr& odd) {
 Stmt Resolver::VisitStore(const Stmt& s, const Store& store) {
   if (!InMemory(store.buffer)) return RebuildStmt(s);
   const bool shared = store.buffer->scope == Scope::kShared;
-  if (!shared || (!owned_ && (parallel_ || input_.speaks_of_threads))) {
+  if (!shared || (!owned_ && (parallel_ || on_threads_))) {
     Refuse(s->loc,
            absl::StrCat("a store to '", store.buffer->name, "' of ", store.buffer->dtype.ToString(),
                         ", two elements of which share a byte, that may leave them to two ",
@@ -660,6 +661,8 @@ Stmt Resolver::VisitLaunch(const Stmt& s, const Launch& launch) {
     }
     return true;
   });
+  on_threads_ = std::any_of(input_.threads.begin(), input_.threads.end(),
+                            [&](const Expr& index) { return Uses(launch.body, index); });
   return RebuildStmt(s);
 }
 

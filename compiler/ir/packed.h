@@ -23,8 +23,8 @@ namespace kiln::ir {
 
 // What ResolvePacked works on.
 struct PackedInput {
-  std::vector<Expr> open;          // variables of the configuration that are not known yet
-  bool speaks_of_threads = false;  // the kernel says what each thread does
+  std::vector<Expr> open;     // variables of the configuration that are not known yet
+  std::vector<Expr> threads;  // a thread's indices: who uses them says what each thread does
   const SourceFile* source = nullptr;
 };
 

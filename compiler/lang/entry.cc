@@ -493,8 +493,7 @@ absl::StatusOr<ir::Program> Elaborator::Finish(const std::string& name, const Ji
   ir::Stmt body = ir::MakeSeq(PopRegion(), kernel_def_->loc);
   std::vector<ir::Expr> open;
   for (const auto& tunable : tunables_) open.push_back(tunable.second);
-  ir::PackedInput packed{open, false, module_.file.get()};
-  for (const ir::Expr& index : launch_.indices) packed.speaks_of_threads |= ir::Uses(body, index);
+  const ir::PackedInput packed{open, launch_.indices, module_.file.get()};
   std::vector<ir::Param*> tensors;
   for (auto& slot : slots_) {
     if (slot.has_value()) tensors.push_back(&*slot);

@@ -255,6 +255,8 @@ const Refusal kExpressions[] = {
     {"q = T.alloc_shared((4, 4), 'int4')\nfor i in T.Parallel(4):\n    if i > 1:\n"
      "        q[i, i] = 1",
      "q[i, i]", "may leave them to two threads", "x[.., e + v]", StatusCode::kUnimplemented},
+    {"tx = T.get_thread_binding(0)\nq = T.alloc_shared((128,), 'int4')\nq[tx] = 1", "q[tx]",
+     "may leave them to two threads", "x[.., e + v]", StatusCode::kUnimplemented},
     {"q = T.alloc_global((4, 4), 'uint4')\nq[0, 1] = 1", "q[0, 1]", "may leave them to two blocks",
      "x[.., e + v]", StatusCode::kUnimplemented},
     {"q = T.alloc_global((4, 4), 'uint4')\nfor i in T.Parallel(4):\n    if i != n:\n"
