@@ -293,10 +293,12 @@ void AddExplainCommand(Context* context) {
   auto flags = std::make_shared<ExplainFlags>();
   CLI::App* const explain = AddCommand(
       context, "explain", "Say why these candidates, what bound each, and how they did",
-      "Lists the slate, finalists first, then by time: what was predicted (with its interval), which "
-      "resource\nbinds, why the recommender chose it, its risks, what was measured and how far that is from "
-      "the prediction. Below: rank\ncorrelation and error of the predictions. --svg draws the "
-      "roofline with every candidate on it.",
+      "Lists the slate, finalists first, then by time: what was predicted (with its "
+      "interval),\nwhich "
+      "resource binds, why the recommender chose it, its risks, what was measured and how\nfar "
+      "that "
+      "is from the prediction. Below: rank correlation and error of the predictions.\n--svg draws "
+      "the roofline with every candidate on it.",
       {"tunectl explain 3f9ac1d2", "tunectl explain 3f9ac1d2 --svg roofline.svg --limit 5",
        "tunectl --json explain 3f9ac1d2 | jq .agreement"});
   explain->add_option("SWEEP", flags->sweep, "digest of the sweep, or at least 6 of its digits")

@@ -79,7 +79,7 @@ Tolerance DefaultTolerance(DType dtype, int64_t terms = 1);
 struct Comparison {
   int64_t mismatches = 0;
   int64_t nan_on_both = 0;  // elements; they count as equal
-  int64_t first = -1;  // row-major flat index of the first mismatch
+  int64_t first = -1;       // row-major flat index of the first mismatch
   double first_got = 0, first_want = 0;
   double max_absolute_error = 0;  // over elements that are finite on both sides
   double max_relative_error = 0;  // of |want| >= 1e-30

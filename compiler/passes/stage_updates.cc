@@ -66,7 +66,8 @@ class Staging : public ir::Mutator {
     if (element == nullptr) return RebuildExpr(e);
     const Expr value = ir::MakeLoad(element->tile, at_);
     if (!load->predicate.defined()) return value;
-    return ir::MakeSelect(Mutate(load->predicate), value, ir::MakeCast(value.dtype(), ir::MakeInt(0)));
+    return ir::MakeSelect(Mutate(load->predicate), value,
+                          ir::MakeCast(value.dtype(), ir::MakeInt(0)));
   }
 
   Stmt VisitStmt(const Stmt& s) override {

@@ -43,7 +43,7 @@ absl::Status CheckFolder(const std::string& folder) {
   namespace fs = std::filesystem;
   std::error_code error;
   if (fs::is_directory(folder + "/meta", error)) return absl::OkStatus();
-  if (fs::is_directory(folder + "/farm/meta", error)) {
+  if (fs::is_directory(fs::path(folder) / "farm" / "meta", error)) {
     return absl::FailedPreconditionError(
         absl::StrCat(folder, " is a store of tunectl tune, whose farm's own is ", folder,
                      "/farm: give that, while no tunectl tune runs"));
