@@ -67,7 +67,7 @@ def number_type(dtype):
 
 
 def as_held(values, dtype):
-    """Numbers as a tile of the type holds them; all types but the 8-bit floats hold them exactly."""
+    """Numbers as a tile of the type holds them: exactly, but for 8-bit floats."""
     if dtype in FLOAT8:
         return round_to(np.asarray(values, np.float64), dtype)
     return np.asarray(values).astype(number_type(dtype))

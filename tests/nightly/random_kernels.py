@@ -4,12 +4,12 @@
     tests/nightly/random_kernels.py [--seeds 0:300] [--modes M,M] [--kilnc build/bin/kilnc]
     tests/nightly/random_kernels.py --show SEED
 
-A seed is one kernel (random_program.py), the same on every machine. Modes: `tiles` is the interpreter,
-`x86` the native code, `sm_90a` and so on every thread of a block on registers of its own, lowered for
-that GPU. All numbers are exact, so that every element must be equal. Prints a line a failure with
-the folder that keeps kernel and tensors and the command that shows it, and at the end what was
-refused and why, and the counts; exits 1 when a run is wrong, crashes, does not end or leaves out
-too much: more than 15 % refused."""
+A seed is one kernel (random_program.py), the same on every machine. Modes: `tiles` is the
+interpreter, `x86` the native code, `sm_90a` and so on every thread of a block on registers of its
+own, lowered for that GPU. All numbers are exact, so that every element must be equal. Prints each
+failure with the command that shows it, whose kernel and tensors are kept, and at the end what was
+refused and why, and the counts of runs; exits 1 when one is wrong, crashes or does not end, and
+when more than 15 % are refused: then it tests too little."""
 import argparse
 import collections
 import concurrent.futures
@@ -57,8 +57,8 @@ def run_mode(case, mode, folder, options):
     for path in outputs:
         path.unlink(missing_ok=True)
     try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False,
-                              timeout=options.limit)
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace",
+                              check=False, timeout=options.limit)
     except subprocess.TimeoutExpired:
         return "wrong", f"no end within {options.limit:g} s", command
     said = (done.stderr.strip() or done.stdout.strip()).replace(f"{folder}/", "")
@@ -95,7 +95,8 @@ def check(seed, options):
 
 def reason(text):
     """A refusal without what differs from kernel to kernel."""
-    text = re.sub(r"'[^']*'|\b\w+\[[^:]*\]", "X", re.sub(r"^(pass \S+ )?\S+:\d+:\d+: ", r"\1", text))
+    text = re.sub(r"^(pass \S+ )?\S+:\d+:\d+: ", r"\1", text)  # without its place
+    text = re.sub(r"'[^']*'|\b\w+\[[^:]*\]", "X", text)
     return re.sub(r"\d+(, ?\d+)*", "N", text)[:110]
 
 
@@ -124,7 +125,8 @@ def main():
 
     counts, reasons = collections.Counter(), collections.Counter()
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        for seed, results in zip(options.seeds, pool.map(lambda s: check(s, options), options.seeds)):
+        checked = pool.map(lambda s: check(s, options), options.seeds)
+        for seed, results in zip(options.seeds, checked):
             for mode, verdict, why, command in results:
                 counts[verdict] += 1
                 if verdict == "refused":

@@ -66,7 +66,8 @@ class Loops(Expressions):
                 targets += self.rng.sample(others, min(len(others), self.rng.randint(1, 2)))
         axes = dict(zip(targets[0].axes, targets[0].shape))
         inner = where._replace(axes=axes, stored=frozenset(t.name for t in targets))
-        with self.indented(self.parallel_head(axes)):
+        turned = dict(reversed(axes.items())) if self.chance(0.15) else axes
+        with self.indented(self.parallel_head(turned)):
             bodies = [self.store(inner, t, self.rng.randint(1, 3)) for t in targets]
             if len(targets) > 1 or self.chance(0.3):
                 bodies += self.bodies(inner, targets, 0)
@@ -185,11 +186,12 @@ class Loops(Expressions):
                       + (value if tile.dtype == "int32" else f'T.cast({value}, "{tile.dtype}")'))
 
         def step(m):
-            m[tile.name][...] = np.asarray(m[tile.name]).astype(np.int64) % (high - low + 1) + low
+            words = m[tile.name].astype(np.int64).astype(np.int32)  # a cast keeps the low word
+            m[tile.name][...] = words % (high - low + 1) + low
         return step
 
     def view(self, where, _depth):
-        """Another shape or type for the memory of a shared tile: stored through it, read as itself."""
+        """Another shape or type for a shared tile's memory: stored through it, read as itself."""
         tile = self.matching(lambda t: t.axes == "ij" and t.memory == "shared")
         if not tile:
             return None
@@ -199,9 +201,10 @@ class Loops(Expressions):
         shape = self.pick([(columns, rows), (rows * columns, 1), (1, rows * columns)])
         other = Tile(self.new_name("r"), "ij", shape, tile.dtype, "shared")
         self.emit(f"{other.name} = T.reshape({tile.name}, {shape})")
-        with self.only([t for t in self.tiles if t.memory != "fragment" and t != tile
-                        and (t.axes, t.shape) in (("ij", shape), ("i", shape[:1]), ("j", shape[1:]))]
-                       + [other], self.variables):
+        fitting = {"ij": shape, "i": shape[:1], "j": shape[1:]}
+        readable = [t for t in self.tiles if t.memory != "fragment" and t != tile
+                    and t.shape == fitting[t.axes]]
+        with self.only([other, *readable], self.variables):
             change = self.parallel(where, 0, [other])
 
         def step(m):

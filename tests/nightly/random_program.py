@@ -13,7 +13,7 @@ PRODUCTS = {"float16": "float32", "bfloat16": "float32", "int8": "int32"}
 
 
 class Case(NamedTuple):
-    """Inputs and wanted outputs are values by tensor; `runtime` the sizes that only the call says."""
+    """Inputs and wanted outputs are values by tensor; `runtime`: sizes that only the call says."""
     source: str
     types: dict
     inputs: dict
@@ -27,7 +27,7 @@ class Program(Statements):
     def __init__(self, seed):
         super().__init__(seed)
         self.seed = seed
-        self.threads = self.pick([32, 64, 128, 128, 256, 256, 96])
+        self.threads = self.pick([32, 64, 96, 128, 128, 256, 256, 256])
         self.rows, self.columns = self.pick(ROWS), self.pick(COLUMNS)
         self.grid = self.pick([1, 1, 2, 3]), self.pick([1, 1, 2])
         self.inputs, self.outputs = {}, {}  # name: values; name: (tile, ...)
@@ -38,11 +38,11 @@ class Program(Statements):
         for tile in self.on_chip:
             self.emit(f"T.fill({tile.name}, {(value := self.rng.randint(0, 8))})")
             self.steps.append(lambda m, t=tile, v=value: m[t.name].fill(v))
-        made = self.product(where) if self.threads >= 128 and self.chance(0.35) else None
+        made = self.product(where) if self.threads >= 128 and self.chance(0.4) else None
         if made:
             self.steps.append(made)
         if not made or self.chance(0.6):
-            self.steps.append(self.block(self.rng.randint(3, 8), where, 0))
+            self.steps.append(self.block(self.rng.randint(4, 9), where, 0))
         for tile in self.on_chip:
             self.write_out(tile)
 
@@ -90,7 +90,8 @@ class Program(Statements):
             self.emit(f'{name} = T.alloc_var("int32", {self.starts_of[name]})')
         for op in ATOMICS:
             if self.chance(0.3):
-                name, dtype = f"H{op}", self.pick(["int32", "float32"] if op == "add" else ["int32"])
+                name = f"H{op}"
+                dtype = "float32" if op == "add" and self.chance(0.5) else "int32"
                 self.give(name, dtype, (self.rng.randint(1, 9),))
                 self.bins[name] = op, dtype, self.tensors.pop(name)[1][0]
 

@@ -1,8 +1,8 @@
-"""Statements of random kernels outside of loops over elements: copies, reductions, scans, control flow.
+"""Statements of random kernels around loops over elements: copies, reductions, scans, control flow.
 
 A method of Statements appends its lines to `lines` and returns the step that does the same to the
 memory of the NumPy oracle, or None where it found nothing to do and wrote nothing."""
-from random_expressions import (MODULUS, SMALL, STORAGE, WIDE, Tile, as_held, np, zeros)
+from random_expressions import MODULUS, SMALL, STORAGE, WIDE, Tile, as_held, np, zeros
 from random_loops import Loops
 
 BREAK, CONTINUE = "break", "continue"
@@ -42,8 +42,8 @@ class Statements(Loops):
 
     def statement(self, where, depth):
         kinds = [(self.parallel, 30), (self.copy_in, 8), (self.copy_tile, 7), (self.copy_region, 9),
-                 (self.fill_region, 4), (self.reduce, 9), (self.scan, 4), (self.element, 4),
-                 (self.view, 5), (self.atomic_tile, 2)]
+                 (self.copy_ragged, 5), (self.fill_region, 4), (self.reduce, 12), (self.scan, 5),
+                 (self.element, 4), (self.view, 6), (self.atomic_tile, 3)]
         if not self.in_part:
             kinds.append((self.assign, 6))
         if depth < 3:
@@ -51,9 +51,9 @@ class Statements(Loops):
         if depth < 2:
             kinds += [(self.loop, 20), (self.while_loop, 4)]
             if not self.in_part and not self.pipelined and self.threads >= 256:
-                kinds.append((self.parts, 12))
+                kinds.append((self.parts, 20))
         if self.leaves:
-            kinds.append((self.leave, 3))
+            kinds.append((self.leave, 8))
         makers, weights = zip(*kinds)
         return self.rng.choices(makers, weights)[0](where, depth)
 
@@ -95,6 +95,7 @@ class Statements(Loops):
         starts = []
         for block, extent, size in zip(("bx", "by"), tile.shape, shape):
             choices = ["0", f"{block} * {extent}"] + ["1"] * (size > 1)
+            choices += [f"{n} * {extent} - 1" for n in where.names if n[0] == "k"]
             choices += [f"{n} * {self.pick([1, extent])}" for n in where.names if n[0] == "k"]
             starts.append(self.pick(choices))
         self.emit(f"T.copy({name}[{', '.join(starts)}], {tile.name})")
@@ -102,9 +103,36 @@ class Statements(Loops):
         def step(m):
             ints = {n: int(m[n]) for n in where.names}
             y, x = (eval(s, {}, ints) for s in starts)  # noqa: S307 - what stands above
-            held = m[name][y:y + tile.shape[0], x:x + tile.shape[1]]
+            below, right = max(0, -y), max(0, -x)  # what lies before the tensor
+            held = m[name][y + below:max(0, y + tile.shape[0]), x + right:max(0, x + tile.shape[1])]
             m[tile.name][...] = 0
-            m[tile.name][:held.shape[0], :held.shape[1]] = as_held(held, tile.dtype)
+            m[tile.name][below:below + held.shape[0], right:right + held.shape[1]] = as_held(
+                held, tile.dtype)
+        return step
+
+    def copy_ragged(self, _where, _depth):
+        """Between a tile and a tensor whose end it crosses: zeros come in, nothing goes out."""
+        inside = self.matching(lambda t: t.memory == "global")
+        if not inside:
+            return None
+        out = self.chance(0.5)
+        tile = self.matching(lambda t: t.memory != "global" and t.axes == inside.axes and
+                             copies_exactly(*((t.dtype, inside.dtype) if out else
+                                              (inside.dtype, t.dtype))))
+        if not tile:
+            return None
+        start = [self.rng.randrange(n) for n in inside.shape]
+        operands = tile.name, inside.at(*map(str, start))
+        self.emit("T.copy({}, {})".format(*(operands if out else operands[::-1])))
+        there = tuple(slice(s, n) for s, n in zip(start, inside.shape))
+        here = tuple(slice(0, n - s) for s, n in zip(start, inside.shape))
+
+        def step(m):
+            if out:
+                m[inside.name][there] = as_held(m[tile.name][here], inside.dtype)
+            else:
+                m[tile.name][...] = 0
+                m[tile.name][here] = as_held(m[inside.name][there], tile.dtype)
         return step
 
     def copy_tile(self, _where, _depth):
@@ -296,6 +324,7 @@ class Statements(Loops):
             with self.indented(f"with T.ws({group}):", in_part=True, leaves=False):
                 own = Tile(self.new_name("p"), "ij", target.shape, target.dtype, "fragment")
                 self.emit(f'{own.name} = T.alloc_fragment({own.shape}, "{own.dtype}")')
+                self.emit(f"T.clear({own.name})")
                 with self.only([*others, target], []):
                     first = self.parallel(where, depth, [own])
                     self.tiles = [own, target, *others]
