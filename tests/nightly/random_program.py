@@ -115,16 +115,20 @@ class Program(Statements):
         total = Tile("gc", "ij", (m, n), PRODUCTS[dtype], "fragment")
         self.give("P", dtype, (m - self.pick([0, 3]), k * turns), 3)
         self.give("Q", dtype, (n, k * turns) if turned else (k * turns, n), 3)
-        for tile in (left, right, total):
+        held = left._replace(name="gr", memory="fragment") if self.chance(0.3) else None
+        for tile in filter(None, (left, right, total, held)):
             self.emit(f'{tile.name} = T.alloc_{tile.memory}({tile.shape}, "{tile.dtype}")')
         self.emit("T.clear(gc)")
         corner = f"0, kk * {k}" if turned else f"kk * {k}, 0"
-        inner, gemm = where.plus("kk"), f"T.gemm(ga, gb, gc, transpose_B={turned})"
+        inner = where.plus("kk")
+        gemm = f"T.gemm({'gr' if held else 'ga'}, gb, gc, transpose_B={turned})"
         test, extra, other = self.condition(inner) if self.chance(0.7) else None, None, None
         with self.indented(f"for kk in T.Pipelined({turns}, num_stages={self.rng.randint(0, 4)}):",
                            pipelined=True):
             self.emit(f"T.copy(P[0, kk * {k}], ga)")
             self.emit(f"T.copy(Q[{corner}], gb)")
+            if held:
+                self.emit("T.copy(ga, gr)")
             if self.chance(0.4):
                 extra = self.block(1, inner, 1)
             if not test:

@@ -53,7 +53,7 @@ class Statements(Loops):
             if not self.in_part and not self.pipelined and self.threads >= 256:
                 kinds.append((self.parts, 20))
         if self.leaves:
-            kinds.append((self.leave, 8))
+            kinds.append((self.leave, 15))
         makers, weights = zip(*kinds)
         return self.rng.choices(makers, weights)[0](where, depth)
 
