@@ -133,6 +133,8 @@ def main():
                     reasons[reason(why)] += 1
                 if verdict == "wrong":
                     print(f"seed {seed} {mode}: {why}\n  {shlex.join(command)}", flush=True)
+    if not any(options.keep.iterdir()):
+        options.keep.rmdir()
     for text, count in reasons.most_common():
         print(f"refused {count:4} {text}")
     print(f"random_kernels {len(options.seeds)}",

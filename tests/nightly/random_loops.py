@@ -4,7 +4,7 @@ An iteration stores only its own elements, and reads of what the loop stores onl
 statement done for all iterations at once is what every order of them does."""
 import contextlib
 
-from random_expressions import FLOAT8, Expressions, Tile, as_held, bounds, np
+from random_expressions import Expressions, Tile, as_held, bounds, np
 
 VIEWS = {"int32": ("uint8", 4), "int64": ("uint16", 4), "float32": ("uint32", 1),
          "int16": ("uint8", 2), "float16": ("uint16", 1)}  # bits of, and how many an element

@@ -1,8 +1,8 @@
 """Whole random kernels: what a seed gives, its text, its tensors and what must come out."""
 from typing import NamedTuple
 
-from random_expressions import (FLOAT8, SMALL, STORAGE, WIDE, Tile, Where, as_held, bounds, np,
-                                number_type, zeros)
+from random_expressions import (SMALL, STORAGE, WIDE, Tile, Where, as_held, bounds, np, number_type,
+                                zeros)
 from random_loops import ATOMICS
 from random_statements import Statements, run
 
@@ -30,7 +30,7 @@ class Program(Statements):
         self.threads = self.pick([32, 64, 96, 128, 128, 256, 256, 256])
         self.rows, self.columns = self.pick(ROWS), self.pick(COLUMNS)
         self.grid = self.pick([1, 1, 2, 3]), self.pick([1, 1, 2])
-        self.inputs, self.outputs = {}, {}  # name: values; name: (tile, ...)
+        self.inputs, self.outputs = {}, {}  # values, and tiles, by tensor
         self.steps, self.starts_of = [], {}
         self.sizes()
         self.memory()
@@ -60,10 +60,11 @@ class Program(Statements):
             self.give(name, self.pick(DTYPES), shape)
         self.give("V", "int32", (16,))
 
-    def give(self, name, dtype, shape, top=None):
-        """A tensor that is only read."""
+    def give(self, name, dtype, shape, top=None, stored=False):
+        """A tensor of small integers, at most `top`; for all expressions where none is stored."""
         low, high = bounds(dtype) if top is None else (-top, top)
-        self.tensors[name] = dtype, shape
+        if not stored:
+            self.tensors[name] = dtype, shape
         self.inputs[name] = self.values.integers(low, high, shape, endpoint=True)
 
     def memory(self):
@@ -79,8 +80,7 @@ class Program(Statements):
         self.on_chip = [t for t in self.tiles if t.memory != "global"]
         for tile in self.tiles:
             if tile.memory == "global":
-                self.give(tile.name, tile.dtype, (*self.grid, *tile.shape))
-                del self.tensors[tile.name]
+                self.give(tile.name, tile.dtype, (*self.grid, *tile.shape), stored=True)
                 self.outputs[tile.name] = tile
             else:
                 self.emit(f'{tile.name} = T.alloc_{tile.memory}({tile.shape}, "{tile.dtype}")')
@@ -92,8 +92,8 @@ class Program(Statements):
             if self.chance(0.3):
                 name = f"H{op}"
                 dtype = "float32" if op == "add" and self.chance(0.5) else "int32"
-                self.give(name, dtype, (self.rng.randint(1, 9),))
-                self.bins[name] = op, dtype, self.tensors.pop(name)[1][0]
+                self.bins[name] = op, dtype, self.rng.randint(1, 9)
+                self.give(name, dtype, self.bins[name][2:], stored=True)
 
     def write_out(self, tile):
         name = f"O{tile.name}"
