@@ -31,6 +31,7 @@ fuzz() {  # an hour over parser and elaborator with AddressSanitizer, beginning 
 item suite tests/run.sh
 item assemble python3 tests/nightly/templates.py assemble
 item interpret python3 tests/nightly/templates.py interpret
+item random python3 tests/nightly/random_kernels.py
 item asan tests/run.sh asan
 item tsan tests/run.sh tsan
 item fuzz fuzz
