@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/emit_math.h"
 #include "compiler/codegen/float8.h"
+#include "compiler/codegen/masked.h"
 #include "compiler/ir/printer.h"
 #include "compiler/ir/visit.h"
 #include "llvm/IR/Intrinsics.h"
@@ -632,7 +633,7 @@ Value* ExprEmitter::EmitRawLoad(const ir::Load& e) {
   std::vector<Expr> first;
   if (IsContiguous(e.buffer, e.indices, &first)) {
     if (mask == nullptr) return EmitPlainLoad(e.buffer, first, storage, align);
-    return b_.CreateMaskedLoad(storage, EmitAddress(e.buffer, first), align, mask, zero);
+    return EmitMaskedLoad(b_, storage, EmitAddress(e.buffer, first), align, mask);
   }
   Value* addresses = b_.CreateGEP(StorageType(e.buffer->dtype), PlaceOf(e.buffer).base,
                                   Offset(e.buffer, e.indices, lanes));
@@ -662,7 +663,7 @@ void ExprEmitter::EmitStore(const ir::Buffer& buffer, const std::vector<Expr>& i
   } else if (contiguous) {
     Value* address = EmitAddress(buffer, first);
     if (mask) {
-      b_.CreateMaskedStore(value, address, align, mask);
+      EmitMaskedStore(b_, value, address, align, mask);
     } else if (past_caches) {
       const uint64_t bytes = buffer->dtype.bytes() * static_cast<uint64_t>(lanes);
       llvm::StoreInst* store =

@@ -4,14 +4,6 @@
 
 namespace kiln::ir {
 
-std::vector<Expr> FromStart(const Buffer& buffer, std::vector<Expr> indices) {
-  for (size_t d = 0; d < indices.size(); ++d) {
-    const auto constant = ConstInt(indices[d]);
-    if (constant && *constant < 0) indices[d] = buffer->shape[d] + indices[d];
-  }
-  return indices;
-}
-
 Expr AndPredicate(const Expr& a, const Expr& b) {
   if (!a.defined()) return b;
   if (!b.defined()) return a;

@@ -1,4 +1,4 @@
-// Indices and predicates of element accesses, and the values that reductions start from. Small pure
+// Predicates of element accesses, and the values that reductions start from. Small pure
 // functions that elaboration and the passes share.
 #ifndef KILN_COMPILER_IR_ACCESS_H_
 #define KILN_COMPILER_IR_ACCESS_H_
@@ -8,9 +8,6 @@
 #include "compiler/ir/stmt.h"
 
 namespace kiln::ir {
-
-// A constant index below zero counts from the end.
-std::vector<Expr> FromStart(const Buffer& buffer, std::vector<Expr> indices);
 
 // a && b where either may be undefined (= true).
 Expr AndPredicate(const Expr& a, const Expr& b);

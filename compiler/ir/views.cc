@@ -132,7 +132,7 @@ class Resolver : public Mutator {
     const auto* load = e.As<Load>();
     const Group* group = load == nullptr ? nullptr : GroupOf(load->buffer);
     if (group == nullptr) return RebuildExpr(e);
-    const std::vector<Expr> indices = FromStart(load->buffer, MutateAll(load->indices));
+    const std::vector<Expr> indices = MutateAll(load->indices);
     const Expr predicate = load->predicate.defined() ? Mutate(load->predicate) : Expr();
     if (!Affordable(*group, load->buffer, indices)) return e;
     return Read(*group, load->buffer, indices,
@@ -319,7 +319,7 @@ class Resolver : public Mutator {
     const auto& store = *s.As<Store>();
     const Group* group = GroupOf(store.buffer);
     if (group == nullptr) return RebuildStmt(s);
-    std::vector<Expr> indices = FromStart(store.buffer, MutateAll(store.indices));
+    std::vector<Expr> indices = MutateAll(store.indices);
     Expr predicate = store.predicate.defined() ? Mutate(store.predicate) : Expr();
     predicate = AndPredicate(predicate, Inside(*group, store.buffer, indices));
     const Expr value = Mutate(store.value);
@@ -342,7 +342,6 @@ class Resolver : public Mutator {
     const Group& group = *GroupOf(atomic.dst.buffer);
     std::vector<Expr> indices;
     for (const Range& range : atomic.dst.ranges) indices.push_back(Mutate(range.min));
-    indices = FromStart(atomic.dst.buffer, std::move(indices));
     const Stmt update = MakeStmt<Atomic>(
         s->loc, atomic.op, Point(group.memory, Place(group, atomic.dst.buffer, indices)), Region{},
         Mutate(atomic.value), atomic.way);

@@ -505,6 +505,8 @@ absl::StatusOr<ir::Program> Elaborator::Finish(const std::string& name, const Ji
     constraints_.push_back(ir::Equal(ir::FloorMod(tunable, ir::MakeInt(2)), ir::MakeInt(0)));
   }
   KILN_ASSIGN_OR_RETURN(program.body, ir::ResolveReducers(body, reducers_, open, *module_.file));
+  // Before views become loops, and once more where views were two names of one memory.
+  KILN_ASSIGN_OR_RETURN(program.body, ir::StageOverlaps(program.body, open, *module_.file));
   KILN_ASSIGN_OR_RETURN(program.body, ir::ResolveViews(program.body, views_, *module_.file));
   KILN_ASSIGN_OR_RETURN(program.body, ir::StageOverlaps(program.body, open, *module_.file));
   KILN_ASSIGN_OR_RETURN(program.body,

@@ -17,19 +17,17 @@ class Guard : public FactsMutator {
     const Expr rebuilt = RebuildExpr(e);
     const auto* load = rebuilt.As<ir::Load>();
     if (load == nullptr) return rebuilt;
-    const std::vector<Expr> indices = ir::FromStart(load->buffer, load->indices);
-    const Expr predicate = Predicate(load->buffer, indices);
-    if (!predicate.defined() && Unchanged(indices, load->indices)) return rebuilt;
-    return ir::MakeLoad(load->buffer, indices, ir::AndPredicate(load->predicate, predicate));
+    const Expr predicate = Predicate(load->buffer, load->indices);
+    if (!predicate.defined()) return rebuilt;
+    return ir::MakeLoad(load->buffer, load->indices, ir::AndPredicate(load->predicate, predicate));
   }
 
   Stmt VisitStmt(const Stmt& s) override {
     const Stmt rebuilt = FactsMutator::VisitStmt(s);
     if (const auto* store = rebuilt.As<ir::Store>()) {
-      const std::vector<Expr> indices = ir::FromStart(store->buffer, store->indices);
-      const Expr predicate = Predicate(store->buffer, indices);
-      if (!predicate.defined() && Unchanged(indices, store->indices)) return rebuilt;
-      return ir::MakeStmt<ir::Store>(s->loc, store->buffer, indices, store->value,
+      const Expr predicate = Predicate(store->buffer, store->indices);
+      if (!predicate.defined()) return rebuilt;
+      return ir::MakeStmt<ir::Store>(s->loc, store->buffer, store->indices, store->value,
                                      ir::AndPredicate(store->predicate, predicate));
     }
     const auto* atomic = rebuilt.As<ir::Atomic>();
@@ -41,13 +39,6 @@ class Guard : public FactsMutator {
  private:
   Expr Predicate(const ir::Buffer& buffer, const std::vector<Expr>& indices) const {
     return trusting_ ? Expr() : InsidePredicate(buffer, indices, facts_);
-  }
-
-  static bool Unchanged(const std::vector<Expr>& a, const std::vector<Expr>& b) {
-    for (size_t d = 0; d < a.size(); ++d) {
-      if (!a[d].same_as(b[d])) return false;
-    }
-    return true;
   }
 
   const bool trusting_;

@@ -378,7 +378,7 @@ class Collector {
             ? target::WidestAtomicAdd(gpu_, atomic.dst.buffer->dtype)
             : 1;
     width_ = std::min(width_, std::max<int64_t>(widest, 1));
-    if (widest < 2 || axes_.empty()) return absl::OkStatus();
+    if (widest < 2 || operation_ == nullptr || axes_.empty()) return absl::OkStatus();
     std::vector<Expr> indices;
     for (const ir::Range& range : atomic.dst.ranges) indices.push_back(range.min);
     TouchMemory(atomic.dst.buffer, indices, {}, /*write=*/true);

@@ -260,7 +260,7 @@ TEST(Constructs, TileOps) {
       {"T.atomic_add(x[0, 0], c)", "atomic_add x[0 : +16, 0 : +8] <- c"},
       {"T.atomic_add(v[3], 1)", "v[3]"},
       {"T.copy(T.access_ptr(v[n], 'r', 4), T.access_ptr(v[8], 'w', 4))",
-       "copy v[n : +4] -> v[8 : +4]"},
+       "copy v[n : +4] -> v.copy"},
       {"T.ptx_cp_async(T.access_ptr(c[0, 4], 'w', 4), T.access_ptr(x[n, 0], 'r', 4), 4)",
        "c[0, lane + 4] = x[n, lane]"},
       {"T.ptx_cp_async(T.access_ptr(c[0, 4], 'w'), T.access_ptr(x[n, 0], 'r'), 2, n > 3)",

@@ -403,6 +403,60 @@ TEST(WrongCode, ACopyWithinOneBufferReadsAllOfItFirst) {
   }
 }
 
+// The same where a view of another type turns the copy into a loop.
+TEST(WrongCode, ACopyWithinAViewedTileReadsAllOfItFirst) {
+  ExpectRight(Kernel("O: T.Tensor((5, 3), \"int32\")", 128,
+                     "t = T.alloc_shared((5, 3), \"int32\")\nfor i, j in T.Parallel(5, 3):\n"
+                     "    t[i, j] = i * 3 + j\nT.copy(t[1:5, 0:3], t[0:4, 0:3])\n"
+                     "b = T.view(t, (5, 12), \"uint8\")\nfor i, j in T.Parallel(5, 12):\n"
+                     "    b[i, j] = b[i, j] ^ T.cast(1, \"uint8\")\nT.copy(t, O)"),
+              {{kInt32, {5, 3}, Zero}}, 0,
+              [](int64_t i) { return static_cast<double>((i < 12 ? i + 3 : i) ^ 0x01010101); });
+}
+
+// An axis of extent 1 folds to its only value: an index that comes out negative is outside of the
+// tensor, and no constant of the source that counts from its end.
+TEST(WrongCode, AnIndexThatFoldsBelowZeroIsOutside) {
+  const std::vector<Data> data = {{kInt32, {4}, Left}, {kInt32, {1}, Right}};
+  const char* params = "A: T.Tensor((4,), \"int32\"), B: T.Tensor((1,), \"int32\")";
+  ExpectRight(Kernel(params, 32, "for i in T.Parallel(1):\n    A[i - 1] = 50"), data, 0, Left);
+  ExpectRight(Kernel(params, 32, "for i in T.Parallel(1):\n    B[i] = A[i - 1]"), data, 1, Zero);
+}
+
+// Masks of wide vectors: columns beyond the tensor's end are 0, and nothing is stored there.
+TEST(WrongCode, RaggedCopiesOfWideElementsStopAtTheEdge) {
+  for (const DType type : {kInt64, kFloat64, kFloat32}) {
+    const int columns = type.bits == 64 ? 8 : 16;
+    const std::string at = absl::StrCat("(12, ", columns, "), \"", type.ToString(), "\")");
+    const std::vector<Data> data = {{type, {12, columns}, Left}, {type, {12, columns}, Right}};
+    const std::string params = absl::StrCat("A: T.Tensor(", at, ", O: T.Tensor(", at);
+    const std::string tile = absl::StrCat("t = T.alloc_fragment(", at, "\n");
+    const int half = columns / 2;
+    ExpectRight(
+        Kernel(params, 128, absl::StrCat(tile, "T.copy(A[1, ", half, "], t)\nT.copy(t, O)")), data,
+        1, [&](int64_t i) {
+          const int64_t row = i / columns + 1, column = i % columns + half;
+          return row < 12 && column < columns ? Left(row * columns + column) : 0;
+        });
+    ExpectRight(
+        Kernel(params, 128, absl::StrCat(tile, "T.copy(A, t)\nT.copy(t, O[1, ", half, "])")), data,
+        1, [&](int64_t i) {
+          const int64_t row = i / columns, column = i % columns;
+          const bool stored = row >= 1 && column >= half;
+          return stored ? Left((row - 1) * columns + column - half) : Right(i);
+        });
+  }
+}
+
+// One element, updated by the block once.
+TEST(WrongCode, AnAtomicUpdateOfOneElementOutsideOfLoops) {
+  ExpectRight(Kernel("A: T.Tensor((7,), \"float32\")", 64,
+                     "f = T.alloc_fragment((4, 32), \"int32\")\n"
+                     "t = T.alloc_shared((1,), \"float32\")\nT.fill(f, 1)\nT.fill(t, 2)\n"
+                     "T.atomic_add(A[0:1], t[0:1])"),
+              {{kFloat32, {7}, Left}}, 0, [](int64_t i) { return Left(i) + (i == 0 ? 2 : 0); });
+}
+
 // A part is filled after the whole was copied, and a smaller tile read by every thread.
 TEST(WrongCode, WritesOfOneTileKeepTheirOrder) {
   for (const auto& [low, high] : {std::pair(10, 16), {0, 6}, {1, 64}, {63, 64}}) {
