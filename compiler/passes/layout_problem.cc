@@ -368,6 +368,9 @@ class Collector {
       return absl::InternalError("layout inference needs tile atomics lowered to loops first");
     }
     KILN_RETURN_IF_ERROR(Reads(atomic.value, atomic.loc));
+    for (const ir::Range& range : atomic.dst.ranges) {
+      KILN_RETURN_IF_ERROR(Reads(range.min, atomic.loc));
+    }
     if (fragments_.count(atomic.dst.buffer.get()) > 0) {
       return Error(atomic.loc, "an atomic update of a fragment",
                    "update a shared or global buffer");

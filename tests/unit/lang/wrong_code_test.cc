@@ -448,6 +448,16 @@ TEST(WrongCode, RaggedCopiesOfWideElementsStopAtTheEdge) {
   }
 }
 
+// An update runs where what its place depends on is held.
+TEST(WrongCode, APlaceOfAnAtomicUpdateIsReadWhereItIsHeld) {
+  ExpectRight(Kernel("O: T.Tensor((4,), \"int32\")", 128,
+                     "t = T.alloc_fragment((16, 8), \"int32\")\n"
+                     "u = T.alloc_fragment((8,), \"int32\")\nfor i, j in T.Parallel(16, 8):\n"
+                     "    t[i, j] = j\nT.reduce_max(t, u, dim=0)\n"
+                     "for i, j in T.Parallel(16, 8):\n    T.atomic_add(O[u[j] % 4], i)"),
+              {{kInt32, {4}, Zero}}, 0, [](int64_t) { return 240.0; });
+}
+
 // One element, updated by the block once.
 TEST(WrongCode, AnAtomicUpdateOfOneElementOutsideOfLoops) {
   ExpectRight(Kernel("A: T.Tensor((7,), \"float32\")", 64,
