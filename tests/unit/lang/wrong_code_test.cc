@@ -450,12 +450,12 @@ TEST(WrongCode, RaggedCopiesOfWideElementsStopAtTheEdge) {
 
 // An update runs where what its place depends on is held.
 TEST(WrongCode, APlaceOfAnAtomicUpdateIsReadWhereItIsHeld) {
-  ExpectRight(Kernel("O: T.Tensor((4,), \"int32\")", 128,
-                     "t = T.alloc_fragment((16, 8), \"int32\")\n"
-                     "u = T.alloc_fragment((8,), \"int32\")\nfor i, j in T.Parallel(16, 8):\n"
-                     "    t[i, j] = j\nT.reduce_max(t, u, dim=0)\n"
-                     "for i, j in T.Parallel(16, 8):\n    T.atomic_add(O[u[j] % 4], i)"),
-              {{kInt32, {4}, Zero}}, 0, [](int64_t) { return 240.0; });
+  ExpectRight(Kernel("O: T.Tensor((4,), \"int32\"), U: T.Tensor((8,), \"int32\")", 128,
+                     "u = T.alloc_fragment((8,), \"int32\")\nT.copy(U, u)\n"
+                     "for j in T.Parallel(8):\n    u[j] = u[j] * 0 + j\n"
+                     "for i, j in T.Parallel(16, 8):\n    T.atomic_add(O[u[j] % 4], i)\n"
+                     "T.copy(u, U)"),
+              {{kInt32, {4}, Zero}, {kInt32, {8}, Left}}, 0, [](int64_t) { return 240.0; });
 }
 
 // One element, updated by the block once.
