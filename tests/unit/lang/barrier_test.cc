@@ -8,6 +8,7 @@
 #include "compiler/ir/printer.h"
 #include "compiler/lang/barrier_order.h"
 #include "tests/unit/lang/lang_test_util.h"
+#include "tests/unit/lang/pipelined_ring.h"
 
 namespace kiln::lang {
 namespace {
@@ -84,21 +85,7 @@ TEST(Barriers, WhatTheOrderSatisfiesIsTheKernelWithoutThem) {
 
 // One part fetches whole tiles into a ring, the other works: a pipelined loop of as many stages.
 TEST(Barriers, ARingIsAPipelinedLoop) {
-  EXPECT_EQ(Elaborated(Text(kRing)), Elaborated(Text(R"(
-@T.prim_func
-def ring(A: T.Tensor((64, 512), "float16"), B: T.Tensor((64, 512), "float16"),
-         C: T.Tensor((64, 64), "float32")):
-    with T.Kernel(2, threads=128) as bx:
-        a = T.alloc_shared((64, 64), "float16")
-        b = T.alloc_shared((64, 64), "float16")
-        c = T.alloc_fragment((64, 64), "float32")
-        T.clear(c)
-        for k in T.Pipelined(8, num_stages=2):
-            T.copy(A[0, k * 64], a)
-            T.copy(B[0, k * 64], b)
-            T.gemm(a, b, c, transpose_B=True)
-        T.copy(c, C)
-)")));
+  EXPECT_EQ(Elaborated(Text(kRing)), Elaborated(Text(kPipelinedRing)));
   // Half a tile, another place, a use outside of the loop: no ring.
   const std::pair<const char*, const char*> kNot[] = {
       kHalves[0],
