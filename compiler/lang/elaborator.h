@@ -347,6 +347,8 @@ class Elaborator : private ElaboratorState {
   absl::StatusOr<std::string> ConfigText(const Value& v, SourceLoc loc);
   absl::StatusOr<std::string> ArgumentText(const Value& v, SourceLoc loc);  // and on: interface.cc
   absl::Status ReadPlaceholders(const Kernel& kernel);
+  absl::Status ReadComputedShapes(const Kernel& kernel);
+  absl::Status NoteSize(const std::string& name, std::string text, const std::string& tensor);
   absl::StatusOr<Placeholder> ToPlaceholder(const std::string& name, const Value& value);
   absl::Status CheckPlaceholder(const ast::Param& param, const ir::Buffer& buffer, bool own_dtype,
                                 SourceLoc loc);

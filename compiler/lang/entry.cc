@@ -252,7 +252,7 @@ absl::StatusOr<Value> Elaborator::ConstSize(absl::string_view name, SourceLoc lo
   const std::string* text = FindText(*config_, *arguments_, key, &origin);
   const auto implied = interface_.sizes.find(key);
   if (text == nullptr && implied != interface_.sizes.end()) {
-    text = &interface_.used.emplace(key, implied->second).first->second;
+    text = &interface_.used.emplace(key, implied->second.text).first->second;
   }
   if (text == nullptr) {
     return Error(loc, absl::StrCat("the size '", name, "' has no value"),

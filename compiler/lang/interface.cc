@@ -67,7 +67,6 @@ absl::Status Elaborator::ReadPlaceholders(const Kernel& kernel) {
     KILN_ASSIGN_OR_RETURN(interface_.placeholders[param.name], ToPlaceholder(param.name, value));
   }
   if (interface_.placeholders.empty()) return absl::OkStatus();
-  std::map<std::string, std::string> from;  // size -> the tensor that it was read from
   for (const SizeSource& source : FindSizeSources(*module_.entry)) {
     const auto found = interface_.placeholders.find(source.tensor);
     if (found == interface_.placeholders.end()) continue;
@@ -83,13 +82,46 @@ absl::Status Elaborator::ReadPlaceholders(const Kernel& kernel) {
       text = absl::StrCat(source.part == SizeSource::kShape ? tensor.shape[source.index]
                                                             : strides[source.index]);
     }
-    const auto [it, fresh] = interface_.sizes.emplace(source.name, text);
-    if (fresh) from[source.name] = source.tensor;
-    if (it->second == text) continue;
-    return Error(module_.entry->name_loc,
-                 absl::StrCat("the size '", source.name, "' is ", it->second, " in '",
-                              from[source.name], "' and ", text, " in '", source.tensor, "'"),
-                 "give tensors whose shared sizes are equal");
+    KILN_RETURN_IF_ERROR(NoteSize(source.name, std::move(text), source.tensor));
+  }
+  return interface_.signature != nullptr ? absl::OkStatus() : ReadComputedShapes(kernel);
+}
+
+absl::Status Elaborator::NoteSize(const std::string& name, std::string text,
+                                  const std::string& tensor) {
+  const auto [it, fresh] = interface_.sizes.try_emplace(name, Interface::Size{text, tensor});
+  if (fresh || it->second.text == text) return absl::OkStatus();
+  return Error(module_.entry->name_loc,
+               absl::StrCat("the size '", name, "' is ", it->second.text, " in '",
+                            it->second.tensor, "' and ", text, " in '", tensor, "'"),
+               "give tensors whose shared sizes are equal");
+}
+
+// Sizes that stand in no annotation by name, as where A_shape is one tuple or another: what the
+// annotations come to while those sizes are left open.
+absl::Status Elaborator::ReadComputedShapes(const Kernel& kernel) {
+  Arguments given = *arguments_;
+  std::vector<std::string> open;
+  for (const std::string& name : kernel.consts()) {
+    if (const auto size = interface_.sizes.find(name); size != interface_.sizes.end()) {
+      given.emplace(name, size->second.text);
+    } else if (!given.contains(name) && config_->Find(name) == nullptr) {
+      open.push_back(name);
+    }
+  }
+  if (open.empty()) return absl::OkStatus();
+  for (const auto& [name, value] : config_->values()) given.emplace(name, value);
+  for (const auto& placeholder : interface_.placeholders) given.erase(placeholder.first);
+  const absl::StatusOr<Signature> signature = ReadSignature(kernel, given, target_);
+  if (!signature.ok()) return absl::OkStatus();  // what is wrong is told where it is read
+  for (const ParamSignature& param : signature->params) {
+    const auto found = interface_.placeholders.find(param.info.name);
+    if (found == interface_.placeholders.end()) continue;
+    const std::vector<int64_t>& shape = found->second.shape;
+    for (size_t i = 0; i < std::min(shape.size(), param.shape.size()); ++i) {
+      if (param.shape[i].kind != Dimension::kConstant) continue;
+      KILN_RETURN_IF_ERROR(NoteSize(param.shape[i].text, absl::StrCat(shape[i]), param.info.name));
+    }
   }
   return absl::OkStatus();
 }

@@ -93,8 +93,12 @@ struct Placeholder {
 
 // The elaborator's part of the above.
 struct Interface {
+  struct Size {
+    std::string text;    // a literal
+    std::string tensor;  // that has it
+  };
   std::map<std::string, Placeholder> placeholders;  // by parameter
-  std::map<std::string, std::string> sizes;         // constants that they give, as literal text
+  std::map<std::string, Size> sizes;                // constants that they give
   std::map<std::string, std::string> used;          // of these, the ones that were read
   std::map<std::string, int64_t> runtime;           // run-time sizes that follow
   std::vector<std::string> notes;

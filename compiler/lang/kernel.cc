@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compiler/lang/check_within.h"
 #include "compiler/lang/elaborator.h"
 #include "compiler/lang/module.h"
 #include "compiler/lang/parser.h"
@@ -134,7 +135,9 @@ absl::StatusOr<ir::Program> Elaborate(const Kernel& kernel, const Arguments& arg
                                       const Config& config, const TargetFacts& target,
                                       const Limits& limits) {
   Elaborator elaborator(kernel.module(), limits, target);
-  return elaborator.Run(kernel, arguments, config, {});
+  KILN_ASSIGN_OR_RETURN(ir::Program program, elaborator.Run(kernel, arguments, config, {}));
+  KILN_RETURN_IF_ERROR(CheckWithin(program));
+  return program;
 }
 
 absl::StatusOr<OpenResult> ElaborateOpen(const Kernel& kernel, const Arguments& arguments,

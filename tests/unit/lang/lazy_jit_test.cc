@@ -188,6 +188,48 @@ TEST(LazyJitArguments, WhatDoesNotFitIsRefused) {
 }
 
 // One program a set of constants: run-time sizes, an inner one too, are not among them.
+std::string Refused(const Kernel& kernel, const Arguments& arguments) {
+  return std::string(CloseArguments(kernel, arguments, {}).status().message());
+}
+
+// Sizes that no annotation names: the shape is one tuple or another, a list, a name for two.
+TEST(LazyJitArguments, SizesOfComputedShapes) {
+  const auto kernel = Kernel::Parse(MakeSource(R"(import tilelang
+import tilelang.language as T
+@tilelang.jit
+def product(A, B, W, trans_B=False, sizes=(3, 5)):
+    M, N, K, R = T.const("M, N, K, R")
+    KH, KW = R, R
+    B_shape = (N, K) if trans_B else (K, N)
+    A: T.Tensor([sum(sizes), K], "float16")
+    B: T.Tensor(B_shape, "float16")
+    W: T.Tensor((KH, KW, M), "float16")
+    C = T.empty((M, N + KH), "float32")
+    with T.Kernel(M // 2) as b:
+        C[b, 0] = A[0, 0]
+    return C
+)"),
+                                    "");
+  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  Arguments given = {{"A", "T.Tensor((8, 32), T.float16)"},
+                     {"B", "T.Tensor((16, 32), T.float16)"},
+                     {"W", "T.Tensor((7, 7, 64), T.float16)"},
+                     {"trans_B", "True"}};
+  const auto closed = CloseArguments(*kernel, given, {});
+  ASSERT_TRUE(closed.ok()) << closed.status();
+  EXPECT_THAT(closed->arguments,
+              UnorderedElementsAre(Pair("M", "64"), Pair("N", "16"), Pair("K", "32"),
+                                   Pair("R", "7"), Pair("trans_B", "True")));
+  given["trans_B"] = "False";
+  EXPECT_THAT(Refused(*kernel, given),
+              HasSubstr("dimension 0 of 'B' is 32, and the argument has 16"));
+  given["trans_B"] = "True";
+  given["W"] = "T.Tensor((7, 6, 64), T.float16)";
+  EXPECT_THAT(Refused(*kernel, given), HasSubstr("the size 'R' is 7 in 'W' and 6 in 'W'"));
+  given.erase("W");
+  EXPECT_THAT(Refused(*kernel, given), HasSubstr("the size 'M' has no value"));
+}
+
 TEST(LazyJitArguments, OnlyConstantsMakeAnotherProgram) {
   const auto any_depth = [](int m, int k, int n) {
     return DigestOf("product_any_depth",

@@ -106,6 +106,24 @@ const Refusal kLoops[] = {
      "did you mean 'Pipelined'?", StatusCode::kUnimplemented},
 };
 
+// A tile of 8 elements that a loop certainly leaves.
+const Refusal kOutside[] = {
+    {"s = T.alloc_shared((8,), 'float32')\nfor i in T.Parallel(16):\n    s[i] = 0.0\n",
+     "s[i] = 0.0", "access outside 's': index 15 of dimension 0, whose extent is 8",
+     "make the loop's extent fit"},
+    {"f = T.alloc_fragment((4, 8), 'float32')\nfor i, j in T.Parallel(4, 8):\n"
+     "    x[i, j] = T.exp2(f[i, j + 1])\n",
+     "x[i, j] =", "access outside 'f': index 8 of dimension 1", "guard the access"},
+    {"f = T.alloc_local((8,), 'float32')\nfor i in T.serial(8):\n    j = i * 2 - 3\n"
+     "    x[i, 0] = f[j]\n",
+     "x[i, 0] =", "access outside 'f': index -3 of dimension 0", "guard the access"},
+    {"s = T.alloc_shared((4,), 'float32')\nfor i in T.unroll(2):\n    s[bx + i] = 0.0\n",
+     "s[bx + i] =", "access outside 's': index 4 of dimension 0", "guard the access"},
+    {"s = T.alloc_shared((8,), 'float32')\nfor i in T.Parallel(9):\n    if s[i] > 0.0:\n"
+     "        x[i, 0] = 1.0\n",
+     "s[i] > 0.0", "access outside 's': index 8 of dimension 0", "guard the access"},
+};
+
 const Refusal kTiles[] = {
     {"s = T.alloc_shared((8, 8), T.float32)\nT.copy(x, s)", "T.copy", "shapes that differ",
      "same extents"},
@@ -395,6 +413,7 @@ void CheckAll(const Refusal (&table)[size]) {
 
 TEST(Refusals, Scoping) { CheckAll(kScoping); }
 TEST(Refusals, Loops) { CheckAll(kLoops); }
+TEST(Refusals, Outside) { CheckAll(kOutside); }
 TEST(Refusals, Tiles) { CheckAll(kTiles); }
 TEST(Refusals, Expressions) { CheckAll(kExpressions); }
 TEST(Refusals, Statements) { CheckAll(kStatements); }
@@ -536,6 +555,24 @@ TEST(Refusals, Limits) {
   EXPECT_EQ(Kernel::Parse(MakeSource(chain), "").status().code(), StatusCode::kResourceExhausted);
   for (int i = 0; i < 500; ++i) blocks += std::string(i, ' ') + "if x:\n";
   EXPECT_EQ(Kernel::Parse(MakeSource(blocks), "").status().code(), StatusCode::kResourceExhausted);
+}
+
+// What a condition, a loop that may be empty or a break may keep inside is not refused.
+TEST(Refusals, AccessesThatMayStayInside) {
+  const std::string tile = "s = T.alloc_shared((8,), 'float32')\n";
+  for (const char* body : {
+           "for i in T.Parallel(16):\n    if i < 8:\n        s[i] = 0.0\n",
+           "for i in T.Parallel(16):\n    x[i, 0] = T.if_then_else(i < 8, s[i], 0.0)\n",
+           "for i in T.Parallel(16):\n    if i < 8 and s[i] > 0.0:\n        x[i, 0] = 1.0\n",
+           "for i in T.serial(16):\n    if i == 8:\n        break\n    s[i] = 0.0\n",
+           "for k in T.serial(n):\n    for i in T.serial(16):\n        s[i] = 0.0\n",
+           "for i in T.serial(n):\n    s[i] = 0.0\n",
+           "for i in T.Parallel(16):\n    s[i % 8] = 0.0\n",
+           "for i in T.Parallel(8):\n    s[7 - i] = 0.0\n",
+       }) {
+    const auto program = ElaborateText(InKernel(tile + body));
+    EXPECT_TRUE(program.ok()) << body << program.status().message();
+  }
 }
 
 // The notes of a failed assertion name the values that it depends on, and where they come from.

@@ -1,0 +1,675 @@
+"""A stand-in for the Python package `tilelang`, whose kernels Kiln compiles for this machine's processor.
+
+`install()` makes `import tilelang` mean this, and PyTorch's device "cuda" the processor. A program of the
+TileLang repository then runs as it is, its own reference and its own comparison included. Kernels are not run
+by Python: the stand-in only notes which function of which file was called with which arguments.
+"""
+import ast
+import ctypes
+import functools
+import hashlib
+import importlib.abc
+import importlib.machinery
+import inspect
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import textwrap
+import types
+
+import numpy as np
+import torch
+
+TORCH_TYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": torch.float32,
+               "float64": torch.float64, "int8": torch.int8, "uint8": torch.uint8,
+               "int16": torch.int16, "int32": torch.int32, "int64": torch.int64,
+               "bool": torch.bool}
+ALIASES = {"half": "float16", "float": "float32", "double": "float64", "int": "int32"}
+NARROW = ("float8_e4m3fn", "float8_e5m2", "float8_e4m3", "uint16", "uint32", "uint64")
+
+options = types.SimpleNamespace(kilnc=None, folder=None, seed=0)
+
+
+class Unsupported(Exception):
+    """What the stand-in does not have; no fault of Kiln's."""
+
+
+class KilnFailed(Exception):
+    """What kilnc or an artifact said."""
+
+
+# -- values of the language that a program handles before a kernel sees them --
+
+class DType(str):
+    """A type of elements, as `T.float16`: text that a kernel and PyTorch both understand."""
+
+    def as_torch(self):
+        name = ALIASES.get(str(self), str(self))
+        if name not in TORCH_TYPES:
+            raise Unsupported(f"PyTorch {torch.__version__} has no {self}")
+        return TORCH_TYPES[name]
+
+    @property
+    def bits(self):
+        return int("".join(c for c in str(self).split("_")[0] if c.isdigit()) or 32)
+
+    def __call__(self, *args):
+        return args[0] if args else Symbol()
+
+    def __hash__(self):
+        return str.__hash__(self)
+
+
+class Symbol:
+    """Stands for what only a kernel means: every use of it gives another."""
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Symbol()
+
+    def __call__(self, *args, **kwargs):
+        # A decorator gives back what it decorates.
+        if len(args) == 1 and not kwargs and inspect.isfunction(args[0]):
+            return args[0]
+        return Symbol()
+
+    def __getitem__(self, key):
+        return Symbol()
+
+    def __iter__(self):
+        return iter(())
+
+    def __mro_entries__(self, bases):
+        return ()
+
+    def __bool__(self):
+        return True
+
+    def __hash__(self):
+        return id(self)
+
+
+for _name in ("add sub mul truediv floordiv mod pow lshift rshift and or xor radd rsub rmul rtruediv rfloordiv "
+              "rmod neg invert lt le gt ge or ror").split():
+    setattr(Symbol, f"__{_name}__", lambda self, *others: Symbol())
+
+
+class SymbolModule(types.ModuleType):
+    """A module of which every name is there."""
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Symbol()
+
+
+# -- kernels --
+
+def spelled(value):
+    """A compile-time argument as `kilnc -a` takes it."""
+    if isinstance(value, torch.Tensor):
+        shape = ", ".join(str(n) for n in value.shape)
+        return f"T.Tensor(({shape}{',' * (value.dim() == 1)}), T.{type_name(value.dtype)})"
+    if isinstance(value, torch.dtype):
+        return type_name(value)
+    if isinstance(value, (tuple, list)):
+        inner = ", ".join(repr(str(v)) if isinstance(v, str) else spelled(v) for v in value)
+        return f"({inner}{',' * (len(value) == 1)})" if isinstance(value, tuple) else f"[{inner}]"
+    if isinstance(value, (np.integer, np.floating)):
+        return repr(value.item())
+    if isinstance(value, Symbol):
+        raise Unsupported("an argument that is a value of the language")
+    if isinstance(value, (str, bool, int, float, type(None))):
+        return str(value)
+    raise Unsupported(f"an argument of type {type(value).__name__}")
+
+
+def type_name(dtype):
+    return str(dtype).replace("torch.", "")
+
+
+class Compiled:
+    """One artifact for this processor; calling it runs it on PyTorch's tensors."""
+
+    def __init__(self, path, entry, arguments, results):
+        self.path, self.entry, self.arguments = path, entry, arguments
+        key = hashlib.sha256(repr((str(path), entry, sorted(arguments.items()))).encode())
+        stem = pathlib.Path(options.folder, key.hexdigest()[:16])
+        command = [options.kilnc, "emit", str(path), "-e", entry, "-s", "so", "-o", f"{stem}.so",
+                   "--manifest", f"{stem}.json"]
+        for name, value in arguments.items():
+            command += ["-a", f"{name}={value}"]
+        if not stem.with_suffix(".so").exists():
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise KilnFailed(f"{' '.join(command)}\n{done.stderr.strip()}")
+        self.manifest = json.loads(stem.with_suffix(".json").read_text())
+        self.function = getattr(ctypes.CDLL(str(stem.with_suffix(".so"))), self.manifest["name"])
+        self.params = self.manifest["params"]
+        self.results = results  # positions among the parameters, or names
+        self.latency = self.ref_latency = 1.0
+        self.config = {}
+
+    def made(self, index, param):
+        if self.results is None:
+            return False
+        return index in self.results or param["name"] in self.results
+
+    def shape(self, param, dims):
+        return [n if isinstance(n, int) else int(eval(str(n).replace("/", "//"), {}, dims))  # noqa: S307
+                for n in param.get("shape", [])]
+
+    def solve(self, given):
+        """Run-time dimensions, from the shapes of the tensors that were given."""
+        dims = {}
+        for param, value in given:
+            if param["kind"] == "tensor":
+                for n, size in zip(param.get("shape", []), value.shape):
+                    if isinstance(n, str):
+                        dims.setdefault(n, size)
+        return {name: dims[name] for name in self.manifest.get("dims", []) if name in dims}
+
+    def __call__(self, *args, **kwargs):
+        kwargs.pop("stream", None)
+        waiting, values, made = list(args), {}, []
+        for index, param in enumerate(self.params):
+            if param["name"] in kwargs:
+                values[index] = kwargs.pop(param["name"])
+            elif self.made(index, param):
+                made.append(index)
+            elif waiting:
+                values[index] = waiting.pop(0)
+            else:
+                raise TypeError(f"{self.entry} takes '{param['name']}' too")
+        dims = self.solve([(self.params[i], v) for i, v in values.items()])
+        for name in list(kwargs):
+            if name in self.manifest.get("dims", []):
+                dims[name] = int(kwargs.pop(name))
+        for index in made:
+            param = self.params[index]
+            values[index] = torch.full(self.shape(param, dims), 77, dtype=DType(param["dtype"]).as_torch())
+        self.launch(values, dims)
+        results = [values[i] for i in made]
+        return None if not results else results[0] if len(results) == 1 else results
+
+    def launch(self, values, dims):
+        tensors, scalars, back = [], [], []
+        for index, param in enumerate(self.params):
+            value = values[index]
+            if param["kind"] == "tensor":
+                self.check(param, value, dims)
+                dense = value.detach().contiguous()
+                if param["output"] and dense.data_ptr() != value.data_ptr():
+                    back.append((value, dense))
+                tensors.append(dense)
+            else:
+                scalars.append(value)
+        arguments = [ctypes.c_void_p(t.data_ptr() if t.numel() else 64) for t in tensors]
+        arguments += [ctypes.c_int64(int(v)) for v in scalars]
+        arguments += [ctypes.c_int64(dims[name]) for name in self.manifest.get("dims", [])]
+        code = self.function(None, *arguments)
+        if code:
+            raise KilnFailed(f"{self.entry} returned {code}")
+        for value, dense in back:
+            value.data.copy_(dense)
+
+    def check(self, param, value, dims):
+        if not isinstance(value, torch.Tensor):
+            raise TypeError(f"'{param['name']}' of {self.entry} is a tensor, not {value!r}")
+        shape, dtype = self.shape(param, dims), DType(param["dtype"]).as_torch()
+        if list(value.shape) != shape or value.dtype != dtype:
+            raise TypeError(f"'{param['name']}' of {self.entry} is {dtype} {shape}, not {value.dtype} "
+                            f"{list(value.shape)}")
+
+    # What programs do with a kernel besides calling it.
+
+    def get_profiler(self, *_, **__):
+        return Profiler(self)
+
+    def get_kernel_source(self):
+        return ""
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Symbol()
+
+
+class Profiler:
+    """The part of a kernel's profiler that compares: inputs at random, results against a function's."""
+
+    def __init__(self, kernel):
+        self.kernel = self.func = kernel
+
+    def inputs(self):
+        out = []
+        for index, param in enumerate(self.kernel.params):
+            if self.kernel.made(index, param):
+                continue
+            if param["kind"] != "tensor" or any(isinstance(n, str) for n in param["shape"]):
+                raise Unsupported("inputs at random for run-time sizes")
+            dtype = DType(param["dtype"]).as_torch()
+            if dtype.is_floating_point:
+                out.append(torch.randn(param["shape"]).to(dtype))
+            elif dtype == torch.bool:
+                out.append(torch.randint(0, 2, param["shape"]).to(dtype))
+            else:
+                out.append(torch.randint(0 if dtype == torch.uint8 else -2, 3, param["shape"]).to(dtype))
+        return out
+
+    def assert_allclose(self, reference, atol=1e-2, rtol=1e-2, max_mismatched_ratio=0.01, **_):
+        given = self.inputs()
+        before = [t.clone() for t in given]
+        results = self.kernel(*given)
+        if results is None:  # outputs are arguments
+            results = given[-1]
+
+        def compare(inputs):
+            for result, right in zip(_list(results), _list(reference(*inputs))):
+                assert_close(result, right, atol=atol, rtol=rtol, max_mismatched_ratio=max_mismatched_ratio)
+
+        try:
+            compare([t.clone() for t in before])
+        except AssertionError:  # a reference of half precision may be further off than it allows
+            compare([t.double() if t.dtype in HALVES else t for t in before])
+            widened.append(self.kernel.entry)
+
+    manual_assert_close = assert_allclose
+
+    def assert_consistent(self, *_, **__):
+        pass
+
+    def do_bench(self, func=None, *_, **__):
+        return 1.0
+
+    def run_once(self, *_, **__):
+        return self.kernel(*self.inputs())
+
+
+def _list(value):
+    return list(value) if isinstance(value, (tuple, list)) else [value]
+
+
+widened = []  # kernels that agree with their reference in double precision alone
+comparisons = []  # of this program, made by its own words: how many elements each
+
+
+def assert_close(actual, expected, rtol=1e-2, atol=1e-2, max_mismatched_ratio=0.001, **_):
+    a, b = actual.detach().double(), expected.detach().double()
+    assert a.shape == b.shape, f"shapes {list(a.shape)} and {list(b.shape)}"
+    comparisons.append(a.numel())
+    away = (a - b).abs() > atol + rtol * b.abs()
+    away |= torch.isnan(a) != torch.isnan(b)
+    wrong = int(away.sum())
+    assert wrong <= max_mismatched_ratio * a.numel(), (
+        f"{wrong} of {a.numel()} elements differ, by {float((a - b).abs().max())} at most")
+
+
+class Factory:
+    """A function under @tilelang.jit."""
+
+    def __init__(self, function, jit_options, configs=None):
+        self.function, self.options, self.configs = function, jit_options, configs
+        functools.update_wrapper(self, function)
+        self.path = pathlib.Path(inspect.getsourcefile(function)).resolve()
+        self.entry = function.__qualname__.replace(".<locals>", "")
+        self.signature = inspect.signature(function)
+        self.eager = _is_eager(function)
+        self.made = {}
+
+    def bind(self, args, kwargs):
+        known = {k: v for k, v in kwargs.items() if k in self.signature.parameters}
+        bound = self.signature.bind_partial(*args, **known)
+        values = {**bound.arguments, **kwargs}  # constants of T.const may be given too
+        for name, param in self.signature.parameters.items():
+            if param.kind == param.VAR_KEYWORD:
+                values.update(values.pop(name, {}))
+        return {**self.first_config(values), **values}
+
+    def first_config(self, values):
+        configs = self.configs
+        if configs is None:
+            return {}
+        if callable(configs):
+            configs = configs(*values.values())
+        first = dict(list(configs)[0])
+        return {k: v for k, v in first.items() if k not in values and k in self.signature.parameters}
+
+    def compiled(self, values):
+        arguments = {name: spelled(value) for name, value in values.items()}
+        key = repr(sorted(arguments.items()))
+        if key not in self.made:
+            results = self.options.get("out_idx")
+            if self.eager:
+                results = None
+            self.made[key] = Compiled(self.path, self.entry, arguments, results)
+            kernel = self.made[key]
+            if self.eager:
+                names = set(self.signature.parameters)
+                kernel.results = [p["name"] for p in kernel.params if p["name"] not in names]
+            elif isinstance(results, int):
+                kernel.results = [results]
+            if kernel.results is not None:
+                kernel.results = [r % len(kernel.params) if isinstance(r, int) else r for r in kernel.results]
+        return self.made[key]
+
+    def __call__(self, *args, **kwargs):
+        values = self.bind(args, kwargs)
+        if not self.eager:
+            return self.compiled(values)
+        kernel = self.compiled(values)
+        called = [values.get(p["name"], self.default(p["name"])) for i, p in enumerate(kernel.params)
+                  if not kernel.made(i, p)]
+        return kernel(*called)
+
+    def default(self, name):
+        return self.signature.parameters[name].default
+
+    def compile(self, *args, **kwargs):
+        return self.compiled(self.bind(args, kwargs))
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Symbol()
+
+
+def _is_eager(function):
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
+    inner = [n for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.Lambda)) and n is not tree]
+    inside = {id(n) for f in inner for n in ast.walk(f)}
+    return any(isinstance(n, ast.With) and id(n) not in inside and "Kernel" in ast.unparse(n.items[0])
+               for n in ast.walk(tree))
+
+
+def jit(function=None, **jit_options):
+    if function is None:
+        return lambda f: jit(f, **jit_options)
+    if isinstance(function, Factory):
+        return function
+    return Factory(function, jit_options)
+
+
+def autotune(*args, configs=None, **_):
+    def wrap(function):
+        if isinstance(function, Factory):
+            function.configs = configs
+            return function
+        return Factory(function, {}, configs)
+    return wrap(args[0]) if args and callable(args[0]) else wrap
+
+
+class Program:
+    """What T.prim_func makes: a program of the factory that is running."""
+
+    def __init__(self, frame):
+        code = frame.f_code
+        self.path = pathlib.Path(code.co_filename).resolve()
+        self.entry = code.co_qualname.replace(".<locals>", "")
+        names = code.co_varnames[:code.co_argcount + code.co_kwonlyargcount]
+        self.values = {name: frame.f_locals[name] for name in names}
+
+    def with_attr(self, *_):
+        return self
+
+
+def prim_func(function=None, **_):
+    if function is None:
+        return prim_func
+    return Program(sys._getframe(1))
+
+
+def compile_program(program, out_idx=None, **_):
+    if isinstance(program, Compiled):
+        return program
+    kernel = Compiled(program.path, program.entry, {k: spelled(v) for k, v in program.values.items()}, None)
+    if out_idx is not None:
+        kernel.results = [r % len(kernel.params) for r in ([out_idx] if isinstance(out_idx, int) else out_idx)]
+    return kernel
+
+
+def do_bench(function, *_, **__):
+    function()
+    return 1.0
+
+
+# -- the part of einops that programs use --
+
+def _axes(side):
+    """["b", ["h", "g"], "d"] for "b (h g) d"."""
+    axes, group = [], None
+    for word in side.replace("(", " ( ").replace(")", " ) ").split():
+        if word == "(":
+            group = []
+        elif word == ")":
+            axes.append(group)
+            group = None
+        elif group is not None:
+            group.append(word)
+        else:
+            axes.append(word if word == "..." else [word] if word != "1" else [])
+    return axes
+
+
+def rearrange(tensor, pattern, **sizes):
+    left, right = (_axes(side) for side in pattern.split("->"))
+    left, right = _spread(left, right, tensor.dim())
+    shape = []
+    for axes, extent in zip(left, tensor.shape, strict=True):
+        known = [sizes.get(name) for name in axes]
+        rest = extent
+        for size in known:
+            rest //= size or 1
+        for name, size in zip(axes, known):
+            sizes[name] = size or rest
+            shape.append(sizes[name])
+    names = [name for axes in left for name in axes]
+    wanted = [name for axes in right for name in axes]
+    fresh = [name for name in wanted if name not in names]  # of repeat
+    tensor = tensor.reshape(shape + [1] * len(fresh)).expand(*shape, *(sizes[n] for n in fresh))
+    order = [(names + fresh).index(name) for name in wanted]
+    return tensor.permute(order).reshape(
+        [functools.reduce(lambda a, n: a * sizes[n], axes, 1) for axes in right])
+
+
+def _spread(left, right, rank):
+    """Names instead of "..."."""
+    more = [f"_{i}" for i in range(rank - len(left) + 1)]
+
+    def side(axes):
+        out = []
+        for group in axes:
+            if group == "...":
+                out += [[name] for name in more]
+            else:
+                out.append([n for name in group for n in (more if name == "..." else [name])])
+        return out
+
+    return side(left), side(right)
+
+
+def einsum(*tensors_and_pattern):
+    *tensors, pattern = tensors_and_pattern
+    letters = {}
+    out = ""
+    for word in pattern.replace(",", " , ").replace("->", " -> ").split():
+        out += word if word in (",", "->") else letters.setdefault(word, chr(97 + len(letters)))
+    return torch.einsum(out, *tensors)
+
+
+# -- modules --
+
+class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Any other module of the packages that a program may name."""
+
+    roots = ("tilelang", "tvm", "triton")
+
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in self.roots:
+            return importlib.machinery.ModuleSpec(name, self, is_package=True)
+        return None
+
+    def create_module(self, spec):
+        module = SymbolModule(spec.name)
+        module.__path__ = []
+        module.__all__ = []
+        return module
+
+    def exec_module(self, module):
+        pass
+
+
+def _modules():
+    language = SymbolModule("tilelang.language")
+    for name in [*TORCH_TYPES, *ALIASES, *NARROW, "float4_e2m1fn", "int4", "uint4", "float8_e8m0fnu"]:
+        setattr(language, name, DType(name))
+    language.prim_func = prim_func
+    language.macro = language.meta_class = lambda f=None, **_: f if f is not None else (lambda g: g)
+    language.dtype = DType
+    language.ceildiv = lambda a, b: -(-a // b) if isinstance(a, int) and isinstance(b, int) else Symbol()
+    for name in ("min", "max"):
+        setattr(language, name, lambda *v, f=getattr(__builtins__, name, None) or {"min": min, "max": max}[name]:
+                f(*v) if all(isinstance(x, (int, float)) for x in v) else Symbol())
+    package = SymbolModule("tilelang")
+    package.__path__ = []
+    package.language, package.jit, package.autotune, package.compile = language, jit, autotune, compile_program
+    language.__path__ = []
+    package.cdiv = language.ceildiv
+    package.next_power_of_2 = lambda n: 1 << (n - 1).bit_length()
+    package.disable_cache = package.enable_cache = lambda: None
+    package.lazy_jit = jit
+    profiler = SymbolModule("tilelang.profiler")
+    profiler.do_bench = do_bench
+    package.profiler = profiler
+    tuner = SymbolModule("tilelang.autotuner")
+    tuner.autotune = autotune
+    tuner.__all__ = ["autotune"]
+    package.autotuner = tuner
+    testing = SymbolModule("tilelang.testing")
+    testing.torch_assert_close = assert_close
+    testing.set_random_seed = lambda seed=0: torch.manual_seed(seed)
+    package.testing = testing
+    utils = SymbolModule("tilelang.utils")
+    utils.__path__ = []
+    tensor = SymbolModule("tilelang.utils.tensor")
+    tensor.torch_assert_close = assert_close
+    tensor.map_torch_type = lambda name: DType(name).as_torch()
+    utils.tensor = tensor
+    utils.map_torch_type = tensor.map_torch_type
+    package.utils = utils
+    einops = types.ModuleType("einops")
+    einops.rearrange = einops.repeat = rearrange
+    einops.einsum = einsum
+    return [einops, package, language, profiler, tuner, testing, utils, tensor]
+
+
+HALVES = (torch.float16, torch.bfloat16)
+WIDE = ("layer_norm", "softmax", "matmul", "einsum", "bmm")  # a GPU rounds their results alone
+
+
+class OnProcessor(torch.overrides.TorchFunctionMode):
+    """PyTorch with "cuda" meaning the processor, and with the products of float16 that it lacks there."""
+
+    def __torch_function__(self, function, kinds, args=(), kwargs=None):
+        kwargs = dict(kwargs or {})
+        if "device" in kwargs:
+            kwargs["device"] = "cpu"
+        name = getattr(function, "__name__", "")
+        if name in ("cuda", "pin_memory"):
+            return args[0]
+        if name == "to":
+            args = tuple("cpu" if _is_device(a) else a for a in args)
+        try:
+            if name in WIDE and any(t.dtype in HALVES for t in _tensors(args)):
+                return self.widened(function, args, kwargs)
+            return function(*args, **kwargs)
+        except RuntimeError as error:
+            if "not implemented for 'Half'" not in str(error) and "BFloat16" not in str(error):
+                raise
+        return self.widened(function, args, kwargs)
+
+    def widened(self, function, args, kwargs):
+        kinds = {t.dtype for t in _tensors((args, kwargs))}
+        kind = torch.bfloat16 if torch.bfloat16 in kinds else torch.float16
+        wide = _map(lambda t: t.float() if t.dtype in HALVES else t, (args, kwargs))
+        result = function(*wide[0], **wide[1])
+        return _map(lambda t: t.to(kind) if t.dtype == torch.float32 else t, result)
+
+
+def _is_device(value):
+    return (isinstance(value, str) and value.startswith("cuda")) or isinstance(value, torch.device)
+
+
+def _tensors(value):
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, dict):
+        value = list(value.values())
+    return [t for v in value for t in _tensors(v)] if isinstance(value, (list, tuple)) else []
+
+
+def _map(change, value):
+    if isinstance(value, torch.Tensor):
+        return change(value)
+    if isinstance(value, dict):
+        return {k: _map(change, v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_map(change, v) for v in value)
+    return value
+
+
+class InOrder:
+    """torch.cuda.Event and torch.cuda.Stream, where everything runs in order anyway."""
+
+    def __init__(self, *_, **__):
+        pass
+
+    def record(self, *_):
+        pass
+
+    synchronize = wait_stream = wait_event = record_event = __exit__ = record
+
+    def __enter__(self):
+        return self
+
+    def elapsed_time(self, _):
+        return 1.0
+
+
+def counted(function):
+    """A comparison of PyTorch's, which takes tensors for its first two arguments."""
+    def compare(actual, expected, *args, **kwargs):
+        if isinstance(actual, torch.Tensor):
+            comparisons.append(actual.numel())
+        return function(actual, expected, *args, **kwargs)
+    return compare
+
+
+def install(kilnc, folder):
+    """From here on `import tilelang` is this, and "cuda" the processor. Returns the mode to run in."""
+    options.kilnc, options.folder = str(kilnc), str(folder)
+    os.environ.setdefault("PYTHONHASHSEED", "0")
+    sys.meta_path.insert(0, Finder())
+    for module in _modules():
+        sys.modules[module.__name__] = module
+    cuda = torch.cuda
+    cuda.is_available = lambda: True
+    cuda.synchronize = cuda.empty_cache = lambda *_: None
+    cuda.current_device = lambda: 0
+    cuda.get_device_capability = lambda *_: (9, 0)
+    cuda.Event = cuda.Stream = cuda.stream = InOrder
+    cuda.current_stream = cuda.default_stream = InOrder
+    cuda.get_device_properties = lambda *_: types.SimpleNamespace(
+        multi_processor_count=4, name="processor", major=9, minor=0, gcnArchName="")
+    torch.Tensor.cuda = lambda self, *_, **__: self
+    generator = torch.Generator
+    torch.Generator = lambda *_, **__: generator()
+    torch.compile = lambda f=None, **_: f if f is not None else (lambda g: g)
+    torch.testing.assert_close = counted(torch.testing.assert_close)
+    torch.allclose = counted(torch.allclose)
+    torch.manual_seed(0)
+    return OnProcessor()

@@ -1,0 +1,113 @@
+"""Programs of the TileLang repository's tier-1 and tier-2 example files, at sizes for a processor.
+
+`file: statement`, executed in the file's own module; an empty one runs the file as a program instead, with the
+words of ARGUMENTS. Every statement ends in the file's own comparison with its own reference. NOT_HERE says of the
+others why they cannot be compared so.
+"""
+
+PROGRAMS = {
+    # tier 1
+    "deepseek_mhc/example_mhc_post.py": "test(n=64, h=2560)",
+    "dsa_hisa/clean_and_maintain_logits.py": "test_clean_and_maintain_logits(256, 512, 2)",
+    "dynamic_shape/example_dynamic.py": "main(256, 384, 512)",
+    "elementwise/example_elementwise_add.py": "main(256, 512)",
+    "flash_attention/example_gqa_fwd_bshd.py":
+        "main(1, 8, 256, 64, False, 4); main(1, 8, 256, 64, True, 4)",
+    "flash_attention/example_mha_fwd_bhsd.py":
+        "main(1, 2, 256, 256, 64, False); main(1, 2, 256, 384, 64, True)",
+    "flash_attention/example_mha_fwd_bshd.py": "main(1, 4, 256, 64, False); main(1, 4, 256, 64, True)",
+    "gemm/example_gemm.py": "main()",
+    "gemm/example_gemm_autotune.py": "main(256, 512, 384)",
+    "gemm_splitk/example_tilelang_gemm_splitk.py": "main()",
+    "gemv/example_gemv.py": "main(False)",
+    "norm/layernorm.py": "",
+    "norm/rms_norm.py": "test_rms_norm(256, 512, 1)",
+    "online_softmax/online_softmax.py": "",
+    "quickstart.py": "",
+    "topk/example_topk.py": "main([])",
+    "visual_layout_inference/visual_layout_inference.py": "main()",
+    # tier 2
+    "attention_sink/example_gqa_sink_bwd_bhsd.py":
+        "main(1, 64, 128, 64, 2, None); main(1, 64, 256, 64, 2, 128)",
+    "attention_sink/example_gqa_sink_fwd_varlen.py":
+        "main(2, 8, 300, 300, 64, 4, True); main(1, 8, 200, 300, 64, 4, True, 128); main(1, 8, 200, 300, 64, 4, False)",
+    "attention_sink/example_mha_sink_bwd_bhsd.py":
+        "main(1, 64, 128, 64, None); main(1, 64, 256, 64, 128)",
+    "attention_sink/example_mha_sink_fwd_bhsd.py":
+        "main(1, 2, 256, 256, 64); main(1, 2, 256, 256, 64, 128); main(1, 2, 128, 256, 64, 128, T.bfloat16)",
+    "blocksparse_attention/example_tilelang_block_sparse_attn.py": "test_topk_sparse_attention()",
+    "blocksparse_gemm/example_blocksparse_gemm.py": "main()",
+    "convolution/example_convolution.py": "main(['--n', '2', '--c', '64', '--h', '16', '--w', '16', '--f', '64'])",
+    "convolution/example_convolution_autotune.py": "main(2, 64, 16, 16, 64, 3, 1, 1, 1)",
+    "deepseek_mla/example_mla_decode.py": "main(1, 64, 1, 8192, 128, 64)",
+    "deepseek_mla/example_mla_decode_paged.py": "",
+    "deepseek_nsa/example_tilelang_nsa_decode.py": "main()",
+    "deepseek_nsa/example_tilelang_nsa_fwd.py": "main()",
+    "deepseek_v32/sparse_mla_fwd.py":
+        "test_sparse_mla_fwd(1, 64, 512, 128, 1, 576, 512, 128)",
+    "flash_attention/example_gqa_bwd.py":
+        "main(1, 4, 256, 64, 64, 2, False, True); main(1, 4, 256, 64, 64, 2, True, False)",
+    "flash_attention/example_mha_bwd_bhsd.py": "main(1, 2, 256, 64, False); main(1, 2, 256, 64, True)",
+    "flash_attention/example_mha_bwd_bshd.py": "main(1, 2, 256, 64, False); main(1, 2, 256, 64, True)",
+    "flash_decoding/example_gqa_decode.py": "similar = assert_similar\n"
+        "assert_similar = lambda *a, **k: similar(*a, **{**k, 'assert_': True})\n"
+        "main(1, 32, 8, 1024, 128)",
+    "flash_decoding/example_gqa_decode_varlen_logits.py": "main()",
+    "flash_decoding/example_mha_inference.py": "main(1, 2, 128, 512, 64, False)",
+    "fusedmoe/example_fusedmoe_tilelang.py": "main(512, 256, 8, 1, 4, 1, 128)",
+    "gemm/example_gemm_advanced_autotune.py": "main(256, 384, 512)",
+    "gemm/example_gemm_persistent.py": "main(512, 512, 256)",
+    "gemm_splitk/example_tilelang_gemm_splitk_vectorize_atomicadd.py": "main()",
+    "gemm_streamk/example_tilelang_gemm_streamk.py": "main()",
+    "grouped_gemm/example_grouped_gemm_bwd.py": "",
+    "grouped_gemm/example_grouped_gemm_fwd.py": "run_tilelang_grouped_gemm([64, 100], 256, 256, 64, 64, 64, False)",
+    "hadamard_transform/example_hadamard.py": "",
+    "linear_attention/example_mamba_chunk_scan.py": "",
+    "linear_attention/example_mamba_chunk_state.py": "",
+    "seer_attention/block_sparse_attn_tilelang.py":
+        "test_topk_sparse_attention(); test_topk_sparse_attention_qlen_lt_klen()",
+}
+
+FLA = "its reference is the package fla, whose kernels are Triton's"
+FLOAT8 = "Debian's PyTorch has no float8"
+SPEED = "it measures, and compares nothing"
+
+NOT_HERE = {
+    "analyze/example_gemm_analyze.py": SPEED,
+    "analyze/example_conv_analyze.py": SPEED,
+    "gemm/example_gemm_autotune_early_stop.py": SPEED,
+    "gemm/example_gemm_autotune_pass_configs.py": SPEED,
+    "linear_attention/example_retention_fwd.py": SPEED,
+    "cast/example_group_per_split_token_cast_to_fp8.py": FLOAT8,
+    "cast/example_per_token_cast_to_fp8.py": FLOAT8,
+    "deepseek_deepgemm/example_deepgemm_fp8_2xAcc.py": FLOAT8,
+    "gemm_fp8/example_tilelang_gemm_fp8.py": FLOAT8,
+    "gemm_fp8/example_tilelang_gemm_fp8_2xAcc.py": FLOAT8,
+    "flash_attention/example_gqa_fwd_varlen.py": "it compares with the package flash_attn",
+    "flash_attention/example_mha_fwd_varlen.py": "it compares with the package flash_attn",
+    "gdn/example_chunk_delta_h.py": FLA,
+    "gdn/example_chunk_o.py": FLA,
+    "gdn/example_chunk_scaled_dot_kkt.py": FLA,
+    "gdn/example_cumsum.py": FLA,
+    "gdn/example_wy_fast.py": FLA,
+    "kda/chunk_bwd_dv.py": FLA,
+    "kda/chunk_bwd_gla_dA.py": FLA,
+    "kda/chunk_o.py": FLA,
+    "kda/wy_fast.py": FLA,
+    "linear_attention/example_linear_attn_bwd.py": FLA,
+    "linear_attention/example_linear_attn_fwd.py": FLA,
+    "gemm_tcgen05/gemm_mma.py": "a kernel without a program",
+}
+
+ARGUMENTS = {
+    "hadamard_transform/example_hadamard.py": "--batch 8 --dim 4096",
+    "deepseek_mla/example_mla_decode_paged.py": "--batch 2 --h_q 64 --cache_seqlen 300 --d 192 --dv 128",
+    "grouped_gemm/example_grouped_gemm_bwd.py": "--K 256 --M 256 --batch_sizes 64,100",
+    "linear_attention/example_mamba_chunk_scan.py":
+        "--batch 1 --heads 4 --seq_len 512 --chunk_size 128 --dim 64 --dstate 64",
+    "linear_attention/example_mamba_chunk_state.py":
+        "--batch 1 --heads 8 --seq_len 1024 --chunk_size 256 --dim 64 --dstate 128",
+}
+
+# Programs that compare by functions of their own, which raise what they find.
+OWN_WORDS = {"deepseek_v32/sparse_mla_fwd.py", "flash_decoding/example_gqa_decode.py"}
