@@ -32,6 +32,29 @@ llvm::AtomicRMWInst::BinOp AtomicOperation(ir::AtomicOp op, DType type) {
   return Op::Add;
 }
 
+Expr Updated(ir::AtomicOp op, const Expr& old, const Expr& value) {
+  switch (op) {
+    case ir::AtomicOp::kAdd:
+      return ir::MakeBinary(ir::BinaryOp::kAdd, old, value);
+    case ir::AtomicOp::kMax:
+      return ir::MakeBinary(ir::BinaryOp::kMax, old, value);
+    case ir::AtomicOp::kMin:
+      return ir::MakeBinary(ir::BinaryOp::kMin, old, value);
+    case ir::AtomicOp::kAnd:
+      return ir::MakeBinary(ir::BinaryOp::kBitAnd, old, value);
+    case ir::AtomicOp::kOr:
+      return ir::MakeBinary(ir::BinaryOp::kBitOr, old, value);
+    case ir::AtomicOp::kXor:
+      return ir::MakeBinary(ir::BinaryOp::kBitXor, old, value);
+    case ir::AtomicOp::kStore:
+    case ir::AtomicOp::kLoad:
+      return value;
+  }
+  return value;
+}
+
+constexpr auto kRelaxed = llvm::AtomicOrdering::Monotonic;
+
 }  // namespace
 
 // Fences before and after the access: what LLVM makes of an ordered access itself depends on the
@@ -50,8 +73,7 @@ void ControlEmitter::Order(ir::MemoryOrder order, bool before) {
 void ControlEmitter::EmitAtomic(const ir::Atomic& atomic, const char* target,
                                 llvm::SyncScope::ID scope, bool halves) {
   const DType type = atomic.dst.buffer->dtype;
-  const bool half = type.is_float() && type.bits == 16 && atomic.op == ir::AtomicOp::kAdd;
-  if (type.bits < 32 && !(half && halves)) {
+  if (type.bits < 8 || type.is_bool()) {
     exprs_.Fail(absl::UnimplementedError(
         absl::StrCat("atomic update of ", type.ToString(), " has no ", target,
                      " lowering; accumulate in a float32 or int32 tensor")));
@@ -60,34 +82,81 @@ void ControlEmitter::EmitAtomic(const ir::Atomic& atomic, const char* target,
   std::vector<Expr> indices;
   for (const ir::Range& range : atomic.dst.ranges) indices.push_back(range.min);
   Value* address = exprs_.EmitAddress(atomic.dst.buffer, indices);
-  Value* value = nullptr;
-  if (half) {
-    value = b_.CreateBitCast(exprs_.EmitStored(ir::MakeCast(type, atomic.value), 1),
-                             type == kFloat16 ? llvm::Type::getHalfTy(b_.getContext())
-                                              : llvm::Type::getBFloatTy(b_.getContext()));
-  } else if (atomic.op != ir::AtomicOp::kLoad) {
-    value = exprs_.Emit(ir::MakeCast(type, atomic.value));
-  }
+  const bool half = type.is_float() && type.bits == 16 && atomic.op == ir::AtomicOp::kAdd;
   Order(atomic.way.order, /*before=*/true);
-  const llvm::Align align(type.bytes());
-  constexpr auto kRelaxed = llvm::AtomicOrdering::Monotonic;
-  Value* previous = nullptr;
-  if (atomic.op == ir::AtomicOp::kLoad) {
-    llvm::LoadInst* load = b_.CreateAlignedLoad(exprs_.RegisterType(type), address, align);
-    load->setAtomic(kRelaxed, scope);
-    previous = load;
-  } else if (atomic.op == ir::AtomicOp::kStore && !atomic.way.previous) {
-    b_.CreateAlignedStore(value, address, align)->setAtomic(kRelaxed, scope);
-  } else {
-    previous = b_.CreateAtomicRMW(AtomicOperation(atomic.op, type), address, value,
-                                  llvm::MaybeAlign(type.bytes()), kRelaxed, scope);
-  }
+  Value* previous = half && halves   ? AddHalf(atomic, address, scope)
+                    : type.bits < 32 ? UpdateNarrow(atomic, address, scope)
+                                     : UpdateWide(atomic, address, scope);
   Order(atomic.way.order, /*before=*/false);
   if (!atomic.way.previous) return;
-  if (half) previous = b_.CreateFPExt(previous, b_.getFloatTy());
   const Expr name = ir::MakeVar("previous", type);
   exprs_.BindVar(name, previous);
   exprs_.EmitStore(atomic.way.previous, {ir::MakeInt(0)}, name, {});
+}
+
+Value* ControlEmitter::AddHalf(const ir::Atomic& atomic, Value* address,
+                               llvm::SyncScope::ID scope) {
+  const DType type = atomic.dst.buffer->dtype;
+  Value* value = b_.CreateBitCast(exprs_.EmitStored(ir::MakeCast(type, atomic.value), 1),
+                                  type == kFloat16 ? llvm::Type::getHalfTy(b_.getContext())
+                                                   : llvm::Type::getBFloatTy(b_.getContext()));
+  Value* previous = b_.CreateAtomicRMW(AtomicOperation(atomic.op, type), address, value,
+                                       llvm::MaybeAlign(type.bytes()), kRelaxed, scope);
+  return atomic.way.previous ? b_.CreateFPExt(previous, b_.getFloatTy()) : nullptr;
+}
+
+Value* ControlEmitter::UpdateWide(const ir::Atomic& atomic, Value* address,
+                                  llvm::SyncScope::ID scope) {
+  const DType type = atomic.dst.buffer->dtype;
+  const llvm::Align align(type.bytes());
+  if (atomic.op == ir::AtomicOp::kLoad) {
+    llvm::LoadInst* load = b_.CreateAlignedLoad(exprs_.RegisterType(type), address, align);
+    load->setAtomic(kRelaxed, scope);
+    return load;
+  }
+  Value* value = exprs_.Emit(ir::MakeCast(type, atomic.value));
+  if (atomic.op == ir::AtomicOp::kStore && !atomic.way.previous) {
+    b_.CreateAlignedStore(value, address, align)->setAtomic(kRelaxed, scope);
+    return nullptr;
+  }
+  return b_.CreateAtomicRMW(AtomicOperation(atomic.op, type), address, value, align, kRelaxed,
+                            scope);
+}
+
+// No processor computes with such types in memory: the element is read, computed and swapped in,
+// again and again until nobody came between.
+Value* ControlEmitter::UpdateNarrow(const ir::Atomic& atomic, Value* address,
+                                    llvm::SyncScope::ID scope) {
+  const DType type = atomic.dst.buffer->dtype;
+  const llvm::Align align(type.bytes());
+  const Expr old = ir::MakeVar("old", type), value = ir::MakeVar("value", type);
+  if (atomic.op != ir::AtomicOp::kLoad) {
+    exprs_.BindVar(value, exprs_.Emit(ir::MakeCast(type, atomic.value)));
+  }
+  llvm::LoadInst* first = b_.CreateAlignedLoad(b_.getIntNTy(type.bits), address, align);
+  first->setAtomic(kRelaxed, scope);
+  const auto read = [&](Value* bits) {
+    return exprs_.FromStorage(b_.CreateBitCast(bits, exprs_.StorageType(type)), type);
+  };
+  if (atomic.op == ir::AtomicOp::kLoad) return read(first);
+  llvm::BasicBlock* before = b_.GetInsertBlock();
+  llvm::BasicBlock* again = NewBlock("again");
+  llvm::BasicBlock* done = NewBlock("done");
+  b_.CreateBr(again);
+  b_.SetInsertPoint(again);
+  llvm::PHINode* seen = b_.CreatePHI(first->getType(), 2);
+  seen->addIncoming(first, before);
+  Value* previous = read(seen);
+  exprs_.BindVar(old, previous);
+  Value* next =
+      b_.CreateBitCast(exprs_.EmitStored(Updated(atomic.op, old, value), 1), first->getType());
+  llvm::AtomicCmpXchgInst* swap =
+      b_.CreateAtomicCmpXchg(address, seen, next, align, kRelaxed, kRelaxed, scope);
+  Value* found = b_.CreateExtractValue(swap, 0);
+  seen->addIncoming(found, b_.GetInsertBlock());
+  b_.CreateCondBr(b_.CreateExtractValue(swap, 1), done, again);
+  b_.SetInsertPoint(done);
+  return previous;
 }
 
 std::vector<Value*> ControlEmitter::PrintedValues(const ir::Print& print) {

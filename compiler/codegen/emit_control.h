@@ -41,8 +41,8 @@ class ControlEmitter {
   // A line by C's printf, and by vprintf of a GPU.
   void EmitPrint(const ir::Print& print);
   void EmitDevicePrint(const ir::Print& print);
-  // An update of one element of 32 bits or more; narrower ones have no lowering on `target`, but
-  // for additions to floats of 16 bits where it has `halves`, by compare and swap at least.
+  // An update of one element; those below 8 bits have no lowering on `target`. With `halves` it
+  // adds to floats of 16 bits itself, by compare and swap at least.
   void EmitAtomic(const ir::Atomic& atomic, const char* target, llvm::SyncScope::ID scope,
                   bool halves = false);
   // Memory of the function itself: `elements` of `type`, at its top.
@@ -57,7 +57,13 @@ class ControlEmitter {
     llvm::BasicBlock* exit;  // where Break goes
   };
 
-  void Order(ir::MemoryOrder order, bool before);                   // of an atomic access
+  void Order(ir::MemoryOrder order, bool before);  // of an atomic access
+  // Each updates the element and returns what it was, if that is asked for.
+  llvm::Value* AddHalf(const ir::Atomic& atomic, llvm::Value* address, llvm::SyncScope::ID scope);
+  llvm::Value* UpdateWide(const ir::Atomic& atomic, llvm::Value* address,
+                          llvm::SyncScope::ID scope);
+  llvm::Value* UpdateNarrow(const ir::Atomic& atomic, llvm::Value* address,
+                            llvm::SyncScope::ID scope);
   std::vector<llvm::Value*> PrintedValues(const ir::Print& print);  // of 64 bits each
   void EmitFor(const ir::For& loop);
   void EmitWhile(const ir::While& loop);

@@ -46,6 +46,8 @@ class ExprEmitter {
   llvm::Type* StorageType(DType type);   // as memory holds it, with lanes
   // `e`, or a vector of it, as memory holds it; what was loaded is not converted there and back.
   virtual llvm::Value* EmitStored(const ir::Expr& e, int lanes);
+  // From the form in memory to that in registers.
+  virtual llvm::Value* FromStorage(llvm::Value* value, DType type);
 
   void BindVar(const ir::Expr& var, llvm::Value* value) { vars_[var.get()] = value; }
   void BindBuffer(const ir::Buffer& buffer, Place place) {
@@ -86,8 +88,6 @@ class ExprEmitter {
   virtual llvm::Value* PickFloat(ir::BinaryOp op, llvm::Value* a, llvm::Value* b);
   // min or max: the number when one is NaN.
   virtual llvm::Value* EmitExtreme(ir::BinaryOp op, llvm::Value* a, llvm::Value* b);
-  // Storage <-> register forms.
-  virtual llvm::Value* FromStorage(llvm::Value* value, DType type);
   virtual llvm::Value* ToStorage(llvm::Value* value, DType type);
   // Rounds a float register value to a narrow type's precision; other types pass through.
   virtual llvm::Value* Round(llvm::Value* value, DType type);

@@ -120,24 +120,20 @@ class Join : public FactsMutator {
         std::vector<ir::Region>{RunFrom(buffer, place, values.size())}, std::move(values));
   }
 
-  // What has no form in LLVM, or is refused.
+  // What is no atomic operation of LLVM's, or is refused. LLVM's are by compare and swap where the
+  // GPU has nothing for the type.
   Stmt Alone(const Stmt& s, const ir::Atomic& atomic) {
     const DType type = atomic.dst.buffer->dtype;
     if (type.bits >= 32) return s;
-    const Addition one = AdditionOf(s);
-    const int64_t widest = target::WidestAtomicAdd(gpu_, type);
-    // By compare and swap, or in shared memory.
-    const bool by_llvm =
-        one.atomic != nullptr ? widest == 1 : atomic.dst.buffer->scope == ir::Scope::kShared;
-    if (atomic.op == ir::AtomicOp::kAdd && widest > 0 && by_llvm) return s;
-    if (one.atomic == nullptr || widest == 0) {
-      status.Update(ir::ErrorAt(
-          program_, s->loc,
-          absl::StrCat(gpu_.name, " has no atomic update like this of ", type.ToString()),
-          "accumulate in a float32 or int32 tensor in global memory",
-          absl::StatusCode::kUnimplemented));
+    if (type.bits < 8 || type.is_bool()) {
+      status.Update(ir::ErrorAt(program_, s->loc,
+                                absl::StrCat("an atomic update of ", type.ToString()),
+                                "accumulate in a tensor of a type of 8 bits or more",
+                                absl::StatusCode::kUnimplemented));
       return s;
     }
+    const Addition one = AdditionOf(s);
+    if (one.atomic == nullptr || target::WidestAtomicAdd(gpu_, type) <= 1) return s;
     return Add(s->loc, atomic.dst.buffer, one.place, {atomic.value});
   }
 

@@ -10,7 +10,7 @@
 
 namespace kiln::passes {
 
-// Unimplemented (a diagnostic): an update of 8 or 16 bits that the GPU has no instruction for.
+// Unimplemented (a diagnostic): an update of less than 8 bits, or of a bool.
 absl::StatusOr<ir::Program> JoinAtomics(const ir::Program& program, const PassContext& context);
 
 }  // namespace kiln::passes

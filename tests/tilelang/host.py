@@ -191,7 +191,9 @@ class Compiled:
                 dims[name] = int(kwargs.pop(name))
         for index in made:
             param = self.params[index]
-            values[index] = torch.full(self.shape(param, dims), 77, dtype=DType(param["dtype"]).as_torch())
+            # What a kernel adds to begins at zero, and nobody may rely on the rest.
+            values[index] = torch.full(self.shape(param, dims), 0 if param["accumulates"] else 77,
+                                       dtype=DType(param["dtype"]).as_torch())
         self.launch(values, dims)
         results = [values[i] for i in made]
         return None if not results else results[0] if len(results) == 1 else results

@@ -66,6 +66,50 @@ PROGRAMS = {
     "linear_attention/example_mamba_chunk_state.py": "",
     "seer_attention/block_sparse_attn_tilelang.py":
         "test_topk_sparse_attention(); test_topk_sparse_attention_qlen_lt_klen()",
+    # tier 3
+    "attention_sink/example_gqa_sink_bwd_varlen.py": "main(1, 64, 128, 128, 64, 16, True)",
+    "bitnet-1.58b/kernel_benchmark/tilelang_bitnet_158_int8xint2_decode.py": "",
+    "bitnet-1.58b/kernel_benchmark/tilelang_bitnet_158_int8xint2_prefill.py": "",
+    "block_causal_attention/block_causal_attention.py": "test_block_causal_attention_all_block_sizes()",
+    "block_causal_attention/block_causal_attention_varlen.py": "test_block_causal_attention_varlen()",
+    "deepseek_mhc/example_mhc_bwd.py": "main()",
+    "deepseek_mhc/example_mhc_pre.py": "test(64, 1280, 4)",
+    "deepseek_mla/example_mla_decode_persistent.py": "main()",
+    "deepseek_mla/example_mla_decode_ws.py": "main(1, 128, 1, 1024, 512, 64)",
+    "deepseek_nsa/example_tilelang_nsa_bwd.py": "",
+    "deepseek_nsa/example_tilelang_nsa_fwd_varlen.py": "",
+    "deepseek_v32/sparse_mla_bwd.py": "test_sparse_mla_bwd(1, 64, 256, 64, 1, 576, 512, 64)",
+    "deepseek_v32/sparse_mla_fwd_pipelined.py": "test_sparse_mla_fwd_pipelined(1, 64, 1200, 128, 1, 576, 512, 128)",
+    "deepseek_v32/sparse_mla_fwd_seesaw.py": "test_sparse_mla_fwd_pipelined(1, 64, 2300, 128, 1, 576, 512, 128)",
+    "deepseek_v32/topk_selector.py": "test_topk_selector(4, 4096, 512)",
+    "deepseek_v4/sparse_attn_fwd_sm90.py": "test_correctness(1, 8, 64, 512, 128, 128)",
+    "dequantize_gemm/example_dequant_gemm_bf16_fp4_hopper.py": "main()",
+    "dequantize_gemm/example_dequant_gemm_bf16_mxfp4_hopper.py": "main(); main(with_bias=True)",
+    "dequantize_gemm/example_dequant_gemm_fine_grained.py": "main()",
+    "dequantize_gemm/example_dequant_gemm_fp4_hopper.py": "main()",
+    "dequantize_gemm/example_dequant_gemm_w4a8.py": "main()",
+    "dequantize_gemm/example_dequant_gemv_fp16xint4.py": "main()",
+    "dsa_sparse_finetune/indexer_bwd.py": "test_kernel(1, 2048, 16, 128, 64)",
+    "dsa_sparse_finetune/indexer_topk_reducesum.py": "test_kernel(1, 2048, 16, 128, 64)",
+    "dsa_sparse_finetune/sparse_mla_bwd.py": "test_sparse_mla_bwd(1, 128, 64, 1, 576, 512, 64)",
+    "dsa_sparse_finetune/sparse_mla_fwd.py": "test_sparse_mla_fwd(1, 2048, 64, 1, 576, 512, 64)",
+    "dsa_sparse_finetune/sparse_mla_topk_reducesum.py": "test_kernel(1, 2048, 16, 512, 64, 64)",
+    "flash_attention/example_gqa_bwd_tma_reduce.py":
+        "main(1, 4, 256, 64, 64, 2, False, True); main(1, 4, 256, 64, 64, 2, True, False)",
+    "flash_attention/example_gqa_bwd_tma_reduce_varlen.py":
+        "main(1, 4, 256, 64, 64, 2, False, True); main(1, 4, 256, 64, 64, 2, True, False)",
+    "gemm/example_gemm_intrinsics.py": "main(256, 256, 256)",
+    "gemm_int4/example_tilelang_gemm_int4.py": "main()",
+    "gemm_sp/example_gemm_sp.py": "main()",
+    "grouped_gemm/example_grouped_gemm_fwd_ptr.py": "test_grouped_gemm_ptr()",
+    "minference/example_vertical_slash_sparse_attn.py": "main(1, 1, 1024, 64, 100, 50)",
+    "rand/rand_uint.py": "test_rand_1d(1024, 42)",
+    "warp_specialize/example_warp_specialize_flashmla.py": "main()",
+    "warp_specialize/example_warp_specialize_gemm_barrierpipe_stage2.py": "main(256, 256, 256)",
+    "warp_specialize/example_warp_specialize_gemm_copy_0_gemm_1.py": "main(256, 256, 256)",
+    "warp_specialize/example_warp_specialize_gemm_copy_1_gemm_0.py": "main(256, 256, 256)",
+    "warp_specialize/example_warp_specialize_gemm_copy_gemm_0_1.py": "main()",
+    "warp_specialize/example_warp_specialize_gemm_softpipe_stage2.py": "main(256, 256, 256)",
 }
 
 FLA = "its reference is the package fla, whose kernels are Triton's"
@@ -110,4 +154,13 @@ ARGUMENTS = {
 }
 
 # Programs that compare by functions of their own, which raise what they find.
-OWN_WORDS = {"deepseek_v32/sparse_mla_fwd.py", "flash_decoding/example_gqa_decode.py"}
+OWN_WORDS = {
+    "deepseek_v32/sparse_mla_bwd.py",
+    "deepseek_v32/sparse_mla_fwd.py",
+    "dsa_sparse_finetune/indexer_bwd.py",
+    "dsa_sparse_finetune/indexer_topk_reducesum.py",
+    "dsa_sparse_finetune/sparse_mla_bwd.py",
+    "dsa_sparse_finetune/sparse_mla_fwd.py",
+    "dsa_sparse_finetune/sparse_mla_topk_reducesum.py",
+    "flash_decoding/example_gqa_decode.py",
+}
