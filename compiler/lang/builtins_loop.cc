@@ -241,6 +241,19 @@ absl::StatusOr<Value> MeetInCluster(Elaborator& e, const BoundArgs& args) {
   return Value::None();
 }
 
+// All blocks of the grid meet: what follows is a launch of its own (launch.cc).
+absl::StatusOr<Value> MeetInGrid(Elaborator& e, const BoundArgs& args) {
+  KILN_RETURN_IF_ERROR(e.RequireLaunch(args.loc, "T.sync_grid"));
+  if (e.region().kind != RegionKind::kLaunch) {
+    return e.Unimplemented(args.loc, "T.sync_grid() in a branch or loop",
+                           "all blocks meet between statements of T.Kernel's own block: end the "
+                           "loop before it");
+  }
+  KILN_RETURN_IF_ERROR(e.EmitNew<ir::Seq>(args.loc, std::vector<ir::Stmt>{}));
+  e.launch().grid_meetings.push_back(e.region().stmts.back());
+  return Value::None();
+}
+
 // for i, j in T.Persistent((m, n), wave_size, index): the tiles of a worker, every one once.
 absl::StatusOr<Value> Persistent(Elaborator& e, const BoundArgs& args) {
   auto* loop = e.arena().New<LoopObject>();
@@ -366,6 +379,7 @@ constexpr Builtin kRows[] = {
     {"T.cluster_sync", "", MeetInCluster},
     {"T.cluster_arrive", "", MeetInCluster},
     {"T.cluster_wait", "", MeetInCluster},
+    {"T.sync_grid", "", MeetInGrid},
     {"T.Persistent", "domain wave_size index group_size?", Persistent},
     {"T.ws", "*", WarpGroups},
     {"T.use_swizzle", "panel_size order? enable?", UseSwizzle},

@@ -138,6 +138,7 @@ class Elaborator : private ElaboratorState {
   const std::vector<ir::Axis>& grid() const { return launch_.grid; }
   bool IsAlive(int region) const { return region_alive_[region]; }
   std::optional<RandomState>& random() { return random_; }
+  const IrRegion& region() const { return regions_.back(); }  // the innermost
   int CurrentRegion() const { return regions_.empty() ? 0 : regions_.back().id; }
   // False where changing compile-time data made in `region` would be lost at run time.
   bool MayMutate(int region) const { return !InRuntimeRegion() || CurrentRegion() == region; }
@@ -304,7 +305,10 @@ class Elaborator : private ElaboratorState {
   absl::StatusOr<Flow> ExecWhile(const ast::While& node);
   absl::StatusOr<Flow> ExecWith(const ast::With& node, size_t item);
   absl::StatusOr<Flow> ExecLaunch(const ast::With& node, size_t item, LaunchObject& launch);
+  absl::Status EmitLaunch(const LaunchObject& launch, std::vector<ir::Stmt> stmts, SourceLoc loc);
   absl::Status CheckMeetings(const ir::Stmt& body);
+  absl::StatusOr<std::vector<std::vector<ir::Stmt>>> SplitAtGridMeetings(
+      std::vector<ir::Stmt> stmts);
   absl::StatusOr<Flow> ExecOnThreads(const ast::With& node, size_t item, ThreadsObject& threads);
   absl::StatusOr<Flow> ExecReturn(const ast::Return& node);
   absl::StatusOr<Flow> ExecLoopExit(bool is_break, SourceLoc loc);

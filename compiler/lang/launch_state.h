@@ -18,6 +18,7 @@ struct LaunchState {
   int64_t thread_count = 0;             // 0 where they are open
   Value cluster_rank = Value::Int(0);   // of a block in its cluster
   std::vector<SourceLoc> meetings;      // of the blocks of a cluster
+  std::vector<ir::Stmt> grid_meetings;  // of all blocks: empty statements where they meet
   std::vector<CombinerObject*> around;  // T.attr(reducer, "reduce_scope", ...), innermost last
 
   // The index of a thread of the block, x first: variables of the elaboration, which
@@ -36,6 +37,7 @@ struct LaunchState {
     grid.clear();
     around.clear();
     meetings.clear();
+    grid_meetings.clear();
     cluster_rank = Value::Int(0);
     threads = std::move(extents);
     thread_count = 1;

@@ -1,10 +1,5 @@
 // Loops and the T.Kernel block.
-#include <algorithm>
-#include <functional>
-#include <numeric>
-
 #include "absl/strings/str_cat.h"
-#include "compiler/ir/visit.h"
 #include "compiler/lang/elaborator.h"
 #include "compiler/lang/extent.h"
 
@@ -362,64 +357,9 @@ absl::StatusOr<Flow> Elaborator::ExecLaunch(const ast::With& node, size_t item,
   }
   KILN_ASSIGN_OR_RETURN(const Flow flow, ExecWith(node, item + 1));
   (void)flow;
-  ir::Stmt body = ir::MakeSeq(PopRegion(), node.loc);
-  const int64_t blocks = std::accumulate(launch.cluster.begin(), launch.cluster.end(), int64_t{1},
-                                         std::multiplies<int64_t>());
-  if (blocks > 1) KILN_RETURN_IF_ERROR(CheckMeetings(body));
-  KILN_RETURN_IF_ERROR(
-      EmitNew<ir::Launch>(node.loc, launch_.grid, launch.threads, std::move(body), launch_.notes));
+  KILN_RETURN_IF_ERROR(EmitLaunch(launch, PopRegion(), node.loc));
   launch_.Begin({});
   return Flow::kNormal;
-}
-
-// Blocks of a launch are independent: where those of a cluster meet, none of them may read what
-// another one has written.
-absl::Status Elaborator::CheckMeetings(const ir::Stmt& body) {
-  if (launch_.meetings.empty()) return absl::OkStatus();
-  std::vector<ir::Buffer> read, written;
-  const auto add = [&](std::vector<ir::Buffer>* list, const ir::Buffer& buffer) {
-    if (!buffer || buffer->scope != ir::Scope::kGlobal) return;
-    const auto view = std::find_if(views_.begin(), views_.end(),
-                                   [&](const ir::View& v) { return v.view == buffer; });
-    list->push_back(view == views_.end() ? buffer : view->base);
-  };
-  ir::Walk(
-      body,
-      [&](const ir::Stmt& s) {
-        if (const auto* store = s.As<ir::Store>()) add(&written, store->buffer);
-        if (const auto* fill = s.As<ir::Fill>()) add(&written, fill->dst.buffer);
-        if (const auto* copy = s.As<ir::Copy>()) {
-          add(&read, copy->src.buffer);
-          add(&written, copy->dst.buffer);
-        }
-        if (const auto* gemm = s.As<ir::Gemm>()) {
-          for (const ir::Region* part : {&gemm->a, &gemm->b, &gemm->c}) add(&read, part->buffer);
-          add(&written, gemm->c.buffer);
-        }
-        if (const auto* reduce = s.As<ir::Reduce>()) {
-          add(&read, reduce->src.buffer);
-          add(&written, reduce->dst.buffer);
-        }
-        if (const auto* atomic = s.As<ir::Atomic>()) {
-          add(&read, atomic->src.buffer);
-          add(&written, atomic->dst.buffer);
-        }
-        return true;
-      },
-      [&](const ir::Expr& e) {
-        if (const auto* load = e.As<ir::Load>()) add(&read, load->buffer);
-        return true;
-      });
-  for (const ir::Buffer& buffer : written) {
-    if (std::find(read.begin(), read.end(), buffer) == read.end()) continue;
-    return Unimplemented(
-        launch_.meetings[0],
-        absl::StrCat("blocks of a cluster meet in a launch that reads and writes '", buffer->name,
-                     "'"),
-        "blocks are independent here: split the launch in two, which run one "
-        "after the other");
-  }
-  return absl::OkStatus();
 }
 
 absl::StatusOr<Flow> Elaborator::ExecOnThreads(const ast::With& node, size_t item,

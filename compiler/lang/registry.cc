@@ -30,7 +30,7 @@ constexpr Refusal kRefused[] = {
     {"copy_cluster", "let each block copy for itself: those of a cluster share no memory here"},
     {"ws_op WSSync WSID WSScope WSRole WSPipeline WSSchedule annotate_ws_schedule",
      "use T.Pipelined, or give warpgroups their work with T.ws"},
-    {"alloc_cluster_barrier sync_grid tvm_storage_sync pdl_sync pdl_trigger",
+    {"alloc_cluster_barrier tvm_storage_sync pdl_sync pdl_trigger",
      "leave it out: tile ops are ordered by the program, and the compiler places barriers"},
     {"tma_load", "use T.copy"},
     {"tcgen05_gemm ptx_wgmma_ss tcgen05_gemm_blockscaled gemm_sp mma_gemm_blockscaled "

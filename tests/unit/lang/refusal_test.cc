@@ -124,6 +124,20 @@ const Refusal kOutside[] = {
      "s[i] > 0.0", "access outside 's': index 8 of dimension 0", "guard the access"},
 };
 
+// What blocks may not keep where all of them meet.
+const Refusal kGridMeetings[] = {
+    {"if n > 0:\n    T.sync_grid()\n", "T.sync_grid()", "T.sync_grid() in a branch or loop",
+     "end the loop before it", StatusCode::kUnimplemented},
+    {"for i in T.serial(4):\n    T.sync_grid()\n", "T.sync_grid()", "in a branch or loop",
+     "between statements", StatusCode::kUnimplemented},
+    {"s = T.alloc_shared((64,), T.int32)\nT.copy(v, s)\nT.sync_grid()\nT.copy(s, v)\n",
+     "T.sync_grid()", "'s' is used before and after T.sync_grid()", "through a tensor",
+     StatusCode::kUnimplemented},
+    {"first = v[bx]\nx[bx, 0] = 1.0\nT.sync_grid()\nv[first] = 1\n", "first = v[bx]",
+     "'first' is read from memory before T.sync_grid()", "read it again",
+     StatusCode::kUnimplemented},
+};
+
 const Refusal kTiles[] = {
     {"s = T.alloc_shared((8, 8), T.float32)\nT.copy(x, s)", "T.copy", "shapes that differ",
      "same extents"},
@@ -414,6 +428,7 @@ void CheckAll(const Refusal (&table)[size]) {
 TEST(Refusals, Scoping) { CheckAll(kScoping); }
 TEST(Refusals, Loops) { CheckAll(kLoops); }
 TEST(Refusals, Outside) { CheckAll(kOutside); }
+TEST(Refusals, GridMeetings) { CheckAll(kGridMeetings); }
 TEST(Refusals, Tiles) { CheckAll(kTiles); }
 TEST(Refusals, Expressions) { CheckAll(kExpressions); }
 TEST(Refusals, Statements) { CheckAll(kStatements); }

@@ -1,0 +1,207 @@
+// The launch that a T.Kernel block becomes: several, one after the other, where all its blocks
+// meet.
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/base/status.h"
+#include "compiler/ir/visit.h"
+#include "compiler/lang/elaborator.h"
+
+namespace kiln::lang {
+namespace {
+
+// What statements name.
+class Uses : public ir::Mutator {
+ public:
+  explicit Uses(const std::vector<ir::View>& views) : views_(views) {}
+
+  std::set<const ir::BufferNode*> buffers;
+  std::set<const ir::ExprNode*> vars;
+  bool loads = false;
+
+ protected:
+  ir::Buffer VisitBuffer(const ir::Buffer& b) override {
+    buffers.insert(b.get());
+    for (const ir::View& view : views_) {
+      if (view.view == b) buffers.insert(view.base.get());
+    }
+    return b;
+  }
+  ir::Expr VisitExpr(const ir::Expr& e) override {
+    if (e.As<ir::Var>() != nullptr) vars.insert(e.get());
+    loads |= e.As<ir::Load>() != nullptr;
+    return ir::Mutator::VisitExpr(e);
+  }
+
+ private:
+  const std::vector<ir::View>& views_;
+};
+
+// The notes of a launch that speak of no buffer, or of one that it names.
+std::map<std::string, std::string> NotesOf(const std::map<std::string, std::string>& notes,
+                                           const Uses& uses) {
+  std::map<std::string, std::string> own;
+  for (const auto& [key, text] : notes) {
+    const size_t colon = key.find(':');
+    const auto named = [&](const ir::BufferNode* b) {
+      return key.compare(colon + 1, std::string::npos, b->name) == 0;
+    };
+    if (colon == std::string::npos ||
+        std::any_of(uses.buffers.begin(), uses.buffers.end(), named)) {
+      own.emplace(key, text);
+    }
+  }
+  return own;
+}
+
+}  // namespace
+
+absl::Status Elaborator::EmitLaunch(const LaunchObject& launch, std::vector<ir::Stmt> stmts,
+                                    SourceLoc loc) {
+  const int64_t cluster = std::accumulate(launch.cluster.begin(), launch.cluster.end(), int64_t{1},
+                                          std::multiplies<int64_t>());
+  if (cluster > 1) KILN_RETURN_IF_ERROR(CheckMeetings(ir::MakeSeq(stmts, loc)));
+  if (launch_.grid_meetings.empty()) {
+    return EmitNew<ir::Launch>(loc, launch_.grid, launch.threads,
+                               ir::MakeSeq(std::move(stmts), loc), launch_.notes);
+  }
+  KILN_ASSIGN_OR_RETURN(std::vector<std::vector<ir::Stmt>> parts,
+                        SplitAtGridMeetings(std::move(stmts)));
+  for (size_t i = 0; i < parts.size(); ++i) {
+    ir::Stmt body = ir::MakeSeq(std::move(parts[i]), loc);
+    Uses uses(views_);
+    uses.Mutate(body);
+    ir::VarMap fresh;
+    std::vector<ir::Axis> grid = launch_.grid;
+    for (ir::Axis& axis : grid) {
+      if (i == 0) continue;
+      const ir::Expr var = ir::MakeVar(axis.var.As<ir::Var>()->name, axis.var.dtype());
+      fresh[axis.var.get()] = var;
+      axis.var = var;
+    }
+    KILN_RETURN_IF_ERROR(EmitNew<ir::Launch>(loc, std::move(grid), launch.threads,
+                                             ir::Substitute(body, fresh),
+                                             NotesOf(launch_.notes, uses)));
+  }
+  return absl::OkStatus();
+}
+
+// The statements between the meetings of all blocks. What a block keeps to itself ends with its
+// launch: a buffer belongs to the one part that touches it, and a value that later parts read is
+// computed there again.
+absl::StatusOr<std::vector<std::vector<ir::Stmt>>> Elaborator::SplitAtGridMeetings(
+    std::vector<ir::Stmt> stmts) {
+  const std::vector<ir::Stmt>& meetings = launch_.grid_meetings;
+  std::vector<std::vector<ir::Stmt>> parts(1);
+  std::vector<ir::Stmt> declared;  // Allocs of the launch, and Binds with their part
+  std::vector<size_t> part_of;
+  for (ir::Stmt& s : stmts) {
+    const auto meets = [&](const ir::Stmt& m) { return m.same_as(s); };
+    if (std::any_of(meetings.begin(), meetings.end(), meets)) {
+      parts.emplace_back();
+      continue;
+    }
+    if (s.As<ir::Alloc>() != nullptr || s.As<ir::Bind>() != nullptr) {
+      declared.push_back(s);
+      part_of.push_back(parts.size() - 1);
+    }
+    if (s.As<ir::Alloc>() == nullptr) parts.back().push_back(std::move(s));
+  }
+  std::vector<Uses> uses(parts.size(), Uses(views_));
+  for (size_t i = 0; i < parts.size(); ++i) {
+    for (const ir::Stmt& s : parts[i]) uses[i].Mutate(s);
+  }
+  for (size_t d = declared.size(); d-- > 0;) {  // from the last: what it names is declared before
+    const ir::Stmt& s = declared[d];
+    if (const auto* alloc = s.As<ir::Alloc>()) {
+      std::vector<size_t> users;
+      for (size_t i = 0; i < parts.size(); ++i) {
+        if (uses[i].buffers.contains(alloc->buffer.get())) users.push_back(i);
+      }
+      if (users.size() > 1) {
+        return Unimplemented(
+            meetings[users[1] - 1]->loc,
+            absl::StrCat("'", alloc->buffer->name, "' is used before and after T.sync_grid()"),
+            "allocate another one for what follows, and pass what blocks keep through a tensor");
+      }
+      if (users.empty()) continue;
+      if (alloc->init.defined()) uses[users[0]].Mutate(s);
+      parts[users[0]].insert(parts[users[0]].begin(), s);
+      continue;
+    }
+    const auto* bind = s.As<ir::Bind>();
+    for (size_t i = part_of[d] + 1; i < parts.size(); ++i) {
+      if (!uses[i].vars.contains(bind->var.get())) continue;
+      Uses own(views_);
+      own.Mutate(s);
+      if (own.loads) {
+        return Unimplemented(
+            s->loc,
+            absl::StrCat("'", bind->var.As<ir::Var>()->name,
+                         "' is read from memory before T.sync_grid() and used after it"),
+            "read it again after the sync");
+      }
+      const ir::Expr var = ir::MakeVar(bind->var.As<ir::Var>()->name, bind->var.dtype());
+      const ir::VarMap fresh = {{bind->var.get(), var}};
+      for (ir::Stmt& later : parts[i]) later = ir::Substitute(later, fresh);
+      parts[i].insert(parts[i].begin(), ir::MakeStmt<ir::Bind>(s->loc, var, bind->value));
+      uses[i].Mutate(s);
+    }
+  }
+  return parts;
+}
+
+// Blocks of a launch are independent: where those of a cluster meet, none of them may read what
+// another one has written.
+absl::Status Elaborator::CheckMeetings(const ir::Stmt& body) {
+  if (launch_.meetings.empty()) return absl::OkStatus();
+  std::vector<ir::Buffer> read, written;
+  const auto add = [&](std::vector<ir::Buffer>* list, const ir::Buffer& buffer) {
+    if (!buffer || buffer->scope != ir::Scope::kGlobal) return;
+    const auto view = std::find_if(views_.begin(), views_.end(),
+                                   [&](const ir::View& v) { return v.view == buffer; });
+    list->push_back(view == views_.end() ? buffer : view->base);
+  };
+  ir::Walk(
+      body,
+      [&](const ir::Stmt& s) {
+        if (const auto* store = s.As<ir::Store>()) add(&written, store->buffer);
+        if (const auto* fill = s.As<ir::Fill>()) add(&written, fill->dst.buffer);
+        if (const auto* copy = s.As<ir::Copy>()) {
+          add(&read, copy->src.buffer);
+          add(&written, copy->dst.buffer);
+        }
+        if (const auto* gemm = s.As<ir::Gemm>()) {
+          for (const ir::Region* part : {&gemm->a, &gemm->b, &gemm->c}) add(&read, part->buffer);
+          add(&written, gemm->c.buffer);
+        }
+        if (const auto* reduce = s.As<ir::Reduce>()) {
+          add(&read, reduce->src.buffer);
+          add(&written, reduce->dst.buffer);
+        }
+        if (const auto* atomic = s.As<ir::Atomic>()) {
+          add(&read, atomic->src.buffer);
+          add(&written, atomic->dst.buffer);
+        }
+        return true;
+      },
+      [&](const ir::Expr& e) {
+        if (const auto* load = e.As<ir::Load>()) add(&read, load->buffer);
+        return true;
+      });
+  for (const ir::Buffer& buffer : written) {
+    if (std::find(read.begin(), read.end(), buffer) == read.end()) continue;
+    return Unimplemented(
+        launch_.meetings[0],
+        absl::StrCat("blocks of a cluster meet in a launch that reads and writes '", buffer->name,
+                     "'"),
+        "blocks are independent here: split the launch in two, which run one "
+        "after the other");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace kiln::lang
