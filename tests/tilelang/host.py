@@ -30,7 +30,7 @@ TORCH_TYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": 
 ALIASES = {"half": "float16", "float": "float32", "double": "float64", "int": "int32"}
 NARROW = ("float8_e4m3fn", "float8_e5m2", "float8_e4m3", "uint16", "uint32", "uint64")
 
-options = types.SimpleNamespace(kilnc=None, folder=None, seed=0)
+options = types.SimpleNamespace(kilnc=None, folder=None, arch=None)
 
 
 class Unsupported(Exception):
@@ -132,27 +132,39 @@ def type_name(dtype):
     return str(dtype).replace("torch.", "")
 
 
+def kilnc(*words):
+    command = [options.kilnc, *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise KilnFailed(f"{' '.join(command)}\n{done.stderr.strip()}")
+
+
 class Compiled:
-    """One artifact for this processor; calling it runs it on PyTorch's tensors."""
+    """One kernel with its arguments; calling it runs it on PyTorch's tensors: natively, or, where options name a
+    GPU, every thread of every block interpreted on the instructions for it."""
 
     def __init__(self, path, entry, arguments, results):
-        self.path, self.entry, self.arguments = path, entry, arguments
-        key = hashlib.sha256(repr((str(path), entry, sorted(arguments.items()))).encode())
-        stem = pathlib.Path(options.folder, key.hexdigest()[:16])
-        command = [options.kilnc, "emit", str(path), "-e", entry, "-s", "so", "-o", f"{stem}.so",
-                   "--manifest", f"{stem}.json"]
+        self.entry = entry
+        self.what = [str(path), "-e", entry]
         for name, value in arguments.items():
-            command += ["-a", f"{name}={value}"]
-        if not stem.with_suffix(".so").exists():
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode:
-                raise KilnFailed(f"{' '.join(command)}\n{done.stderr.strip()}")
-        self.manifest = json.loads(stem.with_suffix(".json").read_text())
-        self.function = getattr(ctypes.CDLL(str(stem.with_suffix(".so"))), self.manifest["name"])
+            self.what += ["-a", f"{name}={value}"]
+        if options.arch:
+            self.what += ["--arch", options.arch]
+        key = hashlib.sha256(repr(self.what).encode())
+        self.stem = pathlib.Path(options.folder, key.hexdigest()[:16])
+        self.compile()
+        self.manifest = json.loads(self.stem.with_suffix(".json").read_text())
         self.params = self.manifest["params"]
         self.results = results  # positions among the parameters, or names
         self.latency = self.ref_latency = 1.0
         self.config = {}
+
+    def compile(self):
+        if options.arch:
+            kilnc("emit", *self.what, "-s", "manifest", "-o", f"{self.stem}.json")
+            return
+        kilnc("emit", *self.what, "-s", "so", "-o", f"{self.stem}.so", "--manifest", f"{self.stem}.json")
+        self.library = ctypes.CDLL(f"{self.stem}.so")
 
     def made(self, index, param):
         if self.results is None:
@@ -210,20 +222,43 @@ class Compiled:
                 tensors.append(dense)
             else:
                 scalars.append(value)
+        if options.arch:
+            self.interpret(tensors, scalars, dims)
+        else:
+            self.run(tensors, scalars, dims)
+        for value, dense in back:
+            value.data.copy_(dense)
+
+    def run(self, tensors, scalars, dims):
         arguments = [ctypes.c_void_p(t.data_ptr() if t.numel() else 64) for t in tensors]
         arguments += [ctypes.c_int64(int(v)) for v in scalars]
         arguments += [ctypes.c_int64(dims[name]) for name in self.manifest.get("dims", [])]
-        code = self.function(None, *arguments)
+        code = getattr(self.library, self.manifest["name"])(None, *arguments)
         if code:
             raise KilnFailed(f"{self.entry} returned {code}")
-        for value, dense in back:
-            value.data.copy_(dense)
+
+    def interpret(self, tensors, scalars, dims):
+        words, files = ["run", *self.what, "--on-threads"], {}
+        names = [p["name"] for p in self.params if p["kind"] == "tensor"]
+        for name, tensor in zip(names, tensors):
+            files[name] = pathlib.Path(options.folder, f"{os.getpid()}_{name}")
+            _bytes(tensor).tofile(files[name])
+            words += ["-i", f"{name}={files[name]}", "-o", f"{name}={files[name]}"]
+        for name, value in zip([p["name"] for p in self.params if p["kind"] != "tensor"], scalars):
+            words += ["-r", f"{name}={value}"]
+        for name, value in dims.items():
+            words += ["-r", f"{name}={value}"]
+        kilnc(*words)
+        for name, tensor in zip(names, tensors):
+            _bytes(tensor)[...] = np.fromfile(files[name], dtype=np.uint8).reshape(_bytes(tensor).shape)
 
     def check(self, param, value, dims):
         if not isinstance(value, torch.Tensor):
             raise TypeError(f"'{param['name']}' of {self.entry} is a tensor, not {value!r}")
         shape, dtype = self.shape(param, dims), DType(param["dtype"]).as_torch()
-        if list(value.shape) != shape or value.dtype != dtype:
+        bytes_of = (torch.int8, torch.uint8)  # nibbles, which PyTorch has no type for
+        same = value.dtype == dtype or (value.dtype in bytes_of and dtype in bytes_of)
+        if list(value.shape) != shape or not same:
             raise TypeError(f"'{param['name']}' of {self.entry} is {dtype} {shape}, not {value.dtype} "
                             f"{list(value.shape)}")
 
@@ -239,6 +274,12 @@ class Compiled:
         if name.startswith("__"):
             raise AttributeError(name)
         return Symbol()
+
+
+def _bytes(tensor):
+    """The memory of a dense tensor, as NumPy sees it: bfloat16 it knows not."""
+    same = {2: torch.int16, 4: torch.int32, 8: torch.int64, 1: torch.uint8}[tensor.element_size()]
+    return tensor.reshape(-1).view(same).numpy().view(np.uint8)
 
 
 class Profiler:
@@ -651,9 +692,9 @@ def counted(function):
     return compare
 
 
-def install(kilnc, folder):
+def install(compiler, folder, arch=None):
     """From here on `import tilelang` is this, and "cuda" the processor. Returns the mode to run in."""
-    options.kilnc, options.folder = str(kilnc), str(folder)
+    options.kilnc, options.folder, options.arch = str(compiler), str(folder), arch
     os.environ.setdefault("PYTHONHASHSEED", "0")
     sys.meta_path.insert(0, Finder())
     for module in _modules():

@@ -72,16 +72,16 @@ PROGRAMS = {
     "bitnet-1.58b/kernel_benchmark/tilelang_bitnet_158_int8xint2_prefill.py": "",
     "block_causal_attention/block_causal_attention.py": "test_block_causal_attention_all_block_sizes()",
     "block_causal_attention/block_causal_attention_varlen.py": "test_block_causal_attention_varlen()",
-    "deepseek_mhc/example_mhc_bwd.py": "main()",
     "deepseek_mhc/example_mhc_pre.py": "test(64, 1280, 4)",
     "deepseek_mla/example_mla_decode_persistent.py": "main()",
     "deepseek_mla/example_mla_decode_ws.py": "main(1, 128, 1, 1024, 512, 64)",
-    "deepseek_nsa/example_tilelang_nsa_bwd.py": "",
-    "deepseek_nsa/example_tilelang_nsa_fwd_varlen.py": "",
     "deepseek_v32/sparse_mla_bwd.py": "test_sparse_mla_bwd(1, 64, 256, 64, 1, 576, 512, 64)",
     "deepseek_v32/sparse_mla_fwd_pipelined.py": "test_sparse_mla_fwd_pipelined(1, 64, 1200, 128, 1, 576, 512, 128)",
     "deepseek_v32/sparse_mla_fwd_seesaw.py": "test_sparse_mla_fwd_pipelined(1, 64, 2300, 128, 1, 576, 512, 128)",
-    "deepseek_v32/topk_selector.py": "test_topk_selector(4, 4096, 512)",
+    "deepseek_v32/topk_selector.py":
+        "x = torch.randn(4, 4096)\n"
+        "got = tl_topk(x, torch.zeros(4).int(), torch.full((4,), 4096).int(), 512)\n"
+        "assert all(set(a.tolist()) == set(b.tolist()) for a, b in zip(got, torch.topk(x, 512)[1]))",
     "deepseek_v4/sparse_attn_fwd_sm90.py": "test_correctness(1, 8, 64, 512, 128, 128)",
     "dequantize_gemm/example_dequant_gemm_bf16_fp4_hopper.py": "main()",
     "dequantize_gemm/example_dequant_gemm_bf16_mxfp4_hopper.py": "main(); main(with_bias=True)",
@@ -100,10 +100,7 @@ PROGRAMS = {
         "main(1, 4, 256, 64, 64, 2, False, True); main(1, 4, 256, 64, 64, 2, True, False)",
     "gemm/example_gemm_intrinsics.py": "main(256, 256, 256)",
     "gemm_int4/example_tilelang_gemm_int4.py": "main()",
-    "gemm_sp/example_gemm_sp.py": "main()",
     "grouped_gemm/example_grouped_gemm_fwd_ptr.py": "test_grouped_gemm_ptr()",
-    "minference/example_vertical_slash_sparse_attn.py": "main(1, 1, 1024, 64, 100, 50)",
-    "rand/rand_uint.py": "test_rand_1d(1024, 42)",
     "warp_specialize/example_warp_specialize_flashmla.py": "main()",
     "warp_specialize/example_warp_specialize_gemm_barrierpipe_stage2.py": "main(256, 256, 256)",
     "warp_specialize/example_warp_specialize_gemm_copy_0_gemm_1.py": "main(256, 256, 256)",
@@ -129,6 +126,12 @@ NOT_HERE = {
     "gemm_fp8/example_tilelang_gemm_fp8_2xAcc.py": FLOAT8,
     "flash_attention/example_gqa_fwd_varlen.py": "it compares with the package flash_attn",
     "flash_attention/example_mha_fwd_varlen.py": "it compares with the package flash_attn",
+    "deepseek_mhc/example_mhc_bwd.py": "it wants the package tqdm",
+    "deepseek_nsa/example_tilelang_nsa_bwd.py": FLA,
+    "deepseek_nsa/example_tilelang_nsa_fwd_varlen.py": FLA,
+    "minference/example_vertical_slash_sparse_attn.py": "it builds an extension of PyTorch",
+    "gemm_sp/example_gemm_sp.py": "Kiln has no T.gemm_sp",
+    "rand/rand_uint.py": "it compares with Triton",
     "gdn/example_chunk_delta_h.py": FLA,
     "gdn/example_chunk_o.py": FLA,
     "gdn/example_chunk_scaled_dot_kkt.py": FLA,
@@ -141,6 +144,19 @@ NOT_HERE = {
     "linear_attention/example_linear_attn_bwd.py": FLA,
     "linear_attention/example_linear_attn_fwd.py": FLA,
     "gemm_tcgen05/gemm_mma.py": "a kernel without a program",
+}
+
+REFUSED = {  # by the compiler, in these words
+    "bitnet-1.58b/kernel_benchmark/tilelang_bitnet_158_int8xint2_decode.py": "'T.import_source' is not supported",
+    "bitnet-1.58b/kernel_benchmark/tilelang_bitnet_158_int8xint2_prefill.py": "it is an import that kernels do not know",
+    "block_causal_attention/block_causal_attention_varlen.py": "it is an import that kernels do not know",
+    "deepseek_mhc/example_mhc_pre.py": "'T.tfloat32' is not supported",
+    "dequantize_gemm/example_dequant_gemm_bf16_fp4_hopper.py": "it is an import that kernels do not know",
+    "dequantize_gemm/example_dequant_gemm_bf16_mxfp4_hopper.py": "it is an import that kernels do not know",
+    "dequantize_gemm/example_dequant_gemm_fine_grained.py": "it is an import that kernels do not know",
+    "dequantize_gemm/example_dequant_gemv_fp16xint4.py": "'tilelang.DataType' cannot be called here",
+    "gemm/example_gemm_intrinsics.py": "it is an import that kernels do not know",
+    "grouped_gemm/example_grouped_gemm_fwd_ptr.py": "a buffer of handle",
 }
 
 ARGUMENTS = {
@@ -157,6 +173,7 @@ ARGUMENTS = {
 OWN_WORDS = {
     "deepseek_v32/sparse_mla_bwd.py",
     "deepseek_v32/sparse_mla_fwd.py",
+    "deepseek_v32/topk_selector.py",
     "dsa_sparse_finetune/indexer_bwd.py",
     "dsa_sparse_finetune/indexer_topk_reducesum.py",
     "dsa_sparse_finetune/sparse_mla_bwd.py",

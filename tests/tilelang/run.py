@@ -5,8 +5,8 @@
 
 Each program of programs.py imports `tilelang` and gets host.py; it compares what its kernels compute with its own
 PyTorch reference. Prints a line a file: ok with the number of comparisons, WRONG where a comparison or an
-artifact failed, REFUSED where the compiler did, skipped where the program needs a package that is not here. Exit code 1
-when one is wrong or refused. Needs Debian's python3-torch.
+artifact failed, REFUSED where the compiler did, refused where it is known to, skipped where the program needs what is
+not here. Exit code 1 when one is WRONG or REFUSED. Needs Debian's python3-torch.
 """
 import argparse
 import concurrent.futures
@@ -21,14 +21,14 @@ import traceback
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path.insert(0, str(HERE))
-from programs import ARGUMENTS, NOT_HERE, OWN_WORDS, PROGRAMS  # noqa: E402
+from programs import ARGUMENTS, NOT_HERE, OWN_WORDS, PROGRAMS, REFUSED  # noqa: E402
 
 
-def child(checkout, file, kilnc, folder):
+def child(checkout, file, options):
     """Runs one program in this process; its last line says how it ended."""
     import host
     path = pathlib.Path(checkout, "examples", file).resolve()
-    mode = host.install(kilnc, folder)
+    mode = host.install(options.kilnc, options.folder, options.arch)
     sys.path.insert(0, str(path.parent))
     sys.argv = [str(path), *ARGUMENTS.get(file, "").split()]
     statement = PROGRAMS.get(file, "")
@@ -44,7 +44,8 @@ def child(checkout, file, kilnc, folder):
         return f"skipped {error}"
     except host.KilnFailed as error:
         traceback.print_exc()
-        return f"REFUSED {error}".replace("\n", " | ")
+        known = file in REFUSED and REFUSED[file] in str(error)
+        return f"refused {REFUSED[file]}" if known else f"REFUSED {error}".replace("\n", " | ")
     except Exception as error:  # whatever a program raises
         traceback.print_exc()
         return f"WRONG {type(error).__name__}: {error}".replace("\n", " | ")[:600]
@@ -60,6 +61,8 @@ def run(options, file, folder):
     if file in NOT_HERE:
         return f"skipped {NOT_HERE[file]}", 0.0
     command = ["/usr/bin/python3", __file__, "--child", file, "--kilnc", options.kilnc, "--folder", folder]
+    if options.arch:
+        command += ["--arch", options.arch]
     start = time.monotonic()
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=options.limit)
@@ -75,6 +78,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("files", nargs="*")
     parser.add_argument("--kilnc", default=str(ROOT / "build/bin/kilnc"))
+    parser.add_argument("--arch", help="a GPU, whose threads are interpreted instead of running natively")
     parser.add_argument("--limit", type=float, default=300, help="seconds a program")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--verbose", action="store_true")
@@ -85,7 +89,7 @@ def main():
     if not checkout:
         parser.error("KILN_TILELANG names no checkout of TileLang")
     if options.child:
-        print(child(checkout, options.child, options.kilnc, options.folder))
+        print(child(checkout, options.child, options))
         return 0
     files = options.files or [*PROGRAMS, *NOT_HERE]
     counts = {}
@@ -97,7 +101,7 @@ def main():
             counts[words.split()[0]] = counts.get(words.split()[0], 0) + 1
             print(f"{file:64} {seconds:6.1f} s  {words}", flush=True)
     print(", ".join(f"{n} {what}" for what, n in sorted(counts.items())))
-    return 1 if set(counts) - {"ok", "skipped"} else 0
+    return 1 if set(counts) - {"ok", "refused", "skipped"} else 0
 
 
 if __name__ == "__main__":
