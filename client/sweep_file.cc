@@ -18,6 +18,7 @@
 #include "compiler/base/dtype.h"
 #include "compiler/base/status.h"
 #include "compiler/lang/pass_options.h"
+#include "compiler/lang/source_bundle.h"
 #include "proto/limits.h"
 
 namespace kiln::client {
@@ -161,7 +162,7 @@ absl::Status SweepFile::ReadKernel(const YAML::Node& node, Scope* scope) {
     return reader_.Error(node, absl::StrCat("cannot read the kernel ", path.string()),
                          "check its permissions");
   }
-  scope->draft->spec.kernel_source = text.str();
+  scope->draft->spec.kernel_source = lang::WithImportedFiles(text.str(), path.string());
   scope->draft->spec.kernel_path = path.lexically_normal().string();
   scope->draft->spec.template_name.clear();
   return absl::OkStatus();

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 
 namespace kiln {
 namespace {
@@ -23,6 +24,19 @@ absl::string_view SourceFile::Line(int line) const {
     rest.remove_prefix(end + 1);
   }
   return {};
+}
+
+SourceFile::Place SourceFile::PlaceOf(int line) const {
+  Place place = {path, line};
+  absl::string_view rest = text;
+  for (int current = 1; current < line; ++current) {
+    const size_t end = rest.find('\n');
+    absl::string_view here = rest.substr(0, end);
+    if (absl::ConsumePrefix(&here, kFileMark)) place = {std::string(here), line - current};
+    if (end == absl::string_view::npos) break;
+    rest.remove_prefix(end + 1);
+  }
+  return place;
 }
 
 std::string Diagnostic::Render() const {
@@ -83,8 +97,10 @@ std::optional<Diagnostic> DiagnosticOf(const absl::Status& status) {
 absl::Status ErrorAt(const SourceFile& file, SourceLoc loc, std::string message, std::string remedy,
                      absl::StatusCode code) {
   Diagnostic d;
-  d.path = file.path;
+  const SourceFile::Place place = file.PlaceOf(loc.line);
+  d.path = place.path;
   d.loc = loc;
+  d.loc.line = place.line;
   d.message = std::move(message);
   d.remedy = std::move(remedy);
   d.source_line = std::string(file.Line(loc.line));

@@ -19,7 +19,17 @@ struct SourceFile {
   std::string text;
   // The text of 1-based `line` without its newline; empty when out of range.
   absl::string_view Line(int line) const;
+
+  struct Place {
+    std::string path;
+    int line = 0;
+  };
+  // The file that the line comes from, and its number there (lang/source_bundle.h).
+  Place PlaceOf(int line) const;
 };
+
+// Begins a line behind which the text of another file stands, whose path follows.
+inline constexpr char kFileMark[] = "# kiln: from here on the text of ";
 
 // A half-open range of columns on one line; line and column are 1-based, 0 means unknown.
 struct SourceLoc {

@@ -343,11 +343,16 @@ void Machine::AddNote(std::string note) {
 absl::Status Machine::status() const {
   if (!failure_) return absl::OkStatus();
   Diagnostic d;
-  d.path = program_.source ? program_.source->path : program_.name;
+  d.path = program_.name;
   d.loc = failure_->loc;
   d.message = failure_->message;
   d.remedy = failure_->remedy;
-  if (program_.source) d.source_line = std::string(program_.source->Line(d.loc.line));
+  if (program_.source) {
+    const SourceFile::Place place = program_.source->PlaceOf(d.loc.line);
+    d.source_line = std::string(program_.source->Line(d.loc.line));
+    d.path = place.path;
+    d.loc.line = place.line;
+  }
   d.notes = failure_->notes;
   return DiagnosticStatus(d, failure_->code);
 }

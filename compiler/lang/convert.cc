@@ -29,12 +29,19 @@ SourceLoc Elaborator::Known(SourceLoc loc) const {
   return loc;
 }
 
+std::string Elaborator::At(SourceLoc loc) const {
+  const SourceFile::Place place = file().PlaceOf(loc.line);
+  return absl::StrCat(place.path, ":", place.line, ":", loc.column);
+}
+
 absl::Status Elaborator::Error(SourceLoc loc, std::string message, std::string remedy,
                                absl::StatusCode code) {
   loc = Known(loc);
   Diagnostic d;
-  d.path = file().path;
+  const SourceFile::Place place = file().PlaceOf(loc.line);
+  d.path = place.path;
   d.loc = loc;
+  d.loc.line = place.line;
   d.message = std::move(message);
   d.remedy = std::move(remedy);
   d.source_line = std::string(file().Line(loc.line));
@@ -46,8 +53,7 @@ absl::Status Elaborator::Error(SourceLoc loc, std::string message, std::string r
       d.notes.push_back("... more calls");
       break;
     }
-    d.notes.push_back(absl::StrCat("in ", f->what, " '", f->name, "', called at ", file().path, ":",
-                                   f->call.line, ":", f->call.column));
+    d.notes.push_back(absl::StrCat("in ", f->what, " '", f->name, "', called at ", At(f->call)));
   }
   return DiagnosticStatus(d, code);
 }

@@ -52,6 +52,7 @@ class Elaborator : private ElaboratorState {
   absl::Status Error(SourceLoc loc, std::string message, std::string remedy,
                      absl::StatusCode code = absl::StatusCode::kInvalidArgument);
   absl::Status Unimplemented(SourceLoc loc, std::string message, std::string remedy);
+  std::string At(SourceLoc loc) const;  // "k.py:3:7"
   absl::Status Exhausted(SourceLoc loc, std::string message);
   // Open elaboration: the value of `e`'s tunables is needed here. Returned as an error.
   absl::Status NeedConcrete(SourceLoc loc, const ir::Expr& e, std::string why);
@@ -221,6 +222,8 @@ class Elaborator : private ElaboratorState {
   absl::StatusOr<Value> ReadName(const ast::Name& name, bool keep_variable);
   absl::StatusOr<Value> ReadBinding(absl::string_view name, Binding* binding, SourceLoc loc);
   absl::StatusOr<Value> ReadGlobal(absl::string_view name, SourceLoc loc, size_t before);
+  absl::StatusOr<Value> ReadGlobalOf(const SourceSection& section, absl::string_view name,
+                                     SourceLoc loc, size_t before);
   absl::Status RunGlobal(size_t statement);
   absl::Status UnknownName(absl::string_view name, SourceLoc loc);
   absl::Status Bind(absl::string_view name, Value value, SourceLoc loc, bool fresh = false);

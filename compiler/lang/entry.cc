@@ -110,10 +110,11 @@ absl::StatusOr<Value> Elaborator::ParseArgument(absl::string_view name, const st
       if (const auto* constant = expr->As<ast::Constant>()) return e->EvalConstant(*constant);
       if (const auto* id = expr->As<ast::Name>()) {
         if (const auto type = ParseDType(id->id)) return Value::OfDType(*type);
-        if (e->module_.globals.contains(id->id)) return e->ReadGlobal(id->id, id->loc, SIZE_MAX);
+        const auto& globals = e->module_.sections[0].globals;
+        if (globals.contains(id->id)) return e->ReadGlobal(id->id, id->loc, SIZE_MAX);
         std::vector<std::string> known = {"float32", "float16", "bfloat16",
                                           "int32",   "None",    "True"};
-        for (const auto& global : e->module_.globals) known.emplace_back(global.first);
+        for (const auto& global : globals) known.emplace_back(global.first);
         std::sort(known.begin(), known.end());
         return absl::InvalidArgumentError(
             absl::StrCat("unknown name '", id->id, "'. ", DidYouMean(id->id, known, "")));

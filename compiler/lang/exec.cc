@@ -249,7 +249,7 @@ std::vector<std::string> Elaborator::ValueChain(ast::ExprPtr expr, bool data_onl
       if (b.origin != nullptr) {
         absl::StrAppend(&note, " (from ", b.origin, ")");
       } else if (b.loc.known()) {
-        absl::StrAppend(&note, " (set at ", file().path, ":", b.loc.line, ":", b.loc.column, ")");
+        absl::StrAppend(&note, " (set at ", At(b.loc), ")");
       }
       notes.push_back(std::move(note));
       break;
@@ -325,12 +325,24 @@ absl::Status Elaborator::ExecImport(const ast::Import& node) {
     }
     return Bind(name.alias, value, node.loc, /*fresh=*/true);
   };
+  const SourceSection& here = module_.SectionAt(node.loc);
+  const std::string from = AbsoluteName(node.module, here.module, here.package);
   for (const ast::ImportedName& name : node.names) {
     if (node.module.empty()) {
       KILN_RETURN_IF_ERROR(bind(name, name.whole_path ? name.alias : name.path));
       continue;
     }
     if (name.path == "*") continue;  // names are looked up in the module when they are read
+    const std::string path = absl::StrCat(from, from.empty() ? "" : ".", name.path);
+    const SourceSection* file = module_.FindSection(from);
+    const bool submodule =  // a package's file that it imports itself, or gives no other meaning
+        module_.FindSection(path) != nullptr &&
+        (file == &here || file == nullptr || !file->globals.contains(name.path));
+    if (file != nullptr && !submodule) {
+      KILN_ASSIGN_OR_RETURN(const Value value, ReadGlobalOf(*file, name.path, node.loc, SIZE_MAX));
+      KILN_RETURN_IF_ERROR(Bind(name.alias, value, node.loc, /*fresh=*/true));
+      continue;
+    }
     const Module* module = FindModule(node.module);
     if (module != nullptr && FindModule(absl::StrCat(node.module, ".", name.path)) == nullptr) {
       const absl::StatusOr<Value> member = GetMember(*module, name.path, node.loc);
@@ -345,7 +357,7 @@ absl::Status Elaborator::ExecImport(const ast::Import& node) {
           Bind(name.alias, Value::Of(Type::kUnknown, unknown), node.loc, /*fresh=*/true));
       continue;
     }
-    KILN_RETURN_IF_ERROR(bind(name, absl::StrCat(node.module, ".", name.path)));
+    KILN_RETURN_IF_ERROR(bind(name, path));
   }
   return absl::OkStatus();
 }

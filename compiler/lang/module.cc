@@ -5,7 +5,10 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "compiler/lang/value.h"
 
 namespace kiln::lang {
@@ -208,27 +211,99 @@ void CollectTouched(StmtPtr stmt, std::vector<absl::string_view>* names) {
   });
 }
 
-void IndexGlobals(ParsedModule* module) {
-  for (size_t i = 0; i < module->tree->body.size(); ++i) {
-    StmtPtr stmt = module->tree->body[i];
-    if (IsMainGuard(stmt)) continue;
-    if (const auto* import = stmt->As<ast::Import>()) {
-      for (const ast::ImportedName& name : import->names) {
-        if (name.path == "*") module->star_imports.push_back(import->module);
-      }
+namespace {
+
+// The files of the text, by the lines that name them; each ends where the next one begins.
+std::vector<SourceSection> SectionsOf(absl::string_view text) {
+  std::vector<SourceSection> sections(1);
+  int number = 1;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    ++number;
+    if (!absl::ConsumePrefix(&line, kFileMark)) continue;
+    SourceSection section;
+    section.first_line = number;
+    absl::ConsumeSuffix(&line, ".py");
+    section.package = absl::ConsumeSuffix(&line, "/__init__");
+    section.module = absl::StrReplaceAll(line, {{"/", "."}});
+    sections.push_back(std::move(section));
+  }
+  return sections;
+}
+
+void IndexStatement(size_t i, StmtPtr stmt, SourceSection* section) {
+  if (const auto* import = stmt->As<ast::Import>()) {
+    for (const ast::ImportedName& name : import->names) {
+      if (name.path != "*") continue;
+      section->star_imports.push_back(
+          AbsoluteName(import->module, section->module, section->package));
     }
-    std::vector<absl::string_view> names;
-    CollectBindings(stmt, &names);
-    std::sort(names.begin(), names.end());
-    names.erase(std::unique(names.begin(), names.end()), names.end());
-    for (absl::string_view name : names) module->globals[name].push_back({i, true});
+  }
+  std::vector<absl::string_view> names;
+  CollectBindings(stmt, &names);
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  for (absl::string_view name : names) section->globals[name].push_back({i, true});
+  Walk(stmt, [&](StmtPtr s) {
+    const absl::string_view name = MutatedName(s);
+    if (name.empty() || std::binary_search(names.begin(), names.end(), name)) return;
+    std::vector<Touch>& touches = section->globals[name];
+    if (touches.empty() || touches.back().statement != i) touches.push_back({i, false});
+  });
+}
+
+}  // namespace
+
+void IndexGlobals(ParsedModule* module) {
+  module->sections = SectionsOf(module->file->text);
+  const ast::Block& body = module->tree->body;
+  size_t i = 0;
+  for (size_t at = 0; at < module->sections.size(); ++at) {
+    SourceSection& section = module->sections[at];
+    const bool ends = at + 1 < module->sections.size();
+    section.first = i;
+    for (; i < body.size(); ++i) {
+      if (ends && body[i]->loc.line >= module->sections[at + 1].first_line) break;
+      if (!IsMainGuard(body[i])) IndexStatement(i, body[i], &section);
+    }
+    section.last = i;
+  }
+}
+
+const SourceSection& ParsedModule::SectionAt(SourceLoc loc) const {
+  size_t at = sections.size();
+  while (--at > 0 && loc.line < sections[at].first_line) {
+  }
+  return sections[at];
+}
+
+std::string AbsoluteName(absl::string_view name, absl::string_view importer, bool package) {
+  if (!absl::ConsumePrefix(&name, ".")) return std::string(name);
+  std::vector<absl::string_view> parts;
+  if (!importer.empty()) parts = absl::StrSplit(importer, '.');
+  if (!package && !parts.empty()) parts.pop_back();
+  while (absl::ConsumePrefix(&name, ".")) {
+    if (!parts.empty()) parts.pop_back();
+  }
+  if (!name.empty()) parts.push_back(name);
+  return absl::StrJoin(parts, ".");
+}
+
+const SourceSection* ParsedModule::FindSection(absl::string_view module) const {
+  for (size_t at = 1; at < sections.size(); ++at) {
+    if (sections[at].module == module) return &sections[at];
+  }
+  return nullptr;
+}
+
+std::vector<const ast::Import*> ImportsOf(const ast::Ast& tree) {
+  std::vector<const ast::Import*> imports;
+  for (StmtPtr stmt : tree.body) {
+    if (IsMainGuard(stmt)) continue;
     Walk(stmt, [&](StmtPtr s) {
-      const absl::string_view name = MutatedName(s);
-      if (name.empty() || std::binary_search(names.begin(), names.end(), name)) return;
-      std::vector<Touch>& touches = module->globals[name];
-      if (touches.empty() || touches.back().statement != i) touches.push_back({i, false});
+      if (const auto* import = s->As<ast::Import>()) imports.push_back(import);
     });
   }
+  return imports;
 }
 
 bool HasDecorator(const ast::Function& function, absl::string_view name) {
@@ -298,6 +373,12 @@ void AddKernels(const ast::Block& block, const std::vector<const ast::Function*>
   }
 }
 
+// The kernel file's own: what other files define is there to be imported.
+ast::Block OwnStatements(const ParsedModule& module) {
+  const ast::Block& all = module.tree->body;
+  return {all.begin(), all.begin() + static_cast<std::ptrdiff_t>(module.sections[0].last)};
+}
+
 }  // namespace
 
 std::string FoundKernel::Name() const {
@@ -308,7 +389,7 @@ std::string FoundKernel::Name() const {
 
 std::vector<FoundKernel> FindKernels(const ParsedModule& module) {
   ast::Block top;
-  for (StmtPtr stmt : module.tree->body) {
+  for (StmtPtr stmt : OwnStatements(module)) {
     if (stmt->kind == ast::StmtKind::kFunction) top.push_back(stmt);
   }
   std::vector<FoundKernel> kernels;
@@ -318,7 +399,8 @@ std::vector<FoundKernel> FindKernels(const ParsedModule& module) {
 
 FoundKernel FindFunction(const ParsedModule& module, absl::string_view path) {
   FoundKernel found;
-  const ast::Block* block = &module.tree->body;
+  const ast::Block own = OwnStatements(module);
+  const ast::Block* block = &own;
   for (absl::string_view part : absl::StrSplit(path, '.')) {
     if (found.function != nullptr) found.around.push_back(found.function);
     found.function = nullptr;

@@ -27,18 +27,36 @@ struct Touch {
   bool binds = true;
 };
 
+// The top level of one of the files whose text the source holds (source_bundle.h).
+struct SourceSection {
+  std::string module;    // "a.b" of a/b.py; empty: the kernel file itself
+  bool package = false;  // a/b/__init__.py
+  int first_line = 0;
+  size_t first = 0, last = 0;  // of the tree's statements, half-open
+  absl::flat_hash_map<absl::string_view, std::vector<Touch>> globals;  // in source order
+  std::vector<std::string> star_imports;  // modules of `from m import *`
+};
+
 struct ParsedModule {
   std::shared_ptr<const SourceFile> file;
   std::unique_ptr<const ast::Ast> tree;
-  absl::flat_hash_map<absl::string_view, std::vector<Touch>> globals;  // in source order
-  std::vector<std::string> star_imports;  // modules of `from m import *`
+  std::vector<SourceSection> sections;  // the kernel file's first
+  // The one that a position is in.
+  const SourceSection& SectionAt(SourceLoc loc) const;
+  // Null: no file of the source.
+  const SourceSection* FindSection(absl::string_view module) const;
   const ast::Function* entry = nullptr;
   std::vector<const ast::Function*> around;  // functions that the entry stands in, outermost first
   EntryStyle style = EntryStyle::kFactory;
 };
 
-// Fills `globals`.
+// Fills `sections`.
 void IndexGlobals(ParsedModule* module);
+// What `name` of `from name import ...` means in the module `importer`: "a.b" for "." + "b" in
+// "a.c".
+std::string AbsoluteName(absl::string_view name, absl::string_view importer, bool package);
+// The imports of a file outside of its functions and classes, in order.
+std::vector<const ast::Import*> ImportsOf(const ast::Ast& tree);
 // The names that a statement binds, nested blocks included, functions' bodies excluded.
 void CollectBindings(ast::StmtPtr stmt, std::vector<absl::string_view>* names);
 // Those, and the names of what it changes (x.append(...), x[...] = ...).

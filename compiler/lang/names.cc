@@ -103,10 +103,15 @@ absl::StatusOr<Value> Elaborator::ReadName(const ast::Name& name, bool keep_vari
 }
 
 absl::StatusOr<Value> Elaborator::ReadGlobal(absl::string_view name, SourceLoc loc, size_t before) {
-  const auto found = module_.globals.find(name);
+  return ReadGlobalOf(module_.SectionAt(loc), name, loc, before);
+}
+
+absl::StatusOr<Value> Elaborator::ReadGlobalOf(const SourceSection& section, absl::string_view name,
+                                               SourceLoc loc, size_t before) {
+  const auto found = section.globals.find(name);
   const Touch* binder = nullptr;
   size_t binder_at = 0;
-  if (found != module_.globals.end()) {
+  if (found != section.globals.end()) {
     for (size_t i = 0; i < found->second.size(); ++i) {
       const Touch& touch = found->second[i];
       if (touch.statement >= before) break;
@@ -120,7 +125,11 @@ absl::StatusOr<Value> Elaborator::ReadGlobal(absl::string_view name, SourceLoc l
     const auto& builtins = PythonBuiltins().members;
     const auto builtin = builtins.find(name);
     if (builtin != builtins.end()) return builtin->second;
-    for (const std::string& path : module_.star_imports) {
+    for (const std::string& path : section.star_imports) {
+      const SourceSection* other = module_.FindSection(path);
+      if (other != nullptr && other->globals.contains(name)) {
+        return ReadGlobalOf(*other, name, loc, SIZE_MAX);
+      }
       const Module* module = FindModule(path);
       if (module == nullptr) continue;
       const absl::StatusOr<Value> member = GetMember(*module, std::string(name), loc);
@@ -143,8 +152,8 @@ absl::StatusOr<Value> Elaborator::ReadGlobal(absl::string_view name, SourceLoc l
     do {
       if (at-- > 0) continue;
       return Error(loc,
-                   absl::StrCat("'", name, "' has no value: the statement that binds it at line ",
-                                module_.tree->body[binder->statement]->loc.line, " did not do so"),
+                   absl::StrCat("'", name, "' has no value: the statement that binds it at ",
+                                At(module_.tree->body[binder->statement]->loc), " did not do so"),
                    "give it a value on every path");
     } while (!touches[at].binds);
   }
@@ -177,7 +186,7 @@ std::vector<std::string> Elaborator::VisibleNames() const {
   for (const Scope* scope = frame_->scope; scope != nullptr; scope = scope->parent) {
     for (const auto& entry : scope->names) names.emplace_back(entry.first);
   }
-  for (const auto& entry : module_.globals) names.emplace_back(entry.first);
+  for (const auto& entry : module_.sections[0].globals) names.emplace_back(entry.first);
   for (const auto& entry : PythonBuiltins().members) names.push_back(entry.first);
   std::sort(names.begin(), names.end());
   return names;

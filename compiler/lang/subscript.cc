@@ -292,6 +292,9 @@ absl::StatusOr<Value> Elaborator::GetAttribute(const Value& self, const std::str
     case Type::kModule:
       return GetMember(*self.module(), attr, loc);
     case Type::kUnknown: {
+      if (const SourceSection* file = module_.FindSection(self.unknown().path)) {
+        return ReadGlobalOf(*file, attr, loc, SIZE_MAX);
+      }
       auto* node = arena_.New<UnknownObject>();
       node->path = absl::StrCat(self.unknown().path, ".", attr);
       node->reason = self.unknown().reason;

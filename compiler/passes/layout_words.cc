@@ -23,8 +23,10 @@ absl::Status LayoutWords::Error(SourceLoc loc, std::string message, std::string 
   Diagnostic d;
   d.loc = loc;
   if (program_.source) {
-    d.path = program_.source->path;
-    d.source_line = std::string(program_.source->Line(d.loc.line));
+    const SourceFile::Place place = program_.source->PlaceOf(loc.line);
+    d.source_line = std::string(program_.source->Line(loc.line));
+    d.path = place.path;
+    d.loc.line = place.line;
   }
   d.message = std::move(message);
   d.remedy = std::move(remedy);

@@ -12,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "compiler/base/status.h"
 #include "compiler/lang/interface.h"
+#include "compiler/lang/source_bundle.h"
 #include "compiler/target/host_arch.h"
 #include "compiler/templates/templates.h"
 
@@ -73,7 +74,8 @@ absl::StatusOr<codegen::CompileInput> ReadInput(const KernelOptions& o) {
     input.kernel_path = absl::StrCat(name, ".py");
     input.entry = std::string(found->entry);
   } else {
-    KILN_ASSIGN_OR_RETURN(input.kernel_source, ReadFile(o.kernel));
+    KILN_ASSIGN_OR_RETURN(std::string text, ReadFile(o.kernel));
+    input.kernel_source = lang::WithImportedFiles(std::move(text), o.kernel);
     input.kernel_path = o.kernel;
   }
   if (!o.entry.empty()) input.entry = o.entry;

@@ -149,7 +149,6 @@ NOT_HERE = {
 REFUSED = {  # by the compiler, in these words
     "bitnet-1.58b/kernel_benchmark/tilelang_bitnet_158_int8xint2_decode.py": "'T.import_source' is not supported",
     "bitnet-1.58b/kernel_benchmark/tilelang_bitnet_158_int8xint2_prefill.py": "it is an import that kernels do not know",
-    "block_causal_attention/block_causal_attention_varlen.py": "it is an import that kernels do not know",
     "deepseek_mhc/example_mhc_pre.py": "'T.tfloat32' is not supported",
     "dequantize_gemm/example_dequant_gemm_bf16_fp4_hopper.py": "it is an import that kernels do not know",
     "dequantize_gemm/example_dequant_gemm_bf16_mxfp4_hopper.py": "it is an import that kernels do not know",

@@ -1,0 +1,93 @@
+#include "compiler/lang/source_bundle.h"
+
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <set>
+#include <sstream>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "compiler/base/diagnostic.h"
+#include "compiler/lang/builtin.h"
+#include "compiler/lang/kernel.h"
+#include "compiler/lang/module.h"
+#include "compiler/lang/parser.h"
+
+namespace kiln::lang {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kMaxFiles = 64;
+
+struct File {
+  std::string module;
+  bool package = false;
+  std::string relative;  // its path in the kernel file's folder
+  std::string text;
+};
+
+std::optional<std::string> Read(const fs::path& path, size_t room) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error) || fs::file_size(path, error) > room) return std::nullopt;
+  std::ifstream stream(path, std::ios::binary);
+  std::ostringstream text;
+  text << stream.rdbuf();
+  if (!stream) return std::nullopt;
+  return text.str();
+}
+
+std::optional<File> Find(const fs::path& folder, const std::string& module, size_t room) {
+  const std::string base = absl::StrReplaceAll(module, {{".", "/"}});
+  for (const bool package : {false, true}) {
+    const std::string relative = absl::StrCat(base, package ? "/__init__.py" : ".py");
+    if (auto text = Read(folder / relative, room)) {
+      return File{module, package, relative, *std::move(text)};
+    }
+  }
+  return std::nullopt;
+}
+
+// Modules that statements of the file import, in order; nullopt when it is not Python.
+std::optional<std::vector<std::string>> ModulesOf(const File& file) {
+  const auto tree = ParseSource(SourceFile{file.relative, file.text}, Limits{});
+  if (!tree.ok()) return std::nullopt;
+  std::vector<std::string> modules;
+  for (const ast::Import* import : ImportsOf(**tree)) {
+    const std::string from = AbsoluteName(import->module, file.module, file.package);
+    if (!from.empty()) modules.push_back(from);
+    for (const ast::ImportedName& name : import->names) {
+      if (name.path == "*") continue;
+      // A name of a package may be a file of it.
+      modules.push_back(from.empty() ? name.path : absl::StrCat(from, ".", name.path));
+    }
+  }
+  return modules;
+}
+
+}  // namespace
+
+std::string WithImportedFiles(std::string text, const std::string& path) {
+  if (absl::StrContains(text, kFileMark)) return text;  // it has them
+  const size_t limit = static_cast<size_t>(Limits{}.source_bytes);
+  const fs::path folder = fs::path(path).parent_path();
+  std::vector<File> files = {{"", false, path, text}};
+  std::set<std::string> seen;
+  for (size_t i = 0; i < files.size(); ++i) {
+    const auto imports = ModulesOf(files[i]);
+    if (!imports.has_value()) continue;
+    if (i > 0) absl::StrAppend(&text, "\n", kFileMark, files[i].relative, "\n", files[i].text);
+    for (const std::string& module : *imports) {
+      if (FindModule(module) != nullptr || !seen.insert(module).second) continue;
+      if (files.size() > kMaxFiles || text.size() >= limit) break;
+      auto file = Find(folder, module, limit - text.size());
+      if (file.has_value()) files.push_back(*std::move(file));
+    }
+  }
+  return text;
+}
+
+}  // namespace kiln::lang

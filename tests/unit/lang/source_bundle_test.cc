@@ -1,0 +1,144 @@
+// Kernel files that import from files next to them: which files travel, where names are looked up,
+// and what a diagnostic calls a position.
+#include "compiler/lang/source_bundle.h"
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/unit/lang/lang_test_util.h"
+
+namespace kiln::lang {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr char kKernel[] = R"(
+@tilelang.jit
+def kernel(n=4):
+    @T.prim_func
+    def main(x: T.Tensor((64,), "float32")):
+        with T.Kernel(4, threads=32) as b:
+            VALUES
+    return main
+)";
+
+class SourceBundle : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ =
+        fs::path(testing::TempDir()) /
+        absl::StrCat("bundle_", testing::UnitTest::GetInstance()->current_test_info()->name());
+    fs::remove_all(folder_);
+  }
+
+  void Write(const std::string& name, const std::string& text) {
+    fs::create_directories((folder_ / name).parent_path());
+    std::ofstream(folder_ / name) << text;
+  }
+
+  // The text of a kernel that begins with `head` and stores `statements`.
+  std::string Text(const std::string& head, const std::string& statements) {
+    std::string kernel = kKernel;
+    kernel.replace(kernel.find("VALUES"), 6, statements);
+    return WithImportedFiles(
+        absl::StrCat("import tilelang\nimport tilelang.language as T\n", head, kernel),
+        (folder_ / "k.py").string());
+  }
+
+  std::string Elaborated(const std::string& text) {
+    const auto program = ElaborateText(text);
+    return program.ok() ? ir::ToString(*program) : std::string(program.status().message());
+  }
+
+  fs::path folder_;
+};
+
+TEST_F(SourceBundle, NamesAreLookedUpInTheFileThatUsesThem) {
+  Write("helper.py",
+        "from pkg.deep import offset\nSCALE = 3\n\ndef scaled(v):\n    return v * SCALE + "
+        "offset(v)\n");
+  Write("pkg/__init__.py", "from .deep import SCALE as DEEP\nfrom . import other\n");
+  Write("pkg/deep.py", "SCALE = 100\n\ndef offset(v):\n    return SCALE\n");
+  Write("pkg/other.py", "from ..helper import SCALE\nBOTH = SCALE + 1\n");
+  const std::string text = Text(
+      "from helper import scaled as grown\nimport helper\nimport pkg.other\nfrom pkg import DEEP, "
+      "other\n"
+      "SCALE = 7\n",
+      "x[0] = grown(2) + SCALE\n            x[1] = helper.SCALE\n            x[2] = DEEP\n"
+      "            x[3] = other.BOTH\n            x[4] = pkg.other.BOTH");
+  const std::string program = Elaborated(text);
+  EXPECT_THAT(program, HasSubstr("x[0] = 113"));  // 2 * 3 + 100, and this file's 7
+  EXPECT_THAT(program, HasSubstr("x[1] = 3"));
+  EXPECT_THAT(program, HasSubstr("x[2] = 100"));
+  EXPECT_THAT(program, HasSubstr("x[3] = 4"));
+  EXPECT_THAT(program, HasSubstr("x[4] = 4"));
+  EXPECT_EQ(WithImportedFiles(text, (folder_ / "k.py").string()), text) << "once is enough";
+}
+
+TEST_F(SourceBundle, AMacroBringsItsFile) {
+  Write(
+      "tiles.py",
+      "import tilelang.language as T\nWIDTH = 5\n\n@T.macro\ndef put(t, at):\n    t[at] = WIDTH\n");
+  EXPECT_THAT(Elaborated(Text("from tiles import *\n", "put(x, 1)")), HasSubstr("x[1] = 5"));
+}
+
+TEST_F(SourceBundle, APositionIsOneOfItsOwnFile) {
+  Write("helper.py",
+        "import torch\n\ndef checked(v):\n    assert v < 3, 'too much'\n    return v\n");
+  const auto program = ElaborateText(Text("from helper import checked\n", "x[0] = checked(n)"));
+  const auto d = DiagnosticOf(program.status());
+  ASSERT_TRUE(d.has_value()) << program.status();
+  EXPECT_EQ(d->path, "helper.py");
+  EXPECT_EQ(d->loc.line, 4);
+  EXPECT_THAT(d->source_line, HasSubstr("assert v < 3"));
+  EXPECT_THAT(std::string(program.status().message()), HasSubstr("called at k.py:10:20"));
+}
+
+TEST_F(SourceBundle, WhatIsNoFileOrNotPythonStaysAnUnknownImport) {
+  Write("broken.py", "def f(:\n");
+  Write("math.py", "pi = 3\n");
+  const std::string text =
+      Text("import math\nfrom broken import f\nfrom absent import g\n", "x[0] = math.pi");
+  EXPECT_THAT(text, Not(HasSubstr(kFileMark)));
+  EXPECT_THAT(Elaborated(text), HasSubstr("x[0] = 3.14"));
+  EXPECT_THAT(Elaborated(Text("from broken import f\n", "x[0] = f(1)")),
+              HasSubstr("'broken.f' cannot be called here"));
+  Write("helper.py", "def f(v):\n    return v\n");
+  EXPECT_THAT(Elaborated(Text("from helper import g\n", "x[0] = g(1)")),
+              HasSubstr("unknown name 'g'"));
+}
+
+TEST_F(SourceBundle, FilesThatImportEachOther) {
+  Write("a.py",
+        "from b import two\n\ndef one():\n    return 1\n\ndef three():\n    return two() + 1\n");
+  Write("b.py", "from a import one\n\ndef two():\n    return one() + 1\n");
+  EXPECT_THAT(Elaborated(Text("from a import three\n", "x[0] = three()")), HasSubstr("x[0] = 3"));
+  Write("c.py", "from d import V\nU = V\n");
+  Write("d.py", "from c import U\nV = U\n");
+  EXPECT_THAT(Elaborated(Text("from c import U\n", "x[0] = U")), HasSubstr("break the cycle"));
+}
+
+TEST_F(SourceBundle, OnlyTheKernelFilesKernelsAreItsOwn) {
+  Write("other.py",
+        absl::StrCat("import tilelang\nimport tilelang.language as T\nP = 2\n", kKernel));
+  const std::string text = Text("from other import P\n", "x[0] = P");
+  EXPECT_THAT(text, HasSubstr(kFileMark));
+  EXPECT_THAT(Elaborated(text), HasSubstr("x[0] = 2"));  // one kernel: none needs to be named
+}
+
+TEST_F(SourceBundle, ATextStaysWithinItsLimit) {
+  Write("large.py", std::string(1 << 20, '#') + "\nP = 2\n");
+  Write("small.py", "Q = 2\n");
+  const std::string text = Text("from large import P\nfrom small import Q\n", "x[0] = Q");
+  EXPECT_LT(text.size(), size_t{1} << 20);
+  EXPECT_THAT(Elaborated(text), HasSubstr("x[0] = 2"));
+}
+
+}  // namespace
+}  // namespace kiln::lang
