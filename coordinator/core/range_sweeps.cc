@@ -114,6 +114,7 @@ void Core::Impl::AdvanceRange(Sweep* sweep) {
 void Core::Impl::AskForSize(Sweep* sweep, RangeStep step, int64_t size) {
   sweep->asked.insert(size);
   PendingSubmit pending;
+  pending.asked_ns = now_.mono_ns;
   pending.spec = SpecAt(sweep->row, sweep->status.range(), step, size);
   pending.spec_digest = SpecDigest(pending.spec);
   pending.arch = sweep->row.arch();

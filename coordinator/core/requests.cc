@@ -65,6 +65,7 @@ void Core::Impl::On(Submit& event) {
   const absl::Status admitted = Admit(event.spec);
   PendingSubmit pending;
   pending.requests = {event.request};
+  pending.asked_ns = now_.mono_ns;
   pending.spec_digest = SpecDigest(event.spec);
   pending.spec = std::move(event.spec);
   if (IsEmptySweep(pending.spec)) {
@@ -151,11 +152,13 @@ std::string Core::Impl::ArchMissText(const std::string& target) const {
     }
     for (const v1::ArchRecord& record : worker->info.archs()) known.insert(record.name());
   }
-  return absl::StrCat("no worker with a profile slot has reported a device for target '", target,
-                      "'; ",
-                      known.empty() ? "no worker is attached"
-                                    : absl::StrCat("reported: ", absl::StrJoin(known, ", ")),
-                      quarantined, ". Attach such a worker, or name another target");
+  return absl::StrCat(
+      "no worker with a profile slot has reported a device for target '", target, "'; ",
+      known.empty() ? "no worker is attached"
+                    : absl::StrCat("reported: ", absl::StrJoin(known, ", ")),
+      quarantined,
+      ". Start kiln-worker --coordinator ADDRESS on a machine that has one, or name "
+      "another target");
 }
 
 void Core::Impl::StartOrWait(PendingSubmit pending) {
@@ -386,6 +389,12 @@ void Core::Impl::On(ListActive& event) {
 void Core::Impl::On(ListWorkers& event) {
   v1::ListWorkersResponse response;
   for (const auto& [name, worker] : workers_) *response.add_workers() = Describe(*worker);
+  v1::SweepSpec spec;
+  spec.set_target(event.target);
+  v1::ArchRecord arch;
+  if (!event.target.empty() && !ResolveArch(spec, &arch)) {
+    response.set_nobody(ArchMissText(event.target));
+  }
   out_.replies.push_back({event.request, ReplyBody(std::move(response))});
 }
 
