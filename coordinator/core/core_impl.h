@@ -35,6 +35,7 @@ class Core::Impl {
 
   // -- requests.cc: what clients ask --
   void On(Submit& event);
+  void NoteAsked(Sweep* sweep);
   void On(Lookup& event);
   void On(Expanded& event);
   void On(Cancel& event);

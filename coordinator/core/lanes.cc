@@ -147,12 +147,23 @@ void Core::Impl::LoseLanes(Worker* worker) {
   }
 }
 
+// The worker is there, but a device that is quarantined is not.
 void Core::Impl::BackLanes(Worker* worker) {
   worker->lost = false;
+  std::set<std::string> gone;
+  for (const v1::QuarantinedDevice& device : worker->info.quarantined()) {
+    gone.insert(absl::StrCat(worker->name(), "/", device.device()));
+  }
   for (const auto& [digest, sweep] : sweeps_) {
     if (sweep->terminal()) continue;
+    const int64_t now = sweep->running_ns(now_.mono_ns);
     for (auto& [device, lane] : sweep->lanes) {
-      if (IsOf(device, *worker)) lane.Back(sweep->timeline, sweep->running_ns(now_.mono_ns));
+      if (!IsOf(device, *worker)) continue;
+      if (gone.count(device) == 0) {
+        lane.Back(sweep->timeline, now);
+      } else {
+        lane.Lose(sweep->timeline, now, lane.settled());  // what it ran last does not count
+      }
     }
   }
 }

@@ -59,6 +59,14 @@ void Core::Impl::ReplySubmit(const PendingSubmit& pending, v1::SubmitSweepRespon
   }
 }
 
+// A part of a range is from now on a sweep of its own too: it is listed, and does not end with the
+// range.
+void Core::Impl::NoteAsked(Sweep* sweep) {
+  if (sweep->row.parent().empty() || sweep->status.asked()) return;
+  sweep->status.set_asked(true);
+  sweep->status_dirty = true;
+}
+
 void Core::Impl::On(Submit& event) {
   const absl::Status valid = NormaliseSpec(&event.spec);
   if (!valid.ok()) return ReplyStatus(event.request, valid);
@@ -78,6 +86,7 @@ void Core::Impl::On(Submit& event) {
     if (sweep->row.spec_digest() != pending.spec_digest || sweep->terminal()) continue;
     v1::SubmitSweepResponse response;
     response.set_sweep(digest);
+    NoteAsked(sweep.get());
     return ReplySubmit(pending, response, false);
   }
   if (!admitted.ok()) return ReplyStatus(event.request, admitted);
@@ -327,6 +336,7 @@ void Core::Impl::AnswerSubmit(const PendingSubmit& pending, Expanded& event) {
   }
   Sweep* active = FindSweep(event.sweep);
   if (active != nullptr) {
+    NoteAsked(active);
     response.set_sweep(event.sweep);
     return ReplySubmit(pending, response, false);
   }

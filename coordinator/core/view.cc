@@ -38,13 +38,14 @@ std::string Core::Impl::WaitReason(const Sweep& sweep) const {
   if (sweep.running[0] + sweep.running[1] + sweep.running[2] > 0) return sweep.status.message();
   const std::string& arch = sweep.row.arch().name();
   if (sweep.row.spec().template_() == "empty") return sweep.status.message();
-  if (sweep.row.spec().has_range()) {  // waits if all its parts do
+  if (sweep.row.spec().has_range()) {  // waits if one of its parts does and none runs
     std::string reason;
     for (const auto& [digest, size] : sweep.at_size) {
       auto part = sweeps_.find(digest);
       if (part == sweeps_.end()) continue;
-      reason = WaitReason(*part->second);
-      if (reason.empty()) break;
+      const auto& running = part->second->running;
+      if (running[kCompilePool] + running[kProfilePool] > 0) return sweep.status.message();
+      if (reason.empty()) reason = WaitReason(*part->second);
     }
     return reason.empty() ? sweep.status.message() : reason;
   }

@@ -192,7 +192,9 @@ void Core::Impl::Adopt(Worker* worker, const v1::Register& message, v1::Welcome*
 }
 
 void Core::Impl::Heartbeat(Worker* worker, const v1::Heartbeat& message) {
+  const bool other = worker->info.quarantined_size() != message.quarantined_size();
   *worker->info.mutable_quarantined() = message.quarantined();
+  if (other) BackLanes(worker);
   const int64_t deadline = now_.mono_ns + SecondsToNs(options_.lease_seconds);
   for (const v1::RunningTask& running : message.running()) {
     auto it = tasks_.find(running.task());

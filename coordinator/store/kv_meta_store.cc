@@ -335,7 +335,8 @@ absl::StatusOr<SweepListing> KvMetaStore::ListSweeps(int limit, absl::string_vie
         const v1::SweepRow& row = record->row;
         if (row.submitted_unix_ms() < oldest_ms) return false;
         if (filter.active_only && IsTerminal(record->status.state())) return true;
-        if (filter.without_parts && !row.parent().empty()) return true;
+        const bool part = !row.parent().empty() && !record->status.asked();
+        if (filter.without_parts && part) return true;
         if (!filter.parts_of.empty() && row.parent() != filter.parts_of) return true;
         listing.sweeps.emplace_back(std::move(record->row), std::move(record->status));
         return true;

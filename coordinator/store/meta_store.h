@@ -70,7 +70,7 @@ struct FarmState {
 
 struct SweepFilter {
   bool active_only = false;
-  bool without_parts = false;  // not those that a range is made of
+  bool without_parts = false;  // not those that a range is made of, and nobody else asked for
   std::string parts_of = {};   // only those of this range
 };
 

@@ -240,6 +240,7 @@ TYPED_TEST(MetaStoreTest, PartsAreListedWithTheirRangeOrNotAtAll) {
     store::Batch batch = NewSweep(DigestOf(i), 100 + i, 0);
     // 2 and 3 are ranges; their parts alternate.
     if (i > 3 && i < 10) batch.sweeps[0].set_parent(DigestOf(2 + i % 2));
+    if (i == 8) batch.statuses[0].set_asked(true);
     this->Commit(batch);
   }
   store::MetaStore* const store = this->store_.get();
@@ -247,8 +248,9 @@ TYPED_TEST(MetaStoreTest, PartsAreListedWithTheirRangeOrNotAtAll) {
   EXPECT_THAT(DigestsListed(store, {}), SizeIs(12));
   store::SweepFilter own;
   own.without_parts = true;
-  EXPECT_THAT(DigestsListed(store, own), ElementsAre(DigestOf(11), DigestOf(10), DigestOf(3),
-                                                     DigestOf(2), DigestOf(1), DigestOf(0)));
+  EXPECT_THAT(DigestsListed(store, own),
+              ElementsAre(DigestOf(11), DigestOf(10), DigestOf(8), DigestOf(3), DigestOf(2),
+                          DigestOf(1), DigestOf(0)));
   store::SweepFilter parts;
   parts.parts_of = DigestOf(3);
   EXPECT_THAT(DigestsListed(store, parts), ElementsAre(DigestOf(9), DigestOf(7), DigestOf(5)));

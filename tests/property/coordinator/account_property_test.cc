@@ -271,6 +271,7 @@ TEST(AccountProperty, ARangeHasTheTimeOfItsParts) {
       own += Seconds(device, Work());
       EXPECT_LT(Seconds(device, {"first"}), 0.2 * sweep->time().elapsed_seconds()) << seed;
       if (crashes) continue;
+      EXPECT_GT(Seconds(device, {"decide"}), 0) << "between two phases nothing is under way";
       EXPECT_EQ(Seconds(device, {"others"}), 0) << "seed " << seed;
       double truth = 0;
       int tasks = 0;

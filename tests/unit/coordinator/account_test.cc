@@ -152,6 +152,20 @@ TEST_F(AccountTest, AWorkerThatIsAwayIsLostTime) {
       UnorderedElementsAre(Pair("measure", 2000), Pair("lost", 6000), Pair("handover", 500)));
 }
 
+TEST_F(AccountTest, AQuarantinedDeviceIsLost) {
+  CompileAll(sweep_);
+  const std::vector<v1::Task> screens = Leased(false, sweep_);
+  Wait(1);
+  Measured(screens[0], 1, 0, {{"measure", 1}});
+  Wait(2);
+  v1::WorkerMessage message;
+  message.mutable_heartbeat()->add_quarantined()->set_device("gpu0");
+  rig_.Turn(core::WorkerSaid{connection_, message});
+  Wait(3);
+  EXPECT_THAT(Parts(rig_.Show(sweep_)),
+              UnorderedElementsAre(Pair("measure", 1000), Pair("lost", 5000)));
+}
+
 TEST_F(AccountTest, ARestartForgetsNothingThatWasTold) {
   Wait(2);
   CompileAll(sweep_);
