@@ -106,7 +106,8 @@ int RunAndLook(InProcessFarm* farm, uint64_t seed) {
   int looks = 0;
   int quiet = 0;
   for (int step = 0; step < 4000; ++step) {
-    farm->RunFor(0.05 + 0.3 * rng.Uniform());
+    // While no coordinator is up nothing may happen for a second, and then no time passes.
+    farm->RunFor(farm->up() ? 0.05 + 0.3 * rng.Uniform() : 2);
     std::vector<core::RequestId> asked;
     bool running = false;
     for (const std::string& digest : Digests(farm)) {
@@ -156,7 +157,8 @@ TEST(AccountProperty, PartsAddUpWhateverHappens) {
     looks += RunAndLook(&farm, seed);
     for (const std::string& digest : Digests(&farm)) {
       const auto record = farm.meta()->GetSweep(digest, false);
-      ASSERT_TRUE(core::IsTerminal(record->status.state())) << "seed " << seed;
+      ASSERT_TRUE(core::IsTerminal(record->status.state()))
+          << "seed " << seed << " " << record->status.progress().ShortDebugString();
       ExpectWhole(record->status, absl::StrCat("seed ", seed));
       lanes += record->status.lanes_size();
       for (const v1::LaneRow& lane : record->status.lanes()) {
@@ -271,7 +273,8 @@ TEST(AccountProperty, ARangeHasTheTimeOfItsParts) {
       own += Seconds(device, Work());
       EXPECT_LT(Seconds(device, {"first"}), 0.2 * sweep->time().elapsed_seconds()) << seed;
       if (crashes) continue;
-      EXPECT_GT(Seconds(device, {"decide"}), 0) << "between two phases nothing is under way";
+      EXPECT_GT(Seconds(device, {"decide"}), 0) << "between two phases nothing is under way: seed "
+                                                << seed << " " << sweep->time().ShortDebugString();
       EXPECT_EQ(Seconds(device, {"others"}), 0) << "seed " << seed;
       double truth = 0;
       int tasks = 0;
