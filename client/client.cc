@@ -59,13 +59,15 @@ class RpcClient : public Client {
                                      const CallOptions& options) override;
   absl::StatusOr<std::vector<Compiled>> Compile(SweepSpec spec,
                                                 const CallOptions& options) override;
-  absl::StatusOr<std::vector<SweepSummary>> List(int limit, bool active_only,
+  absl::StatusOr<std::vector<SweepSummary>> List(const ListRequest& wanted,
                                                  const CallOptions& options) override;
   absl::StatusOr<SweepDetails> Show(const std::string& sweep, bool with_candidates,
                                     const CallOptions& options) override;
   absl::StatusOr<SweepState> Cancel(const std::string& sweep, const std::string& reason,
                                     const CallOptions& options) override;
   absl::StatusOr<std::vector<WorkerInfo>> Workers(const CallOptions& options) override;
+  absl::StatusOr<std::string> WhyNobody(const std::string& target,
+                                        const CallOptions& options) override;
   absl::StatusOr<GarbageReport> CollectGarbage(int64_t target_bytes, bool dry_run,
                                                const CallOptions& options) override;
   absl::StatusOr<int64_t> Backup(const std::string& directory, const CallOptions& options) override;
@@ -338,13 +340,15 @@ absl::StatusOr<Fetched> RpcClient::FetchConfig(const FetchRequest& request, Comp
   return fetched;
 }
 
-absl::StatusOr<std::vector<SweepSummary>> RpcClient::List(int limit, bool active_only,
+absl::StatusOr<std::vector<SweepSummary>> RpcClient::List(const ListRequest& wanted,
                                                           const CallOptions& options) {
   std::vector<SweepSummary> sweeps;
   v1::ListSweepsRequest request;
-  request.set_active_only(active_only);
+  request.set_active_only(wanted.active_only);
+  request.set_without_parts(wanted.without_parts);
+  request.set_parts_of(wanted.parts_of);
   while (true) {
-    const int left = limit > 0 ? limit - static_cast<int>(sweeps.size()) : kPageSize;
+    const int left = wanted.limit > 0 ? wanted.limit - static_cast<int>(sweeps.size()) : kPageSize;
     if (left <= 0) return sweeps;
     request.set_limit(std::min(left, kPageSize));
     KILN_ASSIGN_OR_RETURN(const v1::ListSweepsResponse response,
@@ -383,6 +387,15 @@ absl::StatusOr<std::vector<WorkerInfo>> RpcClient::Workers(const CallOptions& op
   std::vector<WorkerInfo> workers;
   for (const v1::WorkerInfo& worker : response.workers()) workers.push_back(FromProto(worker));
   return workers;
+}
+
+absl::StatusOr<std::string> RpcClient::WhyNobody(const std::string& target,
+                                                 const CallOptions& options) {
+  v1::ListWorkersRequest request;
+  request.set_target(target);
+  KILN_ASSIGN_OR_RETURN(const v1::ListWorkersResponse response,
+                        Call(&v1::Tuning::Stub::ListWorkers, request, options));
+  return response.nobody();
 }
 
 absl::StatusOr<GarbageReport> RpcClient::CollectGarbage(int64_t target_bytes, bool dry_run,

@@ -489,8 +489,26 @@ SweepSummary FromProto(const v1::SweepSummary& proto) {
   summary.progress = FromProto(proto.progress());
   summary.submitted = FromUnixMillis(proto.submitted_unix_ms());
   summary.finished = FromUnixMillis(proto.finished_unix_ms());
+  summary.parent = proto.parent();
+  if (proto.has_range()) summary.range = FromProto(proto.range());
   return summary;
 }
+
+namespace {
+
+TimeAccount FromProto(const v1::TimeAccount& proto) {
+  TimeAccount time;
+  time.before_seconds = proto.before_seconds();
+  time.elapsed_seconds = proto.elapsed_seconds();
+  time.sweep = {proto.sweep().begin(), proto.sweep().end()};
+  for (const v1::DeviceTime& device : proto.devices()) {
+    time.devices.push_back(
+        {device.device(), {device.seconds().begin(), device.seconds().end()}, device.idle_share()});
+  }
+  return time;
+}
+
+}  // namespace
 
 SweepDetails FromProto(const v1::GetSweepResponse& proto) {
   SweepDetails details;
@@ -505,6 +523,7 @@ SweepDetails FromProto(const v1::GetSweepResponse& proto) {
   details.device_model = proto.arch().device_model();
   details.seconds = {proto.seconds().begin(), proto.seconds().end()};
   if (proto.has_range()) details.range = FromProto(proto.range());
+  if (proto.has_time()) details.time = FromProto(proto.time());
   return details;
 }
 

@@ -122,13 +122,21 @@ class Client {
                                     const std::map<std::string, std::string>& arguments,
                                     const CallOptions& options = {});
   // Newest first; `limit` 0 = all.
-  virtual absl::StatusOr<std::vector<SweepSummary>> List(int limit, bool active_only,
+  // The newest first.
+  virtual absl::StatusOr<std::vector<SweepSummary>> List(const ListRequest& request,
                                                          const CallOptions& options = {}) = 0;
+  absl::StatusOr<std::vector<SweepSummary>> List(int limit, bool active_only,
+                                                 const CallOptions& options = {}) {
+    return List(ListRequest{limit, active_only, false, ""}, options);
+  }
   virtual absl::StatusOr<SweepDetails> Show(const std::string& sweep, bool with_candidates,
                                             const CallOptions& options = {}) = 0;
   virtual absl::StatusOr<SweepState> Cancel(const std::string& sweep, const std::string& reason,
                                             const CallOptions& options = {}) = 0;
   virtual absl::StatusOr<std::vector<WorkerInfo>> Workers(const CallOptions& options = {}) = 0;
+  // Why no worker can measure for this target now; empty = one can.
+  virtual absl::StatusOr<std::string> WhyNobody(const std::string& target,
+                                                const CallOptions& options = {}) = 0;
   // Drops unpinned artifacts until at most `target_bytes` are left; 0 = the configured limit.
   virtual absl::StatusOr<GarbageReport> CollectGarbage(int64_t target_bytes, bool dry_run,
                                                        const CallOptions& options = {}) = 0;

@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "client/kiln_range.h"
 
 namespace kiln::client {
 
@@ -38,14 +39,6 @@ struct CheckPolicy {
   double atol = 0;
   std::vector<uint64_t> seeds;  // empty = default
   int samples = 0;              // 0 = default
-};
-
-// One dimension as a range of sizes, both ends included: what comes out is one object for all.
-struct ShapeRange {
-  std::string name;  // a run-time dimension of the kernel; or a parameter that may be None
-  int64_t low = 0;
-  int64_t high = 0;
-  std::vector<int64_t> points;  // sizes to tune for; empty = powers of two and both ends
 };
 
 // One sweep. Values are literal texts of the kernel language: 1024, 0.5, True, None, float16, "NT".
@@ -205,33 +198,6 @@ struct WinnerKey {
   std::optional<ShapeRange> range;  // of winners for a range
 };
 
-// What was measured for a range at one size.
-struct RangePoint {
-  int64_t size = 0;
-  bool tuned = false;            // else only measured
-  std::string winner;            // of its own sweep, if it was tuned for
-  std::string failure;           // why there is none
-  std::string sweep;             // digest of its own sweep
-  std::vector<double> times_ns;  // of RangeTable::compared; empty until it is measured
-  // The object that dispatches and the best single config, measured beside each other.
-  double dispatched_ns = 0, single_ns = 0;
-  double ratio_low = 0, ratio_high = 0;  // 95 % interval of the ratio of these times
-};
-struct RangeStep {
-  int64_t first = 0, last = 0;
-  int variant = 0;  // index into RangeTable::variants
-};
-struct RangeTable {
-  std::string dimension;  // empty while the steps are not known
-  int64_t low = 0, high = 0;
-  std::vector<std::string> variants;  // configs in the object
-  std::vector<RangeStep> steps;
-  std::vector<std::string> compared;  // configs that won somewhere
-  std::string single;                 // the one config that is best over all points
-  std::vector<std::string> dropped;   // configs that failed at some size, each with why
-  std::vector<RangePoint> points;     // ascending by size
-};
-
 struct Winner {
   std::string winner_key;  // digest of `key`, the winner's name; empty in records of older programs
   WinnerKey key;
@@ -327,7 +293,33 @@ struct SweepSummary {
   std::string user;
   Progress progress;
   absl::Time submitted;
-  absl::Time finished;  // InfinitePast while it runs
+  absl::Time finished;              // InfinitePast while it runs
+  std::string parent;               // the range that it is a part of; empty = asked for itself
+  std::optional<ShapeRange> range;  // what it is tuned for is a range
+};
+
+struct ListRequest {
+  int limit = 0;  // 0 = all
+  bool active_only = false;
+  bool without_parts = false;  // not the sweeps that ranges are made of
+  std::string parts_of;        // only those of this range; its whole digest
+};
+
+// What a device did while a sweep lasted that it measured for. The parts are disjoint and add up to
+// the elapsed time; proto/kiln/v1/tuning.proto, DeviceTime, says what each is.
+struct DeviceTime {
+  std::string device;  // "<worker>/<device>"
+  std::map<std::string, double> seconds;
+  double idle_share = 0;  // of the time since the first candidate was compiled
+};
+
+// Where the time of a sweep went, by the clock.
+struct TimeAccount {
+  double before_seconds = 0;  // from the request to the sweep
+  double elapsed_seconds = 0;
+  // "compile", "profile", "both", "queue", "decide": what the farm did for it; adds up likewise.
+  std::map<std::string, double> sweep;
+  std::vector<DeviceTime> devices;
 };
 
 struct SweepDetails {
@@ -338,8 +330,9 @@ struct SweepDetails {
   std::string arch_name;
   std::string arch_record;  // text form
   std::string device_model;
-  std::map<std::string, double> seconds;    // stage -> seconds
+  std::map<std::string, double> seconds;    // stage -> seconds, summed over tasks
   std::shared_ptr<const RangeTable> range;  // of a range: what is known so far
+  std::optional<TimeAccount> time;          // none in records of older programs
 };
 
 struct WorkerInfo {

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/base/status.h"
 #include "worker/agent_slot.h"
+#include "worker/elapsed.h"
 
 namespace kiln::worker {
 namespace {
@@ -119,6 +120,7 @@ bool Agent::SendRegister(Stream* stream) {
     for (v1::TaskResult& result : ledger_.TakeUnsent(kBatchBytes)) {
       *message.mutable_register_()->add_unacknowledged() = std::move(result);
     }
+    message.mutable_register_()->set_sent_ns(SteadyNs());
   }
   return stream->Write(message);
 }
@@ -147,6 +149,7 @@ void Agent::WriteLoop(Stream* stream) {
       for (v1::TaskResult& result : ledger_.TakeUnsent(kBatchBytes)) {
         *message.mutable_results()->add_results() = std::move(result);
       }
+      message.mutable_results()->set_sent_ns(SteadyNs());
     } else if (Clock::now() >= next_heartbeat) {
       next_heartbeat = Clock::now() + Nanoseconds(heartbeat_seconds_);
       FillHeartbeatLocked(message.mutable_heartbeat());

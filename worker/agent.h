@@ -107,6 +107,7 @@ class Agent {
   void FillHeartbeatLocked(v1::Heartbeat* heartbeat);
   // A profile slot's device is out; its reason travels with the next message.
   void QuarantineLocked(Slot* slot, const std::string& reason);
+  std::string DeviceOf(const Slot& slot) const;
   bool AllQuarantinedLocked() const;
   std::vector<v1::QuarantinedDevice> QuarantinedLocked() const;
   void Sleep(double seconds);

@@ -173,12 +173,16 @@ std::vector<v1::QuarantinedDevice> Agent::QuarantinedLocked() const {
   for (const std::unique_ptr<Slot>& slot : slots_) {
     if (slot->quarantined.empty()) continue;
     v1::QuarantinedDevice& device = devices.emplace_back();
-    const auto index = static_cast<size_t>(slot->index);
-    device.set_device(index < options_.devices.size() ? options_.devices[index]
-                                                      : absl::StrCat("profile slot ", index));
+    device.set_device(DeviceOf(*slot));
     device.set_reason(slot->quarantined);
   }
   return devices;
+}
+
+std::string Agent::DeviceOf(const Slot& slot) const {
+  const auto index = static_cast<size_t>(slot.index);
+  return index < options_.devices.size() ? options_.devices[index]
+                                         : absl::StrCat("profile slot ", index);
 }
 
 void Agent::NoteStarted(const HeldTaskPtr& held) {
@@ -355,6 +359,7 @@ absl::StatusOr<v1::CandidateResult> Agent::CompileOne(Slot* slot, const HeldTask
 }
 
 void Agent::RunProfileTask(Slot* slot, const HeldTaskPtr& held) {
+  const int64_t began_ns = SteadyNs();
   std::map<std::string, double> seconds;
   absl::StatusOr<std::vector<v1::CandidateResult>> results = std::vector<v1::CandidateResult>();
   results = ProfileAll(slot, held, &seconds);
@@ -362,6 +367,9 @@ void Agent::RunProfileTask(Slot* slot, const HeldTaskPtr& held) {
   std::unique_lock<std::mutex> lock(mutex_);
   slot->current = nullptr;
   held->seconds = std::move(seconds);
+  held->device = DeviceOf(*slot);
+  held->began_ns = began_ns;
+  held->ended_ns = SteadyNs();
   if (results.ok()) {
     for (v1::CandidateResult& result : *results) {
       if (result.has_failure()) result.mutable_failure()->set_worker(options_.name);
@@ -382,7 +390,7 @@ void Agent::RunProfileTask(Slot* slot, const HeldTaskPtr& held) {
 
 absl::StatusOr<std::vector<v1::CandidateResult>> Agent::ProfileAll(
     Slot* slot, const HeldTaskPtr& held, std::map<std::string, double>* seconds) {
-  auto begin = Clock::now();
+  const auto begin = Clock::now();
   if (Unwanted(held)) return absl::CancelledError("not wanted any more");
   if (const std::string reason = QuarantineOf(slot); !reason.empty()) {
     return absl::UnavailableError(absl::StrCat("quarantined: ", reason));
@@ -409,10 +417,12 @@ absl::StatusOr<std::vector<v1::CandidateResult>> Agent::ProfileAll(
     pins.push_back(std::move(pin));
   }
   (*seconds)["fetch"] = SecondsSince(begin);
-  begin = Clock::now();
   ProfileOutcome outcome;
   if (request.candidates_size() > 0) {
-    KILN_RETURN_IF_ERROR(BeginMeasuring(held));
+    const auto turn = Clock::now();
+    const absl::Status begun = BeginMeasuring(held);
+    if (options_.exclusive_measurement) (*seconds)["turn"] = SecondsSince(turn);
+    KILN_RETURN_IF_ERROR(begun);
     absl::StatusOr<ProfileOutcome> ran =
         slot->profile->Profile(request, held->task.limit_seconds());
     EndMeasuring();
@@ -425,15 +435,13 @@ absl::StatusOr<std::vector<v1::CandidateResult>> Agent::ProfileAll(
       return absl::UnavailableError(absl::StrCat("quarantined: ", outcome.quarantined));
     }
   }
-  double whole = SecondsSince(begin);
-  for (v1::CandidateResult& result : outcome.results) {
-    (*seconds)["setup"] += result.measurement().setup_seconds();
-    (*seconds)["check"] += result.measurement().check_seconds();
-    (*seconds)["measure"] += result.measurement().measure_seconds();
-    results.push_back(std::move(result));
+  double told = 0;
+  for (const auto& [stage, value] : outcome.seconds) {
+    if (stage != "other") (*seconds)[stage] += value;
   }
-  double inside = (*seconds)["setup"] + (*seconds)["check"] + (*seconds)["measure"];
-  (*seconds)["other"] = std::max(0.0, whole - inside);
+  for (const auto& [stage, value] : *seconds) told += value;
+  (*seconds)["other"] = std::max(0.0, SecondsSince(begin) - told);
+  for (v1::CandidateResult& result : outcome.results) results.push_back(std::move(result));
   for (const auto& [step, value] : *seconds) metrics_->ObserveStep(step, value);
   return results;
 }

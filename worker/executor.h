@@ -45,7 +45,7 @@ class CompileExecutor {
 struct ProfileOutcome {
   // In any order; a candidate without an entry was not reached.
   std::vector<v1::CandidateResult> results;
-  std::map<std::string, double> seconds;
+  std::map<std::string, double> seconds;  // by stage (TaskResult.seconds), as far as the child told
   std::string quarantined;  // why the device must not be measured on any more; empty = it may
 };
 

@@ -187,6 +187,9 @@ bool Ledger::EndIfDone(const HeldTaskPtr& held) {
   // What did run counts; the rest is marked as not run.
   if (!some) result.set_released(held->released);
   for (const auto& [stage, seconds] : held->seconds) (*result.mutable_seconds())[stage] = seconds;
+  result.set_device(held->device);
+  result.set_began_ns(held->began_ns);
+  result.set_ended_ns(held->ended_ns);
   for (size_t i = 0; i < held->results.size(); ++i) {
     v1::CandidateResult* candidate = result.add_candidates();
     if (held->results[i].has_value()) {

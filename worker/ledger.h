@@ -33,6 +33,10 @@ struct HeldTask {
   bool dropped = false;  // revoked: its outcome interests nobody
   std::string released;  // set: no further candidate is begun, and this is why
   std::map<std::string, double> seconds;
+  // Profile kinds, once a slot has run it: TaskResult says what they are.
+  std::string device;
+  int64_t began_ns = 0;
+  int64_t ended_ns = 0;
 };
 using HeldTaskPtr = std::shared_ptr<HeldTask>;
 

@@ -111,6 +111,7 @@ absl::Status ChildProfileExecutor::RunSession(const v1::ProfileRequest& request,
     absl::Status status = child_.Receive(&event, std::min(deadline, silence));
     if (absl::IsDeadlineExceeded(status)) session->whole_limit = deadline <= silence;
     KILN_RETURN_IF_ERROR(status);
+    for (const auto& [stage, seconds] : event.seconds()) outcome->seconds[stage] += seconds;
     switch (event.event_case()) {
       case v1::ProfileEvent::kStarted:
         if (!Names(request, event.started())) {

@@ -36,6 +36,9 @@ std::string FormatTable(const std::vector<std::vector<std::string>>& rows);
 // each. '*' marks the one that the object runs there.
 std::string FormatRange(const client::RangeTable& table);
 
+// Where the time of a sweep went: the sweep as a whole, then each device, several lines.
+std::string FormatTime(const client::TimeAccount& time);
+
 // A winner in a few lines; of a range, which config runs at which sizes.
 std::string FormatWinner(const client::Winner& winner);
 

@@ -232,13 +232,29 @@ json ToJson(const client::Winner& winner) {
 }
 
 json ToJson(const client::SweepSummary& summary) {
-  return {{"sweep", summary.sweep},
-          {"name", summary.name},
-          {"target", summary.target},
-          {"user", summary.user},
-          {"progress", ToJson(summary.progress)},
-          {"submitted", TimeJson(summary.submitted)},
-          {"finished", TimeJson(summary.finished)}};
+  json value = {{"sweep", summary.sweep},
+                {"name", summary.name},
+                {"target", summary.target},
+                {"user", summary.user},
+                {"progress", ToJson(summary.progress)},
+                {"submitted", TimeJson(summary.submitted)},
+                {"finished", TimeJson(summary.finished)}};
+  if (!summary.parent.empty()) value["part_of"] = summary.parent;
+  if (summary.range.has_value()) value["range"] = ToJson(*summary.range);
+  return value;
+}
+
+json ToJson(const client::TimeAccount& time) {
+  json value = {{"before_seconds", time.before_seconds},
+                {"elapsed_seconds", time.elapsed_seconds},
+                {"sweep", time.sweep},
+                {"devices", json::array()}};
+  for (const client::DeviceTime& device : time.devices) {
+    value["devices"].push_back({{"device", device.device},
+                                {"seconds", device.seconds},
+                                {"idle_share", device.idle_share}});
+  }
+  return value;
 }
 
 json ToJson(const client::SweepDetails& details) {
@@ -246,6 +262,7 @@ json ToJson(const client::SweepDetails& details) {
   value["spec"] = ToJson(details.spec);
   value["arch"] = {{"name", details.arch_name}, {"device_model", details.device_model}};
   value["seconds"] = details.seconds;
+  if (details.time.has_value()) value["time"] = ToJson(*details.time);
   value["winner"] = details.winner == nullptr ? json(nullptr) : ToJson(*details.winner);
   if (details.range != nullptr) value["range"] = ToJson(*details.range);
   value["candidates"] = json::array();

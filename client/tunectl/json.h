@@ -24,6 +24,7 @@ nlohmann::json ToJson(const client::Winner& winner);
 nlohmann::json ToJson(const client::LookupResult& result);
 nlohmann::json ToJson(const client::Miss& miss);
 nlohmann::json ToJson(const client::SweepSummary& summary);
+nlohmann::json ToJson(const client::TimeAccount& time);
 nlohmann::json ToJson(const client::SweepDetails& details);
 nlohmann::json ToJson(const client::WorkerInfo& worker);
 

@@ -17,12 +17,39 @@ constexpr size_t kMaxWhy = 100;  // characters of a failure in a table
 struct ListFlags {
   int limit = 50;
   bool active = false;
+  bool parts = false;
 };
+
+// What a sweep is called in a table.
+std::string NameOf(const client::SweepSummary& sweep) {
+  if (sweep.range.has_value()) {
+    return absl::StrCat(sweep.name, "  ", sweep.range->name, "=", sweep.range->low, "..",
+                        sweep.range->high);
+  }
+  if (!sweep.parent.empty()) {
+    return absl::StrCat(sweep.name, "  (of range ", ShortSweep(sweep.parent), ")");
+  }
+  return sweep.name;
+}
+
+std::string SweepTable(const std::vector<client::SweepSummary>& sweeps) {
+  std::vector<std::vector<std::string>> table = {
+      {"SWEEP", "STATE", "DONE", "BEST", "TARGET", "USER", "SUBMITTED", "NAME"}};
+  const absl::Time now = absl::Now();
+  for (const client::SweepSummary& sweep : sweeps) {
+    const client::Progress& p = sweep.progress;
+    table.push_back({ShortSweep(sweep.sweep), std::string(client::ToString(p.state)),
+                     absl::StrCat(p.done + p.failed + p.skipped, "/", p.total), FormatNs(p.best_ns),
+                     sweep.target, sweep.user, FormatAge(sweep.submitted, now), NameOf(sweep)});
+  }
+  return FormatTable(table);
+}
 
 int RunList(const Context& context, const ListFlags& flags) {
   const auto client = context.Connect();
   if (!client.ok()) return Fail(context, client.status());
-  const auto sweeps = (*client)->List(flags.limit, flags.active, context.Options());
+  const auto sweeps =
+      (*client)->List({flags.limit, flags.active, !flags.parts, ""}, context.Options());
   if (!sweeps.ok()) return Fail(context, sweeps.status());
   if (context.json) {
     nlohmann::json rows = nlohmann::json::array();
@@ -30,16 +57,7 @@ int RunList(const Context& context, const ListFlags& flags) {
     PrintJson({{"sweeps", rows}});
     return kExitOk;
   }
-  std::vector<std::vector<std::string>> table = {
-      {"SWEEP", "STATE", "DONE", "BEST", "TARGET", "USER", "SUBMITTED", "NAME"}};
-  const absl::Time now = absl::Now();
-  for (const client::SweepSummary& sweep : *sweeps) {
-    const client::Progress& p = sweep.progress;
-    table.push_back({ShortSweep(sweep.sweep), std::string(client::ToString(p.state)),
-                     absl::StrCat(p.done + p.failed + p.skipped, "/", p.total), FormatNs(p.best_ns),
-                     sweep.target, sweep.user, FormatAge(sweep.submitted, now), sweep.name});
-  }
-  std::printf("%s", FormatTable(table).c_str());
+  std::printf("%s", SweepTable(*sweeps).c_str());
   return kExitOk;
 }
 
@@ -77,7 +95,8 @@ void PrintDetails(const client::SweepDetails& details, bool candidates) {
   for (const auto& [stage, seconds] : details.seconds) {
     stages.push_back(absl::StrCat(stage, " ", FormatSeconds(seconds)));
   }
-  if (!stages.empty()) std::printf("stages   %s\n", absl::StrJoin(stages, ", ").c_str());
+  if (details.time.has_value()) std::printf("%s", FormatTime(*details.time).c_str());
+  if (!stages.empty()) std::printf("tasks    %s\n", absl::StrJoin(stages, ", ").c_str());
   if (!details.spec.arguments.empty()) {
     std::printf("given    %s\n",
                 absl::StrJoin(details.spec.arguments, ", ", absl::PairFormatter("=")).c_str());
@@ -90,6 +109,7 @@ void PrintDetails(const client::SweepDetails& details, bool candidates) {
 struct ShowFlags {
   std::string sweep;
   bool candidates = false;
+  bool parts = false;
 };
 
 int RunShow(const Context& context, const ShowFlags& flags) {
@@ -98,11 +118,21 @@ int RunShow(const Context& context, const ShowFlags& flags) {
   const auto details =
       (*client)->Show(flags.sweep, flags.candidates || context.json, context.Options());
   if (!details.ok()) return Fail(context, details.status());
-  if (context.json) {
-    PrintJson(ToJson(*details));
-  } else {
-    PrintDetails(*details, flags.candidates);
+  absl::StatusOr<std::vector<client::SweepSummary>> parts = std::vector<client::SweepSummary>();
+  const bool range = details->spec.range.has_value();
+  if (range && (flags.parts || context.json)) {
+    parts = (*client)->List({0, false, false, details->summary.sweep}, context.Options());
+    if (!parts.ok()) return Fail(context, parts.status());
   }
+  if (context.json) {
+    nlohmann::json value = ToJson(*details);
+    if (range) value["parts"] = nlohmann::json::array();
+    for (const client::SweepSummary& part : *parts) value["parts"].push_back(ToJson(part));
+    PrintJson(value);
+    return kExitOk;
+  }
+  PrintDetails(*details, flags.candidates);
+  if (flags.parts && range) std::printf("\n%s", SweepTable(*parts).c_str());
   return kExitOk;
 }
 
@@ -156,15 +186,18 @@ int RunCancel(const Context& context, const CancelFlags& flags) {
 
 void AddShow(Context* context) {
   auto flags = std::make_shared<ShowFlags>();
-  CLI::App* const show =
-      AddCommand(context, "show", "Show one sweep",
-                 "State, slate, where the seconds went, and the winner; with --candidates every "
-                 "candidate with "
-                 "its\npredicted and measured time. --json always carries the candidates.",
-                 {"tunectl show 3f9ac1d2", "tunectl show 3f9ac1d2 --candidates"});
+  CLI::App* const show = AddCommand(
+      context, "show", "Show one sweep",
+      "State, slate, where the time went, and the winner; with --candidates every "
+      "candidate with its\npredicted and measured time, with --parts the sweeps that a "
+      "range is made of. --json always carries\nboth. 'clock' cuts the elapsed time into "
+      "what the farm did, 'device' into what each device that\nmeasured did, or waited "
+      "for; 'tasks' are sums over tasks, of which several run at once.",
+      {"tunectl show 3f9ac1d2", "tunectl show 3f9ac1d2 --candidates"});
   show->add_option("SWEEP", flags->sweep, "digest of the sweep, or at least 6 of its digits")
       ->required();
   show->add_flag("--candidates", flags->candidates, "list the candidates too");
+  show->add_flag("--parts", flags->parts, "of a range: list its sweeps too");
   show->callback(
       [context, flags] { context->run = [context, flags] { return RunShow(*context, *flags); }; });
 }
@@ -189,13 +222,16 @@ void AddCancel(Context* context) {
 void AddListCommands(Context* context) {
   auto flags = std::make_shared<ListFlags>();
   CLI::App* const list =
-      AddCommand(context, "list", "List sweeps, the newest first", "",
+      AddCommand(context, "list", "List sweeps, the newest first",
+                 "A sweep for a range of sizes is one line; DONE then counts the measurements at "
+                 "one size each that it\nis made of. Their own sweeps are listed with --parts.",
                  {"tunectl list", "tunectl list --active", "tunectl --json list --limit 0"});
   list->add_option("--limit", flags->limit, "at most N sweeps; 0 = all")
       ->type_name("N")
       ->check(CLI::Range(0, 1'000'000))
       ->capture_default_str();
   list->add_flag("--active", flags->active, "only sweeps that have not ended");
+  list->add_flag("--parts", flags->parts, "the sweeps that ranges are made of too");
   list->callback(
       [context, flags] { context->run = [context, flags] { return RunList(*context, *flags); }; });
   AddShow(context);

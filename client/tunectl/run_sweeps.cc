@@ -1,7 +1,11 @@
 #include "client/tunectl/run_sweeps.h"
 
 #include <algorithm>
+#include <chrono>
+#include <condition_variable>
 #include <cstdio>
+#include <mutex>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -61,12 +65,67 @@ void PrintOutcome(const Outcome& outcome, bool watched) {
   for (const std::string& file : outcome.files) std::printf("wrote    %s\n", file.c_str());
 }
 
-void Submit(const Context& context, client::Client* client, Outcome* outcome) {
+// The farm answers a submit only once it knows a device to tune for. While it does not, this says
+// so on stderr, after a moment and then now and then.
+class WaitNotice {
+ public:
+  WaitNotice(const Context& context, client::Client* client, const client::SweepSpec& spec,
+             const std::string& hint)
+      : context_(context), client_(client), spec_(spec), hint_(hint) {
+    if (!context.quiet) thread_ = std::thread([this] { Run(); });
+  }
+  ~WaitNotice() {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      over_ = true;
+    }
+    wake_.notify_all();
+    if (thread_.joinable()) thread_.join();
+  }
+  WaitNotice(const WaitNotice&) = delete;
+  WaitNotice& operator=(const WaitNotice&) = delete;
+
+ private:
+  static constexpr std::chrono::seconds kFirst{3}, kAgain{15};
+
+  void Run() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    for (std::chrono::seconds pause = kFirst; !wake_.wait_for(lock, pause, [&] { return over_; });
+         pause = kAgain) {
+      lock.unlock();
+      client::CallOptions quick = context_.Options();
+      quick.timeout = absl::Seconds(2);
+      quick.retry.max_attempts = 1;
+      const absl::StatusOr<std::string> why = client_->WhyNobody(spec_.target, quick);
+      lock.lock();
+      if (over_ || !why.ok() || why->empty()) continue;
+      std::fprintf(stderr, "tunectl: %s waits for a worker: %s\n", spec_.name.c_str(),
+                   hint_.empty() ? why->c_str() : hint_.c_str());
+      std::fflush(stderr);
+    }
+  }
+
+  const Context& context_;
+  client::Client* const client_;
+  const client::SweepSpec& spec_;
+  const std::string& hint_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool over_ = false;  // guarded by mutex_
+  std::thread thread_;
+};
+
+void Submit(const Context& context, client::Client* client, const std::string& hint,
+            Outcome* outcome) {
   if (context.cancel.cancelled()) {
     outcome->status = absl::CancelledError("interrupted before it was submitted");
     return;
   }
-  absl::StatusOr<client::Submitted> submitted = client->Submit(outcome->spec, context.Options());
+  absl::StatusOr<client::Submitted> submitted = absl::UnknownError("not submitted");
+  {
+    const WaitNotice notice(context, client, outcome->spec, hint);
+    submitted = client->Submit(outcome->spec, context.Options());
+  }
   outcome->status = submitted.status();
   if (!submitted.ok()) return;
   outcome->submitted = *std::move(submitted);
@@ -147,13 +206,13 @@ int RunSweeps(const Context& context, client::Client* client, const RunPlan& pla
     outcomes.push_back(std::move(outcome));
   }
   if (!plan.one_at_a_time) {
-    for (Outcome& outcome : outcomes) Submit(context, client, &outcome);
+    for (Outcome& outcome : outcomes) Submit(context, client, plan.no_worker_hint, &outcome);
   }
   int exit_code = kExitOk;
   nlohmann::json results = nlohmann::json::array();
   for (size_t i = 0; i < outcomes.size(); ++i) {
     Outcome& outcome = outcomes[i];
-    if (plan.one_at_a_time) Submit(context, client, &outcome);
+    if (plan.one_at_a_time) Submit(context, client, plan.no_worker_hint, &outcome);
     if (plan.watch) WatchOutcome(context, client, &outcome);
     if (plan.watch && plan.fetch.has_value()) {
       FetchOutcome(context, client, TargetFor(*plan.fetch, outcomes, i), &outcome);

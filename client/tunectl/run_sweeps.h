@@ -23,6 +23,8 @@ struct RunPlan {
   bool cancel_on_interrupt = false;  // else interrupted sweeps go on in the farm
   // What is behind calls that failed, where the caller knows: a farm that has died. May be null.
   std::function<absl::Status()> why_failed;
+  // What to do about a farm without a worker for a sweep, where the caller knows better than it.
+  std::string no_worker_hint;
 };
 
 // Prints what comes out (one JSON document with --json; progress always goes to stderr) and returns

@@ -108,6 +108,9 @@ int RunTune(Context* context, const TuneFlags& flags) {
   plan.one_at_a_time = true;
   plan.cancel_on_interrupt = true;
   if (flags.fetch.directory_option->count() > 0) plan.fetch = flags.fetch.Target();
+  plan.no_worker_hint =
+      "this machine's own is not up yet; the first time, it measures the machine. Where nothing "
+      "comes of it, 'tunectl tune' was perhaps asked for a device that is not here";
   plan.why_failed = [&death] { return death.Get(); };
   return RunSweeps(*context, client->get(), plan);
 }

@@ -48,6 +48,7 @@ void Core::Impl::RestoreCandidate(Sweep* sweep, v1::CandidateRow row) {
   if (cand.row.proposed()) sweep->proposals = std::max(sweep->proposals, cand.row.proposal() + 1);
   const std::string& binary = candidate->artifact().binary_digest();
   if (cand.compiled() && !cand.twin() && !binary.empty()) sweep->by_binary.emplace(binary, ordinal);
+  sweep->has_compiled |= cand.compiled();
   if (cand.compiled()) {
     out_.pins.push_back({candidate->artifact().digest(), "sweep:" + sweep->digest()});
   }
@@ -72,6 +73,7 @@ void Core::Impl::RestoreTask(Sweep* sweep, v1::TaskRow row) {
     }
   }
   sweep->tasks.insert(task->row.id());
+  ++sweep->open[task->pool()];
   tasks_.emplace(task->row.id(), std::move(task));
 }
 
@@ -93,6 +95,7 @@ Effects Core::Impl::EndTurn(Time now) {
     }
   }
   Schedule();
+  NoteSituations();
   misses_.FlushIfDue(now, &out_.batch);
   for (const auto& [digest, sweep] : sweeps_) FlushSweep(sweep.get());
   for (Sweep* sweep : touched) {

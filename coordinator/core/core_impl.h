@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "coordinator/core/account.h"
 #include "coordinator/core/core.h"
 #include "coordinator/core/misses.h"
 #include "coordinator/core/state.h"
@@ -34,6 +35,7 @@ class Core::Impl {
 
   // -- requests.cc: what clients ask --
   void On(Submit& event);
+  void NoteAsked(Sweep* sweep);
   void On(Lookup& event);
   void On(Expanded& event);
   void On(Cancel& event);
@@ -127,7 +129,7 @@ class Core::Impl {
   v1::Task TaskMessage(const Task& task, const Worker& worker) const;
   void Unlease(Task* task);
   bool Accepts(const Task& task, const Worker& worker, uint64_t epoch) const;
-  void TakeResult(Worker* worker, v1::TaskResult& result);
+  void TakeResult(Worker* worker, v1::TaskResult& result, int64_t sent_ns);
   void TakeCompileResult(Task* task, const v1::CandidateResult& result);
   void TakeProfileResult(Task* task, const Worker& worker, v1::CandidateResult& result);
   void TakeFinalsResult(Task* task, const Worker& worker, v1::TaskResult& result);
@@ -180,6 +182,21 @@ class Core::Impl {
   Sweep* PickSweep(Pool pool, const Worker& worker, const std::vector<Sweep*>& sweeps,
                    const std::map<std::string, int>& user_running) const;
   Task* PopReady(std::deque<std::string>* queue, int* count);
+
+  // -- lanes.cc: where the time goes --
+  Situation SituationOf(const Sweep& sweep) const;
+  void NoteSituations();
+  Lane* LaneOf(Sweep* sweep, const Worker& worker, const std::string& device, bool own);
+  void AccountTask(const Worker& worker, const Task& task, const v1::TaskResult& result,
+                   int64_t sent_ns);
+  std::vector<int64_t> OpenLeases(const Sweep& sweep, const Worker& worker) const;
+  std::vector<std::pair<Lane*, int64_t>> OpenLanes(const Sweep& sweep, const Worker& worker,
+                                                   Lanes* lanes) const;
+  void LoseLanes(Worker* worker);
+  void BackLanes(Worker* worker);
+  Lanes LanesNow(const Sweep& sweep) const;
+  void CloseLanes(Sweep* sweep);
+  void FillAccount(const Sweep& sweep, const Lanes& lanes, v1::SweepStatusRow* row) const;
 
   // -- view.cc: what others see --
   std::string WaitReason(const Sweep& sweep) const;

@@ -79,6 +79,7 @@ struct ListActive {
 };
 struct ListWorkers {
   RequestId request = 0;
+  std::string target = {};  // of a sweep that waits
 };
 struct Watch {
   WatchId watch = 0;
@@ -161,6 +162,7 @@ struct Observation {
     kStaleResult,
     kCandidateFailed,  // label = stage
     kStageSeconds,     // label = stage ("compile", "check", ...), value = seconds on a worker
+    kDeviceSeconds,    // label = part of a device's time (account.h), value = seconds
     kSweepDone,        // label = state, value = seconds
     kCompileReused,
     kEqualBinary,

@@ -71,7 +71,8 @@ class FarmImpl : public Farm, private Outside {
   void GetSweep(const v1::GetSweepRequest& request, Callback<v1::GetSweepResponse> done) override;
   void CancelSweep(const v1::CancelSweepRequest& request,
                    Callback<v1::CancelSweepResponse> done) override;
-  void ListWorkers(Callback<v1::ListWorkersResponse> done) override;
+  void ListWorkers(const v1::ListWorkersRequest& request,
+                   Callback<v1::ListWorkersResponse> done) override;
   WatchId WatchSweep(std::string sweep, std::shared_ptr<WatchSink> sink) override;
   void Unwatch(WatchId watch) override;
   absl::StatusOr<ArtifactRef> FindArtifact(const v1::FetchWinnerRequest& request) override;
@@ -260,8 +261,9 @@ void FarmImpl::ClearMisses(const v1::ClearMissesRequest& request,
                                std::move(done));
 }
 
-void FarmImpl::ListWorkers(Callback<v1::ListWorkersResponse> done) {
-  Ask<v1::ListWorkersResponse>(core::ListWorkers{}, std::move(done));
+void FarmImpl::ListWorkers(const v1::ListWorkersRequest& request,
+                           Callback<v1::ListWorkersResponse> done) {
+  Ask<v1::ListWorkersResponse>(core::ListWorkers{0, request.target()}, std::move(done));
 }
 
 // The store's rows, with what the core knows better of the active ones.
@@ -271,7 +273,8 @@ void FarmImpl::ListSweeps(const v1::ListSweepsRequest& request,
   if (limit < 0) return done(absl::InvalidArgumentError("limit: must be positive"));
   limit = std::min(limit, kMaxPage);
   absl::StatusOr<store::SweepListing> listing =
-      parts_.meta->ListSweeps(limit, request.page_token(), request.active_only());
+      parts_.meta->ListSweeps(limit, request.page_token(),
+                              {request.active_only(), request.without_parts(), request.parts_of()});
   if (!listing.ok()) return done(listing.status());
   auto response = std::make_shared<v1::ListSweepsResponse>();
   for (const auto& [row, status] : listing->sweeps) {

@@ -121,7 +121,8 @@ class Farm {
                         Callback<v1::GetSweepResponse> done) = 0;
   virtual void CancelSweep(const v1::CancelSweepRequest& request,
                            Callback<v1::CancelSweepResponse> done) = 0;
-  virtual void ListWorkers(Callback<v1::ListWorkersResponse> done) = 0;
+  virtual void ListWorkers(const v1::ListWorkersRequest& request,
+                           Callback<v1::ListWorkersResponse> done) = 0;
 
   // The sink gets the state at once, then every change. Unwatch may be called at any time, also
   // from another thread; a call into the sink may be under way, none starts after the loop saw it.

@@ -114,6 +114,7 @@ void Core::Impl::AdvanceRange(Sweep* sweep) {
 void Core::Impl::AskForSize(Sweep* sweep, RangeStep step, int64_t size) {
   sweep->asked.insert(size);
   PendingSubmit pending;
+  pending.asked_ns = now_.mono_ns;
   pending.spec = SpecAt(sweep->row, sweep->status.range(), step, size);
   pending.spec_digest = SpecDigest(pending.spec);
   pending.arch = sweep->row.arch();
@@ -182,7 +183,8 @@ void Core::Impl::TellRanges(Sweep* ended) {
   if (!ended->row.spec().has_range()) return;
   std::vector<Sweep*> own;
   for (const auto& [digest, sweep] : sweeps_) {
-    if (sweep->row.parent() == ended->digest() && !sweep->terminal()) own.push_back(sweep.get());
+    const bool only = sweep->row.parent() == ended->digest() && !sweep->status.asked();
+    if (only && !sweep->terminal()) own.push_back(sweep.get());
   }
   for (Sweep* sweep : own) Finish(sweep, v1::CANCELLED, "the sweep of its range has ended");
 }

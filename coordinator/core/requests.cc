@@ -59,12 +59,21 @@ void Core::Impl::ReplySubmit(const PendingSubmit& pending, v1::SubmitSweepRespon
   }
 }
 
+// A part of a range is from now on a sweep of its own too: it is listed, and does not end with the
+// range.
+void Core::Impl::NoteAsked(Sweep* sweep) {
+  if (sweep->row.parent().empty() || sweep->status.asked()) return;
+  sweep->status.set_asked(true);
+  sweep->status_dirty = true;
+}
+
 void Core::Impl::On(Submit& event) {
   const absl::Status valid = NormaliseSpec(&event.spec);
   if (!valid.ok()) return ReplyStatus(event.request, valid);
   const absl::Status admitted = Admit(event.spec);
   PendingSubmit pending;
   pending.requests = {event.request};
+  pending.asked_ns = now_.mono_ns;
   pending.spec_digest = SpecDigest(event.spec);
   pending.spec = std::move(event.spec);
   if (IsEmptySweep(pending.spec)) {
@@ -77,6 +86,7 @@ void Core::Impl::On(Submit& event) {
     if (sweep->row.spec_digest() != pending.spec_digest || sweep->terminal()) continue;
     v1::SubmitSweepResponse response;
     response.set_sweep(digest);
+    NoteAsked(sweep.get());
     return ReplySubmit(pending, response, false);
   }
   if (!admitted.ok()) return ReplyStatus(event.request, admitted);
@@ -151,11 +161,13 @@ std::string Core::Impl::ArchMissText(const std::string& target) const {
     }
     for (const v1::ArchRecord& record : worker->info.archs()) known.insert(record.name());
   }
-  return absl::StrCat("no worker with a profile slot has reported a device for target '", target,
-                      "'; ",
-                      known.empty() ? "no worker is attached"
-                                    : absl::StrCat("reported: ", absl::StrJoin(known, ", ")),
-                      quarantined, ". Attach such a worker, or name another target");
+  return absl::StrCat(
+      "no worker with a profile slot has reported a device for target '", target, "'; ",
+      known.empty() ? "no worker is attached"
+                    : absl::StrCat("reported: ", absl::StrJoin(known, ", ")),
+      quarantined,
+      ". Start kiln-worker --coordinator ADDRESS on a machine that has one, or name "
+      "another target");
 }
 
 void Core::Impl::StartOrWait(PendingSubmit pending) {
@@ -324,6 +336,7 @@ void Core::Impl::AnswerSubmit(const PendingSubmit& pending, Expanded& event) {
   }
   Sweep* active = FindSweep(event.sweep);
   if (active != nullptr) {
+    NoteAsked(active);
     response.set_sweep(event.sweep);
     return ReplySubmit(pending, response, false);
   }
@@ -386,6 +399,12 @@ void Core::Impl::On(ListActive& event) {
 void Core::Impl::On(ListWorkers& event) {
   v1::ListWorkersResponse response;
   for (const auto& [name, worker] : workers_) *response.add_workers() = Describe(*worker);
+  v1::SweepSpec spec;
+  spec.set_target(event.target);
+  v1::ArchRecord arch;
+  if (!event.target.empty() && !ResolveArch(spec, &arch)) {
+    response.set_nobody(ArchMissText(event.target));
+  }
   out_.replies.push_back({event.request, ReplyBody(std::move(response))});
 }
 

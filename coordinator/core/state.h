@@ -16,6 +16,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "coordinator/core/account.h"
 #include "coordinator/core/events.h"
 #include "coordinator/core/range.h"
 #include "coordinator/search/searcher.h"
@@ -35,6 +36,7 @@ inline Pool PoolOf(v1::TaskKind kind) {
 
 struct Sweep;
 struct Worker;
+using Lanes = std::map<std::string, Lane>;  // by device, "<worker>/<device>"
 
 struct Task {
   enum class State {
@@ -92,6 +94,7 @@ struct Sweep {
   std::array<std::deque<std::string>, kPools> suspects;  // ready too, but each wants a worker alone
   std::array<int, kPools> suspect_count{};
   std::array<int, kPools> running{};
+  std::array<int, kPools> open{};  // tasks in any state
   std::unordered_set<std::string> tasks;
 
   std::set<int> queued;     // to compile, in no task yet
@@ -121,9 +124,16 @@ struct Sweep {
   std::string best_config;
 
   int64_t started_ns = 0;     // in this incarnation
+  int64_t ended_ns = 0;       // 0 = it runs
+  int64_t base_ns = 0;        // running time of earlier incarnations
   int64_t idle_since_ns = 0;  // 0 while something is leased
   int64_t build_missing_ns = 0;
   std::array<int64_t, kPools> last_lease_ns{};
+
+  // Where its time goes; not of empty tasks.
+  Timeline timeline;
+  Lanes lanes;
+  bool has_compiled = false;  // some candidate is, or was
 
   const std::string& digest() const { return row.digest(); }
   const std::string& user() const { return row.spec().user(); }
@@ -133,8 +143,12 @@ struct Sweep {
     return status.state() == v1::DONE || status.state() == v1::FAILED ||
            status.state() == v1::CANCELLED;
   }
+  // The running time that a moment of this incarnation is at.
+  int64_t running_ns(int64_t now_ns) const {
+    return base_ns + (ended_ns != 0 ? std::min(now_ns, ended_ns) : now_ns) - started_ns;
+  }
   double elapsed_seconds(int64_t now_ns) const {
-    return status.elapsed_seconds() + static_cast<double>(now_ns - started_ns) / 1e9;
+    return static_cast<double>(running_ns(now_ns)) / 1e9;
   }
 };
 
@@ -145,8 +159,10 @@ struct Worker {
   bool draining = false;
   std::unordered_set<Task*> leased;
   std::array<int, kPools> busy{};
-  bool exclusive = false;  // holds a suspect
-  bool reserved = false;   // in this turn: a suspect waits for it to be idle
+  bool exclusive = false;   // holds a suspect
+  bool lost = false;        // what it held was taken back, and it has said nothing since
+  int64_t attached_ns = 0;  // first
+  bool reserved = false;    // in this turn: a suspect waits for it to be idle
 
   const std::string& name() const { return info.worker(); }
   // Of devices that are not quarantined.
@@ -161,6 +177,7 @@ struct PendingSubmit {
   v1::Match match = v1::EXACT;  // of a lookup
   std::set<std::string> users;  // who looks up
   std::vector<RequestId> requests;
+  int64_t asked_ns = 0;
   uint64_t job = 0;  // 0 = waits for a worker that reports the target
   int64_t wait_until_ns = 0;
   // No worker has the device now, but one had: what is stored answers, or the request waits.

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/base/config.h"
 #include "compiler/base/status.h"
+#include "coordinator/core/account.h"
 #include "coordinator/core/winner_key.h"
 
 namespace kiln::core {
@@ -47,6 +48,8 @@ v1::SweepSummary SummaryOf(const v1::SweepRow& row, const v1::SweepStatusRow& st
   out.set_submitted_unix_ms(row.submitted_unix_ms());
   out.set_finished_unix_ms(status.finished_unix_ms());
   out.set_user(row.spec().user());
+  out.set_parent(row.parent());
+  if (row.spec().has_range()) *out.mutable_range() = row.spec().range();
   return out;
 }
 
@@ -58,6 +61,7 @@ absl::StatusOr<v1::GetSweepResponse> StoredSweep(store::MetaStore* meta, const s
   *out.mutable_spec() = record.row.spec();
   *out.mutable_arch() = record.row.arch();
   *out.mutable_seconds() = record.status.seconds();
+  if (record.status.situation_ns_size() > 0) *out.mutable_time() = TimeOf(record.status);
   *out.mutable_notes() = record.row.notes();
   out.set_legal_configs(record.row.legal_configs());
   if (record.row.spec().has_range()) *out.mutable_range() = record.status.range();

@@ -74,6 +74,17 @@ Sweep* Core::Impl::AddSweep(v1::SweepRow row, v1::SweepStatusRow status) {
   sweep->row = std::move(row);
   sweep->status = std::move(status);
   sweep->started_ns = sweep->idle_since_ns = now_.mono_ns;
+  SituationTimes before{};
+  for (const auto& [situation, ns] : sweep->status.situation_ns()) {
+    before[situation % kSituations] += ns;
+    sweep->base_ns += ns;
+    if ((situation & kHasCompiled) != 0) sweep->has_compiled = true;
+  }
+  if (sweep->base_ns == 0) sweep->base_ns = SecondsToNs(sweep->status.elapsed_seconds());
+  sweep->timeline = Timeline(sweep->base_ns, before);
+  for (const v1::LaneRow& lane : sweep->status.lanes()) {
+    sweep->lanes.emplace(lane.device(), Lane(lane));
+  }
   for (int64_t& lease : sweep->last_lease_ns) lease = now_.mono_ns;
   Sweep* raw = sweep.get();
   sweeps_[raw->digest()] = std::move(sweep);
@@ -103,6 +114,7 @@ Sweep* Core::Impl::CreateSweep(const PendingSubmit& pending, Expanded& event) {
   status.set_state(v1::RUNNING);
   status.set_phase(v1::SweepStatusRow::SEARCH);
   status.set_submitted_unix_ms(now_.wall_ms);
+  status.set_before_ns(now_.mono_ns - pending.asked_ns);
   if (event.stored_before) out_.batch.reset_sweeps.push_back(event.sweep);
   out_.batch.sweeps.push_back(row);
   out_.pins.push_back({event.inputs_digest, absl::StrCat("sweep:", event.sweep)});
@@ -533,6 +545,7 @@ void Core::Impl::TakeArtifact(Sweep* sweep, int ordinal, const v1::Artifact& art
   Cand& cand = sweep->cands[ordinal];
   *cand.row.mutable_candidate()->mutable_artifact() = artifact;
   sweep->queued.erase(ordinal);
+  sweep->has_compiled = true;
   out_.pins.push_back({artifact.digest(), absl::StrCat("sweep:", sweep->digest())});
   const std::string& binary = artifact.binary_digest();
   auto killed = kills_.find(binary);
@@ -741,6 +754,7 @@ void Core::Impl::KeepWinner(Sweep* sweep, v1::Winner winner, const Tools& tools)
 }
 
 void Core::Impl::Finish(Sweep* sweep, v1::SweepState state, const std::string& message) {
+  CloseLanes(sweep);
   const std::vector<std::string> ids(sweep->tasks.begin(), sweep->tasks.end());
   for (const std::string& id : ids) {
     Task* task = tasks_.at(id).get();

@@ -66,6 +66,7 @@ Task* Core::Impl::NewTask(Sweep* sweep, v1::TaskKind kind, std::vector<int> ordi
   }
   out_.batch.tasks.push_back(task->row);
   sweep->tasks.insert(task->row.id());
+  ++sweep->open[task->pool()];
   Task* raw = task.get();
   tasks_.emplace(task->row.id(), std::move(task));
   MakeReady(raw, false);
@@ -121,6 +122,7 @@ void Core::Impl::DropTask(Task* task) {
   }
   out_.batch.deleted_tasks.push_back({sweep->digest(), task->row.id()});
   sweep->tasks.erase(task->row.id());
+  --sweep->open[task->pool()];
   tasks_.erase(task->row.id());
 }
 
@@ -211,7 +213,7 @@ bool Core::Impl::Accepts(const Task& task, const Worker& worker, uint64_t epoch)
   return task.row_stored_before && epoch >= task.row.min_epoch() && (epoch >> 32) < term_;
 }
 
-void Core::Impl::TakeResult(Worker* worker, v1::TaskResult& result) {
+void Core::Impl::TakeResult(Worker* worker, v1::TaskResult& result, int64_t sent_ns) {
   auto it = tasks_.find(result.task());
   const bool stale = it == tasks_.end() || !Accepts(*it->second, *worker, result.epoch());
   if (worker->connection != 0) {
@@ -232,6 +234,7 @@ void Core::Impl::TakeResult(Worker* worker, v1::TaskResult& result) {
     Observe(Observation::Kind::kTaskDone, KindName(task->row.kind()),
             NsToSeconds(now_.mono_ns - task->leased_ns));
   }
+  AccountTask(*worker, *task, result, sent_ns);
   Unlease(task);
   TakeSeconds(sweep, result);
   if (!result.released().empty()) return TakeRelease(task, result.released());
@@ -515,6 +518,7 @@ bool Core::Impl::LostInputs(Task* task, const std::string& reason) {
 // The worker is gone with all that it held. It works its leases off in order, so those beyond its
 // slots had not begun and bear no blame.
 void Core::Impl::LoseWorker(Worker* worker, const std::string& why) {
+  LoseLanes(worker);
   std::vector<Task*> lost(worker->leased.begin(), worker->leased.end());
   std::sort(lost.begin(), lost.end(),
             [](const Task* a, const Task* b) { return a->epoch < b->epoch; });

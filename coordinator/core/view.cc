@@ -37,11 +37,21 @@ double SecondsLeft(int settled, int total, double elapsed) {
 std::string Core::Impl::WaitReason(const Sweep& sweep) const {
   if (sweep.running[0] + sweep.running[1] + sweep.running[2] > 0) return sweep.status.message();
   const std::string& arch = sweep.row.arch().name();
-  if (sweep.row.spec().template_() == "empty" || sweep.row.spec().has_range()) {
-    return sweep.status.message();
+  if (sweep.row.spec().template_() == "empty") return sweep.status.message();
+  if (sweep.row.spec().has_range()) {  // waits if one of its parts does and none runs
+    std::string reason;
+    for (const auto& [digest, size] : sweep.at_size) {
+      auto part = sweeps_.find(digest);
+      if (part == sweeps_.end()) continue;
+      const auto& running = part->second->running;
+      if (running[kCompilePool] + running[kProfilePool] > 0) return sweep.status.message();
+      if (reason.empty()) reason = WaitReason(*part->second);
+    }
+    return reason.empty() ? sweep.status.message() : reason;
   }
+  constexpr char kRemedy[] = "; start kiln-worker there ('tunectl workers' lists those attached)";
   if (sweep.status.compiler_build().empty()) {
-    return absl::StrCat("waits for a worker that compiles for ", arch);
+    return absl::StrCat("waits for a worker that compiles for ", arch, kRemedy);
   }
   for (Pool pool : {kCompilePool, kProfilePool}) {
     if (sweep.ready_count[pool] + sweep.suspect_count[pool] == 0) continue;
@@ -52,7 +62,7 @@ std::string Core::Impl::WaitReason(const Sweep& sweep) const {
     if (able) continue;
     return absl::StrCat("waits for a worker with compiler build ", sweep.status.compiler_build(),
                         pool == kCompilePool ? " that compiles for " : " that measures on ",
-                        pool == kCompilePool ? arch : sweep.row.arch().device_model());
+                        pool == kCompilePool ? arch : sweep.row.arch().device_model(), kRemedy);
   }
   return sweep.status.message();
 }
@@ -103,6 +113,8 @@ v1::SweepSummary Core::Impl::Summary(const Sweep& sweep) const {
   out.set_submitted_unix_ms(sweep.row.submitted_unix_ms());
   out.set_finished_unix_ms(sweep.status.finished_unix_ms());
   out.set_user(sweep.user());
+  out.set_parent(sweep.row.parent());
+  if (sweep.row.spec().has_range()) *out.mutable_range() = sweep.row.spec().range();
   return out;
 }
 
@@ -116,6 +128,10 @@ v1::GetSweepResponse Core::Impl::Describe(const Sweep& sweep, bool with_candidat
   out.set_legal_configs(sweep.row.legal_configs());
   if (sweep.row.spec().has_range()) *out.mutable_range() = sweep.status.range();
   if (sweep.winner.has_value()) *out.mutable_winner() = *sweep.winner;
+  v1::SweepStatusRow account;
+  account.set_before_ns(sweep.status.before_ns());
+  FillAccount(sweep, LanesNow(sweep), &account);
+  if (account.situation_ns_size() > 0) *out.mutable_time() = TimeOf(account);
   if (!with_candidates) return out;
   for (const Cand& cand : sweep.cands) {
     if (cand.row.proposed()) *out.add_candidates() = cand.row.candidate();
@@ -155,6 +171,7 @@ void Core::Impl::FlushSweep(Sweep* sweep) {
   if (sweep->status_dirty) {
     v1::SweepStatusRow row = sweep->status;
     row.set_elapsed_seconds(sweep->elapsed_seconds(now_.mono_ns));
+    FillAccount(*sweep, sweep->lanes, &row);
     *row.mutable_progress() = Progress(*sweep);
     out_.batch.statuses.push_back(std::move(row));
   }

@@ -50,11 +50,12 @@ void Core::Impl::On(WorkerSaid& event) {
     return Reject(event.connection, "the first message of a stream must be Register");
   }
   worker->last_seen_ns = now_.mono_ns;
+  if (worker->lost) BackLanes(worker);
   if (message.has_heartbeat()) {
     Heartbeat(worker, message.heartbeat());
   } else if (message.has_results()) {
     for (v1::TaskResult& result : *message.mutable_results()->mutable_results()) {
-      TakeResult(worker, result);
+      TakeResult(worker, result, message.results().sent_ns());
     }
   } else if (message.has_drain()) {
     worker->draining = true;
@@ -96,7 +97,10 @@ void Core::Impl::Register(ConnectionId connection, v1::Register& message) {
   const absl::Status valid = CheckRegister(message);
   if (!valid.ok()) return Reject(connection, std::string(valid.message()));
   std::unique_ptr<Worker>& slot = workers_[message.worker()];
-  if (slot == nullptr) slot = std::make_unique<Worker>();
+  if (slot == nullptr) {
+    slot = std::make_unique<Worker>();
+    slot->attached_ns = now_.mono_ns;
+  }
   Worker* worker = slot.get();
   if (worker->connection != 0) Reject(worker->connection, "replaced by a newer stream");
   if (worker->info.instance() != message.instance()) {
@@ -115,13 +119,16 @@ void Core::Impl::Register(ConnectionId connection, v1::Register& message) {
   worker->connection = connection;
   worker->last_seen_ns = now_.mono_ns;
   worker->draining = false;
+  BackLanes(worker);
   connections_[connection] = worker;
   const size_t index = out_.sends.size();
   out_.sends.push_back({connection, {}, false});
   v1::Welcome welcome;
   welcome.set_heartbeat_seconds(options_.heartbeat_seconds);
   welcome.set_coordinator(options_.coordinator_name);
-  for (v1::TaskResult& result : *message.mutable_unacknowledged()) TakeResult(worker, result);
+  for (v1::TaskResult& result : *message.mutable_unacknowledged()) {
+    TakeResult(worker, result, message.sent_ns());
+  }
   Adopt(worker, message, &welcome);
   *out_.sends[index].message.mutable_welcome() = std::move(welcome);
   expected_workers_.erase(message.worker());
@@ -185,7 +192,9 @@ void Core::Impl::Adopt(Worker* worker, const v1::Register& message, v1::Welcome*
 }
 
 void Core::Impl::Heartbeat(Worker* worker, const v1::Heartbeat& message) {
+  const bool other = worker->info.quarantined_size() != message.quarantined_size();
   *worker->info.mutable_quarantined() = message.quarantined();
+  if (other) BackLanes(worker);
   const int64_t deadline = now_.mono_ns + SecondsToNs(options_.lease_seconds);
   for (const v1::RunningTask& running : message.running()) {
     auto it = tasks_.find(running.task());

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/core/account.h"
 
 namespace kiln::rpc {
 namespace {
@@ -72,8 +73,8 @@ class Bounded {
 };
 
 const std::vector<std::string>& TaskKinds() {
-  static const auto* const kinds = new std::vector<std::string>{
-      "compile", "screen", "race", "finals", "counters", "canary", "empty"};
+  static const auto* const kinds =
+      new std::vector<std::string>{"compile", "screen", "race", "finals", "empty"};
   return *kinds;
 }
 
@@ -85,8 +86,18 @@ const std::vector<std::string>& FailureStages() {
 
 const std::vector<std::string>& SecondsStages() {
   static const auto* const stages = new std::vector<std::string>{
-      "queue", "fetch", "compile", "put", "check", "setup", "measure", "idle", "other"};
+      "queue",   "fetch", "compile", "put",  "check",   "setup", "warmup",
+      "measure", "count", "health",  "turn", "company", "idle",  "other"};
   return *stages;
+}
+
+const std::vector<std::string>& DeviceParts() {
+  static const auto* const parts = [] {
+    auto* names = new std::vector<std::string>;
+    for (int i = 0; i < core::kParts; ++i) names->push_back(PartName(static_cast<core::Part>(i)));
+    return names;
+  }();
+  return *parts;
 }
 
 const std::vector<std::string>& SweepStates() {
@@ -233,6 +244,11 @@ class PrometheusMetrics : public Metrics {
   const Bounded<Histogram> stage_seconds_{
       NewHistogram("kiln_stage_seconds", "Time that a task spent on a worker, by stage."), "stage",
       SecondsStages(), LongBuckets()};
+  const Bounded<Counter> device_seconds_{
+      NewCounter("kiln_device_seconds_total",
+                 "Time of measuring devices while a sweep ran that they worked for, by what they "
+                 "did; a device counts once for each such sweep."),
+      "part", DeviceParts()};
   const Bounded<Counter> failures_{
       NewCounter("kiln_candidate_failures_total", "Candidates that failed, by stage."), "stage",
       FailureStages()};
@@ -310,6 +326,9 @@ void PrometheusMetrics::OnObservation(const Observation& o) {
       return;
     case Observation::Kind::kStageSeconds:
       stage_seconds_[o.label].Observe(o.value);
+      return;
+    case Observation::Kind::kDeviceSeconds:
+      device_seconds_[o.label].Increment(o.value);
       return;
     case Observation::Kind::kSweepDone:
       sweeps_[o.label].Increment();

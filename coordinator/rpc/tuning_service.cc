@@ -155,6 +155,10 @@ class TuningService : public v1::Tuning::CallbackService {
           absl::StrCat("limit: ", request->limit(), " is not in 0 .. ", RpcLimits::kMaxPageSize,
                        "; ask for more with page_token")));
     }
+    if (!request->parts_of().empty() && !IsSha256Hex(request->parts_of())) {
+      return answer.Fail(
+          absl::InvalidArgumentError("parts_of: it is not the whole digest of a sweep"));
+    }
     parts_.farm->ListSweeps(*request, answer.callback);
     return answer.reactor;
   }
@@ -192,7 +196,11 @@ class TuningService : public v1::Tuning::CallbackService {
                                   const v1::ListWorkersRequest* request,
                                   v1::ListWorkersResponse* response) override {
     const auto answer = Answer(context, response, "ListWorkers");
-    parts_.farm->ListWorkers(answer.callback);
+    if (request->target().size() > static_cast<size_t>(RpcLimits::kMaxPathBytes)) {
+      return answer.Fail(absl::ResourceExhaustedError(
+          absl::StrCat("target: at most ", RpcLimits::kMaxPathBytes, " bytes")));
+    }
+    parts_.farm->ListWorkers(*request, answer.callback);
     return answer.reactor;
   }
 

@@ -218,7 +218,7 @@ class KvMetaStore : public MetaStore {
   absl::StatusOr<std::string> ResolveSweep(absl::string_view prefix) override;
   absl::StatusOr<SweepRecord> GetSweep(absl::string_view digest, bool with_candidates) override;
   absl::StatusOr<SweepListing> ListSweeps(int limit, absl::string_view page_token,
-                                          bool active_only) override;
+                                          const SweepFilter& filter) override;
   absl::StatusOr<std::optional<v1::Winner>> FindWinner(absl::string_view name) override {
     return GetRow<v1::Winner>(kv_.get(), absl::StrCat(keys::kWinner, name));
   }
@@ -308,10 +308,15 @@ absl::StatusOr<SweepRecord> KvMetaStore::GetSweep(absl::string_view digest, bool
 }
 
 absl::StatusOr<SweepListing> KvMetaStore::ListSweeps(int limit, absl::string_view page_token,
-                                                     bool active_only) {
+                                                     const SweepFilter& filter) {
   if (!page_token.empty() && !absl::StartsWith(page_token, keys::kOrder)) {
     return absl::InvalidArgumentError(
         "the page token is not one that an earlier answer gave; start without one");
+  }
+  int64_t oldest_ms = 0;  // nothing that is asked for is older
+  if (!filter.parts_of.empty()) {
+    KILN_ASSIGN_OR_RETURN(const SweepRecord range, GetSweep(filter.parts_of, false));
+    oldest_ms = range.row.submitted_unix_ms();
   }
   SweepListing listing;
   absl::Status bad;
@@ -327,7 +332,12 @@ absl::StatusOr<SweepListing> KvMetaStore::ListSweeps(int limit, absl::string_vie
           bad = record.status();
           return false;
         }
-        if (active_only && IsTerminal(record->status.state())) return true;
+        const v1::SweepRow& row = record->row;
+        if (row.submitted_unix_ms() < oldest_ms) return false;
+        if (filter.active_only && IsTerminal(record->status.state())) return true;
+        const bool part = !row.parent().empty() && !record->status.asked();
+        if (filter.without_parts && part) return true;
+        if (!filter.parts_of.empty() && row.parent() != filter.parts_of) return true;
         listing.sweeps.emplace_back(std::move(record->row), std::move(record->status));
         return true;
       }));

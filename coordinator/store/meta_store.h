@@ -68,6 +68,12 @@ struct FarmState {
   std::vector<v1::MissCountRow> miss_counts;
 };
 
+struct SweepFilter {
+  bool active_only = false;
+  bool without_parts = false;  // not those that a range is made of, and nobody else asked for
+  std::string parts_of = {};   // only those of this range
+};
+
 struct SweepListing {
   std::vector<std::pair<v1::SweepRow, v1::SweepStatusRow>> sweeps;  // newest first
   std::string next_page_token;                                      // empty at the end
@@ -97,9 +103,10 @@ class MetaStore {
   virtual absl::StatusOr<std::string> ResolveSweep(absl::string_view prefix) = 0;
   // kNotFound. Candidates and tasks are filled in only when asked for.
   virtual absl::StatusOr<SweepRecord> GetSweep(absl::string_view digest, bool with_candidates) = 0;
-  // Newest first; `page_token` is empty or a next_page_token (else kInvalidArgument).
+  // Newest first; `page_token` is empty or a next_page_token (else kInvalidArgument). kNotFound:
+  // there is no such range.
   virtual absl::StatusOr<SweepListing> ListSweeps(int limit, absl::string_view page_token,
-                                                  bool active_only) = 0;
+                                                  const SweepFilter& filter) = 0;
 
   // `name`: winner_key, or the problem_key of a record that has none.
   virtual absl::StatusOr<std::optional<v1::Winner>> FindWinner(absl::string_view name) = 0;

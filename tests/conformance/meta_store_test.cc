@@ -156,7 +156,7 @@ TYPED_TEST(MetaStoreTest, ABatchIsIdempotent) {
   this->Commit(batch);
   EXPECT_THAT(this->store_->Load()->active.at(0).candidates, SizeIs(3));
   EXPECT_THAT((*this->store_->FindCompiled({"k"}))[0].entries(), SizeIs(1));
-  EXPECT_THAT(this->store_->ListSweeps(10, "", false)->sweeps, SizeIs(1));
+  EXPECT_THAT(this->store_->ListSweeps(10, "", {})->sweeps, SizeIs(1));
 }
 
 TYPED_TEST(MetaStoreTest, ASecondRunOfASweepReplacesTheFirst) {
@@ -167,7 +167,7 @@ TYPED_TEST(MetaStoreTest, ASecondRunOfASweepReplacesTheFirst) {
   const auto record = this->store_->GetSweep(DigestOf(1), true);
   EXPECT_THAT(record->candidates, SizeIs(2));
   EXPECT_EQ(record->row.submitted_unix_ms(), 30);
-  EXPECT_THAT(this->store_->ListSweeps(10, "", false)->sweeps, SizeIs(1)) << "listed once";
+  EXPECT_THAT(this->store_->ListSweeps(10, "", {})->sweeps, SizeIs(1)) << "listed once";
 }
 
 TYPED_TEST(MetaStoreTest, ATaskOfOneBatchCanBeDeletedInTheSameBatch) {
@@ -205,7 +205,7 @@ TYPED_TEST(MetaStoreTest, ListingPagesThroughEverySweepOnceNewestFirst) {
   int64_t last = INT64_MAX;
   int pages = 0;
   do {
-    const auto page = this->store_->ListSweeps(7, token, false);
+    const auto page = this->store_->ListSweeps(7, token, {});
     ASSERT_TRUE(page.ok());
     for (const auto& [row, status] : page->sweeps) {
       EXPECT_TRUE(seen.insert(row.digest()).second);
@@ -217,9 +217,47 @@ TYPED_TEST(MetaStoreTest, ListingPagesThroughEverySweepOnceNewestFirst) {
   } while (!token.empty());
   EXPECT_EQ(seen.size(), 25u);
   EXPECT_EQ(pages, 4);
-  EXPECT_THAT(this->store_->ListSweeps(100, "", true)->sweeps, SizeIs(20));
-  EXPECT_EQ(this->store_->ListSweeps(7, "rubbish", false).status().code(),
+  EXPECT_THAT(this->store_->ListSweeps(100, "", {true})->sweeps, SizeIs(20));
+  EXPECT_EQ(this->store_->ListSweeps(7, "rubbish", {}).status().code(),
             absl::StatusCode::kInvalidArgument);
+}
+
+// Digests of a listing, over all its pages of two.
+std::vector<std::string> DigestsListed(store::MetaStore* store, const store::SweepFilter& filter) {
+  std::vector<std::string> digests;
+  std::string token;
+  do {
+    const auto page = store->ListSweeps(2, token, filter);
+    EXPECT_TRUE(page.ok()) << page.status();
+    for (const auto& [row, status] : page->sweeps) digests.push_back(row.digest());
+    token = page->next_page_token;
+  } while (!token.empty());
+  return digests;
+}
+
+TYPED_TEST(MetaStoreTest, PartsAreListedWithTheirRangeOrNotAtAll) {
+  for (int i = 0; i < 12; ++i) {
+    store::Batch batch = NewSweep(DigestOf(i), 100 + i, 0);
+    // 2 and 3 are ranges; their parts alternate.
+    if (i > 3 && i < 10) batch.sweeps[0].set_parent(DigestOf(2 + i % 2));
+    if (i == 8) batch.statuses[0].set_asked(true);
+    this->Commit(batch);
+  }
+  store::MetaStore* const store = this->store_.get();
+  using testing::ElementsAre;
+  EXPECT_THAT(DigestsListed(store, {}), SizeIs(12));
+  store::SweepFilter own;
+  own.without_parts = true;
+  EXPECT_THAT(DigestsListed(store, own),
+              ElementsAre(DigestOf(11), DigestOf(10), DigestOf(8), DigestOf(3), DigestOf(2),
+                          DigestOf(1), DigestOf(0)));
+  store::SweepFilter parts;
+  parts.parts_of = DigestOf(3);
+  EXPECT_THAT(DigestsListed(store, parts), ElementsAre(DigestOf(9), DigestOf(7), DigestOf(5)));
+  parts.parts_of = DigestOf(0);
+  EXPECT_THAT(DigestsListed(store, parts), testing::IsEmpty());
+  parts.parts_of = DigestOf(99);
+  EXPECT_EQ(store->ListSweeps(2, "", parts).status().code(), absl::StatusCode::kNotFound);
 }
 
 TYPED_TEST(MetaStoreTest, WinnersAreFoundByProblemAndByKernel) {
@@ -325,7 +363,7 @@ TYPED_TEST(MetaStoreTest, ReadersRunBesideTheWriter) {
   std::atomic<int> bad{0};
   std::thread reader([&] {
     while (!stop) {
-      const auto listing = this->store_->ListSweeps(100, "", false);
+      const auto listing = this->store_->ListSweeps(100, "", {});
       bad += !listing.ok();
     }
   });

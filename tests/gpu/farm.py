@@ -63,6 +63,7 @@ def tell(tunectl, store, name, listed, case):
             "conditions": measured.get("conditions"),
             "candidates": len(details["candidates"]), "failures": failures,
             "elapsed": listed["progress"]["elapsed_seconds"], "seconds": details["seconds"],
+            "time": details.get("time"),
             "agreement": details["agreement"], "template": case["template"]}
 
 

@@ -5,8 +5,9 @@
 
 Starts a coordinator and a worker, sweeps one small product so that processes and context are up, then,
 of each shape (M x N x K, bf16, B transposed), five sweeps of --candidates that ignore what is stored.
-Prints of each: seconds from submit to winner, the share of them in which nothing was set up, checked or
-measured, the winner, its ties and its time. Then the winner of the last is
+Prints of each: seconds from submit to winner, the winner, its ties and its time, and what the GPU did
+meanwhile, as `tunectl show` tells it; of the first, the share of the time from the first compiled
+candidate to the winner in which the GPU was idle. Then the winner of the last is
 measured again, alone. Where Triton is installed it tunes a plain product over as many configs with an
 empty cache in the same run. One line a figure: `name value ...`."""
 import argparse
@@ -43,11 +44,20 @@ def tune(farm, spec):
     return shown
 
 
+def gpu_of(run):
+    """What the GPU did during a sweep: the farm has one. Its parts must be all of the time."""
+    time, (gpu,) = run["time"], run["time"]["devices"]
+    told = sum(gpu["seconds"].values())
+    if abs(told - time["elapsed_seconds"]) > 1e-3:
+        raise RuntimeError(f"{told} s of {time['elapsed_seconds']} s are accounted for: {gpu}")
+    return gpu
+
+
 def repeat(farm, shape, candidates):
     """Five sweeps, and whether they agree; the seconds of the first."""
     runs = [tune(farm, sweep_of(shape, candidates, f"{shape} {i}")) for i in range(REPEATS)]
     for i, run in enumerate(runs):
-        winner, spent = run["winner"], run["seconds"]
+        winner, spent = run["winner"], gpu_of(run)["seconds"]
         failed = sum(bool(c.get("failure")) for c in run["candidates"])
         told = ", ".join(f"{k} {v:.2f}" for k, v in sorted(spent.items()))
         print(f"run_{shape}_{i} {run['wall']:.2f} s, {len(run['candidates'])} candidates, {failed} "
@@ -59,11 +69,11 @@ def repeat(farm, shape, candidates):
     stored = runs[-1]["winner"]["measurement"]["median_ns"]
     again = tune(farm, sweep_of(shape, 1, f"{shape} again", runs[-1]["winner"]["config"]))
     drift = again["winner"]["measurement"]["median_ns"] / stored - 1
-    # The first had everything to compile; the others found its artifacts. What the runner did not
-    # set up, check or measure, of all the time since submit: no less than what the GPU stood idle.
-    busy = sum(runs[0]["seconds"].get(part, 0.0) for part in ("setup", "check", "measure"))
+    # The first had everything to compile; the others found its artifacts.
+    idle = [gpu_of(run)["idle_share"] for run in runs]
     print(f"winner_seconds_{shape} {runs[0]['wall']:.2f}")
-    print(f"gpu_idle_{shape} {1 - busy / runs[0]['wall']:.3f}  # at most, from submit on")
+    print(f"gpu_idle_{shape} {idle[0]:.3f}  # from the first compiled candidate to the winner; the "
+          f"others {', '.join(f'{share:.3f}' for share in idle[1:])}")
     print(f"same_winner_{shape} {int(agree)}  # sets of ties of {sorted(map(len, ties))}")
     print(f"drift_{shape} {drift:+.4f}", flush=True)
     return runs[0]["wall"]

@@ -46,11 +46,26 @@ struct InProcessFarm::WorkerNode {
   bool attaching = false;
   std::deque<v1::Task> queue;
   std::map<std::string, v1::Task> running;
+  struct Place {
+    int slot = 0;
+    int64_t began_ns = 0;
+  };
+  std::map<std::string, Place> places;  // of running tasks to measure
+  int64_t clock_ns = 0;                 // its clock is ahead by so much
   std::map<std::string, v1::TaskResult> unacknowledged;
   int64_t up_last_ns = 0;  // arrival of the last message each way: streams keep their order
   int64_t down_last_ns = 0;
   int64_t stalled_until_ns = 0;
 
+  int FreeSlot() const {
+    std::set<int> taken;
+    for (const auto& [id, place] : places) {
+      if (running.count(id) > 0) taken.insert(place.slot);
+    }
+    int slot = 0;
+    while (taken.count(slot) > 0) ++slot;
+    return slot;
+  }
   int Busy(bool profile) const {
     int busy = 0;
     for (const auto& [id, task] : running) busy += IsProfile(task.kind()) == profile;
@@ -59,7 +74,7 @@ struct InProcessFarm::WorkerNode {
 };
 
 InProcessFarm::InProcessFarm(const Options& options)
-    : options_(options), rng_(options.seed), expander_(options.space) {
+    : options_(options), rng_(options.seed), times_(options.seed), expander_(options.space) {
   store::BlobStoreOptions blob_options;
   meta_ = store::NewMemoryMetaStore();
   blobs_ = store::NewMemoryBlobStore(blob_options, &clock_);
@@ -68,6 +83,7 @@ InProcessFarm::InProcessFarm(const Options& options)
     auto node = std::make_unique<WorkerNode>();
     node->options = worker;
     node->name = absl::StrCat("w", nodes_.size());
+    node->clock_ns = SecondsToNs(1 + 1e6 * times_.Uniform());
     WorkerNode* raw = node.get();
     nodes_.push_back(std::move(node));
     At(worker.start_seconds, [this, raw] { Attach(raw); });
@@ -326,6 +342,11 @@ void InProcessFarm::Detach(WorkerNode* node, bool tell) {
 void InProcessFarm::FromWorker(WorkerNode* node, v1::WorkerMessage message) {
   if (node->connection == 0 || Chance(options_.faults.lost_message)) return;
   if (Chance(options_.faults.stream_break)) return Detach(node, true);
+  if (node->options.tells_times) {
+    const int64_t sent_ns = clock_.Now().mono_ns + node->clock_ns;
+    if (message.has_results()) message.mutable_results()->set_sent_ns(sent_ns);
+    if (message.has_register_()) message.mutable_register_()->set_sent_ns(sent_ns);
+  }
   node->up_last_ns = std::max(node->up_last_ns, clock_.Now().mono_ns + SecondsToNs(Delay()));
   At(NsToSeconds(node->up_last_ns - clock_.Now().mono_ns),
      [this, life = life_, connection = node->connection, message = std::move(message)] {
@@ -401,6 +422,7 @@ void InProcessFarm::StartTasks(WorkerNode* node) {
       for (const v1::TaskCandidate& c : task.candidates()) ++compiles_[c.config()];
     }
     const std::string id = task.id();
+    if (profile) node->places[id] = {node->FreeSlot(), clock_.Now().mono_ns};
     At(seconds, [this, node, life = node->life, id] { FinishTask(node, life, id); });
     node->running[id] = std::move(task);
   }
@@ -415,6 +437,7 @@ void InProcessFarm::FinishTask(WorkerNode* node, uint64_t life, const std::strin
   bool dies = false;
   v1::TaskResult result = Execute(node, task, &dies);
   if (dies) return KillWorker(node);
+  if (IsProfile(task.kind())) TellTimes(node, task, &result);
   node->running.erase(id);
   node->unacknowledged[id] = result;
   v1::WorkerMessage message;
@@ -422,6 +445,25 @@ void InProcessFarm::FinishTask(WorkerNode* node, uint64_t life, const std::strin
   if (Chance(options_.faults.repeated_result)) FromWorker(node, message);
   FromWorker(node, std::move(message));
   StartTasks(node);
+}
+
+// The stages are less than the whole; the rest is "other".
+void InProcessFarm::TellTimes(WorkerNode* node, const v1::Task& task, v1::TaskResult* result) {
+  const WorkerNode::Place place = node->places[task.id()];
+  node->places.erase(task.id());
+  const int64_t now = clock_.Now().mono_ns;
+  double left = NsToSeconds(now - place.began_ns);
+  for (const char* stage : {"fetch", "setup", "check", "warmup", "measure", "health"}) {
+    const double seconds = left * 0.5 * times_.Uniform();
+    (*result->mutable_seconds())[stage] = seconds;
+    left -= seconds;
+  }
+  const std::string device = absl::StrCat("gpu", place.slot);
+  spans_.push_back({absl::StrCat(node->name, "/", device), task.sweep(), place.began_ns, now});
+  if (!node->options.tells_times) return;
+  result->set_device(device);
+  result->set_began_ns(place.began_ns + node->clock_ns);
+  result->set_ended_ns(now + node->clock_ns);
 }
 
 v1::TaskResult InProcessFarm::Execute(WorkerNode* node, const v1::Task& task, bool* dies) {
@@ -463,7 +505,7 @@ v1::TaskResult InProcessFarm::Execute(WorkerNode* node, const v1::Task& task, bo
     }
     broken = out->failure().killed_child();
   }
-  (*result.mutable_seconds())[profile ? "measure" : "compile"] = 0.01;
+  if (!profile) (*result.mutable_seconds())["compile"] = 0.01;
   return result;
 }
 
@@ -502,6 +544,8 @@ void InProcessFarm::ProfileOne(WorkerNode* node, const FakeSpace& space, const v
 
 void InProcessFarm::KillWorker(WorkerNode* node) {
   ++node->life;
+  node->clock_ns = SecondsToNs(1 + 1e6 * times_.Uniform());
+  node->places.clear();
   node->queue.clear();
   node->running.clear();
   node->unacknowledged.clear();

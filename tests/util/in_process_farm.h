@@ -46,6 +46,14 @@ struct FakeWorkerOptions {
   std::string build = "build-1";
   v1::ArchRecord arch = FakeArch();
   double start_seconds = 0;
+  bool tells_times = true;  // when its tasks began and ended, and on which device
+};
+
+// A task to measure that a worker did to its end.
+struct DeviceSpan {
+  std::string device;  // "<worker>/<device>"
+  std::string sweep;
+  int64_t began_ns = 0, ended_ns = 0;
 };
 
 class InProcessFarm {
@@ -89,6 +97,7 @@ class InProcessFarm {
   Faults* faults() { return &options_.faults; }
   int64_t leases_seen() const { return leases_seen_; }
   int compiles(const std::string& config) const;  // that workers began
+  const std::vector<DeviceSpan>& spans() const { return spans_; }
 
   // What no run may do; empty when all is well. Checked as the run goes.
   const std::vector<std::string>& violations() const { return violations_; }
@@ -117,6 +126,7 @@ class InProcessFarm {
   void OnMessage(WorkerNode* node, const v1::CoordinatorMessage& message);
   void StartTasks(WorkerNode* node);
   void FinishTask(WorkerNode* node, uint64_t life, const std::string& id);
+  void TellTimes(WorkerNode* node, const v1::Task& task, v1::TaskResult* result);
   v1::TaskResult Execute(WorkerNode* node, const v1::Task& task, bool* dies);
   void CompileOne(WorkerNode* node, const FakeSpace& space, const v1::SweepInputs& inputs,
                   const std::string& config, v1::CandidateResult* out);
@@ -127,6 +137,7 @@ class InProcessFarm {
 
   Options options_;
   Rng rng_;
+  Rng times_;  // of what workers tell of times: changes no schedule
   SimulatedClock clock_;
   FakeExpander expander_;
   std::unique_ptr<store::MetaStore> meta_;
@@ -150,6 +161,7 @@ class InProcessFarm {
   std::map<std::string, uint64_t> newest_epoch_;
   std::map<std::string, int> compiles_;
   int64_t leases_seen_ = 0;
+  std::vector<DeviceSpan> spans_;
   std::vector<std::string> violations_;
   std::string watched_;
   core::WatchId watch_ = 0;

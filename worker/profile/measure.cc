@@ -94,8 +94,12 @@ struct Meter::Racer {
 };
 
 Meter::Meter(Device* device, const TensorSet* tensors, const v1::MeasurementPolicy& policy,
-             Touch touch)
-    : device_(device), tensors_(tensors), policy_(WithDefaults(policy)), touch_(std::move(touch)) {}
+             Touch touch, StageClock* stages)
+    : device_(device),
+      tensors_(tensors),
+      policy_(WithDefaults(policy)),
+      touch_(std::move(touch)),
+      stages_(stages) {}
 
 std::vector<LaunchArguments> Meter::NextLaunches(const Contestant& contestant, int count) {
   std::vector<LaunchArguments> launches;
@@ -114,11 +118,13 @@ absl::StatusOr<std::vector<Sample>> Meter::Take(const Contestant& contestant, in
 }
 
 absl::StatusOr<std::map<std::string, double>> Meter::Count(const Contestant& contestant) {
+  const StageClock::Within counting(stages_, "count");
   touch_(contestant.config);
   return device_->Count(contestant.kernel, NextLaunches(contestant, kCountedLaunches));
 }
 
 absl::Status Meter::WarmUp(const Contestant& contestant) {
+  const StageClock::Within warming(stages_, "warmup");
   double ns = 0;
   for (int i = 0; i < kWarmUpLaunches && ns < kWarmUpNs; ++i) {
     KILN_ASSIGN_OR_RETURN(std::vector<Sample> samples, Take(contestant, 1));
@@ -128,6 +134,7 @@ absl::Status Meter::WarmUp(const Contestant& contestant) {
 }
 
 absl::StatusOr<Timing> Meter::Screen(const Contestant& contestant, int samples, double best_ns) {
+  const StageClock::Within measuring(stages_, "measure");
   Clock::time_point begin = Clock::now();
   touch_(contestant.config);
   KILN_RETURN_IF_ERROR(WarmUp(contestant));
@@ -214,6 +221,7 @@ bool Meter::AllDone(const std::vector<Racer>& racers, double wall_seconds) const
 }
 
 std::vector<absl::StatusOr<Timing>> Meter::Finals(absl::Span<const Contestant> contestants) {
+  const StageClock::Within measuring(stages_, "measure");
   Clock::time_point begin = Clock::now();
   std::vector<Racer> racers(contestants.size());
   for (size_t i = 0; i < racers.size(); ++i) {

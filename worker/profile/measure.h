@@ -13,6 +13,7 @@
 #include "kiln/v1/common.pb.h"
 #include "worker/profile/device.h"
 #include "worker/profile/manifest.h"
+#include "worker/profile/stages.h"
 #include "worker/profile/stats.h"
 #include "worker/profile/tensors.h"
 
@@ -54,7 +55,9 @@ class Meter {
   // Called before a candidate is touched: the journal.
   using Touch = std::function<void(const std::string& config)>;
 
-  Meter(Device* device, const TensorSet* tensors, const v1::MeasurementPolicy& policy, Touch touch);
+  // `stages`, if any, hears of the stages "warmup", "measure" and "count".
+  Meter(Device* device, const TensorSet* tensors, const v1::MeasurementPolicy& policy, Touch touch,
+        StageClock* stages = nullptr);
 
   // One candidate by itself, `samples` launches and at least a few milliseconds of kernel time.
   // best_ns > 0: stops as out-raced when even the fastest of the first samples is kOutRaced times
@@ -85,6 +88,7 @@ class Meter {
   const TensorSet* const tensors_;
   const v1::MeasurementPolicy policy_;
   const Touch touch_;
+  StageClock* const stages_;
   int next_copy_ = 0;
 };
 

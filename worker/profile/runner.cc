@@ -86,16 +86,13 @@ std::string RoundName(v1::TaskKind kind) {
       return "race";
     case v1::TASK_FINALS:
       return "finals";
-    case v1::TASK_CANARY:
-      return "canary";
     default:
       return "screen";
   }
 }
 
 bool IsKnownKind(v1::TaskKind kind) {
-  return kind == v1::TASK_SCREEN || kind == v1::TASK_RACE || kind == v1::TASK_FINALS ||
-         kind == v1::TASK_CANARY;
+  return kind == v1::TASK_SCREEN || kind == v1::TASK_RACE || kind == v1::TASK_FINALS;
 }
 
 }  // namespace
@@ -138,6 +135,7 @@ void Runner::Touch(const std::string& config) {
 
 void Runner::Serve(const v1::ProfileRequest& request, const Emit& emit) {
   emit_ = &emit;
+  stages_.Start();
   v1::ProfileEvent last;
   if (!IsKnownKind(request.kind())) {
     last.mutable_failure()->set_stage(v1::Failure::RUN);
@@ -148,12 +146,15 @@ void Runner::Serve(const v1::ProfileRequest& request, const Emit& emit) {
   } else {
     last = RunAlone(request, emit);
   }
+  const std::map<std::string, double> seconds = stages_.Read();
+  last.mutable_seconds()->insert(seconds.begin(), seconds.end());
   emit(last);
   emit_ = nullptr;
 }
 
 void Runner::LoadEntry(const v1::ProfileRequest& request, const v1::ProfileCandidate& candidate,
                        Entry* entry) {
+  const StageClock::Within loading(&stages_, "setup");
   Clock::time_point begin = Clock::now();
   entry->config = candidate.config();
   entry->checked = candidate.numbers_checked();
@@ -175,6 +176,7 @@ void Runner::LoadEntry(const v1::ProfileRequest& request, const v1::ProfileCandi
 }
 
 absl::Status Runner::PrepareBench(const v1::ProfileRequest& request, Entry* entry) {
+  const StageClock::Within preparing(&stages_, "setup");
   std::string key = BenchKey(request.inputs(), entry->manifest);
   if (bench_ != nullptr && bench_->key == key) return absl::OkStatus();
   Clock::time_point begin = Clock::now();
@@ -197,8 +199,9 @@ absl::Status Runner::PrepareBench(const v1::ProfileRequest& request, Entry* entr
   bench->checker =
       std::make_unique<Checker>(device_, bench->tensors.get(), request.inputs().check(),
                                 options_.peer_bytes, [this] { Touch(current_); });
-  bench->meter = std::make_unique<Meter>(device_, bench->tensors.get(), policy,
-                                         [this](const std::string& config) { Touch(config); });
+  bench->meter = std::make_unique<Meter>(
+      device_, bench->tensors.get(), policy, [this](const std::string& config) { Touch(config); },
+      &stages_);
   bench_ = std::move(bench);
   entry->setup_seconds += SecondsSince(begin);
   return absl::OkStatus();
@@ -234,6 +237,7 @@ void Runner::CheckEntry(const v1::ProfileRequest& request, Entry* entry) {
         known == summaries_.end() ? "checked in an earlier round" : known->second;
     return;
   }
+  const StageClock::Within checking(&stages_, "check");
   Clock::time_point begin = Clock::now();
   absl::StatusOr<CheckReport> report = bench_->checker->Check(Checkable(request, *entry));
   entry->check_seconds = SecondsSince(begin);
@@ -295,6 +299,7 @@ void Runner::ScreenEntry(const v1::ProfileRequest& request, Entry* entry) {
 // Others change the times. False: it ends the request, as `last` says. The journal names `next`, so
 // that waiting is no hang.
 bool Runner::WaitUntilAlone(const std::string& next, v1::ProfileEvent* last) {
+  const StageClock::Within waiting(&stages_, "company");
   const Clock::time_point begin = Clock::now();
   std::vector<std::string> company = device_->Company();
   while (!company.empty() && company != tolerated_) {
@@ -318,6 +323,7 @@ bool Runner::WaitUntilAlone(const std::string& next, v1::ProfileEvent* last) {
 // A fault of the device costs no candidate anything but its measurement; one that some program made
 // while a single candidate ran is taken for that candidate's. False: it ends the request.
 bool Runner::Healthy(std::vector<Entry*> entries, v1::ProfileEvent* last) {
+  const StageClock::Within looking(&stages_, "health");
   const DeviceHealth health = device_->Examine();
   if (health.broken.empty() && health.tainted.empty()) return true;
   const std::string what = absl::StrCat(device_->name(), ": ", health.broken,
@@ -373,6 +379,7 @@ void Runner::FinishFinalist(const v1::ProfileRequest& request, const absl::Statu
     return;
   }
   FillMeasurement(request, *timing, entry);
+  const StageClock::Within checking(&stages_, "check");
   Touch(entry->config);
   absl::StatusOr<CheckReport> report = bench_->checker->Recheck(Checkable(request, *entry));
   if (!report.ok()) {

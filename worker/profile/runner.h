@@ -18,6 +18,7 @@
 #include "worker/profile/manifest.h"
 #include "worker/profile/measure.h"
 #include "worker/profile/reference.h"
+#include "worker/profile/stages.h"
 #include "worker/profile/tensors.h"
 
 namespace kiln::worker {
@@ -43,7 +44,7 @@ class Runner {
 
   // Serves one request: `started` before each time a candidate is touched, one `result` for each,
   // `done` last; or `failure`, `quarantined` or `unavailable` when it cannot be served, or not
-  // further.
+  // further. With what ends it: where its seconds went.
   void Serve(const v1::ProfileRequest& request, const Emit& emit);
 
  private:
@@ -74,6 +75,7 @@ class Runner {
   std::map<std::string, std::string> convicted_;  // config -> why, of the present bench
   std::map<std::string, std::string> summaries_;  // config -> how its check went, likewise
   const Emit* emit_ = nullptr;                    // of the request being served
+  StageClock stages_;                             // likewise
   std::string current_;
   std::vector<std::string> tolerated_;  // company that did not leave while it was waited for
 };

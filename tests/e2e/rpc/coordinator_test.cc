@@ -441,6 +441,12 @@ TEST_F(TuneTest, TwoTunesShareAStoreOneAfterTheOther) {
   EXPECT_EQ(AwaitChildren(patient.get()).size(), 2u) << patient->err();
 }
 
+TEST_F(TuneTest, AWorkerThatDoesNotComeIsToldOf) {
+  const auto tune = Tune("t");
+  EXPECT_TRUE(tune->AwaitLog("matmul waits for a worker: this machine's own is not up yet"))
+      << tune->err();
+}
+
 TEST_F(TuneTest, AWorkerThatLingersIsWaitedFor) {
   fs::create_directories(folder_ / "tune_store/worker");
   const int fd = open(Path("tune_store/worker/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);

@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,9 @@ namespace kiln::test {
 class FakeFarm : public core::Farm {
  public:
   FakeFarm() : blobs_(store::NewMemoryBlobStore({}, RealClock::Get())) {}
+  ~FakeFarm() override {
+    for (std::thread& thread : late_) thread.join();
+  }
 
   // Scripts. `failures` are given to the next calls, one each, before `answers` are.
   void FailNext(int count, absl::Status status) {
@@ -55,6 +59,7 @@ class FakeFarm : public core::Farm {
     on_worker_ = std::move(script);
   }
   absl::Duration backup_time = absl::ZeroDuration();
+  absl::Duration submit_time = absl::ZeroDuration();
 
   std::vector<v1::SweepSpec> submitted() {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -88,7 +93,12 @@ class FakeFarm : public core::Farm {
     }
     v1::SubmitSweepResponse response;
     response.set_sweep(std::string(64, 'a'));
-    Answer(std::move(response), done);
+    if (submit_time == absl::ZeroDuration()) return Answer(std::move(response), done);
+    std::lock_guard<std::mutex> lock(mutex_);
+    late_.emplace_back([this, response, done] {
+      absl::SleepFor(submit_time);
+      Answer(response, done);
+    });
   }
   void LookupWinner(v1::LookupWinnerRequest request,
                     core::Callback<v1::LookupWinnerResponse> done) override {
@@ -149,9 +159,11 @@ class FakeFarm : public core::Farm {
     response.set_state(v1::CANCELLED);
     Answer(std::move(response), done);
   }
-  void ListWorkers(core::Callback<v1::ListWorkersResponse> done) override {
+  void ListWorkers(const v1::ListWorkersRequest& request,
+                   core::Callback<v1::ListWorkersResponse> done) override {
     v1::ListWorkersResponse response;
     response.add_workers()->set_name("w0");
+    if (!request.target().empty()) response.set_nobody("nobody has a " + request.target());
     Answer(std::move(response), done);
   }
 
@@ -257,6 +269,7 @@ class FakeFarm : public core::Farm {
   std::map<core::ConnectionId, std::shared_ptr<core::WorkerSink>> workers_;
   core::ConnectionId last_connection_ = 0;
   int open_watches_ = 0;
+  std::vector<std::thread> late_;
 };
 
 }  // namespace kiln::test

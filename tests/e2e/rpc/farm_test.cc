@@ -279,6 +279,50 @@ TEST_F(FarmTest, WhatWasCompiledIsNotCompiledAgain) {
   EXPECT_THAT(*text, HasSubstr("def scale(A: global float32[7, N]"));
 }
 
+// What `show` tells of the time is all of it, and what the clock beside the farm says.
+TEST_F(FarmTest, EverySecondIsAccountedFor) {
+  std::ofstream(Path("time.yaml"))
+      << "name: time\ntemplate: matmul\nshapes: {M: 96, N: 64, K: 64}\ntop_k: 6\n"
+      << "measurement: {min_seconds: 0.05}\n";
+  std::string out, err;
+  const absl::Time begin = absl::Now();
+  ASSERT_EQ(Tunectl({"submit", Path("time.yaml"), "--watch", "--json"}, &out, &err), 0) << err;
+  const double wall = absl::ToDoubleSeconds(absl::Now() - begin);
+  const std::string sweep = json::parse(out)["sweeps"][0]["sweep"];
+  ASSERT_EQ(Tunectl({"show", sweep, "--json"}, &out, &err), 0) << err;
+  const json time = json::parse(out)["time"];
+  const double elapsed = time["elapsed_seconds"];
+  EXPECT_GT(elapsed, 0.1);
+  EXPECT_LT(elapsed + time["before_seconds"].get<double>(), wall);
+  EXPECT_GT(elapsed + time["before_seconds"].get<double>(), 0.5 * wall);
+  const auto sum = [](const json& parts) {
+    double total = 0;
+    for (const auto& [part, seconds] : parts.items()) {
+      EXPECT_GE(seconds.get<double>(), 0) << part;
+      total += seconds.get<double>();
+    }
+    return total;
+  };
+  EXPECT_NEAR(sum(time["sweep"]), elapsed, 1e-6);
+  ASSERT_EQ(time["devices"].size(), 1u);
+  const json& device = time["devices"][0];
+  EXPECT_EQ(device["device"], "w/cpu");
+  const json& parts = device["seconds"];
+  EXPECT_NEAR(sum(parts), elapsed, 1e-6) << parts;
+  for (const char* part : {"first", "setup", "check", "warmup", "measure", "handover"}) {
+    EXPECT_GT(parts.value(part, 0.0), 0) << part << " of " << parts;
+  }
+  // Several finalists of 0.05 s each.
+  EXPECT_GT(parts["measure"], 0.1) << parts;
+  EXPECT_LT(parts.value("lost", 0.0) + parts.value("others", 0.0), 1e-9) << parts;
+  EXPECT_GT(device["idle_share"], 0);
+  EXPECT_LT(device["idle_share"], 1);
+  ASSERT_EQ(Tunectl({"show", sweep}, &out, &err), 0) << err;
+  for (const char* text : {"clock    ", "device   w/cpu", "  did    ", "  waited ", "  idle   "}) {
+    EXPECT_THAT(out, HasSubstr(text));
+  }
+}
+
 TEST_F(FarmTest, TunectlFromTheFileToThePicture) {
   std::ofstream(Path("sweep.yaml"))
       << "name: file\ntemplate: matmul\nshapes: {M: 48, N: 32, K: 64}\ntop_k: 4\n"

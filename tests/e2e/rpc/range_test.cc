@@ -94,6 +94,42 @@ class RangeTest : public testing::Test {
     return false;
   }
 
+  // A list shows the range alone, with its progress; its parts when asked for, or under `show`.
+  void ExpectOneLine(const std::string& sweep) {
+    ASSERT_EQ(Tunectl({"--json", "list"}), 0) << err_;
+    json listed = json::parse(out_)["sweeps"];
+    ASSERT_EQ(listed.size(), 1u) << out_;
+    EXPECT_EQ(listed[0]["sweep"], sweep);
+    EXPECT_EQ(listed[0]["range"]["high"], 160);
+    EXPECT_GT(listed[0]["progress"]["done"], 3);
+    ASSERT_EQ(Tunectl({"list"}), 0) << err_;
+    EXPECT_THAT(out_, HasSubstr("M=1..160"));
+    ASSERT_EQ(Tunectl({"--json", "list", "--parts", "--limit", "0"}), 0) << err_;
+    listed = json::parse(out_)["sweeps"];
+    ASSERT_EQ(Tunectl({"--json", "show", sweep}), 0) << err_;
+    const json parts = json::parse(out_)["parts"];
+    EXPECT_GT(parts.size(), 3u);
+    EXPECT_EQ(listed.size(), parts.size() + 1);
+    for (const json& part : parts) EXPECT_EQ(part.value("part_of", ""), sweep);
+    ASSERT_EQ(Tunectl({"show", sweep, "--parts"}), 0) << err_;
+    EXPECT_THAT(out_, HasSubstr(parts[0]["sweep"].get<std::string>().substr(0, 12)));
+  }
+
+  // Over kills of coordinator and worker, all the time of the one device is accounted for.
+  void ExpectWholeAccount(const std::string& sweep) {
+    const auto details = Client()->Show(sweep, false);
+    ASSERT_TRUE(details.ok() && details->time.has_value());
+    EXPECT_NEAR(details->time->elapsed_seconds, details->summary.progress.elapsed_seconds, 1e-6);
+    ASSERT_EQ(details->time->devices.size(), 1u);
+    const client::DeviceTime& device = details->time->devices[0];
+    EXPECT_EQ(device.device, "w/cpu");
+    double sum = 0;
+    for (const auto& [part, seconds] : device.seconds) sum += seconds;
+    EXPECT_NEAR(sum, details->time->elapsed_seconds, 1e-6);
+    EXPECT_GT(device.seconds.at("measure"), 0);
+    EXPECT_GT(device.seconds.at("lost"), 0) << "its worker was killed";
+  }
+
   int starts_ = 0;  // each with a log of its own
   fs::path folder_;
   std::string address_, out_, err_;
@@ -158,6 +194,8 @@ TEST_F(RangeTest, SurvivesKillsAndComesOutAsOneObject) {
 
   ASSERT_EQ(Tunectl({"show", sweep}), 0) << err_;
   EXPECT_THAT(out_, HasSubstr("DISPATCHED"));
+  ExpectOneLine(sweep);
+  ExpectWholeAccount(sweep);
   ASSERT_EQ(Tunectl({"explain", sweep}), 0) << err_;
   EXPECT_THAT(out_, HasSubstr("tunectl explain "));
   EXPECT_EQ(Tunectl({"fetch", sweep, "--format", "cubin", "-o", Path("out")}), 6) << err_;

@@ -117,6 +117,48 @@ TEST_F(TunectlTest, SubmitPrintsOneLineASweep) {
   EXPECT_EQ(farm_.submitted()[0].priority(), 7);
 }
 
+TEST_F(TunectlTest, AFarmWithoutAWorkerIsToldOf) {
+  EXPECT_THAT(Tunectl({"submit", File("gemm.yaml")}).err, Not(HasSubstr("waits for a worker")));
+  farm_.submit_time = absl::Seconds(4);
+  Outcome run = Tunectl({"--json", "submit", File("gemm.yaml")});
+  EXPECT_EQ(run.code, 0);
+  EXPECT_THAT(run.err, HasSubstr("matmul waits for a worker: nobody has a cpu"));
+  EXPECT_EQ(json::parse(run.out)["sweeps"].size(), 1u) << "stdout is still one document";
+  EXPECT_EQ(Tunectl({"--quiet", "submit", File("gemm.yaml")}).err, "");
+}
+
+TEST_F(TunectlTest, ShowCutsTheTime) {
+  v1::GetSweepResponse sweep;
+  sweep.mutable_summary()->set_sweep(kSweep);
+  sweep.mutable_summary()->set_parent(std::string(64, 'b'));
+  EXPECT_FALSE(json::parse(Tunectl({"--json", "show", kSweep}).out).contains("time"));
+  v1::TimeAccount* const time = sweep.mutable_time();
+  time->set_before_seconds(0.75);
+  time->set_elapsed_seconds(4.5);
+  (*time->mutable_sweep())["both"] = 3;
+  (*time->mutable_sweep())["compile"] = 1.5;
+  v1::DeviceTime* const device = time->add_devices();
+  device->set_device("box/gpu0");
+  (*device->mutable_seconds())["first"] = 1.5;
+  (*device->mutable_seconds())["measure"] = 2;
+  (*device->mutable_seconds())["check"] = 0.25;
+  (*device->mutable_seconds())["others"] = 0.5;
+  (*device->mutable_seconds())["handover"] = 0.25;
+  device->set_idle_share(0.0833);
+  farm_.SetSweep(sweep);
+  const std::string text = Tunectl({"show", kSweep}).out;
+  for (const char* line : {"clock    both 3.00 s, compile 1.50 s; 0.75 s before it began\n",
+                           "device   box/gpu0\n", "  did    measure 2.00 s, check 0.25 s\n",
+                           "  others others 0.50 s\n", "  waited first 1.50 s, handover 0.25 s\n",
+                           "  idle   8 % of the time since the first compiled candidate\n"}) {
+    EXPECT_THAT(text, HasSubstr(line));
+  }
+  const json shown = json::parse(Tunectl({"--json", "show", kSweep}).out);
+  EXPECT_EQ(shown["time"]["devices"][0]["seconds"]["measure"], 2);
+  EXPECT_EQ(shown["time"]["sweep"]["both"], 3);
+  EXPECT_EQ(shown["part_of"], std::string(64, 'b'));
+}
+
 TEST_F(TunectlTest, OnlyChoosesAndOneInsists) {
   EXPECT_EQ(Tunectl({"submit", "--only", "M=2", File("two.yaml")}).code, 0);
   ASSERT_EQ(farm_.submitted().size(), 1u);

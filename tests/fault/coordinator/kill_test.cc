@@ -62,7 +62,7 @@ class Log {
 };
 
 bool AllDone(store::MetaStore* meta) {
-  const auto listing = meta->ListSweeps(10, "", false);
+  const auto listing = meta->ListSweeps(10, "", {});
   if (!listing.ok() || listing->sweeps.size() < 2) return false;
   for (const auto& [row, status] : listing->sweeps) {
     if (!core::IsTerminal(status.state())) return false;
@@ -71,7 +71,7 @@ bool AllDone(store::MetaStore* meta) {
 }
 
 void SubmitMissing(core::Farm* farm, store::MetaStore* meta) {
-  const auto listing = meta->ListSweeps(10, "", false);
+  const auto listing = meta->ListSweeps(10, "", {});
   KILN_CHECK(listing.ok());
   bool empty = false;
   bool tuning = false;
@@ -137,7 +137,7 @@ bool RunAndKill(const std::string& dir, int life, int64_t after_us) {
 std::string WinnerIn(const std::string& dir) {
   auto meta = store::OpenRocksMetaStore(dir + "/meta");
   KILN_CHECK(meta.ok());
-  const auto listing = (*meta)->ListSweeps(10, "", false);
+  const auto listing = (*meta)->ListSweeps(10, "", {});
   for (const auto& [row, status] : listing->sweeps) {
     EXPECT_EQ(status.state(), v1::DONE) << status.message();
     if (row.problem_key().empty()) {

@@ -359,7 +359,7 @@ TEST_F(FarmTest, WhoAsksWhileItEndsIsAnswered) {
       askers.emplace_back([&] {
         while (farm_->Health().ok()) {
           ++asked;
-          farm_->ListWorkers([&](const auto&) { ++answered; });
+          farm_->ListWorkers({}, [&](const auto&) { ++answered; });
         }
       });
     }

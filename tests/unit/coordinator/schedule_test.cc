@@ -49,6 +49,78 @@ SpaceModel Large() {
   return space;
 }
 
+// A sweep whose workers have gone says what it waits for and what to do; a range says it for its
+// parts.
+TEST(Schedule, ASweepWithoutAWorkerSaysWhatToDo) {
+  for (const bool range : {false, true}) {
+    CoreRig rig;
+    const uint64_t worker = rig.Attach("w", 2, 1);
+    v1::SweepSpec spec = FakeSpec();
+    if (range) {
+      spec.mutable_range()->set_name("M");
+      spec.mutable_range()->set_low(1);
+      spec.mutable_range()->set_high(64);
+    }
+    const std::string sweep = rig.Submit(spec)->sweep();
+    rig.Advance(0.1);
+    EXPECT_EQ(rig.Show(sweep).summary().progress().message(), "") << range;
+    rig.Turn(core::WorkerDetached{worker});
+    for (int i = 0; i < 8; ++i) rig.Advance(1);
+    const std::string message = rig.Show(sweep).summary().progress().message();
+    EXPECT_THAT(message, ::testing::HasSubstr("waits for a worker with compiler build build-1"));
+    EXPECT_THAT(message, ::testing::HasSubstr("start kiln-worker there"));
+  }
+}
+
+TEST(Schedule, SaysWhyNobodyCanMeasureForATarget) {
+  CoreRig rig;
+  const auto nobody = [&](const std::string& target) {
+    const uint64_t request = rig.NewId();
+    rig.Turn(core::ListWorkers{request, target});
+    return rig.Get<v1::ListWorkersResponse>(request)->nobody();
+  };
+  EXPECT_THAT(nobody("cpu"), ::testing::HasSubstr("no worker is attached"));
+  EXPECT_EQ(nobody(""), "");
+  rig.Attach("w", 2, 1);
+  EXPECT_EQ(nobody("cpu"), "");
+  EXPECT_THAT(nobody("gpu"), ::testing::HasSubstr("for target 'gpu'; reported: "));
+}
+
+// A client asks for what a part of a range does: the part stays when the range is cancelled.
+TEST(Schedule, APartThatAClientAskedForTooOutlivesItsRange) {
+  CoreRig rig;
+  rig.Attach("w", 2, 1);
+  v1::SweepSpec spec = FakeSpec();
+  spec.mutable_range()->set_name("M");
+  spec.mutable_range()->set_low(1);
+  spec.mutable_range()->set_high(64);
+  const std::string range = rig.Submit(spec)->sweep();
+  rig.Advance(0.1);
+  store::SweepFilter parts;
+  parts.parts_of = range;
+  const auto listed = rig.meta()->ListSweeps(100, "", parts);
+  ASSERT_GT(listed->sweeps.size(), 1u);
+  const v1::SweepRow& one = listed->sweeps[0].first;
+  const auto joined = rig.Submit(one.spec());
+  ASSERT_TRUE(joined.ok()) << joined.status();
+  EXPECT_EQ(joined->sweep(), one.digest());
+  EXPECT_TRUE(joined->joined());
+  rig.Turn(core::Cancel{rig.NewId(), range, "enough"});
+  int cancelled = 0;
+  const auto after = rig.meta()->ListSweeps(100, "", parts);
+  for (const auto& [row, status] : after->sweeps) {
+    if (row.digest() == one.digest()) {
+      EXPECT_EQ(status.state(), v1::RUNNING);
+    } else {
+      cancelled += status.state() == v1::CANCELLED;
+    }
+  }
+  EXPECT_EQ(cancelled, static_cast<int>(listed->sweeps.size()) - 1);
+  store::SweepFilter own;
+  own.without_parts = true;
+  EXPECT_EQ(rig.meta()->ListSweeps(100, "", own)->sweeps.size(), 2u);
+}
+
 // Two devices, one slot each: as they are quarantined the worker gets less to measure, then
 // nothing.
 TEST(Quarantine, StopsLeasesAndIsShown) {

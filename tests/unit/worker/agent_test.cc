@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tests/unit/worker/memory_link.h"
+#include "worker/elapsed.h"
 
 namespace kiln::worker {
 namespace {
@@ -206,6 +207,25 @@ class AgentTest : public testing::Test {
 };
 
 // What was measured before counts; the rest goes back, and the coordinator hears it first.
+TEST_F(AgentTest, TellsWhereAndWhenItMeasured) {
+  options_.devices = {"gpu3"};
+  Start();
+  Welcome(0);
+  const int64_t before = SteadyNs();
+  Lease(MakeTask("p", v1::TASK_SCREEN, {"a=1", "a=2"}));
+  const v1::TaskResult result = WaitResult("p");
+  EXPECT_EQ(result.device(), "gpu3");
+  EXPECT_GE(result.began_ns(), before);
+  EXPECT_GE(result.ended_ns(), result.began_ns());
+  double sum = 0;
+  for (const auto& [stage, seconds] : result.seconds()) sum += seconds;
+  const double whole = static_cast<double>(result.ended_ns() - result.began_ns()) / 1e9;
+  EXPECT_LE(sum, whole);
+  EXPECT_TRUE(line_->WaitSaid([&](const v1::WorkerMessage& message) {
+    return message.has_results() && message.results().sent_ns() >= result.ended_ns();
+  }));
+}
+
 TEST_F(AgentTest, AQuarantinedDeviceIsToldAndMeasuresNoMore) {
   options_.devices = {"gpu0"};
   Start();

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <thread>
 
 #include "tests/unit/worker/profile_fixture.h"
 
@@ -38,6 +39,7 @@ class RunnerTest : public testing::Test {
         &device_,
         [this](const v1::SweepInputs&, const std::string&, const BoundManifest&) {
           ++references_made_;
+          std::this_thread::sleep_for(reference_time_);
           return absl::StatusOr<std::unique_ptr<Reference>>(
               std::make_unique<AffineReference>(kFloat32, &reference_calls_));
         },
@@ -71,6 +73,7 @@ class RunnerTest : public testing::Test {
   std::string folder_;
   FakeDevice device_{3};
   int references_made_ = 0;
+  std::chrono::milliseconds reference_time_{0};
   int reference_calls_ = 0;
   v1::ProfileRequest request_;
   std::unique_ptr<Runner> runner_;
@@ -254,11 +257,69 @@ TEST_F(RunnerTest, NoRoomForTheTensorsIsAResourceFailure) {
 }
 
 TEST_F(RunnerTest, UnknownKindsFailAsAWhole) {
-  request_.set_kind(v1::TASK_COUNTERS);
+  request_.set_kind(v1::TASK_EMPTY);
   Add("c=1", "good");
   Serve();
   ASSERT_EQ(events_.size(), 1u);
   EXPECT_EQ(events_[0].event_case(), v1::ProfileEvent::kFailure);
+}
+
+TEST(StageClockTest, StagesNestAndAddUp) {
+  const auto nap = [] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); };
+  StageClock clock;
+  clock.Start();
+  const auto begin = std::chrono::steady_clock::now();
+  {
+    const StageClock::Within outer(&clock, "outer");
+    nap();
+    {
+      const StageClock::Within inner(&clock, "inner");
+      nap();
+    }
+    const StageClock::Within nothing(nullptr, "nothing");
+    nap();
+  }
+  nap();
+  std::map<std::string, double> seconds = clock.Read();
+  const std::chrono::duration<double> whole = std::chrono::steady_clock::now() - begin;
+  ASSERT_EQ(seconds.size(), 3u);
+  EXPECT_GE(seconds["outer"], 0.04);
+  EXPECT_GE(seconds["inner"], 0.02);
+  EXPECT_GE(seconds["other"], 0.02);
+  EXPECT_NEAR(seconds["outer"] + seconds["inner"] + seconds["other"], whole.count(), 2e-3);
+  clock.Start();
+  EXPECT_LT(clock.Read()["other"], 0.01) << "it begins anew";
+}
+
+// What takes long lands in its own stage, and nowhere else.
+TEST_F(RunnerTest, ItsStagesAreWhatItDid) {
+  Add("c=1", "good");
+  Add("c=2", "good");
+  reference_time_ = std::chrono::milliseconds(80);
+  device_.company = [] { return std::vector<std::string>{"process 7"}; };
+  for (const v1::TaskKind kind : {v1::TASK_SCREEN, v1::TASK_FINALS}) {
+    request_.set_kind(kind);
+    const auto begin = std::chrono::steady_clock::now();
+    Serve();
+    const std::chrono::duration<double> whole = std::chrono::steady_clock::now() - begin;
+    double sum = 0;
+    std::map<std::string, double> seconds(events_.back().seconds().begin(),
+                                          events_.back().seconds().end());
+    for (const auto& [stage, value] : seconds) {
+      EXPECT_GE(value, 0) << stage;
+      sum += value;
+    }
+    EXPECT_LE(sum, whole.count());
+    EXPECT_GE(sum, 0.9 * whole.count() - 1e-3);
+    for (const char* stage : {"setup", "check", "warmup", "measure", "health", "company"}) {
+      EXPECT_EQ(seconds.count(stage), 1u) << stage;
+    }
+    for (size_t i = 0; i + 1 < events_.size(); ++i) EXPECT_TRUE(events_[i].seconds().empty());
+    if (kind == v1::TASK_FINALS) continue;  // reference and company are known by now
+    EXPECT_GE(seconds["check"], 0.08);
+    EXPECT_GE(seconds["company"], 0.3);
+    EXPECT_LT(seconds["setup"] + seconds["warmup"] + seconds["measure"] + seconds["other"], 0.08);
+  }
 }
 
 TEST_F(RunnerTest, GarbageForABundleIsALoadFailure) {
