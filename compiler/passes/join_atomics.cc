@@ -126,10 +126,9 @@ class Join : public FactsMutator {
     const DType type = atomic.dst.buffer->dtype;
     if (type.bits >= 32) return s;
     if (type.bits < 8 || type.is_bool()) {
-      status.Update(ir::ErrorAt(program_, s->loc,
-                                absl::StrCat("an atomic update of ", type.ToString()),
-                                "accumulate in a tensor of a type of 8 bits or more",
-                                absl::StatusCode::kUnimplemented));
+      status.Update(ir::ErrorAt(
+          program_, s->loc, absl::StrCat("an atomic update of ", type.ToString()),
+          "accumulate in a tensor of a type of 8 bits or more", absl::StatusCode::kUnimplemented));
       return s;
     }
     const Addition one = AdditionOf(s);
