@@ -5,13 +5,14 @@
 
 Each program of programs.py imports `tilelang` and gets host.py; it compares what its kernels compute with its own
 PyTorch reference. Prints a line a file: ok with the number of comparisons, WRONG where a comparison or an
-artifact failed, REFUSED where the compiler did, refused where it is known to, skipped where the program needs what is
-not here. Exit code 1 when one is WRONG or REFUSED. Needs Debian's python3-torch.
+artifact failed, TOOLONG, REFUSED where the compiler did, refused where it is known to, skipped where the program needs what is
+not here. Exit code 1 unless each is ok, refused or skipped. Needs Debian's python3-torch.
 """
 import argparse
 import concurrent.futures
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -64,13 +65,17 @@ def run(options, file, folder):
     if options.arch:
         command += ["--arch", options.arch]
     start = time.monotonic()
+    program = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               start_new_session=True)
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=options.limit)
-        words = done.stdout.splitlines()[-1:] or [f"WRONG it ended with code {done.returncode}"]
+        out, errors = program.communicate(timeout=options.limit)
+        words = out.splitlines()[-1:] or [f"WRONG it ended with code {program.returncode}"]
         if options.verbose:
-            print(done.stdout, done.stderr, file=sys.stderr)
+            print(out, errors, file=sys.stderr)
     except subprocess.TimeoutExpired:
-        words = [f"WRONG no end within {options.limit} s"]
+        os.killpg(program.pid, signal.SIGKILL)  # and the compiler or interpreter that it waits for
+        program.communicate()
+        words = [f"TOOLONG no end within {options.limit:.0f} s"]
     return words[0], time.monotonic() - start
 
 
