@@ -42,7 +42,6 @@ constexpr Refusal kRefused[] = {
      "use T.alloc_shared, T.alloc_fragment or T.alloc_local"},
     {"annotate_restrict_buffers",
      "pass tensors that lie apart: Kiln takes those of one call to share no element"},
-    {"tfloat32", "use float32, and the pass option kiln.tf32 for products"},
 };
 
 void AddTable(BuiltinTable table, absl::string_view prefix, Module* module) {
