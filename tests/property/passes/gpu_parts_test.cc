@@ -162,6 +162,23 @@ TEST(GpuParts, HalvesOfTiles) {
   }
 }
 
+// A region of the tile's storage holds all that is read of it, and no more.
+TEST(GpuParts, AreWithinTheirRegions) {
+  const auto compiled =
+      Compile({"(72, 96)", "a[4:68, 24:88]", "(64, 96)", "b[:, 32:]", {.gpu = "sm_80"}});
+  ASSERT_TRUE(compiled);
+  ir::Walk(compiled->instructions.body, [&](const ir::Stmt& s) {
+    const auto* x = s.As<ir::Instruct>();
+    if (x == nullptr || x->op != Instruction::kMma) return true;
+    const ir::Range &a = x->regions[1].ranges[0], &b = x->regions[2].ranges[0];
+    EXPECT_EQ(ir::ConstInt(a.min), 0);
+    EXPECT_EQ(ir::ConstInt(a.extent), (2 * 72 + 68) * 32);  // three panels of 32 columns
+    EXPECT_EQ(ir::ConstInt(b.min), 64 * 32);
+    EXPECT_EQ(ir::ConstInt(b.extent), 2 * 64 * 32);
+    return true;
+  });
+}
+
 // Operands that run along k begin at any step of the instruction; the swizzle is the tile's own.
 TEST(GpuParts, ThatBeginInsideOfASwizzle) {
   const std::vector<std::pair<Parts, std::pair<int, int>>> cases = {
@@ -197,6 +214,7 @@ TEST(GpuParts, ThatAskForANarrowerSwizzle) {
       ExpectComputes(p, product, a, b);
     };
     expect({"(64, 64)", "a", "(64, 64)", "b[:, 32:]", {.n = 32, .trans_b = false}}, 128, 64);
+    expect({"(64, 64)", "a", "(64, 64)", "b[:, :32]", {.n = 32, .trans_b = false}}, 128, 64);
     expect({"(64, 64)", "a", "(64, 128)", "b[:, 48:64]", {.n = 16, .trans_b = false}}, 128, 32);
     expect({"(64, 64)", "a", "(64, 128)", "b[:, 16:80]", {.trans_b = false}}, 128, 32);
     expect({"(64, 96)", "a[:, 32:]", "(64, 96)", "b[:, 32:]", {.trans_b = false}}, 64, 64);
@@ -282,6 +300,22 @@ TEST(GpuParts, ThatOnlyWarpsRead) {
       }
     }
   }
+}
+
+// One product needs a narrower swizzle than another, whichever comes first.
+TEST(GpuParts, OfOneTileInSeveralProducts) {
+  const char* whole = "        T.gemm(b, b, c, transpose_B=True)\n";
+  const char* part =
+      "        for s in T.serial(2):\n"
+      "            T.gemm(b[:, s * 32:s * 32 + 32], b[:, :32], c, transpose_B=True)\n";
+  ExpectComputes({"(64, 64)",
+                  "a[:, s * 32:s * 32 + 32]",
+                  "(64, 64)",
+                  "b[:, :32]",
+                  {.gpu = "sm_80", .more = whole}},
+                 Instruction::kMma, 0, 128);
+  ExpectComputes({"(64, 64)", "a", "(64, 64)", "b", {.gpu = "sm_80", .more = part}},
+                 Instruction::kMma, 0, 64);
 }
 
 // A swizzle of the kernel's own that warps know their way in.

@@ -129,6 +129,9 @@ TEST(LegalityTest, PartsOfTiles) {
   EXPECT_EQ(Unit("sm_90a", b), "wgmma");
   EXPECT_EQ(right("sm_90a"), 64);
   EXPECT_EQ(right("sm_80"), 128);
+  b.b_part->column = 0;  // and ends with one
+  EXPECT_EQ(right("sm_90a"), 64);
+  b.b_part->column = 32;
   b.warps = 8;  // two warpgroups would each read half of a swizzle's 32 columns
   EXPECT_EQ(Unit("sm_90a", b), "mma");
   b.b_part->column = 16;
