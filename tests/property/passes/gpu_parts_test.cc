@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "compiler/ir/printer.h"
 #include "compiler/ir/visit.h"
@@ -351,6 +352,75 @@ TEST(GpuParts, ThatNoInstructionReads) {
         EXPECT_FALSE(Has(compiled->instructions, op));
       }
       EXPECT_EQ(Difference(compiled->tiles, compiled->instructions), "");
+    }
+  }
+}
+
+// Tiles that are fetched ahead, of which each step multiplies the halves one after the other, into
+// one result or into two; the kernel's own ring, too.
+TEST(GpuParts, InPipelines) {
+  constexpr char kHead[] = R"(import tilelang.language as T
+
+
+@T.prim_func
+def product(A: T.Tensor((128, 256), "bfloat16"), B: T.Tensor((128, 256), "bfloat16"),
+            C: T.Tensor((128, 128), "float32")):
+    with T.Kernel(2, 2, threads=128) as (bx, by):
+)";
+  constexpr char kTiles[] = R"(
+        a = T.alloc_shared((64, 128), "bfloat16")
+        b = T.alloc_shared((64, 128), "bfloat16")
+        c = T.alloc_fragment((64, 64), "float32")
+        T.clear(c)
+        for k in T.Pipelined(2, num_stages=STAGES):
+            T.copy(A[by * 64, k * 128], a)
+            T.copy(B[bx * 64, k * 128], b)
+            T.gemm(a[:, :64], b[:, :64], c, transpose_B=True)
+            T.gemm(a[:, 64:], b[:, 64:], c, transpose_B=True)
+        T.copy(c, C[by * 64, bx * 64])
+)";
+  constexpr char kResults[] = R"(
+        a = T.alloc_shared((64, 64), "bfloat16")
+        b = T.alloc_shared((64, 64), "bfloat16")
+        left = T.alloc_fragment((64, 32), "float32")
+        right = T.alloc_fragment((64, 32), "float32")
+        T.clear(left)
+        T.clear(right)
+        for k in T.Pipelined(4, num_stages=STAGES):
+            T.copy(A[by * 64, k * 64], a)
+            T.copy(B[bx * 64, k * 64], b)
+            T.gemm(a, b[:32, :], left, transpose_B=True)
+            T.gemm(a, b[32:, :], right, transpose_B=True)
+        T.copy(left, C[by * 64, bx * 64])
+        T.copy(right, C[by * 64, bx * 64 + 32])
+)";
+  constexpr char kRing[] = R"(
+        a = T.alloc_shared((STAGES, 64, 64), "bfloat16")
+        b = T.alloc_shared((STAGES, 64, 128), "bfloat16")
+        c = T.alloc_fragment((64, 64), "float32")
+        T.clear(c)
+        for k in T.serial(4):
+            T.copy(A[by * 64, k * 64], a[k % STAGES, :, :])
+            T.copy(B[bx * 64, k * 64], b[k % STAGES, :, 64:])
+            T.gemm(a[k % STAGES, :, 32:], b[k % STAGES, :, 96:], c, transpose_B=True)
+            T.gemm(a[k % STAGES, :, :32], b[k % STAGES, :, 64:96], c, transpose_B=True)
+        T.copy(c, C[by * 64, bx * 64])
+)";
+  for (const char* body : {kTiles, kResults, kRing}) {
+    for (const char* stages : {"1", "2", "3"}) {
+      const auto tiles =
+          Tiles(absl::StrCat(kHead, absl::StrReplaceAll(body, {{"STAGES", stages}})));
+      ASSERT_TRUE(tiles.ok()) << tiles.status() << body;
+      for (const char* gpu : {"sm_80", "sm_90a", "sm_100a"}) {
+        for (const int cores : {1, 132}) {
+          const auto instructions = Instructions(*tiles, gpu, cores);
+          ASSERT_TRUE(instructions.ok()) << gpu << instructions.status() << body;
+          EXPECT_FALSE(Has(*instructions,
+                           gpu == std::string("sm_80") ? Instruction::kWgmma : Instruction::kMma));
+          EXPECT_EQ(Difference(*tiles, *instructions), "")
+              << gpu << " " << cores << " " << ir::ToString(*instructions);
+        }
+      }
     }
   }
 }
