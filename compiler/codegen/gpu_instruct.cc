@@ -87,8 +87,13 @@ Value* GpuInstructEmitter::SharedAddress(const ir::Region& region) {
 GpuTile GpuInstructEmitter::TileOf(const ir::Instruct& x, int operand) {
   const ir::Buffer& buffer = x.regions[operand].buffer;
   const std::string i = absl::StrCat(operand);
-  return {SharedAddress(x.regions[operand]), buffer->dtype.bytes(), NoteOf(x, "swizzle" + i),
-          NoteOf(x, "height" + i), ir::ConstInt(buffer->shape.back()).value_or(0)};
+  return {SharedAddress(x.regions[operand]),
+          buffer->dtype.bytes(),
+          NoteOf(x, "swizzle" + i),
+          NoteOf(x, "height" + i),
+          ir::ConstInt(buffer->shape.back()).value_or(0),
+          NoteOf(x, "row" + i),
+          NoteOf(x, "column" + i)};
 }
 
 void GpuInstructEmitter::Emit(const ir::Instruct& x) {
@@ -329,7 +334,8 @@ void GpuInstructEmitter::EmitWgmma(const ir::Instruct& x) {
   // The part's own rows and columns, then the instruction's: both begin panels or atoms.
   const auto descriptor = [&](const GpuTile& t, bool major_k, Value* part, int64_t own,
                               int64_t outer, int64_t inner) {
-    Value* skip = b_.CreateMul(part, b_.getInt32(static_cast<uint32_t>(at(t, major_k, own, 0))));
+    const int64_t step = major_k ? t.Step(own, 0) : t.Step(0, own);
+    Value* skip = b_.CreateMul(part, b_.getInt32(static_cast<uint32_t>(step)));
     Value* address = b_.CreateAdd(b_.CreateAdd(t.base, skip),
                                   b_.getInt32(static_cast<uint32_t>(at(t, major_k, outer, inner))));
     Value* field = b_.CreateAnd(b_.CreateLShr(address, b_.getInt32(4)), b_.getInt32(0x3fff));

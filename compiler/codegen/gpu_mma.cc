@@ -120,7 +120,8 @@ class MmaEmitter {
   Value* Turned(const GpuTile& tile, Value* first, int64_t own, int64_t at, int64_t k, int64_t i) {
     Value* row = b_.CreateAdd(Times(inner_, 2), Int(i));
     const int64_t width = tile.swizzle / tile.element;
-    if (width == 0 || (own % width != 0 && width % own != 0)) {
+    const bool inside = tile.row != 0 || tile.column != 0;  // of an atom
+    if (width == 0 || inside || (own % width != 0 && width % own != 0)) {
       const int64_t stride = width == 0 ? tile.columns * tile.element : tile.swizzle;
       return b_.CreateAdd(tile.Address(b_, row, Sum({first, Int(at), outer_})), Int(k * stride));
     }

@@ -16,13 +16,16 @@ struct GpuTile {
   int64_t swizzle = 0;          // bytes of a row of a panel, or 0
   int64_t height = 0;
   int64_t columns = 0;
+  int64_t row = 0, column = 0;  // of the first element, in the atom that begins at the base
 
   int64_t panel_bytes() const { return height * swizzle; }
-  // Bytes from the first element to (r, c), which begins an atom or a step within its rows.
+  // Bytes from the base to (r, c), which begins an atom or a step within its rows.
   int64_t At(int64_t r, int64_t c) const {
-    const int64_t width = swizzle / element;
-    return c / width * panel_bytes() + r * swizzle + c % width * element;
+    const int64_t width = swizzle / element, from = c + column;
+    return from / width * panel_bytes() + (r + row) * swizzle + from % width * element;
   }
+  // How much further on what begins `r` rows and `c` columns later lies, both whole atoms.
+  int64_t Step(int64_t r, int64_t c) const { return At(r, c) - At(0, 0); }
   // The address (i32) of the element at row `r` and column `c` (i32); of 16 bytes from there where
   // they begin there.
   llvm::Value* Address(llvm::IRBuilder<>& b, llvm::Value* r, llvm::Value* c) const {
@@ -32,6 +35,8 @@ struct GpuTile {
       return b.CreateAdd(base, b.CreateMul(flat, n(element)));
     }
     const int64_t width = swizzle / element;
+    if (row != 0) r = b.CreateAdd(r, n(row));
+    if (column != 0) c = b.CreateAdd(c, n(column));
     llvm::Value* panel = b.CreateMul(b.CreateUDiv(c, n(width)), n(panel_bytes()));
     llvm::Value* inside = b.CreateMul(b.CreateURem(c, n(width)), n(element));
     llvm::Value* byte = b.CreateAdd(b.CreateAdd(panel, b.CreateMul(r, n(swizzle))), inside);

@@ -77,6 +77,8 @@ TileShape TileOf(const ir::Instruct& x, int operand) {
   tile.swizzle = NoteOf(x, absl::StrCat("swizzle", operand));
   tile.height = NoteOf(x, absl::StrCat("height", operand));
   tile.columns = ir::ConstInt(buffer->shape.back()).value_or(0);
+  tile.from_row = NoteOf(x, absl::StrCat("row", operand));
+  tile.from_column = NoteOf(x, absl::StrCat("column", operand));
   return tile;
 }
 

@@ -16,9 +16,12 @@ namespace kiln::interp {
 // rows of `columns`.
 struct TileShape {
   int64_t element = 2, swizzle = 0, height = 0, columns = 0;  // bytes, bytes, rows, elements
+  int64_t from_row = 0, from_column = 0;  // of the operand, in the atom that `first` begins
 
   int64_t At(int64_t first, int64_t row, int64_t column) const {
     if (swizzle == 0) return first + row * columns + column;
+    row += from_row;
+    column += from_column;
     const int64_t width = swizzle / element;
     const int64_t byte =
         (first + column / width * height * width + row * width + column % width) * element;

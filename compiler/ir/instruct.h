@@ -109,8 +109,9 @@ struct Instruct : StmtNode {
   // Products: "m", "n", "k", "rows" (of the grid of warps or warpgroups), "trans_a", "trans_b";
   // "pairs": along each eight of k, what the instruction calls i and i + 4 are 2 i and 2 i + 1. Of
   // operand i in shared memory, once apply-layouts has placed it: "swizzle<i>" in bytes,
-  // "height<i>" rows of its tile. Waits for products: "late", what comes before one is to be done
-  // before it.
+  // "height<i>" rows of its tile; where it begins inside of an atom, with which its region begins,
+  // "row<i>" and "column<i>" of its first element there. Waits for products: "late", what comes
+  // before one is to be done before it.
   std::map<std::string, std::string> annotations;
   Instruct(SourceLoc l, Instruction i, std::vector<Region> r = {}, std::vector<Expr> a = {},
            std::map<std::string, std::string> notes = {})

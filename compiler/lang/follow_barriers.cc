@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -138,19 +139,29 @@ class Follower {
       for (int64_t n = 0; n <= kTrials; ++n) KILN_RETURN_IF_ERROR(run(n));
       return absl::OkStatus();
     }
-    KILN_RETURN_IF_ERROR(run(kProbe));
-    if (counted_->loop == nullptr) return unknown;
-    const std::optional<int64_t> enough = counted_->Enough();
-    if (!enough) {
-      return ir::ErrorAt(
-          program_, counted_->loop->loc,
-          "what the barriers in this loop do does not repeat from turn to turn",
-          "count turns by % and //, so that barriers and parities come back; the loop has as many "
-          "turns as a value of run time says",
-          absl::StatusCode::kUnimplemented);
+    // What some counts alone look at, a probe of those finds, or one of the first counts.
+    for (int64_t tried = 0;;) {
+      const auto known = counted_->Looked();
+      int64_t enough = 0;
+      for (int64_t r = 0; r < counted_->count_period; ++r) {
+        KILN_RETURN_IF_ERROR(run(kProbe + r));
+        if (counted_->loop == nullptr && r == 0) return unknown;
+        if (counted_->loop == nullptr) continue;
+        const std::optional<int64_t> last = counted_->Enough();
+        if (!last) return NoRepeat(counted_->loop->loc);
+        enough = std::max(enough, *last);
+      }
+      for (; tried <= enough; ++tried) KILN_RETURN_IF_ERROR(run(tried));
+      if (counted_->Looked() == known) return absl::OkStatus();
     }
-    for (int64_t n = 0; n <= *enough; ++n) KILN_RETURN_IF_ERROR(run(n));
-    return absl::OkStatus();
+  }
+
+  absl::Status NoRepeat(SourceLoc loc) const {
+    return ir::ErrorAt(
+        program_, loc, "what the barriers in this loop do does not repeat from turn to turn",
+        "count turns by % and //, so that barriers and parities come back; the loop has as many "
+        "turns as a value of run time says",
+        absl::StatusCode::kUnimplemented);
   }
 
   // A loop that is counted at run time, and what is known of its turns.
@@ -163,6 +174,11 @@ class Follower {
     int64_t period = 1, count_period = 1, margin = 0;
     bool repeats = true;                                      // as far as it has been looked at
     std::vector<std::vector<std::optional<int64_t>>> states;  // at the beginning of each turn
+
+    // What the values that were looked at ask for.
+    std::tuple<bool, int64_t, int64_t, int64_t> Looked() const {
+      return {repeats, period, count_period, margin};
+    }
 
     // Turns that show all that any number of them do; nullopt: no such number is known.
     std::optional<int64_t> Enough() const {

@@ -102,6 +102,15 @@ std::vector<Piece> Split(const Piece& piece) {
   return out;
 }
 
+// Whether two pieces of a part stand in the two halves of an if: none of them waits for the other.
+bool Exclude(const Piece& a, const Piece& b) {
+  const size_t depth = std::min(a.guards.size(), b.guards.size());
+  for (size_t d = 0; d < depth; ++d) {
+    if (!ir::Same(a.guards[d], b.guards[d])) return ir::Same(b.guards[d], Not(a.guards[d]));
+  }
+  return false;
+}
+
 // Strongly connected components of pieces, in an order that keeps the edges; of those that may come
 // next, the one whose first piece comes first. By Tarjan, then Kahn.
 class Components {
@@ -231,8 +240,11 @@ void Attach(const std::vector<Piece>& pieces, std::vector<Edge>* edges) {
 absl::StatusOr<std::vector<Piece>> Scheduler::InOrder(Pieces pieces, Edges edges) {
   Attach(pieces, &edges);
   std::vector<std::vector<size_t>> next(pieces.size());
-  for (size_t i = 0; i + 1 < pieces.size(); ++i) {
-    if (pieces[i].part == pieces[i + 1].part) next[i].push_back(i + 1);
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    for (size_t k = i + 1; k < pieces.size() && pieces[k].part == pieces[i].part; ++k) {
+      if (!Exclude(pieces[i], pieces[k])) next[i].push_back(k);
+      if (pieces[k].guards.empty()) break;  // what follows it comes after it
+    }
   }
   for (const Edge& edge : edges) next[edge.from].push_back(edge.to);
   for (std::vector<size_t>& to : next) {

@@ -13,6 +13,7 @@
 #include "compiler/layout/text.h"
 #include "compiler/passes/build.h"
 #include "compiler/passes/memory_access.h"
+#include "compiler/passes/shared_tiles.h"
 
 namespace kiln::passes {
 namespace {
@@ -21,10 +22,13 @@ using ir::Expr;
 using ir::Stmt;
 
 constexpr absl::string_view kPanels = "panels:";
+constexpr int64_t kAtomRows = 8;      // of a swizzle
 constexpr int kSwizzledAlign = 1024;  // bytes: a swizzle is of addresses (PTX 5.5.7)
 
 class Apply : public FactsMutator {
  public:
+  explicit Apply(const ir::Program& program) : names_(NamesIn(program.body)) {}
+
   absl::Status status;
 
  protected:
@@ -95,6 +99,11 @@ class Apply : public FactsMutator {
       }
       notes[absl::StrCat("swizzle", i)] = absl::StrCat(16 << swizzle->swizzle_len);
       notes[absl::StrCat("height", i)] = absl::StrCat(*height);
+      if (IsProduct(x.op)) {
+        regions.push_back(PartOfTile(r, i, (16 << swizzle->swizzle_len) / r.buffer->dtype.bytes(),
+                                     *height, &notes));
+        continue;
+      }
       std::vector<Expr> first;
       Expr elements = ir::MakeInt(1);
       for (const ir::Range& range : r.ranges) {
@@ -105,6 +114,39 @@ class Apply : public FactsMutator {
     }
     return ir::MakeStmt<ir::Instruct>(x.loc, x.op, std::move(regions), MutateAll(x.args),
                                       std::move(notes));
+  }
+
+  static bool IsProduct(ir::Instruction op) {
+    return op == ir::Instruction::kMma || op == ir::Instruction::kWgmma ||
+           op == ir::Instruction::kTcgen05Mma;
+  }
+
+  // Operand `i` of a product: from the atom that it begins in to its last row of the last panel,
+  // with rows of `width` elements. What there is of that atom before it is noted.
+  ir::Region PartOfTile(const ir::Region& r, size_t i, int64_t width, int64_t height,
+                        std::map<std::string, std::string>* notes) {
+    const size_t rank = r.ranges.size();
+    std::vector<Expr> first;
+    for (const ir::Range& range : r.ranges) first.push_back(Mutate(range.min));
+    const auto back = [&](const char* what, size_t d, int64_t divisor) -> int64_t {
+      const auto over = ResidueOf(r.ranges[d].min, divisor, names_);
+      if (!over) {
+        status = absl::InternalError(absl::StrCat("a product reads a part of '", r.buffer->name,
+                                                  "' from ", ir::ToString(first[d]), " on"));
+        return 0;
+      }
+      if (*over != 0) (*notes)[absl::StrCat(what, i)] = absl::StrCat(*over);
+      first[d] = facts_.Simplify(first[d] - ir::MakeConst(*over, first[d].dtype()));
+      return *over;
+    };
+    const int64_t rows = back("row", rank - 2, kAtomRows);
+    const int64_t columns = back("column", rank - 1, width);
+    const Expr last_row = r.ranges[rank - 2].extent + ir::MakeInt(rows);
+    const Expr panels =
+        ir::CeilDiv(r.ranges[rank - 1].extent + ir::MakeInt(columns), ir::MakeInt(width));
+    const Expr elements =
+        ((panels - ir::MakeInt(1)) * ir::MakeInt(height) + last_row) * ir::MakeInt(width);
+    return {VisitBuffer(r.buffer), {{Place(r.buffer, first)[0], facts_.Simplify(elements)}}};
   }
 
   static bool HasPanels(const ir::Buffer& buffer) {
@@ -243,6 +285,7 @@ class Apply : public FactsMutator {
              {ir::MakeInt(0), region.ranges[1].extent}}};
   }
 
+  const ir::Facts names_;
   ir::BufferMap mapped_;
   std::unordered_map<const ir::BufferNode*, Placed> placed_;
 };
@@ -250,7 +293,7 @@ class Apply : public FactsMutator {
 }  // namespace
 
 absl::StatusOr<ir::Program> ApplyLayouts(const ir::Program& program, const PassContext&) {
-  Apply apply;
+  Apply apply(program);
   ir::Program out = program;
   out.body = apply.Mutate(program.body);
   KILN_RETURN_IF_ERROR(apply.status);

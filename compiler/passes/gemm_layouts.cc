@@ -131,6 +131,8 @@ absl::StatusOr<ProductPlan> PlanProduct(const target::Arch& arch, const target::
   ProductPlan plan;
   KILN_ASSIGN_OR_RETURN(plan.unit, UnitOf(choice));
   plan.why_not = choice.why_not;
+  plan.a_swizzle = choice.a_swizzle;
+  plan.b_swizzle = choice.b_swizzle;
   const WarpGrid grid = plan.grid = choice.grid;
   KILN_ASSIGN_OR_RETURN(plan.c, AccumulatorLayout(query.m, query.n, grid, plan.unit));
   if (query.a_space == target::OperandSpace::kShared) return plan;
@@ -153,8 +155,10 @@ absl::StatusOr<ProductPlan> PlanProduct(const target::Arch& arch, const target::
 }
 
 absl::StatusOr<std::optional<Layout>> SharedOperandLayout(MatrixUnit unit, int element_bits,
-                                                          const std::vector<int64_t>& shape) {
-  const layout::SwizzleMode mode = layout::WidestMode(element_bits, shape.back());
+                                                          const std::vector<int64_t>& shape,
+                                                          int64_t most) {
+  layout::SwizzleMode mode = layout::WidestMode(element_bits, shape.back());
+  if (layout::RowBytes(mode) > most) mode = layout::WidestMode(8, most);
   if (!IsGroupWide(unit) && (unit == MatrixUnit::kFma || mode == layout::SwizzleMode::kNone)) {
     return std::nullopt;
   }
@@ -162,6 +166,16 @@ absl::StatusOr<std::optional<Layout>> SharedOperandLayout(MatrixUnit unit, int e
   if (atoms.ok()) return *std::move(atoms);
   if (!IsGroupWide(unit)) return std::nullopt;
   return atoms.status();
+}
+
+bool IsSharedOperandLayout(MatrixUnit unit, int element_bits, const std::vector<int64_t>& shape,
+                           const Layout& layout, int64_t most) {
+  const std::string lies = layout::Canonical(layout).ToString();
+  for (int64_t widest = most; widest >= layout::RowBytes(layout::SwizzleMode::k32B); widest /= 2) {
+    const auto wanted = SharedOperandLayout(unit, element_bits, shape, widest);
+    if (wanted.ok() && *wanted && layout::Canonical(**wanted).ToString() == lies) return true;
+  }
+  return false;
 }
 
 }  // namespace kiln::passes

@@ -43,17 +43,22 @@ struct ProductPlan {
   // mma.sync then reads B in the same order (ir/instruct.h, "pairs").
   std::optional<layout::Layout> a;
   std::string why_not;  // what keeps a faster instruction from being used; or empty
+  int64_t a_swizzle = 128, b_swizzle = 128;  // bytes, at most (target::GemmChoice)
 };
 
 // The fastest instruction of `arch` for the product (target::ChooseGemm) and its fragments.
 // InvalidArgument with the reason where there is none.
 absl::StatusOr<ProductPlan> PlanProduct(const target::Arch& arch, const target::GemmQuery& query);
 
-// A tile of shared memory that an instruction reads: the widest swizzle that its rows fill, in
-// atoms of 8 rows. nullopt where mma.sync and fma do as well with the rows as they are.
-// InvalidArgument where the instruction can read no tile of that shape.
-absl::StatusOr<std::optional<layout::Layout>> SharedOperandLayout(
-    MatrixUnit unit, int element_bits, const std::vector<int64_t>& shape);
+// A tile of shared memory that an instruction reads: the widest swizzle of up to `most` bytes that
+// its rows fill, in atoms of 8 rows. nullopt where mma.sync and fma do as well with the rows as
+// they are. InvalidArgument where the instruction can read no tile of that shape.
+absl::StatusOr<std::optional<layout::Layout>> SharedOperandLayout(MatrixUnit unit, int element_bits,
+                                                                  const std::vector<int64_t>& shape,
+                                                                  int64_t most = 128);
+// Whether SharedOperandLayout gives this layout for some swizzle of up to `most` bytes.
+bool IsSharedOperandLayout(MatrixUnit unit, int element_bits, const std::vector<int64_t>& shape,
+                           const layout::Layout& layout, int64_t most = 128);
 
 }  // namespace kiln::passes
 

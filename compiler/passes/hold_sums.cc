@@ -22,12 +22,12 @@ using ir::Stmt;
 
 constexpr int64_t kAtomRows = 8;  // of a swizzle
 
-// Tiles that descriptors name: whole, of shared memory, rows that fill a swizzle.
-bool IsWholeTile(const ir::Region& r) {
-  if (r.buffer->scope != ir::Scope::kShared || r.ranges.size() != 2 || !CoversWhole(r)) {
-    return false;
-  }
-  const auto rows = ir::ConstInt(r.buffer->shape[0]), columns = ir::ConstInt(r.buffer->shape[1]);
+// Tiles that descriptors name, or parts of such: of shared memory, rows that fill a swizzle.
+bool IsInTile(const ir::Region& r) {
+  const size_t rank = r.ranges.size();
+  if (r.buffer->scope != ir::Scope::kShared || rank < 2) return false;
+  const auto rows = ir::ConstInt(r.buffer->shape[rank - 2]);
+  const auto columns = ir::ConstInt(r.buffer->shape[rank - 1]);
   return rows && columns && *rows % kAtomRows == 0 &&
          layout::WidestMode(r.buffer->dtype.bits, *columns) != layout::SwizzleMode::kNone;
 }
@@ -248,8 +248,8 @@ class HoldLaunch {
     query->c_space = target::OperandSpace::kTensor;
     const target::GemmChoice choice = target::ChooseGemm(arch_, *query);
     if (choice.unit.empty()) return choice.why_not;
-    if (!IsWholeTile(gemm.a) || !IsWholeTile(gemm.b)) {
-      return "tcgen05 takes whole tiles of shared memory";
+    if (!IsInTile(gemm.a) || !IsInTile(gemm.b)) {
+      return "tcgen05 takes tiles of shared memory in whole atoms of a swizzle";
     }
     const int64_t columns = ColumnsOf(gemm.c.buffer);
     if (columns_ + columns <= target::kTensorColumns) return "";

@@ -25,14 +25,13 @@ bool IsHeld(const Operation& op, size_t u, const LayoutSolution& solution) {
 
 // Whether a tile of shared memory lies as the instruction reads it: not where the kernel gives it a
 // layout of its own, which mma.sync leaves to it.
-bool LiesAsExpected(const ir::Buffer& buffer, const Operation& op, const LayoutProblem& problem) {
+bool LiesAsExpected(const ir::Buffer& buffer, int64_t most, const Operation& op,
+                    const LayoutProblem& problem) {
   for (const SharedTile& tile : problem.shared) {
     if (tile.buffer != buffer) continue;
     std::vector<int64_t> shape;
     for (const Expr& extent : buffer->shape) shape.push_back(*ir::ConstInt(extent));
-    const auto wanted = SharedOperandLayout(op.unit, buffer->dtype.bits, shape);
-    return wanted.ok() && *wanted &&
-           layout::Canonical(**wanted).ToString() == layout::Canonical(tile.layout).ToString();
+    return IsSharedOperandLayout(op.unit, buffer->dtype.bits, shape, tile.layout, most);
   }
   return true;
 }
@@ -99,9 +98,11 @@ std::string WhyNotInstructed(const LayoutProblem& problem, const LayoutSolution&
     return absl::StrCat(problem.fragments[op.uses[u].fragment].buffer->name, " is not held as ",
                         NameOf(op.unit), " has it");
   }
-  for (const ir::Buffer* tile : {&gemm->a.buffer, &gemm->b.buffer}) {
-    if ((*tile)->scope != ir::Scope::kShared || LiesAsExpected(*tile, op, problem)) continue;
-    return absl::StrCat((*tile)->name, " lies otherwise than ", NameOf(op.unit), " reads it");
+  const std::pair<const ir::Buffer&, int64_t> tiles[] = {{gemm->a.buffer, op.a_swizzle},
+                                                         {gemm->b.buffer, op.b_swizzle}};
+  for (const auto& [tile, most] : tiles) {
+    if (tile->scope != ir::Scope::kShared || LiesAsExpected(tile, most, op, problem)) continue;
+    return absl::StrCat(tile->name, " lies otherwise than ", NameOf(op.unit), " reads it");
   }
   return "";
 }

@@ -432,6 +432,8 @@ class Collector {
     op.unit = plan.unit;
     op.why_unit = plan.why_not;
     op.grid = plan.grid;
+    op.a_swizzle = plan.a_swizzle;
+    op.b_swizzle = plan.b_swizzle;
     KILN_RETURN_IF_ERROR(AddAnchor(gemm.c, plan.c, /*writes=*/true, &op));
     const auto dims = *ir::MatrixDims(gemm.c);
     op.extents = {*ir::ConstInt(gemm.c.ranges[dims.first].extent),

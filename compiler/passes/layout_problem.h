@@ -63,6 +63,8 @@ struct Operation {
   MatrixUnit unit = MatrixUnit::kMma;  // kGemm
   std::string why_unit;                // kGemm: what keeps a faster one from being used; or empty
   WarpGrid grid;                       // kGemm: of warps or warpgroups over C
+  // kGemm: the widest swizzles that it reads A and B in (target::GemmChoice).
+  int64_t a_swizzle = 128, b_swizzle = 128;
   // kGemm: by use, the owners that the instruction asks for, in the order of the use's elements.
   std::vector<layout::Ownership> anchors;
   std::optional<layout::Ownership> annotated;  // kLoop: loop_layout

@@ -15,6 +15,9 @@ namespace {
 using ir::Stmt;
 
 constexpr int64_t kWarp = 32;
+constexpr int64_t kAtomRows = 8;
+constexpr int64_t kLeastSwizzle = 32, kMostSwizzle = 128;  // bytes
+constexpr char kAnnotated[] = "as it is annotated";
 
 std::optional<std::vector<int64_t>> ShapeOf(const ir::Buffer& buffer) {
   std::vector<int64_t> shape;
@@ -31,20 +34,38 @@ target::OperandSpace SpaceOf(const ir::Region& region) {
                                                       : target::OperandSpace::kShared;
 }
 
-// Whether an operand of shared memory is the last two dimensions of its buffer, which is how
-// instructions of tensor cores name it.
-bool IsWhole(const ir::Region& region) {
-  if (region.buffer->scope != ir::Scope::kShared) return true;
+// Where an operand begins in its tile of shared memory, which is the last two dimensions of its
+// buffer; nullopt where it is all of it. `facts` know what variables are bound to.
+std::optional<target::TilePart> PartOf(const ir::Region& region, const ir::Facts& facts) {
   const size_t rank = region.ranges.size();
-  for (size_t d = 0; d < rank; ++d) {
-    const ir::Range& range = region.ranges[d];
-    const bool matrix = d + 2 >= rank;
-    if (matrix ? !ir::IsConst(range.min, 0) || !ir::Same(range.extent, region.buffer->shape[d])
-               : !ir::IsConst(range.extent, 1)) {
-      return false;
-    }
+  if (region.buffer->scope != ir::Scope::kShared || rank < 2) return std::nullopt;
+  const ir::Range &rows = region.ranges[rank - 2], &columns = region.ranges[rank - 1];
+  const std::vector<ir::Expr>& shape = region.buffer->shape;
+  const auto whole = [](const ir::Range& range, const ir::Expr& extent) {
+    return ir::IsConst(range.min, 0) && ir::Same(range.extent, extent);
+  };
+  if (whole(rows, shape[rank - 2]) && whole(columns, shape[rank - 1])) return std::nullopt;
+  target::TilePart part;
+  part.rows = ir::ConstInt(shape[rank - 2]).value_or(1);
+  part.columns = ir::ConstInt(shape[rank - 1]).value_or(1);
+  part.row = ResidueOf(rows.min, kAtomRows, facts);
+  for (part.known = kMostSwizzle; part.known >= kLeastSwizzle; part.known /= 2) {
+    const auto column = ResidueOf(columns.min, part.known / region.buffer->dtype.bytes(), facts);
+    part.column = column.value_or(0);
+    if (column) return part;
   }
-  return rank >= 2;
+  part.known = 0;
+  return part;
+}
+
+// Whether where an operand begins in its tile is not plainly a number.
+bool IsNamed(const ir::Region& region) {
+  const size_t rank = region.ranges.size();
+  bool named = false;
+  for (size_t d = std::max<size_t>(rank, 2) - 2; d < rank; ++d) {
+    named |= !ir::ConstInt(region.ranges[d].min);
+  }
+  return named;
 }
 
 // Rows and columns of a matrix operand.
@@ -99,7 +120,7 @@ class Planner {
       elements *= extent;
     }
     if (given.ok() && given->size() == elements) {
-      out_.tiles.push_back({buffer, *given, "as it is annotated"});
+      out_.tiles.push_back({buffer, *given, kAnnotated});
       return absl::OkStatus();
     }
     return Error(alloc.loc,
@@ -130,9 +151,8 @@ class Planner {
                    "tiles of whole 16 x 8 atoms for every warp",
                    absl::StatusCode::kUnimplemented);
     }
-    for (const ir::Region* operand : {&gemm.a, &gemm.b}) {
-      KILN_RETURN_IF_ERROR(Place(operand->buffer, plan->unit, gemm.loc));
-    }
+    KILN_RETURN_IF_ERROR(Place(gemm.a.buffer, plan->unit, plan->a_swizzle, gemm.loc));
+    KILN_RETURN_IF_ERROR(Place(gemm.b.buffer, plan->unit, plan->b_swizzle, gemm.loc));
     KILN_ASSIGN_OR_RETURN(plan->c, From(threads.first, plan->c));
     if (plan->a) {
       KILN_ASSIGN_OR_RETURN(plan->a, From(threads.first, *plan->a));
@@ -147,16 +167,21 @@ class Planner {
     return layout::Shift(held, {{layout::Axis::kTx, first}});
   }
 
-  absl::Status Place(const ir::Buffer& buffer, MatrixUnit unit, SourceLoc loc) {
+  // A tile that products read, this one in no wider a swizzle than `most` bytes.
+  absl::Status Place(const ir::Buffer& buffer, MatrixUnit unit, int64_t most, SourceLoc loc) {
     if (buffer->scope != ir::Scope::kShared) return absl::OkStatus();
     const auto shape = ShapeOf(buffer);
     const auto known = std::find_if(out_.tiles.begin(), out_.tiles.end(),
                                     [&](const SharedTile& t) { return t.buffer == buffer; });
     const bool sets = unit == MatrixUnit::kWgmma || unit == MatrixUnit::kTcgen05;
-    if (!shape || shape->size() < 2 || (known != out_.tiles.end() && !sets)) {
+    const bool stays =
+        unit == MatrixUnit::kFma || (known != out_.tiles.end() && known->why == kAnnotated);
+    if (!shape || shape->size() < 2 || (known != out_.tiles.end() && stays && !sets)) {
       return absl::OkStatus();
     }
-    const auto wanted = SharedOperandLayout(unit, buffer->dtype.bits, *shape);
+    int64_t& widest = widest_.try_emplace(buffer.get(), kMostSwizzle).first->second;
+    widest = std::min(widest, most);
+    const auto wanted = SharedOperandLayout(unit, buffer->dtype.bits, *shape, widest);
     if (!wanted.ok()) {
       return Error(loc,
                    absl::StrCat(NameOf(unit), " cannot read '", buffer->name,
@@ -181,10 +206,38 @@ class Planner {
   const layout::ThreadRange threads_;
   const target::Arch& arch_;
   std::unordered_map<const ir::StmtNode*, layout::ThreadRange> parts_;  // of products in a part
+  std::unordered_map<const ir::BufferNode*, int64_t> widest_;           // swizzle, in bytes
   ProductsOfLaunch out_;
 };
 
 }  // namespace
+
+ir::Facts NamesIn(const Stmt& body) {
+  std::vector<ir::Expr> order;
+  std::unordered_map<const ir::ExprNode*, ir::Expr> values;  // undefined: it has several
+  ir::Walk(body, [&](const Stmt& s) {
+    const auto* bind = s.As<ir::Bind>();
+    if (bind == nullptr) return true;
+    const auto [known, fresh] = values.try_emplace(bind->var.get(), bind->value);
+    if (fresh) order.push_back(bind->var);
+    const bool same = known->second.defined() && ir::Same(known->second, bind->value);
+    if (!same) known->second = ir::Expr();
+    return true;
+  });
+  ir::Facts names;
+  for (const ir::Expr& name : order) {
+    const ir::Expr& value = values.at(name.get());
+    if (value.defined()) names.SetValue(name, value);
+  }
+  return names;
+}
+
+std::optional<int64_t> ResidueOf(const ir::Expr& e, int64_t divisor, const ir::Facts& facts) {
+  const int64_t constant = facts.Expand(e).constant;
+  const int64_t residue = (constant % divisor + divisor) % divisor;
+  if (!facts.Divides(divisor, e - ir::MakeConst(residue, e.dtype()))) return std::nullopt;
+  return residue;
+}
 
 std::optional<target::GemmQuery> QueryOf(const ir::Program& program, const ir::Gemm& gemm,
                                          layout::ThreadRange threads) {
@@ -203,7 +256,10 @@ std::optional<target::GemmQuery> QueryOf(const ir::Program& program, const ir::G
   query.policy = static_cast<target::WarpPolicy>(gemm.policy);
   query.a_space = SpaceOf(gemm.a);
   query.b_space = SpaceOf(gemm.b);
-  query.whole = IsWhole(gemm.a) && IsWhole(gemm.b);
+  const bool named = IsNamed(gemm.a) || IsNamed(gemm.b);
+  const ir::Facts facts = named ? NamesIn(program.body) : ir::Facts();
+  query.a_part = PartOf(gemm.a, facts);
+  query.b_part = PartOf(gemm.b, facts);
   query.tf32 = ir::PassOption(program, "kiln.tf32", 0) != 0;
   if (gemm.c.buffer->scope == ir::Scope::kTensor) query.c_space = target::OperandSpace::kTensor;
   return query;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "compiler/ir/analysis.h"
 #include "compiler/ir/stmt.h"
 #include "compiler/layout/layout.h"
 #include "compiler/layout/ownership.h"
@@ -22,6 +23,11 @@ struct SharedTile {
   layout::Layout layout;  // on m, elements
   std::string why;        // "as it is annotated", "as wgmma at line 12 reads it"
 };
+
+// What the variables are that `body` binds, each to one value.
+ir::Facts NamesIn(const ir::Stmt& body);
+// What is left of `e` divided by a positive `divisor`, where that is always the same.
+std::optional<int64_t> ResidueOf(const ir::Expr& e, int64_t divisor, const ir::Facts& facts);
 
 // What the table of instructions is asked about a product of `program` on `threads`; nullopt where
 // the shape of an operand is not constant.
@@ -37,8 +43,9 @@ struct ProductsOfLaunch {
 // The instruction of every product of a launch (of `threads`, or of the part of them that it is
 // done by), and the layouts of its tiles: wgmma and tcgen05 read only tiles that lie as their
 // descriptors say, and set that layout even where another is annotated; mma.sync sets one where
-// none is. InvalidArgument, Unimplemented (diagnostics): a product that the architecture has no
-// instruction for, shapes that are not known.
+// none is. A tile of which products read parts lies so that all of them can. InvalidArgument,
+// Unimplemented (diagnostics): a product that the architecture has no instruction for, shapes that
+// are not known.
 absl::StatusOr<ProductsOfLaunch> PlanProducts(const ir::Program& program, const ir::Launch& launch,
                                               layout::ThreadRange threads,
                                               const target::Arch& arch);

@@ -13,7 +13,10 @@ constexpr int64_t kAtomColumns = 8, kGroupRows = 64;
 constexpr int kGroupWarps = 4;
 constexpr int64_t kWidest = 256;  // columns of a wgmma
 constexpr int kTensorLanes = 128;
-constexpr int64_t kLeastSwizzle = 32;  // bytes of a row of a tile
+constexpr int64_t kLeastSwizzle = 32, kMostSwizzle = 128;  // bytes of a row of a tile
+constexpr int64_t kAtomRows = 8;                           // of a swizzle
+constexpr int64_t kStepBytes = 32;     // along k, of an instruction that descriptors tell its tiles
+constexpr int64_t kChunkBytes = 16;    // of a row that ldmatrix reads
 constexpr int64_t kLeastColumns = 32;  // of tensor memory
 
 bool Lists(const char* list, absl::string_view word) {
@@ -28,6 +31,54 @@ std::string Multiple(const char* what, int64_t value, int multiple) {
 }
 
 bool SumsInTensorMemory(const GemmRule& r) { return absl::string_view(r.unit) == "tcgen05"; }
+
+// An operand of `q` in shared memory, as far as it may be a part of its tile.
+struct SharedOperand {
+  const char* name;
+  const std::optional<TilePart>& part;
+  int64_t bytes;   // of an element
+  bool along_k;    // its rows are
+  int64_t extent;  // of a row, where they are not
+};
+
+SharedOperand LeftOf(const GemmQuery& q) { return {"A", q.a_part, q.a.bytes(), !q.trans_a, q.m}; }
+
+SharedOperand RightOf(const GemmQuery& q) { return {"B", q.b_part, q.b.bytes(), q.trans_b, q.n}; }
+
+// GemmChoice::a_swizzle of `unit`; 0 where it cannot read the part.
+int64_t SwizzleOf(absl::string_view unit, const SharedOperand& x) {
+  if (!x.part || unit == "fma") return kMostSwizzle;
+  const TilePart& part = *x.part;
+  const int64_t begin = part.column * x.bytes, row = part.columns * x.bytes;
+  if (!part.row || part.known < kLeastSwizzle) return 0;
+  if (unit == "mma") return begin % kChunkBytes == 0 && row % kChunkBytes == 0 ? part.known : 0;
+  if (*part.row != 0 || part.rows % kAtomRows != 0) return 0;
+  if (x.along_k && begin % kStepBytes != 0) return 0;
+  for (int64_t swizzle = part.known; swizzle >= kLeastSwizzle; swizzle /= 2) {
+    const bool whole = begin % swizzle == 0 && x.extent * x.bytes % swizzle == 0;
+    if (row % swizzle == 0 && (x.along_k || whole)) return swizzle;
+  }
+  return 0;
+}
+
+// What keeps `unit` from reading a part of a tile. Descriptors begin with an atom, and along k with
+// a step; ldmatrix reads rows of 16 bytes, wherever they are.
+std::string WhyNotPart(absl::string_view unit, const SharedOperand& x) {
+  if (SwizzleOf(unit, x) != 0) return "";
+  const TilePart& part = *x.part;
+  const std::string what = absl::StrCat("the part of ", x.name, "'s tile ");
+  if (!part.row || part.known < kLeastSwizzle) {
+    return absl::StrCat(what, "begins where only the run knows");
+  }
+  const std::string size = absl::StrCat("of ", part.rows, "x", part.columns);
+  if (unit == "mma") {
+    return absl::StrCat(what, size, " has rows that are not of ", kChunkBytes,
+                        " bytes each, or begins inside of one");
+  }
+  if (*part.row != 0) return absl::StrCat(what, "begins in row ", *part.row, " of an atom");
+  return absl::StrCat(what, size,
+                      " is no whole number of rows of a swizzle, or begins inside of one");
+}
 
 // What tcgen05 asks beside the columns of the table.
 std::string WhyNotInTensorMemory(const GemmRule& r, const GemmQuery& q) {
@@ -75,8 +126,8 @@ std::string WhyNot(const Arch& arch, const GemmRule& r, const GemmQuery& q) {
   if (r.warps_multiple > 1 && q.warps % r.warps_multiple != 0) {
     return Multiple("warps", q.warps, r.warps_multiple);
   }
-  if (!q.whole && absl::string_view(r.unit) != "fma") {
-    return absl::StrCat(r.unit, " reads whole tiles of shared memory, not a part of one");
+  for (const SharedOperand& x : {LeftOf(q), RightOf(q)}) {
+    if (std::string why = WhyNotPart(r.unit, x); !why.empty()) return why;
   }
   if (std::string why = WhyNotInTensorMemory(r, q); !why.empty()) return why;
   if (r.b_shared && q.b_space != OperandSpace::kShared) {
@@ -94,6 +145,7 @@ bool Divides(int64_t m, int64_t n, WarpGrid grid, int64_t atom_rows) {
 
 // Columns of B that lie together where its rows run along n: one swizzle's, 0 where they fill none.
 int64_t PanelColumns(const GemmQuery& q) {
+  if (q.b_part) return SwizzleOf("wgmma", RightOf(q)) / q.b.bytes();
   for (const int64_t bytes : {4 * kLeastSwizzle, 2 * kLeastSwizzle, kLeastSwizzle}) {
     if (q.n * q.b.bytes() % bytes == 0) return bytes / q.b.bytes();
   }
@@ -215,6 +267,8 @@ GemmChoice ChooseGemm(const Arch& arch, const GemmQuery& query) {
         choice.unit = r.unit;
         choice.grid = *grid;
         choice.why_not = std::move(slower);
+        choice.a_swizzle = SwizzleOf(r.unit, LeftOf(query));
+        choice.b_swizzle = SwizzleOf(r.unit, RightOf(query));
         return choice;
       }
     }

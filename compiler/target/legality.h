@@ -23,6 +23,15 @@ struct WarpGrid {
   int64_t rows = 1, columns = 1;
 };
 
+// An operand that is a part of a tile of shared memory: the tile, and where the part begins in it,
+// as far as instructions care.
+struct TilePart {
+  int64_t rows = 0, columns = 0;  // of the tile
+  std::optional<int64_t> row;     // of the first element, within an atom of eight
+  // Its column, of which what is left of so many bytes is known: 128, 64, 32, or 0 for nothing.
+  int64_t column = 0, known = 128;
+};
+
 // One T.gemm as a block of `warps` warps sees it (CPU: warps is ignored).
 struct GemmQuery {
   int64_t m = 0, n = 0, k = 0;  // the tile
@@ -33,7 +42,7 @@ struct GemmQuery {
   OperandSpace a_space = OperandSpace::kShared, b_space = OperandSpace::kShared;
   bool tf32 = false;  // float32 operands may be rounded to tf32 (pass option kiln.tf32)
   OperandSpace c_space = OperandSpace::kRegisters;
-  bool whole = true;  // operands in shared memory are whole tiles, not parts of larger ones
+  std::optional<TilePart> a_part = {}, b_part = {};  // nullopt: the operand is all of its tile
 };
 
 // One row of the instruction table. A row applies to the archs it names; the first row whose
@@ -59,6 +68,10 @@ struct GemmChoice {
   // For people. Illegal: the first condition that no row meets. Legal: what keeps a faster
   // instruction for these types from being used; empty where there is none.
   std::string why_not;
+  // Bytes of the widest swizzle in which the tiles of A and B may lie, where they are parts. For
+  // wgmma and tcgen05 an operand whose rows run along k may begin inside of a swizzle, at a step of
+  // the instruction; another one begins and ends with one. mma.sync must know where it begins.
+  int64_t a_swizzle = 128, b_swizzle = 128;
 };
 
 // How `parts` (warps, or warpgroups) share an m x n result in atoms of `atom_rows` x 8. kFullRow

@@ -8,14 +8,17 @@
 #include <cmath>
 #include <fstream>
 #include <functional>
+#include <optional>
 #include <sstream>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "compiler/interp/interp.h"
 #include "compiler/ir/printer.h"
 #include "compiler/ir/visit.h"
 #include "compiler/lang/kernel.h"
+#include "compiler/passes/merge_threads.h"
 #include "tests/util/gpu_programs.h"
 #include "tests/util/thread_level.h"
 
@@ -63,15 +66,21 @@ void Compute(const ir::Program& program, interp::Order order, Numbers* numbers) 
 
 // `check` says what is wrong with the numbers.
 void ExpectComputes(const std::string& entry, const lang::Arguments& arguments, double tolerance,
-                    const std::function<std::string(const Numbers&)>& check) {
+                    const std::function<std::string(const Numbers&)>& check,
+                    const std::string& text = Text()) {
   SCOPED_TRACE(entry);
-  const auto program = Entry(entry, arguments);
+  const auto program = Entry(entry, arguments, text);
   ASSERT_TRUE(program.ok()) << program.status();
   for (const interp::Order order : {interp::Order::kForward, interp::Order::kReverse}) {
     Numbers numbers;
     ASSERT_NO_FATAL_FAILURE(Compute(*program, order, &numbers));
     EXPECT_EQ(check(numbers), "") << ir::ToString(*program);
   }
+  const auto merged = passes::MergeThreads(*program, {});
+  ASSERT_TRUE(merged.ok()) << merged.status();
+  Numbers numbers;
+  ASSERT_NO_FATAL_FAILURE(Compute(*merged, interp::Order::kForward, &numbers));
+  EXPECT_EQ(check(numbers), "") << ir::ToString(*merged);
   for (const uint64_t seed : {1, 2}) {
     std::string why;
     EXPECT_EQ(testing::CheckThreads(*program, seed, tolerance, &why), testing::Verdict::kSame)
@@ -362,6 +371,132 @@ TEST(ThreadKernels, UpdatesTellEachThreadWhatWasBefore) {
     if (n.Out(1, 2) != 2 * 128 * 127 / 2) return Wrong("number", 2, n.Out(1, 2), 128 * 127);
     return "";
   });
+}
+
+// `body` of two blocks of threads, of which each is `tx`, on A and B of 256 numbers and C of 4.
+void ExpectOfThreads(const std::string& body,
+                     const std::function<std::string(const Numbers&)>& check, int threads = 128) {
+  std::string text = absl::StrCat(R"(import tilelang.language as T
+
+
+@T.prim_func
+def kernel(A: T.Tensor((256,), "int32"), B: T.Tensor((256,), "int32"),
+           C: T.Tensor((4,), "int32")):
+    with T.Kernel(2, threads=)",
+                                  threads, ") as bx:\n        tx = T.get_thread_binding()\n");
+  for (const absl::string_view line : absl::StrSplit(body, '\n')) {
+    absl::StrAppend(&text, "        ", line, "\n");
+  }
+  ExpectComputes("kernel", {}, 0, check, text);
+}
+
+// B as `want` says of each block's threads; nullopt: as it was.
+std::function<std::string(const Numbers&)> EachIs(
+    const std::function<std::optional<double>(const Numbers&, int64_t block, int64_t t)>& want,
+    int64_t threads = 128) {
+  return [=](const Numbers& n) -> std::string {
+    for (int64_t i = 0; i < 2 * threads; ++i) {
+      const double value = want(n, i / threads, i % threads).value_or(n.In(1, i));
+      if (n.Out(1, i) != value) return Wrong("element", i, n.Out(1, i), value);
+    }
+    return "";
+  };
+}
+
+TEST(ThreadKernels, WhatOneStoresAnotherStoresAgain) {
+  ExpectOfThreads(
+      "s = T.alloc_shared((128,), 'int32')\ns[tx] = A[bx * 128 + tx]\n"
+      "s[(tx + 1) % 128] = A[bx * 128 + tx] * 2\nB[bx * 128 + tx] = s[tx]",
+      EachIs([](const Numbers& n, int64_t block, int64_t t) -> std::optional<double> {
+        return 2 * n.In(0, block * 128 + (t + 127) % 128);
+      }));
+}
+
+TEST(ThreadKernels, PassedOnUnderAConditionOfTheBlock) {
+  ExpectOfThreads(
+      "s = T.alloc_shared((128,), 'int32')\nif bx == 1:\n    s[tx] = A[tx]\n"
+      "    B[128 + tx] = s[127 - tx]\nelse:\n    B[tx] = 5",
+      EachIs([](const Numbers& n, int64_t block, int64_t t) -> std::optional<double> {
+        return block == 1 ? n.In(0, 127 - t) : 5;
+      }));
+}
+
+TEST(ThreadKernels, PlacesThatMoveWithTheBlock) {
+  ExpectOfThreads(
+      "s = T.alloc_shared((130,), 'int32')\ns[tx + bx] = A[bx * 128 + tx]\n"
+      "if tx > 0:\n    B[bx * 128 + tx] = s[tx]",
+      EachIs([](const Numbers& n, int64_t block, int64_t t) -> std::optional<double> {
+        if (t == 0) return std::nullopt;
+        return n.In(0, block == 0 ? t : 128 + t - 1);
+      }));
+}
+
+// The same update by all threads is one of each.
+TEST(ThreadKernels, UpdatesThatAreAlike) {
+  ExpectOfThreads("B[bx * 128 + tx] = 1\nT.atomic_add(C[2], 3)", [](const Numbers& n) {
+    const double want = n.In(2, 2) + 3 * 256;
+    return n.Out(2, 2) == want ? "" : Wrong("number", 2, n.Out(2, 2), want);
+  });
+}
+
+TEST(ThreadKernels, ConditionsWithinConditions) {
+  const auto both = [](int64_t t) { return t % 2 == 0 && t % 3 == 0; };
+  ExpectOfThreads(
+      "if tx % 2 == 0:\n    some = T.activemask()\n    if tx % 3 == 0:\n"
+      "        B[bx * 128 + tx] = T.cast(T.activemask(), 'int32')\n"
+      "    else:\n        C[3] = T.cast(some, 'int32')",
+      EachIs([&](const Numbers&, int64_t, int64_t t) -> std::optional<double> {
+        if (!both(t)) return std::nullopt;
+        uint32_t bits = 0;
+        for (int64_t l = 0; l < 32; ++l) {
+          bits |= (both(t / 32 * 32 + l) ? 1u : 0u) << l;
+        }
+        return static_cast<int32_t>(bits);
+      }));
+}
+
+// What is the same for all threads is not done where none of them comes by.
+TEST(ThreadKernels, NothingWhereNoThreadComesBy) {
+  ExpectOfThreads(
+      "if A[bx * 128 + tx] > 100:\n    other = T.shfl_xor(A[bx * 128 + tx], 1)\n    C[0] = 77\n"
+      "    B[bx * 128 + tx] = other\n"
+      "if A[bx * 128 + tx] > 2:\n    all = T.activemask()\n    C[1] = 78\n    C[2] = 79",
+      [](const Numbers& n) -> std::string {
+        const double want[] = {n.In(2, 0), 78, 79, n.In(2, 3)};
+        for (int64_t i = 0; i < 4; ++i) {
+          if (n.Out(2, i) != want[i]) return Wrong("number", i, n.Out(2, i), want[i]);
+        }
+        return n.Out(1, 9) == n.In(1, 9) ? "" : "element 9 is another";
+      });
+}
+
+// What each thread has of its own by where it stores, or by whether it does.
+TEST(ThreadKernels, OwnByPlaceAndByCondition) {
+  ExpectOfThreads(
+      "a = T.alloc_local((2,), 'int32')\nT.clear(a)\na[tx % 2] = 5\n"
+      "v = T.alloc_var('int32', init=0)\nif tx > 5:\n    v = 1\n"
+      "B[bx * 128 + tx] = a[0] * 10 + v",
+      EachIs([](const Numbers&, int64_t, int64_t t) -> std::optional<double> {
+        return (t % 2 == 0 ? 50 : 0) + (t > 5 ? 1 : 0);
+      }));
+}
+
+// The last warp has eight threads.
+TEST(ThreadKernels, WarpsThatAreNotWhole) {
+  ExpectOfThreads(
+      "a = A[bx * 40 + tx]\nB[bx * 40 + tx] = T.shfl_sync(a, 5) * 4096 + "
+      "T.cast(T.ballot(a > 0), 'int32') % 4096",
+      EachIs(
+          [](const Numbers& n, int64_t block, int64_t t) -> std::optional<double> {
+            const int64_t first = block * 40 + t / 32 * 32;
+            int64_t votes = 0;
+            for (int64_t l = 0; l < 12 && t / 32 * 32 + l < 40; ++l) {
+              votes |= int64_t{n.In(0, first + l) > 0} << l;
+            }
+            return n.In(0, first + 5) * 4096 + static_cast<double>(votes);
+          },
+          40),
+      40);
 }
 
 // Barriers need not be written: what a statement stored, all threads see in the next.

@@ -265,6 +265,53 @@ TEST_F(GpuAssemble, ProductsOfWarpsAssembleWithoutSpills) {
   }
 }
 
+// Halves of columns and rows, versions, what begins inside of a swizzle and of an atom.
+TEST_F(GpuAssemble, ProductsOnPartsOfTilesAssembleWithoutSpills) {
+  const auto kernel = [](const char* a, const char* b, bool trans_b) {
+    return absl::StrCat(R"(import tilelang.language as T
+
+
+@T.prim_func
+def product(A: T.Tensor((128, 128), "bfloat16"), B: T.Tensor((2, 128, 128), "bfloat16"),
+            C: T.Tensor((64, 64), "float32")):
+    with T.Kernel(1, threads=128):
+        a = T.alloc_shared((128, 128), "bfloat16")
+        b = T.alloc_shared((2, 128, 128), "bfloat16")
+        c = T.alloc_fragment((64, 64), "float32")
+        T.copy(A, a)
+        T.copy(B, b)
+        T.clear(c)
+        for s in T.serial(2):
+            T.gemm()",
+                        a, ", ", b, ", c, transpose_B=", trans_b ? "True" : "False",
+                        ")\n        T.copy(c, C)\n");
+  };
+  const auto expect = [](const std::string& text, const char* arch, const char* instruction) {
+    codegen::CompileInput input;
+    input.kernel_source = text;
+    input.kernel_path = "parts.py";
+    input.arch_record = target::ToText(*target::NamedArch(arch));
+    const auto ptx = codegen::EmitStage(input, "asm");
+    ASSERT_TRUE(ptx.ok()) << ptx.status() << text;
+    EXPECT_TRUE(absl::StrContains(*ptx, instruction)) << arch << text;
+    ExpectAssembles(text, *ptx, arch);
+  };
+  for (const bool trans_b : {false, true}) {
+    const char* b = trans_b ? "b[s, 64:, :64]" : "b[s, :64, 64:]";
+    const std::string halves = kernel("a[64:, 64:]", b, trans_b);
+    const std::string inside = kernel("a[8:72, 32:96]", b, trans_b);
+    const std::string rows = kernel("a[4:68, 8:72]", "b[s, 3:67, 24:88]", trans_b);
+    for (const char* arch : {"sm_80", "sm_89", "sm_90a", "sm_100a"}) {
+      const char* wide = arch == std::string("sm_90a")    ? "wgmma.mma_async"
+                         : arch == std::string("sm_100a") ? "tcgen05.mma"
+                                                          : "mma.sync";
+      expect(halves, arch, wide);
+      expect(inside, arch, wide);
+      expect(rows, arch, "mma.sync");
+    }
+  }
+}
+
 TEST_F(GpuAssemble, AttentionOverlapsItsProducts) {
   std::ifstream in("tests/golden/lang/flash_attention.py");
   std::stringstream text;

@@ -208,5 +208,55 @@ def steps(A: T.Tensor((64,), "float32")):
               HasSubstr("depends on a run-time value"));
 }
 
+// A loop of as many turns as a value of run time says, with `body` in it.
+std::string Counted(const std::string& body, const std::string& after = "pass") {
+  return Text(absl::StrReplaceAll(
+      R"(
+@T.prim_func
+def counted(A: T.Tensor((64,), "int32"), n: T.int32):
+    with T.Kernel(1, threads=128) as bx:
+        v = T.alloc_var("int32", init=0)
+        each = T.alloc_barrier(128)
+        all = T.alloc_barrier(128 * 30)
+        for k in T.serial(n):
+            BODY
+        AFTER
+)",
+      {{"BODY", absl::StrReplaceAll(body, {{"\n", "\n            "}})},
+       {"AFTER", absl::StrReplaceAll(after, {{"\n", "\n        "}})}}));
+}
+
+// What goes wrong for some counts alone: for every third, for one, near the end of loops that are
+// long enough, in the last turn, by what a variable is after it and by how many have arrived.
+TEST(Barriers, TurnsThatAreCountedAtRunTimeAreFollowedUntilTheyRepeat) {
+  const auto some = [](const std::string& what) {
+    return absl::StrCat("if n % 3 == 0:\n    ", absl::StrReplaceAll(what, {{"\n", "\n    "}}),
+                        "\n");
+  };
+  const std::string turn = "T.barrier_arrive(each)\nT.barrier_wait(each, k % 2)\n";
+  const std::string count = "v = (v + 1) % 64\n", many = "T.barrier_arrive(all)\n";
+  for (const std::string& right :
+       {Counted(turn), Counted(turn + some("if k == n - 30:\n    T.barrier_arrive(all)")),
+        Counted(turn + count + some("if v == 40:\n    T.barrier_wait(each, k % 2)")),
+        Counted(turn + many + some("T.barrier_wait(all, (k + 1) // 30 % 2 ^ 1)")),
+        Counted(turn + count, "if v == 40:\n    T.barrier_wait(all, 1)")}) {
+    const auto program = ElaborateText(right);
+    EXPECT_TRUE(program.ok()) << right << program.status().message();
+  }
+  const std::string never = "T.barrier_wait(each, k % 2 ^ 1)";
+  for (const std::string& wrong :
+       {Counted(turn + some("if k == n - 30:\n    " + never)),
+        Counted(turn + count + some("if v == 40:\n    " + never)),
+        Counted(turn + "if n == 40:\n    " + never),
+        Counted(turn + count, "if v == 40:\n    T.barrier_wait(all, 0)"),
+        Counted(turn + many, "T.barrier_wait(all, 1)"),
+        absl::StrReplaceAll(Counted(turn + "if k == n + 1:\n    " + never),
+                            {{"T.serial(n)", "T.serial(n + 2)"}})}) {
+    const auto program = ElaborateText(wrong);
+    ASSERT_FALSE(program.ok()) << wrong;
+    EXPECT_THAT(std::string(program.status().message()), HasSubstr("never ends"));
+  }
+}
+
 }  // namespace
 }  // namespace kiln::lang

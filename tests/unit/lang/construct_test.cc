@@ -273,6 +273,7 @@ TEST(Constructs, TileOps) {
       {"v[0] = T.atomic_load(v[n], 'acquire')", "atomic_load v[n] acquire -> previous"},
       {"v[0] = T.atomic_add(v[n], 2, return_prev=True) + 1", "atomic_add v[n] <- 2 -> previous"},
       {"T.cumsum(c)", "scan_sum c -> c dim=0"},
+      {"T.cumsum(c, dim=-1)", "scan_sum c -> c dim=1"},
       {"T.cummax(c[2, :], c[3, :], reverse=True)",
        "scan_max c[2, 0 : +8] -> c[3, 0 : +8] dim=1 reverse"},
       {"i = T.alloc_fragment((16, 8), 'int32')\nj = T.alloc_fragment((8,), 'int32')\n"

@@ -120,6 +120,49 @@ def scaled(N, factor=2.0):
             "dtype=dtype('float32')),\n 'n': n$dyn}");
 }
 
+// An error before a tensor is declared is that of its signature; one after all of them is not.
+TEST(LazyJitSignature, OfAKernelThatDoesNotElaborate) {
+  const auto signature = [](const char* body) {
+    const auto kernel = Kernel::Parse(MakeSource(absl::StrCat(R"(import tilelang
+import tilelang.language as T
+@tilelang.jit
+def wrong(A):
+    m = T.const("M")
+)",
+                                                              body)),
+                                      "");
+    EXPECT_TRUE(kernel.ok()) << kernel.status();
+    const auto read = ReadSignature(*kernel, {});
+    return read.ok() ? ToString(*read) : std::string(read.status().message());
+  };
+  EXPECT_THAT(signature("    k = nobody\n    A: T.Tensor[[m], T.float32]\n"
+                        "    with T.Kernel(m) as b:\n        A[b] = 1\n"),
+              HasSubstr("'nobody'"));
+  EXPECT_EQ(signature("    A: T.Tensor[[m], T.float32]\n    k = nobody\n"),
+            "{'A': TensorAnnot(shape=[M$], strides=None, dtype=dtype('float32'))}");
+}
+
+TEST(LazyJitArguments, ConstantsOfSeveralTensorsAreEqual) {
+  const auto kernel = Kernel::Parse(MakeSource(R"(import tilelang
+import tilelang.language as T
+@tilelang.jit
+def added(A, B):
+    m = T.const("M")
+    A: T.Tensor[[m, 8], T.float32]
+    B: T.Tensor[[8, m], T.float32]
+    with T.Kernel(m) as b:
+        A[b, 0] = B[0, b]
+)"),
+                                    "");
+  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  const auto closed = [&](const char* b) {
+    return CloseArguments(*kernel, {{"A", "T.Tensor((3, 8), T.float32)"}, {"B", b}}, {});
+  };
+  EXPECT_EQ(closed("T.Tensor((8, 3), T.float32)")->arguments, (Arguments{{"M", "3"}}));
+  EXPECT_THAT(closed("T.Tensor((8, 4), T.float32)").status().message(),
+              HasSubstr("the size 'M' is 3 in 'A' and 4 in 'B'"));
+}
+
 TEST(LazyJitArguments, TensorsBringTheirConstantsAndRunTimeSizes) {
   const auto closed = Closed("product_any_depth", {{"A", "T.Tensor((100, 50), T.float16)"},
                                                    {"B", "T.Tensor([50, 72], \"float16\")"}});
@@ -173,6 +216,12 @@ TEST(LazyJitArguments, WhatDoesNotFitIsRefused) {
       {"collatz", {{"A", "T.Tensor((2,), T.int32)"}, {"n", "5"}}, "dimension 0 of 'A' is 1"},
       {"packed", {{"A", "T.StridedTensor((5, 6), (6,), T.float32)"}}, "not one stride for each"},
       {"packed", {{"A", "T.Tensor((0, 6), T.float32)"}}, "has the size 0"},
+      {"packed",
+       {{"A", "T.Tensor((281474976710656, 6), T.float32)"}},
+       "has the size 281474976710656"},
+      {"product",
+       {{"A", "T.Tensor((100,), T.float16)"}, {"B", "T.Tensor((50, 72), T.float16)"}},
+       "the size 'A_shape_1' has no value"},
       {"packed", {{"A", "1024"}}, "'A' of 'packed' is a tensor, and the argument is an integer"},
       {"packed", {{"A", "T.zeros((5, 6))"}}, "not a literal"},
   };
@@ -263,6 +312,25 @@ TEST(LazyJitArguments, AFileListsItsOwn) {
   EXPECT_THAT((*sets)[1],
               UnorderedElementsAre(Pair("A", "T.Tensor((8,), float32)"), Pair("factor", "4.0")));
   EXPECT_THAT(ListedArguments(kernel, "nothing").status().message(), HasSubstr("'nothing'"));
+}
+
+TEST(LazyJitArguments, AListMayHoldStridedTensors) {
+  const auto kernel = Kernel::Parse(MakeSource(R"(import tilelang
+import tilelang.language as T
+SETS = [{"A": T.StridedTensor((8, 4), (16, 2), T.float32), "n": 3}]
+@tilelang.lazy_jit
+def strided(A: T.StridedTensor[[int, int], [int, int], T.float32], n: int):
+    with T.Kernel(n) as b:
+        A[b, 0] = 1
+)"),
+                                    "");
+  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  const auto sets = ListedArguments(*kernel, "SETS");
+  ASSERT_TRUE(sets.ok()) << sets.status();
+  ASSERT_EQ(sets->size(), 1u);
+  EXPECT_THAT(
+      (*sets)[0],
+      UnorderedElementsAre(Pair("A", "T.StridedTensor((8, 4), (16, 2), float32)"), Pair("n", "3")));
 }
 
 // ---- numbers ----

@@ -22,16 +22,23 @@ using ::testing::HasSubstr;
 constexpr int64_t kWidth = 8;  // elements of a tile
 constexpr int64_t kPrime = 1009;
 
+// How a part counts its steps: by its loop, from another first one, in each half of an if, in a
+// variable, in a variable that is counted up before the step.
+enum Flavour : int64_t { kPlain, kShifted, kHalves, kVariable, kEarly };
+
 // A chain of parts. Part 0 fetches tiles of A; part p > 0 takes a tile of the ring before it, folds
 // it into a sum of its own, and passes the sum on in a ring of its own; all store their last sum.
 // With `wide`, the last two parts read the same ring.
 struct Chain {
   int64_t parts = 2, steps = 4, tiles = 1;
   bool wide = false;
-  std::vector<int64_t> depth;    // of the ring after part p
-  std::vector<int64_t> peeled;   // steps that part p does before its loop
-  std::vector<int64_t> flavour;  // how part p counts: 0 by division, 1 in a variable, 2 by stages
-  std::vector<size_t> order;     // in which the parts stand in the program
+  // The loop over tiles: 0 in each part, 1 around them, 2 with a variable of all of them in it.
+  int64_t around = 0;
+  std::vector<int64_t> depth;         // of the ring after part p
+  std::vector<int64_t> peeled, tail;  // steps that part p does before and after its loop
+  std::vector<Flavour> flavour;
+  std::vector<bool> leaves;   // whether a step has a loop that it leaves
+  std::vector<size_t> order;  // in which the parts stand in the program
 
   int64_t Before(int64_t p) const { return wide && p == parts - 1 ? p - 2 : p - 1; }
   bool HasRing(int64_t p) const { return p + (wide ? 2 : 1) < parts; }
@@ -47,11 +54,14 @@ Chain RandomChain(Rng* rng) {
   c.wide = c.parts > 2 && pick(0, 1) == 0;
   c.steps = pick(1, 9);
   c.tiles = pick(0, 2) == 0 ? pick(2, 3) : 1;
+  if (c.tiles > 1) c.around = pick(0, 2);
   for (int64_t p = 0; p < c.parts; ++p) {
     c.depth.push_back(pick(1, 4));
-    c.flavour.push_back(pick(0, 2));
-    c.peeled.push_back(c.tiles == 1 && pick(0, 2) == 0 ? pick(0, std::min<int64_t>(c.steps, 2))
-                                                       : 0);
+    c.flavour.push_back(c.around == 2 ? kPlain : static_cast<Flavour>(pick(kPlain, kEarly)));
+    c.leaves.push_back(pick(0, 3) == 0);
+    const int64_t most = c.tiles == 1 && pick(0, 2) == 0 ? std::min<int64_t>(c.steps, 2) : 0;
+    c.peeled.push_back(pick(0, most));
+    c.tail.push_back(pick(0, std::min(most, c.steps - c.peeled.back())));
   }
   c.order.resize(static_cast<size_t>(c.parts));
   std::iota(c.order.begin(), c.order.end(), 0);
@@ -77,9 +87,16 @@ std::string Step(const Chain& c, int64_t p, const std::string& n, const std::str
     line("T.barrier_arrive(full0[", place(0), "])");
     return text;
   }
-  line("for i in T.Parallel(", kWidth, "):");
-  line("    sum", p, "[i] = (sum", p, "[i] * 3 + ring", from, "[", place(from), ", i] + ", p,
-       ") % ", kPrime);
+  const char* deeper = "";
+  if (c.leaves[static_cast<size_t>(p)]) {
+    line("for q in T.serial(3):");
+    line("    if q > 0:");
+    line("        break");
+    deeper = "    ";
+  }
+  line(deeper, "for i in T.Parallel(", kWidth, "):");
+  line(deeper, "    sum", p, "[i] = (sum", p, "[i] * 3 + ring", from, "[", place(from), ", i] + ",
+       p, ") % ", kPrime);
   line("T.barrier_arrive(empty", from, "[", place(from), "])");
   if (!c.HasRing(p)) return text;
   line("T.barrier_wait(empty", p, "[", place(p), "], ", phase(p), " ^ 1)");
@@ -88,44 +105,72 @@ std::string Step(const Chain& c, int64_t p, const std::string& n, const std::str
   return text;
 }
 
-std::string PartText(const Chain& c, int64_t p) {
-  std::string text = absl::StrCat("        with T.ws(", p, "):\n            T.clear(sum", p, ")\n");
-  const int64_t all = c.steps * c.tiles;
-  const auto peeled = static_cast<size_t>(c.peeled[static_cast<size_t>(p)]);
-  for (size_t n = 0; n < peeled; ++n)
-    absl::StrAppend(&text, Step(c, p, absl::StrCat(n), "            "));
-  const std::string in = "                ", deep = in + "    ";
+// A turn of a loop over k, whose step has the number `n` where the part does not count by itself.
+std::string Turn(const Chain& c, int64_t p, const std::string& n, const std::string& indent) {
+  const std::string own = absl::StrCat("n", p);
+  const std::string count = absl::StrCat(indent, own, " = ", own, " + 1\n");
   switch (c.flavour[static_cast<size_t>(p)]) {
-    case 1:  // the number of the step in a variable
-      absl::StrAppend(&text, "            n", p, " = T.alloc_var(\"int32\", init=", peeled, ")\n");
-      if (c.tiles > 1) {
-        absl::StrAppend(&text, "            for t in T.serial(", c.tiles, "):\n", in,
-                        "for k in T.serial(", c.steps, "):\n",
-                        Step(c, p, absl::StrCat("n", p), deep), deep, "n", p, " = n", p, " + 1\n");
-      } else {
-        absl::StrAppend(&text, "            for k in T.serial(",
-                        c.steps - static_cast<int64_t>(peeled), "):\n",
-                        Step(c, p, absl::StrCat("n", p), in), in, "n", p, " = n", p, " + 1\n");
-      }
-      break;
-    case 2:  // from another first step
-      if (c.tiles == 1) {
-        absl::StrAppend(&text, "            for k in T.serial(", 5 + peeled, ", ", 5 + all, "):\n",
-                        Step(c, p, "k - 5", in));
-        break;
-      }
-      [[fallthrough]];
+    case kVariable:
+      return Step(c, p, own, indent) + count;
+    case kEarly:
+      return absl::StrCat(indent, "now", p, " = ", own, "\n", count,
+                          Step(c, p, absl::StrCat("now", p), indent));
+    case kHalves:
+      return absl::StrCat(indent, "if (", n, ") % 2 == 0:\n", Step(c, p, n, indent + "    "),
+                          indent, "else:\n", Step(c, p, n, indent + "    "));
     default:
-      if (c.tiles > 1) {
-        absl::StrAppend(&text, "            for t in T.serial(", c.tiles, "):\n", in,
-                        "for k in T.serial(", c.steps, "):\n",
-                        Step(c, p, absl::StrCat("t * ", c.steps, " + k"), deep));
-      } else {
-        absl::StrAppend(&text, "            for k in T.serial(", peeled, ", ", all, "):\n",
-                        Step(c, p, "k", in));
-      }
+      return Step(c, p, n, indent);
   }
-  return absl::StrCat(text, "            T.copy(sum", p, ", C[", p, ", :])\n");
+}
+
+// A part's loops, all of its tiles or one.
+std::string LoopText(const Chain& c, int64_t p, const std::string& indent) {
+  const auto i = static_cast<size_t>(p);
+  const std::string in = indent + "    ";
+  if (c.around > 0) {
+    const std::string first = c.around == 1 ? absl::StrCat("t * ", c.steps) : "base";
+    return absl::StrCat(indent, "for k in T.serial(", c.steps, "):\n",
+                        Turn(c, p, first + " + k", in));
+  }
+  if (c.tiles > 1) {
+    return absl::StrCat(indent, "for t in T.serial(", c.tiles, "):\n", in, "for k in T.serial(",
+                        c.steps, "):\n",
+                        Turn(c, p, absl::StrCat("t * ", c.steps, " + k"), in + "    "));
+  }
+  const int64_t first = c.peeled[i], last = c.steps - c.tail[i];
+  const int64_t shift = c.flavour[i] == kShifted ? 5 : 0;
+  return absl::StrCat(indent, "for k in T.serial(", first + shift, ", ", last + shift, "):\n",
+                      Turn(c, p, shift > 0 ? absl::StrCat("k - ", shift) : "k", in));
+}
+
+std::string PartText(const Chain& c, int64_t p) {
+  const auto i = static_cast<size_t>(p);
+  const std::string in = "            ";
+  std::string text = absl::StrCat("        with T.ws(", p, "):\n", in, "T.clear(sum", p, ")\n");
+  for (int64_t n = 0; n < c.peeled[i]; ++n) absl::StrAppend(&text, Step(c, p, absl::StrCat(n), in));
+  absl::StrAppend(&text, in, "n", p, " = T.alloc_var(\"int32\", init=", c.peeled[i], ")\n",
+                  LoopText(c, p, in));
+  for (int64_t n = c.steps - c.tail[i]; c.tiles == 1 && n < c.steps; ++n) {
+    absl::StrAppend(&text, Step(c, p, absl::StrCat(n), in));
+  }
+  return absl::StrCat(text, in, "T.copy(sum", p, ", C[", p, ", :])\n");
+}
+
+// The parts within the loop over tiles, in whose turns they come back.
+std::string PartsInLoop(const Chain& c) {
+  std::string before, loop, after;
+  for (const size_t p : c.order) {
+    const std::string part = absl::StrCat("with T.ws(", p, "):\n");
+    absl::StrAppend(&before, "        n", p, " = T.alloc_var(\"int32\", init=0)\n        ", part,
+                    "            T.clear(sum", p, ")\n");
+    absl::StrAppend(&loop, "            ", part,
+                    LoopText(c, static_cast<int64_t>(p), "                "));
+    absl::StrAppend(&after, "        ", part, "            T.copy(sum", p, ", C[", p, ", :])\n");
+  }
+  const std::string base =
+      absl::StrCat("            base = T.alloc_var(\"int32\", init=t * ", c.steps, ")\n");
+  return absl::StrCat(before, "        for t in T.serial(", c.tiles, "):\n",
+                      c.around == 2 ? base : "", loop, after);
 }
 
 std::string KernelText(const Chain& c) {
@@ -142,6 +187,7 @@ std::string KernelText(const Chain& c) {
     line("full", p, " = T.alloc_barrier([128] * ", depth, ")");
     line("empty", p, " = T.alloc_barrier([", 128 * c.Readers(p), "] * ", depth, ")");
   }
+  if (c.around > 0) return text + PartsInLoop(c);
   for (const size_t p : c.order) absl::StrAppend(&text, PartText(c, static_cast<int64_t>(p)));
   return text;
 }
@@ -164,7 +210,7 @@ std::vector<std::vector<int64_t>> Expected(const Chain& c, const int32_t* a) {
 }
 
 TEST(Parts, AnyChainComputesWhatItsPartsDo) {
-  for (uint64_t seed = 0; seed < 200; ++seed) {
+  for (uint64_t seed = 0; seed < 300; ++seed) {
     Rng rng(seed);
     const Chain c = RandomChain(&rng);
     const std::string text = KernelText(c);
@@ -277,6 +323,81 @@ TEST(Parts, WhatDependsOnTheCountIsRefused) {
               HasSubstr("does not repeat from turn to turn"));
 }
 
+// The part that adds up is two steps behind: a tile holds what was stored two turns ago.
+TEST(Parts, TilesThatAreReadBeforeTheyAreFilledAgain) {
+  const auto program = ElaborateText(R"(
+import tilelang.language as T
+@T.prim_func
+def late(A: T.Tensor((8, 8), "int32"), C: T.Tensor((8,), "int32")):
+    with T.Kernel(1, threads=256) as bx:
+        ring = T.alloc_shared((2, 8), "int32")
+        sum = T.alloc_fragment((8,), "int32")
+        full = T.alloc_barrier([128] * 2)
+        empty = T.alloc_barrier([128] * 2)
+        with T.ws(0):
+            T.clear(sum)
+            for k in T.serial(8):
+                if k >= 2:
+                    T.barrier_wait(full[k % 2], (k // 2 - 1) % 2)
+                    for i in T.Parallel(8):
+                        sum[i] = sum[i] * 3 + ring[k % 2, i]
+                T.barrier_arrive(empty[k % 2])
+            T.copy(sum, C)
+        with T.ws(1):
+            for k in T.serial(8):
+                T.barrier_wait(empty[k % 2], (k // 2) % 2)
+                T.copy(A[k, :], ring[k % 2, :])
+                T.barrier_arrive(full[k % 2])
+)");
+  ASSERT_TRUE(program.ok()) << program.status().message();
+  interp::Tensor a(kInt32, {8, 8}), out(kInt32, {8});
+  for (int32_t i = 0; i < 64; ++i) a.as<int32_t>()[i] = i * 7 % 13;
+  const auto ran = interp::Run(*program, {a.View(), out.View()}, {});
+  ASSERT_TRUE(ran.ok()) << ran.status().message();
+  for (int64_t i = 0; i < 8; ++i) {
+    int32_t sum = 0;
+    for (int64_t k = 0; k < 6; ++k) sum = sum * 3 + a.as<int32_t>()[k * 8 + i];
+    EXPECT_EQ(out.as<int32_t>()[i], sum) << ir::ToString(*program);
+  }
+}
+
+// Halves of an if that each wait for the other part within their turn are taken apart.
+TEST(Parts, BothHalvesOfAnIfWaitWithinATurn) {
+  const auto program = ElaborateText(R"(
+import tilelang.language as T
+@T.prim_func
+def halves(C: T.Tensor((8,), "int32")):
+    with T.Kernel(1, threads=256) as bx:
+        x = T.alloc_shared((8,), "int32")
+        sum = T.alloc_fragment((8,), "int32")
+        ping = T.alloc_barrier(128)
+        pong = T.alloc_barrier(128)
+        with T.ws(0):
+            for k in T.serial(4):
+                if k % 3 == 0:
+                    T.fill(x, k + 1)
+                    T.barrier_arrive(ping)
+                    T.barrier_wait(pong, k % 2)
+                else:
+                    T.fill(x, k + 10)
+                    T.barrier_arrive(ping)
+                    T.barrier_wait(pong, k % 2)
+        with T.ws(1):
+            T.clear(sum)
+            for k in T.serial(4):
+                T.barrier_wait(ping, k % 2)
+                for i in T.Parallel(8):
+                    sum[i] = sum[i] * 20 + x[i]
+                T.barrier_arrive(pong)
+            T.copy(sum, C)
+)");
+  ASSERT_TRUE(program.ok()) << program.status().message();
+  interp::Tensor out(kInt32, {8});
+  const auto ran = interp::Run(*program, {out.View()}, {});
+  ASSERT_TRUE(ran.ok()) << ran.status().message();
+  EXPECT_EQ(out.as<int32_t>()[5], ((1 * 20 + 11) * 20 + 12) * 20 + 4) << ir::ToString(*program);
+}
+
 // ---- what comes out ----
 
 constexpr char kRing[] = R"(
@@ -308,6 +429,30 @@ std::string Text(const std::string& kernel) { return "import tilelang.language a
 
 TEST(Parts, LoopsThatWaitForEachOtherAreOne) {
   EXPECT_EQ(Elaborated(Text(kRing)), Elaborated(Text(kPipelinedRing)));
+}
+
+// As many tiles ahead as the shorter of two rings has.
+TEST(Parts, RingsOfDifferentLengths) {
+  const std::string longer = absl::StrReplaceAll(
+      kRing, {{"b = T.alloc_shared((2,", "b = T.alloc_shared((3,"}, {"b[k % 2,", "b[k % 3,"}});
+  EXPECT_EQ(Elaborated(Text(longer)), Elaborated(Text(kPipelinedRing)));
+}
+
+// Where both do something, or the one that does is no whole warpgroup, the parts stay.
+TEST(Parts, LoopsOfTwoThatWorkStayOnTheirThreads) {
+  const std::string both = absl::StrReplaceAll(
+      kRing,
+      {{"        full = ", "        d = T.alloc_fragment((64, 64), \"float32\")\n        full = "},
+       {"                T.barrier_arrive(full",
+        "                T.fill(d, 2)\n                T.barrier_arrive(full"}});
+  EXPECT_THAT(Elaborated(Text(both)), HasSubstr("on threads [128, 256)"));
+  const std::string narrow = absl::StrReplaceAll(
+      kRing, {{"threads=256", "threads=128"},
+              {"[128] * 2", "[64] * 2"},
+              {"        full = ", "        tx = T.get_thread_binding()\n        full = "},
+              {"        with T.ws(0):", "        if tx < 64:"},
+              {"        with T.ws(1):", "        else:"}});
+  EXPECT_THAT(Elaborated(Text(narrow)), HasSubstr("on threads [0, 64)"));
 }
 
 struct Wrong {
@@ -393,6 +538,73 @@ TEST(Parts, VariablesAreEachPartsOwn) {
   EXPECT_THAT(program, HasSubstr("phase_2[0] = phase_2[0] ^ 1"));
 }
 
+// What the block stores before its parts begin, the variables of all of them hold.
+TEST(Parts, VariablesOfPartsBeginAsTheBlockSays) {
+  const std::string program = Elaborated(Two(R"(
+            for k in T.serial(4):
+                T.barrier_wait(pong, phase ^ 1)
+                T.copy(x, f)
+                T.barrier_arrive(ping)
+                phase = phase ^ 1)",
+                                             R"(
+            for k in T.serial(4):
+                T.barrier_wait(ping, phase)
+                T.fill(x, k)
+                T.barrier_arrive(pong)
+                phase = phase ^ 1)",
+                                             "phase = 1"));
+  EXPECT_THAT(program, HasSubstr("phase_1[0] = 1\n"));
+  EXPECT_THAT(program, HasSubstr("phase_2[0] = 1\n"));
+}
+
+// Parts of a branch, or of a loop, whose condition is read from a variable that one of them stores.
+TEST(Parts, UnderWhatAVariableSays) {
+  for (const char* head : {"if m > 0:", "for t in T.serial(m):"}) {
+    const auto program = ElaborateText(absl::StrReplaceAll(Text(R"(
+@T.prim_func
+def two(A: T.Tensor((64,), "int32")):
+    with T.Kernel(1, threads=256) as bx:
+        x = T.alloc_shared((64,), "int32")
+        f = T.alloc_fragment((64,), "int32")
+        m = T.alloc_var("int32", init=1)
+        ping = T.alloc_barrier(128)
+        pong = T.alloc_barrier(128)
+        HEAD
+            with T.ws(0):
+                T.barrier_wait(pong, 0)
+                T.copy(x, f)
+                m = 0
+                T.barrier_arrive(ping)
+                T.copy(f, A)
+            with T.ws(1):
+                T.fill(x, 3)
+                T.barrier_arrive(pong)
+                T.barrier_wait(ping, 0)
+)"),
+                                                           {{"HEAD", head}}));
+    ASSERT_TRUE(program.ok()) << head << program.status().message();
+    interp::Tensor a(kInt32, {64});
+    const auto ran = interp::Run(*program, {a.View()}, {});
+    ASSERT_TRUE(ran.ok()) << ran.status().message();
+    EXPECT_EQ(a.as<int32_t>()[7], 3) << ir::ToString(*program);
+  }
+}
+
+// What a part has stored to a variable nobody knows after the parts.
+TEST(Parts, VariablesAfterThePartsAreNotKnown) {
+  const auto program = ElaborateText(Two(R"(
+            T.barrier_wait(pong, 0)
+            T.copy(x, f)
+            phase = 1)",
+                                         R"(
+            T.fill(x, 2)
+            T.barrier_arrive(pong)
+        T.barrier_arrive(ping)
+        T.barrier_wait(ping, phase))"));
+  ASSERT_FALSE(program.ok());
+  EXPECT_THAT(std::string(program.status().message()), HasSubstr("run-time value"));
+}
+
 TEST(Parts, WhatHasNoOrderIsRefused) {
   const auto refused = [](const char* first, const char* second, const char* message) {
     const auto program = ElaborateText(Two(first, second));
@@ -425,6 +637,32 @@ TEST(Parts, WhatHasNoOrderIsRefused) {
                 T.fill(f, k)
                 T.barrier_arrive(pong))",
           "'f' is in registers, written by threads 0 to 127 and used by threads 128 to 255");
+  // A variable of both that the block reads when they are over.
+  refused(R"(
+            for k in T.serial(4):
+                T.barrier_wait(pong, phase)
+                T.barrier_arrive(ping)
+                phase = phase ^ 1)",
+          R"(
+            for k in T.serial(4):
+                T.barrier_wait(ping, phase ^ 1)
+                T.barrier_arrive(pong)
+                phase = phase ^ 1
+        if phase > 0:
+            T.fill(x, 1))",
+          "'phase' is in registers, written by threads 0 to 127 and used by threads 128 to 255");
+  // What stands under a condition that is loaded cannot be taken apart.
+  refused(R"(
+            for k in T.serial(4):
+                if phase < 9:
+                    T.barrier_arrive(ping)
+                    T.barrier_wait(pong, k % 2)
+                phase = phase + 1)",
+          R"(
+            for k in T.serial(4):
+                T.barrier_wait(ping, k % 2)
+                T.barrier_arrive(pong))",
+          "they stand under conditions that are loaded");
   // A loop that is not counted.
   refused(R"(
             while phase < 4:

@@ -229,6 +229,8 @@ const Refusal kExpressions[] = {
     {"z = T.expp(x[0, 0])", "expp", "'T' has no member 'expp'", "did you mean 'exp'?",
      StatusCode::kUnimplemented},
     {"z = T.cumsum(x)", "x)", "is the global tensor 'x'", "T.alloc_shared"},
+    {"s = T.alloc_shared((4, 8), 'int32')\nT.cumsum(s, dim=-3)", "dim=-3", "dim -3 is out of range",
+     "use 0 to 1"},
     {"s = T.alloc_shared((4, 8), 'int32')\nT.cumsum(s, dim=2)", "dim=2", "dim 2 is out of range",
      "0 to 1"},
     {"s = T.alloc_shared((4, 8), 'int32')\nr = T.alloc_shared((4, 9), 'int32')\nT.cumsum(s, r)",

@@ -126,6 +126,13 @@ TEST(Threads, ExchangesUnderAConditionAreAmongThoseItHoldsFor) {
                           HasSubstr("shuffle("), HasSubstr("if holds[thread")));
 }
 
+// There is nothing to fetch ahead for threads.
+TEST(Threads, APipelinedLoopOfThreadsIsSerial) {
+  EXPECT_THAT(Program("tx = T.get_thread_binding()\nfor k in T.Pipelined(4, num_stages=2):\n"
+                      "    y[k, tx] = T.shfl_xor(x[k, tx], 1)"),
+              HasSubstr("for serial k in (4)"));
+}
+
 struct Refusal {
   const char* body;
   int line;  // of the body
@@ -134,6 +141,9 @@ struct Refusal {
 };
 
 constexpr Refusal kRefusals[] = {
+    {"tx = T.get_thread_binding()\ns = T.alloc_shared((8,), 'float32')\nif tx // 32 % 2 == 0:\n"
+     "    T.copy(x[0, 0], s)",
+     4, "under a condition that differs between threads", "whole warps"},
     {"tx = T.get_thread_binding()\nif tx < 3:\n    T.sync_threads()", 3,
      "T.sync_threads where only some threads come by", "out of the condition"},
     {"tx = T.get_thread_binding()\nfor i in T.serial(tx):\n    y[0, i] = 0\n    T.sync_threads()",

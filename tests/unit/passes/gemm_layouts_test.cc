@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/layout/fragments.h"
 #include "compiler/layout/ownership.h"
+#include "compiler/passes/shared_tiles.h"
 
 namespace kiln::passes {
 namespace {
@@ -132,6 +133,23 @@ TEST(GemmLayouts, TensorMemoryIsReadOneLaneAThread) {
   EXPECT_EQ(place(32, 64, 1, 17, 33), Place(81, 1));       // G
   EXPECT_EQ(place(256, 64, 1, 130, 5), Place(2, 64 + 5));  // two accumulators
   EXPECT_EQ(place(128, 64, 2, 3, 40), Place(128 + 3, 8));  // two groups share the columns
+}
+
+// Of a name that is bound twice nothing is known but that it is one of the two.
+TEST(SharedTiles, WhatIsLeftOfAName) {
+  const ir::Expr s = ir::MakeVar("s"), once = ir::MakeVar("once"), twice = ir::MakeVar("twice");
+  const auto bind = [](const ir::Expr& var, const ir::Expr& value) {
+    return ir::MakeStmt<ir::Bind>(SourceLoc(), var, value);
+  };
+  const ir::Facts names =
+      NamesIn(ir::MakeSeq({bind(once, s * ir::MakeInt(64) + ir::MakeInt(35)),
+                           bind(twice, ir::MakeInt(8)), bind(twice, ir::MakeInt(16))},
+                          SourceLoc()));
+  EXPECT_EQ(ResidueOf(once, 32, names), 3);
+  EXPECT_EQ(ResidueOf(once - ir::MakeInt(36), 64, names), 63);
+  EXPECT_EQ(ResidueOf(once, 128, names), std::nullopt);
+  EXPECT_EQ(ResidueOf(twice, 8, names), std::nullopt);
+  EXPECT_EQ(ResidueOf(s, 2, names), std::nullopt);
 }
 
 }  // namespace

@@ -71,10 +71,74 @@ TEST(LegalityTest, WhatOnlyVectorUnitsDo) {
   EXPECT_EQ(ChooseGemm(*NamedArch("sm_90a"), q).why_not,
             "not wgmma: wgmma does not accumulate in float16");
   q = Half(64, 64, 64);
-  q.whole = false;
+  q.a_part = TilePart{64, 128, 0, 0, 0};
   for (const char* arch : {"sm_80", "sm_90a", "sm_100a"}) EXPECT_EQ(Unit(arch, q), "fma");
   q.k = 24;
   EXPECT_EQ(Unit("sm_80", q), "");
+}
+
+TEST(LegalityTest, PartsOfTiles) {
+  const auto at = [](int64_t row, int64_t column, int64_t rows = 128, int64_t columns = 128) {
+    GemmQuery q = Half(64, 64, 32);
+    q.a_part = TilePart{rows, columns, row, column};
+    return q;
+  };
+  const auto why = [](const GemmQuery& q) { return ChooseGemm(*NamedArch("sm_90a"), q).why_not; };
+  const auto expect = [&](const GemmQuery& q, const char* hopper, int64_t swizzle) {
+    EXPECT_EQ(Unit("sm_90a", q), hopper);
+    EXPECT_EQ(Unit("sm_80", q), hopper == std::string("fma") ? "fma" : "mma");
+    if (swizzle > 0) EXPECT_EQ(ChooseGemm(*NamedArch("sm_90a"), q).a_swizzle, swizzle);
+  };
+  expect(at(0, 0), "wgmma", 128);
+  expect(at(0, 16), "wgmma", 128);  // a step along k
+  expect(at(0, 8), "mma", 0);
+  expect(at(0, 4), "fma", 0);
+  expect(at(4, 0), "mma", 0);
+  EXPECT_EQ(why(at(4, 0)), "not wgmma: the part of A's tile begins in row 4 of an atom");
+  EXPECT_EQ(
+      why(at(0, 8)),
+      "not wgmma: the part of A's tile of 128x128 is no whole number of rows of a swizzle, or "
+      "begins inside of one");
+  expect(at(0, 16, 128, 96), "wgmma", 64);
+  expect(at(0, 16, 128, 80), "wgmma", 32);
+  expect(at(0, 16, 128, 72), "mma", 0);  // rows of 144 bytes
+  expect(at(0, 16, 128, 68), "fma", 0);
+  expect(at(0, 0, 124), "mma", 0);  // no whole atoms
+  GemmQuery unknown = at(0, 0);
+  unknown.a_part->row.reset();
+  expect(unknown, "fma", 0);
+  EXPECT_EQ(why(unknown), "not wgmma: the part of A's tile begins where only the run knows");
+  for (const int64_t known : {64, 32}) {  // of a column that only the run knows
+    GemmQuery some = at(0, 16);
+    some.a_part->known = known;
+    expect(some, "wgmma", known);
+    EXPECT_EQ(ChooseGemm(*NamedArch("sm_80"), some).a_swizzle, known);
+  }
+  GemmQuery turned = at(0, 32);  // rows along m begin and end with a swizzle's
+  turned.trans_a = true;
+  expect(turned, "wgmma", 64);
+  turned.a_part->column = 16;
+  expect(turned, "wgmma", 32);
+  turned.a_part->column = 8;
+  expect(turned, "mma", 0);
+
+  GemmQuery b = Half(64, 32, 64);
+  b.trans_b = false;
+  b.b_part = TilePart{64, 64, 0, 32};
+  const auto right = [&](const char* arch) { return ChooseGemm(*NamedArch(arch), b).b_swizzle; };
+  EXPECT_EQ(Unit("sm_90a", b), "wgmma");
+  EXPECT_EQ(right("sm_90a"), 64);
+  EXPECT_EQ(right("sm_80"), 128);
+  b.b_part->column = 0;  // and ends with one
+  EXPECT_EQ(right("sm_90a"), 64);
+  b.b_part->column = 32;
+  b.warps = 8;  // two warpgroups would each read half of a swizzle's 32 columns
+  EXPECT_EQ(Unit("sm_90a", b), "mma");
+  b.b_part->column = 16;
+  EXPECT_EQ(Unit("sm_90a", b), "wgmma");
+  b.n = 24;
+  b.warps = 4;
+  EXPECT_EQ(Unit("sm_90a", b), "mma");  // the part ends inside of a row
 }
 
 TEST(LegalityTest, Float32IsExactUnlessTheKernelAllowsTf32) {
