@@ -243,7 +243,8 @@ absl::StatusOr<Value> Elaborator::GetMember(const Module& module, const std::str
   if (found != module.members.end()) return found->second;
   if (module.has_dtypes) {
     if (attr == "tfloat32") {  // float32 in memory, whose products may be cut to TF32
-      annotated_.attrs.try_emplace("kiln.tf32", "1");
+      // First: what the kernel says of the option itself wins.
+      annotated_.attrs.insert(annotated_.attrs.begin(), {"kiln.tf32", "1"});
       return Value::OfDType(kFloat32);
     }
     if (const auto type = ParseDType(attr)) return Value::OfDType(*type);
