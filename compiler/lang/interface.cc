@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "compiler/ir/printer.h"
 #include "compiler/ir/visit.h"
+#include "compiler/lang/arguments.h"
 #include "compiler/lang/elaborator.h"
 
 namespace kiln::lang {
@@ -320,7 +321,9 @@ absl::StatusOr<ClosedArguments> CloseArguments(const Kernel& kernel, const Argum
                                                const Config& config, const TargetFacts& target,
                                                const Limits& limits) {
   ClosedArguments closed;
-  closed.arguments = arguments;
+  for (const auto& [name, text] : arguments) {
+    closed.arguments[name] = NormaliseArgument(name, text);
+  }
   for (const ParamInfo& param : kernel.params()) {
     const auto given = closed.arguments.find(param.name);
     if (param.kind != ParamInfo::kRuntimeScalar || given == closed.arguments.end()) continue;
