@@ -123,7 +123,7 @@ TEST(Dispatch, HasTheBitsOfEachConfigAlone) {
   input.kernel.kernel_source = std::string(matmul->source);
   input.kernel.kernel_path = "matmul.py";
   input.kernel.entry = std::string(matmul->entry);
-  input.kernel.arguments = {{"M", "None"}, {"N", "48"}, {"K", "40"}};
+  input.kernel.arguments = {{"M", "T.dynamic"}, {"N", "48"}, {"K", "40"}};
   input.kernel.arch_record = Host();
   input.dimension = "M";
   input.low = 1;
