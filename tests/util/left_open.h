@@ -4,6 +4,7 @@
 #define KILN_TESTS_UTIL_LEFT_OPEN_H_
 
 #include <cstdint>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,7 @@ struct LeftOpen {
     if (fixed.contains("is_causal")) name += "_causal";
     return name;
   }
+  friend void PrintTo(const LeftOpen& c, std::ostream* out) { *out << c.Name(); }
 };
 
 // The template with each of `all` left open in turn; `sizes` for each of them.

@@ -61,6 +61,7 @@ TEST(ManifestTest, ExtentsAreComputedFromDimensions) {
                                                     {"H - N - 1", 6},
                                                     {"H // N % 2 * 7", 0},
                                                     {"(N - H) // 4", -1},
+                                                    {"H + (N - H) // 4", 10},
                                                     {"(N - H) % 4 + 1", 2},
                                                     {"-N + H", 7},
                                                     {"max(N, H) + min(N, H * 2)", 17},
