@@ -358,6 +358,7 @@ class Elaborator : private ElaboratorState {
   absl::StatusOr<std::string> ArgumentText(const Value& v, SourceLoc loc);  // and on: interface.cc
   absl::Status ReadPlaceholders(const Kernel& kernel);
   absl::StatusOr<Placeholder> ToPlaceholder(const std::string& name, const Value& value);
+  absl::Status CheckDimensionNames(const ir::Program& program);
   absl::Status CheckPlaceholder(const ast::Param& param, const ir::Buffer& buffer, bool own_dtype,
                                 SourceLoc loc);
   absl::Status CheckDimension(const std::string& what, const ir::Expr& size, int64_t given,

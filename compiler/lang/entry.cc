@@ -540,6 +540,7 @@ absl::StatusOr<ir::Program> Elaborator::Finish(const std::string& name, const Ji
     }
   }
   for (ir::Param& output : outputs_) program.params.push_back(std::move(output));
+  KILN_RETURN_IF_ERROR(CheckDimensionNames(program));
   bool launches = false;
   ir::Walk(program.body, [&](const ir::Stmt& s) {
     launches = launches || s.As<ir::Launch>();

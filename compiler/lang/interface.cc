@@ -149,6 +149,19 @@ absl::Status Elaborator::CheckPlaceholder(const ast::Param& param, const ir::Buf
   return absl::OkStatus();
 }
 
+absl::Status Elaborator::CheckDimensionNames(const ir::Program& program) {
+  for (const ir::Param& param : program.params) {
+    const auto found = left_open_.find(param.name);
+    if (found == left_open_.end()) continue;
+    return Error(kernel_def_->name_loc,
+                 absl::StrCat("the argument ", found->second, "=", DynamicArgument(param.name),
+                              " has the name of the parameter '", param.name, "'"),
+                 absl::StrCat("give the dimension another name, as in ",
+                              DynamicArgument(absl::StrCat(param.name, "_size"))));
+  }
+  return absl::OkStatus();
+}
+
 ParamSignature* Elaborator::Seen(size_t slot) {
   if (interface_.signature == nullptr) return nullptr;
   return &interface_.signature->params[interface_.first_tensor + slot];

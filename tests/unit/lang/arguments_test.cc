@@ -174,6 +174,8 @@ TEST(Arguments, WhatIsNoSizeIsRefused) {
               HasSubstr("'block' of the config is T.dynamic(\"block\")"));
   EXPECT_THAT(Elaborated(Factory("n = T.alloc_shared"), {{"M", "8"}, {"Q", "T.dynamic"}}),
               HasSubstr("has no parameter 'Q'"));
+  EXPECT_THAT(Elaborated(Factory("pass"), {{"M", "T.dynamic('x')"}, {"N", "8"}}),
+              HasSubstr("M=T.dynamic(\"x\") has the name of the parameter 'x'"));
   // An error that has another cause says nothing of arguments.
   EXPECT_THAT(Elaborated(Factory("n = half(T.dynamic(\"q\"))"), {{"M", "T.dynamic"}, {"N", "8"}}),
               Not(HasSubstr("it comes from")));
