@@ -41,7 +41,15 @@ struct CheckPolicy {
   int samples = 0;              // 0 = default
 };
 
-// One sweep. Values are literal texts of the kernel language: 1024, 0.5, True, None, float16, "NT".
+// One dimension as a range of sizes, both ends included: what comes out is one object for all.
+struct ShapeRange {
+  std::string name;  // a run-time dimension, an argument or a T.const size
+  int64_t low = 0;
+  int64_t high = 0;
+  std::vector<int64_t> points;  // sizes to tune for; empty = powers of two and both ends
+};
+
+// One sweep. Values are literals of the kernel language: 1024, 0.5, True, "NT", T.dynamic("M").
 struct SweepSpec {
   std::string name;                                          // display only
   std::string kernel_source;                                 // the kernel's text, or

@@ -17,6 +17,7 @@
 #include "compiler/base/config.h"
 #include "compiler/base/dtype.h"
 #include "compiler/base/status.h"
+#include "compiler/lang/arguments.h"
 #include "compiler/lang/pass_options.h"
 #include "compiler/lang/source_bundle.h"
 #include "proto/limits.h"
@@ -43,6 +44,10 @@ const char* KindOf(const std::string& literal) {
 
 bool IsRange(const YAML::Node& node) {
   return node.IsScalar() && absl::StrContains(node.Scalar(), "..");
+}
+
+bool IsRunTime(const YAML::Node& node) {
+  return node.IsScalar() && absl::StartsWith(node.Scalar(), "T.dynamic");
 }
 
 struct Draft {
@@ -78,6 +83,7 @@ class SweepFile {
   absl::Status ReadArguments(const YAML::Node& node, Scope* scope);
   absl::Status ReadShapes(const YAML::Node& node, Scope* scope);
   absl::Status ReadRuntime(const YAML::Node& node, SweepSpec* spec);
+  absl::Status LeaveToRunTime(const YAML::Node& node, const std::string& name, Scope* scope);
   absl::Status ReadRange(const YAML::Node& node, const std::string& name, SweepSpec* spec);
   absl::Status ReadDTypes(const YAML::Node& node, Scope* scope);
   absl::Status ReadTunables(const YAML::Node& node, Scope* scope);
@@ -194,9 +200,23 @@ absl::Status SweepFile::AddArgument(const YAML::Node& node, const std::string& n
   return absl::OkStatus();
 }
 
+absl::Status SweepFile::LeaveToRunTime(const YAML::Node& node, const std::string& name,
+                                       Scope* scope) {
+  const absl::StatusOr<std::string> dimension = lang::DimensionOf(name, node.Scalar());
+  if (!dimension.ok()) {
+    return reader_.Error(node, absl::StrCat(name, ": ", node.Scalar(), " names no dimension"),
+                         "write T.dynamic, or T.dynamic(\"M\") for a dimension called M");
+  }
+  const std::optional<ShapeRange>& range = scope->draft->spec.range;
+  // A range of it says as much.
+  if (range.has_value() && range->name == name && *dimension == name) return absl::OkStatus();
+  return AddArgument(node, name, lang::DynamicArgument(*dimension), scope);
+}
+
 absl::Status SweepFile::ReadArguments(const YAML::Node& node, Scope* scope) {
   return reader_.Names(
       node, "arguments", [&](const std::string& name, const YAML::Node& value) -> absl::Status {
+        if (IsRunTime(value)) return LeaveToRunTime(value, name, scope);
         KILN_ASSIGN_OR_RETURN(std::string text,
                               reader_.Literal(value, absl::StrCat("argument ", name)));
         return AddArgument(value, name, std::move(text), scope);
@@ -260,6 +280,7 @@ absl::Status SweepFile::ReadShapes(const YAML::Node& node, Scope* scope) {
       node, "shapes", [&](const std::string& name, const YAML::Node& value) -> absl::Status {
         SweepSpec* const spec = &scope->draft->spec;
         if (IsRange(value)) return ReadRange(value, name, spec);
+        if (IsRunTime(value)) return LeaveToRunTime(value, name, scope);
         if (spec->range.has_value() && spec->range->name == name) spec->range.reset();
         KILN_ASSIGN_OR_RETURN(const int64_t extent,
                               reader_.Integer(value, absl::StrCat("shape ", name), 1, kMaxExtent));

@@ -225,7 +225,10 @@ absl::Status CheckShapeRange(const v1::SweepSpec& spec) {
   if (spec.objective() == v1::SweepSpec::COMPILE) {
     return Wrong("range", "a sweep that only compiles measures no sizes; use objective tune");
   }
-  if (spec.arguments().contains(range.name()) || spec.runtime_values().contains(range.name()) ||
+  const auto argument = spec.arguments().find(range.name());
+  const bool fixed = argument != spec.arguments().end() &&
+                     !absl::StartsWith(argument->second, "T.dynamic");  // which says the same
+  if (fixed || spec.runtime_values().contains(range.name()) ||
       spec.tunables().contains(range.name())) {
     return Wrong("range", absl::StrCat(range.name(), " has a value too; give one of them"));
   }

@@ -101,6 +101,19 @@ int64_t ReductionLength(const ir::Stmt& s, int64_t repeated) {
   return 1;
 }
 
+// The same of a program; 0 where each call chooses how often its loops turn.
+int64_t ReductionLength(const ir::Program& program) {
+  bool chosen = false;
+  ir::Walk(program.body, [&](const ir::Stmt& s) {
+    const auto* loop = s.As<ir::For>();
+    if (loop == nullptr || loop->loop == ir::ForKind::kParallel) return true;
+    chosen = chosen || !ir::ConstInt(loop->axes[0].extent).has_value();
+    return true;
+  });
+  if (chosen && !program.dims.empty()) return 0;
+  return ReductionLength(program.body, 1);
+}
+
 }  // namespace
 
 std::string CHeader(const ir::Program& program, const std::string& symbol) {
@@ -145,7 +158,7 @@ std::string ManifestJson(const ir::Program& program, const CompileInput& input,
   manifest["arguments"] = input.arguments;
   manifest["program_digest"] = output.program_digest;
   manifest["compiler_build"] = CompilerBuild();
-  manifest["reduction_length"] = ReductionLength(program.body, 1);
+  manifest["reduction_length"] = ReductionLength(program);
   manifest["resources"] = {{"scratch_bytes", output.scratch_bytes},
                            {"grid_blocks", output.grid_blocks},
                            {"threads", output.threads}};

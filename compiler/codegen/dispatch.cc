@@ -160,9 +160,12 @@ std::string Manifest(const DispatchInput& input, const std::vector<Variant>& var
                            {"threads", whole.threads}};
   manifest["variants"] = Json::array();
   int64_t reduction = 1;
+  bool chosen = false;  // by each call
   for (const Variant& variant : variants) {
     const Json one = Json::parse(variant.output.manifest_json);
-    reduction = std::max(reduction, one.at("reduction_length").get<int64_t>());
+    const int64_t own_reduction = one.at("reduction_length").get<int64_t>();
+    reduction = std::max(reduction, own_reduction);
+    chosen = chosen || own_reduction == 0;
     Json entry = {{"config", one.at("config")},
                   {"program_digest", one.at("program_digest")},
                   {"resources", one.at("resources")}};
@@ -171,7 +174,7 @@ std::string Manifest(const DispatchInput& input, const std::vector<Variant>& var
     }
     manifest["variants"].push_back(std::move(entry));
   }
-  manifest["reduction_length"] = reduction;
+  manifest["reduction_length"] = chosen ? 0 : reduction;
   Json steps = Json::array();
   for (size_t i = 0; i < input.steps.size(); ++i) {
     const bool last = i + 1 == input.steps.size();

@@ -351,8 +351,8 @@ absl::StatusOr<Value> Elaborator::BinaryOp(ast::BinaryOp op, const Value& a, con
     }
     const auto exponent = ir::ConstInt(y.e);
     if (!exponent || *exponent < 0 || *exponent > 16) {
-      return Error(loc, "'**' on run-time integers needs a constant exponent from 0 to 16",
-                   "multiply, or cast to float first");
+      return NeedsValue(loc, "'**' on run-time integers needs a constant exponent from 0 to 16",
+                        y.e, "multiply, or cast to float first");
     }
     KILN_ASSIGN_OR_RETURN(Value base, Freeze(a, "base", loc));
     Value result = Value::Int(1);
@@ -372,8 +372,9 @@ absl::StatusOr<Value> Elaborator::BinaryOp(ast::BinaryOp op, const Value& a, con
   if (op == BinaryOp::kDiv && !type.is_float()) {
     if (info.open_only())
       return NeedConcrete(loc, (x.info.flags ? x : y).e, "'/' makes a float of it");
-    return Error(loc, "'/' on run-time integers would need a float type",
-                 "use // for integer division, or cast one side with T.cast(x, \"float32\")");
+    return NeedsValue(loc, "'/' on run-time integers would need a float type",
+                      ir::MakeBinary(ir::BinaryOp::kAdd, x.e, y.e),
+                      "use // for integer division, or cast one side with T.cast(x, \"float32\")");
   }
   ExprInfo result = info;
   if (op == BinaryOp::kFloorDiv || op == BinaryOp::kMod) {

@@ -29,9 +29,10 @@ absl::StatusOr<Value> Alloc(Elaborator& e, const BoundArgs& args) {
   std::vector<ir::Expr> shape;
   for (const Operand& extent : operands) {
     if (scope != ir::Scope::kGlobal && (extent.info.flags & ExprInfo::kRuntime)) {
-      return e.Error(args.LocOf(0), absl::StrCat(what, " depends on a run-time value"),
-                     "on-chip tiles have compile-time shapes: use parameters, constants and "
-                     "T.const sizes");
+      return e.NeedsValue(args.LocOf(0), absl::StrCat(what, " depends on a run-time value"),
+                          extent.e,
+                          "on-chip tiles have compile-time shapes: use parameters, constants and "
+                          "T.const sizes");
     }
     shape.push_back(extent.e);
   }

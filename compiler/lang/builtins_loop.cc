@@ -98,8 +98,8 @@ absl::StatusOr<Value> Pipelined(Elaborator& e, const BoundArgs& args) {
   if (args.Given(2)) {
     KILN_ASSIGN_OR_RETURN(const Operand stages, e.ToIndex(args[2], args.LocOf(2), "num_stages"));
     if (stages.info.flags & ExprInfo::kRuntime) {
-      return e.Error(args.LocOf(2), "num_stages depends on a run-time value",
-                     "use a constant or a parameter");
+      return e.NeedsValue(args.LocOf(2), "num_stages depends on a run-time value", stages.e,
+                          "use a constant or a parameter");
     }
     const auto count = ir::ConstInt(stages.e);
     if (count && (*count < 0 || *count > 64)) {
@@ -204,8 +204,8 @@ absl::StatusOr<Value> Kernel(Elaborator& e, const BoundArgs& args) {
   int64_t total = 1;
   for (const Operand& extent : extents) {
     if (extent.info.flags & ExprInfo::kRuntime) {
-      return e.Error(args.LocOf(0), "threads of T.Kernel depends on a run-time value",
-                     "use a constant or a parameter");
+      return e.NeedsValue(args.LocOf(0), "threads of T.Kernel depends on a run-time value",
+                          extent.e, "use a constant or a parameter");
     }
     if (const auto constant = ir::ConstInt(extent.e)) {
       if (*constant <= 0 || *constant > 1024)
@@ -301,8 +301,8 @@ absl::StatusOr<Value> UseSwizzle(Elaborator& e, const BoundArgs& args) {
     }
   }
   if (info.flags & ExprInfo::kRuntime) {
-    return e.Error(args.loc, "T.use_swizzle depends on a run-time value",
-                   "use a constant or a parameter");
+    return e.NeedsValue(args.loc, "T.use_swizzle depends on a run-time value", size,
+                        "use a constant or a parameter");
   }
   if (const auto constant = ir::ConstInt(size)) {
     if (*constant <= 0) {
@@ -326,9 +326,8 @@ absl::StatusOr<Value> Assume(Elaborator& e, const BoundArgs& args) {
     return e.Error(args.LocOf(0), "T.assume of something that is false", "check the condition");
   }
   if (!c.known && e.IsOfSizes(c.expr.e)) {
-    KILN_RETURN_IF_ERROR(e.EmitAtRoot(
-        args.loc, ir::MakeStmt<ir::Assert>(args.loc, c.expr.e,
-                                           absl::StrCat("T.assume: ", ir::ToString(c.expr.e)))));
+    KILN_RETURN_IF_ERROR(
+        e.EmitCheck(args.loc, c.expr.e, absl::StrCat("T.assume: ", ir::ToString(c.expr.e))));
   }
   return Value::None();
 }

@@ -38,8 +38,8 @@ absl::StatusOr<Value> AllocReducer(Elaborator& e, const BoundArgs& args) {
   std::vector<ir::Expr> shape;
   for (const Operand& extent : operands) {
     if (extent.info.flags & ExprInfo::kRuntime) {
-      return e.Error(args.LocOf(0), "the shape of T.alloc_reducer depends on a run-time value",
-                     "reducers have compile-time shapes");
+      return e.NeedsValue(args.LocOf(0), "the shape of T.alloc_reducer depends on a run-time value",
+                          extent.e, "reducers have compile-time shapes");
     }
     shape.push_back(extent.e);
   }

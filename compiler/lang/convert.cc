@@ -285,8 +285,10 @@ absl::StatusOr<int64_t> Elaborator::ToInt(const Value& v, SourceLoc loc, absl::s
     }
   }
   if (IsRuntime(v)) {
-    return Error(loc, absl::StrCat(what, " must be known at compile time, but it is ", Describe(v)),
-                 "make it a parameter of the factory, a T.const size, or a constant");
+    return NeedsValue(loc,
+                      absl::StrCat(what, " must be known at compile time, but it is ", Describe(v)),
+                      v.Is(Type::kExpr) ? v.expr().expr : ir::MakeInt(0),
+                      "make it a parameter of the factory, a T.const size, or a constant");
   }
   return Error(loc, absl::StrCat(what, " must be an integer, not ", Describe(v)),
                v.Is(Type::kFloat) ? "use // for integer division, or int(x)" : "pass an integer");
@@ -446,8 +448,9 @@ absl::StatusOr<bool> Elaborator::DecideNow(const Value& v, SourceLoc loc, absl::
   if (c.expr.info.open_only()) {
     return NeedConcrete(loc, c.expr.e, absl::StrCat(what, " depends on it"));
   }
-  return Error(loc, absl::StrCat(what, " must be known at compile time, but it is ", Describe(v)),
-               "decide on constants, parameters and T.const sizes only");
+  return NeedsValue(loc,
+                    absl::StrCat(what, " must be known at compile time, but it is ", Describe(v)),
+                    c.expr.e, "decide on constants, parameters and T.const sizes only");
 }
 
 absl::StatusOr<Value> Elaborator::Decay(const Value& v, SourceLoc loc) {
@@ -501,19 +504,19 @@ absl::StatusOr<std::vector<Value>> Elaborator::Iterate(const Value& v, SourceLoc
       if (v.loop().domain.empty() && v.loop().extents[0].info.open_only()) {
         return NeedConcrete(loc, v.loop().extents[0].e, "a range over it is evaluated now");
       }
-      return Error(loc,
-                   absl::StrCat(v.loop().name,
-                                " makes a run-time loop and cannot be iterated "
-                                "here"),
-                   "use it in a for statement; a comprehension takes range(n) or a list");
+      return NeedsValue(
+          loc, absl::StrCat(v.loop().name, " makes a run-time loop and cannot be iterated here"),
+          v.loop().domain.empty() ? v.loop().extents[0].e : ir::MakeInt(0),
+          "use it in a for statement; a comprehension takes range(n) or a list");
     default:
       break;
   }
   if (v.Is(Type::kExpr) && v.expr().info.open_only()) {
     return NeedConcrete(loc, v.expr().expr, "it is iterated over");
   }
-  return Error(loc, absl::StrCat(Describe(v), " cannot be iterated over"),
-               "iterate over a range, list, tuple or dict");
+  return NeedsValue(loc, absl::StrCat(Describe(v), " cannot be iterated over"),
+                    v.Is(Type::kExpr) ? v.expr().expr : ir::MakeInt(0),
+                    "iterate over a range, list, tuple or dict");
 }
 
 ExprInfo Elaborator::InfoOf(const ir::Expr& e) const {

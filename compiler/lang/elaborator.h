@@ -182,6 +182,12 @@ class Elaborator : private ElaboratorState {
   // Sizes and outputs (entry.cc).
   absl::StatusOr<Value> ConstSize(absl::string_view name, SourceLoc loc);
   absl::StatusOr<Value> DynamicSize(absl::string_view name, DType type, SourceLoc loc);
+  // An error where `e` would have to be known at compile time: says which arguments leave it to run
+  // time and what may depend on them, else `remedy`.
+  absl::Status NeedsValue(SourceLoc loc, std::string message, const ir::Expr& e,
+                          std::string remedy);
+  // Checks before any launch what is true of run-time sizes alone (IsOfSizes).
+  absl::Status EmitCheck(SourceLoc loc, const ir::Expr& condition, std::string message);
   absl::StatusOr<Value> NewOutput(std::vector<ir::Expr> shape, DType dtype, SourceLoc loc);
   absl::StatusOr<Value> MatchBuffer(const Value& handle, std::vector<ir::Expr> shape, DType dtype,
                                     std::vector<ir::Expr> strides, SourceLoc loc);
@@ -349,7 +355,11 @@ class Elaborator : private ElaboratorState {
                              const absl::flat_hash_set<absl::string_view>* only);
   // Runs what of the functions around the entry its closure reaches.
   absl::Status RunAround(const Kernel& kernel);
-  absl::StatusOr<Value> ParseArgument(absl::string_view name, const std::string& text);
+  // `origin` says who gave it, as Binding::origin.
+  absl::StatusOr<Value> ParseArgument(absl::string_view name, const std::string& text,
+                                      const char* origin = nullptr);
+  absl::StatusOr<Value> LeaveToRunTime(absl::string_view name, const std::string& dimension,
+                                       const char* origin);
   absl::Status CheckNames(const Kernel& kernel);
   absl::StatusOr<std::string> ConfigText(const Value& v, SourceLoc loc);
   absl::StatusOr<std::string> ArgumentText(const Value& v, SourceLoc loc);  // and on: interface.cc
@@ -357,6 +367,7 @@ class Elaborator : private ElaboratorState {
   absl::Status ReadComputedShapes(const Kernel& kernel);
   absl::Status NoteSize(const std::string& name, std::string text, const std::string& tensor);
   absl::StatusOr<Placeholder> ToPlaceholder(const std::string& name, const Value& value);
+  absl::Status CheckDimensionNames(const ir::Program& program);
   absl::Status CheckPlaceholder(const ast::Param& param, const ir::Buffer& buffer, bool own_dtype,
                                 SourceLoc loc);
   absl::Status CheckDimension(const std::string& what, const ir::Expr& size, int64_t given,

@@ -79,6 +79,8 @@ struct ElaboratorState {
   std::vector<ir::Param> outputs_;               // T.empty, in order
   std::map<std::string, ir::Expr> dims_;
   std::vector<ir::Expr> dim_order_;
+  std::map<std::string, std::string> left_open_;  // run-time dimension -> the argument that is it
+  std::vector<ir::Stmt> checks_;  // of run-time sizes, from before the kernel's body
 };
 
 }  // namespace kiln::lang

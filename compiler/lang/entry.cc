@@ -10,6 +10,7 @@
 #include "compiler/ir/threads.h"
 #include "compiler/ir/verify.h"
 #include "compiler/ir/visit.h"
+#include "compiler/lang/arguments.h"
 #include "compiler/lang/barrier_order.h"
 #include "compiler/lang/elaborator.h"
 #include "compiler/lang/free_names.h"
@@ -20,10 +21,12 @@
 namespace kiln::lang {
 namespace {
 
+constexpr char kConfigOrigin[] = "the config";
+
 const std::string* FindText(const Config& config, const Arguments& arguments,
                             const std::string& name, const char** origin) {
   if (const std::string* text = config.Find(name)) {
-    *origin = "the config";
+    *origin = kConfigOrigin;
     return text;
   }
   const auto it = arguments.find(name);
@@ -85,7 +88,22 @@ constexpr size_t kMaxParams = 127;  // C11 section 5.2.4.1
 
 }  // namespace
 
-absl::StatusOr<Value> Elaborator::ParseArgument(absl::string_view name, const std::string& text) {
+absl::StatusOr<Value> Elaborator::LeaveToRunTime(absl::string_view name,
+                                                 const std::string& dimension, const char* origin) {
+  if (origin != nullptr && absl::string_view(origin) == kConfigOrigin) {
+    return Error(module_.entry->name_loc,
+                 absl::StrCat("'", name, "' of the config is ", DynamicArgument(dimension)),
+                 "a config gives constants; a size that is left to run time is an argument");
+  }
+  KILN_ASSIGN_OR_RETURN(Value size, DynamicSize(dimension, kInt32, module_.entry->name_loc));
+  left_open_.emplace(dimension, name);
+  return size;
+}
+
+absl::StatusOr<Value> Elaborator::ParseArgument(absl::string_view name, const std::string& text,
+                                                const char* origin) {
+  KILN_ASSIGN_OR_RETURN(const std::string dimension, DimensionOf(name, text));
+  if (!dimension.empty()) return LeaveToRunTime(name, dimension, origin);
   auto bad = [&](absl::string_view why) {
     return absl::InvalidArgumentError(
         absl::StrCat("argument ", name, "=", text.substr(0, 80), ": ", why,
@@ -203,7 +221,7 @@ absl::Status Elaborator::BindArguments(const Kernel& kernel, const ast::Function
       KILN_ASSIGN_OR_RETURN(binding.value, NewExpr(open->second, info, param.loc));
     } else if (const std::string* text =
                    FindText(*config_, *arguments_, param.name, &binding.origin)) {
-      KILN_ASSIGN_OR_RETURN(binding.value, ParseArgument(param.name, *text));
+      KILN_ASSIGN_OR_RETURN(binding.value, ParseArgument(param.name, *text, binding.origin));
     } else if (param.kind == ast::ParamKind::kVarArgs) {
       binding.value = NewTuple({});
     } else if (param.kind == ast::ParamKind::kVarKeywords) {
@@ -259,8 +277,8 @@ absl::StatusOr<Value> Elaborator::ConstSize(absl::string_view name, SourceLoc lo
     return Error(loc, absl::StrCat("the size '", name, "' has no value"),
                  absl::StrCat("give it as an argument, as in ", name, "=1024"));
   }
-  KILN_ASSIGN_OR_RETURN(const Value value, ParseArgument(name, *text));
-  if (value.Is(Type::kDType)) return value;
+  KILN_ASSIGN_OR_RETURN(const Value value, ParseArgument(name, *text, origin));
+  if (value.Is(Type::kDType) || value.Is(Type::kExpr)) return value;
   if (!value.is_integer() || value.int_value() < 1 || value.Is(Type::kBool)) {
     return Error(loc, absl::StrCat("the size '", name, "' is ", Repr(value)),
                  "a size is an integer of at least 1");
@@ -523,6 +541,7 @@ absl::StatusOr<ir::Program> Elaborator::Finish(const std::string& name, const Ji
     }
   }
   for (ir::Param& output : outputs_) program.params.push_back(std::move(output));
+  KILN_RETURN_IF_ERROR(CheckDimensionNames(program));
   bool launches = false;
   ir::Walk(program.body, [&](const ir::Stmt& s) {
     launches = launches || s.As<ir::Launch>();
@@ -591,6 +610,7 @@ absl::StatusOr<ir::Program> Elaborator::RunPrimFunc(const Value& prim_func, cons
   scope->parent = function.closure;
   scope->function = function.def;
   PushRegion(RegionKind::kRoot, function.def->loc);
+  regions_.back().stmts = std::move(checks_);
   Frame frame;
   frame.name = function.def->name;
   frame.scope = scope;
@@ -683,6 +703,7 @@ absl::StatusOr<ir::Program> Elaborator::RunEager(const Kernel& kernel) {
   scope->function = kernel_def_;
   KILN_RETURN_IF_ERROR(BindArguments(kernel, *kernel_def_, scope, nullptr));
   PushRegion(RegionKind::kRoot, kernel_def_->loc);
+  regions_.back().stmts = std::move(checks_);
   Frame frame;
   frame.name = kernel_def_->name;
   frame.scope = scope;

@@ -187,10 +187,10 @@ absl::StatusOr<Value> Elaborator::EvalConditional(const ast::Conditional& node) 
   KILN_RETURN_IF_ERROR(b.status());
   for (const auto& [value, expr] : {std::pair(&*a, node.then), std::pair(&*b, node.otherwise)}) {
     if (IsRuntime(*value) || value->is_number()) continue;
-    return Error(expr->loc,
-                 absl::StrCat("a run-time condition chooses ", Describe(*value),
-                              ", which has no run-time form"),
-                 "choose between numbers, or decide at compile time");
+    return NeedsValue(expr->loc,
+                      absl::StrCat("a run-time condition chooses ", Describe(*value),
+                                   ", which has no run-time form"),
+                      c.expr.e, "choose between numbers, or decide at compile time");
   }
   return SelectValue(test, *a, *b, node.loc);
 }

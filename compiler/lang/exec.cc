@@ -96,11 +96,12 @@ absl::StatusOr<Flow> Elaborator::ExecIf(const ast::If& node, size_t branch) {
         return NeedConcrete(b.condition->loc, c.expr.e, "an if statement depends on it");
       }
       if (!frame_->traced) {
-        return Error(b.condition->loc,
-                     frame_->name.empty() ? std::string("this if depends on a run-time value")
-                                          : absl::StrCat("the plain function '", frame_->name,
-                                                         "' branches on a run-time value"),
-                     "make the function a @T.macro, or choose a value with T.if_then_else");
+        return NeedsValue(b.condition->loc,
+                          frame_->name.empty() ? std::string("this if depends on a run-time value")
+                                               : absl::StrCat("the plain function '", frame_->name,
+                                                              "' branches on a run-time value"),
+                          c.expr.e,
+                          "make the function a @T.macro, or choose a value with T.if_then_else");
       }
       return ExecRuntimeIf(node, branch, c.expr);
     }
@@ -113,8 +114,8 @@ absl::StatusOr<Flow> Elaborator::ExecRuntimeIf(const ast::If& node, size_t branc
                                                const Operand& condition) {
   const SourceLoc loc = node.branches[branch].condition->loc;
   if (!InLaunch() && regions_.size() <= 1) {
-    return Error(loc, "a run-time branch outside a T.Kernel block",
-                 "move it under `with T.Kernel(...) as ...:`");
+    return NeedsValue(loc, "a run-time branch outside a T.Kernel block", condition.e,
+                      "move it under `with T.Kernel(...) as ...:`");
   }
   CountGuard depth(&depth_), shielded(&shielded_);
   KILN_RETURN_IF_ERROR(CheckDepth(loc));
@@ -286,15 +287,19 @@ absl::Status Elaborator::ExecAssert(const ast::Assert& node) {
     constraints_.push_back(c.expr.e);
     return absl::OkStatus();
   }
-  if (!frame_->traced) {
-    return Error(node.condition->loc, "a plain function asserts on a run-time value",
-                 "make the function a @T.macro");
+  const bool of_sizes = IsOfSizes(c.expr.e);
+  if (!frame_->traced && !of_sizes) {
+    return NeedsValue(node.condition->loc, "a plain function asserts on a run-time value", c.expr.e,
+                      "make the function a @T.macro");
   }
   std::string message = "assertion failed";
-  if (node.message != nullptr) {
+  // With tunables open nothing runs, and the text may name one of them.
+  const bool untold = !frame_->traced && !tunables_.empty();
+  if (node.message != nullptr && !untold) {
     KILN_ASSIGN_OR_RETURN(const Value text, Eval(node.message));
     KILN_ASSIGN_OR_RETURN(message, ToStr(text, node.message->loc, "the message of an assert"));
   }
+  if (!frame_->traced) return EmitCheck(node.loc, c.expr.e, std::move(message));
   return EmitNew<ir::Assert>(node.loc, c.expr.e, std::move(message));
 }
 

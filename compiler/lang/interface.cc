@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "compiler/ir/printer.h"
 #include "compiler/ir/visit.h"
+#include "compiler/lang/arguments.h"
 #include "compiler/lang/elaborator.h"
 
 namespace kiln::lang {
@@ -176,6 +177,19 @@ absl::Status Elaborator::CheckPlaceholder(const ast::Param& param, const ir::Buf
     interface_.notes.push_back(absl::StrCat("'", param.name, "' is ", buffer->dtype.ToString(),
                                             " by its annotation; the argument says ",
                                             given.dtype->ToString()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Elaborator::CheckDimensionNames(const ir::Program& program) {
+  for (const ir::Param& param : program.params) {
+    const auto found = left_open_.find(param.name);
+    if (found == left_open_.end()) continue;
+    return Error(kernel_def_->name_loc,
+                 absl::StrCat("the argument ", found->second, "=", DynamicArgument(param.name),
+                              " has the name of the parameter '", param.name, "'"),
+                 absl::StrCat("give the dimension another name, as in ",
+                              DynamicArgument(absl::StrCat(param.name, "_size"))));
   }
   return absl::OkStatus();
 }
@@ -352,7 +366,9 @@ absl::StatusOr<ClosedArguments> CloseArguments(const Kernel& kernel, const Argum
                                                const Config& config, const TargetFacts& target,
                                                const Limits& limits) {
   ClosedArguments closed;
-  closed.arguments = arguments;
+  for (const auto& [name, text] : arguments) {
+    closed.arguments[name] = NormaliseArgument(name, text);
+  }
   for (const ParamInfo& param : kernel.params()) {
     const auto given = closed.arguments.find(param.name);
     if (param.kind != ParamInfo::kRuntimeScalar || given == closed.arguments.end()) continue;

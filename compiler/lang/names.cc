@@ -1,9 +1,12 @@
 // Names: scopes, the module's late-bound globals, and the rules that keep a name's meaning clear
 // when statements become run-time branches and loops.
 #include <algorithm>
+#include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "compiler/ir/visit.h"
+#include "compiler/lang/arguments.h"
 #include "compiler/lang/elaborator.h"
 #include "compiler/lang/suggest.h"
 #include "compiler/lang/vector.h"
@@ -423,15 +426,59 @@ absl::Status Elaborator::EmitAtRoot(SourceLoc loc, ir::Stmt stmt) {
 
 // About run-time sizes alone, and true wherever the kernel gets to.
 bool Elaborator::IsOfSizes(const ir::Expr& condition) const {
-  if (regions_.empty() || InRuntimeRegion()) return false;
+  if (InRuntimeRegion()) return false;
   bool sizes = true;
   ir::Walk(condition, [&](const ir::Expr& e) {
     const bool is_size = std::any_of(dim_order_.begin(), dim_order_.end(),
                                      [&](const ir::Expr& dim) { return dim.same_as(e); });
-    sizes &= e.kind() != ir::ExprKind::kLoad && (e.kind() != ir::ExprKind::kVar || is_size);
+    const auto* var = e.As<ir::Var>();
+    const bool tunable = var != nullptr && tunables_.contains(var->name);
+    sizes &= e.kind() != ir::ExprKind::kLoad && (var == nullptr || is_size || tunable);
     return sizes;
   });
   return sizes;
+}
+
+absl::Status Elaborator::EmitCheck(SourceLoc loc, const ir::Expr& condition, std::string message) {
+  ir::Stmt check = ir::MakeStmt<ir::Assert>(loc, condition, std::move(message));
+  if (!regions_.empty()) return EmitAtRoot(loc, std::move(check));
+  KILN_RETURN_IF_ERROR(CountNodes(loc, check));
+  checks_.push_back(std::move(check));
+  return absl::OkStatus();
+}
+
+absl::Status Elaborator::NeedsValue(SourceLoc loc, std::string message, const ir::Expr& e,
+                                    std::string remedy) {
+  std::set<std::string> names;
+  std::vector<ir::Expr> work = {e};
+  for (size_t i = 0; i < work.size() && i < 1000; ++i) {
+    const ir::Expr whole = work[i];
+    ir::Walk(whole, [&](const ir::Expr& part) {
+      const auto* var = part.As<ir::Var>();
+      if (var == nullptr) return true;
+      if (const auto known = bound_.find(part.get()); known != bound_.end()) {
+        work.push_back(known->second);
+      } else if (left_open_.contains(var->name) && dims_[var->name].same_as(part)) {
+        names.insert(var->name);
+      }
+      return true;
+    });
+  }
+  if (names.empty()) return Error(loc, std::move(message), std::move(remedy));
+  std::vector<std::string> given;
+  for (const std::string& name : names) {
+    given.push_back(absl::StrCat(left_open_[name], "=", DynamicArgument(name)));
+  }
+  const std::string arguments = absl::StrJoin(names, ", ", [&](std::string* out, const auto& name) {
+    absl::StrAppend(out, left_open_[name]);
+  });
+  return Error(
+      loc,
+      absl::StrCat(message, "; it comes from the argument", names.size() > 1 ? "s " : " ",
+                   absl::StrJoin(given, ", ")),
+      absl::StrCat("give ", arguments, " a number: what is left to run time (a range too) ",
+                   "may say the shapes of tensors, the grid, the bounds of loops, indices "
+                   "and conditions of the kernel, and no more"));
 }
 
 void Elaborator::AddView(const ir::Buffer& view, const ir::Buffer& base, SourceLoc loc) {

@@ -28,6 +28,7 @@ class Analyzer {
   void Declare(const ir::Program& program, const std::map<std::string, ir::Expr>& tunables);
   void Host(const ir::Stmt& s);
   void Constraints(const std::vector<ir::Expr>& constraints);
+  bool IsGiven(const ir::Expr& e) const;  // all run-time sizes in it have values
   void Finish();
 
  private:
@@ -148,6 +149,12 @@ void Analyzer::Constraints(const std::vector<ir::Expr>& constraints) {
   }
 }
 
+bool Analyzer::IsGiven(const ir::Expr& e) const {
+  return std::none_of(program_->dims.begin(), program_->dims.end(), [&](const ir::Expr& dim) {
+    return !runtime_.contains(dim.As<ir::Var>()->name) && ir::Uses(e, dim);
+  });
+}
+
 void Analyzer::Host(const ir::Stmt& s) {
   if (!s.defined()) return;
   if (const auto* seq = s.As<ir::Seq>()) {
@@ -156,6 +163,8 @@ void Analyzer::Host(const ir::Stmt& s) {
     symbols_.SetBind(bind->var, bind->value);
   } else if (const auto* launch = s.As<ir::Launch>()) {
     Launch(*launch);
+  } else if (const auto* check = s.As<ir::Assert>()) {
+    if (IsGiven(check->condition)) Constraints({check->condition});
   } else if (const auto* branch = s.As<ir::If>()) {
     Host(branch->then_case);
     Host(branch->else_case);

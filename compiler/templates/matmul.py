@@ -1,6 +1,4 @@
-"""C[M, N] = A[M, K] * B[K, N] (B is [N, K] when trans_B), accumulated in accum_dtype.
-
-M may be None: then it is a run-time dimension."""
+"""C[M, N] = A[M, K] * B[K, N] (B is [N, K] when trans_B), accumulated in accum_dtype."""
 import tilelang
 import tilelang.language as T
 
@@ -9,8 +7,6 @@ import tilelang.language as T
 def matmul(M, N, K, dtype="float32", accum_dtype="float32", out_dtype="float32",
            trans_A=False, trans_B=False,
            block_M=128, block_N=128, block_K=64, num_stages=2, threads=128, panel=0):
-    if M is None:
-        M = T.dynamic("M")
     A_shape = (K, M) if trans_A else (M, K)
     B_shape = (N, K) if trans_B else (K, N)
     A_tile = (block_K, block_M) if trans_A else (block_M, block_K)

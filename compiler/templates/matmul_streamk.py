@@ -32,7 +32,7 @@ def matmul_streamk(M, N, K, dtype="bfloat16", accum_dtype="float32", out_dtype="
     rounds = max(wide * high // workers - 1, 0)  # of whole tiles
     shared_steps = (wide * high - rounds * workers) * steps  # of the tiles that are left
     share, more = shared_steps // workers, shared_steps % workers  # the first blocks do one more
-    keep = "evict_first" if M <= 128 else "evict_normal"  # B, where it is read about once
+    keep = "evict_first" if isinstance(M, int) and M <= 128 else "evict_normal"  # B, where it is read about once
     rows = max(1024 // width, 1)  # of a tile, that a block of the second launch adds up
 
     @T.macro

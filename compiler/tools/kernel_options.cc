@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "compiler/base/status.h"
+#include "compiler/lang/arguments.h"
 #include "compiler/lang/interface.h"
 #include "compiler/lang/source_bundle.h"
 #include "compiler/target/host_arch.h"
@@ -22,9 +23,10 @@ void AddKernelOptions(CLI::App* app, KernelOptions* o) {
   app->add_option("kernel", o->kernel, "Kernel file, or template:NAME for a shipped template")
       ->required();
   app->add_option("-e,--entry", o->entry, "The kernel, when the file defines several");
-  app->add_option(
-      "-a,--arg", o->arguments,
-      "Argument NAME=VALUE; repeatable. A tensor: 'A=T.Tensor((1024, 512), T.float16)'");
+  app->add_option("-a,--arg", o->arguments,
+                  "Argument NAME=VALUE; repeatable. A tensor: 'A=T.Tensor((1024, 512), "
+                  "T.float16)'; a size that "
+                  "only the run has: M=T.dynamic");
   app->add_option("-c,--config", o->config, "Config: NAME=VALUE,NAME=VALUE");
   app->add_option("--arch", o->arch, "host, a shipped Arch name, or a file with an Arch record")
       ->capture_default_str();
@@ -85,7 +87,8 @@ absl::StatusOr<codegen::CompileInput> ReadInput(const KernelOptions& o) {
       return absl::InvalidArgumentError(
           absl::StrCat("argument '", argument, "' is not NAME=VALUE"));
     }
-    if (!input.arguments.emplace(parts[0], parts[1]).second) {
+    const std::string text = lang::NormaliseArgument(parts[0], parts[1]);
+    if (!input.arguments.emplace(parts[0], text).second) {
       return absl::InvalidArgumentError(absl::StrCat("argument '", parts[0], "' is given twice"));
     }
   }

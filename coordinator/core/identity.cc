@@ -11,6 +11,7 @@
 #include "compiler/base/config.h"
 #include "compiler/base/digest.h"
 #include "compiler/base/status.h"
+#include "compiler/lang/arguments.h"
 #include "coordinator/search/searcher.h"
 #include "coordinator/search/thresholds.h"
 #include "proto/dispatch.h"
@@ -70,6 +71,7 @@ absl::Status CheckSpace(v1::SweepSpec* spec) {
     text = config->ToString();
   }
   std::sort(spec->mutable_auto_tunables()->begin(), spec->mutable_auto_tunables()->end());
+  for (auto& [name, text] : *spec->mutable_arguments()) text = lang::NormaliseArgument(name, text);
   return absl::OkStatus();
 }
 
@@ -137,6 +139,17 @@ absl::Status NormaliseRange(v1::SweepSpec* spec) {
                                      " is no range; the low end is at least 1 and below the high"));
   }
   if (spec->objective() != v1::SweepSpec::TUNE) return Bad("range", "needs the objective TUNE");
+  // The range alone says that the argument of its name is left to run time.
+  const auto given = spec->arguments().find(range->name());
+  if (given != spec->arguments().end() && given->second == lang::DynamicArgument(range->name())) {
+    spec->mutable_arguments()->erase(range->name());
+  }
+  for (const auto* values : {&spec->arguments(), &spec->runtime_values()}) {
+    const auto fixed = values->find(range->name());
+    if (fixed == values->end()) continue;
+    return Bad("range", absl::StrCat(range->name(), " is also given as ", fixed->second,
+                                     "; give its range or its value"));
+  }
   if (range->points_size() > search::kMaxGivenPoints) {
     return Bad("range.points", absl::StrCat("at most ", search::kMaxGivenPoints));
   }

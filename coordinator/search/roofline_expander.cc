@@ -1,14 +1,17 @@
 #include "coordinator/search/roofline_expander.h"
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <set>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/base/status.h"
+#include "compiler/lang/arguments.h"
 #include "compiler/lang/kernel.h"
 #include "compiler/roofline/recommend.h"
 #include "compiler/target/arch.h"
@@ -165,60 +168,57 @@ void ListAsGiven(const roofline::Request& request, const roofline::Space& space,
 
 // ---- ranges ----
 
-absl::Status RefuseRange(const v1::ShapeRange& range, absl::string_view kernel,
-                         absl::string_view why) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      range.name(), "=", range.low(), "..", range.high(), ": kernel ", kernel, " ", why,
-      ". For a "
-      "range ",
-      range.name(), " must be a run-time dimension: write '", range.name(), " = T.dynamic(\"",
-      range.name(),
-      "\")' in the kernel in place of T.const; where it is a "
-      "parameter of the kernel, 'if ",
-      range.name(), " is None: ", range.name(), " = T.dynamic(\"", range.name(),
-      "\")' before its first use"));
+std::string RangeText(const v1::ShapeRange& range) {
+  return absl::StrCat(range.name(), "=", range.low(), "..", range.high());
 }
 
-// Whether the range's dimension is a parameter, which is then given None.
-absl::StatusOr<bool> IsParameter(const v1::ShapeRange& range, const lang::Kernel& kernel) {
-  for (const std::string& name : kernel.consts()) {
-    if (name == range.name()) {
-      return RefuseRange(range, kernel.name(), "has it as a T.const size");
-    }
-  }
+// The names that arguments may have: compile-time parameters and T.const sizes.
+std::vector<std::string> ArgumentNames(const lang::Kernel& kernel) {
+  std::vector<std::string> names;
   for (const lang::ParamInfo& param : kernel.params()) {
-    if (param.name == range.name() && param.kind == lang::ParamInfo::kCompileTime) return true;
+    if (param.kind == lang::ParamInfo::kCompileTime) names.push_back(param.name);
   }
-  return false;
-}
-
-// The error that a range ended in: the range's own where it takes the range to bring it about.
-absl::Status WhyNoRange(const v1::ShapeRange& range, bool parameter, roofline::Request request,
-                        const absl::Status& error) {
-  const std::string text(error.message());
-  const std::string line = text.substr(0, text.find('\n'));
-  request.runtime.erase(range.name());
-  if (parameter) request.arguments[range.name()] = absl::StrCat(range.low());
-  if (!roofline::Recommend(request).ok()) return error;
-  return RefuseRange(range, request.kernel->name(),
-                     parameter ? absl::StrCat("does not take None for it (", line, ")")
-                               : absl::StrCat("has no such run-time dimension (", line, ")"));
+  names.insert(names.end(), kernel.consts().begin(), kernel.consts().end());
+  return names;
 }
 
 // That programs of the kernel have the range's dimension, by one of them.
-absl::Status CheckDimension(const v1::ShapeRange& range, const lang::Kernel& kernel,
-                            const roofline::Request& request, const roofline::Hint& hint) {
+absl::Status CheckDimension(const v1::ShapeRange& range, const roofline::Request& request,
+                            const Config& config) {
+  const lang::Kernel& kernel = *request.kernel;
   KILN_ASSIGN_OR_RETURN(
       const ir::Program program,
-      lang::Elaborate(kernel, request.arguments, hint.config, lang::FactsOf(request.arch)));
-  std::vector<std::string> names;
+      lang::Elaborate(kernel, request.arguments, config, lang::FactsOf(request.arch)));
+  std::vector<std::string> dims;
   for (const ir::Expr& dim : program.dims) {
-    names.push_back(dim.As<ir::Var>()->name);
-    if (names.back() == range.name()) return absl::OkStatus();
+    dims.push_back(dim.As<ir::Var>()->name);
+    if (dims.back() == range.name()) return absl::OkStatus();
   }
-  return RefuseRange(range, kernel.name(),
-                     absl::StrCat("has no such run-time dimension (it has ",
-                                  names.empty() ? "none" : absl::StrJoin(names, ", "), ")"));
+  const std::vector<std::string> names = ArgumentNames(kernel);
+  return absl::InvalidArgumentError(absl::StrCat(
+      RangeText(range), ": kernel ", kernel.name(), " has no size ", range.name(),
+      ". A range is of an argument (", names.empty() ? "it has none" : absl::StrJoin(names, ", "),
+      ") or of a run-time dimension (", dims.empty() ? "it has none" : absl::StrJoin(dims, ", "),
+      ")"));
+}
+
+// The error that a range ended in: the range's own where it takes the range to bring it about.
+absl::Status WhyNoRange(const v1::ShapeRange& range, bool argument, roofline::Request request,
+                        const absl::Status& error) {
+  request.runtime.erase(range.name());
+  if (!argument) {
+    const auto without = roofline::Recommend(request);
+    if (!without.ok() || without->ranked.empty()) return error;
+    KILN_RETURN_IF_ERROR(CheckDimension(range, request, without->ranked.front().config));
+    return error;
+  }
+  for (const int64_t size : {range.high(), range.low()}) {
+    request.arguments[range.name()] = absl::StrCat(size);
+    if (!roofline::Recommend(request).ok()) continue;
+    return WithContext(error, absl::StrCat(RangeText(range), ": kernel ", request.kernel->name(),
+                                           " needs ", range.name(), " when it is compiled"));
+  }
+  return error;
 }
 
 }  // namespace
@@ -229,10 +229,16 @@ absl::StatusOr<Expansion> RooflineExpander::Expand(const v1::SweepSpec& asked,
   std::string entry = spec.entry();
   KILN_ASSIGN_OR_RETURN(const std::shared_ptr<const SourceFile> file, SourceOf(spec, &entry));
   KILN_ASSIGN_OR_RETURN(const lang::Kernel kernel, lang::Kernel::Parse(file, entry));
-  bool parameter = false;
-  if (spec.has_range()) {
-    KILN_ASSIGN_OR_RETURN(parameter, IsParameter(spec.range(), kernel));
-    if (parameter) (*spec.mutable_arguments())[spec.range().name()] = "None";
+  const std::vector<std::string> names = ArgumentNames(kernel);
+  const bool of_argument = spec.has_range() && absl::c_linear_search(names, spec.range().name());
+  if (of_argument && spec.range().high() > INT32_MAX) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        RangeText(spec.range()),
+        ": a size that an argument leaves to run time is an int32; in the ", "kernel, T.dynamic(\"",
+        spec.range().name(), "\", \"int64\") takes larger ones"));
+  }
+  if (of_argument) {
+    (*spec.mutable_arguments())[spec.range().name()] = lang::DynamicArgument(spec.range().name());
   }
   KILN_ASSIGN_OR_RETURN(roofline::Request request, RequestOf(spec, kernel));
   KILN_ASSIGN_OR_RETURN(request.arch, ArchOf(arch));
@@ -243,7 +249,7 @@ absl::StatusOr<Expansion> RooflineExpander::Expand(const v1::SweepSpec& asked,
   request.limits.pieces = options_.max_pieces;
   absl::StatusOr<roofline::Recommendation> recommended = roofline::Recommend(request);
   if (!recommended.ok() && spec.has_range()) {
-    return WhyNoRange(spec.range(), parameter, request, recommended.status());
+    return WhyNoRange(spec.range(), of_argument, request, recommended.status());
   }
   KILN_ASSIGN_OR_RETURN(roofline::Recommendation answer, std::move(recommended));
 
@@ -271,7 +277,8 @@ absl::StatusOr<Expansion> RooflineExpander::Expand(const v1::SweepSpec& asked,
   }
 
   if (spec.has_range()) {
-    KILN_RETURN_IF_ERROR(CheckDimension(spec.range(), kernel, request, answer.ranked.front()));
+    KILN_ASSIGN_OR_RETURN(const Config config, Config::Parse(out.candidates.front().config()));
+    KILN_RETURN_IF_ERROR(CheckDimension(spec.range(), request, config));
   }
   if (spec.has_dispatch()) {
     v1::Hint& hint = out.candidates.emplace_back();

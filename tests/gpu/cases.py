@@ -1,7 +1,7 @@
 """Kernels that are checked and timed on a GPU: shipped templates with arguments and configs.
 
 A case is a dict: name, kind (what it computes, see kernels.py), template, arguments, config and what
-kernels.py needs to make its inputs (M, N, K, dtype, ...)."""
+kernels.py needs to make its inputs (M, N, K, dtype, ...); "sizes": what each call chooses."""
 
 
 def product(name, M, N, K, dtype="bfloat16", out="bfloat16", trans_A=False, trans_B=True,
@@ -75,6 +75,45 @@ def streamk(name, M, N, K, dtype="bfloat16", out="bfloat16", trans_A=False, tran
                        "blocks": blocks},
             "options": options or {}, "M": M, "N": N, "K": K, "dtype": dtype, "out": out,
             "trans_A": trans_A, "trans_B": trans_B}
+
+
+def chosen(case, **dimensions):
+    """The case with some of its sizes chosen by the call: argument=dimension."""
+    sizes = {d: case["arguments"][name] for name, d in dimensions.items()}
+    left = {name: f'T.dynamic("{d}")' for name, d in dimensions.items()}
+    return {**case, "name": f"chosen_{case['name']}_{'_'.join(sizes)}",
+            "sizes": list(sizes.values()), "arguments": {**case["arguments"], **left}}
+
+
+def left_open():
+    """Sizes that a call chooses: strides, tensor maps, grids and steps that no one knew before."""
+    small = {"block": (128, 128, 64), "threads": 128}
+    causal = attention("causal", 1, 4, 333, 333, 64, True, kv_heads=2)
+    plain = attention("attention", 2, 2, 200, 333, 128, False)
+    decode = other("decode", "attention_decode",
+                   {"batch": 3, "heads": 16, "kv_heads": 2, "length": 1000, "dim": 128})
+    convolution = other("conv", "conv2d",
+                        {"N": 3, "H": 13, "W": 17, "C": 64, "F": 96, "R": 3, "S": 5, "stride": 2,
+                         "pad": 2, "dilation": 2})
+    dequant = other("dequant", "matmul_dequant",
+                    {"M": 100, "N": 264, "K": 512, "bits": 4, "group": 128})
+    return [
+        chosen(product("nt", 1000, 264, 520, **small), M="M"),
+        chosen(product("nt", 1000, 264, 520, **small), N="N"),
+        chosen(product("nt", 1000, 264, 520, **small), K="K"),
+        chosen(product("nn", 1000, 264, 520, trans_B=False, **small), M="M", N="N", K="K"),
+        chosen(product("turns", 4096, 2560, 320), M="M"),
+        chosen(streamk("streamk", 304, 264, 2000), M="M"),
+        chosen(few("few", 3, 264, 2000), M="M"),
+        chosen(dequant, M="M"), chosen(dequant, K="K"), chosen(convolution, N="N"),
+        chosen(convolution, H="H", W="W"), chosen(causal, seq_q="S", seq_kv="S"),
+        chosen(plain, batch="batch"), chosen(plain, seq_q="q", seq_kv="k"),
+        chosen(decode, length="length"),
+        chosen(rows("softmax", "softmax", 100, 1024, "bfloat16"), M="M"),
+        chosen(rows("rowsum", "rowsum", 100, 1000, "float32"), M="M", N="N"),
+        chosen(other("transpose", "transpose", {"M": 300, "N": 1000, "dtype": "bfloat16"}),
+               M="M", N="N"),
+    ]
 
 
 def shared():
@@ -225,7 +264,7 @@ def checks():
     cases.append({"name": "gemv", "kind": "gemv", "template": "gemv",
                   "arguments": {"N": 512, "K": 2048}, "config": {}, "options": {}, "M": 512,
                   "N": 2048, "dtype": "float32"})
-    return cases + shared() + others()
+    return cases + shared() + left_open() + others()
 
 
 SHAPES = {

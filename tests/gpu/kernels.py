@@ -247,9 +247,10 @@ class Kernel:
         self.output = self.problem.output
         self.pointers = [ctypes.c_void_p(t.data_ptr())
                          for t in self.problem.inputs + [self.output]]
+        self.sizes = [ctypes.c_int64(size) for size in case.get("sizes", [])]
 
     def __call__(self):
-        status = self.function(None, *self.pointers)
+        status = self.function(None, *self.pointers, *self.sizes)
         if status:
             raise RuntimeError(f"{self.case['name']}: kiln_error {status}")
 

@@ -8,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/base/status.h"
+#include "worker/profile/extent.h"
 
 namespace kiln::worker {
 namespace {
@@ -86,7 +87,8 @@ class Binder {
 
   absl::StatusOr<int64_t> Value(const ManifestExtent& extent) {
     if (extent.name.empty()) return extent.value;
-    KILN_ASSIGN_OR_RETURN(int64_t value, RuntimeValue(extent.name, values_));
+    const auto value_of = [&](const std::string& name) { return RuntimeValue(name, values_); };
+    KILN_ASSIGN_OR_RETURN(int64_t value, EvaluateExtent(extent.name, value_of));
     if (value < 0 || value > kMaxElements) {
       return absl::InvalidArgumentError(
           absl::StrCat("the run-time value ", extent.name, "=", value, " is out of range"));

@@ -14,10 +14,10 @@
 
 namespace kiln::worker {
 
-// An extent that is a number or the name of a run-time dimension.
+// An extent that is a number, a run-time dimension, or an expression of some (extent.h).
 struct ManifestExtent {
   int64_t value = 0;
-  std::string name;  // empty: `value` counts
+  std::string name;  // or the expression; empty: `value` counts
 };
 
 struct ManifestParameter {

@@ -211,37 +211,86 @@ TEST_F(RangeTest, SurvivesKillsAndComesOutAsOneObject) {
   dlclose(handle);
 }
 
-TEST_F(RangeTest, KernelsWithoutTheRunTimeDimensionAreToldWhatToDo) {
+TEST_F(RangeTest, IsOfASizeThatTheKernelTakesAsAConstant) {
+  const std::string file = Path("rows.yaml");
+  const auto write = [&](const std::string& shapes) {
+    std::ofstream(file) << "template: softmax\nshapes: {" << shapes << ", N: 10}\n"
+                        << "tunables: {block_M: [1, 4], threads: [32]}\n"
+                        << "measurement: {min_seconds: 0.01, max_samples: 40}\n";
+    return file;
+  };
+  ASSERT_EQ(Tunectl({"submit", write("M: 1..40@1 40"), "--watch", "-o", Path("out")}), 0)
+      << err_ << out_;
+  void* const handle = dlopen(Path("out/kiln_softmax.so").c_str(), RTLD_NOW | RTLD_LOCAL);
+  ASSERT_NE(handle, nullptr) << dlerror();
+  using Rows = int32_t (*)(const void*, const void*, void*, int64_t);
+  const auto rows = reinterpret_cast<Rows>(dlsym(handle, "kiln_softmax"));
+  ASSERT_NE(rows, nullptr);
+  for (const int m : {1, 3, 17, 40}) {
+    std::vector<float> x(m * 10), out(m * 10, NAN);
+    for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 7) / 3;
+    ASSERT_EQ(rows(nullptr, x.data(), out.data(), m), 0) << m;
+    for (int i = 0; i < m; ++i) {
+      double sum = 0;
+      for (int j = 0; j < 10; ++j) sum += std::exp(x[i * 10 + j]);
+      for (int j = 0; j < 10; ++j) {
+        ASSERT_NEAR(out[i * 10 + j], std::exp(x[i * 10 + j]) / sum, 1e-5) << m << " row " << i;
+      }
+    }
+  }
+  std::vector<float> room(500);
+  EXPECT_EQ(rows(nullptr, room.data(), room.data(), 41), -1);
+  dlclose(handle);
+  EXPECT_EQ(Tunectl({"lookup", write("M: 7"), "--match", "compatible"}), 0) << out_ << err_;
+  // The same range in other words.
+  std::ofstream(file, std::ios::app) << "runtime: {M: 1..40@1 40}\n";
+  EXPECT_EQ(Tunectl({"lookup", file}), 0) << out_ << err_;
+  // One of its sizes was tuned for on the way, of the kernel that takes it when it runs.
+  write("M: T.dynamic");
+  std::ofstream(file, std::ios::app) << "runtime: {M: 40}\n";
+  EXPECT_EQ(Tunectl({"lookup", file}), 0) << out_ << err_;
+}
+
+TEST_F(RangeTest, OfTwoArgumentsThatAreOneSize) {
+  std::ofstream(Path("s.yaml"))
+      << "template: attention\nshapes: {batch: 1, heads: 1, kv_heads: 1, dim: 16,\n"
+      << "  seq_q: T.dynamic(\"S\"), seq_kv: T.dynamic(\"S\")}\n"
+      << "runtime: {S: 1..40@1 40}\n"
+      << "configs: [{block_M: 16, block_N: 16, threads: 32, num_stages: 1}]\n"
+      << "measurement: {min_seconds: 0.01, max_samples: 40}\n";
+  ASSERT_EQ(Tunectl({"submit", Path("s.yaml"), "--watch", "-o", Path("out")}), 0) << err_ << out_;
+  const json manifest = json::parse(std::ifstream(Path("out/kiln_attention.json")));
+  EXPECT_EQ(manifest["dims"], json::array({"S"}));
+  EXPECT_EQ(manifest["dispatch"]["dimension"], "S");
+}
+
+TEST_F(RangeTest, OfWhatIsNeededBeforeIsRefused) {
   const auto client = Client();
   client::SweepSpec spec;
   spec.template_name = "softmax";
-  spec.arguments = {{"N", "64"}};
-  spec.range = {"M", 1, 64, {}};
+  spec.arguments = {{"M", "64"}};
+  spec.range = {"N", 1, 64, {}};
   auto refused = client->Submit(spec);
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("M = T.dynamic(\"M\")"));
-  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("T.const"));
+  EXPECT_THAT(std::string(refused.status().message()),
+              HasSubstr("N=1..64: kernel softmax needs N when it is compiled: softmax.py:"));
 
   spec.template_name = "matmul";
-  spec.arguments = {{"M", "64"}, {"K", "64"}};
-  spec.range = {"N", 1, 64, {}};
-  refused = client->Submit(spec);
-  EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("if N is None: N = T.dynamic"));
-
   spec.arguments = {{"M", "64"}, {"N", "64"}, {"K", "64"}};
   spec.range = {"Q", 1, 64, {}};
   refused = client->Submit(spec);
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("no such run-time dimension"));
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("has no size Q"));
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("M, N, K"));
 
-  // What is wrong without the range too is said as ever.
-  spec.arguments = {{"N", "64"}};
   spec.range = {"M", 1, 64, {}};
+  spec.arguments["M"] = "T.dynamic(\"S\")";
+  refused = client->Submit(spec);
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("M is also given as T.dynamic"));
+  spec.arguments["M"] = "64";
   refused = client->Submit(spec);
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("'K'"));
-  EXPECT_THAT(std::string(refused.status().message()), Not(HasSubstr("T.dynamic")));
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("M has a value too"));
 }
 
 }  // namespace

@@ -49,6 +49,27 @@ TEST(SweepFile, ReadsRanges) {
   EXPECT_EQ((*both)[1].arguments.count("M"), 0u);
 }
 
+TEST(SweepFile, SizesAreLeftToRunTime) {
+  const SweepSpec one =
+      One("template: m\nshapes: {q: T.dynamic(\"S\"), k: 'T.dynamic(\"S\")', N: T.dynamic}\n"
+          "runtime: {S: 1..64, N: 8}\n");
+  EXPECT_THAT(one.arguments,
+              UnorderedElementsAre(Pair("q", "T.dynamic(\"S\")"), Pair("k", "T.dynamic(\"S\")"),
+                                   Pair("N", "T.dynamic(\"N\")")));
+  EXPECT_EQ(one.range->name, "S");
+  EXPECT_EQ(one.runtime_values.at("N"), "8");
+  const SweepSpec argument = One("template: m\narguments: {M: T.dynamic}\nruntime: {M: 4}\n");
+  EXPECT_EQ(argument.arguments.at("M"), "T.dynamic(\"M\")");
+  // A range says as much, in either order.
+  for (const char* text : {"template: m\nshapes: {M: T.dynamic}\nruntime: {M: 1..4}\n",
+                           "template: m\nruntime: {M: 1..4}\nshapes: {M: T.dynamic}\n"}) {
+    const SweepSpec both = One(text);
+    EXPECT_EQ(both.arguments.count("M"), 0u) << text;
+    ASSERT_TRUE(both.range.has_value()) << text;
+    EXPECT_EQ(both.range->high, 4) << text;
+  }
+}
+
 TEST(SweepFile, RefusesWhatIsNoRange) {
   const auto message = [](const std::string& shapes) {
     const auto specs = Parse("template: m\nshapes: " + shapes + "\n");
@@ -218,6 +239,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"template: matmul\nseed: 1\nseed: 2\n", 3, 1, "given twice"},
         Mistake{"template: matmul\nshapes: {M: 0}\n", 2, 13, "out of range"},
         Mistake{"template: matmul\nshapes: {M: -4}\n", 2, 13, "out of range"},
+        Mistake{"template: matmul\nshapes: {M: T.dynamic(3)}\n", 2, 13, "names no dimension"},
         Mistake{"template: matmul\nshapes: {M: 99999999999999}\n", 2, 13, "out of range"},
         Mistake{"template: matmul\nshapes: {M: 1.5}\n", 2, 13, "not a whole number"},
         Mistake{"template: matmul\nshapes: {M: '12'}\n", 2, 13, "not a whole number"},

@@ -123,7 +123,7 @@ TEST(Dispatch, HasTheBitsOfEachConfigAlone) {
   input.kernel.kernel_source = std::string(matmul->source);
   input.kernel.kernel_path = "matmul.py";
   input.kernel.entry = std::string(matmul->entry);
-  input.kernel.arguments = {{"M", "None"}, {"N", "48"}, {"K", "40"}};
+  input.kernel.arguments = {{"M", "T.dynamic"}, {"N", "48"}, {"K", "40"}};
   input.kernel.arch_record = Host();
   input.dimension = "M";
   input.low = 1;
@@ -179,6 +179,30 @@ TEST(Dispatch, ItsManifestAndHeaderSayWhatRunsWhere) {
   EXPECT_EQ(again->artifact.shared_object, made->artifact.shared_object);
   EXPECT_EQ(again->artifact.object, made->artifact.object);
   EXPECT_EQ(again->artifact.manifest_json, made->artifact.manifest_json);
+}
+
+// What sums are checked with: 0 = take it from the tensors of the call.
+TEST(Dispatch, TheLengthOfSumsIsUnknownWhereACallChoosesIt) {
+  const KernelTemplate* matmul = FindKernelTemplate("matmul");
+  DispatchInput input;
+  input.kernel.kernel_source = std::string(matmul->source);
+  input.kernel.kernel_path = "matmul.py";
+  input.kernel.entry = std::string(matmul->entry);
+  input.kernel.arch_record = Host();
+  input.low = 1;
+  input.high = 300;
+  input.variants = {*Config::Parse("block_M=8,block_N=16,block_K=8"),
+                    *Config::Parse("block_M=8,block_N=48,block_K=8")};
+  input.steps = {{1, 0}, {33, 1}};
+  for (const auto& [dimension, length] : {std::pair{"M", 40}, {"K", 0}}) {
+    input.dimension = dimension;
+    input.kernel.arguments = {{"M", "24"}, {"N", "48"}, {"K", "40"}};
+    input.kernel.arguments[dimension] = "T.dynamic";
+    const auto made = CompileDispatch(input);
+    ASSERT_TRUE(made.ok()) << made.status();
+    const auto manifest = nlohmann::json::parse(made->artifact.manifest_json);
+    EXPECT_EQ(manifest.at("reduction_length"), length) << dimension;
+  }
 }
 
 TEST(Dispatch, RefusesWhatItCannotMean) {

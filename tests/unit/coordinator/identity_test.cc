@@ -25,6 +25,13 @@ search::Expansion Expand(const v1::SweepSpec& spec) {
   return *testing::FakeExpander({}).Expand(spec, testing::FakeArch());
 }
 
+v1::SweepSpec* OfM(v1::SweepSpec* spec) {
+  spec->mutable_range()->set_name("M");
+  spec->mutable_range()->set_low(1);
+  spec->mutable_range()->set_high(64);
+  return spec;
+}
+
 TEST(Identity, WhatCountsAndWhatDoesNot) {
   v1::SweepSpec base = testing::FakeSpec();
   ASSERT_TRUE(NormaliseSpec(&base).ok());
@@ -65,6 +72,30 @@ TEST(Identity, WhatCountsAndWhatDoesNot) {
   }
 }
 
+TEST(Identity, ASizeLeftToRunTimeHasOneSpelling) {
+  const auto problem = [](const std::function<void(v1::SweepSpec*)>& edit) {
+    v1::SweepSpec spec = testing::FakeSpec();
+    edit(&spec);
+    EXPECT_TRUE(NormaliseSpec(&spec).ok());
+    return ProblemKey(spec, Expand(spec));
+  };
+  const auto argument = [&](const char* text) {
+    return problem([&](auto* s) { (*s->mutable_arguments())["M"] = text; });
+  };
+  EXPECT_EQ(argument("T.dynamic"), argument("T.dynamic(\"M\")"));
+  EXPECT_EQ(argument(" T.dynamic ( 'M' ) "), argument("T.dynamic(\"M\")"));
+  EXPECT_NE(argument("T.dynamic(\"S\")"), argument("T.dynamic(\"M\")"));
+  EXPECT_NE(argument("None"), argument("T.dynamic"));
+  const auto range = [&](const char* text) {
+    return problem([&](auto* s) {
+      OfM(s);
+      if (text != nullptr) (*s->mutable_arguments())["M"] = text;
+    });
+  };
+  EXPECT_EQ(range(nullptr), range("T.dynamic"));
+  EXPECT_EQ(range(nullptr), range("T.dynamic('M')"));
+}
+
 TEST(Identity, TheDeviceIsPartOfTheProblem) {
   v1::SweepSpec spec = testing::FakeSpec();
   ASSERT_TRUE(NormaliseSpec(&spec).ok());
@@ -97,6 +128,10 @@ TEST(Identity, BadSpecsSayWhichFieldAndWhy) {
       {[](auto* s) { s->mutable_check()->set_samples(-4); }, "check.samples"},
       {[](auto* s) { s->mutable_measurement()->set_max_samples(3); }, "max_samples"},
       {[](auto* s) { s->set_name(std::string(5000, 'n')); }, "name"},
+      {[](auto* s) { (*OfM(s)->mutable_arguments())["M"] = "64"; }, "M is also given as 64"},
+      {[](auto* s) { (*OfM(s)->mutable_arguments())["M"] = "T.dynamic(\"S\")"; },
+       "T.dynamic(\"S\")"},
+      {[](auto* s) { (*OfM(s)->mutable_runtime_values())["M"] = "8"; }, "its range or its value"},
   };
   for (const auto& [edit, part] : cases) {
     v1::SweepSpec spec = testing::FakeSpec();

@@ -5,11 +5,13 @@
 
 #include "compiler/target/arch.h"
 #include "coordinator/search/roofline_expander.h"
+#include "tests/util/left_open.h"
 
 namespace kiln::search {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 v1::ArchRecord Record(const char* name) {
   v1::ArchRecord r;
@@ -129,6 +131,95 @@ TEST(RooflineExpanderTest, AnArchWithoutARecordComesFromTheTable) {
   named.set_record("garbage");
   EXPECT_EQ(RooflineExpander().Expand(spec, named).status().code(),
             absl::StatusCode::kInvalidArgument);
+}
+
+v1::SweepSpec Range(const std::string& kernel, const lang::Arguments& arguments,
+                    const std::string& dimension, int64_t low, int64_t high) {
+  v1::SweepSpec spec;
+  spec.set_template_(kernel);
+  spec.set_objective(v1::SweepSpec::TUNE);
+  spec.mutable_arguments()->insert(arguments.begin(), arguments.end());
+  spec.mutable_range()->set_name(dimension);
+  spec.mutable_range()->set_low(low);
+  spec.mutable_range()->set_high(high);
+  (*spec.mutable_runtime_values())[dimension] = std::to_string(high);
+  spec.set_top_k(4);
+  return spec;
+}
+
+TEST(RooflineExpanderTest, ARangeIsOfAnyArgument) {
+  for (const kiln::testing::LeftOpen& c : kiln::testing::TemplatesLeftOpen()) {
+    for (const char* arch : {"x86-64-v4", "sm_90a"}) {
+      SCOPED_TRACE(c.Name() + " " + arch);
+      lang::Arguments arguments = c.fixed;
+      if (!c.arguments.empty()) arguments = c.AtRunTime();
+      v1::SweepSpec spec = Range(c.kernel, arguments, c.dimension, c.sizes.front(), c.sizes.back());
+      const auto all = RooflineExpander().Expand(spec, Record(arch));
+      ASSERT_TRUE(all.ok()) << all.status();
+      EXPECT_FALSE(all->candidates.empty());
+      spec.add_configs(c.config);
+      const auto e = RooflineExpander().Expand(spec, Record(arch));
+      ASSERT_TRUE(e.ok()) << e.status();
+      ASSERT_EQ(e->candidates.size(), 1u);
+      for (const std::string& name : c.Names()) {
+        EXPECT_EQ(e->inputs.arguments().at(name), lang::DynamicArgument(c.dimension));
+      }
+      // What it costs is what it costs at that size.
+      v1::SweepSpec constant = Range(c.kernel, c.At(c.sizes.back()), c.dimension, 1, 2);
+      constant.clear_range();
+      constant.clear_runtime_values();
+      constant.add_configs(c.config);
+      const auto known = RooflineExpander().Expand(constant, Record(arch));
+      ASSERT_TRUE(known.ok()) << known.status();
+      EXPECT_EQ(e->candidates[0].flops(), known->candidates[0].flops());
+      EXPECT_EQ(e->candidates[0].compulsory_bytes(), known->candidates[0].compulsory_bytes());
+    }
+  }
+}
+
+// What a kernel asserts of sizes that a run chooses holds at the size that is tuned for.
+TEST(RooflineExpanderTest, AssertsOfRunTimeSizesRuleConfigsOut) {
+  v1::SweepSpec spec =
+      Range("conv2d", {{"N", "1"}, {"H", "8"}, {"W", "8"}, {"F", "64"}}, "C", 16, 48);
+  AddValues(spec, "block_K", {"16", "32", "48"});
+  spec.set_strategy("exhaustive");
+  const auto at = [&](const char* size) {
+    (*spec.mutable_runtime_values())["C"] = size;
+    std::set<std::string> configs;
+    const auto e = RooflineExpander().Expand(spec, Record("x86-64-v4"));
+    EXPECT_TRUE(e.ok()) << e.status();
+    if (!e.ok()) return configs;
+    for (const v1::Hint& h : e->candidates) configs.insert(h.config());
+    return configs;
+  };
+  EXPECT_EQ(at("16"), (std::set<std::string>{"block_K=16"}));
+  EXPECT_EQ(at("32"), (std::set<std::string>{"block_K=16", "block_K=32"}));
+  EXPECT_EQ(at("48"), (std::set<std::string>{"block_K=16", "block_K=48"}));
+}
+
+TEST(RooflineExpanderTest, ARangeOfWhatIsNeededBeforeIsRefused) {
+  const auto message = [](const v1::SweepSpec& s) {
+    const auto e = RooflineExpander().Expand(s, Record("x86-64-v4"));
+    EXPECT_EQ(e.status().code(), absl::StatusCode::kInvalidArgument);
+    return std::string(e.status().message());
+  };
+  const std::string tile = message(Range("softmax", {{"M", "8"}}, "N", 16, 64));
+  EXPECT_THAT(tile, HasSubstr("N=16..64: kernel softmax needs N when it is compiled"));
+  EXPECT_THAT(tile, HasSubstr("the shape of T.alloc_fragment depends on a run-time value"));
+  EXPECT_THAT(tile, HasSubstr("it comes from the argument N=T.dynamic(\"N\")"));
+  EXPECT_THAT(tile, HasSubstr("softmax.py:"));
+  EXPECT_THAT(tile, HasSubstr("help: give N a number"));
+  EXPECT_THAT(message(Range("matmul", {{"M", "8"}, {"N", "8"}, {"K", "8"}}, "threads", 32, 64)),
+              HasSubstr("threads=32..64: kernel matmul needs threads when it is compiled"));
+  EXPECT_THAT(
+      message(Range("matmul", {{"M", "8"}, {"N", "8"}, {"K", "8"}}, "Q", 1, 64)),
+      HasSubstr("Q=1..64: kernel matmul has no size Q. A range is of an argument (M, N, K, "));
+  EXPECT_THAT(message(Range("softmax", {{"N", "8"}}, "M", 1, int64_t{1} << 31)),
+              HasSubstr("is an int32"));
+  // What is wrong without the range too is said as ever.
+  const std::string missing = message(Range("matmul", {{"N", "8"}}, "M", 1, 64));
+  EXPECT_THAT(missing, HasSubstr("'K'"));
+  EXPECT_THAT(missing, Not(HasSubstr("when it is compiled")));
 }
 
 TEST(RooflineExpanderTest, MistakesAreNamed) {

@@ -43,6 +43,47 @@ TEST(ManifestTest, MissingAndBadRuntimeValuesAreNamed) {
   EXPECT_FALSE(BindManifest(manifest, {{"m", "99999999999999"}, {"n", "1"}}).ok());
 }
 
+absl::StatusOr<int64_t> Extent(const std::string& text) {
+  const absl::StatusOr<Manifest> manifest = ParseManifest(
+      R"({"name":"k","params":[{"name":"A","kind":"tensor","dtype":"float32","shape":[")" + text +
+      R"("]}],"dims":["N","H"]})");
+  if (!manifest.ok()) return manifest.status();
+  const absl::StatusOr<BoundManifest> bound = BindManifest(*manifest, {{"N", "5"}, {"H", "12"}});
+  if (!bound.ok()) return bound.status();
+  return bound->tensors[0].shape[0];
+}
+
+TEST(ManifestTest, ExtentsAreComputedFromDimensions) {
+  for (const auto& [text, want] :
+       std::vector<std::pair<const char*, int64_t>>{{"N", 5},
+                                                    {"N * 36", 180},
+                                                    {"((H - 3) // 2 + 1) * N", 25},
+                                                    {"H - N - 1", 6},
+                                                    {"H // N % 2 * 7", 0},
+                                                    {"(N - H) // 4", -1},
+                                                    {"H + (N - H) // 4", 10},
+                                                    {"(N - H) % 4 + 1", 2},
+                                                    {"-N + H", 7},
+                                                    {"max(N, H) + min(N, H * 2)", 17},
+                                                    {"int64(N) * int64(H)", 60}}) {
+    const absl::StatusOr<int64_t> value = Extent(text);
+    if (want < 0) {
+      EXPECT_FALSE(value.ok()) << text << ": no extent is negative";
+    } else {
+      ASSERT_TRUE(value.ok()) << text << ": " << value.status();
+      EXPECT_EQ(*value, want) << text;
+    }
+  }
+  for (const char* text :
+       {"N // 0", "N % (H - 12)", "N +", "N H", "(N", "N)", "select(N, 1, 2)", "max(N)", "2 ** N",
+        "4611686018427387904 * N", "1.5", "N.x", "99999999999999999999"}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(Extent(text).status())) << text;
+  }
+  EXPECT_NE(Extent("M * 2").status().message().find("'M'"), absl::string_view::npos);
+  EXPECT_FALSE(Extent(std::string(100000, '(')).ok());
+  EXPECT_FALSE(Extent(std::string(100000, '-')).ok());
+}
+
 TEST(ManifestTest, HostileManifestsAreErrors) {
   for (const char* text :
        {"", "[]", "{", "{\"name\": 3}", "{\"name\": \"k\"}",
