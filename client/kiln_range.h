@@ -11,7 +11,7 @@ namespace kiln::client {
 
 // One dimension as a range of sizes, both ends included: what comes out is one object for all.
 struct ShapeRange {
-  std::string name;  // a run-time dimension of the kernel; or a parameter that may be None
+  std::string name;  // a run-time dimension, an argument or a T.const size
   int64_t low = 0;
   int64_t high = 0;
   std::vector<int64_t> points;  // sizes to tune for; empty = powers of two and both ends

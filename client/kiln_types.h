@@ -41,14 +41,6 @@ struct CheckPolicy {
   int samples = 0;              // 0 = default
 };
 
-// One dimension as a range of sizes, both ends included: what comes out is one object for all.
-struct ShapeRange {
-  std::string name;  // a run-time dimension, an argument or a T.const size
-  int64_t low = 0;
-  int64_t high = 0;
-  std::vector<int64_t> points;  // sizes to tune for; empty = powers of two and both ends
-};
-
 // One sweep. Values are literals of the kernel language: 1024, 0.5, True, "NT", T.dynamic("M").
 struct SweepSpec {
   std::string name;                                          // display only
