@@ -80,7 +80,7 @@ double CompileAll(const v1::SweepInputs& inputs, const std::vector<std::string>&
   std::vector<std::thread> threads;
   Clock::time_point begin;
   for (int t = 0; t < children; ++t) {
-    threads.emplace_back([&, t] {
+    threads.emplace_back([&] {
       ChildCompileExecutor executor(Child("kiln-compile"), CompileLimits());
       // One candidate outside the clock: start-up is not what is measured.
       absl::StatusOr<CompileOutcome> warm = executor.Compile(inputs, configs[0], 0);
