@@ -32,7 +32,11 @@ SourceFile::Place SourceFile::PlaceOf(int line) const {
   for (int current = 1; current < line; ++current) {
     const size_t end = rest.find('\n');
     absl::string_view here = rest.substr(0, end);
-    if (absl::ConsumePrefix(&here, kFileMark)) place = {std::string(here), line - current};
+    if (absl::ConsumePrefix(&here, kFileMark)) {
+      const size_t folder = path.rfind('/');
+      place = {absl::StrCat(folder == std::string::npos ? "" : path.substr(0, folder + 1), here),
+               line - current};
+    }
     if (end == absl::string_view::npos) break;
     rest.remove_prefix(end + 1);
   }

@@ -170,7 +170,7 @@ absl::Status Elaborator::AssignSubscript(const ast::Subscript& target, const Val
   return StoreElement(access.buffer, std::move(indices), value, target.loc);
 }
 
-absl::Status Elaborator::AssignItem(const Value& base, const Value& index, const Value& value,
+absl::Status Elaborator::AssignItem(const Value& base, const Value& index, const Value& given,
                                     SourceLoc loc) {
   const bool list = base.Is(Type::kList), dict = base.Is(Type::kDict);
   if (!list && !dict) {
@@ -184,6 +184,7 @@ absl::Status Elaborator::AssignItem(const Value& base, const Value& index, const
                  "which would change it once, not at run time",
                  "use a buffer from T.alloc_local or T.alloc_var");
   }
+  KILN_ASSIGN_OR_RETURN(const Value value, Keep(given, "item", loc));
   if (dict) {
     KILN_RETURN_IF_ERROR(CheckKey(index, loc));
     KILN_RETURN_IF_ERROR(Step(loc, static_cast<int64_t>(base.dict().items.size())));
@@ -224,7 +225,10 @@ absl::Status Elaborator::ExecAugAssign(const ast::AugAssign& node) {
                      "which would extend it once, not at run time",
                      "use a buffer from T.alloc_local");
       }
-      old.seq().items.insert(old.seq().items.end(), more.begin(), more.end());
+      for (const Value& item : more) {
+        KILN_ASSIGN_OR_RETURN(const Value kept, Keep(item, "item", node.loc));
+        old.seq().items.push_back(kept);
+      }
       return Bind(name->id, old, node.target->loc);
     }
     KILN_ASSIGN_OR_RETURN(const Value value, BinaryOp(node.op, old, right, node.loc));

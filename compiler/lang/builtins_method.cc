@@ -24,7 +24,7 @@ absl::StatusOr<Value> Append(Elaborator& e, const BoundArgs& args) {
   SeqObject& list = args[0].seq();
   KILN_RETURN_IF_ERROR(CheckMutable(e, list.region, args.loc));
   KILN_RETURN_IF_ERROR(e.ChargeBytes(args.loc, 16));
-  KILN_ASSIGN_OR_RETURN(const Value item, e.Settle(args[1], args.LocOf(1)));
+  KILN_ASSIGN_OR_RETURN(const Value item, e.Keep(args[1], "item", args.LocOf(1)));
   list.items.push_back(item);
   return Value::None();
 }
@@ -34,7 +34,10 @@ absl::StatusOr<Value> Extend(Elaborator& e, const BoundArgs& args) {
   KILN_RETURN_IF_ERROR(CheckMutable(e, list.region, args.loc));
   KILN_ASSIGN_OR_RETURN(const std::vector<Value> more, e.Iterate(args[1], args.LocOf(1)));
   KILN_RETURN_IF_ERROR(e.ChargeBytes(args.loc, 16 * static_cast<int64_t>(more.size())));
-  list.items.insert(list.items.end(), more.begin(), more.end());
+  for (const Value& item : more) {
+    KILN_ASSIGN_OR_RETURN(const Value kept, e.Keep(item, "item", args.loc));
+    list.items.push_back(kept);
+  }
   return Value::None();
 }
 
@@ -46,7 +49,8 @@ absl::StatusOr<Value> Insert(Elaborator& e, const BoundArgs& args) {
   if (at < 0) at = std::max<int64_t>(0, at + size);
   KILN_RETURN_IF_ERROR(e.ChargeBytes(args.loc, 16));
   KILN_RETURN_IF_ERROR(e.Step(args.loc, size / 16));
-  list.items.insert(list.items.begin() + std::min(at, size), args[2]);
+  KILN_ASSIGN_OR_RETURN(const Value item, e.Keep(args[2], "item", args.LocOf(2)));
+  list.items.insert(list.items.begin() + std::min(at, size), item);
   return Value::None();
 }
 
@@ -119,7 +123,8 @@ absl::StatusOr<Value> DictUpdate(Elaborator& e, const BoundArgs& args) {
                    "pass a dict");
   }
   const auto added = args[1].dict().items;
-  for (const auto& [key, item] : added) {
+  for (const auto& [key, given] : added) {
+    KILN_ASSIGN_OR_RETURN(const Value item, e.Keep(given, "item", args.loc));
     KILN_RETURN_IF_ERROR(e.Step(args.loc, static_cast<int64_t>(dict.items.size())));
     KILN_RETURN_IF_ERROR(e.ChargeBytes(args.loc, 32));
     const Value& wanted = key;
@@ -274,7 +279,9 @@ absl::StatusOr<Value> SetDefault(Elaborator& e, const BoundArgs& args) {
     if (ValuesEqual(key, args[1])) return item;
   }
   KILN_RETURN_IF_ERROR(e.ChargeBytes(args.loc, 32));
-  dict.items.emplace_back(args[1], args.present[2] ? args[2] : Value::None());
+  const Value given = args.present[2] ? args[2] : Value::None();
+  KILN_ASSIGN_OR_RETURN(const Value item, e.Keep(given, "item", args.loc));
+  dict.items.emplace_back(args[1], item);
   return dict.items.back().second;
 }
 

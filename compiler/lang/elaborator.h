@@ -148,6 +148,8 @@ class Elaborator : private ElaboratorState {
   absl::StatusOr<Value> Freeze(const Value& v, absl::string_view name, SourceLoc loc);
   // Freeze inside a kernel, where a later store could change what `v` loads.
   absl::StatusOr<Value> Settle(const Value& v, SourceLoc loc);
+  // `value`, for a list, dict, object or default to hold: later stores do not change what it loads.
+  absl::StatusOr<Value> Keep(Value value, absl::string_view name, SourceLoc loc);
   // The same for the loads that a list, tuple or dict holds; its items change in place.
   absl::Status FreezeItems(const Value& v, absl::string_view name, SourceLoc loc);
   absl::Status StoreElement(const ir::Buffer& buffer, std::vector<ir::Expr> indices,
@@ -230,6 +232,8 @@ class Elaborator : private ElaboratorState {
   absl::StatusOr<Value> ReadGlobal(absl::string_view name, SourceLoc loc, size_t before);
   absl::StatusOr<Value> ReadGlobalOf(const SourceSection& section, absl::string_view name,
                                      SourceLoc loc, size_t before);
+  // The file whose names the statement brings; null: it is no such import.
+  const SourceSection* StarAt(const SourceSection& section, size_t statement) const;
   absl::Status RunGlobal(size_t statement);
   absl::Status UnknownName(absl::string_view name, SourceLoc loc);
   absl::Status Bind(absl::string_view name, Value value, SourceLoc loc, bool fresh = false);
@@ -316,8 +320,12 @@ class Elaborator : private ElaboratorState {
   absl::StatusOr<Flow> ExecLaunch(const ast::With& node, size_t item, LaunchObject& launch);
   absl::Status EmitLaunch(const LaunchObject& launch, std::vector<ir::Stmt> stmts, SourceLoc loc);
   absl::Status CheckMeetings(const ir::Stmt& body);
+  class Uses;  // launch.cc
   absl::StatusOr<std::vector<std::vector<ir::Stmt>>> SplitAtGridMeetings(
       std::vector<ir::Stmt> stmts);
+  absl::Status MoveAlloc(const ir::Stmt& s, size_t own, std::vector<Uses>& uses,
+                         std::vector<std::vector<ir::Stmt>>* parts);
+  absl::Status CheckComputedAgain(const ir::Expr& value, absl::string_view name, SourceLoc loc);
   absl::StatusOr<Flow> ExecOnThreads(const ast::With& node, size_t item, ThreadsObject& threads);
   absl::StatusOr<Flow> ExecReturn(const ast::Return& node);
   absl::StatusOr<Flow> ExecLoopExit(bool is_break, SourceLoc loc);

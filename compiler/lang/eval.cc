@@ -373,6 +373,7 @@ absl::StatusOr<Value> Elaborator::EvalLambda(const ast::Lambda& node) {
     if (param.default_value != nullptr) {
       KILN_ASSIGN_OR_RETURN(value, Eval(param.default_value));
     }
+    KILN_ASSIGN_OR_RETURN(value, Keep(std::move(value), param.name, param.loc));
     function->defaults.push_back(value);
   }
   return Value::Of(Type::kFunction, function);

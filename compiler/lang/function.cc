@@ -30,6 +30,7 @@ absl::StatusOr<Value> Elaborator::MakeFunction(const ast::Function& def) {
     Value value;
     if (param.default_value != nullptr) {
       KILN_ASSIGN_OR_RETURN(value, Eval(param.default_value));
+      KILN_ASSIGN_OR_RETURN(value, Keep(std::move(value), param.name, param.loc));
     }
     function->defaults.push_back(value);
   }

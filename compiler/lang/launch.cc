@@ -11,10 +11,8 @@
 #include "compiler/lang/elaborator.h"
 
 namespace kiln::lang {
-namespace {
-
 // What statements name.
-class Uses : public ir::Mutator {
+class Elaborator::Uses : public ir::Mutator {
  public:
   explicit Uses(const std::vector<ir::View>& views) : views_(views) {}
 
@@ -40,17 +38,18 @@ class Uses : public ir::Mutator {
   const std::vector<ir::View>& views_;
 };
 
+namespace {
+
 // The notes of a launch that speak of no buffer, or of one that it names.
 std::map<std::string, std::string> NotesOf(const std::map<std::string, std::string>& notes,
-                                           const Uses& uses) {
+                                           const std::set<const ir::BufferNode*>& buffers) {
   std::map<std::string, std::string> own;
   for (const auto& [key, text] : notes) {
     const size_t colon = key.find(':');
     const auto named = [&](const ir::BufferNode* b) {
       return key.compare(colon + 1, std::string::npos, b->name) == 0;
     };
-    if (colon == std::string::npos ||
-        std::any_of(uses.buffers.begin(), uses.buffers.end(), named)) {
+    if (colon == std::string::npos || std::any_of(buffers.begin(), buffers.end(), named)) {
       own.emplace(key, text);
     }
   }
@@ -84,7 +83,7 @@ absl::Status Elaborator::EmitLaunch(const LaunchObject& launch, std::vector<ir::
     }
     KILN_RETURN_IF_ERROR(EmitNew<ir::Launch>(loc, std::move(grid), launch.threads,
                                              ir::Substitute(body, fresh),
-                                             NotesOf(launch_.notes, uses)));
+                                             NotesOf(launch_.notes, uses.buffers)));
   }
   return absl::OkStatus();
 }
@@ -96,8 +95,7 @@ absl::StatusOr<std::vector<std::vector<ir::Stmt>>> Elaborator::SplitAtGridMeetin
     std::vector<ir::Stmt> stmts) {
   const std::vector<ir::Stmt>& meetings = launch_.grid_meetings;
   std::vector<std::vector<ir::Stmt>> parts(1);
-  std::vector<ir::Stmt> declared;  // Allocs of the launch, and Binds with their part
-  std::vector<size_t> part_of;
+  std::vector<std::pair<ir::Stmt, size_t>> declared;  // Allocs and Binds, with their part
   for (ir::Stmt& s : stmts) {
     const auto meets = [&](const ir::Stmt& m) { return m.same_as(s); };
     if (std::any_of(meetings.begin(), meetings.end(), meets)) {
@@ -105,53 +103,72 @@ absl::StatusOr<std::vector<std::vector<ir::Stmt>>> Elaborator::SplitAtGridMeetin
       continue;
     }
     if (s.As<ir::Alloc>() != nullptr || s.As<ir::Bind>() != nullptr) {
-      declared.push_back(s);
-      part_of.push_back(parts.size() - 1);
+      declared.emplace_back(s, parts.size() - 1);
     }
-    if (s.As<ir::Alloc>() == nullptr) parts.back().push_back(std::move(s));
+    parts.back().push_back(std::move(s));
   }
   std::vector<Uses> uses(parts.size(), Uses(views_));
   for (size_t i = 0; i < parts.size(); ++i) {
-    for (const ir::Stmt& s : parts[i]) uses[i].Mutate(s);
+    for (const ir::Stmt& s : parts[i]) {
+      const auto* alloc = s.As<ir::Alloc>();
+      if (alloc == nullptr) uses[i].Mutate(s);
+      if (alloc != nullptr && alloc->init.defined()) uses[i].Mutate(alloc->init);
+    }
   }
-  for (size_t d = declared.size(); d-- > 0;) {  // from the last: what it names is declared before
-    const ir::Stmt& s = declared[d];
-    if (const auto* alloc = s.As<ir::Alloc>()) {
-      std::vector<size_t> users;
-      for (size_t i = 0; i < parts.size(); ++i) {
-        if (uses[i].buffers.contains(alloc->buffer.get())) users.push_back(i);
-      }
-      if (users.size() > 1) {
-        return Unimplemented(
-            meetings[users[1] - 1]->loc,
-            absl::StrCat("'", alloc->buffer->name, "' is used before and after T.sync_grid()"),
-            "allocate another one for what follows, and pass what blocks keep through a tensor");
-      }
-      if (users.empty()) continue;
-      if (alloc->init.defined()) uses[users[0]].Mutate(s);
-      parts[users[0]].insert(parts[users[0]].begin(), s);
+  // From the last: what it names is declared before.
+  for (auto it = declared.rbegin(); it != declared.rend(); ++it) {
+    const auto& [s, own] = *it;
+    if (s.As<ir::Alloc>() != nullptr) {
+      KILN_RETURN_IF_ERROR(MoveAlloc(s, own, uses, &parts));
       continue;
     }
     const auto* bind = s.As<ir::Bind>();
-    for (size_t i = part_of[d] + 1; i < parts.size(); ++i) {
+    for (size_t i = own + 1; i < parts.size(); ++i) {
       if (!uses[i].vars.contains(bind->var.get())) continue;
-      Uses own(views_);
-      own.Mutate(s);
-      if (own.loads) {
-        return Unimplemented(
-            s->loc,
-            absl::StrCat("'", bind->var.As<ir::Var>()->name,
-                         "' is read from memory before T.sync_grid() and used after it"),
-            "read it again after the sync");
-      }
+      KILN_RETURN_IF_ERROR(CheckComputedAgain(bind->value, bind->var.As<ir::Var>()->name, s->loc));
       const ir::Expr var = ir::MakeVar(bind->var.As<ir::Var>()->name, bind->var.dtype());
       const ir::VarMap fresh = {{bind->var.get(), var}};
       for (ir::Stmt& later : parts[i]) later = ir::Substitute(later, fresh);
       parts[i].insert(parts[i].begin(), ir::MakeStmt<ir::Bind>(s->loc, var, bind->value));
-      uses[i].Mutate(s);
+      uses[i].Mutate(bind->value);
     }
   }
   return parts;
+}
+
+absl::Status Elaborator::CheckComputedAgain(const ir::Expr& value, absl::string_view name,
+                                            SourceLoc loc) {
+  Uses own(views_);
+  own.Mutate(value);
+  if (!own.loads) return absl::OkStatus();
+  return Unimplemented(
+      loc, absl::StrCat("'", name, "' is read from memory before T.sync_grid() and used after it"),
+      "read it again after the sync");
+}
+
+// An allocation stands where it is, or at the beginning of the one later part that touches it.
+absl::Status Elaborator::MoveAlloc(const ir::Stmt& s, size_t own, std::vector<Uses>& uses,
+                                   std::vector<std::vector<ir::Stmt>>* parts) {
+  const auto& alloc = *s.As<ir::Alloc>();
+  std::vector<size_t> users;
+  for (size_t i = 0; i < parts->size(); ++i) {
+    if (uses[i].buffers.contains(alloc.buffer.get())) users.push_back(i);
+  }
+  if (users.size() > 1) {
+    return Unimplemented(
+        launch_.grid_meetings[users[1] - 1]->loc,
+        absl::StrCat("'", alloc.buffer->name, "' is used before and after T.sync_grid()"),
+        "allocate another one for what follows, and pass what blocks keep through a tensor");
+  }
+  if (users.empty() || users[0] == own) return absl::OkStatus();
+  std::vector<ir::Stmt>& later = (*parts)[users[0]];
+  if (alloc.init.defined()) {
+    KILN_RETURN_IF_ERROR(CheckComputedAgain(alloc.init, alloc.buffer->name, s->loc));
+    uses[users[0]].Mutate(alloc.init);
+  }
+  std::erase_if((*parts)[own], [&](const ir::Stmt& other) { return other.same_as(s); });
+  later.insert(later.begin(), s);
+  return absl::OkStatus();
 }
 
 // Blocks of a launch are independent: where those of a cluster meet, none of them may read what

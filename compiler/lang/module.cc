@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
@@ -234,12 +235,13 @@ void IndexStatement(size_t i, StmtPtr stmt, SourceSection* section) {
   if (const auto* import = stmt->As<ast::Import>()) {
     for (const ast::ImportedName& name : import->names) {
       if (name.path != "*") continue;
-      section->star_imports.push_back(
-          AbsoluteName(import->module, section->module, section->package));
+      section->stars.push_back(
+          {i, AbsoluteName(import->module, section->module, section->package)});
     }
   }
   std::vector<absl::string_view> names;
   CollectBindings(stmt, &names);
+  std::erase(names, "*");
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   for (absl::string_view name : names) section->globals[name].push_back({i, true});
@@ -249,6 +251,59 @@ void IndexStatement(size_t i, StmtPtr stmt, SourceSection* section) {
     std::vector<Touch>& touches = section->globals[name];
     if (touches.empty() || touches.back().statement != i) touches.push_back({i, false});
   });
+}
+
+// The texts of a literal `__all__ = [...]`; nullptr for another statement.
+const std::vector<ExprPtr>* ListOfAll(StmtPtr stmt) {
+  const auto* assign = stmt->As<ast::Assign>();
+  if (assign == nullptr || assign->targets.size() != 1) return nullptr;
+  const auto* name = assign->targets[0]->As<ast::Name>();
+  if (name == nullptr || name->id != "__all__") return nullptr;
+  if (const auto* list = assign->value->As<ast::List>()) return &list->items;
+  const auto* tuple = assign->value->As<ast::Tuple>();
+  return tuple == nullptr ? nullptr : &tuple->items;
+}
+
+// What `from section import *` binds.
+std::vector<absl::string_view> ExportsOf(const ParsedModule& module, const SourceSection& section) {
+  for (size_t i = section.last; i-- > section.first;) {
+    const std::vector<ExprPtr>* all = ListOfAll(module.tree->body[i]);
+    if (all == nullptr) continue;
+    std::vector<absl::string_view> names;
+    for (ExprPtr item : *all) {
+      if (const auto* text = item->As<ast::Constant>()) names.push_back(text->text);
+    }
+    return names;
+  }
+  std::vector<absl::string_view> names;
+  for (const auto& [name, touches] : section.globals) {
+    if (!absl::StartsWith(name, "_") && touches[0].binds) names.push_back(name);
+  }
+  return names;
+}
+
+// Each name that a star brings from another file is bound by its statement. Files that take from
+// each other pass names on as often as there are files.
+void IndexStars(ParsedModule* module) {
+  for (size_t round = 0; round < module->sections.size(); ++round) {
+    bool more = false;
+    for (SourceSection& section : module->sections) {
+      for (const SourceSection::Star& star : section.stars) {
+        const SourceSection* other = module->FindSection(star.module);
+        if (other == nullptr || other == &section) continue;
+        for (absl::string_view name : ExportsOf(*module, *other)) {
+          std::vector<Touch>& touches = section.globals[name];
+          const auto at =
+              std::lower_bound(touches.begin(), touches.end(), star.statement,
+                               [](const Touch& touch, size_t i) { return touch.statement < i; });
+          if (at != touches.end() && at->statement == star.statement) continue;
+          touches.insert(at, {star.statement, true});
+          more = true;
+        }
+      }
+    }
+    if (!more) return;
+  }
 }
 
 }  // namespace
@@ -267,6 +322,7 @@ void IndexGlobals(ParsedModule* module) {
     }
     section.last = i;
   }
+  IndexStars(module);
 }
 
 const SourceSection& ParsedModule::SectionAt(SourceLoc loc) const {
@@ -295,14 +351,26 @@ const SourceSection* ParsedModule::FindSection(absl::string_view module) const {
   return nullptr;
 }
 
-std::vector<const ast::Import*> ImportsOf(const ast::Ast& tree) {
-  std::vector<const ast::Import*> imports;
-  for (StmtPtr stmt : tree.body) {
+namespace {
+
+void CollectImports(const ast::Block& block, int depth, std::vector<const ast::Import*>* imports) {
+  for (StmtPtr stmt : block) {
     if (IsMainGuard(stmt)) continue;
     Walk(stmt, [&](StmtPtr s) {
-      if (const auto* import = s->As<ast::Import>()) imports.push_back(import);
+      if (const auto* import = s->As<ast::Import>()) imports->push_back(import);
+      const auto* function = s->As<ast::Function>();
+      if (function != nullptr && depth < kMaxWalk) {
+        CollectImports(function->body, depth + 1, imports);
+      }
     });
   }
+}
+
+}  // namespace
+
+std::vector<const ast::Import*> ImportsOf(const ast::Ast& tree) {
+  std::vector<const ast::Import*> imports;
+  CollectImports(tree.body, 0, &imports);
   return imports;
 }
 

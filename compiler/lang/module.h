@@ -34,7 +34,11 @@ struct SourceSection {
   int first_line = 0;
   size_t first = 0, last = 0;  // of the tree's statements, half-open
   absl::flat_hash_map<absl::string_view, std::vector<Touch>> globals;  // in source order
-  std::vector<std::string> star_imports;  // modules of `from m import *`
+  struct Star {
+    size_t statement = 0;
+    std::string module;  // absolute
+  };
+  std::vector<Star> stars;  // `from m import *`, in source order
 };
 
 struct ParsedModule {
@@ -55,7 +59,7 @@ void IndexGlobals(ParsedModule* module);
 // What `name` of `from name import ...` means in the module `importer`: "a.b" for "." + "b" in
 // "a.c".
 std::string AbsoluteName(absl::string_view name, absl::string_view importer, bool package);
-// The imports of a file outside of its functions and classes, in order.
+// The imports of a file, those in functions too, in order.
 std::vector<const ast::Import*> ImportsOf(const ast::Ast& tree);
 // The names that a statement binds, nested blocks included, functions' bodies excluded.
 void CollectBindings(ast::StmtPtr stmt, std::vector<absl::string_view>* names);

@@ -106,7 +106,10 @@ absl::StatusOr<Value> Elaborator::ReadName(const ast::Name& name, bool keep_vari
 }
 
 absl::StatusOr<Value> Elaborator::ReadGlobal(absl::string_view name, SourceLoc loc, size_t before) {
-  return ReadGlobalOf(module_.SectionAt(loc), name, loc, before);
+  const SourceSection& section = module_.SectionAt(loc);
+  // A statement of another file is running: all of this one is there.
+  const bool own = before == SIZE_MAX || (section.first <= before && before < section.last);
+  return ReadGlobalOf(section, name, loc, own ? before : SIZE_MAX);
 }
 
 absl::StatusOr<Value> Elaborator::ReadGlobalOf(const SourceSection& section, absl::string_view name,
@@ -128,12 +131,8 @@ absl::StatusOr<Value> Elaborator::ReadGlobalOf(const SourceSection& section, abs
     const auto& builtins = PythonBuiltins().members;
     const auto builtin = builtins.find(name);
     if (builtin != builtins.end()) return builtin->second;
-    for (const std::string& path : section.star_imports) {
-      const SourceSection* other = module_.FindSection(path);
-      if (other != nullptr && other->globals.contains(name)) {
-        return ReadGlobalOf(*other, name, loc, SIZE_MAX);
-      }
-      const Module* module = FindModule(path);
+    for (const SourceSection::Star& star : section.stars) {
+      const Module* module = FindModule(star.module);
       if (module == nullptr) continue;
       const absl::StatusOr<Value> member = GetMember(*module, std::string(name), loc);
       if (member.ok()) return member;
@@ -143,7 +142,14 @@ absl::StatusOr<Value> Elaborator::ReadGlobalOf(const SourceSection& section, abs
   const std::vector<Touch>& touches = found->second;
   for (size_t at = binder_at;;) {
     const size_t statement = touches[at].statement;
-    KILN_RETURN_IF_ERROR(RunGlobal(statement));
+    if (const SourceSection* other = StarAt(section, statement)) {
+      CountGuard depth(&depth_);
+      KILN_RETURN_IF_ERROR(CheckDepth(loc));
+      KILN_ASSIGN_OR_RETURN(const Value value, ReadGlobalOf(*other, name, loc, SIZE_MAX));
+      global_values_.insert_or_assign({name, statement}, value);
+    } else {
+      KILN_RETURN_IF_ERROR(RunGlobal(statement));
+    }
     for (size_t i = at + 1; i < touches.size() && touches[i].statement < before; ++i) {
       if (module_state_[touches[i].statement] == 1) continue;
       KILN_RETURN_IF_ERROR(RunGlobal(touches[i].statement));
@@ -160,6 +166,13 @@ absl::StatusOr<Value> Elaborator::ReadGlobalOf(const SourceSection& section, abs
                    "give it a value on every path");
     } while (!touches[at].binds);
   }
+}
+
+const SourceSection* Elaborator::StarAt(const SourceSection& section, size_t statement) const {
+  for (const SourceSection::Star& star : section.stars) {
+    if (star.statement == statement) return module_.FindSection(star.module);
+  }
+  return nullptr;
 }
 
 absl::Status Elaborator::RunGlobal(size_t statement) {
@@ -293,6 +306,16 @@ absl::StatusOr<Value> Elaborator::Freeze(const Value& v, absl::string_view name,
 absl::StatusOr<Value> Elaborator::Settle(const Value& v, SourceLoc loc) {
   if (!frame_->traced || regions_.empty() || pure_ > 0 || !IsRuntime(v)) return v;
   return Freeze(v, "item", loc);
+}
+
+absl::StatusOr<Value> Elaborator::Keep(Value value, absl::string_view name, SourceLoc loc) {
+  if (regions_.empty() || pure_ > 0 || IsVariable(value)) return value;
+  if (!IsRuntime(value)) {
+    KILN_RETURN_IF_ERROR(FreezeItems(value, name, loc));
+    return value;
+  }
+  const bool loads = value.Is(Type::kAccess) || (value.expr().info.flags & ExprInfo::kLoads) != 0;
+  return loads ? Freeze(value, name, loc) : value;
 }
 
 absl::Status Elaborator::FreezeItems(const Value& v, absl::string_view name, SourceLoc loc) {

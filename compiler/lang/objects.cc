@@ -248,12 +248,7 @@ absl::Status Elaborator::SetAttribute(const Value& self, const std::string& attr
                      "it once, not at run time"),
         absl::StrCat("make it a variable in __init__: self.", attr, " = T.alloc_var(dtype)"));
   }
-  // What it loads must not change with later stores.
-  const bool loads = IsRuntime(value) && !IsVariable(value) &&
-                     (value.Is(Type::kAccess) || (value.expr().info.flags & ExprInfo::kLoads));
-  if (loads && !regions_.empty() && pure_ == 0) {
-    KILN_ASSIGN_OR_RETURN(value, Freeze(value, attr, loc));
-  }
+  KILN_ASSIGN_OR_RETURN(value, Keep(std::move(value), attr, loc));
   KILN_RETURN_IF_ERROR(ChargeBytes(loc, 48));
   if (known) {
     found->second = value;
@@ -285,6 +280,7 @@ absl::Status Elaborator::FillFields(const ClassObject& type, const CallArgs& arg
                    absl::StrCat("'", type.def->name, "' needs its argument '", name->id, "'"),
                    "pass it");
     }
+    KILN_ASSIGN_OR_RETURN(value, Keep(std::move(value), name->id, args.loc));
     instance->attributes.emplace_back(name->id, value);
   }
   if (next < args.positional.size()) {

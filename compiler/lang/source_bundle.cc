@@ -37,12 +37,15 @@ std::optional<std::string> Read(const fs::path& path, size_t room) {
   std::ostringstream text;
   text << stream.rdbuf();
   if (!stream) return std::nullopt;
-  return text.str();
+  std::string read = std::move(text).str();
+  constexpr char kByteOrderMark[] = "\xEF\xBB\xBF";
+  if (absl::StartsWith(read, kByteOrderMark)) read.erase(0, 3);
+  return read;
 }
 
 std::optional<File> Find(const fs::path& folder, const std::string& module, size_t room) {
   const std::string base = absl::StrReplaceAll(module, {{".", "/"}});
-  for (const bool package : {false, true}) {
+  for (const bool package : {true, false}) {  // as Python, which takes the folder first
     const std::string relative = absl::StrCat(base, package ? "/__init__.py" : ".py");
     if (auto text = Read(folder / relative, room)) {
       return File{module, package, relative, *std::move(text)};
@@ -71,9 +74,11 @@ std::optional<std::vector<std::string>> ModulesOf(const File& file) {
 }  // namespace
 
 std::string WithImportedFiles(std::string text, const std::string& path) {
-  if (absl::StrContains(text, kFileMark)) return text;  // it has them
   const size_t limit = static_cast<size_t>(Limits{}.source_bytes);
-  const fs::path folder = fs::path(path).parent_path();
+  std::error_code error;  // a kernel file that is a link stands where it points
+  const fs::path real = fs::weakly_canonical(path, error);
+  const fs::path folder = (error ? fs::path(path) : real).parent_path();
+  size_t size = text.size();
   std::vector<File> files = {{"", false, path, text}};
   std::set<std::string> seen;
   for (size_t i = 0; i < files.size(); ++i) {
@@ -82,9 +87,12 @@ std::string WithImportedFiles(std::string text, const std::string& path) {
     if (i > 0) absl::StrAppend(&text, "\n", kFileMark, files[i].relative, "\n", files[i].text);
     for (const std::string& module : *imports) {
       if (FindModule(module) != nullptr || !seen.insert(module).second) continue;
-      if (files.size() > kMaxFiles || text.size() >= limit) break;
-      auto file = Find(folder, module, limit - text.size());
-      if (file.has_value()) files.push_back(*std::move(file));
+      constexpr size_t kMarkRoom = 512;
+      if (files.size() > kMaxFiles || size + kMarkRoom >= limit) break;
+      auto file = Find(folder, module, limit - size - kMarkRoom);
+      if (!file.has_value()) continue;
+      size += file->text.size() + kMarkRoom;
+      files.push_back(*std::move(file));
     }
   }
   return text;

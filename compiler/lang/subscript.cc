@@ -297,11 +297,14 @@ absl::StatusOr<Value> Elaborator::GetAttribute(const Value& self, const std::str
     case Type::kModule:
       return GetMember(*self.module(), attr, loc);
     case Type::kUnknown: {
-      if (const SourceSection* file = module_.FindSection(self.unknown().path)) {
+      const SourceSection* file = module_.FindSection(self.unknown().path);
+      const std::string path = absl::StrCat(self.unknown().path, ".", attr);
+      if (file != nullptr &&
+          (file->globals.contains(attr) || module_.FindSection(path) == nullptr)) {
         return ReadGlobalOf(*file, attr, loc, SIZE_MAX);
       }
       auto* node = arena_.New<UnknownObject>();
-      node->path = absl::StrCat(self.unknown().path, ".", attr);
+      node->path = path;
       node->reason = self.unknown().reason;
       KILN_RETURN_IF_ERROR(ChargeBytes(loc, static_cast<int64_t>(node->path.size())));
       return Value::Of(Type::kUnknown, node);

@@ -33,7 +33,10 @@ def normalise(N: int, block: int, threads: int = 128):
             for i in T.Parallel(block):
                 piece[i] = T.if_then_else(first + i < N, piece[i] * piece[i], 0.0)
             T.reduce_sum(piece, total)
-            partial[b] = total[0]
+            twice = b * 2
+            kept = T.alloc_var(T.float32, init=total[0])
+            number = T.alloc_var(T.int32, init=twice)
+            partial[b] = kept + (number - 2 * b)
 
             T.sync_grid()
             T.copy(partial, sums)

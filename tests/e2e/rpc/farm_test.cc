@@ -312,8 +312,6 @@ TEST_F(FarmTest, EverySecondIsAccountedFor) {
   for (const char* part : {"first", "setup", "check", "warmup", "measure", "handover"}) {
     EXPECT_GT(parts.value(part, 0.0), 0) << part << " of " << parts;
   }
-  // Several finalists of 0.05 s each.
-  EXPECT_GT(parts["measure"], 0.1) << parts;
   EXPECT_LT(parts.value("lost", 0.0) + parts.value("others", 0.0), 1e-9) << parts;
   EXPECT_GT(device["idle_share"], 0);
   EXPECT_LT(device["idle_share"], 1);

@@ -78,7 +78,6 @@ TEST_F(SourceBundle, NamesAreLookedUpInTheFileThatUsesThem) {
   EXPECT_THAT(program, HasSubstr("x[2] = 100"));
   EXPECT_THAT(program, HasSubstr("x[3] = 4"));
   EXPECT_THAT(program, HasSubstr("x[4] = 4"));
-  EXPECT_EQ(WithImportedFiles(text, (folder_ / "k.py").string()), text) << "once is enough";
 }
 
 TEST_F(SourceBundle, AMacroBringsItsFile) {
@@ -86,6 +85,55 @@ TEST_F(SourceBundle, AMacroBringsItsFile) {
       "tiles.py",
       "import tilelang.language as T\nWIDTH = 5\n\n@T.macro\ndef put(t, at):\n    t[at] = WIDTH\n");
   EXPECT_THAT(Elaborated(Text("from tiles import *\n", "put(x, 1)")), HasSubstr("x[1] = 5"));
+}
+
+// As in Python: the last one before the use wins, over built-in names too; __all__ and _names.
+TEST_F(SourceBundle, Stars) {
+  Write("a.py", "def f(v):\n    return 1\n\ndef max(a, b):\n    return 300\n\n_own = 1\n");
+  Write("b.py", "def f(v):\n    return 2\n\nV = 3\n");
+  Write("c.py", "__all__ = ['listed']\nlisted = 8\nf = None\n");
+  Write("d.py", "from b import *\n");
+  EXPECT_THAT(Elaborated(Text("from a import *\nfrom b import *\nfrom c import *\nV = 4\n",
+                              "x[0] = f(1) + max(1, 2) + V + listed")),
+              HasSubstr("x[0] = 314"));
+  EXPECT_THAT(Elaborated(Text("V = 4\nfrom d import *\n", "x[0] = f(1) + V")),
+              HasSubstr("x[0] = 5"));
+  EXPECT_THAT(Elaborated(Text("from a import *\n", "x[0] = _own")),
+              HasSubstr("unknown name '_own'"));
+  Write("e.py", "def g():\n    return 1\nfrom h import *\n");
+  Write("h.py", "from e import *\n");
+  EXPECT_THAT(Elaborated(Text("from h import *\n", "x[0] = g()")), HasSubstr("error"));
+}
+
+TEST_F(SourceBundle, PackagesAndTheirFiles) {
+  Write("pkg/__init__.py", "P = 1\n");
+  Write("pkg/tiles.py", "Q = 20\n");
+  Write("both.py", "R = 100\n");
+  Write("both/__init__.py", "R = 300\n");
+  EXPECT_THAT(Elaborated(Text("import pkg\nimport pkg.tiles\nfrom both import R\n",
+                              "x[0] = pkg.P + pkg.tiles.Q + R")),
+              HasSubstr("x[0] = 321"));
+  Write("marked.py", absl::StrCat("\xEF\xBB\xBF", "S = 5  ", kFileMark, "a\n"));
+  EXPECT_THAT(Elaborated(Text(absl::StrCat("from marked import S  ", kFileMark, "b\n"),
+                              "from pkg.tiles import Q\n            x[0] = S + Q")),
+              HasSubstr("x[0] = 25"));
+}
+
+TEST_F(SourceBundle, DefaultsOfAClassAreReadInItsFile) {
+  Write("shapes.py",
+        "from dataclasses import dataclass\nW = 6\n\n@dataclass\nclass C:\n    a: int\n    b: int "
+        "= W\n");
+  EXPECT_THAT(Elaborated(Text("from shapes import C\nX = C(2)\n", "x[0] = X.a + X.b")),
+              HasSubstr("x[0] = 8"));
+}
+
+TEST_F(SourceBundle, ALinkStandsWhereItPoints) {
+  Write("real/k.py", "");
+  Write("real/near.py", "N = 9\n");
+  fs::create_directories(folder_ / "links");
+  fs::create_symlink(folder_ / "real/k.py", folder_ / "links/k.py");
+  EXPECT_THAT(WithImportedFiles("from near import N\n", (folder_ / "links/k.py").string()),
+              HasSubstr("N = 9"));
 }
 
 TEST_F(SourceBundle, APositionIsOneOfItsOwnFile) {
@@ -133,9 +181,11 @@ TEST_F(SourceBundle, OnlyTheKernelFilesKernelsAreItsOwn) {
 }
 
 TEST_F(SourceBundle, ATextStaysWithinItsLimit) {
-  Write("large.py", std::string(1 << 20, '#') + "\nP = 2\n");
+  Write("large.py", std::string(700 << 10, '#') + "\nP = 2\n");
+  Write("other.py", std::string(600 << 10, '#') + "\nO = 2\n");
   Write("small.py", "Q = 2\n");
-  const std::string text = Text("from large import P\nfrom small import Q\n", "x[0] = Q");
+  const std::string text =
+      Text("from large import P\nfrom other import O\nfrom small import Q\n", "x[0] = Q");
   EXPECT_LT(text.size(), size_t{1} << 20);
   EXPECT_THAT(Elaborated(text), HasSubstr("x[0] = 2"));
 }

@@ -178,6 +178,21 @@ TEST(WrongCode, ANameKeepsWhatItWasBoundTo) {
               {{kInt32, {2}, start}}, 0, [](int64_t i) { return i == 0 ? 6.0 : 4.0; });
   ExpectRight(Kernel(kPair, 32, "A[0], A[1] = A[1], A[0]"), {{kInt32, {2}, start}}, 0,
               [](int64_t i) { return i == 0 ? 10.0 : 3.0; });
+  // So does what a list, dict, object or default holds.
+  for (const char* keep : {
+           "d = {}\nd['a'] = A[0]\nA[0] = 0\nA[1] = d['a']",
+           "d = {}\nd.update({'a': A[0]})\nA[0] = 0\nA[1] = d['a']",
+           "d = {}\nd.setdefault('a', A[0])\nA[0] = 0\nA[1] = d['a']",
+           "l = [0]\nl[0] = A[0]\nA[0] = 0\nA[1] = l[0]",
+           "l = [0]\nl.extend([A[0]])\nA[0] = 0\nA[1] = l[1]",
+           "l = [0]\nl += [A[0]]\nA[0] = 0\nA[1] = l[1]",
+           "l = [0]\nl.insert(0, A[0])\nA[0] = 0\nA[1] = l[0]",
+           "l = [[0]]\nl[0] = [A[0], 1]\nA[0] = 0\nA[1] = l[0][0]",
+           "f = lambda v=A[0]: v\nA[0] = 0\nA[1] = f()",
+       }) {
+    ExpectRight(Kernel(kPair, 32, keep), {{kInt32, {2}, start}}, 0,
+                [](int64_t i) { return i == 0 ? 0.0 : 3.0; });
+  }
   // Several variables are several.
   ExpectRight(Kernel(kPair, 32,
                      "a = T.alloc_var(\"int32\")\na = A[0]\nb = T.alloc_var(\"int32\")\n"
