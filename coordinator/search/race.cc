@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <tuple>
 
 #include "compiler/base/rng.h"
@@ -45,9 +46,21 @@ int BreakTie(const std::vector<Finalist>& finalists, const std::vector<int>& tie
   return best;
 }
 
-int Fastest(const std::vector<Finalist>& finalists) {
-  int best = 0;
-  for (int i = 1; i < static_cast<int>(finalists.size()); ++i) {
+// Who ran to the end. The others were stopped, far behind the best of that moment: a handful of
+// samples, which neither win nor tie.
+std::vector<int> Finishers(const std::vector<Finalist>& finalists) {
+  size_t most = 0;
+  for (const Finalist& finalist : finalists) most = std::max(most, finalist.samples_ns.size());
+  std::vector<int> finishers;
+  for (int i = 0; i < static_cast<int>(finalists.size()); ++i) {
+    if (finalists[i].samples_ns.size() * 2 >= most) finishers.push_back(i);
+  }
+  return finishers;
+}
+
+int Fastest(const std::vector<Finalist>& finalists, const std::vector<int>& among) {
+  int best = among.front();
+  for (const int i : among) {
     if (std::tie(finalists[i].median_ns, finalists[i].config) <
         std::tie(finalists[best].median_ns, finalists[best].config)) {
       best = i;
@@ -105,9 +118,10 @@ Interval PairedRatio(const std::vector<double>& slow, const std::vector<double>&
 
 Verdict Decide(const std::vector<Finalist>& finalists, uint64_t seed) {
   KILN_CHECK(!finalists.empty());
-  const int fastest = Fastest(finalists);
+  const std::vector<int> finishers = Finishers(finalists);
+  const int fastest = Fastest(finalists, finishers);
   std::vector<int> tied = {fastest};
-  for (int i = 0; i < static_cast<int>(finalists.size()); ++i) {
+  for (const int i : finishers) {
     if (i == fastest) continue;
     const Interval ratio =
         PairedRatio(finalists[i].samples_ns, finalists[fastest].samples_ns, seed + i);
@@ -116,7 +130,12 @@ Verdict Decide(const std::vector<Finalist>& finalists, uint64_t seed) {
   Verdict verdict;
   verdict.winner = BreakTie(finalists, tied);
   int runner_up = -1;
-  for (int i = 0; i < static_cast<int>(finalists.size()); ++i) {
+  std::vector<int> others = finishers;
+  if (others.size() == 1) {  // nobody else: how far ahead of those that were stopped
+    others.resize(finalists.size());
+    std::iota(others.begin(), others.end(), 0);
+  }
+  for (const int i : others) {
     if (i == verdict.winner) continue;
     if (std::find(tied.begin(), tied.end(), i) != tied.end()) verdict.ties.push_back(i);
     if (runner_up < 0 || finalists[i].median_ns < finalists[runner_up].median_ns) runner_up = i;

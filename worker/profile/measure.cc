@@ -51,6 +51,12 @@ double Fastest(const std::vector<Sample>& samples) {
   return fastest;
 }
 
+// More than half marked: then the machine is like that, and all stay.
+void KeepHalf(std::vector<bool>* dropped) {
+  const size_t marked = static_cast<size_t>(std::count(dropped->begin(), dropped->end(), true));
+  if (marked * 2 > dropped->size()) std::fill(dropped->begin(), dropped->end(), false);
+}
+
 }  // namespace
 
 RotationPlan PlanRotation(v1::MeasurementPolicy::Cache cache, int64_t footprint,
@@ -244,17 +250,15 @@ std::vector<absl::StatusOr<Timing>> Meter::Finals(absl::Span<const Contestant> c
     }
     if (round < kLookEvery || round % kLookEvery == 0) DropBeaten(&racers);
   }
-  // A sample that one candidate drops is dropped for all, so that indices stay paired.
-  size_t longest = 0;
-  for (const Racer& racer : racers) longest = std::max(longest, racer.samples.size());
-  std::vector<bool> dropped(longest, false);
+  // A sample that one candidate drops is dropped for all, so that indices stay paired; but one that
+  // is beaten is out of it, and has too few to lose those of others.
+  std::vector<bool> together;
   for (const Racer& racer : racers) {
-    std::vector<bool> own = MarkDropped(racer.samples);
-    for (size_t i = 0; i < own.size(); ++i) dropped[i] = dropped[i] || own[i];
+    if (racer.beaten) continue;
+    const std::vector<bool> own = MarkDropped(racer.samples);
+    together.resize(std::max(together.size(), own.size()), false);
+    for (size_t i = 0; i < own.size(); ++i) together[i] = together[i] || own[i];
   }
-  bool too_many =
-      static_cast<size_t>(std::count(dropped.begin(), dropped.end(), true)) * 2 > dropped.size();
-  if (too_many) std::fill(dropped.begin(), dropped.end(), false);
 
   const std::string conditions = device_->Conditions();
   std::vector<absl::StatusOr<Timing>> timings;
@@ -266,6 +270,8 @@ std::vector<absl::StatusOr<Timing>> Meter::Finals(absl::Span<const Contestant> c
     }
     Timing timing;
     std::vector<double> events;
+    std::vector<bool> dropped = racer.beaten ? MarkDropped(racer.samples) : together;
+    KeepHalf(&dropped);
     for (size_t i = 0; i < racer.samples.size(); ++i) {
       if (dropped[i]) continue;
       timing.samples_ns.push_back(racer.samples[i].ns);

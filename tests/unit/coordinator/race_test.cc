@@ -139,6 +139,21 @@ TEST(Decide, ManyRunsOfTheSameFieldAgree) {
   EXPECT_GE(winners["a"], 40);
 }
 
+// One that was stopped after a few samples, whichever they were, is out.
+TEST(Decide, WhoWasStoppedNeitherWinsNorTies) {
+  std::vector<double> steady(30, 50), lucky = {74, 49, 75, 48, 76};
+  Finalist ahead = Make("b", std::vector<double>(30, 51), 2);
+  Finalist stopped = Make("a", lucky, 0);
+  Finalist few = Make("c", {40, 40, 40, 40, 40}, 0);
+  const Verdict verdict = Decide({stopped, Make("d", steady, 2), ahead, few}, 1);
+  EXPECT_EQ(verdict.winner, 1);
+  EXPECT_THAT(verdict.ties, testing::IsEmpty());
+  EXPECT_GT(verdict.ratio_low, 1);
+  const Verdict alone = Decide({Make("d", steady, 2), Make("a", {100, 101, 102, 100, 99})}, 1);
+  EXPECT_EQ(alone.winner, 0);
+  EXPECT_GT(alone.ratio_low, 1.9);
+}
+
 TEST(Decide, ASingleFinalistWinsWithoutARatio) {
   const Verdict verdict = Decide({Make("a", {1, 2, 3})}, 1);
   EXPECT_EQ(verdict.winner, 0);

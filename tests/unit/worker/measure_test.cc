@@ -171,6 +171,20 @@ TEST_F(MeterTest, ABeatenFinalistStopsEarly) {
   EXPECT_TRUE(timings[1]->out_raced);
 }
 
+// The few samples of one that stopped are its own: those of a disturbed rival do not take them.
+TEST_F(MeterTest, ABeatenFinalistKeepsItsSamples) {
+  std::vector<Contestant> contestants = {Add("a", {nullptr, 5e6, 0.001, 0.45, 1.2}),
+                                         Add("slow", {nullptr, 20e6, 0.001})};
+  policy_.set_min_samples(100);
+  policy_.set_max_samples(100);
+  std::vector<absl::StatusOr<Timing>> timings = MakeMeter().Finals(contestants);
+  ASSERT_TRUE(timings[1]->out_raced);
+  EXPECT_GT(timings[0]->dropped, 0);
+  EXPECT_EQ(timings[1]->dropped, 0) << "nothing disturbed it";
+  EXPECT_GE(timings[1]->samples_ns.size(), 5u);
+  EXPECT_NEAR(timings[1]->summary.median, 20e6, 0.1e6);
+}
+
 TEST_F(MeterTest, SamplingGoesOnUntilPreciseEnough) {
   policy_.set_max_samples(5000);
   policy_.set_target_relative_error(0.002);
