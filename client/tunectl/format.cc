@@ -160,7 +160,7 @@ std::string FormatTime(const client::TimeAccount& time) {
         {"did",
          {"fetch", "setup", "check", "warmup", "measure", "count", "health", "other",
           "unreported"}},
-        {"others", {"others"}},
+        {"gave", {"others"}},
         {"waited",
          {"first", "compile", "queue", "handover", "peers", "decide", "turn", "company", "lost"}}};
     for (const auto& [title, parts] : groups) {
