@@ -149,7 +149,7 @@ TEST_F(TunectlTest, ShowCutsTheTime) {
   const std::string text = Tunectl({"show", kSweep}).out;
   for (const char* line : {"clock    both 3.00 s, compile 1.50 s; 0.75 s before it began\n",
                            "device   box/gpu0\n", "  did    measure 2.00 s, check 0.25 s\n",
-                           "  others others 0.50 s\n", "  waited first 1.50 s, handover 0.25 s\n",
+                           "  gave   others 0.50 s\n", "  waited first 1.50 s, handover 0.25 s\n",
                            "  idle   8 % of the time since the first compiled candidate\n"}) {
     EXPECT_THAT(text, HasSubstr(line));
   }
