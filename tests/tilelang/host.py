@@ -166,7 +166,7 @@ class Compiled:
             kilnc("emit", *self.what, "-s", "manifest", "-o", f"{self.stem}.json")
             return
         kilnc("emit", *self.what, "-s", "so", "-o", f"{self.stem}.so", "--manifest", f"{self.stem}.json")
-        self.library = ctypes.CDLL(f"{self.stem}.so")
+        self.loaded = ctypes.CDLL(f"{self.stem}.so")
 
     def made(self, index, param):
         if self.results is None:
@@ -235,7 +235,7 @@ class Compiled:
         arguments = [ctypes.c_void_p(t.data_ptr() if t.numel() else 64) for t in tensors]
         arguments += [ctypes.c_int64(int(v)) for v in scalars]
         arguments += [ctypes.c_int64(dims[name]) for name in self.manifest.get("dims", [])]
-        code = getattr(self.library, self.manifest["name"])(None, *arguments)
+        code = getattr(self.loaded, self.manifest["name"])(None, *arguments)
         if code:
             raise KilnFailed(f"{self.entry} returned {code}")
 
