@@ -1,6 +1,7 @@
 #include "tests/util/in_process_farm.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <deque>
 #include <utility>
 
@@ -581,6 +582,20 @@ void InProcessFarm::Beat(WorkerNode* node, uint64_t life) {
   At(options_.core.heartbeat_seconds, [this, node, life, connection] {
     if (node->connection == connection) Beat(node, life);
   });
+}
+
+InProcessFarm::Options FaultySpace(uint64_t seed) {
+  InProcessFarm::Options options;
+  options.seed = seed;
+  options.space.seed = 11;
+  options.space.compile_errors = 0.08;
+  options.space.wrong_numbers = 0.05;
+  return options;
+}
+
+int Seeds(int usual) {
+  const char* scale = std::getenv("KILN_TEST_SCALE");
+  return scale == nullptr ? usual : usual * std::atoi(scale);
 }
 
 }  // namespace kiln::testing

@@ -168,6 +168,12 @@ class InProcessFarm {
   std::vector<v1::SweepEvent> events_;
 };
 
+// A farm without workers yet, in whose space some candidates do not compile and some are wrong.
+InProcessFarm::Options FaultySpace(uint64_t seed);
+
+// How many seeds a law is tried with: `usual` times the environment's KILN_TEST_SCALE.
+int Seeds(int usual);
+
 }  // namespace kiln::testing
 
 #endif  // KILN_TESTS_UTIL_IN_PROCESS_FARM_H_

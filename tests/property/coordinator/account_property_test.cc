@@ -5,7 +5,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
@@ -18,11 +17,6 @@ namespace {
 
 using ::testing::Contains;
 using ::testing::IsEmpty;
-
-int Seeds(int usual) {
-  const char* scale = std::getenv("KILN_TEST_SCALE");
-  return scale == nullptr ? usual : usual * std::atoi(scale);
-}
 
 // The longest way of a result: its own delay, and the wait for the next turn.
 constexpr double kWaySeconds = 0.0065;
@@ -84,11 +78,7 @@ void ExpectWhole(const v1::GetSweepResponse& shown, const std::string& where) {
 }
 
 InProcessFarm::Options Base(uint64_t seed) {
-  InProcessFarm::Options options;
-  options.seed = seed;
-  options.space.seed = 11;
-  options.space.compile_errors = 0.08;
-  options.space.wrong_numbers = 0.05;
+  InProcessFarm::Options options = FaultySpace(seed);
   options.workers = {{2, 1}, {2, 3}, {4, 0}};
   return options;
 }

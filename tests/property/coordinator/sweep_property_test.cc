@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "tests/util/in_process_farm.h"
@@ -12,17 +10,8 @@
 namespace kiln::testing {
 namespace {
 
-int Seeds(int usual) {
-  const char* scale = std::getenv("KILN_TEST_SCALE");
-  return scale == nullptr ? usual : usual * std::atoi(scale);
-}
-
 InProcessFarm::Options Base(uint64_t seed) {
-  InProcessFarm::Options options;
-  options.seed = seed;
-  options.space.seed = 11;
-  options.space.compile_errors = 0.08;
-  options.space.wrong_numbers = 0.05;
+  InProcessFarm::Options options = FaultySpace(seed);
   options.workers = {{2, 1}, {2, 1}, {4, 0}};
   return options;
 }
