@@ -7,9 +7,9 @@ The space of a shape (M x N x K, bf16, B transposed) is a grid of tiles, stages,
 splits of K, filtered by what the instructions, shared memory and registers of sm_90a allow: no
 recommender has a say in it. --draw takes N of it at random, the same of every shape where they are
 legal. What recommenders would try first (Kiln's, and Carver's rule) is timed beside it. Compiles on
-all cores, checks each kernel's numbers, times all of them in few launches, and those within half of
-the fastest again, in three rounds one after the other. Kernels run in a process of their own: one
-that dies costs its own config.
+all cores while the shape before is timed, checks each kernel's numbers, times all of them in few
+launches, and those within half of the fastest again, in three rounds one after the other. Kernels
+run in a process of their own: one that dies costs its own config.
 
 OUT/<shape>.csv gets a line a config: origin (grid, kiln:<rank>, carver:<rank>), nanoseconds, launches,
 template, config; nanoseconds are empty where `why` says what failed. --count only counts the grids.
@@ -23,6 +23,7 @@ import json
 import math
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -229,18 +230,25 @@ def write(tasks, path):
             rows.writerow({**task, "ns": task["ns"] and round(task["ns"])})
 
 
-def measure(name, options):
+def compiled(name, options):
+    """What is to be timed of a shape, compiled on all cores but those that time another meanwhile."""
     shape = tuple(map(int, name.split("x")))
     folder = options.out / f"{name}_built"
     folder.mkdir(parents=True, exist_ok=True)
     tasks = tasks_of(options.kilnc, shape, options.draw)
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+    with concurrent.futures.ThreadPoolExecutor(max(os.cpu_count() - 2, 1)) as pool:
         list(pool.map(lambda t: compile_task(options.kilnc, shape, folder, t), tasks))
+    return shape, folder, tasks
+
+
+def measure(name, built, options):
+    shape, folder, tasks = built
     refused = sum(bool(t["why"]) for t in tasks)
     child = Child(shape, folder)
     time_all(child, tasks)
     child.end()
     write(tasks, options.out / f"{name}.csv")
+    shutil.rmtree(folder)
     timed = sorted((t for t in tasks if t["ns"]), key=lambda t: t["ns"])
     print(f"{name}: {len(tasks)} configs, {refused} not compiled, {len(tasks) - len(timed)} failed in "
           f"all; fastest {timed[0]['ns'] / 1e3:.2f} us {timed[0]['template']} {timed[0]['config']}",
@@ -259,11 +267,14 @@ def main():
     if options.child:
         timed_here(tuple(map(int, options.child.split("x"))), options.out)
         return 0
-    for name in options.shapes.split(","):
-        if options.count:
+    names = options.shapes.split(",")
+    if options.count:
+        for name in names:
             print(name, len(grid(*map(int, name.split("x")))))
-        else:
-            measure(name, options)
+        return 0
+    with concurrent.futures.ThreadPoolExecutor(1) as ahead:
+        for name, built in zip(names, [ahead.submit(compiled, name, options) for name in names]):
+            measure(name, built.result(), options)
     return 0
 
 

@@ -13,6 +13,7 @@ KERNEL = {
          "inputs": {"B": "A", "A": "B"}, "outputs": {"D": "C"}},
     ],
     "tolerance": 1e-5,
+    "device_tolerance": 1e-3,  # tensor cores sum products of float8 in fewer bits than float32 has
 }
 
 

@@ -8,6 +8,7 @@ and reference(...) (README.md says what they hold). For each of them the kernel 
   x86      compile, run natively, agree with the interpreter and give the same
   threads  give the same with every thread of a block on registers of its own, lowered for sm_90a
   sm_80, sm_90a  compile to a cubin; needs ptxas or libnvJitLink
+  device   run on this machine's GPU, an sm_90a, and give the same; left out where there is none
 
 KERNEL["refused"] names what must be refused instead, with a part of the message. Exit code 0 when all
 that was asked for came out. --bar prints `N of M`: right, and compiled for both GPUs.
@@ -15,6 +16,7 @@ that was asked for came out. --bar prints `N of M`: right, and compiled for both
 import argparse
 import ast
 import concurrent.futures
+import json
 import math
 import os
 import pathlib
@@ -37,7 +39,10 @@ except ImportError:
                  f"{DEBIAN_PYTHON}, or run `pip install numpy`")
     os.execv(DEBIAN_PYTHON, [DEBIAN_PYTHON, *sys.argv])
 
-CHECKS = ("right", "x86", "threads", "sm_80", "sm_90a")
+sys.path.insert(0, str(ROOT / "tests/gpu"))
+import driver  # noqa: E402
+
+CHECKS = ("right", "x86", "threads", "sm_80", "sm_90a", "device")
 GPUS = ("sm_80", "sm_90a")
 
 
@@ -175,6 +180,7 @@ class Case:
         kernel = scope["KERNEL"]
         self.types = kernel["types"]
         self.tolerance = kernel.get("tolerance", 0)
+        self.device_tolerance = kernel.get("device_tolerance", self.tolerance)
         self.refused = kernel.get("refused", {})
         given = scope["inputs"](np.random.default_rng(1))
         self.bits = {name: encode(x, self.types[name]) for name, x in given.items()}
@@ -193,10 +199,10 @@ class Case:
         targets = node.targets if isinstance(node, ast.Assign) else []
         return [n.id for t in targets for n in ast.walk(t) if isinstance(n, ast.Name)]
 
-    def compare(self, got):
-        """An element may differ by `tolerance` times (its own size + the mean size of its tensor)."""
+    def compare(self, got, tolerances):
+        """An element may differ by its tolerance times (its own size + the mean size of its tensor)."""
         for name, want in self.want.items():
-            tolerance = self.tolerance
+            tolerance = tolerances
             if isinstance(tolerance, dict):
                 tolerance = tolerance[name]
             values = decode(got[name], self.types[name])
@@ -210,7 +216,7 @@ class Case:
             ok = same & (error <= tolerance * (size + size[finite].mean()))
             if not ok.all():
                 at = tuple(int(i) for i in np.argwhere(~ok)[0])
-                worst = float(np.nanmax(error / (size + size[finite].mean() + 1e-300)))
+                worst = float(np.max(error / (size + size[finite].mean() + 1e-300)))
                 raise Wrong(f"{name}: {np.count_nonzero(~ok)} of {ok.size} elements are wrong, first "
                             f"{name}{list(at)} = {values[at]:.6g}, not {want[at]:.6g}; worst "
                             f"{worst:.3g}, tolerance {tolerance:g}")
@@ -268,7 +274,36 @@ def run_case(case, binary, options, limit):
     return tensors
 
 
+def run_on_device(case, binary, limit):
+    """As run_case, on this machine's GPU."""
+    with tempfile.TemporaryDirectory() as folder:
+        plan = {"tensors": {}, "launches": []}
+        for name in [*case.bits, *(n for n in case.want if n not in case.bits)]:
+            file = pathlib.Path(folder, name)
+            if name in case.bits:
+                case.bits[name].tofile(file)
+            plan["tensors"][name] = {"from": str(file) if name in case.bits else None, "to": str(file)}
+        for number, launch in enumerate(case.launches):
+            stem = pathlib.Path(folder, f"launch_{number}")
+            kilnc([binary, "emit", *flags(case, launch), "--arch", "sm_90a", "-s", "so", "-o",
+                   f"{stem}.so", "--manifest", f"{stem}.json"], limit)
+            named = [*parameters(launch.get("inputs", list(case.bits))),
+                     *parameters(launch.get("outputs", list(case.want)))]
+            plan["launches"].append({
+                "library": f"{stem}.so", "manifest": f"{stem}.json",
+                "tensors": {parameter: name for name, parameter in named},
+                "values": launch.get("runtime", {})})
+        path = pathlib.Path(folder, "plan.json")
+        path.write_text(json.dumps(plan))
+        kilnc([sys.executable, driver.__file__, path], limit)
+        return {name: np.fromfile(tensor["to"], storage(case.types[name]))
+                for name, tensor in plan["tensors"].items()}
+
+
 def check(case, what, binary, limit):
+    if what == "device":
+        case.compare(run_on_device(case, binary, limit), case.device_tolerance)
+        return
     if what in GPUS:
         for launch in case.launches:
             kilnc([binary, "emit", *flags(case, launch), "--arch", what, "-s", "cubin", "-o",
@@ -276,12 +311,12 @@ def check(case, what, binary, limit):
         return
     options = {"right": ["--interpret"], "x86": ["--threads", "1"],
                "threads": ["--on-threads", "--arch", "sm_90a"]}[what]
-    case.compare(run_case(case, binary, options, limit))
+    case.compare(run_case(case, binary, options, limit), case.tolerance)
 
 
 def verdict(case, what, binary, limit):
     """None when it is as it must be, else what is wrong."""
-    refusal = case.refused.get(what)
+    refusal = case.refused.get("sm_90a" if what == "device" else what)
     try:
         check(case, what, binary, limit)
     except Wrong as wrong:
@@ -325,7 +360,11 @@ def main():
     if options.bar:
         checks = ["right", *GPUS]
     if not shutil.which("ptxas") and not options.bar and not options.checks:
-        checks = [c for c in checks if c not in GPUS]
+        checks = [c for c in checks if c not in (*GPUS, "device")]
+    if "device" in checks and driver.problem():
+        if "device" in options.checks:
+            parser.error(f"nothing can run on a device: {driver.problem()}")
+        checks.remove("device")
 
     good = 0
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:

@@ -1,10 +1,12 @@
-"""A stand-in for the Python package `tilelang`, whose kernels Kiln compiles for this machine's processor.
+"""A stand-in for the Python package `tilelang`, whose kernels Kiln compiles for this machine's processor or GPU.
 
-`install()` makes `import tilelang` mean this, and PyTorch's device "cuda" the processor. A program of the
-TileLang repository then runs as it is, its own reference and its own comparison included. Kernels are not run
-by Python: the stand-in only notes which function of which file was called with which arguments.
+`install()` makes `import tilelang` mean this, and PyTorch's device "cuda" the processor, unless the GPU itself
+is asked for. A program of the TileLang repository then runs as it is, its own reference and its own comparison
+included. Kernels are not run by Python: the stand-in only notes which function of which file was called with
+which arguments.
 """
 import ast
+import contextlib
 import ctypes
 import functools
 import hashlib
@@ -16,6 +18,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import struct
 import tempfile
 import textwrap
 import types
@@ -27,10 +30,15 @@ TORCH_TYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16, "float32": 
                "float64": torch.float64, "int8": torch.int8, "uint8": torch.uint8,
                "int16": torch.int16, "int32": torch.int32, "int64": torch.int64,
                "bool": torch.bool}
-ALIASES = {"half": "float16", "float": "float32", "double": "float64", "int": "int32"}
+for _name in ("float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu", "uint16", "uint32", "uint64"):
+    if hasattr(torch, _name):  # of newer PyTorches
+        TORCH_TYPES[_name] = getattr(torch, _name)
+ALIASES = {"half": "float16", "float": "float32", "double": "float64", "int": "int32",
+           "float8_e4m3": "float8_e4m3fn"}
 NARROW = ("float8_e4m3fn", "float8_e5m2", "float8_e4m3", "uint16", "uint32", "uint64")
 
-options = types.SimpleNamespace(kilnc=None, folder=None, arch=None)
+# arch: a GPU whose threads are interpreted, or, with on_device, the one of this machine.
+options = types.SimpleNamespace(kilnc=None, folder=None, arch=None, on_device=False)
 
 
 class Unsupported(Exception):
@@ -143,7 +151,7 @@ def kilnc(*words):
 
 class Compiled:
     """One kernel with its arguments; calling it runs it on PyTorch's tensors: natively, or, where options name a
-    GPU, every thread of every block interpreted on the instructions for it."""
+    GPU but not this machine's own, every thread of every block interpreted on the instructions for it."""
 
     def __init__(self, path, entry, arguments, results):
         self.entry = entry
@@ -162,7 +170,7 @@ class Compiled:
         self.config = {}
 
     def compile(self):
-        if options.arch:
+        if options.arch and not options.on_device:
             kilnc("emit", *self.what, "-s", "manifest", "-o", f"{self.stem}.json")
             return
         kilnc("emit", *self.what, "-s", "so", "-o", f"{self.stem}.so", "--manifest", f"{self.stem}.json")
@@ -207,7 +215,7 @@ class Compiled:
             param = self.params[index]
             # What a kernel adds to begins at zero, and nobody may rely on the rest.
             values[index] = torch.full(self.shape(param, dims), 0 if param["accumulates"] else 77,
-                                       dtype=DType(param["dtype"]).as_torch())
+                                       device=device()).to(DType(param["dtype"]).as_torch())
         self.launch(values, dims)
         results = [values[i] for i in made]
         return None if not results else results[0] if len(results) == 1 else results
@@ -224,7 +232,7 @@ class Compiled:
                 tensors.append(dense)
             else:
                 scalars.append(value)
-        if options.arch:
+        if options.arch and not options.on_device:
             self.interpret(tensors, scalars, dims)
         else:
             self.run(tensors, scalars, dims)
@@ -233,11 +241,14 @@ class Compiled:
 
     def run(self, tensors, scalars, dims):
         arguments = [ctypes.c_void_p(t.data_ptr() if t.numel() else 64) for t in tensors]
-        arguments += [ctypes.c_int64(int(v)) for v in scalars]
+        kinds = [p["dtype"] for p in self.params if p["kind"] != "tensor"]
+        arguments += [ctypes.c_int64(slot(kind, v)) for kind, v in zip(kinds, scalars)]
         arguments += [ctypes.c_int64(dims[name]) for name in self.manifest.get("dims", [])]
         code = getattr(self.loaded, self.manifest["name"])(None, *arguments)
         if code:
             raise KilnFailed(f"{self.entry} returned {code}")
+        if options.on_device:
+            torch.cuda.synchronize()  # what a kernel breaks is told at its own call
 
     def interpret(self, tensors, scalars, dims):
         words, files = ["run", *self.what, "--on-threads"], {}
@@ -278,6 +289,17 @@ class Compiled:
         return Symbol()
 
 
+def device():
+    return "cuda" if options.on_device else "cpu"
+
+
+def slot(kind, value):
+    """A scalar as a kernel's entry takes it: 64 bits, of floats their own in the low ones."""
+    if kind.startswith("float"):
+        return int.from_bytes(struct.pack("<d" if kind == "float64" else "<f", value), "little")
+    return int(value)
+
+
 def _bytes(tensor):
     """The memory of a dense tensor, as NumPy sees it: bfloat16 it knows not."""
     same = {2: torch.int16, 4: torch.int32, 8: torch.int64, 1: torch.uint8}[tensor.element_size()]
@@ -299,11 +321,12 @@ class Profiler:
                 raise Unsupported("inputs at random for run-time sizes")
             dtype = DType(param["dtype"]).as_torch()
             if dtype.is_floating_point:
-                out.append(torch.randn(param["shape"]).to(dtype))
+                made = torch.randn(param["shape"])
             elif dtype == torch.bool:
-                out.append(torch.randint(0, 2, param["shape"]).to(dtype))
+                made = torch.randint(0, 2, param["shape"])
             else:
-                out.append(torch.randint(0 if dtype == torch.uint8 else -2, 3, param["shape"]).to(dtype))
+                made = torch.randint(0 if dtype == torch.uint8 else -2, 3, param["shape"])
+            out.append(made.to(device(), dtype))
         return out
 
     def assert_allclose(self, reference, atol=1e-2, rtol=1e-2, max_mismatched_ratio=0.01, **_):
@@ -551,7 +574,7 @@ def einsum(*tensors_and_pattern):
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """Any other module of the packages that a program may name."""
 
-    roots = ("tilelang", "tvm", "triton")
+    roots = ["tilelang", "tvm", "triton"]
 
     def find_spec(self, name, path=None, target=None):
         if name.split(".")[0] in self.roots:
@@ -592,6 +615,7 @@ def _modules():
     package.profiler = profiler
     tuner = SymbolModule("tilelang.autotuner")
     tuner.autotune = autotune
+    tuner.set_autotune_inputs = lambda *_, **__: contextlib.nullcontext()
     tuner.__all__ = ["autotune"]
     package.autotuner = tuner
     testing = SymbolModule("tilelang.testing")
@@ -606,10 +630,12 @@ def _modules():
     utils.tensor = tensor
     utils.map_torch_type = tensor.map_torch_type
     package.utils = utils
+    fp8 = SymbolModule("tilelang.language.fp8")
+    fp8.determine_fp8_type = lambda kind="e4m3": DType("float8_e5m2" if kind == "e5m2" else "float8_e4m3fn")
     einops = types.ModuleType("einops")
     einops.rearrange = einops.repeat = rearrange
     einops.einsum = einsum
-    return [einops, package, language, profiler, tuner, testing, utils, tensor]
+    return [einops, package, language, fp8, profiler, tuner, testing, utils, tensor]
 
 
 HALVES = (torch.float16, torch.bfloat16)
@@ -694,13 +720,28 @@ def counted(function):
     return compare
 
 
-def install(compiler, folder, arch=None):
-    """From here on `import tilelang` is this, and "cuda" the processor. Returns the mode to run in."""
-    options.kilnc, options.folder, options.arch = str(compiler), str(folder), arch
+def install(compiler, folder, arch=None, on_device=False):
+    """From here on `import tilelang` is this, and "cuda" the processor, unless the GPU itself is meant. Returns the
+    mode to run in."""
+    options.kilnc, options.folder = str(compiler), str(folder)
+    options.arch, options.on_device = arch, on_device
     os.environ.setdefault("PYTHONHASHSEED", "0")
     sys.meta_path.insert(0, Finder())
     for module in _modules():
         sys.modules[module.__name__] = module
+    torch.compile = lambda f=None, **_: f if f is not None else (lambda g: g)
+    torch.testing.assert_close = counted(torch.testing.assert_close)
+    torch.allclose = counted(torch.allclose)
+    torch.manual_seed(0)
+    if on_device:
+        Finder.roots.remove("triton")
+        return contextlib.nullcontext()
+    pretend_cuda()
+    return OnProcessor()
+
+
+def pretend_cuda():
+    """torch.cuda as far as programs ask it something."""
     cuda = torch.cuda
     cuda.is_available = lambda: True
     cuda.synchronize = cuda.empty_cache = lambda *_: None
@@ -713,8 +754,3 @@ def install(compiler, folder, arch=None):
     torch.Tensor.cuda = lambda self, *_, **__: self
     generator = torch.Generator
     torch.Generator = lambda *_, **__: generator()
-    torch.compile = lambda f=None, **_: f if f is not None else (lambda g: g)
-    torch.testing.assert_close = counted(torch.testing.assert_close)
-    torch.allclose = counted(torch.allclose)
-    torch.manual_seed(0)
-    return OnProcessor()

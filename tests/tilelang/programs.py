@@ -146,6 +146,16 @@ NOT_HERE = {
     "gemm_tcgen05/gemm_mma.py": "a kernel without a program",
 }
 
+# Of those, what runs where the reference can: on a GPU, with its PyTorch and Triton.
+ON_DEVICE = {
+    "cast/example_group_per_split_token_cast_to_fp8.py": "main(1024, 1024, 2, 8, [384, 640])",
+    "cast/example_per_token_cast_to_fp8.py": "main(1024, 1024, 8)",
+    "deepseek_deepgemm/example_deepgemm_fp8_2xAcc.py": "main()",
+    "gemm_fp8/example_tilelang_gemm_fp8.py": "main()",
+    "gemm_fp8/example_tilelang_gemm_fp8_2xAcc.py": "main()",
+    "rand/rand_uint.py": "test_rand_1d(1024, 42); test_rand_1d(512, 123); test_rand_1d(128, 0)",
+}
+
 REFUSED = {  # by the compiler, in these words
     "bitnet-1.58b/kernel_benchmark/tilelang_bitnet_158_int8xint2_decode.py": "'T.import_source' is not supported",
     "bitnet-1.58b/kernel_benchmark/tilelang_bitnet_158_int8xint2_prefill.py": "it is an import that kernels do not know",
@@ -170,6 +180,7 @@ ARGUMENTS = {
 
 # Programs that compare by functions of their own, which raise what they find.
 OWN_WORDS = {
+    "deepseek_deepgemm/example_deepgemm_fp8_2xAcc.py",
     "deepseek_v32/sparse_mla_bwd.py",
     "deepseek_v32/sparse_mla_fwd.py",
     "deepseek_v32/topk_selector.py",
@@ -179,4 +190,6 @@ OWN_WORDS = {
     "dsa_sparse_finetune/sparse_mla_fwd.py",
     "dsa_sparse_finetune/sparse_mla_topk_reducesum.py",
     "flash_decoding/example_gqa_decode.py",
+    "gemm_fp8/example_tilelang_gemm_fp8.py",
+    "gemm_fp8/example_tilelang_gemm_fp8_2xAcc.py",
 }

@@ -1,12 +1,13 @@
-#!/usr/bin/python3
-"""Programs of a TileLang checkout, run as they are on this processor with Kiln's compiler.
+#!/usr/bin/env python3
+"""Programs of a TileLang checkout, run as they are on this processor or GPU with Kiln's compiler.
 
     KILN_TILELANG=CHECKOUT tests/tilelang/run.py [FILE ...]
 
 Each program of programs.py imports `tilelang` and gets host.py; it compares what its kernels compute with its own
 PyTorch reference. Prints a line a file: ok with the number of comparisons, WRONG where a comparison or an
 artifact failed, TOOLONG, REFUSED where the compiler did, refused where it is known to, skipped where the program needs what is
-not here. Exit code 1 unless each is ok, refused or skipped. Needs Debian's python3-torch.
+not here. Exit code 1 unless each is ok, refused or skipped. Needs Debian's python3-torch; --device, the
+PyTorch of the machine with the GPU.
 """
 import argparse
 import concurrent.futures
@@ -22,17 +23,19 @@ import traceback
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path.insert(0, str(HERE))
-from programs import ARGUMENTS, NOT_HERE, OWN_WORDS, PROGRAMS, REFUSED  # noqa: E402
+from programs import ARGUMENTS, NOT_HERE, ON_DEVICE, OWN_WORDS, PROGRAMS, REFUSED  # noqa: E402
 
 
 def child(checkout, file, options):
     """Runs one program in this process; its last line says how it ended."""
     import host
     path = pathlib.Path(checkout, "examples", file).resolve()
-    mode = host.install(options.kilnc, options.folder, options.arch)
+    mode = host.install(options.kilnc, options.folder, options.arch, options.device)
     sys.path.insert(0, str(path.parent))
-    sys.argv = [str(path), *ARGUMENTS.get(file, "").split()]
-    statement = PROGRAMS.get(file, "")
+    sys.argv, statement = [str(path)], ""
+    if not options.own_sizes:
+        sys.argv += ARGUMENTS.get(file, "").split()
+        statement = PROGRAMS.get(file) or ON_DEVICE.get(file, "")
     module = host.types.ModuleType(path.stem if statement else "__main__")
     module.__file__ = str(path)
     sys.modules[module.__name__] = module
@@ -59,11 +62,13 @@ def child(checkout, file, options):
 
 
 def run(options, file, folder):
-    if file in NOT_HERE:
+    if file in NOT_HERE and not (options.device and file in ON_DEVICE):
         return f"skipped {NOT_HERE[file]}", 0.0
-    command = ["/usr/bin/python3", __file__, "--child", file, "--kilnc", options.kilnc, "--folder", folder]
-    if options.arch:
-        command += ["--arch", options.arch]
+    python = sys.executable if options.device else "/usr/bin/python3"
+    command = [python, __file__, "--child", file, "--kilnc", options.kilnc, "--folder", folder]
+    command += ["--arch", options.arch] if options.arch else []
+    command += [flag for flag, given in (("--device", options.device), ("--own-sizes", options.own_sizes))
+                if given]
     start = time.monotonic()
     program = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                start_new_session=True)
@@ -84,12 +89,17 @@ def main():
     parser.add_argument("files", nargs="*")
     parser.add_argument("--kilnc", default=str(ROOT / "build/bin/kilnc"))
     parser.add_argument("--arch", help="a GPU, whose threads are interpreted instead of running natively")
+    parser.add_argument("--device", action="store_true", help="run on this machine's GPU, an sm_90a")
+    parser.add_argument("--own-sizes", action="store_true",
+                        help="every file as a program without words, at the sizes that are its own")
     parser.add_argument("--limit", type=float, default=300, help="seconds a program")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     parser.add_argument("--folder", help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.device:
+        options.arch = "sm_90a"
     checkout = os.environ.get("KILN_TILELANG")
     if not checkout:
         parser.error("KILN_TILELANG names no checkout of TileLang")
