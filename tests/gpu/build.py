@@ -15,6 +15,7 @@ import subprocess
 import sys
 
 import cases
+from where import BIN
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -53,7 +54,7 @@ def main():
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("which", nargs="?", choices=("checks", "timed"), default="checks")
     parser.add_argument("--arch", default="sm_90a")
-    parser.add_argument("--kilnc", default=str(ROOT / "build/bin/kilnc"))
+    parser.add_argument("--kilnc", default=str(BIN / "kilnc"))
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     selected = cases.checks() if options.which == "checks" else cases.timed()

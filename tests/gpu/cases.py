@@ -380,6 +380,9 @@ def timed():
         cases.append(tf32(f"sq4096_tf32_nn/{'x'.join(map(str, block))}", 4096, 4096, 4096,
                           block=block, threads=threads, stages=stages, trans_B=False))
     half = "float16"
+    for shape, block in (("sq2048", (128, 256, 128)), ("sq1024", (128, 128, 128))):
+        cases.append(product(f"{shape}_float8/1", *SHAPES[shape], "float8_e4m3fn", "bfloat16",
+                             block=block, options={"kiln.cluster": 1}))
     cases.append(product("sq2048_float16/1", 2048, 2048, 2048, half, half,
                          options={"kiln.cluster": 1}))
     for block in ((64, 128, 128), (128, 64, 128)):

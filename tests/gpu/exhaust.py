@@ -27,6 +27,8 @@ import shutil
 import subprocess
 import sys
 
+from where import BIN
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SHAPES = ("16x6144x4096", "64x28672x4096", "16x4096x14336", "2048x4096x4096", "2048x4096x14336",
           "4096x57344x8192", "128x2112x7168", "64x7168x16384", "4096x4096x4096")
@@ -260,7 +262,7 @@ def main():
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--shapes", default=",".join(SHAPES))
     parser.add_argument("--draw", type=int, default=0, metavar="N")
-    parser.add_argument("--kilnc", default=str(ROOT / "build/bin/kilnc"))
+    parser.add_argument("--kilnc", default=str(BIN / "kilnc"))
     parser.add_argument("--count", action="store_true")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Sweeps the timed shapes on this machine's GPU and leaves the winners for bench.py.
 
-    tests/gpu/farm.py OUT [--bin FOLDER] [--only TEXT] [--skip TEXT] [--top-k 16]
+    tests/gpu/farm.py OUT [--bin FOLDER] [--main] [--only TEXT] [--skip TEXT] [--top-k 16]
 
 Starts a coordinator and a worker through `tunectl tune`, needs no network, and uses an empty store.
-OUT gets the winners with cases.json beside them, and farm.json, which has of each sweep its
-seconds, what it tried, what failed and why, and the winner; prints one line a sweep. Then
-`OUT/bench.py` times the winners and their anchors in one run."""
+OUT gets the winners with cases.json beside them, the roofline of each sweep as a picture, and
+farm.json, which has of each sweep its seconds, what it tried, what failed and why, and the winner;
+prints one line a sweep. --main takes the shapes of main_job.sh alone. Then `OUT/bench.py` times the winners and their anchors in one run."""
 import argparse
 import json
 import pathlib
@@ -15,8 +15,19 @@ import subprocess
 import sys
 
 import cases
+from where import BIN
 
 HERE = pathlib.Path(__file__).resolve().parent
+
+
+# The shapes of the main job: products in bfloat16 and float8, attention, and one kernel of each other kind.
+MAIN = ["dec128_down", "conv3x3", *cases.SHAPES, *(name for name, *_ in cases.DECODE),
+        *(f"{name}_float8" for name in [*cases.LARGE, "sq2048", "sq1024"]),
+        *(f"{kind}8192_bfloat16" for kind in ("softmax", "rmsnorm", "rowsum", "transpose"))]
+
+
+def is_main(shape):
+    return shape in MAIN or shape.startswith("attention_")
 
 
 def shapes():
@@ -51,8 +62,9 @@ def sweep(tunectl, store, options, case):
 
 def tell(tunectl, store, name, listed, case):
     """What became of one sweep."""
-    text = subprocess.run([*tunectl, "--store", store, "--json", "explain", listed["sweep"]],
-                          capture_output=True, text=True, check=True).stdout
+    picture = pathlib.Path(store).parent / "rooflines" / f"{name}.svg"
+    text = subprocess.run([*tunectl, "--store", store, "--json", "explain", listed["sweep"], "--svg",
+                           str(picture)], capture_output=True, text=True, check=True).stdout
     details = json.loads(text)
     failures = [f"{c['config']}: {c['failure']['stage']}: {c['failure']['message']}"
                 for c in details["candidates"] if c.get("failure")]
@@ -70,14 +82,16 @@ def tell(tunectl, store, name, listed, case):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out", type=pathlib.Path)
-    parser.add_argument("--bin", type=pathlib.Path, default=HERE.parents[1] / "build/bin")
+    parser.add_argument("--bin", type=pathlib.Path, default=BIN)
+    parser.add_argument("--main", action="store_true", help="the shapes of the main job alone")
     parser.add_argument("--only", default="", help="shapes whose name holds this text")
     parser.add_argument("--skip", default="-", help="shapes to leave out, likewise")
     parser.add_argument("--top-k", type=int, default=16)
     options = parser.parse_args()
-    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "rooflines").mkdir(parents=True, exist_ok=True)
     wanted = {name: case for name, case in shapes().items()
-            if options.only in name and options.skip not in name}
+            if options.only in name and options.skip not in name
+            and (is_main(name) or not options.main)}
     tunectl, store = [str(options.bin / "tunectl")], str(options.out / "store")
     shutil.rmtree(store, ignore_errors=True)
     told, built = [], []

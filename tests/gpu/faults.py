@@ -19,6 +19,8 @@ import subprocess
 import sys
 import time
 
+from where import BIN
+
 HERE = pathlib.Path(__file__).resolve().parent
 # What a fault must be told as: the stages that may find it, and words of the message.
 FAULTS = {
@@ -191,7 +193,7 @@ def cut_off(farm, seconds):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out", type=pathlib.Path)
-    parser.add_argument("--bin", type=pathlib.Path, default=HERE.parents[1] / "build/bin")
+    parser.add_argument("--bin", type=pathlib.Path, default=BIN)
     parser.add_argument("--target", default="gpu", choices=["gpu", "cpu"])
     parser.add_argument("--cut-off", type=float, default=60.0, help="seconds")
     options = parser.parse_args()

@@ -20,6 +20,7 @@ import subprocess
 import sys
 
 import cases
+from where import BIN
 from build import kernel_of
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -148,7 +149,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--compile-only", action="store_true")
     parser.add_argument("--only", default="", help="spaces whose name holds this")
-    parser.add_argument("--kilnc", default=str(ROOT / "build/bin/kilnc"))
+    parser.add_argument("--kilnc", default=str(BIN / "kilnc"))
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     spaces = [c for c in cases.spaces() if options.only in c["name"]]

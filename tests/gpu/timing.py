@@ -16,6 +16,8 @@ import shutil
 import subprocess
 import sys
 
+from where import BIN
+
 HERE = pathlib.Path(__file__).resolve().parent
 COPIES = {"copy_64mb": 1024, "copy_256mb": 8192, "copy_1gb": 32768, "copy_4gb": 131072}  # of 16 KiB
 SIDES = (256, 512, 1024, 2048, 4096, 8192)
@@ -102,7 +104,7 @@ def beside_the_driver(options, name, rows):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out", type=pathlib.Path)
-    parser.add_argument("--bin", type=pathlib.Path, default=HERE.parents[1] / "build/bin")
+    parser.add_argument("--bin", type=pathlib.Path, default=BIN)
     options = parser.parse_args()
     shutil.rmtree(options.out, ignore_errors=True)
     options.out.mkdir(parents=True)

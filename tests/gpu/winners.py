@@ -21,6 +21,8 @@ import time
 
 from faults import Farm
 
+from where import BIN
+
 REPEATS = 5
 
 
@@ -103,7 +105,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--bin", type=pathlib.Path,
-                        default=pathlib.Path(__file__).resolve().parents[2] / "build/bin")
+                        default=BIN)
     parser.add_argument("--candidates", type=int, default=64)
     parser.add_argument("--shapes", default="4096x4096x4096,2048x4096x4096,16x6144x4096")
     parser.add_argument("--triton", default="4096x4096x4096", help="of these shapes, one for Triton")
