@@ -179,7 +179,7 @@ TEST(SearcherReplay, RecordedTables) {
     EXPECT_GE(BestOf(table) / outcome.best_ns, 0.9) << entry.path();
     EXPECT_EQ(Replay(table, "exhaustive", {}, 1).best_ns, BestOf(table));
   }
-  EXPECT_GE(tables, 1);
+  EXPECT_GE(tables, 10);  // a processor, and nine products on a GPU
 }
 
 }  // namespace
