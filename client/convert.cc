@@ -196,6 +196,7 @@ std::shared_ptr<const RangeTable> FromProto(const v1::RangeTable& proto) {
     point.tuned = p.tuned();
     point.winner = p.winner();
     point.failure = p.failure();
+    point.refused = p.refused();
     point.sweep = p.sweep();
     for (const v1::VariantTime& time : p.times()) point.times_ns.push_back(time.median_ns());
     point.dispatched_ns = p.dispatched_ns();

@@ -23,6 +23,7 @@ struct RangePoint {
   bool tuned = false;            // else only measured
   std::string winner;            // of its own sweep, if it was tuned for
   std::string failure;           // why there is none
+  bool refused = false;          // the kernel does not take the size: left out
   std::string sweep;             // digest of its own sweep
   std::vector<double> times_ns;  // of RangeTable::compared; empty until it is measured
   // The object that dispatches and the best single config, measured beside each other.

@@ -228,7 +228,7 @@ std::string ExplainText(const client::SweepDetails& details, int limit, bool rea
       const std::string rate = FormatRate(c.hint, ns);
       const std::string share = FormatRooflineShare(c.hint, ns);
       if (!rate.empty()) absl::StrAppend(&text, ", ", rate);
-      if (!share.empty()) absl::StrAppend(&text, ", ", share, " of the roofline");
+      if (!share.empty()) absl::StrAppend(&text, ", ", share);
     } else if (!c.failed) {
       absl::StrAppend(&text, "; ", client::ToString(c.state));
     }

@@ -15,10 +15,12 @@ namespace kiln::tunectl {
 
 std::string FormatNs(double ns) {
   if (!(ns > 0)) return "-";
-  if (ns < 1e3) return absl::StrFormat("%.0f ns", ns);
-  if (ns < 1e6) return absl::StrFormat("%.3g us", ns / 1e3);
-  if (ns < 1e9) return absl::StrFormat("%.3g ms", ns / 1e6);
-  return absl::StrFormat("%.3g s", ns / 1e9);
+  // What rounds to a thousand of one unit is one of the next.
+  if (ns < 999.5) return absl::StrFormat("%.0f ns", ns);
+  if (ns < 999.5e3) return absl::StrFormat("%.3g us", ns / 1e3);
+  if (ns < 999.5e6) return absl::StrFormat("%.3g ms", ns / 1e6);
+  if (ns < 999.5e9) return absl::StrFormat("%.3g s", ns / 1e9);
+  return absl::StrFormat("%.0f s", ns / 1e9);
 }
 
 std::string FormatSeconds(double seconds) {
@@ -62,7 +64,29 @@ std::string FormatRate(const client::Hint& hint, double ns) {
 
 std::string FormatRooflineShare(const client::Hint& hint, double ns) {
   if (!(ns > 0) || !(hint.roofline_ns > 0)) return "";
-  return absl::StrFormat("%.0f %%", 100 * hint.roofline_ns / ns);
+  const double percent = 100 * hint.roofline_ns / ns;
+  if (percent < 100.5) return absl::StrFormat("%.0f %% of the roofline", percent);
+  return absl::StrFormat(
+      "above the roofline (%.0f %%: the target's record has lower peaks than the device reaches "
+      "now, as when it was busy while they were measured)",
+      percent);
+}
+
+std::string FormatSlate(const client::SweepDetails& details) {
+  const client::Progress& p = details.summary.progress;
+  int slower = 0, same = 0, skipped = details.candidates.empty() ? p.skipped : 0;
+  for (const client::Candidate& c : details.candidates) {
+    if (c.state != client::CandidateState::kSkipped) continue;
+    ++(!c.same_binary_as.empty() ? same : !c.measurements.empty() ? slower : skipped);
+  }
+  std::string text = absl::StrCat(p.total, " candidates: ", p.done, " done");
+  for (const auto& [count, what] :
+       {std::pair{slower, "slower"},
+        {same, "the same program as another"},
+        {skipped, details.candidates.empty() ? "skipped" : "not run"}}) {
+    if (count > 0) absl::StrAppend(&text, ", ", count, " ", what);
+  }
+  return absl::StrCat(text, ", ", p.failed, " failed");
 }
 
 double MeasuredNs(const client::Candidate& candidate) {
@@ -189,6 +213,7 @@ std::string FormatRange(const client::RangeTable& table) {
   for (const client::RangePoint& point : table.points) {
     std::vector<std::string> row = {absl::StrCat(point.size), "between"};
     if (point.tuned) row[1] = point.failure.empty() ? ShortSweep(point.sweep) : "failed";
+    if (point.refused) row[1] = "refused";
     const std::string chosen = ChosenAt(table, point.size);
     for (size_t i = 0; i < table.compared.size(); ++i) {
       const bool known = i < point.times_ns.size();
@@ -204,18 +229,22 @@ std::string FormatRange(const client::RangeTable& table) {
   absl::StrAppend(&text, "\n", FormatTable(rows));
   for (const client::RangePoint& point : table.points) {
     if (point.failure.empty()) continue;
-    absl::StrAppend(&text, "no winner at ", point.size, ": ", point.failure, "\n");
+    absl::StrAppend(&text, point.refused ? "left out " : "no winner at ", point.size, ": ",
+                    point.failure, "\n");
   }
   return text;
 }
 
 std::string FormatWinner(const client::Winner& winner) {
   if (winner.range != nullptr) {
+    const auto& points = winner.range->points;
+    const auto measured = std::count_if(points.begin(), points.end(),
+                                        [](const client::RangePoint& p) { return !p.refused; });
     return absl::StrCat(
         FormatSteps(*winner.range), "target   ", winner.target,
         winner.device_model.empty() ? "" : absl::StrCat(" (", winner.device_model, ")"),
-        "\nmeasured ", winner.range->points.size(), " sizes, in ",
-        FormatSeconds(winner.sweep_seconds), "\nsweep    ", ShortSweep(winner.sweep), "\n");
+        "\nmeasured ", measured, " sizes, in ", FormatSeconds(winner.sweep_seconds), "\nsweep    ",
+        ShortSweep(winner.sweep), "\n");
   }
   const double ns = winner.measurement.median_ns;
   std::string text = absl::StrCat("winner   ", winner.config, "\n");
@@ -223,7 +252,7 @@ std::string FormatWinner(const client::Winner& winner) {
   const std::string rate = FormatRate(winner.hint, ns);
   const std::string share = FormatRooflineShare(winner.hint, ns);
   if (!rate.empty()) absl::StrAppend(&text, "  ", rate);
-  if (!share.empty()) absl::StrAppend(&text, "  ", share, " of the roofline");
+  if (!share.empty()) absl::StrAppend(&text, "  ", share);
   absl::StrAppend(&text, "\ntarget   ", winner.target,
                   winner.device_model.empty() ? "" : absl::StrCat(" (", winner.device_model, ")"),
                   "\ntried    ", winner.candidates_tried, " candidates, ", winner.candidates_failed,

@@ -90,6 +90,7 @@ json ToJson(const client::RangeTable& table) {
                                {"tuned", p.tuned},
                                {"winner", p.winner},
                                {"failure", p.failure},
+                               {"refused", p.refused},
                                {"sweep", p.sweep},
                                {"times_ns", p.times_ns},
                                {"dispatched_ns", p.dispatched_ns},

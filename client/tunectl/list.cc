@@ -12,7 +12,8 @@
 namespace kiln::tunectl {
 namespace {
 
-constexpr size_t kMaxWhy = 100;  // characters of a failure in a table
+constexpr size_t kMaxWhy = 100;      // characters of a failure in a table
+constexpr int kMaxCounted = 10'000;  // candidates that are fetched to be counted
 
 struct ListFlags {
   int limit = 50;
@@ -83,8 +84,7 @@ void PrintDetails(const client::SweepDetails& details, bool candidates) {
       range ? absl::StrCat("range    ", details.spec.range->name, "=", details.spec.range->low,
                            "..", details.spec.range->high, ", ", p.done, " of ", p.total,
                            " measurements done")
-            : absl::StrCat("slate    ", p.total, " candidates: ", p.done, " done, ", p.failed,
-                           " failed, ", p.skipped, " skipped");
+            : absl::StrCat("slate    ", FormatSlate(details));
   std::printf(
       "sweep    %s\nname     %s\nstate    %s%s%s\ntarget   %s%s\n%s\nelapsed  %s\n",
       summary.sweep.c_str(), summary.name.c_str(), std::string(client::ToString(p.state)).c_str(),
@@ -115,12 +115,16 @@ struct ShowFlags {
 int RunShow(const Context& context, const ShowFlags& flags) {
   const auto client = context.Connect();
   if (!client.ok()) return Fail(context, client.status());
-  const auto details =
-      (*client)->Show(flags.sweep, flags.candidates || context.json, context.Options());
+  auto details = (*client)->Show(flags.sweep, flags.candidates || context.json, context.Options());
   if (!details.ok()) return Fail(context, details.status());
+  const client::Progress& p = details->summary.progress;
+  if (details->candidates.empty() && p.skipped > 0 && p.total <= kMaxCounted) {
+    details = (*client)->Show(flags.sweep, true, context.Options());  // they say why
+    if (!details.ok()) return Fail(context, details.status());
+  }
   absl::StatusOr<std::vector<client::SweepSummary>> parts = std::vector<client::SweepSummary>();
   const bool range = details->spec.range.has_value();
-  if (range && (flags.parts || context.json)) {
+  if (range && (flags.parts || flags.candidates || context.json)) {
     parts = (*client)->List({0, false, false, details->summary.sweep}, context.Options());
     if (!parts.ok()) return Fail(context, parts.status());
   }
@@ -132,7 +136,10 @@ int RunShow(const Context& context, const ShowFlags& flags) {
     return kExitOk;
   }
   PrintDetails(*details, flags.candidates);
-  if (flags.parts && range) std::printf("\n%s", SweepTable(*parts).c_str());
+  if (range && flags.candidates) {
+    std::printf("\ncandidates are those of its parts: tunectl show PART --candidates\n");
+  }
+  if (range && (flags.parts || flags.candidates)) std::printf("\n%s", SweepTable(*parts).c_str());
   return kExitOk;
 }
 

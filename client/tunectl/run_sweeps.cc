@@ -66,7 +66,7 @@ void PrintOutcome(const Outcome& outcome, bool watched) {
 }
 
 // The farm answers a submit only once it knows a device to tune for. While it does not, this says
-// so on stderr, after a moment and then now and then.
+// so on stderr, after a moment and again when there is another reason.
 class WaitNotice {
  public:
   WaitNotice(const Context& context, client::Client* client, const client::SweepSpec& spec,
@@ -99,8 +99,11 @@ class WaitNotice {
       const absl::StatusOr<std::string> why = client_->WhyNobody(spec_.target, quick);
       lock.lock();
       if (over_ || !why.ok() || why->empty()) continue;
+      const std::string& reason = hint_.empty() ? *why : hint_;
+      if (reason == said_) continue;
+      said_ = reason;
       std::fprintf(stderr, "tunectl: %s waits for a worker: %s\n", spec_.name.c_str(),
-                   hint_.empty() ? why->c_str() : hint_.c_str());
+                   reason.c_str());
       std::fflush(stderr);
     }
   }
@@ -112,6 +115,7 @@ class WaitNotice {
   std::mutex mutex_;
   std::condition_variable wake_;
   bool over_ = false;  // guarded by mutex_
+  std::string said_;   // of the thread alone
   std::thread thread_;
 };
 

@@ -114,6 +114,7 @@ class Core::Impl {
   void TakeAtSize(Sweep* range, int64_t size, const Sweep& ended);
   void NoteWinner(Sweep* range, int64_t size, const std::string& config, const std::string& sweep);
   void NoteFailure(Sweep* range, int64_t size, const std::string& why);
+  void NoteRefusal(Sweep* range, int64_t size, const std::string& why);
   void TakeComparison(Sweep* range, int64_t size, const Sweep& ended);
   void TakeProof(Sweep* range, int64_t size, const Sweep& ended);
   void EndTuning(Sweep* range);
@@ -201,6 +202,7 @@ class Core::Impl {
   // -- view.cc: what others see --
   std::string WaitReason(const Sweep& sweep) const;
   v1::SweepProgress Progress(const Sweep& sweep) const;
+  double ShareOfRange(const Sweep& sweep) const;
   v1::SweepSummary Summary(const Sweep& sweep) const;
   v1::GetSweepResponse Describe(const Sweep& sweep, bool with_candidates) const;
   void PublishSweep(Sweep* sweep);

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "compiler/base/status.h"
 #include "coordinator/search/race.h"
 #include "coordinator/search/thresholds.h"
@@ -52,14 +53,19 @@ void AddPoints(const std::vector<int64_t>& sizes, int wave, v1::RangeTable* tabl
   SortPoints(table);
 }
 
-// The points that satisfy `wanted`.
+// The points that satisfy `wanted`, of those that are not refused.
 template <typename Wanted>
 std::vector<v1::RangePoint> Some(const v1::RangeTable& table, const Wanted& wanted) {
   std::vector<v1::RangePoint> out;
   for (const v1::RangePoint& point : table.points()) {
-    if (wanted(point)) out.push_back(point);
+    if (!point.refused() && wanted(point)) out.push_back(point);
   }
   return out;
+}
+
+bool HasPoint(const v1::RangeTable& table, int64_t size) {
+  return std::any_of(table.points().begin(), table.points().end(),
+                     [&](const v1::RangePoint& point) { return point.size() == size; });
 }
 
 }  // namespace
@@ -164,6 +170,12 @@ void NoteProof(const v1::Measurement& dispatched, const v1::Measurement& single,
   point->set_ratio_high(ratio.high);
 }
 
+void Refuse(int64_t size, const std::string& why, v1::RangeTable* table) {
+  v1::RangePoint* point = PointAt(table, size);
+  point->set_refused(true);
+  point->set_failure(why);
+}
+
 void Drop(const std::string& config, const std::string& why, v1::RangeTable* table) {
   const auto& compared = table->compared();
   const auto found = std::find(compared.begin(), compared.end(), config);
@@ -190,7 +202,8 @@ int Refine(v1::RangeTable* table, int wave) {
   const auto between = [&](size_t upper) {
     const int64_t middle = search::Between(all[upper - 1].size(), all[upper].size());
     const bool known = std::find(more.begin(), more.end(), middle) != more.end();
-    if (middle != 0 && !known) more.push_back(middle);
+    // What is there already is refused.
+    if (middle != 0 && !known && !HasPoint(*table, middle)) more.push_back(middle);
   };
   // The steps before this wave, where it shows them to be wrong.
   const auto seen = [&](const v1::RangePoint& p) { return p.tuned() || p.wave() < wave; };
@@ -267,10 +280,32 @@ void CountSizes(const v1::RangeTable& table, int* done, int* total) {
       ++*total;
       *done += !point.winner().empty() || !point.failure().empty();
     }
+    if (point.refused()) continue;
     *total += 2;
     *done += !point.times().empty();
     *done += point.dispatched_ns() > 0;
   }
+}
+
+double ShareDone(const v1::RangeTable& table, double weight, double tuning) {
+  int done = 0, total = 0, tuned = 0, known = 0;
+  CountSizes(table, &done, &total);
+  for (const v1::RangePoint& point : table.points()) {
+    tuned += point.tuned();
+    known += point.tuned() && (!point.winner().empty() || !point.failure().empty());
+  }
+  // Before the comparison begins the sizes between are not there yet.
+  const double all = total + (weight - 1) * tuned + (known < tuned ? 2.0 * (tuned - 1) : 0);
+  return all > 0 ? (done + (weight - 1) * known + weight * tuning) / all : 0;
+}
+
+std::string RefusedText(const v1::ShapeRange& range, const v1::RangeTable& table) {
+  std::vector<std::string> sizes;
+  for (const v1::RangePoint& point : table.points()) {
+    if (point.refused()) sizes.push_back(absl::StrCat(range.name(), "=", point.size()));
+  }
+  if (sizes.empty()) return "";
+  return absl::StrCat("the kernel does not take ", absl::StrJoin(sizes, ", "));
 }
 
 std::string SlowerText(const v1::RangeTable& table) {
@@ -282,7 +317,7 @@ std::string SlowerText(const v1::RangeTable& table) {
   }
   if (slower.empty()) return "";
   std::string text = absl::StrCat("slower than the best single config at ", slower.size(), " of ",
-                                  table.points_size(), " sizes: ");
+                                  Some(table, [](const auto&) { return true; }).size(), " sizes: ");
   for (size_t i = 0; i < slower.size(); ++i) absl::StrAppend(&text, i > 0 ? ", " : "", slower[i]);
   return text;
 }

@@ -55,6 +55,9 @@ inline bool ProvedSlower(const v1::RangePoint& point) { return point.ratio_low()
 // void. False when nothing changes by that.
 bool Mend(const v1::ShapeRange& range, v1::RangeTable* table);
 
+// The kernel does not take this size: nothing is asked of it any more, and no step ends there.
+void Refuse(int64_t size, const std::string& why, v1::RangeTable* table);
+
 // Takes a config that failed at some size out of the comparison.
 void Drop(const std::string& config, const std::string& why, v1::RangeTable* table);
 
@@ -70,6 +73,13 @@ void SetDispatch(const v1::ShapeRange& range, v1::RangeTable* table);
 
 // How far it is: sizes done of all that are known of, over all phases.
 void CountSizes(const v1::RangeTable& table, int* done, int* total);
+
+// The share of its work that is done, where to tune for a size is as much as `weight` other
+// measurements, and `tuning` of such are done besides in parts.
+double ShareDone(const v1::RangeTable& table, double weight, double tuning);
+
+// "the kernel does not take M=362, M=724"; empty: it takes all.
+std::string RefusedText(const v1::ShapeRange& range, const v1::RangeTable& table);
 
 // "slower than the best single config at 1 of 17 sizes: M=96 (1.02 times)"; empty: nowhere.
 std::string SlowerText(const v1::RangeTable& table);

@@ -5,6 +5,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "coordinator/core/core_impl.h"
 #include "coordinator/core/identity.h"
 #include "coordinator/core/range.h"
@@ -23,6 +24,7 @@ RangeStep StepOf(v1::SweepStatusRow::Phase phase) {
 }
 
 bool Known(const v1::RangePoint& point, RangeStep step) {
+  if (point.refused()) return true;
   switch (step) {
     case RangeStep::kTune:
       return !point.tuned() || !point.winner().empty() || !point.failure().empty();
@@ -136,9 +138,20 @@ void Core::Impl::StartAtSize(const PendingSubmit& pending, Expanded& event) {
       range->asked.erase(pending.size);
       return;
     }
+    const std::string text(event.status.message());
+    const std::string why = text.substr(0, text.find('\n'));
+    const v1::ShapeRange& given = range->row.spec().range();
+    const bool end = pending.size == given.low() || pending.size == given.high();
     if (pending.step == RangeStep::kTune && absl::IsInvalidArgument(event.status)) {
-      const std::string text(event.status.message());
-      return NoteFailure(range, pending.size, text.substr(0, text.find('\n')));
+      return NoteFailure(range, pending.size, why);
+    }
+    if (pending.step == RangeStep::kCompare && absl::IsInvalidArgument(event.status)) {
+      // A list of configs is taken as it is, so that it is the size which the kernel does not take.
+      if (!end) return NoteRefusal(range, pending.size, why);
+      return Finish(range, v1::FAILED,
+                    absl::StrCat("the kernel does not take ", given.name(), "=", pending.size,
+                                 ", an end of the range: ", why,
+                                 ". Give ends that it takes; sizes between may be refused"));
     }
     return Finish(range, v1::FAILED,
                   absl::StrCat(AtText(range->row.spec().range(), pending.size), ": ",
@@ -216,6 +229,13 @@ void Core::Impl::NoteWinner(Sweep* range, int64_t size, const std::string& confi
 
 void Core::Impl::NoteFailure(Sweep* range, int64_t size, const std::string& why) {
   PointAt(range->status.mutable_range(), size)->set_failure(why.empty() ? "no winner" : why);
+  range->asked.erase(size);
+  range->status_dirty = range->publish = true;
+  MarkDirty(range);
+}
+
+void Core::Impl::NoteRefusal(Sweep* range, int64_t size, const std::string& why) {
+  Refuse(size, why, range->status.mutable_range());
   range->asked.erase(size);
   range->status_dirty = range->publish = true;
   MarkDirty(range);
@@ -332,7 +352,10 @@ void Core::Impl::FinishRange(Sweep* range) {
   *winner.mutable_arch() = range->row.arch();
   *winner.mutable_range() = table;
   KeepWinner(range, std::move(winner), range->tools);
-  Finish(range, v1::DONE, SlowerText(table));
+  std::vector<std::string> notes = {RefusedText(range->row.spec().range(), table),
+                                    SlowerText(table)};
+  std::erase(notes, "");
+  Finish(range, v1::DONE, absl::StrJoin(notes, "; "));
 }
 
 }  // namespace kiln::core

@@ -77,6 +77,10 @@ struct Cand {
     const auto& measurements = row.candidate().measurements();
     return measurements.empty() ? 0 : measurements.rbegin()->median_ns();
   }
+  int samples() const {  // behind it
+    const auto& measurements = row.candidate().measurements();
+    return measurements.empty() ? 0 : measurements.rbegin()->samples_ns_size();
+  }
 };
 
 struct Sweep {

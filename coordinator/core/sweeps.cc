@@ -616,11 +616,17 @@ void Core::Impl::StartRound(Sweep* sweep) {
     return Finish(sweep, v1::FAILED, FailureText(*sweep));
   }
   std::vector<search::Lap> laps;
-  for (int ordinal : in) laps.push_back({ordinal, sweep->cands[ordinal].median_ns()});
+  for (int ordinal : in) {
+    const Cand& cand = sweep->cands[ordinal];
+    laps.push_back({ordinal, cand.median_ns(), cand.samples()});
+  }
   const bool last = sweep->status.budget_spent() || sweep->status.round() >= kMaxRounds;
   search::RacePlan plan = search::PlanRound(last ? kMaxRounds : sweep->status.round(), laps,
                                             options_.screen_samples, options_.max_finalists);
-  if (sweep->compares()) plan = {true, in, 0};
+  if (sweep->compares()) {
+    plan.finals = true;
+    plan.survivors = in;
+  }
   const std::set<int> keep(plan.survivors.begin(), plan.survivors.end());
   for (int ordinal : in) {
     if (keep.count(ordinal) > 0) continue;
@@ -633,7 +639,7 @@ void Core::Impl::StartRound(Sweep* sweep) {
     return AdvanceFinals(sweep);
   }
   sweep->status.set_phase(v1::SweepStatusRow::RACE);
-  sweep->status.set_round(sweep->status.round() + 1);
+  sweep->status.set_round(plan.round);
   AdvanceRace(sweep);
 }
 

@@ -26,9 +26,12 @@ std::string RoundName(const Sweep& sweep, int compiled) {
   }
 }
 
-double SecondsLeft(int settled, int total, double elapsed) {
-  if (settled == 0 || total == 0) return -1;
-  return elapsed / settled * std::max(0, total - settled);
+// A comparison of a range takes about as long as this many candidates of a sweep do.
+constexpr double kOfAComparison = 8;
+constexpr double kMostWeight = 16;
+
+double SecondsLeft(double share, double elapsed) {
+  return share > 0 ? elapsed / share * std::max(0.0, 1 - share) : -1;
 }
 
 }  // namespace
@@ -67,6 +70,23 @@ std::string Core::Impl::WaitReason(const Sweep& sweep) const {
   return sweep.status.message();
 }
 
+// Of the work that a range is known to need; to tune for a size is many measurements of its kind.
+double Core::Impl::ShareOfRange(const Sweep& sweep) const {
+  const v1::SweepSpec& spec = sweep.row.spec();
+  const int candidates = spec.max_candidates() > 0 ? spec.max_candidates() : spec.top_k();
+  const double weight = std::clamp(candidates / kOfAComparison, 1.0, kMostWeight);
+  double tuning = 0;
+  for (const auto& [digest, size] : sweep.at_size) {
+    auto part = sweeps_.find(digest);
+    if (part == sweeps_.end() || part->second->compares() || part->second->proposals == 0) continue;
+    const auto& counts = part->second->counts;
+    const int settled =
+        counts[v1::CANDIDATE_DONE] + counts[v1::CANDIDATE_FAILED] + counts[v1::SKIPPED];
+    tuning += static_cast<double>(settled) / part->second->proposals;
+  }
+  return ShareDone(sweep.status.range(), weight, tuning);
+}
+
 v1::SweepProgress Core::Impl::Progress(const Sweep& sweep) const {
   v1::SweepProgress out;
   const auto& counts = sweep.counts;
@@ -98,7 +118,10 @@ v1::SweepProgress Core::Impl::Progress(const Sweep& sweep) const {
   const double elapsed = sweep.elapsed_seconds(now_.mono_ns);
   out.set_elapsed_seconds(elapsed);
   const int settled = out.done() + out.failed() + out.skipped();
-  out.set_estimated_seconds_left(sweep.terminal() ? 0 : SecondsLeft(settled, total, elapsed));
+  const double share = sweep.row.spec().has_range() ? ShareOfRange(sweep)
+                       : total > 0                  ? static_cast<double>(settled) / total
+                                                    : 0;
+  out.set_estimated_seconds_left(sweep.terminal() ? 0 : SecondsLeft(share, elapsed));
   out.set_round(RoundName(sweep, out.compiled() + out.profiling() + out.done()));
   out.set_message(sweep.terminal() ? sweep.status.message() : WaitReason(sweep));
   return out;

@@ -46,8 +46,8 @@ int BreakTie(const std::vector<Finalist>& finalists, const std::vector<int>& tie
   return best;
 }
 
-// Who ran to the end. The others were stopped, far behind the best of that moment: a handful of
-// samples, which neither win nor tie.
+// Who ran to the end, or nearly. The others were stopped, clearly behind the best of that moment:
+// few samples, which neither win nor tie.
 std::vector<int> Finishers(const std::vector<Finalist>& finalists) {
   size_t most = 0;
   for (const Finalist& finalist : finalists) most = std::max(most, finalist.samples_ns.size());
@@ -78,17 +78,31 @@ RacePlan PlanRound(int rounds_done, const std::vector<Lap>& laps, int screen_sam
   std::sort(sorted.begin(), sorted.end(), [](const Lap& a, const Lap& b) {
     return std::tie(a.median_ns, a.candidate) < std::tie(b.median_ns, b.candidate);
   });
-  const double keep = kKeep[std::min(rounds_done, kLastRound)];
-  for (const Lap& lap : sorted) {
-    if (lap.median_ns <= keep * sorted.front().median_ns) plan.survivors.push_back(lap.candidate);
+  const auto cut = [&] {
+    const double limit =
+        sorted.empty() ? 0 : kKeep[std::min(rounds_done, kLastRound)] * sorted.front().median_ns;
+    std::erase_if(sorted, [&](const Lap& lap) { return lap.median_ns > limit; });
+  };
+  const auto few = [&] {
+    return static_cast<int>(sorted.size()) <= (rounds_done == 0 ? kFewEnough : max_finalists);
+  };
+  const auto known = [&] {
+    return std::all_of(sorted.begin(), sorted.end(), [&](const Lap& lap) {
+      return lap.samples >= screen_samples << (rounds_done + 1);
+    });
+  };
+  cut();
+  while (!few() && rounds_done + 1 < kLastRound && known()) {
+    ++rounds_done;
+    cut();
   }
-  const int left = static_cast<int>(plan.survivors.size());
-  plan.finals =
-      rounds_done >= kLastRound || left <= (rounds_done == 0 ? kFewEnough : max_finalists);
+  for (const Lap& lap : sorted) plan.survivors.push_back(lap.candidate);
+  plan.finals = rounds_done >= kLastRound || few();
   if (plan.finals) {
-    plan.survivors.resize(std::min(left, max_finalists));
+    plan.survivors.resize(std::min<size_t>(sorted.size(), max_finalists));
   } else {
-    plan.samples = screen_samples << (rounds_done + 1);
+    plan.round = rounds_done + 1;
+    plan.samples = screen_samples << plan.round;
   }
   return plan;
 }

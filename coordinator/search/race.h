@@ -14,17 +14,21 @@ namespace kiln::search {
 struct Lap {
   int candidate = 0;     // the caller's index
   double median_ns = 0;  // of the latest round
+  int samples = 0;       // behind it; 0 = unknown
 };
 
 struct RacePlan {
   bool finals = false;
   std::vector<int> survivors;  // fastest first; ties by index
   int samples = 0;             // that each survivor should collect (races only)
+  int round = 0;               // of the race, from 1 (races only)
 };
 
 // What follows after `rounds_done` race rounds (0: only the screen) over the laps of all that are
 // still in. Survivors are within 1.5x, then 1.1x, then 1.03x of the best, so that a screen of few
-// samples throws nothing close away; finals start as soon as few enough are left.
+// samples throws nothing close away; finals start as soon as few enough are left. The first round
+// is skipped when all who would run in it have as many samples as it asks for already: short
+// launches are screened with more.
 RacePlan PlanRound(int rounds_done, const std::vector<Lap>& laps, int screen_samples,
                    int max_finalists);
 

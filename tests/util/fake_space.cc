@@ -150,6 +150,13 @@ absl::StatusOr<search::Expansion> FakeExpander::Expand(const v1::SweepSpec& spec
       return absl::InvalidArgumentError(absl::StrCat("no config is legal at M=", size));
     }
   }
+  int64_t at = 0;
+  if (const auto found = spec.runtime_values().find("M"); found != spec.runtime_values().end()) {
+    (void)absl::SimpleAtoi(found->second, &at);
+  }
+  if (at % model_.multiples_of != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("M=", at, " is no multiple"));
+  }
   out.kernel_digest = Sha256Hex(absl::StrCat("kernel|", spec.kernel_source(), spec.template_()));
   out.inputs.set_kernel_source(spec.kernel_source());
   out.inputs.set_entry(spec.entry());

@@ -41,6 +41,7 @@ struct SpaceModel {
   // and those that are small in one tend to be large in the other.
   double wrong_above = 0;                  // share that is wrong at sizes above 100
   std::vector<int64_t> no_config_at = {};  // sizes at which no config is legal
+  int64_t multiples_of = 1;                // sizes that the kernel takes, whatever the config
 };
 
 class FakeSpace {

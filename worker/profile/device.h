@@ -86,8 +86,15 @@ class Device {
   // measurement's record; may be empty.
   virtual std::string Conditions() { return ""; }
 
-  // Looked at between candidates.
-  virtual DeviceHealth Examine() { return {}; }
+  // What candidates need on it: untimed launches before the first that counts, at most, and seconds
+  // of quiet after another one ran.
+  virtual int warm_up_launches() const { return 10; }
+  virtual double settle_seconds() const { return 0; }
+
+  // What the system reported since the last call; told once. Cheap: asked after every candidate.
+  virtual DeviceHealth Faults() { return {}; }
+  // The same, and whether it is as fast as it was; takes its time.
+  virtual DeviceHealth Examine() { return Faults(); }
   // Who else uses the device now: "process 4711"; empty = nobody, or the system does not say.
   virtual std::vector<std::string> Company() { return {}; }
 };

@@ -77,6 +77,7 @@ absl::StatusOr<std::vector<Sample>> FakeDevice::Time(LoadedKernel* kernel,
   const FakeKernel* fake = static_cast<FakeKernel*>(kernel);
   const Script& script = fake->script;
   std::vector<Sample> samples;
+  batches_.push_back(static_cast<int>(launches.size()));
   for (const LaunchArguments& arguments : launches) {
     KILN_RETURN_IF_ERROR(Launch(kernel, arguments));
     timed_.push_back(fake->name);

@@ -32,15 +32,19 @@ class FakeDevice : public Device {
   // The kernel of bundles with this name.
   void Define(const std::string& name, Script script) { scripts_[name] = std::move(script); }
   void set_cache_bytes(int64_t bytes) { cache_bytes_ = bytes; }
+  void set_warm_up_launches(int launches) { warm_up_launches_ = launches; }
   // Allocations beyond this sum fail.
   void set_memory_bytes(int64_t bytes) { memory_bytes_ = bytes; }
 
-  // What Examine() and Company() say; by default nothing.
+  // What Faults(), Examine() and Company() say; by default nothing.
+  std::function<DeviceHealth()> faults;
   std::function<DeviceHealth()> examine;
   std::function<std::vector<std::string>()> company;
 
   // Names of the kernels in the order in which Time() ran them.
   const std::vector<std::string>& timed() const { return timed_; }
+  // How many launches each call of Time() was given.
+  const std::vector<int>& batches() const { return batches_; }
   // First addresses of the launches that Time() ran.
   const std::vector<void*>& timed_addresses() const { return timed_addresses_; }
   int launches() const { return launches_; }
@@ -49,6 +53,7 @@ class FakeDevice : public Device {
   std::string name() const override { return "fake"; }
   int64_t cache_bytes() const override { return cache_bytes_; }
   double cache_turns() const override { return 2; }
+  int warm_up_launches() const override { return warm_up_launches_; }
   absl::StatusOr<std::unique_ptr<LoadedKernel>> Load(const v1::ArtifactBundle& bundle,
                                                      int threads) override;
   absl::StatusOr<void*> Allocate(int64_t bytes) override;
@@ -61,7 +66,8 @@ class FakeDevice : public Device {
   absl::Status Launch(LoadedKernel* kernel, const LaunchArguments& arguments) override;
   absl::StatusOr<std::vector<Sample>> Time(LoadedKernel* kernel,
                                            absl::Span<const LaunchArguments> launches) override;
-  DeviceHealth Examine() override { return examine ? examine() : DeviceHealth(); }
+  DeviceHealth Faults() override { return faults ? faults() : DeviceHealth(); }
+  DeviceHealth Examine() override { return examine ? examine() : Faults(); }
   std::vector<std::string> Company() override {
     return company ? company() : std::vector<std::string>();
   }
@@ -69,11 +75,13 @@ class FakeDevice : public Device {
  private:
   Rng random_;
   int64_t cache_bytes_ = 0;
+  int warm_up_launches_ = 10;
   int64_t memory_bytes_ = int64_t{1} << 40;
   int64_t allocated_ = 0;
   int launches_ = 0;
   std::map<std::string, Script> scripts_;
   std::vector<std::string> timed_;
+  std::vector<int> batches_;
   std::vector<void*> timed_addresses_;
 };
 

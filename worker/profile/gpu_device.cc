@@ -85,6 +85,8 @@ class GpuDevice : public Device {
   std::string name() const override { return absl::StrCat("gpu", options_.ordinal); }
   int64_t cache_bytes() const override { return cache_bytes_; }
   double cache_turns() const override { return 3; }
+  // The first loads the module; nothing on the host has to wake or to settle.
+  int warm_up_launches() const override { return 3; }
   absl::StatusOr<std::unique_ptr<LoadedKernel>> Load(const v1::ArtifactBundle& bundle,
                                                      int threads) override;
   absl::StatusOr<void*> Allocate(int64_t bytes) override;
@@ -100,6 +102,7 @@ class GpuDevice : public Device {
   absl::StatusOr<std::map<std::string, double>> Count(
       LoadedKernel* kernel, absl::Span<const LaunchArguments> launches) override;
   std::string Conditions() override;
+  DeviceHealth Faults() override;
   DeviceHealth Examine() override;
   std::vector<std::string> Company() override;
 
@@ -271,7 +274,7 @@ absl::StatusOr<std::vector<double>> GpuDevice::TimeCanary(int launches) {
   return times;
 }
 
-DeviceHealth GpuDevice::Examine() {
+DeviceHealth GpuDevice::Faults() {
   DeviceHealth health;
   std::vector<std::string> own, others;
   if (monitor_ != nullptr) {
@@ -281,6 +284,11 @@ DeviceHealth GpuDevice::Examine() {
   }
   health.broken = absl::StrJoin(own, ", ");
   health.tainted = absl::StrJoin(others, ", ");
+  return health;
+}
+
+DeviceHealth GpuDevice::Examine() {
+  DeviceHealth health = Faults();
   if (!health.broken.empty() || canary_ == nullptr) return health;
   const absl::StatusOr<std::string> drift = canary_->Look();
   health.broken = drift.ok() ? *drift : std::string(drift.status().message());

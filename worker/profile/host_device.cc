@@ -67,6 +67,8 @@ class HostDevice : public Device {
   std::string name() const override { return "cpu"; }
   int64_t cache_bytes() const override { return cache_bytes_; }
   double cache_turns() const override { return 2; }
+  // The threads of the candidate before spin about 50 us before they sleep.
+  double settle_seconds() const override { return 200e-6; }
 
   absl::StatusOr<std::unique_ptr<LoadedKernel>> Load(const v1::ArtifactBundle& bundle,
                                                      int threads) override {

@@ -20,7 +20,6 @@ constexpr int kCountedLaunches = 32;  // before inputs come again
 constexpr int kMaxCopies = 4096;
 
 constexpr double kWarmUpNs = 10e6;
-constexpr int kWarmUpLaunches = 10;
 
 constexpr double kScreenNs = 5e6;   // least kernel time of a screen or a race
 constexpr double kPlentyNs = 60e6;  // a sample; with this much in all, fewer samples do
@@ -30,12 +29,16 @@ constexpr int kScreenRetries = 2;  // the same, once there is enough kernel time
 constexpr double kScreenWallSeconds = 15;
 constexpr double kOutRaced = 3;
 constexpr int kOutRacedSamples = 2;
+constexpr double kHopeless = 1.65;  // the coordinator keeps those within 1.5
 
 constexpr double kTurnNs = 1e6;  // a turn of the finals holds about this much kernel time
 constexpr int kMaxTurnLaunches = 16;
-constexpr auto kSettle = std::chrono::microseconds(200);
 constexpr double kBeaten = 1.1;
 constexpr int kBeatenSamples = 5;
+constexpr double kOutdone = 1.005;  // where only the winner counts: surely slower than that
+constexpr size_t kOutdoneRounds = 24;
+constexpr double kSureErrors = 4;    // standard errors
+constexpr double kClockStepNs = 64;  // two steps of a GPU's timestamps
 constexpr double kWallPerKernelSecond = 10;
 constexpr size_t kLookEvery = 8;  // rounds between two looks at the statistics
 
@@ -49,6 +52,12 @@ double Fastest(const std::vector<Sample>& samples) {
   double fastest = std::numeric_limits<double>::infinity();
   for (const Sample& sample : samples) fastest = std::min(fastest, sample.ns);
   return fastest;
+}
+
+// How many more launches take `left_ns`, after `done` that took `ns`; one where none is done.
+int LaunchesFor(double left_ns, int done, double ns, int most) {
+  if (done == 0 || ns <= 0) return 1;
+  return static_cast<int>(std::clamp(std::ceil(left_ns * done / ns), 1.0, double(most)));
 }
 
 // More than half marked: then the machine is like that, and all stay.
@@ -94,6 +103,7 @@ struct Meter::Racer {
   const Contestant* contestant = nullptr;
   absl::Status status;
   std::vector<Sample> samples;
+  std::vector<double> turns;  // mean of each, without what disturbed it
   double seconds = 0;
   bool beaten = false;
   bool running() const { return status.ok() && !beaten; }
@@ -131,10 +141,13 @@ absl::StatusOr<std::map<std::string, double>> Meter::Count(const Contestant& con
 
 absl::Status Meter::WarmUp(const Contestant& contestant) {
   const StageClock::Within warming(stages_, "warmup");
+  const int most = device_->warm_up_launches();
   double ns = 0;
-  for (int i = 0; i < kWarmUpLaunches && ns < kWarmUpNs; ++i) {
-    KILN_ASSIGN_OR_RETURN(std::vector<Sample> samples, Take(contestant, 1));
-    ns += samples[0].ns;
+  // The first by itself tells how long one takes.
+  for (int done = 0, batch = 1; done < most && ns < kWarmUpNs; done += batch) {
+    batch = LaunchesFor(kWarmUpNs - ns, done, ns, most - done);
+    KILN_ASSIGN_OR_RETURN(const std::vector<Sample> samples, Take(contestant, batch));
+    ns += SumNs(samples);
   }
   return absl::OkStatus();
 }
@@ -156,12 +169,19 @@ absl::StatusOr<Timing> Meter::Screen(const Contestant& contestant, int samples, 
     if (count >= samples * (ns >= kScreenNs ? kScreenRetries : kScreenGrowth)) break;
     if (count >= kOutRacedSamples) {
       if (SecondsSince(begin) >= kScreenWallSeconds) break;
-      timing.out_raced = best_ns > 0 && Fastest(taken) > kOutRaced * best_ns;
+      const double limit = kept >= samples ? kHopeless : kOutRaced;
+      timing.out_raced = best_ns > 0 && Fastest(taken) > limit * best_ns;
       if (timing.out_raced) break;
     }
     // One by one until the time of a launch is known, then in batches without a look between.
     bool single = count < kOutRacedSamples || ns > kScreenNs;
-    int batch = single ? 1 : std::clamp(samples - kept, 1, kMaxTurnLaunches);
+    int batch = 1;
+    if (!single && kept < samples) {
+      batch = std::min(samples - kept, kMaxTurnLaunches);
+    } else if (!single) {
+      batch = LaunchesFor(kScreenNs - ns, count, ns,
+                          std::min(samples * kScreenGrowth - count, kMaxTurnLaunches));
+    }
     KILN_ASSIGN_OR_RETURN(std::vector<Sample> more, Take(contestant, batch));
     ns += SumNs(more);
     taken.insert(taken.end(), more.begin(), more.end());
@@ -174,17 +194,21 @@ absl::StatusOr<Timing> Meter::Screen(const Contestant& contestant, int samples, 
   return timing;
 }
 
-void Meter::Turn(Racer* racer, int launches, bool wake) {
+void Meter::Turn(Racer* racer, int launches) {
   Clock::time_point begin = Clock::now();
   touch_(racer->contestant->config);
   // The threads of the candidate before must have gone to sleep, and those of this one be awake.
-  std::this_thread::sleep_for(kSettle);
-  absl::StatusOr<std::vector<Sample>> samples = std::vector<Sample>();
-  if (wake) samples = Take(*racer->contestant, 1);
-  if (samples.ok()) samples = Take(*racer->contestant, launches);
+  std::this_thread::sleep_for(std::chrono::duration<double>(device_->settle_seconds()));
+  const int wake = launches > 1 ? 1 : 0;
+  const absl::StatusOr<std::vector<Sample>> samples = Take(*racer->contestant, wake + launches);
   racer->status = samples.status();
   if (samples.ok()) {
-    racer->samples.insert(racer->samples.end(), samples->begin(), samples->end());
+    const std::vector<Sample> own(samples->begin() + wake, samples->end());
+    racer->samples.insert(racer->samples.end(), own.begin(), own.end());
+    std::vector<Sample> calm = own;
+    std::erase_if(calm, [](const Sample& sample) { return sample.disturbed; });
+    if (calm.empty()) calm = own;
+    racer->turns.push_back(SumNs(calm) / static_cast<double>(calm.size()));
   }
   racer->seconds += SecondsSince(begin);
 }
@@ -210,6 +234,24 @@ void Meter::DropBeaten(std::vector<Racer>* racers) const {
   }
 }
 
+// Those whose turns say that they are slower than the best, round for round.
+void Meter::DropOutdone(std::vector<Racer>* racers) const {
+  const Racer* best = nullptr;
+  double best_ns = 0;
+  for (const Racer& racer : *racers) {
+    if (!racer.running() || racer.turns.size() < kOutdoneRounds) continue;
+    const double ns = Median(racer.turns);
+    if (best != nullptr && ns >= best_ns) continue;
+    best = &racer;
+    best_ns = ns;
+  }
+  for (Racer& racer : *racers) {
+    if (best == nullptr || &racer == best || !racer.running()) continue;
+    racer.beaten = Median(racer.turns) > best_ns + kClockStepNs &&
+                   LeastRatio(racer.turns, best->turns, kSureErrors) > kOutdone;
+  }
+}
+
 bool Meter::AllDone(const std::vector<Racer>& racers, double wall_seconds) const {
   StopRule rule;
   rule.min_samples = policy_.min_samples();
@@ -226,7 +268,8 @@ bool Meter::AllDone(const std::vector<Racer>& racers, double wall_seconds) const
   });
 }
 
-std::vector<absl::StatusOr<Timing>> Meter::Finals(absl::Span<const Contestant> contestants) {
+std::vector<absl::StatusOr<Timing>> Meter::Finals(absl::Span<const Contestant> contestants,
+                                                  bool one_winner) {
   const StageClock::Within measuring(stages_, "measure");
   Clock::time_point begin = Clock::now();
   std::vector<Racer> racers(contestants.size());
@@ -246,15 +289,21 @@ std::vector<absl::StatusOr<Timing>> Meter::Finals(absl::Span<const Contestant> c
   for (size_t round = 0; !AllDone(racers, SecondsSince(rounds_begin)); ++round) {
     for (size_t i = 0; i < racers.size(); ++i) {
       Racer& racer = racers[(i + round) % racers.size()];
-      if (racer.running()) Turn(&racer, launches, launches > 1);
+      if (racer.running()) Turn(&racer, launches);
     }
     if (round < kLookEvery || round % kLookEvery == 0) DropBeaten(&racers);
+    if (one_winner && round % kLookEvery == 0) DropOutdone(&racers);
   }
   // A sample that one candidate drops is dropped for all, so that indices stay paired; but one that
-  // is beaten is out of it, and has too few to lose those of others.
+  // was beaten early is out of it, and has too few to lose those of others.
+  size_t most = 0;
+  for (const Racer& racer : racers) most = std::max(most, racer.samples.size());
+  const auto alone = [&](const Racer& racer) {
+    return racer.beaten && racer.samples.size() * 2 < most;
+  };
   std::vector<bool> together;
   for (const Racer& racer : racers) {
-    if (racer.beaten) continue;
+    if (alone(racer)) continue;
     const std::vector<bool> own = MarkDropped(racer.samples);
     together.resize(std::max(together.size(), own.size()), false);
     for (size_t i = 0; i < own.size(); ++i) together[i] = together[i] || own[i];
@@ -270,7 +319,8 @@ std::vector<absl::StatusOr<Timing>> Meter::Finals(absl::Span<const Contestant> c
     }
     Timing timing;
     std::vector<double> events;
-    std::vector<bool> dropped = racer.beaten ? MarkDropped(racer.samples) : together;
+    std::vector<bool> dropped = alone(racer) ? MarkDropped(racer.samples) : together;
+    dropped.resize(racer.samples.size());
     KeepHalf(&dropped);
     for (size_t i = 0; i < racer.samples.size(); ++i) {
       if (dropped[i]) continue;

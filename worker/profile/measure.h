@@ -45,7 +45,7 @@ struct Timing {
   double events_ns = 0;  // median of Sample::events_ns, of the same samples
   int dropped = 0;
   double seconds = 0;      // wall time of the whole measurement, warm-up included
-  bool out_raced = false;  // stopped early: far slower than the best
+  bool out_raced = false;  // stopped early: slower than the best
   std::string conditions;  // what the device says of the time (Device::Conditions)
 };
 
@@ -61,14 +61,16 @@ class Meter {
 
   // One candidate by itself, `samples` launches and at least a few milliseconds of kernel time.
   // best_ns > 0: stops as out-raced when even the fastest of the first samples is kOutRaced times
-  // slower.
+  // slower, or that of `samples` by more than any screen lets pass.
   absl::StatusOr<Timing> Screen(const Contestant& contestant, int samples, double best_ns);
 
   // All candidates interleaved, one turn each a round, the order rotated by one each round. A
   // disturbed sample drops its round for everybody, so that the i-th samples of all candidates are
-  // from the same round. A candidate that is clearly beaten gets no further turns. An error of one
-  // candidate is its own entry; a failing device fails all.
-  std::vector<absl::StatusOr<Timing>> Finals(absl::Span<const Contestant> contestants);
+  // from the same round. A candidate that is clearly beaten gets no further turns; where only the
+  // winner counts, `one_winner`, one that is beaten by little but beyond doubt neither. An error of
+  // one candidate is its own entry; a failing device fails all.
+  std::vector<absl::StatusOr<Timing>> Finals(absl::Span<const Contestant> contestants,
+                                             bool one_winner = false);
 
   // Hardware counters of a launch, after times were taken; inputs rotate as they do for those.
   absl::StatusOr<std::map<std::string, double>> Count(const Contestant& contestant);
@@ -79,9 +81,10 @@ class Meter {
   absl::Status WarmUp(const Contestant& contestant);
   std::vector<LaunchArguments> NextLaunches(const Contestant& contestant, int count);
   absl::StatusOr<std::vector<Sample>> Take(const Contestant& contestant, int count);
-  void Turn(Racer* racer, int launches, bool wake);
+  void Turn(Racer* racer, int launches);
   int LaunchesPerTurn(const std::vector<Racer>& racers) const;
   void DropBeaten(std::vector<Racer>* racers) const;
+  void DropOutdone(std::vector<Racer>* racers) const;
   bool AllDone(const std::vector<Racer>& racers, double wall_seconds) const;
 
   Device* const device_;

@@ -23,6 +23,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double kCountingSeconds = 0.3;  // for hardware counters of the finalists
+constexpr double kSoundSeconds = 0.1;     // that what was measured waits for a look at the device
 constexpr int kScreenSamples = 5;
 constexpr int kRaceSamples = 20;
 constexpr double kMegabyte = 1e6;
@@ -114,6 +115,7 @@ struct Runner::Entry {
   double setup_seconds = 0;
   double check_seconds = 0;
   std::string check_summary;
+  bool out_raced = false;
   bool alive() const { return !result.has_failure(); }
   void Fail(v1::Failure failure) {
     result.clear_measurement();
@@ -280,7 +282,7 @@ void Runner::FillMeasurement(const v1::ProfileRequest& request, const Timing& ti
                     plan.reached ? " MB)" : " MB: not reached)");
   }
   if (!timing.conditions.empty()) absl::StrAppend(&conditions, "; ", timing.conditions);
-  if (timing.out_raced) conditions += "; stopped early, far behind the best";
+  if (timing.out_raced) conditions += "; stopped early, clearly behind the best";
   out->set_conditions(conditions);
 }
 
@@ -320,40 +322,64 @@ bool Runner::WaitUntilAlone(const std::string& next, v1::ProfileEvent* last) {
   return true;
 }
 
-// A fault of the device costs no candidate anything but its measurement; one that some program made
-// while a single candidate ran is taken for that candidate's. False: it ends the request.
-bool Runner::Healthy(std::vector<Entry*> entries, v1::ProfileEvent* last) {
+DeviceHealth Runner::LookAt(bool with_time) {
   const StageClock::Within looking(&stages_, "health");
-  const DeviceHealth health = device_->Examine();
+  return with_time ? device_->Examine() : device_->Faults();
+}
+
+// A fault of the device costs no candidate anything but its measurement, and all that was measured
+// `since` the last look; one that some program made while a single candidate ran, `alone`, is taken
+// for that candidate's. False: it ends the request.
+bool Runner::Sound(const DeviceHealth& health, Entry* alone,
+                   const std::vector<v1::CandidateResult*>& since, v1::ProfileEvent* last) {
   if (health.broken.empty() && health.tainted.empty()) return true;
-  const std::string what = absl::StrCat(device_->name(), ": ", health.broken,
-                                        health.broken.empty() ? "" : "; ", health.tainted);
-  const bool blame = health.broken.empty() && entries.size() == 1;
-  for (Entry* entry : entries) {
-    if (blame) {
-      if (!entry->alive()) continue;
-      entry->Fail(MakeFailure(v1::Failure::RUN,
+  if (health.broken.empty() && alone != nullptr) {
+    if (alone->alive()) {
+      alone->Fail(MakeFailure(v1::Failure::RUN,
                               absl::AbortedError(absl::StrCat(
                                   health.tainted, " on ", device_->name(),
                                   " while it was checked and timed: that does not count"))));
-      continue;
     }
-    entry->result.clear_measurement();
-    entry->result.clear_failure();
-    entry->result.set_not_run(true);
+    return true;
+  }
+  for (v1::CandidateResult* result : since) {
+    result->clear_measurement();
+    result->clear_failure();
+    result->set_not_run(true);
   }
   if (!health.broken.empty()) {
     last->set_quarantined(health.broken);
-  } else if (!blame) {
-    last->set_unavailable(absl::StrCat(what, " during the finals: they do not count"));
+  } else {
+    last->set_unavailable(absl::StrCat(device_->name(), ": ", health.tainted,
+                                       ": what was measured meanwhile does not count"));
   }
-  return blame;
+  return false;
 }
 
+// The look at the device's time costs about as much as a screen, so that several candidates share
+// one; none is reported before it.
 v1::ProfileEvent Runner::RunAlone(const v1::ProfileRequest& request, const Emit& emit) {
   v1::ProfileEvent last;
   last.set_done(true);
-  for (const v1::ProfileCandidate& candidate : request.candidates()) {
+  std::vector<v1::CandidateResult> held;
+  const auto report = [&] {
+    for (v1::CandidateResult& result : held) {
+      v1::ProfileEvent event;
+      *event.mutable_result() = std::move(result);
+      emit(event);
+    }
+    held.clear();
+  };
+  const auto look = [&](bool with_time, Entry* alone) {
+    std::vector<v1::CandidateResult*> since;
+    for (v1::CandidateResult& result : held) since.push_back(&result);
+    if (alone != nullptr) since.push_back(&alone->result);
+    return Sound(LookAt(with_time), alone, since, &last);
+  };
+  Clock::time_point looked = Clock::now();
+  bool sound = true;
+  for (int i = 0; sound && i < request.candidates_size(); ++i) {
+    const v1::ProfileCandidate& candidate = request.candidates(i);
     if (!WaitUntilAlone(candidate.config(), &last)) break;
     Entry entry;
     LoadEntry(request, candidate, &entry);
@@ -363,12 +389,15 @@ v1::ProfileEvent Runner::RunAlone(const v1::ProfileRequest& request, const Emit&
     }
     if (entry.alive()) CheckEntry(request, &entry);
     if (entry.alive()) ScreenEntry(request, &entry);
-    const bool healthy = Healthy({&entry}, &last);
-    v1::ProfileEvent event;
-    *event.mutable_result() = std::move(entry.result);
-    emit(event);
-    if (!healthy) break;
+    const bool due = i + 1 == request.candidates_size() || SecondsSince(looked) >= kSoundSeconds;
+    sound = look(due, &entry);
+    held.push_back(std::move(entry.result));
+    if (!due) continue;
+    report();
+    looked = Clock::now();
   }
+  if (sound && !held.empty()) look(true, nullptr);
+  report();
   return last;
 }
 
@@ -378,6 +407,7 @@ void Runner::FinishFinalist(const v1::ProfileRequest& request, const absl::Statu
     entry->Fail(MakeFailure(v1::Failure::RUN, timing.status()));
     return;
   }
+  entry->out_raced = timing->out_raced;
   FillMeasurement(request, *timing, entry);
   const StageClock::Within checking(&stages_, "check");
   Touch(entry->config);
@@ -390,6 +420,7 @@ void Runner::FinishFinalist(const v1::ProfileRequest& request, const absl::Statu
 }
 
 // In launches of their own, when all times are taken; the fastest first, as long as there is time.
+// Who was stopped cannot be the winner.
 void Runner::CountFinalists(std::vector<Entry*> finalists) {
   std::erase_if(finalists, [](const Entry* entry) {
     return !entry->alive() || !entry->result.has_measurement();
@@ -400,6 +431,10 @@ void Runner::CountFinalists(std::vector<Entry*> finalists) {
   const Clock::time_point begin = Clock::now();
   for (Entry* entry : finalists) {
     v1::Measurement* measurement = entry->result.mutable_measurement();
+    if (entry->out_raced) {
+      measurement->set_counters_missing("it was stopped early, clearly behind the best");
+      continue;
+    }
     if (SecondsSince(begin) > kCountingSeconds) {
       measurement->set_counters_missing("faster candidates took the time for counting");
       continue;
@@ -449,12 +484,15 @@ v1::ProfileEvent Runner::RunFinals(const v1::ProfileRequest& request, const Emit
     running.push_back(&entry);
   }
   if (!contestants.empty()) {
-    std::vector<absl::StatusOr<Timing>> timings = bench_->meter->Finals(contestants);
+    // Without a best so far they are compared with each other, and nobody wins.
+    std::vector<absl::StatusOr<Timing>> timings =
+        bench_->meter->Finals(contestants, /*one_winner=*/request.best_ns() > 0);
     for (size_t i = 0; i < running.size(); ++i) FinishFinalist(request, timings[i], running[i]);
   }
-  std::vector<Entry*> all;
-  for (Entry& entry : entries) all.push_back(&entry);
-  if (Healthy(all, &last)) CountFinalists(running);
+  std::vector<v1::CandidateResult*> all;
+  for (Entry& entry : entries) all.push_back(&entry.result);
+  Entry* alone = entries.size() == 1 ? &entries[0] : nullptr;
+  if (Sound(LookAt(true), alone, all, &last)) CountFinalists(running);
   for (Entry& entry : entries) {
     v1::ProfileEvent event;
     *event.mutable_result() = std::move(entry.result);

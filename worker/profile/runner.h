@@ -42,9 +42,10 @@ class Runner {
   Runner(Device* device, ReferenceFactory make_reference, RunnerOptions options);
   ~Runner();
 
-  // Serves one request: `started` before each time a candidate is touched, one `result` for each,
-  // `done` last; or `failure`, `quarantined` or `unavailable` when it cannot be served, or not
-  // further. With what ends it: where its seconds went.
+  // Serves one request: `started` before each time a candidate is touched, one `result` for each
+  // once the device was seen to be sound after it, `done` last; or `failure`, `quarantined` or
+  // `unavailable` when it cannot be served, or not further. With what ends it: where its seconds
+  // went.
   void Serve(const v1::ProfileRequest& request, const Emit& emit);
 
  private:
@@ -60,7 +61,9 @@ class Runner {
   // What ends the request, or `done`.
   v1::ProfileEvent RunAlone(const v1::ProfileRequest& request, const Emit& emit);
   bool WaitUntilAlone(const std::string& next, v1::ProfileEvent* last);
-  bool Healthy(std::vector<Entry*> entries, v1::ProfileEvent* last);
+  DeviceHealth LookAt(bool with_time);
+  bool Sound(const DeviceHealth& health, Entry* alone,
+             const std::vector<v1::CandidateResult*>& since, v1::ProfileEvent* last);
   void FinishFinalist(const v1::ProfileRequest& request, const absl::StatusOr<Timing>& timing,
                       Entry* entry);
   void CountFinalists(std::vector<Entry*> finalists);

@@ -80,6 +80,19 @@ std::vector<double> Undisturbed(const std::vector<Sample>& samples) {
   return kept;
 }
 
+double LeastRatio(const std::vector<double>& slow, const std::vector<double>& fast, double errors) {
+  std::vector<double> ratios;
+  for (size_t i = 0; i < std::min(slow.size(), fast.size()); ++i) {
+    if (fast[i] > 0) ratios.push_back(slow[i] / fast[i]);
+  }
+  const auto count = static_cast<double>(ratios.size());
+  const double below = std::floor((count - errors * std::sqrt(count)) / 2);
+  if (below < 0 || ratios.empty()) return 0;
+  const auto bound = ratios.begin() + static_cast<int64_t>(below);
+  std::nth_element(ratios.begin(), bound, ratios.end());
+  return *bound;
+}
+
 bool EnoughSamples(const StopRule& rule, const std::vector<Sample>& samples, double wall_seconds) {
   std::vector<double> kept = Undisturbed(samples);
   int count = static_cast<int>(kept.size());

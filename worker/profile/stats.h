@@ -44,6 +44,11 @@ std::vector<bool> MarkDropped(const std::vector<Sample>& samples);
 // The samples that MarkDropped leaves, in order.
 std::vector<double> Undisturbed(const std::vector<Sample>& samples);
 
+// A lower bound of the median of slow[i] / fast[i], whose i-th values belong together, by the sign
+// test: however the ratios are distributed, it fails as rarely as a normal value is that many
+// standard errors away. 0 where the pairs are too few to say.
+double LeastRatio(const std::vector<double>& slow, const std::vector<double>& fast, double errors);
+
 // When to stop sampling one candidate.
 struct StopRule {
   int min_samples = 10;

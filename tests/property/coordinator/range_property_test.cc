@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "absl/strings/str_cat.h"
+#include "coordinator/core/range.h"
 #include "proto/dispatch.h"
 #include "tests/util/in_process_farm.h"
 
@@ -206,6 +209,74 @@ TEST(Range, ASizeWithoutALegalConfigIsServedByTheOthers) {
   InProcessFarm none(options);
   const auto refused = none.RunSweep(RangeSpec());
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+// Sizes that the kernel does not take are left out, and the others decide; ends must be taken.
+TEST(Range, SizesThatTheKernelRefusesAreLeftOut) {
+  int refused = 0;
+  for (uint64_t seed = 1; seed <= 6; ++seed) {
+    InProcessFarm::Options options = Base(seed);
+    options.space.seed = seed;
+    options.space.multiples_of = 16;
+    InProcessFarm farm(options);
+    v1::SweepSpec spec = RangeSpec(16, 1024);
+    const auto sweep = farm.RunSweep(spec);
+    ExpectSound(farm, sweep, seed);
+    const v1::RangeTable& table = sweep->winner().range();
+    std::set<int64_t> sizes;
+    for (const v1::RangePoint& point : table.points()) {
+      EXPECT_TRUE(sizes.insert(point.size()).second) << point.size() << " is there twice";
+      EXPECT_EQ(point.refused(), point.size() % 16 != 0) << point.size();
+      if (!point.refused()) {
+        EXPECT_GT(point.dispatched_ns(), 0) << "seed " << seed << " size " << point.size();
+        continue;
+      }
+      ++refused;
+      EXPECT_THAT(point.failure(), ::testing::HasSubstr("is no multiple"));
+      EXPECT_TRUE(point.times().empty());
+      EXPECT_THAT(sweep->summary().progress().message(),
+                  ::testing::HasSubstr(absl::StrCat("M=", point.size())));
+    }
+    EXPECT_EQ(sweep->summary().progress().done(), sweep->summary().progress().total());
+  }
+  EXPECT_GT(refused, 6);
+  for (const auto& [low, high] : {std::pair{17, 1024}, std::pair{16, 1023}}) {
+    InProcessFarm::Options options = Base(1);
+    options.space.multiples_of = 16;
+    InProcessFarm farm(options);
+    const auto sweep = farm.RunSweep(RangeSpec(low, high));
+    ASSERT_TRUE(sweep.ok()) << sweep.status();
+    EXPECT_EQ(sweep->summary().progress().state(), v1::FAILED);
+    EXPECT_THAT(
+        sweep->summary().progress().message(),
+        ::testing::HasSubstr(absl::StrCat("the kernel does not take M=", low == 17 ? low : high,
+                                          ", an end of the range: M=")));
+  }
+}
+
+TEST(Range, ShareDoneGrowsToOneAndKnowsThatTuningIsMore) {
+  v1::ShapeRange range;
+  range.set_name("M");
+  for (const int64_t size : {1, 16, 256}) range.add_points(size);
+  v1::RangeTable table = core::EmptyTable(range);
+  double share = core::ShareDone(table, 8, 0);
+  EXPECT_EQ(share, 0);
+  const auto grows = [&](double tuning, double least, double most) {
+    const double now = core::ShareDone(table, 8, tuning);
+    EXPECT_GT(now, share);
+    EXPECT_GT(now, least);
+    EXPECT_LT(now, most);
+    share = now;
+  };
+  grows(1.5, 0.3, 0.5);  // three half done
+  for (v1::RangePoint& point : *table.mutable_points()) point.set_winner("a");
+  core::StartComparison(&table);
+  grows(0, 0.6, 0.8);  // of 24 and 10 more
+  for (v1::RangePoint& point : *table.mutable_points()) point.add_times();
+  grows(0, 0.8, 0.9);
+  core::Refuse(4, "odd", &table);
+  for (v1::RangePoint& point : *table.mutable_points()) point.set_dispatched_ns(1);
+  grows(0, 0.999, 1.001);
 }
 
 TEST(Range, IsAnsweredFromTheStoreTheSecondTime) {

@@ -34,6 +34,65 @@ TEST(Format, Numbers) {
   EXPECT_EQ(FormatBytes(int64_t{5} << 40), "5.0 TiB");
 }
 
+TEST(Format, TimesChangeTheirUnitBeforeTheyWouldBeRoundedToAThousand) {
+  EXPECT_EQ(FormatNs(999.4), "999 ns");
+  EXPECT_EQ(FormatNs(999.6), "1 us");
+  EXPECT_EQ(FormatNs(999'400), "999 us");
+  EXPECT_EQ(FormatNs(999'600), "1 ms");
+  EXPECT_EQ(FormatNs(1e6), "1 ms");
+  EXPECT_EQ(FormatNs(999.7e6), "1 s");
+  EXPECT_EQ(FormatNs(1234e9), "1234 s");
+  for (double ns = 1; ns < 1e13; ns *= 1.003) {
+    EXPECT_THAT(FormatNs(ns), Not(HasSubstr("e+"))) << ns;
+  }
+}
+
+TEST(Format, NothingIsFasterThanTheRooflineWithoutAWord) {
+  client::Hint hint;
+  hint.roofline_ns = 1000;
+  EXPECT_EQ(FormatRooflineShare(hint, 1250), "80 % of the roofline");
+  EXPECT_EQ(FormatRooflineShare(hint, 1000), "100 % of the roofline");
+  EXPECT_THAT(FormatRooflineShare(hint, 800), HasSubstr("above the roofline (125 %: the target's"));
+  EXPECT_EQ(FormatRooflineShare(client::Hint(), 800), "");
+}
+
+TEST(Format, TheSlateSaysWhyCandidatesDidNotComeToTheEnd) {
+  SweepDetails details;
+  details.summary.progress.total = 6;
+  details.summary.progress.done = 1;
+  details.summary.progress.failed = 1;
+  details.summary.progress.skipped = 4;
+  EXPECT_EQ(FormatSlate(details), "6 candidates: 1 done, 4 skipped, 1 failed");
+  for (int i = 0; i < 6; ++i) {
+    Candidate& c = details.candidates.emplace_back();
+    c.state = i == 0   ? client::CandidateState::kDone
+              : i == 1 ? client::CandidateState::kFailed
+                       : client::CandidateState::kSkipped;
+    if (i == 2 || i == 3) c.measurements.emplace_back();
+    if (i == 4) c.same_binary_as = "a=1";
+  }
+  EXPECT_EQ(FormatSlate(details),
+            "6 candidates: 1 done, 2 slower, 1 the same program as another, 1 not run, 1 failed");
+}
+
+TEST(Format, ARangeSaysWhichSizesItLeftOut) {
+  client::RangeTable table;
+  table.dimension = "K";
+  table.compared = {"a=1"};
+  for (const int64_t size : {256, 362}) {
+    client::RangePoint& point = table.points.emplace_back();
+    point.size = size;
+    point.refused = size == 362;
+    if (point.refused) point.failure = "K % 128 == 0";
+  }
+  EXPECT_THAT(FormatRange(table), HasSubstr("362   refused"));
+  EXPECT_THAT(FormatRange(table), HasSubstr("left out 362: K % 128 == 0"));
+  EXPECT_THAT(FormatRange(table), Not(HasSubstr("no winner")));
+  client::Winner winner;
+  winner.range = std::make_shared<client::RangeTable>(table);
+  EXPECT_THAT(FormatWinner(winner), HasSubstr("measured 1 sizes"));
+}
+
 TEST(Format, TablesAlign) {
   EXPECT_EQ(FormatTable({{"A", "LONG"}, {"xyz", "1"}, {"", "2"}}), "A    LONG\nxyz  1\n     2\n");
 }

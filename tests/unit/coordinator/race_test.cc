@@ -66,6 +66,29 @@ TEST(PlanRound, LaterRoundsAreStricterAndLonger) {
   EXPECT_THAT(plan.survivors, ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
 }
 
+// Short launches are screened with many samples: a round that asks for no more is no use.
+TEST(PlanRound, ARoundWhoseSamplesAreThereIsSkippedButNeverTheLast) {
+  std::vector<Lap> laps;
+  for (int i = 0; i < 60; ++i) laps.push_back({i, 100.0 + 0.5 * i, 26});
+  RacePlan plan = PlanRound(0, laps, 5, 8);
+  EXPECT_FALSE(plan.finals);
+  EXPECT_THAT(plan.survivors, SizeIs(21)) << "those within a tenth";
+  EXPECT_EQ(plan.round, 2);
+  EXPECT_EQ(plan.samples, 20);
+  plan = PlanRound(plan.round - 1, laps, 5, 8);
+  EXPECT_FALSE(plan.finals) << "the last round is always run";
+  laps[40].samples = 9;  // one that lacks them is enough, if it is in the round
+  plan = PlanRound(0, laps, 5, 8);
+  EXPECT_EQ(plan.round, 1);
+  EXPECT_EQ(plan.samples, 10);
+  EXPECT_THAT(plan.survivors, SizeIs(60));
+  laps[40].median_ns = 151;
+  EXPECT_EQ(PlanRound(0, laps, 5, 8).round, 2) << "who is out needs none";
+  laps.resize(17);
+  EXPECT_TRUE(PlanRound(0, {laps.begin(), laps.begin() + 8}, 5, 8).finals) << "few enough";
+  EXPECT_EQ(PlanRound(0, laps, 5, 8).round, 2);
+}
+
 TEST(PairedRatio, ContainsTheTruthAboutNinetyFiveTimesInAHundred) {
   int contains = 0;
   for (int seed = 0; seed < 200; ++seed) {

@@ -71,6 +71,7 @@ TEST_F(GpuDeviceTest, ADeviceThatBecomesSlowIsBrokenAndStaysSoInTheNextProcess) 
   EXPECT_NE(device_->Examine().broken.find("6.0 % more than the 200.0 us of its baseline"),
             std::string::npos)
       << device_->Examine().broken;
+  EXPECT_EQ(device_->Faults().broken, "") << "which does not look at the time";
   device_.reset();
   device_ = Make();
   EXPECT_NE(device_->Examine().broken, "") << "the baseline was taken anew";
@@ -89,7 +90,7 @@ TEST_F(GpuDeviceTest, ErrorsOfTheDeviceBreakItAndThoseOfProgramsTaint) {
   EXPECT_EQ(health.broken, "2 uncorrected ECC errors");
   EXPECT_EQ(device_->Examine().broken, "") << "told once";
   Tell(kNvml, "fake_nvml_xid", 31ULL);
-  health = device_->Examine();
+  health = device_->Faults();
   EXPECT_EQ(health.broken, "");
   EXPECT_EQ(health.tainted, "Xid 31 (memory page fault)");
   Tell(kNvml, "fake_nvml_xid", 79ULL);

@@ -81,6 +81,43 @@ TEST_F(MeterTest, AScreenTakesWhatIsAskedForAndJournalsFirst) {
   EXPECT_EQ(timing->samples_ns.size(), 50u) << "short launches: ten times as many, no more";
 }
 
+TEST_F(MeterTest, AScreenOfShortLaunchesIsAFewBatches) {
+  Contestant kernel = Add("k", {nullptr, 200e3});
+  device_.set_warm_up_launches(3);
+  const absl::StatusOr<Timing> timing = MakeMeter().Screen(kernel, 5, 0);
+  ASSERT_TRUE(timing.ok());
+  EXPECT_EQ(timing->samples_ns.size(), 25u) << "5 ms of kernel time, and no more";
+  EXPECT_EQ(device_.batches(), (std::vector<int>{1, 2, 1, 1, 3, 16, 4}))
+      << "the warm-up, two looks at one launch, what is asked for, what is missing to 5 ms";
+}
+
+TEST_F(MeterTest, TheWarmUpEndsWithItsLaunchesOrItsTime) {
+  const auto warm_up = [&](const char* name, double ns) {
+    const size_t before = device_.timed().size();
+    const absl::StatusOr<Timing> timing = MakeMeter().Screen(Add(name, {nullptr, ns}), 5, 0);
+    return device_.timed().size() - before - timing->samples_ns.size();
+  };
+  EXPECT_EQ(warm_up("short", 1e3), 10u);
+  EXPECT_EQ(warm_up("middling", 3e6), 4u);
+  EXPECT_EQ(warm_up("long", 20e6), 1u);
+  device_.set_warm_up_launches(3);
+  EXPECT_EQ(warm_up("short3", 1e3), 3u);
+}
+
+// What is beyond every screen's bound needs no precision, but what it has is a time.
+TEST_F(MeterTest, ASlowCandidateIsScreenedNoFurtherThanAsked) {
+  Meter meter = MakeMeter();
+  const absl::StatusOr<Timing> slow = meter.Screen(Add("slow", {nullptr, 180e3, 0.01}), 5, 100e3);
+  ASSERT_TRUE(slow.ok());
+  EXPECT_EQ(slow->samples_ns.size(), 5u);
+  EXPECT_TRUE(slow->out_raced);
+  EXPECT_NEAR(slow->summary.median, 180e3, 2e3);
+  const absl::StatusOr<Timing> kept = meter.Screen(Add("kept", {nullptr, 155e3, 0.01}), 5, 100e3);
+  ASSERT_TRUE(kept.ok());
+  EXPECT_GE(kept->samples_ns.size(), 32u);
+  EXPECT_FALSE(kept->out_raced);
+}
+
 TEST_F(MeterTest, LongLaunchesNeedFewerSamples) {
   Meter meter = MakeMeter();
   EXPECT_EQ(meter.Screen(Add("long", {nullptr, 200e6}), 5, 0)->samples_ns.size(), 3u);
@@ -169,6 +206,70 @@ TEST_F(MeterTest, ABeatenFinalistStopsEarly) {
   EXPECT_EQ(timings[0]->samples_ns.size(), 100u);
   EXPECT_LT(timings[1]->samples_ns.size(), 20u);
   EXPECT_TRUE(timings[1]->out_raced);
+}
+
+// By little, but beyond doubt; only where the winner alone counts.
+TEST_F(MeterTest, WhereOneWinsWhoIsOutdoneRoundForRoundStops) {
+  std::vector<Contestant> contestants = {Add("a", {nullptr, 200e3, 0.02}),
+                                         Add("outdone", {nullptr, 206e3, 0.02}),
+                                         Add("tied", {nullptr, 200.3e3, 0.02})};
+  policy_.set_min_samples(500);
+  policy_.set_max_samples(500);
+  std::vector<absl::StatusOr<Timing>> timings = MakeMeter().Finals(contestants, true);
+  EXPECT_EQ(timings[0]->samples_ns.size(), 500u);
+  EXPECT_EQ(timings[2]->samples_ns.size(), 500u);
+  EXPECT_FALSE(timings[0]->out_raced || timings[2]->out_raced);
+  EXPECT_TRUE(timings[1]->out_raced);
+  EXPECT_LT(timings[1]->samples_ns.size(), 250u);
+  EXPECT_GE(timings[1]->samples_ns.size(), 5 * 24u) << "not before 24 rounds";
+  EXPECT_NEAR(timings[1]->summary.median, 206e3, 2e3);
+  timings = MakeMeter().Finals(contestants);
+  EXPECT_EQ(timings[1]->samples_ns.size(), 500u) << "where they are compared nobody stops";
+}
+
+TEST_F(MeterTest, NoiseOutdoesNobody) {
+  policy_.set_min_samples(500);
+  policy_.set_max_samples(500);
+  for (int run = 0; run < 20; ++run) {
+    std::vector<Contestant> contestants;
+    for (const char* name : {"a", "b", "c", "d", "e", "f", "g", "h"}) {
+      contestants.push_back(Add(name, {nullptr, 200e3, 0.04}));
+    }
+    for (const absl::StatusOr<Timing>& timing : MakeMeter().Finals(contestants, true)) {
+      EXPECT_FALSE(timing->out_raced) << run;
+    }
+  }
+}
+
+// Two steps of a clock may lie between times that are equal.
+TEST_F(MeterTest, TheClocksOwnStepsOutdoNobody) {
+  std::vector<Contestant> contestants = {Add("a", {nullptr, 2000}), Add("b", {nullptr, 2032})};
+  policy_.set_min_samples(800);
+  policy_.set_max_samples(800);
+  for (const absl::StatusOr<Timing>& timing : MakeMeter().Finals(contestants, true)) {
+    EXPECT_FALSE(timing->out_raced);
+  }
+}
+
+// One that stops late has samples enough to be compared, so that they stay in their pairs.
+TEST_F(MeterTest, WhoStopsLateStaysPaired) {
+  std::vector<Contestant> contestants = {Add("a", {nullptr, 200e3, 0.02, 0.2, 1.5}),
+                                         Add("outdone", {nullptr, 204e3, 0.02})};
+  policy_.set_min_samples(130);
+  policy_.set_max_samples(130);
+  std::vector<absl::StatusOr<Timing>> timings = MakeMeter().Finals(contestants, true);
+  ASSERT_TRUE(timings[1]->out_raced);
+  EXPECT_GT(timings[1]->dropped, 0) << "undisturbed, but its partner was not";
+}
+
+TEST_F(MeterTest, ATurnIsOneBatchWhoseFirstLaunchDoesNotCount) {
+  std::vector<Contestant> contestants = {Add("a", {nullptr, 200e3}), Add("b", {nullptr, 200e3})};
+  policy_.set_min_samples(20);
+  policy_.set_max_samples(20);
+  const std::vector<absl::StatusOr<Timing>> timings = MakeMeter().Finals(contestants);
+  EXPECT_EQ(timings[0]->samples_ns.size(), 20u);
+  const std::vector<int> turns(device_.batches().end() - 8, device_.batches().end());
+  EXPECT_EQ(turns, std::vector<int>(8, 6)) << "four turns each of five, and the one before";
 }
 
 // The few samples of one that stopped are its own: those of a disturbed rival do not take them.

@@ -98,13 +98,48 @@ TEST_F(RunnerTest, ScreensEachCandidateAfterJournallingIt) {
   EXPECT_EQ(results_["c=3"].failure().stage(), v1::Failure::LOAD);
   EXPECT_EQ(results_["c=4"].measurement().median_ns(), 0.95e6);
   EXPECT_TRUE(events_.back().done());
-  std::string current;
+  std::vector<std::string> started, reported;
   for (const v1::ProfileEvent& event : events_) {
-    if (event.event_case() == v1::ProfileEvent::kStarted) current = event.started();
-    if (event.has_result()) {
-      EXPECT_EQ(event.result().config(), current) << "journal first";
+    if (event.event_case() == v1::ProfileEvent::kStarted) {
+      EXPECT_TRUE(reported.empty()) << "nothing is reported before the device was looked at";
+      if (started.empty() || started.back() != event.started()) started.push_back(event.started());
     }
+    if (event.has_result()) reported.push_back(event.result().config());
   }
+  EXPECT_EQ(started, (std::vector<std::string>{"c=1", "c=2", "c=3", "c=4"}));
+  EXPECT_EQ(reported, started);
+}
+
+// The canary takes as long as a screen: one look for all that a short request measured.
+TEST_F(RunnerTest, CandidatesShareALookAtTheDevicesTime) {
+  int looks = 0, faults = 0;
+  device_.examine = [&] { return ++looks, DeviceHealth(); };
+  device_.faults = [&] { return ++faults, DeviceHealth(); };
+  for (const char* config : {"c=1", "c=2", "c=3", "c=4"}) Add(config, "good");
+  Serve();
+  EXPECT_EQ(results_.size(), 4u);
+  EXPECT_EQ(looks, 1);
+  EXPECT_EQ(faults, 3) << "what costs nothing is asked after each";
+}
+
+// What is measured for long is not held back for ever, nor lost with what comes later.
+TEST_F(RunnerTest, LongMeasurementsAreLookedAtOneByOne) {
+  int looks = 0;
+  device_.examine = [&] { return DeviceHealth{++looks >= 3 ? "13 % slower" : "", ""}; };
+  Define(
+      "long",
+      [honest = AffineBody(kFloat32, kElements)](const LaunchArguments& arguments) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(30));
+        return honest(arguments);
+      },
+      20e6);
+  for (const char* config : {"c=1", "c=2", "c=3", "c=4"}) Add(config, "long");
+  Serve();
+  ASSERT_EQ(results_.size(), 3u);
+  EXPECT_TRUE(results_["c=1"].has_measurement());
+  EXPECT_TRUE(results_["c=2"].has_measurement());
+  EXPECT_TRUE(results_["c=3"].not_run());
+  EXPECT_EQ(events_.back().quarantined(), "13 % slower");
 }
 
 TEST_F(RunnerTest, WrongCandidatesAreNeverTimed) {
@@ -168,24 +203,57 @@ TEST_F(RunnerTest, FinalsReportAllAndCatchNumbersThatChange) {
   EXPECT_EQ(results_["c=4"].failure().stage(), v1::Failure::CHECK);
 }
 
-// The canary sings after the second candidate.
-TEST_F(RunnerTest, ABrokenDeviceEndsTheRequestAndTakesTheLastMeasurementWithIt) {
-  int looks = 0;
-  device_.examine = [&] { return DeviceHealth{++looks >= 2 ? "13 % slower" : "", ""}; };
+// Who is slower by little stops where there is a winner to find, and not where all are compared.
+TEST_F(RunnerTest, FinalsForAWinnerStopWhoIsOutdone) {
+  request_.set_kind(v1::TASK_FINALS);
+  request_.mutable_inputs()->mutable_measurement()->set_min_samples(100);
+  Add("c=1", "good");
+  Add("c=2", "better");
+  Serve();
+  EXPECT_EQ(results_["c=1"].measurement().samples_ns_size(), 100);
+  request_.set_best_ns(0.95e6);
+  Serve();
+  EXPECT_EQ(results_["c=2"].measurement().samples_ns_size(), 100);
+  EXPECT_LT(results_["c=1"].measurement().samples_ns_size(), 50);
+  EXPECT_NE(results_["c=1"].measurement().conditions().find("stopped early, clearly behind"),
+            std::string::npos);
+}
+
+// The canary sings at the end of the second request; or errors are reported after its second
+// candidate, which ends it there. What was measured before the last good look stays.
+TEST_F(RunnerTest, ABrokenDeviceEndsTheRequestAndTakesWhatWasMeasuredSinceWithIt) {
+  bool slow = false;
+  int faults = 0;
+  device_.examine = [&] { return DeviceHealth{slow ? "13 % slower" : "", ""}; };
   for (const char* bundle : {"good", "wrong", "better"}) {
-    looks = 0;
-    request_.clear_candidates();
-    Add("c=1", "good");
-    Add("c=2", bundle);
-    Add("c=3", "good");
-    Serve();
-    ASSERT_EQ(results_.size(), 2u);
-    EXPECT_TRUE(results_["c=1"].has_measurement());
-    EXPECT_TRUE(results_["c=2"].not_run()) << bundle;
-    EXPECT_FALSE(results_["c=2"].has_measurement() || results_["c=2"].has_failure());
-    EXPECT_EQ(events_.back().quarantined(), "13 % slower");
+    for (const bool errors : {false, true}) {
+      slow = false;
+      device_.faults = nullptr;
+      request_.clear_candidates();
+      Add("c=0", "good");
+      Serve();
+      EXPECT_TRUE(results_["c=0"].has_measurement());
+      EXPECT_TRUE(events_.back().done());
+      slow = !errors;
+      faults = 0;
+      device_.faults = [&] {
+        return DeviceHealth{errors && ++faults == 2 ? "2 ECC errors" : "", ""};
+      };
+      request_.clear_candidates();
+      Add("c=1", "good");
+      Add("c=2", bundle);
+      Add("c=3", "good");
+      Serve();
+      ASSERT_EQ(results_.size(), errors ? 2u : 3u);
+      for (const auto& [config, result] : results_) {
+        EXPECT_TRUE(result.not_run()) << config << " " << bundle;
+        EXPECT_FALSE(result.has_measurement() || result.has_failure());
+      }
+      EXPECT_EQ(events_.back().quarantined(), errors ? "2 ECC errors" : "13 % slower");
+    }
   }
-  looks = 1;
+  slow = true;
+  device_.faults = nullptr;
   request_.set_kind(v1::TASK_FINALS);
   Serve();
   ASSERT_EQ(results_.size(), 3u);
@@ -195,7 +263,7 @@ TEST_F(RunnerTest, ABrokenDeviceEndsTheRequestAndTakesTheLastMeasurementWithIt) 
 
 TEST_F(RunnerTest, AFaultMeanwhileIsNamedAndTheMeasurementDoesNotCount) {
   int looks = 0;
-  device_.examine = [&] {
+  device_.faults = [&] {
     return DeviceHealth{"", ++looks == 1 ? "Xid 31 (memory page fault)" : ""};
   };
   Add("c=1", "good");

@@ -18,6 +18,25 @@ TEST(StatsTest, QuantilesOfSmallSets) {
   EXPECT_EQ(Quantile({7, 7, 7}, 0), 7);
 }
 
+TEST(StatsTest, TheLeastRatioIsBelowTheTruthAndNear) {
+  EXPECT_EQ(LeastRatio({}, {1}, 4), 0);
+  EXPECT_EQ(LeastRatio(std::vector<double>(15, 2), std::vector<double>(15, 1), 4), 0) << "too few";
+  EXPECT_EQ(LeastRatio(std::vector<double>(16, 2), std::vector<double>(16, 1), 4), 2);
+  std::mt19937 random(5);
+  std::normal_distribution<double> noise(1, 0.01);
+  for (int run = 0; run < 200; ++run) {
+    std::vector<double> slow, fast;
+    for (int i = 0; i < 100; ++i) {
+      const double drift = 1 + 0.003 * i;
+      slow.push_back(102 * drift * noise(random));
+      fast.push_back(100 * drift * noise(random));
+    }
+    const double least = LeastRatio(slow, fast, 4);
+    EXPECT_LT(least, 1.02) << run;  // though both drift by a third
+    EXPECT_GT(least, 1.005) << run;
+  }
+}
+
 // Laws that any order statistic keeps: order does not matter; shifting and scaling pass through.
 TEST(StatsTest, LawsOfTheSummary) {
   std::mt19937 random(1);
