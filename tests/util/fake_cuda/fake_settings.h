@@ -1,8 +1,8 @@
 /* What the stand-ins are told from outside, by environment variables or by lines NAME=VALUE of the
  * file fake_cuda.conf beside the library (the children of a worker see few variables):
  *   FAKE_CUDA_DEVICES      how many there are, at most 8; default 1
- *   FAKE_CUDA_KERNEL_US    an artifact's kernel keeps its device busy for one to three times that,
- *                          the same for the same grid and threads; default 0
+ *   FAKE_CUDA_KERNEL_US    an artifact's kernel keeps its device busy for one to three times that:
+ *                          one of twelve lengths, by grid and threads; default 0
  *   FAKE_CUDA_ELEMENTS     of its arguments: it writes two times its first one to its second
  *   FAKE_CUDA_FOLDER       shared between processes: in gpu<n>/, a file for each process that has a
  *                          context, and the log of kernels; default none */
