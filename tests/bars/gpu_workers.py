@@ -3,7 +3,9 @@
 What needs a device is read from its committed results: tests/bench/results/gpu_workers_h200.txt (the
 lines of tests/gpu/timing.py, faults.py and winners.py), gpu_farm_h200.txt (tests/gpu/farm.py) and
 gpu_spaces_h200.txt (tests/bench/recommender/exhaustive.py, of what tests/gpu/exhaust.py timed). They
-name the commit that they measured, and are refused once compiler/ or worker/ changed since."""
+name the commit that they measured, and are refused once compiler/ or worker/ changed since. A machine of
+several GPUs stays skipped; what devices that are simulated make of it (several_gpus_*.txt, of
+tests/bench/worker/several_gpus.py) is told beside that."""
 import re
 import sys
 
@@ -54,9 +56,17 @@ def ranked(name, pick, bar):
     return measure
 
 
-def not_measured(what):
+def several_gpus(count, word, bar):
     def measure():
-        raise Skipped(f"{what}: not measured yet")
+        why = f"machine of {word} GPUs: not measured yet"
+        for path in sorted((ROOT / "tests/bench/results").glob("several_gpus_*.txt")):
+            text = path.read_text()
+            ratio = re.search(rf"^several_gpus_{count} (\S+) simulated", text, re.M)
+            commit = re.search(r"^commit: (\w+)", text, re.M)
+            if ratio and commit:
+                why += (f"; simulated: {ratio[1]} times one GPU's throughput, the bar is {bar} "
+                        f"({path.name}, commit {commit[1]})")
+        raise Skipped(why)
     return measure
 
 
@@ -80,8 +90,8 @@ BARS = {
     "timing_sources": all_ok(r"(?:copy|product)_[0-9a-z]+"),
     "copy": all_ok(r"copy_\w+_driver"),
     "faults": all_ok(r"(?:a |an |all |sound ).*?"),
-    "two_gpus": not_measured("machine of two GPUs"),
-    "four_gpus": not_measured("machine of four GPUs"),
+    "two_gpus": several_gpus(2, "two", 1.9),
+    "four_gpus": several_gpus(4, "four", 3.6),
     "bundle_mib": bundle,
     "bundle_messages": lambda: ctest(["-R", "package_test|gpu_device_test|devices_test"]),
 }

@@ -108,6 +108,31 @@ TEST_F(GpuDeviceTest, WhatHappenedBeforeIsNotHeldAgainstADevice) {
   EXPECT_EQ(Make()->Examine().broken, "");
 }
 
+TEST_F(GpuDeviceTest, WhatIsWrongWithOneDeviceIsNotItsNeighbours) {
+  ASSERT_EQ(::setenv("FAKE_CUDA_DEVICES", "2", 1), 0);
+  EXPECT_EQ(*GpuCount(), 2);
+  options_.ordinal = 2;
+  EXPECT_FALSE(MakeGpuDevice(options_).ok());
+  options_.ordinal = 1;
+  const std::unique_ptr<Device> neighbour = Make();
+  ASSERT_EQ(::unsetenv("FAKE_CUDA_DEVICES"), 0);
+  ASSERT_NE(neighbour, nullptr);
+  EXPECT_EQ(neighbour->name(), "gpu1");
+  Tell(kNvml, "fake_nvml_ecc", 2ULL);
+  Tell(kNvml, "fake_nvml_process", 4711u);
+  Tell(kNvml, "fake_nvml_xid", 79ULL);
+  EXPECT_EQ(neighbour->Examine().broken, "");
+  EXPECT_TRUE(neighbour->Company().empty());
+  EXPECT_EQ(device_->Company(), std::vector<std::string>{"process 4711"});
+  EXPECT_EQ(device_->Examine().broken, "Xid 79 (fallen off the bus), 2 uncorrected ECC errors");
+  // Each has a baseline of its own.
+  size_t baselines = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(options_.scratch_dir)) {
+    baselines += entry.path().filename().string().rfind("canary-", 0) == 0 ? 1 : 0;
+  }
+  EXPECT_EQ(baselines, 2u);
+}
+
 TEST_F(GpuDeviceTest, OtherProcessesAreCompanyAndThisOneIsNot) {
   EXPECT_TRUE(device_->Company().empty());
   Tell(kNvml, "fake_nvml_process", 4711u);

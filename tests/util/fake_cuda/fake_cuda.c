@@ -1,26 +1,97 @@
-/* A CUDA driver without a GPU, for tests: libcuda.so.1 as far as the runner uses it. The memory of
- * its one device is the host's, and streams run at once. Kernels of tests are plain C and call
- * fake_cuda_break() or fake_cuda_hang() to behave as a bad kernel does on a GPU. */
+/* A CUDA driver without a GPU, for tests: libcuda.so.1 as far as the runner and GPU artifacts use
+ * it. The memory of its devices is the host's. What a kernel does is done at once; the time that it
+ * takes passes afterwards, device by device, without the host's help: a stream is not done until
+ * then, and no earlier than its gate opens. Kernels of tests are plain C and call fake_cuda_break()
+ * or fake_cuda_hang() to behave as a bad kernel does on a GPU; one that an artifact brings doubles
+ * its argument and takes as long as it is told (fake_settings.h). */
+#include <fcntl.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
+
+#include "fake_settings.h"
 
 typedef int Result;
-enum { OK = 0, INVALID = 1, OUT_OF_MEMORY = 2, NOT_READY = 600 };
+enum { OK = 0, INVALID = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 101, NO_CONTEXT = 201, NOT_READY = 600 };
 enum { MULTIPROCESSORS = 16, L2_BYTES = 38, MAJOR = 75, MINOR = 76 };
+enum { MOST_QUEUED = 256, MOST_NAME = 64, KINDS = 12 };
 static const uint64_t kMemory = (uint64_t)8 << 30;
 
-static Result broken; /* of the context, once a kernel has broken it */
-static int hanging;
-static uint64_t allocated;
+struct Work {
+  char name[MOST_NAME]; /* empty: not in the log */
+  double us;
+};
+/* A device, its primary context and its one stream. */
+static struct Device {
+  Result broken; /* the context, once a kernel has broken it */
+  int hanging;
+  uint64_t allocated;
+  double virtual_us;             /* that kernels have taken */
+  double free_us;                /* when it will have done all that it has begun */
+  const volatile uint32_t* gate; /* behind which the queue waits; null: it is open */
+  uint32_t ticket;
+  struct Work queue[MOST_QUEUED];
+  int queued;
+} devices[MOST_DEVICES];
+
+static __thread struct Device* current;
 static double canary_us = 200; /* of the canary: its clock is this, not the machine's */
-static double virtual_us;      /* that kernels have taken so */
+
+static struct Device* here(void) { return current ? current : &devices[0]; }
+static int index_of(const struct Device* device) { return (int)(device - devices); }
+static int count(void) {
+  const long wanted = fake_number("FAKE_CUDA_DEVICES", 1);
+  return wanted < 0 ? 0 : wanted > MOST_DEVICES ? MOST_DEVICES : (int)wanted;
+}
 
 void fake_cuda_canary(double us) { canary_us = us; }
-void fake_cuda_break(int result) { broken = result; }
-void fake_cuda_hang(void) { hanging = 1; }
+void fake_cuda_break(int result) { here()->broken = result; }
+void fake_cuda_hang(void) { here()->hanging = 1; }
+
+static double now_us(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
+}
+
+/* One line a kernel: the process, the kernel, when it began and ended. */
+static void note(const struct Device* device, const char* name, double begin_us, double end_us) {
+  char path[MOST_TEXT], line[MOST_TEXT];
+  if (!name[0] || !fake_folder(index_of(device), path)) return;
+  strncat(path, "/log", MOST_TEXT - strlen(path) - 1);
+  const int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  const int size =
+      snprintf(line, MOST_TEXT, "%d %s %.0f %.0f\n", (int)getpid(), name, begin_us, end_us);
+  if (file >= 0 && write(file, line, (size_t)size) < 0) perror(path);
+  if (file >= 0) close(file);
+}
+
+/* Begins what waits, once its gate is open. */
+static void advance(struct Device* device) {
+  if (device->gate && (int32_t)(*device->gate - device->ticket) < 0) return;
+  device->gate = NULL;
+  double at = now_us();
+  if (at < device->free_us) at = device->free_us;
+  for (int i = 0; i < device->queued; ++i) {
+    note(device, device->queue[i].name, at, at + device->queue[i].us);
+    at += device->queue[i].us;
+  }
+  if (device->queued) device->free_us = at;
+  device->queued = 0;
+}
+
+static Result busy(struct Device* device, const char* name, double us) {
+  if (us <= 0) return device->broken;
+  if (device->queued == MOST_QUEUED) return INVALID;
+  struct Work* work = &device->queue[device->queued++];
+  snprintf(work->name, MOST_NAME, "%s", name);
+  work->us = us;
+  device->virtual_us += us;
+  advance(device);
+  return device->broken;
+}
 
 Result cuGetErrorName(Result result, const char** name) {
   *name = result == 700             ? "CUDA_ERROR_ILLEGAL_ADDRESS"
@@ -34,8 +105,10 @@ Result cuGetErrorString(Result result, const char** text) {
 }
 Result cuInit(unsigned flags) { return flags ? INVALID : OK; }
 Result cuDriverGetVersion(int* version) { return *version = 13000, OK; }
-Result cuDeviceGetCount(int* count) { return *count = 1, OK; }
-Result cuDeviceGet(int* device, int ordinal) { return *device = ordinal, ordinal ? 101 : OK; }
+Result cuDeviceGetCount(int* number) { return *number = count(), OK; }
+Result cuDeviceGet(int* device, int ordinal) {
+  return *device = ordinal, ordinal < 0 || ordinal >= count() ? NO_DEVICE : OK;
+}
 Result cuDeviceGetName(char* name, int size, int device) {
   (void)device;
   strncpy(name, "Fake H200", (size_t)size);
@@ -47,31 +120,55 @@ Result cuDeviceGetAttribute(int* value, int what, int device) {
   return OK;
 }
 Result cuDeviceGetPCIBusId(char* id, int size, int device) {
-  (void)device;
-  strncpy(id, "0000:00:00.0", (size_t)size);
-  return OK;
+  return snprintf(id, (size_t)size, "0000:%02x:00.0", (unsigned)device) < size ? OK : INVALID;
 }
 Result cuDevicePrimaryCtxRetain(void** context, int device) {
-  (void)device;
-  return *context = &broken, OK;
+  if (device < 0 || device >= count()) return NO_DEVICE;
+  char path[MOST_TEXT], own[2 * MOST_TEXT];
+  if (fake_folder(device, path)) {
+    mkdir(path, 0700);
+    snprintf(own, sizeof(own), "%s/%d", path, (int)getpid());
+    close(open(own, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+  }
+  return *context = &devices[device], OK;
 }
-Result cuCtxSetCurrent(void* context) { return context ? OK : INVALID; }
+Result cuCtxSetCurrent(void* context) { return (current = context) ? OK : INVALID; }
+Result cuCtxGetCurrent(void** context) { return *context = current, OK; }
+Result cuCtxPushCurrent_v2(void* context) { return cuCtxSetCurrent(context); }
+Result cuCtxPopCurrent_v2(void** context) {
+  *context = current;
+  current = NULL;
+  return OK;
+}
+Result cuCtxGetDevice(int* device) {
+  return current ? (*device = index_of(current), OK) : NO_CONTEXT;
+}
 Result cuMemGetInfo_v2(size_t* free_bytes, size_t* total) {
-  return *free_bytes = kMemory - allocated, *total = kMemory, OK;
+  return *free_bytes = kMemory - here()->allocated, *total = kMemory, OK;
 }
 Result cuMemAlloc_v2(uint64_t* address, size_t bytes) {
-  if (allocated + bytes > kMemory) return OUT_OF_MEMORY;
+  struct Device* device = here();
+  if (device->allocated + bytes > kMemory) return OUT_OF_MEMORY;
   uint64_t* block = aligned_alloc(256, (bytes + 511) / 256 * 256);
   if (!block) return OUT_OF_MEMORY;
   block[0] = bytes;
-  allocated += bytes;
+  block[1] = (uint64_t)index_of(device);
+  device->allocated += bytes;
   return *address = (uint64_t)(uintptr_t)block + 256, OK;
 }
 Result cuMemFree_v2(uint64_t address) {
   uint64_t* block = (uint64_t*)(uintptr_t)(address - 256);
-  allocated -= block[0];
+  devices[block[1]].allocated -= block[0];
   free(block);
   return OK;
+}
+Result cuMemAllocAsync(uint64_t* address, size_t bytes, void* stream) {
+  (void)stream;
+  return cuMemAlloc_v2(address, bytes);
+}
+Result cuMemFreeAsync(uint64_t address, void* stream) {
+  (void)stream;
+  return cuMemFree_v2(address);
 }
 Result cuMemHostAlloc(void** memory, size_t bytes, unsigned flags) {
   (void)flags;
@@ -98,15 +195,21 @@ Result cuMemsetD8Async(uint64_t to, unsigned char byte, size_t bytes, void* stre
 }
 Result cuStreamCreate(void** stream, unsigned flags) {
   (void)flags;
-  return *stream = &allocated, OK;
+  return *stream = here(), OK;
 }
 Result cuStreamQuery(void* stream) {
-  (void)stream;
-  return broken ? broken : hanging ? NOT_READY : OK;
+  struct Device* device = stream;
+  advance(device);
+  if (device->broken) return device->broken;
+  return device->hanging || device->queued || now_us() < device->free_us ? NOT_READY : OK;
 }
 Result cuStreamWaitValue32_v2(void* stream, uint64_t address, uint32_t value, unsigned flags) {
-  (void)stream, (void)address, (void)value, (void)flags;
-  return broken;
+  (void)flags;
+  struct Device* device = stream;
+  if (device->queued) return INVALID; /* nothing here waits behind two gates */
+  device->gate = (const volatile uint32_t*)(uintptr_t)address;
+  device->ticket = value;
+  return device->broken;
 }
 struct Event {
   struct timespec real;
@@ -117,11 +220,11 @@ Result cuEventCreate(void** event, unsigned flags) {
   return (*event = calloc(1, sizeof(struct Event))) ? OK : OUT_OF_MEMORY;
 }
 Result cuEventRecord(void* event, void* stream) {
-  (void)stream;
+  const struct Device* device = stream;
   struct Event* at = event;
-  at->virtual_us = virtual_us;
+  at->virtual_us = device->virtual_us;
   clock_gettime(CLOCK_MONOTONIC, &at->real);
-  return broken;
+  return device->broken;
 }
 Result cuEventElapsedTime(float* milliseconds, void* begin, void* end) {
   const struct Event *a = begin, *b = end;
@@ -142,13 +245,54 @@ Result cuModuleGetFunction(const char** function, void* module, const char* name
 Result cuLaunchKernel(const char* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
                       unsigned by, unsigned bz, unsigned shared, void* stream, void** arguments,
                       void** extra) {
-  (void)gx, (void)gy, (void)gz, (void)bx, (void)by, (void)bz, (void)shared, (void)stream,
-      (void)extra;
-  if (strcmp(function, "kiln_canary") == 0) virtual_us += canary_us;
-  if (strcmp(function, "kiln_digest") != 0) return broken;
+  (void)gx, (void)gy, (void)gz, (void)bx, (void)by, (void)bz, (void)shared, (void)extra;
+  struct Device* device = stream;
+  if (strcmp(function, "kiln_canary") == 0) return busy(device, "", canary_us);
+  if (strcmp(function, "kiln_digest") != 0) return device->broken;
   const uint64_t* words = *(uint64_t**)arguments[0];
-  const uint64_t count = 2 * *(uint64_t*)arguments[1];
+  const uint64_t pairs = 2 * *(uint64_t*)arguments[1];
   uint64_t* sum = *(uint64_t**)arguments[2];
-  for (uint64_t i = 0; i < count; ++i) *sum += (words[i] ^ (i + 1)) * 0x9fb21c651e98df25u;
-  return broken;
+  for (uint64_t i = 0; i < pairs; ++i) *sum += (words[i] ^ (i + 1)) * 0x9fb21c651e98df25u;
+  return device->broken;
 }
+
+/* What artifacts launch. */
+Result cuLibraryLoadData(void** library, const void* code, void* options, void* values,
+                         unsigned options_count, void* library_options, void* library_values,
+                         unsigned library_count) {
+  (void)options, (void)values, (void)options_count, (void)library_options, (void)library_values,
+      (void)library_count;
+  return *library = (void*)code, code ? OK : INVALID;
+}
+Result cuLibraryGetKernel(const char** kernel, void* library, const char* name) {
+  (void)library;
+  return *kernel = name, OK;
+}
+Result cuKernelSetAttribute(int attribute, int value, void* kernel, int device) {
+  (void)attribute, (void)value, (void)kernel;
+  return device < count() ? OK : INVALID;
+}
+struct Launch {
+  unsigned grid[3], block[3], shared_bytes;
+  void* stream;
+  void* attributes;
+  unsigned attribute_count;
+};
+Result cuLaunchKernelEx(const struct Launch* launch, const char* kernel, void** parameters,
+                        void** extra) {
+  (void)extra;
+  struct Device* device = launch->stream ? launch->stream : here();
+  if (device != current) return INVALID; /* a stream of another device's */
+  const long elements = fake_number("FAKE_CUDA_ELEMENTS", 0);
+  const float* from = *(float**)parameters[0];
+  float* to = *(float**)parameters[1];
+  for (long i = 0; i < elements; ++i) to[i] = 2 * from[i];
+  const unsigned kind = (31 * launch->grid[0] + launch->block[0] / 32) % KINDS;
+  char name[MOST_NAME];
+  snprintf(name, MOST_NAME, "%.30s/%u/%u", kernel, launch->grid[0], launch->block[0]);
+  return busy(device, name,
+              (double)fake_number("FAKE_CUDA_KERNEL_US", 0) * (1 + 2.0 * kind / KINDS));
+}
+/* No kernel here reads a map. */
+Result cuTensorMapEncodeTiled(void) { return INVALID; }
+Result cuTensorMapEncodeIm2col(void) { return INVALID; }

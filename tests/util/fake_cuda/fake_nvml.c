@@ -1,14 +1,18 @@
-/* NVML without a GPU, for tests: libnvidia-ml.so.1 as far as the runner uses it. One device, whose
- * errors, events and processes are what a test says with the fake_nvml_* functions. */
-#include <string.h>
+/* NVML without GPUs, for tests: libnvidia-ml.so.1 as far as the runner uses it. Errors, events and
+ * processes of the first device are what a test says with the fake_nvml_* functions; where
+ * processes share a folder (fake_settings.h), each device has those that have a context of it. */
+#include <dirent.h>
+#include <signal.h>
 #include <unistd.h>
+
+#include "fake_settings.h"
 
 typedef int Result;
 enum { OK = 0, INVALID = 2, TIMEOUT = 10 };
 enum { UNCORRECTED = 1, VOLATILE = 0, SM_CLOCK = 1, MOST = 64 };
 static const unsigned long long kXid = 8;
 
-static int device;
+static int devices[MOST_DEVICES];
 static unsigned long long ecc_errors;
 static unsigned remapped_rows;
 static unsigned long long xids[MOST];
@@ -25,9 +29,12 @@ void fake_nvml_no_processes(void) { other_count = 0; }
 
 Result nvmlInit_v2(void) { return OK; }
 Result nvmlDeviceGetHandleByPciBusId_v2(const char* id, void** handle) {
+  unsigned bus = 0;
   asked = 0;
-  return *handle = &device, id[0] ? OK : INVALID;
+  if (sscanf(id, "0000:%x:00.0", &bus) != 1 || bus >= MOST_DEVICES) return INVALID;
+  return *handle = &devices[bus], OK;
 }
+static int index_of(void* handle) { return (int)((int*)handle - devices); }
 Result nvmlSystemGetDriverVersion(char* text, unsigned length) {
   return strncpy(text, "570.86.15", length), OK;
 }
@@ -41,7 +48,7 @@ Result nvmlDeviceGetMemoryInfo(void* handle, struct Memory* memory) {
   return memory->total = 150754820096ull, handle ? OK : INVALID;
 }
 Result nvmlDeviceGetClockInfo(void* handle, int clock, unsigned* mhz) {
-  return *mhz = 1980, handle == &device && clock == SM_CLOCK ? OK : INVALID;
+  return *mhz = 1980, handle && clock == SM_CLOCK ? OK : INVALID;
 }
 Result nvmlDeviceGetPowerUsage(void* handle, unsigned* milliwatts) {
   return *milliwatts = 300000, handle ? OK : INVALID;
@@ -54,24 +61,43 @@ struct ProcessInfo {
   unsigned long long memory;
   unsigned gpu_instance, compute_instance;
 };
-/* This process is listed, as in a container, under a number of the host, once it has a context: the
- * second time it is asked. */
+/* Those that left a file in the device's folder and live. */
+static unsigned sharers(const char* folder, struct ProcessInfo* found, unsigned most) {
+  DIR* listing = opendir(folder);
+  unsigned n = 0;
+  for (struct dirent* entry = listing ? readdir(listing) : NULL; entry && n < most;
+       entry = readdir(listing)) {
+    const int pid = atoi(entry->d_name);
+    if (pid > 0 && kill(pid, 0) == 0) found[n++].pid = (unsigned)pid;
+  }
+  if (listing) closedir(listing);
+  return n;
+}
+/* Without a folder this process is listed, as in a container, under a number of the host, once it
+ * has a context: the second time it is asked. */
 Result nvmlDeviceGetComputeRunningProcesses_v3(void* handle, unsigned* count,
                                                struct ProcessInfo* found) {
+  char folder[MOST_TEXT];
+  if (!handle) return INVALID;
   unsigned n = 0;
-  if (asked++ > 0) found[n++].pid = 1000000;
-  for (int i = 0; i < other_count && n < *count; ++i) found[n++].pid = others[i];
-  return *count = n, handle ? OK : INVALID;
+  if (fake_folder(index_of(handle), folder)) {
+    n = sharers(folder, found, *count);
+  } else if (asked++ > 0) {
+    found[n++].pid = 1000000;
+  }
+  for (int i = 0; index_of(handle) == 0 && i < other_count && n < *count; ++i)
+    found[n++].pid = others[i];
+  return *count = n, OK;
 }
 Result nvmlDeviceGetTotalEccErrors(void* handle, int type, int counter,
                                    unsigned long long* errors) {
   if (!handle || type != UNCORRECTED || counter != VOLATILE) return INVALID;
-  return *errors = ecc_errors, OK;
+  return *errors = index_of(handle) == 0 ? ecc_errors : 0, OK;
 }
 Result nvmlDeviceGetRemappedRows(void* handle, unsigned* corrected, unsigned* uncorrected,
                                  unsigned* pending, unsigned* failed) {
   *corrected = *pending = *failed = 0;
-  return *uncorrected = remapped_rows, handle ? OK : INVALID;
+  return *uncorrected = index_of(handle) == 0 ? remapped_rows : 0, OK;
 }
 struct EventData {
   void* device;
@@ -80,13 +106,13 @@ struct EventData {
 };
 Result nvmlEventSetCreate(void** set) { return *set = &xid_count, OK; }
 Result nvmlDeviceRegisterEvents(void* handle, unsigned long long types, void* set) {
-  return handle && set && types == kXid ? OK : INVALID;
+  return handle == &devices[0] && set && types == kXid ? OK : INVALID;
 }
 Result nvmlEventSetWait_v2(void* set, struct EventData* event, unsigned milliseconds) {
   (void)set, (void)milliseconds;
   if (!xid_count) return TIMEOUT;
   memset(event, 0, sizeof(*event));
-  event->device = &device;
+  event->device = &devices[0];
   event->type = kXid;
   event->data = xids[--xid_count];
   return OK;
