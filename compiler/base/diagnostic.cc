@@ -43,6 +43,14 @@ SourceFile::Place SourceFile::PlaceOf(int line) const {
   return place;
 }
 
+void Diagnostic::SetPlace(const SourceFile& file, SourceLoc at) {
+  SourceFile::Place place = file.PlaceOf(at.line);
+  path = std::move(place.path);
+  loc = at;
+  loc.line = place.line;
+  source_line = std::string(file.Line(at.line));
+}
+
 std::string Diagnostic::Render() const {
   std::string out = path;
   if (loc.known()) absl::StrAppend(&out, ":", loc.line, ":", loc.column);
@@ -101,13 +109,9 @@ std::optional<Diagnostic> DiagnosticOf(const absl::Status& status) {
 absl::Status ErrorAt(const SourceFile& file, SourceLoc loc, std::string message, std::string remedy,
                      absl::StatusCode code) {
   Diagnostic d;
-  const SourceFile::Place place = file.PlaceOf(loc.line);
-  d.path = place.path;
-  d.loc = loc;
-  d.loc.line = place.line;
+  d.SetPlace(file, loc);
   d.message = std::move(message);
   d.remedy = std::move(remedy);
-  d.source_line = std::string(file.Line(loc.line));
   return DiagnosticStatus(d, code);
 }
 

@@ -49,6 +49,8 @@ struct Diagnostic {
 
   // "k.py:3:7: error: message\n    source line\n        ^~~~\n  help: remedy\n  note: ..."
   std::string Render() const;
+  // Fills path, loc and source_line with a position of `file`, in the file that its line is from.
+  void SetPlace(const SourceFile& file, SourceLoc at);
 };
 
 // A kInvalidArgument status (or `code`) whose message is Render() and whose payload carries the

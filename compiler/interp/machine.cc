@@ -347,12 +347,7 @@ absl::Status Machine::status() const {
   d.loc = failure_->loc;
   d.message = failure_->message;
   d.remedy = failure_->remedy;
-  if (program_.source) {
-    const SourceFile::Place place = program_.source->PlaceOf(d.loc.line);
-    d.source_line = std::string(program_.source->Line(d.loc.line));
-    d.path = place.path;
-    d.loc.line = place.line;
-  }
+  if (program_.source) d.SetPlace(*program_.source, d.loc);
   d.notes = failure_->notes;
   return DiagnosticStatus(d, failure_->code);
 }

@@ -328,6 +328,9 @@ absl::StatusOr<Value> Elaborator::BinaryOp(ast::BinaryOp op, const Value& a, con
         return NewSeq(data.type(), std::move(items));
       }
     }
+    for (const Value& v : {a, b}) {
+      if (v.is_import()) return NoValue(v, loc);
+    }
     return Error(loc,
                  absl::StrCat("no operator '", ast::Spelling(op), "' for ", Describe(a), " and ",
                               Describe(b)),
@@ -442,22 +445,18 @@ absl::StatusOr<Value> Elaborator::UnaryOp(ast::UnaryOp op, const Value& a, Sourc
                "check the operand's type");
 }
 
-absl::StatusOr<bool> Elaborator::Equal(const Value& a, const Value& b, SourceLoc loc) {
-  const int64_t budget = limits_.steps - steps_;
-  int64_t work = budget;
-  const bool equal = ValuesEqual(a, b, &work);
-  KILN_RETURN_IF_ERROR(Step(loc, budget - work));
-  return equal;
-}
-
 absl::StatusOr<Value> Elaborator::CompareOp(ast::CompareOp op, const Value& a, const Value& b,
                                             SourceLoc loc) {
   KILN_RETURN_IF_ERROR(Step(loc));
   switch (op) {
     case CompareOp::kIs:
     case CompareOp::kIsNot: {
-      const bool objects = a.is_sequence() || a.Is(Type::kDict) || a.Is(Type::kExpr);
+      const bool objects = a.is_sequence() || a.Is(Type::kDict) || IsRuntime(a);
       bool same = a.type() == b.type();
+      if (IsRuntime(a) != IsRuntime(b) && (a.is_number() || b.is_number())) {
+        return Error(loc, "'is' compares a number with a run-time value",
+                     "compare numbers with ==");
+      }
       if (same && objects) {
         same = a.pointer() == b.pointer();
       } else if (same) {
@@ -466,30 +465,10 @@ absl::StatusOr<Value> Elaborator::CompareOp(ast::CompareOp op, const Value& a, c
       return Value::Bool(same == (op == CompareOp::kIs));
     }
     case CompareOp::kIn:
+      return IsIn(a, b, loc);
     case CompareOp::kNotIn: {
-      bool found = false;
-      const Value text = AsText(*this, b), part = AsText(*this, a);
-      if (text.Is(Type::kStr) && part.Is(Type::kStr)) {
-        found = text.str().find(part.str()) != std::string::npos;
-      } else if (text.Is(Type::kStr) && !IsRuntime(a)) {
-        return Error(loc, absl::StrCat(Describe(a), " is looked for in a string"),
-                     "look for a string: str(x) in text");
-      } else {
-        if (b.Is(Type::kDict)) KILN_RETURN_IF_ERROR(CheckKey(a, loc));
-        KILN_ASSIGN_OR_RETURN(const std::vector<Value> items, Iterate(b, loc));
-        for (const Value& item : items) {
-          if (IsRuntime(a) || IsRuntime(item)) {
-            if (a.Is(Type::kExpr) && a.expr().info.open_only()) {
-              return NeedConcrete(loc, a.expr().expr, "'in' compares it with a list");
-            }
-            return Error(loc, "'in' on a run-time value",
-                         "compare with each value: x == 1 or x == 2");
-          }
-          KILN_ASSIGN_OR_RETURN(const bool equal, Equal(a, item, loc));
-          found = found || equal;
-        }
-      }
-      return Value::Bool(found == (op == CompareOp::kIn));
+      KILN_ASSIGN_OR_RETURN(const Value found, IsIn(a, b, loc));
+      return UnaryOp(ast::UnaryOp::kNot, found, loc);
     }
     default:
       break;
@@ -511,8 +490,8 @@ absl::StatusOr<Value> Elaborator::CompareOp(ast::CompareOp op, const Value& a, c
     return NewExpr(ir::MakeBinary(ToIr(op), x.e, y.e), Join(x.info, y.info), loc);
   }
   if (equality) {
-    KILN_ASSIGN_OR_RETURN(const bool equal, Equal(a, b, loc));
-    return Value::Bool(equal == (op == CompareOp::kEq));
+    KILN_ASSIGN_OR_RETURN(const Value equal, Equality(a, b, loc));
+    return op == CompareOp::kEq ? equal : UnaryOp(ast::UnaryOp::kNot, equal, loc);
   }
   if (a.is_number() && b.is_number()) {
     if (a.Is(Type::kFloat) || b.Is(Type::kFloat)) {
@@ -546,7 +525,8 @@ absl::StatusOr<Value> Elaborator::MinMax(bool is_max, const Value& a, const Valu
       KILN_ASSIGN_OR_RETURN(const Value less, CompareOp(CompareOp::kLt, a, b, loc));
       return is_max ? (less.bool_value() ? b : a) : (greater.bool_value() ? b : a);
     }
-    return greater.bool_value() == is_max ? a : b;
+    KILN_ASSIGN_OR_RETURN(const bool first, DecideNow(greater, loc, "the order of two values"));
+    return first == is_max ? a : b;
   }
   KILN_ASSIGN_OR_RETURN(auto matched, Match(a, b, loc));
   auto& [x, y] = matched;

@@ -189,13 +189,7 @@ absl::Status Elaborator::AssignItem(const Value& base, const Value& index, const
     KILN_RETURN_IF_ERROR(CheckKey(index, loc));
     KILN_RETURN_IF_ERROR(Step(loc, static_cast<int64_t>(base.dict().items.size())));
     KILN_RETURN_IF_ERROR(ChargeBytes(loc, 32));
-    for (auto& [key, item] : base.dict().items) {
-      if (!ValuesEqual(key, index)) continue;
-      item = value;
-      return absl::OkStatus();
-    }
-    base.dict().items.emplace_back(index, value);
-    return absl::OkStatus();
+    return SetItem(&base.dict(), index, value, loc);
   }
   if (index.Is(Type::kSlice)) {
     return Unimplemented(loc, "an assignment to a slice of a list", "build a new list");

@@ -176,7 +176,8 @@ struct Import : Stmt {
 };
 
 struct Handler {
-  std::string name;  // `except E as name`
+  ExprPtr type = nullptr;  // null: any
+  std::string name;        // `except E as name`
   Block body;
 };
 

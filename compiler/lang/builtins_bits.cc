@@ -12,7 +12,7 @@ using ir::Expr;
 // Under a name, where the value is used more than once and a name can be had.
 absl::StatusOr<Expr> Named(Elaborator& e, const Expr& value, ExprInfo info, SourceLoc loc) {
   KILN_ASSIGN_OR_RETURN(const Value v, e.NewExpr(value, info, loc));
-  KILN_ASSIGN_OR_RETURN(const Value named, e.Settle(v, loc));
+  KILN_ASSIGN_OR_RETURN(const Value named, e.Keep(v, "item", loc, Elaborator::Use::kRepeated));
   KILN_ASSIGN_OR_RETURN(const Operand x, e.ToOperand(named, loc, "the value"));
   return x.e.dtype() == value.dtype() ? x.e : ir::MakeCast(value.dtype(), x.e);
 }

@@ -95,7 +95,8 @@ absl::StatusOr<Value> LoadWord(Elaborator& e, const BoundArgs& args) {
 absl::StatusOr<Value> StoreWord(Elaborator& e, const BoundArgs& args) {
   KILN_ASSIGN_OR_RETURN(const Tile tile, WordOf(e, args, "T.stg32"));
   KILN_ASSIGN_OR_RETURN(const Expr guard, Predicate(e, args, 2));
-  KILN_ASSIGN_OR_RETURN(const Value settled, e.Settle(args[1], args.LocOf(1)));
+  KILN_ASSIGN_OR_RETURN(const Value settled,
+                        e.Keep(args[1], "item", args.LocOf(1), Elaborator::Use::kRepeated));
   KILN_ASSIGN_OR_RETURN(const Operand value,
                         e.ToOperand(settled, args.LocOf(1), "the value of T.stg32"));
   Expr word = value.e;

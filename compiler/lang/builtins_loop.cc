@@ -237,7 +237,7 @@ absl::StatusOr<Value> RankInCluster(Elaborator& e, const BoundArgs& args) {
 // ExecLaunch refuses, so that nothing is left to do.
 absl::StatusOr<Value> MeetInCluster(Elaborator& e, const BoundArgs& args) {
   KILN_RETURN_IF_ERROR(e.RequireLaunch(args.loc, "a barrier of the cluster"));
-  e.launch().meetings.push_back(args.loc);
+  e.launch().meetings.emplace_back(args.loc, e.launch().grid_meetings.size());
   return Value::None();
 }
 

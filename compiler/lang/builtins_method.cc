@@ -77,7 +77,8 @@ absl::StatusOr<Value> Index(Elaborator& e, const BoundArgs& args) {
   const std::vector<Value>& items = args[0].seq().items;
   KILN_RETURN_IF_ERROR(e.Step(args.loc, static_cast<int64_t>(items.size())));
   for (size_t i = 0; i < items.size(); ++i) {
-    if (ValuesEqual(items[i], args[1])) return Value::Int(static_cast<int64_t>(i));
+    KILN_ASSIGN_OR_RETURN(const bool equal, e.Equal(items[i], args[1], args.loc));
+    if (equal) return Value::Int(static_cast<int64_t>(i));
   }
   return e.Error(args.loc, absl::StrCat(Repr(args[1]), " is not in the list"),
                  "check with 'in' first");
@@ -86,8 +87,12 @@ absl::StatusOr<Value> Index(Elaborator& e, const BoundArgs& args) {
 absl::StatusOr<Value> CountOf(Elaborator& e, const BoundArgs& args) {
   const std::vector<Value>& items = args[0].seq().items;
   KILN_RETURN_IF_ERROR(e.Step(args.loc, static_cast<int64_t>(items.size())));
-  return Value::Int(std::count_if(items.begin(), items.end(),
-                                  [&](const Value& v) { return ValuesEqual(v, args[1]); }));
+  int64_t count = 0;
+  for (const Value& item : items) {
+    KILN_ASSIGN_OR_RETURN(const bool equal, e.Equal(item, args[1], args.loc));
+    count += equal ? 1 : 0;
+  }
+  return Value::Int(count);
 }
 
 absl::StatusOr<Value> CopyList(Elaborator& e, const BoundArgs& args) {
@@ -98,9 +103,8 @@ absl::StatusOr<Value> CopyList(Elaborator& e, const BoundArgs& args) {
 absl::StatusOr<Value> DictGet(Elaborator& e, const BoundArgs& args) {
   KILN_RETURN_IF_ERROR(e.CheckKey(args[1], args.LocOf(1)));
   KILN_RETURN_IF_ERROR(e.Step(args.loc, static_cast<int64_t>(args[0].dict().items.size())));
-  for (const auto& [key, item] : args[0].dict().items) {
-    if (ValuesEqual(key, args[1])) return item;
-  }
+  KILN_ASSIGN_OR_RETURN(const auto at, e.FindKey(args[0].dict(), args[1], args.LocOf(1)));
+  if (at.has_value()) return args[0].dict().items[*at].second;
   return args.present[2] ? args[2] : Value::None();
 }
 
@@ -127,13 +131,7 @@ absl::StatusOr<Value> DictUpdate(Elaborator& e, const BoundArgs& args) {
     KILN_ASSIGN_OR_RETURN(const Value item, e.Keep(given, "item", args.loc));
     KILN_RETURN_IF_ERROR(e.Step(args.loc, static_cast<int64_t>(dict.items.size())));
     KILN_RETURN_IF_ERROR(e.ChargeBytes(args.loc, 32));
-    const Value& wanted = key;
-    auto found = std::find_if(dict.items.begin(), dict.items.end(),
-                              [&](const auto& entry) { return ValuesEqual(entry.first, wanted); });
-    if (found != dict.items.end())
-      found->second = item;
-    else
-      dict.items.emplace_back(key, item);
+    KILN_RETURN_IF_ERROR(e.SetItem(&dict, key, item, args.loc));
   }
   return Value::None();
 }
@@ -261,10 +259,10 @@ absl::StatusOr<Value> DictPop(Elaborator& e, const BoundArgs& args) {
   DictObject& dict = args[0].dict();
   KILN_RETURN_IF_ERROR(CheckMutable(e, dict.region, args.loc));
   KILN_RETURN_IF_ERROR(e.Step(args.loc, static_cast<int64_t>(dict.items.size())));
-  for (size_t i = 0; i < dict.items.size(); ++i) {
-    if (!ValuesEqual(dict.items[i].first, args[1])) continue;
-    const Value item = dict.items[i].second;
-    dict.items.erase(dict.items.begin() + static_cast<long>(i));
+  KILN_ASSIGN_OR_RETURN(const auto at, e.FindKey(dict, args[1], args.LocOf(1)));
+  if (at.has_value()) {
+    const Value item = dict.items[*at].second;
+    dict.items.erase(dict.items.begin() + static_cast<std::ptrdiff_t>(*at));
     return item;
   }
   if (args.present[2]) return args[2];
@@ -275,9 +273,8 @@ absl::StatusOr<Value> SetDefault(Elaborator& e, const BoundArgs& args) {
   DictObject& dict = args[0].dict();
   KILN_RETURN_IF_ERROR(CheckMutable(e, dict.region, args.loc));
   KILN_RETURN_IF_ERROR(e.Step(args.loc, static_cast<int64_t>(dict.items.size())));
-  for (const auto& [key, item] : dict.items) {
-    if (ValuesEqual(key, args[1])) return item;
-  }
+  KILN_ASSIGN_OR_RETURN(const auto at, e.FindKey(dict, args[1], args.LocOf(1)));
+  if (at.has_value()) return dict.items[*at].second;
   KILN_RETURN_IF_ERROR(e.ChargeBytes(args.loc, 32));
   const Value given = args.present[2] ? args[2] : Value::None();
   KILN_ASSIGN_OR_RETURN(const Value item, e.Keep(given, "item", args.loc));

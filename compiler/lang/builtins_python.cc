@@ -207,13 +207,7 @@ absl::StatusOr<Value> MakeDict(Elaborator& e, const BoundArgs& args) {
       }
       KILN_RETURN_IF_ERROR(e.CheckKey(items[0], args.LocOf(0)));
       KILN_RETURN_IF_ERROR(e.Step(args.loc, static_cast<int64_t>(dict->items.size())));
-      auto found = std::find_if(dict->items.begin(), dict->items.end(), [&](const auto& entry) {
-        return ValuesEqual(entry.first, items[0]);
-      });
-      if (found != dict->items.end())
-        found->second = items[1];
-      else
-        dict->items.emplace_back(items[0], items[1]);
+      KILN_RETURN_IF_ERROR(e.SetItem(dict, items[0], items[1], args.LocOf(0)));
     }
   }
   for (const CallArgs::Keyword& keyword : args.extra) {

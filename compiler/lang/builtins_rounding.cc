@@ -59,7 +59,8 @@ class Rounding {
 
   absl::StatusOr<Expr> Named(const Expr& value) {
     KILN_ASSIGN_OR_RETURN(const Value v, e_.NewExpr(value, info, args_.loc));
-    KILN_ASSIGN_OR_RETURN(const Value named, e_.Settle(v, args_.loc));
+    KILN_ASSIGN_OR_RETURN(const Value named,
+                          e_.Keep(v, "item", args_.loc, Elaborator::Use::kRepeated));
     KILN_ASSIGN_OR_RETURN(const Operand x, e_.ToOperand(named, args_.loc, "the value"));
     return x.e.dtype() == value.dtype() ? x.e : ir::MakeCast(value.dtype(), x.e);
   }

@@ -75,7 +75,8 @@ absl::StatusOr<Value> Broadcast(Elaborator& e, const BoundArgs& args) {
   if (IsVector(args[0]) || IsRegion(args[0])) {
     return e.Error(args.LocOf(0), "T.Broadcast of a vector", "pass a scalar");
   }
-  KILN_ASSIGN_OR_RETURN(const Value value, e.Settle(args[0], args.LocOf(0)));
+  KILN_ASSIGN_OR_RETURN(const Value value,
+                        e.Keep(args[0], "item", args.LocOf(0), Elaborator::Use::kRepeated));
   return NewVector(e, std::vector<Value>(lanes, value));
 }
 
@@ -259,7 +260,8 @@ absl::StatusOr<Value> StoreWords(Elaborator& e, const BoundArgs& args) {
   }
   std::vector<Operand> settled;
   for (const Value& value : values) {
-    KILN_ASSIGN_OR_RETURN(const Value kept, e.Settle(value, args.LocOf(1)));
+    KILN_ASSIGN_OR_RETURN(const Value kept,
+                          e.Keep(value, "item", args.LocOf(1), Elaborator::Use::kRepeated));
     KILN_ASSIGN_OR_RETURN(const Operand x, e.ToOperand(kept, args.LocOf(1), "a lane"));
     settled.push_back(x);
   }
@@ -376,7 +378,7 @@ absl::Status StoreLanes(Elaborator& e, const std::vector<Value>& at, const Value
                         SourceLoc loc) {
   KILN_ASSIGN_OR_RETURN(std::vector<Value> lanes, LanesOf(e, value, at.size(), loc));
   for (Value& lane : lanes) {
-    KILN_ASSIGN_OR_RETURN(lane, e.Settle(lane, loc));
+    KILN_ASSIGN_OR_RETURN(lane, e.Keep(lane, "item", loc, Elaborator::Use::kRepeated));
   }
   for (size_t k = 0; k < at.size(); ++k) {
     const AccessObject& place = at[k].access();
@@ -394,7 +396,8 @@ absl::StatusOr<Value> RepackLanes(Elaborator& e, const Value& v, DType type, Sou
   std::vector<Expr> from, to;
   ExprInfo info;
   for (const Value& lane : lanes) {
-    KILN_ASSIGN_OR_RETURN(const Value settled, e.Settle(lane, loc));
+    KILN_ASSIGN_OR_RETURN(const Value settled,
+                          e.Keep(lane, "item", loc, Elaborator::Use::kRepeated));
     KILN_ASSIGN_OR_RETURN(const Operand x, e.ToOperand(settled, loc, "a lane"));
     if (x.e.dtype().is_bool() || x.e.dtype().is_packed() || x.e.dtype().code == TypeCode::kHandle) {
       return e.Error(loc, absl::StrCat("the bits of ", x.e.dtype().ToString()),

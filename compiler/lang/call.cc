@@ -90,13 +90,10 @@ absl::StatusOr<Value> Elaborator::Call(const Value& callee, const CallArgs& args
     case Type::kTypeName:
       return CallType(callee, args);
     case Type::kUnknown:
-      return Unimplemented(
-          args.loc,
-          absl::StrCat(
-              "'", callee.unknown().path, "' cannot be called here",
-              callee.unknown().reason.empty() ? "" : absl::StrCat(": ", callee.unknown().reason)),
-          "kernels know tilelang, math and itertools; compute the value outside "
-          "and pass it as a parameter");
+      return UnknownValue(callee, args.loc,
+                          absl::StrCat("'", callee.unknown().path, "' cannot be called here"),
+                          "kernels know tilelang, math and itertools; compute the value outside "
+                          "and pass it as a parameter");
     default:
       break;
   }

@@ -38,13 +38,9 @@ absl::Status Elaborator::Error(SourceLoc loc, std::string message, std::string r
                                absl::StatusCode code) {
   loc = Known(loc);
   Diagnostic d;
-  const SourceFile::Place place = file().PlaceOf(loc.line);
-  d.path = place.path;
-  d.loc = loc;
-  d.loc.line = place.line;
+  d.SetPlace(file(), loc);
   d.message = std::move(message);
   d.remedy = std::move(remedy);
-  d.source_line = std::string(file().Line(loc.line));
   if (frame_ != nullptr && current_ != nullptr) d.notes = ValueChain(current_, /*data_only=*/true);
   int shown = 0;
   for (const Frame* f = frame_; f != nullptr && !f->is_entry; f = f->parent) {
@@ -205,6 +201,7 @@ absl::StatusOr<Operand> Elaborator::ToOperand(const Value& v, SourceLoc loc,
     default:
       break;
   }
+  if (v.is_import()) return NoValue(v, loc);
   return Error(loc, absl::StrCat(what, " must be a number or a run-time value, not ", Describe(v)),
                v.Is(Type::kAccess) ? "index every dimension with a point instead of a slice"
                : v.is_none()       ? "a parameter that is None by default gets its value in the "
@@ -290,6 +287,7 @@ absl::StatusOr<int64_t> Elaborator::ToInt(const Value& v, SourceLoc loc, absl::s
                       v.Is(Type::kExpr) ? v.expr().expr : ir::MakeInt(0),
                       "make it a parameter of the factory, a T.const size, or a constant");
   }
+  if (v.is_import()) return NoValue(v, loc);
   return Error(loc, absl::StrCat(what, " must be an integer, not ", Describe(v)),
                v.Is(Type::kFloat) ? "use // for integer division, or int(x)" : "pass an integer");
 }
@@ -302,6 +300,7 @@ absl::StatusOr<std::string> Elaborator::ToStr(const Value& v, SourceLoc loc,
                                               absl::string_view what) {
   if (v.Is(Type::kStr)) return v.str();
   if (v.Is(Type::kDType)) return v.dtype().ToString();
+  if (v.is_import()) return NoValue(v, loc);
   return Error(loc, absl::StrCat(what, " must be a string, not ", Describe(v)),
                "write it in quotes");
 }
@@ -356,6 +355,7 @@ absl::StatusOr<DType> Elaborator::ToDType(const Value& v, SourceLoc loc) {
     if (name == "float") return kFloat32;
     if (name == "bool") return kBool;
   }
+  if (v.is_import()) return NoValue(v, loc);
   return Error(loc, absl::StrCat("expected a dtype, found ", Describe(v)),
                "pass T.float32, \"float32\" or the like");
 }
@@ -427,6 +427,7 @@ absl::StatusOr<Condition> Elaborator::Decide(const Value& v, SourceLoc loc) {
     case Type::kUnknown:
     case Type::kTensorType:
     case Type::kArray:
+      if (v.is_import()) return NoValue(v, loc);
       return Error(loc, absl::StrCat(Describe(v), " cannot be a condition"),
                    "compare a number instead");
     default:
@@ -511,6 +512,7 @@ absl::StatusOr<std::vector<Value>> Elaborator::Iterate(const Value& v, SourceLoc
     default:
       break;
   }
+  if (v.is_import()) return NoValue(v, loc);
   if (v.Is(Type::kExpr) && v.expr().info.open_only()) {
     return NeedConcrete(loc, v.expr().expr, "it is iterated over");
   }

@@ -37,6 +37,9 @@ class Elaborator : private ElaboratorState {
                                   const Config& config, const std::vector<std::string>& open);
   absl::StatusOr<std::vector<Config>> Configs(const Kernel& kernel, const Arguments& arguments);
   absl::StatusOr<std::vector<Arguments>> Listed(absl::string_view name);
+  // The value of a parameter's default as an argument's text; nullopt where it is not known before
+  // anything else is, or is no text.
+  std::optional<std::string> DefaultText(ast::ExprPtr value);
   Interface& interface() { return interface_; }
   const std::optional<NeedsConcrete>& needs() const { return needs_; }
   const std::map<std::string, ir::Expr>& tunables() const { return tunables_; }
@@ -54,6 +57,9 @@ class Elaborator : private ElaboratorState {
   absl::Status Unimplemented(SourceLoc loc, std::string message, std::string remedy);
   std::string At(SourceLoc loc) const;  // "k.py:3:7"
   absl::Status Exhausted(SourceLoc loc, std::string message);
+  // Of an import without a value (Type::kUnknown): says why it has none (imports.cc).
+  absl::Status UnknownValue(const Value& v, SourceLoc loc, std::string message, std::string remedy);
+  absl::Status NoValue(const Value& v, SourceLoc loc);
   // Open elaboration: the value of `e`'s tunables is needed here. Returned as an error.
   absl::Status NeedConcrete(SourceLoc loc, const ir::Expr& e, std::string why);
 
@@ -101,8 +107,15 @@ class Elaborator : private ElaboratorState {
   // Operators (arith.cc).
   absl::StatusOr<Value> BinaryOp(ast::BinaryOp op, const Value& a, const Value& b, SourceLoc loc);
   absl::StatusOr<Value> UnaryOp(ast::UnaryOp op, const Value& a, SourceLoc loc);
-  // Python's ==, counted as work.
+  // Python's == (equality.cc), counted as work: a bool, or a condition where numbers of run time
+  // decide.
+  absl::StatusOr<Value> Equality(const Value& a, const Value& b, SourceLoc loc);
+  // Equality, for a place that cannot wait: where run time decides is an error.
   absl::StatusOr<bool> Equal(const Value& a, const Value& b, SourceLoc loc);
+  // The item of the dict with this key; its place, or nullopt for none.
+  absl::StatusOr<std::optional<size_t>> FindKey(const DictObject& dict, const Value& key,
+                                                SourceLoc loc);
+  absl::Status SetItem(DictObject* dict, const Value& key, const Value& value, SourceLoc loc);
   absl::StatusOr<Value> CompareOp(ast::CompareOp op, const Value& a, const Value& b, SourceLoc loc);
   absl::StatusOr<Value> MinMax(bool is_max, const Value& a, const Value& b, SourceLoc loc);
   absl::StatusOr<Value> CeilDiv(const Value& a, const Value& b, SourceLoc loc);
@@ -146,10 +159,12 @@ class Elaborator : private ElaboratorState {
   absl::Status RequireLaunch(SourceLoc loc, absl::string_view what);
   // Binds a run-time value to a fresh Var so that later stores do not change it.
   absl::StatusOr<Value> Freeze(const Value& v, absl::string_view name, SourceLoc loc);
-  // Freeze inside a kernel, where a later store could change what `v` loads.
-  absl::StatusOr<Value> Settle(const Value& v, SourceLoc loc);
-  // `value`, for a list, dict, object or default to hold: later stores do not change what it loads.
-  absl::StatusOr<Value> Keep(Value value, absl::string_view name, SourceLoc loc);
+  // `value`, so that later stores do not change what it loads, items of lists and dicts included;
+  // variables stay what they are. kRepeated: of one scalar that a kernel uses several times, which
+  // is frozen whatever it is.
+  enum class Use : uint8_t { kHeld, kRepeated };
+  absl::StatusOr<Value> Keep(Value value, absl::string_view name, SourceLoc loc,
+                             Use use = Use::kHeld);
   // The same for the loads that a list, tuple or dict holds; its items change in place.
   absl::Status FreezeItems(const Value& v, absl::string_view name, SourceLoc loc);
   absl::Status StoreElement(const ir::Buffer& buffer, std::vector<ir::Expr> indices,
@@ -196,34 +211,12 @@ class Elaborator : private ElaboratorState {
   ExprInfo InfoOf(const ir::Expr& e) const;  // flags by walking; for values rebuilt from IR
 
  private:
-  // Guards: each undoes on destruction what it did.
-  class FrameGuard {
-   public:
-    FrameGuard(Elaborator* e, Frame* frame) : e_(e) {
-      frame->parent = e->frame_;
-      frame->region_base = e->regions_.size();
-      e->frame_ = frame;
-    }
-    ~FrameGuard() { e_->frame_ = e_->frame_->parent; }
-    FrameGuard(const FrameGuard&) = delete;
-
-   private:
-    Elaborator* e_;
-  };
-  class ScopeGuard {
-   public:
-    ScopeGuard(Frame* frame, Scope* scope) : frame_(frame), saved_(frame->scope) {
-      frame->scope = scope;
-    }
-    ~ScopeGuard() { frame_->scope = saved_; }
-    ScopeGuard(const ScopeGuard&) = delete;
-
-   private:
-    Frame* frame_;
-    Scope* saved_;
-  };
-
   absl::Status CheckDepth(SourceLoc loc);
+  absl::StatusOr<Value> NumbersEqual(const Value& a, const Value& b, SourceLoc loc);
+  absl::StatusOr<Value> IsIn(const Value& a, const Value& b, SourceLoc loc);
+  absl::StatusOr<Value> IsInRange(const Value& a, const RangeObject& range, SourceLoc loc);
+  class Comparison;  // equality.cc
+  absl::Status Undecided(const Value& a, const Value& b, const Value& condition, SourceLoc loc);
   ir::Expr VarNamed(absl::string_view name, DType type);
 
   // Names (names.cc).
@@ -319,7 +312,7 @@ class Elaborator : private ElaboratorState {
   absl::StatusOr<Flow> ExecWith(const ast::With& node, size_t item);
   absl::StatusOr<Flow> ExecLaunch(const ast::With& node, size_t item, LaunchObject& launch);
   absl::Status EmitLaunch(const LaunchObject& launch, std::vector<ir::Stmt> stmts, SourceLoc loc);
-  absl::Status CheckMeetings(const ir::Stmt& body);
+  absl::Status CheckMeetings(const ir::Stmt& body, size_t part);
   class Uses;  // launch.cc
   absl::StatusOr<std::vector<std::vector<ir::Stmt>>> SplitAtGridMeetings(
       std::vector<ir::Stmt> stmts);
@@ -331,7 +324,12 @@ class Elaborator : private ElaboratorState {
   absl::StatusOr<Flow> ExecLoopExit(bool is_break, SourceLoc loc);
   absl::Status ExecAssert(const ast::Assert& node);
   absl::Status ExecRaise(const ast::Raise& node);
+  absl::StatusOr<Flow> ExecTry(const ast::Try& node);
   absl::Status ExecImport(const ast::Import& node);
+  bool IsPresent(const std::string& path) const;
+  bool IsPresent(const ast::Import& node) const;
+  std::string WhyAbsent(const std::string& module) const;
+  absl::Status BrokenFile(const std::string& module, SourceLoc loc) const;
   absl::StatusOr<absl::string_view> HintOf(ast::ExprPtr target);
   // Statements of kernels and macros become IR, and so do stores of an __init__ in a kernel.
   bool MayStore() const {
@@ -370,8 +368,11 @@ class Elaborator : private ElaboratorState {
                                        const char* origin);
   absl::Status CheckNames(const Kernel& kernel);
   absl::StatusOr<std::string> ConfigText(const Value& v, SourceLoc loc);
+  void GiveNothing();  // no arguments, no config
   absl::StatusOr<std::string> ArgumentText(const Value& v, SourceLoc loc);  // and on: interface.cc
   absl::Status ReadPlaceholders(const Kernel& kernel);
+  std::optional<DType> AnnotatedType(const Kernel& kernel, const std::string& tensor);
+  void CountElements(const Kernel& kernel, const std::string& name, Placeholder* tensor);
   absl::Status ReadComputedShapes(const Kernel& kernel);
   absl::Status NoteSize(const std::string& name, std::string text, const std::string& tensor);
   absl::StatusOr<Placeholder> ToPlaceholder(const std::string& name, const Value& value);

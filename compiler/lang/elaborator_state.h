@@ -83,6 +83,33 @@ struct ElaboratorState {
   std::vector<ir::Stmt> checks_;  // of run-time sizes, from before the kernel's body
 };
 
+// Guards: each undoes on destruction what it did.
+class FrameGuard {
+ public:
+  FrameGuard(ElaboratorState* e, Frame* frame) : e_(e) {
+    frame->parent = e->frame_;
+    frame->region_base = e->regions_.size();
+    e->frame_ = frame;
+  }
+  ~FrameGuard() { e_->frame_ = e_->frame_->parent; }
+  FrameGuard(const FrameGuard&) = delete;
+
+ private:
+  ElaboratorState* e_;
+};
+class ScopeGuard {
+ public:
+  ScopeGuard(Frame* frame, Scope* scope) : frame_(frame), saved_(frame->scope) {
+    frame->scope = scope;
+  }
+  ~ScopeGuard() { frame_->scope = saved_; }
+  ScopeGuard(const ScopeGuard&) = delete;
+
+ private:
+  Frame* frame_;
+  Scope* saved_;
+};
+
 }  // namespace kiln::lang
 
 #endif  // KILN_COMPILER_LANG_ELABORATOR_STATE_H_

@@ -128,8 +128,13 @@ absl::StatusOr<Value> Elaborator::ParseArgument(absl::string_view name, const st
       if (const auto* constant = expr->As<ast::Constant>()) return e->EvalConstant(*constant);
       if (const auto* id = expr->As<ast::Name>()) {
         if (const auto type = ParseDType(id->id)) return Value::OfDType(*type);
+        // In the kernel file, or in the one that the entry comes from.
+        const SourceSection& own = e->module_.SectionAt(e->module_.entry->loc);
         const auto& globals = e->module_.sections[0].globals;
-        if (globals.contains(id->id)) return e->ReadGlobal(id->id, id->loc, SIZE_MAX);
+        for (const SourceSection* file : {&e->module_.sections[0], &own}) {
+          if (!file->globals.contains(id->id)) continue;
+          return e->ReadGlobalOf(*file, id->id, id->loc, SIZE_MAX);
+        }
         std::vector<std::string> known = {"float32", "float16", "bfloat16",
                                           "int32",   "None",    "True"};
         for (const auto& global : globals) known.emplace_back(global.first);

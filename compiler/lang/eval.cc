@@ -214,20 +214,6 @@ absl::StatusOr<Value> Elaborator::EvalItems(const std::vector<ast::ExprPtr>& nod
   return NewSeq(type, std::move(items));
 }
 
-namespace {
-
-void SetItem(DictObject* dict, const Value& key, const Value& value) {
-  for (auto& [known, item] : dict->items) {
-    if (ValuesEqual(known, key)) {
-      item = value;
-      return;
-    }
-  }
-  dict->items.emplace_back(key, value);
-}
-
-}  // namespace
-
 absl::StatusOr<Value> Elaborator::EvalDict(const ast::Dict& node) {
   auto* dict = arena_.New<DictObject>();
   dict->region = regions_.empty() ? 0 : regions_.back().id;
@@ -238,7 +224,9 @@ absl::StatusOr<Value> Elaborator::EvalDict(const ast::Dict& node) {
         return Error(node.values[i]->loc, absl::StrCat("** spreads a dict, not ", Describe(value)),
                      "pass a dict");
       }
-      for (const auto& [key, item] : value.dict().items) SetItem(dict, key, item);
+      for (const auto& [key, item] : value.dict().items) {
+        KILN_RETURN_IF_ERROR(SetItem(dict, key, item, node.values[i]->loc));
+      }
       continue;
     }
     KILN_ASSIGN_OR_RETURN(const Value key, Eval(node.keys[i]));
@@ -248,7 +236,7 @@ absl::StatusOr<Value> Elaborator::EvalDict(const ast::Dict& node) {
     KILN_RETURN_IF_ERROR(CheckKey(key, node.keys[i]->loc));
     KILN_RETURN_IF_ERROR(Step(node.loc, static_cast<int64_t>(dict->items.size())));
     KILN_RETURN_IF_ERROR(ChargeBytes(node.loc, 32));
-    SetItem(dict, key, value);
+    KILN_RETURN_IF_ERROR(SetItem(dict, key, value, node.keys[i]->loc));
   }
   return Value::Of(Type::kDict, dict);
 }
@@ -285,8 +273,7 @@ absl::Status Elaborator::RunClause(const ast::Comprehension& node, size_t index,
     KILN_ASSIGN_OR_RETURN(const Value key, Eval(node.key));
     KILN_RETURN_IF_ERROR(Step(node.loc, static_cast<int64_t>(dict->items.size())));
     KILN_RETURN_IF_ERROR(CheckKey(key, node.loc));
-    SetItem(dict, key, element);
-    return absl::OkStatus();
+    return SetItem(dict, key, element, node.loc);
   }
   const ast::ForClause& clause = node.clauses[index];
   if (clause.is_async) {

@@ -59,18 +59,8 @@ absl::StatusOr<Flow> Elaborator::Exec(ast::StmtPtr stmt) {
       KILN_ASSIGN_OR_RETURN(const Value function, MakeFunction(def));
       return done(Bind(def.name, function, def.name_loc));
     }
-    case ast::StmtKind::kTry: {
-      const auto& node = *stmt->As<ast::Try>();
-      if (frame_->traced) {
-        return Unimplemented(node.loc, "try is not in the kernel language",
-                             "check the condition with if or assert");
-      }
-      KILN_ASSIGN_OR_RETURN(const Flow flow, ExecBlock(node.body));
-      if (flow != Flow::kNormal) return flow;
-      KILN_ASSIGN_OR_RETURN(const Flow other, ExecBlock(node.otherwise));
-      if (other != Flow::kNormal) return other;
-      return ExecBlock(node.finally);
-    }
+    case ast::StmtKind::kTry:
+      return ExecTry(*stmt->As<ast::Try>());
     case ast::StmtKind::kClass: {
       const auto& node = *stmt->As<ast::Class>();
       KILN_ASSIGN_OR_RETURN(const Value type, MakeClass(node));
@@ -314,57 +304,6 @@ absl::Status Elaborator::ExecRaise(const ast::Raise& node) {
   }
   return Error(node.loc, absl::StrCat("the kernel raised: ", message),
                "choose arguments that it accepts");
-}
-
-absl::Status Elaborator::ExecImport(const ast::Import& node) {
-  auto bind = [&](const ast::ImportedName& name, const std::string& path) -> absl::Status {
-    Value value;
-    const Module* module = FindModule(path);
-    if (module != nullptr) {
-      value = Value::OfModule(module);
-    } else {
-      auto* unknown = arena_.New<UnknownObject>();
-      unknown->path = path;
-      unknown->reason = "it is an import that kernels do not know";
-      value = Value::Of(Type::kUnknown, unknown);
-    }
-    return Bind(name.alias, value, node.loc, /*fresh=*/true);
-  };
-  const SourceSection& here = module_.SectionAt(node.loc);
-  const std::string from = AbsoluteName(node.module, here.module, here.package);
-  for (const ast::ImportedName& name : node.names) {
-    if (node.module.empty()) {
-      KILN_RETURN_IF_ERROR(bind(name, name.whole_path ? name.alias : name.path));
-      continue;
-    }
-    if (name.path == "*") continue;  // names are looked up in the module when they are read
-    const std::string path = absl::StrCat(from, from.empty() ? "" : ".", name.path);
-    const SourceSection* file = module_.FindSection(from);
-    const bool submodule =  // a package's file that it imports itself, or gives no other meaning
-        module_.FindSection(path) != nullptr &&
-        (file == &here || file == nullptr || !file->globals.contains(name.path));
-    if (file != nullptr && !submodule) {
-      KILN_ASSIGN_OR_RETURN(const Value value, ReadGlobalOf(*file, name.path, node.loc, SIZE_MAX));
-      KILN_RETURN_IF_ERROR(Bind(name.alias, value, node.loc, /*fresh=*/true));
-      continue;
-    }
-    const Module* module = FindModule(node.module);
-    if (module != nullptr && FindModule(absl::StrCat(node.module, ".", name.path)) == nullptr) {
-      const absl::StatusOr<Value> member = GetMember(*module, name.path, node.loc);
-      if (member.ok()) {
-        KILN_RETURN_IF_ERROR(Bind(name.alias, *member, node.loc, /*fresh=*/true));
-        continue;
-      }
-      auto* unknown = arena_.New<UnknownObject>();
-      unknown->path = absl::StrCat(node.module, ".", name.path);
-      unknown->reason = "it is not supported";
-      KILN_RETURN_IF_ERROR(
-          Bind(name.alias, Value::Of(Type::kUnknown, unknown), node.loc, /*fresh=*/true));
-      continue;
-    }
-    KILN_RETURN_IF_ERROR(bind(name, path));
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace kiln::lang

@@ -44,7 +44,12 @@ class Expander {
     }
     if (bound_ != nullptr) {
       if (const auto known = bound_->find(e.get()); known != bound_->end()) {
-        return Expand(known->second, depth + 1);
+        // Names of names: each is seen through once.
+        const auto seen = through_.find(e.get());
+        if (seen != through_.end()) return seen->second;
+        std::optional<Polynomial> p = Expand(known->second, depth + 1);
+        through_.emplace(e.get(), p);
+        return p;
       }
     }
     return Polynomial{{{Atom(e)}, 1}};
@@ -108,6 +113,7 @@ class Expander {
   }
 
   const Bound* bound_;
+  absl::flat_hash_map<const ir::ExprNode*, std::optional<Polynomial>> through_;
   std::vector<ir::Expr> atoms_;
 };
 

@@ -65,7 +65,9 @@ absl::Status Elaborator::ReadPlaceholders(const Kernel& kernel) {
     const auto given = arguments_->find(param.name);
     if (param.kind != ParamInfo::kTensor || given == arguments_->end()) continue;
     KILN_ASSIGN_OR_RETURN(const Value value, ParseArgument(param.name, given->second));
-    KILN_ASSIGN_OR_RETURN(interface_.placeholders[param.name], ToPlaceholder(param.name, value));
+    KILN_ASSIGN_OR_RETURN(Placeholder tensor, ToPlaceholder(param.name, value));
+    CountElements(kernel, param.name, &tensor);
+    interface_.placeholders[param.name] = std::move(tensor);
   }
   if (interface_.placeholders.empty()) return absl::OkStatus();
   for (const SizeSource& source : FindSizeSources(*module_.entry)) {
@@ -86,6 +88,50 @@ absl::Status Elaborator::ReadPlaceholders(const Kernel& kernel) {
     KILN_RETURN_IF_ERROR(NoteSize(source.name, std::move(text), source.tensor));
   }
   return interface_.signature != nullptr ? absl::OkStatus() : ReadComputedShapes(kernel);
+}
+
+// The element type that the annotation of a tensor names, where it can be read before any size has
+// a value: as text, by a parameter or by the file.
+std::optional<DType> Elaborator::AnnotatedType(const Kernel& kernel, const std::string& tensor) {
+  const ast::ExprPtr expr = FindElementType(*module_.entry, tensor);
+  if (expr == nullptr) return std::nullopt;
+  std::optional<std::string> text = LiteralText(expr);
+  if (const auto* name = expr->As<ast::Name>()) {
+    const auto param = std::find_if(kernel.params().begin(), kernel.params().end(),
+                                    [&](const ParamInfo& p) { return p.name == name->id; });
+    const auto given = arguments_->find(name->id);
+    if (const std::string* chosen = config_->Find(name->id)) {
+      text = *chosen;
+    } else if (given != arguments_->end()) {
+      text = given->second;
+    } else if (param != kernel.params().end()) {
+      text = param->default_text;
+    } else if (!IsLocal(*module_.entry, name->id)) {
+      Frame frame;
+      frame.scope = arena_.New<Scope>();
+      FrameGuard guard(this, &frame);
+      const absl::StatusOr<Value> value = ReadGlobal(name->id, expr->loc, SIZE_MAX);
+      if (value.ok()) text = Repr(*value);
+    }
+  }
+  if (!text.has_value()) return std::nullopt;
+  const absl::string_view all = *text;
+  const size_t first = all.find_first_not_of("\"' "), last = all.find_last_not_of("\"' ");
+  if (first == absl::string_view::npos) return std::nullopt;
+  absl::string_view word = all.substr(first, last - first + 1);
+  for (const char* prefix : {"T.", "torch."}) absl::ConsumePrefix(&word, prefix);
+  return ParseDType(word);
+}
+
+// A tensor of bytes where the annotation says elements of which two lie in one.
+void Elaborator::CountElements(const Kernel& kernel, const std::string& name, Placeholder* tensor) {
+  const bool of_bytes = tensor->dtype == kInt8 || tensor->dtype == kUInt8;
+  if (!of_bytes || tensor->shape.empty()) return;
+  const std::optional<DType> own = AnnotatedType(kernel, name);
+  if (!own.has_value() || !own->is_packed()) return;
+  tensor->bytes = true;
+  tensor->shape.back() *= 2;
+  for (size_t i = 0; i + 1 < tensor->strides.size(); ++i) tensor->strides[i] *= 2;
 }
 
 absl::Status Elaborator::NoteSize(const std::string& name, std::string text,
@@ -157,9 +203,21 @@ absl::Status Elaborator::CheckPlaceholder(const ast::Param& param, const ir::Buf
                               Text(given.shape)),
                  "give a tensor that fits the annotation");
   }
+  const std::string type = buffer->dtype.ToString();
+  const bool byte = given.dtype == kInt8 || given.dtype == kUInt8;
+  if (buffer->dtype.is_packed() && byte && !given.bytes) {
+    return Error(loc,
+                 absl::StrCat("'", param.name, "' is ", type, ", of which a byte holds two; the ",
+                              "argument says ", given.dtype->ToString(), Text(given.shape)),
+                 absl::StrCat("say its shape in elements: T.Tensor(shape, T.", type, ")"));
+  }
   for (size_t i = 0; i < given.shape.size(); ++i) {
-    KILN_RETURN_IF_ERROR(CheckDimension(absl::StrCat("dimension ", i, " of '", param.name, "'"),
-                                        buffer->shape[i], given.shape[i], loc));
+    const bool last = i + 1 == given.shape.size();
+    KILN_RETURN_IF_ERROR(CheckDimension(
+        absl::StrCat(
+            "dimension ", i, " of '", param.name, "'",
+            last && given.bytes ? absl::StrCat(", of ", type, ", of which a byte holds two,") : ""),
+        buffer->shape[i], given.shape[i], loc));
   }
   const std::vector<int64_t> dense = DenseStrides(given.shape);
   const std::vector<int64_t>& strides = given.strides.empty() ? dense : given.strides;
@@ -173,7 +231,10 @@ absl::Status Elaborator::CheckPlaceholder(const ast::Param& param, const ir::Buf
                               Text(strides)),
                  "annotate it with T.StridedTensor[shape, strides, dtype]");
   }
-  if (own_dtype && given.dtype.has_value() && *given.dtype != buffer->dtype) {
+  if (given.bytes) {
+    interface_.notes.push_back(absl::StrCat("'", param.name, "' is ", type, Text(given.shape),
+                                            " by its annotation; the argument is its bytes"));
+  } else if (own_dtype && given.dtype.has_value() && *given.dtype != buffer->dtype) {
     interface_.notes.push_back(absl::StrCat("'", param.name, "' is ", buffer->dtype.ToString(),
                                             " by its annotation; the argument says ",
                                             given.dtype->ToString()));
@@ -224,11 +285,29 @@ void Elaborator::Record(size_t slot, const ir::Buffer& buffer, bool own_dtype) {
   if (own_dtype) param.dtype = buffer->dtype;
 }
 
-absl::StatusOr<std::vector<Arguments>> Elaborator::Listed(absl::string_view name) {
+void Elaborator::GiveNothing() {
   static const Config& no_config = *std::make_unique<Config>().release();
   static const Arguments& no_arguments = *std::make_unique<Arguments>().release();
   arguments_ = &no_arguments;
   config_ = &no_config;
+}
+
+std::optional<std::string> Elaborator::DefaultText(ast::ExprPtr expr) {
+  GiveNothing();
+  Frame frame;
+  frame.scope = arena_.New<Scope>();
+  FrameGuard guard(this, &frame);
+  const absl::StatusOr<Value> value = Eval(expr);
+  if (!value.ok() || value->Is(Type::kList) || value->Is(Type::kFunction)) return std::nullopt;
+  if (value->Is(Type::kStr) && !absl::StrContains(value->str(), '"')) {
+    return absl::StrCat("\"", value->str(), "\"");
+  }
+  const absl::StatusOr<std::string> text = ArgumentText(*value, expr->loc);
+  return text.ok() ? std::make_optional(*text) : std::nullopt;
+}
+
+absl::StatusOr<std::vector<Arguments>> Elaborator::Listed(absl::string_view name) {
+  GiveNothing();
   Frame frame;
   frame.scope = arena_.New<Scope>();
   FrameGuard guard(this, &frame);

@@ -89,6 +89,7 @@ struct Placeholder {
   std::vector<int64_t> shape;
   std::vector<int64_t> strides;  // empty: row-major
   std::optional<DType> dtype;
+  bool bytes = false;  // it was given by its bytes: `shape` counts the elements in them
 };
 
 // The elaborator's part of the above.

@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "compiler/lang/check_within.h"
 #include "compiler/lang/elaborator.h"
+#include "compiler/lang/free_names.h"
 #include "compiler/lang/module.h"
 #include "compiler/lang/parser.h"
 #include "compiler/lang/suggest.h"
@@ -13,6 +14,8 @@
 namespace kiln::lang {
 
 namespace {
+
+constexpr int64_t kDefaultSteps = 100'000;  // to evaluate the defaults of all parameters
 
 bool IsTop(const FoundKernel& kernel) { return kernel.around.empty(); }
 
@@ -49,7 +52,7 @@ class KernelBuilder {
           names.empty() ? listed : absl::StrCat("name one; ", listed));
     }
     // A plain function may build a kernel through another one.
-    FoundKernel found = FindFunction(module, entry);
+    FoundKernel found = FindEntry(module, entry);
     if (found.function != nullptr && !HasDecorator(*found.function, "macro")) return found;
     const std::string near = Nearest(entry, names);
     return ErrorAt(*module.file, {}, absl::StrCat("the file defines no kernel '", entry, "'"),
@@ -62,8 +65,11 @@ class KernelBuilder {
     kernel.name_ = entry.name;
     kernel.file_ = module->file;
     if (module->style == EntryStyle::kEager) kernel.consts_ = FindConsts(entry);
+    Limits limits;
+    limits.steps = kDefaultSteps;
+    Elaborator defaults(*module, limits, {});
     for (const ast::Param& param : entry.params) {
-      kernel.params_.push_back(InfoOf(param, KindOf(*module, param)));
+      kernel.params_.push_back(InfoOf(*module, param, KindOf(*module, param), &defaults));
     }
     // Those of the functions around it, of which its own hide some.
     for (auto outer = module->around.rbegin(); outer != module->around.rend(); ++outer) {
@@ -71,7 +77,8 @@ class KernelBuilder {
         const bool hidden =
             std::any_of(kernel.params_.begin(), kernel.params_.end(),
                         [&](const ParamInfo& known) { return known.name == param.name; });
-        if (!hidden) kernel.params_.push_back(InfoOf(param, ParamInfo::kCompileTime));
+        if (!hidden)
+          kernel.params_.push_back(InfoOf(*module, param, ParamInfo::kCompileTime, &defaults));
       }
     }
     kernel.module_ = std::move(module);
@@ -79,14 +86,37 @@ class KernelBuilder {
   }
 
  private:
-  static ParamInfo InfoOf(const ast::Param& param, ParamInfo::Kind kind) {
+  static ParamInfo InfoOf(const ParsedModule& module, const ast::Param& param, ParamInfo::Kind kind,
+                          Elaborator* defaults) {
     ParamInfo info;
     info.name = param.name;
     info.loc = param.loc;
     info.kind = kind;
     info.has_default = param.default_value != nullptr;
-    if (info.has_default) info.default_text = LiteralText(param.default_value);
+    if (!info.has_default) return info;
+    info.default_text = LiteralText(param.default_value);
+    if (info.default_text || kind != ParamInfo::kCompileTime) return info;
+    if (NamesSomethingAround(module, param.default_value)) return info;
+    info.default_text = defaults->DefaultText(param.default_value);
     return info;
+  }
+
+  // Whether the expression reads a name of the functions that the entry stands in.
+  static bool NamesSomethingAround(const ParsedModule& module, ast::ExprPtr expr) {
+    if (module.around.empty()) return false;
+    ast::ExprStmt statement(expr->loc);
+    statement.value = expr;
+    const NameSet reads = NamesRead(&statement);
+    for (const ast::Function* outer : module.around) {
+      std::vector<absl::string_view> own;
+      for (ast::StmtPtr stmt : outer->body) CollectBindings(stmt, &own);
+      for (const ast::Param& param : outer->params) own.push_back(param.name);
+      if (std::any_of(own.begin(), own.end(),
+                      [&](absl::string_view name) { return reads.contains(name); })) {
+        return true;
+      }
+    }
+    return false;
   }
 
   static ParamInfo::Kind KindOf(const ParsedModule& module, const ast::Param& param) {

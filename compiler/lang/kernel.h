@@ -34,7 +34,7 @@ struct ParamInfo {
   enum Kind { kTensor, kRuntimeScalar, kCompileTime };
   std::string name;
   Kind kind = kCompileTime;
-  std::optional<std::string> default_text;  // literal text of the default, when it is a literal
+  std::optional<std::string> default_text;  // of the default, where constants say it
   bool has_default = false;
   SourceLoc loc;
 };
@@ -48,7 +48,8 @@ class Kernel {
  public:
   // Parses `file` and selects `entry` (may be empty when the file defines exactly one kernel). A
   // function inside another one is "outer.kernel"; the parameters of both are its arguments, and of
-  // the outer one's statements those are run that its names come from.
+  // the outer one's statements those are run that its names come from. A name that the file imports
+  // from another file beside it is that file's function.
   static absl::StatusOr<Kernel> Parse(std::shared_ptr<const SourceFile> file,
                                       absl::string_view entry, const Limits& limits = {});
 

@@ -62,8 +62,8 @@ absl::Status Elaborator::EmitLaunch(const LaunchObject& launch, std::vector<ir::
                                     SourceLoc loc) {
   const int64_t cluster = std::accumulate(launch.cluster.begin(), launch.cluster.end(), int64_t{1},
                                           std::multiplies<int64_t>());
-  if (cluster > 1) KILN_RETURN_IF_ERROR(CheckMeetings(ir::MakeSeq(stmts, loc)));
   if (launch_.grid_meetings.empty()) {
+    if (cluster > 1) KILN_RETURN_IF_ERROR(CheckMeetings(ir::MakeSeq(stmts, loc), 0));
     return EmitNew<ir::Launch>(loc, launch_.grid, launch.threads,
                                ir::MakeSeq(std::move(stmts), loc), launch_.notes);
   }
@@ -71,6 +71,7 @@ absl::Status Elaborator::EmitLaunch(const LaunchObject& launch, std::vector<ir::
                         SplitAtGridMeetings(std::move(stmts)));
   for (size_t i = 0; i < parts.size(); ++i) {
     ir::Stmt body = ir::MakeSeq(std::move(parts[i]), loc);
+    if (cluster > 1) KILN_RETURN_IF_ERROR(CheckMeetings(body, i));
     Uses uses(views_);
     uses.Mutate(body);
     ir::VarMap fresh;
@@ -172,9 +173,11 @@ absl::Status Elaborator::MoveAlloc(const ir::Stmt& s, size_t own, std::vector<Us
 }
 
 // Blocks of a launch are independent: where those of a cluster meet, none of them may read what
-// another one has written.
-absl::Status Elaborator::CheckMeetings(const ir::Stmt& body) {
-  if (launch_.meetings.empty()) return absl::OkStatus();
+// another one has written. `part` is the launch's number among those that all blocks meet between.
+absl::Status Elaborator::CheckMeetings(const ir::Stmt& body, size_t part) {
+  const auto meeting = std::find_if(launch_.meetings.begin(), launch_.meetings.end(),
+                                    [&](const auto& m) { return m.second == part; });
+  if (meeting == launch_.meetings.end()) return absl::OkStatus();
   std::vector<ir::Buffer> read, written;
   const auto add = [&](std::vector<ir::Buffer>* list, const ir::Buffer& buffer) {
     if (!buffer || buffer->scope != ir::Scope::kGlobal) return;
@@ -212,7 +215,7 @@ absl::Status Elaborator::CheckMeetings(const ir::Stmt& body) {
   for (const ir::Buffer& buffer : written) {
     if (std::find(read.begin(), read.end(), buffer) == read.end()) continue;
     return Unimplemented(
-        launch_.meetings[0],
+        meeting->first,
         absl::StrCat("blocks of a cluster meet in a launch that reads and writes '", buffer->name,
                      "'"),
         "blocks are independent here: split the launch in two, which run one "

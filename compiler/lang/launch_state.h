@@ -14,10 +14,11 @@ namespace kiln::lang {
 struct LaunchState {
   std::map<std::string, std::string> notes;  // of ir::Launch
   std::vector<ir::Axis> grid;
-  std::vector<ir::Expr> threads;        // extents, x first
-  int64_t thread_count = 0;             // 0 where they are open
-  Value cluster_rank = Value::Int(0);   // of a block in its cluster
-  std::vector<SourceLoc> meetings;      // of the blocks of a cluster
+  std::vector<ir::Expr> threads;       // extents, x first
+  int64_t thread_count = 0;            // 0 where they are open
+  Value cluster_rank = Value::Int(0);  // of a block in its cluster
+  // Of the blocks of a cluster, with the number of meetings of all blocks before it.
+  std::vector<std::pair<SourceLoc, size_t>> meetings;
   std::vector<ir::Stmt> grid_meetings;  // of all blocks: empty statements where they meet
   std::vector<CombinerObject*> around;  // T.attr(reducer, "reduce_scope", ...), innermost last
 

@@ -10,6 +10,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "compiler/lang/source_bundle.h"
 #include "compiler/lang/value.h"
 
 namespace kiln::lang {
@@ -214,6 +215,13 @@ void CollectTouched(StmtPtr stmt, std::vector<absl::string_view>* names) {
 
 namespace {
 
+// The module of a file, from its path.
+std::string ModuleAt(absl::string_view path, bool* package) {
+  absl::ConsumeSuffix(&path, ".py");
+  *package = absl::ConsumeSuffix(&path, "/__init__");
+  return absl::StrReplaceAll(path, {{"/", "."}});
+}
+
 // The files of the text, by the lines that name them; each ends where the next one begins.
 std::vector<SourceSection> SectionsOf(absl::string_view text) {
   std::vector<SourceSection> sections(1);
@@ -223,12 +231,33 @@ std::vector<SourceSection> SectionsOf(absl::string_view text) {
     if (!absl::ConsumePrefix(&line, kFileMark)) continue;
     SourceSection section;
     section.first_line = number;
-    absl::ConsumeSuffix(&line, ".py");
-    section.package = absl::ConsumeSuffix(&line, "/__init__");
-    section.module = absl::StrReplaceAll(line, {{"/", "."}});
+    section.module = ModuleAt(line, &section.package);
     sections.push_back(std::move(section));
   }
   return sections;
+}
+
+constexpr size_t kMaxLeftOut = 256;  // more than a bundle marks
+
+std::vector<LeftOutFile> LeftOutOf(absl::string_view text) {
+  std::vector<LeftOutFile> files;
+  bool inside = false;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    if (inside && absl::ConsumePrefix(&line, kBrokenLine)) {
+      absl::StrAppend(&files.back().text, line, "\n");
+      continue;
+    }
+    inside = absl::ConsumePrefix(&line, kBrokenMark);
+    if (!inside && !absl::ConsumePrefix(&line, kTooLargeMark)) continue;
+    if (files.size() >= kMaxLeftOut) break;
+    LeftOutFile file;
+    bool package = false;
+    file.module = ModuleAt(line, &package);
+    file.path = std::string(line);
+    file.broken = inside;
+    files.push_back(std::move(file));
+  }
+  return files;
 }
 
 void IndexStatement(size_t i, StmtPtr stmt, SourceSection* section) {
@@ -310,6 +339,7 @@ void IndexStars(ParsedModule* module) {
 
 void IndexGlobals(ParsedModule* module) {
   module->sections = SectionsOf(module->file->text);
+  module->left_out = LeftOutOf(module->file->text);
   const ast::Block& body = module->tree->body;
   size_t i = 0;
   for (size_t at = 0; at < module->sections.size(); ++at) {
@@ -342,6 +372,12 @@ std::string AbsoluteName(absl::string_view name, absl::string_view importer, boo
   }
   if (!name.empty()) parts.push_back(name);
   return absl::StrJoin(parts, ".");
+}
+
+const LeftOutFile* ParsedModule::FindLeftOut(absl::string_view module) const {
+  const auto found = std::find_if(left_out.begin(), left_out.end(),
+                                  [&](const LeftOutFile& file) { return file.module == module; });
+  return found == left_out.end() ? nullptr : &*found;
 }
 
 const SourceSection* ParsedModule::FindSection(absl::string_view module) const {
@@ -441,10 +477,10 @@ void AddKernels(const ast::Block& block, const std::vector<const ast::Function*>
   }
 }
 
-// The kernel file's own: what other files define is there to be imported.
-ast::Block OwnStatements(const ParsedModule& module) {
-  const ast::Block& all = module.tree->body;
-  return {all.begin(), all.begin() + static_cast<std::ptrdiff_t>(module.sections[0].last)};
+ast::Block StatementsOf(const ParsedModule& module, const SourceSection& section) {
+  const auto begin = module.tree->body.begin();
+  return {begin + static_cast<std::ptrdiff_t>(section.first),
+          begin + static_cast<std::ptrdiff_t>(section.last)};
 }
 
 }  // namespace
@@ -457,7 +493,8 @@ std::string FoundKernel::Name() const {
 
 std::vector<FoundKernel> FindKernels(const ParsedModule& module) {
   ast::Block top;
-  for (StmtPtr stmt : OwnStatements(module)) {
+  // The kernel file's own: what other files define is there to be imported.
+  for (StmtPtr stmt : StatementsOf(module, module.sections[0])) {
     if (stmt->kind == ast::StmtKind::kFunction) top.push_back(stmt);
   }
   std::vector<FoundKernel> kernels;
@@ -465,9 +502,10 @@ std::vector<FoundKernel> FindKernels(const ParsedModule& module) {
   return kernels;
 }
 
-FoundKernel FindFunction(const ParsedModule& module, absl::string_view path) {
+FoundKernel FindFunction(const ParsedModule& module, const SourceSection& section,
+                         absl::string_view path) {
   FoundKernel found;
-  const ast::Block own = OwnStatements(module);
+  const ast::Block own = StatementsOf(module, section);
   const ast::Block* block = &own;
   for (absl::string_view part : absl::StrSplit(path, '.')) {
     if (found.function != nullptr) found.around.push_back(found.function);
@@ -479,6 +517,64 @@ FoundKernel FindFunction(const ParsedModule& module, absl::string_view path) {
     block = &found.function->body;
   }
   return found;
+}
+
+namespace {
+
+// A place in the files: a dotted path of a section.
+struct PlaceOfName {
+  const SourceSection* section = nullptr;  // null: nowhere
+  std::string path;
+};
+
+// Where the path leads whose first name the statement imports.
+PlaceOfName Imported(const ParsedModule& module, const SourceSection& section, size_t statement,
+                     absl::string_view path) {
+  const std::pair<absl::string_view, absl::string_view> parts =
+      absl::StrSplit(path, absl::MaxSplits('.', 1));
+  for (const SourceSection::Star& star : section.stars) {
+    if (star.statement == statement) {
+      return {module.FindSection(star.module), std::string(path)};
+    }
+  }
+  const auto* import = module.tree->body[statement]->As<ast::Import>();
+  if (import == nullptr) return {};
+  const std::string from = AbsoluteName(import->module, section.module, section.package);
+  for (const ast::ImportedName& name : import->names) {
+    if (import->module.empty()) {  // a module, whose names follow
+      absl::string_view rest = path;
+      if (!absl::ConsumePrefix(&rest, name.whole_path ? name.path : name.alias)) continue;
+      if (!absl::ConsumePrefix(&rest, ".")) continue;
+      return {module.FindSection(name.path), std::string(rest)};
+    }
+    if (name.alias != parts.first) continue;
+    if (const SourceSection* file = module.FindSection(absl::StrCat(from, ".", name.path))) {
+      return {file, std::string(parts.second)};
+    }
+    return {module.FindSection(from),
+            absl::StrCat(name.path, parts.second.empty() ? "" : ".", parts.second)};
+  }
+  return {};
+}
+
+}  // namespace
+
+FoundKernel FindEntry(const ParsedModule& module, absl::string_view path) {
+  PlaceOfName place = {&module.sections[0], std::string(path)};
+  // Each file is passed once on the way, but where files import in a circle.
+  for (size_t hop = 0; hop <= module.sections.size() && place.section != nullptr; ++hop) {
+    FoundKernel found = FindFunction(module, *place.section, place.path);
+    if (found.function != nullptr) return found;
+    const std::string first(absl::string_view(place.path).substr(0, place.path.find('.')));
+    const auto touches = place.section->globals.find(first);
+    if (touches == place.section->globals.end()) return {};
+    PlaceOfName next;
+    for (const Touch& touch : touches->second) {
+      if (touch.binds) next = Imported(module, *place.section, touch.statement, place.path);
+    }
+    place = std::move(next);
+  }
+  return {};
 }
 
 AnnotationKind KindOfAnnotation(ExprPtr annotation) {
@@ -625,6 +721,31 @@ std::vector<SizeSource> FindSizeSources(const ast::Function& function) {
     AddSources(name->id, annotated->annotation, aliases, &sources);
   });
   return sources;
+}
+
+ast::ExprPtr FindElementType(const ast::Function& function, absl::string_view tensor) {
+  ExprPtr annotation = nullptr;
+  for (const ast::Param& param : function.params) {
+    if (param.name == tensor) annotation = param.annotation;
+  }
+  WalkBody(function, [&](StmtPtr stmt) {
+    const auto* annotated = stmt->As<ast::AnnAssign>();
+    const auto* name = annotated ? annotated->target->As<ast::Name>() : nullptr;
+    if (name != nullptr && annotated->value == nullptr && name->id == tensor) {
+      annotation = annotated->annotation;
+    }
+  });
+  if (annotation == nullptr) return nullptr;
+  if (const auto* call = annotation->As<ast::Call>()) {
+    for (const ast::Keyword& keyword : call->keywords) {
+      if (keyword.name == "dtype") return keyword.value;
+    }
+  }
+  const TensorParts parts = PartsOf(annotation);
+  for (size_t part = 0; parts.all != nullptr && part < parts.all->size(); ++part) {
+    if (parts.KindOf(part) == SizeSource::kDType) return (*parts.all)[part];
+  }
+  return nullptr;
 }
 
 std::optional<std::string> LiteralText(ExprPtr expr) {

@@ -41,6 +41,13 @@ struct SourceSection {
   std::vector<Star> stars;  // `from m import *`, in source order
 };
 
+// A file beside the kernel's that it imports, and that is not among its sections.
+struct LeftOutFile {
+  std::string module, path;
+  bool broken = false;  // it is not Python, as its text shows; else it is too large
+  std::string text;
+};
+
 struct ParsedModule {
   std::shared_ptr<const SourceFile> file;
   std::unique_ptr<const ast::Ast> tree;
@@ -49,12 +56,14 @@ struct ParsedModule {
   const SourceSection& SectionAt(SourceLoc loc) const;
   // Null: no file of the source.
   const SourceSection* FindSection(absl::string_view module) const;
+  std::vector<LeftOutFile> left_out;
+  const LeftOutFile* FindLeftOut(absl::string_view module) const;  // null: it is none
   const ast::Function* entry = nullptr;
   std::vector<const ast::Function*> around;  // functions that the entry stands in, outermost first
   EntryStyle style = EntryStyle::kFactory;
 };
 
-// Fills `sections`.
+// Fills `sections` and `left_out`.
 void IndexGlobals(ParsedModule* module);
 // What `name` of `from name import ...` means in the module `importer`: "a.b" for "." + "b" in
 // "a.c".
@@ -78,7 +87,10 @@ struct FoundKernel {
 // itself those that stand in it.
 std::vector<FoundKernel> FindKernels(const ParsedModule& module);
 // The function at a dotted path, kernel or not; no function where there is none.
-FoundKernel FindFunction(const ParsedModule& module, absl::string_view path);
+FoundKernel FindFunction(const ParsedModule& module, const SourceSection& section,
+                         absl::string_view path);
+// Of the kernel file, or of the one that it imports the path's first name from.
+FoundKernel FindEntry(const ParsedModule& module, absl::string_view path);
 EntryStyle StyleOf(const ast::Function& function);
 
 // What a parameter's annotation (in the signature, or a bare one in the body) says it is.
@@ -99,6 +111,9 @@ struct SizeSource {
 };
 // Of every dimension of an eager kernel's annotations that is a name or a placeholder.
 std::vector<SizeSource> FindSizeSources(const ast::Function& function);
+
+// The expression that a tensor parameter's annotation gives as its element type; null: none.
+ast::ExprPtr FindElementType(const ast::Function& function, absl::string_view tensor);
 
 // The expression as source text ("T.ceildiv(M, 128)"), for literals and names; nullopt otherwise.
 std::optional<std::string> LiteralText(ast::ExprPtr expr);

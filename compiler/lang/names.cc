@@ -218,6 +218,13 @@ absl::Status Elaborator::UnknownName(absl::string_view name, SourceLoc loc) {
     return Unimplemented(loc, absl::StrCat("Python's '", name, "' is not in the kernel language"),
                          "a kernel is computed from its parameters and module constants only");
   }
+  for (const SourceSection::Star& star : module_.SectionAt(loc).stars) {
+    if (FindModule(star.module) != nullptr || module_.FindSection(star.module) != nullptr) continue;
+    KILN_RETURN_IF_ERROR(BrokenFile(star.module, loc));
+    return Error(loc, absl::StrCat("unknown name '", name, "'"),
+                 absl::StrCat("'from ", star.module,
+                              " import *' brings no names: ", WhyAbsent(star.module)));
+  }
   return Error(loc, absl::StrCat("unknown name '", name, "'"),
                DidYouMean(name, VisibleNames(), "define it, or pass it as a parameter"));
 }
@@ -303,13 +310,13 @@ absl::StatusOr<Value> Elaborator::Freeze(const Value& v, absl::string_view name,
   return bound;
 }
 
-absl::StatusOr<Value> Elaborator::Settle(const Value& v, SourceLoc loc) {
-  if (!frame_->traced || regions_.empty() || pure_ > 0 || !IsRuntime(v)) return v;
-  return Freeze(v, "item", loc);
-}
-
-absl::StatusOr<Value> Elaborator::Keep(Value value, absl::string_view name, SourceLoc loc) {
-  if (regions_.empty() || pure_ > 0 || IsVariable(value)) return value;
+absl::StatusOr<Value> Elaborator::Keep(Value value, absl::string_view name, SourceLoc loc,
+                                       Use use) {
+  if (regions_.empty() || pure_ > 0) return value;
+  if (use == Use::kRepeated) {
+    return frame_->traced && IsRuntime(value) ? Freeze(value, name, loc) : value;
+  }
+  if (IsVariable(value)) return value;
   if (!IsRuntime(value)) {
     KILN_RETURN_IF_ERROR(FreezeItems(value, name, loc));
     return value;
@@ -325,11 +332,7 @@ absl::Status Elaborator::FreezeItems(const Value& v, absl::string_view name, Sou
   KILN_RETURN_IF_ERROR(CheckDepth(loc));
   auto freeze = [&](Value* item) -> absl::Status {
     KILN_RETURN_IF_ERROR(Step(loc));
-    if (!IsRuntime(*item)) return FreezeItems(*item, name, loc);
-    if (IsVariable(*item)) return absl::OkStatus();
-    const bool loads = item->Is(Type::kAccess) || (item->expr().info.flags & ExprInfo::kLoads) != 0;
-    if (!loads) return absl::OkStatus();
-    KILN_ASSIGN_OR_RETURN(*item, Freeze(*item, name, loc));
+    KILN_ASSIGN_OR_RETURN(*item, Keep(*item, name, loc));
     return absl::OkStatus();
   };
   if (dict) {

@@ -477,7 +477,7 @@ absl::StatusOr<StmtPtr> Parser::ParseTry() {
     ast::Handler handler;
     TakeOp("*");
     if (!IsOp(":")) {
-      KILN_RETURN_IF_ERROR(ParseExpressionList(false).status());
+      KILN_ASSIGN_OR_RETURN(handler.type, ParseExpressionList(false));
       if (TakeWord("as")) {
         KILN_ASSIGN_OR_RETURN(const Token name, ExpectName("a name after 'as'"));
         handler.name = std::string(name.text);

@@ -22,17 +22,19 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kMaxFiles = 64;
+constexpr size_t kMarkRoom = 512;  // of the line that names a file
 
 struct File {
   std::string module;
   bool package = false;
   std::string relative;  // its path in the kernel file's folder
   std::string text;
+  bool too_large = false;
 };
 
 std::optional<std::string> Read(const fs::path& path, size_t room) {
   std::error_code error;
-  if (!fs::is_regular_file(path, error) || fs::file_size(path, error) > room) return std::nullopt;
+  if (fs::file_size(path, error) > room || error) return std::nullopt;
   std::ifstream stream(path, std::ios::binary);
   std::ostringstream text;
   text << stream.rdbuf();
@@ -47,9 +49,14 @@ std::optional<File> Find(const fs::path& folder, const std::string& module, size
   const std::string base = absl::StrReplaceAll(module, {{".", "/"}});
   for (const bool package : {true, false}) {  // as Python, which takes the folder first
     const std::string relative = absl::StrCat(base, package ? "/__init__.py" : ".py");
+    std::error_code error;
+    if (!fs::is_regular_file(folder / relative, error)) continue;
+    File file = {module, package, relative, "", true};
     if (auto text = Read(folder / relative, room)) {
-      return File{module, package, relative, *std::move(text)};
+      file.text = *std::move(text);
+      file.too_large = false;
     }
+    return file;
   }
   return std::nullopt;
 }
@@ -71,6 +78,16 @@ std::optional<std::vector<std::string>> ModulesOf(const File& file) {
   return modules;
 }
 
+// The text of a file that is not Python, as one that may stand in a message whatever bytes it has.
+std::string AsComment(std::string text) {
+  for (char& c : text) {
+    if (c == '\0' || static_cast<unsigned char>(c) >= 0x80) c = '?';
+  }
+  if (absl::EndsWith(text, "\n")) text.pop_back();
+  return absl::StrCat(kBrokenLine,
+                      absl::StrReplaceAll(text, {{"\n", absl::StrCat("\n", kBrokenLine)}}));
+}
+
 }  // namespace
 
 std::string WithImportedFiles(std::string text, const std::string& path) {
@@ -82,17 +99,31 @@ std::string WithImportedFiles(std::string text, const std::string& path) {
   std::vector<File> files = {{"", false, path, text}};
   std::set<std::string> seen;
   for (size_t i = 0; i < files.size(); ++i) {
-    const auto imports = ModulesOf(files[i]);
+    auto imports = ModulesOf(files[i]);
+    File& file = files[i];
+    if (!imports.has_value() && i > 0) {
+      const size_t plain = file.text.size();
+      file.text = AsComment(file.text);
+      file.too_large = size + file.text.size() - plain >= limit;
+      size += file.too_large ? 0 : file.text.size() - plain;
+    }
+    if (file.too_large) {
+      absl::StrAppend(&text, "\n", kTooLargeMark, file.relative, "\n");
+      continue;
+    }
+    if (i > 0) {
+      absl::StrAppend(&text, "\n", imports ? kFileMark : kBrokenMark, file.relative, "\n",
+                      file.text);
+    }
     if (!imports.has_value()) continue;
-    if (i > 0) absl::StrAppend(&text, "\n", kFileMark, files[i].relative, "\n", files[i].text);
     for (const std::string& module : *imports) {
       if (FindModule(module) != nullptr || !seen.insert(module).second) continue;
-      constexpr size_t kMarkRoom = 512;
-      if (files.size() > kMaxFiles || size + kMarkRoom >= limit) break;
-      auto file = Find(folder, module, limit - size - kMarkRoom);
-      if (!file.has_value()) continue;
-      size += file->text.size() + kMarkRoom;
-      files.push_back(*std::move(file));
+      if (files.size() > 2 * kMaxFiles || size + kMarkRoom >= limit) break;
+      const size_t room = files.size() > kMaxFiles ? 0 : limit - size - kMarkRoom;
+      auto found = Find(folder, module, room);
+      if (!found.has_value()) continue;
+      size += found->text.size() + kMarkRoom;
+      files.push_back(*std::move(found));
     }
   }
   return text;

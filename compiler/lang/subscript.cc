@@ -68,9 +68,10 @@ absl::StatusOr<Value> Elaborator::SubscriptSequence(const Value& base, const Val
     if (index.Is(Type::kExpr) && index.expr().info.open_only()) {
       return NeedConcrete(loc, index.expr().expr, "it is the key of a dict");
     }
+    KILN_ASSIGN_OR_RETURN(const auto at, FindKey(base.dict(), index, loc));
+    if (at.has_value()) return base.dict().items[*at].second;
     std::vector<std::string> keys;
     for (const auto& [key, item] : base.dict().items) {
-      if (ValuesEqual(key, index)) return item;
       if (key.Is(Type::kStr) && keys.size() < 100) keys.push_back(key.str());
     }
     return Error(
@@ -306,6 +307,7 @@ absl::StatusOr<Value> Elaborator::GetAttribute(const Value& self, const std::str
       auto* node = arena_.New<UnknownObject>();
       node->path = path;
       node->reason = self.unknown().reason;
+      node->module = self.unknown().module;
       KILN_RETURN_IF_ERROR(ChargeBytes(loc, static_cast<int64_t>(node->path.size())));
       return Value::Of(Type::kUnknown, node);
     }

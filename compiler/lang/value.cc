@@ -119,62 +119,6 @@ void AppendRepr(const Value& value, int depth, ReprText* out) {
   }
 }
 
-bool BothNumbers(const Value& a, const Value& b) { return a.is_number() && b.is_number(); }
-
-bool NumbersEqual(const Value& a, const Value& b) {
-  if (a.Is(Type::kFloat) || b.Is(Type::kFloat)) return a.as_double() == b.as_double();
-  return a.int_value() == b.int_value();
-}
-
-bool EqualDepth(const Value& a, const Value& b, int depth, int64_t* work) {
-  if (--*work < 0) return false;
-  if (BothNumbers(a, b)) return NumbersEqual(a, b);
-  if (a.Is(Type::kDType) && b.Is(Type::kStr)) {
-    const auto parsed = ParseDType(b.str());
-    return parsed.has_value() && *parsed == a.dtype();
-  }
-  if (a.Is(Type::kStr) && b.Is(Type::kDType)) return EqualDepth(b, a, depth, work);
-  if (a.type() != b.type() || depth > 64) return false;
-  switch (a.type()) {
-    case Type::kNone:
-    case Type::kEllipsis:
-      return true;
-    case Type::kStr:
-      return a.str() == b.str();
-    case Type::kDType:
-      return a.dtype() == b.dtype();
-    case Type::kTuple:
-    case Type::kList: {
-      const std::vector<Value>&x = a.seq().items, &y = b.seq().items;
-      if (&x == &y) return true;
-      return x.size() == y.size() &&
-             std::equal(x.begin(), x.end(), y.begin(), [&](const Value& p, const Value& q) {
-               return EqualDepth(p, q, depth + 1, work);
-             });
-    }
-    case Type::kDict: {
-      const auto &x = a.dict().items, &y = b.dict().items;
-      if (x.size() != y.size()) return false;
-      for (const auto& [key, item] : x) {
-        const auto found = std::find_if(y.begin(), y.end(), [&](const auto& entry) {
-          return EqualDepth(key, entry.first, depth + 1, work);
-        });
-        if (found == y.end() || !EqualDepth(item, found->second, depth + 1, work)) return false;
-      }
-      return true;
-    }
-    case Type::kRange:
-      return a.range().start == b.range().start && a.range().stop == b.range().stop &&
-             a.range().step == b.range().step;
-    case Type::kBuffer:
-      return a.buffer().buffer == b.buffer().buffer;
-    case Type::kTypeName:
-      return absl::string_view(a.type_name()) == b.type_name();
-    default:
-      return a.pointer() == b.pointer();
-  }
-}
-
 }  // namespace
 
 Value Value::Float(double f) {
@@ -197,6 +141,8 @@ DType Value::dtype() const {
 const std::string& Value::str() const {
   return static_cast<const StrObject*>(static_cast<const Object*>(pointer_))->text;
 }
+
+bool Value::is_import() const { return Is(Type::kUnknown) && !unknown().module.empty(); }
 
 int64_t RangeObject::Count() const {
   const __int128 distance =
@@ -322,15 +268,6 @@ std::string Repr(const Value& value, size_t limit) {
     out.text += "...";
   }
   return out.text;
-}
-
-bool ValuesEqual(const Value& a, const Value& b, int64_t* work) {
-  return EqualDepth(a, b, 0, work);
-}
-
-bool ValuesEqual(const Value& a, const Value& b) {
-  int64_t work = 1000;
-  return EqualDepth(a, b, 0, &work) && work >= 0;
 }
 
 }  // namespace kiln::lang

@@ -109,6 +109,7 @@ class Value {
   bool is_number() const {
     return type_ == Type::kBool || type_ == Type::kInt || type_ == Type::kFloat;
   }
+  bool is_import() const;  // without a value
   bool is_integer() const { return type_ == Type::kBool || type_ == Type::kInt; }
 
   bool bool_value() const { return int_ != 0; }
@@ -322,7 +323,8 @@ struct TermObject : Object {
 };
 struct UnknownObject : Object {
   std::string path;    // "numpy.random"
-  std::string reason;  // why it has no value, when that is not "unknown module"
+  std::string reason;  // why it has no value
+  std::string module;  // of an import: the module that is not there
 };
 
 // A member of one of the language's enums (T.GemmWarpPolicy.FullRow).
@@ -372,12 +374,6 @@ std::string Describe(const Value& value);
 // Python's repr of plain data: "(128, 64)", "'float16'". Longer text is cut at `limit` and ends in
 // "...".
 std::string Repr(const Value& value, size_t limit = 200);
-// Python's == on compile-time data; false for unlike types. Stops after `*work` comparisons (a
-// list may hold itself, or share parts many times over): then `*work` is negative and the answer
-// means nothing.
-bool ValuesEqual(const Value& a, const Value& b, int64_t* work);
-// The same for keys of dicts and other small data; false beyond a thousand comparisons.
-bool ValuesEqual(const Value& a, const Value& b);
 std::string FormatFloat(double value);
 
 }  // namespace kiln::lang

@@ -22,12 +22,7 @@ absl::Status LayoutWords::Error(SourceLoc loc, std::string message, std::string 
                                 std::vector<std::string> notes) const {
   Diagnostic d;
   d.loc = loc;
-  if (program_.source) {
-    const SourceFile::Place place = program_.source->PlaceOf(loc.line);
-    d.source_line = std::string(program_.source->Line(loc.line));
-    d.path = place.path;
-    d.loc.line = place.line;
-  }
+  if (program_.source) d.SetPlace(*program_.source, loc);
   d.message = std::move(message);
   d.remedy = std::move(remedy);
   d.notes = std::move(notes);

@@ -17,6 +17,7 @@
 #include "compiler/codegen/compile.h"
 #include "compiler/interp/interp.h"
 #include "compiler/ir/printer.h"
+#include "compiler/lang/interface.h"
 #include "compiler/lang/kernel.h"
 #include "compiler/passes/explain_layouts.h"
 #include "compiler/passes/pipeline.h"
@@ -176,8 +177,28 @@ absl::StatusOr<std::map<std::string, std::string>> Pairs(const std::vector<std::
   return out;
 }
 
-absl::Status ReadInputs(const ir::Program& program, const RunOptions& o,
-                        std::vector<interp::Tensor>* tensors) {
+// What a tensor is in the kernel, where that is not what it is in memory: ", int4 (96, 160), two
+// elements in a byte, the first in its low half,". Empty for any other, and where nothing says it.
+std::string PackedText(const codegen::CompileInput& input, const std::string& name) {
+  const auto file =
+      std::make_shared<const SourceFile>(SourceFile{input.kernel_path, input.kernel_source});
+  const auto kernel = lang::Kernel::Parse(file, input.entry);
+  if (!kernel.ok()) return "";
+  const auto signature = lang::ReadSignature(*kernel, input.arguments);
+  if (!signature.ok()) return "";
+  for (const lang::ParamSignature& param : signature->params) {
+    if (param.info.name != name || !param.dtype || !param.dtype->is_packed()) continue;
+    const std::string shape = absl::StrJoin(
+        param.shape, ", ",
+        [](std::string* out, const lang::Dimension& d) { absl::StrAppend(out, d.text); });
+    return absl::StrCat(", ", param.dtype->ToString(), " (", shape,
+                        "), two elements in a byte, the first in its low half,");
+  }
+  return "";
+}
+
+absl::Status ReadInputs(const codegen::CompileInput& input, const ir::Program& program,
+                        const RunOptions& o, std::vector<interp::Tensor>* tensors) {
   KILN_ASSIGN_OR_RETURN(const auto files, Pairs(o.inputs));
   for (const auto& [name, path] : files) {
     size_t index = 0;
@@ -192,8 +213,9 @@ absl::Status ReadInputs(const ir::Program& program, const RunOptions& o,
     interp::Tensor& tensor = (*tensors)[index];
     KILN_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, tensor.bytes()));
     if (static_cast<int64_t>(bytes.size()) != tensor.bytes()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          path, " has ", bytes.size(), " bytes; tensor '", name, "' has ", tensor.bytes()));
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, " has ", bytes.size(), " bytes; tensor '", name, "'",
+                       PackedText(input, name), " has ", tensor.bytes()));
     }
     std::copy(bytes.begin(), bytes.end(), tensor.as<char>());
   }
@@ -315,7 +337,7 @@ absl::StatusOr<bool> Run(const KernelOptions& k, const RunOptions& o) {
   KILN_RETURN_IF_ERROR(CheckRuntime(program, options, implied));
   KILN_ASSIGN_OR_RETURN(std::vector<interp::Tensor> native,
                         interp::RandomArguments(program, options, o.seed));
-  KILN_RETURN_IF_ERROR(ReadInputs(program, o, &native));
+  KILN_RETURN_IF_ERROR(ReadInputs(input, program, o, &native));
   std::vector<interp::Tensor> reference;
   for (const interp::Tensor& t : native) {
     reference.emplace_back(t.dtype(), t.shape(), t.strides());

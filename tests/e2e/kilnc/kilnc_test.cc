@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_replace.h"
 #include "tests/e2e/rpc/process.h"
 
 namespace kiln {
@@ -266,6 +267,68 @@ TEST_F(KilncTest, AKernelIsExplained) {
   EXPECT_THAT(out_, HasSubstr("A: float16[128, K]"));
   EXPECT_THAT(out_, HasSubstr("B_shape_1 = 256"));
   EXPECT_THAT(out_, HasSubstr("demand: 4.1943e+06 flops"));
+}
+
+// Elements of which a byte holds two are bytes to who runs the kernel.
+TEST_F(KilncTest, PackedTensorsAreReadAsBytes) {
+  const std::vector<std::string> run = {"run",
+                                        "tests/kernels/gemm_int4_packed.py",
+                                        "-a",
+                                        "M=40",
+                                        "-a",
+                                        "N=96",
+                                        "-a",
+                                        "K=160",
+                                        "-a",
+                                        "group=32",
+                                        "--interpret-only",
+                                        "-i"};
+  const auto with = [&](const std::string& file) {
+    std::vector<std::string> all = run;
+    all.push_back("W=" + file);
+    return Kilnc(all);
+  };
+  EXPECT_EQ(with(File("packed", std::string(96 * 80, '\x21'))), 0) << err_;
+  EXPECT_EQ(with(File("unpacked", std::string(96 * 160, '\1'))), 1);
+  EXPECT_THAT(err_, HasSubstr("tensor 'W', int4 (96, 160), two elements in a byte, the first in "
+                              "its low half, has 7680"));
+}
+
+TEST_F(KilncTest, FilesBesideTheKernelsAreFoundAndMissed) {
+  File("sizes.py", "BLOCK = 16\n");
+  File("wrong.py", "def f(x):\n    return x +\n");
+  File("kernels.py", R"(
+import tilelang
+import tilelang.language as T
+from sizes import BLOCK
+
+@tilelang.jit
+def fill(M, block_M=BLOCK, threads=BLOCK * 2):
+    @T.prim_func
+    def main(x: T.Tensor((M,), "float32")):
+        with T.Kernel(M // block_M, threads=threads) as b:
+            for i in T.Parallel(block_M):
+                x[b * block_M + i] = VALUE
+    return main
+
+VALUE = 1
+)");
+  const std::string path = File("k.py", "from kernels import fill as entry\n");
+  ASSERT_EQ(Kilnc({"explain", path, "-e", "entry", "-a", "M=64"}), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("block_M = 16"));
+  EXPECT_THAT(out_, HasSubstr("threads = 32"));
+  ASSERT_EQ(Kilnc({"run", path, "-e", "entry", "-a", "M=64"}), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("x: agrees"));
+  std::ifstream in((folder_ / "kernels.py").string());
+  const std::string text((std::istreambuf_iterator<char>(in)), {});
+  const auto using_name = [&](const std::string& import) {
+    return File("bad.py", import + absl::StrReplaceAll(text, {{"= VALUE", "= f(2)"}}));
+  };
+  EXPECT_EQ(Kilnc({"check", using_name("from wrong import f\n"), "-a", "M=64"}), 1);
+  EXPECT_THAT(err_, HasSubstr((folder_ / "wrong.py").string() + ":2:15: error:"));
+  EXPECT_EQ(Kilnc({"check", using_name("from gone import f\n"), "-a", "M=64"}), 1);
+  EXPECT_THAT(err_,
+              HasSubstr("there is no gone.py beside the kernel file, in " + folder_.string()));
 }
 
 TEST_F(KilncTest, OutputThatIsLostIsNoSuccess) {

@@ -311,6 +311,60 @@ TEST(Around, MethodsOfCompileTimeData) {
   for (const auto& [expr, expected] : kCases) EXPECT_EQ(ValueOf(expr, ""), expected) << expr;
 }
 
+// Of parameters: what constants say, in a function's own scope; nothing where more would be needed.
+TEST(Around, DefaultsAreWhatTheirConstantsSay) {
+  const std::string text = R"(
+import tilelang
+import tilelang.language as T
+from tilelang.carver.arch import driver
+
+@tilelang.jit
+def kernel(n, a=BLOCK, b=BLOCK * 2 + len(STAGES), c=DTYPE, d=MODE, e=(BLOCK, 1), f=FAST, g=-BLOCK,
+           h=helper, i=STAGES, j=driver.get_num_sms(), k=ABSENT, l=slow(), m=2.5, o=T.float16):
+    @T.prim_func
+    def main(x: T.Tensor((n,), "float32")):
+        with T.Kernel(4, threads=32) as b:
+            x[0] = a
+    return main
+
+def helper(v):
+    return v
+
+def slow():
+    return sum([i for i in range(10000000)])
+
+def outer(BLOCK=8, MODE=BLOCK):
+    @T.prim_func
+    def inner(x: T.Tensor((64,), "float32")):
+        with T.Kernel(4, threads=32) as b:
+            x[0] = BLOCK
+
+BLOCK = 64
+STAGES = [1, 2, 3]
+DTYPE = T.bfloat16
+MODE = "rn"
+FAST = True
+)";
+  const auto kernel = Kernel::Parse(MakeSource(text), "kernel");
+  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  std::map<std::string, std::string> texts;
+  for (const ParamInfo& p : kernel->params()) {
+    EXPECT_EQ(p.has_default, p.name != "n");
+    if (p.default_text) texts[p.name] = *p.default_text;
+  }
+  const std::map<std::string, std::string> expected = {
+      {"a", "64"},   {"b", "131"}, {"c", "bfloat16"}, {"d", "\"rn\""}, {"e", "(64, 1)"},
+      {"f", "True"}, {"g", "-64"}, {"m", "2.5"},      {"o", "float16"}};
+  EXPECT_EQ(texts, expected);
+  // A name of the function around it is not the module's.
+  const auto inner = Kernel::Parse(MakeSource(text), "outer.inner");
+  ASSERT_TRUE(inner.ok()) << inner.status();
+  for (const ParamInfo& p : inner->params()) {
+    if (p.name == "BLOCK") EXPECT_EQ(p.default_text, "8");
+    if (p.name == "MODE") EXPECT_EQ(p.default_text, std::nullopt);
+  }
+}
+
 // Bounds that are names: the extent of the slice is what they differ by.
 TEST(Around, ExtentsSeeThroughNames) {
   const std::string body =

@@ -5,6 +5,7 @@
 #include <functional>
 #include <sstream>
 
+#include "absl/strings/str_replace.h"
 #include "compiler/codegen/compile.h"
 #include "compiler/interp/interp.h"
 #include "compiler/lang/interface.h"
@@ -234,6 +235,62 @@ TEST(LazyJitArguments, WhatDoesNotFitIsRefused) {
   ASSERT_TRUE(other.ok()) << other.status();
   EXPECT_THAT(other->notes,
               ElementsAre("'A' is float16 by its annotation; the argument says float32"));
+}
+
+// Elements of which a byte holds two: a tensor of bytes is one of twice as many, where the
+// annotation says so in any of its forms.
+TEST(LazyJitArguments, PackedTensorsComeAsBytes) {
+  const auto text = [](const std::string& annotation, const std::string& more = "") {
+    return absl::StrCat("import tilelang\nimport tilelang.language as T\nTYPE = T.uint4\n",
+                        "@tilelang.lazy_jit\ndef k(W", annotation, ", x: T.Tensor[[1], T.int32]",
+                        more, "):\n",
+                        more.find("body") == std::string::npos
+                            ? ""
+                            : "    M, K = T.const(\"M, K\")\n    W: T.Tensor[[M, K], T.int4]\n",
+                        "    with T.Kernel(1, threads=32) as b:\n        x[0] = W.shape[1]\n");
+  };
+  const auto closed = [](const std::string& kernel, Arguments arguments) {
+    arguments["x"] = "T.Tensor((1,), T.int32)";
+    return CloseArguments(*Kernel::Parse(MakeSource(kernel), ""), arguments, {});
+  };
+  const std::string bytes = "T.Tensor((8, 80), T.int8)",
+                    unsigned_bytes = "T.Tensor((8, 80), \"uint8\")";
+  for (const std::string& kernel :
+       {text(": T.Tensor[[int, int], \"int4\"]"), text(": T.Tensor[[int, int], T.float4_e2m1fn]"),
+        text(": T.Tensor[[int, int], TYPE]"), text(": T.Tensor[[int, int], dt]", ", dt=T.int4"),
+        text(": T.Tensor((int, int), dtype=\"uint4\")"), text("", ", body=1")}) {
+    for (const std::string& given : {bytes, unsigned_bytes}) {
+      const auto seen = closed(kernel, {{"W", given}});
+      ASSERT_TRUE(seen.ok()) << kernel << seen.status();
+      const std::string size = kernel.find("body") == std::string::npos ? "W_shape_1" : "K";
+      EXPECT_EQ(seen->arguments.at(size), "160") << kernel;
+      ASSERT_EQ(seen->notes.size(), 1u);
+      EXPECT_THAT(seen->notes[0],
+                  HasSubstr("(8, 160) by its annotation; the argument is its bytes"));
+    }
+    // In elements, as before.
+    const auto elements = closed(kernel, {{"W", "T.Tensor((8, 160), T.int4)"}});
+    ASSERT_TRUE(elements.ok()) << elements.status();
+    EXPECT_THAT(elements->arguments, testing::Contains(Pair(testing::_, "160")));
+  }
+  const std::string chosen = text(": T.Tensor[[int, int], dt]", ", dt=T.int4");
+  EXPECT_EQ(closed(chosen, {{"W", bytes}, {"dt", "int8"}})->arguments.at("W_shape_1"), "80");
+  // Where the annotation has the size.
+  const std::string literal = text(": T.Tensor[[8, 160], T.int4]");
+  EXPECT_TRUE(closed(literal, {{"W", bytes}}).ok());
+  EXPECT_THAT(
+      std::string(closed(literal, {{"W", "T.Tensor((8, 160), T.int8)"}}).status().message()),
+      HasSubstr("dimension 1 of 'W', of int4, of which a byte holds two, is 160, and the "
+                "argument has 320"));
+  EXPECT_TRUE(closed(text(": T.StridedTensor[[int, int], [int, 1], T.int8]"),
+                     {{"W", "T.StridedTensor((8, 80), (80, 1), T.int8)"}})
+                  .ok());
+  // A type that only the body knows.
+  const std::string late = absl::StrReplaceAll(
+      text("", ", body=1"),
+      {{"    W: T.Tensor[[M, K], T.int4]", "    dt = T.int4\n    W: T.Tensor[[M, K], dt]"}});
+  EXPECT_THAT(std::string(closed(late, {{"W", bytes}}).status().message()),
+              HasSubstr("say its shape in elements"));
 }
 
 // One program a set of constants: run-time sizes, an inner one too, are not among them.

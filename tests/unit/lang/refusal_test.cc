@@ -122,6 +122,48 @@ const Refusal kOutside[] = {
     {"s = T.alloc_shared((8,), 'float32')\nfor i in T.Parallel(9):\n    if s[i] > 0.0:\n"
      "        x[i, 0] = 1.0\n",
      "s[i] > 0.0", "access outside 's': index 8 of dimension 0", "guard the access"},
+    // Behind what is certain: a part of the threads, a condition on an axis, both ways of any
+    // other.
+    {"s = T.alloc_shared((8,), 'float32')\nwith T.ws(0):\n    for i in T.Parallel(16):\n"
+     "        s[i] = 0.0\n",
+     "s[i] = 0.0", "access outside 's': index 15 of dimension 0", "guard the access"},
+    {"s = T.alloc_shared((8,), 'float32')\nfor i in T.Parallel(16):\n    if i < 10:\n"
+     "        s[i] = 0.0\n",
+     "s[i] = 0.0", "access outside 's': index 9 of dimension 0", "guard the access"},
+    {"s = T.alloc_shared((8,), 'float32')\nfor i in T.serial(16):\n    if i >= 4 and 2 * i < 9:\n"
+     "        s[3 - i] = 0.0\n",
+     "s[3 - i]", "access outside 's': index -1 of dimension 0", "guard the access"},
+    {"s = T.alloc_shared((8,), 'float32')\nfor i in T.serial(16):\n    if i < 8:\n"
+     "        s[i] = 0.0\n    else:\n        s[i - 7] = 0.0\n",
+     "s[i - 7]", "access outside 's': index 8 of dimension 0", "guard the access"},
+    {"s = T.alloc_shared((8,), 'float32')\nfor i in T.serial(4):\n    if i == 3:\n"
+     "        s[i + 5] = 0.0\n",
+     "s[i + 5]", "access outside 's': index 8 of dimension 0", "guard the access"},
+    {"s = T.alloc_shared((8,), 'float32')\nfor i in T.serial(4):\n    if i != 3:\n"
+     "        s[i + 6] = 0.0\n",
+     "s[i + 6]", "access outside 's': index 8 of dimension 0", "guard the access"},
+    {"s = T.alloc_shared((8,), 'float32')\nif n > 4:\n    for i in T.serial(9):\n"
+     "        s[i] = 0.0\nelse:\n    for i in T.serial(10):\n        s[i] = 1.0\n",
+     "s[i] = 0.0", "access outside 's': index 8 of dimension 0", "guard the access"},
+    {"s = T.alloc_shared((8,), 'int32')\nfor i in T.Parallel(9):\n    T.atomic_add(s[i], 1)\n",
+     "T.atomic_add", "access outside 's': index 8 of dimension 0", "guard the access"},
+    {"s = T.alloc_shared((8,), 'int32')\nfor i in T.Parallel(9):\n"
+     "    T.atomic_add(v[i], s[i])\n",
+     "T.atomic_add", "access outside 's': index 8 of dimension 0", "guard the access"},
+    {"s = T.alloc_shared((8,), 'float32')\ntx = T.get_thread_binding(0)\ns[tx] = 0.0\n",
+     "s[tx] = 0.0", "access outside 's': index 127 of dimension 0", "guard the access"},
+    {"s = T.alloc_shared((8,), 'float32')\ntx = T.get_thread_binding(0)\nif tx < 16:\n"
+     "    s[tx] = 0.0\n",
+     "s[tx] = 0.0", "access outside 's': index 15 of dimension 0", "guard the access"},
+    {"s = T.alloc_shared((8,), 'int32')\nfor i in T.serial(9):\n"
+     "    w = T.alloc_var('int32', init=s[i])\n    v[i] = w\n",
+     "T.alloc_var", "access outside 's': index 8 of dimension 0", "guard the access"},
+    {"s = T.alloc_shared((8,), 'float32')\nfor i in T.Parallel(16):\n"
+     "    x[i, 0] = T.if_then_else(i < 9, s[i], 0.0)\n",
+     "x[i, 0] =", "access outside 's': index 8 of dimension 0", "guard the access"},
+    {"s = T.alloc_shared((8,), 'int32')\nfor i in T.serial(9):\n    while s[i] > 0:\n"
+     "        s[0] = 0\n",
+     "while s[i]", "access outside 's': index 8 of dimension 0", "guard the access"},
 };
 
 // What blocks may not keep where all of them meet.
@@ -351,7 +393,8 @@ const Refusal kExpressions[] = {
     {"z = T.infinity(T.int32)", "T.int32)\n", "int32 has no infinity", "T.max_value"},
     {"z = T.reinterpret(x[0, 0], T.int8)", "T.reinterpret", "from float32 to int8", "same number"},
     {"z = math.log2(v[0])", "v[0]", "takes a number, not an element of 'v'", "in T"},
-    {"z = v[0] in (1, 2)", "v[0] in", "'in' on a run-time value", "x == 1 or"},
+    {"z = [1, 2].index(v[0])", "[1, 2].index", "whether 1 equals <an element of 'v'> must be known",
+     "as in a == b"},
     {"z = -'a'", "-'a'", "no unary '-' for a string", "type"},
     {"z = 'abc' < 3", "'abc' < 3", "no order between", "numbers"},
 };
@@ -589,6 +632,26 @@ TEST(Refusals, AccessesThatMayStayInside) {
            "for i in T.serial(n):\n    s[i] = 0.0\n",
            "for i in T.Parallel(16):\n    s[i % 8] = 0.0\n",
            "for i in T.Parallel(8):\n    s[7 - i] = 0.0\n",
+           "with T.ws(0):\n    for i in T.Parallel(16):\n        if i < 8:\n            s[i] = "
+           "0.0\n",
+           "for i in T.serial(16):\n    if i >= 8:\n        s[i - 8] = 0.0\n",
+           "for i in T.serial(16):\n    if not i >= 8:\n        s[i] = 0.0\n",
+           "for i in T.serial(16):\n    if 3 * i < 22:\n        s[i] = 0.0\n",
+           "for i in T.serial(9):\n    if i != 8:\n        s[i] = 0.0\n",
+           "for i in T.serial(16):\n    if i < 8 and v[i] > 0:\n        s[i] = 0.0\n",
+           "for i in T.serial(16):\n    if i < 8 or v[i] > 0:\n        pass\n    else:\n"
+           "        s[i - 8] = 0.0\n",
+           // Both ways leave the tile for some i, but perhaps for none that gets there.
+           "for i in T.serial(9):\n    if v[i] > 0:\n        s[i] = 0.0\n    else:\n"
+           "        s[i - 1] = 0.0\n",
+           "for i, j in T.grid(8, 8):\n    if i + j < 8:\n        s[i + j] = 0.0\n",
+           "for i in T.serial(16):\n    if i > 20:\n        s[i] = 0.0\n",
+           "if n > 0:\n    for i in T.serial(9):\n        s[i] = 0.0\n",
+           "tx = T.get_thread_binding(0)\nif tx < 8:\n    s[tx] = 0.0\n",
+           "tx = T.get_thread_binding(0)\ns[tx % 8] = 0.0\n",
+           "with T.ws(0):\n    tx = T.get_thread_binding(0)\n    if tx < 8:\n        s[tx] = 0.0\n",
+           "for i in T.serial(16):\n    if i < n:\n        s[i] = 0.0\n",
+           "for i in T.serial(16):\n    x[i, 0] = T.if_then_else(i >= 8, s[i - 8], s[i])\n",
        }) {
     const auto program = ElaborateText(InKernel(tile + body));
     EXPECT_TRUE(program.ok()) << body << program.status().message();

@@ -148,18 +148,105 @@ TEST_F(SourceBundle, APositionIsOneOfItsOwnFile) {
   EXPECT_THAT(std::string(program.status().message()), HasSubstr("called at k.py:10:20"));
 }
 
-TEST_F(SourceBundle, WhatIsNoFileOrNotPythonStaysAnUnknownImport) {
+TEST_F(SourceBundle, WhatIsNoFileOrNotPythonIsToldWhereItIsUsed) {
   Write("broken.py", "def f(:\n");
   Write("math.py", "pi = 3\n");
   const std::string text =
       Text("import math\nfrom broken import f\nfrom absent import g\n", "x[0] = math.pi");
   EXPECT_THAT(text, Not(HasSubstr(kFileMark)));
   EXPECT_THAT(Elaborated(text), HasSubstr("x[0] = 3.14"));
-  EXPECT_THAT(Elaborated(Text("from broken import f\n", "x[0] = f(1)")),
-              HasSubstr("'broken.f' cannot be called here"));
+  const std::string broken = Elaborated(Text("from broken import f\n", "x[0] = f(1)"));
+  EXPECT_THAT(broken, HasSubstr("broken.py:1:6: error: "));
+  EXPECT_THAT(broken, HasSubstr("    def f(:\n         ^"));
+  EXPECT_THAT(broken, HasSubstr("the kernel uses this file at k.py:10:20"));
+  const std::pair<const char*, const char*> uses[] = {{"import broken\n", "broken.N == 1"},
+                                                      {"import broken as other\n", "other.N + 1"},
+                                                      {"from broken import *\n", "f(1)"}};
+  for (const auto& [head, use] : uses) {
+    EXPECT_THAT(Elaborated(Text(head, absl::StrCat("x[0] = ", use))),
+                HasSubstr("broken.py:1:6: error"));
+  }
+  for (const char* use : {"g(1)", "g", "g + 1", "g == 1", "x[g]", "T.cast(1, g)"}) {
+    const std::string absent =
+        Elaborated(Text("from sub.absent import g\n", absl::StrCat("x[0] = ", use)));
+    EXPECT_THAT(absent, HasSubstr("there is no sub/absent.py beside the kernel file, in .")) << use;
+  }
+  EXPECT_THAT(Elaborated(Text("from absent import *\n", "x[0] = g(1)")),
+              HasSubstr("'from absent import *' brings no names"));
   Write("helper.py", "def f(v):\n    return v\n");
   EXPECT_THAT(Elaborated(Text("from helper import g\n", "x[0] = g(1)")),
               HasSubstr("unknown name 'g'"));
+}
+
+// What no message can carry does not make the kernel's own text unreadable.
+TEST_F(SourceBundle, ABrokenFileOfAnyBytes) {
+  const char bytes[] = "x = (\0\n\xff\xfe\r\"\"\"\nkernel = 1\n";
+  Write("bytes.py", std::string(bytes, sizeof(bytes) - 1));
+  const std::string text = Text("from bytes import x as w\n", "x[0] = 1");
+  for (char c : text) EXPECT_TRUE(c != '\0' && static_cast<unsigned char>(c) < 0x80);
+  EXPECT_THAT(Elaborated(text), HasSubstr("x[0] = 1"));
+  EXPECT_THAT(Elaborated(Text("from bytes import x as w\n", "x[0] = w")), HasSubstr("bytes.py"));
+}
+
+// As in Python: what is not there ends the branch, what is there and wrong is no ImportError.
+TEST_F(SourceBundle, ATryAroundAnImportIsDecided) {
+  Write("here.py", "A = 4\n");
+  Write("broken.py", "def f(:\n");
+  const auto value = [&](const std::string& attempt) {
+    return Elaborated(Text(attempt, "x[0] = A"));
+  };
+  EXPECT_THAT(value("try:\n    from here import A\nexcept ImportError:\n    A = 9\n"),
+              HasSubstr("x[0] = 4"));
+  EXPECT_THAT(value("try:\n    from gone import A\nexcept ImportError:\n    A = 9\n"),
+              HasSubstr("x[0] = 9"));
+  EXPECT_THAT(value("try:\n    from here import B as A\nexcept ImportError as e:\n    A = 9\n"),
+              HasSubstr("x[0] = 9"));
+  EXPECT_THAT(value("try:\n    B = 2\n    import gone\n    A = 1\nexcept (KeyError, "
+                    "ModuleNotFoundError):\n    A = B + 5\nelse:\n    A = 3\n"),
+              HasSubstr("x[0] = 7"));
+  EXPECT_THAT(value("try:\n    import here\nexcept ImportError:\n    A = 1\nelse:\n"
+                    "    A = here.A + 1\nfinally:\n    A = A * 10\n"),
+              HasSubstr("x[0] = 50"));
+  EXPECT_THAT(value("try:\n    import torch\n    A = 6\nexcept ImportError:\n    A = 9\n"),
+              HasSubstr("x[0] = 6"));
+  EXPECT_THAT(value("try:\n    from gone import A\nexcept KeyError:\n    A = 9\n"),
+              HasSubstr("there is no gone.py"));
+  EXPECT_THAT(value("try:\n    from broken import A\nexcept ImportError:\n    A = 9\n"),
+              HasSubstr("broken.py:1:6: error"));
+}
+
+TEST_F(SourceBundle, AnEntryOfAnotherFile) {
+  std::string kernel = kKernel;
+  kernel.replace(kernel.find("VALUES"), 6, "x[0] = n + BASE");
+  kernel.replace(kernel.find("n=4"), 3, "n=SMALL");
+  Write(
+      "kernels.py",
+      absl::StrCat("import tilelang\nimport tilelang.language as T\nBASE = 10\nSMALL = 3\n", kernel,
+                   "\ndef around(k):\n    @T.prim_func\n"
+                   "    def inner(x: T.Tensor((64,), 'float32')):\n"
+                   "        with T.Kernel(1, threads=32) as b:\n"
+                   "            x[0] = k\n    return inner\n"));
+  Write("more.py", "from kernels import *\nfrom kernels import kernel as passed\n");
+  Write("circle.py", "from k2 import kernel\n");
+  Write("k2.py", "from circle import kernel\n");
+  const auto run = [&](const std::string& head, const std::string& entry,
+                       const Arguments& arguments = {}) {
+    const std::string text =
+        WithImportedFiles(head + "BASE = 1\nSMALL = 1\n", (folder_ / "k.py").string());
+    const auto program = ElaborateText(text, arguments, "", entry);
+    return program.ok() ? ir::ToString(*program) : std::string(program.status().message());
+  };
+  EXPECT_THAT(run("from kernels import kernel\n", "kernel"), HasSubstr("x[0] = 13"));
+  EXPECT_THAT(run("from kernels import kernel as k\n", "k", {{"n", "5"}}), HasSubstr("x[0] = 15"));
+  EXPECT_THAT(run("import kernels\n", "kernels.kernel"), HasSubstr("x[0] = 13"));
+  EXPECT_THAT(run("import kernels as ks\n", "ks.kernel"), HasSubstr("x[0] = 13"));
+  EXPECT_THAT(run("from more import passed\n", "passed"), HasSubstr("x[0] = 13"));
+  EXPECT_THAT(run("from more import *\n", "kernel", {{"n", "BASE"}}), HasSubstr("x[0] = 11"));
+  EXPECT_THAT(run("from kernels import around\n", "around", {{"k", "2"}}), HasSubstr("x[0] = 2"));
+  EXPECT_THAT(run("from circle import kernel\n", "kernel"), HasSubstr("no kernel 'kernel'"));
+  EXPECT_THAT(run("from kernels import kernel\n", "BASE"), HasSubstr("no kernel 'BASE'"));
+  EXPECT_THAT(run("import kernels\n", "kernel"), HasSubstr("no kernel 'kernel'"));
+  EXPECT_THAT(run("from kernels import gone\n", "gone"), HasSubstr("no kernel 'gone'"));
 }
 
 TEST_F(SourceBundle, FilesThatImportEachOther) {
@@ -188,6 +275,8 @@ TEST_F(SourceBundle, ATextStaysWithinItsLimit) {
       Text("from large import P\nfrom other import O\nfrom small import Q\n", "x[0] = Q");
   EXPECT_LT(text.size(), size_t{1} << 20);
   EXPECT_THAT(Elaborated(text), HasSubstr("x[0] = 2"));
+  EXPECT_THAT(Elaborated(Text("from large import P\nfrom other import O\n", "x[0] = O")),
+              HasSubstr("other.py makes the kernel's text too large"));
 }
 
 }  // namespace

@@ -1,0 +1,293 @@
+// Python's == and `in` over compile-time data. Where numbers of run time are among the data, what
+// they decide is told from what is known: a difference that is a constant, else a condition of run
+// time, else, in a place that cannot wait for one, an error that names the two values.
+#include <algorithm>
+#include <cstdlib>
+
+#include "absl/strings/str_cat.h"
+#include "compiler/ir/visit.h"
+#include "compiler/lang/elaborator.h"
+#include "compiler/lang/extent.h"
+#include "compiler/lang/format_value.h"
+
+namespace kiln::lang {
+namespace {
+
+using ast::CompareOp;
+
+constexpr int kMaxDepth = 64;  // of data inside of data
+
+bool HasLoad(const ir::Expr& e) {
+  bool found = false;
+  ir::Walk(e, [&](const ir::Expr& part) {
+    found |= part.As<ir::Load>() != nullptr;
+    return !found;
+  });
+  return found;
+}
+
+// Arithmetic in which a constant difference tells two values apart: nothing wraps around.
+bool IsIndex(const ir::Expr& e) { return e.dtype() == kInt32 || e.dtype() == kInt64; }
+
+bool RangesEqual(const RangeObject& a, const RangeObject& b) {
+  const int64_t count = a.Count();
+  if (count != b.Count()) return false;
+  return count == 0 || (a.start == b.start && (count == 1 || a.step == b.step));
+}
+
+}  // namespace
+
+// One comparison: what is certain ends it, what is not is collected.
+class Elaborator::Comparison {
+ public:
+  Comparison(Elaborator* e, SourceLoc loc) : e_(*e), loc_(loc) {}
+
+  // False: they differ. True: they are equal if every condition of `open` holds.
+  absl::StatusOr<bool> MayBeEqual(const Value& a, const Value& b, int depth = 0) {
+    KILN_RETURN_IF_ERROR(e_.Step(loc_));
+    if (depth > kMaxDepth) {
+      return e_.Exhausted(
+          loc_, absl::StrCat("what is compared is nested more than ", kMaxDepth, " levels deep"));
+    }
+    for (const Value& v : {a, b}) {
+      if (v.is_import()) return e_.NoValue(v, loc_);
+    }
+    const bool numbers = a.is_number() && b.is_number();
+    if (numbers && (a.Is(Type::kFloat) || b.Is(Type::kFloat))) {
+      return a.as_double() == b.as_double();
+    }
+    if (numbers) return a.int_value() == b.int_value();
+    if (e_.IsRuntime(a) || e_.IsRuntime(b)) {
+      const bool comparable =
+          (e_.IsRuntime(a) || a.is_number()) && (e_.IsRuntime(b) || b.is_number());
+      if (!comparable) return false;
+      KILN_ASSIGN_OR_RETURN(const Value equal, e_.NumbersEqual(a, b, loc_));
+      return Add(equal);
+    }
+    if (a.Is(Type::kDType) && b.Is(Type::kStr)) {
+      const auto parsed = ParseDType(b.str());
+      return parsed.has_value() && *parsed == a.dtype();
+    }
+    if (a.Is(Type::kStr) && b.Is(Type::kDType)) return MayBeEqual(b, a, depth);
+    if (a.type() != b.type()) return false;
+    return OfOneType(a, b, depth);
+  }
+
+  std::vector<Value> open;
+
+ private:
+  bool Add(const Value& condition) {
+    if (condition.Is(Type::kBool)) return condition.bool_value();
+    open.push_back(condition);
+    return true;
+  }
+
+  absl::StatusOr<bool> OfOneType(const Value& a, const Value& b, int depth) {
+    switch (a.type()) {
+      case Type::kNone:
+      case Type::kEllipsis:
+        return true;
+      case Type::kStr:
+        return a.str() == b.str();
+      case Type::kDType:
+        return a.dtype() == b.dtype();
+      case Type::kTuple:
+      case Type::kList:
+        return Items(a.seq().items, b.seq().items, depth);
+      case Type::kDict:
+        return Dicts(a.dict(), b.dict(), depth);
+      case Type::kRange:
+        return RangesEqual(a.range(), b.range());
+      case Type::kBuffer:
+        return a.buffer().buffer == b.buffer().buffer;
+      case Type::kTypeName:
+        return absl::string_view(a.type_name()) == b.type_name();
+      case Type::kInstance:
+        return Instances(a, b, depth);
+      default:
+        return a.pointer() == b.pointer();
+    }
+  }
+
+  absl::StatusOr<bool> Items(const std::vector<Value>& x, const std::vector<Value>& y, int depth) {
+    if (&x == &y) return true;
+    if (x.size() != y.size()) return false;
+    for (size_t i = 0; i < x.size(); ++i) {
+      KILN_ASSIGN_OR_RETURN(const bool may, MayBeEqual(x[i], y[i], depth + 1));
+      if (!may) return false;
+    }
+    return true;
+  }
+
+  absl::StatusOr<bool> Dicts(const DictObject& x, const DictObject& y, int depth) {
+    if (&x == &y) return true;
+    if (x.items.size() != y.items.size()) return false;
+    for (const auto& [key, item] : x.items) {
+      KILN_ASSIGN_OR_RETURN(const auto at, e_.FindKey(y, key, loc_));
+      if (!at.has_value()) return false;
+      KILN_ASSIGN_OR_RETURN(const bool may, MayBeEqual(item, y.items[*at].second, depth + 1));
+      if (!may) return false;
+    }
+    return true;
+  }
+
+  // By __eq__; a dataclass without one by its fields; any other by being the same object.
+  absl::StatusOr<bool> Instances(const Value& a, const Value& b, int depth) {
+    const InstanceObject &x = a.instance(), &y = b.instance();
+    if (x.type == nullptr) return &x == &y;
+    const Value type = Value::Of(Type::kClass, x.type);
+    KILN_ASSIGN_OR_RETURN(const Value* equal, e_.FindInClass(type, "__eq__", loc_));
+    if (equal != nullptr) {
+      CallArgs args;
+      args.loc = loc_;
+      args.positional.push_back(b);
+      args.locs.push_back(loc_);
+      KILN_ASSIGN_OR_RETURN(const Value result, e_.CallFunction(*equal, args, &a));
+      KILN_ASSIGN_OR_RETURN(const Condition c, e_.Decide(result, loc_));
+      if (c.known) return c.value;
+      KILN_ASSIGN_OR_RETURN(const Value condition, e_.NewExpr(c.expr, loc_));
+      return Add(condition);
+    }
+    if (&x == &y || x.type != y.type || !x.type->is_dataclass) return &x == &y;
+    for (const ast::AnnAssign* field : x.type->fields) {
+      const auto* name = field->target->As<ast::Name>();
+      if (name == nullptr) continue;
+      KILN_ASSIGN_OR_RETURN(const Value left, e_.GetAttribute(a, name->id, loc_));
+      KILN_ASSIGN_OR_RETURN(const Value right, e_.GetAttribute(b, name->id, loc_));
+      KILN_ASSIGN_OR_RETURN(const bool may, MayBeEqual(left, right, depth + 1));
+      if (!may) return false;
+    }
+    return true;
+  }
+
+  Elaborator& e_;
+  SourceLoc loc_;
+};
+
+// Of two numbers, of which one at least is of run time.
+absl::StatusOr<Value> Elaborator::NumbersEqual(const Value& a, const Value& b, SourceLoc loc) {
+  KILN_ASSIGN_OR_RETURN(const Operand x, ToOperand(a, loc, "an operand"));
+  KILN_ASSIGN_OR_RETURN(const Operand y, ToOperand(b, loc, "an operand"));
+  KILN_RETURN_IF_ERROR(Step(loc, (int64_t{x.info.size} + y.info.size) / 4));
+  if (IsIndex(x.e) && IsIndex(y.e) && !HasLoad(x.e) && !HasLoad(y.e)) {
+    const auto difference = ir::ConstInt(Difference(x.e, y.e, bound_));
+    if (difference.has_value()) return Value::Bool(*difference == 0);
+  }
+  return CompareOp(CompareOp::kEq, a, b, loc);
+}
+
+absl::StatusOr<Value> Elaborator::Equality(const Value& a, const Value& b, SourceLoc loc) {
+  Comparison comparison(this, loc);
+  CountGuard depth(&depth_);
+  KILN_RETURN_IF_ERROR(CheckDepth(loc));
+  KILN_ASSIGN_OR_RETURN(const bool may, comparison.MayBeEqual(a, b));
+  Value all = Value::Bool(may);
+  if (!may) return all;
+  for (const Value& condition : comparison.open) {
+    if (all.Is(Type::kBool)) {
+      all = condition;
+    } else {
+      KILN_ASSIGN_OR_RETURN(all, BinaryOp(ast::BinaryOp::kBitAnd, all, condition, loc));
+    }
+  }
+  return all;
+}
+
+absl::StatusOr<bool> Elaborator::Equal(const Value& a, const Value& b, SourceLoc loc) {
+  KILN_ASSIGN_OR_RETURN(const Value equal, Equality(a, b, loc));
+  if (equal.Is(Type::kBool)) return equal.bool_value();
+  return Undecided(a, b, equal, loc);
+}
+
+absl::Status Elaborator::Undecided(const Value& a, const Value& b, const Value& condition,
+                                   SourceLoc loc) {
+  const std::string x = Repr(a), y = Repr(b);
+  if (condition.Is(Type::kExpr) && condition.expr().info.open_only()) {
+    return NeedConcrete(loc, condition.expr().expr, absl::StrCat(x, " is compared with ", y));
+  }
+  return NeedsValue(loc,
+                    absl::StrCat("whether ", x, " equals ", y,
+                                 " must be known at compile time, but it is known at run time"),
+                    condition.Is(Type::kExpr) ? condition.expr().expr : ir::MakeInt(0),
+                    "compare the numbers themselves, as in a == b, where an `if` decides");
+}
+
+absl::StatusOr<std::optional<size_t>> Elaborator::FindKey(const DictObject& dict, const Value& key,
+                                                          SourceLoc loc) {
+  // Keys differ from each other, so that one that is certain is the only one.
+  size_t undecided = dict.items.size();
+  Value condition;
+  for (size_t i = 0; i < dict.items.size(); ++i) {
+    KILN_ASSIGN_OR_RETURN(const Value equal, Equality(dict.items[i].first, key, loc));
+    if (!equal.Is(Type::kBool)) {
+      if (undecided == dict.items.size()) condition = equal;
+      undecided = std::min(undecided, i);
+    } else if (equal.bool_value()) {
+      return std::make_optional(i);
+    }
+  }
+  if (undecided == dict.items.size()) return std::optional<size_t>();
+  return Undecided(key, dict.items[undecided].first, condition, loc);
+}
+
+absl::Status Elaborator::SetItem(DictObject* dict, const Value& key, const Value& value,
+                                 SourceLoc loc) {
+  KILN_ASSIGN_OR_RETURN(const auto at, FindKey(*dict, key, loc));
+  if (at.has_value()) {
+    dict->items[*at].second = value;
+  } else {
+    dict->items.emplace_back(key, value);
+  }
+  return absl::OkStatus();
+}
+
+// A run-time integer in a range of Python's.
+absl::StatusOr<Value> Elaborator::IsInRange(const Value& a, const RangeObject& range,
+                                            SourceLoc loc) {
+  const int64_t count = range.Count();
+  if (count == 0) return Value::Bool(false);
+  const int64_t last = range.start + (count - 1) * range.step;
+  const int64_t low = std::min(range.start, last), step = std::abs(range.step);
+  KILN_ASSIGN_OR_RETURN(const Value above, CompareOp(CompareOp::kGe, a, Value::Int(low), loc));
+  KILN_ASSIGN_OR_RETURN(const Value below,
+                        CompareOp(CompareOp::kLe, a, Value::Int(std::max(range.start, last)), loc));
+  KILN_ASSIGN_OR_RETURN(Value both, BinaryOp(ast::BinaryOp::kBitAnd, above, below, loc));
+  if (step == 1 || count == 1) return both;
+  KILN_ASSIGN_OR_RETURN(const Value from, BinaryOp(ast::BinaryOp::kSub, a, Value::Int(low), loc));
+  KILN_ASSIGN_OR_RETURN(const Value rest,
+                        BinaryOp(ast::BinaryOp::kMod, from, Value::Int(step), loc));
+  KILN_ASSIGN_OR_RETURN(const Value whole, CompareOp(CompareOp::kEq, rest, Value::Int(0), loc));
+  return BinaryOp(ast::BinaryOp::kBitAnd, both, whole, loc);
+}
+
+absl::StatusOr<Value> Elaborator::IsIn(const Value& a, const Value& b, SourceLoc loc) {
+  const Value text = AsText(*this, b), part = AsText(*this, a);
+  if (text.Is(Type::kStr)) {
+    if (part.Is(Type::kStr)) return Value::Bool(text.str().find(part.str()) != std::string::npos);
+    return Error(loc, absl::StrCat(Describe(a), " is looked for in a string"),
+                 "look for a string: str(x) in text");
+  }
+  if (b.Is(Type::kDict)) KILN_RETURN_IF_ERROR(CheckKey(a, loc));
+  if (b.Is(Type::kRange) && IsRuntime(a) && b.range().step != INT64_MIN) {
+    KILN_ASSIGN_OR_RETURN(const Operand x, ToOperand(a, loc, "the value"));
+    if (IsIndex(x.e)) return IsInRange(a, b.range(), loc);
+  }
+  KILN_ASSIGN_OR_RETURN(const std::vector<Value> items, Iterate(b, loc));
+  Value found = Value::Bool(false);
+  for (const Value& item : items) {
+    KILN_ASSIGN_OR_RETURN(const Value equal, Equality(a, item, loc));
+    if (equal.Is(Type::kBool)) {
+      if (equal.bool_value()) return equal;
+    } else if (found.Is(Type::kBool)) {
+      found = equal;
+    } else {
+      KILN_ASSIGN_OR_RETURN(found, BinaryOp(ast::BinaryOp::kBitOr, found, equal, loc));
+    }
+  }
+  if (found.Is(Type::kExpr) && found.expr().info.open_only()) {
+    return NeedConcrete(loc, found.expr().expr, "'in' compares it with a list");
+  }
+  return found;
+}
+
+}  // namespace kiln::lang

@@ -1,0 +1,185 @@
+// Imports: modules that kernels know, files that came with the kernel's, and what is neither, which
+// is an error only where something uses it.
+#include <algorithm>
+#include <set>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "compiler/lang/elaborator.h"
+#include "compiler/lang/parser.h"
+
+namespace kiln::lang {
+namespace {
+
+bool IsImportError(ast::ExprPtr type) {
+  if (type == nullptr) return true;
+  if (const auto* tuple = type->As<ast::Tuple>()) {
+    return std::any_of(tuple->items.begin(), tuple->items.end(), IsImportError);
+  }
+  const auto* attribute = type->As<ast::Attribute>();
+  const auto* id = type->As<ast::Name>();
+  const absl::string_view name = attribute ? absl::string_view(attribute->attr)
+                                 : id      ? absl::string_view(id->id)
+                                           : absl::string_view();
+  return name == "ImportError" || name == "ModuleNotFoundError" || name == "Exception" ||
+         name == "BaseException";
+}
+
+bool HasKnownRoot(absl::string_view path) {
+  return FindModule(std::string(path.substr(0, path.find('.')))) != nullptr;
+}
+
+}  // namespace
+
+absl::Status Elaborator::ExecImport(const ast::Import& node) {
+  auto bind = [&](const ast::ImportedName& name, const std::string& path,
+                  const std::string& from) -> absl::Status {
+    Value value;
+    const Module* module = FindModule(path);
+    if (module != nullptr) {
+      value = Value::OfModule(module);
+    } else {
+      auto* unknown = arena_.New<UnknownObject>();
+      unknown->path = path;
+      unknown->module = from;
+      unknown->reason = WhyAbsent(from);
+      value = Value::Of(Type::kUnknown, unknown);
+    }
+    return Bind(name.alias, value, node.loc, /*fresh=*/true);
+  };
+  const SourceSection& here = module_.SectionAt(node.loc);
+  const std::string from = AbsoluteName(node.module, here.module, here.package);
+  for (const ast::ImportedName& name : node.names) {
+    if (node.module.empty()) {
+      const std::string& path = name.whole_path ? name.alias : name.path;
+      KILN_RETURN_IF_ERROR(bind(name, path, name.path));
+      continue;
+    }
+    if (name.path == "*") continue;  // names are looked up in the module when they are read
+    const std::string path = absl::StrCat(from, from.empty() ? "" : ".", name.path);
+    const SourceSection* file = module_.FindSection(from);
+    const bool submodule =  // a package's file that it imports itself, or gives no other meaning
+        module_.FindSection(path) != nullptr &&
+        (file == &here || file == nullptr || !file->globals.contains(name.path));
+    if (file != nullptr && !submodule) {
+      KILN_ASSIGN_OR_RETURN(const Value value, ReadGlobalOf(*file, name.path, node.loc, SIZE_MAX));
+      KILN_RETURN_IF_ERROR(Bind(name.alias, value, node.loc, /*fresh=*/true));
+      continue;
+    }
+    const Module* module = FindModule(node.module);
+    if (module != nullptr && FindModule(absl::StrCat(node.module, ".", name.path)) == nullptr) {
+      const absl::StatusOr<Value> member = GetMember(*module, name.path, node.loc);
+      if (member.ok()) {
+        KILN_RETURN_IF_ERROR(Bind(name.alias, *member, node.loc, /*fresh=*/true));
+        continue;
+      }
+      auto* unknown = arena_.New<UnknownObject>();
+      unknown->path = absl::StrCat(node.module, ".", name.path);
+      unknown->reason = "it is not supported";
+      KILN_RETURN_IF_ERROR(
+          Bind(name.alias, Value::Of(Type::kUnknown, unknown), node.loc, /*fresh=*/true));
+      continue;
+    }
+    KILN_RETURN_IF_ERROR(bind(name, path, from));
+  }
+  return absl::OkStatus();
+}
+
+// Whether Python would find the module: one that kernels know, or a file, Python or not.
+bool Elaborator::IsPresent(const std::string& path) const {
+  if (HasKnownRoot(path) || module_.FindLeftOut(path) != nullptr) return true;
+  return std::any_of(
+      module_.sections.begin() + 1, module_.sections.end(), [&](const SourceSection& file) {
+        return file.module == path || absl::StartsWith(file.module, absl::StrCat(path, "."));
+      });
+}
+
+bool Elaborator::IsPresent(const ast::Import& node) const {
+  const SourceSection& here = module_.SectionAt(node.loc);
+  const std::string from = AbsoluteName(node.module, here.module, here.package);
+  return std::all_of(node.names.begin(), node.names.end(), [&](const ast::ImportedName& name) {
+    if (node.module.empty()) return IsPresent(name.path);
+    if (HasKnownRoot(from)) return true;
+    const std::string path = absl::StrCat(from, from.empty() ? "" : ".", name.path);
+    const SourceSection* file = module_.FindSection(from);
+    if (name.path == "*" || module_.FindLeftOut(from) != nullptr) return IsPresent(from);
+    if (file == nullptr) return IsPresent(path);
+    return file->globals.contains(name.path) || IsPresent(path);
+  });
+}
+
+// An import of the body that is not there ends it, as in Python; nothing else is caught.
+absl::StatusOr<Flow> Elaborator::ExecTry(const ast::Try& node) {
+  if (frame_->traced) {
+    return Unimplemented(node.loc, "try is not in the kernel language",
+                         "check the condition with if or assert");
+  }
+  const auto handler = std::find_if(node.handlers.begin(), node.handlers.end(),
+                                    [](const ast::Handler& h) { return IsImportError(h.type); });
+  bool absent = false;
+  Flow flow = Flow::kNormal;
+  for (ast::StmtPtr stmt : node.body) {
+    const auto* import = stmt->As<ast::Import>();
+    absent = import != nullptr && handler != node.handlers.end() && !IsPresent(*import);
+    if (absent) break;
+    KILN_ASSIGN_OR_RETURN(flow, Exec(stmt));
+    if (flow != Flow::kNormal) break;
+  }
+  if (flow == Flow::kNormal) {
+    if (absent && !handler->name.empty()) {
+      auto* error = arena_.New<UnknownObject>();
+      error->path = handler->name;
+      error->reason = "an exception has no value in kernels";
+      KILN_RETURN_IF_ERROR(Bind(handler->name, Value::Of(Type::kUnknown, error), node.loc));
+    }
+    KILN_ASSIGN_OR_RETURN(flow, ExecBlock(absent ? handler->body : node.otherwise));
+  }
+  KILN_ASSIGN_OR_RETURN(const Flow last, ExecBlock(node.finally));
+  return last == Flow::kNormal ? flow : last;
+}
+
+// What is wrong with a module that is neither known nor a file of the source.
+std::string Elaborator::WhyAbsent(const std::string& module) const {
+  const std::string unknown = "it is an import that kernels do not know";
+  if (const LeftOutFile* file = module_.FindLeftOut(module)) {
+    return file->broken ? absl::StrCat(file->path, " is not Python")
+                        : absl::StrCat(file->path, " makes the kernel's text too large");
+  }
+  if (module.empty() || HasKnownRoot(module)) return unknown;
+  const size_t slash = file().path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : file().path.substr(0, slash + 1);
+  return absl::StrCat(unknown, ", and there is no ", absl::StrReplaceAll(module, {{".", "/"}}),
+                      ".py beside the kernel file, in ", folder);
+}
+
+absl::Status Elaborator::UnknownValue(const Value& v, SourceLoc loc, std::string message,
+                                      std::string remedy) {
+  const UnknownObject& unknown = v.unknown();
+  if (absl::Status broken = BrokenFile(unknown.module, loc); !broken.ok()) return broken;
+  if (!unknown.reason.empty()) absl::StrAppend(&message, ": ", unknown.reason);
+  return Unimplemented(loc, std::move(message), std::move(remedy));
+}
+
+absl::Status Elaborator::NoValue(const Value& v, SourceLoc loc) {
+  return UnknownValue(v, loc, absl::StrCat(Describe(v), " has no value here"),
+                      "compute the value outside and pass it as a parameter");
+}
+
+// What is wrong in the file of a module that is not Python; ok for any other module.
+absl::Status Elaborator::BrokenFile(const std::string& module, SourceLoc loc) const {
+  const LeftOutFile* file = module_.FindLeftOut(module);
+  if (file == nullptr || !file->broken) return absl::OkStatus();
+  const size_t slash = this->file().path.rfind('/');
+  SourceFile source;
+  source.path = absl::StrCat(
+      slash == std::string::npos ? "" : this->file().path.substr(0, slash + 1), file->path);
+  source.text = file->text;
+  const absl::Status status = ParseSource(source, limits_).status();
+  std::optional<Diagnostic> d = DiagnosticOf(status);
+  if (!d.has_value()) return absl::OkStatus();
+  d->notes.push_back(absl::StrCat("the kernel uses this file at ", At(Known(loc))));
+  return DiagnosticStatus(*d, status.code());
+}
+
+}  // namespace kiln::lang
