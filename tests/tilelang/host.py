@@ -274,6 +274,8 @@ class Compiled:
         if list(value.shape) != shape or not same:
             raise TypeError(f"'{param['name']}' of {self.entry} is {dtype} {shape}, not {value.dtype} "
                             f"{list(value.shape)}")
+        if value.device.type != device():  # whose address the kernel would follow all the same
+            raise TypeError(f"'{param['name']}' of {self.entry} is on {value.device}, not on {device()}")
 
     # What programs do with a kernel besides calling it.
 

@@ -79,8 +79,9 @@ PROGRAMS = {
     "deepseek_v32/sparse_mla_fwd_pipelined.py": "test_sparse_mla_fwd_pipelined(1, 64, 1200, 128, 1, 576, 512, 128)",
     "deepseek_v32/sparse_mla_fwd_seesaw.py": "test_sparse_mla_fwd_pipelined(1, 64, 2300, 128, 1, 576, 512, 128)",
     "deepseek_v32/topk_selector.py":
-        "x = torch.randn(4, 4096)\n"
-        "got = tl_topk(x, torch.zeros(4).int(), torch.full((4,), 4096).int(), 512)\n"
+        "x = torch.randn(4, 4096, device='cuda')\n"
+        "starts = torch.zeros(4, dtype=torch.int32, device='cuda')\n"
+        "got = tl_topk(x, starts, starts + 4096, 512)\n"
         "assert all(set(a.tolist()) == set(b.tolist()) for a, b in zip(got, torch.topk(x, 512)[1]))",
     "deepseek_v4/sparse_attn_fwd_sm90.py": "test_correctness(1, 8, 64, 512, 128, 128)",
     "dequantize_gemm/example_dequant_gemm_bf16_fp4_hopper.py": "main()",
