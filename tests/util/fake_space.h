@@ -31,6 +31,7 @@ struct SpaceModel {
   double spread = 3;         // slowest / fastest true time, about
   double model_error = 0.2;  // of the recommender, relative
   double noise = 0.01;       // of one sample, relative
+  int screen_samples = 0;    // that a screen takes at least, as launches are short
   // Shares of configs that misbehave.
   double compile_errors = 0;
   double kills_compiler = 0;

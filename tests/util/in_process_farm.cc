@@ -539,8 +539,10 @@ void InProcessFarm::ProfileOne(WorkerNode* node, const FakeSpace& space, const v
     out->mutable_failure()->set_killed_child(true);
     return;
   }
-  *out->mutable_measurement() = space.Measure(candidate.config(), RoundOf(task), task.samples(),
-                                              absl::StrCat(node->name, "/cpu"));
+  const int least = task.kind() == v1::TASK_SCREEN ? space.model().screen_samples : 0;
+  *out->mutable_measurement() =
+      space.Measure(candidate.config(), RoundOf(task), std::max(task.samples(), least),
+                    absl::StrCat(node->name, "/cpu"));
 }
 
 void InProcessFarm::KillWorker(WorkerNode* node) {

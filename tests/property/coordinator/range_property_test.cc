@@ -240,6 +240,17 @@ TEST(Range, SizesThatTheKernelRefusesAreLeftOut) {
     EXPECT_EQ(sweep->summary().progress().done(), sweep->summary().progress().total());
   }
   EXPECT_GT(refused, 6);
+  InProcessFarm::Options options = Base(1);
+  options.space.multiples_of = 16;
+  InProcessFarm quiet(options);
+  const std::string expected = Outcome(*quiet.RunSweep(RangeSpec(16, 1024)));
+  for (int turn = 1; turn <= quiet.turns(); turn += 5) {
+    options.faults.crash_at_turn = turn;
+    InProcessFarm farm(options);
+    const auto sweep = farm.RunSweep(RangeSpec(16, 1024));
+    ExpectSound(farm, sweep, turn);
+    EXPECT_EQ(Outcome(*sweep), expected) << "turn " << turn;
+  }
   for (const auto& [low, high] : {std::pair{17, 1024}, std::pair{16, 1023}}) {
     InProcessFarm::Options options = Base(1);
     options.space.multiples_of = 16;

@@ -40,6 +40,35 @@ TEST(SweepProperty, QuietFarmFindsTheSameWinnerUnderEverySchedule) {
   EXPECT_EQ(winners.size(), 1u) << absl::StrJoin(winners, " | ");
 }
 
+// A race that would learn no more than the screen did is not run, also when the coordinator dies
+// meanwhile; the last one is, and what wins is no other.
+TEST(SweepProperty, ShortLaunchesSkipTheFirstRoundOfTheRace) {
+  v1::SweepSpec spec = FakeSpec();
+  spec.set_top_k(48);
+  const auto rounds = [](const v1::GetSweepResponse& sweep) {
+    std::set<std::string> seen;
+    for (const v1::Candidate& c : sweep.candidates()) {
+      for (const v1::Measurement& m : c.measurements()) seen.insert(m.round());
+    }
+    return seen;
+  };
+  InProcessFarm::Options options = Base(1);
+  options.space.spread = 1.2;
+  InProcessFarm long_launches(options);
+  const auto all = long_launches.RunSweep(spec);
+  ExpectSound(long_launches, all, 1);
+  EXPECT_THAT(rounds(*all), ::testing::ElementsAre("finals", "race-1", "race-2", "screen"));
+  options.space.screen_samples = 25;
+  for (int turn = 0; turn <= 60; ++turn) {
+    options.faults.crash_at_turn = turn;  // 0: at none
+    InProcessFarm farm(options);
+    const auto sweep = farm.RunSweep(spec);
+    ExpectSound(farm, sweep, turn);
+    EXPECT_THAT(rounds(*sweep), ::testing::ElementsAre("finals", "race-2", "screen")) << turn;
+    EXPECT_EQ(Winner(*sweep), Winner(*all)) << turn;
+  }
+}
+
 TEST(SweepProperty, FaultsDelayButDoNotChangeTheWinner) {
   InProcessFarm quiet(Base(1));
   const std::string expected = Winner(*quiet.RunSweep(FakeSpec()));
