@@ -1,5 +1,6 @@
 #include "compiler/codegen/emit_expr.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -39,6 +40,40 @@ const llvm::ConstantInt* ConstantOf(Value* value) {
   if (c == nullptr) return nullptr;
   return llvm::dyn_cast_or_null<llvm::ConstantInt>(c->getType()->isVectorTy() ? c->getSplatValue()
                                                                               : c);
+}
+
+// A constant, or an entry of a table of them, that is an index into so many elements.
+bool IsSettled(const Expr& index, const Expr& extent) {
+  const auto* cast = index.As<ir::Cast>();
+  const Expr& i = cast != nullptr ? cast->a : index;
+  const auto inside = [&](int64_t x) { return x >= 0 && x < ir::ConstInt(extent).value_or(0); };
+  if (const auto constant = ir::ConstInt(i)) return inside(*constant);
+  const auto* entry = i.As<ir::Load>();
+  return entry != nullptr && entry->buffer->scope == ir::Scope::kConstant &&
+         std::all_of(entry->buffer->values->begin(), entry->buffer->values->end(), inside);
+}
+
+// Whether `e` is a register of the buffer, or a choice among some, none of them missing.
+bool PicksRegister(const Expr& e, const ir::BufferNode* buffer) {
+  if (const auto* x = e.As<ir::Select>()) {
+    return PicksRegister(x->a, buffer) && PicksRegister(x->b, buffer);
+  }
+  const auto* load = e.As<ir::Load>();
+  if (load == nullptr || load->predicate.defined() || load->buffer.get() != buffer) return false;
+  for (size_t d = 1; d < load->indices.size(); ++d) {  // dimension 0 is the thread
+    if (!IsSettled(load->indices[d], buffer->shape[d])) return false;
+  }
+  return true;
+}
+
+// Whether both sides may be read whatever the condition is. Behind branches they would become one
+// access at an index that differs, and the buffer memory.
+bool PicksRegister(const ir::Select& e) {
+  const Expr* side = &e.a;
+  while (const auto* inner = side->As<ir::Select>()) side = &inner->a;
+  const auto* load = side->As<ir::Load>();
+  return load != nullptr && load->buffer->scope == ir::Scope::kRegister &&
+         PicksRegister(e.a, load->buffer.get()) && PicksRegister(e.b, load->buffer.get());
 }
 
 }  // namespace
@@ -295,7 +330,7 @@ Value* ExprEmitter::EmitSelect(const ir::Select& e) {
     });
   }
   Value* condition = Emit(e.condition);
-  if (!loads || condition->getType()->isVectorTy()) {
+  if (!loads || condition->getType()->isVectorTy() || PicksRegister(e)) {
     return b_.CreateSelect(condition, Emit(e.a), Emit(e.b));
   }
   llvm::Function* function = b_.GetInsertBlock()->getParent();

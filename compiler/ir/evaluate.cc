@@ -6,6 +6,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
+#include "compiler/ir/buffer.h"
 #include "compiler/ir/printer.h"
 #include "compiler/ir/scalar.h"
 
@@ -56,7 +57,22 @@ class IntFunction::Builder {
     if (const auto* x = e.As<Cast>()) {
       return Operation({Kind::kCast, 0, e.dtype(), 0, {}}, {&x->a});
     }
-    return Undetermined(e);
+    const auto* x = e.As<Load>();
+    const bool looks_up = x != nullptr && x->buffer->values != nullptr && !x->predicate.defined();
+    return looks_up ? Entry(*x) : Undetermined(e);
+  }
+
+  absl::StatusOr<Step> Entry(const Load& e) {
+    Expr flat = e.indices[0];
+    for (size_t d = 1; d < e.indices.size(); ++d) {
+      const Expr &index = e.indices[d], &extent = e.buffer->shape[d];
+      const Expr next = flat * extent + index;
+      flat = MakeSelect(index >= Expr(0) && index < extent, next, MakeInt(-1, next.dtype()));
+    }
+    made_.push_back(flat);
+    out_->tables_.push_back(e.buffer->values);
+    const auto table = static_cast<int64_t>(out_->tables_.size()) - 1;
+    return Operation({Kind::kEntry, 0, e.dtype, table, {}}, {&flat});
   }
 
   absl::StatusOr<Step> Operation(Step step, std::initializer_list<const Expr*> operands) {
@@ -70,6 +86,7 @@ class IntFunction::Builder {
   const std::vector<Expr>& variables_;
   IntFunction* const out_;
   std::unordered_map<const ExprNode*, int> known_;
+  std::vector<Expr> made_;  // here, and known by their nodes
 };
 
 absl::StatusOr<IntFunction> IntFunction::Of(const Expr& e, const std::vector<Expr>& variables) {
@@ -81,6 +98,12 @@ absl::StatusOr<IntFunction> IntFunction::Of(const Expr& e, const std::vector<Exp
 int64_t IntFunction::Apply(const Step& unary, int64_t a) {
   const auto op = static_cast<UnaryOp>(unary.op);
   return op == UnaryOp::kNot ? a == 0 : WrapInt(op == UnaryOp::kNeg ? 0 - a : ~a, unary.type);
+}
+
+std::optional<int64_t> IntFunction::EntryOf(const Step& entry, int64_t index) const {
+  const std::vector<int64_t>& table = *tables_[static_cast<size_t>(entry.value)];
+  if (index < 0 || index >= static_cast<int64_t>(table.size())) return std::nullopt;
+  return table[static_cast<size_t>(index)];
 }
 
 std::optional<int64_t> IntFunction::operator()(absl::Span<const int64_t> values) const {
@@ -113,6 +136,12 @@ std::optional<int64_t> IntFunction::operator()(absl::Span<const int64_t> values)
       case Kind::kCast:
         results[i] = WrapInt(a, step.type);
         break;
+      case Kind::kEntry: {
+        const auto result = EntryOf(step, a);
+        if (!result) return std::nullopt;
+        results[i] = *result;
+        break;
+      }
     }
   }
   return results.back();
@@ -161,8 +190,11 @@ class IntFunction::Columns {
  public:
   static constexpr size_t kPoints = 256;
 
-  Columns(const std::vector<Step>& steps, size_t arguments)
-      : steps_(steps), arguments_(arguments * kPoints), results_(steps.size() * kPoints) {}
+  Columns(const IntFunction& function, size_t arguments)
+      : function_(function),
+        steps_(function.steps_),
+        arguments_(arguments * kPoints),
+        results_(steps_.size() * kPoints) {}
 
   int64_t* argument(size_t i) { return &arguments_[i * kPoints]; }
   const int64_t* value() const { return &results_[results_.size() - kPoints]; }
@@ -198,12 +230,20 @@ class IntFunction::Columns {
         case Kind::kCast:
           each([&](size_t i) { return WrapInt(operand(0)[i], step.type); });
           break;
+        case Kind::kEntry:
+          for (size_t i = 0; i < n; ++i) {
+            const auto entry = function_.EntryOf(step, operand(0)[i]);
+            if (!entry) return false;
+            out[i] = *entry;
+          }
+          break;
       }
     }
     return true;
   }
 
  private:
+  const IntFunction& function_;
   const std::vector<Step>& steps_;
   std::vector<int64_t> arguments_, results_;
 };
@@ -214,7 +254,7 @@ std::optional<std::vector<int64_t>> IntFunction::Over(absl::Span<const int64_t> 
   for (const int64_t extent : extents) points *= static_cast<size_t>(extent);
   std::vector<int64_t> values, at(mins.begin(), mins.end());
   values.reserve(points);
-  Columns columns(steps_, mins.size());
+  Columns columns(*this, mins.size());
   while (values.size() < points) {
     const size_t n = std::min(Columns::kPoints, points - values.size());
     for (size_t i = 0; i < n; ++i) {

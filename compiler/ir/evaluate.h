@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -18,10 +19,11 @@ namespace kiln::ir {
 class IntFunction {
  public:
   // `variables` are the arguments, by position. FailedPrecondition, naming it, for anything whose
-  // value they do not determine: another variable, a load, a float.
+  // value they do not determine: another variable, a load that is no constant table's, a float.
   static absl::StatusOr<IntFunction> Of(const Expr& e, const std::vector<Expr>& variables);
 
-  // nullopt where an operation has no value (a division by zero, a shift out of range).
+  // nullopt where an operation has no value (a division by zero, a shift out of range, a table read
+  // beside it).
   std::optional<int64_t> operator()(absl::Span<const int64_t> values) const;
 
   // Its values at all points of a box, row-major: argument i is in [mins[i], mins[i] + extents[i]).
@@ -30,19 +32,21 @@ class IntFunction {
                                            absl::Span<const int64_t> extents) const;
 
  private:
-  enum class Kind : uint8_t { kConst, kArgument, kUnary, kBinary, kSelect, kCast };
+  enum class Kind : uint8_t { kConst, kArgument, kUnary, kBinary, kSelect, kCast, kEntry };
   struct Step {  // its operands are the results of earlier steps
     Kind kind;
     uint8_t op = 0;
     DType type;         // of the operands (kCast: of the result)
-    int64_t value = 0;  // kConst; kArgument: which
+    int64_t value = 0;  // kConst; kArgument, kEntry: which argument or table
     std::array<int, 3> operands = {};
   };
   class Builder;
   class Columns;
   static int64_t Apply(const Step& unary, int64_t a);
+  std::optional<int64_t> EntryOf(const Step& entry, int64_t index) const;
 
   std::vector<Step> steps_;  // one for each node: what is used twice is computed once
+  std::vector<std::shared_ptr<const std::vector<int64_t>>> tables_;
 };
 
 }  // namespace kiln::ir

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <functional>
 #include <sstream>
 
 #include "absl/strings/match.h"
@@ -154,6 +155,31 @@ TEST(GpuCompile, AFragmentOfManyTimesAThreadsRegistersIsRefusedAtOnce) {
   const auto ptx = codegen::EmitStage(Input(c, "sm_90a"), "asm");
   EXPECT_EQ(ptx.status().code(), absl::StatusCode::kResourceExhausted) << ptx.status();
   EXPECT_TRUE(absl::StrContains(ptx.status().message(), "registers of 'rows'")) << ptx.status();
+}
+
+// Rows of which a step of the threads ends one and begins the next.
+void ForRowsOfThreads(const std::function<void(const Case&, int rows, int threads)>& check) {
+  for (const int rows : {2, 3, 5, 8, 16}) {
+    for (const int threads : {64, 128, 256, 512, 1024}) {
+      const std::string config = absl::StrCat("block_M=", rows, ",threads=", threads);
+      SCOPED_TRACE(config);
+      check({"layernorm", {{"M", "300"}, {"N", "1000"}}, config.c_str()}, rows, threads);
+    }
+  }
+}
+
+TEST(GpuCompile, RowsThatThreadsShareAreNotInMemory) {
+  ForRowsOfThreads([](const Case& c, int, int) {
+    EXPECT_FALSE(absl::StrContains(Ptx(c, "sm_90a"), "__local_depot"));
+  });
+}
+
+TEST_F(GpuAssemble, RowsThatThreadsShareNeedNoStack) {
+  ForRowsOfThreads([](const Case& c, int rows, int threads) {
+    // Others want more registers than a thread has.
+    if (rows * 1000 > 48 * threads || (threads == 1024 && rows > 3)) return;
+    for (const char* arch : {"sm_80", "sm_90a", "sm_100a"}) ExpectAssembles(c, arch);
+  });
 }
 
 TEST_F(GpuAssemble, TemplatesAssembleWithoutSpills) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "compiler/ir/buffer.h"
 #include "compiler/ir/evaluate.h"
 #include "compiler/ir/printer.h"
 
@@ -206,6 +207,28 @@ TEST_F(FactsTest, DivisorsOfSharedExpressions) {
   for (int i = 0; i < 60; ++i) e = FloorMod(e * Expr(3), Expr(7)) + FloorDiv(e, Expr(2));
   EXPECT_TRUE(facts.Divides(128, FloorMod(e, Expr(8)) * Expr(128)));
   EXPECT_FALSE(facts.Divides(256, FloorMod(e, Expr(8)) * Expr(128)));
+}
+
+TEST(IntFunctionTest, LooksThingsUpInConstantTables) {
+  const Expr x = MakeVar("x"), y = MakeVar("y");
+  BufferNode node = *MakeBuffer("table", kInt32, {Expr(2), Expr(3)}, Scope::kConstant);
+  const Buffer unknown = MakeBuffer("memory", kInt32, {Expr(2), Expr(3)}, Scope::kShared);
+  node.values =
+      std::make_shared<const std::vector<int64_t>>(std::vector<int64_t>{5, 3, 1, 2, 8, 9});
+  const Buffer table = std::make_shared<const BufferNode>(node);
+  const auto entry = IntFunction::Of(MakeLoad(table, {y, x + Expr(1)}) + x, {x, y});
+  ASSERT_TRUE(entry.ok()) << entry.status();
+  EXPECT_EQ((*entry)({1, 0}), 1 + 1);
+  EXPECT_EQ((*entry)({0, 1}), 8 + 0);
+  EXPECT_EQ((*entry)({1, 1}), 9 + 1);
+  EXPECT_EQ((*entry)({2, 1}), std::nullopt);
+  EXPECT_EQ((*entry)({2, 0}), std::nullopt);  // not the next row's
+  EXPECT_EQ((*entry)({0, 2}), std::nullopt);
+  EXPECT_EQ((*entry)({-2, 0}), std::nullopt);
+  EXPECT_EQ(entry->Over({0, 0}, {2, 2}), (std::vector<int64_t>{3, 8, 2, 10}));
+  EXPECT_EQ(entry->Over({0, 0}, {3, 2}), std::nullopt);
+  EXPECT_FALSE(IntFunction::Of(MakeLoad(unknown, {y, x}), {x, y}).ok());
+  EXPECT_FALSE(IntFunction::Of(MakeLoad(table, {y, x}, x < y), {x, y}).ok());
 }
 
 TEST(LinearTest, RoundTrip) {
