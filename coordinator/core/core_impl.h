@@ -86,6 +86,7 @@ class Core::Impl {
   void Remember(const std::string& index_key, v1::CompileIndexRow::Entry entry);
   void Forget(const std::string& index_key);
   void StopCompiling(Sweep* sweep, int ordinal);
+  int TaskSize(Pool pool, size_t left, int batch) const;
   void MakeScreenTasks(Sweep* sweep);
   void MakeTasks(Sweep* sweep, v1::TaskKind kind, const std::vector<int>& ordinals, int batch,
                  int samples);

@@ -19,6 +19,7 @@ namespace {
 constexpr int kMaxRounds = 10;
 constexpr int kMinWindow = 64;  // proposals that may be under way
 constexpr size_t kRememberMax = 20'000;
+constexpr int kTasksASlot = 2;         // that what is left to measure is cut into, at least
 constexpr int kMinEmptyWindow = 2048;  // open empty tasks
 constexpr int kMaxEmptyWindow = 32'768;
 
@@ -503,13 +504,21 @@ void Core::Impl::MakeCompileTasks(Sweep* sweep) {
   MakeTasks(sweep, v1::TASK_COMPILE, todo, options_.compile_batch, 0);
 }
 
+// How many of `left` candidates go into the next task. Where several devices measure, tasks become
+// smaller towards the end, so that none has a long one left when the others are done. (A worker's
+// compilers share their tasks.)
+int Core::Impl::TaskSize(Pool pool, size_t left, int batch) const {
+  const int slots = Slots(pool);
+  const int parts = pool == kProfilePool && slots > 1 ? kTasksASlot * slots : slots;
+  return std::clamp((static_cast<int>(left) + parts - 1) / parts, 1, batch);
+}
+
 // Screens are cut from what is compiled only when a slot is about to want one, so that they are
 // large when compilers are ahead and immediate when they are not.
 void Core::Impl::MakeScreenTasks(Sweep* sweep) {
   const int slots = Slots(kProfilePool);
   while (!sweep->to_screen.empty() && sweep->ready_count[kProfilePool] < slots) {
-    const int left = static_cast<int>(sweep->to_screen.size());
-    const int batch = std::clamp((left + slots - 1) / slots, 1, options_.screen_batch);
+    const int batch = TaskSize(kProfilePool, sweep->to_screen.size(), options_.screen_batch);
     std::vector<int> ordinals;
     for (int ordinal : sweep->to_screen) {
       if (sweep->cands[ordinal].alone && !ordinals.empty()) continue;
@@ -524,19 +533,21 @@ void Core::Impl::MakeScreenTasks(Sweep* sweep) {
 // suspect.
 void Core::Impl::MakeTasks(Sweep* sweep, v1::TaskKind kind, const std::vector<int>& ordinals,
                            int batch, int samples) {
-  const int slots = Slots(PoolOf(kind));
-  const int share = (static_cast<int>(ordinals.size()) + slots - 1) / slots;
-  const size_t size = std::clamp(share, 1, batch);
+  const Pool pool = PoolOf(kind);
+  size_t left = ordinals.size();
+  int size = TaskSize(pool, left, batch);
   std::vector<int> group;
   for (int ordinal : ordinals) {
+    --left;
     if (sweep->cands[ordinal].alone) {
       NewTask(sweep, kind, {ordinal}, samples);
       continue;
     }
     group.push_back(ordinal);
-    if (group.size() < size) continue;
+    if (static_cast<int>(group.size()) < size) continue;
     NewTask(sweep, kind, group, samples);
     group.clear();
+    if (pool == kProfilePool) size = TaskSize(pool, left, batch);
   }
   if (!group.empty()) NewTask(sweep, kind, group, samples);
 }

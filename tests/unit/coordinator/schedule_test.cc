@@ -2,7 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <deque>
 #include <map>
+#include <numeric>
 
 #include "tests/unit/coordinator/core_rig.h"
 
@@ -195,6 +198,56 @@ TEST(Quarantine, ATargetWithoutAHealthyDeviceSaysWhy) {
     return;
   }
   FAIL() << "no answer";
+}
+
+// How many candidates the tasks of a kind have, of races those of the first, in the order of their
+// leases. Compilers are ahead.
+std::vector<int> TaskSizes(int slots, v1::TaskKind kind) {
+  SpaceModel space;
+  space.configs = 96;  // 48 binaries
+  space.spread = 1.3;  // so that all of them get into the race
+  CoreRig rig({}, space);
+  const uint64_t worker = rig.Attach("w", 2, slots);
+  v1::SweepSpec spec = FakeSpec();
+  spec.set_strategy("exhaustive");
+  EXPECT_TRUE(rig.Submit(spec).ok());
+  std::vector<int> sizes;
+  std::deque<v1::Task> measuring;
+  for (std::vector<v1::Task> tasks = rig.Take(worker); !tasks.empty() || !measuring.empty();
+       tasks = rig.Take(worker)) {
+    for (v1::Task& task : tasks) {
+      if (task.kind() == kind && task.round() <= 1) sizes.push_back(task.candidates_size());
+      if (task.kind() != v1::TASK_COMPILE) {
+        measuring.push_back(std::move(task));
+      } else {
+        rig.Say(worker, rig.Run(task));
+      }
+    }
+    if (!tasks.empty()) continue;
+    rig.Say(worker, rig.Run(measuring.front()));
+    measuring.pop_front();
+  }
+  return sizes;
+}
+
+TEST(Schedule, NoDeviceIsLeftWithALongTaskWhenTheOthersAreDone) {
+  const std::vector<int> screens = TaskSizes(4, v1::TASK_SCREEN);
+  const std::vector<int> races = TaskSizes(4, v1::TASK_RACE);
+  ASSERT_GT(races.size(), 12u);
+  EXPECT_EQ(*std::max_element(screens.begin(), screens.end()), 4);
+  EXPECT_THAT(std::vector<int>(screens.end() - 4, screens.end()), ::testing::Each(1));
+  EXPECT_EQ(races.front(), 4);
+  EXPECT_TRUE(std::is_sorted(races.rbegin(), races.rend()));
+  EXPECT_THAT(std::vector<int>(races.end() - 4, races.end()), ::testing::Each(1));
+  int left = std::accumulate(races.begin(), races.end(), 0);
+  for (const int size : races) {
+    EXPECT_LE(size, (left + 7) / 8) << left << " left: more than half of a device's share";
+    left -= size;
+  }
+  // One device has nobody to wait for.
+  const std::vector<int> alone = TaskSizes(1, v1::TASK_RACE);
+  ASSERT_GT(alone.size(), 6u);
+  EXPECT_THAT(std::vector<int>(alone.begin(), alone.end() - 1), ::testing::Each(4));
 }
 
 TEST(Schedule, UsersShareEquallyHoweverManySweepsEachHas) {

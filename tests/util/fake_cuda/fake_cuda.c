@@ -124,6 +124,7 @@ Result cuDeviceGetPCIBusId(char* id, int size, int device) {
 }
 Result cuDevicePrimaryCtxRetain(void** context, int device) {
   if (device < 0 || device >= count()) return NO_DEVICE;
+  usleep((useconds_t)fake_number("FAKE_CUDA_START_US", 0));
   char path[MOST_TEXT], own[2 * MOST_TEXT];
   if (fake_folder(device, path)) {
     mkdir(path, 0700);
