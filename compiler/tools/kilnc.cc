@@ -211,13 +211,20 @@ absl::Status ReadInputs(const codegen::CompileInput& input, const ir::Program& p
       return absl::NotFoundError(absl::StrCat("the kernel has no tensor called '", name, "'"));
     }
     interp::Tensor& tensor = (*tensors)[index];
-    KILN_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path, tensor.bytes()));
-    if (static_cast<int64_t>(bytes.size()) != tensor.bytes()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(path, " has ", bytes.size(), " bytes; tensor '", name, "'",
-                       PackedText(input, name), " has ", tensor.bytes()));
+    const auto wanted = [&] {
+      return absl::StrCat("; tensor '", name, "'", PackedText(input, name), " has ",
+                          tensor.bytes());
+    };
+    const absl::StatusOr<std::string> bytes = ReadFile(path, tensor.bytes());
+    if (!bytes.ok() && absl::EndsWith(bytes.status().message(), " bytes")) {
+      return absl::InvalidArgumentError(absl::StrCat(bytes.status().message(), wanted()));
     }
-    std::copy(bytes.begin(), bytes.end(), tensor.as<char>());
+    KILN_RETURN_IF_ERROR(bytes.status());
+    if (static_cast<int64_t>(bytes->size()) != tensor.bytes()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, " has ", bytes->size(), " bytes", wanted()));
+    }
+    std::copy(bytes->begin(), bytes->end(), tensor.as<char>());
   }
   return absl::OkStatus();
 }

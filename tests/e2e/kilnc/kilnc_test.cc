@@ -271,25 +271,12 @@ TEST_F(KilncTest, AKernelIsExplained) {
 
 // Elements of which a byte holds two are bytes to who runs the kernel.
 TEST_F(KilncTest, PackedTensorsAreReadAsBytes) {
-  const std::vector<std::string> run = {"run",
-                                        "tests/kernels/gemm_int4_packed.py",
-                                        "-a",
-                                        "M=40",
-                                        "-a",
-                                        "N=96",
-                                        "-a",
-                                        "K=160",
-                                        "-a",
-                                        "group=32",
-                                        "--interpret-only",
-                                        "-i"};
-  const auto with = [&](const std::string& file) {
-    std::vector<std::string> all = run;
-    all.push_back("W=" + file);
-    return Kilnc(all);
+  const auto run = [&](const std::string& file) {
+    return Kilnc({"run", "tests/kernels/gemm_int4_packed.py", "-a", "M=40", "-a", "N=96", "-a",
+                  "K=160", "-a", "group=32", "-i", "W=" + file});
   };
-  EXPECT_EQ(with(File("packed", std::string(96 * 80, '\x21'))), 0) << err_;
-  EXPECT_EQ(with(File("unpacked", std::string(96 * 160, '\1'))), 1);
+  EXPECT_EQ(run(File("packed", std::string(96 * 80, '\x21'))), 0) << err_;
+  EXPECT_EQ(run(File("unpacked", std::string(96 * 160, '\1'))), 1);
   EXPECT_THAT(err_, HasSubstr("tensor 'W', int4 (96, 160), two elements in a byte, the first in "
                               "its low half, has 7680"));
 }
