@@ -1,5 +1,7 @@
 // Registers that threads index differently, as choices among a few: no index depends on the thread,
 // so that none needs memory, and threads compute what their tiles do.
+#include "compiler/passes/settle_registers.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,6 +11,8 @@
 #include "absl/strings/str_replace.h"
 #include "compiler/ir/printer.h"
 #include "compiler/ir/visit.h"
+#include "compiler/passes/pipeline.h"
+#include "compiler/target/arch.h"
 #include "tests/util/fragment_kernels.h"
 #include "tests/util/gpu_programs.h"
 
@@ -149,7 +153,7 @@ TEST(SettleRegisters, AStepOfManyShortRows) {
 }
 
 // 32 threads, a row of A each in `f`: what `body` makes of it.
-Indices OfThreads(const std::string& shape, const std::string& body) {
+ir::Program Slots(const std::string& shape, const std::string& body) {
   const std::string text = absl::StrCat(R"(import tilelang
 import tilelang.language as T
 
@@ -164,31 +168,36 @@ def slots(A: T.Tensor((32, 8), "float32"), B: T.Tensor((32, 8), "float32")):
                                         body);
   const auto tiles = testing::Elaborated("k.py", text);
   EXPECT_TRUE(tiles.ok()) << tiles.status() << text;
-  return tiles.ok() ? Computes(*tiles, 0) : Indices();
+  return tiles.value_or(ir::Program());
 }
 
-TEST(SettleRegisters, AllOfABufferOrNothing) {
-  const std::string fill = R"(        for k in T.serial(8):
+Indices OfThreads(const std::string& shape, const std::string& body) {
+  return Computes(Slots(shape, body), 0);
+}
+
+constexpr char kFill[] = R"(        for k in T.serial(8):
             f[k] = A[tx, k]
 )";
+constexpr char kOut[] = R"(        for k in T.serial(8):
+            B[tx, k] = f[k]
+)";
+// Under a guard, that leaves few.
+constexpr char kGuarded[] = R"(        if tx < 3:
+            f[tx + 1] = f[tx] + 1.0
+)";
+
+TEST(SettleRegisters, AllOfABufferOrNothing) {
   // Few slots at each step; what reads the slot that is stored to.
   const std::string few = R"(        for k in T.serial(4):
             f[k + tx // 8 % 4] = f[k + tx // 8 % 4] * 2.0 + f[k * 2 + tx % 2]
 )";
-  // Under a guard, that leaves few.
-  const std::string guarded = R"(        if tx < 3:
-            f[tx + 1] = f[tx] + 1.0
-)";
   const std::string many = R"(        f[tx % 5] = 7.0
 )";
-  const std::string out = R"(        for k in T.serial(8):
-            B[tx, k] = f[k]
-)";
-  for (const std::string& body : {few, guarded, few + guarded}) {
-    const Indices indices = OfThreads("(8,)", fill + body + out);
+  for (const std::string& body : {few, std::string(kGuarded), few + kGuarded}) {
+    const Indices indices = OfThreads("(8,)", kFill + body + kOut);
     EXPECT_EQ(indices.by_thread, 0) << body;
     EXPECT_GT(indices.choices, 0) << body;
-    const Indices left = OfThreads("(8,)", fill + body + many + out);
+    const Indices left = OfThreads("(8,)", kFill + body + many + kOut);
     EXPECT_GT(left.by_thread, 1) << body;
     EXPECT_EQ(left.choices, 0) << body;
   }
@@ -199,6 +208,41 @@ TEST(SettleRegisters, AllOfABufferOrNothing) {
             B[tx, i * 4 + k] = f[i, k]
 )");
   EXPECT_EQ(boxes.choices, 0);
+}
+
+// A store's own predicate.
+TEST(SettleRegisters, APredicateHoldsForEverySlot) {
+  const ir::Program tiles = Slots("(8,)", absl::StrCat(kFill, kGuarded, kOut));
+  const target::Arch arch = *target::NamedArch("sm_90a");
+  passes::PassContext context;
+  context.gpu = &arch;
+  auto program =
+      passes::RunPipeline(passes::GpuPipeline(), tiles, context, /*stop_after=*/"simplify-lowered");
+  ASSERT_TRUE(program.ok()) << program.status();
+  int predicates = 0;
+  program->body = ir::RewriteStmts(program->body, [&](const ir::Stmt& s) -> ir::Stmt {
+    const auto* branch = s.As<ir::If>();
+    const auto* store = branch != nullptr ? branch->then_case.As<ir::Store>() : nullptr;
+    if (store == nullptr) return {};
+    ++predicates;
+    return ir::MakeStmt<ir::Store>(s->loc, store->buffer, store->indices, store->value,
+                                   branch->condition);
+  });
+  EXPECT_EQ(predicates, 1);
+  const auto settled = passes::SettleRegisters(*program, context);
+  ASSERT_TRUE(settled.ok()) << settled.status();
+  EXPECT_EQ(Count(*settled).result.by_thread, 0) << ir::ToString(*settled);
+  EXPECT_EQ(testing::Difference(tiles, *settled), "") << ir::ToString(*settled);
+}
+
+// A guard that only the run decides keeps threads from registers that are not there.
+TEST(SettleRegisters, MissingRegistersAreNoChoice) {
+  const Indices indices = OfThreads("(8,)", absl::StrCat(kFill, R"(        if A[tx, 0] > 1000.0:
+            f[0] = f[tx // 8 * 4]
+)",
+                                                         kOut));
+  EXPECT_EQ(indices.by_thread, 1);
+  EXPECT_EQ(indices.choices, 0);
 }
 
 // What was never written is not read for a slot that another thread means.
