@@ -124,8 +124,12 @@ void Agent::CompileLoop(Slot* slot) {
 
 void Agent::ProfileLoop(Slot* slot) {
   std::unique_ptr<ProfileExecutor> executor = make_profile_(slot->index);
-  absl::StatusOr<v1::ChildHello> hello = v1::ChildHello();
-  if (slot->index == 0) hello = executor->Start();
+  // Of all devices, before there is work: a driver takes seconds for a context. One that does not
+  // start is tried again with its first task; without the first one there is no worker.
+  absl::StatusOr<v1::ChildHello> hello = executor->Start();
+  if (!hello.ok() && slot->index != 0) {
+    spdlog::error("profile slot {}: {}", slot->index, std::string(hello.status().message()));
+  }
   std::unique_lock<std::mutex> lock(mutex_);
   slot->profile = std::move(executor);
   slot->start_status = hello.status();

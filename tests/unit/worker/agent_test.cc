@@ -25,13 +25,20 @@ struct Behaviour {
   std::atomic<int> profiling{0};
   std::atomic<int> overlaps{0};  // a compile and a measurement at the same time
   std::atomic<bool> starts{true};
+  std::atomic<int> first_starts{0};  // of executors
+  std::atomic<int> late_start{-1};   // the slot whose first start fails
 };
 
 class FakeExecutor : public CompileExecutor, public ProfileExecutor {
  public:
-  explicit FakeExecutor(Behaviour* behaviour) : behaviour_(behaviour) {}
+  explicit FakeExecutor(Behaviour* behaviour, int index = 0)
+      : behaviour_(behaviour), index_(index) {}
 
   absl::StatusOr<v1::ChildHello> Start() override {
+    if (!std::exchange(started_, true)) {
+      ++behaviour_->first_starts;
+      if (behaviour_->late_start == index_) return absl::UnavailableError("no context yet");
+    }
     if (!behaviour_->starts) return absl::UnavailableError("the child does not start");
     v1::ChildHello hello;
     hello.set_compiler_build("b1");
@@ -92,6 +99,8 @@ class FakeExecutor : public CompileExecutor, public ProfileExecutor {
   }
 
   Behaviour* behaviour_;
+  const int index_;
+  bool started_ = false;
   std::atomic<bool> interrupted_{false};
 };
 
@@ -119,7 +128,7 @@ class AgentTest : public testing::Test {
     agent_ = std::make_unique<Agent>(
         options_, &link_, cache_.get(), &metrics_,
         [this](int) { return std::make_unique<FakeExecutor>(&behaviour_); },
-        [this](int) { return std::make_unique<FakeExecutor>(&behaviour_); });
+        [this](int index) { return std::make_unique<FakeExecutor>(&behaviour_, index); });
     thread_ = std::thread([this] { status_ = agent_->Run(); });
   }
   void Stop() {
@@ -269,6 +278,25 @@ TEST_F(AgentTest, OneOfTwoDevicesGoesOn) {
     const std::string id = absl::StrCat("t-", i);
     Lease(MakeTask(id, v1::TASK_SCREEN, {"a=1"}));
     EXPECT_TRUE(WaitResult(id).candidates(0).has_measurement());
+  }
+}
+
+// A driver takes seconds to start: no device waits with that for its first task.
+TEST_F(AgentTest, EveryDeviceIsOpenedAtTheStartAndOneThatIsNotReadyIsTriedAgain) {
+  options_.profile_slots = 3;
+  behaviour_.late_start = 2;
+  Start();
+  Welcome(0);
+  const auto begin = std::chrono::steady_clock::now();
+  while (behaviour_.first_starts < 4 && SecondsSince(begin) < 20) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(behaviour_.first_starts, 4) << "three devices and the first compile slot";
+  for (int i = 0; i < 6; ++i) {
+    Lease(MakeTask(absl::StrCat("t-", i), v1::TASK_SCREEN, {"slow=1"}));
+  }
+  for (int i = 0; i < 6; ++i) {
+    EXPECT_TRUE(WaitResult(absl::StrCat("t-", i)).candidates(0).has_measurement());
   }
 }
 
