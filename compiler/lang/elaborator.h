@@ -37,8 +37,7 @@ class Elaborator : private ElaboratorState {
                                   const Config& config, const std::vector<std::string>& open);
   absl::StatusOr<std::vector<Config>> Configs(const Kernel& kernel, const Arguments& arguments);
   absl::StatusOr<std::vector<Arguments>> Listed(absl::string_view name);
-  // The value of a parameter's default as an argument's text; nullopt where it is not known before
-  // anything else is, or is no text.
+  // A parameter's default as an argument's text; nullopt where constants do not say it.
   std::optional<std::string> DefaultText(ast::ExprPtr value);
   Interface& interface() { return interface_; }
   const std::optional<NeedsConcrete>& needs() const { return needs_; }
@@ -68,7 +67,7 @@ class Elaborator : private ElaboratorState {
   absl::Status ChargeBytes(SourceLoc loc, int64_t bytes);
 
   // Making values.
-  Value NewStr(std::string text);
+  Value NewStr(std::string text, Value shown = {});  // StrObject::shown
   Value NewTuple(std::vector<Value> items) { return NewSeq(Type::kTuple, std::move(items)); }
   Value NewList(std::vector<Value> items) { return NewSeq(Type::kList, std::move(items)); }
   Value NewSeq(Type type, std::vector<Value> items);
@@ -216,6 +215,7 @@ class Elaborator : private ElaboratorState {
   absl::StatusOr<Value> IsIn(const Value& a, const Value& b, SourceLoc loc);
   absl::StatusOr<Value> IsInRange(const Value& a, const RangeObject& range, SourceLoc loc);
   class Comparison;  // equality.cc
+  absl::Status CheckTexts(const Value& a, const Value& b, SourceLoc loc);
   absl::Status Undecided(const Value& a, const Value& b, const Value& condition, SourceLoc loc);
   ir::Expr VarNamed(absl::string_view name, DType type);
 
@@ -249,7 +249,7 @@ class Elaborator : private ElaboratorState {
                          DictObject* dict);
   absl::StatusOr<Value> EvalFString(const ast::FString& node);
   absl::Status AppendParts(const std::vector<ast::FStringPart>& parts, SourceLoc loc,
-                           std::string* out);
+                           std::string* out, Value* shown);
   absl::StatusOr<Value> EvalLambda(const ast::Lambda& node);
   absl::StatusOr<Value> EvalAttribute(const ast::Attribute& node);
   absl::StatusOr<Value> GetAttribute(const Value& self, const std::string& attr, SourceLoc loc);
