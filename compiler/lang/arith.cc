@@ -296,7 +296,7 @@ absl::StatusOr<Value> Elaborator::BinaryOp(ast::BinaryOp op, const Value& a, con
   if (!IsRuntime(a) && !IsRuntime(b)) {
     if (op == BinaryOp::kAdd && a.Is(Type::kStr) && b.Is(Type::kStr)) {
       KILN_RETURN_IF_ERROR(ChargeBytes(loc, a.str().size() + b.str().size()));
-      return NewStr(a.str() + b.str());
+      return NewStr(a.str() + b.str(), ShownIn(a.text().shown.is_none() ? b : a));
     }
     if (op == BinaryOp::kAdd && a.is_sequence() && a.type() == b.type()) {
       std::vector<Value> items = a.seq().items;
@@ -319,7 +319,7 @@ absl::StatusOr<Value> Elaborator::BinaryOp(ast::BinaryOp op, const Value& a, con
         if (is_str) {
           std::string text;
           for (int64_t i = 0; i < n && size > 0; ++i) text += data.str();
-          return NewStr(std::move(text));
+          return NewStr(std::move(text), ShownIn(data));
         }
         std::vector<Value> items;
         for (int64_t i = 0; i < n && size > 0; ++i) {
@@ -499,7 +499,10 @@ absl::StatusOr<Value> Elaborator::CompareOp(ast::CompareOp op, const Value& a, c
     }
     return Value::Bool(Ordered(op, a.int_value(), b.int_value()));
   }
-  if (a.Is(Type::kStr) && b.Is(Type::kStr)) return Value::Bool(Ordered(op, a.str(), b.str()));
+  if (a.Is(Type::kStr) && b.Is(Type::kStr)) {
+    KILN_RETURN_IF_ERROR(CheckTexts(a, b, loc));
+    return Value::Bool(Ordered(op, a.str(), b.str()));
+  }
   if (a.is_sequence() && a.type() == b.type()) {
     const std::vector<Value>&x = a.seq().items, &y = b.seq().items;
     for (size_t i = 0; i < std::min(x.size(), y.size()); ++i) {

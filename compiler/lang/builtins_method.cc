@@ -153,12 +153,13 @@ absl::StatusOr<Value> StartsOrEnds(Elaborator& e, const BoundArgs& args) {
 
 template <bool upper>
 absl::StatusOr<Value> ChangeCase(Elaborator& e, const BoundArgs& args) {
-  return e.NewStr(upper ? absl::AsciiStrToUpper(args[0].str())
-                        : absl::AsciiStrToLower(args[0].str()));
+  return e.NewStr(
+      upper ? absl::AsciiStrToUpper(args[0].str()) : absl::AsciiStrToLower(args[0].str()),
+      ShownIn(args[0]));
 }
 
 absl::StatusOr<Value> Strip(Elaborator& e, const BoundArgs& args) {
-  return e.NewStr(std::string(absl::StripAsciiWhitespace(args[0].str())));
+  return e.NewStr(std::string(absl::StripAsciiWhitespace(args[0].str())), ShownIn(args[0]));
 }
 
 absl::StatusOr<Value> Replace(Elaborator& e, const BoundArgs& args) {
@@ -168,7 +169,9 @@ absl::StatusOr<Value> Replace(Elaborator& e, const BoundArgs& args) {
     return e.Error(args.LocOf(1), "replace of an empty text", "name what to replace");
   const int64_t places = static_cast<int64_t>(args[0].str().size() / from.size() + 1);
   KILN_RETURN_IF_ERROR(e.ChargeBytes(args.loc, places * static_cast<int64_t>(to.size())));
-  return e.NewStr(absl::StrReplaceAll(args[0].str(), {{from, to}}));
+  const Value shown = ShownIn(args[0]);
+  return e.NewStr(absl::StrReplaceAll(args[0].str(), {{from, to}}),
+                  shown.is_none() ? ShownIn(args[2]) : shown);
 }
 
 absl::StatusOr<Value> Split(Elaborator& e, const BoundArgs& args) {
@@ -178,12 +181,12 @@ absl::StatusOr<Value> Split(Elaborator& e, const BoundArgs& args) {
     KILN_ASSIGN_OR_RETURN(const std::string by, e.ToStr(args[1], args.LocOf(1), "the separator"));
     if (by.empty()) return e.Error(args.LocOf(1), "split by an empty text", "name a separator");
     for (absl::string_view part : absl::StrSplit(args[0].str(), by)) {
-      parts.push_back(e.NewStr(std::string(part)));
+      parts.push_back(e.NewStr(std::string(part), ShownIn(args[0])));
     }
   } else {
     for (absl::string_view part :
          absl::StrSplit(args[0].str(), absl::ByAnyChar(" \t\n"), absl::SkipEmpty())) {
-      parts.push_back(e.NewStr(std::string(part)));
+      parts.push_back(e.NewStr(std::string(part), ShownIn(args[0])));
     }
   }
   return e.NewList(std::move(parts));
@@ -192,6 +195,7 @@ absl::StatusOr<Value> Split(Elaborator& e, const BoundArgs& args) {
 absl::StatusOr<Value> JoinStr(Elaborator& e, const BoundArgs& args) {
   KILN_ASSIGN_OR_RETURN(const std::vector<Value> items, e.Iterate(args[1], args.LocOf(1)));
   std::string text;
+  Value shown = ShownIn(args[0]);
   for (size_t i = 0; i < items.size(); ++i) {
     KILN_ASSIGN_OR_RETURN(const std::string part,
                           e.ToStr(items[i], args.LocOf(1), "an item of join"));
@@ -199,8 +203,9 @@ absl::StatusOr<Value> JoinStr(Elaborator& e, const BoundArgs& args) {
         e.ChargeBytes(args.loc, static_cast<int64_t>(part.size() + args[0].str().size())));
     if (i) text += args[0].str();
     text += part;
+    if (shown.is_none()) shown = ShownIn(items[i]);
   }
-  return e.NewStr(std::move(text));
+  return e.NewStr(std::move(text), shown);
 }
 
 absl::StatusOr<Value> AsType(Elaborator& e, const BoundArgs& args) {

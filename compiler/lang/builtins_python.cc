@@ -144,11 +144,11 @@ absl::StatusOr<Value> Str(Elaborator& e, const BoundArgs& args) {
     return e.NeedConcrete(args.LocOf(0), v.expr().expr, "its digits become text");
   }
   KILN_ASSIGN_OR_RETURN(std::string text, e.TextOf(v, args.loc));
-  return e.NewStr(std::move(text));
+  return e.NewStr(std::move(text), ShownIn(v));
 }
 
 absl::StatusOr<Value> MakeRepr(Elaborator& e, const BoundArgs& args) {
-  if (args[0].Is(Type::kStr)) return e.NewStr(Repr(args[0], 1 << 20));
+  if (args[0].Is(Type::kStr)) return e.NewStr(Repr(args[0], 1 << 20), ShownIn(args[0]));
   return Str(e, args);
 }
 

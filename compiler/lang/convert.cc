@@ -109,8 +109,9 @@ Value AsText(Elaborator& e, const Value& v) {
   return v.Is(Type::kDType) ? e.NewStr(v.dtype().ToString()) : v;
 }
 
-Value Elaborator::NewStr(std::string text) {
+Value Elaborator::NewStr(std::string text, Value shown) {
   auto* node = arena_.New<StrObject>();
+  node->shown = shown;
   arena_.Charge(static_cast<int64_t>(text.size()));
   node->text = std::move(text);
   return Value::Of(Type::kStr, node);
@@ -498,7 +499,7 @@ absl::StatusOr<std::vector<Value>> Elaborator::Iterate(const Value& v, SourceLoc
       std::vector<Value> chars;
       KILN_RETURN_IF_ERROR(ChargeBytes(loc, static_cast<int64_t>(v.str().size()) * 96));
       KILN_RETURN_IF_ERROR(Step(loc, static_cast<int64_t>(v.str().size())));
-      for (char c : v.str()) chars.push_back(NewStr(std::string(1, c)));
+      for (char c : v.str()) chars.push_back(NewStr(std::string(1, c), ShownIn(v)));
       return chars;
     }
     case Type::kLoop:

@@ -37,8 +37,7 @@ class Elaborator : private ElaboratorState {
                                   const Config& config, const std::vector<std::string>& open);
   absl::StatusOr<std::vector<Config>> Configs(const Kernel& kernel, const Arguments& arguments);
   absl::StatusOr<std::vector<Arguments>> Listed(absl::string_view name);
-  // The value of a parameter's default as an argument's text; nullopt where it is not known before
-  // anything else is, or is no text.
+  // A parameter's default as an argument's text; nullopt where constants do not say it.
   std::optional<std::string> DefaultText(ast::ExprPtr value);
   Interface& interface() { return interface_; }
   const std::optional<NeedsConcrete>& needs() const { return needs_; }
@@ -68,7 +67,7 @@ class Elaborator : private ElaboratorState {
   absl::Status ChargeBytes(SourceLoc loc, int64_t bytes);
 
   // Making values.
-  Value NewStr(std::string text);
+  Value NewStr(std::string text, Value shown = {});  // StrObject::shown
   Value NewTuple(std::vector<Value> items) { return NewSeq(Type::kTuple, std::move(items)); }
   Value NewList(std::vector<Value> items) { return NewSeq(Type::kList, std::move(items)); }
   Value NewSeq(Type type, std::vector<Value> items);
@@ -107,8 +106,7 @@ class Elaborator : private ElaboratorState {
   // Operators (arith.cc).
   absl::StatusOr<Value> BinaryOp(ast::BinaryOp op, const Value& a, const Value& b, SourceLoc loc);
   absl::StatusOr<Value> UnaryOp(ast::UnaryOp op, const Value& a, SourceLoc loc);
-  // Python's == (equality.cc), counted as work: a bool, or a condition where numbers of run time
-  // decide.
+  // Python's == (equality.cc): a bool, or a condition where numbers of run time decide.
   absl::StatusOr<Value> Equality(const Value& a, const Value& b, SourceLoc loc);
   // Equality, for a place that cannot wait: where run time decides is an error.
   absl::StatusOr<bool> Equal(const Value& a, const Value& b, SourceLoc loc);
@@ -159,9 +157,8 @@ class Elaborator : private ElaboratorState {
   absl::Status RequireLaunch(SourceLoc loc, absl::string_view what);
   // Binds a run-time value to a fresh Var so that later stores do not change it.
   absl::StatusOr<Value> Freeze(const Value& v, absl::string_view name, SourceLoc loc);
-  // `value`, so that later stores do not change what it loads, items of lists and dicts included;
-  // variables stay what they are. kRepeated: of one scalar that a kernel uses several times, which
-  // is frozen whatever it is.
+  // `value`, items of lists and dicts too, so that later stores do not change what it loads; not of
+  // variables. kRepeated: a scalar that a kernel uses several times, which is frozen in any case.
   enum class Use : uint8_t { kHeld, kRepeated };
   absl::StatusOr<Value> Keep(Value value, absl::string_view name, SourceLoc loc,
                              Use use = Use::kHeld);
@@ -215,7 +212,8 @@ class Elaborator : private ElaboratorState {
   absl::StatusOr<Value> NumbersEqual(const Value& a, const Value& b, SourceLoc loc);
   absl::StatusOr<Value> IsIn(const Value& a, const Value& b, SourceLoc loc);
   absl::StatusOr<Value> IsInRange(const Value& a, const RangeObject& range, SourceLoc loc);
-  class Comparison;  // equality.cc
+  class Comparison;
+  absl::Status CheckTexts(const Value& a, const Value& b, SourceLoc loc);
   absl::Status Undecided(const Value& a, const Value& b, const Value& condition, SourceLoc loc);
   ir::Expr VarNamed(absl::string_view name, DType type);
 
@@ -249,7 +247,7 @@ class Elaborator : private ElaboratorState {
                          DictObject* dict);
   absl::StatusOr<Value> EvalFString(const ast::FString& node);
   absl::Status AppendParts(const std::vector<ast::FStringPart>& parts, SourceLoc loc,
-                           std::string* out);
+                           std::string* out, Value* shown);
   absl::StatusOr<Value> EvalLambda(const ast::Lambda& node);
   absl::StatusOr<Value> EvalAttribute(const ast::Attribute& node);
   absl::StatusOr<Value> GetAttribute(const Value& self, const std::string& attr, SourceLoc loc);
@@ -376,6 +374,8 @@ class Elaborator : private ElaboratorState {
   absl::Status ReadComputedShapes(const Kernel& kernel);
   absl::Status NoteSize(const std::string& name, std::string text, const std::string& tensor);
   absl::StatusOr<Placeholder> ToPlaceholder(const std::string& name, const Value& value);
+  ir::Expr OverSizes(ir::Expr size) const;
+  absl::Status CheckShapes(const ir::Program& program);
   absl::Status CheckDimensionNames(const ir::Program& program);
   absl::Status CheckPlaceholder(const ast::Param& param, const ir::Buffer& buffer, bool own_dtype,
                                 SourceLoc loc);

@@ -321,7 +321,7 @@ absl::StatusOr<std::vector<ir::Expr>> Elaborator::TensorShape(const TensorTypeOb
     }
     KILN_ASSIGN_OR_RETURN(const Operand extent,
                           ToIndex(item, loc, absl::StrCat("dimension ", i, " of ", type.name)));
-    shape.push_back(extent.e);
+    shape.push_back(OverSizes(extent.e));
   }
   return shape;
 }
@@ -443,6 +443,7 @@ absl::StatusOr<Value> Elaborator::NewOutput(std::vector<ir::Expr> shape, DType d
   if (!frame_->is_entry) {
     return Error(loc, "T.empty in a macro", "make the output in the kernel and pass it");
   }
+  for (ir::Expr& size : shape) size = OverSizes(size);
   KILN_ASSIGN_OR_RETURN(
       const ir::Buffer buffer,
       NewNamedBuffer(dtype, std::move(shape), ir::Scope::kGlobal, loc, {}, "out"));
@@ -577,6 +578,7 @@ absl::StatusOr<ir::Program> Elaborator::Finish(const std::string& name, const Ji
     program.body = WithoutBarriers(program.body);
   }
   if (tunables_.empty()) {
+    KILN_RETURN_IF_ERROR(CheckShapes(program));
     const absl::Status verified = ir::Verify(program);
     if (!verified.ok()) return WithContext(verified, "elaboration made an invalid program");
   }

@@ -64,6 +64,7 @@ class Elaborator::Comparison {
       KILN_ASSIGN_OR_RETURN(const Value equal, e_.NumbersEqual(a, b, loc_));
       return Add(equal);
     }
+    KILN_RETURN_IF_ERROR(e_.CheckTexts(a, b, loc_));
     if (a.Is(Type::kDType) && b.Is(Type::kStr)) {
       const auto parsed = ParseDType(b.str());
       return parsed.has_value() && *parsed == a.dtype();
@@ -199,6 +200,17 @@ absl::StatusOr<bool> Elaborator::Equal(const Value& a, const Value& b, SourceLoc
   return Undecided(a, b, equal, loc);
 }
 
+// A text that shows a number of run time by its name is compared with itself alone.
+absl::Status Elaborator::CheckTexts(const Value& a, const Value& b, SourceLoc loc) {
+  const auto is_text = [](const Value& v) { return v.Is(Type::kStr) || v.Is(Type::kDType); };
+  if (!is_text(a) || !is_text(b)) return absl::OkStatus();
+  const Value shown = ShownIn(a), other = ShownIn(b);
+  if (shown.is_none() && other.is_none()) return absl::OkStatus();
+  const bool same = !shown.is_none() && !other.is_none() && a.str() == b.str() &&
+                    ir::Same(shown.expr().expr, other.expr().expr);
+  return same ? absl::OkStatus() : Undecided(a, b, shown.is_none() ? other : shown, loc);
+}
+
 absl::Status Elaborator::Undecided(const Value& a, const Value& b, const Value& condition,
                                    SourceLoc loc) {
   const std::string x = Repr(a), y = Repr(b);
@@ -263,6 +275,7 @@ absl::StatusOr<Value> Elaborator::IsInRange(const Value& a, const RangeObject& r
 absl::StatusOr<Value> Elaborator::IsIn(const Value& a, const Value& b, SourceLoc loc) {
   const Value text = AsText(*this, b), part = AsText(*this, a);
   if (text.Is(Type::kStr)) {
+    KILN_RETURN_IF_ERROR(CheckTexts(a, b, loc));
     if (part.Is(Type::kStr)) return Value::Bool(text.str().find(part.str()) != std::string::npos);
     return Error(loc, absl::StrCat(Describe(a), " is looked for in a string"),
                  "look for a string: str(x) in text");

@@ -309,12 +309,13 @@ absl::Status Elaborator::RunClause(const ast::Comprehension& node, size_t index,
 
 absl::StatusOr<Value> Elaborator::EvalFString(const ast::FString& node) {
   std::string text;
-  KILN_RETURN_IF_ERROR(AppendParts(node.parts, node.loc, &text));
-  return NewStr(std::move(text));
+  Value shown;
+  KILN_RETURN_IF_ERROR(AppendParts(node.parts, node.loc, &text, &shown));
+  return NewStr(std::move(text), shown);
 }
 
 absl::Status Elaborator::AppendParts(const std::vector<ast::FStringPart>& parts, SourceLoc loc,
-                                     std::string* out) {
+                                     std::string* out, Value* shown) {
   for (const ast::FStringPart& part : parts) {
     out->append(part.literal);
     if (part.value == nullptr) continue;
@@ -322,9 +323,10 @@ absl::Status Elaborator::AppendParts(const std::vector<ast::FStringPart>& parts,
     if (value.Is(Type::kExpr) && value.expr().info.open_only()) {
       return NeedConcrete(part.value->loc, value.expr().expr, "its digits become text");
     }
+    if (shown->is_none()) *shown = ShownIn(value);
     out->append(part.echo);
     std::string spec;
-    KILN_RETURN_IF_ERROR(AppendParts(part.format, loc, &spec));
+    KILN_RETURN_IF_ERROR(AppendParts(part.format, loc, &spec, shown));
     const bool quote = part.conversion == 'r' ||
                        (!part.echo.empty() && part.conversion == 0 && part.format.empty());
     std::string text;
@@ -334,8 +336,8 @@ absl::Status Elaborator::AppendParts(const std::vector<ast::FStringPart>& parts,
       KILN_ASSIGN_OR_RETURN(text, TextOf(value, part.value->loc));
     }
     if (!spec.empty()) {
-      const Value shown = part.conversion == 0 ? value : NewStr(std::move(text));
-      const std::optional<std::string> formatted = FormatValue(shown, spec);
+      const Value given = part.conversion == 0 ? value : NewStr(std::move(text));
+      const std::optional<std::string> formatted = FormatValue(given, spec);
       if (!formatted) {
         return Error(part.value->loc,
                      absl::StrCat("the format '", spec, "' does not fit ", Describe(value)),

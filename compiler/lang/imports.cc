@@ -143,8 +143,9 @@ absl::StatusOr<Flow> Elaborator::ExecTry(const ast::Try& node) {
 std::string Elaborator::WhyAbsent(const std::string& module) const {
   const std::string unknown = "it is an import that kernels do not know";
   if (const LeftOutFile* file = module_.FindLeftOut(module)) {
-    return file->broken ? absl::StrCat(file->path, " is not Python")
-                        : absl::StrCat(file->path, " makes the kernel's text too large");
+    return file->broken
+               ? absl::StrCat(file->path, " is not Python")
+               : absl::StrCat(file->path, " makes the kernel's text too large, or cannot be read");
   }
   if (module.empty() || HasKnownRoot(module)) return unknown;
   const size_t slash = file().path.rfind('/');

@@ -242,6 +242,51 @@ absl::Status Elaborator::CheckPlaceholder(const ast::Param& param, const ir::Buf
   return absl::OkStatus();
 }
 
+// Sizes of a tensor are told before the body runs: names that the body gave them are seen through.
+ir::Expr Elaborator::OverSizes(ir::Expr size) const {
+  constexpr int kMostNames = 64;
+  for (int i = 0; i < kMostNames && InfoOf(size).size < 200; ++i) {
+    ir::VarMap known;
+    ir::Walk(size, [&](const ir::Expr& e) {
+      const auto found = bound_.find(e.get());
+      if (found != bound_.end()) known.emplace(e.get(), found->second);
+      return true;
+    });
+    if (known.empty()) break;
+    size = ir::Substitute(size, known);
+  }
+  return size;
+}
+
+absl::Status Elaborator::CheckShapes(const ir::Program& program) {
+  const auto check = [&](const ir::Param& param, const ir::Expr& size) -> absl::Status {
+    std::string name;
+    ir::Walk(size, [&](const ir::Expr& e) {
+      const auto* var = e.As<ir::Var>();
+      const bool known =
+          var == nullptr || tunables_.contains(var->name) ||
+          std::any_of(dim_order_.begin(), dim_order_.end(),
+                      [&](const ir::Expr& dim) { return dim.same_as(e); }) ||
+          std::any_of(program.params.begin(), program.params.end(), [&](const ir::Param& p) {
+            return p.kind == ir::Param::kScalar && p.scalar.same_as(e);
+          });
+      if (!known) name = var->name;
+      return name.empty();
+    });
+    if (name.empty()) return absl::OkStatus();
+    return Error(kernel_def_->name_loc,
+                 absl::StrCat("the shape of '", param.name, "' depends on '", name,
+                              "', which the kernel's body computes at run time"),
+                 "say it by the sizes themselves, and divide by constants only");
+  };
+  for (const ir::Param& param : program.params) {
+    if (param.kind != ir::Param::kTensor) continue;
+    for (const ir::Expr& size : param.buffer->shape) KILN_RETURN_IF_ERROR(check(param, size));
+    for (const ir::Expr& size : param.buffer->strides) KILN_RETURN_IF_ERROR(check(param, size));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Elaborator::CheckDimensionNames(const ir::Program& program) {
   for (const ir::Param& param : program.params) {
     const auto found = left_open_.find(param.name);

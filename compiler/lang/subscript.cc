@@ -125,7 +125,7 @@ absl::StatusOr<Value> Elaborator::SubscriptSequence(const Value& base, const Val
       if (__builtin_add_overflow(i, step, &i)) break;
     }
     KILN_RETURN_IF_ERROR(ChargeBytes(loc, static_cast<int64_t>(text.size() + 16 * items.size())));
-    if (base.Is(Type::kStr)) return NewStr(std::move(text));
+    if (base.Is(Type::kStr)) return NewStr(std::move(text), ShownIn(base));
     return NewSeq(base.type(), std::move(items));
   }
   KILN_ASSIGN_OR_RETURN(int64_t i,
@@ -137,7 +137,7 @@ absl::StatusOr<Value> Elaborator::SubscriptSequence(const Value& base, const Val
                               " of length ", size),
                  size == 0 ? "it is empty" : absl::StrCat("use 0 to ", size - 1));
   }
-  if (base.Is(Type::kStr)) return NewStr(std::string(1, base.str()[i]));
+  if (base.Is(Type::kStr)) return NewStr(std::string(1, base.str()[i]), ShownIn(base));
   if (base.Is(Type::kRange)) return Value::Int(base.range().start + i * base.range().step);
   return base.seq().items[i];
 }

@@ -260,6 +260,38 @@ std::string Describe(const Value& value) {
   return "a value";
 }
 
+namespace {
+
+Value FindShown(const Value& value, int depth, int* work) {
+  if (value.Is(Type::kExpr)) {
+    const bool constant =
+        value.expr().expr.As<ir::IntImm>() || value.expr().expr.As<ir::FloatImm>();
+    return constant ? Value() : value;
+  }
+  if (value.Is(Type::kStr)) return value.text().shown;
+  if (depth > 8 || --*work < 0) return Value();
+  const auto first = [&](const Value& item) { return FindShown(item, depth + 1, work); };
+  if (value.is_sequence()) {
+    for (const Value& item : value.seq().items) {
+      if (const Value shown = first(item); !shown.is_none()) return shown;
+    }
+  }
+  if (value.Is(Type::kDict)) {
+    for (const auto& [key, item] : value.dict().items) {
+      if (const Value shown = first(key); !shown.is_none()) return shown;
+      if (const Value shown = first(item); !shown.is_none()) return shown;
+    }
+  }
+  return Value();
+}
+
+}  // namespace
+
+Value ShownIn(const Value& value) {
+  int work = 10000;
+  return FindShown(value, 0, &work);
+}
+
 std::string Repr(const Value& value, size_t limit) {
   ReprText out{{}, limit, limit > 1000 ? 64 : 8};
   AppendRepr(value, 0, &out);

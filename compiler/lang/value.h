@@ -124,6 +124,7 @@ class Value {
   const void* pointer() const { return pointer_; }
 
   const std::string& str() const;
+  const StrObject& text() const { return Get<StrObject>(); }
   SeqObject& seq() const { return Get<SeqObject>(); }
   DictObject& dict() const { return Get<DictObject>(); }
   const RangeObject& range() const { return Get<RangeObject>(); }
@@ -181,6 +182,7 @@ struct Operand {
 
 struct StrObject : Object {
   std::string text;
+  Value shown;  // a number of run time whose name stands in it for its digits (kExpr), or None
 };
 struct SeqObject : Object {  // tuple and list
   std::vector<Value> items;
@@ -374,6 +376,8 @@ std::string Describe(const Value& value);
 // Python's repr of plain data: "(128, 64)", "'float16'". Longer text is cut at `limit` and ends in
 // "...".
 std::string Repr(const Value& value, size_t limit = 200);
+// The first number of run time (kExpr) that a text of the value would show; None: there is none.
+Value ShownIn(const Value& value);
 std::string FormatFloat(double value);
 
 }  // namespace kiln::lang

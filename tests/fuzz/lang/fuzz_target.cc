@@ -40,6 +40,12 @@ Arguments Fill(const Kernel& kernel) {
   return arguments;
 }
 
+// The same sizes, every one left to run time.
+Arguments LeftOpen(Arguments arguments) {
+  for (auto& entry : arguments) entry.second = "T.dynamic";
+  return arguments;
+}
+
 }  // namespace
 
 FuzzOutcome FuzzOne(const std::string& text) {
@@ -74,6 +80,12 @@ FuzzOutcome FuzzOne(const std::string& text) {
     } else {
       ++outcome.refusals;
       CheckRefusal(program.status());
+    }
+    const auto at_run_time = Elaborate(*kernel, LeftOpen(arguments), {}, target, limits);
+    if (at_run_time.ok()) {
+      KILN_CHECK(ir::Verify(*at_run_time).ok());
+    } else {
+      CheckRefusal(at_run_time.status());
     }
     std::vector<std::string> open;
     for (const ParamInfo& param : kernel->params()) {

@@ -167,6 +167,32 @@ TEST(Arguments, WhatNeedsTheSizeSaysWhichArgumentIt) {
   }
 }
 
+// Shapes of outputs by names that the body gives to sizes.
+TEST(Arguments, ShapesSeeThroughNames) {
+  const auto text = [](const std::string& by) {
+    return absl::StrCat(R"(
+import tilelang
+import tilelang.language as T
+@tilelang.jit
+def grown(x, s=2, t=1):
+    M = T.const("M")
+    more = M + 2
+    rows = more * 3 // )",
+                        by, R"(
+    x: T.Tensor((M, more), "int32")
+    out = T.empty((rows + 1, 4), "int32")
+    with T.Kernel(4, threads=32) as bx:
+        out[bx, 0] = x[bx, 0]
+    return out
+)");
+  };
+  const std::string program = Elaborated(text("s"), {{"M", "T.dynamic"}});
+  EXPECT_THAT(program, HasSubstr("x: global int32[M, M + 2]"));
+  EXPECT_THAT(program, HasSubstr("out: out global int32[(M + 2) * 3 // 2 + 1, 4]"));
+  EXPECT_THAT(Elaborated(text("t"), {{"M", "T.dynamic"}, {"t", "T.dynamic"}}),
+              HasSubstr("the shape of 'out' depends on 'rows', which the kernel's body computes"));
+}
+
 TEST(Arguments, WhatIsNoSizeIsRefused) {
   EXPECT_THAT(Elaborated(Factory("pass"), {{"M", "T.dynamic(3)"}, {"N", "8"}}),
               HasSubstr("argument M=T.dynamic(3): it names no run-time dimension"));

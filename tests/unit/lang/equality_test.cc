@@ -60,7 +60,8 @@ TEST(Equality, WhatIsCertainIsDecided) {
         "{M: 1}[M] == 1", "{M: 1, M + 1: 2}[1 + M] == 2", "[M + 1, M].index(M) == 1",
         "{'k': (M, 2)} == {'k': (M, 2)}", "(2 * M, 1) == (M + M, 1)", "[M, M].count(M) == 2",
         "range(0, 0) == range(4, 4)", "range(0, 4, 3) == range(0, 5, 3)",
-        "dict([(M, 1), (M, 2)])[M] == 2"}) {
+        "dict([(M, 1), (M, 2)])[M] == 2", "f'{M}_{N}' == f'{M}_{N}'", "{f'k{M}': 3}[f'k{M}'] == 3",
+        "f'{bx}' != None"}) {
     EXPECT_THAT(ConditionOf(std::string("r = ") + same), HasSubstr("x[0, 0] = 7")) << same;
   }
   for (const char* other :
@@ -89,6 +90,11 @@ TEST(Equality, WhatCannotWaitIsRefusedByName) {
       {"d = {1: 2}\n            d.setdefault(M, 3)\n            r = True", "whether M equals 1"},
       {"r = {k: 1 for k in (M, N)}[M]", "whether N equals M must be"},
       {"r = [v for v in (M, 2) if (v, 1) == (2, 1)] == [2]", "comprehension must be known"},
+      {"r = f'{M}' == '128'", "whether 'M' equals '128' must be known"},
+      {"r = {'128_64': 1}.get(f'{M}_{N}', 0)", "whether '128_64' equals 'M_N' must be known"},
+      {"r = str((M, 1)).upper()[1:2] in '1, 2'", "must be known at compile time"},
+      {"r = '_'.join(['a', repr(M)]).replace('a', 'b').split('_')[1] == '3'", "must be known"},
+      {"r = 'x' * 2 + f'{M + 1:d}' < 'xx3'", ""},
       {"r = M is 128", "'is' compares a number with a run-time value"},
       {"r = M in 'abc'", "looked for in a string"},
   };

@@ -219,6 +219,9 @@ TEST(Objects, ClustersNumberTheirBlocks) {
       {"T.ClusterKernel(4, cluster_dims=2) as bx:\n        v[bx] = bx\n        T.cluster_sync()\n"
        "        w = v[bx ^ 1]\n        T.sync_grid()\n        u = bx\n    with T.Kernel(1)",
        "blocks of a cluster meet in a launch that reads and writes 'v'"},
+      {"T.ClusterKernel(4, cluster_dims=2) as bx:\n        v[bx] = bx\n        T.cluster_sync()\n"
+       "        T.sync_grid()\n        v[bx] = v[bx] + 1\n    with T.Kernel(1)",
+       "v[bx_1] = v[bx_1] + 1"},
       {"T.ClusterKernel(n, cluster_dims=2) as bx", "assert n % 2 == 0"},
       {"T.ClusterKernel(5, cluster_dims=2) as bx", "is no multiple of the cluster's 2 blocks"},
       {"T.ClusterKernel(64, cluster_dims=32) as bx", "a cluster has 1 to 16 blocks"},
