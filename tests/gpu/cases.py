@@ -358,6 +358,7 @@ def timed():
                                      panel=panel, options={"kiln.instructions": 80}))
     for shape, M, N, K in DECODE:
         for block, threads, stages in (((64, 224, 64), 128, 5), ((64, 112, 64), 128, 8),
+                                       ((64, 112, 128), 128, 4),
                                        ((64, 224, 128), 128, 3), ((64, 128, 64), 128, 6)):
             name = f"{shape}/{'x'.join(map(str, block))}"
             cases.append(product(name, M, N, K, block=block, threads=threads, stages=stages, panel=0,
