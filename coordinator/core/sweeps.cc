@@ -634,10 +634,7 @@ void Core::Impl::StartRound(Sweep* sweep) {
   const bool last = sweep->status.budget_spent() || sweep->status.round() >= kMaxRounds;
   search::RacePlan plan = search::PlanRound(last ? kMaxRounds : sweep->status.round(), laps,
                                             options_.screen_samples, options_.max_finalists);
-  if (sweep->compares()) {
-    plan.finals = true;
-    plan.survivors = in;
-  }
+  if (sweep->compares()) plan = {.finals = true, .survivors = in};
   const std::set<int> keep(plan.survivors.begin(), plan.survivors.end());
   for (int ordinal : in) {
     if (keep.count(ordinal) > 0) continue;
