@@ -233,10 +233,11 @@ void Runner::CheckEntry(const v1::ProfileRequest& request, Entry* entry) {
     entry->Fail(std::move(failure));
     return;
   }
-  if (entry->checked) {
-    auto known = summaries_.find(entry->config);
-    entry->check_summary =
-        known == summaries_.end() ? "checked in an earlier round" : known->second;
+  // Only what this process has seen right on these inputs: a check elsewhere says nothing of this
+  // device, and leaves nothing here to compare the finals with.
+  const auto known = summaries_.find(entry->config);
+  if (entry->checked && known != summaries_.end()) {
+    entry->check_summary = known->second;
     return;
   }
   const StageClock::Within checking(&stages_, "check");
@@ -249,8 +250,11 @@ void Runner::CheckEntry(const v1::ProfileRequest& request, Entry* entry) {
   }
   for (const std::string& config : report->convicted) convicted_[config] = entry->config;
   entry->check_summary = report->summary;
+  if (!report->passed) {
+    entry->Fail(std::move(report->failure));
+    return;
+  }
   summaries_[entry->config] = report->summary;
-  if (!report->passed) entry->Fail(std::move(report->failure));
 }
 
 void Runner::FillMeasurement(const v1::ProfileRequest& request, const Timing& timing,
