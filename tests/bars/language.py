@@ -13,6 +13,7 @@ import sys
 import tempfile
 
 from common import BIN, ROOT, Failed, Skipped, at_least, at_most, build, ctest, main, number, run
+from gpu_compiler import device_result
 from tilelang_examples import HIGHER_TIER, TIER_1, TIER_2
 
 FUZZ_RESULT = ROOT / "tests/bench/results/lang_fuzz.txt"
@@ -116,6 +117,15 @@ def lang_bench():
     return run([BIN / "lang_bench"])
 
 
+def on_device():
+    """Of our own kernels, on an H200 (tests/kernels/run.py --checks device)."""
+    lines = re.findall(r"^(\d+) of (\d+)$", device_result("gpu_kernels_h200.txt"), re.M)
+    if not lines:
+        raise Failed("no count in the result")
+    right, of = lines[-1]
+    return f"{right}/{of}", "all", right == of and int(of) >= 60
+
+
 BARS = {
     "lazy_jit_kernels": lambda: ctest(["-R", "lang_lazy_jit_test"]),
     "signature": signature,
@@ -123,6 +133,7 @@ BARS = {
     "compile_only_sweeps": lambda: ctest(["-R", "^farm_test"]),
     "scheduler": lambda: ctest(["-R", "lang_schedule"]),
     "own_kernels": own_kernels,
+    "own_kernels_device": on_device,
     "tier_1_files": lambda: examples(TIER_1, 24),
     "tier_2_files": lambda: examples(TIER_2, 38),
     "constructs": lambda: ctest(["-R", "lang_construct_test|lang_golden_test"]),
