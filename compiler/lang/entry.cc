@@ -232,7 +232,9 @@ absl::Status Elaborator::BindArguments(const Kernel& kernel, const ast::Function
     } else if (param.kind == ast::ParamKind::kVarKeywords) {
       binding.value = Value::Of(Type::kDict, arena_.New<DictObject>());
     } else if (param.default_value != nullptr) {
+      frame_->module_index = module_.EntryStatement();
       KILN_ASSIGN_OR_RETURN(binding.value, Eval(param.default_value));
+      frame_->module_index = SIZE_MAX;
       binding.origin = "its default";
     } else if (interface_.signature != nullptr) {
       auto* unknown = arena_.New<UnknownObject>();

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "compiler/lang/elaborator.h"
 #include "compiler/lang/parser.h"
 
@@ -28,6 +29,37 @@ bool IsImportError(ast::ExprPtr type) {
 
 bool HasKnownRoot(absl::string_view path) {
   return FindModule(std::string(path.substr(0, path.find('.')))) != nullptr;
+}
+
+// The top-level modules of Python's library (3.12's sys.stdlib_module_names).
+constexpr absl::string_view kPythons =
+    "abc aifc antigravity argparse array ast asynchat asyncio asyncore atexit audioop base64 "
+    "bdb binascii bisect builtins bz2 cProfile calendar cgi cgitb chunk cmath cmd code codecs "
+    "codeop collections colorsys compileall concurrent configparser contextlib contextvars "
+    "copy copyreg crypt csv ctypes curses dataclasses datetime dbm decimal difflib dis "
+    "distutils doctest email encodings ensurepip enum errno faulthandler fcntl filecmp "
+    "fileinput fnmatch fractions ftplib functools gc genericpath getopt getpass gettext glob "
+    "graphlib grp gzip hashlib heapq hmac html http idlelib imaplib imghdr imp importlib "
+    "inspect io ipaddress itertools json keyword lib2to3 linecache locale logging lzma "
+    "mailbox mailcap marshal math mimetypes mmap modulefinder msilib msvcrt multiprocessing "
+    "netrc nis nntplib nt ntpath nturl2path numbers opcode operator optparse os ossaudiodev "
+    "pathlib pdb pickle pickletools pipes pkgutil platform plistlib poplib posix posixpath "
+    "pprint profile pstats pty pwd py_compile pyclbr pydoc pydoc_data pyexpat queue quopri "
+    "random re readline reprlib resource rlcompleter runpy sched secrets select selectors "
+    "shelve shlex shutil signal site smtpd smtplib sndhdr socket socketserver spwd sqlite3 "
+    "sre_compile sre_constants sre_parse ssl stat statistics string stringprep struct "
+    "subprocess sunau symtable sys sysconfig syslog tabnanny tarfile telnetlib tempfile "
+    "termios textwrap this threading time timeit tkinter token tokenize tomllib trace "
+    "traceback tracemalloc tty turtle turtledemo types typing unicodedata unittest urllib uu "
+    "uuid venv warnings wave weakref webbrowser winreg winsound wsgiref xdrlib xml xmlrpc "
+    "zipapp zipfile zipimport zlib zoneinfo __future__ ";
+
+bool IsPythons(absl::string_view path) {
+  const absl::string_view root = path.substr(0, path.find('.'));
+  for (const absl::string_view name : absl::StrSplit(kPythons, ' ', absl::SkipEmpty())) {
+    if (name == root) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -86,9 +118,10 @@ absl::Status Elaborator::ExecImport(const ast::Import& node) {
   return absl::OkStatus();
 }
 
-// Whether Python would find the module: one that kernels know, or a file, Python or not.
+// Whether Python would find the module: one that kernels know, one of its own, or a file, Python or
+// not.
 bool Elaborator::IsPresent(const std::string& path) const {
-  if (HasKnownRoot(path) || module_.FindLeftOut(path) != nullptr) return true;
+  if (HasKnownRoot(path) || IsPythons(path) || module_.FindLeftOut(path) != nullptr) return true;
   return std::any_of(
       module_.sections.begin() + 1, module_.sections.end(), [&](const SourceSection& file) {
         return file.module == path || absl::StartsWith(file.module, absl::StrCat(path, "."));
@@ -100,7 +133,7 @@ bool Elaborator::IsPresent(const ast::Import& node) const {
   const std::string from = AbsoluteName(node.module, here.module, here.package);
   return std::all_of(node.names.begin(), node.names.end(), [&](const ast::ImportedName& name) {
     if (node.module.empty()) return IsPresent(name.path);
-    if (HasKnownRoot(from)) return true;
+    if (HasKnownRoot(from) || IsPythons(from)) return true;
     const std::string path = absl::StrCat(from, from.empty() ? "" : ".", name.path);
     const SourceSection* file = module_.FindSection(from);
     if (name.path == "*" || module_.FindLeftOut(from) != nullptr) return IsPresent(from);

@@ -362,6 +362,14 @@ const SourceSection& ParsedModule::SectionAt(SourceLoc loc) const {
   return sections[at];
 }
 
+size_t ParsedModule::EntryStatement() const {
+  if (!around.empty()) return SIZE_MAX;
+  const auto after = std::find_if(tree->body.begin(), tree->body.end(), [&](ast::StmtPtr stmt) {
+    return stmt->loc.line > entry->name_loc.line;
+  });
+  return static_cast<size_t>(after - tree->body.begin()) - 1;
+}
+
 std::string AbsoluteName(absl::string_view name, absl::string_view importer, bool package) {
   if (!absl::ConsumePrefix(&name, ".")) return std::string(name);
   std::vector<absl::string_view> parts;

@@ -61,6 +61,9 @@ struct ParsedModule {
   const ast::Function* entry = nullptr;
   std::vector<const ast::Function*> around;  // functions that the entry stands in, outermost first
   EntryStyle style = EntryStyle::kFactory;
+  // The top-level statement that defines the entry, whose defaults mean what was bound before it;
+  // SIZE_MAX where the entry stands in a function, and all is bound when that is called.
+  size_t EntryStatement() const;
 };
 
 // Fills `sections` and `left_out`.

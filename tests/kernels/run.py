@@ -356,7 +356,10 @@ def main():
     if unknown:
         parser.error(f"no kernel file is called {sorted(unknown)[0]}.py")
     files = [p for p in files if not options.kernels or p.stem in options.kernels]
-    checks = [c for c in CHECKS if c in options.checks.split(",")] if options.checks else list(CHECKS)
+    wanted = options.checks.split(",") if options.checks else CHECKS
+    if not set(wanted) <= set(CHECKS):
+        parser.error(f"no check is called {sorted(set(wanted) - set(CHECKS))[0]}")
+    checks = [c for c in CHECKS if c in wanted]
     if options.bar:
         checks = ["right", *GPUS]
     if not shutil.which("ptxas") and not options.bar and not options.checks:

@@ -177,6 +177,19 @@ TEST(Decide, WhoWasStoppedNeitherWinsNorTies) {
   EXPECT_GT(alone.ratio_low, 1.9);
 }
 
+// The clock falls by 4 % when one that is slower was stopped already: its median is the lower one.
+TEST(Decide, WhoWasStoppedLateDoesNotWinByTheClock) {
+  std::vector<double> whole(400, 100), part(200, 100.9);
+  std::fill(whole.begin() + 150, whole.end(), 104);
+  std::fill(part.begin() + 150, part.end(), 104.9);
+  const Finalist stopped = Make("a", part), winner = Make("b", whole);
+  ASSERT_LT(stopped.median_ns, winner.median_ns);
+  const Verdict verdict = Decide({stopped, winner}, 1);
+  EXPECT_EQ(verdict.winner, 1);
+  EXPECT_THAT(verdict.ties, testing::IsEmpty());
+  EXPECT_GT(verdict.ratio_low, 1);
+}
+
 TEST(Decide, ASingleFinalistWinsWithoutARatio) {
   const Verdict verdict = Decide({Make("a", {1, 2, 3})}, 1);
   EXPECT_EQ(verdict.winner, 0);

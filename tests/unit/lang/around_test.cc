@@ -318,6 +318,18 @@ import tilelang
 import tilelang.language as T
 from tilelang.carver.arch import driver
 
+BLOCK = 64
+STAGES = [1, 2, 3]
+DTYPE = T.bfloat16
+MODE = "rn"
+FAST = True
+
+def helper(v):
+    return v
+
+def slow():
+    return sum([i for i in range(10000000)])
+
 @tilelang.jit
 def kernel(n, a=BLOCK, b=BLOCK * 2 + len(STAGES), c=DTYPE, d=MODE, e=(BLOCK, 1), f=FAST, g=-BLOCK,
            h=helper, i=STAGES, j=driver.get_num_sms(), k=ABSENT, l=slow(), m=2.5, o=T.float16):
@@ -327,23 +339,13 @@ def kernel(n, a=BLOCK, b=BLOCK * 2 + len(STAGES), c=DTYPE, d=MODE, e=(BLOCK, 1),
             x[0] = a
     return main
 
-def helper(v):
-    return v
-
-def slow():
-    return sum([i for i in range(10000000)])
-
 def outer(BLOCK=8, MODE=BLOCK):
     @T.prim_func
     def inner(x: T.Tensor((64,), "float32")):
         with T.Kernel(4, threads=32) as b:
             x[0] = BLOCK
 
-BLOCK = 64
-STAGES = [1, 2, 3]
-DTYPE = T.bfloat16
-MODE = "rn"
-FAST = True
+BLOCK = 32  # too late for the defaults above
 )";
   const auto kernel = Kernel::Parse(MakeSource(text), "kernel");
   ASSERT_TRUE(kernel.ok()) << kernel.status();

@@ -209,6 +209,13 @@ TEST_F(SourceBundle, ATryAroundAnImportIsDecided) {
               HasSubstr("x[0] = 50"));
   EXPECT_THAT(value("try:\n    import torch\n    A = 6\nexcept ImportError:\n    A = 9\n"),
               HasSubstr("x[0] = 6"));
+  for (const char* own : {"import os", "import xml.dom", "from functools import cache",
+                          "from __future__ import annotations", "import dataclasses as d"}) {
+    EXPECT_THAT(
+        value(absl::StrCat("try:\n    ", own, "\n    A = 5\nexcept ImportError:\n    A = 9\n")),
+        HasSubstr("x[0] = 5"))
+        << own;
+  }
   EXPECT_THAT(value("try:\n    from gone import A\nexcept KeyError:\n    A = 9\n"),
               HasSubstr("there is no gone.py"));
   EXPECT_THAT(value("try:\n    from broken import A\nexcept ImportError:\n    A = 9\n"),
