@@ -1,7 +1,7 @@
 """The bars of GPU workers. Run through tests/bars.sh.
 
 What needs a device is read from its committed results: tests/bench/results/gpu_workers_h200.txt (the
-lines of tests/gpu/timing.py, faults.py and winners.py), gpu_farm_h200.txt (tests/gpu/farm.py) and
+lines of tests/gpu/timing.py, faults.py and winners.py), gpu_main_job_h200.txt (main_job.sh) and
 gpu_spaces_h200.txt (tests/bench/recommender/exhaustive.py, of what tests/gpu/exhaust.py timed). They
 name the commit that they measured, and are refused once compiler/ or worker/ changed since. A machine of
 several GPUs stays skipped; what devices that are simulated make of it (several_gpus_*.txt, of
@@ -12,7 +12,7 @@ import sys
 from common import ROOT, Skipped, at_least, at_most, ctest, main, run
 from gpu_compiler import device_result
 
-WORKERS, FARM = "gpu_workers_h200.txt", "gpu_farm_h200.txt"
+WORKERS, MAIN_JOB = "gpu_workers_h200.txt", "gpu_main_job_h200.txt"
 SPACES, SHAPES = "gpu_spaces_h200.txt", 9
 
 
@@ -24,7 +24,7 @@ def lines(pattern, name=WORKERS):
 
 
 def sweeps():
-    ended, of = map(int, lines(r"^(\d+) of (\d+) sweeps ended with a winner$", FARM)[-1])
+    ended, of = map(int, lines(r"^(\d+) of (\d+) sweeps ended with a winner$", MAIN_JOB)[-1])
     return f"{ended}/{of}", "all", ended == of
 
 
