@@ -83,6 +83,9 @@ struct GpuConstants {
   double overhead_registers = 40, gemm_registers = 40, move_registers = 4;
   // More beside products, for each exponential's worth of special functions in an element loop.
   double special_registers = 22;
+  // Of those beside products, so many are kept for the worst case: a block of one warpgroup that
+  // computes does without them. From 60 kernels of the matmul template for sm_90a.
+  double unused_registers = 12;
   // Of an instruction that takes its operands from registers, for those: so many steps' of them.
   // mma.sync of tf32 rounds them there, of float8 widens them, and with many steps in depth the
   // assembler fetches some ahead.

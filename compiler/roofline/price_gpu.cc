@@ -17,6 +17,7 @@ constexpr double kSmemOverhead = 1024;  // bytes the system keeps of each reside
 constexpr double kSharers = 4;          // lanes that hold parts of one row of an accumulator
 constexpr double kSmemGrain = 1024;     // tiles that TMA fills begin at multiples of it
 constexpr double kShareRows = 16;       // of tiles that clusters share
+constexpr double kFetchers = target::kWarpgroup;  // threads of a warpgroup that fetches
 
 class GpuPricer {
  public:
@@ -43,6 +44,7 @@ class GpuPricer {
   BlockDemand PerBlock(int launch) const;
   Num SharedBytes(const LaunchDemand& launch) const;
   Residency Resident(int launch) const;
+  Num LaunchRegisters(int launch, const Residency& r) const;
   Num RowSharers(int launch) const;
   bool OnlyMoves(int launch) const;
   bool Multiplies(int launch) const;
@@ -138,6 +140,18 @@ Num GpuPricer::SharedBytes(const LaunchDemand& launch) const {
       .bytes;
 }
 
+// Registers that a block takes. Beside a warpgroup that fetches, every thread starts with as many:
+// what one that computes needs, or, of several, all that there are.
+Num GpuPricer::LaunchRegisters(int launch, const Residency& r) const {
+  const Num of_thread = Min(r.registers, MostRegisters(launch));
+  const Num threads = d_.launches[launch].threads;
+  const Num working = threads * warps_[launch].teams;
+  const Num several = Lt(tape_.Const(kFetchers), working);
+  const Num specialised = Select(several, tape_.Const(static_cast<double>(arch_.registers_sm)),
+                                 (of_thread - kGpu.unused_registers) * (working + kFetchers));
+  return Select(warps_[launch].specialised, specialised, of_thread * threads);
+}
+
 GpuPricer::Residency GpuPricer::Resident(int launch) const {
   const LaunchDemand& l = d_.launches[launch];
   Residency r{SharedBytes(l), zero_, one_};
@@ -171,8 +185,7 @@ GpuPricer::Residency GpuPricer::Resident(int launch) const {
   r.registers = Ceil((held + operands + overhead) / kRegisterGrain) * kRegisterGrain;
   const Num warps = Ceil(l.threads / static_cast<double>(arch_.warp_size));
   const Num by_smem = Floor(static_cast<double>(arch_.smem_sm) / (r.smem + kSmemOverhead));
-  const Num by_registers = Floor(static_cast<double>(arch_.registers_sm) /
-                                 (Min(r.registers, MostRegisters(launch)) * l.threads));
+  const Num by_registers = Floor(static_cast<double>(arch_.registers_sm) / LaunchRegisters(launch, r));
   const Num by_warps = Floor(static_cast<double>(arch_.warps_sm) / warps);
   r.resident = Min(Min(by_smem, by_registers), Min(by_warps, static_cast<double>(arch_.blocks_sm)));
   if (arch_.tmem_sm == 0) return r;
@@ -296,7 +309,8 @@ Num GpuPricer::LaunchTime(int launch, Price& price) {
       arch_.llc_latency_ns + missing * (arch_.dram_latency_ns - arch_.llc_latency_ns);
   const Num fill = b.llc_bytes / steps / arrival + latency;
   const Num beside = Min(resident, Ceil(l.blocks / sms));  // blocks that an SM really has
-  const Num held = (work + fill) / Max(b.stages, 1.0) - work * beside;
+  const Num turn = Max((work + fill) / Max(b.stages, 1.0), fill / Max(b.stages - 1.0, 1.0));
+  const Num held = turn - work * beside;
   const Num exposed = Max(held, 0.0) * b.iterations +
                       b.iterations * (kGpu.iteration_cycles / arch_.clock_ghz) / Max(beside, 1.0);
   const Num wave = Max(per_sm * resident, shared * slots) + exposed + arch_.block_ns;
