@@ -181,6 +181,7 @@ class Core::Impl {
   void Schedule();
   void ScheduleSuspects(Pool pool);
   void SchedulePool(Pool pool);
+  Sweep* SweepToStayWith(const Worker& worker, const std::vector<Sweep*>& able) const;
   Sweep* PickSweep(Pool pool, const Worker& worker, const std::vector<Sweep*>& sweeps,
                    const std::map<std::string, int>& user_running) const;
   Task* PopReady(std::deque<std::string>* queue, int* count);

@@ -21,6 +21,9 @@ struct Options {
   int compile_queue_per_slot = 2;   // tasks leased for each compile slot, the running one included
   int profile_queue_per_slot = 2;
   int empty_queue_per_slot = 16;
+  // A device that changes to another sweep makes that one's inputs and references: while one has
+  // work, its worker measures for it so long before another of equal priority has its turn.
+  double stay_seconds = 2;
 
   // Tasks.
   int compile_batch = 4;  // candidates in one task, at most

@@ -2,6 +2,7 @@
 // ageing; workers with the most free slots first.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "coordinator/core/core_impl.h"
 
@@ -61,8 +62,22 @@ void Core::Impl::ScheduleSuspects(Pool pool) {
   }
 }
 
-// First the user with the smallest score, then that user's sweep with the smallest score, among
-// those that the worker can serve.
+// The sweep that the worker's devices are busy with, while it may keep them; else null.
+Sweep* Core::Impl::SweepToStayWith(const Worker& worker, const std::vector<Sweep*>& able) const {
+  if (NsToSeconds(now_.mono_ns - worker.measuring_since_ns) >= options_.stay_seconds) {
+    return nullptr;
+  }
+  Sweep* same = nullptr;
+  int32_t most = std::numeric_limits<int32_t>::min();
+  for (Sweep* sweep : able) {
+    most = std::max(most, sweep->row.spec().priority());
+    if (sweep->digest() == worker.measuring) same = sweep;
+  }
+  return same != nullptr && same->row.spec().priority() == most ? same : nullptr;
+}
+
+// Where a device need not change, its sweep; else first the user with the smallest score, then that
+// user's sweep with the smallest score, among those that the worker can serve.
 Sweep* Core::Impl::PickSweep(Pool pool, const Worker& worker, const std::vector<Sweep*>& sweeps,
                              const std::map<std::string, int>& user_running) const {
   std::map<std::string, double> oldest;  // user -> age points of the longest waiting sweep
@@ -73,6 +88,8 @@ Sweep* Core::Impl::PickSweep(Pool pool, const Worker& worker, const std::vector<
     double& age = oldest[sweep->user()];
     age = std::max(age, AgePoints(now_.mono_ns - sweep->last_lease_ns[pool]));
   }
+  Sweep* const stay = pool == kProfilePool ? SweepToStayWith(worker, able) : nullptr;
+  if (stay != nullptr) return stay;
   const std::string* user = nullptr;
   double best_user = 0;
   for (const auto& [name, age] : oldest) {
@@ -130,6 +147,7 @@ void Core::Impl::SchedulePool(Pool pool) {
         Lease(task, worker);
         ++user_running[sweep->user()];
       }
+      if (pool == kProfilePool) MakeScreenTasks(sweep);  // so that it need not wait for a result
       if (room > 0) still_free.push_back(worker);
     }
     free = std::move(still_free);

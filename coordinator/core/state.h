@@ -167,6 +167,8 @@ struct Worker {
   bool lost = false;        // what it held was taken back, and it has said nothing since
   int64_t attached_ns = 0;  // first
   bool reserved = false;    // in this turn: a suspect waits for it to be idle
+  std::string measuring;    // the sweep whose inputs its devices hold
+  int64_t measuring_since_ns = 0;
 
   const std::string& name() const { return info.worker(); }
   // Of devices that are not quarantined.

@@ -157,6 +157,10 @@ void Core::Impl::Lease(Task* task, Worker* worker) {
   worker->leased.insert(task);
   ++worker->busy[pool];
   worker->exclusive |= task->suspect;
+  if (pool == kProfilePool && worker->measuring != sweep->digest()) {
+    worker->measuring = sweep->digest();
+    worker->measuring_since_ns = now_.mono_ns;
+  }
   if (sweep->status.first_lease_seconds() == 0) {  // the time budget runs from here
     sweep->status.set_first_lease_seconds(std::max(sweep->elapsed_seconds(now_.mono_ns), 1e-9));
     sweep->status_dirty = true;

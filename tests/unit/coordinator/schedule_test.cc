@@ -250,6 +250,55 @@ TEST(Schedule, NoDeviceIsLeftWithALongTaskWhenTheOthersAreDone) {
   EXPECT_THAT(std::vector<int>(alone.begin(), alone.end() - 1), ::testing::Each(4));
 }
 
+// The sweeps of the measurements that a device gets, in order; each takes a quarter of a second.
+std::vector<std::string> Measured(const std::vector<v1::SweepSpec>& specs, size_t count) {
+  CoreRig rig({}, Large());
+  const uint64_t worker = rig.Attach("w", 2, 1);
+  for (v1::SweepSpec spec : specs) {
+    spec.clear_objective();
+    spec.set_strategy("exhaustive");
+    EXPECT_TRUE(rig.Submit(spec).ok());
+  }
+  std::vector<std::string> out;
+  std::deque<v1::Task> measuring;
+  while (out.size() < count) {
+    const std::vector<v1::Task> tasks = rig.Take(worker);
+    for (const v1::Task& task : tasks) {
+      if (task.kind() == v1::TASK_COMPILE) {
+        rig.Say(worker, rig.Run(task));
+      } else {
+        measuring.push_back(task);
+      }
+    }
+    if (!tasks.empty()) continue;
+    if (measuring.empty()) break;
+    out.push_back(measuring.front().sweep());
+    rig.clock()->AdvanceSeconds(0.25);
+    rig.Say(worker, rig.Run(measuring.front()));
+    measuring.pop_front();
+  }
+  return out;
+}
+
+size_t Changes(const std::vector<std::string>& sweeps) {
+  size_t changes = 0;
+  for (size_t i = 1; i < sweeps.size(); ++i) changes += sweeps[i] != sweeps[i - 1] ? 1 : 0;
+  return changes;
+}
+
+TEST(Schedule, ADeviceStaysWithTheSweepWhoseInputsItHolds) {
+  const std::vector<std::string> equal =
+      Measured({UserSpec("a", "one"), UserSpec("b", "two")}, 64);
+  ASSERT_EQ(equal.size(), 64u);
+  EXPECT_GE(Changes(equal), 4u);
+  EXPECT_LE(Changes(equal), 16 / 2 + 1u) << "seconds, a change every two";
+  EXPECT_NEAR(std::count(equal.begin(), equal.end(), equal.front()), 32, 8);
+  // One that is worth more does not wait.
+  const std::vector<std::string> unequal =
+      Measured({UserSpec("a", "low", -100), UserSpec("a", "high", 100)}, 64);
+  EXPECT_LE(std::count(unequal.begin(), unequal.end(), unequal.front()), 32);
+}
+
 TEST(Schedule, UsersShareEquallyHoweverManySweepsEachHas) {
   core::Options options;
   options.compile_batch = 1;
