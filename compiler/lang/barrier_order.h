@@ -15,7 +15,8 @@
 
 namespace kiln::lang {
 
-// The body of an elaborated program without barriers, arrivals and waits (follow_barriers.h says
+// The body of an elaborated program, blocks of a cluster that communicate joined (join_clusters.h),
+// without barriers, arrivals and waits (follow_barriers.h says
 // what they look like), in an order that satisfies all of them. Rings of tiles become what
 // join_ring.h says, and products of a part that is one warpgroup have policy FullRow where they
 // have 64 rows or a multiple.
@@ -24,7 +25,7 @@ namespace kiln::lang {
 // values that are known only at run time, or no loops around the parts make an order of them.
 absl::StatusOr<ir::Stmt> OrderBarriers(const ir::Program& program);
 
-// As it is, without barriers, arrivals and waits.
+// As it is, without barriers, arrivals and waits, each block of a cluster by itself.
 ir::Stmt WithoutBarriers(const ir::Stmt& body);
 
 }  // namespace kiln::lang
