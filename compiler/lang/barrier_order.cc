@@ -150,7 +150,8 @@ absl::StatusOr<Stmt> OrderBarriers(const ir::Program& elaborated) {
     if (s.kind() != ir::StmtKind::kLaunch || !status.ok()) return Stmt();
     if (!HoldsBarrier(s)) return WithoutMeetings(s);
     const absl::StatusOr<Stmt> launch = Order(program, s);
-    if (launch.ok()) return RowsByWarps(JoinRing(WithoutRanks(WithoutBarriers(*launch))));
+    if (launch.ok())
+      return RowsByWarps(JoinRing(WithoutRanks(WithoutMeetings(WithoutBarriers(*launch)))));
     status = launch.status();
     return s;
   });
@@ -158,6 +159,6 @@ absl::StatusOr<Stmt> OrderBarriers(const ir::Program& elaborated) {
   return ordered;
 }
 
-Stmt WithoutBarriers(const Stmt& body) { return Without().Mutate(WithoutClusters(body)); }
+Stmt WithoutBarriers(const Stmt& body) { return Without().Mutate(body); }
 
 }  // namespace kiln::lang

@@ -25,7 +25,7 @@ namespace kiln::lang {
 // values that are known only at run time, or no loops around the parts make an order of them.
 absl::StatusOr<ir::Stmt> OrderBarriers(const ir::Program& program);
 
-// As it is, without barriers, arrivals and waits, each block of a cluster by itself.
+// As it is, without barriers, arrivals and waits.
 ir::Stmt WithoutBarriers(const ir::Stmt& body);
 
 }  // namespace kiln::lang

@@ -44,14 +44,6 @@ class Tensors {
   std::vector<ir::Buffer> written_, read_;
 };
 
-Stmt Without(const Stmt& body, bool keep_blocks) {
-  return ir::RewriteStmts(body, [&](const Stmt& s) -> Stmt {
-    if (IsMeeting(s, kArrive) || IsMeeting(s, kWait)) return ir::MakeSeq({}, s->loc);
-    const ir::For* other = keep_blocks ? nullptr : AsOfBlock(s);
-    return other != nullptr ? Without(other->body, keep_blocks) : Stmt();
-  });
-}
-
 // Copies to several blocks as what each of them does.
 class Multicasts : public ir::Mutator {
  public:
@@ -207,16 +199,10 @@ bool Communicates(const Stmt& body, const std::vector<ir::View>& views) {
   return others || (HoldsMeeting(body, kWait) && Tensors(body, views).Meet());
 }
 
-Stmt WithoutMeetings(const Stmt& body) { return Without(body, true); }
-Stmt WithoutClusters(const Stmt& body) {
-  const Stmt alone = Without(body, false);
-  return ir::RewriteStmts(alone, [](const Stmt& s) -> Stmt {
-    const auto* launch = s.As<ir::Launch>();
-    if (launch == nullptr || launch->annotations.count(kClusterDims) == 0) return {};
-    auto notes = launch->annotations;
-    notes.erase(kClusterDims);
-    return ir::MakeStmt<ir::Launch>(s->loc, launch->grid, launch->threads, launch->body,
-                                    std::move(notes));
+Stmt WithoutMeetings(const Stmt& body) {
+  return ir::RewriteStmts(body, [](const Stmt& s) {
+    const bool meets = IsMeeting(s, kArrive) || IsMeeting(s, kWait);
+    return meets ? ir::MakeSeq({}, s->loc) : Stmt();
   });
 }
 

@@ -37,9 +37,7 @@ const ir::For* AsOfBlock(const ir::Stmt& s);
 // Whether blocks of a cluster read what another one has written: shared memory, barriers, or a
 // tensor after they met.
 bool Communicates(const ir::Stmt& body, const std::vector<ir::View>& views);
-// As if each block were alone.
 ir::Stmt WithoutMeetings(const ir::Stmt& body);
-ir::Stmt WithoutClusters(const ir::Stmt& body);
 
 // `body` with every copy to a cluster_mask as one of each block by itself, of what the first block
 // of the mask copies. Diagnostics: InvalidArgument: some blocks of the mask do not come by.

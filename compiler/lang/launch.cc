@@ -93,6 +93,11 @@ absl::Status Elaborator::SettleCluster(ir::Stmt* body, std::map<std::string, std
   if (launch_.ClusterBlocks() == 1) return absl::OkStatus();
   KILN_RETURN_IF_ERROR(ResolveMulticasts(launch_, bound_, *module_.file, body));
   if (Communicates(*body, views_)) {
+    if (!tunables_.empty()) {
+      ir::Expr all = ir::MakeInt(0);
+      for (const auto& [name, tunable] : tunables_) all = all + tunable;
+      return NeedConcrete((*body)->loc, all, "blocks of a cluster share memory, as one");
+    }
     (*notes)[kClusterDims] = absl::StrJoin(launch_.cluster, "x");
   } else {
     *body = WithoutMeetings(*body);

@@ -135,6 +135,15 @@ TEST(Clusters, WhatIsMissingIsRefused) {
   };
   for (const auto& [from, to] : kRaces) ExpectRefused(Changed(text, from, to), race);
   ExpectRefused(Changed(text, ", remote_barrier=came[0])", ")"), "never ends");
+  // An arrival says nothing of what comes after it.
+  const std::string meeting =
+      Changed(Changed(text, ", remote_barrier=came[0])", ")"),
+              "if pid == 0:\n            T.mbarrier_wait_parity(came[0], 0)",
+              "T.cluster_sync()\n        if pid == 0:");
+  const std::string last = "T.cluster_sync()\n        if pid == 0:";
+  ExpectRefused(Changed(Changed(meeting, last, "T.cluster_wait()\n        if pid == 0:"),
+                        "if pid == 1:", "T.cluster_arrive()\n        if pid == 1:"),
+                race);
   ExpectRefused(Changed(text, "[1])", "[2])"), "1 threads have arrived, 2 make a phase");
   ExpectRefused(Changed(text, "dst_block=0", "dst_block=2"), "2 in a cluster of 2 blocks");
   ExpectRefused(Changed(text, "dst_block=0", "dst_block=pid + 1"), "speaks to block 2 of 2");
@@ -426,8 +435,7 @@ for r in T.serial(2):
 }
 
 TEST(Clusters, NamesAndLayoutsOfTiles) {
-  ExpectRight(
-      Kernel(kTwo, R"(a = T.alloc_shared((2, 8), T.int32)
+  const std::string text = Kernel(kTwo, R"(a = T.alloc_shared((2, 8), T.int32)
 b = T.alloc_shared((2, 8), T.int32)
 flat = T.view(b, (16,), T.int32)
 T.annotate_layout({b: T.Layout((2, 8), lambda i, j: (i * 8 + (j ^ i)))})
@@ -436,8 +444,34 @@ T.cluster_sync()
 T.copy_cluster(a, b, dst_block=1 - pid)
 T.cluster_sync()
 for r, i in T.Parallel(2, 8):
-    y[2 * pid + r, i] = flat[r * 8 + i])"),
-      [](int64_t row, int64_t j) { return Row((row + 2) % 4, j); }, false);
+    y[2 * pid + r, i] = flat[r * 8 + i])");
+  ExpectRight(text, [](int64_t row, int64_t j) { return Row((row + 2) % 4, j); });
+  EXPECT_THAT(Elaborated(text), HasSubstr("layout:b.1=\"<0,1,3>"));
+}
+
+// What is known of their memory is known of a program without open tunables.
+TEST(Clusters, BlocksThatCommunicateLeaveNothingOpen) {
+  const auto open = [](const std::string& more) {
+    const std::string text = absl::StrCat(
+        "import tilelang.language as T\nimport tilelang\n@tilelang.jit\ndef f(n):\n    "
+        "@T.prim_func\n"
+        "    def main(x: T.Tensor((64,), T.int32)):\n        with T.ClusterKernel(4, "
+        "cluster_dims=2) as "
+        "pid:\n            a = T.alloc_shared((n,), T.int32)\n            T.copy(x[0:n], a)\n",
+        more, "    return main\n");
+    const auto kernel = lang::Kernel::Parse(MakeSource(text), "f");
+    EXPECT_TRUE(kernel.ok()) << kernel.status();
+    return ElaborateOpen(*kernel, {}, {}, {"n"}, TestTarget());
+  };
+  const auto alone = open("            T.cluster_sync()\n");
+  ASSERT_TRUE(alone.ok()) << alone.status();
+  EXPECT_TRUE(alone->program.has_value());
+  const auto together = open(
+      "            T.cluster_sync()\n            T.copy_cluster(a, a, "
+      "dst_block=pid % 2)\n");
+  ASSERT_TRUE(together.ok()) << together.status();
+  ASSERT_TRUE(together->needs.has_value());
+  EXPECT_EQ(together->needs->tunables, std::vector<std::string>{"n"});
 }
 
 TEST(Clusters, TheMemoryOfAllBlocksMustFitOne) {
