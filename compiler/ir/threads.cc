@@ -487,6 +487,11 @@ class BlockOfThreads {
   }
 
   void RefuseLoop(const Stmt& s) {
+    const auto* loop = s.As<For>();
+    if (loop != nullptr && loop->annotations.count("cluster_block") > 0) {
+      return Fail(s->loc, "a copy to a block of the cluster whose rank differs between threads",
+                  "let dst_block be the same for all threads: the block copies once");
+    }
     const Stmt cause = Find(s, [&](const Stmt& x) { return !x.same_as(s) && IsOfAll(x); });
     const SourceLoc loc = cause.defined() ? cause->loc : s->loc;
     const char* what = cause.defined() && IsExchange(cause)  ? "an exchange between threads"

@@ -168,14 +168,14 @@ absl::StatusOr<Value> CopyToMask(Elaborator& e, const BoundArgs& args, int64_t m
   }
   const Builtin& copy = *FindModule("tilelang.language")->members.at("copy").builtin();
   if (mask == 0) return copy.function(e, plain);
-  KILN_RETURN_IF_ERROR(ToTileOf(e, args, 0, "the source of a copy to a cluster_mask",
-                                {ir::Scope::kGlobal},
-                                "pass a tensor: dst_block= copies between "
-                                "the shared memories of two blocks")
-                           .status());
-  KILN_RETURN_IF_ERROR(ToTileOf(e, args, 1, "the destination of a copy to a cluster_mask",
-                                {ir::Scope::kShared}, "pass a T.alloc_shared tile")
-                           .status());
+  KILN_ASSIGN_OR_RETURN(
+      Tile src, ToTileOf(e, args, 0, "the source of a copy to a cluster_mask", {ir::Scope::kGlobal},
+                         "pass a tensor: dst_block= copies between the shared "
+                         "memories of two blocks"));
+  KILN_ASSIGN_OR_RETURN(Tile dst,
+                        ToTileOf(e, args, 1, "the destination of a copy to a cluster_mask",
+                                 {ir::Scope::kShared}, "pass a T.alloc_shared tile"));
+  KILN_RETURN_IF_ERROR(Extend(e, args, &src, &dst, "a copy to a cluster_mask"));
   e.launch().copy_notes = {{kClusterMask, absl::StrCat(mask)}};
   const absl::StatusOr<Value> copied = copy.function(e, plain);
   e.launch().copy_notes.clear();

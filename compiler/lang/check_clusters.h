@@ -28,7 +28,8 @@ struct JoinedCluster {
 // between the same two meetings, and neither has waited for a barrier there before it does; a
 // T.cluster_wait whose block has not arrived, or an arrival that the one before it goes without.
 // What of the memory they touch must be known but for loops around it; loops in which blocks meet
-// are followed for their first turns, and no more than some millions of steps in all. Of tensors: a block certainly reads what another one writes.
+// are followed for their first turns, and no more than some millions of steps in all. Of tensors: a
+// block certainly reads what another one writes.
 absl::Status CheckClusters(const ir::Program& program, const JoinedCluster& cluster,
                            const ir::Stmt& body);
 

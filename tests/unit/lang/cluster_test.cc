@@ -149,6 +149,9 @@ TEST(Clusters, WhatIsMissingIsRefused) {
   ExpectRefused(Changed(text, "dst_block=0", "dst_block=pid + 1"), "speaks to block 2 of 2");
   ExpectRefused(Changed(text, "dst_block=0", "cluster_mask=2, dst_block=0"),
                 "a dst_block and a cluster_mask");
+  ExpectRefused(Changed(text, "(a, b,", "(a[0], b[0],"), "of a start to a start");
+  ExpectRefused(Changed(text, "dst_block=0", "dst_block=T.get_thread_binding(0) % 2"),
+                "whose rank differs between threads");
   ExpectRefused(Changed(text, "dst_block=0, ", ""), "a remote_barrier and no dst_block");
   ExpectRefused(Changed(text, "T.copy_cluster(a,", "T.copy_cluster(x[3, :],"), "cannot be 'x'");
   ExpectRefused(Changed(text, "(a, b, dst", "(a, x[0, :], dst"), "cannot be 'x'");
@@ -377,6 +380,7 @@ for k in T.serial(2):
                         "at = T.alloc_var(T.int32, init=pid)\n        T.copy_cluster(x[at, :]"),
                 "depends on the block's own memory");
   ExpectRefused(Changed(text, "T.alloc_shared(", "T.alloc_fragment("), "cannot be 'tile'");
+  ExpectRefused(Changed(text, "(x[pid, :], tile", "(x[pid, 0], tile[0]"), "of a start to a start");
   // A condition that is the same for the blocks of the mask is none of their ranks'.
   ExpectRight(Changed(text, "T.copy_cluster(",
                       "T.copy(x[0, :], tile)\n        if (pid + 1) // 2 == 1:\n            "
