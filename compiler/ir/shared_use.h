@@ -19,6 +19,9 @@ namespace kiln::ir {
 // of the block that fetch and read it run beside each other.
 inline constexpr char kLoadsAwaited[] = "loads_awaited";
 
+// An annotation of launches: as many blocks of a cluster have become one, with the memory of all.
+inline constexpr char kJoined[] = "joined";
+
 // A buffer is in use from the first statement that touches it to the last, on every path: across
 // the back edge of a loop that it is allocated outside of; until products and stores that go on by
 // themselves have read it (a wait for all of them; products in tensor memory: to the end); from the

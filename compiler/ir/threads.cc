@@ -26,6 +26,11 @@ bool IsBarrier(const Stmt& s) {
   return x != nullptr && x->op == Instruction::kBlockBarrier;
 }
 
+// Of the blocks of a cluster, which stays.
+bool IsOfCluster(const Stmt& s) {
+  return IsBarrier(s) && s.As<Instruct>()->annotations.count("cluster") > 0;
+}
+
 bool IsBarrierOfSome(const Stmt& s) {
   return IsBarrier(s) && s.As<Instruct>()->annotations.count("some") > 0;
 }
@@ -349,7 +354,8 @@ class BlockOfThreads {
   void Mixed(const Stmt& s, std::vector<Stmt>* out) {
     if (IsExchange(s)) return Exchange(*s.As<Instruct>(), out);
     if (IsBarrier(s)) {
-      if ((active_ || of_some_) && !IsBarrierOfSome(s)) RefuseBarrier(s->loc);
+      if ((active_ || of_some_) && !IsBarrierOfSome(s)) RefuseBarrier(s);
+      if (IsOfCluster(s)) out->push_back(s);
       return;
     }
     if (values_.Diverges(s) && s.As<If>() == nullptr) return RefuseLoop(s);
@@ -473,12 +479,19 @@ class BlockOfThreads {
 
   // ---- refusals ----
 
-  void RefuseBarrier(SourceLoc loc) {
-    Fail(loc, "T.sync_threads where only some threads come by",
+  void RefuseBarrier(const Stmt& s) {
+    Fail(s->loc,
+         absl::StrCat(IsOfCluster(s) ? "a barrier of the cluster" : "T.sync_threads",
+                      " where only some threads come by"),
          "move it out of the condition: all threads of the block meet at a barrier");
   }
 
   void RefuseLoop(const Stmt& s) {
+    const auto* loop = s.As<For>();
+    if (loop != nullptr && loop->annotations.count("cluster_block") > 0) {
+      return Fail(s->loc, "a copy to a block of the cluster whose rank differs between threads",
+                  "let dst_block be the same for all threads: the block copies once");
+    }
     const Stmt cause = Find(s, [&](const Stmt& x) { return !x.same_as(s) && IsOfAll(x); });
     const SourceLoc loc = cause.defined() ? cause->loc : s->loc;
     const char* what = cause.defined() && IsExchange(cause)  ? "an exchange between threads"
@@ -564,7 +577,9 @@ Stmt WithOwnAnswers(const Stmt& launch) {
 }
 
 Stmt WithoutBarriers(const Stmt& s) {
-  return RewriteStmts(s, [](const Stmt& x) { return IsBarrier(x) ? MakeSeq({}, x->loc) : Stmt(); });
+  return RewriteStmts(s, [](const Stmt& x) {
+    return IsBarrier(x) && !IsOfCluster(x) ? MakeSeq({}, x->loc) : Stmt();
+  });
 }
 
 // A fragment of which each thread stores another value to one place, and that no tile operation

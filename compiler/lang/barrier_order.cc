@@ -9,9 +9,12 @@
 #include "compiler/base/status.h"
 #include "compiler/ir/visit.h"
 #include "compiler/lang/barrier_state.h"
+#include "compiler/lang/cluster_marks.h"
 #include "compiler/lang/follow_barriers.h"
 #include "compiler/lang/interleave_parts.h"
+#include "compiler/lang/join_clusters.h"
 #include "compiler/lang/join_ring.h"
+#include "compiler/lang/rank_parts.h"
 #include "compiler/lang/split_parts.h"
 
 namespace kiln::lang {
@@ -138,14 +141,17 @@ absl::StatusOr<Stmt> Order(const ir::Program& program, const Stmt& launch) {
 
 }  // namespace
 
-absl::StatusOr<Stmt> OrderBarriers(const ir::Program& program) {
+absl::StatusOr<Stmt> OrderBarriers(const ir::Program& elaborated) {
+  ir::Program program = elaborated;
+  KILN_ASSIGN_OR_RETURN(program.body, JoinClusters(elaborated));
   KILN_RETURN_IF_ERROR(CheckUses(program));
   absl::Status status;
   const Stmt ordered = ir::RewriteStmts(program.body, [&](const Stmt& s) -> Stmt {
     if (s.kind() != ir::StmtKind::kLaunch || !status.ok()) return Stmt();
-    if (!HoldsBarrier(s)) return s;
+    if (!HoldsBarrier(s)) return WithoutMeetings(s);
     const absl::StatusOr<Stmt> launch = Order(program, s);
-    if (launch.ok()) return RowsByWarps(JoinRing(WithoutBarriers(*launch)));
+    if (launch.ok())
+      return RowsByWarps(JoinRing(WithoutRanks(WithoutMeetings(WithoutBarriers(*launch)))));
     status = launch.status();
     return s;
   });

@@ -15,7 +15,8 @@
 
 namespace kiln::lang {
 
-// The body of an elaborated program without barriers, arrivals and waits (follow_barriers.h says
+// The body of an elaborated program, blocks of a cluster that communicate joined (join_clusters.h),
+// without barriers, arrivals and waits (follow_barriers.h says
 // what they look like), in an order that satisfies all of them. Rings of tiles become what
 // join_ring.h says, and products of a part that is one warpgroup have policy FullRow where they
 // have 64 rows or a multiple.

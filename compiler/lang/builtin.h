@@ -131,6 +131,7 @@ BuiltinTable DeviceBuiltins();    // builtins_device.cc: names of CUDA's that ne
 BuiltinTable MathBuiltins();      // builtins_math.cc: scalar functions of T
 BuiltinTable AllocBuiltins();     // builtins_alloc.cc: tensors, allocation, sizes
 BuiltinTable LoopBuiltins();      // builtins_loop.cc: loops, launch, hints
+BuiltinTable ClusterBuiltins();   // builtins_cluster.cc: blocks of a cluster that share memory
 BuiltinTable BarrierBuiltins();   // builtins_barrier.cc: hand-written barriers, what they order
 BuiltinTable ThreadBuiltins();    // builtins_thread.cc: indices of threads, exchanges between them
 BuiltinTable LayoutBuiltins();    // builtins_layout.cc: layouts by functions, and where they belong

@@ -2,17 +2,16 @@
 // products and registers. What they order is ordered anyway (barrier_order.h): copies and products
 // are over when the program goes on.
 #include "absl/strings/str_cat.h"
+#include "compiler/lang/barrier_operand.h"
 #include "compiler/lang/elaborator.h"
+#include "compiler/lang/follow_barriers.h"
 
 namespace kiln::lang {
 namespace {
 
 constexpr int64_t kMaxArrivals = (1 << 20) - 1;  // PTX 9.7.13.15.3
 
-struct Barrier {
-  ir::Buffer buffer;
-  ir::Expr index;
-};
+}  // namespace
 
 absl::StatusOr<Barrier> ToBarrier(Elaborator& e, const BoundArgs& args, size_t i) {
   const Value& v = args[i];
@@ -59,18 +58,22 @@ absl::StatusOr<Value> AllocBarrier(Elaborator& e, const BoundArgs& args) {
   return e.NewBuffer(buffer);
 }
 
+namespace {
+
 // By every thread that comes by.
 absl::StatusOr<Value> Arrive(Elaborator& e, const BoundArgs& args) {
   KILN_ASSIGN_OR_RETURN(const Barrier barrier, ToBarrier(e, args, 0));
-  KILN_RETURN_IF_ERROR(e.EmitNew<ir::Store>(args.loc, barrier.buffer,
-                                            std::vector<ir::Expr>{barrier.index}, ir::MakeInt(1)));
+  KILN_RETURN_IF_ERROR(e.EmitNew<ir::Store>(
+      args.loc, barrier.buffer, std::vector<ir::Expr>{barrier.index}, ir::MakeInt(kOfEach)));
   return Value::None();
 }
 
 absl::StatusOr<Value> ArriveHere(Elaborator& e, const BoundArgs& args) {
   if (!args.Given(1)) return Arrive(e, args);
-  return e.Unimplemented(args.LocOf(1), "an arrival at a barrier of another block",
-                         "leave cta_id out: barriers are the block's own here");
+  KILN_ASSIGN_OR_RETURN(const Barrier barrier, ToBarrier(e, args, 0));
+  KILN_ASSIGN_OR_RETURN(const ir::Expr block, ToBlock(e, args, 1, "cta_id"));
+  KILN_RETURN_IF_ERROR(ArriveInBlock(e, args.loc, block, {}, &barrier));
+  return Value::None();
 }
 
 absl::StatusOr<Value> Wait(Elaborator& e, const BoundArgs& args) {
@@ -110,9 +113,8 @@ absl::StatusOr<Value> As(Elaborator& e, const char* name, const BoundArgs& args,
 absl::StatusOr<Value> TmaCopy(Elaborator& e, const BoundArgs& args) {
   if (args.Given(2)) KILN_RETURN_IF_ERROR(ToBarrier(e, args, 2).status());
   if (args.Given(3)) {
-    return e.Unimplemented(
-        args.LocOf(3), "a T.tma_copy to several blocks of a cluster",
-        "leave cluster_mask out: the compiler shares what blocks have in common");
+    KILN_ASSIGN_OR_RETURN(const int64_t mask, ToMask(e, args, 3));
+    return CopyToMask(e, args, mask, 5);
   }
   return As(e, "copy", args, {0, 1, std::nullopt, std::nullopt, 5});
 }

@@ -137,7 +137,6 @@ absl::StatusOr<Value> Pipelined(Elaborator& e, const BoundArgs& args) {
 constexpr int64_t kMostBlocks = int64_t{1} << 48;
 
 // Blocks of a cluster stand together in the grid, whose extents are multiples of the cluster's.
-// They share no memory here, so that a cluster is no more than a way to number its blocks.
 absl::Status SetCluster(Elaborator& e, const BoundArgs& args, LaunchObject* launch) {
   std::vector<Value> dims = {args[3]};
   if (args[3].is_sequence()) dims = std::vector<Value>(args[3].seq().items);
@@ -225,20 +224,6 @@ absl::StatusOr<Value> Kernel(Elaborator& e, const BoundArgs& args) {
   }
   if (args.Given(3)) KILN_RETURN_IF_ERROR(SetCluster(e, args, launch));
   return Value::Of(Type::kLaunch, launch);
-}
-
-// Where the block stands in its cluster: its first axis counts fastest.
-absl::StatusOr<Value> RankInCluster(Elaborator& e, const BoundArgs& args) {
-  KILN_RETURN_IF_ERROR(e.RequireLaunch(args.loc, "T.block_rank_in_cluster"));
-  return e.launch().cluster_rank;
-}
-
-// Blocks of a cluster meet. What that orders is memory that one writes and another reads, which
-// ExecLaunch refuses, so that nothing is left to do.
-absl::StatusOr<Value> MeetInCluster(Elaborator& e, const BoundArgs& args) {
-  KILN_RETURN_IF_ERROR(e.RequireLaunch(args.loc, "a barrier of the cluster"));
-  e.launch().meetings.emplace_back(args.loc, e.launch().grid_meetings.size());
-  return Value::None();
 }
 
 // All blocks of the grid meet: what follows is a launch of its own (launch.cc).
@@ -374,10 +359,6 @@ constexpr Builtin kRows[] = {
     {"T.Pipelined", "start stop? num_stages? order? stage? sync? group? annotations?", Pipelined},
     {"T.Kernel", "* threads? is_cpu? prelude? cluster_dims?", Kernel},
     {"T.ClusterKernel", "* threads? is_cpu? prelude? cluster_dims?", Kernel},
-    {"T.block_rank_in_cluster", "", RankInCluster},
-    {"T.cluster_sync", "", MeetInCluster},
-    {"T.cluster_arrive", "", MeetInCluster},
-    {"T.cluster_wait", "", MeetInCluster},
     {"T.sync_grid", "", MeetInGrid},
     {"T.Persistent", "domain wave_size index group_size?", Persistent},
     {"T.ws", "*", WarpGroups},

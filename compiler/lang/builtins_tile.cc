@@ -42,7 +42,7 @@ absl::StatusOr<Value> Copy(Elaborator& e, const BoundArgs& args) {
   if (src.is_base) KILN_RETURN_IF_ERROR(e.FillBase(&src, dst, args.LocOf(0)));
   if (dst.is_base) KILN_RETURN_IF_ERROR(e.FillBase(&dst, src, args.LocOf(1)));
   KILN_RETURN_IF_ERROR(e.RequireSameShape(src, dst, args.loc, "T.copy"));
-  std::map<std::string, std::string> notes;
+  std::map<std::string, std::string> notes = e.launch().copy_notes;
   static constexpr const char* kNotes[] = {"coalesced_width", "disable_tma", "eviction_policy",
                                            "prefer_instruction"};
   for (size_t i = 0; i < std::size(kNotes); ++i) {

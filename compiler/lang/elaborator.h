@@ -310,7 +310,7 @@ class Elaborator : private ElaboratorState {
   absl::StatusOr<Flow> ExecWith(const ast::With& node, size_t item);
   absl::StatusOr<Flow> ExecLaunch(const ast::With& node, size_t item, LaunchObject& launch);
   absl::Status EmitLaunch(const LaunchObject& launch, std::vector<ir::Stmt> stmts, SourceLoc loc);
-  absl::Status CheckMeetings(const ir::Stmt& body, size_t part);
+  absl::Status SettleCluster(ir::Stmt* body, std::map<std::string, std::string>* notes);
   class Uses;  // launch.cc
   absl::StatusOr<std::vector<std::vector<ir::Stmt>>> SplitAtGridMeetings(
       std::vector<ir::Stmt> stmts);

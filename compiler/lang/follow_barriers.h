@@ -2,7 +2,8 @@
 // which arrivals and waits come, in which order. Private to compiler/lang.
 //
 // In an elaborated program a barrier is a buffer of Scope::kBarrier whose `values` are the arrivals
-// of its phases, an arrival a Store to it, and a wait an Assert of `barrier[i] == parity`.
+// of its phases, an arrival a Store to it (of kOfEach: one of every thread that comes by; of
+// kOfOne: a single one), and a wait an Assert of `barrier[i] == parity`.
 #ifndef KILN_COMPILER_LANG_FOLLOW_BARRIERS_H_
 #define KILN_COMPILER_LANG_FOLLOW_BARRIERS_H_
 
@@ -12,6 +13,8 @@
 #include "compiler/ir/stmt.h"
 
 namespace kiln::lang {
+
+inline constexpr int64_t kOfEach = 1, kOfOne = 0;
 
 // Whether `s` itself allocates a barrier, names one, arrives at one or waits for one.
 bool IsOfBarrier(const ir::Stmt& s);

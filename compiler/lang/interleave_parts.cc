@@ -12,6 +12,7 @@
 #include "compiler/ir/visit.h"
 #include "compiler/lang/barrier_state.h"
 #include "compiler/lang/follow_barriers.h"
+#include "compiler/lang/rank_parts.h"
 #include "compiler/lang/schedule_parts.h"
 
 namespace kiln::lang {
@@ -85,10 +86,7 @@ class BesideEachOther : public BarrierListener {
   std::map<Parts, Region> regions_;
 };
 
-std::string NameOf(const Stmt& part) {
-  const auto* threads = part.As<ir::OnThreads>();
-  return absl::StrCat("threads ", threads->first, " to ", threads->first + threads->count - 1);
-}
+std::string NameOf(const Stmt& part) { return NameOfPart(*part.As<ir::OnThreads>()); }
 
 absl::Status BesideEachOther::OnParts(const ir::Seq& seq, size_t first,
                                       const std::vector<Events>& parts) {

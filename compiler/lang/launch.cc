@@ -1,13 +1,13 @@
 // The launch that a T.Kernel block becomes: several, one after the other, where all its blocks
 // meet.
 #include <algorithm>
-#include <functional>
-#include <numeric>
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "compiler/base/status.h"
 #include "compiler/ir/visit.h"
+#include "compiler/lang/cluster_marks.h"
 #include "compiler/lang/elaborator.h"
 
 namespace kiln::lang {
@@ -60,20 +60,20 @@ std::map<std::string, std::string> NotesOf(const std::map<std::string, std::stri
 
 absl::Status Elaborator::EmitLaunch(const LaunchObject& launch, std::vector<ir::Stmt> stmts,
                                     SourceLoc loc) {
-  const int64_t cluster = std::accumulate(launch.cluster.begin(), launch.cluster.end(), int64_t{1},
-                                          std::multiplies<int64_t>());
   if (launch_.grid_meetings.empty()) {
-    if (cluster > 1) KILN_RETURN_IF_ERROR(CheckMeetings(ir::MakeSeq(stmts, loc), 0));
-    return EmitNew<ir::Launch>(loc, launch_.grid, launch.threads,
-                               ir::MakeSeq(std::move(stmts), loc), launch_.notes);
+    ir::Stmt body = ir::MakeSeq(std::move(stmts), loc);
+    std::map<std::string, std::string> notes = launch_.notes;
+    KILN_RETURN_IF_ERROR(SettleCluster(&body, &notes));
+    return EmitNew<ir::Launch>(loc, launch_.grid, launch.threads, body, std::move(notes));
   }
   KILN_ASSIGN_OR_RETURN(std::vector<std::vector<ir::Stmt>> parts,
                         SplitAtGridMeetings(std::move(stmts)));
   for (size_t i = 0; i < parts.size(); ++i) {
     ir::Stmt body = ir::MakeSeq(std::move(parts[i]), loc);
-    if (cluster > 1) KILN_RETURN_IF_ERROR(CheckMeetings(body, i));
     Uses uses(views_);
     uses.Mutate(body);
+    std::map<std::string, std::string> notes = NotesOf(launch_.notes, uses.buffers);
+    KILN_RETURN_IF_ERROR(SettleCluster(&body, &notes));
     ir::VarMap fresh;
     std::vector<ir::Axis> grid = launch_.grid;
     for (ir::Axis& axis : grid) {
@@ -83,8 +83,24 @@ absl::Status Elaborator::EmitLaunch(const LaunchObject& launch, std::vector<ir::
       axis.var = var;
     }
     KILN_RETURN_IF_ERROR(EmitNew<ir::Launch>(loc, std::move(grid), launch.threads,
-                                             ir::Substitute(body, fresh),
-                                             NotesOf(launch_.notes, uses.buffers)));
+                                             ir::Substitute(body, fresh), std::move(notes)));
+  }
+  return absl::OkStatus();
+}
+
+// Blocks of a cluster that never read what another one has written are blocks like any others.
+absl::Status Elaborator::SettleCluster(ir::Stmt* body, std::map<std::string, std::string>* notes) {
+  if (launch_.ClusterBlocks() == 1) return absl::OkStatus();
+  KILN_RETURN_IF_ERROR(ResolveMulticasts(launch_, bound_, *module_.file, body));
+  if (Communicates(*body, views_)) {
+    if (!tunables_.empty()) {
+      ir::Expr all = ir::MakeInt(0);
+      for (const auto& [name, tunable] : tunables_) all = all + tunable;
+      return NeedConcrete((*body)->loc, all, "blocks of a cluster share memory, as one");
+    }
+    (*notes)[kClusterDims] = absl::StrJoin(launch_.cluster, "x");
+  } else {
+    *body = WithoutMeetings(*body);
   }
   return absl::OkStatus();
 }
@@ -169,58 +185,6 @@ absl::Status Elaborator::MoveAlloc(const ir::Stmt& s, size_t own, std::vector<Us
   }
   std::erase_if((*parts)[own], [&](const ir::Stmt& other) { return other.same_as(s); });
   later.insert(later.begin(), s);
-  return absl::OkStatus();
-}
-
-// Blocks of a launch are independent: where those of a cluster meet, none of them may read what
-// another one has written. `part` is the launch's number among those that all blocks meet between.
-absl::Status Elaborator::CheckMeetings(const ir::Stmt& body, size_t part) {
-  const auto meeting = std::find_if(launch_.meetings.begin(), launch_.meetings.end(),
-                                    [&](const auto& m) { return m.second == part; });
-  if (meeting == launch_.meetings.end()) return absl::OkStatus();
-  std::vector<ir::Buffer> read, written;
-  const auto add = [&](std::vector<ir::Buffer>* list, const ir::Buffer& buffer) {
-    if (!buffer || buffer->scope != ir::Scope::kGlobal) return;
-    const auto view = std::find_if(views_.begin(), views_.end(),
-                                   [&](const ir::View& v) { return v.view == buffer; });
-    list->push_back(view == views_.end() ? buffer : view->base);
-  };
-  ir::Walk(
-      body,
-      [&](const ir::Stmt& s) {
-        if (const auto* store = s.As<ir::Store>()) add(&written, store->buffer);
-        if (const auto* fill = s.As<ir::Fill>()) add(&written, fill->dst.buffer);
-        if (const auto* copy = s.As<ir::Copy>()) {
-          add(&read, copy->src.buffer);
-          add(&written, copy->dst.buffer);
-        }
-        if (const auto* gemm = s.As<ir::Gemm>()) {
-          for (const ir::Region* part : {&gemm->a, &gemm->b, &gemm->c}) add(&read, part->buffer);
-          add(&written, gemm->c.buffer);
-        }
-        if (const auto* reduce = s.As<ir::Reduce>()) {
-          add(&read, reduce->src.buffer);
-          add(&written, reduce->dst.buffer);
-        }
-        if (const auto* atomic = s.As<ir::Atomic>()) {
-          add(&read, atomic->src.buffer);
-          add(&written, atomic->dst.buffer);
-        }
-        return true;
-      },
-      [&](const ir::Expr& e) {
-        if (const auto* load = e.As<ir::Load>()) add(&read, load->buffer);
-        return true;
-      });
-  for (const ir::Buffer& buffer : written) {
-    if (std::find(read.begin(), read.end(), buffer) == read.end()) continue;
-    return Unimplemented(
-        meeting->first,
-        absl::StrCat("blocks of a cluster meet in a launch that reads and writes '", buffer->name,
-                     "'"),
-        "blocks are independent here: split the launch in two, which run one "
-        "after the other");
-  }
   return absl::OkStatus();
 }
 

@@ -14,12 +14,12 @@ namespace kiln::lang {
 struct LaunchState {
   std::map<std::string, std::string> notes;  // of ir::Launch
   std::vector<ir::Axis> grid;
-  std::vector<ir::Expr> threads;       // extents, x first
-  int64_t thread_count = 0;            // 0 where they are open
-  Value cluster_rank = Value::Int(0);  // of a block in its cluster
-  // Of the blocks of a cluster, with the number of meetings of all blocks before it.
-  std::vector<std::pair<SourceLoc, size_t>> meetings;
-  std::vector<ir::Stmt> grid_meetings;  // of all blocks: empty statements where they meet
+  std::vector<ir::Expr> threads;                  // extents, x first
+  int64_t thread_count = 0;                       // 0 where they are open
+  std::map<std::string, std::string> copy_notes;  // of the T.copy that is being made
+  Value cluster_rank = Value::Int(0);             // of a block in its cluster
+  std::vector<int64_t> cluster;                   // blocks along each axis of the grid; empty: one
+  std::vector<ir::Stmt> grid_meetings;            // of all blocks: empty statements where they meet
   std::vector<CombinerObject*> around;  // T.attr(reducer, "reduce_scope", ...), innermost last
 
   // The index of a thread of the block, x first: variables of the elaboration, which
@@ -33,11 +33,17 @@ struct LaunchState {
     return false;
   }
 
-  void Begin(std::vector<ir::Expr> extents) {
+  int64_t ClusterBlocks() const {
+    int64_t blocks = 1;
+    for (const int64_t n : cluster) blocks *= n;
+    return blocks;
+  }
+
+  void Begin(std::vector<ir::Expr> extents, std::vector<int64_t> blocks = {}) {
     notes.clear();
+    cluster = std::move(blocks);
     grid.clear();
     around.clear();
-    meetings.clear();
     grid_meetings.clear();
     cluster_rank = Value::Int(0);
     threads = std::move(extents);

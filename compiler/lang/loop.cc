@@ -320,7 +320,7 @@ absl::StatusOr<Flow> Elaborator::ExecLaunch(const ast::With& node, size_t item,
   }
   static constexpr const char* kNames[] = {"bx", "by", "bz"};
   PushRegion(RegionKind::kLaunch, node.loc);
-  launch_.Begin(launch.threads);
+  launch_.Begin(launch.threads, launch.cluster);
   std::vector<ir::Axis>& grid = launch_.grid;
   std::vector<Value> values;
   for (size_t i = 0; i < launch.grid.size(); ++i) {

@@ -27,10 +27,9 @@ struct Refusal {
 // Names of TileLang that real kernels use and that Kiln does not have (yet): the nearest form that
 // works here.
 constexpr Refusal kRefused[] = {
-    {"copy_cluster", "let each block copy for itself: those of a cluster share no memory here"},
     {"ws_op WSSync WSID WSScope WSRole WSPipeline WSSchedule annotate_ws_schedule",
      "use T.Pipelined, or give warpgroups their work with T.ws"},
-    {"alloc_cluster_barrier tvm_storage_sync pdl_sync pdl_trigger",
+    {"tvm_storage_sync pdl_sync pdl_trigger",
      "leave it out: tile ops are ordered by the program, and the compiler places barriers"},
     {"tma_load", "use T.copy"},
     {"tcgen05_gemm ptx_wgmma_ss tcgen05_gemm_blockscaled gemm_sp mma_gemm_blockscaled "
@@ -72,11 +71,11 @@ Module* Add(ModuleMap* modules, const std::string& path, const std::string& show
 
 // The tables of T's own functions.
 std::vector<BuiltinTable> LanguageTables() {
-  return {TileBuiltins(),   ScanBuiltins(),     AtomicBuiltins(), MathBuiltins(),
-          BitBuiltins(),    RoundingBuiltins(), RandomBuiltins(), DebugBuiltins(),
-          DeviceBuiltins(), AllocBuiltins(),    ViewBuiltins(),   ReducerBuiltins(),
-          LoopBuiltins(),   BarrierBuiltins(),  ThreadBuiltins(), LayoutBuiltins(),
-          VectorBuiltins()};
+  return {TileBuiltins(),   ScanBuiltins(),     AtomicBuiltins(),  MathBuiltins(),
+          BitBuiltins(),    RoundingBuiltins(), RandomBuiltins(),  DebugBuiltins(),
+          DeviceBuiltins(), AllocBuiltins(),    ViewBuiltins(),    ReducerBuiltins(),
+          LoopBuiltins(),   ClusterBuiltins(),  BarrierBuiltins(), ThreadBuiltins(),
+          LayoutBuiltins(), VectorBuiltins()};
 }
 
 void AddLanguage(ModuleMap* modules) {

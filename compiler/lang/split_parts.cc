@@ -10,6 +10,7 @@
 #include "compiler/ir/analysis.h"
 #include "compiler/ir/visit.h"
 #include "compiler/lang/follow_barriers.h"
+#include "compiler/lang/rank_parts.h"
 
 namespace kiln::lang {
 namespace {
@@ -303,6 +304,7 @@ Stmts Split(const Stmt& s) {
   if (!HoldsBarrier(s)) return {s};
   if (const auto* seq = s.As<ir::Seq>()) return SplitAll(seq->stmts);
   if (const auto* part = s.As<ir::OnThreads>()) {  // parts of a part, and nothing else
+    if (IsRank(*part)) return {s};
     Stmts inner;
     const auto same = [](const Stmt& x) { return x; };
     return PartByPart(SplitAll(ListOf(part->body)), same, &inner) ? inner : Stmts{s};

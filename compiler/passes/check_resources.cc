@@ -1,6 +1,7 @@
 #include "compiler/passes/check_resources.h"
 
 #include "absl/strings/str_cat.h"
+#include "compiler/ir/shared_use.h"
 #include "compiler/ir/visit.h"
 #include "compiler/passes/share_memory.h"
 
@@ -46,10 +47,17 @@ absl::Status FitsShared(const ir::Program& program, const target::Arch& gpu) {
     if (launch == nullptr) return status.ok();
     const int64_t bytes = SharedBytesOf(*launch).value_or(0);
     if (bytes > gpu.smem_block) {
+      const auto joined = launch->annotations.find(ir::kJoined);
+      const bool one = joined == launch->annotations.end();
       status = ir::ErrorAt(program, s->loc,
-                           absl::StrCat("a block needs ", bytes, " bytes of shared memory; ",
-                                        gpu.name, " gives one ", gpu.smem_block),
-                           "make tiles, stages or the number of threads smaller",
+                           absl::StrCat("a block ",
+                                        one ? ""
+                                            : absl::StrCat("that does what ", joined->second,
+                                                           " of a cluster do together "),
+                                        "needs ", bytes, " bytes of shared memory; ", gpu.name,
+                                        " gives one ", gpu.smem_block),
+                           absl::StrCat("make tiles, stages or the number of threads smaller",
+                                        one ? "" : ", or clusters of fewer blocks"),
                            absl::StatusCode::kResourceExhausted);
     }
     return false;

@@ -205,9 +205,12 @@ TEST(Objects, ClustersNumberTheirBlocks) {
       {"T.ClusterKernel(4, cluster_dims=2) as bx:\n        T.cluster_sync()\n        w = bx\n"
        "    with T.Kernel(1)",
        "launch bx in (4)"},
+      // Blocks that read what others wrote are one.
       {"T.ClusterKernel(4, cluster_dims=2) as bx:\n        v[bx] = bx\n        T.cluster_sync()\n"
-       "        v[bx] = v[bx ^ 1]\n    with T.Kernel(1)",
-       "blocks of a cluster meet in a launch that reads and writes 'v'"},
+       "        w = v[bx ^ 1]\n        T.cluster_sync()\n        v[bx] = w\n    with T.Kernel(1)",
+       "launch bx in (2) threads(128) {joined=\"2\"}:\n    v[bx * 2] = bx * 2\n    v[bx * 2 + 1] = "
+       "bx * 2 + 1\n    let w = v[bx * 2 ^ 1]\n    let w_1 = v[bx * 2 + 1 ^ 1]\n    v[bx * 2] = w\n"
+       "    v[bx * 2 + 1] = w_1\n"},
       // Where all blocks meet in between, each launch is looked at by itself.
       {"T.ClusterKernel(4, cluster_dims=2) as bx:\n        v[bx] = bx\n        T.cluster_sync()\n"
        "        T.sync_grid()\n        w = v[bx ^ 1]\n        T.cluster_sync()\n"
@@ -215,10 +218,10 @@ TEST(Objects, ClustersNumberTheirBlocks) {
        "let w = v[bx_1 ^ 1]"},
       {"T.ClusterKernel(4, cluster_dims=2) as bx:\n        v[bx] = bx\n        T.sync_grid()\n"
        "        v[bx] = 2\n        T.cluster_sync()\n        w = v[bx ^ 1]\n    with T.Kernel(1)",
-       "blocks of a cluster meet in a launch that reads and writes 'v'"},
+       "    v[bx] = bx\n  launch bx_1 in (2) threads(128) {joined=\"2\"}:\n    v[bx_1 * 2] = 2\n"},
       {"T.ClusterKernel(4, cluster_dims=2) as bx:\n        v[bx] = bx\n        T.cluster_sync()\n"
        "        w = v[bx ^ 1]\n        T.sync_grid()\n        u = bx\n    with T.Kernel(1)",
-       "blocks of a cluster meet in a launch that reads and writes 'v'"},
+       "    let w_1 = v[bx * 2 + 1 ^ 1]\n  launch bx_1 in (4) threads(128):\n    pass\n"},
       {"T.ClusterKernel(4, cluster_dims=2) as bx:\n        v[bx] = bx\n        T.cluster_sync()\n"
        "        T.sync_grid()\n        v[bx] = v[bx] + 1\n    with T.Kernel(1)",
        "v[bx_1] = v[bx_1] + 1"},
