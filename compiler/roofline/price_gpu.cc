@@ -185,7 +185,8 @@ GpuPricer::Residency GpuPricer::Resident(int launch) const {
   r.registers = Ceil((held + operands + overhead) / kRegisterGrain) * kRegisterGrain;
   const Num warps = Ceil(l.threads / static_cast<double>(arch_.warp_size));
   const Num by_smem = Floor(static_cast<double>(arch_.smem_sm) / (r.smem + kSmemOverhead));
-  const Num by_registers = Floor(static_cast<double>(arch_.registers_sm) / LaunchRegisters(launch, r));
+  const Num by_registers =
+      Floor(static_cast<double>(arch_.registers_sm) / LaunchRegisters(launch, r));
   const Num by_warps = Floor(static_cast<double>(arch_.warps_sm) / warps);
   r.resident = Min(Min(by_smem, by_registers), Min(by_warps, static_cast<double>(arch_.blocks_sm)));
   if (arch_.tmem_sm == 0) return r;

@@ -287,8 +287,7 @@ size_t Changes(const std::vector<std::string>& sweeps) {
 }
 
 TEST(Schedule, ADeviceStaysWithTheSweepWhoseInputsItHolds) {
-  const std::vector<std::string> equal =
-      Measured({UserSpec("a", "one"), UserSpec("b", "two")}, 64);
+  const std::vector<std::string> equal = Measured({UserSpec("a", "one"), UserSpec("b", "two")}, 64);
   ASSERT_EQ(equal.size(), 64u);
   EXPECT_GE(Changes(equal), 4u);
   EXPECT_LE(Changes(equal), 16 / 2 + 1u) << "seconds, a change every two";
