@@ -9,6 +9,7 @@
 #include "compiler/lang/elaborator.h"
 #include "compiler/lang/format_value.h"
 #include "compiler/lang/suggest.h"
+#include "compiler/lang/tables.h"
 #include "compiler/lang/vector.h"
 
 namespace kiln::lang {
@@ -193,6 +194,7 @@ absl::StatusOr<Operand> Elaborator::ToOperand(const Value& v, SourceLoc loc,
                    absl::StrCat("index it, as in ", v.buffer().buffer->name, "[...]"));
     case Type::kAccess: {
       if (!v.access().is_point) break;
+      KILN_RETURN_IF_ERROR(CheckNoAddress(*this, v.access().buffer, loc));
       std::vector<ir::Expr> indices;
       for (const AccessIndex& index : v.access().indices) indices.push_back(index.min);
       ExprInfo info = v.access().info;

@@ -203,8 +203,7 @@ class Elaborator : private ElaboratorState {
   // Checks before any launch what is true of run-time sizes alone (IsOfSizes).
   absl::Status EmitCheck(SourceLoc loc, const ir::Expr& condition, std::string message);
   absl::StatusOr<Value> NewOutput(std::vector<ir::Expr> shape, DType dtype, SourceLoc loc);
-  absl::StatusOr<Value> MatchBuffer(const Value& handle, std::vector<ir::Expr> shape, DType dtype,
-                                    std::vector<ir::Expr> strides, SourceLoc loc);
+  absl::StatusOr<Value> MatchBuffer(const Value& handle, AddressedTensor type, SourceLoc loc);
   ExprInfo InfoOf(const ir::Expr& e) const;  // flags by walking; for values rebuilt from IR
 
  private:
@@ -388,11 +387,12 @@ class Elaborator : private ElaboratorState {
   absl::Status MarkOutputs(const JitOptions& options, SourceLoc loc);
   absl::Status CheckReturn(const Frame& frame);
   absl::StatusOr<ir::Program> Finish(const std::string& name, const JitOptions& options);
-  absl::StatusOr<Value> EagerAnnotation(const ast::Param& param, ast::ExprPtr annotation);
-  absl::StatusOr<std::vector<ir::Expr>> TensorShape(const TensorTypeObject& type,
-                                                    const std::vector<Value>& items,
-                                                    const ast::Param& param, const char* part,
-                                                    SourceLoc loc);
+  absl::StatusOr<Value> EagerAnnotation(ast::ExprPtr annotation);
+  absl::StatusOr<Value> TakeFromTable(const AccessObject& element, size_t slot,
+                                      AddressedTensor type, SourceLoc loc);
+  using Sizes = std::vector<ir::Expr>;
+  absl::StatusOr<Sizes> TensorShape(const TensorTypeObject& type, const std::vector<Value>& items,
+                                    const ast::Param& param, const char* part, SourceLoc loc);
 };
 
 }  // namespace kiln::lang

@@ -60,6 +60,9 @@ std::map<std::string, std::string> NotesOf(const std::map<std::string, std::stri
 
 absl::Status Elaborator::EmitLaunch(const LaunchObject& launch, std::vector<ir::Stmt> stmts,
                                     SourceLoc loc) {
+  for (ir::Stmt& s : stmts) {
+    KILN_ASSIGN_OR_RETURN(s, ir::ResolveTables(s, entries_, file()));
+  }
   const int64_t cluster = std::accumulate(launch.cluster.begin(), launch.cluster.end(), int64_t{1},
                                           std::multiplies<int64_t>());
   if (launch_.grid_meetings.empty()) {

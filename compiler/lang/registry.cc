@@ -30,16 +30,17 @@ constexpr Refusal kRefused[] = {
     {"copy_cluster", "let each block copy for itself: those of a cluster share no memory here"},
     {"ws_op WSSync WSID WSScope WSRole WSPipeline WSSchedule annotate_ws_schedule",
      "use T.Pipelined, or give warpgroups their work with T.ws"},
-    {"alloc_cluster_barrier tvm_storage_sync pdl_sync pdl_trigger",
+    {"alloc_cluster_barrier",
      "leave it out: tile ops are ordered by the program, and the compiler places barriers"},
     {"tma_load", "use T.copy"},
     {"tcgen05_gemm ptx_wgmma_ss tcgen05_gemm_blockscaled gemm_sp mma_gemm_blockscaled "
      "tcgen05_mma_arrive alloc_tmem deallocate_tmem",
      "use T.gemm: the compiler picks the instruction"},
-    {"call_extern call_intrin import_source tvm_access_ptr",
-     "write the computation with T's own functions"},
-    {"SharedBuffer FragmentBuffer sblock sblock_alloc_buffer reads writes",
-     "use T.alloc_shared, T.alloc_fragment or T.alloc_local"},
+    {"call_intrin tvm_access_ptr", "write the computation with T's own functions"},
+    {"sblock sblock_attr",
+     "leave it out: write its statements into T.Parallel or T.serial, whose body needs no block"},
+    {"reads writes", "leave it out: what a statement reads and writes is seen in it"},
+    {"sblock_alloc_buffer", "use T.alloc_shared, T.alloc_fragment or T.alloc_local"},
     {"annotate_restrict_buffers",
      "pass tensors that lie apart: Kiln takes those of one call to share no element"},
 };
@@ -76,7 +77,7 @@ std::vector<BuiltinTable> LanguageTables() {
           BitBuiltins(),    RoundingBuiltins(), RandomBuiltins(), DebugBuiltins(),
           DeviceBuiltins(), AllocBuiltins(),    ViewBuiltins(),   ReducerBuiltins(),
           LoopBuiltins(),   BarrierBuiltins(),  ThreadBuiltins(), LayoutBuiltins(),
-          VectorBuiltins()};
+          VectorBuiltins(), ExternBuiltins()};
 }
 
 void AddLanguage(ModuleMap* modules) {
@@ -141,6 +142,8 @@ void AddTilelang(ModuleMap* modules) {
   layout->members["make_swizzled_layout"] = Imported(table, "tilelang.make_swizzled_layout");
   Module* intrinsics = Add(modules, "tilelang.intrinsics", "tilelang.intrinsics");
   intrinsics->members["make_mma_swizzle_layout"] = Imported(table, "tilelang.make_swizzled_layout");
+  Module* quantize = Add(modules, "tilelang.quantize", "tilelang.quantize");
+  AddTable(ExternBuiltins(), "quantize.", quantize);
   Module* keys = Add(modules, "tilelang.PassConfigKey", "tilelang.PassConfigKey");
   static const auto& members = *new std::vector<EnumMember>([] {
     std::vector<EnumMember> list;
@@ -162,6 +165,8 @@ void AddTilelang(ModuleMap* modules) {
   root->members["carver"] = Value::OfModule((*modules)["tilelang.carver"].get());
   root->members["transform"] = Value::OfModule((*modules)["tilelang.transform"].get());
   root->members["intrinsics"] = Value::OfModule(intrinsics);
+  root->members["quantize"] = Value::OfModule(quantize);
+  root->members["DataType"] = (*modules)["tilelang.language"]->members.at("dtype");
   root->members["PassConfigKey"] = Value::OfModule(keys);
   root->members["language"] = Value::OfModule((*modules)["tilelang.language"].get());
   for (const char* marker : {"jit", "lazy_jit", "autotune"}) {

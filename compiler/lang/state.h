@@ -35,6 +35,12 @@ struct Condition {
   Operand expr;  // when not known: a bool expression
 };
 
+// What T.make_tensor says of the elements at an address.
+struct AddressedTensor {
+  DType dtype;
+  std::vector<ir::Expr> shape, strides;  // no strides: row-major
+};
+
 // A box of a buffer as an operand of a tile op.
 struct Tile {
   ir::Region region;

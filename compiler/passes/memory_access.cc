@@ -51,6 +51,11 @@ int64_t PackedBy(const Expr& e, const Expr& last) {
 // Of packed elements, which neighbours read together, that is said of last // p.
 int64_t RowMajorWidth(const MemoryAccess& access, const ir::Facts& facts) {
   const Expr& last = access.axes.back();
+  if (access.buffer->table) {
+    const bool same = std::none_of(access.indices.begin(), access.indices.end(),
+                                   [&](const Expr& index) { return ir::Uses(index, last); });
+    return same && !access.write ? kVectorBytes : 1;
+  }
   ir::LinearForm form = access.flat;
   int64_t step = form.CoefficientOf(last), together = 1;
   std::vector<std::pair<Expr, int64_t>> rest;
