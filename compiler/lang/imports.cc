@@ -109,6 +109,10 @@ absl::Status Elaborator::ExecImport(const ast::Import& node) {
       auto* unknown = arena_.New<UnknownObject>();
       unknown->path = absl::StrCat(node.module, ".", name.path);
       unknown->reason = "it is not supported";
+      const auto refused = module->refused.find(name.path);
+      if (refused != module->refused.end()) {
+        absl::StrAppend(&unknown->reason, ": ", refused->second);
+      }
       KILN_RETURN_IF_ERROR(
           Bind(name.alias, Value::Of(Type::kUnknown, unknown), node.loc, /*fresh=*/true));
       continue;

@@ -260,6 +260,54 @@ TEST(Extern, TilesAsAnnotations) {
               HasSubstr("a tile belongs to a block"));
 }
 
+// What a thread keeps of the operands and of the product (PTX's mma.m16n8k16 and m16n8k32).
+TEST(Emitter, SaysWhatThreadsKeep) {
+  const auto emit = [](const std::string& arguments, const std::string& shown) {
+    return Elaborated(InKernel(
+        "x[0, 0] = value", "",
+        absl::StrCat(
+            "from tilelang.intrinsics import TensorCoreIntrinEmitter\ne = TensorCoreIntrinEmitter(",
+            arguments, ")\nvalue = ", shown, "\n")));
+  };
+  const char* halves =
+      "T.float16, T.float16, T.float32, warp_row_tiles=64, warp_col_tiles=32, chunk=32";
+  EXPECT_THAT(emit(halves, "e.k_dim * 100 + e.n_dim"), HasSubstr("1616.0"));
+  EXPECT_THAT(emit(halves, "e.warp_rows * 10 + e.warp_cols"), HasSubstr("42.0"));
+  EXPECT_THAT(emit(halves, "e.local_size_a * 100 + e.local_size_b * 10 + e.local_size_out"),
+              HasSubstr("888.0"));
+  EXPECT_THAT(emit("T.int8, T.int8, T.int32, warp_row_tiles=16, warp_col_tiles=24, chunk=64",
+                   "e.local_size_a * 100 + e.local_size_b * 10 + e.n_dim"),
+              HasSubstr("1688.0"));
+  EXPECT_THAT(emit("T.float16, T.int8", "e.k_dim"), HasSubstr("as many bits"));
+  EXPECT_THAT(emit("warp_row_tiles=8", "e.k_dim"), HasSubstr("a multiple of 16"));
+  EXPECT_THAT(emit("warp_row_tiles=16, num_elems_per_byte=2", "e.k_dim"),
+              HasSubstr("packed operands"));
+  EXPECT_THAT(Elaborated(InKernel("e = T.TensorCoreIntrinEmitter(warp_row_tiles=16)\n"
+                                  "e.stmatrix(v, v)\n")),
+              HasSubstr("2 or 4 dimensions"));
+  EXPECT_THAT(Elaborated(InKernel("e = WGMMATensorCoreIntrinEmitter()\n", "",
+                                  "from tilelang.cuda.intrinsics import "
+                                  "WGMMATensorCoreIntrinEmitter\n")),
+              HasSubstr("it is not supported: use T.gemm"));
+}
+
+TEST(Emitter, PlacesOfTurnedRows) {
+  const auto place = [](const std::string& arguments) {
+    return Elaborated(InKernel(
+        "x[place[0], place[1]] = place[2]", "",
+        absl::StrCat(
+            "from tilelang.cuda.intrinsics import get_swizzle_layout\nplace = get_swizzle_layout(",
+            arguments, ")\n")));
+  };
+  // Units of 8 halves: unit 3 of row 5 goes to 3 ^ 5, of rows of 64 bytes to 3 ^ (5 / 2).
+  EXPECT_THAT(place("5, 26, 64, T.float16"), HasSubstr("x[0, 5] = 50.0"));
+  EXPECT_THAT(place("5, 26, 32, T.float16"), HasSubstr("x[0, 5] = 10.0"));
+  EXPECT_THAT(place("13, 90, 128, T.float16"), HasSubstr("x[1, 13] = 50.0"));
+  EXPECT_THAT(place("3, 9, 16, T.float16"), HasSubstr("x[0, 3] = 9.0"));
+  EXPECT_THAT(place("4, 9, 16, T.float16"), HasSubstr("x[0, 4] = 1.0"));
+  EXPECT_THAT(place("0, 0, 10, T.float16"), HasSubstr("rows of 20 bytes"));
+}
+
 TEST(Extern, WhatIsRefused) {
   const std::string local =
       "w = T.alloc_local((8,), T.uint8)\nh = T.alloc_local((8,), T.float16)\n";
