@@ -112,6 +112,10 @@ absl::StatusOr<Value> MakeView(Elaborator& e, const Value& source, const Value* 
 // Accepts text in CUDA as far as Kiln has its functions itself, and refuses any other
 // (builtins_extern.cc). `what` brings it: "T.import_source".
 absl::Status CheckImportedSource(Elaborator& e, const Value& text, SourceLoc loc, const char* what);
+// An error where the text shows a number of run time, whose digits decide `what` ("the length")
+// (builtins_method.cc).
+absl::Status CheckKnownText(Elaborator& e, const Value& text, SourceLoc loc,
+                            absl::string_view what);
 // Gives the buffer a layout (a TIRx one, a T.Layout or T.Fragment, or a bare SwizzleLayout) by a
 // note of the launch. Refused when it is of another shape, or on axes that the buffer's memory does
 // not have (builtins_layout.cc).

@@ -499,9 +499,10 @@ absl::StatusOr<std::vector<Value>> Elaborator::Iterate(const Value& v, SourceLoc
       return Iterate(AsText(*this, v), loc);
     case Type::kStr: {
       std::vector<Value> chars;
+      KILN_RETURN_IF_ERROR(CheckKnownText(*this, v, loc, "the number of characters"));
       KILN_RETURN_IF_ERROR(ChargeBytes(loc, static_cast<int64_t>(v.str().size()) * 96));
       KILN_RETURN_IF_ERROR(Step(loc, static_cast<int64_t>(v.str().size())));
-      for (char c : v.str()) chars.push_back(NewStr(std::string(1, c), ShownIn(v)));
+      for (char c : v.str()) chars.push_back(NewStr(std::string(1, c)));
       return chars;
     }
     case Type::kLoop:

@@ -323,8 +323,8 @@ class Elaborator : private ElaboratorState {
   absl::Status ExecRaise(const ast::Raise& node);
   absl::StatusOr<Flow> ExecTry(const ast::Try& node);
   absl::Status ExecImport(const ast::Import& node);
-  bool IsPresent(const std::string& path) const;
-  bool IsPresent(const ast::Import& node) const;
+  using Sections = absl::flat_hash_set<const SourceSection*>;
+  bool IsPresent(const ast::Import& node, Sections* seen) const;
   std::string WhyAbsent(const std::string& module) const;
   absl::Status BrokenFile(const std::string& module, SourceLoc loc) const;
   absl::StatusOr<absl::string_view> HintOf(ast::ExprPtr target);

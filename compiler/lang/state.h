@@ -12,7 +12,13 @@
 namespace kiln::lang {
 
 // Why a block of statements ended.
-enum class Flow : uint8_t { kNormal, kReturn, kBreak, kContinue };
+enum class Flow : uint8_t {
+  kNormal,
+  kReturn,
+  kBreak,
+  kContinue,
+  kAbsent,  // an import that is not there, on the way to the `try` that catches it
+};
 
 enum class RegionKind : uint8_t { kRoot, kLaunch, kThreads, kBranch, kLoop, kWhile };
 
@@ -64,6 +70,7 @@ struct Frame {
   Value result;
   SourceLoc result_loc;
   bool returned = false;
+  int trying = 0;  // `try` statements around this place that catch an import that is not there
   Frame* parent = nullptr;
 };
 
