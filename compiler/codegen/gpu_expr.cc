@@ -72,13 +72,12 @@ void GpuExprEmitter::OnLoad(llvm::LoadInst& load, const ir::Buffer& buffer) cons
 // Tensors and tiles begin at multiples of 16 bytes, but for those that lie where a table says.
 llvm::Align GpuExprEmitter::AlignOf(const ir::Buffer& buffer,
                                     const std::vector<ir::Expr>& indices) const {
-  if (buffer->table) return ExprEmitter::AlignOf(buffer, indices);
-  uint64_t bytes = 16;
+  auto bytes = static_cast<uint64_t>(buffer->table ? std::min(16, buffer->alignment) : 16);
   const auto among = [&](int64_t multiple) {
     bytes = std::gcd(bytes, static_cast<uint64_t>(multiple * buffer->dtype.bytes()));
   };
   const Place& place = PlaceOf(buffer);
-  for (size_t d = 0; d < indices.size(); ++d) {
+  for (size_t d = buffer->table ? 1 : 0; d < indices.size(); ++d) {
     const auto* stride = llvm::dyn_cast<llvm::ConstantInt>(place.strides[d]);
     const int64_t factor = stride != nullptr ? stride->getSExtValue() : 1;
     const ir::LinearForm form = ir::Linearize(indices[d]);

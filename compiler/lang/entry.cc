@@ -562,6 +562,7 @@ absl::StatusOr<ir::Program> Elaborator::Finish(const std::string& name, const Ji
   for (const auto& [key, value] : config_->values()) {
     if (IsOptionName(key)) program.attrs[key] = ReadPassOption(key, value).text;
   }
+  AlignTables(&program);
   if (tunables_.empty()) {
     KILN_ASSIGN_OR_RETURN(program.body, OrderBarriers(program));
   } else {

@@ -60,6 +60,20 @@ absl::Status CheckNoAddress(Elaborator& e, const ir::Buffer& buffer, SourceLoc l
       absl::StrCat("name a tensor by T.make_tensor(", buffer->name, "[i], shape, dtype)"));
 }
 
+void AlignTables(ir::Program* program) {
+  const int64_t promised = ir::PassOption(*program, "kiln.table_alignment", 0);
+  ir::BufferMap aligned;
+  for (ir::Param& param : program->params) {
+    if (param.kind != ir::Param::kTensor || !param.buffer->table) continue;
+    if (promised <= param.buffer->alignment) continue;
+    auto table = std::make_shared<ir::BufferNode>(*param.buffer);
+    table->alignment = static_cast<int>(promised);
+    aligned[param.buffer.get()] = table;
+    param.buffer = std::move(table);
+  }
+  if (!aligned.empty()) program->body = ir::Substitute(program->body, {}, aligned);
+}
+
 absl::StatusOr<Value> Elaborator::MatchBuffer(const Value& handle, AddressedTensor type,
                                               SourceLoc loc) {
   const AccessObject* element = handle.Is(Type::kAccess) ? &handle.access() : nullptr;
@@ -121,6 +135,7 @@ absl::StatusOr<Value> Elaborator::TakeFromTable(const AccessObject& element, siz
     auto table = std::make_shared<ir::BufferNode>(*named);
     table->name = name;
     table->table = true;
+    table->alignment = type.dtype.bytes();
     table->shape.insert(table->shape.begin(), element.buffer->shape[0]);
     // As if they lay one after the other, which those of a caller need not.
     if (!table->strides.empty()) {

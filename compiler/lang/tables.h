@@ -16,6 +16,8 @@ bool IsTable(const TensorTypeObject& type);
 absl::StatusOr<Value> DeclareTable(Elaborator& e, const std::string& name,
                                    const TensorTypeObject& type, const std::vector<ir::Expr>& shape,
                                    SourceLoc loc);
+// What the pass option kiln.table_alignment promises of all tensors of the program's tables.
+void AlignTables(ir::Program* program);
 // An error for a table, and for an element of one.
 absl::Status CheckNoAddress(Elaborator& e, const ir::Buffer& buffer, SourceLoc loc);
 

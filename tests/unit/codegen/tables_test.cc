@@ -162,6 +162,36 @@ TEST(Tables, GiveNoWideAccesses) {
   }
 }
 
+// But where the kernel promises more.
+TEST(Tables, GiveAccessesAsWideAsIsPromised) {
+  codegen::CompileInput input;
+  input.kernel_source = kWhole;
+  input.kernel_path = "tables.py";
+  input.arch_record = target::ToText(*target::NamedArch("sm_80"));
+  const auto ptx_of = [&](const char* config) {
+    input.config = *Config::Parse(config);
+    const auto ptx = codegen::EmitStage(input, "asm");
+    EXPECT_TRUE(ptx.ok()) << ptx.status();
+    return ptx.value_or("");
+  };
+  const std::string whole = ptx_of("kiln.table_alignment=16");
+  EXPECT_THAT(whole, HasSubstr("cp.async.cg.shared.global"));
+  EXPECT_THAT(whole, HasSubstr("st.global.v4.b32"));
+  const std::string some = ptx_of("kiln.table_alignment=4");
+  EXPECT_FALSE(absl::StrContains(some, "cp.async.cg.shared.global")) << some;
+  EXPECT_FALSE(absl::StrContains(some, "st.global.v")) << some;
+  EXPECT_THAT(some, HasSubstr("st.global.b32"));
+  const auto kernel =
+      lang::Kernel::Parse(std::make_shared<SourceFile>(SourceFile{"tables.py", kWhole}), "");
+  const auto program = lang::Elaborate(*kernel, {}, *Config::Parse("kiln.table_alignment=16"));
+  ASSERT_TRUE(program.ok()) << program.status();
+  const target::Arch arch = *target::NamedArch("sm_80");
+  passes::PassContext context;
+  context.gpu = &arch;
+  std::string why;
+  EXPECT_EQ(testing::CheckThreads(*program, 5, 0, &why, context), testing::Verdict::kSame) << why;
+}
+
 TEST(Tables, AreSaidInTheManifest) {
   codegen::CompileInput input;
   input.kernel_source = kKernel;
