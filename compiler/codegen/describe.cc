@@ -123,7 +123,8 @@ std::string CHeader(const ir::Program& program, const std::string& symbol) {
     const bool written = IsWritten(program, p);
     absl::StrAppend(&args, ", ", written ? "void* " : "const void* ", p.name);
     absl::StrAppend(&docs, " *   ", p.name, ": ", p.buffer->dtype.ToString(), " ",
-                    ShapeText(p.buffer), written ? ", written" : "", "\n");
+                    ShapeText(p.buffer), written ? ", written" : "",
+                    p.buffer->table ? "; a table of the tensors' addresses" : "", "\n");
   }
   for (const ir::Param& p : program.params) {
     if (p.kind != ir::Param::kScalar) continue;
@@ -178,6 +179,7 @@ std::string ManifestJson(const ir::Program& program, const CompileInput& input,
       param["kind"] = "tensor";
       param["dtype"] = p.buffer->dtype.ToString();
       param["shape"] = ExtentsJson(p.buffer->shape);
+      if (p.buffer->table) param["table"] = true;
       if (!p.buffer->strides.empty()) param["strides"] = ExtentsJson(p.buffer->strides);
       param["output"] = IsWritten(program, p);
       param["accumulates"] = Accumulates(program, p);

@@ -628,7 +628,7 @@ bool ExprEmitter::IsContiguous(const ir::Buffer& buffer, const std::vector<Expr>
 Value* ExprEmitter::Offset(const ir::Buffer& buffer, const std::vector<Expr>& indices, int lanes) {
   const Place& place = PlaceOf(buffer);
   Value* sum = nullptr;
-  for (size_t d = 0; d < indices.size(); ++d) {
+  for (size_t d = buffer->table ? 1 : 0; d < indices.size(); ++d) {
     Value* term = b_.CreateMul(Splat(EmitIndex(indices[d]), lanes), Splat(place.strides[d], lanes));
     sum = sum ? b_.CreateAdd(sum, term) : term;
   }
@@ -636,7 +636,28 @@ Value* ExprEmitter::Offset(const ir::Buffer& buffer, const std::vector<Expr>& in
 }
 
 Value* ExprEmitter::EmitAddress(const ir::Buffer& buffer, const std::vector<Expr>& indices) {
-  return b_.CreateGEP(StorageType(buffer->dtype), PlaceOf(buffer).base, Offset(buffer, indices, 1));
+  return b_.CreateGEP(StorageType(buffer->dtype), BaseOf(buffer, indices),
+                      Offset(buffer, indices, 1));
+}
+
+// Whoever asks for an address outside of the table does not use it (guards are around the access),
+// but may ask: it is that of some tensor.
+Value* ExprEmitter::BaseOf(const ir::Buffer& buffer, const std::vector<Expr>& indices) {
+  Value* base = PlaceOf(buffer).base;
+  if (!buffer->table) return base;
+  Value* index = EmitIndex(indices[0]);
+  const int lanes = indices[0].dtype().lanes;
+  Value* last = b_.CreateSub(EmitIndex(buffer->shape[0]), b_.getInt64(1));
+  index = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, index, Splat(last, lanes));
+  index = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, index, Splat(b_.getInt64(0), lanes));
+  Value* entries = b_.CreateGEP(base->getType(), base, index);
+  const llvm::Align align(sizeof(int64_t));
+  if (lanes == 1) {
+    llvm::LoadInst* entry = b_.CreateAlignedLoad(base->getType(), entries, align);
+    entry->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(context_, {}));
+    return entry;
+  }
+  return b_.CreateMaskedGather(llvm::FixedVectorType::get(base->getType(), lanes), entries, align);
 }
 
 Value* ExprEmitter::EmitLoad(const ir::Load& e) {
@@ -670,7 +691,7 @@ Value* ExprEmitter::EmitRawLoad(const ir::Load& e) {
     if (mask == nullptr) return EmitPlainLoad(e.buffer, first, storage, align);
     return EmitMaskedLoad(b_, storage, EmitAddress(e.buffer, first), align, mask);
   }
-  Value* addresses = b_.CreateGEP(StorageType(e.buffer->dtype), PlaceOf(e.buffer).base,
+  Value* addresses = b_.CreateGEP(StorageType(e.buffer->dtype), BaseOf(e.buffer, e.indices),
                                   Offset(e.buffer, e.indices, lanes));
   if (mask == nullptr)
     mask = llvm::Constant::getAllOnesValue(llvm::FixedVectorType::get(b_.getInt1Ty(), lanes));
@@ -709,7 +730,7 @@ void ExprEmitter::EmitStore(const ir::Buffer& buffer, const std::vector<Expr>& i
       b_.CreateAlignedStore(value, address, align);
     }
   } else {
-    Value* addresses = b_.CreateGEP(StorageType(buffer->dtype), PlaceOf(buffer).base,
+    Value* addresses = b_.CreateGEP(StorageType(buffer->dtype), BaseOf(buffer, indices),
                                     Offset(buffer, indices, lanes));
     if (mask == nullptr)
       mask = llvm::Constant::getAllOnesValue(llvm::FixedVectorType::get(b_.getInt1Ty(), lanes));

@@ -75,7 +75,10 @@ class ExprEmitter {
     (void)indices;
     return llvm::Align(static_cast<uint64_t>(buffer->dtype.bytes()));
   }
-  // Element offset from the buffer's base: scalar i64, or a vector of i64 when an index is one.
+  // The address that indices count from: the buffer's first element, or that of the tensor of a
+  // table that the first index chooses (a vector of them where that is one).
+  llvm::Value* BaseOf(const ir::Buffer& buffer, const std::vector<ir::Expr>& indices);
+  // Element offset from there: scalar i64, or a vector of i64 when an index is one.
   llvm::Value* Offset(const ir::Buffer& buffer, const std::vector<ir::Expr>& indices, int lanes);
 
   virtual const char* target() const { return "x86-64"; }

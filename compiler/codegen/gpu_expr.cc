@@ -44,7 +44,12 @@ Value* GpuExprEmitter::EmitAddress(const ir::Buffer& buffer, const std::vector<i
   std::vector<ir::Expr> variable;
   Value* known = b_.getInt64(0);
   const Place& place = PlaceOf(buffer);
+  Value* base = BaseOf(buffer, indices);
   for (size_t d = 0; d < indices.size(); ++d) {
+    if (buffer->table && d == 0) {
+      variable.push_back(indices[d]);
+      continue;
+    }
     ir::LinearForm form = ir::Linearize(indices[d]);
     Value* constant = b_.getInt64(static_cast<uint64_t>(std::exchange(form.constant, 0)));
     known = b_.CreateAdd(known, b_.CreateMul(constant, place.strides[d]));
@@ -55,24 +60,24 @@ Value* GpuExprEmitter::EmitAddress(const ir::Buffer& buffer, const std::vector<i
   const auto* at = llvm::dyn_cast<llvm::ConstantInt>(known);
   const auto* from = llvm::dyn_cast<llvm::ConstantInt>(offset);
   if (buffer->scope == ir::Scope::kRegister && at && from && from->isZero()) {
-    return RegisterAt(b_, element, place.base, at->getSExtValue());
+    return RegisterAt(b_, element, base, at->getSExtValue());
   }
-  return b_.CreateGEP(element, b_.CreateGEP(element, place.base, offset), known);
+  return b_.CreateGEP(element, b_.CreateGEP(element, base, offset), known);
 }
 
 void GpuExprEmitter::OnLoad(llvm::LoadInst& load, const ir::Buffer& buffer) const {
   if (streams_.count(buffer.get()) > 0) MarkEvictFirst(load);
 }
 
-// Tensors and tiles begin at multiples of 16 bytes.
+// Tensors and tiles begin at multiples of 16 bytes, but for those that lie where a table says.
 llvm::Align GpuExprEmitter::AlignOf(const ir::Buffer& buffer,
                                     const std::vector<ir::Expr>& indices) const {
-  uint64_t bytes = 16;
+  auto bytes = static_cast<uint64_t>(buffer->table ? std::min(16, buffer->alignment) : 16);
   const auto among = [&](int64_t multiple) {
     bytes = std::gcd(bytes, static_cast<uint64_t>(multiple * buffer->dtype.bytes()));
   };
   const Place& place = PlaceOf(buffer);
-  for (size_t d = 0; d < indices.size(); ++d) {
+  for (size_t d = buffer->table ? 1 : 0; d < indices.size(); ++d) {
     const auto* stride = llvm::dyn_cast<llvm::ConstantInt>(place.strides[d]);
     const int64_t factor = stride != nullptr ? stride->getSExtValue() : 1;
     const ir::LinearForm form = ir::Linearize(indices[d]);

@@ -56,8 +56,10 @@ void HostEntry::EmitPrologue(llvm::IRBuilder<>& b, ExprEmitter& exprs) {
     if (p.kind != ir::Param::kTensor) continue;
     Value* pointer = entry_->getArg(arg++);
     any_bad = b.CreateOr(any_bad, b.CreateIsNull(pointer));
-    if (alignment_ > 1) {
-      Value* low = b.CreateAnd(b.CreatePtrToInt(pointer, b.getInt64Ty()), alignment_ - 1);
+    const int64_t whole = p.buffer->table ? int64_t{sizeof(int64_t)} : alignment_;
+    if (whole > 1) {
+      Value* low =
+          b.CreateAnd(b.CreatePtrToInt(pointer, b.getInt64Ty()), static_cast<uint64_t>(whole - 1));
       any_bad = b.CreateOr(any_bad, b.CreateIsNotNull(low));
     }
     b.CreateStore(pointer, SlotAddress(b, slots_.SlotOf(p.buffer)));

@@ -145,8 +145,11 @@ class NvptxBuilder {
     const auto pointer = [&](const ir::Buffer& buffer) {
       types[slots_.SlotOf(buffer)] = llvm::PointerType::get(context_, kGlobalSpace);
     };
+    std::set<size_t> tables;
     for (const ir::Param& p : program_.params) {
-      if (p.kind == ir::Param::kTensor) pointer(p.buffer);
+      if (p.kind != ir::Param::kTensor) continue;
+      pointer(p.buffer);
+      if (p.buffer->table) tables.insert(slots_.SlotOf(p.buffer));
     }
     for (const ir::Buffer& w : slots_.workspaces()) pointer(w);
     types.insert(types.end(), kernel.maps.size(), llvm::PointerType::getUnqual(context_));
@@ -155,8 +158,8 @@ class NvptxBuilder {
         llvm::Function::ExternalLinkage, kernel.name, *module_);
     for (unsigned i = 0; i < slots_.size(); ++i) {
       if (types[i] != i64) {
-        function->addParamAttr(
-            i, llvm::Attribute::getWithAlignment(context_, llvm::Align(kPointerAlign)));
+        const llvm::Align align(tables.count(i) > 0 ? sizeof(int64_t) : kPointerAlign);
+        function->addParamAttr(i, llvm::Attribute::getWithAlignment(context_, align));
         function->addParamAttr(i, llvm::Attribute::NoAlias);
       }
     }

@@ -37,6 +37,10 @@ struct BufferNode {
   std::string layout;  // canonical text of an attached layout; empty = row-major
   int alignment = 64;  // bytes, of the first element
   std::shared_ptr<const std::vector<int64_t>> values;  // kConstant: all elements, row-major
+  // A parameter that is a table of addresses: at each index of dimension 0 lie the other dimensions
+  // by themselves, at an address that is a multiple of `alignment` and of nothing more.
+  // Interpreted, they lie one after the other, as shape and strides say.
+  bool table = false;
 };
 Buffer MakeBuffer(std::string name, DType dtype, std::vector<Expr> shape, Scope scope,
                   std::vector<Expr> strides = {}, std::string layout = {});

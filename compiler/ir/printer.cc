@@ -265,6 +265,7 @@ std::string Printer::List(const std::vector<Expr>& v) {
 
 std::string Printer::BufferType(const Buffer& b) {
   std::string text = Cat({ScopeName(b->scope), " ", b->dtype.ToString(), "[", List(b->shape), "]"});
+  if (b->table) text += " table";
   if (!b->strides.empty()) text += Cat({" strides(", List(b->strides), ")"});
   if (!b->layout.empty()) text += Cat({" layout(", Quote(b->layout), ")"});
   if (b->alignment != 64) text += Cat({" align(", b->alignment, ")"});

@@ -98,6 +98,9 @@ absl::Status Verifier::DefineBuffer(const Buffer& b, SourceLoc loc) {
     return Fail(loc, absl::StrCat("buffer '", b->name, "' has ", b->strides.size(), " strides for ",
                                   b->shape.size(), " dimensions"));
   }
+  if (b->table && (b->shape.size() < 2 || b->dtype.is_packed())) {
+    return Fail(loc, absl::StrCat("the table '", b->name, "' holds no tensors of whole bytes"));
+  }
   for (const Expr& e : b->shape) KILN_RETURN_IF_ERROR(CheckIndex(e, "a buffer's extent", loc));
   for (const Expr& e : b->strides) KILN_RETURN_IF_ERROR(CheckIndex(e, "a buffer's stride", loc));
   visible_buffers_.insert(b.get());

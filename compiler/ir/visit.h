@@ -34,7 +34,7 @@ class Mutator {
   Expr RebuildExpr(const Expr& e);
   Stmt RebuildStmt(const Stmt& s);
   Stmt RebuildLeaf(const Stmt& s);  // RebuildStmt of a statement without sub-statements
-  Region MutateRegion(const Region& r);
+  virtual Region MutateRegion(const Region& r);
   std::vector<Expr> MutateAll(const std::vector<Expr>& v);
 };
 

@@ -279,7 +279,7 @@ absl::Status Elaborator::ExecAnnAssign(const ast::AnnAssign& node) {
     const std::vector<ast::Param>& params = kernel_def_->params;
     for (size_t i = 0; i < params.size(); ++i) {
       if (params[i].name != name->id) continue;
-      KILN_ASSIGN_OR_RETURN(const Value annotation, EagerAnnotation(params[i], node.annotation));
+      KILN_ASSIGN_OR_RETURN(const Value annotation, EagerAnnotation(node.annotation));
       return DeclareParam(i, params[i], annotation, node.annotation->loc, frame_->scope);
     }
     if (KindOfAnnotation(node.annotation) == AnnotationKind::kTensor) {

@@ -109,6 +109,13 @@ void AddLayoutAxes(absl::flat_hash_map<std::string, Value>* members);
 // (builtins_view.cc). Null `shape`: the buffer's own; no `dtype`: the buffer's own.
 absl::StatusOr<Value> MakeView(Elaborator& e, const Value& source, const Value* shape,
                                std::optional<DType> dtype, SourceLoc loc);
+// Accepts text in CUDA as far as Kiln has its functions itself, and refuses any other
+// (builtins_extern.cc). `what` brings it: "T.import_source".
+absl::Status CheckImportedSource(Elaborator& e, const Value& text, SourceLoc loc, const char* what);
+// An error where the text shows a number of run time, whose digits decide `what` ("the length")
+// (builtins_method.cc).
+absl::Status CheckKnownText(Elaborator& e, const Value& text, SourceLoc loc,
+                            absl::string_view what);
 // Gives the buffer a layout (a TIRx one, a T.Layout or T.Fragment, or a bare SwizzleLayout) by a
 // note of the launch. Refused when it is of another shape, or on axes that the buffer's memory does
 // not have (builtins_layout.cc).
@@ -127,6 +134,7 @@ BuiltinTable BitBuiltins();       // builtins_bits.cc: integers by their bits, f
 BuiltinTable RoundingBuiltins();  // builtins_rounding.cc: ieee_*
 BuiltinTable RandomBuiltins();    // builtins_random.cc: rng_*
 BuiltinTable DebugBuiltins();     // builtins_debug.cc: print, asserts
+BuiltinTable ExternBuiltins();    // builtins_extern.cc: call_extern, import_source, quantize.*
 BuiltinTable DeviceBuiltins();    // builtins_device.cc: names of CUDA's that need no thread
 BuiltinTable MathBuiltins();      // builtins_math.cc: scalar functions of T
 BuiltinTable AllocBuiltins();     // builtins_alloc.cc: tensors, allocation, sizes

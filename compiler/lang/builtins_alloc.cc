@@ -125,6 +125,16 @@ absl::StatusOr<Value> Empty(Elaborator& e, const BoundArgs& args) {
   return e.NewOutput(std::move(extents), type, args.loc);
 }
 
+// How a macro says which tiles it takes: a word for who reads it, which is not looked at.
+template <bool shared>
+absl::StatusOr<Value> OnChip(Elaborator& e, const BoundArgs& args) {
+  auto* type = e.arena().New<TensorTypeObject>();
+  type->name = shared ? "T.SharedBuffer" : "T.FragmentBuffer";
+  KILN_ASSIGN_OR_RETURN(type->shape, e.ToItems(args[0], args.LocOf(0), "the shape of a tile"));
+  type->dtype = args.Given(1) ? args[1] : Value::OfDType(kFloat32);
+  return Value::Of(Type::kTensorType, type);
+}
+
 template <bool strided>
 absl::StatusOr<Value> Tensor(Elaborator& e, const BoundArgs& args) {
   if constexpr (!strided) {  // T.Tensor(shape, dtype, x.data), T.Tensor(shape, dtype, data=x.data)
@@ -231,7 +241,7 @@ absl::StatusOr<Value> MatchBuffer(Elaborator& e, const BoundArgs& args) {
                      "give as many strides as dimensions");
     }
   }
-  return e.MatchBuffer(args[0], std::move(shape), type, std::move(strides), args.loc);
+  return e.MatchBuffer(args[0], {type, std::move(shape), std::move(strides)}, args.loc);
 }
 
 absl::StatusOr<Value> DTypeOf(Elaborator& e, const BoundArgs& args) {
@@ -251,6 +261,8 @@ constexpr Builtin kRows[] = {
     {"T.Tensor", "shape dtype? scope? data?", Tensor<false>, true},
     {"T.Buffer", "shape dtype? scope? data?", Tensor<false>, true},
     {"T.StridedTensor", "shape strides dtype?", Tensor<true>, true},
+    {"T.SharedBuffer", "shape dtype?", OnChip<true>, true},
+    {"T.FragmentBuffer", "shape dtype?", OnChip<false>, true},
     {"T.const", "names dtype?", Const},
     {"T.dynamic", "names dtype?", Dynamic},
     {"T.symbolic", "names dtype?", Dynamic},

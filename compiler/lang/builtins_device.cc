@@ -184,7 +184,28 @@ absl::StatusOr<Value> LeastBlocks(Elaborator& e, const BoundArgs& args) {
   return e.Error(args.LocOf(0), absl::StrCat(n, " blocks on a multiprocessor"), "use at least 1");
 }
 
-// Attributes of TVM's: Kiln has none.
+// The coordinates of element `index` of a row-major shape; of the first dimension too the rest.
+absl::StatusOr<Value> Coordinates(Elaborator& e, const BoundArgs& args) {
+  KILN_ASSIGN_OR_RETURN(const std::vector<Value> shape,
+                        e.ToItems(args[1], args.LocOf(1), "the shape of T.index_to_coordinates"));
+  if (shape.empty()) {
+    return e.Error(args.LocOf(1), "T.index_to_coordinates of a shape without dimensions",
+                   "give it one extent a dimension");
+  }
+  std::vector<Value> place;
+  Value rest = args[0];
+  for (size_t d = shape.size(); d-- > 0;) {
+    KILN_ASSIGN_OR_RETURN(const Value at,
+                          e.BinaryOp(ast::BinaryOp::kMod, rest, shape[d], args.loc));
+    place.push_back(at);
+    if (d == 0) break;
+    KILN_ASSIGN_OR_RETURN(rest, e.BinaryOp(ast::BinaryOp::kFloorDiv, rest, shape[d], args.loc));
+  }
+  return e.NewList({place.rbegin(), place.rend()});
+}
+
+// Attributes of TVM's: Kiln has none. When a launch may begin before the one in front of it has
+// ended: those of a stream are in order, and the compiler says when (nvptx_module.cc).
 absl::StatusOr<Value> Nothing(Elaborator& e, const BoundArgs& args) { return Value::None(); }
 
 constexpr Builtin kRows[] = {
@@ -200,6 +221,9 @@ constexpr Builtin kRows[] = {
     {"T.annotate_safe_value", "safe_value_map", SafeValue},
     {"T.annotate_min_blocks_per_sm", "n", LeastBlocks},
     {"T.func_attr", "attrs", Nothing},
+    {"T.index_to_coordinates", "index shape", Coordinates},
+    {"T.pdl_trigger", "", Nothing},
+    {"T.pdl_sync", "", Nothing},
 };
 
 }  // namespace

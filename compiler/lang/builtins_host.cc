@@ -1,4 +1,5 @@
 // Functions of the modules around kernels: math, itertools, tilelang.
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -178,6 +179,37 @@ layout::Layout WidestSwizzle(int bits, const std::vector<int64_t>& shape) {
   return *layout::Build(layout::S(shape));
 }
 
+// Where an element of a row lies whose units of 16 bytes are exchanged by the row's number: the
+// panel of swizzle_bytes, the row, and the column within the panel.
+absl::StatusOr<Value> SwizzledPlace(Elaborator& e, const BoundArgs& args) {
+  KILN_ASSIGN_OR_RETURN(const int64_t size, e.ToInt(args[2], args.LocOf(2), "row_size"));
+  KILN_ASSIGN_OR_RETURN(const DType type, e.ToDType(args[3], args.LocOf(3)));
+  int64_t bytes = std::min<int64_t>(128, size * type.bits / 8);
+  if (args.Given(4)) {
+    KILN_ASSIGN_OR_RETURN(bytes, e.ToInt(args[4], args.LocOf(4), "swizzle_bytes"));
+  }
+  if (size * type.bits / 8 % 32 != 0 || (bytes != 32 && bytes != 64 && bytes != 128)) {
+    return e.Error(
+        args.loc,
+        absl::StrCat("get_swizzle_layout of rows of ", size * type.bits / 8, " bytes, by ", bytes),
+        "rows are multiples of 32 bytes, exchanged by 32, 64 or 128");
+  }
+  const auto op = [&](ast::BinaryOp kind, const Value& a, int64_t b) {
+    return e.BinaryOp(kind, a, Value::Int(b), args.loc);
+  };
+  const int64_t unit = 128 / type.bits, units = bytes / 16;
+  KILN_ASSIGN_OR_RETURN(const Value at, op(ast::BinaryOp::kFloorDiv, args[1], unit));
+  KILN_ASSIGN_OR_RETURN(const Value within, op(ast::BinaryOp::kMod, args[1], unit));
+  KILN_ASSIGN_OR_RETURN(const Value panel, op(ast::BinaryOp::kFloorDiv, at, units));
+  KILN_ASSIGN_OR_RETURN(const Value among, op(ast::BinaryOp::kMod, at, units));
+  KILN_ASSIGN_OR_RETURN(Value by, op(ast::BinaryOp::kMod, args[0], 8));
+  KILN_ASSIGN_OR_RETURN(by, op(ast::BinaryOp::kFloorDiv, by, 8 / units));
+  KILN_ASSIGN_OR_RETURN(Value column, e.BinaryOp(ast::BinaryOp::kBitXor, among, by, args.loc));
+  KILN_ASSIGN_OR_RETURN(column, op(ast::BinaryOp::kMul, column, unit));
+  KILN_ASSIGN_OR_RETURN(column, e.BinaryOp(ast::BinaryOp::kAdd, column, within, args.loc));
+  return e.NewTuple({panel, args[0], column});
+}
+
 absl::StatusOr<Value> SwizzledLayout(Elaborator& e, const BoundArgs& args) {
   if (!args[0].Is(Type::kBuffer)) {
     return e.Error(args.LocOf(0),
@@ -203,6 +235,7 @@ absl::StatusOr<Value> Nothing(Elaborator&, const BoundArgs&) { return Value::Non
 constexpr Builtin kTilelang[] = {
     {"tilelang.cdiv", "a b", CeilDivision},
     {"tilelang.next_power_of_2", "x", NextPowerOfTwo},
+    {"tilelang.get_swizzle_layout", "row_idx col_idx row_size dtype swizzle_bytes?", SwizzledPlace},
     {"tilelang.make_swizzled_layout", "buffer k_major? allow_pad?", SwizzledLayout},
     {"tilelang.disable_cache", "", Nothing},
     {"tilelang.enable_cache", "", Nothing},

@@ -220,7 +220,7 @@ absl::StatusOr<Value> Kernel(Elaborator& e, const BoundArgs& args) {
   }
   // args[1], is_cpu: the sweep's target decides what the kernel runs on.
   if (args.Given(2)) {
-    return e.Unimplemented(args.LocOf(2), "T.Kernel with 'prelude'", "leave it out");
+    KILN_RETURN_IF_ERROR(CheckImportedSource(e, args[2], args.LocOf(2), "the prelude of T.Kernel"));
   }
   if (args.Given(3)) KILN_RETURN_IF_ERROR(SetCluster(e, args, launch));
   return Value::Of(Type::kLaunch, launch);

@@ -147,6 +147,9 @@ absl::StatusOr<Value> DictCopy(Elaborator& e, const BoundArgs& args) {
 template <bool at_end>
 absl::StatusOr<Value> StartsOrEnds(Elaborator& e, const BoundArgs& args) {
   KILN_ASSIGN_OR_RETURN(const std::string part, e.ToStr(args[1], args.LocOf(1), "the text"));
+  for (const Value& text : {args[0], args[1]}) {
+    KILN_RETURN_IF_ERROR(CheckKnownText(e, text, args.loc, at_end ? "the end" : "the start"));
+  }
   return Value::Bool(at_end ? absl::EndsWith(args[0].str(), part)
                             : absl::StartsWith(args[0].str(), part));
 }
@@ -176,6 +179,7 @@ absl::StatusOr<Value> Replace(Elaborator& e, const BoundArgs& args) {
 
 absl::StatusOr<Value> Split(Elaborator& e, const BoundArgs& args) {
   std::vector<Value> parts;
+  KILN_RETURN_IF_ERROR(CheckKnownText(e, args[0], args.loc, "the number of parts"));
   KILN_RETURN_IF_ERROR(e.ChargeBytes(args.loc, 96 * static_cast<int64_t>(args[0].str().size())));
   if (args.Given(1)) {
     KILN_ASSIGN_OR_RETURN(const std::string by, e.ToStr(args[1], args.LocOf(1), "the separator"));
@@ -289,11 +293,15 @@ absl::StatusOr<Value> SetDefault(Elaborator& e, const BoundArgs& args) {
 
 absl::StatusOr<Value> FindText(Elaborator& e, const BoundArgs& args) {
   KILN_ASSIGN_OR_RETURN(const std::string part, e.ToStr(args[1], args.LocOf(1), "the text"));
+  for (const Value& text : {args[0], args[1]}) {
+    KILN_RETURN_IF_ERROR(CheckKnownText(e, text, args.loc, "a place"));
+  }
   const size_t at = args[0].str().find(part);
   return Value::Int(at == std::string::npos ? -1 : static_cast<int64_t>(at));
 }
 
-absl::StatusOr<Value> IsDigits(Elaborator&, const BoundArgs& args) {
+absl::StatusOr<Value> IsDigits(Elaborator& e, const BoundArgs& args) {
+  KILN_RETURN_IF_ERROR(CheckKnownText(e, args[0], args.loc, "isdigit"));
   const std::string& text = args[0].str();
   return Value::Bool(!text.empty() && std::all_of(text.begin(), text.end(), absl::ascii_isdigit));
 }
@@ -365,6 +373,17 @@ BuiltinTable TableOf(const Value& self) {
 }
 
 }  // namespace
+
+absl::Status CheckKnownText(Elaborator& e, const Value& text, SourceLoc loc,
+                            absl::string_view what) {
+  const Value shown = ShownIn(text);
+  if (shown.is_none()) return absl::OkStatus();
+  const std::string message =
+      absl::StrCat(what, " of the text ", Repr(text),
+                   " must be known at compile time, but it shows a number of run time");
+  if (shown.expr().info.open_only()) return e.NeedConcrete(loc, shown.expr().expr, message);
+  return e.NeedsValue(loc, message, shown.expr().expr, "ask the number itself");
+}
 
 const Builtin* FindMethod(const Value& self, absl::string_view name) {
   const BuiltinTable table = TableOf(self);

@@ -16,7 +16,10 @@ namespace {
 absl::StatusOr<Value> Len(Elaborator& e, const BoundArgs& args) {
   const Value& v = args[0];
   if (v.is_sequence()) return Value::Int(static_cast<int64_t>(v.seq().items.size()));
-  if (v.Is(Type::kStr)) return Value::Int(static_cast<int64_t>(v.str().size()));
+  if (v.Is(Type::kStr)) {
+    KILN_RETURN_IF_ERROR(CheckKnownText(e, v, args.LocOf(0), "the length"));
+    return Value::Int(static_cast<int64_t>(v.str().size()));
+  }
   if (v.Is(Type::kDict)) return Value::Int(static_cast<int64_t>(v.dict().items.size()));
   if (v.Is(Type::kRange)) return Value::Int(v.range().Count());
   if (v.Is(Type::kArray) && !v.array().shape.empty()) return v.array().shape[0];

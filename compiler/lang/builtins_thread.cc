@@ -217,6 +217,19 @@ absl::StatusOr<Value> SyncWarp(Elaborator& e, const BoundArgs& args) {
   return Value::None();
 }
 
+// T.tvm_storage_sync("shared"): the same, by the memory that it is about.
+absl::StatusOr<Value> SyncStorage(Elaborator& e, const BoundArgs& args) {
+  KILN_ASSIGN_OR_RETURN(const std::string scope,
+                        e.ToStr(args[0], args.LocOf(0), "the scope of T.tvm_storage_sync"));
+  BoundArgs none;
+  none.loc = args.loc;
+  if (scope == "warp") return SyncWarp(e, none);
+  if (scope == "shared" || scope == "shared.dyn") return SyncThreads(e, none);
+  return e.Unimplemented(
+      args.LocOf(0), absl::StrCat("T.tvm_storage_sync(\"", scope, "\")"),
+      scope == "global" ? "where all blocks meet, write T.sync_grid()" : "write T.sync_threads()");
+}
+
 // ---- exchanges ----
 
 // Values of the thread that a builtin works with, as variables of the kernel.
@@ -691,6 +704,7 @@ constexpr Builtin kRows[] = {
     {"T.get_warp_group_idx", "warp_size? warps_per_group?", WarpIndex<4>},
     {"T.shuffle_elect", "thread_extent", Elect},
     {"T.sync_threads", "barrier_id? arrive_count?", SyncThreads},
+    {"T.tvm_storage_sync", "scope *", SyncStorage},
     {"T.sync_warp", "mask?", SyncWarp},
     {"T.shfl_sync", "value srcLane width? mask?", Shuffle<Way::kIndex>},
     {"T.shfl_xor", "value delta width? mask?", Shuffle<Way::kXor>},

@@ -45,6 +45,10 @@ absl::Status CheckBase(Elaborator& e, const ir::BufferNode& base, DType dtype, S
     return e.Error(loc, absl::StrCat("a view of the reducer '", base.name, "'"),
                    "copy it into a fragment once it is finalised, and view that");
   }
+  if (base.table) {
+    return e.Error(loc, absl::StrCat("a view of '", base.name, "', a tensor out of a table"),
+                   "name it by the shape that you want: T.make_tensor(table[i], shape, dtype)");
+  }
   if (!base.strides.empty()) {
     return e.Error(loc, absl::StrCat("a view of '", base.name, "', which is strided"),
                    "view a tensor whose elements lie side by side, or copy it into a tile");

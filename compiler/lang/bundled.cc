@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <memory>
 
+#include "absl/strings/str_cat.h"
 #include "compiler/lang/parser.h"
 
 namespace kiln::lang {
@@ -99,13 +100,129 @@ class PersistentTileScheduler(BaseTileScheduler):
         self.update_current_idx(self._linear_idx[0])
 )python";
 
+// Products by hand: each of the 32 threads of a warp keeps what mma.m16n8 of PTX has it keep of a
+// tile's 16 rows, and of 16 or 8 columns (PTX 9.7.14.5). A thread makes its own sums, of what it
+// hears from the threads that keep the rest of its rows and columns.
+constexpr char kEmitter[] = R"python(
+class TensorCoreIntrinEmitter:
+    M_DIM = 16
+    WARP_SIZE = 32
+
+    def __init__(self, a_dtype="float16", b_dtype="float16", accum_dtype="float16",
+                 a_transposed=False, b_transposed=False, block_row_warps=2, block_col_warps=2,
+                 warp_row_tiles=8, warp_col_tiles=8, chunk=16, reduce_k=1, num_elems_per_byte=1,
+                 is_m_first=False, thread_var=None):
+        self.a_dtype, self.b_dtype = T.dtype(a_dtype), T.dtype(b_dtype)
+        self.accum_dtype = T.dtype(accum_dtype)
+        self.a_transposed, self.b_transposed = a_transposed, b_transposed
+        self.block_row_warps, self.block_col_warps = block_row_warps, block_col_warps
+        self.warp_row_tiles, self.warp_col_tiles = warp_row_tiles, warp_col_tiles
+        self.chunk, self.reduce_k, self.is_m_first = chunk, reduce_k, bool(is_m_first)
+        self.thread_var, self.num_elems_per_byte = thread_var, num_elems_per_byte
+        assert self.a_dtype.bits == self.b_dtype.bits and self.a_dtype.bits in (8, 16, 32), \
+            "the operands of TensorCoreIntrinEmitter have as many bits, 8, 16 or 32"
+        assert num_elems_per_byte == 1, \
+            "TensorCoreIntrinEmitter of packed operands: widen them into a tile, and use T.gemm"
+        assert warp_row_tiles >= 16 and warp_row_tiles % 16 == 0, \
+            "warp_row_tiles is a multiple of 16"
+        assert warp_col_tiles >= 8 and warp_col_tiles % 8 == 0, "warp_col_tiles is a multiple of 8"
+        self.k_dim = self.micro_size_k = min(256 // self.a_dtype.bits, chunk)
+        assert self.k_dim % 8 == 0, "chunk is a multiple of 8"
+        self.n_dim = self.micro_size_y = 16 if warp_col_tiles % 16 == 0 else 8
+        self.micro_size_x = 16
+        self.warp_rows = self.mma_num_inst_m = warp_row_tiles // 16
+        self.warp_cols = self.mma_num_inst_n = warp_col_tiles // self.n_dim
+        self.local_size_a = 16 * self.k_dim // 32
+        self.local_size_b = self.n_dim * self.k_dim // 32
+        self.local_size_out = 16 * self.n_dim // 32
+        self.threads = 32 * block_row_warps * block_col_warps * reduce_k
+        self.run = self.k_dim // 8
+
+    def get_thread_binding(self):
+        return T.get_thread_binding(0) if self.thread_var is None else self.thread_var
+
+    def extract_thread_binding(self, thread_id, is_m_first=None):
+        lane, warp = thread_id % 32, thread_id // 32
+        rows, cols = self.block_row_warps, self.block_col_warps
+        if self.is_m_first if is_m_first is None else is_m_first:
+            return lane, warp % cols, warp // cols % rows
+        return lane, warp // rows % cols, warp % rows
+
+    def ldmatrix_a(self, A_local, A_shared, ki, rk=0):
+        lane, _, warp_m = self.extract_thread_binding(self.get_thread_binding())
+        for i in T.serial(self.warp_rows):
+            for j in T.serial(self.local_size_a):
+                part = j // self.run
+                row = warp_m * self.warp_row_tiles + i * 16 + lane // 4 + 8 * (part % 2)
+                col = rk * self.chunk + ki * self.k_dim + lane % 4 * self.run + j % self.run \
+                    + part // 2 * (self.k_dim // 2)
+                at = (col, row) if self.a_transposed else (row, col)
+                A_local[i * self.local_size_a + j] = A_shared[at]
+
+    def ldmatrix_b(self, B_local, B_shared, ki, rk=0):
+        lane, warp_n, _ = self.extract_thread_binding(self.get_thread_binding())
+        for i in T.serial(self.warp_cols):
+            for j in T.serial(self.local_size_b):
+                part = j // self.run
+                row = warp_n * self.warp_col_tiles + i * self.n_dim + lane // 4 + 8 * (part // 2)
+                col = rk * self.chunk + ki * self.k_dim + lane % 4 * self.run + j % self.run \
+                    + part % 2 * (self.k_dim // 2)
+                at = (row, col) if self.b_transposed else (col, row)
+                B_local[i * self.local_size_b + j] = B_shared[at]
+
+    @T.macro
+    def mma(self, A_local, B_local, C_local, k_inner=0):
+        for i in T.serial(self.warp_rows):
+            for j in T.serial(self.warp_cols):
+                self.mma_atom(A_local, B_local, C_local, i, j, k_inner)
+
+    def mma_atom(self, A_local, B_local, C_local, inst_m_idx, inst_n_idx, k_inner=0):
+        lane = self.get_thread_binding() % 32
+        kind = T.int32 if self.a_dtype in (T.int8, T.uint8) else T.float32
+        total = T.alloc_local((self.local_size_out,), kind)
+        a = T.alloc_local((2,), kind)
+        for c in T.serial(self.local_size_out):
+            total[c] = 0
+        for k in T.serial(self.k_dim):
+            half, rest = k // (self.k_dim // 2), k % (self.k_dim // 2)
+            holder, within = rest // self.run, rest % self.run
+            for row in T.serial(2):
+                own = A_local[inst_m_idx * self.local_size_a + (row + 2 * half) * self.run + within]
+                a[row] = T.shfl_sync(T.cast(own, kind), lane // 4 * 4 + holder)
+            for col in T.serial(self.local_size_out // 2):
+                own = B_local[inst_n_idx * self.local_size_b
+                              + (half + 2 * (col // 2)) * self.run + within]
+                b = T.shfl_sync(T.cast(own, kind), (lane % 4 * 2 + col % 2) * 4 + holder)
+                for row in T.serial(2):
+                    total[col // 2 * 4 + row * 2 + col % 2] += a[row] * b
+        first = (inst_m_idx * self.warp_cols + inst_n_idx) * self.local_size_out
+        for c in T.serial(self.local_size_out):
+            C_local[first + c] += total[c]
+
+    def stmatrix(self, C_local, C_buf, pid_m=None, pid_n=None):
+        assert len(C_buf.shape) in (2, 4), "stmatrix stores to a buffer of 2 or 4 dimensions"
+        lane, warp_n, warp_m = self.extract_thread_binding(self.get_thread_binding())
+        for i in T.serial(self.warp_rows):
+            for j in T.serial(self.warp_cols):
+                for c in T.serial(self.local_size_out):
+                    row = lane // 4 + 8 * (c % 4 // 2)
+                    col = lane % 4 * 2 + c % 2 + 8 * (c // 4)
+                    m, n = warp_m * self.warp_rows + i, warp_n * self.warp_cols + j
+                    if pid_m is not None:
+                        m = m + pid_m * (self.block_row_warps * self.warp_rows)
+                        n = n + pid_n * (self.block_col_warps * self.warp_cols)
+                    place = (m, n, row, col) if len(C_buf.shape) == 4 else \
+                        (m * 16 + row, n * self.n_dim + col)
+                    C_buf[place] = C_local[(i * self.warp_cols + j) * self.local_size_out + c]
+)python";
+
 }  // namespace
 
 const ast::Ast& BundledTree() {
   static const ast::Ast& tree = *[] {
     SourceFile file;
     file.path = "<kernel language>";
-    file.text = kClasses;
+    file.text = absl::StrCat(kClasses, kEmitter);
     auto parsed = ParseSource(file, {}, /*positions=*/false);
     if (!parsed.ok()) std::abort();  // the text above is not Python
     return parsed->release();

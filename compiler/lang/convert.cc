@@ -9,6 +9,7 @@
 #include "compiler/lang/elaborator.h"
 #include "compiler/lang/format_value.h"
 #include "compiler/lang/suggest.h"
+#include "compiler/lang/tables.h"
 #include "compiler/lang/vector.h"
 
 namespace kiln::lang {
@@ -193,6 +194,7 @@ absl::StatusOr<Operand> Elaborator::ToOperand(const Value& v, SourceLoc loc,
                    absl::StrCat("index it, as in ", v.buffer().buffer->name, "[...]"));
     case Type::kAccess: {
       if (!v.access().is_point) break;
+      KILN_RETURN_IF_ERROR(CheckNoAddress(*this, v.access().buffer, loc));
       std::vector<ir::Expr> indices;
       for (const AccessIndex& index : v.access().indices) indices.push_back(index.min);
       ExprInfo info = v.access().info;
@@ -497,9 +499,10 @@ absl::StatusOr<std::vector<Value>> Elaborator::Iterate(const Value& v, SourceLoc
       return Iterate(AsText(*this, v), loc);
     case Type::kStr: {
       std::vector<Value> chars;
+      KILN_RETURN_IF_ERROR(CheckKnownText(*this, v, loc, "the number of characters"));
       KILN_RETURN_IF_ERROR(ChargeBytes(loc, static_cast<int64_t>(v.str().size()) * 96));
       KILN_RETURN_IF_ERROR(Step(loc, static_cast<int64_t>(v.str().size())));
-      for (char c : v.str()) chars.push_back(NewStr(std::string(1, c), ShownIn(v)));
+      for (char c : v.str()) chars.push_back(NewStr(std::string(1, c)));
       return chars;
     }
     case Type::kLoop:

@@ -203,8 +203,7 @@ class Elaborator : private ElaboratorState {
   // Checks before any launch what is true of run-time sizes alone (IsOfSizes).
   absl::Status EmitCheck(SourceLoc loc, const ir::Expr& condition, std::string message);
   absl::StatusOr<Value> NewOutput(std::vector<ir::Expr> shape, DType dtype, SourceLoc loc);
-  absl::StatusOr<Value> MatchBuffer(const Value& handle, std::vector<ir::Expr> shape, DType dtype,
-                                    std::vector<ir::Expr> strides, SourceLoc loc);
+  absl::StatusOr<Value> MatchBuffer(const Value& handle, AddressedTensor type, SourceLoc loc);
   ExprInfo InfoOf(const ir::Expr& e) const;  // flags by walking; for values rebuilt from IR
 
  private:
@@ -324,8 +323,8 @@ class Elaborator : private ElaboratorState {
   absl::Status ExecRaise(const ast::Raise& node);
   absl::StatusOr<Flow> ExecTry(const ast::Try& node);
   absl::Status ExecImport(const ast::Import& node);
-  bool IsPresent(const std::string& path) const;
-  bool IsPresent(const ast::Import& node) const;
+  using Sections = absl::flat_hash_set<const SourceSection*>;
+  bool IsPresent(const ast::Import& node, Sections* seen) const;
   std::string WhyAbsent(const std::string& module) const;
   absl::Status BrokenFile(const std::string& module, SourceLoc loc) const;
   absl::StatusOr<absl::string_view> HintOf(ast::ExprPtr target);
@@ -388,11 +387,12 @@ class Elaborator : private ElaboratorState {
   absl::Status MarkOutputs(const JitOptions& options, SourceLoc loc);
   absl::Status CheckReturn(const Frame& frame);
   absl::StatusOr<ir::Program> Finish(const std::string& name, const JitOptions& options);
-  absl::StatusOr<Value> EagerAnnotation(const ast::Param& param, ast::ExprPtr annotation);
-  absl::StatusOr<std::vector<ir::Expr>> TensorShape(const TensorTypeObject& type,
-                                                    const std::vector<Value>& items,
-                                                    const ast::Param& param, const char* part,
-                                                    SourceLoc loc);
+  absl::StatusOr<Value> EagerAnnotation(ast::ExprPtr annotation);
+  absl::StatusOr<Value> TakeFromTable(const AccessObject& element, size_t slot,
+                                      AddressedTensor type, SourceLoc loc);
+  using Sizes = std::vector<ir::Expr>;
+  absl::StatusOr<Sizes> TensorShape(const TensorTypeObject& type, const std::vector<Value>& items,
+                                    const ast::Param& param, const char* part, SourceLoc loc);
 };
 
 }  // namespace kiln::lang

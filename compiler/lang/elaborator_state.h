@@ -13,6 +13,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/string_view.h"
 #include "compiler/ir/reducers.h"
+#include "compiler/ir/tables.h"
 #include "compiler/ir/views.h"
 #include "compiler/lang/extent.h"
 #include "compiler/lang/interface.h"
@@ -52,6 +53,7 @@ struct ElaboratorState {
   LaunchState launch_;
   std::optional<RandomState> random_;
   std::vector<ir::View> views_;
+  std::vector<ir::TableEntry> entries_;  // of tables of tensors
   std::vector<ir::Reducer> reducers_;
   absl::string_view name_hint_;
   absl::flat_hash_map<std::string, int> buffer_names_;

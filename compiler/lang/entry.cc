@@ -17,6 +17,7 @@
 #include "compiler/lang/parser.h"
 #include "compiler/lang/pass_options.h"
 #include "compiler/lang/suggest.h"
+#include "compiler/lang/tables.h"
 
 namespace kiln::lang {
 namespace {
@@ -350,6 +351,17 @@ absl::Status Elaborator::DeclareParam(size_t slot, const ast::Param& param, cons
                      "give as many strides as dimensions");
       }
     }
+    if (absl::string_view(type.name) != "T.Tensor" && type.strides.empty()) {
+      return Error(loc, absl::StrCat("the parameter '", param.name, "' is a ", type.name),
+                   "a tile belongs to a block: annotate the parameters of a kernel with T.Tensor");
+    }
+    if (IsTable(type)) {
+      KILN_ASSIGN_OR_RETURN(handles_[slot], DeclareTable(*this, param.name, type, shape, loc));
+      if (ParamSignature* seen = Seen(slot)) seen->pointer = true;
+      binding.value = handles_[slot];
+      scope->names.insert_or_assign(param.name, binding);
+      return absl::OkStatus();
+    }
     Value dtype_value = type.dtype;
     const bool placeholder =
         dtype_value.is_none() ||
@@ -402,9 +414,7 @@ absl::Status Elaborator::DeclareParam(size_t slot, const ast::Param& param, cons
   return absl::OkStatus();
 }
 
-absl::StatusOr<Value> Elaborator::EagerAnnotation(const ast::Param& param,
-                                                  ast::ExprPtr annotation) {
-  (void)param;
+absl::StatusOr<Value> Elaborator::EagerAnnotation(ast::ExprPtr annotation) {
   KILN_ASSIGN_OR_RETURN(const Value value, Eval(annotation));
   // `A: T.Tensor` alone is a name, not a shape.
   if (value.Is(Type::kBuiltin)) {
@@ -412,28 +422,6 @@ absl::StatusOr<Value> Elaborator::EagerAnnotation(const ast::Param& param,
                  "write T.Tensor((M, N), dtype)");
   }
   return value;
-}
-
-absl::StatusOr<Value> Elaborator::MatchBuffer(const Value& handle, std::vector<ir::Expr> shape,
-                                              DType dtype, std::vector<ir::Expr> strides,
-                                              SourceLoc loc) {
-  for (size_t slot = 0; slot < handles_.size(); ++slot) {
-    if (!handle.Is(Type::kUnknown) || !handles_[slot].Is(Type::kUnknown)) continue;
-    if (handles_[slot].pointer() != handle.pointer()) continue;
-    if (slots_[slot].has_value()) {
-      return Error(loc, "this handle already has a shape", "match each handle once");
-    }
-    name_hint_ = kernel_def_->params[slot].name;
-    ir::Param param;
-    param.name = kernel_def_->params[slot].name;
-    KILN_ASSIGN_OR_RETURN(param.buffer, NewNamedBuffer(dtype, std::move(shape), ir::Scope::kGlobal,
-                                                       loc, std::move(strides)));
-    const Value buffer = NewBuffer(param.buffer);
-    slots_[slot] = std::move(param);
-    return buffer;
-  }
-  return Error(loc, absl::StrCat("T.match_buffer takes a T.ptr parameter, not ", Describe(handle)),
-               "annotate the parameter with T.ptr or T.handle");
 }
 
 absl::StatusOr<Value> Elaborator::NewOutput(std::vector<ir::Expr> shape, DType dtype,
@@ -541,11 +529,11 @@ absl::StatusOr<ir::Program> Elaborator::Finish(const std::string& name, const Ji
   for (size_t i = 0; i < slots_.size(); ++i) {
     if (slots_[i].has_value()) {
       program.params.push_back(std::move(*slots_[i]));
-    } else if (handles_[i].Is(Type::kUnknown)) {
+    } else if (!handles_[i].is_none()) {
       return Error(
           kernel_def_->params[i].loc,
           absl::StrCat("the handle '", kernel_def_->params[i].name, "' never gets a shape"),
-          "give it one with T.match_buffer");
+          "give it one with T.match_buffer or T.make_tensor");
     }
   }
   for (ir::Param& output : outputs_) program.params.push_back(std::move(output));
@@ -574,6 +562,7 @@ absl::StatusOr<ir::Program> Elaborator::Finish(const std::string& name, const Ji
   for (const auto& [key, value] : config_->values()) {
     if (IsOptionName(key)) program.attrs[key] = ReadPassOption(key, value).text;
   }
+  AlignTables(&program);
   if (tunables_.empty()) {
     KILN_ASSIGN_OR_RETURN(program.body, OrderBarriers(program));
   } else {
@@ -633,7 +622,7 @@ absl::StatusOr<ir::Program> Elaborator::RunPrimFunc(const Value& prim_func, cons
                    "annotate it with T.Tensor(shape, dtype) or a dtype such as T.int32");
     }
     ScopeGuard outer(&frame, function.closure != nullptr ? function.closure : scope);
-    KILN_ASSIGN_OR_RETURN(const Value annotation, EagerAnnotation(param, param.annotation));
+    KILN_ASSIGN_OR_RETURN(const Value annotation, EagerAnnotation(param.annotation));
     KILN_RETURN_IF_ERROR(DeclareParam(i, param, annotation, param.annotation->loc, scope));
   }
   frame.traced = true;
@@ -723,7 +712,7 @@ absl::StatusOr<ir::Program> Elaborator::RunEager(const Kernel& kernel) {
     const ast::Param& param = kernel_def_->params[i];
     const AnnotationKind kind = KindOfAnnotation(param.annotation);
     if (kind != AnnotationKind::kTensor && kind != AnnotationKind::kScalar) continue;
-    KILN_ASSIGN_OR_RETURN(const Value annotation, EagerAnnotation(param, param.annotation));
+    KILN_ASSIGN_OR_RETURN(const Value annotation, EagerAnnotation(param.annotation));
     KILN_RETURN_IF_ERROR(DeclareParam(i, param, annotation, param.annotation->loc, scope));
   }
   frame.traced = true;

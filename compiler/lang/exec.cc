@@ -53,6 +53,9 @@ absl::StatusOr<Flow> Elaborator::Exec(ast::StmtPtr stmt) {
     case ast::StmtKind::kRaise:
       return done(ExecRaise(*stmt->As<ast::Raise>()));
     case ast::StmtKind::kImport:
+      if (Sections seen; frame_->trying > 0 && !IsPresent(*stmt->As<ast::Import>(), &seen)) {
+        return Flow::kAbsent;
+      }
       return done(ExecImport(*stmt->As<ast::Import>()));
     case ast::StmtKind::kFunction: {
       const auto& def = *stmt->As<ast::Function>();

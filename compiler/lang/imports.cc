@@ -54,6 +54,18 @@ constexpr absl::string_view kPythons =
     "uuid venv warnings wave weakref webbrowser winreg winsound wsgiref xdrlib xml xmlrpc "
     "zipapp zipfile zipimport zlib zoneinfo __future__ ";
 
+// Names of Python's math (3.12).
+constexpr absl::string_view kMath =
+    "acos acosh asin asinh atan atan2 atanh cbrt ceil comb copysign cos cosh degrees dist e erf "
+    "erfc exp exp2 expm1 fabs factorial floor fmod frexp fsum gamma gcd hypot inf isclose "
+    "isfinite isinf isnan isqrt lcm ldexp lgamma log log10 log1p log2 modf nan nextafter perm pi "
+    "pow prod radians remainder sin sinh sqrt sumprod tan tanh tau trunc ulp";
+
+bool IsOfMath(absl::string_view name) {
+  const std::vector<absl::string_view> names = absl::StrSplit(kMath, ' ');
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
 bool IsPythons(absl::string_view path) {
   const absl::string_view root = path.substr(0, path.find('.'));
   for (const absl::string_view name : absl::StrSplit(kPythons, ' ', absl::SkipEmpty())) {
@@ -109,6 +121,10 @@ absl::Status Elaborator::ExecImport(const ast::Import& node) {
       auto* unknown = arena_.New<UnknownObject>();
       unknown->path = absl::StrCat(node.module, ".", name.path);
       unknown->reason = "it is not supported";
+      const auto refused = module->refused.find(name.path);
+      if (refused != module->refused.end()) {
+        absl::StrAppend(&unknown->reason, ": ", refused->second);
+      }
       KILN_RETURN_IF_ERROR(
           Bind(name.alias, Value::Of(Type::kUnknown, unknown), node.loc, /*fresh=*/true));
       continue;
@@ -118,27 +134,41 @@ absl::Status Elaborator::ExecImport(const ast::Import& node) {
   return absl::OkStatus();
 }
 
-// Whether Python would find the module: one that kernels know, one of its own, or a file, Python or
-// not.
-bool Elaborator::IsPresent(const std::string& path) const {
-  if (HasKnownRoot(path) || IsPythons(path) || module_.FindLeftOut(path) != nullptr) return true;
-  return std::any_of(
-      module_.sections.begin() + 1, module_.sections.end(), [&](const SourceSection& file) {
-        return file.module == path || absl::StartsWith(file.module, absl::StrCat(path, "."));
-      });
-}
-
-bool Elaborator::IsPresent(const ast::Import& node) const {
+// Whether Python would find all that the statement names: modules that kernels know, its own, and
+// files, Python or not, which find what they import themselves. Files in `seen` are being looked
+// at.
+bool Elaborator::IsPresent(const ast::Import& node, Sections* seen) const {
+  const auto loads = [&](const SourceSection& file) {
+    if (!seen->insert(&file).second) return true;
+    return std::all_of(module_.tree->body.begin() + static_cast<std::ptrdiff_t>(file.first),
+                       module_.tree->body.begin() + static_cast<std::ptrdiff_t>(file.last),
+                       [&](ast::StmtPtr stmt) {
+                         const auto* import = stmt->As<ast::Import>();
+                         return import == nullptr || IsPresent(*import, seen);
+                       });
+  };
+  const auto module_present = [&](const std::string& path) {
+    if (HasKnownRoot(path) || IsPythons(path) || module_.FindLeftOut(path) != nullptr) return true;
+    bool found = false, fails = false;
+    for (auto file = module_.sections.begin() + 1; file != module_.sections.end(); ++file) {
+      found |= file->module == path || absl::StartsWith(file->module, absl::StrCat(path, "."));
+      const bool loaded =  // by the import: the module and the packages that it is in
+          file->module == path || absl::StartsWith(path, absl::StrCat(file->module, "."));
+      fails |= loaded && !loads(*file);
+    }
+    return found && !fails;
+  };
   const SourceSection& here = module_.SectionAt(node.loc);
   const std::string from = AbsoluteName(node.module, here.module, here.package);
   return std::all_of(node.names.begin(), node.names.end(), [&](const ast::ImportedName& name) {
-    if (node.module.empty()) return IsPresent(name.path);
+    if (node.module.empty()) return module_present(name.path);
+    if (from == "math") return name.path == "*" || IsOfMath(name.path);
     if (HasKnownRoot(from) || IsPythons(from)) return true;
     const std::string path = absl::StrCat(from, from.empty() ? "" : ".", name.path);
     const SourceSection* file = module_.FindSection(from);
-    if (name.path == "*" || module_.FindLeftOut(from) != nullptr) return IsPresent(from);
-    if (file == nullptr) return IsPresent(path);
-    return file->globals.contains(name.path) || IsPresent(path);
+    if (name.path == "*" || module_.FindLeftOut(from) != nullptr) return module_present(from);
+    if (file == nullptr) return module_present(path);
+    return (file->globals.contains(name.path) && module_present(from)) || module_present(path);
   });
 }
 
@@ -150,16 +180,13 @@ absl::StatusOr<Flow> Elaborator::ExecTry(const ast::Try& node) {
   }
   const auto handler = std::find_if(node.handlers.begin(), node.handlers.end(),
                                     [](const ast::Handler& h) { return IsImportError(h.type); });
-  bool absent = false;
-  Flow flow = Flow::kNormal;
-  for (ast::StmtPtr stmt : node.body) {
-    const auto* import = stmt->As<ast::Import>();
-    absent = import != nullptr && handler != node.handlers.end() && !IsPresent(*import);
-    if (absent) break;
-    KILN_ASSIGN_OR_RETURN(flow, Exec(stmt));
-    if (flow != Flow::kNormal) break;
-  }
-  if (flow == Flow::kNormal) {
+  const bool catches = handler != node.handlers.end();
+  frame_->trying += catches ? 1 : 0;
+  absl::StatusOr<Flow> tried = ExecBlock(node.body);
+  frame_->trying -= catches ? 1 : 0;
+  KILN_ASSIGN_OR_RETURN(Flow flow, std::move(tried));
+  const bool absent = catches && flow == Flow::kAbsent;
+  if (absent || flow == Flow::kNormal) {
     if (absent && !handler->name.empty()) {
       auto* error = arena_.New<UnknownObject>();
       error->path = handler->name;

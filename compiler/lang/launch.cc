@@ -60,6 +60,9 @@ std::map<std::string, std::string> NotesOf(const std::map<std::string, std::stri
 
 absl::Status Elaborator::EmitLaunch(const LaunchObject& launch, std::vector<ir::Stmt> stmts,
                                     SourceLoc loc) {
+  for (ir::Stmt& s : stmts) {
+    KILN_ASSIGN_OR_RETURN(s, ir::ResolveTables(s, entries_, file()));
+  }
   if (launch_.grid_meetings.empty()) {
     ir::Stmt body = ir::MakeSeq(std::move(stmts), loc);
     std::map<std::string, std::string> notes = launch_.notes;

@@ -88,7 +88,7 @@ absl::StatusOr<Flow> Elaborator::ExecHostFor(const ast::For& node, const Value& 
   bool broke = false;
   auto stop = [&](Flow flow) {
     broke = flow == Flow::kBreak;
-    return broke || flow == Flow::kReturn;
+    return broke || flow == Flow::kReturn || flow == Flow::kAbsent;
   };
   if (iterable.Is(Type::kRange)) {
     const RangeObject range = iterable.range();
@@ -261,7 +261,7 @@ absl::StatusOr<Flow> Elaborator::ExecWhile(const ast::While& node) {
                             DecideNow(test, node.condition->loc, "the condition of a while loop"));
       if (!go) return ExecBlock(node.otherwise);
       KILN_ASSIGN_OR_RETURN(const Flow flow, ExecBlock(node.body));
-      if (flow == Flow::kReturn) return flow;
+      if (flow == Flow::kReturn || flow == Flow::kAbsent) return flow;
       if (flow == Flow::kBreak) return Flow::kNormal;
     }
   }

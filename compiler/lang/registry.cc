@@ -29,16 +29,15 @@ struct Refusal {
 constexpr Refusal kRefused[] = {
     {"ws_op WSSync WSID WSScope WSRole WSPipeline WSSchedule annotate_ws_schedule",
      "use T.Pipelined, or give warpgroups their work with T.ws"},
-    {"tvm_storage_sync pdl_sync pdl_trigger",
-     "leave it out: tile ops are ordered by the program, and the compiler places barriers"},
     {"tma_load", "use T.copy"},
     {"tcgen05_gemm ptx_wgmma_ss tcgen05_gemm_blockscaled gemm_sp mma_gemm_blockscaled "
      "tcgen05_mma_arrive alloc_tmem deallocate_tmem",
      "use T.gemm: the compiler picks the instruction"},
-    {"call_extern call_intrin import_source tvm_access_ptr",
-     "write the computation with T's own functions"},
-    {"SharedBuffer FragmentBuffer sblock sblock_alloc_buffer reads writes",
-     "use T.alloc_shared, T.alloc_fragment or T.alloc_local"},
+    {"call_intrin tvm_access_ptr", "write the computation with T's own functions"},
+    {"sblock sblock_attr",
+     "leave it out: write its statements into T.Parallel or T.serial, whose body needs no block"},
+    {"reads writes", "leave it out: what a statement reads and writes is seen in it"},
+    {"sblock_alloc_buffer", "use T.alloc_shared, T.alloc_fragment or T.alloc_local"},
     {"annotate_restrict_buffers",
      "pass tensors that lie apart: Kiln takes those of one call to share no element"},
 };
@@ -75,7 +74,7 @@ std::vector<BuiltinTable> LanguageTables() {
           BitBuiltins(),    RoundingBuiltins(), RandomBuiltins(),  DebugBuiltins(),
           DeviceBuiltins(), AllocBuiltins(),    ViewBuiltins(),    ReducerBuiltins(),
           LoopBuiltins(),   ClusterBuiltins(),  BarrierBuiltins(), ThreadBuiltins(),
-          LayoutBuiltins(), VectorBuiltins()};
+          LayoutBuiltins(), VectorBuiltins(),   ExternBuiltins()};
 }
 
 void AddLanguage(ModuleMap* modules) {
@@ -90,13 +89,37 @@ void AddLanguage(ModuleMap* modules) {
   }
   t->members["GemmWarpPolicy"] = Value::OfModule(policy);
   t->members["ptr"] = Value::OfDType(kHandle);
-  t->bundled = {"BaseTileScheduler", "PersistentTileScheduler"};
+  t->bundled = {"BaseTileScheduler", "PersistentTileScheduler", "TensorCoreIntrinEmitter"};
   for (const char* marker : {"Ref", "Var", "prim_func", "macro", "meta_class"}) {
     t->members[marker] = Value::TypeName(marker);
   }
   for (const Refusal& refusal : kRefused) {
     for (absl::string_view name : absl::StrSplit(refusal.names, ' ', absl::SkipEmpty())) {
       t->refused[std::string(name)] = refusal.remedy;
+    }
+  }
+}
+
+// Where products by hand come from, and the layouts of their tiles.
+void AddEmitters(ModuleMap* modules, const BuiltinTable& table) {
+  for (const char* path :
+       {"tilelang.cuda.intrinsics", "tilelang.cuda.intrinsics.layout",
+        "tilelang.cuda.intrinsics.layout.mma_layout", "tilelang.cuda.intrinsics.layout.utils",
+        "tilelang.intrinsics.mma_layout", "tilelang.cuda.layout", "tilelang.intrinsics",
+        "tilelang.cuda.intrinsics.macro", "tilelang.cuda.intrinsics.macro.mma_macro_generator",
+        "tilelang.intrinsics.mma_macro_generator", "tilelang.cuda.language.intrinsics"}) {
+    Module* module = Add(modules, path, path);
+    for (const char* name : {"make_mma_swizzle_layout", "make_swizzled_layout"}) {
+      module->members[name] = Imported(table, "tilelang.make_swizzled_layout");
+    }
+    module->members["get_swizzle_layout"] = Imported(table, "tilelang.get_swizzle_layout");
+    module->bundled = {"TensorCoreIntrinEmitter"};
+    for (const char* name :
+         {"TensorCoreIntrinEmitterWithLadderTransform", "INT4TensorCoreIntrinEmitter",
+          "INT4TensorCoreIntrinEmitterWithLadderTransform", "TensorCoreIntrinEmitterSM120",
+          "TensorCoreIntrinEmitterSM75", "WGMMATensorCoreIntrinEmitter",
+          "TCGEN05TensorCoreIntrinEmitter", "SparseTensorCoreIntrinEmitter"}) {
+      module->refused[name] = "use T.gemm, for which the compiler picks the instruction";
     }
   }
 }
@@ -117,13 +140,7 @@ void AddAround(ModuleMap* modules, const BuiltinTable& table) {
   for (const char* path : {"tilelang.tileop", "tilelang.tileop.base"}) {
     Add(modules, path, path)->members["GemmWarpPolicy"] = t.members.at("GemmWarpPolicy");
   }
-  for (const char* path : {"tilelang.cuda.intrinsics", "tilelang.cuda.intrinsics.layout",
-                           "tilelang.intrinsics.mma_layout", "tilelang.cuda.layout"}) {
-    Module* module = Add(modules, path, path);
-    for (const char* name : {"make_mma_swizzle_layout", "make_swizzled_layout"}) {
-      module->members[name] = Imported(table, "tilelang.make_swizzled_layout");
-    }
-  }
+  AddEmitters(modules, table);
   Module* schedule =
       Add(modules, "tilelang.language.tile_schedule", "tilelang.language.tile_schedule");
   schedule->bundled = t.bundled;
@@ -138,8 +155,8 @@ void AddTilelang(ModuleMap* modules) {
   math->members["cdiv"] = Imported(table, "tilelang.cdiv");
   Module* layout = Add(modules, "tilelang.layout", "tilelang.layout");
   layout->members["make_swizzled_layout"] = Imported(table, "tilelang.make_swizzled_layout");
-  Module* intrinsics = Add(modules, "tilelang.intrinsics", "tilelang.intrinsics");
-  intrinsics->members["make_mma_swizzle_layout"] = Imported(table, "tilelang.make_swizzled_layout");
+  Module* quantize = Add(modules, "tilelang.quantize", "tilelang.quantize");
+  AddTable(ExternBuiltins(), "quantize.", quantize);
   Module* keys = Add(modules, "tilelang.PassConfigKey", "tilelang.PassConfigKey");
   static const auto& members = *new std::vector<EnumMember>([] {
     std::vector<EnumMember> list;
@@ -160,7 +177,9 @@ void AddTilelang(ModuleMap* modules) {
   root->members["layout"] = Value::OfModule(layout);
   root->members["carver"] = Value::OfModule((*modules)["tilelang.carver"].get());
   root->members["transform"] = Value::OfModule((*modules)["tilelang.transform"].get());
-  root->members["intrinsics"] = Value::OfModule(intrinsics);
+  root->members["intrinsics"] = Value::OfModule((*modules)["tilelang.intrinsics"].get());
+  root->members["quantize"] = Value::OfModule(quantize);
+  root->members["DataType"] = (*modules)["tilelang.language"]->members.at("dtype");
   root->members["PassConfigKey"] = Value::OfModule(keys);
   root->members["language"] = Value::OfModule((*modules)["tilelang.language"].get());
   for (const char* marker : {"jit", "lazy_jit", "autotune"}) {

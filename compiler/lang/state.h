@@ -12,7 +12,13 @@
 namespace kiln::lang {
 
 // Why a block of statements ended.
-enum class Flow : uint8_t { kNormal, kReturn, kBreak, kContinue };
+enum class Flow : uint8_t {
+  kNormal,
+  kReturn,
+  kBreak,
+  kContinue,
+  kAbsent,  // an import that is not there, on the way to the `try` that catches it
+};
 
 enum class RegionKind : uint8_t { kRoot, kLaunch, kThreads, kBranch, kLoop, kWhile };
 
@@ -33,6 +39,12 @@ struct Condition {
   bool known = false;
   bool value = false;
   Operand expr;  // when not known: a bool expression
+};
+
+// What T.make_tensor says of the elements at an address.
+struct AddressedTensor {
+  DType dtype;
+  std::vector<ir::Expr> shape, strides;  // no strides: row-major
 };
 
 // A box of a buffer as an operand of a tile op.
@@ -58,6 +70,7 @@ struct Frame {
   Value result;
   SourceLoc result_loc;
   bool returned = false;
+  int trying = 0;  // `try` statements around this place that catch an import that is not there
   Frame* parent = nullptr;
 };
 

@@ -5,6 +5,7 @@
 #include "compiler/ir/printer.h"
 #include "compiler/lang/elaborator.h"
 #include "compiler/lang/extent.h"
+#include "compiler/lang/tables.h"
 
 namespace kiln::lang {
 namespace {
@@ -29,6 +30,8 @@ std::vector<ir::Expr> Extents(const ir::Region& region, bool drop_units) {
 
 absl::StatusOr<Tile> Elaborator::ToTile(const Value& v, SourceLoc loc, absl::string_view what) {
   Tile tile;
+  if (v.Is(Type::kBuffer)) KILN_RETURN_IF_ERROR(CheckNoAddress(*this, v.buffer().buffer, loc));
+  if (v.Is(Type::kAccess)) KILN_RETURN_IF_ERROR(CheckNoAddress(*this, v.access().buffer, loc));
   if (v.Is(Type::kBuffer) && v.buffer().buffer->scope != ir::Scope::kBarrier) {
     tile.region = ir::WholeBuffer(v.buffer().buffer);
     return tile;

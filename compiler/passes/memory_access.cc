@@ -24,12 +24,15 @@ int64_t Product(const std::vector<int64_t>& extents) {
 }
 
 int64_t MostElements(const MemoryAccess& access) {
-  return std::max<int64_t>(1, kVectorBytes / access.buffer->dtype.bytes());
+  const int64_t bytes = access.buffer->table
+                            ? std::min<int64_t>(kVectorBytes, access.buffer->alignment)
+                            : kVectorBytes;
+  return std::max<int64_t>(1, bytes / access.buffer->dtype.bytes());
 }
 
 Expr FlatIndex(const ir::Buffer& buffer, const std::vector<Expr>& indices) {
   Expr flat = ir::MakeInt(0), stride = ir::MakeInt(1);
-  for (size_t d = indices.size(); d-- > 0;) {
+  for (size_t d = indices.size(); d-- > (buffer->table ? 1 : 0);) {  // within a table's tensor
     flat = flat + indices[d] * (buffer->strides.empty() ? stride : buffer->strides[d]);
     stride = stride * buffer->shape[d];
   }
@@ -51,6 +54,7 @@ int64_t PackedBy(const Expr& e, const Expr& last) {
 // Of packed elements, which neighbours read together, that is said of last // p.
 int64_t RowMajorWidth(const MemoryAccess& access, const ir::Facts& facts) {
   const Expr& last = access.axes.back();
+  if (access.buffer->table && ir::Uses(access.indices[0], last)) return 1;
   ir::LinearForm form = access.flat;
   int64_t step = form.CoefficientOf(last), together = 1;
   std::vector<std::pair<Expr, int64_t>> rest;

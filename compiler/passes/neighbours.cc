@@ -34,7 +34,8 @@ bool Follows(const std::vector<Expr>& first, const std::vector<Expr>& other, int
 
 bool LiesAt(const ir::Buffer& buffer, const std::vector<Expr>& indices, int64_t elements,
             const ir::Facts& facts) {
-  for (size_t d = 0; d < indices.size(); ++d) {
+  if (buffer->table && elements * buffer->dtype.bytes() > buffer->alignment) return elements == 1;
+  for (size_t d = buffer->table ? 1 : 0; d < indices.size(); ++d) {
     Expr place = indices[d];
     for (size_t i = d + 1; i < indices.size() && buffer->strides.empty(); ++i) {
       place = place * buffer->shape[i];

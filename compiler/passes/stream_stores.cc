@@ -58,7 +58,9 @@ class Marker : public FactsMutator {
 
   bool Streams(const ir::Store& store) const {
     const ir::Buffer& buffer = store.buffer;
-    if (buffer->scope != ir::Scope::kGlobal || read_.count(buffer.get()) > 0) return false;
+    if (buffer->scope != ir::Scope::kGlobal || buffer->table || read_.count(buffer.get()) > 0) {
+      return false;
+    }
     if (store.predicate.defined() && !store.predicate.dtype().is_scalar()) return false;
     if (store.indices.empty()) return false;
     const auto* ramp = store.indices.back().As<ir::Ramp>();

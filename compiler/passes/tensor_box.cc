@@ -53,6 +53,7 @@ std::string WhyNoTensorBox(const ir::Region& box, const Expr& rows, const Expr& 
   const ir::Buffer& tensor = box.buffer;
   const size_t rank = tensor->shape.size();
   if (tensor->scope != ir::Scope::kGlobal) return "it is no tensor";
+  if (tensor->table) return "it lies where a table says";
   if (rank < 2 || rank > kMostRank) return absl::StrCat("a tensor of ", rank, " dimensions");
   const auto row_dimension = static_cast<size_t>(ir::RowDimension(box));
   Expr stride = MakeInt(tensor->dtype.bytes());

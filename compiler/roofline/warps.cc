@@ -170,8 +170,9 @@ class WarpFinder {
     const ir::Buffer &tensor = copy.src.buffer, &tile = copy.dst.buffer;
     const size_t rank = tensor->shape.size();
     if (tile->scope != ir::Scope::kShared || tile->shape.size() != 2 ||
-        tensor->scope != ir::Scope::kGlobal || tensor->dtype != tile->dtype || rank < 2 ||
-        rank > kMostRank || launch_.annotations.count(absl::StrCat("layout:", tile->name)) > 0) {
+        tensor->scope != ir::Scope::kGlobal || tensor->table || tensor->dtype != tile->dtype ||
+        rank < 2 || rank > kMostRank ||
+        launch_.annotations.count(absl::StrCat("layout:", tile->name)) > 0) {
       return false;
     }
     for (size_t d = 0; d < 2; ++d) {

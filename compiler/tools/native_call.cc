@@ -7,6 +7,7 @@
 #include <array>
 #include <bit>
 #include <chrono>
+#include <list>
 #include <memory>
 #include <utility>
 
@@ -76,6 +77,17 @@ int64_t ScalarBits(double value, DType type) {
   return static_cast<int64_t>(value);
 }
 
+// Where the tensors of a table lie that are passed as one, one after the other.
+std::vector<int64_t> AddressesIn(const interp::Tensor& all) {
+  int64_t step = all.strides().empty() ? 1 : all.strides()[0];
+  for (size_t d = 1; all.strides().empty() && d < all.shape().size(); ++d) step *= all.shape()[d];
+  std::vector<int64_t> addresses;
+  for (int64_t i = 0; i < all.shape()[0]; ++i) {
+    addresses.push_back(reinterpret_cast<int64_t>(all.data()) + i * step * all.dtype().bytes());
+  }
+  return addresses;
+}
+
 }  // namespace
 
 absl::StatusOr<double> CallNative(const codegen::CompileOutput& compiled,
@@ -87,8 +99,15 @@ absl::StatusOr<double> CallNative(const codegen::CompileOutput& compiled,
     return absl::InternalError(absl::StrCat("the artifact lacks '", compiled.name, "'"));
   }
   std::vector<int64_t> arguments;
-  for (const interp::Tensor& t : tensors) {
+  std::list<std::vector<int64_t>> tables;
+  size_t next = 0;
+  for (const ir::Param& p : program.params) {
+    if (p.kind != ir::Param::kTensor) continue;
+    const interp::Tensor& t = tensors[next++];
     arguments.push_back(reinterpret_cast<int64_t>(t.data()));
+    if (!p.buffer->table) continue;
+    tables.push_back(AddressesIn(t));
+    arguments.back() = reinterpret_cast<int64_t>(tables.back().data());
   }
   for (const ir::Param& p : program.params) {
     if (p.kind != ir::Param::kScalar) continue;

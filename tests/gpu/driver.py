@@ -91,10 +91,21 @@ def slot(kind, value):
     return int(value)
 
 
-def call(launch, manifest, addresses):
+def table(device, first, param, values):
+    """The address of a table of what lies one after the other from `first` on."""
+    step = bytes_of({**param, "shape": param["shape"][1:]}, values)
+    count = bytes_of(param, values) // step
+    return device.put(struct.pack(f"<{count}Q", *(first + i * step for i in range(count))))
+
+
+def call(device, launch, manifest, addresses):
     params, values = manifest["params"], launch["values"]
-    words = [ctypes.c_void_p(addresses[launch["tensors"][p["name"]]])
-             for p in params if p["kind"] == "tensor"]
+    words = []
+    for param in params:
+        if param["kind"] == "tensor":
+            first = addresses[launch["tensors"][param["name"]]]
+            words.append(ctypes.c_void_p(
+                table(device, first, param, values) if param.get("table") else first))
     words += [ctypes.c_int64(slot(p["dtype"], values[p["name"]])) for p in params
               if p["kind"] != "tensor"]
     words += [ctypes.c_int64(values[name]) for name in manifest["dims"]]
@@ -119,7 +130,7 @@ def main():
             if param["kind"] == "tensor" and name not in addresses:
                 sizes[name] = bytes_of(param, launch["values"])
                 addresses[name] = device.put(b"\xff" * sizes[name])
-        call(launch, manifest, addresses)
+        call(device, launch, manifest, addresses)
         device.wait()
     for name, tensor in plan["tensors"].items():
         pathlib.Path(tensor["to"]).write_bytes(device.get(addresses[name], sizes[name], name))

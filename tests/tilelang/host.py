@@ -253,9 +253,13 @@ class Compiled:
     def interpret(self, tensors, scalars, dims):
         words, files = ["run", *self.what, "--on-threads"], {}
         names = [p["name"] for p in self.params if p["kind"] == "tensor"]
+        params = {p["name"]: p for p in self.params}
         for name, tensor in zip(names, tensors):
             files[name] = pathlib.Path(options.folder, f"{os.getpid()}_{name}")
-            _bytes(tensor).tofile(files[name])
+            if params[name].get("table"):
+                files[name].write_bytes(b"".join(self.tabled(params[name], tensor, dims)))
+            else:
+                _bytes(tensor).tofile(files[name])
             words += ["-i", f"{name}={files[name]}", "-o", f"{name}={files[name]}"]
         for name, value in zip([p["name"] for p in self.params if p["kind"] != "tensor"], scalars):
             words += ["-r", f"{name}={value}"]
@@ -263,12 +267,30 @@ class Compiled:
             words += ["-r", f"{name}={value}"]
         kilnc(*words)
         for name, tensor in zip(names, tensors):
+            if params[name].get("table"):
+                self.put_back(tensor, files[name].read_bytes())
+                continue
             _bytes(tensor)[...] = np.fromfile(files[name], dtype=np.uint8).reshape(_bytes(tensor).shape)
+
+    def tabled(self, param, table, dims):
+        """The bytes of the tensors whose addresses a table holds."""
+        if "strides" in param:
+            raise Unsupported("a table of strided tensors")
+        _, *rest = self.shape(param, dims)
+        size = torch.empty(0, dtype=DType(param["dtype"]).as_torch()).element_size()
+        return [ctypes.string_at(at, size * int(np.prod(rest))) for at in table.tolist()]
+
+    def put_back(self, table, data):
+        step = len(data) // table.numel()
+        for i, at in enumerate(table.tolist()):
+            ctypes.memmove(at, data[i * step:(i + 1) * step], step)
 
     def check(self, param, value, dims):
         if not isinstance(value, torch.Tensor):
             raise TypeError(f"'{param['name']}' of {self.entry} is a tensor, not {value!r}")
         shape, dtype = self.shape(param, dims), DType(param["dtype"]).as_torch()
+        if param.get("table"):
+            shape, dtype = shape[:1], torch.int64
         bytes_of = (torch.int8, torch.uint8)  # nibbles, which PyTorch has no type for
         same = value.dtype == dtype or (value.dtype in bytes_of and dtype in bytes_of)
         if list(value.shape) != shape or not same:
@@ -735,6 +757,8 @@ def install(compiler, folder, arch=None, on_device=False):
     torch.testing.assert_close = counted(torch.testing.assert_close)
     torch.allclose = counted(torch.allclose)
     torch.manual_seed(0)
+    if not hasattr(torch, "uint16"):
+        torch.uint16 = torch.int16  # which programs only view the bits of
     if on_device:
         Finder.roots.remove("triton")
         return contextlib.nullcontext()

@@ -158,14 +158,8 @@ ON_DEVICE = {
 }
 
 REFUSED = {  # by the compiler, in these words
-    "bitnet-1.58b/kernel_benchmark/tilelang_bitnet_158_int8xint2_decode.py": "'T.import_source' is not supported",
-    "bitnet-1.58b/kernel_benchmark/tilelang_bitnet_158_int8xint2_prefill.py": "it is an import that kernels do not know",
+    "bitnet-1.58b/kernel_benchmark/tilelang_bitnet_158_int8xint2_prefill.py": "INT4TensorCoreIntrinEmitter",
     "deepseek_mhc/example_mhc_pre.py": "'T.tfloat32' is not supported",
-    "dequantize_gemm/example_dequant_gemm_bf16_fp4_hopper.py": "'T.import_source' is not supported",
-    "dequantize_gemm/example_dequant_gemm_bf16_mxfp4_hopper.py": "'T.import_source' is not supported",
-    "dequantize_gemm/example_dequant_gemv_fp16xint4.py": "'tilelang.DataType' cannot be called here",
-    "gemm/example_gemm_intrinsics.py": "it is an import that kernels do not know",
-    "grouped_gemm/example_grouped_gemm_fwd_ptr.py": "a buffer of handle",
 }
 
 ARGUMENTS = {

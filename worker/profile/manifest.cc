@@ -60,6 +60,7 @@ absl::StatusOr<ManifestParameter> ParseParameter(const Json& json) {
   }
   parameter.output = json.value("output", false);
   parameter.accumulates = json.value("accumulates", false);
+  parameter.table = json.value("table", false);
   return parameter;
 }
 
@@ -102,6 +103,7 @@ class Binder {
     tensor.type = parameter.type;
     tensor.output = parameter.output || parameter.accumulates;
     tensor.accumulates = parameter.accumulates;
+    tensor.table = parameter.table;
     tensor.elements = 1;
     for (const ManifestExtent& extent : parameter.shape) {
       KILN_ASSIGN_OR_RETURN(int64_t value, Value(extent));

@@ -28,6 +28,7 @@ struct ManifestParameter {
   std::vector<ManifestExtent> strides;  // elements; empty = row-major and dense
   bool output = false;
   bool accumulates = false;  // the kernel adds to what is there
+  bool table = false;        // passed as addresses of what lies at each index of dimension 0
 };
 
 struct Manifest {
@@ -53,6 +54,7 @@ struct TensorShape {
   int64_t elements = 0;  // product of the shape
   int64_t span = 0;      // elements from the first to behind the last in memory
   bool dense = true;     // row-major without holes
+  bool table = false;    // the kernel is given a table of addresses, one an index of dimension 0
 
   int64_t bytes() const { return span * type.bytes(); }
   // Memory offset, in elements, of the logical flat index (row-major over `shape`).

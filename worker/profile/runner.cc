@@ -55,7 +55,7 @@ std::string BenchKey(const v1::SweepInputs& inputs, const BoundManifest& manifes
   for (const TensorShape& tensor : manifest.tensors) {
     hasher.UpdateField(tensor.name);
     hasher.UpdateField(tensor.type.ToString());
-    hasher.UpdateField(absl::StrCat(tensor.output, tensor.accumulates));
+    hasher.UpdateField(absl::StrCat(tensor.output, tensor.accumulates, tensor.table));
     for (int64_t extent : tensor.shape) hasher.UpdateField(absl::StrCat(extent));
     for (int64_t stride : tensor.strides) hasher.UpdateField(absl::StrCat(stride));
   }

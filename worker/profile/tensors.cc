@@ -129,7 +129,10 @@ TensorSet::TensorSet(Device* device, const BoundManifest& manifest, std::vector<
 
 TensorSet::~TensorSet() {
   for (const std::vector<Placed>& copy : copies_) {
-    for (const Placed& placed : copy) device_->Free(placed.base, placed.allocated);
+    for (const Placed& placed : copy) {
+      device_->Free(placed.base, placed.allocated);
+      if (placed.table != nullptr) device_->Free(placed.table, placed.table_bytes);
+    }
   }
 }
 
@@ -157,15 +160,27 @@ absl::Status TensorSet::Place(int copies) {
       KILN_ASSIGN_OR_RETURN(void* address, device_->Allocate(bytes));
       uint8_t* base = static_cast<uint8_t*>(address);
       placed.push_back({base, bytes, base + kRedZoneBytes, 0});
+      if (tensor.table) KILN_RETURN_IF_ERROR(PlaceTable(tensor, &placed.back()));
     }
   }
   return absl::OkStatus();
 }
 
+absl::Status TensorSet::PlaceTable(const TensorShape& tensor, Placed* placed) {
+  const int64_t step = tensor.strides[0] * tensor.type.bytes();
+  std::vector<uint8_t*> addresses;
+  for (int64_t i = 0; i < tensor.shape[0]; ++i) addresses.push_back(placed->tensor + i * step);
+  placed->table_bytes = RoundUp(static_cast<int64_t>(addresses.size() * sizeof(uint8_t*)), 64);
+  placed->table_bytes = std::max<int64_t>(placed->table_bytes, 64);
+  KILN_ASSIGN_OR_RETURN(placed->table, device_->Allocate(placed->table_bytes));
+  return device_->Write(placed->table, addresses.data(),
+                        static_cast<int64_t>(addresses.size() * sizeof(uint8_t*)));
+}
+
 LaunchArguments TensorSet::Arguments(int copy, const std::vector<int64_t>& values) const {
   LaunchArguments arguments;
   for (const Placed& placed : copies_[static_cast<size_t>(copy)]) {
-    arguments.pointers.push_back(placed.tensor);
+    arguments.pointers.push_back(placed.table != nullptr ? placed.table : placed.tensor);
   }
   arguments.values = values;
   return arguments;

@@ -78,10 +78,13 @@ class TensorSet {
     int64_t allocated = 0;
     uint8_t* tensor = nullptr;  // base + zone
     uint64_t digest = 0;        // of the tensor's bytes as filled; inputs only
+    void* table = nullptr;      // of addresses in it; null: the tensor is passed itself
+    int64_t table_bytes = 0;
   };
 
   TensorSet(Device* device, const BoundManifest& manifest, std::vector<uint64_t> seeds);
   absl::Status Place(int copies);
+  absl::Status PlaceTable(const TensorShape& tensor, Placed* placed);
   absl::Status FillZones(const Placed& placed, int64_t bytes);
   // Copies of one seed.
   absl::Status FillSeededTensor(const std::vector<int>& copies, int tensor);

@@ -95,6 +95,13 @@ TEST(Equality, WhatCannotWaitIsRefusedByName) {
       {"r = str((M, 1)).upper()[1:2] in '1, 2'", "must be known at compile time"},
       {"r = '_'.join(['a', repr(M)]).replace('a', 'b').split('_')[1] == '3'", "must be known"},
       {"r = 'x' * 2 + f'{M + 1:d}' < 'xx3'", ""},
+      {"r = f'{M}'.startswith('1')", "the start of the text 'M' must be known"},
+      {"r = '123'.endswith(str(M))", "the end of the text 'M' must be known"},
+      {"r = len(f'{M}_{N}') == 3", "the length of the text 'M_N' must be known"},
+      {"r = f'{M}'.find('2') >= 0", "a place of the text 'M' must be known"},
+      {"r = f'{M}'.isdigit()", "isdigit of the text 'M' must be known"},
+      {"r = len(f'{M}'.split('2')) == 1", "the number of parts of the text 'M' must be known"},
+      {"r = len(list(f'{M}')) == 1", "the number of characters of the text 'M' must be known"},
       {"r = M is 128", "'is' compares a number with a run-time value"},
       {"r = M in 'abc'", "looked for in a string"},
   };

@@ -220,6 +220,51 @@ TEST_F(SourceBundle, ATryAroundAnImportIsDecided) {
               HasSubstr("there is no gone.py"));
   EXPECT_THAT(value("try:\n    from broken import A\nexcept ImportError:\n    A = 9\n"),
               HasSubstr("broken.py:1:6: error"));
+  EXPECT_THAT(value("try:\n    from math import pi\n    A = 5\nexcept ImportError:\n    A = 9\n"),
+              HasSubstr("x[0] = 5"));
+  EXPECT_THAT(value("try:\n    from math import tri\n    A = 5\nexcept ImportError:\n    A = 9\n"),
+              HasSubstr("x[0] = 9"));
+}
+
+// An import deeper in the body ends it too; the handler of the innermost try that catches it runs.
+TEST_F(SourceBundle, ATryAroundImportsInBranchesAndLoops) {
+  const auto value = [&](const std::string& attempt) {
+    return Elaborated(Text(attempt, "x[0] = A"));
+  };
+  const std::string handled = "    A = 1\nexcept ImportError:\n    A = 9\n";
+  EXPECT_THAT(value("try:\n    if True:\n        import gone\n" + handled), HasSubstr("x[0] = 9"));
+  EXPECT_THAT(value("try:\n    if False:\n        import gone\n" + handled), HasSubstr("x[0] = 1"));
+  EXPECT_THAT(
+      value("L = []\ntry:\n    for i in range(5):\n        L.append(i)\n        if i == 2:\n"
+            "            import gone\n    A = 1\nexcept ImportError:\n    A = len(L)\n"),
+      HasSubstr("x[0] = 3"));
+  EXPECT_THAT(value("try:\n    while True:\n        from gone import b\n" + handled),
+              HasSubstr("x[0] = 9"));
+  EXPECT_THAT(value("try:\n    try:\n        import gone\n    finally:\n        B = 7\n    B = 0\n"
+                    "except ImportError:\n    A = B\n"),
+              HasSubstr("x[0] = 7"));
+  EXPECT_THAT(
+      value("try:\n    try:\n        import gone\n    except ImportError:\n        import gone2\n" +
+            handled),
+      HasSubstr("x[0] = 9"));
+}
+
+// A file is there when what it needs is: one that imports what is not does not load.
+TEST_F(SourceBundle, ATryAroundAFileThatDoesNotLoad) {
+  Write("fast.py", "import os\nimport gone\nA = 4\n");
+  Write("careful.py", "try:\n    import gone\nexcept ImportError:\n    gone = None\nA = 5\n");
+  Write("through.py", "from fast import A\n");
+  Write("one.py", "import two\nA = 6\n");
+  Write("two.py", "import one\nA = 7\n");
+  const auto value = [&](const std::string& import) {
+    return Elaborated(
+        Text("try:\n    " + import + "\nexcept ImportError:\n    A = 9\n", "x[0] = A"));
+  };
+  EXPECT_THAT(value("from fast import A"), HasSubstr("x[0] = 9"));
+  EXPECT_THAT(value("import fast\n    A = fast.A"), HasSubstr("x[0] = 9"));
+  EXPECT_THAT(value("from through import A"), HasSubstr("x[0] = 9"));
+  EXPECT_THAT(value("from careful import A"), HasSubstr("x[0] = 5"));
+  EXPECT_THAT(value("from one import A"), HasSubstr("x[0] = 6"));
 }
 
 TEST_F(SourceBundle, AnEntryOfAnotherFile) {

@@ -94,6 +94,31 @@ TEST_F(TensorSetTest, EveryDamagedByteIsFoundAndRestored) {
   }
 }
 
+// A table is passed in the place of its tensors, which lie one after the other.
+TEST_F(TensorSetTest, TablesHoldTheAddressesOfTheirTensors) {
+  manifest_ = *BindManifest(*ParseManifest(R"({"name": "k", "params": [
+           {"name": "p", "kind": "tensor", "dtype": "float32", "shape": ["n", 4, 5], "table": true,
+            "output": false, "accumulates": false},
+           {"name": "c", "kind": "tensor", "dtype": "float32", "shape": [4], "output": true,
+            "accumulates": false}], "dims": ["n"]})"),
+                            {{"n", "3"}});
+  EXPECT_TRUE(manifest_.tensors[0].table);
+  EXPECT_FALSE(manifest_.tensors[1].table);
+  auto tensors = *TensorSet::Create(&device_, manifest_, 2, {1, 2});
+  for (int copy = 0; copy < 2; ++copy) {
+    auto* const* table = static_cast<float* const*>(tensors->Arguments(copy, {}).pointers[0]);
+    for (int64_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(table[i], table[0] + 20 * i);
+      EXPECT_EQ(table[i][7], SeededValue(tensors->seed_of(copy), 0, kFloat32, 20 * i + 7));
+    }
+    EXPECT_TRUE(tensors->VerifyUntouched(copy).ok());
+    table[2][19] += 1;
+    EXPECT_TRUE(absl::IsDataLoss(tensors->VerifyUntouched(copy)));
+  }
+  tensors.reset();
+  EXPECT_EQ(device_.allocated_bytes(), 0);
+}
+
 TEST_F(TensorSetTest, NoRoomIsAnErrorAndLeavesNothingBehind) {
   device_.set_memory_bytes(5 << 20);
   manifest_ = *BindManifest(*ParseManifest(AffineManifest(600, 700, "float32")), {});
