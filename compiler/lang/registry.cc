@@ -33,7 +33,7 @@ constexpr Refusal kRefused[] = {
     {"alloc_cluster_barrier tvm_storage_sync pdl_sync pdl_trigger",
      "leave it out: tile ops are ordered by the program, and the compiler places barriers"},
     {"tma_load", "use T.copy"},
-    {"tcgen05_gemm ptx_wgmma_ss tcgen05_gemm_blockscaled gemm_sp mma_gemm_blockscaled "
+    {"tcgen05_gemm ptx_wgmma_ss tcgen05_gemm_blockscaled tcgen05_gemm_sp mma_gemm_blockscaled "
      "tcgen05_mma_arrive alloc_tmem deallocate_tmem",
      "use T.gemm: the compiler picks the instruction"},
     {"call_extern call_intrin import_source tvm_access_ptr",
@@ -72,11 +72,11 @@ Module* Add(ModuleMap* modules, const std::string& path, const std::string& show
 
 // The tables of T's own functions.
 std::vector<BuiltinTable> LanguageTables() {
-  return {TileBuiltins(),   ScanBuiltins(),     AtomicBuiltins(), MathBuiltins(),
-          BitBuiltins(),    RoundingBuiltins(), RandomBuiltins(), DebugBuiltins(),
-          DeviceBuiltins(), AllocBuiltins(),    ViewBuiltins(),   ReducerBuiltins(),
-          LoopBuiltins(),   BarrierBuiltins(),  ThreadBuiltins(), LayoutBuiltins(),
-          VectorBuiltins()};
+  return {TileBuiltins(),    SparseBuiltins(), ScanBuiltins(),     AtomicBuiltins(),
+          MathBuiltins(),    BitBuiltins(),    RoundingBuiltins(), RandomBuiltins(),
+          DebugBuiltins(),   DeviceBuiltins(), AllocBuiltins(),    ViewBuiltins(),
+          ReducerBuiltins(), LoopBuiltins(),   BarrierBuiltins(),  ThreadBuiltins(),
+          LayoutBuiltins(),  VectorBuiltins()};
 }
 
 void AddLanguage(ModuleMap* modules) {
@@ -125,6 +125,8 @@ void AddAround(ModuleMap* modules, const BuiltinTable& table) {
       module->members[name] = Imported(table, "tilelang.make_swizzled_layout");
     }
   }
+  AddTable(SparseBuiltins(), "sparse_layout.",
+           Add(modules, "tilelang.cuda.intrinsics.sparse_layout", "sparse_layout"));
   Module* schedule =
       Add(modules, "tilelang.language.tile_schedule", "tilelang.language.tile_schedule");
   schedule->bundled = t.bundled;

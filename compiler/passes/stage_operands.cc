@@ -94,7 +94,7 @@ Turned TurnOperands(const ir::Program& program, const ir::Gemm& gemm, layout::Th
   const std::optional<target::GemmQuery> query = QueryOf(program, gemm, threads);
   const auto turns = [](const Region& r) { return r.buffer->scope == Scope::kShared; };
   const bool a = gemm.trans_a && turns(gemm.a), b = !gemm.trans_b && turns(gemm.b);
-  if (ir::PassOption(program, "kiln.turn", 0) == 0) return turned;
+  if (gemm.sparse() || ir::PassOption(program, "kiln.turn", 0) == 0) return turned;
   if (!query || !query->tf32 || query->a != kFloat32 || query->b != kFloat32 || (!a && !b)) {
     return turned;
   }
@@ -110,6 +110,7 @@ Turned TurnOperands(const ir::Program& program, const ir::Gemm& gemm, layout::Th
 
 Stmt Staged(const ir::Program& program, const ir::Gemm& gemm, layout::ThreadRange threads,
             const target::Arch& gpu, int64_t* room) {
+  if (gemm.sparse()) return {};  // its operands are where mma.sp takes them
   Turned turned = TurnOperands(program, gemm, threads, gpu);
   if (turned.gemm.defined() && turned.bytes <= *room) {
     *room -= turned.bytes;
