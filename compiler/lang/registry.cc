@@ -33,9 +33,10 @@ constexpr Refusal kRefused[] = {
     {"alloc_cluster_barrier tvm_storage_sync pdl_sync pdl_trigger",
      "leave it out: tile ops are ordered by the program, and the compiler places barriers"},
     {"tma_load", "use T.copy"},
-    {"tcgen05_gemm ptx_wgmma_ss tcgen05_gemm_blockscaled tcgen05_gemm_sp mma_gemm_blockscaled "
+    {"tcgen05_gemm ptx_wgmma_ss tcgen05_gemm_blockscaled mma_gemm_blockscaled "
      "tcgen05_mma_arrive alloc_tmem deallocate_tmem",
      "use T.gemm: the compiler picks the instruction"},
+    {"tcgen05_gemm_sp", "use T.gemm_sp: the compiler picks the instruction"},
     {"call_extern call_intrin import_source tvm_access_ptr",
      "write the computation with T's own functions"},
     {"SharedBuffer FragmentBuffer sblock sblock_alloc_buffer reads writes",
@@ -141,6 +142,8 @@ void AddTilelang(ModuleMap* modules) {
   math->members["cdiv"] = Imported(table, "tilelang.cdiv");
   Module* layout = Add(modules, "tilelang.layout", "tilelang.layout");
   layout->members["make_swizzled_layout"] = Imported(table, "tilelang.make_swizzled_layout");
+  layout->refused["make_cutlass_metadata_layout"] =
+      "leave it out: T.gemm_sp takes metadata row by row, as TileLang's compressor makes it";
   Module* intrinsics = Add(modules, "tilelang.intrinsics", "tilelang.intrinsics");
   intrinsics->members["make_mma_swizzle_layout"] = Imported(table, "tilelang.make_swizzled_layout");
   Module* keys = Add(modules, "tilelang.PassConfigKey", "tilelang.PassConfigKey");

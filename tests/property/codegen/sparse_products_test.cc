@@ -299,6 +299,8 @@ TEST(SparseProducts, ElsewhereOfTheWholeMatrix) {
   expanded({.block_m = 128, .block_n = 64, .threads = 128}, "sm_100a",
            "tcgen05 multiplies the whole matrix");
   expanded({.type = "float32", .trans_b = true}, "sm_80", "products of float32 are exact");
+  expanded({.type = "float32", .options = "pass_configs={\"kiln.tf32\": 1}"}, "sm_80",
+           "mma.sp on float32 needs both operands K-major");
   expanded({.type = "int8", .accum = "int32"}, "sm_80",
            "mma.sp on int8 needs both operands K-major");
   expanded({.block_k = 32, .type = "int8", .accum = "int32", .trans_b = true}, "sm_90a",
