@@ -250,6 +250,7 @@ TEST(Constructs, SparseProducts) {
     EXPECT_THAT(program, HasSubstr("alloc a_dense: shared float16[16, 64]"));
     EXPECT_THAT(program, HasSubstr("for parallel i, g, p in (16, 16, 4) {expands=\"e\"}:"));
     EXPECT_THAT(program, HasSubstr("a_dense[i, g * 4 + p] = select(int32(e[g // 4, i]) >>"));
+    EXPECT_THAT(program, HasSubstr("g % 4 * 4 + 2 & 3 == p, a[i, g * 2 + 1], float16(0.0)))"));
     EXPECT_THAT(program, HasSubstr("gemm a_dense @ b.T -> c policy=full_row clear=True"));
   }
   const std::string text =
