@@ -80,11 +80,12 @@ class MmaEmitter {
   // the q / 2'th half of the 64 bits of row r + q % 2 * 8. Other lanes' is not looked at.
   Value* Metadata(const GpuTile& e, int64_t bits, bool turned, int64_t m, int64_t k) {
     Value* odd = b_.CreateAnd(inner_, Int(1));
-    if (a_.element == 1) {
+    const int64_t bytes = shape_.type.bytes();
+    if (bytes == 1) {
       Value* r = Sum({row_, Int(m), outer_, Times(odd, 8)});
       return Field(e, bits, turned, r, k / kRowBits, b_.CreateLShr(inner_, Int(1)), kRowBits);
     }
-    const int64_t word = k * a_.element / (kRowBits * 2), half = kRowBits / 2;
+    const int64_t word = k * bytes / (kRowBits * 2), half = kRowBits / 2;
     Value* r = Sum({row_, Int(m), outer_});
     Value* low = Field(e, bits, turned, r, 2 * word, odd, half);
     Value* high = Field(e, bits, turned, b_.CreateAdd(r, Int(8)), 2 * word, odd, half);
@@ -186,7 +187,7 @@ class MmaEmitter {
 
   // As passes/gemm_layouts deals them out: in the order of the instruction, or of pairs.
   std::vector<Value*> LeftFromRegisters(int64_t m, int64_t k) {
-    const int64_t steps = shape_.k / shape_.step;
+    const int64_t steps = shape_.k / shape_.step / (shape_.sparse ? 2 : 1);
     const int64_t first = (m / 16 * steps + k / shape_.step) * 4;
     std::vector<Value*> registers;
     for (int64_t i = 0; i < 4; ++i) {

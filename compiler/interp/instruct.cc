@@ -239,10 +239,10 @@ struct ProductShape {
   int64_t LeftThread(int64_t group, int64_t r, int64_t at, int64_t packed) const {
     return Thread(group, r, pairs ? at % 8 / 2 : at % (4 * packed) / packed);
   }
-  int64_t LeftSlot(int64_t r, int64_t at, int64_t packed) const {
+  int64_t LeftSlot(int64_t r, int64_t at, int64_t packed, bool sparse) const {
     if (pairs) return r / atom * (k / 2) + at / 8 * 4 + r % 16 / 8 * 2 + at % 2;
-    const int64_t depth = 8 * packed;
-    return (r / atom * (k / depth) + at / depth) * 4 * packed +
+    const int64_t depth = 8 * packed, all = sparse ? k / 2 : k;
+    return (r / atom * (all / depth) + at / depth) * 4 * packed +
            at % depth / (4 * packed) * 2 * packed + r % 16 / 8 * packed + at % packed;
   }
 };
@@ -368,7 +368,7 @@ class ProductOf : public Action {
     if (left_.registers) {
       const int64_t r = row % shape_.own_m();
       place = shape_.LeftThread(group, r, k, left_.packed) * a.stride[0] +
-              shape_.LeftSlot(r, k, left_.packed);
+              shape_.LeftSlot(r, k, left_.packed, metadata_.has_value());
     } else {
       place = shape_.trans_a ? left_.tile.At(first, k, row) : left_.tile.At(first, row, k);
     }

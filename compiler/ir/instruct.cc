@@ -137,7 +137,7 @@ Operands OperandsOf(Instruction op) {
     case Instruction::kStoreWait:
       return {{shared}, 1};
     case Instruction::kSparseMma:
-      return {{{Scope::kRegister}, shared, shared, shared}, 1};
+      return {{{Scope::kRegister}, {Scope::kShared, Scope::kRegister}, shared, shared}, 1};
     case Instruction::kMma:
     case Instruction::kWgmma:
       return {{{Scope::kRegister}, {Scope::kShared, Scope::kRegister}, shared}, 1};

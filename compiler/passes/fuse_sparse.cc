@@ -121,11 +121,13 @@ class FuseLaunch {
                      layout::ThreadRange threads) const {
     if (ir::PassOption(program_, "kiln.sparse", 1) == 0) return "\"kiln.sparse\" is 0";
     for (const ir::Region* r : {&sparse.a, &sparse.e, &sparse.b}) {
-      if (r->buffer->scope != Scope::kShared) {
-        return absl::StrCat(r->buffer->name, " does not lie in shared memory");
+      const ir::Buffer& tile = r->buffer;
+      const bool staged = tile->scope == Scope::kFragment && CoversWhole(*r) && r != &sparse.e;
+      if (tile->scope != Scope::kShared && !staged) {
+        return absl::StrCat(tile->name, " does not lie in shared memory");
       }
-      if (launch_.annotations.count(absl::StrCat("layout:", r->buffer->name)) > 0) {
-        return absl::StrCat("the kernel says how ", r->buffer->name, " lies");
+      if (launch_.annotations.count(absl::StrCat("layout:", tile->name)) > 0) {
+        return absl::StrCat("the kernel says how ", tile->name, " lies");
       }
     }
     if (sparse.c.buffer->scope != Scope::kFragment) {
@@ -133,13 +135,16 @@ class FuseLaunch {
     }
     if (!HasOneReader(launch_.body, whole.a.buffer)) return "others read the tile";
     std::optional<target::GemmQuery> query = QueryOf(program_, whole, threads);
-    const std::optional<target::GemmQuery> form = QueryOf(program_, sparse, threads);
+    std::optional<target::GemmQuery> form = QueryOf(program_, sparse, threads);
     if (!query || !form) return "its shape is not known";
+    query->b_space = target::OperandSpace::kShared;
     query->c_space = target::OperandSpace::kTensor;
     const bool held = gpu_.tmem_sm != 0 && ir::PassOption(program_, "kiln.tcgen05", 1) != 0;
     if (held && !target::ChooseGemm(gpu_, *query).unit.empty()) {
       return "tcgen05 multiplies the whole matrix";
     }
+    // Operands in registers go to shared memory where they have to (stage-operands).
+    form->a_space = form->b_space = target::OperandSpace::kShared;
     const target::GemmChoice choice = target::ChooseGemm(gpu_, *form);
     return choice.unit.empty() ? choice.why_not : "";
   }

@@ -3,9 +3,9 @@
 // the loop and its tile go. Elsewhere the loop stays, and the product is one of the whole matrix:
 // the launch notes why, by the tile's name.
 //
-// Needs: A, its metadata and B in shared memory, without layouts of the kernel's own, C in a
-// fragment, and a row of the table for the product (target::ChooseGemm). Where tcgen05 can multiply
-// the whole matrix, it does. "kiln.sparse": 0 keeps all loops.
+// Needs: metadata in shared memory, A and B there or in fragments as wholes, none with a layout of
+// the kernel's own, C in a fragment, and a row of the table for the product (target::ChooseGemm).
+// Where tcgen05 can multiply the whole matrix, it does. "kiln.sparse": 0 keeps all loops.
 #ifndef KILN_COMPILER_PASSES_FUSE_SPARSE_H_
 #define KILN_COMPILER_PASSES_FUSE_SPARSE_H_
 

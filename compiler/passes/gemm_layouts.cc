@@ -153,7 +153,8 @@ absl::StatusOr<ProductPlan> PlanProduct(const target::Arch& arch, const target::
     KILN_ASSIGN_OR_RETURN(plan.a, AccumulatorLayout(query.m, query.k, grid, plan.unit));
     return plan;
   }
-  KILN_ASSIGN_OR_RETURN(plan.a, LeftOperandLayout(query.m, query.k, grid, plan.unit, query.a.bits));
+  const int64_t depth = query.sparse ? query.k / 2 : query.k;
+  KILN_ASSIGN_OR_RETURN(plan.a, LeftOperandLayout(query.m, depth, grid, plan.unit, query.a.bits));
   return plan;
 }
 

@@ -128,7 +128,7 @@ class ProductBetweenThreads {
       for (ir::Range& range : region.ranges) range.min = uniform_(range.min);
       return region;
     };
-    const ir::SparseMatrix x{settled(gemm_.a), settled(gemm_.e), gemm_.trans_a, gemm_.trans_e};
+    const ir::SparseMatrix x{settled(left_), settled(gemm_.e), gemm_.trans_a, gemm_.trans_e};
     const Expr group = MakeInt(ir::SparseFormOf(gemm_.a.buffer->dtype).group);
     return ir::MakeCast(Sums(), ir::DenseElement(x, row, FloorDiv(k, group), FloorMod(k, group)));
   }

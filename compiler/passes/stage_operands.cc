@@ -30,7 +30,8 @@ Stmt Staged(const ir::Reduce& reduce) {
 
 bool FromRegisters(const ir::Program& program, const ir::Gemm& gemm, layout::ThreadRange threads,
                    const target::Arch& gpu) {
-  const std::optional<target::GemmQuery> query = QueryOf(program, gemm, threads);
+  std::optional<target::GemmQuery> query = QueryOf(program, gemm, threads);
+  if (query && gemm.sparse()) query->b_space = target::OperandSpace::kShared;  // where it will be
   return query && target::LeftFromRegisters(*query, target::ChooseGemm(gpu, *query));
 }
 
@@ -110,7 +111,6 @@ Turned TurnOperands(const ir::Program& program, const ir::Gemm& gemm, layout::Th
 
 Stmt Staged(const ir::Program& program, const ir::Gemm& gemm, layout::ThreadRange threads,
             const target::Arch& gpu, int64_t* room) {
-  if (gemm.sparse()) return {};  // its operands are where mma.sp takes them
   Turned turned = TurnOperands(program, gemm, threads, gpu);
   if (turned.gemm.defined() && turned.bytes <= *room) {
     *room -= turned.bytes;
@@ -128,8 +128,9 @@ Stmt Staged(const ir::Program& program, const ir::Gemm& gemm, layout::ThreadRang
   const Region b = b_there ? gemm.b : stage.Through(gemm.b, Scope::kShared, true, false);
   const bool reads_c = !ir::IsConst(gemm.clear_accum, 1);
   const Region c = c_there ? gemm.c : stage.Through(gemm.c, Scope::kFragment, reads_c, true);
-  return std::move(stage).Around(ir::MakeStmt<ir::Gemm>(
-      gemm.loc, a, b, c, gemm.trans_a, gemm.trans_b, gemm.policy, gemm.clear_accum));
+  return std::move(stage).Around(ir::MakeStmt<ir::Gemm>(gemm.loc, a, b, c, gemm.trans_a,
+                                                        gemm.trans_b, gemm.policy, gemm.clear_accum,
+                                                        gemm.e, gemm.trans_e));
 }
 
 // The tile operations of `s`, which `threads` of a block do; so many bytes of shared memory are

@@ -136,8 +136,10 @@ std::string WhyNot(const Arch& arch, const GemmRule& r, const GemmQuery& q) {
     if (std::string why = WhyNotPart(r.unit, x); !why.empty()) return why;
   }
   if (std::string why = WhyNotInTensorMemory(r, q); !why.empty()) return why;
-  if (IsSparse(r) && q.a_space != OperandSpace::kShared) {
-    return absl::StrCat(r.unit, " reads A from shared memory here");
+  const bool held = q.a_space != OperandSpace::kShared;
+  if (IsSparse(r) && held && (q.trans_a || q.a.bits == 32)) {
+    return absl::StrCat(r.unit, " takes no ", q.trans_a ? "turned A" : q.a.ToString(),
+                        " from registers here");
   }
   if (r.b_shared && q.b_space != OperandSpace::kShared) {
     return absl::StrCat(r.unit, " reads B from shared memory");
@@ -310,7 +312,7 @@ int64_t TakenColumns(int64_t columns) {
 }
 
 bool LeftFromRegisters(const GemmQuery& query, const GemmChoice& choice) {
-  const bool takes = choice.unit == "mma" || (choice.unit == "wgmma" && query.a.bits <= 16);
+  const bool takes = ReadsMatrices(choice.unit) || (choice.unit == "wgmma" && query.a.bits <= 16);
   return takes && !query.trans_a && choice.grid.columns == 1;
 }
 

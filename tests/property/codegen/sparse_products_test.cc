@@ -35,7 +35,7 @@ struct Case {
   bool trans_a = false, trans_e = false, trans_b = false;
   std::string options = "";  // of jit
   std::string head = "";     // statements before the loop
-  std::string a = "a", e = "e";
+  std::string a = "a", e = "e", b = "b";
   std::string step = "";  // statements before each product
 
   bool tf32() const { return absl::StrContains(options, "tf32"); }
@@ -85,8 +85,8 @@ std::string Text(const Case& c) {
       &text, "            T.copy(A", At(c.trans_a, row, absl::StrCat("k * ", c.block_k / 2)),
       ", a)\n            T.copy(E", At(c.trans_e, row, absl::StrCat("k * ", c.block_k / c.per())),
       ", e)\n            T.copy(B", At(c.trans_b, absl::StrCat("k * ", c.block_k), column),
-      ", b)\n", c.step, "            T.gemm_sp(", c.a, ", ", c.e, ", b, c, ", flag(c.trans_a), ", ",
-      flag(c.trans_e), ", ", flag(c.trans_b), ")\n");
+      ", b)\n", c.step, "            T.gemm_sp(", c.a, ", ", c.e, ", ", c.b, ", c, ",
+      flag(c.trans_a), ", ", flag(c.trans_e), ", ", flag(c.trans_b), ")\n");
   return absl::StrCat(text, "        T.copy(c, C[", row, ", ", column, "])\n  return main\n");
 }
 
@@ -276,6 +276,48 @@ TEST(SparseProducts, OfPartsOfTiles) {
   for (const char* gpu : {"sm_80", "sm_90a"}) ExpectOn(gpu, c);
 }
 
+// A by way of a fragment.
+Case FromRegisters(Case c) {
+  c.a = "f";
+  absl::StrAppend(&c.head, "        f = T.alloc_fragment(",
+                  Shape(c.trans_a, c.block_m, c.block_k / 2), ", \"", c.type, "\")\n");
+  absl::StrAppend(&c.step, "            T.copy(a, f)\n");
+  return c;
+}
+
+TEST(SparseProducts, OfLeftOperandsInRegisters) {
+  for (const char* gpu : {"sm_80", "sm_90a"}) {
+    for (const char* metadata : {"int8", "int16", "int32"}) {
+      ExpectOn(gpu, FromRegisters({.metadata = metadata}));
+      ExpectOn(gpu, FromRegisters({.block_k = 128,
+                                   .type = "int8",
+                                   .metadata = metadata,
+                                   .accum = "int32",
+                                   .trans_b = true}));
+    }
+    ExpectOn(gpu, FromRegisters({.m = 128, .block_m = 64, .threads = 32, .type = "bfloat16"}));
+  }
+  ExpectOn("sm_89", FromRegisters({.type = "float8_e4m3fn", .trans_b = true}));
+}
+
+// What an instruction does not take from registers goes through shared memory: A that several
+// columns of warps read, turned or of float32, and B.
+TEST(SparseProducts, OfOperandsThatAreStaged) {
+  Case b = {};
+  b.head = "        g = T.alloc_fragment((64, 32), \"float16\")\n";
+  b.b = "g";
+  b.step = "            T.copy(b, g)\n";
+  for (const char* gpu : {"sm_80", "sm_90a"}) {
+    ExpectOn(gpu, FromRegisters({.threads = 128}));
+    ExpectOn(gpu, FromRegisters({.trans_a = true, .trans_e = true}));
+    ExpectOn(gpu, FromRegisters({.type = "float32",
+                                 .trans_b = true,
+                                 .options = "pass_configs={\"kiln.tf32\": 1}"}));
+    ExpectOn(gpu, b);
+    ExpectOn(gpu, FromRegisters(b));
+  }
+}
+
 std::string Story(const Case& c, const char* gpu) {
   const target::Arch arch = *target::NamedArch(gpu);
   passes::PassContext context;
@@ -305,10 +347,6 @@ TEST(SparseProducts, ElsewhereOfTheWholeMatrix) {
            "mma.sp on int8 needs both operands K-major");
   expanded({.block_k = 32, .type = "int8", .accum = "int32", .trans_b = true}, "sm_90a",
            "K tile = 32 is not a multiple of 64");
-  expanded({.head = "        f = T.alloc_fragment((32, 32), \"float16\")\n",
-            .a = "f",
-            .step = "            T.copy(a, f)\n"},
-           "sm_80", "f does not lie in shared memory");
   expanded(
       {.head = "        T.annotate_layout({a: T.Layout((32, 32), lambda i, j: i * 40 + j)})\n"},
       "sm_80", "the kernel says how a lies");
@@ -320,6 +358,7 @@ TEST(SparseProducts, OnVectorUnits) {
                 "        T.annotate_layout({c: T.Fragment((32, 32), forward_fn=lambda i, j: "
                 "(i % 2 * 32 + j, i // 2))})\n"};
   for (const char* gpu : {"sm_80", "sm_90a"}) ExpectOn(gpu, c, /*sparse=*/false);
+  ExpectOn("sm_80", FromRegisters(c), /*sparse=*/false);
   c.trans_a = c.trans_e = true;
   ExpectOn("sm_80", c, /*sparse=*/false);
 }
