@@ -147,6 +147,7 @@ void GpuInstructEmitter::Emit(const ir::Instruct& x) {
         Asm(absl::StrCat("cp.async.bulk.wait_group.read ", *ir::ConstInt(x.args[0]), ";"));
       });
     case Instruction::kMma:
+    case Instruction::kSparseMma:
       return EmitMma(x);
     case Instruction::kWgmma:
       return EmitWgmma(x);

@@ -21,10 +21,11 @@ const char* PtxType(DType type);
 struct MmaShape {
   DType type;  // of the operands
   int64_t own_m = 0, own_n = 0, k = 0;
-  int64_t step = 0;  // elements of k in one instruction
+  int64_t step = 0;  // elements of k in one instruction; of a sparse A half of B's
   int64_t rows = 0;  // of the grid of warps
   bool trans_a = false, trans_b = false;
   bool pairs = false;  // the order along k (ir/instruct.h)
+  bool sparse = false;
 };
 
 // A kernel's tensor maps and where each of its parameters is.
@@ -71,7 +72,7 @@ class GpuInstructEmitter {
   void EmitAsyncCopy(const ir::Instruct& x);    // gpu_copy.cc
   void EmitTensorStore(const ir::Instruct& x);  // gpu_copy.cc
   void EmitGlobalAdd(const ir::Instruct& x);    // gpu_copy.cc
-  void EmitMma(const ir::Instruct& x);          // gpu_mma.cc
+  void EmitMma(const ir::Instruct& x);          // gpu_mma.cc, sparse ones too
   void EmitTcgen05(const ir::Instruct& x);      // gpu_tcgen05.cc, with what serves it
   void EmitTcgen05Mma(const ir::Instruct& x);
   void EmitTcgen05Loads();

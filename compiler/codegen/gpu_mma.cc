@@ -1,4 +1,5 @@
-// mma.sync and ldmatrix (PTX 9.7.14.5): a warp's own products, 16 x 8 by 32 bytes along k.
+// mma.sync and ldmatrix (PTX 9.7.14.5): a warp's own products, 16 x 8 by 32 bytes along k; mma.sp
+// (PTX 9.7.14.6), which takes 64 of B's.
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/gpu_expr.h"
 #include "compiler/codegen/gpu_instruct.h"
@@ -13,6 +14,7 @@ using llvm::Value;
 
 constexpr int64_t kWarp = 32;
 constexpr unsigned kSharedSpace = 3;  // of NVPTX
+constexpr int64_t kRowBits = 32;  // of metadata, in one row of an instruction: of 16 bits and up
 
 // One product of a block's warps: addresses that depend on the lane alone are computed once.
 class MmaEmitter {
@@ -72,7 +74,53 @@ class MmaEmitter {
     return Load(b_tile_, r, Sum({column_, Int(n), Times(next, 8)}), true);
   }
 
+  // The metadata of rows m.. to m + 15 and the step of B's k that begins at `k`, as the lanes that
+  // selector 0 names hold it (figures of 9.7.14.6.2.1): of 16 bits and more, lane 4 r + q has the
+  // q'th half of row r's 32 bits and above it that of row r + 8, for q of 0 and 1; of 8 bits it has
+  // the q / 2'th half of the 64 bits of row r + q % 2 * 8. Other lanes' is not looked at.
+  Value* Metadata(const GpuTile& e, int64_t bits, bool turned, int64_t m, int64_t k) {
+    Value* odd = b_.CreateAnd(inner_, Int(1));
+    const int64_t bytes = shape_.type.bytes();
+    if (bytes == 1) {
+      Value* r = Sum({row_, Int(m), outer_, Times(odd, 8)});
+      return Field(e, bits, turned, r, k / kRowBits, b_.CreateLShr(inner_, Int(1)), kRowBits);
+    }
+    const int64_t word = k * bytes / (kRowBits * 2), half = kRowBits / 2;
+    Value* r = Sum({row_, Int(m), outer_});
+    Value* low = Field(e, bits, turned, r, 2 * word, odd, half);
+    Value* high = Field(e, bits, turned, b_.CreateAdd(r, Int(8)), 2 * word, odd, half);
+    return b_.CreateOr(low, b_.CreateShl(high, Int(half)));
+  }
+
  private:
+  // Field `first` + `more` of row `r`'s metadata in fields of `width` bits, where `first` fields
+  // are whole words of 32 bits and elements have `bits`: i32.
+  Value* Field(const GpuTile& e, int64_t bits, bool turned, Value* r, int64_t first, Value* more,
+               int64_t width) {
+    if (bits > width) {
+      Value* word = MetadataAt(e, bits, turned, r, Int(first * width / bits));
+      Value* field = b_.CreateLShr(word, Times(more, width));
+      return b_.CreateAnd(field, Int((int64_t{1} << width) - 1));
+    }
+    const int64_t elements = width / bits;
+    Value* field = Int(0);
+    for (int64_t i = 0; i < elements; ++i) {
+      Value* column = Sum({Int(first * elements + i), Times(more, elements)});
+      Value* part = MetadataAt(e, bits, turned, r, column);
+      field = b_.CreateOr(field, b_.CreateShl(part, Int(i * bits)));
+    }
+    return field;
+  }
+
+  Value* MetadataAt(const GpuTile& e, int64_t bits, bool turned, Value* r, Value* c) {
+    Value* address = turned ? e.Address(b_, c, r) : e.Address(b_, r, c);
+    llvm::Type* type = b_.getIntNTy(static_cast<unsigned>(bits));
+    auto* pointer = llvm::PointerType::get(b_.getContext(), kSharedSpace);
+    Value* word = b_.CreateAlignedLoad(type, b_.CreateIntToPtr(address, pointer),
+                                       llvm::Align(static_cast<uint64_t>(bits / 8)));
+    return b_.CreateZExt(word, b_.getInt32Ty());
+  }
+
   Value* Int(int64_t v) const { return b_.getInt32(static_cast<uint32_t>(v)); }
   Value* Times(Value* v, int64_t n) { return b_.CreateMul(v, Int(n)); }
   Value* Sum(std::initializer_list<Value*> terms) {
@@ -139,7 +187,7 @@ class MmaEmitter {
 
   // As passes/gemm_layouts deals them out: in the order of the instruction, or of pairs.
   std::vector<Value*> LeftFromRegisters(int64_t m, int64_t k) {
-    const int64_t steps = shape_.k / shape_.step;
+    const int64_t steps = shape_.k / shape_.step / (shape_.sparse ? 2 : 1);
     const int64_t first = (m / 16 * steps + k / shape_.step) * 4;
     std::vector<Value*> registers;
     for (int64_t i = 0; i < 4; ++i) {
@@ -159,6 +207,26 @@ class MmaEmitter {
   Value *outer_, *inner_;            // lane / 4, lane % 4
 };
 
+// The instruction: its text and how it takes its registers, which are A's four, two for each of B's
+// 32 bytes along k, of a sparse A its metadata, and the four sums.
+llvm::InlineAsm* MultiplyOf(llvm::FunctionType* form, const MmaShape& shape, DType b, bool is_int) {
+  const char* sum = is_int ? "s32" : "f32";
+  const std::string types =
+      absl::StrCat(".row.col.", sum, ".", PtxType(shape.type), ".", PtxType(b), ".", sum,
+                   " {$0, $1, $2, $3}, {$4, $5, $6, $7}, ");
+  const std::string out = is_int ? "=r,=r,=r,=r," : "=f,=f,=f,=f,";
+  if (shape.sparse) {
+    const std::string text =
+        absl::StrCat("mma.sp::ordered_metadata.sync.aligned.m16n8k", 2 * shape.step, types,
+                     "{$8, $9, $10, $11}, {$0, $1, $2, $3}, $12, 0x0;");
+    return llvm::InlineAsm::get(form, text, out + "r,r,r,r,r,r,r,r,r,0,1,2,3", false);
+  }
+  return llvm::InlineAsm::get(
+      form,
+      absl::StrCat("mma.sync.aligned.m16n8k", shape.step, types, "{$8, $9}, {$0, $1, $2, $3};"),
+      out + "r,r,r,r,r,r,0,1,2,3", false);
+}
+
 }  // namespace
 
 void GpuInstructEmitter::EmitMma(const ir::Instruct& x) {
@@ -167,6 +235,7 @@ void GpuInstructEmitter::EmitMma(const ir::Instruct& x) {
   const DType type = left.buffer->dtype;
   MmaShape shape;
   shape.type = type;
+  shape.sparse = x.op == ir::Instruction::kSparseMma;
   shape.trans_a = NoteOf(x, "trans_a") != 0;
   shape.trans_b = NoteOf(x, "trans_b") != 0;
   shape.pairs = NoteOf(x, "pairs") != 0;
@@ -180,24 +249,17 @@ void GpuInstructEmitter::EmitMma(const ir::Instruct& x) {
   MmaEmitter operands(b_, shape, from_registers ? GpuTile() : TileOf(x, 1), TileOf(x, 2),
                       from_registers ? exprs_.PlaceOf(left.buffer).base : nullptr, from);
 
-  const bool is_int = c->dtype.is_int();
+  const int64_t halves = shape.sparse ? 2 : 1;  // of B's k, for one step of A's
   llvm::Type* sum_type = exprs_.StorageType(c->dtype);
   llvm::Type* word = b_.getInt32Ty();
   const std::vector<llvm::Type*> sums(4, sum_type);
   const bool packed = from_registers && type != kFloat32;
   std::vector<llvm::Type*> types(4, packed ? PackedType(b_.getContext(), type) : word);
-  types.insert(types.end(), 2, word);
-
+  types.insert(types.end(), static_cast<size_t>(shape.sparse ? 5 : 2), word);
   types.insert(types.end(), sums.begin(), sums.end());
   auto* form = llvm::FunctionType::get(llvm::StructType::get(b_.getContext(), sums), types, false);
-  const char* sum_name = is_int ? "s32" : "f32";
-  const char* d = is_int ? "=r,=r,=r,=r,r,r,r,r,r,r,0,1,2,3" : "=f,=f,=f,=f,r,r,r,r,r,r,0,1,2,3";
-  auto* multiply = llvm::InlineAsm::get(
-      form,
-      absl::StrCat("mma.sync.aligned.m16n8k", shape.step, ".row.col.", sum_name, ".", PtxType(type),
-                   ".", PtxType(x.regions[2].buffer->dtype), ".", sum_name,
-                   " {$0, $1, $2, $3}, {$4, $5, $6, $7}, {$8, $9}, {$0, $1, $2, $3};"),
-      d, false);
+  auto* multiply = MultiplyOf(form, shape, x.regions[2].buffer->dtype, c->dtype.is_int());
+  const GpuTile metadata = shape.sparse ? TileOf(x, 3) : GpuTile();
   Value* clear = exprs_.Emit(x.args[0]);
   Value* registers = exprs_.PlaceOf(c).base;
   const auto place = [&](int64_t m, int64_t n, int64_t i) {
@@ -205,16 +267,26 @@ void GpuInstructEmitter::EmitMma(const ir::Instruct& x) {
     return RegisterAt(b_, sum_type, registers, slot);
   };
   Value* zero = llvm::Constant::getNullValue(sum_type);
-  for (int64_t k = 0; k < shape.k; k += shape.step) {
-    std::vector<std::vector<Value*>> rights;
-    for (int64_t n = 0; n < shape.own_n; n += 16) rights.push_back(operands.Right(n, k));
+  for (int64_t k = 0; k < shape.k; k += halves * shape.step) {
+    std::vector<std::vector<Value*>> rights;  // by half, then by 16 columns
+    for (int64_t half = 0; half < halves; ++half) {
+      for (int64_t n = 0; n < shape.own_n; n += 16) {
+        rights.push_back(operands.Right(n, k + half * shape.step));
+      }
+    }
+    const size_t wide = rights.size() / static_cast<size_t>(halves);
     for (int64_t m = 0; m < shape.own_m; m += 16) {
-      const std::vector<Value*> a = operands.Left(m, k);
+      std::vector<Value*> a = operands.Left(m, k / halves);
+      Value* where = shape.sparse ? operands.Metadata(metadata, x.regions[3].buffer->dtype.bits,
+                                                      NoteOf(x, "trans_e") != 0, m, k)
+                                  : nullptr;
       for (int64_t n = 0; n < shape.own_n; n += 8) {
-        const std::vector<Value*>& pair = rights[static_cast<size_t>(n / 16)];
-        const size_t half = n % 16 == 0 ? 0 : 2;
+        const size_t first = n % 16 == 0 ? 0 : 2;
         std::vector<Value*> args = a;
-        args.insert(args.end(), {pair[half], pair[half + 1]});
+        for (size_t at = static_cast<size_t>(n / 16); at < rights.size(); at += wide) {
+          args.insert(args.end(), {rights[at][first], rights[at][first + 1]});
+        }
+        if (shape.sparse) args.push_back(where);
         for (int64_t i = 0; i < 4; ++i) {
           Value* before = b_.CreateLoad(sum_type, place(m, n, i));
           args.push_back(k == 0 ? b_.CreateSelect(clear, zero, before) : before);

@@ -1,12 +1,16 @@
 // Gemm: operands are gathered into contiguous matrices, multiplied in float64 (or int64 when all
-// three are integers), and stored with one rounding an element.
+// three are integers), and stored with one rounding an element. A sparse form becomes the matrix
+// that it stands for first.
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/interp/compiler.h"
 #include "compiler/interp/gemm_kernel.h"
+#include "compiler/interp/metadata.h"
 #include "compiler/ir/shape.h"
+#include "compiler/ir/sparse.h"
 
 namespace kiln::interp {
 namespace {
@@ -16,31 +20,43 @@ struct Operand {
   int row, column;  // dimensions of the region
 };
 
+// The metadata of a sparse left operand of `element`s.
+struct Metadata {
+  Operand e;
+  bool trans;
+  DType element;
+};
+
 template <typename T>
 class GemmOf : public Action {
  public:
-  GemmOf(SourceLoc loc, Operand a, Operand b, Operand c, bool trans_a, bool trans_b, NodePtr clear)
+  GemmOf(SourceLoc loc, Operand a, Operand b, Operand c, bool trans_a, bool trans_b, NodePtr clear,
+         std::optional<Metadata> metadata)
       : Action(loc),
         a_(std::move(a)),
         b_(std::move(b)),
         c_(std::move(c)),
         trans_a_(trans_a),
         trans_b_(trans_b),
-        clear_(std::move(clear)) {}
+        clear_(std::move(clear)),
+        metadata_(std::move(metadata)) {}
 
   Flow Run(Machine& m) const override {
     const Place a = Locate(m, a_.box), b = Locate(m, b_.box), c = Locate(m, c_.box);
     const bool clear = clear_->Int(m) != 0;
     if (m.failed()) return Flow::kStop;
     const int64_t rows = c.extent[c_.row], columns = c.extent[c_.column];
-    const int64_t depth = a.extent[trans_a_ ? a_.row : a_.column];
+    const int64_t depth = a.extent[trans_a_ ? a_.row : a_.column] * (metadata_ ? 2 : 1);
     if (!Check(m, a, b, rows, columns, depth)) return Flow::kStop;
     if (!Inside(m, a) || !Inside(m, b) || !Inside(m, c)) return Flow::kStop;
     if (!m.Step(rows * columns / 64 * depth + 1, loc)) return Flow::kStop;
     T* am = m.Scratch<T>(0, rows * depth);
     T* bm = m.Scratch<T>(1, depth * columns);
     T* cm = m.Scratch<T>(2, rows * columns);
-    if (!Gather(m, a, a_, trans_a_, rows, depth, am)) return Flow::kStop;
+    if (!(metadata_ ? GatherSparse(m, a, rows, depth, am)
+                    : Gather(m, a, a_, trans_a_, rows, depth, am))) {
+      return Flow::kStop;
+    }
     if (!Gather(m, b, b_, trans_b_, depth, columns, bm)) return Flow::kStop;
     if (clear) {
       std::fill_n(cm, rows * columns, T{0});
@@ -103,6 +119,43 @@ class GemmOf : public Action {
     return true;
   }
 
+  // The matrix that a sparse form stands for.
+  bool GatherSparse(Machine& m, const Place& a, int64_t rows, int64_t depth, T* out) const {
+    const Place e = Locate(m, metadata_->e.box);
+    const DType element = metadata_->element;
+    const ir::SparseForm form = ir::SparseFormOf(element);
+    const int64_t kept = depth / 2, bits = e.buffer->node->dtype.bits;
+    const int64_t words = depth / ir::DensePerMetadata(element, e.buffer->node->dtype);
+    if (m.failed() || !Inside(m, e)) return false;
+    std::vector<T> values(static_cast<size_t>(rows * kept)),
+        where(static_cast<size_t>(rows * words));
+    if (!Gather(m, a, a_, trans_a_, rows, kept, values.data()) ||
+        !Gather(m, e, metadata_->e, metadata_->trans, rows, words, where.data())) {
+      return false;
+    }
+    std::fill_n(out, rows * depth, T{0});
+    for (int64_t row = 0; row < rows; ++row) {
+      for (int64_t i = 0; i < kept; ++i) {
+        const int64_t group = i / form.kept, first = group * ir::kMetadataBits;
+        const auto word = static_cast<int64_t>(where[row * words + first / bits]);
+        const int64_t nibble = word >> first % bits & 15;
+        const T value = values[row * kept + i];
+        const auto place = ir::PlaceInGroup(element, nibble, i % form.kept);
+        if (!place && nibble == 0 && value == 0) continue;
+        if (!place) return NoMetadata(m, *e.buffer->node, row, group, nibble);
+        out[row * depth + group * form.group + *place] = value;
+      }
+    }
+    return true;
+  }
+
+  bool NoMetadata(Machine& m, const ir::BufferNode& e, int64_t row, int64_t group,
+                  int64_t bits) const {
+    m.Fail(absl::StatusCode::kFailedPrecondition, loc, NoMetadataText(e.name, row, group, bits),
+           kNoMetadataRemedy);
+    return false;
+  }
+
   bool Scatter(Machine& m, const Place& p, int64_t rows, int64_t columns, const T* in) const {
     const int64_t base = Base(p);
     for (int64_t i = 0; i < rows; ++i) {
@@ -117,6 +170,7 @@ class GemmOf : public Action {
   Operand a_, b_, c_;
   const bool trans_a_, trans_b_;
   NodePtr clear_;
+  const std::optional<Metadata> metadata_;
 };
 
 }  // namespace
@@ -129,14 +183,18 @@ ActionPtr Compiler::GemmAction(const ir::Stmt& s) {
   };
   Operand a = operand(x->a), b = operand(x->b), c = operand(x->c);
   NodePtr clear = Expr(x->clear_accum, s->loc);
+  std::optional<Metadata> metadata;
+  if (x->sparse()) metadata = {operand(x->e), x->trans_e, x->a.buffer->dtype};
   const bool real =
       IsReal(x->a.buffer->dtype) || IsReal(x->b.buffer->dtype) || IsReal(x->c.buffer->dtype);
   if (real) {
     return std::make_unique<GemmOf<double>>(s->loc, std::move(a), std::move(b), std::move(c),
-                                            x->trans_a, x->trans_b, std::move(clear));
+                                            x->trans_a, x->trans_b, std::move(clear),
+                                            std::move(metadata));
   }
   return std::make_unique<GemmOf<int64_t>>(s->loc, std::move(a), std::move(b), std::move(c),
-                                           x->trans_a, x->trans_b, std::move(clear));
+                                           x->trans_a, x->trans_b, std::move(clear),
+                                           std::move(metadata));
 }
 
 }  // namespace kiln::interp

@@ -3,14 +3,17 @@
 // layouts.
 #include <algorithm>
 #include <bit>
+#include <optional>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/base/status.h"
 #include "compiler/interp/async.h"
 #include "compiler/interp/compiler.h"
+#include "compiler/interp/metadata.h"
 #include "compiler/interp/parts.h"
 #include "compiler/interp/tile_shape.h"
+#include "compiler/ir/sparse.h"
 
 namespace kiln::interp {
 
@@ -236,10 +239,10 @@ struct ProductShape {
   int64_t LeftThread(int64_t group, int64_t r, int64_t at, int64_t packed) const {
     return Thread(group, r, pairs ? at % 8 / 2 : at % (4 * packed) / packed);
   }
-  int64_t LeftSlot(int64_t r, int64_t at, int64_t packed) const {
+  int64_t LeftSlot(int64_t r, int64_t at, int64_t packed, bool sparse) const {
     if (pairs) return r / atom * (k / 2) + at / 8 * 4 + r % 16 / 8 * 2 + at % 2;
-    const int64_t depth = 8 * packed;
-    return (r / atom * (k / depth) + at / depth) * 4 * packed +
+    const int64_t depth = 8 * packed, all = sparse ? k / 2 : k;
+    return (r / atom * (all / depth) + at / depth) * 4 * packed +
            at % depth / (4 * packed) * 2 * packed + r % 16 / 8 * packed + at % packed;
   }
 };
@@ -269,10 +272,18 @@ struct Operand {
   Tf32 tf32 = Tf32::kNone;
 };
 
+// Where a sparse left operand's elements stand: a tile of their metadata.
+struct Metadata {
+  Operand tile;
+  Box box;
+  bool trans;
+  DType element, stored;
+};
+
 class ProductOf : public Action {
  public:
   ProductOf(SourceLoc loc, int c, Operand left, Box a, Operand right, Box b, NodePtr clear,
-            ProductShape shape, bool later)
+            ProductShape shape, bool later, std::optional<Metadata> metadata)
       : Action(loc),
         c_(c),
         left_(left),
@@ -281,13 +292,15 @@ class ProductOf : public Action {
         b_(std::move(b)),
         clear_(std::move(clear)),
         shape_(shape),
-        later_(later) {}
+        later_(later),
+        metadata_(std::move(metadata)) {}
   Flow Run(Machine& m) const override {
     const int64_t a = left_.registers ? 0 : FirstElement(m, a_), b = FirstElement(m, b_);
+    const int64_t e = metadata_ ? FirstElement(m, metadata_->box) : 0;
     const bool clear = clear_->Int(m) != 0;
     if (m.failed() || !m.Step(shape_.m * shape_.n * shape_.k / 64, loc)) return Flow::kStop;
     if (!later_) {
-      Multiply(m, a, b, clear);
+      Multiply(m, a, b, e, clear);
       return NextUnlessFailed(m);
     }
     if (!AreFenced(m, a, b)) return Flow::kStop;
@@ -297,12 +310,12 @@ class ProductOf : public Action {
                   shape_.parts * shape_.threads() * c.shape[1], uint8_t{0});
     }
     m.async->products[shape_.part].push_back(
-        {c_, [this, &m, a, b, clear] { Multiply(m, a, b, clear); }});
+        {c_, [this, &m, a, b, clear] { Multiply(m, a, b, 0, clear); }});
     return Flow::kNext;
   }
 
  private:
-  void Multiply(Machine& m, int64_t a_first, int64_t b_first, bool clear) const {
+  void Multiply(Machine& m, int64_t a_first, int64_t b_first, int64_t e_first, bool clear) const {
     BufferState& c = m.buffers[c_];
     // What a warp reads, a thread of it reads, as far as others are concerned.
     const auto shares = [&](const Operand& x) { return !m.buffers[x.slot].beside.empty(); };
@@ -316,8 +329,10 @@ class ProductOf : public Action {
         if (threads) m.levels.back().unit = static_cast<uint32_t>(shape_.Thread(group, r, 0));
         double sum = 0;
         for (int64_t k = 0; k < shape_.k && !m.failed(); ++k) {
-          sum += Left(m, a_first, group, row, k, threads && n == 0) *
-                 Right(m, b_first, k, column, threads && r == 0);
+          const bool track = threads && n == 0;
+          const double left = metadata_ ? Sparse(m, a_first, e_first, group, row, k, track)
+                                        : Left(m, a_first, group, row, k, track);
+          sum += left * Right(m, b_first, k, column, threads && r == 0);
         }
         if (threads) m.levels.back() = around;
         if (m.failed()) return;
@@ -353,12 +368,38 @@ class ProductOf : public Action {
     if (left_.registers) {
       const int64_t r = row % shape_.own_m();
       place = shape_.LeftThread(group, r, k, left_.packed) * a.stride[0] +
-              shape_.LeftSlot(r, k, left_.packed);
+              shape_.LeftSlot(r, k, left_.packed, metadata_.has_value());
     } else {
       place = shape_.trans_a ? left_.tile.At(first, k, row) : left_.tile.At(first, row, k);
     }
     if (!MayRead(m, a, place, track && !left_.registers)) return 0;
     return ToTf32(Element(a, place), left_.tf32);
+  }
+
+  // Element k of what the left operand is a sparse form of.
+  double Sparse(Machine& m, int64_t first, int64_t e_first, int64_t group, int64_t row, int64_t k,
+                bool track) const {
+    const ir::SparseForm form = ir::SparseFormOf(metadata_->element);
+    const int64_t of_row = k / form.group, bit = of_row * ir::kMetadataBits;
+    const int64_t word = bit / metadata_->stored.bits;
+    const TileShape& tile = metadata_->tile.tile;
+    BufferState& e = m.buffers[metadata_->tile.slot];
+    const int64_t at = metadata_->trans ? tile.At(e_first, word, row) : tile.At(e_first, row, word);
+    if (!MayRead(m, e, at, track)) return 0;
+    const int64_t bits = e.Int(at) >> bit % metadata_->stored.bits & 15;
+    double element = 0;
+    for (int64_t i = 0; i < form.kept; ++i) {
+      const auto place = ir::PlaceInGroup(metadata_->element, bits, i);
+      if (place && *place != k % form.group) continue;
+      const double value = Left(m, first, group, row, of_row * form.kept + i, track);
+      if (!place && (bits != 0 || value != 0)) {
+        m.Fail(absl::StatusCode::kFailedPrecondition, loc,
+               NoMetadataText(e.node->name, row, of_row, bits), kNoMetadataRemedy);
+        return 0;
+      }
+      element = value;
+    }
+    return element;
   }
 
   double Right(Machine& m, int64_t first, int64_t k, int64_t column, bool track) const {
@@ -384,6 +425,7 @@ class ProductOf : public Action {
   NodePtr clear_;
   const ProductShape shape_;
   const bool later_;  // it ends when it is waited for
+  const std::optional<Metadata> metadata_;
 };
 
 // Products end in order; a result is there when no other is on its way to it.
@@ -458,15 +500,22 @@ ActionPtr Compiler::ProductAction(const ir::Instruct& x) {
                               part_.number};
   const auto operand = [&](int i) {
     const ir::Buffer& buffer = x.regions[i].buffer;
-    const Tf32 tf32 = buffer->dtype != kFloat32       ? Tf32::kNone
-                      : x.op == ir::Instruction::kMma ? Tf32::kRounded
-                                                      : Tf32::kCut;
+    const Tf32 tf32 = buffer->dtype != kFloat32         ? Tf32::kNone
+                      : x.op == ir::Instruction::kWgmma ? Tf32::kCut
+                                                        : Tf32::kRounded;
     return Operand{SlotOf(buffer), buffer->scope == ir::Scope::kRegister, TileOf(x, i),
                    4 / buffer->dtype.bytes(), tf32};
   };
-  return std::make_unique<ProductOf>(
-      x.loc, SlotOf(x.regions[0].buffer), operand(1), MakeBox(x.regions[1], x.loc), operand(2),
-      MakeBox(x.regions[2], x.loc), Expr(x.args[0], x.loc), shape, x.op == ir::Instruction::kWgmma);
+  std::optional<Metadata> metadata;
+  if (x.op == ir::Instruction::kSparseMma) {
+    const ir::Buffer& e = x.regions[3].buffer;
+    metadata = {Operand{SlotOf(e), false, TileOf(x, 3)}, MakeBox(x.regions[3], x.loc),
+                NoteOf(x, "trans_e") != 0, x.regions[1].buffer->dtype, e->dtype};
+  }
+  return std::make_unique<ProductOf>(x.loc, SlotOf(x.regions[0].buffer), operand(1),
+                                     MakeBox(x.regions[1], x.loc), operand(2),
+                                     MakeBox(x.regions[2], x.loc), Expr(x.args[0], x.loc), shape,
+                                     x.op == ir::Instruction::kWgmma, std::move(metadata));
 }
 
 ActionPtr Compiler::InstructAction(const ir::Instruct& x) {
@@ -509,6 +558,7 @@ ActionPtr Compiler::InstructAction(const ir::Instruct& x) {
     case ir::Instruction::kStoreWait:
       return MoveAction(x);
     case ir::Instruction::kMma:
+    case ir::Instruction::kSparseMma:
     case ir::Instruction::kWgmma:
       return ProductAction(x);
     case ir::Instruction::kGlobalAdd:

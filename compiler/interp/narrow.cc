@@ -202,6 +202,7 @@ void Analysis::Match(const ir::Region& a, const ir::Region& b, const ir::Facts& 
 }
 
 bool Analysis::Gemm(const ir::Gemm& x) {
+  if (x.sparse()) return false;
   for (const ir::Region* region : {&x.a, &x.b, &x.c}) {
     if (!IsTile(region->buffer)) return false;
     Touch(*region);

@@ -213,6 +213,7 @@ void Collector::Leaf(const ir::Stmt& s, const ir::Facts& facts) {
   } else if (const auto* x = s.As<ir::Gemm>()) {
     AddRegion(x->a, facts, false);
     AddRegion(x->b, facts, false);
+    if (x->sparse()) AddRegion(x->e, facts, false);
     AddLoads(x->clear_accum, facts);
     if (!ir::IsConst(x->clear_accum, 1)) AddRegion(x->c, facts, false);
     AddRegion(x->c, facts, true);

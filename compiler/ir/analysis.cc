@@ -51,6 +51,7 @@ std::vector<Buffer> BuffersRead(const Stmt& s) {
     if (const auto* gemm = x.As<Gemm>()) {
       AddOnce(gemm->a.buffer, &list);
       AddOnce(gemm->b.buffer, &list);
+      if (gemm->sparse()) AddOnce(gemm->e.buffer, &list);
       if (!IsConst(gemm->clear_accum, 1)) AddOnce(gemm->c.buffer, &list);
     }
     if (const auto* gemm = x.As<PairGemm>()) {

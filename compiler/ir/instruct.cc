@@ -41,6 +41,8 @@ const char* Name(Instruction op) {
       return "store_wait";
     case Instruction::kMma:
       return "mma";
+    case Instruction::kSparseMma:
+      return "sparse_mma";
     case Instruction::kWgmma:
       return "wgmma";
     case Instruction::kWgmmaWait:
@@ -134,6 +136,8 @@ Operands OperandsOf(Instruction op) {
       return {{shared}, 1, /*more=*/true};
     case Instruction::kStoreWait:
       return {{shared}, 1};
+    case Instruction::kSparseMma:
+      return {{{Scope::kRegister}, {Scope::kShared, Scope::kRegister}, shared, shared}, 1};
     case Instruction::kMma:
     case Instruction::kWgmma:
       return {{{Scope::kRegister}, {Scope::kShared, Scope::kRegister}, shared}, 1};

@@ -48,6 +48,9 @@ enum class Instruction : uint8_t {
   kMma,          // [c, a, b] (clear): c (+)= a * b, every warp its part (PTX 9.7.14.5). Operands of
                  //     float32 are rounded to tf32 on their way: to nearest, ties away from zero
                  //     (cvt.rna.tf32.f32)
+  kSparseMma,    // [c, a, b, e] (clear): the same where `a` is a sparse form (ir/sparse.h) of half
+                 //     the depth and `e` its metadata, whose indices ascend
+                 //     (mma.sp::ordered_metadata, PTX 9.7.14.6)
   kWgmma,        //[c, a, b] (clear): starts c (+)= a * b on whole warpgroups (PTX 9.7.15). Of
                  //     float32, which lies in shared memory, the last 13 bits are not looked at
   kWgmmaWait,    // [registers...] (n): until all but the last n products are over, among them those
@@ -106,7 +109,8 @@ struct Instruct : StmtNode {
   Instruction op;
   std::vector<Region> regions;
   std::vector<Expr> args;
-  // Products: "m", "n", "k", "rows" (of the grid of warps or warpgroups), "trans_a", "trans_b";
+  // Products: "m", "n", "k", "rows" (of the grid of warps or warpgroups), "trans_a", "trans_b",
+  // "trans_e";
   // "pairs": along each eight of k, what the instruction calls i and i + 4 are 2 i and 2 i + 1. Of
   // operand i in shared memory, once apply-layouts has placed it: "swizzle<i>" in bytes,
   // "height<i>" rows of its tile; where it begins inside of an atom, with which its region begins,

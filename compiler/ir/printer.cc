@@ -437,7 +437,9 @@ std::string Printer::LeafText(const Stmt& s) {
     return Cat({"copy ", src, " -> ", Text(x->dst), Notes(x->annotations)});
   }
   if (const auto* x = s.As<Gemm>()) {
-    std::string text = Cat({"gemm ", Text(x->a), x->trans_a ? ".T" : "", " @ "});
+    std::string text = Cat({"gemm ", Text(x->a), x->trans_a ? ".T" : ""});
+    if (x->sparse()) text += Cat({" where ", Text(x->e), x->trans_e ? ".T" : ""});
+    text += " @ ";
     text += Cat({Text(x->b), x->trans_b ? ".T" : "", " -> "});
     text += Cat({Text(x->c), " policy=", PolicyName(x->policy)});
     if (!IsConst(x->clear_accum, 0)) text += Cat({" clear=", Text(x->clear_accum)});

@@ -237,7 +237,7 @@ class Finder {
             region(copy->src);
             region(copy->dst);
           } else if (const auto* gemm = x.As<Gemm>()) {
-            for (const Region& r : {gemm->a, gemm->b, gemm->c}) region(r);
+            for (const Region& r : {gemm->a, gemm->b, gemm->c, gemm->e}) region(r);
           } else if (const auto* reduce = x.As<Reduce>()) {
             region(reduce->src);
             region(reduce->dst);

@@ -208,7 +208,12 @@ struct Gemm : StmtNode {
   bool trans_a, trans_b;
   GemmPolicy policy;
   Expr clear_accum;  // bool: start from zero instead of c
-  Gemm(SourceLoc l, Region x, Region y, Region z, bool ta, bool tb, GemmPolicy p, Expr clear)
+  // Where it names a buffer, `a` is the sparse form (ir/sparse.h) of a matrix of twice its depth,
+  // and this its metadata, turned when trans_e. Made by fuse-sparse, gone with partition-loops.
+  Region e;
+  bool trans_e;
+  Gemm(SourceLoc l, Region x, Region y, Region z, bool ta, bool tb, GemmPolicy p, Expr clear,
+       Region metadata = {}, bool te = false)
       : StmtNode(kKind, l),
         a(std::move(x)),
         b(std::move(y)),
@@ -216,7 +221,10 @@ struct Gemm : StmtNode {
         trans_a(ta),
         trans_b(tb),
         policy(p),
-        clear_accum(std::move(clear)) {}
+        clear_accum(std::move(clear)),
+        e(std::move(metadata)),
+        trans_e(te) {}
+  bool sparse() const { return e.buffer != nullptr; }
 };
 
 // c += a * b as a matrix unit for bfloat16 does it. a is bfloat16 [M, 2P]; b is uint32 [P, N], each

@@ -33,7 +33,7 @@ bool LooksAt(const Stmt& s, const Buffer& sums) {
         if (const auto* reduce = x.As<Reduce>()) region(reduce->src), region(reduce->dst);
         if (const auto* scan = x.As<Scan>()) region(scan->src), region(scan->dst);
         if (const auto* atomic = x.As<Atomic>()) region(atomic->dst), region(atomic->src);
-        if (const auto* gemm = x.As<Gemm>()) region(gemm->a), region(gemm->b);
+        if (const auto* gemm = x.As<Gemm>()) region(gemm->a), region(gemm->b), region(gemm->e);
         return !looks;
       },
       [&](const Expr& e) {

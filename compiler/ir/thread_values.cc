@@ -23,7 +23,10 @@ bool IsExchange(const Stmt& s) {
 std::vector<const Region*> RegionsOf(const Stmt& s) {
   std::vector<const Region*> regions;
   if (const auto* copy = s.As<Copy>()) regions = {&copy->dst, &copy->src};
-  if (const auto* gemm = s.As<Gemm>()) regions = {&gemm->c, &gemm->a, &gemm->b};
+  if (const auto* gemm = s.As<Gemm>()) {
+    regions = {&gemm->c, &gemm->a, &gemm->b};
+    if (gemm->sparse()) regions.push_back(&gemm->e);
+  }
   if (const auto* fill = s.As<Fill>()) regions = {&fill->dst};
   if (const auto* reduce = s.As<Reduce>()) regions = {&reduce->dst, &reduce->src};
   if (const auto* scan = s.As<Scan>()) regions = {&scan->dst, &scan->src};

@@ -11,6 +11,7 @@
 #include "compiler/ir/printer.h"
 #include "compiler/ir/scalar.h"
 #include "compiler/ir/shape.h"
+#include "compiler/ir/sparse.h"
 #include "compiler/ir/visit.h"
 
 namespace kiln::ir {
@@ -57,6 +58,7 @@ class Verifier {
   absl::Status CheckValues(const Alloc& x);
   absl::Status CheckCopy(const Copy& x);
   absl::Status CheckGemm(const Gemm& x);
+  absl::Status CheckMetadata(const Gemm& x, const Expr& rows, const Expr& kept);
   absl::Status CheckPairGemm(const PairGemm& x);
   absl::Status CheckFill(const Fill& x);
   absl::Status CheckReduce(const Reduce& x);
@@ -460,12 +462,35 @@ absl::Status Verifier::CheckGemm(const Gemm& x) {
   if (!a || !b || !c) return Fail(x.loc, "a gemm operand is not a matrix");
   const auto extent = [](const Region& r, int d) { return r.ranges[d].extent; };
   const Expr m = extent(x.a, x.trans_a ? a->second : a->first);
-  const Expr k = extent(x.a, x.trans_a ? a->first : a->second);
+  Expr k = extent(x.a, x.trans_a ? a->first : a->second);
+  if (x.sparse()) {
+    KILN_RETURN_IF_ERROR(CheckMetadata(x, m, k));
+    k = k * MakeInt(2);
+  }
   const Expr k2 = extent(x.b, x.trans_b ? b->second : b->first);
   const Expr n = extent(x.b, x.trans_b ? b->first : b->second);
   if (Differ(k, k2) || Differ(m, extent(x.c, c->first)) || Differ(n, extent(x.c, c->second))) {
     return Fail(x.loc, absl::StrCat("gemm shapes do not match: ", ToString(x.a), ", ",
                                     ToString(x.b), ", ", ToString(x.c)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Verifier::CheckMetadata(const Gemm& x, const Expr& rows, const Expr& kept) {
+  KILN_RETURN_IF_ERROR(CheckRegion(x.e, x.loc));
+  const auto dims = MatrixDims(x.e);
+  const DType a = x.a.buffer->dtype, e = x.e.buffer->dtype;
+  if (!dims || !HasSparseForm(a) || !IsMetadata(e)) {
+    return Fail(x.loc, absl::StrCat("a sparse gemm of ", a.ToString(), " with metadata ",
+                                    ToString(x.e), " of ", e.ToString()));
+  }
+  const auto extent = [&](int d) { return x.e.ranges[d].extent; };
+  const Expr along_k = extent(x.trans_e ? dims->first : dims->second);
+  const Expr along_m = extent(x.trans_e ? dims->second : dims->first);
+  if (Differ(along_m, rows) ||
+      Differ(along_k * MakeInt(DensePerMetadata(a, e)), kept * MakeInt(2))) {
+    return Fail(x.loc,
+                absl::StrCat("metadata does not match: ", ToString(x.a), " and ", ToString(x.e)));
   }
   return absl::OkStatus();
 }

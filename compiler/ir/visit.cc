@@ -78,6 +78,7 @@ void WalkOwnExprs(const Stmt& s, const ExprCallback& f) {
     WalkRegion(x->a, f);
     WalkRegion(x->b, f);
     WalkRegion(x->c, f);
+    if (x->sparse()) WalkRegion(x->e, f);
     Walk(x->clear_accum, f);
   } else if (const auto* x = s.As<PairGemm>()) {
     WalkRegion(x->a, f);
@@ -441,13 +442,14 @@ Stmt Mutator::RebuildLeaf(const Stmt& s) {
     case StmtKind::kGemm: {
       const auto* x = s.As<Gemm>();
       Region a = MutateRegion(x->a), b = MutateRegion(x->b), c = MutateRegion(x->c);
+      Region e = x->sparse() ? MutateRegion(x->e) : x->e;
       Expr clear = Mutate(x->clear_accum);
       if (SameRegion(a, x->a) && SameRegion(b, x->b) && SameRegion(c, x->c) &&
-          clear.same_as(x->clear_accum)) {
+          (!x->sparse() || SameRegion(e, x->e)) && clear.same_as(x->clear_accum)) {
         return s;
       }
       return MakeStmt<Gemm>(s->loc, std::move(a), std::move(b), std::move(c), x->trans_a,
-                            x->trans_b, x->policy, std::move(clear));
+                            x->trans_b, x->policy, std::move(clear), std::move(e), x->trans_e);
     }
     case StmtKind::kPairGemm: {
       const auto* x = s.As<PairGemm>();

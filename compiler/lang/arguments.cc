@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "compiler/base/status.h"
+#include "compiler/lang/builtin.h"
 
 namespace kiln::lang {
 namespace {
@@ -44,6 +45,17 @@ absl::StatusOr<std::string> DimensionOf(absl::string_view name, absl::string_vie
                                                  ": it names no run-time dimension\n  help: write ",
                                                  DynamicArgument(IsIdentifier(name) ? name : "M"),
                                                  ", or T.dynamic alone"));
+}
+
+absl::StatusOr<Value> MemberArgument(const ast::Attribute& attribute) {
+  if (const auto type = ParseDType(attribute.attr)) return Value::OfDType(*type);
+  const auto* outer = attribute.value->As<ast::Attribute>();
+  if (outer != nullptr && outer->attr == "GemmWarpPolicy") {
+    const auto& policies = FindModule("tilelang.language.GemmWarpPolicy")->members;
+    const auto policy = policies.find(attribute.attr);
+    if (policy != policies.end()) return policy->second;
+  }
+  return absl::InvalidArgumentError("unknown name");
 }
 
 std::string NormaliseArgument(absl::string_view name, absl::string_view text) {

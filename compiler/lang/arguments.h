@@ -8,6 +8,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "compiler/lang/ast_expr.h"
+#include "compiler/lang/value.h"
 
 namespace kiln::lang {
 
@@ -20,6 +22,10 @@ absl::StatusOr<std::string> DimensionOf(absl::string_view name, absl::string_vie
 
 // `text`, or DynamicArgument where it is a T.dynamic in another spelling.
 std::string NormaliseArgument(absl::string_view name, absl::string_view text);
+
+// What a dotted name is as an argument: a dtype (T.float16), or how warps share a product
+// (T.GemmWarpPolicy.Square).
+absl::StatusOr<Value> MemberArgument(const ast::Attribute& attribute);
 
 }  // namespace kiln::lang
 

@@ -128,6 +128,7 @@ struct BuiltinTable {
   size_t size;
 };
 BuiltinTable TileBuiltins();      // builtins_tile.cc: copy, gemm, fill, reduce
+BuiltinTable SparseBuiltins();    // builtins_sparse.cc: gemm_sp, and what it asks of metadata
 BuiltinTable ScanBuiltins();      // builtins_scan.cc: cumsum, transpose, im2col
 BuiltinTable AtomicBuiltins();    // builtins_atomic.cc: atomic updates
 BuiltinTable BitBuiltins();       // builtins_bits.cc: integers by their bits, floats by exponents

@@ -6,8 +6,53 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/printer.h"
 #include "compiler/lang/elaborator.h"
+#include "compiler/lang/matrix_operand.h"
 
 namespace kiln::lang {
+
+absl::StatusOr<Tile> MatrixOperand(Elaborator& e, const BoundArgs& args, size_t i,
+                                   absl::string_view name) {
+  KILN_ASSIGN_OR_RETURN(Tile tile, e.ToTile(args[i], args.LocOf(i), name));
+  if (tile.is_base) {
+    return e.Error(args.LocOf(i), absl::StrCat(name, " is a start without extents"),
+                   "pass a whole tile or a region x[a:b, c:d]");
+  }
+  if (tile.region.buffer->scope == ir::Scope::kGlobal) {
+    return e.Error(args.LocOf(i),
+                   absl::StrCat(name, " is the global tensor '", tile.region.buffer->name, "'"),
+                   "copy it to a T.alloc_shared or T.alloc_fragment tile first");
+  }
+  const size_t rank = tile.region.ranges.size();
+  bool matrix = rank >= 2;
+  for (size_t d = 0; matrix && d + 2 < rank; ++d) {
+    matrix = ir::IsConst(tile.region.ranges[d].extent, 1);
+  }
+  if (!matrix) {
+    return e.Error(args.LocOf(i),
+                   absl::StrCat(name, ", '", tile.region.buffer->name,
+                                "', is not a matrix: ", ir::ToString(tile.region)),
+                   "pass a tile of two dimensions");
+  }
+  return tile;
+}
+
+const ir::Expr& MatrixExtent(const Tile& tile, bool second) {
+  const size_t rank = tile.region.ranges.size();
+  return tile.region.ranges[rank - (second ? 1 : 2)].extent;
+}
+
+absl::StatusOr<ir::GemmPolicy> PolicyOf(Elaborator& e, const BoundArgs& args, size_t i,
+                                        absl::string_view name) {
+  if (!args.Given(i)) return ir::GemmPolicy::kSquare;
+  const bool known = args[i].Is(Type::kEnum) &&
+                     absl::string_view(args[i].member()->enum_name) == "T.GemmWarpPolicy";
+  if (known) return static_cast<ir::GemmPolicy>(args[i].member()->value);
+  return e.Error(
+      args.LocOf(i),
+      absl::StrCat("the policy of ", name, " must be a T.GemmWarpPolicy, not ", Describe(args[i])),
+      "use T.GemmWarpPolicy.Square, FullRow or FullCol");
+}
+
 namespace {
 
 std::vector<ir::Expr> PointIndices(const ir::Region& region) {
@@ -62,44 +107,11 @@ absl::StatusOr<Value> Copy(Elaborator& e, const BoundArgs& args) {
   return Value::None();
 }
 
-absl::StatusOr<Tile> MatrixOperand(Elaborator& e, const BoundArgs& args, size_t i,
-                                   const char* name) {
-  KILN_ASSIGN_OR_RETURN(Tile tile,
-                        e.ToTile(args[i], args.LocOf(i), absl::StrCat(name, " of T.gemm")));
-  if (tile.is_base) {
-    return e.Error(args.LocOf(i), absl::StrCat(name, " of T.gemm is a start without extents"),
-                   "pass a whole tile or a region x[a:b, c:d]");
-  }
-  if (tile.region.buffer->scope == ir::Scope::kGlobal) {
-    return e.Error(
-        args.LocOf(i),
-        absl::StrCat(name, " of T.gemm is the global tensor '", tile.region.buffer->name, "'"),
-        "copy it to a T.alloc_shared or T.alloc_fragment tile first");
-  }
-  const size_t rank = tile.region.ranges.size();
-  bool matrix = rank >= 2;
-  for (size_t d = 0; matrix && d + 2 < rank; ++d) {
-    matrix = ir::IsConst(tile.region.ranges[d].extent, 1);
-  }
-  if (!matrix) {
-    return e.Error(args.LocOf(i),
-                   absl::StrCat(name, " of T.gemm, '", tile.region.buffer->name,
-                                "', is not a matrix: ", ir::ToString(tile.region)),
-                   "pass a tile of two dimensions");
-  }
-  return tile;
-}
-
-const ir::Expr& MatrixExtent(const Tile& tile, bool second) {
-  const size_t rank = tile.region.ranges.size();
-  return tile.region.ranges[rank - (second ? 1 : 2)].extent;
-}
-
 absl::StatusOr<Value> Gemm(Elaborator& e, const BoundArgs& args) {
   KILN_RETURN_IF_ERROR(e.RequireLaunch(args.loc, "T.gemm"));
-  KILN_ASSIGN_OR_RETURN(const Tile a, MatrixOperand(e, args, 0, "A"));
-  KILN_ASSIGN_OR_RETURN(const Tile b, MatrixOperand(e, args, 1, "B"));
-  KILN_ASSIGN_OR_RETURN(const Tile c, MatrixOperand(e, args, 2, "C"));
+  KILN_ASSIGN_OR_RETURN(const Tile a, MatrixOperand(e, args, 0, "A of T.gemm"));
+  KILN_ASSIGN_OR_RETURN(const Tile b, MatrixOperand(e, args, 1, "B of T.gemm"));
+  KILN_ASSIGN_OR_RETURN(const Tile c, MatrixOperand(e, args, 2, "C of T.gemm"));
   bool trans_a = false, trans_b = false;
   if (args.Given(3)) {
     KILN_ASSIGN_OR_RETURN(trans_a, e.ToBool(args[3], args.LocOf(3), "transpose_A"));
@@ -107,19 +119,7 @@ absl::StatusOr<Value> Gemm(Elaborator& e, const BoundArgs& args) {
   if (args.Given(4)) {
     KILN_ASSIGN_OR_RETURN(trans_b, e.ToBool(args[4], args.LocOf(4), "transpose_B"));
   }
-  ir::GemmPolicy policy = ir::GemmPolicy::kSquare;
-  if (args.Given(5)) {
-    const bool known = args[5].Is(Type::kEnum) &&
-                       absl::string_view(args[5].member()->enum_name) == "T.GemmWarpPolicy";
-    if (!known) {
-      return e.Error(args.LocOf(5),
-                     absl::StrCat("the policy of T.gemm must be a T.GemmWarpPolicy, "
-                                  "not ",
-                                  Describe(args[5])),
-                     "use T.GemmWarpPolicy.Square, FullRow or FullCol");
-    }
-    policy = static_cast<ir::GemmPolicy>(args[5].member()->value);
-  }
+  KILN_ASSIGN_OR_RETURN(const ir::GemmPolicy policy, PolicyOf(e, args, 5, "T.gemm"));
   ir::Expr clear = ir::MakeBool(false);
   if (args.Given(6)) {
     KILN_ASSIGN_OR_RETURN(const Operand flag,

@@ -143,10 +143,7 @@ absl::StatusOr<Value> Elaborator::ParseArgument(absl::string_view name, const st
         return absl::InvalidArgumentError(
             absl::StrCat("unknown name '", id->id, "'. ", DidYouMean(id->id, known, "")));
       }
-      if (const auto* attribute = expr->As<ast::Attribute>()) {
-        if (const auto type = ParseDType(attribute->attr)) return Value::OfDType(*type);
-        return absl::InvalidArgumentError("unknown name");
-      }
+      if (const auto* attribute = expr->As<ast::Attribute>()) return MemberArgument(*attribute);
       if (const auto* unary = expr->As<ast::Unary>()) {
         KILN_ASSIGN_OR_RETURN(const Value v, Read(unary->operand));
         return e->UnaryOp(unary->op, v, {});

@@ -30,9 +30,10 @@ constexpr Refusal kRefused[] = {
     {"ws_op WSSync WSID WSScope WSRole WSPipeline WSSchedule annotate_ws_schedule",
      "use T.Pipelined, or give warpgroups their work with T.ws"},
     {"tma_load", "use T.copy"},
-    {"tcgen05_gemm ptx_wgmma_ss tcgen05_gemm_blockscaled gemm_sp mma_gemm_blockscaled "
+    {"tcgen05_gemm ptx_wgmma_ss tcgen05_gemm_blockscaled mma_gemm_blockscaled "
      "tcgen05_mma_arrive alloc_tmem deallocate_tmem",
      "use T.gemm: the compiler picks the instruction"},
+    {"tcgen05_gemm_sp", "use T.gemm_sp: the compiler picks the instruction"},
     {"call_intrin tvm_access_ptr", "write the computation with T's own functions"},
     {"sblock sblock_attr",
      "leave it out: write its statements into T.Parallel or T.serial, whose body needs no block"},
@@ -70,11 +71,11 @@ Module* Add(ModuleMap* modules, const std::string& path, const std::string& show
 
 // The tables of T's own functions.
 std::vector<BuiltinTable> LanguageTables() {
-  return {TileBuiltins(),   ScanBuiltins(),     AtomicBuiltins(),  MathBuiltins(),
-          BitBuiltins(),    RoundingBuiltins(), RandomBuiltins(),  DebugBuiltins(),
-          DeviceBuiltins(), AllocBuiltins(),    ViewBuiltins(),    ReducerBuiltins(),
-          LoopBuiltins(),   ClusterBuiltins(),  BarrierBuiltins(), ThreadBuiltins(),
-          LayoutBuiltins(), VectorBuiltins(),   ExternBuiltins()};
+  return {TileBuiltins(),    SparseBuiltins(), ScanBuiltins(),     AtomicBuiltins(),
+          MathBuiltins(),    BitBuiltins(),    RoundingBuiltins(), RandomBuiltins(),
+          DebugBuiltins(),   DeviceBuiltins(), AllocBuiltins(),    ViewBuiltins(),
+          ReducerBuiltins(), LoopBuiltins(),   ClusterBuiltins(),  BarrierBuiltins(),
+          ThreadBuiltins(),  LayoutBuiltins(), VectorBuiltins(),   ExternBuiltins()};
 }
 
 void AddLanguage(ModuleMap* modules) {
@@ -141,6 +142,8 @@ void AddAround(ModuleMap* modules, const BuiltinTable& table) {
     Add(modules, path, path)->members["GemmWarpPolicy"] = t.members.at("GemmWarpPolicy");
   }
   AddEmitters(modules, table);
+  AddTable(SparseBuiltins(), "sparse_layout.",
+           Add(modules, "tilelang.cuda.intrinsics.sparse_layout", "sparse_layout"));
   Module* schedule =
       Add(modules, "tilelang.language.tile_schedule", "tilelang.language.tile_schedule");
   schedule->bundled = t.bundled;
@@ -155,6 +158,8 @@ void AddTilelang(ModuleMap* modules) {
   math->members["cdiv"] = Imported(table, "tilelang.cdiv");
   Module* layout = Add(modules, "tilelang.layout", "tilelang.layout");
   layout->members["make_swizzled_layout"] = Imported(table, "tilelang.make_swizzled_layout");
+  layout->refused["make_cutlass_metadata_layout"] =
+      "leave it out: T.gemm_sp takes metadata row by row, as TileLang's compressor makes it";
   Module* quantize = Add(modules, "tilelang.quantize", "tilelang.quantize");
   AddTable(ExternBuiltins(), "quantize.", quantize);
   Module* keys = Add(modules, "tilelang.PassConfigKey", "tilelang.PassConfigKey");

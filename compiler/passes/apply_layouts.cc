@@ -117,8 +117,8 @@ class Apply : public FactsMutator {
   }
 
   static bool IsProduct(ir::Instruction op) {
-    return op == ir::Instruction::kMma || op == ir::Instruction::kWgmma ||
-           op == ir::Instruction::kTcgen05Mma;
+    return op == ir::Instruction::kMma || op == ir::Instruction::kSparseMma ||
+           op == ir::Instruction::kWgmma || op == ir::Instruction::kTcgen05Mma;
   }
 
   // Operand `i` of a product: from the atom that it begins in to its last row of the last panel,

@@ -9,6 +9,7 @@
 #include "compiler/ir/analysis.h"
 #include "compiler/ir/visit.h"
 #include "compiler/passes/build.h"
+#include "compiler/passes/fuse_sparse.h"
 #include "compiler/passes/hold_sums.h"
 #include "compiler/passes/instruct_gemm.h"
 #include "compiler/passes/pipeline.h"
@@ -171,7 +172,8 @@ absl::StatusOr<std::string> ExplainLayouts(const ir::Program& program, LayoutCos
                                            const PassContext& context) {
   KILN_ASSIGN_OR_RETURN(const ir::Program guarded,
                         RunPipeline(ThreadPipeline(), program, context, "guard-accesses"));
-  KILN_ASSIGN_OR_RETURN(const ir::Program held, HoldSums(guarded, context));
+  KILN_ASSIGN_OR_RETURN(const ir::Program fused, FuseSparse(guarded, context));
+  KILN_ASSIGN_OR_RETURN(const ir::Program held, HoldSums(fused, context));
   KILN_ASSIGN_OR_RETURN(const ir::Program tiles,
                         RunPipeline(ThreadPipeline(), held, context, "lower-copies"));
   std::vector<ir::Stmt> launches;
@@ -187,6 +189,10 @@ absl::StatusOr<std::string> ExplainLayouts(const ir::Program& program, LayoutCos
     absl::StrAppend(&text, TellStory(placed.problem, placed.solution));
     for (const std::string& copy : placed.copies) absl::StrAppend(&text, "\n", copy, "\n");
     for (const auto& [note, why] : launch.As<ir::Launch>()->annotations) {
+      if (absl::StartsWith(note, kExpanded)) {
+        absl::StrAppend(&text, "\nsparse form expanded to ", absl::StripPrefix(note, kExpanded),
+                        ": not mma.sp: ", why, "\n");
+      }
       if (!absl::StartsWith(note, kInRegisters)) continue;
       absl::StrAppend(&text, "\nsums ", absl::StripPrefix(note, kInRegisters),
                       " stay in registers: ", why, "\n");

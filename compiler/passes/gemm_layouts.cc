@@ -73,6 +73,7 @@ absl::StatusOr<Layout> FromTensorMemory(int64_t m, int64_t n, WarpGrid grid) {
 absl::StatusOr<MatrixUnit> UnitOf(const target::GemmChoice& choice) {
   if (choice.unit == "fma") return MatrixUnit::kFma;
   if (choice.unit == "mma") return MatrixUnit::kMma;
+  if (choice.unit == "mma.sp") return MatrixUnit::kSparseMma;
   if (choice.unit == "wgmma") return MatrixUnit::kWgmma;
   if (choice.unit == "tcgen05") return MatrixUnit::kTcgen05;
   return absl::InvalidArgumentError(choice.why_not);
@@ -86,6 +87,8 @@ const char* NameOf(MatrixUnit unit) {
       return "fma";
     case MatrixUnit::kMma:
       return "mma.sync";
+    case MatrixUnit::kSparseMma:
+      return "mma.sp";
     case MatrixUnit::kWgmma:
       return "wgmma";
     case MatrixUnit::kTcgen05:
@@ -150,7 +153,8 @@ absl::StatusOr<ProductPlan> PlanProduct(const target::Arch& arch, const target::
     KILN_ASSIGN_OR_RETURN(plan.a, AccumulatorLayout(query.m, query.k, grid, plan.unit));
     return plan;
   }
-  KILN_ASSIGN_OR_RETURN(plan.a, LeftOperandLayout(query.m, query.k, grid, plan.unit, query.a.bits));
+  const int64_t depth = query.sparse ? query.k / 2 : query.k;
+  KILN_ASSIGN_OR_RETURN(plan.a, LeftOperandLayout(query.m, depth, grid, plan.unit, query.a.bits));
   return plan;
 }
 

@@ -6,6 +6,7 @@
 //   wgmma     the same with warpgroups, in atoms of 64 x 8: warp w of four holds rows 16 w of each
 //   tcgen05   C leaves tensor memory one lane a thread (tcgen05.ld .32x32b); warpgroups share the
 //             columns
+//   mma.sp    as mma.sync
 //   fma       as mma.sync
 //
 // This module alone decides: no other pass may build these fragments.
@@ -21,7 +22,7 @@
 
 namespace kiln::passes {
 
-enum class MatrixUnit : uint8_t { kFma, kMma, kWgmma, kTcgen05 };
+enum class MatrixUnit : uint8_t { kFma, kMma, kSparseMma, kWgmma, kTcgen05 };
 const char* NameOf(MatrixUnit unit);  // "mma.sync", "wgmma", ...
 
 using target::WarpGrid;

@@ -34,7 +34,7 @@ bool IsInTile(const ir::Region& r) {
 
 Stmt WithResult(const ir::Gemm& gemm, const ir::Buffer& held, const Expr& clear) {
   return ir::MakeStmt<ir::Gemm>(gemm.loc, gemm.a, gemm.b, ir::WholeBuffer(held), gemm.trans_a,
-                                gemm.trans_b, gemm.policy, clear);
+                                gemm.trans_b, gemm.policy, clear, gemm.e, gemm.trans_e);
 }
 
 Stmt WithBody(const ir::For& loop, const Stmt& body) {

@@ -12,7 +12,7 @@ using ir::Expr;
 using ir::Stmt;
 
 bool IsTensorCores(MatrixUnit unit) {
-  return unit == MatrixUnit::kWgmma || unit == MatrixUnit::kMma;
+  return unit == MatrixUnit::kWgmma || unit == MatrixUnit::kMma || unit == MatrixUnit::kSparseMma;
 }
 
 // Whether an operand lies in registers as the instruction has it.
@@ -44,6 +44,7 @@ class Instructed {
     n_ = op_.extents[1];
     const auto dims = *ir::MatrixDims(gemm.a);
     k_ = *ir::ConstInt(gemm.a.ranges[gemm.trans_a ? dims.first : dims.second].extent);
+    if (gemm.sparse()) k_ *= 2;
   }
 
   Stmt Build(const std::function<Expr(const Expr&)>& uniform) const {
@@ -67,16 +68,23 @@ class Instructed {
     const bool by_element = FromRegisters() || gemm_.trans_a || !gemm_.trans_b;
     if (gemm_.b.buffer->dtype.bits == 32 && by_element) notes["pairs"] = "1";
     const SourceLoc loc = gemm_.loc;
+    std::vector<ir::Region> regions = {held(0), FromRegisters() ? held(1) : region(gemm_.a),
+                                       region(gemm_.b)};
+    if (gemm_.sparse()) {
+      regions.push_back(region(gemm_.e));
+      notes["trans_e"] = gemm_.trans_e ? "1" : "0";
+    }
     const Stmt product = ir::MakeStmt<ir::Instruct>(
-        loc, IsGroupWide() ? ir::Instruction::kWgmma : ir::Instruction::kMma,
-        std::vector<ir::Region>{held(0), FromRegisters() ? held(1) : region(gemm_.a),
-                                region(gemm_.b)},
-        std::vector<Expr>{uniform(gemm_.clear_accum)}, notes);
+        loc, Op(), std::move(regions), std::vector<Expr>{uniform(gemm_.clear_accum)}, notes);
     if (!IsGroupWide()) return product;
     return ir::MakeSeq({product, WaitForProducts(loc, {held(0)}, 0)}, loc);
   }
 
  private:
+  ir::Instruction Op() const {
+    if (gemm_.sparse()) return ir::Instruction::kSparseMma;
+    return IsGroupWide() ? ir::Instruction::kWgmma : ir::Instruction::kMma;
+  }
   bool IsGroupWide() const { return op_.unit == MatrixUnit::kWgmma; }
   bool FromRegisters() const { return op_.uses.size() > 1; }
 

@@ -4,6 +4,7 @@
 
 #include "compiler/base/status.h"
 #include "compiler/ir/shape.h"
+#include "compiler/ir/sparse.h"
 #include "compiler/passes/build.h"
 #include "compiler/passes/unroll_lanes.h"
 
@@ -38,6 +39,7 @@ class ProductBetweenThreads {
     }
     const auto dims = *ir::MatrixDims(gemm_.a);
     depth_ = gemm_.a.ranges[gemm_.trans_a ? dims.first : dims.second].extent;
+    if (gemm_.sparse()) depth_ = depth_ * MakeInt(2);
     // The same for all, so it is asked once.
     clear_ = ir::MakeVar("clear", kBool);
     stmts.push_back(ir::MakeStmt<ir::Bind>(loc_, clear_, uniform_(gemm_.clear_accum)));
@@ -119,6 +121,18 @@ class ProductBetweenThreads {
     return ir::MakeCast(Sums(), ir::MakeLoad(region.buffer, indices));
   }
 
+  // An element of A, or of what it is the sparse form of.
+  Expr Left(const Expr& row, const Expr& k) const {
+    if (!gemm_.sparse()) return Operand(left_, gemm_.trans_a, row, k);
+    const auto settled = [&](ir::Region region) {
+      for (ir::Range& range : region.ranges) range.min = uniform_(range.min);
+      return region;
+    };
+    const ir::SparseMatrix x{settled(left_), settled(gemm_.e), gemm_.trans_a, gemm_.trans_e};
+    const Expr group = MakeInt(ir::SparseFormOf(gemm_.a.buffer->dtype).group);
+    return ir::MakeCast(Sums(), ir::DenseElement(x, row, FloorDiv(k, group), FloorMod(k, group)));
+  }
+
   DType Sums() const { return ComputeType(gemm_.c.buffer->dtype); }
 
   // Sums that stay where C is held: a step in depth at a time, each thread the outer product of its
@@ -143,8 +157,7 @@ class ProductBetweenThreads {
         const Expr at_k = k * MakeInt(steps) + MakeInt(s);
         stmts.push_back(Unrolled(share([&](const Expr& sum, const Expr& i) {
           const std::vector<Expr> at = UnflattenExpr(i, op_.extents);  // row and column of C
-          return sum + Operand(left_, gemm_.trans_a, at[0], at_k) *
-                           Operand(gemm_.b, gemm_.trans_b, at_k, at[1]);
+          return sum + Left(at[0], at_k) * Operand(gemm_.b, gemm_.trans_b, at_k, at[1]);
         })));
       }
       return ir::MakeStmt<ir::Seq>(loc_, std::move(stmts));
@@ -176,8 +189,7 @@ class ProductBetweenThreads {
     const Expr before = ir::MakeSelect(clear_, ir::MakeConst(0, type),
                                        ir::MakeCast(type, ir::MakeLoad(home, place)));
     const Stmt loop = SerialLoop("k", depth_, loc_, [&](const Expr& k) {
-      const Expr product =
-          Operand(left_, gemm_.trans_a, at[0], k) * Operand(gemm_.b, gemm_.trans_b, k, at[1]);
+      const Expr product = Left(at[0], k) * Operand(gemm_.b, gemm_.trans_b, k, at[1]);
       return ir::MakeStmt<ir::Store>(loc_, sum, whole, ir::MakeLoad(sum, whole) + product);
     });
     return ir::MakeStmt<ir::Seq>(

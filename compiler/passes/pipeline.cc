@@ -16,6 +16,7 @@
 #include "compiler/passes/divide_sizes.h"
 #include "compiler/passes/forward_copies.h"
 #include "compiler/passes/forward_stores.h"
+#include "compiler/passes/fuse_sparse.h"
 #include "compiler/passes/guard_accesses.h"
 #include "compiler/passes/hold_sums.h"
 #include "compiler/passes/issue_apart.h"
@@ -111,6 +112,7 @@ const std::vector<Pass>& GpuPipeline() {
       {"lower-scans", LowerScansGpu},
       {"simplify", Simplify},
       {"guard-accesses", GuardAccesses},
+      {"fuse-sparse", FuseSparse},  // before loads and sums are placed for a product
       {"stream-loads", StreamLoads},
       {"hold-sums", HoldSums},                // before loops are taken apart
       {"specialise-warps", SpecialiseWarps},  // while copies are whole: TMA takes boxes

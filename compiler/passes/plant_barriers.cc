@@ -267,7 +267,9 @@ class Planter {
     if (b->scope == ir::Scope::kShared && loaded_.count(b.get()) > 0) to->insert(b.get());
   }
   // Operands come through the threads' own loads, not by what runs beside them.
-  static bool ByThreads(ir::Instruction op) { return op == ir::Instruction::kMma; }
+  static bool ByThreads(ir::Instruction op) {
+    return op == ir::Instruction::kMma || op == ir::Instruction::kSparseMma;
+  }
 
   // `visit` plants barriers in a loop or branch. Those that are only for what happened before are
   // planted before it, once; not where `head`, its condition or bounds, has to come before them.

@@ -247,6 +247,8 @@ std::optional<target::GemmQuery> QueryOf(const ir::Program& program, const ir::G
   query.m = c->first;
   query.n = c->second;
   query.k = gemm.trans_a ? a->first : a->second;
+  query.sparse = gemm.sparse();
+  if (query.sparse) query.k *= 2;
   query.a = gemm.a.buffer->dtype;
   query.b = gemm.b.buffer->dtype;
   query.c = gemm.c.buffer->dtype;

@@ -30,7 +30,8 @@ Stmt Staged(const ir::Reduce& reduce) {
 
 bool FromRegisters(const ir::Program& program, const ir::Gemm& gemm, layout::ThreadRange threads,
                    const target::Arch& gpu) {
-  const std::optional<target::GemmQuery> query = QueryOf(program, gemm, threads);
+  std::optional<target::GemmQuery> query = QueryOf(program, gemm, threads);
+  if (query && gemm.sparse()) query->b_space = target::OperandSpace::kShared;  // where it will be
   return query && target::LeftFromRegisters(*query, target::ChooseGemm(gpu, *query));
 }
 
@@ -94,7 +95,7 @@ Turned TurnOperands(const ir::Program& program, const ir::Gemm& gemm, layout::Th
   const std::optional<target::GemmQuery> query = QueryOf(program, gemm, threads);
   const auto turns = [](const Region& r) { return r.buffer->scope == Scope::kShared; };
   const bool a = gemm.trans_a && turns(gemm.a), b = !gemm.trans_b && turns(gemm.b);
-  if (ir::PassOption(program, "kiln.turn", 0) == 0) return turned;
+  if (gemm.sparse() || ir::PassOption(program, "kiln.turn", 0) == 0) return turned;
   if (!query || !query->tf32 || query->a != kFloat32 || query->b != kFloat32 || (!a && !b)) {
     return turned;
   }
@@ -127,8 +128,9 @@ Stmt Staged(const ir::Program& program, const ir::Gemm& gemm, layout::ThreadRang
   const Region b = b_there ? gemm.b : stage.Through(gemm.b, Scope::kShared, true, false);
   const bool reads_c = !ir::IsConst(gemm.clear_accum, 1);
   const Region c = c_there ? gemm.c : stage.Through(gemm.c, Scope::kFragment, reads_c, true);
-  return std::move(stage).Around(ir::MakeStmt<ir::Gemm>(
-      gemm.loc, a, b, c, gemm.trans_a, gemm.trans_b, gemm.policy, gemm.clear_accum));
+  return std::move(stage).Around(ir::MakeStmt<ir::Gemm>(gemm.loc, a, b, c, gemm.trans_a,
+                                                        gemm.trans_b, gemm.policy, gemm.clear_accum,
+                                                        gemm.e, gemm.trans_e));
 }
 
 // The tile operations of `s`, which `threads` of a block do; so many bytes of shared memory are

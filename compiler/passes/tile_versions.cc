@@ -23,7 +23,9 @@ bool UsesBuffer(const Stmt& s, const ir::Buffer& buffer) {
         if (const auto* fill = x.As<ir::Fill>()) region(fill->dst);
         if (const auto* reduce = x.As<ir::Reduce>()) region(reduce->src), region(reduce->dst);
         if (const auto* atomic = x.As<ir::Atomic>()) region(atomic->dst), region(atomic->src);
-        if (const auto* gemm = x.As<ir::Gemm>()) region(gemm->a), region(gemm->b), region(gemm->c);
+        if (const auto* gemm = x.As<ir::Gemm>()) {
+          region(gemm->a), region(gemm->b), region(gemm->c), region(gemm->e);
+        }
         return !uses;
       },
       [&](const Expr& e) {
@@ -52,7 +54,8 @@ class Versions : public ir::Mutator {
     if (const auto* gemm = s.As<ir::Gemm>()) {
       return ir::MakeStmt<ir::Gemm>(s->loc, Version(gemm->a), Version(gemm->b), Version(gemm->c),
                                     gemm->trans_a, gemm->trans_b, gemm->policy,
-                                    Mutate(gemm->clear_accum));
+                                    Mutate(gemm->clear_accum),
+                                    gemm->sparse() ? Version(gemm->e) : gemm->e, gemm->trans_e);
     }
     if (const auto* copy = s.As<ir::Copy>()) {
       return ir::MakeStmt<ir::Copy>(s->loc, Version(copy->src), Version(copy->dst),

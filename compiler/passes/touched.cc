@@ -16,6 +16,7 @@ void AddTile(const Stmt& s, Touched* touched) {
   if (const auto* fill = s.As<ir::Fill>()) writes(fill->dst);
   if (const auto* gemm = s.As<ir::Gemm>()) {
     reads(gemm->a), reads(gemm->b), writes(gemm->c);
+    if (gemm->sparse()) reads(gemm->e);
     if (!ir::IsConst(gemm->clear_accum, 1)) reads(gemm->c);
   }
   if (const auto* pair = s.As<ir::PairGemm>()) {

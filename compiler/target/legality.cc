@@ -30,6 +30,8 @@ std::string Multiple(const char* what, int64_t value, int multiple) {
   return absl::StrCat(what, " = ", value, " is not a multiple of ", multiple);
 }
 
+bool IsSparse(const GemmRule& r) { return absl::string_view(r.unit) == "mma.sp"; }
+
 bool SumsInTensorMemory(const GemmRule& r) { return absl::string_view(r.unit) == "tcgen05"; }
 
 // An operand of `q` in shared memory, as far as it may be a part of its tile.
@@ -45,13 +47,17 @@ SharedOperand LeftOf(const GemmQuery& q) { return {"A", q.a_part, q.a.bytes(), !
 
 SharedOperand RightOf(const GemmQuery& q) { return {"B", q.b_part, q.b.bytes(), q.trans_b, q.n}; }
 
+// Whether ldmatrix brings a unit its operands.
+bool ReadsMatrices(absl::string_view unit) { return unit == "mma" || unit == "mma.sp"; }
+
 // GemmChoice::a_swizzle of `unit`; 0 where it cannot read the part.
 int64_t SwizzleOf(absl::string_view unit, const SharedOperand& x) {
   if (!x.part || unit == "fma") return kMostSwizzle;
   const TilePart& part = *x.part;
   const int64_t begin = part.column * x.bytes, row = part.columns * x.bytes;
   if (!part.row || part.known < kLeastSwizzle) return 0;
-  if (unit == "mma") return begin % kChunkBytes == 0 && row % kChunkBytes == 0 ? part.known : 0;
+  if (ReadsMatrices(unit))
+    return begin % kChunkBytes == 0 && row % kChunkBytes == 0 ? part.known : 0;
   if (*part.row != 0 || part.rows % kAtomRows != 0) return 0;
   if (x.along_k && begin % kStepBytes != 0) return 0;
   for (int64_t swizzle = part.known; swizzle >= kLeastSwizzle; swizzle /= 2) {
@@ -71,7 +77,7 @@ std::string WhyNotPart(absl::string_view unit, const SharedOperand& x) {
     return absl::StrCat(what, "begins where only the run knows");
   }
   const std::string size = absl::StrCat("of ", part.rows, "x", part.columns);
-  if (unit == "mma") {
+  if (ReadsMatrices(unit)) {
     return absl::StrCat(what, size, " has rows that are not of ", kChunkBytes,
                         " bytes each, or begins inside of one");
   }
@@ -130,6 +136,11 @@ std::string WhyNot(const Arch& arch, const GemmRule& r, const GemmQuery& q) {
     if (std::string why = WhyNotPart(r.unit, x); !why.empty()) return why;
   }
   if (std::string why = WhyNotInTensorMemory(r, q); !why.empty()) return why;
+  const bool held = q.a_space != OperandSpace::kShared;
+  if (IsSparse(r) && held && (q.trans_a || q.a.bits == 32)) {
+    return absl::StrCat(r.unit, " takes no ", q.trans_a ? "turned A" : q.a.ToString(),
+                        " from registers here");
+  }
   if (r.b_shared && q.b_space != OperandSpace::kShared) {
     return absl::StrCat(r.unit, " reads B from shared memory");
   }
@@ -210,6 +221,14 @@ const std::vector<GemmRule>& GemmRules() {
       {"mma", "sm_89 sm_90a sm_100a", "float8_e4m3fn float8_e5m2", "float32", 16, 16, 8, 32, 1,
        false, true, false, ""},
       {"mma", "sm", "float32", "float32", 16, 16, 8, 8, 1, false, false, true, ""},
+      // mma.sp::ordered_metadata (PTX ISA 9.7.14.6): the same tiles at twice the depth, A a sparse
+      // form. Neighbours along k that belong together may not be dealt out otherwise, so float32
+      // is K-major.
+      {"mma.sp", "sm", "float16 bfloat16", "float32", 16, 16, 8, 32, 1, true, false, false, ""},
+      {"mma.sp", "sm", "int8", "int32", 16, 16, 8, 64, 1, true, true, false, ""},
+      {"mma.sp", "sm_89 sm_90a sm_100a", "float8_e4m3fn float8_e5m2", "float32", 16, 16, 8, 64, 1,
+       true, true, false, ""},
+      {"mma.sp", "sm", "float32", "float32", 16, 16, 8, 16, 1, true, true, true, ""},
       // Vector units of a GPU: the same divisibility, because warps tile the block alike.
       {"fma", "sm", "float32 float64", "float32 float64", 16, 16, 8, 1, 1, false, false, false, ""},
       {"fma", "sm", "float16 bfloat16", "float32 float16", 16, 16, 8, 16, 1, false, false, false,
@@ -256,6 +275,7 @@ GemmChoice ChooseGemm(const Arch& arch, const GemmQuery& query) {
   const std::string family = ArchFamily(arch.name);
   for (const GemmRule& r : GemmRules()) {
     if (!Lists(r.archs, arch.name) && !Lists(r.archs, family)) continue;
+    if (IsSparse(r) != query.sparse) continue;
     if (SumsInTensorMemory(r) != (query.c_space == OperandSpace::kTensor)) continue;
     std::string why = WhyNot(arch, r, query);
     if (why.empty() && arch.kind == ArchKind::kCpu) {
@@ -292,7 +312,7 @@ int64_t TakenColumns(int64_t columns) {
 }
 
 bool LeftFromRegisters(const GemmQuery& query, const GemmChoice& choice) {
-  const bool takes = choice.unit == "mma" || (choice.unit == "wgmma" && query.a.bits <= 16);
+  const bool takes = ReadsMatrices(choice.unit) || (choice.unit == "wgmma" && query.a.bits <= 16);
   return takes && !query.trans_a && choice.grid.columns == 1;
 }
 

@@ -43,12 +43,15 @@ struct GemmQuery {
   bool tf32 = false;  // float32 operands may be rounded to tf32 (pass option kiln.tf32)
   OperandSpace c_space = OperandSpace::kRegisters;
   std::optional<TilePart> a_part = {}, b_part = {};  // nullopt: the operand is all of its tile
+  // A is a sparse form (compiler/ir/sparse.h): k counts what it stands for, its tile has half of
+  // it.
+  bool sparse = false;
 };
 
 // One row of the instruction table. A row applies to the archs it names; the first row whose
 // every condition holds gives the instruction.
 struct GemmRule {
-  const char* unit;       // "fma", "amx", "mma", "wgmma", "tcgen05"
+  const char* unit;       // "fma", "amx", "mma", "mma.sp", "wgmma", "tcgen05"
   const char* archs;      // space-separated arch names, "sm" = every GPU, "x86-64" = every x86
   const char* inputs;     // space-separated dtype names accepted for a and b (which are equal, but
                           // for floats of 8 bits)

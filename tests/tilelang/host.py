@@ -71,6 +71,10 @@ class DType(str):
         return str.__hash__(self)
 
 
+class Policy(str):
+    """How warps share a product, as a kernel's argument spells it."""
+
+
 class Symbol:
     """Stands for what only a kernel means: every use of it gives another."""
 
@@ -615,6 +619,18 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         pass
 
 
+def sparse_layout():
+    """What host code asks of sparse forms (compiler/ir/sparse.h): each group's size by the type of its elements, and
+    how many of those an element of metadata is about."""
+    module = SymbolModule("tilelang.cuda.intrinsics.sparse_layout")
+    narrow = ("float16", "bfloat16", "int8", "uint8", "float8_e4m3", "float8_e4m3fn", "float8_e5m2")
+    module.GROUP_CONFIG = {DType(name): (2, 4) for name in narrow}
+    module.GROUP_CONFIG.update({DType(name): (1, 2) for name in ("float", "float32")})
+    module.get_e_factor = lambda kind, metadata: DType(metadata).bits // 4 * module.GROUP_CONFIG[DType(kind)][1]
+    module.get_e_replicate_factor = lambda kind: 1 if DType(kind).bits <= 8 else 2
+    return module
+
+
 def _modules():
     language = SymbolModule("tilelang.language")
     for name in [*TORCH_TYPES, *ALIASES, *NARROW, "float4_e2m1fn", "int4", "uint4", "float8_e8m0fnu"]:
@@ -654,12 +670,18 @@ def _modules():
     utils.tensor = tensor
     utils.map_torch_type = tensor.map_torch_type
     package.utils = utils
+    dtypes = SymbolModule("tilelang.language.dtypes")
+    dtypes.dtype = DType
+    dtypes._TORCH_DTYPE_TO_STR = {kind: name for name, kind in TORCH_TYPES.items()}
+    language.GemmWarpPolicy = types.SimpleNamespace(**{
+        name: Policy(f"T.GemmWarpPolicy.{name}") for name in ("Square", "FullRow", "FullCol")})
+    sparse = sparse_layout()
     fp8 = SymbolModule("tilelang.language.fp8")
     fp8.determine_fp8_type = lambda kind="e4m3": DType("float8_e5m2" if kind == "e5m2" else "float8_e4m3fn")
     einops = types.ModuleType("einops")
     einops.rearrange = einops.repeat = rearrange
     einops.einsum = einsum
-    return [einops, package, language, fp8, profiler, tuner, testing, utils, tensor]
+    return [einops, package, language, dtypes, sparse, fp8, profiler, tuner, testing, utils, tensor]
 
 
 HALVES = (torch.float16, torch.bfloat16)

@@ -101,6 +101,8 @@ PROGRAMS = {
         "main(1, 4, 256, 64, 64, 2, False, True); main(1, 4, 256, 64, 64, 2, True, False)",
     "gemm/example_gemm_intrinsics.py": "main(256, 256, 256)",
     "gemm_int4/example_tilelang_gemm_int4.py": "main()",
+    "gemm_sp/example_gemm_sp.py":
+        "main(); main(256, 384, 512, T.float, T.int32, 128, 64, 128, 3); main(256, 256, 256, T.float, T.int8)",
     "grouped_gemm/example_grouped_gemm_fwd_ptr.py": "test_grouped_gemm_ptr()",
     "warp_specialize/example_warp_specialize_flashmla.py": "main()",
     "warp_specialize/example_warp_specialize_gemm_barrierpipe_stage2.py": "main(256, 256, 256)",
@@ -131,7 +133,6 @@ NOT_HERE = {
     "deepseek_nsa/example_tilelang_nsa_bwd.py": FLA,
     "deepseek_nsa/example_tilelang_nsa_fwd_varlen.py": FLA,
     "minference/example_vertical_slash_sparse_attn.py": "it builds an extension of PyTorch",
-    "gemm_sp/example_gemm_sp.py": "Kiln has no T.gemm_sp",
     "rand/rand_uint.py": "it compares with Triton",
     "gdn/example_chunk_delta_h.py": FLA,
     "gdn/example_chunk_o.py": FLA,

@@ -105,6 +105,34 @@ TEST_F(VerifyTest, ProductsOfPairs) {
   ExpectError(product(a, matrix(kInt32, 6, 7), c), "a pair_gemm of bfloat16 and int32");
 }
 
+TEST_F(VerifyTest, SparseProducts) {
+  const auto matrix = [&](const char* name, DType type, int64_t rows, int64_t columns) {
+    return MakeBuffer(name, type, {Expr(rows), Expr(columns)}, Scope::kShared);
+  };
+  const Buffer a = matrix("a", kFloat16, 16, 32), right = matrix("b", kFloat16, 64, 8);
+  const Buffer c = matrix("c", kFloat32, 16, 8);
+  const auto product = [&](const Buffer& left, const Buffer& e, bool trans_e) {
+    return std::vector<Stmt>{
+        MakeStmt<Alloc>(loc, left), MakeStmt<Alloc>(loc, e), MakeStmt<Alloc>(loc, right),
+        MakeStmt<Alloc>(loc, c),
+        MakeStmt<Gemm>(loc, WholeBuffer(left), WholeBuffer(right), WholeBuffer(c), false, false,
+                       GemmPolicy::kSquare, MakeBool(false), WholeBuffer(e), trans_e)};
+  };
+  EXPECT_TRUE(Verify(With(product(a, matrix("e", *ParseDType("int16"), 16, 4), false))).ok());
+  EXPECT_TRUE(Verify(With(product(a, matrix("e", kInt32, 2, 16), true))).ok());
+  ExpectError(product(a, matrix("e", *ParseDType("int16"), 16, 4), true),
+              "metadata does not match");
+  ExpectError(product(a, matrix("e", kInt8, 16, 4), false), "metadata does not match");
+  ExpectError(product(a, matrix("e", *ParseDType("int16"), 8, 4), false),
+              "metadata does not match");
+  ExpectError(product(a, matrix("e", kFloat16, 16, 4), false), "a sparse gemm of float16");
+  ExpectError(product(matrix("a", kInt32, 16, 32), matrix("e", *ParseDType("int16"), 16, 4), false),
+              "a sparse gemm of int32");
+  ExpectError(
+      product(matrix("a", kFloat16, 16, 64), matrix("e", *ParseDType("int16"), 16, 8), false),
+      "gemm shapes do not match");
+}
+
 TEST_F(VerifyTest, ShapesOfTileOperations) {
   const Stmt as = MakeStmt<Alloc>(loc, s), am = MakeStmt<Alloc>(loc, m);
   const Region first_row{m, {{Expr(0), Expr(1)}, {Expr(0), Expr(4)}}};

@@ -31,6 +31,8 @@ struct Everything {
         MakeStmt<Gemm>(SourceLoc{6}, whole, whole, whole, false, true, GemmPolicy::kSquare,
                        Equal(n, Expr(0))),
         MakeStmt<PairGemm>(SourceLoc{18}, row, row, row),
+        MakeStmt<Gemm>(SourceLoc{19}, whole, whole, whole, false, true, GemmPolicy::kSquare,
+                       MakeBool(false), row, true),
         MakeStmt<Fill>(SourceLoc{7}, whole, MakeCast(kFloat32, n)),
         MakeStmt<Reduce>(SourceLoc{8}, ReduceOp::kSum, whole, row, 1, true),
         MakeStmt<Atomic>(SourceLoc{9}, AtomicOp::kAdd, whole, whole, Expr()),
@@ -109,8 +111,8 @@ TEST(WalkTest, PreOrderAndPruning) {
     lines.push_back(s->loc.line);
     return s.kind() != StmtKind::kWhile;
   });
-  const std::vector<int> expected = {17, 16, 1, 1,  2,  3,  4,  5, 6, 18,
-                                     7,  8,  9, 10, 11, 12, 14, 0, 15};
+  const std::vector<int> expected = {17, 16, 1, 1, 2,  3,  4,  5,  6, 18,
+                                     19, 7,  8, 9, 10, 11, 12, 14, 0, 15};
   EXPECT_EQ(lines, expected);
 }
 

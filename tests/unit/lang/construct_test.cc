@@ -239,6 +239,50 @@ TEST(Constructs, RankAdaptsWhereIndicesDropDimensions) {
   EXPECT_THAT(program, HasSubstr("copy t -> s"));
 }
 
+// A sparse form becomes the matrix that it stands for, which is multiplied.
+TEST(Constructs, SparseProducts) {
+  const std::string tiles =
+      "a = T.alloc_shared((16, 32), 'float16')\ne = T.alloc_shared((4, 16), 'int16')\n"
+      "b = T.alloc_shared((8, 64), 'float16')\nc = T.alloc_fragment((16, 8), 'float32')\n";
+  for (const char* name : {"T.gemm_sp", "T.wgmma_gemm_sp"}) {
+    const std::string program = Elaborated(InKernel(absl::StrCat(
+        tiles, name, "(a, e, b, c, False, True, True, T.GemmWarpPolicy.FullRow, True)")));
+    EXPECT_THAT(program, HasSubstr("alloc a_dense: shared float16[16, 64]"));
+    EXPECT_THAT(program, HasSubstr("for parallel i, g, p in (16, 16, 4) {expands=\"e\"}:"));
+    EXPECT_THAT(program, HasSubstr("a_dense[i, g * 4 + p] = select(int32(e[g // 4, i]) >>"));
+    EXPECT_THAT(program, HasSubstr("g % 4 * 4 + 2 & 3 == p, a[i, g * 2 + 1], float16(0.0)))"));
+    EXPECT_THAT(program, HasSubstr("gemm a_dense @ b.T -> c policy=full_row clear=True"));
+  }
+  const std::string text =
+      "import tilelang\nimport tilelang.language as T\n"
+      "from tilelang.cuda.intrinsics.sparse_layout import get_e_factor, get_e_replicate_factor\n"
+      "@T.prim_func\ndef k(x: T.Tensor((9,), T.int32)):\n    with T.Kernel(1) as b:\n"
+      "        x[0] = get_e_factor(T.float16, T.int16)\n        x[1] = get_e_factor('int8', "
+      "T.int32)\n"
+      "        x[2] = get_e_factor(T.float, 'int8')\n        x[3] = "
+      "get_e_replicate_factor(T.int8)\n"
+      "        x[4] = get_e_replicate_factor(T.bfloat16)\n";
+  const std::string program = Elaborated(text);
+  for (const char* line : {"x[0] = 16", "x[1] = 32", "x[2] = 4", "x[3] = 1", "x[4] = 2"}) {
+    EXPECT_THAT(program, HasSubstr(line));
+  }
+}
+
+// How warps share a product may be an argument.
+TEST(Constructs, PoliciesAsArguments) {
+  const std::string text =
+      "import tilelang\nimport tilelang.language as T\n@tilelang.jit\ndef k(policy):\n"
+      "    @T.prim_func\n    def main(x: T.Tensor((16, 16), T.float16)):\n"
+      "        with T.Kernel(1) as b:\n"
+      "            a = T.alloc_shared((16, 16), T.float16)\n"
+      "            c = T.alloc_fragment((16, 16), T.float32)\n"
+      "            T.copy(x, a)\n            T.gemm(a, a, c, policy=policy)\n    return main\n";
+  EXPECT_THAT(Elaborated(text, {{"policy", "T.GemmWarpPolicy.FullCol"}}),
+              HasSubstr("policy=full_col"));
+  const auto unknown = ElaborateText(text, {{"policy", "T.GemmWarpPolicy.Round"}});
+  EXPECT_THAT(std::string(unknown.status().message()), HasSubstr("unknown name"));
+}
+
 TEST(Constructs, TileOps) {
   const char* kTiles =
       "a = T.alloc_shared((16, 32), 'float16')\nb = T.alloc_shared((8, 32), 'float16')\n"

@@ -202,6 +202,59 @@ const Refusal kTiles[] = {
      "tranpose_B", "no parameter 'tranpose_B'", "did you mean 'transpose_B'?"},
     {"a = T.alloc_shared((8,), T.float16)\nT.gemm(a, a, a)", "a, a, a", "is not a matrix",
      "two dimensions"},
+    {"a = T.alloc_shared((16, 32), T.float16)\ne = T.alloc_shared((16, 4), T.float32)\n"
+     "b = T.alloc_shared((64, 8), T.float16)\nc = T.alloc_fragment((16, 8), T.float32)\n"
+     "T.gemm_sp(a, e, b, c)",
+     "e, b, c", "E of T.gemm_sp, 'e', is float32", "integers of 8, 16 or 32"},
+    {"a = T.alloc_shared((16, 32), T.float16)\ne = T.alloc_shared((16, 2), T.int16)\n"
+     "b = T.alloc_shared((64, 8), T.float16)\nc = T.alloc_fragment((16, 8), T.float32)\n"
+     "T.gemm_sp(a, e, b, c)",
+     "T.gemm_sp", "K differs between A and E, each of whose elements is about 16: 64 and 32",
+     "get_e_factor"},
+    {"a = T.alloc_shared((16, 32), T.float16)\ne = T.alloc_shared((16, 4), T.int16)\n"
+     "b = T.alloc_shared((32, 8), T.float16)\nc = T.alloc_fragment((16, 8), T.float32)\n"
+     "T.gemm_sp(a, e, b, c)",
+     "T.gemm_sp", "K differs between A, which holds half of it, and B: 64 and 32",
+     "A is [M, K / 2]"},
+    {"a = T.alloc_shared((16, 32), T.float16)\ne = T.alloc_shared((8, 4), T.int16)\n"
+     "b = T.alloc_shared((64, 8), T.float16)\nc = T.alloc_fragment((16, 8), T.float32)\n"
+     "T.gemm_sp(a, e, b, c)",
+     "T.gemm_sp", "M differs between A and E: 16 and 8", "each turned by"},
+    {"a = T.alloc_shared((16, 32), T.float16)\ne = T.alloc_shared((16, 4), T.int16)\n"
+     "b = T.alloc_shared((64, 8), T.float16)\nc = T.alloc_fragment((16, 8), T.float32)\n"
+     "T.gemm_sp(a, e, b, c, transpose_A=True)",
+     "T.gemm_sp", "K differs between A, which holds half of it, and B: 32 and 64",
+     "A is [M, K / 2]"},
+    {"a = T.alloc_shared((16, 32), T.int32)\ne = T.alloc_shared((16, 4), T.int16)\n"
+     "b = T.alloc_shared((64, 8), T.float16)\nc = T.alloc_fragment((16, 8), T.float32)\n"
+     "T.gemm_sp(a, e, b, c)",
+     "a, e, b, c", "T.gemm_sp of int32", "int8 or uint8"},
+    {"a = T.alloc_shared((16, 32), T.float16)\ne = T.alloc_shared((16, 4), T.int16)\n"
+     "b = T.alloc_shared((64, 8), T.int8)\nc = T.alloc_fragment((16, 8), T.float32)\n"
+     "T.gemm_sp(a, e, b, c)",
+     "T.gemm_sp", "T.gemm_sp of float16 and int8 into float32", "one type"},
+    {"a = T.alloc_shared((16, 32), T.float16)\ne = T.alloc_shared((16, 4), T.int16)\n"
+     "b = T.alloc_shared((64, 8), T.float16)\nc = T.alloc_fragment((16, 8), T.float32)\n"
+     "T.gemm_sp(a, x, b, c)",
+     "x, b, c", "E of T.gemm_sp is the global tensor 'x'", "T.alloc_shared"},
+    {"a = T.alloc_shared((16, 32), T.float16)\ne = T.alloc_shared((16, 4), T.int16)\n"
+     "b = T.alloc_shared((64, 8), T.float16)\nc = T.alloc_fragment((16, 8), T.float32)\n"
+     "T.gemm_sp(a, e, b, c, policy=1)",
+     "policy=1", "the policy of T.gemm_sp must be a T.GemmWarpPolicy", "FullRow"},
+    {"a = T.alloc_shared((16, 32), T.float16)\ne = T.alloc_shared((16, 4), T.int16)\n"
+     "b = T.alloc_shared((64, 8), T.float16)\nc = T.alloc_fragment((16, 8), T.float32)\n"
+     "T.tcgen05_gemm_sp(a, e, b, c)",
+     "tcgen05_gemm_sp", "'T.tcgen05_gemm_sp' is not supported", "T.gemm",
+     StatusCode::kUnimplemented},
+    {"e = T.alloc_shared((16, 4), T.int16)\n"
+     "T.annotate_layout({e: tilelang.layout.make_cutlass_metadata_layout(e)})",
+     "make_cutlass_metadata_layout", "is not supported", "row by row", StatusCode::kUnimplemented},
+    {"n = get_e_factor(T.int32, T.int16)", "T.int32, T.int16", "no sparse form of int32", "float32",
+     StatusCode::kInvalidArgument, "",
+     "from tilelang.cuda.intrinsics.sparse_layout import get_e_factor\n"},
+    {"n = get_e_factor(T.float16, T.float16)", "T.float16)", "no metadata of float16",
+     "8, 16 or 32 bits", StatusCode::kInvalidArgument, "",
+     "from tilelang.cuda.intrinsics.sparse_layout import get_e_factor\n"},
     {"f = T.alloc_fragment((8, 4), T.float32)\nr = T.alloc_fragment((4,), T.float32)\n"
      "T.reduce_sum(f, r, dim=1)",
      "T.reduce_sum", "shapes that differ", "same extents"},
