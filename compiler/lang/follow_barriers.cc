@@ -511,7 +511,8 @@ absl::Status Follower::Arrive(const Stmt& s) {
   const auto& arrival = *s.As<ir::Store>();
   KILN_ASSIGN_OR_RETURN(const int64_t which,
                         Which(arrival.buffer, arrival.indices[0], arrival.loc));
-  return Say({s, arrival.buffer, which, false, threads_, turns_});
+  const int64_t threads = ir::IsConst(arrival.value, 0) ? 1 : threads_;
+  return Say({s, arrival.buffer, which, false, threads, turns_});
 }
 
 absl::Status Follower::Wait(const Stmt& s) {

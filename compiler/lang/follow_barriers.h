@@ -2,7 +2,8 @@
 // which arrivals and waits come, in which order. Private to compiler/lang.
 //
 // In an elaborated program a barrier is a buffer of Scope::kBarrier whose `values` are the arrivals
-// of its phases, an arrival a Store to it, and a wait an Assert of `barrier[i] == parity`.
+// of its phases, an arrival a Store to it (of 1: by each thread that comes by; of 0: one for all of
+// them), and a wait an Assert of `barrier[i] == parity`.
 #ifndef KILN_COMPILER_LANG_FOLLOW_BARRIERS_H_
 #define KILN_COMPILER_LANG_FOLLOW_BARRIERS_H_
 

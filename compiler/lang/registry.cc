@@ -19,6 +19,8 @@ constexpr EnumMember kGemmPolicies[] = {
     {"T.GemmWarpPolicy", "FullCol", 2},
 };
 
+constexpr EnumMember kOperationId = {"T", "WSID", 0, "tl.ws_op_id"};
+
 struct Refusal {
   const char* names;
   const char* remedy;
@@ -28,14 +30,20 @@ struct Refusal {
 // works here.
 constexpr Refusal kRefused[] = {
     {"copy_cluster", "let each block copy for itself: those of a cluster share no memory here"},
-    {"ws_op WSSync WSID WSScope WSRole WSPipeline WSSchedule annotate_ws_schedule",
-     "use T.Pipelined, or give warpgroups their work with T.ws"},
     {"alloc_cluster_barrier tvm_storage_sync pdl_sync pdl_trigger",
      "leave it out: tile ops are ordered by the program, and the compiler places barriers"},
     {"tma_load", "use T.copy"},
-    {"tcgen05_gemm ptx_wgmma_ss tcgen05_gemm_blockscaled gemm_sp mma_gemm_blockscaled "
-     "tcgen05_mma_arrive alloc_tmem deallocate_tmem",
+    {"ptx_wgmma_ss ptx_wgmma_rs ptx_tcgen05_mma_ss ptx_tcgen05_mma_ts wgmma_mma tcgen05_mma "
+     "ptx_wgmma_sp_ss ptx_wgmma_sp_rs gemm_sp gemm_sp_v2 wgmma_gemm_sp tcgen05_gemm_sp "
+     "initialize_wgmma_descriptor initialize_tcgen05_descriptor alloc_wgmma_desc "
+     "alloc_tcgen05_smem_desc alloc_tcgen05_instruction_desc alloc_tcgen05_instr_desc",
      "use T.gemm: the compiler picks the instruction"},
+    {"tcgen05_gemm_blockscaled mma_gemm_blockscaled ptx_tcgen05_mma_blockscaled_ss "
+     "tcgen05_mma_blockscaled tcgen05_cp_warpx4 tcgen05_sf_warp_transpose",
+     "multiply the factors by their scales into a T.alloc_shared tile, and use T.gemm on it"},
+    {"clc_try_cancel clc_try_cancel_multicast clc_is_canceled clc_get_first_ctaid_x "
+     "clc_get_first_ctaid_y clc_get_first_ctaid_z",
+     "launch as many blocks as the machine has and share tiles with T.PersistentTileScheduler"},
     {"call_extern call_intrin import_source tvm_access_ptr",
      "write the computation with T's own functions"},
     {"SharedBuffer FragmentBuffer sblock sblock_alloc_buffer reads writes",
@@ -72,11 +80,11 @@ Module* Add(ModuleMap* modules, const std::string& path, const std::string& show
 
 // The tables of T's own functions.
 std::vector<BuiltinTable> LanguageTables() {
-  return {TileBuiltins(),   ScanBuiltins(),     AtomicBuiltins(), MathBuiltins(),
-          BitBuiltins(),    RoundingBuiltins(), RandomBuiltins(), DebugBuiltins(),
-          DeviceBuiltins(), AllocBuiltins(),    ViewBuiltins(),   ReducerBuiltins(),
-          LoopBuiltins(),   BarrierBuiltins(),  ThreadBuiltins(), LayoutBuiltins(),
-          VectorBuiltins()};
+  return {TileBuiltins(),   ScanBuiltins(),     AtomicBuiltins(),       MathBuiltins(),
+          BitBuiltins(),    RoundingBuiltins(), RandomBuiltins(),       DebugBuiltins(),
+          DeviceBuiltins(), AllocBuiltins(),    ViewBuiltins(),         ReducerBuiltins(),
+          LoopBuiltins(),   BarrierBuiltins(),  TensorMemoryBuiltins(), ThreadBuiltins(),
+          LayoutBuiltins(), VectorBuiltins(),   ScheduleBuiltins()};
 }
 
 void AddLanguage(ModuleMap* modules) {
@@ -91,7 +99,15 @@ void AddLanguage(ModuleMap* modules) {
   }
   t->members["GemmWarpPolicy"] = Value::OfModule(policy);
   t->members["ptr"] = Value::OfDType(kHandle);
-  t->bundled = {"BaseTileScheduler", "PersistentTileScheduler"};
+  t->bundled = {"BaseTileScheduler",
+                "PersistentTileScheduler",
+                "WSPipeline",
+                "WSRole",
+                "WSScope",
+                "WSSchedule",
+                "WSSync",
+                "ws_op"};
+  t->members["WSID"] = Value::OfEnum(&kOperationId);
   for (const char* marker : {"Ref", "Var", "prim_func", "macro", "meta_class"}) {
     t->members[marker] = Value::TypeName(marker);
   }
@@ -127,7 +143,7 @@ void AddAround(ModuleMap* modules, const BuiltinTable& table) {
   }
   Module* schedule =
       Add(modules, "tilelang.language.tile_schedule", "tilelang.language.tile_schedule");
-  schedule->bundled = t.bundled;
+  schedule->bundled = {"BaseTileScheduler", "PersistentTileScheduler"};
   Add(modules, "tilelang.language.meta", "tilelang.language.meta")->members["meta_class"] =
       t.members.at("meta_class");
 }
