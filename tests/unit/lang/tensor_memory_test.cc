@@ -130,9 +130,16 @@ TEST(TensorMemory, AProductArrivesOnce) {
 TEST(TensorMemory, VariablesOfTheIssuerGoAlong) {
   const std::string text = Warps({{"STEP", "place"}});
   ExpectProduct(text, 64, 64, 512);
-  const std::string program = Elaborated(text);
-  EXPECT_THAT(program, HasSubstr("      gemm a[place[0], 0 : +64, 0 : +64]"));
-  EXPECT_THAT(program, HasSubstr("      place[0] = place[0] ^ 1"));
+  // Where the parts stay parts, as with tiles that are fetched in halves.
+  const std::string halves =
+      Warps({{"STEP", "place"},
+             {"T.tma_copy(A[0, k * 64], a[k % 2, :, :], barrier=full[k % 2])",
+              R"(T.tma_copy(A[0, k * 64], a[k % 2, :32, :], barrier=full[k % 2])
+                T.tma_copy(A[32, k * 64], a[k % 2, 32:, :], barrier=full[k % 2]))"}});
+  ExpectProduct(halves, 64, 64, 512);
+  const std::string program = Elaborated(halves);
+  EXPECT_THAT(program, HasSubstr("\n      gemm a[place[0], 0 : +64, 0 : +64]"));
+  EXPECT_THAT(program, HasSubstr("\n      place[0] = place[0] ^ 1"));
   // Under a condition of the part's.
   ExpectProduct(Warps({{"STEP", "place"}, {"place = place ^ 1", R"(if place == 0:
                     place = 1
