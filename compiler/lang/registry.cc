@@ -32,19 +32,31 @@ constexpr Refusal kRefused[] = {
     {"copy_cluster", "let each block copy for itself: those of a cluster share no memory here"},
     {"alloc_cluster_barrier tvm_storage_sync pdl_sync pdl_trigger",
      "leave it out: tile ops are ordered by the program, and the compiler places barriers"},
-    {"tma_load", "use T.copy"},
+    {"tma_load create_tma_descriptor tma_gather4 tma_gather4_bytes tma_scatter4 ds_read_tr16_b64 "
+     "ds_read_tr8_b64",
+     "use T.copy"},
+    {"ptx_init_barrier_thread_count ptx_arrive_barrier ptx_fence_barrier_init "
+     "named_barrier_arrive",
+     "use T.alloc_barrier, T.barrier_arrive and T.barrier_wait"},
+    {"WSSyncKind", "use T.WSSync.producer_acquire and its like"},
+    {"thread_return", "put what follows under an if"},
+    {"If Then While Assert let bind buffer_store",
+     "write Python's own if, while, assert, names and x[i] = v"},
     {"ptx_wgmma_ss ptx_wgmma_rs ptx_tcgen05_mma_ss ptx_tcgen05_mma_ts wgmma_mma tcgen05_mma "
      "ptx_wgmma_sp_ss ptx_wgmma_sp_rs gemm_sp gemm_sp_v2 wgmma_gemm_sp tcgen05_gemm_sp "
      "initialize_wgmma_descriptor initialize_tcgen05_descriptor alloc_wgmma_desc "
-     "alloc_tcgen05_smem_desc alloc_tcgen05_instruction_desc alloc_tcgen05_instr_desc",
+     "alloc_tcgen05_smem_desc alloc_tcgen05_instruction_desc alloc_tcgen05_instr_desc mfma "
+     "mfma_store tvm_mfma tvm_mfma_store tvm_rdna_wmma",
      "use T.gemm: the compiler picks the instruction"},
-    {"tcgen05_gemm_blockscaled mma_gemm_blockscaled ptx_tcgen05_mma_blockscaled_ss "
+    {"tcgen05_gemm_blockscaled mma_gemm_blockscaled ptx_mma_block_scale "
+     "ptx_tcgen05_mma_blockscaled_ss "
      "tcgen05_mma_blockscaled tcgen05_cp_warpx4 tcgen05_sf_warp_transpose",
      "multiply the factors by their scales into a T.alloc_shared tile, and use T.gemm on it"},
     {"clc_try_cancel clc_try_cancel_multicast clc_is_canceled clc_get_first_ctaid_x "
      "clc_get_first_ctaid_y clc_get_first_ctaid_z",
      "launch as many blocks as the machine has and share tiles with T.PersistentTileScheduler"},
-    {"call_extern call_intrin import_source tvm_access_ptr",
+    {"call_extern call_intrin import_source tvm_access_ptr call_packed tvm_call_cpacked "
+     "CUDASourceCodeKernel",
      "write the computation with T's own functions"},
     {"SharedBuffer FragmentBuffer sblock sblock_alloc_buffer reads writes",
      "use T.alloc_shared, T.alloc_fragment or T.alloc_local"},

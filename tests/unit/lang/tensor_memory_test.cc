@@ -289,7 +289,9 @@ TEST(TensorMemory, WrongCallsAreRefused) {
   EXPECT_THAT(Message(Block("T.tcgen05_mma_arrive(f)")), HasSubstr("a barrier is wanted here"));
   for (const char* name : {"tcgen05_gemm_blockscaled", "mma_gemm_blockscaled", "tcgen05_cp_warpx4",
                            "tcgen05_sf_warp_transpose", "clc_try_cancel_multicast",
-                           "clc_is_canceled", "clc_get_first_ctaid_x", "tcgen05_gemm_sp"}) {
+                           "clc_is_canceled", "clc_get_first_ctaid_x", "tcgen05_gemm_sp",
+                           "initialize_tcgen05_descriptor", "ptx_arrive_barrier", "tma_gather4",
+                           "WSSyncKind", "thread_return", "mfma", "CUDASourceCodeKernel"}) {
     EXPECT_THAT(Message(Block(absl::StrCat("T.", name, "(f)"))),
                 HasSubstr(absl::StrCat("'T.", name, "' is not supported")));
   }
