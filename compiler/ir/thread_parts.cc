@@ -27,6 +27,14 @@ bool IsWait(const Stmt& s) {
   return load != nullptr && load->buffer->scope == Scope::kBarrier;
 }
 
+// At a barrier of the kernel's own, by one for all that come by (lang/follow_barriers.h).
+bool IsCommonArrival(const Stmt& s) {
+  const auto* store = s.As<Store>();
+  return store != nullptr && store->buffer->scope == Scope::kBarrier && IsConst(store->value, 0);
+}
+
+bool IsOrder(const Stmt& s) { return IsWait(s) || IsCommonArrival(s); }
+
 bool IsMeeting(const Stmt& s) {
   const auto* x = s.As<Instruct>();
   return x != nullptr && x->op == Instruction::kBlockBarrier && x->annotations.count("some") == 0;
@@ -81,8 +89,8 @@ class Parts : public Mutator {
       return MakeStmt<OnThreads>(s->loc, part->first, part->count,
                                  In({part->first, part->count}, part->body));
     }
-    const bool waits = branch != nullptr && Holds(s, IsWait) && !Holds(s, IsMeeting);
-    if (waits || (branch != nullptr && in_parts_ > 0)) {
+    const bool orders = branch != nullptr && Holds(s, IsOrder) && !Holds(s, IsMeeting);
+    if (orders || (branch != nullptr && in_parts_ > 0)) {
       const std::optional<Stmt> parts = PartsOf(*branch);
       if (parts) return *parts;
     }
@@ -214,7 +222,7 @@ class SharedVariables {
 
 Stmt PartsOfThreads(const Stmt& launch, const std::vector<Expr>& indices,
                     const std::vector<int64_t>& extents) {
-  if (!Holds(launch, IsWait)) return launch;
+  if (!Holds(launch, IsOrder)) return launch;
   int64_t threads = 1;
   for (const int64_t extent : extents) threads *= extent;
   const Stmt parts = Parts(indices, extents, threads).Mutate(launch);

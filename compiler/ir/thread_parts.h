@@ -15,8 +15,9 @@
 namespace kiln::ir {
 
 // `launch` with OnThreads for each branch whose condition says which whole warps do what, and in
-// which those wait for a barrier of the kernel's own. As it is where a part would change a variable
-// that the block, or a thread by itself, looks at, or has a meeting of all threads in it.
+// which those wait for a barrier of the kernel's own, or arrive at one together. As it is where a
+// part would change a variable that the block, or a thread by itself, looks at, or has a meeting of
+// all threads in it.
 Stmt PartsOfThreads(const Stmt& launch, const std::vector<Expr>& indices,
                     const std::vector<int64_t>& extents);
 

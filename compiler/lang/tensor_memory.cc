@@ -1,7 +1,9 @@
 #include "compiler/lang/tensor_memory.h"
 
+#include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -22,6 +24,7 @@ using ir::Stmt;
 using Stmts = std::vector<Stmt>;
 using Span = std::pair<int64_t, int64_t>;  // first thread, count
 
+constexpr int64_t kMostParts = 32;                                 // of a tile, each for itself
 constexpr int64_t kColumns = 512, kColumnBits = 32, kLanes = 128;  // PTX 9.7.17.1
 
 bool IsTensor(const Buffer& b) { return b->scope == ir::Scope::kTensor; }
@@ -74,10 +77,12 @@ class Owners {
       Span by = product.issued;
       if (result != nullptr && !result->movers.empty()) by = *result->movers.begin();
       if (by != product.issued) moved_[product.gemm] = by;
-      for (const Buffer& operand : {product.gemm->a.buffer, product.gemm->b.buffer}) {
+      for (const ir::Region* region : {&product.gemm->a, &product.gemm->b}) {
+        const Buffer& operand = region->buffer;
         const Tile* tile = Find(operand);
         if (tile == nullptr) continue;
-        const bool same = tile->movers.size() == 1 && *tile->movers.begin() == by;
+        const bool same = tile->movers.size() == 1 && *tile->movers.begin() == by &&
+                          (tile->is_result || IsConstant(*region));
         if (same || (tile->movers.empty() && tile->is_result)) continue;
         if (tile->is_result) return OfTwo(*product.gemm, operand, by);
         in_shared_.insert(operand.get());
@@ -98,6 +103,11 @@ class Owners {
         absl::StrCat("'", operand->name, "', the result of a product, is an operand ",
                      "of one whose result ", NameOf(by), " move"),
         "copy it to a tile of shared memory first", absl::StatusCode::kUnimplemented);
+  }
+
+  static bool IsConstant(const ir::Region& region) {
+    return std::all_of(region.ranges.begin(), region.ranges.end(),
+                       [](const ir::Range& range) { return ir::ConstInt(range.min).has_value(); });
   }
 
   const Tile* Find(const Buffer& b) const {
@@ -355,6 +365,38 @@ class Unread : public ir::Mutator {
   std::set<const ir::BufferNode*> read_;
 };
 
+// Whether `loop` counts parts of a tile: those of a fragment are known at compile time.
+bool CountsParts(const ir::For& loop, const Owners& owners) {
+  const std::optional<int64_t> turns = ir::ConstInt(loop.axes[0].extent);
+  bool counts = false, leaves = false;
+  ir::VarMap names;
+  ir::Walk(loop.body, [&](const Stmt& s) {
+    leaves = leaves || s.kind() == ir::StmtKind::kBreak || s.kind() == ir::StmtKind::kContinue;
+    if (const auto* bind = s.As<ir::Bind>()) {
+      names[bind->var.get()] = ir::Substitute(bind->value, names);
+    }
+    for (const ir::Region* r : TileRegions(s)) {
+      for (const ir::Range& range : r->ranges) {
+        counts = counts || (IsTensor(r->buffer) && !owners.InShared(r->buffer.get()) &&
+                            ir::Uses(ir::Substitute(range.min, names), loop.axes[0].var));
+      }
+    }
+    return true;
+  });
+  return counts && !leaves && turns && *turns <= kMostParts;
+}
+
+Stmt PartsUnrolled(const Stmt& launch, const Owners& owners) {
+  return ir::RewriteStmts(launch, [&](const Stmt& s) -> Stmt {
+    const auto* loop = s.As<ir::For>();
+    if (loop == nullptr || loop->loop != ir::ForKind::kSerial || !CountsParts(*loop, owners)) {
+      return {};
+    }
+    return ir::MakeStmt<ir::For>(s->loc, ir::ForKind::kUnroll, loop->axes,
+                                 PartsUnrolled(loop->body, owners));
+  });
+}
+
 // Fragments, or tiles of shared memory.
 Stmt OnChip(const Stmt& launch, const Owners& owners) {
   ir::BufferMap tiles;
@@ -427,7 +469,7 @@ absl::StatusOr<Stmt> GiveTensorMemory(const ir::Program& program, const Stmt& la
     const auto& l = *given.As<ir::Launch>();
     given = WithBody(l, Mover(owners).Move(l.body));
   }
-  given = OnChip(given, owners);
+  given = OnChip(PartsUnrolled(given, owners), owners);
   const auto& l = *given.As<ir::Launch>();
   return WithBody(l, Unread(l.body).Mutate(l.body));
 }

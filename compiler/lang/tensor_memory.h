@@ -20,7 +20,11 @@
 //   - C_tmem[i, :, :] of several tiles names one of them. One is enough where all of a loop's turn
 //   is
 //     about one, and begins with writing all of it; else each is a fragment, and `i` chooses.
-//   - The left operand of a product whose result others hold lies in shared memory.
+//   - Parts of a tile, C_tmem[:, i:i + 32], are constant: a loop that counts a few of them is
+//   unrolled.
+//   - The left operand of a product whose result others hold, or that takes a part of it that is
+//   not
+//     constant, lies in shared memory.
 #ifndef KILN_COMPILER_LANG_TENSOR_MEMORY_H_
 #define KILN_COMPILER_LANG_TENSOR_MEMORY_H_
 

@@ -229,6 +229,7 @@ class Apart : public ir::Mutator {
   Stmt Allocs(const Stmt& s, const ir::Alloc& alloc) {
     const Buffer& b = alloc.buffer;
     if (b->scope != ir::Scope::kTensor || b->shape.size() <= kMatrix) return s;
+    if (!IsMultiplied(b.get())) return s;
     const int64_t count = IsOneTile(launch_, b.get()) ? 1 : TilesOf(b);
     std::vector<Buffer> tiles;
     std::vector<Stmt> allocs;
@@ -241,6 +242,15 @@ class Apart : public ir::Mutator {
     }
     tiles_.emplace_back(b.get(), std::move(tiles));
     return ir::MakeSeq(std::move(allocs), s->loc);
+  }
+
+  bool IsMultiplied(const ir::BufferNode* buffer) const {
+    bool found = false;
+    ir::Walk(launch_, [&](const Stmt& x) {
+      found = found || (x.kind() == ir::StmtKind::kGemm && Names(x, buffer));
+      return !found;
+    });
+    return found;
   }
 
   // `s` on the tile that it names, chosen where that is known at run time only.

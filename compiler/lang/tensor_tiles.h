@@ -15,8 +15,8 @@ std::vector<const ir::Region*> TileRegions(const ir::Stmt& s);
 // The same statement on other regions, as many and in the same order.
 ir::Stmt WithRegions(const ir::Stmt& s, const std::vector<ir::Region>& regions);
 
-// `launch` with a buffer of Scope::kTensor for each tile of those of more than two dimensions: one
-// for all of them where that is certainly enough (tensor_memory.h).
+// `launch` with a buffer of Scope::kTensor for each tile of those of more than two dimensions that
+// products name: one for all of them where that is certainly enough (tensor_memory.h).
 //
 // Unimplemented: an operation on several tiles at once that is no fill, or on one that differs from
 // element to element.

@@ -235,6 +235,66 @@ TEST(TensorMemory, LeftOperands) {
   }
 }
 
+// Parts of tiles that a loop counts: of an operand, of a result; an arrival under a condition of a
+// warp's is one.
+TEST(TensorMemory, PartsOfTiles) {
+  const std::string text = Text(R"(
+@T.prim_func
+def parts(A: T.Tensor((64, 128), "float16"), B: T.Tensor((64, 128), "float16"),
+          C: T.Tensor((64, 64), "float32")):
+    with T.Kernel(1, threads=128) as bx:
+        b = T.alloc_shared((64, 128), "float16")
+        f = T.alloc_fragment((64, 128), "float16")
+        p = T.alloc_tmem([64, 128], "float16")
+        sums = T.alloc_tmem([64, 64], "float32")
+        c = T.alloc_fragment((64, 32), "float32")
+        done = T.alloc_barrier(1)
+        T.copy(A, f)
+        T.copy(f, p)
+        T.copy(B, b)
+        for k in T.serial(4):
+            T.tcgen05_gemm(p[:, k * 32:(k + 1) * 32], b[:, k * 32:(k + 1) * 32], sums,
+                           transpose_B=True, mbar=None, clear_accum=k == 0)
+        if T.get_thread_binding() < 32:
+            T.tcgen05_mma_arrive(done)
+        T.mbarrier_wait_parity(done, 0)
+        for i in T.serial(2):
+            first = i * 32
+            T.copy(sums[:, first:first + 32], c)
+            T.copy(c, C[0, first])
+)");
+  ExpectProduct(text, 64, 64, 128);
+  const std::string program = Elaborated(text);
+  EXPECT_THAT(program, HasSubstr("alloc p: shared float16[64, 128]"));
+  EXPECT_THAT(program, HasSubstr("for serial k in (4)"));
+  EXPECT_THAT(program, HasSubstr("for unroll i in (2)"));
+}
+
+// A buffer that no product names is one, whatever it says of columns.
+TEST(TensorMemory, RoundTrips) {
+  const auto program = ElaborateText(Text(R"(
+@T.prim_func
+def round(A: T.Tensor((3, 32, 8, 4), "float32"), B: T.Tensor((3, 32, 8, 4), "float32")):
+    with T.Kernel(1, threads=128) as bx:
+        t = T.alloc_tmem((3, 32, 8, 4), "float32")
+        f = T.alloc_fragment((3, 32, 8, 4), "float32")
+        g = T.alloc_fragment((3, 32, 8, 4), "float32")
+        T.annotate_layout({t: T.Layout((3, 32, 8, 4), lambda a, i, j, k: [i + 32 * k, a * 8 + j])})
+        T.copy(A, f)
+        T.copy(f, t)
+        T.copy(t[:, :, :, 0:2], g[:, :, :, 0:2])
+        T.copy(t[:, :, :, 2:4], g[:, :, :, 2:4])
+        T.copy(g, B)
+)"));
+  ASSERT_TRUE(program.ok()) << program.status().message();
+  EXPECT_THAT(ir::ToString(*program), HasSubstr("alloc t: fragment float32[3, 32, 8, 4]"));
+  EXPECT_THAT(ir::ToString(*program), Not(HasSubstr("layout")));
+  interp::Tensor a(kFloat32, {3, 32, 8, 4}), b(kFloat32, {3, 32, 8, 4});
+  for (int64_t i = 0; i < 3 * 32 * 8 * 4; ++i) a.View().Set(i, static_cast<double>(i));
+  ASSERT_TRUE(interp::Run(*program, {a.View(), b.View()}, {}).ok());
+  for (int64_t i = 0; i < 3 * 32 * 8 * 4; ++i) ASSERT_EQ(b.as<float>()[i], i);
+}
+
 TEST(TensorMemory, WhatHasNoOwnerIsRefused) {
   // Moved by two parts.
   const std::string two = absl::StrReplaceAll(
