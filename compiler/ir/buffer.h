@@ -17,7 +17,8 @@ enum class Scope : uint8_t {
   kLocal,     // registers: one copy a thread; on x86 one a block
   kVar,       // a mutable scalar (T.alloc_var): shape (1,)
   kTensor,    // tensor memory: sums of products, one copy a block. At thread level it has no
-              // buffers: instructions touch it by address
+              // buffers: instructions touch it by address. While a kernel is elaborated: what the
+              // kernel calls so itself (lang/tensor_memory.h)
   kRegister,  // dimension 0 is the thread of the block; a thread touches its own row. Outside of
               // loops over threads all rows of the threads that run are equal and may only be
               // read, at a constant row. At tile level: what a kernel that speaks of threads keeps

@@ -12,6 +12,7 @@
 #include "compiler/ir/evaluate.h"
 #include "compiler/ir/instruct.h"
 #include "compiler/ir/thread_memory.h"
+#include "compiler/ir/thread_parts.h"
 #include "compiler/ir/thread_regions.h"
 #include "compiler/ir/thread_values.h"
 #include "compiler/ir/visit.h"
@@ -133,7 +134,8 @@ class BlockOfThreads {
   bool IsOfAll(const Stmt& s) const {
     if (IsExchange(s) || IsBarrier(s) || s.kind() == StmtKind::kOnThreads) return true;
     if (const auto* alloc = s.As<Alloc>()) {
-      return alloc->buffer->scope == Scope::kShared || alloc->buffer->scope == Scope::kFragment;
+      const Scope scope = alloc->buffer->scope;
+      return scope == Scope::kShared || scope == Scope::kFragment || scope == Scope::kTensor;
     }
     return IsTile(s) && !IsOwnTile(s);
   }
@@ -637,7 +639,8 @@ absl::StatusOr<Stmt> ResolveThreads(const Stmt& body, const std::vector<Expr>& i
     if (!SpeaksOfThreads(launch->body, indices)) return WithoutBarriers(s);
     std::vector<int64_t> extents;
     for (const Expr& extent : launch->threads) extents.push_back(ConstInt(extent).value_or(1));
-    const Stmt own = WithOwnAnswers(WithOwnFragments(s, indices));
+    const Stmt parts = PartsOfThreads(s, indices, extents);
+    const Stmt own = WithOwnAnswers(WithOwnFragments(parts, indices));
     launch = own.As<Launch>();
     BlockOfThreads block(*launch, indices, std::move(extents), source);
     absl::StatusOr<Stmt> split = block.Body(launch->body);

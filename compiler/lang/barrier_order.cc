@@ -10,12 +10,14 @@
 #include "compiler/ir/visit.h"
 #include "compiler/lang/barrier_state.h"
 #include "compiler/lang/cluster_marks.h"
+#include "compiler/lang/count_loops.h"
 #include "compiler/lang/follow_barriers.h"
 #include "compiler/lang/interleave_parts.h"
 #include "compiler/lang/join_clusters.h"
 #include "compiler/lang/join_ring.h"
 #include "compiler/lang/rank_parts.h"
 #include "compiler/lang/split_parts.h"
+#include "compiler/lang/tensor_memory.h"
 
 namespace kiln::lang {
 namespace {
@@ -131,12 +133,27 @@ absl::StatusOr<Stmt> Order(const ir::Program& program, const Stmt& launch) {
   const absl::Status status = FollowBarriers(program, *launch.As<ir::Launch>(), &as_it_is);
   if (status.ok()) return launch;
   if (!as_it_is.waits()) return status;
-  const Stmt split = SplitParts(*launch.As<ir::Launch>());
+  const Stmt split = SplitParts(*CountLoops(launch).As<ir::Launch>());
   KILN_ASSIGN_OR_RETURN(const Stmt ordered, InterleaveParts(program, *split.As<ir::Launch>()));
   if (!ordered.defined()) return status;  // no parts
   InOrder so(program, true);
   KILN_RETURN_IF_ERROR(FollowBarriers(program, *ordered.As<ir::Launch>(), &so));
   return ordered;
+}
+
+absl::StatusOr<Stmt> Ordered(const ir::Program& program, const Stmt& launch) {
+  const bool barriers = HoldsBarrier(launch);
+  Stmt out = launch;
+  if (barriers) {
+    KILN_ASSIGN_OR_RETURN(out, Order(program, launch));
+    out = WithoutBarriers(out);
+  }
+  out = WithoutMeetings(out);
+  if (barriers) out = WithoutRanks(out);
+  if (HoldsTensorMemory(launch)) {
+    KILN_ASSIGN_OR_RETURN(out, GiveTensorMemory(program, out));
+  }
+  return barriers ? RowsByWarps(JoinRing(out)) : out;
 }
 
 }  // namespace
@@ -148,10 +165,8 @@ absl::StatusOr<Stmt> OrderBarriers(const ir::Program& elaborated) {
   absl::Status status;
   const Stmt ordered = ir::RewriteStmts(program.body, [&](const Stmt& s) -> Stmt {
     if (s.kind() != ir::StmtKind::kLaunch || !status.ok()) return Stmt();
-    if (!HoldsBarrier(s)) return WithoutMeetings(s);
-    const absl::StatusOr<Stmt> launch = Order(program, s);
-    if (launch.ok())
-      return RowsByWarps(JoinRing(WithoutRanks(WithoutMeetings(WithoutBarriers(*launch)))));
+    const absl::StatusOr<Stmt> launch = Ordered(program, s);
+    if (launch.ok()) return *launch;
     status = launch.status();
     return s;
   });
@@ -160,5 +175,19 @@ absl::StatusOr<Stmt> OrderBarriers(const ir::Program& elaborated) {
 }
 
 Stmt WithoutBarriers(const Stmt& body) { return Without().Mutate(body); }
+
+absl::StatusOr<Stmt> WithoutOrder(const ir::Program& program) {
+  absl::Status status;
+  const Stmt out = ir::RewriteStmts(WithoutBarriers(program.body), [&](const Stmt& s) -> Stmt {
+    if (s.kind() != ir::StmtKind::kLaunch || !status.ok()) return Stmt();
+    if (!HoldsTensorMemory(s)) return s;
+    const absl::StatusOr<Stmt> launch = GiveTensorMemory(program, s);
+    if (launch.ok()) return *launch;
+    status = launch.status();
+    return s;
+  });
+  KILN_RETURN_IF_ERROR(status);
+  return out;
+}
 
 }  // namespace kiln::lang

@@ -21,12 +21,18 @@ namespace kiln::lang {
 // join_ring.h says, and products of a part that is one warpgroup have policy FullRow where they
 // have 64 rows or a multiple.
 //
+// Tensor memory that the kernel names is given to threads (tensor_memory.h).
+//
 // InvalidArgument: a wait for what never comes. Unimplemented: what the barriers do depends on
 // values that are known only at run time, or no loops around the parts make an order of them.
 absl::StatusOr<ir::Stmt> OrderBarriers(const ir::Program& program);
 
 // As it is, without barriers, arrivals and waits.
 ir::Stmt WithoutBarriers(const ir::Stmt& body);
+
+// The body of a program that is not to be run in its order, since tunables are open: without
+// barriers, and with tensor memory given to threads.
+absl::StatusOr<ir::Stmt> WithoutOrder(const ir::Program& program);
 
 }  // namespace kiln::lang
 

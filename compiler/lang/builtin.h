@@ -122,6 +122,20 @@ absl::Status CheckKnownText(Elaborator& e, const Value& text, SourceLoc loc,
 absl::Status AttachLayout(Elaborator& e, const ir::Buffer& buffer, const Value& layout,
                           SourceLoc loc);
 
+// The function of T by that name does it: its argument k is the call's argument from[k], or left
+// out (builtins_barrier.cc).
+absl::StatusOr<Value> CallAs(Elaborator& e, const char* name, const BoundArgs& args,
+                             const std::vector<std::optional<size_t>>& from);
+// One arrival at the barrier that argument i names, whoever comes by (builtins_barrier.cc).
+absl::Status ArriveOnce(Elaborator& e, const BoundArgs& args, size_t i);
+
+// Operations that carry a name for T.annotate_ws_schedule (builtins_schedule.cc): one by its
+// `annotations` or by T.ws_op, in program order; at the end of the launch, whether the schedule, if
+// there is one, is about them.
+absl::Status NoteOperation(Elaborator& e, const Value& annotations, SourceLoc loc);
+absl::Status NoteOperation(Elaborator& e, const InstanceObject& op, SourceLoc loc);
+absl::Status CheckSchedule(Elaborator& e);
+
 // Tables that the modules are built from, one a file.
 struct BuiltinTable {
   const Builtin* rows;
@@ -142,6 +156,8 @@ BuiltinTable AllocBuiltins();     // builtins_alloc.cc: tensors, allocation, siz
 BuiltinTable LoopBuiltins();      // builtins_loop.cc: loops, launch, hints
 BuiltinTable ClusterBuiltins();   // builtins_cluster.cc: blocks of a cluster that share memory
 BuiltinTable BarrierBuiltins();   // builtins_barrier.cc: hand-written barriers, what they order
+BuiltinTable TensorMemoryBuiltins();  // builtins_tensor_memory.cc: tensor memory, tcgen05
+BuiltinTable ScheduleBuiltins();      // builtins_schedule.cc: who does what, as advice
 BuiltinTable ThreadBuiltins();    // builtins_thread.cc: indices of threads, exchanges between them
 BuiltinTable LayoutBuiltins();    // builtins_layout.cc: layouts by functions, and where they belong
 BuiltinTable ViewBuiltins();      // builtins_view.cc: second names for a buffer's memory

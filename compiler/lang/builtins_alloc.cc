@@ -80,6 +80,7 @@ absl::StatusOr<Value> AllocIn(Elaborator& e, const BoundArgs& args) {
     }
     return ViewIn(e, args, scope, dtype);
   }
+  if (scope == "shared.tmem") return CallAs(e, "alloc_tmem", args, {0, 1});
   if (absl::StartsWith(scope, "shared")) return Alloc<ir::Scope::kShared>(e, args);
   if (scope == "local.fragment") return Alloc<ir::Scope::kFragment>(e, args);
   if (scope == "local") return Alloc<ir::Scope::kLocal>(e, args);

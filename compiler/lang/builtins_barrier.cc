@@ -60,11 +60,15 @@ absl::StatusOr<Value> AllocBarrier(Elaborator& e, const BoundArgs& args) {
 
 namespace {
 
-// By every thread that comes by.
+// By every thread that comes by, or by one for all of them (follow_barriers.h).
+absl::Status EmitArrival(Elaborator& e, const BoundArgs& args, size_t i, bool by_each) {
+  KILN_ASSIGN_OR_RETURN(const Barrier barrier, ToBarrier(e, args, i));
+  return e.EmitNew<ir::Store>(args.loc, barrier.buffer, std::vector<ir::Expr>{barrier.index},
+                              ir::MakeInt(by_each ? kOfEach : kOfOne));
+}
+
 absl::StatusOr<Value> Arrive(Elaborator& e, const BoundArgs& args) {
-  KILN_ASSIGN_OR_RETURN(const Barrier barrier, ToBarrier(e, args, 0));
-  KILN_RETURN_IF_ERROR(e.EmitNew<ir::Store>(
-      args.loc, barrier.buffer, std::vector<ir::Expr>{barrier.index}, ir::MakeInt(kOfEach)));
+  KILN_RETURN_IF_ERROR(EmitArrival(e, args, 0, true));
   return Value::None();
 }
 
@@ -96,35 +100,22 @@ absl::StatusOr<Value> Expect(Elaborator& e, const BoundArgs& args) {
 
 absl::StatusOr<Value> Nothing(Elaborator&, const BoundArgs&) { return Value::None(); }
 
-// The function of T that does the same and is over when it returns.
-absl::StatusOr<Value> As(Elaborator& e, const char* name, const BoundArgs& args,
-                         const std::vector<std::optional<size_t>>& from) {
-  BoundArgs bound;
-  bound.loc = args.loc;
-  for (const std::optional<size_t>& i : from) {
-    const bool has = i.has_value() && args.Has(*i);
-    bound.values.push_back(has ? args[*i] : Value::None());
-    bound.present.push_back(has);
-    bound.locs.push_back(has ? args.LocOf(*i) : args.loc);
-  }
-  return FindModule("tilelang.language")->members.at(name).builtin()->function(e, bound);
-}
-
 absl::StatusOr<Value> TmaCopy(Elaborator& e, const BoundArgs& args) {
   if (args.Given(2)) KILN_RETURN_IF_ERROR(ToBarrier(e, args, 2).status());
   if (args.Given(3)) {
     KILN_ASSIGN_OR_RETURN(const int64_t mask, ToMask(e, args, 3));
     return CopyToMask(e, args, mask, 5);
   }
-  return As(e, "copy", args, {0, 1, std::nullopt, std::nullopt, 5});
+  return CallAs(e, "copy", args, {0, 1, std::nullopt, std::nullopt, 5});
 }
 
 absl::StatusOr<Value> AsyncCopy(Elaborator& e, const BoundArgs& args) {
-  return As(e, "copy", args, {0, 1, 2, std::nullopt, std::nullopt, std::nullopt, std::nullopt, 4});
+  return CallAs(e, "copy", args,
+                {0, 1, 2, std::nullopt, std::nullopt, std::nullopt, std::nullopt, 4});
 }
 
 absl::StatusOr<Value> WgmmaGemm(Elaborator& e, const BoundArgs& args) {
-  return As(e, "gemm", args, {0, 1, 2, 3, 4, 5, 6});
+  return CallAs(e, "gemm", args, {0, 1, 2, 3, 4, 5, 6});
 }
 
 constexpr Builtin kRows[] = {
@@ -160,6 +151,23 @@ constexpr Builtin kRows[] = {
 };
 
 }  // namespace
+
+absl::Status ArriveOnce(Elaborator& e, const BoundArgs& args, size_t i) {
+  return EmitArrival(e, args, i, false);
+}
+
+absl::StatusOr<Value> CallAs(Elaborator& e, const char* name, const BoundArgs& args,
+                             const std::vector<std::optional<size_t>>& from) {
+  BoundArgs bound;
+  bound.loc = args.loc;
+  for (const std::optional<size_t>& i : from) {
+    const bool has = i.has_value() && args.Has(*i);
+    bound.values.push_back(has ? args[*i] : Value::None());
+    bound.present.push_back(has);
+    bound.locs.push_back(has ? args.LocOf(*i) : args.loc);
+  }
+  return FindModule("tilelang.language")->members.at(name).builtin()->function(e, bound);
+}
 
 BuiltinTable BarrierBuiltins() { return {kRows, std::size(kRows)}; }
 

@@ -485,6 +485,7 @@ absl::Status AttachLayout(Elaborator& e, const ir::Buffer& buffer, const Value& 
                                 " elements, has ", made.elements),
                    "make the layout for the buffer's shape");
   }
+  if (buffer->scope == ir::Scope::kTensor) return absl::OkStatus();  // tensor_memory.h
   KILN_RETURN_IF_ERROR(CheckAxes(e, *buffer, made, loc));
   KILN_RETURN_IF_ERROR(CheckFits(e, *buffer, made, loc));
   e.launch_notes()[absl::StrCat("layout:", buffer->name)] = made.text;

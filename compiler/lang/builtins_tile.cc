@@ -126,10 +126,6 @@ absl::StatusOr<Value> Gemm(Elaborator& e, const BoundArgs& args) {
                           e.ToType(args[6], kBool, args.LocOf(6), "clear_accum of T.gemm"));
     clear = flag.e;
   }
-  if (args.Given(9)) {
-    return e.Unimplemented(args.LocOf(9), "T.gemm with a barrier (mbar)",
-                           "leave the barrier out: Kiln places its own");
-  }
   const ir::Expr &am = MatrixExtent(a, trans_a), &ak = MatrixExtent(a, !trans_a);
   const ir::Expr &bn = MatrixExtent(b, !trans_b), &bk = MatrixExtent(b, trans_b);
   auto same = [&](const ir::Expr& x, const ir::Expr& y, const char* axis, const char* pair) {
@@ -153,6 +149,7 @@ absl::StatusOr<Value> Gemm(Elaborator& e, const BoundArgs& args) {
   }
   KILN_RETURN_IF_ERROR(
       e.EmitNew<ir::Gemm>(args.loc, a.region, b.region, c.region, trans_a, trans_b, policy, clear));
+  if (args.Given(9)) KILN_RETURN_IF_ERROR(ArriveOnce(e, args, 9));
   return Value::None();
 }
 

@@ -98,6 +98,94 @@ class PersistentTileScheduler(BaseTileScheduler):
         self._current_iter[0] = self._current_iter[0] + 1
         self._linear_idx[0] = self._linear_idx[0] + self.num_workers
         self.update_current_idx(self._linear_idx[0])
+
+
+class ws_op:
+    def __init__(self, op_id):
+        assert isinstance(op_id, str), "T.ws_op takes the name of the operation"
+        self.op_id = op_id
+
+
+class WSRole:
+    def __init__(self, name, *, warps_lo, warps_hi, max_nreg=0):
+        assert 0 <= warps_lo and warps_lo < warps_hi, \
+            "a role has the warps from warps_lo to before warps_hi"
+        self.name, self.warps_lo, self.warps_hi, self.max_nreg = name, warps_lo, warps_hi, max_nreg
+
+
+class WSPipeline:
+    def __init__(self, name, buffers, depth):
+        assert depth >= 1, "a pipeline has at least one version of its buffers"
+        self.name, self.buffers, self.depth = name, buffers, depth
+
+
+class WSSync:
+    def __init__(self, kind, pipeline, stage=0):
+        assert stage >= 0, "the stage of a sync is 0 or more"
+        self.kind, self.pipeline, self.stage = kind, pipeline, stage
+
+    @staticmethod
+    def producer_acquire(pipeline, stage=0):
+        return WSSync("producer_acquire", pipeline, stage)
+
+    @staticmethod
+    def producer_commit(pipeline, stage=0):
+        return WSSync("producer_commit", pipeline, stage)
+
+    @staticmethod
+    def consumer_wait(pipeline, stage=0):
+        return WSSync("consumer_wait", pipeline, stage)
+
+    @staticmethod
+    def consumer_release(pipeline, stage=0):
+        return WSSync("consumer_release", pipeline, stage)
+
+
+class WSScope:
+    ROOT = "tl.ws_scope_root"
+
+    def __init__(self, id, bodies):
+        self.id, self.bodies = id, bodies
+
+
+class WSSchedule:
+    def __init__(self, num_warps, roles, pipelines, scopes):
+        assert num_warps > 0 and num_warps % 4 == 0, "num_warps is a positive multiple of 4"
+        taken = []
+        for role in roles:
+            assert role.warps_hi <= num_warps, f"the role '{role.name}' has warps beyond num_warps"
+            for other in taken:
+                assert role.name != other.name, f"two roles are called '{role.name}'"
+                assert role.warps_hi <= other.warps_lo or other.warps_hi <= role.warps_lo, \
+                    f"the roles '{other.name}' and '{role.name}' have warps in common"
+            taken.append(role)
+        names = [role.name for role in roles]
+        known = [pipeline.name for pipeline in pipelines]
+        for name in known:
+            assert known.count(name) == 1, f"two pipelines are called '{name}'"
+        ends = {"producer_acquire": "producer_commit", "consumer_wait": "consumer_release"}
+        for scope in scopes:
+            for role in scope.bodies:
+                where = f"'{role}' in '{scope.id}'"
+                assert role in names, f"the scope '{scope.id}' has a body for '{role}', " \
+                    "which is no role"
+                begun = []
+                for step in scope.bodies[role]:
+                    if isinstance(step, str):
+                        continue
+                    assert step.pipeline in known, f"{where}: a sync names '{step.pipeline}', " \
+                        "which is no pipeline"
+                    span = (step.kind, step.pipeline, step.stage)
+                    if step.kind in ends:
+                        begun.append((ends[step.kind], step.pipeline, step.stage))
+                        continue
+                    assert span in begun, f"{where} ends '{step.pipeline}', " \
+                        "which it has not begun at this stage"
+                    begun.remove(span)
+                for span in begun:
+                    assert False, f"{where} begins '{span[1]}' and does not end it"
+        self.num_warps, self.roles = num_warps, roles
+        self.pipelines, self.scopes = pipelines, scopes
 )python";
 
 // Products by hand: each of the 32 threads of a warp keeps what mma.m16n8 of PTX has it keep of a

@@ -132,6 +132,9 @@ absl::StatusOr<Value> Elaborator::CallBuiltin(const Builtin& builtin, const Valu
     }
   }
   for (const CallArgs::Keyword& keyword : args.keywords) {
+    if (keyword.name == "annotations") {
+      KILN_RETURN_IF_ERROR(NoteOperation(*this, keyword.value, keyword.loc));
+    }
     const auto it = std::find(signature.names.begin(), signature.names.end(), keyword.name);
     if (it == signature.names.end() && signature.any_keyword) {
       bound.extra.push_back(keyword);

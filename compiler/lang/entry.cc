@@ -563,7 +563,7 @@ absl::StatusOr<ir::Program> Elaborator::Finish(const std::string& name, const Ji
   if (tunables_.empty()) {
     KILN_ASSIGN_OR_RETURN(program.body, OrderBarriers(program));
   } else {
-    program.body = WithoutBarriers(program.body);
+    KILN_ASSIGN_OR_RETURN(program.body, WithoutOrder(program));
   }
   if (tunables_.empty()) {
     KILN_RETURN_IF_ERROR(CheckShapes(program));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "compiler/ir/analysis.h"
 #include "compiler/ir/visit.h"
 #include "compiler/lang/barrier_state.h"
+#include "compiler/lang/block_terms.h"
 #include "compiler/lang/turn_cycle.h"
 
 namespace kiln::lang {
@@ -59,7 +61,10 @@ class Follower {
       if (!extent) return RunAnyCount(alike);
       extents.push_back(*extent);
     }
+    const std::optional<std::vector<Expr>> terms = BlockTerms(launch_);
+    std::set<std::vector<int64_t>> done;  // what the blocks look at of their numbers
     do {
+      if (terms && !done.insert(ValuesOf(*terms, block)).second && ++steps_ <= kMaxSteps) continue;
       unknown_ = false;
       const absl::Status one = RunBlock(block);
       if (unknown_) return RunAnyCount(one);
@@ -106,6 +111,23 @@ class Follower {
       (*block)[d] = 0;
     }
     return false;
+  }
+
+  // Of terms of the grid's variables, in a block; its number, where one has no value.
+  std::vector<int64_t> ValuesOf(const std::vector<Expr>& terms,
+                                const std::vector<int64_t>& block) const {
+    ir::VarMap numbers;
+    for (size_t d = 0; d < block.size(); ++d) {
+      const Expr& var = launch_.grid[d].var;
+      numbers[var.get()] = ir::MakeInt(block[d], var.dtype());
+    }
+    std::vector<int64_t> values;
+    for (const Expr& term : terms) {
+      const std::optional<int64_t> value = ir::ConstInt(ir::Substitute(term, numbers));
+      if (!value) return block;
+      values.push_back(*value);
+    }
+    return values;
   }
 
   absl::Status RunBlock(const std::vector<int64_t>& block) {

@@ -40,9 +40,11 @@ bool IsControl(const Stmt& s) {
          s.kind() == ir::StmtKind::kIf || s.kind() == ir::StmtKind::kBind;
 }
 
-// The part that works, where the other one only fetches.
+// The part that works, where the others only fetch; the block, where all parts do and it works.
 std::optional<Span> Worker(const ir::Launch& launch) {
   std::set<Span> spans, works;
+  int64_t threads = 1;
+  for (const Expr& extent : launch.threads) threads *= ir::ConstInt(extent).value_or(1);
   bool single = false;
   for (const auto& [key, value] : launch.annotations) {  // layouts count the threads of the block
     single = single || absl::StartsWith(key, "layout:") || absl::StartsWith(key, "replicated:");
@@ -54,6 +56,7 @@ std::optional<Span> Worker(const ir::Launch& launch) {
              s.kind() == ir::StmtKind::kInstruct ||
              (alloc != nullptr && (OfThreads(alloc->buffer) || !alloc->buffer->layout.empty()));
     const auto* part = s.As<ir::OnThreads>();
+    if (s.kind() == ir::StmtKind::kGemm) works.insert({0, threads});
     if (part == nullptr) return !single;
     const Span span = {part->first, part->count};
     spans.insert(span);
@@ -64,11 +67,11 @@ std::optional<Span> Worker(const ir::Launch& launch) {
       if (!fetches && !IsControl(x)) works.insert(span);
       return true;
     });
-    return true;
+    return false;
   });
-  if (single || spans.size() != 2 || works.size() != 1) return std::nullopt;
+  if (single || works.size() != 1) return std::nullopt;
   const Span worker = *works.begin();
-  if (worker.second % kWarpgroup != 0) return std::nullopt;
+  if (worker.second % kWarpgroup != 0 || spans.size() == spans.count(worker)) return std::nullopt;
   return worker;
 }
 
@@ -268,10 +271,12 @@ bool HoldsParts(const Stmt& s, size_t at_least) {
 Stmt JoinRing(const Stmt& launch) {
   const auto& l = *launch.As<ir::Launch>();
   const std::optional<Span> worker = Worker(l);
+  const bool of_block = worker && ir::IsConst(l.threads[0], worker->second);
   ir::BufferMap tiles;
   const Stmt joined = ir::RewriteStmts(l.body, [&](const Stmt& s) -> Stmt {
     const auto* loop = s.As<ir::For>();
-    if (loop == nullptr || loop->loop != ir::ForKind::kSerial || !HoldsParts(loop->body, 2)) {
+    if (loop == nullptr || loop->loop != ir::ForKind::kSerial ||
+        !HoldsParts(loop->body, of_block ? 1 : 2)) {
       return Stmt();
     }
     Stmts body;

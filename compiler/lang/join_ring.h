@@ -20,9 +20,9 @@ namespace kiln::lang {
 // if in a serial loop around several parts a whole tile of it is copied from a tensor, before
 // anything else touches it, to the one place that all of the loop uses in a turn, and nothing
 // outside of the loop does. Such a loop becomes a pipelined one, of a block of the threads that
-// work, if there are two parts, of which one does nothing but copy from tensors to shared memory
-// and the other is whole warpgroups, and if nothing speaks of single threads. Every other launch
-// comes back as it is.
+// work, if all parts but one do nothing but copy from tensors to shared memory and that one is
+// whole warpgroups, and if nothing speaks of single threads; or if all parts do so, and the
+// products are the block's. Every other launch comes back as it is.
 ir::Stmt JoinRing(const ir::Stmt& launch);
 
 }  // namespace kiln::lang

@@ -22,6 +22,11 @@ struct LaunchState {
   std::vector<ir::Stmt> grid_meetings;            // of all blocks: empty statements where they meet
   std::vector<CombinerObject*> around;  // T.attr(reducer, "reduce_scope", ...), innermost last
 
+  // T.annotate_ws_schedule, and the operations that carry a name for it, in program order.
+  const InstanceObject* schedule = nullptr;
+  SourceLoc schedule_loc;
+  std::vector<std::pair<std::string, SourceLoc>> operations;
+
   // The index of a thread of the block, x first: variables of the elaboration, which
   // ir::ResolveThreads takes out again.
   const std::vector<ir::Expr> indices = {ir::MakeVar("tx"), ir::MakeVar("ty"), ir::MakeVar("tz")};
@@ -45,6 +50,8 @@ struct LaunchState {
     grid.clear();
     around.clear();
     grid_meetings.clear();
+    schedule = nullptr;
+    operations.clear();
     cluster_rank = Value::Int(0);
     threads = std::move(extents);
     thread_count = 1;

@@ -304,6 +304,10 @@ absl::StatusOr<Flow> Elaborator::ExecWith(const ast::With& node, size_t item) {
     launch_.around.pop_back();
     return flow;
   }
+  if (context.Is(Type::kInstance)) {
+    KILN_RETURN_IF_ERROR(NoteOperation(*this, context.instance(), node.items[item].context->loc));
+    return ExecWith(node, item + 1);
+  }
   return Error(node.items[item].context->loc, absl::StrCat(Describe(context), " is no context"),
                "a kernel's with statement takes T.Kernel(...), T.ws(...) or T.attr(...)");
 }
@@ -357,6 +361,7 @@ absl::StatusOr<Flow> Elaborator::ExecLaunch(const ast::With& node, size_t item,
   }
   KILN_ASSIGN_OR_RETURN(const Flow flow, ExecWith(node, item + 1));
   (void)flow;
+  KILN_RETURN_IF_ERROR(CheckSchedule(*this));
   KILN_RETURN_IF_ERROR(EmitLaunch(launch, PopRegion(), node.loc));
   launch_.Begin({});
   return Flow::kNormal;

@@ -68,6 +68,7 @@ const std::vector<PassConfigKey>& PassConfigKeys() {
       {"TL_DISABLE_WARP_SPECIALIZED", "tl.disable_warp_specialized"},
       {"TL_ENABLE_FAST_MATH", "tl.enable_fast_math"},
       {"TL_PTXAS_REGISTER_USAGE_LEVEL", "tl.ptxas_register_usage_level"},
+      {"TL_ENABLE_PTXAS_VERBOSE_OUTPUT", "tl.enable_ptxas_verbose_output"},
       {"TL_DEVICE_COMPILE_FLAGS", "tl.device_compile_flags"},
       {"TL_EMIT_LINE_DIRECTIVES", "tl.emit_line_directives"},
       {"TL_CONFIG_INDEX_BITWIDTH", "tl.config_index_bitwidth", kWide, "32"},

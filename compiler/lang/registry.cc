@@ -19,6 +19,8 @@ constexpr EnumMember kGemmPolicies[] = {
     {"T.GemmWarpPolicy", "FullCol", 2},
 };
 
+constexpr EnumMember kOperationId = {"T", "WSID", 0, "tl.ws_op_id"};
+
 struct Refusal {
   const char* names;
   const char* remedy;
@@ -27,14 +29,32 @@ struct Refusal {
 // Names of TileLang that real kernels use and that Kiln does not have (yet): the nearest form that
 // works here.
 constexpr Refusal kRefused[] = {
-    {"ws_op WSSync WSID WSScope WSRole WSPipeline WSSchedule annotate_ws_schedule",
-     "use T.Pipelined, or give warpgroups their work with T.ws"},
-    {"tma_load", "use T.copy"},
-    {"tcgen05_gemm ptx_wgmma_ss tcgen05_gemm_blockscaled mma_gemm_blockscaled "
-     "tcgen05_mma_arrive alloc_tmem deallocate_tmem",
+    {"tma_load create_tma_descriptor tma_gather4 tma_gather4_bytes tma_scatter4 ds_read_tr16_b64 "
+     "ds_read_tr8_b64",
+     "use T.copy"},
+    {"ptx_init_barrier_thread_count ptx_arrive_barrier ptx_fence_barrier_init "
+     "named_barrier_arrive",
+     "use T.alloc_barrier, T.barrier_arrive and T.barrier_wait"},
+    {"WSSyncKind", "use T.WSSync.producer_acquire and its like"},
+    {"thread_return", "put what follows under an if"},
+    {"If Then While Assert let bind buffer_store",
+     "write Python's own if, while, assert, names and x[i] = v"},
+    {"ptx_wgmma_ss ptx_wgmma_rs ptx_tcgen05_mma_ss ptx_tcgen05_mma_ts wgmma_mma tcgen05_mma "
+     "initialize_wgmma_descriptor initialize_tcgen05_descriptor alloc_wgmma_desc "
+     "alloc_tcgen05_smem_desc alloc_tcgen05_instruction_desc alloc_tcgen05_instr_desc mfma "
+     "mfma_store tvm_mfma tvm_mfma_store tvm_rdna_wmma",
      "use T.gemm: the compiler picks the instruction"},
-    {"tcgen05_gemm_sp", "use T.gemm_sp: the compiler picks the instruction"},
-    {"call_intrin tvm_access_ptr", "write the computation with T's own functions"},
+    {"tcgen05_gemm_blockscaled mma_gemm_blockscaled ptx_mma_block_scale "
+     "ptx_tcgen05_mma_blockscaled_ss "
+     "tcgen05_mma_blockscaled tcgen05_cp_warpx4 tcgen05_sf_warp_transpose",
+     "multiply the factors by their scales into a T.alloc_shared tile, and use T.gemm on it"},
+    {"clc_try_cancel clc_try_cancel_multicast clc_is_canceled clc_get_first_ctaid_x "
+     "clc_get_first_ctaid_y clc_get_first_ctaid_z",
+     "launch as many blocks as the machine has and share tiles with T.PersistentTileScheduler"},
+    {"tcgen05_gemm_sp ptx_wgmma_sp_ss ptx_wgmma_sp_rs gemm_sp_v2",
+     "use T.gemm_sp: the compiler picks the instruction"},
+    {"call_intrin tvm_access_ptr call_packed tvm_call_cpacked CUDASourceCodeKernel",
+     "write the computation with T's own functions"},
     {"sblock sblock_attr",
      "leave it out: write its statements into T.Parallel or T.serial, whose body needs no block"},
     {"reads writes", "leave it out: what a statement reads and writes is seen in it"},
@@ -71,11 +91,12 @@ Module* Add(ModuleMap* modules, const std::string& path, const std::string& show
 
 // The tables of T's own functions.
 std::vector<BuiltinTable> LanguageTables() {
-  return {TileBuiltins(),    SparseBuiltins(), ScanBuiltins(),     AtomicBuiltins(),
-          MathBuiltins(),    BitBuiltins(),    RoundingBuiltins(), RandomBuiltins(),
-          DebugBuiltins(),   DeviceBuiltins(), AllocBuiltins(),    ViewBuiltins(),
-          ReducerBuiltins(), LoopBuiltins(),   ClusterBuiltins(),  BarrierBuiltins(),
-          ThreadBuiltins(),  LayoutBuiltins(), VectorBuiltins(),   ExternBuiltins()};
+  return {TileBuiltins(),         SparseBuiltins(),  ScanBuiltins(),     AtomicBuiltins(),
+          MathBuiltins(),         BitBuiltins(),     RoundingBuiltins(), RandomBuiltins(),
+          DebugBuiltins(),        DeviceBuiltins(),  AllocBuiltins(),    ViewBuiltins(),
+          ReducerBuiltins(),      LoopBuiltins(),    ClusterBuiltins(),  BarrierBuiltins(),
+          ThreadBuiltins(),       LayoutBuiltins(),  VectorBuiltins(),   ExternBuiltins(),
+          TensorMemoryBuiltins(), ScheduleBuiltins()};
 }
 
 void AddLanguage(ModuleMap* modules) {
@@ -90,7 +111,16 @@ void AddLanguage(ModuleMap* modules) {
   }
   t->members["GemmWarpPolicy"] = Value::OfModule(policy);
   t->members["ptr"] = Value::OfDType(kHandle);
-  t->bundled = {"BaseTileScheduler", "PersistentTileScheduler", "TensorCoreIntrinEmitter"};
+  t->bundled = {"BaseTileScheduler",
+                "PersistentTileScheduler",
+                "TensorCoreIntrinEmitter",
+                "WSPipeline",
+                "WSRole",
+                "WSScope",
+                "WSSchedule",
+                "WSSync",
+                "ws_op"};
+  t->members["WSID"] = Value::OfEnum(&kOperationId);
   for (const char* marker : {"Ref", "Var", "prim_func", "macro", "meta_class"}) {
     t->members[marker] = Value::TypeName(marker);
   }
@@ -146,7 +176,7 @@ void AddAround(ModuleMap* modules, const BuiltinTable& table) {
            Add(modules, "tilelang.cuda.intrinsics.sparse_layout", "sparse_layout"));
   Module* schedule =
       Add(modules, "tilelang.language.tile_schedule", "tilelang.language.tile_schedule");
-  schedule->bundled = t.bundled;
+  schedule->bundled = {"BaseTileScheduler", "PersistentTileScheduler"};
   Add(modules, "tilelang.language.meta", "tilelang.language.meta")->members["meta_class"] =
       t.members.at("meta_class");
 }

@@ -135,6 +135,8 @@ def spelled(value):
         return repr(value.item())
     if isinstance(value, Symbol):
         raise Unsupported("an argument that is a value of the language")
+    if type(value) is str and value not in (*TORCH_TYPES, *ALIASES, *NARROW):
+        return json.dumps(value)
     if isinstance(value, (str, bool, int, float, type(None))):
         return str(value)
     raise Unsupported(f"an argument of type {type(value).__name__}")

@@ -5,6 +5,23 @@ words of ARGUMENTS. Every statement ends in the file's own comparison with its o
 others why they cannot be compared so.
 """
 
+# A backward pass whose program compares nothing: its kernels, and what PyTorch makes of its reference.
+GRADIENTS = """
+groups, own = GROUPS
+Q, K, V, dO = (torch.randn(1, 256, h, 64, device="cuda").bfloat16() for h in (4, 4 // groups, 4 // groups, 4))
+O, lse = flashattn_fwd(1, 4, 256, 64, True, 64, 64, **own)(Q, K, V)
+Delta = flashattn_bwd_preprocess(1, 4, 256, 64)(O, dO)
+dQ = torch.zeros(Q.shape, device="cuda")
+dK, dV = (torch.zeros(K.shape, dtype=torch.float32 if own else torch.bfloat16, device="cuda") for _ in "KV")
+flashattn_bwd_pipeline(1, 4, 256, 64, True, 64, 64, **own)(Q, K, V, dO, lse, Delta, dQ, dK, dV)
+leaves = [x.cpu().float().requires_grad_() for x in (Q, K, V)]
+wanted = ref_program(*leaves, True, **own)
+wanted.backward(dO.cpu().float())
+torch.testing.assert_close(O.cpu().float(), wanted, rtol=1e-2, atol=1e-2)
+for got, leaf in zip((flashattn_bwd_postprocess(1, 4, 256, 64)(dQ), dK, dV), leaves):
+    torch.testing.assert_close(got.cpu().float(), leaf.grad, rtol=2e-2, atol=2e-2)
+"""
+
 PROGRAMS = {
     # tier 1
     "deepseek_mhc/example_mhc_post.py": "test(n=64, h=2560)",
@@ -66,6 +83,21 @@ PROGRAMS = {
     "linear_attention/example_mamba_chunk_state.py": "",
     "seer_attention/block_sparse_attn_tilelang.py":
         "test_topk_sparse_attention(); test_topk_sparse_attention_qlen_lt_klen()",
+    # tensor memory and tcgen05
+    "aws/flash_attention.py": "main('flash_attention_ws', 1, 2, 512)",
+    "aws/gemm.py": "main('gemm', 256, 2048, 256, block_N=128); main('gemm_ws', 256, 2048, 512, block_N=128)",
+    "flash_attention_sm100/gqa_bwd_bshd.py": GRADIENTS.replace("GROUPS", "2, {'groups': 2}"),
+    "flash_attention_sm100/gqa_fwd_bshd.py":
+        "main(1, 4, 256, 128, False, 2, 'ss'); main(1, 4, 256, 128, True, 2, 'ts'); "
+        "main(1, 4, 512, 128, False, 2, 'wasp'); main(1, 2, 384, 128, True, 1, 'wasp')",
+    "flash_attention_sm100/mha_bwd_bshd.py": GRADIENTS.replace("GROUPS", "1, {}"),
+    "flash_attention_sm100/mha_fwd_bshd.py":
+        "main(1, 2, 256, 128, False, 'ss'); main(1, 2, 256, 128, True, 'ts'); "
+        "main(1, 2, 512, 128, False, 'wasp'); main(1, 2, 384, 128, True, 'wasp')",
+    "gemm_tcgen05/gemm_tcgen5mma.py": "",
+    "gemm_tcgen05/gemm_tcgen5mma_ws.py": "",
+    "gemm_tcgen05/gemm_tcgen5mma_ws_clc.py": "",
+    "gemm_tcgen05/gemm_tcgen5mma_ws_persistent.py": "",
     # tier 3
     "attention_sink/example_gqa_sink_bwd_varlen.py": "main(1, 64, 128, 128, 64, 16, True)",
     "bitnet-1.58b/kernel_benchmark/tilelang_bitnet_158_int8xint2_decode.py": "",
@@ -114,6 +146,7 @@ PROGRAMS = {
 
 FLA = "its reference is the package fla, whose kernels are Triton's"
 FLOAT8 = "Debian's PyTorch has no float8"
+CLUSTER = "blocks of a cluster multiply together"
 SPEED = "it measures, and compares nothing"
 
 NOT_HERE = {
@@ -145,7 +178,12 @@ NOT_HERE = {
     "kda/wy_fast.py": FLA,
     "linear_attention/example_linear_attn_bwd.py": FLA,
     "linear_attention/example_linear_attn_fwd.py": FLA,
+    "gemm_fp8/example_tilelang_gemm_fp8_sm100.py": FLOAT8,
     "gemm_tcgen05/gemm_mma.py": "a kernel without a program",
+    "gemm_tcgen05/gemm_tcgen5mma_ws_persistent_streamk.py": CLUSTER,
+    "blockscaled_gemm_sm100/gemm_mxfp8_blockscaled_1d1d.py": FLOAT8,
+    "blockscaled_gemm_sm100/grouped_gemm_mxfp8_blockscaled_1d1d.py": FLOAT8,
+    "deepseek_v4/fp8_fp4_gemm_1d1d_sm100.py": FLOAT8,
 }
 
 # Of those, what runs where the reference can: on a GPU, with its PyTorch and Triton.
@@ -159,11 +197,17 @@ ON_DEVICE = {
 }
 
 REFUSED = {  # by the compiler, in these words
+    "aws/flash_attention.py": "under a condition that differs between threads",
     "bitnet-1.58b/kernel_benchmark/tilelang_bitnet_158_int8xint2_prefill.py": "INT4TensorCoreIntrinEmitter",
     "deepseek_mhc/example_mhc_pre.py": "'T.tfloat32' is not supported",
+    "gemm_tcgen05/gemm_tcgen5mma_ws_clc.py": "'T.alloc_cluster_barrier' is not supported",
 }
 
 ARGUMENTS = {
+    "gemm_tcgen05/gemm_tcgen5mma_ws.py": "--m 384 --n 512 --k 512 --no-enable_2cta_tcgen5mma --block_N 128",
+    "gemm_tcgen05/gemm_tcgen5mma_ws_clc.py": "--m 512 --n 4096 --k 512",
+    "gemm_tcgen05/gemm_tcgen5mma_ws_persistent.py":
+        "--m 256 --n 2048 --k 512 --no-enable_2cta_tcgen5mma --block_N 128 --no-use_tma_store",
     "hadamard_transform/example_hadamard.py": "--batch 8 --dim 4096",
     "deepseek_mla/example_mla_decode_paged.py": "--batch 2 --h_q 64 --cache_seqlen 300 --d 192 --dv 128",
     "grouped_gemm/example_grouped_gemm_bwd.py": "--K 256 --M 256 --batch_sizes 64,100",

@@ -259,5 +259,41 @@ TEST(Barriers, TurnsThatAreCountedAtRunTimeAreFollowedUntilTheyRepeat) {
   }
 }
 
+// Blocks that look at the same of their number are run once: more of them than could be run one
+// after the other. One that does something else is found, however it learns its number.
+TEST(Barriers, BlocksThatDoTheSame) {
+  const auto text = [](const char* before, const char* condition) {
+    return absl::StrReplaceAll(R"(
+import tilelang.language as T
+@T.prim_func
+def blocks(A: T.Tensor((64,), "int32")):
+    with T.Kernel(COUNT, 8, threads=128) as (bx, by):
+        each = T.alloc_barrier(128)
+        BEFORE
+        first = bx % 5
+        for k in T.serial(first, 100 + first):
+            T.barrier_arrive(each)
+            T.barrier_wait(each, (k - first) % 2)
+            if CONDITION:
+                T.barrier_wait(each, (k - first) % 2 ^ 1)
+)",
+                               {{"BEFORE", before}, {"CONDITION", condition}});
+  };
+  const auto message = [](std::string kernel, const char* count) {
+    kernel = absl::StrReplaceAll(kernel, {{"COUNT", count}});
+    return std::string(ElaborateText(kernel).status().message());
+  };
+  EXPECT_EQ(message(text("pass", "k < 0"), "20000"), "");
+  for (const auto& [before, condition] : std::vector<std::pair<const char*, const char*>>{
+           {"pass", "bx == 137 and by == 7"},
+           {"pass", "k == 50 and bx * 8 + by == 1000"},
+           {"n = bx // 100", "n == k - 98"},
+           {"n = T.alloc_var('int32', init=bx)", "n == 137"},
+           {"n = T.alloc_var('int32', init=0)\n        if by == 3:\n            n = 1",
+            "n == 1"}}) {
+    EXPECT_THAT(message(text(before, condition), "200"), HasSubstr("never ends")) << condition;
+  }
+}
+
 }  // namespace
 }  // namespace kiln::lang
