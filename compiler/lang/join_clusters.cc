@@ -157,7 +157,8 @@ class Joiner {
               : grid[i].var * MakeInt(dims_[i], grid[i].var.dtype()) + place;
     }
     ir::BufferMap copies, renamed;
-    const Stmt own = ir::FreshCopy(ir::Substitute(launch_.body, vars), &copies);
+    const Stmt placed = ir::Substitute(launch_.body, vars);
+    const Stmt own = ir::FreshCopy(placed, &copies);
     for (const auto& [original, copy] : copies) {
       auto node = std::make_shared<ir::BufferNode>(*copy);
       node->name = NameIn(original->name, r);
@@ -168,6 +169,7 @@ class Joiner {
         joined_.owner[node.get()] = {static_cast<int64_t>(r), original->name};
       }
     }
+    copies_.insert(copies_.end(), {placed, own});
     return Taken(&facts_).Mutate(ir::Substitute(own, {}, renamed));
   }
 
@@ -471,7 +473,8 @@ class Joiner {
   std::vector<int64_t> dims_;
   size_t ranks_ = 1;
   int64_t threads_ = 1;
-  ir::Facts facts_;                                    // of the grid
+  Stmts copies_;     // of the body: facts_ knows their names by address, also those that are gone
+  ir::Facts facts_;  // of the grid
   std::unordered_set<const ir::BufferNode*> written_;  // by the launch
   std::vector<ir::BufferMap> own_;                     // of the launch to those of each block
   std::unordered_map<const ir::BufferNode*, const ir::BufferNode*> original_;
