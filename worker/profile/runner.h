@@ -68,7 +68,11 @@ class Runner {
                       Entry* entry);
   void CountFinalists(std::vector<Entry*> finalists);
   v1::ProfileEvent RunFinals(const v1::ProfileRequest& request, const Emit& emit);
-  void FillMeasurement(const v1::ProfileRequest& request, const Timing& timing, Entry* entry);
+  void MeasureAgain(const v1::ProfileRequest& request,
+                    const std::vector<absl::StatusOr<Timing>>& timings,
+                    const std::vector<Entry*>& finalists);
+  void FillMeasurement(const v1::ProfileRequest& request, const Timing& timing, const Entry& entry,
+                       v1::Measurement* out) const;
   void Touch(const std::string& config);
 
   Device* const device_;
