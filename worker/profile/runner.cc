@@ -17,6 +17,7 @@
 #include "compiler/base/status.h"
 #include "proto/dispatch.h"
 #include "worker/elapsed.h"
+#include "worker/profile/ragged.h"
 
 namespace kiln::worker {
 namespace {
@@ -106,12 +107,14 @@ struct Runner::Bench {
   std::unique_ptr<TensorSet> tensors;
   std::unique_ptr<Checker> checker;
   std::unique_ptr<Meter> meter;
+  std::unique_ptr<RaggedCheck> ragged;  // null: no finals yet
 };
 
 struct Runner::Entry {
   std::string config;
   bool checked = false;  // before this request
   v1::CandidateResult result;
+  Manifest source;
   BoundManifest manifest;
   std::unique_ptr<LoadedKernel> kernel;
   double setup_seconds = 0;
@@ -167,10 +170,10 @@ void Runner::LoadEntry(const v1::ProfileRequest& request, const v1::ProfileCandi
   Touch(entry->config);
   auto load = [&]() -> absl::Status {
     KILN_ASSIGN_OR_RETURN(v1::ArtifactBundle bundle, ReadBundle(candidate.bundle_path()));
-    KILN_ASSIGN_OR_RETURN(Manifest manifest, ParseManifest(bundle.manifest_json()));
+    KILN_ASSIGN_OR_RETURN(entry->source, ParseManifest(bundle.manifest_json()));
     std::map<std::string, std::string> values(request.inputs().runtime_values().begin(),
                                               request.inputs().runtime_values().end());
-    KILN_ASSIGN_OR_RETURN(entry->manifest, BindManifest(manifest, values));
+    KILN_ASSIGN_OR_RETURN(entry->manifest, BindManifest(entry->source, values));
     KILN_ASSIGN_OR_RETURN(entry->kernel,
                           device_->Load(bundle, request.inputs().measurement().threads()));
     return absl::OkStatus();
@@ -258,6 +261,25 @@ void Runner::CheckEntry(const v1::ProfileRequest& request, Entry* entry) {
     return;
   }
   summaries_[entry->config] = report->summary;
+}
+
+// Who may win must be right at a shape that its tiles do not divide too.
+void Runner::CheckRagged(const v1::ProfileRequest& request, Entry* entry,
+                         std::map<std::string, std::string>* convicted) {
+  const StageClock::Within checking(&stages_, "check");
+  const Clock::time_point begin = Clock::now();
+  Touch(entry->config);
+  if (bench_->ragged == nullptr) {
+    bench_->ragged = std::make_unique<RaggedCheck>(device_, make_reference_, request.inputs(),
+                                                   [this] { Touch(current_); });
+  }
+  absl::StatusOr<RaggedCheck::Result> result =
+      bench_->ragged->Check(entry->config, entry->source, entry->kernel.get());
+  entry->check_seconds += SecondsSince(begin);
+  if (!result.ok()) return entry->Fail(MakeFailure(v1::Failure::RUN, result.status()));
+  for (const std::string& config : result->convicted) (*convicted)[config] = entry->config;
+  if (result->wrong) return entry->Fail(std::move(result->failure));
+  if (!result->text.empty()) absl::StrAppend(&entry->check_summary, "; ", result->text);
 }
 
 void Runner::FillMeasurement(const v1::ProfileRequest& request, const Timing& timing,
@@ -510,6 +532,11 @@ v1::ProfileEvent Runner::RunFinals(const v1::ProfileRequest& request, const Emit
     if (entry.alive()) key = own;
     if (entry.alive()) CheckEntry(request, &entry);
   }
+  std::map<std::string, std::string> convicted;
+  for (Entry& entry : entries) {
+    if (entry.alive() && request.best_ns() > 0) CheckRagged(request, &entry, &convicted);
+  }
+  convicted_.insert(convicted.begin(), convicted.end());
   for (Entry& entry : entries) {
     // The check of a later finalist may have convicted an earlier one.
     if (entry.alive() && convicted_.count(entry.config) > 0) CheckEntry(request, &entry);

@@ -57,6 +57,8 @@ class Runner {
   absl::Status PrepareBench(const v1::ProfileRequest& request, Entry* entry);
   Checker::Candidate Checkable(const v1::ProfileRequest& request, const Entry& entry) const;
   void CheckEntry(const v1::ProfileRequest& request, Entry* entry);
+  void CheckRagged(const v1::ProfileRequest& request, Entry* entry,
+                   std::map<std::string, std::string>* convicted);
   void ScreenEntry(const v1::ProfileRequest& request, Entry* entry);
   // What ends the request, or `done`.
   v1::ProfileEvent RunAlone(const v1::ProfileRequest& request, const Emit& emit);

@@ -259,6 +259,60 @@ TEST_F(RunnerTest, WhoMayHaveWonIsMeasuredAgainOnFreshSamples) {
   EXPECT_LT(events_.back().seconds().at("measure"), 2);
 }
 
+// C[i] = 2 * A[i] + i of M rows; writes whole groups of `rows` rows, and gives an error code where
+// M is no multiple of `takes`.
+FakeDevice::Body RowsBody(int64_t rows, int64_t takes) {
+  return [=](const LaunchArguments& arguments) -> absl::Status {
+    const int64_t m = arguments.values.front();
+    if (m % takes != 0) return absl::InternalError("it returned the error code 7");
+    return AffineBody(kFloat32, m / rows * rows * 40)(arguments);
+  };
+}
+
+TEST_F(RunnerTest, FinalistsAreRightAtARaggedShapeToo) {
+  const auto define = [&](const std::string& name, FakeDevice::Body body, double ns) {
+    Define(name, std::move(body), ns);
+    v1::ArtifactBundle bundle;
+    bundle.set_name(name);
+    bundle.set_manifest_json(
+        R"({"name":"affine","target":"fake","flops":0,"dims":["M"],"params":[)"
+        R"({"name":"A","kind":"tensor","dtype":"float32","shape":["M",40]},)"
+        R"({"name":"C","kind":"tensor","dtype":"float32","shape":["M",40],"output":true}]})");
+    std::ofstream out(folder_ + "/" + name, std::ios::binary);
+    bundle.SerializeToOstream(&out);
+  };
+  define("any", RowsBody(1, 1), 1e6);
+  define("tiles", RowsBody(32, 1), 0.9e6);    // right at M=256 only
+  define("eights", RowsBody(8, 8), 1.01e6);   // takes multiples of 8, and is right there
+  define("sixteens", RowsBody(16, 8), 1e6);   // takes them, and is wrong at 216
+  define("thirties", RowsBody(32, 32), 1e6);  // takes no other
+  (*request_.mutable_inputs()->mutable_runtime_values())["M"] = "256";
+  for (const char* name : {"any", "tiles", "eights", "sixteens", "thirties"}) {
+    Add(absl::StrCat("c=", name), name);
+  }
+  Serve();
+  for (const auto& [config, result] : results_) EXPECT_FALSE(result.has_failure()) << config;
+  request_.set_kind(v1::TASK_FINALS);
+  request_.set_best_ns(0.9e6);
+  Serve();
+  const auto summary = [&](const std::string& config) {
+    return results_[config].measurement().check_summary();
+  };
+  EXPECT_NE(summary("c=any").find("; at M=211: 1 seeds, "), std::string::npos) << summary("c=any");
+  EXPECT_NE(summary("c=eights").find("; at M=216: 1 seeds, "), std::string::npos)
+      << summary("c=eights");
+  EXPECT_NE(summary("c=thirties").find("at no ragged shape: M=216 is not taken: it returned"),
+            std::string::npos)
+      << summary("c=thirties");
+  for (const char* wrong : {"c=tiles", "c=sixteens"}) {
+    EXPECT_EQ(results_[wrong].failure().stage(), v1::Failure::CHECK) << wrong;
+    EXPECT_FALSE(results_[wrong].has_measurement()) << wrong;
+  }
+  EXPECT_EQ(results_["c=tiles"].failure().message().find("wrong at M=211: the kernel leaves "), 0u)
+      << results_["c=tiles"].failure().message();
+  EXPECT_EQ(results_["c=sixteens"].failure().message().find("wrong at M=216: "), 0u);
+}
+
 // The canary sings at the end of the second request; or errors are reported after its second
 // candidate, which ends it there. What was measured before the last good look stays.
 TEST_F(RunnerTest, ABrokenDeviceEndsTheRequestAndTakesWhatWasMeasuredSinceWithIt) {
