@@ -93,7 +93,9 @@ class Core::Impl {
   void StartRound(Sweep* sweep);
   void SpendBudget(Sweep* sweep);
   std::vector<int> Survivors(const Sweep& sweep) const;
-  void DecideWinner(Sweep* sweep, const Worker& worker, const std::vector<int>& finalists);
+  // `fresh`, by ordinal: what finalists take on samples that the verdict does not see.
+  void DecideWinner(Sweep* sweep, const Worker& worker, const std::vector<int>& finalists,
+                    const std::map<int, v1::Measurement>& fresh);
   void KeepWinner(Sweep* sweep, v1::Winner winner, const Tools& tools);
   int CanonicalTwin(const Sweep& sweep, int ordinal) const;
   void Finish(Sweep* sweep, v1::SweepState state, const std::string& message);

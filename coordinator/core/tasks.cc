@@ -440,6 +440,7 @@ void Core::Impl::StoreMeasurement(Sweep* sweep, int ordinal, v1::Measurement mea
 void Core::Impl::TakeFinalsResult(Task* task, const Worker& worker, v1::TaskResult& result) {
   Sweep* sweep = task->sweep;
   std::vector<std::pair<int, v1::Measurement>> measured;
+  std::map<int, v1::Measurement> fresh;
   bool failures = false;
   for (v1::CandidateResult& r : *result.mutable_candidates()) {
     auto found = sweep->by_config.find(r.config());
@@ -457,6 +458,10 @@ void Core::Impl::TakeFinalsResult(Task* task, const Worker& worker, v1::TaskResu
            MakeFailure(v1::Failure::RUN, "the worker sent no valid timing", worker.name()));
     } else {
       measured.emplace_back(found->second, std::move(*r.mutable_measurement()));
+      if (!ValidTiming(r.fresh())) continue;
+      v1::Measurement& again = fresh[found->second] = std::move(*r.mutable_fresh());
+      again.set_config(cand.config());
+      again.set_round("fresh");
     }
   }
   const std::vector<int> finalists(task->row.ordinals().begin(), task->row.ordinals().end());
@@ -471,7 +476,7 @@ void Core::Impl::TakeFinalsResult(Task* task, const Worker& worker, v1::TaskResu
   for (auto& [ordinal, measurement] : measured) {
     StoreMeasurement(sweep, ordinal, std::move(measurement), sweep->status.round() + 2, "finals");
   }
-  DecideWinner(sweep, worker, finalists);
+  DecideWinner(sweep, worker, finalists, fresh);
 }
 
 // The worker could not do it, through no fault of the candidates. That costs no attempt, but it

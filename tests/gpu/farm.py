@@ -6,7 +6,9 @@
 Starts a coordinator and a worker through `tunectl tune`, needs no network, and uses an empty store.
 OUT gets the winners with cases.json beside them, the roofline of each sweep as a picture, and
 farm.json, which has of each sweep its seconds, what it tried, what failed and why, and the winner;
-prints one line a sweep. --main takes the shapes of main_job.sh alone. Then `OUT/bench.py` times the winners and their anchors in one run."""
+prints one line a sweep, with the seconds of checks and of timing, and at the end whether checks cost less
+everywhere. --main takes the shapes of main_job.sh alone. Then `OUT/bench.py` times the winners and their
+anchors in one run."""
 import argparse
 import json
 import pathlib
@@ -79,6 +81,17 @@ def tell(tunectl, store, name, listed, case):
             "agreement": details["agreement"], "template": case["template"]}
 
 
+def costs(story):
+    """The seconds that its checks and its timing took, of all candidates."""
+    check, timing = check_and_timing(story)
+    return f"check {check:.2f} s, timing {timing:.2f} s"
+
+
+def check_and_timing(story):
+    seconds = story["seconds"]
+    return seconds.get("check", 0), seconds.get("measure", 0) + seconds.get("warmup", 0)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out", type=pathlib.Path)
@@ -108,11 +121,14 @@ def main():
         built.append(case)
         print(f"{name:36} {story['elapsed']:6.2f} s {story['candidates']:3} tried "
               f"{len(story['failures']):2} failed {story['median_ns'] / 1e3:9.1f} us  "
-              f"{story['config']}", flush=True)
+              f"{costs(story)}  {story['config']}", flush=True)
         (options.out / "farm.json").write_text(json.dumps(told, indent=1))
         (options.out / "cases.json").write_text(json.dumps(built))
     for script in ("gpu/kernels.py", "bench/gpu/bench.py"):
         shutil.copy(HERE.parent / script, options.out)
+    dear = [one["name"] for one in told if check_and_timing(one)[0] >= check_and_timing(one)[1]]
+    print(f"checks cost less than timing in {len(told) - len(dear)} of {len(told)} sweeps"
+          + "".join(f"; not in {name}" for name in dear))
     print(f"{len(built)} of {len(wanted)} sweeps ended with a winner")
     return 0 if len(built) == len(wanted) else 1
 

@@ -16,7 +16,7 @@ if ! python3 -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>/
 fi
 mkdir -p "$out"
 status=0
-echo "Seconds from submit to winner, tried, failed, median, winner"
+echo "Seconds from submit to winner, tried, failed, median, seconds of checks and timing, winner"
 python3 "$here/farm.py" "$out" --main "$@" | tee "$out/farm.txt" || status=1
 echo "From Python: milliseconds, rate, the anchor's, above 1 is faster than the anchor"
 python3 "$out/bench.py" | tee "$out/bench.txt" || status=1

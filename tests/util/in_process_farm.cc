@@ -543,6 +543,9 @@ void InProcessFarm::ProfileOne(WorkerNode* node, const FakeSpace& space, const v
   *out->mutable_measurement() =
       space.Measure(candidate.config(), RoundOf(task), std::max(task.samples(), least),
                     absl::StrCat(node->name, "/cpu"));
+  if (task.kind() != v1::TASK_FINALS) return;
+  *out->mutable_fresh() =
+      space.Measure(candidate.config(), "fresh", task.samples(), absl::StrCat(node->name, "/cpu"));
 }
 
 void InProcessFarm::KillWorker(WorkerNode* node) {

@@ -112,6 +112,9 @@ class ThreadWorker : public core::WorkerSink {
       } else {
         *out->mutable_measurement() = space.Measure(
             c.config(), absl::StrCat(task.kind(), task.round()), task.samples(), name + "/cpu");
+        if (task.kind() == v1::TASK_FINALS) {
+          *out->mutable_fresh() = space.Measure(c.config(), "fresh", task.samples(), name + "/cpu");
+        }
       }
     }
     return result;

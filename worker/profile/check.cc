@@ -1,6 +1,7 @@
 #include "worker/profile/check.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -12,7 +13,9 @@
 #include "absl/strings/str_join.h"
 #include "compiler/base/rng.h"
 #include "compiler/base/status.h"
+#include "worker/elapsed.h"
 #include "worker/profile/formula.h"
+#include "worker/profile/peer.h"
 
 namespace kiln::worker {
 namespace {
@@ -20,9 +23,11 @@ namespace {
 constexpr int kDefaultSamples = 256;
 constexpr char kByInterpreter[] = "by the interpreter";
 constexpr int kClusters = 6;
-constexpr int64_t kClusterWidth = 16;  // of the box in the last two dimensions
-constexpr int64_t kClusterRun = 256;   // elements of a cluster in a vector
-constexpr double kPeerSlack = 2;       // two candidates may err in opposite directions
+constexpr int64_t kClusterWidth = 16;   // of the box in the last two dimensions
+constexpr int64_t kClusterRun = 256;    // elements of a cluster in a vector
+constexpr double kSpreadBatch = 8;      // elements all over the output, at first
+constexpr double kSpreadSeconds = 0.1;  // for those of a seed and tensor, about
+constexpr double kPeerSlack = 2;        // two candidates may err in opposite directions
 // Disagreements with the peer, unwritten elements and NaNs that the reference is asked about. One
 // wrong element is enough to fail; more are asked only while the reference clears them.
 constexpr int kArbitrations = 4;
@@ -149,6 +154,30 @@ std::vector<int64_t> SampleElements(const std::vector<int64_t>& shape, int sampl
   return {picked.begin(), picked.end()};
 }
 
+std::vector<int64_t> SpreadElements(const std::vector<int64_t>& shape, int samples, uint64_t seed) {
+  int64_t elements = 1;
+  for (int64_t extent : shape) elements *= extent;
+  const int64_t columns = shape.empty() ? 1 : shape.back();
+  const int64_t rows = elements / columns;
+  // Any stretch of this sequence covers the plane evenly: the powers of the plastic number.
+  constexpr double kStepRow = 0.7548776662466927, kStepColumn = 0.5698402909980532;
+  Rng random(seed);
+  double row = random.Uniform(), column = random.Uniform();
+  std::vector<int64_t> picked;
+  std::set<int64_t> seen;
+  for (int i = 0; i < samples; ++i) {
+    row = std::fmod(row + kStepRow, 1.0);
+    column = std::fmod(column + kStepColumn, 1.0);
+    int64_t r = std::min(rows - 1, static_cast<int64_t>(row * static_cast<double>(rows)));
+    int64_t c = std::min(columns - 1, static_cast<int64_t>(column * static_cast<double>(columns)));
+    // Partial tiles are at the ends.
+    if (i % 4 == 1) c = columns - 1;
+    if (i % 4 == 3) r = rows - 1;
+    if (seen.insert(r * columns + c).second) picked.push_back(r * columns + c);
+  }
+  return picked;
+}
+
 // What is known of one seed.
 struct Checker::Truth {
   struct Output {
@@ -160,7 +189,7 @@ struct Checker::Truth {
     double scale = 0;                // root mean square of `expected`
     std::string peer_config;         // the candidate that the others are compared with
     std::optional<uint64_t> digest;  // of its output; unset = no peer
-    Bytes peer;                      // its output; empty = not kept
+    std::unique_ptr<Peer> peer;      // its output; null = there is none yet
   };
   std::map<int, Output> outputs;  // by tensor
 };
@@ -176,8 +205,11 @@ struct Checker::Run {
   int64_t expected_nan = 0;   // of them
   std::set<std::string> how;  // what the samples were held against
   int same = 0;               // outputs with the very bytes of the peer's
-  std::string same_as;
-  double worst = 0;  // error / tolerance
+  int64_t compared = 0;       // elements of the other outputs, held against the peer's, ...
+  int64_t comparable = 0;     // ... of so many
+  std::string peer_config;
+  bool first = false;  // of some output: there was no peer yet
+  double worst = 0;    // error / tolerance
 };
 
 Checker::Checker(Device* device, TensorSet* tensors, const v1::CheckPolicy& policy,
@@ -253,8 +285,16 @@ std::string Checker::Summary(const Run& run) const {
                     " of them NaN: the kernel's own program makes it of finite inputs");
   }
   if (run.same > 0) {
-    absl::StrAppend(&text, ", ", run.same, " outputs with the same bytes as ", run.same_as);
+    absl::StrAppend(&text, ", ", run.same, " outputs with the same bytes as ", run.peer_config);
   }
+  if (run.compared > 0 && run.compared == run.comparable) {
+    absl::StrAppend(&text, ", all ", run.compared, " elements compared with ", run.peer_config);
+  } else if (run.comparable > 0) {
+    absl::StrAppend(&text, ", ", run.compared, " of ", run.comparable,
+                    " elements in blocks with the same bytes as ", run.peer_config,
+                    ", of the others only samples: there is no room to keep the outputs");
+  }
+  if (run.first) absl::StrAppend(&text, ", the first: no other to compare all elements with");
   return text;
 }
 
@@ -286,7 +326,7 @@ bool Checker::SameAsPeer(int copy, int tensor, Run* run) const {
   const auto known = truth.outputs.find(tensor);
   if (known == truth.outputs.end() || known->second.digest != run->digests[tensor]) return false;
   ++run->same;
-  run->same_as = known->second.peer_config;
+  run->peer_config = known->second.peer_config;
   return true;
 }
 
@@ -375,12 +415,40 @@ absl::Status Checker::EnsureSampled(int copy, int tensor, Run* run) {
     const int samples = policy_.samples() > 0 ? policy_.samples() : kDefaultSamples;
     truth.how = kByInterpreter;
     truth.elements = SampleElements(shape.shape, samples, seed);
+    const auto begin = std::chrono::steady_clock::now();
     KILN_ASSIGN_OR_RETURN(truth.expected, Interpret(copy, tensor, truth.elements, run));
+    KILN_RETURN_IF_ERROR(SampleSpread(copy, tensor, samples, SecondsSince(begin) / kClusters, run));
   }
   alive_();
   KILN_CHECK(truth.expected.size() == truth.elements.size());
   truth.scale = RootMeanSquare(truth.expected);
   truth.reference_config = run->candidate->config;
+  return absl::OkStatus();
+}
+
+// Clusters leave most tiles unseen: more elements, all over the output, as long as the interpreter
+// has time for their blocks, of which one takes about `each` seconds.
+absl::Status Checker::SampleSpread(int copy, int tensor, int samples, double each, Run* run) {
+  Truth::Output& truth = truths_[static_cast<size_t>(copy)]->outputs[tensor];
+  const TensorShape& shape = tensors_->tensors()[static_cast<size_t>(tensor)];
+  if (shape.elements <= samples) return absl::OkStatus();  // all of them are sampled
+  const uint64_t seed = seeds_[static_cast<size_t>(copy)];
+  const std::vector<int64_t> all = SpreadElements(shape.shape, samples, seed);
+  const auto begin = std::chrono::steady_clock::now();
+  size_t done = 0;
+  auto batch = static_cast<size_t>(std::min(kSpreadBatch, kSpreadSeconds / (each + 1e-9)));
+  for (; batch > 0 && done < all.size(); batch *= 2) {
+    const size_t last = std::min(all.size(), done + batch);
+    const std::vector<int64_t> some(all.begin() + static_cast<int64_t>(done),
+                                    all.begin() + static_cast<int64_t>(last));
+    KILN_ASSIGN_OR_RETURN(const std::vector<ReferenceValue> values,
+                          Interpret(copy, tensor, some, run));
+    truth.elements.insert(truth.elements.end(), some.begin(), some.end());
+    truth.expected.insert(truth.expected.end(), values.begin(), values.end());
+    done = last;
+    if (SecondsSince(begin) * 3 > kSpreadSeconds) break;  // the next costs twice as much
+  }
+  truth.how = absl::StrCat(kByInterpreter, " (", done, " of seed ", seed, " all over the output)");
   return absl::OkStatus();
 }
 
@@ -447,13 +515,19 @@ absl::Status Checker::BlameConfig(int copy, int tensor, int64_t element, double 
 absl::Status Checker::ComparePeer(int copy, int tensor, Run* run) {
   Truth& truth = *truths_[static_cast<size_t>(copy)];
   Truth::Output& output = truth.outputs[tensor];
-  if (output.peer.empty()) return absl::OkStatus();
+  if (output.peer == nullptr) {
+    run->first = true;
+    return absl::OkStatus();
+  }
   const TensorShape& shape = tensors_->tensors()[static_cast<size_t>(tensor)];
   Tolerance tolerance = ToleranceOf(copy, tensor, *run);
   Tolerance loose{tolerance.rtol * kPeerSlack, tolerance.atol * kPeerSlack};
-  const std::vector<int64_t> differing =
-      FindDifferences(shape, run->outputs[tensor], output.peer, loose, kArbitrations);
-  for (int64_t flat : differing) {
+  KILN_ASSIGN_OR_RETURN(const Peer::Comparison found,
+                        output.peer->Compare(run->outputs[tensor], loose, kArbitrations));
+  run->compared += found.compared;
+  run->comparable += shape.elements;
+  run->peer_config = output.peer_config;
+  for (int64_t flat : found.differing) {
     double got = ElementAt(shape, run->outputs[tensor], flat);
     KILN_ASSIGN_OR_RETURN(ReferenceValue expected, Ask(copy, tensor, flat, run));
     if (!expected.written) continue;
@@ -464,14 +538,15 @@ absl::Status Checker::ComparePeer(int copy, int tensor, Run* run) {
                                       tolerance.atol + tolerance.rtol * std::abs(expected.value)),
                          run);
     }
-    if (tolerance.Accepts(ElementAt(shape, output.peer, flat), expected.value)) continue;
+    KILN_ASSIGN_OR_RETURN(const std::optional<double> other, output.peer->At(flat));
+    if (!other.has_value() || tolerance.Accepts(*other, expected.value)) continue;
     // It was the peer that was wrong. This candidate takes its place.
     const std::string convicted = output.peer_config;
     run->convicted.push_back(convicted);
-    for (auto& [index, other] : truth.outputs) {
-      if (other.peer_config != convicted) continue;
-      other.peer.clear();
-      other.digest.reset();
+    for (auto& [index, theirs] : truth.outputs) {
+      if (theirs.peer_config != convicted) continue;
+      theirs.peer.reset();
+      theirs.digest.reset();
     }
     return absl::OkStatus();
   }
@@ -560,7 +635,8 @@ void Checker::KeepAsPeer(int copy, Run* run) {
     if (kept.digest.has_value()) continue;
     kept.digest = run->digests[tensor];
     kept.peer_config = run->candidate->config;
-    if (keep_bytes) kept.peer = std::move(output);
+    kept.peer =
+        Peer::Keep(device_, *tensors_, copy, tensor, run->digests[tensor], keep_bytes, &output);
   }
 }
 

@@ -5,7 +5,8 @@
 //   2. every output element must have been written, unless the reference leaves it too,
 //   3. sampled elements must agree with the reference at the real shape, all contributors included:
 //      one of every tile where the kernel computes a known formula (formula.h), which its own
-//      program has confirmed; else corners of the tensor and random places, by the interpreter,
+//      program has confirmed; else corners of the tensor, random places, and as many as there is
+//      time for all over it, by the interpreter,
 //   4. the whole output must agree with that of the first candidate that passed (the peer); where
 //      they differ the reference decides which of the two is wrong; an output with the very bytes
 //      of the peer's needs no other look,
@@ -49,6 +50,10 @@ Tolerance ToleranceFor(const TensorShape& output, const BoundManifest& manifest,
 // block touches few blocks. Sorted. Deterministic in its arguments.
 std::vector<int64_t> SampleElements(const std::vector<int64_t>& shape, int samples, uint64_t seed);
 
+// Up to `samples` elements that cover the whole tensor evenly, one of four in the last column and
+// one in the last row; so do the first few alone. Deterministic in its arguments.
+std::vector<int64_t> SpreadElements(const std::vector<int64_t>& shape, int samples, uint64_t seed);
+
 struct CheckReport {
   bool passed = false;
   v1::Failure failure;  // when not passed
@@ -74,7 +79,7 @@ class Checker {
 
   // `tensors` must hold at least as many copies as there are seeds (default {1, 2}), copy i filled
   // from seed i. `alive` is called between the slow steps. Peers' outputs beyond `peer_bytes` are
-  // not kept. All pointers must outlive the checker.
+  // not kept on the host (peer.h). All pointers must outlive the checker.
   Checker(Device* device, TensorSet* tensors, const v1::CheckPolicy& policy, int64_t peer_bytes,
           std::function<void()> alive);
   ~Checker();
@@ -101,6 +106,7 @@ class Checker {
                            const std::string& witness, Run* run);
   absl::Status ComparePeer(int copy, int tensor, Run* run);
   absl::Status CheckNaN(int copy, int tensor, Run* run);
+  absl::Status SampleSpread(int copy, int tensor, int samples, double each, Run* run);
   absl::Status EnsureSampled(int copy, int tensor, Run* run);
   absl::StatusOr<const Formula*> FormulaOf(int copy, int tensor, Run* run);
   absl::Status DropFormula(int copy, int tensor, Run* run);

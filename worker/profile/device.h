@@ -54,6 +54,8 @@ class Device {
   virtual absl::StatusOr<std::unique_ptr<LoadedKernel>> Load(const v1::ArtifactBundle& bundle,
                                                              int threads) = 0;
 
+  // Whether what Allocate() gives is no part of the host's memory.
+  virtual bool has_own_memory() const { return false; }
   // At least page-aligned. kResourceExhausted when there is no room.
   virtual absl::StatusOr<void*> Allocate(int64_t bytes) = 0;
   virtual void Free(void* address, int64_t bytes) = 0;

@@ -36,6 +36,8 @@ class FakeDevice : public Device {
   // Allocations beyond this sum fail.
   void set_memory_bytes(int64_t bytes) { memory_bytes_ = bytes; }
 
+  void set_own_memory(bool own) { own_memory_ = own; }
+
   // What Faults(), Examine() and Company() say; by default nothing.
   std::function<DeviceHealth()> faults;
   std::function<DeviceHealth()> examine;
@@ -56,6 +58,7 @@ class FakeDevice : public Device {
   int warm_up_launches() const override { return warm_up_launches_; }
   absl::StatusOr<std::unique_ptr<LoadedKernel>> Load(const v1::ArtifactBundle& bundle,
                                                      int threads) override;
+  bool has_own_memory() const override { return own_memory_; }
   absl::StatusOr<void*> Allocate(int64_t bytes) override;
   void Free(void* address, int64_t bytes) override;
   absl::Status Write(void* to, const void* from_host, int64_t bytes) override;
@@ -74,6 +77,7 @@ class FakeDevice : public Device {
 
  private:
   Rng random_;
+  bool own_memory_ = false;
   int64_t cache_bytes_ = 0;
   int warm_up_launches_ = 10;
   int64_t memory_bytes_ = int64_t{1} << 40;

@@ -92,6 +92,7 @@ class GpuDevice : public Device {
   double settle_seconds() const override { return 300e-6; }
   absl::StatusOr<std::unique_ptr<LoadedKernel>> Load(const v1::ArtifactBundle& bundle,
                                                      int threads) override;
+  bool has_own_memory() const override { return true; }
   absl::StatusOr<void*> Allocate(int64_t bytes) override;
   void Free(void* address, int64_t bytes) override;
   absl::Status Write(void* to, const void* from_host, int64_t bytes) override;

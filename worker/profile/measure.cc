@@ -40,7 +40,8 @@ constexpr size_t kOutdoneRounds = 24;
 constexpr double kSureErrors = 4;    // standard errors
 constexpr double kClockStepNs = 64;  // two steps of a GPU's timestamps
 constexpr double kWallPerKernelSecond = 10;
-constexpr size_t kLookEvery = 8;  // rounds between two looks at the statistics
+constexpr size_t kAgainSamples = 5;  // least, of one that is measured again
+constexpr size_t kLookEvery = 8;     // rounds between two looks at the statistics
 
 double SumNs(const std::vector<Sample>& samples) {
   double sum = 0;
@@ -250,6 +251,38 @@ void Meter::DropOutdone(std::vector<Racer>* racers) const {
     racer.beaten = Median(racer.turns) > best_ns + kClockStepNs &&
                    LeastRatio(racer.turns, best->turns, kSureErrors) > kOutdone;
   }
+}
+
+absl::StatusOr<Timing> Meter::Again(const Contestant& contestant, double wall_seconds) {
+  const StageClock::Within measuring(stages_, "measure");
+  const Clock::time_point begin = Clock::now();
+  std::vector<Racer> alone(1);
+  Racer& racer = alone.front();
+  racer.contestant = &contestant;
+  Turn(&racer, 1);  // how long one takes; was timed before, so that there is nothing to wake
+  KILN_RETURN_IF_ERROR(racer.status);
+  const int launches = LaunchesPerTurn(alone);
+  racer.samples.clear();
+  const auto most = static_cast<size_t>(policy_.max_samples());
+  while (racer.samples.size() < kAgainSamples ||
+         (SecondsSince(begin) < wall_seconds && racer.samples.size() < most)) {
+    Turn(&racer, launches);
+    KILN_RETURN_IF_ERROR(racer.status);
+  }
+  Timing timing;
+  const std::vector<bool> dropped = MarkDropped(racer.samples);
+  std::vector<double> events;
+  for (size_t i = 0; i < racer.samples.size(); ++i) {
+    if (dropped[i]) continue;
+    timing.samples_ns.push_back(racer.samples[i].ns);
+    events.push_back(racer.samples[i].events_ns);
+  }
+  timing.events_ns = Median(std::move(events));
+  timing.dropped = static_cast<int>(racer.samples.size() - timing.samples_ns.size());
+  timing.summary = Summarise(timing.samples_ns);
+  timing.seconds = SecondsSince(begin);
+  timing.conditions = device_->Conditions();
+  return timing;
 }
 
 bool Meter::AllDone(const std::vector<Racer>& racers, double wall_seconds) const {

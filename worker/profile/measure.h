@@ -72,6 +72,10 @@ class Meter {
   std::vector<absl::StatusOr<Timing>> Finals(absl::Span<const Contestant> contestants,
                                              bool one_winner = false);
 
+  // One candidate by itself in turns as those of the finals, for `wall_seconds` and at least a few
+  // samples: what a winner takes, on samples that did not make it one.
+  absl::StatusOr<Timing> Again(const Contestant& contestant, double wall_seconds);
+
   // Hardware counters of a launch, after times were taken; inputs rotate as they do for those.
   absl::StatusOr<std::map<std::string, double>> Count(const Contestant& contestant);
 

@@ -3,6 +3,7 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
+#include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <thread>
@@ -16,6 +17,7 @@
 #include "compiler/base/status.h"
 #include "proto/dispatch.h"
 #include "worker/elapsed.h"
+#include "worker/profile/ragged.h"
 
 namespace kiln::worker {
 namespace {
@@ -23,6 +25,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double kCountingSeconds = 0.3;  // for hardware counters of the finalists
+constexpr double kFreshSeconds = 0.15;    // for those that may have won, measured again
 constexpr double kSoundSeconds = 0.1;     // that what was measured waits for a look at the device
 constexpr int kScreenSamples = 5;
 constexpr int kRaceSamples = 20;
@@ -104,12 +107,14 @@ struct Runner::Bench {
   std::unique_ptr<TensorSet> tensors;
   std::unique_ptr<Checker> checker;
   std::unique_ptr<Meter> meter;
+  std::unique_ptr<RaggedCheck> ragged;  // null: no finals yet
 };
 
 struct Runner::Entry {
   std::string config;
   bool checked = false;  // before this request
   v1::CandidateResult result;
+  Manifest source;
   BoundManifest manifest;
   std::unique_ptr<LoadedKernel> kernel;
   double setup_seconds = 0;
@@ -119,6 +124,7 @@ struct Runner::Entry {
   bool alive() const { return !result.has_failure(); }
   void Fail(v1::Failure failure) {
     result.clear_measurement();
+    result.clear_fresh();
     *result.mutable_failure() = std::move(failure);
   }
 };
@@ -164,10 +170,10 @@ void Runner::LoadEntry(const v1::ProfileRequest& request, const v1::ProfileCandi
   Touch(entry->config);
   auto load = [&]() -> absl::Status {
     KILN_ASSIGN_OR_RETURN(v1::ArtifactBundle bundle, ReadBundle(candidate.bundle_path()));
-    KILN_ASSIGN_OR_RETURN(Manifest manifest, ParseManifest(bundle.manifest_json()));
+    KILN_ASSIGN_OR_RETURN(entry->source, ParseManifest(bundle.manifest_json()));
     std::map<std::string, std::string> values(request.inputs().runtime_values().begin(),
                                               request.inputs().runtime_values().end());
-    KILN_ASSIGN_OR_RETURN(entry->manifest, BindManifest(manifest, values));
+    KILN_ASSIGN_OR_RETURN(entry->manifest, BindManifest(entry->source, values));
     KILN_ASSIGN_OR_RETURN(entry->kernel,
                           device_->Load(bundle, request.inputs().measurement().threads()));
     return absl::OkStatus();
@@ -257,10 +263,28 @@ void Runner::CheckEntry(const v1::ProfileRequest& request, Entry* entry) {
   summaries_[entry->config] = report->summary;
 }
 
+// Who may win must be right at a shape that its tiles do not divide too.
+void Runner::CheckRagged(const v1::ProfileRequest& request, Entry* entry,
+                         std::map<std::string, std::string>* convicted) {
+  const StageClock::Within checking(&stages_, "check");
+  const Clock::time_point begin = Clock::now();
+  Touch(entry->config);
+  if (bench_->ragged == nullptr) {
+    bench_->ragged = std::make_unique<RaggedCheck>(device_, make_reference_, request.inputs(),
+                                                   [this] { Touch(current_); });
+  }
+  absl::StatusOr<RaggedCheck::Result> result =
+      bench_->ragged->Check(entry->config, entry->source, entry->kernel.get());
+  entry->check_seconds += SecondsSince(begin);
+  if (!result.ok()) return entry->Fail(MakeFailure(v1::Failure::RUN, result.status()));
+  for (const std::string& config : result->convicted) (*convicted)[config] = entry->config;
+  if (result->wrong) return entry->Fail(std::move(result->failure));
+  if (!result->text.empty()) absl::StrAppend(&entry->check_summary, "; ", result->text);
+}
+
 void Runner::FillMeasurement(const v1::ProfileRequest& request, const Timing& timing,
-                             Entry* entry) {
-  v1::Measurement* out = entry->result.mutable_measurement();
-  out->set_config(entry->config);
+                             const Entry& entry, v1::Measurement* out) const {
+  out->set_config(entry.config);
   out->set_device(options_.device_name);
   *out->mutable_samples_ns() = {timing.samples_ns.begin(), timing.samples_ns.end()};
   out->set_median_ns(timing.summary.median);
@@ -272,9 +296,9 @@ void Runner::FillMeasurement(const v1::ProfileRequest& request, const Timing& ti
   out->set_sample_count(static_cast<int64_t>(timing.samples_ns.size()));
   out->set_round(RoundName(request.kind()));
   out->set_numbers_checked(true);
-  out->set_check_summary(entry->check_summary);
-  out->set_check_seconds(entry->check_seconds);
-  out->set_setup_seconds(entry->setup_seconds);
+  out->set_check_summary(entry.check_summary);
+  out->set_check_seconds(entry.check_seconds);
+  out->set_setup_seconds(entry.setup_seconds);
   out->set_measure_seconds(timing.seconds);
   const RotationPlan& plan = bench_->plan;
   bool warm = request.inputs().measurement().cache() == v1::MeasurementPolicy::WARM;
@@ -299,7 +323,7 @@ void Runner::ScreenEntry(const v1::ProfileRequest& request, Entry* entry) {
     entry->Fail(MakeFailure(v1::Failure::RUN, timing.status()));
     return;
   }
-  FillMeasurement(request, *timing, entry);
+  FillMeasurement(request, *timing, *entry, entry->result.mutable_measurement());
 }
 
 // Others change the times. False: it ends the request, as `last` says. The journal names `next`, so
@@ -348,6 +372,7 @@ bool Runner::Sound(const DeviceHealth& health, Entry* alone,
   }
   for (v1::CandidateResult* result : since) {
     result->clear_measurement();
+    result->clear_fresh();
     result->clear_failure();
     result->set_not_run(true);
   }
@@ -407,12 +432,13 @@ v1::ProfileEvent Runner::RunAlone(const v1::ProfileRequest& request, const Emit&
 
 void Runner::FinishFinalist(const v1::ProfileRequest& request, const absl::StatusOr<Timing>& timing,
                             Entry* entry) {
+  if (!entry->alive()) return;
   if (!timing.ok()) {
     entry->Fail(MakeFailure(v1::Failure::RUN, timing.status()));
     return;
   }
   entry->out_raced = timing->out_raced;
-  FillMeasurement(request, *timing, entry);
+  FillMeasurement(request, *timing, *entry, entry->result.mutable_measurement());
   const StageClock::Within checking(&stages_, "check");
   Touch(entry->config);
   absl::StatusOr<CheckReport> report = bench_->checker->Recheck(Checkable(request, *entry));
@@ -420,6 +446,32 @@ void Runner::FinishFinalist(const v1::ProfileRequest& request, const absl::Statu
     entry->Fail(MakeFailure(v1::Failure::RUN, report.status()));
   } else if (!report->passed) {
     entry->Fail(std::move(report->failure));
+  }
+}
+
+// Who wins had luck with the samples that chose it. The choice is the coordinator's, so that all
+// who ran to the end of the finals, or nearly, are measured again, each alone, in a time for all.
+void Runner::MeasureAgain(const v1::ProfileRequest& request,
+                          const std::vector<absl::StatusOr<Timing>>& timings,
+                          const std::vector<Entry*>& finalists) {
+  size_t most = 0;
+  for (const auto& timing : timings) {
+    if (timing.ok()) most = std::max(most, timing->samples_ns.size());
+  }
+  std::vector<Entry*> again;
+  for (size_t i = 0; i < finalists.size(); ++i) {
+    if (timings[i].ok() && timings[i]->samples_ns.size() * 2 >= most) again.push_back(finalists[i]);
+  }
+  for (Entry* entry : again) {
+    const absl::StatusOr<Timing> timing =
+        bench_->meter->Again({entry->config, entry->kernel.get(), &entry->manifest},
+                             kFreshSeconds / static_cast<double>(again.size()));
+    if (!timing.ok()) {
+      entry->Fail(MakeFailure(v1::Failure::RUN, timing.status()));
+      continue;
+    }
+    FillMeasurement(request, *timing, *entry, entry->result.mutable_fresh());
+    entry->result.mutable_fresh()->set_round("fresh");
   }
 }
 
@@ -480,6 +532,11 @@ v1::ProfileEvent Runner::RunFinals(const v1::ProfileRequest& request, const Emit
     if (entry.alive()) key = own;
     if (entry.alive()) CheckEntry(request, &entry);
   }
+  std::map<std::string, std::string> convicted;
+  for (Entry& entry : entries) {
+    if (entry.alive() && request.best_ns() > 0) CheckRagged(request, &entry, &convicted);
+  }
+  convicted_.insert(convicted.begin(), convicted.end());
   for (Entry& entry : entries) {
     // The check of a later finalist may have convicted an earlier one.
     if (entry.alive() && convicted_.count(entry.config) > 0) CheckEntry(request, &entry);
@@ -489,8 +546,10 @@ v1::ProfileEvent Runner::RunFinals(const v1::ProfileRequest& request, const Emit
   }
   if (!contestants.empty()) {
     // Without a best so far they are compared with each other, and nobody wins.
-    std::vector<absl::StatusOr<Timing>> timings =
-        bench_->meter->Finals(contestants, /*one_winner=*/request.best_ns() > 0);
+    const bool one_winner = request.best_ns() > 0;
+    const std::vector<absl::StatusOr<Timing>> timings =
+        bench_->meter->Finals(contestants, one_winner);
+    if (one_winner) MeasureAgain(request, timings, running);
     for (size_t i = 0; i < running.size(); ++i) FinishFinalist(request, timings[i], running[i]);
   }
   std::vector<v1::CandidateResult*> all;
@@ -498,6 +557,11 @@ v1::ProfileEvent Runner::RunFinals(const v1::ProfileRequest& request, const Emit
   Entry* alone = entries.size() == 1 ? &entries[0] : nullptr;
   if (Sound(LookAt(true), alone, all, &last)) CountFinalists(running);
   for (Entry& entry : entries) {
+    if (entry.result.has_fresh()) {
+      const v1::Measurement& counted = entry.result.measurement();
+      *entry.result.mutable_fresh()->mutable_counters() = counted.counters();
+      entry.result.mutable_fresh()->set_counters_missing(counted.counters_missing());
+    }
     v1::ProfileEvent event;
     *event.mutable_result() = std::move(entry.result);
     emit(event);

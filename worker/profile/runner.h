@@ -57,6 +57,8 @@ class Runner {
   absl::Status PrepareBench(const v1::ProfileRequest& request, Entry* entry);
   Checker::Candidate Checkable(const v1::ProfileRequest& request, const Entry& entry) const;
   void CheckEntry(const v1::ProfileRequest& request, Entry* entry);
+  void CheckRagged(const v1::ProfileRequest& request, Entry* entry,
+                   std::map<std::string, std::string>* convicted);
   void ScreenEntry(const v1::ProfileRequest& request, Entry* entry);
   // What ends the request, or `done`.
   v1::ProfileEvent RunAlone(const v1::ProfileRequest& request, const Emit& emit);
@@ -68,7 +70,11 @@ class Runner {
                       Entry* entry);
   void CountFinalists(std::vector<Entry*> finalists);
   v1::ProfileEvent RunFinals(const v1::ProfileRequest& request, const Emit& emit);
-  void FillMeasurement(const v1::ProfileRequest& request, const Timing& timing, Entry* entry);
+  void MeasureAgain(const v1::ProfileRequest& request,
+                    const std::vector<absl::StatusOr<Timing>>& timings,
+                    const std::vector<Entry*>& finalists);
+  void FillMeasurement(const v1::ProfileRequest& request, const Timing& timing, const Entry& entry,
+                       v1::Measurement* out) const;
   void Touch(const std::string& config);
 
   Device* const device_;

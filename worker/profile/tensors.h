@@ -58,6 +58,11 @@ class TensorSet {
 
   LaunchArguments Arguments(int copy, const std::vector<int64_t>& values) const;
 
+  // Of one tensor's first byte.
+  const void* Address(int copy, int tensor) const {
+    return copies_[static_cast<size_t>(copy)][static_cast<size_t>(tensor)].tensor;
+  }
+
   // Makes the outputs of a copy ready for a checked launch: poison, or the seeded start values.
   absl::Status ResetOutputs(int copy, uint8_t poison);
 

@@ -59,8 +59,10 @@ class WorkerEndToEndTest : public testing::Test {
     return inputs;
   }
   v1::TaskResult Run(const std::string& id, v1::TaskKind kind, const v1::SweepInputs& inputs,
-                     const std::vector<std::pair<std::string, std::string>>& candidates) {
+                     const std::vector<std::pair<std::string, std::string>>& candidates,
+                     double best_ns = 0) {
     v1::Task task;
+    task.set_best_ns(best_ns);
     task.set_id(id);
     task.set_epoch(1);
     task.set_kind(kind);
@@ -133,6 +135,28 @@ TEST_F(WorkerEndToEndTest, AShippedKernelIsCompiledCheckedAndTimed) {
     EXPECT_GT(result.seconds().at("measure"), 0);
   }
   EXPECT_GT(sampled, 0);
+}
+
+// A finalist whose kernel leaves a size to run time is checked at a size that no tile divides, and
+// measured again on fresh samples.
+TEST_F(WorkerEndToEndTest, AFinalistIsRightAtARaggedSizeAndMeasuredAgain) {
+  v1::SweepInputs inputs = Inputs("compiler/templates/matmul.py");
+  (*inputs.mutable_arguments())["M"] = "T.dynamic(\"M\")";
+  (*inputs.mutable_arguments())["N"] = "96";
+  (*inputs.mutable_arguments())["K"] = "64";
+  (*inputs.mutable_runtime_values())["M"] = "256";
+  const std::string config = "block_K=32,block_M=32,block_N=32";
+  const v1::TaskResult compiled = Run("c-1", v1::TASK_COMPILE, inputs, {{config, ""}});
+  ASSERT_EQ(compiled.candidates_size(), 1);
+  ASSERT_FALSE(compiled.candidates(0).has_failure()) << compiled.DebugString();
+  const v1::TaskResult result = Run("p-1", v1::TASK_FINALS, inputs,
+                                    {{config, compiled.candidates(0).artifact().digest()}}, 1e6);
+  ASSERT_EQ(result.candidates_size(), 1);
+  const v1::CandidateResult& candidate = result.candidates(0);
+  ASSERT_TRUE(candidate.has_fresh()) << candidate.failure().DebugString();
+  EXPECT_GE(candidate.fresh().samples_ns_size(), 5);
+  EXPECT_TRUE(absl::StrContains(candidate.fresh().check_summary(), "; at M=211: 1 seeds, "))
+      << candidate.fresh().check_summary();
 }
 
 // The manifest of one kernel with the code of another: what a miscompilation looks like.

@@ -24,6 +24,8 @@ void ExpectSound(const InProcessFarm& farm, const absl::StatusOr<v1::GetSweepRes
   EXPECT_EQ(sweep->summary().progress().state(), v1::DONE)
       << "seed " << seed << ": " << sweep->summary().progress().message();
   EXPECT_THAT(farm.violations(), ::testing::IsEmpty()) << "seed " << seed;
+  // Whatever was lost on the way: the winner's own time is of samples that did not choose it.
+  EXPECT_EQ(sweep->winner().measurement().round(), "fresh") << "seed " << seed;
 }
 
 TEST(SweepProperty, QuietFarmFindsTheSameWinnerUnderEverySchedule) {

@@ -150,6 +150,10 @@ class CoreRig {
         *out->mutable_measurement() =
             space.Measure(c.config(), absl::StrCat(task.kind(), "-", task.round()), task.samples(),
                           worker + "/cpu");
+        if (task.kind() == v1::TASK_FINALS) {
+          *out->mutable_fresh() =
+              space.Measure(c.config(), "fresh", task.samples(), worker + "/cpu");
+        }
       }
     }
     return result;
