@@ -6,6 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "compiler/ir/visit.h"
 #include "compiler/lang/kernel.h"
 #include "compiler/layout/memory_layouts.h"
@@ -204,6 +206,27 @@ for i, j in T.Parallel(4, 16):
   EXPECT_NE(message.find("iterations (0, 0) and (0, 1)"), std::string::npos) << message;
   EXPECT_NE(message.find("s(0)"), std::string::npos) << message;
   EXPECT_NE(message.find("k.py:11"), std::string::npos) << message;
+}
+
+// As many tries as loops, each over all of them, would take minutes.
+TEST(InferLayouts, AChainOfManyFragmentsIsHeldAlikeEverywhere) {
+  constexpr int kLinks = 600;
+  std::string body = "f0 = T.alloc_fragment((64,), T.float32)\nT.copy(A, f0)";
+  for (int k = 1; k <= kLinks; ++k) {
+    absl::StrAppend(&body, "\nf", k, " = T.alloc_fragment((64,), T.float32)\n",
+                    "for i in T.Parallel(64):\n    f", k, "[i] = f", k - 1, "[i] * 2.0");
+  }
+  absl::StrAppend(&body, "\nT.copy(f", kLinks, ", B)");
+  const absl::Time start = absl::Now();
+  const auto inferred = Infer(KernelAround(64, 64, "(64,)", body));
+  ASSERT_TRUE(inferred.ok()) << inferred.status();
+  EXPECT_LT(absl::Now() - start, absl::Seconds(20));
+  ASSERT_EQ(inferred->solution.fragments.size(), kLinks + 1);
+  for (const Ownership& held : inferred->solution.fragments) {
+    for (int64_t x = 0; x < 64; ++x) {
+      ASSERT_EQ(Owners(held, x), Owners(inferred->solution.fragments[0], x));
+    }
+  }
 }
 
 // s is written where t is held and t where s is held transposed: no single owner will do.
