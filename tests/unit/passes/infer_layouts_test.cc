@@ -208,6 +208,32 @@ for i, j in T.Parallel(4, 16):
   EXPECT_NE(message.find("k.py:11"), std::string::npos) << message;
 }
 
+TEST(InferLayouts, AnIterationMayNotReadWhatAnotherStores) {
+  const auto refusal = [](const std::string& extent, const std::string& body) {
+    const std::string before = "s = T.alloc_shared((64,), T.float32)\nfor i in T.Parallel(";
+    return std::string(Infer(KernelAround(64, 64, "(64,)", before + extent + "):\n    " + body))
+                           .status()
+                           .message());
+  };
+  const std::string next = refusal("63", "s[i] = s[i + 1]");
+  EXPECT_NE(next.find("iterations (1) and (0) of loop 1 (i) store to and read one element, s[i] "
+                      "and s[i + 1]"),
+            std::string::npos)
+      << next;
+  EXPECT_NE(next.find("k.py:11:"), std::string::npos) << next;
+  EXPECT_NE(next.find("copy what is read into a fragment before the loop"), std::string::npos);
+  EXPECT_NE(refusal("64", "s[i] = s[63 - i] + 1.0").find("(63) and (0)"), std::string::npos);
+  EXPECT_NE(refusal("64", "for k in T.serial(2):\n        s[i] = s[k]").find("(0) and (1)"),
+            std::string::npos);
+  EXPECT_NE(refusal("63", "x = s[i]\n    s[i + 1] = x").find("(0) and (1)"), std::string::npos);
+  // Its own element; what a guard keeps apart; what nobody knows.
+  EXPECT_EQ(refusal("64", "s[i] = s[i] + 1.0"), "");
+  EXPECT_EQ(refusal("64", "if i < 32:\n        s[i] = s[i] + s[i + 32]"), "");
+  EXPECT_EQ(refusal("64", "j = 63 - i\n    s[j] = s[63 - i]"), "");
+  EXPECT_EQ(refusal("64", "s[i] = s[T.cast(A[i], T.int32)]"), "");
+  EXPECT_EQ(refusal("32", "if A[i] > 0.0:\n        s[i] = s[i + 1]"), "");
+}
+
 // As many tries as loops, each over all of them, would take minutes.
 TEST(InferLayouts, AChainOfManyFragmentsIsHeldAlikeEverywhere) {
   constexpr int kLinks = 600;
