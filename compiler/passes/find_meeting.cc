@@ -74,6 +74,19 @@ std::optional<Meeting> InMemory(const Operation& op, size_t store) {
                      op.stores[other].text};
     }
   }
+  for (const MemoryStore& read : op.reads) {
+    if (read.place != op.stores[store].place) continue;
+    for (const auto& list : read.cells) {
+      const auto pair = FirstPair(list, /*writes=*/false, &writers);
+      if (!pair) continue;
+      return Meeting{pair->first,
+                     pair->second,
+                     read.loc,
+                     "store to and read",
+                     absl::StrCat(op.stores[store].text, " and ", read.text),
+                     /*reads=*/true};
+    }
+  }
   return std::nullopt;
 }
 

@@ -199,7 +199,7 @@ class HoldLaunch {
   bool LayoutsAgree(const Stmt& held) const {
     ir::Program alone = program_;
     alone.body = held;
-    for (const auto lower : {StageOperands, LowerCopies}) {
+    for (const auto lower : {StageOperands, LowerCopiesGpu}) {
       absl::StatusOr<ir::Program> next = lower(alone, context_);
       if (!next.ok()) return false;
       alone = *std::move(next);

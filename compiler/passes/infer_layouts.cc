@@ -4,6 +4,7 @@
 #include <deque>
 #include <numeric>
 #include <optional>
+#include <set>
 
 #include "absl/strings/cord.h"
 #include "absl/strings/numbers.h"
@@ -13,6 +14,7 @@
 #include "compiler/layout/layout.h"
 #include "compiler/layout/move.h"
 #include "compiler/passes/find_meeting.h"
+#include "compiler/passes/layout_roots.h"
 #include "compiler/passes/layout_words.h"
 
 namespace kiln::passes {
@@ -34,7 +36,14 @@ constexpr char kConflict[] = "kiln/layout-conflict";  // payload: which of Solve
 class Solver {
  public:
   Solver(const ir::Program& program, const LayoutProblem& problem, LayoutCost cost, bool explain)
-      : words_(program, problem), problem_(problem), cost_(cost), explain_(explain) {}
+      : words_(program, problem), problem_(problem), cost_(cost), explain_(explain) {
+    users_.resize(problem.fragments.size());
+    for (size_t o = 0; o < problem.operations.size(); ++o) {
+      for (const int f : FragmentsOf(problem.operations[o])) {
+        users_[f].push_back(static_cast<int>(o));
+      }
+    }
+  }
 
   absl::StatusOr<LayoutSolution> Solve() {
     State state;
@@ -228,14 +237,9 @@ class Solver {
       std::vector<int> decided;
       KILN_RETURN_IF_ERROR(Visit(step, o, state, &decided));
       for (const int f : decided) {
-        for (size_t user = 0; user < problem_.operations.size(); ++user) {
-          const std::vector<int> touched = FragmentsOf(problem_.operations[user]);
-          if (static_cast<int>(user) == o ||
-              std::find(touched.begin(), touched.end(), f) == touched.end() ||
-              std::find(queue.begin(), queue.end(), static_cast<int>(user)) != queue.end()) {
-            continue;
-          }
-          queue.push_back(static_cast<int>(user));
+        for (const int user : users_[f]) {
+          if (user == o || std::find(queue.begin(), queue.end(), user) != queue.end()) continue;
+          queue.push_back(user);
         }
       }
     }
@@ -579,37 +583,8 @@ class Solver {
 
   // ---- free mode ----
 
-  // Operations that share fragments, directly or through others.
-  std::vector<std::vector<int>> Components(const State& state) const {
-    std::vector<int> root(problem_.operations.size());
-    std::iota(root.begin(), root.end(), 0);
-    const auto find = [&](int o) {
-      while (root[o] != o) o = root[o];
-      return o;
-    };
-    std::vector<int> first(problem_.fragments.size(), -1);
-    for (size_t o = 0; o < problem_.operations.size(); ++o) {
-      for (const int f : FragmentsOf(problem_.operations[o])) {
-        if (first[f] < 0) first[f] = static_cast<int>(o);
-        const int a = find(first[f]), b = find(static_cast<int>(o));
-        root[std::max(a, b)] = std::min(a, b);
-      }
-    }
-    std::vector<std::vector<int>> components(problem_.operations.size());
-    for (size_t o = 0; o < problem_.operations.size(); ++o) {
-      components[find(static_cast<int>(o))].push_back(static_cast<int>(o));
-    }
-    std::vector<std::vector<int>> open;
-    for (auto& component : components) {
-      if (std::any_of(component.begin(), component.end(), [&](int o) { return !state.done[o]; })) {
-        open.push_back(std::move(component));
-      }
-    }
-    return open;
-  }
-
   absl::Status Free(State* state) {
-    for (const std::vector<int>& component : Components(*state)) {
+    for (const std::vector<int>& component : OpenComponents(problem_, state->done)) {
       if (problem_.operations[component[0]].uses.empty()) {  // nobody else cares where it runs
         KILN_RETURN_IF_ERROR(
             Plan(component[0], WidestPlan(problem_.operations[component[0]]), state));
@@ -634,7 +609,12 @@ class Solver {
           best_price = price;
         }
       };
-      for (const int root : component) attempt_all(/*nearest=*/false, root);
+      size_t left = MostRoots(component.size());
+      for (const int root : RootsOf(problem_, component)) {
+        if (best && left == 0) break;
+        left -= left > 0 ? 1 : 0;
+        attempt_all(/*nearest=*/false, root);
+      }
       for (size_t i = 0; !best && i < component.size(); ++i) attempt_all(true, component[i]);
       if (!best) return first.ok() ? NothingToStartFrom(component, *state) : first;
       *state = *std::move(best);
@@ -700,15 +680,10 @@ class Solver {
     }
     std::vector<int> decided;
     KILN_RETURN_IF_ERROR(Adopt(InferenceStep::kFree, o, *std::move(loop), why, state, &decided));
-    std::deque<int> queue;
-    for (size_t user = 0; user < problem_.operations.size(); ++user) {
-      const std::vector<int> touched = FragmentsOf(problem_.operations[user]);
-      const bool meets = std::any_of(decided.begin(), decided.end(), [&](int f) {
-        return std::find(touched.begin(), touched.end(), f) != touched.end();
-      });
-      if (meets && static_cast<int>(user) != o) queue.push_back(static_cast<int>(user));
-    }
-    return Propagate(InferenceStep::kRevisit, std::move(queue), state);
+    std::set<int> meet;
+    for (const int f : decided) meet.insert(users_[f].begin(), users_[f].end());
+    meet.erase(o);
+    return Propagate(InferenceStep::kRevisit, {meet.begin(), meet.end()}, state);
   }
 
   // How many threads share a row, and how many rows are done at once.
@@ -772,6 +747,7 @@ class Solver {
   const LayoutWords words_;
   const LayoutProblem& problem_;
   const LayoutCost cost_;
+  std::vector<std::vector<int>> users_;    // operations, by fragment
   const bool explain_;                     // keep conflicts
   std::vector<LayoutConflict> conflicts_;  // of all refusals, those of attempts too
 };

@@ -11,7 +11,8 @@
 //   common    what is known spreads over the uses, breadth first in program order, from a fragment
 //             to the loops that touch it and from a loop to the fragments it touches
 //   free      components of what is left: a root loop is planned from its shape, the rest follows;
-//             every root and vector width is tried and the cheapest kept
+//             every root and vector width is tried and the cheapest kept; of more than 48
+//             operations a few roots, those that access memory most
 // Deterministic. Nothing is approximated: elements and threads are compared one by one.
 #ifndef KILN_COMPILER_PASSES_INFER_LAYOUTS_H_
 #define KILN_COMPILER_PASSES_INFER_LAYOUTS_H_

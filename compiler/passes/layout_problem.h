@@ -69,6 +69,7 @@ struct Operation {
   std::vector<layout::Ownership> anchors;
   std::optional<layout::Ownership> annotated;  // kLoop: loop_layout
   std::vector<MemoryStore> stores;             // kLoop
+  std::vector<MemoryStore> reads;              // kLoop: of what it stores to, elsewhere
   std::vector<MemoryAccess> accesses;          // kLoop: of memory
   int reduced_dim = 0;                         // kReduce
   // The widest access of memory in one instruction, in elements: every access of global or shared

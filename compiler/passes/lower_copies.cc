@@ -13,6 +13,7 @@ using ir::Stmt;
 
 class LowerTiles : public FactsMutator {
  public:
+  explicit LowerTiles(bool threads) : threads_(threads) {}
   absl::Status status;
 
  protected:
@@ -54,7 +55,8 @@ class LowerTiles : public FactsMutator {
     return [&buffer](const ir::Buffer& other) { return other == buffer; };
   }
 
-  // A parallel loop over the wide dimensions of `shape`; `body` gets the loop variables.
+  // A parallel loop over the wide dimensions of `shape`, or, where every thread has a tile of its
+  // own, serial ones that each of them runs; `body` gets the loop variables.
   Stmt ParallelOver(const ir::Region& shape, const std::vector<int>& dims, SourceLoc loc,
                     const std::function<Stmt(const std::vector<Expr>&)>& body,
                     const std::map<std::string, std::string>& notes = {}) {
@@ -69,7 +71,16 @@ class LowerTiles : public FactsMutator {
     const Stmt inner = body(vars);
     facts_ = saved;
     if (axes.empty()) return inner;
+    if (threads_ && shape.buffer->scope == ir::Scope::kLocal) return Serial(axes, inner, loc);
     return ir::MakeStmt<ir::For>(loc, ir::ForKind::kParallel, axes, inner, Expr(), notes);
+  }
+
+  static Stmt Serial(const std::vector<ir::Axis>& axes, Stmt body, SourceLoc loc) {
+    for (size_t d = axes.size(); d-- > 0;) {
+      const std::vector<ir::Axis> axis = {axes[d]};
+      body = ir::MakeStmt<ir::For>(loc, ir::ForKind::kSerial, axis, std::move(body));
+    }
+    return body;
   }
 
   Stmt LowerCopy(const ir::Copy& copy) {
@@ -133,16 +144,26 @@ class LowerTiles : public FactsMutator {
       return inside.defined() ? ir::MakeStmt<ir::If>(atomic.loc, inside, update) : update;
     });
   }
+
+  const bool threads_;
 };
 
-}  // namespace
-
-absl::StatusOr<ir::Program> LowerCopies(const ir::Program& program, const PassContext&) {
-  LowerTiles lower;
+absl::StatusOr<ir::Program> Lower(const ir::Program& program, bool threads) {
+  LowerTiles lower(threads);
   ir::Program out = program;
   out.body = lower.Mutate(program.body);
   KILN_RETURN_IF_ERROR(lower.status);
   return out;
+}
+
+}  // namespace
+
+absl::StatusOr<ir::Program> LowerCopies(const ir::Program& program, const PassContext&) {
+  return Lower(program, /*threads=*/false);
+}
+
+absl::StatusOr<ir::Program> LowerCopiesGpu(const ir::Program& program, const PassContext&) {
+  return Lower(program, /*threads=*/true);
 }
 
 }  // namespace kiln::passes

@@ -10,6 +10,10 @@ namespace kiln::passes {
 // no tile operation is left.
 absl::StatusOr<ir::Program> LowerCopies(const ir::Program& program, const PassContext& context);
 
+// The same for the threads of a GPU: what goes to local tiles, of which each thread has its own,
+// becomes serial loops that every thread runs, inside of parallel loops too.
+absl::StatusOr<ir::Program> LowerCopiesGpu(const ir::Program& program, const PassContext& context);
+
 }  // namespace kiln::passes
 
 #endif  // KILN_COMPILER_PASSES_LOWER_COPIES_H_

@@ -1,11 +1,14 @@
 #include "compiler/passes/memory_store.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "compiler/ir/evaluate.h"
 #include "compiler/ir/printer.h"
+#include "compiler/ir/visit.h"
 #include "compiler/passes/points.h"
 
 namespace kiln::passes {
@@ -133,6 +136,47 @@ class StoreReader {
 };
 
 }  // namespace
+
+std::string TextOf(const ir::Buffer& buffer, const std::vector<Expr>& indices) {
+  const auto print = [](std::string* out, const Expr& e) { absl::StrAppend(out, ir::ToString(e)); };
+  return absl::StrCat(buffer->name, "[", absl::StrJoin(indices, ", ", print), "]");
+}
+
+LoopStores StoresOf(const ir::Stmt& body) {
+  LoopStores stores;
+  std::unordered_map<const ir::BufferNode*, std::set<std::string>> texts;
+  ir::Walk(body, [&](const ir::Stmt& s) {
+    const auto* store = s.As<ir::Store>();
+    if (store == nullptr) return true;
+    ++stores.count[store->buffer.get()];
+    texts[store->buffer.get()].insert(TextOf(store->buffer, store->indices));
+    return true;
+  });
+  const auto read = [&](const Expr& e) {
+    const auto* load = e.As<ir::Load>();
+    if (load == nullptr || !IsMemory(load->buffer)) return true;
+    const auto stored = texts.find(load->buffer.get());
+    if (stored == texts.end()) return true;
+    stored->second.insert(TextOf(load->buffer, load->indices));
+    if (stored->second.size() > 1) stores.read_elsewhere.insert(load->buffer.get());
+    return true;
+  };
+  ir::Walk(
+      body, [](const ir::Stmt&) { return true; }, read);
+  return stores;
+}
+
+bool AreLoaded(const std::vector<Expr>& indices) {
+  bool loaded = false;
+  std::set<const ir::ExprNode*> seen;  // names make indices share much of themselves
+  for (const Expr& index : indices) {
+    ir::Walk(index, [&](const Expr& e) {
+      loaded |= e.As<ir::Load>() != nullptr;
+      return !loaded && seen.insert(e.get()).second;
+    });
+  }
+  return loaded;
+}
 
 absl::StatusOr<std::optional<MemoryStore>> StoreAt(const StoreSite& site, const ir::Buffer& buffer,
                                                    const std::vector<Expr>& indices,

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -28,7 +29,19 @@ struct MemoryStore {
   std::vector<std::vector<int64_t>> cells;
 };
 
-// Where a store stands.
+// "B[i, 0]".
+std::string TextOf(const ir::Buffer& buffer, const std::vector<ir::Expr>& indices);
+
+struct LoopStores {
+  std::unordered_map<const ir::BufferNode*, int> count;      // of stores to a buffer
+  std::unordered_set<const ir::BufferNode*> read_elsewhere;  // memory, by other indices too
+};
+LoopStores StoresOf(const ir::Stmt& body);
+
+// Whether some index is itself read from somewhere.
+bool AreLoaded(const std::vector<ir::Expr>& indices);
+
+// Where a store, or a read of what is stored to, stands.
 struct StoreSite {
   const std::vector<ir::Expr>& axes;  // of the parallel loop around it
   const std::vector<int64_t>&mins, &extents;

@@ -1,5 +1,6 @@
 #include "compiler/passes/partition_loops.h"
 
+#include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -19,6 +20,10 @@ namespace {
 using ir::Expr;
 using ir::MakeInt;
 using ir::Stmt;
+
+// Stores of one thread in one branch: LLVM's vectorizer of loads takes the square of a block's
+// length.
+constexpr size_t kMostInTurn = 512;
 
 class Partition : public ir::Mutator {
  public:
@@ -58,6 +63,8 @@ class Partition : public ir::Mutator {
     const auto operation = operations_.find(s.get());
     if (operation != operations_.end()) return VisitOperation(operation->second, s);
     switch (s.kind()) {
+      case ir::StmtKind::kSeq:
+        return VisitSeq(s, *s.As<ir::Seq>());
       case ir::StmtKind::kFor:
         return VisitOther(s, *s.As<ir::For>());
       case ir::StmtKind::kGemm:
@@ -187,6 +194,33 @@ class Partition : public ir::Mutator {
     });
     thread_ = Expr();
     return everywhere;
+  }
+
+  // What the block stores once, one after the other, one thread stores so: no branch and no barrier
+  // for each.
+  Stmt VisitSeq(const Stmt& s, const ir::Seq& seq) {
+    std::vector<Stmt> stmts;
+    bool changed = false;
+    for (size_t i = 0, end = 0; i < seq.stmts.size(); i = end) {
+      const Stmt& first = seq.stmts[i];
+      end = i + 1;
+      const size_t most = std::min(seq.stmts.size(), i + kMostInTurn);
+      while (IsStoredOnce(first) && end < most && IsStoredOnce(seq.stmts[end])) ++end;
+      if (end > i + 1) {
+        const std::vector<Stmt> run(&first, &first + (end - i));
+        stmts.push_back(Once(ir::MakeStmt<ir::Seq>(first->loc, run)));
+      } else {
+        stmts.push_back(Mutate(first));
+      }
+      changed |= !stmts.back().same_as(first);
+    }
+    return changed ? ir::MakeSeq(std::move(stmts), s->loc) : s;
+  }
+
+  bool IsStoredOnce(const Stmt& s) const {
+    const auto* store = s.As<ir::Store>();
+    return store != nullptr && !thread_.defined() && operations_.count(s.get()) == 0 &&
+           IsMemory(store->buffer);
   }
 
   // What the block does once is done by one thread.

@@ -97,7 +97,7 @@ const std::vector<Pass>& ThreadPipeline() {
       {"simplify", Simplify},
       {"guard-accesses", GuardAccesses},
       {"stage-operands", StageOperands},
-      {"lower-copies", LowerCopies},
+      {"lower-copies", LowerCopiesGpu},
       {"partition-loops", PartitionLoops},  // milestone: no tile is left
       {"apply-layouts", ApplyLayouts},
       {"simplify-lowered", Simplify},
@@ -118,7 +118,7 @@ const std::vector<Pass>& GpuPipeline() {
       {"specialise-warps", SpecialiseWarps},  // while copies are whole: TMA takes boxes
       {"pipeline-copies", PipelineCopies},    // what is left
       {"stage-operands", StageOperands},
-      {"lower-copies", LowerCopies},
+      {"lower-copies", LowerCopiesGpu},
       {"partition-loops", PartitionLoops},  // milestone: no tile is left
       {"apply-layouts", ApplyLayouts},
       {"serialize-loops", SerializeLoops},

@@ -75,11 +75,10 @@ class Planter {
         return out->push_back(Visit(s));
       case ir::StmtKind::kFor:
         if (s.As<ir::For>()->loop == ir::ForKind::kThreads) return Phase(s, out);
-        return Loop(s, out);
+        return Recall(s, out);
       case ir::StmtKind::kWhile:
-        return Loop(s, out);
       case ir::StmtKind::kIf:
-        return Branch(s, out);
+        return Recall(s, out);
       case ir::StmtKind::kOnThreads:
         return Part(s, out);
       case ir::StmtKind::kInstruct:
@@ -91,6 +90,36 @@ class Planter {
       default:
         return Phase(s, out);
     }
+  }
+
+  // What a loop or branch became, and left behind, from what was pending before it.
+  struct Visited {
+    Pending before;
+    bool inside = false;
+    std::vector<Stmt> out;
+    Pending after, jumps;
+  };
+
+  // A loop or branch is looked at several times, each time with all that it holds: what it became
+  // the last time from the same start is kept, or the time would double with every level.
+  void Recall(const Stmt& s, std::vector<Stmt>* out) {
+    const auto& known = visited_[s.get()];
+    const auto same = absl::c_find_if(
+        known, [&](const Visited& v) { return v.inside == inside_ && v.before == pending_; });
+    const Visited visited = same != known.end() ? *same : LookAt(s);
+    out->insert(out->end(), visited.out.begin(), visited.out.end());
+    pending_ = visited.after;
+    jumps_.Add(visited.jumps);
+  }
+
+  Visited LookAt(const Stmt& s) {
+    Visited visited = {pending_, inside_, {}, {}, {}};
+    const Pending outer_jumps = std::exchange(jumps_, {});
+    s.kind() == ir::StmtKind::kIf ? Branch(s, &visited.out) : Loop(s, &visited.out);
+    visited.after = pending_;
+    visited.jumps = std::exchange(jumps_, outer_jumps);
+    visited_[s.get()].push_back(visited);
+    return visited;
   }
 
   // What a thread has waited for it has written, as far as the others are concerned.
@@ -408,6 +437,7 @@ class Planter {
   bool inside_ = false;  // of a part
   Pending pending_;
   Pending jumps_;  // at breaks and continues of the loop around
+  std::unordered_map<const ir::StmtNode*, std::vector<Visited>> visited_;
   std::vector<Placed> placed_;
   std::unordered_map<const ir::BufferNode*, std::vector<const ir::BufferNode*>> beside_;
   Buffers loaded_;      // by tensor loads, under mbarriers

@@ -6,6 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "compiler/ir/visit.h"
 #include "compiler/lang/kernel.h"
 #include "compiler/layout/memory_layouts.h"
@@ -204,6 +206,53 @@ for i, j in T.Parallel(4, 16):
   EXPECT_NE(message.find("iterations (0, 0) and (0, 1)"), std::string::npos) << message;
   EXPECT_NE(message.find("s(0)"), std::string::npos) << message;
   EXPECT_NE(message.find("k.py:11"), std::string::npos) << message;
+}
+
+TEST(InferLayouts, AnIterationMayNotReadWhatAnotherStores) {
+  const auto refusal = [](const std::string& extent, const std::string& body) {
+    const std::string before = "s = T.alloc_shared((64,), T.float32)\nfor i in T.Parallel(";
+    return std::string(Infer(KernelAround(64, 64, "(64,)", before + extent + "):\n    " + body))
+                           .status()
+                           .message());
+  };
+  const std::string next = refusal("63", "s[i] = s[i + 1]");
+  EXPECT_NE(next.find("iterations (1) and (0) of loop 1 (i) store to and read one element, s[i] "
+                      "and s[i + 1]"),
+            std::string::npos)
+      << next;
+  EXPECT_NE(next.find("k.py:11:"), std::string::npos) << next;
+  EXPECT_NE(next.find("copy what is read into a fragment before the loop"), std::string::npos);
+  EXPECT_NE(refusal("64", "s[i] = s[63 - i] + 1.0").find("(63) and (0)"), std::string::npos);
+  EXPECT_NE(refusal("64", "for k in T.serial(2):\n        s[i] = s[k]").find("(0) and (1)"),
+            std::string::npos);
+  EXPECT_NE(refusal("63", "x = s[i]\n    s[i + 1] = x").find("(0) and (1)"), std::string::npos);
+  // Its own element; what a guard keeps apart; what nobody knows.
+  EXPECT_EQ(refusal("64", "s[i] = s[i] + 1.0"), "");
+  EXPECT_EQ(refusal("64", "if i < 32:\n        s[i] = s[i] + s[i + 32]"), "");
+  EXPECT_EQ(refusal("64", "j = 63 - i\n    s[j] = s[63 - i]"), "");
+  EXPECT_EQ(refusal("64", "s[i] = s[T.cast(A[i], T.int32)]"), "");
+  EXPECT_EQ(refusal("32", "if A[i] > 0.0:\n        s[i] = s[i + 1]"), "");
+}
+
+// As many tries as loops, each over all of them, would take minutes.
+TEST(InferLayouts, AChainOfManyFragmentsIsHeldAlikeEverywhere) {
+  constexpr int kLinks = 600;
+  std::string body = "f0 = T.alloc_fragment((64,), T.float32)\nT.copy(A, f0)";
+  for (int k = 1; k <= kLinks; ++k) {
+    absl::StrAppend(&body, "\nf", k, " = T.alloc_fragment((64,), T.float32)\n",
+                    "for i in T.Parallel(64):\n    f", k, "[i] = f", k - 1, "[i] * 2.0");
+  }
+  absl::StrAppend(&body, "\nT.copy(f", kLinks, ", B)");
+  const absl::Time start = absl::Now();
+  const auto inferred = Infer(KernelAround(64, 64, "(64,)", body));
+  ASSERT_TRUE(inferred.ok()) << inferred.status();
+  EXPECT_LT(absl::Now() - start, absl::Seconds(20));
+  ASSERT_EQ(inferred->solution.fragments.size(), kLinks + 1);
+  for (const Ownership& held : inferred->solution.fragments) {
+    for (int64_t x = 0; x < 64; ++x) {
+      ASSERT_EQ(Owners(held, x), Owners(inferred->solution.fragments[0], x));
+    }
+  }
 }
 
 // s is written where t is held and t where s is held transposed: no single owner will do.

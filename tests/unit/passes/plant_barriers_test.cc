@@ -160,5 +160,45 @@ for i in T.Parallel(64):
   ExpectEachIsNeeded(*program, 2);
 }
 
+// A level that is looked at four times, with all inside of it, would take longer than the sun
+// lasts.
+TEST(PlantBarriers, DeepNestsTakeNoLongerThanTheyAreLong) {
+  std::string body = "s = T.alloc_shared((64,), T.float32)\n", indent;
+  for (int k = 0; k < 60; ++k) {
+    absl::StrAppend(&body, indent,
+                    k % 3 == 2 ? "if A[0] > " : absl::StrCat("for i", k, " in range("),
+                    k % 3 == 2 ? "0.0:\n" : "2):\n");
+    indent += " ";
+  }
+  absl::StrAppend(&body, indent, "for i in T.Parallel(64):\n", indent, " s[i] = A[i]\n", indent,
+                  "for i in T.Parallel(64):\n", indent, " B[i] = s[63 - i]");
+  const auto program = testing::Elaborated("k.py", testing::KernelAround(64, 64, "(64,)", body));
+  ASSERT_TRUE(program.ok()) << program.status();
+  const auto threads = passes::RunPipeline(passes::ThreadPipeline(), *program, {});
+  ASSERT_TRUE(threads.ok()) << threads.status();
+  const auto planted = passes::PlantBarriers(*threads, {});
+  ASSERT_TRUE(planted.ok()) << planted.status();
+  EXPECT_EQ(CountBarriers(*planted), 2) << ir::ToString(*planted);
+}
+
+TEST(PlantBarriers, WhatTheBlockStoresInTurnOneThreadStoresWithoutAny) {
+  const auto program = testing::Elaborated("k.py", testing::KernelAround(64, 64, "(64,)", R"(
+s = T.alloc_shared((4,), T.float32)
+s[0] = A[5]
+s[1] = s[0] + 1.0
+B[0] = s[1]
+B[1] = B[0] + s[0]
+for i in T.Parallel(4):
+    B[i + 2] = s[i % 2])"));
+  ASSERT_TRUE(program.ok()) << program.status();
+  std::string why;
+  EXPECT_EQ(testing::CheckThreads(*program, 3, 0, &why), testing::Verdict::kSame) << why;
+  const auto threads = passes::RunPipeline(passes::ThreadPipeline(), *program, {});
+  ASSERT_TRUE(threads.ok()) << threads.status();
+  const auto planted = passes::PlantBarriers(*threads, {});
+  ASSERT_TRUE(planted.ok()) << planted.status();
+  EXPECT_LE(CountBarriers(*planted), 2) << ir::ToString(*planted);
+}
+
 }  // namespace
 }  // namespace kiln
