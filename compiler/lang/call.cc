@@ -94,7 +94,7 @@ absl::StatusOr<Value> Elaborator::Call(const Value& callee, const CallArgs& args
     case Type::kUnknown:
       return UnknownValue(callee, args.loc,
                           absl::StrCat("'", callee.unknown().path, "' cannot be called here"),
-                          "kernels know tilelang, math, itertools, typing, and of "
+                          "kernels know tilelang, math, itertools, functools, typing, and of "
                           "torch, numpy and tvm what tells of types and shapes; compute the value "
                           "outside and pass it as a parameter");
     default:
