@@ -1,5 +1,7 @@
 #include "compiler/base/diagnostic.h"
 
+#include <algorithm>
+
 #include "absl/strings/cord.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -12,6 +14,29 @@ namespace {
 
 constexpr char kPayloadUrl[] = "kiln.diagnostic/1";
 constexpr char kFieldSeparator = '\x1f';
+constexpr int kWidest = 200;  // bytes of a source line that is shown whole
+constexpr int kBefore = 60;   // bytes before the caret in one that is not
+
+struct Excerpt {
+  std::string text;
+  int column = 0, end = 0;  // of the marked part, as SourceLoc's
+};
+
+bool InCharacter(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
+
+// The line, or the part of a long one that is around `loc`, between dots.
+Excerpt ExcerptOf(const std::string& line, SourceLoc loc) {
+  const int size = static_cast<int>(line.size());
+  if (size <= kWidest) return {line, loc.column, loc.end_column};
+  int begin = loc.column <= kBefore + 4 ? 0 : std::min(loc.column - 1 - kBefore, size);
+  int end = std::min(begin + kWidest, size);
+  while (begin > 0 && begin < size && InCharacter(line[begin])) --begin;
+  while (end > begin && end < size && InCharacter(line[end])) --end;
+  const std::string before = begin > 0 ? "..." : "", after = end < size ? "..." : "";
+  const int shift = static_cast<int>(before.size()) - begin;
+  return {before + line.substr(begin, end - begin) + after, loc.column + shift,
+          std::min(loc.end_column, end + 1) + shift};
+}
 
 }  // namespace
 
@@ -56,16 +81,17 @@ std::string Diagnostic::Render() const {
   if (loc.known()) absl::StrAppend(&out, ":", loc.line, ":", loc.column);
   absl::StrAppend(&out, ": error: ", message);
   if (!source_line.empty() && loc.known()) {
+    const Excerpt shown = ExcerptOf(source_line, loc);
+    const std::string& line = shown.text;
     std::string caret;
-    for (int i = 1; i < loc.column && i <= static_cast<int>(source_line.size()); ++i) {
-      caret += source_line[i - 1] == '\t' ? '\t' : ' ';
+    for (int i = 1; i < shown.column && i <= static_cast<int>(line.size()); ++i) {
+      caret += line[i - 1] == '\t' ? '\t' : ' ';
     }
     caret += '^';
-    for (int i = loc.column + 1; i < loc.end_column && i <= static_cast<int>(source_line.size());
-         ++i) {
+    for (int i = shown.column + 1; i < shown.end && i <= static_cast<int>(line.size()); ++i) {
       caret += '~';
     }
-    absl::StrAppend(&out, "\n    ", source_line, "\n    ", caret);
+    absl::StrAppend(&out, "\n    ", line, "\n    ", caret);
   }
   if (!remedy.empty()) absl::StrAppend(&out, "\n  help: ", remedy);
   for (const std::string& note : notes) absl::StrAppend(&out, "\n  note: ", note);

@@ -1,5 +1,6 @@
 // Assignments.
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/lang/elaborator.h"
@@ -63,7 +64,16 @@ absl::Status Elaborator::ExecAssign(const ast::Assign& node) {
   } else if (several && frame_->traced && IsRuntime(value) && !value.Is(Type::kBuffer)) {
     KILN_ASSIGN_OR_RETURN(value, Freeze(value, "value", node.loc));
   }
-  for (ast::ExprPtr target : node.targets) KILN_RETURN_IF_ERROR(AssignTo(target, value));
+  for (ast::ExprPtr target : node.targets) {
+    // An error of the store is one of these expressions.
+    const bool name = target->kind == ast::ExprKind::kName;
+    const ast::ExprPtr outer = std::exchange(current_, name ? current_ : target);
+    stored_ = several ? SourceLoc() : node.value->loc;
+    KILN_RETURN_IF_ERROR(AssignTo(target, value));
+    current_ = outer;
+    stored_ = {};
+    NoteMade(target, node.value);
+  }
   return absl::OkStatus();
 }
 
@@ -226,7 +236,9 @@ absl::Status Elaborator::ExecAugAssign(const ast::AugAssign& node) {
       return Bind(name->id, old, node.target->loc);
     }
     KILN_ASSIGN_OR_RETURN(const Value value, BinaryOp(node.op, old, right, node.loc));
-    return Bind(name->id, value, node.target->loc);
+    KILN_RETURN_IF_ERROR(Bind(name->id, value, node.target->loc));
+    NoteMade(node.target, node.value, ast::Spelling(node.op));
+    return absl::OkStatus();
   }
   if (const auto* attribute = node.target->As<ast::Attribute>()) {
     KILN_ASSIGN_OR_RETURN(const Value self, EvalKeepingVariable(attribute->value));
@@ -308,7 +320,9 @@ absl::Status Elaborator::ExecAnnAssign(const ast::AnnAssign& node) {
       KILN_ASSIGN_OR_RETURN(value, NewExpr(cast, node.loc));
     }
   }
-  return AssignTo(node.target, value);
+  KILN_RETURN_IF_ERROR(AssignTo(node.target, value));
+  NoteMade(node.target, node.value);
+  return absl::OkStatus();
 }
 
 }  // namespace kiln::lang

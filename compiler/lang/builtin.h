@@ -28,8 +28,10 @@ struct CallArgs {
     absl::string_view name;
     Value value;
     SourceLoc loc;
+    ast::ExprPtr expr = nullptr;  // as written; null: it is not
   };
   std::vector<Keyword> keywords;
+  std::vector<ast::ExprPtr> exprs;  // the positional ones as written; may be shorter
 };
 
 // Arguments bound to a builtin's parameters.

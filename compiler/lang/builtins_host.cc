@@ -232,6 +232,22 @@ absl::StatusOr<Value> SwizzledLayout(Elaborator& e, const BoundArgs& args) {
 
 absl::StatusOr<Value> Nothing(Elaborator&, const BoundArgs&) { return Value::None(); }
 
+absl::StatusOr<Value> Fold(Elaborator& e, const BoundArgs& args) {
+  KILN_ASSIGN_OR_RETURN(const std::vector<Value> items, e.Iterate(args[1], args.LocOf(1)));
+  if (items.empty() && !args.Has(2)) {
+    return e.Error(args.loc, "reduce of nothing has no value", "give it an initial value");
+  }
+  Value total = args.Has(2) ? args[2] : items[0];
+  for (size_t i = args.Has(2) ? 0 : 1; i < items.size(); ++i) {
+    CallArgs call;
+    call.loc = args.loc;
+    call.positional = {total, items[i]};
+    call.locs = {args.loc, args.loc};
+    KILN_ASSIGN_OR_RETURN(total, e.Call(args[0], call));
+  }
+  return total;
+}
+
 constexpr Builtin kTilelang[] = {
     {"tilelang.cdiv", "a b", CeilDivision},
     {"tilelang.next_power_of_2", "x", NextPowerOfTwo},
@@ -241,6 +257,8 @@ constexpr Builtin kTilelang[] = {
     {"tilelang.enable_cache", "", Nothing},
     {"itertools.product", "* repeat?", Product},
     {"itertools.chain", "*", Chain},
+    {"functools.reduce", "function items initial?", Fold},
+    {"numpy.prod", "items", Prod},
 };
 
 }  // namespace

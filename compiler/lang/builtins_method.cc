@@ -300,6 +300,20 @@ absl::StatusOr<Value> FindText(Elaborator& e, const BoundArgs& args) {
   return Value::Int(at == std::string::npos ? -1 : static_cast<int64_t>(at));
 }
 
+// Occurrences that do not overlap; of nothing: one around each character.
+absl::StatusOr<Value> CountText(Elaborator& e, const BoundArgs& args) {
+  KILN_RETURN_IF_ERROR(CheckKnownText(e, args[0], args.loc, "count"));
+  KILN_ASSIGN_OR_RETURN(const std::string part, e.ToStr(args[1], args.LocOf(1), "the text"));
+  const std::string& text = args[0].str();
+  if (part.empty()) return Value::Int(static_cast<int64_t>(text.size()) + 1);
+  int64_t count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at)) {
+    ++count;
+    at += part.size();
+  }
+  return Value::Int(count);
+}
+
 absl::StatusOr<Value> IsDigits(Elaborator& e, const BoundArgs& args) {
   KILN_RETURN_IF_ERROR(CheckKnownText(e, args[0], args.loc, "isdigit"));
   const std::string& text = args[0].str();
@@ -328,7 +342,8 @@ constexpr Builtin kMethods[] = {
     {"items", "self", DictParts<2>},
     {"update", "self other", DictUpdate},
     {"copy", "self", DictCopy},
-    // str: 18-27
+    // str: 18-28
+    {"count", "self text", CountText},
     {"find", "self text", FindText},
     {"isdigit", "self", IsDigits},
     {"startswith", "self text", StartsOrEnds<false>},
@@ -339,10 +354,10 @@ constexpr Builtin kMethods[] = {
     {"replace", "self old new", Replace},
     {"split", "self by?", Split},
     {"join", "self items", JoinStr},
-    // buffer: 28-29; expressions: 29
+    // buffer: 29-30; expressions: 30
     {"scope", "self", ScopeOf},
     {"astype", "self dtype", AsType},
-    // int: 30-31
+    // int: 31-32
     {"bit_length", "self", BitLength},
     {"bit_count", "self", BitCount},
 };
@@ -356,15 +371,15 @@ BuiltinTable TableOf(const Value& self) {
     case Type::kDict:
       return {kMethods + 10, 8};
     case Type::kStr:
-      return {kMethods + 18, 10};
+      return {kMethods + 18, 11};
     case Type::kBuffer:
-      return {kMethods + 28, 2};
+      return {kMethods + 29, 2};
     case Type::kExpr:
     case Type::kAccess:
-      return {kMethods + 29, 1};
+      return {kMethods + 30, 1};
     case Type::kBool:
     case Type::kInt:
-      return {kMethods + 30, 2};
+      return {kMethods + 31, 2};
     case Type::kArray:
       return ArrayMethods();
     default:

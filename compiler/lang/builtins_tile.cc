@@ -283,6 +283,7 @@ absl::StatusOr<Value> Reduce(Elaborator& e, const BoundArgs& args) {
     kept.region.ranges.erase(kept.region.ranges.begin() + dim);
   }
   if (kept.region.ranges.empty()) kept.region.ranges.push_back({ir::MakeInt(0), ir::MakeInt(1)});
+  kept.shape = absl::StrCat(" once dimension ", dim, " is reduced");
   KILN_RETURN_IF_ERROR(e.RequireSameShape(kept, dst, args.loc, "a reduction"));
   bool with_nan = false;
   if (args.Given(5)) {

@@ -34,16 +34,22 @@ class BaseTileScheduler:
         raise NotImplementedError("a scheduler needs a method update_current_idx(self, linear_idx)")
 
     def init(self, linear_init):
+        assert self.stateful, \
+            "a scheduler with stateful=False holds no place in the tiles: ask its coord(tile_id)"
         self._current_iter[0] = 0
         self._linear_idx[0] = linear_init
         self.update_current_idx(self._linear_idx[0])
 
     def next_tile(self, step):
+        assert self.stateful, \
+            "a scheduler with stateful=False holds no place in the tiles: ask its coord(tile_id)"
         self._current_iter[0] = self._current_iter[0] + 1
         self._linear_idx[0] = self._linear_idx[0] + step
         self.update_current_idx(self._linear_idx[0])
 
     def valid(self):
+        assert self.stateful, \
+            "a scheduler with stateful=False holds no place in the tiles: ask its coord(tile_id)"
         return self._linear_idx[0] < self._total_tiles
 
 
@@ -95,6 +101,8 @@ class PersistentTileScheduler(BaseTileScheduler):
         self._n_idx[0] = n
 
     def next_tile(self):
+        assert self.stateful, \
+            "a scheduler with stateful=False holds no place in the tiles: ask its coord(tile_id)"
         self._current_iter[0] = self._current_iter[0] + 1
         self._linear_idx[0] = self._linear_idx[0] + self.num_workers
         self.update_current_idx(self._linear_idx[0])

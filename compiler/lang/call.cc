@@ -49,12 +49,14 @@ absl::Status Elaborator::EvalArgs(const ast::Call& node, const Value& callee, Ca
     KILN_ASSIGN_OR_RETURN(const Value value, EvalKeepingVariable(arg));
     args->positional.push_back(value);
     args->locs.push_back(arg->loc);
+    args->exprs.resize(args->positional.size(), nullptr);
+    args->exprs.back() = arg;
     if (chooses && !shielded) shielded.emplace(&shielded_);
   }
   for (const ast::Keyword& keyword : node.keywords) {
     KILN_ASSIGN_OR_RETURN(const Value value, EvalKeepingVariable(keyword.value));
     if (!keyword.name.empty()) {
-      args->keywords.push_back({keyword.name, value, keyword.loc});
+      args->keywords.push_back({keyword.name, value, keyword.loc, keyword.value});
       continue;
     }
     if (!value.Is(Type::kDict)) {
@@ -65,7 +67,7 @@ absl::Status Elaborator::EvalArgs(const ast::Call& node, const Value& callee, Ca
       if (!key.Is(Type::kStr)) {
         return Error(keyword.loc, "the keys of **arguments must be strings", "use names as keys");
       }
-      args->keywords.push_back({key.str(), item, keyword.loc});
+      args->keywords.push_back({key.str(), item, keyword.loc, nullptr});
     }
   }
   name_hint_ = hint;
@@ -92,8 +94,9 @@ absl::StatusOr<Value> Elaborator::Call(const Value& callee, const CallArgs& args
     case Type::kUnknown:
       return UnknownValue(callee, args.loc,
                           absl::StrCat("'", callee.unknown().path, "' cannot be called here"),
-                          "kernels know tilelang, math and itertools; compute the value outside "
-                          "and pass it as a parameter");
+                          "kernels know tilelang, math, itertools, functools, typing, and of "
+                          "torch, numpy and tvm what tells of types and shapes; compute the value "
+                          "outside and pass it as a parameter");
     default:
       break;
   }
@@ -252,6 +255,7 @@ absl::Status Elaborator::BindParam(const FunctionObject& function, const ast::Pa
   binding.value = value;
   binding.region = regions_.empty() ? 0 : regions_.back().id;
   binding.loc = loc;
+  binding.born = steps_;
   scope->names.insert_or_assign(param.name, binding);
   return absl::OkStatus();
 }
@@ -259,6 +263,7 @@ absl::Status Elaborator::BindParam(const FunctionObject& function, const ast::Pa
 absl::Status Elaborator::BindParams(const FunctionObject& function, const CallArgs& args,
                                     Scope* scope, bool traced) {
   const std::vector<ast::Param>& params = function.params();
+  const Scope* caller = frame_->scope;
   std::vector<bool> used(args.keywords.size(), false);
   size_t next = 0;
   for (size_t i = 0; i < params.size(); ++i) {
@@ -299,11 +304,13 @@ absl::Status Elaborator::BindParams(const FunctionObject& function, const CallAr
     if (positional) {
       KILN_RETURN_IF_ERROR(
           BindParam(function, param, args.positional[next], args.locs[next], scope, traced));
+      if (next < args.exprs.size()) scope->names[param.name].made = {args.exprs[next], caller, ""};
       ++next;
     } else if (keyword < args.keywords.size()) {
       used[keyword] = true;
       KILN_RETURN_IF_ERROR(BindParam(function, param, args.keywords[keyword].value,
                                      args.keywords[keyword].loc, scope, traced));
+      scope->names[param.name].made = {args.keywords[keyword].expr, caller, ""};
     } else if (param.default_value != nullptr) {
       KILN_RETURN_IF_ERROR(
           BindParam(function, param, function.defaults[i], param.loc, scope, traced));
@@ -379,6 +386,7 @@ absl::StatusOr<Value> Elaborator::CallFunction(const Value& callee, const CallAr
   if (self != nullptr) {
     with_self.positional.insert(with_self.positional.begin(), *self);
     with_self.locs.insert(with_self.locs.begin(), args.loc);
+    with_self.exprs.insert(with_self.exprs.begin(), nullptr);
   }
   KILN_RETURN_IF_ERROR(BindParams(function, with_self, scope, traced));
   Frame frame;
@@ -389,6 +397,7 @@ absl::StatusOr<Value> Elaborator::CallFunction(const Value& callee, const CallAr
   frame.traced = traced || function.traced;
   if (function.owner != nullptr) {
     frame.function = &function;
+    frame.bundled = !function.def->name_loc.known();
     if (!with_self.positional.empty()) frame.self = with_self.positional[0];
   }
   FrameGuard guard(this, &frame);

@@ -42,10 +42,10 @@ absl::Status Elaborator::Error(SourceLoc loc, std::string message, std::string r
   d.SetPlace(file(), loc);
   d.message = std::move(message);
   d.remedy = std::move(remedy);
-  if (frame_ != nullptr && current_ != nullptr) d.notes = ValueChain(current_, /*data_only=*/true);
+  if (frame_ != nullptr && current_ != nullptr) d.notes = ValueChain(current_);
   int shown = 0;
   for (const Frame* f = frame_; f != nullptr && !f->is_entry; f = f->parent) {
-    if (f->name.empty() || !f->call.known()) continue;
+    if (f->name.empty() || !f->call.known() || f->bundled) continue;
     if (++shown > kMaxChain) {
       d.notes.push_back("... more calls");
       break;

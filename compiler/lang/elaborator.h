@@ -341,7 +341,7 @@ class Elaborator : private ElaboratorState {
   absl::Status Unpack(const std::vector<ast::ExprPtr>& targets, const Value& value, SourceLoc loc,
                       bool fresh);
   absl::Status AssertionFailed(const ast::Assert& node);
-  std::vector<std::string> ValueChain(ast::ExprPtr expr, bool data_only = false);
+  std::vector<std::string> ValueChain(ast::ExprPtr expr);
   size_t OutermostElementLoop() const;  // a region's number, or their count
   bool InRuntimeRegion() const;         // inside a branch or loop of the IR, since the kernel began
   // Regions.

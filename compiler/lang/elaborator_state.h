@@ -31,7 +31,14 @@ struct ElaboratorState {
       : module_(module),
         limits_(limits),
         target_(target),
-        module_state_(module.tree->body.size(), 0) {}
+        module_state_(module.tree->body.size(), 0),
+        module_scopes_(module.tree->body.size(), nullptr) {}
+
+  // Where values came from (value_chain.cc). `update`: "+" of target += made.
+  void NoteMade(ast::ExprPtr target, ast::ExprPtr made, const char* update = "");
+  // Null: none that has a value. `before`: the statement that reads it, then the one that bound it.
+  const Binding* GlobalBinding(const SourceSection& section, absl::string_view name,
+                               size_t* before) const;
 
   const ParsedModule& module_;
   const Limits& limits_;
@@ -44,8 +51,10 @@ struct ElaboratorState {
   int shielded_ = 0;  // > 0: inside what a run-time condition may leave out
   Frame* frame_ = nullptr;
   ast::ExprPtr current_ = nullptr;  // the innermost expression, names and constants aside
+  SourceLoc stored_;                // of the value that an assignment stores
   absl::flat_hash_map<const ast::Function*, absl::flat_hash_set<absl::string_view>> locals_;
   std::vector<int8_t> module_state_;  // per top-level statement: 0 not run, 1 running, 2 done
+  std::vector<const Scope*> module_scopes_;  // what each has bound; null: not run
   absl::flat_hash_map<std::pair<absl::string_view, size_t>, Value> global_values_;
 
   std::vector<IrRegion> regions_;
@@ -88,16 +97,24 @@ struct ElaboratorState {
 // Guards: each undoes on destruction what it did.
 class FrameGuard {
  public:
-  FrameGuard(ElaboratorState* e, Frame* frame) : e_(e) {
+  FrameGuard(ElaboratorState* e, Frame* frame) : e_(e), current_(e->current_), stored_(e->stored_) {
     frame->parent = e->frame_;
     frame->region_base = e->regions_.size();
     e->frame_ = frame;
+    e->current_ = nullptr;
+    e->stored_ = {};
   }
-  ~FrameGuard() { e_->frame_ = e_->frame_->parent; }
+  ~FrameGuard() {
+    e_->frame_ = e_->frame_->parent;
+    e_->current_ = current_;
+    e_->stored_ = stored_;
+  }
   FrameGuard(const FrameGuard&) = delete;
 
  private:
   ElaboratorState* e_;
+  ast::ExprPtr current_;
+  SourceLoc stored_;
 };
 class ScopeGuard {
  public:

@@ -466,7 +466,8 @@ absl::Status Elaborator::CheckReturn(const Frame& frame) {
       return v.buffer().buffer == output.buffer;
     });
     if (count == 1) continue;
-    return Error(loc, absl::StrCat("the output '", output.name, "' is returned ", count, " times"),
+    const char* how = count == 0 ? "' is not returned" : "' is returned more than once";
+    return Error(loc, absl::StrCat("the output '", output.name, how),
                  "return each tensor made by T.empty once");
   }
   return absl::OkStatus();

@@ -3,6 +3,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "compiler/lang/elaborator.h"
 
 namespace kiln::lang {
@@ -178,80 +179,6 @@ absl::StatusOr<Flow> Elaborator::ExecLoopExit(bool is_break, SourceLoc loc) {
   return Error(loc, absl::StrCat("'", word, "' outside a loop"), "put it inside a for or while");
 }
 
-namespace {
-
-// Numbers, text, types and what holds them: what a reader wants to know of a compile-time value.
-bool IsData(const Value& v) {
-  return v.is_number() || v.Is(Type::kStr) || v.Is(Type::kDType) || v.is_none() ||
-         v.is_sequence() || v.Is(Type::kDict);
-}
-
-// The expressions that `e` is made of, the first one last.
-void PushParts(ast::ExprPtr e, std::vector<ast::ExprPtr>* work) {
-  const auto push = [&](const std::vector<ast::ExprPtr>& parts) {
-    work->insert(work->end(), parts.rbegin(), parts.rend());
-  };
-  if (const auto* binary = e->As<ast::Binary>()) {
-    push({binary->left, binary->right});
-  } else if (const auto* compare = e->As<ast::Compare>()) {
-    push(compare->rest);
-    work->push_back(compare->first);
-  } else if (const auto* boolean = e->As<ast::Bool>()) {
-    push(boolean->operands);
-  } else if (const auto* unary = e->As<ast::Unary>()) {
-    work->push_back(unary->operand);
-  } else if (const auto* call = e->As<ast::Call>()) {
-    for (size_t i = call->keywords.size(); i-- > 0;) work->push_back(call->keywords[i].value);
-    push(call->args);
-  } else if (const auto* subscript = e->As<ast::Subscript>()) {
-    push(subscript->indices);
-    work->push_back(subscript->value);
-  } else if (const auto* slice = e->As<ast::Slice>()) {
-    for (ast::ExprPtr part : {slice->step, slice->stop, slice->start}) {
-      if (part != nullptr) work->push_back(part);
-    }
-  } else if (const auto* tuple = e->As<ast::Tuple>()) {
-    push(tuple->items);
-  } else if (const auto* list = e->As<ast::List>()) {
-    push(list->items);
-  }
-}
-
-}  // namespace
-
-std::vector<std::string> Elaborator::ValueChain(ast::ExprPtr expr, bool data_only) {
-  std::vector<std::string> notes;
-  std::vector<ast::ExprPtr> work = {expr};
-  std::vector<absl::string_view> seen;
-  for (int steps = 0; !work.empty() && notes.size() < 8 && steps < 1000; ++steps) {
-    ast::ExprPtr e = work.back();
-    work.pop_back();
-    const auto* name = e->As<ast::Name>();
-    if (name == nullptr) {
-      PushParts(e, &work);
-      continue;
-    }
-    if (std::find(seen.begin(), seen.end(), name->id) != seen.end()) continue;
-    seen.push_back(name->id);
-    for (Scope* scope = frame_->scope; scope != nullptr; scope = scope->parent) {
-      const auto it = scope->names.find(name->id);
-      if (it == scope->names.end()) continue;
-      const Binding& b = it->second;
-      if (b.value.Is(Type::kFunction) || b.value.Is(Type::kModule)) break;
-      if (data_only && !IsData(b.value)) break;
-      std::string note = absl::StrCat(name->id, " = ", Repr(b.value));
-      if (b.origin != nullptr) {
-        absl::StrAppend(&note, " (from ", b.origin, ")");
-      } else if (b.loc.known()) {
-        absl::StrAppend(&note, " (set at ", At(b.loc), ")");
-      }
-      notes.push_back(std::move(note));
-      break;
-    }
-  }
-  return notes;
-}
-
 absl::Status Elaborator::AssertionFailed(const ast::Assert& node) {
   std::string message = "assertion failed";
   if (node.message != nullptr) {
@@ -261,11 +188,20 @@ absl::Status Elaborator::AssertionFailed(const ast::Assert& node) {
                       text->Is(Type::kStr) ? text->str().substr(0, 500) : Repr(*text));
     }
   }
+  // A class that comes with the language speaks of its own arguments.
+  absl::string_view shown = message;
+  if (!node.condition->loc.known()) absl::ConsumePrefix(&shown, "assertion failed: ");
   const absl::Status error =
-      Error(node.condition->loc, std::move(message), "choose arguments that satisfy the condition");
+      Error(node.condition->loc, std::string(shown), "choose arguments that satisfy the condition");
   std::optional<Diagnostic> d = DiagnosticOf(error);
-  std::vector<std::string> chain = ValueChain(node.condition);
-  d->notes.insert(d->notes.begin(), chain.begin(), chain.end());
+  if (node.condition->loc.known()) {
+    const std::vector<std::string> chain = ValueChain(node.condition);
+    const auto own = std::find_if(d->notes.begin(), d->notes.end(), [](absl::string_view note) {
+      return absl::StartsWith(note, "in ");
+    });
+    d->notes.erase(d->notes.begin(), own);
+    d->notes.insert(d->notes.begin(), chain.begin(), chain.end());
+  }
   return DiagnosticStatus(*d);
 }
 

@@ -120,10 +120,13 @@ absl::Status Elaborator::ExecImport(const ast::Import& node) {
       }
       auto* unknown = arena_.New<UnknownObject>();
       unknown->path = absl::StrCat(node.module, ".", name.path);
+      const std::optional<Diagnostic> why = DiagnosticOf(member.status());
       unknown->reason = "it is not supported";
       const auto refused = module->refused.find(name.path);
       if (refused != module->refused.end()) {
         absl::StrAppend(&unknown->reason, ": ", refused->second);
+      } else if (why.has_value()) {
+        unknown->remedy = why->remedy;
       }
       KILN_RETURN_IF_ERROR(
           Bind(name.alias, Value::Of(Type::kUnknown, unknown), node.loc, /*fresh=*/true));
@@ -219,6 +222,7 @@ absl::Status Elaborator::UnknownValue(const Value& v, SourceLoc loc, std::string
   const UnknownObject& unknown = v.unknown();
   if (absl::Status broken = BrokenFile(unknown.module, loc); !broken.ok()) return broken;
   if (!unknown.reason.empty()) absl::StrAppend(&message, ": ", unknown.reason);
+  if (!unknown.remedy.empty()) remedy = unknown.remedy;
   return Unimplemented(loc, std::move(message), std::move(remedy));
 }
 

@@ -19,6 +19,29 @@ constexpr int64_t kDefaultSteps = 100'000;  // to evaluate the defaults of all p
 
 bool IsTop(const FoundKernel& kernel) { return kernel.around.empty(); }
 
+// An error where a function of the file's top level has a decorator that is almost one of a kernel.
+absl::Status CheckDecorators(const ParsedModule& module) {
+  const std::vector<std::string> known = {"autotune", "jit", "lazy_jit", "macro", "prim_func"};
+  const SourceSection& own = module.sections[0];
+  for (size_t i = own.first; i < own.last; ++i) {
+    const auto* function = module.tree->body[i]->As<ast::Function>();
+    if (function == nullptr) continue;
+    for (ast::ExprPtr decorator : function->decorators) {
+      if (const auto* call = decorator->As<ast::Call>()) decorator = call->callee;
+      const auto* member = decorator->As<ast::Attribute>();
+      const auto* name = decorator->As<ast::Name>();
+      const std::string text = member ? member->attr : name ? name->id : "";
+      if (std::find(known.begin(), known.end(), text) != known.end()) continue;
+      const std::string near = Nearest(text, known);
+      if (near.empty()) continue;
+      return ErrorAt(*module.file, member ? member->attr_loc : decorator->loc,
+                     absl::StrCat("the decorator '", text, "' makes no kernel"),
+                     absl::StrCat("did you mean '", near, "'?"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 // Fills the private fields of a Kernel.
@@ -46,6 +69,7 @@ class KernelBuilder {
       if (std::count_if(kernels.begin(), kernels.end(), IsTop) == 1) {
         return *std::find_if(kernels.begin(), kernels.end(), IsTop);
       }
+      if (kernels.empty()) KILN_RETURN_IF_ERROR(CheckDecorators(module));
       return ErrorAt(
           *module.file, {},
           absl::StrCat("the file defines ", kernels.size(), " kernels and none is named"),

@@ -194,6 +194,7 @@ absl::Status Elaborator::RunGlobal(size_t statement) {
     global_values_.insert_or_assign({name, statement}, binding.value);
   }
   module_state_[statement] = 2;
+  module_scopes_[statement] = scope;
   return absl::OkStatus();
 }
 
@@ -289,6 +290,7 @@ absl::Status Elaborator::Bind(absl::string_view name, Value value, SourceLoc loc
   binding.value = value;
   binding.region = regions_.empty() ? 0 : regions_.back().id;
   binding.loc = loc;
+  binding.born = steps_;
   scope->names.insert_or_assign(name, binding);
   return absl::OkStatus();
 }
@@ -578,9 +580,9 @@ absl::Status Elaborator::StoreElement(const ir::Buffer& buffer, std::vector<ir::
     return Error(loc, absl::StrCat("'", buffer->name, "' is a barrier and holds no values"),
                  "use T.barrier_arrive and T.barrier_wait");
   }
-  KILN_ASSIGN_OR_RETURN(
-      const Operand stored,
-      ToType(value, buffer->dtype, loc, absl::StrCat("the value stored to '", buffer->name, "'")));
+  KILN_ASSIGN_OR_RETURN(const Operand stored,
+                        ToType(value, buffer->dtype, stored_.known() ? stored_ : loc,
+                               absl::StrCat("the value stored to '", buffer->name, "'")));
   return EmitNew<ir::Store>(loc, buffer, std::move(indices), stored.e);
 }
 

@@ -222,6 +222,7 @@ void AddTilelang(ModuleMap* modules) {
   }
   Module* itertools = Add(modules, "itertools", "itertools");
   AddTable(table, "itertools.", itertools);
+  AddTable(table, "functools.", Add(modules, "functools", "functools"));
 }
 
 // Dtypes, tensors without data, and what asks of the target.
@@ -230,6 +231,7 @@ void AddTorch(ModuleMap* modules) {
     Module* module = Add(modules, path, path);
     module->has_dtypes = true;
     AddTable(TorchBuiltins(), absl::StrCat(path, "."), module);
+    AddTable(TilelangBuiltins(), absl::StrCat(path, "."), module);
   }
   Module* random = Add(modules, "numpy.random", "numpy.random");
   AddTable(TorchBuiltins(), "numpy.random.", random);

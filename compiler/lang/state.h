@@ -4,6 +4,7 @@
 #define KILN_COMPILER_LANG_STATE_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "compiler/ir/stmt.h"
@@ -53,6 +54,7 @@ struct Tile {
   bool is_base = false;      // only the start is given; extents come from the other operand
   std::vector<int> dropped;  // dimensions of the buffer that an index took
   ExprInfo info;
+  std::string shape;  // what a message says of its shape, where that is not as written
 };
 
 // A body in execution: of the kernel, a function, a macro, a class, module-level code.
@@ -65,6 +67,7 @@ struct Frame {
   const FunctionObject* function = nullptr;  // that it runs, where it is one of a class
   Value self;                                // of a method
   bool is_entry = false;                     // the kernel's own body
+  bool bundled = false;                      // of a class that comes with the language
   size_t region_base = 0;                    // regions_.size() at entry
   size_t module_index = SIZE_MAX;            // module-level code: names bound before this statement
   Value result;

@@ -33,7 +33,8 @@ size_t Distance(absl::string_view a, absl::string_view b) {
 
 std::string Nearest(absl::string_view name, const std::vector<std::string>& candidates) {
   if (name.size() > kMaxLength) return "";
-  const size_t allowed = std::max<size_t>(1, name.size() / 3);
+  // Of one letter, any other would be as near: only its other case is.
+  const size_t allowed = name.size() < 2 ? 0 : std::max<size_t>(1, name.size() / 3);
   size_t best = allowed + 1;
   const std::string* nearest = nullptr;
   for (const std::string& candidate : candidates) {

@@ -70,7 +70,7 @@ absl::Status Elaborator::RequireSameShape(const Tile& a, const Tile& b, SourceLo
   std::vector<ir::Expr> x = Extents(a.region, true), y = Extents(b.region, true);
   const std::string message = absl::StrCat(
       what, " between shapes that differ: '", a.region.buffer->name, "' has ", ShapeText(a.region),
-      ", '", b.region.buffer->name, "' has ", ShapeText(b.region));
+      a.shape, ", '", b.region.buffer->name, "' has ", ShapeText(b.region));
   const std::string remedy =
       "give both the same extents; a start such as x[i, j] takes them from the other operand";
   if (x.size() != y.size() && a.region.ranges.size() == b.region.ranges.size()) {

@@ -327,6 +327,7 @@ struct UnknownObject : Object {
   std::string path;    // "numpy.random"
   std::string reason;  // why it has no value
   std::string module;  // of an import: the module that is not there
+  std::string remedy;  // what to do instead, where that is known
 };
 
 // A member of one of the language's enums (T.GemmWarpPolicy.FullRow).
@@ -356,6 +357,13 @@ class Arena {
   int64_t bytes_ = 0;
 };
 
+// The expression that made a name's value, and the scope that it was read in.
+struct Made {
+  ast::ExprPtr expr = nullptr;  // null: not known
+  const Scope* scope = nullptr;
+  const char* update = "";  // "+" where the old value was updated with it
+};
+
 // A name's current meaning.
 struct Binding {
   Value value;
@@ -363,6 +371,8 @@ struct Binding {
   int64_t last_read = 0;  // elaboration step
   SourceLoc loc;
   const char* origin = nullptr;  // "the config", "an argument", "its default"; null: an assignment
+  int64_t born = 0;              // elaboration step
+  Made made;
 };
 
 struct Scope : Object {

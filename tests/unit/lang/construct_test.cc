@@ -12,6 +12,20 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
+TEST(Constructs, ReduceAndProdOfTheLibraries) {
+  const std::string module =
+      "import numpy as np\nfrom functools import lru_cache, reduce\n"
+      "@lru_cache(maxsize=None)\ndef minus(a, b): return a - b\n";
+  const std::string body =
+      "v[0] = reduce(minus, [9, 2, 3])\nv[1] = reduce(minus, [], 7)\nv[2] = np.prod((2, 3, 4))\n";
+  const std::string text = Elaborated(InKernel(body, "", module));
+  for (const char* stored : {"v[0] = 4", "v[1] = 7", "v[2] = 24"}) {
+    EXPECT_THAT(text, HasSubstr(stored));
+  }
+  EXPECT_THAT(Elaborated(InKernel("v[0] = reduce(minus, [])\n", "", module)),
+              HasSubstr("reduce of nothing has no value"));
+}
+
 // Python expressions on compile-time values, checked with Python's own results.
 TEST(Constructs, CompileTimeArithmeticIsPythons) {
   const std::pair<const char*, const char*> kCases[] = {
@@ -47,6 +61,9 @@ TEST(Constructs, CompileTimeArithmeticIsPythons) {
       {"(1, 2, 3)[-1]", "3"},
       {"'kiln'[1:]", "'iln'"},
       {"len('kiln')", "4"},
+      {"'a_b_c'.count('_')", "2"},
+      {"'aaa'.count('aa')", "1"},
+      {"'ab'.count('')", "3"},
       {"sum(range(5))", "10"},
       {"[i * j for i in range(3) for j in range(2) if i != j]", "[0, 0, 0, 2]"},
       {"{k: v for k, v in zip('ab', (1, 2))}", "{'a': 1, 'b': 2}"},

@@ -169,7 +169,7 @@ TEST(Objects, WhatCannotBeIsSaid) {
       {"T.PersistentTileScheduler(3, 4, num_workers=0)", "num_workers is at least 1"},
       {"T.PersistentTileScheduler(3, 4, swizzle_size=0)", "swizzle_size is a compile-time"},
       {"T.PersistentTileScheduler(3, 4, swizzle_size=v[0])", "swizzle_size is a compile-time"},
-      {"T.PersistentTileScheduler(3, 4, stateful=False).valid()", "no attribute '_linear_idx'"},
+      {"T.PersistentTileScheduler(3, 4, stateful=False).valid()", "holds no place in the tiles"},
   };
   for (const auto& [expr, message] : kCases) {
     const auto program = ElaborateText(InKernel(absl::StrCat("q = ", expr), "", kClasses));
