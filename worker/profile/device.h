@@ -95,7 +95,8 @@ class Device {
   virtual DeviceHealth Faults() { return {}; }
   // The same, and whether it is as fast as it was; takes its time.
   virtual DeviceHealth Examine() { return Faults(); }
-  // Who else uses the device now: "process 4711"; empty = nobody, or the system does not say.
+  // Who else uses the device, or did since the last call: "process 4711"; empty = nobody, or the
+  // system does not say.
   virtual std::vector<std::string> Company() { return {}; }
 };
 

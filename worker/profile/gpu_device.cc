@@ -301,7 +301,7 @@ DeviceHealth GpuDevice::Examine() {
 std::vector<std::string> GpuDevice::Company() {
   std::vector<std::string> company;
   if (monitor_ == nullptr) return company;
-  for (const unsigned other : monitor_->OtherProcesses()) {
+  for (const unsigned other : monitor_->TakeOthers()) {
     company.push_back(absl::StrCat("process ", other));
   }
   return company;
@@ -505,8 +505,6 @@ std::string GpuDevice::Conditions() {
   if (monitor_ == nullptr) return text;
   const std::string seen = monitor_->Take().ToString();
   if (!seen.empty()) absl::StrAppend(&text, "; ", seen);
-  for (const std::string& other : Company())
-    absl::StrAppend(&text, "; ", other, " uses the GPU too");
   return text;
 }
 

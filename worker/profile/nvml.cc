@@ -23,6 +23,7 @@ constexpr uint64_t kPowerLimit = 0x4, kSlowdown = 0x8, kSoftwareThermal = 0x20,
                    kHardwareThermal = 0x40, kPowerBrake = 0x80;
 constexpr uint64_t kThrottled = kSlowdown | kSoftwareThermal | kHardwareThermal | kPowerBrake;
 constexpr auto kPeriod = std::chrono::milliseconds(10);
+constexpr int kReadingsALook = 10;  // for other processes
 constexpr unsigned kMostProcesses = 64;
 constexpr int kUncorrected = 1;                // NVML_MEMORY_ERROR_TYPE_UNCORRECTED
 constexpr int kVolatile = 0;                   // NVML_VOLATILE_ECC
@@ -151,8 +152,13 @@ Monitor::~Monitor() {
 }
 
 void Monitor::Watch() {
-  while (!stop_) {
+  for (int turn = 0; !stop_; ++turn) {
     Read();
+    if (turn % kReadingsALook == 0) {
+      const std::set<unsigned> others = OthersNow();
+      std::lock_guard<std::mutex> lock(mutex_);
+      others_.insert(others.begin(), others.end());
+    }
     std::this_thread::sleep_for(kPeriod);
   }
 }
@@ -190,6 +196,8 @@ std::set<unsigned> Monitor::Processes() const {
 void Monitor::Claim(const std::set<unsigned>& before) {
   const std::set<unsigned> now = Processes();
   const auto self = static_cast<unsigned>(::getpid());
+  std::lock_guard<std::mutex> lock(mutex_);
+  claimed_ = true;
   if (now.count(self) > 0) {
     own_ = {self};
     return;
@@ -199,11 +207,20 @@ void Monitor::Claim(const std::set<unsigned>& before) {
                       std::inserter(own_, own_.end()));
 }
 
-std::set<unsigned> Monitor::OtherProcesses() const {
+std::set<unsigned> Monitor::OthersNow() const {
   const std::set<unsigned> now = Processes();
   std::set<unsigned> others;
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (!claimed_) return others;
   std::set_difference(now.begin(), now.end(), own_.begin(), own_.end(),
                       std::inserter(others, others.end()));
+  return others;
+}
+
+std::set<unsigned> Monitor::TakeOthers() {
+  std::set<unsigned> others = OthersNow();
+  std::lock_guard<std::mutex> lock(mutex_);
+  others.merge(std::exchange(others_, {}));
   return others;
 }
 

@@ -46,8 +46,8 @@ class Monitor {
   // Call when this process has made its context, with what there was before: what came meanwhile is
   // this process, whatever its number is outside of a container.
   void Claim(const std::set<unsigned>& before);
-  // Processes() without this one.
-  std::set<unsigned> OtherProcesses() const;
+  // Processes() without this one, now or at a look every 100 ms since the last call.
+  std::set<unsigned> TakeOthers();
 
   struct Fault {
     std::string what;       // "Xid 31 (memory page fault)", "2 uncorrected ECC errors"
@@ -60,19 +60,22 @@ class Monitor {
   Monitor(void* device, std::string bus_id) : device_(device), bus_id_(std::move(bus_id)) {}
   void Watch();
   void Read();
+  std::set<unsigned> OthersNow() const;
   void WatchFaults();
   void TakeErrorCounts(std::vector<Fault>* faults);
 
   void* const device_;
   const std::string bus_id_;
   std::set<unsigned> own_;
-  void* events_ = nullptr;               // NVML's set; null: it has none
-  std::unique_ptr<KernelLog> log_;       // null: not readable
+  bool claimed_ = false;            // `own_` is known; both of them and `others_` guarded by mutex_
+  std::set<unsigned> others_;       // seen by the thread
+  void* events_ = nullptr;          // NVML's set; null: it has none
+  std::unique_ptr<KernelLog> log_;  // null: not readable
   unsigned long long uncorrected_ = 0;   // volatile ECC errors
   unsigned remapped_ = 0, retired_ = 0;  // rows for uncorrected errors; pages waiting
   std::atomic<bool> stop_{false};
   std::atomic<bool> throttled_{false};
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   Window window_;
   std::thread thread_;
 };

@@ -14,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "compiler/base/digest.h"
 #include "compiler/base/status.h"
+#include "proto/conditions.h"
 #include "proto/dispatch.h"
 #include "worker/elapsed.h"
 
@@ -28,6 +29,7 @@ constexpr int kScreenSamples = 5;
 constexpr int kRaceSamples = 20;
 constexpr double kMegabyte = 1e6;
 constexpr auto kLookAgain = std::chrono::milliseconds(200);
+constexpr char kCompanyRemedy[] = ": end it, or start kiln-worker with --with-company";
 
 v1::Failure MakeFailure(v1::Failure::Stage stage, const absl::Status& status) {
   v1::Failure failure;
@@ -282,8 +284,11 @@ void Runner::FillMeasurement(const v1::ProfileRequest& request, const Timing& ti
   if (!warm) {
     absl::StrAppend(&conditions, ", ", static_cast<int64_t>(plan.bytes / kMegabyte),
                     " MB in rotation (", device_->cache_turns(), " x the cache is ",
-                    static_cast<int64_t>(plan.wanted_bytes / kMegabyte),
-                    plan.reached ? " MB)" : " MB: not reached)");
+                    static_cast<int64_t>(plan.wanted_bytes / kMegabyte), " MB)");
+    if (!plan.reached) {
+      absl::StrAppend(&conditions, "; ", kDisturbed,
+                      "the rotation is smaller than that, so that some reads may hit the cache");
+    }
   }
   if (!timing.conditions.empty()) absl::StrAppend(&conditions, "; ", timing.conditions);
   if (timing.out_raced) conditions += "; stopped early, clearly behind the best";
@@ -308,22 +313,43 @@ bool Runner::WaitUntilAlone(const std::string& next, v1::ProfileEvent* last) {
   const StageClock::Within waiting(&stages_, "company");
   const Clock::time_point begin = Clock::now();
   std::vector<std::string> company = device_->Company();
-  while (!company.empty() && company != tolerated_) {
+  if (!company.empty()) company = device_->Company();  // without those that have left by now
+  while (!company.empty() && company != stayed_) {
     if (SecondsSince(begin) >= options_.company_seconds) {
-      if (options_.refuse_company) {
-        last->set_unavailable(absl::StrCat(absl::StrJoin(company, ", "), " on ", device_->name(),
-                                           ": nothing is measured beside others"));
-        return false;
-      }
-      tolerated_ = std::move(company);
-      return true;
+      stayed_ = company;
+      break;
     }
     Touch(next);
     std::this_thread::sleep_for(kLookAgain);
     company = device_->Company();
   }
-  if (company.empty()) tolerated_.clear();
-  return true;
+  if (company.empty()) stayed_.clear();
+  if (company.empty() || options_.with_company) return true;
+  last->set_unavailable(absl::StrCat(kNotMeasuredHere, absl::StrJoin(company, ", "), " uses ",
+                                     device_->name(), " too", kCompanyRemedy));
+  return false;
+}
+
+// Whether nobody came since the last look; else what was measured `since` goes back, or says so.
+bool Runner::StayedAlone(const std::vector<v1::CandidateResult*>& since, v1::ProfileEvent* last) {
+  const StageClock::Within looking(&stages_, "company");
+  const std::vector<std::string> company = device_->Company();
+  if (company.empty()) return true;
+  const std::string who = absl::StrJoin(company, ", ");
+  for (v1::CandidateResult* result : since) {
+    if (!result->has_measurement()) continue;
+    if (options_.with_company) {
+      absl::StrAppend(result->mutable_measurement()->mutable_conditions(), "; ", kDisturbed, who,
+                      " used ", device_->name(), " too");
+    } else {
+      result->clear_measurement();
+      result->set_not_run(true);
+    }
+  }
+  if (options_.with_company) return true;
+  last->set_unavailable(absl::StrCat(kNotMeasuredHere, who, " used ", device_->name(),
+                                     " while it was measured", kCompanyRemedy));
+  return false;
 }
 
 DeviceHealth Runner::LookAt(bool with_time) {
@@ -378,13 +404,16 @@ v1::ProfileEvent Runner::RunAlone(const v1::ProfileRequest& request, const Emit&
     std::vector<v1::CandidateResult*> since;
     for (v1::CandidateResult& result : held) since.push_back(&result);
     if (alone != nullptr) since.push_back(&alone->result);
-    return Sound(LookAt(with_time), alone, since, &last);
+    if (!Sound(LookAt(with_time), alone, since, &last)) return false;
+    // In company that is allowed, those before have said so themselves.
+    if (alone != nullptr && options_.with_company) since = {&alone->result};
+    return StayedAlone(since, &last);
   };
   Clock::time_point looked = Clock::now();
-  bool sound = true;
+  bool sound =
+      request.candidates_size() == 0 || WaitUntilAlone(request.candidates(0).config(), &last);
   for (int i = 0; sound && i < request.candidates_size(); ++i) {
     const v1::ProfileCandidate& candidate = request.candidates(i);
-    if (!WaitUntilAlone(candidate.config(), &last)) break;
     Entry entry;
     LoadEntry(request, candidate, &entry);
     if (entry.alive()) {
@@ -496,7 +525,7 @@ v1::ProfileEvent Runner::RunFinals(const v1::ProfileRequest& request, const Emit
   std::vector<v1::CandidateResult*> all;
   for (Entry& entry : entries) all.push_back(&entry.result);
   Entry* alone = entries.size() == 1 ? &entries[0] : nullptr;
-  if (Sound(LookAt(true), alone, all, &last)) CountFinalists(running);
+  if (Sound(LookAt(true), alone, all, &last) && StayedAlone(all, &last)) CountFinalists(running);
   for (Entry& entry : entries) {
     v1::ProfileEvent event;
     *event.mutable_result() = std::move(entry.result);

@@ -35,8 +35,8 @@ struct Flags {
   double launch_seconds = 10;
   bool no_records = false;
   double drift = 0.03;
-  double company_seconds = 10;
-  bool refuse_company = false;
+  double company_seconds = 3;
+  bool with_company = false;
   bool describe = false;
   bool devices = false;
 };
@@ -95,7 +95,7 @@ absl::Status Serve(const Flags& flags) {
   options.rotation_bytes = flags.rotation_mib << 20;
   options.peer_bytes = flags.peer_mib << 20;
   options.company_seconds = flags.company_seconds;
-  options.refuse_company = flags.refuse_company;
+  options.with_company = flags.with_company;
   Runner runner(device.get(), MakeInterpReference, options);
   while (true) {
     KILN_ASSIGN_OR_RETURN(std::optional<std::string> frame, channel.Read());
@@ -160,8 +160,8 @@ int main(int argc, char** argv) {
   app.add_option("--company-seconds", flags.company_seconds,
                  "GPU: how long to wait while other processes compute on it")
       ->check(CLI::NonNegativeNumber);
-  app.add_flag("--refuse-company", flags.refuse_company,
-               "GPU: then measure nothing, rather than measure and say so");
+  app.add_flag("--with-company", flags.with_company,
+               "GPU: then measure beside them, and say so, rather than not at all");
   app.add_flag("--describe", flags.describe, "print the device's record and exit");
   app.add_flag("--devices", flags.devices, "list the GPUs that can be measured and exit");
   try {
