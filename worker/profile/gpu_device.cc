@@ -554,6 +554,17 @@ absl::StatusOr<v1::ArchRecord> GpuRecord(int ordinal) {
   return record;
 }
 
+absl::StatusOr<std::string> GpuBusId(int ordinal) {
+  KILN_ASSIGN_OR_RETURN(const Driver* driver, cuda::LoadDriver());
+  cuda::Ordinal device = 0;
+  KILN_RETURN_IF_ERROR(
+      driver->Check(driver->DeviceGet(&device, ordinal), absl::StrCat("find GPU ", ordinal)));
+  char bus_id[32] = {};
+  KILN_RETURN_IF_ERROR(driver->Check(driver->DeviceGetPCIBusId(bus_id, sizeof(bus_id), device),
+                                     "ask for its place on the bus"));
+  return std::string(bus_id);
+}
+
 absl::StatusOr<int> GpuCount() {
   KILN_ASSIGN_OR_RETURN(const Driver* driver, cuda::LoadDriver());
   int count = 0;

@@ -80,13 +80,13 @@ class SeveralGpusTest : public testing::Test {
                                         "--devices",
                                         "gpu",
                                         "--work-dir",
-                                        Path("work")};
+                                        Path("work"),
+                                        "--runner-arg=--lock-dir=" + folder_.string()};
     command.insert(command.end(), flags.begin(), flags.end());
     // No CUPTI and no assembler: neither knows this driver.
-    worker_ = std::make_unique<Process>(
-        command, Path("worker"),
-        std::map<std::string, std::string>{{"LD_LIBRARY_PATH", Path("driver")},
-                                           {"KILN_CUDA_PATH", "/nonexistent"}});
+    environment_ = {{"LD_LIBRARY_PATH", Path("driver")}, {"KILN_CUDA_PATH", "/nonexistent"}};
+    worker_ = std::make_unique<Process>(command, Path("worker"), environment_);
+    worker_command_ = std::move(command);
     client_ = *client::Client::Connect(address);
   }
 
@@ -172,6 +172,8 @@ def )",
       fs::path(testing::TempDir()) / absl::StrCat("kiln_gpus_", getpid(), "_", ++made_);
   static inline int made_ = 0;
   int devices_ = 0;
+  std::vector<std::string> worker_command_;
+  std::map<std::string, std::string> environment_;
   std::unique_ptr<Process> coordinator_, worker_;
   std::unique_ptr<client::Client> client_;
 };
@@ -333,6 +335,20 @@ TEST_F(SeveralGpusTest, WhereOthersAreAllowedTheMeasurementNamesThem) {
     }
   }
   EXPECT_THAT(devices, SizeIs(2));
+}
+
+TEST_F(SeveralGpusTest, ASecondWorkerDoesNotGetAGpuThatIsMeasuredOn) {
+  Start(/*devices=*/1, /*kernel_us=*/100);
+  Finish(Submit(Spec("double", 2)));
+  std::vector<std::string> command = worker_command_;
+  for (std::string& word : command) {
+    if (word == "w") word = "second";
+    if (word == Path("work")) word = Path("work2");
+  }
+  Process second(command, Path("second"), environment_);
+  EXPECT_EQ(second.Wait(absl::Seconds(40)), 1);
+  EXPECT_THAT(second.out() + second.err(), HasSubstr("gpu0 (0000:00:00.0) is measured on by "));
+  EXPECT_THAT(second.out() + second.err(), HasSubstr("name other GPUs with --devices"));
 }
 
 }  // namespace
