@@ -150,6 +150,7 @@ class GpuDevice : public Device {
   cuda::KernelTimes* records_ = nullptr;
   std::string why_no_records_;
   std::unique_ptr<cuda::Monitor> monitor_;
+  std::string why_no_monitor_;
   std::optional<absl::StatusOr<std::unique_ptr<cuda::Counters>>>
       counters_;          // opened when asked for
   double launch_ns_ = 0;  // between two events around an empty kernel, less the kernel
@@ -176,6 +177,7 @@ absl::Status GpuDevice::MakeContext() {
     bus_id_ = bus_id;
     auto monitor = cuda::Monitor::Start(bus_id_);
     if (monitor.ok()) monitor_ = *std::move(monitor);
+    why_no_monitor_ = std::string(monitor.status().message());
   }
   const std::set<unsigned> before =
       monitor_ == nullptr ? std::set<unsigned>() : monitor_->Processes();
@@ -502,7 +504,11 @@ std::string GpuDevice::Conditions() {
           ? absl::StrCat(records_->version(), " records")
           : absl::StrCat("events, less ", absl::SixDigits(launch_ns_ / 1e3), " us a launch",
                          why_no_records_.empty() ? "" : absl::StrCat(" (", why_no_records_, ")"));
-  if (monitor_ == nullptr) return text;
+  if (monitor_ == nullptr) {
+    // Told once: it is the same for all that this process measures.
+    if (!why_no_monitor_.empty()) absl::StrAppend(&text, "; ", std::exchange(why_no_monitor_, ""));
+    return text;
+  }
   const std::string seen = monitor_->Take().ToString();
   if (!seen.empty()) absl::StrAppend(&text, "; ", seen);
   return text;

@@ -63,7 +63,9 @@ absl::Status Load() {
   void* library = ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     return absl::UnavailableError(
-        "no NVML (libnvidia-ml.so.1): clocks and throttling are not watched");
+        "no NVML (libnvidia-ml.so.1, of the driver): clocks, throttling and other processes are "
+        "not "
+        "watched");
   }
   const Symbol symbols[] = {
       {"nvmlInit_v2", &api.Init},
