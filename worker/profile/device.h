@@ -86,6 +86,9 @@ class Device {
   // measurement's record; may be empty.
   virtual std::string Conditions() { return ""; }
 
+  // What held its clocks down while samples were throttled, since the last call of Conditions().
+  virtual std::string Slowdown() { return ""; }
+
   // What candidates need on it: untimed launches before the first that counts, at most, and seconds
   // of quiet after another one ran.
   virtual int warm_up_launches() const { return 10; }

@@ -105,6 +105,7 @@ class GpuDevice : public Device {
   absl::StatusOr<std::map<std::string, double>> Count(
       LoadedKernel* kernel, absl::Span<const LaunchArguments> launches) override;
   std::string Conditions() override;
+  std::string Slowdown() override { return slowdown_; }
   DeviceHealth Faults() override;
   DeviceHealth Examine() override;
   std::vector<std::string> Company() override;
@@ -151,6 +152,7 @@ class GpuDevice : public Device {
   std::string why_no_records_;
   std::unique_ptr<cuda::Monitor> monitor_;
   std::string why_no_monitor_;
+  std::string slowdown_;  // what throttled samples since the last Conditions()
   std::optional<absl::StatusOr<std::unique_ptr<cuda::Counters>>>
       counters_;          // opened when asked for
   double launch_ns_ = 0;  // between two events around an empty kernel, less the kernel
@@ -421,6 +423,7 @@ absl::Status GpuDevice::TimeBatch(size_t count, bool gate,
                                   const std::function<absl::Status(size_t)>& start,
                                   std::vector<Sample>* samples) {
   const uint64_t since = records_ == nullptr ? 0 : records_->Now();
+  const Clock::time_point begin = Clock::now();
   if (gate) KILN_RETURN_IF_ERROR(CloseGate());
   absl::Status started;
   size_t launched = 0;
@@ -434,7 +437,9 @@ absl::Status GpuDevice::TimeBatch(size_t count, bool gate,
   Await(options_.launch_seconds * static_cast<double>(count), "a timed launch");
   KILN_RETURN_IF_ERROR(started);
   const std::vector<double> spans = Spans(count, since);
-  const bool disturbed = monitor_ != nullptr && monitor_->throttled();
+  const uint64_t reasons = monitor_ == nullptr ? 0 : monitor_->ReasonsSince(begin);
+  const std::string slowdown = cuda::Monitor::SlowdownWords(reasons);
+  if (!slowdown.empty()) slowdown_ = slowdown;
   for (size_t i = 0; i < count; ++i) {
     float ms = 0;
     KILN_RETURN_IF_ERROR(cu_.Check(cu_.EventElapsedTime(&ms, events_[i].begin, events_[i].end),
@@ -442,7 +447,7 @@ absl::Status GpuDevice::TimeBatch(size_t count, bool gate,
     Sample& sample = samples->emplace_back();
     sample.events_ns = std::max(double{ms} * 1e6 - launch_ns_, 1.0);
     sample.ns = spans.empty() ? sample.events_ns : spans[i];
-    sample.disturbed = disturbed;
+    sample.throttled = !slowdown.empty();
   }
   return absl::OkStatus();
 }
@@ -499,6 +504,7 @@ absl::StatusOr<std::map<std::string, double>> GpuDevice::Count(
 }
 
 std::string GpuDevice::Conditions() {
+  slowdown_.clear();
   std::string text =
       records_ != nullptr
           ? absl::StrCat(records_->version(), " records")

@@ -5,7 +5,9 @@
 #define KILN_WORKER_PROFILE_NVML_H_
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -28,7 +30,8 @@ class Monitor {
     unsigned least_mhz = 0, most_mhz = 0;  // of the SMs
     double most_watts = 0;
     uint64_t reasons = 0;  // NVML's bits, of all readings
-    // "SM 1755 to 1980 MHz, 512 W, at the power limit"; empty without readings.
+    int limited = 0;       // readings at the power limit
+    // "SM 1755 to 1980 MHz, 512 W, at the power limit throughout"; empty without readings.
     std::string ToString() const;
   };
 
@@ -38,8 +41,10 @@ class Monitor {
   ~Monitor();
 
   Window Take();
-  // The clocks are held down by heat or by the power supply, not merely by the power limit.
-  bool throttled() const { return throttled_; }
+  // NVML's reasons for lower clocks at any reading since `begin`, and at the one before.
+  uint64_t ReasonsSince(std::chrono::steady_clock::time_point begin) const;
+  // Those that are heat or the power supply, not merely the power limit, in words; empty = none.
+  static std::string SlowdownWords(uint64_t reasons);
   // Ids of the processes that hold a compute context on the device; empty where the system does not
   // say.
   std::set<unsigned> Processes() const;
@@ -74,9 +79,10 @@ class Monitor {
   unsigned long long uncorrected_ = 0;   // volatile ECC errors
   unsigned remapped_ = 0, retired_ = 0;  // rows for uncorrected errors; pages waiting
   std::atomic<bool> stop_{false};
-  std::atomic<bool> throttled_{false};
   mutable std::mutex mutex_;
   Window window_;
+  // When the reasons became others.
+  std::deque<std::pair<std::chrono::steady_clock::time_point, uint64_t>> changes_;
   std::thread thread_;
 };
 

@@ -94,6 +94,11 @@ std::string RoundName(v1::TaskKind kind) {
   }
 }
 
+std::string Throttled(const std::string& device, const std::string& by) {
+  return absl::StrCat(kNotMeasuredHere, device, " is throttled (", by,
+                      "): see to its cooling and its power supply");
+}
+
 bool IsKnownKind(v1::TaskKind kind) {
   return kind == v1::TASK_SCREEN || kind == v1::TASK_RACE || kind == v1::TASK_FINALS;
 }
@@ -118,6 +123,7 @@ struct Runner::Entry {
   double check_seconds = 0;
   std::string check_summary;
   bool out_raced = false;
+  std::string throttled;  // by what, so that it was not measured
   bool alive() const { return !result.has_failure(); }
   void Fail(v1::Failure failure) {
     result.clear_measurement();
@@ -304,6 +310,11 @@ void Runner::ScreenEntry(const v1::ProfileRequest& request, Entry* entry) {
     entry->Fail(MakeFailure(v1::Failure::RUN, timing.status()));
     return;
   }
+  if (timing->samples_ns.empty()) {
+    entry->result.set_not_run(true);
+    entry->throttled = timing->throttled;
+    return;
+  }
   FillMeasurement(request, *timing, entry);
 }
 
@@ -424,8 +435,12 @@ v1::ProfileEvent Runner::RunAlone(const v1::ProfileRequest& request, const Emit&
     if (entry.alive()) ScreenEntry(request, &entry);
     const bool due = i + 1 == request.candidates_size() || SecondsSince(looked) >= kSoundSeconds;
     sound = look(due, &entry);
+    if (sound && !entry.throttled.empty()) {
+      last.set_unavailable(Throttled(device_->name(), entry.throttled));
+      sound = false;
+    }
     held.push_back(std::move(entry.result));
-    if (!due) continue;
+    if (!due && sound) continue;
     report();
     looked = Clock::now();
   }
@@ -516,12 +531,22 @@ v1::ProfileEvent Runner::RunFinals(const v1::ProfileRequest& request, const Emit
     contestants.push_back({entry.config, entry.kernel.get(), &entry.manifest});
     running.push_back(&entry);
   }
+  std::string throttled;
   if (!contestants.empty()) {
     // Without a best so far they are compared with each other, and nobody wins.
     std::vector<absl::StatusOr<Timing>> timings =
         bench_->meter->Finals(contestants, /*one_winner=*/request.best_ns() > 0);
-    for (size_t i = 0; i < running.size(); ++i) FinishFinalist(request, timings[i], running[i]);
+    for (size_t i = 0; i < running.size(); ++i) {
+      if (timings[i].ok() && timings[i]->samples_ns.empty()) throttled = timings[i]->throttled;
+    }
+    for (size_t i = 0; i < running.size() && throttled.empty(); ++i) {
+      FinishFinalist(request, timings[i], running[i]);
+    }
   }
+  for (Entry& entry : entries) {
+    if (!throttled.empty() && entry.alive()) entry.result.set_not_run(true);
+  }
+  if (!throttled.empty()) last.set_unavailable(Throttled(device_->name(), throttled));
   std::vector<v1::CandidateResult*> all;
   for (Entry& entry : entries) all.push_back(&entry.result);
   Entry* alone = entries.size() == 1 ? &entries[0] : nullptr;

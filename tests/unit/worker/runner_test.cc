@@ -376,6 +376,33 @@ TEST_F(RunnerTest, CompanyThatIsAllowedIsNotedOnTheMeasurement) {
   }
 }
 
+TEST_F(RunnerTest, AThrottledDeviceMeasuresNothingAndSaysWhy) {
+  FakeDevice::Script script{AffineBody(kFloat32, kElements), 1e6};
+  script.throttled_share = 1;
+  Add("c=1", "good");
+  Add("c=2", "better");
+  Add("c=3", "good");
+  device_.Define("better", script);
+  for (const v1::TaskKind kind : {v1::TASK_SCREEN, v1::TASK_FINALS}) {
+    request_.set_kind(kind);
+    Serve();
+    EXPECT_EQ(events_.back().unavailable(),
+              "not measured here: fake is throttled (heat): see to its cooling and its power "
+              "supply");
+    EXPECT_EQ(results_["c=1"].has_measurement(), kind == v1::TASK_SCREEN);
+    EXPECT_TRUE(results_["c=2"].not_run());
+    EXPECT_FALSE(results_["c=2"].has_measurement() || results_["c=2"].has_failure());
+  }
+  script.throttled_share = 0.7;
+  device_.Define("better", script);
+  device_.Define("good", script);
+  Serve();
+  EXPECT_TRUE(events_.back().done());
+  EXPECT_GT(results_["c=2"].measurement().dropped(),
+            results_["c=2"].measurement().samples_ns_size())
+      << "more than half, as never else";
+}
+
 TEST_F(RunnerTest, NoRoomForTheTensorsIsAResourceFailure) {
   device_.set_memory_bytes(1000);
   Add("c=1", "good");
