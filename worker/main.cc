@@ -53,6 +53,7 @@ struct Flags {
   int64_t runner_memory_mib = 0;
   int64_t cache_mib = 4096;
   bool share_cores = false;
+  bool with_company = false;
   bool die_with_parent = false;
 };
 
@@ -110,6 +111,9 @@ void AddFlags(CLI::App* app, Flags* flags) {
       ->check(CLI::PositiveNumber);
   app->add_flag("--share-cores", flags->share_cores,
                 "compile while a CPU measurement runs: faster, but the times are disturbed");
+  app->add_flag("--with-company", flags->with_company,
+                "measure on a GPU that other processes compute on too, and say so in the result: "
+                "for desktops, whose display server never leaves");
   app->add_flag("--die-with-parent", flags->die_with_parent,
                 "end at once, as by SIGKILL, when the process that started this one ends");
 }
@@ -238,6 +242,7 @@ absl::Status Run(Flags flags, const sigset_t& signals) {
         flags.runner_binary, devices.gpus() ? 0 : flags.runner_memory_mib, "runner", &metrics);
     child.arguments = {"--device=" + devices.names[static_cast<size_t>(index)],
                        "--device-name=" + flags.name, "--cache-dir=" + flags.work_dir};
+    if (flags.with_company) child.arguments.push_back("--with-company");
     child.arguments.insert(child.arguments.end(), flags.runner_args.begin(),
                            flags.runner_args.end());
     return std::make_unique<ChildProfileExecutor>(std::move(child),

@@ -365,6 +365,7 @@ absl::Status ChildFarm::LaunchWorker(const std::string& device) {
     arguments.push_back("--compile-slots");
     arguments.push_back(absl::StrCat(options_.compile_slots));
   }
+  if (options_.with_company) arguments.push_back("--with-company");
   const std::string log = options_.store + (cpu ? "/logs/worker.log" : "/logs/worker-gpu.log");
   KILN_ASSIGN_OR_RETURN(const Child worker, Spawn("kiln-worker", log, arguments));
   workers_.push_back(worker);

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "client/tunectl/command.h"
 #include "client/tunectl/format.h"
 #include "client/tunectl/json.h"
@@ -95,6 +96,16 @@ std::string CountersText(const client::Candidate& c) {
                           -waits[i].first);
   }
   return text + "\n";
+}
+
+// How the winner's time was taken.
+std::string TimedText(const client::Winner& winner) {
+  std::string text;
+  for (const absl::string_view line :
+       absl::StrSplit(FormatConditions(winner.measurement), '\n', absl::SkipEmpty())) {
+    absl::StrAppend(&text, "     ", line, "\n");
+  }
+  return text;
 }
 
 std::string CandidateNotes(const client::Candidate& c, bool reasons) {
@@ -232,7 +243,8 @@ std::string ExplainText(const client::SweepDetails& details, int limit, bool rea
     } else if (!c.failed) {
       absl::StrAppend(&text, "; ", client::ToString(c.state));
     }
-    absl::StrAppend(&text, "\n", CandidateNotes(c, reasons));
+    absl::StrAppend(&text, "\n", winner ? TimedText(*details.winner) : "",
+                    CandidateNotes(c, reasons));
   }
   return text + AgreementText(details);
 }

@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "proto/conditions.h"
 
 namespace kiln::tunectl {
 
@@ -235,6 +236,15 @@ std::string FormatRange(const client::RangeTable& table) {
   return text;
 }
 
+std::string FormatConditions(const client::Measurement& measurement) {
+  if (measurement.conditions.empty()) return "";
+  std::string text = absl::StrCat("timed    ", measurement.conditions, "\n");
+  for (const std::string& what : Disturbances(measurement.conditions)) {
+    absl::StrAppend(&text, "warning  its time may be off: ", what, "\n");
+  }
+  return text;
+}
+
 std::string FormatWinner(const client::Winner& winner) {
   if (winner.range != nullptr) {
     const auto& points = winner.range->points;
@@ -261,6 +271,7 @@ std::string FormatWinner(const client::Winner& winner) {
   if (!winner.measurement.check_summary.empty()) {
     absl::StrAppend(&text, "checked  ", winner.measurement.check_summary, "\n");
   }
+  absl::StrAppend(&text, FormatConditions(winner.measurement));
   if (winner.ratio_low > 0) {
     absl::StrAppend(&text, "lead     the runner-up takes ",
                     absl::StrFormat("%.3f to %.3f", winner.ratio_low, winner.ratio_high),

@@ -43,6 +43,10 @@ std::string FormatRange(const client::RangeTable& table);
 // Where the time of a sweep went: the sweep as a whole, then each device, several lines.
 std::string FormatTime(const client::TimeAccount& time);
 
+// How a measurement was taken, and a warning for each thing that may have changed its time; ""
+// where nothing is known of it.
+std::string FormatConditions(const client::Measurement& measurement);
+
 // A winner in a few lines; of a range, which config runs at which sizes.
 std::string FormatWinner(const client::Winner& winner);
 

@@ -19,6 +19,7 @@ struct TuneFlags {
   FetchFlags fetch;
   std::string store;
   int compile_slots = 0;
+  bool with_company = false;
   bool no_wait = false;
 };
 
@@ -71,6 +72,7 @@ int RunTune(Context* context, const TuneFlags& flags) {
   if (!specs.ok()) return Fail(*context, specs.status());
   EmbeddedOptions options;
   options.compile_slots = flags.compile_slots;
+  options.with_company = flags.with_company;
   options.devices = DevicesFor(*specs);
   options.worker = !flags.sweeps.from_misses;  // until it is known for which devices
   options.wait_for_store = !flags.no_wait;
@@ -135,6 +137,8 @@ void AddTuneCommand(Context* context) {
   AddFetchFlags(tune, &flags->fetch);
   tune->add_option("--store", flags->store, "folder of the store (default: the user's cache)")
       ->type_name("DIR");
+  tune->add_flag("--with-company", flags->with_company,
+                 "measure on a GPU that other processes compute on too, and say so in the result");
   tune->add_option("--compile-slots", flags->compile_slots,
                    "candidates compiled at once (default: the worker's own)")
       ->type_name("N")

@@ -126,6 +126,7 @@ std::vector<std::string> DefaultEnvironment() {
                                                  "LANG",
                                                  "LD_LIBRARY_PATH",
                                                  "KILN_CUDA_PATH",
+                                                 "CUDA_HOME",
                                                  "CUDA_VISIBLE_DEVICES",
                                                  "ASAN_OPTIONS",
                                                  "UBSAN_OPTIONS",

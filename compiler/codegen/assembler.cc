@@ -47,8 +47,7 @@ absl::StatusOr<std::string> AssemblerVersion() {
   const absl::StatusOr<std::string> linker = NvJitLinkVersion();
   if (linker.ok()) return linker;
   return absl::UnavailableError(absl::StrCat(
-      "no assembler for GPU code: ", ptxas.status().message(), "; ", linker.status().message(),
-      "; install the CUDA Toolkit or set KILN_CUDA_PATH to its folder"));
+      "no assembler for GPU code: ", ptxas.status().message(), "; ", linker.status().message()));
 }
 
 absl::StatusOr<Cubin> Assemble(const std::string& ptx, const std::string& arch, int level) {

@@ -18,7 +18,7 @@ struct Cubin {
 };
 
 // By ptxas, else by nvJitLink (both of the CUDA Toolkit, 12 or later), which are looked for when
-// one is first asked for: in KILN_CUDA_PATH, in /usr/local/cuda, then where the system finds
+// one is first asked for: where compiler/base/cuda_toolkit.h says, then where the system finds
 // programs and libraries. kUnavailable when there is none (the message says where it was looked
 // for) or it does not run to its end. kInternal with its words when it refuses the PTX;
 // kResourceExhausted when a kernel does not fit. `level`: -O0 to -O3. Thread-safe; a pure function

@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "compiler/base/cuda_toolkit.h"
 #include "compiler/base/status.h"
 #include "compiler/codegen/assemblers.h"
@@ -30,24 +29,18 @@ struct Library {
   int (*version)(unsigned*, unsigned*) = nullptr;
 };
 
-void* OpenLibrary(std::vector<std::string>* tried) {
-  std::vector<std::string> folders;
-  for (const std::string& toolkit : ToolkitFolders()) folders.push_back(toolkit + "/lib64/");
-  folders.push_back("");
-  for (const std::string& folder : folders) {
-    for (const char* name : {"libnvJitLink.so.13", "libnvJitLink.so.12"}) {
-      tried->push_back(folder + name);
-      if (void* library = ::dlopen(tried->back().c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
-    }
+void* OpenLibrary() {
+  for (const std::string& name : ToolkitLibraries("libnvJitLink", "nvjitlink")) {
+    if (void* library = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
   }
   return nullptr;
 }
 
 absl::StatusOr<Library> LoadLibrary() {
-  std::vector<std::string> tried;
-  void* handle = OpenLibrary(&tried);
+  void* handle = OpenLibrary();
   if (handle == nullptr) {
-    return absl::UnavailableError(absl::StrCat(absl::StrJoin(tried, ", "), " cannot be loaded"));
+    return absl::UnavailableError(
+        absl::StrCat("no nvJitLink (libnvJitLink.so.13 or .12): ", ToolkitRemedy()));
   }
   Library library;
   std::string missing;
@@ -67,7 +60,7 @@ absl::StatusOr<Library> LoadLibrary() {
   find("nvJitLinkGetInfoLog", &library.info);
   find("nvJitLinkVersion", &library.version);
   if (missing.empty()) return library;
-  return absl::UnavailableError(absl::StrCat(tried.back(), " has no ", missing));
+  return absl::UnavailableError(absl::StrCat("nvJitLink has no ", missing));
 }
 
 const absl::StatusOr<Library>& TheLibrary() {

@@ -146,6 +146,7 @@ class Core::Impl {
   void LoseWorker(Worker* worker, const std::string& why);
   void TaskLost(Task* task, const std::string& why, bool blamed);
   void GiveUp(Task* task, const std::string& why);
+  void FailTask(Task* task, const std::string& why);
   // Why the result cannot be taken at its word; empty = it can.
   std::string Objection(const Task& task, const v1::TaskResult& result) const;
   void TakeRefused(Task* task, const std::string& why);

@@ -113,6 +113,7 @@ struct Sweep {
   bool status_dirty = false;            // to write in this turn
   bool publish = false;
   bool dirty = false;           // to advance in this turn
+  std::string kept_waiting;     // why a device measured nothing of it, since one last did
   bool waits_for_peer = false;  // a candidate waits for another sweep's compilation
 
   // Of a range, in this incarnation: the sizes that it has asked for and not heard of yet, and the

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "coordinator/core/core_impl.h"
+#include "proto/conditions.h"
 
 namespace kiln::core {
 namespace {
@@ -261,6 +262,7 @@ void Core::Impl::TakeResult(Worker* worker, v1::TaskResult& result, int64_t sent
   const bool progress = std::any_of(result.candidates().begin(), result.candidates().end(),
                                     [](const v1::CandidateResult& r) { return !r.not_run(); });
   if (!progress) return TakeRelease(task, "the worker ran none of the candidates");
+  if (task->pool() == kProfilePool) sweep->kept_waiting.clear();
   std::map<std::string, v1::CandidateResult*> by_config;
   for (v1::CandidateResult& r : *result.mutable_candidates()) by_config[r.config()] = &r;
   const std::vector<int> ordinals(task->row.ordinals().begin(), task->row.ordinals().end());
@@ -486,9 +488,12 @@ void Core::Impl::TakeRelease(Task* task, const std::string& reason) {
   Observe(Observation::Kind::kReleased, KindName(task->row.kind()));
   task->row.set_releases(task->row.releases() + 1);
   out_.batch.tasks.push_back(task->row);
+  const bool not_here = absl::StartsWith(reason, kNotMeasuredHere);
+  if (not_here) sweep->kept_waiting = reason;
   if (task->row.releases() > options_.max_releases) {
-    return GiveUp(task, absl::StrCat("released ", task->row.releases(),
-                                     " times by workers; the last one said: ", reason));
+    const std::string why = absl::StrCat("released ", task->row.releases(),
+                                         " times by workers; the last one said: ", reason);
+    return not_here ? FailTask(task, why) : GiveUp(task, why);
   }
   if (absl::StrContains(reason, kLostInputs)) {
     if (LostInputs(task, reason)) return;
@@ -557,6 +562,14 @@ void Core::Impl::TaskLost(Task* task, const std::string& why, bool blamed) {
   GiveUp(task, absl::StrCat("the worker was lost each time it was run, the last time with nothing "
                             "else on it (",
                             why, ")"));
+}
+
+// None of its candidates did anything, so that there is nobody to find among them.
+void Core::Impl::FailTask(Task* task, const std::string& why) {
+  Sweep* sweep = task->sweep;
+  const std::vector<int> ordinals(task->row.ordinals().begin(), task->row.ordinals().end());
+  DropTask(task);
+  for (int ordinal : ordinals) Fail(sweep, ordinal, MakeFailure(v1::Failure::RUN, why, ""));
 }
 
 // A task that nobody survives: find out which candidate it is, or give the one up.

@@ -38,6 +38,7 @@ double SecondsLeft(double share, double elapsed) {
 
 // Why nothing of a sweep runs at the moment; its own message otherwise.
 std::string Core::Impl::WaitReason(const Sweep& sweep) const {
+  if (!sweep.kept_waiting.empty()) return sweep.kept_waiting;
   if (sweep.running[0] + sweep.running[1] + sweep.running[2] > 0) return sweep.status.message();
   const std::string& arch = sweep.row.arch().name();
   if (sweep.row.spec().template_() == "empty") return sweep.status.message();

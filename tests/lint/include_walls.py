@@ -43,7 +43,7 @@ RULES = {
     "worker": (BASE | {"compiler/target", "worker", "kiln/v1"}, HOST | GRPC | {"prometheus/"}),
     "worker/compile": (CODEGEN | {"worker", "kiln/v1", "proto/dispatch.h"}, HOST),
     "worker/profile": (LANG | {"compiler/interp", "compiler/passes", "compiler/codegen/runtime",
-                               "worker", "kiln/v1", "proto/dispatch.h"}, HOST),
+                               "worker", "kiln/v1", "proto/conditions.h", "proto/dispatch.h"}, HOST),
     "proto": (BASE | {"proto", "kiln/v1"}, ABSL),
     "client": (LANG | {"client", "proto", "kiln/v1"}, HOST | GRPC | {"yaml-cpp/"}),
 }

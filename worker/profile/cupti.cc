@@ -70,28 +70,14 @@ void OnComplete(void*, uint32_t, uint8_t* buffer, size_t, size_t valid_size) {
   std::free(buffer);
 }
 
-void* OpenLibrary(std::string* tried) {
-  std::vector<std::string> names = {"libcupti.so.13", "libcupti.so.12", "libcupti.so"};
-  for (const std::string& folder : ToolkitFolders()) {
-    for (const char* sub : {"/extras/CUPTI/lib64/", "/lib64/", "/lib/"}) {
-      names.push_back(folder + sub + "libcupti.so");
-    }
-  }
-  for (const std::string& name : names) {
-    if (void* library = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
-    absl::StrAppend(tried, tried->empty() ? "" : ", ", name);
-  }
-  return nullptr;
-}
-
 }  // namespace
 
 absl::StatusOr<void*> OpenCupti() {
-  std::string tried;
-  if (void* library = OpenLibrary(&tried)) return library;
+  for (const std::string& name : ToolkitLibraries("libcupti", "cuda_cupti")) {
+    if (void* library = ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
+  }
   return absl::UnavailableError(
-      absl::StrCat("no CUPTI (looked for ", tried,
-                   "); install the CUDA Toolkit's CUPTI or set KILN_CUDA_PATH to its folder"));
+      absl::StrCat("no CUPTI (libcupti.so.13 or .12): ", ToolkitRemedy()));
 }
 
 absl::Status KernelTimes::Load() {

@@ -88,6 +88,9 @@ class Device {
   // measurement's record; may be empty.
   virtual std::string Conditions() { return ""; }
 
+  // What held its clocks down while samples were throttled, since the last call of Conditions().
+  virtual std::string Slowdown() { return ""; }
+
   // What candidates need on it: untimed launches before the first that counts, at most, and seconds
   // of quiet after another one ran.
   virtual int warm_up_launches() const { return 10; }
@@ -97,7 +100,8 @@ class Device {
   virtual DeviceHealth Faults() { return {}; }
   // The same, and whether it is as fast as it was; takes its time.
   virtual DeviceHealth Examine() { return Faults(); }
-  // Who else uses the device now: "process 4711"; empty = nobody, or the system does not say.
+  // Who else uses the device, or did since the last call: "process 4711"; empty = nobody, or the
+  // system does not say.
   virtual std::vector<std::string> Company() { return {}; }
 };
 

@@ -88,6 +88,7 @@ absl::StatusOr<std::vector<Sample>> FakeDevice::Time(LoadedKernel* kernel,
       sample.disturbed = true;
       sample.ns *= script.disturbed_factor;
     }
+    sample.throttled = script.throttled_share > 0 && random_.Uniform() < script.throttled_share;
     samples.push_back(sample);
   }
   return samples;

@@ -25,6 +25,7 @@ class FakeDevice : public Device {
     double disturbed_share =
         0;  // of launches; a disturbed one takes `disturbed_factor` times as long
     double disturbed_factor = 2;
+    double throttled_share = 0;  // of launches
   };
 
   explicit FakeDevice(uint64_t seed = 1) : random_(seed) {}
@@ -69,6 +70,7 @@ class FakeDevice : public Device {
   absl::Status Launch(LoadedKernel* kernel, const LaunchArguments& arguments) override;
   absl::StatusOr<std::vector<Sample>> Time(LoadedKernel* kernel,
                                            absl::Span<const LaunchArguments> launches) override;
+  std::string Slowdown() override { return "heat"; }
   DeviceHealth Faults() override { return faults ? faults() : DeviceHealth(); }
   DeviceHealth Examine() override { return examine ? examine() : Faults(); }
   std::vector<std::string> Company() override {

@@ -106,6 +106,7 @@ class GpuDevice : public Device {
   absl::StatusOr<std::map<std::string, double>> Count(
       LoadedKernel* kernel, absl::Span<const LaunchArguments> launches) override;
   std::string Conditions() override;
+  std::string Slowdown() override { return slowdown_; }
   DeviceHealth Faults() override;
   DeviceHealth Examine() override;
   std::vector<std::string> Company() override;
@@ -151,6 +152,8 @@ class GpuDevice : public Device {
   cuda::KernelTimes* records_ = nullptr;
   std::string why_no_records_;
   std::unique_ptr<cuda::Monitor> monitor_;
+  std::string why_no_monitor_;
+  std::string slowdown_;  // what throttled samples since the last Conditions()
   std::optional<absl::StatusOr<std::unique_ptr<cuda::Counters>>>
       counters_;          // opened when asked for
   double launch_ns_ = 0;  // between two events around an empty kernel, less the kernel
@@ -177,6 +180,7 @@ absl::Status GpuDevice::MakeContext() {
     bus_id_ = bus_id;
     auto monitor = cuda::Monitor::Start(bus_id_);
     if (monitor.ok()) monitor_ = *std::move(monitor);
+    why_no_monitor_ = std::string(monitor.status().message());
   }
   const std::set<unsigned> before =
       monitor_ == nullptr ? std::set<unsigned>() : monitor_->Processes();
@@ -302,7 +306,7 @@ DeviceHealth GpuDevice::Examine() {
 std::vector<std::string> GpuDevice::Company() {
   std::vector<std::string> company;
   if (monitor_ == nullptr) return company;
-  for (const unsigned other : monitor_->OtherProcesses()) {
+  for (const unsigned other : monitor_->TakeOthers()) {
     company.push_back(absl::StrCat("process ", other));
   }
   return company;
@@ -420,6 +424,7 @@ absl::Status GpuDevice::TimeBatch(size_t count, bool gate,
                                   const std::function<absl::Status(size_t)>& start,
                                   std::vector<Sample>* samples) {
   const uint64_t since = records_ == nullptr ? 0 : records_->Now();
+  const Clock::time_point begin = Clock::now();
   if (gate) KILN_RETURN_IF_ERROR(CloseGate());
   absl::Status started;
   size_t launched = 0;
@@ -433,7 +438,9 @@ absl::Status GpuDevice::TimeBatch(size_t count, bool gate,
   Await(options_.launch_seconds * static_cast<double>(count), "a timed launch");
   KILN_RETURN_IF_ERROR(started);
   const std::vector<double> spans = Spans(count, since);
-  const bool disturbed = monitor_ != nullptr && monitor_->throttled();
+  const uint64_t reasons = monitor_ == nullptr ? 0 : monitor_->ReasonsSince(begin);
+  const std::string slowdown = cuda::Monitor::SlowdownWords(reasons);
+  if (!slowdown.empty()) slowdown_ = slowdown;
   for (size_t i = 0; i < count; ++i) {
     float ms = 0;
     KILN_RETURN_IF_ERROR(cu_.Check(cu_.EventElapsedTime(&ms, events_[i].begin, events_[i].end),
@@ -441,7 +448,7 @@ absl::Status GpuDevice::TimeBatch(size_t count, bool gate,
     Sample& sample = samples->emplace_back();
     sample.events_ns = std::max(double{ms} * 1e6 - launch_ns_, 1.0);
     sample.ns = spans.empty() ? sample.events_ns : spans[i];
-    sample.disturbed = disturbed;
+    sample.throttled = !slowdown.empty();
   }
   return absl::OkStatus();
 }
@@ -498,16 +505,19 @@ absl::StatusOr<std::map<std::string, double>> GpuDevice::Count(
 }
 
 std::string GpuDevice::Conditions() {
+  slowdown_.clear();
   std::string text =
       records_ != nullptr
           ? absl::StrCat(records_->version(), " records")
           : absl::StrCat("events, less ", absl::SixDigits(launch_ns_ / 1e3), " us a launch",
                          why_no_records_.empty() ? "" : absl::StrCat(" (", why_no_records_, ")"));
-  if (monitor_ == nullptr) return text;
+  if (monitor_ == nullptr) {
+    // Told once: it is the same for all that this process measures.
+    if (!why_no_monitor_.empty()) absl::StrAppend(&text, "; ", std::exchange(why_no_monitor_, ""));
+    return text;
+  }
   const std::string seen = monitor_->Take().ToString();
   if (!seen.empty()) absl::StrAppend(&text, "; ", seen);
-  for (const std::string& other : Company())
-    absl::StrAppend(&text, "; ", other, " uses the GPU too");
   return text;
 }
 
@@ -555,6 +565,17 @@ absl::StatusOr<v1::ArchRecord> GpuRecord(int ordinal) {
   record.set_record(target::ToText(*arch));
   record.set_device_model(name);
   return record;
+}
+
+absl::StatusOr<std::string> GpuBusId(int ordinal) {
+  KILN_ASSIGN_OR_RETURN(const Driver* driver, cuda::LoadDriver());
+  cuda::Ordinal device = 0;
+  KILN_RETURN_IF_ERROR(
+      driver->Check(driver->DeviceGet(&device, ordinal), absl::StrCat("find GPU ", ordinal)));
+  char bus_id[32] = {};
+  KILN_RETURN_IF_ERROR(driver->Check(driver->DeviceGetPCIBusId(bus_id, sizeof(bus_id), device),
+                                     "ask for its place on the bus"));
+  return std::string(bus_id);
 }
 
 absl::StatusOr<int> GpuCount() {

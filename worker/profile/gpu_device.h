@@ -34,6 +34,9 @@ absl::StatusOr<std::unique_ptr<Device>> MakeGpuDevice(const GpuOptions& options)
 // and cache. kUnavailable as above; kUnimplemented: no table has this architecture.
 absl::StatusOr<v1::ArchRecord> GpuRecord(int ordinal);
 
+// "0000:17:00.0": which one it is, whatever CUDA_VISIBLE_DEVICES calls it. kUnavailable as above.
+absl::StatusOr<std::string> GpuBusId(int ordinal);
+
 // How many GPUs the driver shows. kUnavailable as above.
 absl::StatusOr<int> GpuCount();
 

@@ -34,7 +34,7 @@ constexpr double kHopeless = 1.65;  // the coordinator keeps those within 1.5
 constexpr double kTurnNs = 1e6;  // a turn of the finals holds about this much kernel time
 constexpr int kMaxTurnLaunches = 16;
 constexpr double kBeaten = 1.1;
-constexpr int kBeatenSamples = 5;
+constexpr size_t kBeatenSamples = 5;
 constexpr double kOutdone = 1.005;  // where only the winner counts: surely slower than that
 constexpr size_t kOutdoneRounds = 24;
 constexpr double kSureErrors = 4;    // standard errors
@@ -61,10 +61,22 @@ int LaunchesFor(double left_ns, int done, double ns, int most) {
   return static_cast<int>(std::clamp(std::ceil(left_ns * done / ns), 1.0, double(most)));
 }
 
-// More than half marked: then the machine is like that, and all stay.
-void KeepHalf(std::vector<bool>* dropped) {
+std::vector<bool> Throttled(const std::vector<Sample>& samples) {
+  std::vector<bool> throttled;
+  for (const Sample& sample : samples) throttled.push_back(sample.throttled);
+  return throttled;
+}
+
+void Unite(const std::vector<bool>& more, std::vector<bool>* all) {
+  all->resize(std::max(all->size(), more.size()), false);
+  for (size_t i = 0; i < more.size(); ++i) (*all)[i] = (*all)[i] || more[i];
+}
+
+// More than half marked: then the machine is like that, and all stay but those that `never` count.
+void KeepHalf(std::vector<bool> never, std::vector<bool>* dropped) {
   const size_t marked = static_cast<size_t>(std::count(dropped->begin(), dropped->end(), true));
-  if (marked * 2 > dropped->size()) std::fill(dropped->begin(), dropped->end(), false);
+  never.resize(dropped->size(), false);
+  if (marked * 2 > dropped->size()) *dropped = std::move(never);
 }
 
 }  // namespace
@@ -191,6 +203,7 @@ absl::StatusOr<Timing> Meter::Screen(const Contestant& contestant, int samples, 
   timing.dropped = static_cast<int>(taken.size() - timing.samples_ns.size());
   timing.summary = Summarise(timing.samples_ns);
   timing.seconds = SecondsSince(begin);
+  if (timing.samples_ns.empty()) timing.throttled = device_->Slowdown();
   timing.conditions = device_->Conditions();
   return timing;
 }
@@ -226,12 +239,14 @@ int Meter::LaunchesPerTurn(const std::vector<Racer>& racers) const {
 void Meter::DropBeaten(std::vector<Racer>* racers) const {
   double best = std::numeric_limits<double>::infinity();
   for (const Racer& racer : *racers) {
-    if (!racer.running() || racer.samples.size() < kBeatenSamples) continue;
-    best = std::min(best, Summarise(Undisturbed(racer.samples)).p75);
+    if (!racer.running()) continue;
+    const std::vector<double> kept = Undisturbed(racer.samples);
+    if (kept.size() >= kBeatenSamples) best = std::min(best, Summarise(kept).p75);
   }
   for (Racer& racer : *racers) {
-    if (!racer.running() || racer.samples.size() < kBeatenSamples) continue;
-    racer.beaten = Summarise(Undisturbed(racer.samples)).p25 > kBeaten * best;
+    if (!racer.running()) continue;
+    const std::vector<double> kept = Undisturbed(racer.samples);
+    racer.beaten = kept.size() >= kBeatenSamples && Summarise(kept).p25 > kBeaten * best;
   }
 }
 
@@ -334,14 +349,14 @@ std::vector<absl::StatusOr<Timing>> Meter::Finals(absl::Span<const Contestant> c
   const auto alone = [&](const Racer& racer) {
     return racer.beaten && racer.samples.size() * 2 < most;
   };
-  std::vector<bool> together;
+  std::vector<bool> together, throttled;
   for (const Racer& racer : racers) {
     if (alone(racer)) continue;
-    const std::vector<bool> own = MarkDropped(racer.samples);
-    together.resize(std::max(together.size(), own.size()), false);
-    for (size_t i = 0; i < own.size(); ++i) together[i] = together[i] || own[i];
+    Unite(MarkDropped(racer.samples), &together);
+    Unite(Throttled(racer.samples), &throttled);
   }
 
+  const std::string slowdown = device_->Slowdown();
   const std::string conditions = device_->Conditions();
   std::vector<absl::StatusOr<Timing>> timings;
   double setup = SecondsSince(begin) - SecondsSince(rounds_begin);
@@ -354,7 +369,7 @@ std::vector<absl::StatusOr<Timing>> Meter::Finals(absl::Span<const Contestant> c
     std::vector<double> events;
     std::vector<bool> dropped = alone(racer) ? MarkDropped(racer.samples) : together;
     dropped.resize(racer.samples.size());
-    KeepHalf(&dropped);
+    KeepHalf(alone(racer) ? Throttled(racer.samples) : throttled, &dropped);
     for (size_t i = 0; i < racer.samples.size(); ++i) {
       if (dropped[i]) continue;
       timing.samples_ns.push_back(racer.samples[i].ns);
@@ -365,6 +380,7 @@ std::vector<absl::StatusOr<Timing>> Meter::Finals(absl::Span<const Contestant> c
     timing.summary = Summarise(timing.samples_ns);
     timing.seconds = racer.seconds + setup / static_cast<double>(racers.size());
     timing.out_raced = racer.beaten;
+    if (timing.samples_ns.empty()) timing.throttled = slowdown;
     timing.conditions = conditions;
     timings.push_back(std::move(timing));
   }

@@ -46,6 +46,7 @@ struct Timing {
   int dropped = 0;
   double seconds = 0;      // wall time of the whole measurement, warm-up included
   bool out_raced = false;  // stopped early: slower than the best
+  std::string throttled;   // set: there are no samples, as the device was throttled, and by what
   std::string conditions;  // what the device says of the time (Device::Conditions)
 };
 

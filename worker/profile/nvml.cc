@@ -9,7 +9,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "compiler/base/status.h"
+#include "proto/conditions.h"
 #include "worker/profile/dynamic_library.h"
 
 namespace kiln::worker::cuda {
@@ -21,8 +23,9 @@ constexpr int kSmClock = 1;  // NVML_CLOCK_SM
 // nvmlClocksThrottleReason*.
 constexpr uint64_t kPowerLimit = 0x4, kSlowdown = 0x8, kSoftwareThermal = 0x20,
                    kHardwareThermal = 0x40, kPowerBrake = 0x80;
-constexpr uint64_t kThrottled = kSlowdown | kSoftwareThermal | kHardwareThermal | kPowerBrake;
+constexpr size_t kMostChanges = 1024;
 constexpr auto kPeriod = std::chrono::milliseconds(10);
+constexpr int kReadingsALook = 10;  // for other processes
 constexpr unsigned kMostProcesses = 64;
 constexpr int kUncorrected = 1;                // NVML_MEMORY_ERROR_TYPE_UNCORRECTED
 constexpr int kVolatile = 0;                   // NVML_VOLATILE_ECC
@@ -62,7 +65,9 @@ absl::Status Load() {
   void* library = ::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     return absl::UnavailableError(
-        "no NVML (libnvidia-ml.so.1): clocks and throttling are not watched");
+        "no NVML (libnvidia-ml.so.1, of the driver): clocks, throttling and other processes are "
+        "not "
+        "watched");
   }
   const Symbol symbols[] = {
       {"nvmlInit_v2", &api.Init},
@@ -125,9 +130,36 @@ std::string Monitor::Window::ToString() const {
   if (readings == 0) return "";
   std::string text = absl::StrCat("SM ", least_mhz, " to ", most_mhz, " MHz, ",
                                   static_cast<int64_t>(most_watts), " W");
-  if (reasons & kPowerLimit) text += ", at the power limit";
-  if (reasons & kThrottled) text += ", throttled";
+  if (limited > 0) {
+    text +=
+        limited == readings ? ", at the power limit throughout" : ", at the power limit at times";
+  }
+  if (const std::string by = SlowdownWords(reasons); !by.empty()) {
+    absl::StrAppend(&text, "; ", kDisturbed, "the clocks were held down at times (", by,
+                    "); what was measured then is dropped");
+  }
   return text;
+}
+
+std::string Monitor::SlowdownWords(uint64_t reasons) {
+  std::vector<std::string> words;
+  for (const auto& [bit, word] : {std::pair{kSoftwareThermal, "heat, by the driver"},
+                                  {kHardwareThermal, "heat, by the hardware"},
+                                  {kPowerBrake, "power brake of the supply"}}) {
+    if (reasons & bit) words.emplace_back(word);
+  }
+  if (words.empty() && (reasons & kSlowdown)) words.emplace_back("hardware slowdown");
+  return absl::StrJoin(words, ", ");
+}
+
+uint64_t Monitor::ReasonsSince(std::chrono::steady_clock::time_point begin) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  uint64_t reasons = 0;
+  for (auto change = changes_.rbegin(); change != changes_.rend(); ++change) {
+    reasons |= change->second;
+    if (change->first <= begin) break;
+  }
+  return reasons;
 }
 
 absl::StatusOr<std::unique_ptr<Monitor>> Monitor::Start(const std::string& bus_id) {
@@ -151,8 +183,13 @@ Monitor::~Monitor() {
 }
 
 void Monitor::Watch() {
-  while (!stop_) {
+  for (int turn = 0; !stop_; ++turn) {
     Read();
+    if (turn % kReadingsALook == 0) {
+      const std::set<unsigned> others = OthersNow();
+      std::lock_guard<std::mutex> lock(mutex_);
+      others_.insert(others.begin(), others.end());
+    }
     std::this_thread::sleep_for(kPeriod);
   }
 }
@@ -164,8 +201,12 @@ void Monitor::Read() {
   if (api.GetClock(device_, kSmClock, &mhz) != 0) return;
   (void)api.GetPower(device_, &milliwatts);
   (void)api.GetReasons(device_, &reasons);
-  throttled_ = (reasons & kThrottled) != 0;
   std::lock_guard<std::mutex> lock(mutex_);
+  if (changes_.empty() || changes_.back().second != reasons) {
+    changes_.emplace_back(std::chrono::steady_clock::now(), reasons);
+    if (changes_.size() > kMostChanges) changes_.pop_front();
+  }
+  window_.limited += (reasons & kPowerLimit) != 0 ? 1 : 0;
   window_.least_mhz = window_.readings == 0 ? mhz : std::min(window_.least_mhz, mhz);
   window_.most_mhz = std::max(window_.most_mhz, mhz);
   window_.most_watts = std::max(window_.most_watts, milliwatts / 1e3);
@@ -190,6 +231,8 @@ std::set<unsigned> Monitor::Processes() const {
 void Monitor::Claim(const std::set<unsigned>& before) {
   const std::set<unsigned> now = Processes();
   const auto self = static_cast<unsigned>(::getpid());
+  std::lock_guard<std::mutex> lock(mutex_);
+  claimed_ = true;
   if (now.count(self) > 0) {
     own_ = {self};
     return;
@@ -199,11 +242,20 @@ void Monitor::Claim(const std::set<unsigned>& before) {
                       std::inserter(own_, own_.end()));
 }
 
-std::set<unsigned> Monitor::OtherProcesses() const {
+std::set<unsigned> Monitor::OthersNow() const {
   const std::set<unsigned> now = Processes();
   std::set<unsigned> others;
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (!claimed_) return others;
   std::set_difference(now.begin(), now.end(), own_.begin(), own_.end(),
                       std::inserter(others, others.end()));
+  return others;
+}
+
+std::set<unsigned> Monitor::TakeOthers() {
+  std::set<unsigned> others = OthersNow();
+  std::lock_guard<std::mutex> lock(mutex_);
+  others.merge(std::exchange(others_, {}));
   return others;
 }
 

@@ -5,7 +5,9 @@
 #define KILN_WORKER_PROFILE_NVML_H_
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -28,7 +30,8 @@ class Monitor {
     unsigned least_mhz = 0, most_mhz = 0;  // of the SMs
     double most_watts = 0;
     uint64_t reasons = 0;  // NVML's bits, of all readings
-    // "SM 1755 to 1980 MHz, 512 W, at the power limit"; empty without readings.
+    int limited = 0;       // readings at the power limit
+    // "SM 1755 to 1980 MHz, 512 W, at the power limit throughout"; empty without readings.
     std::string ToString() const;
   };
 
@@ -38,16 +41,18 @@ class Monitor {
   ~Monitor();
 
   Window Take();
-  // The clocks are held down by heat or by the power supply, not merely by the power limit.
-  bool throttled() const { return throttled_; }
+  // NVML's reasons for lower clocks at any reading since `begin`, and at the one before.
+  uint64_t ReasonsSince(std::chrono::steady_clock::time_point begin) const;
+  // Those that are heat or the power supply, not merely the power limit, in words; empty = none.
+  static std::string SlowdownWords(uint64_t reasons);
   // Ids of the processes that hold a compute context on the device; empty where the system does not
   // say.
   std::set<unsigned> Processes() const;
   // Call when this process has made its context, with what there was before: what came meanwhile is
   // this process, whatever its number is outside of a container.
   void Claim(const std::set<unsigned>& before);
-  // Processes() without this one.
-  std::set<unsigned> OtherProcesses() const;
+  // Processes() without this one, now or at a look every 100 ms since the last call.
+  std::set<unsigned> TakeOthers();
 
   struct Fault {
     std::string what;       // "Xid 31 (memory page fault)", "2 uncorrected ECC errors"
@@ -60,20 +65,24 @@ class Monitor {
   Monitor(void* device, std::string bus_id) : device_(device), bus_id_(std::move(bus_id)) {}
   void Watch();
   void Read();
+  std::set<unsigned> OthersNow() const;
   void WatchFaults();
   void TakeErrorCounts(std::vector<Fault>* faults);
 
   void* const device_;
   const std::string bus_id_;
   std::set<unsigned> own_;
-  void* events_ = nullptr;               // NVML's set; null: it has none
-  std::unique_ptr<KernelLog> log_;       // null: not readable
+  bool claimed_ = false;            // `own_` is known; both of them and `others_` guarded by mutex_
+  std::set<unsigned> others_;       // seen by the thread
+  void* events_ = nullptr;          // NVML's set; null: it has none
+  std::unique_ptr<KernelLog> log_;  // null: not readable
   unsigned long long uncorrected_ = 0;   // volatile ECC errors
   unsigned remapped_ = 0, retired_ = 0;  // rows for uncorrected errors; pages waiting
   std::atomic<bool> stop_{false};
-  std::atomic<bool> throttled_{false};
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   Window window_;
+  // When the reasons became others.
+  std::deque<std::pair<std::chrono::steady_clock::time_point, uint64_t>> changes_;
   std::thread thread_;
 };
 

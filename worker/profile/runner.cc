@@ -15,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "compiler/base/digest.h"
 #include "compiler/base/status.h"
+#include "proto/conditions.h"
 #include "proto/dispatch.h"
 #include "worker/elapsed.h"
 #include "worker/profile/ragged.h"
@@ -31,6 +32,7 @@ constexpr int kScreenSamples = 5;
 constexpr int kRaceSamples = 20;
 constexpr double kMegabyte = 1e6;
 constexpr auto kLookAgain = std::chrono::milliseconds(200);
+constexpr char kCompanyRemedy[] = ": end it, or start kiln-worker with --with-company";
 
 v1::Failure MakeFailure(v1::Failure::Stage stage, const absl::Status& status) {
   v1::Failure failure;
@@ -95,6 +97,11 @@ std::string RoundName(v1::TaskKind kind) {
   }
 }
 
+std::string Throttled(const std::string& device, const std::string& by) {
+  return absl::StrCat(kNotMeasuredHere, device, " is throttled (", by,
+                      "): see to its cooling and its power supply");
+}
+
 bool IsKnownKind(v1::TaskKind kind) {
   return kind == v1::TASK_SCREEN || kind == v1::TASK_RACE || kind == v1::TASK_FINALS;
 }
@@ -121,6 +128,7 @@ struct Runner::Entry {
   double check_seconds = 0;
   std::string check_summary;
   bool out_raced = false;
+  std::string throttled;  // by what, so that it was not measured
   bool alive() const { return !result.has_failure(); }
   void Fail(v1::Failure failure) {
     result.clear_measurement();
@@ -306,8 +314,11 @@ void Runner::FillMeasurement(const v1::ProfileRequest& request, const Timing& ti
   if (!warm) {
     absl::StrAppend(&conditions, ", ", static_cast<int64_t>(plan.bytes / kMegabyte),
                     " MB in rotation (", device_->cache_turns(), " x the cache is ",
-                    static_cast<int64_t>(plan.wanted_bytes / kMegabyte),
-                    plan.reached ? " MB)" : " MB: not reached)");
+                    static_cast<int64_t>(plan.wanted_bytes / kMegabyte), " MB)");
+    if (!plan.reached) {
+      absl::StrAppend(&conditions, "; ", kDisturbed,
+                      "the rotation is smaller than that, so that some reads may hit the cache");
+    }
   }
   if (!timing.conditions.empty()) absl::StrAppend(&conditions, "; ", timing.conditions);
   if (timing.out_raced) conditions += "; stopped early, clearly behind the best";
@@ -323,6 +334,11 @@ void Runner::ScreenEntry(const v1::ProfileRequest& request, Entry* entry) {
     entry->Fail(MakeFailure(v1::Failure::RUN, timing.status()));
     return;
   }
+  if (timing->samples_ns.empty()) {
+    entry->result.set_not_run(true);
+    entry->throttled = timing->throttled;
+    return;
+  }
   FillMeasurement(request, *timing, *entry, entry->result.mutable_measurement());
 }
 
@@ -332,22 +348,43 @@ bool Runner::WaitUntilAlone(const std::string& next, v1::ProfileEvent* last) {
   const StageClock::Within waiting(&stages_, "company");
   const Clock::time_point begin = Clock::now();
   std::vector<std::string> company = device_->Company();
-  while (!company.empty() && company != tolerated_) {
+  if (!company.empty()) company = device_->Company();  // without those that have left by now
+  while (!company.empty() && company != stayed_) {
     if (SecondsSince(begin) >= options_.company_seconds) {
-      if (options_.refuse_company) {
-        last->set_unavailable(absl::StrCat(absl::StrJoin(company, ", "), " on ", device_->name(),
-                                           ": nothing is measured beside others"));
-        return false;
-      }
-      tolerated_ = std::move(company);
-      return true;
+      stayed_ = company;
+      break;
     }
     Touch(next);
     std::this_thread::sleep_for(kLookAgain);
     company = device_->Company();
   }
-  if (company.empty()) tolerated_.clear();
-  return true;
+  if (company.empty()) stayed_.clear();
+  if (company.empty() || options_.with_company) return true;
+  last->set_unavailable(absl::StrCat(kNotMeasuredHere, absl::StrJoin(company, ", "), " uses ",
+                                     device_->name(), " too", kCompanyRemedy));
+  return false;
+}
+
+// Whether nobody came since the last look; else what was measured `since` goes back, or says so.
+bool Runner::StayedAlone(const std::vector<v1::CandidateResult*>& since, v1::ProfileEvent* last) {
+  const StageClock::Within looking(&stages_, "company");
+  const std::vector<std::string> company = device_->Company();
+  if (company.empty()) return true;
+  const std::string who = absl::StrJoin(company, ", ");
+  for (v1::CandidateResult* result : since) {
+    if (!result->has_measurement()) continue;
+    if (options_.with_company) {
+      absl::StrAppend(result->mutable_measurement()->mutable_conditions(), "; ", kDisturbed, who,
+                      " used ", device_->name(), " too");
+    } else {
+      result->clear_measurement();
+      result->set_not_run(true);
+    }
+  }
+  if (options_.with_company) return true;
+  last->set_unavailable(absl::StrCat(kNotMeasuredHere, who, " used ", device_->name(),
+                                     " while it was measured", kCompanyRemedy));
+  return false;
 }
 
 DeviceHealth Runner::LookAt(bool with_time) {
@@ -403,13 +440,16 @@ v1::ProfileEvent Runner::RunAlone(const v1::ProfileRequest& request, const Emit&
     std::vector<v1::CandidateResult*> since;
     for (v1::CandidateResult& result : held) since.push_back(&result);
     if (alone != nullptr) since.push_back(&alone->result);
-    return Sound(LookAt(with_time), alone, since, &last);
+    if (!Sound(LookAt(with_time), alone, since, &last)) return false;
+    // In company that is allowed, those before have said so themselves.
+    if (alone != nullptr && options_.with_company) since = {&alone->result};
+    return StayedAlone(since, &last);
   };
   Clock::time_point looked = Clock::now();
-  bool sound = true;
+  bool sound =
+      request.candidates_size() == 0 || WaitUntilAlone(request.candidates(0).config(), &last);
   for (int i = 0; sound && i < request.candidates_size(); ++i) {
     const v1::ProfileCandidate& candidate = request.candidates(i);
-    if (!WaitUntilAlone(candidate.config(), &last)) break;
     Entry entry;
     LoadEntry(request, candidate, &entry);
     if (entry.alive()) {
@@ -420,8 +460,12 @@ v1::ProfileEvent Runner::RunAlone(const v1::ProfileRequest& request, const Emit&
     if (entry.alive()) ScreenEntry(request, &entry);
     const bool due = i + 1 == request.candidates_size() || SecondsSince(looked) >= kSoundSeconds;
     sound = look(due, &entry);
+    if (sound && !entry.throttled.empty()) {
+      last.set_unavailable(Throttled(device_->name(), entry.throttled));
+      sound = false;
+    }
     held.push_back(std::move(entry.result));
-    if (!due) continue;
+    if (!due && sound) continue;
     report();
     looked = Clock::now();
   }
@@ -470,6 +514,7 @@ void Runner::MeasureAgain(const v1::ProfileRequest& request,
       entry->Fail(MakeFailure(v1::Failure::RUN, timing.status()));
       continue;
     }
+    if (timing->samples_ns.empty()) continue;  // throttled since: the finals' samples stay
     FillMeasurement(request, *timing, *entry, entry->result.mutable_fresh());
     entry->result.mutable_fresh()->set_round("fresh");
   }
@@ -544,18 +589,28 @@ v1::ProfileEvent Runner::RunFinals(const v1::ProfileRequest& request, const Emit
     contestants.push_back({entry.config, entry.kernel.get(), &entry.manifest});
     running.push_back(&entry);
   }
+  std::string throttled;
   if (!contestants.empty()) {
     // Without a best so far they are compared with each other, and nobody wins.
     const bool one_winner = request.best_ns() > 0;
     const std::vector<absl::StatusOr<Timing>> timings =
         bench_->meter->Finals(contestants, one_winner);
-    if (one_winner) MeasureAgain(request, timings, running);
-    for (size_t i = 0; i < running.size(); ++i) FinishFinalist(request, timings[i], running[i]);
+    for (const absl::StatusOr<Timing>& timing : timings) {
+      if (timing.ok() && timing->samples_ns.empty()) throttled = timing->throttled;
+    }
+    if (one_winner && throttled.empty()) MeasureAgain(request, timings, running);
+    for (size_t i = 0; i < running.size() && throttled.empty(); ++i) {
+      FinishFinalist(request, timings[i], running[i]);
+    }
   }
+  for (Entry& entry : entries) {
+    if (!throttled.empty() && entry.alive()) entry.result.set_not_run(true);
+  }
+  if (!throttled.empty()) last.set_unavailable(Throttled(device_->name(), throttled));
   std::vector<v1::CandidateResult*> all;
   for (Entry& entry : entries) all.push_back(&entry.result);
   Entry* alone = entries.size() == 1 ? &entries[0] : nullptr;
-  if (Sound(LookAt(true), alone, all, &last)) CountFinalists(running);
+  if (Sound(LookAt(true), alone, all, &last) && StayedAlone(all, &last)) CountFinalists(running);
   for (Entry& entry : entries) {
     if (entry.result.has_fresh()) {
       const v1::Measurement& counted = entry.result.measurement();

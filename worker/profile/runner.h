@@ -27,10 +27,10 @@ struct RunnerOptions {
   std::string device_name;                    // "<worker>/<device>" in measurements
   int64_t rotation_bytes = int64_t{1} << 30;  // cap of the cold rotation
   int64_t peer_bytes = int64_t{1} << 30;      // cap of the outputs kept for comparison
-  // While others use the device a measurement waits so long, and then is taken, and says so, or
-  // refused.
-  double company_seconds = 10;
-  bool refuse_company = false;
+  // While others use the device a measurement waits so long, and then is given back; or, with
+  // `with_company`, taken, and says so.
+  double company_seconds = 3;
+  bool with_company = false;
 };
 
 // Keeps tensors and reference values of the latest inputs between requests, so that the rounds of
@@ -63,6 +63,7 @@ class Runner {
   // What ends the request, or `done`.
   v1::ProfileEvent RunAlone(const v1::ProfileRequest& request, const Emit& emit);
   bool WaitUntilAlone(const std::string& next, v1::ProfileEvent* last);
+  bool StayedAlone(const std::vector<v1::CandidateResult*>& since, v1::ProfileEvent* last);
   DeviceHealth LookAt(bool with_time);
   bool Sound(const DeviceHealth& health, Entry* alone,
              const std::vector<v1::CandidateResult*>& since, v1::ProfileEvent* last);
@@ -86,7 +87,7 @@ class Runner {
   const Emit* emit_ = nullptr;                    // of the request being served
   StageClock stages_;                             // likewise
   std::string current_;
-  std::vector<std::string> tolerated_;  // company that did not leave while it was waited for
+  std::vector<std::string> stayed_;  // company that did not leave while it was waited for
 };
 
 }  // namespace kiln::worker

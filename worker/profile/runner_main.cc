@@ -16,6 +16,7 @@
 #include "compiler/base/status.h"
 #include "compiler/base/subprocess.h"
 #include "compiler/target/host_arch.h"
+#include "worker/profile/device_lock.h"
 #include "worker/profile/gpu_device.h"
 #include "worker/profile/gpu_facts.h"
 #include "worker/profile/host_device.h"
@@ -35,8 +36,9 @@ struct Flags {
   double launch_seconds = 10;
   bool no_records = false;
   double drift = 0.03;
-  double company_seconds = 10;
-  bool refuse_company = false;
+  double company_seconds = 3;
+  bool with_company = false;
+  std::string lock_dir = "/tmp";
   bool describe = false;
   bool devices = false;
 };
@@ -83,8 +85,20 @@ absl::StatusOr<std::unique_ptr<Device>> MakeDevice(const Flags& flags) {
   return MakeGpuDevice(options);
 }
 
+// Long enough for the runner before this one to let go of its context.
+constexpr double kLockSeconds = 5;
+
+// A GPU is one process's; the cores of a machine are many others' anyway.
+absl::StatusOr<DeviceLock> LockDevice(const Flags& flags) {
+  KILN_ASSIGN_OR_RETURN(const std::optional<int> gpu, GpuOf(flags.device));
+  if (!gpu.has_value()) return DeviceLock();
+  KILN_ASSIGN_OR_RETURN(const std::string id, GpuBusId(*gpu));
+  return DeviceLock::Take(flags.lock_dir, id, flags.device, kLockSeconds);
+}
+
 absl::Status Serve(const Flags& flags) {
   FrameChannel channel(kChildChannelFd);
+  KILN_ASSIGN_OR_RETURN(const DeviceLock lock, LockDevice(flags));
   v1::ChildHello hello;
   KILN_ASSIGN_OR_RETURN(*hello.add_archs(), RecordOf(flags));
   KILN_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, MakeDevice(flags));
@@ -95,7 +109,7 @@ absl::Status Serve(const Flags& flags) {
   options.rotation_bytes = flags.rotation_mib << 20;
   options.peer_bytes = flags.peer_mib << 20;
   options.company_seconds = flags.company_seconds;
-  options.refuse_company = flags.refuse_company;
+  options.with_company = flags.with_company;
   Runner runner(device.get(), MakeInterpReference, options);
   while (true) {
     KILN_ASSIGN_OR_RETURN(std::optional<std::string> frame, channel.Read());
@@ -160,8 +174,10 @@ int main(int argc, char** argv) {
   app.add_option("--company-seconds", flags.company_seconds,
                  "GPU: how long to wait while other processes compute on it")
       ->check(CLI::NonNegativeNumber);
-  app.add_flag("--refuse-company", flags.refuse_company,
-               "GPU: then measure nothing, rather than measure and say so");
+  app.add_flag("--with-company", flags.with_company,
+               "GPU: then measure beside them, and say so, rather than not at all");
+  app.add_option("--lock-dir", flags.lock_dir,
+                 "GPU: folder of the locks that keep two processes from measuring on one");
   app.add_flag("--describe", flags.describe, "print the device's record and exit");
   app.add_flag("--devices", flags.devices, "list the GPUs that can be measured and exit");
   try {

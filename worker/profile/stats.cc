@@ -52,21 +52,24 @@ Summary Summarise(const std::vector<double>& values) {
 
 std::vector<bool> MarkDropped(const std::vector<Sample>& samples) {
   std::vector<bool> dropped(samples.size(), false);
-  if (samples.empty()) return dropped;
   std::vector<double> calm;
   std::vector<double> all;
-  for (const Sample& sample : samples) {
-    all.push_back(sample.ns);
-    if (!sample.disturbed) calm.push_back(sample.ns);
+  for (size_t i = 0; i < samples.size(); ++i) {
+    dropped[i] = samples[i].throttled;
+    if (samples[i].throttled) continue;
+    all.push_back(samples[i].ns);
+    if (!samples[i].disturbed) calm.push_back(samples[i].ns);
   }
+  if (all.empty()) return dropped;
   double median = Median(calm.size() * 2 >= all.size() ? calm : all);
   std::vector<size_t> slow;
   for (size_t i = 0; i < samples.size(); ++i) {
-    if (samples[i].disturbed && samples[i].ns > median * (1 + kDisturbedExcess)) slow.push_back(i);
+    if (!dropped[i] && samples[i].disturbed && samples[i].ns > median * (1 + kDisturbedExcess))
+      slow.push_back(i);
   }
   std::stable_sort(slow.begin(), slow.end(),
                    [&](size_t a, size_t b) { return samples[a].ns > samples[b].ns; });
-  slow.resize(std::min(slow.size(), samples.size() / 2));
+  slow.resize(std::min(slow.size(), all.size() / 2));
   for (size_t i : slow) dropped[i] = true;
   return dropped;
 }
@@ -97,6 +100,7 @@ bool EnoughSamples(const StopRule& rule, const std::vector<Sample>& samples, dou
   std::vector<double> kept = Undisturbed(samples);
   int count = static_cast<int>(kept.size());
   if (static_cast<int>(samples.size()) >= rule.max_samples) return true;
+  if (count == 0 && wall_seconds >= rule.max_seconds) return true;  // throttled throughout
   if (count < rule.min_samples) return false;
   if (wall_seconds >= rule.max_seconds) return true;
   double kernel_seconds = std::accumulate(kept.begin(), kept.end(), 0.0) * 1e-9;

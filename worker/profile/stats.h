@@ -8,10 +8,12 @@
 namespace kiln::worker {
 
 // One timed launch. `disturbed`: the system reported an involuntary context switch or stolen time
-// while it ran; on a GPU, clocks held down by heat.
+// while it ran. `throttled`: a GPU's clocks were held down by heat or by the power supply; such a
+// sample never counts.
 struct Sample {
   double ns = 0;
   bool disturbed = false;
+  bool throttled = false;
   double events_ns = 0;  // GPU: between two events around the launch, less what a pair costs
 };
 
@@ -37,7 +39,7 @@ Summary Summarise(const std::vector<double>& values);
 // Which samples to drop: those that were disturbed and are more than `kDisturbedExcess` slower than
 // the median of the undisturbed ones (of all, when fewer than half are undisturbed). A switch that
 // cost nothing drops nothing, and at most half of the samples are dropped, the slowest first: when
-// everything is disturbed, disturbance is what there is to measure.
+// everything is disturbed, disturbance is what there is to measure. And all that were throttled.
 inline constexpr double kDisturbedExcess = 0.02;
 std::vector<bool> MarkDropped(const std::vector<Sample>& samples);
 

@@ -10,9 +10,11 @@
 #include <set>
 #include <sstream>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "client/kiln_client.h"
+#include "proto/conditions.h"
 #include "tests/e2e/rpc/process.h"
 
 namespace kiln {
@@ -24,6 +26,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 using testing::SizeIs;
+using testing::StartsWith;
 
 constexpr int kElements = 4096;
 
@@ -77,13 +80,13 @@ class SeveralGpusTest : public testing::Test {
                                         "--devices",
                                         "gpu",
                                         "--work-dir",
-                                        Path("work")};
+                                        Path("work"),
+                                        "--runner-arg=--lock-dir=" + folder_.string()};
     command.insert(command.end(), flags.begin(), flags.end());
     // No CUPTI and no assembler: neither knows this driver.
-    worker_ = std::make_unique<Process>(
-        command, Path("worker"),
-        std::map<std::string, std::string>{{"LD_LIBRARY_PATH", Path("driver")},
-                                           {"KILN_CUDA_PATH", "/nonexistent"}});
+    environment_ = {{"LD_LIBRARY_PATH", Path("driver")}, {"KILN_CUDA_PATH", "/nonexistent"}};
+    worker_ = std::make_unique<Process>(command, Path("worker"), environment_);
+    worker_command_ = std::move(command);
     client_ = *client::Client::Connect(address);
   }
 
@@ -169,6 +172,8 @@ def )",
       fs::path(testing::TempDir()) / absl::StrCat("kiln_gpus_", getpid(), "_", ++made_);
   static inline int made_ = 0;
   int devices_ = 0;
+  std::vector<std::string> worker_command_;
+  std::map<std::string, std::string> environment_;
   std::unique_ptr<Process> coordinator_, worker_;
   std::unique_ptr<client::Client> client_;
 };
@@ -278,22 +283,72 @@ TEST_F(SeveralGpusTest, ASecondSweepTakesTheDeviceThatTheFinalsLeaveFree) {
       << "nothing of the second sweep ran on gpu" << 1 - busy << " beside the first one's finals";
 }
 
-TEST_F(SeveralGpusTest, WhoUsesOneDeviceIsCompanyThereAlone) {
+TEST_F(SeveralGpusTest, WhereOthersComputeNothingIsMeasured) {
   Start(/*devices=*/2, /*kernel_us=*/2000, {"--runner-arg=--company-seconds=0.1"});
   // This process, as one that has a context of gpu1.
   fs::create_directories(Folder(1));
   std::ofstream(absl::StrCat(Folder(1), "/", getpid())) << "";
   const client::SweepDetails sweep = Finish(Submit(Spec("double", 16)));
+  for (const client::Candidate& candidate : sweep.candidates) {
+    for (const client::Measurement& m : candidate.measurements) {
+      EXPECT_EQ(m.device, "w/gpu0");
+      EXPECT_THAT(Disturbances(m.conditions), IsEmpty());
+    }
+  }
+}
+
+TEST_F(SeveralGpusTest, ASweepThatWaitsForOthersSaysSo) {
+  Start(/*devices=*/1, /*kernel_us=*/2000, {"--runner-arg=--company-seconds=0.1"});
+  fs::create_directories(Folder(0));
+  const std::string own = absl::StrCat(Folder(0), "/", getpid());
+  std::ofstream(own) << "";
+  const std::string sweep = Submit(Spec("double", 4));
+  const std::string wanted =
+      absl::StrCat("not measured here: process ", getpid(), " uses gpu0 too");
+  std::string message;
+  const absl::Time limit = absl::Now() + absl::Seconds(30);
+  while (!absl::StartsWith(message, wanted) && absl::Now() < limit) {
+    absl::SleepFor(absl::Milliseconds(50));
+    const auto details = client_->Show(sweep, false);
+    ASSERT_TRUE(details.ok()) << details.status();
+    message = details->summary.progress.message;
+  }
+  EXPECT_THAT(message, StartsWith(wanted)) << worker_->out();
+  fs::remove(own);
+  EXPECT_THAT(Finish(sweep).summary.progress.message, Not(HasSubstr("not measured here")));
+}
+
+TEST_F(SeveralGpusTest, WhereOthersAreAllowedTheMeasurementNamesThem) {
+  Start(/*devices=*/2, /*kernel_us=*/2000,
+        {"--with-company", "--runner-arg=--company-seconds=0.1"});
+  fs::create_directories(Folder(1));
+  std::ofstream(absl::StrCat(Folder(1), "/", getpid())) << "";
+  const client::SweepDetails sweep = Finish(Submit(Spec("double", 16)));
+  const std::string who = absl::StrCat("process ", getpid(), " used gpu1 too");
   std::set<std::string> devices;
   for (const client::Candidate& candidate : sweep.candidates) {
     for (const client::Measurement& m : candidate.measurements) {
       devices.insert(m.device);
-      EXPECT_EQ(absl::StrContains(m.conditions, absl::StrCat("process ", getpid())),
-                m.device == "w/gpu1")
+      EXPECT_EQ(Disturbances(m.conditions),
+                m.device == "w/gpu1" ? std::vector<std::string>{who} : std::vector<std::string>())
           << m.device << ": " << m.conditions;
     }
   }
   EXPECT_THAT(devices, SizeIs(2));
+}
+
+TEST_F(SeveralGpusTest, ASecondWorkerDoesNotGetAGpuThatIsMeasuredOn) {
+  Start(/*devices=*/1, /*kernel_us=*/100);
+  Finish(Submit(Spec("double", 2)));
+  std::vector<std::string> command = worker_command_;
+  for (std::string& word : command) {
+    if (word == "w") word = "second";
+    if (word == Path("work")) word = Path("work2");
+  }
+  Process second(command, Path("second"), environment_);
+  EXPECT_EQ(second.Wait(absl::Seconds(40)), 1);
+  EXPECT_THAT(second.out() + second.err(), HasSubstr("gpu0 (0000:00:00.0) is measured on by "));
+  EXPECT_THAT(second.out() + second.err(), HasSubstr("name other GPUs with --devices"));
 }
 
 }  // namespace

@@ -56,6 +56,27 @@ TEST(Format, NothingIsFasterThanTheRooflineWithoutAWord) {
   EXPECT_EQ(FormatRooflineShare(client::Hint(), 800), "");
 }
 
+TEST(Format, AWinnerSaysHowItWasTimedAndWhatDisturbedIt) {
+  client::Winner winner;
+  winner.config = "a=1";
+  EXPECT_THAT(FormatWinner(winner), Not(HasSubstr("timed")));
+  winner.measurement.conditions = "warm: one copy; CUPTI 13.0 records";
+  EXPECT_THAT(FormatWinner(winner), HasSubstr("\ntimed    warm: one copy; CUPTI 13.0 records\n"));
+  EXPECT_THAT(FormatWinner(winner), Not(HasSubstr("warning")));
+  winner.measurement.conditions += "; disturbed: process 7 used gpu0 too; SM 1980 MHz";
+  EXPECT_THAT(FormatWinner(winner),
+              HasSubstr("\nwarning  its time may be off: process 7 used gpu0 too\n"));
+  SweepDetails details;
+  details.candidates.resize(2);
+  details.candidates[0].config = "a=2";
+  details.candidates[1].config = "a=1";
+  details.winner = std::make_shared<client::Winner>(winner);
+  const std::string text = ExplainText(details, 0, false);
+  EXPECT_THAT(text, HasSubstr("     timed    warm: one copy; CUPTI 13.0 records"));
+  EXPECT_THAT(text, HasSubstr("     warning  its time may be off: process 7 used gpu0 too\n"));
+  EXPECT_EQ(text.find("timed"), text.rfind("timed")) << "the winner's alone";
+}
+
 TEST(Format, TheSlateSaysWhyCandidatesDidNotComeToTheEnd) {
   SweepDetails details;
   details.summary.progress.total = 6;

@@ -307,6 +307,42 @@ TEST(Core, AReleaseCostsNoAttemptButBacksOffAndEnds) {
   EXPECT_THAT(failed, HasSubstr("released 4 times"));
 }
 
+// No candidate is to blame, so that none is tried by itself; what shows says why it waits.
+TEST(Core, ATaskThatNoDeviceMeasuresSaysWhyItWaitsAndEndsAtOnce) {
+  core::Options options;
+  options.max_releases = 3;
+  CoreRig rig(options);
+  const uint64_t a = rig.Attach("a", 1, 1);
+  v1::SweepSpec spec = FakeSpec();
+  for (const char* config : {"m=0,n=0,u=0", "m=0,n=0,u=1"}) spec.add_configs(config);
+  const std::string sweep = rig.Submit(spec)->sweep();
+  int releases = 0;
+  for (int i = 0; i < 200; ++i) {
+    for (const v1::Task& task : rig.Take(a)) {
+      if (task.kind() == v1::TASK_COMPILE) {
+        rig.Say(a, rig.Run(task));
+        continue;
+      }
+      ++releases;
+      v1::TaskResult result;
+      result.set_task(task.id());
+      result.set_epoch(task.epoch());
+      result.set_released("not measured here: process 7 uses gpu0 too");
+      rig.Say(a, result);
+      if (rig.meta()->GetSweep(sweep, false)->status.state() == v1::FAILED) continue;
+      EXPECT_EQ(rig.Show(sweep).summary().progress().message(),
+                "not measured here: process 7 uses gpu0 too");
+    }
+    rig.Advance(1);
+    rig.Beat(a, {});
+  }
+  EXPECT_GE(releases, 4);
+  EXPECT_LE(releases, 8) << "4 for each task at most, none for a candidate by itself";
+  EXPECT_EQ(rig.meta()->GetSweep(sweep, false)->status.state(), v1::FAILED);
+  EXPECT_THAT(rig.meta()->GetSweep(sweep, false)->status.message(),
+              HasSubstr("not measured here: process 7"));
+}
+
 TEST(Core, ACandidateThatKilledTwoChildrenNeverRunsAgainAnywhere) {
   CoreRig rig;
   const uint64_t a = rig.Attach("a", 1, 1);

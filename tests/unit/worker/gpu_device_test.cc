@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "compiler/codegen/runtime/kiln_launch.h"
 #include "compiler/target/arch.h"
@@ -137,8 +138,16 @@ TEST_F(GpuDeviceTest, OtherProcessesAreCompanyAndThisOneIsNot) {
   EXPECT_TRUE(device_->Company().empty());
   Tell(kNvml, "fake_nvml_process", 4711u);
   EXPECT_EQ(device_->Company(), std::vector<std::string>{"process 4711"});
-  EXPECT_NE(device_->Conditions().find("process 4711 uses the GPU too"), std::string::npos);
   Tell(kNvml, "fake_nvml_no_processes");
+  (void)device_->Company();  // the thread may have seen it since
+  EXPECT_TRUE(device_->Company().empty());
+  // Who came and went between two looks is told once.
+  Tell(kNvml, "fake_nvml_process", 4712u);
+  std::this_thread::sleep_for(std::chrono::milliseconds(400));
+  Tell(kNvml, "fake_nvml_no_processes");
+  EXPECT_EQ(device_->Company(), std::vector<std::string>{"process 4712"});
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  (void)device_->Company();
   EXPECT_TRUE(device_->Company().empty());
 }
 
@@ -213,6 +222,51 @@ TEST_F(GpuDeviceTest, WithoutRecordsEventsTellTheTime) {
   const std::string conditions = device_->Conditions();
   EXPECT_NE(conditions.find("events, less"), std::string::npos) << conditions;
   EXPECT_NE(conditions.find("CUPTI"), std::string::npos) << conditions;
+}
+
+TEST_F(GpuDeviceTest, HeatAndThePowerSupplyThrottleSamplesThePowerLimitDoesNot) {
+  std::unique_ptr<LoadedKernel> kernel = Load("kernel_spin");
+  const std::vector<LaunchArguments> launches(4, LaunchArguments{{}, {100}});
+  const auto time = [&](unsigned long long reasons) {
+    Tell(kNvml, "fake_nvml_reasons", reasons);
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    (void)device_->Conditions();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    absl::StatusOr<std::vector<Sample>> samples = device_->Time(kernel.get(), launches);
+    Tell(kNvml, "fake_nvml_reasons", 0ULL);
+    size_t throttled = 0;
+    for (const Sample& sample : *samples) throttled += sample.throttled ? 1 : 0;
+    return throttled;
+  };
+  EXPECT_EQ(time(0x4), 0u) << "the power limit";
+  EXPECT_EQ(device_->Slowdown(), "");
+  EXPECT_NE(device_->Conditions().find("at the power limit"), std::string::npos);
+  for (const auto& [reasons, words] : {std::pair{0x20ULL, "heat, by the driver"},
+                                       {0x48ULL, "heat, by the hardware"},
+                                       {0x88ULL, "power brake of the supply"},
+                                       {0x8ULL, "hardware slowdown"}}) {
+    EXPECT_EQ(time(reasons), launches.size()) << reasons;
+    EXPECT_EQ(device_->Slowdown(), words);
+    EXPECT_NE(device_->Conditions().find("disturbed: the clocks were held down"),
+              std::string::npos);
+  }
+}
+
+// It is seen though the last reading is well again.
+TEST_F(GpuDeviceTest, ASlowdownInTheMiddleOfALongBatchCounts) {
+  std::unique_ptr<LoadedKernel> kernel = Load("kernel_spin");
+  const std::vector<LaunchArguments> one(1, LaunchArguments{{}, {150'000}});
+  ASSERT_TRUE(device_->Time(kernel.get(), one).ok());
+  std::thread heat([] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    Tell(kNvml, "fake_nvml_reasons", 0x20ULL);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    Tell(kNvml, "fake_nvml_reasons", 0ULL);
+  });
+  absl::StatusOr<std::vector<Sample>> samples = device_->Time(kernel.get(), one);
+  heat.join();
+  ASSERT_TRUE(samples.ok()) << samples.status();
+  EXPECT_TRUE(samples->front().throttled);
 }
 
 TEST_F(GpuDeviceTest, AnErrorCodeIsTheCandidatesAndAFaultIsTheProcesss) {

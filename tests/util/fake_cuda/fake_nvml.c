@@ -15,6 +15,7 @@ static const unsigned long long kXid = 8;
 static int devices[MOST_DEVICES];
 static unsigned long long ecc_errors;
 static unsigned remapped_rows;
+static unsigned long long clock_reasons; /* why they are low */
 static unsigned long long xids[MOST];
 static int xid_count;
 static unsigned others[MOST];
@@ -23,6 +24,7 @@ static int asked; /* for processes, since a device was looked up */
 
 void fake_nvml_ecc(unsigned long long errors) { ecc_errors = errors; }
 void fake_nvml_remap(unsigned rows) { remapped_rows = rows; }
+void fake_nvml_reasons(unsigned long long reasons) { clock_reasons = reasons; }
 void fake_nvml_xid(unsigned long long xid) { xids[xid_count++ % MOST] = xid; }
 void fake_nvml_process(unsigned pid) { others[other_count++ % MOST] = pid; }
 void fake_nvml_no_processes(void) { other_count = 0; }
@@ -54,7 +56,7 @@ Result nvmlDeviceGetPowerUsage(void* handle, unsigned* milliwatts) {
   return *milliwatts = 300000, handle ? OK : INVALID;
 }
 Result nvmlDeviceGetCurrentClocksThrottleReasons(void* handle, unsigned long long* reasons) {
-  return *reasons = 0, handle ? OK : INVALID;
+  return *reasons = clock_reasons, handle ? OK : INVALID;
 }
 struct ProcessInfo {
   unsigned pid;
