@@ -1,7 +1,7 @@
 """The bars of GPU workers. Run through tests/bars.sh.
 
 What needs a device is read from its committed results: tests/bench/results/gpu_workers_h200.txt (the
-lines of tests/gpu/timing.py, faults.py and winners.py), gpu_main_job_h200.txt (main_job.sh) and
+lines of tests/gpu/timing.py and faults.py), gpu_winners_h200.txt (winners.py), gpu_main_job_h200.txt (main_job.sh) and
 gpu_spaces_h200.txt (tests/bench/recommender/exhaustive.py, of what tests/gpu/exhaust.py timed). They
 name the commit that they measured, and are refused once compiler/ or worker/ changed since. A machine of
 several GPUs stays skipped; what devices that are simulated make of it (several_gpus_*.txt, of
@@ -13,6 +13,7 @@ from common import ROOT, Skipped, at_least, at_most, ctest, main, run
 from gpu_compiler import device_result
 
 WORKERS, MAIN_JOB = "gpu_workers_h200.txt", "gpu_main_job_h200.txt"
+WINNERS = "gpu_winners_h200.txt"
 SPACES, SHAPES = "gpu_spaces_h200.txt", 9
 
 
@@ -37,11 +38,11 @@ def all_ok(pattern):
 
 
 def worst(pattern, judge, bar, pick):
-    return lambda: judge(pick(map(float, lines(rf"^{pattern} ([-+0-9.]+)"))), bar)
+    return lambda: judge(pick(map(float, lines(rf"^{pattern} ([-+0-9.]+)", WINNERS))), bar)
 
 
 def drift():
-    return at_most(max(abs(float(d)) for d in lines(r"^drift_\S+ (\S+)")), 0.015)
+    return at_most(max(abs(float(d)) for d in lines(r"^drift_\S+ (\S+)", WINNERS)), 0.015)
 
 
 def ranked(name, pick, bar):

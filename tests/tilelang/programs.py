@@ -199,8 +199,7 @@ ON_DEVICE = {
 REFUSED = {  # by the compiler, in these words
     "aws/flash_attention.py": "under a condition that differs between threads",
     "bitnet-1.58b/kernel_benchmark/tilelang_bitnet_158_int8xint2_prefill.py": "INT4TensorCoreIntrinEmitter",
-    "deepseek_mhc/example_mhc_pre.py": "'T.tfloat32' is not supported",
-    "gemm_tcgen05/gemm_tcgen5mma_ws_clc.py": "'T.alloc_cluster_barrier' is not supported",
+    "gemm_tcgen05/gemm_tcgen5mma_ws_clc.py": "'break' in a loop that is not serial",
 }
 
 ARGUMENTS = {
