@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Every template, type and target, more configs of each than fit into every change's tests.
 
-    tests/nightly/templates.py assemble|interpret [--configs N] [--arch A]... [--only TEXT]
+    tests/nightly/templates.py assemble|interpret [--configs N] [--arch A]... [--only TEXT] [--part K/N]
 
 assemble  draws configs from the legal set (20, or all where fewer are legal), compiles each to a cubin
           and demands of the first that is recommended that it spills no register.
 interpret draws 3 at a small ragged size, and runs every thread of every block on the instructions
           that they become, against the tiles.
+--part takes every N-th space from the K-th on, so that the list can be spread over runs and machines.
 Prints one line a space and target, each failure with the command that shows it, and the counts;
 exits 1 when something fails. Needs build/bin/kilnc, and for assemble the CUDA Toolkit's ptxas."""
 import argparse
@@ -41,6 +42,14 @@ def kilnc(command, limit_s=600):
         text = (done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}")
         raise Failed(f"{text.splitlines()[0][:300]}: {shlex.join(command)}")
     return done.stdout
+
+
+def part(text):
+    """K/N as a slice of the list."""
+    first, _, step = text.partition("/")
+    if not (first.isdigit() and step.isdigit() and 1 <= int(first) <= int(step)):
+        raise argparse.ArgumentTypeError(f"'{text}' is not K/N with 1 <= K <= N")
+    return slice(int(first) - 1, None, int(step))
 
 
 class Space:
@@ -125,6 +134,7 @@ def main():
     parser.add_argument("--configs", type=int)
     parser.add_argument("--arch", action="append", choices=ARCHES)
     parser.add_argument("--only", default="", help="spaces whose name holds this")
+    parser.add_argument("--part", type=part, default="1/1", metavar="K/N")
     parser.add_argument("--kilnc", default=str(ROOT / "build/bin/kilnc"))
     options = parser.parse_args()
     work, size, count = {"assemble": (assemble, "large", 20),
@@ -135,7 +145,7 @@ def main():
             concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         chosen = [Space(s, arch, size, options, pathlib.Path(folder)) for s in spaces()
                   for arch in options.arch or ARCHES
-                  if options.only in f"{s['template']}/{s['variant']}"]
+                  if options.only in f"{s['template']}/{s['variant']}"][options.part]
         jobs = [pool.submit(checked, work, s, options.configs or count) for s in chosen]
         for space, job in zip(chosen, jobs):
             drawn, spill, failed = job.result()
