@@ -91,6 +91,7 @@ TEST_F(RunnerTest, ScreensEachCandidateAfterJournallingIt) {
   ASSERT_EQ(results_.size(), 4u);
   EXPECT_EQ(results_["c=1"].measurement().median_ns(), 1e6);
   EXPECT_EQ(results_["c=1"].measurement().device(), "w/fake");
+  EXPECT_EQ(results_["c=1"].measurement().source(), "clock");
   EXPECT_EQ(results_["c=1"].measurement().round(), "screen");
   EXPECT_TRUE(results_["c=1"].measurement().numbers_checked());
   EXPECT_NE(results_["c=1"].measurement().conditions().find("cold"), std::string::npos);
@@ -487,6 +488,50 @@ TEST_F(RunnerTest, AThrottledDeviceMeasuresNothingAndSaysWhy) {
   EXPECT_GT(results_["c=2"].measurement().dropped(),
             results_["c=2"].measurement().samples_ns_size())
       << "more than half, as never else";
+}
+
+// A device that loses its records stays without until the next request, in which it tries again.
+TEST_F(RunnerTest, AllMeasurementsOfAFinalAreOfOneSourceWhichIsRecorded) {
+  bool lost = false;
+  int lose_at = 1'000'000;
+  device_.begin_task = [&] { lost = false; };
+  device_.alter = [&](int launch, Sample* sample) {
+    lost = lost || launch >= lose_at;
+    sample->events_ns = sample->ns * 1.03;
+    sample->source = lost ? TimeSource::kEvents : TimeSource::kRecords;
+    if (lost) sample->ns = sample->events_ns;
+    return absl::OkStatus();
+  };
+  Add("c=1", "good");
+  Add("c=2", "better");
+  request_.set_kind(v1::TASK_FINALS);
+  request_.set_best_ns(1e6);
+  request_.mutable_inputs()->mutable_measurement()->set_max_samples(
+      20);  // so that none ends by time
+  const auto count = [&] { return static_cast<int>(device_.timed().size()); };
+  Serve();
+  const int before = count();
+  Serve();
+  const int launches = count() - before;
+  for (const char* config : {"c=1", "c=2"}) {
+    ASSERT_TRUE(results_[config].has_fresh()) << config;
+    EXPECT_EQ(results_[config].measurement().source(), "records");
+    EXPECT_EQ(results_[config].fresh().source(), "records");
+  }
+  // In the middle of the finals; in the last of the fresh measurements.
+  for (const bool late : {false, true}) {
+    lose_at = count() + (late ? launches - 2 : 25);
+    Serve();
+    lose_at = 1'000'000;
+    for (const char* config : {"c=1", "c=2"}) {
+      EXPECT_EQ(results_[config].measurement().source(), late ? "records" : "events");
+      EXPECT_EQ(results_[config].fresh().source(), "events") << config << late;
+      const double ns = config[2] == '1' ? 1.03e6 : 0.9785e6;
+      EXPECT_NEAR(results_[config].fresh().median_ns(), ns, 1) << config << late;
+    }
+    Serve();
+    EXPECT_EQ(results_["c=1"].measurement().source(), "records") << "tried again";
+  }
 }
 
 TEST_F(RunnerTest, NoRoomForTheTensorsIsAResourceFailure) {
