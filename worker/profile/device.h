@@ -96,6 +96,9 @@ class Device {
   // What held its clocks down while samples were throttled, since the last call of Conditions().
   virtual std::string Slowdown() { return ""; }
 
+  // What it does without, and why, as found when it was opened.
+  virtual std::vector<std::string> Missing() const { return {}; }
+
   // What candidates need on it: untimed launches before the first that counts, at most, and seconds
   // of quiet after another one ran.
   virtual int warm_up_launches() const { return 10; }

@@ -42,6 +42,7 @@ constexpr int64_t kStageBytes = 64 << 20;  // pinned memory that copies go throu
 constexpr size_t kBatch = 32;              // launches behind one gate
 constexpr int kCalibrationLaunches = 50;   // of the empty kernel
 constexpr int64_t kUnalignedBytes = 16;    // kiln_digest reads pairs of words
+constexpr int64_t kReadBytes = 256 << 20;  // least that the canary of the memory reads
 constexpr int kRecordTries = 3;            // of a batch, until events take over
 constexpr double kTransferSeconds = 60;    // longest wait for a copy
 constexpr auto kSpin = std::chrono::microseconds(300);
@@ -111,6 +112,7 @@ class GpuDevice : public Device {
       LoadedKernel* kernel, absl::Span<const LaunchArguments> launches) override;
   std::string Conditions() override;
   std::string Slowdown() override { return slowdown_; }
+  std::vector<std::string> Missing() const override { return missing_; }
   DeviceHealth Faults() override;
   DeviceHealth Examine() override;
   std::vector<std::string> Company() override;
@@ -124,7 +126,8 @@ class GpuDevice : public Device {
   absl::Status MakeTools();
   absl::Status Calibrate();
   absl::Status OpenCanary();
-  absl::StatusOr<std::vector<double>> TimeCanary(int launches);
+  std::unique_ptr<Canary> MakeCanary(const std::string& of, const std::string& file,
+                                     cuda::Function kernel, std::vector<void*> arguments);
   // Waits for the stream. Ends the process when it fails or takes longer.
   void Await(double limit_seconds, absl::string_view what);
   // A launch's code, or the end of the process when the driver has a sticky error.
@@ -154,7 +157,12 @@ class GpuDevice : public Device {
   cuda::Function digest_ = nullptr;
   cuda::Function nothing_ = nullptr;
   cuda::Function canary_kernel_ = nullptr;
-  std::unique_ptr<Canary> canary_;  // null: not asked for
+  cuda::Function reading_kernel_ = nullptr;
+  std::vector<std::unique_ptr<Canary>> canaries_;  // none: not asked for
+  unsigned rounds_ = cuda::kCanaryRounds;          // arguments of their kernels
+  Address read_from_ = 0;
+  uint64_t read_pairs_ = 0;
+  std::vector<std::string> missing_;
   std::string bus_id_;
   Address sum_ = 0;
   uint8_t* stage_ = nullptr;
@@ -180,6 +188,7 @@ absl::Status GpuDevice::Open() {
     absl::StatusOr<cuda::KernelTimes*> records = cuda::KernelTimes::Start();
     if (records.ok()) records_ = *records;
     why_no_records_ = std::string(records.status().message());
+    if (!records.ok()) missing_.push_back(why_no_records_);
   }
   KILN_RETURN_IF_ERROR(MakeContext());
   KILN_RETURN_IF_ERROR(MakeTools());
@@ -197,6 +206,7 @@ absl::Status GpuDevice::MakeContext() {
     auto monitor = cuda::Monitor::Start(bus_id_);
     if (monitor.ok()) monitor_ = *std::move(monitor);
     why_no_monitor_ = std::string(monitor.status().message());
+    if (!monitor.ok()) missing_.push_back(why_no_monitor_);
   }
   const std::set<unsigned> before =
       monitor_ == nullptr ? std::set<unsigned>() : monitor_->Processes();
@@ -225,6 +235,8 @@ absl::Status GpuDevice::MakeTools() {
       cu_.Check(cu_.ModuleGetFunction(&nothing_, module, "kiln_nothing"), "find kiln_nothing"));
   KILN_RETURN_IF_ERROR(
       cu_.Check(cu_.ModuleGetFunction(&canary_kernel_, module, "kiln_canary"), "find kiln_canary"));
+  KILN_RETURN_IF_ERROR(cu_.Check(cu_.ModuleGetFunction(&reading_kernel_, module, "kiln_reading"),
+                                 "find kiln_reading"));
   KILN_RETURN_IF_ERROR(cu_.Check(cu_.MemAlloc(&sum_, sizeof(uint64_t)), "allocate"));
   void* pinned = nullptr;
   KILN_RETURN_IF_ERROR(cu_.Check(cu_.MemHostAlloc(&pinned, kStageBytes, 0), "allocate"));
@@ -300,31 +312,46 @@ absl::Status GpuDevice::OpenCanary() {
   if (options_.drift <= 0) return absl::OkStatus();
   int version = 0;
   KILN_RETURN_IF_ERROR(cu_.Check(cu_.DriverGetVersion(&version), "ask for the version"));
-  CanaryOptions options;
-  options.drift = options_.drift;
-  options.file = absl::StrCat(options_.scratch_dir, "/canary-",
-                              absl::StrReplaceAll(bus_id_, {{":", "-"}}), "-cuda", version);
-  canary_ =
-      std::make_unique<Canary>([this](int launches) { return TimeCanary(launches); }, options);
-  return canary_->Open();
+  const std::string file =
+      absl::StrCat(options_.scratch_dir, "/canary-", absl::StrReplaceAll(bus_id_, {{":", "-"}}),
+                   "-cuda", version);
+  canaries_.push_back(MakeCanary("arithmetic", file, canary_kernel_, {&rounds_, &sum_}));
+  const int64_t bytes = std::max(kReadBytes, static_cast<int64_t>(cache_turns()) * cache_bytes_);
+  if (cu_.MemAlloc(&read_from_, static_cast<size_t>(bytes)) == cuda::kSuccess) {
+    read_pairs_ = static_cast<uint64_t>(bytes / kUnalignedBytes);
+    canaries_.push_back(MakeCanary("memory", absl::StrCat(file, "-memory"), reading_kernel_,
+                                   {&read_from_, &read_pairs_, &sum_}));
+  } else {
+    missing_.push_back(
+        absl::StrCat("no look at the memory's speed: there are no ", bytes >> 20, " MiB for it"));
+  }
+  for (const std::unique_ptr<Canary>& canary : canaries_) KILN_RETURN_IF_ERROR(canary->Open());
+  return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<double>> GpuDevice::TimeCanary(int launches) {
-  unsigned rounds = cuda::kCanaryRounds;
-  void* arguments[] = {&rounds, &sum_};
-  std::vector<Sample> samples;
-  KILN_RETURN_IF_ERROR(TimeOwn(
-      std::min(kBatch, static_cast<size_t>(launches)), /*gate=*/true,
-      [&](size_t) {
-        return cu_.Check(
-            cu_.LaunchKernel(canary_kernel_, static_cast<unsigned>(blocks_), 1, 1,
-                             cuda::kDigestThreads, 1, 1, 0, stream_, arguments, nullptr),
-            "launch the canary");
-      },
-      &samples));
-  std::vector<double> times;
-  for (const Sample& sample : samples) times.push_back(sample.ns);
-  return times;
+std::unique_ptr<Canary> GpuDevice::MakeCanary(const std::string& of, const std::string& file,
+                                              cuda::Function kernel, std::vector<void*> arguments) {
+  CanaryOptions options;
+  options.of = of;
+  options.drift = options_.drift;
+  options.file = file;
+  const auto measure = [this, of, kernel,
+                        arguments](int launches) -> absl::StatusOr<std::vector<double>> {
+    std::vector<void*> places = arguments;
+    const auto start = [&](size_t) {
+      return cu_.Check(
+          cu_.LaunchKernel(kernel, static_cast<unsigned>(blocks_), 1, 1, cuda::kDigestThreads, 1, 1,
+                           0, stream_, places.data(), nullptr),
+          absl::StrCat("launch the canary of ", of));
+    };
+    std::vector<Sample> samples;
+    KILN_RETURN_IF_ERROR(
+        TimeOwn(std::min(kBatch, static_cast<size_t>(launches)), /*gate=*/true, start, &samples));
+    std::vector<double> times;
+    for (const Sample& sample : samples) times.push_back(sample.ns);
+    return times;
+  };
+  return std::make_unique<Canary>(measure, options);
 }
 
 DeviceHealth GpuDevice::Faults() {
@@ -342,9 +369,11 @@ DeviceHealth GpuDevice::Faults() {
 
 DeviceHealth GpuDevice::Examine() {
   DeviceHealth health = Faults();
-  if (!health.broken.empty() || canary_ == nullptr) return health;
-  const absl::StatusOr<std::string> drift = canary_->Look();
-  health.broken = drift.ok() ? *drift : std::string(drift.status().message());
+  for (const std::unique_ptr<Canary>& canary : canaries_) {
+    if (!health.broken.empty()) break;
+    const absl::StatusOr<std::string> drift = canary->Look();
+    health.broken = drift.ok() ? *drift : std::string(drift.status().message());
+  }
   return health;
 }
 

@@ -14,6 +14,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compiler/base/affinity.h"
 #include "compiler/base/digest.h"
 #include "compiler/base/status.h"
 #include "proto/conditions.h"
@@ -352,7 +353,10 @@ void Runner::ScreenEntry(const v1::ProfileRequest& request, Entry* entry) {
   int samples = request.samples();
   if (samples <= 0) samples = request.kind() == v1::TASK_RACE ? kRaceSamples : kScreenSamples;
   Contestant contestant{entry->config, entry->kernel.get(), &entry->manifest};
-  absl::StatusOr<Timing> timing = bench_->meter->Screen(contestant, samples, request.best_ns());
+  absl::StatusOr<Timing> timing = [&] {
+    const OnCore measuring(options_.measuring_core);
+    return bench_->meter->Screen(contestant, samples, request.best_ns());
+  }();
   if (!timing.ok()) {
     entry->Fail(MakeFailure(v1::Failure::RUN, timing.status()));
     return;
@@ -530,6 +534,7 @@ void Runner::MeasureAgain(const v1::ProfileRequest& request,
     if (timings[i].ok() && timings[i]->samples_ns.size() * 2 >= most) again.push_back(finalists[i]);
   }
   std::vector<absl::StatusOr<Timing>> fresh;
+  const OnCore measuring(options_.measuring_core);
   const auto take = [&] {
     fresh.clear();
     for (const Entry* entry : again) {
@@ -626,8 +631,10 @@ v1::ProfileEvent Runner::RunFinals(const v1::ProfileRequest& request, const Emit
   if (!contestants.empty()) {
     // Without a best so far they are compared with each other, and nobody wins.
     const bool one_winner = request.best_ns() > 0;
-    const std::vector<absl::StatusOr<Timing>> timings =
-        bench_->meter->Finals(contestants, one_winner);
+    const std::vector<absl::StatusOr<Timing>> timings = [&] {
+      const OnCore measuring(options_.measuring_core);
+      return bench_->meter->Finals(contestants, one_winner);
+    }();
     for (const absl::StatusOr<Timing>& timing : timings) {
       if (timing.ok() && timing->samples_ns.empty()) throttled = timing->throttled;
     }

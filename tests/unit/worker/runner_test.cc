@@ -10,6 +10,7 @@
 #include <map>
 #include <thread>
 
+#include "compiler/base/affinity.h"
 #include "proto/conditions.h"
 #include "tests/unit/worker/profile_fixture.h"
 
@@ -36,10 +37,12 @@ class RunnerTest : public testing::Test {
     options.device_name = "w/fake";
     options.company_seconds = 0.3;
     options.with_company = with_company;
+    options.measuring_core = measuring_core_;
     runner_ = std::make_unique<Runner>(
         &device_,
         [this](const v1::SweepInputs&, const std::string&, const BoundManifest&) {
           ++references_made_;
+          reference_cores_ = AllowedCores();
           std::this_thread::sleep_for(reference_time_);
           return absl::StatusOr<std::unique_ptr<Reference>>(
               std::make_unique<AffineReference>(kFloat32, &reference_calls_));
@@ -74,6 +77,8 @@ class RunnerTest : public testing::Test {
   std::string folder_;
   FakeDevice device_{3};
   int references_made_ = 0;
+  int measuring_core_ = -1;
+  std::vector<int> reference_cores_;  // where the last one was made
   std::chrono::milliseconds reference_time_{0};
   int reference_calls_ = 0;
   v1::ProfileRequest request_;
@@ -539,6 +544,32 @@ TEST_F(RunnerTest, NoRoomForTheTensorsIsAResourceFailure) {
   Add("c=1", "good");
   Serve();
   EXPECT_EQ(results_["c=1"].failure().stage(), v1::Failure::RESOURCES);
+}
+
+// The thread that measures has a core of its own; what else the runner does, it does elsewhere.
+TEST_F(RunnerTest, ItMeasuresOnItsCore) {
+  const std::vector<int> before = AllowedCores();
+  ASSERT_FALSE(before.empty());
+  measuring_core_ = before.back();
+  MakeRunner(false);
+  bool timing = false;
+  device_.alter = [&](int, Sample*) {
+    timing = AllowedCores() == std::vector<int>{before.back()};
+    EXPECT_TRUE(timing);
+    return absl::OkStatus();
+  };
+  Add("c=1", "good");
+  Add("c=2", "better");
+  request_.set_best_ns(1e6);
+  for (const v1::TaskKind kind : {v1::TASK_SCREEN, v1::TASK_RACE, v1::TASK_FINALS}) {
+    request_.set_kind(kind);
+    timing = false;
+    Serve();
+    EXPECT_TRUE(timing) << kind;
+    EXPECT_TRUE(results_["c=1"].has_measurement());
+    EXPECT_EQ(AllowedCores(), before);
+    EXPECT_EQ(reference_cores_, before);
+  }
 }
 
 TEST_F(RunnerTest, UnknownKindsFailAsAWhole) {
