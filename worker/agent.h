@@ -34,6 +34,8 @@ struct AgentOptions {
   int compile_slots = 1;
   int profile_slots = 1;
   std::vector<std::string> devices;  // of the profile slots, for messages: "gpu0"
+  // They are of several kinds: each is opened before the worker attaches, and gets its own tasks.
+  bool mixed_devices = false;
   // The profile slots' device shares this machine's cores with the compilers (the CPU itself): then
   // nothing is compiled while something is measured, and the two take turns.
   bool exclusive_measurement = true;
@@ -78,8 +80,8 @@ class Agent {
   void RunProfileTask(Slot* slot, const HeldTaskPtr& held);
   absl::StatusOr<v1::CandidateResult> CompileOne(Slot* slot, const HeldTaskPtr& held, int index,
                                                  std::map<std::string, double>* seconds);
-  absl::StatusOr<std::vector<v1::CandidateResult>> ProfileAll(
-      Slot* slot, const HeldTaskPtr& held, std::map<std::string, double>* seconds);
+  absl::StatusOr<ProfileOutcome> ProfileAll(Slot* slot, const HeldTaskPtr& held,
+                                            std::map<std::string, double>* seconds);
   absl::StatusOr<std::shared_ptr<const v1::SweepInputs>> Inputs(const HeldTaskPtr& held);
   // Runs `call` until it gives something else than kUnavailable or kDeadlineExceeded, with backoff.
   absl::Status Persist(const HeldTaskPtr& held, const std::function<absl::Status()>& call);
@@ -108,7 +110,9 @@ class Agent {
   // A profile slot's device is out; its reason travels with the next message.
   void QuarantineLocked(Slot* slot, const std::string& reason);
   std::string DeviceOf(const Slot& slot) const;
-  bool AllQuarantinedLocked() const;
+  bool AllQuarantinedLocked(const v1::Task& task) const;  // that could run it
+  bool IsFor(const v1::Task& task, const Slot& slot) const;
+  void DescribeSlotsLocked(v1::Register* fixed) const;
   std::vector<v1::QuarantinedDevice> QuarantinedLocked() const;
   void Sleep(double seconds);
   double Backoff(int attempt);

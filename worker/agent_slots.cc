@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -56,8 +57,10 @@ absl::Status Agent::StartSlots() {
   fixed.set_profile_slots(options_.profile_slots);
   fixed.set_protocol(kProtocolVersion);
   for (const std::unique_ptr<Slot>& slot : slots_) {
-    if (slot->index != 0) continue;
+    const bool kind_unknown = options_.mixed_devices && !slot->is_compile;
+    if (slot->index != 0 && !kind_unknown) continue;
     changed_.wait(lock, [&] { return slot->ready; });
+    if (slot->index != 0) continue;
     KILN_RETURN_IF_ERROR(slot->start_status);
     if (slot->is_compile) {
       fixed.set_compiler_build(slot->hello.compiler_build());
@@ -67,8 +70,30 @@ absl::Status Agent::StartSlots() {
       *fixed.mutable_archs() = slot->hello.archs();
     }
   }
+  if (options_.mixed_devices) DescribeSlotsLocked(&fixed);
   registration_ = std::move(fixed);
   return absl::OkStatus();
+}
+
+// Each with its own record. One that did not start is of no known kind: it gets no leases.
+void Agent::DescribeSlotsLocked(v1::Register* fixed) const {
+  fixed->clear_archs();
+  std::set<std::pair<std::string, std::string>> told;
+  for (const std::unique_ptr<Slot>& slot : slots_) {
+    if (slot->is_compile || slot->hello.archs().empty()) continue;
+    const v1::ArchRecord& arch = slot->hello.archs(0);
+    v1::ProfileSlot* out = fixed->add_slots();
+    out->set_device(DeviceOf(*slot));
+    *out->mutable_arch() = arch;
+    if (told.emplace(arch.name(), arch.device_model()).second) *fixed->add_archs() = arch;
+  }
+  fixed->set_profile_slots(fixed->slots_size());
+}
+
+bool Agent::IsFor(const v1::Task& task, const Slot& slot) const {
+  if (!options_.mixed_devices || task.arch().empty()) return true;
+  return !slot.hello.archs().empty() && slot.hello.archs(0).name() == task.arch() &&
+         slot.hello.archs(0).device_model() == task.device_model();
 }
 
 void Agent::StopSlots() {
@@ -97,6 +122,8 @@ void Agent::CompileLoop(Slot* slot) {
   slot->compile = std::move(executor);
   slot->start_status = hello.status();
   if (hello.ok()) slot->hello = *std::move(hello);
+  for (const std::string& note : slot->hello.notes())
+    spdlog::warn("compiling does without: {}", note);
   slot->ready = true;
   changed_.notify_all();
   while (!stopping_) {
@@ -134,13 +161,17 @@ void Agent::ProfileLoop(Slot* slot) {
   slot->profile = std::move(executor);
   slot->start_status = hello.status();
   if (hello.ok()) slot->hello = *std::move(hello);
+  for (const std::string& note : slot->hello.notes()) {
+    spdlog::warn("{} does without: {}", DeviceOf(*slot), note);
+  }
   if (!slot->hello.quarantined().empty()) QuarantineLocked(slot, slot->hello.quarantined());
   slot->ready = true;
   changed_.notify_all();
   while (!stopping_) {
     // What other slots can still measure is theirs; else it goes back.
-    const bool mine = slot->quarantined.empty() || AllQuarantinedLocked();
-    HeldTaskPtr held = mine ? ledger_.NextProfile() : nullptr;
+    HeldTaskPtr held = ledger_.NextProfile([&](const v1::Task& task) {
+      return IsFor(task, *slot) && (slot->quarantined.empty() || AllQuarantinedLocked(task));
+    });
     if (held == nullptr) {
       work_.wait_for(lock, kTendPeriod);
       slot->profile->Tend();
@@ -166,9 +197,9 @@ void Agent::QuarantineLocked(Slot* slot, const std::string& reason) {
   work_.notify_all();
 }
 
-bool Agent::AllQuarantinedLocked() const {
-  return std::all_of(slots_.begin(), slots_.end(), [](const std::unique_ptr<Slot>& slot) {
-    return slot->is_compile || !slot->quarantined.empty();
+bool Agent::AllQuarantinedLocked(const v1::Task& task) const {
+  return std::all_of(slots_.begin(), slots_.end(), [&](const std::unique_ptr<Slot>& slot) {
+    return slot->is_compile || !slot->quarantined.empty() || !IsFor(task, *slot);
   });
 }
 
@@ -365,35 +396,35 @@ absl::StatusOr<v1::CandidateResult> Agent::CompileOne(Slot* slot, const HeldTask
 void Agent::RunProfileTask(Slot* slot, const HeldTaskPtr& held) {
   const int64_t began_ns = SteadyNs();
   std::map<std::string, double> seconds;
-  absl::StatusOr<std::vector<v1::CandidateResult>> results = std::vector<v1::CandidateResult>();
-  results = ProfileAll(slot, held, &seconds);
-  bool broken = !results.ok() && !absl::IsCancelled(results.status());
+  absl::StatusOr<ProfileOutcome> outcome = ProfileAll(slot, held, &seconds);
+  bool broken = !outcome.ok() && !absl::IsCancelled(outcome.status());
   std::unique_lock<std::mutex> lock(mutex_);
   slot->current = nullptr;
   held->seconds = std::move(seconds);
   held->device = DeviceOf(*slot);
   held->began_ns = began_ns;
   held->ended_ns = SteadyNs();
-  if (results.ok()) {
-    for (v1::CandidateResult& result : *results) {
+  if (outcome.ok()) {
+    held->unavailable = outcome->unavailable;
+    for (v1::CandidateResult& result : outcome->results) {
       if (result.has_failure()) result.mutable_failure()->set_worker(options_.name);
       metrics_->CandidateFinished(held->task.kind(), result);
     }
-    ledger_.FinishProfile(held, *std::move(results));
+    ledger_.FinishProfile(held, std::move(outcome->results));
   } else {
-    held->released = broken ? std::string(results.status().message()) : drain_reason_;
+    held->released = broken ? std::string(outcome.status().message()) : drain_reason_;
     ledger_.FinishProfile(held, {});
   }
   NoteEnded(held);
   UpdateGaugesLocked();
   if (!broken) return;
-  spdlog::error("profile slot {}: {}", slot->index, std::string(results.status().message()));
+  spdlog::error("profile slot {}: {}", slot->index, std::string(outcome.status().message()));
   changed_.wait_for(lock, std::chrono::duration<double>(kBrokenChildPause),
                     [this] { return stopping_; });
 }
 
-absl::StatusOr<std::vector<v1::CandidateResult>> Agent::ProfileAll(
-    Slot* slot, const HeldTaskPtr& held, std::map<std::string, double>* seconds) {
+absl::StatusOr<ProfileOutcome> Agent::ProfileAll(Slot* slot, const HeldTaskPtr& held,
+                                                 std::map<std::string, double>* seconds) {
   const auto begin = Clock::now();
   if (Unwanted(held)) return absl::CancelledError("not wanted any more");
   if (const std::string reason = QuarantineOf(slot); !reason.empty()) {
@@ -405,7 +436,6 @@ absl::StatusOr<std::vector<v1::CandidateResult>> Agent::ProfileAll(
   *request.mutable_inputs() = *inputs;
   request.set_samples(held->task.samples());
   request.set_best_ns(held->task.best_ns());
-  std::vector<v1::CandidateResult> results;
   std::vector<BlobCache::Pin> pins;
   for (const v1::TaskCandidate& candidate : held->task.candidates()) {
     BlobCache::Pin pin;
@@ -445,9 +475,8 @@ absl::StatusOr<std::vector<v1::CandidateResult>> Agent::ProfileAll(
   }
   for (const auto& [stage, value] : *seconds) told += value;
   (*seconds)["other"] = std::max(0.0, SecondsSince(begin) - told);
-  for (v1::CandidateResult& result : outcome.results) results.push_back(std::move(result));
   for (const auto& [step, value] : *seconds) metrics_->ObserveStep(step, value);
-  return results;
+  return outcome;
 }
 
 }  // namespace kiln::worker

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "compiler/base/status.h"
 #include "compiler/base/subprocess.h"
@@ -19,10 +19,19 @@ namespace {
 // A driver may need seconds to wake its devices.
 constexpr auto kAnswerLimit = std::chrono::seconds(60);
 
+struct Gpu {
+  std::string name, kind, place;  // "gpu0", "sm_90a NVIDIA H200", "0000:17:00.0"
+};
 struct Found {
-  std::vector<std::pair<std::string, std::string>> gpus;  // "gpu0" and "sm_90a NVIDIA H200"
+  std::vector<Gpu> gpus;
   std::string notes;
 };
+
+void Add(const Gpu& gpu, Devices* devices) {
+  devices->names.push_back(gpu.name);
+  devices->kinds.push_back(gpu.kind);
+  devices->places.push_back(gpu.place);
+}
 
 absl::StatusOr<Found> AskRunner(const std::string& binary) {
   SubprocessOptions options;
@@ -37,7 +46,10 @@ absl::StatusOr<Found> AskRunner(const std::string& binary) {
        absl::StrSplit(child->TakeOutput(), '\n', absl::SkipEmpty())) {
     const std::pair<std::string, std::string> words = absl::StrSplit(line, absl::MaxSplits(' ', 1));
     if (absl::StartsWith(words.first, "gpu")) {
-      found.gpus.push_back(words);
+      const size_t at = words.second.rfind(" at ");
+      found.gpus.push_back(
+          {words.first, words.second.substr(0, at),
+           at == std::string::npos ? "" : words.second.substr(at + std::strlen(" at "))});
     } else {
       absl::StrAppend(&found.notes, found.notes.empty() ? "" : "; ", line);
     }
@@ -47,21 +59,17 @@ absl::StatusOr<Found> AskRunner(const std::string& binary) {
 
 absl::StatusOr<Devices> Named(const std::string& wanted, const Found& found) {
   Devices devices;
-  std::string model;
   for (const absl::string_view name : absl::StrSplit(wanted, ',')) {
     const auto known = std::find_if(found.gpus.begin(), found.gpus.end(),
-                                    [&](const auto& gpu) { return gpu.first == name; });
+                                    [&](const Gpu& gpu) { return gpu.name == name; });
     if (known == found.gpus.end()) {
       return absl::InvalidArgumentError(absl::StrCat("no device '", name, "' here",
                                                      found.notes.empty() ? "" : ": ", found.notes));
     }
-    if (!model.empty() && model != known->second) {
-      return absl::InvalidArgumentError(absl::StrCat("'", wanted, "' names GPUs of two models, ",
-                                                     model, " and ", known->second,
-                                                     "; start a worker for each"));
+    if (std::count(devices.names.begin(), devices.names.end(), name) > 0) {
+      return absl::InvalidArgumentError(absl::StrCat("'", wanted, "' names ", name, " twice"));
     }
-    model = known->second;
-    devices.names.push_back(known->first);
+    Add(*known, &devices);
   }
   return devices;
 }
@@ -78,15 +86,8 @@ absl::StatusOr<Devices> ChooseDevices(const std::string& wanted, const std::stri
   }
   if (found.gpus.empty()) return Devices{{"cpu"}, found.notes};
   Devices devices;
-  std::vector<std::string> others;
-  for (const auto& [name, model] : found.gpus) {
-    (model == found.gpus.front().second ? devices.names : others).push_back(name);
-  }
+  for (const Gpu& gpu : found.gpus) Add(gpu, &devices);
   devices.notes = found.notes;
-  if (!others.empty()) {
-    absl::StrAppend(&devices.notes, devices.notes.empty() ? "" : "; ", absl::StrJoin(others, ", "),
-                    " are of another model: start a worker for them with --devices");
-  }
   return devices;
 }
 

@@ -47,6 +47,7 @@ struct ProfileOutcome {
   std::vector<v1::CandidateResult> results;
   std::map<std::string, double> seconds;  // by stage (TaskResult.seconds), as far as the child told
   std::string quarantined;  // why the device must not be measured on any more; empty = it may
+  std::string unavailable;  // why it cannot be measured on now, though some candidates were; or ""
 };
 
 class ProfileExecutor {

@@ -53,10 +53,13 @@ std::optional<CompileItem> Ledger::NextCompile() {
   return item;
 }
 
-HeldTaskPtr Ledger::NextProfile() {
-  if (profile_queue_.empty()) return nullptr;
-  HeldTaskPtr held = profile_queue_.front();
-  profile_queue_.pop_front();
+HeldTaskPtr Ledger::NextProfile(const std::function<bool(const v1::Task& task)>& fits) {
+  const auto next =
+      std::find_if(profile_queue_.begin(), profile_queue_.end(),
+                   [&](const HeldTaskPtr& held) { return !fits || fits(held->task); });
+  if (next == profile_queue_.end()) return nullptr;
+  HeldTaskPtr held = *next;
+  profile_queue_.erase(next);
   held->started = true;
   held->in_flight = 1;
   return held;
@@ -186,6 +189,7 @@ bool Ledger::EndIfDone(const HeldTaskPtr& held) {
                           [](const auto& candidate) { return candidate.has_value(); });
   // What did run counts; the rest is marked as not run.
   if (!some) result.set_released(held->released);
+  if (some) result.set_unavailable(held->unavailable);
   for (const auto& [stage, seconds] : held->seconds) (*result.mutable_seconds())[stage] = seconds;
   result.set_device(held->device);
   result.set_began_ns(held->began_ns);

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -30,8 +31,9 @@ struct HeldTask {
   size_t next_candidate = 0;  // compile: the first that no slot has taken
   int in_flight = 0;          // candidates (compile) or 1 (profile) that a slot works on
   bool started = false;
-  bool dropped = false;  // revoked: its outcome interests nobody
-  std::string released;  // set: no further candidate is begun, and this is why
+  bool dropped = false;     // revoked: its outcome interests nobody
+  std::string released;     // set: no further candidate is begun, and this is why
+  std::string unavailable;  // why a device did not measure all of it; empty = it did
   std::map<std::string, double> seconds;
   // Profile kinds, once a slot has run it: TaskResult says what they are.
   std::string device;
@@ -57,7 +59,8 @@ class Ledger {
 
   // The next piece of work, oldest lease first; null when there is none.
   std::optional<CompileItem> NextCompile();
-  HeldTaskPtr NextProfile();
+  // Of the tasks that `fits` takes; none = all.
+  HeldTaskPtr NextProfile(const std::function<bool(const v1::Task& task)>& fits = nullptr);
 
   // A slot is done with a candidate of a compile task. True when the task has now ended (its result
   // waits to be sent).

@@ -20,10 +20,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compiler/base/affinity.h"
 #include "compiler/base/status.h"
 #include "worker/agent.h"
 #include "worker/blob_cache.h"
 #include "worker/compile_executor.h"
+#include "worker/cores.h"
 #include "worker/devices.h"
 #include "worker/grpc_link.h"
 #include "worker/metrics.h"
@@ -54,6 +56,7 @@ struct Flags {
   int64_t cache_mib = 4096;
   bool share_cores = false;
   bool with_company = false;
+  std::string quiet_cores = "auto";
   bool die_with_parent = false;
 };
 
@@ -79,9 +82,10 @@ void AddFlags(CLI::App* app, Flags* flags) {
   app->add_option("--profile-slots", flags->profile_slots,
                   "devices measured at once (default: all that --devices names); 0 for none")
       ->check(CLI::Range(0, 64));
-  app->add_option("--devices", flags->devices,
-                  "what is measured: cpu; GPUs of one model, gpu0,gpu2; gpu: all of the first "
-                  "one's model; auto: the same, but the CPU where there is none")
+  app->add_option(
+         "--devices", flags->devices,
+         "what is measured: cpu; GPUs, gpu0,gpu2; gpu: all of them; auto: the same, but the "
+         "CPU where there is none")
       ->capture_default_str();
   app->add_option("--work-dir", flags->work_dir,
                   "cache and scratch folder (default: $TMPDIR/kiln-worker-<name>)");
@@ -114,6 +118,12 @@ void AddFlags(CLI::App* app, Flags* flags) {
   app->add_flag("--with-company", flags->with_company,
                 "measure on a GPU that other processes compute on too, and say so in the result: "
                 "for desktops, whose display server never leaves");
+  app->add_option(
+         "--quiet-cores", flags->quiet_cores,
+         "the core that measures for each GPU, on which nothing else of this worker runs, nor "
+         "on its hyperthread: auto (near the GPU; none on small machines), off, or one number "
+         "a GPU, 7,15")
+      ->capture_default_str();
   app->add_flag("--die-with-parent", flags->die_with_parent,
                 "end at once, as by SIGKILL, when the process that started this one ends");
 }
@@ -141,6 +151,19 @@ void FillSlots(const Devices& devices, Flags* flags) {
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   const int quiet = devices.gpus() && flags->profile_slots > 0 ? flags->profile_slots + 1 : 0;
   flags->compile_slots = std::max(1, cores - quiet);
+}
+
+// All threads and children that come inherit this thread's cores.
+absl::StatusOr<QuietCores> KeepCoresQuiet(const Flags& flags, const Devices& devices) {
+  std::vector<std::string> places = devices.places;
+  places.resize(std::min(places.size(), static_cast<size_t>(flags.profile_slots)));
+  KILN_ASSIGN_OR_RETURN(QuietCores cores, PlanCores(flags.quiet_cores, places, AllowedCores()));
+  if (!cores.notes.empty()) spdlog::info("cores: {}", cores.notes);
+  if (cores.measuring.empty()) return cores;
+  const absl::Status moved = RunOn(cores.others);
+  if (moved.ok()) return cores;
+  spdlog::warn("cores: {}", std::string(moved.message()));
+  return QuietCores();
 }
 
 absl::Status SetUpLog(const Flags& flags) {
@@ -215,6 +238,7 @@ absl::Status Run(Flags flags, const sigset_t& signals) {
                                                    " is all there is to measure"));
   }
   if (!devices.notes.empty()) spdlog::info("devices: {}", devices.notes);
+  KILN_ASSIGN_OR_RETURN(const QuietCores cores, KeepCoresQuiet(flags, devices));
   static Metrics metrics;
   if (!flags.metrics.empty()) KILN_RETURN_IF_ERROR(metrics.Serve(flags.metrics));
   std::unique_ptr<Link> link = MakeGrpcLink(flags.coordinator);
@@ -227,6 +251,8 @@ absl::Status Run(Flags flags, const sigset_t& signals) {
   options.compile_slots = flags.compile_slots;
   options.profile_slots = flags.profile_slots;
   options.devices = devices.names;
+  options.devices.resize(static_cast<size_t>(flags.profile_slots));
+  options.mixed_devices = devices.models(options.devices.size()) > 1;
   options.drain_seconds = flags.drain_seconds;
   options.exclusive_measurement = !flags.share_cores && !devices.gpus();
   auto make_compile = [&](int) -> std::unique_ptr<CompileExecutor> {
@@ -243,6 +269,10 @@ absl::Status Run(Flags flags, const sigset_t& signals) {
     child.arguments = {"--device=" + devices.names[static_cast<size_t>(index)],
                        "--device-name=" + flags.name, "--cache-dir=" + flags.work_dir};
     if (flags.with_company) child.arguments.push_back("--with-company");
+    if (!cores.measuring.empty()) {
+      child.arguments.push_back(
+          absl::StrCat("--measuring-core=", cores.measuring[static_cast<size_t>(index)]));
+    }
     child.arguments.insert(child.arguments.end(), flags.runner_args.begin(),
                            flags.runner_args.end());
     return std::make_unique<ChildProfileExecutor>(std::move(child),

@@ -68,6 +68,7 @@ absl::StatusOr<ProfileOutcome> ChildProfileExecutor::Profile(const v1::ProfileRe
     if (!outcome.quarantined.empty()) return outcome;
     Session session;
     absl::Status status = RunSession(rest, deadline, &session, &outcome);
+    outcome.unavailable = session.unavailable;
     if (!session.unavailable.empty() && outcome.results.empty()) {
       return absl::UnavailableError(session.unavailable);
     }

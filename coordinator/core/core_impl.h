@@ -142,6 +142,7 @@ class Core::Impl {
                         const std::string& round);
   void TakeSeconds(Sweep* sweep, const v1::TaskResult& result);
   void TakeRelease(Task* task, const std::string& reason);
+  void KeepRest(Task* task, const std::vector<int>& rest, const std::string& reason);
   bool LostInputs(Task* task, const std::string& reason);
   void LoseWorker(Worker* worker, const std::string& why);
   void TaskLost(Task* task, const std::string& why, bool blamed);
@@ -177,6 +178,7 @@ class Core::Impl {
   bool CanCompile(const Worker& worker, const std::string& arch) const;
   bool CanProfile(const Worker& worker, const v1::ArchRecord& arch) const;
   bool Eligible(const Worker& worker, const Sweep& sweep, Pool pool) const;
+  bool HasRoom(const Worker& worker, const Sweep& sweep, Pool pool) const;
   int Capacity(const Worker& worker, Pool pool) const;
   int Slots(Pool pool) const;
 

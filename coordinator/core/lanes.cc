@@ -59,7 +59,7 @@ Lane* Core::Impl::LaneOf(Sweep* sweep, const Worker& worker, const std::string& 
   if (sweep->lanes.size() >= kMaxLanes) return nullptr;
   const bool able = sweep->row.spec().has_range() ? CanProfile(worker, sweep->row.arch())
                                                   : Eligible(worker, *sweep, kProfilePool);
-  if (!own && !able) return nullptr;
+  if (!own && !(able && worker.measures(device, sweep->row.arch()))) return nullptr;
   Lane* lane = &sweep->lanes[device];
   // It was not there before its worker was. Of earlier incarnations nobody knows.
   lane->SettleTo(sweep->timeline, sweep->base_ns, -1);

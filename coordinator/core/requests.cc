@@ -116,11 +116,11 @@ void Core::Impl::On(Lookup& event) {
 bool Core::Impl::ResolveArch(const v1::SweepSpec& spec, v1::ArchRecord* arch) const {
   std::map<std::pair<std::string, std::string>, std::pair<int, const v1::ArchRecord*>> found;
   for (const auto& [name, worker] : workers_) {
-    if (worker->connection == 0 || worker->profile_slots() == 0) continue;
+    if (worker->connection == 0) continue;
     for (const v1::ArchRecord& record : worker->info.archs()) {
-      if (!Matches(record, spec.target())) continue;
+      if (!Matches(record, spec.target()) || worker->profile_slots(record) == 0) continue;
       auto& [slots, first] = found[{record.name(), record.device_model()}];
-      slots += worker->profile_slots();
+      slots += worker->profile_slots(record);
       if (first == nullptr) first = &record;
     }
   }

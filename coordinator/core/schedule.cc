@@ -46,6 +46,7 @@ void Core::Impl::ScheduleSuspects(Pool pool) {
       Worker* calmest = nullptr;
       for (const auto& [name, worker] : workers_) {
         if (Capacity(*worker, pool) == 0 || !Eligible(*worker, *sweep, pool)) continue;
+        if (!HasRoom(*worker, *sweep, pool)) continue;
         if (calmest == nullptr || worker->leased.size() < calmest->leased.size()) {
           calmest = worker.get();
         }
@@ -84,6 +85,7 @@ Sweep* Core::Impl::PickSweep(Pool pool, const Worker& worker, const std::vector<
   std::vector<Sweep*> able;
   for (Sweep* sweep : sweeps) {
     if (sweep->ready_count[pool] == 0 || !Eligible(worker, *sweep, pool)) continue;
+    if (!HasRoom(worker, *sweep, pool)) continue;
     able.push_back(sweep);
     double& age = oldest[sweep->user()];
     age = std::max(age, AgePoints(now_.mono_ns - sweep->last_lease_ns[pool]));

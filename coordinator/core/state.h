@@ -174,6 +174,12 @@ struct Worker {
   const std::string& name() const { return info.worker(); }
   // Of devices that are not quarantined.
   int profile_slots() const { return std::max(0, info.profile_slots() - info.quarantined_size()); }
+  // Of those, the ones of this kind.
+  int profile_slots(const v1::ArchRecord& arch) const;
+  // Whether its device, "<worker>/<device>", may be of this kind.
+  bool measures(const std::string& device, const v1::ArchRecord& arch) const;
+  // Leases that such devices hold.
+  int measuring_on(const v1::ArchRecord& arch) const;
 };
 
 // A request that waits for the expansion of its spec; several equal ones wait together.

@@ -194,6 +194,10 @@ v1::Task Core::Impl::TaskMessage(const Task& task, const Worker& worker) const {
   out.set_lease_seconds(options_.lease_seconds);
   if (!sweep.compares()) out.set_best_ns(sweep.best_ns);  // else nobody stops early
   out.set_samples(task.row.samples());
+  if (task.pool() == kProfilePool) {
+    out.set_arch(sweep.row.arch().name());
+    out.set_device_model(sweep.row.arch().device_model());
+  }
   const std::string device_prefix = absl::StrCat(worker.name(), "/");
   for (int ordinal : task.row.ordinals()) {
     const v1::Candidate& candidate = sweep.cands[ordinal].row.candidate();
@@ -266,6 +270,7 @@ void Core::Impl::TakeResult(Worker* worker, v1::TaskResult& result, int64_t sent
   std::map<std::string, v1::CandidateResult*> by_config;
   for (v1::CandidateResult& r : *result.mutable_candidates()) by_config[r.config()] = &r;
   const std::vector<int> ordinals(task->row.ordinals().begin(), task->row.ordinals().end());
+  std::vector<int> rest = ordinals;
   for (int ordinal : ordinals) {
     auto found = by_config.find(sweep->cands[ordinal].config());
     if (found == by_config.end() || found->second->not_run()) continue;
@@ -276,9 +281,25 @@ void Core::Impl::TakeResult(Worker* worker, v1::TaskResult& result, int64_t sent
       TakeProfileResult(task, *worker, *found->second);
     }
     if (sweep->terminal()) return;  // the task is gone with its sweep
+    rest.erase(std::remove(rest.begin(), rest.end(), ordinal), rest.end());
   }
-  DropTask(task);
+  if (!rest.empty() && !result.unavailable().empty()) {
+    KeepRest(task, rest, result.unavailable());
+  } else {
+    DropTask(task);
+  }
   for (int ordinal : ordinals) IndexCandidate(sweep, ordinal);
+}
+
+// The device cannot measure now: what it did not reach waits as a task that was released does.
+void Core::Impl::KeepRest(Task* task, const std::vector<int>& rest, const std::string& reason) {
+  for (int ordinal : task->row.ordinals()) task->sweep->cands[ordinal].task = nullptr;
+  task->row.clear_ordinals();
+  for (int ordinal : rest) {
+    task->row.add_ordinals(ordinal);
+    task->sweep->cands[ordinal].task = task;
+  }
+  TakeRelease(task, reason);
 }
 
 // A worker that runs other code, or none of ours, may answer anything.

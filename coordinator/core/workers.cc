@@ -16,16 +16,47 @@ constexpr double kForgetSeconds = 300;  // a worker that stays away is no longer
 constexpr int kMaxNotes = 5;
 constexpr size_t kMaxReason = 500;
 
+bool SameModel(const v1::ArchRecord& a, const v1::ArchRecord& b) {
+  return a.name() == b.name() && a.device_model() == b.device_model();
+}
+
 // The worker's record of the model; null: it has none, or cannot measure now.
 const v1::ArchRecord* FindDevice(const Worker& worker, const v1::ArchRecord& arch) {
-  if (worker.connection == 0 || worker.profile_slots() == 0) return nullptr;
+  if (worker.connection == 0 || worker.profile_slots(arch) == 0) return nullptr;
   for (const v1::ArchRecord& own : worker.info.archs()) {
-    if (own.name() == arch.name() && own.device_model() == arch.device_model()) return &own;
+    if (SameModel(own, arch)) return &own;
   }
   return nullptr;
 }
 
 }  // namespace
+
+int Worker::profile_slots(const v1::ArchRecord& arch) const {
+  if (info.slots().empty()) {
+    const bool has = std::any_of(info.archs().begin(), info.archs().end(),
+                                 [&](const auto& own) { return SameModel(own, arch); });
+    return has ? profile_slots() : 0;
+  }
+  return static_cast<int>(
+      std::count_if(info.slots().begin(), info.slots().end(), [&](const v1::ProfileSlot& slot) {
+        return SameModel(slot.arch(), arch) &&
+               std::none_of(info.quarantined().begin(), info.quarantined().end(),
+                            [&](const auto& out) { return out.device() == slot.device(); });
+      }));
+}
+
+bool Worker::measures(const std::string& device, const v1::ArchRecord& arch) const {
+  const auto slot = std::find_if(info.slots().begin(), info.slots().end(), [&](const auto& own) {
+    return absl::StrCat(name(), "/", own.device()) == device;
+  });
+  return slot == info.slots().end() || SameModel(slot->arch(), arch);
+}
+
+int Worker::measuring_on(const v1::ArchRecord& arch) const {
+  return static_cast<int>(std::count_if(leased.begin(), leased.end(), [&](const Task* task) {
+    return task->pool() == kProfilePool && SameModel(task->sweep->row.arch(), arch);
+  }));
+}
 
 void Core::Impl::On(WorkerAttached& event) { connections_.emplace(event.connection, nullptr); }
 
@@ -293,11 +324,20 @@ int Core::Impl::Capacity(const Worker& worker, Pool pool) const {
     case kCompilePool:
       return worker.info.compile_slots() * options_.compile_queue_per_slot;
     case kProfilePool:
-      return worker.profile_slots() * options_.profile_queue_per_slot;
+      // Of several kinds each has its own bound, too (HasRoom).
+      return (worker.info.slots().empty() ? worker.profile_slots() : worker.info.profile_slots()) *
+             options_.profile_queue_per_slot;
     default:
       return (worker.info.compile_slots() + worker.info.profile_slots()) *
              options_.empty_queue_per_slot;
   }
+}
+
+// Where its devices are of several kinds, those of the sweep's must have room themselves.
+bool Core::Impl::HasRoom(const Worker& worker, const Sweep& sweep, Pool pool) const {
+  if (pool != kProfilePool || worker.info.slots().empty()) return true;
+  const v1::ArchRecord& arch = sweep.row.arch();
+  return worker.measuring_on(arch) < worker.profile_slots(arch) * options_.profile_queue_per_slot;
 }
 
 // Slots of a kind that are attached now, at least 1.

@@ -16,6 +16,7 @@ constexpr int kLastRound = 2;
 constexpr int kFewEnough = 3;  // after the screen: no race needed before finals
 constexpr int kResamples = 600;
 constexpr int kMinPairs = 3;
+constexpr double kTieRatio = 1.015;  // to the fastest: ties are handed out for the winner
 constexpr double kSpreadMargin = 0.01;
 
 double MedianOf(std::vector<double>* values) {
@@ -116,10 +117,10 @@ Interval PairedRatio(const std::vector<double>& slow, const std::vector<double>&
   for (size_t i = 0; i < std::min(slow.size(), fast.size()); ++i) {
     if (fast[i] > 0) ratios.push_back(slow[i] / fast[i]);
   }
-  if (ratios.empty()) return {1, 1};
+  if (ratios.empty()) return {};
   if (static_cast<int>(ratios.size()) < kMinPairs) {
     const auto [low, high] = std::minmax_element(ratios.begin(), ratios.end());
-    return {std::min(1.0, *low), std::max(1.0, *high)};
+    return {std::min(1.0, *low), std::max(1.0, *high), MedianOf(&ratios)};
   }
   Rng rng(seed);
   std::vector<double> medians;
@@ -130,7 +131,7 @@ Interval PairedRatio(const std::vector<double>& slow, const std::vector<double>&
   }
   std::sort(medians.begin(), medians.end());
   const int tail = kResamples / 40;  // 2.5 %
-  return {medians[tail], medians[kResamples - 1 - tail]};
+  return {medians[tail], medians[kResamples - 1 - tail], MedianOf(&ratios)};
 }
 
 Verdict Decide(const std::vector<Finalist>& finalists, uint64_t seed) {
@@ -142,7 +143,7 @@ Verdict Decide(const std::vector<Finalist>& finalists, uint64_t seed) {
     if (i == fastest) continue;
     const Interval ratio =
         PairedRatio(finalists[i].samples_ns, finalists[fastest].samples_ns, seed + i);
-    if (ratio.low <= 1) tied.push_back(i);
+    if (ratio.low <= 1 && ratio.middle <= kTieRatio) tied.push_back(i);
   }
   Verdict verdict;
   verdict.winner = BreakTie(finalists, tied);

@@ -49,14 +49,16 @@ struct Verdict {
 };
 
 // `finalists` is not empty. A finalist whose interval of the ratio to the fastest one contains 1
-// ties with it. Of the tied, those whose spread is within 1 % of the median of the smallest spread
-// stay; then fewer resources, then the smaller config text decide. Deterministic in its arguments,
-// and steady between runs: no two near-equal numbers are compared.
+// ties with it, unless it is more than 1.5 % slower: then there were too few samples to tell. Of
+// the tied, those whose spread is within 1 % of the median of the smallest spread stay; then fewer
+// resources, then the smaller config text decide. Deterministic in its arguments, and steady
+// between runs: no two near-equal numbers are compared.
 Verdict Decide(const std::vector<Finalist>& finalists, uint64_t seed);
 
 struct Interval {
-  double low = 0;
-  double high = 0;
+  double low = 1;
+  double high = 1;
+  double middle = 1;  // of the pairs themselves
 };
 // 95 % bootstrap interval of the median of slow[i] / fast[i] over the common length. Fewer than 3
 // pairs cannot separate anything: the interval then contains 1.

@@ -5,13 +5,17 @@
 
 Compiles call_winner.c with the machine's C compiler; inputs and outputs travel as files. One line a
 winner: name, relative error, its bound, ok or WRONG, and the microseconds of a launch from C with a
-warm cache. Exit code 1 when one is wrong."""
+warm cache. Exit code 1 when one is wrong, or without a C compiler."""
 import json
 import pathlib
 import shutil
 import subprocess
 import sys
 import tempfile
+
+COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+if __name__ == "__main__" and COMPILER is None:  # before PyTorch is needed
+    sys.exit("from_c.py: not run: this machine has no C compiler (cc, gcc, clang)")
 
 import torch
 
@@ -45,12 +49,8 @@ def through_c(program, folder, case, kernel):
 
 def main():
     folder = pathlib.Path(sys.argv[1]).resolve()
-    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-    if compiler is None:
-        print("skipped: this machine has no C compiler (cc, gcc, clang)")
-        return 0
     program = folder / "call_winner"
-    subprocess.run([compiler, "-O2", HERE / "call_winner.c", "-ldl", "-o", program], check=True)
+    subprocess.run([COMPILER, "-O2", HERE / "call_winner.c", "-ldl", "-o", program], check=True)
     torch.manual_seed(2)
     wrong = 0
     for case in json.loads((folder / "cases.json").read_text()):

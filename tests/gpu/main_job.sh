@@ -14,6 +14,8 @@ if ! python3 -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>/
   echo "  $here/farm.py $out --main $*" >&2
   exit 1
 fi
+command -v cc gcc clang >/dev/null ||
+  echo "main_job.sh: there is no C compiler (cc, gcc, clang): nothing will be called from C, and this fails" >&2
 mkdir -p "$out"
 status=0
 echo "Seconds from submit to winner, tried, failed, median, seconds of checks and timing, winner"

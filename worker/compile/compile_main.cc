@@ -22,7 +22,9 @@ absl::Status Serve() {
   hello.set_compiler_build(build);
   hello.add_compile_targets("x86-64");
   // Without an assembler there is no code for GPUs, and no lease for it.
-  const std::string assembler = codegen::AssemblerVersion().value_or("");
+  const absl::StatusOr<std::string> found = codegen::AssemblerVersion();
+  const std::string assembler = found.value_or("");
+  if (!found.ok()) hello.add_notes(std::string(found.status().message()));
   if (!assembler.empty()) hello.add_compile_targets("sm");
   hello.set_assembler(assembler);
   KILN_RETURN_IF_ERROR(channel.Write(hello.SerializeAsString()));

@@ -90,8 +90,8 @@ absl::StatusOr<std::string> Canary::Look() {
     return std::string();
   }
   return absl::StrFormat(
-      "its canary takes %.1f us, %.1f %% more than the %.1f us of its baseline%s", now / 1e3,
-      (now / baseline_ns_ - 1) * 100, baseline_ns_ / 1e3,
+      "its canary of %s takes %.1f us, %.1f %% more than the %.1f us of its baseline%s",
+      options_.of, now / 1e3, (now / baseline_ns_ - 1) * 100, baseline_ns_ / 1e3,
       options_.file.empty() ? "" : absl::StrCat(" (delete ", options_.file, " to take a new one)"));
 }
 

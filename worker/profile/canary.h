@@ -13,6 +13,7 @@
 namespace kiln::worker {
 
 struct CanaryOptions {
+  std::string of;        // what it exercises, for the message: "arithmetic"
   std::string file;      // holds the baseline in nanoseconds, across processes; "" = nowhere
   double drift = 0.03;   // of the baseline, that is still no drift
   double warm_up = 0.2;  // seconds of work before a first baseline is taken
@@ -33,9 +34,9 @@ class Canary {
   // Reads the baseline, or takes one: once a first look after the warm-up and the next one agree.
   absl::Status Open();
 
-  // Empty, or why the device must not be measured on: "its canary takes 231 us, 13.1 % more than
-  // the 204 us of its baseline (...)". A device that became faster has a new baseline. An error is
-  // the measurement's.
+  // Empty, or why the device must not be measured on: "its canary of arithmetic takes 231 us, 13.1
+  // % more than the 204 us of its baseline (...)". A device that became faster has a new baseline.
+  // An error is the measurement's.
   absl::StatusOr<std::string> Look();
 
   double baseline_ns() const { return baseline_ns_; }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <mutex>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "compiler/base/cuda_toolkit.h"
@@ -49,10 +50,13 @@ struct {
   Result (*Enable)(int);
   Result (*FlushAll)(uint32_t);
   Result (*GetNextRecord)(uint8_t*, size_t, Record**);
+  Result (*GetNumDroppedRecords)(void*, uint32_t, size_t*);
 } api;
 
 std::mutex mutex;  // records arrive on a thread of CUPTI's
 std::vector<KernelRecord> records;
+size_t timeless = 0;  // records without sensible times, since the last Take()
+size_t lost = 0;      // that CUPTI had no room for, likewise
 
 void OnRequest(uint8_t** buffer, size_t* size, size_t* max_records) {
   *buffer = static_cast<uint8_t*>(std::aligned_alloc(kBufferAlignment, kBufferBytes));
@@ -60,12 +64,19 @@ void OnRequest(uint8_t** buffer, size_t* size, size_t* max_records) {
   *max_records = 0;
 }
 
-void OnComplete(void*, uint32_t, uint8_t* buffer, size_t, size_t valid_size) {
+void OnComplete(void* context, uint32_t stream, uint8_t* buffer, size_t, size_t valid_size) {
   Record* record = nullptr;
+  size_t dropped = 0;
+  if (api.GetNumDroppedRecords(context, stream, &dropped) != 0) dropped = 0;
   std::lock_guard<std::mutex> lock(mutex);
+  lost += dropped;
   while (api.GetNextRecord(buffer, valid_size, &record) == 0) {
-    if (record->kind != kConcurrentKernel || record->begin == 0 || record->end == 0) continue;
-    records.push_back({record->begin, record->end, record->correlation, record->registers});
+    if (record->kind != kConcurrentKernel) continue;
+    if (record->begin == 0 || record->end < record->begin) {
+      ++timeless;
+    } else {
+      records.push_back({record->begin, record->end, record->correlation, record->registers});
+    }
   }
   std::free(buffer);
 }
@@ -89,6 +100,7 @@ absl::Status KernelTimes::Load() {
       {"cuptiActivityEnable", &api.Enable},
       {"cuptiActivityFlushAll", &api.FlushAll},
       {"cuptiActivityGetNextRecord", &api.GetNextRecord},
+      {"cuptiActivityGetNumDroppedRecords", &api.GetNumDroppedRecords},
   };
   KILN_RETURN_IF_ERROR(Resolve(library, symbols, "CUPTI"));
   uint32_t version = 0;
@@ -122,9 +134,17 @@ absl::StatusOr<std::vector<KernelRecord>> KernelTimes::Take(uint64_t since) {
     return absl::UnavailableError(absl::StrCat("CUPTI cannot flush its records (", result, ")"));
   }
   std::vector<KernelRecord> taken;
+  size_t without_times = 0;
+  size_t dropped = 0;
   {
     std::lock_guard<std::mutex> lock(mutex);
     taken.swap(records);
+    without_times = std::exchange(timeless, 0);
+    dropped = std::exchange(lost, 0);
+  }
+  if (without_times > 0 || dropped > 0) {
+    return absl::UnavailableError(
+        absl::StrCat("CUPTI gave ", without_times, " records without times, and lost ", dropped));
   }
   std::erase_if(taken, [&](const KernelRecord& record) { return record.begin_ns < since; });
   std::sort(taken.begin(), taken.end(), [](const KernelRecord& a, const KernelRecord& b) {

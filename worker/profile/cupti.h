@@ -33,8 +33,9 @@ class KernelTimes {
 
   uint64_t Now() const;
   // The records of kernels that began at `since` or later, in the order of their launches, of
-  // streams that have been synchronised; older ones are dropped. A record without times is left
-  // out. kUnavailable: CUPTI failed or lost records.
+  // streams that have been synchronised; older ones are dropped. kUnavailable: CUPTI failed, lost
+  // records since the last call, or gave one without sensible times; which launches they were of is
+  // not known then.
   absl::StatusOr<std::vector<KernelRecord>> Take(uint64_t since);
   // "CUPTI 13.0".
   const std::string& version() const { return version_; }

@@ -75,7 +75,12 @@ class Device {
   // device has a limit for that.
   virtual absl::Status Launch(LoadedKernel* kernel, const LaunchArguments& arguments) = 0;
 
-  // Runs the launches one after another and times each; nothing else is inside the spans.
+  // A request begins: what was given up for the one before may be tried again.
+  virtual void BeginTask() {}
+
+  // Runs the launches one after another and times each; nothing else is inside the spans. kAborted:
+  // their times were lost; call again, with the next inputs in turn, as these are in the cache now.
+  // A device says so at most twice in a row.
   virtual absl::StatusOr<std::vector<Sample>> Time(LoadedKernel* kernel,
                                                    absl::Span<const LaunchArguments> launches) = 0;
 
@@ -90,6 +95,9 @@ class Device {
 
   // What held its clocks down while samples were throttled, since the last call of Conditions().
   virtual std::string Slowdown() { return ""; }
+
+  // What it does without, and why, as found when it was opened.
+  virtual std::vector<std::string> Missing() const { return {}; }
 
   // What candidates need on it: untimed launches before the first that counts, at most, and seconds
   // of quiet after another one ran.

@@ -89,6 +89,7 @@ absl::StatusOr<std::vector<Sample>> FakeDevice::Time(LoadedKernel* kernel,
       sample.ns *= script.disturbed_factor;
     }
     sample.throttled = script.throttled_share > 0 && random_.Uniform() < script.throttled_share;
+    if (alter) KILN_RETURN_IF_ERROR(alter(static_cast<int>(timed_.size()) - 1, &sample));
     samples.push_back(sample);
   }
   return samples;

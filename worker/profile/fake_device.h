@@ -39,6 +39,9 @@ class FakeDevice : public Device {
 
   void set_own_memory(bool own) { own_memory_ = own; }
 
+  // Changes the sample of the n-th timed launch, from 0; may say that a call's times were lost.
+  std::function<absl::Status(int launch, Sample* sample)> alter;
+  std::function<void()> begin_task;
   // What Faults(), Examine() and Company() say; by default nothing.
   std::function<DeviceHealth()> faults;
   std::function<DeviceHealth()> examine;
@@ -68,6 +71,9 @@ class FakeDevice : public Device {
   absl::Status Copy(void* to, const void* from, int64_t bytes) override;
   absl::StatusOr<uint64_t> Digest(const void* from, int64_t bytes) override;
   absl::Status Launch(LoadedKernel* kernel, const LaunchArguments& arguments) override;
+  void BeginTask() override {
+    if (begin_task) begin_task();
+  }
   absl::StatusOr<std::vector<Sample>> Time(LoadedKernel* kernel,
                                            absl::Span<const LaunchArguments> launches) override;
   std::string Slowdown() override { return "heat"; }

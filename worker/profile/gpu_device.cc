@@ -42,6 +42,8 @@ constexpr int64_t kStageBytes = 64 << 20;  // pinned memory that copies go throu
 constexpr size_t kBatch = 32;              // launches behind one gate
 constexpr int kCalibrationLaunches = 50;   // of the empty kernel
 constexpr int64_t kUnalignedBytes = 16;    // kiln_digest reads pairs of words
+constexpr int64_t kReadBytes = 256 << 20;  // least that the canary of the memory reads
+constexpr int kRecordTries = 3;            // of a batch, until events take over
 constexpr double kTransferSeconds = 60;    // longest wait for a copy
 constexpr auto kSpin = std::chrono::microseconds(300);
 constexpr auto kNap = std::chrono::microseconds(50);
@@ -69,11 +71,13 @@ class GpuKernel : public LoadedKernel {
     return library_->Call(launch_, arguments);
   }
   bool started() const { return started_; }
+  size_t* parts() { return &parts_; }
 
  private:
   const std::unique_ptr<ArtifactLibrary> library_;
   kiln_launch launch_ = {};
   bool started_ = false;
+  size_t parts_ = 0;
 };
 
 class GpuDevice : public Device {
@@ -101,12 +105,14 @@ class GpuDevice : public Device {
   absl::Status Copy(void* to, const void* from, int64_t bytes) override;
   absl::StatusOr<uint64_t> Digest(const void* from, int64_t bytes) override;
   absl::Status Launch(LoadedKernel* kernel, const LaunchArguments& arguments) override;
+  void BeginTask() override;
   absl::StatusOr<std::vector<Sample>> Time(LoadedKernel* kernel,
                                            absl::Span<const LaunchArguments> launches) override;
   absl::StatusOr<std::map<std::string, double>> Count(
       LoadedKernel* kernel, absl::Span<const LaunchArguments> launches) override;
   std::string Conditions() override;
   std::string Slowdown() override { return slowdown_; }
+  std::vector<std::string> Missing() const override { return missing_; }
   DeviceHealth Faults() override;
   DeviceHealth Examine() override;
   std::vector<std::string> Company() override;
@@ -120,18 +126,28 @@ class GpuDevice : public Device {
   absl::Status MakeTools();
   absl::Status Calibrate();
   absl::Status OpenCanary();
-  absl::StatusOr<std::vector<double>> TimeCanary(int launches);
+  std::unique_ptr<Canary> MakeCanary(const std::string& of, const std::string& file,
+                                     cuda::Function kernel, std::vector<void*> arguments);
   // Waits for the stream. Ends the process when it fails or takes longer.
   void Await(double limit_seconds, absl::string_view what);
   // A launch's code, or the end of the process when the driver has a sticky error.
   absl::Status Explain(int32_t code);
   // Starts the launches behind a closed gate where `gate`, so that the host's part in a launch is
   // over before the first one begins, and times them.
-  absl::Status TimeBatch(size_t count, bool gate, const std::function<absl::Status(size_t)>& start,
+  // `parts`: how many kernels a launch is as far as is known, 0 = not at all; null: not to be
+  // learned from this one, which may load a module.
+  absl::Status TimeBatch(size_t count, bool gate, size_t* parts,
+                         const std::function<absl::Status(size_t)>& start,
                          std::vector<Sample>* samples);
+  // A batch of the runner's own `kernel`, again where its records are bad.
+  absl::Status TimeOwn(size_t count, bool gate, const std::function<absl::Status(size_t)>& kernel,
+                       std::vector<Sample>* samples);
   absl::Status CloseGate();
   // Spans by CUPTI's records; empty when they do not fit the launches.
-  std::vector<double> Spans(size_t count, uint64_t since);
+  std::vector<double> Spans(size_t count, uint64_t since, size_t* parts);
+  bool recording() const { return records_ != nullptr && !without_records_; }
+  // The last batch has no records. True: none is tried any more for this task.
+  bool GiveUpRecords();
 
   const Driver& cu_;
   const GpuOptions options_;
@@ -141,7 +157,12 @@ class GpuDevice : public Device {
   cuda::Function digest_ = nullptr;
   cuda::Function nothing_ = nullptr;
   cuda::Function canary_kernel_ = nullptr;
-  std::unique_ptr<Canary> canary_;  // null: not asked for
+  cuda::Function reading_kernel_ = nullptr;
+  std::vector<std::unique_ptr<Canary>> canaries_;  // none: not asked for
+  unsigned rounds_ = cuda::kCanaryRounds;          // arguments of their kernels
+  Address read_from_ = 0;
+  uint64_t read_pairs_ = 0;
+  std::vector<std::string> missing_;
   std::string bus_id_;
   Address sum_ = 0;
   uint8_t* stage_ = nullptr;
@@ -151,6 +172,9 @@ class GpuDevice : public Device {
   std::vector<Pair> events_;
   cuda::KernelTimes* records_ = nullptr;
   std::string why_no_records_;
+  bool without_records_ = false;  // until the next task, as they were bad
+  int bad_in_a_row_ = 0;          // batches whose records were
+  bool calibrated_by_records_ = false;
   std::unique_ptr<cuda::Monitor> monitor_;
   std::string why_no_monitor_;
   std::string slowdown_;  // what throttled samples since the last Conditions()
@@ -164,6 +188,7 @@ absl::Status GpuDevice::Open() {
     absl::StatusOr<cuda::KernelTimes*> records = cuda::KernelTimes::Start();
     if (records.ok()) records_ = *records;
     why_no_records_ = std::string(records.status().message());
+    if (!records.ok()) missing_.push_back(why_no_records_);
   }
   KILN_RETURN_IF_ERROR(MakeContext());
   KILN_RETURN_IF_ERROR(MakeTools());
@@ -181,6 +206,7 @@ absl::Status GpuDevice::MakeContext() {
     auto monitor = cuda::Monitor::Start(bus_id_);
     if (monitor.ok()) monitor_ = *std::move(monitor);
     why_no_monitor_ = std::string(monitor.status().message());
+    if (!monitor.ok()) missing_.push_back(why_no_monitor_);
   }
   const std::set<unsigned> before =
       monitor_ == nullptr ? std::set<unsigned>() : monitor_->Processes();
@@ -209,6 +235,8 @@ absl::Status GpuDevice::MakeTools() {
       cu_.Check(cu_.ModuleGetFunction(&nothing_, module, "kiln_nothing"), "find kiln_nothing"));
   KILN_RETURN_IF_ERROR(
       cu_.Check(cu_.ModuleGetFunction(&canary_kernel_, module, "kiln_canary"), "find kiln_canary"));
+  KILN_RETURN_IF_ERROR(cu_.Check(cu_.ModuleGetFunction(&reading_kernel_, module, "kiln_reading"),
+                                 "find kiln_reading"));
   KILN_RETURN_IF_ERROR(cu_.Check(cu_.MemAlloc(&sum_, sizeof(uint64_t)), "allocate"));
   void* pinned = nullptr;
   KILN_RETURN_IF_ERROR(cu_.Check(cu_.MemHostAlloc(&pinned, kStageBytes, 0), "allocate"));
@@ -238,15 +266,44 @@ absl::Status GpuDevice::Calibrate() {
   std::vector<double> costs;
   for (int done = 0; done < kCalibrationLaunches; done += static_cast<int>(kBatch)) {
     samples.clear();
-    KILN_RETURN_IF_ERROR(TimeBatch(kBatch, /*gate=*/done > 0, start, &samples));
+    KILN_RETURN_IF_ERROR(TimeOwn(kBatch, /*gate=*/done > 0, start, &samples));
     if (done == 0) continue;
-    for (const Sample& sample : samples) costs.push_back(sample.events_ns - sample.ns);
-    // Without records the kernel's own time, about a microsecond, is part of the cost.
-    if (records_ == nullptr) {
-      for (size_t i = 0; i < samples.size(); ++i) costs[i] = samples[i].events_ns;
+    for (const Sample& sample : samples) {
+      // Without records the kernel's own time, about a microsecond, is part of the cost.
+      const double own = sample.source == TimeSource::kRecords ? sample.ns : 0;
+      costs.push_back(sample.events_ns - own);
     }
   }
   launch_ns_ = costs.empty() ? 0 : Median(costs);
+  calibrated_by_records_ = recording();
+  return absl::OkStatus();
+}
+
+void GpuDevice::BeginTask() {
+  if (!without_records_) return;
+  without_records_ = false;
+  bad_in_a_row_ = 0;
+  // A driver that fails here fails the next call too, and says why.
+  if (!calibrated_by_records_) (void)Calibrate();
+}
+
+bool GpuDevice::GiveUpRecords() {
+  if (++bad_in_a_row_ < kRecordTries) return false;
+  without_records_ = true;
+  return true;
+}
+
+absl::Status GpuDevice::TimeOwn(size_t count, bool gate,
+                                const std::function<absl::Status(size_t)>& kernel,
+                                std::vector<Sample>* samples) {
+  while (true) {
+    size_t parts = 1;
+    samples->clear();
+    KILN_RETURN_IF_ERROR(TimeBatch(count, gate, &parts, kernel, samples));
+    if (!recording() || samples->front().source == TimeSource::kRecords) break;
+    if (GiveUpRecords()) break;
+  }
+  if (recording()) bad_in_a_row_ = 0;
   return absl::OkStatus();
 }
 
@@ -255,31 +312,46 @@ absl::Status GpuDevice::OpenCanary() {
   if (options_.drift <= 0) return absl::OkStatus();
   int version = 0;
   KILN_RETURN_IF_ERROR(cu_.Check(cu_.DriverGetVersion(&version), "ask for the version"));
-  CanaryOptions options;
-  options.drift = options_.drift;
-  options.file = absl::StrCat(options_.scratch_dir, "/canary-",
-                              absl::StrReplaceAll(bus_id_, {{":", "-"}}), "-cuda", version);
-  canary_ =
-      std::make_unique<Canary>([this](int launches) { return TimeCanary(launches); }, options);
-  return canary_->Open();
+  const std::string file =
+      absl::StrCat(options_.scratch_dir, "/canary-", absl::StrReplaceAll(bus_id_, {{":", "-"}}),
+                   "-cuda", version);
+  canaries_.push_back(MakeCanary("arithmetic", file, canary_kernel_, {&rounds_, &sum_}));
+  const int64_t bytes = std::max(kReadBytes, static_cast<int64_t>(cache_turns()) * cache_bytes_);
+  if (cu_.MemAlloc(&read_from_, static_cast<size_t>(bytes)) == cuda::kSuccess) {
+    read_pairs_ = static_cast<uint64_t>(bytes / kUnalignedBytes);
+    canaries_.push_back(MakeCanary("memory", absl::StrCat(file, "-memory"), reading_kernel_,
+                                   {&read_from_, &read_pairs_, &sum_}));
+  } else {
+    missing_.push_back(
+        absl::StrCat("no look at the memory's speed: there are no ", bytes >> 20, " MiB for it"));
+  }
+  for (const std::unique_ptr<Canary>& canary : canaries_) KILN_RETURN_IF_ERROR(canary->Open());
+  return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<double>> GpuDevice::TimeCanary(int launches) {
-  unsigned rounds = cuda::kCanaryRounds;
-  void* arguments[] = {&rounds, &sum_};
-  std::vector<Sample> samples;
-  KILN_RETURN_IF_ERROR(TimeBatch(
-      std::min(kBatch, static_cast<size_t>(launches)), /*gate=*/true,
-      [&](size_t) {
-        return cu_.Check(
-            cu_.LaunchKernel(canary_kernel_, static_cast<unsigned>(blocks_), 1, 1,
-                             cuda::kDigestThreads, 1, 1, 0, stream_, arguments, nullptr),
-            "launch the canary");
-      },
-      &samples));
-  std::vector<double> times;
-  for (const Sample& sample : samples) times.push_back(sample.ns);
-  return times;
+std::unique_ptr<Canary> GpuDevice::MakeCanary(const std::string& of, const std::string& file,
+                                              cuda::Function kernel, std::vector<void*> arguments) {
+  CanaryOptions options;
+  options.of = of;
+  options.drift = options_.drift;
+  options.file = file;
+  const auto measure = [this, of, kernel,
+                        arguments](int launches) -> absl::StatusOr<std::vector<double>> {
+    std::vector<void*> places = arguments;
+    const auto start = [&](size_t) {
+      return cu_.Check(
+          cu_.LaunchKernel(kernel, static_cast<unsigned>(blocks_), 1, 1, cuda::kDigestThreads, 1, 1,
+                           0, stream_, places.data(), nullptr),
+          absl::StrCat("launch the canary of ", of));
+    };
+    std::vector<Sample> samples;
+    KILN_RETURN_IF_ERROR(
+        TimeOwn(std::min(kBatch, static_cast<size_t>(launches)), /*gate=*/true, start, &samples));
+    std::vector<double> times;
+    for (const Sample& sample : samples) times.push_back(sample.ns);
+    return times;
+  };
+  return std::make_unique<Canary>(measure, options);
 }
 
 DeviceHealth GpuDevice::Faults() {
@@ -297,9 +369,11 @@ DeviceHealth GpuDevice::Faults() {
 
 DeviceHealth GpuDevice::Examine() {
   DeviceHealth health = Faults();
-  if (!health.broken.empty() || canary_ == nullptr) return health;
-  const absl::StatusOr<std::string> drift = canary_->Look();
-  health.broken = drift.ok() ? *drift : std::string(drift.status().message());
+  for (const std::unique_ptr<Canary>& canary : canaries_) {
+    if (!health.broken.empty()) break;
+    const absl::StatusOr<std::string> drift = canary->Look();
+    health.broken = drift.ok() ? *drift : std::string(drift.status().message());
+  }
   return health;
 }
 
@@ -420,10 +494,10 @@ absl::Status GpuDevice::CloseGate() {
       "hold the stream");
 }
 
-absl::Status GpuDevice::TimeBatch(size_t count, bool gate,
+absl::Status GpuDevice::TimeBatch(size_t count, bool gate, size_t* parts,
                                   const std::function<absl::Status(size_t)>& start,
                                   std::vector<Sample>* samples) {
-  const uint64_t since = records_ == nullptr ? 0 : records_->Now();
+  const uint64_t since = recording() ? records_->Now() : 0;
   const Clock::time_point begin = Clock::now();
   if (gate) KILN_RETURN_IF_ERROR(CloseGate());
   absl::Status started;
@@ -437,7 +511,7 @@ absl::Status GpuDevice::TimeBatch(size_t count, bool gate,
   *static_cast<volatile uint32_t*>(gate_) = ticket_;
   Await(options_.launch_seconds * static_cast<double>(count), "a timed launch");
   KILN_RETURN_IF_ERROR(started);
-  const std::vector<double> spans = Spans(count, since);
+  const std::vector<double> spans = Spans(count, since, parts);
   const uint64_t reasons = monitor_ == nullptr ? 0 : monitor_->ReasonsSince(begin);
   const std::string slowdown = cuda::Monitor::SlowdownWords(reasons);
   if (!slowdown.empty()) slowdown_ = slowdown;
@@ -448,22 +522,25 @@ absl::Status GpuDevice::TimeBatch(size_t count, bool gate,
     Sample& sample = samples->emplace_back();
     sample.events_ns = std::max(double{ms} * 1e6 - launch_ns_, 1.0);
     sample.ns = spans.empty() ? sample.events_ns : spans[i];
+    sample.source = spans.empty() ? TimeSource::kEvents : TimeSource::kRecords;
     sample.throttled = !slowdown.empty();
   }
   return absl::OkStatus();
 }
 
-std::vector<double> GpuDevice::Spans(size_t count, uint64_t since) {
-  if (records_ == nullptr) return {};
+std::vector<double> GpuDevice::Spans(size_t count, uint64_t since, size_t* parts) {
+  if (!recording()) return {};
   const absl::StatusOr<std::vector<cuda::KernelRecord>> records = records_->Take(since);
-  if (!records.ok() || records->empty() || records->size() % count != 0) {
+  const size_t known = parts == nullptr ? 0 : *parts;
+  if (!records.ok() || records->empty() || records->size() % count != 0 ||
+      records->size() / count < known) {
     why_no_records_ = records.ok()
                           ? absl::StrCat(records->size(), " records of ", count, " launches")
                           : std::string(records.status().message());
-    records_ = nullptr;
     return {};
   }
   const size_t kernels = records->size() / count;
+  if (parts != nullptr) *parts = kernels;
   std::vector<double> spans;
   for (size_t i = 0; i < count; ++i) {
     uint64_t begin = UINT64_MAX;
@@ -488,10 +565,13 @@ absl::StatusOr<std::vector<Sample>> GpuDevice::Time(LoadedKernel* kernel,
     const bool first = !gpu_kernel->started();
     const size_t count = first ? 1 : std::min(kBatch, launches.size() - done);
     KILN_RETURN_IF_ERROR(TimeBatch(
-        count, /*gate=*/!first,
+        count, /*gate=*/!first, first ? nullptr : gpu_kernel->parts(),
         [&](size_t i) { return Explain(gpu_kernel->Call(launches[done + i])); }, &samples));
+    const bool bad = recording() && samples.back().source == TimeSource::kEvents;
+    if (bad && !GiveUpRecords()) return absl::AbortedError(why_no_records_);
     done += count;
   }
+  if (recording()) bad_in_a_row_ = 0;
   return samples;
 }
 
@@ -507,7 +587,7 @@ absl::StatusOr<std::map<std::string, double>> GpuDevice::Count(
 std::string GpuDevice::Conditions() {
   slowdown_.clear();
   std::string text =
-      records_ != nullptr
+      recording()
           ? absl::StrCat(records_->version(), " records")
           : absl::StrCat("events, less ", absl::SixDigits(launch_ns_ / 1e3), " us a launch",
                          why_no_records_.empty() ? "" : absl::StrCat(" (", why_no_records_, ")"));

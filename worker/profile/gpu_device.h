@@ -21,7 +21,7 @@ struct GpuOptions {
   double launch_seconds = 10;        // longest that a launch may take
   bool records = true;               // time by CUPTI where it is there; else by events
   std::string scratch_dir = "/tmp";  // the canary's baseline is kept there too
-  double drift = 0.03;               // of the canary, that is none yet; 0 = no canary
+  double drift = 0.03;               // of the canaries, that is none yet; 0 = no canary
 };
 
 inline constexpr int kDeviceLost = 86;  // exit code

@@ -55,6 +55,14 @@ double Fastest(const std::vector<Sample>& samples) {
   return fastest;
 }
 
+// Without what was disturbed, where that leaves any.
+double CalmMean(const std::vector<Sample>& samples) {
+  std::vector<Sample> calm = samples;
+  std::erase_if(calm, [](const Sample& sample) { return sample.disturbed; });
+  if (calm.empty()) calm = samples;
+  return SumNs(calm) / static_cast<double>(calm.size());
+}
+
 // How many more launches take `left_ns`, after `done` that took `ns`; one where none is done.
 int LaunchesFor(double left_ns, int done, double ns, int most) {
   if (done == 0 || ns <= 0) return 1;
@@ -116,7 +124,8 @@ struct Meter::Racer {
   const Contestant* contestant = nullptr;
   absl::Status status;
   std::vector<Sample> samples;
-  std::vector<double> turns;  // mean of each, without what disturbed it
+  std::vector<double> turns;      // mean of each, without what disturbed it
+  std::vector<size_t> turn_ends;  // how many samples there were after each
   double seconds = 0;
   bool beaten = false;
   bool running() const { return status.ok() && !beaten; }
@@ -143,7 +152,11 @@ std::vector<LaunchArguments> Meter::NextLaunches(const Contestant& contestant, i
 }
 
 absl::StatusOr<std::vector<Sample>> Meter::Take(const Contestant& contestant, int count) {
-  return device_->Time(contestant.kernel, NextLaunches(contestant, count));
+  while (true) {
+    absl::StatusOr<std::vector<Sample>> samples =
+        device_->Time(contestant.kernel, NextLaunches(contestant, count));
+    if (!absl::IsAborted(samples.status())) return samples;
+  }
 }
 
 absl::StatusOr<std::map<std::string, double>> Meter::Count(const Contestant& contestant) {
@@ -196,13 +209,15 @@ absl::StatusOr<Timing> Meter::Screen(const Contestant& contestant, int samples, 
                           std::min(samples * kScreenGrowth - count, kMaxTurnLaunches));
     }
     KILN_ASSIGN_OR_RETURN(std::vector<Sample> more, Take(contestant, batch));
-    ns += SumNs(more);
     taken.insert(taken.end(), more.begin(), more.end());
+    UseOneSource(&taken);
+    ns = SumNs(taken);
   }
   timing.samples_ns = Undisturbed(taken);
   timing.dropped = static_cast<int>(taken.size() - timing.samples_ns.size());
   timing.summary = Summarise(timing.samples_ns);
   timing.seconds = SecondsSince(begin);
+  if (!taken.empty()) timing.source = taken.front().source;
   if (timing.samples_ns.empty()) timing.throttled = device_->Slowdown();
   timing.conditions = device_->Conditions();
   return timing;
@@ -219,12 +234,34 @@ void Meter::Turn(Racer* racer, int launches) {
   if (samples.ok()) {
     const std::vector<Sample> own(samples->begin() + wake, samples->end());
     racer->samples.insert(racer->samples.end(), own.begin(), own.end());
-    std::vector<Sample> calm = own;
-    std::erase_if(calm, [](const Sample& sample) { return sample.disturbed; });
-    if (calm.empty()) calm = own;
-    racer->turns.push_back(SumNs(calm) / static_cast<double>(calm.size()));
+    racer->turn_ends.push_back(racer->samples.size());
+    racer->turns.push_back(CalmMean(own));
   }
   racer->seconds += SecondsSince(begin);
+}
+
+void Meter::UseOneSourceForAll(std::vector<Racer>* racers) {
+  const auto by = [](const Racer& racer, TimeSource source) {
+    return std::any_of(racer.samples.begin(), racer.samples.end(),
+                       [&](const Sample& sample) { return sample.source == source; });
+  };
+  const auto any_by = [&](TimeSource source) {
+    return std::any_of(racers->begin(), racers->end(),
+                       [&](const Racer& racer) { return by(racer, source); });
+  };
+  if (!any_by(TimeSource::kEvents) || !any_by(TimeSource::kRecords)) return;
+  for (Racer& racer : *racers) {
+    if (racer.samples.empty()) continue;
+    racer.samples.front().source = TimeSource::kEvents;
+    UseOneSource(&racer.samples);
+    size_t begin = 0;
+    for (size_t turn = 0; turn < racer.turns.size(); ++turn) {
+      const size_t end = racer.turn_ends[turn];
+      racer.turns[turn] = CalmMean({racer.samples.begin() + static_cast<ptrdiff_t>(begin),
+                                    racer.samples.begin() + static_cast<ptrdiff_t>(end)});
+      begin = end;
+    }
+  }
 }
 
 int Meter::LaunchesPerTurn(const std::vector<Racer>& racers) const {
@@ -278,13 +315,17 @@ absl::StatusOr<Timing> Meter::Again(const Contestant& contestant, double wall_se
   KILN_RETURN_IF_ERROR(racer.status);
   const int launches = LaunchesPerTurn(alone);
   racer.samples.clear();
+  racer.turns.clear();
+  racer.turn_ends.clear();
   const auto most = static_cast<size_t>(policy_.max_samples());
   while (racer.samples.size() < kAgainSamples ||
          (SecondsSince(begin) < wall_seconds && racer.samples.size() < most)) {
     Turn(&racer, launches);
     KILN_RETURN_IF_ERROR(racer.status);
   }
+  UseOneSource(&racer.samples);
   Timing timing;
+  timing.source = racer.samples.front().source;
   const std::vector<bool> dropped = MarkDropped(racer.samples);
   std::vector<double> events;
   for (size_t i = 0; i < racer.samples.size(); ++i) {
@@ -339,6 +380,7 @@ std::vector<absl::StatusOr<Timing>> Meter::Finals(absl::Span<const Contestant> c
       Racer& racer = racers[(i + round) % racers.size()];
       if (racer.running()) Turn(&racer, launches);
     }
+    UseOneSourceForAll(&racers);
     if (round < kLookEvery || round % kLookEvery == 0) DropBeaten(&racers);
     if (one_winner && round % kLookEvery == 0) DropOutdone(&racers);
   }
@@ -366,6 +408,7 @@ std::vector<absl::StatusOr<Timing>> Meter::Finals(absl::Span<const Contestant> c
       continue;
     }
     Timing timing;
+    if (!racer.samples.empty()) timing.source = racer.samples.front().source;
     std::vector<double> events;
     std::vector<bool> dropped = alone(racer) ? MarkDropped(racer.samples) : together;
     dropped.resize(racer.samples.size());

@@ -42,7 +42,8 @@ struct Contestant {
 struct Timing {
   std::vector<double> samples_ns;  // in order, without the dropped ones
   Summary summary;
-  double events_ns = 0;  // median of Sample::events_ns, of the same samples
+  double events_ns = 0;                    // median of Sample::events_ns, of the same samples
+  TimeSource source = TimeSource::kClock;  // of all samples
   int dropped = 0;
   double seconds = 0;      // wall time of the whole measurement, warm-up included
   bool out_raced = false;  // stopped early: slower than the best
@@ -68,8 +69,9 @@ class Meter {
   // All candidates interleaved, one turn each a round, the order rotated by one each round. A
   // disturbed sample drops its round for everybody, so that the i-th samples of all candidates are
   // from the same round. A candidate that is clearly beaten gets no further turns; where only the
-  // winner counts, `one_winner`, one that is beaten by little but beyond doubt neither. An error of
-  // one candidate is its own entry; a failing device fails all.
+  // winner counts, `one_winner`, one that is beaten by little but beyond doubt neither. All times
+  // are of one source: where it changed in the middle, of that which there was throughout. An error
+  // of one candidate is its own entry; a failing device fails all.
   std::vector<absl::StatusOr<Timing>> Finals(absl::Span<const Contestant> contestants,
                                              bool one_winner = false);
 
@@ -87,6 +89,7 @@ class Meter {
   std::vector<LaunchArguments> NextLaunches(const Contestant& contestant, int count);
   absl::StatusOr<std::vector<Sample>> Take(const Contestant& contestant, int count);
   void Turn(Racer* racer, int launches);
+  static void UseOneSourceForAll(std::vector<Racer>* racers);
   int LaunchesPerTurn(const std::vector<Racer>& racers) const;
   void DropBeaten(std::vector<Racer>* racers) const;
   void DropOutdone(std::vector<Racer>* racers) const;

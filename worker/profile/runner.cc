@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compiler/base/affinity.h"
 #include "compiler/base/digest.h"
 #include "compiler/base/status.h"
 #include "proto/conditions.h"
@@ -102,6 +104,26 @@ std::string Throttled(const std::string& device, const std::string& by) {
                       "): see to its cooling and its power supply");
 }
 
+std::string SourceName(TimeSource source) {
+  switch (source) {
+    case TimeSource::kRecords:
+      return "records";
+    case TimeSource::kEvents:
+      return "events";
+    case TimeSource::kClock:
+      break;
+  }
+  return "clock";
+}
+
+bool SourcesDiffer(const std::vector<absl::StatusOr<Timing>>& timings) {
+  std::set<TimeSource> sources;
+  for (const absl::StatusOr<Timing>& timing : timings) {
+    if (timing.ok()) sources.insert(timing->source);
+  }
+  return sources.size() > 1;
+}
+
 bool IsKnownKind(v1::TaskKind kind) {
   return kind == v1::TASK_SCREEN || kind == v1::TASK_RACE || kind == v1::TASK_FINALS;
 }
@@ -152,6 +174,7 @@ void Runner::Touch(const std::string& config) {
 void Runner::Serve(const v1::ProfileRequest& request, const Emit& emit) {
   emit_ = &emit;
   stages_.Start();
+  device_->BeginTask();
   v1::ProfileEvent last;
   if (!IsKnownKind(request.kind())) {
     last.mutable_failure()->set_stage(v1::Failure::RUN);
@@ -300,6 +323,7 @@ void Runner::FillMeasurement(const v1::ProfileRequest& request, const Timing& ti
   out->set_p75_ns(timing.summary.p75);
   out->set_mad_ns(timing.summary.mad);
   out->set_events_ns(timing.events_ns);
+  out->set_source(SourceName(timing.source));
   out->set_dropped(timing.dropped);
   out->set_sample_count(static_cast<int64_t>(timing.samples_ns.size()));
   out->set_round(RoundName(request.kind()));
@@ -329,7 +353,10 @@ void Runner::ScreenEntry(const v1::ProfileRequest& request, Entry* entry) {
   int samples = request.samples();
   if (samples <= 0) samples = request.kind() == v1::TASK_RACE ? kRaceSamples : kScreenSamples;
   Contestant contestant{entry->config, entry->kernel.get(), &entry->manifest};
-  absl::StatusOr<Timing> timing = bench_->meter->Screen(contestant, samples, request.best_ns());
+  absl::StatusOr<Timing> timing = [&] {
+    const OnCore measuring(options_.measuring_core);
+    return bench_->meter->Screen(contestant, samples, request.best_ns());
+  }();
   if (!timing.ok()) {
     entry->Fail(MakeFailure(v1::Failure::RUN, timing.status()));
     return;
@@ -506,10 +533,21 @@ void Runner::MeasureAgain(const v1::ProfileRequest& request,
   for (size_t i = 0; i < finalists.size(); ++i) {
     if (timings[i].ok() && timings[i]->samples_ns.size() * 2 >= most) again.push_back(finalists[i]);
   }
-  for (Entry* entry : again) {
-    const absl::StatusOr<Timing> timing =
-        bench_->meter->Again({entry->config, entry->kernel.get(), &entry->manifest},
-                             kFreshSeconds / static_cast<double>(again.size()));
+  std::vector<absl::StatusOr<Timing>> fresh;
+  const OnCore measuring(options_.measuring_core);
+  const auto take = [&] {
+    fresh.clear();
+    for (const Entry* entry : again) {
+      fresh.push_back(bench_->meter->Again({entry->config, entry->kernel.get(), &entry->manifest},
+                                           kFreshSeconds / static_cast<double>(again.size())));
+    }
+  };
+  take();
+  // A device that lost its records in the middle stays without until the next request.
+  if (SourcesDiffer(fresh)) take();
+  for (size_t i = 0; i < again.size(); ++i) {
+    Entry* entry = again[i];
+    const absl::StatusOr<Timing>& timing = fresh[i];
     if (!timing.ok()) {
       entry->Fail(MakeFailure(v1::Failure::RUN, timing.status()));
       continue;
@@ -593,8 +631,10 @@ v1::ProfileEvent Runner::RunFinals(const v1::ProfileRequest& request, const Emit
   if (!contestants.empty()) {
     // Without a best so far they are compared with each other, and nobody wins.
     const bool one_winner = request.best_ns() > 0;
-    const std::vector<absl::StatusOr<Timing>> timings =
-        bench_->meter->Finals(contestants, one_winner);
+    const std::vector<absl::StatusOr<Timing>> timings = [&] {
+      const OnCore measuring(options_.measuring_core);
+      return bench_->meter->Finals(contestants, one_winner);
+    }();
     for (const absl::StatusOr<Timing>& timing : timings) {
       if (timing.ok() && timing->samples_ns.empty()) throttled = timing->throttled;
     }

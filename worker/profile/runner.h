@@ -31,6 +31,7 @@ struct RunnerOptions {
   // `with_company`, taken, and says so.
   double company_seconds = 3;
   bool with_company = false;
+  int measuring_core = -1;  // the thread that measures has it for itself then; -1 = any
 };
 
 // Keeps tensors and reference values of the latest inputs between requests, so that the rounds of

@@ -39,6 +39,7 @@ struct Flags {
   double company_seconds = 3;
   bool with_company = false;
   std::string lock_dir = "/tmp";
+  int measuring_core = -1;
   bool describe = false;
   bool devices = false;
 };
@@ -103,6 +104,7 @@ absl::Status Serve(const Flags& flags) {
   KILN_ASSIGN_OR_RETURN(*hello.add_archs(), RecordOf(flags));
   KILN_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, MakeDevice(flags));
   hello.set_quarantined(device->Examine().broken);
+  for (const std::string& missing : device->Missing()) hello.add_notes(missing);
   KILN_RETURN_IF_ERROR(channel.Write(hello.SerializeAsString()));
   RunnerOptions options;
   options.device_name = absl::StrCat(flags.device_name, "/", device->name());
@@ -110,6 +112,7 @@ absl::Status Serve(const Flags& flags) {
   options.peer_bytes = flags.peer_mib << 20;
   options.company_seconds = flags.company_seconds;
   options.with_company = flags.with_company;
+  options.measuring_core = flags.measuring_core;
   Runner runner(device.get(), MakeInterpReference, options);
   while (true) {
     KILN_ASSIGN_OR_RETURN(std::optional<std::string> frame, channel.Read());
@@ -132,7 +135,7 @@ absl::Status Describe(const Flags& flags) {
   return absl::OkStatus();
 }
 
-// One line a GPU: "gpu0 sm_90a NVIDIA H200". Why there is none goes to stderr.
+// One line a GPU: "gpu0 sm_90a NVIDIA H200 at 0000:17:00.0". Why there is none goes to stderr.
 absl::Status ListDevices() {
   KILN_ASSIGN_OR_RETURN(const int count, GpuCount());
   for (int ordinal = 0; ordinal < count; ++ordinal) {
@@ -141,7 +144,9 @@ absl::Status ListDevices() {
       std::fprintf(stderr, "kiln-runner: %s\n", std::string(record.status().message()).c_str());
       continue;
     }
-    std::printf("gpu%d %s %s\n", ordinal, record->name().c_str(), record->device_model().c_str());
+    const absl::StatusOr<std::string> bus = GpuBusId(ordinal);
+    std::printf("gpu%d %s %s%s\n", ordinal, record->name().c_str(), record->device_model().c_str(),
+                bus.ok() ? absl::StrCat(" at ", *bus).c_str() : "");
   }
   return absl::OkStatus();
 }
@@ -178,6 +183,8 @@ int main(int argc, char** argv) {
                "GPU: then measure beside them, and say so, rather than not at all");
   app.add_option("--lock-dir", flags.lock_dir,
                  "GPU: folder of the locks that keep two processes from measuring on one");
+  app.add_option("--measuring-core", flags.measuring_core,
+                 "GPU: the thread that measures runs on this core meanwhile; -1 = on any");
   app.add_flag("--describe", flags.describe, "print the device's record and exit");
   app.add_flag("--devices", flags.devices, "list the GPUs that can be measured and exit");
   try {

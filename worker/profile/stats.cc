@@ -33,6 +33,17 @@ double MedianAbsoluteDeviation(const std::vector<double>& values, double median)
   return Median(std::move(deviations));
 }
 
+void UseOneSource(std::vector<Sample>* samples) {
+  const bool mixed = std::any_of(samples->begin(), samples->end(), [](const Sample& sample) {
+    return sample.source == TimeSource::kEvents;
+  });
+  if (!mixed) return;
+  for (Sample& sample : *samples) {
+    sample.ns = sample.events_ns;
+    sample.source = TimeSource::kEvents;
+  }
+}
+
 Summary Summarise(const std::vector<double>& values) {
   Summary summary;
   summary.count = static_cast<int>(values.size());

@@ -7,6 +7,9 @@
 
 namespace kiln::worker {
 
+// What told a launch's time. Times of different sources are not compared.
+enum class TimeSource : uint8_t { kClock, kRecords, kEvents };  // the host's clock; of a GPU: CUPTI
+
 // One timed launch. `disturbed`: the system reported an involuntary context switch or stolen time
 // while it ran. `throttled`: a GPU's clocks were held down by heat or by the power supply; such a
 // sample never counts.
@@ -15,7 +18,11 @@ struct Sample {
   bool disturbed = false;
   bool throttled = false;
   double events_ns = 0;  // GPU: between two events around the launch, less what a pair costs
+  TimeSource source = TimeSource::kClock;  // of `ns`
 };
+
+// Where one of them has only the time of events, all of them take that.
+void UseOneSource(std::vector<Sample>* samples);
 
 struct Summary {
   int count = 0;

@@ -65,7 +65,8 @@ class Farm:
                    self.address)
         self.await_that((folder / "s").exists, "the coordinator")
         self.start("worker", "kiln-worker", "--coordinator", self.address, "--devices", "gpu",
-                   "--name", "w", "--work-dir", folder / "work")
+                   "--name", "w", "--work-dir", folder / "work",
+                   f"--runner-arg=--lock-dir={folder}")
         self.await_that(lambda: "attached" in self.log(), "the worker")
 
     def start(self, name, program, *arguments):

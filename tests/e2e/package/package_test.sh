@@ -14,6 +14,29 @@ for program in kilnc kiln-compile kiln-runner kiln-worker kiln-coordinator tunec
   [ -z "$foreign" ] || { echo "$program loads $foreign"; exit 1; }
 done
 env -i moved/bin/kilnc run template:softmax -a M=8 -a N=64 | grep agrees
+# Nothing in it asks for more of glibc than it promises to.
+newest=$(objdump -T moved/bin/* moved/lib/*.so* 2>/dev/null | grep -oE 'GLIBC_[0-9]+\.[0-9.]+' | sort -uV | tail -1)
+[ -n "$newest" ] || { echo "no version of glibc is read from the bundle"; exit 1; }
+[ "$(printf '%s\nGLIBC_2.36\n' "$newest" | sort -V | tail -1)" = GLIBC_2.36 ] ||
+  { echo "the bundle needs $newest, but promises to run with glibc 2.36"; exit 1; }
+# Without an assembler the worker says what is missing and where it looked, and compiles for the CPU.
+mkdir none
+hidden='mount -t tmpfs none /usr/local && exec "$@"'
+if unshare -rm sh -c "$hidden" - true 2>/dev/null; then
+  env -i HOME="$there" PATH=/usr/bin:/bin KILN_CUDA_PATH="$there/none" unshare -rm sh -c "$hidden" - \
+    timeout 20 moved/bin/kiln-worker --coordinator "unix:$there/none/s" --profile-slots 0 \
+    --compile-slots 1 --work-dir "$there/work" >worker.log 2>&1 &
+  for _ in $(seq 100); do grep -q 'compiling does without' worker.log && break; sleep 0.1; done
+  kill $! 2>/dev/null || true
+  grep 'compiling does without: no assembler for GPU code: no ptxas in .* or on the path; ' worker.log
+  grep -q 'no nvJitLink' worker.log
+else
+  echo "not tested here: what is said without an assembler (no user namespaces to hide this machine's)"
+fi
+# A winner is not called from C where there is no C compiler; that is no success.
+mkdir python && ln -s "$(command -v python3)" python/python3
+said=$(env -i PATH="$there/python" python3 moved/job/gpu/from_c.py out 2>&1) && { echo "from_c.py: $said"; exit 1; }
+grep "no C compiler" <<<"$said"
 cat >sweep.yaml <<'Y'
 template: matmul
 sweeps:

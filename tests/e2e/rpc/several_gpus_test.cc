@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "client/kiln_client.h"
+#include "compiler/base/affinity.h"
 #include "proto/conditions.h"
 #include "tests/e2e/rpc/process.h"
 
@@ -55,7 +56,8 @@ class SeveralGpusTest : public testing::Test {
   std::string Path(const std::string& name) const { return (folder_ / name).string(); }
   std::string Folder(int device) const { return Path(absl::StrCat("gpu", device)); }
 
-  void Start(int devices, int kernel_us, const std::vector<std::string>& flags = {}) {
+  void Start(int devices, int kernel_us, const std::vector<std::string>& flags = {},
+             int others_from = 8) {
     devices_ = devices;
     fs::create_directories(folder_ / "driver");
     const fs::path driver = fs::path(test::BinaryFolder()) / "../tests/fake_cuda";
@@ -65,7 +67,7 @@ class SeveralGpusTest : public testing::Test {
     std::ofstream(Path("driver/fake_cuda.conf"))
         << "FAKE_CUDA_DEVICES=" << devices << "\nFAKE_CUDA_KERNEL_US=" << kernel_us
         << "\nFAKE_CUDA_ELEMENTS=" << kElements << "\nFAKE_CUDA_FOLDER=" << folder_.string()
-        << "\n";
+        << "\nFAKE_CUDA_OTHERS=" << others_from << "\n";
     const std::string address = absl::StrCat("unix:", Path("s"));
     coordinator_ = std::make_unique<Process>(
         std::vector<std::string>{test::BinaryFolder() + "/kiln-coordinator", "--store",
@@ -177,6 +179,101 @@ def )",
   std::unique_ptr<Process> coordinator_, worker_;
   std::unique_ptr<client::Client> client_;
 };
+
+// "0-3" of each thread of a process; the first is its main thread's.
+std::vector<std::string> CoresOf(int pid) {
+  std::vector<std::pair<int, std::string>> threads;
+  std::error_code gone;
+  const std::string tasks = absl::StrCat("/proc/", pid, "/task");
+  for (const fs::directory_entry& entry : fs::directory_iterator(tasks, gone)) {
+    std::ifstream in(entry.path() / "status");
+    for (std::string line; std::getline(in, line);) {
+      constexpr char kName[] = "Cpus_allowed_list:\t";
+      if (!absl::StartsWith(line, kName)) continue;
+      threads.emplace_back(std::atoi(entry.path().filename().c_str()),
+                           line.substr(sizeof(kName) - 1));
+    }
+  }
+  std::sort(threads.begin(), threads.end());
+  std::vector<std::string> cores;
+  for (auto& [id, list] : threads) cores.push_back(std::move(list));
+  return cores;
+}
+
+// Of a process, by name.
+std::vector<std::pair<std::string, int>> ChildrenOf(int pid) {
+  std::vector<std::pair<std::string, int>> children;
+  std::error_code gone;
+  for (const fs::directory_entry& entry : fs::directory_iterator("/proc", gone)) {
+    const int id = std::atoi(entry.path().filename().c_str());
+    std::ifstream in(entry.path() / "status");
+    std::string name;
+    for (std::string line; id > 0 && std::getline(in, line);) {
+      if (absl::StartsWith(line, "Name:\t")) name = line.substr(6);
+      if (line == absl::StrCat("PPid:\t", pid)) children.emplace_back(name, id);
+    }
+  }
+  return children;
+}
+
+TEST_F(SeveralGpusTest, TheCoreThatMeasuresIsKeptQuiet) {
+  const std::vector<int> cores = AllowedCores();
+  if (cores.size() < 2) GTEST_SKIP() << "one core has no other";
+  const std::string quiet = absl::StrCat(cores.back());
+  const std::string others = CoresText({cores.begin(), cores.end() - 1});
+  Start(/*devices=*/1, /*kernel_us=*/5000, {"--quiet-cores=" + quiet});
+  while (!absl::StrContains(worker_->out(), "attached to") &&
+         worker_->Wait(absl::Milliseconds(5)) == -1) {
+  }
+  const std::string sweep = Submit(Spec("double", 16));
+  std::set<std::string> measuring, compiling, beside;
+  bool ended = false;
+  const auto begin = std::chrono::steady_clock::now();
+  while (!ended && std::chrono::steady_clock::now() - begin < std::chrono::seconds(60)) {
+    for (const auto& [name, pid] : ChildrenOf(worker_->pid())) {
+      const std::vector<std::string> threads = CoresOf(pid);
+      for (size_t i = 0; i < threads.size(); ++i) {
+        if (name == "kiln-compile") compiling.insert(threads[i]);
+        if (name == "kiln-runner") (i == 0 ? measuring : beside).insert(threads[i]);
+      }
+    }
+    ended = client::IsTerminal(client_->Show(sweep, false)->summary.progress.state);
+  }
+  Finish(sweep);
+  EXPECT_EQ(compiling, std::set<std::string>{others});
+  EXPECT_EQ(measuring, (std::set<std::string>{others, quiet})) << "to measure, and else";
+  EXPECT_EQ(beside, std::set<std::string>{others}) << "the runner's other threads";
+  for (const std::string& list : CoresOf(worker_->pid())) EXPECT_EQ(list, others);
+  EXPECT_THAT(worker_->out(), HasSubstr(absl::StrCat("measuring on ", quiet)));
+}
+
+TEST_F(SeveralGpusTest, DevicesOfTwoModelsServeTheSweepsForTheirs) {
+  Start(/*devices=*/3, /*kernel_us=*/2000, {}, /*others_from=*/1);
+  std::vector<std::string> sweeps;
+  for (const char* target : {"sm_90a", "sm_80"}) {
+    client::SweepSpec spec = Spec(absl::StrCat("double_", sweeps.size()), 8);
+    spec.target = target;
+    sweeps.push_back(Submit(spec));
+  }
+  const std::set<std::string> first = {"w/gpu0"}, others = {"w/gpu1", "w/gpu2"};
+  for (size_t i = 0; i < sweeps.size(); ++i) {
+    const client::SweepDetails sweep = Finish(sweeps[i]);
+    ASSERT_THAT(sweep.candidates, SizeIs(8));
+    for (const client::Candidate& candidate : sweep.candidates) {
+      for (const client::Measurement& m : candidate.measurements) {
+        EXPECT_EQ((i == 0 ? first : others).count(m.device), 1u) << m.device;
+      }
+    }
+  }
+  const auto kernels = [&](int device) {
+    std::set<std::string> names;
+    for (const Ran& ran : Log(device)) names.insert(ran.kernel);
+    return names;
+  };
+  EXPECT_EQ(kernels(0).size(), 1u);
+  EXPECT_EQ(kernels(1), kernels(2));
+  EXPECT_NE(kernels(0), kernels(1));
+}
 
 TEST_F(SeveralGpusTest, EveryDeviceHasARunnerOfItsOwnAndACandidateOneDeviceARound) {
   Start(/*devices=*/3, /*kernel_us=*/3000);

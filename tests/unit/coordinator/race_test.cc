@@ -162,6 +162,39 @@ TEST(Decide, ManyRunsOfTheSameFieldAgree) {
   EXPECT_GE(winners["a"], 40);
 }
 
+// What is stored as a tie may be handed out for the winner: it must be as good.
+TEST(Decide, TiesAreWithinOneAndAHalfPercentHoweverNoisy) {
+  int ties = 0, noisy = 0;
+  for (int run = 0; run < 40; ++run) {
+    std::vector<Finalist> field;
+    for (int i = 0; i < 8; ++i) {
+      field.push_back(
+          Make(std::string(1, 'a' + i), Noisy(100 + 0.4 * i, 0.15, 40, 100 * run + i), 1));
+    }
+    const Verdict verdict = Decide(field, 3);
+    EXPECT_LE(verdict.ties.size(), 7u);
+    std::vector<int> members = verdict.ties;
+    members.push_back(verdict.winner);
+    std::sort(members.begin(), members.end());
+    EXPECT_EQ(std::unique(members.begin(), members.end()), members.end());
+    const auto fastest = *std::min_element(members.begin(), members.end(), [&](int a, int b) {
+      return field[a].median_ns < field[b].median_ns;
+    });
+    for (const int member : members) {
+      const Interval ratio =
+          PairedRatio(field[member].samples_ns, field[fastest].samples_ns, 3 + member);
+      EXPECT_LE(ratio.middle, 1.015) << run;
+    }
+    ties += static_cast<int>(verdict.ties.size());
+    for (const Finalist& finalist : field) {
+      const Interval ratio = PairedRatio(finalist.samples_ns, field[fastest].samples_ns, 3);
+      noisy += ratio.low <= 1 && ratio.middle > 1.015 ? 1 : 0;
+    }
+  }
+  EXPECT_GT(ties, 20);
+  EXPECT_GT(noisy, 20) << "these samples try nothing";
+}
+
 // One that was stopped after a few samples, whichever they were, is out.
 TEST(Decide, WhoWasStoppedNeitherWinsNorTies) {
   std::vector<double> steady(30, 50), lucky = {74, 49, 75, 48, 76};

@@ -124,6 +124,128 @@ TEST(Schedule, APartThatAClientAskedForTooOutlivesItsRange) {
   EXPECT_EQ(rig.meta()->ListSweeps(100, "", own)->sweeps.size(), 2u);
 }
 
+// What a device did not reach, though it measured others, waits longer each time; in the end it
+// fails.
+TEST(Backoff, WhatADeviceDidNotReachWaitsBeforeItIsTriedAgain) {
+  core::Options options;
+  options.max_releases = 4;
+  options.screen_batch = 2;
+  CoreRig rig(options);
+  const uint64_t a = rig.Attach("a", 1, 1);
+  v1::SweepSpec spec = FakeSpec();
+  for (const char* config : {"m=0,n=0,u=0", "m=1,n=0,u=0"}) spec.add_configs(config);
+  const std::string sweep = rig.Submit(spec)->sweep();
+  std::map<std::string, int> measured;
+  std::vector<double> at;  // of the leases that hold what is never reached
+  double seconds = 0;
+  for (int i = 0; i < 400; ++i, seconds += 0.1) {
+    for (const v1::Task& task : rig.Take(a)) {
+      v1::TaskResult result = rig.Run(task);
+      for (v1::CandidateResult& candidate : *result.mutable_candidates()) {
+        if (task.kind() == v1::TASK_COMPILE) continue;
+        if (candidate.config() != "m=1,n=0,u=0") {
+          ++measured[candidate.config()];
+          continue;
+        }
+        at.push_back(seconds);
+        candidate.clear_measurement();
+        candidate.set_not_run(true);
+        if (task.candidates_size() == 1) {
+          result.clear_candidates();
+          result.set_released("not measured here: process 7 uses gpu0 too");
+          break;
+        }
+        result.set_unavailable("not measured here: process 7 uses gpu0 too");
+      }
+      rig.Say(a, result);
+    }
+    rig.Advance(0.1);
+    rig.Beat(a, {});
+  }
+  EXPECT_EQ(measured.size(), 1u);
+  ASSERT_EQ(at.size(), 5u) << "four releases, and the last one fails";
+  for (size_t i = 1; i < at.size(); ++i) {
+    EXPECT_GE(at[i] - at[i - 1], 0.25 * (1 << (i - 1)) - 1e-9) << i;
+  }
+  bool failed = false;
+  const auto record = rig.meta()->GetSweep(sweep, true);
+  ASSERT_TRUE(record.ok());
+  for (const v1::CandidateRow& row : record->candidates) {
+    const v1::Candidate& candidate = row.candidate();
+    if (candidate.config() != "m=1,n=0,u=0") continue;
+    failed = candidate.state() == v1::CANDIDATE_FAILED;
+    EXPECT_THAT(candidate.failure().message(), ::testing::HasSubstr("process 7"));
+  }
+  EXPECT_TRUE(failed);
+}
+
+// A worker of three devices of two kinds: each sweep is leased what its own kind has room for.
+TEST(SeveralKinds, LeasesGoToTheDevicesOfTheSweepsKind) {
+  core::Options options;
+  options.screen_batch = 1;
+  CoreRig rig(options);
+  const uint64_t compiler = rig.Attach("compiler", 64, 0);
+  v1::Register info = CoreRig::Info("gpus", 0, 3);
+  v1::ArchRecord other = FakeArch();
+  other.set_device_model("Another model");
+  *info.add_archs() = other;
+  for (int i = 0; i < 3; ++i) {
+    v1::ProfileSlot* slot = info.add_slots();
+    slot->set_device(absl::StrCat("gpu", i));
+    *slot->mutable_arch() = i == 0 ? FakeArch() : other;
+  }
+  const uint64_t gpus = rig.Attach(info);
+  std::vector<std::string> sweeps;
+  for (const v1::ArchRecord& arch : {FakeArch(), other}) {
+    v1::SweepSpec spec = FakeSpec();
+    spec.set_target(arch.device_model());
+    spec.set_top_k(64);
+    const auto submitted = rig.Submit(spec);
+    ASSERT_TRUE(submitted.ok()) << submitted.status();
+    sweeps.push_back(submitted->sweep());
+  }
+  for (int i = 0; i < 3; ++i) {
+    for (const v1::Task& task : rig.Take(compiler)) rig.Say(compiler, rig.Run(task));
+  }
+  const int queue = core::Options().profile_queue_per_slot;
+  std::map<std::string, std::vector<v1::Task>> held;
+  const auto take = [&] {
+    for (const v1::Task& task : rig.Take(gpus)) {
+      EXPECT_EQ(task.device_model(),
+                task.sweep() == sweeps[0] ? FakeArch().device_model() : other.device_model());
+      EXPECT_EQ(task.arch(), FakeArch().name());
+      held[task.sweep()].push_back(task);
+    }
+  };
+  take();
+  EXPECT_EQ(static_cast<int>(held[sweeps[0]].size()), queue);
+  EXPECT_EQ(static_cast<int>(held[sweeps[1]].size()), 2 * queue);
+  // What one kind has done makes room for that kind.
+  rig.Say(gpus, rig.Run(held[sweeps[1]].back(), "gpus"));
+  held[sweeps[1]].pop_back();
+  take();
+  EXPECT_EQ(static_cast<int>(held[sweeps[0]].size()), queue);
+  EXPECT_EQ(static_cast<int>(held[sweeps[1]].size()), 2 * queue);
+  // One of a kind is out, then all of it.
+  v1::WorkerMessage message;
+  for (const auto& [sweep, tasks] : held) {
+    for (const v1::Task& task : tasks) {
+      v1::RunningTask* running = message.mutable_heartbeat()->add_running();
+      running->set_task(task.id());
+      running->set_epoch(task.epoch());
+    }
+  }
+  message.mutable_heartbeat()->add_quarantined()->set_device("gpu0");
+  rig.Turn(core::WorkerSaid{gpus, message});
+  rig.Say(gpus, rig.Run(held[sweeps[0]].back(), "gpus"));
+  held[sweeps[0]].pop_back();
+  rig.Say(gpus, rig.Run(held[sweeps[1]].back(), "gpus"));
+  held[sweeps[1]].pop_back();
+  take();
+  EXPECT_EQ(static_cast<int>(held[sweeps[0]].size()), queue - 1) << "its only device is out";
+  EXPECT_EQ(static_cast<int>(held[sweeps[1]].size()), 2 * queue);
+}
+
 // Two devices, one slot each: as they are quarantined the worker gets less to measure, then
 // nothing.
 TEST(Quarantine, StopsLeasesAndIsShown) {

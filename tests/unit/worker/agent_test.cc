@@ -7,6 +7,8 @@
 
 #include <atomic>
 #include <filesystem>
+#include <map>
+#include <mutex>
 #include <thread>
 
 #include "absl/strings/match.h"
@@ -25,8 +27,11 @@ struct Behaviour {
   std::atomic<int> profiling{0};
   std::atomic<int> overlaps{0};  // a compile and a measurement at the same time
   std::atomic<bool> starts{true};
-  std::atomic<int> first_starts{0};  // of executors
-  std::atomic<int> late_start{-1};   // the slot whose first start fails
+  std::atomic<int> first_starts{0};   // of executors
+  std::atomic<int> late_start{-1};    // the slot whose first start fails
+  std::map<int, std::string> models;  // of slots, of several kinds
+  std::mutex mutex;
+  std::map<std::string, int> measured_by;  // config -> slot
 };
 
 class FakeExecutor : public CompileExecutor, public ProfileExecutor {
@@ -43,6 +48,11 @@ class FakeExecutor : public CompileExecutor, public ProfileExecutor {
     v1::ChildHello hello;
     hello.set_compiler_build("b1");
     hello.add_archs()->set_name("x86-64-v3");
+    const auto model = behaviour_->models.find(index_);
+    if (model != behaviour_->models.end()) {
+      hello.mutable_archs(0)->set_name("sm_90a");
+      hello.mutable_archs(0)->set_device_model(model->second);
+    }
     return hello;
   }
   absl::StatusOr<CompileOutcome> Compile(const v1::SweepInputs& inputs, const std::string& config,
@@ -77,6 +87,14 @@ class FakeExecutor : public CompileExecutor, public ProfileExecutor {
         return outcome;
       }
       if (!status.ok()) return status;
+      if (absl::StrContains(candidate.config(), "company")) {
+        outcome.unavailable = "not measured here: process 7";
+        return outcome;
+      }
+      {
+        std::lock_guard<std::mutex> lock(behaviour_->mutex);
+        behaviour_->measured_by[candidate.config()] = index_;
+      }
       v1::CandidateResult& result = outcome.results.emplace_back();
       result.set_config(candidate.config());
       result.mutable_measurement()->set_median_ns(7);
@@ -279,6 +297,58 @@ TEST_F(AgentTest, OneOfTwoDevicesGoesOn) {
     Lease(MakeTask(id, v1::TASK_SCREEN, {"a=1"}));
     EXPECT_TRUE(WaitResult(id).candidates(0).has_measurement());
   }
+}
+
+// Each device is told with its own record, and measures what is for its kind.
+TEST_F(AgentTest, DevicesOfSeveralKindsGetTheirOwnTasks) {
+  options_.profile_slots = 4;
+  options_.devices = {"gpu0", "gpu1", "gpu2", "gpu3"};
+  options_.mixed_devices = true;
+  behaviour_.models = {{0, "H200"}, {1, "A100"}, {2, "H200"}, {3, "B200"}};
+  behaviour_.late_start = 3;
+  Start();
+  Welcome(0);
+  {
+    std::lock_guard<std::mutex> lock(line_->mutex);
+    const v1::Register& said = line_->said.front().register_();
+    ASSERT_EQ(said.slots_size(), 3) << "what does not start is of no known kind";
+    EXPECT_EQ(said.profile_slots(), 3);
+    EXPECT_EQ(said.slots(1).device(), "gpu1");
+    EXPECT_EQ(said.slots(1).arch().device_model(), "A100");
+    EXPECT_EQ(said.slots(2).arch().device_model(), "H200");
+    ASSERT_EQ(said.archs_size(), 2) << "each kind once";
+    EXPECT_EQ(said.archs(1).device_model(), "A100");
+  }
+  const auto lease = [&](int i, const std::string& model, const std::string& config) {
+    v1::Task task = MakeTask(absl::StrCat("t-", i), v1::TASK_SCREEN, {config});
+    task.set_arch("sm_90a");
+    task.set_device_model(model);
+    Lease(task);
+  };
+  for (int i = 0; i < 8; ++i) lease(i, i % 2 == 0 ? "A100" : "H200", absl::StrCat("slow=", i));
+  for (int i = 0; i < 8; ++i) WaitResult(absl::StrCat("t-", i));
+  for (const auto& [config, slot] : behaviour_.measured_by) {
+    const bool even = (config.back() - '0') % 2 == 0;
+    EXPECT_EQ(slot == 1, even) << config;
+  }
+  // The only one of its kind that is out gives its tasks back; the others go on.
+  lease(8, "A100", "drift=1");
+  EXPECT_THAT(WaitResult("t-8").released(), testing::HasSubstr("quarantined"));
+  lease(9, "A100", "a=9");
+  EXPECT_THAT(WaitResult("t-9").released(), testing::HasSubstr("quarantined"));
+  lease(10, "H200", "a=10");
+  EXPECT_TRUE(WaitResult("t-10").candidates(0).has_measurement());
+}
+
+TEST_F(AgentTest, WhatADeviceCouldNotMeasureForNowIsToldWithWhatItDid) {
+  Start();
+  Welcome(0);
+  Lease(MakeTask("t-1", v1::TASK_SCREEN, {"a=1", "company=1"}));
+  const v1::TaskResult result = WaitResult("t-1");
+  EXPECT_EQ(result.unavailable(), "not measured here: process 7");
+  EXPECT_EQ(result.released(), "");
+  EXPECT_TRUE(result.candidates(0).has_measurement());
+  EXPECT_TRUE(result.candidates(1).not_run());
 }
 
 // A driver takes seconds to start: no device waits with that for its first task.

@@ -95,8 +95,58 @@ TEST_F(DeviceLockTest, WhatLiesThereAlreadyIsTakenOnlyIfItIsAFile) {
   std::filesystem::create_symlink("/dev/null", path);
   EXPECT_EQ(Take("0000:17:00.0").status().code(), absl::StatusCode::kUnavailable);
   std::filesystem::remove(path);
+  std::ofstream(folder_ + "/of somebody") << "";
+  std::filesystem::create_symlink(folder_ + "/of somebody", path);
+  EXPECT_EQ(Take("0000:17:00.0").status().code(), absl::StatusCode::kUnavailable);
+  std::filesystem::remove(path);
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
   EXPECT_THAT(Take("0000:17:00.0").status().message(), HasSubstr("it is no file"));
+}
+
+// Whoever makes the file, whatever its umask: all others can lock it.
+TEST_F(DeviceLockTest, AnyUserCanLockWhatAnotherMade) {
+  const mode_t before = ::umask(0077);
+  EXPECT_TRUE(Take("0000:17:00.0").ok());
+  ::umask(before);
+  struct stat file = {};
+  ASSERT_EQ(::stat((folder_ + "/kiln-device-0000-17-00.0").c_str(), &file), 0);
+  EXPECT_EQ(file.st_mode & 0777, 0444u);
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  ::chmod(folder_.c_str(), 0755);
+  const pid_t other = ::fork();
+  if (other == 0) ::_exit(::setuid(65534) == 0 && Take("0000:17:00.0").ok() ? 0 : 1);
+  int status = 0;
+  ::waitpid(other, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
+// A program that the holder starts does not have it.
+TEST_F(DeviceLockTest, ItIsNotHandedDownToOtherPrograms) {
+  pid_t sleeper = 0;
+  {
+    const auto lock = Take("0000:17:00.0");
+    ASSERT_TRUE(lock.ok());
+    sleeper = ::fork();
+    if (sleeper == 0) {
+      ::execlp("sleep", "sleep", "60", nullptr);
+      ::_exit(127);
+    }
+    EXPECT_FALSE(Take("0000:17:00.0").ok());
+    ::usleep(100'000);  // it has begun
+  }
+  EXPECT_TRUE(Take("0000:17:00.0", 2).ok());
+  Kill(sleeper);
+}
+
+// Of several locks on this machine the right one's holder is named.
+TEST_F(DeviceLockTest, TheHolderOfThisDeviceIsNamed) {
+  const pid_t first = Holder("0000:17:00.0");
+  const pid_t second = Holder("0000:18:00.0");
+  for (const auto& [id, pid] : {std::pair{"0000:17:00.0", first}, {"0000:18:00.0", second}}) {
+    EXPECT_THAT(Take(id).status().message(), HasSubstr(absl::StrCat("process ", pid, " of ")));
+  }
+  Kill(first);
+  Kill(second);
 }
 
 }  // namespace

@@ -27,7 +27,8 @@ class DevicesTest : public testing::Test {
 };
 
 constexpr char kTwoModels[] =
-    "gpu0 sm_90a NVIDIA H200\ngpu1 sm_90a NVIDIA H200\ngpu2 sm_80 NVIDIA A100\n";
+    "gpu0 sm_90a NVIDIA H200 at 0000:17:00.0\ngpu1 sm_90a NVIDIA H200\n"
+    "gpu2 sm_80 NVIDIA A100 at 0000:2A:00.0\n";
 
 TEST_F(DevicesTest, TheCpuNeedsNoRunner) {
   absl::StatusOr<Devices> devices = ChooseDevices("cpu", "/nonexistent");
@@ -36,12 +37,16 @@ TEST_F(DevicesTest, TheCpuNeedsNoRunner) {
   EXPECT_FALSE(devices->gpus());
 }
 
-TEST_F(DevicesTest, AutoTakesAllGpusOfTheFirstModelAndNamesTheOthers) {
+TEST_F(DevicesTest, AutoTakesAllGpusWhateverTheirModels) {
   for (const char* wanted : {"auto", "gpu"}) {
     absl::StatusOr<Devices> devices = ChooseDevices(wanted, Runner(kTwoModels));
     ASSERT_TRUE(devices.ok()) << devices.status();
-    EXPECT_THAT(devices->names, ElementsAre("gpu0", "gpu1"));
-    EXPECT_THAT(devices->notes, HasSubstr("gpu2"));
+    EXPECT_THAT(devices->names, ElementsAre("gpu0", "gpu1", "gpu2"));
+    EXPECT_THAT(devices->kinds,
+                ElementsAre("sm_90a NVIDIA H200", "sm_90a NVIDIA H200", "sm_80 NVIDIA A100"));
+    EXPECT_THAT(devices->places, ElementsAre("0000:17:00.0", "", "0000:2A:00.0"));
+    EXPECT_EQ(devices->models(3), 2u);
+    EXPECT_EQ(devices->models(2), 1u);
     EXPECT_TRUE(devices->gpus());
   }
 }
@@ -57,14 +62,15 @@ TEST_F(DevicesTest, WithoutAGpuAutoMeasuresTheCpuAndGpuSaysWhyNot) {
   EXPECT_THAT(devices.status().message(), HasSubstr("no CUDA driver"));
 }
 
-TEST_F(DevicesTest, NamedGpusMustBeThereAndOfOneModel) {
+TEST_F(DevicesTest, NamedGpusMustBeThereAndNamedOnce) {
   absl::StatusOr<Devices> devices = ChooseDevices("gpu1", Runner(kTwoModels));
   ASSERT_TRUE(devices.ok()) << devices.status();
   EXPECT_THAT(devices->names, ElementsAre("gpu1"));
   EXPECT_THAT(ChooseDevices("gpu1,gpu7", Runner(kTwoModels)).status().message(),
               HasSubstr("no device 'gpu7'"));
-  EXPECT_THAT(ChooseDevices("gpu1,gpu2", Runner(kTwoModels)).status().message(),
-              HasSubstr("two models"));
+  EXPECT_THAT(ChooseDevices("gpu1,gpu1", Runner(kTwoModels)).status().message(),
+              HasSubstr("names gpu1 twice"));
+  EXPECT_THAT(ChooseDevices("gpu2,gpu1", Runner(kTwoModels))->names, ElementsAre("gpu2", "gpu1"));
   EXPECT_FALSE(ChooseDevices("", Runner(kTwoModels)).ok());
   EXPECT_FALSE(ChooseDevices("gpu", "/nonexistent/runner").ok());
 }

@@ -25,6 +25,7 @@ void Tell(const char* library, const char* function, Arguments... arguments) {
   reinterpret_cast<void (*)(Arguments...)>(found)(arguments...);
 }
 void SetCanary(double us) { Tell("libcuda.so.1", "fake_cuda_canary", us); }
+void SetReading(double us) { Tell("libcuda.so.1", "fake_cuda_reading", us); }
 constexpr char kNvml[] = "libnvidia-ml.so.1";
 
 class GpuDeviceTest : public testing::Test {
@@ -43,6 +44,7 @@ class GpuDeviceTest : public testing::Test {
   }
   ~GpuDeviceTest() override {
     SetCanary(200);
+    SetReading(50);
     Tell(kNvml, "fake_nvml_ecc", 0ULL);
     Tell(kNvml, "fake_nvml_no_processes");
     std::filesystem::remove_all(options_.scratch_dir);
@@ -81,6 +83,34 @@ TEST_F(GpuDeviceTest, ADeviceThatBecomesSlowIsBrokenAndStaysSoInTheNextProcess) 
   options_.drift = 0;
   SetCanary(500);
   EXPECT_EQ(Make()->Examine().broken, "");
+}
+
+TEST_F(GpuDeviceTest, MemoryThatBecomesSlowIsNamedAndArithmeticStaysTheMeasureOfItself) {
+  SetReading(51);
+  EXPECT_EQ(device_->Examine().broken, "");
+  SetReading(53);
+  const std::string broken = device_->Examine().broken;
+  EXPECT_EQ(broken.rfind("its canary of memory takes 53.0 us, 6.0 % more than the 50.0 us", 0), 0u)
+      << broken;
+  EXPECT_NE(broken.find("-memory to take a new one"), std::string::npos) << broken;
+  device_.reset();
+  device_ = Make();
+  EXPECT_NE(device_->Examine().broken, "") << "the baseline was taken anew";
+  SetReading(50);
+  EXPECT_EQ(device_->Examine().broken, "");
+  SetCanary(220);
+  EXPECT_EQ(device_->Examine().broken.rfind("its canary of arithmetic takes 220.0 us", 0), 0u);
+}
+
+// What is missing is told when the device is opened, not with the first measurement alone.
+TEST_F(GpuDeviceTest, WhatItDoesWithoutIsTold) {
+  ASSERT_EQ(device_->Missing().size(), 1u);
+  EXPECT_NE(device_->Missing()[0].find("CUPTI"), std::string::npos);
+  ASSERT_EQ(::setenv("FAKE_NVML_ABSENT", "1", 1), 0);
+  const std::unique_ptr<Device> blind = Make();
+  ASSERT_EQ(::unsetenv("FAKE_NVML_ABSENT"), 0);
+  ASSERT_EQ(blind->Missing().size(), 2u);
+  EXPECT_NE(blind->Missing()[1].find("NVML"), std::string::npos) << blind->Missing()[1];
 }
 
 TEST_F(GpuDeviceTest, ErrorsOfTheDeviceBreakItAndThoseOfProgramsTaint) {
@@ -131,7 +161,7 @@ TEST_F(GpuDeviceTest, WhatIsWrongWithOneDeviceIsNotItsNeighbours) {
   for (const auto& entry : std::filesystem::directory_iterator(options_.scratch_dir)) {
     baselines += entry.path().filename().string().rfind("canary-", 0) == 0 ? 1 : 0;
   }
-  EXPECT_EQ(baselines, 2u);
+  EXPECT_EQ(baselines, 4u);
 }
 
 TEST_F(GpuDeviceTest, OtherProcessesAreCompanyAndThisOneIsNot) {

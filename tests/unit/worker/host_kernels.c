@@ -103,3 +103,13 @@ int32_t kernel_hang_gpu(const kiln_launch* launch) {
   hang();
   return KILN_OK;
 }
+
+/* So many kernels, each of so many microseconds of that driver's time. */
+int32_t kernel_on_gpu(const kiln_launch* launch, int64_t kernels, int64_t microseconds) {
+  int (*run)(void*, double) =
+      (int (*)(void*, double))dlsym(dlopen("libcuda.so.1", RTLD_NOW), "fake_cuda_run");
+  for (int64_t i = 0; i < kernels; ++i) {
+    if (run(launch->stream, (double)microseconds) != 0) return KILN_ERROR_DEVICE;
+  }
+  return KILN_OK;
+}

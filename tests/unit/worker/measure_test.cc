@@ -315,5 +315,90 @@ TEST_F(MeterTest, AFailingFinalistDoesNotHarmTheOthers) {
   EXPECT_GE(timings[0]->samples_ns.size(), 30u);
 }
 
+// A GPU whose records end in the middle: by events the other one is faster.
+class TwoSourcesTest : public MeterTest {
+ protected:
+  TwoSourcesTest() {
+    a_ = Add("a", {nullptr, 100e3});
+    b_ = Add("b", {nullptr, 102e3});
+    device_.alter = [this](int launch, Sample* sample) {
+      sample->source = launch < last_record_ ? TimeSource::kRecords : TimeSource::kEvents;
+      sample->events_ns = device_.timed().back() == "a" ? 108e3 : 104e3;
+      if (sample->source == TimeSource::kEvents) sample->ns = sample->events_ns;
+      return absl::OkStatus();
+    };
+  }
+  Contestant a_, b_;
+  int last_record_ = 100'000;
+};
+
+TEST_F(TwoSourcesTest, AllFinalistsAreTimedByOneSource) {
+  policy_.set_min_seconds(20e-3);
+  for (const bool one_winner : {false, true}) {
+    last_record_ = 100'000;
+    auto timings = MakeMeter().Finals(std::vector<Contestant>{a_, b_}, one_winner);
+    EXPECT_EQ(timings[0]->source, TimeSource::kRecords);
+    EXPECT_EQ(timings[0]->summary.median, 100e3);
+    EXPECT_EQ(timings[1]->summary.median, 102e3);
+    const int launches = static_cast<int>(device_.timed().size());
+    // In the warm-up, in the middle of the rounds, in the middle of a turn, near the end.
+    for (const int after : {1, 40, 113, 190}) {
+      last_record_ = static_cast<int>(device_.timed().size()) + after;
+      timings = MakeMeter().Finals(std::vector<Contestant>{a_, b_}, one_winner);
+      ASSERT_TRUE(timings[0].ok() && timings[1].ok());
+      for (const auto& timing : timings) EXPECT_EQ(timing->source, TimeSource::kEvents) << after;
+      EXPECT_EQ(Quantile(timings[0]->samples_ns, 0), 108e3) << after;
+      EXPECT_EQ(Quantile(timings[0]->samples_ns, 1), 108e3) << after;
+      EXPECT_EQ(Quantile(timings[1]->samples_ns, 0), 104e3) << after;
+      EXPECT_EQ(Quantile(timings[1]->samples_ns, 1), 104e3) << after;
+    }
+    EXPECT_GT(launches, 200);
+  }
+}
+
+// Who is behind by records is not outdone by turns of the other clock.
+TEST_F(TwoSourcesTest, NobodyIsOutdoneAcrossSources) {
+  policy_.set_min_seconds(30e-3);
+  policy_.set_min_samples(600);
+  last_record_ = 530;  // in the round before the first look, of 22 launches each
+  const auto timings = MakeMeter().Finals(std::vector<Contestant>{a_, b_}, true);
+  EXPECT_TRUE(timings[0]->out_raced) << "by events it is the slower one";
+  EXPECT_FALSE(timings[1]->out_raced);
+}
+
+TEST_F(TwoSourcesTest, AScreenAndAMeasurementAloneAreOfOneSource) {
+  for (const int after : {14, 20, 30}) {
+    last_record_ = static_cast<int>(device_.timed().size()) + after;
+    const absl::StatusOr<Timing> screen = MakeMeter().Screen(a_, 5, 0);
+    ASSERT_TRUE(screen.ok());
+    EXPECT_EQ(screen->source, TimeSource::kEvents);
+    EXPECT_EQ(screen->summary.p25, 108e3) << after;
+    EXPECT_EQ(Quantile(screen->samples_ns, 0), 108e3) << after;
+  }
+  last_record_ = static_cast<int>(device_.timed().size()) + 30;
+  const absl::StatusOr<Timing> again = MakeMeter().Again(a_, 0.02);
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(again->source, TimeSource::kEvents);
+  EXPECT_EQ(Quantile(again->samples_ns, 0), 108e3);
+}
+
+// The next inputs in turn: those of the lost times are in the cache.
+TEST_F(MeterTest, LostTimesAreTakenAgainOnOtherInputs) {
+  Contestant kernel = Add("k", {nullptr, 6e6});
+  std::vector<int> lost = {2, 4};
+  device_.alter = [&](int launch, Sample*) {
+    const bool bad = std::find(lost.begin(), lost.end(), launch) != lost.end();
+    return bad ? absl::AbortedError("lost") : absl::OkStatus();
+  };
+  Meter meter = MakeMeter();
+  const absl::StatusOr<Timing> timing = meter.Again(kernel, 0);
+  ASSERT_TRUE(timing.ok());
+  lost = {static_cast<int>(device_.timed().size())};
+  const absl::StatusOr<Timing> screen = meter.Screen(kernel, 5, 0);
+  ASSERT_TRUE(screen.ok()) << screen.status();
+  const std::vector<void*>& at = device_.timed_addresses();
+  for (size_t i = 1; i < at.size(); ++i) EXPECT_NE(at[i], at[i - 1]) << i;
+}
+
 }  // namespace
 }  // namespace kiln::worker

@@ -10,6 +10,7 @@
 #include <map>
 #include <thread>
 
+#include "compiler/base/affinity.h"
 #include "proto/conditions.h"
 #include "tests/unit/worker/profile_fixture.h"
 
@@ -36,10 +37,12 @@ class RunnerTest : public testing::Test {
     options.device_name = "w/fake";
     options.company_seconds = 0.3;
     options.with_company = with_company;
+    options.measuring_core = measuring_core_;
     runner_ = std::make_unique<Runner>(
         &device_,
         [this](const v1::SweepInputs&, const std::string&, const BoundManifest&) {
           ++references_made_;
+          reference_cores_ = AllowedCores();
           std::this_thread::sleep_for(reference_time_);
           return absl::StatusOr<std::unique_ptr<Reference>>(
               std::make_unique<AffineReference>(kFloat32, &reference_calls_));
@@ -74,6 +77,8 @@ class RunnerTest : public testing::Test {
   std::string folder_;
   FakeDevice device_{3};
   int references_made_ = 0;
+  int measuring_core_ = -1;
+  std::vector<int> reference_cores_;  // where the last one was made
   std::chrono::milliseconds reference_time_{0};
   int reference_calls_ = 0;
   v1::ProfileRequest request_;
@@ -91,6 +96,7 @@ TEST_F(RunnerTest, ScreensEachCandidateAfterJournallingIt) {
   ASSERT_EQ(results_.size(), 4u);
   EXPECT_EQ(results_["c=1"].measurement().median_ns(), 1e6);
   EXPECT_EQ(results_["c=1"].measurement().device(), "w/fake");
+  EXPECT_EQ(results_["c=1"].measurement().source(), "clock");
   EXPECT_EQ(results_["c=1"].measurement().round(), "screen");
   EXPECT_TRUE(results_["c=1"].measurement().numbers_checked());
   EXPECT_NE(results_["c=1"].measurement().conditions().find("cold"), std::string::npos);
@@ -489,11 +495,81 @@ TEST_F(RunnerTest, AThrottledDeviceMeasuresNothingAndSaysWhy) {
       << "more than half, as never else";
 }
 
+// A device that loses its records stays without until the next request, in which it tries again.
+TEST_F(RunnerTest, AllMeasurementsOfAFinalAreOfOneSourceWhichIsRecorded) {
+  bool lost = false;
+  int lose_at = 1'000'000;
+  device_.begin_task = [&] { lost = false; };
+  device_.alter = [&](int launch, Sample* sample) {
+    lost = lost || launch >= lose_at;
+    sample->events_ns = sample->ns * 1.03;
+    sample->source = lost ? TimeSource::kEvents : TimeSource::kRecords;
+    if (lost) sample->ns = sample->events_ns;
+    return absl::OkStatus();
+  };
+  Add("c=1", "good");
+  Add("c=2", "better");
+  request_.set_kind(v1::TASK_FINALS);
+  request_.set_best_ns(1e6);
+  request_.mutable_inputs()->mutable_measurement()->set_max_samples(
+      20);  // so that none ends by time
+  const auto count = [&] { return static_cast<int>(device_.timed().size()); };
+  Serve();
+  const int before = count();
+  Serve();
+  const int launches = count() - before;
+  for (const char* config : {"c=1", "c=2"}) {
+    ASSERT_TRUE(results_[config].has_fresh()) << config;
+    EXPECT_EQ(results_[config].measurement().source(), "records");
+    EXPECT_EQ(results_[config].fresh().source(), "records");
+  }
+  // In the middle of the finals; in the last of the fresh measurements.
+  for (const bool late : {false, true}) {
+    lose_at = count() + (late ? launches - 2 : 25);
+    Serve();
+    lose_at = 1'000'000;
+    for (const char* config : {"c=1", "c=2"}) {
+      EXPECT_EQ(results_[config].measurement().source(), late ? "records" : "events");
+      EXPECT_EQ(results_[config].fresh().source(), "events") << config << late;
+      const double ns = config[2] == '1' ? 1.03e6 : 0.9785e6;
+      EXPECT_NEAR(results_[config].fresh().median_ns(), ns, 1) << config << late;
+    }
+    Serve();
+    EXPECT_EQ(results_["c=1"].measurement().source(), "records") << "tried again";
+  }
+}
+
 TEST_F(RunnerTest, NoRoomForTheTensorsIsAResourceFailure) {
   device_.set_memory_bytes(1000);
   Add("c=1", "good");
   Serve();
   EXPECT_EQ(results_["c=1"].failure().stage(), v1::Failure::RESOURCES);
+}
+
+// The thread that measures has a core of its own; what else the runner does, it does elsewhere.
+TEST_F(RunnerTest, ItMeasuresOnItsCore) {
+  const std::vector<int> before = AllowedCores();
+  ASSERT_FALSE(before.empty());
+  measuring_core_ = before.back();
+  MakeRunner(false);
+  bool timing = false;
+  device_.alter = [&](int, Sample*) {
+    timing = AllowedCores() == std::vector<int>{before.back()};
+    EXPECT_TRUE(timing);
+    return absl::OkStatus();
+  };
+  Add("c=1", "good");
+  Add("c=2", "better");
+  request_.set_best_ns(1e6);
+  for (const v1::TaskKind kind : {v1::TASK_SCREEN, v1::TASK_RACE, v1::TASK_FINALS}) {
+    request_.set_kind(kind);
+    timing = false;
+    Serve();
+    EXPECT_TRUE(timing) << kind;
+    EXPECT_TRUE(results_["c=1"].has_measurement());
+    EXPECT_EQ(AllowedCores(), before);
+    EXPECT_EQ(reference_cores_, before);
+  }
 }
 
 TEST_F(RunnerTest, UnknownKindsFailAsAWhole) {

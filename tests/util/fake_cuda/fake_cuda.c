@@ -37,6 +37,8 @@ static struct Device {
 } devices[MOST_DEVICES];
 
 static __thread struct Device* current;
+static double nothing_us;      /* of the empty kernel */
+static double reading_us = 50; /* of the canary of the memory */
 static double canary_us = 200; /* of the canary: its clock is this, not the machine's */
 
 static struct Device* here(void) { return current ? current : &devices[0]; }
@@ -46,7 +48,17 @@ static int count(void) {
   return wanted < 0 ? 0 : wanted > MOST_DEVICES ? MOST_DEVICES : (int)wanted;
 }
 
+static void (*observer)(double begin_us, double end_us); /* of kernels, by the virtual clock */
+
+static int other_kind(int device) {
+  return device >= fake_number("FAKE_CUDA_OTHERS", MOST_DEVICES);
+}
+
 void fake_cuda_canary(double us) { canary_us = us; }
+void fake_cuda_reading(double us) { reading_us = us; }
+void fake_cuda_nothing(double us) { nothing_us = us; }
+void fake_cuda_observe(void (*function)(double, double)) { observer = function; }
+double fake_cuda_virtual_us(void) { return here()->virtual_us; }
 void fake_cuda_break(int result) { here()->broken = result; }
 void fake_cuda_hang(void) { here()->hanging = 1; }
 
@@ -83,6 +95,7 @@ static void advance(struct Device* device) {
 }
 
 static Result busy(struct Device* device, const char* name, double us) {
+  if (observer) observer(device->virtual_us, device->virtual_us + us);
   if (us <= 0) return device->broken;
   if (device->queued == MOST_QUEUED) return INVALID;
   struct Work* work = &device->queue[device->queued++];
@@ -92,6 +105,9 @@ static Result busy(struct Device* device, const char* name, double us) {
   advance(device);
   return device->broken;
 }
+
+/* A kernel that takes so long, of a test's. */
+Result fake_cuda_run(void* stream, double us) { return busy(stream, "", us); }
 
 Result cuGetErrorName(Result result, const char** name) {
   *name = result == 700             ? "CUDA_ERROR_ILLEGAL_ADDRESS"
@@ -110,13 +126,12 @@ Result cuDeviceGet(int* device, int ordinal) {
   return *device = ordinal, ordinal < 0 || ordinal >= count() ? NO_DEVICE : OK;
 }
 Result cuDeviceGetName(char* name, int size, int device) {
-  (void)device;
-  strncpy(name, "Fake H200", (size_t)size);
+  strncpy(name, other_kind(device) ? "Fake A100" : "Fake H200", (size_t)size);
   return OK;
 }
 Result cuDeviceGetAttribute(int* value, int what, int device) {
-  (void)device;
-  *value = what == MULTIPROCESSORS ? 66 : what == L2_BYTES ? 1 << 20 : what == MAJOR ? 9 : 0;
+  const int major = other_kind(device) ? 8 : 9;
+  *value = what == MULTIPROCESSORS ? 66 : what == L2_BYTES ? 1 << 20 : what == MAJOR ? major : 0;
   return OK;
 }
 Result cuDeviceGetPCIBusId(char* id, int size, int device) {
@@ -249,7 +264,8 @@ Result cuLaunchKernel(const char* function, unsigned gx, unsigned gy, unsigned g
   (void)gx, (void)gy, (void)gz, (void)bx, (void)by, (void)bz, (void)shared, (void)extra;
   struct Device* device = stream;
   if (strcmp(function, "kiln_canary") == 0) return busy(device, "", canary_us);
-  if (strcmp(function, "kiln_digest") != 0) return device->broken;
+  if (strcmp(function, "kiln_reading") == 0) return busy(device, "", reading_us);
+  if (strcmp(function, "kiln_nothing") == 0) return busy(device, "", nothing_us);
   const uint64_t* words = *(uint64_t**)arguments[0];
   const uint64_t pairs = 2 * *(uint64_t*)arguments[1];
   uint64_t* sum = *(uint64_t**)arguments[2];

@@ -3,6 +3,7 @@
  *   FAKE_CUDA_DEVICES      how many there are, at most 8; default 1
  *   FAKE_CUDA_KERNEL_US    an artifact's kernel keeps its device busy for one to three times that:
  *                          one of twelve lengths, by grid and threads; default 0
+ *   FAKE_CUDA_OTHERS       devices from this number on are of another model; default none
  *   FAKE_CUDA_START_US     a context takes that to make; default 0
  *   FAKE_CUDA_ELEMENTS     of its arguments: it writes two times its first one to its second
  *   FAKE_CUDA_FOLDER       shared between processes: in gpu<n>/, a file for each process that has a
