@@ -58,7 +58,7 @@ absl::Status CheckSpec(const SweepSpec& spec) {
   if (spec.kernel_source.empty()) return absl::OkStatus();  // the farm has the template
   auto file = std::make_shared<SourceFile>();
   file->path = spec.kernel_path.empty() ? "<kernel>" : spec.kernel_path;
-  file->text = spec.kernel_source;
+  file->text = ClosedSource(spec);
   KILN_ASSIGN_OR_RETURN(const lang::Kernel kernel, lang::Kernel::Parse(file, spec.entry));
   const std::set<std::string> known = SettableNames(kernel);
   std::set<std::string> arguments;

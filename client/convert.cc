@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/lang/source_bundle.h"
 
 namespace kiln::client {
 namespace {
@@ -267,10 +268,15 @@ SweepState FromProto(v1::SweepState state) {
   }
 }
 
+std::string ClosedSource(const SweepSpec& spec) {
+  const bool open = !spec.closed && !spec.kernel_source.empty() && !spec.kernel_path.empty();
+  return open ? lang::WithImportedFiles(spec.kernel_source, spec.kernel_path) : spec.kernel_source;
+}
+
 v1::SweepSpec ToProto(const SweepSpec& spec) {
   v1::SweepSpec proto;
   proto.set_name(spec.name);
-  proto.set_kernel_source(spec.kernel_source);
+  proto.set_kernel_source(ClosedSource(spec));
   proto.set_kernel_path(spec.kernel_path);
   proto.set_template_(spec.template_name);
   proto.set_entry(spec.entry);
@@ -309,6 +315,7 @@ SweepSpec FromProto(const v1::SweepSpec& proto) {
   SweepSpec spec;
   spec.name = proto.name();
   spec.kernel_source = proto.kernel_source();
+  spec.closed = true;  // another's paths are none of this machine's
   spec.kernel_path = proto.kernel_path();
   spec.template_name = proto.template_();
   spec.entry = proto.entry();

@@ -1,4 +1,4 @@
-// Between the public structs of kiln_client.h and the messages that travel. Pure functions.
+// Between the public structs of kiln_client.h and the messages that travel.
 #ifndef KILN_CLIENT_CONVERT_H_
 #define KILN_CLIENT_CONVERT_H_
 
@@ -8,6 +8,8 @@
 namespace kiln::client {
 
 v1::SweepSpec ToProto(const SweepSpec& spec);
+// Its kernel's text with all that it imports.
+std::string ClosedSource(const SweepSpec& spec);
 SweepSpec FromProto(const v1::SweepSpec& spec);
 
 Candidate FromProto(const v1::Candidate& candidate);

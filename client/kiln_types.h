@@ -43,10 +43,13 @@ struct CheckPolicy {
 
 // One sweep. Values are literals of the kernel language: 1024, 0.5, True, "NT", T.dynamic("M").
 struct SweepSpec {
-  std::string name;                                          // display only
-  std::string kernel_source;                                 // the kernel's text, or
-  std::string template_name;                                 // a shipped template: "matmul"
-  std::string kernel_path;                                   // for diagnostics only
+  std::string name;           // display only
+  std::string kernel_source;  // the kernel's text, or
+  std::string template_name;  // a shipped template: "matmul"
+  // For diagnostics; and where files lie that the kernel imports, which are read when the spec is
+  // used, unless the text has them already (`closed`).
+  std::string kernel_path;
+  bool closed = false;
   std::string entry;                                         // empty when the file has one kernel
   std::map<std::string, std::string> arguments;              // compile-time arguments
   std::vector<std::string> auto_tunables;                    // derived by the recommender

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/convert.h"
 #include "client/kiln_client.h"
 #include "compiler/base/status.h"
 #include "compiler/ir/printer.h"
@@ -29,7 +30,7 @@ absl::StatusOr<lang::Kernel> ParseKernel(const SweepSpec& spec) {
   }
   auto file = std::make_shared<SourceFile>();
   file->path = spec.kernel_path.empty() ? "<kernel>" : spec.kernel_path;
-  file->text = spec.kernel_source;
+  file->text = ClosedSource(spec);
   return lang::Kernel::Parse(file, spec.entry);
 }
 

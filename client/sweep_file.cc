@@ -169,6 +169,7 @@ absl::Status SweepFile::ReadKernel(const YAML::Node& node, Scope* scope) {
                          "check its permissions");
   }
   scope->draft->spec.kernel_source = lang::WithImportedFiles(text.str(), path.string());
+  scope->draft->spec.closed = true;
   scope->draft->spec.kernel_path = path.lexically_normal().string();
   scope->draft->spec.template_name.clear();
   return absl::OkStatus();

@@ -34,6 +34,17 @@ absl::Status Lost(const absl::Status& status, const std::string& digest) {
                       absl::StrCat("lost inputs: blob ", digest, ": ", status.message()));
 }
 
+// The inputs that a task of this kind works with.
+v1::SweepInputs InputsFor(v1::TaskKind kind, const v1::SweepInputs& inputs) {
+  v1::SweepInputs own = inputs;
+  if (kind != v1::TASK_COMPILE_RAGGED && kind != v1::TASK_CHECK_RAGGED) return own;
+  for (const auto& [name, size] : inputs.ragged()) {
+    const bool compiled_in = inputs.arguments().count(name) > 0;
+    (*(compiled_in ? own.mutable_arguments() : own.mutable_runtime_values()))[name] = size;
+  }
+  return own;
+}
+
 }  // namespace
 
 absl::Status Agent::StartSlots() {
@@ -375,9 +386,10 @@ absl::StatusOr<v1::CandidateResult> Agent::CompileOne(Slot* slot, const HeldTask
   if (Unwanted(held)) return absl::CancelledError("not wanted any more");
   KILN_ASSIGN_OR_RETURN(std::shared_ptr<const v1::SweepInputs> inputs, Inputs(held));
   lap("fetch");
-  KILN_ASSIGN_OR_RETURN(CompileOutcome outcome,
-                        slot->compile->Compile(*inputs, held->task.candidates(index).config(),
-                                               held->task.limit_seconds()));
+  KILN_ASSIGN_OR_RETURN(
+      CompileOutcome outcome,
+      slot->compile->Compile(InputsFor(held->task.kind(), *inputs),
+                             held->task.candidates(index).config(), held->task.limit_seconds()));
   lap("compile");
   v1::CandidateResult& result = outcome.result;
   if (result.has_failure()) {
@@ -433,7 +445,7 @@ absl::StatusOr<ProfileOutcome> Agent::ProfileAll(Slot* slot, const HeldTaskPtr& 
   KILN_ASSIGN_OR_RETURN(std::shared_ptr<const v1::SweepInputs> inputs, Inputs(held));
   v1::ProfileRequest request;
   request.set_kind(held->task.kind());
-  *request.mutable_inputs() = *inputs;
+  *request.mutable_inputs() = InputsFor(held->task.kind(), *inputs);
   request.set_samples(held->task.samples());
   request.set_best_ns(held->task.best_ns());
   std::vector<BlobCache::Pin> pins;

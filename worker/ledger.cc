@@ -7,7 +7,9 @@
 
 namespace kiln::worker {
 
-bool IsCompileKind(v1::TaskKind kind) { return kind == v1::TASK_COMPILE; }
+bool IsCompileKind(v1::TaskKind kind) {
+  return kind == v1::TASK_COMPILE || kind == v1::TASK_COMPILE_RAGGED;
+}
 
 Ledger::Added Ledger::Add(const v1::Task& task) {
   auto found = held_.find(task.id());

@@ -11,7 +11,7 @@ namespace {
 
 // A candidate more than this much slower than the best is never on the slate, but for the default.
 constexpr double kReach = 1.6;
-constexpr double kTie = 1.03;          // ways to run a block that differ less are worth a try
+constexpr double kTie = 1.12;          // ways to run a block that differ less are worth a try
 constexpr int64_t kPool = 3000;        // candidates looked at
 constexpr double kLikePenalty = 0.12;  // of an identical config; falls to 0 at kLikeDistance
 constexpr double kLikeDistance = 1.6;  // in doublings, summed over the axes

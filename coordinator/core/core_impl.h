@@ -93,9 +93,9 @@ class Core::Impl {
   void StartRound(Sweep* sweep);
   void SpendBudget(Sweep* sweep);
   std::vector<int> Survivors(const Sweep& sweep) const;
-  // `fresh`, by ordinal: what finalists take on samples that the verdict does not see.
-  void DecideWinner(Sweep* sweep, const Worker& worker, const std::vector<int>& finalists,
-                    const std::map<int, v1::Measurement>& fresh);
+  void DecideWinner(Sweep* sweep);
+  struct Choice;
+  Choice Choose(const Sweep& sweep) const;
   void KeepWinner(Sweep* sweep, v1::Winner winner, const Tools& tools);
   int CanonicalTwin(const Sweep& sweep, int ordinal) const;
   void Finish(Sweep* sweep, v1::SweepState state, const std::string& message);
@@ -106,6 +106,16 @@ class Core::Impl {
   static std::string FailureText(const Sweep& sweep);
   void MarkDirty(Sweep* sweep);
   void WakePeers();
+
+  // -- ragged.cc: finalists at a shape that their tiles do not divide --
+  bool ChecksRagged(const Sweep& sweep) const;
+  void CompileRagged(Sweep* sweep, int ordinal);
+  void CompileRaggedAhead(Sweep* sweep, std::vector<int> finalists);
+  bool ProveRagged(Sweep* sweep, int ordinal);
+  void TakeRaggedResult(Task* task, v1::TaskResult& result);
+  void TakeRaggedFailure(Task* task, int ordinal, v1::Failure failure);
+  void NoRagged(Task* task, const std::string& why);
+  void DropRagged(Task* task, const Ragged& now);
 
   // -- range_sweeps.cc: sweeps over a range of sizes --
   Sweep* CreateRangeSweep(const PendingSubmit& pending, Expanded& event);

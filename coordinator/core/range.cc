@@ -16,8 +16,9 @@ namespace kiln::core {
 namespace {
 
 constexpr int kMaxWaves = 6;
-constexpr double kNear = 1.2;      // ratio of two sizes between which a step may end unmeasured
-constexpr size_t kMaxPairs = 300;  // samples of two configs that are compared
+constexpr double kNear = 1.2;       // ratio of two sizes between which a step may end unmeasured
+constexpr double kNearEdge = 1.05;  // the same behind a measured edge
+constexpr size_t kMaxPairs = 300;   // samples of two configs that are compared
 
 double MedianOf(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -216,12 +217,24 @@ int Refine(v1::RangeTable* table, int wave) {
     if (i > 0) between(i);
     if (i + 1 < all.size()) between(i + 1);
   }
-  // The ends of the steps as they are now.
+  // The ends of the steps as they are now. The first size behind a point is the dearest for what
+  // runs up to the next: one row more than whole tiles, perhaps a wave more. It is measured where a
+  // step begins, and where the best single config may be faster there; and where another is, how
+  // far that goes.
   const search::Steps now = search::Assign(all, configs, all.front().size());
   for (size_t i = 1; i < all.size(); ++i) {
+    const int runs = now.chosen[i];
+    const bool step = runs != now.chosen[i - 1];
+    const bool may_lose =
+        runs != single && all[i].times(runs).median_ns() > all[i - 1].times(single).median_ns();
+    if (!step && !may_lose) continue;
+    const int64_t first = all[i - 1].size() + 1;
+    const bool at_edge = i >= 2 && all[i - 2].size() + 1 == all[i - 1].size();
+    const bool new_edge = !at_edge && first < all[i].size() && !HasPoint(*table, first);
+    if (new_edge && std::find(more.begin(), more.end(), first) == more.end()) more.push_back(first);
     const double apart =
         static_cast<double>(all[i].size()) / static_cast<double>(all[i - 1].size());
-    if (now.chosen[i] != now.chosen[i - 1] && apart > kNear) between(i);
+    if (step && apart > (at_edge ? kNearEdge : kNear)) between(i);
   }
   if (static_cast<int>(more.size()) > room) more.resize(room);
   AddPoints(more, wave + 1, table);

@@ -62,7 +62,8 @@ void Refuse(int64_t size, const std::string& why, v1::RangeTable* table);
 void Drop(const std::string& config, const std::string& why, v1::RangeTable* table);
 
 // Every point has its times. Adds the points that the next wave is to measure and returns how many:
-// in the middle of the two sizes between which a step ends, until they are near each other; and on
+// in the middle of the two sizes between which a step ends, until they are near each other; the
+// first size behind a point where a step begins or the best single config may be faster; and on
 // both sides of a size of the last wave at which the steps before it, which had not seen it, would
 // have run something slower than the best single config beyond noise. 0 when nothing is left to
 // ask, or as many points or waves as allowed are there.

@@ -30,8 +30,13 @@ namespace kiln::core {
 enum Pool { kCompilePool = 0, kProfilePool = 1, kEmptyPool = 2, kPools = 3 };
 
 inline Pool PoolOf(v1::TaskKind kind) {
-  if (kind == v1::TASK_COMPILE) return kCompilePool;
+  if (kind == v1::TASK_COMPILE || kind == v1::TASK_COMPILE_RAGGED) return kCompilePool;
   return kind == v1::TASK_EMPTY ? kEmptyPool : kProfilePool;
+}
+
+// Of finalists beside what else they do: their candidates stay in the state that they are in.
+inline bool IsRagged(v1::TaskKind kind) {
+  return kind == v1::TASK_COMPILE_RAGGED || kind == v1::TASK_CHECK_RAGGED;
 }
 
 struct Sweep;
@@ -61,11 +66,20 @@ struct Task {
   Pool pool() const { return PoolOf(row.kind()); }
 };
 
+// What is known of a finalist at the ragged shape. Found out anew after a restart.
+struct Ragged {
+  enum class State { kUnknown, kCompiling, kCompiled, kChecking, kDone };
+  State state = State::kUnknown;
+  v1::Artifact artifact;
+  std::string text;  // kDone: the proof, or why there is none
+};
+
 struct Cand {
   v1::CandidateRow row;
   Task* task = nullptr;  // the open task that covers it
   bool alone = false;    // took a child with it once: shares no task any more
   bool suspect = false;  // of a task whose workers died: gets one chance, on a worker of its own
+  Ragged ragged;
 
   const std::string& config() const { return row.candidate().config(); }
   v1::CandidateState state() const { return row.candidate().state(); }
@@ -81,6 +95,13 @@ struct Cand {
     const auto& measurements = row.candidate().measurements();
     return measurements.empty() ? 0 : measurements.rbegin()->samples_ns_size();
   }
+};
+
+// Finals that have been run, until their winner is stored.
+struct Finale {
+  std::vector<int> finalists;
+  std::map<int, v1::Measurement> fresh;  // by ordinal: on samples that the verdict does not see
+  v1::ArchRecord arch;                   // as the worker says it
 };
 
 struct Sweep {
@@ -108,6 +129,7 @@ struct Sweep {
   std::set<WatchId> watchers;
   std::set<int> to_store;    // candidates to write in this turn
   std::set<int> to_publish;  // candidates to tell watchers of in this turn
+  std::optional<Finale> finale;
   std::optional<v1::Winner> winner;
   std::vector<std::string> superseded;  // winners of the problem that go when this one comes
   bool status_dirty = false;            // to write in this turn

@@ -170,11 +170,12 @@ void Core::Impl::SetState(Sweep* sweep, int ordinal, v1::CandidateState state) {
   if (state != v1::COMPILING && state != v1::PROFILING) sweep->to_store.insert(ordinal);
 }
 
-// Puts a candidate that no lease holds where it belongs.
+// Puts a candidate where it belongs, if no lease holds it.
 void Core::Impl::IndexCandidate(Sweep* sweep, int ordinal) {
   Cand& cand = sweep->cands[ordinal];
   if (!cand.row.proposed() || cand.failed() || cand.twin() || cand.state() == v1::SKIPPED) return;
   const bool settled = cand.measured() || sweep->compile_only();
+  if (cand.task != nullptr && cand.task->state == Task::State::kLeased) return;
   const v1::CandidateState state = !cand.compiled() ? v1::QUEUED
                                    : settled        ? v1::CANDIDATE_DONE
                                                     : v1::COMPILED;
@@ -354,8 +355,10 @@ void Core::Impl::StartOver(Sweep* sweep) {
     cand.row.set_screened_round(0);
     cand.row.set_out_raced(false);
     cand.alone = false;
+    cand.ragged = Ragged();
     SetState(sweep, i, v1::CANDIDATE_STATE_UNSPECIFIED);
   }
+  sweep->finale.reset();
   sweep->queued.clear();
   sweep->to_screen.clear();
   sweep->by_binary.clear();
@@ -680,6 +683,7 @@ void Core::Impl::AdvanceRace(Sweep* sweep) {
 }
 
 void Core::Impl::AdvanceFinals(Sweep* sweep) {
+  if (sweep->finale) return DecideWinner(sweep);
   MakeCompileTasks(sweep);
   const std::vector<int> in = Survivors(*sweep);
   if (in.empty()) return StartRound(sweep);
@@ -687,6 +691,7 @@ void Core::Impl::AdvanceFinals(Sweep* sweep) {
     if (!sweep->cands[ordinal].compiled() || sweep->cands[ordinal].task != nullptr) return;
   }
   NewTask(sweep, v1::TASK_FINALS, in, sweep->row.spec().measurement().max_samples());
+  CompileRaggedAhead(sweep, in);
 }
 
 void Core::Impl::Finish(Sweep* sweep, v1::SweepState state, const std::string& message) {

@@ -29,6 +29,10 @@ const char* KindName(v1::TaskKind kind) {
       return "finals";
     case v1::TASK_EMPTY:
       return "empty";
+    case v1::TASK_COMPILE_RAGGED:
+      return "compile-ragged";
+    case v1::TASK_CHECK_RAGGED:
+      return "check-ragged";
     default:
       return "other";
   }
@@ -60,6 +64,7 @@ Task* Core::Impl::NewTask(Sweep* sweep, v1::TaskKind kind, std::vector<int> ordi
   task->sweep = sweep;
   for (int ordinal : ordinals) {
     task->row.add_ordinals(ordinal);
+    if (IsRagged(kind)) continue;
     sweep->cands[ordinal].task = task.get();
     sweep->queued.erase(ordinal);
     sweep->to_screen.erase(ordinal);
@@ -175,7 +180,9 @@ void Core::Impl::Lease(Task* task, Worker* worker) {
   ++sweep->running[pool];
   sweep->last_lease_ns[pool] = now_.mono_ns;
   const v1::CandidateState state = pool == kCompilePool ? v1::COMPILING : v1::PROFILING;
-  for (int ordinal : task->row.ordinals()) SetState(sweep, ordinal, state);
+  for (int ordinal : task->row.ordinals()) {
+    if (!IsRagged(task->row.kind())) SetState(sweep, ordinal, state);
+  }
   sweep->publish = true;
   *MessageTo(worker, v1::CoordinatorMessage::kLeases)->mutable_leases()->add_tasks() = message;
   Observe(Observation::Kind::kLease, KindName(task->row.kind()), waited);
@@ -203,6 +210,10 @@ v1::Task Core::Impl::TaskMessage(const Task& task, const Worker& worker) const {
     const v1::Candidate& candidate = sweep.cands[ordinal].row.candidate();
     v1::TaskCandidate* add = out.add_candidates();
     add->set_config(candidate.config());
+    if (IsRagged(task.row.kind())) {
+      add->set_artifact_digest(sweep.cands[ordinal].ragged.artifact.digest());
+      continue;
+    }
     add->set_artifact_digest(candidate.artifact().digest());
     for (const v1::Measurement& m : candidate.measurements()) {
       if (m.numbers_checked() && absl::StartsWith(m.device(), device_prefix)) {
@@ -267,6 +278,7 @@ void Core::Impl::TakeResult(Worker* worker, v1::TaskResult& result, int64_t sent
                                     [](const v1::CandidateResult& r) { return !r.not_run(); });
   if (!progress) return TakeRelease(task, "the worker ran none of the candidates");
   if (task->pool() == kProfilePool) sweep->kept_waiting.clear();
+  if (IsRagged(task->row.kind())) return TakeRaggedResult(task, result);
   std::map<std::string, v1::CandidateResult*> by_config;
   for (v1::CandidateResult& r : *result.mutable_candidates()) by_config[r.config()] = &r;
   const std::vector<int> ordinals(task->row.ordinals().begin(), task->row.ordinals().end());
@@ -321,7 +333,7 @@ std::string Core::Impl::Objection(const Task& task, const v1::TaskResult& result
       unknown =
           absl::StrCat("answered with the config '", r.config(), "', which is not in the task");
     }
-    if (task.row.kind() == v1::TASK_COMPILE && absent_.count(r.artifact().digest()) > 0) {
+    if (task.pool() == kCompilePool && absent_.count(r.artifact().digest()) > 0) {
       return absl::StrCat("reported the artifact ", r.artifact().digest(),
                           " but never sent its bytes");
     }
@@ -499,7 +511,11 @@ void Core::Impl::TakeFinalsResult(Task* task, const Worker& worker, v1::TaskResu
   for (auto& [ordinal, measurement] : measured) {
     StoreMeasurement(sweep, ordinal, std::move(measurement), sweep->status.round() + 2, "finals");
   }
-  DecideWinner(sweep, worker, finalists, fresh);
+  Finale& finale = sweep->finale.emplace(Finale{finalists, std::move(fresh), sweep->row.arch()});
+  for (const v1::ArchRecord& own : worker.info.archs()) {
+    if (own.device_model() == finale.arch.device_model()) finale.arch = own;
+  }
+  DecideWinner(sweep);
 }
 
 // The worker could not do it, through no fault of the candidates. That costs no attempt, but it
@@ -529,6 +545,11 @@ bool Core::Impl::LostInputs(Task* task, const std::string& reason) {
   Sweep* sweep = task->sweep;
   out_.blobs.push_back({sweep->row.inputs_digest(), SerializeDeterministic(sweep->row.inputs())});
   out_.pins.push_back({sweep->row.inputs_digest(), absl::StrCat("sweep:", sweep->digest())});
+  if (IsRagged(task->row.kind())) {
+    if (task->pool() == kCompilePool) return false;
+    DropRagged(task, Ragged());
+    return true;
+  }
   const std::vector<int> ordinals(task->row.ordinals().begin(), task->row.ordinals().end());
   std::vector<int> gone;
   for (int ordinal : ordinals) {
@@ -588,6 +609,7 @@ void Core::Impl::TaskLost(Task* task, const std::string& why, bool blamed) {
 // None of its candidates did anything, so that there is nobody to find among them.
 void Core::Impl::FailTask(Task* task, const std::string& why) {
   Sweep* sweep = task->sweep;
+  if (IsRagged(task->row.kind())) return NoRagged(task, why);
   const std::vector<int> ordinals(task->row.ordinals().begin(), task->row.ordinals().end());
   DropTask(task);
   for (int ordinal : ordinals) Fail(sweep, ordinal, MakeFailure(v1::Failure::RUN, why, ""));
@@ -597,6 +619,7 @@ void Core::Impl::FailTask(Task* task, const std::string& why) {
 void Core::Impl::GiveUp(Task* task, const std::string& why) {
   Sweep* sweep = task->sweep;
   if (task->row.kind() == v1::TASK_EMPTY) return MakeReady(task, false);
+  if (IsRagged(task->row.kind())) return NoRagged(task, why);
   const std::vector<int> ordinals(task->row.ordinals().begin(), task->row.ordinals().end());
   const v1::TaskKind kind = task->row.kind();
   DropTask(task);

@@ -22,19 +22,25 @@ int Core::Impl::CanonicalTwin(const Sweep& sweep, int ordinal) const {
   return ordinal;
 }
 
-void Core::Impl::DecideWinner(Sweep* sweep, const Worker& worker, const std::vector<int>& finalists,
-                              const std::map<int, v1::Measurement>& fresh) {
-  if (sweep->compares()) {
-    return Finish(sweep, v1::DONE, absl::StrCat(finalists.size(), " compared"));
-  }
+struct Core::Impl::Choice {
+  int measured = 0;  // ordinal of the finalist
+  int chosen = 0;    // and of the one with the same binary that stands for it
+  std::vector<std::string> ties;
+  double ratio_low = 0;
+  double ratio_high = 0;
+};
+
+// Among the finalists that have not failed since.
+Core::Impl::Choice Core::Impl::Choose(const Sweep& sweep) const {
   std::vector<std::pair<std::string, int>> order;  // by config: the verdict must not see ranks
-  for (int ordinal : finalists) {
-    order.emplace_back(sweep->cands[CanonicalTwin(*sweep, ordinal)].config(), ordinal);
+  for (int ordinal : sweep.finale->finalists) {
+    if (sweep.cands[ordinal].failed()) continue;
+    order.emplace_back(sweep.cands[CanonicalTwin(sweep, ordinal)].config(), ordinal);
   }
   std::sort(order.begin(), order.end());
   std::vector<search::Finalist> field;
   for (const auto& [config, ordinal] : order) {
-    const v1::Candidate& candidate = sweep->cands[ordinal].row.candidate();
+    const v1::Candidate& candidate = sweep.cands[ordinal].row.candidate();
     const v1::Measurement& m = *candidate.measurements().rbegin();
     field.push_back({config,
                      {m.samples_ns().begin(), m.samples_ns().end()},
@@ -42,32 +48,53 @@ void Core::Impl::DecideWinner(Sweep* sweep, const Worker& worker, const std::vec
                      m.mad_ns(),
                      candidate.artifact().resources()});
   }
-  const search::Verdict verdict = search::Decide(field, sweep->row.spec().seed());
-  const int measured = order[verdict.winner].second;
-  const int chosen = CanonicalTwin(*sweep, measured);
-  const v1::Candidate& candidate = sweep->cands[chosen].row.candidate();
+  const search::Verdict verdict = search::Decide(field, sweep.row.spec().seed());
+  Choice choice;
+  choice.measured = order[verdict.winner].second;
+  choice.chosen = CanonicalTwin(sweep, choice.measured);
+  for (int tie : verdict.ties) choice.ties.push_back(order[tie].first);
+  choice.ratio_low = verdict.ratio_low;
+  choice.ratio_high = verdict.ratio_high;
+  return choice;
+}
 
+// Who wins must be right at the ragged shape too; else the next one is taken, by the same samples.
+void Core::Impl::DecideWinner(Sweep* sweep) {
+  const std::vector<int>& finalists = sweep->finale->finalists;
+  if (sweep->compares()) {
+    return Finish(sweep, v1::DONE, absl::StrCat(finalists.size(), " compared"));
+  }
+  const bool left = std::any_of(finalists.begin(), finalists.end(),
+                                [&](int ordinal) { return !sweep->cands[ordinal].failed(); });
+  if (!left) {
+    sweep->finale.reset();
+    return StartRound(sweep);
+  }
+  const Choice choice = Choose(*sweep);
+  if (!ProveRagged(sweep, choice.measured)) return;
+  const v1::Candidate& candidate = sweep->cands[choice.chosen].row.candidate();
   v1::Winner winner;
   winner.set_problem_key(sweep->row.problem_key());
   winner.set_sweep_digest(sweep->digest());
   winner.set_config(candidate.config());
   *winner.mutable_artifact() = candidate.artifact();
   // What the choice was made by flatters whom it chose.
-  const auto again = fresh.find(measured);
-  *winner.mutable_measurement() =
-      again != fresh.end() ? again->second
-                           : *sweep->cands[measured].row.candidate().measurements().rbegin();
+  const Cand& measured = sweep->cands[choice.measured];
+  const auto again = sweep->finale->fresh.find(choice.measured);
+  v1::Measurement* measurement = winner.mutable_measurement();
+  *measurement = again != sweep->finale->fresh.end()
+                     ? again->second
+                     : *measured.row.candidate().measurements().rbegin();
+  const std::string& proof = measured.ragged.text;
+  if (!proof.empty()) absl::StrAppend(measurement->mutable_check_summary(), "; ", proof);
   *winner.mutable_hint() = candidate.hint();
-  *winner.mutable_arch() = sweep->row.arch();
-  for (const v1::ArchRecord& own : worker.info.archs()) {
-    if (own.device_model() == winner.arch().device_model()) *winner.mutable_arch() = own;
-  }
-  for (int tie : verdict.ties) winner.add_ties(order[tie].first);
-  winner.set_ratio_low(verdict.ratio_low);
-  winner.set_ratio_high(verdict.ratio_high);
+  *winner.mutable_arch() = sweep->finale->arch;
+  *winner.mutable_ties() = {choice.ties.begin(), choice.ties.end()};
+  winner.set_ratio_low(choice.ratio_low);
+  winner.set_ratio_high(choice.ratio_high);
   winner.set_candidates_tried(sweep->proposals);
   winner.set_candidates_failed(sweep->counts[v1::CANDIDATE_FAILED]);
-  SetState(sweep, chosen, v1::CANDIDATE_DONE);
+  SetState(sweep, choice.chosen, v1::CANDIDATE_DONE);
   KeepWinner(sweep, std::move(winner), {sweep->status.compiler_build(), sweep->status.assembler()});
   Finish(sweep, v1::DONE, sweep->status.budget_spent() ? "the time budget was spent" : "");
 }

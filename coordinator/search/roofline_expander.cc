@@ -16,6 +16,7 @@
 #include "compiler/roofline/recommend.h"
 #include "compiler/target/arch.h"
 #include "compiler/templates/templates.h"
+#include "coordinator/search/ragged_shape.h"
 #include "proto/dispatch.h"
 
 namespace kiln::search {
@@ -299,6 +300,14 @@ absl::StatusOr<Expansion> RooflineExpander::Expand(const v1::SweepSpec& asked,
   *out.inputs.mutable_check() = spec.check();
   MakeExplicit(*out.inputs.mutable_measurement(), *out.inputs.mutable_check());
   *out.inputs.mutable_runtime_values() = spec.runtime_values();
+  const bool tunes =
+      spec.objective() != v1::SweepSpec::COMPILE && spec.objective() != v1::SweepSpec::COMPARE;
+  if (tunes && !spec.has_range()) {
+    KILN_ASSIGN_OR_RETURN(const Config config, Config::Parse(out.candidates.front().config()));
+    const auto ragged = RaggedShape(kernel, request.arguments, request.runtime, config,
+                                    lang::FactsOf(request.arch));
+    out.inputs.mutable_ragged()->insert(ragged.begin(), ragged.end());
+  }
   return out;
 }
 

@@ -23,6 +23,7 @@ enum class Behaviour {
   kWrongNumbers,
   kKillsRunner,
   kKillsWorker,  // the whole host, each time
+  kWrongRagged,  // wrong at the ragged shape alone
 };
 
 struct SpaceModel {
@@ -38,6 +39,8 @@ struct SpaceModel {
   double wrong_numbers = 0;
   double kills_runner = 0;
   double kills_worker = 0;
+  double wrong_ragged = 0;
+  bool ragged = false;  // the kernel takes a ragged shape
   // Of runs at a size (the run-time value "M"): each config has a fixed part and one that grows,
   // and those that are small in one tend to be large in the other.
   double wrong_above = 0;                  // share that is wrong at sizes above 100

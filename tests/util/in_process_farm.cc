@@ -19,7 +19,8 @@ constexpr double kProfileSeconds = 0.02;
 constexpr double kAskAgainSeconds = 5;
 
 bool IsProfile(v1::TaskKind kind) {
-  return kind == v1::TASK_SCREEN || kind == v1::TASK_RACE || kind == v1::TASK_FINALS;
+  return kind == v1::TASK_SCREEN || kind == v1::TASK_RACE || kind == v1::TASK_FINALS ||
+         kind == v1::TASK_CHECK_RAGGED;
 }
 
 std::string RoundOf(const v1::Task& task) {
@@ -539,10 +540,18 @@ void InProcessFarm::ProfileOne(WorkerNode* node, const FakeSpace& space, const v
     out->mutable_failure()->set_killed_child(true);
     return;
   }
-  const int least = task.kind() == v1::TASK_SCREEN ? space.model().screen_samples : 0;
+  if (behaviour == Behaviour::kWrongRagged && task.kind() == v1::TASK_CHECK_RAGGED) {
+    out->mutable_failure()->set_stage(v1::Failure::CHECK);
+    out->mutable_failure()->set_message("C[207,4] is 1.5 instead of 1.25");
+    return;
+  }
+  const int least = task.kind() == v1::TASK_SCREEN ? space.model().screen_samples : 1;
   *out->mutable_measurement() =
       space.Measure(candidate.config(), RoundOf(task), std::max(task.samples(), least),
                     absl::StrCat(node->name, "/cpu"));
+  if (task.kind() == v1::TASK_CHECK_RAGGED) {
+    out->mutable_measurement()->set_check_summary("at N=208: right");
+  }
   if (task.kind() != v1::TASK_FINALS) return;
   *out->mutable_fresh() =
       space.Measure(candidate.config(), "fresh", task.samples(), absl::StrCat(node->name, "/cpu"));

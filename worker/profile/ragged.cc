@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "compiler/base/status.h"
 #include "worker/profile/tensors.h"
 
@@ -17,14 +18,15 @@ constexpr int64_t kOdd[] = {211, 197, 223, 193};
 constexpr int64_t kAligned[] = {216, 200, 232, 184};
 constexpr int64_t kMostBytes = int64_t{64} << 20;  // of all tensors: the sizes left are large
 constexpr int kSamples = 64;
+constexpr int kCompiledSamples = 1024;  // of one object or few, at the end of a sweep
 constexpr int64_t kPeerBytes = int64_t{64} << 20;
 
-v1::CheckPolicy ShortPolicy(const v1::SweepInputs& inputs) {
+v1::CheckPolicy ShortPolicy(const v1::SweepInputs& inputs, int samples) {
   v1::CheckPolicy policy = inputs.check();
   const uint64_t seed = Checker::Seeds(policy).front();
   policy.clear_seeds();
   policy.add_seeds(seed);
-  policy.set_samples(kSamples);
+  policy.set_samples(samples);
   return policy;
 }
 
@@ -66,12 +68,20 @@ std::unique_ptr<RaggedCheck::Problem> RaggedCheck::Make(const std::string& confi
     values[name] = absl::StrCat(size);
     absl::StrAppend(&problem->text, problem->text.empty() ? "" : ", ", name, "=", size);
   }
+  Prepare(config, manifest, kSamples, problem.get());
+  return problem;
+}
+
+// What `problem` holds besides its inputs, or why it is none.
+void RaggedCheck::Prepare(const std::string& config, const Manifest& manifest, int samples,
+                          Problem* problem) const {
   const auto prepare = [&]() -> absl::Status {
+    const auto& values = problem->inputs.runtime_values();
     KILN_ASSIGN_OR_RETURN(problem->bound, BindManifest(manifest, {values.begin(), values.end()}));
     int64_t bytes = 0;
     for (const TensorShape& tensor : problem->bound.tensors) bytes += tensor.bytes();
     if (bytes > kMostBytes) return absl::ResourceExhaustedError("the sizes left are large");
-    const v1::CheckPolicy policy = ShortPolicy(inputs_);
+    const v1::CheckPolicy policy = ShortPolicy(inputs_, samples);
     KILN_ASSIGN_OR_RETURN(problem->tensors,
                           TensorSet::Create(device_, problem->bound, 1, Checker::Seeds(policy)));
     problem->checker =
@@ -80,7 +90,6 @@ std::unique_ptr<RaggedCheck::Problem> RaggedCheck::Make(const std::string& confi
   };
   const absl::Status prepared = prepare();
   problem->refused = prepared.ok() ? Refusal(config, *problem) : std::string(prepared.message());
-  return problem;
 }
 
 // Why the kernel itself, as its defaults or the config say it, means nothing at this shape; empty:
@@ -163,6 +172,29 @@ absl::StatusOr<RaggedCheck::Result> RaggedCheck::Check(const std::string& config
     result.text = absl::StrCat("at no ragged shape: ", problem->text,
                                " is not taken: ", refused.substr(0, refused.find('\n')));
     if (aligned) return result;
+  }
+  return result;
+}
+
+absl::StatusOr<RaggedCheck::Result> RaggedCheck::CheckCompiled(const std::string& config,
+                                                               const Manifest& manifest,
+                                                               LoadedKernel* kernel) {
+  if (compiled_ == nullptr) {
+    compiled_ = std::make_unique<Problem>();
+    compiled_->inputs = inputs_;
+    const std::map<std::string, std::string> sizes(inputs_.ragged().begin(),
+                                                   inputs_.ragged().end());
+    compiled_->text = absl::StrJoin(sizes, ", ", absl::PairFormatter("="));
+    Prepare(config, manifest, kCompiledSamples, compiled_.get());
+  }
+  Result result;
+  std::string refused = compiled_->refused;
+  if (refused.empty()) {
+    KILN_ASSIGN_OR_RETURN(result, CheckAt(compiled_.get(), config, manifest, kernel, &refused));
+  }
+  if (result.text.empty()) {
+    result.text = absl::StrCat("at no ragged shape: ", compiled_->text,
+                               " is not taken: ", refused.substr(0, refused.find('\n')));
   }
   return result;
 }

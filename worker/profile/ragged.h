@@ -1,6 +1,7 @@
 // Whether finalists compute right numbers at another shape than the timed one too: a small one that
-// no tile divides. Only for kernels that leave sizes to run time, whose objects take any: the same
-// object is called with other sizes. The numbers are checked as those of the timed shape are.
+// no tile divides. Of kernels that leave sizes to run time the same object is called with other
+// sizes; of those whose sizes are compiled in, another object is. The numbers are checked as those
+// of the timed shape are.
 #ifndef KILN_WORKER_PROFILE_RAGGED_H_
 #define KILN_WORKER_PROFILE_RAGGED_H_
 
@@ -43,11 +44,18 @@ class RaggedCheck {
   absl::StatusOr<Result> Check(const std::string& config, const Manifest& manifest,
                                LoadedKernel* kernel);
 
+  // The same of an object that was compiled for `inputs`, whose `ragged` says which sizes of its
+  // are the small ones.
+  absl::StatusOr<Result> CheckCompiled(const std::string& config, const Manifest& manifest,
+                                       LoadedKernel* kernel);
+
  private:
   struct Problem;
 
   std::unique_ptr<Problem> Make(const std::string& config, const Manifest& manifest,
                                 bool aligned) const;
+  void Prepare(const std::string& config, const Manifest& manifest, int samples,
+               Problem* problem) const;
   std::string Refusal(const std::string& config, const Problem& problem) const;
   // Empty text: the object does not take the shape, as `refused` says.
   absl::StatusOr<Result> CheckAt(Problem* problem, const std::string& config,
@@ -59,6 +67,7 @@ class RaggedCheck {
   const v1::SweepInputs inputs_;
   const std::function<void()> alive_;
   std::map<bool, std::unique_ptr<Problem>> problems_;  // by whether sizes are aligned
+  std::unique_ptr<Problem> compiled_;
 };
 
 }  // namespace kiln::worker

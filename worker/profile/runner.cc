@@ -125,7 +125,8 @@ bool SourcesDiffer(const std::vector<absl::StatusOr<Timing>>& timings) {
 }
 
 bool IsKnownKind(v1::TaskKind kind) {
-  return kind == v1::TASK_SCREEN || kind == v1::TASK_RACE || kind == v1::TASK_FINALS;
+  return kind == v1::TASK_SCREEN || kind == v1::TASK_RACE || kind == v1::TASK_FINALS ||
+         kind == v1::TASK_CHECK_RAGGED;
 }
 
 }  // namespace
@@ -182,6 +183,8 @@ void Runner::Serve(const v1::ProfileRequest& request, const Emit& emit) {
         absl::StrCat("this runner does not do ", v1::TaskKind_Name(request.kind())));
   } else if (request.kind() == v1::TASK_FINALS) {
     last = RunFinals(request, emit);
+  } else if (request.kind() == v1::TASK_CHECK_RAGGED) {
+    last = CheckCompiledRagged(request, emit);
   } else {
     last = RunAlone(request, emit);
   }
@@ -587,6 +590,51 @@ void Runner::CountFinalists(std::vector<Entry*> finalists) {
     }
     measurement->mutable_counters()->insert(counted->begin(), counted->end());
   }
+}
+
+// Nothing is timed, so that company does no harm.
+v1::ProfileEvent Runner::CheckCompiledRagged(const v1::ProfileRequest& request, const Emit& emit) {
+  v1::ProfileEvent last;
+  last.set_done(true);
+  RaggedCheck check(device_, make_reference_, request.inputs(), [this] { Touch(current_); });
+  std::vector<Entry> entries(static_cast<size_t>(request.candidates_size()));
+  std::map<std::string, std::string> convicted;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    Entry& entry = entries[i];
+    LoadEntry(request, request.candidates(static_cast<int>(i)), &entry);
+    if (!entry.alive()) continue;
+    const StageClock::Within checking(&stages_, "check");
+    absl::StatusOr<RaggedCheck::Result> result =
+        check.CheckCompiled(entry.config, entry.source, entry.kernel.get());
+    if (!result.ok()) {
+      entry.Fail(MakeFailure(v1::Failure::RUN, result.status()));
+      continue;
+    }
+    for (const std::string& config : result->convicted) convicted[config] = entry.config;
+    if (result->wrong) {
+      entry.Fail(std::move(result->failure));
+      continue;
+    }
+    v1::Measurement* measurement = entry.result.mutable_measurement();
+    measurement->set_numbers_checked(true);
+    measurement->set_check_summary(result->text);
+  }
+  for (Entry& entry : entries) {
+    const auto found = convicted.find(entry.config);
+    if (found == convicted.end() || !entry.alive()) continue;
+    entry.Fail(MakeFailure(v1::Failure::CHECK,
+                           absl::InternalError(absl::StrCat(
+                               "wrong numbers, found by comparison with ", found->second))));
+  }
+  std::vector<v1::CandidateResult*> all;
+  for (Entry& entry : entries) all.push_back(&entry.result);
+  Sound(LookAt(false), entries.size() == 1 ? &entries[0] : nullptr, all, &last);
+  for (Entry& entry : entries) {
+    v1::ProfileEvent event;
+    *event.mutable_result() = std::move(entry.result);
+    emit(event);
+  }
+  return last;
 }
 
 v1::ProfileEvent Runner::RunFinals(const v1::ProfileRequest& request, const Emit& emit) {

@@ -71,6 +71,7 @@ class Runner {
   void FinishFinalist(const v1::ProfileRequest& request, const absl::StatusOr<Timing>& timing,
                       Entry* entry);
   void CountFinalists(std::vector<Entry*> finalists);
+  v1::ProfileEvent CheckCompiledRagged(const v1::ProfileRequest& request, const Emit& emit);
   v1::ProfileEvent RunFinals(const v1::ProfileRequest& request, const Emit& emit);
   void MeasureAgain(const v1::ProfileRequest& request,
                     const std::vector<absl::StatusOr<Timing>>& timings,

@@ -159,6 +159,42 @@ TEST_F(WorkerEndToEndTest, AFinalistIsRightAtARaggedSizeAndMeasuredAgain) {
       << candidate.fresh().check_summary();
 }
 
+// Of sizes that are compiled in another object is made, which the kernel's own program is held
+// against; code that is wrong behind the last whole tile alone is found out there.
+TEST_F(WorkerEndToEndTest, CompiledSizesHaveARaggedObjectThatIsChecked) {
+  v1::SweepInputs inputs = Inputs("compiler/templates/matmul.py");
+  for (const char* name : {"M", "N", "K"}) (*inputs.mutable_arguments())[name] = "512";
+  (*inputs.mutable_ragged())["M"] = "208";
+  (*inputs.mutable_ragged())["K"] = "176";
+  v1::SweepInputs twisted = inputs;
+  std::string source = inputs.kernel_source();
+  const size_t at = source.find("T.copy(C_local, C[by * block_M, bx * block_N])");
+  ASSERT_NE(at, std::string::npos);
+  source.insert(at,
+                "for i, j in T.Parallel(block_M, block_N):\n"
+                "                if by * block_M + i >= M // block_M * block_M:\n"
+                "                    C_local[i, j] = C_local[i, j] + 0.25\n            ");
+  twisted.set_kernel_source(source);
+  const std::string config = "block_K=32,block_M=64,block_N=32";
+  const v1::TaskResult right = Run("c-1", v1::TASK_COMPILE_RAGGED, inputs, {{config, ""}});
+  const v1::TaskResult wrong = Run("c-2", v1::TASK_COMPILE_RAGGED, twisted, {{config, ""}});
+  ASSERT_TRUE(right.candidates(0).has_artifact()) << right.DebugString();
+  ASSERT_TRUE(wrong.candidates(0).has_artifact()) << wrong.DebugString();
+  const auto check = [&](const char* task, const v1::TaskResult& compiled) {
+    return Run(task, v1::TASK_CHECK_RAGGED, inputs,
+               {{config, compiled.candidates(0).artifact().digest()}})
+        .candidates(0);
+  };
+  const v1::CandidateResult good = check("p-1", right);
+  EXPECT_TRUE(absl::StartsWith(good.measurement().check_summary(), "at K=176, M=208: 1 seeds, "))
+      << good.DebugString();
+  EXPECT_TRUE(good.measurement().samples_ns().empty());
+  const v1::CandidateResult bad = check("p-2", wrong);
+  EXPECT_EQ(bad.failure().stage(), v1::Failure::CHECK) << bad.DebugString();
+  EXPECT_TRUE(absl::StartsWith(bad.failure().message(), "wrong at K=176, M=208: "))
+      << bad.failure().message();
+}
+
 // The manifest of one kernel with the code of another: what a miscompilation looks like.
 TEST_F(WorkerEndToEndTest, CodeThatComputesOtherNumbersIsRefused) {
   v1::SweepInputs inputs = Inputs("compiler/templates/matmul.py");

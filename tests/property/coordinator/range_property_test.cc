@@ -3,10 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/core/range.h"
+#include "coordinator/search/thresholds.h"
 #include "proto/dispatch.h"
 #include "tests/util/in_process_farm.h"
 
@@ -110,6 +113,61 @@ TEST(Range, IsNowhereSlowerThanTheBestSingleConfig) {
 
 // Much noise, of which every measurement of the same thing has the same: what seems to be slower
 // does so each time.
+// Of configs whose times grow with waves of tiles: M rows of 4096 columns on 132 processors.
+struct Tiles {
+  double rows, columns, wave_us, row_us;
+  double Ns(int64_t m) const {
+    const double tiles = std::ceil(static_cast<double>(m) / rows) * std::ceil(4096 / columns);
+    return 1e3 * (4 + wave_us * std::ceil(tiles / 132) + row_us * static_cast<double>(m));
+  }
+};
+
+// The least of the single config's time over that of the object, over all sizes.
+double LeastOverAllSizes(const std::vector<Tiles>& tiles) {
+  v1::ShapeRange range;
+  range.set_name("M");
+  range.set_low(1);
+  range.set_high(8192);
+  for (const int64_t point : search::DefaultPoints(1, 8192)) range.add_points(point);
+  v1::RangeTable table = core::EmptyTable(range);
+  const auto best = [&](int64_t m) {
+    const auto faster = [&](const Tiles& a, const Tiles& b) { return a.Ns(m) < b.Ns(m); };
+    return std::min_element(tiles.begin(), tiles.end(), faster) - tiles.begin();
+  };
+  for (v1::RangePoint& p : *table.mutable_points()) p.set_winner(absl::StrCat(best(p.size())));
+  core::StartComparison(&table);
+  const auto ns = [&](const std::string& config, int64_t m) {
+    return tiles[config[0] - '0'].Ns(m);
+  };
+  for (int wave = 0;; ++wave) {
+    for (v1::RangePoint& p : *table.mutable_points()) {
+      p.clear_times();
+      for (const std::string& a : table.compared()) {
+        v1::VariantTime* time = p.add_times();
+        time->set_median_ns(ns(a, p.size()));
+        for (const std::string& b : table.compared()) {
+          time->add_over(ns(a, p.size()) / ns(b, p.size()) - 0.002);
+        }
+      }
+    }
+    if (core::Refine(&table, wave) == 0) break;
+  }
+  core::SetDispatch(range, &table);
+  double least = 2;
+  for (int64_t m = 1; m <= 8192; ++m) {
+    least = std::min(least, ns(table.single(), m) / ns(VariantAt(table.dispatch(), m), m));
+  }
+  return least;
+}
+
+// One row behind the last whole wave of large tiles small ones are faster: steps begin where they
+// are measured to, whether the same config runs on both sides of the edge or not.
+TEST(Range, WavesOfTilesMakeItHardlySlowerAnywhere) {
+  EXPECT_GT(LeastOverAllSizes({{64, 128, 0.01, 0.075}, {128, 256, 38, 0}}), 0.98);
+  EXPECT_GT(LeastOverAllSizes({{64, 128, 0.01, 0.075}, {128, 256, 38, 0}, {128, 256, 39.5, -1e-3}}),
+            0.98);
+}
+
 TEST(Range, WhereItIsMeasuredSlowerItRunsTheSingleConfig) {
   int slower = 0;
   for (uint64_t seed = 1; seed <= 20; ++seed) {

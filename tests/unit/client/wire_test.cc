@@ -2,8 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <limits>
 
+#include "client/convert.h"
 #include "client/did_you_mean.h"
 #include "proto/address.h"
 #include "proto/limits.h"
@@ -49,6 +52,25 @@ TEST(DidYouMean, FindsNearNamesOnly) {
   EXPECT_THAT(client::DidYouMean("argments", known), HasSubstr("arguments"));
   EXPECT_EQ(client::DidYouMean("kernel", known), "");
   EXPECT_EQ(client::DidYouMean("", known), "");
+}
+
+// A program need not gather what its kernel imports; what the farm sends back is as it was.
+TEST(Convert, ImportedFilesTravelWithTheKernel) {
+  const std::string folder = ::testing::TempDir() + "/imports";
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder + "/near.py") << "BLOCK = 64\n";
+  client::SweepSpec spec;
+  spec.kernel_source = "from near import BLOCK\n";
+  spec.kernel_path = folder + "/k.py";
+  const v1::SweepSpec sent = client::ToProto(spec);
+  EXPECT_THAT(sent.kernel_source(), HasSubstr("BLOCK = 64"));
+  EXPECT_EQ(client::ToProto(client::FromProto(sent)).kernel_source(), sent.kernel_source());
+  client::SweepSpec elsewhere = spec;
+  elsewhere.closed = true;
+  EXPECT_EQ(client::ToProto(elsewhere).kernel_source(), spec.kernel_source);
+  elsewhere.closed = false;
+  elsewhere.kernel_path.clear();
+  EXPECT_EQ(client::ToProto(elsewhere).kernel_source(), spec.kernel_source);
 }
 
 v1::SweepSpec GoodSpec() {

@@ -2,6 +2,7 @@
 #ifndef KILN_TESTS_UNIT_COORDINATOR_CORE_RIG_H_
 #define KILN_TESTS_UNIT_COORDINATOR_CORE_RIG_H_
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
@@ -142,14 +143,14 @@ class CoreRig {
     for (const v1::TaskCandidate& c : task.candidates()) {
       v1::CandidateResult* out = result.add_candidates();
       out->set_config(c.config());
-      if (task.kind() == v1::TASK_COMPILE) {
+      if (task.kind() == v1::TASK_COMPILE || task.kind() == v1::TASK_COMPILE_RAGGED) {
         std::string bytes;
         *out->mutable_artifact() = space.Compile(inputs, c.config(), build, &bytes);
         KILN_CHECK(blobs_->PutBytes(bytes).ok());
       } else {
         *out->mutable_measurement() =
-            space.Measure(c.config(), absl::StrCat(task.kind(), "-", task.round()), task.samples(),
-                          worker + "/cpu");
+            space.Measure(c.config(), absl::StrCat(task.kind(), "-", task.round()),
+                          std::max(1, task.samples()), worker + "/cpu");
         if (task.kind() == v1::TASK_FINALS) {
           *out->mutable_fresh() =
               space.Measure(c.config(), "fresh", task.samples(), worker + "/cpu");

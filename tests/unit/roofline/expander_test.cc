@@ -59,6 +59,49 @@ TEST(RooflineExpanderTest, RecommendedGivesASlateAndAReserve) {
   EXPECT_EQ(e->inputs.arguments().at("M"), "333");
 }
 
+// Sizes that are compiled in have small ragged ones beside them, as far as the kernel takes them.
+TEST(RooflineExpanderTest, RaggedSizesKeepTheirAlignmentAndWhatTheKernelWants) {
+  const auto ragged = [](const v1::SweepSpec& spec) {
+    const auto e = RooflineExpander().Expand(spec, Record("x86-64-v4"));
+    if (!e.ok()) return std::map<std::string, std::string>{{"error", e.status().ToString()}};
+    return std::map<std::string, std::string>(e->inputs.ragged().begin(), e->inputs.ragged().end());
+  };
+  using Sizes = std::map<std::string, std::string>;
+  EXPECT_EQ(ragged(Matmul(4096, 2048, 1024)), (Sizes{{"K", "208"}, {"M", "176"}, {"N", "240"}}));
+  EXPECT_EQ(ragged(Matmul(1000, 1001, 128)), (Sizes{{"M", "200"}, {"N", "223"}}));
+  EXPECT_EQ(ragged(Matmul(96, 64, 128)), (Sizes{{"K", "112"}, {"M", "80"}, {"N", "48"}}));
+  v1::SweepSpec compile = Matmul(4096, 2048, 1024);
+  compile.set_objective(v1::SweepSpec::COMPILE);
+  EXPECT_EQ(ragged(compile), Sizes());
+  v1::SweepSpec own;
+  own.set_kernel_source(R"(import tilelang
+import tilelang.language as T
+
+
+@tilelang.jit
+def scale(M, N, turns, block=64):
+    assert N % 128 == 0
+    assert M == 2 * N
+
+    @T.prim_func
+    def main(A: T.Tensor((M, N), "float32"), B: T.Tensor((M, N), "float32")):
+        with T.Kernel(T.ceildiv(M, block), threads=128) as bx:
+            for i, j in T.Parallel(block, N):
+                B[bx * block + i, j] = A[bx * block + i, j] * turns
+
+    return main
+)");
+  (*own.mutable_arguments())["M"] = "2048";
+  (*own.mutable_arguments())["N"] = "1024";
+  (*own.mutable_arguments())["turns"] = "1000";
+  (*own.mutable_tunables())["block"].add_values("64");
+  EXPECT_EQ(ragged(own), Sizes());  // one alone is refused
+  std::string free = own.kernel_source();
+  free.erase(free.find("    assert M == 2 * N\n"), 22);
+  own.set_kernel_source(free);
+  EXPECT_EQ(ragged(own), (Sizes{{"M", "208"}, {"N", "640"}}));
+}
+
 TEST(RooflineExpanderTest, CandidatesCarryThePassOptionsOfTheSpace) {
   v1::SweepSpec spec = Matmul(1024, 1024, 1024);
   AddValues(spec, "block_M", {"128"});

@@ -320,6 +320,43 @@ TEST_F(RunnerTest, FinalistsAreRightAtARaggedShapeToo) {
   EXPECT_EQ(results_["c=sixteens"].failure().message().find("wrong at M=216: "), 0u);
 }
 
+// Objects that were compiled for the ragged shape are checked, against the reference and each
+// other, and not timed.
+TEST_F(RunnerTest, CompiledRaggedShapesAreCheckedAndNotTimed) {
+  const auto define = [&](const std::string& name, FakeDevice::Body body) {
+    Define(name, std::move(body), 1e6);
+    v1::ArtifactBundle bundle;
+    bundle.set_name(name);
+    bundle.set_manifest_json(
+        R"({"name":"affine","target":"fake","flops":0,"dims":[],"params":[)"
+        R"({"name":"A","kind":"tensor","dtype":"float32","shape":[208,40]},)"
+        R"({"name":"C","kind":"tensor","dtype":"float32","shape":[208,40],"output":true}]})");
+    std::ofstream out(folder_ + "/" + name, std::ios::binary);
+    bundle.SerializeToOstream(&out);
+  };
+  int launches = 0;
+  define("all", [&](const LaunchArguments& arguments) {
+    ++launches;
+    return AffineBody(kFloat32, 208 * 40)(arguments);
+  });
+  define("tiles", AffineBody(kFloat32, 192 * 40));
+  define("refuses", [](const LaunchArguments&) { return absl::InternalError("error code 7"); });
+  (*request_.mutable_inputs()->mutable_ragged())["M"] = "208";
+  request_.set_kind(v1::TASK_CHECK_RAGGED);
+  for (const char* name : {"all", "tiles", "refuses"}) Add(absl::StrCat("c=", name), name);
+  Serve();
+  const auto summary = [&](const std::string& config) {
+    return results_[config].measurement().check_summary();
+  };
+  EXPECT_EQ(summary("c=all").find("at M=208: 1 seeds, "), 0u) << summary("c=all");
+  EXPECT_TRUE(results_["c=all"].measurement().samples_ns().empty());
+  EXPECT_LE(launches, 4);
+  EXPECT_EQ(results_["c=tiles"].failure().stage(), v1::Failure::CHECK);
+  EXPECT_EQ(results_["c=tiles"].failure().message().find("wrong at M=208: the kernel leaves "), 0u)
+      << results_["c=tiles"].failure().message();
+  EXPECT_EQ(summary("c=refuses"), "at no ragged shape: M=208 is not taken: error code 7");
+}
+
 // The canary sings at the end of the second request; or errors are reported after its second
 // candidate, which ends it there. What was measured before the last good look stays.
 TEST_F(RunnerTest, ABrokenDeviceEndsTheRequestAndTakesWhatWasMeasuredSinceWithIt) {
