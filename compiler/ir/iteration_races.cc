@@ -340,7 +340,7 @@ class Checker {
   }
 
   absl::Status Check(const For& loop, const LoopAccesses& found, bool threads) {
-    if (found.axes.size() != loop.axes.size()) return absl::OkStatus();  // of unknown extents
+    if (found.axes.size() != loop.axes.size()) return absl::OkStatus();  // of unknown starts
     std::vector<const BufferNode*> order;
     std::map<const BufferNode*, std::vector<const LoopAccess*>> by_buffer;
     for (const LoopAccess& a : found.accesses) {

@@ -35,8 +35,9 @@ class Collector {
     for (const Axis& axis : loop.axes) {
       found_.bound.insert(axis.var.get());
       facts_.AddAxis(axis);
+      // Of an extent that only the run knows the first two iterations are looked at.
       const auto min = ConstInt(axis.min), extent = ConstInt(axis.extent);
-      if (min && extent) found_.axes.push_back({axis.var, *min, *extent});
+      if (min) found_.axes.push_back({axis.var, *min, extent.value_or(2)});
     }
     Prepare(loop.body);
   }

@@ -46,7 +46,8 @@ struct LoopAccesses {
   std::unordered_set<const BufferNode*> stored;  // in the loop, or allocated there
 };
 
-// `binds`: names around the loop, closed. Axes without a known extent are not among `axes`.
+// `binds`: names around the loop, closed. Axes without a known start are not among `axes`; one
+// without a known extent has two turns.
 LoopAccesses AccessesOf(const For& loop, const VarMap& binds, const Facts& facts);
 
 }  // namespace kiln::ir

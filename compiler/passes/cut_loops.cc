@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/base/status.h"
+#include "compiler/ir/analysis.h"
 #include "compiler/ir/visit.h"
 
 namespace kiln::passes {
@@ -21,6 +23,10 @@ bool IsKnown(const Axis& axis) {
 }
 
 class Cutter : public ir::Mutator {
+ public:
+  explicit Cutter(const ir::Program& program) : program_(program) {}
+  const absl::Status& status() const { return status_; }
+
  protected:
   Stmt VisitStmt(const Stmt& s) override {
     if (const auto* launch = s.As<ir::Launch>()) {
@@ -36,10 +42,43 @@ class Cutter : public ir::Mutator {
     }
     const auto* loop = s.As<ir::For>();
     if (loop == nullptr || loop->loop != ir::ForKind::kParallel) return RebuildStmt(s);
-    return std::all_of(loop->axes.begin(), loop->axes.end(), IsKnown) ? s : Cut(*loop);
+    if (std::all_of(loop->axes.begin(), loop->axes.end(), IsKnown)) return s;
+    for (const Axis& axis : loop->axes) {
+      if (!IsKnown(axis)) CheckFragments(loop->body, axis.var);
+    }
+    return Cut(*loop);
   }
 
  private:
+  // Who holds which element of a fragment is settled when the kernel is compiled.
+  void CheckFragments(const Stmt& body, const Expr& axis) {
+    const auto check = [&](const ir::Buffer& b, const std::vector<Expr>& indices, SourceLoc loc) {
+      if (b->scope != ir::Scope::kFragment || !status_.ok()) return;
+      if (std::none_of(indices.begin(), indices.end(),
+                       [&](const Expr& index) { return ir::Uses(index, axis); })) {
+        return;
+      }
+      status_ = ir::ErrorAt(
+          program_, loc,
+          absl::StrCat("fragment '", b->name, "' is indexed by '", axis.As<ir::Var>()->name,
+                       "', whose extent is not known when the kernel is compiled"),
+          "loop over a constant extent and guard the rest with an if, or keep it "
+          "in a T.alloc_shared");
+    };
+    SourceLoc loc;
+    ir::Walk(
+        body,
+        [&](const Stmt& s) {
+          loc = s->loc;
+          if (const auto* store = s.As<ir::Store>()) check(store->buffer, store->indices, loc);
+          return true;
+        },
+        [&](const Expr& e) {
+          if (const auto* load = e.As<ir::Load>()) check(load->buffer, load->indices, loc);
+          return true;
+        });
+  }
+
   Stmt Cut(const ir::For& loop) const {
     size_t last = loop.axes.size();
     int64_t beside = 1;  // iterations of the axes that are known
@@ -110,6 +149,8 @@ class Cutter : public ir::Mutator {
                              std::vector<Axis>{{turn, MakeInt(0, type), turns}}, once);
   }
 
+  const ir::Program& program_;
+  absl::Status status_;
   int64_t threads_ = 1;  // that run what is being visited
 };
 
@@ -117,7 +158,9 @@ class Cutter : public ir::Mutator {
 
 absl::StatusOr<ir::Program> CutLoops(const ir::Program& program, const PassContext&) {
   ir::Program result = program;
-  result.body = Cutter().Mutate(program.body);
+  Cutter cutter(program);
+  result.body = cutter.Mutate(program.body);
+  KILN_RETURN_IF_ERROR(cutter.status());
   return result;
 }
 

@@ -54,6 +54,7 @@ TEST(Iterations, TwoMayNotStoreToOneElement) {
   ExpectRefused(Pair("n = A[0]\nfor i in T.Parallel(8):\n    for k in T.serial(n):\n"
                      "        O[k] = i"),
                 "store to one element, O[k]", "");
+  ExpectRefused(Pair("for i in T.Parallel(A[0]):\n    O[7] = i"), "iterations (0) and (1)", "");
   ExpectRefused(Pair("for i in T.Parallel(64):\n    if A[5] > 0:\n        O[i % 7] = i"),
                 "iterations (0) and (7)", "");
 }
@@ -86,6 +87,7 @@ TEST(Iterations, WhatIsNotCertainIsAccepted) {
         "for i in T.Parallel(64):\n    if A[0] > 0:\n        O[i] = 1\n    else:\n"
         "        O[63 - i] = 2",
         "for i in T.Parallel(32):\n    O[i] = O[i + 32]", "for i in T.Parallel(1):\n    O[0] = i",
+        "for i in T.Parallel(A[0]):\n    O[i % 8] = i",
         // Beyond the tensor nothing is stored.
         "for i in T.Parallel(64):\n    O[64 + i // 2] = i",
         "for i in T.Parallel(64):\n    T.atomic_add(O[0], A[i])"}) {
@@ -194,6 +196,13 @@ TEST(RunTimeExtents, AreRightEverywhere) {
                      "T.clear(s)\nfor i, j in T.Parallel(n, m):\n    s[i, j] = A[i, j] + 1\n"
                      "T.copy(s, O)"),
               kSquareData, 1, [](int64_t i) { return i / 8 < 5 && i % 8 < 3 ? Left(i) + 1 : 0; });
+  // Fewer than no iterations are none, in front of the first one too.
+  ExpectRight(Pair("n = A[0] - 9\nfor i in T.Parallel(n):\n    O[i + 32] = 1"), kPairData, 1, Zero);
+  ExpectRight(
+      Pair("f = T.alloc_fragment((64,), T.int32)\nT.copy(A, f)\nn = A[0] + 23\n"
+           "for i in T.Parallel(n):\n    O[i] = f[i]"),
+      kPairData, 1, [](int64_t i) { return i < 20 ? Left(i) : 0; },
+      "fragment 'f' is indexed by 'i', whose extent is not known when the kernel is compiled");
   // What the loop stores does not change how far it goes.
   ExpectRight(Pair("O[0] = 50\nfor i in T.Parallel(O[0]):\n    O[i] = 1"), kPairData, 1,
               [](int64_t i) { return i < 50 ? 1 : 0; });
@@ -231,11 +240,12 @@ TEST(Slices, AreStoredToElementByElement) {
 }
 
 TEST(Slices, AnEllipsisIsTheDimensionsThatAreLeft) {
+  const std::vector<Data> data = {{kInt32, {8, 8}, Right}, {kInt32, {8, 8}, Zero}};
   ExpectRight(Square("s = T.alloc_shared((8,), T.int32)\nfor i in T.serial(8):\n"
                      "    T.copy(A[i, ...], s)\n    T.copy(s, O[..., i])"),
-              kSquareData, 1, [](int64_t i) { return Left(i % 8 * 8 + i / 8); });
-  ExpectRight(Square("for i, j in T.Parallel(8, 8):\n    O[i, j, ...] = A[..., i, j]"), kSquareData,
-              1, Left);
+              data, 1, [](int64_t i) { return Right(i % 8 * 8 + i / 8); });
+  ExpectRight(Square("for i, j in T.Parallel(8, 8):\n    O[i, j, ...] = A[..., i, j]"), data, 1,
+              Right);
   ExpectRefused(Square("T.copy(A[..., 0, ...], O[0, ...])"), "two '...' in an index of 'A'",
                 "keep one");
   ExpectRefused(Square("O[0, 0] = A[0, 0, 0, ...]"), "'A' has 2 dimensions, but 4 indices", "");
