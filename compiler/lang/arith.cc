@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/lang/elaborator.h"
 #include "compiler/lang/format_value.h"
+#include "compiler/lang/region.h"
 #include "compiler/lang/vector.h"
 
 namespace kiln::lang {
@@ -334,7 +335,8 @@ absl::StatusOr<Value> Elaborator::BinaryOp(ast::BinaryOp op, const Value& a, con
     return Error(loc,
                  absl::StrCat("no operator '", ast::Spelling(op), "' for ", Describe(a), " and ",
                               Describe(b)),
-                 a.Is(Type::kBuffer) || b.Is(Type::kBuffer)
+                 LacksIndices(a) || LacksIndices(b) ? IndexAll(LacksIndices(a) ? a : b)
+                 : a.Is(Type::kBuffer) || b.Is(Type::kBuffer)
                      ? "work on elements inside T.Parallel, as in x[i, j]"
                      : "check the operands' types");
   }
@@ -516,7 +518,9 @@ absl::StatusOr<Value> Elaborator::CompareOp(ast::CompareOp op, const Value& a, c
     return Value::Bool(Ordered(op, x.size(), y.size()));
   }
   return Error(loc, absl::StrCat("no order between ", Describe(a), " and ", Describe(b)),
-               "compare numbers with numbers");
+               LacksIndices(a)   ? IndexAll(a)
+               : LacksIndices(b) ? IndexAll(b)
+                                 : "compare numbers with numbers");
 }
 
 absl::StatusOr<Value> Elaborator::MinMax(bool is_max, const Value& a, const Value& b,

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/lang/elaborator.h"
+#include "compiler/lang/region.h"
 #include "compiler/lang/vector.h"
 
 namespace kiln::lang {
@@ -148,12 +149,9 @@ absl::Status Elaborator::AssignSubscript(const ast::Subscript& target, const Val
   }
   KILN_ASSIGN_OR_RETURN(const Value place, EvalSubscript(target));
   const bool lanes = IsVector(place) || IsVector(value);
-  if (!lanes && !place.access().is_point) {
-    return Error(
-        target.loc,
-        absl::StrCat("a region of '", place.access().buffer->name, "' is assigned to with '='"),
-        "use T.copy for a region, T.fill for one value, or store element by element in "
-        "T.Parallel");
+  if (LacksIndices(place)) {
+    return Error(target.loc, absl::StrCat(Describe(place), " is assigned to"),
+                 absl::StrCat(IndexAll(place), ", or write ':' for a whole dimension"));
   }
   if (!MayStore() && regions_.empty()) {
     return Error(target.loc, "a buffer is stored to outside a kernel", "move the store into it");
@@ -175,6 +173,7 @@ absl::Status Elaborator::AssignSubscript(const ast::Subscript& target, const Val
     return StoreLanes(*this, at, value, target.loc);
   }
   const AccessObject& access = place.access();
+  if (!access.is_point) return AssignRegion(*this, place, value, target.loc);
   std::vector<ir::Expr> indices;
   for (const AccessIndex& index : access.indices) indices.push_back(index.min);
   return StoreElement(access.buffer, std::move(indices), value, target.loc);
@@ -264,10 +263,8 @@ absl::Status Elaborator::ExecAugAssign(const ast::AugAssign& node) {
   }
   KILN_ASSIGN_OR_RETURN(const Value place, EvalSubscript(*target));
   if (!IsVector(place) && !place.access().is_point) {
-    return Error(
-        target->loc,
-        absl::StrCat("a region of '", place.access().buffer->name, "' is updated in place"),
-        "update element by element in T.Parallel");
+    return Error(target->loc, absl::StrCat(Describe(place), " is updated in place"),
+                 LacksIndices(place) ? IndexAll(place) : "update element by element in T.Parallel");
   }
   if (!MayStore()) {
     return Error(target->loc,

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/base/status.h"
 #include "compiler/ir/analysis.h"
+#include "compiler/ir/evaluate.h"
 #include "compiler/ir/visit.h"
 
 namespace kiln::lang {
@@ -26,6 +27,8 @@ bool IsTile(const ir::BufferNode& buffer) {
   }
 }
 
+constexpr int64_t kMostPoints = int64_t{1} << 12;  // of a loop, to be looked at one by one
+
 // Whether iterations of `body` may be left out by the body itself.
 bool Leaves(const ir::Stmt& body) {
   bool found = false;
@@ -39,7 +42,7 @@ bool Leaves(const ir::Stmt& body) {
 // Values that a loop's axis takes. One that is chosen takes each of them on the way to where the
 // checker is; of any other, nobody knows for which of them the branch around is taken.
 struct Values {
-  const ir::ExprNode* axis = nullptr;
+  ir::Expr var;
   int64_t min = 0, max = 0;
   bool chosen = true;
 };
@@ -131,6 +134,7 @@ class Checker {
       if (const auto* bind = s.As<ir::Bind>()) {
         KILN_RETURN_IF_ERROR(VisitLoads(bind->value, s->loc));
         facts_.SetValue(bind->var, bind->value);
+        binds_[bind->var.get()] = Closed(bind->value);
         continue;
       }
       KILN_RETURN_IF_ERROR(Visit(s));
@@ -159,7 +163,7 @@ class Checker {
         return false;
       }
       facts_.AddAxis(axis);
-      axes_.push_back({axis.var.get(), *min, end - 1, true});
+      axes_.push_back({axis.var, *min, end - 1, true});
     }
     return true;
   }
@@ -186,11 +190,24 @@ class Checker {
     if (elsewhere == Holds::kNowhere) return under(outside, then);
     if (where == Holds::kThere) KILN_RETURN_IF_ERROR(under(inside, then));
     if (elsewhere == Holds::kThere) return under(beside, otherwise);
+    if (where == Holds::kUnknown && elsewhere == Holds::kUnknown && IsOfAxes(condition)) {
+      KILN_RETURN_IF_ERROR(WhereHolds(condition, true, then));
+      return otherwise ? WhereHolds(condition, false, otherwise) : absl::OkStatus();
+    }
     if (where == Holds::kThere || !otherwise) return absl::OkStatus();
     std::vector<Values> either = outside;
     for (Values& values : either) values.chosen = false;
     absl::Status status = under(either, then);
     return status.ok() || under(either, otherwise).ok() ? absl::OkStatus() : status;
+  }
+
+  // What is done for those values of the axes for which a condition of several of them holds.
+  absl::Status WhereHolds(const ir::Expr& condition, bool holds, const Visitor& visit) {
+    unsolved_.push_back(holds ? condition
+                              : ir::MakeUnary(ir::UnaryOp::kNot, ir::MakeCast(kBool, condition)));
+    absl::Status status = visit();
+    unsolved_.pop_back();
+    return status;
   }
 
   // Leaves to the axes the values for which the condition is `holds`.
@@ -338,8 +355,11 @@ class Checker {
     if (!IsTile(buffer)) return absl::OkStatus();
     for (size_t d = 0; d < indices.size(); ++d) {
       const auto extent = ir::ConstInt(buffer.shape[d]);
-      const std::optional<ir::Bounds> range = ReachOf(indices[d]);
-      if (!extent.has_value() || !range.has_value()) continue;
+      if (!extent.has_value()) continue;
+      std::optional<ir::Bounds> range;
+      if (unsolved_.empty()) range = ReachOf(indices[d]);
+      if (!range.has_value()) range = FoundIn(indices[d]);
+      if (!range.has_value()) continue;
       if (range->min >= 0 && range->max < *extent) continue;
       const int64_t outside = range->min < 0 ? range->min : range->max;
       return ir::ErrorAt(program_, loc,
@@ -371,9 +391,55 @@ class Checker {
     return ir::Bounds{static_cast<int64_t>(min), static_cast<int64_t>(max)};
   }
 
+  // The least and the most of an index over all values of the axes that it and the conditions
+  // around it are of, one by one; nullopt where they are too many, or not of axes alone.
+  std::optional<ir::Bounds> FoundIn(const ir::Expr& index) const {
+    std::vector<ir::Expr> closed = {Closed(index)};
+    for (const ir::Expr& condition : unsolved_) closed.push_back(Closed(condition));
+    std::vector<ir::Expr> variables;
+    std::vector<int64_t> mins, extents;
+    __int128 points = 1;
+    for (const Values& values : axes_) {
+      const bool used = std::any_of(closed.begin(), closed.end(),
+                                    [&](const ir::Expr& e) { return ir::Uses(e, values.var); });
+      if (!used) continue;
+      if (!values.chosen || values.max < values.min) return std::nullopt;
+      points *= static_cast<__int128>(values.max) - values.min + 1;
+      if (points > kMostPoints) return std::nullopt;
+      variables.push_back(values.var);
+      mins.push_back(values.min);
+      extents.push_back(values.max - values.min + 1);
+    }
+    std::vector<std::vector<int64_t>> found;
+    for (const ir::Expr& e : closed) {
+      const auto function = ir::IntFunction::Of(e, variables);
+      auto all = function.ok() ? function->Over(mins, extents) : std::nullopt;
+      if (!all) return std::nullopt;
+      found.push_back(*std::move(all));
+    }
+    std::optional<ir::Bounds> range;
+    for (size_t p = 0; p < found[0].size(); ++p) {
+      bool made = true;
+      for (size_t c = 1; c < found.size(); ++c) made = made && found[c][p] != 0;
+      if (!made) continue;
+      const int64_t at = found[0][p];
+      range = range ? ir::Bounds{std::min(range->min, at), std::max(range->max, at)}
+                    : ir::Bounds{at, at};
+    }
+    return range;
+  }
+
+  bool IsOfAxes(const ir::Expr& condition) const {
+    std::vector<ir::Expr> variables;
+    for (const Values& values : axes_) variables.push_back(values.var);
+    return ir::IntFunction::Of(Closed(condition), variables).ok() && FoundIn(condition).has_value();
+  }
+
+  ir::Expr Closed(const ir::Expr& e) const { return ir::Substitute(e, binds_); }
+
   Values* Find(const ir::Expr& axis) {
     for (size_t i = axes_.size(); i-- > 0;) {
-      if (axes_[i].axis == axis.get()) return &axes_[i];
+      if (axes_[i].var.same_as(axis)) return &axes_[i];
     }
     return nullptr;
   }
@@ -381,7 +447,9 @@ class Checker {
 
   const ir::Program& program_;
   ir::Facts facts_;
+  ir::VarMap binds_;  // closed
   std::vector<Values> axes_;
+  std::vector<ir::Expr> unsolved_;  // conditions of several axes, which hold here
 };
 
 }  // namespace

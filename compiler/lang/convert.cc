@@ -8,6 +8,7 @@
 #include "compiler/ir/visit.h"
 #include "compiler/lang/elaborator.h"
 #include "compiler/lang/format_value.h"
+#include "compiler/lang/region.h"
 #include "compiler/lang/suggest.h"
 #include "compiler/lang/tables.h"
 #include "compiler/lang/vector.h"
@@ -206,10 +207,11 @@ absl::StatusOr<Operand> Elaborator::ToOperand(const Value& v, SourceLoc loc,
   }
   if (v.is_import()) return NoValue(v, loc);
   return Error(loc, absl::StrCat(what, " must be a number or a run-time value, not ", Describe(v)),
-               v.Is(Type::kAccess) ? "index every dimension with a point instead of a slice"
-               : v.is_none()       ? "a parameter that is None by default gets its value in the "
-                                     "config, as in block_M=64, or from what @autotune lists"
-                                   : "pass a number, an element of a buffer or an expression");
+               LacksIndices(v)       ? IndexAll(v)
+               : v.Is(Type::kAccess) ? "index every dimension with a point instead of a slice"
+               : v.is_none()         ? "a parameter that is None by default gets its value in the "
+                                       "config, as in block_M=64, or from what @autotune lists"
+                                     : "pass a number, an element of a buffer or an expression");
 }
 
 absl::StatusOr<Operand> Elaborator::ToIndex(const Value& v, SourceLoc loc, absl::string_view what) {

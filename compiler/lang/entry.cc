@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/ir/analysis.h"
+#include "compiler/ir/iteration_tiles.h"
 #include "compiler/ir/overlap.h"
 #include "compiler/ir/packed.h"
 #include "compiler/ir/threads.h"
@@ -524,6 +525,7 @@ absl::StatusOr<ir::Program> Elaborator::Finish(const std::string& name, const Ji
   KILN_ASSIGN_OR_RETURN(program.body, ir::StageOverlaps(program.body, open, *module_.file));
   KILN_ASSIGN_OR_RETURN(program.body,
                         ir::ResolveThreads(program.body, launch_.indices, *module_.file));
+  KILN_ASSIGN_OR_RETURN(program.body, ir::GiveIterationsTheirOwn(program.body, *module_.file));
   for (size_t i = 0; i < slots_.size(); ++i) {
     if (slots_[i].has_value()) {
       program.params.push_back(std::move(*slots_[i]));

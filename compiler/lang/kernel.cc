@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compiler/ir/iteration_races.h"
 #include "compiler/lang/check_within.h"
 #include "compiler/lang/elaborator.h"
 #include "compiler/lang/free_names.h"
@@ -191,6 +192,7 @@ absl::StatusOr<ir::Program> Elaborate(const Kernel& kernel, const Arguments& arg
   Elaborator elaborator(kernel.module(), limits, target);
   KILN_ASSIGN_OR_RETURN(ir::Program program, elaborator.Run(kernel, arguments, config, {}));
   KILN_RETURN_IF_ERROR(CheckWithin(program));
+  KILN_RETURN_IF_ERROR(ir::CheckIterations(program));
   return program;
 }
 

@@ -19,6 +19,22 @@ std::string TargetName(ast::ExprPtr target, size_t index, absl::string_view fall
 
 bool IsUnitStep(const Operand& step) { return !step.e.defined() || ir::IsConst(step.e, 1); }
 
+// What a loop stores changes neither where its iterations begin nor how many there are, also where
+// passes ask for that more than once.
+absl::Status SettleExtents(Elaborator& e, SourceLoc loc, LoopObject* loop) {
+  const auto settle = [&](Operand* operand, const char* name) -> absl::Status {
+    if (!operand->e.defined() || !(operand->info.flags & ExprInfo::kLoads)) return absl::OkStatus();
+    KILN_ASSIGN_OR_RETURN(Value value, e.NewExpr(*operand, loc));
+    KILN_ASSIGN_OR_RETURN(value, e.Freeze(value, name, loc));
+    KILN_ASSIGN_OR_RETURN(*operand, e.ToOperand(value, loc, name));
+    return absl::OkStatus();
+  };
+  if (loop->kind != ir::ForKind::kParallel && IsUnitStep(loop->step)) return absl::OkStatus();
+  for (Operand& start : loop->starts) KILN_RETURN_IF_ERROR(settle(&start, "first"));
+  for (Operand& extent : loop->extents) KILN_RETURN_IF_ERROR(settle(&extent, "count"));
+  return settle(&loop->step, "step");
+}
+
 }  // namespace
 
 absl::StatusOr<Flow> Elaborator::ExecFor(const ast::For& node) {
@@ -122,6 +138,7 @@ absl::Status Elaborator::ExecIrLoop(const ast::For& node, LoopObject& loop) {
   }
   std::vector<Value> values;
   if (loop.grid) return ExecIrAxis(node, loop, 0, &values);
+  KILN_RETURN_IF_ERROR(SettleExtents(*this, node.loc, &loop));
   PushRegion(RegionKind::kLoop, node.loc, loop.kind);
   std::vector<ir::Axis> axes;
   for (size_t i = 0; i < loop.extents.size(); ++i) {

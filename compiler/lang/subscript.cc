@@ -5,6 +5,7 @@
 #include "compiler/lang/elaborator.h"
 #include "compiler/lang/extent.h"
 #include "compiler/lang/format_value.h"
+#include "compiler/lang/region.h"
 #include "compiler/lang/suggest.h"
 #include "compiler/lang/vector.h"
 
@@ -47,6 +48,7 @@ absl::StatusOr<Value> Elaborator::EvalSubscript(const ast::Subscript& node) {
       locs.assign(indices[0].seq().items.size(), locs[0]);
       indices = std::vector<Value>(indices[0].seq().items);
     }
+    KILN_RETURN_IF_ERROR(ExpandEllipsis(*this, base.buffer().buffer, &indices, &locs));
     return SubscriptBuffer(base.buffer().buffer, indices, node.loc, locs);
   }
   if (base.Is(Type::kBuiltin) && base.builtin()->subscriptable) {
@@ -160,10 +162,6 @@ absl::StatusOr<AccessIndex> Elaborator::BufferIndex(const ir::Buffer& buffer, si
   };
   AccessIndex result;
   if (!index.Is(Type::kSlice)) {
-    if (index.Is(Type::kEllipsis)) {
-      return Unimplemented(loc, "'...' in a buffer's index",
-                           "write the remaining dimensions as ':'");
-    }
     KILN_ASSIGN_OR_RETURN(result.min, bound(index, "the index"));
     result.extent = ir::MakeInt(1, result.min.dtype());
     const auto at = ir::ConstInt(result.min), limit = ir::ConstInt(size);
@@ -224,6 +222,7 @@ absl::StatusOr<Value> Elaborator::SubscriptBuffer(const ir::Buffer& buffer,
   auto* access = arena_.New<AccessObject>();
   access->buffer = buffer;
   access->is_point = indices.size() == rank;
+  access->missing = rank - indices.size();
   ExprInfo info;
   for (size_t i = 0; i < rank; ++i) {
     if (i >= indices.size()) {  // missing indices mean whole dimensions

@@ -227,6 +227,11 @@ std::string Describe(const Value& value) {
     case Type::kBuffer:
       return absl::StrCat("the buffer '", value.buffer().buffer->name, "'");
     case Type::kAccess:
+      if (value.access().missing > 0) {
+        const size_t rank = value.access().indices.size(), given = rank - value.access().missing;
+        return absl::StrCat("a part of '", value.access().buffer->name, "' (", rank,
+                            " dimensions, ", given, given == 1 ? " index)" : " indices)");
+      }
       return absl::StrCat(value.access().is_point ? "an element of '" : "a region of '",
                           value.access().buffer->name, "'");
     case Type::kLoop:

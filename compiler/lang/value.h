@@ -275,6 +275,7 @@ struct AccessObject : Object {
   ir::Buffer buffer;
   std::vector<AccessIndex> indices;  // one a dimension
   bool is_point = false;             // an element; as a tile: its start, extents to be found
+  size_t missing = 0;                // of the indices, at the end: the kernel gives none
   ExprInfo info;
 };
 

@@ -1,5 +1,6 @@
-// Whether two iterations of a parallel loop meet: in an element of a fragment that one of them
-// writes, or in a location of shared or global memory that one of them stores to.
+// Whether two iterations of a parallel loop meet in an element of a fragment that one of them
+// writes. What of that is certain in any case is refused before (ir/iteration_races.h): here a
+// condition that nobody knows holds.
 #ifndef KILN_COMPILER_PASSES_FIND_MEETING_H_
 #define KILN_COMPILER_PASSES_FIND_MEETING_H_
 
@@ -14,12 +15,10 @@ struct Meeting {
   int64_t first = 0, second = 0;  // iterations
   SourceLoc loc;                  // of the access of the second
   std::string what;               // "store to", "store to and read"
-  std::string where;              // "f(0, 3)", "B[0]", "s[i] and s[i + 1]"
-  bool reads = false;             // memory, which the other stores to
+  std::string where;              // "f(0, 3)"
 };
 
-// The first one in program order. Exact for fragments; memory counts as far as MemoryStore knows
-// it.
+// The first one in program order.
 std::optional<Meeting> FindMeeting(const LayoutProblem& problem, const Operation& op);
 
 }  // namespace kiln::passes

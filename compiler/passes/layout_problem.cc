@@ -22,8 +22,6 @@ namespace {
 using ir::Expr;
 using ir::Stmt;
 
-constexpr int64_t kMaxBeside = int64_t{1} << 18;  // accesses of a loop, for reads beside stores
-
 class Collector {
  public:
   Collector(const ir::Program& program, const target::Arch& gpu) : program_(program), gpu_(gpu) {}
@@ -195,10 +193,7 @@ class Collector {
     const auto min = ir::ConstInt(axis.min), extent = ir::ConstInt(axis.extent);
     const bool known = min && extent;
     if (known) serial_.push_back({axis.var, *min, *extent});
-    const bool inner = operation_ != nullptr && !known;
-    unknown_turns_ += inner ? 1 : 0;
     const absl::Status status = Visit(loop.body);
-    unknown_turns_ -= inner ? 1 : 0;
     if (known) serial_.pop_back();
     return status;
   }
@@ -233,9 +228,6 @@ class Collector {
     op.name = absl::StrCat("loop ", problem_.operations.size() + 1, " (",
                            absl::StrJoin(names, ", "), ")");
     operation_ = &op;
-    inner_serial_ = serial_.size();
-    stores_ = StoresOf(loop.body);
-    beside_left_ = kMaxBeside;
     width_ = kVectorBytes;
     std::vector<Expr> outer;  // conditions that hold for all iterations or none
     outer.swap(guards_);
@@ -555,9 +547,7 @@ class Collector {
     const auto it = fragments_.find(buffer.get());
     if (it == fragments_.end()) {
       if (operation_ != nullptr) TouchMemory(buffer, indices, predicate, write);
-      if (operation_ == nullptr) return absl::OkStatus();
-      AddBeside(buffer, indices, write, loc);
-      return write ? AddStore(buffer, indices, loc) : absl::OkStatus();
+      return absl::OkStatus();
     }
     TouchedHere(it->second, write, operation_ == nullptr, loc);
     if (operation_ == nullptr) {
@@ -598,52 +588,11 @@ class Collector {
     operation_->accesses.push_back(std::move(access));
   }
 
-  StoreSite Site(bool alone) const {
-    return {axes_,
-            mins_,
-            operation_->extents,
-            {serial_.begin() + static_cast<int64_t>(inner_serial_), serial_.end()},
-            guards_,
-            facts_,
-            alone};
-  }
-
-  std::vector<Expr> Closed(const std::vector<Expr>& indices) const {
-    std::vector<Expr> closed;
-    for (const Expr& index : indices) closed.push_back(ir::Substitute(index, binds_));
-    return closed;
-  }
-
-  // A store to memory, when it is known which iterations meet in it.
-  absl::Status AddStore(const ir::Buffer& buffer, const std::vector<Expr>& indices, SourceLoc loc) {
-    if (!IsMemory(buffer)) return absl::OkStatus();
-    const StoreSite site = Site(/*alone=*/stores_.count[buffer.get()] == 1);
-    int64_t left = kMaxAccesses - accesses_;
-    absl::StatusOr<std::optional<MemoryStore>> store =
-        StoreAt(site, buffer, Closed(indices), &places_, &left);
-    if (!store.ok()) return TooManyAccesses(loc);
-    accesses_ = kMaxAccesses - left;
-    if (!*store) return absl::OkStatus();
-    (*store)->loc = loc;
-    (*store)->text = TextOf(buffer, indices);
-    operation_->stores.push_back(**std::move(store));
-    return absl::OkStatus();
-  }
-
-  // A read of what the loop stores to, or the one store to what it reads, where it is certain who
-  // meets: not by indices that are themselves read, or of a loop that turns nobody knows how often.
-  void AddBeside(const ir::Buffer& buffer, const std::vector<Expr>& indices, bool write,
-                 SourceLoc loc) {
-    if (stores_.read_elsewhere.count(buffer.get()) == 0 || unknown_turns_ > 0) return;
-    const std::vector<Expr> closed = Closed(indices);
-    if (AreLoaded(closed)) return;
-    absl::StatusOr<std::optional<MemoryStore>> access =
-        StoreAt(Site(/*alone=*/false), buffer, closed, &places_, &beside_left_);
-    if (!access.ok() || !*access) return;
-    (*access)->loc = loc;
-    (*access)->text = TextOf(buffer, indices);
-    if (!write) return operation_->reads.push_back(**std::move(access));
-    if (stores_.count[buffer.get()] == 1) operation_->stores.push_back(**std::move(access));
+  static std::string TextOf(const ir::Buffer& buffer, const std::vector<Expr>& indices) {
+    const auto print = [](std::string* out, const Expr& e) {
+      absl::StrAppend(out, ir::ToString(e));
+    };
+    return absl::StrCat(buffer->name, "[", absl::StrJoin(indices, ", ", print), "]");
   }
 
   absl::Status TooManyAccesses(SourceLoc loc) const {
@@ -751,11 +700,6 @@ class Collector {
   ir::VarMap binds_;
   ir::Facts facts_;
   std::vector<SerialVariable> serial_;  // in scope, outermost first
-  size_t inner_serial_ = 0;             // those from here on are inside of the operation
-  LoopStores stores_;                   // of the operation
-  int64_t beside_left_ = 0;             // accesses that are looked at for their sake
-  int unknown_turns_ = 0;               // loops between the operation and here of unknown extent
-  StorePlaces places_;
   std::vector<Expr> guards_;  // conditions between the operation and here; undefined: unknown
   int64_t accesses_ = 0;
   Operation* operation_ = nullptr;  // the parallel loop that is being visited

@@ -16,7 +16,6 @@
 #include "compiler/ir/stmt.h"
 #include "compiler/layout/ownership.h"
 #include "compiler/passes/memory_access.h"
-#include "compiler/passes/memory_store.h"
 #include "compiler/passes/pass.h"
 
 namespace kiln::passes {
@@ -68,8 +67,6 @@ struct Operation {
   // kGemm: by use, the owners that the instruction asks for, in the order of the use's elements.
   std::vector<layout::Ownership> anchors;
   std::optional<layout::Ownership> annotated;  // kLoop: loop_layout
-  std::vector<MemoryStore> stores;             // kLoop
-  std::vector<MemoryStore> reads;              // kLoop: of what it stores to, elsewhere
   std::vector<MemoryAccess> accesses;          // kLoop: of memory
   int reduced_dim = 0;                         // kReduce
   // The widest access of memory in one instruction, in elements: every access of global or shared

@@ -59,14 +59,13 @@ absl::Status LayoutWords::DependsOnSerial(const Operation& op, const FragmentUse
 }
 
 absl::Status LayoutWords::Race(const Operation& op, const Meeting& meeting) const {
-  return Error(LocOf(op, meeting.loc),
-               absl::StrCat("iterations ", PlaceOf(op.extents, meeting.first), " and ",
-                            PlaceOf(op.extents, meeting.second), " of ", op.name, " ", meeting.what,
-                            " one element, ", meeting.where),
-               meeting.reads
-                   ? "copy what is read into a fragment before the loop, or make the loop serial"
-                   : "accumulate into a T.alloc_reducer, make the loop serial, or give every "
-                     "iteration its own element");
+  return Error(
+      LocOf(op, meeting.loc),
+      absl::StrCat("iterations ", PlaceOf(op.extents, meeting.first), " and ",
+                   PlaceOf(op.extents, meeting.second), " of ", op.name, " ", meeting.what,
+                   " one element, ", meeting.where),
+      "accumulate into a T.alloc_reducer, make the loop serial, or give every iteration its "
+      "own element");
 }
 
 absl::Status LayoutWords::NotHeldByAll(int fragment, int64_t element,

@@ -13,6 +13,7 @@
 #include "compiler/passes/arrange_stages.h"
 #include "compiler/passes/chain_products.h"
 #include "compiler/passes/check_resources.h"
+#include "compiler/passes/cut_loops.h"
 #include "compiler/passes/divide_sizes.h"
 #include "compiler/passes/forward_copies.h"
 #include "compiler/passes/forward_stores.h"
@@ -93,6 +94,7 @@ const std::vector<Pass>& ThreadPipeline() {
   static const std::vector<Pass> pipeline = {
       {"arrange-stages", ArrangeStages},  // first: lists name statements as the kernel has them
       {"divide-sizes", DivideSizes},
+      {"cut-loops", CutLoops},
       {"lower-scans", LowerScansGpu},
       {"simplify", Simplify},
       {"guard-accesses", GuardAccesses},
@@ -109,6 +111,7 @@ const std::vector<Pass>& GpuPipeline() {
   static const std::vector<Pass> pipeline = {
       {"arrange-stages", ArrangeStages},  // first: lists name statements as the kernel has them
       {"divide-sizes", DivideSizes},
+      {"cut-loops", CutLoops},
       {"lower-scans", LowerScansGpu},
       {"simplify", Simplify},
       {"guard-accesses", GuardAccesses},

@@ -394,7 +394,11 @@ class VectorizeLoops : public FactsMutator {
     }
     const DType index = axis.var.dtype();
     const Expr count = MakeInt(lanes, index);
-    const Expr full = ir::FloorDiv(axis.extent, count);
+    // Of fewer than no iterations a remainder would be some.
+    const Expr none = MakeInt(0, index);
+    const Expr extent =
+        facts.Proves(axis.extent >= none) ? axis.extent : ir::Max(axis.extent, none);
+    const Expr full = ir::FloorDiv(extent, count);
     std::vector<Stmt> nest;
     if (!ir::IsConst(full, 0)) {
       const Expr jj = ir::MakeVar(axis.var.As<ir::Var>()->name, index);
@@ -403,7 +407,7 @@ class VectorizeLoops : public FactsMutator {
           loc, ir::ForKind::kSerial, std::vector<ir::Axis>{{jj, MakeInt(0, index), full}},
           Vectorizer(axis.var, base, lanes, {}, facts).Vectorize(body)));
     }
-    const Expr rest = ir::FloorMod(axis.extent, count);
+    const Expr rest = ir::FloorMod(extent, count);
     if (!ir::IsConst(rest, 0)) {
       const Expr mask = ir::MakeRamp(MakeInt(0, index), MakeInt(1, index), lanes) <
                         ir::MakeBroadcast(rest, lanes);

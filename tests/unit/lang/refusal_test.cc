@@ -261,7 +261,7 @@ const Refusal kTiles[] = {
     {"f = T.alloc_fragment((8, 4), T.float32)\nr = T.alloc_fragment((4,), T.float32)\n"
      "T.reduce_sum(f, r, dim=2)",
      "dim=2", "dim 2 is out of range", "0 to 1"},
-    {"x[0:4, 0] = 1\n", "x[0:4, 0]", "a region of 'x' is assigned to", "T.fill"},
+    {"x[0] = 1\n", "x[0]", "a part of 'x' (2 dimensions, 1 index) is assigned to", "x[i, j]"},
     {"x[0, 0, 0] = 1\n", "x[0, 0, 0]", "2 dimensions, but 3 indices", "drop"},
     {"x[0, 64] = 1\n", "64] = 1", "outside dimension 1 of 'x', which has 64 elements", "0 to 63"},
     {"x[0, -65] = 1\n", "-65", "outside dimension 1", "0 to 63"},
@@ -683,7 +683,7 @@ TEST(Refusals, AccessesThatMayStayInside) {
            "for i in T.serial(16):\n    if i == 8:\n        break\n    s[i] = 0.0\n",
            "for k in T.serial(n):\n    for i in T.serial(16):\n        s[i] = 0.0\n",
            "for i in T.serial(n):\n    s[i] = 0.0\n",
-           "for i in T.Parallel(16):\n    s[i % 8] = 0.0\n",
+           "for i in T.Parallel(16):\n    x[i, 0] = s[i % 8]\n",
            "for i in T.Parallel(8):\n    s[7 - i] = 0.0\n",
            "with T.ws(0):\n    for i in T.Parallel(16):\n        if i < 8:\n            s[i] = "
            "0.0\n",

@@ -216,9 +216,10 @@ TEST(InferLayouts, AnIterationMayNotReadWhatAnotherStores) {
                            .message());
   };
   const std::string next = refusal("63", "s[i] = s[i + 1]");
-  EXPECT_NE(next.find("iterations (1) and (0) of loop 1 (i) store to and read one element, s[i] "
-                      "and s[i + 1]"),
-            std::string::npos)
+  EXPECT_NE(
+      next.find("iterations (1) and (0) of T.Parallel (i) store to and read one element, s[i] "
+                "and s[i + 1]"),
+      std::string::npos)
       << next;
   EXPECT_NE(next.find("k.py:11:"), std::string::npos) << next;
   EXPECT_NE(next.find("copy what is read into a fragment before the loop"), std::string::npos);
@@ -262,9 +263,10 @@ TEST(InferLayouts, TwoIterationsMayNotStoreToOneLocationOfMemory) {
     return std::string(Infer(KernelAround(64, 64, "(4, 16)", body)).status().message());
   };
   const std::string loop = "for i, j in T.Parallel(4, 16):\n    ";
-  EXPECT_NE(refusal(loop + "B[0] = A[i, j]")
-                .find("iterations (0, 0) and (0, 1) of loop 1 (i, j) store to one element, B[0]"),
-            std::string::npos)
+  EXPECT_NE(
+      refusal(loop + "B[0] = A[i, j]")
+          .find("iterations (0, 0) and (0, 1) of T.Parallel (i, j) store to one element, B[0]"),
+      std::string::npos)
       << refusal(loop + "B[0] = A[i, j]");
   EXPECT_NE(refusal(loop + "B[i] = A[i, j]").find("(0, 0) and (0, 1)"), std::string::npos);
   EXPECT_NE(refusal(loop + "B[i * 16 + j // 2] = A[i, j]").find("(0, 0) and (0, 1)"),

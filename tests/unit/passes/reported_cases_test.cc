@@ -28,9 +28,10 @@ void ExpectComputes(const std::string& text, double tolerance = 0, const char* g
 
 void ExpectRefused(const std::string& text, const std::string& saying) {
   const auto program = testing::Elaborated("k.py", text);
-  ASSERT_TRUE(program.ok()) << program.status() << "\n" << text;
-  std::string why;
-  EXPECT_EQ(testing::CheckThreads(*program, 3, 0, &why), Verdict::kRefused) << why;
+  std::string why(program.status().message());  // of what is refused for every target
+  if (program.ok()) {
+    EXPECT_EQ(testing::CheckThreads(*program, 3, 0, &why), Verdict::kRefused) << why;
+  }
   EXPECT_NE(why.find(saying), std::string::npos) << why;
 }
 
