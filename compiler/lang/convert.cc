@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/ir/visit.h"
-#include "compiler/lang/elaborator.h"
+#include "compiler/lang/classes.h"
 #include "compiler/lang/format_value.h"
 #include "compiler/lang/suggest.h"
 #include "compiler/lang/tables.h"
@@ -205,6 +205,7 @@ absl::StatusOr<Operand> Elaborator::ToOperand(const Value& v, SourceLoc loc,
       break;
   }
   if (v.is_import()) return NoValue(v, loc);
+  if (const Value plain = Plain(v); !plain.Is(v.type())) return ToOperand(plain, loc, what);
   return Error(loc, absl::StrCat(what, " must be a number or a run-time value, not ", Describe(v)),
                v.Is(Type::kAccess) ? "index every dimension with a point instead of a slice"
                : v.is_none()       ? "a parameter that is None by default gets its value in the "
@@ -230,8 +231,9 @@ absl::StatusOr<Operand> Elaborator::ToIndex(const Value& v, SourceLoc loc, absl:
   return operand;
 }
 
-absl::StatusOr<Operand> Elaborator::ToType(const Value& v, DType type, SourceLoc loc,
+absl::StatusOr<Operand> Elaborator::ToType(const Value& given, DType type, SourceLoc loc,
                                            absl::string_view what) {
+  const Value v = given.Is(Type::kInstance) ? Plain(given) : given;
   if (v.is_number() && type.is_float()) {
     return Operand{ir::MakeFloat(v.as_double(), type), {}};
   }
@@ -291,6 +293,7 @@ absl::StatusOr<int64_t> Elaborator::ToInt(const Value& v, SourceLoc loc, absl::s
                       "make it a parameter of the factory, a T.const size, or a constant");
   }
   if (v.is_import()) return NoValue(v, loc);
+  if (const Value plain = Plain(v); !plain.Is(v.type())) return ToInt(plain, loc, what);
   return Error(loc, absl::StrCat(what, " must be an integer, not ", Describe(v)),
                v.Is(Type::kFloat) ? "use // for integer division, or int(x)" : "pass an integer");
 }
@@ -304,6 +307,7 @@ absl::StatusOr<std::string> Elaborator::ToStr(const Value& v, SourceLoc loc,
   if (v.Is(Type::kStr)) return v.str();
   if (v.Is(Type::kDType)) return v.dtype().ToString();
   if (v.is_import()) return NoValue(v, loc);
+  if (const Value plain = Plain(v); !plain.Is(v.type())) return ToStr(plain, loc, what);
   return Error(loc, absl::StrCat(what, " must be a string, not ", Describe(v)),
                "write it in quotes");
 }
@@ -324,6 +328,10 @@ absl::Status Elaborator::CheckKey(const Value& v, SourceLoc loc) {
 absl::StatusOr<std::string> Elaborator::TextOf(const Value& v, SourceLoc loc) {
   constexpr size_t kLongest = 1 << 16;
   if (v.Is(Type::kStr)) return v.str();
+  if (v.Is(Type::kInstance) || v.Is(Type::kTuple)) {
+    KILN_ASSIGN_OR_RETURN(auto own, Classes(this).Text(v, /*repr=*/false, loc));
+    if (own.has_value()) return *std::move(own);
+  }
   std::string text = Repr(v, kLongest);
   KILN_RETURN_IF_ERROR(Step(loc, static_cast<int64_t>(text.size() / 8)));
   if (text.size() <= kLongest) return text;
@@ -359,6 +367,7 @@ absl::StatusOr<DType> Elaborator::ToDType(const Value& v, SourceLoc loc) {
     if (name == "bool") return kBool;
   }
   if (v.is_import()) return NoValue(v, loc);
+  if (const Value plain = Plain(v); !plain.Is(v.type())) return ToDType(plain, loc);
   return Error(loc, absl::StrCat("expected a dtype, found ", Describe(v)),
                "pass T.float32, \"float32\" or the like");
 }
@@ -370,8 +379,9 @@ absl::StatusOr<std::vector<Value>> Elaborator::ToItems(const Value& v, SourceLoc
                "write (a, b) or [a, b]");
 }
 
-absl::StatusOr<std::vector<Operand>> Elaborator::ToShape(const Value& v, SourceLoc loc,
+absl::StatusOr<std::vector<Operand>> Elaborator::ToShape(const Value& given, SourceLoc loc,
                                                          absl::string_view what) {
+  const Value v = Plain(given);
   std::vector<Value> items;
   if (v.is_integer() || IsRuntime(v)) {
     items.push_back(v);
@@ -402,6 +412,10 @@ absl::StatusOr<Condition> Elaborator::Decide(const Value& v, SourceLoc loc) {
       return c;
     case Type::kStr:
       c.value = !v.str().empty();
+      return c;
+    case Type::kInstance:
+      if (const Value plain = Plain(v); !plain.Is(v.type())) return Decide(plain, loc);
+      c.value = true;
       return c;
     case Type::kTuple:
     case Type::kList:
@@ -497,6 +511,11 @@ absl::StatusOr<std::vector<Value>> Elaborator::Iterate(const Value& v, SourceLoc
     }
     case Type::kDType:
       return Iterate(AsText(*this, v), loc);
+    case Type::kClass:
+      return Classes(this).Cases(v, loc);
+    case Type::kInstance:
+      if (const Value plain = Plain(v); !plain.Is(v.type())) return Iterate(plain, loc);
+      break;
     case Type::kStr: {
       std::vector<Value> chars;
       KILN_RETURN_IF_ERROR(CheckKnownText(*this, v, loc, "the number of characters"));
