@@ -235,6 +235,7 @@ absl::Status Elaborator::Classes::MakeCases(const Value& self, SourceLoc loc) {
         KILN_ASSIGN_OR_RETURN(value, e_.BinaryOp(ast::BinaryOp::kAdd, last, value, loc));
       }
     }
+    if (type.is_value) value = Plain(value);
     last = value;
     if (type.is_value && !value.is_number() && !value.Is(Type::kStr)) {
       return e_.Error(loc,
