@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/lang/elaborator.h"
+#include "compiler/lang/classes.h"
 #include "compiler/lang/format_value.h"
 #include "compiler/lang/region.h"
 #include "compiler/lang/vector.h"
@@ -287,6 +287,11 @@ absl::StatusOr<Value> Elaborator::BinaryOp(ast::BinaryOp op, const Value& a, con
                                            SourceLoc loc) {
   KILN_RETURN_IF_ERROR(Step(loc));
   if (a.is_number() && b.is_number()) return NumberOps(this, loc).Apply(op, a, b);
+  if (a.Is(Type::kInstance) || b.Is(Type::kInstance)) {
+    const Value x = Plain(a), y = Plain(b);
+    if (!x.Is(a.type()) || !y.Is(b.type())) return BinaryOp(op, x, y, loc);
+  }
+  if (op == BinaryOp::kMod && a.Is(Type::kStr)) return FormatByPercent(*this, a, b, loc);
   if (a.Is(Type::kTerm) || b.Is(Type::kTerm)) return LayoutTermOp(*this, op, a, b, loc);
   if (a.Is(Type::kArray) || b.Is(Type::kArray)) return ArrayOp(*this, op, a, b, loc);
   if (IsVector(a) || IsVector(b)) {
@@ -404,8 +409,9 @@ absl::StatusOr<Value> Elaborator::BinaryOp(ast::BinaryOp op, const Value& a, con
   return NewExpr(ir::MakeBinary(ToIr(op), x.e, y.e), result, loc);
 }
 
-absl::StatusOr<Value> Elaborator::UnaryOp(ast::UnaryOp op, const Value& a, SourceLoc loc) {
+absl::StatusOr<Value> Elaborator::UnaryOp(ast::UnaryOp op, const Value& given, SourceLoc loc) {
   KILN_RETURN_IF_ERROR(Step(loc));
+  const Value a = given.Is(Type::kInstance) ? Plain(given) : given;
   if (IsVector(a)) {
     return ByLane(*this, loc, {a},
                   [&](const std::vector<Value>& lanes) { return UnaryOp(op, lanes[0], loc); });
@@ -481,9 +487,16 @@ absl::StatusOr<Value> Elaborator::CompareOp(ast::CompareOp op, const Value& a, c
     });
   }
   const bool equality = op == CompareOp::kEq || op == CompareOp::kNe;
-  const bool comparable = (IsRuntime(a) || a.is_number()) && (IsRuntime(b) || b.is_number());
+  if (!equality && (a.Is(Type::kInstance) || b.Is(Type::kInstance))) {
+    const Value x = Plain(a), y = Plain(b);
+    if (!x.Is(a.type()) || !y.Is(b.type())) return CompareOp(op, x, y, loc);
+    KILN_ASSIGN_OR_RETURN(const auto ordered, Classes(this).Order(op, a, b, loc));
+    if (ordered.has_value()) return *ordered;
+  }
+  const Value x0 = Plain(a), y0 = Plain(b);
+  const bool comparable = (IsRuntime(a) || x0.is_number()) && (IsRuntime(b) || y0.is_number());
   if (comparable && (IsRuntime(a) || IsRuntime(b))) {
-    KILN_ASSIGN_OR_RETURN(auto matched, Match(a, b, loc));
+    KILN_ASSIGN_OR_RETURN(auto matched, Match(x0, y0, loc));
     auto& [x, y] = matched;
     if (x.e.dtype().is_bool()) {
       x.e = ir::MakeCast(kInt32, x.e);
@@ -526,14 +539,11 @@ absl::StatusOr<Value> Elaborator::CompareOp(ast::CompareOp op, const Value& a, c
 absl::StatusOr<Value> Elaborator::MinMax(bool is_max, const Value& a, const Value& b,
                                          SourceLoc loc) {
   if (!IsRuntime(a) && !IsRuntime(b)) {
-    KILN_ASSIGN_OR_RETURN(const Value greater, CompareOp(CompareOp::kGt, a, b, loc));
-    if (a.is_number() && b.is_number()) {
-      // The first of equal values, as Python chooses.
-      KILN_ASSIGN_OR_RETURN(const Value less, CompareOp(CompareOp::kLt, a, b, loc));
-      return is_max ? (less.bool_value() ? b : a) : (greater.bool_value() ? b : a);
-    }
-    KILN_ASSIGN_OR_RETURN(const bool first, DecideNow(greater, loc, "the order of two values"));
-    return first == is_max ? a : b;
+    // The first of equal values, as Python chooses.
+    KILN_ASSIGN_OR_RETURN(const Value better,
+                          CompareOp(is_max ? CompareOp::kGt : CompareOp::kLt, b, a, loc));
+    KILN_ASSIGN_OR_RETURN(const bool second, DecideNow(better, loc, "the order of two values"));
+    return second ? b : a;
   }
   KILN_ASSIGN_OR_RETURN(auto matched, Match(a, b, loc));
   auto& [x, y] = matched;

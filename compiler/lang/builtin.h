@@ -158,6 +158,7 @@ BuiltinTable AllocBuiltins();     // builtins_alloc.cc: tensors, allocation, siz
 BuiltinTable LoopBuiltins();      // builtins_loop.cc: loops, launch, hints
 BuiltinTable ClusterBuiltins();   // builtins_cluster.cc: blocks of a cluster that share memory
 BuiltinTable BarrierBuiltins();   // builtins_barrier.cc: hand-written barriers, what they order
+BuiltinTable OtherBuiltins();     // builtins_other.cc: other spellings, questions to dtypes
 BuiltinTable TensorMemoryBuiltins();  // builtins_tensor_memory.cc: tensor memory, tcgen05
 BuiltinTable ScheduleBuiltins();      // builtins_schedule.cc: who does what, as advice
 BuiltinTable ThreadBuiltins();    // builtins_thread.cc: indices of threads, exchanges between them
@@ -171,6 +172,10 @@ BuiltinTable TilelangBuiltins();  // builtins_host.cc: tilelang.*, itertools.*
 BuiltinTable TorchBuiltins();  // builtins_torch.cc: torch.*, numpy.*, and what asks of the target
 BuiltinTable ArrayMethods();   // builtins_torch.cc: methods of a tensor of the host
 BuiltinTable MethodTable();    // builtins_method.cc: every method of every type
+BuiltinTable TextMethods();    // builtins_text.cc: methods of text that lay it out
+BuiltinTable NumberTable();    // builtins_number.cc: math.*, numpy.* of numbers
+BuiltinTable ObjectTable();    // builtins_object.cc: getattr, partial, operator.*, dataclasses.*
+BuiltinTable TupleMethods();   // builtins_object.cc: methods of a named tuple
 
 }  // namespace kiln::lang
 

@@ -264,6 +264,7 @@ constexpr Builtin kRows[] = {
     {"T.StridedTensor", "shape strides dtype?", Tensor<true>, true},
     {"T.SharedBuffer", "shape dtype?", OnChip<true>, true},
     {"T.FragmentBuffer", "shape dtype?", OnChip<false>, true},
+    {"T.LocalBuffer", "shape dtype?", OnChip<false>, true},
     {"T.const", "names dtype?", Const},
     {"T.dynamic", "names dtype?", Dynamic},
     {"T.symbolic", "names dtype?", Dynamic},

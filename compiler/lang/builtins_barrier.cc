@@ -100,7 +100,31 @@ absl::StatusOr<Value> Expect(Elaborator& e, const BoundArgs& args) {
 
 absl::StatusOr<Value> Nothing(Elaborator&, const BoundArgs&) { return Value::None(); }
 
+// The second is 1 to take registers, 0 to give them back; there are 24 to 256 a thread, by eights.
+absl::StatusOr<Value> SetRegisters(Elaborator& e, const BoundArgs& args) {
+  KILN_ASSIGN_OR_RETURN(const int64_t count, e.ToInt(args[0], args.LocOf(0), "the registers"));
+  if (count != 0 && (count < 24 || count > 256 || count % 8 != 0)) {
+    return e.Error(args.LocOf(0), absl::StrCat(count, " registers a thread"),
+                   "use a multiple of 8 from 24 to 256");
+  }
+  if (!args.Has(1)) return Value::None();
+  KILN_ASSIGN_OR_RETURN(const int64_t more, e.ToInt(args[1], args.LocOf(1), "is_inc"));
+  if (more == 0 || more == 1) return Value::None();
+  return e.Error(args.LocOf(1), absl::StrCat("T.set_max_nreg takes 1 or 0 for is_inc, not ", more),
+                 "use 1 where the threads take registers, 0 where they give them back");
+}
+
 absl::StatusOr<Value> TmaCopy(Elaborator& e, const BoundArgs& args) {
+  const bool load = args[1].Is(Type::kBuffer) || args[1].Is(Type::kAccess);
+  const ir::Buffer to = args[1].Is(Type::kBuffer)   ? args[1].buffer().buffer
+                        : args[1].Is(Type::kAccess) ? args[1].access().buffer
+                                                    : ir::Buffer();
+  if (!args.Given(2) && load && to->scope == ir::Scope::kShared) {
+    return e.Error(args.loc,
+                   absl::StrCat("T.tma_copy into the shared tile '", to->name,
+                                "' names no barrier, and nothing could wait for it"),
+                   "pass barrier=bar[0] of a T.alloc_barrier and wait for it, or use T.copy");
+  }
   if (args.Given(2)) KILN_RETURN_IF_ERROR(ToBarrier(e, args, 2).status());
   if (args.Given(3)) {
     KILN_ASSIGN_OR_RETURN(const int64_t mask, ToMask(e, args, 3));
@@ -143,9 +167,9 @@ constexpr Builtin kRows[] = {
     {"T.tma_store_wait", "count? read?", Nothing},
     {"T.ptx_commit_group", "", Nothing},
     {"T.ptx_wait_group", "num", Nothing},
-    {"T.set_max_nreg", "reg_count is_inc", Nothing},
-    {"T.inc_max_nreg", "reg_count", Nothing},
-    {"T.dec_max_nreg", "reg_count", Nothing},
+    {"T.set_max_nreg", "reg_count is_inc", SetRegisters},
+    {"T.inc_max_nreg", "reg_count", SetRegisters},
+    {"T.dec_max_nreg", "reg_count", SetRegisters},
     {"T.annotate_producer_reg_dealloc", "reg_count?", Nothing},
     {"T.annotate_consumer_reg_alloc", "reg_count?", Nothing},
 };

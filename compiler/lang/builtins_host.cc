@@ -258,7 +258,6 @@ constexpr Builtin kTilelang[] = {
     {"itertools.product", "* repeat?", Product},
     {"itertools.chain", "*", Chain},
     {"functools.reduce", "function items initial?", Fold},
-    {"numpy.prod", "items", Prod},
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
 // Scalar functions of T: elementwise math, selection, casts, integer helpers.
+#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
@@ -161,8 +162,46 @@ absl::StatusOr<Value> CastTo(Elaborator& e, const Value& value, SourceLoc value_
   return e.NewExpr(x, loc);
 }
 
+// round, sat and rbits of T.cast: what a conversion does in any case is accepted.
+absl::Status CheckRounding(Elaborator& e, const BoundArgs& args, DType type) {
+  std::string mode;
+  if (args.Given(2)) {
+    KILN_ASSIGN_OR_RETURN(mode, e.ToStr(args[2], args.LocOf(2), "round"));
+  }
+  static constexpr absl::string_view kModes[] = {"", "rn", "rz", "rp", "rm", "rs"};
+  if (std::find(std::begin(kModes), std::end(kModes), mode) == std::end(kModes)) {
+    return e.Error(args.LocOf(2), absl::StrCat("T.cast has no rounding '", mode, "'"),
+                   "use 'rn', to nearest, or leave it out");
+  }
+  const bool random = mode == "rs";
+  if (random != args.Given(4)) {
+    return e.Error(args.Given(4) ? args.LocOf(4) : args.LocOf(2),
+                   random ? "round='rs' rounds by random bits, and needs rbits"
+                          : "rbits are for round='rs' alone",
+                   "leave out both: conversions round to nearest");
+  }
+  const bool same = !type.is_float() ? mode == "rz" : mode == "rn";
+  if (!mode.empty() && !same) {
+    return e.Unimplemented(
+        args.LocOf(2), absl::StrCat("T.cast(..., \"", type.ToString(), "\", round='", mode, "')"),
+        type.is_float() ? "leave it out: conversions to floats round to nearest, ties to even"
+                        : "round first, with T.floor, T.ceil or T.round: conversions to integers "
+                          "cut off");
+  }
+  if (!args.Given(3)) return absl::OkStatus();
+  KILN_ASSIGN_OR_RETURN(const bool saturate, e.ToBool(args[3], args.LocOf(3), "sat"));
+  const bool narrow = type.is_float() && type.bits <= 8;
+  if (narrow && !saturate) {
+    return e.Unimplemented(args.LocOf(3),
+                           absl::StrCat("T.cast to ", type.ToString(), " with sat=False"),
+                           "leave it out: what is too large becomes the largest number");
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Value> Cast(Elaborator& e, const BoundArgs& args) {
   KILN_ASSIGN_OR_RETURN(const DType type, e.ToDType(args[1], args.LocOf(1)));
+  KILN_RETURN_IF_ERROR(CheckRounding(e, args, type));
   return CastTo(e, args[0], args.LocOf(0), type, args.loc);
 }
 
@@ -297,8 +336,8 @@ constexpr Builtin kRows[] = {
     {"T.And", "*", Logical<true>},
     {"T.Or", "*", Logical<false>},
     {"T.Not", "x", Not},
-    {"T.cast", "value dtype", Cast},
-    {"T.Cast", "dtype value", CastTypeFirst},
+    {"T.cast", "value dtype round? sat? rbits? span?", Cast},
+    {"T.Cast", "dtype value span?", CastTypeFirst},
     {"T.reinterpret", "value dtype", Reinterpret},
     {"T.infinity", "dtype?", Infinity},
     {"T.max_value", "dtype", Limit<true>},

@@ -161,10 +161,6 @@ absl::StatusOr<Value> ChangeCase(Elaborator& e, const BoundArgs& args) {
       ShownIn(args[0]));
 }
 
-absl::StatusOr<Value> Strip(Elaborator& e, const BoundArgs& args) {
-  return e.NewStr(std::string(absl::StripAsciiWhitespace(args[0].str())), ShownIn(args[0]));
-}
-
 absl::StatusOr<Value> Replace(Elaborator& e, const BoundArgs& args) {
   KILN_ASSIGN_OR_RETURN(const std::string from, e.ToStr(args[1], args.LocOf(1), "the old text"));
   KILN_ASSIGN_OR_RETURN(const std::string to, e.ToStr(args[2], args.LocOf(2), "the new text"));
@@ -342,7 +338,7 @@ constexpr Builtin kMethods[] = {
     {"items", "self", DictParts<2>},
     {"update", "self other", DictUpdate},
     {"copy", "self", DictCopy},
-    // str: 18-28
+    // str: 18-27, and builtins_text.cc
     {"count", "self text", CountText},
     {"find", "self text", FindText},
     {"isdigit", "self", IsDigits},
@@ -350,14 +346,13 @@ constexpr Builtin kMethods[] = {
     {"endswith", "self text", StartsOrEnds<true>},
     {"lower", "self", ChangeCase<false>},
     {"upper", "self", ChangeCase<true>},
-    {"strip", "self", Strip},
     {"replace", "self old new", Replace},
     {"split", "self by?", Split},
     {"join", "self items", JoinStr},
-    // buffer: 29-30; expressions: 30
+    // buffer: 28-29; expressions: 29
     {"scope", "self", ScopeOf},
     {"astype", "self dtype", AsType},
-    // int: 31-32
+    // int: 30-31
     {"bit_length", "self", BitLength},
     {"bit_count", "self", BitCount},
 };
@@ -371,20 +366,26 @@ BuiltinTable TableOf(const Value& self) {
     case Type::kDict:
       return {kMethods + 10, 8};
     case Type::kStr:
-      return {kMethods + 18, 11};
+      return {kMethods + 18, 10};
     case Type::kBuffer:
-      return {kMethods + 29, 2};
+      return {kMethods + 28, 2};
     case Type::kExpr:
     case Type::kAccess:
-      return {kMethods + 30, 1};
+      return {kMethods + 29, 1};
     case Type::kBool:
     case Type::kInt:
-      return {kMethods + 31, 2};
+      return {kMethods + 30, 2};
     case Type::kArray:
       return ArrayMethods();
     default:
       return {nullptr, 0};
   }
+}
+
+BuiltinTable MoreOf(const Value& self) {
+  if (self.Is(Type::kStr)) return TextMethods();
+  return self.Is(Type::kTuple) && self.seq().named != nullptr ? TupleMethods()
+                                                              : BuiltinTable{nullptr, 0};
 }
 
 }  // namespace
@@ -401,9 +402,10 @@ absl::Status CheckKnownText(Elaborator& e, const Value& text, SourceLoc loc,
 }
 
 const Builtin* FindMethod(const Value& self, absl::string_view name) {
-  const BuiltinTable table = TableOf(self);
-  for (size_t i = 0; i < table.size; ++i) {
-    if (name == table.rows[i].name) return &table.rows[i];
+  for (const BuiltinTable& table : {TableOf(self), MoreOf(self)}) {
+    for (size_t i = 0; i < table.size; ++i) {
+      if (name == table.rows[i].name) return &table.rows[i];
+    }
   }
   return nullptr;
 }
@@ -411,9 +413,10 @@ const Builtin* FindMethod(const Value& self, absl::string_view name) {
 BuiltinTable MethodTable() { return {kMethods, std::size(kMethods)}; }
 
 std::vector<std::string> MethodNames(const Value& self) {
-  const BuiltinTable table = TableOf(self);
   std::vector<std::string> names;
-  for (size_t i = 0; i < table.size; ++i) names.emplace_back(table.rows[i].name);
+  for (const BuiltinTable& table : {TableOf(self), MoreOf(self)}) {
+    for (size_t i = 0; i < table.size; ++i) names.emplace_back(table.rows[i].name);
+  }
   return names;
 }
 

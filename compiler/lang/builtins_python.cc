@@ -8,7 +8,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "compiler/lang/elaborator.h"
+#include "compiler/lang/classes.h"
+#include "compiler/lang/format_value.h"
 
 namespace kiln::lang {
 namespace {
@@ -21,6 +22,10 @@ absl::StatusOr<Value> Len(Elaborator& e, const BoundArgs& args) {
     return Value::Int(static_cast<int64_t>(v.str().size()));
   }
   if (v.Is(Type::kDict)) return Value::Int(static_cast<int64_t>(v.dict().items.size()));
+  if (v.Is(Type::kClass)) {
+    KILN_ASSIGN_OR_RETURN(const auto cases, Elaborator::Classes(&e).Cases(v, args.LocOf(0)));
+    return Value::Int(static_cast<int64_t>(cases.size()));
+  }
   if (v.Is(Type::kRange)) return Value::Int(v.range().Count());
   if (v.Is(Type::kArray) && !v.array().shape.empty()) return v.array().shape[0];
   return e.Error(args.LocOf(0), absl::StrCat("no length of ", Describe(v)),
@@ -151,8 +156,11 @@ absl::StatusOr<Value> Str(Elaborator& e, const BoundArgs& args) {
 }
 
 absl::StatusOr<Value> MakeRepr(Elaborator& e, const BoundArgs& args) {
-  if (args[0].Is(Type::kStr)) return e.NewStr(Repr(args[0], 1 << 20), ShownIn(args[0]));
-  return Str(e, args);
+  const Value& v = args[0];
+  if (v.Is(Type::kStr)) return e.NewStr(Repr(v, 1 << 20), ShownIn(v));
+  if (Elaborator::Classes::Of(v) == nullptr) return Str(e, args);
+  KILN_ASSIGN_OR_RETURN(std::string text, FormattedText(e, v, 'r', "", args.loc));
+  return e.NewStr(std::move(text), ShownIn(v));
 }
 
 absl::StatusOr<Value> MakeRange(Elaborator& e, const BoundArgs& args) {
@@ -332,8 +340,8 @@ bool IsOfClass(const ClassObject& own, const ClassObject& asked) {
 
 bool IsInstance(const Value& v, const Value& type) {
   if (type.Is(Type::kClass)) {
-    return v.Is(Type::kInstance) && v.instance().type != nullptr &&
-           IsOfClass(*v.instance().type, type.type_object());
+    const ClassObject* own = Elaborator::Classes::Of(v);
+    return own != nullptr && IsOfClass(*own, type.type_object());
   }
   if (type.Is(Type::kTuple)) {
     const auto& items = type.seq().items;
@@ -342,18 +350,45 @@ bool IsInstance(const Value& v, const Value& type) {
   }
   if (type.Is(Type::kBuiltin)) {
     const absl::string_view name = type.builtin()->name;
+    if (name == "type") return v.Is(Type::kClass) || v.Is(Type::kTypeName);
+    if (name == "T.dtype") return v.Is(Type::kDType);
     return (name == "T.Tensor" || name == "T.Buffer") && v.Is(Type::kBuffer);
   }
   if (!type.Is(Type::kTypeName)) return false;
   const absl::string_view name = type.type_name();
-  if (name == "int") return v.is_integer();
-  if (name == "float") return v.Is(Type::kFloat);
+  const Value plain = Plain(v);
+  if (name == "int") return plain.is_integer();
+  if (name == "float") return plain.Is(Type::kFloat);
   if (name == "bool") return v.Is(Type::kBool);
-  if (name == "str") return v.Is(Type::kStr) || v.Is(Type::kDType);
+  if (name == "str") return plain.Is(Type::kStr) || v.Is(Type::kDType);
   if (name == "list") return v.Is(Type::kList);
   if (name == "tuple") return v.Is(Type::kTuple);
   if (name == "dict") return v.Is(Type::kDict);
-  return name == "Any";
+  if (name == "PrimExpr") return v.Is(Type::kExpr) || v.Is(Type::kAccess);
+  if (name == "Var") return v.Is(Type::kExpr) && v.expr().expr.As<ir::Var>() != nullptr;
+  if (name == "Enum" || name == "IntEnum" || name == "StrEnum") {
+    const ClassObject* own = Elaborator::Classes::Of(v);
+    const bool of_enum = own != nullptr && own->kind == ClassKind::kEnum;
+    return of_enum && (name == "Enum" || (own->shows_value && own->is_text == (name == "StrEnum")));
+  }
+  return name == "Any" || name == "object";
+}
+
+absl::StatusOr<Value> IsSubclass(Elaborator& e, const BoundArgs& args) {
+  if (!args[0].Is(Type::kClass)) {
+    return e.Error(args.LocOf(0), absl::StrCat("issubclass of ", Describe(args[0])),
+                   "pass a class");
+  }
+  // Reads its bases, where it was not used before.
+  KILN_RETURN_IF_ERROR(Elaborator::Classes(&e).Has(args[0], "__init__", args.loc).status());
+  std::vector<Value> asked = {args[1]};
+  if (args[1].Is(Type::kTuple)) asked = args[1].seq().items;
+  for (const Value& one : asked) {
+    if (one.Is(Type::kClass) && IsOfClass(args[0].type_object(), one.type_object())) {
+      return Value::Bool(true);
+    }
+  }
+  return Value::Bool(false);
 }
 
 absl::StatusOr<Value> Isinstance(Elaborator& e, const BoundArgs& args) {
@@ -456,6 +491,7 @@ constexpr Builtin kRows[] = {
     {"any", "items", AnyOrAll<false>},
     {"all", "items", AnyOrAll<true>},
     {"isinstance", "value type", Isinstance},
+    {"issubclass", "type types", IsSubclass},
     {"print", "* sep? end? file? flush?", Print},
     {"round", "x digits?", Round},
     {"divmod", "a b", Divmod},

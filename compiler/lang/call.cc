@@ -2,8 +2,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "compiler/lang/elaborator.h"
+#include "compiler/lang/classes.h"
 #include "compiler/lang/suggest.h"
 #include "compiler/lang/vector.h"
 
@@ -14,6 +15,14 @@ bool IsRefAnnotation(ast::ExprPtr annotation) {
   if (annotation == nullptr) return false;
   const auto* attribute = annotation->As<ast::Attribute>();
   return attribute != nullptr && (attribute->attr == "Ref" || attribute->attr == "Var");
+}
+
+// A function that is given numbers, text and buffers, and no objects of the user's.
+bool TakesNumbers(absl::string_view name) {
+  for (absl::string_view prefix : {"T.", "math.", "numpy.", "tilelang."}) {
+    if (absl::StartsWith(name, prefix)) return true;
+  }
+  return name == "int" || name == "float" || name == "abs" || name == "round";
 }
 
 bool IsVariable(const Value& v) {
@@ -86,6 +95,8 @@ absl::StatusOr<Value> Elaborator::Call(const Value& callee, const CallArgs& args
     }
     case Type::kClass:
       return Construct(callee, args);
+    case Type::kPartial:
+      return Classes(this).CallPartial(callee.partial(), args);
     case Type::kFunction:
       return CallFunction(callee, args);
     case Type::kDType:
@@ -164,6 +175,10 @@ absl::StatusOr<Value> Elaborator::CallBuiltin(const Builtin& builtin, const Valu
     return Error(args.loc,
                  absl::StrCat(builtin.name, " needs its argument '", signature.names[i], "'"),
                  absl::StrCat("its parameters: ", builtin.params));
+  }
+  if (TakesNumbers(builtin.name)) {  // a member of an IntEnum is one
+    for (Value& value : bound.values) value = Plain(value);
+    for (Value& value : bound.rest) value = Plain(value);
   }
   KILN_ASSIGN_OR_RETURN(const auto made, CallByLane(*this, builtin, bound));
   return made ? *made : builtin.function(*this, bound);

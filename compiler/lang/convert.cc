@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/ir/visit.h"
-#include "compiler/lang/elaborator.h"
+#include "compiler/lang/classes.h"
 #include "compiler/lang/format_value.h"
 #include "compiler/lang/region.h"
 #include "compiler/lang/suggest.h"
@@ -206,6 +206,7 @@ absl::StatusOr<Operand> Elaborator::ToOperand(const Value& v, SourceLoc loc,
       break;
   }
   if (v.is_import()) return NoValue(v, loc);
+  if (const Value plain = Plain(v); !plain.Is(v.type())) return ToOperand(plain, loc, what);
   return Error(loc, absl::StrCat(what, " must be a number or a run-time value, not ", Describe(v)),
                LacksIndices(v)       ? IndexAll(v)
                : v.Is(Type::kAccess) ? "index every dimension with a point instead of a slice"
@@ -232,8 +233,9 @@ absl::StatusOr<Operand> Elaborator::ToIndex(const Value& v, SourceLoc loc, absl:
   return operand;
 }
 
-absl::StatusOr<Operand> Elaborator::ToType(const Value& v, DType type, SourceLoc loc,
+absl::StatusOr<Operand> Elaborator::ToType(const Value& given, DType type, SourceLoc loc,
                                            absl::string_view what) {
+  const Value v = given.Is(Type::kInstance) ? Plain(given) : given;
   if (v.is_number() && type.is_float()) {
     return Operand{ir::MakeFloat(v.as_double(), type), {}};
   }
@@ -293,6 +295,7 @@ absl::StatusOr<int64_t> Elaborator::ToInt(const Value& v, SourceLoc loc, absl::s
                       "make it a parameter of the factory, a T.const size, or a constant");
   }
   if (v.is_import()) return NoValue(v, loc);
+  if (const Value plain = Plain(v); !plain.Is(v.type())) return ToInt(plain, loc, what);
   return Error(loc, absl::StrCat(what, " must be an integer, not ", Describe(v)),
                v.Is(Type::kFloat) ? "use // for integer division, or int(x)" : "pass an integer");
 }
@@ -306,6 +309,7 @@ absl::StatusOr<std::string> Elaborator::ToStr(const Value& v, SourceLoc loc,
   if (v.Is(Type::kStr)) return v.str();
   if (v.Is(Type::kDType)) return v.dtype().ToString();
   if (v.is_import()) return NoValue(v, loc);
+  if (const Value plain = Plain(v); !plain.Is(v.type())) return ToStr(plain, loc, what);
   return Error(loc, absl::StrCat(what, " must be a string, not ", Describe(v)),
                "write it in quotes");
 }
@@ -326,6 +330,10 @@ absl::Status Elaborator::CheckKey(const Value& v, SourceLoc loc) {
 absl::StatusOr<std::string> Elaborator::TextOf(const Value& v, SourceLoc loc) {
   constexpr size_t kLongest = 1 << 16;
   if (v.Is(Type::kStr)) return v.str();
+  if (v.Is(Type::kInstance) || v.Is(Type::kTuple)) {
+    KILN_ASSIGN_OR_RETURN(auto own, Classes(this).Text(v, /*repr=*/false, loc));
+    if (own.has_value()) return *std::move(own);
+  }
   std::string text = Repr(v, kLongest);
   KILN_RETURN_IF_ERROR(Step(loc, static_cast<int64_t>(text.size() / 8)));
   if (text.size() <= kLongest) return text;
@@ -361,6 +369,7 @@ absl::StatusOr<DType> Elaborator::ToDType(const Value& v, SourceLoc loc) {
     if (name == "bool") return kBool;
   }
   if (v.is_import()) return NoValue(v, loc);
+  if (const Value plain = Plain(v); !plain.Is(v.type())) return ToDType(plain, loc);
   return Error(loc, absl::StrCat("expected a dtype, found ", Describe(v)),
                "pass T.float32, \"float32\" or the like");
 }
@@ -372,8 +381,9 @@ absl::StatusOr<std::vector<Value>> Elaborator::ToItems(const Value& v, SourceLoc
                "write (a, b) or [a, b]");
 }
 
-absl::StatusOr<std::vector<Operand>> Elaborator::ToShape(const Value& v, SourceLoc loc,
+absl::StatusOr<std::vector<Operand>> Elaborator::ToShape(const Value& given, SourceLoc loc,
                                                          absl::string_view what) {
+  const Value v = Plain(given);
   std::vector<Value> items;
   if (v.is_integer() || IsRuntime(v)) {
     items.push_back(v);
@@ -404,6 +414,10 @@ absl::StatusOr<Condition> Elaborator::Decide(const Value& v, SourceLoc loc) {
       return c;
     case Type::kStr:
       c.value = !v.str().empty();
+      return c;
+    case Type::kInstance:
+      if (const Value plain = Plain(v); !plain.Is(v.type())) return Decide(plain, loc);
+      c.value = true;
       return c;
     case Type::kTuple:
     case Type::kList:
@@ -499,6 +513,11 @@ absl::StatusOr<std::vector<Value>> Elaborator::Iterate(const Value& v, SourceLoc
     }
     case Type::kDType:
       return Iterate(AsText(*this, v), loc);
+    case Type::kClass:
+      return Classes(this).Cases(v, loc);
+    case Type::kInstance:
+      if (const Value plain = Plain(v); !plain.Is(v.type())) return Iterate(plain, loc);
+      break;
     case Type::kStr: {
       std::vector<Value> chars;
       KILN_RETURN_IF_ERROR(CheckKnownText(*this, v, loc, "the number of characters"));

@@ -122,8 +122,11 @@ class Elaborator : private ElaboratorState {
   // Both operands in their common type; a Python number takes the other's kind.
   absl::StatusOr<std::pair<Operand, Operand>> Match(const Value& a, const Value& b, SourceLoc loc);
 
-  // Calls.
+  // Calls, attributes, items.
   absl::StatusOr<Value> Call(const Value& callee, const CallArgs& args);
+  absl::StatusOr<Value> GetAttribute(const Value& self, const std::string& attr, SourceLoc loc);
+  absl::StatusOr<Value> SubscriptSequence(const Value& base, const Value& index, SourceLoc loc);
+  class Classes;  // classes.h
   // Items of any iterable, evaluated now.
   absl::StatusOr<std::vector<Value>> Iterate(const Value& v, SourceLoc loc);
   // An error where a list or dict no longer has the `count` items that a loop goes over.
@@ -249,12 +252,10 @@ class Elaborator : private ElaboratorState {
                            std::string* out, Value* shown);
   absl::StatusOr<Value> EvalLambda(const ast::Lambda& node);
   absl::StatusOr<Value> EvalAttribute(const ast::Attribute& node);
-  absl::StatusOr<Value> GetAttribute(const Value& self, const std::string& attr, SourceLoc loc);
   absl::StatusOr<Value> GetMember(const Module& module, const std::string& attr, SourceLoc loc);
   absl::StatusOr<Value> BufferAttribute(const Value& self, const std::string& attr, SourceLoc loc);
   absl::StatusOr<Value> EvalSubscript(const ast::Subscript& node);
   absl::StatusOr<Value> EvalIndex(ast::ExprPtr index);
-  absl::StatusOr<Value> SubscriptSequence(const Value& base, const Value& index, SourceLoc loc);
   absl::StatusOr<Value> SubscriptBuffer(const ir::Buffer& buffer, const std::vector<Value>& indices,
                                         SourceLoc loc, const std::vector<SourceLoc>& locs);
   absl::StatusOr<AccessIndex> BufferIndex(const ir::Buffer& buffer, size_t dim, const Value& index,
@@ -288,7 +289,6 @@ class Elaborator : private ElaboratorState {
   absl::StatusOr<Value> InstanceAttribute(const Value& self, const std::string& attr,
                                           SourceLoc loc);
   absl::StatusOr<Value> Construct(const Value& type, const CallArgs& args);
-  absl::Status FillFields(const ClassObject& type, const CallArgs& args, InstanceObject* instance);
   absl::Status SetAttribute(const Value& self, const std::string& attr, Value value, SourceLoc loc);
   absl::StatusOr<Value> Super(const CallArgs& args);
   absl::StatusOr<Value> BundledClass(absl::string_view name, SourceLoc loc);

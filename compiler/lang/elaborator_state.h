@@ -20,6 +20,7 @@
 #include "compiler/lang/kernel.h"
 #include "compiler/lang/launch_state.h"
 #include "compiler/lang/module.h"
+#include "compiler/lang/scope.h"
 #include "compiler/lang/state.h"
 #include "compiler/lang/target_facts.h"
 #include "compiler/lang/value.h"

@@ -257,8 +257,8 @@ absl::Status Elaborator::BindArguments(const Kernel& kernel, const ast::Function
                    absl::StrCat(missing.size() > 1 ? "parameters " : "parameter ",
                                 absl::StrJoin(missing, ", "), " of '", function.name,
                                 missing.size() > 1 ? "' have no values" : "' has no value"),
-                   absl::StrCat("give it as an argument, as in ", param.name,
-                                "=1024, or in the config if it is tuned, or give it a default"));
+                   absl::StrCat("give it as an argument (kilnc: -a ", param.name,
+                                "=1024), in the config if it is tuned, or a default"));
     }
     scope->names.insert_or_assign(param.name, binding);
   }
@@ -281,7 +281,7 @@ absl::StatusOr<Value> Elaborator::ConstSize(absl::string_view name, SourceLoc lo
   }
   if (text == nullptr) {
     return Error(loc, absl::StrCat("the size '", name, "' has no value"),
-                 absl::StrCat("give it as an argument, as in ", name, "=1024"));
+                 absl::StrCat("give it as an argument (kilnc: -a ", name, "=1024)"));
   }
   KILN_ASSIGN_OR_RETURN(const Value value, ParseArgument(name, *text, origin));
   if (value.Is(Type::kDType) || value.Is(Type::kExpr)) return value;

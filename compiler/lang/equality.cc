@@ -52,6 +52,10 @@ class Elaborator::Comparison {
     for (const Value& v : {a, b}) {
       if (v.is_import()) return e_.NoValue(v, loc_);
     }
+    if (a.Is(Type::kInstance) || b.Is(Type::kInstance)) {
+      const Value x = Plain(a), y = Plain(b);
+      if (!x.Is(a.type()) || !y.Is(b.type())) return MayBeEqual(x, y, depth + 1);
+    }
     const bool numbers = a.is_number() && b.is_number();
     if (numbers && (a.Is(Type::kFloat) || b.Is(Type::kFloat))) {
       return a.as_double() == b.as_double();
@@ -149,12 +153,12 @@ class Elaborator::Comparison {
       KILN_ASSIGN_OR_RETURN(const Value condition, e_.NewExpr(c.expr, loc_));
       return Add(condition);
     }
-    if (&x == &y || x.type != y.type || !x.type->is_dataclass) return &x == &y;
-    for (const ast::AnnAssign* field : x.type->fields) {
-      const auto* name = field->target->As<ast::Name>();
-      if (name == nullptr) continue;
-      KILN_ASSIGN_OR_RETURN(const Value left, e_.GetAttribute(a, name->id, loc_));
-      KILN_ASSIGN_OR_RETURN(const Value right, e_.GetAttribute(b, name->id, loc_));
+    const bool by_fields = x.type->kind == ClassKind::kDataclass && !x.type->identical;
+    if (&x == &y || x.type != y.type || !by_fields) return &x == &y;
+    for (const ClassField& field : x.type->fields) {
+      if (!field.compared) continue;
+      KILN_ASSIGN_OR_RETURN(const Value left, e_.GetAttribute(a, field.name, loc_));
+      KILN_ASSIGN_OR_RETURN(const Value right, e_.GetAttribute(b, field.name, loc_));
       KILN_ASSIGN_OR_RETURN(const bool may, MayBeEqual(left, right, depth + 1));
       if (!may) return false;
     }
@@ -273,7 +277,7 @@ absl::StatusOr<Value> Elaborator::IsInRange(const Value& a, const RangeObject& r
 }
 
 absl::StatusOr<Value> Elaborator::IsIn(const Value& a, const Value& b, SourceLoc loc) {
-  const Value text = AsText(*this, b), part = AsText(*this, a);
+  const Value text = AsText(*this, Plain(b)), part = AsText(*this, Plain(a));
   if (text.Is(Type::kStr)) {
     KILN_RETURN_IF_ERROR(CheckTexts(a, b, loc));
     if (part.Is(Type::kStr)) return Value::Bool(text.str().find(part.str()) != std::string::npos);

@@ -320,32 +320,15 @@ absl::Status Elaborator::AppendParts(const std::vector<ast::FStringPart>& parts,
     out->append(part.literal);
     if (part.value == nullptr) continue;
     KILN_ASSIGN_OR_RETURN(const Value value, Eval(part.value));
-    if (value.Is(Type::kExpr) && value.expr().info.open_only()) {
-      return NeedConcrete(part.value->loc, value.expr().expr, "its digits become text");
-    }
     if (shown->is_none()) *shown = ShownIn(value);
     out->append(part.echo);
     std::string spec;
     KILN_RETURN_IF_ERROR(AppendParts(part.format, loc, &spec, shown));
-    const bool quote = part.conversion == 'r' ||
-                       (!part.echo.empty() && part.conversion == 0 && part.format.empty());
-    std::string text;
-    if (quote) {
-      text = Repr(value, 1 << 16);
-    } else if (spec.empty() || part.conversion == 's') {
-      KILN_ASSIGN_OR_RETURN(text, TextOf(value, part.value->loc));
-    }
-    if (!spec.empty()) {
-      const Value given = part.conversion == 0 ? value : NewStr(std::move(text));
-      const std::optional<std::string> formatted = FormatValue(given, spec);
-      if (!formatted) {
-        return Error(part.value->loc,
-                     absl::StrCat("the format '", spec, "' does not fit ", Describe(value)),
-                     "write [fill][align][sign][width][,][.digits] and one of d, b, o, x, f, e, "
-                     "g, %, s");
-      }
-      text = *formatted;
-    }
+    const bool echoed = !part.echo.empty() && part.conversion == 0 && part.format.empty();
+    KILN_ASSIGN_OR_RETURN(
+        const std::string text,
+        FormattedText(*this, value, echoed ? 'r' : static_cast<char>(part.conversion), spec,
+                      part.value->loc));
     KILN_RETURN_IF_ERROR(ChargeBytes(loc, static_cast<int64_t>(text.size())));
     out->append(text);
   }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "compiler/lang/value.h"
 
@@ -16,6 +17,14 @@ namespace kiln::lang {
 std::optional<std::string> FormatValue(const Value& value, absl::string_view spec);
 
 class Elaborator;
+// A value as a replacement field of text shows it: "!r" or "!s" (`conversion`; '\0': neither), then
+// `spec`. An error where the spec does not fit, and where run time or the config decides the
+// digits.
+absl::StatusOr<std::string> FormattedText(Elaborator& e, const Value& value, char conversion,
+                                          const std::string& spec, SourceLoc loc);
+// "%d of %s" % value.
+absl::StatusOr<Value> FormatByPercent(Elaborator& e, const Value& format, const Value& value,
+                                      SourceLoc loc);
 // A dtype's name, as TVM's dtypes are strings too ("int8" in dtype, dtype[:3], dtype.upper()); any
 // other value as it is.
 Value AsText(Elaborator& e, const Value& v);

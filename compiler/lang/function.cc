@@ -50,14 +50,15 @@ absl::Status Elaborator::ReadDecorators(const ast::Function& def, FunctionObject
       if (const auto* call = decorator->As<ast::Call>()) {
         KILN_RETURN_IF_ERROR(ReadJitOptions(*call, &function->jit));
       }
-    } else if (name == "property") {
+    } else if (name == "property" || name == "cached_property") {
       function->method = MethodKind::kProperty;
     } else if (name == "staticmethod") {
       function->method = MethodKind::kStatic;
     } else if (name == "classmethod") {
       function->method = MethodKind::kClass;
     } else if (name == "autotune" || name == "lru_cache" || name == "cache" || name == "no_grad" ||
-               name == "simplify_prim_func") {
+               name == "simplify_prim_func" || name == "abstractmethod" || name == "override" ||
+               name == "final" || name == "wraps") {
       continue;  // no meaning for one elaboration
     } else {
       return Unimplemented(decorator->loc,

@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/base/status.h"
+#include "compiler/lang/look_alikes.h"
 
 namespace kiln::lang {
 namespace {
@@ -180,7 +181,14 @@ absl::Status Lexer::Next() {
   if (StringPrefix(&quote, &raw, &bytes, &format)) return String(pos_, quote, raw, bytes, format);
   if (IsNameStart(c)) {
     const size_t begin = pos_;
-    while (!Done() && IsNameChar(Peek())) ++pos_;
+    for (; !Done() && IsNameChar(Peek()); ++pos_) {
+      if (static_cast<unsigned char>(Peek()) < 0x80) continue;
+      const LookAlike* other = FindLookAlike(absl::string_view(text_).substr(pos_, end_ - pos_));
+      if (other == nullptr) continue;
+      return ErrorAt(file_, LocOf(pos_, pos_ + other->text.size()),
+                     absl::StrCat("the character ", other->name, ", which Python does not read"),
+                     absl::StrCat("type ", other->instead));
+    }
     Push(TokenKind::kName, begin, pos_);
     return absl::OkStatus();
   }

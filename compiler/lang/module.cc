@@ -128,7 +128,8 @@ bool HoldsPrimFunc(const ast::Function& function) {
 
 bool IsTensorWord(absl::string_view word) {
   return word == "Tensor" || word == "StridedTensor" || word == "Buffer" || word == "ptr" ||
-         word == "handle" || word == "FragmentBuffer" || word == "SharedBuffer";
+         word == "handle" || word == "FragmentBuffer" || word == "SharedBuffer" ||
+         word == "LocalBuffer";
 }
 
 const ast::Call* CallOf(StmtPtr stmt) {

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/lang/bundled.h"
-#include "compiler/lang/elaborator.h"
+#include "compiler/lang/classes.h"
 #include "compiler/lang/suggest.h"
 
 namespace kiln::lang {
@@ -89,11 +89,13 @@ absl::Status Elaborator::Prepare(ClassObject* type, SourceLoc loc) {
   type->preparing = true;
   for (ast::ExprPtr decorator : def.decorators) {
     const absl::string_view name = LastName(decorator);
-    if (name == "dataclass") type->is_dataclass = true;
-    if (name == "dataclass" || name == "meta_class") continue;
+    if (name == "dataclass" || name == "meta_class" || name == "unique" || name == "final") {
+      continue;
+    }
     return Unimplemented(decorator->loc, absl::StrCat("the decorator '", name, "' of a class"),
                          "use @T.meta_class, @dataclass or none");
   }
+  Classes library(this);
   Scope* scope = arena_.New<Scope>();
   scope->parent = type->closure;
   Frame frame;
@@ -106,20 +108,32 @@ absl::Status Elaborator::Prepare(ClassObject* type, SourceLoc loc) {
   KILN_RETURN_IF_ERROR(CheckDepth(loc));
   for (ast::ExprPtr base : def.bases) {
     KILN_ASSIGN_OR_RETURN(const Value value, Eval(base));
-    if (value.Is(Type::kTypeName) && absl::string_view(value.type_name()) == "object") continue;
+    KILN_ASSIGN_OR_RETURN(const bool taken, library.TakeBase(value, base->loc, type));
+    if (taken) continue;
     if (!value.Is(Type::kClass)) {
       return Unimplemented(base->loc,
                            absl::StrCat("the class '", def.name, "' is based on ", Describe(value),
                                         ", which is no class that kernels know"),
-                           "base it on a class of this file, or on T.BaseTileScheduler");
+                           "base it on a class of this file, on T.BaseTileScheduler, or on Enum, "
+                           "IntEnum or NamedTuple");
     }
     KILN_RETURN_IF_ERROR(Prepare(&value.type_object(), loc));
+    KILN_RETURN_IF_ERROR(library.Inherit(value.type_object(), base->loc, type));
     type->bases.push_back(value);
   }
+  if (type->is_value && type->kind != ClassKind::kEnum) {
+    return Unimplemented(def.loc,
+                         absl::StrCat("the class '", def.name, "', which is a number or text"),
+                         "base it on enum.Enum too, or keep the value in an attribute");
+  }
+  for (ast::ExprPtr decorator : def.decorators) {
+    if (LastName(decorator) != "dataclass") continue;
+    KILN_RETURN_IF_ERROR(library.ReadDataclass(decorator, type));
+  }
   for (ast::StmtPtr stmt : def.body) {
-    if (const auto* field = stmt->As<ast::AnnAssign>(); field && type->is_dataclass) {
-      type->fields.push_back(field);
-      continue;
+    if (const auto* field = stmt->As<ast::AnnAssign>()) {
+      KILN_ASSIGN_OR_RETURN(const bool taken, library.TakeField(*field, type));
+      if (taken) continue;
     }
     if (const auto* text = stmt->As<ast::ExprStmt>();
         text && text->value->kind == ast::ExprKind::kConstant) {
@@ -145,7 +159,8 @@ absl::Status Elaborator::Prepare(ClassObject* type, SourceLoc loc) {
     }
   }
   type->ready = true;
-  return absl::OkStatus();
+  if (type->kind != ClassKind::kEnum) return absl::OkStatus();
+  return library.MakeCases(Value::Of(Type::kClass, type), loc);
 }
 
 absl::StatusOr<const Value*> Elaborator::FindInClass(const Value& type, absl::string_view name,
@@ -182,6 +197,12 @@ absl::StatusOr<Value> Elaborator::ReadMember(const Value& member, const Value& s
 
 absl::StatusOr<Value> Elaborator::ClassAttribute(const Value& type, const Value& self,
                                                  const std::string& attr, SourceLoc loc) {
+  KILN_RETURN_IF_ERROR(Prepare(&type.type_object(), loc));
+  if (type.type_object().kind == ClassKind::kNamedTuple && attr == "_fields") {
+    std::vector<Value> names;
+    for (const ClassField& field : type.type_object().fields) names.push_back(NewStr(field.name));
+    return NewTuple(std::move(names));
+  }
   KILN_ASSIGN_OR_RETURN(const Value* member, FindInClass(type, attr, loc));
   if (member == nullptr) {
     return Error(loc, absl::StrCat(Describe(type), " has no attribute '", attr, "'"),
@@ -196,12 +217,17 @@ absl::StatusOr<Value> Elaborator::ClassAttribute(const Value& type, const Value&
 absl::StatusOr<Value> Elaborator::InstanceAttribute(const Value& self, const std::string& attr,
                                                     SourceLoc loc) {
   const InstanceObject& instance = self.instance();
-  if (const Value* value = MemberOf(instance.attributes, attr)) return *value;
+  if (const Value* value = AttributeOf(instance, attr)) return *value;
   if (instance.type != nullptr) {
     const Value type = Value::Of(Type::kClass, instance.type);
     if (attr == "__class__") return type;
     KILN_ASSIGN_OR_RETURN(const Value* member, FindInClass(type, attr, loc));
     if (member != nullptr) return ReadMember(*member, self, loc);
+    const bool is_case = instance.type->kind == ClassKind::kEnum;
+    if (is_case && (attr == "_name_" || attr == "_value_")) {
+      return *AttributeOf(instance, attr == "_name_" ? "name" : "value");
+    }
+    if (is_case && instance.type->is_value) return GetAttribute(Plain(self), attr, loc);
   }
   std::vector<std::string> names;
   for (const auto& entry : instance.attributes) names.push_back(entry.first);
@@ -219,6 +245,12 @@ absl::Status Elaborator::SetAttribute(const Value& self, const std::string& attr
                  "keep the value in a name or a T.alloc_var");
   }
   InstanceObject& instance = self.instance();
+  if (instance.closed) {
+    return Error(loc, absl::StrCat("'", attr, "' of ", Describe(self), " cannot be assigned to"),
+                 instance.type->kind == ClassKind::kEnum
+                     ? "members of an enum do not change"
+                     : "its class is frozen: make another object, as with dataclasses.replace");
+  }
   if (attr == "__name__" && value.Is(Type::kStr)) {
     instance.name = value.str();
     return absl::OkStatus();
@@ -258,45 +290,12 @@ absl::Status Elaborator::SetAttribute(const Value& self, const std::string& attr
   return absl::OkStatus();
 }
 
-absl::Status Elaborator::FillFields(const ClassObject& type, const CallArgs& args,
-                                    InstanceObject* instance) {
-  size_t next = 0;
-  std::vector<bool> used(args.keywords.size(), false);
-  for (const ast::AnnAssign* field : type.fields) {
-    const auto* name = field->target->As<ast::Name>();
-    if (name == nullptr) continue;
-    Value value;
-    size_t keyword = 0;
-    while (keyword < args.keywords.size() && args.keywords[keyword].name != name->id) ++keyword;
-    if (next < args.positional.size()) {
-      value = args.positional[next++];
-    } else if (keyword < args.keywords.size()) {
-      value = args.keywords[keyword].value;
-      used[keyword] = true;
-    } else if (field->value != nullptr) {
-      KILN_ASSIGN_OR_RETURN(value, Eval(field->value));
-    } else {
-      return Error(args.loc,
-                   absl::StrCat("'", type.def->name, "' needs its argument '", name->id, "'"),
-                   "pass it");
-    }
-    KILN_ASSIGN_OR_RETURN(value, Keep(std::move(value), name->id, args.loc));
-    instance->attributes.emplace_back(name->id, value);
-  }
-  if (next < args.positional.size()) {
-    return Error(args.locs[next], absl::StrCat("'", type.def->name, "' has ", next, " fields"),
-                 "drop the extra arguments");
-  }
-  for (size_t k = 0; k < used.size(); ++k) {
-    if (used[k]) continue;
-    return Error(args.keywords[k].loc,
-                 absl::StrCat("'", type.def->name, "' has no field '", args.keywords[k].name, "'"),
-                 "drop it");
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<Value> Elaborator::Construct(const Value& type, const CallArgs& args) {
+  KILN_RETURN_IF_ERROR(Prepare(&type.type_object(), args.loc));
+  const ClassKind kind = type.type_object().kind;
+  if (kind == ClassKind::kEnum || kind == ClassKind::kNamedTuple) {
+    return Classes(this).Make(type, args, Value::None());
+  }
   auto* instance = arena_.New<InstanceObject>();
   instance->type = &type.type_object();
   instance->name = std::string(name_hint_);
@@ -308,10 +307,7 @@ absl::StatusOr<Value> Elaborator::Construct(const Value& type, const CallArgs& a
     KILN_RETURN_IF_ERROR(CallFunction(*init, args, &self).status());
     return self;
   }
-  if (type.type_object().is_dataclass) {
-    KILN_RETURN_IF_ERROR(FillFields(type.type_object(), args, instance));
-    return self;
-  }
+  if (kind == ClassKind::kDataclass) return Classes(this).Make(type, args, self);
   if (!args.positional.empty() || !args.keywords.empty()) {
     return Error(args.loc, absl::StrCat(Describe(type), " takes no arguments"),
                  "give it an __init__");

@@ -8,6 +8,7 @@
 #include "absl/strings/str_split.h"
 #include "compiler/lang/builtin.h"
 #include "compiler/lang/pass_options.h"
+#include "compiler/lang/refused_names.h"
 #include "compiler/lang/vector.h"
 
 namespace kiln::lang {
@@ -20,48 +21,6 @@ constexpr EnumMember kGemmPolicies[] = {
 };
 
 constexpr EnumMember kOperationId = {"T", "WSID", 0, "tl.ws_op_id"};
-
-struct Refusal {
-  const char* names;
-  const char* remedy;
-};
-
-// Names of TileLang that real kernels use and that Kiln does not have (yet): the nearest form that
-// works here.
-constexpr Refusal kRefused[] = {
-    {"tma_load create_tma_descriptor tma_gather4 tma_gather4_bytes tma_scatter4 ds_read_tr16_b64 "
-     "ds_read_tr8_b64",
-     "use T.copy"},
-    {"ptx_init_barrier_thread_count ptx_arrive_barrier ptx_fence_barrier_init "
-     "named_barrier_arrive",
-     "use T.alloc_barrier, T.barrier_arrive and T.barrier_wait"},
-    {"WSSyncKind", "use T.WSSync.producer_acquire and its like"},
-    {"thread_return", "put what follows under an if"},
-    {"If Then While Assert let bind buffer_store",
-     "write Python's own if, while, assert, names and x[i] = v"},
-    {"ptx_wgmma_ss ptx_wgmma_rs ptx_tcgen05_mma_ss ptx_tcgen05_mma_ts wgmma_mma tcgen05_mma "
-     "initialize_wgmma_descriptor initialize_tcgen05_descriptor alloc_wgmma_desc "
-     "alloc_tcgen05_smem_desc alloc_tcgen05_instruction_desc alloc_tcgen05_instr_desc mfma "
-     "mfma_store tvm_mfma tvm_mfma_store tvm_rdna_wmma",
-     "use T.gemm: the compiler picks the instruction"},
-    {"tcgen05_gemm_blockscaled mma_gemm_blockscaled ptx_mma_block_scale "
-     "ptx_tcgen05_mma_blockscaled_ss "
-     "tcgen05_mma_blockscaled tcgen05_cp_warpx4 tcgen05_sf_warp_transpose",
-     "multiply the factors by their scales into a T.alloc_shared tile, and use T.gemm on it"},
-    {"clc_try_cancel clc_try_cancel_multicast clc_is_canceled clc_get_first_ctaid_x "
-     "clc_get_first_ctaid_y clc_get_first_ctaid_z",
-     "launch as many blocks as the machine has and share tiles with T.PersistentTileScheduler"},
-    {"tcgen05_gemm_sp ptx_wgmma_sp_ss ptx_wgmma_sp_rs gemm_sp_v2",
-     "use T.gemm_sp: the compiler picks the instruction"},
-    {"call_intrin tvm_access_ptr call_packed tvm_call_cpacked CUDASourceCodeKernel",
-     "write the computation with T's own functions"},
-    {"sblock sblock_attr",
-     "leave it out: write its statements into T.Parallel or T.serial, whose body needs no block"},
-    {"reads writes", "leave it out: what a statement reads and writes is seen in it"},
-    {"sblock_alloc_buffer", "use T.alloc_shared, T.alloc_fragment or T.alloc_local"},
-    {"annotate_restrict_buffers",
-     "pass tensors that lie apart: Kiln takes those of one call to share no element"},
-};
 
 void AddTable(BuiltinTable table, absl::string_view prefix, Module* module) {
   for (size_t i = 0; i < table.size; ++i) {
@@ -91,12 +50,12 @@ Module* Add(ModuleMap* modules, const std::string& path, const std::string& show
 
 // The tables of T's own functions.
 std::vector<BuiltinTable> LanguageTables() {
-  return {TileBuiltins(),         SparseBuiltins(),  ScanBuiltins(),     AtomicBuiltins(),
-          MathBuiltins(),         BitBuiltins(),     RoundingBuiltins(), RandomBuiltins(),
-          DebugBuiltins(),        DeviceBuiltins(),  AllocBuiltins(),    ViewBuiltins(),
-          ReducerBuiltins(),      LoopBuiltins(),    ClusterBuiltins(),  BarrierBuiltins(),
-          ThreadBuiltins(),       LayoutBuiltins(),  VectorBuiltins(),   ExternBuiltins(),
-          TensorMemoryBuiltins(), ScheduleBuiltins()};
+  return {TileBuiltins(),         SparseBuiltins(),   ScanBuiltins(),     AtomicBuiltins(),
+          MathBuiltins(),         BitBuiltins(),      RoundingBuiltins(), RandomBuiltins(),
+          DebugBuiltins(),        DeviceBuiltins(),   AllocBuiltins(),    ViewBuiltins(),
+          ReducerBuiltins(),      LoopBuiltins(),     ClusterBuiltins(),  BarrierBuiltins(),
+          ThreadBuiltins(),       LayoutBuiltins(),   VectorBuiltins(),   ExternBuiltins(),
+          TensorMemoryBuiltins(), ScheduleBuiltins(), OtherBuiltins()};
 }
 
 void AddLanguage(ModuleMap* modules) {
@@ -124,11 +83,19 @@ void AddLanguage(ModuleMap* modules) {
   for (const char* marker : {"Ref", "Var", "prim_func", "macro", "meta_class"}) {
     t->members[marker] = Value::TypeName(marker);
   }
-  for (const Refusal& refusal : kRefused) {
-    for (absl::string_view name : absl::StrSplit(refusal.names, ' ', absl::SkipEmpty())) {
-      t->refused[std::string(name)] = refusal.remedy;
-    }
+  for (const char* name :
+       {"PrimExpr", "IntImm", "StringImm", "Any", "AnyDType", "Generic", "TypeVar"}) {
+    t->members[name] = Value::TypeName(name);
   }
+  t->members["int_"] = Value::TypeName("int");
+  t->members["TYPE_CHECKING"] = Value::Bool(false);
+  for (const auto& [name, own] :
+       {std::pair("cdiv", "ceildiv"), std::pair("Unroll", "unroll"),
+        std::pair("Vectorized", "vectorized"), std::pair("WarpSpecialize", "ws"),
+        std::pair("sync_global", "sync_grid")}) {
+    t->members[name] = t->members.at(own);
+  }
+  AddRefusedNames(&t->refused);
 }
 
 // Where products by hand come from, and the layouts of their tiles.
@@ -231,7 +198,7 @@ void AddTorch(ModuleMap* modules) {
     Module* module = Add(modules, path, path);
     module->has_dtypes = true;
     AddTable(TorchBuiltins(), absl::StrCat(path, "."), module);
-    AddTable(TilelangBuiltins(), absl::StrCat(path, "."), module);
+    AddTable(NumberTable(), absl::StrCat(path, "."), module);
   }
   Module* random = Add(modules, "numpy.random", "numpy.random");
   AddTable(TorchBuiltins(), "numpy.random.", random);
@@ -245,24 +212,49 @@ void AddTorch(ModuleMap* modules) {
   torch->members["version"] = Value::OfModule(version);
 }
 
+// Modules of Python's library that make classes and functions of them.
+void AddPython(ModuleMap* modules) {
+  for (const char* path : {"enum", "dataclasses", "collections", "operator", "functools", "abc"}) {
+    auto& slot = (*modules)[path];
+    Module* module = slot ? slot.get() : Add(modules, path, path);
+    AddTable(ObjectTable(), absl::StrCat(path, "."), module);
+  }
+  for (const char* name : {"Enum", "IntEnum", "StrEnum", "Flag", "IntFlag", "unique"}) {
+    (*modules)["enum"]->members[name] = Value::TypeName(name);
+  }
+  for (const char* name : {"dataclass", "field", "KW_ONLY", "InitVar"}) {
+    (*modules)["dataclasses"]->members[name] = Value::TypeName(name);
+  }
+  for (const char* name : {"ABC", "abstractmethod"}) {
+    (*modules)["abc"]->members[name] = Value::TypeName(name);
+  }
+  for (const char* name : {"lru_cache", "cache", "wraps", "cached_property"}) {
+    (*modules)["functools"]->members[name] = Value::TypeName(name);
+  }
+}
+
 ModuleMap BuildModules() {
   ModuleMap modules;
   AddLanguage(&modules);
   AddTilelang(&modules);
   Module* math = Add(&modules, "math", "math");
   AddTable(HostMathBuiltins(), "math.", math);
+  AddTable(NumberTable(), "math.", math);
   math->members["inf"] = Value::Float(HUGE_VAL);
   math->members["nan"] = Value::Float(__builtin_nan(""));
   math->members["pi"] = Value::Float(3.14159265358979323846);
+  math->members["tau"] = Value::Float(6.28318530717958647692);
   math->members["e"] = Value::Float(2.71828182845904523536);
   AddTorch(&modules);
   modules["numpy"]->members["inf"] = Value::Float(HUGE_VAL);
-  modules["numpy"]->members["pi"] = math->members["pi"];
+  for (const char* name : {"nan", "pi", "e"}) modules["numpy"]->members[name] = math->members[name];
   Module* typing = Add(&modules, "typing", "typing");
   for (const char* name : {"Any", "Optional", "Union", "List", "Tuple", "Dict", "Callable",
-                           "Literal", "Sequence", "Type", "TypeVar"}) {
+                           "Literal", "Sequence", "Type", "TypeVar", "NamedTuple", "ClassVar",
+                           "Final", "Generic", "Protocol", "Iterable", "Mapping"}) {
     typing->members[name] = Value::TypeName(name);
   }
+  AddPython(&modules);
   // DataType(x).bits and the expression helpers that dequantisation code takes from tvm.
   Module* tir = Add(&modules, "tvm.tir", "tvm.tir");
   const auto& t = modules["tilelang.language"]->members;
@@ -282,6 +274,24 @@ ModuleMap BuildModules() {
   tvm->members["DataType"] = t.at("dtype");
   tvm->members["tir"] = Value::OfModule(tir);
   tvm->members["tirx"] = Value::OfModule(tirx);
+  // What the language's own module imports is seen in it too.
+  Module* language = modules["tilelang.language"].get();
+  for (const auto& [name, path] :
+       {std::pair("np", "numpy"), std::pair("torch", "torch"), std::pair("tvm", "tvm"),
+        std::pair("tirx", "tvm.tirx"), std::pair("ir", "tvm.tirx")}) {
+    language->members[name] = Value::OfModule(modules[path].get());
+  }
+  const auto& swizzles = modules["tilelang.intrinsics"]->members;
+  for (const char* name : {"get_swizzle_layout", "make_mma_swizzle_layout"}) {
+    language->members[name] = swizzles.at(name);
+  }
+  Module* dtypes = Add(&modules, "tilelang.language.dtypes", "T.dtypes");
+  dtypes->has_dtypes = true;
+  for (const char* name : {"dtype", "AnyDType", "get_tvm_dtype", "is_float4", "is_float4_e2m1fn",
+                           "is_float4_e2m1_unpacked", "is_f8f6f4_family"}) {
+    dtypes->members[name] = language->members.at(name);
+  }
+  language->members["dtypes"] = Value::OfModule(dtypes);
   Module* tilelang = modules["tilelang"].get();
   tilelang->members["tvm"] = Value::OfModule(tvm);
   auto& alias = modules["tilelang.tvm"];
@@ -328,9 +338,10 @@ const Module& PythonBuiltins() {
     auto built = std::make_unique<Module>();
     built->name = "python";
     AddTable(PythonTable(), "", built.get());
+    AddTable(ObjectTable(), "", built.get());
     for (const char* type : {"int", "float", "bool", "str", "list", "tuple", "dict", "object",
                              "Exception", "ValueError", "TypeError", "RuntimeError",
-                             "NotImplementedError", "AssertionError", "type", "slice"}) {
+                             "NotImplementedError", "AssertionError", "slice"}) {
       built->members[type] = Value::TypeName(type);
     }
     return built.release();
@@ -350,7 +361,8 @@ const BuiltinSignature& SignatureOf(const Builtin& builtin) {
     for (const BuiltinTable& rows : LanguageTables()) add(rows);
     for (const BuiltinTable& rows :
          {TirxBuiltins(), PythonTable(), HostMathBuiltins(), TilelangBuiltins(), TorchBuiltins(),
-          ArrayMethods(), MethodTable()}) {
+          ArrayMethods(), MethodTable(), TextMethods(), NumberTable(), ObjectTable(),
+          TupleMethods()}) {
       add(rows);
     }
     return table.release();

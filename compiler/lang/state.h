@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compiler/ir/stmt.h"
+#include "compiler/lang/scope.h"
 #include "compiler/lang/value.h"
 
 namespace kiln::lang {

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/lang/elaborator.h"
+#include "compiler/lang/classes.h"
 #include "compiler/lang/extent.h"
 #include "compiler/lang/format_value.h"
 #include "compiler/lang/region.h"
@@ -58,6 +58,12 @@ absl::StatusOr<Value> Elaborator::EvalSubscript(const ast::Subscript& node) {
     args.locs = std::move(locs);
     return CallBuiltin(*base.builtin(), nullptr, args);
   }
+  if (base.Is(Type::kClass) && one && base.type_object().def != nullptr) {
+    KILN_RETURN_IF_ERROR(Prepare(&base.type_object(), node.loc));
+    if (base.type_object().kind == ClassKind::kEnum) {
+      return Classes(this).CaseNamed(base, indices[0], node.loc);
+    }
+  }
   if (base.Is(Type::kTypeName)) return base;  // Optional[int], list[int]: annotations
   return SubscriptSequence(base, one ? indices[0] : NewTuple(std::move(indices)), node.loc);
 }
@@ -81,6 +87,9 @@ absl::StatusOr<Value> Elaborator::SubscriptSequence(const Value& base, const Val
         index.Is(Type::kStr) ? DidYouMean(index.str(), keys, "check the key") : "check the key");
   }
   if (base.Is(Type::kDType)) return SubscriptSequence(AsText(*this, base), index, loc);
+  if (const Value plain = Plain(base); !plain.Is(base.type())) {
+    return SubscriptSequence(plain, index, loc);
+  }
   int64_t size = 0;
   if (base.is_sequence()) {
     size = static_cast<int64_t>(base.seq().items.size());
@@ -335,6 +344,12 @@ absl::StatusOr<Value> Elaborator::GetAttribute(const Value& self, const std::str
         const auto lanes = static_cast<int>(self.seq().items.size());
         return Value::OfDType(lane.e.dtype().with_lanes(lanes));
       }
+      if (self.seq().named != nullptr) {
+        bool found = false;
+        KILN_ASSIGN_OR_RETURN(const Value item,
+                              Classes(this).TupleAttribute(self, attr, loc, &found));
+        if (found) return item;
+      }
       break;
     case Type::kRange:
       if (attr == "start") return Value::Int(self.range().start);
@@ -369,6 +384,13 @@ absl::StatusOr<Value> Elaborator::GetAttribute(const Value& self, const std::str
       break;
     case Type::kFunction:
       if (attr == "__name__") return NewStr(std::string(self.function().name()));
+      break;
+    case Type::kPartial:
+      if (attr == "func") return self.partial().callee;
+      if (attr == "args") return NewTuple(self.partial().positional);
+      break;
+    case Type::kTypeName:
+      if (attr == "__name__") return NewStr(self.type_name());
       break;
     default:
       break;

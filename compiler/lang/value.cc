@@ -45,6 +45,22 @@ void AppendStr(const std::string& text, ReprText* out) {
   out->text.push_back(quote);
 }
 
+// Of a dataclass or named tuple: "Tile(m=64, n=16)".
+void AppendFields(const ClassObject& type, const Value& value, int depth, ReprText* out) {
+  absl::StrAppend(&out->text, type.def->name, "(");
+  bool first = true;
+  for (size_t i = 0; i < type.fields.size() && !out->full(); ++i) {
+    const ClassField& field = type.fields[i];
+    const Value* item =
+        value.Is(Type::kTuple) ? &value.seq().items[i] : AttributeOf(value.instance(), field.name);
+    if (!field.shown || item == nullptr) continue;
+    absl::StrAppend(&out->text, first ? "" : ", ", field.name, "=");
+    first = false;
+    AppendRepr(*item, depth + 1, out);
+  }
+  out->text.push_back(')');
+}
+
 void AppendRepr(const Value& value, int depth, ReprText* out) {
   if (out->full() || depth > out->max_depth) {
     out->text.append("...");
@@ -73,6 +89,10 @@ void AppendRepr(const Value& value, int depth, ReprText* out) {
       out->text.append(value.dtype().ToString());
       return;
     case Type::kTuple:
+      if (value.seq().named != nullptr) {
+        AppendFields(*value.seq().named, value, depth, out);
+        return;
+      }
       out->text.push_back('(');
       AppendItems(value.seq().items, depth, out);
       if (value.seq().items.size() == 1) out->text.push_back(',');
@@ -113,6 +133,22 @@ void AppendRepr(const Value& value, int depth, ReprText* out) {
     case Type::kTypeName:
       out->text.append(value.type_name());
       return;
+    case Type::kInstance: {
+      const InstanceObject& instance = value.instance();
+      const ClassKind kind = instance.type == nullptr ? ClassKind::kPlain : instance.type->kind;
+      if (kind == ClassKind::kEnum) {
+        absl::StrAppend(&out->text, "<", instance.type->def->name, ".", instance.name, ": ");
+        AppendRepr(*AttributeOf(instance, "value"), depth + 1, out);
+        out->text.push_back('>');
+        return;
+      }
+      if (kind == ClassKind::kDataclass) {
+        AppendFields(*instance.type, value, depth, out);
+        return;
+      }
+      absl::StrAppend(&out->text, "<", Describe(value), ">");
+      return;
+    }
     default:
       absl::StrAppend(&out->text, "<", Describe(value), ">");
       return;
@@ -126,6 +162,21 @@ Value Value::Float(double f) {
   v.type_ = Type::kFloat;
   v.float_ = f;
   return v;
+}
+
+const Value* AttributeOf(const InstanceObject& instance, absl::string_view name) {
+  for (const auto& [key, value] : instance.attributes) {
+    if (key == name) return &value;
+  }
+  return nullptr;
+}
+
+Value Plain(const Value& value) {
+  if (!value.Is(Type::kInstance)) return value;
+  const InstanceObject& instance = value.instance();
+  if (instance.type == nullptr || !instance.type->is_value) return value;
+  const Value* held = AttributeOf(instance, "value");
+  return held == nullptr ? value : *held;
 }
 
 Value Value::OfDType(DType type) {
@@ -259,6 +310,8 @@ std::string Describe(const Value& value) {
     }
     case Type::kArray:
       return "a tensor of the host";
+    case Type::kPartial:
+      return "a function with some arguments given";
     case Type::kUnknown:
       return absl::StrCat("'", value.unknown().path, "'");
   }
@@ -278,6 +331,11 @@ Value FindShown(const Value& value, int depth, int* work) {
   const auto first = [&](const Value& item) { return FindShown(item, depth + 1, work); };
   if (value.is_sequence()) {
     for (const Value& item : value.seq().items) {
+      if (const Value shown = first(item); !shown.is_none()) return shown;
+    }
+  }
+  if (value.Is(Type::kInstance)) {
+    for (const auto& [name, item] : value.instance().attributes) {
       if (const Value shown = first(item); !shown.is_none()) return shown;
     }
   }

@@ -13,7 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
 #include "compiler/base/diagnostic.h"
 #include "compiler/base/dtype.h"
@@ -54,6 +53,7 @@ enum class Type : uint8_t {
   kClass,
   kInstance,
   kArray,
+  kPartial,
   kUnknown,
 };
 
@@ -80,6 +80,7 @@ struct TermObject;
 struct ClassObject;
 struct InstanceObject;
 struct ArrayObject;
+struct PartialObject;
 struct UnknownObject;
 struct Builtin;
 struct Module;
@@ -144,6 +145,7 @@ class Value {
   ClassObject& type_object() const { return Get<ClassObject>(); }
   InstanceObject& instance() const { return Get<InstanceObject>(); }
   const ArrayObject& array() const { return Get<ArrayObject>(); }
+  const PartialObject& partial() const { return Get<PartialObject>(); }
   const UnknownObject& unknown() const { return Get<UnknownObject>(); }
 
  private:
@@ -186,7 +188,8 @@ struct StrObject : Object {
 };
 struct SeqObject : Object {  // tuple and list
   std::vector<Value> items;
-  int region = 0;  // where it was made: a mutation elsewhere would be lost
+  int region = 0;                      // where it was made: a mutation elsewhere would be lost
+  const ClassObject* named = nullptr;  // of a named tuple: its class
 };
 struct DictObject : Object {
   std::vector<std::pair<Value, Value>> items;  // in order of insertion
@@ -234,6 +237,15 @@ struct MethodObject : Object {
   Value callee;                       // or a function of a class that does
 };
 
+// A field of a dataclass or a named tuple.
+struct ClassField {
+  std::string name;
+  Value value;  // its default, or the function that makes it
+  bool optional = false, made = false, by_keyword = false;
+  bool taken = true, shown = true, compared = true;  // by the constructor, repr, ==
+};
+enum class ClassKind : uint8_t { kPlain, kDataclass, kEnum, kNamedTuple };
+
 // A class: evaluated when it is first used, so that classes of host code cost nothing.
 struct ClassObject : Object {
   const ast::Class* def = nullptr;
@@ -241,8 +253,12 @@ struct ClassObject : Object {
   bool ready = false, preparing = false;
   std::vector<Value> bases;
   std::vector<std::pair<std::string, Value>> members;
-  std::vector<const ast::AnnAssign*> fields;  // of a @dataclass
-  bool is_dataclass = false;
+  ClassKind kind = ClassKind::kPlain;  // what Python's library makes of it (classes.h)
+  std::vector<ClassField> fields;
+  bool frozen = false, ordered = false, identical = false, by_keyword = false;  // of a dataclass
+  // Members of an enum: numbers or text; shown as those; of StrEnum.
+  bool is_value = false, shows_value = false, is_text = false;
+  std::vector<Value> cases;  // of an enum, each value once
 };
 struct InstanceObject : Object {
   const ClassObject* type = nullptr;  // null: of the host (what names it)
@@ -250,6 +266,12 @@ struct InstanceObject : Object {
   std::string name;  // that it was first bound to; its buffers are named after it
   std::vector<std::pair<std::string, Value>> attributes;
   int region = 0;
+  bool closed = false;  // no attribute may be assigned
+};
+struct PartialObject : Object {  // functools.partial
+  Value callee;
+  std::vector<Value> positional;
+  std::vector<std::pair<std::string, Value>> keywords;
 };
 // A tensor of the host (torch, numpy): its shape and element type, no data.
 struct ArrayObject : Object {
@@ -339,49 +361,10 @@ struct EnumMember {
   const char* text = nullptr;  // its value, where that is a string
 };
 
-// Owns the objects of one elaboration and counts their bytes.
-class Arena {
- public:
-  template <typename T>
-  T* New() {
-    auto node = std::make_unique<T>();
-    T* raw = node.get();
-    objects_.push_back(std::move(node));
-    bytes_ += static_cast<int64_t>(sizeof(T)) + 32;
-    return raw;
-  }
-  void Charge(int64_t bytes) { bytes_ += bytes; }
-  int64_t bytes() const { return bytes_; }
-
- private:
-  std::vector<std::unique_ptr<Object>> objects_;
-  int64_t bytes_ = 0;
-};
-
-// The expression that made a name's value, and the scope that it was read in.
-struct Made {
-  ast::ExprPtr expr = nullptr;  // null: not known
-  const Scope* scope = nullptr;
-  const char* update = "";  // "+" where the old value was updated with it
-};
-
-// A name's current meaning.
-struct Binding {
-  Value value;
-  int region = 0;         // the IR region that made it; dead regions make it unreadable
-  int64_t last_read = 0;  // elaboration step
-  SourceLoc loc;
-  const char* origin = nullptr;  // "the config", "an argument", "its default"; null: an assignment
-  int64_t born = 0;              // elaboration step
-  Made made;
-};
-
-struct Scope : Object {
-  Scope* parent = nullptr;
-  const ast::Function* function = nullptr;
-  absl::flat_hash_map<absl::string_view, Binding> names;  // keys live in the syntax tree
-};
-
+// A member of an IntEnum or its like as the number or text that it is; anything else as it is.
+Value Plain(const Value& value);
+// The attribute of the instance by that name, null: it has none of its own.
+const Value* AttributeOf(const InstanceObject& instance, absl::string_view name);
 // "an integer", "a buffer", ...: what diagnostics call a value.
 std::string Describe(const Value& value);
 // Python's repr of plain data: "(128, 64)", "'float16'". Longer text is cut at `limit` and ends in

@@ -9,16 +9,83 @@ and the first programs that disagree; exit code 1 when there is one.
 """
 import argparse
 import ast
+import math
 import pathlib
 import random
 import subprocess
 import sys
+import types
 import warnings
 
 SEPARATOR = "\x1e\n"
 MOST_BIG = 0.05  # of the programs, those with an integer beyond 64 bits
 LARGEST = 2**63
 MOST_SHOWN = 500  # characters of a message that come back
+
+# What programs may use besides their own functions.
+PRELUDE = """\
+import collections
+import dataclasses
+import enum
+import functools
+import math
+import operator
+from typing import NamedTuple
+import numpy as np
+
+class Mode(enum.Enum):
+    LOW = 1
+    HIGH = 3
+    BOTH = (1, 2)
+    TOP = 3
+
+class Level(enum.IntEnum):
+    A = 2
+    B = enum.auto()
+    C = 7
+
+class Kind(str, enum.Enum):
+    X = 'x'
+    Y = 'yy'
+
+class Pair(NamedTuple):
+    left: int
+    right: int = 5
+
+    def total(self, more=0):
+        return self.left + self.right + more
+
+Point = collections.namedtuple('Point', 'x y z', defaults=[9])
+
+@dataclasses.dataclass(order=True)
+class Tile:
+    m: int
+    n: int = 16
+    tags: list = dataclasses.field(default_factory=list)
+
+    @property
+    def area(self):
+        return self.m * self.n
+
+@dataclasses.dataclass(order=True)
+class Deep(Tile):
+    k: int = 4
+
+    def __post_init__(self):
+        assert self.k > -30
+
+def spread(a, b=2, *rest, c=3):
+    return a - 2 * b + 5 * c + len(rest)
+"""
+
+# numpy's functions of single numbers, where they differ in no more than the type of the result.
+NUMPY = {
+    "ceil": lambda x: float(math.ceil(x)), "floor": lambda x: float(math.floor(x)),
+    "sqrt": math.sqrt, "maximum": max, "minimum": min, "abs": abs,
+    "prod": lambda a: math.prod(a) if len(a) else 1.0,
+    "sum": lambda a: sum(a) if len(a) else 0.0, "max": max, "min": min,
+    "log2": math.log2, "sign": lambda x: (x > 0) - (x < 0),
+}
 
 
 class Generator:
@@ -86,9 +153,11 @@ class Generator:
 
     def of_int(self, d):
         e = self.expr
-        choice = self.r.randint(0, 21)
+        choice = self.r.randint(0, 26)
         if choice <= 4:
             return f"({e('int', d)} {self.pick('+', '-', '*')} {e('int', d)})"
+        if choice >= 22:
+            return self.of_objects(d)
         if choice == 5:
             return f"({e('int', d)} {self.pick('//', '%')} {self.divisor(d)})".replace("0.5", "5")
         if choice == 6:
@@ -130,9 +199,75 @@ class Generator:
             return f"{{**{e('dict', d)}, 'a': {e('int', d)}}}['a']"
         return f"(lambda p, q={self.integer()}: p {self.pick('+', '*', '-')} q)({e('int', d)})"
 
+    def of_objects(self, d):
+        """An integer that the library's classes and functions make."""
+        e = self.expr
+        i = e("int", d)
+        return self.pick(
+            f"{self.enum()}.value if isinstance({self.enum()}, Level) else {i}",
+            f"({self.level()} {self.pick('+', '-', '*', '//', '&')} {self.pick(i, self.level())})",
+            f"Level({self.pick(2, 3, 7, 7, 4)}).value", f"Level['{self.pick('A', 'B', 'B', 'D')}']",
+            f"sum(Level)", f"len({self.pick('Mode', 'Level', 'Kind')})",
+            f"{{Mode.LOW: {i}, Mode.HIGH: 4}}[{self.pick('Mode.LOW', 'Mode.TOP', 'Mode(1)')}]",
+            f"{self.pair(d)}.{self.pick('left', 'right', 'total()', f'total({i})')}",
+            f"{self.pair(d)}[{self.pick('0', '1', '-1')}]", f"sum({self.point(d)})",
+            f"{self.point(d)}.{self.pick('x', 'y', 'z')}", f"max({self.pair(d)})",
+            f"{self.point(d)}._replace(y={i}).y", f"{self.point(d)}._asdict()['z']",
+            f"{self.tile(d)}.{self.pick('m', 'n', 'area')}",
+            f"dataclasses.replace({self.tile(d)}, n={i}).area",
+            f"sum(dataclasses.astuple({self.tile(d)})[:2])",
+            f"getattr({self.tile(d)}, '{self.pick('m', 'area', 'k')}', {i})",
+            f"getattr({self.pair(d)}, '{self.pick('left', 'none')}')",
+            f"functools.partial(spread, {i})({self.pick('', i, 'c=1', 'b=4', '1, 2, 3')})",
+            f"functools.partial(spread, {self.pick('c=7', 'b=1', '3, c=2')})({i})",
+            f"functools.reduce(operator.{self.pick('add', 'mul', 'sub', 'xor')}, "
+            f"{e('list', d)}, {i})",
+            f"math.{self.pick('gcd', 'lcm')}({e('int', 0)}, {e('int', 0)})",
+            f"math.{self.pick('comb', 'perm')}({self.pick(5, 9, i)}, {self.pick(2, 3)})",
+            f"math.factorial({self.pick(0, 1, 5, 'len(' + e('list', d) + ')')})",
+            f"math.{self.pick('ceil', 'floor', 'trunc')}({e('float', d)})",
+            f"math.prod({e('list', d)})", f"math.isqrt(abs({i}))",
+            f"int(np.{self.pick('ceil', 'floor')}({e('float', d)}))",
+            f"int(np.{self.pick('prod', 'sum', 'max')}([*{e('list', d)}, 2]))",
+            f"int(np.{self.pick('maximum', 'minimum')}({i}, {e('int', d)}))",
+            f"int(np.log2({self.pick(1, 2, 64, 1024)}))")
+
+    def enum(self):
+        return self.pick("Mode.LOW", "Mode.HIGH", "Mode.BOTH", "Mode(3)", "Mode['TOP']", "Kind.X",
+                         "Kind('yy')", "list(Mode)[1]", self.level())
+
+    def level(self):
+        return self.pick("Level.A", "Level.B", "Level.C", "max(Level)", "min(Level.C, Level.B)")
+
+    def pair(self, d):
+        i = self.expr("int", d)
+        return self.pick(f"Pair({i})", f"Pair({i}, 3)", f"Pair(right=1, left={i})",
+                         f"Pair(*[{i}, 2])", f"Pair({i})._replace(right=8)")
+
+    def point(self, d):
+        i = self.expr("int", d)
+        return self.pick(f"Point(1, {i})", f"Point({i}, 2, 3)", f"Point(z={i}, x=1, y=0)")
+
+    def tile(self, d):
+        i = self.expr("int", d)
+        return self.pick(f"Tile({i})", f"Tile({i}, 4)", f"Tile(n={i}, m=2)", f"Deep({i}, k=6)",
+                         f"Deep(1, {i})", f"Tile({i}, tags=[1])",
+                         f"dataclasses.replace(Deep({i}), k={i})")
+
     def of_float(self, d):
         e = self.expr
-        choice = self.r.randint(0, 7)
+        choice = self.r.randint(0, 9)
+        if choice >= 8:
+            x = e("float", d)
+            return self.pick(
+                f"math.sqrt(abs({x}))", f"math.fabs({x})", f"math.copysign({x}, {e('float', 0)})",
+                f"math.fmod({x}, 3.0)", f"math.degrees(0.5)", f"math.hypot({x}, 2.0)",
+                f"math.fsum([{x}, 1e16, {e('float', 0)}, -1e16, 0.1, 0.1])",
+                f"math.modf({x})[{self.pick(0, 1)}]", f"math.frexp({x})[0]",
+                f"math.ldexp({x}, {self.pick(-3, 0, 4)})", f"math.remainder({x}, 3.0)",
+                f"math.log2({self.pick(8, 0.5, 1024)})", f"math.atan2({x}, 2.0)",
+                f"math.exp({e('float', 0)})", f"math.erf({e('float', 0)})", "math.tau",
+                f"float(np.sqrt(abs({x})))", f"float(np.{self.pick('ceil', 'floor')}({x}))")
         if choice <= 2:
             return f"({e('float', d)} {self.pick('+', '-', '*')} {e(self.pick('float', 'int'), d)})"
         if choice == 3:
@@ -147,7 +282,9 @@ class Generator:
 
     def of_bool(self, d):
         e = self.expr
-        choice = self.r.randint(0, 10)
+        choice = self.r.randint(0, 14)
+        if choice >= 11:
+            return self.of_tests(d)
         compare = ["<", "<=", ">", ">=", "==", "!="]
         if choice <= 2:
             return f"({e('int', d)} {self.pick(*compare)} {e(self.pick('int', 'float'), d)})"
@@ -170,9 +307,62 @@ class Generator:
         kind = self.pick("int", "str", "(int, float)", "bool", "(list, tuple)")
         return f"isinstance({e(self.pick('int', 'str', 'list', 'float'), d)}, {kind})"
 
+    def of_tests(self, d):
+        """Questions to objects."""
+        tile, pair, sign = self.tile, self.pair, self.pick("==", "!=", "<", ">=")
+        return self.pick(
+            f"({self.enum()} {self.pick('==', '!=', 'is', 'is not')} {self.enum()})",
+            f"({self.level()} {sign} {self.pick(self.level(), self.expr('int', d))})",
+            f"({self.enum()} in {self.pick('(Mode.LOW, Kind.X)', 'list(Mode)', '[Level.A, 3]')})",
+            f"({tile(d)} {sign} {tile(d)})", f"({pair(d)} {sign} {pair(d)})",
+            f"({pair(d)} == {self.expr('tuple', d)})",
+            f"hasattr({self.pick(tile(d), pair(d), self.enum(), 'Tile')}, "
+            f"'{self.pick('m', 'area', 'left', 'total', 'value', 'k', 'n', 'append')}')",
+            f"hasattr({self.expr('list', d)}, '{self.pick('append', 'm', 'index')}')",
+            f"isinstance({self.pick(tile(d), pair(d), self.enum(), '1', 'True', '()')}, "
+            f"{self.pick('Tile', 'Deep', 'Pair', 'tuple', 'int', '(str, Mode)', 'Level', 'enum.Enum')})",
+            f"issubclass({self.pick('Deep', 'Tile', 'Pair')}, {self.pick('Tile', '(Pair, Deep)')})",
+            f"(type({self.pick('1', '1.0', 'True', tile(d), pair(d), self.level())}) is "
+            f"{self.pick('int', 'float', 'bool', 'Tile', 'Pair', 'Level')})",
+            f"callable({self.pick('spread', 'len', '3', 'Tile', tile(d), 'functools.partial(spread, 1)')})",
+            f"math.isclose({self.expr('float', d)}, {self.expr('float', d)}, abs_tol=0.25)",
+            f"math.is{self.pick('nan', 'inf', 'finite')}({self.expr('float', d)})",
+            f"bool({self.pick(self.level(), tile(d), pair(d), self.enum())})")
+
+    def of_formats(self, d):
+        """Text that is laid out."""
+        e = self.expr
+        i, x, t = e("int", d), e("float", d), e("str", d)
+        whole = self.pick("d", "5d", "-6d", "05d", "+d", " d", "x", "#x", "o", "X", "i", "s", "r")
+        real = self.pick("f", ".2f", "8.3f", "-9.1f", "e", ".3e", "g", ".4g", "+.1f", "08.2f", "s")
+        text = self.pick("s", "r", "10s", "-8s", ".2s", "6.1s")
+        spec = self.pick("", ":d", ":>7", ":<6d", ":^9", ":08d", ":+d", ":x", ":#b", ":,", "!r", "!s:>5")
+        spec2 = self.pick("", ":.3f", ":10.2f", ":<12.1e", ":g", ":.2%", ":+.0f", ":010.3f", "!r:>9")
+        spec3 = self.pick("", ":>6", ":*^9", ":.2", "!r", ":<5s", "!s:.1")
+        shown = self.pick(self.enum(), self.tile(d), self.pair(d), self.point(d), self.level())
+        return self.pick(
+            f"('%{whole}' % {i})", f"('%{whole}|%{text}%%' % ({i}, {t}))", f"('%{real}' % {x})",
+            f"('%({self.pick('a', 'b')}){whole}' % {{'a': {i}, 'b': 3}})",
+            f"('%*d,%-*d' % (5, {i}, 4, {i}))", f"('%s %s' % ({e('list', d)}, {e('tuple', d)}))",
+            f"'{{{spec}}}'.format({i})", f"'{{1{spec3}}}-{{0{spec}}}'.format({i}, {t})",
+            f"'{{v{spec2}}}'.format(v={x})", f"'{{{spec}}}{{{spec2}}}'.format({i}, {x})",
+            f"'{{{{{{:{{}}}}}}}}'.format({i}, {self.pick(4, 7)})",
+            f"'{{0[1]}}{{0[0]{spec}}}'.format([{i}, 4])", f"'{{t.m}}x{{t.n:>4}}'.format(t={self.tile(d)})",
+            f"f'{{{i}{spec}}}'" if "'" not in i + spec else f"str({i})",
+            f"str({shown})", f"repr({shown})", f"'{{}}'.format({shown})", f"f'{{{self.level()}:>4}}'",
+            f"('%s' % ({shown},))", f"format({i}, '{spec[1:] if spec[:1] == ':' else ''}')",
+            f"{t}.{self.pick('ljust', 'rjust', 'center')}({self.pick(0, 4, 7)}{self.pick('', ', chr_')})"
+            .replace("chr_", "'*'"), f"str({i}).zfill({self.pick(0, 3, 8)})",
+            f"{t}.{self.pick('lstrip', 'rstrip', 'strip')}({self.pick('', chr(39) + 'a ' + chr(39))})",
+            f"{t}.{self.pick('removeprefix', 'removesuffix')}('{self.pick('a', 'n', 'x,')}')",
+            f"{t}.{self.pick('partition', 'rpartition')}(',')[{self.pick(0, 1, 2)}]",
+            f"{self.enum()}.name", f"Kind.X.upper()", f"(Kind.Y + {t})", f"type({self.tile(d)}).__name__")
+
     def of_str(self, d):
         e = self.expr
-        choice = self.r.randint(0, 10)
+        choice = self.r.randint(0, 14)
+        if choice >= 11:
+            return self.of_formats(d)
         if choice <= 1:
             return f"({e('str', d)} + {e('str', d)})"
         if choice == 2:
@@ -236,7 +426,10 @@ class Generator:
         return f"{left}{item} for {name} in {source}{test}{right}"
 
     def of_tuple(self, d):
-        choice = self.r.randint(0, 3)
+        choice = self.r.randint(0, 4)
+        if choice == 4:
+            return self.pick(self.pair(d), self.point(d), f"tuple({self.pair(d)})",
+                             f"dataclasses.astuple({self.tile(d)})[:2]", "tuple(Level)")
         if choice == 0:
             return f"({self.expr('tuple', d)} + ({self.expr('int', d)},))"
         if choice == 1:
@@ -331,7 +524,7 @@ class Generator:
             lines += body
             self.helpers.append((f"h{i}", arguments, result))
         self.names = {}
-        lines += ["def f():"] + self.block(1, 2)
+        lines = [*PRELUDE.splitlines(), *lines, "def f():", *self.block(1, 2)]
         kinds = [self.pick("int", "float", "str", "list", "tuple", "bool", "dict") for _ in range(2)]
         lines.append(f"    return ({self.expr(kinds[0], 3)}, {self.expr(kinds[1], 3)}"
                      + "".join(f", {n}" for n in self.names) + ")")
@@ -386,6 +579,7 @@ def main():
     parser.add_argument("--keep", help="folder for the programs that disagree")
     options = parser.parse_args()
     warnings.simplefilter("ignore")  # of programs that cannot be right
+    sys.modules["numpy"] = types.SimpleNamespace(**NUMPY)  # whose results are plain numbers
     texts = [Generator(options.seed * 1_000_003 + i).program() for i in range(options.count)]
     answers = subprocess.run([options.evaluate], input=SEPARATOR.join(texts), text=True,
                              stdout=subprocess.PIPE, check=True).stdout.split(SEPARATOR)
