@@ -23,8 +23,11 @@ enum class Instruction : uint8_t {
                     //     (PTX 9.7.13.15)
   kBarrierArrive,   // [barrier] (): one arrival of every warp; "cluster" of a number of blocks: at
                     //     the barriers of all of them
+  kClusterArrive,   // [barrier] (arrivals): all threads of the block meet; then as many arrivals at
+                    //     the barrier of a block of the cluster, after all that they did
   kBarrierExpect,   // [barrier] (bytes): one arrival; the phase also waits for that many bytes
-  kBarrierWait,     // [barrier] (parity): until the phase of that parity is over
+  kBarrierWait,     // [barrier] (parity): until the phase of that parity is over. "cluster": other
+                    //     blocks of it arrive there
   kTensorLoad,  // [shared, global, barrier] (): a box of a tensor, by one thread; the bytes count
                 //     on the barrier; outside of the tensor zeros (PTX 9.7.9.27). "cluster": all
                 //     blocks of it load the same box, each its share of the rows, for all. "evict":

@@ -5,8 +5,8 @@
 //     copy src -> dst                                 barriers goes to that block of the cluster
 //   block_barrier {cluster: arrive}, {cluster: wait}  T.cluster_arrive and T.cluster_wait
 //   copy {cluster_mask: 3}                            each of those blocks gets what the first does
-//   launch {cluster_dims: 2x1x1}                           join_clusters.h is to make one block of
-//   each
+//   launch {cluster_dims: 2x1x1}                      join_clusters.h is to make one block of each,
+//                                                     or hardware_clusters.h to keep them
 #ifndef KILN_COMPILER_LANG_CLUSTER_MARKS_H_
 #define KILN_COMPILER_LANG_CLUSTER_MARKS_H_
 

@@ -134,6 +134,10 @@ class Planter {
       // Whoever waits for it may load over what this thread's reads have not brought yet.
       Fence(s->loc, out);
     }
+    if (x->op == ir::Instruction::kClusterBarrier || x->op == ir::Instruction::kClusterArrive) {
+      pending_ = {{}, {}, {}, pending_.unfenced, pending_.taken};  // the block meets there too
+      return out->push_back(s);
+    }
     if (x->op != ir::Instruction::kAsyncWait) return Phase(s, out);
     out->push_back(s);
     bool multiplied = false;
