@@ -216,6 +216,11 @@ class OnBarrier : public Action {
       m.cluster->Acquire(m, key);
       return Flow::kNext;
     }
+    if (op_ == ir::Instruction::kBarrierExpect) {
+      barrier->bytes += value;
+      async.Arrive(barrier, 1);
+      return Flow::kNext;
+    }
     if (m.options().meet_at_barriers) m.Barrier();
     m.cluster->Release(m, key);
     async.Arrive(barrier, value);

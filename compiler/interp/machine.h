@@ -172,6 +172,9 @@ class Machine {
   // Notes that the current unit touches an element. For a write by a block, `changes` says whether
   // the element's value would change. False (and a failure) on a race.
   bool Track(BufferState* b, int64_t offset, Touch touch, bool changes, SourceLoc loc);
+  // Track among blocks of a cluster, whose memory it may be, at their level.
+  bool TrackRanks(BufferState* b, int64_t offset, Touch touch, bool changes, size_t level,
+                  SourceLoc loc);
   void PushLevel(Units units) { levels.push_back({++runs_, 0, units}); }
   // Nothing before it races with anything after it at the innermost level.
   void Barrier() { levels.back().run = NewRun(); }
@@ -213,9 +216,6 @@ class Machine {
             uint32_t other, SourceLoc loc);
   Shadow* ShadowOf(BufferState* b, size_t level);
   uint64_t* Tags(LazyArray<uint64_t>* array, const BufferState& b, SourceLoc loc, int64_t each = 1);
-  // Track among blocks of a cluster, whose memory it may be, at their level.
-  bool TrackRanks(BufferState* b, int64_t offset, Touch touch, bool changes, size_t level,
-                  SourceLoc loc);
   bool Charge(int64_t bytes, SourceLoc loc);
 
   const ir::Program& program_;

@@ -30,8 +30,9 @@ enum class Instruction : uint8_t {
                     //     blocks of it arrive there
   kTensorLoad,  // [shared, global, barrier] (): a box of a tensor, by one thread; the bytes count
                 //     on the barrier; outside of the tensor zeros (PTX 9.7.9.27). "cluster": all
-                //     blocks of it load the same box, each its share of the rows, for all. "evict":
-                //     how long the second-level cache is asked to keep "evict_part" of it
+                //     blocks of it load the same box, each its share of the rows, for all.
+                //     "multicast": those of the bits get it, each in its own tile and barrier.
+                //     "evict": how long the second-level cache is asked to keep "evict_part" of it
                 //     ("evict_first", "evict_last"; createpolicy, PTX 9.7.9.18)
   kPatchLoad,   // [shared, global, barrier] (rows, columns): as kTensorLoad the pixels of a tensor
                 //     [n, h, w, c] that lie so far from those of a window (im2col, PTX 5.5.5): the

@@ -30,6 +30,11 @@ inline constexpr char kJoinedWhy[] = "joined_why";
 inline constexpr char kSharesMemory[] = "shares_memory";
 inline constexpr char kClusterBlocks[] = "cluster";
 
+// An annotation of copies of tensors to shared memory in such launches, and of tensor loads: a bit
+// for each block of the cluster that gets the same tile. All of them come by, or the first of them
+// loads for all.
+inline constexpr char kMulticast[] = "multicast";
+
 // A buffer is in use from the first statement that touches it to the last, on every path: across
 // the back edge of a loop that it is allocated outside of; until products and stores that go on by
 // themselves have read it (a wait for all of them; products in tensor memory: to the end); from the

@@ -178,9 +178,13 @@ absl::StatusOr<Stmt> AllOrdered(const ir::Program& program) {
 Stmt WithReason(const Stmt& s, const std::string& why) {
   const auto* launch = s.As<ir::Launch>();
   auto notes = launch->annotations;
-  notes[ir::kJoinedWhy] = why;
+  if (notes.erase(kMulticastDims) == 0) notes[ir::kJoinedWhy] = why;
   return ir::MakeStmt<ir::Launch>(s->loc, launch->grid, launch->threads, launch->body,
                                   std::move(notes));
+}
+
+bool IsOfClusters(const ir::Launch& launch) {
+  return launch.annotations.count(kClusterDims) + launch.annotations.count(kMulticastDims) > 0;
 }
 
 // Clusters that the hardware has: what they are is known of blocks that were joined, which is what
@@ -189,7 +193,7 @@ absl::StatusOr<Stmt> KeepClusters(const ir::Program& elaborated, int64_t most) {
   ir::Program program = elaborated;
   program.body = ir::RewriteStmts(elaborated.body, [&](const Stmt& s) -> Stmt {
     const auto* launch = s.As<ir::Launch>();
-    if (launch == nullptr || launch->annotations.count(kClusterDims) == 0) return Stmt();
+    if (launch == nullptr || !IsOfClusters(*launch)) return Stmt();
     const absl::StatusOr<Stmt> kept = KeepCluster(*launch, most);
     if (!kept.ok()) return WithReason(s, std::string(kept.status().message()));
     const absl::StatusOr<Stmt> ordered = Ordered(elaborated, *kept);
@@ -206,7 +210,12 @@ absl::StatusOr<Stmt> OrderBarriers(const ir::Program& elaborated, int64_t cluste
   ir::Program program = elaborated;
   KILN_ASSIGN_OR_RETURN(program.body, JoinClusters(elaborated));
   KILN_RETURN_IF_ERROR(CheckUses(program));
-  const bool clusters = !program.body.same_as(elaborated.body);
+  bool clusters = false;
+  ir::Walk(elaborated.body, [&](const Stmt& s) {
+    const auto* launch = s.As<ir::Launch>();
+    clusters = clusters || (launch != nullptr && IsOfClusters(*launch));
+    return launch == nullptr;
+  });
   KILN_ASSIGN_OR_RETURN(const Stmt ordered, AllOrdered(program));
   return clusters && cluster_blocks > 1 ? KeepClusters(elaborated, cluster_blocks) : ordered;
 }

@@ -46,7 +46,10 @@ void Flatten(const Stmt& s, Stmts* out) {
 class Keeper : public ir::Mutator {
  public:
   explicit Keeper(const ir::Launch& launch) : launch_(launch) {
-    for (absl::string_view n : absl::StrSplit(launch.annotations.at(kClusterDims), 'x')) {
+    const auto dims = launch.annotations.find(kClusterDims);
+    const bool meets = dims != launch.annotations.end();
+    for (absl::string_view n :
+         absl::StrSplit(meets ? dims->second : launch.annotations.at(kMulticastDims), 'x')) {
       (void)absl::SimpleAtoi(n, &dims_.emplace_back());
       ranks_ *= dims_.back();
     }
@@ -67,7 +70,8 @@ class Keeper : public ir::Mutator {
     std::vector<ir::Axis> grid = Fold();
     for (const ir::Axis& axis : grid) facts_.AddAxis(axis);
     std::map<std::string, std::string> notes = launch_.annotations;
-    for (const char* note : {kClusterDims, "swizzle_panel", "swizzle_order"}) notes.erase(note);
+    for (const char* note : {kClusterDims, kMulticastDims, "swizzle_panel", "swizzle_order"})
+      notes.erase(note);
     notes[ir::kClusterBlocks] = absl::StrCat(ranks_);
     notes[ir::kSharesMemory] = "1";
     NoteMeetings(&notes);
@@ -128,6 +132,10 @@ class Keeper : public ir::Mutator {
   void FindReached() {
     ir::Walk(launch_.body, [&](const Stmt& s) {
       const ir::For* to = AsOfBlock(s);
+      const auto* fetch = s.As<ir::Copy>();
+      if (fetch != nullptr && fetch->annotations.count(ir::kMulticast) > 0) {
+        Reach(fetch->dst.buffer);
+      }
       if (to == nullptr) return true;
       ir::Walk(to->body, [&](const Stmt& x) {
         if (const auto* copy = x.As<ir::Copy>()) Reach(copy->dst.buffer);

@@ -106,12 +106,25 @@ std::string Ptx(const std::string& text, const std::string& arch) {
   return *ptx;
 }
 
-// What joined blocks compute, of tiles, threads and instructions of clusters.
-void ExpectSame(const std::string& text, double tolerance = 0) {
+// What a program of tiles, or of loops over threads that end with all of them, leaves behind.
+std::vector<interp::Tensor> Computed(const ir::Program& program, interp::Order order) {
+  std::vector<interp::TensorView> views;
+  std::vector<interp::Tensor> tensors = testing::SmallIntegers(program, 7, &views);
+  interp::Options options;
+  options.order = order;
+  options.clip_global = true;
+  const auto ran = interp::Run(program, views, options);
+  EXPECT_TRUE(ran.ok()) << ran.status() << ir::ToString(program);
+  return tensors;
+}
+
+// What blocks compute where there are no clusters, of tiles, threads and instructions of clusters.
+void ExpectSame(const std::string& text, double tolerance,
+                const ::testing::Matcher<const std::string&>& ptx) {
   SCOPED_TRACE(text);
   const auto joined = Elaborate(text, "sm_80");
   ASSERT_TRUE(joined.ok()) << joined.status();
-  EXPECT_NE(NoteOf(*joined, ir::kJoined), "-");
+  EXPECT_EQ(NoteOf(*joined, ir::kSharesMemory), "-");
   for (const char* arch : {"sm_90a", "sm_100a"}) {
     const auto program = Elaborate(text, arch);
     ASSERT_TRUE(program.ok()) << program.status();
@@ -120,14 +133,28 @@ void ExpectSame(const std::string& text, double tolerance = 0) {
     ASSERT_TRUE(threads.ok()) << threads.status();
     const auto instructions = testing::Instructions(*program, arch);
     ASSERT_TRUE(instructions.ok()) << instructions.status();
-    for (const ir::Program& form : {*program, *threads, *instructions}) {
-      EXPECT_EQ(testing::Difference(*joined, form, tolerance), "") << ir::ToString(form);
+    EXPECT_EQ(testing::Difference(*joined, *instructions, tolerance), "")
+        << ir::ToString(*instructions);
+    for (const interp::Order order : {interp::Order::kForward, interp::Order::kReverse}) {
+      const std::vector<interp::Tensor> want = Computed(*joined, order);
+      for (const ir::Program& form : {*program, *threads}) {
+        const std::vector<interp::Tensor> got = Computed(form, order);
+        ASSERT_EQ(got.size(), want.size()) << ir::ToString(form);
+        for (size_t i = 0; i < want.size(); ++i) {
+          const auto same = interp::Compare(got[i].View(), want[i].View(), {tolerance, tolerance});
+          EXPECT_TRUE(same.ok()) << same.ToString(got[i].shape()) << ir::ToString(form);
+        }
+      }
     }
-    const std::string ptx = Ptx(text, arch);
-    EXPECT_THAT(ptx, AllOf(HasSubstr("mapa.shared::cluster"), HasSubstr("st.shared::cluster"),
-                           HasSubstr("barrier.cluster.arrive.release"),
-                           HasSubstr("barrier.cluster.wait.acquire")));
+    EXPECT_THAT(Ptx(text, arch), ptx);
   }
+}
+
+void ExpectSame(const std::string& text, double tolerance = 0) {
+  ExpectSame(text, tolerance,
+             AllOf(HasSubstr("mapa.shared::cluster"), HasSubstr("st.shared::cluster"),
+                   HasSubstr("barrier.cluster.arrive.release"),
+                   HasSubstr("barrier.cluster.wait.acquire")));
 }
 
 TEST(HardwareClusters, BlocksWriteEachOthersMemory) {
@@ -176,6 +203,48 @@ T.copy(b, y[row, :]))"),
   ASSERT_TRUE(joined.ok()) << joined.status();
   EXPECT_EQ(NoteOf(*joined, ir::kJoined), "16");
   EXPECT_THAT(NoteOf(*joined, ir::kJoinedWhy), HasSubstr("not portable"));
+}
+
+// Tiles go round, one after the other: nobody gets one before all are through with the last.
+std::string SameTile(const std::string& launch, const std::string& mask) {
+  return Kernel(launch,
+                absl::StrCat(R"(tile = T.alloc_shared((64, 64), "float16")
+for k in T.serial(3):
+    T.copy_cluster(x[pid * 64 + k * 64, 0], tile, cluster_mask=)",
+                             mask, R"()
+    for i, j in T.Parallel(64, 64):
+        y[pid * 64 + i, j] += tile[i, j])"),
+                "float16", 512);
+}
+
+TEST(HardwareClusters, OneBlockFetchesForAllOfAMask) {
+  const auto one_load = [](const std::string& mask) {
+    return AllOf(HasSubstr(".multicast::cluster [%"), HasSubstr(absl::StrCat("], ", mask, ";")),
+                 HasSubstr("barrier.cluster.arrive.release"));
+  };
+  ExpectSame(SameTile("4, threads=128, cluster_dims=2", "0b11"), 0, one_load("3"));
+  ExpectSame(SameTile("4, threads=128, cluster_dims=4", "0b0110"), 0, one_load("6"));
+  // An operand of a product, swizzled.
+  const std::string product = Kernel("4, threads=128, cluster_dims=2",
+                                     R"(a = T.alloc_shared((64, 64), "float16")
+b = T.alloc_shared((64, 64), "float16")
+sums = T.alloc_fragment((64, 64), "float32")
+T.clear(sums)
+for k in T.serial(2):
+    T.copy_cluster(x[pid // 2 * 64 + k * 64, 0], a, cluster_mask=0b11)
+    T.copy(x[pid * 64, 0], b)
+    T.gemm(a, b, sums)
+T.copy(sums, y[pid * 64, 0]))",
+                                     "float16", 256);
+  ExpectSame(product, 1e-2, one_load("3"));
+  // Where a pipelined loop fetches ahead, or rows are no multiple of 16 bytes, each for itself.
+  const auto own = Not(HasSubstr("multicast"));
+  EXPECT_THAT(Ptx(absl::StrReplaceAll(product, {{"T.serial(2)", "T.Pipelined(2, num_stages=2)"}}),
+                  "sm_90a"),
+              own);
+  ExpectSame(absl::StrReplaceAll(SameTile("4, threads=128, cluster_dims=2", "0b11"),
+                                 {{"(64, 64)", "(64, 60)"}, {", 64)", ", 60)"}}),
+             0, own);
 }
 
 // ---- mistakes ----
@@ -303,6 +372,31 @@ TEST(HardwareClusters, BarriersOfOtherBlocksAreMissed) {
   });
   ASSERT_TRUE(more.has_value());
   ExpectNoticed(*more, HasSubstr("deadlock"));
+}
+
+TEST(HardwareClusters, MulticastsGoWrong) {
+  const auto lowered = Lowered(SameTile("4, threads=128, cluster_dims=2", "0b11"));
+  ASSERT_TRUE(lowered.ok()) << lowered.status();
+  EXPECT_EQ(Failure(*lowered, interp::Order::kForward), "");
+  const auto masked = [&](const std::string& mask) {
+    return *Changed(*lowered, ir::Instruction::kTensorLoad, 0, [&](const ir::Instruct& x) {
+      return ir::MakeInstruct(x.loc, x.op, x.regions, x.args, {{ir::kMulticast, mask}});
+    });
+  };
+  EXPECT_EQ(Failure(masked("3"), interp::Order::kReverse), "");
+  ExpectNoticed(masked("1"), HasSubstr("deadlock"));
+  ExpectNoticed(masked("2"), HasSubstr("deadlock"));
+  ExpectNoticed(masked("7"), HasSubstr("a load for block 2 of a cluster of 2"));
+  const auto left = [&](ir::Instruction op, int n) { return *Changed(*lowered, op, n, Left); };
+  ExpectNoticed(left(ir::Instruction::kClusterArrive, 0), HasSubstr("deadlock"));
+  ExpectNoticed(left(ir::Instruction::kBarrierExpect, 0), HasSubstr("deadlock"));
+  ExpectNoticed(left(ir::Instruction::kProxyFence, 0), HasSubstr("without a proxy fence"));
+  ExpectNoticed(left(ir::Instruction::kClusterBarrier, 0), HasSubstr("may not have begun"));
+  ExpectNoticed(left(ir::Instruction::kBarrierWait, 0),  // of the others
+                AnyOf(HasSubstr("race: two blocks of a cluster"), HasSubstr("may have ended")));
+  ExpectNoticed(
+      left(ir::Instruction::kBarrierWait, 1),  // of the tile
+      AnyOf(HasSubstr("which nothing has written"), HasSubstr("race: two blocks of a cluster")));
 }
 
 }  // namespace
