@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "compiler/codegen/evict_first.h"
 #include "compiler/codegen/gpu_instruct.h"
+#include "compiler/ir/shared_use.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
 
 namespace kiln::codegen {
@@ -84,11 +85,12 @@ void GpuInstructEmitter::EmitTensorLoad(const ir::Instruct& x) {
   std::vector<Value*> last = {SharedAddress(x.regions[2])};
   std::string text = absl::StrCat("cp.async.bulk.tensor.", rank,
                                   "d.shared::cluster.global.mbarrier::complete_tx::bytes");
-  if (blocks > 1) absl::StrAppend(&text, ".multicast::cluster");
+  const int64_t mask = blocks > 1 ? (1 << blocks) - 1 : NoteOf(x, ir::kMulticast);
+  if (mask != 0) absl::StrAppend(&text, ".multicast::cluster");
   Value* policy = PolicyOf(x);
   if (policy != nullptr) absl::StrAppend(&text, ".L2::cache_hint");
   absl::StrAppend(&text, " [$0], ", CoordinatesOf(box), ", [$", 2 + rank, "]");
-  if (blocks > 1) absl::StrAppend(&text, ", ", (1 << blocks) - 1);
+  if (mask != 0) absl::StrAppend(&text, ", ", mask);
   if (policy != nullptr) absl::StrAppend(&text, ", $", 3 + rank), last.push_back(policy);
   ForPanels(box, absl::StrCat(text, ";"), last);
 }

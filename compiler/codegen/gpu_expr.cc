@@ -46,6 +46,10 @@ Value* GpuExprEmitter::EmitAddress(const ir::Buffer& buffer, const std::vector<i
   const Place& place = PlaceOf(buffer);
   Value* base = BaseOf(buffer, indices);
   for (size_t d = 0; d < indices.size(); ++d) {
+    if (buffer->blocks > 1 && d == 0) {  // in this block, whose rank it is or is not
+      variable.push_back(ir::MakeInt(0));
+      continue;
+    }
     if (buffer->table && d == 0) {
       variable.push_back(indices[d]);
       continue;

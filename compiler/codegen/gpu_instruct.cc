@@ -108,7 +108,7 @@ void GpuInstructEmitter::Emit(const ir::Instruct& x) {
       return Once(part_.count, [&] {
         Value* first = SharedAddress(x.regions[0]);
         Value* count = exprs_.Emit(x.args[0]);
-        const int64_t barriers = *ir::ConstInt(x.regions[0].ranges[0].extent);
+        const int64_t barriers = *ir::ConstInt(x.regions[0].ranges.back().extent);
         for (int64_t i = 0; i < barriers; ++i) {
           Asm("mbarrier.init.shared::cta.b64 [$0], $1;", "r,r",
               {b_.CreateAdd(first, b_.getInt32(static_cast<uint32_t>(8 * i))), count});
@@ -119,17 +119,19 @@ void GpuInstructEmitter::Emit(const ir::Instruct& x) {
       // All lanes are through with what the barrier guards before one of them says so.
       b_.CreateIntrinsic(llvm::Intrinsic::nvvm_bar_warp_sync, {}, {b_.getInt32(~0u)});
       return Once(kWarp, [&] { EmitArrive(x); });
+    case Instruction::kClusterArrive:
+      EmitBlockBarrier();
+      return Once(part_.count, [&] { EmitClusterArrive(x); });
     case Instruction::kBarrierExpect:
       return Once(part_.count, [&] {
         Asm("mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r",
             {SharedAddress(x.regions[0]), exprs_.Emit(x.args[0])});
       });
     case Instruction::kBarrierWait:
-      return Asm(
-          "{\n.reg .pred done;\nwait${:uid}:\n"
-          "mbarrier.try_wait.parity.shared::cta.b64 done, [$0], $1;\n"
-          "@!done bra wait${:uid};\n}",
-          "r,r", {SharedAddress(x.regions[0]), exprs_.Emit(x.args[0])});
+      return Asm(absl::StrCat("{\n.reg .pred done;\nwait${:uid}:\nmbarrier.try_wait.parity",
+                              NoteOf(x, "cluster") != 0 ? ".acquire.cluster" : "",
+                              ".shared::cta.b64 done, [$0], $1;\n@!done bra wait${:uid};\n}"),
+                 "r,r", {SharedAddress(x.regions[0]), exprs_.Emit(x.args[0])});
     case Instruction::kTensorLoad:
       return Once(part_.count, [&] { EmitTensorLoad(x); });
     case Instruction::kPatchLoad:
@@ -244,6 +246,17 @@ void GpuInstructEmitter::EmitArrive(const ir::Instruct& x) {
         "mbarrier.arrive.shared::cluster.b64 _, [remote];\n}",
         "r,r", {barrier, b_.getInt32(static_cast<uint32_t>(block))});
   }
+}
+
+// What the block's threads wrote, wherever, comes before it: they have met, and the arrival is a
+// release at the scope of the cluster, which hands on what was seen.
+void GpuInstructEmitter::EmitClusterArrive(const ir::Instruct& x) {
+  Asm("{\n.reg .b32 remote;\nmapa.shared::cluster.u32 remote, $0, $1;\n"
+      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote], $2;\n}",
+      "r,r,r",
+      {SharedAddress(x.regions[0]),
+       b_.CreateIntCast(exprs_.Emit(x.regions[0].ranges[0].min), b_.getInt32Ty(), true),
+       b_.CreateIntCast(exprs_.Emit(x.args[0]), b_.getInt32Ty(), true)});
 }
 
 // What is in registers is not to move across: the values before it are its operands, those after it

@@ -66,6 +66,7 @@ class GpuInstructEmitter {
   void EmitShuffle(const ir::Instruct& x);
   void EmitExchange(const ir::Instruct& x);  // gpu_exchange.cc
   llvm::Value* Members();                    // gpu_exchange.cc
+  void EmitClusterArrive(const ir::Instruct& x);
   void EmitArrive(const ir::Instruct& x);
   void EmitTensorLoad(const ir::Instruct& x);   // gpu_copy.cc
   void EmitPatchLoad(const ir::Instruct& x);    // gpu_copy.cc

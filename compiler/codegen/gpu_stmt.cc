@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/shared_use.h"
 #include "compiler/ir/visit.h"
+#include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
 #include "llvm/IR/Module.h"
 
@@ -174,7 +175,8 @@ void GpuStmtEmitter::EmitAlloc(const ir::Alloc& alloc) {
       const int64_t own = (shared_bytes_ + align - 1) / align * align;
       const int64_t from = alloc.place == ir::Alloc::kOwnPlace ? own : alloc.place;
       place.base = b_.CreateConstGEP1_64(b_.getInt8Ty(), shared_, from);
-      shared_bytes_ = std::max(shared_bytes_, from + elements * buffer.dtype.bytes());
+      shared_bytes_ =
+          std::max(shared_bytes_, from + elements / buffer.blocks * buffer.dtype.bytes());
       break;
     }
     default:
@@ -202,8 +204,44 @@ void GpuStmtEmitter::EmitAssert(const ir::Assert& check) {
   });
 }
 
+bool GpuStmtEmitter::IsOwnRank(const Expr& rank) const {
+  return own_rank_.defined() &&
+         ir::IsConst(facts_.Simplify(ir::Equal(rank, ir::MakeCast(rank.dtype(), own_rank_))), 1);
+}
+
+// To the same place of another block (mapa, PTX 9.7.9.24; st.shared::cluster, 9.7.9.11), in words
+// as wide as what is stored.
+void GpuStmtEmitter::EmitRemoteStore(const ir::Store& store) {
+  const int lanes = store.indices.back().dtype().lanes;
+  if (lanes > 1) {
+    return exprs_.Fail(absl::UnimplementedError(
+        absl::StrCat("a store of ", lanes, " elements to another block of the cluster")));
+  }
+  Value* value = exprs_.EmitStored(store.value, 1);
+  const unsigned bits = value->getType()->getPrimitiveSizeInBits().getFixedValue();
+  // PTX has no registers of 8 bits: the low ones of 16 are stored.
+  Value* word = b_.CreateBitCast(value, b_.getIntNTy(bits));
+  if (bits < 16) word = b_.CreateZExt(word, b_.getInt16Ty());
+  Value* address =
+      b_.CreatePtrToInt(exprs_.EmitAddress(store.buffer, store.indices), b_.getInt32Ty());
+  Value* rank = b_.CreateIntCast(exprs_.Emit(store.indices[0]), b_.getInt32Ty(), true);
+  auto* form = llvm::FunctionType::get(b_.getVoidTy(),
+                                       {b_.getInt32Ty(), b_.getInt32Ty(), word->getType()}, false);
+  const char* value_class = bits == 64 ? "l" : bits == 32 ? "r" : "h";
+  auto* code = llvm::InlineAsm::get(
+      form,
+      absl::StrCat("{\n.reg .b32 remote;\nmapa.shared::cluster.u32 remote, $0, $1;\n"
+                   "st.shared::cluster.b",
+                   bits, " [remote], $2;\n}"),
+      absl::StrCat("r,r,", value_class, ",~{memory}"), true);
+  b_.CreateCall(form, code, {address, rank, word});
+}
+
 void GpuStmtEmitter::EmitStore(const ir::Store& store) {
-  const auto emit = [&] { exprs_.EmitStore(store.buffer, store.indices, store.value, {}); };
+  const auto emit = [&] {
+    if (store.buffer->blocks > 1 && !IsOwnRank(store.indices[0])) return EmitRemoteStore(store);
+    exprs_.EmitStore(store.buffer, store.indices, store.value, {});
+  };
   if (!store.predicate.defined()) return emit();
   Guarded(exprs_.Emit(store.predicate), emit);
 }

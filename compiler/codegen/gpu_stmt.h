@@ -12,6 +12,7 @@
 
 #include "compiler/codegen/emit_control.h"
 #include "compiler/codegen/gpu_instruct.h"
+#include "compiler/ir/analysis.h"
 
 namespace kiln::codegen {
 
@@ -25,6 +26,12 @@ class GpuStmtEmitter : public ControlEmitter {
         thread_(thread),
         instruct_(builder, exprs, thread, threads, maps) {}
 
+  // Of a block of a cluster: what its rank is, in terms of the grid's axes.
+  void SetOwnRank(const ir::Launch& launch, const ir::Expr& rank) {
+    for (const ir::Axis& axis : launch.grid) facts_.AddAxis(axis);
+    own_rank_ = rank;
+  }
+
   void Emit(const ir::Stmt& s) override;
   int64_t shared_bytes() const { return shared_bytes_; }
 
@@ -37,12 +44,16 @@ class GpuStmtEmitter : public ControlEmitter {
   void EmitPart(const ir::OnThreads& part);
   void EmitAlloc(const ir::Alloc& alloc);
   void EmitStore(const ir::Store& store);
+  bool IsOwnRank(const ir::Expr& rank) const;
+  void EmitRemoteStore(const ir::Store& store);
   void EmitAssert(const ir::Assert& check);
   llvm::Value* ConstantTable(const ir::BufferNode& buffer);
 
   llvm::Value* shared_;
   llvm::Value* thread_;
   GpuInstructEmitter instruct_;
+  ir::Expr own_rank_;
+  ir::Facts facts_;
   int64_t shared_bytes_ = 0;
   static constexpr int kOutside = -1;
   int depth_ = kOutside;  // of loops inside the loop over threads

@@ -10,6 +10,7 @@
 #include "compiler/codegen/gpu_stmt.h"
 #include "compiler/codegen/launch_slots.h"
 #include "compiler/codegen/runtime/gpu_launch.h"
+#include "compiler/ir/shared_use.h"
 #include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
 #include "llvm/IR/MDBuilder.h"
@@ -110,6 +111,10 @@ class NvptxBuilder {
     MeetNeighbours(b, *kernel);
     BindBlockIndices(b, exprs, launch, b.CreateZExt(block, b.getInt64Ty()));
     GpuStmtEmitter stmts(b, exprs, shared_, thread, threads, maps);
+    if (kernel->cluster > 1 && launch.annotations.count(ir::kSharesMemory) > 0) {
+      const ir::Expr& x = launch.grid[0].var;
+      stmts.SetOwnRank(launch, FloorMod(x, ir::MakeInt(kernel->cluster, x.dtype())));
+    }
     stmts.Emit(launch.body);
     b.CreateRetVoid();
     kernel->shared_bytes = stmts.shared_bytes();

@@ -3,6 +3,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/instruct.h"
+#include "compiler/ir/shared_use.h"
 #include "compiler/ir/visit.h"
 
 namespace kiln::interp {
@@ -118,9 +119,28 @@ ir::Program JoinClusters(const ir::Program& program) {
   joined.body = ir::RewriteStmts(program.body, [](const Stmt& s) -> Stmt {
     const auto* launch = s.As<ir::Launch>();
     if (launch == nullptr || ClusterOf(launch->annotations) <= 1) return {};
+    if (launch->annotations.count(ir::kSharesMemory) > 0) return s;
     return Cluster(*launch).Join();
   });
   return joined;
+}
+
+RankedLaunch RanksOf(const ir::Launch& launch) {
+  RankedLaunch ranked;
+  const ir::Expr& x = launch.grid[0].var;
+  ranked.cluster = ir::MakeVar("cluster", x.dtype());
+  const Stmt body = ir::RewriteStmts(launch.body, [&](const Stmt& s) -> Stmt {
+    const auto* alloc = s.As<ir::Alloc>();
+    if (alloc == nullptr || alloc->buffer->blocks == 1) return {};
+    ranked.shared.push_back(s);
+    return ir::MakeSeq({}, s->loc);
+  });
+  const int64_t blocks = ClusterOf(launch.annotations);
+  for (int64_t rank = 0; rank < blocks; ++rank) {
+    const Expr block = ranked.cluster * MakeInt(blocks, x.dtype()) + MakeInt(rank, x.dtype());
+    ranked.bodies.push_back(ir::FreshCopy(ir::Substitute(body, {{x.get(), block}})));
+  }
+  return ranked;
 }
 
 }  // namespace kiln::interp

@@ -13,6 +13,14 @@ namespace kiln::interp {
 // block's rows, an arrival at the barriers of all of them one at each. Other launches stay.
 ir::Program JoinClusters(const ir::Program& program);
 
+// A launch of blocks that share memory (ir::kSharesMemory), which stays.
+struct RankedLaunch {
+  ir::Expr cluster;              // the number of the cluster along x
+  std::vector<ir::Stmt> shared;  // allocations of what all its blocks may touch
+  std::vector<ir::Stmt> bodies;  // of each block, with names and memory of its own
+};
+RankedLaunch RanksOf(const ir::Launch& launch);
+
 }  // namespace kiln::interp
 
 #endif  // KILN_COMPILER_INTERP_CLUSTERS_H_

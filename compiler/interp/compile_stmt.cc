@@ -4,9 +4,12 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/base/status.h"
 #include "compiler/interp/async.h"
+#include "compiler/interp/cluster_run.h"
 #include "compiler/interp/compiler.h"
+#include "compiler/interp/parts.h"
 #include "compiler/ir/analysis.h"
 #include "compiler/ir/printer.h"
+#include "compiler/ir/shared_use.h"
 #include "compiler/ir/visit.h"
 
 namespace kiln::interp {
@@ -25,12 +28,6 @@ class SeqOf : public Action {
 
  private:
   std::vector<ActionPtr> parts_;
-};
-
-struct LoopAxis {
-  int slot;
-  NodePtr min, extent;
-  std::string name;
 };
 
 std::string Where(const std::vector<LoopAxis>& axes, const Machine& m) {
@@ -353,16 +350,69 @@ class AssertOf : public Action {
   const std::string message_;
 };
 
+// What must not be left when a block ends.
+Flow EndOfBlock(Machine& m, SourceLoc loc) {
+  m.async->tensor.CheckEnd(m, loc);
+  if (!m.async->matrices.empty()) {
+    m.Fail(absl::StatusCode::kFailedPrecondition, loc,
+           "matrices are stored by lanes of a warp that others of it do not join",
+           "let whole warps come by");
+  }
+  return NextUnlessFailed(m);
+}
+
+// One block of a cluster, as one of its parts.
+class RankOf : public Action {
+ public:
+  RankOf(SourceLoc loc, size_t rank, ActionPtr body)
+      : Action(loc), rank_(rank), body_(std::move(body)) {}
+  Flow Run(Machine& m) const override {
+    m.cluster->Begin(m, rank_);
+    if (body_->Run(m) == Flow::kStop || EndOfBlock(m, loc) == Flow::kStop) {
+      m.AddNote(absl::StrCat("in block ", rank_, " of the cluster"));
+      return Flow::kStop;
+    }
+    return m.cluster->End(m, loc) ? Flow::kNext : Flow::kStop;
+  }
+
+ private:
+  const size_t rank_;
+  ActionPtr body_;
+};
+
+// The blocks of a cluster, with what they share.
+class RanksAction : public Action {
+ public:
+  RanksAction(SourceLoc loc, std::vector<ActionPtr> shared, std::vector<ActionPtr> blocks)
+      : Action(loc), shared_(std::move(shared)), blocks_(std::move(blocks)) {}
+  Flow Run(Machine& m) const override {
+    m.cluster = std::make_unique<ClusterRun>(m, blocks_.size());
+    for (const ActionPtr& alloc : shared_) {
+      if (alloc->Run(m) == Flow::kStop) return Flow::kStop;
+    }
+    return Parts::Run(m, blocks_, /*apart=*/true);
+  }
+
+ private:
+  std::vector<ActionPtr> shared_, blocks_;
+};
+
 class LaunchOf : public Action {
  public:
-  LaunchOf(SourceLoc loc, int number, std::vector<LoopAxis> grid, ActionPtr body)
-      : Action(loc), number_(number), grid_(std::move(grid)), body_(std::move(body)) {}
+  // `ranks`: blocks along x that the body runs together.
+  LaunchOf(SourceLoc loc, int number, std::vector<LoopAxis> grid, ActionPtr body, int64_t ranks)
+      : Action(loc),
+        number_(number),
+        grid_(std::move(grid)),
+        body_(std::move(body)),
+        ranks_(ranks) {}
   Flow Run(Machine& m) const override {
     int64_t extent[3] = {1, 1, 1};
     for (size_t d = 0; d < grid_.size(); ++d) {
       extent[d] = std::max<int64_t>(grid_[d].extent->Int(m), 0);
     }
     if (m.failed()) return Flow::kStop;
+    extent[0] /= ranks_;
     const __int128 wide = static_cast<__int128>(extent[0]) * extent[1] * extent[2];
     if (wide >= 0xFFFFFFFF) {
       m.Fail(absl::StatusCode::kUnimplemented, loc, "a launch of 2^32 blocks or more",
@@ -383,7 +433,7 @@ class LaunchOf : public Action {
       const int64_t unit = reverse ? total - 1 - i : i;
       const int64_t block[3] = {unit % extent[0], unit / extent[0] % extent[1],
                                 unit / extent[0] / extent[1]};
-      if (filter && !filter(number_, block)) continue;
+      if (!Wanted(filter, block)) continue;
       if (!m.Step(1, loc)) return Flow::kStop;
       for (size_t d = 0; d < grid_.size(); ++d) m.ints[grid_[d].slot] = block[d];
       m.levels.back().unit = static_cast<uint32_t>(unit);
@@ -395,31 +445,34 @@ class LaunchOf : public Action {
     return Flow::kNext;
   }
 
+  template <typename Filter>
+  bool Wanted(const Filter& filter, const int64_t (&block)[3]) const {
+    bool wanted = !filter;
+    for (int64_t rank = 0; rank < ranks_ && !wanted; ++rank) {
+      const int64_t one[3] = {block[0] * ranks_ + rank, block[1], block[2]};
+      wanted = filter(number_, one);
+    }
+    return wanted;
+  }
+
   Flow Block(Machine& m) const {
     *m.async = {};
     m.ForgetPlaces();
-    if (!m.options().meet_at_barriers) return Body(m);
-    m.PushLevel(Units::kThreads);
-    m.levels.back().unit = kAllThreads;
-    const Flow flow = Body(m);
-    m.PopLevel();
-    return flow;
-  }
-
-  Flow Body(Machine& m) const {
-    if (body_->Run(m) == Flow::kStop) return Flow::kStop;
-    m.async->tensor.CheckEnd(m, loc);
-    if (!m.async->matrices.empty()) {
-      m.Fail(absl::StatusCode::kFailedPrecondition, loc,
-             "matrices are stored by lanes of a warp that others of it do not join",
-             "let whole warps come by");
+    const size_t around = m.levels.size();
+    if (ranks_ > 1) m.PushLevel(Units::kRanks);
+    if (m.options().meet_at_barriers) {
+      m.PushLevel(Units::kThreads);
+      m.levels.back().unit = kAllThreads;
     }
-    return NextUnlessFailed(m);
+    const Flow flow = body_->Run(m) == Flow::kStop ? Flow::kStop : EndOfBlock(m, loc);
+    m.levels.resize(around);
+    return flow;
   }
 
   const int number_;
   std::vector<LoopAxis> grid_;
   ActionPtr body_;
+  const int64_t ranks_;
 };
 
 std::unordered_set<const ir::BufferNode*> Written(const ir::Stmt& s) {
@@ -520,12 +573,35 @@ ActionPtr Compiler::LaunchAction(const ir::Stmt& s) {
     grid.push_back(
         {SlotOf(axis.var), nullptr, Expr(axis.extent, s->loc), axis.var.As<ir::Var>()->name});
   }
-  level_writes_.push_back(Written(x->body));
   part_ = {0, 1, ++parts_};
   for (const ir::Expr& extent : x->threads) part_.count *= ir::ConstInt(extent).value_or(1);
+  if (x->annotations.count(ir::kSharesMemory) > 0)
+    return ClusterAction(*x, number, std::move(grid));
+  level_writes_.push_back(Written(x->body));
   ActionPtr body = Statement(x->body);
   level_writes_.pop_back();
-  return std::make_unique<LaunchOf>(s->loc, number, std::move(grid), std::move(body));
+  return std::make_unique<LaunchOf>(s->loc, number, std::move(grid), std::move(body), 1);
+}
+
+ActionPtr Compiler::ClusterAction(const ir::Launch& launch, int number,
+                                  std::vector<LoopAxis> grid) {
+  const RankedLaunch& ranked = ranked_.emplace_back(RanksOf(launch));
+  grid[0].slot = SlotOf(ranked.cluster);
+  level_writes_.push_back(Written(ir::MakeSeq(ranked.bodies, launch.loc)));
+  std::vector<ActionPtr> shared, blocks;
+  for (const ir::Stmt& alloc : ranked.shared) shared.push_back(Statement(alloc));
+  in_part_ = in_cluster_ = true;
+  const Part whole = part_;
+  for (const ir::Stmt& body : ranked.bodies) {
+    part_ = {whole.first, whole.count, ++parts_};
+    blocks.push_back(std::make_unique<RankOf>(launch.loc, blocks.size(), Statement(body)));
+  }
+  in_part_ = in_cluster_ = false;
+  level_writes_.pop_back();
+  const auto ranks = static_cast<int64_t>(blocks.size());
+  return std::make_unique<LaunchOf>(
+      launch.loc, number, std::move(grid),
+      std::make_unique<RanksAction>(launch.loc, std::move(shared), std::move(blocks)), ranks);
 }
 
 ActionPtr Compiler::BindAction(const ir::Stmt& s) {

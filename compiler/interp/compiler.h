@@ -2,12 +2,14 @@
 #ifndef KILN_COMPILER_INTERP_COMPILER_H_
 #define KILN_COMPILER_INTERP_COMPILER_H_
 
+#include <deque>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "compiler/interp/clusters.h"
 #include "compiler/interp/node.h"
 #include "compiler/ir/instruct.h"
 
@@ -23,6 +25,12 @@ struct Compiled {
   ActionPtr body;
   std::vector<ParamLayout> tensors;  // tensor parameters in order
   int int_slots = 0, real_slots = 0, buffer_slots = 0;
+};
+
+struct LoopAxis {
+  int slot;
+  NodePtr min, extent;
+  std::string name;
 };
 
 // Compiles one program. The program must pass ir::Verify; what verification does not cover (rank,
@@ -68,6 +76,7 @@ class Compiler {
   ActionPtr SeqAction(const ir::Stmt& s);
   ActionPtr ForAction(const ir::Stmt& s);
   ActionPtr LaunchAction(const ir::Stmt& s);
+  ActionPtr ClusterAction(const ir::Launch& launch, int number, std::vector<LoopAxis> grid);
   ActionPtr BindAction(const ir::Stmt& s);
   ActionPtr AllocAction(const ir::Stmt& s);
   // In instruct.cc.
@@ -105,6 +114,8 @@ class Compiler {
   int64_t parts_ = 0;
   Part part_;             // the threads of the block that do what is being compiled
   bool in_part_ = false;  // one of those that run beside each other
+  bool in_cluster_ = false;
+  std::deque<RankedLaunch> ranked_;  // slots go by the addresses of their names
 };
 
 }  // namespace kiln::interp

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/base/status.h"
 #include "compiler/interp/async.h"
+#include "compiler/interp/cluster_run.h"
 #include "compiler/interp/compiler.h"
 #include "compiler/interp/metadata.h"
 #include "compiler/interp/parts.h"
@@ -171,6 +172,7 @@ class OnBarrier : public Action {
     const Place place = Locate(m, barrier_);
     const int64_t value = value_ ? value_->Int(m) : 0;
     if (m.failed() || !m.Step(1, loc)) return Flow::kStop;
+    if (place.buffer->node->blocks > 1) return RunOfCluster(m, place, value);
     Async& async = *m.async;
     if (op_ == ir::Instruction::kBarrierInit) {
       for (int64_t i = 0; i < place.extent[0]; ++i) {
@@ -181,7 +183,7 @@ class OnBarrier : public Action {
     const BarrierKey key = {barrier_.slot, place.min[0]};
     Mbarrier* barrier = async.Find(m, key, loc);
     if (barrier == nullptr) return Flow::kStop;
-    if (op_ == ir::Instruction::kBarrierWait) return Wait(m, key, barrier, value);
+    if (op_ == ir::Instruction::kBarrierWait) return Wait(m, m.async.get(), key, barrier, value);
     if (op_ == ir::Instruction::kBarrierExpect) barrier->bytes += value;
     if (op_ == ir::Instruction::kBarrierArrive) async.tensor.Tell(key);
     async.Arrive(barrier, op_ == ir::Instruction::kBarrierExpect ? 1 : who_.count / kWarp);
@@ -189,9 +191,46 @@ class OnBarrier : public Action {
   }
 
  private:
-  Flow Wait(Machine& m, const BarrierKey& key, const Mbarrier* barrier, int64_t parity) const {
+  // At a barrier of a block of the cluster.
+  Flow RunOfCluster(Machine& m, const Place& place, int64_t value) const {
+    const std::string name = absl::StrCat("'", place.buffer->node->name, "'");
+    for (size_t d = 0; d < 2; ++d) {
+      if (place.min[d] >= 0 && place.min[d] < place.buffer->shape[d]) continue;
+      m.Fail(absl::StatusCode::kOutOfRange, loc,
+             absl::StrCat("access outside ", name, ": index ", place.min[d], " of dimension ", d,
+                          ", whose extent is ", place.buffer->shape[d]),
+             "name a block of the cluster, and a barrier that it has");
+      return Flow::kStop;
+    }
+    if (!m.cluster->Reach(m, place.min[0], name, loc)) return Flow::kStop;
+    Async& async = m.cluster->barriers();
+    const BarrierKey key = {barrier_.slot, place.min[0] * place.buffer->shape[1] + place.min[1]};
+    if (op_ == ir::Instruction::kBarrierInit) {
+      async.barriers[key] = {value, value, 0, 0};
+      return Flow::kNext;
+    }
+    Mbarrier* barrier = async.Find(m, key, loc);
+    if (barrier == nullptr) return Flow::kStop;
+    if (op_ == ir::Instruction::kBarrierWait) {
+      if (Wait(m, &async, key, barrier, value) == Flow::kStop) return Flow::kStop;
+      m.cluster->Acquire(m, key);
+      return Flow::kNext;
+    }
+    if (op_ == ir::Instruction::kBarrierExpect) {
+      barrier->bytes += value;
+      async.Arrive(barrier, 1);
+      return Flow::kNext;
+    }
+    if (m.options().meet_at_barriers) m.Barrier();
+    m.cluster->Release(m, key);
+    async.Arrive(barrier, value);
+    return Flow::kNext;
+  }
+
+  Flow Wait(Machine& m, Async* async, const BarrierKey& key, const Mbarrier* barrier,
+            int64_t parity) const {
     const auto over = [&] {
-      if (barrier->phases % 2 == parity) m.async->Land(m, key, loc);
+      if (barrier->phases % 2 == parity) async->Land(m, key, loc);
       return barrier->phases % 2 != parity;
     };
     if (m.parts != nullptr) {
@@ -212,6 +251,21 @@ class OnBarrier : public Action {
   Box barrier_;
   NodePtr value_;
   const TensorMemory::Threads who_;
+};
+
+// All blocks of the cluster.
+class MeetOf : public Action {
+ public:
+  using Action::Action;
+  Flow Run(Machine& m) const override {
+    if (m.options().meet_at_barriers) m.Barrier();
+    m.cluster->Arrive(m);
+    if (!m.parts->WaitUntil(
+            m, [&] { return m.cluster->AllArrived(m); }, loc))
+      return Flow::kStop;
+    m.cluster->GoOn(m);
+    return Flow::kNext;
+  }
 };
 
 // A product of the warps (atom 16 rows) or warpgroups (atom 64 rows) of a part.
@@ -527,6 +581,7 @@ ActionPtr Compiler::InstructAction(const ir::Instruct& x) {
 
   switch (x.op) {
     case ir::Instruction::kClusterBarrier:
+      if (in_cluster_) return std::make_unique<MeetOf>(loc);
       Error(absl::UnimplementedError(
           "blocks of a cluster meet inside of a loop or a part: the interpreter joins them only "
           "at the top of a launch"));
@@ -546,6 +601,7 @@ ActionPtr Compiler::InstructAction(const ir::Instruct& x) {
       return ExchangeAction(x);
     case ir::Instruction::kBarrierInit:
     case ir::Instruction::kBarrierArrive:
+    case ir::Instruction::kClusterArrive:
     case ir::Instruction::kBarrierExpect:
     case ir::Instruction::kBarrierWait:
       return std::make_unique<OnBarrier>(loc, x.op, box(0), value(), who);

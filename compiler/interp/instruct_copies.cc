@@ -3,8 +3,10 @@
 
 #include "compiler/base/status.h"
 #include "compiler/interp/async.h"
+#include "compiler/interp/cluster_run.h"
 #include "compiler/interp/compiler.h"
 #include "compiler/interp/tile_shape.h"
+#include "compiler/ir/shared_use.h"
 
 namespace kiln::interp {
 namespace {
@@ -19,7 +21,7 @@ struct Window {
 class TensorLoadOf : public Action {
  public:
   TensorLoadOf(SourceLoc loc, Box tile, TileShape shape, Box source, int row_dimension, Box barrier,
-               int64_t first_row, Window window = {})
+               int64_t first_row, Window window = {}, int64_t multicast = 0)
       : Action(loc),
         tile_(std::move(tile)),
         shape_(shape),
@@ -27,7 +29,8 @@ class TensorLoadOf : public Action {
         source_(std::move(source)),
         barrier_(std::move(barrier)),
         first_row_(first_row),
-        window_(std::move(window)) {}
+        window_(std::move(window)),
+        multicast_(multicast) {}
   Flow Run(Machine& m) const override {
     const int64_t first = FirstElement(m, tile_);
     const Place source = Locate(m, source_);
@@ -40,6 +43,31 @@ class TensorLoadOf : public Action {
     const int rank = source.buffer->rank;
     const int64_t rows = source.extent[row_dimension_], columns = source.extent[rank - 1];
     if (m.failed() || !m.Step(rows * columns, loc)) return Flow::kStop;
+    if (multicast_ == 0) {
+      Start(m, m.async.get(), first, source, offset, {barrier_.slot, barrier.min[0]});
+      return NextUnlessFailed(m);
+    }
+    const BufferState& tile = m.buffers[tile_.slot];
+    const int64_t apart = tile.span / tile.shape[0], barriers = barrier.buffer->shape[1];
+    for (int64_t block = 0; multicast_ >> block != 0 && !m.failed(); ++block) {
+      if ((multicast_ >> block & 1) == 0) continue;
+      if (block >= tile.shape[0]) {
+        m.Fail(absl::StatusCode::kOutOfRange, loc,
+               absl::StrCat("a load for block ", block, " of a cluster of ", tile.shape[0]),
+               "name blocks that the cluster has");
+        break;
+      }
+      Start(m, &m.cluster->barriers(), first + (block - barrier.min[0]) * apart, source, offset,
+            {barrier_.slot, block * barriers + barrier.min[1]});
+    }
+    return NextUnlessFailed(m);
+  }
+
+ private:
+  void Start(Machine& m, Async* async, int64_t first, const Place& source,
+             const std::array<int64_t, 2>& offset, const BarrierKey& key) const {
+    const int64_t rows = source.extent[row_dimension_];
+    const int64_t columns = source.extent[source.buffer->rank - 1];
     BufferState* tile = &m.buffers[tile_.slot];
     const auto each = [=, this, shape = shape_](const auto& visit) {
       for (int64_t r = 0; r < rows; ++r) {
@@ -48,31 +76,32 @@ class TensorLoadOf : public Action {
     };
     each([&](int64_t place, int64_t, int64_t) {
       if (m.failed()) return;
+      if (multicast_ != 0 && m.options().detect_races) {
+        m.TrackRanks(tile, place, Touch::kWrite, true, kRankLevel, loc);
+      }
       if (tile->track_written && tile->written[place] & kTaken) FailTaken(m, *tile, place);
       if (tile->track_written) tile->written[place] = 0;
       m.Overwrite(*tile, place, false, loc);
     });
-    if (m.failed()) return Flow::kStop;
-    const BarrierKey key = {barrier_.slot, barrier.min[0]};
-    m.async->loads.push_back({key, rows * columns * shape_.element, [=, this, &m] {
-                                each([&](int64_t place, int64_t r, int64_t c) {
-                                  std::array<int64_t, kMaxRank> at{};
-                                  std::copy_n(source.min.begin(), source.buffer->rank, at.begin());
-                                  at[source.buffer->rank - 1] += c;
-                                  if (window_.stride > 0) {
-                                    Walk(source, r, offset, &at);
-                                  } else {
-                                    at[row_dimension_] += r;
-                                  }
-                                  Put(tile, place, *source.buffer, at);
-                                  m.Overwrite(*tile, place, false, loc);
-                                });
-                              }});
-    if (m.options().order == Order::kReverse) m.async->Land(m, key, loc);
-    return NextUnlessFailed(m);
+    if (m.failed()) return;
+    if (multicast_ != 0) m.cluster->Release(m, key);  // who waits for it sees what comes
+    async->loads.push_back({key, rows * columns * shape_.element, [=, this, &m] {
+                              each([&](int64_t place, int64_t r, int64_t c) {
+                                std::array<int64_t, kMaxRank> at{};
+                                std::copy_n(source.min.begin(), source.buffer->rank, at.begin());
+                                at[source.buffer->rank - 1] += c;
+                                if (window_.stride > 0) {
+                                  Walk(source, r, offset, &at);
+                                } else {
+                                  at[row_dimension_] += r;
+                                }
+                                Put(tile, place, *source.buffer, at);
+                                m.Overwrite(*tile, place, false, loc);
+                              });
+                            }});
+    if (m.options().order == Order::kReverse) async->Land(m, key, loc);
   }
 
- private:
   // Steps of the window along rows (d = 0) or columns of the image.
   int64_t Steps(const Place& source, size_t d) const {
     const int64_t last = source.buffer->shape[1 + d] - 1 + window_.high[d];
@@ -130,6 +159,7 @@ class TensorLoadOf : public Action {
   Box source_, barrier_;
   const int64_t first_row_;  // of the tile
   const Window window_;
+  const int64_t multicast_;  // bits of the blocks that get it; 0: this one
 };
 
 // Copies a few neighbours when it is waited for; then they are the thread's own stores.
@@ -303,9 +333,9 @@ ActionPtr Compiler::MoveAction(const ir::Instruct& x) {
   const auto value = [&] { return x.args.empty() ? nullptr : Expr(x.args[0], loc); };
   switch (x.op) {
     case ir::Instruction::kTensorLoad:
-      return std::make_unique<TensorLoadOf>(loc, box(0), TileOf(x, 0), box(1),
-                                            ir::RowDimension(x.regions[1]), box(2),
-                                            NoteOf(x, "first_row"));
+      return std::make_unique<TensorLoadOf>(
+          loc, box(0), TileOf(x, 0), box(1), ir::RowDimension(x.regions[1]), box(2),
+          NoteOf(x, "first_row"), Window(), NoteOf(x, ir::kMulticast));
     case ir::Instruction::kPatchLoad: {
       Window window = {NoteOf(x, "stride"),
                        {NoteOf(x, "low_h"), NoteOf(x, "low_w")},

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/base/status.h"
 #include "compiler/interp/async.h"
+#include "compiler/interp/cluster_run.h"
 
 namespace kiln::interp {
 namespace {
@@ -392,9 +393,11 @@ bool Machine::Allocate(BufferState* b, SourceLoc loc) {
   }
   b->data = b->owned.get();
   b->depth = levels.size();
+  if (b->node->blocks > 1) b->depth = kRankLevel;
   const bool of_block = b->node->scope == ir::Scope::kShared;
   b->wrote = of_block ? kUnfenced : kHasValue;
-  if (of_block && !levels.empty() && levels.back().units == Units::kThreads) --b->depth;
+  const bool threads = !levels.empty() && levels.back().units == Units::kThreads;
+  if (of_block && b->node->blocks == 1 && threads) --b->depth;
   return true;
 }
 
@@ -409,9 +412,10 @@ Shadow* Machine::ShadowOf(BufferState* b, size_t level) {
   return &b->shadows[index];
 }
 
-uint64_t* Machine::Tags(LazyArray<uint64_t>* array, const BufferState& b, SourceLoc loc) {
+uint64_t* Machine::Tags(LazyArray<uint64_t>* array, const BufferState& b, SourceLoc loc,
+                        int64_t each) {
   if (*array) return array->get();
-  const int64_t n = std::max(b.capacity, b.span);
+  const int64_t n = std::max(b.capacity, b.span) * each;
   if (!Charge(n * 8, loc)) return nullptr;
   *array = MakeLazy<uint64_t>(n);
   if (!*array) Charge(INT64_MAX / 2, loc);
@@ -422,7 +426,9 @@ bool Machine::Race(const BufferState& b, int64_t offset, const char* what, const
                    uint32_t other, SourceLoc loc) {
   const bool blocks = level.units == Units::kBlocks;
   const bool threads = level.units == Units::kThreads;
+  const bool ranks = level.units == Units::kRanks;
   const char* units = blocks              ? "blocks"
+                      : ranks             ? "blocks of a cluster that do not meet in between"
                       : threads           ? "threads without a barrier between them"
                       : level.same_values ? "threads that do not meet in between"
                                           : "iterations of a parallel loop";
@@ -433,6 +439,7 @@ bool Machine::Race(const BufferState& b, int64_t offset, const char* what, const
        absl::StrCat("race: two ", units, " (", who, ", in row-major order) ", what, " ",
                     IndexText(b, offset)),
        blocks              ? "give each block elements of its own, or use T.atomic_add"
+       : ranks             ? "let the blocks of the cluster meet in between (T.cluster_sync)"
        : threads           ? "let all threads meet in between"
        : level.same_values ? "let threads read in one statement what they write in another: all "
                              "meet in between"
@@ -440,9 +447,46 @@ bool Machine::Race(const BufferState& b, int64_t offset, const char* what, const
   return false;
 }
 
+// Of each element the last write, and the last read of each block.
+bool Machine::TrackRanks(BufferState* b, int64_t offset, Touch touch, bool changes, size_t l,
+                         SourceLoc loc) {
+  const Level& level = levels[l];
+  if (level.known == nullptr) return true;
+  const int64_t blocks = b->node->blocks;
+  const int64_t owner = blocks > 1 ? offset / (b->span / blocks) : level.unit;
+  if (!cluster->Reach(*this, owner, absl::StrCat("'", b->node->name, "'"), loc)) return false;
+  if (touch == Touch::kAtomic || (touch == Touch::kWrite && b->global && !changes)) return true;
+  const std::vector<uint32_t>& known = *level.known;
+  const auto ranks = static_cast<int64_t>(known.size());
+  Shadow* shadow = ShadowOf(b, l);
+  uint64_t* writers = Tags(&shadow->writer, *b, loc);
+  uint64_t* readers = Tags(&shadow->reader, *b, loc, ranks);
+  if (writers == nullptr || readers == nullptr) return false;
+  const uint64_t written = writers[offset];
+  const bool read = touch == Touch::kRead || touch == Touch::kLook;
+  const uint32_t writer = UnitOf(written);
+  if (writer < known.size() && writer != level.unit && RunOf(written) > known[writer]) {
+    return Race(*b, offset, read ? "write and read" : "both write", level, writer, loc);
+  }
+  if (read) {
+    readers[offset * ranks + level.unit] = level.run;
+    return true;
+  }
+  for (uint32_t other = 0; other < known.size(); ++other) {
+    if (other == level.unit || readers[offset * ranks + other] <= known[other]) continue;
+    return Race(*b, offset, "read and write", level, other, loc);
+  }
+  writers[offset] = Tag(level.run, level.unit);
+  return true;
+}
+
 bool Machine::Track(BufferState* b, int64_t offset, Touch touch, bool changes, SourceLoc loc) {
   for (size_t l = b->depth; l < levels.size(); ++l) {
     const Level& level = levels[l];
+    if (level.units == Units::kRanks) {
+      if (!TrackRanks(b, offset, touch, changes, l, loc)) return false;
+      continue;
+    }
     Shadow* shadow = ShadowOf(b, l);
     const uint64_t own = Tag(level.run, level.unit);
     uint64_t* writers = Tags(&shadow->writer, *b, loc);

@@ -120,13 +120,15 @@ struct BufferState {
   void StoreInts(int64_t offset, int64_t step, int64_t n, const int64_t* in);
 };
 
-enum class Units : uint8_t { kBlocks, kIterations, kThreads };
+enum class Units : uint8_t { kBlocks, kRanks, kIterations, kThreads };
 
 struct Level {
   uint32_t run = 0;
   uint32_t unit = 0;
   Units units = Units::kIterations;
   bool same_values = false;  // two units may write one value to one place
+  // kRanks: of each unit, the last run that comes before what this one does now.
+  const std::vector<uint32_t>* known = nullptr;
 };
 
 inline constexpr uint32_t kAllThreads = 0xFFFFFFFE;  // the unit of what all threads do alike
@@ -142,6 +144,7 @@ struct Failure {
 };
 
 class Parts;
+class ClusterRun;
 struct Async;
 
 class Machine {
@@ -169,6 +172,9 @@ class Machine {
   // Notes that the current unit touches an element. For a write by a block, `changes` says whether
   // the element's value would change. False (and a failure) on a race.
   bool Track(BufferState* b, int64_t offset, Touch touch, bool changes, SourceLoc loc);
+  // Track among blocks of a cluster, whose memory it may be, at their level.
+  bool TrackRanks(BufferState* b, int64_t offset, Touch touch, bool changes, size_t level,
+                  SourceLoc loc);
   void PushLevel(Units units) { levels.push_back({++runs_, 0, units}); }
   // Nothing before it races with anything after it at the innermost level.
   void Barrier() { levels.back().run = NewRun(); }
@@ -192,8 +198,9 @@ class Machine {
   std::vector<BufferState> buffers;
   std::vector<Level> levels;
   int64_t blocks_run = 0;
-  Parts* parts = nullptr;        // that run beside each other; null: none
-  std::unique_ptr<Async> async;  // of the block
+  Parts* parts = nullptr;               // that run beside each other; null: none
+  std::unique_ptr<Async> async;         // of the block
+  std::unique_ptr<ClusterRun> cluster;  // of blocks that share memory; null: of one block
   // Room for the operands of one tile operation; contents do not outlive it.
   template <typename T>
   T* Scratch(int index, int64_t n) {
@@ -208,7 +215,7 @@ class Machine {
   bool Race(const BufferState& b, int64_t offset, const char* what, const Level& level,
             uint32_t other, SourceLoc loc);
   Shadow* ShadowOf(BufferState* b, size_t level);
-  uint64_t* Tags(LazyArray<uint64_t>* array, const BufferState& b, SourceLoc loc);
+  uint64_t* Tags(LazyArray<uint64_t>* array, const BufferState& b, SourceLoc loc, int64_t each = 1);
   bool Charge(int64_t bytes, SourceLoc loc);
 
   const ir::Program& program_;

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "compiler/ir/shape.h"
+#include "compiler/ir/shared_use.h"
 #include "compiler/ir/visit.h"
 
 namespace kiln::interp {
@@ -427,6 +428,7 @@ std::optional<ir::Program> Narrow(const ir::Program& program, const int64_t (&bl
   });
   if (launches != 1) return std::nullopt;
   const auto* x = launch.As<ir::Launch>();
+  if (x->annotations.count(ir::kSharesMemory) > 0) return std::nullopt;  // others may read the rest
   ir::Facts known = facts;
   for (size_t d = 0; d < x->grid.size(); ++d) {
     known.SetBounds(x->grid[d].var, {block[d], block[d]});

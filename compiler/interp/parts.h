@@ -8,21 +8,25 @@
 #include <mutex>
 #include <vector>
 
+#include "compiler/interp/async.h"
 #include "compiler/interp/node.h"
 
 namespace kiln::interp {
 
 class Parts {
  public:
-  // Runs all bodies, the first one first, or with Order::kReverse the last.
-  static Flow Run(Machine& m, const std::vector<ActionPtr>& bodies);
+  // Runs all bodies, the first one first, or with Order::kReverse the last. `apart`: what goes on
+  // in each of them by itself (Async) is its own, as in blocks of a cluster.
+  static Flow Run(Machine& m, const std::vector<ActionPtr>& bodies, bool apart = false);
 
   // From a body: comes back when `ready` holds, or false when it never will (a deadlock, which
   // fails the machine at `loc`) or another part has failed.
   bool WaitUntil(Machine& m, const std::function<bool()>& ready, SourceLoc loc);
 
  private:
-  Parts(Machine& m, size_t count);
+  Parts(Machine& m, size_t count, bool apart);
+  void TakeTurn(Machine& m, size_t own);
+  void EndTurn(Machine& m, size_t own);
   void RunOne(Machine& m, size_t own, const Action& body);
   // Lets the next part that has not ended run; comes back when it is this one's turn again.
   void HandOver(Machine& m, size_t own, std::unique_lock<std::mutex>& lock);
@@ -33,6 +37,7 @@ class Parts {
   size_t current_ = 0;
   size_t idle_ = 0;  // parts in a row that found nothing to do
   std::vector<std::vector<Level>> levels_;
+  std::vector<std::unique_ptr<Async>> asyncs_;  // of each part, while another runs; or empty
   std::vector<bool> ended_;
 };
 

@@ -42,6 +42,9 @@ struct BufferNode {
   // by themselves, at an address that is a multiple of `alignment` and of nothing more.
   // Interpreted, they lie one after the other, as shape and strides say.
   bool table = false;
+  // Shared memory and barriers: dimension 0 is the rank in a cluster of so many blocks, each of
+  // which has what lies at its own. Others may write there (kSharesMemory in shared_use.h).
+  int64_t blocks = 1;
 };
 Buffer MakeBuffer(std::string name, DType dtype, std::vector<Expr> shape, Scope scope,
                   std::vector<Expr> strides = {}, std::string layout = {});

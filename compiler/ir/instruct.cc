@@ -21,6 +21,8 @@ const char* Name(Instruction op) {
       return "barrier_init";
     case Instruction::kBarrierArrive:
       return "barrier_arrive";
+    case Instruction::kClusterArrive:
+      return "cluster_arrive";
     case Instruction::kBarrierExpect:
       return "barrier_expect";
     case Instruction::kBarrierWait:
@@ -119,6 +121,7 @@ Operands OperandsOf(Instruction op) {
     case Instruction::kTcgen05Commit:
       return {{barrier}, 0};
     case Instruction::kBarrierInit:
+    case Instruction::kClusterArrive:
     case Instruction::kBarrierExpect:
     case Instruction::kBarrierWait:
       return {{barrier}, 1};

@@ -23,12 +23,16 @@ enum class Instruction : uint8_t {
                     //     (PTX 9.7.13.15)
   kBarrierArrive,   // [barrier] (): one arrival of every warp; "cluster" of a number of blocks: at
                     //     the barriers of all of them
+  kClusterArrive,   // [barrier] (arrivals): all threads of the block meet; then as many arrivals at
+                    //     the barrier of a block of the cluster, after all that they did
   kBarrierExpect,   // [barrier] (bytes): one arrival; the phase also waits for that many bytes
-  kBarrierWait,     // [barrier] (parity): until the phase of that parity is over
+  kBarrierWait,     // [barrier] (parity): until the phase of that parity is over. "cluster": other
+                    //     blocks of it arrive there
   kTensorLoad,  // [shared, global, barrier] (): a box of a tensor, by one thread; the bytes count
                 //     on the barrier; outside of the tensor zeros (PTX 9.7.9.27). "cluster": all
-                //     blocks of it load the same box, each its share of the rows, for all. "evict":
-                //     how long the second-level cache is asked to keep "evict_part" of it
+                //     blocks of it load the same box, each its share of the rows, for all.
+                //     "multicast": those of the bits get it, each in its own tile and barrier.
+                //     "evict": how long the second-level cache is asked to keep "evict_part" of it
                 //     ("evict_first", "evict_last"; createpolicy, PTX 9.7.9.18)
   kPatchLoad,   // [shared, global, barrier] (rows, columns): as kTensorLoad the pixels of a tensor
                 //     [n, h, w, c] that lie so far from those of a window (im2col, PTX 5.5.5): the

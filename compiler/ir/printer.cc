@@ -421,8 +421,10 @@ std::string Printer::LeafText(const Stmt& s) {
     const std::string init = x->init.defined() ? Cat({" = ", Text(x->init)}) : "";
     const std::string name = BufferName(x->buffer);
     canonical_buffers_[x->buffer->name] = name;
+    const std::string blocks =
+        x->buffer->blocks == 1 ? "" : Cat({" of ", x->buffer->blocks, " blocks"});
     const std::string place = x->place == Alloc::kOwnPlace ? "" : Cat({" at ", x->place});
-    return Cat({"alloc ", name, ": ", type, place, init});
+    return Cat({"alloc ", name, ": ", type, blocks, place, init});
   }
   if (const auto* x = s.As<Store>()) {
     const std::string target = Access(x->buffer, x->indices);

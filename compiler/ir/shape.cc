@@ -92,7 +92,7 @@ std::optional<int64_t> BytesOf(const Buffer& buffer) {
     if (!n.has_value()) return std::nullopt;
     bytes *= *n;
   }
-  return bytes;
+  return bytes / buffer->blocks;
 }
 
 }  // namespace kiln::ir

@@ -94,7 +94,7 @@ class Finder {
     Set after = none_;
     Backward(all, &after);
     for (size_t i = 0; i < use_.buffers.size(); ++i) {
-      if (use_.buffers[i]->scope != Scope::kBarrier) continue;
+      if (use_.buffers[i]->scope != Scope::kBarrier && use_.buffers[i]->blocks == 1) continue;
       for (size_t j = 0; j < use_.buffers.size(); ++j) Meet(i, j);
     }
     use_.together.assign(together_.begin(), together_.end());

@@ -21,6 +21,19 @@ inline constexpr char kLoadsAwaited[] = "loads_awaited";
 
 // An annotation of launches: as many blocks of a cluster have become one, with the memory of all.
 inline constexpr char kJoined[] = "joined";
+// On a target with clusters: why they have.
+inline constexpr char kJoinedWhy[] = "joined_why";
+
+// An annotation of launches: blocks of a cluster, of which "cluster" says how many follow each
+// other along x, write what others of them have: buffers of several `blocks`, which are in use
+// throughout.
+inline constexpr char kSharesMemory[] = "shares_memory";
+inline constexpr char kClusterBlocks[] = "cluster";
+
+// An annotation of copies of tensors to shared memory in such launches, and of tensor loads: a bit
+// for each block of the cluster that gets the same tile. All of them come by, or the first of them
+// loads for all.
+inline constexpr char kMulticast[] = "multicast";
 
 // A buffer is in use from the first statement that touches it to the last, on every path: across
 // the back edge of a loop that it is allocated outside of; until products and stores that go on by

@@ -418,6 +418,11 @@ absl::Status Verifier::CheckValues(const Alloc& x) {
 absl::Status Verifier::CheckAlloc(const Alloc& x) {
   KILN_RETURN_IF_ERROR(DefineBuffer(x.buffer, x.loc));
   KILN_RETURN_IF_ERROR(CheckValues(x));
+  const bool shared = x.buffer->scope == Scope::kShared || x.buffer->scope == Scope::kBarrier;
+  if (x.buffer->blocks != 1 && (!shared || !IsConst(x.buffer->shape[0], x.buffer->blocks))) {
+    return Fail(x.loc, absl::StrCat("'", x.buffer->name, "' of ", x.buffer->blocks,
+                                    " blocks of a cluster has no dimension of their ranks"));
+  }
   if (!x.init.defined()) return absl::OkStatus();
   visible_buffers_.erase(x.buffer.get());
   KILN_RETURN_IF_ERROR(CheckExpr(x.init, x.loc));

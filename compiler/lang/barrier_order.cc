@@ -7,11 +7,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/base/status.h"
+#include "compiler/ir/shared_use.h"
 #include "compiler/ir/visit.h"
 #include "compiler/lang/barrier_state.h"
 #include "compiler/lang/cluster_marks.h"
 #include "compiler/lang/count_loops.h"
 #include "compiler/lang/follow_barriers.h"
+#include "compiler/lang/hardware_clusters.h"
 #include "compiler/lang/interleave_parts.h"
 #include "compiler/lang/join_clusters.h"
 #include "compiler/lang/join_ring.h"
@@ -156,15 +158,13 @@ absl::StatusOr<Stmt> Ordered(const ir::Program& program, const Stmt& launch) {
   return barriers ? RowsByWarps(JoinRing(out)) : out;
 }
 
-}  // namespace
-
-absl::StatusOr<Stmt> OrderBarriers(const ir::Program& elaborated) {
-  ir::Program program = elaborated;
-  KILN_ASSIGN_OR_RETURN(program.body, JoinClusters(elaborated));
-  KILN_RETURN_IF_ERROR(CheckUses(program));
+// Each launch by itself, but for those that KeepClusters put into order.
+absl::StatusOr<Stmt> AllOrdered(const ir::Program& program) {
   absl::Status status;
   const Stmt ordered = ir::RewriteStmts(program.body, [&](const Stmt& s) -> Stmt {
-    if (s.kind() != ir::StmtKind::kLaunch || !status.ok()) return Stmt();
+    const auto* x = s.As<ir::Launch>();
+    if (x == nullptr || !status.ok()) return Stmt();
+    if (x->annotations.count(ir::kSharesMemory) > 0) return s;  // in order, with barriers
     const absl::StatusOr<Stmt> launch = Ordered(program, s);
     if (launch.ok()) return *launch;
     status = launch.status();
@@ -172,6 +172,52 @@ absl::StatusOr<Stmt> OrderBarriers(const ir::Program& elaborated) {
   });
   KILN_RETURN_IF_ERROR(status);
   return ordered;
+}
+
+// Of a launch whose blocks communicate, which is joined: why.
+Stmt WithReason(const Stmt& s, const std::string& why) {
+  const auto* launch = s.As<ir::Launch>();
+  auto notes = launch->annotations;
+  if (notes.erase(kMulticastDims) == 0) notes[ir::kJoinedWhy] = why;
+  return ir::MakeStmt<ir::Launch>(s->loc, launch->grid, launch->threads, launch->body,
+                                  std::move(notes));
+}
+
+bool IsOfClusters(const ir::Launch& launch) {
+  return launch.annotations.count(kClusterDims) + launch.annotations.count(kMulticastDims) > 0;
+}
+
+// Clusters that the hardware has: what they are is known of blocks that were joined, which is what
+// is left where the hardware cannot have them.
+absl::StatusOr<Stmt> KeepClusters(const ir::Program& elaborated, int64_t most) {
+  ir::Program program = elaborated;
+  program.body = ir::RewriteStmts(elaborated.body, [&](const Stmt& s) -> Stmt {
+    const auto* launch = s.As<ir::Launch>();
+    if (launch == nullptr || !IsOfClusters(*launch)) return Stmt();
+    const absl::StatusOr<Stmt> kept = KeepCluster(*launch, most);
+    if (!kept.ok()) return WithReason(s, std::string(kept.status().message()));
+    const absl::StatusOr<Stmt> ordered = Ordered(elaborated, *kept);
+    if (ordered.ok()) return WithClusterBarriers(*ordered);
+    return WithReason(s, "its own barriers have no order in which blocks wait for each other");
+  });
+  KILN_ASSIGN_OR_RETURN(program.body, JoinClusters(program));
+  return AllOrdered(program);
+}
+
+}  // namespace
+
+absl::StatusOr<Stmt> OrderBarriers(const ir::Program& elaborated, int64_t cluster_blocks) {
+  ir::Program program = elaborated;
+  KILN_ASSIGN_OR_RETURN(program.body, JoinClusters(elaborated));
+  KILN_RETURN_IF_ERROR(CheckUses(program));
+  bool clusters = false;
+  ir::Walk(elaborated.body, [&](const Stmt& s) {
+    const auto* launch = s.As<ir::Launch>();
+    clusters = clusters || (launch != nullptr && IsOfClusters(*launch));
+    return launch == nullptr;
+  });
+  KILN_ASSIGN_OR_RETURN(const Stmt ordered, AllOrdered(program));
+  return clusters && cluster_blocks > 1 ? KeepClusters(elaborated, cluster_blocks) : ordered;
 }
 
 Stmt WithoutBarriers(const Stmt& body) { return Without().Mutate(body); }

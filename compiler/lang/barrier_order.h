@@ -25,7 +25,9 @@ namespace kiln::lang {
 //
 // InvalidArgument: a wait for what never comes. Unimplemented: what the barriers do depends on
 // values that are known only at run time, or no loops around the parts make an order of them.
-absl::StatusOr<ir::Stmt> OrderBarriers(const ir::Program& program);
+// `cluster_blocks`: the most that a cluster of the target has, 0 where it has none. Clusters that
+// communicate stay clusters where hardware_clusters.h can say so; others are noted with why not.
+absl::StatusOr<ir::Stmt> OrderBarriers(const ir::Program& program, int64_t cluster_blocks);
 
 // As it is, without barriers, arrivals and waits.
 ir::Stmt WithoutBarriers(const ir::Stmt& body);

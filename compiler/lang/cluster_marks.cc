@@ -1,6 +1,7 @@
 #include "compiler/lang/cluster_marks.h"
 
 #include <algorithm>
+#include <bit>
 #include <optional>
 #include <unordered_set>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/analysis.h"
 #include "compiler/ir/instruct.h"
+#include "compiler/ir/shared_use.h"
 #include "compiler/ir/visit.h"
 
 namespace kiln::lang {
@@ -47,8 +49,8 @@ class Tensors {
 // Copies to several blocks as what each of them does.
 class Multicasts : public ir::Mutator {
  public:
-  Multicasts(const LaunchState& launch, const Bound& bound, const SourceFile& source)
-      : launch_(launch), bound_(bound), source_(source) {}
+  Multicasts(const LaunchState& launch, const Bound& bound, const SourceFile& source, bool keep)
+      : launch_(launch), bound_(bound), source_(source), keep_(keep) {}
 
   const absl::Status& status() const { return status_; }
 
@@ -60,10 +62,16 @@ class Multicasts : public ir::Mutator {
     if (const auto* bind = s.As<ir::Bind>()) {
       if (bound_.count(bind->var.get()) == 0) loaded_.insert(bind->var.get());
     } else if (const auto* loop = s.As<ir::For>()) {
+      const bool fetched_ahead = loop->loop == ir::ForKind::kPipelined;
+      const bool keep = std::exchange(keep_, keep_ && !fetched_ahead);
       for (const ir::Axis& axis : loop->axes) {
         around_.push_back(axis.min);
         around_.push_back(axis.extent);
       }
+      const Stmt rest = RebuildStmt(s);
+      around_.resize(around);
+      keep_ = keep;
+      return rest;
     } else if (const auto* branch = s.As<ir::If>()) {
       around_.push_back(branch->condition);
     } else if (const auto* turns = s.As<ir::While>()) {
@@ -120,7 +128,8 @@ class Multicasts : public ir::Mutator {
                     "may not depend on the block's rank");
       }
     }
-    ir::Region src = copy.src;
+    ir::Region src = copy.src, whole = copy.src;
+    const bool all = mask + 1 == int64_t{1} << launch_.ClusterBlocks();
     for (ir::Range& range : src.ranges) {
       const Expr own = Inlined(range.min);
       if (!IsOfTensors(own)) {
@@ -131,8 +140,17 @@ class Multicasts : public ir::Mutator {
       }
       const Expr theirs = In(own, first);
       if (ir::Same(theirs, ir::Facts().Simplify(own))) continue;
-      const bool all = mask + 1 == int64_t{1} << launch_.ClusterBlocks();
+      whole.ranges[static_cast<size_t>(&range - src.ranges.data())].min = theirs;
       range.min = all ? theirs : ir::MakeSelect(IsIn(mask), theirs, own);
+    }
+    if (keep_ && std::popcount(static_cast<uint64_t>(mask)) > 1) {
+      auto marked = notes;
+      marked[ir::kMulticast] = absl::StrCat(mask);
+      const Stmt together = ir::MakeStmt<ir::Copy>(copy.loc, whole, copy.dst, std::move(marked));
+      if (all) return together;
+      return ir::MakeStmt<ir::If>(
+          copy.loc, IsIn(mask), together,
+          ir::MakeStmt<ir::Copy>(copy.loc, copy.src, copy.dst, std::move(notes)));
     }
     return ir::MakeStmt<ir::Copy>(copy.loc, src, copy.dst, std::move(notes));
   }
@@ -162,6 +180,7 @@ class Multicasts : public ir::Mutator {
   const LaunchState& launch_;
   const Bound& bound_;
   const SourceFile& source_;
+  bool keep_;
   std::vector<Expr> around_;  // conditions and bounds of loops
   std::unordered_set<const ir::ExprNode*> loaded_;
   absl::Status status_;
@@ -207,10 +226,20 @@ Stmt WithoutMeetings(const Stmt& body) {
 }
 
 absl::Status ResolveMulticasts(const LaunchState& launch, const Bound& bound,
-                               const SourceFile& source, Stmt* body) {
-  Multicasts multicasts(launch, bound, source);
+                               const SourceFile& source, bool keep, Stmt* body) {
+  Multicasts multicasts(launch, bound, source, keep);
   *body = multicasts.Mutate(*body);
   return multicasts.status();
+}
+
+bool HoldsMulticast(const Stmt& body) {
+  bool holds = false;
+  ir::Walk(body, [&](const Stmt& s) {
+    const auto* copy = s.As<ir::Copy>();
+    holds = holds || (copy != nullptr && copy->annotations.count(ir::kMulticast) > 0);
+    return !holds;
+  });
+  return holds;
 }
 
 ir::VarMap InBlock(const LaunchState& launch, int64_t rank) {

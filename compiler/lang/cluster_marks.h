@@ -5,8 +5,8 @@
 //     copy src -> dst                                 barriers goes to that block of the cluster
 //   block_barrier {cluster: arrive}, {cluster: wait}  T.cluster_arrive and T.cluster_wait
 //   copy {cluster_mask: 3}                            each of those blocks gets what the first does
-//   launch {cluster_dims: 2x1x1}                           join_clusters.h is to make one block of
-//   each
+//   launch {cluster_dims: 2x1x1}                      join_clusters.h is to make one block of each,
+//                                                     or hardware_clusters.h to keep them
 #ifndef KILN_COMPILER_LANG_CLUSTER_MARKS_H_
 #define KILN_COMPILER_LANG_CLUSTER_MARKS_H_
 
@@ -25,6 +25,7 @@ inline constexpr char kOfBlock[] = "cluster_block";
 inline constexpr char kClusterMask[] = "cluster_mask";
 inline constexpr char kCluster[] = "cluster";
 inline constexpr char kClusterDims[] = "cluster_dims";
+inline constexpr char kMulticastDims[] = "multicast_dims";  // where nothing but copies is shared
 inline constexpr char kArrive[] = "arrive";
 inline constexpr char kWait[] = "wait";
 
@@ -42,8 +43,10 @@ ir::Stmt WithoutMeetings(const ir::Stmt& body);
 // `body` with every copy to a cluster_mask as one of each block by itself, of what the first block
 // of the mask copies. Diagnostics: InvalidArgument: some blocks of the mask do not come by.
 // Unimplemented: what the first copies depends on memory of its own.
+// `keep`: those outside of pipelined loops are noted as one (ir::kMulticast).
 absl::Status ResolveMulticasts(const LaunchState& launch, const Bound& bound,
-                               const SourceFile& source, ir::Stmt* body);
+                               const SourceFile& source, bool keep, ir::Stmt* body);
+bool HoldsMulticast(const ir::Stmt& body);
 
 // What the grid's axes are in block `rank` of a block's own cluster.
 ir::VarMap InBlock(const LaunchState& launch, int64_t rank);

@@ -564,7 +564,7 @@ absl::StatusOr<ir::Program> Elaborator::Finish(const std::string& name, const Ji
   }
   AlignTables(&program);
   if (tunables_.empty()) {
-    KILN_ASSIGN_OR_RETURN(program.body, OrderBarriers(program));
+    KILN_ASSIGN_OR_RETURN(program.body, OrderBarriers(program, target().cluster));
   } else {
     KILN_ASSIGN_OR_RETURN(program.body, WithoutOrder(program));
   }

@@ -94,7 +94,8 @@ absl::Status Elaborator::EmitLaunch(const LaunchObject& launch, std::vector<ir::
 // Blocks of a cluster that never read what another one has written are blocks like any others.
 absl::Status Elaborator::SettleCluster(ir::Stmt* body, std::map<std::string, std::string>* notes) {
   if (launch_.ClusterBlocks() == 1) return absl::OkStatus();
-  KILN_RETURN_IF_ERROR(ResolveMulticasts(launch_, bound_, *module_.file, body));
+  const bool keep = tunables_.empty() && target().cluster > 1;
+  KILN_RETURN_IF_ERROR(ResolveMulticasts(launch_, bound_, *module_.file, keep, body));
   if (Communicates(*body, views_)) {
     if (!tunables_.empty()) {
       ir::Expr all = ir::MakeInt(0);
@@ -104,6 +105,7 @@ absl::Status Elaborator::SettleCluster(ir::Stmt* body, std::map<std::string, std
     (*notes)[kClusterDims] = absl::StrJoin(launch_.cluster, "x");
   } else {
     *body = WithoutMeetings(*body);
+    if (HoldsMulticast(*body)) (*notes)[kMulticastDims] = absl::StrJoin(launch_.cluster, "x");
   }
   return absl::OkStatus();
 }

@@ -13,6 +13,7 @@ TargetFacts FactsOf(const target::Arch& arch) {
   facts.gpu = arch.kind == target::ArchKind::kGpu;
   facts.name = arch.model.empty() ? arch.name : arch.model;
   facts.shared_bytes = arch.smem_block;
+  if (facts.gpu) facts.cluster = arch.cluster;
   absl::string_view digits = arch.name;  // sm_90a
   if (!facts.gpu || digits.substr(0, 3) != "sm_") return facts;
   digits.remove_prefix(3);

@@ -17,6 +17,7 @@ struct TargetFacts {
   // takes the path that needs nothing newer.
   int major = 8, minor = 0;
   std::string name;
+  int64_t cluster = 0;       // most blocks of a cluster whose blocks share memory; 0: it has none
   int64_t shared_bytes = 0;  // most shared memory of one block; 0 on a CPU
 };
 

@@ -110,7 +110,7 @@ class Apply : public FactsMutator {
         first.push_back(Mutate(range.min));
         elements = elements * range.extent;
       }
-      regions.push_back({VisitBuffer(r.buffer), {{Place(r.buffer, first)[0], elements}}});
+      regions.push_back(Run(r.buffer, first, elements));
     }
     return ir::MakeStmt<ir::Instruct>(x.loc, x.op, std::move(regions), MutateAll(x.args),
                                       std::move(notes));
@@ -146,7 +146,15 @@ class Apply : public FactsMutator {
         ir::CeilDiv(r.ranges[rank - 1].extent + ir::MakeInt(columns), ir::MakeInt(width));
     const Expr elements =
         ((panels - ir::MakeInt(1)) * ir::MakeInt(height) + last_row) * ir::MakeInt(width);
-    return {VisitBuffer(r.buffer), {{Place(r.buffer, first)[0], facts_.Simplify(elements)}}};
+    return Run(r.buffer, first, facts_.Simplify(elements));
+  }
+
+  // So many elements of a tile's storage, from the place of one on.
+  ir::Region Run(const ir::Buffer& buffer, const std::vector<Expr>& first, const Expr& elements) {
+    ir::Region run{VisitBuffer(buffer), {}};
+    for (const Expr& index : Place(buffer, first)) run.ranges.push_back({index, ir::MakeInt(1)});
+    run.ranges.back().extent = elements;
+    return run;
   }
 
   static bool HasPanels(const ir::Buffer& buffer) {
@@ -166,7 +174,8 @@ class Apply : public FactsMutator {
     storage.layout.clear();
     if (!HasPanels(buffer)) {
       const Placed& placed = PlacedOf(buffer);
-      storage.shape = {ir::MakeInt(placed.last - placed.first + 1)};
+      storage.shape = {ir::MakeInt((placed.last - placed.first + 1) / buffer->blocks)};
+      if (buffer->blocks > 1) storage.shape.insert(storage.shape.begin(), buffer->shape[0]);
       if (placed.layout.swizzle(layout::Axis::kM) != nullptr) storage.alignment = kSwizzledAlign;
       return std::make_shared<const ir::BufferNode>(storage);
     }
@@ -209,7 +218,9 @@ class Apply : public FactsMutator {
   // stride, swizzled.
   std::vector<Expr> Place(const ir::Buffer& buffer, const std::vector<Expr>& indices) {
     Expr flat = ir::MakeInt(0);
-    for (size_t d = 0; d < indices.size(); ++d) {
+    const bool ranks = buffer->blocks > 1;  // which stay: all blocks have the tile in one way
+    if (ranks && !LiesAlike(buffer)) return indices;
+    for (size_t d = ranks ? 1 : 0; d < indices.size(); ++d) {
       if (indices[d].dtype().lanes > 1) {
         status = absl::InternalError(absl::StrCat("vector access of '", buffer->name,
                                                   "', whose layout is ", buffer->layout));
@@ -230,7 +241,19 @@ class Apply : public FactsMutator {
     if (const layout::SwizzleLayout* s = layout.swizzle(layout::Axis::kM)) {
       place = Swizzled(place, *s);
     }
-    return {place - ir::MakeInt(first)};
+    place = place - ir::MakeInt(first);
+    return ranks ? std::vector<Expr>{indices[0], place} : std::vector<Expr>{place};
+  }
+
+  // Whether what another block has of a tile lies as far into it as what this one has.
+  bool LiesAlike(const ir::Buffer& buffer) {
+    const auto& [layout, first, last] = PlacedOf(buffer);
+    const int64_t own = layout.size() / buffer->blocks, bytes = (last - first + 1) / buffer->blocks;
+    const int64_t apart = layout.Base(own)[layout::Axis::kM] - layout.Base(0)[layout::Axis::kM];
+    if (apart == bytes) return true;
+    status = absl::InternalError(absl::StrCat("'", buffer->name, "' of ", buffer->blocks,
+                                              " blocks, whose layout is ", buffer->layout));
+    return false;
   }
 
   // What a swizzle leaves together stays a sum, so that neighbours are seen to be neighbours.

@@ -76,7 +76,7 @@ absl::StatusOr<ir::Program> CheckResources(const ir::Program& program, const Pas
     status.Update(FitsGrid(program, s, context));
     const auto* alloc = s.As<ir::Alloc>();
     if (alloc == nullptr || alloc->buffer->scope == ir::Scope::kGlobal) return true;
-    int64_t bytes = alloc->buffer->dtype.bytes();
+    int64_t bytes = alloc->buffer->dtype.bytes();  // of one block
     for (const ir::Expr& extent : alloc->buffer->shape) {
       const auto n = ir::ConstInt(extent);
       if (!n.has_value()) {
@@ -95,6 +95,7 @@ absl::StatusOr<ir::Program> CheckResources(const ir::Program& program, const Pas
       }
       bytes *= *n;
     }
+    bytes /= alloc->buffer->blocks;
     status.Update(FitsRegisters(*alloc, context));
     total += bytes;
     if (bytes > largest) {

@@ -27,6 +27,7 @@
 #include "compiler/passes/lower_reductions_cpu.h"
 #include "compiler/passes/lower_scans.h"
 #include "compiler/passes/merge_threads.h"
+#include "compiler/passes/multicast_copies.h"
 #include "compiler/passes/overlap_products.h"
 #include "compiler/passes/partition_loops.h"
 #include "compiler/passes/pipeline_copies.h"
@@ -117,6 +118,7 @@ const std::vector<Pass>& GpuPipeline() {
       {"guard-accesses", GuardAccesses},
       {"fuse-sparse", FuseSparse},  // before loads and sums are placed for a product
       {"stream-loads", StreamLoads},
+      {"multicast-copies", MulticastCopies},  // while copies are whole
       {"hold-sums", HoldSums},                // before loops are taken apart
       {"specialise-warps", SpecialiseWarps},  // while copies are whole: TMA takes boxes
       {"pipeline-copies", PipelineCopies},    // what is left

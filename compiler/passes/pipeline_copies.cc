@@ -98,8 +98,8 @@ class Pipeline {
     const auto reads = [](const ir::Range& r) {
       return ReadsMemory(r.min) || ReadsMemory(r.extent);
     };
-    return from && tile->scope == ir::Scope::kShared && tile->dtype == copy.src.buffer->dtype &&
-           CoversWhole(copy.dst) &&
+    return from && tile->scope == ir::Scope::kShared && tile->blocks == 1 &&
+           tile->dtype == copy.src.buffer->dtype && CoversWhole(copy.dst) &&
            std::none_of(copy.src.ranges.begin(), copy.src.ranges.end(), reads) && IsFree(tile) &&
            !PlacedBy(rest_, copy.src);
   }

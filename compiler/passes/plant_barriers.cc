@@ -6,6 +6,7 @@
 #include "absl/algorithm/container.h"
 #include "compiler/ir/instruct.h"
 #include "compiler/ir/shape.h"
+#include "compiler/ir/shared_use.h"
 #include "compiler/ir/visit.h"
 #include "compiler/passes/tile_schedule.h"
 
@@ -44,7 +45,8 @@ class Planter {
       const auto* x = s.As<ir::Instruct>();
       if (const auto* alloc = s.As<ir::Alloc>()) NotePlace(*alloc);
       if (x != nullptr &&
-          (x->op == ir::Instruction::kTensorLoad || x->op == ir::Instruction::kPatchLoad)) {
+          (x->op == ir::Instruction::kTensorLoad || x->op == ir::Instruction::kPatchLoad) &&
+          x->annotations.count(ir::kMulticast) == 0) {  // before and after it the block meets
         loaded_.insert(x->regions[0].buffer.get());
       }
       if (x != nullptr &&
@@ -133,6 +135,10 @@ class Planter {
     if (x->op == ir::Instruction::kBarrierArrive && !pending_.taken.empty()) {
       // Whoever waits for it may load over what this thread's reads have not brought yet.
       Fence(s->loc, out);
+    }
+    if (x->op == ir::Instruction::kClusterBarrier || x->op == ir::Instruction::kClusterArrive) {
+      pending_ = {{}, {}, {}, pending_.unfenced, pending_.taken};  // the block meets there too
+      return out->push_back(s);
     }
     if (x->op != ir::Instruction::kAsyncWait) return Phase(s, out);
     out->push_back(s);

@@ -734,9 +734,11 @@ class Specialise {
   std::optional<StagedStore> staged_;
 };
 
+// Warps of their own, or blocks of several turns, have no part in what blocks of a cluster say to
+// each other.
 // The kernel counts on the threads that it launches: none may be added.
 bool SpeaksOfThreads(const ir::Launch& launch) {
-  bool speaks = false;
+  bool speaks = launch.annotations.count(ir::kSharesMemory) > 0;  // all threads meet in clusters
   ir::Walk(launch.body, [&](const Stmt& s) {
     const auto* loop = s.As<ir::For>();
     speaks |= loop != nullptr && loop->loop == ir::ForKind::kThreads;

@@ -72,7 +72,7 @@ std::optional<Stores> StoresOf(const ir::For& threads) {
   out.value = ir::Substitute(out.store->value, names);
   for (const Expr& index : out.store->indices) out.indices.push_back(ir::Substitute(index, names));
   const bool narrow = tile->dtype.is_float() && tile->dtype.bits == 16 && tile->dtype.lanes == 1;
-  if (tile->scope != ir::Scope::kShared || !tile->strides.empty() || !narrow ||
+  if (tile->scope != ir::Scope::kShared || tile->blocks > 1 || !tile->strides.empty() || !narrow ||
       out.value.dtype() != tile->dtype || !FromRegisters(out.value)) {
     return std::nullopt;
   }

@@ -361,8 +361,8 @@ void Analyzer::AddAllocation(const ir::Alloc& alloc) {
   local.scope = b->scope;
   local.dtype = b->dtype;
   local.elements = local.stages = tape_.Const(1);
-  for (const ir::Expr& e : b->shape) {
-    local.elements = local.elements * ValueOr(e, 1, "a buffer's size");
+  for (size_t d = b->blocks > 1 ? 1 : 0; d < b->shape.size(); ++d) {  // of one block
+    local.elements = local.elements * ValueOr(b->shape[d], 1, "a buffer's size");
   }
   local.bytes = local.elements * static_cast<double>(b->dtype.bytes());
   local.vector = b->shape.size() == 1;

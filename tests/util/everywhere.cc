@@ -7,6 +7,9 @@
 #include "compiler/codegen/assembler.h"
 #include "compiler/codegen/compile.h"
 #include "compiler/ir/printer.h"
+#include "compiler/ir/shared_use.h"
+#include "compiler/ir/visit.h"
+#include "compiler/lang/kernel.h"
 #include "compiler/passes/pipeline.h"
 #include "tests/util/compiled_program.h"
 #include "tests/util/fragment_kernels.h"
@@ -26,12 +29,13 @@ std::vector<interp::Tensor> Arguments(const ir::Program& program, const Fill& fi
 }
 
 void Interpret(const ir::Program& program, bool tiles, interp::Order order, const Fill& fill,
-               const Check& check, const std::string& where) {
+               const Check& check, const std::string& where, bool meet = false) {
   Views views;
   const std::vector<interp::Tensor> tensors = Arguments(program, fill, &views);
   interp::Options options;
   options.clip_global = tiles;
   options.order = order;
+  options.meet_at_barriers = meet;
   options.print = [](const std::string&) {};
   const auto ran = interp::Run(program, views, options);
   ASSERT_TRUE(ran.ok()) << where << ": " << ran.status() << "\n" << ir::ToString(program);
@@ -49,6 +53,36 @@ void Assemble(const std::string& text, const char* arch) {
   if (!codegen::AssemblerVersion().ok()) return;
   const auto cubin = codegen::Assemble(*ptx, arch);
   EXPECT_TRUE(cubin.ok()) << arch << ": " << cubin.status() << "\n" << text;
+}
+
+// Where the hardware has clusters, which share memory there: nothing else has changed for others.
+void InClusters(const std::string& text, const Fill& fill, const Check& check) {
+  auto file = std::make_shared<SourceFile>();
+  file->path = "k.py";
+  file->text = text;
+  const auto kernel = lang::Kernel::Parse(file, "kernel");
+  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  for (const char* arch : {"sm_90a", "sm_100a"}) {
+    const auto program = lang::Elaborate(*kernel, {}, {}, lang::FactsOf(*target::NamedArch(arch)));
+    ASSERT_TRUE(program.ok()) << program.status();
+    bool shares = false;
+    ir::Walk(program->body, [&](const ir::Stmt& s) {
+      const auto* launch = s.As<ir::Launch>();
+      shares |= launch != nullptr && launch->annotations.count(ir::kSharesMemory) > 0;
+      return true;
+    });
+    if (!shares) return;
+    const auto threads = passes::RunPipeline(passes::ThreadPipeline(), *program, {});
+    ASSERT_TRUE(threads.ok()) << threads.status();
+    const auto instructions = Instructions(*program, arch, /*cores=*/2);
+    ASSERT_TRUE(instructions.ok()) << arch << ": " << instructions.status();
+    for (const interp::Order order : {interp::Order::kForward, interp::Order::kReverse}) {
+      Interpret(*program, true, order, fill, check, "tiles of clusters");
+      Interpret(*threads, false, order, fill, check, "threads of clusters");
+      Interpret(*instructions, false, order, fill, check, absl::StrCat("clusters of ", arch), true);
+    }
+    Assemble(text, arch);
+  }
 }
 
 }  // namespace
@@ -93,6 +127,7 @@ void RunEverywhere(const std::string& text, const Fill& fill, const Check& check
     }
     Assemble(text, arch);
   }
+  InClusters(text, fill, check);
 }
 
 }  // namespace kiln::testing

@@ -45,6 +45,7 @@ std::string RunCase(const std::shared_ptr<const SourceFile>& file, absl::string_
                     const std::string& pass) {
   lang::Arguments arguments;
   passes::PassContext context;
+  lang::TargetFacts facts;
   target::Arch gpu = *target::NamedArch("sm_90a");
   if (!Has(passes::CpuPipeline(), pass) && !Has(passes::ThreadPipeline(), pass)) {
     context.gpu = &gpu;
@@ -56,13 +57,14 @@ std::string RunCase(const std::shared_ptr<const SourceFile>& file, absl::string_
     if (equal == absl::string_view::npos) continue;
     if (word.substr(0, equal) == "gpu") {
       gpu = *target::NamedArch(word.substr(equal + 1));
+      facts = lang::FactsOf(gpu);
       continue;
     }
     arguments[std::string(word.substr(0, equal))] = std::string(word.substr(equal + 1));
   }
   const auto kernel = lang::Kernel::Parse(file, "");
   if (!kernel.ok()) return absl::StrCat(kernel.status().message(), "\n");
-  const auto program = lang::Elaborate(*kernel, arguments, {});
+  const auto program = lang::Elaborate(*kernel, arguments, {}, facts);
   if (!program.ok()) return absl::StrCat(program.status().message(), "\n");
   const auto lowered = passes::RunPipeline(PipelineOf(pass), *program, context, pass);
   return lowered.ok() ? ir::ToString(*lowered) : absl::StrCat(lowered.status().message(), "\n");
