@@ -154,7 +154,7 @@ class Follower {
       Reads(axis.extent, s->loc);
     }
     if (!Touches(loop.body, tile_)) return;
-    if (IsParallel(s) && !inside_) {
+    if (IsParallel(s) && !inside_ && !IsOfInnerLoop(loop.body)) {
       if (!Names(BuffersWritten(loop.body), tile_)) return Visit(loop.body);
       if (std::find(loops_.begin(), loops_.end(), s.get()) == loops_.end()) {
         loops_.push_back(s.get());
@@ -184,6 +184,20 @@ class Follower {
       return n && *n > 0;
     });
     Repeat(loop.body, some);
+  }
+
+  // Whether a parallel loop in it has all that touches the tile: then it is that loop's.
+  bool IsOfInnerLoop(const Stmt& body) const {
+    Stmt inner;
+    Walk(body, [&](const Stmt& s) {
+      if (!inner.defined() && IsParallel(s) && Touches(s, tile_)) inner = s;
+      return !inner.defined();
+    });
+    if (!inner.defined()) return false;
+    return !Touches(
+        RewriteStmts(
+            body, [&](const Stmt& s) { return s.same_as(inner) ? MakeSeq({}, s->loc) : Stmt(); }),
+        tile_);
   }
 
   // Whether the turn of a loop has a say in which elements are touched.

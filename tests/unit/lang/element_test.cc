@@ -145,6 +145,13 @@ TEST(Scratch, IsEachIterationsOwnWhereItIsStoredToFirst) {
                 const double m = Left(4 * i + 1);
                 return 2 * (m > 0 ? m + 1 : m);
               });
+  // Of loops in loops it is the inner one's.
+  ExpectRight(
+      Matrix("m = T.alloc_var(T.int32)\nfor i in T.Parallel(8):\n"
+             "    for j in T.Parallel(8):\n        m = A[i * 8 + j, 0]\n"
+             "        O[i * 8 + j] = m"),
+      kMatrixData, 1, [](int64_t i) { return Left(4 * i); },
+      "a parallel loop inside of a parallel loop");
   // The block's own, stored to again after the loop.
   ExpectRight(Matrix("m = T.alloc_var(T.int32, init=5)\nfor i in T.Parallel(64):\n"
                      "    m = A[i, 0]\n    O[i] = m\nm = 3\nO[0] = m"),
