@@ -104,7 +104,7 @@ class Keeper : public ir::Mutator {
     }
     if (const auto* bind = s.As<ir::Bind>()) {
       const auto* load = bind->value.As<ir::Load>();
-      return load != nullptr && IsReached(load->buffer) ? Nothing(s) : RebuildStmt(s);
+      return load != nullptr && IsReached(load->buffer) ? Nothing(s) : VisitBind(s);
     }
     if (IsMeeting(s, kArrive)) return Nothing(s);
     if (IsMeeting(s, kWait)) {
@@ -260,6 +260,19 @@ class Keeper : public ir::Mutator {
     if (parallel) return Inside(s);
     if (loop.loop != ir::ForKind::kPipelined || !Concerns(loop.body)) return RebuildStmt(s);
     return ir::MakeStmt<ir::For>(loop.loc, ir::ForKind::kSerial, loop.axes, Mutate(loop.body));
+  }
+
+  // A rank may have a name.
+  Stmt VisitBind(const Stmt& s) {
+    Stmt rest = RebuildStmt(s);
+    const auto& bind = *rest.As<ir::Bind>();
+    bool known = bind.value.dtype().is_int() && bind.value.dtype().lanes == 1;
+    ir::Walk(bind.value, [&](const Expr& e) {
+      known = known && e.kind() != ir::ExprKind::kLoad;
+      return known;
+    });
+    if (known) facts_.SetValue(bind.var, facts_.Simplify(bind.value));
+    return rest;
   }
 
   bool Concerns(const Stmt& s) const {

@@ -195,6 +195,10 @@ T.copy_cluster(a, b, dst_block=3 - rank)
 T.cluster_sync()
 T.copy(b, y[row, :]))"),
       {{"as pid", "as (px, py)"}, {"pid[0]", "px"}, {"pid[1]", "py"}}));
+  // A rank that is known to be one needs no check in the kernel.
+  EXPECT_THAT(
+      Ptx(absl::StrReplaceAll(PassOn("float32"), {{"(rank + 1) % 2", "1 - rank"}}), "sm_90a"),
+      AllOf(HasSubstr("st.shared::cluster"), Not(HasSubstr("trap"))));
   const std::string wide = absl::StrReplaceAll(
       PassOn("float32"), {{"4, threads=64, cluster_dims=2", "16, threads=32, cluster_dims=16"},
                           {"(rank + 1) % 2", "(rank + 1) % 16"},
@@ -245,6 +249,24 @@ T.copy(sums, y[pid * 64, 0]))",
   ExpectSame(absl::StrReplaceAll(SameTile("4, threads=128, cluster_dims=2", "0b11"),
                                  {{"(64, 64)", "(64, 60)"}, {", 64)", ", 60)"}}),
              0, own);
+}
+
+// Elements of a result take all blocks of the clusters that compute them, and no others.
+TEST(HardwareClusters, SamplesComeFromWholeClusters) {
+  for (const std::string& text : {PassOn("float32"), Kernel(kTwo, kAnswer)}) {
+    const auto program = Elaborate(text, "sm_90a");
+    ASSERT_TRUE(program.ok()) << program.status();
+    const std::vector<interp::Tensor> want = Computed(*program, interp::Order::kForward);
+    std::vector<interp::TensorView> views;
+    const std::vector<interp::Tensor> tensors = testing::SmallIntegers(*program, 7, &views);
+    interp::Options options;
+    options.narrow = true;
+    interp::Stats stats;
+    const auto got = interp::SampleReference(*program, views, 1, {10, 70}, options, &stats);
+    ASSERT_TRUE(got.ok()) << got.status();
+    EXPECT_EQ(*got, (std::vector<double>{want[1].View().Get(10), want[1].View().Get(70)}));
+    EXPECT_EQ(stats.blocks, 1);  // of two clusters
+  }
 }
 
 // ---- mistakes ----
