@@ -27,6 +27,13 @@ absl::StatusOr<Value> Len(Elaborator& e, const BoundArgs& args) {
     return Value::Int(static_cast<int64_t>(cases.size()));
   }
   if (v.Is(Type::kRange)) return Value::Int(v.range().Count());
+  if (v.Is(Type::kInstance)) {
+    const Value plain = Plain(v);
+    if (plain.Is(Type::kStr)) return Value::Int(static_cast<int64_t>(plain.str().size()));
+    KILN_ASSIGN_OR_RETURN(const auto own,
+                          Elaborator::Classes(&e).Special(v, "__len__", {}, args.LocOf(0)));
+    if (own.has_value()) return *own;
+  }
   if (v.Is(Type::kArray) && !v.array().shape.empty()) return v.array().shape[0];
   return e.Error(args.LocOf(0), absl::StrCat("no length of ", Describe(v)),
                  v.Is(Type::kBuffer) ? "use x.shape[0]" : "pass a list, tuple, dict or string");

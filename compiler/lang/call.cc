@@ -95,6 +95,16 @@ absl::StatusOr<Value> Elaborator::Call(const Value& callee, const CallArgs& args
     }
     case Type::kClass:
       return Construct(callee, args);
+    case Type::kInstance:
+      if (callee.instance().type != nullptr) {
+        KILN_ASSIGN_OR_RETURN(
+            const Value* method,
+            FindInClass(Value::Of(Type::kClass, callee.instance().type), "__call__", args.loc));
+        if (method != nullptr && method->Is(Type::kFunction)) {
+          return CallFunction(*method, args, &callee);
+        }
+      }
+      break;
     case Type::kPartial:
       return Classes(this).CallPartial(callee.partial(), args);
     case Type::kFunction:

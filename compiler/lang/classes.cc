@@ -554,6 +554,22 @@ absl::StatusOr<std::optional<std::string>> Elaborator::Classes::Text(const Value
       absl::StrCat(type->def->name, ".", AttributeOf(v.instance(), "name")->str()));
 }
 
+absl::StatusOr<std::optional<Value>> Elaborator::Classes::Special(const Value& self,
+                                                                  const char* name,
+                                                                  std::vector<Value> args,
+                                                                  SourceLoc loc) {
+  const ClassObject* type = Of(self);
+  if (type == nullptr) return std::optional<Value>();
+  KILN_ASSIGN_OR_RETURN(const Value* method, e_.FindInClass(OfClass(type), name, loc));
+  if (method == nullptr || !method->Is(Type::kFunction)) return std::optional<Value>();
+  CallArgs call;
+  call.loc = loc;
+  call.locs.assign(args.size(), loc);
+  call.positional = std::move(args);
+  KILN_ASSIGN_OR_RETURN(const Value result, e_.CallFunction(*method, call, &self));
+  return std::optional<Value>(result);
+}
+
 absl::StatusOr<Value> Elaborator::Classes::CallPartial(const PartialObject& partial,
                                                        const CallArgs& args) {
   CountGuard depth(&e_.depth_);

@@ -56,6 +56,9 @@ class Elaborator::Classes {
                                              SourceLoc loc);
   // str(v), or repr(v), of an object whose class says what it is; nullopt: Repr(v).
   absl::StatusOr<std::optional<std::string>> Text(const Value& v, bool repr, SourceLoc loc);
+  // What the method of that name ("__len__") of the object's class gives; nullopt: it has none.
+  absl::StatusOr<std::optional<Value>> Special(const Value& self, const char* name,
+                                               std::vector<Value> args, SourceLoc loc);
   // A call of what functools.partial made.
   absl::StatusOr<Value> CallPartial(const PartialObject& partial, const CallArgs& args);
 

@@ -417,6 +417,10 @@ absl::StatusOr<Condition> Elaborator::Decide(const Value& v, SourceLoc loc) {
       return c;
     case Type::kInstance:
       if (const Value plain = Plain(v); !plain.Is(v.type())) return Decide(plain, loc);
+      for (const char* name : {"__bool__", "__len__"}) {
+        KILN_ASSIGN_OR_RETURN(const auto own, Classes(this).Special(v, name, {}, loc));
+        if (own.has_value() && !own->Is(Type::kInstance)) return Decide(*own, loc);
+      }
       c.value = true;
       return c;
     case Type::kTuple:

@@ -90,6 +90,11 @@ absl::StatusOr<Value> Elaborator::SubscriptSequence(const Value& base, const Val
   if (const Value plain = Plain(base); !plain.Is(base.type())) {
     return SubscriptSequence(plain, index, loc);
   }
+  if (base.Is(Type::kInstance)) {
+    KILN_ASSIGN_OR_RETURN(const auto item,
+                          Classes(this).Special(base, "__getitem__", {index}, loc));
+    if (item.has_value()) return *item;
+  }
   int64_t size = 0;
   if (base.is_sequence()) {
     size = static_cast<int64_t>(base.seq().items.size());

@@ -74,13 +74,31 @@ class Deep(Tile):
     def __post_init__(self):
         assert self.k > -30
 
+class Box:
+    def __init__(self, *items):
+        self.items = list(items)
+
+    def __len__(self):
+        return len(self.items)
+
+    def __getitem__(self, at):
+        return self.items[at] + 1
+
+    def __call__(self, by, more=2):
+        return [i * by + more for i in self.items]
+
+class Never(Box):
+    def __bool__(self):
+        return len(self) > 2
+
 def spread(a, b=2, *rest, c=3):
     return a - 2 * b + 5 * c + len(rest)
 """
 
 # numpy's functions of single numbers, where they differ in no more than the type of the result.
 NUMPY = {
-    "ceil": lambda x: float(math.ceil(x)), "floor": lambda x: float(math.floor(x)),
+    "ceil": lambda x: math.copysign(math.ceil(x), x),
+    "floor": lambda x: math.copysign(math.floor(x), x),
     "sqrt": math.sqrt, "maximum": max, "minimum": min, "abs": abs,
     "prod": lambda a: math.prod(a) if len(a) else 1.0,
     "sum": lambda a: sum(a) if len(a) else 0.0, "max": max, "min": min,
@@ -224,6 +242,9 @@ class Generator:
             f"{e('list', d)}, {i})",
             f"math.{self.pick('gcd', 'lcm')}({e('int', 0)}, {e('int', 0)})",
             f"math.{self.pick('comb', 'perm')}({self.pick(5, 9, i)}, {self.pick(2, 3)})",
+            f"len({self.box(d)})", f"{self.box(d)}[{self.pick('0', '-1')}]",
+            f"sum({self.box(d)}({self.pick(i, i + ', 3', 'by=2')}))",
+            f"(1 if {self.box(d)} else 2)", f"(0 if not {self.box(d)} else {i})",
             f"math.factorial({self.pick(0, 1, 5, 'len(' + e('list', d) + ')')})",
             f"math.{self.pick('ceil', 'floor', 'trunc')}({e('float', d)})",
             f"math.prod({e('list', d)})", f"math.isqrt(abs({i}))",
@@ -247,6 +268,10 @@ class Generator:
     def point(self, d):
         i = self.expr("int", d)
         return self.pick(f"Point(1, {i})", f"Point({i}, 2, 3)", f"Point(z={i}, x=1, y=0)")
+
+    def box(self, d):
+        i = self.expr("int", d)
+        return self.pick(f"Box({i}, 4)", f"Never({i})", f"Never({i}, 2, 3)", "Box()")
 
     def tile(self, d):
         i = self.expr("int", d)
@@ -348,7 +373,7 @@ class Generator:
             f"'{{v{spec2}}}'.format(v={x})", f"'{{{spec}}}{{{spec2}}}'.format({i}, {x})",
             f"'{{{{{{:{{}}}}}}}}'.format({i}, {self.pick(4, 7)})",
             f"'{{0[1]}}{{0[0]{spec}}}'.format([{i}, 4])", f"'{{t.m}}x{{t.n:>4}}'.format(t={self.tile(d)})",
-            f"f'{{{i}{spec}}}'" if "'" not in i + spec else f"str({i})",
+            f"f'{{{i}{spec}}}'" if not set("'{}") & set(i + spec) else f"str({i})",
             f"str({shown})", f"repr({shown})", f"'{{}}'.format({shown})", f"f'{{{self.level()}:>4}}'",
             f"('%s' % ({shown},))", f"format({i}, '{spec[1:] if spec[:1] == ':' else ''}')",
             f"{t}.{self.pick('ljust', 'rjust', 'center')}({self.pick(0, 4, 7)}{self.pick('', ', chr_')})"
