@@ -20,7 +20,7 @@ struct EmbeddedOptions {
   bool worker = true;         // creates the store; false: only looks at what it has
   int compile_slots = 0;      // 0 = the worker's default
   bool with_company = false;  // measure on GPUs that other processes compute on
-  // A worker for each: "cpu" (compiles for every target), "gpu" (all GPUs of one model).
+  // A worker for each: "cpu" (compiles for every target), "gpu" (all GPUs).
   std::vector<std::string> devices = {"cpu"};
   bool wait_for_store = true;  // while another tune uses the store; else kFailedPrecondition
   client::CancelToken cancel;  // ends the waiting

@@ -245,6 +245,7 @@ TEST_F(SeveralGpusTest, TheCoreThatMeasuresIsKeptQuiet) {
   EXPECT_EQ(beside, std::set<std::string>{others}) << "the runner's other threads";
   for (const std::string& list : CoresOf(worker_->pid())) EXPECT_EQ(list, others);
   EXPECT_THAT(worker_->out(), HasSubstr(absl::StrCat("measuring on ", quiet)));
+  EXPECT_THAT(worker_->out(), HasSubstr("gpu0 does without: ")) << "records, of this driver";
 }
 
 TEST_F(SeveralGpusTest, DevicesOfTwoModelsServeTheSweepsForTheirs) {

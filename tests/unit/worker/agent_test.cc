@@ -50,6 +50,8 @@ class FakeExecutor : public CompileExecutor, public ProfileExecutor {
     hello.add_archs()->set_name("x86-64-v3");
     const auto model = behaviour_->models.find(index_);
     if (model != behaviour_->models.end()) {
+      std::this_thread::sleep_for(
+          std::chrono::milliseconds(30 * index_));  // a driver takes its time
       hello.mutable_archs(0)->set_name("sm_90a");
       hello.mutable_archs(0)->set_device_model(model->second);
     }

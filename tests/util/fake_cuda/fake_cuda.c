@@ -26,6 +26,7 @@ struct Work {
 /* A device, its primary context and its one stream. */
 static struct Device {
   Result broken; /* the context, once a kernel has broken it */
+  int retained;  /* a context, since NVML last looked the device up */
   int hanging;
   uint64_t allocated;
   double virtual_us;             /* that kernels have taken */
@@ -54,6 +55,8 @@ static int other_kind(int device) {
   return device >= fake_number("FAKE_CUDA_OTHERS", MOST_DEVICES);
 }
 
+int fake_cuda_retained(int device) { return devices[device].retained; }
+void fake_cuda_forget(int device) { devices[device].retained = 0; }
 void fake_cuda_canary(double us) { canary_us = us; }
 void fake_cuda_reading(double us) { reading_us = us; }
 void fake_cuda_nothing(double us) { nothing_us = us; }
@@ -146,6 +149,7 @@ Result cuDevicePrimaryCtxRetain(void** context, int device) {
     snprintf(own, sizeof(own), "%s/%d", path, (int)getpid());
     close(open(own, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
   }
+  devices[device].retained = 1;
   return *context = &devices[device], OK;
 }
 Result cuCtxSetCurrent(void* context) { return (current = context) ? OK : INVALID; }

@@ -20,7 +20,6 @@ static unsigned long long xids[MOST];
 static int xid_count;
 static unsigned others[MOST];
 static int other_count;
-static int asked; /* for processes, since a device was looked up */
 
 void fake_nvml_ecc(unsigned long long errors) { ecc_errors = errors; }
 void fake_nvml_remap(unsigned rows) { remapped_rows = rows; }
@@ -29,12 +28,18 @@ void fake_nvml_xid(unsigned long long xid) { xids[xid_count++ % MOST] = xid; }
 void fake_nvml_process(unsigned pid) { others[other_count++ % MOST] = pid; }
 void fake_nvml_no_processes(void) { other_count = 0; }
 
+static void* driver(const char* function) {
+  void* library = dlopen("libcuda.so.1", RTLD_NOW);
+  return library ? dlsym(library, function) : NULL;
+}
+
 Result nvmlInit_v2(void) { return OK; }
 Result nvmlDeviceGetHandleByPciBusId_v2(const char* id, void** handle) {
   unsigned bus = 0;
-  asked = 0;
   if (fake_number("FAKE_NVML_ABSENT", 0)) return INVALID;
   if (sscanf(id, "0000:%x:00.0", &bus) != 1 || bus >= MOST_DEVICES) return INVALID;
+  void (*forget)(int) = (void (*)(int))driver("fake_cuda_forget");
+  if (forget) forget((int)bus);
   return *handle = &devices[bus], OK;
 }
 static int index_of(void* handle) { return (int)((int*)handle - devices); }
@@ -77,7 +82,7 @@ static unsigned sharers(const char* folder, struct ProcessInfo* found, unsigned 
   return n;
 }
 /* Without a folder this process is listed, as in a container, under a number of the host, once it
- * has a context: the second time it is asked. */
+ * has made a context since it looked the device up. */
 Result nvmlDeviceGetComputeRunningProcesses_v3(void* handle, unsigned* count,
                                                struct ProcessInfo* found) {
   char folder[MOST_TEXT];
@@ -85,8 +90,9 @@ Result nvmlDeviceGetComputeRunningProcesses_v3(void* handle, unsigned* count,
   unsigned n = 0;
   if (fake_folder(index_of(handle), folder)) {
     n = sharers(folder, found, *count);
-  } else if (asked++ > 0) {
-    found[n++].pid = 1000000;
+  } else {
+    int (*retained)(int) = (int (*)(int))driver("fake_cuda_retained");
+    if (retained && retained(index_of(handle))) found[n++].pid = 1000000;
   }
   for (int i = 0; index_of(handle) == 0 && i < other_count && n < *count; ++i)
     found[n++].pid = others[i];
