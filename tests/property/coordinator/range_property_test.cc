@@ -163,8 +163,9 @@ double LeastOverAllSizes(const std::vector<Tiles>& tiles) {
 // One row behind the last whole wave of large tiles small ones are faster: steps begin where they
 // are measured to, whether the same config runs on both sides of the edge or not.
 TEST(Range, WavesOfTilesMakeItHardlySlowerAnywhere) {
-  EXPECT_GT(LeastOverAllSizes({{64, 128, 0.01, 0.075}, {128, 256, 38, 0}}), 0.98);
-  EXPECT_GT(LeastOverAllSizes({{64, 128, 0.01, 0.075}, {128, 256, 38, 0}, {128, 256, 39.5, -1e-3}}),
+  EXPECT_GT(LeastOverAllSizes({{64, 128, 0.01, 0.061}, {128, 256, 43.8, 0}}), 0.98);
+  EXPECT_GT(LeastOverAllSizes({{64, 128, 0.01, 0.059}, {128, 256, 40.2, 0}}), 0.98);
+  EXPECT_GT(LeastOverAllSizes({{64, 128, 0.01, 0.061}, {128, 256, 43.7, 0}, {128, 128, 24.2, 0}}),
             0.98);
 }
 
