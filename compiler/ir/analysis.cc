@@ -16,28 +16,46 @@ void AddOnce(const Buffer& b, std::vector<Buffer>* list) {
 
 }  // namespace
 
-bool Uses(const Expr& e, const Expr& var) {
+namespace {
+
+template <typename F>
+bool Contains(const Expr& e, const F& holds) {
   constexpr int kFew = 64;
   bool found = false;
   int visits = 0;
   std::unordered_set<const ExprNode*> seen;  // in a large expression: what is used twice
   Walk(e, [&](const Expr& x) {
-    found |= x.same_as(var);
+    found |= holds(x);
     return !found && (++visits <= kFew || seen.insert(x.get()).second);
   });
   return found;
 }
 
-bool Uses(const Stmt& s, const Expr& var) {
+template <typename F>
+bool Contains(const Stmt& s, const F& holds) {
   bool found = false;
   Walk(
       s, [&](const Stmt&) { return !found; },
       [&](const Expr& x) {
-        found |= x.same_as(var);
+        found |= holds(x);
         return !found;
       });
   return found;
 }
+
+bool IsLoad(const Expr& e) { return e.kind() == ExprKind::kLoad; }
+
+}  // namespace
+
+bool Uses(const Expr& e, const Expr& var) {
+  return Contains(e, [&](const Expr& x) { return x.same_as(var); });
+}
+bool Uses(const Stmt& s, const Expr& var) {
+  return Contains(s, [&](const Expr& x) { return x.same_as(var); });
+}
+
+bool ReadsMemory(const Expr& e) { return Contains(e, IsLoad); }
+bool ReadsMemory(const Stmt& s) { return Contains(s, IsLoad); }
 
 std::vector<Buffer> BuffersRead(const Stmt& s) {
   std::vector<Buffer> list;

@@ -105,6 +105,9 @@ class Facts {
 // True when `var` occurs in e.
 bool Uses(const Expr& e, const Expr& var);
 bool Uses(const Stmt& s, const Expr& var);
+// True when a load stands in it.
+bool ReadsMemory(const Expr& e);
+bool ReadsMemory(const Stmt& s);
 // Buffers read / written by a statement, tile ops included, in order of appearance, each once.
 std::vector<Buffer> BuffersRead(const Stmt& s);
 std::vector<Buffer> BuffersWritten(const Stmt& s);

@@ -23,15 +23,6 @@ bool InMemory(const Buffer& b) {
          (b->scope == Scope::kGlobal || b->scope == Scope::kShared);
 }
 
-bool Loads(const Expr& e) {
-  bool loads = false;
-  Walk(e, [&](const Expr& x) {
-    loads = loads || x.As<Load>() != nullptr;
-    return !loads;
-  });
-  return loads;
-}
-
 // One iteration of a pair: what its variables stand for.
 struct Half {
   VarMap vars;
@@ -272,7 +263,7 @@ Stmt Resolver::VisitStmt(const Stmt& s) {
 
 Stmt Resolver::VisitBind(const Stmt& s, const Bind& bind) {
   const Expr value = Mutate(bind.value);
-  if (!Loads(bind.value)) binds_[bind.var.get()] = Expanded(bind.value);
+  if (!ReadsMemory(bind.value)) binds_[bind.var.get()] = Expanded(bind.value);
   if (!bind.var.dtype().is_packed()) {
     return value.same_as(bind.value) ? s : MakeStmt<Bind>(s->loc, bind.var, value);
   }
@@ -385,7 +376,7 @@ std::optional<size_t> Resolver::PairAxis(const For& loop) {
   int stores = 0, others = 0;
   Walk(loop.body, [&](const Stmt& s) {
     if (const auto* bind = s.As<Bind>()) {
-      if (!Loads(bind->value)) inner[bind->var.get()] = Substitute(bind->value, inner);
+      if (!ReadsMemory(bind->value)) inner[bind->var.get()] = Substitute(bind->value, inner);
     } else if (const auto* store = s.As<Store>()) {
       ++stores;
       for (size_t a = 0; a < loop.axes.size(); ++a) {

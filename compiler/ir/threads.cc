@@ -66,15 +66,6 @@ Stmt Find(const Stmt& s, const F& holds) {
   return found;
 }
 
-bool ReadsMemory(const Expr& e) {
-  bool reads = false;
-  Walk(e, [&](const Expr& x) {
-    reads |= x.kind() == ExprKind::kLoad;
-    return !reads;
-  });
-  return reads;
-}
-
 bool Overlap(const std::vector<Buffer>& a, const std::vector<Buffer>& b) {
   return std::any_of(a.begin(), a.end(),
                      [&](const Buffer& x) { return std::find(b.begin(), b.end(), x) != b.end(); });

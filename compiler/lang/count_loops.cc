@@ -21,15 +21,6 @@ using Stmts = std::vector<Stmt>;
 // What variables hold, without loads; those that are not in it hold something unknown.
 using Values = std::unordered_map<const ir::BufferNode*, Expr>;
 
-bool Loads(const Expr& e) {
-  bool loads = false;
-  ir::Walk(e, [&](const Expr& x) {
-    loads = loads || x.kind() == ir::ExprKind::kLoad;
-    return !loads;
-  });
-  return loads;
-}
-
 bool IsVariable(const ir::Buffer& b) { return b->scope == ir::Scope::kVar; }
 
 const ir::BufferNode* LoadedVariable(const Expr& e) {
@@ -140,7 +131,7 @@ class Counter {
     }
   }
   void Note(const ir::BufferNode* variable, const Expr& value, Values* values) const {
-    if (value.defined() && !Loads(value)) {
+    if (value.defined() && !ReadsMemory(value)) {
       (*values)[variable] = ir::Substitute(value, names_);
     } else {
       values->erase(variable);
@@ -154,7 +145,7 @@ class Counter {
     Note(variable, value, &of_block_);
   }
   void Name(const ir::Bind& bind, const Expr& value) {
-    if (!Loads(value)) names_[bind.var.get()] = ir::Substitute(value, names_);
+    if (!ReadsMemory(value)) names_[bind.var.get()] = ir::Substitute(value, names_);
   }
 
   // What a part stores, its threads alone know: another finds what the block has stored.
@@ -242,7 +233,7 @@ class Counter {
     Values still = *values;  // what the loop does not change
     for (const auto& [variable, count] : stores) still.erase(variable);
     const Expr bound = Known(BoundOf(loop.condition, &counter), still);
-    if (!bound.defined() || Loads(bound) || IsLeft(loop.body)) return {};
+    if (!bound.defined() || ReadsMemory(bound) || IsLeft(loop.body)) return {};
     const ir::VarMap around = names_;
     const DType type = bound.dtype();
     const Expr turn = ir::MakeVar("turn", type), next = ir::MakeVar("next", type);

@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/ir/visit.h"
+#include "compiler/ir/analysis.h"
 #include "compiler/lang/elaborator.h"
 #include "compiler/lang/extent.h"
 #include "compiler/lang/format_value.h"
@@ -16,15 +16,6 @@ namespace {
 using ast::CompareOp;
 
 constexpr int kMaxDepth = 64;  // of data inside of data
-
-bool HasLoad(const ir::Expr& e) {
-  bool found = false;
-  ir::Walk(e, [&](const ir::Expr& part) {
-    found |= part.As<ir::Load>() != nullptr;
-    return !found;
-  });
-  return found;
-}
 
 // Arithmetic in which a constant difference tells two values apart: nothing wraps around.
 bool IsIndex(const ir::Expr& e) { return e.dtype() == kInt32 || e.dtype() == kInt64; }
@@ -174,7 +165,7 @@ absl::StatusOr<Value> Elaborator::NumbersEqual(const Value& a, const Value& b, S
   KILN_ASSIGN_OR_RETURN(const Operand x, ToOperand(a, loc, "an operand"));
   KILN_ASSIGN_OR_RETURN(const Operand y, ToOperand(b, loc, "an operand"));
   KILN_RETURN_IF_ERROR(Step(loc, (int64_t{x.info.size} + y.info.size) / 4));
-  if (IsIndex(x.e) && IsIndex(y.e) && !HasLoad(x.e) && !HasLoad(y.e)) {
+  if (IsIndex(x.e) && IsIndex(y.e) && !ReadsMemory(x.e) && !ReadsMemory(y.e)) {
     const auto difference = ir::ConstInt(Difference(x.e, y.e, bound_));
     if (difference.has_value()) return Value::Bool(*difference == 0);
   }

@@ -30,15 +30,6 @@ constexpr int64_t kTrials = 24;
 
 bool IsBarrier(const ir::Buffer& buffer) { return buffer->scope == ir::Scope::kBarrier; }
 
-bool Loads(const Expr& e) {
-  bool loads = false;
-  ir::Walk(e, [&](const Expr& x) {
-    loads = loads || x.kind() == ir::ExprKind::kLoad;
-    return !loads;
-  });
-  return loads;
-}
-
 bool IsBarrier(const Expr& e) {
   const auto* load = e.As<ir::Load>();
   return load != nullptr && IsBarrier(load->buffer);
@@ -372,7 +363,7 @@ absl::StatusOr<Follower::Flow> Follower::Exec(const Stmt& s) {
   }
   if (const auto* bind = s.As<ir::Bind>()) {
     Note(bind->var.get(), bind->value);
-    if (counted_.has_value() && !Loads(bind->value)) {
+    if (counted_.has_value() && !ReadsMemory(bind->value)) {
       names_[bind->var.get()] = ir::Substitute(bind->value, names_);
     }
     return Flow::kNext;

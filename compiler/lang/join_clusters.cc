@@ -29,15 +29,6 @@ using Stmts = std::vector<Stmt>;
 
 constexpr int64_t kMostStatements = 100'000;  // of a joined launch
 
-bool Loads(const Expr& e) {
-  bool loads = false;
-  ir::Walk(e, [&](const Expr& x) {
-    loads |= x.kind() == ir::ExprKind::kLoad;
-    return !loads;
-  });
-  return loads;
-}
-
 // What a block does, whose rank is known: without branches that it never takes. `facts` learn what
 // names stand for.
 class Taken : public ir::Mutator {
@@ -53,7 +44,7 @@ class Taken : public ir::Mutator {
   Stmt VisitStmt(const Stmt& s) override {
     if (const auto* bind = s.As<ir::Bind>()) {
       const Expr value = Mutate(bind->value);
-      if (Loads(value) || !value.dtype().is_int()) return RebuildStmt(s);
+      if (ReadsMemory(value) || !value.dtype().is_int()) return RebuildStmt(s);
       const Expr simple = facts_.Simplify(value);
       facts_.SetValue(bind->var, simple);
       if (!ir::ConstInt(simple)) return ir::MakeStmt<ir::Bind>(s->loc, bind->var, simple);
@@ -293,7 +284,7 @@ class Joiner {
     if (IsSteady(value)) known_[bind->var.get()] = ir::Substitute(value, known_);
     if (crossed_.empty()) {
       out->push_back(s);
-    } else if (!Loads(value)) {
+    } else if (!ReadsMemory(value)) {
       (*names)[bind->var.get()] = value;
     } else if (!IsOfBarrier(s)) {
       const ir::Buffer variable = ir::MakeBuffer(NameIn(bind->var.As<ir::Var>()->name, r),

@@ -96,15 +96,6 @@ bool IsWhole(const ir::Range& range, const Expr& extent) {
   return ir::IsConst(range.min, 0) && ir::Same(range.extent, extent);
 }
 
-bool Loads(const Expr& e) {
-  bool loads = false;
-  ir::Walk(e, [&](const Expr& x) {
-    loads = loads || x.kind() == ir::ExprKind::kLoad;
-    return !loads;
-  });
-  return loads;
-}
-
 // Which tile of a buffer a loop uses, as long as it is one.
 struct Use {
   Expr tile;        // the first index; undefined: none
@@ -237,7 +228,7 @@ Rings RingsOf(const Stmts& body, const ir::Launch& launch) {
         copy->src.buffer->scope == ir::Scope::kGlobal && seen.count(to.get()) == 0) {
       const Use use = uses.Of(to);
       const std::optional<int64_t> depth = ir::ConstInt(to->shape[0]);
-      bool ring = use.one && !Loads(use.tile) && depth.has_value() && *depth > 1 &&
+      bool ring = use.one && !ReadsMemory(use.tile) && depth.has_value() && *depth > 1 &&
                   to->strides.empty() && to->layout.empty() &&
                   launch.annotations.count(absl::StrCat("layout:", to->name)) == 0 &&
                   CountUses(all, to) == CountUses(launch.body, to);

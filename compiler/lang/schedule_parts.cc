@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/base/status.h"
+#include "compiler/ir/analysis.h"
 #include "compiler/ir/visit.h"
 #include "compiler/lang/follow_barriers.h"
 
@@ -57,15 +58,6 @@ bool IsLoop(const Stmt& s) {
           loop->loop == ir::ForKind::kPipelined);
 }
 
-bool Loads(const Expr& e) {
-  bool loads = false;
-  ir::Walk(e, [&](const Expr& x) {
-    loads = loads || x.kind() == ir::ExprKind::kLoad;
-    return !loads;
-  });
-  return loads;
-}
-
 Expr Not(const Expr& e) { return ir::MakeUnary(ir::UnaryOp::kNot, e); }
 
 // Statements whose order nothing but their part gives may be taken apart.
@@ -73,7 +65,7 @@ bool Splits(const Stmt& s) {
   if (!HoldsBarrier(s)) return false;
   if (s.kind() == ir::StmtKind::kSeq) return true;
   const auto* branch = s.As<ir::If>();
-  return branch != nullptr && !Loads(branch->condition);
+  return branch != nullptr && !ReadsMemory(branch->condition);
 }
 
 void SplitInto(const Piece& piece, const Stmt& s, std::vector<Piece>* out) {

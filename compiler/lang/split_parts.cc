@@ -23,15 +23,6 @@ using Span = std::pair<int64_t, int64_t>;  // first thread, count
 
 Span SpanOf(const ir::OnThreads& part) { return {part.first, part.count}; }
 
-bool Loads(const Expr& e) {
-  bool loads = false;
-  ir::Walk(e, [&](const Expr& x) {
-    loads = loads || x.kind() == ir::ExprKind::kLoad;
-    return !loads;
-  });
-  return loads;
-}
-
 Stmts ListOf(const Stmt& s) {
   if (const auto* seq = s.As<ir::Seq>()) return seq->stmts;
   return {s};
@@ -169,7 +160,7 @@ class Loosener {
     if (const auto* bind = s.As<ir::Bind>()) {
       if (IsOfBarrier(s)) return;  // a name for a barrier
       const Expr value = ir::Substitute(bind->value, names_);
-      if (!Loads(value)) {
+      if (!ReadsMemory(value)) {
         names_[bind->var.get()] = value;
         return;
       }
@@ -222,7 +213,7 @@ class Gathering {
       }
       bodies_[p].push_back(part->body);
     } else if (s.kind() == ir::StmtKind::kAlloc ||
-               (s.kind() == ir::StmtKind::kBind && !Loads(s.As<ir::Bind>()->value))) {
+               (s.kind() == ir::StmtKind::kBind && !ReadsMemory(s.As<ir::Bind>()->value))) {
       before_.push_back(s);
     } else if (!IsOfBarrier(s) || s.kind() != ir::StmtKind::kBind) {
       return false;
@@ -316,7 +307,8 @@ Stmts Split(const Stmt& s) {
     const Stmts body = SplitAll(ListOf(loop->body));
     Stmts out;
     const bool apart =
-        loop->loop != ir::ForKind::kThreads && !Loads(axis.min) && !Loads(axis.extent) &&
+        loop->loop != ir::ForKind::kThreads && !ReadsMemory(axis.min) &&
+        !ReadsMemory(axis.extent) &&
         PartByPart(
             body,
             [&](const Stmt& part) {
@@ -339,7 +331,7 @@ Stmts Split(const Stmt& s) {
     const Stmts yes = SplitAll(ListOf(branch->then_case));
     const Stmts no = branch->else_case.defined() ? SplitAll(ListOf(branch->else_case)) : Stmts();
     const Expr otherwise = ir::MakeUnary(ir::UnaryOp::kNot, branch->condition);
-    if (!Loads(branch->condition) && PartByPart(yes, when(branch->condition), &out) &&
+    if (!ReadsMemory(branch->condition) && PartByPart(yes, when(branch->condition), &out) &&
         (no.empty() || PartByPart(no, when(otherwise), &out))) {
       return out;
     }

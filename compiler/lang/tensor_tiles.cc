@@ -161,15 +161,6 @@ void CollectUses(const Stmt& s, const ir::BufferNode* buffer, std::vector<Stmt>*
   });
 }
 
-bool Loads(const Expr& e) {
-  bool loads = false;
-  ir::Walk(e, [&](const Expr& x) {
-    loads = loads || x.kind() == ir::ExprKind::kLoad;
-    return !loads;
-  });
-  return loads;
-}
-
 // Whether in each turn of some loop all that names `buffer` is about one tile, begins with writing
 // it, and nothing outside of the loop names it.
 bool IsOneTile(const Stmt& launch, const ir::BufferNode* buffer) {
@@ -178,7 +169,7 @@ bool IsOneTile(const Stmt& launch, const ir::BufferNode* buffer) {
   Expr tile;
   for (const Stmt& use : uses) {
     const std::vector<Expr> tiles = TilesIn(use, buffer);
-    if (tiles.size() != 1 || !tiles[0].defined() || Loads(tiles[0])) return false;
+    if (tiles.size() != 1 || !tiles[0].defined() || ReadsMemory(tiles[0])) return false;
     if (tile.defined() && !ir::Same(tile, tiles[0])) return false;
     tile = tiles[0];
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/ir/analysis.h"
 #include "compiler/ir/visit.h"
 #include "compiler/passes/product_loops.h"
 #include "compiler/passes/tile_versions.h"
@@ -105,17 +106,6 @@ class Chain {
       for (const Stmt& s : *stmts) depends |= ReadsMemory(s);
     }
     return depends || ReadsMemory(first_) || ReadsMemory(second_);
-  }
-  static bool ReadsMemory(const Expr& e) { return passes::ReadsMemory(e); }
-  static bool ReadsMemory(const Stmt& s) {
-    bool reads = false;
-    ir::Walk(
-        s, [](const Stmt&) { return true; },
-        [&](const Expr& e) {
-          reads |= e.kind() == ir::ExprKind::kLoad;
-          return !reads;
-        });
-    return reads;
   }
 
   // What may run beside the second product of the step before, and what comes after it.

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/ir/analysis.h"
 #include "compiler/ir/sums.h"
 #include "compiler/ir/visit.h"
 #include "compiler/layout/swizzle.h"

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "compiler/ir/analysis.h"
 #include "compiler/ir/visit.h"
 #include "compiler/passes/product_loops.h"
 #include "compiler/passes/tile_versions.h"

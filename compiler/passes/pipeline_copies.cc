@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/ir/analysis.h"
 #include "compiler/ir/instruct.h"
 #include "compiler/ir/visit.h"
 #include "compiler/passes/build.h"
@@ -76,8 +77,8 @@ class Pipeline {
     const auto named = [&](const Stmt& other) {
       const auto* bind = other.As<ir::Bind>();
       if (bind == nullptr) return false;
-      bool mentions = load->predicate.defined() && Mentions(load->predicate, bind->var);
-      for (const Expr& index : load->indices) mentions |= Mentions(index, bind->var);
+      bool mentions = load->predicate.defined() && ir::Uses(load->predicate, bind->var);
+      for (const Expr& index : load->indices) mentions |= ir::Uses(index, bind->var);
       return mentions;
     };
     return IsFree(store->buffer) && std::none_of(rest_.begin(), rest_.end(), named);

@@ -6,6 +6,7 @@
 #include <unordered_set>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/ir/analysis.h"
 #include "compiler/ir/instruct.h"
 #include "compiler/ir/pipelined.h"
 #include "compiler/ir/shape.h"
@@ -342,7 +343,7 @@ class Specialise {
     const std::vector<Stmt>& binds = around_.back().binds;
     const ir::Axis& axis = loop_->axes[0];
     const auto mentions = [&](const Expr& var) {
-      return Mentions(axis.min, var) || Mentions(axis.extent, var);
+      return ir::Uses(axis.min, var) || ir::Uses(axis.extent, var);
     };
     return std::any_of(launch_.grid.begin(), launch_.grid.end(),
                        [&](const ir::Axis& block) { return mentions(block.var); }) ||
@@ -389,11 +390,11 @@ class Specialise {
     const Expr& across = launch_.grid[1].var;
     for (const Stmt& bind : around_.back().binds) {
       for (const ir::Range& r : fetch.source.ranges) {
-        if (Mentions(r.min, bind.As<ir::Bind>()->var)) return false;
+        if (ir::Uses(r.min, bind.As<ir::Bind>()->var)) return false;
       }
     }
     return std::none_of(fetch.source.ranges.begin(), fetch.source.ranges.end(),
-                        [&](const ir::Range& r) { return Mentions(r.min, across); });
+                        [&](const ir::Range& r) { return ir::Uses(r.min, across); });
   }
 
   void MakeVersions() {

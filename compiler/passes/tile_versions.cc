@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/ir/access.h"
+#include "compiler/ir/analysis.h"
 #include "compiler/ir/visit.h"
 
 namespace kiln::passes {
@@ -112,15 +113,6 @@ Stmt ReadVersion(const Stmt& s, const TileVersions& tiles, const Expr& version) 
   return Versions(tiles, version).Mutate(s);
 }
 
-bool ReadsMemory(const Expr& e) {
-  bool reads = false;
-  ir::Walk(e, [&](const Expr& x) {
-    reads |= x.kind() == ir::ExprKind::kLoad;
-    return !reads;
-  });
-  return reads;
-}
-
 bool Uses(const std::vector<Stmt>& stmts, const ir::Buffer& buffer) {
   return std::any_of(stmts.begin(), stmts.end(),
                      [&](const Stmt& s) { return UsesBuffer(s, buffer); });
@@ -174,7 +166,8 @@ Stmt GatherOf(const Stmt& s) {
                     (choice->b.As<ir::FloatImm>() && choice->b.As<ir::FloatImm>()->value == 0);
   if (load == nullptr || !zero || load->buffer->scope != ir::Scope::kGlobal ||
       load->buffer->dtype != store->buffer->dtype ||
-      std::any_of(load->indices.begin(), load->indices.end(), ReadsMemory) ||
+      std::any_of(load->indices.begin(), load->indices.end(),
+                  [](const Expr& index) { return ReadsMemory(index); }) ||
       (choice != nullptr && ReadsMemory(choice->condition)) ||
       (load->predicate.defined() && ReadsMemory(load->predicate))) {
     return {};
@@ -185,21 +178,12 @@ Stmt GatherOf(const Stmt& s) {
                                  ir::MakeLoad(load->buffer, load->indices, guard));
 }
 
-bool Mentions(const Expr& e, const Expr& var) {
-  bool mentions = false;
-  ir::Walk(e, [&](const Expr& x) {
-    mentions |= x.same_as(var);
-    return !mentions;
-  });
-  return mentions;
-}
-
 bool PlacedBy(const std::vector<Stmt>& stmts, const ir::Region& region) {
   return std::any_of(stmts.begin(), stmts.end(), [&](const Stmt& s) {
     const auto* bind = s.As<ir::Bind>();
     return bind != nullptr &&
            std::any_of(region.ranges.begin(), region.ranges.end(),
-                       [&](const ir::Range& r) { return Mentions(r.min, bind->var); });
+                       [&](const ir::Range& r) { return ir::Uses(r.min, bind->var); });
   });
 }
 

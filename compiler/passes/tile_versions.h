@@ -25,8 +25,6 @@ ir::Stmt ReadVersion(const ir::Stmt& s, const TileVersions& tiles, const ir::Exp
 bool Uses(const std::vector<ir::Stmt>& stmts, const ir::Buffer& buffer);
 bool Writes(const std::vector<ir::Stmt>& stmts, const ir::Buffer& buffer);
 
-bool Mentions(const ir::Expr& e, const ir::Expr& var);
-bool ReadsMemory(const ir::Expr& e);
 // A parallel loop that does nothing but fill the whole of a tile of shared memory with elements of
 // a tensor, or zeros where a condition fails, from places that are computed from the loop's
 // variables: its store, whose value is then a load (with the condition as its guard). Null for any

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/ir/analysis.h"
 #include "compiler/passes/async_lanes.h"
 #include "compiler/passes/build.h"
 #include "compiler/passes/memory_access.h"

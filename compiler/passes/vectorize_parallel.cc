@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "compiler/ir/analysis.h"
 #include "compiler/passes/build.h"
 
 namespace kiln::passes {
@@ -72,14 +73,6 @@ class Vectorizer {
     const bool divides = b.op == ir::BinaryOp::kFloorDiv || b.op == ir::BinaryOp::kFloorMod;
     return divides && b.dtype.is_int() && ir::ConstInt(b.b).value_or(0) == 0;
   }
-  static bool HasLoad(const Expr& e) {
-    bool found = false;
-    ir::Walk(e, [&](const Expr& x) {
-      found |= x.kind() == ir::ExprKind::kLoad;
-      return !found;
-    });
-    return found;
-  }
 
   // Whether some lane of `mask` is set, as a scalar.
   Expr AnyLane(const Expr& mask) const {
@@ -95,7 +88,7 @@ class Vectorizer {
   // A condition under a name, so that it is decided once: what it reads may change before its last
   // use. One that reads nothing stays open to proofs.
   Expr Decide(const Expr& condition, std::vector<Stmt>* before, SourceLoc loc) {
-    if (!HasLoad(condition)) return condition;
+    if (!ReadsMemory(condition)) return condition;
     const Expr name = ir::MakeVar("chosen", condition.dtype());
     before->push_back(ir::MakeStmt<ir::Bind>(loc, name, condition));
     return name;

@@ -17,15 +17,6 @@ using ir::Stmt;
 constexpr size_t kMostRank = 5;   // of a tensor that TMA reads
 constexpr size_t kPatchRank = 4;  // of one that it reads under taps: n, h, w, c
 
-bool ReadsMemory(const ir::Expr& e) {
-  bool reads = false;
-  ir::Walk(e, [&](const ir::Expr& x) {
-    reads |= x.kind() == ir::ExprKind::kLoad;
-    return !reads;
-  });
-  return reads;
-}
-
 class WarpFinder {
  public:
   WarpFinder(const ir::Program& program, const ir::Launch& launch, Tape& tape,

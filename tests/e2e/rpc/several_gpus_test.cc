@@ -66,7 +66,7 @@ class SeveralGpusTest : public testing::Test {
     }
     std::ofstream(Path("driver/fake_cuda.conf"))
         << "FAKE_CUDA_DEVICES=" << devices << "\nFAKE_CUDA_KERNEL_US=" << kernel_us
-        << "\nFAKE_CUDA_ELEMENTS=" << kElements << "\nFAKE_CUDA_FOLDER=" << folder_.string()
+        << "\nFAKE_CUDA_DOUBLES=1\nFAKE_CUDA_FOLDER=" << folder_.string()
         << "\nFAKE_CUDA_OTHERS=" << others_from << "\n";
     const std::string address = absl::StrCat("unix:", Path("s"));
     coordinator_ = std::make_unique<Process>(

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "compiler/ir/analysis.h"
 #include "compiler/ir/printer.h"
 #include "compiler/ir/visit.h"
 #include "compiler/passes/arrange_stages.h"
@@ -307,8 +308,8 @@ TEST(Stages, OneVersionTooFewIsNoticed) {
   arranged.body = ir::RewriteExprs(arranged.body, [](const ir::Expr& e) -> ir::Expr {
     const auto* binary = e.As<ir::Binary>();
     const bool version = binary != nullptr && binary->op == ir::BinaryOp::kFloorMod &&
-                         ir::IsConst(binary->b, 2) && e.dtype().is_int() &&
-                         !passes::ReadsMemory(e) && binary->a.kind() != ir::ExprKind::kVar;
+                         ir::IsConst(binary->b, 2) && e.dtype().is_int() && !ir::ReadsMemory(e) &&
+                         binary->a.kind() != ir::ExprKind::kVar;
     return version ? ir::MakeInt(0, e.dtype()) : ir::Expr();
   });
   const auto instructions = testing::Instructions(arranged, "sm_80");

@@ -176,6 +176,7 @@ Result cuMemAlloc_v2(uint64_t* address, size_t bytes) {
   device->allocated += bytes;
   return *address = (uint64_t)(uintptr_t)block + 256, OK;
 }
+static size_t bytes_of(uint64_t allocation) { return ((uint64_t*)(allocation - 256))[0]; }
 Result cuMemFree_v2(uint64_t address) {
   uint64_t* block = (uint64_t*)(uintptr_t)(address - 256);
   devices[block[1]].allocated -= block[0];
@@ -304,10 +305,12 @@ Result cuLaunchKernelEx(const struct Launch* launch, const char* kernel, void** 
   (void)extra;
   struct Device* device = launch->stream ? launch->stream : here();
   if (device != current) return INVALID; /* a stream of another device's */
-  const long elements = fake_number("FAKE_CUDA_ELEMENTS", 0);
-  const float* from = *(float**)parameters[0];
-  float* to = *(float**)parameters[1];
-  for (long i = 0; i < elements; ++i) to[i] = 2 * from[i];
+  if (fake_number("FAKE_CUDA_DOUBLES", 0)) {
+    const uint64_t from = *(uint64_t*)parameters[0], to = *(uint64_t*)parameters[1];
+    const size_t bytes = bytes_of(from) < bytes_of(to) ? bytes_of(from) : bytes_of(to);
+    const size_t elements = bytes / sizeof(float);
+    for (size_t i = 0; i < elements; ++i) ((float*)to)[i] = 2 * ((const float*)from)[i];
+  }
   const unsigned kind = (31 * launch->grid[0] + launch->block[0] / 32) % KINDS;
   char name[MOST_NAME];
   snprintf(name, MOST_NAME, "%.30s/%u/%u", kernel, launch->grid[0], launch->block[0]);
