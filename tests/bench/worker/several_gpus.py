@@ -56,7 +56,7 @@ class Farm:
             (driver / library).symlink_to(options.build / "tests/fake_cuda" / library)
         (driver / "fake_cuda.conf").write_text(
             f"FAKE_CUDA_DEVICES={devices}\nFAKE_CUDA_KERNEL_US={1e3 * options.kernel_ms:.0f}\n"
-            f"FAKE_CUDA_START_US={1e3 * options.start_ms:.0f}\nFAKE_CUDA_DOUBLES=1\n"
+            f"FAKE_CUDA_START_US={1e3 * options.start_ms:.0f}\nFAKE_CUDA_ZONE=4096\n"
             f"FAKE_CUDA_FOLDER={folder}\n")
         self.environment = {**os.environ, "LD_LIBRARY_PATH": str(driver),
                             "KILN_CUDA_PATH": "/nonexistent"}

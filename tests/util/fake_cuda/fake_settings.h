@@ -5,8 +5,9 @@
  *                          one of twelve lengths, by grid and threads; default 0
  *   FAKE_CUDA_OTHERS       devices from this number on are of another model; default none
  *   FAKE_CUDA_START_US     a context takes that to make; default 0
- *   FAKE_CUDA_DOUBLES      not 0: it writes two times its first argument to its second, both whole
- *                          allocations of floats; default 0: it writes nothing
+ *   FAKE_CUDA_ZONE         an artifact's kernel writes two times its first argument to its second,
+ *                          each an allocation of floats but for so many bytes at both ends;
+ *                          default 0: it writes nothing
  *   FAKE_CUDA_FOLDER       shared between processes: in gpu<n>/, a file for each process that has a
  *                          context, and the log of kernels; default none */
 #ifndef KILN_TESTS_UTIL_FAKE_CUDA_FAKE_SETTINGS_H_
