@@ -265,6 +265,33 @@ def spin(x: T.Tensor((4,), T.int32)):
   EXPECT_THAT(err_, HasSubstr("spin.py:8:9: error: the program did not end within 1000 steps"));
 }
 
+TEST_F(KilncTest, AProductWithoutAnInstructionSaysWhatToChange) {
+  EXPECT_EQ(Kilnc(With("emit", {"--stage", "asm", "-c", "threads=100"})), 1);
+  EXPECT_THAT(err_, HasSubstr("100 threads are no whole warps"));
+  EXPECT_THAT(err_, HasSubstr("help: give the block a multiple of 32 threads"));
+  const std::string kernel = File("mixed.py", R"(
+import tilelang
+import tilelang.language as T
+
+@tilelang.jit
+def mixed(a: T.Tensor((64, 64), "float16"), b: T.Tensor((64, 64), "float32"),
+          c: T.Tensor((64, 64), "float32")):
+    with T.Kernel(1, threads=128):
+        p = T.alloc_shared((64, 64), "float16")
+        q = T.alloc_shared((64, 64), "float32")
+        r = T.alloc_fragment((64, 64), "float32")
+        T.copy(a, p)
+        T.copy(b, q)
+        T.clear(r)
+        T.gemm(p, q, r)
+        T.copy(r, c)
+)");
+  EXPECT_EQ(Kilnc({"emit", kernel, "--stage", "asm", "--arch", "sm_90a"}), 1);
+  EXPECT_THAT(err_, HasSubstr("mixed.py:15:9: error: "));
+  EXPECT_THAT(err_, HasSubstr("operand types differ: float16 and float32"));
+  EXPECT_THAT(err_, HasSubstr("help: T.copy the wider one into a tile of the other's type"));
+}
+
 TEST_F(KilncTest, AnOutputThatNothingWritesIsSaid) {
   const std::string kernel = File("compared.py", R"(
 import tilelang
