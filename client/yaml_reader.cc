@@ -335,7 +335,10 @@ absl::StatusOr<std::string> YamlReader::Literal(const YAML::Node& node,
       });
   if (plain) return absl::StrCat("\"", text, "\"");
   return Error(node, absl::StrCat(what, " is not a value that a kernel can take"),
-               "texts have at most 200 letters, digits and _ . - +");
+               absl::StrContains(text, "Tensor(")
+                   ? "give a tensor by its sizes, as in shapes: {A_shape_0: 1024, A_shape_1: 512}; "
+                     "'kilnc signature' names them"
+                   : "texts have at most 200 letters, digits and _ . - +");
 }
 
 }  // namespace kiln::client

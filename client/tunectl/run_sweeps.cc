@@ -256,7 +256,10 @@ void AddFetchFlags(CLI::App* command, FetchFlags* flags) {
           "in one file")
       ->check(CLI::IsMember(kBundleFormats))
       ->capture_default_str();
-  command->add_option("--name", flags->base_name, "base name of the files (default: the kernel's)")
+  command
+      ->add_option("--name", flags->base_name,
+                   "base name of the files (default: the kernel's, by which programs look for "
+                   "a shared object that they were linked with)")
       ->type_name("NAME")
       ->check([](const std::string& name) {
         return name.empty() || name.find('/') != std::string::npos || name[0] == '.'

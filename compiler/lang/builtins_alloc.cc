@@ -181,6 +181,10 @@ absl::Status CheckIdentifier(Elaborator& e, const std::string& name, SourceLoc l
 }
 
 absl::StatusOr<Value> Const(Elaborator& e, const BoundArgs& args) {
+  if (args[0].is_integer()) {
+    return e.Error(args.LocOf(0), "T.const names sizes, and this is a number",
+                   "write the number as it is, or T.uint16(15) for one of a type");
+  }
   KILN_ASSIGN_OR_RETURN(const std::string text,
                         e.ToStr(args[0], args.LocOf(0), "the names of T.const"));
   std::vector<Value> sizes;

@@ -4,6 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "compiler/lang/classes.h"
 #include "compiler/lang/suggest.h"
 #include "compiler/lang/vector.h"
@@ -15,6 +16,33 @@ bool IsRefAnnotation(ast::ExprPtr annotation) {
   if (annotation == nullptr) return false;
   const auto* attribute = annotation->As<ast::Attribute>();
   return attribute != nullptr && (attribute->attr == "Ref" || attribute->attr == "Var");
+}
+
+// The class, where its __init__ is called.
+std::string CalledName(const FunctionObject& function) {
+  const bool made = function.owner != nullptr && function.name() == "__init__";
+  return std::string(made ? absl::string_view(function.owner->def->name) : function.name());
+}
+
+std::string ParameterList(const FunctionObject& function) {
+  std::vector<std::string> names;
+  for (const ast::Param& param : function.params()) {
+    if (names.empty() && function.owner != nullptr && param.name == "self") continue;
+    const char* stars = param.kind == ast::ParamKind::kVarArgs       ? "*"
+                        : param.kind == ast::ParamKind::kVarKeywords ? "**"
+                                                                     : "";
+    names.push_back(absl::StrCat(stars, param.name, param.default_value != nullptr ? "=" : ""));
+  }
+  return names.empty() ? "none" : absl::StrJoin(names, ", ");
+}
+
+std::string ParametersOf(const BuiltinSignature& signature) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < signature.names.size(); ++i) {
+    names.push_back(absl::StrCat(signature.names[i], signature.optional[i] ? "=" : ""));
+  }
+  if (names.empty()) return "its arguments are given by position";
+  return absl::StrCat("its parameters: ", absl::StrJoin(names, ", "));
 }
 
 // A function that is given numbers, text and buffers, and no objects of the user's.
@@ -166,9 +194,9 @@ absl::StatusOr<Value> Elaborator::CallBuiltin(const Builtin& builtin, const Valu
     }
     if (it == signature.names.end()) {
       std::vector<std::string> names(signature.names.begin(), signature.names.end());
-      return Error(
-          keyword.loc, absl::StrCat(builtin.name, " has no parameter '", keyword.name, "'"),
-          DidYouMean(keyword.name, names, absl::StrCat("its parameters: ", builtin.params)));
+      return Error(keyword.loc,
+                   absl::StrCat(builtin.name, " has no parameter '", keyword.name, "'"),
+                   DidYouMean(keyword.name, names, ParametersOf(signature)));
     }
     const size_t i = it - signature.names.begin();
     if (bound.present[i]) {
@@ -184,7 +212,7 @@ absl::StatusOr<Value> Elaborator::CallBuiltin(const Builtin& builtin, const Valu
     if (bound.present[i] || signature.optional[i]) continue;
     return Error(args.loc,
                  absl::StrCat(builtin.name, " needs its argument '", signature.names[i], "'"),
-                 absl::StrCat("its parameters: ", builtin.params));
+                 ParametersOf(signature));
   }
   if (TakesNumbers(builtin.name)) {  // a member of an IntEnum is one
     for (Value& value : bound.values) value = Plain(value);
@@ -340,9 +368,10 @@ absl::Status Elaborator::BindParams(const FunctionObject& function, const CallAr
       KILN_RETURN_IF_ERROR(
           BindParam(function, param, function.defaults[i], param.loc, scope, traced));
     } else {
-      return Error(args.loc,
-                   absl::StrCat("'", function.name(), "' needs its argument '", param.name, "'"),
-                   "pass it");
+      return Error(
+          args.loc,
+          absl::StrCat("'", CalledName(function), "' needs its argument '", param.name, "'"),
+          absl::StrCat("pass it; its parameters: ", ParameterList(function)));
     }
   }
   if (next < args.positional.size()) {
@@ -357,8 +386,9 @@ absl::Status Elaborator::BindParams(const FunctionObject& function, const CallAr
     for (const ast::Param& param : params) names.push_back(param.name);
     return Error(
         args.keywords[k].loc,
-        absl::StrCat("'", function.name(), "' has no parameter '", args.keywords[k].name, "'"),
-        DidYouMean(args.keywords[k].name, names, "drop it"));
+        absl::StrCat("'", CalledName(function), "' has no parameter '", args.keywords[k].name, "'"),
+        DidYouMean(args.keywords[k].name, names,
+                   absl::StrCat("drop it; its parameters: ", ParameterList(function))));
   }
   return absl::OkStatus();
 }

@@ -141,8 +141,9 @@ absl::StatusOr<Value> Elaborator::ParseArgument(absl::string_view name, const st
                                           "int32",   "None",    "True"};
         for (const auto& global : globals) known.emplace_back(global.first);
         std::sort(known.begin(), known.end());
+        const std::string near = DidYouMean(id->id, known, "");
         return absl::InvalidArgumentError(
-            absl::StrCat("unknown name '", id->id, "'. ", DidYouMean(id->id, known, "")));
+            absl::StrCat("unknown name '", id->id, near.empty() ? "'" : "'; ", near));
       }
       if (const auto* attribute = expr->As<ast::Attribute>()) return MemberArgument(*attribute);
       if (const auto* unary = expr->As<ast::Unary>()) {
@@ -250,15 +251,14 @@ absl::Status Elaborator::BindArguments(const Kernel& kernel, const ast::Function
             (!own || kernel.params()[j].kind == ParamInfo::kCompileTime) &&
             !tunables_.contains(other.name) &&
             FindText(*config_, *arguments_, other.name, &unused) == nullptr) {
-          missing.push_back(absl::StrCat("'", other.name, "'"));
+          missing.push_back(other.name);
         }
       }
       return Error(param.loc,
-                   absl::StrCat(missing.size() > 1 ? "parameters " : "parameter ",
-                                absl::StrJoin(missing, ", "), " of '", function.name,
+                   absl::StrCat(missing.size() > 1 ? "parameters '" : "parameter '",
+                                absl::StrJoin(missing, "', '"), "' of '", function.name,
                                 missing.size() > 1 ? "' have no values" : "' has no value"),
-                   absl::StrCat("give it as an argument (kilnc: -a ", param.name,
-                                "=1024), in the config if it is tuned, or a default"));
+                   GiveArguments(missing));
     }
     scope->names.insert_or_assign(param.name, binding);
   }
@@ -280,8 +280,7 @@ absl::StatusOr<Value> Elaborator::ConstSize(absl::string_view name, SourceLoc lo
     text = &interface_.used.emplace(key, implied->second.text).first->second;
   }
   if (text == nullptr) {
-    return Error(loc, absl::StrCat("the size '", name, "' has no value"),
-                 absl::StrCat("give it as an argument (kilnc: -a ", name, "=1024)"));
+    return Error(loc, absl::StrCat("the size '", name, "' has no value"), GiveSize(name));
   }
   KILN_ASSIGN_OR_RETURN(const Value value, ParseArgument(name, *text, origin));
   if (value.Is(Type::kDType) || value.Is(Type::kExpr)) return value;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "compiler/lang/elaborator.h"
 #include "compiler/lang/parser.h"
+#include "compiler/lang/suggest.h"
 
 namespace kiln::lang {
 namespace {
@@ -107,6 +108,13 @@ absl::Status Elaborator::ExecImport(const ast::Import& node) {
         module_.FindSection(path) != nullptr &&
         (file == &here || file == nullptr || !file->globals.contains(name.path));
     if (file != nullptr && !submodule) {
+      if (file != &here && file->stars.empty() && !file->globals.contains(name.path)) {
+        std::vector<std::string> names;
+        for (const auto& entry : file->globals) names.emplace_back(entry.first);
+        std::sort(names.begin(), names.end());
+        return Error(node.loc, absl::StrCat("the file of '", from, "' has no '", name.path, "'"),
+                     DidYouMean(name.path, names, "define it there, or import another name"));
+      }
       KILN_ASSIGN_OR_RETURN(const Value value, ReadGlobalOf(*file, name.path, node.loc, SIZE_MAX));
       KILN_RETURN_IF_ERROR(Bind(name.alias, value, node.loc, /*fresh=*/true));
       continue;

@@ -79,7 +79,16 @@ absl::Status Elaborator::ReadPlaceholders(const Kernel& kernel) {
       if (!tensor.dtype.has_value()) continue;
       text = tensor.dtype->ToString();
     } else {
-      if (source.index >= tensor.shape.size()) continue;  // the wrong rank: told at its annotation
+      if (source.index >= tensor.shape.size()) {  // the wrong rank
+        if (!absl::StartsWith(source.name, absl::StrCat(source.tensor, "_shape_"))) {
+          continue;  // told at its annotation
+        }
+        return Error(module_.entry->name_loc,
+                     absl::StrCat("'", source.tensor, "' has at least ", source.index + 1,
+                                  " dimensions, and the argument has ", tensor.shape.size(), ": ",
+                                  Text(tensor.shape)),
+                     "give a tensor that fits the annotation");
+      }
       const std::vector<int64_t> strides =
           tensor.strides.empty() ? DenseStrides(tensor.shape) : tensor.strides;
       text = absl::StrCat(source.part == SizeSource::kShape ? tensor.shape[source.index]

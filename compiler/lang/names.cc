@@ -209,6 +209,23 @@ std::vector<std::string> Elaborator::VisibleNames() const {
   return names;
 }
 
+// Names that kernel files take from imports, and the import that is left out where one is unknown.
+constexpr const char* kUsualImports[][2] = {{"T", "import tilelang.language as T"},
+                                            {"tilelang", "import tilelang"},
+                                            {"torch", "import torch"},
+                                            {"np", "import numpy as np"},
+                                            {"numpy", "import numpy"},
+                                            {"math", "import math"},
+                                            {"itertools", "import itertools"},
+                                            {"functools", "import functools"},
+                                            {"operator", "import operator"},
+                                            {"driver", "from tilelang.carver.arch import driver"},
+                                            {"tvm", "from tilelang import tvm"},
+                                            {"tir", "from tvm import tir"},
+                                            {"dataclass", "from dataclasses import dataclass"},
+                                            {"Enum", "from enum import Enum"},
+                                            {"Any", "from typing import Any"}};
+
 absl::Status Elaborator::UnknownName(absl::string_view name, SourceLoc loc) {
   static constexpr absl::string_view kPython[] = {
       "open",        "exec",       "eval",    "input",    "globals", "locals",   "vars",
@@ -218,6 +235,11 @@ absl::Status Elaborator::UnknownName(absl::string_view name, SourceLoc loc) {
   if (std::find(std::begin(kPython), std::end(kPython), name) != std::end(kPython)) {
     return Unimplemented(loc, absl::StrCat("Python's '", name, "' is not in the kernel language"),
                          "a kernel is computed from its parameters and module constants only");
+  }
+  for (const auto& [usual, statement] : kUsualImports) {
+    if (name != usual) continue;
+    return Error(loc, absl::StrCat("unknown name '", name, "'"),
+                 absl::StrCat("add '", statement, "' to the file"));
   }
   for (const SourceSection::Star& star : module_.SectionAt(loc).stars) {
     if (FindModule(star.module) != nullptr || module_.FindSection(star.module) != nullptr) continue;

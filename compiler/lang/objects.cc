@@ -214,6 +214,14 @@ absl::StatusOr<Value> Elaborator::ClassAttribute(const Value& type, const Value&
   return unbound ? *member : ReadMember(*member, self, loc);
 }
 
+// Those of its bases too.
+static void AppendMemberNames(const ClassObject& type, std::vector<std::string>* names) {
+  for (const auto& entry : type.members) names->push_back(entry.first);
+  for (const Value& base : type.bases) {
+    if (base.Is(Type::kClass)) AppendMemberNames(base.type_object(), names);
+  }
+}
+
 absl::StatusOr<Value> Elaborator::InstanceAttribute(const Value& self, const std::string& attr,
                                                     SourceLoc loc) {
   const InstanceObject& instance = self.instance();
@@ -231,9 +239,7 @@ absl::StatusOr<Value> Elaborator::InstanceAttribute(const Value& self, const std
   }
   std::vector<std::string> names;
   for (const auto& entry : instance.attributes) names.push_back(entry.first);
-  if (instance.type != nullptr) {
-    for (const auto& entry : instance.type->members) names.push_back(entry.first);
-  }
+  if (instance.type != nullptr) AppendMemberNames(*instance.type, &names);
   return Error(loc, absl::StrCat(Describe(self), " has no attribute '", attr, "'"),
                DidYouMean(attr, names, "set it in __init__"));
 }

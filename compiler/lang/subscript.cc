@@ -272,10 +272,22 @@ absl::StatusOr<Value> Elaborator::GetMember(const Module& module, const std::str
   }
   std::vector<std::string> names;
   for (const auto& entry : module.members) names.push_back(entry.first);
+  names.insert(names.end(), module.bundled.begin(), module.bundled.end());
+  if (module.has_dtypes) {
+    for (const char* type :
+         {"bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+          "float16", "bfloat16", "float32", "float64", "float8_e5m2", "float8_e4m3fn"}) {
+      names.emplace_back(type);
+    }
+  }
   std::sort(names.begin(), names.end());
+  const Module* language = FindModule("tilelang.language");
+  const bool of_kernels =
+      language != nullptr && language != &module && language->members.contains(attr);
   return Unimplemented(
       loc, absl::StrCat("'", module.name, "' has no member '", attr, "'"),
-      DidYouMean(attr, names, "see compiler/lang/README.md for what is supported"));
+      of_kernels ? absl::StrCat("in kernels it is T.", attr)
+                 : DidYouMean(attr, names, "see compiler/lang/README.md for what is supported"));
 }
 
 absl::StatusOr<Value> Elaborator::BufferAttribute(const Value& self, const std::string& attr,

@@ -130,6 +130,16 @@ class Planner {
                  "make the layout for the buffer's shape");
   }
 
+  static std::string RemedyOf(const target::GemmQuery& query, const layout::ThreadRange& threads) {
+    if (threads.count % kWarp != 0) return "give the block a multiple of 32 threads";
+    const bool bytes = query.a.bits == 8 && query.b.bits == 8;
+    if (query.a.element() != query.b.element() && !bytes) {
+      return "T.copy the wider one into a tile of the other's type before the product";
+    }
+    return "use types that the target multiplies, B from shared memory, and tiles of whole 16 x 8 "
+           "atoms for every warp";
+  }
+
   absl::Status PlanProduct(const Stmt& s) {
     const ir::Gemm& gemm = *s.As<ir::Gemm>();
     const auto part = parts_.find(s.get());
@@ -147,9 +157,7 @@ class Planner {
       return Error(gemm.loc,
                    absl::StrCat(arch_.name, " has no instruction for this matrix product: ",
                                 plan.status().message()),
-                   "use whole warps, types that the target multiplies, B from shared memory, and "
-                   "tiles of whole 16 x 8 atoms for every warp",
-                   absl::StatusCode::kUnimplemented);
+                   RemedyOf(*query, threads), absl::StatusCode::kUnimplemented);
     }
     KILN_RETURN_IF_ERROR(Place(gemm.a.buffer, plan->unit, plan->a_swizzle, gemm.loc));
     KILN_RETURN_IF_ERROR(Place(gemm.b.buffer, plan->unit, plan->b_swizzle, gemm.loc));

@@ -1,11 +1,15 @@
 // kilnc: the compiler on the command line. Parses and elaborates a kernel, prints any stage of its
 // way to machine code, and runs it in the interpreter or natively on random or given tensors.
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cmath>
+#include <condition_variable>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <mutex>
 #include <nlohmann/json.hpp>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -156,6 +160,7 @@ struct RunOptions {
   uint64_t seed = 1;
   int threads = 0;
   bool interpret_only = false;
+  int64_t max_steps = INT64_MAX;
   bool on_threads = false;
   std::string stop_after;            // interpret the program after this pass
   std::vector<std::string> inputs;   // NAME=FILE, bytes as they lie in memory
@@ -305,6 +310,8 @@ bool Report(const ir::Program& program, const std::vector<interp::Tensor>& got,
     if (c.nan_on_both > 0) {
       std::cout << "; " << c.nan_on_both << " of " << got[index].elements()
                 << " are NaN on both sides";
+      // A tensor that is only written is full of NaN before the run.
+      if (c.nan_on_both == got[index].elements()) std::cout << ", as where nothing writes them";
     }
     std::cout << "\n";
     ok &= c.ok();
@@ -323,6 +330,32 @@ absl::Status RunNatively(const codegen::CompileInput& input, const ir::Program& 
   std::cout << "native: " << seconds * 1e3 << " ms\n";
   return absl::OkStatus();
 }
+
+// A line on standard error once something takes long.
+class StillAtWork {
+ public:
+  explicit StillAtWork(const char* line)
+      : thread_([this, line] {
+          std::unique_lock<std::mutex> lock(mutex_);
+          if (!ended_.wait_for(lock, std::chrono::seconds(30), [this] { return done_; })) {
+            std::cerr << "kilnc: " << line << std::endl;
+          }
+        }) {}
+  ~StillAtWork() {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      done_ = true;
+    }
+    ended_.notify_one();
+    thread_.join();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  bool done_ = false;
+  std::thread thread_;  // last: it uses the others
+};
 
 // The same, every thread of a block on registers of its own, as a GPU would.
 absl::Status RunOnThreads(const KernelOptions& k, const ir::Program& program,
@@ -351,10 +384,17 @@ absl::StatusOr<bool> Run(const KernelOptions& k, const RunOptions& o) {
     std::copy(t.as<char>(), t.as<char>() + t.bytes(), reference.back().as<char>());
   }
   options.clip_global = o.stop_after.empty();
+  options.max_steps = o.max_steps;
   if (!o.stop_after.empty()) {
     KILN_ASSIGN_OR_RETURN(program, codegen::LowerKernel(input, o.stop_after));
   }
-  KILN_ASSIGN_OR_RETURN(const interp::Stats stats, interp::Run(program, Views(reference), options));
+  const absl::StatusOr<interp::Stats> run = [&] {
+    const StillAtWork note(
+        "the interpreter is still at work after 30 s; a loop that never ends is found by "
+        "--max-steps 1000000000");
+    return interp::Run(program, Views(reference), options);
+  }();
+  KILN_ASSIGN_OR_RETURN(const interp::Stats stats, run);
   std::cout << "interpreter: " << stats.blocks << " blocks, " << stats.steps << " steps\n";
   bool ok = true;
   if (!o.interpret_only) {
@@ -448,6 +488,9 @@ int Main(int argc, char** argv) {
   run->add_option("--threads", run_options.threads, "Threads of the native run; 0 = all cores");
   run->add_flag("--on-threads", run_options.on_threads,
                 "Instead of natively, run every thread of a block on its own registers");
+  run->add_option("--max-steps", run_options.max_steps,
+                  "End an interpretation that takes more steps, and say where it was")
+      ->check(CLI::PositiveNumber);
   run->add_flag("--interpret", run_options.interpret_only, "Do not compile");
   run->add_option("--stop-after", run_options.stop_after,
                   "Interpret the program as it is after this pass");

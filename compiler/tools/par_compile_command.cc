@@ -91,7 +91,15 @@ absl::StatusOr<std::string> ValueText(const Json& value, const std::string& path
 
 absl::StatusOr<std::vector<Arguments>> ReadConfigs(const std::string& path) {
   KILN_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  Json json;
+  try {
+    json = Json::parse(text);
+  } catch (const Json::parse_error& error) {
+    // "[json.exception.parse_error.101] parse error at line 1, column 2: ..."
+    const absl::string_view what = error.what();
+    const size_t place = what.find("at line");
+    return BadConfigs(path, absl::StrCat("no JSON ", what.substr(std::min(place, what.size()))));
+  }
   if (!json.is_array()) return BadConfigs(path, "no JSON list");
   std::vector<Arguments> sets;
   for (const Json& object : json) {
@@ -226,6 +234,14 @@ void Print(const std::vector<Slot>& slots, size_t i, const std::string& folder, 
   out << "\n";
 }
 
+// What is wrong, and with which of them.
+absl::Status Failed(const std::vector<Slot>& slots, size_t i) {
+  const absl::Status& status = slots[i].status;
+  return absl::Status(status.code(),
+                      absl::StrCat(status.message(), "\n  note: number ", i,
+                                   " of the configs, the first being 0: ", Given(slots[i])));
+}
+
 absl::Status WriteIndex(const std::vector<Slot>& slots, const std::string& folder) {
   Json index = Json::array();
   for (const Slot& slot : slots) {
@@ -284,7 +300,7 @@ absl::Status RunParCompileCommand(const ParCompileOptions& o, std::ostream& out)
   });
   std::map<std::string, size_t> first;
   for (size_t i = 0; i < slots.size(); ++i) {
-    if (!slots[i].status.ok() && !o.ignore_error) return slots[i].status;
+    if (!slots[i].status.ok() && !o.ignore_error) return Failed(slots, i);
     slots[i].same_as = slots[i].status.ok() ? first.emplace(slots[i].key, i).first->second : i;
   }
   ForEach(slots.size(), threads, [&](size_t i) {
@@ -294,7 +310,7 @@ absl::Status RunParCompileCommand(const ParCompileOptions& o, std::ostream& out)
   });
   for (size_t i = 0; i < slots.size(); ++i) {
     if (slots[i].status.ok()) slots[i].status = slots[slots[i].same_as].status;
-    if (!slots[i].status.ok() && !o.ignore_error) return slots[i].status;
+    if (!slots[i].status.ok() && !o.ignore_error) return Failed(slots, i);
     for (const std::string& note : slots[i].notes) out << i << " note: " << note << "\n";
     Print(slots, i, o.folder, out);
   }

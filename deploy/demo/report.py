@@ -61,7 +61,7 @@ def main():
     folder = pathlib.Path(sys.argv[1])
     outcomes = {s["name"]: s for s in json.loads((folder / "tune.json").read_text())["sweeps"]}
     ok, ratios, last = True, {}, None
-    print(f"{'kernel':<17}{'shape':<17}{'ms':>9}{'rate':>13}{'anchor':>8}{'roof':>7}"
+    print(f"{'kernel':<17}{'shape':<17}{'ms':>9}{'rate':>15}{'anchor':>8}{'roof':>7}"
           f"{'tried':>7}{'secs':>7}  {'numbers':<24}config")
     for name, op, shape in sweeps():
         sweep = outcomes.get(name)
@@ -79,7 +79,7 @@ def main():
         rate = (f"{raced['gflops']:.1f} GFLOP/s" if op == "gemm" and shape["M"] > 1
                 else f"{raced['gbytes']:.1f} GB/s")
         roof = winner["hint"]["roofline_ns"] / (raced["winner_ms"] * 1e6)
-        print(f"{name:<17}{text:<17}{raced['winner_ms']:>9.3f}{rate:>13}{raced['ratio']:>8.2f}"
+        print(f"{name:<17}{text:<17}{raced['winner_ms']:>9.3f}{rate:>15}{raced['ratio']:>8.2f}"
               f"{roof:>6.0%} {winner['candidates_tried']:>6}{winner['sweep_seconds']:>7.1f}  "
               f"{words if right else 'WRONG: ' + words:<24}{winner['config']}")
         last = sweep["sweep"]
@@ -89,6 +89,12 @@ def main():
     ones = [r for n, r in ratios.items() if n.endswith("_1")]
     print(f"\ngeometric mean against the anchor: GEMM {geomean(gemms):.2f}, "
           f"M=1 {geomean(ones):.2f}, memory-bound {geomean(streams):.2f}")
+    print("ms: one launch. anchor: how much faster than OpenBLAS's sgemm, or than a threaded loop that moves the "
+          "same bytes (above 1: Kiln is).\n"
+          "roof: share of what this machine's peaks allow, as measured when its worker first started. tried, secs: "
+          "candidates and time of the sweep.\n"
+          "numbers: what a C program that links the winner found against plain loops. "
+          f"The winners: {folder / 'winners'}")
     if last is not None:
         picture(folder, outcomes)
     return 0 if ok else 1

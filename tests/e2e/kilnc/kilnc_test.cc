@@ -221,6 +221,7 @@ TEST_F(KilncTest, ManyConfigsCompileInTheirOrderAndOnce) {
                                       configs,       "-j",  "2",  "-o",      out};
   EXPECT_EQ(Kilnc(command), 1) << "the second config fails";
   EXPECT_THAT(err_, HasSubstr("error: "));
+  EXPECT_THAT(err_, HasSubstr("note: number 1 of the configs, the first being 0: A="));
   EXPECT_FALSE(fs::exists(fs::path(out) / "index.json"));
   command.push_back("--ignore-error");
   ASSERT_EQ(Kilnc(command), 0) << err_;
@@ -243,6 +244,70 @@ TEST_F(KilncTest, ManyConfigsCompileInTheirOrderAndOnce) {
   EXPECT_THAT(out_, HasSubstr("1 compiled A=T.Tensor((8,), float32),factor=4.0"));
   EXPECT_EQ(Kilnc({"par-compile", kLazy, "-e", "listed", "--autotune"}), 1);
   EXPECT_THAT(err_, HasSubstr("has no @tilelang.autotune"));
+  EXPECT_EQ(Kilnc({"par-compile", kLazy, "-e", "listed", "--configs",
+                   File("comma.json", "[{\"factor\": 2},]")}),
+            1);
+  EXPECT_THAT(err_, HasSubstr("comma.json: no JSON at line 1, column 16: "));
+}
+
+TEST_F(KilncTest, ALoopThatNeverEndsIsFound) {
+  const std::string kernel = File("spin.py", R"(
+import tilelang
+import tilelang.language as T
+
+@tilelang.jit
+def spin(x: T.Tensor((4,), T.int32)):
+    with T.Kernel(1):
+        while x[0] != 123456:
+            x[1] = x[0]
+)");
+  EXPECT_EQ(Kilnc({"run", kernel, "--interpret", "--max-steps", "1000"}), 1);
+  EXPECT_THAT(err_, HasSubstr("spin.py:8:9: error: the program did not end within 1000 steps"));
+}
+
+TEST_F(KilncTest, AProductWithoutAnInstructionSaysWhatToChange) {
+  EXPECT_EQ(Kilnc(With("emit", {"--stage", "asm", "-c", "threads=100"})), 1);
+  EXPECT_THAT(err_, HasSubstr("100 threads are no whole warps"));
+  EXPECT_THAT(err_, HasSubstr("help: give the block a multiple of 32 threads"));
+  const std::string kernel = File("mixed.py", R"(
+import tilelang
+import tilelang.language as T
+
+@tilelang.jit
+def mixed(a: T.Tensor((64, 64), "float16"), b: T.Tensor((64, 64), "float32"),
+          c: T.Tensor((64, 64), "float32")):
+    with T.Kernel(1, threads=128):
+        p = T.alloc_shared((64, 64), "float16")
+        q = T.alloc_shared((64, 64), "float32")
+        r = T.alloc_fragment((64, 64), "float32")
+        T.copy(a, p)
+        T.copy(b, q)
+        T.clear(r)
+        T.gemm(p, q, r)
+        T.copy(r, c)
+)");
+  EXPECT_EQ(Kilnc({"emit", kernel, "--stage", "asm", "--arch", "sm_90a"}), 1);
+  EXPECT_THAT(err_, HasSubstr("mixed.py:15:9: error: "));
+  EXPECT_THAT(err_, HasSubstr("operand types differ: float16 and float32"));
+  EXPECT_THAT(err_, HasSubstr("help: T.copy the wider one into a tile of the other's type"));
+}
+
+TEST_F(KilncTest, AnOutputThatNothingWritesIsSaid) {
+  const std::string kernel = File("compared.py", R"(
+import tilelang
+import tilelang.language as T
+
+@tilelang.jit(out_idx=[1])
+def compared(n=4):
+    @T.prim_func
+    def main(x: T.Tensor((n,), "float32"), y: T.Tensor((n,), "float32")):
+        with T.Kernel(1):
+            for i in T.Parallel(n):
+                y[i] == x[i]
+    return main
+)");
+  EXPECT_EQ(Kilnc({"run", kernel}), 0);
+  EXPECT_THAT(out_, HasSubstr("4 of 4 are NaN on both sides, as where nothing writes them"));
 }
 
 TEST_F(KilncTest, AKernelIsExplained) {

@@ -246,6 +246,8 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"template: matmul\nshapes: {M: 1}\narguments: {M: 2}\n", 3, 16,
                 "has a value already"},
         Mistake{"template: matmul\ndtypes: {d: flot32}\n", 2, 13, "is no dtype"},
+        Mistake{"template: m\narguments: {A: 'T.Tensor((8, 4), T.float16)'}\n", 2, 16,
+                "give a tensor by its sizes, as in shapes: {A_shape_0: 1024"},
         Mistake{"template: matmul\narguments: {a: [1, 2]}\n", 2, 16, "a list"},
         Mistake{"template: matmul\narguments: {a: 010}\n", 2, 16, "no number"},
         Mistake{"template: matmul\narguments: {a: 0x10}\n", 2, 16, "no number"},

@@ -96,5 +96,75 @@ TEST(Diagnostics, LongLinesAreCutAroundTheCaret) {
   EXPECT_EQ(said.substr(line + (caret - next), 7), "nowhere");
 }
 
+// Names that are no typing mistakes: other words for the same, their words in another order or cut
+// short, and what an import brings.
+TEST(Diagnostics, NamesOfOtherLanguagesAreKnown) {
+  const std::pair<const char*, const char*> kCases[] = {
+      {"x[0, 0] = T.where(n > 0, 1.0, 2.0)", "did you mean 'if_then_else'?"},
+      {"x[0, 0] = T.inf('float32')", "did you mean 'infinity'?"},
+      {"s = T.alloc_fragment((4,), T.fp32)", "did you mean 'float32'?"},
+      {"s = T.PersistentScheduler('s', 4, 4)", "did you mean 'PersistentTileScheduler'?"},
+      {"T.im2col_c2d(x, y)", "did you mean 'c2d_im2col'?"},
+      {"T.gemm(x, y, x, trans_B=True)", "did you mean 'transpose_B'?"},
+      {"x[0, 0] = torch.exp2(y[0, 0])", "help: in kernels it is T.exp2"},
+      {"x[0, 0] = np.exp(1)", "help: add 'import numpy as np' to the file"},
+      {"m = driver.get_num_sms()", "add 'from tilelang.carver.arch import driver' to the file"},
+      {"for k in range(4, num_stages=2):\n    pass", "help: its arguments are given by position"},
+      {"T.gemm(x, y)", "help: its parameters: A, B, C, transpose_A=, "},
+      {"x[0, 0] = T.Float32(n)", "did you mean 'float32'?"},
+      {"x[0, 0] = T.relu(y[0, 0])", "help: write T.max(x, 0)"},
+      {"m = T.const((1 << 4) - 1, T.uint16)", "T.const names sizes, and this is a number"},
+  };
+  for (const auto& [body, said] : kCases) {
+    const std::string imports =
+        std::string(body).find("torch") != std::string::npos ? "import torch\n" : "";
+    EXPECT_THAT(Elaborated(InKernel(std::string(body) + "\n", "", imports)), HasSubstr(said));
+  }
+  EXPECT_THAT(std::string(ElaborateText("@T.prim_func\ndef f(A: T.Tensor((4,), 'int32')):\n"
+                                        "    with T.Kernel(1):\n        A[0] = 1\n")
+                              .status()
+                              .message()),
+              HasSubstr("help: add 'import tilelang.language as T' to the file"));
+  // Nothing is near by chance.
+  EXPECT_THAT(Elaborated(InKernel("T.frobnicate(x)\n")), HasSubstr("compiler/lang/README.md"));
+}
+
+TEST(Diagnostics, ObjectsTellWhatTheyTake) {
+  const std::string made = "s = T.PersistentTileScheduler('s', 4, 4, swizzle_size=2)\ns.init(bx)\n";
+  EXPECT_THAT(Elaborated(InKernel(made + "s.next()\n")), HasSubstr("did you mean 'next_tile'?"));
+  EXPECT_THAT(Elaborated(InKernel("s = T.PersistentTileScheduler('s', 4, 4, swizzle=2)\n")),
+              HasSubstr("'PersistentTileScheduler' has no parameter 'swizzle'"));
+  // Of a base class.
+  EXPECT_THAT(Elaborated(InKernel("a = Inner()\nx[0, 0] = a.hight()\n", "",
+                                  "class Outer:\n    def height(self): return 1\n"
+                                  "class Inner(Outer):\n    pass\n")),
+              HasSubstr("did you mean 'height'?"));
+  EXPECT_THAT(Elaborated(InKernel("x[0, 0] = area(2)\n", "",
+                                  "def area(width, height, scale=1): return width * height\n")),
+              HasSubstr("pass it; its parameters: width, height, scale="));
+}
+
+TEST(Diagnostics, ArgumentsThatAreMissing) {
+  const std::string head = "import tilelang\nimport tilelang.language as T\n";
+  const auto said = [&](const std::string& text, const Arguments& arguments) {
+    return std::string(ElaborateText(head + text, arguments).status().message());
+  };
+  const std::string factory =
+      "@tilelang.jit\ndef f(M, N, in_dtype, is_causal, block=4):\n    pass\n";
+  EXPECT_THAT(said(factory, {{"M", "8"}}),
+              HasSubstr("parameters 'N', 'in_dtype', 'is_causal' of 'f' have no values"));
+  EXPECT_THAT(said(factory, {{"M", "8"}}),
+              HasSubstr("kilnc: -a N=1024 -a in_dtype=float16 -a is_causal=True; a sweep file: "));
+  const std::string lazy =
+      "@tilelang.lazy_jit\ndef f(A: T.Tensor[[int, int], T.float16]):\n    M, N = A.shape\n"
+      "    with T.Kernel(1):\n        A[0, 0] = 1\n";
+  EXPECT_THAT(said(lazy, {}), HasSubstr("-a 'A=T.Tensor((1024, 512), T.float16)'), or the size (-a "
+                                        "A_shape_0=1024)"));
+  EXPECT_THAT(said(lazy, {{"A", "T.Tensor((256), T.float16)"}}),
+              HasSubstr("'A' has at least 2 dimensions, and the argument has 1: (256,)"));
+  EXPECT_THAT(said(factory, {{"M", "8"}, {"N", "8"}, {"is_causal", "True"}, {"in_dtype", "fp16"}}),
+              HasSubstr("unknown name 'fp16'; did you mean 'float16'?"));
+}
+
 }  // namespace
 }  // namespace kiln::lang

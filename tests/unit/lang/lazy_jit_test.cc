@@ -222,7 +222,7 @@ TEST(LazyJitArguments, WhatDoesNotFitIsRefused) {
        "has the size 281474976710656"},
       {"product",
        {{"A", "T.Tensor((100,), T.float16)"}, {"B", "T.Tensor((50, 72), T.float16)"}},
-       "the size 'A_shape_1' has no value"},
+       "'A' has at least 2 dimensions, and the argument has 1: (100,)"},
       {"packed", {{"A", "1024"}}, "'A' of 'packed' is a tensor, and the argument is an integer"},
       {"packed", {{"A", "T.zeros((5, 6))"}}, "not a literal"},
   };

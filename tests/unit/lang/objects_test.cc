@@ -158,7 +158,7 @@ TEST(Objects, ObjectsOfFactoriesReachKernels) {
 TEST(Objects, WhatCannotBeIsSaid) {
   const std::pair<const char*, const char*> kCases[] = {
       {"Shape(1).wide", "a Shape has no attribute 'wide'"},
-      {"Shape()", "'__init__' needs its argument 'rows'"},
+      {"Shape()", "'Shape' needs its argument 'rows'"},
       {"Tile()", "'Tile' needs its argument 'm'"},
       {"Tile(1, 2, 'int8', 4)", "'Tile' has 3 fields"},
       {"Tile(1, k=3)", "'Tile' has no field 'k'"},

@@ -175,7 +175,10 @@ TEST_F(SourceBundle, WhatIsNoFileOrNotPythonIsToldWhereItIsUsed) {
               HasSubstr("'from absent import *' brings no names"));
   Write("helper.py", "def f(v):\n    return v\n");
   EXPECT_THAT(Elaborated(Text("from helper import g\n", "x[0] = g(1)")),
-              HasSubstr("unknown name 'g'"));
+              HasSubstr("the file of 'helper' has no 'g'"));
+  Write("helper.py", "def height(v):\n    return v\n");
+  EXPECT_THAT(Elaborated(Text("from helper import hight\n", "x[0] = hight(1)")),
+              HasSubstr("help: did you mean 'height'?"));
 }
 
 // What no message can carry does not make the kernel's own text unreadable.
