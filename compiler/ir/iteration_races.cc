@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/ir/evaluate.h"
+#include "compiler/ir/far_meetings.h"
 #include "compiler/ir/loop_accesses.h"
 #include "compiler/ir/printer.h"
 
@@ -20,6 +21,7 @@ namespace {
 constexpr int64_t kMostPoints = int64_t{1} << 18;  // of one access; a part of a larger loop
 constexpr int64_t kLeastPoints = int64_t{1} << 10;
 constexpr int64_t kAllPoints = int64_t{1} << 22;  // of a program, beyond which parts are small
+constexpr int64_t kPointsOfStep = 256;            // what a step of FindFarMeeting counts for
 constexpr int64_t kDense = int64_t{1} << 20;      // places that are worth a table
 
 // Whether the terms of a form, each a variable of known range, tell all values of these variables
@@ -80,12 +82,57 @@ class Meetings {
         }
       }
     }
-    return std::nullopt;
+    return FindFar(accesses);
   }
 
   const std::vector<int64_t>& extents() const { return extents_; }
 
  private:
+  // Two accesses of which one at least is a plain store.
+  bool MayMeet(const LoopAccess& store, const LoopAccess& other) const {
+    if (!store.known || !other.known || store.same_guards != other.same_guards) return false;
+    if (!store.atomic && !other.atomic) return true;
+    // Updates are in no order with stores, but what an update leaves may be read at any time.
+    return !threads_ && store.atomic != other.atomic && other.write;
+  }
+
+  // Beyond the part that was gone through.
+  std::optional<Meeting> FindFar(const std::vector<const LoopAccess*>& accesses) {
+    std::vector<int64_t> whole;
+    for (const Turns& axis : loop_.axes) whole.push_back(axis.extent);
+    const auto is_cut = [&](const LoopAccess* a) {
+      std::vector<int64_t> inner;
+      for (const Turns& t : a->inner) inner.push_back(t.extent);
+      std::vector<int64_t> part = inner;
+      Shrink(&part, room_inside_);
+      return part != inner;
+    };
+    if (extents_ == whole && std::none_of(accesses.begin(), accesses.end(), is_cut)) {
+      return std::nullopt;
+    }
+    for (const LoopAccess* w : accesses) {
+      for (const LoopAccess* o : accesses) {
+        if (!w->write || !MayMeet(*w, *o) || *points_ < -kAllPoints) continue;
+        int64_t steps = 0;
+        const auto far = FindFarMeeting(loop_, *w, *o, threads_, &steps);
+        *points_ += steps * kPointsOfStep;
+        if (!far) continue;
+        extents_ = whole;
+        const std::string where = o->write ? o->text : absl::StrCat(w->text, " and ", o->text);
+        return Meeting{Number(far->first), Number(far->second), w, o, where};
+      }
+    }
+    return std::nullopt;
+  }
+
+  int64_t Number(const std::vector<int64_t>& at) const {
+    __int128 number = 0;
+    for (size_t a = 0; a < at.size(); ++a) {
+      number = number * extents_[a] + (at[a] - loop_.axes[a].min);
+    }
+    return static_cast<int64_t>(std::min<__int128>(number, INT64_MAX));
+  }
+
   // Whether every axis is told by an index that all accesses have in common.
   bool AreApart(const std::vector<const LoopAccess*>& accesses) const {
     std::vector<char> told(loop_.axes.size(), 0);
@@ -245,7 +292,7 @@ class Meetings {
 
   std::optional<Meeting> FindBetween(const LoopAccess& write, const Places& w,
                                      const LoopAccess& other, const Places& o) const {
-    if (write.same_guards != other.same_guards) return std::nullopt;
+    if (!MayMeet(write, other)) return std::nullopt;
     if (threads_ && other.write && (!w.values || !o.values)) return std::nullopt;
     std::vector<int64_t> w_cells, o_cells;
     int64_t span = 0;
@@ -375,11 +422,13 @@ class Checker {
         threads ? " of the block"
                 : absl::StrCat(" of T.Parallel (", absl::StrJoin(names, ", "), ")");
     const bool reads = !m.other->write;
+    const bool updates = m.one->atomic || m.other->atomic;
     const char* remedy =
-        threads ? (reads ? "read it into a name of its own first: in the next statement all "
-                           "threads have read it"
-                         : "let one thread store, if tx == 0, or use T.atomic_add and its like")
-        : reads ? "copy what is read into a fragment before the loop, or make the loop serial"
+        updates ? "store in a loop of its own, before or after this one, or by an atomic update too"
+        : threads ? (reads ? "read it into a name of its own first: in the next statement all "
+                             "threads have read it"
+                           : "let one thread store, if tx == 0, or use T.atomic_add and its like")
+        : reads   ? "copy what is read into a fragment before the loop, or make the loop serial"
         : m.one->buffer->scope == Scope::kFragment
             ? "accumulate into a T.alloc_reducer, make the loop serial, or give every iteration "
               "its own element"
@@ -389,7 +438,9 @@ class Checker {
         program_, m.other->loc,
         absl::StrCat(threads ? "threads " : "iterations ", PlaceOf(loop, extents, m.first, threads),
                      " and ", PlaceOf(loop, extents, m.second, threads), loop_text,
-                     reads ? " store to and read one element" : " store to one element",
+                     reads     ? " store to and read one element"
+                     : updates ? " store to and update one element"
+                               : " store to one element",
                      reads && threads ? " in one statement, " : ", ", m.where),
         remedy);
   }
