@@ -223,12 +223,16 @@ absl::Status Elaborator::Classes::MakeCases(const Value& self, SourceLoc loc) {
     const bool hidden = IsOfPython(name) || absl::StartsWith(name, "__");
     if (hidden || member.Is(Type::kFunction) || member.Is(Type::kClass)) continue;
     const Value value = type.is_value ? Plain(member) : member;
-    const bool number = type.is_flag ? value.is_integer() : value.is_number();
-    if ((type.is_value || type.is_flag) && !number && (type.is_flag || !value.Is(Type::kStr))) {
+    if (type.is_flag && !(value.is_integer() && value.int_value() >= 0)) {
+      return e_.Error(loc,
+                      absl::StrCat("the member '", name, "' of the flag '", type.def->name, "' is ",
+                                   Repr(value), ", which is no set of bits"),
+                      "give it a number that is not negative, or base the class on enum.Enum");
+    }
+    if (type.is_value && !value.is_number() && !value.Is(Type::kStr)) {
       return e_.Error(loc,
                       absl::StrCat("the member '", name, "' of the enum '", type.def->name, "' is ",
-                                   Describe(value),
-                                   type.is_flag ? ", and no integer" : ", and no number or text"),
+                                   Describe(value), ", and no number or text"),
                       "base the class on enum.Enum");
     }
     Value known;

@@ -25,7 +25,10 @@ const ClassObject* FlagOf(const Value& v) {
 
 int64_t BitsOf(const Value& member) { return AttributeOf(member.instance(), "value")->int_value(); }
 
-int WidthOf(int64_t x) { return std::bit_width(static_cast<uint64_t>(x < 0 ? -(x + 1) + 1 : x)); }
+int WidthOf(int64_t x) {
+  const auto bits = static_cast<uint64_t>(x);
+  return std::bit_width(x < 0 ? 0 - bits : bits);
+}
 
 // The bits that members of the flag have.
 int64_t MaskOf(const ClassObject& type) {
@@ -145,9 +148,12 @@ absl::StatusOr<Value> Elaborator::Classes::MakeEnum(const Value& base, const Cal
 absl::StatusOr<Value> Elaborator::Classes::FlagWith(const ClassObject& type, int64_t bits,
                                                     SourceLoc loc) {
   const int64_t mask = MaskOf(type);
+  if (WidthOf(mask) > kMostBits || WidthOf(bits) > kMostBits) {
+    return e_.Error(loc, absl::StrCat("a flag of more than ", kMostBits, " bits"), "use two flags");
+  }
   const int64_t all = (int64_t{1} << WidthOf(mask)) - 1;
   const bool strange = bits < ~all || bits > all || (bits & (all ^ mask)) != 0;
-  if ((strange && !type.is_value) || WidthOf(bits) > kMostBits) {
+  if (strange && !type.is_value) {
     return e_.Error(
         loc, absl::StrCat(bits, " has bits that no member of the flag '", type.def->name, "' has"),
         "combine its members with |");
@@ -190,6 +196,13 @@ absl::StatusOr<Answer> Elaborator::Classes::CombineFlags(ast::BinaryOp op, const
     return std::nullopt;
   };
   const auto x = bits(a), y = bits(b);
+  if (!type->is_value && (!x || !y)) {
+    return e_.Error(loc,
+                    absl::StrCat("no operator '", ast::Spelling(op), "' for ", Describe(a), " and ",
+                                 Describe(b)),
+                    absl::StrCat("base '", type->def->name,
+                                 "' on enum.IntFlag, whose members are numbers, or take .value"));
+  }
   if (!x || !y) return Answer();
   const int64_t result = op == Op::kBitAnd ? *x & *y : op == Op::kBitOr ? *x | *y : *x ^ *y;
   KILN_ASSIGN_OR_RETURN(const Value member, FlagWith(*type, result, loc));
