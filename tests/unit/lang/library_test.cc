@@ -183,6 +183,7 @@ TEST(Library, FlagsAreSetsOfBits) {
        "['Strict.A|C', ['A', 'C'], 3]"},
       {"[str(Strict(0)), Strict(0)]", "['Strict(0)', <Strict: 0>]"},
       {"[Bits.R + 1, Bits.R | 1, int(~Bits.R), Bits.R & 6 == 4]", "[5, <Bits.R|1: 5>, 3, True]"},
+      {"[int(~(Bits.R | 8)), Strict(-2)]", "[3, <Strict.B|C: 6>]"},
       {"[Made.TWO.value, str(Made(1)), len(Made)]", "[2, 'Made.ONE', 2]"},
   };
   for (const auto& [expr, expected] : kCases) EXPECT_EQ(ValueOf(expr), expected) << expr;
