@@ -115,6 +115,9 @@ TEST(Iterations, UpdatesAndStoresDoNotMix) {
         "for i in T.Parallel(64):\n    O[i] = A[i]\n    T.atomic_add(O[i], 1)",
         "for i in T.Parallel(64):\n    T.atomic_add(O[0], A[i])\n    T.atomic_max(O[0], 1)",
         "for i in T.Parallel(64):\n    T.atomic_add(O[A[i]], 1)\n    if i == 3:\n        O[0] = 1",
+        // What an update leaves may be read at any time.
+        "for i in T.Parallel(63):\n    if O[0] < 100:\n        T.atomic_add(O[0], A[i])\n"
+        "    O[i + 1] = A[i]",
         // Threads store in an order of their own: statement by statement.
         "tx = T.get_thread_binding(0)\nif tx == 0:\n    O[0] = 0\nT.atomic_add(O[0], A[tx])"}) {
     ExpectAccepted(Pair(body));
