@@ -1,10 +1,12 @@
 // What iterations and threads do to elements: races are refused for every target, scratch that is
 // declared outside of a loop is each iteration's own, slices are stored to, loops turn as often as
 // the run says. Kernels that are accepted are right everywhere.
+#include <ctime>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/unit/lang/right_everywhere.h"
 
 namespace kiln::lang {
@@ -102,6 +104,18 @@ TEST(Iterations, FarOnesMeetToo) {
         "for i in T.Parallel(1 << 20):\n    if A[i] > 0:\n        O[i // 2] = A[i]"}) {
     ExpectAccepted(large(body));
   }
+}
+
+// As many pairs of accesses as there are statements, squared, cost no more than a second or so.
+TEST(Iterations, ManyStatementsAreBounded) {
+  std::string body = "for i, j in T.Parallel(2048, 2048):";
+  for (int k = 0; k < 100; ++k) {
+    const std::string at = absl::StrCat("O[i * 2048 + j + ", k, " * (1 << 22)]");
+    absl::StrAppend(&body, "\n    ", at, " = ", at, " + ", k);
+  }
+  const std::clock_t start = std::clock();
+  ExpectAccepted(Kernel("O: T.Tensor((1 << 30,), T.int32)", 64, body));
+  EXPECT_LT(std::clock() - start, 10 * CLOCKS_PER_SEC);
 }
 
 TEST(Iterations, UpdatesAndStoresDoNotMix) {
