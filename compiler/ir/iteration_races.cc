@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/ir/evaluate.h"
+#include "compiler/ir/far_meetings.h"
 #include "compiler/ir/loop_accesses.h"
 #include "compiler/ir/printer.h"
 
@@ -19,8 +20,10 @@ namespace {
 
 constexpr int64_t kMostPoints = int64_t{1} << 18;  // of one access; a part of a larger loop
 constexpr int64_t kLeastPoints = int64_t{1} << 10;
-constexpr int64_t kAllPoints = int64_t{1} << 22;  // of a program, beyond which parts are small
-constexpr int64_t kDense = int64_t{1} << 20;      // places that are worth a table
+constexpr int64_t kAllPoints = int64_t{1} << 22;   // of a program, beyond which parts are small
+constexpr int64_t kPointsOfStep = 2048;            // what a step of FindFarMeeting counts for
+constexpr int64_t kMostVisits = int64_t{1} << 26;  // of points by pairs of accesses, of a program
+constexpr int64_t kDense = int64_t{1} << 20;       // places that are worth a table
 
 // Whether the terms of a form, each a variable of known range, tell all values of these variables
 // apart.
@@ -44,12 +47,18 @@ bool SameForm(const LinearForm& a, const LinearForm& b) {
   });
 }
 
+// What the check of a program may still cost.
+struct Budget {
+  int64_t points = kAllPoints, visits = kMostVisits;
+};
+
 // Where one access goes at every point of its loops, or of a part of them.
 struct Places {
-  std::vector<std::vector<int64_t>> numbers;   // by dimension, then point: what the loop decides
-  std::vector<LinearForm> same;                // by dimension: the rest
-  std::vector<char> made;                      // by point
-  std::optional<std::vector<int64_t>> values;  // of a store, where they are known
+  std::vector<std::vector<int64_t>> numbers;  // by dimension, then point: what the loop decides
+  std::vector<std::pair<int64_t, int64_t>> ranges;  // of these numbers
+  std::vector<LinearForm> same;                     // by dimension: the rest
+  std::vector<char> made;                           // by point
+  std::optional<std::vector<int64_t>> values;       // of a store, where they are known
 };
 
 struct Meeting {
@@ -62,8 +71,8 @@ struct Meeting {
 // The accesses of one loop to one buffer.
 class Meetings {
  public:
-  Meetings(const LoopAccesses& loop, bool threads, int64_t* points)
-      : loop_(loop), threads_(threads), points_(points) {}
+  Meetings(const LoopAccesses& loop, bool threads, Budget* budget)
+      : loop_(loop), threads_(threads), budget_(*budget) {}
 
   std::optional<Meeting> Find(const std::vector<const LoopAccess*>& accesses) {
     if (AreApart(accesses)) return std::nullopt;
@@ -80,12 +89,57 @@ class Meetings {
         }
       }
     }
-    return std::nullopt;
+    return FindFar(accesses);
   }
 
   const std::vector<int64_t>& extents() const { return extents_; }
 
  private:
+  // Two accesses of which one at least is a plain store.
+  bool MayMeet(const LoopAccess& store, const LoopAccess& other) const {
+    if (!store.known || !other.known || store.same_guards != other.same_guards) return false;
+    if (!store.atomic && !other.atomic) return true;
+    // Updates are in no order with stores, but what an update leaves may be read at any time.
+    return !threads_ && store.atomic != other.atomic && other.write;
+  }
+
+  // Beyond the part that was gone through.
+  std::optional<Meeting> FindFar(const std::vector<const LoopAccess*>& accesses) {
+    std::vector<int64_t> whole;
+    for (const Turns& axis : loop_.axes) whole.push_back(axis.extent);
+    const auto is_cut = [&](const LoopAccess* a) {
+      std::vector<int64_t> inner;
+      for (const Turns& t : a->inner) inner.push_back(t.extent);
+      std::vector<int64_t> part = inner;
+      Shrink(&part, room_inside_);
+      return part != inner;
+    };
+    if (extents_ == whole && std::none_of(accesses.begin(), accesses.end(), is_cut)) {
+      return std::nullopt;
+    }
+    for (const LoopAccess* w : accesses) {
+      for (const LoopAccess* o : accesses) {
+        if (!w->write || !MayMeet(*w, *o) || budget_.points < -kAllPoints) continue;
+        int64_t steps = -1;  // for what comes before the first
+        const auto far = FindFarMeeting(loop_, *w, *o, threads_, &steps);
+        budget_.points += steps * kPointsOfStep;
+        if (!far) continue;
+        extents_ = whole;
+        const std::string where = o->write ? o->text : absl::StrCat(w->text, " and ", o->text);
+        return Meeting{Number(far->first), Number(far->second), w, o, where};
+      }
+    }
+    return std::nullopt;
+  }
+
+  int64_t Number(const std::vector<int64_t>& at) const {
+    __int128 number = 0;
+    for (size_t a = 0; a < at.size(); ++a) {
+      number = number * extents_[a] + (at[a] - loop_.axes[a].min);
+    }
+    return static_cast<int64_t>(std::min<__int128>(number, INT64_MAX));
+  }
+
   // Whether every axis is told by an index that all accesses have in common.
   bool AreApart(const std::vector<const LoopAccess*>& accesses) const {
     std::vector<char> told(loop_.axes.size(), 0);
@@ -125,7 +179,7 @@ class Meetings {
 
   // The part of the loop that is looked at: two iterations that meet there meet.
   void Cut(const std::vector<const LoopAccess*>& accesses) {
-    const int64_t most = *points_ > 0 ? kMostPoints : kLeastPoints;
+    const int64_t most = budget_.points > 0 ? kMostPoints : kLeastPoints;
     extents_.clear();
     for (const Turns& axis : loop_.axes) extents_.push_back(axis.extent);
     int64_t inner = 1;
@@ -194,7 +248,7 @@ class Meetings {
   std::optional<std::vector<int64_t>> Values(const Expr& e) {
     const absl::StatusOr<IntFunction> function = IntFunction::Of(e, variables_);
     if (!function.ok()) return std::nullopt;
-    *points_ -= Product(box_);
+    budget_.points -= Product(box_);
     return function->Over(mins_, box_);
   }
 
@@ -211,6 +265,8 @@ class Meetings {
     for (size_t p = 0; same.terms.empty() && size && p < numbers->size(); ++p) {
       places->made[p] &= (*numbers)[p] >= 0 && (*numbers)[p] < *size;
     }
+    const auto [low, high] = std::minmax_element(numbers->begin(), numbers->end());
+    places->ranges.emplace_back(*low, *high);
     places->numbers.push_back(*std::move(numbers));
     places->same.push_back(std::move(same));
     return true;
@@ -224,9 +280,9 @@ class Meetings {
     *span = 1;
     for (size_t d = 0; d < w.numbers.size(); ++d) {
       if (!SameForm(w.same[d], o.same[d])) return false;
-      const auto [w_low, w_high] = std::minmax_element(w.numbers[d].begin(), w.numbers[d].end());
-      const auto [o_low, o_high] = std::minmax_element(o.numbers[d].begin(), o.numbers[d].end());
-      const int64_t low = std::min(*w_low, *o_low), high = std::max(*w_high, *o_high);
+      const auto& [w_low, w_high] = w.ranges[d];
+      const auto& [o_low, o_high] = o.ranges[d];
+      const int64_t low = std::min(w_low, o_low), high = std::max(w_high, o_high);
       int64_t count = 0;
       if (__builtin_sub_overflow(high, low, &count) || count == INT64_MAX ||
           __builtin_mul_overflow(*span, count + 1, span)) {
@@ -245,8 +301,16 @@ class Meetings {
 
   std::optional<Meeting> FindBetween(const LoopAccess& write, const Places& w,
                                      const LoopAccess& other, const Places& o) const {
-    if (write.same_guards != other.same_guards) return std::nullopt;
+    if (!MayMeet(write, other)) return std::nullopt;
     if (threads_ && other.write && (!w.values || !o.values)) return std::nullopt;
+    for (size_t d = 0; d < w.ranges.size(); ++d) {  // here nothing lies in both
+      if (SameForm(w.same[d], o.same[d]) &&
+          (w.ranges[d].second < o.ranges[d].first || o.ranges[d].second < w.ranges[d].first)) {
+        return std::nullopt;
+      }
+    }
+    budget_.visits -= static_cast<int64_t>(w.made.size() + o.made.size());
+    if (budget_.visits < 0) return std::nullopt;
     std::vector<int64_t> w_cells, o_cells;
     int64_t span = 0;
     if (!Flatten(w, o, &w_cells, &o_cells, &span)) return std::nullopt;
@@ -289,7 +353,7 @@ class Meetings {
 
   const LoopAccesses& loop_;
   const bool threads_;
-  int64_t* points_;
+  Budget& budget_;
   std::vector<int64_t> extents_;  // of the part, by axis
   int64_t room_inside_ = 1;
   std::vector<Expr> variables_;
@@ -349,7 +413,7 @@ class Checker {
       list.push_back(&a);
     }
     for (const BufferNode* buffer : order) {
-      Meetings meetings(found, threads, &points_);
+      Meetings meetings(found, threads, &budget_);
       if (const auto m = meetings.Find(by_buffer[buffer])) {
         return Refuse(loop, *m, meetings.extents(), threads);
       }
@@ -375,11 +439,13 @@ class Checker {
         threads ? " of the block"
                 : absl::StrCat(" of T.Parallel (", absl::StrJoin(names, ", "), ")");
     const bool reads = !m.other->write;
+    const bool updates = m.one->atomic || m.other->atomic;
     const char* remedy =
-        threads ? (reads ? "read it into a name of its own first: in the next statement all "
-                           "threads have read it"
-                         : "let one thread store, if tx == 0, or use T.atomic_add and its like")
-        : reads ? "copy what is read into a fragment before the loop, or make the loop serial"
+        updates ? "store in a loop of its own, before or after this one, or by an atomic update too"
+        : threads ? (reads ? "read it into a name of its own first: in the next statement all "
+                             "threads have read it"
+                           : "let one thread store, if tx == 0, or use T.atomic_add and its like")
+        : reads   ? "copy what is read into a fragment before the loop, or make the loop serial"
         : m.one->buffer->scope == Scope::kFragment
             ? "accumulate into a T.alloc_reducer, make the loop serial, or give every iteration "
               "its own element"
@@ -389,7 +455,9 @@ class Checker {
         program_, m.other->loc,
         absl::StrCat(threads ? "threads " : "iterations ", PlaceOf(loop, extents, m.first, threads),
                      " and ", PlaceOf(loop, extents, m.second, threads), loop_text,
-                     reads ? " store to and read one element" : " store to one element",
+                     reads     ? " store to and read one element"
+                     : updates ? " store to and update one element"
+                               : " store to one element",
                      reads && threads ? " in one statement, " : ", ", m.where),
         remedy);
   }
@@ -397,7 +465,7 @@ class Checker {
   const Program& program_;
   VarMap binds_;
   Facts facts_;
-  int64_t points_ = kAllPoints;
+  Budget budget_;
 };
 
 }  // namespace

@@ -89,6 +89,8 @@ class Collector {
         return;
       case StmtKind::kStore:
         return VisitStore(*s.As<Store>());
+      case StmtKind::kAtomic:
+        return VisitAtomic(*s.As<Atomic>());
       default:
         Walk(
             s, [](const Stmt&) { return true; },
@@ -135,6 +137,21 @@ class Collector {
     if (!store.predicate.defined()) return happen();
     Reads(store.predicate, store.loc);
     Under(Substitute(store.predicate, binds_), true, happen);
+  }
+
+  // Of an element; what it reads is read, where it is stored is no read.
+  void VisitAtomic(const Atomic& atomic) {
+    std::vector<Expr> indices;
+    bool point = true;
+    for (const Range& range : atomic.dst.ranges) {
+      Reads(range.min, atomic.loc);
+      point = point && IsConst(range.extent, 1);
+      indices.push_back(range.min);
+    }
+    if (atomic.value.defined()) Reads(atomic.value, atomic.loc);
+    for (const Range& range : atomic.src.ranges) Reads(range.min, atomic.loc);
+    if (!point || atomic.op == AtomicOp::kLoad) return;
+    Note(atomic.dst.buffer, indices, atomic.value, atomic.loc, /*atomic=*/true);
   }
 
   void Reads(const Expr& e, SourceLoc loc) {
@@ -195,11 +212,12 @@ class Collector {
   }
 
   void Note(const Buffer& buffer, const std::vector<Expr>& indices, const Expr& value,
-            SourceLoc loc) {
+            SourceLoc loc, bool atomic = false) {
     if (outside_.count(buffer.get()) == 0) return;
     LoopAccess access;
     access.buffer = buffer;
-    access.write = value.defined();
+    access.write = atomic || value.defined();
+    access.atomic = atomic;
     // A loop that turns an unknown number of times is taken to turn where something is stored.
     access.known = known_ && (known_turns_ || access.write);
     for (const Expr& index : indices) {

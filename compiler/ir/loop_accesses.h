@@ -31,7 +31,8 @@ struct LoopAccess {
   std::vector<Turns> inner;  // the loops between
   Expr value;                // of a store
   bool write = false;
-  bool known = true;  // what is said above is all there is to say
+  bool atomic = false;  // a write that may meet others of its kind
+  bool known = true;    // what is said above is all there is to say
   SourceLoc loc;
   std::string text;  // "B[i, 0]"
 };

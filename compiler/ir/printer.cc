@@ -13,6 +13,7 @@
 #include "compiler/base/digest.h"
 #include "compiler/base/status.h"
 #include "compiler/ir/instruct.h"
+#include "compiler/ir/shared_use.h"
 #include "compiler/ir/visit.h"
 
 namespace kiln::ir {
@@ -284,7 +285,12 @@ std::string Printer::NoteKey(const std::string& key) {
 std::string Printer::Notes(const Annotations& notes) {
   if (notes.empty()) return "";
   Annotations renamed;
-  for (const auto& [key, value] : notes) renamed[NoteKey(key)] = value;
+  for (const auto& [key, value] : notes) {
+    // What is said of lines of the source makes no other program.
+    if (canonical_ && (key == kJoinedWhy || key == kFetchedApart)) continue;
+    renamed[NoteKey(key)] = value;
+  }
+  if (renamed.empty()) return "";
   std::string text;
   for (const auto& [key, value] : renamed) {
     text += Cat({text.empty() ? " {" : ", ", key, "=", Quote(value)});

@@ -34,6 +34,8 @@ inline constexpr char kClusterBlocks[] = "cluster";
 // for each block of the cluster that gets the same tile. All of them come by, or the first of them
 // loads for all.
 inline constexpr char kMulticast[] = "multicast";
+// An annotation of launches: which of these copies each block makes for itself, and why.
+inline constexpr char kFetchedApart[] = "fetched_apart";
 
 // A buffer is in use from the first statement that touches it to the last, on every path: across
 // the back edge of a loop that it is allocated outside of; until products and stores that go on by

@@ -287,6 +287,8 @@ absl::StatusOr<Value> Elaborator::BinaryOp(ast::BinaryOp op, const Value& a, con
                                            SourceLoc loc) {
   KILN_RETURN_IF_ERROR(Step(loc));
   if (a.is_number() && b.is_number()) return NumberOps(this, loc).Apply(op, a, b);
+  KILN_ASSIGN_OR_RETURN(const auto own, Classes(this).Operate(op, a, b, loc));
+  if (own.has_value()) return *own;
   if (a.Is(Type::kInstance) || b.Is(Type::kInstance)) {
     const Value x = Plain(a), y = Plain(b);
     if (!x.Is(a.type()) || !y.Is(b.type())) return BinaryOp(op, x, y, loc);
@@ -343,6 +345,8 @@ absl::StatusOr<Value> Elaborator::BinaryOp(ast::BinaryOp op, const Value& a, con
                  LacksIndices(a) || LacksIndices(b) ? IndexAll(LacksIndices(a) ? a : b)
                  : a.Is(Type::kBuffer) || b.Is(Type::kBuffer)
                      ? "work on elements inside T.Parallel, as in x[i, j]"
+                 : Classes::Of(a) || Classes::Of(b)
+                     ? "give its class a method that returns the result, as __add__ does for '+'"
                      : "check the operands' types");
   }
   KILN_ASSIGN_OR_RETURN(auto matched, Match(a, b, loc));
@@ -411,6 +415,8 @@ absl::StatusOr<Value> Elaborator::BinaryOp(ast::BinaryOp op, const Value& a, con
 
 absl::StatusOr<Value> Elaborator::UnaryOp(ast::UnaryOp op, const Value& given, SourceLoc loc) {
   KILN_RETURN_IF_ERROR(Step(loc));
+  KILN_ASSIGN_OR_RETURN(const auto own, Classes(this).Unary(op, given, loc));
+  if (own.has_value()) return *own;
   const Value a = given.Is(Type::kInstance) ? Plain(given) : given;
   if (IsVector(a)) {
     return ByLane(*this, loc, {a},
@@ -459,7 +465,8 @@ absl::StatusOr<Value> Elaborator::CompareOp(ast::CompareOp op, const Value& a, c
   switch (op) {
     case CompareOp::kIs:
     case CompareOp::kIsNot: {
-      const bool objects = a.is_sequence() || a.Is(Type::kDict) || IsRuntime(a);
+      const bool objects =
+          a.is_sequence() || a.Is(Type::kDict) || a.Is(Type::kInstance) || IsRuntime(a);
       bool same = a.type() == b.type();
       if (IsRuntime(a) != IsRuntime(b) && (a.is_number() || b.is_number())) {
         return Error(loc, "'is' compares a number with a run-time value",
@@ -487,6 +494,8 @@ absl::StatusOr<Value> Elaborator::CompareOp(ast::CompareOp op, const Value& a, c
     });
   }
   const bool equality = op == CompareOp::kEq || op == CompareOp::kNe;
+  KILN_ASSIGN_OR_RETURN(const auto own, Classes(this).Compare(op, a, b, loc));
+  if (own.has_value()) return *own;
   if (!equality && (a.Is(Type::kInstance) || b.Is(Type::kInstance))) {
     const Value x = Plain(a), y = Plain(b);
     if (!x.Is(a.type()) || !y.Is(b.type())) return CompareOp(op, x, y, loc);

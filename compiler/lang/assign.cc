@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/lang/classes.h"
 #include "compiler/lang/elaborator.h"
 #include "compiler/lang/region.h"
 #include "compiler/lang/vector.h"
@@ -234,7 +235,7 @@ absl::Status Elaborator::ExecAugAssign(const ast::AugAssign& node) {
       }
       return Bind(name->id, old, node.target->loc);
     }
-    KILN_ASSIGN_OR_RETURN(const Value value, BinaryOp(node.op, old, right, node.loc));
+    KILN_ASSIGN_OR_RETURN(const Value value, Classes(this).Update(node.op, old, right, node.loc));
     KILN_RETURN_IF_ERROR(Bind(name->id, value, node.target->loc));
     NoteMade(node.target, node.value, ast::Spelling(node.op));
     return absl::OkStatus();
@@ -244,7 +245,7 @@ absl::Status Elaborator::ExecAugAssign(const ast::AugAssign& node) {
     KILN_ASSIGN_OR_RETURN(Value old, GetAttribute(self, attribute->attr, attribute->attr_loc));
     KILN_ASSIGN_OR_RETURN(old, Decay(old, node.loc));
     KILN_ASSIGN_OR_RETURN(const Value right, Eval(node.value));
-    KILN_ASSIGN_OR_RETURN(const Value value, BinaryOp(node.op, old, right, node.loc));
+    KILN_ASSIGN_OR_RETURN(const Value value, Classes(this).Update(node.op, old, right, node.loc));
     return SetAttribute(self, attribute->attr, value, node.target->loc);
   }
   const auto* target = node.target->As<ast::Subscript>();
@@ -258,7 +259,7 @@ absl::Status Elaborator::ExecAugAssign(const ast::AugAssign& node) {
     KILN_ASSIGN_OR_RETURN(const Value index, EvalIndex(target->indices[0]));
     KILN_ASSIGN_OR_RETURN(const Value old, SubscriptSequence(base, index, target->loc));
     KILN_ASSIGN_OR_RETURN(const Value right, Eval(node.value));
-    KILN_ASSIGN_OR_RETURN(const Value value, BinaryOp(node.op, old, right, node.loc));
+    KILN_ASSIGN_OR_RETURN(const Value value, Classes(this).Update(node.op, old, right, node.loc));
     return AssignItem(base, index, value, target->loc);
   }
   KILN_ASSIGN_OR_RETURN(const Value place, EvalSubscript(*target));

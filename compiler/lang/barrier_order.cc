@@ -135,7 +135,7 @@ absl::StatusOr<Stmt> Order(const ir::Program& program, const Stmt& launch) {
   const absl::Status status = FollowBarriers(program, *launch.As<ir::Launch>(), &as_it_is);
   if (status.ok()) return launch;
   if (!as_it_is.waits()) return status;
-  const Stmt split = SplitParts(*CountLoops(launch).As<ir::Launch>());
+  const Stmt split = SplitParts(*CountLoops(launch, HoldsBarrier).As<ir::Launch>());
   KILN_ASSIGN_OR_RETURN(const Stmt ordered, InterleaveParts(program, *split.As<ir::Launch>()));
   if (!ordered.defined()) return status;  // no parts
   InOrder so(program, true);
@@ -174,17 +174,28 @@ absl::StatusOr<Stmt> AllOrdered(const ir::Program& program) {
   return ordered;
 }
 
-// Of a launch whose blocks communicate, which is joined: why.
+// Of a launch whose blocks communicate, which is joined, or fetch for each other: why not.
 Stmt WithReason(const Stmt& s, const std::string& why) {
   const auto* launch = s.As<ir::Launch>();
   auto notes = launch->annotations;
-  if (notes.erase(kMulticastDims) == 0) notes[ir::kJoinedWhy] = why;
+  const bool fetches = notes.erase(kMulticastDims) > 0;
+  notes[fetches ? ir::kFetchedApart : ir::kJoinedWhy] = why;
   return ir::MakeStmt<ir::Launch>(s->loc, launch->grid, launch->threads, launch->body,
                                   std::move(notes));
 }
 
 bool IsOfClusters(const ir::Launch& launch) {
   return launch.annotations.count(kClusterDims) + launch.annotations.count(kMulticastDims) > 0;
+}
+
+// Blocks of a cluster meet in loops that are counted: of those it can be seen that all make the
+// same turns.
+Stmt WithCountedMeetings(const Stmt& body) {
+  return ir::RewriteStmts(body, [](const Stmt& s) -> Stmt {
+    const auto* launch = s.As<ir::Launch>();
+    if (launch == nullptr || launch->annotations.count(kClusterDims) == 0) return Stmt();
+    return CountLoops(s, [](const Stmt& x) { return HoldsMeeting(x, kWait); });
+  });
 }
 
 // Clusters that the hardware has: what they are is known of blocks that were joined, which is what
@@ -206,7 +217,9 @@ absl::StatusOr<Stmt> KeepClusters(const ir::Program& elaborated, int64_t most) {
 
 }  // namespace
 
-absl::StatusOr<Stmt> OrderBarriers(const ir::Program& elaborated, int64_t cluster_blocks) {
+absl::StatusOr<Stmt> OrderBarriers(const ir::Program& given, int64_t cluster_blocks) {
+  ir::Program elaborated = given;
+  elaborated.body = WithCountedMeetings(given.body);
   ir::Program program = elaborated;
   KILN_ASSIGN_OR_RETURN(program.body, JoinClusters(elaborated));
   KILN_RETURN_IF_ERROR(CheckUses(program));

@@ -33,6 +33,9 @@ absl::StatusOr<Value> Len(Elaborator& e, const BoundArgs& args) {
     KILN_ASSIGN_OR_RETURN(const auto own,
                           Elaborator::Classes(&e).Special(v, "__len__", {}, args.LocOf(0)));
     if (own.has_value()) return *own;
+    if (const auto flags = Elaborator::Classes::FlagsIn(v)) {
+      return Value::Int(static_cast<int64_t>(flags->size()));
+    }
   }
   if (v.Is(Type::kArray) && !v.array().shape.empty()) return v.array().shape[0];
   return e.Error(args.LocOf(0), absl::StrCat("no length of ", Describe(v)),
@@ -88,6 +91,9 @@ absl::StatusOr<Value> Abs(Elaborator& e, const BoundArgs& args) {
   const Value& v = args[0];
   if (v.Is(Type::kFloat)) return Value::Float(std::abs(v.float_value()));
   if (v.is_integer() && v.int_value() >= 0) return Value::Int(v.int_value());
+  KILN_ASSIGN_OR_RETURN(const auto own,
+                        Elaborator::Classes(&e).Special(v, "__abs__", {}, args.LocOf(0)));
+  if (own.has_value()) return *own;
   if (e.IsRuntime(v)) {
     KILN_ASSIGN_OR_RETURN(const Operand x, e.ToOperand(v, args.LocOf(0), "the argument of abs"));
     if (x.e.dtype().is_float()) {
@@ -473,7 +479,10 @@ absl::StatusOr<Value> MapOrFilter(Elaborator& e, const BoundArgs& args) {
     call.loc = args.loc;
     call.positional = {item};
     call.locs = {args.loc};
-    KILN_ASSIGN_OR_RETURN(const Value result, e.Call(args[0], call));
+    Value result = item;  // filter(None, items)
+    if (!filter || !args[0].is_none()) {
+      KILN_ASSIGN_OR_RETURN(result, e.Call(args[0], call));
+    }
     if (!filter) {
       out.push_back(result);
       continue;

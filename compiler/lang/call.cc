@@ -224,6 +224,11 @@ absl::StatusOr<Value> Elaborator::CallBuiltin(const Builtin& builtin, const Valu
 
 absl::StatusOr<Value> Elaborator::CallType(const Value& callee, const CallArgs& args) {
   if (callee.Is(Type::kTypeName)) {
+    const absl::string_view name = callee.type_name();
+    if (name == "Enum" || name == "IntEnum" || name == "StrEnum" || name == "Flag" ||
+        name == "IntFlag") {
+      return Classes(this).MakeEnum(callee, args);
+    }
     const BuiltinTable table = PythonTable();
     for (size_t i = 0; i < table.size; ++i) {
       if (absl::string_view(callee.type_name()) == table.rows[i].name) {

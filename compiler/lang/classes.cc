@@ -1,6 +1,7 @@
 #include "compiler/lang/classes.h"
 
 #include <algorithm>
+#include <bit>
 #include <set>
 
 #include "absl/strings/ascii.h"
@@ -29,10 +30,6 @@ bool IsOfPython(absl::string_view name) {  // _x_ and __x__, which make no membe
   return name.size() > 2 && absl::StartsWith(name, "_") && absl::EndsWith(name, "_");
 }
 
-bool IsAuto(const Value& v) {
-  return v.Is(Type::kTypeName) && absl::string_view(v.type_name()) == "enum.auto()";
-}
-
 Value OfClass(const ClassObject* type) { return Value::Of(Type::kClass, type); }
 
 ClassField* FindField(std::vector<ClassField>* fields, absl::string_view name) {
@@ -57,13 +54,11 @@ absl::StatusOr<bool> Elaborator::Classes::TakeBase(const Value& base, SourceLoc 
     type->kind = ClassKind::kNamedTuple;
     return true;
   }
-  if (name == "Flag" || name == "IntFlag") {
-    return e_.Unimplemented(loc, absl::StrCat("the base ", name, ", whose members are sets"),
-                            "base it on enum.IntEnum, and combine numbers with |");
-  }
-  const bool values = name == "IntEnum" || name == "StrEnum";
-  if (name == "Enum" || values) {
+  const bool flag = name == "Flag" || name == "IntFlag";
+  const bool values = name == "IntEnum" || name == "StrEnum" || name == "IntFlag";
+  if (name == "Enum" || flag || values) {
     type->kind = ClassKind::kEnum;
+    type->is_flag |= flag;
     type->is_value |= values;
     type->shows_value |= values;
     type->is_text |= name == "StrEnum";
@@ -85,6 +80,7 @@ absl::Status Elaborator::Classes::Inherit(const ClassObject& base, SourceLoc loc
                       "base it on an enum without members, or list them all");
     }
     type->kind = ClassKind::kEnum;
+    type->is_flag |= base.is_flag;
     type->is_value |= base.is_value;
     type->shows_value |= base.shows_value;
     type->is_text |= base.is_text;
@@ -168,10 +164,6 @@ absl::StatusOr<bool> Elaborator::Classes::TakeField(const ast::AnnAssign& node, 
   if ((!tuple && type->kind != ClassKind::kDataclass) || name == nullptr) return false;
   const absl::string_view annotation = NameOf(node.annotation);
   if (annotation == "ClassVar") return false;
-  if (annotation == "InitVar") {
-    return e_.Unimplemented(node.loc, "a field that only __post_init__ is given (InitVar)",
-                            "make it a field");
-  }
   if (annotation == "KW_ONLY") {
     type->by_keyword = true;
     return true;
@@ -179,6 +171,10 @@ absl::StatusOr<bool> Elaborator::Classes::TakeField(const ast::AnnAssign& node, 
   ClassField field;
   field.name = name->id;
   field.by_keyword = type->by_keyword && !tuple;
+  if (annotation == "InitVar" && !tuple) {
+    field.passed_on = true;
+    field.shown = field.compared = false;
+  }
   const auto* call = node.value == nullptr ? nullptr : node.value->As<ast::Call>();
   if (call != nullptr && NameOf(node.value) == "field" && !tuple) {
     for (const ast::Keyword& keyword : call->keywords) {
@@ -222,21 +218,17 @@ absl::StatusOr<bool> Elaborator::Classes::TakeField(const ast::AnnAssign& node, 
 
 absl::Status Elaborator::Classes::MakeCases(const Value& self, SourceLoc loc) {
   ClassObject& type = self.type_object();
-  Value last;
+  std::vector<Value> made_so_far;
   for (auto& [name, member] : type.members) {
     const bool hidden = IsOfPython(name) || absl::StartsWith(name, "__");
     if (hidden || member.Is(Type::kFunction) || member.Is(Type::kClass)) continue;
-    Value value = member;
-    if (IsAuto(value) && type.is_text) {
-      value = e_.NewStr(absl::AsciiStrToLower(name));
-    } else if (IsAuto(value)) {
-      value = Value::Int(1);
-      if (!last.is_none()) {
-        KILN_ASSIGN_OR_RETURN(value, e_.BinaryOp(ast::BinaryOp::kAdd, last, value, loc));
-      }
+    const Value value = type.is_value ? Plain(member) : member;
+    if (type.is_flag && !(value.is_integer() && value.int_value() >= 0)) {
+      return e_.Error(loc,
+                      absl::StrCat("the member '", name, "' of the flag '", type.def->name, "' is ",
+                                   Repr(value), ", which is no set of bits"),
+                      "give it a number that is not negative, or base the class on enum.Enum");
     }
-    if (type.is_value) value = Plain(value);
-    last = value;
     if (type.is_value && !value.is_number() && !value.Is(Type::kStr)) {
       return e_.Error(loc,
                       absl::StrCat("the member '", name, "' of the enum '", type.def->name, "' is ",
@@ -244,7 +236,7 @@ absl::Status Elaborator::Classes::MakeCases(const Value& self, SourceLoc loc) {
                       "base the class on enum.Enum");
     }
     Value known;
-    for (const Value& other : type.cases) {
+    for (const Value& other : made_so_far) {
       KILN_ASSIGN_OR_RETURN(const bool same,
                             e_.Equal(*AttributeOf(other.instance(), "value"), value, loc));
       if (same && known.is_none()) known = other;
@@ -258,7 +250,10 @@ absl::Status Elaborator::Classes::MakeCases(const Value& self, SourceLoc loc) {
     made->name = name;
     made->attributes = {{"name", e_.NewStr(name)}, {"value", value}};
     member = Value::Of(Type::kInstance, made);
-    type.cases.push_back(member);
+    made_so_far.push_back(member);
+    const bool one_bit =
+        !type.is_flag || std::has_single_bit(static_cast<uint64_t>(value.int_value()));
+    if (one_bit) type.cases.push_back(member);
     KILN_RETURN_IF_ERROR(e_.ChargeBytes(loc, 256));
     KILN_ASSIGN_OR_RETURN(const Value* init, e_.FindInClass(self, "__init__", loc));
     if (init != nullptr) {
@@ -274,15 +269,21 @@ absl::Status Elaborator::Classes::MakeCases(const Value& self, SourceLoc loc) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Value> Elaborator::Classes::NamedTuple(const std::string& name,
-                                                      std::vector<ClassField> fields,
-                                                      SourceLoc loc) {
+Value Elaborator::Classes::NewClass(const std::string& name) {
   auto* made = e_.arena_.New<MadeClass>();
   made->def.name = name;
   auto* type = e_.arena_.New<ClassObject>();
   type->def = &made->def;
-  type->kind = ClassKind::kNamedTuple;
   type->ready = true;
+  return OfClass(type);
+}
+
+absl::StatusOr<Value> Elaborator::Classes::NamedTuple(const std::string& name,
+                                                      std::vector<ClassField> fields,
+                                                      SourceLoc loc) {
+  const Value made = NewClass(name);
+  ClassObject* type = &made.type_object();
+  type->kind = ClassKind::kNamedTuple;
   std::set<std::string> names;
   for (const ClassField& field : fields) {
     const bool word = !field.name.empty() && !absl::ascii_isdigit(field.name[0]) &&
@@ -300,7 +301,7 @@ absl::StatusOr<Value> Elaborator::Classes::NamedTuple(const std::string& name,
   }
   KILN_RETURN_IF_ERROR(e_.ChargeBytes(loc, 64 * static_cast<int64_t>(fields.size()) + 256));
   type->fields = std::move(fields);
-  return OfClass(type);
+  return made;
 }
 
 // The values of the fields, in their order.
@@ -376,16 +377,19 @@ absl::StatusOr<Value> Elaborator::Classes::Make(const Value& of, const CallArgs&
     return tuple;
   }
   InstanceObject& instance = self.instance();
+  CallArgs passed_on;
+  passed_on.loc = args.loc;
   for (size_t i = 0; i < values.size(); ++i) {
-    instance.attributes.emplace_back(type.fields[i].name, values[i]);
+    if (type.fields[i].passed_on) {
+      passed_on.positional.push_back(values[i]);
+    } else {
+      instance.attributes.emplace_back(type.fields[i].name, values[i]);
+    }
   }
+  passed_on.locs.assign(passed_on.positional.size(), args.loc);
   instance.closed = type.frozen;
   KILN_ASSIGN_OR_RETURN(const Value* after, e_.FindInClass(of, "__post_init__", args.loc));
-  if (after != nullptr) {
-    CallArgs none;
-    none.loc = args.loc;
-    KILN_RETURN_IF_ERROR(e_.CallFunction(*after, none, &self).status());
-  }
+  if (after != nullptr) KILN_RETURN_IF_ERROR(e_.CallFunction(*after, passed_on, &self).status());
   return self;
 }
 
@@ -403,16 +407,22 @@ absl::StatusOr<std::vector<Value>> Elaborator::Classes::Cases(const Value& of, S
 absl::StatusOr<Value> Elaborator::Classes::CaseOf(const Value& of, const Value& value,
                                                   SourceLoc loc) {
   KILN_ASSIGN_OR_RETURN(const std::vector<Value> cases, Cases(of, loc));
+  const ClassObject& type = of.type_object();
+  if (type.is_flag) {
+    if (value.Is(Type::kInstance) && value.instance().type == &type) return value;
+    KILN_ASSIGN_OR_RETURN(const int64_t bits, e_.ToInt(value, loc, "the value of a flag"));
+    return FlagWith(type, bits, loc);
+  }
   for (const Value& one : cases) {
     if (value.Is(Type::kInstance) && &value.instance() == &one.instance()) return one;
     KILN_ASSIGN_OR_RETURN(const bool same,
                           e_.Equal(*AttributeOf(one.instance(), "value"), value, loc));
     if (same) return one;
   }
-  return e_.Error(loc,
-                  absl::StrCat(Repr(value), " is not the value of a member of the enum '",
-                               of.type_object().def->name, "'"),
-                  "check the value");
+  return e_.Error(
+      loc,
+      absl::StrCat(Repr(value), " is not the value of a member of the enum '", type.def->name, "'"),
+      "check the value");
 }
 
 absl::StatusOr<Value> Elaborator::Classes::CaseNamed(const Value& of, const Value& name,
@@ -487,6 +497,7 @@ absl::StatusOr<std::vector<std::pair<std::string, Value>>> Elaborator::Classes::
   KILN_RETURN_IF_ERROR(e_.ChargeBytes(loc, 64 * static_cast<int64_t>(type->fields.size())));
   for (size_t i = 0; i < type->fields.size(); ++i) {
     const std::string& name = type->fields[i].name;
+    if (type->fields[i].passed_on) continue;
     if (v.Is(Type::kTuple)) {
       fields.emplace_back(name, v.seq().items[i]);
       continue;
@@ -502,12 +513,13 @@ absl::StatusOr<Value> Elaborator::Classes::Replace(const Value& v, const CallArg
   KILN_ASSIGN_OR_RETURN(const auto fields, FieldsOf(v, changes.loc, what));
   CallArgs args = changes;
   const ClassObject& type = *Of(v);
-  for (size_t i = 0; i < fields.size(); ++i) {
+  std::vector<ClassField> declared = type.fields;
+  for (const auto& [name, value] : fields) {
     const bool changed =
         std::any_of(changes.keywords.begin(), changes.keywords.end(),
-                    [&](const auto& keyword) { return keyword.name == fields[i].first; });
-    if (changed || !type.fields[i].taken) continue;
-    args.keywords.push_back({type.fields[i].name, fields[i].second, changes.loc});
+                    [&, &key = name](const auto& keyword) { return keyword.name == key; });
+    if (changed || !FindField(&declared, name)->taken) continue;
+    args.keywords.push_back({name, value, changes.loc});
   }
   return e_.Construct(OfClass(&type), args);
 }
@@ -521,9 +533,10 @@ absl::StatusOr<std::optional<Value>> Elaborator::Classes::Order(ast::CompareOp o
   std::vector<Value> sides;
   for (const Value& v : {a, b}) {
     std::vector<Value> items;
-    KILN_ASSIGN_OR_RETURN(const auto fields, FieldsOf(v, loc, "an order"));
-    for (size_t i = 0; i < fields.size(); ++i) {
-      if (type->fields[i].compared) items.push_back(fields[i].second);
+    for (const ClassField& field : type->fields) {
+      if (!field.compared) continue;
+      KILN_ASSIGN_OR_RETURN(const Value value, e_.GetAttribute(v, field.name, loc));
+      items.push_back(value);
     }
     sides.push_back(e_.NewTuple(std::move(items)));
   }
@@ -550,12 +563,16 @@ absl::StatusOr<std::optional<std::string>> Elaborator::Classes::Text(const Value
     KILN_ASSIGN_OR_RETURN(std::string text, e_.TextOf(Plain(v), loc));
     return std::optional<std::string>(std::move(text));
   }
-  return std::optional<std::string>(
-      absl::StrCat(type->def->name, ".", AttributeOf(v.instance(), "name")->str()));
+  const Value& name = *AttributeOf(v.instance(), "name");
+  if (name.is_none()) {  // no member of a flag
+    return std::optional<std::string>(
+        absl::StrCat(type->def->name, "(", Repr(*AttributeOf(v.instance(), "value")), ")"));
+  }
+  return std::optional<std::string>(absl::StrCat(type->def->name, ".", name.str()));
 }
 
 absl::StatusOr<std::optional<Value>> Elaborator::Classes::Special(const Value& self,
-                                                                  const char* name,
+                                                                  absl::string_view name,
                                                                   std::vector<Value> args,
                                                                   SourceLoc loc) {
   const ClassObject* type = Of(self);

@@ -27,6 +27,12 @@ class Elaborator::Classes {
   absl::StatusOr<bool> TakeField(const ast::AnnAssign& field, ClassObject* type);
   // The names that the body of an enum gave numbers or text become its members.
   absl::Status MakeCases(const Value& type, SourceLoc loc);
+  // enum.auto() becomes what it stands for, right where a name is bound to it. `before` holds the
+  // values of the members so far.
+  absl::Status SettleAuto(const ClassObject& type, const std::string& name,
+                          std::vector<Value>* before, Value* value, SourceLoc loc);
+  // Enum("Mode", "ROW COL"), and the other bases of enums.
+  absl::StatusOr<Value> MakeEnum(const Value& base, const CallArgs& args);
   // collections.namedtuple(...).
   absl::StatusOr<Value> NamedTuple(const std::string& name, std::vector<ClassField> fields,
                                    SourceLoc loc);
@@ -57,8 +63,22 @@ class Elaborator::Classes {
   // str(v), or repr(v), of an object whose class says what it is; nullopt: Repr(v).
   absl::StatusOr<std::optional<std::string>> Text(const Value& v, bool repr, SourceLoc loc);
   // What the method of that name ("__len__") of the object's class gives; nullopt: it has none.
-  absl::StatusOr<std::optional<Value>> Special(const Value& self, const char* name,
+  absl::StatusOr<std::optional<Value>> Special(const Value& self, absl::string_view name,
                                                std::vector<Value> args, SourceLoc loc);
+
+  // What operators give of objects whose classes say it, and of members of flags; nullopt: they say
+  // nothing. An update is BinaryOp then.
+  absl::StatusOr<std::optional<Value>> Operate(ast::BinaryOp op, const Value& a, const Value& b,
+                                               SourceLoc loc);
+  absl::StatusOr<Value> Update(ast::BinaryOp op, const Value& old, const Value& right,
+                               SourceLoc loc);
+  absl::StatusOr<std::optional<Value>> Compare(ast::CompareOp op, const Value& a, const Value& b,
+                                               SourceLoc loc);
+  absl::StatusOr<std::optional<Value>> Unary(ast::UnaryOp op, const Value& v, SourceLoc loc);
+  absl::StatusOr<std::optional<Value>> Contains(const Value& whole, const Value& part,
+                                                SourceLoc loc);
+  // The members of one bit that a member of a flag is made of; nullopt: it is no such member.
+  static std::optional<std::vector<Value>> FlagsIn(const Value& v);
   // A call of what functools.partial made.
   absl::StatusOr<Value> CallPartial(const PartialObject& partial, const CallArgs& args);
 
@@ -66,6 +86,20 @@ class Elaborator::Classes {
   absl::StatusOr<Value> Fill(const ClassObject& type, const CallArgs& args,
                              std::vector<Value>* values);
   absl::Status CheckOrder(const ClassObject& type, const ClassField& field, SourceLoc loc);
+  Value NewClass(const std::string& name);  // that no text of the file defines
+  absl::StatusOr<Value> AutoValue(const ClassObject& type, const std::string& name,
+                                  const std::vector<Value>& before, SourceLoc loc);
+  absl::StatusOr<std::optional<Value>> Ask(const Value& self, absl::string_view name,
+                                           const Value& other, SourceLoc loc);
+  absl::StatusOr<std::optional<Value>> AskBoth(const Value& a, const Value& b,
+                                               const std::string& own, const std::string& other,
+                                               bool same_twice, SourceLoc loc);
+  absl::StatusOr<Value> FlagWith(const ClassObject& type, int64_t bits, SourceLoc loc);
+  absl::StatusOr<std::optional<Value>> CombineFlags(ast::BinaryOp op, const Value& a,
+                                                    const Value& b, SourceLoc loc);
+  absl::StatusOr<std::optional<Value>> InvertFlags(const Value& v, SourceLoc loc);
+  absl::StatusOr<std::optional<Value>> HoldsFlags(const Value& whole, const Value& part,
+                                                  SourceLoc loc);
 
   Elaborator& e_;
 };

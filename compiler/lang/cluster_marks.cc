@@ -12,6 +12,7 @@
 #include "compiler/ir/instruct.h"
 #include "compiler/ir/shared_use.h"
 #include "compiler/ir/visit.h"
+#include "compiler/lang/count_loops.h"
 
 namespace kiln::lang {
 namespace {
@@ -53,6 +54,8 @@ class Multicasts : public ir::Mutator {
       : launch_(launch), bound_(bound), source_(source), keep_(keep) {}
 
   const absl::Status& status() const { return status_; }
+  // Copies that each block makes for itself, and why.
+  const std::vector<std::string>& each() const { return each_; }
 
  protected:
   Expr VisitExpr(const Expr& e) override { return e; }
@@ -60,17 +63,29 @@ class Multicasts : public ir::Mutator {
   Stmt VisitStmt(const Stmt& s) override {
     const size_t around = around_.size();
     if (const auto* bind = s.As<ir::Bind>()) {
-      if (bound_.count(bind->var.get()) == 0) loaded_.insert(bind->var.get());
+      if (bound_.count(bind->var.get()) > 0) return RebuildStmt(s);
+      const Expr value = Inlined(bind->value);  // of a loop that was counted it loads nothing
+      if (Loads(value)) {
+        loaded_.insert(bind->var.get());
+      } else {
+        bound_[bind->var.get()] = value;
+      }
     } else if (const auto* loop = s.As<ir::For>()) {
-      const bool fetched_ahead = loop->loop == ir::ForKind::kPipelined;
-      const bool keep = std::exchange(keep_, keep_ && !fetched_ahead);
+      const bool ahead = loop->loop == ir::ForKind::kPipelined;
+      const char* apart = std::exchange(
+          apart_, ahead && apart_ == nullptr ? "a pipelined loop fetches it ahead" : apart_);
       for (const ir::Axis& axis : loop->axes) {
         around_.push_back(axis.min);
         around_.push_back(axis.extent);
       }
       const Stmt rest = RebuildStmt(s);
       around_.resize(around);
-      keep_ = keep;
+      apart_ = apart;
+      return rest;
+    } else if (s.kind() == ir::StmtKind::kOnThreads) {
+      const char* apart = std::exchange(apart_, "only some threads of a block make it");
+      const Stmt rest = RebuildStmt(s);
+      apart_ = apart;
       return rest;
     } else if (const auto* branch = s.As<ir::If>()) {
       around_.push_back(branch->condition);
@@ -143,7 +158,11 @@ class Multicasts : public ir::Mutator {
       whole.ranges[static_cast<size_t>(&range - src.ranges.data())].min = theirs;
       range.min = all ? theirs : ir::MakeSelect(IsIn(mask), theirs, own);
     }
-    if (keep_ && std::popcount(static_cast<uint64_t>(mask)) > 1) {
+    const bool several = std::popcount(static_cast<uint64_t>(mask)) > 1;
+    if (keep_ && several && apart_ != nullptr) {
+      each_.push_back(absl::StrCat("line ", s->loc.line, ": ", apart_));
+    }
+    if (keep_ && several && apart_ == nullptr) {
       auto marked = notes;
       marked[ir::kMulticast] = absl::StrCat(mask);
       const Stmt together = ir::MakeStmt<ir::Copy>(copy.loc, whole, copy.dst, std::move(marked));
@@ -153,6 +172,15 @@ class Multicasts : public ir::Mutator {
           ir::MakeStmt<ir::Copy>(copy.loc, copy.src, copy.dst, std::move(notes)));
     }
     return ir::MakeStmt<ir::Copy>(copy.loc, src, copy.dst, std::move(notes));
+  }
+
+  bool Loads(const Expr& e) const {
+    bool loads = false;
+    ir::Walk(e, [&](const Expr& x) {
+      loads = loads || x.kind() == ir::ExprKind::kLoad || loaded_.count(x.get()) > 0;
+      return !loads;
+    });
+    return loads;
   }
 
   // Whether `e` is the same in all blocks but for what the grid's axes say.
@@ -178,13 +206,25 @@ class Multicasts : public ir::Mutator {
   }
 
   const LaunchState& launch_;
-  const Bound& bound_;
+  Bound bound_;
   const SourceFile& source_;
-  bool keep_;
+  const bool keep_;
+  const char* apart_ = nullptr;  // why copies here are each block's own
+  std::vector<std::string> each_;
   std::vector<Expr> around_;  // conditions and bounds of loops
   std::unordered_set<const ir::ExprNode*> loaded_;
   absl::Status status_;
 };
+
+bool HoldsMask(const Stmt& s) {
+  bool holds = false;
+  ir::Walk(s, [&](const Stmt& x) {
+    const auto* copy = x.As<ir::Copy>();
+    holds = holds || (copy != nullptr && copy->annotations.count(kClusterMask) > 0);
+    return !holds;
+  });
+  return holds;
+}
 
 }  // namespace
 
@@ -226,9 +266,13 @@ Stmt WithoutMeetings(const Stmt& body) {
 }
 
 absl::Status ResolveMulticasts(const LaunchState& launch, const Bound& bound,
-                               const SourceFile& source, bool keep, Stmt* body) {
+                               const SourceFile& source, bool keep, Stmt* body,
+                               std::vector<std::string>* apart) {
+  // Where a copy begins may be seen of loops that are counted.
+  *body = CountLoops(*body, HoldsMask);
   Multicasts multicasts(launch, bound, source, keep);
   *body = multicasts.Mutate(*body);
+  *apart = multicasts.each();
   return multicasts.status();
 }
 

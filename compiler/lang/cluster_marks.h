@@ -43,9 +43,11 @@ ir::Stmt WithoutMeetings(const ir::Stmt& body);
 // `body` with every copy to a cluster_mask as one of each block by itself, of what the first block
 // of the mask copies. Diagnostics: InvalidArgument: some blocks of the mask do not come by.
 // Unimplemented: what the first copies depends on memory of its own.
-// `keep`: those outside of pipelined loops are noted as one (ir::kMulticast).
+// `keep`: they are noted as one (ir::kMulticast), but for those in `apart`, each with the reason,
+// that stay each block's own: in pipelined loops, and of only some threads.
 absl::Status ResolveMulticasts(const LaunchState& launch, const Bound& bound,
-                               const SourceFile& source, bool keep, ir::Stmt* body);
+                               const SourceFile& source, bool keep, ir::Stmt* body,
+                               std::vector<std::string>* apart);
 bool HoldsMulticast(const ir::Stmt& body);
 
 // What the grid's axes are in block `rank` of a block's own cluster.

@@ -421,6 +421,10 @@ absl::StatusOr<Condition> Elaborator::Decide(const Value& v, SourceLoc loc) {
         KILN_ASSIGN_OR_RETURN(const auto own, Classes(this).Special(v, name, {}, loc));
         if (own.has_value() && !own->Is(Type::kInstance)) return Decide(*own, loc);
       }
+      if (const auto flags = Classes::FlagsIn(v)) {
+        c.value = AttributeOf(v.instance(), "value")->int_value() != 0;
+        return c;
+      }
       c.value = true;
       return c;
     case Type::kTuple:
@@ -520,6 +524,7 @@ absl::StatusOr<std::vector<Value>> Elaborator::Iterate(const Value& v, SourceLoc
     case Type::kClass:
       return Classes(this).Cases(v, loc);
     case Type::kInstance:
+      if (auto flags = Classes::FlagsIn(v)) return *std::move(flags);
       if (const Value plain = Plain(v); !plain.Is(v.type())) return Iterate(plain, loc);
       break;
     case Type::kStr: {

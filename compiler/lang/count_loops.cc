@@ -10,7 +10,6 @@
 
 #include "compiler/ir/analysis.h"
 #include "compiler/ir/visit.h"
-#include "compiler/lang/follow_barriers.h"
 
 namespace kiln::lang {
 namespace {
@@ -62,6 +61,8 @@ bool IsLeft(const Stmt& body) {
 
 class Counter {
  public:
+  explicit Counter(const std::function<bool(const Stmt&)>& holds) : holds_(holds) {}
+
   Stmt Visit(const Stmt& s, Values* values) {
     if (const auto* seq = s.As<ir::Seq>()) {
       Stmts out;
@@ -86,7 +87,7 @@ class Counter {
       return ir::MakeStmt<ir::If>(s->loc, condition, then_case, else_case);
     }
     if (const auto* loop = s.As<ir::While>()) {
-      const Stmt counted = HoldsBarrier(s) ? Counted(*loop, values) : Stmt();
+      const Stmt counted = holds_(s) ? Counted(*loop, values) : Stmt();
       if (counted.defined()) return counted;
     }
     if (s.kind() == ir::StmtKind::kFor || s.kind() == ir::StmtKind::kWhile) {
@@ -315,6 +316,7 @@ class Counter {
     return only;
   }
 
+  const std::function<bool(const Stmt&)>& holds_;
   ir::VarMap names_;  // that stand for no loads, and for what
   int in_parts_ = 0;
   // What the block has stored, and which parts have stored something else since.
@@ -324,15 +326,15 @@ class Counter {
 
 }  // namespace
 
-Stmt CountLoops(const Stmt& launch) {
+Stmt CountLoops(const Stmt& launch, const std::function<bool(const Stmt&)>& holds) {
   bool any = false;
   ir::Walk(launch, [&](const Stmt& s) {
-    any = any || (s.kind() == ir::StmtKind::kWhile && HoldsBarrier(s));
+    any = any || (s.kind() == ir::StmtKind::kWhile && holds(s));
     return !any;
   });
   if (!any) return launch;
   Values values;
-  return Counter().Visit(launch, &values);
+  return Counter(holds).Visit(launch, &values);
 }
 
 }  // namespace kiln::lang

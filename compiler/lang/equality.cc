@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/analysis.h"
+#include "compiler/lang/classes.h"
 #include "compiler/lang/elaborator.h"
 #include "compiler/lang/extent.h"
 #include "compiler/lang/format_value.h"
@@ -43,7 +44,9 @@ class Elaborator::Comparison {
     for (const Value& v : {a, b}) {
       if (v.is_import()) return e_.NoValue(v, loc_);
     }
-    if (a.Is(Type::kInstance) || b.Is(Type::kInstance)) {
+    if (Classes::Of(a) != nullptr || Classes::Of(b) != nullptr) {
+      KILN_ASSIGN_OR_RETURN(const auto own, Classes(&e_).Compare(ast::CompareOp::kEq, a, b, loc_));
+      if (own.has_value()) return Take(*own);
       const Value x = Plain(a), y = Plain(b);
       if (!x.Is(a.type()) || !y.Is(b.type())) return MayBeEqual(x, y, depth + 1);
     }
@@ -76,6 +79,14 @@ class Elaborator::Comparison {
     if (condition.Is(Type::kBool)) return condition.bool_value();
     open.push_back(condition);
     return true;
+  }
+
+  // What __eq__ gave.
+  absl::StatusOr<bool> Take(const Value& result) {
+    KILN_ASSIGN_OR_RETURN(const Condition c, e_.Decide(result, loc_));
+    if (c.known) return c.value;
+    KILN_ASSIGN_OR_RETURN(const Value condition, e_.NewExpr(c.expr, loc_));
+    return Add(condition);
   }
 
   absl::StatusOr<bool> OfOneType(const Value& a, const Value& b, int depth) {
@@ -127,23 +138,10 @@ class Elaborator::Comparison {
     return true;
   }
 
-  // By __eq__; a dataclass without one by its fields; any other by being the same object.
+  // A dataclass by its fields; any other by being the same object.
   absl::StatusOr<bool> Instances(const Value& a, const Value& b, int depth) {
     const InstanceObject &x = a.instance(), &y = b.instance();
     if (x.type == nullptr) return &x == &y;
-    const Value type = Value::Of(Type::kClass, x.type);
-    KILN_ASSIGN_OR_RETURN(const Value* equal, e_.FindInClass(type, "__eq__", loc_));
-    if (equal != nullptr) {
-      CallArgs args;
-      args.loc = loc_;
-      args.positional.push_back(b);
-      args.locs.push_back(loc_);
-      KILN_ASSIGN_OR_RETURN(const Value result, e_.CallFunction(*equal, args, &a));
-      KILN_ASSIGN_OR_RETURN(const Condition c, e_.Decide(result, loc_));
-      if (c.known) return c.value;
-      KILN_ASSIGN_OR_RETURN(const Value condition, e_.NewExpr(c.expr, loc_));
-      return Add(condition);
-    }
     const bool by_fields = x.type->kind == ClassKind::kDataclass && !x.type->identical;
     if (&x == &y || x.type != y.type || !by_fields) return &x == &y;
     for (const ClassField& field : x.type->fields) {
@@ -268,6 +266,10 @@ absl::StatusOr<Value> Elaborator::IsInRange(const Value& a, const RangeObject& r
 }
 
 absl::StatusOr<Value> Elaborator::IsIn(const Value& a, const Value& b, SourceLoc loc) {
+  if (b.Is(Type::kInstance)) {
+    KILN_ASSIGN_OR_RETURN(const auto own, Classes(this).Contains(b, a, loc));
+    if (own.has_value()) return *own;
+  }
   const Value text = AsText(*this, Plain(b)), part = AsText(*this, Plain(a));
   if (text.Is(Type::kStr)) {
     KILN_RETURN_IF_ERROR(CheckTexts(a, b, loc));

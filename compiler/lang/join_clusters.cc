@@ -391,8 +391,12 @@ class Joiner {
       return Fail(loc, "blocks of a cluster meet where only some threads come by",
                   "let all threads of the block come by: move it out of T.ws");
     }
-    Fail(loc, "blocks of a cluster meet in a while loop",
-         "count the turns: a for loop whose bounds are the same for all blocks of the cluster",
+    Fail(loc,
+         "blocks of a cluster meet in a while loop of which it is not seen that all of them make "
+         "the same turns",
+         "compare a variable that begins with a value of the indices of the cluster and goes up by "
+         "a constant at the end of each turn, or write a for loop whose bounds are the same for "
+         "all blocks of the cluster",
          absl::StatusCode::kUnimplemented);
   }
 

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/base/status.h"
+#include "compiler/ir/shared_use.h"
 #include "compiler/ir/visit.h"
 #include "compiler/lang/cluster_marks.h"
 #include "compiler/lang/elaborator.h"
@@ -95,7 +96,9 @@ absl::Status Elaborator::EmitLaunch(const LaunchObject& launch, std::vector<ir::
 absl::Status Elaborator::SettleCluster(ir::Stmt* body, std::map<std::string, std::string>* notes) {
   if (launch_.ClusterBlocks() == 1) return absl::OkStatus();
   const bool keep = tunables_.empty() && target().cluster > 1;
-  KILN_RETURN_IF_ERROR(ResolveMulticasts(launch_, bound_, *module_.file, keep, body));
+  std::vector<std::string> apart;
+  KILN_RETURN_IF_ERROR(ResolveMulticasts(launch_, bound_, *module_.file, keep, body, &apart));
+  if (!apart.empty()) (*notes)[ir::kFetchedApart] = absl::StrJoin(apart, "; ");
   if (Communicates(*body, views_)) {
     if (!tunables_.empty()) {
       ir::Expr all = ir::MakeInt(0);

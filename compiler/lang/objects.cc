@@ -130,6 +130,7 @@ absl::Status Elaborator::Prepare(ClassObject* type, SourceLoc loc) {
     if (LastName(decorator) != "dataclass") continue;
     KILN_RETURN_IF_ERROR(library.ReadDataclass(decorator, type));
   }
+  std::vector<Value> values;  // of the members of an enum
   for (ast::StmtPtr stmt : def.body) {
     if (const auto* field = stmt->As<ast::AnnAssign>()) {
       KILN_ASSIGN_OR_RETURN(const bool taken, library.TakeField(*field, type));
@@ -140,6 +141,15 @@ absl::Status Elaborator::Prepare(ClassObject* type, SourceLoc loc) {
       continue;  // what the class says of itself
     }
     KILN_RETURN_IF_ERROR(Exec(stmt).status());
+    if (type->kind != ClassKind::kEnum) continue;
+    std::vector<absl::string_view> names;
+    CollectBindings(stmt, &names);
+    for (absl::string_view name : names) {
+      const auto found = scope->names.find(name);
+      if (found == scope->names.end()) continue;
+      KILN_RETURN_IF_ERROR(
+          library.SettleAuto(*type, std::string(name), &values, &found->second.value, stmt->loc));
+    }
   }
   for (ast::StmtPtr stmt : def.body) {  // in the order of the text
     std::vector<absl::string_view> names;

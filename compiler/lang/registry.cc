@@ -341,7 +341,7 @@ const Module& PythonBuiltins() {
     AddTable(ObjectTable(), "", built.get());
     for (const char* type : {"int", "float", "bool", "str", "list", "tuple", "dict", "object",
                              "Exception", "ValueError", "TypeError", "RuntimeError",
-                             "NotImplementedError", "AssertionError", "slice"}) {
+                             "NotImplementedError", "AssertionError", "NotImplemented", "slice"}) {
       built->members[type] = Value::TypeName(type);
     }
     return built.release();

@@ -137,7 +137,8 @@ void AppendRepr(const Value& value, int depth, ReprText* out) {
       const InstanceObject& instance = value.instance();
       const ClassKind kind = instance.type == nullptr ? ClassKind::kPlain : instance.type->kind;
       if (kind == ClassKind::kEnum) {
-        absl::StrAppend(&out->text, "<", instance.type->def->name, ".", instance.name, ": ");
+        absl::StrAppend(&out->text, "<", instance.type->def->name, instance.name.empty() ? "" : ".",
+                        instance.name, ": ");
         AppendRepr(*AttributeOf(instance, "value"), depth + 1, out);
         out->text.push_back('>');
         return;

@@ -243,6 +243,7 @@ struct ClassField {
   Value value;  // its default, or the function that makes it
   bool optional = false, made = false, by_keyword = false;
   bool taken = true, shown = true, compared = true;  // by the constructor, repr, ==
+  bool passed_on = false;                            // to __post_init__ alone (InitVar)
 };
 enum class ClassKind : uint8_t { kPlain, kDataclass, kEnum, kNamedTuple };
 
@@ -258,7 +259,9 @@ struct ClassObject : Object {
   bool frozen = false, ordered = false, identical = false, by_keyword = false;  // of a dataclass
   // Members of an enum: numbers or text; shown as those; of StrEnum.
   bool is_value = false, shows_value = false, is_text = false;
-  std::vector<Value> cases;  // of an enum, each value once
+  bool is_flag = false;         // members are sets of bits
+  std::vector<Value> cases;     // of an enum, each value once; of a flag those of one bit
+  std::vector<Value> combined;  // other members of a flag that were asked for
 };
 struct InstanceObject : Object {
   const ClassObject* type = nullptr;  // null: of the host (what names it)

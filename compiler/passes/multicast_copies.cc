@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "compiler/ir/instruct.h"
 #include "compiler/ir/shared_use.h"
 #include "compiler/ir/visit.h"
@@ -27,8 +28,13 @@ class Multicast : public ir::Mutator {
     const SourceLoc loc = launch_.loc;
     if (!stmts.empty()) stmts.push_back(ir::MakeInstruct(loc, Instruction::kClusterBarrier));
     stmts.push_back(body);
+    auto notes = launch_.annotations;
+    for (const std::string& copy : apart_) {
+      std::string& all = notes[ir::kFetchedApart];
+      absl::StrAppend(&all, all.empty() ? "" : "; ", copy);
+    }
     return ir::MakeStmt<ir::Launch>(loc, launch_.grid, launch_.threads,
-                                    ir::MakeSeq(std::move(stmts), loc), launch_.annotations);
+                                    ir::MakeSeq(std::move(stmts), loc), std::move(notes));
   }
 
  protected:
@@ -36,34 +42,57 @@ class Multicast : public ir::Mutator {
 
   Stmt VisitStmt(const Stmt& s) override {
     const auto* loop = s.As<ir::For>();
-    const bool apart = s.kind() == ir::StmtKind::kOnThreads ||
-                       (loop != nullptr && loop->loop != ir::ForKind::kSerial &&
-                        loop->loop != ir::ForKind::kUnroll);
-    if (apart) return s;
+    const bool ordered =
+        loop == nullptr || loop->loop == ir::ForKind::kSerial || loop->loop == ir::ForKind::kUnroll;
+    if (s.kind() == ir::StmtKind::kOnThreads || !ordered) return Apart(s);
     const auto* copy = s.As<ir::Copy>();
     if (copy == nullptr || copy->annotations.count(ir::kMulticast) == 0) return RebuildStmt(s);
-    return Fetches(*copy) ? Shared(*copy) : s;
+    const std::string why = WhyNotFetched(*copy);
+    if (why.empty()) return Shared(*copy);
+    Note(s, why);
+    return s;
   }
 
  private:
-  // Whether TMA can fetch the source into a whole tile, or the whole of one of several.
-  bool Fetches(const ir::Copy& copy) const {
+  void Note(const Stmt& copy, absl::string_view why) {
+    apart_.push_back(absl::StrCat("line ", copy->loc.line, ": ", why));
+  }
+
+  // What the threads of a part do, or a pipelined loop, is each block's own.
+  const Stmt& Apart(const Stmt& s) {
+    const char* why = s.kind() == ir::StmtKind::kOnThreads ? "only some threads of a block make it"
+                      : s.As<ir::For>()->loop == ir::ForKind::kPipelined
+                          ? "a pipelined loop fetches it ahead"
+                          : "it stands in a loop over elements";
+    ir::Walk(s, [&](const Stmt& x) {
+      const auto* copy = x.As<ir::Copy>();
+      if (copy != nullptr && copy->annotations.count(ir::kMulticast) > 0) Note(x, why);
+      return true;
+    });
+    return s;
+  }
+
+  // Empty where TMA can fetch the source into a whole tile, or the whole of one of several.
+  std::string WhyNotFetched(const ir::Copy& copy) const {
     const ir::Buffer& tile = copy.dst.buffer;
     const auto& ranges = copy.dst.ranges;
     const size_t rank = ranges.size();
-    if (tile->blocks == 1 || rank < 3 || tile->dtype != copy.src.buffer->dtype) return false;
+    if (tile->blocks == 1 || rank < 3) return "the tile has no two dimensions";
+    if (tile->dtype != copy.src.buffer->dtype) return "it converts";
     for (size_t d = 1; d < rank; ++d) {
       const bool whole = d + 2 >= rank;
-      if (!ir::Same(ranges[d].extent, whole ? tile->shape[d] : MakeInt(1))) return false;
-      if (whole && !ir::IsConst(ranges[d].min, 0)) return false;
+      if (!ir::Same(ranges[d].extent, whole ? tile->shape[d] : MakeInt(1)) ||
+          (whole && !ir::IsConst(ranges[d].min, 0))) {
+        return "it fills a part of the tile";
+      }
     }
     target::TileFetch fetch;
     fetch.type = tile->dtype;
     fetch.rows = ir::ConstInt(tile->shape[rank - 2]).value_or(0);
     fetch.columns = ir::ConstInt(tile->shape[rank - 1]).value_or(0);
     fetch.multiplied = IsMultiplied(tile);
-    return target::IsFetched(fetch) &&
-           WhyNoTensorBox(copy.src, tile->shape[rank - 2], tile->shape[rank - 1]).empty();
+    if (!target::IsFetched(fetch)) return "TMA fetches no tile of this shape";
+    return WhyNoTensorBox(copy.src, tile->shape[rank - 2], tile->shape[rank - 1]);
   }
 
   bool IsMultiplied(const ir::Buffer& tile) const {
@@ -124,7 +153,8 @@ class Multicast : public ir::Mutator {
   }
 
   const ir::Launch& launch_;
-  std::vector<Stmt> starts_;  // what a block does first
+  std::vector<Stmt> starts_;        // what a block does first
+  std::vector<std::string> apart_;  // copies that each block makes for itself, and why
 };
 
 }  // namespace

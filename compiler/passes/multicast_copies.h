@@ -11,7 +11,7 @@
 //
 // so that no block gets a tile before all its threads are through with the last one. A copy that
 // TMA cannot make, that a pipelined loop fetches ahead, or that only some threads come by, is each
-// block's own.
+// block's own; the launch's note ir::kFetchedApart says which, and why.
 #ifndef KILN_COMPILER_PASSES_MULTICAST_COPIES_H_
 #define KILN_COMPILER_PASSES_MULTICAST_COPIES_H_
 

@@ -12,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "compiler/base/status.h"
 #include "compiler/ir/printer.h"
+#include "compiler/ir/shared_use.h"
 #include "compiler/ir/visit.h"
 #include "compiler/lang/interface.h"
 #include "compiler/roofline/recommend.h"
@@ -68,6 +69,32 @@ void AskRecommender(Story* story) {
   story->demand = r->space->HintAt(0);
 }
 
+// Why blocks of a cluster are not what the kernel says they are on this target.
+void TellClusters(const ir::Program& program, Story* story) {
+  ir::Walk(program.body, [&](const ir::Stmt& s) {
+    const auto* launch = s.As<ir::Launch>();
+    if (launch == nullptr) return true;
+    const auto tell = [&](const char* note, absl::string_view what) {
+      const auto found = launch->annotations.find(note);
+      if (found == launch->annotations.end()) return;
+      story->notes.push_back(absl::StrCat("line ", s->loc.line, ": ", what, ": ", found->second));
+    };
+    tell(ir::kJoinedWhy, "one block does what the blocks of a cluster do");
+    tell(ir::kFetchedApart, "blocks of a cluster_mask fetch for themselves");
+    return false;
+  });
+}
+
+bool SharesMemory(const ir::Program& program) {
+  bool shares = false;
+  ir::Walk(program.body, [&](const ir::Stmt& s) {
+    const auto* launch = s.As<ir::Launch>();
+    shares = shares || (launch != nullptr && launch->annotations.count(ir::kSharesMemory) > 0);
+    return launch == nullptr;
+  });
+  return shares;
+}
+
 absl::StatusOr<Story> Tell(const ExplainOptions& o) {
   Story story;
   std::map<std::string, std::string> implied;
@@ -88,6 +115,11 @@ absl::StatusOr<Story> Tell(const ExplainOptions& o) {
   story.request.arguments = story.input.arguments;
   KILN_RETURN_IF_ERROR(ReadRuntime(implied, o.runtime, &story.request));
   AskRecommender(&story);
+  absl::StatusOr<ir::Program> told = story.program;
+  if (SharesMemory(story.program)) {  // which copies are shared a pass decides
+    told = codegen::LowerKernel(story.input, "multicast-copies");
+  }
+  TellClusters(told.ok() ? *told : story.program, &story);
   return story;
 }
 

@@ -310,6 +310,53 @@ def compared(n=4):
   EXPECT_THAT(out_, HasSubstr("4 of 4 are NaN on both sides, as where nothing writes them"));
 }
 
+// What a pass refuses is said by check, with its place.
+TEST_F(KilncTest, WhatOnlyATargetRefusesIsChecked) {
+  const std::string path = File("k.py", R"(import tilelang.language as T
+
+@T.prim_func
+def k(x: T.Tensor((64,), "float32"), n: T.int32):
+    with T.Kernel(1, threads=128):
+        f = T.alloc_fragment((64,), "float32")
+        for i in T.Parallel(n):
+            f[i] = x[i]
+        T.copy(f, x)
+)");
+  EXPECT_EQ(Kilnc({"check", path}), 0) << err_;
+  EXPECT_EQ(Kilnc({"check", path, "--arch", "sm_90a"}), 1);
+  EXPECT_THAT(err_, ::testing::StartsWith(path + ":8:13: error: fragment 'f' is indexed by 'i'"));
+  EXPECT_EQ(Kilnc({"check", path, "--arch", "sm_80", "--json"}), 1);
+  EXPECT_EQ(nlohmann::json::parse(out_)["diagnostics"][0]["line"], 8);
+}
+
+TEST_F(KilncTest, WhatBecameOfAClusterIsExplained) {
+  const std::string path = File("k.py", R"(import tilelang.language as T
+
+@T.prim_func
+def k(x: T.Tensor((16, 64), "float32"), y: T.Tensor((16, 64), "float32")):
+    with T.ClusterKernel(16, threads=64, cluster_dims=16) as pid:
+        a = T.alloc_shared((64,), "float32")
+        T.copy(x[pid, :], a)
+        T.cluster_sync()
+        T.copy_cluster(a, a, dst_block=pid)
+        T.copy(a, y[pid, :])
+
+@T.prim_func
+def mask(x: T.Tensor((16, 61), "float32"), y: T.Tensor((2, 16, 61), "float32")):
+    with T.ClusterKernel(2, threads=64, cluster_dims=2) as pid:
+        a = T.alloc_shared((16, 61), "float32")
+        T.copy_cluster(x, a, cluster_mask=3)
+        T.copy(a, y[pid, :, :])
+)");
+  ASSERT_EQ(Kilnc({"explain", path, "-e", "k", "--arch", "sm_90a"}), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("line 5: one block does what the blocks of a cluster do: a cluster "
+                              "of more than 8 blocks"));
+  ASSERT_EQ(Kilnc({"explain", path, "-e", "k"}), 0) << err_;
+  EXPECT_THAT(out_, ::testing::Not(HasSubstr("one block does")));
+  ASSERT_EQ(Kilnc({"explain", path, "-e", "mask", "--arch", "sm_90a"}), 0) << err_;
+  EXPECT_THAT(out_, HasSubstr("fetch for themselves: line 16: "));
+}
+
 TEST_F(KilncTest, AKernelIsExplained) {
   ASSERT_EQ(Kilnc({"explain", "template:matmul", "-a", "M=512", "-a", "N=256", "-a", "K=128",
                    "--arch", "sm_90a", "--json"}),

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "absl/strings/match.h"
 #include "compiler/base/status.h"
 #include "compiler/ir/printer.h"
 #include "compiler/ir/verify.h"
@@ -80,6 +81,16 @@ FuzzOutcome FuzzOne(const std::string& text) {
     } else {
       ++outcome.refusals;
       CheckRefusal(program.status());
+    }
+    if (absl::StrContains(text, "luster")) {  // clusters that the hardware has
+      TargetFacts clustered = target;
+      clustered.cluster = 8;
+      const auto kept = Elaborate(*kernel, arguments, {}, clustered, limits);
+      if (kept.ok()) {
+        KILN_CHECK(ir::Verify(*kept).ok());
+      } else {
+        CheckRefusal(kept.status());
+      }
     }
     const auto at_run_time = Elaborate(*kernel, LeftOpen(arguments), {}, target, limits);
     if (at_run_time.ok()) {

@@ -91,6 +91,78 @@ class Never(Box):
     def __bool__(self):
         return len(self) > 2
 
+class Part(enum.Flag):
+    NONE = 0
+    A = enum.auto()
+    B = enum.auto()
+    C = enum.auto()
+    AB = A | B
+
+class Bits(enum.IntFlag):
+    R = 4
+    W = 2
+    X = 1
+    RW = R | W
+
+Made = enum.Enum('Made', 'ONE TWO', start=3)
+Built = enum.IntEnum('Built', {'P': 5, 'Q': 9})
+
+class Vec:
+    def __init__(self, x, y=1):
+        self.x, self.y = x, y
+
+    def __add__(self, o):
+        return Vec(self.x + o.x, self.y + o.y) if isinstance(o, Vec) else NotImplemented
+
+    def __radd__(self, o):
+        return Vec(self.x + o, self.y)
+
+    def __sub__(self, o):
+        return Vec(self.x - (o.x if isinstance(o, Vec) else o), self.y)
+
+    def __mul__(self, o):
+        return Vec(self.x * o, self.y * o)
+
+    __rmul__ = __mul__
+
+    def __neg__(self):
+        return Vec(-self.x, -self.y)
+
+    def __invert__(self):
+        return self.x ^ self.y
+
+    def __abs__(self):
+        return abs(self.x) + abs(self.y)
+
+    def __eq__(self, o):
+        return self.x == (o.x if isinstance(o, Vec) else o)
+
+    def __lt__(self, o):
+        return self.x < (o.x if isinstance(o, Vec) else o)
+
+    def __contains__(self, o):
+        return o == self.x or o == self.y
+
+    def __iadd__(self, o):
+        self.y += 7
+        return self
+
+class Vec3(Vec):
+    def __radd__(self, o):
+        return Vec(5, 6)
+
+    def __gt__(self, o):
+        return False
+
+@dataclasses.dataclass
+class Scaled:
+    m: int
+    by: dataclasses.InitVar[int] = 3
+    t: int = dataclasses.field(init=False, default=0)
+
+    def __post_init__(self, by):
+        self.t = self.m * by
+
 def spread(a, b=2, *rest, c=3):
     return a - 2 * b + 5 * c + len(rest)
 """
@@ -251,7 +323,35 @@ class Generator:
             f"int(np.{self.pick('ceil', 'floor')}({e('float', d)}))",
             f"int(np.{self.pick('prod', 'sum', 'max')}([*{e('list', d)}, 2]))",
             f"int(np.{self.pick('maximum', 'minimum')}({i}, {e('int', d)}))",
-            f"int(np.log2({self.pick(1, 2, 64, 1024)}))")
+            f"int(np.log2({self.pick(1, 2, 64, 1024)}))",
+            f"{self.part()}.value", f"len({self.part()})", f"(1 if {self.part()} else {i})",
+            f"len({self.pick('Part', 'Bits', 'Made', 'Built')})",
+            f"({self.bits()} {self.pick('+', '-', '*', '&', '|', '^', '<<')} "
+            f"{self.pick('3', '1', self.bits())})", f"int({self.bits()})",
+            f"int({self.pick(1, 5, 8)} {self.pick('|', '&')} {self.bits()})",
+            f"sum(p.value for p in {self.part()})", f"Made({self.pick(3, 4, 4, 5)}).value",
+            f"(Built.{self.pick('P', 'Q')} + {i})", f"{self.vec(d)}.{self.pick('x', 'y')}",
+            f"~{self.vec(d)}", f"abs({self.vec(d)})", f"sum([{self.vec(d)}, {self.vec(d)}]).x",
+            f"max({self.vec(d)}, {self.vec(d)}).x", f"sorted([{self.vec(d)}, Vec(2)])[0].x",
+            f"[{i}, 3].index(Vec(3))", f"Scaled({i}{self.pick('', ', 4', ', by=2')}).t",
+            f"dataclasses.replace(Scaled({i}), m=2, by={self.pick(1, 5)}).t")
+
+    def part(self):
+        one = "Part." + self.pick("NONE", "A", "B", "C", "AB")
+        return self.pick(one, one, f"~{one}", f"Part({self.r.randint(0, 8)})", "Part['B']",
+                         f"({one} {self.pick('|', '&', '^')} Part.{self.pick('A', 'B', 'AB')})")
+
+    def bits(self):
+        one = "Bits." + self.pick("R", "W", "X", "RW")
+        return self.pick(one, f"~{one}", f"Bits({self.r.randint(0, 12)})",
+                         f"({one} {self.pick('|', '&', '^')} {self.pick('Bits.X', 'Bits.RW', 8)})")
+
+    def vec(self, d):
+        i = self.expr("int", d)
+        return self.pick(f"Vec({i})", f"Vec({i}, 4)", f"(Vec({i}) + Vec3(2))", f"-Vec({i}, 2)",
+                         f"(Vec(1) {self.pick('+', '-')} Vec({i}))", f"(3 * Vec({i}))",
+                         f"(Vec({i}) * 2)", f"(2 + Vec({i}))", f"(Vec({i}) - 1)",
+                         f"(Vec({i}) + 1)", f"Vec3({i})")
 
     def enum(self):
         return self.pick("Mode.LOW", "Mode.HIGH", "Mode.BOTH", "Mode(3)", "Mode['TOP']", "Kind.X",
@@ -336,6 +436,15 @@ class Generator:
         """Questions to objects."""
         tile, pair, sign = self.tile, self.pair, self.pick("==", "!=", "<", ">=")
         return self.pick(
+            f"({self.vec(d)} {self.pick('<', '>', '==', '!=')} "
+            f"{self.pick(self.vec(d), self.expr('int', d))})",
+            f"({self.expr('int', 0)} {self.pick('==', 'in', '!=', '>')} {self.vec(d)})",
+            f"({self.vec(d)} in [{self.vec(d)}, 4])",
+            f"({self.part()} {self.pick('is', '==', '!=', 'in', 'not in', 'is not')} {self.part()})",
+            f"({self.bits()} {self.pick('is', '==', '<', 'in')} {self.bits()})",
+            f"({self.bits()} {self.pick('==', '<')} {self.expr('int', 0)})",
+            f"({self.tile(d)} is {self.tile(d)})", f"bool({self.part()})",
+            f"isinstance({self.pick(self.part(), self.bits())}, {self.pick('Part', 'int')})",
             f"({self.enum()} {self.pick('==', '!=', 'is', 'is not')} {self.enum()})",
             f"({self.level()} {sign} {self.pick(self.level(), self.expr('int', d))})",
             f"({self.enum()} in {self.pick('(Mode.LOW, Kind.X)', 'list(Mode)', '[Level.A, 3]')})",
@@ -406,7 +515,10 @@ class Generator:
             spec = self.pick("", ":d", ":03d", ":x", ":>6", ":<4", "!r", ":5d", ":+d", ":,")
             return f"f'<{{{self.integer()}{spec}}}|{{{self.pick('1 + 2', '7.25', '3')}:.2f}}>'"
         if choice == 9:
-            return f"repr({e(self.pick('str', 'list', 'float', 'tuple'), d)})"
+            flag = self.pick(self.part(), self.bits(), "Made.ONE", "Built(9)")
+            return self.pick(f"repr({e(self.pick('str', 'list', 'float', 'tuple'), d)})",
+                             f"{self.pick('str', 'repr')}({flag})", f"str({flag}.name)",
+                             f"repr(Scaled({self.integer()}))", f"f'{{{self.bits()}}}'")
         return f"{e('str', d)}.split(',')[0]"
 
     def slice(self):

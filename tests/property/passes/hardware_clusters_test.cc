@@ -251,6 +251,32 @@ T.copy(sums, y[pid * 64, 0]))",
              0, own);
 }
 
+// Each block fetches for itself what a pipelined loop or a part of the threads fetches; why is
+// noted, and is no part of what the program is.
+TEST(HardwareClusters, CopiesThatAreNotSharedSayWhy) {
+  const std::string pipelined =
+      Kernel("4, threads=64, cluster_dims=2",
+             "s = T.alloc_shared((4, 64), \"float32\")\nfor k in T.Pipelined(2, num_stages=2):\n"
+             "    T.copy_cluster(x[0, 0], s, cluster_mask=3)\n    T.copy(s[0, :], y[pid, :])");
+  const auto program = Elaborate(pipelined, "sm_90a");
+  ASSERT_TRUE(program.ok()) << program.status();
+  EXPECT_THAT(ir::ToString(*program),
+              HasSubstr("fetched_apart=\"line 8: a pipelined loop fetches it ahead\""));
+  const auto moved = Elaborate("\n\n" + pipelined, "sm_90a");
+  ASSERT_TRUE(moved.ok()) << moved.status();
+  EXPECT_EQ(ir::ProgramDigest(*program), ir::ProgramDigest(*moved));
+  const auto parts =
+      Elaborate(Kernel("4, threads=256, cluster_dims=2",
+                       "s = T.alloc_shared((64, 64), \"float32\")\nfull = T.alloc_barrier(128)\n"
+                       "with T.ws(1):\n    T.tma_copy(x[0, 0], s, barrier=full, cluster_mask=3)\n"
+                       "    T.barrier_arrive(full)\nwith T.ws(0):\n    T.barrier_wait(full, 0)\n"
+                       "    T.copy(s[0, :], y[pid, :])",
+                       "float32", 64),
+                "sm_90a");
+  ASSERT_TRUE(parts.ok()) << parts.status();
+  EXPECT_THAT(ir::ToString(*parts), HasSubstr("only some threads of a block make it"));
+}
+
 // Elements of a result take all blocks of the clusters that compute them, and no others.
 TEST(HardwareClusters, SamplesComeFromWholeClusters) {
   for (const std::string& text : {PassOn("float32"), Kernel(kTwo, kAnswer)}) {

@@ -200,6 +200,34 @@ TEST(Clusters, MeetingsAreOfAllBlocks) {
   }
 }
 
+// A while loop that counts by a variable is one that is counted.
+TEST(Clusters, BlocksMeetInLoopsUnderACondition) {
+  const std::string text =
+      Kernel("4, threads=64, cluster_dims=2) as pid",
+             "a = T.alloc_shared((8,), T.int32)\nb = T.alloc_shared((8,), T.int32)\n"
+             "sched = T.PersistentTileScheduler(4, 1, num_workers=1, cluster_size=2)\n"
+             "sched.init(pid // 2)\nwhile sched.valid():\n"
+             "    row = sched.m_idx * 2 + pid % 2\n    T.copy(x[row, :], a)\n    T.cluster_sync()\n"
+             "    T.copy_cluster(a, b, dst_block=1 - pid % 2)\n    T.cluster_sync()\n"
+             "    T.copy(b, y[row, :])\n    T.cluster_sync()\n    sched.next_tile()");
+  ExpectRight(Changed(text, "4, threads", "2, threads"),
+              [](int64_t row, int64_t j) { return Row(row ^ 1, j); });
+  ExpectRefused(Changed(text, "sched.init(pid // 2)", "sched.init(pid)"), "other turns");
+}
+
+// Where a copy for several begins is seen of such a loop, too.
+TEST(Clusters, TilesOfASchedulerAreFetchedForAll) {
+  const std::string text =
+      Kernel("2, threads=64, cluster_dims=2) as pid",
+             "a = T.alloc_shared((1, 8), T.int32)\n"
+             "sched = T.PersistentTileScheduler(2, 1, num_workers=1)\nsched.init(pid // 2)\n"
+             "while sched.valid():\n    m = sched.m_idx\n"
+             "    T.copy_cluster(x[m * 2, 0], a, cluster_mask=3)\n"
+             "    T.copy(a, y[m * 2 + pid % 2, 0])\n    sched.next_tile()");
+  ExpectRight(text, [](int64_t row, int64_t j) { return Row(row / 2 * 2, j); });
+  ExpectRefused(Changed(text, "m = sched.m_idx", "m = y[0, 0]"), "depends on the block's own");
+}
+
 // ---- orders that barriers ask for ----
 
 // Rank 0 adds up what all others send, each to its own place.

@@ -1,10 +1,12 @@
 // What iterations and threads do to elements: races are refused for every target, scratch that is
 // declared outside of a loop is each iteration's own, slices are stored to, loops turn as often as
 // the run says. Kernels that are accepted are right everywhere.
+#include <ctime>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/unit/lang/right_everywhere.h"
 
 namespace kiln::lang {
@@ -68,6 +70,72 @@ TEST(Iterations, OneMayNotReadWhatAnotherStores) {
                 "iterations (0) and (1)", "");
   ExpectRefused(Shared("for i in T.Parallel(64):\n    x = s[63 - i]\n    s[i] = x * 2"),
                 "iterations (63) and (0)", "make the loop serial");
+}
+
+// Loops too large to be gone through are solved.
+TEST(Iterations, FarOnesMeetToo) {
+  const auto large = [](const std::string& body) {
+    return Kernel("A: T.Tensor((1 << 23,), T.int32), O: T.Tensor((1 << 23,), T.int32)", 64, body);
+  };
+  const std::pair<const char*, const char*> kMeet[] = {
+      {"for i in T.Parallel(1 << 20):\n    O[i] = O[i + (1 << 19)]",
+       "iterations (524288) and (0) of T.Parallel (i) store to and read one element"},
+      {"for i in T.Parallel(1 << 20):\n    O[i % (1 << 19)] = A[i]",
+       "iterations (0) and (524288) of T.Parallel (i) store to one element"},
+      {"for i, j in T.Parallel(4096, 4096):\n    if i * 4096 + j > 16000000:\n"
+       "        O[(i * 4096 + j) // 2] = A[i]",
+       "store to one element"},
+      {"for i, j in T.Parallel(2048, 2048):\n    O[i * 2047 + j] = A[i]", "store to one element"},
+      {"for i in T.Parallel(1 << 20):\n    if i < 1000:\n        O[i] = 1\n"
+       "    if i >= 1000000 and i < 1000100:\n        O[i - 999200] = 2",
+       "store to one element"},
+      {"for i in T.Parallel(1 << 19):\n    for k in T.serial(4):\n        O[i + k * 500000] = k",
+       "store to one element"}};
+  for (const auto& [body, message] : kMeet) ExpectRefused(large(body), message, "");
+  for (const char* body :
+       {"for i in T.Parallel(1 << 20):\n    if i < (1 << 19):\n        O[i] = O[i + (1 << 19)]",
+        "for i, j in T.Parallel(2048, 2048):\n    O[i * 2048 + j] = A[i]",
+        "for i, j in T.Parallel(2048, 2048):\n    O[i * 2048 + (j + 7) % 2048] = A[j]",
+        "for i in T.Parallel(1 << 21):\n    O[i // 1024 * 1024 + i % 1024] = A[i]",
+        "for i in T.Parallel(1 << 21):\n    if i % 2 == 0:\n        O[i // 2] = A[i]",
+        "for i in T.Parallel(1 << 20):\n    O[2 * i] = O[2 * i + 1]",
+        // Beyond the tensor nothing is stored; by values nothing is certain.
+        "for i in T.Parallel(1 << 20):\n    O[(1 << 23) + i // 2] = A[i]",
+        "for i in T.Parallel(1 << 20):\n    if A[i] > 0:\n        O[i // 2] = A[i]"}) {
+    ExpectAccepted(large(body));
+  }
+}
+
+// As many pairs of accesses as there are statements, squared, cost no more than a second or so.
+TEST(Iterations, ManyStatementsAreBounded) {
+  std::string body = "for i, j in T.Parallel(2048, 2048):";
+  for (int k = 0; k < 100; ++k) {
+    const std::string at = absl::StrCat("O[i * 2048 + j + ", k, " * (1 << 22)]");
+    absl::StrAppend(&body, "\n    ", at, " = ", at, " + ", k);
+  }
+  const std::clock_t start = std::clock();
+  ExpectAccepted(Kernel("O: T.Tensor((1 << 30,), T.int32)", 64, body));
+  EXPECT_LT(std::clock() - start, 10 * CLOCKS_PER_SEC);
+}
+
+TEST(Iterations, UpdatesAndStoresDoNotMix) {
+  ExpectRefused(Pair("for i in T.Parallel(64):\n    T.atomic_add(O[0], A[i])\n"
+                     "    if i == 0:\n        O[0] = 1"),
+                "store to and update one element, O[0]", "in a loop of its own");
+  ExpectRefused(Pair("for i in T.Parallel(64):\n    O[i] = 1\n    T.atomic_max(O[63 - i], A[i])"),
+                "store to and update one element", "");
+  for (const char* body :
+       {"for i in T.Parallel(63):\n    O[i + 1] = A[i]\n    T.atomic_add(O[0], A[i])",
+        "for i in T.Parallel(64):\n    O[i] = A[i]\n    T.atomic_add(O[i], 1)",
+        "for i in T.Parallel(64):\n    T.atomic_add(O[0], A[i])\n    T.atomic_max(O[0], 1)",
+        "for i in T.Parallel(64):\n    T.atomic_add(O[A[i]], 1)\n    if i == 3:\n        O[0] = 1",
+        // What an update leaves may be read at any time.
+        "for i in T.Parallel(63):\n    if O[0] < 100:\n        T.atomic_add(O[0], A[i])\n"
+        "    O[i + 1] = A[i]",
+        // Threads store in an order of their own: statement by statement.
+        "tx = T.get_thread_binding(0)\nif tx == 0:\n    O[0] = 0\nT.atomic_add(O[0], A[tx])"}) {
+    ExpectAccepted(Pair(body));
+  }
 }
 
 TEST(Iterations, WhatIsNotCertainIsAccepted) {

@@ -33,6 +33,67 @@ class Kind(str, Enum):
 
 class Strict(enum.Flag):
     A = 1
+    B = enum.auto()
+    BOTH = A | B
+    C = enum.auto()
+
+class Bits(enum.IntFlag):
+    R = 4
+    W = 2
+
+Made = Enum("Made", "ONE TWO")
+
+class Ordered(Enum):
+    _ignore_ = []
+    A = 1
+
+class Vector:
+    def __init__(self, x, y=1):
+        self.x, self.y = x, y
+
+    def __add__(self, other):
+        return Vector(self.x + other.x) if isinstance(other, Vector) else NotImplemented
+
+    def __rmul__(self, other):
+        return Vector(other * self.x, self.y)
+
+    def __neg__(self):
+        return Vector(-self.x)
+
+    def __iadd__(self, other):
+        self.y += 7
+        return self
+
+    def __eq__(self, other):
+        return self.x == (other.x if isinstance(other, Vector) else other)
+
+    def __lt__(self, other):
+        return self.x < other.x
+
+    def __contains__(self, x):
+        return self.x == x
+
+class Far(Vector):
+    def __radd__(self, other):
+        return "first"
+
+class Sum(NamedTuple):
+    left: int
+
+    def __add__(self, other):
+        return Sum(self.left + other.left)
+
+@dataclasses.dataclass
+class Scaled:
+    m: int
+    by: dataclasses.InitVar[int] = 3
+
+    def __post_init__(self, by):
+        self.area = self.m * by
+
+def updated(v):
+    v += 1
+    return v.y
 
 class Pair(NamedTuple):
     left: int
@@ -111,6 +172,44 @@ TEST(Library, ObjectsOfTheLibrarysClasses) {
   for (const auto& [expr, expected] : kCases) EXPECT_EQ(ValueOf(expr), expected) << expr;
 }
 
+TEST(Library, FlagsAreSetsOfBits) {
+  const std::pair<const char*, const char*> kCases[] = {
+      {"[Strict.B.value, Strict.C.value, len(Strict)]", "[2, 4, 3]"},
+      {"(Strict.A | Strict.B) is Strict.BOTH", "True"},
+      {"Strict.A | Strict.C", "<Strict.A|C: 5>"},
+      {"[Strict.A in Strict.BOTH, Strict.C in Strict.BOTH, bool(Strict.A & Strict.C)]",
+       "[True, False, False]"},
+      {"[str(~Strict.B), [m.name for m in ~Strict.B], len(Strict(7))]",
+       "['Strict.A|C', ['A', 'C'], 3]"},
+      {"[str(Strict(0)), Strict(0)]", "['Strict(0)', <Strict: 0>]"},
+      {"[Bits.R + 1, Bits.R | 1, int(~Bits.R), Bits.R & 6 == 4]", "[5, <Bits.R|1: 5>, 3, True]"},
+      {"[int(~(Bits.R | 8)), Strict(-2)]", "[3, <Strict.B|C: 6>]"},
+      {"[Made.TWO.value, str(Made(1)), len(Made)]", "[2, 'Made.ONE', 2]"},
+  };
+  for (const auto& [expr, expected] : kCases) EXPECT_EQ(ValueOf(expr), expected) << expr;
+}
+
+TEST(Library, OperatorsAreWhatTheClassSays) {
+  const std::pair<const char*, const char*> kCases[] = {
+      {"(2 * (Vector(1) + Vector(3))).x", "8"},
+      {"[(-Vector(4)).x, Vector(1) < Vector(2), Vector(1) > Vector(2)]", "[-4, True, False]"},
+      {"[Vector(3) == 3, 3 == Vector(3), Vector(3) != 3, [1, 3].index(Vector(3))]",
+       "[True, True, False, 1]"},
+      {"[4 in Vector(4), 5 not in Vector(4), max(Vector(1), Vector(6)).x]", "[True, True, 6]"},
+      // A class that is based on the other's is asked first.
+      {"Vector(1) + Far(2)", "'first'"},
+      {"[updated(Vector(1)), (Sum(1) + Sum(2)).left]", "[8, 3]"},
+      // The same object, not an equal one.
+      {"[Tile(4) is Tile(4), Tile(4) == Tile(4)]", "[False, True]"},
+      {"[Scaled(2).area, Scaled(2, 5).area, Scaled(m=1, by=4), Scaled(3).by]",
+       "[6, 10, Scaled(m=1), 3]"},
+      {"dataclasses.replace(Scaled(2), by=10).area", "20"},
+  };
+  for (const auto& [expr, expected] : kCases) EXPECT_EQ(ValueOf(expr), expected) << expr;
+  EXPECT_THAT(Elaborated(InKernel("z = 2 * (Vector(bx) + Vector(1))\nv[0] = z.x", "", kLibrary)),
+              HasSubstr("v[0] = (bx + 1) * 2"));
+}
+
 TEST(Library, ObjectsAreStoredAsTheirNumbers) {
   EXPECT_THAT(Elaborated(InKernel("v[0] = Axis.ROW\nv[Axis.COLUMN] = bx + Axis.ROW", "", kLibrary)),
               testing::AllOf(HasSubstr("v[0] = 3"), HasSubstr("v[4] = bx + 3")));
@@ -124,9 +223,16 @@ TEST(Library, WhatTheObjectsRefuse) {
   } kCases[] = {
       {"a = Mode(7)", "7 is not the value of a member of the enum 'Mode'", "check the value"},
       {"a = Axis['ROWS']", "has no member 'ROWS'", "did you mean 'ROW'?"},
-      {"a = Mode.LOW + 1", "no operator '+' for a Mode and an integer", "operands"},
+      {"a = Mode.LOW + 1", "no operator '+' for a Mode and an integer", "__add__"},
       {"a = Mode.LOW < Mode.HIGH", "no order between", ""},
-      {"a = Strict.A", "the base Flag", "enum.IntEnum"},
+      {"a = Strict(9)", "9 has bits that no member of the flag 'Strict' has", "with |"},
+      {"a = Strict.A | 2", "no operator '|' for a Strict and an integer", "enum.IntFlag"},
+      {"a = enum.IntFlag('F', {'A': -1}).A", "is -1, which is no set of bits", "not negative"},
+      {"a = enum.IntFlag('F', {'A': 1 << 62}).A | 1", "more than 62 bits", "two flags"},
+      {"a = 1 in Strict.A", "looked for in a member of the flag", "Strict.A in flags"},
+      {"a = Ordered.A", "'_ignore_' of the enum 'Ordered'", "every member its value"},
+      {"a = Enum('E', 'A A')", "two members 'A'", "a name of its own"},
+      {"a = Vector(1) + 1", "no operator '+' for a Vector and an integer", "__add__"},
       {"Mode.LOW.value = 3", "cannot be assigned to", "members of an enum do not change"},
       {"a = Fixed()\na.m = 3", "cannot be assigned to", "dataclasses.replace"},
       {"a = Wrong()", "which all objects would share", "default_factory"},
