@@ -64,6 +64,21 @@ struct EvictFirstPass : llvm::PassInfoMixin<EvictFirstPass> {
   }
 };
 
+// What does not change in a loop is computed before it; but not before a loop around others where
+// TMA fetches: what those need is little, and addresses of where a tile's results go would take
+// registers, or a place in memory, all the time that its steps run.
+struct HoistPass : llvm::PassInfoMixin<HoistPass> {
+  llvm::PreservedAnalyses run(llvm::Loop& loop, llvm::LoopAnalysisManager& analyses,
+                              llvm::LoopStandardAnalysisResults& results,
+                              llvm::LPMUpdater& updater) {
+    const llvm::Function& function = *loop.getHeader()->getParent();
+    if (function.hasFnAttribute(kTensorLoads) && !loop.isInnermost()) {
+      return llvm::PreservedAnalyses::all();
+    }
+    return llvm::LICMPass(llvm::LICMOptions()).run(loop, analyses, results, updater);
+  }
+};
+
 }  // namespace
 
 void Optimise(llvm::Module& module, llvm::TargetMachine& machine) {
@@ -97,7 +112,7 @@ void OptimiseGpu(llvm::Module& module, llvm::TargetMachine& machine) {
   passes.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
   passes.addPass(llvm::InstCombinePass());
   llvm::LoopPassManager hoist;
-  hoist.addPass(llvm::LICMPass(llvm::LICMOptions()));
+  hoist.addPass(HoistPass());
   passes.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(hoist), /*UseMemorySSA=*/true));
   passes.addPass(llvm::SimplifyCFGPass(
       llvm::SimplifyCFGOptions().hoistCommonInsts(true).sinkCommonInsts(true)));
