@@ -1,6 +1,9 @@
 #include "compiler/codegen/optimise.h"
 
 #include "compiler/codegen/evict_first.h"
+#include "llvm/Analysis/LoopInfo.h"
+#include "llvm/Analysis/ValueTracking.h"
+#include "llvm/IR/Instructions.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Target/TargetMachine.h"
@@ -64,15 +67,27 @@ struct EvictFirstPass : llvm::PassInfoMixin<EvictFirstPass> {
   }
 };
 
-// What does not change in a loop is computed before it; but not before a loop around others where
-// TMA fetches: what those need is little, and addresses of where a tile's results go would take
-// registers, or a place in memory, all the time that its steps run.
+// Whether the loop's own blocks, not those of loops inside it, store to a tensor.
+bool StoresItself(const llvm::Loop& loop, const llvm::LoopInfo& loops) {
+  return llvm::any_of(loop.blocks(), [&](const llvm::BasicBlock* block) {
+    return loops.getLoopFor(block) == &loop && llvm::any_of(*block, [](const llvm::Instruction& i) {
+             const auto* store = llvm::dyn_cast<llvm::StoreInst>(&i);
+             return store != nullptr && llvm::isa<llvm::Argument>(llvm::getUnderlyingObject(
+                                            store->getPointerOperand(), /*MaxLookup=*/0));
+           });
+  });
+}
+
+// What does not change in a loop is computed before it; but not before a loop over tiles whose
+// threads store results themselves, where TMA fetches: what a tile's steps need is little then, and
+// all the addresses of its results would take registers, or a place in memory, while they run.
 struct HoistPass : llvm::PassInfoMixin<HoistPass> {
   llvm::PreservedAnalyses run(llvm::Loop& loop, llvm::LoopAnalysisManager& analyses,
                               llvm::LoopStandardAnalysisResults& results,
                               llvm::LPMUpdater& updater) {
     const llvm::Function& function = *loop.getHeader()->getParent();
-    if (function.hasFnAttribute(kTensorLoads) && !loop.isInnermost()) {
+    if (function.hasFnAttribute(kTensorLoads) && !loop.isInnermost() &&
+        StoresItself(loop, results.LI)) {
       return llvm::PreservedAnalyses::all();
     }
     return llvm::LICMPass(llvm::LICMOptions()).run(loop, analyses, results, updater);

@@ -17,7 +17,7 @@ void Optimise(llvm::Module& module, llvm::TargetMachine& machine);
 // nothing uses. The run-time support was optimised when Kiln was built.
 void OptimiseGpuHost(llvm::Module& module, llvm::TargetMachine& machine);
 
-// Attribute of a kernel whose tiles TMA fetches: its loops over steps compute no addresses of them.
+// Attribute of a kernel whose tiles TMA fetches: its steps compute no addresses of them.
 inline constexpr char kTensorLoads[] = "kiln-tensor-loads";
 
 // For GPU code: what is left to do once loops over registers are unrolled. Registers are memory
