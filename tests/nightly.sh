@@ -30,6 +30,7 @@ fuzz() {  # an hour over parser and elaborator with AddressSanitizer, beginning 
 
 item suite tests/run.sh
 item assemble python3 tests/nightly/templates.py assemble
+item registers python3 tests/bench/recommender/registers.py --arch sm_90a --least-fit 0.995
 item interpret python3 tests/nightly/templates.py interpret
 item random python3 tests/nightly/random_kernels.py
 item asan tests/run.sh asan

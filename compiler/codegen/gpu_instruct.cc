@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/codegen/gpu_expr.h"
+#include "compiler/codegen/optimise.h"
 #include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
 #include "llvm/IR/Module.h"
@@ -133,6 +134,7 @@ void GpuInstructEmitter::Emit(const ir::Instruct& x) {
                               ".shared::cta.b64 done, [$0], $1;\n@!done bra wait${:uid};\n}"),
                  "r,r", {SharedAddress(x.regions[0]), exprs_.Emit(x.args[0])});
     case Instruction::kTensorLoad:
+      b_.GetInsertBlock()->getParent()->addFnAttr(kTensorLoads);
       return Once(part_.count, [&] { EmitTensorLoad(x); });
     case Instruction::kPatchLoad:
       return Once(part_.count, [&] { EmitPatchLoad(x); });

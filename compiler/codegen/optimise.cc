@@ -1,6 +1,9 @@
 #include "compiler/codegen/optimise.h"
 
 #include "compiler/codegen/evict_first.h"
+#include "llvm/Analysis/LoopInfo.h"
+#include "llvm/Analysis/ValueTracking.h"
+#include "llvm/IR/Instructions.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Passes/PassBuilder.h"
 #include "llvm/Target/TargetMachine.h"
@@ -64,6 +67,33 @@ struct EvictFirstPass : llvm::PassInfoMixin<EvictFirstPass> {
   }
 };
 
+// Whether the loop's own blocks, not those of loops inside it, store to a tensor.
+bool StoresItself(const llvm::Loop& loop, const llvm::LoopInfo& loops) {
+  return llvm::any_of(loop.blocks(), [&](const llvm::BasicBlock* block) {
+    return loops.getLoopFor(block) == &loop && llvm::any_of(*block, [](const llvm::Instruction& i) {
+             const auto* store = llvm::dyn_cast<llvm::StoreInst>(&i);
+             return store != nullptr && llvm::isa<llvm::Argument>(llvm::getUnderlyingObject(
+                                            store->getPointerOperand(), /*MaxLookup=*/0));
+           });
+  });
+}
+
+// What does not change in a loop is computed before it; but not before a loop over tiles whose
+// threads store results themselves, where TMA fetches: what a tile's steps need is little then, and
+// all the addresses of its results would take registers, or a place in memory, while they run.
+struct HoistPass : llvm::PassInfoMixin<HoistPass> {
+  llvm::PreservedAnalyses run(llvm::Loop& loop, llvm::LoopAnalysisManager& analyses,
+                              llvm::LoopStandardAnalysisResults& results,
+                              llvm::LPMUpdater& updater) {
+    const llvm::Function& function = *loop.getHeader()->getParent();
+    if (function.hasFnAttribute(kTensorLoads) && !loop.isInnermost() &&
+        StoresItself(loop, results.LI)) {
+      return llvm::PreservedAnalyses::all();
+    }
+    return llvm::LICMPass(llvm::LICMOptions()).run(loop, analyses, results, updater);
+  }
+};
+
 }  // namespace
 
 void Optimise(llvm::Module& module, llvm::TargetMachine& machine) {
@@ -97,7 +127,7 @@ void OptimiseGpu(llvm::Module& module, llvm::TargetMachine& machine) {
   passes.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
   passes.addPass(llvm::InstCombinePass());
   llvm::LoopPassManager hoist;
-  hoist.addPass(llvm::LICMPass(llvm::LICMOptions()));
+  hoist.addPass(HoistPass());
   passes.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(hoist), /*UseMemorySSA=*/true));
   passes.addPass(llvm::SimplifyCFGPass(
       llvm::SimplifyCFGOptions().hoistCommonInsts(true).sinkCommonInsts(true)));

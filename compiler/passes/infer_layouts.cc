@@ -16,6 +16,7 @@
 #include "compiler/passes/find_meeting.h"
 #include "compiler/passes/layout_roots.h"
 #include "compiler/passes/layout_words.h"
+#include "compiler/target/deal.h"
 
 namespace kiln::passes {
 namespace {
@@ -665,7 +666,7 @@ class Solver {
     const Operation& op = problem_.operations[o];
     std::optional<Ownership> loop;
     std::string why;
-    const std::optional<Teams> teams = TeamsOf(op, width);
+    const std::optional<target::RowTeams> teams = TeamsOf(op, width);
     const Ownership plan =
         teams ? Ownership::PlannedRows(op.iterations / op.extents.back(), op.extents.back(),
                                        op.threads, width, teams->across, teams->down)
@@ -686,31 +687,10 @@ class Solver {
     return Propagate(InferenceStep::kRevisit, {meet.begin(), meet.end()}, state);
   }
 
-  // How many threads share a row, and how many rows are done at once.
-  struct Teams {
-    int64_t across, down;
-  };
-
-  // Where neither the threads are whole rows nor a row whole turns of the threads, or the last of
-  // several turns is not whole, what a register is part of would differ between threads: then rows
-  // are dealt out to teams. nullopt where that is not so, or where it would leave more than half of
-  // the threads idle.
-  static std::optional<Teams> TeamsOf(const Operation& op, int64_t width) {
+  static std::optional<target::RowTeams> TeamsOf(const Operation& op, int64_t width) {
     const int64_t columns = op.extents.empty() ? 1 : op.extents.back();
-    const int64_t rows = op.iterations / std::max<int64_t>(columns, 1), threads = op.threads.count;
-    const int64_t groups = columns / width;
-    if (rows <= 1 || columns % width != 0) return std::nullopt;
-    const bool turns = op.iterations <= threads * width || op.iterations % (threads * width) == 0;
-    if (turns && (groups % threads == 0 || threads % groups == 0)) return std::nullopt;
-    std::optional<Teams> best;
-    for (int64_t across = 1; across <= threads && groups % across == 0; across *= 2) {
-      int64_t down = std::min(threads / across, rows);
-      while (rows % down != 0) --down;
-      if (best && across * down < best->across * best->down) continue;
-      best = Teams{across, down};
-    }
-    if (!best || best->across * best->down * 2 < threads) return std::nullopt;
-    return best;
+    const int64_t rows = op.iterations / std::max<int64_t>(columns, 1);
+    return target::TeamsOf(rows, columns, op.threads.count, width);
   }
 
   // With fragments every thread's groups are whole where that is possible; without, the width that
@@ -719,8 +699,8 @@ class Solver {
     const int64_t threads = op.threads.count;
     int64_t best = op.vector_width;
     if (!op.uses.empty()) {
-      while (best > 1 && op.iterations % (threads * best) != 0 && !TeamsOf(op, best)) best /= 2;
-      return best;
+      const int64_t columns = op.extents.empty() ? 1 : std::max<int64_t>(op.extents.back(), 1);
+      return target::WidestDeal(op.iterations / columns, columns, threads, best);
     }
     const auto padded = [&](int64_t v) {
       return (op.iterations + threads * v - 1) / (threads * v) * threads * v;

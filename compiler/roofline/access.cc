@@ -120,17 +120,20 @@ Access MeasureAccess(const AccessSpec& spec, const std::vector<Num>& sizes,
   for (const InnerAxis& i : spec.inner) iterations = iterations * i.extent;
 
   std::vector<DimFacts> facts;
-  Num elements = tape->Const(1);
+  Num elements = tape->Const(1), reached = tape->Const(1), fits = tape->Const(1);
   for (size_t d = 0; d < spec.dims.size(); ++d) {
     facts.push_back(FactsOf(spec, spec.dims[d], sizes[d], all_loops, symbols, &a.exact));
     elements =
         elements * FootprintOfDim(facts.back(), spec.loops.size(), spec, all_loops, &a.exact);
+    reached = reached * facts.back().extent;
+    fits = And(fits, Le(facts.back().extent, facts.back().size));
     a.dim_loop.push_back(-1);
     for (const OuterTerm& t : facts.back().outer) {
       a.dim_loop.back() = std::max(a.dim_loop.back(), spec.loops[t.depth]);
     }
   }
   a.elements = Min(elements, iterations);
+  a.reached = Select(fits, Min(reached, iterations), a.elements);
 
   for (size_t depth = 0; depth <= spec.loops.size(); ++depth) {
     Num f = tape->Const(1), most = iterations;

@@ -86,6 +86,18 @@ struct GpuConstants {
   // Of those beside products, so many are kept for the worst case: a block of one warpgroup that
   // computes does without them. From 60 kernels of the matmul template for sm_90a.
   double unused_registers = 12;
+  // Of those that a launch without products takes beside its tiles, so many it does without where
+  // they are few.
+  double freed_registers = 16;
+  // Of a tile that is folded as it comes, the part that is there at once: of what is loaded, and of
+  // what is computed.
+  double folded_loads = 0.5, folded_values = 0.375;
+  // Where a guard stands between an element's load and its use, registers of one that is widened:
+  // float16 comes in pairs, which bfloat16 is split into.
+  double guarded_float16 = 0.8, guarded_bfloat16 = 1.5;
+  // Loops over no more warps than that are unrolled, so that what each of them found is loaded at
+  // the same time.
+  double unrolled_warps = 16;
   // Of an instruction that takes its operands from registers, for those: so many steps' of them.
   // mma.sync of tf32 rounds them there, of float8 widens them, and with many steps in depth the
   // assembler fetches some ahead.
@@ -94,8 +106,8 @@ struct GpuConstants {
   int deep = 8;  // steps that are many
   // A config that is predicted to need up to so many registers more than there are is legal all the
   // same, for the assembler finds room in some of such cases and spills in the others; its time is
-  // taken to be so many times longer.
-  double doubtful_registers = 48, spill_factor = 2;
+  // taken to be so many times longer. 49: six grains beyond the 255 that a thread addresses.
+  double doubtful_registers = 49, spill_factor = 2;
   // Of a thread in one, two and three warpgroups that compute beside one that fetches.
   double registers_of_one = 240, registers_of_two = 232, registers_of_three = 160;
   // What a block of a cluster waits for the other, at its start and its end.

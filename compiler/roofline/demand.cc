@@ -58,6 +58,7 @@ class Analyzer {
   Num Probability(const ir::Expr& condition);
   void Approximate(std::string sentence);
   void NoteRead(int buffer);
+  void NoteWrite(int buffer);
   void NoteStored(const ir::Copy& copy);
   void LinkReaders();
   void UsefulParts();
@@ -365,6 +366,8 @@ void Analyzer::AddAllocation(const ir::Alloc& alloc) {
     local.elements = local.elements * ValueOr(b->shape[d], 1, "a buffer's size");
   }
   local.bytes = local.elements * static_cast<double>(b->dtype.bytes());
+  local.columns =
+      b->shape.empty() ? tape_.Const(1) : ValueOr(b->shape.back(), 1, "a buffer's size");
   local.vector = b->shape.size() == 1;
   buffers_[b.get()] = static_cast<int>(d_.buffers.size());
   d_.buffers.push_back(local);
@@ -378,6 +381,11 @@ void Analyzer::NoteRead(int buffer) {
   if (buffer < 0) return;
   ++readers_[buffer];
   last_reader_[buffer] = static_cast<int>(d_.ops.size()) - 1;
+}
+
+void Analyzer::NoteWrite(int buffer) {
+  ++writers_[buffer];
+  d_.buffers[buffer].writer = static_cast<int>(d_.ops.size()) - 1;
 }
 
 int Analyzer::NewOp(OpKind kind, std::string label, SourceLoc loc) {
@@ -461,7 +469,7 @@ void Analyzer::AddCopy(const ir::Copy& copy) {
   } else {
     d_.ops[id].onchip_write_bytes = elements * static_cast<double>(dst->dtype.bytes());
     if (const int i = BufferOf(dst); i >= 0) {
-      ++writers_[i];
+      NoteWrite(i);
       if (src->scope == ir::Scope::kGlobal) NotePipelined(dst);
     }
   }
@@ -561,6 +569,8 @@ void Analyzer::AddReduce(const ir::Reduce& reduce) {
   const int id = NewOp(OpKind::kReduce, absl::StrCat("reduce ", src->name), reduce.loc);
   SetShape(d_.ops[id], WideExtents(reduce.src));
   OpDemand& op = d_.ops[id];
+  op.adds = reduce.op == ir::ReduceOp::kSum || reduce.op == ir::ReduceOp::kAbsSum;
+  op.accumulates = !reduce.clear;
   op.reduce_last = reduce.dim == static_cast<int>(reduce.src.ranges.size()) - 1 || reduce.dim == -1;
   op.src_buffer = BufferOf(src);
   op.dst_buffer = BufferOf(dst);
@@ -614,7 +624,7 @@ void Analyzer::ElementLoop(const ir::Stmt& body, const std::vector<ir::Axis>& ax
           (e.write ? op.onchip_write_bytes : op.onchip_read_bytes) + bytes;
       if (const int i = BufferOf(e.buffer); i >= 0) {
         if (e.write) {
-          ++writers_[i];
+          NoteWrite(i);
         } else {
           NoteRead(i);
         }
@@ -649,8 +659,10 @@ void Analyzer::LinkReaders() {
     if (op.kind != OpKind::kCopy || op.dst_buffer < 0 || op.src_buffer >= 0) continue;
     const int b = op.dst_buffer;
     if (writers_[b] == 1 && readers_[b] == 1) op.sole_reader = last_reader[b];
-    d_.buffers[b].folded_once =
-        op.sole_reader >= 0 && d_.ops[op.sole_reader].kind == OpKind::kReduce;
+  }
+  for (size_t b = 0; b < d_.buffers.size(); ++b) {
+    d_.buffers[b].folded_once = writers_[b] == 1 && readers_[b] == 1 && last_reader[b] >= 0 &&
+                                d_.ops[last_reader[b]].kind == OpKind::kReduce;
   }
   for (size_t i = 0; i < d_.ops.size(); ++i) {
     const OpDemand& op = d_.ops[i];

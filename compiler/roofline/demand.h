@@ -54,8 +54,11 @@ struct Access {
   std::vector<int> loops;     // enclosing loops, outermost first
   std::vector<int> dim_loop;  // of each dimension: the loop that moves it, the innermost; -1 = none
   Num elements;               // mean elements inside the tensor, an execution
-  Num run_bytes;              // contiguous bytes of one execution's rows
-  Num total_bytes;            // requested by the whole kernel
+  // Elements that an execution reaches for, inside or not; of one that no tensor is large enough
+  // for, none more than `elements`: it is never whole.
+  Num reached;
+  Num run_bytes;    // contiguous bytes of one execution's rows
+  Num total_bytes;  // requested by the whole kernel
   // footprint[i]: distinct elements that the loops from loops[i] inwards touch, mean over the loops
   // outside; the last entry is one execution.
   std::vector<Num> footprint;
@@ -94,8 +97,8 @@ struct OpDemand {
   bool c_alone = false;  // nothing looks at the result between products (ir/sums.h)
   target::WarpPolicy policy = target::WarpPolicy::kSquare;
   Num useful;  // part of the tile that is inside the tensors, 0..1
-  // kReduce: whether it runs along the vector axis.
-  bool reduce_last = false;
+  // kReduce: whether it runs along the vector axis, adds, and begins with what the result holds.
+  bool reduce_last = false, adds = false, accumulates = false;
   // kCopy from global: the one reader that could take the tensor's region instead; -1 = none.
   int sole_reader = -1;
   // kGemm: buffers of its operands, for packing and forwarding (indices of Demand::buffers, -1 =
@@ -112,9 +115,11 @@ struct LocalBuffer {
   DType dtype;
   Num elements;
   Num bytes;
+  Num columns;               // extent of the last dimension
   bool vector = false;       // has one dimension
   bool by_elements = false;  // filled by a loop, an element at a time
-  bool folded_once = false;  // filled from a tensor for one reduction
+  bool folded_once = false;  // filled from a tensor, or by a loop, for one reduction
+  int writer = -1;           // operation that fills it, if it is one: an index of Demand::ops
   bool taken_over = false;   // filled from a fragment that nothing looks at afterwards: its place
   Num stored;                // most elements that a copy puts inside of a tensor; undefined = none
   bool pipelined = false;    // written inside a pipelined loop: has `stages` copies on a GPU

@@ -7,6 +7,8 @@
 #include "compiler/base/digest.h"
 #include "compiler/ir/printer.h"
 #include "compiler/roofline/constants.h"
+#include "compiler/roofline/registers.h"
+#include "compiler/target/deal.h"
 #include "compiler/target/legality.h"
 
 namespace kiln::roofline {
@@ -37,14 +39,18 @@ std::vector<Num> FullOutputs(const Price& p) {
 }
 
 // What the table of instructions says of a gemm, in this order of inputs.
-constexpr size_t kAnswers = 4;
+constexpr size_t kAnswers = 5;
+constexpr double kRowSharers = 4;  // lanes that share a row of a matrix instruction's result
 // What the decision about warps says of a launch: the fields of target::WarpPlan.
 constexpr size_t kWarpAnswers = 4;
+// What is said of how a tile or loop is dealt out: the fields of target::Dealt.
+constexpr size_t kDealAnswers = 4;
 struct Chosen {
   double efficiency = 0;  // part of the arch's best rate for the operands; 0 = illegal
   double stages_a = 0;
   double operands = 0;  // registers of a thread
   double columns = 0;   // of tensor memory
+  double held_columns = 0;
   std::string unit;
   int64_t m = 0, grid_rows = 0;
 
@@ -84,6 +90,7 @@ Chosen Choose(const target::Arch& arch, const OpDemand& op, int64_t m, int64_t n
               0,
               0,
               static_cast<double>(target::TakenColumns(target::TensorColumns(m, n))),
+              0,
               choice.unit,
               m,
               choice.grid.rows};
@@ -120,7 +127,9 @@ Chosen Choose(const target::Arch& arch, const OpDemand& op, int64_t m, int64_t n
     }
     operands = std::max(operands, kGpu.operand_addresses + held * (wm / 16 * 4 + wn / 8 * 2));
   }
-  return {efficiency, staged ? 1.0 : 0.0, operands, 0, choice.unit, m, choice.grid.rows};
+  const double held_columns = choice.unit == "fma" ? 0 : wn / kRowSharers;
+  return {efficiency,   staged ? 1.0 : 0.0, operands, 0,
+          held_columns, choice.unit,        m,        choice.grid.rows};
 }
 
 }  // namespace
@@ -172,6 +181,7 @@ void Piece::AddGpuPrice(const std::vector<std::string>& options) {
     gemms.stages_a.push_back(next());
     gemms.operands.push_back(next());
     gemms.columns.push_back(next());
+    gemms.held_columns.push_back(next());
     gemm_ops_.push_back(static_cast<int>(i));
     for (Num n : {op.m, op.n, op.k, d.launches[op.launch].threads}) dims.push_back(n);
   }
@@ -188,9 +198,16 @@ void Piece::AddGpuPrice(const std::vector<std::string>& options) {
       dims.push_back(fetch.columns);
     }
   }
+  std::vector<DealInputs> deals;
+  for (const DealDemand& deal : DealsOf(d)) {
+    const Num elements = next(), rows = next(), sharers = next(), even = next();
+    deals.push_back({elements, rows, sharers, even});
+    widest_.push_back(deal.widest);
+    dims.insert(dims.end(), {deal.rows, deal.columns, deal.threads});
+  }
   dims_ = TapeProgram::Compile(*d.tape, dims);
   dim_count_ = dims.size();
-  price_ = PriceOnGpu(d, arch_, gemms, warps);
+  price_ = PriceOnGpu(d, arch_, gemms, warps, deals);
 }
 
 Piece::Answers Piece::Ask(const std::vector<const double*>& columns, int64_t count) const {
@@ -199,10 +216,12 @@ Piece::Answers Piece::Ask(const std::vector<const double*>& columns, int64_t cou
   for (auto& d : dims) out.push_back(d.data());
   dims_.Run(columns, count, out);
   Answers answers;
-  answers.columns.assign(kAnswers * gemm_ops_.size() + kWarpAnswers * demand_->launches.size(),
-                         std::vector<double>(count));
+  const size_t warps = kAnswers * gemm_ops_.size();
+  const size_t deals = warps + kWarpAnswers * demand_->launches.size();
+  answers.columns.assign(deals + kDealAnswers * widest_.size(), std::vector<double>(count));
   AskGemms(dims, count, answers);
   AskWarps(columns, dims, count, answers);
+  AskDeals(dims, count, deals, answers);
   return answers;
 }
 
@@ -230,6 +249,7 @@ void Piece::AskGemms(const std::vector<std::vector<double>>& dims, int64_t count
       out.columns[kAnswers * g + 1][j] = it->second.stages_a;
       out.columns[kAnswers * g + 2][j] = it->second.operands;
       out.columns[kAnswers * g + 3][j] = it->second.columns;
+      out.columns[kAnswers * g + 4][j] = it->second.held_columns;
     }
   }
 }
@@ -276,6 +296,21 @@ void Piece::AskWarps(const std::vector<const double*>& columns,
       }
     }
     if (w.possible) from += 4 + w.sums.size() + 2 * w.fetches.size();
+  }
+}
+
+void Piece::AskDeals(const std::vector<std::vector<double>>& dims, int64_t count, size_t to,
+                     Answers& out) const {
+  size_t from = dims.size() - 3 * widest_.size();
+  for (size_t d = 0; d < widest_.size(); ++d, from += 3, to += kDealAnswers) {
+    for (int64_t j = 0; j < count; ++j) {
+      const auto at = [&](size_t dim) { return static_cast<int64_t>(dims[from + dim][j]); };
+      const target::Dealt dealt = target::DealRows(at(0), at(1), at(2), widest_[d]);
+      out.columns[to][j] = static_cast<double>(dealt.elements);
+      out.columns[to + 1][j] = static_cast<double>(dealt.rows);
+      out.columns[to + 2][j] = static_cast<double>(dealt.sharers);
+      out.columns[to + 3][j] = dealt.even ? 1 : 0;
+    }
   }
 }
 

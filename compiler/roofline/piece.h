@@ -53,8 +53,8 @@ class Piece {
 
  private:
   // GPU: what the tables and decisions of compiler/target say of each config, as columns: of each
-  // gemm and then of each launch; and of each open option whether the decision would be the same
-  // with it left alone.
+  // gemm, then of each launch, then of each tile that is dealt out; and of each open option whether
+  // the decision would be the same with it left alone.
   struct Answers {
     std::vector<std::vector<double>> columns;
     std::vector<std::vector<bool>> unchanged;
@@ -63,6 +63,8 @@ class Piece {
   void AskGemms(const std::vector<std::vector<double>>& dims, int64_t count, Answers& out) const;
   void AskWarps(const std::vector<const double*>& columns,
                 const std::vector<std::vector<double>>& dims, int64_t count, Answers& out) const;
+  void AskDeals(const std::vector<std::vector<double>>& dims, int64_t count, size_t to,
+                Answers& out) const;
   bool HoldsSums(size_t launch, int64_t row, const Answers& answers) const;
   static void SetOption(const OpenOption& option, double value, target::WarpQuery& query);
   void AddGpuPrice(const std::vector<std::string>& options);
@@ -73,6 +75,7 @@ class Piece {
   TapeProgram fast_, full_, dims_;
   size_t dim_count_ = 0;  // outputs of dims_, which the questions need: of gemms, then of launches
   std::vector<int> gemm_ops_;
+  std::vector<int64_t> widest_;  // of each DealsOf(demand): DealDemand::widest
   std::vector<std::pair<const OpenOption*, int>> options_;  // open, with their inputs
   target::Arch arch_;
 };

@@ -64,6 +64,12 @@ struct GemmInputs {
   std::vector<Num> stages_a;    // 1: the left operand, a fragment, goes through shared memory
   std::vector<Num> operands;  // registers of a thread for operands that the instruction takes there
   std::vector<Num> columns;   // of tensor memory that a block takes for the result; 0: none
+  std::vector<Num> held_columns;  // of the result, of which a thread holds elements
+};
+
+// What target::DealRows said of a tile or loop: more such inputs; `even` is 0 or 1.
+struct DealInputs {
+  Num elements, rows, sharers, even;
 };
 
 // What target::PlanWarps said of a launch in each config: more such inputs.
@@ -72,9 +78,9 @@ struct WarpInputs {
 };
 
 // Prices on a GPU record: occupancy, waves, the slowest of the shared pipes, exposed latency.
-// `warps`: one a launch.
+// `warps`: one a launch; `deals`: one each of DealsOf(demand) (registers.h).
 Price PriceOnGpu(const Demand& demand, const target::Arch& arch, const GemmInputs& gemms,
-                 const std::vector<WarpInputs>& warps);
+                 const std::vector<WarpInputs>& warps, const std::vector<DealInputs>& deals);
 
 }  // namespace kiln::roofline
 

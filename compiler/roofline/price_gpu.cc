@@ -3,6 +3,7 @@
 
 #include "compiler/roofline/constants.h"
 #include "compiler/roofline/price.h"
+#include "compiler/roofline/registers.h"
 #include "compiler/roofline/traffic.h"
 #include "compiler/target/legality.h"
 
@@ -11,23 +12,22 @@ namespace {
 
 using target::Arch;
 
-constexpr double kVectorBytes = 16;     // of one access of a thread
-constexpr double kRegisterGrain = 8;    // registers are handed out to a thread in eights
-constexpr double kSmemOverhead = 1024;  // bytes the system keeps of each resident block
-constexpr double kSharers = 4;          // lanes that hold parts of one row of an accumulator
-constexpr double kSmemGrain = 1024;     // tiles that TMA fills begin at multiples of it
-constexpr double kShareRows = 16;       // of tiles that clusters share
+constexpr double kVectorBytes = 16;               // of one access of a thread
+constexpr double kSmemOverhead = 1024;            // bytes the system keeps of each resident block
+constexpr double kSmemGrain = 1024;               // tiles that TMA fills begin at multiples of it
+constexpr double kShareRows = 16;                 // of tiles that clusters share
 constexpr double kFetchers = target::kWarpgroup;  // threads of a warpgroup that fetches
 
 class GpuPricer {
  public:
   GpuPricer(const Demand& demand, const Arch& arch, const GemmInputs& gemms,
-            const std::vector<WarpInputs>& warps)
+            const std::vector<WarpInputs>& warps, const std::vector<DealInputs>& deals)
       : d_(demand),
         arch_(arch),
         tape_(*demand.tape),
         gemms_(gemms),
         warps_(warps),
+        counted_(demand, arch, gemms, warps, deals),
         zero_(tape_.Const(0)),
         one_(tape_.Const(1)) {}
 
@@ -45,11 +45,6 @@ class GpuPricer {
   Num SharedBytes(const LaunchDemand& launch) const;
   Residency Resident(int launch) const;
   Num LaunchRegisters(int launch, const Residency& r) const;
-  Num RowSharers(int launch) const;
-  bool OnlyMoves(int launch) const;
-  bool Multiplies(int launch) const;
-  Num Held(const LocalBuffer& buffer, Num threads, Num sharers) const;
-  Num MostRegisters(int launch) const;
   const target::ComputeUnit* TensorUnit(const OpDemand& op) const;
   double ProductRate(const OpDemand& op) const;
   void AddGemm(const OpDemand& op, int gemm, BlockDemand& b) const;
@@ -66,65 +61,18 @@ class GpuPricer {
   Tape& tape_;
   const GemmInputs& gemms_;
   const std::vector<WarpInputs>& warps_;
+  const RegisterCount counted_;
   const Num zero_, one_;
   std::vector<Num> miss_llc_;
 };
 
-// Registers that an element of a fragment takes. Narrow values share one where they come as
-// vectors, and what is folded as it arrives need not all be there at once.
-double HeldWords(const LocalBuffer& b) {
-  if (b.taken_over) return 0;
-  const double words = static_cast<double>(b.dtype.bytes()) / 4;
-  if (b.by_elements) return std::max(words, 1.0);
-  return b.folded_once ? words / 2 : words;
-}
-
-// Elements of a fragment that a thread holds, at most. What lies outside of the tensor that it is
-// stored to is never computed, unless it goes by way of shared memory, as TMA has it.
-Num GpuPricer::Held(const LocalBuffer& b, Num threads, Num sharers) const {
-  // A vector beside a product's rows or a tile's is held by all who share a row.
-  const Num all = Ceil(b.elements * (b.vector ? sharers : one_) / threads);
-  if (!b.stored.defined() || (arch_.cluster > 0 && !b.by_elements)) return all;
-  // A product's warps hold rows of their own.
-  return Min(all, Ceil(b.stored / (b.by_elements ? threads : tape_.Const(arch_.warp_size))));
-}
-
-// Threads that hold parts of one row of a fragment: lanes of a warp, and of a second one where a
-// product's warps lie beside each other, for which its left operand cannot stay in registers.
-Num GpuPricer::RowSharers(int launch) const {
-  Num beside = zero_;
-  int gemm = 0;
-  for (const OpDemand& op : d_.ops) {
-    if (op.kind != OpKind::kGemm) continue;
-    if (op.launch == launch) beside = Max(beside, gemms_.stages_a[gemm]);
-    ++gemm;
-  }
-  return (beside + 1.0) * kSharers;
-}
-
-bool GpuPricer::Multiplies(int launch) const {
-  return std::any_of(d_.ops.begin(), d_.ops.end(), [&](const OpDemand& op) {
-    return op.launch == launch && op.kind == OpKind::kGemm;
-  });
-}
-
 // Threads that fetch for themselves, one piece after the other, leave main memory less in order
 // than blocks that follow each other: the time by that, at least 1.
 Num GpuPricer::InTurn(int launch, const BlockDemand& b) const {
-  if (Multiplies(launch)) return one_;
+  if (counted_.Multiplies(launch)) return one_;
   Num turns = Max(b.dram_bytes / (d_.launches[launch].threads * kVectorBytes), 1.0);
   for (int i = 0; i < kGpu.turn_roots; ++i) turns = Sqrt(turns);
   return turns;
-}
-
-// Whether its operations compute nothing.
-bool GpuPricer::OnlyMoves(int launch) const {
-  return std::all_of(d_.ops.begin(), d_.ops.end(), [&](const OpDemand& op) {
-    const auto none = [](const Num& work) { return work.constant() == 0.0; };
-    const ElementWork& w = op.work;
-    return op.launch != launch || op.kind == OpKind::kCopy ||
-           (op.kind == OpKind::kLoop && none(w.alu) && none(w.divide) && none(w.special));
-  });
 }
 
 // What share-memory makes of the launch's tiles, each with its copies for a pipelined loop.
@@ -143,7 +91,7 @@ Num GpuPricer::SharedBytes(const LaunchDemand& launch) const {
 // Registers that a block takes. Beside a warpgroup that fetches, every thread starts with as many:
 // what one that computes needs, or, of several, all that there are.
 Num GpuPricer::LaunchRegisters(int launch, const Residency& r) const {
-  const Num of_thread = Min(r.registers, MostRegisters(launch));
+  const Num of_thread = Min(r.registers, counted_.Most(launch));
   const Num threads = d_.launches[launch].threads;
   const Num working = threads * warps_[launch].teams;
   const Num several = Lt(tape_.Const(kFetchers), working);
@@ -154,35 +102,16 @@ Num GpuPricer::LaunchRegisters(int launch, const Residency& r) const {
 
 GpuPricer::Residency GpuPricer::Resident(int launch) const {
   const LaunchDemand& l = d_.launches[launch];
-  Residency r{SharedBytes(l), zero_, one_};
-  Num held = zero_;  // 32-bit registers of a thread
-  for (const LocalBuffer& b : d_.buffers) {
-    if (b.launch != launch) continue;
-    const double words = HeldWords(b);
-    if (b.scope == ir::Scope::kShared) continue;
-    if (b.scope == ir::Scope::kFragment) {
-      held = held + Held(b, l.threads, RowSharers(launch)) * words;
-    } else if (b.scope == ir::Scope::kRegister) {  // a row for each thread
-      held = held + b.elements * words / l.threads;
-    } else {
-      held = held + b.elements * words;
-    }
-  }
-  int gemm = 0, gemms = 0;
-  Num operands = zero_, columns = zero_, special = zero_;
+  Residency r{SharedBytes(l), counted_.Wanted(launch), one_};
+  Num columns = zero_;
+  int gemm = 0;
   for (const OpDemand& op : d_.ops) {
-    if (op.launch == launch) special = Max(special, op.work.special);
     if (op.kind != OpKind::kGemm) continue;
-    if (op.launch == launch) operands = Max(operands, gemms_.operands[gemm]);
-    if (op.launch == launch) columns = columns + gemms_.columns[gemm];
-    gemms += op.launch == launch ? 1 : 0;
     const double bytes = static_cast<double>(op.a_type.bytes());
+    if (op.launch == launch) columns = columns + gemms_.columns[gemm];
     if (op.launch == launch) r.smem = r.smem + gemms_.stages_a[gemm] * op.m * op.k * bytes;
     ++gemm;
   }
-  Num overhead = tape_.Const(OnlyMoves(launch) ? kGpu.move_registers : kGpu.overhead_registers);
-  if (gemms > 0) overhead = kGpu.gemm_registers + special * kGpu.special_registers;
-  r.registers = Ceil((held + operands + overhead) / kRegisterGrain) * kRegisterGrain;
   const Num warps = Ceil(l.threads / static_cast<double>(arch_.warp_size));
   const Num by_smem = Floor(static_cast<double>(arch_.smem_sm) / (r.smem + kSmemOverhead));
   const Num by_registers =
@@ -352,26 +281,6 @@ Num GpuPricer::LaunchTime(int launch, Price& price) {
   return time + arch_.launch_ns;
 }
 
-// Registers that a thread may need. Of a block so large that its share of an SM is less than a
-// thread can address, products lose some; beside a warpgroup that fetches, the others are
-// given what it leaves (setmaxnreg).
-Num GpuPricer::MostRegisters(int launch) const {
-  const LaunchDemand& l = d_.launches[launch];
-  const double addressed = std::ceil(arch_.registers_thread / kRegisterGrain) * kRegisterGrain;
-  const Num grains = Floor(static_cast<double>(arch_.registers_sm) / l.threads / kRegisterGrain);
-  const Num share = grains * kRegisterGrain;
-  const Num all =
-      Select(Lt(share, tape_.Const(addressed)), Multiplies(launch) ? share - kRegisterGrain : share,
-             tape_.Const(addressed));
-  Num left = all;
-  const double shares[] = {kGpu.registers_of_one, kGpu.registers_of_two, kGpu.registers_of_three};
-  for (int groups = 1; groups <= 3; ++groups) {
-    const Num working = l.threads * warps_[launch].teams;
-    left = Select(Eq(working, tape_.Const(128.0 * groups)), tape_.Const(shares[groups - 1]), left);
-  }
-  return Select(warps_[launch].specialised, left, all);
-}
-
 void GpuPricer::Limits(Price& price) {
   for (size_t i = 0; i < d_.launches.size(); ++i) {
     const Residency r = Resident(static_cast<int>(i));
@@ -379,7 +288,7 @@ void GpuPricer::Limits(Price& price) {
     const double warp = arch_.warp_size;
     price.limits.push_back(
         {"on-chip storage", Le(r.smem, static_cast<double>(ScratchLimit(arch_)))});
-    const Num spare = MostRegisters(static_cast<int>(i)) - r.registers;
+    const Num spare = counted_.Spare(static_cast<int>(i));
     price.spare_registers = i == 0 ? spare : Min(price.spare_registers, spare);
     price.limits.push_back({"registers", Le(tape_.Const(-kGpu.doubtful_registers), spare)});
     price.limits.push_back({"threads", And(Le(l.threads, static_cast<double>(arch_.threads_block)),
@@ -426,8 +335,13 @@ Price GpuPricer::Run() {
     price.ns = price.ns + LaunchTime(static_cast<int>(l), price);
   }
   Limits(price);
-  price.ns =
-      price.ns * Select(Lt(price.spare_registers, zero_), tape_.Const(kGpu.spill_factor), one_);
+  // Where a thread gets fewer than it would take, it spills some, or has less on its way at a time.
+  Num spare = price.spare_registers;
+  for (size_t l = 0; l < d_.launches.size(); ++l) {
+    const int launch = static_cast<int>(l);
+    spare = Min(spare, counted_.Most(launch) - counted_.Wanted(launch));
+  }
+  price.ns = price.ns * Select(Lt(spare, zero_), tape_.Const(kGpu.spill_factor), one_);
   Totals(price);
   return price;
 }
@@ -435,8 +349,8 @@ Price GpuPricer::Run() {
 }  // namespace
 
 Price PriceOnGpu(const Demand& demand, const target::Arch& arch, const GemmInputs& gemms,
-                 const std::vector<WarpInputs>& warps) {
-  return GpuPricer(demand, arch, gemms, warps).Run();
+                 const std::vector<WarpInputs>& warps, const std::vector<DealInputs>& deals) {
+  return GpuPricer(demand, arch, gemms, warps, deals).Run();
 }
 
 }  // namespace kiln::roofline

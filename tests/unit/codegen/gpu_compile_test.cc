@@ -237,6 +237,25 @@ TEST_F(GpuAssemble, UnevenConfigsAssembleWithoutSpills) {
   }
 }
 
+// Where a block does one tile after the other, addresses of the results are not kept during the
+// loop over the tile's steps.
+TEST_F(GpuAssemble, PiecesAssembleWithoutSpills) {
+  const std::map<std::string, std::string> square = {
+      {"M", "512"}, {"N", "768"}, {"K", "2048"}, {"dtype", "bfloat16"}};
+  const std::map<std::string, std::string> few = {
+      {"M", "16"}, {"N", "3072"}, {"K", "1024"}, {"dtype", "bfloat16"}, {"few", "True"}};
+  for (const Case& c : std::vector<Case>{
+           {"matmul_streamk", square,
+            "block_M=128,block_N=192,block_K=64,num_stages=5,threads=384,blocks=132,panel=0"},
+           {"matmul_streamk", square,
+            "block_M=32,block_N=256,block_K=128,num_stages=2,threads=128,blocks=264,panel=0"},
+           {"matmul_streamk", few,
+            "block_M=96,block_N=256,block_K=128,num_stages=2,threads=384,blocks=132,panel=0"}}) {
+    SCOPED_TRACE(c.config);
+    ExpectAssembles(c, "sm_90a");
+  }
+}
+
 TEST_F(GpuAssemble, WgmmaKernelsOfEveryTransposeAssembleWithoutSpills) {
   for (const char* trans_a : {"False", "True"}) {
     for (const char* trans_b : {"False", "True"}) {

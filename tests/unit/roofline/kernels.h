@@ -27,6 +27,17 @@ inline lang::Kernel TemplateKernel(const std::string& name) {
   return KernelFrom(text.str(), name + ".py");
 }
 
+// A shipped kernel whose products may round float32 to tf32.
+inline lang::Kernel RoundedKernel(const std::string& name) {
+  std::ifstream in("compiler/templates/" + name + ".py");
+  std::stringstream text;
+  text << in.rdbuf();
+  std::string source = text.str();
+  const std::string decorator = "@tilelang.jit(";
+  source.insert(source.find(decorator) + decorator.size(), "pass_configs={\"kiln.tf32\": 1}, ");
+  return KernelFrom(source, name + ".py");
+}
+
 inline Request MatmulRequest(const lang::Kernel& kernel, int m, int n, int k,
                              const char* arch = "x86-64-v4") {
   Request r;

@@ -45,7 +45,52 @@ std::vector<Edge> Edges() {
     return "block_M=" + std::to_string(m) + ",block_N=" + std::to_string(n) +
            ",pad=1,threads=" + std::to_string(threads);
   };
+  const auto rows = [](int m, int threads) {
+    return "block_M=" + std::to_string(m) + ",threads=" + std::to_string(threads);
+  };
+  const auto tile = [&](int m, int n, int threads) {
+    return "block_N=" + std::to_string(n) + "," + rows(m, threads);
+  };
+  const lang::Arguments odd = {{"M", "300"}, {"N", "1000"}};
+  const lang::Arguments narrow = {{"M", "512"}, {"N", "2048"}, {"dtype", "bfloat16"}};
+  const lang::Arguments wide = {{"M", "1000"}, {"N", "4096"}, {"dtype", "bfloat16"}};
+  const lang::Arguments wide_float = {{"M", "1000"}, {"N", "4096"}};
+  const lang::Arguments vector = {{"N", "4096"}, {"K", "4096"}, {"dtype", "bfloat16"}};
+  lang::Arguments relu = gelu;
+  for (const auto& [name, value] :
+       lang::Arguments{{"M", "512"}, {"N", "1536"}, {"K", "1024"}, {"activation", "'relu'"}}) {
+    relu[name] = value;
+  }
   return {
+      // Rows that no vectors divide evenly: a thread has an eighth of one, and half of them none.
+      {"rows_in_teams", "sm_90a", "layernorm", odd, rows(4, 64), 64},
+      {"rows_in_teams_more", "sm_90a", "layernorm", odd, rows(16, 256), 80},
+      {"rows_in_turn", "sm_90a", "layernorm", odd, rows(16, 512), 0},
+      {"rows_in_turn_two", "sm_90a", "layernorm", odd, rows(2, 64), 0},
+      // What a sum takes is folded as it comes.
+      {"folded", "sm_90a", "rmsnorm", narrow, rows(16, 256), 0},
+      {"folded_few_registers", "sm_90a", "rmsnorm", narrow, rows(16, 512), 0},
+      {"folded_products", "sm_90a", "gemv", vector, "block_K=1024,block_N=16,threads=64", 0},
+      {"folded_many", "sm_90a", "gemv", vector, "block_K=512,block_N=128,threads=128", 400},
+      // Of a maximum, every row that a thread has a part of takes what each warp found.
+      {"maxima", "sm_90a", "softmax", narrow, rows(8, 128), 0},
+      {"maxima_of_many_rows", "sm_90a", "softmax", narrow, rows(16, 256), 256},
+      {"maxima_few_registers", "sm_90a", "softmax", narrow, rows(16, 512), 152},
+      {"maxima_of_many_warps", "sm_90a", "softmax", wide, rows(8, 512), 632},
+      {"sums_of_rows", "sm_90a", "reduction", narrow, tile(64, 2048, 256), 0},
+      {"sums_in_a_warp", "sm_90a", "reduction", narrow, tile(128, 256, 64), 56},
+      // Guards between loads and sums keep a tile whole.
+      {"guarded", "sm_90a", "reduction", wide, tile(16, 2048, 128), 396},
+      {"guarded_fits", "sm_90a", "reduction", wide, tile(32, 128, 64), 0},
+      {"guarded_columns", "sm_90a", "reduction_columns", odd, "split=2," + tile(64, 128, 32), 252},
+      {"guarded_columns_fit", "sm_90a", "reduction_columns", odd, "split=4," + tile(16, 512, 64),
+       0},
+      {"guarded_few_registers", "sm_90a", "reduction_columns", wide_float,
+       "split=1," + tile(32, 2048, 512), 248},
+      {"columns_kept", "sm_90a", "linear", relu, Tile(256, 160, 32, 256, 4), 72},
+      {"columns_kept_fit", "sm_90a", "linear", relu, Tile(256, 144, 32, 256, 3), 0},
+      {"unpacked_by_some", "sm_90a", "matmul_dequant", packed, Tile(192, 128, 128, 384), 1408},
+      {"unpacked_by_all", "sm_90a", "matmul_dequant", packed, Tile(128, 192, 64, 384), 0},
       {"wgmma_two", "sm_90a", "matmul", bf16, Tile(192, 256, 64, 256), 0},
       {"wgmma_one", "sm_90a", "matmul", bf16, Tile(128, 192, 64, 128), 0},
       {"stored_by_elements", "sm_90a", "matmul_decode", few, Tile(128, 192, 64, 128), 0},
@@ -89,6 +134,25 @@ TEST_P(Registers, AreLimitedWhereTheAssemblerSpills) {
   EXPECT_NE(std::string(answer.status().message()).find("most fail on: registers"),
             std::string::npos)
       << answer.status();
+}
+
+// 255 registers are no 256.
+TEST(RegistersOfAProduct, AreOneFewerThanGrainsHave) {
+  const lang::Kernel kernel = RoundedKernel("matmul");
+  Request request;
+  request.kernel = &kernel;
+  request.arguments = {{"M", "1024"}, {"N", "1536"}, {"K", "1024"}, {"trans_B", "True"}};
+  request.arch = *target::NamedArch("sm_100a");
+  request.configs = {*Config::Parse(Tile(128, 96, 64, 128, 4)),
+                     *Config::Parse(Tile(96, 96, 64, 128, 4))};
+  const auto answer = Recommend(request);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  const auto spare = [&](int i) {
+    const Hint hint = answer->space->HintAt(answer->space->RankOf(request.configs[i]));
+    return std::stoi(hint.fields.at("spare_registers"));
+  };
+  EXPECT_EQ(spare(0), -1);  // it spills 8 bytes
+  EXPECT_GE(spare(1), 0);
 }
 
 // What is likely to spill is legal, and behind all that is not, unless it is far faster.
