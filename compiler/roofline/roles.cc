@@ -343,7 +343,9 @@ std::set<int64_t> GpuValues(const Binding& b, const Arch& arch, int64_t fallback
     case Role::kTileM:
       return {16, 32, 64, 128, 192, 256};
     case Role::kTileN:
-      return {16, 32, 48, 64, 96, 128, 160, 192, 256};
+      out = {16, 32, 48, 64, 96, 128, 160, 192, 256};
+      for (const double cut : b.cuts) AddDivisors(cut, 64, 256, 16, out);  // 28672 is 128 of 224
+      return out;
     case Role::kTileK:
       return {64 / bytes, 128 / bytes, 256 / bytes};
     case Role::kThreads:  // products are shared by warpgroups

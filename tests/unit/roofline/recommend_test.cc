@@ -18,6 +18,7 @@ namespace kiln::roofline {
 namespace {
 
 using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 double Value(const Config& c, const char* name) {
@@ -55,6 +56,24 @@ TEST(RecommendTest, DerivesTheSpaceOfAMatmul) {
   std::set<std::string> distinct;
   for (const Hint& h : r->ranked) distinct.insert(h.config.ToString());
   EXPECT_EQ(distinct.size(), r->ranked.size());
+}
+
+// 112 and 224 fill rows of 28672.
+TEST(RecommendTest, WideTilesOfAGpuDivideTheirRow) {
+  const lang::Kernel kernel = TemplateKernel("matmul");
+  const auto widths = [&](int64_t N) {
+    Request request = MatmulRequest(kernel, 64, N, 4096);
+    request.arch = *target::NamedArch("sm_90a");
+    const auto r = Recommend(request);
+    EXPECT_TRUE(r.ok()) << r.status();
+    for (const Tunable& t : r->space->tunables()) {
+      if (t.name == "block_N") return t.values;
+    }
+    return std::vector<std::string>();
+  };
+  EXPECT_THAT(widths(28672),
+              ElementsAre("16", "32", "48", "64", "96", "112", "128", "160", "192", "224", "256"));
+  EXPECT_THAT(widths(4096), ElementsAre("16", "32", "48", "64", "96", "128", "160", "192", "256"));
 }
 
 TEST(RecommendTest, TwoRunsAgreeToTheLastBit) {
