@@ -358,9 +358,10 @@ def timed():
                                      panel=panel, options={"kiln.instructions": 80}))
     for shape, M, N, K in DECODE:
         for block, threads, stages in (((64, 224, 64), 128, 5), ((64, 112, 64), 128, 8),
-                                       ((64, 112, 128), 128, 4),
-                                       ((64, 224, 128), 128, 3), ((64, 128, 64), 128, 6)):
-            name = f"{shape}/{'x'.join(map(str, block))}"
+                                       ((64, 112, 128), 128, 4), ((64, 112, 128), 128, 5),
+                                       ((64, 224, 128), 128, 3), ((64, 128, 64), 128, 6),
+                                       ((64, 128, 128), 128, 4), ((64, 80, 128), 128, 6)):
+            name = f"{shape}/{'x'.join(map(str, block))}_{stages}"
             cases.append(product(name, M, N, K, block=block, threads=threads, stages=stages, panel=0,
                                  options={"kiln.cluster": 1}))
         for block, stages in (((128, 128), 3), ((128, 128), 2), ((64, 128), 4), ((64, 128), 2),
