@@ -224,8 +224,10 @@ Rings RingsOf(const Stmts& body, const ir::Launch& launch) {
   for (const Stmt& s : body) {
     const auto* copy = s.As<ir::Copy>();
     const Buffer to = copy == nullptr ? nullptr : copy->dst.buffer;
+    // The first dimension of what several blocks write is one of ranks.
     if (to != nullptr && to->scope == ir::Scope::kShared && to->shape.size() > 1 &&
-        copy->src.buffer->scope == ir::Scope::kGlobal && seen.count(to.get()) == 0) {
+        to->blocks == 1 && copy->src.buffer->scope == ir::Scope::kGlobal &&
+        seen.count(to.get()) == 0) {
       const Use use = uses.Of(to);
       const std::optional<int64_t> depth = ir::ConstInt(to->shape[0]);
       bool ring = use.one && !ReadsMemory(use.tile) && depth.has_value() && *depth > 1 &&
