@@ -240,6 +240,7 @@ class Staging : public ir::Mutator {
 }  // namespace
 
 bool RunsTwice(const layout::Ownership& loop) {
+  if (loop.Copies() < 2) return false;  // the common case, without a look at every element
   for (int64_t i = 0; i < loop.size(); ++i) {
     if (loop.Owners(i).count() > 1) return true;
   }

@@ -2,7 +2,7 @@
 // in this process, beside nvcc on CUDA sources of the same kernels (CUDA is looked for on the
 // PATH).
 //
-//   gpu_compile_bench              prints "name value" lines
+//   gpu_compile_bench              prints "name value" lines, the parts of an sm_90a candidate last
 //   gpu_compile_bench memory       resident memory after 1,000 compiles over that after 100
 //   gpu_compile_bench split        processor time of the parts, of this process and its children
 #include <sys/resource.h>
@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -350,32 +351,52 @@ double Part(const std::vector<codegen::CompileInput>& slate, F part) {
   return sum / static_cast<double>(slate.size());
 }
 
-void PrintSplit(const char* name, const std::vector<codegen::CompileInput>& slate) {
+struct Parts {
+  double whole = 0, front = 0, passes = 0, ptx = 0, assembler = 0, host = 0;
+};
+
+Parts SplitOf(const std::vector<codegen::CompileInput>& slate) {
   std::vector<codegen::CompileOutput> made;
   for (const codegen::CompileInput& input : slate) {
     absl::StatusOr<codegen::CompileOutput> out = codegen::CompileKernel(input);
     KILN_CHECK(out.ok());
     made.push_back(*std::move(out));
   }
-  const double whole = Part(slate, [&](size_t i) { Compile(slate[i]); });
-  const double parse =
-      Part(slate, [&](size_t i) { KILN_CHECK(codegen::EmitStage(slate[i], "tile").ok()); });
-  const double passes =
-      Part(slate, [&](size_t i) { KILN_CHECK(codegen::LowerKernel(slate[i]).ok()); }) - parse;
-  const double ptx =
-      Part(slate, [&](size_t i) { KILN_CHECK(codegen::EmitStage(slate[i], "asm").ok()); }) -
-      passes - parse;
-  const double assemble = Part(slate, [&](size_t i) {
+  Parts p;
+  p.whole = Part(slate, [&](size_t i) { Compile(slate[i]); });
+  p.front = Part(slate, [&](size_t i) { KILN_CHECK(codegen::EmitStage(slate[i], "tile").ok()); });
+  p.passes =
+      Part(slate, [&](size_t i) { KILN_CHECK(codegen::LowerKernel(slate[i]).ok()); }) - p.front;
+  p.ptx = Part(slate, [&](size_t i) { KILN_CHECK(codegen::EmitStage(slate[i], "asm").ok()); }) -
+          p.passes - p.front;
+  p.assembler = Part(slate, [&](size_t i) {
     KILN_CHECK(codegen::Assemble(made[i].assembly, made[i].target).ok());
   });
+  p.host = p.whole - p.front - p.passes - p.ptx - p.assembler;
+  return p;
+}
+
+void PrintSplit(const char* name, const std::vector<codegen::CompileInput>& slate) {
+  const Parts p = SplitOf(slate);
   std::printf("%-8s whole %.1f: front %.1f, passes %.1f, PTX %.1f, assembler %.1f, host %.1f ms\n",
-              name, whole, parse, passes, ptx, assemble, whole - parse - passes - ptx - assemble);
+              name, p.whole, p.front, p.passes, p.ptx, p.assembler, p.host);
 }
 
 int Split() {
   PrintSplit("sm_90a", Hopper());
   PrintSplit("sm_80", Ampere());
   return 0;
+}
+
+void PrintParts(const char* name, const std::vector<codegen::CompileInput>& slate) {
+  const Parts p = SplitOf(slate);
+  for (const auto& [part, ms] : {std::pair<const char*, double>("front", p.front),
+                                 {"passes", p.passes},
+                                 {"ptx", p.ptx},
+                                 {"assembler", p.assembler},
+                                 {"host", p.host}}) {
+    std::printf("gpu_compile_%s_%s_cpu_ms %.1f\n", name, part, ms);
+  }
 }
 
 int Main() {
@@ -388,6 +409,7 @@ int Main() {
     two += CompileAll(slate, 2);
   }
   std::printf("gpu_compile_two_threads_speedup %.2f\n", one / two);
+  PrintParts("sm_90a", slate);
   return 0;
 }
 
