@@ -1,7 +1,7 @@
 """The bars of the GPU compiler. Run through tests/bars.sh.
 
-What needs a device is read from its committed result (tests/bench/results/gpu_*.txt), which names the
-commit that it measured: it is refused once compiler/ or worker/ changed since."""
+What needs a device is read from its committed result (tests/bench/results/gpu_*_CARD.txt), which names
+the commit that it measured: it is refused once compiler/ or worker/ changed since."""
 import functools
 import math
 import re
@@ -12,6 +12,7 @@ import time
 from common import BIN, ROOT, Failed, Skipped, at_least, at_most, build, ctest, main, number, run
 
 RESULTS = ROOT / "tests/bench/results"
+CARDS = ("h200", "h100")  # of results, the one that the bars are about first
 LARGE = ["sq8192", "sq4096", "sq2048", "sq1024", "l8b_qkv", "l8b_gateup", "l8b_down", "l70b_qkv",
          "ds_q_b", "ds_o", "ds_moe"]
 HALF = [f"{name}_float16" for name in LARGE]
@@ -24,22 +25,26 @@ MEMORY = [f"{kernel}8192_{dtype}" for kernel in ("softmax", "rmsnorm", "rowsum",
 
 
 @functools.lru_cache(None)
-def device_result(name="gpu_h200.txt"):
-    """The committed text, if it still speaks of this code."""
-    path = RESULTS / name
-    if not path.exists():
-        raise Skipped("no committed result")
-    text = path.read_text()
-    commit = re.search(r"^commit: (\w+)", text, re.M)
-    if commit is None:
-        raise Skipped(f"{name} names no commit")
-    changed = subprocess.run(["git", "diff", "--quiet", commit.group(1), "--", "compiler", "worker"],
-                             cwd=ROOT, check=False).returncode
-    if changed:
-        raise Skipped(f"refused: compiler/ or worker/ changed since {commit.group(1)}, measured there")
-    when = int(run(["git", "log", "-1", "--format=%ct", commit.group(1)]))
-    print(f"# {name}: commit {commit.group(1)}, {(time.time() - when) / 3600:.1f} hours old")
-    return text
+def device_result(name="gpu"):
+    """The committed text of NAME_CARD.txt, of the first card whose result still speaks of this code."""
+    why = []
+    for card in CARDS:
+        path = RESULTS / f"{name}_{card}.txt"
+        if not path.exists():
+            continue
+        text = path.read_text()
+        commit = re.search(r"^commit: (\w+)", text, re.M)
+        if commit is None:
+            why.append(f"{path.name} names no commit")
+        elif subprocess.run(["git", "diff", "--quiet", commit[1], "--", "compiler", "worker"],
+                            cwd=ROOT, check=False).returncode:
+            why.append(f"{path.name} refused: compiler/ or worker/ changed since {commit[1]}, "
+                       "measured there")
+        else:
+            when = int(run(["git", "log", "-1", "--format=%ct", commit[1]]))
+            print(f"# {path.name}: commit {commit[1]}, {(time.time() - when) / 3600:.1f} hours old")
+            return text
+    raise Skipped("; ".join(why) or f"no committed result {name}_*.txt")
 
 
 def ratios(shapes):
@@ -63,7 +68,7 @@ def legality(kind, judge, bar):
     """Of draws that the recommender calls legal, or refuses: the share that compiles, fits and is right;
     of those that it says have registers enough: the share that spills none."""
     return lambda: judge(number(rf"(?m)^legality_{kind} (\S+)",
-                                device_result("gpu_legality_h200.txt")), bar)
+                                device_result("gpu_legality")), bar)
 
 
 def numbers():

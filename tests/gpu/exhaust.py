@@ -77,10 +77,21 @@ def arguments_of(template, M, N, K):
             "out_dtype=bfloat16", *trans]
 
 
-def recommended(kilnc, strategy, shape, count=20):
+def record_of_gpu(options):
+    """A file with the record of the GPU that is measured, as its worker would report it."""
+    runner = pathlib.Path(options.kilnc).parent / "kiln-runner"
+    told = subprocess.run([runner, "--describe", "--device", "gpu0"], stdout=subprocess.PIPE,
+                          text=True, check=True).stdout
+    options.out.mkdir(parents=True, exist_ok=True)
+    path = options.out / "arch.txt"
+    path.write_text(told)
+    return str(path)
+
+
+def recommended(options, strategy, shape, count=20):
     """Configs in its order; none where the rule has no legal one (Carver's, of few rows)."""
-    command = [kilnc, "recommend", "template:matmul", "--arch", "sm_90a", "--strategy", strategy,
-               "--top", str(count), "--json", *arguments_of("matmul", *shape)]
+    command = [options.kilnc, "recommend", "template:matmul", "--arch", options.arch, "--strategy",
+               strategy, "--top", str(count), "--json", *arguments_of("matmul", *shape)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if "Carver has no hint" in done.stderr:
         return []
@@ -88,25 +99,26 @@ def recommended(kilnc, strategy, shape, count=20):
     return [c["config"] for c in json.loads(done.stdout)["candidates"]]
 
 
-def tasks_of(kilnc, shape, draw):
+def tasks_of(options, shape):
     found = grid(*shape)
     tasks = [{"origin": "grid", "template": template, "config": text_of(config)}
              for template, config in found]
-    if draw:
+    if options.draw:
         tasks.sort(key=lambda t: hashlib.sha256((t["template"] + t["config"]).encode()).digest())
-        tasks = tasks[:draw]
+        tasks = tasks[:options.draw]
     for strategy, name in (("recommended", "kiln"), ("carver", "carver")):
         tasks += [{"origin": f"{name}:{rank}", "template": "matmul", "config": config}
-                  for rank, config in enumerate(recommended(kilnc, strategy, shape), 1)]
+                  for rank, config in enumerate(recommended(options, strategy, shape), 1)]
     for number, task in enumerate(tasks):
         task.update(file=str(number), ns="", launches=0, why="")
     return tasks
 
 
-def compile_task(kilnc, shape, folder, task):
+def compile_task(options, shape, folder, task):
     library = folder / f"{task['file']}.so"
-    command = [kilnc, "emit", f"template:{task['template']}", "--arch", "sm_90a", "--stage", "so",
-               "-o", str(library), "-c", task["config"], *arguments_of(task["template"], *shape)]
+    command = [options.kilnc, "emit", f"template:{task['template']}", "--arch", options.arch,
+               "--stage", "so", "-o", str(library), "-c", task["config"],
+               *arguments_of(task["template"], *shape)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     except subprocess.TimeoutExpired:
@@ -237,9 +249,9 @@ def compiled(name, options):
     shape = tuple(map(int, name.split("x")))
     folder = options.out / f"{name}_built"
     folder.mkdir(parents=True, exist_ok=True)
-    tasks = tasks_of(options.kilnc, shape, options.draw)
+    tasks = tasks_of(options, shape)
     with concurrent.futures.ThreadPoolExecutor(max(os.cpu_count() - 2, 1)) as pool:
-        list(pool.map(lambda t: compile_task(options.kilnc, shape, folder, t), tasks))
+        list(pool.map(lambda t: compile_task(options, shape, folder, t), tasks))
     return shape, folder, tasks
 
 
@@ -274,6 +286,7 @@ def main():
         for name in names:
             print(name, len(grid(*map(int, name.split("x")))))
         return 0
+    options.arch = record_of_gpu(options)
     with concurrent.futures.ThreadPoolExecutor(1) as ahead:
         for name, built in zip(names, [ahead.submit(compiled, name, options) for name in names]):
             measure(name, built.result(), options)

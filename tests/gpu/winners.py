@@ -64,7 +64,7 @@ def repeat(farm, shape, candidates):
         told = ", ".join(f"{k} {v:.2f}" for k, v in sorted(spent.items()))
         print(f"run_{shape}_{i} {run['wall']:.2f} s, {len(run['candidates'])} candidates, {failed} "
               f"failed; {winner['measurement']['median_ns'] / 1e3:.2f} us {winner['config']}; "
-              f"{len(winner['ties'])} ties; {told}", flush=True)
+              f"{len(winner['ties'])} ties; {told}; {winner['measurement']['conditions']}", flush=True)
     ties = [set(r["winner"]["ties"]) | {r["winner"]["config"]} for r in runs]
     agree = all(r["winner"]["config"] in ties[0] or runs[0]["winner"]["config"] in ties[i]
                 for i, r in enumerate(runs))
@@ -77,7 +77,7 @@ def repeat(farm, shape, candidates):
     print(f"gpu_idle_{shape} {idle[0]:.3f}  # from the first compiled candidate to the winner; the "
           f"others {', '.join(f'{share:.3f}' for share in idle[1:])}")
     print(f"same_winner_{shape} {int(agree)}  # sets of ties of {sorted(map(len, ties))}")
-    print(f"drift_{shape} {drift:+.4f}", flush=True)
+    print(f"drift_{shape} {drift:+.4f}  # {again['winner']['measurement']['conditions']}", flush=True)
     return runs[0]["wall"]
 
 

@@ -28,7 +28,10 @@ inline constexpr Result kOutOfMemory = 2;  // CUDA_ERROR_OUT_OF_MEMORY
 inline constexpr Result kNotReady = 600;   // CUDA_ERROR_NOT_READY
 
 // CUdevice_attribute.
+inline constexpr int kClockKhz = 13;
 inline constexpr int kMultiprocessors = 16;
+inline constexpr int kMemoryClockKhz = 36;
+inline constexpr int kMemoryBusBits = 37;
 inline constexpr int kL2Bytes = 38;
 inline constexpr int kMajor = 75;
 inline constexpr int kMinor = 76;

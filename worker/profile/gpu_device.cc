@@ -20,6 +20,7 @@
 #include "absl/strings/str_replace.h"
 #include "compiler/base/status.h"
 #include "compiler/target/arch.h"
+#include "compiler/target/gpu_figures.h"
 #include "worker/elapsed.h"
 #include "worker/profile/artifact_library.h"
 #include "worker/profile/canary.h"
@@ -623,22 +624,21 @@ absl::StatusOr<v1::ArchRecord> GpuRecord(int ordinal) {
       cu->Check(cu->DeviceGet(&device, ordinal), absl::StrCat("find GPU ", ordinal)));
   char name[256] = {};
   KILN_RETURN_IF_ERROR(cu->Check(cu->DeviceGetName(name, sizeof(name) - 1, device), "name it"));
-  int major = 0, minor = 0, sms = 0, l2 = 0;
+  int major = 0, minor = 0, sms = 0, l2 = 0, clock = 0, memory_clock = 0, bus = 0;
   for (auto [what, to] :
        {std::pair{cuda::kMajor, &major}, std::pair{cuda::kMinor, &minor},
-        std::pair{cuda::kMultiprocessors, &sms}, std::pair{cuda::kL2Bytes, &l2}}) {
+        std::pair{cuda::kMultiprocessors, &sms}, std::pair{cuda::kL2Bytes, &l2},
+        std::pair{cuda::kClockKhz, &clock}, std::pair{cuda::kMemoryClockKhz, &memory_clock},
+        std::pair{cuda::kMemoryBusBits, &bus}}) {
     KILN_RETURN_IF_ERROR(cu->Check(cu->DeviceGetAttribute(to, what, device), "describe it"));
   }
-  absl::StatusOr<target::Arch> arch = target::NamedArch(ArchNameOf(major, minor));
+  absl::StatusOr<target::Arch> arch =
+      target::GpuArchOf(ArchNameOf(major, minor), {sms, clock / 1e3, memory_clock / 1e3, bus, l2});
   if (!arch.ok()) {
     return absl::UnimplementedError(absl::StrCat("GPU ", ordinal, " (", name, ") is ",
                                                  ArchNameOf(major, minor), ": ",
                                                  arch.status().message()));
   }
-  // Rates of all SMs follow their number.
-  const double scale = double{1} * sms / arch->cores;
-  for (target::ComputeUnit& unit : arch->units) unit.all *= scale;
-  arch->cores = sms;
   arch->model = name;
   v1::ArchRecord record;
   record.set_name(arch->name);

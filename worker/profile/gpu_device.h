@@ -30,8 +30,8 @@ inline constexpr int kDeviceLost = 86;  // exit code
 // without, and Conditions() says so.
 absl::StatusOr<std::unique_ptr<Device>> MakeGpuDevice(const GpuOptions& options);
 
-// The record of GPU `ordinal`: the table's for its architecture, with the device's own model, SMs
-// and cache. kUnavailable as above; kUnimplemented: no table has this architecture.
+// The record of GPU `ordinal`: the table's for its architecture, with the device's own model, SMs,
+// clock, memory and cache. kUnavailable as above; kUnimplemented: no table has this architecture.
 absl::StatusOr<v1::ArchRecord> GpuRecord(int ordinal);
 
 // "0000:17:00.0": which one it is, whatever CUDA_VISIBLE_DEVICES calls it. kUnavailable as above.

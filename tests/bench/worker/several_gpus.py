@@ -15,11 +15,9 @@ Candidates measured a second, from the first measurement's begin to the last one
 device; the median of the repeats. Exits 1 when several_gpus is short. Needs the targets
 kiln-coordinator, kiln-worker, kiln-compile, kiln-runner, tunectl, kiln_fake_cuda and kiln_fake_nvml."""
 import argparse
-import datetime
 import json
 import os
 import pathlib
-import re
 import statistics
 import subprocess
 import sys
@@ -27,6 +25,8 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "tests/gpu"))
+from several import measured  # pylint: disable=wrong-import-position
 ELEMENTS = 4096
 KERNEL = """
 import tilelang.language as T
@@ -115,26 +115,6 @@ class Farm:
         for process in reversed(self.processes):
             process.terminate()
             process.wait(60)
-
-
-def seconds_of(line):
-    return datetime.datetime.fromisoformat(line.split(" ", 1)[0]).timestamp()
-
-
-def measured(log, rounds):
-    """(candidates, seconds) of those rounds, from the first one's begin to the last one's end."""
-    begun, begins, ends, candidates = {}, [], [], 0
-    for line in log.splitlines():
-        started = re.search(rf"task started id=(\S+) .*kind=TASK_(?:{rounds}) .*candidates=(\d+)",
-                            line)
-        finished = re.search(r"task finished id=(\S+)", line)
-        if started:
-            begun[started[1]] = int(started[2])
-            begins.append(seconds_of(line))
-        elif finished and finished[1] in begun:
-            candidates += begun[finished[1]]
-            ends.append(seconds_of(line))
-    return candidates, max(ends) - min(begins)
 
 
 def processor():

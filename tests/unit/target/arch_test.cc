@@ -4,6 +4,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_replace.h"
+#include "compiler/target/gpu_figures.h"
 
 namespace kiln::target {
 namespace {
@@ -54,6 +55,44 @@ TEST(ArchTest, ParseNamesTheLineAndTheFault) {
   EXPECT_TRUE(absl::StrContains(error(head + "unit = fma float31 1 2\n"), "bad value for 'unit'"));
   EXPECT_TRUE(absl::StrContains(error("kiln-arch 1\nkind = gpu\n"), "'name' is missing"));
   EXPECT_TRUE(absl::StrContains(error(std::string(70000, 'x')), "longer than 64 KiB"));
+}
+
+TEST(ArchTest, AGpuOfTheTablesModelHasTheTablesRecord) {
+  // As its driver tells it: 132 SMs, 1980 MHz, memory of 3201 MHz and 6144 bits, 60 MiB.
+  EXPECT_EQ(*GpuArchOf("sm_90a", {132, 1980, 3201, 6144, 60 << 20}), *NamedArch("sm_90a"));
+  for (const char* name : {"sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a"}) {
+    EXPECT_EQ(*GpuArchOf(name, {}), *NamedArch(name)) << name;  // nothing is told
+  }
+}
+
+TEST(ArchTest, AnotherModelHasRatesOfItsOwn) {
+  const Arch table = *NamedArch("sm_90a");
+  // An H100 of the SXM form: as many SMs at the same clock, less and slower memory.
+  const Arch sxm = *GpuArchOf("sm_90a", {132, 1980, 2619, 5120, 50 << 20});
+  EXPECT_NEAR(sxm.dram.copy_all, 2902, 1);  // 3.35 TB/s by the datasheet, 3.0 measured as a copy
+  EXPECT_EQ(sxm.dram.copy_core, table.dram.copy_core);
+  EXPECT_NEAR(static_cast<double>(sxm.llc.bytes), static_cast<double>(table.llc.bytes) * 5 / 6, 1);
+  EXPECT_EQ(sxm.units, table.units);
+  EXPECT_EQ(sxm.l1, table.l1);
+  // Half of the SMs at half the clock.
+  const Arch half = *GpuArchOf("sm_90a", {66, 990, 3201, 6144, 60 << 20});
+  EXPECT_EQ(half.cores, 66);
+  EXPECT_DOUBLE_EQ(half.clock_ghz, table.clock_ghz / 2);
+  EXPECT_EQ(half.dram, table.dram);
+  EXPECT_DOUBLE_EQ(half.l1.read_core, table.l1.read_core / 2);
+  EXPECT_DOUBLE_EQ(half.l1.read_all, table.l1.read_all / 4);
+  for (size_t i = 0; i < half.units.size(); ++i) {
+    EXPECT_DOUBLE_EQ(half.units[i].core, table.units[i].core / 2);
+    EXPECT_DOUBLE_EQ(half.units[i].all, table.units[i].all / 4);
+  }
+  // One SM draws no more than all do.
+  const Arch narrow = *GpuArchOf("sm_90a", {132, 1980, 100, 64, 60 << 20});
+  EXPECT_EQ(narrow.dram.read_core, narrow.dram.read_all);
+}
+
+TEST(ArchTest, FiguresAreOfGpus) {
+  EXPECT_EQ(GpuArchOf("x86-64-v4", {}).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_TRUE(absl::StrContains(GpuArchOf("sm_42", {}).status().message(), "sm_90a"));
 }
 
 TEST(ArchTest, UnknownNameListsTheNames) {

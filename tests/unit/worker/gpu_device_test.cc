@@ -196,6 +196,25 @@ TEST_F(GpuDeviceTest, TheRecordIsTheTablesWithTheDevicesOwnSize) {
   EXPECT_EQ(GpuRecord(1).status().code(), absl::StatusCode::kUnavailable);
 }
 
+TEST_F(GpuDeviceTest, TheRecordFollowsTheDevicesClocksAndMemory) {
+  for (auto [name, value] :
+       {std::pair{"FAKE_CUDA_CLOCK_KHZ", "990000"}, std::pair{"FAKE_CUDA_MEMORY_KHZ", "3201000"},
+        std::pair{"FAKE_CUDA_MEMORY_BITS", "3072"}}) {
+    ASSERT_EQ(::setenv(name, value, 1), 0);
+  }
+  absl::StatusOr<v1::ArchRecord> record = GpuRecord(0);
+  for (const char* name :
+       {"FAKE_CUDA_CLOCK_KHZ", "FAKE_CUDA_MEMORY_KHZ", "FAKE_CUDA_MEMORY_BITS"}) {
+    ::unsetenv(name);
+  }
+  ASSERT_TRUE(record.ok()) << record.status();
+  const target::Arch arch = *target::ParseArch(record->record());
+  const target::Arch table = *target::NamedArch("sm_90a");
+  EXPECT_DOUBLE_EQ(arch.clock_ghz, table.clock_ghz / 2);
+  EXPECT_DOUBLE_EQ(arch.dram.copy_all, table.dram.copy_all / 2);
+  EXPECT_LT(arch.llc.bytes, table.llc.bytes / 40);  // the stand-in's cache has 1 MiB
+}
+
 TEST_F(GpuDeviceTest, MemoryKeepsWhatIsWrittenFilledAndCopied) {
   constexpr int64_t kBytes = (65 << 20) + 3;  // more than one stage of a copy
   std::vector<uint8_t> host(kBytes);

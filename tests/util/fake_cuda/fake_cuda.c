@@ -15,7 +15,8 @@
 
 typedef int Result;
 enum { OK = 0, INVALID = 1, OUT_OF_MEMORY = 2, NO_DEVICE = 101, NO_CONTEXT = 201, NOT_READY = 600 };
-enum { MULTIPROCESSORS = 16, L2_BYTES = 38, MAJOR = 75, MINOR = 76 };
+enum { CLOCK_KHZ = 13, MULTIPROCESSORS = 16, MEMORY_CLOCK_KHZ = 36, MEMORY_BUS_BITS = 37 };
+enum { L2_BYTES = 38, MAJOR = 75, MINOR = 76 };
 enum { MOST_QUEUED = 256, MOST_NAME = 64, KINDS = 12 };
 static const uint64_t kMemory = (uint64_t)8 << 30;
 
@@ -133,9 +134,22 @@ Result cuDeviceGetName(char* name, int size, int device) {
   return OK;
 }
 Result cuDeviceGetAttribute(int* value, int what, int device) {
-  const int major = other_kind(device) ? 8 : 9;
-  *value = what == MULTIPROCESSORS ? 66 : what == L2_BYTES ? 1 << 20 : what == MAJOR ? major : 0;
-  return OK;
+  switch (what) {
+    case MULTIPROCESSORS:
+      return *value = 66, OK;
+    case L2_BYTES:
+      return *value = 1 << 20, OK;
+    case MAJOR:
+      return *value = other_kind(device) ? 8 : 9, OK;
+    case CLOCK_KHZ:
+      return *value = (int)fake_number("FAKE_CUDA_CLOCK_KHZ", 0), OK;
+    case MEMORY_CLOCK_KHZ:
+      return *value = (int)fake_number("FAKE_CUDA_MEMORY_KHZ", 0), OK;
+    case MEMORY_BUS_BITS:
+      return *value = (int)fake_number("FAKE_CUDA_MEMORY_BITS", 0), OK;
+    default:
+      return *value = 0, OK;
+  }
 }
 Result cuDeviceGetPCIBusId(char* id, int size, int device) {
   return snprintf(id, (size_t)size, "0000:%02x:00.0", (unsigned)device) < size ? OK : INVALID;

@@ -4,6 +4,8 @@
  *   FAKE_CUDA_KERNEL_US    an artifact's kernel keeps its device busy for one to three times that:
  *                          one of twelve lengths, by grid and threads; default 0
  *   FAKE_CUDA_OTHERS       devices from this number on are of another model; default none
+ *   FAKE_CUDA_CLOCK_KHZ, FAKE_CUDA_MEMORY_KHZ, FAKE_CUDA_MEMORY_BITS
+ *                          clocks of the SMs and the memory, and its bus; default 0
  *   FAKE_CUDA_START_US     a context takes that to make; default 0
  *   FAKE_CUDA_ZONE         an artifact's kernel writes two times its first argument to its second,
  *                          each an allocation of floats but for so many bytes at both ends;

@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""Everything that is measured on a machine with GPUs and PyTorch, from one command.
+
+    tests/gpu/measure.py OUT [JOB ...] [--bin FOLDER] [--list]
+
+Each GPU takes one job after the other, with a share of the cores for itself, so that a machine of several
+GPUs is done sooner; jobs that need all GPUs go first, alone. A job's folder is OUT/work/JOB, what it prints
+OUT/JOB.txt, with its commands, the commit of the programs, the GPU, seconds and exit code. Without JOB: all
+of them. Exit code 1 when a job failed. Run from the source tree, with the programs of --bin (a bundle's, say)."""
+import argparse
+import concurrent.futures
+import os
+import pathlib
+import queue
+import subprocess
+import sys
+import time
+
+from where import BIN
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+ALL_GPUS = ("several",)
+
+
+def jobs_of(out, programs):
+    """{name: its commands}, the longest first."""
+    def script(name, *arguments, folder=HERE):
+        return [sys.executable, str(folder / name), *map(str, arguments)]
+    farm, kilnc = ("--bin", programs), ("--kilnc", programs / "kilnc")
+    def built(name, which, then):
+        return [script("build.py", out / name, which, *kilnc), then]
+    return {
+        "several": [script("several.py", out / "several", *farm)],
+        "spaces": [script("exhaust.py", out / "spaces", "--draw", 2150, *kilnc)],
+        "main_job": [[str(HERE / "main_job.sh"), str(out / "main_job"), *map(str, farm)]],
+        "legality": [script("legality.py", out / "legality", "--legal", 2000, "--illegal", 500,
+                            "--seed", 41, *kilnc)],
+        "timed": built("timed", "timed", script("bench.py", folder=out / "timed")),
+        "winners": [script("winners.py", out / "winners", *farm)],
+        "faults": [script("faults.py", out / "faults", "--cut-off", 60, *farm)],
+        "ranges": [script("ranges.py", out / "ranges", *farm)],
+        "kernels": [script("run.py", "--checks", "device", "--jobs", 8, *kilnc,
+                           folder=ROOT / "tests/kernels")],
+        "timing": [script("timing.py", out / "timing", *farm)],
+        "checks": built("checks", "checks", script("check.py", folder=out / "checks")),
+        "sanitize": built("sanitize", "checks", [str(out / "sanitize/sanitize.sh")]),
+    }
+
+
+def gpus():
+    """[(CUDA_VISIBLE_DEVICES, the GPU's name)]."""
+    listed = subprocess.run(["nvidia-smi", "--query-gpu=index,name", "--format=csv,noheader"],
+                            stdout=subprocess.PIPE, text=True, check=True).stdout
+    return [tuple(line.split(", ", 1)) for line in listed.splitlines()]
+
+
+def commit_of(programs):
+    path = programs.parent / "COMMIT"
+    return path.read_text().strip() if path.exists() else "unknown: no bundle"
+
+
+def told(command, options):
+    """A command without this machine's paths."""
+    text = " ".join(part for part in command if part != sys.executable)
+    for path, name in ((options.out / "work", "OUT"), (options.bin, "FOLDER"), (ROOT, "")):
+        text = text.replace(f"{path}/" if not name else str(path), name)
+    return text
+
+
+def run(name, commands, seen, cores, options):
+    """Whether all commands of a job succeeded, on these GPUs and cores."""
+    (options.out / "work").mkdir(parents=True, exist_ok=True)
+    visible, model = seen
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": visible, "PYTHONUNBUFFERED": "1"}
+    start, code = time.monotonic(), 0
+    with (options.out / f"{name}.txt").open("w") as log:
+        for command in commands:
+            print(f"command: {told(command, options)}", file=log)
+        print(f"commit: {commit_of(options.bin)}\ndevice: {model}, {len(cores)} cores\n", file=log,
+              flush=True)
+        for command in commands:
+            code = code or subprocess.run(
+                command, stdout=log, stderr=subprocess.STDOUT, env=environment, check=False,
+                preexec_fn=lambda: os.sched_setaffinity(0, cores)).returncode
+    print(f"{name:10} exit code {code}, {time.monotonic() - start:.0f} s, GPU {visible}", flush=True)
+    return code == 0
+
+
+def shares(cores, count):
+    """The cores in as many equal runs."""
+    size = len(cores) // count
+    return [cores[i * size:(i + 1) * size] for i in range(count)]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("out", type=pathlib.Path)
+    parser.add_argument("jobs", nargs="*", metavar="JOB")
+    parser.add_argument("--bin", type=pathlib.Path, default=BIN)
+    parser.add_argument("--list", action="store_true", help="print the jobs and end")
+    options = parser.parse_args()
+    options.out, options.bin = options.out.resolve(), options.bin.resolve()
+    jobs = jobs_of(options.out / "work", options.bin)
+    unknown = [name for name in options.jobs if name not in jobs]
+    if options.list or unknown:
+        for name, commands in jobs.items():
+            print(f"{name:10} {'; '.join(told(command, options) for command in commands)}")
+        if unknown:
+            parser.error(f"no job is called {unknown[0]}")
+        return 0
+    wanted = {name: jobs[name] for name in jobs if name in (options.jobs or jobs)}
+    found, cores = gpus(), sorted(os.sched_getaffinity(0))
+    every = (",".join(visible for visible, _ in found), f"{len(found)} {found[0][1]}")
+    right = [run(name, wanted.pop(name), every, cores, options) for name in ALL_GPUS
+             if name in wanted and (len(found) > 1 or options.jobs)]
+    free = queue.SimpleQueue()
+    for lane in zip(found, shares(cores, len(found))):
+        free.put(lane)
+
+    def on_a_gpu(name):
+        lane = free.get()
+        try:
+            return run(name, wanted[name], *lane, options)
+        finally:
+            free.put(lane)
+
+    with concurrent.futures.ThreadPoolExecutor(len(found)) as pool:
+        right += pool.map(on_a_gpu, [name for name in wanted if name not in ALL_GPUS])
+    return 0 if all(right) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
