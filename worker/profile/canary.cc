@@ -1,6 +1,6 @@
 #include "worker/profile/canary.h"
 
-#include <chrono>
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -84,10 +84,15 @@ absl::StatusOr<std::string> Canary::Look() {
       pause *= kPauseGrowth;
       KILN_RETURN_IF_ERROR(WorkFor(options_.rouse));
     }
+    const double share = ClockShare();
     KILN_ASSIGN_OR_RETURN(now, MedianOfBatch());
-    if (now > (1 + options_.drift) * baseline_ns_) continue;
-    if (now < (1 - options_.drift) * baseline_ns_) Keep(now);
-    return std::string();
+    if (!Slow(now)) {
+      good_ = Clock::now();
+      if (now < (1 - options_.drift) * baseline_ns_) Keep(now);
+      return std::string();
+    }
+    const bool excused = !Slow(now * std::max(share, ClockShare()));
+    if (excused && SecondsSince(good_) < options_.excused) return std::string();
   }
   return absl::StrFormat(
       "its canary of %s takes %.1f us, %.1f %% more than the %.1f us of its baseline%s",

@@ -3,6 +3,7 @@
 #ifndef KILN_WORKER_PROFILE_CANARY_H_
 #define KILN_WORKER_PROFILE_CANARY_H_
 
+#include <chrono>
 #include <functional>
 #include <string>
 #include <vector>
@@ -19,10 +20,17 @@ struct CanaryOptions {
   double warm_up = 0.2;  // seconds of work before a first baseline is taken
   double pause = 0.02;   // seconds before a second look; three times as long with each further one
   double rouse = 0.02;   // seconds of work between that and the look, so that the clocks wake
+  // What the power limit leaves of the clock at this moment, 0.85 of it, say; 1: nothing is held
+  // down, or nobody knows. Unset: 1.
+  std::function<double()> clock_share;
+  double excused =
+      2;  // seconds since the last good look in which a slow one may be put down to that
 };
 
 // Noise and the clocks' recovery after a heavy kernel are no drift: a look is the median of a
 // batch, and the device is only slow when several looks, with growing pauses between, all say so.
+// One that is slow by no more than the power limit takes from the clock needs no pauses, as long as
+// the last good look is not long ago: the power limit is what a device runs at.
 // Not thread-safe.
 class Canary {
  public:
@@ -43,12 +51,15 @@ class Canary {
 
  private:
   absl::StatusOr<double> MedianOfBatch();
+  bool Slow(double ns) const { return ns > (1 + options_.drift) * baseline_ns_; }
+  double ClockShare() const { return options_.clock_share ? options_.clock_share() : 1; }
   absl::Status WorkFor(double seconds);
   void Keep(double ns);
 
   const Measure measure_;
   const CanaryOptions options_;
   double baseline_ns_ = 0;
+  std::chrono::steady_clock::time_point good_;  // when it was last as fast as it should be
 };
 
 }  // namespace kiln::worker

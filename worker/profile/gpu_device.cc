@@ -127,6 +127,7 @@ class GpuDevice : public Device {
   absl::Status MakeTools();
   absl::Status Calibrate();
   absl::Status OpenCanary();
+  double ClockShare() const;
   std::unique_ptr<Canary> MakeCanary(const std::string& of, const std::string& file,
                                      cuda::Function kernel, std::vector<void*> arguments);
   // Waits for the stream. Ends the process when it fails or takes longer.
@@ -153,6 +154,7 @@ class GpuDevice : public Device {
   const Driver& cu_;
   const GpuOptions options_;
   cuda::Stream stream_ = nullptr;
+  double clock_mhz_ = 0;  // the highest; 0: the driver does not say
   int64_t cache_bytes_ = 0;
   int blocks_ = 1;  // of a digest
   cuda::Function digest_ = nullptr;
@@ -216,10 +218,14 @@ absl::Status GpuDevice::MakeContext() {
   KILN_RETURN_IF_ERROR(cu_.Check(cu_.CtxSetCurrent(context), "enter the context"));
   int l2 = 0;
   int sms = 1;
+  int khz = 0;
+  KILN_RETURN_IF_ERROR(
+      cu_.Check(cu_.DeviceGetAttribute(&khz, cuda::kClockKhz, device), "ask for the clock"));
   KILN_RETURN_IF_ERROR(
       cu_.Check(cu_.DeviceGetAttribute(&l2, cuda::kL2Bytes, device), "ask for the cache"));
   KILN_RETURN_IF_ERROR(
       cu_.Check(cu_.DeviceGetAttribute(&sms, cuda::kMultiprocessors, device), "ask for the SMs"));
+  clock_mhz_ = khz / 1e3;
   cache_bytes_ = l2;
   blocks_ = sms * 8;
   if (monitor_ != nullptr) monitor_->Claim(before);
@@ -336,6 +342,7 @@ std::unique_ptr<Canary> GpuDevice::MakeCanary(const std::string& of, const std::
   options.of = of;
   options.drift = options_.drift;
   options.file = file;
+  options.clock_share = [this] { return ClockShare(); };
   const auto measure = [this, of, kernel,
                         arguments](int launches) -> absl::StatusOr<std::vector<double>> {
     std::vector<void*> places = arguments;
@@ -353,6 +360,12 @@ std::unique_ptr<Canary> GpuDevice::MakeCanary(const std::string& of, const std::
     return times;
   };
   return std::make_unique<Canary>(measure, options);
+}
+
+// What the power limit leaves of the highest clock.
+double GpuDevice::ClockShare() const {
+  const unsigned mhz = monitor_ == nullptr ? 0 : monitor_->MhzAtPowerLimit();
+  return mhz > 0 && clock_mhz_ > 0 ? std::min(mhz / clock_mhz_, 1.0) : 1;
 }
 
 DeviceHealth GpuDevice::Faults() {

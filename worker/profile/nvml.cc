@@ -162,6 +162,15 @@ uint64_t Monitor::ReasonsSince(std::chrono::steady_clock::time_point begin) cons
   return reasons;
 }
 
+unsigned Monitor::MhzAtPowerLimit() const {
+  unsigned mhz = 0;
+  unsigned long long now = 0;
+  if (api.GetClock(device_, kSmClock, &mhz) != 0) return 0;
+  (void)api.GetReasons(device_, &now);
+  const uint64_t reasons = now | ReasonsSince(std::chrono::steady_clock::now() - kPeriod);
+  return (reasons & kPowerLimit) != 0 && SlowdownWords(reasons).empty() ? mhz : 0;
+}
+
 absl::StatusOr<std::unique_ptr<Monitor>> Monitor::Start(const std::string& bus_id) {
   static const absl::Status loaded = Load();
   KILN_RETURN_IF_ERROR(loaded);

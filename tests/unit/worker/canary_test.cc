@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "compiler/base/rng.h"
 #include "worker/profile/kernel_log.h"
@@ -85,6 +86,61 @@ TEST_F(CanaryTest, ClocksThatRecoverAreNoDrift) {
   scripted_ = {250e3, 240e3, 240e3, 230e3, 230e3, 220e3};
   EXPECT_THAT(LookNow(&canary), IsEmpty());
   EXPECT_THAT(scripted_, IsEmpty());
+}
+
+TEST_F(CanaryTest, WhatThePowerLimitTakesFromTheClockNeedsNoPauses) {
+  double share = 1;
+  options_.clock_share = [&] { return share; };
+  options_.excused = 60;
+  Canary canary = Make();
+  ASSERT_TRUE(canary.Open().ok());
+  ASSERT_THAT(LookNow(&canary), IsEmpty());
+  batches_ = 0;
+  share = 0.8;
+  ns_ = 245e3;  // 200 / 0.8 is 250
+  EXPECT_THAT(LookNow(&canary), IsEmpty());
+  EXPECT_EQ(batches_, 1);
+  share = 0.9;  // explains 222
+  EXPECT_THAT(LookNow(&canary), HasSubstr("% more than"));
+  EXPECT_EQ(batches_, 10);  // five looks, and what rouses before four of them
+}
+
+TEST_F(CanaryTest, AClockThatIsHeldDownOnlyInPartOfALookExcusesLess) {
+  std::vector<double> shares = {0.7, 1};  // before and behind the batch
+  int asked = 0;
+  options_.clock_share = [&] { return shares[static_cast<size_t>(asked++ % 2)]; };
+  options_.excused = 60;
+  Canary canary = Make();
+  ASSERT_TRUE(canary.Open().ok());
+  ASSERT_THAT(LookNow(&canary), IsEmpty());
+  ns_ = 240e3;
+  EXPECT_THAT(LookNow(&canary), HasSubstr("% more than"));
+}
+
+TEST_F(CanaryTest, ThePowerLimitExcusesOnlyAsLongAsTheLastGoodLookIsNotLongAgo) {
+  options_.clock_share = [] { return 0.8; };
+  options_.excused = 0.2;
+  Canary canary = Make();
+  ASSERT_TRUE(canary.Open().ok());
+  ASSERT_THAT(LookNow(&canary), IsEmpty());
+  ns_ = 240e3;
+  EXPECT_THAT(LookNow(&canary), IsEmpty());
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_THAT(LookNow(&canary), HasSubstr("% more than"));
+  EXPECT_THAT(LookNow(&canary), HasSubstr("% more than"));
+  ns_ = 200e3;
+  EXPECT_THAT(LookNow(&canary), IsEmpty());
+  ns_ = 240e3;
+  EXPECT_THAT(LookNow(&canary), IsEmpty());
+}
+
+TEST_F(CanaryTest, NothingIsExcusedBeforeAGoodLookOfThisProcess) {
+  options_.clock_share = [] { return 0.8; };
+  ASSERT_TRUE(Make().Open().ok());
+  Canary next = Make();  // has its baseline from the file
+  ASSERT_TRUE(next.Open().ok());
+  ns_ = 240e3;
+  EXPECT_THAT(LookNow(&next), HasSubstr("% more than"));
 }
 
 TEST_F(CanaryTest, DriftThatStaysIsToldWithItsNumbers) {

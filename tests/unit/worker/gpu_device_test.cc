@@ -181,6 +181,27 @@ TEST_F(GpuDeviceTest, OtherProcessesAreCompanyAndThisOneIsNot) {
   EXPECT_TRUE(device_->Company().empty());
 }
 
+TEST_F(GpuDeviceTest, AClockAtThePowerLimitIsNoDriftAndCostsNoPause) {
+  ASSERT_EQ(::setenv("FAKE_CUDA_CLOCK_KHZ", "1980000", 1), 0);
+  device_ = Make();
+  ::unsetenv("FAKE_CUDA_CLOCK_KHZ");
+  ASSERT_EQ(device_->Examine().broken, "");
+  SetCanary(240);  // of 200 at 1980 MHz
+  constexpr unsigned long long kPowerLimit = 0x4, kHeat = 0x20;
+  Tell(kNvml, "fake_nvml_clock", 1650u);
+  for (const auto& [reasons, sound] :
+       {std::pair{kPowerLimit, true}, {0ULL, false}, {kPowerLimit | kHeat, false}}) {
+    Tell(kNvml, "fake_nvml_reasons", reasons);
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    EXPECT_EQ(device_->Examine().broken.empty(), sound) << reasons;
+  }
+  Tell(kNvml, "fake_nvml_reasons", kPowerLimit);
+  Tell(kNvml, "fake_nvml_clock", 1900u);  // would make 208 of 200
+  EXPECT_NE(device_->Examine().broken, "");
+  Tell(kNvml, "fake_nvml_reasons", 0ULL);
+  Tell(kNvml, "fake_nvml_clock", 1980u);
+}
+
 TEST_F(GpuDeviceTest, TheRecordIsTheTablesWithTheDevicesOwnSize) {
   absl::StatusOr<v1::ArchRecord> record = GpuRecord(0);
   ASSERT_TRUE(record.ok()) << record.status();

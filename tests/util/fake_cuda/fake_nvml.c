@@ -15,7 +15,8 @@ static const unsigned long long kXid = 8;
 static int devices[MOST_DEVICES];
 static unsigned long long ecc_errors;
 static unsigned remapped_rows;
-static unsigned long long clock_reasons; /* why they are low */
+static unsigned sm_mhz = 1980;
+static unsigned long long clock_reasons; /* why it is low */
 static unsigned long long xids[MOST];
 static int xid_count;
 static unsigned others[MOST];
@@ -24,6 +25,7 @@ static int other_count;
 void fake_nvml_ecc(unsigned long long errors) { ecc_errors = errors; }
 void fake_nvml_remap(unsigned rows) { remapped_rows = rows; }
 void fake_nvml_reasons(unsigned long long reasons) { clock_reasons = reasons; }
+void fake_nvml_clock(unsigned mhz) { sm_mhz = mhz; }
 void fake_nvml_xid(unsigned long long xid) { xids[xid_count++ % MOST] = xid; }
 void fake_nvml_process(unsigned pid) { others[other_count++ % MOST] = pid; }
 void fake_nvml_no_processes(void) { other_count = 0; }
@@ -56,7 +58,7 @@ Result nvmlDeviceGetMemoryInfo(void* handle, struct Memory* memory) {
   return memory->total = 150754820096ull, handle ? OK : INVALID;
 }
 Result nvmlDeviceGetClockInfo(void* handle, int clock, unsigned* mhz) {
-  return *mhz = 1980, handle && clock == SM_CLOCK ? OK : INVALID;
+  return *mhz = sm_mhz, handle && clock == SM_CLOCK ? OK : INVALID;
 }
 Result nvmlDeviceGetPowerUsage(void* handle, unsigned* milliwatts) {
   return *milliwatts = 300000, handle ? OK : INVALID;
