@@ -12,6 +12,7 @@ import concurrent.futures
 import os
 import pathlib
 import queue
+import signal
 import subprocess
 import sys
 import time
@@ -60,6 +61,24 @@ def commit_of(programs):
     return path.read_text().strip() if path.exists() else "unknown: no bundle"
 
 
+RUNNING = set()  # leaders of the jobs' sessions
+
+
+def ended(process):
+    """A job's exit code, once it has ended."""
+    RUNNING.add(process.pid)
+    process.wait()
+    RUNNING.discard(process.pid)
+    return process.returncode
+
+
+def stop(signum, _):
+    """With all that the jobs started: coordinators and workers, too."""
+    for leader in list(RUNNING):
+        os.killpg(leader, signal.SIGKILL)
+    os._exit(128 + signum)
+
+
 def told(command, options):
     """A command without this machine's paths."""
     text = " ".join(part for part in command if part != sys.executable)
@@ -80,9 +99,9 @@ def run(name, commands, seen, cores, options):
         print(f"commit: {commit_of(options.bin)}\ndevice: {model}, {len(cores)} cores\n", file=log,
               flush=True)
         for command in commands:
-            code = code or subprocess.run(
-                command, stdout=log, stderr=subprocess.STDOUT, env=environment, check=False,
-                preexec_fn=lambda: os.sched_setaffinity(0, cores)).returncode
+            code = code or ended(subprocess.Popen(
+                command, stdout=log, stderr=subprocess.STDOUT, env=environment,
+                start_new_session=True, preexec_fn=lambda: os.sched_setaffinity(0, cores)))
     print(f"{name:10} exit code {code}, {time.monotonic() - start:.0f} s, GPU {visible}", flush=True)
     return code == 0
 
@@ -109,6 +128,8 @@ def main():
         if unknown:
             parser.error(f"no job is called {unknown[0]}")
         return 0
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signum, stop)
     wanted = {name: jobs[name] for name in jobs if name in (options.jobs or jobs)}
     found, cores = gpus(), sorted(os.sched_getaffinity(0))
     every = (",".join(visible for visible, _ in found), f"{len(found)} {found[0][1]}")
