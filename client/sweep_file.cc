@@ -7,6 +7,7 @@
 #include <sstream>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -217,7 +218,13 @@ absl::Status SweepFile::LeaveToRunTime(const YAML::Node& node, const std::string
 absl::Status SweepFile::ReadArguments(const YAML::Node& node, Scope* scope) {
   return reader_.Names(
       node, "arguments", [&](const std::string& name, const YAML::Node& value) -> absl::Status {
+        SweepSpec* const spec = &scope->draft->spec;
+        // A text may have two dots too.
+        if (IsRange(value) && absl::ascii_isdigit(static_cast<unsigned char>(value.Scalar()[0]))) {
+          return ReadRange(value, name, spec);
+        }
         if (IsRunTime(value)) return LeaveToRunTime(value, name, scope);
+        if (spec->range.has_value() && spec->range->name == name) spec->range.reset();
         KILN_ASSIGN_OR_RETURN(std::string text,
                               reader_.Literal(value, absl::StrCat("argument ", name)));
         return AddArgument(value, name, std::move(text), scope);

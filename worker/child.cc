@@ -2,6 +2,7 @@
 
 #include <signal.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,7 +16,33 @@ constexpr int kStartAttempts = 3;      // of a child that is killed from outside
 constexpr double kDyingSeconds = 0.5;  // a closed channel is followed by the exit this soon
 constexpr double kRetireSeconds = 2.0;
 
+// Of the character of UTF-8 that begins at `i`; 0 = none does.
+size_t CharacterAt(const std::string& text, size_t i) {
+  const auto byte = [&](size_t at) { return static_cast<unsigned char>(text[at]); };
+  const unsigned char lead = byte(i);
+  if (lead < 0x80) return 1;
+  const size_t length = lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;
+  if (length == 0 || i + length > text.size()) return 0;
+  for (size_t k = 1; k < length; ++k) {
+    if ((byte(i + k) & 0xc0) != 0x80) return 0;
+  }
+  const bool overlong =
+      (lead == 0xe0 && byte(i + 1) < 0xa0) || (lead == 0xf0 && byte(i + 1) < 0x90);
+  const bool none = (lead == 0xed && byte(i + 1) >= 0xa0) || (lead == 0xf4 && byte(i + 1) >= 0x90);
+  return overlong || none ? 0 : length;
+}
+
 }  // namespace
+
+std::string AsText(const std::string& bytes) {
+  std::string text;
+  for (size_t i = 0; i < bytes.size();) {
+    const size_t length = CharacterAt(bytes, i);
+    text += length == 0 ? "?" : bytes.substr(i, length);
+    i += std::max<size_t>(length, 1);
+  }
+  return text;
+}
 
 Subprocess::Clock::time_point DeadlineIn(double seconds) {
   using Clock = Subprocess::Clock;
@@ -102,7 +129,7 @@ ChildDeath Child::Bury(const absl::Status& because) {
     died_alone = process_->WaitExit(DeadlineIn(kDyingSeconds)).has_value();
   }
   death.exit = process_->Kill();
-  death.output = Tail(process_->TakeOutput(), kWitnessBytes);
+  death.output = AsText(Tail(process_->TakeOutput(), kWitnessBytes));
   death.killed_from_outside = died_alone && death.exit.signalled && death.exit.code == SIGKILL;
   death.out_of_memory =
       died_alone && !death.exit.signalled && death.exit.code == kOutOfMemoryExitCode;

@@ -85,6 +85,9 @@ Subprocess::Clock::time_point DeadlineIn(double seconds);
 
 // The last `bytes` of `text`, cut at a line where possible.
 std::string Tail(const std::string& text, size_t bytes);
+// What is no UTF-8 becomes "?": protobuf takes nothing else for a string, and the receiver of one
+// would not understand the whole message.
+std::string AsText(const std::string& bytes);
 
 }  // namespace kiln::worker
 

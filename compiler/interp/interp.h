@@ -71,6 +71,8 @@ struct Options {
   // Of SampleReference: blocks may compute only the rows and columns of their tiles that the
   // elements need. Same values; errors in other parts of a block may go unnoticed.
   bool narrow = false;
+  // Of SampleReference: blocks that have nothing to do with each other run on so many threads.
+  int threads = 1;
   // Of SampleReference: called before the blocks run, for each part of a tensor parameter that they
   // may read (first and last index of each dimension), so that nothing else of a large input need
   // be there. Tensors that the program also writes must be there as a whole.

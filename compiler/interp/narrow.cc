@@ -71,8 +71,7 @@ bool IsTile(const ir::Buffer& buffer) {
 // Finds out which axes go together and which of them the box needs.
 class Analysis {
  public:
-  Analysis(const ir::Buffer& output, const std::vector<std::pair<int64_t, int64_t>>& box)
-      : output_(output), box_(box) {}
+  explicit Analysis(const Wanted& wanted) : wanted_(wanted) {}
 
   bool Visit(const ir::Stmt& s, ir::Facts* facts);
 
@@ -99,8 +98,7 @@ class Analysis {
   bool Gemm(const ir::Gemm& x);
   void Reduce(const ir::Reduce& x);
 
-  const ir::Buffer output_;
-  const std::vector<std::pair<int64_t, int64_t>>& box_;
+  const Wanted& wanted_;
   std::vector<ir::Expr> around_;  // variables of the parallel loops around
 };
 
@@ -134,13 +132,15 @@ void Analysis::StoreTo(const ir::Buffer& buffer, const std::vector<ir::Expr>& in
         chooses = indices[d].same_as(var);
         continue;
       }
-      if (buffer != output_) continue;
+      const auto box = wanted_.find(buffer.get());
+      if (box == wanted_.end()) continue;
       ir::LinearForm rest = facts.Expand(indices[d]);
       if (rest.CoefficientOf(var) != 1) continue;
       std::erase_if(rest.terms, [&](const auto& term) { return term.first.same_as(var); });
       const auto base = facts.BoundsOf(rest);
       if (!base || base->min != base->max) continue;
-      classes.Need(OfVar(var), box_[d].first - base->min, box_[d].second - base->min);
+      const auto [low, high] = box->second[d];
+      classes.Need(OfVar(var), low - base->min, high - base->min);
       chooses = true;
     }
     if (!chooses) classes.Pin(OfVar(var));
@@ -166,10 +166,12 @@ void Analysis::PinAll(const ir::Region& region) {
 // A tile's dimension goes to (or comes from) one of a tensor in global memory.
 void Analysis::NeedOfRegion(const ir::Region& global, size_t dim, const Axis& axis,
                             const ir::Facts& facts) {
-  if (global.buffer != output_) return;
+  const auto box = wanted_.find(global.buffer.get());
+  if (box == wanted_.end()) return;
   const auto base = facts.BoundsOf(global.ranges[dim].min);
   if (base && base->min == base->max) {
-    classes.Need(axis, box_[dim].first - base->min, box_[dim].second - base->min);
+    const auto [low, high] = box->second[dim];
+    classes.Need(axis, low - base->min, high - base->min);
   } else {
     classes.Pin(axis);
   }
@@ -414,6 +416,22 @@ class Narrower : public ir::Mutator {
 
 }  // namespace
 
+std::optional<ir::Stmt> NarrowLaunch(const ir::Launch& launch, const int64_t (&block)[3],
+                                     const Wanted& wanted, const ir::Facts& facts) {
+  if (launch.annotations.count(ir::kSharesMemory) > 0) return std::nullopt;  // others read the rest
+  ir::Facts known = facts;
+  for (size_t d = 0; d < launch.grid.size(); ++d) {
+    known.SetBounds(launch.grid[d].var, {block[d], block[d]});
+  }
+  Analysis analysis(wanted);
+  if (!analysis.Visit(launch.body, &known)) return std::nullopt;
+  Narrower narrower(&analysis);
+  const ir::Stmt body = narrower.Mutate(launch.body);
+  if (!narrower.changed()) return std::nullopt;
+  return ir::MakeStmt<ir::Launch>(launch.loc, launch.grid, launch.threads, body,
+                                  launch.annotations);
+}
+
 std::optional<ir::Program> Narrow(const ir::Program& program, const int64_t (&block)[3],
                                   const ir::Buffer& output,
                                   const std::vector<std::pair<int64_t, int64_t>>& box,
@@ -427,22 +445,11 @@ std::optional<ir::Program> Narrow(const ir::Program& program, const int64_t (&bl
     return false;
   });
   if (launches != 1) return std::nullopt;
-  const auto* x = launch.As<ir::Launch>();
-  if (x->annotations.count(ir::kSharesMemory) > 0) return std::nullopt;  // others may read the rest
-  ir::Facts known = facts;
-  for (size_t d = 0; d < x->grid.size(); ++d) {
-    known.SetBounds(x->grid[d].var, {block[d], block[d]});
-  }
-  Analysis analysis(output, box);
-  if (!analysis.Visit(x->body, &known)) return std::nullopt;
-  Narrower narrower(&analysis);
-  const ir::Stmt body = narrower.Mutate(x->body);
-  if (!narrower.changed()) return std::nullopt;
+  const auto narrowed = NarrowLaunch(*launch.As<ir::Launch>(), block, {{output.get(), box}}, facts);
+  if (!narrowed) return std::nullopt;
   ir::Program narrow = program;
-  narrow.body = ir::RewriteStmts(program.body, [&](const ir::Stmt& s) {
-    if (!s.same_as(launch)) return ir::Stmt();
-    return ir::MakeStmt<ir::Launch>(s->loc, x->grid, x->threads, body, x->annotations);
-  });
+  narrow.body = ir::RewriteStmts(
+      program.body, [&](const ir::Stmt& s) { return s.same_as(launch) ? *narrowed : ir::Stmt(); });
   return narrow;
 }
 

@@ -1,9 +1,10 @@
 // SampleReference: which blocks can contribute to a few elements, and a run of those.
 #include <algorithm>
 #include <array>
-#include <limits>
+#include <atomic>
 #include <map>
 #include <set>
+#include <thread>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -12,329 +13,18 @@
 #include "compiler/interp/execution.h"
 #include "compiler/interp/interp.h"
 #include "compiler/interp/narrow.h"
+#include "compiler/interp/sites.h"
 #include "compiler/ir/analysis.h"
+#include "compiler/ir/shared_use.h"
 #include "compiler/ir/visit.h"
 
 namespace kiln::interp {
 namespace {
 
-constexpr int64_t kMinusInfinity = std::numeric_limits<int64_t>::min() / 4;
-constexpr int64_t kInfinity = std::numeric_limits<int64_t>::max() / 4;
 constexpr int64_t kMaxBlocks = int64_t{1} << 28;
-constexpr size_t kMaxBoxes = 1 << 14;  // needed boxes of one buffer; beyond, their hull
-
-// A box of elements, bounds inclusive.
-struct ElementBox {
-  std::array<int64_t, kMaxRank> low{}, high{};
-  bool operator<(const ElementBox& o) const { return low != o.low ? low < o.low : high < o.high; }
-};
-
-bool Intersects(const ElementBox& a, const ElementBox& b, int rank) {
-  for (int d = 0; d < rank; ++d) {
-    if (a.high[d] < b.low[d] || b.high[d] < a.low[d]) return false;
-  }
-  return true;
-}
-
-ElementBox Hull(const ElementBox& a, const ElementBox& b, int rank) {
-  ElementBox hull = a;
-  for (int d = 0; d < rank; ++d) {
-    hull.low[d] = std::min(a.low[d], b.low[d]);
-    hull.high[d] = std::max(a.high[d], b.high[d]);
-  }
-  return hull;
-}
-
-// The elements of one buffer that somebody wants.
-class Needed {
- public:
-  explicit Needed(int rank) : rank_(rank) {}
-  void Add(const ElementBox& box) {
-    hull_ = boxes_.empty() ? box : Hull(hull_, box, rank_);
-    boxes_.insert(box);
-    if (boxes_.size() > kMaxBoxes) boxes_ = {hull_};
-  }
-  bool Touches(const ElementBox& box) const {
-    if (boxes_.empty() || !Intersects(hull_, box, rank_)) return false;
-    return std::any_of(boxes_.begin(), boxes_.end(),
-                       [&](const ElementBox& b) { return Intersects(b, box, rank_); });
-  }
-
- private:
-  int rank_;
-  ElementBox hull_;
-  std::set<ElementBox> boxes_;
-};
-
-// One dimension of an access as a function of the block ids.
-struct Span {
-  bool linear = false;
-  int64_t per_block[3] = {0, 0, 0};
-  int64_t low = 0, high = 0;  // at block 0, when linear
-  ir::Expr min, extent;       // otherwise
-};
-
-struct Site {
-  ir::Buffer buffer;
-  std::vector<Span> spans;
-  ir::Facts facts;
-  bool atomic = false;
-};
-
-struct LaunchInfo {
-  const ir::Launch* launch = nullptr;
-  ir::Facts outer;              // what is known outside of it
-  std::vector<int64_t> extent;  // of the grid
-  bool every_block = false;     // under a host-level loop: no telling which run counts
-  std::vector<Site> reads, writes;
-};
-
-// Collects the launches of a program and what their blocks read and write in global memory.
-class Collector {
- public:
-  explicit Collector(Execution* execution) : execution_(execution) {}
-
-  void Run(const ir::Program& program) {
-    ir::Facts facts;
-    const auto fix = [&](const ir::Expr& var) {
-      if (IsReal(var.dtype())) return;
-      const int64_t value = execution_->IntValue(var);
-      facts.SetBounds(var, {value, value});
-    };
-    for (const ir::Expr& dim : program.dims) fix(dim);
-    for (const ir::Param& param : program.params) {
-      if (param.kind == ir::Param::kScalar) fix(param.scalar);
-    }
-    Visit(program.body, &facts);
-  }
-
-  std::vector<LaunchInfo> launches;
-  std::vector<ir::Buffer> host_reads;  // outside of launches
-
- private:
-  void Visit(const ir::Stmt& s, ir::Facts* facts);
-  void VisitLaunch(const ir::Launch& x, const ir::Facts& outer);
-  void VisitFor(const ir::For& x, const ir::Facts& outer);
-  void Leaf(const ir::Stmt& s, const ir::Facts& facts);
-  void AddRegion(const ir::Region& r, const ir::Facts& facts, bool write, bool atomic = false);
-  void AddAccess(const ir::Buffer& b, const std::vector<ir::Expr>& indices, const ir::Facts& facts,
-                 bool write);
-  void AddLoads(const ir::Expr& e, const ir::Facts& facts);
-  void Add(Site site, bool write);
-  Span MakeSpan(const ir::Expr& min, const ir::Expr& extent, const ir::Facts& facts);
-  bool DependsOnBlock(const ir::Expr& e);
-
-  Execution* execution_;
-  LaunchInfo* current_ = nullptr;
-  int loops_ = 0;  // around a launch
-  std::unordered_set<const ir::ExprNode*> block_dependent_;
-};
-
-bool Collector::DependsOnBlock(const ir::Expr& e) {
-  bool depends = false;
-  ir::Walk(e, [&](const ir::Expr& x) {
-    depends |= block_dependent_.count(x.get()) > 0;
-    return !depends;
-  });
-  return depends;
-}
-
-Span Collector::MakeSpan(const ir::Expr& min, const ir::Expr& extent, const ir::Facts& facts) {
-  Span span;
-  span.min = min;
-  span.extent = extent;
-  if (!min.dtype().is_scalar() || DependsOnBlock(extent)) return span;
-  ir::LinearForm form = facts.Expand(min), rest;
-  rest.constant = form.constant;
-  for (const auto& [atom, k] : form.terms) {
-    bool is_block = false;
-    for (size_t d = 0; d < current_->launch->grid.size(); ++d) {
-      if (!atom.same_as(current_->launch->grid[d].var)) continue;
-      span.per_block[d] = k;
-      is_block = true;
-    }
-    if (is_block) continue;
-    if (DependsOnBlock(atom)) return span;
-    rest.terms.emplace_back(atom, k);
-  }
-  const auto bounds = facts.BoundsOf(rest), size = facts.BoundsOf(extent);
-  if (!bounds || !size) return span;
-  span.linear = true;
-  span.low = bounds->min;
-  span.high = bounds->max + size->max - 1;
-  return span;
-}
-
-void Collector::Add(Site site, bool write) {
-  (write ? current_->writes : current_->reads).push_back(std::move(site));
-}
-
-void Collector::AddRegion(const ir::Region& r, const ir::Facts& facts, bool write, bool atomic) {
-  if (!r.buffer) return;
-  for (const ir::Range& range : r.ranges) {
-    AddLoads(range.min, facts);
-    AddLoads(range.extent, facts);
-  }
-  if (r.buffer->scope == ir::Scope::kGlobal && !current_ && !write) host_reads.push_back(r.buffer);
-  if (r.buffer->scope != ir::Scope::kGlobal || !current_) return;
-  Site site{r.buffer, {}, facts, atomic};
-  for (const ir::Range& range : r.ranges) {
-    site.spans.push_back(MakeSpan(range.min, range.extent, facts));
-  }
-  Add(std::move(site), write);
-}
-
-void Collector::AddAccess(const ir::Buffer& b, const std::vector<ir::Expr>& indices,
-                          const ir::Facts& facts, bool write) {
-  if (b->scope == ir::Scope::kGlobal && !current_ && !write) host_reads.push_back(b);
-  if (b->scope != ir::Scope::kGlobal || !current_) return;
-  Site site{b, {}, facts, false};
-  for (const ir::Expr& index : indices)
-    site.spans.push_back(MakeSpan(index, ir::MakeInt(1), facts));
-  Add(std::move(site), write);
-}
-
-void Collector::AddLoads(const ir::Expr& e, const ir::Facts& facts) {
-  ir::Walk(e, [&](const ir::Expr& x) {
-    if (const auto* load = x.As<ir::Load>()) AddAccess(load->buffer, load->indices, facts, false);
-    return true;
-  });
-}
-
-void Collector::Leaf(const ir::Stmt& s, const ir::Facts& facts) {
-  if (const auto* x = s.As<ir::Store>()) {
-    for (const ir::Expr& index : x->indices) AddLoads(index, facts);
-    AddLoads(x->value, facts);
-    AddLoads(x->predicate, facts);
-    AddAccess(x->buffer, x->indices, facts, true);
-  } else if (const auto* x = s.As<ir::Copy>()) {
-    AddRegion(x->src, facts, false);
-    AddRegion(x->dst, facts, true);
-  } else if (const auto* x = s.As<ir::Gemm>()) {
-    AddRegion(x->a, facts, false);
-    AddRegion(x->b, facts, false);
-    if (x->sparse()) AddRegion(x->e, facts, false);
-    AddLoads(x->clear_accum, facts);
-    if (!ir::IsConst(x->clear_accum, 1)) AddRegion(x->c, facts, false);
-    AddRegion(x->c, facts, true);
-  } else if (const auto* x = s.As<ir::PairGemm>()) {
-    for (const ir::Region* r : {&x->a, &x->b, &x->c}) AddRegion(*r, facts, false);
-    AddRegion(x->c, facts, true);
-  } else if (const auto* x = s.As<ir::Fill>()) {
-    AddLoads(x->value, facts);
-    AddRegion(x->dst, facts, true);
-  } else if (const auto* x = s.As<ir::Reduce>()) {
-    AddRegion(x->src, facts, false);
-    if (!x->clear) AddRegion(x->dst, facts, false);
-    AddRegion(x->dst, facts, true);
-  } else if (const auto* x = s.As<ir::Scan>()) {
-    AddRegion(x->src, facts, false);
-    AddRegion(x->dst, facts, true);
-  } else if (const auto* x = s.As<ir::Print>()) {
-    for (const ir::Expr& e : x->values) AddLoads(e, facts);
-  } else if (const auto* x = s.As<ir::Atomic>()) {
-    AddRegion(x->src, facts, false);
-    AddLoads(x->value, facts);
-    AddRegion(x->dst, facts, true, /*atomic=*/true);
-  } else if (const auto* x = s.As<ir::Evaluate>()) {
-    AddLoads(x->value, facts);
-  } else if (const auto* x = s.As<ir::Assert>()) {
-    AddLoads(x->condition, facts);
-  } else if (const auto* x = s.As<ir::Alloc>()) {
-    AddLoads(x->init, facts);
-  }
-}
-
-void Collector::VisitFor(const ir::For& x, const ir::Facts& outer) {
-  ir::Facts facts = outer;
-  for (const ir::Axis& axis : x.axes) {
-    AddLoads(axis.min, outer);
-    AddLoads(axis.extent, outer);
-    facts.AddAxis(axis);
-    if (DependsOnBlock(axis.min) || DependsOnBlock(axis.extent)) {
-      block_dependent_.insert(axis.var.get());
-    }
-  }
-  loops_ += current_ == nullptr;
-  Visit(x.body, &facts);
-  loops_ -= current_ == nullptr;
-}
-
-void Collector::VisitLaunch(const ir::Launch& x, const ir::Facts& outer) {
-  ir::Facts facts = outer;
-  launches.emplace_back();
-  current_ = &launches.back();
-  current_->launch = &x;
-  current_->outer = outer;
-  current_->every_block = loops_ > 0;
-  for (const ir::Axis& axis : x.grid) {
-    facts.AddAxis(axis);
-    block_dependent_.insert(axis.var.get());
-    const auto extent = facts.BoundsOf(axis.extent);
-    const bool known = extent && extent->min == extent->max;
-    current_->every_block |= !known;
-    current_->extent.push_back(known ? std::max<int64_t>(extent->min, 0) : 1);
-  }
-  Visit(x.body, &facts);
-  current_ = nullptr;
-}
-
-void Collector::Visit(const ir::Stmt& s, ir::Facts* facts) {
-  if (const auto* x = s.As<ir::Seq>()) {
-    ir::Facts inner = *facts;
-    for (const ir::Stmt& child : x->stmts) Visit(child, &inner);
-  } else if (const auto* x = s.As<ir::For>()) {
-    VisitFor(*x, *facts);
-  } else if (const auto* x = s.As<ir::While>()) {
-    AddLoads(x->condition, *facts);
-    ir::Facts inner = *facts;
-    loops_ += current_ == nullptr;
-    Visit(x->body, &inner);
-    loops_ -= current_ == nullptr;
-  } else if (const auto* x = s.As<ir::If>()) {
-    AddLoads(x->condition, *facts);
-    ir::Facts inner = *facts, other = *facts;
-    Visit(x->then_case, &inner);
-    if (x->else_case.defined()) Visit(x->else_case, &other);
-  } else if (const auto* x = s.As<ir::OnThreads>()) {
-    ir::Facts inner = *facts;
-    Visit(x->body, &inner);
-  } else if (const auto* x = s.As<ir::Launch>()) {
-    VisitLaunch(*x, *facts);
-  } else if (const auto* x = s.As<ir::Bind>()) {
-    AddLoads(x->value, *facts);
-    facts->SetValue(x->var, x->value);
-    if (DependsOnBlock(x->value)) block_dependent_.insert(x->var.get());
-  } else {
-    Leaf(s, *facts);
-  }
-}
-
-// What a block touches through one site.
-ElementBox BoxOf(const Site& site, const LaunchInfo& info, const int64_t (&block)[3]) {
-  ElementBox box;
-  std::optional<ir::Facts> here;
-  for (size_t d = 0; d < site.spans.size(); ++d) {
-    const Span& span = site.spans[d];
-    if (span.linear) {
-      int64_t shift = 0;
-      for (int k = 0; k < 3; ++k) shift += span.per_block[k] * block[k];
-      box.low[d] = span.low + shift;
-      box.high[d] = span.high + shift;
-      continue;
-    }
-    if (!here) {
-      here = site.facts;
-      for (size_t k = 0; k < info.launch->grid.size(); ++k) {
-        here->SetBounds(info.launch->grid[k].var, {block[k], block[k]});
-      }
-    }
-    const auto min = here->BoundsOf(span.min), extent = here->BoundsOf(span.extent);
-    box.low[d] = min ? min->min : kMinusInfinity;
-    box.high[d] = min && extent ? min->max + extent->max - 1 : kInfinity;
-  }
-  return box;
-}
+// Of stand-ins for what is written, those of all threads.
+constexpr int64_t kApartBytes = int64_t{4} << 30;
+constexpr int64_t kMaxVisits = int64_t{1} << 22;  // of blocks, by all parts of a narrowed program
 
 // Marks the blocks that must run, from the last launch to the first.
 class Planner {
@@ -398,18 +88,18 @@ class Planner {
     return runs[static_cast<size_t>(Number(launches_[static_cast<size_t>(launch)], block))];
   }
 
- private:
-  static int64_t Number(const LaunchInfo& info, const int64_t (&block)[3]) {
-    int64_t number = 0;
-    for (size_t d = info.extent.size(); d-- > 0;) number = number * info.extent[d] + block[d];
-    return number;
-  }
-
   static void BlockOf(const LaunchInfo& info, int64_t number, int64_t (&block)[3]) {
     for (size_t d = 0; d < info.extent.size(); ++d) {
       block[d] = number % info.extent[d];
       number /= info.extent[d];
     }
+  }
+
+ private:
+  static int64_t Number(const LaunchInfo& info, const int64_t (&block)[3]) {
+    int64_t number = 0;
+    for (size_t d = info.extent.size(); d-- > 0;) number = number * info.extent[d] + block[d];
+    return number;
   }
 
   bool Writes(const LaunchInfo& info, const int64_t (&block)[3]) const {
@@ -546,23 +236,29 @@ absl::StatusOr<std::vector<Tensor>> Substitute(const ir::Program& program,
   return owned;
 }
 
-// Tells Options::prepare what will be read.
-void Announce(const ir::Program& program, const Collector& collector, const Planner& planner,
-              const std::vector<std::vector<int64_t>>& shapes, const Options& options) {
-  if (!options.prepare) return;
+// Tells Options::prepare of one part of a tensor, where `buffer` is one.
+void Announce(const ir::Program& program, const std::vector<std::vector<int64_t>>& shapes,
+              const Options& options, const ir::Buffer& buffer, const ElementBox& box) {
   const std::vector<const ir::Param*> tensors = TensorParams(program);
-  const auto tell = [&](const ir::Buffer& buffer, const ElementBox& box) {
-    for (size_t t = 0; t < tensors.size(); ++t) {
-      if (tensors[t]->buffer != buffer) continue;
-      std::vector<int64_t> low, high;
-      bool empty = false;
-      for (size_t d = 0; d < shapes[t].size(); ++d) {
-        low.push_back(std::max<int64_t>(box.low[d], 0));
-        high.push_back(std::min(box.high[d], shapes[t][d] - 1));
-        empty |= low.back() > high.back();
-      }
-      if (!empty) options.prepare(static_cast<int>(t), low, high);
+  for (size_t t = 0; t < tensors.size(); ++t) {
+    if (tensors[t]->buffer != buffer) continue;
+    std::vector<int64_t> low, high;
+    bool empty = false;
+    for (size_t d = 0; d < shapes[t].size(); ++d) {
+      low.push_back(std::max<int64_t>(box.low[d], 0));
+      high.push_back(std::min(box.high[d], shapes[t][d] - 1));
+      empty |= low.back() > high.back();
     }
+    if (!empty) options.prepare(static_cast<int>(t), low, high);
+  }
+}
+
+// The same of all that will be read.
+void AnnounceAll(const ir::Program& program, const Collector& collector, const Planner& planner,
+                 const std::vector<std::vector<int64_t>>& shapes, const Options& options) {
+  if (!options.prepare) return;
+  const auto tell = [&](const ir::Buffer& buffer, const ElementBox& box) {
+    Announce(program, shapes, options, buffer, box);
   };
   planner.ForEachRead(tell);
   for (const ir::Buffer& buffer : collector.host_reads) tell(buffer, Planner::Everything());
@@ -643,8 +339,89 @@ std::optional<std::map<BlockId, std::vector<size_t>>> BlocksOf(
   return blocks;
 }
 
-// One block after another, each narrowed to the elements that it writes. Nothing when some block
-// cannot be narrowed, or does not run so.
+// Calls body(task) for each task of [0, count), from `threads` threads at once, in any order.
+void RunTasks(int threads, size_t count, const std::function<void(size_t)>& body) {
+  std::atomic<size_t> next{0};
+  const auto work = [&] {
+    for (size_t task = next++; task < count; task = next++) body(task);
+  };
+  std::vector<std::thread> others;
+  for (size_t i = 1; i < std::min<size_t>(static_cast<size_t>(threads), count); ++i) {
+    others.emplace_back(work);
+  }
+  work();
+  for (std::thread& other : others) other.join();
+}
+
+// Threads of which each has stand-ins of its own, most of them untouched pages.
+int WidthOf(const Options& options, const Sampling& whole) {
+  int64_t bytes = 1;
+  for (const Tensor& stand_in : whole.owned) {
+    bytes += stand_in.bytes() + stand_in.elements();  // and which elements are written
+  }
+  return static_cast<int>(
+      std::clamp<int64_t>(kApartBytes / bytes, 1, std::max(options.threads, 1)));
+}
+
+// One block, narrowed to the elements that it writes.
+class NarrowBlock {
+ public:
+  // `wanted`: numbers of elements, whose boxes are `boxes`.
+  NarrowBlock(BlockId id, std::vector<size_t> wanted) : id_(id), wanted_(std::move(wanted)) {}
+
+  // Makes what is to run; false: it cannot be narrowed. What it reads has yet to be announced.
+  bool Prepare(const ir::Program& program, const std::vector<TensorView>& params,
+               const ir::Buffer& buffer, const std::vector<ElementBox>& boxes,
+               const ir::Facts& outer, const Options& options) {
+    const auto rank = static_cast<int>(buffer->shape.size());
+    ElementBox hull = boxes[wanted_[0]];
+    for (const size_t e : wanted_) hull = Hull(hull, boxes[e], rank);
+    std::vector<std::pair<int64_t, int64_t>> box;
+    for (int d = 0; d < rank; ++d) box.emplace_back(hull.low[d], hull.high[d]);
+    const int64_t block[3] = {id_[0], id_[1], id_[2]};
+    program_ = Narrow(program, block, buffer, box, outer);
+    if (!program_) return false;
+    options_ = options;
+    options_.detect_uninitialised = true;  // finds what narrowing would have got wrong
+    options_.block_filter = [this](int, const int64_t(&other)[3]) {
+      return std::equal(id_.begin(), id_.end(), other);
+    };
+    auto begun = Begin(*program_, params, options_);
+    if (!begun.ok()) return false;
+    sampling_ = *std::move(begun);
+    planner_.emplace(sampling_->collector->launches);
+    for (const size_t e : wanted_) planner_->Need(buffer, boxes[e]);
+    return planner_->Plan().ok();
+  }
+
+  void Announce() const {
+    AnnounceAll(*program_, *sampling_->collector, *planner_, sampling_->shapes, options_);
+  }
+
+  // False: it does not run so.
+  bool Run(int output, const std::vector<int64_t>& elements, std::vector<double>* values) {
+    if (!sampling_->execution->Run().ok()) return false;
+    std::vector<int64_t> flats;
+    for (const size_t e : wanted_) flats.push_back(elements[e]);
+    const auto got = ValuesOf(*program_, *sampling_, output, flats);
+    if (!got.ok()) return false;
+    for (size_t i = 0; i < wanted_.size(); ++i) (*values)[wanted_[i]] = (*got)[i];
+    return true;
+  }
+
+  const Execution& execution() const { return *sampling_->execution; }
+
+ private:
+  const BlockId id_;
+  const std::vector<size_t> wanted_;
+  std::optional<ir::Program> program_;
+  Options options_;
+  std::unique_ptr<Sampling> sampling_;
+  std::optional<Planner> planner_;
+};
+
+// Block by block, each narrowed to the elements that it writes. Nothing when some block cannot be
+// narrowed, or does not run so.
 std::optional<std::vector<double>> SampleNarrow(const ir::Program& program,
                                                 const std::vector<TensorView>& params, int output,
                                                 const std::vector<int64_t>& elements,
@@ -658,35 +435,263 @@ std::optional<std::vector<double>> SampleNarrow(const ir::Program& program,
   const auto blocks = BlocksOf(launches[0], planner, buffer, boxes);
   if (!blocks) return std::nullopt;
   std::vector<double> values(elements.size());
-  for (const auto& [id, wanted] : *blocks) {
-    const auto rank = static_cast<int>(buffer->shape.size());
-    ElementBox hull = boxes[wanted[0]];
-    for (const size_t e : wanted) hull = Hull(hull, boxes[e], rank);
-    std::vector<std::pair<int64_t, int64_t>> box;
-    for (int d = 0; d < rank; ++d) box.emplace_back(hull.low[d], hull.high[d]);
-    const int64_t block[3] = {id[0], id[1], id[2]};
-    const auto narrow = Narrow(program, block, buffer, box, launches[0].outer);
-    if (!narrow) return std::nullopt;
-    Options own = options;
-    own.detect_uninitialised = true;  // finds what narrowing would have got wrong
-    own.block_filter = [&](int, const int64_t(&other)[3]) {
-      return std::equal(block, block + 3, other);
-    };
-    const auto part = Begin(*narrow, params, own);
-    if (!part.ok()) return std::nullopt;
-    Planner plan((*part)->collector->launches);
-    for (const size_t e : wanted) plan.Need(buffer, boxes[e]);
-    if (!plan.Plan().ok()) return std::nullopt;
-    Announce(*narrow, *(*part)->collector, plan, (*part)->shapes, own);
-    if (!(*part)->execution->Run().ok()) return std::nullopt;
-    std::vector<int64_t> flats;
-    for (const size_t e : wanted) flats.push_back(elements[e]);
-    const auto got = ValuesOf(*narrow, **part, output, flats);
-    if (!got.ok()) return std::nullopt;
-    for (size_t i = 0; i < wanted.size(); ++i) values[wanted[i]] = (*got)[i];
-    Count(*(*part)->execution, stats);
+  // As many at once as there are threads: each has memory of its own. Announcing writes memory that
+  // all of them read.
+  const auto width = static_cast<size_t>(WidthOf(options, whole));
+  auto next = blocks->begin();
+  while (next != blocks->end()) {
+    std::vector<std::unique_ptr<NarrowBlock>> wave;
+    for (; next != blocks->end() && wave.size() < width; ++next) {
+      wave.push_back(std::make_unique<NarrowBlock>(next->first, next->second));
+    }
+    std::atomic<bool> good{true};
+    RunTasks(options.threads, wave.size(), [&](size_t i) {
+      if (!good) return;
+      if (!wave[i]->Prepare(program, params, buffer, boxes, launches[0].outer, options)) {
+        good = false;
+      }
+    });
+    if (!good) return std::nullopt;
+    for (const auto& block : wave) block->Announce();
+    RunTasks(options.threads, wave.size(), [&](size_t i) {
+      if (good && !wave[i]->Run(output, elements, &values)) good = false;
+    });
+    if (!good) return std::nullopt;
+    for (const auto& block : wave) Count(block->execution(), stats);
   }
   return values;
+}
+
+// Whether blocks of the launch can run apart from each other and still be seen to race: none reads
+// what another one may write, and no two write the same elements.
+bool Apart(const LaunchInfo& info, const std::map<BlockId, std::vector<size_t>>& blocks) {
+  constexpr size_t kMostBlocks = 1024;
+  if (blocks.size() > kMostBlocks) return false;
+  for (const Site& write : info.writes) {
+    for (const Site& read : info.reads) {
+      if (read.buffer == write.buffer) return false;
+    }
+    const auto rank = static_cast<int>(write.buffer->shape.size());
+    for (const Site& other : info.writes) {
+      if (other.buffer != write.buffer) continue;
+      for (auto a = blocks.begin(); a != blocks.end(); ++a) {
+        const ElementBox box = BoxOf(write, info, {a->first[0], a->first[1], a->first[2]});
+        for (auto b = std::next(a); b != blocks.end(); ++b) {
+          const ElementBox others = BoxOf(other, info, {b->first[0], b->first[1], b->first[2]});
+          if (Intersects(box, others, rank)) return false;
+        }
+      }
+    }
+  }
+  return true;
+}
+
+// The planned blocks of a launch by several threads; what they read has been announced. Nothing:
+// they have to run together.
+std::optional<absl::StatusOr<std::vector<double>>> SampleApart(
+    const ir::Program& program, const std::vector<TensorView>& params, int output,
+    const std::vector<int64_t>& elements, const Sampling& whole, const Planner& planner,
+    const Options& options, Stats* stats) {
+  const std::vector<LaunchInfo>& launches = whole.collector->launches;
+  const auto width = static_cast<size_t>(WidthOf(options, whole));
+  if (width <= 1 || launches.size() != 1 || launches[0].every_block) return std::nullopt;
+  if (launches[0].launch->annotations.count(ir::kSharesMemory) > 0) return std::nullopt;
+  std::vector<ElementBox> boxes;
+  for (const int64_t flat : elements) boxes.push_back(*BoxOfElement(whole.shapes[output], flat));
+  const auto blocks = BlocksOf(launches[0], planner, TensorParams(program)[output]->buffer, boxes);
+  if (!blocks || blocks->size() < 2 || !Apart(launches[0], *blocks)) return std::nullopt;
+
+  const size_t groups = std::min(width, blocks->size());
+  std::vector<std::set<BlockId>> ids(groups);
+  std::vector<std::vector<size_t>> wanted(groups);
+  size_t at = 0;
+  for (const auto& [id, numbers] : *blocks) {
+    const size_t group = at++ * groups / blocks->size();
+    ids[group].insert(id);
+    wanted[group].insert(wanted[group].end(), numbers.begin(), numbers.end());
+  }
+  std::vector<double> values(elements.size());
+  std::vector<absl::Status> statuses(groups);
+  std::vector<Stats> all(groups);
+  RunTasks(options.threads, groups, [&](size_t group) {
+    Options own = options;
+    own.block_filter = [&](int, const int64_t(&block)[3]) {
+      return ids[group].count({block[0], block[1], block[2]}) > 0;
+    };
+    std::vector<int64_t> flats;
+    for (const size_t e : wanted[group]) flats.push_back(elements[e]);
+    statuses[group] = [&]() -> absl::Status {
+      KILN_ASSIGN_OR_RETURN(const auto part, Begin(program, params, own));
+      KILN_RETURN_IF_ERROR(part->execution->Run());
+      Count(*part->execution, &all[group]);
+      KILN_ASSIGN_OR_RETURN(const auto got, ValuesOf(program, *part, output, flats));
+      for (size_t i = 0; i < flats.size(); ++i) values[wanted[group][i]] = got[i];
+      return absl::OkStatus();
+    }();
+  });
+  for (const absl::Status& status : statuses) {
+    if (!status.ok()) return status;
+  }
+  for (const Stats& group : all) {
+    if (stats == nullptr) break;
+    stats->blocks += group.blocks;
+    stats->steps += group.steps;
+  }
+  return values;
+}
+
+// A program of several launches, each narrowed block by block to what the launches after it need of
+// it: a block of the program is a launch of its own, of which the filter lets that one block run.
+class NarrowLaunches {
+ public:
+  NarrowLaunches(const ir::Program& program, Sampling* whole) : program_(program), whole_(*whole) {}
+
+  void Need(const ir::Buffer& buffer, const ElementBox& box) {
+    const auto rank = static_cast<int>(buffer->shape.size());
+    needed_.try_emplace(buffer.get(), rank).first->second.Add(box);
+  }
+
+  // False: it has something that this does not follow, or gains nothing.
+  bool Plan() {
+    const std::vector<LaunchInfo>& launches = whole_.collector->launches;
+    parts_.resize(launches.size());
+    for (const LaunchInfo& info : launches) {
+      if (info.every_block) return false;
+      for (const Site& site : info.writes) {
+        if (site.atomic) return false;
+      }
+    }
+    for (size_t l = launches.size(); l-- > 0;) {
+      if (!PlanLaunch(launches[l], &parts_[l])) return false;
+    }
+    return narrowed_;
+  }
+
+  // With the parts in the place of the launches; `filter` takes their numbers.
+  ir::Program Build() {
+    ir::Program built = program_;
+    built.body = ir::RewriteStmts(program_.body, [&](const ir::Stmt& s) {
+      const auto& launches = whole_.collector->launches;
+      for (size_t l = 0; l < launches.size(); ++l) {
+        if (s.As<ir::Launch>() == launches[l].launch) return Sequence(parts_[l], s->loc);
+      }
+      return ir::Stmt();
+    });
+    return built;
+  }
+  std::function<bool(int, const int64_t (&)[3])> filter() const {
+    return [this](int launch, const int64_t(&block)[3]) {
+      return std::equal(block, block + 3, order_[static_cast<size_t>(launch)].begin());
+    };
+  }
+
+  void Announce(const Options& options) const {
+    if (!options.prepare) return;
+    for (const std::vector<Part>& parts : parts_) {
+      for (const Part& part : parts) {
+        const int64_t block[3] = {part.block[0], part.block[1], part.block[2]};
+        for (const Site& site : part.info.reads) {
+          interp::Announce(program_, whole_.shapes, options, site.buffer,
+                           BoxOf(site, part.info, block));
+        }
+      }
+    }
+    for (const ir::Buffer& buffer : whole_.collector->host_reads) {
+      interp::Announce(program_, whole_.shapes, options, buffer, Planner::Everything());
+    }
+  }
+
+ private:
+  struct Part {
+    BlockId block;
+    ir::Stmt launch;
+    LaunchInfo info;  // of it
+  };
+
+  bool PlanLaunch(const LaunchInfo& info, std::vector<Part>* parts) {
+    int64_t total = 1;
+    for (const int64_t extent : info.extent) {
+      if (__builtin_mul_overflow(total, extent, &total) || total > kMaxVisits) return false;
+    }
+    for (int64_t number = 0; number < total; ++number) {
+      int64_t block[3] = {0, 0, 0};
+      Planner::BlockOf(info, number, block);
+      const Wanted wanted = WantedOf(info, block);
+      if (wanted.empty()) continue;
+      visits_ += total;
+      if (visits_ > kMaxVisits) return false;
+      Part part = {{block[0], block[1], block[2]}, {}, {}};
+      const auto narrowed = NarrowLaunch(*info.launch, block, wanted, info.outer);
+      if (!narrowed) return false;
+      narrowed_ = true;
+      part.launch = *narrowed;
+      Collector collector(whole_.execution.get());
+      collector.Run(*part.launch.As<ir::Launch>(), info.outer);
+      part.info = std::move(collector.launches.front());
+      parts->push_back(std::move(part));
+    }
+    for (const Part& part : *parts) {
+      const int64_t block[3] = {part.block[0], part.block[1], part.block[2]};
+      for (const Site& site : part.info.reads) Need(site.buffer, BoxOf(site, part.info, block));
+    }
+    return true;
+  }
+
+  // What is needed of what a block writes.
+  Wanted WantedOf(const LaunchInfo& info, const int64_t (&block)[3]) const {
+    Wanted wanted;
+    for (const Site& site : info.writes) {
+      const auto needed = needed_.find(site.buffer.get());
+      if (needed == needed_.end()) continue;
+      const auto within = needed->second.Within(BoxOf(site, info, block));
+      if (!within) continue;
+      auto& box = wanted[site.buffer.get()];
+      box.resize(site.buffer->shape.size(), {INT64_MAX, INT64_MIN});
+      for (size_t d = 0; d < box.size(); ++d) {
+        box[d] = {std::min(box[d].first, within->low[d]), std::max(box[d].second, within->high[d])};
+      }
+    }
+    return wanted;
+  }
+
+  ir::Stmt Sequence(const std::vector<Part>& parts, SourceLoc loc) {
+    std::vector<ir::Stmt> stmts;
+    for (const Part& part : parts) {
+      stmts.push_back(ir::FreshCopy(part.launch));
+      order_.push_back(part.block);
+    }
+    return ir::MakeSeq(std::move(stmts), loc);
+  }
+
+  const ir::Program& program_;
+  const Sampling& whole_;
+  std::unordered_map<const ir::BufferNode*, Needed> needed_;
+  std::vector<std::vector<Part>> parts_;  // by launch
+  std::vector<BlockId> order_;            // of the built program's launches
+  int64_t visits_ = 0;
+  bool narrowed_ = false;
+};
+
+std::optional<std::vector<double>> SampleNarrowLaunches(
+    const ir::Program& program, const std::vector<TensorView>& params, int output,
+    const std::vector<int64_t>& elements, Sampling* whole, const Options& options, Stats* stats) {
+  NarrowLaunches narrow(program, whole);
+  for (const int64_t flat : elements) {
+    narrow.Need(TensorParams(program)[output]->buffer, *BoxOfElement(whole->shapes[output], flat));
+  }
+  if (!narrow.Plan()) return std::nullopt;
+  const ir::Program built = narrow.Build();
+  Options own = options;
+  own.detect_uninitialised = true;  // finds what narrowing would have got wrong
+  own.block_filter = narrow.filter();
+  const auto run = Begin(built, params, own);
+  if (!run.ok()) return std::nullopt;
+  narrow.Announce(own);
+  if (!(*run)->execution->Run().ok()) return std::nullopt;
+  const auto values = ValuesOf(built, **run, output, elements);
+  if (!values.ok()) return std::nullopt;
+  Count(*(*run)->execution, stats);
+  return *values;
 }
 
 }  // namespace
@@ -716,12 +721,21 @@ absl::StatusOr<std::vector<std::vector<double>>> SampleReferences(
   }
   KILN_RETURN_IF_ERROR(planner.Plan());
   if (options.narrow && outputs.size() == 1) {
-    auto narrow =
-        SampleNarrow(program, params, outputs[0], elements[0], *s, planner, run_options, stats);
+    auto narrow = s->collector->launches.size() > 1
+                      ? SampleNarrowLaunches(program, params, outputs[0], elements[0], s.get(),
+                                             run_options, stats)
+                      : SampleNarrow(program, params, outputs[0], elements[0], *s, planner,
+                                     run_options, stats);
     if (narrow) return std::vector<std::vector<double>>{*std::move(narrow)};
     if (stats) *stats = Stats();
   }
-  Announce(program, *s->collector, planner, s->shapes, options);
+  AnnounceAll(program, *s->collector, planner, s->shapes, options);
+  if (outputs.size() == 1) {
+    auto apart =
+        SampleApart(program, params, outputs[0], elements[0], *s, planner, run_options, stats);
+    if (apart && !apart->ok()) return apart->status();
+    if (apart) return std::vector<std::vector<double>>{**std::move(apart)};
+  }
   run_options.block_filter = [&](int launch, const int64_t(&block)[3]) {
     return planner.Runs(launch, block);
   };

@@ -548,6 +548,9 @@ Stmt FreshCopy(const Stmt& s, BufferMap* copies) {
     if (const auto* loop = x.As<For>()) {
       for (const Axis& axis : loop->axes) refresh(axis.var);
     }
+    if (const auto* launch = x.As<Launch>()) {
+      for (const Axis& axis : launch->grid) refresh(axis.var);
+    }
     if (const auto* alloc = x.As<Alloc>()) {
       buffers[alloc->buffer.get()] = std::make_shared<const BufferNode>(*alloc->buffer);
     }

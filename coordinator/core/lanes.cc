@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/core/core_impl.h"
 #include "coordinator/core/identity.h"
+#include "coordinator/core/text.h"
 
 namespace kiln::core {
 namespace {
@@ -87,9 +88,8 @@ void Core::Impl::AccountTask(const Worker& worker, const Task& task, const v1::T
     }
   }
   const int64_t leased = task.state == Task::State::kLeased ? task.leased_ns : began;
-  const std::string device =
-      absl::StrCat(worker.name(), "/",
-                   result.device().empty() ? kAnyDevice : result.device().substr(0, kMaxDevice));
+  const std::string device = absl::StrCat(
+      worker.name(), "/", result.device().empty() ? kAnyDevice : Cut(result.device(), kMaxDevice));
   for (const auto& [digest, sweep] : sweeps_) {
     if (sweep->terminal() || !Measures(*sweep)) continue;
     const bool own = Owns(*sweep, *task.sweep);

@@ -3,17 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "coordinator/core/text.h"
+
 namespace kiln::core {
-namespace {
-
-// At most `limit` bytes, whole characters.
-std::string Cut(const std::string& text, size_t limit) {
-  if (text.size() <= limit) return text;
-  while (limit > 0 && (static_cast<unsigned char>(text[limit]) & 0xc0) == 0x80) --limit;
-  return text.substr(0, limit);
-}
-
-}  // namespace
 
 Misses::Misses(const Options& options, std::vector<v1::MissCountRow> stored) : options_(options) {
   for (v1::MissCountRow& row : stored) {

@@ -134,8 +134,9 @@ struct Sweep {
   std::vector<std::string> superseded;  // winners of the problem that go when this one comes
   bool status_dirty = false;            // to write in this turn
   bool publish = false;
-  bool dirty = false;           // to advance in this turn
-  std::string kept_waiting;     // why a device measured nothing of it, since one last did
+  bool dirty = false;  // to advance in this turn
+  // Why workers gave back what they were to do for it, since one last did some of that.
+  std::array<std::string, kPools> kept_waiting;
   bool waits_for_peer = false;  // a candidate waits for another sweep's compilation
 
   // Of a range, in this incarnation: the sizes that it has asked for and not heard of yet, and the

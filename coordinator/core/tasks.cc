@@ -277,7 +277,7 @@ void Core::Impl::TakeResult(Worker* worker, v1::TaskResult& result, int64_t sent
   const bool progress = std::any_of(result.candidates().begin(), result.candidates().end(),
                                     [](const v1::CandidateResult& r) { return !r.not_run(); });
   if (!progress) return TakeRelease(task, "the worker ran none of the candidates");
-  if (task->pool() == kProfilePool) sweep->kept_waiting.clear();
+  sweep->kept_waiting[task->pool()].clear();
   if (IsRagged(task->row.kind())) return TakeRaggedResult(task, result);
   std::map<std::string, v1::CandidateResult*> by_config;
   for (v1::CandidateResult& r : *result.mutable_candidates()) by_config[r.config()] = &r;
@@ -526,7 +526,8 @@ void Core::Impl::TakeRelease(Task* task, const std::string& reason) {
   task->row.set_releases(task->row.releases() + 1);
   out_.batch.tasks.push_back(task->row);
   const bool not_here = absl::StartsWith(reason, kNotMeasuredHere);
-  if (not_here) sweep->kept_waiting = reason;
+  // Once may be anything: a worker that ends, a device that another sweep takes.
+  if (not_here || task->row.releases() > 1) sweep->kept_waiting[task->pool()] = reason;
   if (task->row.releases() > options_.max_releases) {
     const std::string why = absl::StrCat("released ", task->row.releases(),
                                          " times by workers; the last one said: ", reason);

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/core/core_impl.h"
+#include "coordinator/core/text.h"
 
 namespace kiln::core {
 
@@ -26,6 +27,8 @@ std::string RoundName(const Sweep& sweep, int compiled) {
   }
 }
 
+constexpr size_t kMaxReason = 1000;  // bytes of a worker's words
+
 // A comparison of a range takes about as long as this many candidates of a sweep do.
 constexpr double kOfAComparison = 8;
 constexpr double kMostWeight = 16;
@@ -38,7 +41,10 @@ double SecondsLeft(double share, double elapsed) {
 
 // Why nothing of a sweep runs at the moment; its own message otherwise.
 std::string Core::Impl::WaitReason(const Sweep& sweep) const {
-  if (!sweep.kept_waiting.empty()) return sweep.kept_waiting;
+  for (const Pool pool : {kProfilePool, kCompilePool}) {
+    const std::string& reason = sweep.kept_waiting[pool];
+    if (!reason.empty()) return Cut(reason, kMaxReason);
+  }
   if (sweep.running[0] + sweep.running[1] + sweep.running[2] > 0) return sweep.status.message();
   const std::string& arch = sweep.row.arch().name();
   if (sweep.row.spec().template_() == "empty") return sweep.status.message();

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/core/core_impl.h"
 #include "coordinator/core/identity.h"
+#include "coordinator/core/text.h"
 
 namespace kiln::core {
 namespace {
@@ -375,7 +376,7 @@ v1::WorkerInfo Core::Impl::Describe(const Worker& worker) const {
   }
   for (const v1::QuarantinedDevice& device : worker.info.quarantined()) {
     out.add_notes(absl::StrCat(device.device(),
-                               " is quarantined: ", device.reason().substr(0, kMaxReason),
+                               " is quarantined: ", Cut(device.reason(), kMaxReason),
                                "; it gets no leases until the worker is started again"));
   }
   if (worker.connection == 0) {

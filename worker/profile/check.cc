@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <utility>
@@ -23,11 +24,13 @@ namespace {
 constexpr int kDefaultSamples = 256;
 constexpr char kByInterpreter[] = "by the interpreter";
 constexpr int kClusters = 6;
-constexpr int64_t kClusterWidth = 16;   // of the box in the last two dimensions
-constexpr int64_t kClusterRun = 256;    // elements of a cluster in a vector
-constexpr double kSpreadBatch = 8;      // elements all over the output, at first
-constexpr double kSpreadSeconds = 0.1;  // for those of a seed and tensor, about
-constexpr double kPeerSlack = 2;        // two candidates may err in opposite directions
+constexpr int64_t kClusterWidth = 16;     // of the box in the last two dimensions
+constexpr int64_t kClusterRun = 256;      // elements of a cluster in a vector
+constexpr size_t kLeastClusters = 2;      // that are looked at however long they take
+constexpr double kClustersSeconds = 0.1;  // for those of a seed, about
+constexpr double kSpreadBatch = 8;        // elements all over the output, at first
+constexpr double kSpreadSeconds = 0.1;    // for those of a seed, about
+constexpr double kPeerSlack = 2;          // two candidates may err in opposite directions
 // Disagreements with the peer, unwritten elements and NaNs that the reference is asked about. One
 // wrong element is enough to fail; more are asked only while the reference clears them.
 constexpr int kArbitrations = 4;
@@ -57,6 +60,11 @@ double EpsilonOf(DType type) {
 absl::Status Wrong(std::string message, std::string witness = "") {
   return absl::FailedPreconditionError(witness.empty() ? message
                                                        : absl::StrCat(message, "\n", witness));
+}
+
+bool PoisonIsNaN(DType type) {
+  const std::vector<uint8_t> poison(static_cast<size_t>(type.bytes()), kPoison[0]);
+  return std::isnan(LoadElement(poison.data(), type));
 }
 
 std::string IndexText(const std::vector<int64_t>& shape, int64_t flat) {
@@ -115,13 +123,14 @@ Tolerance ToleranceFor(const TensorShape& output, const BoundManifest& manifest,
   return tolerance;
 }
 
-std::vector<int64_t> SampleElements(const std::vector<int64_t>& shape, int samples, uint64_t seed) {
+std::vector<std::vector<int64_t>> SampleClusters(const std::vector<int64_t>& shape, int samples,
+                                                 uint64_t seed) {
   int64_t elements = 1;
   for (int64_t extent : shape) elements *= extent;
-  std::set<int64_t> picked;
   if (elements <= samples) {
-    for (int64_t i = 0; i < elements; ++i) picked.insert(i);
-    return {picked.begin(), picked.end()};
+    std::vector<int64_t> all(static_cast<size_t>(elements));
+    std::iota(all.begin(), all.end(), int64_t{0});
+    return {all};
   }
   Rng random(seed);
   int64_t columns = shape.back();
@@ -131,7 +140,9 @@ std::vector<int64_t> SampleElements(const std::vector<int64_t>& shape, int sampl
   int64_t height = std::min(rows, kClusterWidth);
   int64_t width = std::min(columns, shape.size() > 1 ? kClusterWidth : kClusterRun);
   int per_cluster = std::max(1, samples / kClusters);
-  for (int cluster = 0; cluster < kClusters; ++cluster) {
+  std::vector<std::vector<int64_t>> clusters;
+  // The first corner, the last one, two places inside, the other corners.
+  for (const int cluster : {0, 3, 4, 5, 1, 2}) {
     bool corner = cluster < 4;
     int64_t row = (cluster & 1) != 0 ? rows - height : 0;
     int64_t column = (cluster & 2) != 0 ? columns - width : 0;
@@ -141,6 +152,9 @@ std::vector<int64_t> SampleElements(const std::vector<int64_t>& shape, int sampl
       column = static_cast<int64_t>(random.Below(static_cast<uint64_t>(columns - width + 1)));
       plane = static_cast<int64_t>(random.Below(static_cast<uint64_t>(planes)));
     }
+    std::set<int64_t> picked;
+    if (cluster == 0) picked.insert(0);
+    if (cluster == 3) picked.insert(elements - 1);
     for (int i = 0; i < per_cluster; ++i) {
       int64_t r = row + static_cast<int64_t>(random.Below(static_cast<uint64_t>(height)));
       int64_t c = column + static_cast<int64_t>(random.Below(static_cast<uint64_t>(width)));
@@ -148,10 +162,9 @@ std::vector<int64_t> SampleElements(const std::vector<int64_t>& shape, int sampl
       const int64_t before = plane / axis.inner, within = plane % axis.inner;
       picked.insert(((before * rows + r) * axis.inner + within) * columns + c);
     }
+    clusters.emplace_back(picked.begin(), picked.end());
   }
-  picked.insert(0);
-  picked.insert(elements - 1);
-  return {picked.begin(), picked.end()};
+  return clusters;
 }
 
 std::vector<int64_t> SpreadElements(const std::vector<int64_t>& shape, int samples, uint64_t seed) {
@@ -190,6 +203,7 @@ struct Checker::Truth {
     std::string peer_config;         // the candidate that the others are compared with
     std::optional<uint64_t> digest;  // of its output; unset = no peer
     std::unique_ptr<Peer> peer;      // its output; null = there is none yet
+    bool peer_has_numbers = false;   // in every element: no NaN, and thus no poison
   };
   std::map<int, Output> outputs;  // by tensor
 };
@@ -200,6 +214,8 @@ struct Checker::Run {
   std::map<int, uint64_t> digests;  // of the outputs, by tensor
   std::map<int, Bytes> outputs;     // read when they are looked at
   std::map<int, std::vector<int64_t>> unwritten;
+  std::map<int, Peer::Comparison> comparisons;  // of all elements with the peer's
+  std::set<int> has_numbers;                    // outputs without NaN
   std::vector<std::string> convicted;
   int64_t sampled = 0;
   int64_t expected_nan = 0;   // of them
@@ -239,6 +255,8 @@ absl::StatusOr<CheckReport> Checker::Check(const Candidate& candidate) {
     run.digests.clear();
     Recycle(&run);
     run.unwritten.clear();
+    run.comparisons.clear();
+    run.has_numbers.clear();
     absl::Status status = CheckSeed(copy, &run);
     alive_();
     if (status.ok()) continue;
@@ -259,6 +277,7 @@ absl::StatusOr<CheckReport> Checker::Check(const Candidate& candidate) {
   Recycle(&run);
   report.passed = true;
   report.convicted = std::move(run.convicted);
+  if (run.sampled > 0) proofs_[candidate.config] = Sampled(run);
   report.summary = Summary(run);
   return report;
 }
@@ -271,21 +290,27 @@ void Checker::Recycle(Run* run) {
   run->outputs.clear();
 }
 
+std::string Checker::Sampled(const Run& run) {
+  std::string text =
+      absl::StrCat(run.sampled, " elements sampled ", absl::StrJoin(run.how, " and "),
+                   ", worst error ", run.worst, " of the tolerance");
+  if (run.expected_nan > 0) {
+    absl::StrAppend(&text, ", ", run.expected_nan,
+                    " of them NaN: the kernel's own program makes it of finite inputs");
+  }
+  return text;
+}
+
 std::string Checker::Summary(const Run& run) const {
   std::string text = absl::StrCat(seeds_.size(), " seeds");
   if (policy_.reference() == v1::CheckPolicy::NONE) {
     return absl::StrCat(text, ", memory only: no reference asked for");
   }
-  if (run.sampled > 0 || run.same == 0) {
-    absl::StrAppend(&text, ", ", run.sampled, " elements sampled ", absl::StrJoin(run.how, " and "),
-                    ", worst error ", run.worst, " of the tolerance");
-  }
-  if (run.expected_nan > 0) {
-    absl::StrAppend(&text, ", ", run.expected_nan,
-                    " of them NaN: the kernel's own program makes it of finite inputs");
-  }
+  if (run.sampled > 0 || run.same == 0) absl::StrAppend(&text, ", ", Sampled(run));
   if (run.same > 0) {
     absl::StrAppend(&text, ", ", run.same, " outputs with the same bytes as ", run.peer_config);
+    const auto proof = proofs_.find(run.peer_config);
+    if (proof != proofs_.end()) absl::StrAppend(&text, ", of which ", proof->second);
   }
   if (run.compared > 0 && run.compared == run.comparable) {
     absl::StrAppend(&text, ", all ", run.compared, " elements compared with ", run.peer_config);
@@ -311,10 +336,11 @@ absl::Status Checker::CheckSeed(int copy, Run* run) {
     KILN_RETURN_IF_ERROR(tensors_->ReadTensor(copy, tensor, &run->outputs[tensor]));
   }
   for (const auto& [tensor, output] : run->outputs) {
-    KILN_RETURN_IF_ERROR(FindUnwritten(copy, tensor, run));
+    KILN_ASSIGN_OR_RETURN(const bool close, CloseToPeer(copy, tensor, run));
+    if (!close) KILN_RETURN_IF_ERROR(FindUnwritten(copy, tensor, run));
     KILN_RETURN_IF_ERROR(CompareSampled(copy, tensor, run));
     KILN_RETURN_IF_ERROR(ComparePeer(copy, tensor, run));
-    KILN_RETURN_IF_ERROR(CheckNaN(copy, tensor, run));
+    if (!close) KILN_RETURN_IF_ERROR(CheckNaN(copy, tensor, run));
   }
   KeepAsPeer(copy, run);
   return absl::OkStatus();
@@ -328,6 +354,27 @@ bool Checker::SameAsPeer(int copy, int tensor, Run* run) const {
   ++run->same;
   run->peer_config = known->second.peer_config;
   return true;
+}
+
+// Whether every element is a number close to one of the peer's: then there is neither a NaN nor an
+// element with the poison, which is one.
+absl::StatusOr<bool> Checker::CloseToPeer(int copy, int tensor, Run* run) {
+  const Truth::Output& truth = truths_[static_cast<size_t>(copy)]->outputs[tensor];
+  if (truth.peer == nullptr || !truth.peer_has_numbers || truth.expected.empty()) return false;
+  KILN_ASSIGN_OR_RETURN(const Peer::Comparison found, HeldAgainstPeer(copy, tensor, run));
+  return found.differing.empty() &&
+         found.compared == tensors_->tensors()[static_cast<size_t>(tensor)].elements;
+}
+
+absl::StatusOr<Peer::Comparison> Checker::HeldAgainstPeer(int copy, int tensor, Run* run) {
+  const auto known = run->comparisons.find(tensor);
+  if (known != run->comparisons.end()) return known->second;
+  const Tolerance tolerance = ToleranceOf(copy, tensor, *run);
+  const Tolerance loose{tolerance.rtol * kPeerSlack, tolerance.atol * kPeerSlack};
+  KILN_ASSIGN_OR_RETURN(Peer::Comparison found,
+                        truths_[static_cast<size_t>(copy)]->outputs[tensor].peer->Compare(
+                            run->outputs[tensor], loose, kArbitrations));
+  return run->comparisons[tensor] = std::move(found);
 }
 
 absl::Status Checker::Launch(int copy, uint8_t poison, Run* run) {
@@ -402,7 +449,6 @@ absl::StatusOr<const Formula*> Checker::FormulaOf(int copy, int tensor, Run* run
 absl::Status Checker::EnsureSampled(int copy, int tensor, Run* run) {
   Truth::Output& truth = truths_[static_cast<size_t>(copy)]->outputs[tensor];
   if (!truth.expected.empty()) return absl::OkStatus();
-  const TensorShape& shape = tensors_->tensors()[static_cast<size_t>(tensor)];
   const uint64_t seed = seeds_[static_cast<size_t>(copy)];
   KILN_ASSIGN_OR_RETURN(const Formula* formula, FormulaOf(copy, tensor, run));
   truth.by_formula = formula != nullptr;
@@ -412,18 +458,60 @@ absl::Status Checker::EnsureSampled(int copy, int tensor, Run* run) {
     truth.elements = std::move(sample.elements);
     for (const double value : sample.values) truth.expected.push_back({value, true});
   } else {
-    const int samples = policy_.samples() > 0 ? policy_.samples() : kDefaultSamples;
-    truth.how = kByInterpreter;
-    truth.elements = SampleElements(shape.shape, samples, seed);
-    const auto begin = std::chrono::steady_clock::now();
-    KILN_ASSIGN_OR_RETURN(truth.expected, Interpret(copy, tensor, truth.elements, run));
-    KILN_RETURN_IF_ERROR(SampleSpread(copy, tensor, samples, SecondsSince(begin) / kClusters, run));
+    const absl::Status sampled = SampleByInterpreter(copy, tensor, run);
+    if (!sampled.ok()) {  // another candidate may fare better, and begins anew
+      truth.expected.clear();
+      return sampled;
+    }
   }
   alive_();
   KILN_CHECK(truth.expected.size() == truth.elements.size());
   truth.scale = RootMeanSquare(truth.expected);
   truth.reference_config = run->candidate->config;
   return absl::OkStatus();
+}
+
+// How many outputs share the time for a seed.
+double Checker::ShareOfTime() const {
+  const auto& tensors = tensors_->tensors();
+  const auto outputs = std::count_if(tensors.begin(), tensors.end(), [](const TensorShape& tensor) {
+    return tensor.output && tensor.elements > 0;
+  });
+  return 1 / static_cast<double>(std::max<int64_t>(outputs, 1));
+}
+
+absl::Status Checker::AddSamples(int copy, int tensor, const std::vector<int64_t>& elements,
+                                 Run* run) {
+  Truth::Output& truth = truths_[static_cast<size_t>(copy)]->outputs[tensor];
+  KILN_ASSIGN_OR_RETURN(const std::vector<ReferenceValue> values,
+                        Interpret(copy, tensor, elements, run));
+  truth.elements.insert(truth.elements.end(), elements.begin(), elements.end());
+  truth.expected.insert(truth.expected.end(), values.begin(), values.end());
+  return absl::OkStatus();
+}
+
+// Clusters, of which each seed begins with others; then elements all over the output.
+absl::Status Checker::SampleByInterpreter(int copy, int tensor, Run* run) {
+  Truth::Output& truth = truths_[static_cast<size_t>(copy)]->outputs[tensor];
+  const TensorShape& shape = tensors_->tensors()[static_cast<size_t>(tensor)];
+  const int samples = policy_.samples() > 0 ? policy_.samples() : kDefaultSamples;
+  const auto clusters = SampleClusters(shape.shape, samples, seeds_[static_cast<size_t>(copy)]);
+  truth.how = kByInterpreter;
+  truth.elements.clear();
+  const auto begin = std::chrono::steady_clock::now();
+  size_t done = 0;
+  double each = 0;
+  for (; done < clusters.size(); ++done) {
+    const double after = each * static_cast<double>(done + 1);
+    if (done >= kLeastClusters && after > kClustersSeconds * ShareOfTime()) break;
+    const size_t first = static_cast<size_t>(copy) * kLeastClusters;
+    KILN_RETURN_IF_ERROR(AddSamples(copy, tensor, clusters[(first + done) % clusters.size()], run));
+    each = SecondsSince(begin) / static_cast<double>(done + 1);
+  }
+  if (done < clusters.size()) {
+    absl::StrAppend(&truth.how, " in ", done, " of ", clusters.size(), " places");
+  }
+  return SampleSpread(copy, tensor, samples, each, run);
 }
 
 // Clusters leave most tiles unseen: more elements, all over the output, as long as the interpreter
@@ -434,27 +522,26 @@ absl::Status Checker::SampleSpread(int copy, int tensor, int samples, double eac
   if (shape.elements <= samples) return absl::OkStatus();  // all of them are sampled
   const uint64_t seed = seeds_[static_cast<size_t>(copy)];
   const std::vector<int64_t> all = SpreadElements(shape.shape, samples, seed);
+  const double seconds = kSpreadSeconds * ShareOfTime();
   const auto begin = std::chrono::steady_clock::now();
   size_t done = 0;
-  auto batch = static_cast<size_t>(std::min(kSpreadBatch, kSpreadSeconds / (each + 1e-9)));
+  auto batch = static_cast<size_t>(std::min(kSpreadBatch, seconds / (each + 1e-9)));
   for (; batch > 0 && done < all.size(); batch *= 2) {
     const size_t last = std::min(all.size(), done + batch);
-    const std::vector<int64_t> some(all.begin() + static_cast<int64_t>(done),
-                                    all.begin() + static_cast<int64_t>(last));
-    KILN_ASSIGN_OR_RETURN(const std::vector<ReferenceValue> values,
-                          Interpret(copy, tensor, some, run));
-    truth.elements.insert(truth.elements.end(), some.begin(), some.end());
-    truth.expected.insert(truth.expected.end(), values.begin(), values.end());
+    KILN_RETURN_IF_ERROR(AddSamples(
+        copy, tensor,
+        {all.begin() + static_cast<int64_t>(done), all.begin() + static_cast<int64_t>(last)}, run));
     done = last;
-    if (SecondsSince(begin) * 3 > kSpreadSeconds) break;  // the next costs twice as much
+    if (SecondsSince(begin) * 3 > seconds) break;  // the next costs twice as much
   }
-  truth.how = absl::StrCat(kByInterpreter, " (", done, " of seed ", seed, " all over the output)");
+  absl::StrAppend(&truth.how, " (", done, " of seed ", seed, " all over the output)");
   return absl::OkStatus();
 }
 
 // A formula does not mean what the kernel means: from now on the interpreter is asked.
 absl::Status Checker::DropFormula(int copy, int tensor, Run* run) {
   formulas_[tensor] = nullptr;
+  run->comparisons.erase(tensor);  // the tolerance goes with the expected values
   for (const std::unique_ptr<Truth>& truth : truths_) truth->outputs[tensor].expected.clear();
   return CompareSampled(copy, tensor, run);
 }
@@ -520,10 +607,8 @@ absl::Status Checker::ComparePeer(int copy, int tensor, Run* run) {
     return absl::OkStatus();
   }
   const TensorShape& shape = tensors_->tensors()[static_cast<size_t>(tensor)];
-  Tolerance tolerance = ToleranceOf(copy, tensor, *run);
-  Tolerance loose{tolerance.rtol * kPeerSlack, tolerance.atol * kPeerSlack};
-  KILN_ASSIGN_OR_RETURN(const Peer::Comparison found,
-                        output.peer->Compare(run->outputs[tensor], loose, kArbitrations));
+  const Tolerance tolerance = ToleranceOf(copy, tensor, *run);
+  KILN_ASSIGN_OR_RETURN(const Peer::Comparison found, HeldAgainstPeer(copy, tensor, run));
   run->compared += found.compared;
   run->comparable += shape.elements;
   run->peer_config = output.peer_config;
@@ -559,6 +644,9 @@ absl::Status Checker::CheckNaN(int copy, int tensor, Run* run) {
   if (!shape.type.is_float()) return absl::OkStatus();
   const std::vector<int64_t> found =
       FindNaNs(shape, run->outputs[tensor], unwritten, kArbitrations);
+  if (found.empty() && unwritten.empty() && PoisonIsNaN(shape.type)) {
+    run->has_numbers.insert(tensor);
+  }
   for (int64_t flat : found) {
     KILN_ASSIGN_OR_RETURN(ReferenceValue expected, Ask(copy, tensor, flat, run));
     if (std::isnan(expected.value)) continue;
@@ -635,6 +723,7 @@ void Checker::KeepAsPeer(int copy, Run* run) {
     if (kept.digest.has_value()) continue;
     kept.digest = run->digests[tensor];
     kept.peer_config = run->candidate->config;
+    kept.peer_has_numbers = run->has_numbers.count(tensor) > 0;
     kept.peer =
         Peer::Keep(device_, *tensors_, copy, tensor, run->digests[tensor], keep_bytes, &output);
   }

@@ -29,6 +29,7 @@
 #include "worker/profile/device.h"
 #include "worker/profile/formula.h"
 #include "worker/profile/manifest.h"
+#include "worker/profile/peer.h"
 #include "worker/profile/reference.h"
 #include "worker/profile/scan.h"
 #include "worker/profile/tensors.h"
@@ -45,10 +46,12 @@ namespace kiln::worker {
 Tolerance ToleranceFor(const TensorShape& output, const BoundManifest& manifest,
                        const v1::CheckPolicy& policy, double scale);
 
-// Where to look: about `samples` distinct elements, in up to six clusters (four corners of the last
-// dimension and the longest other one, two random places), so that a reference that works block by
-// block touches few blocks. Sorted. Deterministic in its arguments.
-std::vector<int64_t> SampleElements(const std::vector<int64_t>& shape, int samples, uint64_t seed);
+// Where to look: about `samples` distinct elements, in up to six clusters (the first and the last
+// corner of the last dimension and the longest other one, two random places, the other corners), so
+// that a reference that works block by block touches few blocks. Each is sorted. Deterministic in
+// its arguments.
+std::vector<std::vector<int64_t>> SampleClusters(const std::vector<int64_t>& shape, int samples,
+                                                 uint64_t seed);
 
 // Up to `samples` elements that cover the whole tensor evenly, one of four in the last column and
 // one in the last row; so do the first few alone. Deterministic in its arguments.
@@ -106,6 +109,9 @@ class Checker {
                            const std::string& witness, Run* run);
   absl::Status ComparePeer(int copy, int tensor, Run* run);
   absl::Status CheckNaN(int copy, int tensor, Run* run);
+  double ShareOfTime() const;
+  absl::Status AddSamples(int copy, int tensor, const std::vector<int64_t>& elements, Run* run);
+  absl::Status SampleByInterpreter(int copy, int tensor, Run* run);
   absl::Status SampleSpread(int copy, int tensor, int samples, double each, Run* run);
   absl::Status EnsureSampled(int copy, int tensor, Run* run);
   absl::StatusOr<const Formula*> FormulaOf(int copy, int tensor, Run* run);
@@ -119,8 +125,11 @@ class Checker {
   Reference* DefaultReference(Run* run);
   Tolerance ToleranceOf(int copy, int tensor, const Run& run) const;
   bool SameAsPeer(int copy, int tensor, Run* run) const;
+  absl::StatusOr<bool> CloseToPeer(int copy, int tensor, Run* run);
+  absl::StatusOr<Peer::Comparison> HeldAgainstPeer(int copy, int tensor, Run* run);
   void KeepAsPeer(int copy, Run* run);
   void Recycle(Run* run);
+  static std::string Sampled(const Run& run);
   std::string Summary(const Run& run) const;
 
   Device* const device_;
@@ -133,6 +142,7 @@ class Checker {
   bool asked_for_default_ = false;
   std::unique_ptr<Reference> default_;                // null: there is none
   std::map<int, std::unique_ptr<Formula>> formulas_;  // by output; null: there is none
+  std::map<std::string, std::string> proofs_;         // config -> what its samples said
   std::vector<Bytes> spare_;                          // buffers for outputs
 };
 

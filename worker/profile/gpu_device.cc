@@ -40,6 +40,7 @@ using cuda::Address;
 using cuda::Driver;
 
 constexpr int64_t kStageBytes = 64 << 20;  // pinned memory that copies go through
+constexpr int64_t kHalfStage = kStageBytes / 2;
 constexpr size_t kBatch = 32;              // launches behind one gate
 constexpr int kCalibrationLaunches = 50;   // of the empty kernel
 constexpr int64_t kUnalignedBytes = 16;    // kiln_digest reads pairs of words
@@ -438,32 +439,41 @@ absl::StatusOr<void*> GpuDevice::Allocate(int64_t bytes) {
 
 void GpuDevice::Free(void* address, int64_t) { (void)cu_.MemFree(AddressOf(address)); }
 
+// While one half of the stage travels, the host fills the other.
 absl::Status GpuDevice::Write(void* to, const void* from_host, int64_t bytes) {
   const auto* from = static_cast<const uint8_t*>(from_host);
-  for (int64_t done = 0; done < bytes; done += kStageBytes) {
-    const int64_t step = std::min(kStageBytes, bytes - done);
+  for (int64_t done = 0, half = 0; done < bytes; done += kHalfStage, half ^= 1) {
+    const int64_t step = std::min(kHalfStage, bytes - done);
+    uint8_t* stage = stage_ + half * kHalfStage;
     ParallelFor(step, [&](int64_t first, int64_t last) {
-      std::memcpy(stage_ + first, from + done + first, static_cast<size_t>(last - first));
+      std::memcpy(stage + first, from + done + first, static_cast<size_t>(last - first));
     });
+    Await(kTransferSeconds, "a copy to the GPU");  // of the other half
     KILN_RETURN_IF_ERROR(cu_.Check(cu_.MemcpyHtoDAsync(AddressOf(to) + static_cast<Address>(done),
-                                                       stage_, static_cast<size_t>(step), stream_),
+                                                       stage, static_cast<size_t>(step), stream_),
                                    "copy to the GPU"));
-    Await(kTransferSeconds, "a copy to the GPU");
   }
+  Await(kTransferSeconds, "a copy to the GPU");
   return absl::OkStatus();
 }
 
+// While one half of the stage is filled, the host empties the other.
 absl::Status GpuDevice::Read(void* to_host, const void* from, int64_t bytes) {
   auto* to = static_cast<uint8_t*>(to_host);
-  for (int64_t done = 0; done < bytes; done += kStageBytes) {
-    const int64_t step = std::min(kStageBytes, bytes - done);
-    KILN_RETURN_IF_ERROR(
-        cu_.Check(cu_.MemcpyDtoHAsync(stage_, AddressOf(from) + static_cast<Address>(done),
-                                      static_cast<size_t>(step), stream_),
-                  "copy from the GPU"));
+  const auto start = [&](int64_t done, int64_t half) {
+    if (done >= bytes) return absl::OkStatus();
+    return cu_.Check(cu_.MemcpyDtoHAsync(
+                         stage_ + half * kHalfStage, AddressOf(from) + static_cast<Address>(done),
+                         static_cast<size_t>(std::min(kHalfStage, bytes - done)), stream_),
+                     "copy from the GPU");
+  };
+  KILN_RETURN_IF_ERROR(start(0, 0));
+  for (int64_t done = 0, half = 0; done < bytes; done += kHalfStage, half ^= 1) {
     Await(kTransferSeconds, "a copy from the GPU");
-    ParallelFor(step, [&](int64_t first, int64_t last) {
-      std::memcpy(to + done + first, stage_ + first, static_cast<size_t>(last - first));
+    KILN_RETURN_IF_ERROR(start(done + kHalfStage, half ^ 1));
+    const uint8_t* stage = stage_ + half * kHalfStage;
+    ParallelFor(std::min(kHalfStage, bytes - done), [&](int64_t first, int64_t last) {
+      std::memcpy(to + done + first, stage + first, static_cast<size_t>(last - first));
     });
   }
   return absl::OkStatus();

@@ -154,6 +154,7 @@ absl::StatusOr<std::unique_ptr<Reference>> MakeInterpReference(const v1::SweepIn
   interp::Options options;
   options.clip_global = true;
   options.narrow = true;
+  options.threads = static_cast<int>(ParallelWidth());
   options.max_steps = kMaxSteps;
   for (const auto& [name, text] : inputs.runtime_values()) {
     options.dims[name] = static_cast<int64_t>(RuntimeNumber(text));

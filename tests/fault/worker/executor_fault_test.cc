@@ -179,6 +179,19 @@ TEST_F(ExecutorFaultTest, EveryRunnerMisbehaviourIsBlamedOnItsCandidateAlone) {
   EXPECT_LT(::waitpid(-1, nullptr, WNOHANG), 0) << "a zombie or a live child is left";
 }
 
+// A message with a string that is none could not be read by anybody.
+TEST_F(ExecutorFaultTest, BytesThatAreNoTextCanBeReported) {
+  ChildProfileExecutor executor(Options("runner"), {});
+  v1::ProfileRequest request;
+  request.add_candidates()->set_config("act=babble,id=1");
+  const absl::StatusOr<ProfileOutcome> outcome = executor.Profile(request, 60);
+  ASSERT_TRUE(outcome.ok() && outcome->results.size() == 1) << outcome.status();
+  v1::CandidateResult read;
+  ASSERT_TRUE(read.ParseFromString(outcome->results[0].SerializeAsString()));
+  EXPECT_NE(read.failure().witness().find("caf\xc3\xa9 ???"), std::string::npos)
+      << read.failure().witness();
+}
+
 TEST_F(ExecutorFaultTest, ACandidateWithoutTunablesIsBlamedLikeAnyOther) {
   ProfileLimits limits;
   limits.silence_seconds = 1;

@@ -7,10 +7,10 @@
 //   fake_child mute      never says hello
 //
 // Acts: ok, fail, crash, abort, exit, hang, flood (a stderr flood, then ok), flood-hang, bomb
-// (memory), truncate, garbage, oversize, bad-digest, empty, kill-once and kill-twice (SIGKILL to
-// itself, counted in the file KILN_FAKE_STATE names), slow (20 ms), orphan (leaves a grandchild
-// behind and crashes), wrong-name. Of the runner: drift (its device is out from here on), company
-// (it cannot be measured on now).
+// (memory), babble (bytes that are no text, then a crash), truncate, garbage, oversize, bad-digest,
+// empty, kill-once and kill-twice (SIGKILL to itself, counted in the file KILN_FAKE_STATE names),
+// slow (20 ms), orphan (leaves a grandchild behind and crashes), wrong-name. Of the runner: drift
+// (its device is out from here on), company (it cannot be measured on now).
 #include <signal.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -91,6 +91,10 @@ void Act(const std::string& act) {
   if (act == "crash") {
     std::fprintf(stderr, "about to crash\n");
     *reinterpret_cast<volatile int*>(16) = 1;
+  }
+  if (act == "babble") {
+    std::fprintf(stderr, "caf\xc3\xa9 \xff\xfe\xc3\n");
+    std::abort();
   }
   if (act == "abort") std::abort();
   if (act == "exit") std::_Exit(3);

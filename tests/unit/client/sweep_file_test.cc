@@ -35,6 +35,11 @@ TEST(SweepFile, ReadsRanges) {
   EXPECT_EQ(plain.range->high, 16384);
   EXPECT_TRUE(plain.range->points.empty());
   EXPECT_EQ(plain.arguments.count("M"), 0u);
+  const SweepSpec argument = One("template: m\narguments: {M: 1..8, text: a..b}\n");
+  ASSERT_TRUE(argument.range.has_value());
+  EXPECT_EQ(argument.range->name, "M");
+  EXPECT_EQ(argument.range->high, 8);
+  EXPECT_THAT(argument.arguments, ElementsAre(Pair("text", "\"a..b\"")));
   const SweepSpec points = One("template: m\nruntime:\n  m: 2..64@2,16 64\n");
   ASSERT_TRUE(points.range.has_value());
   EXPECT_EQ(points.range->name, "m");

@@ -288,7 +288,7 @@ TEST(Core, AReleaseCostsNoAttemptButBacksOffAndEnds) {
   spec.add_configs("m=0,n=0,u=0");
   const std::string sweep = rig.Submit(spec)->sweep();
   std::string failed;
-  for (int i = 0; i < 100 && failed.empty(); ++i) {
+  for (int i = 0, releases = 0; i < 100 && failed.empty(); ++i) {
     for (const v1::Task& task : rig.Take(a)) {
       EXPECT_EQ(task.attempt(), 0);
       v1::TaskResult result;
@@ -297,6 +297,8 @@ TEST(Core, AReleaseCostsNoAttemptButBacksOffAndEnds) {
       result.set_released("draining");
       rig.Say(a, result);
       EXPECT_THAT(rig.Take(a), IsEmpty()) << "no back-off";
+      if (++releases > options.max_releases) continue;
+      EXPECT_EQ(rig.Show(sweep).summary().progress().message() == "draining", releases > 1);
     }
     rig.Advance(1);
     rig.Beat(a, {});

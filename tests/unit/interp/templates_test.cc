@@ -116,6 +116,13 @@ void CheckNarrow(const std::string& name, const lang::Arguments& arguments,
       ASSERT_TRUE(want.ok()) << want.status();
       ASSERT_TRUE(got.ok()) << got.status();
       ASSERT_EQ(*got, *want) << at;
+      for (Options threaded : {options, narrow}) {
+        threaded.threads = 3;
+        const auto& inputs = threaded.narrow ? announced : whole;
+        const auto same = SampleReference(*program, inputs, output, sampled, threaded);
+        ASSERT_TRUE(same.ok()) << same.status();
+        ASSERT_EQ(*same, *want) << at;
+      }
       if (step == 1) {
         saved = std::min(saved, static_cast<double>(all_stats.steps) /
                                     static_cast<double>(std::max<int64_t>(stats.steps, 1)));
@@ -148,6 +155,12 @@ TEST(TemplatesTest, NarrowedSamplesAreTheSameNumbers) {
   }
   CheckNarrow("matmul_decode", {{"M", "20"}, {"N", "64"}, {"K", "64"}},
               "block_K=32,block_M=16,block_N=32,num_stages=2,threads=128", 1);
+  CheckNarrow("matmul_splitk", {{"M", "70"}, {"N", "90"}, {"K", "200"}},
+              "block=64,block_K=32,block_M=32,block_N=32,num_stages=2,split=3,threads=128", 20);
+  CheckNarrow("reduction_columns", {{"M", "70"}, {"N", "90"}}, "", 1);
+  CheckNarrow("attention_decode",
+              {{"batch", "2"}, {"heads", "4"}, {"kv_heads", "2"}, {"length", "150"}, {"dim", "32"}},
+              "block_H=16,block_N=32,num_stages=2,split=2,threads=128", 1);
   CheckNarrow("conv2d", {{"N", "1"}, {"H", "9"}, {"W", "9"}, {"C", "32"}, {"F", "40"}}, tiles, 2);
   CheckNarrow("softmax", {{"M", "17"}, {"N", "100"}}, "block_M=4", 2);
   CheckNarrow("layernorm", {{"M", "17"}, {"N", "100"}}, "block_M=4,threads=128", 2);

@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <set>
+#include <thread>
 
 #include "tests/unit/worker/profile_fixture.h"
 #include "tests/util/dense_tensor.h"
@@ -17,6 +19,14 @@ namespace {
 constexpr int64_t kRows = 40;
 constexpr int64_t kColumns = 50;
 constexpr int64_t kElements = kRows * kColumns;
+
+std::vector<int64_t> SampleElements(const std::vector<int64_t>& shape, int samples, uint64_t seed) {
+  std::set<int64_t> all;
+  for (const auto& cluster : SampleClusters(shape, samples, seed)) {
+    all.insert(cluster.begin(), cluster.end());
+  }
+  return {all.begin(), all.end()};
+}
 
 class CheckTest : public testing::TestWithParam<const char*> {
  protected:
@@ -92,10 +102,54 @@ TEST_P(CheckTest, HonestKernelsPassAndTheReferenceIsComputedForTheFirst) {
     ASSERT_TRUE(report.ok()) << report.status();
     EXPECT_TRUE(report->passed) << report->failure.DebugString();
     EXPECT_NE(report->summary.find("2 seeds"), std::string::npos) << report->summary;
+    // Also of one that needs no look of its own: the proof of the one that it equals.
+    EXPECT_NE(report->summary.find(" elements sampled by the interpreter"), std::string::npos)
+        << report->summary;
     if (i == 0) calls = reference_calls_;
   }
   EXPECT_GE(calls, 2);
   EXPECT_EQ(reference_calls_, calls);
+}
+
+// A reference that takes long is asked in two places of each seed, which are not the same ones.
+TEST_P(CheckTest, ASlowReferenceIsAskedInFewPlaces) {
+  class Slow : public AffineReference {
+   public:
+    Slow(DType type, int* calls, std::set<int64_t>* asked)
+        : AffineReference(type, calls), asked_(asked) {}
+    absl::StatusOr<std::vector<ReferenceValue>> Evaluate(
+        uint64_t seed, int tensor, const std::vector<int64_t>& elements) override {
+      std::this_thread::sleep_for(std::chrono::milliseconds(120));
+      asked_->insert(elements.begin(), elements.end());
+      return AffineReference::Evaluate(seed, tensor, elements);
+    }
+
+   private:
+    std::set<int64_t>* const asked_;
+  };
+  std::set<int64_t> asked;
+  device_.Define("affine", {Honest()});
+  v1::ArtifactBundle bundle;
+  bundle.set_name("affine");
+  kernel_ = *device_.Load(bundle, 0);
+  Checker::Candidate candidate = Candidate("slow=1");
+  candidate.make_reference = [&] {
+    return absl::StatusOr<std::unique_ptr<Reference>>(
+        std::make_unique<Slow>(type_, &reference_calls_, &asked));
+  };
+  const absl::StatusOr<CheckReport> report = checker_->Check(candidate);
+  ASSERT_TRUE(report.ok() && report->passed);
+  EXPECT_EQ(reference_calls_, 4);
+  EXPECT_NE(report->summary.find("by the interpreter in 2 of 6 places (0 of seed 1"),
+            std::string::npos)
+      << report->summary;
+  EXPECT_TRUE(asked.count(0) > 0 && asked.count(kElements - 1) > 0);
+  std::set<int64_t> first;
+  for (int i : {0, 1}) {
+    const auto cluster = SampleClusters({kRows, kColumns}, 256, 1)[static_cast<size_t>(i)];
+    first.insert(cluster.begin(), cluster.end());
+  }
+  EXPECT_GT(asked.size(), first.size() + 20) << "the second seed looks elsewhere";
 }
 
 TEST_P(CheckTest, AWrongCornerFails) {
@@ -254,6 +308,22 @@ INSTANTIATE_TEST_SUITE_P(Types, CheckTest,
                          [](const auto& info) { return std::string(info.param); });
 
 class FloatCheckTest : public CheckTest {};
+
+// Close to the peer in all elements but one, which is no number, or still the poison.
+TEST_P(FloatCheckTest, WhatIsNoNumberFailsBesideAPeerToo) {
+  ASSERT_TRUE(Check("first=1", Honest())->passed);
+  constexpr int64_t kElement = 20 * kColumns + 25;
+  ExpectFails(Spoiled([this](const LaunchArguments& arguments) {
+                StoreElement(Element(arguments, 1, kElement), type_,
+                             std::numeric_limits<double>::quiet_NaN());
+              }),
+              "wrong numbers", "C[20, 25] got nan");
+  ExpectFails(Spoiled([this, poison = 0](const LaunchArguments& arguments) mutable {
+                std::memset(Element(arguments, 1, kElement), poison++ % 2 == 0 ? 0xFF : 0xA5,
+                            static_cast<size_t>(type_.bytes()));
+              }),
+              "leaves 1 of 2000 elements of 'C' unwritten");
+}
 
 TEST_P(FloatCheckTest, ANaNAnywhereFails) {
   ExpectFails(Spoiled([this](const LaunchArguments& arguments) {
