@@ -73,5 +73,43 @@ TEST(OpenRegions, TheirPlaceIsReadBeforeTheFirstStore) {
                                                              : 0.0; });
 }
 
+// ---- layouts ----
+
+// T.Layout of a tensor is gone through element by element by nobody: it may be of any size.
+TEST(Layouts, OfTensorsMayBeLarge) {
+  const auto kernel = [](const std::string& what, const std::string& shape) {
+    return absl::StrCat(
+        "import tilelang.language as T\n@T.prim_func\n"
+        "def kernel(A: T.Tensor((1, 64, 4096, 128), T.float32)):\n"
+        "    with T.Kernel(64, threads=128) as b:\n"
+        "        s = T.alloc_shared((1, 1, 64, 128), T.float32)\n"
+        "        T.annotate_layout({",
+        what, ": T.Layout(", shape,
+        ", lambda b, h, l, d: [b, h, l // 8, d // 8, d % 2, 4 * (l % 8) + (d % 8) // 2])})\n"
+        "        T.copy(A[0, b, 0, 0], s)\n        T.copy(s, A[0, b, 64, 0])\n");
+  };
+  const auto program = ElaborateText(kernel("A", "A.shape"));
+  EXPECT_TRUE(program.ok()) << program.status();
+  EXPECT_TRUE(ElaborateText(kernel("s", "s.shape")).ok());
+  ExpectRefused(kernel("A", "(1, 64, 4096, 64)"), "gets a layout of shape (1, 64, 4096, 64)",
+                "buffer's shape");
+  ExpectRefused(kernel("s", "(1, 64, 4096, 128)"), "the layout of 's' has more than 1048576",
+                "smaller tiles");
+}
+
+TEST(Layouts, SwizzlesByTheirWidth) {
+  for (const char* maker :
+       {"make_swizzled_layout", "make_full_bank_swizzled_layout", "make_half_bank_swizzled_layout",
+        "make_quarter_bank_swizzled_layout", "make_linear_layout"}) {
+    ExpectRight(absl::StrCat("import tilelang\nimport tilelang.language as T\n@T.prim_func\n"
+                             "def kernel(A: T.Tensor((32, 64), T.float16), O: T.Tensor((32, 64), "
+                             "T.float16)):\n    with T.Kernel(1, threads=64):\n"
+                             "        s = T.alloc_shared((32, 64), T.float16)\n"
+                             "        T.annotate_layout({s: tilelang.layout.",
+                             maker, "(s)})\n        T.copy(A, s)\n        T.copy(s, O)\n"),
+                {{kFloat16, {32, 64}, Left}, {kFloat16, {32, 64}, Zero}}, 1, Left);
+  }
+}
+
 }  // namespace
 }  // namespace kiln::lang
