@@ -73,6 +73,31 @@ TEST(OpenRegions, TheirPlaceIsReadBeforeTheFirstStore) {
                                                              : 0.0; });
 }
 
+// ---- launches and variables ----
+
+TEST(Launches, WithoutAxesHaveOneBlock) {
+  for (const char* kernel : {"T.Kernel(threads=32)", "T.Kernel()"}) {
+    ExpectRight(absl::StrCat("import tilelang.language as T\n@T.prim_func\ndef kernel(", kPair,
+                             "):\n    with ", kernel,
+                             ":\n        for i in T.Parallel(64):\n            O[i] = A[i] + 1\n"),
+                kPairData, 1, [](int64_t i) { return Left(i) + 1; });
+  }
+}
+
+TEST(Variables, ThatAreGivenNothingAreZero) {
+  ExpectRight(Kernel(kPair, 32,
+                     "n = T.alloc_var(T.int32)\nfor i in T.serial(64):\n    n += A[i]\nO[0] = n"),
+              kPairData, 1, [](int64_t i) {
+                double sum = 0;
+                for (int64_t k = 0; k < 64; ++k) sum += Left(k);
+                return i == 0 ? sum : 0;
+              });
+  ExpectRight(Kernel(kPair, 32,
+                     "for i in T.serial(64):\n    n = T.alloc_var(T.int32)\n"
+                     "    if A[i] > 0:\n        n = A[i]\n    O[i] = n"),
+              kPairData, 1, [](int64_t i) { return std::max(Left(i), 0.0); });
+}
+
 // ---- layouts ----
 
 // T.Layout of a tensor is gone through element by element by nobody: it may be of any size.
