@@ -73,6 +73,45 @@ TEST(OpenRegions, TheirPlaceIsReadBeforeTheFirstStore) {
                                                              : 0.0; });
 }
 
+// ---- atomic updates of neighbours ----
+
+TEST(NeighbourUpdates, TellWhatWasThereBefore) {
+  const std::vector<Data> data = {{kFloat32, {64}, Left}, {kFloat32, {64}, Right}};
+  const char* params = "V: T.Tensor((64,), T.float32), P: T.Tensor((64,), T.float32)";
+  const auto kernel = [&](const std::string& body) {
+    return Kernel(params, 32, "d = T.alloc_shared((64,), T.float32)\nT.copy(V, d)\n" + body);
+  };
+  ExpectRight(
+      kernel("for i in T.Parallel(32):\n"
+             "    P[2 * i:2 * i + 2] = T.atomic_addx2(d[2 * i], V[2 * i], return_prev=True)"),
+      data, 1, Left);
+  ExpectRight(kernel("for i in T.Parallel(16):\n"
+                     "    T.atomic_addx4(d[4 * i], V[4 * i])\n"
+                     "for i in T.Parallel(16):\n"
+                     "    r = T.atomic_addx4(d[4 * i:4 * i + 4], V[4 * i:4 * i + 4], "
+                     "return_prev=True)\n"
+                     "    P[4 * i:4 * i + 4] = r"),
+              data, 1, [](int64_t i) { return 2 * Left(i); });
+  // Outside of loops over elements the block updates once.
+  ExpectRight(kernel("P[0:2] = T.atomic_addx2(d[2:4], V[0:2], return_prev=True)\n"
+                     "T.copy(d[0:32], P[32:64])"),
+              data, 1, [](int64_t i) {
+                if (i < 2) return Left(i + 2);
+                if (i < 32) return Right(i);
+                return Left(i - 32) + (i == 34 || i == 35 ? Left(i - 34) : 0);
+              });
+  // The value is converted to the type of what it is added to.
+  ExpectRight(
+      Kernel(params, 32,
+             "h = T.alloc_shared((64,), T.float16)\nT.copy(V, h)\n"
+             "for i in T.Parallel(32):\n    T.atomic_addx2(h[2 * i], V[2 * i])\nT.copy(h, P)"),
+      data, 1, [](int64_t i) { return 2 * Left(i); });
+  // A vector's lanes are values, too.
+  ExpectRight(kernel("for i in T.Parallel(32):\n"
+                     "    T.atomic_addx2(d[2 * i], T.Broadcast(T.float32(3), 2))\nT.copy(d, P)"),
+              data, 1, [](int64_t i) { return Left(i) + 3; });
+}
+
 // ---- launches and variables ----
 
 TEST(Launches, WithoutAxesHaveOneBlock) {
