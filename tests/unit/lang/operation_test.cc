@@ -112,6 +112,30 @@ TEST(NeighbourUpdates, TellWhatWasThereBefore) {
               data, 1, [](int64_t i) { return Left(i) + 3; });
 }
 
+// ---- numbers ----
+
+TEST(Rounding, TiesGoToEvenOrAway) {
+  const auto halves = [](int64_t i) { return static_cast<double>(i - 32) / 2; };
+  const char* params = "A: T.Tensor((64,), T.float32), O: T.Tensor((64,), T.float32)";
+  const std::vector<Data> data = {{kFloat32, {64}, halves}, {kFloat32, {64}, Zero}};
+  const auto kernel = [&](const std::string& value) {
+    return Kernel(params, 32, "for i in T.Parallel(64):\n    O[i] = " + value);
+  };
+  const auto even = [&](int64_t i) { return std::nearbyint(halves(i)); };
+  const auto away = [&](int64_t i) { return std::round(halves(i)); };
+  ExpectRight(kernel("T.round(A[i])"), data, 1, even);
+  ExpectRight(kernel("T.round(A[i], \"ties-to-even\")"), data, 1, even);
+  ExpectRight(kernel("T.round(A[i], rounding_mode=\"ties-away-from-zero\")"), data, 1, away);
+  ExpectRight(
+      kernel("T.cast(T.round(T.cast(A[i], T.float16), \"ties-away-from-zero\"), T.float32)"), data,
+      1, away);
+  // The largest number below a half is nearer to zero.
+  ExpectRight(kernel("T.round(T.float32(0.49999997) * A[0] / A[0], \"ties-away-from-zero\")"), data,
+              1, Zero);
+  ExpectRefused(kernel("T.round(A[i], \"up\")"), "T.round has no rounding_mode 'up'",
+                "'ties-to-even'");
+}
+
 // ---- launches and variables ----
 
 TEST(Launches, WithoutAxesHaveOneBlock) {
