@@ -92,7 +92,7 @@ absl::StatusOr<Value> AllocIn(Elaborator& e, const BoundArgs& args) {
 absl::StatusOr<Value> AllocVar(Elaborator& e, const BoundArgs& args) {
   KILN_RETURN_IF_ERROR(e.RequireLaunch(args.loc, "T.alloc_var"));
   KILN_ASSIGN_OR_RETURN(const DType dtype, e.ToDType(args[0], args.LocOf(0)));
-  ir::Expr init;
+  ir::Expr init = ir::MakeConst(0, dtype);  // as TileLang declares it
   // The old spelling T.alloc_var(dtype, "local.var") names a scope; everything else is a value.
   if (args.Given(1) && !args[1].Is(Type::kStr)) {
     KILN_ASSIGN_OR_RETURN(const Operand value, e.ToType(args[1], dtype, args.LocOf(1),
@@ -273,7 +273,7 @@ constexpr Builtin kRows[] = {
     {"T.dynamic", "names dtype?", Dynamic},
     {"T.symbolic", "names dtype?", Dynamic},
     {"T.dyn", "*", Dyn, true},
-    {"T.match_buffer", "handle shape dtype? strides?", MatchBuffer},
+    {"T.match_buffer", "handle shape dtype? strides? align? offset_factor?", MatchBuffer},
     {"T.make_tensor", "handle shape dtype? strides?", MatchBuffer},
     {"T.dtype", "name", DTypeOf},
 };

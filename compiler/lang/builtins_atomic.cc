@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/lang/elaborator.h"
+#include "compiler/lang/vector.h"
 
 namespace kiln::lang {
 namespace {
@@ -178,43 +179,69 @@ absl::StatusOr<Value> AtomicStore(Elaborator& e, const BoundArgs& args) {
   return UpdateOne(e, args, ir::AtomicOp::kStore, dst, value.e, order, /*tells=*/false);
 }
 
-// Some neighbours from an element on, each by that many from another element on.
+// The element that lies `lane` behind the first of a tile, along its last dimension.
+std::vector<ir::Expr> PlaceOfLane(const Tile& tile, int64_t lane) {
+  std::vector<ir::Expr> indices;
+  for (const ir::Range& range : tile.region.ranges) indices.push_back(range.min);
+  indices.back() = indices.back() + ir::MakeInt(lane);
+  return indices;
+}
+
+// What is added to each of `count` neighbours: the lanes of a vector, or as many elements from one
+// on.
+absl::StatusOr<std::vector<Operand>> ValuesOfSome(Elaborator& e, const BoundArgs& args,
+                                                  const ir::Buffer& to, int64_t count) {
+  std::vector<Operand> values;
+  if (IsVector(args[1])) {
+    KILN_ASSIGN_OR_RETURN(const std::vector<Value> lanes,
+                          LanesOf(e, args[1], static_cast<size_t>(count), args.LocOf(1)));
+    for (const Value& lane : lanes) {
+      KILN_ASSIGN_OR_RETURN(
+          Operand value, e.ToType(lane, to->dtype, args.LocOf(1), "the value of an atomic update"));
+      values.push_back(std::move(value));
+    }
+    return values;
+  }
+  KILN_ASSIGN_OR_RETURN(const Tile src, e.ToTile(args[1], args.LocOf(1), "the value"));
+  for (int64_t lane = 0; lane < count; ++lane) {
+    ExprInfo info = src.info;
+    info.flags |= ExprInfo::kRuntime | ExprInfo::kLoads;
+    KILN_ASSIGN_OR_RETURN(
+        const Value element,
+        e.NewExpr(ir::MakeLoad(src.region.buffer, PlaceOfLane(src, lane)), info, args.loc));
+    KILN_ASSIGN_OR_RETURN(Operand value, e.ToType(element, to->dtype, args.LocOf(1),
+                                                  "the value of an atomic update"));
+    values.push_back(std::move(value));
+  }
+  return values;
+}
+
+// Some neighbours from an element on, each by a value of its own; before, each had one of what is
+// returned where that is asked for.
 template <int64_t count>
 absl::StatusOr<Value> AtomicAddSome(Elaborator& e, const BoundArgs& args) {
   KILN_RETURN_IF_ERROR(e.RequireLaunch(args.loc, "an atomic update"));
+  bool tells = false;
   if (args.Given(2)) {
-    KILN_ASSIGN_OR_RETURN(const bool previous, e.ToBool(args[2], args.LocOf(2), "return_prev"));
-    if (previous) {
-      return e.Unimplemented(args.LocOf(2),
-                             "an update of several elements that returns the previous values",
-                             "use T.atomic_add(..., return_prev=True) for each");
-    }
+    KILN_ASSIGN_OR_RETURN(tells, e.ToBool(args[2], args.LocOf(2), "return_prev"));
   }
   KILN_ASSIGN_OR_RETURN(const Tile dst,
                         e.ToTile(args[0], args.LocOf(0), "the target of an atomic update"));
-  KILN_ASSIGN_OR_RETURN(const Tile src, e.ToTile(args[1], args.LocOf(1), "the value"));
-  const ir::Buffer &to = dst.region.buffer, &from = src.region.buffer;
-  if (to->dtype != from->dtype) {
-    return e.Error(args.loc,
-                   absl::StrCat("'", from->name, "' of ", from->dtype.ToString(), " is added to '",
-                                to->name, "' of ", to->dtype.ToString()),
-                   "add elements of the same type");
-  }
-  const auto at = [](const ir::Region& r, int64_t lane) {
-    std::vector<ir::Expr> indices;
-    for (const ir::Range& range : r.ranges) indices.push_back(range.min);
-    indices.back() = indices.back() + ir::MakeInt(lane);
-    return indices;
-  };
+  KILN_ASSIGN_OR_RETURN(const std::vector<Operand> values,
+                        ValuesOfSome(e, args, dst.region.buffer, count));
+  std::vector<Value> before;
   for (int64_t lane = 0; lane < count; ++lane) {
-    ir::Region element{to, {}};
-    for (const ir::Expr& index : at(dst.region, lane)) {
-      element.ranges.push_back({index, ir::MakeInt(1)});
+    Tile element = dst;
+    element.region.ranges.clear();
+    for (const ir::Expr& index : PlaceOfLane(dst, lane)) {
+      element.region.ranges.push_back({index, ir::MakeInt(1)});
     }
-    KILN_RETURN_IF_ERROR(e.EmitNew<ir::Atomic>(args.loc, ir::AtomicOp::kAdd, element, ir::Region{},
-                                               ir::MakeLoad(from, at(src.region, lane))));
+    KILN_ASSIGN_OR_RETURN(const Value previous,
+                          UpdateOne(e, args, ir::AtomicOp::kAdd, element, values[lane].e,
+                                    ir::MemoryOrder::kRelaxed, tells));
+    before.push_back(previous);
   }
-  return Value::None();
+  return tells ? NewVector(e, std::move(before)) : Value::None();
 }
 
 constexpr char kParams[] = "dst value memory_order? return_prev? use_tma? annotations?";

@@ -169,9 +169,10 @@ absl::StatusOr<Value> Chain(Elaborator& e, const BoundArgs& args) {
   return e.NewList(std::move(items));
 }
 
-// The widest swizzle that tiles the shape, else row-major.
-layout::Layout WidestSwizzle(int bits, const std::vector<int64_t>& shape) {
-  const layout::SwizzleMode mode = layout::WidestMode(bits, shape.back());
+// The widest swizzle up to `most` that tiles the shape, else row-major.
+layout::Layout WidestSwizzle(int bits, const std::vector<int64_t>& shape,
+                             layout::SwizzleMode most) {
+  const layout::SwizzleMode mode = std::min(most, layout::WidestMode(bits, shape.back()));
   if (mode != layout::SwizzleMode::kNone) {
     const auto tiled = layout::MmaSharedLayout(bits, mode, shape);
     if (tiled.ok()) return *tiled;
@@ -210,10 +211,12 @@ absl::StatusOr<Value> SwizzledPlace(Elaborator& e, const BoundArgs& args) {
   return e.NewTuple({panel, args[0], column});
 }
 
+// make_swizzled_layout(buffer), make_half_bank_swizzled_layout(buffer), make_linear_layout(buffer).
+template <layout::SwizzleMode most>
 absl::StatusOr<Value> SwizzledLayout(Elaborator& e, const BoundArgs& args) {
   if (!args[0].Is(Type::kBuffer)) {
     return e.Error(args.LocOf(0),
-                   absl::StrCat("make_swizzled_layout takes a buffer, not ", Describe(args[0])),
+                   absl::StrCat("a layout is made for a buffer, not for ", Describe(args[0])),
                    "pass the shared tile");
   }
   const ir::Buffer& buffer = args[0].buffer().buffer;
@@ -225,7 +228,7 @@ absl::StatusOr<Value> SwizzledLayout(Elaborator& e, const BoundArgs& args) {
   }
   made->text = "swizzled";  // as long as an extent is open
   if (shape.size() == buffer->shape.size() && !shape.empty()) {
-    made->text = WidestSwizzle(buffer->dtype.bits, shape).ToString();
+    made->text = WidestSwizzle(buffer->dtype.bits, shape, most).ToString();
   }
   return Value::Of(Type::kLayout, made);
 }
@@ -252,7 +255,15 @@ constexpr Builtin kTilelang[] = {
     {"tilelang.cdiv", "a b", CeilDivision},
     {"tilelang.next_power_of_2", "x", NextPowerOfTwo},
     {"tilelang.get_swizzle_layout", "row_idx col_idx row_size dtype swizzle_bytes?", SwizzledPlace},
-    {"tilelang.make_swizzled_layout", "buffer k_major? allow_pad?", SwizzledLayout},
+    {"tilelang.make_swizzled_layout", "buffer k_major? allow_pad?",
+     SwizzledLayout<layout::SwizzleMode::k128B>},
+    {"tilelang.make_full_bank_swizzled_layout", "buffer",
+     SwizzledLayout<layout::SwizzleMode::k128B>},
+    {"tilelang.make_half_bank_swizzled_layout", "buffer",
+     SwizzledLayout<layout::SwizzleMode::k64B>},
+    {"tilelang.make_quarter_bank_swizzled_layout", "buffer",
+     SwizzledLayout<layout::SwizzleMode::k32B>},
+    {"tilelang.make_linear_layout", "buffer", SwizzledLayout<layout::SwizzleMode::kNone>},
     {"tilelang.disable_cache", "", Nothing},
     {"tilelang.enable_cache", "", Nothing},
     {"itertools.product", "* repeat?", Product},

@@ -20,7 +20,8 @@
 namespace kiln::lang {
 namespace {
 
-constexpr int64_t kMaxElements = int64_t{1} << 22;  // of a layout, copies counted
+constexpr int64_t kMaxElements = int64_t{1} << 22;  // of a fragment's layout, copies counted
+constexpr int64_t kLargestTile = int64_t{1} << 20;  // elements; layouts of more are a tensor's
 constexpr int64_t kMaxPlaces = int64_t{1} << 30;    // that a layout of memory spans
 constexpr int kMaxOperations = 2000;                // of one result
 
@@ -131,6 +132,18 @@ std::vector<int64_t> Flattened(const std::vector<std::vector<int64_t>>& columns,
   return flat;
 }
 
+// More elements than a tile has anywhere: a layout of a tensor, whose function is not gone through.
+bool IsLarge(const std::vector<ir::Expr>& shape) {
+  int64_t n = 1;
+  bool large = false;
+  for (const ir::Expr& extent : shape) {
+    const auto known = ir::ConstInt(extent);
+    if (!known || *known < 1) return false;  // open, or refused
+    large = large || __builtin_mul_overflow(n, *known, &n) || n > kLargestTile;
+  }
+  return large;
+}
+
 absl::Status CheckSize(Elaborator& e, const BoundArgs& args, const std::vector<int64_t>& extents,
                        int64_t copies) {
   int64_t n = copies;
@@ -236,9 +249,13 @@ absl::StatusOr<Value> MemoryLayout(Elaborator& e, const BoundArgs& args) {
   KILN_ASSIGN_OR_RETURN(const std::vector<ir::Expr> results, ResultsOf(e, args, 1, indices.call));
   KILN_RETURN_IF_ERROR(RequireIndexOnly(e, args, results, indices.vars));
   const auto extents = Known(indices.shape);
-  if (extents) KILN_RETURN_IF_ERROR(CheckSize(e, args, *extents, 1));
-  const auto columns =
-      extents && !results.empty() ? Tabulate(results, indices.vars, *extents, 1) : std::nullopt;
+  std::vector<ir::Expr> shape;
+  for (const Operand& extent : indices.shape) shape.push_back(extent.e);
+  const bool large = IsLarge(shape);
+  if (extents && !large) KILN_RETURN_IF_ERROR(CheckSize(e, args, *extents, 1));
+  const auto columns = extents && !large && !results.empty()
+                           ? Tabulate(results, indices.vars, *extents, 1)
+                           : std::nullopt;
   if (!columns) {
     return NewLayout(e, indices.shape,
                      absl::StrCat(ShapeText(indices.shape), " forward=(", Listed(results), ")"),
@@ -486,6 +503,13 @@ absl::Status AttachLayout(Elaborator& e, const ir::Buffer& buffer, const Value& 
                    "make the layout for the buffer's shape");
   }
   if (buffer->scope == ir::Scope::kTensor) return absl::OkStatus();  // tensor_memory.h
+  if (IsLarge(made.shape)) {  // tensors keep their rows, whatever is said of them
+    if (buffer->scope == ir::Scope::kGlobal) return CheckFits(e, *buffer, made, loc);
+    return e.Error(loc,
+                   absl::StrCat("the layout of '", buffer->name, "' has more than ", kLargestTile,
+                                " elements"),
+                   "use smaller tiles");
+  }
   KILN_RETURN_IF_ERROR(CheckAxes(e, *buffer, made, loc));
   KILN_RETURN_IF_ERROR(CheckFits(e, *buffer, made, loc));
   e.launch_notes()[absl::StrCat("layout:", buffer->name)] = made.text;

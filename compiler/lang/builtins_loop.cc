@@ -175,9 +175,13 @@ absl::Status SetCluster(Elaborator& e, const BoundArgs& args, LaunchObject* laun
 
 absl::StatusOr<Value> Kernel(Elaborator& e, const BoundArgs& args) {
   auto* launch = e.arena().New<LaunchObject>();
-  if (args.rest.empty() || args.rest.size() > 3) {
+  if (args.rest.size() > 3) {
     return e.Error(args.loc, absl::StrCat("T.Kernel with ", args.rest.size(), " block axes"),
                    "give one to three extents, as in T.Kernel(T.ceildiv(N, 128), threads=128)");
+  }
+  if (args.rest.empty()) {  // T.Kernel(threads=128): one block
+    KILN_ASSIGN_OR_RETURN(Operand one, e.ToIndex(Value::Int(1), args.loc, "the grid"));
+    launch->grid.push_back(std::move(one));
   }
   int64_t blocks = 1;
   for (size_t i = 0; i < args.rest.size(); ++i) {

@@ -34,6 +34,28 @@ absl::StatusOr<Value> Round(Elaborator& e, const BoundArgs& args) {
   return CallIntrinsic(e, args, op, x);
 }
 
+// T.round(x), T.round(x, "ties-away-from-zero").
+absl::StatusOr<Value> RoundTies(Elaborator& e, const BoundArgs& args) {
+  if (!args.Given(1)) return Round<ir::Intrinsic::kRound>(e, args);
+  KILN_ASSIGN_OR_RETURN(const std::string mode, e.ToStr(args[1], args.LocOf(1), "rounding_mode"));
+  if (mode == "ties-to-even") return Round<ir::Intrinsic::kRound>(e, args);
+  if (mode != "ties-away-from-zero") {
+    return e.Error(args.LocOf(1), absl::StrCat("T.round has no rounding_mode '", mode, "'"),
+                   "use 'ties-to-even' or 'ties-away-from-zero'");
+  }
+  KILN_ASSIGN_OR_RETURN(const Operand x, e.ToOperand(args[0], args.LocOf(0), "the argument"));
+  const DType type = x.e.dtype();
+  if (!type.is_float()) return e.NewExpr(x, args.loc);
+  // x less its whole part is exact, so that a half is told from what is next to it.
+  const ir::Expr whole = ir::MakeCall(type, ir::Intrinsic::kTrunc, {x.e});
+  const ir::Expr rest = ir::MakeCall(type, ir::Intrinsic::kAbs, {x.e - whole});
+  const ir::Expr below = x.e < ir::MakeConst(0.0, type);
+  const ir::Expr away =
+      whole + ir::MakeSelect(below, ir::MakeConst(-1.0, type), ir::MakeConst(1.0, type));
+  return e.NewExpr(ir::MakeSelect(rest < ir::MakeConst(0.5, type), whole, away), Join(x.info, {}),
+                   args.loc);
+}
+
 template <ir::Intrinsic op>
 absl::StatusOr<Value> Classify(Elaborator& e, const BoundArgs& args) {
   KILN_ASSIGN_OR_RETURN(const Operand x, ToFloat(e, args, 0));
@@ -301,7 +323,7 @@ constexpr Builtin kRows[] = {
     {"T.fabs", "x", Abs},
     {"T.floor", "x", Round<ir::Intrinsic::kFloor>},
     {"T.ceil", "x", Round<ir::Intrinsic::kCeil>},
-    {"T.round", "x", Round<ir::Intrinsic::kRound>},
+    {"T.round", "x rounding_mode?", RoundTies},
     {"T.nearbyint", "x", Round<ir::Intrinsic::kRound>},
     {"T.trunc", "x", Round<ir::Intrinsic::kTrunc>},
     {"T.isnan", "x", Classify<ir::Intrinsic::kIsNan>},

@@ -154,7 +154,22 @@ void AddTilelang(ModuleMap* modules) {
   math->members["next_power_of_2"] = Imported(table, "tilelang.next_power_of_2");
   math->members["cdiv"] = Imported(table, "tilelang.cdiv");
   Module* layout = Add(modules, "tilelang.layout", "tilelang.layout");
-  layout->members["make_swizzled_layout"] = Imported(table, "tilelang.make_swizzled_layout");
+  for (const char* name :
+       {"make_swizzled_layout", "make_full_bank_swizzled_layout", "make_half_bank_swizzled_layout",
+        "make_quarter_bank_swizzled_layout", "make_linear_layout"}) {
+    layout->members[name] = Imported(table, absl::StrCat("tilelang.", name));
+  }
+  // Those of one instruction's operands, in whose place the swizzle as such is.
+  for (const char* name : {"make_wgmma_swizzled_layout", "make_tcgen05mma_swizzled_layout",
+                           "make_volta_swizzled_layout"}) {
+    layout->refused[name] = "use make_swizzled_layout(buffer), or leave it out: T.gemm chooses one";
+  }
+  for (const char* name : {"make_gemm_fragment_8x8", "make_gemm_fragment_8x8_transposed",
+                           "make_fully_replicated_layout_fragment"}) {
+    layout->refused[name] =
+        "leave it out: the compiler chooses who holds a fragment's elements, or "
+        "say it with T.Fragment";
+  }
   layout->refused["make_cutlass_metadata_layout"] =
       "leave it out: T.gemm_sp takes metadata row by row, as TileLang's compressor makes it";
   Module* quantize = Add(modules, "tilelang.quantize", "tilelang.quantize");

@@ -6,6 +6,7 @@
 #include "compiler/ir/printer.h"
 #include "compiler/ir/shape.h"
 #include "compiler/passes/build.h"
+#include "compiler/passes/loop_regions.h"
 #include "compiler/passes/reduce_arithmetic.h"
 
 namespace kiln::passes {
@@ -28,12 +29,7 @@ class ReduceLowering {
 
   absl::StatusOr<Stmt> Lower() {
     const int rank = static_cast<int>(reduce_.src.ranges.size());
-    const auto extent = ir::ConstInt(reduce_.src.ranges[reduce_.dim].extent);
-    if (!extent.has_value()) {
-      return absl::UnimplementedError(absl::StrCat("reduction over ", ir::ToString(reduce_.src),
-                                                   ": the reduced extent must be constant"));
-    }
-    extent_ = *extent;
+    extent_ = *ir::ConstInt(reduce_.src.ranges[reduce_.dim].extent);
     for (int d = 0; d < rank; ++d) {
       if (d != reduce_.dim) kept_.push_back(d);
     }
@@ -206,6 +202,10 @@ absl::StatusOr<ir::Program> LowerReductionsCpu(const ir::Program& program,
   out.body = ir::RewriteStmts(program.body, [&](const Stmt& s) -> Stmt {
     const auto* reduce = s.As<ir::Reduce>();
     if (reduce == nullptr || !status.ok()) return {};
+    if (!ir::ConstInt(reduce->src.ranges[reduce->dim].extent)) {
+      status = ExtentOfRunTime(program, s->loc, "reduction");
+      return {};
+    }
     absl::StatusOr<Stmt> lowered = ReduceLowering(*reduce, context.vector).Lower();
     if (lowered.ok()) return *std::move(lowered);
     status = lowered.status();

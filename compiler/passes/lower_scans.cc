@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/printer.h"
 #include "compiler/passes/build.h"
+#include "compiler/passes/loop_regions.h"
 #include "compiler/passes/reduce_arithmetic.h"
 
 namespace kiln::passes {
@@ -25,13 +26,10 @@ class ScanOfRows {
         arithmetic_(scan.op, scan.src.buffer->dtype, scan.dst.buffer->dtype),
         type_(arithmetic_.type()) {}
 
-  absl::Status Check() {
+  absl::Status Check(const ir::Program& program) {
     for (size_t d = 0; d < scan_.src.ranges.size(); ++d) {
       const auto extent = ir::ConstInt(scan_.src.ranges[d].extent);
-      if (!extent.has_value()) {
-        return absl::UnimplementedError(
-            absl::StrCat("scan of ", ir::ToString(scan_.src), ": its extents must be constant"));
-      }
+      if (!extent.has_value()) return ExtentOfRunTime(program, loc_, "scan");
       if (static_cast<int>(d) == scan_.dim) {
         length_ = *extent;
       } else {
@@ -256,6 +254,7 @@ class GpuScan : public ScanOfRows {
 
 class LowerOnGpu : public ir::Mutator {
  public:
+  explicit LowerOnGpu(const ir::Program& program) : program_(program) {}
   absl::Status status;
 
  protected:
@@ -271,7 +270,7 @@ class LowerOnGpu : public ir::Mutator {
     const auto* scan = s.As<ir::Scan>();
     if (scan == nullptr) return RebuildStmt(s);
     GpuScan lowering(*scan, threads_);
-    status = lowering.Check();
+    status = lowering.Check(program_);
     return status.ok() ? lowering.Lower(&memory_) : s;
   }
 
@@ -290,6 +289,7 @@ class LowerOnGpu : public ir::Mutator {
                                     launch.annotations);
   }
 
+  const ir::Program& program_;
   int64_t threads_ = 1;
   std::vector<ir::Buffer> memory_;
 };
@@ -303,7 +303,7 @@ absl::StatusOr<ir::Program> LowerScansCpu(const ir::Program& program, const Pass
     const auto* scan = s.As<ir::Scan>();
     if (scan == nullptr || !status.ok()) return {};
     CpuScan lowering(*scan);
-    status = lowering.Check();
+    status = lowering.Check(program);
     return status.ok() ? lowering.Lower() : Stmt();
   });
   KILN_RETURN_IF_ERROR(status);
@@ -311,7 +311,7 @@ absl::StatusOr<ir::Program> LowerScansCpu(const ir::Program& program, const Pass
 }
 
 absl::StatusOr<ir::Program> LowerScansGpu(const ir::Program& program, const PassContext&) {
-  LowerOnGpu lower;
+  LowerOnGpu lower(program);
   ir::Program out = program;
   out.body = lower.Mutate(program.body);
   KILN_RETURN_IF_ERROR(lower.status);

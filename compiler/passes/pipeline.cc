@@ -22,6 +22,7 @@
 #include "compiler/passes/hold_sums.h"
 #include "compiler/passes/issue_apart.h"
 #include "compiler/passes/join_atomics.h"
+#include "compiler/passes/loop_regions.h"
 #include "compiler/passes/lower_copies.h"
 #include "compiler/passes/lower_gemm_cpu.h"
 #include "compiler/passes/lower_reductions_cpu.h"
@@ -95,6 +96,7 @@ const std::vector<Pass>& ThreadPipeline() {
   static const std::vector<Pass> pipeline = {
       {"arrange-stages", ArrangeStages},  // first: lists name statements as the kernel has them
       {"divide-sizes", DivideSizes},
+      {"loop-regions", LoopRegions},  // before cut-loops, which gets loops of unknown extents
       {"cut-loops", CutLoops},
       {"lower-scans", LowerScansGpu},
       {"simplify", Simplify},
@@ -112,6 +114,7 @@ const std::vector<Pass>& GpuPipeline() {
   static const std::vector<Pass> pipeline = {
       {"arrange-stages", ArrangeStages},  // first: lists name statements as the kernel has them
       {"divide-sizes", DivideSizes},
+      {"loop-regions", LoopRegions},  // before cut-loops, which gets loops of unknown extents
       {"cut-loops", CutLoops},
       {"lower-scans", LowerScansGpu},
       {"simplify", Simplify},
