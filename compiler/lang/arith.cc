@@ -301,7 +301,20 @@ absl::StatusOr<Value> Elaborator::BinaryOp(ast::BinaryOp op, const Value& a, con
       return BinaryOp(op, lanes[0], lanes[1], loc);
     });
   }
+  KILN_ASSIGN_OR_RETURN(const auto combined, SetOp(*this, op, a, b, loc));
+  if (combined.has_value()) return *combined;
   if (!IsRuntime(a) && !IsRuntime(b)) {
+    if (op == BinaryOp::kBitOr && a.Is(Type::kDict) && b.Is(Type::kDict)) {
+      auto* merged = arena_.New<DictObject>();
+      merged->items = a.dict().items;
+      merged->region = CurrentRegion();
+      KILN_RETURN_IF_ERROR(ChargeBytes(loc, 32 * (merged->items.size() + b.dict().items.size())));
+      for (const auto& [key, item] : b.dict().items) {
+        KILN_RETURN_IF_ERROR(Step(loc, static_cast<int64_t>(merged->items.size())));
+        KILN_RETURN_IF_ERROR(SetItem(merged, key, item, loc));
+      }
+      return Value::Of(Type::kDict, merged);
+    }
     if (op == BinaryOp::kAdd && a.Is(Type::kStr) && b.Is(Type::kStr)) {
       KILN_RETURN_IF_ERROR(ChargeBytes(loc, a.str().size() + b.str().size()));
       return NewStr(a.str() + b.str(), ShownIn(a.text().shown.is_none() ? b : a));
@@ -465,8 +478,8 @@ absl::StatusOr<Value> Elaborator::CompareOp(ast::CompareOp op, const Value& a, c
   switch (op) {
     case CompareOp::kIs:
     case CompareOp::kIsNot: {
-      const bool objects =
-          a.is_sequence() || a.Is(Type::kDict) || a.Is(Type::kInstance) || IsRuntime(a);
+      const bool objects = a.is_sequence() || a.Is(Type::kDict) || a.Is(Type::kSet) ||
+                           a.Is(Type::kInstance) || IsRuntime(a);
       bool same = a.type() == b.type();
       if (IsRuntime(a) != IsRuntime(b) && (a.is_number() || b.is_number())) {
         return Error(loc, "'is' compares a number with a run-time value",
@@ -496,6 +509,10 @@ absl::StatusOr<Value> Elaborator::CompareOp(ast::CompareOp op, const Value& a, c
   const bool equality = op == CompareOp::kEq || op == CompareOp::kNe;
   KILN_ASSIGN_OR_RETURN(const auto own, Classes(this).Compare(op, a, b, loc));
   if (own.has_value()) return *own;
+  if (!equality && a.Is(Type::kSet) && b.Is(Type::kSet)) {
+    KILN_ASSIGN_OR_RETURN(const bool part, SetOrder(*this, op, a, b, loc));
+    return Value::Bool(part);
+  }
   if (!equality && (a.Is(Type::kInstance) || b.Is(Type::kInstance))) {
     const Value x = Plain(a), y = Plain(b);
     if (!x.Is(a.type()) || !y.Is(b.type())) return CompareOp(op, x, y, loc);

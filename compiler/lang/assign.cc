@@ -183,6 +183,7 @@ absl::Status Elaborator::AssignSubscript(const ast::Subscript& target, const Val
 absl::Status Elaborator::AssignItem(const Value& base, const Value& index, const Value& given,
                                     SourceLoc loc) {
   const bool list = base.Is(Type::kList), dict = base.Is(Type::kDict);
+  if (base.Is(Type::kUnknown)) return NoValue(base, loc);
   if (!list && !dict) {
     return Error(loc, absl::StrCat(Describe(base), " cannot be changed"),
                  base.Is(Type::kTuple) ? "make it a list" : "store to a buffer, list or dict");

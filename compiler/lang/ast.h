@@ -1,5 +1,5 @@
 // The syntax tree of a kernel file: all of Python's expression and statement forms, each with its
-// position. What the language refuses (await, yield, walrus, ...) parses to Unsupported, which is
+// position. What the language refuses (await, match, bytes, ...) parses to Unsupported, which is
 // an error only when something that the kernel reaches evaluates it.
 //
 // Nodes are owned by the Ast that made them and refer to each other by raw pointer; an Ast is
@@ -36,6 +36,7 @@ enum class StmtKind : uint8_t {
   kPass,
   kBreak,
   kContinue,
+  kDelete,
   kUnsupported,
 };
 
@@ -201,9 +202,16 @@ struct Continue : Stmt {
   explicit Continue(SourceLoc l) : Stmt(kKind, l) {}
 };
 
+struct Delete : Stmt {
+  static constexpr StmtKind kKind = StmtKind::kDelete;
+  std::vector<ExprPtr> targets;
+  explicit Delete(SourceLoc l) : Stmt(kKind, l) {}
+};
+
 struct UnsupportedStmt : Stmt {
   static constexpr StmtKind kKind = StmtKind::kUnsupported;
   std::string what, remedy;
+  std::vector<std::string> names;  // of `global a, b`
   Block body;  // what a skipped compound statement held (so that its names are known)
   explicit UnsupportedStmt(SourceLoc l) : Stmt(kKind, l) {}
 };

@@ -31,6 +31,8 @@ enum class ExprKind : uint8_t {
   kComprehension,
   kFString,
   kStarred,
+  kNamed,
+  kYield,
   kUnsupported,
 };
 
@@ -233,6 +235,20 @@ struct Starred : Expr {
   static constexpr ExprKind kKind = ExprKind::kStarred;
   ExprPtr value = nullptr;
   explicit Starred(SourceLoc l) : Expr(kKind, l) {}
+};
+
+struct Named : Expr {  // name := value
+  static constexpr ExprKind kKind = ExprKind::kNamed;
+  ExprPtr target = nullptr;  // a Name
+  ExprPtr value = nullptr;
+  explicit Named(SourceLoc l) : Expr(kKind, l) {}
+};
+
+struct Yield : Expr {
+  static constexpr ExprKind kKind = ExprKind::kYield;
+  ExprPtr value = nullptr;  // null: None
+  bool from = false;        // each item of the value
+  explicit Yield(SourceLoc l) : Expr(kKind, l) {}
 };
 
 struct Unsupported : Expr {

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/lang/elaborator.h"
+#include "compiler/lang/decorators.h"
 #include "compiler/lang/pass_options.h"
 #include "compiler/lang/suggest.h"
 
@@ -57,6 +57,49 @@ absl::StatusOr<std::string> Elaborator::ConfigText(const Value& v, SourceLoc loc
                        "configs hold integers, floats, bools, None, names and dtypes");
 }
 
+// What a function that makes configs is called with: the kernel's arguments by their names, or,
+// where its own parameters have others, in their order, as in a call of the kernel; a function of
+// (args, kwargs) gets them as a tuple and a dict.
+absl::StatusOr<CallArgs> Elaborator::Decorators::ConfigArgs(const Value& function,
+                                                            const Arguments& arguments,
+                                                            SourceLoc loc) {
+  CallArgs by_name, by_place;
+  by_name.loc = by_place.loc = loc;
+  const std::vector<ast::Param>& own = e_.module_.entry->params;
+  const std::vector<ast::Param>& params = function.function().params();
+  bool named = true;
+  for (const ast::Param& param : params) {
+    const auto given = arguments.find(param.name);
+    const auto same = std::find_if(own.begin(), own.end(),
+                                   [&](const ast::Param& p) { return p.name == param.name; });
+    if (given != arguments.end()) {
+      KILN_ASSIGN_OR_RETURN(const Value argument, e_.ParseArgument(param.name, given->second));
+      by_name.keywords.push_back({param.name, argument, loc});
+    } else if (same != own.end() && same->default_value != nullptr) {
+      KILN_ASSIGN_OR_RETURN(const Value argument, e_.Eval(same->default_value));
+      by_name.keywords.push_back({param.name, argument, loc});
+    } else {
+      named =
+          named && (param.default_value != nullptr || param.kind == ast::ParamKind::kVarKeywords);
+    }
+  }
+  if (named) return by_name;
+  for (const ast::Param& param : own) {
+    const auto given = arguments.find(param.name);
+    if (given == arguments.end()) break;
+    KILN_ASSIGN_OR_RETURN(const Value argument, e_.ParseArgument(param.name, given->second));
+    by_place.positional.push_back(argument);
+    by_place.locs.push_back(loc);
+  }
+  if (params.size() == 2 && params[0].name == "args" && params[1].name == "kwargs" &&
+      params[0].kind != ast::ParamKind::kVarArgs) {
+    by_place.positional = {e_.NewTuple(std::move(by_place.positional)),
+                           Value::Of(Type::kDict, e_.arena_.New<DictObject>())};
+    by_place.locs = {loc, loc};
+  }
+  return by_place;
+}
+
 absl::StatusOr<std::vector<Config>> Elaborator::Configs(const Kernel& kernel,
                                                         const Arguments& arguments) {
   static const Config& no_config = *std::make_unique<Config>().release();
@@ -80,22 +123,8 @@ absl::StatusOr<std::vector<Config>> Elaborator::Configs(const Kernel& kernel,
   }
   KILN_ASSIGN_OR_RETURN(Value value, Eval(source));
   if (value.Is(Type::kFunction)) {
-    // Its parameters take the kernel's arguments of the same name.
-    CallArgs call;
-    call.loc = source->loc;
-    for (const ast::Param& param : value.function().params()) {
-      const auto given = arguments.find(param.name);
-      if (given != arguments.end()) {
-        KILN_ASSIGN_OR_RETURN(const Value argument, ParseArgument(param.name, given->second));
-        call.keywords.push_back({param.name, argument, source->loc});
-        continue;
-      }
-      for (const ast::Param& own : module_.entry->params) {
-        if (own.name != param.name || own.default_value == nullptr) continue;
-        KILN_ASSIGN_OR_RETURN(const Value argument, Eval(own.default_value));
-        call.keywords.push_back({param.name, argument, source->loc});
-      }
-    }
+    KILN_ASSIGN_OR_RETURN(const CallArgs call,
+                          Decorators(this).ConfigArgs(value, arguments, source->loc));
     KILN_ASSIGN_OR_RETURN(value, Call(value, call));
   }
   KILN_ASSIGN_OR_RETURN(const std::vector<Value> items, Iterate(value, source->loc));
@@ -109,7 +138,7 @@ absl::StatusOr<std::vector<Config>> Elaborator::Configs(const Kernel& kernel,
       KILN_RETURN_IF_ERROR(Step(source->loc));
       if (key.Is(Type::kStr) && key.str() == "pass_configs") {  // compiler options of the config
         JitOptions options;
-        KILN_RETURN_IF_ERROR(ReadPassConfigs(entry, source->loc, &options));
+        KILN_RETURN_IF_ERROR(Decorators(this).ReadPassConfigs(entry, source->loc, &options));
         for (const auto& [name, text] : options.attrs) config.Set(name, OptionText(text));
         continue;
       }

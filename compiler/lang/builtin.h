@@ -118,6 +118,18 @@ absl::Status CheckImportedSource(Elaborator& e, const Value& text, SourceLoc loc
 // (builtins_method.cc).
 absl::Status CheckKnownText(Elaborator& e, const Value& text, SourceLoc loc,
                             absl::string_view what);
+// The row of PythonTable() by that name (builtins_python.cc).
+const Builtin* PythonTableRow(absl::string_view name);
+// A set of the items (builtins_set.cc).
+absl::StatusOr<Value> NewSet(Elaborator& e, const std::vector<Value>& items, SourceLoc loc);
+// Elaborator::Iterate, for what does not tell the order: of a set too.
+absl::StatusOr<std::vector<Value>> AnyOrder(Elaborator& e, const Value& v, SourceLoc loc);
+// |, &, - and ^ of two sets; nullopt: they are none, or it is another operator.
+absl::StatusOr<std::optional<Value>> SetOp(Elaborator& e, ast::BinaryOp op, const Value& a,
+                                           const Value& b, SourceLoc loc);
+// <, <=, > and >= of two sets: which is part of the other.
+absl::StatusOr<bool> SetOrder(Elaborator& e, ast::CompareOp op, const Value& a, const Value& b,
+                              SourceLoc loc);
 // Gives the buffer a layout (a TIRx one, a T.Layout or T.Fragment, or a bare SwizzleLayout) by a
 // note of the launch. Refused when it is of another shape, or on axes that the buffer's memory does
 // not have (builtins_layout.cc).
@@ -176,6 +188,10 @@ BuiltinTable TextMethods();    // builtins_text.cc: methods of text that lay it 
 BuiltinTable NumberTable();    // builtins_number.cc: math.*, numpy.* of numbers
 BuiltinTable ObjectTable();    // builtins_object.cc: getattr, partial, operator.*, dataclasses.*
 BuiltinTable TupleMethods();   // builtins_object.cc: methods of a named tuple
+BuiltinTable LibraryTable();   // builtins_library.cc: logging.*, warnings.*, os.*, collections.*
+BuiltinTable LoggerMethods();  // builtins_library.cc
+BuiltinTable SetMethods();     // builtins_set.cc
+BuiltinTable SetTypes();       // builtins_set.cc: set, frozenset
 
 }  // namespace kiln::lang
 

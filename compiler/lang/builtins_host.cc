@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
-#include "compiler/lang/elaborator.h"
+#include "compiler/lang/decorators.h"
 #include "compiler/layout/memory_layouts.h"
 #include "compiler/layout/text.h"
 
@@ -251,7 +251,58 @@ absl::StatusOr<Value> Fold(Elaborator& e, const BoundArgs& args) {
   return total;
 }
 
+// tilelang.jit(function, ...), and without a function what makes a kernel of one.
+absl::StatusOr<Value> Jit(Elaborator& e, const BoundArgs& args) {
+  if (!args.Given(0)) {
+    auto* made = e.arena().New<PartialObject>();
+    made->callee = FindModule("tilelang")->members.at("jit");
+    for (const CallArgs::Keyword& keyword : args.extra) {
+      made->keywords.emplace_back(std::string(keyword.name), keyword.value);
+    }
+    return Value::Of(Type::kPartial, made);
+  }
+  if (!args[0].Is(Type::kFunction)) {
+    return e.Error(args.LocOf(0),
+                   absl::StrCat("tilelang.jit takes a function, not ", Describe(args[0])),
+                   "pass a function that returns a T.prim_func, or whose body is a kernel");
+  }
+  auto* made = e.arena().New<FunctionObject>();
+  *made = args[0].function();
+  if (made->kind == FunctionKind::kPlain) made->kind = FunctionKind::kJit;
+  for (const CallArgs::Keyword& keyword : args.extra) {
+    KILN_RETURN_IF_ERROR(Elaborator::Decorators(&e).ReadOption(keyword.name, keyword.value,
+                                                               keyword.loc, &made->jit));
+  }
+  return Value::Of(Type::kFunction, made);
+}
+
+// tilelang.compile(prim_func, ...): the kernel, with what is said of it.
+absl::StatusOr<Value> Compile(Elaborator& e, const BoundArgs& args) {
+  if (!args[0].Is(Type::kFunction) || args[0].function().kind != FunctionKind::kPrimFunc) {
+    return e.Error(args.LocOf(0),
+                   absl::StrCat("tilelang.compile takes a function under "
+                                "@T.prim_func, not ",
+                                Describe(args[0])),
+                   "call the function that makes the kernel, and pass its result");
+  }
+  auto* made = e.arena().New<FunctionObject>();
+  *made = args[0].function();
+  made->jit = {};
+  if (args.Given(1)) {
+    KILN_RETURN_IF_ERROR(
+        Elaborator::Decorators(&e).ReadOption("out_idx", args[1], args.LocOf(1), &made->jit));
+  }
+  for (const CallArgs::Keyword& keyword : args.extra) {
+    KILN_RETURN_IF_ERROR(Elaborator::Decorators(&e).ReadOption(keyword.name, keyword.value,
+                                                               keyword.loc, &made->jit));
+  }
+  return Value::Of(Type::kFunction, made);
+}
+
 constexpr Builtin kTilelang[] = {
+    {"tilelang.jit", "func? **", Jit},
+    {"tilelang.compile", "func out_idx? execution_backend? target? target_host? verbose? **",
+     Compile},
     {"tilelang.cdiv", "a b", CeilDivision},
     {"tilelang.next_power_of_2", "x", NextPowerOfTwo},
     {"tilelang.get_swizzle_layout", "row_idx col_idx row_size dtype swizzle_bytes?", SwizzledPlace},

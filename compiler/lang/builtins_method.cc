@@ -122,11 +122,15 @@ absl::StatusOr<Value> DictParts(Elaborator& e, const BoundArgs& args) {
 absl::StatusOr<Value> DictUpdate(Elaborator& e, const BoundArgs& args) {
   DictObject& dict = args[0].dict();
   KILN_RETURN_IF_ERROR(CheckMutable(e, dict.region, args.loc));
-  if (!args[1].Is(Type::kDict)) {
+  std::vector<std::pair<Value, Value>> added;
+  if (args.present[1] && !args[1].Is(Type::kDict)) {
     return e.Error(args.LocOf(1), absl::StrCat("update takes a dict, not ", Describe(args[1])),
                    "pass a dict");
   }
-  const auto added = args[1].dict().items;
+  if (args.present[1]) added = args[1].dict().items;
+  for (const CallArgs::Keyword& keyword : args.extra) {
+    added.emplace_back(e.NewStr(std::string(keyword.name)), keyword.value);
+  }
   for (const auto& [key, given] : added) {
     KILN_ASSIGN_OR_RETURN(const Value item, e.Keep(given, "item", args.loc));
     KILN_RETURN_IF_ERROR(e.Step(args.loc, static_cast<int64_t>(dict.items.size())));
@@ -139,6 +143,7 @@ absl::StatusOr<Value> DictUpdate(Elaborator& e, const BoundArgs& args) {
 absl::StatusOr<Value> DictCopy(Elaborator& e, const BoundArgs& args) {
   auto* dict = e.arena().New<DictObject>();
   dict->items = args[0].dict().items;
+  dict->factory = args[0].dict().factory;
   dict->region = e.CurrentRegion();
   KILN_RETURN_IF_ERROR(e.ChargeBytes(args.loc, 32 * static_cast<int64_t>(dict->items.size())));
   return Value::Of(Type::kDict, dict);
@@ -336,7 +341,7 @@ constexpr Builtin kMethods[] = {
     {"keys", "self", DictParts<0>},
     {"values", "self", DictParts<1>},
     {"items", "self", DictParts<2>},
-    {"update", "self other", DictUpdate},
+    {"update", "self other? **", DictUpdate},
     {"copy", "self", DictCopy},
     // str: 18-27, and builtins_text.cc
     {"count", "self text", CountText},
@@ -377,6 +382,8 @@ BuiltinTable TableOf(const Value& self) {
       return {kMethods + 30, 2};
     case Type::kArray:
       return ArrayMethods();
+    case Type::kSet:
+      return SetMethods();
     default:
       return {nullptr, 0};
   }

@@ -21,7 +21,8 @@ absl::StatusOr<Value> Len(Elaborator& e, const BoundArgs& args) {
     KILN_RETURN_IF_ERROR(CheckKnownText(e, v, args.LocOf(0), "the length"));
     return Value::Int(static_cast<int64_t>(v.str().size()));
   }
-  if (v.Is(Type::kDict)) return Value::Int(static_cast<int64_t>(v.dict().items.size()));
+  if (v.Is(Type::kDict) || v.Is(Type::kSet))
+    return Value::Int(static_cast<int64_t>(v.dict().items.size()));
   if (v.Is(Type::kClass)) {
     KILN_ASSIGN_OR_RETURN(const auto cases, Elaborator::Classes(&e).Cases(v, args.LocOf(0)));
     return Value::Int(static_cast<int64_t>(cases.size()));
@@ -46,7 +47,7 @@ template <bool is_max>
 absl::StatusOr<Value> MinOrMax(Elaborator& e, const BoundArgs& args) {
   std::vector<Value> items = args.rest;
   if (items.size() == 1 && !e.IsRuntime(items[0])) {
-    KILN_ASSIGN_OR_RETURN(items, e.Iterate(items[0], args.loc));
+    KILN_ASSIGN_OR_RETURN(items, AnyOrder(e, items[0], args.loc));
   }
   if (items.empty()) {
     if (args.present[1]) return args[1];
@@ -79,7 +80,7 @@ absl::StatusOr<Value> MinOrMax(Elaborator& e, const BoundArgs& args) {
 }
 
 absl::StatusOr<Value> Sum(Elaborator& e, const BoundArgs& args) {
-  KILN_ASSIGN_OR_RETURN(const std::vector<Value> items, e.Iterate(args[0], args.LocOf(0)));
+  KILN_ASSIGN_OR_RETURN(const std::vector<Value> items, AnyOrder(e, args[0], args.LocOf(0)));
   Value total = args.present[1] ? args[1] : Value::Int(0);
   for (const Value& item : items) {
     KILN_ASSIGN_OR_RETURN(total, e.BinaryOp(ast::BinaryOp::kAdd, total, item, args.loc));
@@ -288,7 +289,7 @@ absl::StatusOr<Value> Reversed(Elaborator& e, const BoundArgs& args) {
 }
 
 absl::StatusOr<Value> Sorted(Elaborator& e, const BoundArgs& args) {
-  KILN_ASSIGN_OR_RETURN(const std::vector<Value> items, e.Iterate(args[0], args.LocOf(0)));
+  KILN_ASSIGN_OR_RETURN(const std::vector<Value> items, AnyOrder(e, args[0], args.LocOf(0)));
   bool reverse = false;
   if (args.Given(2)) {
     KILN_ASSIGN_OR_RETURN(reverse, e.ToBool(args[2], args.LocOf(2), "reverse"));
@@ -330,7 +331,7 @@ absl::StatusOr<Value> Sorted(Elaborator& e, const BoundArgs& args) {
 
 template <bool all>
 absl::StatusOr<Value> AnyOrAll(Elaborator& e, const BoundArgs& args) {
-  KILN_ASSIGN_OR_RETURN(const std::vector<Value> items, e.Iterate(args[0], args.LocOf(0)));
+  KILN_ASSIGN_OR_RETURN(const std::vector<Value> items, AnyOrder(e, args[0], args.LocOf(0)));
   Value result = Value::Bool(all);
   for (const Value& item : items) {
     KILN_ASSIGN_OR_RETURN(const Condition c, e.Decide(item, args.LocOf(0)));
@@ -377,6 +378,7 @@ bool IsInstance(const Value& v, const Value& type) {
   if (name == "list") return v.Is(Type::kList);
   if (name == "tuple") return v.Is(Type::kTuple);
   if (name == "dict") return v.Is(Type::kDict);
+  if (name == "set" || name == "frozenset") return v.Is(Type::kSet);
   if (name == "PrimExpr") return v.Is(Type::kExpr) || v.Is(Type::kAccess);
   if (name == "Var") return v.Is(Type::kExpr) && v.expr().expr.As<ir::Var>() != nullptr;
   if (name == "Enum" || name == "IntEnum" || name == "StrEnum") {
@@ -528,5 +530,10 @@ constexpr Builtin kRows[] = {
 }  // namespace
 
 BuiltinTable PythonTable() { return {kRows, std::size(kRows)}; }
+
+const Builtin* PythonTableRow(absl::string_view name) {
+  return std::find_if(std::begin(kRows), std::end(kRows),
+                      [&](const Builtin& row) { return name == row.name; });
+}
 
 }  // namespace kiln::lang

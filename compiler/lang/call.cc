@@ -229,10 +229,9 @@ absl::StatusOr<Value> Elaborator::CallType(const Value& callee, const CallArgs& 
         name == "IntFlag") {
       return Classes(this).MakeEnum(callee, args);
     }
-    const BuiltinTable table = PythonTable();
-    for (size_t i = 0; i < table.size; ++i) {
-      if (absl::string_view(callee.type_name()) == table.rows[i].name) {
-        return CallBuiltin(table.rows[i], nullptr, args);
+    for (const BuiltinTable& table : {PythonTable(), SetTypes()}) {
+      for (size_t i = 0; i < table.size; ++i) {
+        if (name == table.rows[i].name) return CallBuiltin(table.rows[i], nullptr, args);
       }
     }
     return Error(args.loc, absl::StrCat("the type '", callee.type_name(), "' cannot be called"),
@@ -432,10 +431,11 @@ absl::StatusOr<Value> Elaborator::CallFunction(const Value& callee, const CallAr
                               "expression)"),
                  "call it in a statement and use its result");
   }
-  if (function.def != nullptr && (function.def->is_async || function.def->is_generator)) {
+  const bool generator = function.def != nullptr && function.def->is_generator;
+  if ((function.def != nullptr && function.def->is_async) || (generator && traced)) {
     return Unimplemented(args.loc,
                          absl::StrCat("'", function.name(), "' is ",
-                                      function.def->is_async ? "async" : "a generator",
+                                      function.def->is_async ? "async" : "a generator with effects",
                                       ", which the kernel language does not have"),
                          "return a list");
   }
@@ -454,6 +454,7 @@ absl::StatusOr<Value> Elaborator::CallFunction(const Value& callee, const CallAr
   frame.what = macro ? "macro" : function.owner != nullptr ? "method" : "function";
   frame.call = args.loc;
   frame.scope = scope;
+  frame.before = frame_->before;
   frame.traced = traced || function.traced;
   if (function.owner != nullptr) {
     frame.function = &function;
@@ -462,10 +463,13 @@ absl::StatusOr<Value> Elaborator::CallFunction(const Value& callee, const CallAr
   }
   FrameGuard guard(this, &frame);
   if (function.lambda != nullptr) return Eval(function.lambda->body);
+  std::vector<Value> yielded;
+  if (generator) frame.yielded = &yielded;  // all of them now: nothing tells when they are made
   KILN_RETURN_IF_ERROR(ExecBlock(function.def->body).status());
   if (function.kind == FunctionKind::kJit && frame.result.Is(Type::kFunction)) {
     frame.result.function().jit = function.jit;
   }
+  if (generator) return NewList(std::move(yielded));
   return frame.result;
 }
 

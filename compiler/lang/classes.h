@@ -50,6 +50,9 @@ class Elaborator::Classes {
                                        bool* found);
   // Python's hasattr.
   absl::StatusOr<bool> Has(const Value& self, const std::string& attr, SourceLoc loc);
+  // Of an entry that is a method, or stands in one (around.cc).
+  absl::StatusOr<Value> OfEntry(const ast::Function& method);
+  bool LeaveOut(ast::StmtPtr stmt, const absl::Status& why);
   // The names and values of the fields of a dataclass or named tuple; an error for anything else.
   absl::StatusOr<std::vector<std::pair<std::string, Value>>> FieldsOf(const Value& v, SourceLoc loc,
                                                                       absl::string_view what);

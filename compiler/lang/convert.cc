@@ -316,8 +316,8 @@ absl::StatusOr<std::string> Elaborator::ToStr(const Value& v, SourceLoc loc,
 
 absl::Status Elaborator::CheckKey(const Value& v, SourceLoc loc) {
   KILN_RETURN_IF_ERROR(Step(loc));
-  if (v.Is(Type::kList) || v.Is(Type::kDict)) {
-    return Error(loc, absl::StrCat(Describe(v), " as the key of a dict"),
+  if (v.Is(Type::kList) || v.Is(Type::kDict) || v.Is(Type::kSet)) {
+    return Error(loc, absl::StrCat(Describe(v), " as the key of a dict or in a set"),
                  "keys do not change: use a tuple or a string");
   }
   if (!v.Is(Type::kTuple)) return absl::OkStatus();
@@ -432,6 +432,7 @@ absl::StatusOr<Condition> Elaborator::Decide(const Value& v, SourceLoc loc) {
       c.value = !v.seq().items.empty();
       return c;
     case Type::kDict:
+    case Type::kSet:
       c.value = !v.dict().items.empty();
       return c;
     case Type::kRange:
@@ -519,6 +520,9 @@ absl::StatusOr<std::vector<Value>> Elaborator::Iterate(const Value& v, SourceLoc
       KILN_RETURN_IF_ERROR(Step(loc, static_cast<int64_t>(keys.size())));
       return keys;
     }
+    case Type::kSet:
+      return Error(loc, "a set has no order in which its items come",
+                   "use sorted(...) of it, or a tuple or list in its place");
     case Type::kDType:
       return Iterate(AsText(*this, v), loc);
     case Type::kClass:

@@ -81,7 +81,6 @@ class Elaborator : private ElaboratorState {
   // Reading values. `what` names the thing in the message ("the extent of T.serial").
   bool IsRuntime(const Value& v) const;  // has an IR expression: kExpr, element, alloc_var
   absl::StatusOr<Operand> ToOperand(const Value& v, SourceLoc loc, absl::string_view what);
-  // As ToOperand, for an integer.
   absl::StatusOr<Operand> ToIndex(const Value& v, SourceLoc loc, absl::string_view what);
   // Converted to `type` (Python numbers become constants of it).
   absl::StatusOr<Operand> ToType(const Value& v, DType type, SourceLoc loc, absl::string_view what);
@@ -126,7 +125,8 @@ class Elaborator : private ElaboratorState {
   absl::StatusOr<Value> Call(const Value& callee, const CallArgs& args);
   absl::StatusOr<Value> GetAttribute(const Value& self, const std::string& attr, SourceLoc loc);
   absl::StatusOr<Value> SubscriptSequence(const Value& base, const Value& index, SourceLoc loc);
-  class Classes;  // classes.h
+  class Classes;     // classes.h
+  class Decorators;  // decorators.h
   // Items of any iterable, evaluated now.
   absl::StatusOr<std::vector<Value>> Iterate(const Value& v, SourceLoc loc);
   // An error where a list or dict no longer has the `count` items that a loop goes over.
@@ -251,6 +251,8 @@ class Elaborator : private ElaboratorState {
   absl::Status AppendParts(const std::vector<ast::FStringPart>& parts, SourceLoc loc,
                            std::string* out, Value* shown);
   absl::StatusOr<Value> EvalLambda(const ast::Lambda& node);
+  absl::StatusOr<Value> EvalNamed(const ast::Named& node);
+  absl::StatusOr<Value> EvalYield(const ast::Yield& node);
   absl::StatusOr<Value> EvalAttribute(const ast::Attribute& node);
   absl::StatusOr<Value> GetMember(const Module& module, const std::string& attr, SourceLoc loc);
   absl::StatusOr<Value> BufferAttribute(const Value& self, const std::string& attr, SourceLoc loc);
@@ -272,10 +274,6 @@ class Elaborator : private ElaboratorState {
   absl::Status BindParam(const FunctionObject& function, const ast::Param& param, Value value,
                          SourceLoc loc, Scope* scope, bool traced);
   absl::StatusOr<Value> MakeFunction(const ast::Function& def);
-  absl::Status ReadDecorators(const ast::Function& def, FunctionObject* function);
-  absl::Status ReadJitOptions(const ast::Call& call, JitOptions* options);
-  absl::Status ReadPassConfigs(const Value& v, SourceLoc loc, JitOptions* options);
-  absl::Status ReadCompileFlags(const Value& v, SourceLoc loc, JitOptions* options);
 
   // Classes and their instances (objects.cc).
   absl::StatusOr<Value> MakeClass(const ast::Class& def);
@@ -321,6 +319,7 @@ class Elaborator : private ElaboratorState {
   absl::StatusOr<Flow> ExecLoopExit(bool is_break, SourceLoc loc);
   absl::Status ExecAssert(const ast::Assert& node);
   absl::Status ExecRaise(const ast::Raise& node);
+  absl::Status ExecDelete(const ast::Delete& node);
   absl::StatusOr<Flow> ExecTry(const ast::Try& node);
   absl::Status ExecImport(const ast::Import& node);
   using Sections = absl::flat_hash_set<const SourceSection*>;

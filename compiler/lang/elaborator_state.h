@@ -83,6 +83,7 @@ struct ElaboratorState {
   // Outputs.
   JitOptions annotated_;      // what the body says of its own options
   Scope* around_ = nullptr;   // names of the functions around the entry
+  Value owner_;               // the object that the entry is a method of
   Scope* bundled_ = nullptr;  // names of the classes that come with the language
   Bound bound_;               // what Vars stand for, free of loads
   const ast::Function* kernel_def_ = nullptr;

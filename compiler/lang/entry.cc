@@ -13,8 +13,8 @@
 #include "compiler/ir/visit.h"
 #include "compiler/lang/arguments.h"
 #include "compiler/lang/barrier_order.h"
-#include "compiler/lang/elaborator.h"
-#include "compiler/lang/free_names.h"
+#include "compiler/lang/classes.h"
+#include "compiler/lang/decorators.h"
 #include "compiler/lang/parser.h"
 #include "compiler/lang/pass_options.h"
 #include "compiler/lang/suggest.h"
@@ -145,7 +145,7 @@ absl::StatusOr<Value> Elaborator::ParseArgument(absl::string_view name, const st
         return absl::InvalidArgumentError(
             absl::StrCat("unknown name '", id->id, near.empty() ? "'" : "'; ", near));
       }
-      if (const auto* attribute = expr->As<ast::Attribute>()) return MemberArgument(*attribute);
+      if (const auto* attribute = expr->As<ast::Attribute>()) return ReadMember(*attribute);
       if (const auto* unary = expr->As<ast::Unary>()) {
         KILN_ASSIGN_OR_RETURN(const Value v, Read(unary->operand));
         return e->UnaryOp(unary->op, v, {});
@@ -162,6 +162,18 @@ absl::StatusOr<Value> Elaborator::ParseArgument(absl::string_view name, const st
         items.push_back(v);
       }
       return tuple ? e->NewTuple(std::move(items)) : e->NewList(std::move(items));
+    }
+    // T.float16, T.GemmWarpPolicy.Square, and what names of the kernel file have.
+    absl::StatusOr<Value> ReadMember(const ast::Attribute& attribute) {
+      absl::StatusOr<Value> known = MemberArgument(attribute);
+      if (known.ok()) return known;
+      KILN_ASSIGN_OR_RETURN(const Value owner, Read(attribute.value));
+      absl::StatusOr<Value> member = e->GetAttribute(owner, attribute.attr, {});
+      if (member.ok()) return member;
+      const auto d = DiagnosticOf(member.status());
+      return absl::InvalidArgumentError(
+          d ? absl::StrCat(d->message, d->remedy.empty() ? "" : "; ", d->remedy)
+            : member.status().message());
     }
     // T.Tensor(shape, dtype) and T.StridedTensor(shape, strides, dtype).
     absl::StatusOr<Value> ReadTensor(const ast::Call& call) {
@@ -206,12 +218,23 @@ absl::Status Elaborator::BindArguments(const Kernel& kernel, const ast::Function
                                        const absl::flat_hash_set<absl::string_view>* only) {
   const bool own = &function == module_.entry;
   const std::vector<ast::Param>& params = function.params;
+  const auto compile_time = [&](const ast::Param& param) {
+    const auto& known = kernel.params();
+    const auto info = std::find_if(known.begin(), known.end(),
+                                   [&](const ParamInfo& p) { return p.name == param.name; });
+    return info == known.end() || info->kind == ParamInfo::kCompileTime;
+  };
   for (size_t i = 0; i < params.size(); ++i) {
     const ast::Param& param = params[i];
     if (only != nullptr && !only->contains(param.name)) continue;
     Binding binding;
     binding.loc = param.loc;
-    if (own && kernel.params()[i].kind != ParamInfo::kCompileTime) {
+    if (module_.IsSelf(function, i)) {
+      KILN_ASSIGN_OR_RETURN(binding.value, Classes(this).OfEntry(function));
+      scope->names.insert_or_assign(param.name, binding);
+      continue;
+    }
+    if (own && !compile_time(param)) {
       auto* unknown = arena_.New<UnknownObject>();
       unknown->path = param.name;
       unknown->reason = "the tensor is used before its annotation gives it a shape";
@@ -232,9 +255,9 @@ absl::Status Elaborator::BindArguments(const Kernel& kernel, const ast::Function
     } else if (param.kind == ast::ParamKind::kVarKeywords) {
       binding.value = Value::Of(Type::kDict, arena_.New<DictObject>());
     } else if (param.default_value != nullptr) {
-      frame_->module_index = module_.EntryStatement();
+      frame_->module_index = frame_->before = module_.EntryStatement();
       KILN_ASSIGN_OR_RETURN(binding.value, Eval(param.default_value));
-      frame_->module_index = SIZE_MAX;
+      frame_->module_index = frame_->before = SIZE_MAX;
       binding.origin = "its default";
     } else if (interface_.signature != nullptr) {
       auto* unknown = arena_.New<UnknownObject>();
@@ -247,9 +270,8 @@ absl::Status Elaborator::BindArguments(const Kernel& kernel, const ast::Function
         const ast::Param& other = params[j];
         const char* unused = nullptr;
         if (other.kind != ast::ParamKind::kVarArgs && other.kind != ast::ParamKind::kVarKeywords &&
-            other.default_value == nullptr &&
-            (!own || kernel.params()[j].kind == ParamInfo::kCompileTime) &&
-            !tunables_.contains(other.name) &&
+            other.default_value == nullptr && !module_.IsSelf(function, j) &&
+            (!own || compile_time(other)) && !tunables_.contains(other.name) &&
             FindText(*config_, *arguments_, other.name, &unused) == nullptr) {
           missing.push_back(other.name);
         }
@@ -384,6 +406,8 @@ absl::Status Elaborator::DeclareParam(size_t slot, const ast::Param& param, cons
     auto* handle = arena_.New<UnknownObject>();
     handle->path = param.name;
     handle->reason = "a handle has no shape before T.match_buffer";
+    handle->remedy = absl::StrCat("write ", param.name, " = T.match_buffer(", param.name,
+                                  ", (M, N), dtype) before the T.Kernel block");
     binding.value = Value::Of(Type::kUnknown, handle);
     handles_[slot] = binding.value;
     if (ParamSignature* seen = Seen(slot)) seen->pointer = true;
@@ -630,67 +654,9 @@ absl::StatusOr<ir::Program> Elaborator::RunPrimFunc(const Value& prim_func, cons
   return Finish(name, options);
 }
 
-absl::Status Elaborator::RunAround(const Kernel& kernel) {
-  // Innermost first: what each needs of the function around it.
-  std::vector<NameSet> needed(module_.around.size());
-  std::vector<std::vector<ast::StmtPtr>> kept(module_.around.size());
-  NameSet wanted = FreeNames(*module_.entry);
-  for (size_t i = module_.around.size(); i-- > 0;) {
-    const ast::Function& outer = *module_.around[i];
-    const ast::Function& inner =
-        i + 1 < module_.around.size() ? *module_.around[i + 1] : *module_.entry;
-    std::vector<bool> keep(outer.body.size(), false);
-    for (bool more = true; more;) {
-      more = false;
-      for (size_t s = 0; s < outer.body.size(); ++s) {
-        if (keep[s] || outer.body[s] == &inner) continue;
-        std::vector<absl::string_view> touched;
-        CollectTouched(outer.body[s], &touched);
-        const bool of_use = std::any_of(touched.begin(), touched.end(),
-                                        [&](absl::string_view n) { return wanted.contains(n); });
-        if (!of_use) continue;
-        keep[s] = more = true;
-        const NameSet reads = NamesRead(outer.body[s]);
-        wanted.insert(reads.begin(), reads.end());
-      }
-    }
-    for (size_t s = 0; s < keep.size(); ++s) {
-      if (keep[s]) kept[i].push_back(outer.body[s]);
-    }
-    needed[i] = wanted;
-    std::vector<absl::string_view> own;
-    for (ast::StmtPtr stmt : outer.body) CollectBindings(stmt, &own);
-    for (absl::string_view name : own) wanted.erase(name);
-    for (const ast::Param& param : outer.params) {
-      if (wanted.erase(param.name) == 0 || param.default_value == nullptr) continue;
-      ast::ExprStmt outside(param.loc);
-      outside.value = param.default_value;
-      const NameSet reads = NamesRead(&outside);
-      wanted.insert(reads.begin(), reads.end());
-    }
-  }
-  for (size_t i = 0; i < module_.around.size(); ++i) {
-    Scope* scope = arena_.New<Scope>();
-    scope->parent = around_;
-    Frame frame;
-    frame.name = module_.around[i]->name;
-    frame.scope = scope;
-    frame.is_entry = true;
-    FrameGuard guard(this, &frame);
-    KILN_RETURN_IF_ERROR(BindArguments(kernel, *module_.around[i], scope, &needed[i]));
-    for (ast::StmtPtr stmt : kept[i]) {
-      KILN_ASSIGN_OR_RETURN(const Flow flow, Exec(stmt));
-      if (flow != Flow::kNormal) break;
-    }
-    around_ = scope;
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<ir::Program> Elaborator::RunEager(const Kernel& kernel) {
-  FunctionObject function;
-  KILN_RETURN_IF_ERROR(ReadDecorators(*module_.entry, &function));
-  if (function.jit.has_out_idx) {
+  KILN_ASSIGN_OR_RETURN(const JitOptions options, Decorators(this).OfEntry());
+  if (options.has_out_idx) {
     return Error(module_.entry->name_loc,
                  "out_idx on a kernel that declares its outputs with T.empty", "drop out_idx");
   }
@@ -726,13 +692,12 @@ absl::StatusOr<ir::Program> Elaborator::RunEager(const Kernel& kernel) {
     }
   }
   KILN_RETURN_IF_ERROR(CheckReturn(frame));
-  return Finish(kernel.name(), function.jit);
+  return Finish(kernel.name(), options);
 }
 
 absl::StatusOr<ir::Program> Elaborator::RunFactory(const Kernel& kernel) {
   const ast::Function& entry = *module_.entry;
-  FunctionObject function;
-  KILN_RETURN_IF_ERROR(ReadDecorators(entry, &function));
+  KILN_ASSIGN_OR_RETURN(JitOptions options, Decorators(this).OfEntry());
   Scope* scope = arena_.New<Scope>();
   scope->parent = around_;
   scope->function = &entry;
@@ -753,7 +718,6 @@ absl::StatusOr<ir::Program> Elaborator::RunFactory(const Kernel& kernel) {
         absl::StrCat("'", entry.name, "' returned ", Describe(result), " instead of a kernel"),
         "return the function under @T.prim_func, or use the eager style with T.empty");
   }
-  JitOptions options = function.jit;
   if (!options.has_out_idx && options.attrs.empty()) options = result.function().jit;
   return RunPrimFunc(result, kernel.name(), options);
 }

@@ -102,6 +102,7 @@ class Elaborator::Comparison {
       case Type::kList:
         return Items(a.seq().items, b.seq().items, depth);
       case Type::kDict:
+      case Type::kSet:
         return Dicts(a.dict(), b.dict(), depth);
       case Type::kRange:
         return RangesEqual(a.range(), b.range());
@@ -277,12 +278,12 @@ absl::StatusOr<Value> Elaborator::IsIn(const Value& a, const Value& b, SourceLoc
     return Error(loc, absl::StrCat(Describe(a), " is looked for in a string"),
                  "look for a string: str(x) in text");
   }
-  if (b.Is(Type::kDict)) KILN_RETURN_IF_ERROR(CheckKey(a, loc));
+  if (b.Is(Type::kDict) || b.Is(Type::kSet)) KILN_RETURN_IF_ERROR(CheckKey(a, loc));
   if (b.Is(Type::kRange) && IsRuntime(a) && b.range().step != INT64_MIN) {
     KILN_ASSIGN_OR_RETURN(const Operand x, ToOperand(a, loc, "the value"));
     if (IsIndex(x.e)) return IsInRange(a, b.range(), loc);
   }
-  KILN_ASSIGN_OR_RETURN(const std::vector<Value> items, Iterate(b, loc));
+  KILN_ASSIGN_OR_RETURN(const std::vector<Value> items, AnyOrder(*this, b, loc));
   Value found = Value::Bool(false);
   for (const Value& item : items) {
     KILN_ASSIGN_OR_RETURN(const Value equal, Equality(a, item, loc));

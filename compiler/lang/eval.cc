@@ -94,9 +94,13 @@ absl::StatusOr<Value> Elaborator::EvalNode(ast::ExprPtr expr) {
     case ast::ExprKind::kFString:
       return EvalFString(*expr->As<ast::FString>());
     case ast::ExprKind::kSet:
-      return Unimplemented(expr->loc, "sets are not in the kernel language", "use a tuple");
+      return EvalItems(expr->As<ast::Set>()->items, Type::kSet, expr->loc);
     case ast::ExprKind::kStarred:
       return Error(expr->loc, "a starred expression here", "use it in a tuple, list or call");
+    case ast::ExprKind::kNamed:
+      return EvalNamed(*expr->As<ast::Named>());
+    case ast::ExprKind::kYield:
+      return EvalYield(*expr->As<ast::Yield>());
     case ast::ExprKind::kUnsupported: {
       const auto& node = *expr->As<ast::Unsupported>();
       return Unimplemented(node.loc, absl::StrCat(node.what, " is not in the kernel language"),
@@ -211,6 +215,7 @@ absl::StatusOr<Value> Elaborator::EvalItems(const std::vector<ast::ExprPtr>& nod
     items.push_back(item);
   }
   KILN_RETURN_IF_ERROR(ChargeBytes(loc, 0));
+  if (type == Type::kSet) return NewSet(*this, items, loc);
   return NewSeq(type, std::move(items));
 }
 
@@ -242,11 +247,9 @@ absl::StatusOr<Value> Elaborator::EvalDict(const ast::Dict& node) {
 }
 
 absl::StatusOr<Value> Elaborator::EvalComprehension(const ast::Comprehension& node) {
-  if (node.result == ast::Comprehension::kSetResult) {
-    return Unimplemented(node.loc, "sets are not in the kernel language", "use a list");
-  }
   Scope* scope = arena_.New<Scope>();
   scope->parent = frame_->scope;
+  scope->of_comprehension = true;
   ScopeGuard guard(frame_, scope);
   std::vector<Value> items;
   DictObject* dict = nullptr;
@@ -256,6 +259,7 @@ absl::StatusOr<Value> Elaborator::EvalComprehension(const ast::Comprehension& no
   }
   KILN_RETURN_IF_ERROR(RunClause(node, 0, &items, dict));
   if (dict != nullptr) return Value::Of(Type::kDict, dict);
+  if (node.result == ast::Comprehension::kSetResult) return NewSet(*this, items, node.loc);
   return NewList(std::move(items));
 }
 
@@ -349,6 +353,36 @@ absl::StatusOr<Value> Elaborator::EvalLambda(const ast::Lambda& node) {
     function->defaults.push_back(value);
   }
   return Value::Of(Type::kFunction, function);
+}
+
+absl::StatusOr<Value> Elaborator::EvalNamed(const ast::Named& node) {
+  if (frame_->traced) {
+    return Unimplemented(node.loc, "an assignment expression (:=) in a kernel",
+                         "assign in a statement of its own");
+  }
+  KILN_ASSIGN_OR_RETURN(const Value value, Eval(node.value));
+  Scope* scope = frame_->scope;
+  while (scope->of_comprehension) scope = scope->parent;
+  ScopeGuard guard(frame_, scope);
+  KILN_RETURN_IF_ERROR(Bind(node.target->As<ast::Name>()->id, value, node.target->loc));
+  return value;
+}
+
+absl::StatusOr<Value> Elaborator::EvalYield(const ast::Yield& node) {
+  if (frame_->yielded == nullptr) {
+    return Unimplemented(node.loc, "yield in a kernel", "return the values of a plain function");
+  }
+  Value value;
+  if (node.value != nullptr) {
+    KILN_ASSIGN_OR_RETURN(value, Eval(node.value));
+  }
+  std::vector<Value> items = {value};
+  if (node.from) {
+    KILN_ASSIGN_OR_RETURN(items, Iterate(value, node.value->loc));
+  }
+  KILN_RETURN_IF_ERROR(ChargeBytes(node.loc, 16 * static_cast<int64_t>(items.size())));
+  frame_->yielded->insert(frame_->yielded->end(), items.begin(), items.end());
+  return Value::None();
 }
 
 absl::StatusOr<Value> Elaborator::EvalAttribute(const ast::Attribute& node) {

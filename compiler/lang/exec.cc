@@ -70,6 +70,8 @@ absl::StatusOr<Flow> Elaborator::Exec(ast::StmtPtr stmt) {
       KILN_ASSIGN_OR_RETURN(const Value type, MakeClass(node));
       return done(Bind(node.name, type, node.loc));
     }
+    case ast::StmtKind::kDelete:
+      return done(ExecDelete(*stmt->As<ast::Delete>()));
     case ast::StmtKind::kUnsupported: {
       const auto& node = *stmt->As<ast::UnsupportedStmt>();
       return Unimplemented(node.loc, absl::StrCat(node.what, " is not in the kernel language"),
@@ -230,6 +232,39 @@ absl::Status Elaborator::ExecAssert(const ast::Assert& node) {
   }
   if (!frame_->traced) return EmitCheck(node.loc, c.expr.e, std::move(message));
   return EmitNew<ir::Assert>(node.loc, c.expr.e, std::move(message));
+}
+
+absl::Status Elaborator::ExecDelete(const ast::Delete& node) {
+  if (frame_->traced) {
+    return Unimplemented(node.loc, "del is not in the kernel language",
+                         "let the name go out of scope");
+  }
+  for (ast::ExprPtr target : node.targets) {
+    if (const auto* name = target->As<ast::Name>()) {
+      KILN_RETURN_IF_ERROR(ReadName(*name, /*keep_variable=*/true).status());
+      frame_->scope->names.erase(name->id);
+      continue;
+    }
+    const auto* place = target->As<ast::Subscript>();
+    if (place == nullptr || place->indices.size() != 1) {
+      return Unimplemented(target->loc, "del of an attribute or several items",
+                           "make another object without it");
+    }
+    KILN_ASSIGN_OR_RETURN(const Value base, EvalKeepingVariable(place->value));
+    const Builtin* pop =
+        base.Is(Type::kDict) || base.Is(Type::kList) ? FindMethod(base, "pop") : nullptr;
+    if (pop == nullptr || place->indices[0]->kind == ast::ExprKind::kSlice) {
+      return Unimplemented(target->loc, absl::StrCat("del of a part of ", Describe(base)),
+                           "delete an item of a list or dict by its index or key");
+    }
+    CallArgs args;
+    args.loc = target->loc;
+    KILN_ASSIGN_OR_RETURN(const Value index, EvalIndex(place->indices[0]));
+    args.positional = {index};
+    args.locs = {place->indices[0]->loc};
+    KILN_RETURN_IF_ERROR(CallBuiltin(*pop, &base, args).status());
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Elaborator::ExecRaise(const ast::Raise& node) {

@@ -57,6 +57,9 @@ class Reader {
         Expr(stmt->As<ast::Assert>()->condition);
         Expr(stmt->As<ast::Assert>()->message);
         break;
+      case ast::StmtKind::kDelete:
+        List(stmt->As<ast::Delete>()->targets);
+        break;
       case ast::StmtKind::kRaise:
         Expr(stmt->As<ast::Raise>()->value);
         break;
@@ -162,6 +165,10 @@ class Reader {
       Parts(text->parts);
     } else if (const auto* starred = expr->As<ast::Starred>()) {
       Expr(starred->value);
+    } else if (const auto* named = expr->As<ast::Named>()) {
+      List({named->target, named->value});
+    } else if (const auto* yield = expr->As<ast::Yield>()) {
+      Expr(yield->value);
     }
   }
 

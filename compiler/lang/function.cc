@@ -3,18 +3,21 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "compiler/lang/elaborator.h"
+#include "compiler/lang/decorators.h"
 #include "compiler/lang/pass_options.h"
 #include "compiler/lang/suggest.h"
 
 namespace kiln::lang {
 namespace {
 
-absl::string_view DecoratorName(ast::ExprPtr decorator) {
-  if (const auto* call = decorator->As<ast::Call>()) decorator = call->callee;
-  if (const auto* name = decorator->As<ast::Name>()) return name->id;
-  if (const auto* attribute = decorator->As<ast::Attribute>()) return attribute->attr;
-  return {};
+std::vector<std::string> KernelDecorators() {
+  return {"jit", "autotune", "prim_func", "macro", "lazy_jit"};
+}
+
+// The sweep chooses target and host; these change nothing about the program.
+bool IsHostOption(absl::string_view name) {
+  return name == "target" || name == "target_host" || name == "execution_backend" ||
+         name == "verbose" || name == "debug_root_path" || name == "debug";
 }
 
 }  // namespace
@@ -23,7 +26,6 @@ absl::StatusOr<Value> Elaborator::MakeFunction(const ast::Function& def) {
   auto* function = arena_.New<FunctionObject>();
   function->def = &def;
   function->closure = frame_->module_index == SIZE_MAX ? frame_->scope : nullptr;
-  KILN_RETURN_IF_ERROR(ReadDecorators(def, function));
   const absl::string_view hint = name_hint_;
   name_hint_ = {};
   for (const ast::Param& param : def.params) {
@@ -34,86 +36,168 @@ absl::StatusOr<Value> Elaborator::MakeFunction(const ast::Function& def) {
     }
     function->defaults.push_back(value);
   }
+  KILN_ASSIGN_OR_RETURN(const Value made,
+                        Decorators(this).Apply(def, Value::Of(Type::kFunction, function)));
   name_hint_ = hint;
-  return Value::Of(Type::kFunction, function);
+  return made;
 }
 
-absl::Status Elaborator::ReadDecorators(const ast::Function& def, FunctionObject* function) {
-  for (ast::ExprPtr decorator : def.decorators) {
-    const absl::string_view name = DecoratorName(decorator);
-    if (name == "macro") {
-      function->kind = FunctionKind::kMacro;
-    } else if (name == "prim_func") {
-      function->kind = FunctionKind::kPrimFunc;
-    } else if (name == "jit" || name == "lazy_jit") {
-      if (function->kind == FunctionKind::kPlain) function->kind = FunctionKind::kJit;
-      if (const auto* call = decorator->As<ast::Call>()) {
-        KILN_RETURN_IF_ERROR(ReadJitOptions(*call, &function->jit));
-      }
-    } else if (name == "property" || name == "cached_property") {
-      function->method = MethodKind::kProperty;
-    } else if (name == "staticmethod") {
-      function->method = MethodKind::kStatic;
-    } else if (name == "classmethod") {
-      function->method = MethodKind::kClass;
-    } else if (name == "autotune" || name == "lru_cache" || name == "cache" || name == "no_grad" ||
-               name == "simplify_prim_func" || name == "abstractmethod" || name == "override" ||
-               name == "final" || name == "wraps") {
-      continue;  // no meaning for one elaboration
+absl::StatusOr<Value> Elaborator::Decorators::Apply(const ast::Function& def, Value function) {
+  for (auto decorator = def.decorators.rbegin(); decorator != def.decorators.rend(); ++decorator) {
+    if (function.Is(Type::kFunction)) {
+      KILN_ASSIGN_OR_RETURN(const bool read, Read(*decorator, &function.function()));
+      if (read) continue;
+    }
+    KILN_ASSIGN_OR_RETURN(const bool host, IsOfHost(*decorator));
+    if (host && absl::string_view(e_.frame_->what) == "class") {  // may be no concern of kernels
+      auto* unknown = e_.arena_.New<UnknownObject>();
+      unknown->path = def.name;
+      unknown->reason = absl::StrCat("the decorator '", LastName(*decorator), "' is not supported");
+      return Value::Of(Type::kUnknown, unknown);
+    }
+    if (host) return Unknown(*decorator);
+    KILN_ASSIGN_OR_RETURN(function, Call(*decorator, function));
+  }
+  return function;
+}
+
+absl::StatusOr<Value> Elaborator::Decorators::Call(ast::ExprPtr decorator, const Value& function) {
+  KILN_ASSIGN_OR_RETURN(const Value wrapper, e_.Eval(decorator));
+  CallArgs args;
+  args.loc = decorator->loc;
+  args.positional = {function};
+  args.locs = {decorator->loc};
+  return e_.Call(wrapper, args);
+}
+
+absl::StatusOr<bool> Elaborator::Decorators::IsOfHost(ast::ExprPtr decorator) {
+  ast::ExprPtr root = decorator;
+  while (true) {
+    if (const auto* call = root->As<ast::Call>()) {
+      root = call->callee;
+    } else if (const auto* attribute = root->As<ast::Attribute>()) {
+      root = attribute->value;
     } else {
-      return Unimplemented(decorator->loc,
-                           absl::StrCat("the decorator '", name, "' is not supported"),
-                           DidYouMean(name, {"jit", "autotune", "prim_func", "macro", "lazy_jit"},
-                                      "use @tilelang.jit, @tilelang.autotune, @T.prim_func or "
-                                      "@T.macro"));
+      break;
     }
   }
-  return absl::OkStatus();
+  const auto* name = root->As<ast::Name>();
+  if (name == nullptr) return false;
+  KILN_ASSIGN_OR_RETURN(const Value value, e_.ReadName(*name, /*keep_variable=*/true));
+  if (!value.Is(Type::kUnknown) && !value.Is(Type::kModule)) return false;
+  const absl::string_view last = LastName(decorator);
+  if (!Nearest(last, KernelDecorators()).empty()) return Unknown(decorator);
+  return true;
 }
 
-absl::Status Elaborator::ReadJitOptions(const ast::Call& call, JitOptions* options) {
+absl::Status Elaborator::Decorators::Unknown(ast::ExprPtr decorator) {
+  const absl::string_view name = LastName(decorator);
+  return e_.Unimplemented(
+      decorator->loc, absl::StrCat("the decorator '", name, "' is not supported"),
+      DidYouMean(name, KernelDecorators(),
+                 "use @tilelang.jit, @tilelang.autotune, @T.prim_func, @T.macro, "
+                 "or a function of the file"));
+}
+
+absl::StatusOr<JitOptions> Elaborator::Decorators::OfEntry() {
+  auto* function = e_.arena_.New<FunctionObject>();
+  function->def = e_.module_.entry;
+  function->closure = e_.around_;
+  function->defaults.resize(e_.module_.entry->params.size());
+  const auto& decorators = e_.module_.entry->decorators;
+  for (auto decorator = decorators.rbegin(); decorator != decorators.rend(); ++decorator) {
+    KILN_ASSIGN_OR_RETURN(const bool read, Read(*decorator, function));
+    if (read) continue;
+    KILN_ASSIGN_OR_RETURN(const bool host, IsOfHost(*decorator));
+    if (host) continue;
+    KILN_ASSIGN_OR_RETURN(const Value made, Call(*decorator, Value::Of(Type::kFunction, function)));
+    if (made.Is(Type::kFunction) && made.function().def == e_.module_.entry) {
+      *function = made.function();
+    }
+  }
+  return function->jit;
+}
+
+absl::StatusOr<bool> Elaborator::Decorators::Read(ast::ExprPtr decorator,
+                                                  FunctionObject* function) {
+  const absl::string_view name = LastName(decorator);
+  if (name == "macro") {
+    function->kind = FunctionKind::kMacro;
+  } else if (name == "prim_func") {
+    function->kind = FunctionKind::kPrimFunc;
+  } else if (name == "jit" || name == "lazy_jit") {
+    if (function->kind == FunctionKind::kPlain) function->kind = FunctionKind::kJit;
+    if (const auto* call = decorator->As<ast::Call>()) {
+      KILN_RETURN_IF_ERROR(ReadOptions(*call, &function->jit));
+    }
+  } else if (name == "property" || name == "cached_property") {
+    function->method = MethodKind::kProperty;
+  } else if (name == "staticmethod") {
+    function->method = MethodKind::kStatic;
+  } else if (name == "classmethod") {
+    function->method = MethodKind::kClass;
+  } else {
+    // The others have no meaning for one elaboration.
+    return name == "autotune" || name == "lru_cache" || name == "cache" || name == "no_grad" ||
+           name == "simplify_prim_func" || name == "abstractmethod" || name == "override" ||
+           name == "final" || name == "wraps";
+  }
+  return true;
+}
+
+absl::Status Elaborator::Decorators::ReadOptions(const ast::Call& call, JitOptions* options) {
   for (const ast::Keyword& keyword : call.keywords) {
-    // The sweep chooses target and host; these change nothing about the program.
-    static constexpr absl::string_view kIgnored[] = {
-        "target", "target_host", "execution_backend", "verbose", "debug_root_path", "debug"};
-    if (std::find(std::begin(kIgnored), std::end(kIgnored), keyword.name) != std::end(kIgnored)) {
+    if (IsHostOption(keyword.name)) continue;
+    KILN_ASSIGN_OR_RETURN(const Value value, e_.Eval(keyword.value));
+    if (!keyword.name.empty()) {
+      KILN_RETURN_IF_ERROR(ReadOption(keyword.name, value, keyword.loc, options));
       continue;
     }
-    if (keyword.name == "out_idx") {
-      KILN_ASSIGN_OR_RETURN(const Value value, Eval(keyword.value));
-      if (value.is_none()) continue;
-      options->has_out_idx = true;
-      std::vector<Value> items = {value};
-      if (value.is_sequence()) items = value.seq().items;
-      for (const Value& item : items) {
-        KILN_ASSIGN_OR_RETURN(const int64_t index, ToInt(item, keyword.loc, "out_idx"));
-        options->out_idx.push_back(index);
-      }
-    } else if (keyword.name == "pass_configs") {
-      KILN_ASSIGN_OR_RETURN(const Value value, Eval(keyword.value));
-      if (!value.is_none()) KILN_RETURN_IF_ERROR(ReadPassConfigs(value, keyword.loc, options));
-    } else if (keyword.name == "compile_flags") {
-      KILN_ASSIGN_OR_RETURN(const Value value, Eval(keyword.value));
-      KILN_RETURN_IF_ERROR(ReadCompileFlags(value, keyword.loc, options));
-    } else {
-      return Unimplemented(
-          keyword.loc, absl::StrCat("@tilelang.jit has no option '", keyword.name, "'"),
-          DidYouMean(keyword.name,
-                     {"out_idx", "pass_configs", "target", "compile_flags", "verbose"},
-                     "use out_idx, pass_configs or compile_flags"));
+    if (!value.Is(Type::kDict)) {
+      return e_.Error(keyword.loc, absl::StrCat("** spreads a dict, not ", Describe(value)),
+                      "pass a dict");
+    }
+    for (const auto& [key, item] : value.dict().items) {
+      KILN_ASSIGN_OR_RETURN(const std::string name, e_.ToStr(key, keyword.loc, "a key of options"));
+      KILN_RETURN_IF_ERROR(ReadOption(name, item, keyword.loc, options));
     }
   }
   return absl::OkStatus();
+}
+
+absl::Status Elaborator::Decorators::ReadOption(absl::string_view name, const Value& value,
+                                                SourceLoc loc, JitOptions* options) {
+  if (IsHostOption(name)) return absl::OkStatus();
+  if (name == "out_idx") {
+    if (value.is_none()) return absl::OkStatus();
+    options->has_out_idx = true;
+    std::vector<Value> items = {value};
+    if (value.is_sequence()) items = value.seq().items;
+    for (const Value& item : items) {
+      KILN_ASSIGN_OR_RETURN(const int64_t index, e_.ToInt(item, loc, "out_idx"));
+      options->out_idx.push_back(index);
+    }
+    return absl::OkStatus();
+  }
+  if (name == "pass_configs") {
+    return value.is_none() ? absl::OkStatus() : ReadPassConfigs(value, loc, options);
+  }
+  if (name == "compile_flags") return ReadCompileFlags(value, loc, options);
+  return e_.Unimplemented(
+      loc, absl::StrCat("@tilelang.jit has no option '", name, "'"),
+      DidYouMean(name, {"out_idx", "pass_configs", "target", "compile_flags", "verbose"},
+                 "use out_idx, pass_configs or compile_flags"));
 }
 
 // Flags for a compiler that Kiln does not call; the one that says how to compute is honoured.
-absl::Status Elaborator::ReadCompileFlags(const Value& v, SourceLoc loc, JitOptions* options) {
+absl::Status Elaborator::Decorators::ReadCompileFlags(const Value& v, SourceLoc loc,
+                                                      JitOptions* options) {
   if (v.is_none()) return absl::OkStatus();
   std::vector<Value> items = {v};
   if (v.is_sequence()) items = v.seq().items;
   std::string flags;
   for (const Value& item : items) {
-    KILN_ASSIGN_OR_RETURN(const std::string flag, ToStr(item, loc, "a compile flag"));
+    KILN_ASSIGN_OR_RETURN(const std::string flag, e_.ToStr(item, loc, "a compile flag"));
     absl::StrAppend(&flags, flags.empty() ? "" : " ", flag);
   }
   if (absl::StrContains(flags, "-use_fast_math")) {
@@ -124,13 +208,16 @@ absl::Status Elaborator::ReadCompileFlags(const Value& v, SourceLoc loc, JitOpti
 }
 
 absl::Status Elaborator::Annotate(const Value& v, bool flags, SourceLoc loc) {
-  return flags ? ReadCompileFlags(v, loc, &annotated_) : ReadPassConfigs(v, loc, &annotated_);
+  Decorators decorators(this);
+  return flags ? decorators.ReadCompileFlags(v, loc, &annotated_)
+               : decorators.ReadPassConfigs(v, loc, &annotated_);
 }
 
-absl::Status Elaborator::ReadPassConfigs(const Value& v, SourceLoc loc, JitOptions* options) {
+absl::Status Elaborator::Decorators::ReadPassConfigs(const Value& v, SourceLoc loc,
+                                                     JitOptions* options) {
   if (!v.Is(Type::kDict)) {
-    return Error(loc, absl::StrCat("pass_configs must be a dict, not ", Describe(v)),
-                 "write {tilelang.PassConfigKey.TL_...: value}");
+    return e_.Error(loc, absl::StrCat("pass_configs must be a dict, not ", Describe(v)),
+                    "write {tilelang.PassConfigKey.TL_...: value}");
   }
   for (const auto& [key, item] : v.dict().items) {
     std::string name;
@@ -148,18 +235,18 @@ absl::Status Elaborator::ReadPassConfigs(const Value& v, SourceLoc loc, JitOptio
         rules.begin(), rules.end(), [&](const PassOptionRule& rule) { return rule.name == name; });
     if (const PassConfigKey* known = FindPassConfigKey(name); known != nullptr && !honoured) {
       if (*known->refused == '\0' || Repr(item) == known->harmless) continue;
-      return Unimplemented(loc, absl::StrCat("the pass option '", name, "' cannot be ", Repr(item)),
-                           known->refused);
+      return e_.Unimplemented(
+          loc, absl::StrCat("the pass option '", name, "' cannot be ", Repr(item)), known->refused);
     }
     if (honoured && item.is_none()) continue;
     if (!item.is_number()) {
-      return Error(loc,
-                   absl::StrCat("the pass option '", name.empty() ? Repr(key) : name,
-                                "' must be a number or bool, not ", Describe(item)),
-                   "give it True, False or a number");
+      return e_.Error(loc,
+                      absl::StrCat("the pass option '", name.empty() ? Repr(key) : name,
+                                   "' must be a number or bool, not ", Describe(item)),
+                      "give it True, False or a number");
     }
     PassOptionValue value = ReadPassOption(name.empty() ? Repr(key) : name, Repr(item));
-    if (!value.fault.empty()) return Unimplemented(loc, value.fault, value.remedy);
+    if (!value.fault.empty()) return e_.Unimplemented(loc, value.fault, value.remedy);
     options->attrs.emplace_back(name, std::move(value.text));
   }
   return absl::OkStatus();

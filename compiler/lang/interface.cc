@@ -350,7 +350,7 @@ std::optional<std::string> Elaborator::DefaultText(ast::ExprPtr expr) {
   GiveNothing();
   Frame frame;
   frame.scope = arena_.New<Scope>();
-  frame.module_index = module_.EntryStatement();
+  frame.module_index = frame.before = module_.EntryStatement();
   FrameGuard guard(this, &frame);
   const absl::StatusOr<Value> value = Eval(expr);
   if (!value.ok() || value->Is(Type::kList) || value->Is(Type::kFunction)) return std::nullopt;

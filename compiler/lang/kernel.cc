@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t kDefaultSteps = 100'000;  // to evaluate the defaults of all parameters
 
-bool IsTop(const FoundKernel& kernel) { return kernel.around.empty(); }
+bool IsTop(const FoundKernel& kernel) { return kernel.around.empty() && kernel.owner == nullptr; }
 
 // An error where a function of the file's top level has a decorator that is almost one of a kernel.
 absl::Status CheckDecorators(const ParsedModule& module) {
@@ -93,13 +93,17 @@ class KernelBuilder {
     Limits limits;
     limits.steps = kDefaultSteps;
     Elaborator defaults(*module, limits, {});
-    for (const ast::Param& param : entry.params) {
+    for (size_t i = 0; i < entry.params.size(); ++i) {
+      const ast::Param& param = entry.params[i];
+      if (module->IsSelf(entry, i)) continue;
       kernel.params_.push_back(InfoOf(*module, param, KindOf(*module, param), &defaults));
     }
     // Those of the functions around it, of which its own hide some.
     for (auto outer = module->around.rbegin(); outer != module->around.rend(); ++outer) {
       for (const ast::Param& param : (*outer)->params) {
+        const size_t at = static_cast<size_t>(&param - (*outer)->params.data());
         const bool hidden =
+            module->IsSelf(**outer, at) ||
             std::any_of(kernel.params_.begin(), kernel.params_.end(),
                         [&](const ParamInfo& known) { return known.name == param.name; });
         if (!hidden)
@@ -174,6 +178,7 @@ absl::StatusOr<Kernel> Kernel::Parse(std::shared_ptr<const SourceFile> file,
   KILN_ASSIGN_OR_RETURN(FoundKernel found, KernelBuilder::Choose(*module, entry));
   module->entry = found.function;
   module->around = std::move(found.around);
+  module->owner = found.owner;
   module->style = StyleOf(*module->entry);
   return KernelBuilder::Build(std::move(module));
 }

@@ -10,7 +10,9 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "compiler/lang/ast_walk.h"
 #include "compiler/lang/source_bundle.h"
+#include "compiler/lang/touches.h"
 #include "compiler/lang/value.h"
 
 namespace kiln::lang {
@@ -18,8 +20,6 @@ namespace {
 
 using ast::ExprPtr;
 using ast::StmtPtr;
-
-constexpr int kMaxWalk = 400;  // nesting that the walks below follow
 
 void CollectTarget(ExprPtr target, std::vector<absl::string_view>* names) {
   if (const auto* name = target->As<ast::Name>()) {
@@ -33,69 +33,6 @@ void CollectTarget(ExprPtr target, std::vector<absl::string_view>* names) {
   }
 }
 
-// Calls `visit` on the statement and all that its blocks hold (functions and classes excluded).
-template <typename F>
-void Walk(StmtPtr stmt, const F& visit, int depth = 0) {
-  if (depth > kMaxWalk) return;
-  visit(stmt);
-  auto block = [&](const ast::Block& body) {
-    for (StmtPtr inner : body) Walk(inner, visit, depth + 1);
-  };
-  switch (stmt->kind) {
-    case ast::StmtKind::kIf:
-      for (const ast::Branch& branch : stmt->As<ast::If>()->branches) block(branch.body);
-      block(stmt->As<ast::If>()->otherwise);
-      break;
-    case ast::StmtKind::kFor:
-      block(stmt->As<ast::For>()->body);
-      block(stmt->As<ast::For>()->otherwise);
-      break;
-    case ast::StmtKind::kWhile:
-      block(stmt->As<ast::While>()->body);
-      block(stmt->As<ast::While>()->otherwise);
-      break;
-    case ast::StmtKind::kWith:
-      block(stmt->As<ast::With>()->body);
-      break;
-    case ast::StmtKind::kTry: {
-      const auto& node = *stmt->As<ast::Try>();
-      block(node.body);
-      block(node.otherwise);
-      block(node.finally);
-      for (const ast::Handler& handler : node.handlers) block(handler.body);
-      break;
-    }
-    default:
-      break;
-  }
-}
-
-// `x.append(...)` and `x[...] = ...`: the name whose value a statement changes.
-absl::string_view MutatedName(StmtPtr stmt) {
-  ExprPtr base = nullptr;
-  if (const auto* expr = stmt->As<ast::ExprStmt>()) {
-    const auto* call = expr->value->As<ast::Call>();
-    const auto* attribute = call == nullptr ? nullptr : call->callee->As<ast::Attribute>();
-    if (attribute == nullptr) return {};
-    static constexpr absl::string_view kMutators[] = {"append", "extend",    "insert", "update",
-                                                      "pop",    "remove",    "sort",   "reverse",
-                                                      "clear",  "setdefault"};
-    if (std::find(std::begin(kMutators), std::end(kMutators), attribute->attr) ==
-        std::end(kMutators)) {
-      return {};
-    }
-    base = attribute->value;
-  } else if (const auto* assign = stmt->As<ast::Assign>()) {
-    const auto* subscript = assign->targets[0]->As<ast::Subscript>();
-    if (subscript != nullptr) base = subscript->value;
-  } else if (const auto* aug = stmt->As<ast::AugAssign>()) {
-    const auto* subscript = aug->target->As<ast::Subscript>();
-    if (subscript != nullptr) base = subscript->value;
-  }
-  const auto* name = base == nullptr ? nullptr : base->As<ast::Name>();
-  return name == nullptr ? absl::string_view() : absl::string_view(name->id);
-}
-
 // `if __name__ == "__main__":` holds host code.
 bool IsMainGuard(StmtPtr stmt) {
   const auto* node = stmt->As<ast::If>();
@@ -105,32 +42,13 @@ bool IsMainGuard(StmtPtr stmt) {
   return name != nullptr && name->id == "__name__";
 }
 
-// The last part of `a.b.name`, `name` or a call of either.
-absl::string_view LastName(ExprPtr expr) {
-  if (const auto* call = expr->As<ast::Call>()) expr = call->callee;
-  if (const auto* name = expr->As<ast::Name>()) return name->id;
-  if (const auto* attribute = expr->As<ast::Attribute>()) return attribute->attr;
-  return {};
-}
-
-bool HoldsPrimFunc(const ast::Function& function) {
-  bool found = false;
-  for (StmtPtr stmt : function.body) {
-    Walk(stmt, [&](StmtPtr s) {
-      const auto* nested = s->As<ast::Function>();
-      if (nested != nullptr && (HasDecorator(*nested, "prim_func") || HoldsPrimFunc(*nested))) {
-        found = true;
-      }
-    });
-  }
-  return found;
-}
-
 bool IsTensorWord(absl::string_view word) {
   return word == "Tensor" || word == "StridedTensor" || word == "Buffer" || word == "ptr" ||
          word == "handle" || word == "FragmentBuffer" || word == "SharedBuffer" ||
          word == "LocalBuffer";
 }
+
+}  // namespace
 
 const ast::Call* CallOf(StmtPtr stmt) {
   if (const auto* expr = stmt->As<ast::ExprStmt>()) return expr->value->As<ast::Call>();
@@ -138,34 +56,12 @@ const ast::Call* CallOf(StmtPtr stmt) {
   return nullptr;
 }
 
-bool LooksEager(const ast::Function& function) {
-  for (const ast::Param& param : function.params) {
-    const AnnotationKind kind = KindOfAnnotation(param.annotation);
-    if (kind == AnnotationKind::kTensor) return true;
-  }
-  bool eager = false;
-  for (StmtPtr stmt : function.body) {
-    Walk(stmt, [&](StmtPtr s) {
-      if (const auto* annotated = s->As<ast::AnnAssign>()) {
-        if (KindOfAnnotation(annotated->annotation) == AnnotationKind::kTensor) eager = true;
-      }
-      if (const auto* with = s->As<ast::With>()) {
-        for (const ast::WithItem& item : with->items) {
-          const absl::string_view word = LastName(item.context);
-          if (word == "Kernel" || word == "ClusterKernel") eager = true;
-        }
-      }
-      if (const ast::Call* call = CallOf(s)) {
-        const absl::string_view word = LastName(call);
-        const auto* attribute = call->callee->As<ast::Attribute>();
-        if (attribute != nullptr && (word == "const" || word == "empty")) eager = true;
-      }
-    });
-  }
-  return eager;
+absl::string_view LastName(ExprPtr expr) {
+  if (const auto* call = expr->As<ast::Call>()) expr = call->callee;
+  if (const auto* name = expr->As<ast::Name>()) return name->id;
+  if (const auto* attribute = expr->As<ast::Attribute>()) return attribute->attr;
+  return {};
 }
-
-}  // namespace
 
 void CollectBindings(StmtPtr root, std::vector<absl::string_view>* names) {
   Walk(root, [&](StmtPtr stmt) {
@@ -203,14 +99,6 @@ void CollectBindings(StmtPtr root, std::vector<absl::string_view>* names) {
       default:
         break;
     }
-  });
-}
-
-void CollectTouched(StmtPtr stmt, std::vector<absl::string_view>* names) {
-  CollectBindings(stmt, names);
-  Walk(stmt, [&](StmtPtr s) {
-    const absl::string_view name = MutatedName(s);
-    if (!name.empty()) names->push_back(name);
   });
 }
 
@@ -261,7 +149,7 @@ std::vector<LeftOutFile> LeftOutOf(absl::string_view text) {
   return files;
 }
 
-void IndexStatement(size_t i, StmtPtr stmt, SourceSection* section) {
+void IndexStatement(size_t i, StmtPtr stmt, Touches* touches, SourceSection* section) {
   if (const auto* import = stmt->As<ast::Import>()) {
     for (const ast::ImportedName& name : import->names) {
       if (name.path != "*") continue;
@@ -275,12 +163,14 @@ void IndexStatement(size_t i, StmtPtr stmt, SourceSection* section) {
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   for (absl::string_view name : names) section->globals[name].push_back({i, true});
-  Walk(stmt, [&](StmtPtr s) {
-    const absl::string_view name = MutatedName(s);
-    if (name.empty() || std::binary_search(names.begin(), names.end(), name)) return;
-    std::vector<Touch>& touches = section->globals[name];
-    if (touches.empty() || touches.back().statement != i) touches.push_back({i, false});
-  });
+  const ast::Call* call = stmt->kind == ast::StmtKind::kExpr ? CallOf(stmt) : nullptr;
+  const auto* callee = call == nullptr ? nullptr : call->callee->As<ast::Name>();
+  if (callee != nullptr && callee->id == "main") return;  // host code
+  for (absl::string_view name : touches->Of(stmt)) {
+    if (!std::binary_search(names.begin(), names.end(), name)) {
+      section->globals[name].push_back({i, false});
+    }
+  }
 }
 
 // The texts of a literal `__all__ = [...]`; nullptr for another statement.
@@ -347,11 +237,14 @@ void IndexGlobals(ParsedModule* module) {
     SourceSection& section = module->sections[at];
     const bool ends = at + 1 < module->sections.size();
     section.first = i;
-    for (; i < body.size(); ++i) {
-      if (ends && body[i]->loc.line >= module->sections[at + 1].first_line) break;
-      if (!IsMainGuard(body[i])) IndexStatement(i, body[i], &section);
+    while (i < body.size() && !(ends && body[i]->loc.line >= module->sections[at + 1].first_line)) {
+      ++i;
     }
     section.last = i;
+    Touches touches(body, section.first, section.last);
+    for (size_t s = section.first; s < section.last; ++s) {
+      if (!IsMainGuard(body[s])) IndexStatement(s, body[s], &touches, &section);
+    }
   }
   IndexStars(module);
 }
@@ -417,173 +310,6 @@ std::vector<const ast::Import*> ImportsOf(const ast::Ast& tree) {
   std::vector<const ast::Import*> imports;
   CollectImports(tree.body, 0, &imports);
   return imports;
-}
-
-bool HasDecorator(const ast::Function& function, absl::string_view name) {
-  return std::any_of(function.decorators.begin(), function.decorators.end(),
-                     [&](ExprPtr decorator) { return LastName(decorator) == name; });
-}
-
-EntryStyle StyleOf(const ast::Function& function) {
-  if (HasDecorator(function, "prim_func")) return EntryStyle::kPrimFunc;
-  if (HoldsPrimFunc(function)) return EntryStyle::kFactory;
-  return LooksEager(function) ? EntryStyle::kEager : EntryStyle::kFactory;
-}
-
-namespace {
-
-// In order; a later definition of the same name replaces an earlier one.
-std::vector<const ast::Function*> FunctionsIn(const ast::Block& block) {
-  std::vector<const ast::Function*> all;
-  absl::flat_hash_map<absl::string_view, const ast::Function*> last;
-  for (StmtPtr stmt : block) {
-    Walk(stmt, [&](StmtPtr s) {
-      const auto* function = s->As<ast::Function>();
-      if (function == nullptr) return;
-      all.push_back(function);
-      last[function->name] = function;
-    });
-  }
-  std::erase_if(all, [&](const ast::Function* f) { return last[f->name] != f; });
-  return all;
-}
-
-bool IsDecoratedKernel(const ast::Function& function) {
-  return HasDecorator(function, "jit") || HasDecorator(function, "lazy_jit") ||
-         HasDecorator(function, "autotune") || HasDecorator(function, "prim_func");
-}
-
-// Whether the function may return a kernel: it is under @tilelang.jit, or holds a T.prim_func of
-// its own, or returns what a function that it holds makes.
-bool MakesKernel(const ast::Function& function) {
-  if (IsDecoratedKernel(function)) return true;
-  absl::flat_hash_set<absl::string_view> inner;
-  for (const ast::Function* nested : FunctionsIn(function.body)) inner.insert(nested->name);
-  bool makes = false;
-  for (StmtPtr stmt : function.body) {
-    Walk(stmt, [&](StmtPtr s) {
-      if (const auto* nested = s->As<ast::Function>()) makes |= HasDecorator(*nested, "prim_func");
-      const auto* result = s->As<ast::Return>();
-      const auto* call = result && result->value ? result->value->As<ast::Call>() : nullptr;
-      const auto* name = call == nullptr ? nullptr : call->callee->As<ast::Name>();
-      makes |= name != nullptr && inner.contains(name->id);
-    });
-  }
-  return makes && HoldsPrimFunc(function);
-}
-
-void AddKernels(const ast::Block& block, const std::vector<const ast::Function*>& around,
-                std::vector<FoundKernel>* kernels) {
-  for (const ast::Function* function : FunctionsIn(block)) {
-    if (HasDecorator(*function, "macro")) continue;
-    if (MakesKernel(*function)) {
-      kernels->push_back({function, around});
-    } else if (around.size() < 8) {
-      std::vector<const ast::Function*> deeper = around;
-      deeper.push_back(function);
-      AddKernels(function->body, deeper, kernels);
-    }
-  }
-}
-
-ast::Block StatementsOf(const ParsedModule& module, const SourceSection& section) {
-  const auto begin = module.tree->body.begin();
-  return {begin + static_cast<std::ptrdiff_t>(section.first),
-          begin + static_cast<std::ptrdiff_t>(section.last)};
-}
-
-}  // namespace
-
-std::string FoundKernel::Name() const {
-  std::string name;
-  for (const ast::Function* outer : around) absl::StrAppend(&name, outer->name, ".");
-  return absl::StrCat(name, function == nullptr ? "" : function->name);
-}
-
-std::vector<FoundKernel> FindKernels(const ParsedModule& module) {
-  ast::Block top;
-  // The kernel file's own: what other files define is there to be imported.
-  for (StmtPtr stmt : StatementsOf(module, module.sections[0])) {
-    if (stmt->kind == ast::StmtKind::kFunction) top.push_back(stmt);
-  }
-  std::vector<FoundKernel> kernels;
-  AddKernels(top, {}, &kernels);
-  return kernels;
-}
-
-FoundKernel FindFunction(const ParsedModule& module, const SourceSection& section,
-                         absl::string_view path) {
-  FoundKernel found;
-  const ast::Block own = StatementsOf(module, section);
-  const ast::Block* block = &own;
-  for (absl::string_view part : absl::StrSplit(path, '.')) {
-    if (found.function != nullptr) found.around.push_back(found.function);
-    found.function = nullptr;
-    for (const ast::Function* function : FunctionsIn(*block)) {
-      if (function->name == part) found.function = function;
-    }
-    if (found.function == nullptr) return {};
-    block = &found.function->body;
-  }
-  return found;
-}
-
-namespace {
-
-// A place in the files: a dotted path of a section.
-struct PlaceOfName {
-  const SourceSection* section = nullptr;  // null: nowhere
-  std::string path;
-};
-
-// Where the path leads whose first name the statement imports.
-PlaceOfName Imported(const ParsedModule& module, const SourceSection& section, size_t statement,
-                     absl::string_view path) {
-  const std::pair<absl::string_view, absl::string_view> parts =
-      absl::StrSplit(path, absl::MaxSplits('.', 1));
-  for (const SourceSection::Star& star : section.stars) {
-    if (star.statement == statement) {
-      return {module.FindSection(star.module), std::string(path)};
-    }
-  }
-  const auto* import = module.tree->body[statement]->As<ast::Import>();
-  if (import == nullptr) return {};
-  const std::string from = AbsoluteName(import->module, section.module, section.package);
-  for (const ast::ImportedName& name : import->names) {
-    if (import->module.empty()) {  // a module, whose names follow
-      absl::string_view rest = path;
-      if (!absl::ConsumePrefix(&rest, name.whole_path ? name.path : name.alias)) continue;
-      if (!absl::ConsumePrefix(&rest, ".")) continue;
-      return {module.FindSection(name.path), std::string(rest)};
-    }
-    if (name.alias != parts.first) continue;
-    if (const SourceSection* file = module.FindSection(absl::StrCat(from, ".", name.path))) {
-      return {file, std::string(parts.second)};
-    }
-    return {module.FindSection(from),
-            absl::StrCat(name.path, parts.second.empty() ? "" : ".", parts.second)};
-  }
-  return {};
-}
-
-}  // namespace
-
-FoundKernel FindEntry(const ParsedModule& module, absl::string_view path) {
-  PlaceOfName place = {&module.sections[0], std::string(path)};
-  // Each file is passed once on the way, but where files import in a circle.
-  for (size_t hop = 0; hop <= module.sections.size() && place.section != nullptr; ++hop) {
-    FoundKernel found = FindFunction(module, *place.section, place.path);
-    if (found.function != nullptr) return found;
-    const std::string first(absl::string_view(place.path).substr(0, place.path.find('.')));
-    const auto touches = place.section->globals.find(first);
-    if (touches == place.section->globals.end()) return {};
-    PlaceOfName next;
-    for (const Touch& touch : touches->second) {
-      if (touch.binds) next = Imported(module, *place.section, touch.statement, place.path);
-    }
-    place = std::move(next);
-  }
-  return {};
 }
 
 AnnotationKind KindOfAnnotation(ExprPtr annotation) {

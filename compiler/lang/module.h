@@ -60,6 +60,9 @@ struct ParsedModule {
   const LeftOutFile* FindLeftOut(absl::string_view module) const;  // null: it is none
   const ast::Function* entry = nullptr;
   std::vector<const ast::Function*> around;  // functions that the entry stands in, outermost first
+  const ast::Class* owner = nullptr;         // the class that the outermost one, or it, is in
+  // The parameter is the object or class that a method of `owner` belongs to.
+  bool IsSelf(const ast::Function& function, size_t param) const;
   EntryStyle style = EntryStyle::kFactory;
   // The top-level statement that defines the entry, whose defaults mean what was bound before it;
   // SIZE_MAX where the entry stands in a function, and all is bound when that is called.
@@ -75,19 +78,22 @@ std::string AbsoluteName(absl::string_view name, absl::string_view importer, boo
 std::vector<const ast::Import*> ImportsOf(const ast::Ast& tree);
 // The names that a statement binds, nested blocks included, functions' bodies excluded.
 void CollectBindings(ast::StmtPtr stmt, std::vector<absl::string_view>* names);
-// Those, and the names of what it changes (x.append(...), x[...] = ...).
-void CollectTouched(ast::StmtPtr stmt, std::vector<absl::string_view>* names);
 
+// The last part of `a.b.name`, `name` or a call of either.
+absl::string_view LastName(ast::ExprPtr expr);
+// The call that a statement is, or assigns; null: neither.
+const ast::Call* CallOf(ast::StmtPtr stmt);
 // True for `@name`, `@module.name` and calls of them.
 bool HasDecorator(const ast::Function& function, absl::string_view name);
 // A function that elaborates to a program, with those that it stands in, outermost first.
 struct FoundKernel {
   const ast::Function* function = nullptr;
   std::vector<const ast::Function*> around;
-  std::string Name() const;  // "outer.kernel"
+  const ast::Class* owner = nullptr;  // `around` begins with the __init__ that makes its objects
+  std::string Name() const;           // "outer.kernel", "Class.kernel"
 };
-// Those of the file, in order: functions of its top level, and in place of one that makes no kernel
-// itself those that stand in it.
+// Those of the file, in order: functions of its top level and of its classes, and in place of one
+// that makes no kernel itself those that stand in it.
 std::vector<FoundKernel> FindKernels(const ParsedModule& module);
 // The function at a dotted path, kernel or not; no function where there is none.
 FoundKernel FindFunction(const ParsedModule& module, const SourceSection& section,

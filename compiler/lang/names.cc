@@ -101,7 +101,7 @@ absl::StatusOr<Value> Elaborator::ReadName(const ast::Name& name, bool keep_vari
                                 "path"));
     }
   }
-  KILN_ASSIGN_OR_RETURN(Value v, ReadGlobal(name.id, name.loc, frame_->module_index));
+  KILN_ASSIGN_OR_RETURN(Value v, ReadGlobal(name.id, name.loc, frame_->before));
   return finish(v);
 }
 
@@ -131,6 +131,7 @@ absl::StatusOr<Value> Elaborator::ReadGlobalOf(const SourceSection& section, abs
     const auto& builtins = PythonBuiltins().members;
     const auto builtin = builtins.find(name);
     if (builtin != builtins.end()) return builtin->second;
+    if (name == "__name__") return NewStr(section.module.empty() ? "kernel" : section.module);
     for (const SourceSection::Star& star : section.stars) {
       const Module* module = FindModule(star.module);
       if (module == nullptr) continue;
@@ -185,7 +186,7 @@ absl::Status Elaborator::RunGlobal(size_t statement) {
   Scope* scope = arena_.New<Scope>();
   Frame frame;
   frame.scope = scope;
-  frame.module_index = statement;
+  frame.module_index = frame.before = statement;
   CountGuard depth(&depth_);
   FrameGuard guard(this, &frame);
   KILN_RETURN_IF_ERROR(CheckDepth(stmt->loc));

@@ -10,13 +10,6 @@
 namespace kiln::lang {
 namespace {
 
-absl::string_view LastName(ast::ExprPtr expr) {
-  if (const auto* call = expr->As<ast::Call>()) expr = call->callee;
-  if (const auto* name = expr->As<ast::Name>()) return name->id;
-  if (const auto* attribute = expr->As<ast::Attribute>()) return attribute->attr;
-  return {};
-}
-
 // x[i], x.a, or a list of targets with one of them.
 bool IsPlace(ast::ExprPtr target) {
   if (const auto* tuple = target->As<ast::Tuple>()) {
@@ -107,7 +100,10 @@ absl::Status Elaborator::Prepare(ClassObject* type, SourceLoc loc) {
   FrameGuard guard(this, &frame);
   KILN_RETURN_IF_ERROR(CheckDepth(loc));
   for (ast::ExprPtr base : def.bases) {
-    KILN_ASSIGN_OR_RETURN(const Value value, Eval(base));
+    const absl::StatusOr<Value> known = Eval(base);
+    const bool host = &def == module_.owner && (!known.ok() || known->Is(Type::kUnknown));
+    if (host) continue;  // torch.nn.Module: nothing that a kernel reads
+    KILN_ASSIGN_OR_RETURN(const Value value, known);
     KILN_ASSIGN_OR_RETURN(const bool taken, library.TakeBase(value, base->loc, type));
     if (taken) continue;
     if (!value.Is(Type::kClass)) {
@@ -256,6 +252,16 @@ absl::StatusOr<Value> Elaborator::InstanceAttribute(const Value& self, const std
 
 absl::Status Elaborator::SetAttribute(const Value& self, const std::string& attr, Value value,
                                       SourceLoc loc) {
+  if (!frame_->traced && self.Is(Type::kClass)) {
+    ClassObject& type = self.type_object();
+    KILN_RETURN_IF_ERROR(Prepare(&type, loc));
+    std::erase_if(type.members, [&](const auto& member) { return member.first == attr; });
+    type.members.emplace_back(attr, value);
+    return absl::OkStatus();
+  }
+  // What the file sets for its own host code: torch.backends.x = True, function.calls = 0.
+  const bool host = self.Is(Type::kModule) || self.is_import() || self.Is(Type::kFunction);
+  if (host && frame_->module_index != SIZE_MAX) return absl::OkStatus();
   if (!self.Is(Type::kInstance) || self.instance().type == nullptr) {
     return Error(loc, absl::StrCat(Describe(self), " has no attributes to assign to"),
                  "keep the value in a name or a T.alloc_var");

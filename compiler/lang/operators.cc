@@ -122,7 +122,20 @@ absl::StatusOr<Value> Elaborator::Classes::Update(ast::BinaryOp op, const Value&
                                                   const Value& right, SourceLoc loc) {
   KILN_ASSIGN_OR_RETURN(const Answer made,
                         Ask(old, absl::StrCat("__i", NameOf(op), "__"), right, loc));
-  return made.has_value() ? *made : e_.BinaryOp(op, old, right, loc);
+  if (made.has_value()) return *made;
+  KILN_ASSIGN_OR_RETURN(const Value result, e_.BinaryOp(op, old, right, loc));
+  if (!old.Is(Type::kDict) && !old.Is(Type::kSet)) return result;
+  DictObject& changed = old.dict();  // in place, whoever else names it
+  if (changed.frozen) return result;
+  if (!e_.MayMutate(changed.region)) {
+    return e_.Error(loc,
+                    absl::StrCat(Describe(old),
+                                 " is changed inside a run-time branch or loop, "
+                                 "which would change it once, not at run time"),
+                    "use a buffer from T.alloc_local or T.alloc_var");
+  }
+  changed.items = result.dict().items;
+  return old;
 }
 
 absl::StatusOr<Answer> Elaborator::Classes::Compare(ast::CompareOp op, const Value& a,

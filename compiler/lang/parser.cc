@@ -1,5 +1,6 @@
 #include "compiler/lang/parser.h"
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/base/status.h"
 #include "compiler/lang/parser_impl.h"
@@ -62,6 +63,30 @@ absl::Status Parser::Error(const SourceLoc& loc, std::string message, std::strin
   return ErrorAt(file_, loc, std::move(message), std::move(remedy));
 }
 
+// What Python has in place of what other languages write here.
+std::string Parser::Instead(absl::string_view wanted) const {
+  const bool after = pos_ > 0;
+  const Token& token = Now();
+  auto doubled = [&](absl::string_view op) {
+    return after && token.Is(op) && tokens_[pos_ - 1].Is(op);
+  };
+  if (doubled("&")) return "Python's 'and' joins conditions: a and b";
+  if (doubled("|")) return "Python's 'or' joins conditions: a or b";
+  const bool ends = AtStatementEnd();
+  if (ends && after && pos_ > 1) {
+    const Token &last = tokens_[pos_ - 1], &before = tokens_[pos_ - 2];
+    if (last.Is("+") && before.Is("+")) return "Python has no '++': write x += 1";
+    if (last.Is("-") && before.Is("-")) return "Python has no '--': write x -= 1";
+  }
+  if (token.Is("=") && absl::StartsWith(wanted, "':'")) {
+    return "'==' compares; '=' gives a name its value";
+  }
+  if (token.Is("{") && absl::StartsWith(wanted, "':'")) {
+    return "a block begins with ':' and is indented";
+  }
+  return "check the line for a missing operator, bracket or colon";
+}
+
 absl::Status Parser::Unexpected(absl::string_view wanted) const {
   const Token& token = Now();
   std::string found;
@@ -87,8 +112,7 @@ absl::Status Parser::Unexpected(absl::string_view wanted) const {
       found = absl::StrCat("'", token.text.substr(0, 40), "'");
       break;
   }
-  return Error(token.loc, absl::StrCat("expected ", wanted, ", found ", found),
-               "check the line for a missing operator, bracket or colon");
+  return Error(token.loc, absl::StrCat("expected ", wanted, ", found ", found), Instead(wanted));
 }
 
 absl::Status Parser::Expect(absl::string_view op, absl::string_view where) {
@@ -193,7 +217,9 @@ absl::StatusOr<StmtPtr> Parser::SkipSimple(std::string what, std::string remedy)
   auto* node = ast_->New<ast::UnsupportedStmt>(Now().loc);
   node->what = std::move(what);
   node->remedy = std::move(remedy);
-  while (!AtStatementEnd()) ++pos_;
+  for (; !AtStatementEnd(); ++pos_) {
+    if (node->what == "global") node->names.emplace_back(Now().text);
+  }
   node->loc = Span(node->loc);
   return node;
 }
@@ -205,7 +231,16 @@ absl::StatusOr<StmtPtr> Parser::ParseSimple() {
   if (TakeWord("continue")) return ast_->New<ast::Continue>(begin);
   if (IsWord("import")) return ParseImport();
   if (IsWord("from")) return ParseFromImport();
-  if (IsWord("del")) return SkipSimple("del", "let the name go out of scope");
+  if (TakeWord("del")) {
+    auto* node = ast_->New<ast::Delete>(begin);
+    do {
+      KILN_ASSIGN_OR_RETURN(ExprPtr target, ParseStarredOrNamed());
+      KILN_RETURN_IF_ERROR(CheckTarget(target));
+      node->targets.push_back(target);
+    } while (TakeOp(",") && !AtStatementEnd());
+    node->loc = Span(begin);
+    return node;
+  }
   if (IsWord("global")) return SkipSimple("global", "pass the value as a parameter");
   if (IsWord("nonlocal")) return SkipSimple("nonlocal", "return the new value");
   if (IsWord("type") && Ahead().kind == TokenKind::kName && Ahead(2).Is("=")) {
@@ -512,6 +547,17 @@ absl::StatusOr<StmtPtr> Parser::ParseDecorated() {
   return Unexpected("'def' or 'class' after the decorator");
 }
 
+// The type parameters of `def f[T](...)` and `class C[T]`: annotations may name them.
+absl::Status Parser::SkipTypeParams() {
+  if (!TakeOp("[")) return absl::OkStatus();
+  for (int nesting = 1; nesting > 0; ++pos_) {
+    if (Now().kind == TokenKind::kEnd) return Unexpected("']' to end the type parameters");
+    if (IsOp("[")) ++nesting;
+    if (IsOp("]")) --nesting;
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<StmtPtr> Parser::ParseFunction(std::vector<ExprPtr> decorators, bool is_async) {
   auto* node = ast_->New<ast::Function>(Now().loc);
   ++pos_;
@@ -520,6 +566,7 @@ absl::StatusOr<StmtPtr> Parser::ParseFunction(std::vector<ExprPtr> decorators, b
   node->name_loc = name.loc;
   node->decorators = std::move(decorators);
   node->is_async = is_async;
+  KILN_RETURN_IF_ERROR(SkipTypeParams());
   KILN_RETURN_IF_ERROR(Expect("(", "after the function's name"));
   KILN_ASSIGN_OR_RETURN(node->params, ParseParams(")", /*annotations=*/true));
   KILN_RETURN_IF_ERROR(Expect(")", "to end the parameters"));
@@ -539,6 +586,7 @@ absl::StatusOr<StmtPtr> Parser::ParseClass(std::vector<ExprPtr> decorators) {
   KILN_ASSIGN_OR_RETURN(const Token name, ExpectName("a class name"));
   node->name = std::string(name.text);
   node->decorators = std::move(decorators);
+  KILN_RETURN_IF_ERROR(SkipTypeParams());
   if (IsOp("(")) {
     auto* callee = ast_->New<ast::Name>(name.loc, node->name);
     KILN_ASSIGN_OR_RETURN(ExprPtr call, ParseCall(callee));

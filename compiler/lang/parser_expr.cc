@@ -80,9 +80,14 @@ absl::StatusOr<ExprPtr> Parser::ParseNamedTest() {
   KILN_ASSIGN_OR_RETURN(ExprPtr value, ParseTest());
   if (!IsOp(":=")) return value;
   ++pos_;
-  KILN_ASSIGN_OR_RETURN(ExprPtr right, ParseTest());
-  return MakeUnsupported(begin, "an assignment expression (:=)", "assign in a statement of its own",
-                         right->depth);
+  if (value->kind != ast::ExprKind::kName) {
+    return Error(value->loc, "':=' gives a value to a name alone",
+                 "name it, or assign in a statement of its own");
+  }
+  auto* node = ast_->New<ast::Named>(begin);
+  node->target = value;
+  KILN_ASSIGN_OR_RETURN(node->value, ParseTest());
+  return Finish(node, begin, {node->value});
 }
 
 absl::StatusOr<ExprPtr> Parser::ParseStarredOrNamed() {
@@ -403,13 +408,13 @@ absl::StatusOr<ExprPtr> Parser::ParseYield() {
   const SourceLoc begin = Now().loc;
   ++pos_;
   saw_yield_ = true;
-  int depth = 1;
-  TakeWord("from");
-  if (!AtStatementEnd() && !IsOp(")") && !IsOp("]") && !IsOp("}") && !IsOp("=")) {
-    KILN_ASSIGN_OR_RETURN(ExprPtr value, ParseExpressionList(true));
-    depth = value->depth;
+  auto* node = ast_->New<ast::Yield>(begin);
+  node->from = TakeWord("from");
+  if (AtStatementEnd() || IsOp(")") || IsOp("]") || IsOp("}") || IsOp("=")) {
+    return Close(node, begin);
   }
-  return MakeUnsupported(begin, "yield", "return a list instead", depth);
+  KILN_ASSIGN_OR_RETURN(node->value, ParseExpressionList(true));
+  return Finish(node, begin, {node->value});
 }
 
 absl::StatusOr<ExprPtr> Parser::ParseParenthesised() {

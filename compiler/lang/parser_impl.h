@@ -48,6 +48,7 @@ class Parser {
   bool AtStatementEnd() const;
   absl::Status Error(const SourceLoc& loc, std::string message, std::string remedy) const;
   absl::Status Unexpected(absl::string_view wanted) const;
+  std::string Instead(absl::string_view wanted) const;
   // From the start of `begin` to the end of the token before the current one.
   SourceLoc Span(SourceLoc begin) const;
 
@@ -108,6 +109,7 @@ class Parser {
   absl::StatusOr<ast::StmtPtr> ParseWith(bool is_async);
   absl::StatusOr<ast::StmtPtr> ParseTry();
   absl::StatusOr<ast::StmtPtr> ParseDecorated();
+  absl::Status SkipTypeParams();
   absl::StatusOr<ast::StmtPtr> ParseFunction(std::vector<ast::ExprPtr> decorators, bool is_async);
   absl::StatusOr<ast::StmtPtr> ParseClass(std::vector<ast::ExprPtr> decorators);
   absl::StatusOr<ast::StmtPtr> ParseMatch();

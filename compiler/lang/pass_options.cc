@@ -49,6 +49,8 @@ const std::vector<PassConfigKey>& PassConfigKeys() {
   static constexpr char kWide[] =
       "indices have the types that the kernel gives them; where a product passes 2^31, cast one "
       "side, as in T.cast(i, \"int64\") * stride";
+  static constexpr char kSlow[] =
+      "functions are exact unless a kernel asks for others: TL_ENABLE_FAST_MATH: True";
   static constexpr char kAlias[] = "tensors of a kernel never overlap; remove it";
   static const auto& keys = *new std::vector<PassConfigKey>{
       {"TL_SIMPLIFY", "tl.Simplify"},
@@ -67,6 +69,7 @@ const std::vector<PassConfigKey>& PassConfigKeys() {
       {"TL_DISABLE_PRELOWER_SEMANTIC_CHECK", "tl.disable_prelower_semantic_check"},
       {"TL_DISABLE_WARP_SPECIALIZED", "tl.disable_warp_specialized"},
       {"TL_ENABLE_FAST_MATH", "tl.enable_fast_math"},
+      {"TL_DISABLE_FAST_MATH", "tl.disable_fast_math", kSlow, "True"},
       {"TL_PTXAS_REGISTER_USAGE_LEVEL", "tl.ptxas_register_usage_level"},
       {"TL_ENABLE_PTXAS_VERBOSE_OUTPUT", "tl.enable_ptxas_verbose_output"},
       {"TL_DEVICE_COMPILE_FLAGS", "tl.device_compile_flags"},

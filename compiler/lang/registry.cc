@@ -199,9 +199,8 @@ void AddTilelang(ModuleMap* modules) {
   root->members["DataType"] = (*modules)["tilelang.language"]->members.at("dtype");
   root->members["PassConfigKey"] = Value::OfModule(keys);
   root->members["language"] = Value::OfModule((*modules)["tilelang.language"].get());
-  for (const char* marker : {"jit", "lazy_jit", "autotune"}) {
-    root->members[marker] = Value::TypeName(marker);
-  }
+  root->members["lazy_jit"] = root->members.at("jit");
+  root->members["autotune"] = Value::TypeName("autotune");
   Module* itertools = Add(modules, "itertools", "itertools");
   AddTable(table, "itertools.", itertools);
   AddTable(table, "functools.", Add(modules, "functools", "functools"));
@@ -233,6 +232,19 @@ void AddPython(ModuleMap* modules) {
     auto& slot = (*modules)[path];
     Module* module = slot ? slot.get() : Add(modules, path, path);
     AddTable(ObjectTable(), absl::StrCat(path, "."), module);
+  }
+  for (const char* path : {"logging", "warnings", "os", "collections"}) {
+    auto& slot = (*modules)[path];
+    Module* module = slot ? slot.get() : Add(modules, path, path);
+    AddTable(LibraryTable(), absl::StrCat(path, "."), module);
+  }
+  Module* environ = Add(modules, "os.environ", "os.environ");
+  AddTable(LibraryTable(), "os.environ.", environ);
+  (*modules)["os"]->members["environ"] = Value::OfModule(environ);
+  Module* logging = (*modules)["logging"].get();
+  for (const auto& [name, level] : {std::pair("DEBUG", 10), std::pair("INFO", 20),
+                                    std::pair("WARNING", 30), std::pair("ERROR", 40)}) {
+    logging->members[name] = Value::Int(level);
   }
   for (const char* name : {"Enum", "IntEnum", "StrEnum", "Flag", "IntFlag", "unique"}) {
     (*modules)["enum"]->members[name] = Value::TypeName(name);
@@ -354,9 +366,28 @@ const Module& PythonBuiltins() {
     built->name = "python";
     AddTable(PythonTable(), "", built.get());
     AddTable(ObjectTable(), "", built.get());
-    for (const char* type : {"int", "float", "bool", "str", "list", "tuple", "dict", "object",
-                             "Exception", "ValueError", "TypeError", "RuntimeError",
-                             "NotImplementedError", "AssertionError", "NotImplemented", "slice"}) {
+    AddTable(LibraryTable(), "", built.get());
+    for (const char* type : {"int",
+                             "float",
+                             "bool",
+                             "str",
+                             "list",
+                             "tuple",
+                             "dict",
+                             "set",
+                             "frozenset",
+                             "object",
+                             "Exception",
+                             "ValueError",
+                             "TypeError",
+                             "RuntimeError",
+                             "NotImplementedError",
+                             "AssertionError",
+                             "NotImplemented",
+                             "slice",
+                             "UserWarning",
+                             "DeprecationWarning",
+                             "RuntimeWarning"}) {
       built->members[type] = Value::TypeName(type);
     }
     return built.release();
@@ -377,7 +408,7 @@ const BuiltinSignature& SignatureOf(const Builtin& builtin) {
     for (const BuiltinTable& rows :
          {TirxBuiltins(), PythonTable(), HostMathBuiltins(), TilelangBuiltins(), TorchBuiltins(),
           ArrayMethods(), MethodTable(), TextMethods(), NumberTable(), ObjectTable(),
-          TupleMethods()}) {
+          TupleMethods(), SetMethods(), SetTypes(), LibraryTable(), LoggerMethods()}) {
       add(rows);
     }
     return table.release();

@@ -53,6 +53,7 @@ struct Binding {
 struct Scope : Object {
   Scope* parent = nullptr;
   const ast::Function* function = nullptr;
+  bool of_comprehension = false;
   absl::flat_hash_map<absl::string_view, Binding> names;  // keys live in the syntax tree
 };
 

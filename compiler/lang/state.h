@@ -71,9 +71,11 @@ struct Frame {
   bool bundled = false;                      // of a class that comes with the language
   size_t region_base = 0;                    // regions_.size() at entry
   size_t module_index = SIZE_MAX;            // module-level code: names bound before this statement
+  size_t before = SIZE_MAX;  // globals are read as they are before this statement of the module
   Value result;
   SourceLoc result_loc;
   bool returned = false;
+  std::vector<Value>* yielded = nullptr;  // of a generator
   int trying = 0;  // `try` statements around this place that catch an import that is not there
   Frame* parent = nullptr;
 };

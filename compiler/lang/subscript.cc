@@ -10,6 +10,26 @@
 #include "compiler/lang/vector.h"
 
 namespace kiln::lang {
+namespace {
+
+// What a defaultdict makes of a key that it does not have.
+absl::StatusOr<Value> MissingItem(Elaborator& e, DictObject& dict, const Value& key,
+                                  SourceLoc loc) {
+  if (!e.MayMutate(dict.region)) {
+    return e.Error(loc,
+                   absl::StrCat("the dict gets the key ", Repr(key),
+                                " inside a run-time branch or loop, which would change it once"),
+                   "give it the key before");
+  }
+  CallArgs none;
+  none.loc = loc;
+  KILN_ASSIGN_OR_RETURN(const Value made, e.Call(dict.factory, none));
+  KILN_RETURN_IF_ERROR(e.ChargeBytes(loc, 32));
+  KILN_RETURN_IF_ERROR(e.SetItem(&dict, key, made, loc));
+  return made;
+}
+
+}  // namespace
 
 absl::StatusOr<Value> Elaborator::EvalIndex(ast::ExprPtr index) {
   const auto* slice = index->As<ast::Slice>();
@@ -78,6 +98,7 @@ absl::StatusOr<Value> Elaborator::SubscriptSequence(const Value& base, const Val
     }
     KILN_ASSIGN_OR_RETURN(const auto at, FindKey(base.dict(), index, loc));
     if (at.has_value()) return base.dict().items[*at].second;
+    if (!base.dict().factory.is_none()) return MissingItem(*this, base.dict(), index, loc);
     std::vector<std::string> keys;
     for (const auto& [key, item] : base.dict().items) {
       if (key.Is(Type::kStr) && keys.size() < 100) keys.push_back(key.str());

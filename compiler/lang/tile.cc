@@ -40,6 +40,7 @@ absl::StatusOr<Tile> Elaborator::ToTile(const Value& v, SourceLoc loc, absl::str
   if (v.Is(Type::kAccess)) access = &v.access();
   // A name bound to an element still stands for the place where the element lies.
   if (v.Is(Type::kExpr)) access = v.expr().origin;
+  if (v.Is(Type::kUnknown)) return NoValue(v, loc);
   if (access == nullptr || access->buffer->scope == ir::Scope::kBarrier) {
     return Error(loc, absl::StrCat(what, " must be a buffer or a region of one, not ", Describe(v)),
                  "pass a buffer x, a region x[a:b, c:d] or a start x[a, c]");

@@ -117,6 +117,18 @@ void AppendRepr(const Value& value, int depth, ReprText* out) {
       out->text.push_back('}');
       return;
     }
+    case Type::kSet: {
+      if (value.dict().items.empty()) {
+        out->text.append("set()");
+        return;
+      }
+      std::vector<Value> items;
+      for (const auto& [item, unused] : value.dict().items) items.push_back(item);
+      out->text.push_back('{');
+      AppendItems(items, depth, out);
+      out->text.push_back('}');
+      return;
+    }
     case Type::kExpr:
       if (value.expr().info.size > 200) {
         out->text.append("<expression>");
@@ -252,6 +264,8 @@ std::string Describe(const Value& value) {
       return "a list";
     case Type::kDict:
       return "a dict";
+    case Type::kSet:
+      return "a set";
     case Type::kRange:
       return "a range";
     case Type::kSlice:

@@ -32,6 +32,7 @@ enum class Type : uint8_t {
   kTuple,
   kList,
   kDict,
+  kSet,  // a DictObject of its items, without values
   kRange,
   kSlice,
   kFunction,
@@ -194,6 +195,8 @@ struct SeqObject : Object {  // tuple and list
 struct DictObject : Object {
   std::vector<std::pair<Value, Value>> items;  // in order of insertion
   int region = 0;
+  Value factory;        // of a defaultdict: makes the value of a key that is not there
+  bool frozen = false;  // of a set: it does not change
 };
 struct RangeObject : Object {
   int64_t start = 0, stop = 0, step = 1;

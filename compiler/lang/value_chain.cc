@@ -126,7 +126,7 @@ std::vector<std::string> Elaborator::ValueChain(ast::ExprPtr expr) {
     int64_t born;   // what it names was there by then
     bool used;      // in a value that was made earlier
   };
-  std::vector<Place> places = {{expr, frame_->scope, frame_->module_index, INT64_MAX, false}};
+  std::vector<Place> places = {{expr, frame_->scope, frame_->before, INT64_MAX, false}};
   std::vector<const Binding*> seen;
   std::vector<std::string> notes;
   for (size_t at = 0; at < places.size() && notes.size() < kMostNotes; ++at) {

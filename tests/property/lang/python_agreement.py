@@ -164,6 +164,48 @@ class Scaled:
 
 def spread(a, b=2, *rest, c=3):
     return a - 2 * b + 5 * c + len(rest)
+
+def named(x):
+    if (half := x // 2) > 3:
+        return half
+    return sum(y for z in range(4) if (y := z + half) % 2) + y
+
+def steps(n, more=()):
+    for i in range(n % 5):
+        if i == 3:
+            return
+        yield i * n
+    yield from more
+
+def keep(f):
+    @functools.wraps(f)
+    def inner(*args, **keywords):
+        return f(*args, **keywords) + 1
+    return inner
+
+def times(by):
+    return lambda f: lambda x: f(x) * by
+
+@keep
+@times(3)
+def wrapped(x):
+    return x - 2
+
+def grouped(items):
+    groups = collections.defaultdict(list)
+    for i in items:
+        groups[i % 3].append(i)
+    counts = collections.defaultdict(int, {0: 1})
+    for i in items:
+        counts[i % 2] += 1
+    return [sorted(groups.items()), dict(counts)]
+
+def updated(d, s):
+    other, kept = d, s
+    d |= {'z': 1}
+    s |= {100}
+    s -= {2}
+    return [other, sorted(kept)]
 """
 
 # numpy's functions of single numbers, where they differ in no more than the type of the result.
@@ -293,6 +335,10 @@ class Generator:
         e = self.expr
         i = e("int", d)
         return self.pick(
+            f"len({self.of_set(d)})", f"sum({self.of_set(d)})", f"max({self.of_set(d)} | {{0}})",
+            f"sorted({self.of_set(d)} ^ {self.of_set(d)}, reverse=True)[:1] == [{i}] or {i}",
+            f"sum(steps({i}, {e('list', 0)}))", f"wrapped({i})", f"named({i})", f"len(collections.OrderedDict(a={i}, b=2))",
+            f"ord({self.pick(repr('a'), repr('Z'), 'chr(65)')})",
             f"{self.enum()}.value if isinstance({self.enum()}, Level) else {i}",
             f"({self.level()} {self.pick('+', '-', '*', '//', '&')} {self.pick(i, self.level())})",
             f"Level({self.pick(2, 3, 7, 7, 4)}).value", f"Level['{self.pick('A', 'B', 'B', 'D')}']",
@@ -334,6 +380,13 @@ class Generator:
             f"max({self.vec(d)}, {self.vec(d)}).x", f"sorted([{self.vec(d)}, Vec(2)])[0].x",
             f"[{i}, 3].index(Vec(3))", f"Scaled({i}{self.pick('', ', 4', ', by=2')}).t",
             f"dataclasses.replace(Scaled({i}), m=2, by={self.pick(1, 5)}).t")
+
+    def of_set(self, d):
+        items = self.expr(self.pick("list", "tuple"), d)
+        one = self.pick(f"set({items})", f"{{*{items}, 3}}", f"{{x % 5 for x in {items}}}",
+                        f"frozenset({items})", "set()")
+        return self.pick(one, one, f"({one} {self.pick('|', '&', '-', '^')} {{1, 2, 3}})",
+                         f"set({items}).{self.pick('union', 'intersection', 'difference')}([2, 5])")
 
     # Versions of CPython differ in what a Flag does with bits that no member has, and in how an
     # IntFlag with aliases spells them: so none here has such bits, or such aliases.
@@ -411,6 +464,11 @@ class Generator:
         choice = self.r.randint(0, 14)
         if choice >= 11:
             return self.of_tests(d)
+        if choice == 10 and self.r.random() < 0.5:
+            return self.pick(f"({e('int', d)} in {self.of_set(d)})",
+                             f"({self.of_set(d)} {self.pick('<=', '<', '==', '>')} {self.of_set(d)})",
+                             f"{self.of_set(d)}.issubset([1, 2, 3, 4])", f"bool({self.of_set(d)})",
+                             f"isinstance({self.of_set(d)}, (set, frozenset))")
         compare = ["<", "<=", ">", ">=", "==", "!="]
         if choice <= 2:
             return f"({e('int', d)} {self.pick(*compare)} {e(self.pick('int', 'float'), d)})"
@@ -502,6 +560,10 @@ class Generator:
             return f"({e('str', d)} + {e('str', d)})"
         if choice == 2:
             return f"({e('str', d)} * {self.pick(-1, 0, 1, 2)})"
+        if choice == 3 and self.r.random() < 0.3:
+            return self.pick(f"str(grouped({e('list', d)}))",
+                             f"str(updated({e('dict', d)}, set({e('list', d)})))",
+                             f"str({e('dict', d)} | {e('dict', d)})")
         if choice == 3:
             return f"str({e(self.pick('int', 'float', 'bool', 'list', 'tuple', 'dict'), d)})"
         if choice == 4:

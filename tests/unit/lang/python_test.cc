@@ -1,0 +1,230 @@
+// Python's plain code around kernels: decorators of the file, functions that return compiled
+// kernels, what config functions and factories use of the language and its library.
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/unit/lang/lang_test_util.h"
+
+namespace kiln::lang {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr char kImports[] =
+    "import collections\nimport functools\nimport logging\nimport os\nimport warnings\n"
+    "import pytest\nimport tilelang\nimport tilelang.language as T\nimport tilelang.testing\n";
+
+// A factory's body that copies N floats, and what stands before it.
+std::string Factory(const std::string& before, const std::string& returned = "main",
+                    const std::string& body = "") {
+  return absl::StrCat(kImports, before, "def k(N=64):\n", body,
+                      "    @T.prim_func\n    def main(A: T.Tensor((N,), 'float32'), "
+                      "B: T.Tensor((N,), 'float32')):\n        with T.Kernel(1, threads=32):\n"
+                      "            T.copy(A, B)\n    return ",
+                      returned, "\n");
+}
+
+// Which parameters are outputs: "A:0 B:1", or the error.
+std::string Outputs(const std::string& text, const std::string& entry = "") {
+  const absl::StatusOr<ir::Program> program = ElaborateText(text, {}, "", entry);
+  if (!program.ok()) return std::string(program.status().message());
+  std::string said;
+  for (const ir::Param& param : program->params) {
+    absl::StrAppend(&said, said.empty() ? "" : " ", param.name, ":", param.is_output ? 1 : 0);
+  }
+  for (const auto& [key, value] : program->attrs) absl::StrAppend(&said, " ", key, "=", value);
+  return said;
+}
+
+TEST(PythonAround, AFunctionMayReturnWhatItCompiled) {
+  EXPECT_EQ(Outputs(Factory("", "tilelang.compile(main, out_idx=[-1])")), "A:0 B:1");
+  EXPECT_EQ(Outputs(Factory("",
+                            "tilelang.compile(main, [0], target='cuda', "
+                            "pass_configs={'tl.enable_fast_math': True})")),
+            "A:1 B:0 tl.enable_fast_math=true");
+  EXPECT_EQ(Outputs(Factory("", "tilelang.jit(main, out_idx=1, verbose=True)")), "A:0 B:1");
+  const std::string later =
+      absl::StrCat(Factory(""),
+                   "def compiled():\n    kernel = tilelang.compile(func=k(32), out_idx=-1)\n"
+                   "    return kernel\n");
+  EXPECT_EQ(Outputs(later, "compiled"), "A:0 B:1");
+  EXPECT_THAT(Outputs(Factory("", "tilelang.compile(k, out_idx=1)")),
+              testing::AllOf(HasSubstr("tilelang.compile takes a function under @T.prim_func"),
+                             HasSubstr("help: call the function")));
+  EXPECT_THAT(Outputs(Factory("", "tilelang.compile(main, outidx=1)")),
+              HasSubstr("did you mean 'out_idx'?"));
+  EXPECT_THAT(Outputs(Factory("", "tilelang.jit(3)")), HasSubstr("takes a function, not"));
+}
+
+TEST(PythonAround, ANameOrWrapperMayStandForJit) {
+  for (const char* before :
+       {"my_jit = functools.partial(tilelang.jit, out_idx=[-1])\n@my_jit\n",
+        "JIT = tilelang.jit(out_idx=[-1])\n@JIT\n",
+        "def my_jit(f=None, **more):\n    options = dict(out_idx=[-1])\n    options.update(more)\n"
+        "    if f is None:\n        return lambda g: tilelang.jit(g, **options)\n"
+        "    return tilelang.jit(f, **options)\n@my_jit\n",
+        "OPTIONS = {'out_idx': [-1]}\n@tilelang.jit(**OPTIONS)\n"}) {
+    EXPECT_EQ(Outputs(Factory(before)), "A:0 B:1") << before;
+  }
+  EXPECT_THAT(Outputs(Factory("JIT = tilelang.jit(outidx=[-1])\n@JIT\n"), "k"),
+              HasSubstr("did you mean 'out_idx'?"));
+}
+
+TEST(PythonAround, DecoratorsOfTheEntryThatAreForItsCallers) {
+  const std::string logged =
+      "def logged(f):\n    @functools.wraps(f)\n    def w(*a, **k):\n        print('call')\n"
+      "        return f(*a, **k)\n    return w\n@logged\n@tilelang.jit(out_idx=[-1])\n";
+  EXPECT_EQ(Outputs(Factory(logged)), "A:0 B:1");
+  EXPECT_EQ(Outputs(Factory("@pytest.mark.slow\n@tilelang.testing.requires_cuda\n"
+                            "@tilelang.jit(out_idx=[-1])\n")),
+            "A:0 B:1");
+  EXPECT_THAT(Outputs(Factory("@tilelang.jitt\n"), "k"), HasSubstr("did you mean 'jit'?"));
+}
+
+// In a helper it means what it means in Python.
+TEST(PythonAround, DecoratorsOfHelpersAreCalled) {
+  const std::string module =
+      "def twice(f):\n    return lambda *a: f(*a) * 2\n"
+      "def plus(n):\n    def made(f):\n        def inner(x):\n            return f(x) + n\n"
+      "        return inner\n    return made\n"
+      "@plus(5)\n@twice\ndef helper(x):\n    return x + 1\n";
+  EXPECT_THAT(Elaborated(InKernel("v[0] = helper(3)", "", module)), HasSubstr("v[0] = 13"));
+}
+
+TEST(PythonAround, KernelsOfTestsAreEntries) {
+  const std::string text = absl::StrCat(
+      kImports,
+      "@tilelang.testing.requires_cuda\n@pytest.mark.parametrize('M', [64, 32])\n"
+      "def test_copy(M=16):\n    @T.prim_func\n    def main(A: T.Tensor((M,), 'float32')):\n"
+      "        with T.Kernel(1, threads=32):\n            T.clear(A)\n"
+      "    kernel = tilelang.compile(main)\n    assert kernel is not None\n");
+  const auto names = Kernel::List(MakeSource(text));
+  ASSERT_TRUE(names.ok()) << names.status();
+  EXPECT_THAT(*names, ElementsAre("test_copy.main"));
+  EXPECT_EQ(Outputs(text), "A:0");
+}
+
+// The value of an expression where functions run as Python, or the error.
+std::string ValueOf(const std::string& expr, const std::string& module = "") {
+  const std::string text = Factory(absl::StrCat(module, "@tilelang.jit\n"), "main",
+                                   absl::StrCat("    z = ", expr, "\n    assert False, repr(z)\n"));
+  const auto d = DiagnosticOf(ElaborateText(text).status());
+  if (!d) return "no diagnostic";
+  const size_t at = d->message.find("assertion failed: ");
+  return at == std::string::npos ? absl::StrCat(d->message, " | ", d->remedy)
+                                 : d->message.substr(at + 18);
+}
+
+TEST(PythonAround, SetsTellWhatIsInThem) {
+  const std::pair<const char*, const char*> kCases[] = {
+      {"[2 in {1, 2}, 3 not in {1, 2}, 'a' in set('abc'), T.float16 in {'float16'}]",
+       "[True, True, True, True]"},
+      {"[len({1, 1, 2}), len(set([3, 3])), bool(set()), sum({1, 2}), max({3, 1})]",
+       "[2, 1, False, 3, 3]"},
+      {"sorted({3, 1} | {2} - {3})", "[1, 2, 3]"},
+      {"[{1, 2} == {2, 1}, {1} < {1, 2}, {1} <= {1}, {1} < {1}, {1, 2} == (1, 2)]",
+       "[True, True, True, False, False]"},
+      {"sorted({x % 3 for x in range(9)} ^ frozenset([0, 7]))", "[1, 2, 7]"},
+      {"[isinstance({1}, set), isinstance((1,), set), {1}, set()]", "[True, False, {1}, set()]"},
+      {"[x for x in {1, 2}]",
+       "a set has no order in which its items come | use sorted(...) of it, or a tuple or list in "
+       "its place"},
+  };
+  for (const auto& [expr, expected] : kCases) EXPECT_EQ(ValueOf(expr), expected) << expr;
+  // In place: who else names it sees it.
+  EXPECT_EQ(
+      ValueOf("f()",
+              "def f():\n    a = {1}\n    b = a\n    c = d = frozenset([1])\n    a |= {2}\n"
+              "    c |= {2}\n    a.add(3)\n    a.discard(9)\n    return [sorted(b), sorted(d)]\n"),
+      "[[1, 2, 3], [1]]");
+  EXPECT_THAT(Elaborated(InKernel("if n in {3, 5}:\n    v[0] = 1")),
+              HasSubstr("if n == 3 or n == 5"));
+}
+
+TEST(PythonAround, DictsOfEveryKind) {
+  const std::pair<const char*, const char*> kCases[] = {
+      {"{'a': 1, 'b': 2} | {'b': 3}", "{'a': 1, 'b': 3}"},
+      {"collections.OrderedDict([('a', 1)], b=2)", "{'a': 1, 'b': 2}"},
+      {"(lambda d: (d['x'].append(3), d['x'], 'y' in d, len(d)))(collections.defaultdict(list))",
+       "(None, [3], False, 1)"},
+      {"(lambda d: (d.update({'a': 1}, b=2), d.update(c=3), d))({})[-1]",
+       "{'a': 1, 'b': 2, 'c': 3}"},
+      {"collections.defaultdict(int, {'a': 1})['a'] + collections.defaultdict(int)['z']", "1"},
+      {"[ord('A'), chr(98)]", "[65, 'b']"},
+      {"collections.defaultdict()['a']", "the dict has no key 'a' | check the key"},
+  };
+  for (const auto& [expr, expected] : kCases) EXPECT_EQ(ValueOf(expr), expected) << expr;
+}
+
+TEST(PythonAround, GeneratorsAndNamesInExpressions) {
+  const std::string module =
+      "def steps(n):\n    for i in range(n):\n        if i == 3:\n            return\n"
+      "        yield {'block': i}\n    yield from ()\n"
+      "def both(n):\n    yield from steps(n)\n    yield\n"
+      "def half(x):\n    if (h := x // 2) > 3:\n        return h\n"
+      "    ys = [y for z in range(3) if (y := z * 2) > 0]\n    return [h, ys, y]\n"
+      "def same[T: int](x: list[T]) -> T:\n    return x[0]\nclass Box[T]:\n    v = 3\n";
+  EXPECT_EQ(ValueOf("list(steps(2))", module), "[{'block': 0}, {'block': 1}]");
+  EXPECT_EQ(ValueOf("[len(list(both(9))), sum(c['block'] for c in steps(9))]", module), "[4, 3]");
+  EXPECT_EQ(ValueOf("[half(20), half(4)]", module), "[10, [2, [2, 4], 4]]");
+  EXPECT_EQ(ValueOf("same([4]) + Box.v", module), "7");
+}
+
+TEST(PythonAround, ConfigsMayComeFromAGenerator) {
+  const auto kernel = Kernel::Parse(
+      MakeSource(Factory("def configs():\n    for n in (16, 32):\n        yield {'N': n}\n"
+                         "@tilelang.autotune(configs=list(configs()))\n@tilelang.jit\n")),
+      "");
+  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  const auto configs = AutotuneConfigs(*kernel, {}, TestTarget());
+  ASSERT_TRUE(configs.ok()) << configs.status();
+  ASSERT_EQ(configs->size(), 2);
+  EXPECT_EQ(*(*configs)[1].Find("N"), "32");
+}
+
+TEST(PythonAround, ConfigFunctionsTakeTheCallsArguments) {
+  for (const char* configs :
+       {"def configs(size, mode):\n    return [{'block': size // mode}]\n",
+        "def configs(*args, **kwargs):\n    N, mode = args[:2]\n    return [{'block': N // "
+        "mode}]\n",
+        "def configs(args, kwargs):\n    N, mode = args\n    return [{'block': N // mode}]\n",
+        "def configs(mode, N):\n    return [{'block': N // mode}]\n"}) {
+    const std::string text = absl::StrCat(
+        kImports, configs, "@tilelang.autotune(configs=configs)\n@tilelang.jit\n",
+        "def k(N, mode, block=None):\n    @T.prim_func\n    def main(A: T.Tensor((N,), 'int32')):\n"
+        "        with T.Kernel(1, threads=32):\n            T.clear(A)\n    return main\n");
+    const auto kernel = Kernel::Parse(MakeSource(text), "");
+    ASSERT_TRUE(kernel.ok()) << kernel.status();
+    const auto made = AutotuneConfigs(*kernel, {{"N", "64"}, {"mode", "4"}}, TestTarget());
+    ASSERT_TRUE(made.ok()) << made.status().message();
+    ASSERT_EQ(made->size(), 1);
+    EXPECT_EQ(*(*made)[0].Find("block"), "16") << configs;
+  }
+}
+
+// Who runs the file hears it; a kernel is the same wherever it is compiled.
+TEST(PythonAround, LogsWarningsAndTheEnvironmentSayNothing) {
+  const std::string module =
+      "logger = logging.getLogger(__name__)\nlogger.setLevel(logging.INFO)\n"
+      "SIZE = int(os.environ.get('SIZE', '64'))\nDEBUG = os.getenv('DEBUG')\n"
+      "def f():\n    logger.info('building %d', 3)\n    warnings.warn('slow', UserWarning)\n"
+      "    logging.debug('x')\n    if logger.isEnabledFor(logging.DEBUG):\n        return 1\n"
+      "    return [SIZE, DEBUG, __name__]\n";
+  EXPECT_EQ(ValueOf("f()", module), "[64, None, 'kernel']");
+  EXPECT_THAT(ValueOf("logger.inform('x')", module),
+              HasSubstr("a logger has no attribute 'inform'"));
+}
+
+// Of old versions, where fast functions were the rule.
+TEST(PythonAround, FastMathMayBeDeclined) {
+  const std::string declined =
+      "@tilelang.jit(pass_configs={tilelang.PassConfigKey."
+      "TL_DISABLE_FAST_MATH: True})\n";
+  EXPECT_EQ(Outputs(Factory(declined)), "A:0 B:0");
+  EXPECT_THAT(Outputs(Factory("@tilelang.jit(pass_configs={'tl.disable_fast_math': False})\n")),
+              testing::AllOf(HasSubstr("cannot be False"), HasSubstr("TL_ENABLE_FAST_MATH")));
+}
+
+}  // namespace
+}  // namespace kiln::lang
