@@ -103,6 +103,9 @@ class Device {
   // of quiet after another one ran.
   virtual int warm_up_launches() const { return 10; }
   virtual double settle_seconds() const { return 0; }
+  // Of a time that is to be stored: quiet before each turn, as a multiple of what the turn takes,
+  // so that it does not depend on how hard the device worked before.
+  virtual double rest_turns() const { return 0; }
 
   // What the system reported since the last call; told once. Cheap: asked after every candidate.
   virtual DeviceHealth Faults() { return {}; }

@@ -96,6 +96,8 @@ class GpuDevice : public Device {
   // A card at its power limit runs large products 2 to 4 % slower in finals without a pause than
   // their winner by itself (H200, 4096 x 4096 x 4096 in bfloat16).
   double settle_seconds() const override { return 300e-6; }
+  // A tenth of its time at work no card is at its power limit.
+  double rest_turns() const override { return 9; }
   absl::StatusOr<std::unique_ptr<LoadedKernel>> Load(const v1::ArtifactBundle& bundle,
                                                      int threads) override;
   bool has_own_memory() const override { return true; }

@@ -41,6 +41,7 @@ constexpr double kSureErrors = 4;    // standard errors
 constexpr double kClockStepNs = 64;  // two steps of a GPU's timestamps
 constexpr double kWallPerKernelSecond = 10;
 constexpr size_t kAgainSamples = 5;  // least, of one that is measured again
+constexpr double kMostRest = 20e-3;  // before a turn of it
 constexpr size_t kLookEvery = 8;     // rounds between two looks at the statistics
 
 double SumNs(const std::vector<Sample>& samples) {
@@ -223,11 +224,12 @@ absl::StatusOr<Timing> Meter::Screen(const Contestant& contestant, int samples, 
   return timing;
 }
 
-void Meter::Turn(Racer* racer, int launches) {
+void Meter::Turn(Racer* racer, int launches, double rest_seconds) {
   Clock::time_point begin = Clock::now();
   touch_(racer->contestant->config);
   // The threads of the candidate before must have gone to sleep, and those of this one be awake.
-  std::this_thread::sleep_for(std::chrono::duration<double>(device_->settle_seconds()));
+  std::this_thread::sleep_for(
+      std::chrono::duration<double>(std::max(device_->settle_seconds(), rest_seconds)));
   const int wake = launches > 1 ? 1 : 0;
   const absl::StatusOr<std::vector<Sample>> samples = Take(*racer->contestant, wake + launches);
   racer->status = samples.status();
@@ -314,13 +316,16 @@ absl::StatusOr<Timing> Meter::Again(const Contestant& contestant, double wall_se
   Turn(&racer, 1);  // how long one takes; was timed before, so that there is nothing to wake
   KILN_RETURN_IF_ERROR(racer.status);
   const int launches = LaunchesPerTurn(alone);
+  const double turn = racer.samples.front().ns * 1e-9 * launches;
+  const double rest =
+      std::min({device_->rest_turns() * turn, kMostRest, wall_seconds / double{kAgainSamples}});
   racer.samples.clear();
   racer.turns.clear();
   racer.turn_ends.clear();
   const auto most = static_cast<size_t>(policy_.max_samples());
   while (racer.samples.size() < kAgainSamples ||
          (SecondsSince(begin) < wall_seconds && racer.samples.size() < most)) {
-    Turn(&racer, launches);
+    Turn(&racer, launches, rest);
     KILN_RETURN_IF_ERROR(racer.status);
   }
   UseOneSource(&racer.samples);

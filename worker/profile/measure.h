@@ -75,8 +75,9 @@ class Meter {
   std::vector<absl::StatusOr<Timing>> Finals(absl::Span<const Contestant> contestants,
                                              bool one_winner = false);
 
-  // One candidate by itself in turns as those of the finals, for `wall_seconds` and at least a few
-  // samples: what a winner takes, on samples that did not make it one.
+  // One candidate by itself in turns as those of the finals, with the device's rest before each,
+  // for `wall_seconds` and at least a few samples: what a winner takes, on samples that did not
+  // make it one, and however hot the device was before.
   absl::StatusOr<Timing> Again(const Contestant& contestant, double wall_seconds);
 
   // Hardware counters of a launch, after times were taken; inputs rotate as they do for those.
@@ -88,7 +89,7 @@ class Meter {
   absl::Status WarmUp(const Contestant& contestant);
   std::vector<LaunchArguments> NextLaunches(const Contestant& contestant, int count);
   absl::StatusOr<std::vector<Sample>> Take(const Contestant& contestant, int count);
-  void Turn(Racer* racer, int launches);
+  void Turn(Racer* racer, int launches, double rest_seconds = 0);
   static void UseOneSourceForAll(std::vector<Racer>* racers);
   int LaunchesPerTurn(const std::vector<Racer>& racers) const;
   void DropBeaten(std::vector<Racer>* racers) const;

@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <set>
+#include <tuple>
 
 #include "tests/unit/worker/profile_fixture.h"
+#include "worker/elapsed.h"
 
 namespace kiln::worker {
 namespace {
@@ -380,6 +383,26 @@ TEST_F(TwoSourcesTest, AScreenAndAMeasurementAloneAreOfOneSource) {
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(again->source, TimeSource::kEvents);
   EXPECT_EQ(Quantile(again->samples_ns, 0), 108e3);
+}
+
+// What is stored does not depend on the heat that the finals left; a long launch rests no longer
+// than 20 ms, and nobody longer than the time for it allows.
+TEST_F(MeterTest, ATimeThatIsStoredIsTakenByARestedDevice) {
+  device_.set_rest_turns(9);
+  Meter meter = MakeMeter();
+  int number = 0;
+  for (const auto& [ns, wall, rest] :
+       {std::tuple{1e6, 0.15, 9e-3}, {100e6, 0.15, 20e-3}, {100e6, 0.05, 10e-3}, {1e6, 0.0, 0.0}}) {
+    const Contestant kernel = Add(absl::StrCat("k", ++number), {nullptr, ns});
+    const auto begin = std::chrono::steady_clock::now();
+    const absl::StatusOr<Timing> timing = meter.Again(kernel, wall);
+    const double seconds = SecondsSince(begin);
+    ASSERT_TRUE(timing.ok());
+    const auto turns = static_cast<double>(timing->samples_ns.size());
+    EXPECT_GE(turns, 5);
+    EXPECT_GE(seconds, turns * rest);
+    EXPECT_LT(seconds, wall + 2 * rest + 0.2) << turns;
+  }
 }
 
 // The next inputs in turn: those of the lost times are in the cache.
