@@ -52,6 +52,13 @@ TEST(OpenRegions, AreCopiedFilledAndUpdatedEverywhere) {
   }
 }
 
+// Rows of one tile that are not the same.
+TEST(OpenRegions, AreCopiedWithinATile) {
+  ExpectRight(Open("s = T.alloc_shared((8, 8), T.int32)\nT.copy(A, s)\n"
+                   "T.copy(s[1, 0:m], s[2, 8 - m:8])\nT.copy(s, O)"),
+              kSquareData, 1, [](int64_t i) { return i >= 21 && i < 24 ? Left(i - 13) : Left(i); });
+}
+
 TEST(OpenRegions, MayBeEmptyOrReachBeyondTheTensor) {
   ExpectRight(Open("T.fill(O[n:m, :], 7)"), kSquareData, 1, Right);
   ExpectRight(Open("T.fill(O[n:n + n, 0:m], 7)"), kSquareData, 1,
