@@ -161,18 +161,27 @@ absl::StatusOr<Value> FastReciprocal(Elaborator& e, const BoundArgs& args) {
                    Join(x.info, {}), args.loc);
 }
 
-// Kiln reads zero outside of a tensor: another value would be another program.
+// T.annotate_safe_value({A: value}): from here on elements outside of A read as `value`.
 absl::StatusOr<Value> SafeValue(Elaborator& e, const BoundArgs& args) {
+  KILN_RETURN_IF_ERROR(e.RequireLaunch(args.loc, "T.annotate_safe_value"));
   if (!args[0].Is(Type::kDict)) {
     return e.Error(args.LocOf(0),
                    absl::StrCat("T.annotate_safe_value takes a dict, not ", Describe(args[0])),
                    "write T.annotate_safe_value({A: 0})");
   }
   for (const auto& [tensor, value] : args[0].dict().items) {
-    if (value.is_number() && value.as_double() == 0) continue;
-    return e.Unimplemented(args.LocOf(0),
-                           absl::StrCat("elements outside of a tensor that read as ", Repr(value)),
-                           "they read as 0: write T.if_then_else(inside, A[i], value)");
+    if (!tensor.Is(Type::kBuffer) || tensor.buffer().buffer->scope != ir::Scope::kGlobal) {
+      return e.Error(args.LocOf(0),
+                     absl::StrCat("T.annotate_safe_value of ", Describe(tensor),
+                                  ", which has no outside that is read"),
+                     "name a tensor: an access of a tile stays inside of it");
+    }
+    const ir::Buffer& buffer = tensor.buffer().buffer;
+    KILN_ASSIGN_OR_RETURN(const Operand other,
+                          e.ToType(value, buffer->dtype, args.LocOf(0), "a safe value"));
+    auto& outside = e.launch().outside;
+    std::erase_if(outside, [&](const auto& known) { return known.first == buffer; });
+    if (!(value.is_number() && value.as_double() == 0)) outside.emplace_back(buffer, other.e);
   }
   return Value::None();
 }

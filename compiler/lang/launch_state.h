@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compiler/ir/stmt.h"
@@ -20,6 +21,8 @@ struct LaunchState {
   Value cluster_rank = Value::Int(0);             // of a block in its cluster
   std::vector<int64_t> cluster;                   // blocks along each axis of the grid; empty: one
   std::vector<ir::Stmt> grid_meetings;            // of all blocks: empty statements where they meet
+  std::vector<std::pair<ir::Buffer, ir::Expr>>
+      outside;                          // what is read outside of a tensor, if not 0
   std::vector<CombinerObject*> around;  // T.attr(reducer, "reduce_scope", ...), innermost last
 
   // T.annotate_ws_schedule, and the operations that carry a name for it, in program order.
@@ -38,6 +41,25 @@ struct LaunchState {
     return false;
   }
 
+  // The value of elements outside of a tensor; null: zero.
+  const ir::Expr* Outside(const ir::Buffer& tensor) const {
+    for (const auto& [buffer, value] : outside) {
+      if (buffer == tensor) return &value;
+    }
+    return nullptr;
+  }
+
+  ir::Expr Read(const ir::Buffer& buffer, const std::vector<ir::Expr>& indices) const {
+    const ir::Expr element = ir::MakeLoad(buffer, indices);
+    const ir::Expr* other = Outside(buffer);
+    if (other == nullptr) return element;
+    ir::Expr inside = ir::MakeBool(true);
+    for (size_t d = 0; d < indices.size(); ++d) {
+      inside = inside && ir::MakeInt(0) <= indices[d] && indices[d] < buffer->shape[d];
+    }
+    return ir::MakeSelect(inside, element, *other);
+  }
+
   int64_t ClusterBlocks() const {
     int64_t blocks = 1;
     for (const int64_t n : cluster) blocks *= n;
@@ -49,6 +71,7 @@ struct LaunchState {
     cluster = std::move(blocks);
     grid.clear();
     around.clear();
+    outside.clear();
     grid_meetings.clear();
     schedule = nullptr;
     operations.clear();

@@ -116,14 +116,6 @@ class Looper : public FactsMutator {
     const Region src = ir::Settle(read, Is(written.buffer), s->loc, &stmts);
     const std::vector<int> to = WideDims(dst), from = WideDims(src);
     if (to.size() != from.size()) return s;  // lower-copies says so
-    if (&written != &read && dst.buffer == src.buffer) {
-      Refuse(s->loc,
-             absl::StrCat("'", dst.buffer->name,
-                          "' is copied within itself, by as many elements as only the run "
-                          "knows"),
-             "go through a T.alloc_shared tile, or copy a constant number of elements");
-      return s;
-    }
     const bool by_dst = IsFragment(dst) || (!IsFragment(src) && (IsTile(dst) || !IsTile(src)));
     const Region& tile = by_dst ? dst : src;
     const std::vector<int>& dims = by_dst ? to : from;
@@ -148,12 +140,6 @@ class Looper : public FactsMutator {
     }
     stmts.push_back(MakeStmt<ir::For>(s->loc, ir::ForKind::kParallel, std::move(axes), body));
     return ir::MakeSeq(std::move(stmts), s->loc);
-  }
-
-  void Refuse(SourceLoc loc, std::string message, std::string remedy) {
-    if (status_.ok()) {
-      status_ = ir::ErrorAt(program_, loc, std::move(message), std::move(remedy));
-    }
   }
 
   const ir::Program& program_;

@@ -52,6 +52,13 @@ TEST(OpenRegions, AreCopiedFilledAndUpdatedEverywhere) {
   }
 }
 
+// Rows of one tile that are not the same.
+TEST(OpenRegions, AreCopiedWithinATile) {
+  ExpectRight(Open("s = T.alloc_shared((8, 8), T.int32)\nT.copy(A, s)\n"
+                   "T.copy(s[1, 0:m], s[2, 8 - m:8])\nT.copy(s, O)"),
+              kSquareData, 1, [](int64_t i) { return i >= 21 && i < 24 ? Left(i - 13) : Left(i); });
+}
+
 TEST(OpenRegions, MayBeEmptyOrReachBeyondTheTensor) {
   ExpectRight(Open("T.fill(O[n:m, :], 7)"), kSquareData, 1, Right);
   ExpectRight(Open("T.fill(O[n:n + n, 0:m], 7)"), kSquareData, 1,
@@ -71,6 +78,38 @@ TEST(OpenRegions, TheirPlaceIsReadBeforeTheFirstStore) {
               kPairData, 1, [](int64_t i) { return i < 10    ? Left(i)
                                                    : i == 63 ? 1.0
                                                              : 0.0; });
+}
+
+// ---- what lies outside of a tensor ----
+
+TEST(SafeValues, AreReadOutsideOfTheTensor) {
+  const char* params = "A: T.Tensor((5, 6), T.int32), O: T.Tensor((8, 8), T.int32)";
+  const std::vector<Data> data = {{kInt32, {5, 6}, Left}, {kInt32, {8, 8}, Zero}};
+  const auto padded = [](int64_t other, int64_t dr, int64_t dc) {
+    return [=](int64_t i) {
+      const int64_t r = i / 8 + dr, c = i % 8 + dc;
+      const bool inside = r >= 0 && r < 5 && c >= 0 && c < 6;
+      return inside ? Left(r * 6 + c) : static_cast<double>(other);
+    };
+  };
+  const auto kernel = [&](const std::string& body) { return Kernel(params, 32, body); };
+  for (const char* tile : {"T.alloc_shared", "T.alloc_fragment"}) {
+    ExpectRight(kernel(absl::StrCat("s = ", tile, "((8, 8), T.int32)\n",
+                                    "T.annotate_safe_value({A: -7})\nT.copy(A[0, 0], s)\n",
+                                    "T.copy(s, O)")),
+                data, 1, padded(-7, 0, 0));
+  }
+  ExpectRight(kernel("T.annotate_safe_value({A: 9})\nfor i, j in T.Parallel(8, 8):\n"
+                     "    O[i, j] = A[i - 1, j - 2]"),
+              data, 1, padded(9, -1, -2));
+  ExpectRight(kernel("tx = T.get_thread_binding()\nl = T.alloc_local((8,), T.int32)\n"
+                     "T.annotate_safe_value({A: 9})\nif tx < 8:\n    T.copy(A[tx, 0:8], l)\n"
+                     "    for j in T.serial(8):\n        O[tx, j] = l[j]"),
+              data, 1, padded(9, 0, 0));
+  // The last word holds; zero is what is read anyway.
+  ExpectRight(kernel("s = T.alloc_shared((8, 8), T.int32)\nT.annotate_safe_value({A: 9})\n"
+                     "T.annotate_safe_value({A: 0})\nT.copy(A[0, 0], s)\nT.copy(s, O)"),
+              data, 1, padded(0, 0, 0));
 }
 
 // ---- atomic updates of neighbours ----
