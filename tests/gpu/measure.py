@@ -4,7 +4,7 @@
     tests/gpu/measure.py OUT [JOB ...] [--bin FOLDER] [--list]
 
 Each GPU takes one job after the other, with a share of the cores for itself, so that a machine of several
-GPUs is done sooner; jobs that need all GPUs go first, alone. A job's folder is OUT/work/JOB, what it prints
+GPUs is done sooner; jobs that need all GPUs go first, alone. A job's folder is OUT/jobs/JOB, what it prints
 OUT/JOB.txt, with its commands, the commit of the programs, the GPU, seconds and exit code. Without JOB: all
 of them. Exit code 1 when a job failed. Run from the source tree, with the programs of --bin (a bundle's, say)."""
 import argparse
@@ -82,14 +82,14 @@ def stop(signum, _):
 def told(command, options):
     """A command without this machine's paths."""
     text = " ".join(part for part in command if part != sys.executable)
-    for path, name in ((options.out / "work", "OUT"), (options.bin, "FOLDER"), (ROOT, "")):
+    for path, name in ((options.out / "jobs", "OUT"), (options.bin, "FOLDER"), (ROOT, "")):
         text = text.replace(f"{path}/" if not name else str(path), name)
     return text
 
 
 def run(name, commands, seen, cores, options):
     """Whether all commands of a job succeeded, on these GPUs and cores."""
-    (options.out / "work").mkdir(parents=True, exist_ok=True)
+    (options.out / "jobs").mkdir(parents=True, exist_ok=True)
     visible, model = seen
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": visible, "PYTHONUNBUFFERED": "1"}
     start, code = time.monotonic(), 0
@@ -120,7 +120,7 @@ def main():
     parser.add_argument("--list", action="store_true", help="print the jobs and end")
     options = parser.parse_args()
     options.out, options.bin = options.out.resolve(), options.bin.resolve()
-    jobs = jobs_of(options.out / "work", options.bin)
+    jobs = jobs_of(options.out / "jobs", options.bin)
     unknown = [name for name in options.jobs if name not in jobs]
     if options.list or unknown:
         for name, commands in jobs.items():
