@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <numeric>
 #include <unordered_map>
 
 #include "absl/container/inlined_vector.h"
@@ -194,7 +195,12 @@ class IntFunction::Columns {
       : function_(function),
         steps_(function.steps_),
         arguments_(arguments * kPoints),
-        results_(steps_.size() * kPoints) {}
+        results_(steps_.size() * kPoints) {
+    for (size_t s = 0; s < steps_.size(); ++s) {
+      if (steps_[s].kind != Kind::kConst) continue;
+      std::fill_n(results_.begin() + static_cast<int64_t>(s * kPoints), kPoints, steps_[s].value);
+    }
+  }
 
   int64_t* argument(size_t i) { return &arguments_[i * kPoints]; }
   const int64_t* value() const { return &results_[results_.size() - kPoints]; }
@@ -210,8 +216,7 @@ class IntFunction::Columns {
       };
       switch (step.kind) {
         case Kind::kConst:
-          std::fill(out, out + n, step.value);
-          break;
+          break;  // is there since the beginning
         case Kind::kArgument:
           std::copy(argument(step.value), argument(step.value) + n, out);
           break;
@@ -254,12 +259,28 @@ std::optional<std::vector<int64_t>> IntFunction::Over(absl::Span<const int64_t> 
   for (const int64_t extent : extents) points *= static_cast<size_t>(extent);
   std::vector<int64_t> values, at(mins.begin(), mins.end());
   values.reserve(points);
+  size_t fastest = at.size();  // the innermost that changes, of which runs of points are made
+  while (fastest > 0 && extents[fastest - 1] == 1) --fastest;
   Columns columns(*this, mins.size());
   while (values.size() < points) {
     const size_t n = std::min(Columns::kPoints, points - values.size());
-    for (size_t i = 0; i < n; ++i) {
-      for (size_t v = 0; v < at.size(); ++v) columns.argument(v)[i] = at[v];
-      for (size_t v = at.size(); v-- > 0 && ++at[v] == mins[v] + extents[v];) at[v] = mins[v];
+    for (size_t i = 0; i < n;) {
+      size_t run = n - i;
+      if (fastest > 0) {
+        const size_t v = fastest - 1;
+        run = std::min(run, static_cast<size_t>(mins[v] + extents[v] - at[v]));
+        std::iota(columns.argument(v) + i, columns.argument(v) + i + run, at[v]);
+      }
+      for (size_t v = 0; v < at.size(); ++v) {
+        if (v + 1 != fastest) std::fill_n(columns.argument(v) + i, run, at[v]);
+      }
+      i += run;
+      if (fastest == 0) continue;
+      at[fastest - 1] += static_cast<int64_t>(run);
+      for (size_t v = fastest; v-- > 0 && at[v] == mins[v] + extents[v];) {
+        at[v] = mins[v];
+        if (v > 0) ++at[v - 1];
+      }
     }
     if (!columns.Run(n)) return std::nullopt;
     values.insert(values.end(), columns.value(), columns.value() + n);

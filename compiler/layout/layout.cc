@@ -176,6 +176,29 @@ void Layout::Evaluate(int64_t flat, int64_t copy, int64_t* values) const {
   }
 }
 
+std::vector<int64_t> Layout::Column(Axis axis, int64_t copy) const {
+  KILN_CHECK(copy >= 0 && copy < copies_);
+  int64_t start = offset(axis);
+  for (size_t k = replica_.size(); k-- > 0;) {
+    if (replica_[k].axis == axis) start += copy % replica_[k].extent * replica_[k].stride;
+    copy /= replica_[k].extent;
+  }
+  // Digit by digit from the innermost: what is there follows itself, a stride further each time.
+  std::vector<int64_t> values = {start};
+  values.reserve(static_cast<size_t>(size_));
+  for (size_t k = shard_.size(); k-- > 0;) {
+    const int64_t stride = shard_[k].axis == axis ? shard_[k].stride : 0;
+    const size_t period = values.size();
+    for (int64_t digit = 1; digit < shard_[k].extent; ++digit) {
+      for (size_t x = 0; x < period; ++x) values.push_back(values[x] + digit * stride);
+    }
+  }
+  if (const SwizzleLayout* s = swizzle(axis)) {
+    for (int64_t& value : values) value = (*s)(value);
+  }
+  return values;
+}
+
 Coord Layout::Base(int64_t flat) const {
   std::vector<int64_t> values(axes_.size());
   Evaluate(flat, 0, values.data());

@@ -74,6 +74,9 @@ class Layout {
   // Values in the order of axes(), copy `copy` in [0, copies()), replica-major: the last replica
   // iter is fastest. No allocation.
   void Evaluate(int64_t flat, int64_t copy, int64_t* values) const;
+  // What Evaluate gives for one axis, of all elements of a copy; zeros where the layout has not the
+  // axis. Linear in the elements, for a few additions each.
+  std::vector<int64_t> Column(Axis axis, int64_t copy = 0) const;
   // The whole set, copy by copy (equal points are repeated when copies coincide).
   std::vector<Coord> Apply(int64_t flat) const;
   // The same for a coordinate in a logical shape with size() elements, or, without a shape, for one

@@ -74,32 +74,24 @@ int32_t Ownership::Intern(const ThreadSet& threads) {
   return recent;
 }
 
-void Ownership::Put(int64_t x, int32_t set, int64_t slot) {
-  if (set_of_[x] < 0) --undecided_;
-  set_of_[x] = set;
-  slot_[x] = static_cast<int32_t>(slot);
-  slots_ = std::max(slots_, slot + 1);
-}
-
 void Ownership::Set(int64_t x, const ThreadSet& threads, int64_t slot) {
   KILN_CHECK(threads.any() && slot >= 0 && slot < kMaxSlots);
   Put(x, Intern(threads), slot);
 }
 
-int32_t Ownership::InternAs(const Ownership& other, int32_t set, std::vector<int32_t>* ids) {
-  if (ids->size() < other.sets_.size()) ids->resize(other.sets_.size(), -1);
-  int32_t& id = (*ids)[set];
-  if (id < 0) id = Intern(other.sets_[set]);
-  return id;
-}
-
-void Ownership::SetAs(int64_t x, const Ownership& other, int64_t y, std::vector<int32_t>* ids) {
-  Put(x, InternAs(other, other.set_of_[y], ids), other.slot_[y]);
-}
-
 const ThreadSet& Ownership::Owners(int64_t x) const {
   static const ThreadSet nobody;
   return set_of_[x] < 0 ? nobody : sets_[set_of_[x]];
+}
+
+// One owner each.
+void Ownership::PutAlone(const std::vector<int64_t>& threads, const std::vector<int64_t>& slots) {
+  std::vector<int32_t> ids(kMaxThreads, -1);
+  for (int64_t x = 0; x < size(); ++x) {
+    int32_t& id = ids[threads[x]];
+    if (id < 0) id = Intern(ThreadSet().set(threads[x]));
+    Put(x, id, slots[x]);
+  }
 }
 
 absl::StatusOr<Ownership> Ownership::Of(const Layout& layout, int64_t size) {
@@ -116,6 +108,11 @@ absl::StatusOr<Ownership> Ownership::Of(const Layout& layout, int64_t size) {
   const size_t tx = index(Axis::kTx), m = index(Axis::kM);
   std::vector<int64_t> at(axes.size() + 1, 0);  // one more, always 0, for an axis that is absent
   Ownership result(size);
+  if (fused.copies() == 1) {
+    result.PutAlone(fused.Column(Axis::kTx), fused.Column(Axis::kM));
+    if (const auto collision = FindCollision(result)) return Refuse(*collision);
+    return result;
+  }
   for (int64_t x = 0; x < size; ++x) {
     ThreadSet owners;
     int64_t slot = -1;
@@ -229,15 +226,20 @@ Ownership Ownership::Settled() const {
 
 Ownership Ownership::Pullback(absl::Span<const int64_t> access) const {
   Ownership result(static_cast<int64_t>(access.size()));
-  std::vector<int32_t> ids;
+  std::vector<int32_t> ids(sets_.size(), -1);
   for (size_t i = 0; i < access.size(); ++i) {
-    KILN_CHECK(access[i] >= 0 && access[i] < size());
-    if (decided(access[i])) result.SetAs(static_cast<int64_t>(i), *this, access[i], &ids);
+    const int64_t x = access[i];
+    KILN_CHECK(x >= 0 && x < size());
+    if (!decided(x)) continue;
+    int32_t& id = ids[set_of_[x]];
+    if (id < 0) id = result.Intern(sets_[set_of_[x]]);
+    result.Put(static_cast<int64_t>(i), id, slot_[x]);
   }
   return result;
 }
 
 Ownership Ownership::Within(const ThreadSet& threads) const {
+  if ((Threads() & ~threads).none()) return *this;
   constexpr int32_t kUnmet = -2, kNobody = -1;
   Ownership part(size());
   std::vector<int32_t> ids(sets_.size(), kUnmet);
@@ -280,19 +282,20 @@ Ownership Ownership::Reduced(absl::Span<const int64_t> shape, int dim) const {
 absl::StatusOr<Layout> Ownership::ToLayout() const {
   if (!complete()) return Refuse({"an element has no owner yet", -1, -1, {}, {}});
   const int64_t n = size(), copies = Copies();
-  std::vector<std::vector<int64_t>> members(sets_.size());
-  for (size_t s = 0; s < sets_.size(); ++s) {
-    const ThreadSet& set = sets_[s];
+  std::vector<int64_t> members, first, count;  // of each set: where its threads begin, how many
+  for (const ThreadSet& set : sets_) {
+    first.push_back(static_cast<int64_t>(members.size()));
     for (size_t t = set._Find_first(); t < set.size(); t = set._Find_next(t)) {
-      members[s].push_back(static_cast<int64_t>(t));
+      members.push_back(static_cast<int64_t>(t));
     }
+    count.push_back(static_cast<int64_t>(members.size()) - first.back());
   }
   std::vector<int64_t> columns(2 * copies * n);  // m, then tx; copy by copy
   for (int64_t x = 0; x < n; ++x) {
-    const std::vector<int64_t>& owners = members[set_of_[x]];
-    if (static_cast<int64_t>(owners.size()) != copies) {
+    const int64_t* const owners = &members[first[set_of_[x]]];
+    if (count[set_of_[x]] != copies) {
       return Refuse({"elements have different numbers of owners", 0, x, Thread(FirstOf(Owners(0))),
-                     Thread(owners.front())});
+                     Thread(owners[0])});
     }
     for (int64_t c = 0; c < copies; ++c) {
       columns[c * n + x] = Slot(x);
@@ -363,16 +366,17 @@ class OwnerRelation {
     KILN_CHECK(static_cast<int64_t>(access.size()) == loop_.size());
     for (size_t i = 0; i < access.size(); ++i) {
       const int32_t a = loop_.set_of_[i], b = buffer_.set_of_[access[i]];
-      if (a < 0 || b < 0 || Holds(a, b, equal)) continue;
+      if (a < 0 || b < 0 || PairOf(a, b) == last_pair_ || Holds(a, b, equal)) continue;
       return Explain(static_cast<int64_t>(i), access[i]);
     }
     return std::nullopt;
   }
 
  private:
+  static int64_t PairOf(int32_t a, int32_t b) { return (static_cast<int64_t>(a) << 32) | b; }
+
   bool Holds(int32_t a, int32_t b, bool equal) {
-    const int64_t pair = (static_cast<int64_t>(a) << 32) | b;
-    if (pair == last_pair_) return true;
+    const int64_t pair = PairOf(a, b);
     const auto [it, added] = known_.try_emplace(pair, false);
     if (added) {
       const ThreadSet &runs = loop_.sets_[a], &holds = buffer_.sets_[b];

@@ -79,7 +79,9 @@ class Ownership {
 
   // Set(x, other.Owners(y), other.Slot(y)) for a decided y, without looking at the threads again:
   // `ids` is empty at first, and of these two objects.
-  void SetAs(int64_t x, const Ownership& other, int64_t y, std::vector<int32_t>* ids);
+  void SetAs(int64_t x, const Ownership& other, int64_t y, std::vector<int32_t>* ids) {
+    Put(x, InternAs(other, other.set_of_[y], ids), other.slot_[y]);
+  }
 
   // The same owners with slots given out anew: in element order each takes the lowest that is free
   // in all its owners. As few registers as the first element order allows.
@@ -107,8 +109,19 @@ class Ownership {
 
  private:
   int32_t Intern(const ThreadSet& threads);
-  int32_t InternAs(const Ownership& other, int32_t set, std::vector<int32_t>* ids);
-  void Put(int64_t x, int32_t set, int64_t slot);
+  int32_t InternAs(const Ownership& other, int32_t set, std::vector<int32_t>* ids) {
+    if (ids->size() < other.sets_.size()) ids->resize(other.sets_.size(), -1);
+    int32_t& id = (*ids)[set];
+    if (id < 0) id = Intern(other.sets_[set]);
+    return id;
+  }
+  void Put(int64_t x, int32_t set, int64_t slot) {
+    if (set_of_[x] < 0) --undecided_;
+    set_of_[x] = set;
+    slot_[x] = static_cast<int32_t>(slot);
+    slots_ = slots_ > slot ? slots_ : slot + 1;
+  }
+  void PutAlone(const std::vector<int64_t>& threads, const std::vector<int64_t>& slots);
   bool Disjoint() const;  // no thread is in two of the sets
   Ownership PackedApart() const;
 

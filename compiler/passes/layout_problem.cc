@@ -649,6 +649,11 @@ class Collector {
     accesses_ += operation_->iterations;
     if (accesses_ > kMaxAccesses) return TooManyAccesses(use->loc);
     std::vector<int64_t> elements;
+    if (conditions.empty() && ElementsAtOnce(info, functions, serial, &elements)) {
+      AddElements(std::move(elements), use);
+      return absl::OkStatus();
+    }
+    elements.clear();
     elements.reserve(operation_->iterations);
     std::vector<int64_t> values(axes_.size() + serial.size());
     std::copy(serial.begin(), serial.end(), values.begin() + static_cast<int64_t>(axes_.size()));
@@ -676,10 +681,36 @@ class Collector {
           elements.push_back(inside ? flat : -1);
           return absl::OkStatus();
         }));
-    if (std::find(use->elements.begin(), use->elements.end(), elements) == use->elements.end()) {
+    AddElements(std::move(elements), use);
+    return absl::OkStatus();
+  }
+
+  // The elements of all iterations, index by index; false where one has none and is to be told of.
+  bool ElementsAtOnce(const Fragment& info, const std::vector<ir::IntFunction>& functions,
+                      const std::vector<int64_t>& serial, std::vector<int64_t>* elements) const {
+    std::vector<int64_t> mins = mins_, extents = operation_->extents;
+    mins.insert(mins.end(), serial.begin(), serial.end());
+    extents.resize(mins.size(), 1);
+    std::vector<int64_t>& flat = *elements;
+    flat.assign(static_cast<size_t>(operation_->iterations), 0);
+    for (size_t d = 0; d < functions.size(); ++d) {
+      const std::optional<std::vector<int64_t>> index = functions[d].Over(mins, extents);
+      if (!index) return false;
+      const int64_t extent = info.shape[d];
+      for (size_t i = 0; i < flat.size(); ++i) {
+        const int64_t at = (*index)[i];
+        const bool inside = flat[i] >= 0 && at >= 0 && at < extent;
+        flat[i] = inside ? flat[i] * extent + at : -1;
+      }
+    }
+    return !guards_.empty() || std::find(flat.begin(), flat.end(), -1) == flat.end();
+  }
+
+  static void AddElements(std::vector<int64_t> elements, FragmentUse* use) {
+    const auto& known = use->elements;
+    if (std::find(known.begin(), known.end(), elements) == known.end()) {
       use->elements.push_back(std::move(elements));
     }
-    return absl::OkStatus();
   }
 
   const ir::Program& program_;

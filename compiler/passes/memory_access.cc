@@ -335,11 +335,8 @@ std::shared_ptr<const std::vector<int64_t>> SharedLayouts::PlacesOf(const ir::Bu
   const auto tile = std::find_if(tiles_->begin(), tiles_->end(),
                                  [&](const SharedTile& t) { return t.buffer == buffer; });
   if (tile == tiles_->end() || tile->layout.size() > kMaxElements) return nullptr;
-  auto places = std::make_shared<std::vector<int64_t>>();
-  for (int64_t x = 0; x < tile->layout.size(); ++x) {
-    places->push_back(tile->layout.Base(x)[layout::Axis::kM]);
-  }
-  return found->second = std::move(places);
+  return found->second =
+             std::make_shared<std::vector<int64_t>>(tile->layout.Column(layout::Axis::kM));
 }
 
 void Complete(const ir::Facts& facts, SharedLayouts* layouts, MemoryAccess* access) {

@@ -175,15 +175,19 @@ TEST(FunctionProperty, OverABoxIsItselfAtEveryPoint) {
     }
     const auto function = IntFunction::Of(e, s.vars);
     ASSERT_TRUE(function.ok()) << function.status();
+    std::vector<Bounds> box(s.bounds.begin(), s.bounds.end());
+    for (size_t v = box.size() - static_cast<size_t>(t % 3); v < box.size(); ++v) {
+      box[v].max = box[v].min;  // the innermost of one value, as serial loops' variables are
+    }
     std::vector<int64_t> mins, extents;
-    for (const Bounds& b : s.bounds) {
+    for (const Bounds& b : box) {
       mins.push_back(b.min);
       extents.push_back(b.max - b.min + 1);
     }
     const auto all = function->Over(mins, extents);
     size_t i = 0;
     bool everywhere = true;
-    ForAll(s.vars, s.bounds, [&](const Assignment&, const std::vector<int64_t>& values) {
+    ForAll(s.vars, box, [&](const Assignment&, const std::vector<int64_t>& values) {
       const auto value = (*function)(values);
       everywhere &= value.has_value();
       if (all) ASSERT_EQ(value, (*all)[i]) << ToString(e);

@@ -85,6 +85,30 @@ std::vector<std::vector<int64_t>> Probes(const Layout& l, Rng* rng) {
   return probes;
 }
 
+TEST(Property, ColumnIsWhatEvaluateGivesElementByElement) {
+  Rng rng(23);
+  int swizzled = 0, copied = 0;
+  for (int i = 0; i < kCases; ++i) {
+    const Layout l = RandomLayout(&rng, {.max_size = 96});
+    std::vector<int64_t> values(l.axes().size());
+    for (int64_t copy = 0; copy < l.copies(); ++copy) {
+      for (size_t a = 0; a < values.size(); ++a) {
+        const std::vector<int64_t> column = l.Column(l.axes()[a], copy);
+        ASSERT_EQ(static_cast<int64_t>(column.size()), l.size());
+        for (int64_t x = 0; x < l.size(); ++x) {
+          l.Evaluate(x, copy, values.data());
+          ASSERT_EQ(column[static_cast<size_t>(x)], values[a]) << l.ToString() << " at " << x;
+        }
+      }
+    }
+    swizzled += l.swizzles().empty() ? 0 : 1;
+    copied += l.copies() > 1 ? 1 : 0;
+  }
+  EXPECT_GT(swizzled, 50);
+  EXPECT_GT(copied, 50);
+  EXPECT_EQ(Layout().Column(Axis::kTx), std::vector<int64_t>{0});
+}
+
 TEST(Property, InverseIsExactAndItsGuardsMinimal) {
   Rng rng(22);
   int inverted = 0, chains = 0, greedy = 0, guards = 0;
