@@ -250,6 +250,30 @@ def gathered(A: T.Tensor((256, 64), "bfloat16"), B: T.Tensor((64, 256), "bfloat1
 }
 
 // Scalars start anew with every tile of a persistent block.
+// How many steps a block takes is read from a tensor: by both parts where nobody writes it.
+TEST(GpuInstructions, LoopsWhoseBoundsAreLookedUp) {
+  for (const bool written : {false, true}) {
+    for (const int more : {0, 1, 2, 3}) {
+      const Case c = written ? Case{.m = 64, .n = 64} : Case{};
+      std::string text = Text(c);
+      ASSERT_EQ(absl::StrReplaceAll({{"C: T.Tensor(", "L: T.Tensor((2,), \"int32\"), C: T.Tensor("},
+                                     {"        for k in T.Pipelined(T.ceildiv(192, 64),",
+                                      absl::StrCat("        wanted = (L[by] + ", more, ") % 4\n",
+                                                   "        steps = T.min(wanted, 3)\n",
+                                                   "        for k in T.Pipelined(steps,")}},
+                                    &text),
+                2);
+      if (written) absl::StrAppend(&text, "        L[1] = 1\n");
+      const auto tiles = Tiles(text);
+      ASSERT_TRUE(tiles.ok()) << tiles.status() << text;
+      const auto instructions = Lowered(*tiles, c);
+      ASSERT_TRUE(instructions.ok()) << instructions.status() << text;
+      EXPECT_EQ(Has(*instructions, ir::Instruction::kTensorLoad), !written) << text;
+      EXPECT_EQ(Difference(*tiles, *instructions), "") << text;
+    }
+  }
+}
+
 TEST(GpuInstructions, ScalarsOfEveryTile) {
   std::string text = Text({.m = 256, .cores = 2});
   const std::string clear = "        T.clear(c)\n";
