@@ -314,12 +314,19 @@ void GpuInstructEmitter::AsmOn(const std::string& text, const std::vector<Regist
   }
 }
 
+// float16 comes in pairs.
+GpuInstructEmitter::Registers GpuInstructEmitter::SumsOf(const ir::Buffer& c, int64_t elements) {
+  if (c->dtype != kFloat16) {
+    return {exprs_.PlaceOf(c).base, exprs_.StorageType(c->dtype), elements};
+  }
+  return {exprs_.PlaceOf(c).base, PackedType(b_.getContext(), kFloat16), elements / 2};
+}
+
 // What is looked at after the wait comes out of it; sums of products that go on are left alone.
 void GpuInstructEmitter::EmitWgmmaWait(const ir::Instruct& x) {
   std::vector<Registers> ended;
   for (const ir::Region& r : x.regions) {
-    ended.push_back({exprs_.PlaceOf(r.buffer).base, exprs_.StorageType(r.buffer->dtype),
-                     *ir::ConstInt(r.buffer->shape[1])});
+    ended.push_back(SumsOf(r.buffer, *ir::ConstInt(r.buffer->shape[1])));
   }
   if (NoteOf(x, "late") != 0) EndBlock();
   AsmOn(absl::StrCat("wgmma.wait_group.sync.aligned ", *ir::ConstInt(x.args[0]), ";"), ended);
@@ -375,14 +382,16 @@ void GpuInstructEmitter::EmitWgmma(const ir::Instruct& x) {
   };
   const int64_t width = std::min<int64_t>(own_n, 256);
   const bool is_int = c->dtype.is_int();
-  const Registers sums = {exprs_.PlaceOf(c).base, exprs_.StorageType(c->dtype),
-                          own_m / 64 * (own_n / 2)};  // 64 x width over 128 threads
-  std::string immediates = is_int ? "" : ", 1, 1";    // signs, and which operands are transposed
+  const Registers sums = SumsOf(c, own_m / 64 * (own_n / 2));  // 64 x width over 128 threads
+  const int64_t packed = c->dtype == kFloat16 ? 2 : 1;
+  std::string immediates = is_int ? "" : ", 1, 1";  // signs, and which operands are transposed
   if (type.bits == 16 && !from_registers) absl::StrAppend(&immediates, ", ", trans_a ? 1 : 0);
   if (type.bits == 16) absl::StrAppend(&immediates, ", ", trans_b ? 0 : 1);
   const std::string opcode = absl::StrCat("wgmma.mma_async.sync.aligned.m64n", width, "k", step,
-                                          is_int ? ".s32." : ".f32.", PtxType(type), ".",
-                                          PtxType(x.regions[2].buffer->dtype));
+                                          is_int        ? ".s32."
+                                          : packed == 2 ? ".f16."
+                                                        : ".f32.",
+                                          PtxType(type), ".", PtxType(x.regions[2].buffer->dtype));
 
   std::vector<Registers> touched = {sums};
   if (from_registers) {
@@ -413,9 +422,9 @@ void GpuInstructEmitter::EmitWgmma(const ir::Instruct& x) {
                                   operand(keeps, "r"), ", 0;\nmov.pred other, 1;\n");
   for (int64_t mi = 0; mi < own_m; mi += 64) {
     for (int64_t ni = 0; ni < own_n; ni += width) {
-      const int64_t slot = mi / 64 * (own_n / 2) + ni / 2;
+      const int64_t slot = (mi / 64 * (own_n / 2) + ni / 2) / packed;
       std::vector<std::string> names;
-      for (int64_t i = 0; i < width / 2; ++i) names.push_back(absl::StrCat("$", slot + i));
+      for (int64_t i = 0; i < width / 2 / packed; ++i) names.push_back(absl::StrCat("$", slot + i));
       const std::string result = absl::StrCat("{", absl::StrJoin(names, ", "), "}");
       for (int64_t ki = 0; ki < k; ki += step) {
         const std::string right = operand(descriptor(b, trans_b, grid_column, own_n, ni, ki), "l");

@@ -112,6 +112,7 @@ class GpuInstructEmitter {
     llvm::Type* type;
     int64_t count;
   };
+  Registers SumsOf(const ir::Buffer& c, int64_t elements);  // of a thread's, in registers
   // A result in tensor memory: 128 rows by 128 rows, `columns` of each, of which a warpgroup has
   // `own`.
   struct TensorSums {

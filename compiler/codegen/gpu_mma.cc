@@ -1,6 +1,7 @@
 // mma.sync and ldmatrix (PTX 9.7.14.5): a warp's own products, 16 x 8 by 32 bytes along k; mma.sp
 // (PTX 9.7.14.6), which takes 64 of B's.
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "compiler/codegen/gpu_expr.h"
 #include "compiler/codegen/gpu_instruct.h"
 #include "llvm/IR/InlineAsm.h"
@@ -208,23 +209,34 @@ class MmaEmitter {
 };
 
 // The instruction: its text and how it takes its registers, which are A's four, two for each of B's
-// 32 bytes along k, of a sparse A its metadata, and the four sums.
-llvm::InlineAsm* MultiplyOf(llvm::FunctionType* form, const MmaShape& shape, DType b, bool is_int) {
-  const char* sum = is_int ? "s32" : "f32";
-  const std::string types =
-      absl::StrCat(".row.col.", sum, ".", PtxType(shape.type), ".", PtxType(b), ".", sum,
-                   " {$0, $1, $2, $3}, {$4, $5, $6, $7}, ");
-  const std::string out = is_int ? "=r,=r,=r,=r," : "=f,=f,=f,=f,";
+// 32 bytes along k, of a sparse A its metadata, and the sums: four, or of 16 bits two pairs.
+llvm::InlineAsm* MultiplyOf(llvm::FunctionType* form, const MmaShape& shape, DType b, DType sum) {
+  const int64_t sums = sum == kFloat16 ? 2 : 4;
+  const std::string out = sum == kFloat32 ? "=f" : "=r";
+  std::vector<std::string> constraints(static_cast<size_t>(sums), out);
+  int64_t next = 0;
+  const auto registers = [&](int64_t count) {
+    std::vector<std::string> names;
+    for (int64_t i = 0; i < count; ++i) names.push_back(absl::StrCat("$", next++));
+    return absl::StrCat("{", absl::StrJoin(names, ", "), "}");
+  };
+  const auto operand = [&](int64_t count) {
+    constraints.insert(constraints.end(), static_cast<size_t>(count), "r");
+    return registers(count);
+  };
+  const std::string c = registers(sums), left = operand(4), right = operand(shape.sparse ? 4 : 2);
+  std::string metadata;
   if (shape.sparse) {
-    const std::string text =
-        absl::StrCat("mma.sp::ordered_metadata.sync.aligned.m16n8k", 2 * shape.step, types,
-                     "{$8, $9, $10, $11}, {$0, $1, $2, $3}, $12, 0x0;");
-    return llvm::InlineAsm::get(form, text, out + "r,r,r,r,r,r,r,r,r,0,1,2,3", false);
+    constraints.push_back("r");
+    metadata = absl::StrCat(", $", next, ", 0x0");
   }
-  return llvm::InlineAsm::get(
-      form,
-      absl::StrCat("mma.sync.aligned.m16n8k", shape.step, types, "{$8, $9}, {$0, $1, $2, $3};"),
-      out + "r,r,r,r,r,r,0,1,2,3", false);
+  for (int64_t i = 0; i < sums; ++i) constraints.push_back(absl::StrCat(i));
+  const char* type = sum.is_int() ? "s32" : sum == kFloat16 ? "f16" : "f32";
+  const std::string text = absl::StrCat(
+      shape.sparse ? "mma.sp::ordered_metadata" : "mma", ".sync.aligned.m16n8k",
+      (shape.sparse ? 2 : 1) * shape.step, ".row.col.", type, ".", PtxType(shape.type), ".",
+      PtxType(b), ".", type, " ", c, ", ", left, ", ", right, ", ", c, metadata, ";");
+  return llvm::InlineAsm::get(form, text, absl::StrJoin(constraints, ","), false);
 }
 
 }  // namespace
@@ -250,21 +262,24 @@ void GpuInstructEmitter::EmitMma(const ir::Instruct& x) {
                       from_registers ? exprs_.PlaceOf(left.buffer).base : nullptr, from);
 
   const int64_t halves = shape.sparse ? 2 : 1;  // of B's k, for one step of A's
-  llvm::Type* sum_type = exprs_.StorageType(c->dtype);
+  const bool pairs_of_sums = c->dtype == kFloat16;
+  const int64_t results = pairs_of_sums ? 2 : 4;  // registers of 16 x 8 sums
+  llvm::Type* sum_type =
+      pairs_of_sums ? PackedType(b_.getContext(), kFloat16) : exprs_.StorageType(c->dtype);
   llvm::Type* word = b_.getInt32Ty();
-  const std::vector<llvm::Type*> sums(4, sum_type);
+  const std::vector<llvm::Type*> sums(static_cast<size_t>(results), sum_type);
   const bool packed = from_registers && type != kFloat32;
   std::vector<llvm::Type*> types(4, packed ? PackedType(b_.getContext(), type) : word);
   types.insert(types.end(), static_cast<size_t>(shape.sparse ? 5 : 2), word);
   types.insert(types.end(), sums.begin(), sums.end());
   auto* form = llvm::FunctionType::get(llvm::StructType::get(b_.getContext(), sums), types, false);
-  auto* multiply = MultiplyOf(form, shape, x.regions[2].buffer->dtype, c->dtype.is_int());
+  auto* multiply = MultiplyOf(form, shape, x.regions[2].buffer->dtype, c->dtype);
   const GpuTile metadata = shape.sparse ? TileOf(x, 3) : GpuTile();
   Value* clear = exprs_.Emit(x.args[0]);
   Value* registers = exprs_.PlaceOf(c).base;
   const auto place = [&](int64_t m, int64_t n, int64_t i) {
-    const int64_t slot = m / 16 * (shape.own_n / 2) + n / 2 + i;
-    return RegisterAt(b_, sum_type, registers, slot);
+    const int64_t slot = m / 16 * (shape.own_n / 2) + n / 2;
+    return RegisterAt(b_, sum_type, registers, slot * results / 4 + i);
   };
   Value* zero = llvm::Constant::getNullValue(sum_type);
   for (int64_t k = 0; k < shape.k; k += halves * shape.step) {
@@ -287,13 +302,13 @@ void GpuInstructEmitter::EmitMma(const ir::Instruct& x) {
           args.insert(args.end(), {rights[at][first], rights[at][first + 1]});
         }
         if (shape.sparse) args.push_back(where);
-        for (int64_t i = 0; i < 4; ++i) {
+        for (int64_t i = 0; i < results; ++i) {
           Value* before = b_.CreateLoad(sum_type, place(m, n, i));
           args.push_back(k == 0 ? b_.CreateSelect(clear, zero, before) : before);
         }
         llvm::CallInst* result = b_.CreateCall(form, multiply, args);
         result->setConvergent();
-        for (int64_t i = 0; i < 4; ++i) {
+        for (int64_t i = 0; i < results; ++i) {
           b_.CreateStore(b_.CreateExtractValue(result, static_cast<unsigned>(i)), place(m, n, i));
         }
       }

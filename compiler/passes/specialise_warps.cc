@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/analysis.h"
+#include "compiler/ir/fixed.h"
 #include "compiler/ir/instruct.h"
 #include "compiler/ir/pipelined.h"
 #include "compiler/ir/shape.h"
@@ -156,7 +157,7 @@ class Specialise {
     for (const ir::Row& row : path) {
       loop_ = row.at.As<ir::For>();
       const bool known =
-          loop_ != nullptr ? AreKnown(*loop_) : !ReadsMemory(row.at.As<ir::If>()->condition);
+          loop_ != nullptr ? AreKnown(*loop_) : IsFixed(row.at.As<ir::If>()->condition);
       if (!known) return false;
       around_.push_back({row.at, {}, {}, {}});
       if (!ReadRow(row, &around_.back())) return false;
@@ -179,7 +180,7 @@ class Specialise {
       }
       const auto* bind = s.As<ir::Bind>();
       if (bind != nullptr && to == &around->before) around->binds.push_back(s);
-      bool fits = bind == nullptr || !ReadsMemory(bind->value);  // both parts bind it
+      bool fits = bind == nullptr || IsFixed(bind->value);  // both parts bind it
       ir::Walk(s, [&](const Stmt& x) {
         fits &= x.kind() != ir::StmtKind::kOnThreads && x.kind() != ir::StmtKind::kAssert;
         return fits;
@@ -197,9 +198,11 @@ class Specialise {
     starts->push_back(ir::MakeStmt<ir::Store>(alloc.loc, alloc.buffer, first, alloc.init));
   }
 
+  bool IsFixed(const Expr& e) const { return !ir::ReadsWhatChanges(e, program_); }
+
   // Both parts must take the same turns of it, and know how many before the first.
-  static bool AreKnown(const ir::For& loop) {
-    bool known = !ReadsMemory(loop.axes[0].min) && !ReadsMemory(loop.axes[0].extent);
+  bool AreKnown(const ir::For& loop) const {
+    bool known = IsFixed(loop.axes[0].min) && IsFixed(loop.axes[0].extent);
     ir::Walk(loop.body, [&](const Stmt& s) {
       known &= s.kind() != ir::StmtKind::kBreak && s.kind() != ir::StmtKind::kContinue;
       return known;

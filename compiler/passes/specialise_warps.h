@@ -5,8 +5,9 @@
 //
 // The loop may stand in serial loops and under conditions, of which each turn is a piece of work
 // (persistent kernels, stream-K): any number of them, of any number of steps each, as long as both
-// parts can tell before they begin. Versions and phases of barriers then go on from piece to piece,
-// and each part counts its steps.
+// parts can tell before they begin: by the block, by names, by what stands in tensors of the
+// caller's that no statement writes (lengths of sequences). Versions and phases of barriers then go
+// on from piece to piece, and each part counts its steps.
 //
 // Needs: one pipelined loop on the way from the launch through such loops, whose body copies boxes
 // of global tensors into whole tiles of shared memory that have no layout of their own and that

@@ -1,12 +1,12 @@
 #include "compiler/passes/stage_operands.h"
 
-#include "absl/strings/str_cat.h"
 #include "compiler/ir/shape.h"
 #include "compiler/ir/shared_use.h"
 #include "compiler/ir/stage.h"
 #include "compiler/ir/visit.h"
 #include "compiler/passes/build.h"
 #include "compiler/passes/shared_tiles.h"
+#include "compiler/passes/turn_operands.h"
 
 namespace kiln::passes {
 namespace {
@@ -33,80 +33,6 @@ bool FromRegisters(const ir::Program& program, const ir::Gemm& gemm, layout::Thr
   std::optional<target::GemmQuery> query = QueryOf(program, gemm, threads);
   if (query && gemm.sparse()) query->b_space = target::OperandSpace::kShared;  // where it will be
   return query && target::LeftFromRegisters(*query, target::ChooseGemm(gpu, *query));
-}
-
-// A product of tf32 whose operands in shared memory are turned, where that makes it wgmma.
-struct Turned {
-  std::vector<Stmt> before;  // tiles, and the loops that fill them
-  Stmt gemm;                 // undefined: the product stays as it is
-  int64_t bytes = 0;         // of the tiles
-};
-
-// What the cut to tf32 leaves of it is `x` rounded to the nearest, ties away from zero: half of the
-// last bit that stays is added to the bits. NaN stays what it is.
-ir::Expr RoundedToTf32(const ir::Expr& x) {
-  constexpr int64_t kHalf = 1 << 12;
-  const ir::Expr bits = ir::MakeCall(kUInt32, ir::Intrinsic::kReinterpret, {x});
-  const ir::Expr more = bits + ir::MakeInt(kHalf, kUInt32);
-  return ir::MakeSelect(ir::MakeCall(kBool, ir::Intrinsic::kIsNan, {x}), x,
-                        ir::MakeCall(kFloat32, ir::Intrinsic::kReinterpret, {more}));
-}
-
-// The largest divisor of an extent up to `most`.
-int64_t Part(int64_t extent, int64_t most) {
-  while (extent % most != 0) --most;
-  return most;
-}
-
-// A tile in shared memory with the rows of `region` for columns, and how it is filled: a warp takes
-// 16 rows of two columns at a time, so that neither what it reads, row by row, nor what it writes,
-// swizzled, meets in more than two places of a bank.
-Region Turn(const Region& region, SourceLoc loc, Turned* turned) {
-  constexpr int64_t kRows = 16, kColumns = 2;
-  const auto dims = *ir::MatrixDims(region);
-  const int64_t rows = *ir::ConstInt(region.ranges[dims.second].extent);
-  const int64_t columns = *ir::ConstInt(region.ranges[dims.first].extent);
-  const int64_t height = Part(rows, kRows), width = Part(columns, kColumns);
-  const ir::Buffer tile =
-      ir::MakeBuffer(absl::StrCat(region.buffer->name, ".turned"), region.buffer->dtype,
-                     {ir::MakeInt(rows), ir::MakeInt(columns)}, Scope::kShared);
-  std::vector<ir::Axis> axes;
-  const auto axis = [&](const char* name, int64_t extent) {
-    axes.push_back({ir::MakeVar(name), ir::MakeInt(0), ir::MakeInt(extent)});
-    return axes.back().var;
-  };
-  const ir::Expr pair = axis("pair", columns / width), run = axis("run", rows / height);
-  const ir::Expr c = pair * ir::MakeInt(width) + axis("c", width);
-  const ir::Expr r = run * ir::MakeInt(height) + axis("r", height);
-  const ir::Expr element =
-      ir::MakeLoad(region.buffer, RegionIndices(region, {dims.first, dims.second}, {c, r}));
-  const Stmt store =
-      ir::MakeStmt<ir::Store>(loc, tile, std::vector<ir::Expr>{r, c}, RoundedToTf32(element));
-  turned->before.push_back(ir::MakeStmt<ir::Alloc>(loc, tile));
-  turned->before.push_back(
-      ir::MakeStmt<ir::For>(loc, ir::ForKind::kParallel, std::move(axes), store));
-  turned->bytes += *ir::BytesOf(tile);
-  return ir::WholeBuffer(tile);
-}
-
-Turned TurnOperands(const ir::Program& program, const ir::Gemm& gemm, layout::ThreadRange threads,
-                    const target::Arch& gpu) {
-  Turned turned;
-  const std::optional<target::GemmQuery> query = QueryOf(program, gemm, threads);
-  const auto turns = [](const Region& r) { return r.buffer->scope == Scope::kShared; };
-  const bool a = gemm.trans_a && turns(gemm.a), b = !gemm.trans_b && turns(gemm.b);
-  if (gemm.sparse() || ir::PassOption(program, "kiln.turn", 0) == 0) return turned;
-  if (!query || !query->tf32 || query->a != kFloat32 || query->b != kFloat32 || (!a && !b)) {
-    return turned;
-  }
-  const Stmt product =
-      ir::MakeStmt<ir::Gemm>(gemm.loc, a ? Turn(gemm.a, gemm.loc, &turned) : gemm.a,
-                             b ? Turn(gemm.b, gemm.loc, &turned) : gemm.b, gemm.c,
-                             gemm.trans_a && !a, gemm.trans_b || b, gemm.policy, gemm.clear_accum);
-  const auto faster = QueryOf(program, *product.As<ir::Gemm>(), threads);
-  const bool gains = faster && target::ChooseGemm(gpu, *faster).unit == "wgmma";
-  if (gains && target::ChooseGemm(gpu, *query).unit != "wgmma") turned.gemm = product;
-  return turned;
 }
 
 Stmt Staged(const ir::Program& program, const ir::Gemm& gemm, layout::ThreadRange threads,

@@ -1,10 +1,9 @@
 // Operands of tile operations are brought to where the block's threads can work on them: what a
 // reduction of shared memory folds, and what it folds into, to fragments; a matrix product's right
 // operand from a fragment to shared memory, its left one where no instruction of the GPU takes it
-// from registers, its result in shared memory to a fragment. With "kiln.turn": 1
-// operands of tf32 in shared memory that are not K-major, as wgmma wants them, are turned and
-// rounded on their way to tiles of their own, where a block's shared memory has room for those;
-// else mma.sync takes them as they lie.
+// from registers, its result in shared memory to a fragment. Operands that are not K-major are
+// turned first where turn_operands.h says so and a block's shared memory has room for the turned
+// tiles.
 #ifndef KILN_COMPILER_PASSES_STAGE_OPERANDS_H_
 #define KILN_COMPILER_PASSES_STAGE_OPERANDS_H_
 

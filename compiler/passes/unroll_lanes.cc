@@ -1,6 +1,7 @@
 #include "compiler/passes/unroll_lanes.h"
 
 #include <algorithm>
+#include <set>
 
 #include "compiler/ir/analysis.h"
 #include "compiler/passes/async_lanes.h"
@@ -191,15 +192,76 @@ std::vector<std::vector<Stmt>> ByGuard(const std::vector<Stmt>& lanes) {
   return groups;
 }
 
+// Whether `e` names something that the statements bind.
+bool NamesBound(const Expr& e, const Stmt& stmts) {
+  bool names = false;
+  ir::Walk(stmts, [&](const Stmt& s) {
+    const auto* bind = s.As<ir::Bind>();
+    names |= bind != nullptr && ir::Uses(e, bind->var);
+    return !names;
+  });
+  return names;
+}
+
 Stmt AskOnce(std::vector<Stmt> lanes, SourceLoc loc) {
   const Expr guard = OnlyGuard(lanes);
   const Stmt all = ir::MakeSeq(std::move(lanes), loc);
   // What the guard reads, a lane may write; what it names, a lane may bind.
-  if (!guard.defined() || ReadsMemory(guard) || Has(all, ir::StmtKind::kBind)) return all;
+  if (!guard.defined() || ReadsMemory(guard) || NamesBound(guard, all)) return all;
   const Stmt refused = Refuse().Mutate(all);
   const bool left = Has(refused, ir::StmtKind::kStore) || Has(refused, ir::StmtKind::kAtomic);
   return ir::MakeStmt<ir::If>(loc, guard, DropGuards().Mutate(all),
                               left ? ir::FreshCopy(refused) : Stmt());
+}
+
+bool Joins(const std::set<const ir::BufferNode*>& a, const std::set<const ir::BufferNode*>& b) {
+  return std::any_of(a.begin(), a.end(), [&](const auto* x) { return b.count(x) > 0; });
+}
+
+// Stores to shared memory after all that the lanes load from other tiles of it: one that stands
+// between two loads, of which a back end knows only that it may write what the second reads, keeps
+// both it and them from being parts of wide accesses.
+std::vector<Stmt> LoadsFirst(std::vector<Stmt> lanes) {
+  std::set<const ir::BufferNode*> stored, loaded;
+  bool plain = true;
+  const auto shared = [](const ir::Buffer& b) { return b->scope == ir::Scope::kShared; };
+  for (const Stmt& lane : lanes) {
+    ir::Walk(
+        lane,
+        [&](const Stmt& s) {
+          plain &= s.kind() != ir::StmtKind::kIf && s.kind() != ir::StmtKind::kAtomic;
+          const auto* store = s.As<ir::Store>();
+          if (store == nullptr || !shared(store->buffer)) return true;
+          stored.insert(store->buffer.get());
+          plain &= store->way == ir::StoreWay::kPlain && !store->predicate.defined();
+          for (const Expr& index : store->indices) plain &= !ReadsMemory(index);
+          return true;
+        },
+        [&](const Expr& e) {
+          const auto* load = e.As<ir::Load>();
+          if (load != nullptr && shared(load->buffer)) loaded.insert(load->buffer.get());
+          return true;
+        });
+  }
+  if (!plain || lanes.size() < 2 || stored.empty() || loaded.empty() || Joins(stored, loaded)) {
+    return lanes;
+  }
+  std::vector<Stmt> first, last;
+  for (const Stmt& lane : lanes) {
+    ir::Walk(lane, [&](const Stmt& s) {
+      const auto* store = s.As<ir::Store>();
+      if (store != nullptr && shared(store->buffer)) {
+        const Expr value = ir::MakeVar("value", store->value.dtype());
+        first.push_back(ir::MakeStmt<ir::Bind>(s->loc, value, store->value));
+        last.push_back(ir::MakeStmt<ir::Store>(s->loc, store->buffer, store->indices, value));
+      } else if (s.kind() != ir::StmtKind::kSeq) {
+        first.push_back(s);
+      }
+      return true;
+    });
+  }
+  first.insert(first.end(), last.begin(), last.end());
+  return first;
 }
 
 class Unroll : public FactsMutator {
@@ -235,7 +297,7 @@ class Unroll : public FactsMutator {
       if (async.defined()) return async;
       std::vector<Stmt> groups;
       for (std::vector<Stmt>& group : ByGuard(copies)) {
-        groups.push_back(AskOnce(std::move(group), s->loc));
+        groups.push_back(AskOnce(LoadsFirst(std::move(group)), s->loc));
       }
       return ir::MakeSeq(std::move(groups), s->loc);
     });

@@ -5,8 +5,9 @@
 //   for step in (4):  C[f(step, thread) * 8] = ...  C[f(step, thread) * 8 + 1] = ...  (8 of them)
 //
 // with the indices worked out, so that neighbours differ by constants and become one access. A
-// guard that says the same of all of them is asked once. Copies that may go on by themselves
-// (StoreWay::kAsync) become instructions.
+// guard that says the same of all of them is asked once. Where they compute from one tile of shared
+// memory what goes into another, all of them load before the first stores. Copies that may go on by
+// themselves (StoreWay::kAsync) become instructions.
 #ifndef KILN_COMPILER_PASSES_UNROLL_LANES_H_
 #define KILN_COMPILER_PASSES_UNROLL_LANES_H_
 

@@ -77,6 +77,9 @@ struct GpuConstants {
   double tensor_efficiency = 1.0;
   // mma.sync on a machine with wgmma reaches this part of it.
   double mma_on_hopper = 0.62;
+  // Of products whose operands of 8 bits are turned before (not measured: by shared memory's
+  // share).
+  double turned = 0.4;
   // Registers of a thread beside what fragments hold: addressing, loop state, and, where there are
   // products, descriptors; in a launch that computes nothing, addresses are made as they are
   // needed.

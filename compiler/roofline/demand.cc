@@ -73,6 +73,7 @@ class Analyzer {
   Num probability_;         // of the branches on the path
   const ir::Program* program_ = nullptr;
   bool tf32_ = false;  // float32 operands may be rounded
+  bool turns_ = true;  // operands of 8 bits may be
   int launch_ = 0;
   const ir::Launch* launch_node_ = nullptr;
   bool pipelined_ = false;              // inside a pipelined loop
@@ -99,6 +100,7 @@ void Analyzer::Declare(const ir::Program& program,
                        const std::map<std::string, ir::Expr>& tunables) {
   program_ = &program;
   tf32_ = ir::PassOption(program, "kiln.tf32", 0) != 0;
+  turns_ = ir::PassOption(program, "kiln.turn", 1) != 0;
   for (const auto& [name, var] : tunables) {
     symbols_.SetValue(var, tape_.Input(static_cast<int>(d_.inputs.size())));
     d_.inputs.push_back(name);
@@ -536,6 +538,7 @@ void Analyzer::AddGemm(const ir::Gemm& gemm) {
   op.trans_a = gemm.trans_a;
   op.trans_b = gemm.trans_b;
   op.tf32 = tf32_;
+  op.turns = turns_;
   op.policy = static_cast<target::WarpPolicy>(gemm.policy);
   op.a_shared = gemm.a.buffer->scope == ir::Scope::kShared;
   op.b_shared = gemm.b.buffer->scope == ir::Scope::kShared;

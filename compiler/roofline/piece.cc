@@ -97,6 +97,8 @@ Chosen Choose(const target::Arch& arch, const OpDemand& op, int64_t m, int64_t n
     }
     q.c_space = target::OperandSpace::kRegisters;
   }
+  const auto turned = op.turns ? target::TurnedBytes(arch, q) : std::nullopt;
+  if (turned) q = *turned;
   choice = target::ChooseGemm(arch, q);
   if (choice.unit.empty()) return {};
   const bool has_wider = arch.name == "sm_90a" || arch.name == "sm_100a";
@@ -108,6 +110,7 @@ Chosen Choose(const target::Arch& arch, const OpDemand& op, int64_t m, int64_t n
   const double wn = static_cast<double>(n) / static_cast<double>(choice.grid.columns);
   if (choice.unit == "mma") efficiency *= std::min(1.0, (wm * wn) / (wm + wn) / 24.0);
   if (choice.unit == "wgmma") efficiency *= std::min(1.0, 0.5 + wn / 256.0);
+  if (turned) efficiency *= kGpu.turned;
   // The best rate for operands is that of tensor cores; vector units multiply all as float32.
   const auto *fma = arch.FindUnit("fma", kFloat32), *tensor = arch.FindUnit("tensor", op.a_type);
   const bool exact = op.a_type == kFloat32 && !op.tf32;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/analysis.h"
+#include "compiler/ir/fixed.h"
 #include "compiler/ir/instruct.h"
 #include "compiler/ir/pipelined.h"
 #include "compiler/ir/visit.h"
@@ -67,7 +68,7 @@ class WarpFinder {
     for (const ir::Row& row : path) {
       loop_ = row.at.As<ir::For>();
       const bool known =
-          loop_ != nullptr ? AreKnown(*loop_) : !ReadsMemory(row.at.As<ir::If>()->condition);
+          loop_ != nullptr ? AreKnown(*loop_) : IsFixed(row.at.As<ir::If>()->condition);
       if (!known || !ReadRow(row)) return false;
     }
     in_pieces_ = path.size() > 1;
@@ -80,7 +81,7 @@ class WarpFinder {
     for (const Stmt& s : row.seq->stmts) {
       before &= !s.same_as(row.at);
       if (const auto* bind = s.As<ir::Bind>(); bind != nullptr) {
-        if (ReadsMemory(bind->value)) return false;
+        if (!IsFixed(bind->value)) return false;
         if (before) binds_.push_back(bind);
       }
       bool fits = true;
@@ -93,8 +94,10 @@ class WarpFinder {
     return true;
   }
 
-  static bool AreKnown(const ir::For& loop) {
-    bool known = !ReadsMemory(loop.axes[0].min) && !ReadsMemory(loop.axes[0].extent);
+  bool IsFixed(const ir::Expr& e) const { return !ir::ReadsWhatChanges(e, program_); }
+
+  bool AreKnown(const ir::For& loop) const {
+    bool known = IsFixed(loop.axes[0].min) && IsFixed(loop.axes[0].extent);
     ir::Walk(loop.body, [&](const Stmt& s) {
       known &= s.kind() != ir::StmtKind::kBreak && s.kind() != ir::StmtKind::kContinue;
       return known;
@@ -105,18 +108,15 @@ class WarpFinder {
   bool StepsDiffer() const {
     if (in_pieces_) return true;
     const ir::Axis& axis = loop_->axes[0];
-    const auto mentions = [&](const ir::Expr& var) {
-      return ir::Uses(axis.min, var) || ir::Uses(axis.extent, var);
-    };
-    return std::any_of(launch_.grid.begin(), launch_.grid.end(),
-                       [&](const ir::Axis& block) { return Depends(mentions, block.var); });
+    return std::any_of(launch_.grid.begin(), launch_.grid.end(), [&](const ir::Axis& block) {
+      return Depends(axis.min, block.var) || Depends(axis.extent, block.var);
+    });
   }
 
-  // Whether an expression that `mentions` looks at depends on a variable, by way of binds too.
-  template <typename F>
-  bool Depends(const F& mentions, const ir::Expr& var) const {
-    return mentions(var) || std::any_of(binds_.begin(), binds_.end(), [&](const ir::Bind* bind) {
-             return mentions(bind->var) && ir::Uses(bind->value, var);
+  // Whether an expression depends on a variable, by way of binds too.
+  bool Depends(const ir::Expr& e, const ir::Expr& var) const {
+    return ir::Uses(e, var) || std::any_of(binds_.begin(), binds_.end(), [&](const ir::Bind* bind) {
+             return ir::Uses(e, bind->var) && Depends(bind->value, var);
            });
   }
 
@@ -137,10 +137,26 @@ class WarpFinder {
       const ir::Store* gather = GatherOf(s);
       if (gather == nullptr || !Multiplies(gather->buffer)) continue;
       const auto* load = LoadOf(*gather);
-      if (load == nullptr || load->buffer->shape.size() != kPatchRank) return false;
+      if (load == nullptr || !IsPatch(*s.As<ir::For>(), *load)) return false;
       Add(gather->buffer, /*patch=*/true, false);
     }
     return works && !out_.fetches.empty();
+  }
+
+  // Whether what a loop gathers may be pixels under a tap: neighbours along a tile's row are some
+  // in the tensor, whose rows TMA can read.
+  bool IsPatch(const ir::For& loop, const ir::Load& load) const {
+    if (load.buffer->shape.size() != kPatchRank) return false;
+    const std::optional<int64_t> row = ValueOf(load.buffer->shape.back());
+    if (!row || *row * load.buffer->dtype.bytes() % target::kBoxRowBytes != 0) return false;
+    bool divided = false;
+    ir::Walk(load.indices.back(), [&](const ir::Expr& e) {
+      const auto* binary = e.As<ir::Binary>();
+      divided |= binary != nullptr && ir::Uses(e, loop.axes.back().var) &&
+                 (binary->op == ir::BinaryOp::kFloorDiv || binary->op == ir::BinaryOp::kFloorMod);
+      return !divided;
+    });
+    return !divided;
   }
 
   void Add(const ir::Buffer& tile, bool patch, bool same_across) {
@@ -212,10 +228,8 @@ class WarpFinder {
 
   bool IsSameAcross(const ir::Region& source) const {
     return launch_.grid.size() > 1 &&
-           std::none_of(source.ranges.begin(), source.ranges.end(), [&](const ir::Range& r) {
-             const auto mentions = [&](const ir::Expr& var) { return ir::Uses(r.min, var); };
-             return Depends(mentions, launch_.grid[1].var);
-           });
+           std::none_of(source.ranges.begin(), source.ranges.end(),
+                        [&](const ir::Range& r) { return Depends(r.min, launch_.grid[1].var); });
   }
 
   bool Multiplies(const ir::Buffer& tile) const {

@@ -44,7 +44,8 @@ const ComputeUnit* Arch::FindUnit(absl::string_view unit, DType type) const {
   for (const ComputeUnit& u : units) {
     if (u.unit == unit && u.type == type.element()) return &u;
   }
-  return nullptr;
+  // Integers of 8 bits have one unit, whatever their sign.
+  return type.element() == kUInt8 ? FindUnit(unit, kInt8) : nullptr;
 }
 
 absl::StatusOr<Arch> NamedArch(absl::string_view name) {

@@ -107,8 +107,9 @@ std::string WhyNot(const Arch& arch, const GemmRule& r, const GemmQuery& q) {
   if (r.feature[0] != '\0' && !arch.Has(r.feature)) {
     return absl::StrCat("the processor has no ", r.feature);
   }
-  // Of the floats of 8 bits each operand may have its own (PTX ISA 9.7.14.5.14, 9.7.15.5.2).
-  const bool bytes = q.a.is_float() && q.b.is_float() && q.a.bits == 8 && q.b.bits == 8;
+  // Of the floats of 8 bits each operand may have its own, of the integers its own sign (PTX ISA
+  // 9.7.14.5.14, 9.7.15.5.2).
+  const bool bytes = q.a.is_float() == q.b.is_float() && q.a.bits == 8 && q.b.bits == 8;
   if (q.a.element() != q.b.element() && !bytes) {
     return absl::StrCat("operand types differ: ", q.a.ToString(), " and ", q.b.ToString());
   }
@@ -204,20 +205,22 @@ const std::vector<GemmRule>& GemmRules() {
   static const std::vector<GemmRule>* const rules = new std::vector<GemmRule>{
       // wgmma: four warps share one instruction of 64 rows; B always from shared memory. Only
       // 16-bit operands may be other than K-major (PTX ISA 9.7.15.5.1).
-      {"wgmma", "sm_90a", "float16 bfloat16", "float32", 64, 64, 8, 16, 4, true, false, false, ""},
+      {"wgmma", "sm_90a", "float16", "float32 float16", 64, 64, 8, 16, 4, true, false, false, ""},
+      {"wgmma", "sm_90a", "bfloat16", "float32", 64, 64, 8, 16, 4, true, false, false, ""},
       {"wgmma", "sm_90a", "float8_e4m3fn float8_e5m2", "float32", 64, 64, 8, 32, 4, true, true,
        false, ""},
-      {"wgmma", "sm_90a", "int8", "int32", 64, 64, 8, 32, 4, true, true, false, ""},
+      {"wgmma", "sm_90a", "int8 uint8", "int32", 64, 64, 8, 32, 4, true, true, false, ""},
       {"wgmma", "sm_90a", "float32", "float32", 64, 64, 8, 8, 4, true, true, true, ""},
       // tcgen05: one thread starts an instruction of 128 rows, or of 64; four warps read its sums.
       {"tcgen05", "sm_100a", "float16 bfloat16", "float32", 64, 64, 16, 16, 4, true, false, false,
        ""},
       {"tcgen05", "sm_100a", "float8_e4m3fn float8_e5m2", "float32", 64, 64, 16, 32, 4, true, false,
        false, ""},
-      {"tcgen05", "sm_100a", "int8", "int32", 64, 64, 16, 32, 4, true, false, false, ""},
+      {"tcgen05", "sm_100a", "int8 uint8", "int32", 64, 64, 16, 32, 4, true, false, false, ""},
       // mma.sync: a warp's own 16x8 tiles. ldmatrix turns elements of 16 bits alone.
-      {"mma", "sm", "float16 bfloat16", "float32", 16, 16, 8, 16, 1, false, false, false, ""},
-      {"mma", "sm", "int8", "int32", 16, 16, 8, 32, 1, false, true, false, ""},
+      {"mma", "sm", "float16", "float32 float16", 16, 16, 8, 16, 1, false, false, false, ""},
+      {"mma", "sm", "bfloat16", "float32", 16, 16, 8, 16, 1, false, false, false, ""},
+      {"mma", "sm", "int8 uint8", "int32", 16, 16, 8, 32, 1, false, true, false, ""},
       {"mma", "sm_89 sm_90a sm_100a", "float8_e4m3fn float8_e5m2", "float32", 16, 16, 8, 32, 1,
        false, true, false, ""},
       {"mma", "sm", "float32", "float32", 16, 16, 8, 8, 1, false, false, true, ""},
@@ -225,7 +228,7 @@ const std::vector<GemmRule>& GemmRules() {
       // form. Neighbours along k that belong together may not be dealt out otherwise, so float32
       // is K-major.
       {"mma.sp", "sm", "float16 bfloat16", "float32", 16, 16, 8, 32, 1, true, false, false, ""},
-      {"mma.sp", "sm", "int8", "int32", 16, 16, 8, 64, 1, true, true, false, ""},
+      {"mma.sp", "sm", "int8 uint8", "int32", 16, 16, 8, 64, 1, true, true, false, ""},
       {"mma.sp", "sm_89 sm_90a sm_100a", "float8_e4m3fn float8_e5m2", "float32", 16, 16, 8, 64, 1,
        true, true, false, ""},
       {"mma.sp", "sm", "float32", "float32", 16, 16, 8, 16, 1, true, true, true, ""},
@@ -233,7 +236,7 @@ const std::vector<GemmRule>& GemmRules() {
       {"fma", "sm", "float32 float64", "float32 float64", 16, 16, 8, 1, 1, false, false, false, ""},
       {"fma", "sm", "float16 bfloat16", "float32 float16", 16, 16, 8, 16, 1, false, false, false,
        ""},
-      {"fma", "sm", "int8", "int32", 16, 16, 8, 32, 1, false, false, false, ""},
+      {"fma", "sm", "int8 uint8", "int32", 16, 16, 8, 32, 1, false, false, false, ""},
       {"fma", "sm", "float8_e4m3fn float8_e5m2", "float32", 16, 16, 8, 32, 1, false, false, false,
        ""},
       // x86: any extents; edges are computed on padded tiles.
@@ -301,6 +304,29 @@ GemmChoice ChooseGemm(const Arch& arch, const GemmQuery& query) {
     choice.why_not = absl::StrCat("no gemm instruction is known for ", arch.name);
   }
   return choice;
+}
+
+std::optional<GemmQuery> TurnedBytes(const Arch& arch, const GemmQuery& query) {
+  const bool bytes = query.a.bits == 8 && query.b.bits == 8;
+  if (!bytes || query.sparse || query.c_space == OperandSpace::kTensor) return std::nullopt;
+  if (!query.trans_a && query.trans_b) return std::nullopt;
+  GemmQuery turned = query;
+  if (query.trans_a) {
+    turned.trans_a = false;
+    turned.a_space = OperandSpace::kShared;
+    turned.a_part.reset();
+  }
+  if (!query.trans_b) {
+    turned.trans_b = true;
+    turned.b_space = OperandSpace::kShared;
+    turned.b_part.reset();
+  }
+  const auto on_tensor_cores = [&](const GemmQuery& q) {
+    const std::string unit = ChooseGemm(arch, q).unit;
+    return unit == "mma" || unit == "wgmma";
+  };
+  if (on_tensor_cores(query) || !on_tensor_cores(turned)) return std::nullopt;
+  return turned;
 }
 
 int64_t TensorColumns(int64_t m, int64_t n) { return std::max<int64_t>(1, m / kTensorLanes) * n; }

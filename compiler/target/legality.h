@@ -54,7 +54,7 @@ struct GemmRule {
   const char* unit;       // "fma", "amx", "mma", "mma.sp", "wgmma", "tcgen05"
   const char* archs;      // space-separated arch names, "sm" = every GPU, "x86-64" = every x86
   const char* inputs;     // space-separated dtype names accepted for a and b (which are equal, but
-                          // for floats of 8 bits)
+                          // for floats of 8 bits and integers of 8 bits)
   const char* accums;     // ... for c
   int m_min, m_multiple;  // 0 = no condition
   int n_multiple, k_multiple;
@@ -88,6 +88,11 @@ std::optional<WarpGrid> ShareWarps(int64_t m, int64_t n, int64_t parts, WarpPoli
 
 // The fastest legal instruction, or why there is none.
 GemmChoice ChooseGemm(const Arch& arch, const GemmQuery& query);
+
+// Operands of 8 bits that are not K-major are turned in shared memory first, where tensor cores
+// then multiply what vector units would: the product that is left to choose for. nullopt: they
+// stay. A block without room for the turned tiles leaves them too (passes/turn_operands.h).
+std::optional<GemmQuery> TurnedBytes(const Arch& arch, const GemmQuery& query);
 
 // Whether `choice` can take A from the registers that hold it: a matrix instruction, A not
 // transposed, and with one column of warps, because several would each need all of it. Else it goes

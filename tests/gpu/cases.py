@@ -5,9 +5,9 @@ kernels.py needs to make its inputs (M, N, K, dtype, ...); "sizes": what each ca
 
 
 def product(name, M, N, K, dtype="bfloat16", out="bfloat16", trans_A=False, trans_B=True,
-            block=(128, 256, 64), stages=4, threads=256, panel=8, options=None):
+            block=(128, 256, 64), stages=4, threads=256, panel=8, options=None, accum=None):
     """C[M, N] = A B. `options`: pass options of the kernel, {"kiln.persistent": 0, ...}."""
-    accum = "int32" if dtype == "int8" else "float32"
+    accum = accum or ("int32" if dtype in ("int8", "uint8") else "float32")
     arguments = {"M": M, "N": N, "K": K, "dtype": dtype, "out_dtype": out, "accum_dtype": accum,
                  "trans_A": trans_A, "trans_B": trans_B}
     config = {"block_M": block[0], "block_N": block[1], "block_K": block[2], "num_stages": stages,
@@ -152,6 +152,15 @@ def others():
         cases.append(other(f"linear_{activation}", "linear",
                            {"M": 200, "N": 264, "K": 136, "batch": 2, "activation": activation,
                             "scale": 0.5, "dtype": "bfloat16"}))
+    for name, trans_A, trans_B in (("nn", False, False), ("tn", True, False), ("tt", True, True)):
+        cases.append(other(f"linear_{name}", "linear",
+                           {"M": 200, "N": 264, "K": 136, "batch": 2, "activation": "gelu",
+                            "scale": 0.5, "dtype": "bfloat16", "trans_A": trans_A,
+                            "trans_B": trans_B}))
+    cases.append(other("linear_int8", "linear",
+                       {"M": 200, "N": 264, "K": 144, "batch": 2, "activation": "relu",
+                        "scale": 0.01, "dtype": "int8", "out_dtype": "bfloat16",
+                        "accum_dtype": "int32"}))
     cases.append(other("splitk", "matmul_splitk",
                        {"M": 100, "N": 264, "K": 2000, "dtype": "bfloat16"}, {"split": 4},
                                               out="bfloat16"))
@@ -164,10 +173,26 @@ def others():
     for bits in (4, 8):
         cases.append(other(f"dequant_{bits}", "matmul_dequant",
                            {"M": 100, "N": 264, "K": 512, "bits": bits, "group": 128}))
+    for codes in ("float8_e4m3fn", "float8_e5m2"):
+        cases.append(other(f"dequant_{codes}", "matmul_dequant",
+                           {"M": 100, "N": 264, "K": 512, "bits": 8, "group": 128,
+                            "codes": codes}))
     for R, S, stride, pad, dilation in ((3, 3, 1, 1, 1), (1, 1, 1, 0, 1), (3, 5, 2, 2, 2)):
         cases.append(other(f"conv_{R}x{S}_{stride}{pad}{dilation}", "conv2d",
                            {"N": 3, "H": 13, "W": 17, "C": 64, "F": 96, "R": R, "S": S,
                             "stride": stride, "pad": pad, "dilation": dilation}))
+    image = {"N": 3, "H": 13, "W": 17, "F": 96, "R": 3, "S": 3, "stride": 1, "pad": 1, "dilation": 1}
+    cases.append(other("conv_groups", "conv2d", {**image, "C": 64, "groups": 2}))
+    cases.append(other("conv_few_channels", "conv2d", {**image, "C": 3, "stride": 2}))
+    cases.append(other("conv_int8", "conv2d",
+                       {**image, "C": 64, "dtype": "int8", "out_dtype": "int32",
+                        "accum_dtype": "int32"}))
+    for causal in (False, True):
+        cases.append(other(f"attention_lengths{'_causal' * causal}", "attention_ragged",
+                           {"batch": 3, "heads": 4, "kv_heads": 2, "seq_q": 333, "seq_kv": 500,
+                            "dim": 128, "is_causal": causal}))
+    cases.append(other("decode_ragged", "attention_decode_ragged",
+                       {"batch": 3, "heads": 16, "kv_heads": 2, "length": 1000, "dim": 128}))
     cases.append(other("decode", "attention_decode",
                        {"batch": 3, "heads": 16, "kv_heads": 2, "length": 1000, "dim": 128}))
     cases.append(other("decode_64", "attention_decode",
@@ -208,6 +233,11 @@ def checks():
         product("e5m2", 256, 256, 512, "float8_e5m2", "float32", block=(128, 128, 128),
                 threads=128),
         product("int8", 256, 256, 512, "int8", "int32", block=(128, 128, 128), threads=128),
+        product("uint8", 256, 256, 512, "uint8", "int32", block=(128, 128, 128), threads=128),
+        {**product("half_sums", 256, 256, 512, "float16", "float16", accum="float16", **small),
+         "bound": 1e-2},
+        {**product("half_sums_mma", 256, 256, 512, "float16", "float16", accum="float16",
+                   options={"kiln.instructions": 80}, **small), "bound": 1e-2},
         product("float32", 128, 96, 64, "float32", "float32", trans_B=False, block=(64, 32, 32),
                 threads=128, stages=2),
         product("odd1000", 1000, 1000, 1000, panel=4),
@@ -243,6 +273,12 @@ def checks():
     for name, trans_A, trans_B in (("nt", False, True), ("nn", False, False), ("tn", True, False),
                                    ("tt", True, True)):
         cases += [
+            product(f"int8_turned_{name}", 256, 256, 512, "int8", "int32", trans_A=trans_A,
+                    trans_B=trans_B, block=(128, 128, 128), threads=128, stages=3),
+            product(f"e4m3_turned_{name}", 1000, 1008, 1008, "float8_e4m3fn", trans_A=trans_A,
+                    trans_B=trans_B, block=(128, 128, 64), threads=256, stages=3),
+            product(f"int8_turned_mma_{name}", 256, 256, 512, "int8", "int32", trans_A=trans_A,
+                    trans_B=trans_B, block=(128, 128, 64), threads=128, stages=3, options=ampere),
             tf32(f"tf32_{name}", 256, 256, 512, trans_A=trans_A, trans_B=trans_B),
             tf32(f"tf32_ragged_{name}", 1000, 1000, 1000, trans_A=trans_A, trans_B=trans_B),
             tf32(f"tf32_mma_{name}", 256, 256, 512, trans_A=trans_A, trans_B=trans_B,

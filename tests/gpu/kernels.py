@@ -84,14 +84,17 @@ class Linear:
     def __init__(self, case):
         batch, M, N, K = (case[name] for name in ("batch", "M", "N", "K"))
         self.case = case
-        self.inputs = [random((batch, M, K), case["dtype"]), random((batch, N, K), case["dtype"]),
-                       random((N,), "float32")]
-        self.output = poisoned((batch, M, N), case["dtype"])
+        a = (batch, K, M) if case.get("trans_A") else (batch, M, K)
+        b = (batch, N, K) if case.get("trans_B", True) else (batch, K, N)
+        self.inputs = [random(a, case["dtype"]), random(b, case["dtype"]), random((N,), "float32")]
+        self.output = poisoned((batch, M, N), case.get("out_dtype", case["dtype"]))
         self.operations = 2.0 * batch * M * N * K
 
     def reference(self):
         a, b, bias = [t.double() for t in self.inputs]
-        x = a @ b.transpose(1, 2) * self.case["scale"] + bias
+        a = a.transpose(1, 2) if self.case.get("trans_A") else a
+        b = b.transpose(1, 2) if self.case.get("trans_B", True) else b
+        x = a @ b * self.case["scale"] + bias
         act = {"none": lambda t: t, "relu": F.relu, "silu": F.silu,
                "gelu": lambda t: F.gelu(t, approximate="tanh")}
         return act[self.case["activation"]](x)
@@ -101,7 +104,8 @@ class Dequantised:
     def __init__(self, case):
         M, N, K, bits, group = (case[name] for name in ("M", "N", "K", "bits", "group"))
         self.case = case
-        self.inputs = [random((M, K), case["dtype"]), random((N, K * bits // 8), "uint8"),
+        self.inputs = [random((M, K), case["dtype"]),
+                       random((N, K * bits // 8), case.get("codes", "uint8")),
                        random((N, K // group), case["dtype"])]
         self.output = poisoned((M, N), case["dtype"])
         self.operations = 2.0 * M * N * K
@@ -109,8 +113,11 @@ class Dequantised:
     def reference(self):
         a, codes, scale = self.inputs
         bits, group = self.case["bits"], self.case["group"]
-        parts = [(codes >> (bits * p)) & ((1 << bits) - 1) for p in range(8 // bits)]
-        w = torch.stack(parts, -1).reshape(codes.shape[0], -1).double() - (1 << (bits - 1))
+        if codes.dtype == torch.uint8:
+            parts = [(codes >> (bits * p)) & ((1 << bits) - 1) for p in range(8 // bits)]
+            w = torch.stack(parts, -1).reshape(codes.shape[0], -1).double() - (1 << (bits - 1))
+        else:
+            w = codes.double()
         w = (w * scale.double().repeat_interleave(group, 1)).to(TYPES[self.case["dtype"]]).double()
         return a.double() @ w.t()
 
@@ -120,19 +127,23 @@ class Convolution:
         self.case = case
         N, H, W, C, filters, R, S = (case[n] for n in ("N", "H", "W", "C", "F", "R", "S"))
         dtype = case["dtype"]
-        self.x, self.w = random((N, H, W, C), dtype), random((filters, R, S, C), dtype)
+        groups = case.get("groups", 1)
+        self.x = random((N, H, W, C), dtype)
+        self.w = random((filters, R, S, C // groups), dtype)
         self.inputs = [self.x, self.w]
-        shape = self.run(self.x[:, :, :, :1].float(), self.w[:, :, :, :1].float()).shape
-        self.output = poisoned((shape[0], shape[2], shape[3], filters), dtype)
-        self.operations = 2.0 * self.output.numel() * R * S * C
+        shape = self.run(self.x[:, :, :, :1].float(), self.w[:, :, :, :1].float(), 1).shape
+        self.output = poisoned((shape[0], shape[2], shape[3], filters),
+                               case.get("out_dtype", dtype))
+        self.operations = 2.0 * self.output.numel() * R * S * C // groups
 
-    def run(self, x, w):
+    def run(self, x, w, groups):
         """NHWC in, NCHW out."""
         return F.conv2d(x.permute(0, 3, 1, 2), w.permute(0, 3, 1, 2), stride=self.case["stride"],
-                        padding=self.case["pad"], dilation=self.case["dilation"])
+                        padding=self.case["pad"], dilation=self.case["dilation"], groups=groups)
 
     def reference(self):
-        return self.run(self.x.double(), self.w.double()).permute(0, 2, 3, 1)
+        groups = self.case.get("groups", 1)
+        return self.run(self.x.double(), self.w.double(), groups).permute(0, 2, 3, 1)
 
     def anchor(self):
         """cuDNN, on tensors in the order of channels last."""
@@ -183,6 +194,45 @@ class Decoding:
         return torch.einsum("bhgn,bnhd->bhgd", scores.softmax(-1), v)
 
 
+def lengths_of(batch, most):
+    """Of the sequences of a batch: all, some, few."""
+    return torch.tensor([max(most >> 2 * b, 1) for b in range(batch)], device="cuda",
+                        dtype=torch.int32)
+
+
+class RaggedAttention(Attention):
+    """Each sequence by itself; zeros behind its end."""
+
+    def __init__(self, case):
+        super().__init__(case)
+        self.inputs += [lengths_of(case["batch"], case["seq_q"]),
+                        lengths_of(case["batch"], case["seq_kv"])]
+
+    def reference(self):
+        q, k, v, queries, keys = self.inputs
+        out = torch.zeros_like(q, dtype=torch.float32)
+        for b in range(q.shape[0]):
+            rows, columns = int(queries[b]), int(keys[b])
+            parts = heads_first([q[b:b + 1, :rows].float(), k[b:b + 1, :columns].float(),
+                                 v[b:b + 1, :columns].float()])
+            out[b:b + 1, :rows] = attend(*parts, self.case["is_causal"]).transpose(1, 2)
+        return out
+
+
+class RaggedDecoding(Decoding):
+    def __init__(self, case):
+        super().__init__(case)
+        self.inputs.append(lengths_of(case["batch"], case["length"]))
+
+    def reference(self):
+        q, k, v = [t.double() for t in self.inputs[:3]]
+        out = torch.empty_like(q)
+        for b, n in enumerate(self.inputs[3].tolist()):
+            scores = torch.einsum("hgd,nhd->hgn", q[b], k[b, :n]) / math.sqrt(q.shape[-1])
+            out[b] = torch.einsum("hgn,nhd->hgd", scores.softmax(-1), v[b, :n])
+        return out
+
+
 class Rows:
     """Kernels that move memory: name, shapes of the inputs, shape of the output, reference."""
     KINDS = {
@@ -228,7 +278,8 @@ class Rows:
 KINDS = {"matmul": Matmul, "matmul_splitk": Matmul, "matmul_promoted": Matmul,
          "matmul_streamk": Matmul, "matmul_decode": Matmul, "linear": Linear,
          "matmul_dequant": Dequantised, "conv2d": Convolution, "attention": Attention,
-         "attention_decode": Decoding}
+         "attention_decode": Decoding, "attention_ragged": RaggedAttention,
+         "attention_decode_ragged": RaggedDecoding}
 
 
 def problem_of(case):

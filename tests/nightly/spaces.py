@@ -18,7 +18,7 @@ def sizes(large, small, **both):
 
 def orders(dtype, options):
     """(trans_A, trans_B): all four where tensor cores take them, else what is usual."""
-    if dtype == "bfloat16" or options:
+    if dtype in ("bfloat16", "int8", "float8_e4m3fn") or options:
         return [(a, b) for a in (False, True) for b in (False, True)]
     return [(False, dtype not in ("float64", "float32"))]
 
@@ -64,6 +64,23 @@ def products():
             found.append(space("conv2d", f"{dtype}_{taps}x{taps}_{stride}_{dilation}", *sizes(
                 {"N": 8, "H": 28, "W": 28, "C": 128, "F": 256}, (1, 7, 6, 32, 40), dtype=dtype,
                 out_dtype=dtype, R=taps, S=taps, stride=stride, dilation=dilation)))
+    for codes in EIGHTS:
+        found.append(space("matmul_dequant", codes, *sizes(
+            {"M": 64, "N": 1536, "K": 2048}, (20, 72, 256), bits=8, codes=codes)))
+    for trans_A in (False, True):
+        found.append(space("linear", f"bfloat16_{'nt'[trans_A]}n", *sizes(
+            {"M": 512, "N": 1536, "K": 1024}, (40, 72, 136), batch=2, trans_A=trans_A,
+            trans_B=False)))
+    integers = {"dtype": "int8", "accum_dtype": "int32", "out_dtype": "int32"}
+    found.append(space("linear", "int8", *sizes(
+        {"M": 512, "N": 1536, "K": 1024}, (40, 72, 136), scale=0.5, dtype="int8",
+        accum_dtype="int32", out_dtype="float32")))
+    found.append(space("matmul_splitk", "int8", *sizes({"M": 128, "N": 512, "K": 4096}, (24, 72, 304),
+                                                       **integers)))
+    image = {"N": 8, "H": 28, "W": 28, "C": 128, "F": 256}
+    found.append(space("conv2d", "groups", *sizes(image, (1, 7, 6, 64, 80), groups=2)))
+    found.append(space("conv2d", "few_channels", *sizes({**image, "C": 3}, (1, 7, 6, 3, 40))))
+    found.append(space("conv2d", "int8", *sizes(image, (1, 7, 6, 32, 40), **integers)))
     for dtype in FLOATS:
         found.append(space("gemv", dtype, *sizes({"N": 4096, "K": 4096}, (24, 520), dtype=dtype,
                                                  out_dtype=dtype)))
@@ -81,6 +98,13 @@ def attentions():
             found.append(space("attention_decode", f"{dtype}_{dim}", *sizes(
                 {"batch": 8, "heads": 32, "length": 4096}, (1, 6, 200), kv_heads=2, dim=dim,
                 dtype=dtype)))
+        for causal in (False, True):
+            found.append(space("attention_ragged", f"{dtype}{'_causal' * causal}", *sizes(
+                {"seq_q": 1000, "seq_kv": 1024}, (40, 72), batch=2, heads=4, kv_heads=2, dim=128,
+                is_causal=causal, dtype=dtype)))
+        found.append(space("attention_decode_ragged", dtype, *sizes(
+            {"batch": 8, "heads": 32, "length": 4096}, (1, 6, 200), kv_heads=2, dim=128,
+            dtype=dtype)))
     return found
 
 

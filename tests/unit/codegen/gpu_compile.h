@@ -25,10 +25,11 @@ struct Case {
 inline std::map<std::string, std::string> Product(const std::string& type, const std::string& out,
                                                   const std::string& trans_a,
                                                   const std::string& trans_b) {
-  return {{"M", "256"},         {"N", "256"},
-          {"K", "512"},         {"dtype", type},
-          {"out_dtype", out},   {"trans_A", trans_a},
-          {"trans_B", trans_b}, {"accum_dtype", type == "int8" ? "int32" : "float32"}};
+  return {
+      {"M", "256"},         {"N", "256"},
+      {"K", "512"},         {"dtype", type},
+      {"out_dtype", out},   {"trans_A", trans_a},
+      {"trans_B", trans_b}, {"accum_dtype", absl::StrContains(type, "int8") ? "int32" : "float32"}};
 }
 
 inline codegen::CompileInput Input(const Case& c, const std::string& arch) {

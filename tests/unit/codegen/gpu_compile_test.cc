@@ -16,6 +16,12 @@
 namespace kiln {
 namespace {
 
+int CountOf(absl::string_view text, absl::string_view word) {
+  int count = 0;
+  for (size_t at = text.find(word); at != text.npos; at = text.find(word, at + 1)) ++count;
+  return count;
+}
+
 const Case kPlain[] = {
     {"elementwise", {{"M", "64"}, {"N", "1000"}}, ""},
     {"elementwise", {{"M", "64"}, {"N", "1024"}, {"dtype", "bfloat16"}}, ""},
@@ -35,14 +41,35 @@ const Case kPlain[] = {
     {"attention_decode",
      {{"batch", "2"}, {"heads", "8"}, {"kv_heads", "2"}, {"length", "1000"}, {"dim", "64"}},
      ""},
+    {"attention_decode_ragged",
+     {{"batch", "2"}, {"heads", "8"}, {"kv_heads", "2"}, {"length", "1000"}, {"dim", "64"}},
+     ""},
+    {"attention_ragged",
+     {{"batch", "2"},
+      {"heads", "2"},
+      {"kv_heads", "1"},
+      {"seq_q", "250"},
+      {"seq_kv", "300"},
+      {"dim", "64"},
+      {"is_causal", "True"}},
+     "block_M=64,block_N=64,threads=128"},
     {"broadcast", {{"M", "64"}, {"N", "1000"}, {"dtype", "bfloat16"}}, ""},
     {"conv2d", {{"N", "2"}, {"H", "14"}, {"W", "14"}, {"C", "64"}, {"F", "100"}}, ""},
+    {"conv2d",
+     {{"N", "2"}, {"H", "14"}, {"W", "14"}, {"C", "64"}, {"F", "128"}, {"groups", "2"}},
+     ""},
+    {"conv2d",
+     {{"N", "2"}, {"H", "14"}, {"W", "14"}, {"C", "3"}, {"F", "64"}, {"R", "7"}, {"S", "7"}},
+     "block_M=64,block_N=64"},
     {"layernorm", {{"M", "64"}, {"N", "1024"}, {"dtype", "bfloat16"}}, ""},
     {"linear",
      {{"M", "200"}, {"N", "264"}, {"K", "136"}, {"batch", "2"}, {"activation", "'gelu'"}},
      ""},
     {"matmul_decode", {{"M", "3"}, {"N", "256"}, {"K", "512"}}, ""},
     {"matmul_dequant", {{"M", "64"}, {"N", "256"}, {"K", "512"}}, ""},
+    {"matmul_dequant",
+     {{"M", "64"}, {"N", "256"}, {"K", "512"}, {"bits", "8"}, {"codes", "float8_e4m3fn"}},
+     ""},
     {"matmul_promoted",
      {{"M", "200"}, {"N", "264"}, {"K", "512"}, {"dtype", "bfloat16"}},
      "block_K=64"},
@@ -106,6 +133,73 @@ TEST(GpuCompile, ProductsOfBlackwellLeaveTheirSumsInTensorMemory) {
     EXPECT_TRUE(absl::StrContains(ptx, "cp.async.bulk.tensor.2d")) << type;
     EXPECT_FALSE(absl::StrContains(ptx, "mma.sync")) << type;
   }
+}
+
+TEST(GpuCompile, SumsInHalfPrecisionAreOfTensorCores) {
+  auto arguments = Product("float16", "float16", "False", "True");
+  arguments["accum_dtype"] = "float16";
+  const Case c = {"matmul", arguments, "block_M=128,block_N=128,block_K=64,threads=128"};
+  EXPECT_TRUE(absl::StrContains(Ptx(c, "sm_90a"), "wgmma.mma_async.sync.aligned.m64n128k16.f16."));
+  for (const char* arch : {"sm_80", "sm_89", "sm_100a"}) {
+    EXPECT_TRUE(absl::StrContains(Ptx(c, arch), "mma.sync.aligned.m16n8k16.row.col.f16.f16"))
+        << arch;
+  }
+}
+
+TEST(GpuCompile, BytesThatAreNotKMajorAreTurnedForTensorCores) {
+  const Case c = {"matmul", Product("int8", "int32", "False", "False"),
+                  "block_M=128,block_N=128,block_K=64,num_stages=2,threads=128"};
+  for (const char* arch : {"sm_80", "sm_90a"}) {
+    const std::string ptx = Ptx(c, arch);
+    EXPECT_TRUE(absl::StrContains(ptx, arch == std::string("sm_90a") ? "wgmma.mma" : "mma.sync"));
+    EXPECT_EQ(CountOf(ptx, "st.shared.u32"), 16) << arch << ": words, not bytes";
+    EXPECT_GE(CountOf(ptx, "ld.shared.u32"), 15) << arch << ": words, not bytes";
+    EXPECT_EQ(CountOf(ptx, "st.shared.u8"), 0) << arch;
+  }
+}
+
+// Neighbours that have a guard in common, and names of what they compute.
+TEST(GpuCompile, RowsThatEndInsideOfATileAreAccessedWidely) {
+  for (const char* width : {"1000", "512"}) {
+    const Case c = {"elementwise", {{"M", "64"}, {"N", width}, {"dtype", "bfloat16"}}, ""};
+    const std::string ptx = Ptx(c, "sm_90a");
+    EXPECT_TRUE(absl::StrContains(ptx, "ld.global.v4")) << width;
+    EXPECT_TRUE(absl::StrContains(ptx, "st.global.v4")) << width;
+    EXPECT_FALSE(absl::StrContains(ptx, "ld.global.u16")) << width;
+  }
+}
+
+// What is computed from one tile of shared memory for another.
+TEST(GpuCompile, TilesThatAreUnpackedAreStoredWidely) {
+  for (const auto& [bits, codes] :
+       {std::pair("4", "uint8"), std::pair("8", "uint8"), std::pair("8", "float8_e4m3fn")}) {
+    const Case c = {"matmul_dequant",
+                    {{"M", "64"}, {"N", "256"}, {"K", "512"}, {"bits", bits}, {"codes", codes}},
+                    ""};
+    for (const char* arch : {"sm_80", "sm_90a"}) {
+      const std::string ptx = Ptx(c, arch);
+      EXPECT_TRUE(absl::StrContains(ptx, "st.shared.v4")) << bits << arch;
+      EXPECT_FALSE(absl::StrContains(ptx, "st.shared.b16")) << bits << arch;
+      EXPECT_FALSE(absl::StrContains(ptx, "ld.shared.u8")) << bits << arch;
+    }
+  }
+}
+
+// How many keys a sequence has is looked up in a tensor that nobody writes: both the warps that
+// fetch and those that multiply can.
+TEST(GpuCompile, LoopsOfLengthsThatAreLookedUpAreFedByTma) {
+  const Case c = {"attention_ragged",
+                  {{"batch", "2"},
+                   {"heads", "2"},
+                   {"kv_heads", "1"},
+                   {"seq_q", "256"},
+                   {"seq_kv", "512"},
+                   {"dim", "64"}},
+                  "block_M=128,block_N=64,threads=256"};
+  const std::string ptx = Ptx(c, "sm_90a");
+  EXPECT_TRUE(absl::StrContains(ptx, "cp.async.bulk.tensor"));
+  EXPECT_TRUE(absl::StrContains(ptx, "wgmma.mma_async"));
+  EXPECT_FALSE(absl::StrContains(ptx, "cp.async.cg"));
 }
 
 // Blocks that take turns over a grid by T.PersistentTileScheduler, in each of its forms.
@@ -180,6 +274,19 @@ TEST_F(GpuAssemble, RowsThatThreadsShareNeedNoStack) {
     if (rows * 1000 > 48 * threads || (threads == 1024 && rows > 3)) return;
     for (const char* arch : {"sm_80", "sm_90a", "sm_100a"}) ExpectAssembles(c, arch);
   });
+}
+
+TEST_F(GpuAssemble, ProductsOfFewerBitsAssemble) {
+  for (const char* arch : {"sm_80", "sm_89", "sm_90a", "sm_100a"}) {
+    for (const char* trans_b : {"False", "True"}) {
+      const char* config = "block_M=128,block_N=64,block_K=64,threads=128";
+      auto half = Product("float16", "float16", "False", trans_b);
+      half["accum_dtype"] = "float16";
+      ExpectAssembles({"matmul", half, config}, arch);
+      ExpectAssembles({"matmul", Product("uint8", "int32", "True", trans_b), config}, arch);
+      ExpectAssembles({"matmul", Product("int8", "int32", "True", trans_b), config}, arch);
+    }
+  }
 }
 
 TEST_F(GpuAssemble, TemplatesAssembleWithoutSpills) {

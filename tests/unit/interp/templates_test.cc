@@ -26,9 +26,11 @@ absl::StatusOr<ir::Program> Template(const std::string& name, const lang::Argume
   return lang::Elaborate(kernel, arguments, parsed);
 }
 
-// `alone`: one element is the work of one block.
+// `alone`: one element is the work of one block. `prepare` changes inputs.
 void Check(const std::string& name, const lang::Arguments& arguments, const std::string& config,
-           int64_t terms, const Oracle& oracle, bool alone = true) {
+           int64_t terms, const Oracle& oracle, bool alone = true,
+           const std::function<void(std::vector<Tensor>&)>& prepare = {},
+           double sampled_tolerance = 1e-9) {
   SCOPED_TRACE(name + " " + config);
   const auto program = Template(name, arguments, config);
   ASSERT_TRUE(program.ok()) << program.status();
@@ -36,8 +38,9 @@ void Check(const std::string& name, const lang::Arguments& arguments, const std:
   options.clip_global = true;  // the language's rule, before the guards are made explicit
   for (const Order order : {Order::kForward, Order::kReverse}) {
     options.order = order;
-    const auto args = RandomArguments(*program, options, 42);
+    auto args = RandomArguments(*program, options, 42);
     ASSERT_TRUE(args.ok()) << args.status();
+    if (prepare) prepare(*args);
     std::vector<TensorView> views;
     for (const Tensor& t : *args) views.push_back(t.View());
     const auto stats = Run(*program, views, options);
@@ -61,7 +64,7 @@ void Check(const std::string& name, const lang::Arguments& arguments, const std:
     EXPECT_LE(sample_stats.blocks, stats->blocks);
     for (size_t s = 0; s < sampled.size(); ++s) {
       const double want = oracle(*args, sampled[s]);
-      ASSERT_NEAR((*all)[s], want, 1e-9 * (1 + std::abs(want)));
+      ASSERT_NEAR((*all)[s], want, sampled_tolerance * (1 + std::abs(want)));
     }
   }
 }
@@ -229,6 +232,135 @@ TEST(TemplatesTest, MatMulStreamK) {
         },
         /*alone=*/false);
   }
+}
+
+// Filters in groups, channels that are whole steps and some that are not.
+TEST(TemplatesTest, Convolution) {
+  struct Image {
+    int64_t channels, features, groups, stride, pad, dilation;
+  };
+  for (const Image& c :
+       {Image{32, 40, 1, 1, 1, 1}, Image{64, 48, 2, 2, 1, 1}, Image{96, 12, 3, 1, 2, 2},
+        Image{3, 20, 1, 2, 1, 1}, Image{40, 24, 2, 1, 1, 1}, Image{8, 24, 8, 1, 0, 1}}) {
+    constexpr int64_t n = 2, h = 7, w = 6, taps = 3;
+    const auto extent = [&](int64_t size) {
+      return (size + 2 * c.pad - c.dilation * (taps - 1) - 1) / c.stride + 1;
+    };
+    const int64_t p = extent(h), q = extent(w);
+    const int64_t channels = c.channels / c.groups, features = c.features / c.groups;
+    const auto text = [](int64_t x) { return std::to_string(x); };
+    Check("conv2d",
+          {{"N", text(n)},
+           {"H", text(h)},
+           {"W", text(w)},
+           {"C", text(c.channels)},
+           {"F", text(c.features)},
+           {"stride", text(c.stride)},
+           {"pad", text(c.pad)},
+           {"dilation", text(c.dilation)},
+           {"groups", text(c.groups)},
+           {"dtype", "float32"},
+           {"out_dtype", "float32"}},
+          "block_M=16,block_N=16,block_K=16", taps * taps * channels,
+          [=](const std::vector<Tensor>& a, int64_t flat) {
+            const int64_t pixel = flat / c.features, feature = flat % c.features;
+            double sum = 0;
+            for (int64_t r = 0; r < taps; ++r) {
+              for (int64_t s = 0; s < taps; ++s) {
+                const int64_t y = pixel / q % p * c.stride + r * c.dilation - c.pad;
+                const int64_t x = pixel % q * c.stride + s * c.dilation - c.pad;
+                if (y < 0 || y >= h || x < 0 || x >= w) continue;
+                for (int64_t k = 0; k < channels; ++k) {
+                  const int64_t from = ((pixel / (p * q) * h + y) * w + x) * c.channels +
+                                       feature / features * channels + k;
+                  sum += At(a[0], from) *
+                         At(a[1], (feature * taps * taps + r * taps + s) * channels + k);
+                }
+              }
+            }
+            return sum;
+          });
+  }
+}
+
+// What one query of `dim` elements gets from keys and values `seen` of them, `step` apart.
+double Attended(const Tensor& q, int64_t query, const Tensor& k, const Tensor& v, int64_t first,
+                int64_t step, int64_t seen, int64_t dim, int64_t column) {
+  double total = 0, sum = 0;
+  for (int64_t j = 0; j < seen; ++j) {
+    double score = 0;
+    for (int64_t d = 0; d < dim; ++d) score += At(q, query + d) * At(k, first + j * step + d);
+    const double weight = std::exp(score / std::sqrt(static_cast<double>(dim)));
+    total += weight;
+    sum += weight * At(v, first + j * step + column);
+  }
+  return seen > 0 ? sum / total : 0;
+}
+
+void SetLengths(Tensor& tensor, const std::vector<int64_t>& lengths) {
+  for (size_t b = 0; b < lengths.size(); ++b) {
+    tensor.View().Set(static_cast<int64_t>(b), static_cast<double>(lengths[b]));
+  }
+}
+
+// Sequences of lengths of their own: whole, short, none; more queries than keys; lengths that the
+// tensors do not have.
+TEST(TemplatesTest, RaggedAttention) {
+  constexpr int64_t kHeads = 2, kQueries = 24, kKeys = 40, kDim = 16;
+  const std::vector<int64_t> queries = {24, 9, 17, -1}, keys = {100, 33, 5, 3};
+  for (const bool causal : {false, true}) {
+    Check(
+        "attention_ragged",
+        {{"batch", "4"},
+         {"heads", "2"},
+         {"kv_heads", "1"},
+         {"seq_q", "24"},
+         {"seq_kv", "40"},
+         {"dim", "16"},
+         {"is_causal", causal ? "True" : "False"},
+         {"dtype", "float32"}},
+        "block_M=16,block_N=16,threads=32", kKeys,
+        [&](const std::vector<Tensor>& a, int64_t flat) -> double {
+          const int64_t column = flat % kDim, head = flat / kDim % kHeads;
+          const int64_t row = flat / kDim / kHeads % kQueries;
+          const int64_t b = flat / kDim / kHeads / kQueries;
+          if (row >= queries[b]) return 0;
+          const int64_t all = std::min(keys[b], kKeys);
+          const int64_t seen =
+              causal ? std::clamp<int64_t>(row + 1 + all - queries[b], 0, all) : all;
+          return Attended(a[0], ((b * kQueries + row) * kHeads + head) * kDim, a[1], a[2],
+                          b * kKeys * kDim, kDim, seen, kDim, column);
+        },
+        /*alone=*/true,
+        [&](std::vector<Tensor>& args) {
+          SetLengths(args[3], queries);
+          SetLengths(args[4], keys);
+        },
+        /*sampled_tolerance=*/1e-7);  // the kernel's scale of scores is a float32
+  }
+}
+
+TEST(TemplatesTest, RaggedDecoding) {
+  constexpr int64_t kHeads = 6, kShared = 2, kKeys = 100, kDim = 16;
+  const std::vector<int64_t> keys = {1000, 33, 5, 0};
+  Check(
+      "attention_decode_ragged",
+      {{"batch", "4"},
+       {"heads", "6"},
+       {"kv_heads", "2"},
+       {"length", "100"},
+       {"dim", "16"},
+       {"dtype", "float32"}},
+      "split=3,block_H=16,block_N=16,threads=32", kKeys,
+      [&](const std::vector<Tensor>& a, int64_t flat) {
+        const int64_t column = flat % kDim, head = flat / kDim % kHeads, b = flat / kDim / kHeads;
+        const int64_t group = head / (kHeads / kShared);
+        return Attended(a[0], (b * kHeads + head) * kDim, a[1], a[2],
+                        (b * kKeys * kShared + group) * kDim, kShared * kDim,
+                        std::min(keys[b], kKeys), kDim, column);
+      },
+      /*alone=*/false, [&](std::vector<Tensor>& args) { SetLengths(args[3], keys); },
+      /*sampled_tolerance=*/1e-7);
 }
 
 TEST(TemplatesTest, Gemv) {

@@ -47,8 +47,9 @@ TEST(Templates, AreListedByName) {
   std::vector<std::string> names;
   for (const KernelTemplate& t : KernelTemplates()) names.emplace_back(t.name);
   EXPECT_THAT(names, testing::ElementsAre(
-                         "attention", "attention_decode", "broadcast", "conv2d", "elementwise",
-                         "gemv", "layernorm", "linear", "matmul", "matmul_decode", "matmul_dequant",
+                         "attention", "attention_decode", "attention_decode_ragged",
+                         "attention_ragged", "broadcast", "conv2d", "elementwise", "gemv",
+                         "layernorm", "linear", "matmul", "matmul_decode", "matmul_dequant",
                          "matmul_promoted", "matmul_splitk", "matmul_streamk", "reduction",
                          "reduction_all", "reduction_columns", "rmsnorm", "softmax", "transpose"));
   EXPECT_EQ(FindKernelTemplate("nothing"), nullptr);

@@ -66,6 +66,7 @@ TEST(LegalityTest, ColumnsThatAWarpgroupCannotRead) {
 
 TEST(LegalityTest, WhatOnlyVectorUnitsDo) {
   GemmQuery q = Half(64, 64, 64);
+  q.a = q.b = kBFloat16;
   q.c = kFloat16;
   EXPECT_EQ(Unit("sm_90a", q), "fma");
   EXPECT_EQ(ChooseGemm(*NamedArch("sm_90a"), q).why_not,
@@ -75,6 +76,56 @@ TEST(LegalityTest, WhatOnlyVectorUnitsDo) {
   for (const char* arch : {"sm_80", "sm_90a", "sm_100a"}) EXPECT_EQ(Unit(arch, q), "fma");
   q.k = 24;
   EXPECT_EQ(Unit("sm_80", q), "");
+}
+
+TEST(LegalityTest, SumsInHalfPrecision) {
+  GemmQuery q = Half(64, 64, 64);
+  q.c = kFloat16;
+  EXPECT_EQ(Unit("sm_90a", q), "wgmma");
+  for (const char* arch : {"sm_80", "sm_86", "sm_89", "sm_100a"}) EXPECT_EQ(Unit(arch, q), "mma");
+  q.c_space = OperandSpace::kTensor;
+  EXPECT_EQ(Unit("sm_100a", q), "");
+}
+
+TEST(LegalityTest, IntegersOfEightBitsHaveTheirOwnSigns) {
+  GemmQuery q = Half(64, 64, 64);
+  q.trans_b = true;
+  q.c = kInt32;
+  for (const DType a : {kInt8, kUInt8}) {
+    for (const DType b : {kInt8, kUInt8}) {
+      q.a = a;
+      q.b = b;
+      EXPECT_EQ(Unit("sm_90a", q), "wgmma");
+      EXPECT_EQ(Unit("sm_80", q), "mma");
+    }
+  }
+  q.b = *ParseDType("float8_e4m3fn");
+  EXPECT_EQ(Unit("sm_90a", q), "");
+}
+
+TEST(LegalityTest, BytesThatAreNotKMajorAreTurned) {
+  const auto turned = [](const char* arch, const GemmQuery& q) {
+    const auto other = TurnedBytes(*NamedArch(arch), q);
+    return other ? Unit(arch, *other) : "";
+  };
+  GemmQuery q = Half(64, 64, 64);
+  q.a = q.b = kInt8;
+  q.c = kInt32;
+  q.trans_a = true;
+  q.trans_b = false;
+  EXPECT_EQ(turned("sm_90a", q), "wgmma");
+  EXPECT_EQ(turned("sm_80", q), "mma");
+  EXPECT_EQ(turned("sm_80", Half(64, 64, 64)), "") << "instructions turn it";
+  q.k = 16;
+  EXPECT_EQ(turned("sm_80", q), "") << "no step of an instruction";
+  q.k = 64;
+  q.c_space = OperandSpace::kTensor;
+  EXPECT_EQ(turned("sm_100a", q), "") << "tcgen05 takes it as it is";
+  q.c_space = OperandSpace::kRegisters;
+  q.a = q.b = *ParseDType("float8_e4m3fn");
+  q.c = kFloat32;
+  EXPECT_EQ(turned("sm_89", q), "mma");
+  EXPECT_EQ(turned("sm_80", q), "") << "no such instruction";
 }
 
 TEST(LegalityTest, PartsOfTiles) {
