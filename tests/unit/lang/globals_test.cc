@@ -34,6 +34,9 @@ TEST(Globals, AreWhatTheStatementsLeaveOfThem) {
       {"CFG.block += 5\n", "CFG.block", "21"},
       {"CFG.add(2)\nCFG.items.append(3)\nx = CFG.add(4)\n", "CFG.items", "[1, 2, 3, 4]"},
       {"CFG.register('a')\n", "list(D)", "['a']"},
+      {"class Sub(Cfg):\n    def twice(self, x):\n        self.add(x)\n        self.add(x)\n"
+       "S = Sub()\nS.twice(4)\nS.add(5)\n",
+       "S.items", "[4, 4, 5]"},
       {"D['a'] = {}\nD['a']['b'] = 3\nD['a'].update(c=4)\ndel D['a']['b']\n", "D",
        "{'a': {'c': 4}}"},
       {"def put(k, v):\n    D[k] = v\nput('b', 1)\nput('a', len(D))\n", "D", "{'b': 1, 'a': 1}"},
@@ -76,9 +79,14 @@ TEST(Globals, HostCodeIsLeftAlone) {
       "import argparse\nimport torch\nM = 64\nN = 2 * M\ndtype = T.float16\n"
       "args = argparse.ArgumentParser().parse_args()\nargs.dtype = dtype\nargs.size = M\n"
       "torch.backends.cuda.matmul.allow_tf32 = True\ntorch.flag = 3\n"
+      "class Model(torch.nn.Module):\n    BLOCK = 8\n    def __init__(self, sizes):\n"
+      "        super().__init__()\n        self.sizes = sizes\n    def set(self):\n"
+      "        return self.sizes\nsizes = [64]\nmodel = Model(sizes)\nmodel.to('cuda')\n"
+      "model.set()\nmodel.train(True)\n"
       "def run(m, n):\n    return torch.compile(m)(n)\nout = run(M, N)\nout['x'] = 3\n"
       "results = []\nresults.append(run(M, N))\nA = torch.randn(M, N)\nA.normal_()\nA[0] = 1\n";
-  EXPECT_EQ(ValueOf(host, "[M, N, dtype, torch.float16]"), "[64, 128, float16, float16]");
+  EXPECT_EQ(ValueOf(host, "[M, N, dtype, torch.float16, sizes]"),
+            "[64, 128, float16, float16, [64]]");
 }
 
 TEST(Globals, SoAreNamesOfAFunctionAroundAKernel) {

@@ -203,6 +203,26 @@ TEST(PythonAround, ConfigFunctionsTakeTheCallsArguments) {
   }
 }
 
+TEST(PythonAround, ConfigsMayHoldMembersOfEnums) {
+  const std::string text = absl::StrCat(
+      kImports, "from enum import Enum\nclass Mode(Enum):\n    LOW = 1\n    HIGH = (2, 3)\n",
+      "CONFIGS = [dict(policy=T.GemmWarpPolicy.FullRow, mode=m) for m in Mode]\n",
+      "@tilelang.autotune(configs=CONFIGS)\n@tilelang.jit\n",
+      "def k(N=8, policy=None, mode=None):\n    assert policy is T.GemmWarpPolicy.FullRow\n"
+      "    @T.prim_func\n    def main(A: T.Tensor((N,), 'int32')):\n"
+      "        with T.Kernel(1, threads=32):\n            A[0] = mode is Mode.HIGH\n"
+      "    return main\n");
+  const auto kernel = Kernel::Parse(MakeSource(text), "");
+  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  const auto configs = AutotuneConfigs(*kernel, {}, TestTarget());
+  ASSERT_TRUE(configs.ok()) << configs.status().message();
+  ASSERT_EQ(configs->size(), 2);
+  EXPECT_EQ(*(*configs)[1].Find("mode"), "Mode.HIGH");
+  const auto program = Elaborate(*kernel, {}, (*configs)[1], TestTarget());
+  ASSERT_TRUE(program.ok()) << program.status().message();
+  EXPECT_THAT(ir::ToString(*program), HasSubstr("A[0] = 1"));
+}
+
 // Who runs the file hears it; a kernel is the same wherever it is compiled.
 TEST(PythonAround, LogsWarningsAndTheEnvironmentSayNothing) {
   const std::string module =
