@@ -295,23 +295,28 @@ const Touches::Effects& Touches::Of(const ast::Function& function) {
   return effects_[&function] = std::move(effects);
 }
 
+// The function of a class of the file: of an object, of a class, or of `self`.
+const ast::Function* Touches::MethodCalled(const ast::Attribute& place) const {
+  const auto* object = place.value->As<ast::Name>();
+  if (object == nullptr) return nullptr;
+  if (object->id == "self" || object->id == "cls") return AnyMethod(place.attr);
+  const auto made = instances_.find(object->id);
+  return MethodOf(made == instances_.end() ? absl::string_view(object->id) : made->second,
+                  place.attr, 0);
+}
+
 void Touches::OfCall(StmtPtr stmt, NameSet* names) {
   const ast::Call* call = CallIn(stmt);
   if (call == nullptr) return;
-  const ast::Function* callee = nullptr;
-  size_t skip = 0;  // parameters before the first argument's
   const absl::string_view root = RootOf(call->callee);
-  if (const auto found = functions_.find(root);
-      found != functions_.end() && call->callee->kind == ast::ExprKind::kName) {
+  const auto* method = call->callee->As<ast::Attribute>();
+  const ast::Function* callee = nullptr;
+  if (method != nullptr) {
+    callee = MethodCalled(*method);
+  } else if (const auto found = functions_.find(root); found != functions_.end()) {
     callee = found->second;
-  } else if (const auto object = instances_.find(root); object != instances_.end()) {
-    const auto* attribute = call->callee->As<ast::Attribute>();
-    if (attribute != nullptr) callee = MethodOf(object->second, attribute->attr, 0);
-    skip = 1;
-  } else if (root == "self" && call->callee->kind == ast::ExprKind::kAttribute) {
-    callee = AnyMethod(call->callee->As<ast::Attribute>()->attr);
-    skip = 1;
   }
+  const size_t skip = method != nullptr ? 1 : 0;  // parameters before the first argument's
   if (callee == nullptr) return;
   const Effects effects = Of(*callee);
   if (skip == 1 && effects.params.contains(0)) names->insert(root);
@@ -340,6 +345,13 @@ void Touches::OfStatement(StmtPtr stmt, bool top, NameSet* names) {
       outside.value = decorator;
       const NameSet more = NamesRead(&outside);
       read.insert(more.begin(), more.end());
+      const auto* call = decorator->As<ast::Call>();
+      const auto* place = (call != nullptr ? call->callee : decorator)->As<ast::Attribute>();
+      const ast::Function* method = place == nullptr ? nullptr : MethodCalled(*place);
+      if (method == nullptr) continue;
+      const Effects effects = Of(*method);
+      names->insert(effects.globals.begin(), effects.globals.end());
+      if (effects.params.contains(0)) names->insert(RootOf(place));
     }
   } else if (stmt->kind != ast::StmtKind::kClass) {
     read = NamesRead(stmt);

@@ -38,6 +38,7 @@ class Touches {
   void Held(ast::ExprPtr expr, int depth, std::vector<absl::string_view>* names) const;
   const Effects& Of(const ast::Function& function);
   const ast::Function* MethodOf(absl::string_view type, absl::string_view name, int depth) const;
+  const ast::Function* MethodCalled(const ast::Attribute& place) const;
   const ast::Function* AnyMethod(absl::string_view name) const;
   // What a call that the statement is, or assigns, changes.
   void OfCall(ast::StmtPtr stmt, NameSet* names);

@@ -55,6 +55,12 @@ TEST(Globals, AreWhatTheStatementsLeaveOfThem) {
       {"def named(n):\n    def keep(f):\n        D[n] = f\n        return f\n    return keep\n"
        "@named('one')\ndef helper(x):\n    return x\n",
        "list(D)", "['one']"},
+      {"class Reg:\n    all = {}\n    def __init__(self):\n        self.own = []\n"
+       "    def keep(self, f):\n        self.own.append(f.__name__)\n        return f\n"
+       "    @classmethod\n    def named(cls, n):\n        def inner(f):\n"
+       "            cls.all[n] = f\n            return f\n        return inner\n"
+       "R = Reg()\n@R.keep\n@Reg.named('x')\ndef helper(x):\n    return x\n",
+       "[R.own, list(Reg.all)]", "[['helper'], ['x']]"},
       {"D['a'] = [1]\nE = D.get('a')\nE.append(2)\n", "D", "{'a': [1, 2]}"},
       {"COUNT = len(L)\nL.append(2)\n", "[COUNT, L]", "[1, [1, 2]]"},
   };
