@@ -12,7 +12,8 @@ using testing::HasSubstr;
 using testing::Not;
 
 constexpr char kImports[] =
-    "import collections\nimport functools\nimport logging\nimport os\nimport warnings\n"
+    "import collections\nimport functools\nimport itertools\nimport logging\nimport os\nimport "
+    "warnings\n"
     "import pytest\nimport tilelang\nimport tilelang.language as T\nimport tilelang.testing\n";
 
 // A factory's body that copies N floats, and what stands before it.
@@ -152,6 +153,9 @@ TEST(PythonAround, DictsOfEveryKind) {
        "{'a': 1, 'b': 2, 'c': 3}"},
       {"collections.defaultdict(int, {'a': 1})['a'] + collections.defaultdict(int)['z']", "1"},
       {"[ord('A'), chr(98)]", "[65, 'b']"},
+      {"list(itertools.combinations([1, 2, 3], 2))", "[(1, 2), (1, 3), (2, 3)]"},
+      {"list(itertools.permutations((1, 2)))", "[(1, 2), (2, 1)]"},
+      {"[*itertools.combinations([1], 2), *itertools.permutations('ab', 0)]", "[()]"},
       {"collections.defaultdict()['a']", "the dict has no key 'a' | check the key"},
   };
   for (const auto& [expr, expected] : kCases) EXPECT_EQ(ValueOf(expr), expected) << expr;
