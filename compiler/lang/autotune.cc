@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/lang/classes.h"
 #include "compiler/lang/decorators.h"
 #include "compiler/lang/pass_options.h"
 #include "compiler/lang/suggest.h"
@@ -42,6 +43,16 @@ absl::StatusOr<std::string> Elaborator::ConfigText(const Value& v, SourceLoc loc
     case Type::kFloat:
     case Type::kDType:
       return Repr(v);
+    case Type::kEnum:
+      if (v.member()->text == nullptr) return Repr(v);  // T.GemmWarpPolicy.FullRow
+      break;
+    case Type::kInstance:  // a member of an enum of the file
+      if (const ClassObject* type = Classes::Of(v);
+          type != nullptr && type->kind == ClassKind::kEnum && !v.instance().name.empty() &&
+          module_.sections[0].globals.contains(type->def->name)) {
+        return absl::StrCat(type->def->name, ".", v.instance().name);
+      }
+      break;
     case Type::kStr: {
       const bool plain = std::all_of(v.str().begin(), v.str().end(), [](char c) {
         return c == '_' || c == '.' || c == '+' || c == '-' || (c >= '0' && c <= '9') ||

@@ -169,6 +169,39 @@ absl::StatusOr<Value> Chain(Elaborator& e, const BoundArgs& args) {
   return e.NewList(std::move(items));
 }
 
+// itertools.combinations and permutations: tuples of `count` of the items, by their places.
+template <bool ordered>
+absl::StatusOr<Value> Choices(Elaborator& e, const BoundArgs& args) {
+  KILN_ASSIGN_OR_RETURN(const std::vector<Value> items, e.Iterate(args[0], args.LocOf(0)));
+  int64_t count = static_cast<int64_t>(items.size());
+  if (args.Given(1)) {
+    KILN_ASSIGN_OR_RETURN(count, e.ToInt(args[1], args.LocOf(1), "how many are chosen"));
+  }
+  if (count < 0) return e.Error(args.LocOf(1), "a negative number of items", "choose at least 0");
+  std::vector<std::vector<size_t>> rows = {{}};
+  for (int64_t place = 0; place < count && !rows.empty(); ++place) {
+    std::vector<std::vector<size_t>> longer;
+    for (const std::vector<size_t>& row : rows) {
+      KILN_RETURN_IF_ERROR(e.Step(args.loc, static_cast<int64_t>(items.size())));
+      for (size_t i = 0; i < items.size(); ++i) {
+        const bool taken = std::find(row.begin(), row.end(), i) != row.end();
+        if (taken || (!ordered && !row.empty() && i < row.back())) continue;
+        KILN_RETURN_IF_ERROR(e.ChargeBytes(args.loc, 16 * (place + 4)));
+        longer.push_back(row);
+        longer.back().push_back(i);
+      }
+    }
+    rows = std::move(longer);
+  }
+  std::vector<Value> tuples;
+  for (const std::vector<size_t>& row : rows) {
+    std::vector<Value> chosen;
+    for (size_t i : row) chosen.push_back(items[i]);
+    tuples.push_back(e.NewTuple(std::move(chosen)));
+  }
+  return e.NewList(std::move(tuples));
+}
+
 // The widest swizzle up to `most` that tiles the shape, else row-major.
 layout::Layout WidestSwizzle(int bits, const std::vector<int64_t>& shape,
                              layout::SwizzleMode most) {
@@ -319,6 +352,8 @@ constexpr Builtin kTilelang[] = {
     {"tilelang.enable_cache", "", Nothing},
     {"itertools.product", "* repeat?", Product},
     {"itertools.chain", "*", Chain},
+    {"itertools.combinations", "iterable r", Choices<false>},
+    {"itertools.permutations", "iterable r?", Choices<true>},
     {"functools.reduce", "function items initial?", Fold},
 };
 

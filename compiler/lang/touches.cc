@@ -234,12 +234,26 @@ void Touches::Held(ExprPtr expr, int depth, std::vector<absl::string_view>* name
   }
 }
 
-const ast::Function* Touches::MethodOf(absl::string_view type, absl::string_view name) const {
+const ast::Function* Touches::MethodOf(absl::string_view type, absl::string_view name,
+                                       int depth) const {
   const auto found = classes_.find(type);
-  if (found == classes_.end()) return nullptr;
+  if (found == classes_.end() || depth > kMaxHeld) return nullptr;
   for (StmtPtr stmt : found->second->body) {
     const auto* function = stmt->As<ast::Function>();
     if (function != nullptr && function->name == name) return function;
+  }
+  for (ExprPtr base : found->second->bases) {
+    const ast::Function* inherited = MethodOf(RootOf(base), name, depth + 1);
+    if (inherited != nullptr) return inherited;
+  }
+  return nullptr;
+}
+
+// A method that one of another object's, of whatever class of the file, calls on itself.
+const ast::Function* Touches::AnyMethod(absl::string_view name) const {
+  for (const auto& [type, unused] : classes_) {
+    const ast::Function* method = MethodOf(type, name, 0);
+    if (method != nullptr) return method;
   }
   return nullptr;
 }
@@ -281,23 +295,31 @@ const Touches::Effects& Touches::Of(const ast::Function& function) {
   return effects_[&function] = std::move(effects);
 }
 
+// The function of a class of the file: of an object, of a class, or of `self`.
+const ast::Function* Touches::MethodCalled(const ast::Attribute& place) const {
+  const auto* object = place.value->As<ast::Name>();
+  if (object == nullptr) return nullptr;
+  if (object->id == "self" || object->id == "cls") return AnyMethod(place.attr);
+  const auto made = instances_.find(object->id);
+  return MethodOf(made == instances_.end() ? absl::string_view(object->id) : made->second,
+                  place.attr, 0);
+}
+
 void Touches::OfCall(StmtPtr stmt, NameSet* names) {
   const ast::Call* call = CallIn(stmt);
   if (call == nullptr) return;
-  const ast::Function* callee = nullptr;
-  size_t skip = 0;  // parameters before the first argument's
   const absl::string_view root = RootOf(call->callee);
-  if (const auto found = functions_.find(root);
-      found != functions_.end() && call->callee->kind == ast::ExprKind::kName) {
+  const auto* method = call->callee->As<ast::Attribute>();
+  const ast::Function* callee = nullptr;
+  if (method != nullptr) {
+    callee = MethodCalled(*method);
+  } else if (const auto found = functions_.find(root); found != functions_.end()) {
     callee = found->second;
-  } else if (const auto object = instances_.find(root); object != instances_.end()) {
-    names->insert(root);
-    const auto* attribute = call->callee->As<ast::Attribute>();
-    if (attribute != nullptr) callee = MethodOf(object->second, attribute->attr);
-    skip = 1;
   }
+  const size_t skip = method != nullptr ? 1 : 0;  // parameters before the first argument's
   if (callee == nullptr) return;
   const Effects effects = Of(*callee);
+  if (skip == 1 && effects.params.contains(0)) names->insert(root);
   names->insert(effects.globals.begin(), effects.globals.end());
   for (size_t i = 0; i < call->args.size(); ++i) {
     if (!effects.params.contains(i + skip)) continue;
@@ -323,6 +345,13 @@ void Touches::OfStatement(StmtPtr stmt, bool top, NameSet* names) {
       outside.value = decorator;
       const NameSet more = NamesRead(&outside);
       read.insert(more.begin(), more.end());
+      const auto* call = decorator->As<ast::Call>();
+      const auto* place = (call != nullptr ? call->callee : decorator)->As<ast::Attribute>();
+      const ast::Function* method = place == nullptr ? nullptr : MethodCalled(*place);
+      if (method == nullptr) continue;
+      const Effects effects = Of(*method);
+      names->insert(effects.globals.begin(), effects.globals.end());
+      if (effects.params.contains(0)) names->insert(RootOf(place));
     }
   } else if (stmt->kind != ast::StmtKind::kClass) {
     read = NamesRead(stmt);
@@ -330,7 +359,7 @@ void Touches::OfStatement(StmtPtr stmt, bool top, NameSet* names) {
   for (absl::string_view name : read) {
     const auto function = functions_.find(name);
     const ast::Function* called =
-        function != functions_.end() ? function->second : MethodOf(name, "__init__");
+        function != functions_.end() ? function->second : MethodOf(name, "__init__", 0);
     if (called == nullptr) continue;
     const Effects effects = Of(*called);
     names->insert(effects.globals.begin(), effects.globals.end());
@@ -340,8 +369,7 @@ void Touches::OfStatement(StmtPtr stmt, bool top, NameSet* names) {
 NameSet Touches::Of(StmtPtr stmt) {
   NameSet names;
   Walk(stmt, [&](StmtPtr s) { OfStatement(s, /*top=*/true, &names); });
-  // An object has what its class has.
-  for (const auto& [name, type] : instances_) {
+  for (const auto& [name, type] : instances_) {  // an object has what its class has
     if (names.contains(type)) names.insert(name);
   }
   if (names.empty() || group_.empty()) return names;

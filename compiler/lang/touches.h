@@ -37,7 +37,9 @@ class Touches {
   // Names of data that the value of `expr` may be, or hold.
   void Held(ast::ExprPtr expr, int depth, std::vector<absl::string_view>* names) const;
   const Effects& Of(const ast::Function& function);
-  const ast::Function* MethodOf(absl::string_view type, absl::string_view name) const;
+  const ast::Function* MethodOf(absl::string_view type, absl::string_view name, int depth) const;
+  const ast::Function* MethodCalled(const ast::Attribute& place) const;
+  const ast::Function* AnyMethod(absl::string_view name) const;
   // What a call that the statement is, or assigns, changes.
   void OfCall(ast::StmtPtr stmt, NameSet* names);
   void OfStatement(ast::StmtPtr stmt, bool top, NameSet* names);  // `top`: of the file's top level

@@ -34,6 +34,9 @@ TEST(Globals, AreWhatTheStatementsLeaveOfThem) {
       {"CFG.block += 5\n", "CFG.block", "21"},
       {"CFG.add(2)\nCFG.items.append(3)\nx = CFG.add(4)\n", "CFG.items", "[1, 2, 3, 4]"},
       {"CFG.register('a')\n", "list(D)", "['a']"},
+      {"class Sub(Cfg):\n    def twice(self, x):\n        self.add(x)\n        self.add(x)\n"
+       "S = Sub()\nS.twice(4)\nS.add(5)\n",
+       "S.items", "[4, 4, 5]"},
       {"D['a'] = {}\nD['a']['b'] = 3\nD['a'].update(c=4)\ndel D['a']['b']\n", "D",
        "{'a': {'c': 4}}"},
       {"def put(k, v):\n    D[k] = v\nput('b', 1)\nput('a', len(D))\n", "D", "{'b': 1, 'a': 1}"},
@@ -52,6 +55,12 @@ TEST(Globals, AreWhatTheStatementsLeaveOfThem) {
       {"def named(n):\n    def keep(f):\n        D[n] = f\n        return f\n    return keep\n"
        "@named('one')\ndef helper(x):\n    return x\n",
        "list(D)", "['one']"},
+      {"class Reg:\n    all = {}\n    def __init__(self):\n        self.own = []\n"
+       "    def keep(self, f):\n        self.own.append(f.__name__)\n        return f\n"
+       "    @classmethod\n    def named(cls, n):\n        def inner(f):\n"
+       "            cls.all[n] = f\n            return f\n        return inner\n"
+       "R = Reg()\n@R.keep\n@Reg.named('x')\ndef helper(x):\n    return x\n",
+       "[R.own, list(Reg.all)]", "[['helper'], ['x']]"},
       {"D['a'] = [1]\nE = D.get('a')\nE.append(2)\n", "D", "{'a': [1, 2]}"},
       {"COUNT = len(L)\nL.append(2)\n", "[COUNT, L]", "[1, [1, 2]]"},
   };
@@ -76,9 +85,14 @@ TEST(Globals, HostCodeIsLeftAlone) {
       "import argparse\nimport torch\nM = 64\nN = 2 * M\ndtype = T.float16\n"
       "args = argparse.ArgumentParser().parse_args()\nargs.dtype = dtype\nargs.size = M\n"
       "torch.backends.cuda.matmul.allow_tf32 = True\ntorch.flag = 3\n"
+      "class Model(torch.nn.Module):\n    BLOCK = 8\n    def __init__(self, sizes):\n"
+      "        super().__init__()\n        self.sizes = sizes\n    def set(self):\n"
+      "        return self.sizes\nsizes = [64]\nmodel = Model(sizes)\nmodel.to('cuda')\n"
+      "model.set()\nmodel.train(True)\n"
       "def run(m, n):\n    return torch.compile(m)(n)\nout = run(M, N)\nout['x'] = 3\n"
       "results = []\nresults.append(run(M, N))\nA = torch.randn(M, N)\nA.normal_()\nA[0] = 1\n";
-  EXPECT_EQ(ValueOf(host, "[M, N, dtype, torch.float16]"), "[64, 128, float16, float16]");
+  EXPECT_EQ(ValueOf(host, "[M, N, dtype, torch.float16, sizes]"),
+            "[64, 128, float16, float16, [64]]");
 }
 
 TEST(Globals, SoAreNamesOfAFunctionAroundAKernel) {

@@ -12,7 +12,8 @@ using testing::HasSubstr;
 using testing::Not;
 
 constexpr char kImports[] =
-    "import collections\nimport functools\nimport logging\nimport os\nimport warnings\n"
+    "import collections\nimport functools\nimport itertools\nimport logging\nimport os\nimport "
+    "warnings\n"
     "import pytest\nimport tilelang\nimport tilelang.language as T\nimport tilelang.testing\n";
 
 // A factory's body that copies N floats, and what stands before it.
@@ -152,6 +153,9 @@ TEST(PythonAround, DictsOfEveryKind) {
        "{'a': 1, 'b': 2, 'c': 3}"},
       {"collections.defaultdict(int, {'a': 1})['a'] + collections.defaultdict(int)['z']", "1"},
       {"[ord('A'), chr(98)]", "[65, 'b']"},
+      {"list(itertools.combinations([1, 2, 3], 2))", "[(1, 2), (1, 3), (2, 3)]"},
+      {"list(itertools.permutations((1, 2)))", "[(1, 2), (2, 1)]"},
+      {"[*itertools.combinations([1], 2), *itertools.permutations('ab', 0)]", "[()]"},
       {"collections.defaultdict()['a']", "the dict has no key 'a' | check the key"},
   };
   for (const auto& [expr, expected] : kCases) EXPECT_EQ(ValueOf(expr), expected) << expr;
@@ -201,6 +205,26 @@ TEST(PythonAround, ConfigFunctionsTakeTheCallsArguments) {
     ASSERT_EQ(made->size(), 1);
     EXPECT_EQ(*(*made)[0].Find("block"), "16") << configs;
   }
+}
+
+TEST(PythonAround, ConfigsMayHoldMembersOfEnums) {
+  const std::string text = absl::StrCat(
+      kImports, "from enum import Enum\nclass Mode(Enum):\n    LOW = 1\n    HIGH = (2, 3)\n",
+      "CONFIGS = [dict(policy=T.GemmWarpPolicy.FullRow, mode=m) for m in Mode]\n",
+      "@tilelang.autotune(configs=CONFIGS)\n@tilelang.jit\n",
+      "def k(N=8, policy=None, mode=None):\n    assert policy is T.GemmWarpPolicy.FullRow\n"
+      "    @T.prim_func\n    def main(A: T.Tensor((N,), 'int32')):\n"
+      "        with T.Kernel(1, threads=32):\n            A[0] = mode is Mode.HIGH\n"
+      "    return main\n");
+  const auto kernel = Kernel::Parse(MakeSource(text), "");
+  ASSERT_TRUE(kernel.ok()) << kernel.status();
+  const auto configs = AutotuneConfigs(*kernel, {}, TestTarget());
+  ASSERT_TRUE(configs.ok()) << configs.status().message();
+  ASSERT_EQ(configs->size(), 2);
+  EXPECT_EQ(*(*configs)[1].Find("mode"), "Mode.HIGH");
+  const auto program = Elaborate(*kernel, {}, (*configs)[1], TestTarget());
+  ASSERT_TRUE(program.ok()) << program.status().message();
+  EXPECT_THAT(ir::ToString(*program), HasSubstr("A[0] = 1"));
 }
 
 // Who runs the file hears it; a kernel is the same wherever it is compiled.
