@@ -105,26 +105,36 @@ std::string SquaresOf(int64_t down, int64_t across, layout::ThreadRange threads)
       "@tx,1@tx,1)]", threads.first == 0 ? "" : absl::StrCat("+", threads.first, "@tx"));
 }
 
-// Squares of bytes: words of a row in, words of what was a column out.
+// Squares of bytes: words of a row in, words of what was a column out. As many rows at a time as a
+// thread has registers for.
 std::vector<Stmt> BySquares(const Operand& x, layout::ThreadRange threads) {
-  const int64_t down = x.rows / kSide, across = x.columns / kSide;
+  constexpr int64_t kMost = 64;  // bytes of a thread on their way
+  int64_t turns = 1;
+  while (x.rows * x.columns > kMost * threads.count * turns && x.rows / kSide % (2 * turns) == 0) {
+    turns *= 2;
+  }
+  const int64_t down = x.rows / kSide / turns, across = x.columns / kSide;
   const ir::Buffer squares = ir::MakeBuffer(
       absl::StrCat(x.region.buffer->name, ".squares"), x.region.buffer->dtype,
       {MakeInt(down), MakeInt(across), MakeInt(kSide), MakeInt(kSide)}, Scope::kFragment);
   const std::map<std::string, std::string> notes = {
       {"loop_layout", SquaresOf(down, across, threads)}};
-  const auto loop = [&](bool in) {
+  const auto loop = [&](const Expr& turn, bool in) {
     Axes axes;
     const Expr a = axes.Add("a", down), b = axes.Add("b", across);
     const Expr outer = axes.Add(in ? "i" : "j", kSide), inner = axes.Add(in ? "j" : "i", kSide);
     const Expr i = in ? outer : inner, j = in ? inner : outer;
-    const Expr r = a * MakeInt(kSide) + i, c = b * MakeInt(kSide) + j;
+    const Expr above = turns > 1 ? turn * MakeInt(down) + a : a;
+    const Expr r = above * MakeInt(kSide) + i, c = b * MakeInt(kSide) + j;
     const std::vector<Expr> at = {a, b, i, j};
     const Stmt move = in ? ir::MakeStmt<ir::Store>(x.loc, squares, at, x.At(r, c))
                          : x.Store(c, r, ir::MakeLoad(squares, at));
     return axes.Around(move, notes);
   };
-  return {ir::MakeStmt<ir::Alloc>(x.loc, squares), loop(true), loop(false)};
+  return {ir::MakeStmt<ir::Alloc>(x.loc, squares),
+          SerialLoop("turn", MakeInt(turns), x.loc, [&](const Expr& turn) {
+            return ir::MakeSeq({loop(turn, true), loop(turn, false)}, x.loc);
+          })};
 }
 
 Region Turn(const Operand& x, layout::ThreadRange threads, Turned* turned) {

@@ -130,6 +130,10 @@ Chosen Choose(const target::Arch& arch, const OpDemand& op, int64_t m, int64_t n
     }
     operands = std::max(operands, kGpu.operand_addresses + held * (wm / 16 * 4 + wn / 8 * 2));
   }
+  if (turned) {  // bytes on their way, taken apart, and where they go
+    const int64_t bytes = (op.trans_a ? m * k : 0) + (op.trans_b ? 0 : n * k);
+    operands += static_cast<double>(bytes) / static_cast<double>(threads);
+  }
   const double held_columns = choice.unit == "fma" ? 0 : wn / kRowSharers;
   return {efficiency,   staged ? 1.0 : 0.0, operands, 0,
           held_columns, choice.unit,        m,        choice.grid.rows};
