@@ -221,14 +221,30 @@ Value* GpuInstructEmitter::PairOf(Value* low, Value* high) {
   return b_.CreateBitCast(pair, b_.getInt32Ty());
 }
 
+// Two floats are rounded by one instruction (cvt.rn.bf16x2.f32, cvt.rn.f16x2.f32; 9.7.9.21).
+Value* GpuInstructEmitter::EmitPair(const ir::Expr& low, const ir::Expr& high) {
+  const auto* first = low.As<ir::Cast>();
+  const auto* second = high.As<ir::Cast>();
+  const bool halves = low.dtype() == kBFloat16 || low.dtype() == kFloat16;
+  if (!halves || high.dtype() != low.dtype() || first == nullptr || second == nullptr ||
+      first->a.dtype() != kFloat32 || second->a.dtype() != kFloat32) {
+    Value* a = exprs_.EmitStored(low, 1);
+    return PairOf(a, exprs_.EmitStored(high, 1));
+  }
+  Value* a = exprs_.Emit(first->a);
+  Value* b = exprs_.Emit(second->a);
+  const auto convert = low.dtype() == kBFloat16 ? llvm::Intrinsic::nvvm_ff2bf16x2_rn
+                                                : llvm::Intrinsic::nvvm_ff2f16x2_rn;
+  return b_.CreateBitCast(b_.CreateIntrinsic(convert, {}, {b, a}), b_.getInt32Ty());
+}
+
 // stmatrix (9.7.14.5.16): a lane's pair of each matrix is a register.
 void GpuInstructEmitter::EmitStoreMatrices(const ir::Instruct& x) {
   std::vector<Value*> args = {SharedAddress(x.regions[0])};
   std::vector<std::string> names;
   std::string constraints = "r";
   for (size_t i = 0; i < x.args.size(); i += 2) {
-    Value* low = exprs_.EmitStored(x.args[i], 1);
-    args.push_back(PairOf(low, exprs_.EmitStored(x.args[i + 1], 1)));
+    args.push_back(EmitPair(x.args[i], x.args[i + 1]));
     names.push_back(absl::StrCat("$", names.size() + 1));
     absl::StrAppend(&constraints, ",r");
   }

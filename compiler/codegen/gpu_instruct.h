@@ -85,6 +85,7 @@ class GpuInstructEmitter {
   void EmitStoreMatrices(const ir::Instruct& x);
   // Two values of 16 bits as one i32.
   llvm::Value* PairOf(llvm::Value* low, llvm::Value* high);
+  llvm::Value* EmitPair(const ir::Expr& low, const ir::Expr& high);
   // Where one of `every` threads comes by: the first.
   template <typename F>
   void Once(int64_t every, F then);
