@@ -48,6 +48,8 @@ TEST_F(GpuAssemble, ResultsAreStoredByMatrices) {
       const std::string ptx = Ptx(c, "sm_90a");
       const bool narrow = out == std::string(type);
       EXPECT_EQ(absl::StrContains(ptx, "stmatrix.sync.aligned.m8n8.x4.shared.b16"), narrow) << out;
+      const char* pair = type == std::string("float16") ? "cvt.rn.f16x2.f32" : "cvt.rn.bf16x2.f32";
+      EXPECT_EQ(absl::StrContains(ptx, pair), narrow) << out;
       ExpectAssembles(absl::StrCat("results of ", out), ptx, "sm_90a");
       EXPECT_FALSE(absl::StrContains(Ptx(c, "sm_89"), "stmatrix"));
     }
