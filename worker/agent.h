@@ -113,6 +113,7 @@ class Agent {
   bool AllQuarantinedLocked(const v1::Task& task) const;  // that could run it
   bool IsFor(const v1::Task& task, const Slot& slot) const;
   void DescribeSlotsLocked(v1::Register* fixed) const;
+  std::vector<std::string> Missing(const Slot& slot) const;  // what it does without, a line each
   std::vector<v1::QuarantinedDevice> QuarantinedLocked() const;
   void Sleep(double seconds);
   double Backoff(int attempt);

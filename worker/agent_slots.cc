@@ -82,8 +82,22 @@ absl::Status Agent::StartSlots() {
     }
   }
   if (options_.mixed_devices) DescribeSlotsLocked(&fixed);
+  // Of those that have started by now: of several devices of one kind the first says it for all.
+  for (const std::unique_ptr<Slot>& slot : slots_) {
+    if (!slot->ready || (slot->is_compile && slot->index != 0)) continue;
+    for (std::string& note : Missing(*slot)) fixed.add_notes(std::move(note));
+  }
   registration_ = std::move(fixed);
   return absl::OkStatus();
+}
+
+std::vector<std::string> Agent::Missing(const Slot& slot) const {
+  std::vector<std::string> lines;
+  const std::string who = slot.is_compile ? "compiling" : DeviceOf(slot);
+  for (const std::string& note : slot.hello.notes()) {
+    lines.push_back(absl::StrCat(who, " does without: ", note));
+  }
+  return lines;
 }
 
 // Each with its own record. One that did not start is of no known kind: it gets no leases.
@@ -133,8 +147,7 @@ void Agent::CompileLoop(Slot* slot) {
   slot->compile = std::move(executor);
   slot->start_status = hello.status();
   if (hello.ok()) slot->hello = *std::move(hello);
-  for (const std::string& note : slot->hello.notes())
-    spdlog::warn("compiling does without: {}", note);
+  for (const std::string& line : Missing(*slot)) spdlog::warn("{}", line);
   slot->ready = true;
   changed_.notify_all();
   while (!stopping_) {
@@ -172,9 +185,7 @@ void Agent::ProfileLoop(Slot* slot) {
   slot->profile = std::move(executor);
   slot->start_status = hello.status();
   if (hello.ok()) slot->hello = *std::move(hello);
-  for (const std::string& note : slot->hello.notes()) {
-    spdlog::warn("{} does without: {}", DeviceOf(*slot), note);
-  }
+  for (const std::string& line : Missing(*slot)) spdlog::warn("{}", line);
   if (!slot->hello.quarantined().empty()) QuarantineLocked(slot, slot->hello.quarantined());
   slot->ready = true;
   changed_.notify_all();

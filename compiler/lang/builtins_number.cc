@@ -60,6 +60,13 @@ double Degrees(double x) { return x * (180.0 / 3.14159265358979323846); }
 double Radians(double x) { return x * (3.14159265358979323846 / 180.0); }
 double Copysign(double x, double y) { return std::copysign(x, y); }
 
+// Rounded once, as Python's: the C library's is one off in the last place at times.
+double RoundedHypot(double x, double y) {
+  if (!std::isfinite(x) || !std::isfinite(y)) return std::hypot(x, y);
+  const long double a = x, b = y;
+  return static_cast<double>(std::sqrt(a * a + b * b));
+}
+
 absl::StatusOr<Value> Hypot(Elaborator& e, const BoundArgs& args) {
   if (args.rest.size() != 2) {
     return e.Unimplemented(args.loc, "math.hypot of other than two numbers",
@@ -70,7 +77,7 @@ absl::StatusOr<Value> Hypot(Elaborator& e, const BoundArgs& args) {
   two.values = args.rest;
   two.present = {true, true};
   two.locs = args.rest_locs;
-  return Math2<std::hypot>(e, two);
+  return Math2<RoundedHypot>(e, two);
 }
 
 // abs(a - b) <= max(rel_tol * max(abs(a), abs(b)), abs_tol)

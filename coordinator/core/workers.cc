@@ -379,6 +379,9 @@ v1::WorkerInfo Core::Impl::Describe(const Worker& worker) const {
                                " is quarantined: ", Cut(device.reason(), kMaxReason),
                                "; it gets no leases until the worker is started again"));
   }
+  for (int i = 0; i < std::min(kMaxNotes, worker.info.notes_size()); ++i) {
+    out.add_notes(Cut(worker.info.notes(i), kMaxReason));
+  }
   if (worker.connection == 0) {
     out.set_state("lost");
     out.add_notes("the stream is closed");

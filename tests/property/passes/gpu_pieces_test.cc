@@ -91,6 +91,16 @@ constexpr char kLookedUp[] = R"(
                 STEP
             STORE
 )";
+// The same of a tensor that the kernel writes.
+constexpr char kLookedUpAndWritten[] = R"(
+        for turn in T.serial(T.if_then_else(I[block] > 1000, 2, 1)):
+            tile = block
+            CLEAR
+            for k in T.Pipelined(7, num_stages=2):
+                STEP
+            STORE
+            I[block] = turn
+)";
 constexpr char kBroken[] = R"(
         for turn in T.serial(2):
             tile = turn * 3 + block % 3
@@ -113,16 +123,18 @@ void ExpectComputes(const std::string& pieces, const char* gpu, bool fetches) {
 }
 
 TEST(GpuPieces, AreFetchedByAPartOfTheBlock) {
-  for (const char* pieces : {kGuarded, kHalves, kUneven}) {
+  for (const char* pieces : {kGuarded, kHalves, kUneven, kLookedUp}) {
     ExpectComputes(pieces, "sm_90a", true);
     ExpectComputes(pieces, "sm_80", false);
   }
   ExpectComputes(kUneven, "sm_100a", true);
 }
 
-// What only the run knows, or what leaves a loop, both parts cannot tell.
+// What changes while they run, or what leaves a loop, both parts cannot tell.
 TEST(GpuPieces, ThatPartsCannotTellGoAnotherWay) {
-  for (const char* pieces : {kLookedUp, kBroken}) ExpectComputes(pieces, "sm_90a", false);
+  for (const char* pieces : {kLookedUpAndWritten, kBroken}) {
+    ExpectComputes(pieces, "sm_90a", false);
+  }
 }
 
 TEST(GpuPieces, WrongPhasesAreNoticed) {

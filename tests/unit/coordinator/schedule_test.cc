@@ -256,6 +256,7 @@ TEST(Quarantine, StopsLeasesAndIsShown) {
   bad.set_device("gpu1");
   bad.set_reason("2 uncorrected ECC errors");
   *info.add_quarantined() = bad;
+  info.add_notes("gpu0 does without: counters");
   const uint64_t gpus = rig.Attach(info);
   ASSERT_TRUE(rig.Submit(FakeSpec()).ok());
   const auto compile = [&] {
@@ -269,6 +270,7 @@ TEST(Quarantine, StopsLeasesAndIsShown) {
   EXPECT_EQ(workers.workers(1).state(), "ready");
   EXPECT_THAT(workers.workers(1).notes(0),
               ::testing::HasSubstr("gpu1 is quarantined: 2 uncorrected ECC errors"));
+  EXPECT_EQ(workers.workers(1).notes(1), "gpu0 does without: counters");
 
   v1::WorkerMessage message;
   for (const v1::Task& task : tasks) {
@@ -293,7 +295,7 @@ TEST(Quarantine, StopsLeasesAndIsShown) {
   }
   workers = rig.Workers();
   EXPECT_EQ(workers.workers(1).state(), "quarantined");
-  EXPECT_EQ(workers.workers(1).notes_size(), 2);
+  EXPECT_EQ(workers.workers(1).notes_size(), 3);  // two devices, and what gpu0 does without
   // Another worker with the device takes over.
   const uint64_t other = rig.Attach("other", 0, 1);
   rig.Advance(1);

@@ -168,6 +168,7 @@ TEST(Library, ObjectsOfTheLibrarysClasses) {
       {"[np.ceil(2.5), np.prod([2, 3]), np.log2(8), int(np.sqrt(16))]", "[3.0, 6, 3.0, 4]"},
       {"[np.sqrt(-1.0), math.comb(5, 2), math.isclose(0.1 + 0.2, 0.3)]", "[nan, 10, True]"},
       {"math.fsum([1e16, 1.0, -1e16])", "1.0"},
+      {"[math.hypot(10.94375, 2.0), math.hypot(3.0, 4.0)]", "[11.125001755617838, 5.0]"},
   };
   for (const auto& [expr, expected] : kCases) EXPECT_EQ(ValueOf(expr), expected) << expr;
 }

@@ -30,6 +30,7 @@ struct Behaviour {
   std::atomic<int> first_starts{0};   // of executors
   std::atomic<int> late_start{-1};    // the slot whose first start fails
   std::map<int, std::string> models;  // of slots, of several kinds
+  std::string missing;                // what every child does without
   std::mutex mutex;
   std::map<std::string, int> measured_by;  // config -> slot
 };
@@ -48,6 +49,7 @@ class FakeExecutor : public CompileExecutor, public ProfileExecutor {
     v1::ChildHello hello;
     hello.set_compiler_build("b1");
     hello.add_archs()->set_name("x86-64-v3");
+    if (!behaviour_->missing.empty()) hello.add_notes(behaviour_->missing);
     const auto model = behaviour_->models.find(index_);
     if (model != behaviour_->models.end()) {
       std::this_thread::sleep_for(
@@ -299,6 +301,18 @@ TEST_F(AgentTest, OneOfTwoDevicesGoesOn) {
     Lease(MakeTask(id, v1::TASK_SCREEN, {"a=1"}));
     EXPECT_TRUE(WaitResult(id).candidates(0).has_measurement());
   }
+}
+
+TEST_F(AgentTest, WhatItDoesWithoutIsTold) {
+  options_.compile_slots = 2;
+  options_.devices = {"gpu0"};
+  behaviour_.missing = "no CUPTI";
+  Start();
+  Welcome(0);
+  std::lock_guard<std::mutex> lock(line_->mutex);
+  EXPECT_THAT(line_->said.front().register_().notes(),
+              testing::ElementsAre("compiling does without: no CUPTI",
+                                   testing::EndsWith("does without: no CUPTI")));
 }
 
 // Each device is told with its own record, and measures what is for its kind.
