@@ -1,6 +1,5 @@
 #include "compiler/passes/turn_operands.h"
 
-#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -8,6 +7,7 @@
 #include "compiler/ir/shape.h"
 #include "compiler/passes/build.h"
 #include "compiler/passes/shared_tiles.h"
+#include "compiler/target/deal.h"
 
 namespace kiln::passes {
 namespace {
@@ -19,7 +19,7 @@ using ir::Scope;
 using ir::Stmt;
 
 constexpr int64_t kWarp = 32;
-constexpr int64_t kSide = 4;  // of a square of bytes that one thread turns
+constexpr int64_t kSide = target::SquareDeal::kSide;
 
 // What the cut to tf32 leaves of it is `x` rounded to the nearest, ties away from zero: half of the
 // last bit that stays is added to the bits. NaN stays what it is.
@@ -89,65 +89,53 @@ Stmt ByElement(const Operand& x, bool rounded) {
   return axes.Around(x.Store(c, r, rounded ? RoundedToTf32(element) : element));
 }
 
-// Who turns which squares of `down` x `across`: a warp four below each other and eight beside each
-// other, which is where words that it reads and words that it writes meet least in a bank; warps as
-// many of those as there are. Of the sixteen bytes of a square, that thread has all.
-std::string SquaresOf(int64_t down, int64_t across, layout::ThreadRange threads) {
-  const int64_t low = Part(down, 4), wide = Part(across, kWarp / low);
-  const int64_t warps = threads.count / kWarp;
-  const int64_t beside = std::gcd(across / wide, warps),
-                below = std::gcd(down / low, warps / beside);
-  const int64_t turns_across = across / wide / beside, turns_down = down / low / below;
-  const int64_t bytes = kSide * kSide;
-  return absl::StrCat(
-      "S[(", absl::StrJoin({turns_down, below, low, turns_across, beside, wide, bytes}, ","), "):(",
-      turns_across * bytes, ",", kWarp * beside, "@tx,", wide, "@tx,", bytes, ",", kWarp,
-      "@tx,1@tx,1)]", threads.first == 0 ? "" : absl::StrCat("+", threads.first, "@tx"));
+// The layout of a loop over the squares of a piece, and the bytes of each.
+std::string LayoutOf(const target::SquareDeal& d, layout::ThreadRange threads) {
+  return absl::StrCat("S[(", absl::StrJoin({d.below, d.low, d.beside, d.wide, kSide * kSide}, ","),
+                      "):(", kWarp * d.beside, "@tx,", d.wide, "@tx,", kWarp, "@tx,1@tx,1)]",
+                      threads.first == 0 ? "" : absl::StrCat("+", threads.first, "@tx"));
 }
 
-// Squares of bytes: words of a row in, words of what was a column out. As many rows at a time as a
-// thread has registers for.
-std::vector<Stmt> BySquares(const Operand& x, layout::ThreadRange threads) {
-  constexpr int64_t kMost = 64;  // bytes of a thread on their way
-  int64_t turns = 1;
-  while (x.rows * x.columns > kMost * threads.count * turns && x.rows / kSide % (2 * turns) == 0) {
-    turns *= 2;
-  }
-  const int64_t down = x.rows / kSide / turns, across = x.columns / kSide;
+// Squares of bytes: words of a row in, words of what was a column out, piece by piece.
+std::vector<Stmt> BySquares(const Operand& x, const target::SquareDeal& deal,
+                            layout::ThreadRange threads) {
+  const int64_t down = x.rows / kSide / deal.pieces_down;
+  const int64_t across = x.columns / kSide / deal.pieces_across;
   const ir::Buffer squares = ir::MakeBuffer(
       absl::StrCat(x.region.buffer->name, ".squares"), x.region.buffer->dtype,
       {MakeInt(down), MakeInt(across), MakeInt(kSide), MakeInt(kSide)}, Scope::kFragment);
-  const std::map<std::string, std::string> notes = {
-      {"loop_layout", SquaresOf(down, across, threads)}};
-  const auto loop = [&](const Expr& turn, bool in) {
+  const std::map<std::string, std::string> notes = {{"loop_layout", LayoutOf(deal, threads)}};
+  const auto loop = [&](const Expr& above, const Expr& left, bool in) {
     Axes axes;
     const Expr a = axes.Add("a", down), b = axes.Add("b", across);
     const Expr outer = axes.Add(in ? "i" : "j", kSide), inner = axes.Add(in ? "j" : "i", kSide);
     const Expr i = in ? outer : inner, j = in ? inner : outer;
-    const Expr above = turns > 1 ? turn * MakeInt(down) + a : a;
-    const Expr r = above * MakeInt(kSide) + i, c = b * MakeInt(kSide) + j;
+    const Expr r = (deal.pieces_down > 1 ? above * MakeInt(down) + a : a) * MakeInt(kSide) + i;
+    const Expr c = (deal.pieces_across > 1 ? left * MakeInt(across) + b : b) * MakeInt(kSide) + j;
     const std::vector<Expr> at = {a, b, i, j};
     const Stmt move = in ? ir::MakeStmt<ir::Store>(x.loc, squares, at, x.At(r, c))
                          : x.Store(c, r, ir::MakeLoad(squares, at));
     return axes.Around(move, notes);
   };
-  return {ir::MakeStmt<ir::Alloc>(x.loc, squares),
-          SerialLoop("turn", MakeInt(turns), x.loc, [&](const Expr& turn) {
-            return ir::MakeSeq({loop(turn, true), loop(turn, false)}, x.loc);
-          })};
+  const Stmt pieces = SerialLoop("above", MakeInt(deal.pieces_down), x.loc, [&](const Expr& above) {
+    return SerialLoop("left", MakeInt(deal.pieces_across), x.loc, [&](const Expr& left) {
+      return ir::MakeSeq({loop(above, left, true), loop(above, left, false)}, x.loc);
+    });
+  });
+  return {ir::MakeStmt<ir::Alloc>(x.loc, squares), pieces};
 }
 
 Region Turn(const Operand& x, layout::ThreadRange threads, Turned* turned) {
   turned->before.push_back(ir::MakeStmt<ir::Alloc>(x.loc, x.tile));
   turned->bytes += *ir::BytesOf(x.tile);
   const bool bytes = x.tile->dtype.bits == 8;
-  const bool squares = bytes && x.region.buffer->scope == Scope::kShared && x.rows % kSide == 0 &&
-                       x.columns % kSide == 0;
-  if (!squares) {
+  const bool whole = bytes && x.region.buffer->scope == Scope::kShared;
+  const auto deal = whole ? target::DealSquares(x.rows, x.columns, threads.count) : std::nullopt;
+  if (!deal) {
     turned->before.push_back(ByElement(x, !bytes));
     return ir::WholeBuffer(x.tile);
   }
-  for (Stmt& s : BySquares(x, threads)) turned->before.push_back(std::move(s));
+  for (Stmt& s : BySquares(x, *deal, threads)) turned->before.push_back(std::move(s));
   return ir::WholeBuffer(x.tile);
 }
 

@@ -64,6 +64,14 @@ struct Chosen {
   bool Sixteen() const { return grid_rows * (unit == "wgmma" ? 64 : 16) == m; }
 };
 
+// Registers of a thread for bytes of a tile that are on their way as it is turned: taken apart, a
+// square or one after the other.
+double TurnedRegisters(int64_t rows, int64_t columns, int64_t threads, bool shared) {
+  constexpr int64_t kSquare = target::SquareDeal::kSide * target::SquareDeal::kSide;
+  if (shared && target::DealSquares(rows, columns, threads)) return kSquare;
+  return static_cast<double>(rows * columns) / static_cast<double>(threads);
+}
+
 Chosen Choose(const target::Arch& arch, const OpDemand& op, int64_t m, int64_t n, int64_t k,
               int64_t threads) {
   target::GemmQuery q;
@@ -130,9 +138,9 @@ Chosen Choose(const target::Arch& arch, const OpDemand& op, int64_t m, int64_t n
     }
     operands = std::max(operands, kGpu.operand_addresses + held * (wm / 16 * 4 + wn / 8 * 2));
   }
-  if (turned) {  // bytes on their way, taken apart, and where they go
-    const int64_t bytes = (op.trans_a ? m * k : 0) + (op.trans_b ? 0 : n * k);
-    operands += static_cast<double>(bytes) / static_cast<double>(threads);
+  if (turned) {  // one operand after the other
+    operands += std::max(op.trans_a ? TurnedRegisters(k, m, threads, op.a_shared) : 0,
+                         op.trans_b ? 0 : TurnedRegisters(k, n, threads, op.b_shared));
   }
   const double held_columns = choice.unit == "fma" ? 0 : wn / kRowSharers;
   return {efficiency,   staged ? 1.0 : 0.0, operands, 0,

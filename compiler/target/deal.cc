@@ -1,9 +1,12 @@
 #include "compiler/target/deal.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace kiln::target {
 namespace {
+
+constexpr int64_t kWarp = 32;
 
 int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -44,6 +47,28 @@ Dealt DealRows(int64_t rows, int64_t columns, int64_t threads, int64_t widest) {
   const int64_t turns = CeilDiv(rows * columns, threads * width);
   return {turns * width, std::min(rows, turns), std::min(threads, CeilDiv(columns, width)),
           rows * columns % (threads * width) == 0};
+}
+
+std::optional<SquareDeal> DealSquares(int64_t rows, int64_t columns, int64_t threads) {
+  constexpr int64_t kSide = SquareDeal::kSide;
+  if (rows <= 0 || columns <= 0 || threads < kWarp) return std::nullopt;
+  if (rows % kSide != 0 || columns % kSide != 0) return std::nullopt;
+  const int64_t down = rows / kSide, across = columns / kSide, warps = threads / kWarp;
+  SquareDeal d;
+  int64_t lanes = 0;
+  // Four by eight is where words that a warp reads and words that it writes meet least in a bank.
+  for (const int64_t low : {4, 8, 2, 16, 1, 32}) {
+    const int64_t wide = std::gcd(across, kWarp / low);
+    if (down % low != 0 || low * wide <= lanes) continue;
+    lanes = low * wide;
+    d.low = low;
+    d.wide = wide;
+  }
+  d.beside = std::gcd(across / d.wide, warps);
+  d.below = std::gcd(down / d.low, warps / d.beside);
+  d.pieces_across = across / d.wide / d.beside;
+  d.pieces_down = down / d.low / d.below;
+  return d;
 }
 
 }  // namespace kiln::target

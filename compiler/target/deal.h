@@ -32,6 +32,19 @@ struct Dealt {
 };
 Dealt DealRows(int64_t rows, int64_t columns, int64_t threads, int64_t widest);
 
+// Who turns which bytes of a matrix: of 4 x 4, a square, one thread turns all, one square at a
+// time, for more would take registers that products need. A warp has `low` of them below each other
+// by `wide` beside each other, and warps have `below` by `beside` of those; so many pieces of that,
+// one after the other, are the matrix.
+struct SquareDeal {
+  static constexpr int64_t kSide = 4;
+  int64_t low = 1, wide = 1;
+  int64_t below = 1, beside = 1;
+  int64_t pieces_down = 1, pieces_across = 1;
+};
+// nullopt: squares do not divide the matrix.
+std::optional<SquareDeal> DealSquares(int64_t rows, int64_t columns, int64_t threads);
+
 }  // namespace kiln::target
 
 #endif  // KILN_COMPILER_TARGET_DEAL_H_

@@ -18,7 +18,7 @@ def sizes(large, small, **both):
 
 def orders(dtype, options):
     """(trans_A, trans_B): all four where tensor cores take them, else what is usual."""
-    if dtype == "bfloat16" or options:
+    if dtype in ("bfloat16", "int8", "float8_e4m3fn") or options:
         return [(a, b) for a in (False, True) for b in (False, True)]
     return [(False, dtype not in ("float64", "float32"))]
 

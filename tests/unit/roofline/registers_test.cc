@@ -37,6 +37,12 @@ std::vector<Edge> Edges() {
                                   {"seq_q", "384"},     {"seq_kv", "384"}, {"dim", "64"},
                                   {"is_causal", "True"}};
   const lang::Arguments turned = {{"M", "300"}, {"N", "1000"}, {"dtype", "bfloat16"}};
+  const lang::Arguments bytes = {{"M", "1024"},          {"N", "1024"},
+                                 {"K", "1024"},          {"dtype", "int8"},
+                                 {"out_dtype", "int32"}, {"accum_dtype", "int32"},
+                                 {"trans_A", "True"},    {"trans_B", "False"}};
+  lang::Arguments right = bytes;
+  right["trans_A"] = "False";
   const auto keys = [](int m, int n, int threads) {
     return "block_M=" + std::to_string(m) + ",block_N=" + std::to_string(n) +
            ",num_stages=2,threads=" + std::to_string(threads);
@@ -109,6 +115,12 @@ std::vector<Edge> Edges() {
       {"mma", "sm_80", "matmul", bf16, Tile(256, 160, 64, 256), 0},
       {"mma_wide", "sm_80", "matmul", bf16, Tile(256, 192, 64, 256), 432},
       {"mma_deep", "sm_80", "matmul", bf16, Tile(128, 96, 128, 128), 0},
+      // Bytes are turned piece by piece.
+      {"turned_right", "sm_86", "matmul", right, Tile(64, 160, 64, 128, 1), 0},
+      {"turned_right_more", "sm_86", "matmul", right, Tile(128, 160, 64, 128), 0},
+      {"turned_uneven", "sm_86", "matmul", bytes, Tile(256, 144, 64, 384, 1), 900},
+      {"turned_for_wgmma", "sm_90a", "matmul", bytes, Tile(256, 160, 128, 256), 0},
+      {"turned_for_wgmma_wide", "sm_90a", "matmul", bytes, Tile(256, 192, 128, 256), 52},
       {"mma_deep_wide", "sm_80", "matmul", bf16, Tile(192, 96, 128, 128), 816},
   };
 }

@@ -63,5 +63,35 @@ TEST(DealTest, LeavesThreadsIdleWhereRowsHaveOddLengths) {
   EXPECT_FALSE(dealt.even);
 }
 
+TEST(DealTest, DealsEverySquareOnce) {
+  constexpr int64_t kSide = SquareDeal::kSide;
+  for (const int64_t rows : {4, 12, 32, 64, 128, 200}) {
+    for (const int64_t columns : {8, 16, 40, 48, 96, 160, 256}) {
+      for (const int64_t threads : {32, 128, 256, 384}) {
+        SCOPED_TRACE(testing::Message()
+                     << rows << " x " << columns << " on " << threads << " threads");
+        const auto deal = DealSquares(rows, columns, threads);
+        ASSERT_TRUE(deal);
+        EXPECT_EQ(deal->low * deal->below * deal->pieces_down * kSide, rows);
+        EXPECT_EQ(deal->wide * deal->beside * deal->pieces_across * kSide, columns);
+        EXPECT_LE(deal->low * deal->wide, 32);
+        EXPECT_LE(deal->below * deal->beside * 32, threads);
+      }
+    }
+  }
+  EXPECT_FALSE(DealSquares(30, 64, 128));
+  EXPECT_FALSE(DealSquares(32, 66, 128));
+}
+
+// Of squares that do not come in eights, every lane of a warp has one all the same.
+TEST(DealTest, GivesEveryLaneASquare) {
+  const auto deal = DealSquares(128, 48, 128);
+  ASSERT_TRUE(deal);
+  EXPECT_EQ(deal->low, 8);
+  EXPECT_EQ(deal->wide, 4);
+  EXPECT_EQ(deal->below, 4);
+  EXPECT_EQ(deal->beside, 1);
+}
+
 }  // namespace
 }  // namespace kiln::target
