@@ -6,7 +6,6 @@
 #include "compiler/ir/shape.h"
 #include "compiler/ir/sparse.h"
 #include "compiler/passes/build.h"
-#include "compiler/passes/unroll_lanes.h"
 
 namespace kiln::passes {
 namespace {
@@ -155,7 +154,7 @@ class ProductBetweenThreads {
       std::vector<Stmt> stmts;
       for (int64_t s = 0; s < steps; ++s) {
         const Expr at_k = k * MakeInt(steps) + MakeInt(s);
-        stmts.push_back(Unrolled(share([&](const Expr& sum, const Expr& i) {
+        stmts.push_back(UnrolledWhole(share([&](const Expr& sum, const Expr& i) {
           const std::vector<Expr> at = UnflattenExpr(i, op_.extents);  // row and column of C
           return sum + Left(at[0], at_k) * Operand(gemm_.b, gemm_.trans_b, at_k, at[1]);
         })));
@@ -164,13 +163,6 @@ class ProductBetweenThreads {
     });
     return ir::MakeStmt<ir::Seq>(
         loc_, std::vector<Stmt>{ir::MakeStmt<ir::If>(loc_, clear_, zeros), products});
-  }
-
-  static Stmt Unrolled(const Stmt& s) {
-    const auto* loop = s.As<ir::For>();
-    if (loop == nullptr) return s;
-    return ir::MakeStmt<ir::For>(loop->loc, loop->loop, loop->axes, loop->body, loop->num_stages,
-                                 std::map<std::string, std::string>{{kUnrollWhole, "1"}});
   }
 
   // Sums that are kept elsewhere or in another type: an element of C at a time.

@@ -13,6 +13,7 @@
 #include "compiler/passes/partition_sums.h"
 #include "compiler/passes/place_launch.h"
 #include "compiler/passes/thread_level.h"
+#include "compiler/passes/unroll_lanes.h"
 
 namespace kiln::passes {
 namespace {
@@ -139,11 +140,12 @@ class Partition : public ir::Mutator {
     own_.clear();
     const Stmt partitioned = level_.ForThreads(loop.loc, [&](const Expr& thread) {
       thread_ = thread;
-      return level_.ForShare(level_.solution().loops[o], thread, loop.loc,
-                             [&](const Expr& i, const Expr& acts) {
-                               acts_ = acts;
-                               return Iteration(o, loop, i);
-                             });
+      const Stmt share = level_.ForShare(level_.solution().loops[o], thread, loop.loc,
+                                         [&](const Expr& i, const Expr& acts) {
+                                           acts_ = acts;
+                                           return Iteration(o, loop, i);
+                                         });
+      return loop.annotations.count(kUnrollWhole) > 0 ? UnrolledWhole(share) : share;
     });
     thread_ = acts_ = Expr();
     return partitioned;

@@ -4,6 +4,7 @@
 
 #include "compiler/base/status.h"
 #include "compiler/passes/build.h"
+#include "compiler/passes/unroll_lanes.h"
 
 namespace kiln::passes {
 
@@ -51,6 +52,13 @@ Stmt ThreadLevel::ForShare(const layout::Ownership& loop, const Expr& thread, So
     if (exists.defined()) inner = ir::MakeStmt<ir::If>(loc, exists, inner);
     return ir::MakeStmt<ir::Seq>(loc, std::vector<Stmt>{bind, inner});
   });
+}
+
+Stmt UnrolledWhole(const Stmt& s) {
+  const auto* loop = s.As<ir::For>();
+  if (loop == nullptr) return s;
+  return ir::MakeStmt<ir::For>(loop->loc, loop->loop, loop->axes, loop->body, loop->num_stages,
+                               std::map<std::string, std::string>{{kUnrollWhole, "1"}});
 }
 
 std::vector<int64_t> ExtentsOf(const ir::Region& region) {

@@ -55,6 +55,9 @@ class ThreadLevel {
   std::vector<Tile> tiles_;  // by fragment
 };
 
+// A loop all of whose steps become lanes (unroll_lanes.h); what is no loop stays as it is.
+ir::Stmt UnrolledWhole(const ir::Stmt& s);
+
 // Extents of a region, which are constants here.
 std::vector<int64_t> ExtentsOf(const ir::Region& region);
 

@@ -7,6 +7,7 @@
 #include "compiler/ir/shape.h"
 #include "compiler/passes/build.h"
 #include "compiler/passes/shared_tiles.h"
+#include "compiler/passes/unroll_lanes.h"
 #include "compiler/target/deal.h"
 
 namespace kiln::passes {
@@ -104,7 +105,9 @@ std::vector<Stmt> BySquares(const Operand& x, const target::SquareDeal& deal,
   const ir::Buffer squares = ir::MakeBuffer(
       absl::StrCat(x.region.buffer->name, ".squares"), x.region.buffer->dtype,
       {MakeInt(down), MakeInt(across), MakeInt(kSide), MakeInt(kSide)}, Scope::kFragment);
-  const std::map<std::string, std::string> notes = {{"loop_layout", LayoutOf(deal, threads)}};
+  // Lanes, so that words of a row are read as such.
+  const std::map<std::string, std::string> notes = {{"loop_layout", LayoutOf(deal, threads)},
+                                                    {kUnrollWhole, "1"}};
   const auto loop = [&](const Expr& above, const Expr& left, bool in) {
     Axes axes;
     const Expr a = axes.Add("a", down), b = axes.Add("b", across);

@@ -152,8 +152,10 @@ TEST(GpuCompile, BytesThatAreNotKMajorAreTurnedForTensorCores) {
   for (const char* arch : {"sm_80", "sm_90a"}) {
     const std::string ptx = Ptx(c, arch);
     EXPECT_TRUE(absl::StrContains(ptx, arch == std::string("sm_90a") ? "wgmma.mma" : "mma.sync"));
-    EXPECT_EQ(CountOf(ptx, "st.shared.u32"), 16) << arch << ": words, not bytes";
-    EXPECT_GE(CountOf(ptx, "ld.shared.u32"), 15) << arch << ": words, not bytes";
+    // A square of four by four a thread, in a loop over pieces: words, not bytes.
+    EXPECT_EQ(CountOf(ptx, "ld.shared.u32"), 4) << arch;
+    EXPECT_EQ(CountOf(ptx, "st.shared.u32"), 4) << arch;
+    EXPECT_EQ(CountOf(ptx, "ld.shared.u8"), 0) << arch;
     EXPECT_EQ(CountOf(ptx, "st.shared.u8"), 0) << arch;
   }
 }
