@@ -161,7 +161,7 @@ absl::StatusOr<Value> FastReciprocal(Elaborator& e, const BoundArgs& args) {
                    Join(x.info, {}), args.loc);
 }
 
-// T.annotate_safe_value({A: value}): from here on elements outside of A read as `value`.
+// T.annotate_safe_value({A: value}): elements outside of A read as `value` in the launch.
 absl::StatusOr<Value> SafeValue(Elaborator& e, const BoundArgs& args) {
   KILN_RETURN_IF_ERROR(e.RequireLaunch(args.loc, "T.annotate_safe_value"));
   if (!args[0].Is(Type::kDict)) {
@@ -179,9 +179,7 @@ absl::StatusOr<Value> SafeValue(Elaborator& e, const BoundArgs& args) {
     const ir::Buffer& buffer = tensor.buffer().buffer;
     KILN_ASSIGN_OR_RETURN(const Operand other,
                           e.ToType(value, buffer->dtype, args.LocOf(0), "a safe value"));
-    auto& outside = e.launch().outside;
-    std::erase_if(outside, [&](const auto& known) { return known.first == buffer; });
-    if (!(value.is_number() && value.as_double() == 0)) outside.emplace_back(buffer, other.e);
+    e.launch().outside.push_back({buffer, other.e, args.LocOf(0)});
   }
   return Value::None();
 }

@@ -205,6 +205,7 @@ absl::StatusOr<Patches> PatchesOf(Elaborator& e, const BoundArgs& args) {
 absl::StatusOr<Value> Im2Col(Elaborator& e, const BoundArgs& args) {
   KILN_RETURN_IF_ERROR(e.RequireLaunch(args.loc, "T.im2col"));
   KILN_ASSIGN_OR_RETURN(const Patches p, PatchesOf(e, args));
+  e.launch().padded.emplace_back(p.image, args.LocOf(0));
   const std::vector<ir::Expr>& shape = p.image->shape;
   const auto number = [](int64_t n) { return ir::MakeInt(n); };
   const auto places = [&](const ir::Expr& size) {

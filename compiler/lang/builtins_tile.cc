@@ -75,42 +75,6 @@ absl::Status AddNote(Elaborator& e, const BoundArgs& args, size_t i, const char*
   return absl::OkStatus();
 }
 
-// A copy from a tensor outside of which something else than zero is read: element by element.
-absl::Status CopyElements(Elaborator& e, const BoundArgs& args, const Tile& src, const Tile& dst) {
-  std::vector<ir::Expr> from = PointIndices(src.region), to = PointIndices(dst.region);
-  std::vector<size_t> read;  // the dimensions of the source that have several elements
-  for (size_t d = 0; d < from.size(); ++d) {
-    if (!ir::IsConst(src.region.ranges[d].extent, 1)) read.push_back(d);
-  }
-  std::vector<ir::Axis> axes;
-  for (size_t d = 0; d < to.size(); ++d) {
-    const ir::Expr& extent = dst.region.ranges[d].extent;
-    if (ir::IsConst(extent, 1)) continue;
-    const ir::Expr var = ir::MakeVar(absl::StrCat("i", axes.size()), extent.dtype());
-    if (axes.size() < read.size()) {
-      ir::Expr& index = from[read[axes.size()]];
-      index = index + var;
-    }
-    to[d] = to[d] + var;
-    axes.push_back({var, ir::MakeInt(0, extent.dtype()), extent});
-  }
-  if (axes.size() != read.size()) {
-    return e.Unimplemented(args.loc, "a copy from a tensor with a safe value to another shape",
-                           "give both the same extents");
-  }
-  const ir::Expr value =
-      ir::MakeCast(dst.region.buffer->dtype, e.launch().Read(src.region.buffer, from));
-  ir::Stmt body = ir::MakeStmt<ir::Store>(args.loc, dst.region.buffer, to, value);
-  if (dst.region.buffer->scope != ir::Scope::kLocal) {
-    return e.EmitNew<ir::For>(args.loc, ir::ForKind::kParallel, std::move(axes), std::move(body));
-  }
-  for (size_t d = axes.size(); d-- > 0;) {  // each thread's own
-    body = ir::MakeStmt<ir::For>(args.loc, ir::ForKind::kSerial, std::vector<ir::Axis>{axes[d]},
-                                 std::move(body));
-  }
-  return e.Emit(args.loc, std::move(body));
-}
-
 absl::StatusOr<Value> Copy(Elaborator& e, const BoundArgs& args) {
   KILN_RETURN_IF_ERROR(e.RequireLaunch(args.loc, "T.copy"));
   KILN_ASSIGN_OR_RETURN(Tile src, e.ToTile(args[0], args.LocOf(0), "the source of T.copy"));
@@ -123,10 +87,6 @@ absl::StatusOr<Value> Copy(Elaborator& e, const BoundArgs& args) {
   if (src.is_base) KILN_RETURN_IF_ERROR(e.FillBase(&src, dst, args.LocOf(0)));
   if (dst.is_base) KILN_RETURN_IF_ERROR(e.FillBase(&dst, src, args.LocOf(1)));
   KILN_RETURN_IF_ERROR(e.RequireSameShape(src, dst, args.loc, "T.copy"));
-  if (e.launch().Outside(src.region.buffer) != nullptr) {
-    KILN_RETURN_IF_ERROR(CopyElements(e, args, src, dst));
-    return Value::None();
-  }
   std::map<std::string, std::string> notes = e.launch().copy_notes;
   static constexpr const char* kNotes[] = {"coalesced_width", "disable_tma", "eviction_policy",
                                            "prefer_instruction"};

@@ -200,7 +200,7 @@ absl::StatusOr<Operand> Elaborator::ToOperand(const Value& v, SourceLoc loc,
       for (const AccessIndex& index : v.access().indices) indices.push_back(index.min);
       ExprInfo info = v.access().info;
       info.flags |= ExprInfo::kRuntime | ExprInfo::kLoads;
-      return Operand{launch_.Read(v.access().buffer, std::move(indices)), info};
+      return Operand{ir::MakeLoad(v.access().buffer, std::move(indices)), info};
     }
     default:
       break;

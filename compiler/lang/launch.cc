@@ -10,6 +10,7 @@
 #include "compiler/ir/visit.h"
 #include "compiler/lang/cluster_marks.h"
 #include "compiler/lang/elaborator.h"
+#include "compiler/lang/safe_values.h"
 
 namespace kiln::lang {
 // What statements name.
@@ -61,6 +62,7 @@ std::map<std::string, std::string> NotesOf(const std::map<std::string, std::stri
 
 absl::Status Elaborator::EmitLaunch(const LaunchObject& launch, std::vector<ir::Stmt> stmts,
                                     SourceLoc loc) {
+  KILN_RETURN_IF_ERROR(HeedSafeValues(launch_, views_, *module_.file, &stmts));
   for (ir::Stmt& s : stmts) {
     KILN_ASSIGN_OR_RETURN(s, ir::ResolveTables(s, entries_, file()));
   }

@@ -12,6 +12,13 @@
 
 namespace kiln::lang {
 
+// T.annotate_safe_value({tensor: value}).
+struct SafeValue {
+  ir::Buffer tensor;
+  ir::Expr value;  // of its element type
+  SourceLoc loc;
+};
+
 struct LaunchState {
   std::map<std::string, std::string> notes;  // of ir::Launch
   std::vector<ir::Axis> grid;
@@ -21,8 +28,8 @@ struct LaunchState {
   Value cluster_rank = Value::Int(0);             // of a block in its cluster
   std::vector<int64_t> cluster;                   // blocks along each axis of the grid; empty: one
   std::vector<ir::Stmt> grid_meetings;            // of all blocks: empty statements where they meet
-  std::vector<std::pair<ir::Buffer, ir::Expr>>
-      outside;                          // what is read outside of a tensor, if not 0
+  std::vector<SafeValue> outside;                 // what is read outside of tensors, as it is said
+  std::vector<std::pair<ir::Buffer, SourceLoc>> padded;  // by zeros of T.im2col
   std::vector<CombinerObject*> around;  // T.attr(reducer, "reduce_scope", ...), innermost last
 
   // T.annotate_ws_schedule, and the operations that carry a name for it, in program order.
@@ -41,25 +48,6 @@ struct LaunchState {
     return false;
   }
 
-  // The value of elements outside of a tensor; null: zero.
-  const ir::Expr* Outside(const ir::Buffer& tensor) const {
-    for (const auto& [buffer, value] : outside) {
-      if (buffer == tensor) return &value;
-    }
-    return nullptr;
-  }
-
-  ir::Expr Read(const ir::Buffer& buffer, const std::vector<ir::Expr>& indices) const {
-    const ir::Expr element = ir::MakeLoad(buffer, indices);
-    const ir::Expr* other = Outside(buffer);
-    if (other == nullptr) return element;
-    ir::Expr inside = ir::MakeBool(true);
-    for (size_t d = 0; d < indices.size(); ++d) {
-      inside = inside && ir::MakeInt(0) <= indices[d] && indices[d] < buffer->shape[d];
-    }
-    return ir::MakeSelect(inside, element, *other);
-  }
-
   int64_t ClusterBlocks() const {
     int64_t blocks = 1;
     for (const int64_t n : cluster) blocks *= n;
@@ -72,6 +60,7 @@ struct LaunchState {
     grid.clear();
     around.clear();
     outside.clear();
+    padded.clear();
     grid_meetings.clear();
     schedule = nullptr;
     operations.clear();

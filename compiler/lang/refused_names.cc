@@ -19,6 +19,9 @@ constexpr Refusal kRefused[] = {
      "named_barrier_arrive",
      "use T.alloc_barrier, T.barrier_arrive and T.barrier_wait"},
     {"WSSyncKind", "use T.WSSync.producer_acquire and its like"},
+    {"atomic_cas",
+     "use an atomic update that tells what was there before, as in "
+     "T.atomic_or(flag[0], 1, return_prev=True): who gets 0 came first"},
     {"relu", "write T.max(x, 0)"},
     {"silu swish", "write x * T.sigmoid(x)"},
     {"gelu", "write 0.5 * x * (1.0 + T.erf(x * 0.70710678))"},

@@ -369,6 +369,9 @@ T.copy_cluster(x[pid, :], tile, cluster_mask=0b0110)
 T.copy(tile, y[pid, :]))");
   ExpectRight(text, [](int64_t row, int64_t j) { return Row(row == 2 ? 1 : row, j); });
   ExpectRight(Changed(text, "0b0110", "0b1111"), [](int64_t, int64_t j) { return Row(0, j); });
+  ExpectRefused(
+      Changed(text, "T.copy_cluster", "T.annotate_safe_value({x: 3})\n        T.copy_cluster"),
+      "a copy to several blocks of 'x', which has a safe value of 3");
   ExpectRight(Changed(Changed(text, "cluster_dims=4", "cluster_dims=2"), "0b0110", "0b11"),
               [](int64_t row, int64_t j) { return Row(row / 2 * 2, j); });
   // In two dimensions: the first two of the cluster are those of one row of the grid.

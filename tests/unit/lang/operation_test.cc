@@ -106,10 +106,85 @@ TEST(SafeValues, AreReadOutsideOfTheTensor) {
                      "T.annotate_safe_value({A: 9})\nif tx < 8:\n    T.copy(A[tx, 0:8], l)\n"
                      "    for j in T.serial(8):\n        O[tx, j] = l[j]"),
               data, 1, padded(9, 0, 0));
-  // The last word holds; zero is what is read anyway.
-  ExpectRight(kernel("s = T.alloc_shared((8, 8), T.int32)\nT.annotate_safe_value({A: 9})\n"
-                     "T.annotate_safe_value({A: 0})\nT.copy(A[0, 0], s)\nT.copy(s, O)"),
+  // Zero is what is read anyway.
+  ExpectRight(kernel("s = T.alloc_shared((8, 8), T.int32)\nT.annotate_safe_value({A: 0})\n"
+                     "T.copy(A[0, 0], s)\nT.copy(s, O)"),
               data, 1, padded(0, 0, 0));
+}
+
+TEST(SafeValues, AreHeededByEveryOperationThatReads) {
+  const char* params = "A: T.Tensor((5, 6), T.int32), O: T.Tensor((8, 8), T.int32)";
+  const std::vector<Data> data = {{kInt32, {5, 6}, Left}, {kInt32, {8, 8}, Right}};
+  const auto padded = [](int64_t i) {
+    return i / 8 < 5 && i % 8 < 6 ? Left(i / 8 * 6 + i % 8) : 9.0;
+  };
+  const auto added = [&](int64_t i) { return Right(i) + padded(i); };
+  const auto viewed = [](int64_t i) {
+    return i / 8 < 6 && i % 8 < 5 ? Left(i / 8 * 5 + i % 8) : 9.0;
+  };
+  const std::string tile = "s = T.alloc_shared((8, 8), T.int32)\n";
+  const std::string view = "W = T.view(A, (6, 5))\n";
+  const std::pair<std::string, Fill> bodies[] = {
+      {"T.atomic_add(O, A[0:8, 0:8])", added},
+      {"T.atomic_add(O[0, 0], A[0:8, 0:8])", added},
+      {"for i, j in T.Parallel(8, 8):\n    T.atomic_add(O[i, j], A[i, j])", added},
+      {tile + "T.copy(O, s)\nT.atomic_add(s, A[0:8, 0:8])\nT.copy(s, O)", added},
+      {view + "T.copy(W[0:8, 0:8], O)", viewed},
+      {view + "T.atomic_add(O, W[0:8, 0:8])", [&](int64_t i) { return Right(i) + viewed(i); }},
+      {view + "for i, j in T.Parallel(8, 8):\n    O[i, j] = W[i, j]", viewed},
+      {tile + "T.copy(T.reshape(A, (6, 5))[0:8, 0:8], s)\nT.copy(s, O)", viewed},
+      {"O[0:8, 0:8] = A[0:8, 0:8]", padded},
+      {tile + "s[0:8, 0:8] = A[0:8, 0:8]\nT.copy(s, O)", padded},
+      {"for i, k in T.Parallel(8, 2):\n    O[i, 4 * k:4 * k + 4] = A[i, 4 * k:4 * k + 4]", padded},
+      {"for i, j in T.Parallel(8, 8):\n    O[i, j] = T.__ldg(A[i, j])", padded},
+      {"for i, j in T.Parallel(8, 8):\n"
+       "    O[i, j] = T.reinterpret(T.ldg32(A[i, j]), T.int32)",
+       padded},
+      {"for i in T.Parallel(8):\n    for j in T.vectorized(8):\n        O[i, j] = A[i, j]", padded},
+      {"for i, j in T.Parallel(8, 8):\n    if A[i, j] == 9:\n        O[i, j] = 9\n"
+       "    else:\n        O[i, j] = A[i, j]",
+       padded},
+      {tile + "for k in T.Pipelined(2, num_stages=2):\n    T.copy(A[0, 4 * k], s[0:8, 0:4])\n"
+              "    T.copy(s[0:8, 0:4], O[0:8, 4 * k:4 * k + 4])",
+       padded},
+      {tile + "tx = T.get_thread_binding()\nif tx < 16:\n"
+              "    T.ptx_cp_async(s[tx // 2, tx % 2 * 4], A[tx // 2, tx % 2 * 4], 4)\n"
+              "T.ptx_commit_group()\nT.ptx_wait_group(0)\nT.sync_threads()\nT.copy(s, O)",
+       padded},
+  };
+  for (const auto& [body, want] : bodies) {
+    ExpectRight(Kernel(params, 32, "T.annotate_safe_value({A: 9})\n" + body), data, 1, want);
+    ExpectRight(Kernel(params, 32, body + "\nT.annotate_safe_value({A: 9})"), data, 1, want);
+  }
+  // A view and what it views are one memory.
+  ExpectRight(Kernel(params, 32, view + "T.annotate_safe_value({W: 9})\nT.copy(A[0:8, 0:8], O)"),
+              data, 1, padded);
+}
+
+TEST(SafeValues, AreOfTheTypeThatIsRead) {
+  const std::string params = "A: T.Tensor((5, 6), T.int4), O: T.Tensor((8, 8), T.int32)";
+  const std::vector<Data> data = {{kUInt8, {5, 3}, [](int64_t) { return 0x21; }},
+                                  {kInt32, {8, 8}, Zero}};
+  const std::string safe = "T.annotate_safe_value({A: 3})\n";
+  ExpectRight(Kernel(params, 32, safe + "T.copy(A[0:8, 0:8], O)"), data, 1, [](int64_t i) {
+    return i / 8 < 5 && i % 8 < 6 ? 1.0 + static_cast<double>(i % 2) : 3.0;
+  });
+  ExpectRefused(Kernel(params, 32, safe + "B = T.view(A, (5, 3), T.uint8)\nT.copy(B[0:8, 0:8], O)"),
+                "the safe value of 'A' is int4, and it is read as uint8 through 'B'",
+                "by its own type");
+}
+
+TEST(SafeValues, AreAddedToNeighbours) {
+  const std::vector<Data> data = {{kFloat32, {6}, Left}, {kFloat32, {8}, Right}};
+  const char* params = "A: T.Tensor((6,), T.float32), O: T.Tensor((8,), T.float32)";
+  const auto added = [](int64_t i) { return Right(i) + (i < 6 ? Left(i) : 9.0); };
+  for (const char* width : {"2", "4"}) {
+    ExpectRight(Kernel(params, 32,
+                       absl::StrCat("T.annotate_safe_value({A: 9})\nfor i in T.Parallel(8 // ",
+                                    width, "):\n    T.atomic_addx", width, "(O[i * ", width,
+                                    "], A[i * ", width, "])")),
+                data, 1, added);
+  }
 }
 
 // ---- atomic updates of neighbours ----
