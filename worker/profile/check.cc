@@ -35,27 +35,6 @@ constexpr double kPeerSlack = 2;          // two candidates may err in opposite 
 // wrong element is enough to fail; more are asked only while the reference clears them.
 constexpr int kArbitrations = 4;
 
-double EpsilonOf(DType type) {
-  switch (type.code) {
-    case TypeCode::kFloat:
-      return type.bits == 64 ? 0x1p-52 : type.bits == 32 ? 0x1p-23 : 0x1p-10;
-    case TypeCode::kBFloat:
-      return 0x1p-7;
-    case TypeCode::kE4M3:
-    case TypeCode::kE4M3Fnuz:
-      return 0x1p-3;
-    case TypeCode::kE5M2:
-    case TypeCode::kE5M2Fnuz:
-      return 0x1p-2;
-    case TypeCode::kE2M1:
-      return 0x1p-1;
-    case TypeCode::kE8M0:
-      return 1;
-    default:
-      return 0;
-  }
-}
-
 // The candidate is at fault: travels as a status inside this file, becomes a Failure at its edge.
 absl::Status Wrong(std::string message, std::string witness = "") {
   return absl::FailedPreconditionError(witness.empty() ? message
@@ -114,9 +93,16 @@ Tolerance ToleranceFor(const TensorShape& output, const BoundManifest& manifest,
       coarsest = std::max(coarsest, EpsilonOf(tensor.type));
     }
     double accumulator = output.type == kFloat64 ? EpsilonOf(kFloat64) : EpsilonOf(kFloat32);
-    double length = static_cast<double>(std::max<int64_t>(manifest.reduction_length, 1));
+    const auto walk = [&](int64_t roundings) {
+      return std::sqrt(static_cast<double>(std::max<int64_t>(roundings, 1)));
+    };
+    double sums = 4 * accumulator * walk(manifest.reduction_length);
+    if (const ManifestSums& coarse = output.sums; coarse.type.has_value()) {
+      const int64_t roundings = coarse.roundings > 0 ? coarse.roundings : manifest.reduction_length;
+      sums = std::max(sums, EpsilonOf(*coarse.type) * walk(roundings));
+    }
     tolerance.rtol = 4 * EpsilonOf(output.type) + 2 * coarsest;
-    tolerance.atol = scale * (4 * accumulator * std::sqrt(length) + coarsest);
+    tolerance.atol = scale * (sums + coarsest);
   }
   if (policy.rtol() > 0) tolerance.rtol = policy.rtol();
   if (policy.atol() > 0) tolerance.atol = policy.atol();
