@@ -82,6 +82,13 @@ double RootMeanSquare(const std::vector<ReferenceValue>& values) {
   return count == 0 ? 0 : std::sqrt(sum / count);
 }
 
+// Of sums in a coarse type, as a part of what is summed; 0 of others.
+double ErrorOf(const ManifestSums& sums, int64_t length) {
+  if (!sums.type.has_value()) return 0;
+  const int64_t roundings = std::max<int64_t>(sums.roundings > 0 ? sums.roundings : length, 1);
+  return EpsilonOf(*sums.type) * std::sqrt(static_cast<double>(roundings));
+}
+
 }  // namespace
 
 Tolerance ToleranceFor(const TensorShape& output, const BoundManifest& manifest,
@@ -93,14 +100,9 @@ Tolerance ToleranceFor(const TensorShape& output, const BoundManifest& manifest,
       coarsest = std::max(coarsest, EpsilonOf(tensor.type));
     }
     double accumulator = output.type == kFloat64 ? EpsilonOf(kFloat64) : EpsilonOf(kFloat32);
-    const auto walk = [&](int64_t roundings) {
-      return std::sqrt(static_cast<double>(std::max<int64_t>(roundings, 1)));
-    };
-    double sums = 4 * accumulator * walk(manifest.reduction_length);
-    if (const ManifestSums& coarse = output.sums; coarse.type.has_value()) {
-      const int64_t roundings = coarse.roundings > 0 ? coarse.roundings : manifest.reduction_length;
-      sums = std::max(sums, EpsilonOf(*coarse.type) * walk(roundings));
-    }
+    const auto length = static_cast<double>(std::max<int64_t>(manifest.reduction_length, 1));
+    const double sums = std::max(4 * accumulator * std::sqrt(length),
+                                 ErrorOf(output.sums, manifest.reduction_length));
     tolerance.rtol = 4 * EpsilonOf(output.type) + 2 * coarsest;
     tolerance.atol = scale * (sums + coarsest);
   }
@@ -234,6 +236,7 @@ std::vector<uint64_t> Checker::Seeds(const v1::CheckPolicy& policy) {
 }
 
 absl::StatusOr<CheckReport> Checker::Check(const Candidate& candidate) {
+  NoteSums(*candidate.manifest);
   Run run;
   run.candidate = &candidate;
   CheckReport report;
@@ -696,8 +699,21 @@ absl::StatusOr<ReferenceValue> Checker::AskOwn(int copy, int tensor, int64_t ele
 }
 
 Tolerance Checker::ToleranceOf(int copy, int tensor, const Run& run) const {
-  return ToleranceFor(tensors_->tensors()[static_cast<size_t>(tensor)], *run.candidate->manifest,
-                      policy_, truths_[static_cast<size_t>(copy)]->outputs[tensor].scale);
+  TensorShape shape = tensors_->tensors()[static_cast<size_t>(tensor)];
+  const auto sums = sums_.find(tensor);
+  shape.sums = sums == sums_.end() ? ManifestSums() : sums->second;
+  return ToleranceFor(shape, *run.candidate->manifest, policy_,
+                      truths_[static_cast<size_t>(copy)]->outputs[tensor].scale);
+}
+
+// Whoever is compared with another may be the one that sums coarsely.
+void Checker::NoteSums(const BoundManifest& manifest) {
+  for (size_t i = 0; i < manifest.tensors.size(); ++i) {
+    ManifestSums& noted = sums_[static_cast<int>(i)];
+    const ManifestSums& own = manifest.tensors[i].sums;
+    const int64_t length = manifest.reduction_length;
+    if (ErrorOf(own, length) > ErrorOf(noted, length)) noted = own;
+  }
 }
 
 void Checker::KeepAsPeer(int copy, Run* run) {

@@ -127,6 +127,7 @@ class Checker {
   absl::StatusOr<Reference*> OwnReference(Run* run);
   Reference* DefaultReference(Run* run);
   Tolerance ToleranceOf(int copy, int tensor, const Run& run) const;
+  void NoteSums(const BoundManifest& manifest);
   bool SameAsPeer(int copy, int tensor, Run* run) const;
   absl::StatusOr<bool> CloseToPeer(int copy, int tensor, Run* run);
   absl::StatusOr<Peer::Comparison> HeldAgainstPeer(int copy, int tensor, Run* run);
@@ -145,6 +146,7 @@ class Checker {
   bool asked_for_default_ = false;
   std::unique_ptr<Reference> default_;                // null: there is none
   std::map<int, std::unique_ptr<Formula>> formulas_;  // by output; null: there is none
+  std::map<int, ManifestSums> sums_;                  // by tensor: of the coarsest candidate so far
   std::map<std::string, std::string> proofs_;         // config -> what its samples said
   std::vector<Bytes> spare_;                          // buffers for outputs
 };

@@ -337,6 +337,31 @@ INSTANTIATE_TEST_SUITE_P(Types, FloatCheckTest,
                          testing::Values("float32", "float64", "float16", "bfloat16"),
                          [](const auto& info) { return std::string(info.param); });
 
+// An error as of sums in half precision: it passes where the candidate's own manifest tells of
+// them, whichever came first, and does not convict the one that it is compared with.
+TEST_P(FloatCheckTest, SumsInACoarseTypeAreTheCandidatesOwn) {
+  const FakeDevice::Body rough = Spoiled([this](const LaunchArguments& arguments) {
+    for (int64_t i = 0; i < kElements; ++i) {
+      StoreElement(Element(arguments, 1, i), type_,
+                   LoadElement(Element(arguments, 1, i), type_) + (i % 2 == 0 ? 0.3 : -0.3));
+    }
+  });
+  ExpectFails(rough, "wrong numbers");
+  const BoundManifest plain = manifest_;
+  manifest_.tensors[1].sums = {kFloat16, 1 << 16};
+  absl::StatusOr<CheckReport> report = Check("half=1", rough);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_TRUE(report->passed) << report->failure.DebugString();
+  checker_ = std::make_unique<Checker>(&device_, tensors_.get(), policy_, 1 << 20, [] {});
+  ASSERT_TRUE(Check("half=1", rough)->passed);
+  manifest_ = plain;
+  report = Check("single=1", Honest());
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_TRUE(report->passed) << report->failure.DebugString();
+  EXPECT_TRUE(report->convicted.empty());
+  ExpectFails(AffineBody(type_, kElements / 2), "leaves 1000 of 2000 elements");
+}
+
 // Outputs that the host has no room for are compared all the same, and the proof says how.
 class LargeOutputTest : public CheckTest {
  protected:
