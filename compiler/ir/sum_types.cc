@@ -19,6 +19,9 @@ using Node = const void*;  // a buffer or a variable
 using Nodes = std::unordered_set<Node>;
 
 constexpr int64_t kMost = int64_t{1} << 40;
+// Products round a sum less often than it has terms. Single additions round it for every term, the
+// kernel's and those that it is compared with alike: they count as what errs twice as much.
+constexpr int64_t kEachAddition = 4;
 
 struct Accumulator {
   Node buffer;
@@ -226,7 +229,8 @@ class Finder {
     const int64_t terms =
         ConstInt(reduce.src.ranges[static_cast<size_t>(reduce.dim)].extent).value_or(0);
     const Node sums = reduce.dst.buffer.get();
-    accumulators_.push_back({sums, type, Times(terms, reduce.clear ? 1 : Repeated(sums))});
+    accumulators_.push_back(
+        {sums, type, Times(kEachAddition * terms, reduce.clear ? 1 : Repeated(sums))});
   }
 
   void AddAtomic(const Atomic& atomic) {
@@ -245,7 +249,7 @@ class Finder {
       added = 0;  // the data say where
     }
     const int64_t each = elements == 0 || added == 0 ? 0 : (added + elements - 1) / elements;
-    accumulators_.push_back({sums.get(), sums->dtype, each});
+    accumulators_.push_back({sums.get(), sums->dtype, Times(kEachAddition, each)});
   }
 
   // A sum where it adds to what is made of what lies there, and a loop comes back to the place.
@@ -268,7 +272,9 @@ class Finder {
       returns = true;
       times = Times(times, loop->open_ended ? 0 : Trips(loop->axes));
     }
-    if (returns) accumulators_.push_back({sums, store.buffer->dtype, times});
+    if (returns) {
+      accumulators_.push_back({sums, store.buffer->dtype, Times(kEachAddition, times)});
+    }
   }
 
   std::unordered_map<Node, Nodes> made_of_;

@@ -13,9 +13,10 @@ namespace kiln::ir {
 
 struct CoarseSums {
   DType type;
-  // To `type`, behind one element: of a product as many as its sum has terms, of an atomic
-  // addition as many as an element of the tensor gets of the whole launch, each on average. 0 where
-  // calls or data decide.
+  // To `type`, behind one element: of a product at most as many as its sum has terms, of single
+  // additions four for each, so that eps times the root bounds what two orders of adding differ by.
+  // Of atomic ones an element of the tensor gets as many as any on average. 0 where calls or data
+  // decide.
   int64_t roundings = 0;
 };
 

@@ -264,7 +264,7 @@ def kernels(M, K=256, sums="float16", loop=False, promoted=False, block=16):
   for (const auto& [config, want] : std::vector<std::pair<std::string, std::string>>{
            {"loop=False", R"({"dtype":"float16","roundings":256})"},
            {"promoted=True", R"({"dtype":"float16","roundings":64})"},
-           {"loop=True", R"({"dtype":"float16","roundings":4})"},
+           {"loop=True", R"({"dtype":"float16","roundings":16})"},
            {"loop=False,sums=bfloat16", R"({"dtype":"bfloat16","roundings":256})"},
            {"loop=False,sums=float32", "null"},
            {"loop=True,sums=float32", "null"}}) {
