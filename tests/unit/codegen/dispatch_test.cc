@@ -288,6 +288,35 @@ def kernels(M, K=256, sums="float16", loop=False, promoted=False, block=16):
   EXPECT_EQ(sums(made->artifact.manifest_json, "D"), "null");
 }
 
+// How many additions an element gets is known where the data have no say in it.
+TEST(Dispatch, AtomicSumsInHalfPrecisionAreTold) {
+  CompileInput input;
+  input.kernel_source = R"(
+import tilelang
+import tilelang.language as T
+
+
+@tilelang.jit
+def added(C: T.Tensor((64, 16), T.float16), A: T.Tensor((4, 64, 16), T.float16),
+          I: T.Tensor((64,), T.int32), scatter=False):
+    with T.Kernel(4, 4, threads=32) as (bx, by):
+        for i, j in T.Parallel(16, 16):
+            row = I[bx * 16 + i] if scatter else bx * 16 + i
+            T.atomic_add(C[row, j], A[by, bx * 16 + i, j])
+)";
+  input.kernel_path = "added.py";
+  input.arch_record = Host();
+  for (const auto& [config, roundings] : {std::pair{"scatter=False", 16}, {"scatter=True", 0}}) {
+    input.config = *Config::Parse(config);
+    const auto made = CompileKernel(input);
+    ASSERT_TRUE(made.ok()) << made.status();
+    const auto manifest = nlohmann::json::parse(made->manifest_json);
+    const auto& sums = manifest.at("params").at(0).at("sums");
+    EXPECT_EQ(sums.at("dtype"), "float16");
+    EXPECT_EQ(sums.at("roundings"), roundings) << config;
+  }
+}
+
 TEST(Dispatch, RefusesWhatItCannotMean) {
   const auto message = [](const DispatchInput& input) {
     const auto made = CompileDispatch(input);
