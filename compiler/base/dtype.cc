@@ -243,6 +243,27 @@ double RoundToType(double value, DType type) {
   return value;
 }
 
+double EpsilonOf(DType type) {
+  switch (type.code) {
+    case TypeCode::kFloat:
+      return type.bits == 64 ? 0x1p-52 : type.bits == 32 ? 0x1p-23 : 0x1p-10;
+    case TypeCode::kBFloat:
+      return 0x1p-7;
+    case TypeCode::kE4M3:
+    case TypeCode::kE4M3Fnuz:
+      return 0x1p-3;
+    case TypeCode::kE5M2:
+    case TypeCode::kE5M2Fnuz:
+      return 0x1p-2;
+    case TypeCode::kE2M1:
+      return 0x1p-1;
+    case TypeCode::kE8M0:
+      return 1;
+    default:
+      return 0;
+  }
+}
+
 double LoadElement(const void* address, DType type) {
   switch (type.code) {
     case TypeCode::kFloat:

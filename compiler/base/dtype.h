@@ -77,6 +77,9 @@ std::optional<DType> ParseDType(absl::string_view name);
 // PTX); float4_e2m1 takes NaN to its largest number.
 double RoundToType(double value, DType type);
 
+// The distance from 1 to the next number of a float type; 0 of types that are exact.
+double EpsilonOf(DType type);
+
 // Reads one element of `type`, which is not packed, at `address` as a double, and stores one
 // (rounding as RoundToType).
 // 64-bit integers lose precision above 2^53; use the typed accessors of the caller for those.

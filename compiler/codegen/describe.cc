@@ -8,6 +8,7 @@
 #include "compiler/codegen/compile.h"
 #include "compiler/ir/analysis.h"
 #include "compiler/ir/printer.h"
+#include "compiler/ir/sum_types.h"
 #include "compiler/ir/visit.h"
 
 // runtime/kiln_launch.h as text (runtime_bitcode.S).
@@ -169,6 +170,7 @@ std::string ManifestJson(const ir::Program& program, const CompileInput& input,
     manifest["resources"]["stack_bytes"] = output.stack_bytes;
     manifest.update(nlohmann::json::parse(output.kernels_json));
   }
+  const auto coarse_sums = ir::FindCoarseSums(program);
   manifest["params"] = nlohmann::json::array();
   for (const ir::Param& p : program.params) {
     nlohmann::json param = {{"name", p.name}};
@@ -183,6 +185,11 @@ std::string ManifestJson(const ir::Program& program, const CompileInput& input,
       if (!p.buffer->strides.empty()) param["strides"] = ExtentsJson(p.buffer->strides);
       param["output"] = IsWritten(program, p);
       param["accumulates"] = Accumulates(program, p);
+      const auto sums = coarse_sums.find(p.name);
+      if (sums != coarse_sums.end() && IsWritten(program, p)) {
+        param["sums"] = {{"dtype", sums->second.type.ToString()},
+                         {"roundings", sums->second.roundings}};
+      }
     }
     manifest["params"].push_back(param);
   }

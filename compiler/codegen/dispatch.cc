@@ -148,6 +148,27 @@ CompileOutput Joined(const std::vector<Variant>& variants) {
   return out;
 }
 
+// The coarsest sums of an output among the variants, and the most roundings (0 = not known).
+void JoinSums(const nlohmann::json& one, nlohmann::json* params) {
+  for (size_t i = 0; i < params->size(); ++i) {
+    nlohmann::json& param = (*params)[i];
+    if (!one.at(i).contains("sums")) continue;
+    const nlohmann::json& own = one.at(i).at("sums");
+    if (!param.contains("sums")) {
+      param["sums"] = own;
+      continue;
+    }
+    nlohmann::json& joined = param["sums"];
+    const auto epsilon = [](const nlohmann::json& sums) {
+      return EpsilonOf(ParseDType(sums.at("dtype").get<std::string>()).value_or(kFloat32));
+    };
+    const int64_t a = joined.at("roundings").get<int64_t>();
+    const int64_t b = own.at("roundings").get<int64_t>();
+    if (epsilon(own) > epsilon(joined)) joined["dtype"] = own.at("dtype");
+    joined["roundings"] = a == 0 || b == 0 ? 0 : std::max(a, b);
+  }
+}
+
 std::string Manifest(const DispatchInput& input, const std::vector<Variant>& variants,
                      const CompileOutput& whole) {
   using Json = nlohmann::json;
@@ -166,6 +187,7 @@ std::string Manifest(const DispatchInput& input, const std::vector<Variant>& var
     const int64_t own_reduction = one.at("reduction_length").get<int64_t>();
     reduction = std::max(reduction, own_reduction);
     chosen = chosen || own_reduction == 0;
+    JoinSums(one.at("params"), &manifest["params"]);
     Json entry = {{"config", one.at("config")},
                   {"program_digest", one.at("program_digest")},
                   {"resources", one.at("resources")}};

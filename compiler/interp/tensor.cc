@@ -95,36 +95,26 @@ Tensor RandomTensor(DType dtype, std::vector<int64_t> shape, uint64_t seed) {
 }
 
 Tolerance DefaultTolerance(DType dtype, int64_t terms) {
-  double ulp = 0;
-  switch (dtype.code) {
-    case TypeCode::kFloat:
-      ulp = dtype.bits == 64 ? 0x1p-52 : dtype.bits == 32 ? 0x1p-23 : 0x1p-10;
-      break;
-    case TypeCode::kBFloat:
-      ulp = 0x1p-7;
-      break;
-    case TypeCode::kE4M3:
-    case TypeCode::kE4M3Fnuz:
-      ulp = 0x1p-3;
-      break;
-    case TypeCode::kE5M2:
-    case TypeCode::kE5M2Fnuz:
-      ulp = 0x1p-2;
-      break;
-    case TypeCode::kE2M1:
-      ulp = 0x1p-1;
-      break;
-    case TypeCode::kE8M0:
-      ulp = 1;
-      break;
-    default:
-      return {};
-  }
+  if (!dtype.is_float()) return {};
+  const double ulp = EpsilonOf(dtype);
   // Rounding errors of a sum walk randomly; the last store costs half a unit of its own. Sums are
   // accumulated in float32 at least.
   const double accumulate = dtype.bits == 64 ? 0x1p-52 : 0x1p-23;
   const double walk = 4 * accumulate * std::sqrt(static_cast<double>(std::max<int64_t>(terms, 1)));
   return {4 * std::max(ulp / 2, walk), 4 * walk};
+}
+
+double RootMeanSquare(const TensorView& view) {
+  double sum = 0;
+  int64_t finite = 0;
+  const int64_t elements = view.elements();
+  for (int64_t i = 0; i < elements; ++i) {
+    const double value = view.Get(i);
+    if (!std::isfinite(value)) continue;
+    sum += value * value;
+    ++finite;
+  }
+  return finite == 0 ? 0 : std::sqrt(sum / static_cast<double>(finite));
 }
 
 std::string Comparison::ToString(const std::vector<int64_t>& shape) const {

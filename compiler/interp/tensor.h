@@ -76,6 +76,9 @@ struct Tolerance {
 // stored in `dtype`.
 Tolerance DefaultTolerance(DType dtype, int64_t terms = 1);
 
+// Of the finite elements; 0 of none.
+double RootMeanSquare(const TensorView& view);
+
 struct Comparison {
   int64_t mismatches = 0;
   int64_t nan_on_both = 0;  // elements; they count as equal

@@ -1,12 +1,14 @@
 // kilnc: the compiler on the command line. Parses and elaborates a kernel, prints any stage of its
 // way to machine code, and runs it in the interpreter or natively on random or given tensors.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <condition_variable>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -21,6 +23,7 @@
 #include "compiler/codegen/compile.h"
 #include "compiler/interp/interp.h"
 #include "compiler/ir/printer.h"
+#include "compiler/ir/sum_types.h"
 #include "compiler/lang/interface.h"
 #include "compiler/lang/kernel.h"
 #include "compiler/passes/explain_layouts.h"
@@ -299,15 +302,29 @@ absl::Status CheckRuntime(const ir::Program& program, const interp::Options& opt
   return absl::OkStatus();
 }
 
+// Where sums are kept in a coarse type, whose order differs, by worker/README.md's rule.
+interp::Tolerance ToleranceFor(const interp::Tensor& want, const ir::CoarseSums* sums) {
+  constexpr int64_t kTerms = 4096;  // where nothing is known
+  interp::Tolerance tolerance = interp::DefaultTolerance(want.dtype(), kTerms);
+  if (sums == nullptr || !want.dtype().is_float()) return tolerance;
+  const auto roundings = static_cast<double>(sums->roundings > 0 ? sums->roundings : kTerms);
+  tolerance.absolute =
+      std::max(tolerance.absolute,
+               interp::RootMeanSquare(want.View()) * EpsilonOf(sums->type) * std::sqrt(roundings));
+  return tolerance;
+}
+
 // Compares every tensor; prints a line each. False when one differs.
-bool Report(const ir::Program& program, const std::vector<interp::Tensor>& got,
-            const std::vector<interp::Tensor>& want) {
+bool Report(const ir::Program& program, const std::map<std::string, ir::CoarseSums>& sums,
+            const std::vector<interp::Tensor>& got, const std::vector<interp::Tensor>& want) {
   bool ok = true;
   size_t index = 0;
   for (const ir::Param& p : program.params) {
     if (p.kind != ir::Param::kTensor) continue;
+    const auto coarse = sums.find(p.name);
     const interp::Comparison c = interp::Compare(
-        got[index].View(), want[index].View(), interp::DefaultTolerance(got[index].dtype(), 4096));
+        got[index].View(), want[index].View(),
+        ToleranceFor(want[index], coarse == sums.end() ? nullptr : &coarse->second));
     std::cout << p.name << ": "
               << (c.ok() ? absl::StrCat("agrees, max error ", c.max_absolute_error)
                          : c.ToString(got[index].shape()));
@@ -387,6 +404,7 @@ absl::StatusOr<bool> Run(const KernelOptions& k, const RunOptions& o) {
     reference.emplace_back(t.dtype(), t.shape(), t.strides());
     std::copy(t.as<char>(), t.as<char>() + t.bytes(), reference.back().as<char>());
   }
+  const auto sums = ir::FindCoarseSums(program);
   options.clip_global = o.stop_after.empty();
   options.max_steps = o.max_steps;
   if (!o.stop_after.empty()) {
@@ -404,7 +422,7 @@ absl::StatusOr<bool> Run(const KernelOptions& k, const RunOptions& o) {
   if (!o.interpret_only) {
     KILN_RETURN_IF_ERROR(o.on_threads ? RunOnThreads(k, program, options, native)
                                       : RunNatively(input, program, o, options, native));
-    ok = Report(program, native, reference);
+    ok = Report(program, sums, native, reference);
   }
   KILN_ASSIGN_OR_RETURN(const auto outputs, Pairs(o.outputs));
   size_t index = 0;

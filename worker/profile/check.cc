@@ -35,27 +35,6 @@ constexpr double kPeerSlack = 2;          // two candidates may err in opposite 
 // wrong element is enough to fail; more are asked only while the reference clears them.
 constexpr int kArbitrations = 4;
 
-double EpsilonOf(DType type) {
-  switch (type.code) {
-    case TypeCode::kFloat:
-      return type.bits == 64 ? 0x1p-52 : type.bits == 32 ? 0x1p-23 : 0x1p-10;
-    case TypeCode::kBFloat:
-      return 0x1p-7;
-    case TypeCode::kE4M3:
-    case TypeCode::kE4M3Fnuz:
-      return 0x1p-3;
-    case TypeCode::kE5M2:
-    case TypeCode::kE5M2Fnuz:
-      return 0x1p-2;
-    case TypeCode::kE2M1:
-      return 0x1p-1;
-    case TypeCode::kE8M0:
-      return 1;
-    default:
-      return 0;
-  }
-}
-
 // The candidate is at fault: travels as a status inside this file, becomes a Failure at its edge.
 absl::Status Wrong(std::string message, std::string witness = "") {
   return absl::FailedPreconditionError(witness.empty() ? message
@@ -103,6 +82,13 @@ double RootMeanSquare(const std::vector<ReferenceValue>& values) {
   return count == 0 ? 0 : std::sqrt(sum / count);
 }
 
+// Of sums in a coarse type, as a part of what is summed; 0 of others.
+double ErrorOf(const ManifestSums& sums, int64_t length) {
+  if (!sums.type.has_value()) return 0;
+  const int64_t roundings = std::max<int64_t>(sums.roundings > 0 ? sums.roundings : length, 1);
+  return EpsilonOf(*sums.type) * std::sqrt(static_cast<double>(roundings));
+}
+
 }  // namespace
 
 Tolerance ToleranceFor(const TensorShape& output, const BoundManifest& manifest,
@@ -114,9 +100,11 @@ Tolerance ToleranceFor(const TensorShape& output, const BoundManifest& manifest,
       coarsest = std::max(coarsest, EpsilonOf(tensor.type));
     }
     double accumulator = output.type == kFloat64 ? EpsilonOf(kFloat64) : EpsilonOf(kFloat32);
-    double length = static_cast<double>(std::max<int64_t>(manifest.reduction_length, 1));
+    const auto length = static_cast<double>(std::max<int64_t>(manifest.reduction_length, 1));
+    const double sums = std::max(4 * accumulator * std::sqrt(length),
+                                 ErrorOf(output.sums, manifest.reduction_length));
     tolerance.rtol = 4 * EpsilonOf(output.type) + 2 * coarsest;
-    tolerance.atol = scale * (4 * accumulator * std::sqrt(length) + coarsest);
+    tolerance.atol = scale * (sums + coarsest);
   }
   if (policy.rtol() > 0) tolerance.rtol = policy.rtol();
   if (policy.atol() > 0) tolerance.atol = policy.atol();
@@ -248,6 +236,7 @@ std::vector<uint64_t> Checker::Seeds(const v1::CheckPolicy& policy) {
 }
 
 absl::StatusOr<CheckReport> Checker::Check(const Candidate& candidate) {
+  NoteSums(*candidate.manifest);
   Run run;
   run.candidate = &candidate;
   CheckReport report;
@@ -710,8 +699,21 @@ absl::StatusOr<ReferenceValue> Checker::AskOwn(int copy, int tensor, int64_t ele
 }
 
 Tolerance Checker::ToleranceOf(int copy, int tensor, const Run& run) const {
-  return ToleranceFor(tensors_->tensors()[static_cast<size_t>(tensor)], *run.candidate->manifest,
-                      policy_, truths_[static_cast<size_t>(copy)]->outputs[tensor].scale);
+  TensorShape shape = tensors_->tensors()[static_cast<size_t>(tensor)];
+  const auto sums = sums_.find(tensor);
+  shape.sums = sums == sums_.end() ? ManifestSums() : sums->second;
+  return ToleranceFor(shape, *run.candidate->manifest, policy_,
+                      truths_[static_cast<size_t>(copy)]->outputs[tensor].scale);
+}
+
+// Whoever is compared with another may be the one that sums coarsely.
+void Checker::NoteSums(const BoundManifest& manifest) {
+  for (size_t i = 0; i < manifest.tensors.size(); ++i) {
+    ManifestSums& noted = sums_[static_cast<int>(i)];
+    const ManifestSums& own = manifest.tensors[i].sums;
+    const int64_t length = manifest.reduction_length;
+    if (ErrorOf(own, length) > ErrorOf(noted, length)) noted = own;
+  }
 }
 
 void Checker::KeepAsPeer(int copy, Run* run) {

@@ -41,6 +41,9 @@ namespace kiln::worker {
 // policy's own numbers where they are set.
 //   rtol = 4 eps(output) + 2 eps(coarsest)                 rounding of the result and on the way
 //   atol = scale * (4 eps(float32) sqrt(length) + eps(coarsest))   accumulation in another order
+// Of an output whose sums the manifest says are kept in a coarser type, in place of the first term
+// eps(that type) sqrt(its roundings), where that is more: each rounding errs by a uniform part of
+// half an eps of what is summed so far, which is a seventh of this for all of them.
 // The errors of a sum of random terms grow like the sum itself times sqrt(length): a missing term
 // stands out by far. Integer outputs must be equal.
 Tolerance ToleranceFor(const TensorShape& output, const BoundManifest& manifest,
@@ -124,6 +127,7 @@ class Checker {
   absl::StatusOr<Reference*> OwnReference(Run* run);
   Reference* DefaultReference(Run* run);
   Tolerance ToleranceOf(int copy, int tensor, const Run& run) const;
+  void NoteSums(const BoundManifest& manifest);
   bool SameAsPeer(int copy, int tensor, Run* run) const;
   absl::StatusOr<bool> CloseToPeer(int copy, int tensor, Run* run);
   absl::StatusOr<Peer::Comparison> HeldAgainstPeer(int copy, int tensor, Run* run);
@@ -142,6 +146,7 @@ class Checker {
   bool asked_for_default_ = false;
   std::unique_ptr<Reference> default_;                // null: there is none
   std::map<int, std::unique_ptr<Formula>> formulas_;  // by output; null: there is none
+  std::map<int, ManifestSums> sums_;                  // by tensor: of the coarsest candidate so far
   std::map<std::string, std::string> proofs_;         // config -> what its samples said
   std::vector<Bytes> spare_;                          // buffers for outputs
 };

@@ -33,6 +33,23 @@ absl::StatusOr<std::vector<ManifestExtent>> ParseExtents(const Json& list) {
   return extents;
 }
 
+absl::StatusOr<DType> ParseType(const Json& json, absl::string_view parameter) {
+  const auto text = json.at("dtype").get<std::string>();
+  const std::optional<DType> type = ParseDType(text);
+  if (type.has_value()) return *type;
+  return absl::InvalidArgumentError(
+      absl::StrCat("parameter '", parameter, "' is of unknown dtype '", text, "'"));
+}
+
+absl::StatusOr<ManifestSums> ParseSums(const Json& json, absl::string_view parameter) {
+  ManifestSums sums;
+  KILN_ASSIGN_OR_RETURN(sums.type, ParseType(json, parameter));
+  sums.roundings = json.at("roundings").get<int64_t>();
+  if (sums.roundings >= 0) return sums;
+  return absl::InvalidArgumentError(
+      absl::StrCat("parameter '", parameter, "' has sums of ", sums.roundings, " roundings"));
+}
+
 absl::StatusOr<ManifestParameter> ParseParameter(const Json& json) {
   ManifestParameter parameter;
   parameter.name = json.at("name").get<std::string>();
@@ -42,13 +59,7 @@ absl::StatusOr<ManifestParameter> ParseParameter(const Json& json) {
         absl::StrCat("parameter '", parameter.name, "' is of unknown kind '", kind, "'"));
   }
   parameter.is_tensor = kind == "tensor";
-  std::string dtype = json.at("dtype").get<std::string>();
-  std::optional<DType> type = ParseDType(dtype);
-  if (!type.has_value()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("parameter '", parameter.name, "' is of unknown dtype '", dtype, "'"));
-  }
-  parameter.type = *type;
+  KILN_ASSIGN_OR_RETURN(parameter.type, ParseType(json, parameter.name));
   if (!parameter.is_tensor) return parameter;
   KILN_ASSIGN_OR_RETURN(parameter.shape, ParseExtents(json.at("shape")));
   if (json.contains("strides")) {
@@ -61,6 +72,9 @@ absl::StatusOr<ManifestParameter> ParseParameter(const Json& json) {
   parameter.output = json.value("output", false);
   parameter.accumulates = json.value("accumulates", false);
   parameter.table = json.value("table", false);
+  if (json.contains("sums")) {
+    KILN_ASSIGN_OR_RETURN(parameter.sums, ParseSums(json.at("sums"), parameter.name));
+  }
   return parameter;
 }
 
@@ -104,6 +118,7 @@ class Binder {
     tensor.output = parameter.output || parameter.accumulates;
     tensor.accumulates = parameter.accumulates;
     tensor.table = parameter.table;
+    tensor.sums = parameter.sums;
     tensor.elements = 1;
     for (const ManifestExtent& extent : parameter.shape) {
       KILN_ASSIGN_OR_RETURN(int64_t value, Value(extent));

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,12 @@ struct ManifestExtent {
   std::string name;  // or the expression; empty: `value` counts
 };
 
+// Sums behind an output that are kept in a type coarser than float32.
+struct ManifestSums {
+  std::optional<DType> type;  // unset: there are none
+  int64_t roundings = 0;      // behind one element; 0 = not known
+};
+
 struct ManifestParameter {
   std::string name;
   bool is_tensor = true;
@@ -29,6 +36,7 @@ struct ManifestParameter {
   bool output = false;
   bool accumulates = false;  // the kernel adds to what is there
   bool table = false;        // passed as addresses of what lies at each index of dimension 0
+  ManifestSums sums;
 };
 
 struct Manifest {
@@ -55,6 +63,7 @@ struct TensorShape {
   int64_t span = 0;      // elements from the first to behind the last in memory
   bool dense = true;     // row-major without holes
   bool table = false;    // the kernel is given a table of addresses, one an index of dimension 0
+  ManifestSums sums;
 
   int64_t bytes() const { return span * type.bytes(); }
   // Memory offset, in elements, of the logical flat index (row-major over `shape`).

@@ -49,6 +49,24 @@ TEST_F(KilncTest, NativeCodeAndThreadsAgreeWithTheInterpreter) {
   }
 }
 
+// Tensor cores round such sums elsewhere than the interpreter does.
+TEST_F(KilncTest, ThreadsThatSumInHalfPrecisionAgreeWithTheInterpreter) {
+  ASSERT_EQ(Kilnc({"run",          "template:matmul",
+                   "-a",           "M=64",
+                   "-a",           "N=64",
+                   "-a",           "K=4096",
+                   "-a",           "dtype=float16",
+                   "-a",           "accum_dtype=float16",
+                   "-a",           "out_dtype=float16",
+                   "-a",           "trans_B=True",
+                   "-c",           "block_M=64,block_N=64,block_K=64,threads=128",
+                   "--on-threads", "--arch",
+                   "sm_90a"}),
+            0)
+      << out_ << err_;
+  EXPECT_THAT(out_, HasSubstr("C: agrees, max error 0."));
+}
+
 TEST_F(KilncTest, BlocksThatShareStepsAgreeWithTheInterpreter) {
   for (const std::string level : {"--threads=2", "--on-threads"}) {
     ASSERT_EQ(Kilnc({"run", "template:matmul_streamk", "-a", "M=70", "-a", "N=100", "-a", "K=300",

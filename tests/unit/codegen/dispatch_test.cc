@@ -205,6 +205,118 @@ TEST(Dispatch, TheLengthOfSumsIsUnknownWhereACallChoosesIt) {
   }
 }
 
+// The type that sums are kept in, of one object and of a range; told of half precision alone.
+TEST(Dispatch, SumsInHalfPrecisionAreTold) {
+  constexpr char kKernels[] = R"(
+import tilelang
+import tilelang.language as T
+
+
+@tilelang.jit(out_idx=[-2, -1])
+def kernels(M, K=256, sums="float16", loop=False, promoted=False, block=16):
+    @T.prim_func
+    def main(A: T.Tensor((M, K), T.float16), B: T.Tensor((K, 16), T.float16),
+             C: T.Tensor((M, 16), T.float32), D: T.Tensor((M, 16), T.float32)):
+        with T.Kernel(T.ceildiv(M, block), threads=32) as bx:
+            a = T.alloc_shared((block, 64), T.float16)
+            b = T.alloc_shared((64, 16), T.float16)
+            total = T.alloc_fragment((block, 16), sums)
+            wide = T.alloc_fragment((block, 16), T.float32)
+            T.clear(wide)
+            T.clear(total)
+            for k in T.serial(K // 64):
+                T.copy(A[bx * block, k * 64], a)
+                T.copy(B[k * 64, 0], b)
+                if promoted:
+                    T.clear(total)
+                if loop:
+                    for i, j in T.Parallel(block, 16):
+                        total[i, j] = total[i, j] + a[i, j]
+                else:
+                    T.gemm(a, b, total)
+                if promoted:
+                    for i, j in T.Parallel(block, 16):
+                        wide[i, j] += total[i, j]
+            if promoted:
+                T.copy(wide, C[bx * block, 0])
+            else:
+                T.copy(total, C[bx * block, 0])
+            for i, j in T.Parallel(block, 16):
+                D[bx * block + i, j] = A[bx * block + i, j] + 1.0
+    return main
+)";
+  const auto input = [&](const std::string& config) {
+    CompileInput made;
+    made.kernel_source = kKernels;
+    made.kernel_path = "kernels.py";
+    made.arch_record = Host();
+    made.arguments = {{"M", "32"}};
+    made.config = *Config::Parse(config);
+    return made;
+  };
+  const auto sums = [](const std::string& text, const char* name) {
+    const auto manifest = nlohmann::json::parse(text);
+    for (const auto& param : manifest.at("params")) {
+      if (param.at("name") == name) return param.value("sums", nlohmann::json()).dump();
+    }
+    return std::string("no such tensor");
+  };
+  for (const auto& [config, want] : std::vector<std::pair<std::string, std::string>>{
+           {"loop=False", R"({"dtype":"float16","roundings":256})"},
+           {"promoted=True", R"({"dtype":"float16","roundings":64})"},
+           {"loop=True", R"({"dtype":"float16","roundings":16})"},
+           {"loop=False,sums=bfloat16", R"({"dtype":"bfloat16","roundings":256})"},
+           {"loop=False,sums=float32", "null"},
+           {"loop=True,sums=float32", "null"}}) {
+    const auto made = CompileKernel(input(config));
+    ASSERT_TRUE(made.ok()) << config << ": " << made.status();
+    EXPECT_EQ(sums(made->manifest_json, "C"), want) << config;
+    EXPECT_EQ(sums(made->manifest_json, "D"), "null") << config;
+    EXPECT_EQ(sums(made->manifest_json, "A"), "null") << config;
+  }
+  DispatchInput range;
+  range.kernel = input("");
+  range.kernel.arguments = {{"M", "T.dynamic"}};
+  range.dimension = "M";
+  range.low = 1;
+  range.high = 300;
+  range.variants = {*Config::Parse("sums=float32"), *Config::Parse("sums=float16,block=32")};
+  range.steps = {{1, 0}, {33, 1}};
+  const auto made = CompileDispatch(range);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(sums(made->artifact.manifest_json, "C"), R"({"dtype":"float16","roundings":256})");
+  EXPECT_EQ(sums(made->artifact.manifest_json, "D"), "null");
+}
+
+// How many additions an element gets is known where the data have no say in it.
+TEST(Dispatch, AtomicSumsInHalfPrecisionAreTold) {
+  CompileInput input;
+  input.kernel_source = R"(
+import tilelang
+import tilelang.language as T
+
+
+@tilelang.jit
+def added(C: T.Tensor((64, 16), T.float16), A: T.Tensor((4, 64, 16), T.float16),
+          I: T.Tensor((64,), T.int32), scatter=False):
+    with T.Kernel(4, 4, threads=32) as (bx, by):
+        for i, j in T.Parallel(16, 16):
+            row = I[bx * 16 + i] if scatter else bx * 16 + i
+            T.atomic_add(C[row, j], A[by, bx * 16 + i, j])
+)";
+  input.kernel_path = "added.py";
+  input.arch_record = Host();
+  for (const auto& [config, roundings] : {std::pair{"scatter=False", 16}, {"scatter=True", 0}}) {
+    input.config = *Config::Parse(config);
+    const auto made = CompileKernel(input);
+    ASSERT_TRUE(made.ok()) << made.status();
+    const auto manifest = nlohmann::json::parse(made->manifest_json);
+    const auto& sums = manifest.at("params").at(0).at("sums");
+    EXPECT_EQ(sums.at("dtype"), "float16");
+    EXPECT_EQ(sums.at("roundings"), roundings) << config;
+  }
+}
+
 TEST(Dispatch, RefusesWhatItCannotMean) {
   const auto message = [](const DispatchInput& input) {
     const auto made = CompileDispatch(input);

@@ -337,6 +337,31 @@ INSTANTIATE_TEST_SUITE_P(Types, FloatCheckTest,
                          testing::Values("float32", "float64", "float16", "bfloat16"),
                          [](const auto& info) { return std::string(info.param); });
 
+// An error as of sums in half precision: it passes where the candidate's own manifest tells of
+// them, whichever came first, and does not convict the one that it is compared with.
+TEST_P(FloatCheckTest, SumsInACoarseTypeAreTheCandidatesOwn) {
+  const FakeDevice::Body rough = Spoiled([this](const LaunchArguments& arguments) {
+    for (int64_t i = 0; i < kElements; ++i) {
+      StoreElement(Element(arguments, 1, i), type_,
+                   LoadElement(Element(arguments, 1, i), type_) + (i % 2 == 0 ? 0.3 : -0.3));
+    }
+  });
+  ExpectFails(rough, "wrong numbers");
+  const BoundManifest plain = manifest_;
+  manifest_.tensors[1].sums = {kFloat16, 1 << 16};
+  absl::StatusOr<CheckReport> report = Check("half=1", rough);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_TRUE(report->passed) << report->failure.DebugString();
+  checker_ = std::make_unique<Checker>(&device_, tensors_.get(), policy_, 1 << 20, [] {});
+  ASSERT_TRUE(Check("half=1", rough)->passed);
+  manifest_ = plain;
+  report = Check("single=1", Honest());
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_TRUE(report->passed) << report->failure.DebugString();
+  EXPECT_TRUE(report->convicted.empty());
+  ExpectFails(AffineBody(type_, kElements / 2), "leaves 1000 of 2000 elements");
+}
+
 // Outputs that the host has no room for are compared all the same, and the proof says how.
 class LargeOutputTest : public CheckTest {
  protected:
@@ -548,6 +573,68 @@ TEST(ToleranceTest, AcceptsRoundingAndRefusesAMissingTerm) {
       if (tolerance.Accepts(exact - last, exact)) ++missed;
     }
     EXPECT_LE(missed, 3) << "of 50 sums that lack a term, K = " << k;
+  }
+}
+
+// A product of a row of `a` and a column of `b` as tensor cores add it in half precision: every 16
+// terms exactly, then rounded. From the last term, or without some of them.
+double HalfSum(const std::vector<double>& a, const std::vector<double>& b, bool backward,
+               int64_t without = -1) {
+  const auto length = static_cast<int64_t>(a.size());
+  double sum = 0;
+  for (int64_t step = 0; step < length; step += 16) {
+    const int64_t first = backward ? length - 16 - step : step;
+    if (first == without) continue;
+    for (int64_t i = first; i < first + 16; ++i) {
+      sum += a[static_cast<size_t>(i)] * b[static_cast<size_t>(i)];
+    }
+    sum = RoundToType(sum, kFloat16);
+  }
+  return sum;
+}
+
+TEST(ToleranceTest, SumsInHalfPrecisionTakeTheirOwnRoundingAndNoMore) {
+  constexpr uint64_t kSampled = 256;
+  for (const int64_t length : {256, 512, 1024, 2048, 4096}) {
+    TensorShape shape;
+    shape.type = kFloat16;
+    shape.output = true;
+    BoundManifest manifest;
+    manifest.reduction_length = length;
+    manifest.tensors = {shape};
+    std::vector<std::vector<double>> a(kSampled), b(kSampled);
+    std::vector<double> expected;
+    double squares = 0;
+    for (uint64_t i = 0; i < kSampled; ++i) {
+      for (int64_t k = 0; k < length; ++k) {
+        a[i].push_back(SeededValue(i + 1, 0, kFloat16, k));
+        b[i].push_back(SeededValue(i + 1, 1, kFloat16, k));
+      }
+      expected.push_back(HalfSum(a[i], b[i], false));
+      squares += expected.back() * expected.back();
+    }
+    const double scale = std::sqrt(squares / kSampled);
+    TensorShape coarse = shape;
+    coarse.sums = {kFloat16, length};
+    const Tolerance tolerance = ToleranceFor(coarse, manifest, {}, scale);
+    coarse.sums.roundings = 0;  // not known: the length stands for them
+    EXPECT_EQ(ToleranceFor(coarse, manifest, {}, scale).atol, tolerance.atol);
+    const Tolerance plain = ToleranceFor(shape, manifest, {}, scale);
+    int called_wrong = 0, missed = 0, other_tile = 0;
+    for (uint64_t i = 0; i < kSampled; ++i) {
+      const double other_order = HalfSum(a[i], b[i], true);
+      EXPECT_TRUE(tolerance.Accepts(other_order, expected[i]))
+          << "K = " << length << ": " << other_order << " of " << expected[i];
+      called_wrong += !plain.Accepts(other_order, expected[i]);
+      // A pipeline that loses its last step, and a tile of another column.
+      missed += tolerance.Accepts(HalfSum(a[i], b[i], true, length - 16), expected[i]);
+      other_tile += tolerance.Accepts(HalfSum(a[i], b[(i + 1) % kSampled], true), expected[i]);
+    }
+    if (length >= 1024) {
+      EXPECT_GT(called_wrong, 0) << "K = " << length;
+    }
+    EXPECT_LT(missed, 220) << "of 256 elements that lack a step of 16, K = " << length;
+    EXPECT_LT(other_tile, 32) << "of 256 elements of another tile, K = " << length;
   }
 }
 

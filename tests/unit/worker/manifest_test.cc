@@ -33,6 +33,26 @@ TEST(ManifestTest, ParsesAndBinds) {
   EXPECT_EQ(bound->reduction_length, 64) << "65536 flops / (16 * 32) outputs / 2";
 }
 
+TEST(ManifestTest, SumsInACoarseTypeAreToldAndCheckedForSense) {
+  const auto with = [](const std::string& sums) {
+    return ParseManifest(
+        R"({"name":"k","params":[{"name":"C","kind":"tensor","dtype":"float16","shape":[8])" +
+        sums + "}]}");
+  };
+  const auto told = with(R"(,"sums":{"dtype":"float16","roundings":4096})");
+  ASSERT_TRUE(told.ok()) << told.status();
+  const auto bound = BindManifest(*told, {});
+  ASSERT_TRUE(bound.ok()) << bound.status();
+  EXPECT_EQ(bound->tensors[0].sums.type, kFloat16);
+  EXPECT_EQ(bound->tensors[0].sums.roundings, 4096);
+  EXPECT_FALSE(BindManifest(*with(""), {})->tensors[0].sums.type.has_value());
+  for (const char* bad : {R"(,"sums":{"dtype":"float17","roundings":1})",
+                          R"(,"sums":{"dtype":"float16","roundings":-1})",
+                          R"(,"sums":{"dtype":"float16"})", R"(,"sums":4)"}) {
+    EXPECT_EQ(with(bad).status().code(), absl::StatusCode::kInvalidArgument) << bad;
+  }
+}
+
 TEST(ManifestTest, MissingAndBadRuntimeValuesAreNamed) {
   Manifest manifest = *ParseManifest(kGemm);
   absl::Status status = BindManifest(manifest, {{"n", "1"}}).status();
