@@ -127,12 +127,13 @@ class Reads : public ir::Mutator {
 
   Stmt VisitStmt(const Stmt& s) override {
     if (const auto* copy = s.As<ir::Copy>(); copy != nullptr && outside_.Find(copy->src.buffer)) {
-      const bool own = copy->annotations.count(kClusterMask) == 0;
-      return own ? CopyElements(s, *copy) : Refuse(s, copy->src.buffer);
+      if (copy->annotations.count(kClusterMask) > 0) return Refuse(s, copy->src.buffer);
+      return Within(copy->src, copy->dst) ? RefuseWithin(s, copy->src) : CopyElements(s, *copy);
     }
-    if (const auto* atomic = s.As<ir::Atomic>();
-        atomic != nullptr && outside_.Find(atomic->src.buffer)) {
-      return UpdateElements(s, *atomic);
+    if (const auto* update = s.As<ir::Atomic>();
+        update != nullptr && outside_.Find(update->src.buffer)) {
+      return Within(update->src, update->dst) ? RefuseWithin(s, update->src)
+                                              : UpdateElements(s, *update);
     }
     const Stmt* const around = std::exchange(statement_, &s);
     ir::Buffer written = std::exchange(written_, WrittenBy(s));
@@ -170,6 +171,20 @@ class Reads : public ir::Mutator {
                  s.As<ir::Atomic>() != nullptr
                      ? "leave it to indices inside of the tensor, without T.annotate_safe_value"
                      : "copy it into a tile of each block with T.copy, and use the tile",
+                 absl::StatusCode::kUnimplemented));
+    return s;
+  }
+
+  // All of a tile is read before any of it is written, which elements one by one would not do.
+  bool Within(const ir::Region& src, const ir::Region& dst) const {
+    return outside_.Base(src.buffer) == outside_.Base(dst.buffer);
+  }
+
+  Stmt RefuseWithin(const Stmt& s, const ir::Region& src) {
+    Fail(ErrorAt(source_, s->loc,
+                 absl::StrCat("'", src.buffer->name,
+                              "', which has a safe value, is read and written by one operation"),
+                 "copy what is read into a T.alloc_shared or T.alloc_fragment tile first",
                  absl::StatusCode::kUnimplemented));
     return s;
   }

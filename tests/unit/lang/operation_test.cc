@@ -140,6 +140,9 @@ TEST(SafeValues, AreHeededByEveryOperationThatReads) {
       {"for i, j in T.Parallel(8, 8):\n"
        "    O[i, j] = T.reinterpret(T.ldg32(A[i, j]), T.int32)",
        padded},
+      {"for i, j in T.Parallel(8, 8):\n"
+       "    O[i, j] = T.reinterpret(T.ldg32(A[i, j], j < 7), T.int32)",
+       [&](int64_t i) { return i % 8 < 7 ? padded(i) : 0.0; }},
       {"for i in T.Parallel(8):\n    for j in T.vectorized(8):\n        O[i, j] = A[i, j]", padded},
       {"for i, j in T.Parallel(8, 8):\n    if A[i, j] == 9:\n        O[i, j] = 9\n"
        "    else:\n        O[i, j] = A[i, j]",
@@ -159,6 +162,28 @@ TEST(SafeValues, AreHeededByEveryOperationThatReads) {
   // A view and what it views are one memory.
   ExpectRight(Kernel(params, 32, view + "T.annotate_safe_value({W: 9})\nT.copy(A[0:8, 0:8], O)"),
               data, 1, padded);
+}
+
+TEST(SafeValues, AreRefusedWhereTheyCannotBeHeeded) {
+  const std::string params =
+      "A: T.Tensor((8, 8), T.float32), V: T.Tensor((64,), T.int32), n: T.int32";
+  constexpr char kTells[] = "an atomic operation that tells what was there of 'V'";
+  constexpr char kWithin[] = "', which has a safe value, is read and written by one operation";
+  const std::vector<std::string> cases[] = {
+      {"s = T.alloc_fragment((8,), T.float32)\nT.reduce_sum(A, s, dim=1)",
+       "a reduction of 'A', which has a safe value of 1.0", "T.copy"},
+      {"a = T.atomic_load(V[n])\nV[0] = a", kTells, "indices inside"},
+      {"a = T.atomic_add(V[n], 2, return_prev=True)\nV[0] = a", kTells, "indices inside"},
+      {"s = T.alloc_shared((4, 4), T.float32)\nw = T.view(A, (1, 4, 4, 4))\n"
+       "T.im2col(w, s, 0, 0, 3, 1, 1, 1)",
+       "T.im2col of 'w', which has a safe value of 1.0", "T.im2col pads with 0"},
+      {"T.copy(A[0:4, :], A[2:6, :])", absl::StrCat("'A", kWithin), "tile first"},
+      {"w = T.view(A, (4, 16))\nT.atomic_add(A[0:4, :], w[:, 0:8])", absl::StrCat("'w", kWithin),
+       "tile first"},
+  };
+  for (const auto& c : cases) {
+    ExpectRefused(Kernel(params, 32, "T.annotate_safe_value({A: 1, V: 1})\n" + c[0]), c[1], c[2]);
+  }
 }
 
 TEST(SafeValues, AreOfTheTypeThatIsRead) {
