@@ -6,7 +6,8 @@
 namespace kiln::lang {
 namespace {
 
-constexpr size_t kMostNames = 1'000'000;  // a file has memory for
+constexpr absl::string_view kAnyGlobal = "globals()";  // exec(...), globals()[...] = ...
+constexpr size_t kMostNames = 1'000'000;               // a file has memory for
 
 // Of Python's own functions and library: those that call what they are given.
 bool CallsBack(absl::string_view name) {
@@ -156,6 +157,8 @@ void Touches::Root(ExprPtr place, NameSet* names) {
     }
     return;
   }
+  const auto* call = place->As<ast::Call>();
+  if (call != nullptr && LastName(call) == "globals") names->insert(kAnyGlobal);
   All(place, names);
 }
 
@@ -244,6 +247,7 @@ void Touches::OfCall(const ast::Call& call, NameSet* names, NameSet* rebound) {
       }
       return;
     }
+    if (callee->id == "exec") names->insert(kAnyGlobal);
     if (callee->id == "setattr" || callee->id == "delattr") return everything();
     const bool variable = IsNode(callee->id);
     if (variable) {
@@ -375,12 +379,16 @@ NameSet Touches::Of(StmtPtr stmt) {
   NameSet names, rebound;
   OfTree(stmt, &names, &rebound);
   AddNames(rebound, &names);
+  if (names.contains(kAnyGlobal)) AddNames(ReboundBy(stmt), &names);
   return Close(std::move(names));
 }
 
 NameSet Touches::ReboundBy(StmtPtr stmt) {
   NameSet names, rebound;
   OfTree(stmt, &names, &rebound);
+  if (names.contains(kAnyGlobal)) {
+    for (const auto& [name, unused] : bound_) rebound.insert(name);
+  }
   return rebound;
 }
 

@@ -170,6 +170,10 @@ TEST(Globals, ChangeByEveryWay) {
 TEST(Globals, ChangesThatCannotBeFollowedAreRefused) {
   EXPECT_THAT(ValueOf("N = 4\ndef f():\n    global N\n    N = 8\nf()\n", "N"),
               HasSubstr("global is not in the kernel language"));
+  EXPECT_THAT(ValueOf("N = 4\nglobals()['N'] = 8\n", "N"),
+              HasSubstr("'globals' is not in the kernel language"));
+  EXPECT_THAT(ValueOf("N = 4\nexec('N = 8')\n", "N"),
+              HasSubstr("'exec' is not in the kernel language"));
   EXPECT_THAT(ValueOf("class C:\n    n = 1\nc = C()\nsetattr(c, 'n', 2)\n", "c.n"),
               HasSubstr("'setattr' is not in the kernel language"));
   EXPECT_THAT(ValueOf("class C:\n    n = 1\nc = C()\ndel c.n\n", "c.n"),
