@@ -228,6 +228,7 @@ class Elaborator : private ElaboratorState {
   // The file whose names the statement brings; null: it is no such import.
   const SourceSection* StarAt(const SourceSection& section, size_t statement) const;
   absl::Status RunGlobal(size_t statement);
+  absl::Status RunEarlier(size_t statement), PrepareClasses(size_t statement);
   absl::Status UnknownName(absl::string_view name, SourceLoc loc);
   absl::Status Bind(absl::string_view name, Value value, SourceLoc loc, bool fresh = false);
   absl::Status CheckRebinding(absl::string_view name, const Binding& old, SourceLoc loc);

@@ -54,7 +54,10 @@ struct ElaboratorState {
   ast::ExprPtr current_ = nullptr;  // the innermost expression, names and constants aside
   SourceLoc stored_;                // of the value that an assignment stores
   absl::flat_hash_map<const ast::Function*, absl::flat_hash_set<absl::string_view>> locals_;
-  std::vector<int8_t> module_state_;  // per top-level statement: 0 not run, 1 running, 2 done
+  // Per top-level statement: 0 not run, 1 running, 2 done, 3 failed (why: failed_),
+  // 4 what comes before it is running.
+  std::vector<int8_t> module_state_;
+  absl::flat_hash_map<size_t, absl::Status> failed_;
   std::vector<const Scope*> module_scopes_;  // what each has bound; null: not run
   absl::flat_hash_map<std::pair<absl::string_view, size_t>, Value> global_values_;
 

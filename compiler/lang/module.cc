@@ -149,7 +149,38 @@ std::vector<LeftOutFile> LeftOutOf(absl::string_view text) {
   return files;
 }
 
-void IndexStatement(size_t i, StmtPtr stmt, Touches* touches, SourceSection* section) {
+constexpr size_t kMostEarlier = 1'000'000;  // of all statements of a file
+
+// The statements of [first, changer) that may read what the statement `changer` changes.
+void IndexEarlier(const ast::Block& body, size_t changer, const NameSet& changed, Touches* touches,
+                  size_t* count, SourceSection* section) {
+  if (*count > kMostEarlier) return;  // what they make is refused where it would be wrong
+  const NameSet reachers = touches->ReachersOf(changed);
+  std::vector<size_t> earlier;
+  for (size_t i = section->first; i < changer; ++i) {
+    ++*count;
+    StmtPtr stmt = body[i];
+    if (stmt->kind == ast::StmtKind::kImport || IsMainGuard(stmt)) continue;
+    NameSet read = NamesRead(stmt);
+    if (const auto* function = stmt->As<ast::Function>()) {  // the body reads when it is called
+      read.clear();
+      ast::ExprStmt part({});
+      for (const ast::Param& param : function->params) {
+        part.value = param.default_value;
+        const NameSet more = NamesRead(&part);
+        read.insert(more.begin(), more.end());
+      }
+    }
+    const bool reads = std::any_of(read.begin(), read.end(),
+                                   [&](absl::string_view name) { return reachers.contains(name); });
+    if (reads) earlier.push_back(i);
+  }
+  section->earlier[changer] = std::move(earlier);
+}
+
+void IndexStatement(const ast::Block& body, size_t i, Touches* touches, size_t* count,
+                    SourceSection* section) {
+  StmtPtr stmt = body[i];
   if (const auto* import = stmt->As<ast::Import>()) {
     for (const ast::ImportedName& name : import->names) {
       if (name.path != "*") continue;
@@ -159,6 +190,8 @@ void IndexStatement(size_t i, StmtPtr stmt, Touches* touches, SourceSection* sec
   }
   std::vector<absl::string_view> names;
   CollectBindings(stmt, &names);
+  const std::vector<absl::string_view> named = Touches::WalrusNames(stmt);
+  names.insert(names.end(), named.begin(), named.end());
   std::erase(names, "*");
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
@@ -166,11 +199,15 @@ void IndexStatement(size_t i, StmtPtr stmt, Touches* touches, SourceSection* sec
   const ast::Call* call = stmt->kind == ast::StmtKind::kExpr ? CallOf(stmt) : nullptr;
   const auto* callee = call == nullptr ? nullptr : call->callee->As<ast::Name>();
   if (callee != nullptr && callee->id == "main") return;  // host code
-  for (absl::string_view name : touches->Of(stmt)) {
+  const NameSet changed = touches->Of(stmt);
+  if (changed.empty()) return;
+  const NameSet rebound = touches->ReboundBy(stmt);
+  for (absl::string_view name : changed) {
     if (!std::binary_search(names.begin(), names.end(), name)) {
-      section->globals[name].push_back({i, false});
+      section->globals[name].push_back({i, false, rebound.contains(name)});
     }
   }
+  IndexEarlier(body, i, changed, touches, count, section);
 }
 
 // The texts of a literal `__all__ = [...]`; nullptr for another statement.
@@ -242,8 +279,9 @@ void IndexGlobals(ParsedModule* module) {
     }
     section.last = i;
     Touches touches(body, section.first, section.last);
+    size_t count = 0;
     for (size_t s = section.first; s < section.last; ++s) {
-      if (!IsMainGuard(body[s])) IndexStatement(s, body[s], &touches, &section);
+      if (!IsMainGuard(body[s])) IndexStatement(body, s, &touches, &count, &section);
     }
   }
   IndexStars(module);

@@ -25,6 +25,7 @@ enum class EntryStyle : uint8_t {
 struct Touch {
   size_t statement = 0;
   bool binds = true;
+  bool rebinds = false;  // a function that it calls gives the name another value (global)
 };
 
 // The top level of one of the files whose text the source holds (source_bundle.h).
@@ -39,6 +40,9 @@ struct SourceSection {
     std::string module;  // absolute
   };
   std::vector<Star> stars;  // `from m import *`, in source order
+  // Of a statement that changes something in place: those before it that may read that, and bind
+  // or change something themselves; in order.
+  absl::flat_hash_map<size_t, std::vector<size_t>> earlier;
 };
 
 // A file beside the kernel's that it imports, and that is not among its sections.

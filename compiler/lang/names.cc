@@ -37,6 +37,29 @@ bool IsVariable(const Value& v) {
   return v.Is(Type::kBuffer) && v.buffer().buffer->scope == ir::Scope::kVar;
 }
 
+constexpr int kMostNested = 20;  // tuples that are looked through
+
+// It may come to be something else in place.
+bool MayChange(const Value& value, int depth) {
+  switch (value.type()) {
+    case Type::kList:
+    case Type::kDict:
+    case Type::kSet:
+    case Type::kFunction:
+    case Type::kMethod:
+    case Type::kClass:
+    case Type::kInstance:
+    case Type::kPartial:
+      return true;
+    case Type::kTuple:
+      return depth > kMostNested ||
+             std::any_of(value.seq().items.begin(), value.seq().items.end(),
+                         [&](const Value& item) { return MayChange(item, depth + 1); });
+    default:
+      return false;
+  }
+}
+
 absl::Status CheckStrides(Elaborator& e, const std::vector<ir::Expr>& shape,
                           const std::vector<ir::Expr>& strides, SourceLoc loc) {
   int64_t last = 0;  // element that is known to be in the buffer
@@ -151,9 +174,20 @@ absl::StatusOr<Value> Elaborator::ReadGlobalOf(const SourceSection& section, abs
     } else {
       KILN_RETURN_IF_ERROR(RunGlobal(statement));
     }
-    for (size_t i = at + 1; i < touches.size() && touches[i].statement < before; ++i) {
-      if (module_state_[touches[i].statement] == 1) continue;
-      KILN_RETURN_IF_ERROR(RunGlobal(touches[i].statement));
+    const auto found_value = global_values_.find({name, statement});
+    const bool changes = found_value != global_values_.end() && MayChange(found_value->second, 0);
+    for (size_t i = at + 1; i < touches.size(); ++i) {
+      const size_t changer = touches[i].statement;
+      if (touches[i].binds ? changer < before : !changes && !touches[i].rebinds) continue;
+      if (touches[i].binds) break;
+      if (changer < before && module_state_[changer] != 1) {
+        KILN_RETURN_IF_ERROR(RunGlobal(changer));
+      } else if (changer > before && module_state_[changer] != 0 && module_state_[changer] != 4) {
+        return Error(loc,
+                     absl::StrCat("'", name, "' is read here as it is before the statement at ",
+                                  At(module_.tree->body[changer]->loc), ", which may change it"),
+                     "compute the constant in one statement, or pass it as an argument");
+      }
     }
     const auto value = global_values_.find({name, statement});
     if (value != global_values_.end()) return value->second;
@@ -176,11 +210,56 @@ const SourceSection* Elaborator::StarAt(const SourceSection& section, size_t sta
   return nullptr;
 }
 
+// Runs what reads a value before the statement changes it. What of that is host code has no value
+// from then on.
+absl::Status Elaborator::RunEarlier(size_t statement) {
+  const SourceSection& section = module_.SectionAt(module_.tree->body[statement]->loc);
+  const auto earlier = section.earlier.find(statement);
+  if (earlier == section.earlier.end()) return absl::OkStatus();
+  for (size_t i : earlier->second) {
+    if (module_state_[i] != 0) continue;
+    std::vector<IrRegion> regions;
+    std::swap(regions, regions_);  // nothing of it is of the kernel
+    const size_t checks = checks_.size(), constraints = constraints_.size();
+    const bool needed = needs_.has_value();
+    absl::Status status = RunGlobal(i);
+    if (status.ok()) status = PrepareClasses(i);
+    std::swap(regions, regions_);
+    if (status.ok()) continue;
+    if (status.code() == absl::StatusCode::kResourceExhausted) return status;
+    checks_.resize(checks);
+    constraints_.resize(constraints);
+    if (!needed) needs_.reset();
+    failed_.emplace(i, status);
+    module_state_[i] = 3;
+  }
+  return absl::OkStatus();
+}
+
+// The bodies of classes are evaluated when they are first used, unless that is too late.
+absl::Status Elaborator::PrepareClasses(size_t statement) {
+  const Scope* scope = module_scopes_[statement];
+  ast::StmtPtr stmt = module_.tree->body[statement];
+  if (scope == nullptr || stmt->kind == ast::StmtKind::kAssign) return absl::OkStatus();
+  for (const auto& [name, binding] : scope->names) {
+    if (!binding.value.Is(Type::kClass)) continue;
+    KILN_RETURN_IF_ERROR(Prepare(&binding.value.type_object(), stmt->loc));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Elaborator::RunGlobal(size_t statement) {
   if (module_state_[statement] == 2) return absl::OkStatus();
+  if (module_state_[statement] == 3) return failed_.at(statement);
   ast::StmtPtr stmt = module_.tree->body[statement];
-  if (module_state_[statement] == 1) {
+  if (module_state_[statement] != 0) {
     return Error(stmt->loc, "this statement needs its own result", "break the cycle");
+  }
+  module_state_[statement] = 4;
+  {
+    CountGuard depth(&depth_);
+    KILN_RETURN_IF_ERROR(CheckDepth(stmt->loc));
+    KILN_RETURN_IF_ERROR(RunEarlier(statement));
   }
   module_state_[statement] = 1;
   Scope* scope = arena_.New<Scope>();
@@ -196,7 +275,8 @@ absl::Status Elaborator::RunGlobal(size_t statement) {
   }
   module_state_[statement] = 2;
   module_scopes_[statement] = scope;
-  return absl::OkStatus();
+  const bool changes = module_.SectionAt(stmt->loc).earlier.contains(statement);
+  return changes ? PrepareClasses(statement) : absl::OkStatus();
 }
 
 std::vector<std::string> Elaborator::VisibleNames() const {

@@ -69,6 +69,7 @@ absl::StatusOr<Value> Elaborator::MakeClass(const ast::Class& def) {
   auto* type = arena_.New<ClassObject>();
   type->def = &def;
   type->closure = frame_->module_index == SIZE_MAX ? frame_->scope : nullptr;
+  type->before = frame_->before;
   return Value::Of(Type::kClass, type);
 }
 
@@ -96,6 +97,7 @@ absl::Status Elaborator::Prepare(ClassObject* type, SourceLoc loc) {
   frame.what = "class";
   frame.call = loc;
   frame.scope = scope;
+  frame.before = type->before;
   CountGuard depth(&depth_);
   FrameGuard guard(this, &frame);
   KILN_RETURN_IF_ERROR(CheckDepth(loc));

@@ -1,378 +1,367 @@
 #include "compiler/lang/touches.h"
 
-#include <algorithm>
-
 #include "compiler/lang/ast_walk.h"
-#include "compiler/lang/module.h"
+#include "compiler/lang/touches_syntax.h"
 
 namespace kiln::lang {
 namespace {
 
-using ast::ExprPtr;
-using ast::StmtPtr;
+constexpr absl::string_view kAnyGlobal = "globals()";  // exec(...), globals()[...] = ...
+constexpr size_t kMostNames = 1'000'000;               // a file has memory for
 
-constexpr int kMaxCalls = 100;            // of functions inside of each other that are followed
-constexpr size_t kMostNames = 1'000'000;  // a file has memory for
-constexpr int kMaxHeld = 50;              // nesting of data that is looked through
-
-// `x` of x.a[0].b; empty: it begins with something else.
-absl::string_view RootOf(ExprPtr expr) {
-  while (true) {
-    if (const auto* name = expr->As<ast::Name>()) return name->id;
-    if (const auto* attribute = expr->As<ast::Attribute>()) {
-      expr = attribute->value;
-    } else if (const auto* subscript = expr->As<ast::Subscript>()) {
-      expr = subscript->value;
-    } else {
-      return {};
-    }
-  }
+// Of Python's own functions and library: those that call what they are given.
+bool CallsBack(absl::string_view name) {
+  static constexpr absl::string_view kFunctions[] = {
+      "map",  "filter", "reduce",  "starmap",     "accumulate", "sorted",    "max",    "min",
+      "sort", "next",   "groupby", "filterfalse", "takewhile",  "dropwhile", "partial"};
+  return IsOneOf(name, kFunctions);
 }
 
-bool IsMutator(absl::string_view name) {
-  static constexpr absl::string_view kMutators[] = {
-      "append", "extend", "insert",  "update",     "pop",     "remove",  "sort",      "reverse",
-      "clear",  "add",    "discard", "setdefault", "popitem", "popleft", "appendleft"};
-  return std::find(std::begin(kMutators), std::end(kMutators), name) != std::end(kMutators);
-}
-
-void AddPlace(ExprPtr target, std::vector<absl::string_view>* roots) {
-  if (const auto* tuple = target->As<ast::Tuple>()) {
-    for (ExprPtr item : tuple->items) AddPlace(item, roots);
-  } else if (const auto* list = target->As<ast::List>()) {
-    for (ExprPtr item : list->items) AddPlace(item, roots);
-  } else if (target->kind != ast::ExprKind::kName) {
-    roots->push_back(RootOf(target));
-  }
-}
-
-const ast::Call* CallIn(StmtPtr stmt) {
-  const auto* annotated = stmt->As<ast::AnnAssign>();
-  if (annotated != nullptr && annotated->value != nullptr) return annotated->value->As<ast::Call>();
-  return CallOf(stmt);
+// A method that Python calls without its name being written.
+bool IsImplicit(absl::string_view name) {
+  return name.size() > 4 && name.substr(0, 2) == "__" && name != "__init__" &&
+         name != "__post_init__" && !IsMutator(name);
 }
 
 }  // namespace
 
-std::vector<absl::string_view> ChangedRoots(StmtPtr stmt) {
-  std::vector<absl::string_view> roots;
-  if (const auto* assign = stmt->As<ast::Assign>()) {
-    for (ExprPtr target : assign->targets) AddPlace(target, &roots);
-  } else if (const auto* annotated = stmt->As<ast::AnnAssign>()) {
-    if (annotated->value != nullptr) AddPlace(annotated->target, &roots);
-  } else if (const auto* aug = stmt->As<ast::AugAssign>()) {
-    roots.push_back(RootOf(aug->target));
-  } else if (const auto* removal = stmt->As<ast::Delete>()) {
-    for (ExprPtr target : removal->targets) AddPlace(target, &roots);
-  }
-  if (const ast::Call* call = CallIn(stmt)) {
-    const auto* attribute = call->callee->As<ast::Attribute>();
-    if (attribute != nullptr && IsMutator(attribute->attr)) {
-      roots.push_back(RootOf(attribute->value));
-    }
-    const auto* name = call->callee->As<ast::Name>();
-    if (name != nullptr && !call->args.empty() &&
-        (name->id == "setattr" || name->id == "delattr")) {
-      roots.push_back(RootOf(call->args[0]));
-    }
-  }
-  std::erase_if(roots, [](absl::string_view root) { return root.empty(); });
-  return roots;
-}
-
-namespace {
-
-// Of statements that change what a name says directly: x.append(...), x[...] = ...
-bool IsDirect(StmtPtr stmt) {
-  ExprPtr base = nullptr;
-  if (const auto* assign = stmt->As<ast::Assign>()) {
-    const auto* place = assign->targets[0]->As<ast::Subscript>();
-    if (place != nullptr) base = place->value;
-  } else if (const auto* aug = stmt->As<ast::AugAssign>()) {
-    const auto* place = aug->target->As<ast::Subscript>();
-    base = place != nullptr ? place->value : aug->target;
-  }
-  const ast::Call* call = base == nullptr ? CallIn(stmt) : nullptr;
-  if (call != nullptr && call->callee->kind == ast::ExprKind::kAttribute) {
-    base = call->callee->As<ast::Attribute>()->value;
-  }
-  return base != nullptr && base->kind == ast::ExprKind::kName;
-}
-
-// A number, text or what operators make of them: nothing that changes.
-bool IsScalar(ExprPtr value) {
-  switch (value->kind) {
-    case ast::ExprKind::kConstant:
-    case ast::ExprKind::kFString:
-    case ast::ExprKind::kUnary:
-    case ast::ExprKind::kCompare:
-      return true;
-    case ast::ExprKind::kBinary:
-      return IsScalar(value->As<ast::Binary>()->left) || IsScalar(value->As<ast::Binary>()->right);
-    default:
-      return false;
-  }
-}
-
-}  // namespace
-
-Touches::Touches(const ast::Block& body, size_t first, size_t last) {
-  for (size_t i = first; i < last; ++i) {
-    Walk(body[i], [&](StmtPtr s) {
-      if (const auto* function = s->As<ast::Function>()) functions_[function->name] = function;
-      if (const auto* type = s->As<ast::Class>()) classes_[type->name] = type;
-      if (s->kind != ast::StmtKind::kImport) return;
-      std::vector<absl::string_view> names;
-      CollectBindings(s, &names);
-      imports_.insert(names.begin(), names.end());
+std::vector<absl::string_view> Touches::WalrusNames(StmtPtr stmt) {
+  Names names;
+  Walk(stmt, [&](StmtPtr s) {
+    ForExprs(s, [&](ExprPtr expr) {
+      WalkExpr(expr, [&](ExprPtr part) {
+        if (const auto* named = part->As<ast::Named>()) TargetNames(named->target, &names);
+      });
     });
+  });
+  return names;
+}
+
+Touches::~Touches() = default;
+
+Touches::Touches(const ast::Block& body, size_t first, size_t last) { Prepare(body, first, last); }
+
+Touches::Touches(const ast::Function& function, Touches* outer) : outer_(outer) {
+  for (const ast::Param& param : function.params) {
+    bound_[param.name].push_back(nullptr);
+  }
+  if (function.name == "__init__" && !function.params.empty()) made_ = function.params[0].name;
+  Prepare(function.body, 0, function.body.size());
+}
+
+void Touches::Prepare(const ast::Block& body, size_t first, size_t last) {
+  body_ = &body;
+  first_ = first;
+  last_ = last;
+  for (size_t i = first; i < last; ++i) {
+    Walk(body[i], [&](StmtPtr s) { Collect(s); });
   }
   for (size_t i = first; i < last; ++i) {
-    Walk(body[i], [&](StmtPtr s) {
-      if (s->kind == ast::StmtKind::kAugAssign || s->kind == ast::StmtKind::kImport ||
-          s->kind == ast::StmtKind::kIf || s->kind == ast::StmtKind::kTry) {
-        return;  // names that others bind
-      }
-      const auto* assign = s->As<ast::Assign>();
-      std::vector<absl::string_view> names;
-      CollectBindings(s, &names);
-      NameSet& kind = assign != nullptr && IsFixed(assign->value) ? fixed_ : others_;
-      kind.insert(names.begin(), names.end());
-    });
+    Walk(body[i], [&](StmtPtr s) { Bindings(s); });
   }
+  FindFixed();
   for (size_t i = first; i < last; ++i) {
     Walk(body[i], [&](StmtPtr s) { Learn(s); });
   }
-  std::vector<absl::string_view> grouped;
-  for (const auto& [name, unused] : group_) grouped.push_back(name);
-  for (absl::string_view name : grouped) members_[Group(name)].push_back(name);
-}
-
-// What no statement of the file changes by another name: a number, text, what a module has, and
-// what its functions make, but for containers.
-bool Touches::IsFixed(ExprPtr value) const {
-  if (IsScalar(value)) return true;
-  const absl::string_view root = RootOf(value);
-  if (!root.empty()) return imports_.contains(root);
-  const auto* call = value->As<ast::Call>();
-  return call != nullptr && !MakesData(*call);
-}
-
-bool Touches::MakesData(const ast::Call& call) const {
-  const absl::string_view root = RootOf(call.callee), name = LastName(call.callee);
-  return functions_.contains(root) || classes_.contains(root) || name == "list" || name == "dict" ||
-         name == "set" || name == "tuple" || name == "defaultdict" || name == "OrderedDict" ||
-         name == "copy" || name == "setdefault" || name == "get";
-}
-
-void Touches::Learn(StmtPtr stmt) {
-  std::vector<ExprPtr> targets;
-  ExprPtr value = nullptr;
-  if (const auto* assign = stmt->As<ast::Assign>()) {
-    targets = assign->targets;
-    value = assign->value;
-  } else if (const auto* annotated = stmt->As<ast::AnnAssign>()) {
-    targets = {annotated->target};
-    value = annotated->value;
-  }
-  if (value == nullptr) return;
-  std::vector<absl::string_view> names;
-  for (ExprPtr target : targets) Held(target, 0, &names);
-  const auto* call = value->As<ast::Call>();
-  const absl::string_view made = call == nullptr ? absl::string_view() : RootOf(call->callee);
-  if (classes_.contains(made)) {
-    for (absl::string_view name : names) instances_[name] = made;
-  }
-  Held(value, 0, &names);
-  std::erase_if(names, [&](absl::string_view name) { return !MayBeShared(name); });
-  for (size_t i = 1; i < names.size(); ++i) {
-    const absl::string_view a = Group(names[0]), b = Group(names[i]);
-    if (a != b) group_[a] = b;
-  }
-}
-
-bool Touches::MayBeShared(absl::string_view name) const {
-  return !imports_.contains(name) && !functions_.contains(name) && !classes_.contains(name) &&
-         (others_.contains(name) || !fixed_.contains(name));
-}
-
-absl::string_view Touches::Group(absl::string_view name) {
-  for (auto next = group_.find(name); next != group_.end(); next = group_.find(name)) {
-    const auto further = group_.find(next->second);
-    if (further != group_.end()) next->second = further->second;  // shorter the next time
-    name = next->second;
-  }
-  return name;
-}
-
-void Touches::Held(ExprPtr expr, int depth, std::vector<absl::string_view>* names) const {
-  if (expr == nullptr || depth > kMaxHeld) return;
-  const auto all = [&](const std::vector<ExprPtr>& items) {
-    for (ExprPtr item : items) Held(item, depth + 1, names);
-  };
-  const absl::string_view root = RootOf(expr);
-  if (!root.empty()) {
-    names->push_back(root);
-  } else if (const auto* tuple = expr->As<ast::Tuple>()) {
-    all(tuple->items);
-  } else if (const auto* list = expr->As<ast::List>()) {
-    all(list->items);
-  } else if (const auto* dict = expr->As<ast::Dict>()) {
-    all(dict->values);
-  } else if (const auto* starred = expr->As<ast::Starred>()) {
-    Held(starred->value, depth + 1, names);
-  } else if (const auto* choice = expr->As<ast::Conditional>()) {
-    all({choice->then, choice->otherwise});
-  } else if (const auto* call = expr->As<ast::Call>()) {
-    if (!MakesData(*call)) return;
-    if (const auto* method = call->callee->As<ast::Attribute>()) {  // table.get("a")
-      const absl::string_view object = RootOf(method->value);
-      if (!object.empty()) names->push_back(object);
-    }
-    all(call->args);
-    for (const ast::Keyword& keyword : call->keywords) Held(keyword.value, depth + 1, names);
-  }
-}
-
-const ast::Function* Touches::MethodOf(absl::string_view type, absl::string_view name,
-                                       int depth) const {
-  const auto found = classes_.find(type);
-  if (found == classes_.end() || depth > kMaxHeld) return nullptr;
-  for (StmtPtr stmt : found->second->body) {
-    const auto* function = stmt->As<ast::Function>();
-    if (function != nullptr && function->name == name) return function;
-  }
-  for (ExprPtr base : found->second->bases) {
-    const ast::Function* inherited = MethodOf(RootOf(base), name, depth + 1);
-    if (inherited != nullptr) return inherited;
-  }
-  return nullptr;
-}
-
-// A method that one of another object's, of whatever class of the file, calls on itself.
-const ast::Function* Touches::AnyMethod(absl::string_view name) const {
-  for (const auto& [type, unused] : classes_) {
-    const ast::Function* method = MethodOf(type, name, 0);
-    if (method != nullptr) return method;
-  }
-  return nullptr;
-}
-
-const Touches::Effects& Touches::Of(const ast::Function& function) {
-  const auto [place, fresh] = effects_.try_emplace(&function);
-  if (!fresh || depth_ > kMaxCalls) return place->second;  // of a recursive one: what is known yet
-  ++depth_;
-  NameSet changed;
-  for (StmtPtr stmt : function.body) {
-    Walk(stmt, [&](StmtPtr s) {
-      OfStatement(s, /*top=*/false, &changed);
-      if (const auto* inner = s->As<ast::Function>()) {  // which it may call, or return
-        const NameSet further = Of(*inner).globals;
-        changed.insert(further.begin(), further.end());
-      }
-      const auto* skipped = s->As<ast::UnsupportedStmt>();
-      if (skipped != nullptr) changed.insert(skipped->names.begin(), skipped->names.end());
-    });
-  }
-  std::vector<absl::string_view> own;
-  NameSet global;
-  for (StmtPtr stmt : function.body) {
-    CollectBindings(stmt, &own);
-    Walk(stmt, [&](StmtPtr s) {
-      const auto* skipped = s->As<ast::UnsupportedStmt>();
-      if (skipped != nullptr) global.insert(skipped->names.begin(), skipped->names.end());
-    });
-  }
-  Effects effects;
-  for (size_t i = 0; i < function.params.size(); ++i) {
-    if (changed.erase(function.params[i].name) > 0) effects.params.insert(i);
-  }
-  for (absl::string_view name : own) {
-    if (!global.contains(name)) changed.erase(name);
-  }
-  effects.globals = std::move(changed);
-  --depth_;
-  return effects_[&function] = std::move(effects);
-}
-
-// The function of a class of the file: of an object, of a class, or of `self`.
-const ast::Function* Touches::MethodCalled(const ast::Attribute& place) const {
-  const auto* object = place.value->As<ast::Name>();
-  if (object == nullptr) return nullptr;
-  if (object->id == "self" || object->id == "cls") return AnyMethod(place.attr);
-  const auto made = instances_.find(object->id);
-  return MethodOf(made == instances_.end() ? absl::string_view(object->id) : made->second,
-                  place.attr, 0);
-}
-
-void Touches::OfCall(StmtPtr stmt, NameSet* names) {
-  const ast::Call* call = CallIn(stmt);
-  if (call == nullptr) return;
-  const absl::string_view root = RootOf(call->callee);
-  const auto* method = call->callee->As<ast::Attribute>();
-  const ast::Function* callee = nullptr;
-  if (method != nullptr) {
-    callee = MethodCalled(*method);
-  } else if (const auto found = functions_.find(root); found != functions_.end()) {
-    callee = found->second;
-  }
-  const size_t skip = method != nullptr ? 1 : 0;  // parameters before the first argument's
-  if (callee == nullptr) return;
-  const Effects effects = Of(*callee);
-  if (skip == 1 && effects.params.contains(0)) names->insert(root);
-  names->insert(effects.globals.begin(), effects.globals.end());
-  for (size_t i = 0; i < call->args.size(); ++i) {
-    if (!effects.params.contains(i + skip)) continue;
-    std::vector<absl::string_view> held;
-    Held(call->args[i], 0, &held);
-    for (absl::string_view name : held) {
-      if (MayBeShared(name)) names->insert(name);
-    }
-  }
-}
-
-void Touches::OfStatement(StmtPtr stmt, bool top, NameSet* names) {
-  const bool direct = top && IsDirect(stmt);
-  for (absl::string_view root : ChangedRoots(stmt)) {
-    if (direct || !imports_.contains(root)) names->insert(root);
-  }
-  OfCall(stmt, names);
-  // Calls in the middle of expressions, by the names of the functions.
-  NameSet read;
-  if (const auto* function = stmt->As<ast::Function>()) {
-    for (ExprPtr decorator : function->decorators) {
-      ast::ExprStmt outside(stmt->loc);
-      outside.value = decorator;
-      const NameSet more = NamesRead(&outside);
-      read.insert(more.begin(), more.end());
-      const auto* call = decorator->As<ast::Call>();
-      const auto* place = (call != nullptr ? call->callee : decorator)->As<ast::Attribute>();
-      const ast::Function* method = place == nullptr ? nullptr : MethodCalled(*place);
-      if (method == nullptr) continue;
+  for (const auto& [name, methods] : methods_) {
+    for (const ast::Function* method : methods) {
+      if (has_operators_ || !IsImplicit(name)) continue;
       const Effects effects = Of(*method);
-      names->insert(effects.globals.begin(), effects.globals.end());
-      if (effects.params.contains(0)) names->insert(RootOf(place));
+      has_operators_ = !effects.globals.empty() || !effects.params.empty();
     }
-  } else if (stmt->kind != ast::StmtKind::kClass) {
-    read = NamesRead(stmt);
-  }
-  for (absl::string_view name : read) {
-    const auto function = functions_.find(name);
-    const ast::Function* called =
-        function != functions_.end() ? function->second : MethodOf(name, "__init__", 0);
-    if (called == nullptr) continue;
-    const Effects effects = Of(*called);
-    names->insert(effects.globals.begin(), effects.globals.end());
   }
 }
 
-NameSet Touches::Of(StmtPtr stmt) {
-  NameSet names;
-  Walk(stmt, [&](StmtPtr s) { OfStatement(s, /*top=*/true, &names); });
-  for (const auto& [name, type] : instances_) {  // an object has what its class has
-    if (names.contains(type)) names.insert(name);
+// Functions that call each other are gone through until nothing more is found.
+const Touches::Effects& Touches::Of(const ast::Function& function) {
+  Touches& root = Root();
+  Effects& known = root.effects_[&function];
+  if (root.settled_.contains(&function) || root.depth_ > kMaxCalls) return known;
+  if (!root.visited_.insert(&function).second) return known;
+  const auto once = [&] {
+    ++root.depth_;
+    Effects found = Analyze(function);
+    --root.depth_;
+    root.grew_ |= found.Size() > known.Size();
+    known = std::move(found);
+  };
+  if (root.depth_ > 0) {
+    once();
+    return known;
   }
-  if (names.empty() || group_.empty()) return names;
+  do {
+    root.grew_ = false;
+    root.visited_ = {&function};
+    once();
+  } while (root.grew_);
+  root.settled_.insert(root.visited_.begin(), root.visited_.end());
+  root.visited_.clear();
+  return known;
+}
+
+Touches::Effects Touches::Analyze(const ast::Function& function) {
+  Effects effects;
+  if (IsKernelLike(function)) return effects;
+  // Of one function inside of another the outer one is not at hand: its names are taken as global.
+  Touches inner(function, this);
+  NameSet changed, kept, rebound;
+  for (StmtPtr stmt : function.body) {
+    inner.OfTree(stmt, &changed, &rebound);
+    Walk(stmt, [&](StmtPtr s) {
+      const auto* skipped = s->As<ast::UnsupportedStmt>();
+      if (skipped != nullptr) rebound.insert(skipped->names.begin(), skipped->names.end());
+      Names names;
+      if (const auto* result = s->As<ast::Return>()) {
+        if (result->value != nullptr) inner.Held(result->value, &names);
+      } else if (const auto* nested = s->As<ast::Function>()) {  // which it may call, or return
+        const Effects& further = inner.Of(*nested);
+        AddNames(further.globals, &changed);
+        AddNames(further.rebound, &rebound);
+        for (absl::string_view name : FreeNames(*nested)) {
+          if (inner.IsNode(name)) names.push_back(name);
+        }
+      } else if (const auto* assign = s->As<ast::Assign>()) {
+        for (ExprPtr target : assign->targets) {
+          if (target->kind != ast::ExprKind::kName) inner.Held(assign->value, &names);
+        }
+      }
+      ForExprs(s, [&](ExprPtr expr) {
+        WalkExpr(expr, [&](ExprPtr part) {
+          if (part->kind == ast::ExprKind::kYield) inner.Held(part, &names);
+        });
+      });
+      kept.insert(names.begin(), names.end());
+    });
+  }
+  changed = inner.Close(std::move(changed));
+  for (size_t i = 0; i < function.params.size(); ++i) {
+    if (changed.contains(function.params[i].name)) effects.params.insert(i);
+  }
+  for (absl::string_view name : changed) {
+    if (!inner.Binds(name) || rebound.contains(name)) effects.globals.insert(name);
+  }
+  for (absl::string_view name : inner.Close(std::move(kept))) {
+    if (!inner.Binds(name)) effects.kept.insert(name);
+  }
+  effects.rebound = std::move(rebound);
+  return effects;
+}
+
+// The names at the root of a place that is changed.
+void Touches::Root(ExprPtr place, NameSet* names) {
+  const absl::string_view root = RootOf(place);
+  if (!root.empty()) {
+    // torch.backends.x = 1 says nothing of what the file computes, L.append(1) of an import does.
+    if (ModuleOf(root) == nullptr || (place->kind == ast::ExprKind::kName && outer_ == nullptr)) {
+      names->insert(root);
+    }
+    return;
+  }
+  const auto* call = place->As<ast::Call>();
+  if (call != nullptr && LastName(call) == "globals") names->insert(kAnyGlobal);
+  All(place, names);
+}
+
+void Touches::All(ExprPtr expr, NameSet* names) {
+  Names held;
+  Held(expr, &held);
+  names->insert(held.begin(), held.end());
+}
+
+void Touches::All(StmtPtr stmt, NameSet* names) {
+  ForExprs(stmt, [&](ExprPtr expr) { All(expr, names); });
+}
+
+void Touches::OfTarget(ExprPtr target, NameSet* names) {
+  if (target->kind == ast::ExprKind::kTuple || target->kind == ast::ExprKind::kList ||
+      target->kind == ast::ExprKind::kStarred) {
+    ForChildren(target, [&](ExprPtr item) { OfTarget(item, names); });
+  } else if (const auto* attribute = target->As<ast::Attribute>()) {
+    const auto* object = attribute->value->As<ast::Name>();
+    const bool made = object != nullptr && !made_.empty() && object->id == made_;
+    if (!made) Root(attribute->value, names);
+  } else if (const auto* subscript = target->As<ast::Subscript>()) {
+    Root(subscript->value, names);
+  }
+}
+
+void Touches::OfMention(const ast::Function& function, const ast::Call* call, size_t skip,
+                        absl::string_view name, StmtPtr stmt, NameSet* names, NameSet* rebound) {
+  const Effects effects = Of(function);
+  AddNames(effects.globals, names);
+  AddNames(effects.rebound, rebound);
+  if (effects.params.empty()) return;
+  for (const ast::Param& param : function.params) {
+    if (param.default_value != nullptr && !IsFixed(param.default_value)) names->insert(name);
+  }
+  if (call == nullptr) {
+    if (stmt != nullptr) All(stmt, names);
+    return;
+  }
+  const bool spread = std::any_of(call->args.begin(), call->args.end(),
+                                  [](ExprPtr arg) { return arg->kind == ast::ExprKind::kStarred; });
+  const auto changes = [&](absl::string_view param) {
+    for (size_t i = 0; i < function.params.size(); ++i) {
+      const bool other = function.params[i].kind == ast::ParamKind::kVarKeywords;
+      if (function.params[i].name != param && !other) continue;
+      return effects.params.contains(i);
+    }
+    return true;
+  };
+  for (size_t i = 0; i < call->args.size(); ++i) {
+    size_t at = i + skip;
+    for (size_t p = 0; p < at && p < function.params.size(); ++p) {
+      if (function.params[p].kind == ast::ParamKind::kVarArgs) at = p;
+    }
+    if (spread || effects.params.contains(at)) All(call->args[i], names);
+  }
+  for (const ast::Keyword& keyword : call->keywords) {
+    if (keyword.name.empty() || changes(keyword.name)) All(keyword.value, names);
+  }
+}
+
+void Touches::OfCall(const ast::Call& call, NameSet* names, NameSet* rebound) {
+  const absl::string_view last = LastName(call.callee), root = RootOf(call.callee);
+  const auto everything = [&] {
+    All(&call, names);
+    for (ExprPtr arg : call.args) All(arg, names);
+    for (const ast::Keyword& keyword : call.keywords) All(keyword.value, names);
+  };
+  const auto* callee = call.callee->As<ast::Name>();
+  if (callee != nullptr) {
+    if (const auto* functions = FunctionsOf(callee->id)) {
+      for (const ast::Function* f : *functions) {
+        OfMention(*f, &call, 0, callee->id, nullptr, names, rebound);
+      }
+      return;
+    }
+    if (const ast::Class* type = ClassOf(callee->id)) {
+      const auto* inits = MethodsOf("__init__");
+      for (size_t i = 0; inits != nullptr && i < inits->size(); ++i) {
+        OfMention(*(*inits)[i], &call, 1, {}, nullptr, names, rebound);
+        if (Of(*(*inits)[i]).params.contains(0) && HoldsData(*type, 0)) names->insert(callee->id);
+      }
+      const auto* later = MethodsOf("__post_init__");
+      for (size_t i = 0; later != nullptr && i < later->size(); ++i) {
+        OfMention(*(*later)[i], &call, 1, {}, nullptr, names, rebound);
+      }
+      return;
+    }
+    if (callee->id == "exec") names->insert(kAnyGlobal);
+    if (callee->id == "setattr" || callee->id == "delattr") return everything();
+    const bool variable = IsNode(callee->id);
+    if (variable) {
+      const auto* calls = MethodsOf("__call__");
+      for (size_t i = 0; calls != nullptr && i < calls->size(); ++i) {
+        OfMention(*(*calls)[i], &call, 1, {}, nullptr, names, rebound);
+      }
+      return everything();
+    }
+  } else if (call.callee->kind != ast::ExprKind::kAttribute && !IsFixed(call.callee)) {
+    return everything();  // f()(), L[0]()
+  }
+  const std::string* module = ModuleOf(root);
+  if (IsMutator(last) && (module != nullptr || IsFixedName(root))) {  // list.append(L, 1)
+    for (ExprPtr arg : call.args) All(arg, names);
+  }
+  if (CallsBack(last)) {
+    const bool by = std::any_of(call.args.begin(), call.args.end(), [&](ExprPtr arg) {
+      const auto* name = arg->As<ast::Name>();
+      const bool data = name != nullptr && !IsFixedName(name->id);
+      return arg->kind == ast::ExprKind::kLambda || arg->kind == ast::ExprKind::kAttribute ||
+             (data && arg == call.args[0] && last != "max" && last != "min" && last != "sorted");
+    });
+    const bool key = std::any_of(call.keywords.begin(), call.keywords.end(), [&](const auto& k) {
+      return k.name == "key" && !IsFixed(k.value) && k.value->kind != ast::ExprKind::kLambda;
+    });
+    if (by || key) everything();
+  }
+}
+
+void Touches::OfPart(ExprPtr part, StmtPtr stmt, NameSet* names, NameSet* rebound) {
+  if (const auto* call = part->As<ast::Call>()) {
+    OfCall(*call, names, rebound);
+    const auto* method = call->callee->As<ast::Attribute>();
+    const auto* methods = method == nullptr ? nullptr : MethodsOf(method->attr);
+    for (size_t i = 0; methods != nullptr && i < methods->size(); ++i) {
+      const bool of_class =
+          ClassOf(RootOf(method->value)) != nullptr;  // C.f(x): static, or x = self
+      OfMention(*(*methods)[i], of_class ? nullptr : call, 1, {}, stmt, names, rebound);
+    }
+  } else if (const auto* attribute = part->As<ast::Attribute>()) {
+    if (IsMutator(attribute->attr)) Root(attribute->value, names);
+    const auto* methods = MethodsOf(attribute->attr);
+    for (size_t i = 0; methods != nullptr && i < methods->size(); ++i) {
+      const Effects effects = Of(*(*methods)[i]);
+      AddNames(effects.globals, names);
+      AddNames(effects.rebound, rebound);
+      if (effects.params.contains(0)) Root(attribute->value, names);
+    }
+  } else if (const auto* name = part->As<ast::Name>()) {
+    const auto* functions = FunctionsOf(name->id);
+    for (size_t i = 0; functions != nullptr && i < functions->size(); ++i) {
+      const Effects effects = Of(*(*functions)[i]);
+      AddNames(effects.globals, names);
+      AddNames(effects.rebound, rebound);
+    }
+  } else if (const auto* lambda = part->As<ast::Lambda>()) {
+    NameSet inside;  // what it changes of its parameters, it changes of what it is given
+    WalkExpr(lambda->body, [&](ExprPtr p) {
+      if (p != lambda) OfPart(p, stmt, &inside, rebound);
+    });
+    const bool given = std::any_of(lambda->params.begin(), lambda->params.end(),
+                                   [&](const auto& p) { return inside.contains(p.name); });
+    if (given) All(stmt, names);
+  }
+}
+
+void Touches::OfStatement(StmtPtr stmt, NameSet* names, NameSet* rebound) {
+  if (const auto* assign = stmt->As<ast::Assign>()) {
+    for (ExprPtr target : assign->targets) OfTarget(target, names);
+  } else if (const auto* annotated = stmt->As<ast::AnnAssign>()) {
+    if (annotated->value != nullptr) OfTarget(annotated->target, names);
+  } else if (const auto* aug = stmt->As<ast::AugAssign>()) {
+    OfTarget(aug->target, names);
+    if (aug->target->kind == ast::ExprKind::kName) Root(aug->target, names);
+  } else if (const auto* removal = stmt->As<ast::Delete>()) {
+    for (ExprPtr target : removal->targets) OfTarget(target, names);
+  } else if (const auto* loop = stmt->As<ast::For>()) {
+    OfTarget(loop->target, names);
+  } else if (const auto* function = stmt->As<ast::Function>()) {
+    for (ExprPtr decorator : function->decorators) {  // called with the function
+      if (!IsFixed(decorator) && decorator->kind != ast::ExprKind::kCall &&
+          IsNode(RootOf(decorator)) && FunctionsOf(RootOf(decorator)) == nullptr) {
+        All(decorator, names);
+      }
+    }
+  } else if (const auto* type = stmt->As<ast::Class>()) {
+    for (StmtPtr inner : type->body) OfTree(inner, names, rebound);
+  }
+  const bool operators = Root().has_operators_;
+  ForExprs(stmt, [&](ExprPtr expr) {
+    if (operators) All(expr, names);
+    WalkExpr(expr, [&](ExprPtr part) { OfPart(part, stmt, names, rebound); });
+  });
+}
+
+void Touches::OfTree(StmtPtr stmt, NameSet* names, NameSet* rebound) {
+  Walk(stmt, [&](StmtPtr s) { OfStatement(s, names, rebound); });
+}
+
+NameSet Touches::Close(NameSet names) {
+  if (names.empty()) return names;
+  Names classes;
+  for (absl::string_view name : names) {  // an object has what its class has
+    if (const ast::Class* type = ClassOf(name)) classes.push_back(InstancesOf(*type));
+  }
+  names.insert(classes.begin(), classes.end());
+  if (group_.empty()) return names;
+  if (!linked_) {
+    Names grouped;
+    for (const auto& [name, unused] : group_) grouped.push_back(name);
+    for (absl::string_view name : grouped) members_[Group(name)].push_back(name);
+    linked_ = true;
+  }
   NameSet groups;
   for (absl::string_view name : names) groups.insert(Group(name));
   for (absl::string_view group : groups) {
@@ -384,6 +373,45 @@ NameSet Touches::Of(StmtPtr stmt) {
     names.insert(members->second.begin(), members->second.end());
   }
   return names;
+}
+
+NameSet Touches::Of(StmtPtr stmt) {
+  NameSet names, rebound;
+  OfTree(stmt, &names, &rebound);
+  AddNames(rebound, &names);
+  if (names.contains(kAnyGlobal)) AddNames(ReboundBy(stmt), &names);
+  return Close(std::move(names));
+}
+
+NameSet Touches::ReboundBy(StmtPtr stmt) {
+  NameSet names, rebound;
+  OfTree(stmt, &names, &rebound);
+  if (names.contains(kAnyGlobal)) {
+    for (const auto& [name, unused] : bound_) rebound.insert(name);
+  }
+  return rebound;
+}
+
+NameSet Touches::ReachersOf(const NameSet& changed) {
+  if (readers_ == nullptr) {
+    readers_ = std::make_unique<absl::flat_hash_map<absl::string_view, NameSet>>();
+    for (size_t i = first_; i < last_; ++i) {
+      const NameSet read = NamesRead((*body_)[i]);
+      Names bound = WalrusNames((*body_)[i]);
+      CollectBindings((*body_)[i], &bound);
+      for (absl::string_view name : read) (*readers_)[name].insert(bound.begin(), bound.end());
+    }
+  }
+  NameSet reachers = changed;
+  Names work(changed.begin(), changed.end());
+  for (size_t i = 0; i < work.size(); ++i) {
+    const auto found = readers_->find(work[i]);
+    if (found == readers_->end()) continue;
+    for (absl::string_view name : found->second) {
+      if (reachers.insert(name).second) work.push_back(name);
+    }
+  }
+  return reachers;
 }
 
 }  // namespace kiln::lang

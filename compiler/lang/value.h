@@ -255,6 +255,7 @@ struct ClassObject : Object {
   const ast::Class* def = nullptr;
   Scope* closure = nullptr;  // null: the module
   bool ready = false, preparing = false;
+  size_t before = SIZE_MAX;  // its body reads globals as they are before this statement
   std::vector<Value> bases;
   std::vector<std::pair<std::string, Value>> members;
   ClassKind kind = ClassKind::kPlain;  // what Python's library makes of it (classes.h)

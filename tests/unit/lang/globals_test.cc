@@ -69,10 +69,111 @@ TEST(Globals, AreWhatTheStatementsLeaveOfThem) {
   }
 }
 
+// Statements run in the order of the file: what was computed before a change keeps what it read.
+TEST(Globals, AreReadBeforeWhatChangesThem) {
+  const struct {
+    const char *module, *expr, *expected;
+  } kCases[] = {
+      {"C = {'bm': 64}\nHALF = C['bm'] // 2\nC['bm'] = 128\n", "C['bm'] + HALF", "160"},
+      {"C = {'bm': 64}\nHALF = C['bm'] // 2\nC.update(bm=128)\n", "[C['bm'], HALF]", "[128, 32]"},
+      {"class C:\n    n = 64\nHALF = C.n // 2\nC.n = 128\n", "[C.n, HALF]", "[128, 32]"},
+      {"X = [5]\nM = len(X)\nX.append(1)\n", "[len(X), M]", "[2, 1]"},
+      {"X = [5]\ndef f():\n    return X[0]\nM = f()\nX[0] = 9\n", "[X[0], M, f()]", "[9, 5, 9]"},
+      {"X = [5]\nclass K:\n    n = X[0]\nX[0] = 9\n", "[X[0], K.n]", "[9, 5]"},
+      {"X = [5]\ndef f(n=X[0]):\n    return n\nX[0] = 9\n", "[X[0], f()]", "[9, 5]"},
+      {"X = [5]\nM = X[0]\nN = M + 1\nX[0] = 9\n", "[X[0], N]", "[9, 6]"},
+  };
+  for (const auto& test : kCases) {
+    EXPECT_EQ(ValueOf(test.module, test.expr), test.expected) << test.module;
+  }
+}
+
+// What a statement of another package would have read has no value once that has changed.
+TEST(Globals, WhatHostCodeReadIsNotReadLater) {
+  const std::string host = "import torch\nX = [5]\nM = torch.randn(X[0])\nN = X[0]\nX[0] = 9\n";
+  EXPECT_EQ(ValueOf(host, "[X, N]"), "[[9], 5]");
+  const std::string loop =
+      "import torch\nX = [5]\nfor x in [X]:\n    x[0] = torch.zeros(3).sum()\n";
+  EXPECT_THAT(ValueOf(loop, "X"), HasSubstr("of a tensor of the host"));
+}
+
+TEST(Globals, ChangeByEveryWay) {
+  const std::string table = "TAB = [4]\ndef add(x, v=3):\n    x.append(v)\n    return x\n";
+  const struct {
+    const char *module, *expr, *expected;
+  } kCases[] = {
+      // The targets of loops.
+      {"D = [{'n': 1}]\nfor d in D:\n    d['n'] = 8\n", "D", "[{'n': 8}]"},
+      {"for k, d in zip([3], [TAB]):\n    d[0] = k\n", "TAB", "[3]"},
+      {"D = {'a': [1]}\nfor v in D.values():\n    v.append(9)\n", "D", "{'a': [1, 9]}"},
+      {"D = [[1]]\nfor i, v in enumerate(D):\n    v.append(i)\n", "D", "[[1, 0]]"},
+      // Arguments by name.
+      {"add(v=9, x=TAB)\n", "TAB", "[4, 9]"},
+      {"def f(**kw):\n    kw['a'].append(1)\nf(a=TAB)\n", "TAB", "[4, 1]"},
+      {"def f(*xs):\n    xs[0].append(1)\nf(TAB)\n", "TAB", "[4, 1]"},
+      // Other names inside of functions and methods.
+      {"def f(x):\n    y = x\n    y.append(3)\nf(TAB)\n", "TAB", "[4, 3]"},
+      {"def f():\n    y = TAB\n    y.append(3)\nf()\n", "TAB", "[4, 3]"},
+      {"class C:\n    def __init__(self):\n        self.d = {}\n    def put(self, k):\n"
+       "        d = self.d\n        d[k] = k\nc = C()\nc.put(1)\n",
+       "c.d", "{1: 1}"},
+      // Calls inside of expressions.
+      {"m = len(add(TAB))\n", "TAB", "[4, 3]"},
+      {"assert TAB.append(1) is None\n", "TAB", "[4, 1]"},
+      {"s = f'{TAB.pop()}'\n", "TAB", "[]"},
+      {"TAB.append(3) or TAB.append(5)\n", "TAB", "[4, 3, 5]"},
+      {"x = [TAB.append(i) for i in range(2)]\n", "TAB", "[4, 0, 1]"},
+      {"list(map(TAB.append, [1, 2]))\n", "TAB", "[4, 1, 2]"},
+      // Functions' results, and functions by other names.
+      {"def get():\n    return TAB\nget().append(3)\n", "TAB", "[4, 3]"},
+      {"def get():\n    return TAB\nx = get()\nx.append(3)\n", "TAB", "[4, 3]"},
+      {"g = add\ng(TAB)\n", "TAB", "[4, 3]"},
+      {"a = TAB.append\na(3)\n", "TAB", "[4, 3]"},
+      {"f = lambda v: TAB.append(v)\nf(3)\n", "TAB", "[4, 3]"},
+      {"import functools\ng = functools.partial(add, TAB)\ng(6)\n", "TAB", "[4, 6]"},
+      // Methods by longer paths.
+      {"class C:\n    n = 1\n    def bump(self):\n        self.n += 1\nL = [C()]\nL[0].bump()\n",
+       "L[0].n", "2"},
+      {"class I:\n    v = 1\n    def up(self):\n        self.v = 5\nclass C:\n"
+       "    def __init__(self):\n        self.i = I()\nc = C()\nc.i.up()\n",
+       "c.i.v", "5"},
+      {"class C:\n    n = 1\n    def __call__(self, v):\n        self.n = v\nc = C()\nc(6)\n",
+       "c.n", "6"},
+      // Copies that share items.
+      {"X = [[1]]\nY = X + []\nY[0].append(3)\n", "X", "[[1, 3]]"},
+      {"X = [[1]]\nY = [v for v in X]\nY[0].append(3)\n", "X", "[[1, 3]]"},
+      {"X = [[1]]\nY = sorted(X)\nY[0].append(3)\n", "X", "[[1, 3]]"},
+      {"X = [1]\nY = [X] * 2\nY[0].append(3)\n", "X", "[1, 3]"},
+      {"X = [[1]]\nY = X * 2\nY[0].append(3)\n", "X", "[[1, 3]]"},
+      {"X = [1]\nY = X and X\nY.append(3)\n", "X", "[1, 3]"},
+      {"X = Y = [1]\nX.append(3)\n", "Y", "[1, 3]"},
+      // Bodies of classes, `:=`, defaults, closures.
+      {"class X:\n    TAB.append(3)\n    y = len(TAB)\n", "[TAB, X.y]", "[[4, 3], 2]"},
+      {"if (y := TAB):\n    y.append(3)\n", "TAB", "[4, 3]"},
+      {"N = 4\nif (N := 7) > 3:\n    pass\n", "N", "7"},
+      {"def f(x=[]):\n    x.append(1)\n    return len(x)\nf()\nf()\n", "f()", "3"},
+      {"def mk():\n    t = []\n    def more():\n        t.append(1)\n        return len(t)\n"
+       "    return more\nmore = mk()\nmore()\nmore()\n",
+       "more()", "3"},
+      {"class K:\n    t = []\n    def __init__(self):\n        self.t.append(1)\nk = [K(), K()]\n",
+       "len(K.t)", "2"},
+      {"def g(n):\n    if n > 0:\n        TAB.append(n)\n        f(n - 1)\ndef f(n):\n"
+       "    if n > 0:\n        g(n - 1)\nf(3)\n",
+       "TAB", "[4, 2]"},
+  };
+  for (const auto& test : kCases) {
+    EXPECT_EQ(ValueOf(table + test.module, test.expr), test.expected) << test.module;
+  }
+}
+
 // What the language does not have is refused where a kernel would see the result.
 TEST(Globals, ChangesThatCannotBeFollowedAreRefused) {
   EXPECT_THAT(ValueOf("N = 4\ndef f():\n    global N\n    N = 8\nf()\n", "N"),
               HasSubstr("global is not in the kernel language"));
+  EXPECT_THAT(ValueOf("N = 4\nglobals()['N'] = 8\n", "N"),
+              HasSubstr("'globals' is not in the kernel language"));
+  EXPECT_THAT(ValueOf("N = 4\nexec('N = 8')\n", "N"),
+              HasSubstr("'exec' is not in the kernel language"));
   EXPECT_THAT(ValueOf("class C:\n    n = 1\nc = C()\nsetattr(c, 'n', 2)\n", "c.n"),
               HasSubstr("'setattr' is not in the kernel language"));
   EXPECT_THAT(ValueOf("class C:\n    n = 1\nc = C()\ndel c.n\n", "c.n"),

@@ -182,7 +182,7 @@ TEST(Objects, WhatCannotBeIsSaid) {
       {"s = Shape(1)\nif n > 0:\n    s.rows = 2", "is changed inside a run-time branch"},
       {"s = Shape(1)\ns.area = 3", "'area' is a property"},
       {"x.rows = 3", "has no attributes to assign to"},
-      {"q = Loop()", "the class 'Loop' needs itself to be defined"},
+      {"q = Loop()", "unknown name 'Loop'"},
       {"class Local(unknown):\n    pass\nq = Local()", "unknown name 'unknown'"},
   };
   for (const auto& [body, message] : kBodies) {
