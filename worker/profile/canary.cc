@@ -55,6 +55,21 @@ void Canary::Keep(double ns) {
   std::filesystem::rename(draft, options_.file, error);
 }
 
+void Canary::Heed(double ns) {
+  if (ns >= (1 - options_.drift) * baseline_ns_) {
+    faster_looks_ = 0;
+    return;
+  }
+  if (faster_looks_++ == 0) {
+    faster_since_ = Clock::now();
+    faster_ns_ = 0;
+  }
+  faster_ns_ = std::max(faster_ns_, ns);
+  if (faster_looks_ < kLooks || SecondsSince(faster_since_) < options_.faster) return;
+  faster_looks_ = 0;
+  Keep(faster_ns_);
+}
+
 absl::Status Canary::Open() {
   double kept = 0;
   if (std::ifstream in(options_.file); in >> kept && std::isfinite(kept) && kept > 0) {
@@ -88,7 +103,7 @@ absl::StatusOr<std::string> Canary::Look() {
     KILN_ASSIGN_OR_RETURN(now, MedianOfBatch());
     if (!Slow(now)) {
       good_ = Clock::now();
-      if (now < (1 - options_.drift) * baseline_ns_) Keep(now);
+      Heed(now);
       return std::string();
     }
     const bool excused = !Slow(now * std::max(share, ClockShare()));

@@ -23,8 +23,8 @@ struct CanaryOptions {
   // What the power limit leaves of the clock at this moment, 0.85 of it, say; 1: nothing is held
   // down, or nobody knows. Unset: 1.
   std::function<double()> clock_share;
-  double excused =
-      2;  // seconds since the last good look in which a slow one may be put down to that
+  double excused = 2;  // seconds after a good look in which a slow one may be put down to that
+  double faster = 10;  // seconds in which all looks are faster, before the baseline is
 };
 
 // Noise and the clocks' recovery after a heavy kernel are no drift: a look is the median of a
@@ -43,7 +43,8 @@ class Canary {
   absl::Status Open();
 
   // Empty, or why the device must not be measured on: "its canary of arithmetic takes 231 us, 13.1
-  // % more than the 204 us of its baseline (...)". A device that became faster has a new baseline.
+  // % more than the 204 us of its baseline (...)". A device that became faster, and stays so, has a
+  // new baseline: one batch whose times are too short is none.
   // An error is the measurement's.
   absl::StatusOr<std::string> Look();
 
@@ -55,11 +56,16 @@ class Canary {
   double ClockShare() const { return options_.clock_share ? options_.clock_share() : 1; }
   absl::Status WorkFor(double seconds);
   void Keep(double ns);
+  void Heed(double ns);
 
   const Measure measure_;
   const CanaryOptions options_;
   double baseline_ns_ = 0;
   std::chrono::steady_clock::time_point good_;  // when it was last as fast as it should be
+  // Looks in a row that found it faster, since when, and the slowest of them.
+  int faster_looks_ = 0;
+  std::chrono::steady_clock::time_point faster_since_;
+  double faster_ns_ = 0;
 };
 
 }  // namespace kiln::worker
