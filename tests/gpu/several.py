@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """How much more this machine measures with several of its GPUs than with one.
 
-    tests/gpu/several.py OUT [--bin FOLDER] [--devices 2] [--shape 8192x8192x8192] [--candidates 256] [--repeats 3]
+    tests/gpu/several.py OUT [--bin FOLDER] [--devices 2] [--shape 8192x8192x8192] [--candidates 384] [--repeats 3]
 
 Sweeps a product (M x N x K, bf16, B transposed) over --candidates configs with a worker of one GPU and one of
 --devices GPUs in turn, each time as a fresh sweep whose artifacts are there, so that no compiler is waited for.
@@ -78,7 +78,7 @@ def main():
     parser.add_argument("--bin", type=pathlib.Path, default=BIN)
     parser.add_argument("--devices", type=int, default=2)
     parser.add_argument("--shape", default="8192x8192x8192")
-    parser.add_argument("--candidates", type=int, default=256)
+    parser.add_argument("--candidates", type=int, default=384)
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
     options.target, options.out = "gpu", options.out.resolve()
