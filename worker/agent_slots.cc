@@ -191,7 +191,7 @@ void Agent::ProfileLoop(Slot* slot) {
   changed_.notify_all();
   while (!stopping_) {
     // What other slots can still measure is theirs; else it goes back.
-    HeldTaskPtr held = ledger_.NextProfile([&](const v1::Task& task) {
+    HeldTaskPtr held = ledger_.NextProfile(DeviceOf(*slot), [&](const v1::Task& task) {
       return IsFor(task, *slot) && (slot->quarantined.empty() || AllQuarantinedLocked(task));
     });
     if (held == nullptr) {

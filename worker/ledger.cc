@@ -55,10 +55,16 @@ std::optional<CompileItem> Ledger::NextCompile() {
   return item;
 }
 
-HeldTaskPtr Ledger::NextProfile(const std::function<bool(const v1::Task& task)>& fits) {
-  const auto next =
-      std::find_if(profile_queue_.begin(), profile_queue_.end(),
-                   [&](const HeldTaskPtr& held) { return !fits || fits(held->task); });
+HeldTaskPtr Ledger::NextProfile(absl::string_view device,
+                                const std::function<bool(const v1::Task& task)>& fits) {
+  auto next = profile_queue_.end();
+  for (auto at = profile_queue_.begin(); at != profile_queue_.end(); ++at) {
+    const v1::Task& task = (*at)->task;
+    if (fits && !fits(task)) continue;
+    const bool own = task.device().empty() || task.device() == device;
+    if (own || next == profile_queue_.end()) next = at;
+    if (own) break;
+  }
   if (next == profile_queue_.end()) return nullptr;
   HeldTaskPtr held = *next;
   profile_queue_.erase(next);

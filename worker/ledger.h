@@ -59,8 +59,10 @@ class Ledger {
 
   // The next piece of work, oldest lease first; null when there is none.
   std::optional<CompileItem> NextCompile();
-  // Of the tasks that `fits` takes; none = all.
-  HeldTaskPtr NextProfile(const std::function<bool(const v1::Task& task)>& fits = nullptr);
+  // Of the tasks that `fits` takes (none = all): one that names this device or none, where there is
+  // one, else one that names another.
+  HeldTaskPtr NextProfile(absl::string_view device = "",
+                          const std::function<bool(const v1::Task& task)>& fits = nullptr);
 
   // A slot is done with a candidate of a compile task. True when the task has now ended (its result
   // waits to be sent).

@@ -3,6 +3,7 @@
 #define KILN_COORDINATOR_CORE_CORE_IMPL_H_
 
 #include <cstdint>
+#include <deque>
 #include <list>
 #include <map>
 #include <memory>
@@ -88,7 +89,7 @@ class Core::Impl {
   void StopCompiling(Sweep* sweep, int ordinal);
   int TaskSize(Pool pool, size_t left, int batch) const;
   void MakeScreenTasks(Sweep* sweep);
-  void MakeTasks(Sweep* sweep, v1::TaskKind kind, const std::vector<int>& ordinals, int batch,
+  void MakeTasks(Sweep* sweep, v1::TaskKind kind, std::vector<std::deque<int>> lots, int batch,
                  int samples);
   void StartRound(Sweep* sweep);
   void SpendBudget(Sweep* sweep);
@@ -140,6 +141,7 @@ class Core::Impl {
   void DropTask(Task* task);
   void MakeReady(Task* task, bool front);
   void Lease(Task* task, Worker* worker);
+  static std::string DeviceOf(const Task& task);
   v1::Task TaskMessage(const Task& task, const Worker& worker) const;
   void Unlease(Task* task);
   bool Accepts(const Task& task, const Worker& worker, uint64_t epoch) const;
@@ -199,7 +201,7 @@ class Core::Impl {
   Sweep* SweepToStayWith(const Worker& worker, const std::vector<Sweep*>& able) const;
   Sweep* PickSweep(Pool pool, const Worker& worker, const std::vector<Sweep*>& sweeps,
                    const std::map<std::string, int>& user_running) const;
-  Task* PopReady(std::deque<std::string>* queue, int* count);
+  Task* PopReady(std::deque<std::string>* queue, int* count, const Worker& worker);
 
   // -- lanes.cc: where the time goes --
   Situation SituationOf(const Sweep& sweep) const;

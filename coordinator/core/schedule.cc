@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "coordinator/core/core_impl.h"
 
 namespace kiln::core {
@@ -26,16 +28,32 @@ double Score(int running, double points) {
 
 }  // namespace
 
-// The next task of a queue; ids of tasks that are gone or elsewhere are skipped.
-Task* Core::Impl::PopReady(std::deque<std::string>* queue, int* count) {
-  while (!queue->empty()) {
-    auto it = tasks_.find(queue->front());
-    queue->pop_front();
-    if (it == tasks_.end() || it->second->state != Task::State::kReady) continue;
-    --*count;
-    return it->second.get();
+// The next task of a queue for this worker: one whose candidates its devices measured last, or none
+// did, where there is one, else one of another worker's. Ids of tasks that are gone or elsewhere
+// are dropped.
+Task* Core::Impl::PopReady(std::deque<std::string>* queue, int* count, const Worker& worker) {
+  const std::string prefix = absl::StrCat(worker.name(), "/");
+  Task* next = nullptr;
+  size_t place = 0;
+  for (size_t at = 0; at < queue->size();) {
+    const auto found = tasks_.find((*queue)[at]);
+    if (found == tasks_.end() || found->second->state != Task::State::kReady) {
+      queue->erase(queue->begin() + static_cast<std::ptrdiff_t>(at));
+      continue;
+    }
+    const std::string device = DeviceOf(*found->second);
+    const bool own = device.empty() || absl::StartsWith(device, prefix);
+    if (own || next == nullptr) {
+      next = found->second.get();
+      place = at;
+    }
+    if (own) break;
+    ++at;
   }
-  return nullptr;
+  if (next == nullptr) return nullptr;
+  queue->erase(queue->begin() + static_cast<std::ptrdiff_t>(place));
+  --*count;
+  return next;
 }
 
 // A task on its last chance goes to an idle worker and has it alone, so that if the worker dies
@@ -56,7 +74,7 @@ void Core::Impl::ScheduleSuspects(Pool pool) {
         calmest->reserved = true;
         break;
       }
-      Task* task = PopReady(&sweep->suspects[pool], &sweep->suspect_count[pool]);
+      Task* task = PopReady(&sweep->suspects[pool], &sweep->suspect_count[pool], *calmest);
       if (task == nullptr) break;
       Lease(task, calmest);
     }
@@ -144,7 +162,7 @@ void Core::Impl::SchedulePool(Pool pool) {
       int room = Capacity(*worker, pool) - worker->busy[pool];
       int chunk = pool == kEmptyPool ? std::min(room, kEmptyChunk) : 1;
       for (; chunk > 0; --chunk, --room) {
-        Task* task = PopReady(&sweep->ready[pool], &sweep->ready_count[pool]);
+        Task* task = PopReady(&sweep->ready[pool], &sweep->ready_count[pool], *worker);
         if (task == nullptr) break;
         Lease(task, worker);
         ++user_running[sweep->user()];

@@ -91,6 +91,10 @@ struct Cand {
     const auto& measurements = row.candidate().measurements();
     return measurements.empty() ? 0 : measurements.rbegin()->median_ns();
   }
+  std::string last_device() const {  // "<worker>/<device>"; empty: none has measured it
+    const auto& measurements = row.candidate().measurements();
+    return measurements.empty() ? "" : measurements.rbegin()->device();
+  }
   int samples() const {  // behind it
     const auto& measurements = row.candidate().measurements();
     return measurements.empty() ? 0 : measurements.rbegin()->samples_ns_size();

@@ -499,12 +499,12 @@ void Core::Impl::WakePeers() {
 }
 
 void Core::Impl::MakeCompileTasks(Sweep* sweep) {
-  std::vector<int> todo;
+  std::deque<int> todo;
   const std::vector<int> queued(sweep->queued.begin(), sweep->queued.end());
   for (int ordinal : queued) {
     if (!ReuseCompiled(sweep, ordinal)) todo.push_back(ordinal);
   }
-  MakeTasks(sweep, v1::TASK_COMPILE, todo, options_.compile_batch, 0);
+  MakeTasks(sweep, v1::TASK_COMPILE, {std::move(todo)}, options_.compile_batch, 0);
 }
 
 // How many of `left` candidates go into the next task. Where several devices measure, tasks become
@@ -532,27 +532,30 @@ void Core::Impl::MakeScreenTasks(Sweep* sweep) {
   }
 }
 
-// Candidates that took a child with them are alone in their task, so that the next loss has one
-// suspect.
-void Core::Impl::MakeTasks(Sweep* sweep, v1::TaskKind kind, const std::vector<int>& ordinals,
+// Of one lot each, always of the one that has most left, so that the tasks of all lots end
+// together. Candidates that took a child with them are alone in their task, so that the next loss
+// has one suspect.
+void Core::Impl::MakeTasks(Sweep* sweep, v1::TaskKind kind, std::vector<std::deque<int>> lots,
                            int batch, int samples) {
   const Pool pool = PoolOf(kind);
-  size_t left = ordinals.size();
+  size_t left = 0;
+  for (const std::deque<int>& lot : lots) left += lot.size();
   int size = TaskSize(pool, left, batch);
-  std::vector<int> group;
-  for (int ordinal : ordinals) {
-    --left;
-    if (sweep->cands[ordinal].alone) {
-      NewTask(sweep, kind, {ordinal}, samples);
-      continue;
+  while (left > 0) {
+    std::deque<int>& lot = *std::max_element(
+        lots.begin(), lots.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); });
+    std::vector<int> group;
+    while (!lot.empty() && static_cast<int>(group.size()) < size) {
+      const bool alone = sweep->cands[lot.front()].alone;
+      if (alone && !group.empty()) break;
+      group.push_back(lot.front());
+      lot.pop_front();
+      if (alone) break;
     }
-    group.push_back(ordinal);
-    if (static_cast<int>(group.size()) < size) continue;
+    left -= group.size();
     NewTask(sweep, kind, group, samples);
-    group.clear();
     if (pool == kProfilePool) size = TaskSize(pool, left, batch);
   }
-  if (!group.empty()) NewTask(sweep, kind, group, samples);
 }
 
 void Core::Impl::TakeArtifact(Sweep* sweep, int ordinal, const v1::Artifact& artifact) {
@@ -669,17 +672,19 @@ std::string Core::Impl::FailureText(const Sweep& sweep) {
 
 void Core::Impl::AdvanceRace(Sweep* sweep) {
   MakeCompileTasks(sweep);
-  std::vector<int> todo;
+  std::map<std::string, std::deque<int>> todo;  // by the device that measured them last
   bool waiting = false;
   for (int ordinal : Survivors(*sweep)) {
     const Cand& cand = sweep->cands[ordinal];
     if (cand.row.screened_round() > sweep->status.round()) continue;
     waiting = true;
-    if (cand.compiled() && cand.task == nullptr) todo.push_back(ordinal);
+    if (cand.compiled() && cand.task == nullptr) todo[cand.last_device()].push_back(ordinal);
   }
   if (!waiting) return StartRound(sweep);
+  std::vector<std::deque<int>> lots;
+  for (auto& [device, ordinals] : todo) lots.push_back(std::move(ordinals));
   const int samples = options_.screen_samples << std::min(3, sweep->status.round());
-  MakeTasks(sweep, v1::TASK_RACE, todo, options_.screen_batch, samples);
+  MakeTasks(sweep, v1::TASK_RACE, std::move(lots), options_.screen_batch, samples);
 }
 
 void Core::Impl::AdvanceFinals(Sweep* sweep) {

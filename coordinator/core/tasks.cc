@@ -188,6 +188,17 @@ void Core::Impl::Lease(Task* task, Worker* worker) {
   Observe(Observation::Kind::kLease, KindName(task->row.kind()), waited);
 }
 
+// The one that measured all candidates of the task last; empty: there is none.
+std::string Core::Impl::DeviceOf(const Task& task) {
+  std::string device;
+  for (int ordinal : task.row.ordinals()) {
+    const std::string last = task.sweep->cands[ordinal].last_device();
+    if (last.empty() || (!device.empty() && last != device)) return "";
+    device = last;
+  }
+  return device;
+}
+
 v1::Task Core::Impl::TaskMessage(const Task& task, const Worker& worker) const {
   const Sweep& sweep = *task.sweep;
   v1::Task out;
@@ -206,6 +217,12 @@ v1::Task Core::Impl::TaskMessage(const Task& task, const Worker& worker) const {
     out.set_device_model(sweep.row.arch().device_model());
   }
   const std::string device_prefix = absl::StrCat(worker.name(), "/");
+  if (task.row.kind() == v1::TASK_RACE) {
+    const std::string device = DeviceOf(task);
+    if (absl::StartsWith(device, device_prefix)) {
+      out.set_device(device.substr(device_prefix.size()));
+    }
+  }
   for (int ordinal : task.row.ordinals()) {
     const v1::Candidate& candidate = sweep.cands[ordinal].row.candidate();
     v1::TaskCandidate* add = out.add_candidates();

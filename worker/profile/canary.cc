@@ -99,14 +99,13 @@ absl::StatusOr<std::string> Canary::Look() {
       pause *= kPauseGrowth;
       KILN_RETURN_IF_ERROR(WorkFor(options_.rouse));
     }
-    const double share = ClockShare();
     KILN_ASSIGN_OR_RETURN(now, MedianOfBatch());
     if (!Slow(now)) {
       good_ = Clock::now();
       Heed(now);
       return std::string();
     }
-    const bool excused = !Slow(now * std::max(share, ClockShare()));
+    const bool excused = !Slow(now * ClockShare());
     if (excused && SecondsSince(good_) < options_.excused) return std::string();
   }
   return absl::StrFormat(

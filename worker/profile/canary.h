@@ -20,7 +20,7 @@ struct CanaryOptions {
   double warm_up = 0.2;  // seconds of work before a first baseline is taken
   double pause = 0.02;   // seconds before a second look; three times as long with each further one
   double rouse = 0.02;   // seconds of work between that and the look, so that the clocks wake
-  // What the power limit leaves of the clock at this moment, 0.85 of it, say; 1: nothing is held
+  // What the power limit left of the clock in the last batch, 0.85 of it, say; 1: nothing was held
   // down, or nobody knows. Unset: 1.
   std::function<double()> clock_share;
   double excused = 2;  // seconds after a good look in which a slow one may be put down to that

@@ -130,6 +130,8 @@ class GpuDevice : public Device {
   absl::Status MakeTools();
   absl::Status Calibrate();
   absl::Status OpenCanary();
+  absl::StatusOr<std::vector<double>> TimeCanary(const std::string& of, cuda::Function kernel,
+                                                 std::vector<void*> arguments, size_t launches);
   double ClockShare() const;
   std::unique_ptr<Canary> MakeCanary(const std::string& of, const std::string& file,
                                      cuda::Function kernel, std::vector<void*> arguments);
@@ -166,6 +168,8 @@ class GpuDevice : public Device {
   cuda::Function reading_kernel_ = nullptr;
   std::vector<std::unique_ptr<Canary>> canaries_;  // none: not asked for
   unsigned rounds_ = cuda::kCanaryRounds;          // arguments of their kernels
+  Address clock_ = 0;                              // where they leave what it was
+  double canary_mhz_ = 0;                          // in the last batch of one of them; 0: unknown
   Address read_from_ = 0;
   uint64_t read_pairs_ = 0;
   std::vector<std::string> missing_;
@@ -248,6 +252,7 @@ absl::Status GpuDevice::MakeTools() {
   KILN_RETURN_IF_ERROR(cu_.Check(cu_.ModuleGetFunction(&reading_kernel_, module, "kiln_reading"),
                                  "find kiln_reading"));
   KILN_RETURN_IF_ERROR(cu_.Check(cu_.MemAlloc(&sum_, sizeof(uint64_t)), "allocate"));
+  KILN_RETURN_IF_ERROR(cu_.Check(cu_.MemAlloc(&clock_, 2 * sizeof(uint64_t)), "allocate"));
   void* pinned = nullptr;
   KILN_RETURN_IF_ERROR(cu_.Check(cu_.MemHostAlloc(&pinned, kStageBytes, 0), "allocate"));
   stage_ = static_cast<uint8_t*>(pinned);
@@ -325,12 +330,12 @@ absl::Status GpuDevice::OpenCanary() {
   const std::string file =
       absl::StrCat(options_.scratch_dir, "/canary-", absl::StrReplaceAll(bus_id_, {{":", "-"}}),
                    "-cuda", version);
-  canaries_.push_back(MakeCanary("arithmetic", file, canary_kernel_, {&rounds_, &sum_}));
+  canaries_.push_back(MakeCanary("arithmetic", file, canary_kernel_, {&rounds_, &sum_, &clock_}));
   const int64_t bytes = std::max(kReadBytes, static_cast<int64_t>(cache_turns()) * cache_bytes_);
   if (cu_.MemAlloc(&read_from_, static_cast<size_t>(bytes)) == cuda::kSuccess) {
     read_pairs_ = static_cast<uint64_t>(bytes / kUnalignedBytes);
     canaries_.push_back(MakeCanary("memory", absl::StrCat(file, "-memory"), reading_kernel_,
-                                   {&read_from_, &read_pairs_, &sum_}));
+                                   {&read_from_, &read_pairs_, &sum_, &clock_}));
   } else {
     missing_.push_back(
         absl::StrCat("no look at the memory's speed: there are no ", bytes >> 20, " MiB for it"));
@@ -346,29 +351,40 @@ std::unique_ptr<Canary> GpuDevice::MakeCanary(const std::string& of, const std::
   options.drift = options_.drift;
   options.file = file;
   options.clock_share = [this] { return ClockShare(); };
-  const auto measure = [this, of, kernel,
-                        arguments](int launches) -> absl::StatusOr<std::vector<double>> {
-    std::vector<void*> places = arguments;
-    const auto start = [&](size_t) {
-      return cu_.Check(
-          cu_.LaunchKernel(kernel, static_cast<unsigned>(blocks_), 1, 1, cuda::kDigestThreads, 1, 1,
-                           0, stream_, places.data(), nullptr),
-          absl::StrCat("launch the canary of ", of));
-    };
-    std::vector<Sample> samples;
-    KILN_RETURN_IF_ERROR(
-        TimeOwn(std::min(kBatch, static_cast<size_t>(launches)), /*gate=*/true, start, &samples));
-    std::vector<double> times;
-    for (const Sample& sample : samples) times.push_back(sample.ns);
-    return times;
+  const auto measure = [this, of, kernel, arguments](int launches) {
+    return TimeCanary(of, kernel, arguments, static_cast<size_t>(launches));
   };
   return std::make_unique<Canary>(measure, options);
 }
 
-// What the power limit leaves of the highest clock.
+absl::StatusOr<std::vector<double>> GpuDevice::TimeCanary(const std::string& of,
+                                                          cuda::Function kernel,
+                                                          std::vector<void*> arguments,
+                                                          size_t launches) {
+  const auto start = [&](size_t) {
+    return cu_.Check(
+        cu_.LaunchKernel(kernel, static_cast<unsigned>(blocks_), 1, 1, cuda::kDigestThreads, 1, 1,
+                         0, stream_, arguments.data(), nullptr),
+        absl::StrCat("launch the canary of ", of));
+  };
+  uint64_t clock[2] = {};  // cycles and nanoseconds of all launches
+  KILN_RETURN_IF_ERROR(
+      cu_.Check(cu_.MemsetD8Async(clock_, 0, sizeof(clock), stream_), "clear memory"));
+  std::vector<Sample> samples;
+  KILN_RETURN_IF_ERROR(TimeOwn(std::min(kBatch, launches), /*gate=*/true, start, &samples));
+  KILN_RETURN_IF_ERROR(Read(clock, reinterpret_cast<const void*>(clock_), sizeof(clock)));
+  canary_mhz_ =
+      clock[1] == 0 ? 0 : static_cast<double>(clock[0]) / static_cast<double>(clock[1]) * 1e3;
+  std::vector<double> times;
+  for (const Sample& sample : samples) times.push_back(sample.ns);
+  return times;
+}
+
+// What the power limit left of the highest clock in the last batch of a canary.
 double GpuDevice::ClockShare() const {
-  const unsigned mhz = monitor_ == nullptr ? 0 : monitor_->MhzAtPowerLimit();
-  return mhz > 0 && clock_mhz_ > 0 ? std::min(mhz / clock_mhz_, 1.0) : 1;
+  const bool held_down = monitor_ != nullptr && monitor_->AtPowerLimit();
+  return held_down && canary_mhz_ > 0 && clock_mhz_ > 0 ? std::min(canary_mhz_ / clock_mhz_, 1.0)
+                                                        : 1;
 }
 
 DeviceHealth GpuDevice::Faults() {

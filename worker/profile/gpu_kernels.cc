@@ -12,13 +12,16 @@ const char kGpuKernels[] = R"(
   ret;
 }
 
-.visible .entry kiln_canary(.param .u32 rounds, .param .u64 out)
+.visible .entry kiln_canary(.param .u32 rounds, .param .u64 out, .param .u64 clock)
 {
   .reg .pred %p;
   .reg .b32 %count, %i, %thread;
   .reg .f32 %a, %b, %c, %d, %half;
-  .reg .b64 %to;
+  .reg .b32 %who;
+  .reg .b64 %to, %at, %cycles, %nanos, %cycles_then, %nanos_then;
 
+  mov.u64 %cycles_then, %clock64;
+  mov.u64 %nanos_then, %globaltimer;
   ld.param.u32 %count, [rounds];
   ld.param.u64 %to, [out];
   cvta.to.global.u64 %to, %to;
@@ -46,16 +49,33 @@ Round:
   add.f32 %a, %a, %c;
   setp.lt.f32 %p, %a, %half;
   @%p st.global.f32 [%to], %a;
+  mov.u64 %cycles, %clock64;
+  mov.u64 %nanos, %globaltimer;
+  mov.u32 %who, %ctaid.x;
+  or.b32 %who, %who, %thread;
+  setp.ne.u32 %p, %who, 0;
+  @%p bra End;
+  ld.param.u64 %at, [clock];
+  cvta.to.global.u64 %at, %at;
+  sub.u64 %cycles, %cycles, %cycles_then;
+  sub.u64 %nanos, %nanos, %nanos_then;
+  red.global.add.u64 [%at], %cycles;
+  red.global.add.u64 [%at+8], %nanos;
+End:
   ret;
 }
 
-.visible .entry kiln_reading(.param .u64 from, .param .u64 pairs, .param .u64 out)
+.visible .entry kiln_reading(.param .u64 from, .param .u64 pairs, .param .u64 out, .param .u64 clock)
 {
   .reg .pred %p;
   .reg .b32 %block, %blocks, %width, %thread, %sum;
   .reg .b32 %a<4>, %b<4>, %c<4>, %d<4>;
+  .reg .b32 %who;
   .reg .b64 %base, %count, %to, %i, %step, %last, %at, %stride;
+  .reg .b64 %cycles, %nanos, %cycles_then, %nanos_then;
 
+  mov.u64 %cycles_then, %clock64;
+  mov.u64 %nanos_then, %globaltimer;
   ld.param.u64 %base, [from];
   cvta.to.global.u64 %base, %base;
   ld.param.u64 %count, [pairs];
@@ -118,6 +138,19 @@ One:
 Done:
   setp.eq.u32 %p, %sum, 0x9e3779b9;
   @%p st.global.u32 [%to], %sum;
+  mov.u64 %cycles, %clock64;
+  mov.u64 %nanos, %globaltimer;
+  mov.u32 %who, %ctaid.x;
+  or.b32 %who, %who, %thread;
+  setp.ne.u32 %p, %who, 0;
+  @%p bra End;
+  ld.param.u64 %at, [clock];
+  cvta.to.global.u64 %at, %at;
+  sub.u64 %cycles, %cycles, %cycles_then;
+  sub.u64 %nanos, %nanos, %nanos_then;
+  red.global.add.u64 [%at], %cycles;
+  red.global.add.u64 [%at+8], %nanos;
+End:
   ret;
 }
 

@@ -8,11 +8,12 @@ namespace kiln::worker::cuda {
 // 64-bit word is mixed with its place, and the words are added up, so that the order in which
 // threads come does not matter. Any grid of kDigestThreads threads a block.
 // kiln_nothing(): what launching costs.
-// kiln_canary(rounds, out): so many rounds of arithmetic in every thread, whose time is that of the
-// clock; writes nothing to the float at `out` unless arithmetic is broken.
-// kiln_reading(from, pairs, out): reads `pairs` times 16 bytes once, whose time is that of the
-// memory; writes a word to `out` only if all that a thread read adds up to one value. Grids as of
-// kiln_digest.
+// kiln_canary(rounds, out, clock): so many rounds of arithmetic in every thread, whose time is that
+// of the clock; writes nothing to the float at `out` unless arithmetic is broken.
+// kiln_reading(from, pairs, out, clock): reads `pairs` times 16 bytes once, whose time is that of
+// the memory; writes a word to `out` only if all that a thread read adds up to one value.
+// Both add the cycles of one of their threads and the nanoseconds that these took to the two 64-bit
+// words at `clock` (PTX: %clock64, %globaltimer). Grids as of kiln_digest.
 extern const char kGpuKernels[];
 inline constexpr unsigned kDigestThreads = 256;
 inline constexpr unsigned kCanaryRounds = 2048;  // about 0.15 ms with all threads of an SM

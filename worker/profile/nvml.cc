@@ -25,7 +25,8 @@ constexpr uint64_t kPowerLimit = 0x4, kSlowdown = 0x8, kSoftwareThermal = 0x20,
                    kHardwareThermal = 0x40, kPowerBrake = 0x80;
 constexpr size_t kMostChanges = 1024;
 constexpr auto kPeriod = std::chrono::milliseconds(10);
-constexpr int kReadingsALook = 10;  // for other processes
+constexpr auto kRecovery = std::chrono::milliseconds(50);  // of the clock, when the limit is off
+constexpr int kReadingsALook = 10;                         // for other processes
 constexpr unsigned kMostProcesses = 64;
 constexpr int kUncorrected = 1;                // NVML_MEMORY_ERROR_TYPE_UNCORRECTED
 constexpr int kVolatile = 0;                   // NVML_VOLATILE_ECC
@@ -162,13 +163,11 @@ uint64_t Monitor::ReasonsSince(std::chrono::steady_clock::time_point begin) cons
   return reasons;
 }
 
-unsigned Monitor::MhzAtPowerLimit() const {
-  unsigned mhz = 0;
+bool Monitor::AtPowerLimit() const {
   unsigned long long now = 0;
-  if (api.GetClock(device_, kSmClock, &mhz) != 0) return 0;
   (void)api.GetReasons(device_, &now);
-  const uint64_t reasons = now | ReasonsSince(std::chrono::steady_clock::now() - kPeriod);
-  return (reasons & kPowerLimit) != 0 && SlowdownWords(reasons).empty() ? mhz : 0;
+  const uint64_t reasons = now | ReasonsSince(std::chrono::steady_clock::now() - kRecovery);
+  return (reasons & kPowerLimit) != 0 && SlowdownWords(reasons).empty();
 }
 
 absl::StatusOr<std::unique_ptr<Monitor>> Monitor::Start(const std::string& bus_id) {

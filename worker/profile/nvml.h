@@ -41,9 +41,9 @@ class Monitor {
   ~Monitor();
 
   Window Take();
-  // The SMs' clock at this moment, in MHz, if it is the power limit that holds it down and neither
-  // heat nor the supply; else 0.
-  unsigned MhzAtPowerLimit() const;
+  // Whether it is the power limit that holds the clock down, or did a moment ago, and neither heat
+  // nor the supply.
+  bool AtPowerLimit() const;
   // NVML's reasons for lower clocks at any reading since `begin`, and at the one before.
   uint64_t ReasonsSince(std::chrono::steady_clock::time_point begin) const;
   // Those that are heat or the power supply, not merely the power limit, in words; empty = none.

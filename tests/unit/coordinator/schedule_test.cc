@@ -75,6 +75,39 @@ TEST(Schedule, ASweepWithoutAWorkerSaysWhatToDo) {
   }
 }
 
+// A device that has measured a candidate has its artifact loaded and its numbers checked.
+TEST(Schedule, RacesGoBackToTheDevicesThatMeasuredTheirCandidates) {
+  SpaceModel space = Large();
+  space.spread = 1.1;  // so that many are still in the race when it is long
+  space.noise = 0.1;
+  CoreRig rig(core::Options(), space);
+  std::map<std::string, uint64_t> workers;
+  for (const char* name : {"v", "w"}) workers[name] = rig.Attach(name, 4, 1);
+  v1::SweepSpec spec = FakeSpec();
+  spec.set_top_k(96);
+  ASSERT_TRUE(rig.Submit(spec).ok());
+  std::map<std::string, std::string> last;  // config -> worker
+  int kept = 0, moved = 0, named = 0;
+  for (bool any = true; any;) {
+    any = false;
+    for (const auto& [name, connection] : workers) {
+      for (const v1::Task& task : rig.Take(connection)) {
+        any = true;
+        if (task.kind() == v1::TASK_RACE && task.device() == "cpu") ++named;
+        for (const v1::TaskCandidate& candidate : task.candidates()) {
+          std::string& before = last[candidate.config()];
+          if (task.kind() == v1::TASK_RACE) ++(before == name ? kept : moved);
+          if (task.kind() == v1::TASK_SCREEN || task.kind() == v1::TASK_RACE) before = name;
+        }
+        rig.Say(connection, rig.Run(task, name));
+      }
+    }
+  }
+  EXPECT_GT(kept, 48);
+  EXPECT_LT(moved * 5, kept) << "but for those that are left at a round's end";
+  EXPECT_GT(named, 8);
+}
+
 TEST(Schedule, SaysWhyNobodyCanMeasureForATarget) {
   CoreRig rig;
   const auto nobody = [&](const std::string& target) {

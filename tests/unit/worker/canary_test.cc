@@ -105,18 +105,6 @@ TEST_F(CanaryTest, WhatThePowerLimitTakesFromTheClockNeedsNoPauses) {
   EXPECT_EQ(batches_, 10);  // five looks, and what rouses before four of them
 }
 
-TEST_F(CanaryTest, AClockThatIsHeldDownOnlyInPartOfALookExcusesLess) {
-  std::vector<double> shares = {0.7, 1};  // before and behind the batch
-  int asked = 0;
-  options_.clock_share = [&] { return shares[static_cast<size_t>(asked++ % 2)]; };
-  options_.excused = 60;
-  Canary canary = Make();
-  ASSERT_TRUE(canary.Open().ok());
-  ASSERT_THAT(LookNow(&canary), IsEmpty());
-  ns_ = 240e3;
-  EXPECT_THAT(LookNow(&canary), HasSubstr("% more than"));
-}
-
 TEST_F(CanaryTest, ThePowerLimitExcusesOnlyAsLongAsTheLastGoodLookIsNotLongAgo) {
   options_.clock_share = [] { return 0.8; };
   options_.excused = 0.2;

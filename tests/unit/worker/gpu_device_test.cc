@@ -25,6 +25,7 @@ void Tell(const char* library, const char* function, Arguments... arguments) {
   reinterpret_cast<void (*)(Arguments...)>(found)(arguments...);
 }
 void SetCanary(double us) { Tell("libcuda.so.1", "fake_cuda_canary", us); }
+void SetClock(double mhz) { Tell("libcuda.so.1", "fake_cuda_clock", mhz); }
 void SetReading(double us) { Tell("libcuda.so.1", "fake_cuda_reading", us); }
 constexpr char kNvml[] = "libnvidia-ml.so.1";
 
@@ -188,18 +189,18 @@ TEST_F(GpuDeviceTest, AClockAtThePowerLimitIsNoDriftAndCostsNoPause) {
   ASSERT_EQ(device_->Examine().broken, "");
   SetCanary(240);  // of 200 at 1980 MHz
   constexpr unsigned long long kPowerLimit = 0x4, kHeat = 0x20;
-  Tell(kNvml, "fake_nvml_clock", 1650u);
+  SetClock(1650);
   for (const auto& [reasons, sound] :
        {std::pair{kPowerLimit, true}, {0ULL, false}, {kPowerLimit | kHeat, false}}) {
     Tell(kNvml, "fake_nvml_reasons", reasons);
-    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // what was is forgotten
     EXPECT_EQ(device_->Examine().broken.empty(), sound) << reasons;
   }
   Tell(kNvml, "fake_nvml_reasons", kPowerLimit);
-  Tell(kNvml, "fake_nvml_clock", 1900u);  // would make 208 of 200
+  SetClock(1900);  // would make 208 of 200
   EXPECT_NE(device_->Examine().broken, "");
   Tell(kNvml, "fake_nvml_reasons", 0ULL);
-  Tell(kNvml, "fake_nvml_clock", 1980u);
+  SetClock(1980);
 }
 
 TEST_F(GpuDeviceTest, TheRecordIsTheTablesWithTheDevicesOwnSize) {

@@ -47,6 +47,23 @@ TEST(LedgerTest, CompileCandidatesSpreadAndTheTaskEndsWithTheLast) {
   }
 }
 
+TEST(LedgerTest, ADeviceTakesItsOwnTasksFirstAndThenThoseOfOthers) {
+  Ledger ledger;
+  for (const auto& [id, device] :
+       {std::pair{"a", "gpu0"}, {"b", "gpu1"}, {"c", ""}, {"d", "gpu1"}}) {
+    v1::Task task = MakeTask(id, v1::TASK_RACE, 1);
+    task.set_device(device);
+    ledger.Add(task);
+  }
+  for (const auto& [device, id] :
+       {std::pair{"gpu1", "b"}, {"gpu1", "c"}, {"gpu0", "a"}, {"gpu0", "d"}}) {
+    const HeldTaskPtr held = ledger.NextProfile(device);
+    ASSERT_NE(held, nullptr);
+    EXPECT_EQ(held->task.id(), id) << device;
+  }
+  EXPECT_EQ(ledger.NextProfile("gpu0"), nullptr);
+}
+
 TEST(LedgerTest, UnacknowledgedResultsAreOfferedAgainAndThenForgotten) {
   Ledger ledger;
   ledger.Add(MakeTask("t", v1::TASK_SCREEN, 1));

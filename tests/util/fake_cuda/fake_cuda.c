@@ -42,6 +42,7 @@ static __thread struct Device* current;
 static double nothing_us;      /* of the empty kernel */
 static double reading_us = 50; /* of the canary of the memory */
 static double canary_us = 200; /* of the canary: its clock is this, not the machine's */
+static double canary_mhz = 1980;
 
 static struct Device* here(void) { return current ? current : &devices[0]; }
 static int index_of(const struct Device* device) { return (int)(device - devices); }
@@ -59,6 +60,7 @@ static int other_kind(int device) {
 int fake_cuda_retained(int device) { return devices[device].retained; }
 void fake_cuda_forget(int device) { devices[device].retained = 0; }
 void fake_cuda_canary(double us) { canary_us = us; }
+void fake_cuda_clock(double mhz) { canary_mhz = mhz; }
 void fake_cuda_reading(double us) { reading_us = us; }
 void fake_cuda_nothing(double us) { nothing_us = us; }
 void fake_cuda_observe(void (*function)(double, double)) { observer = function; }
@@ -277,13 +279,20 @@ Result cuModuleGetFunction(const char** function, void* module, const char* name
   (void)module;
   return *function = name, OK;
 }
+/* Cycles and nanoseconds are added up at the address that the argument holds. */
+static Result canary(struct Device* device, double us, const void* argument) {
+  uint64_t* clock = *(uint64_t* const*)argument;
+  clock[0] += (uint64_t)(us * canary_mhz);
+  clock[1] += (uint64_t)(us * 1e3);
+  return busy(device, "", us);
+}
 Result cuLaunchKernel(const char* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
                       unsigned by, unsigned bz, unsigned shared, void* stream, void** arguments,
                       void** extra) {
   (void)gx, (void)gy, (void)gz, (void)bx, (void)by, (void)bz, (void)shared, (void)extra;
   struct Device* device = stream;
-  if (strcmp(function, "kiln_canary") == 0) return busy(device, "", canary_us);
-  if (strcmp(function, "kiln_reading") == 0) return busy(device, "", reading_us);
+  if (strcmp(function, "kiln_canary") == 0) return canary(device, canary_us, arguments[2]);
+  if (strcmp(function, "kiln_reading") == 0) return canary(device, reading_us, arguments[3]);
   if (strcmp(function, "kiln_nothing") == 0) return busy(device, "", nothing_us);
   const uint64_t* words = *(uint64_t**)arguments[0];
   const uint64_t pairs = 2 * *(uint64_t*)arguments[1];

@@ -15,7 +15,7 @@ static const unsigned long long kXid = 8;
 static int devices[MOST_DEVICES];
 static unsigned long long ecc_errors;
 static unsigned remapped_rows;
-static unsigned sm_mhz = 1980;
+static const unsigned sm_mhz = 1980;
 static unsigned long long clock_reasons; /* why it is low */
 static unsigned long long xids[MOST];
 static int xid_count;
@@ -25,7 +25,6 @@ static int other_count;
 void fake_nvml_ecc(unsigned long long errors) { ecc_errors = errors; }
 void fake_nvml_remap(unsigned rows) { remapped_rows = rows; }
 void fake_nvml_reasons(unsigned long long reasons) { clock_reasons = reasons; }
-void fake_nvml_clock(unsigned mhz) { sm_mhz = mhz; }
 void fake_nvml_xid(unsigned long long xid) { xids[xid_count++ % MOST] = xid; }
 void fake_nvml_process(unsigned pid) { others[other_count++ % MOST] = pid; }
 void fake_nvml_no_processes(void) { other_count = 0; }
