@@ -57,6 +57,12 @@ absl::Status Elaborator::RunAround(const Kernel& kernel) {
   std::vector<NameSet> needed(module_.around.size());
   std::vector<std::vector<ast::StmtPtr>> kept(module_.around.size());
   NameSet wanted = FreeNames(*module_.entry);
+  std::vector<std::unique_ptr<Touches>> inside;  // of each function's body
+  Touches* enclosing = &module_.TouchesAt(module_.entry->loc);
+  for (const ast::Function* outer : module_.around) {
+    inside.push_back(std::make_unique<Touches>(*outer, enclosing));
+    enclosing = inside.back().get();
+  }
   for (size_t i = module_.around.size(); i-- > 0;) {
     const ast::Function& outer = *module_.around[i];
     const ast::Function& inner =
@@ -71,7 +77,7 @@ absl::Status Elaborator::RunAround(const Kernel& kernel) {
       own_names.insert(bound.begin(), bound.end());
     }
     std::vector<NameSet> touched;  // of those, by each statement
-    Touches touches(outer.body, 0, outer.body.size());
+    Touches& touches = *inside[i];
     for (ast::StmtPtr stmt : outer.body) {
       touched.push_back(touches.Of(stmt));
       absl::erase_if(touched.back(),

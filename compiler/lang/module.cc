@@ -151,13 +151,13 @@ std::vector<LeftOutFile> LeftOutOf(absl::string_view text) {
 
 constexpr size_t kMostEarlier = 1'000'000;  // of all statements of a file
 
-// The statements of [first, changer) that may read what the statement `changer` changes.
-void IndexEarlier(const ast::Block& body, size_t changer, const NameSet& changed, Touches* touches,
-                  size_t* count, SourceSection* section) {
+// Adds the statements of [file's first, end) that may read what is changed.
+void IndexEarlier(const ast::Block& body, const SourceSection& file, size_t end,
+                  const NameSet& changed, Touches* touches, size_t* count,
+                  std::vector<size_t>* earlier) {
   if (*count > kMostEarlier) return;  // what they make is refused where it would be wrong
   const NameSet reachers = touches->ReachersOf(changed);
-  std::vector<size_t> earlier;
-  for (size_t i = section->first; i < changer; ++i) {
+  for (size_t i = file.first; i < end; ++i) {
     ++*count;
     StmtPtr stmt = body[i];
     if (stmt->kind == ast::StmtKind::kImport || IsMainGuard(stmt)) continue;
@@ -173,13 +173,13 @@ void IndexEarlier(const ast::Block& body, size_t changer, const NameSet& changed
     }
     const bool reads = std::any_of(read.begin(), read.end(),
                                    [&](absl::string_view name) { return reachers.contains(name); });
-    if (reads) earlier.push_back(i);
+    if (reads) earlier->push_back(i);
   }
-  section->earlier[changer] = std::move(earlier);
 }
 
-void IndexStatement(const ast::Block& body, size_t i, Touches* touches, size_t* count,
+void IndexStatement(ParsedModule* module, size_t i, Touches* touches, size_t* count,
                     SourceSection* section) {
+  const ast::Block& body = module->tree->body;
   StmtPtr stmt = body[i];
   if (const auto* import = stmt->As<ast::Import>()) {
     for (const ast::ImportedName& name : import->names) {
@@ -202,12 +202,68 @@ void IndexStatement(const ast::Block& body, size_t i, Touches* touches, size_t* 
   const NameSet changed = touches->Of(stmt);
   if (changed.empty()) return;
   const NameSet rebound = touches->ReboundBy(stmt);
+  const auto self = static_cast<size_t>(section - module->sections.data());
+  std::map<size_t, NameSet> elsewhere;  // by section
   for (absl::string_view name : changed) {
-    if (!std::binary_search(names.begin(), names.end(), name)) {
-      section->globals[name].push_back({i, false, rebound.contains(name)});
+    size_t other = 0;
+    absl::string_view there;
+    const bool rebinds = rebound.contains(name);
+    if (module->touches->Split(name, &other, &there)) {
+      const bool loaded_later =
+          module->sections[other].loads.contains(self) && !section->loads.contains(other);
+      if (loaded_later) continue;
+      elsewhere[other].insert(there);
+      module->sections[other].changed_elsewhere[there].push_back({i, false, rebinds});
+    } else if (!std::binary_search(names.begin(), names.end(), name)) {
+      section->globals[name].push_back({i, false, rebinds});
     }
   }
-  IndexEarlier(body, i, changed, touches, count, section);
+  for (const auto& [other, there] : elsewhere) {  // its file has been run when this one changes it
+    const SourceSection& file = module->sections[other];
+    IndexEarlier(body, file, file.last, there, &module->touches->At(other), count,
+                 &section->earlier[i]);
+  }
+  IndexEarlier(body, *section, i, changed, touches, count, &section->earlier[i]);
+}
+
+// Which sections the top-level imports of each load. Files that load each other pass this on as
+// often as there are files.
+void IndexLoads(ParsedModule* module) {
+  const auto note = [&](SourceSection* section, const std::string& path, size_t statement) {
+    for (size_t i = 1; i < module->sections.size(); ++i) {
+      const std::string& name = module->sections[i].module;
+      const bool loaded = path == name || absl::StartsWith(path, absl::StrCat(name, "."));
+      if (loaded && &module->sections[i] != section) section->loads.try_emplace(i, statement);
+    }
+  };
+  for (SourceSection& section : module->sections) {
+    for (size_t i = section.first; i < section.last; ++i) {
+      Walk(module->tree->body[i], [&](StmtPtr stmt) {
+        const auto* import = stmt->As<ast::Import>();
+        for (size_t n = 0; import != nullptr && n < import->names.size(); ++n) {
+          const ast::ImportedName& name = import->names[n];
+          const std::string from = AbsoluteName(import->module, section.module, section.package);
+          note(&section, import->module.empty() ? name.path : from, i);
+          if (import->module.empty()) continue;
+          note(&section, absl::StrCat(from, from.empty() ? "" : ".", name.path), i);
+        }
+      });
+    }
+  }
+  for (bool more = true; more;) {
+    more = false;
+    for (SourceSection& section : module->sections) {
+      const auto direct = section.loads;
+      for (const auto& [loaded, statement] : direct) {
+        for (const auto& [further, unused] : module->sections[loaded].loads) {
+          if (&module->sections[further] == &section) continue;
+          const auto [known, fresh] = section.loads.try_emplace(further, statement);
+          more |= fresh || statement < known->second;
+          known->second = std::min(known->second, statement);
+        }
+      }
+    }
+  }
 }
 
 // The texts of a literal `__all__ = [...]`; nullptr for another statement.
@@ -278,10 +334,15 @@ void IndexGlobals(ParsedModule* module) {
       ++i;
     }
     section.last = i;
-    Touches touches(body, section.first, section.last);
+  }
+  IndexLoads(module);
+  module->touches = std::make_shared<FileTouches>(*module);
+  for (size_t at = 0; at < module->sections.size(); ++at) {
+    SourceSection& section = module->sections[at];
     size_t count = 0;
     for (size_t s = section.first; s < section.last; ++s) {
-      if (!IsMainGuard(body[s])) IndexStatement(body, s, &touches, &count, &section);
+      if (IsMainGuard(body[s])) continue;
+      IndexStatement(module, s, &module->touches->At(at), &count, &section);
     }
   }
   IndexStars(module);
@@ -292,6 +353,10 @@ const SourceSection& ParsedModule::SectionAt(SourceLoc loc) const {
   while (--at > 0 && loc.line < sections[at].first_line) {
   }
   return sections[at];
+}
+
+Touches& ParsedModule::TouchesAt(SourceLoc loc) const {
+  return touches->At(static_cast<size_t>(&SectionAt(loc) - sections.data()));
 }
 
 size_t ParsedModule::EntryStatement() const {

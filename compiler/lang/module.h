@@ -14,6 +14,9 @@
 
 namespace kiln::lang {
 
+class FileTouches;
+class Touches;
+
 // How the entry function makes a program.
 enum class EntryStyle : uint8_t {
   kEager,     // its body is the kernel; tensors come from annotations
@@ -43,6 +46,12 @@ struct SourceSection {
   // Of a statement that changes something in place: those before it that may read that, and bind
   // or change something themselves; in order.
   absl::flat_hash_map<size_t, std::vector<size_t>> earlier;
+  // By section that an import loads, itself or through another file: the first such statement.
+  absl::flat_hash_map<size_t, size_t> loads;
+  // Statements of other files that may give a name of this one another value, or change that, when
+  // this file may have been loaded; in order of the tree.
+  absl::flat_hash_map<std::string, std::vector<Touch>> changed_elsewhere;
+  bool Holds(size_t statement) const { return first <= statement && statement < last; }
 };
 
 // A file beside the kernel's that it imports, and that is not among its sections.
@@ -55,9 +64,11 @@ struct LeftOutFile {
 struct ParsedModule {
   std::shared_ptr<const SourceFile> file;
   std::unique_ptr<const ast::Ast> tree;
-  std::vector<SourceSection> sections;  // the kernel file's first
+  std::vector<SourceSection> sections;   // the kernel file's first
+  std::shared_ptr<FileTouches> touches;  // of the sections
   // The one that a position is in.
   const SourceSection& SectionAt(SourceLoc loc) const;
+  Touches& TouchesAt(SourceLoc loc) const;
   // Null: no file of the source.
   const SourceSection* FindSection(absl::string_view module) const;
   std::vector<LeftOutFile> left_out;

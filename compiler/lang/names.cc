@@ -163,6 +163,7 @@ absl::StatusOr<Value> Elaborator::ReadGlobalOf(const SourceSection& section, abs
     }
     return UnknownName(name, loc);
   }
+  KILN_RETURN_IF_ERROR(RunChangesElsewhere(section, name, loc));
   const std::vector<Touch>& touches = found->second;
   for (size_t at = binder_at;;) {
     const size_t statement = touches[at].statement;
@@ -203,6 +204,50 @@ absl::StatusOr<Value> Elaborator::ReadGlobalOf(const SourceSection& section, abs
   }
 }
 
+// Whether the statement of another file has been run before what runs now: by a kernel, all have.
+bool Elaborator::IsBefore(size_t statement, size_t now) const {
+  if (now == SIZE_MAX) return true;
+  const SourceSection& file = module_.SectionAt(module_.tree->body[statement]->loc);
+  if (file.Holds(now)) return statement < now;
+  const SourceSection& here = module_.SectionAt(module_.tree->body[now]->loc);
+  const auto loads = here.loads.find(static_cast<size_t>(&file - module_.sections.data()));
+  // What an import gives is the same before a change in place and behind it.
+  const bool imports = module_.tree->body[now]->kind == ast::StmtKind::kImport;
+  return loads != here.loads.end() && (loads->second < now || imports);
+}
+
+// What another file changes of a name, once that has been loaded: of a kernel all of it, for a
+// statement what has been run before. Refused where more has been done already, but for an import
+// of what is changed in place, and where several files do it, since their order is not followed.
+absl::Status Elaborator::RunChangesElsewhere(const SourceSection& section, absl::string_view name,
+                                             SourceLoc loc) {
+  const auto found = section.changed_elsewhere.find(name);
+  if (found == section.changed_elsewhere.end()) return absl::OkStatus();
+  const size_t now = frame_ == nullptr ? SIZE_MAX : frame_->before;
+  const bool loading = now != SIZE_MAX && section.Holds(now);
+  const bool imports = now != SIZE_MAX && module_.tree->body[now]->kind == ast::StmtKind::kImport;
+  const SourceSection& file =
+      module_.SectionAt(module_.tree->body[found->second[0].statement]->loc);
+  for (const Touch& touch : found->second) {
+    const size_t changer = touch.statement;
+    const int state = module_state_[changer];
+    if (changer == now || state == 1) continue;
+    const bool before = !loading && IsBefore(changer, now);
+    if (before && file.Holds(changer)) {
+      KILN_RETURN_IF_ERROR(RunGlobal(changer));
+      continue;
+    }
+    const bool not_yet = !before && (state == 0 || state == 4);
+    if (not_yet || (imports && !touch.rebinds)) continue;
+    return Error(loc,
+                 absl::StrCat("'", name, "' is read here, and the statement at ",
+                              At(module_.tree->body[changer]->loc),
+                              " of another file may change it; which comes first is not clear"),
+                 "change it in the file that makes it, or pass it as an argument");
+  }
+  return absl::OkStatus();
+}
+
 const SourceSection* Elaborator::StarAt(const SourceSection& section, size_t statement) const {
   for (const SourceSection::Star& star : section.stars) {
     if (star.statement == statement) return module_.FindSection(star.module);
@@ -230,7 +275,7 @@ absl::Status Elaborator::RunEarlier(size_t statement) {
     checks_.resize(checks);
     constraints_.resize(constraints);
     if (!needed) needs_.reset();
-    failed_.emplace(i, status);
+    failed_.emplace(i, status);  // a class of it may be what failed
     module_state_[i] = 3;
   }
   return absl::OkStatus();
@@ -256,6 +301,16 @@ absl::Status Elaborator::RunGlobal(size_t statement) {
     return Error(stmt->loc, "this statement needs its own result", "break the cycle");
   }
   module_state_[statement] = 4;
+  const absl::Status status = RunNow(statement);
+  if (!status.ok() && status.code() != absl::StatusCode::kResourceExhausted) {
+    failed_.emplace(statement, status);
+    module_state_[statement] = 3;
+  }
+  return status;
+}
+
+absl::Status Elaborator::RunNow(size_t statement) {
+  ast::StmtPtr stmt = module_.tree->body[statement];
   {
     CountGuard depth(&depth_);
     KILN_RETURN_IF_ERROR(CheckDepth(stmt->loc));

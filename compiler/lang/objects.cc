@@ -261,6 +261,12 @@ absl::Status Elaborator::SetAttribute(const Value& self, const std::string& attr
     type.members.emplace_back(attr, value);
     return absl::OkStatus();
   }
+  if (self.Is(Type::kUnknown) && module_.FindSection(self.unknown().path) != nullptr) {
+    return Error(loc,
+                 absl::StrCat("'", attr, "' of the file of '", self.unknown().path,
+                              "' is given another value from outside of it"),
+                 "give it that value in its own file, or pass it as an argument");
+  }
   // What the file sets for its own host code: torch.backends.x = True, function.calls = 0.
   const bool host = self.Is(Type::kModule) || self.is_import() || self.Is(Type::kFunction);
   if (host && frame_->module_index != SIZE_MAX) return absl::OkStatus();

@@ -6,21 +6,12 @@
 namespace kiln::lang {
 namespace {
 
-constexpr absl::string_view kAnyGlobal = "globals()";  // exec(...), globals()[...] = ...
-constexpr size_t kMostNames = 1'000'000;               // a file has memory for
-
 // Of Python's own functions and library: those that call what they are given.
 bool CallsBack(absl::string_view name) {
   static constexpr absl::string_view kFunctions[] = {
       "map",  "filter", "reduce",  "starmap",     "accumulate", "sorted",    "max",    "min",
       "sort", "next",   "groupby", "filterfalse", "takewhile",  "dropwhile", "partial"};
   return IsOneOf(name, kFunctions);
-}
-
-// A method that Python calls without its name being written.
-bool IsImplicit(absl::string_view name) {
-  return name.size() > 4 && name.substr(0, 2) == "__" && name != "__init__" &&
-         name != "__post_init__" && !IsMutator(name);
 }
 
 }  // namespace
@@ -39,63 +30,65 @@ std::vector<absl::string_view> Touches::WalrusNames(StmtPtr stmt) {
 
 Touches::~Touches() = default;
 
-Touches::Touches(const ast::Block& body, size_t first, size_t last) { Prepare(body, first, last); }
+Touches::Touches(FileTouches* files, const SourceSection& section, const ast::Block& body)
+    : files_(files), section_(&section), body_(&body), first_(section.first), last_(section.last) {}
 
-Touches::Touches(const ast::Function& function, Touches* outer) : outer_(outer) {
+Touches::Touches(const ast::Function& function, Touches* outer) : Touches(function, outer, false) {}
+
+Touches::Touches(const ast::Function& function, Touches* outer, bool made)
+    : outer_(outer), files_(outer->files_), body_(&function.body), last_(function.body.size()) {
   for (const ast::Param& param : function.params) {
     bound_[param.name].push_back(nullptr);
   }
-  if (function.name == "__init__" && !function.params.empty()) made_ = function.params[0].name;
-  Prepare(function.body, 0, function.body.size());
+  if (made && function.name == "__init__" && !function.params.empty()) {
+    made_ = function.params[0].name;
+  }
+  CollectAll();
+  while (FindFixed()) {
+  }
+  LearnAll();
 }
 
-void Touches::Prepare(const ast::Block& body, size_t first, size_t last) {
-  body_ = &body;
-  first_ = first;
-  last_ = last;
-  for (size_t i = first; i < last; ++i) {
-    Walk(body[i], [&](StmtPtr s) { Collect(s); });
+void Touches::CollectAll() {
+  for (size_t i = first_; i < last_; ++i) {
+    Walk((*body_)[i], [&](StmtPtr s) { Collect(s); });
   }
-  for (size_t i = first; i < last; ++i) {
-    Walk(body[i], [&](StmtPtr s) { Bindings(s); });
+  for (size_t i = first_; i < last_; ++i) {
+    Walk((*body_)[i], [&](StmtPtr s) { Bindings(s); });
   }
-  FindFixed();
-  for (size_t i = first; i < last; ++i) {
-    Walk(body[i], [&](StmtPtr s) { Learn(s); });
-  }
-  for (const auto& [name, methods] : methods_) {
-    for (const ast::Function* method : methods) {
-      if (has_operators_ || !IsImplicit(name)) continue;
-      const Effects effects = Of(*method);
-      has_operators_ = !effects.globals.empty() || !effects.params.empty();
-    }
+  for (const auto& [name, values] : bound_) fixed_.insert(name);
+}
+
+void Touches::LearnAll() {
+  for (size_t i = first_; i < last_; ++i) {
+    Walk((*body_)[i], [&](StmtPtr s) { Learn(s); });
   }
 }
 
 // Functions that call each other are gone through until nothing more is found.
 const Touches::Effects& Touches::Of(const ast::Function& function) {
-  Touches& root = Root();
-  Effects& known = root.effects_[&function];
-  if (root.settled_.contains(&function) || root.depth_ > kMaxCalls) return known;
-  if (!root.visited_.insert(&function).second) return known;
+  FileTouches& all = *files_;
+  Effects& known = all.effects_[&function];
+  if (all.settled_.contains(&function) || all.depth_ > kMaxCalls) return known;
+  if (!all.visited_.insert(&function).second) return known;
   const auto once = [&] {
-    ++root.depth_;
+    ++all.depth_;
     Effects found = Analyze(function);
-    --root.depth_;
-    root.grew_ |= found.Size() > known.Size();
+    --all.depth_;
+    all.grew_ |= found.Size() > known.Size();
     known = std::move(found);
   };
-  if (root.depth_ > 0) {
+  if (all.depth_ > 0) {
     once();
     return known;
   }
   do {
-    root.grew_ = false;
-    root.visited_ = {&function};
+    all.grew_ = false;
+    all.visited_ = {&function};
     once();
-  } while (root.grew_);
-  root.settled_.insert(root.visited_.begin(), root.visited_.end());
-  root.visited_.clear();
+  } while (all.grew_);
+  all.settled_.insert(all.visited_.begin(), all.visited_.end());
+  all.visited_.clear();
   return known;
 }
 
@@ -103,7 +96,7 @@ Touches::Effects Touches::Analyze(const ast::Function& function) {
   Effects effects;
   if (IsKernelLike(function)) return effects;
   // Of one function inside of another the outer one is not at hand: its names are taken as global.
-  Touches inner(function, this);
+  Touches inner(function, this, true);
   NameSet changed, kept, rebound;
   for (StmtPtr stmt : function.body) {
     inner.OfTree(stmt, &changed, &rebound);
@@ -134,14 +127,18 @@ Touches::Effects Touches::Analyze(const ast::Function& function) {
     });
   }
   changed = inner.Close(std::move(changed));
+  const auto outside = [&](absl::string_view name) {  // an import of the function's own, too
+    const auto place = inner.PlaceOf(name);
+    return place.has_value() ? inner.NodeOf(*place) : name;
+  };
   for (size_t i = 0; i < function.params.size(); ++i) {
     if (changed.contains(function.params[i].name)) effects.params.insert(i);
   }
   for (absl::string_view name : changed) {
-    if (!inner.Binds(name) || rebound.contains(name)) effects.globals.insert(name);
+    if (!inner.Binds(name) || rebound.contains(name)) effects.globals.insert(outside(name));
   }
   for (absl::string_view name : inner.Close(std::move(kept))) {
-    if (!inner.Binds(name)) effects.kept.insert(name);
+    if (!inner.Binds(name)) effects.kept.insert(outside(name));
   }
   effects.rebound = std::move(rebound);
   return effects;
@@ -149,7 +146,12 @@ Touches::Effects Touches::Analyze(const ast::Function& function) {
 
 // The names at the root of a place that is changed.
 void Touches::Root(ExprPtr place, NameSet* names) {
-  const absl::string_view root = RootOf(place);
+  if (const auto module = ModuleAt(place)) {
+    Names all;
+    NodesOfModule(*module, &all);
+    names->insert(all.begin(), all.end());
+  }
+  const absl::string_view root = NodeOfRoot(place);
   if (!root.empty()) {
     // torch.backends.x = 1 says nothing of what the file computes, L.append(1) of an import does.
     if (ModuleOf(root) == nullptr || (place->kind == ast::ExprKind::kName && outer_ == nullptr)) {
@@ -172,11 +174,12 @@ void Touches::All(StmtPtr stmt, NameSet* names) {
   ForExprs(stmt, [&](ExprPtr expr) { All(expr, names); });
 }
 
-void Touches::OfTarget(ExprPtr target, NameSet* names) {
+void Touches::OfTarget(ExprPtr target, NameSet* names, NameSet* rebound) {
   if (target->kind == ast::ExprKind::kTuple || target->kind == ast::ExprKind::kList ||
       target->kind == ast::ExprKind::kStarred) {
-    ForChildren(target, [&](ExprPtr item) { OfTarget(item, names); });
+    ForChildren(target, [&](ExprPtr item) { OfTarget(item, names, rebound); });
   } else if (const auto* attribute = target->As<ast::Attribute>()) {
+    if (const auto other = PlaceOf(target)) rebound->insert(NodeOf(*other));  // module.x = 1
     const auto* object = attribute->value->As<ast::Name>();
     const bool made = object != nullptr && !made_.empty() && object->id == made_;
     if (!made) Root(attribute->value, names);
@@ -187,7 +190,7 @@ void Touches::OfTarget(ExprPtr target, NameSet* names) {
 
 void Touches::OfMention(const ast::Function& function, const ast::Call* call, size_t skip,
                         absl::string_view name, StmtPtr stmt, NameSet* names, NameSet* rebound) {
-  const Effects effects = Of(function);
+  const Effects effects = EffectsOf(function);
   AddNames(effects.globals, names);
   AddNames(effects.rebound, rebound);
   if (effects.params.empty()) return;
@@ -221,34 +224,41 @@ void Touches::OfMention(const ast::Function& function, const ast::Call* call, si
 }
 
 void Touches::OfCall(const ast::Call& call, NameSet* names, NameSet* rebound) {
-  const absl::string_view last = LastName(call.callee), root = RootOf(call.callee);
+  const absl::string_view last = LastName(call.callee), root = NodeOfRoot(call.callee);
   const auto everything = [&] {
     All(&call, names);
     for (ExprPtr arg : call.args) All(arg, names);
     for (const ast::Keyword& keyword : call.keywords) All(keyword.value, names);
   };
+  if (const auto* functions = FunctionsAt(call.callee)) {
+    for (const ast::Function* f : *functions) {
+      OfMention(*f, &call, 0, root, nullptr, names, rebound);
+    }
+    return;
+  }
+  if (const ast::Class* type = ClassAt(call.callee)) {
+    const auto* inits = MethodsOf("__init__");
+    for (size_t i = 0; inits != nullptr && i < inits->size(); ++i) {
+      OfMention(*(*inits)[i], &call, 1, {}, nullptr, names, rebound);
+      if (EffectsOf(*(*inits)[i]).params.contains(0) && HoldsData(*type, 0)) names->insert(root);
+    }
+    const auto* later = MethodsOf("__post_init__");
+    for (size_t i = 0; later != nullptr && i < later->size(); ++i) {
+      OfMention(*(*later)[i], &call, 1, {}, nullptr, names, rebound);
+    }
+    return;
+  }
   const auto* callee = call.callee->As<ast::Name>();
   if (callee != nullptr) {
-    if (const auto* functions = FunctionsOf(callee->id)) {
-      for (const ast::Function* f : *functions) {
-        OfMention(*f, &call, 0, callee->id, nullptr, names, rebound);
-      }
-      return;
-    }
-    if (const ast::Class* type = ClassOf(callee->id)) {
-      const auto* inits = MethodsOf("__init__");
-      for (size_t i = 0; inits != nullptr && i < inits->size(); ++i) {
-        OfMention(*(*inits)[i], &call, 1, {}, nullptr, names, rebound);
-        if (Of(*(*inits)[i]).params.contains(0) && HoldsData(*type, 0)) names->insert(callee->id);
-      }
-      const auto* later = MethodsOf("__post_init__");
-      for (size_t i = 0; later != nullptr && i < later->size(); ++i) {
-        OfMention(*(*later)[i], &call, 1, {}, nullptr, names, rebound);
-      }
-      return;
-    }
     if (callee->id == "exec") names->insert(kAnyGlobal);
-    if (callee->id == "setattr" || callee->id == "delattr") return everything();
+    if (callee->id == "setattr" || callee->id == "delattr") {
+      for (ExprPtr arg : call.args) {
+        Names all;
+        if (const auto module = ModuleAt(arg)) NodesOfModule(*module, &all);
+        rebound->insert(all.begin(), all.end());
+      }
+      return everything();
+    }
     const bool variable = IsNode(callee->id);
     if (variable) {
       const auto* calls = MethodsOf("__call__");
@@ -279,30 +289,28 @@ void Touches::OfCall(const ast::Call& call, NameSet* names, NameSet* rebound) {
 }
 
 void Touches::OfPart(ExprPtr part, StmtPtr stmt, NameSet* names, NameSet* rebound) {
+  const auto* functions = FunctionsAt(part);  // by name: whoever gets them may call them
+  for (size_t i = 0; functions != nullptr && i < functions->size(); ++i) {
+    const Effects effects = EffectsOf(*(*functions)[i]);
+    AddNames(effects.globals, names);
+    AddNames(effects.rebound, rebound);
+  }
   if (const auto* call = part->As<ast::Call>()) {
     OfCall(*call, names, rebound);
     const auto* method = call->callee->As<ast::Attribute>();
     const auto* methods = method == nullptr ? nullptr : MethodsOf(method->attr);
     for (size_t i = 0; methods != nullptr && i < methods->size(); ++i) {
-      const bool of_class =
-          ClassOf(RootOf(method->value)) != nullptr;  // C.f(x): static, or x = self
+      const bool of_class = ClassAt(method->value) != nullptr;  // C.f(x): static, or x = self
       OfMention(*(*methods)[i], of_class ? nullptr : call, 1, {}, stmt, names, rebound);
     }
   } else if (const auto* attribute = part->As<ast::Attribute>()) {
     if (IsMutator(attribute->attr)) Root(attribute->value, names);
     const auto* methods = MethodsOf(attribute->attr);
     for (size_t i = 0; methods != nullptr && i < methods->size(); ++i) {
-      const Effects effects = Of(*(*methods)[i]);
+      const Effects effects = EffectsOf(*(*methods)[i]);
       AddNames(effects.globals, names);
       AddNames(effects.rebound, rebound);
       if (effects.params.contains(0)) Root(attribute->value, names);
-    }
-  } else if (const auto* name = part->As<ast::Name>()) {
-    const auto* functions = FunctionsOf(name->id);
-    for (size_t i = 0; functions != nullptr && i < functions->size(); ++i) {
-      const Effects effects = Of(*(*functions)[i]);
-      AddNames(effects.globals, names);
-      AddNames(effects.rebound, rebound);
     }
   } else if (const auto* lambda = part->As<ast::Lambda>()) {
     NameSet inside;  // what it changes of its parameters, it changes of what it is given
@@ -317,27 +325,27 @@ void Touches::OfPart(ExprPtr part, StmtPtr stmt, NameSet* names, NameSet* reboun
 
 void Touches::OfStatement(StmtPtr stmt, NameSet* names, NameSet* rebound) {
   if (const auto* assign = stmt->As<ast::Assign>()) {
-    for (ExprPtr target : assign->targets) OfTarget(target, names);
+    for (ExprPtr target : assign->targets) OfTarget(target, names, rebound);
   } else if (const auto* annotated = stmt->As<ast::AnnAssign>()) {
-    if (annotated->value != nullptr) OfTarget(annotated->target, names);
+    if (annotated->value != nullptr) OfTarget(annotated->target, names, rebound);
   } else if (const auto* aug = stmt->As<ast::AugAssign>()) {
-    OfTarget(aug->target, names);
+    OfTarget(aug->target, names, rebound);
     if (aug->target->kind == ast::ExprKind::kName) Root(aug->target, names);
   } else if (const auto* removal = stmt->As<ast::Delete>()) {
-    for (ExprPtr target : removal->targets) OfTarget(target, names);
+    for (ExprPtr target : removal->targets) OfTarget(target, names, rebound);
   } else if (const auto* loop = stmt->As<ast::For>()) {
-    OfTarget(loop->target, names);
+    OfTarget(loop->target, names, rebound);
   } else if (const auto* function = stmt->As<ast::Function>()) {
     for (ExprPtr decorator : function->decorators) {  // called with the function
       if (!IsFixed(decorator) && decorator->kind != ast::ExprKind::kCall &&
-          IsNode(RootOf(decorator)) && FunctionsOf(RootOf(decorator)) == nullptr) {
+          IsNode(NodeOfRoot(decorator)) && FunctionsAt(decorator) == nullptr) {
         All(decorator, names);
       }
     }
   } else if (const auto* type = stmt->As<ast::Class>()) {
     for (StmtPtr inner : type->body) OfTree(inner, names, rebound);
   }
-  const bool operators = Root().has_operators_;
+  const bool operators = files_->has_operators_;
   ForExprs(stmt, [&](ExprPtr expr) {
     if (operators) All(expr, names);
     WalkExpr(expr, [&](ExprPtr part) { OfPart(part, stmt, names, rebound); });
@@ -355,7 +363,7 @@ NameSet Touches::Close(NameSet names) {
     if (const ast::Class* type = ClassOf(name)) classes.push_back(InstancesOf(*type));
   }
   names.insert(classes.begin(), classes.end());
-  if (group_.empty()) return names;
+  if (outer_ == nullptr) return files_->Close(this, std::move(names));
   if (!linked_) {
     Names grouped;
     for (const auto& [name, unused] : group_) grouped.push_back(name);
@@ -368,8 +376,6 @@ NameSet Touches::Close(NameSet names) {
     names.insert(group);
     const auto members = members_.find(group);
     if (members == members_.end()) continue;
-    other_names_ += members->second.size();
-    if (other_names_ > kMostNames) break;
     names.insert(members->second.begin(), members->second.end());
   }
   return names;

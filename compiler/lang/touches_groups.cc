@@ -1,4 +1,5 @@
 // Which names may share parts of their values, and which have values that never change.
+#include "absl/strings/str_cat.h"
 #include "compiler/lang/ast_walk.h"
 #include "compiler/lang/touches.h"
 #include "compiler/lang/touches_syntax.h"
@@ -28,20 +29,24 @@ bool MakesNew(absl::string_view builtin) {
 void Touches::Collect(StmtPtr stmt) {
   if (const auto* function = stmt->As<ast::Function>()) {
     functions_[function->name].push_back(function);
+    files_->owners_.emplace(function, &Root());
   } else if (const auto* type = stmt->As<ast::Class>()) {
     classes_[type->name] = type;
     CollectClass(*type);
   } else if (const auto* import = stmt->As<ast::Import>()) {
-    for (const ast::ImportedName& name : import->names) {
-      modules_[name.alias] = import->module.empty() ? name.path : import->module;
-    }
+    CollectImport(*import);
   }
 }
 
 void Touches::CollectClass(const ast::Class& type) {
+  auto& methods = outer_ == nullptr ? files_->methods_ : methods_;
+  files_->class_owners_.emplace(&type, &Root());
   for (StmtPtr stmt : type.body) {
     Walk(stmt, [&](StmtPtr s) {
-      if (const auto* method = s->As<ast::Function>()) methods_[method->name].push_back(method);
+      if (const auto* method = s->As<ast::Function>()) {
+        methods[method->name].push_back(method);
+        files_->owners_.emplace(method, &Root());
+      }
       if (const auto* inner = s->As<ast::Class>()) CollectClass(*inner);
     });
   }
@@ -97,8 +102,8 @@ void Touches::Bindings(StmtPtr stmt) {
 }
 
 // Begins with all names, and takes out those of which something else is known.
-void Touches::FindFixed() {
-  for (const auto& [name, values] : bound_) fixed_.insert(name);
+bool Touches::FindFixed() {
+  bool any = false;
   for (bool more = true; more;) {
     more = false;
     for (const auto& [name, values] : bound_) {
@@ -108,17 +113,19 @@ void Touches::FindFixed() {
       });
       if (!fixed) {
         fixed_.erase(name);
-        more = true;
+        any = more = true;
       }
     }
   }
+  return any;
 }
 
 bool Touches::Binds(absl::string_view name) const { return bound_.contains(name); }
 
 bool Touches::IsFixedName(absl::string_view name) const {
-  if (bound_.contains(name)) return fixed_.contains(name);
-  if (modules_.contains(name)) return true;
+  if (bound_.contains(name) && !fixed_.contains(name)) return false;
+  if (const auto place = PlaceOf(name)) return place->file->fixed_.contains(place->name);
+  if (bound_.contains(name) || imported_.contains(name) || modules_.contains(name)) return true;
   return outer_ == nullptr || outer_->IsFixedName(name);
 }
 
@@ -138,30 +145,46 @@ const std::string* Touches::ModuleOf(absl::string_view name) const {
 const std::vector<const ast::Function*>* Touches::FunctionsOf(absl::string_view name) const {
   const auto found = functions_.find(name);
   if (found != functions_.end()) return &found->second;
+  if (const auto place = PlaceOf(name)) return place->file->FunctionsOf(place->name);
   return outer_ == nullptr || bound_.contains(name) ? nullptr : outer_->FunctionsOf(name);
 }
 
 const std::vector<const ast::Function*>* Touches::MethodsOf(absl::string_view name) const {
+  if (outer_ == nullptr) {  // of the classes of all files
+    const auto found = files_->methods_.find(name);
+    return found == files_->methods_.end() ? nullptr : &found->second;
+  }
   const auto found = methods_.find(name);
-  if (found != methods_.end()) return &found->second;
-  return outer_ == nullptr ? nullptr : outer_->MethodsOf(name);
+  return found == methods_.end() ? outer_->MethodsOf(name) : &found->second;
 }
 
 const ast::Class* Touches::ClassOf(absl::string_view name) const {
   const auto found = classes_.find(name);
   if (found != classes_.end()) return found->second;
+  if (const auto place = PlaceOf(name)) return place->file->ClassOf(place->name);
   return outer_ == nullptr || bound_.contains(name) ? nullptr : outer_->ClassOf(name);
 }
 
+const std::vector<const ast::Function*>* Touches::FunctionsAt(ExprPtr callee) const {
+  if (const auto* name = callee->As<ast::Name>()) return FunctionsOf(name->id);
+  const auto place = PlaceOf(callee);
+  return place.has_value() ? place->file->FunctionsOf(place->name) : nullptr;
+}
+
+const ast::Class* Touches::ClassAt(ExprPtr callee) const {
+  if (const auto* name = callee->As<ast::Name>()) return ClassOf(name->id);
+  const auto place = PlaceOf(callee);
+  return place.has_value() ? place->file->ClassOf(place->name) : nullptr;
+}
+
 bool Touches::IsFixedCall(const ast::Call& call) const {
-  const absl::string_view root = RootOf(call.callee);
-  if (const std::string* module = ModuleOf(root)) return !PassesOn(*module);
+  if (const auto* functions = FunctionsAt(call.callee)) {
+    return std::all_of(functions->begin(), functions->end(),
+                       [](const ast::Function* f) { return IsKernelLike(*f); });
+  }
+  if (ClassAt(call.callee) != nullptr) return false;
+  if (const std::string* module = ModuleOf(RootOf(call.callee))) return !PassesOn(*module);
   if (const auto* name = call.callee->As<ast::Name>()) {
-    if (const auto* functions = FunctionsOf(name->id)) {
-      return std::all_of(functions->begin(), functions->end(),
-                         [](const ast::Function* f) { return IsKernelLike(*f); });
-    }
-    if (ClassOf(name->id) != nullptr) return false;
     for (const Touches* t = this; t != nullptr; t = t->outer_) {
       if (t->Binds(name->id)) return IsFixedName(name->id);
     }
@@ -184,6 +207,7 @@ bool Touches::IsFixed(ExprPtr expr) const {
     case ast::ExprKind::kName:
       return IsFixedName(expr->As<ast::Name>()->id);
     case ast::ExprKind::kAttribute:
+      if (const auto place = PlaceOf(expr)) return place->file->fixed_.contains(place->name);
       return IsFixed(expr->As<ast::Attribute>()->value);
     case ast::ExprKind::kSubscript:
       return IsFixed(expr->As<ast::Subscript>()->value);
@@ -206,25 +230,29 @@ bool Touches::IsFixed(ExprPtr expr) const {
   }
 }
 
-absl::string_view Touches::InstancesOf(const ast::Class& type) {
-  Touches& root = Root();
-  absl::string_view& name = root.instances_[&type];
+absl::string_view Touches::InstancesOf(const ast::Class& type) const {
+  Touches* owner = files_->class_owners_.at(&type);
+  const std::string text = absl::StrCat(type.name, "()");
+  absl::string_view& name = files_->interned_[text];
   if (name.empty()) {
-    root.made_names_.push_back(type.name + "()");
-    name = root.made_names_.back();
+    files_->texts_.push_back(text);
+    name = files_->texts_.back();
   }
-  return name;
+  return NodeOf({owner, name});
 }
 
 void Touches::Held(ExprPtr expr, Names* names) {
+  if (const auto module = ModuleAt(expr)) return NodesOfModule(*module, names);
   if (IsFixed(expr)) return;
+  if (expr->kind == ast::ExprKind::kAttribute) {
+    if (const auto place = PlaceOf(expr)) return names->push_back(NodeOf(*place));
+  }
   if (const auto* name = expr->As<ast::Name>()) {
     if (IsNode(name->id)) names->push_back(name->id);
     return;
   }
   const auto* call = expr->As<ast::Call>();
-  const auto* callee = call == nullptr ? nullptr : call->callee->As<ast::Name>();
-  const ast::Class* type = callee == nullptr ? nullptr : ClassOf(callee->id);
+  const ast::Class* type = call == nullptr ? nullptr : ClassAt(call->callee);
   if (type != nullptr) {
     names->push_back(InstancesOf(*type));
     for (ExprPtr arg : call->args) Held(arg, names);
@@ -234,7 +262,7 @@ void Touches::Held(ExprPtr expr, Names* names) {
   if (const auto* attribute = expr->As<ast::Attribute>()) {
     const auto* methods = MethodsOf(attribute->attr);
     for (size_t i = 0; methods != nullptr && i < methods->size(); ++i) {
-      for (absl::string_view name : Of(*(*methods)[i]).kept) names->push_back(name);
+      for (absl::string_view name : EffectsOf(*(*methods)[i]).kept) names->push_back(name);
     }
   }
   ForChildren(expr, [&](ExprPtr part) { Held(part, names); });
@@ -276,8 +304,9 @@ bool Touches::HoldsData(const ast::Class& type, int depth) const {
     if (assign != nullptr && !IsFixed(assign->value)) return true;
   }
   return depth < kMaxCalls && std::any_of(type.bases.begin(), type.bases.end(), [&](ExprPtr base) {
-           const ast::Class* known = ClassOf(RootOf(base));
-           return known != nullptr && known != &type && HoldsData(*known, depth + 1);
+           const ast::Class* known = ClassAt(base);
+           return known != nullptr && known != &type &&
+                  files_->class_owners_.at(known)->HoldsData(*known, depth + 1);
          });
 }
 
@@ -294,7 +323,7 @@ void Touches::LearnClass(const ast::Class& type) {
     });
   }
   for (ExprPtr base : type.bases) {
-    const ast::Class* known = ClassOf(RootOf(base));
+    const ast::Class* known = ClassAt(base);
     if (known != nullptr && known != &type) names.push_back(InstancesOf(*known));
   }
   if (HoldsData(type, 0)) names.push_back(type.name);

@@ -14,6 +14,7 @@ using ast::StmtPtr;
 using Names = std::vector<absl::string_view>;
 
 constexpr int kMaxCalls = 100;  // of functions inside of each other that are followed
+constexpr absl::string_view kAnyGlobal = "globals()";  // exec(...), globals()[...] = ...
 
 // `x` of x.a[0].b; empty: it begins with something else.
 inline absl::string_view RootOf(ExprPtr expr) {
@@ -48,6 +49,12 @@ inline bool IsMutator(absl::string_view name) {
       "insort_left",  "setitem",     "delitem",     "iadd",        "iconcat",
       "insort_right", "ior",         "imul",        "isub"};
   return IsOneOf(name, kMutators);
+}
+
+// A method that Python calls without its name being written.
+inline bool IsImplicit(absl::string_view name) {
+  return name.size() > 4 && name.substr(0, 2) == "__" && name != "__init__" &&
+         name != "__post_init__" && !IsMutator(name);
 }
 
 // It makes a kernel: a function of the language, not of Python.

@@ -2,6 +2,7 @@
 // makes of each, as compile-time code, in the same order and separated alike:
 //   value REPR      f() gave this
 //   error MESSAGE   it raised, or the language refused it
+#include <algorithm>
 #include <iostream>
 #include <iterator>
 #include <string>
@@ -17,10 +18,12 @@ namespace {
 constexpr char kSeparator[] = "\x1e\n";
 constexpr char kResult[] = "assertion failed: ";
 
+// f() is of the first file, where the program is several (source_bundle.h).
 std::string Evaluate(absl::string_view program) {
-  const std::string text = absl::StrCat("import tilelang.language as T\n", program,
-                                        "\ndef kernel():\n    r = f()\n"
-                                        "    assert False, repr(r)\n");
+  const size_t others = std::min(program.find(kFileMark), program.size());
+  const std::string text = absl::StrCat(
+      "import tilelang.language as T\n", program.substr(0, others),
+      "\ndef kernel():\n    r = f()\n    assert False, repr(r)\n", program.substr(others));
   const absl::Status status = ElaborateText(text, {}, "", "kernel").status();
   const std::optional<Diagnostic> d = DiagnosticOf(status);
   if (!d.has_value()) return absl::StrCat("error ", status.message());
