@@ -7,6 +7,17 @@
 #include "compiler/lang/touches.h"
 
 namespace kiln::lang {
+namespace {
+
+// super().__init__(...): what it gives the object is not followed, and missing where it is read.
+bool IsSuperInit(ast::StmtPtr stmt) {
+  const ast::Call* call = stmt->kind == ast::StmtKind::kExpr ? CallOf(stmt) : nullptr;
+  const auto* method = call == nullptr ? nullptr : call->callee->As<ast::Attribute>();
+  const auto* base = method == nullptr ? nullptr : method->value->As<ast::Call>();
+  return base != nullptr && method->attr == "__init__" && LastName(base) == "super";
+}
+
+}  // namespace
 
 // An object of the entry's class, whose attributes the __init__ around the entry gives it; or the
 // class itself.
@@ -89,7 +100,7 @@ absl::Status Elaborator::RunAround(const Kernel& kernel) {
     for (bool more = true; more;) {
       more = false;
       for (size_t s = 0; s < outer.body.size(); ++s) {
-        if (keep[s] || outer.body[s] == &inner) continue;
+        if (keep[s] || outer.body[s] == &inner || IsSuperInit(outer.body[s])) continue;
         const bool of_use = std::any_of(touched[s].begin(), touched[s].end(),
                                         [&](absl::string_view n) { return wanted.contains(n); });
         if (!of_use) continue;

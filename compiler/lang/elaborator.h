@@ -225,15 +225,11 @@ class Elaborator : private ElaboratorState {
   absl::StatusOr<Value> ReadGlobal(absl::string_view name, SourceLoc loc, size_t before);
   absl::StatusOr<Value> ReadGlobalOf(const SourceSection& section, absl::string_view name,
                                      SourceLoc loc, size_t before);
-  bool IsBefore(size_t statement, size_t now) const;
-  absl::Status RunChangesElsewhere(const SourceSection& section, absl::string_view name,
-                                   SourceLoc loc);
+  absl::Status RunChangesElsewhere(const SourceSection& in, absl::string_view name, SourceLoc loc);
   // The file whose names the statement brings; null: it is no such import.
   const SourceSection* StarAt(const SourceSection& section, size_t statement) const;
-  absl::Status RunGlobal(size_t statement);
-  absl::Status RunNow(size_t statement), RunEarlier(size_t statement);
-  absl::Status PrepareClasses(size_t statement);
-  absl::Status UnknownName(absl::string_view name, SourceLoc loc);
+  absl::Status RunGlobal(size_t statement), RunNow(size_t statement), RunEarlier(size_t statement);
+  absl::Status PrepareClasses(size_t statement), UnknownName(absl::string_view name, SourceLoc loc);
   absl::Status Bind(absl::string_view name, Value value, SourceLoc loc, bool fresh = false);
   absl::Status CheckRebinding(absl::string_view name, const Binding& old, SourceLoc loc);
   bool IsLocal(const ast::Function& function, absl::string_view name);  // it assigns the name

@@ -80,6 +80,18 @@ absl::Status CheckStrides(Elaborator& e, const std::vector<ir::Expr>& shape,
   return absl::OkStatus();
 }
 
+// Whether the statement of another file has been run before what runs now: by a kernel, all have.
+bool IsBefore(const ParsedModule& module, size_t statement, size_t now) {
+  if (now == SIZE_MAX) return true;
+  const SourceSection& file = module.SectionAt(module.tree->body[statement]->loc);
+  if (file.Holds(now)) return statement < now;
+  const SourceSection& here = module.SectionAt(module.tree->body[now]->loc);
+  const auto loads = here.loads.find(static_cast<size_t>(&file - module.sections.data()));
+  // What an import gives is the same before a change in place and behind it.
+  const bool imports = module.tree->body[now]->kind == ast::StmtKind::kImport;
+  return loads != here.loads.end() && (loads->second < now || imports);
+}
+
 }  // namespace
 
 bool Elaborator::IsLocal(const ast::Function& function, absl::string_view name) {
@@ -204,27 +216,15 @@ absl::StatusOr<Value> Elaborator::ReadGlobalOf(const SourceSection& section, abs
   }
 }
 
-// Whether the statement of another file has been run before what runs now: by a kernel, all have.
-bool Elaborator::IsBefore(size_t statement, size_t now) const {
-  if (now == SIZE_MAX) return true;
-  const SourceSection& file = module_.SectionAt(module_.tree->body[statement]->loc);
-  if (file.Holds(now)) return statement < now;
-  const SourceSection& here = module_.SectionAt(module_.tree->body[now]->loc);
-  const auto loads = here.loads.find(static_cast<size_t>(&file - module_.sections.data()));
-  // What an import gives is the same before a change in place and behind it.
-  const bool imports = module_.tree->body[now]->kind == ast::StmtKind::kImport;
-  return loads != here.loads.end() && (loads->second < now || imports);
-}
-
 // What another file changes of a name, once that has been loaded: of a kernel all of it, for a
 // statement what has been run before. Refused where more has been done already, but for an import
 // of what is changed in place, and where several files do it, since their order is not followed.
-absl::Status Elaborator::RunChangesElsewhere(const SourceSection& section, absl::string_view name,
+absl::Status Elaborator::RunChangesElsewhere(const SourceSection& in, absl::string_view name,
                                              SourceLoc loc) {
-  const auto found = section.changed_elsewhere.find(name);
-  if (found == section.changed_elsewhere.end()) return absl::OkStatus();
+  const auto found = in.changed_elsewhere.find(name);
+  if (found == in.changed_elsewhere.end()) return absl::OkStatus();
   const size_t now = frame_ == nullptr ? SIZE_MAX : frame_->before;
-  const bool loading = now != SIZE_MAX && section.Holds(now);
+  const bool loading = now != SIZE_MAX && in.Holds(now);
   const bool imports = now != SIZE_MAX && module_.tree->body[now]->kind == ast::StmtKind::kImport;
   const SourceSection& file =
       module_.SectionAt(module_.tree->body[found->second[0].statement]->loc);
@@ -232,7 +232,7 @@ absl::Status Elaborator::RunChangesElsewhere(const SourceSection& section, absl:
     const size_t changer = touch.statement;
     const int state = module_state_[changer];
     if (changer == now || state == 1) continue;
-    const bool before = !loading && IsBefore(changer, now);
+    const bool before = !loading && IsBefore(module_, changer, now);
     if (before && file.Holds(changer)) {
       KILN_RETURN_IF_ERROR(RunGlobal(changer));
       continue;

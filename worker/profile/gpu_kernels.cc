@@ -65,7 +65,8 @@ End:
   ret;
 }
 
-.visible .entry kiln_reading(.param .u64 from, .param .u64 pairs, .param .u64 out, .param .u64 clock)
+.visible .entry kiln_reading(.param .u64 from, .param .u64 pairs, .param .u64 out,
+                             .param .u64 clock)
 {
   .reg .pred %p;
   .reg .b32 %block, %blocks, %width, %thread, %sum;
