@@ -34,7 +34,7 @@ class WorkerEndToEndTest : public testing::Test {
                     "--work-dir=" + scratch_.path() + "/work",
                     "--log-file=" + scratch_.path() + "/worker.log",
                     "--silence-seconds=10",
-                    "--runner-memory-mib=2048",
+                    "--runner-memory-mib=1024",
                     "--runner-arg=--rotation-mib=64"};
     absl::StatusOr<std::unique_ptr<Subprocess>> worker = Subprocess::Spawn(options);
     EXPECT_TRUE(worker.ok()) << worker.status();

@@ -5,14 +5,12 @@
 EVALUATE is the tool of evaluate.cc. What the kernel file's f() gives is equal to CPython's, or it is refused;
 of programs that run, at most MOST_REFUSED are. Exit code 1 otherwise.
 """
-import argparse
 import pathlib
-import random
-import subprocess
 import sys
 import tempfile
 
-SEPARATOR = "\x1e\n"
+import agreement
+
 MARK = "# kiln: from here on the text of "
 MOST_REFUSED = 0.25
 HELPERS = """\
@@ -113,38 +111,15 @@ def expected(files, folder):
         return None
 
 
-def bundled(files):
-    return "\n".join((MARK + name + "\n" if name != "kernel.py" else "") + text for name, text in files.items())
+def draw(rng, folder):
+    files = program(rng)
+    value = expected(files, folder)
+    text = "\n".join((MARK + name + "\n" if name != "kernel.py" else "") + text for name, text in files.items())
+    shown = "\n".join([files["kernel.py"], files["helpers.py"][len(HELPERS):], files.get("middle.py", "")])
+    return None if value is None else (text, value, shown)
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("evaluate")
-    parser.add_argument("--count", type=int, default=600)
-    parser.add_argument("--seed", type=int, default=1)
-    args = parser.parse_args()
-    rng = random.Random(args.seed)
-    sys.dont_write_bytecode = True
-    cases = []
-    with tempfile.TemporaryDirectory() as folder:
-        sys.path.insert(0, folder)
-        for _ in range(args.count):
-            files = program(rng)
-            value = expected(files, pathlib.Path(folder))
-            if value and len(value) < 400:
-                cases.append((files, value))
-    texts = [bundled(files) for files, _ in cases]
-    out = subprocess.run([args.evaluate], input=SEPARATOR.join(texts), capture_output=True, text=True, check=True).stdout
-    wrong, refused = [], []
-    for (files, value), got in zip(cases, out.split(SEPARATOR), strict=True):
-        if got.startswith("error"):
-            refused.append((files, value, got))
-        elif got != value:
-            wrong.append((files, value, got))
-    print(f"{len(cases)} programs, {len(refused)} refused, {len(wrong)} wrong")
-    for files, value, got in wrong[:3] + (refused[:5] if len(refused) > MOST_REFUSED * len(cases) else []):
-        print(files["kernel.py"], files["helpers.py"][len(HELPERS):], files.get("middle.py", ""), got, value, "--", sep="\n")
-    return 1 if wrong or len(refused) > MOST_REFUSED * len(cases) else 0
-
-
-sys.exit(main())
+sys.dont_write_bytecode = True
+with tempfile.TemporaryDirectory() as root:
+    sys.path.insert(0, root)
+    agreement.main(__doc__, 600, MOST_REFUSED, lambda rng: draw(rng, pathlib.Path(root)))

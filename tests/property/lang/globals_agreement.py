@@ -5,12 +5,8 @@
 EVALUATE is the tool of evaluate.cc. The globals are equal to CPython's, or reading them is refused;
 of files that run, at most MOST_REFUSED are. Exit code 1 otherwise.
 """
-import argparse
-import random
-import subprocess
-import sys
+import agreement
 
-SEPARATOR = "\x1e\n"
 MOST_REFUSED = 0.1
 PRELUDE = """\
 class C:
@@ -66,34 +62,13 @@ def program(rng):
     return "\n".join(lines) + f"\ndef f():\n    return [{', '.join(names)}]\n"
 
 
-def expected(text):
-    env = {}
+def draw(rng):
+    text, env = program(rng), {}
     try:
         exec(compile(text, "file", "exec"), env)
-        return "value " + repr(env["f"]())
+        return text, "value " + repr(env["f"]()), text[len(PRELUDE):]
     except Exception:
         return None
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("evaluate")
-    parser.add_argument("--count", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=1)
-    args = parser.parse_args()
-    rng = random.Random(args.seed)
-    texts = [t for t in (program(rng) for _ in range(args.count)) if (e := expected(t)) and len(e) < 400]
-    out = subprocess.run([args.evaluate], input=SEPARATOR.join(texts), capture_output=True, text=True, check=True).stdout
-    wrong, refused = [], []
-    for text, got in zip(texts, out.split(SEPARATOR), strict=True):
-        if got.startswith("error"):
-            refused.append((text, got))
-        elif got != expected(text):
-            wrong.append((text, got))
-    print(f"{len(texts)} files, {len(refused)} refused, {len(wrong)} wrong")
-    for text, got in wrong[:3] + (refused[:3] if len(refused) > MOST_REFUSED * len(texts) else []):
-        print(text[len(PRELUDE):], got, expected(text), sep="\n")
-    return 1 if wrong or len(refused) > MOST_REFUSED * len(texts) else 0
-
-
-sys.exit(main())
+agreement.main(__doc__, 1000, MOST_REFUSED, draw)
