@@ -39,6 +39,17 @@ absl::Status RequireBits(Elaborator& e, const ir::Buffer& b, SourceLoc loc, cons
                  "update a tensor of integers");
 }
 
+// Memory that several threads reach; what each thread has of its own no other one can update.
+absl::StatusOr<Tile> SharedPlace(Elaborator& e, const BoundArgs& args, absl::string_view what) {
+  KILN_ASSIGN_OR_RETURN(Tile tile, e.ToTile(args[0], args.LocOf(0), what));
+  const ir::Buffer& b = tile.region.buffer;
+  if (b->scope != ir::Scope::kLocal && b->scope != ir::Scope::kVar) return tile;
+  return e.Error(
+      args.LocOf(0),
+      absl::StrCat("an atomic operation on '", b->name, "', of which each thread has its own"),
+      "read and assign it, as in r[i] += x, or use T.alloc_shared");
+}
+
 bool IsOne(const Tile& tile) {
   return tile.is_base || std::all_of(tile.region.ranges.begin(), tile.region.ranges.end(),
                                      [](const ir::Range& r) { return ir::IsConst(r.extent, 1); });
@@ -122,8 +133,7 @@ absl::StatusOr<Value> Atomic(Elaborator& e, const BoundArgs& args) {
   KILN_ASSIGN_OR_RETURN(
       const ir::MemoryOrder order,
       OrderOf(e, args, kOrder, ir::MemoryOrder::kRelaxed, /*loads=*/true, /*stores=*/true));
-  KILN_ASSIGN_OR_RETURN(Tile dst,
-                        e.ToTile(args[0], args.LocOf(0), "the target of an atomic update"));
+  KILN_ASSIGN_OR_RETURN(Tile dst, SharedPlace(e, args, "the target of an atomic update"));
   if (op == ir::AtomicOp::kAnd || op == ir::AtomicOp::kOr || op == ir::AtomicOp::kXor) {
     KILN_RETURN_IF_ERROR(RequireBits(e, dst.region.buffer, args.LocOf(0), "a bitwise update"));
   }
@@ -151,8 +161,7 @@ absl::StatusOr<Value> Atomic(Elaborator& e, const BoundArgs& args) {
 
 absl::StatusOr<Tile> OneElement(Elaborator& e, const BoundArgs& args, const char* name) {
   KILN_RETURN_IF_ERROR(e.RequireLaunch(args.loc, name));
-  KILN_ASSIGN_OR_RETURN(Tile tile,
-                        e.ToTile(args[0], args.LocOf(0), absl::StrCat("the element of ", name)));
+  KILN_ASSIGN_OR_RETURN(Tile tile, SharedPlace(e, args, absl::StrCat("the element of ", name)));
   if (!IsOne(tile)) {
     return e.Error(args.LocOf(0), absl::StrCat(name, " of a whole region"), "index one element");
   }
@@ -225,8 +234,7 @@ absl::StatusOr<Value> AtomicAddSome(Elaborator& e, const BoundArgs& args) {
   if (args.Given(2)) {
     KILN_ASSIGN_OR_RETURN(tells, e.ToBool(args[2], args.LocOf(2), "return_prev"));
   }
-  KILN_ASSIGN_OR_RETURN(const Tile dst,
-                        e.ToTile(args[0], args.LocOf(0), "the target of an atomic update"));
+  KILN_ASSIGN_OR_RETURN(const Tile dst, SharedPlace(e, args, "the target of an atomic update"));
   KILN_ASSIGN_OR_RETURN(const std::vector<Operand> values,
                         ValuesOfSome(e, args, dst.region.buffer, count));
   std::vector<Value> before;

@@ -9,6 +9,7 @@
 #include "compiler/lang/arguments.h"
 #include "compiler/lang/elaborator.h"
 #include "compiler/lang/suggest.h"
+#include "compiler/lang/touches.h"
 #include "compiler/lang/vector.h"
 
 namespace kiln::lang {
@@ -189,6 +190,12 @@ absl::StatusOr<Value> Elaborator::ReadGlobalOf(const SourceSection& section, abs
     }
     const auto found_value = global_values_.find({name, statement});
     const bool changes = found_value != global_values_.end() && MayChange(found_value->second, 0);
+    if (changes && module_.touches->gave_up()) {
+      return Error(loc,
+                   absl::StrCat("'", name, "' is read here, and the statements of the file may ",
+                                "change too many names together to be followed"),
+                   "make the constants of a kernel in a file of their own");
+    }
     for (size_t i = at + 1; i < touches.size(); ++i) {
       const size_t changer = touches[i].statement;
       if (touches[i].binds ? changer < before : !changes && !touches[i].rebinds) continue;
@@ -263,13 +270,10 @@ absl::Status Elaborator::RunEarlier(size_t statement) {
   if (earlier == section.earlier.end()) return absl::OkStatus();
   for (size_t i : earlier->second) {
     if (module_state_[i] != 0) continue;
-    std::vector<IrRegion> regions;
-    std::swap(regions, regions_);  // nothing of it is of the kernel
     const size_t checks = checks_.size(), constraints = constraints_.size();
     const bool needed = needs_.has_value();
     absl::Status status = RunGlobal(i);
     if (status.ok()) status = PrepareClasses(i);
-    std::swap(regions, regions_);
     if (status.ok()) continue;
     if (status.code() == absl::StatusCode::kResourceExhausted) return status;
     checks_.resize(checks);
@@ -301,7 +305,10 @@ absl::Status Elaborator::RunGlobal(size_t statement) {
     return Error(stmt->loc, "this statement needs its own result", "break the cycle");
   }
   module_state_[statement] = 4;
+  std::vector<IrRegion> regions;
+  std::swap(regions, regions_);  // nothing of it is of the kernel that reads it
   const absl::Status status = RunNow(statement);
+  std::swap(regions, regions_);
   if (!status.ok() && status.code() != absl::StatusCode::kResourceExhausted) {
     failed_.emplace(statement, status);
     module_state_[statement] = 3;

@@ -7,8 +7,7 @@
 // those of other packages change nothing, but for those of Python's library that do.
 //
 // A name of another of the user's files is a node "module:name" ("helpers:TABLE"; of the kernel
-// file
-// ":TABLE"), in one group with the names that imports give it here and with its group there.
+// file ":TABLE"), in one group with the names that imports give it here and with its group there.
 #ifndef KILN_COMPILER_LANG_TOUCHES_H_
 #define KILN_COMPILER_LANG_TOUCHES_H_
 
@@ -69,7 +68,6 @@ class Touches {
   Touches(FileTouches* files, const SourceSection& section, const ast::Block& body);
   // Of the body of a function that is analysed; `made`: as an __init__ that makes an object.
   Touches(const ast::Function& function, Touches* outer, bool made);
-  void Prepare(const ast::Block& body);
   void CollectAll();
   void LearnAll();
   void Collect(ast::StmtPtr stmt);
@@ -161,12 +159,16 @@ class FileTouches {
   FileTouches(const FileTouches&) = delete;
   FileTouches& operator=(const FileTouches&) = delete;
   Touches& At(size_t section) { return *files_[section]; }
+  // Statements change more names together than memory is given for: not all of them are known.
+  bool gave_up() const { return given_ > kMostNames; }
   // The file's section and the name that a node "module:name" stands for; false: it is no node.
   bool Split(absl::string_view node, size_t* section, absl::string_view* name) const;
 
  private:
   friend class Touches;
-  size_t GroupOf(size_t node), IndexOf(const Touches::Place&place);
+  static constexpr size_t kMostNames = 1'000'000;
+  size_t GroupOf(size_t node);
+  size_t IndexOf(const Touches::Place& place);
   Touches::Place PlaceFor(Touches* file, absl::string_view name) const;
   void LinkAll();
   NameSet Close(Touches* file, NameSet names);

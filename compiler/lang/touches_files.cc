@@ -11,8 +11,7 @@
 namespace kiln::lang {
 namespace {
 
-constexpr int kMostImports = 20;          // of one name, from file to file
-constexpr size_t kMostNames = 1'000'000;  // a file has memory for
+constexpr int kMostImports = 20;  // of one name, from file to file
 
 }  // namespace
 
@@ -280,7 +279,7 @@ NameSet FileTouches::Close(Touches* file, NameSet names) {
   }
   for (const size_t group : groups) {
     given_ += members_[group].size();
-    if (given_ > kMostNames) break;
+    if (gave_up()) break;
     for (const size_t member : members_[group]) names.insert(file->NodeOf(nodes_[member]));
   }
   file->AddModules(&names);

@@ -118,6 +118,18 @@ TEST(Iterations, ManyStatementsAreBounded) {
   EXPECT_LT(std::clock() - start, 10 * CLOCKS_PER_SEC);
 }
 
+// No other thread reaches what one has of its own.
+TEST(Iterations, RegistersAreNotUpdatedAtomically) {
+  const std::string held = "tx = T.get_thread_binding(0)\nl = T.alloc_local((64,), T.float32)\n";
+  for (const char* update :
+       {"T.atomic_add(l, A[0:64])", "T.atomic_max(l, 2)", "T.atomic_add(l[tx], A[tx])",
+        "T.atomic_addx2(l[0], A[0])", "T.atomic_store(l[0], 1)", "O[tx] = T.atomic_load(l[0])",
+        "for i in T.Parallel(64):\n    T.atomic_add(l[i], 1)"}) {
+    ExpectRefused(Pair(absl::StrCat(held, update)),
+                  "an atomic operation on 'l', of which each thread has its own", "r[i] += x");
+  }
+}
+
 TEST(Iterations, UpdatesAndStoresDoNotMix) {
   ExpectRefused(Pair("for i in T.Parallel(64):\n    T.atomic_add(O[0], A[i])\n"
                      "    if i == 0:\n        O[0] = 1"),

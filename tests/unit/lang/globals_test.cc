@@ -166,6 +166,31 @@ TEST(Globals, ChangeByEveryWay) {
   }
 }
 
+// The first to read them may be a loop or branch of the kernel, of which they know nothing.
+TEST(Globals, AreNotOfTheRegionThatReadsThem) {
+  const std::string module =
+      "L = [1]\nN = len(L)\nL += [2]\nD = {}\nfor i in range(3):\n    D[i] = L\n"
+      "D[1].append(3)\nclass C:\n    all = []\nC.all.append(L)\nS = set()\nS.add(N)\n";
+  for (const std::string loop : {"if True:", "for i in T.serial(4):", "for i in T.Parallel(4):",
+                                 "if T.get_thread_binding(0) < 3:"}) {
+    const std::string text = InKernel(
+        absl::StrCat(loop, "\n    assert False, repr([L, len(D), C.all, S, N])\n"), "", module);
+    const auto d = DiagnosticOf(ElaborateText(text).status());
+    ASSERT_TRUE(d) << loop;
+    EXPECT_THAT(d->message, HasSubstr("[[1, 2, 3], 3, [[1, 2, 3]], {1}, 1]")) << loop;
+  }
+}
+
+// Of more names than are followed nothing is given that may be wrong.
+TEST(Globals, TooManyThatChangeTogetherAreRefused) {
+  constexpr int kLists = 1100;
+  std::string module = "size = 5\ng = []\n";
+  for (int i = 0; i < kLists; ++i) absl::StrAppend(&module, "x", i, " = [g]\n");
+  for (int i = 0; i < kLists; ++i) absl::StrAppend(&module, "x", i, ".append(", i, ")\n");
+  EXPECT_THAT(ValueOf(module, "len(x1099)"), HasSubstr("too many names together"));
+  EXPECT_EQ(ValueOf(module, "size"), "5");
+}
+
 // What the language does not have is refused where a kernel would see the result.
 TEST(Globals, ChangesThatCannotBeFollowedAreRefused) {
   EXPECT_THAT(ValueOf("N = 4\ndef f():\n    global N\n    N = 8\nf()\n", "N"),
