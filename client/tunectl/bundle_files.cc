@@ -81,7 +81,7 @@ absl::StatusOr<std::string> ManifestOf(const client::Bundle& bundle, const clien
   nlohmann::json manifest = nlohmann::json::parse(bundle.manifest_json, nullptr, false);
   if (!manifest.is_object()) return absl::DataLossError("the bundle's manifest is no JSON object");
   manifest["measured"] = ToJson(*winner.range);
-  return manifest.dump(2);
+  return manifest.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 absl::Status CheckForm(const client::Bundle& bundle, BundleFormat format) {

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/codegen/compile.h"
+#include "compiler/codegen/json_text.h"
 #include "compiler/ir/analysis.h"
 #include "compiler/ir/printer.h"
 #include "compiler/ir/sum_types.h"
@@ -197,7 +198,7 @@ std::string ManifestJson(const ir::Program& program, const CompileInput& input,
   for (const ir::Expr& dim : program.dims) {
     manifest["dims"].push_back(dim.As<ir::Var>()->name);
   }
-  return manifest.dump(2);
+  return JsonText(manifest, 2);
 }
 
 }  // namespace kiln::codegen

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "compiler/codegen/json_text.h"
 #include "compiler/codegen/launch_slots.h"
 #include "compiler/ir/printer.h"
 
@@ -71,7 +72,7 @@ std::string DescribeKernels(const ir::Program& lowered, const std::vector<GpuKer
                                  {"dtype", workspace->dtype.ToString()},
                                  {"shape", Extents(workspace->shape)}});
   }
-  return out.dump();
+  return JsonText(out);
 }
 
 }  // namespace kiln::codegen

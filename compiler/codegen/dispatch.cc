@@ -11,6 +11,7 @@
 #include "compiler/base/digest.h"
 #include "compiler/base/status.h"
 #include "compiler/codegen/compile_steps.h"
+#include "compiler/codegen/json_text.h"
 #include "compiler/codegen/link.h"
 #include "compiler/codegen/runtime/kiln_launch.h"
 #include "compiler/ir/printer.h"
@@ -208,7 +209,7 @@ std::string Manifest(const DispatchInput& input, const std::vector<Variant>& var
                           {"low", input.low},
                           {"high", input.high},
                           {"steps", std::move(steps)}};
-  return manifest.dump(2);
+  return JsonText(manifest, 2);
 }
 
 std::string ProgramsDigest(const DispatchInput& input, const std::vector<Variant>& variants) {

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/lang/classes.h"
 #include "compiler/lang/format_value.h"
+#include "compiler/lang/raised.h"
 #include "compiler/lang/region.h"
 #include "compiler/lang/vector.h"
 
@@ -135,7 +136,10 @@ class NumberOps {
     return e_->Error(loc_, absl::StrCat(x, " ", ast::Spelling(op), " ", y, " does not fit 64 bits"),
                      "kernel integers are 64-bit; use floats or smaller numbers");
   }
-  absl::Status ByZero() { return e_->Error(loc_, "division by zero", "check the divisor's value"); }
+  absl::Status ByZero() {
+    return Raised(e_->Error(loc_, "division by zero", "check the divisor's value"),
+                  "ZeroDivisionError");
+  }
 
   absl::StatusOr<Value> Ints(BinaryOp op, int64_t x, int64_t y) {
     int64_t r = 0;
@@ -406,7 +410,8 @@ absl::StatusOr<Value> Elaborator::BinaryOp(ast::BinaryOp op, const Value& a, con
   ExprInfo result = info;
   if (op == BinaryOp::kFloorDiv || op == BinaryOp::kMod) {
     if (const auto divisor = ir::ConstInt(y.e); divisor && *divisor == 0) {
-      return Error(loc, "division by zero", "check the divisor's value");
+      return Raised(Error(loc, "division by zero", "check the divisor's value"),
+                    "ZeroDivisionError");
     }
     if (!ir::ConstInt(y.e) && !y.info.open_only()) result.flags |= ExprInfo::kLoads;
   }
@@ -535,10 +540,9 @@ absl::StatusOr<Value> Elaborator::CompareOp(ast::CompareOp op, const Value& a, c
     return op == CompareOp::kEq ? equal : UnaryOp(ast::UnaryOp::kNot, equal, loc);
   }
   if (a.is_number() && b.is_number()) {
-    if (a.Is(Type::kFloat) || b.Is(Type::kFloat)) {
-      return Value::Bool(Ordered(op, a.as_double(), b.as_double()));
-    }
-    return Value::Bool(Ordered(op, a.int_value(), b.int_value()));
+    const std::partial_ordering order = OrderOf(a, b);
+    if (order == std::partial_ordering::unordered) return Value::Bool(false);
+    return Value::Bool(Ordered(op, order < 0 ? -1 : order > 0 ? 1 : 0, 0));
   }
   if (a.Is(Type::kStr) && b.Is(Type::kStr)) {
     KILN_RETURN_IF_ERROR(CheckTexts(a, b, loc));
@@ -586,7 +590,7 @@ absl::StatusOr<Value> Elaborator::CeilDiv(const Value& a, const Value& b, Source
   KILN_ASSIGN_OR_RETURN(const Operand x, ToIndex(a, loc, "an operand of ceildiv"));
   KILN_ASSIGN_OR_RETURN(const Operand y, ToIndex(b, loc, "an operand of ceildiv"));
   if (const auto divisor = ir::ConstInt(y.e); divisor && *divisor == 0) {
-    return Error(loc, "division by zero", "check the divisor's value");
+    return Raised(Error(loc, "division by zero", "check the divisor's value"), "ZeroDivisionError");
   }
   if (a.is_integer() && b.is_integer()) {
     const __int128 n = a.int_value(), d = b.int_value();

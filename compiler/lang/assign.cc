@@ -5,7 +5,9 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/lang/classes.h"
 #include "compiler/lang/elaborator.h"
+#include "compiler/lang/raised.h"
 #include "compiler/lang/region.h"
+#include "compiler/lang/slice.h"
 #include "compiler/lang/vector.h"
 
 namespace kiln::lang {
@@ -62,7 +64,10 @@ absl::Status Elaborator::ExecAssign(const ast::Assign& node) {
       if (!loads) continue;
       KILN_ASSIGN_OR_RETURN(item, Freeze(item, "value", node.loc));
     }
+    const SeqObject& given = value.seq();
     value = NewSeq(value.type(), std::move(items));
+    value.seq().lazy = given.lazy;
+    value.seq().as_of = given.as_of;
   } else if (several && frame_->traced && IsRuntime(value) && !value.Is(Type::kBuffer)) {
     KILN_ASSIGN_OR_RETURN(value, Freeze(value, "value", node.loc));
   }
@@ -188,12 +193,14 @@ absl::Status Elaborator::AssignItem(const Value& base, const Value& index, const
     return Error(loc, absl::StrCat(Describe(base), " cannot be changed"),
                  base.Is(Type::kTuple) ? "make it a list" : "store to a buffer, list or dict");
   }
-  const int region = list ? base.seq().region : base.dict().region;
-  if (!MayMutate(region)) {
+  if (list ? !MayMutate(base.seq()) : !MayMutate(base.dict())) {
     return Error(loc,
                  "a compile-time list or dict is changed inside a run-time branch or loop, "
                  "which would change it once, not at run time",
                  "use a buffer from T.alloc_local or T.alloc_var");
+  }
+  if (list && index.Is(Type::kSlice)) {
+    return AssignSlice(*this, &base.seq(), index.slice(), given, loc);
   }
   KILN_ASSIGN_OR_RETURN(const Value value, Keep(given, "item", loc));
   if (dict) {
@@ -202,16 +209,15 @@ absl::Status Elaborator::AssignItem(const Value& base, const Value& index, const
     KILN_RETURN_IF_ERROR(ChargeBytes(loc, 32));
     return SetItem(&base.dict(), index, value, loc);
   }
-  if (index.Is(Type::kSlice)) {
-    return Unimplemented(loc, "an assignment to a slice of a list", "build a new list");
-  }
   const int64_t size = static_cast<int64_t>(base.seq().items.size());
   KILN_ASSIGN_OR_RETURN(int64_t i, ToInt(index, loc, "the index of a list"));
   if (i < 0) i += size;
   if (i < 0 || i >= size) {
-    return Error(
-        loc, absl::StrCat("index ", Repr(index), " is out of range for a list of length ", size),
-        "append to the list instead");
+    return Raised(
+        Error(loc,
+              absl::StrCat("index ", Repr(index), " is out of range for a list of length ", size),
+              "append to the list instead"),
+        "IndexError");
   }
   base.seq().items[i] = value;
   return absl::OkStatus();
@@ -224,7 +230,7 @@ absl::Status Elaborator::ExecAugAssign(const ast::AugAssign& node) {
     if (old.Is(Type::kList) && node.op == ast::BinaryOp::kAdd) {  // in place, as Python's +=
       KILN_ASSIGN_OR_RETURN(const std::vector<Value> more, Iterate(right, node.loc));
       KILN_RETURN_IF_ERROR(ChargeBytes(node.loc, 16 * static_cast<int64_t>(more.size())));
-      if (!MayMutate(old.seq().region)) {
+      if (!MayMutate(old.seq())) {
         return Error(node.loc,
                      "a compile-time list is extended inside a run-time branch or loop, "
                      "which would extend it once, not at run time",

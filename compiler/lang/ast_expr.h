@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -255,6 +256,7 @@ struct Unsupported : Expr {
   static constexpr ExprKind kKind = ExprKind::kUnsupported;
   std::string what;  // "an assignment expression (:=)"
   std::string remedy;
+  std::optional<uint64_t> bits;  // of an integer literal that T.uint64 takes
   explicit Unsupported(SourceLoc l) : Expr(kKind, l) {}
 };
 

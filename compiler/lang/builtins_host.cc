@@ -132,11 +132,12 @@ absl::StatusOr<Value> Product(Elaborator& e, const BoundArgs& args) {
     KILN_ASSIGN_OR_RETURN(repeat, e.ToInt(args[0], args.LocOf(0), "repeat"));
   }
   std::vector<std::vector<Value>> axes;
-  for (int64_t r = 0; r < repeat && r < 64; ++r) {
-    for (size_t i = 0; i < args.rest.size(); ++i) {
-      KILN_ASSIGN_OR_RETURN(std::vector<Value> axis, e.Iterate(args.rest[i], args.rest_locs[i]));
-      axes.push_back(std::move(axis));
-    }
+  for (size_t i = 0; repeat > 0 && i < args.rest.size(); ++i) {
+    KILN_ASSIGN_OR_RETURN(std::vector<Value> axis, e.Iterate(args.rest[i], args.rest_locs[i]));
+    axes.push_back(std::move(axis));
+  }
+  for (int64_t r = 1; r < repeat && r < 64; ++r) {
+    for (size_t i = 0; i < args.rest.size(); ++i) axes.push_back(axes[i]);
   }
   std::vector<std::vector<Value>> rows = {{}};
   for (const std::vector<Value>& axis : axes) {
@@ -155,7 +156,9 @@ absl::StatusOr<Value> Product(Elaborator& e, const BoundArgs& args) {
   std::vector<Value> tuples;
   for (std::vector<Value>& row : rows) tuples.push_back(e.NewTuple(std::move(row)));
   KILN_RETURN_IF_ERROR(e.ChargeBytes(args.loc, 0));
-  return e.NewList(std::move(tuples));
+  const Value made = e.NewLazy(Lazy::kIterator, std::move(tuples));
+  made.seq().as_of = -1;  // it keeps the items of what it is made of
+  return made;
 }
 
 absl::StatusOr<Value> Chain(Elaborator& e, const BoundArgs& args) {
@@ -166,7 +169,7 @@ absl::StatusOr<Value> Chain(Elaborator& e, const BoundArgs& args) {
     KILN_RETURN_IF_ERROR(e.ChargeBytes(args.loc, 16 * static_cast<int64_t>(part.size())));
     items.insert(items.end(), part.begin(), part.end());
   }
-  return e.NewList(std::move(items));
+  return e.NewLazy(Lazy::kIterator, std::move(items));
 }
 
 // itertools.combinations and permutations: tuples of `count` of the items, by their places.
@@ -199,7 +202,9 @@ absl::StatusOr<Value> Choices(Elaborator& e, const BoundArgs& args) {
     for (size_t i : row) chosen.push_back(items[i]);
     tuples.push_back(e.NewTuple(std::move(chosen)));
   }
-  return e.NewList(std::move(tuples));
+  const Value made = e.NewLazy(Lazy::kIterator, std::move(tuples));
+  made.seq().as_of = -1;  // it keeps the items of what it is made of
+  return made;
 }
 
 // The widest swizzle up to `most` that tiles the shape, else row-major.

@@ -95,31 +95,64 @@ std::optional<std::vector<int64_t>> Known(const std::vector<Operand>& shape) {
   return extents;
 }
 
+std::string IndexText(int64_t x, const std::vector<int64_t>& extents) {
+  return absl::StrCat("(", absl::StrJoin(layout::Unflatten(x, extents), ", "), ")");
+}
+
+// Whether a part of the function divides by zero there.
+bool DividesByZero(const ir::Expr& result, const std::vector<ir::Expr>& vars,
+                   const std::vector<int64_t>& at) {
+  bool divides = false;
+  ir::Walk(result, [&](const ir::Expr& x) {
+    const auto* binary = x.As<ir::Binary>();
+    if (binary == nullptr ||
+        (binary->op != ir::BinaryOp::kFloorDiv && binary->op != ir::BinaryOp::kFloorMod)) {
+      return true;
+    }
+    const auto divisor = ir::IntFunction::Of(binary->b, vars);
+    divides = divides || (divisor.ok() && (*divisor)(at) == int64_t{0});
+    return true;
+  });
+  return divides;
+}
+
+using Columns = std::vector<std::vector<int64_t>>;
+
 // The values of each result for every element, row-major, and copy: columns[result][copy * n + x].
-// nullopt where something that is not known decides them.
-std::optional<std::vector<std::vector<int64_t>>> Tabulate(const std::vector<ir::Expr>& results,
-                                                          const std::vector<ir::Expr>& vars,
-                                                          const std::vector<int64_t>& extents,
-                                                          int64_t copies) {
-  std::vector<std::vector<int64_t>> columns;
+// nullopt where something that is not known decides them; an error where the function, which is
+// argument i, has no value.
+absl::StatusOr<std::optional<Columns>> Tabulate(Elaborator& e, const BoundArgs& args, size_t i,
+                                                const std::vector<ir::Expr>& results,
+                                                const std::vector<ir::Expr>& vars,
+                                                const std::vector<int64_t>& extents,
+                                                int64_t copies) {
+  Columns columns;
   int64_t n = 1;
   for (const int64_t extent : extents) n *= extent;
   for (const ir::Expr& result : results) {
     const auto function = ir::IntFunction::Of(result, vars);
-    if (!function.ok()) return std::nullopt;
+    if (!function.ok()) return std::optional<Columns>();
     std::vector<int64_t> column;
     for (int64_t copy = 0; copy < copies; ++copy) {
       for (int64_t x = 0; x < n; ++x) {
         std::vector<int64_t> at = layout::Unflatten(x, extents);
         if (vars.size() > extents.size()) at.push_back(copy);
         const std::optional<int64_t> value = (*function)(at);
-        if (!value) return std::nullopt;
+        if (!value) {
+          return e.Error(args.LocOf(i),
+                         absl::StrCat("the layout's function ",
+                                      DividesByZero(result, vars, at)
+                                          ? "divides by zero"
+                                          : "shifts by less than 0 or more than the bits",
+                                      " at element ", IndexText(x, extents)),
+                         "give every element a place");
+        }
         column.push_back(*value);
       }
     }
     columns.push_back(std::move(column));
   }
-  return columns;
+  return std::make_optional(std::move(columns));
 }
 
 // Several results as one number: row-major over the extents that they span.
@@ -159,9 +192,21 @@ absl::Status CheckSize(Elaborator& e, const BoundArgs& args, const std::vector<i
   return absl::OkStatus();
 }
 
-absl::Status NoDigits(Elaborator& e, const BoundArgs& args, const absl::Status& refusal) {
-  return e.Error(args.loc, absl::StrCat("a layout without digits: ", refusal.message()),
-                 "make thread and register sums of digits of the index");
+// The function puts the elements where no digits of the index do (layout/factor.h).
+absl::Status NoDigits(Elaborator& e, const BoundArgs& args, bool of_threads) {
+  const char* supported =
+      of_threads ? "thread and register are sums of digits of the index (i // 4, j % 8)"
+                 : "places are sums of digits of the index (i // 4, j % 8), or digits by XOR";
+  const char* remedy =
+      of_threads ? "give each digit a place of its own, as in lambda i, j: (i * 4 + j // 2, j % 2)"
+                 : "shift rows by XOR in place of a sum, as in lambda i, j: (i, j ^ (i % 8)), or "
+                   "use tilelang.layout.make_swizzled_layout(buffer)";
+  size_t by = 1;  // forward_fn, or forward_thread_fn
+  while (by + 1 < args.values.size() && !args.Given(by)) ++by;
+  return e.Unimplemented(args.LocOf(by),
+                         absl::StrCat("a layout by this function is not supported: ", supported,
+                                      ", and nothing carries from one into the next"),
+                         remedy);
 }
 
 Value NewLayout(Elaborator& e, const std::vector<Operand>& shape, std::string text,
@@ -197,10 +242,6 @@ std::string ShapeText(const std::vector<Operand>& shape) {
   std::vector<ir::Expr> extents;
   for (const Operand& extent : shape) extents.push_back(extent.e);
   return absl::StrCat("(", Listed(extents), ")");
-}
-
-std::string IndexText(int64_t x, const std::vector<int64_t>& extents) {
-  return absl::StrCat("(", absl::StrJoin(layout::Unflatten(x, extents), ", "), ")");
 }
 
 // Coordinates count from 0 and stay within an address space that a tile can have.
@@ -253,9 +294,10 @@ absl::StatusOr<Value> MemoryLayout(Elaborator& e, const BoundArgs& args) {
   for (const Operand& extent : indices.shape) shape.push_back(extent.e);
   const bool large = IsLarge(shape);
   if (extents && !large) KILN_RETURN_IF_ERROR(CheckSize(e, args, *extents, 1));
-  const auto columns = extents && !large && !results.empty()
-                           ? Tabulate(results, indices.vars, *extents, 1)
-                           : std::nullopt;
+  std::optional<Columns> columns;
+  if (extents && !large && !results.empty()) {
+    KILN_ASSIGN_OR_RETURN(columns, Tabulate(e, args, 1, results, indices.vars, *extents, 1));
+  }
   if (!columns) {
     return NewLayout(e, indices.shape,
                      absl::StrCat(ShapeText(indices.shape), " forward=(", Listed(results), ")"),
@@ -268,7 +310,7 @@ absl::StatusOr<Value> MemoryLayout(Elaborator& e, const BoundArgs& args) {
                         layout::Table::FromColumns(static_cast<int64_t>(places.size()), 1,
                                                    {layout::Axis::kM}, places));
   const absl::StatusOr<layout::Layout> digits = layout::Factor(table);
-  if (!digits.ok()) return NoDigits(e, args, digits.status());
+  if (!digits.ok()) return NoDigits(e, args, /*of_threads=*/false);
   return NewLayout(e, indices.shape, digits->ToString(), /*of_threads=*/false);
 }
 
@@ -311,7 +353,7 @@ absl::StatusOr<Value> FragmentOf(Elaborator& e, const BoundArgs& args,
                    "give every element of a thread a register of its own");
   }
   const absl::StatusOr<layout::Layout> digits = held.ToLayout();
-  if (!digits.ok()) return NoDigits(e, args, digits.status());
+  if (!digits.ok()) return NoDigits(e, args, /*of_threads=*/true);
   return NewLayout(e, shape, digits->ToString(), /*of_threads=*/true);
 }
 
@@ -350,8 +392,12 @@ absl::StatusOr<Value> FragmentLayout(Elaborator& e, const BoundArgs& args) {
   KILN_RETURN_IF_ERROR(RequireIndexOnly(e, args, index, indices.vars));
   const auto extents = Known(indices.shape);
   if (extents) KILN_RETURN_IF_ERROR(CheckSize(e, args, *extents, copies));
-  const auto threads = extents ? Tabulate(thread, indices.vars, *extents, copies) : std::nullopt;
-  const auto slots = extents ? Tabulate(index, indices.vars, *extents, copies) : std::nullopt;
+  std::optional<Columns> threads, slots;
+  if (extents) {
+    KILN_ASSIGN_OR_RETURN(threads, Tabulate(e, args, by, thread, indices.vars, *extents, copies));
+    KILN_ASSIGN_OR_RETURN(slots, Tabulate(e, args, args.Given(kIndex) ? kIndex : by, index,
+                                          indices.vars, *extents, copies));
+  }
   if (!threads || !slots) {
     return NewLayout(e, indices.shape,
                      absl::StrCat(ShapeText(indices.shape), " thread=(", Listed(thread),

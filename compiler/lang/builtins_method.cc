@@ -1,19 +1,20 @@
 // Methods of lists, tuples, dicts, strings and run-time values.
 #include <algorithm>
+#include <cmath>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
-#include "absl/strings/str_split.h"
 #include "compiler/lang/elaborator.h"
+#include "compiler/lang/raised.h"
 
 namespace kiln::lang {
 namespace {
 
-absl::Status CheckMutable(Elaborator& e, int region, SourceLoc loc) {
-  if (e.MayMutate(region)) return absl::OkStatus();
+template <typename T>
+absl::Status CheckMutable(Elaborator& e, const T& object, SourceLoc loc) {
+  if (e.MayMutate(object)) return absl::OkStatus();
   return e.Error(loc,
                  "a compile-time list or dict is changed inside a run-time branch or loop, which "
                  "would change it once, not at run time",
@@ -22,7 +23,7 @@ absl::Status CheckMutable(Elaborator& e, int region, SourceLoc loc) {
 
 absl::StatusOr<Value> Append(Elaborator& e, const BoundArgs& args) {
   SeqObject& list = args[0].seq();
-  KILN_RETURN_IF_ERROR(CheckMutable(e, list.region, args.loc));
+  KILN_RETURN_IF_ERROR(CheckMutable(e, list, args.loc));
   KILN_RETURN_IF_ERROR(e.ChargeBytes(args.loc, 16));
   KILN_ASSIGN_OR_RETURN(const Value item, e.Keep(args[1], "item", args.LocOf(1)));
   list.items.push_back(item);
@@ -31,7 +32,7 @@ absl::StatusOr<Value> Append(Elaborator& e, const BoundArgs& args) {
 
 absl::StatusOr<Value> Extend(Elaborator& e, const BoundArgs& args) {
   SeqObject& list = args[0].seq();
-  KILN_RETURN_IF_ERROR(CheckMutable(e, list.region, args.loc));
+  KILN_RETURN_IF_ERROR(CheckMutable(e, list, args.loc));
   KILN_ASSIGN_OR_RETURN(const std::vector<Value> more, e.Iterate(args[1], args.LocOf(1)));
   KILN_RETURN_IF_ERROR(e.ChargeBytes(args.loc, 16 * static_cast<int64_t>(more.size())));
   for (const Value& item : more) {
@@ -43,7 +44,7 @@ absl::StatusOr<Value> Extend(Elaborator& e, const BoundArgs& args) {
 
 absl::StatusOr<Value> Insert(Elaborator& e, const BoundArgs& args) {
   SeqObject& list = args[0].seq();
-  KILN_RETURN_IF_ERROR(CheckMutable(e, list.region, args.loc));
+  KILN_RETURN_IF_ERROR(CheckMutable(e, list, args.loc));
   KILN_ASSIGN_OR_RETURN(int64_t at, e.ToInt(args[1], args.LocOf(1), "the place"));
   const int64_t size = static_cast<int64_t>(list.items.size());
   if (at < 0) at = std::max<int64_t>(0, at + size);
@@ -56,7 +57,7 @@ absl::StatusOr<Value> Insert(Elaborator& e, const BoundArgs& args) {
 
 absl::StatusOr<Value> Pop(Elaborator& e, const BoundArgs& args) {
   SeqObject& list = args[0].seq();
-  KILN_RETURN_IF_ERROR(CheckMutable(e, list.region, args.loc));
+  KILN_RETURN_IF_ERROR(CheckMutable(e, list, args.loc));
   const int64_t size = static_cast<int64_t>(list.items.size());
   int64_t at = -1;
   if (args.present[1]) {
@@ -64,13 +65,21 @@ absl::StatusOr<Value> Pop(Elaborator& e, const BoundArgs& args) {
   }
   if (at < 0) at += size;
   if (at < 0 || at >= size) {
-    return e.Error(args.loc, absl::StrCat("no item to take from a list of length ", size),
-                   "check its length");
+    return Raised(e.Error(args.loc, absl::StrCat("no item to take from a list of length ", size),
+                          "check its length"),
+                  "IndexError");
   }
   KILN_RETURN_IF_ERROR(e.Step(args.loc, (size - at) / 16));
   const Value item = list.items[at];
   list.items.erase(list.items.begin() + at);
   return item;
+}
+
+absl::StatusOr<Value> ClearList(Elaborator& e, const BoundArgs& args) {
+  SeqObject& list = args[0].seq();
+  KILN_RETURN_IF_ERROR(CheckMutable(e, list, args.loc));
+  list.items.clear();
+  return Value::None();
 }
 
 absl::StatusOr<Value> Index(Elaborator& e, const BoundArgs& args) {
@@ -80,8 +89,9 @@ absl::StatusOr<Value> Index(Elaborator& e, const BoundArgs& args) {
     KILN_ASSIGN_OR_RETURN(const bool equal, e.Equal(items[i], args[1], args.loc));
     if (equal) return Value::Int(static_cast<int64_t>(i));
   }
-  return e.Error(args.loc, absl::StrCat(Repr(args[1]), " is not in the list"),
-                 "check with 'in' first");
+  return Raised(e.Error(args.loc, absl::StrCat(Repr(args[1]), " is not in the list"),
+                        "check with 'in' first"),
+                "ValueError");
 }
 
 absl::StatusOr<Value> CountOf(Elaborator& e, const BoundArgs& args) {
@@ -116,12 +126,12 @@ absl::StatusOr<Value> DictParts(Elaborator& e, const BoundArgs& args) {
     KILN_RETURN_IF_ERROR(e.ChargeBytes(args.loc, 16));
     parts.push_back(part == 0 ? key : part == 1 ? item : e.NewTuple({key, item}));
   }
-  return e.NewList(std::move(parts));
+  return e.NewLazy(Lazy::kView, std::move(parts));
 }
 
 absl::StatusOr<Value> DictUpdate(Elaborator& e, const BoundArgs& args) {
   DictObject& dict = args[0].dict();
-  KILN_RETURN_IF_ERROR(CheckMutable(e, dict.region, args.loc));
+  KILN_RETURN_IF_ERROR(CheckMutable(e, dict, args.loc));
   std::vector<std::pair<Value, Value>> added;
   if (args.present[1] && !args[1].Is(Type::kDict)) {
     return e.Error(args.LocOf(1), absl::StrCat("update takes a dict, not ", Describe(args[1])),
@@ -166,37 +176,6 @@ absl::StatusOr<Value> ChangeCase(Elaborator& e, const BoundArgs& args) {
       ShownIn(args[0]));
 }
 
-absl::StatusOr<Value> Replace(Elaborator& e, const BoundArgs& args) {
-  KILN_ASSIGN_OR_RETURN(const std::string from, e.ToStr(args[1], args.LocOf(1), "the old text"));
-  KILN_ASSIGN_OR_RETURN(const std::string to, e.ToStr(args[2], args.LocOf(2), "the new text"));
-  if (from.empty())
-    return e.Error(args.LocOf(1), "replace of an empty text", "name what to replace");
-  const int64_t places = static_cast<int64_t>(args[0].str().size() / from.size() + 1);
-  KILN_RETURN_IF_ERROR(e.ChargeBytes(args.loc, places * static_cast<int64_t>(to.size())));
-  const Value shown = ShownIn(args[0]);
-  return e.NewStr(absl::StrReplaceAll(args[0].str(), {{from, to}}),
-                  shown.is_none() ? ShownIn(args[2]) : shown);
-}
-
-absl::StatusOr<Value> Split(Elaborator& e, const BoundArgs& args) {
-  std::vector<Value> parts;
-  KILN_RETURN_IF_ERROR(CheckKnownText(e, args[0], args.loc, "the number of parts"));
-  KILN_RETURN_IF_ERROR(e.ChargeBytes(args.loc, 96 * static_cast<int64_t>(args[0].str().size())));
-  if (args.Given(1)) {
-    KILN_ASSIGN_OR_RETURN(const std::string by, e.ToStr(args[1], args.LocOf(1), "the separator"));
-    if (by.empty()) return e.Error(args.LocOf(1), "split by an empty text", "name a separator");
-    for (absl::string_view part : absl::StrSplit(args[0].str(), by)) {
-      parts.push_back(e.NewStr(std::string(part), ShownIn(args[0])));
-    }
-  } else {
-    for (absl::string_view part :
-         absl::StrSplit(args[0].str(), absl::ByAnyChar(" \t\n"), absl::SkipEmpty())) {
-      parts.push_back(e.NewStr(std::string(part), ShownIn(args[0])));
-    }
-  }
-  return e.NewList(std::move(parts));
-}
-
 absl::StatusOr<Value> JoinStr(Elaborator& e, const BoundArgs& args) {
   KILN_ASSIGN_OR_RETURN(const std::vector<Value> items, e.Iterate(args[1], args.LocOf(1)));
   std::string text;
@@ -238,9 +217,14 @@ absl::StatusOr<Value> BitCount(Elaborator&, const BoundArgs& args) {
   return Value::Int(__builtin_popcountll(size));
 }
 
+absl::StatusOr<Value> IsInteger(Elaborator&, const BoundArgs& args) {
+  const double x = args[0].as_double();
+  return Value::Bool(std::isfinite(x) && x == std::floor(x));
+}
+
 absl::StatusOr<Value> ReverseList(Elaborator& e, const BoundArgs& args) {
   SeqObject& list = args[0].seq();
-  KILN_RETURN_IF_ERROR(CheckMutable(e, list.region, args.loc));
+  KILN_RETURN_IF_ERROR(CheckMutable(e, list, args.loc));
   KILN_RETURN_IF_ERROR(e.Step(args.loc, static_cast<int64_t>(list.items.size())));
   std::reverse(list.items.begin(), list.items.end());
   return Value::None();
@@ -248,7 +232,7 @@ absl::StatusOr<Value> ReverseList(Elaborator& e, const BoundArgs& args) {
 
 absl::StatusOr<Value> SortList(Elaborator& e, const BoundArgs& args) {
   SeqObject& list = args[0].seq();
-  KILN_RETURN_IF_ERROR(CheckMutable(e, list.region, args.loc));
+  KILN_RETURN_IF_ERROR(CheckMutable(e, list, args.loc));
   const Builtin& sorted = *PythonBuiltins().members.at("sorted").builtin();
   const size_t count = list.items.size();
   KILN_ASSIGN_OR_RETURN(const Value result, sorted.function(e, args));
@@ -259,7 +243,7 @@ absl::StatusOr<Value> SortList(Elaborator& e, const BoundArgs& args) {
 
 absl::StatusOr<Value> Remove(Elaborator& e, const BoundArgs& args) {
   SeqObject& list = args[0].seq();
-  KILN_RETURN_IF_ERROR(CheckMutable(e, list.region, args.loc));
+  KILN_RETURN_IF_ERROR(CheckMutable(e, list, args.loc));
   KILN_ASSIGN_OR_RETURN(const Value at, Index(e, args));
   list.items.erase(list.items.begin() + at.int_value());
   return Value::None();
@@ -267,7 +251,7 @@ absl::StatusOr<Value> Remove(Elaborator& e, const BoundArgs& args) {
 
 absl::StatusOr<Value> DictPop(Elaborator& e, const BoundArgs& args) {
   DictObject& dict = args[0].dict();
-  KILN_RETURN_IF_ERROR(CheckMutable(e, dict.region, args.loc));
+  KILN_RETURN_IF_ERROR(CheckMutable(e, dict, args.loc));
   KILN_RETURN_IF_ERROR(e.Step(args.loc, static_cast<int64_t>(dict.items.size())));
   KILN_ASSIGN_OR_RETURN(const auto at, e.FindKey(dict, args[1], args.LocOf(1)));
   if (at.has_value()) {
@@ -276,12 +260,34 @@ absl::StatusOr<Value> DictPop(Elaborator& e, const BoundArgs& args) {
     return item;
   }
   if (args.present[2]) return args[2];
-  return e.Error(args.loc, absl::StrCat("the dict has no key ", Repr(args[1])), "check the key");
+  return Raised(
+      e.Error(args.loc, absl::StrCat("the dict has no key ", Repr(args[1])), "check the key"),
+      "KeyError");
+}
+
+// The item that came last, and its key.
+absl::StatusOr<Value> PopItem(Elaborator& e, const BoundArgs& args) {
+  DictObject& dict = args[0].dict();
+  KILN_RETURN_IF_ERROR(CheckMutable(e, dict, args.loc));
+  if (dict.items.empty()) {
+    return Raised(e.Error(args.loc, "no item to take from an empty dict", "check its length"),
+                  "KeyError");
+  }
+  const auto [key, item] = dict.items.back();
+  dict.items.pop_back();
+  return e.NewTuple({key, item});
+}
+
+absl::StatusOr<Value> ClearDict(Elaborator& e, const BoundArgs& args) {
+  DictObject& dict = args[0].dict();
+  KILN_RETURN_IF_ERROR(CheckMutable(e, dict, args.loc));
+  dict.items.clear();
+  return Value::None();
 }
 
 absl::StatusOr<Value> SetDefault(Elaborator& e, const BoundArgs& args) {
   DictObject& dict = args[0].dict();
-  KILN_RETURN_IF_ERROR(CheckMutable(e, dict.region, args.loc));
+  KILN_RETURN_IF_ERROR(CheckMutable(e, dict, args.loc));
   KILN_RETURN_IF_ERROR(e.Step(args.loc, static_cast<int64_t>(dict.items.size())));
   KILN_ASSIGN_OR_RETURN(const auto at, e.FindKey(dict, args[1], args.LocOf(1)));
   if (at.has_value()) return dict.items[*at].second;
@@ -323,7 +329,8 @@ absl::StatusOr<Value> IsDigits(Elaborator& e, const BoundArgs& args) {
 
 // One table; each type's methods are a range of it.
 constexpr Builtin kMethods[] = {
-    // list: 0-9; tuple: 8-9
+    // list: 0-10; tuple: 9-10
+    {"clear", "self", ClearList},
     {"reverse", "self", ReverseList},
     {"sort", "self key? reverse?", SortList},
     {"remove", "self item", Remove},
@@ -334,7 +341,9 @@ constexpr Builtin kMethods[] = {
     {"copy", "self", CopyList},
     {"index", "self item", Index},
     {"count", "self item", CountOf},
-    // dict: 10-17
+    // dict: 11-20
+    {"clear", "self", ClearDict},
+    {"popitem", "self", PopItem},
     {"pop", "self key default?", DictPop},
     {"setdefault", "self key default?", SetDefault},
     {"get", "self key default?", DictGet},
@@ -343,7 +352,7 @@ constexpr Builtin kMethods[] = {
     {"items", "self", DictParts<2>},
     {"update", "self other? **", DictUpdate},
     {"copy", "self", DictCopy},
-    // str: 18-27, and builtins_text.cc
+    // str: 21-28, and builtins_text.cc
     {"count", "self text", CountText},
     {"find", "self text", FindText},
     {"isdigit", "self", IsDigits},
@@ -351,35 +360,36 @@ constexpr Builtin kMethods[] = {
     {"endswith", "self text", StartsOrEnds<true>},
     {"lower", "self", ChangeCase<false>},
     {"upper", "self", ChangeCase<true>},
-    {"replace", "self old new", Replace},
-    {"split", "self by?", Split},
     {"join", "self items", JoinStr},
-    // buffer: 28-29; expressions: 29
+    // buffer: 29-30; expressions: 30
     {"scope", "self", ScopeOf},
     {"astype", "self dtype", AsType},
-    // int: 30-31
+    // int: 31-33; float: 33
     {"bit_length", "self", BitLength},
     {"bit_count", "self", BitCount},
+    {"is_integer", "self", IsInteger},
 };
 
 BuiltinTable TableOf(const Value& self) {
   switch (self.type()) {
     case Type::kList:
-      return {kMethods, 10};
+      return {kMethods, 11};
     case Type::kTuple:
-      return {kMethods + 8, 2};
+      return {kMethods + 9, 2};
     case Type::kDict:
-      return {kMethods + 10, 8};
+      return {kMethods + 11, 10};
     case Type::kStr:
-      return {kMethods + 18, 10};
+      return {kMethods + 21, 8};
     case Type::kBuffer:
-      return {kMethods + 28, 2};
+      return {kMethods + 29, 2};
     case Type::kExpr:
     case Type::kAccess:
-      return {kMethods + 29, 1};
+      return {kMethods + 30, 1};
     case Type::kBool:
     case Type::kInt:
-      return {kMethods + 30, 2};
+      return {kMethods + 31, 3};
+    case Type::kFloat:
+      return {kMethods + 33, 1};
     case Type::kArray:
       return ArrayMethods();
     case Type::kSet:

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -10,13 +11,20 @@
 #include "absl/strings/str_split.h"
 #include "compiler/lang/classes.h"
 #include "compiler/lang/format_value.h"
+#include "compiler/lang/raised.h"
 
 namespace kiln::lang {
 namespace {
 
 absl::StatusOr<Value> Len(Elaborator& e, const BoundArgs& args) {
   const Value& v = args[0];
-  if (v.is_sequence()) return Value::Int(static_cast<int64_t>(v.seq().items.size()));
+  if (v.is_sequence() && v.seq().lazy != Lazy::kIterator) {
+    KILN_RETURN_IF_ERROR(e.CheckLazy(&v.seq(), args.LocOf(0)));
+    return Value::Int(static_cast<int64_t>(v.seq().items.size()));
+  }
+  if (v.is_sequence()) {
+    return e.Error(args.LocOf(0), "an iterator has no length", "make a list of it: list(...)");
+  }
   if (v.Is(Type::kStr)) {
     KILN_RETURN_IF_ERROR(CheckKnownText(e, v, args.LocOf(0), "the length"));
     return Value::Int(static_cast<int64_t>(v.str().size()));
@@ -107,22 +115,90 @@ absl::StatusOr<Value> Abs(Elaborator& e, const BoundArgs& args) {
   return e.MinMax(true, v, minus, args.loc);
 }
 
+// What int() reads of text in `base` (0: as its prefix says, 10 without one); nullopt where it is
+// no integer. One beyond 64 bits is some number beyond them.
+std::optional<__int128> ReadInt(absl::string_view text, int64_t base) {
+  const absl::string_view white = " \t\n\r\f\v";
+  text.remove_prefix(std::min(text.find_first_not_of(white), text.size()));
+  text = text.substr(0, text.find_last_not_of(white) + 1);
+  const bool negative = absl::StartsWith(text, "-");
+  if (negative || absl::StartsWith(text, "+")) text.remove_prefix(1);
+  const char letter = text.size() > 1 && text[0] == '0' ? absl::ascii_tolower(text[1]) : '\0';
+  const int64_t named = letter == 'x' ? 16 : letter == 'o' ? 8 : letter == 'b' ? 2 : 0;
+  const bool prefixed = named != 0 && (base == 0 || base == named);
+  if (prefixed) text.remove_prefix(2);
+  // 010 is neither decimal nor octal.
+  const bool zeros = text.find_first_not_of("0_") == text.npos;
+  if (base == 0 && !prefixed && letter != '\0' && !zeros) return std::nullopt;
+  if (base == 0) base = prefixed ? named : 10;
+  __int128 value = 0;
+  bool digit = false, may_part = prefixed;  // the last one was a digit; '_' may stand here
+  for (const char c : text) {
+    if (c == '_' && may_part) {
+      digit = may_part = false;
+      continue;
+    }
+    const int64_t d = absl::ascii_isdigit(c)   ? c - '0'
+                      : absl::ascii_isalpha(c) ? absl::ascii_tolower(c) - 'a' + 10
+                                               : base;
+    if (d >= base) return std::nullopt;
+    if (value < (__int128{1} << 70)) value = value * base + d;
+    digit = may_part = true;
+  }
+  if (!digit) return std::nullopt;
+  return negative ? -value : value;
+}
+
+absl::StatusOr<Value> IntOfText(Elaborator& e, const BoundArgs& args) {
+  const Value& v = args[0];
+  KILN_RETURN_IF_ERROR(CheckKnownText(e, v, args.LocOf(0), "the value"));
+  int64_t base = 10;
+  if (args.Has(1)) {
+    KILN_ASSIGN_OR_RETURN(base, e.ToInt(args[1], args.LocOf(1), "the base"));
+  }
+  if (base != 0 && (base < 2 || base > 36)) {
+    return Raised(
+        e.Error(args.LocOf(1), absl::StrCat("the base ", base, " is neither 0 nor from 2 to 36"),
+                "use 10 or 16"),
+        "ValueError");
+  }
+  const std::optional<__int128> value = ReadInt(v.str(), base);
+  if (!value.has_value()) {
+    const std::string in = base == 10 ? "" : absl::StrCat(" in base ", base);
+    return Raised(
+        e.Error(args.LocOf(0), absl::StrCat(Repr(v), " is not an integer", in), "pass digits"),
+        "ValueError");
+  }
+  if (*value >= INT64_MIN && *value <= INT64_MAX) return Value::Int(static_cast<int64_t>(*value));
+  return e.Error(args.LocOf(0), absl::StrCat(Repr(v), " does not fit a 64-bit integer"),
+                 "use a smaller number");
+}
+
+absl::StatusOr<Value> IntOfFloat(Elaborator& e, const BoundArgs& args, double whole,
+                                 const char* remedy) {
+  if (!std::isfinite(whole)) {
+    return Raised(e.Error(args.LocOf(0), absl::StrCat(Repr(args[0]), " is no integer"),
+                          "check the number with math.isfinite"),
+                  std::isnan(whole) ? "ValueError" : "OverflowError");
+  }
+  if (whole >= -0x1p63 && whole < 0x1p63) return Value::Int(static_cast<int64_t>(whole));
+  return e.Error(args.LocOf(0), absl::StrCat(Repr(args[0]), " does not fit a 64-bit integer"),
+                 remedy);
+}
+
 absl::StatusOr<Value> Int(Elaborator& e, const BoundArgs& args) {
   if (!args.present[0]) return Value::Int(0);
   const Value& v = args[0];
+  if (v.Is(Type::kStr)) return IntOfText(e, args);
+  if (args.Has(1)) {
+    return Raised(
+        e.Error(args.LocOf(0), absl::StrCat("int with a base takes text, not ", Describe(v)),
+                "leave the base out"),
+        "TypeError");
+  }
   if (v.is_integer()) return Value::Int(v.int_value());
   if (v.Is(Type::kFloat)) {
-    const double f = std::trunc(v.float_value());
-    if (!(std::abs(f) < 9.2e18)) {
-      return e.Error(args.LocOf(0), absl::StrCat(Repr(v), " does not fit a 64-bit integer"),
-                     "use a smaller number");
-    }
-    return Value::Int(static_cast<int64_t>(f));
-  }
-  if (v.Is(Type::kStr)) {
-    int64_t parsed;
-    if (absl::SimpleAtoi(v.str(), &parsed)) return Value::Int(parsed);
-    return e.Error(args.LocOf(0), absl::StrCat(Repr(v), " is not an integer"), "pass digits");
+    return IntOfFloat(e, args, std::trunc(v.float_value()), "use a smaller number");
   }
   if (v.Is(Type::kExpr) && v.expr().info.open_only() && v.expr().expr.dtype().is_int()) return v;
   if (e.IsRuntime(v)) {
@@ -265,7 +341,7 @@ absl::StatusOr<Value> Zip(Elaborator& e, const BoundArgs& args) {
     for (const std::vector<Value>& column : columns) row.push_back(column[r]);
     items.push_back(e.NewTuple(std::move(row)));
   }
-  return e.NewList(std::move(items));
+  return e.NewLazy(Lazy::kIterator, std::move(items));
 }
 
 absl::StatusOr<Value> Enumerate(Elaborator& e, const BoundArgs& args) {
@@ -279,13 +355,13 @@ absl::StatusOr<Value> Enumerate(Elaborator& e, const BoundArgs& args) {
     item = e.NewTuple({Value::Int(start), item});
     if (__builtin_add_overflow(start, 1, &start)) start = INT64_MAX;
   }
-  return e.NewList(std::move(items));
+  return e.NewLazy(Lazy::kIterator, std::move(items));
 }
 
 absl::StatusOr<Value> Reversed(Elaborator& e, const BoundArgs& args) {
   KILN_ASSIGN_OR_RETURN(std::vector<Value> items, e.Iterate(args[0], args.LocOf(0)));
   std::reverse(items.begin(), items.end());
-  return e.NewList(std::move(items));
+  return e.NewLazy(Lazy::kIterator, std::move(items));
 }
 
 absl::StatusOr<Value> Sorted(Elaborator& e, const BoundArgs& args) {
@@ -446,9 +522,7 @@ absl::StatusOr<Value> Round(Elaborator& e, const BoundArgs& args) {
   }
   const double x = args[0].float_value();
   if (!args.Given(1)) {
-    BoundArgs rounded = args;
-    rounded.values[0] = Value::Float(std::nearbyint(x));
-    return Int(e, rounded);
+    return IntOfFloat(e, args, std::nearbyint(x), "keep it a float: round(x, 0)");
   }
   if (!std::isfinite(x) || digits > 323) return args[0];
   if (digits < -308) return Value::Float(std::copysign(0.0, x));
@@ -472,8 +546,29 @@ absl::StatusOr<Value> Pow(Elaborator& e, const BoundArgs& args) {
   return e.BinaryOp(ast::BinaryOp::kPow, args[0], args[1], args.loc);
 }
 
+// map(function, items, more...): as far as the shortest goes.
+absl::StatusOr<Value> MapSeveral(Elaborator& e, const BoundArgs& args) {
+  BoundArgs columns;
+  columns.loc = args.loc;
+  columns.rest = {args[1]};
+  columns.rest_locs = {args.LocOf(1)};
+  columns.rest.insert(columns.rest.end(), args.rest.begin(), args.rest.end());
+  columns.rest_locs.insert(columns.rest_locs.end(), args.rest_locs.begin(), args.rest_locs.end());
+  KILN_ASSIGN_OR_RETURN(const Value zipped, Zip(e, columns));
+  KILN_ASSIGN_OR_RETURN(std::vector<Value> rows, e.Iterate(zipped, args.loc));
+  for (Value& row : rows) {
+    CallArgs call;
+    call.loc = args.loc;
+    call.positional = row.seq().items;
+    call.locs.assign(call.positional.size(), args.loc);
+    KILN_ASSIGN_OR_RETURN(row, e.Call(args[0], call));
+  }
+  return e.NewList(std::move(rows));
+}
+
 template <bool filter>
 absl::StatusOr<Value> MapOrFilter(Elaborator& e, const BoundArgs& args) {
+  if (!args.rest.empty()) return MapSeveral(e, args);
   KILN_ASSIGN_OR_RETURN(const std::vector<Value> items, e.Iterate(args[1], args.LocOf(1)));
   std::vector<Value> out;
   for (const Value& item : items) {
@@ -492,7 +587,7 @@ absl::StatusOr<Value> MapOrFilter(Elaborator& e, const BoundArgs& args) {
     KILN_ASSIGN_OR_RETURN(const bool keep, e.DecideNow(result, args.loc, "a filter"));
     if (keep) out.push_back(item);
   }
-  return e.NewList(std::move(out));
+  return e.NewLazy(Lazy::kIterator, std::move(out));
 }
 
 constexpr Builtin kRows[] = {
@@ -514,11 +609,11 @@ constexpr Builtin kRows[] = {
     {"round", "x digits?", Round},
     {"divmod", "a b", Divmod},
     {"pow", "a b", Pow},
-    {"map", "function items", MapOrFilter<false>},
+    {"map", "function items *", MapOrFilter<false>},
     {"filter", "function items", MapOrFilter<true>},
     {"repr", "x", MakeRepr},
     // Conversions: the names are types, which Elaborator::CallType finds here.
-    {"int", "x?", Int},
+    {"int", "x? base?", Int},
     {"float", "x?", Float},
     {"bool", "x?", Bool},
     {"str", "x?", Str},

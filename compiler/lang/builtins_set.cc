@@ -73,7 +73,7 @@ absl::Status CheckMutable(Elaborator& e, const BoundArgs& args) {
   if (args[0].dict().frozen) {
     return e.Error(args.loc, "a frozenset does not change", "use a set, or the union of both");
   }
-  if (e.MayMutate(args[0].dict().region)) return absl::OkStatus();
+  if (e.MayMutate(args[0].dict())) return absl::OkStatus();
   return e.Error(args.loc,
                  "a compile-time set is changed inside a run-time branch or loop, which would "
                  "change it once, not at run time",

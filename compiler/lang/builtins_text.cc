@@ -5,12 +5,14 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "compiler/lang/classes.h"
 #include "compiler/lang/format_value.h"
 
 namespace kiln::lang {
 namespace {
 
+constexpr absl::string_view kWhite = " \t\n\r\f\v";
 constexpr char kSpecHelp[] =
     "write [fill][align][sign][width][,][.digits] and one of d, b, o, x, f, e, g, %, s";
 
@@ -284,7 +286,7 @@ absl::StatusOr<std::string> Converted(Elaborator& e, const Conversion& c, const 
 
 template <int side>  // -1 left, 0 both, 1 right
 absl::StatusOr<Value> Strip(Elaborator& e, const BoundArgs& args) {
-  std::string chars = " \t\n\r\f\v";
+  std::string chars(kWhite);
   if (args.Given(1)) {
     KILN_ASSIGN_OR_RETURN(chars, e.ToStr(args[1], args.LocOf(1), "what to strip"));
   }
@@ -348,7 +350,110 @@ absl::StatusOr<Value> Partition(Elaborator& e, const BoundArgs& args) {
       {e.NewStr(text.substr(0, at)), e.NewStr(by), e.NewStr(text.substr(at + by.size()))});
 }
 
+// Where `by` stands in `text`, at most `most` times (negative: any number), from the left or the
+// right, none inside of another.
+std::vector<size_t> PlacesOf(absl::string_view text, absl::string_view by, int64_t most,
+                             bool from_right) {
+  std::vector<size_t> places;
+  const auto room = [&] { return most < 0 || static_cast<int64_t>(places.size()) < most; };
+  if (!from_right) {
+    for (size_t at = text.find(by); at != text.npos && room(); at = text.find(by, at)) {
+      places.push_back(at);
+      at += by.size();
+    }
+    return places;
+  }
+  for (size_t end = text.size(); end >= by.size() && room();) {
+    const size_t at = text.rfind(by, end - by.size());
+    if (at == text.npos) break;
+    places.push_back(at);
+    end = at;
+  }
+  std::reverse(places.begin(), places.end());
+  return places;
+}
+
+// Parts between the places where `by` stands.
+std::vector<absl::string_view> Between(absl::string_view text, size_t size,
+                                       const std::vector<size_t>& places) {
+  std::vector<absl::string_view> parts;
+  size_t from = 0;
+  for (const size_t at : places) {
+    parts.push_back(text.substr(from, at - from));
+    from = at + size;
+  }
+  parts.push_back(text.substr(from));
+  return parts;
+}
+
+// Words between white space; what is left after `most` of them is the last part, or the first.
+std::vector<absl::string_view> Words(absl::string_view text, int64_t most, bool from_right) {
+  std::vector<absl::string_view> parts;
+  while (true) {
+    if (from_right) {
+      text = text.substr(0, text.find_last_not_of(kWhite) + 1);
+    } else {
+      text.remove_prefix(std::min(text.find_first_not_of(kWhite), text.size()));
+    }
+    if (text.empty()) break;
+    const bool last = most >= 0 && static_cast<int64_t>(parts.size()) == most;
+    const size_t stop = from_right ? text.find_last_of(kWhite) : text.find_first_of(kWhite);
+    if (last || stop == text.npos) {
+      parts.push_back(text);
+      break;
+    }
+    parts.push_back(from_right ? text.substr(stop + 1) : text.substr(0, stop));
+    text = from_right ? text.substr(0, stop) : text.substr(stop);
+  }
+  if (from_right) std::reverse(parts.begin(), parts.end());
+  return parts;
+}
+
+template <bool from_right>
+absl::StatusOr<Value> Split(Elaborator& e, const BoundArgs& args) {
+  KILN_RETURN_IF_ERROR(CheckKnownText(e, args[0], args.loc, "the number of parts"));
+  const std::string& text = args[0].str();
+  KILN_RETURN_IF_ERROR(e.ChargeBytes(args.loc, 96 * static_cast<int64_t>(text.size())));
+  int64_t most = -1;
+  if (args.Has(2)) {
+    KILN_ASSIGN_OR_RETURN(most, e.ToInt(args[2], args.LocOf(2), "the most splits"));
+  }
+  std::vector<absl::string_view> parts;
+  std::string by;
+  if (args.Given(1)) {
+    KILN_ASSIGN_OR_RETURN(by, e.ToStr(args[1], args.LocOf(1), "the separator"));
+    if (by.empty()) return e.Error(args.LocOf(1), "split by an empty text", "name a separator");
+    parts = Between(text, by.size(), PlacesOf(text, by, most, from_right));
+  } else {
+    parts = Words(text, most, from_right);
+  }
+  std::vector<Value> items;
+  for (const absl::string_view part : parts) items.push_back(e.NewStr(std::string(part)));
+  return e.NewList(std::move(items));
+}
+
+absl::StatusOr<Value> Replace(Elaborator& e, const BoundArgs& args) {
+  KILN_ASSIGN_OR_RETURN(const std::string from, e.ToStr(args[1], args.LocOf(1), "the old text"));
+  KILN_ASSIGN_OR_RETURN(const std::string to, e.ToStr(args[2], args.LocOf(2), "the new text"));
+  int64_t most = -1;
+  if (args.Has(3)) {
+    KILN_ASSIGN_OR_RETURN(most, e.ToInt(args[3], args.LocOf(3), "the count"));
+  }
+  if (from.empty())
+    return e.Error(args.LocOf(1), "replace of an empty text", "name what to replace");
+  const std::string& text = args[0].str();
+  const std::vector<size_t> places = PlacesOf(text, from, most, /*from_right=*/false);
+  KILN_RETURN_IF_ERROR(
+      e.ChargeBytes(args.loc, static_cast<int64_t>(text.size() + places.size() * to.size())));
+  const Value shown = ShownIn(args[0]);
+  return e.NewStr(absl::StrJoin(Between(text, from.size(), places), to),
+                  shown.is_none() ? ShownIn(args[2]) : shown);
+}
+
 constexpr Builtin kRows[] = {
+    {"replace", "self old new count?", Replace},
+    {"split", "self sep? maxsplit?", Split<false>},
+    {"rsplit", "self sep? maxsplit?", Split<true>},
     {"format", "self * **", Format},
     {"strip", "self chars?", Strip<0>},
     {"lstrip", "self chars?", Strip<-1>},
@@ -391,6 +496,10 @@ absl::StatusOr<std::string> FormattedText(Elaborator& e, const Value& value, cha
     }
   }
   if (const std::optional<std::string> formatted = FormatValue(given, spec)) return *formatted;
+  if (IsTooWide(spec)) {
+    return e.Error(loc, absl::StrCat("the format '", spec, "' is wider than 200 characters"),
+                   "use a smaller width");
+  }
   return e.Error(loc, absl::StrCat("the format '", spec, "' does not fit ", Describe(value)),
                  kSpecHelp);
 }

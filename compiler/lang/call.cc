@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/lang/classes.h"
+#include "compiler/lang/raised.h"
 #include "compiler/lang/suggest.h"
 #include "compiler/lang/vector.h"
 
@@ -36,9 +37,10 @@ std::string ParameterList(const FunctionObject& function) {
   return names.empty() ? "none" : absl::StrJoin(names, ", ");
 }
 
-std::string ParametersOf(const BuiltinSignature& signature) {
+// `first`: 1 leaves out the object of a method.
+std::string ParametersOf(const BuiltinSignature& signature, size_t first) {
   std::vector<std::string> names;
-  for (size_t i = 0; i < signature.names.size(); ++i) {
+  for (size_t i = first; i < signature.names.size(); ++i) {
     names.push_back(absl::StrCat(signature.names[i], signature.optional[i] ? "=" : ""));
   }
   if (names.empty()) return "its arguments are given by position";
@@ -74,6 +76,7 @@ absl::Status Elaborator::EvalArgs(const ast::Call& node, const Value& callee, Ca
   const absl::string_view hint = name_hint_;
   name_hint_ = {};
   const bool chooses = callee.Is(Type::kBuiltin) && callee.builtin()->chooses;
+  const bool of_all_bits = callee.Is(Type::kDType) && callee.dtype() == kUInt64;
   std::optional<CountGuard> shielded;
   for (ast::ExprPtr arg : node.args) {
     if (const auto* starred = arg->As<ast::Starred>()) {
@@ -83,7 +86,14 @@ absl::Status Elaborator::EvalArgs(const ast::Call& node, const Value& callee, Ca
       args->locs.insert(args->locs.end(), items.size(), arg->loc);
       continue;
     }
-    KILN_ASSIGN_OR_RETURN(const Value value, EvalKeepingVariable(arg));
+    const auto* literal = of_all_bits ? arg->As<ast::Unsupported>() : nullptr;
+    Value value;
+    if (literal != nullptr && literal->bits.has_value()) {
+      const ir::Expr bits = ir::MakeInt(static_cast<int64_t>(*literal->bits), kUInt64);
+      KILN_ASSIGN_OR_RETURN(value, NewExpr(Operand{bits, {}}, arg->loc));
+    } else {
+      KILN_ASSIGN_OR_RETURN(value, EvalKeepingVariable(arg));
+    }
     args->positional.push_back(value);
     args->locs.push_back(arg->loc);
     args->exprs.resize(args->positional.size(), nullptr);
@@ -162,11 +172,11 @@ absl::StatusOr<Value> Elaborator::CallBuiltin(const Builtin& builtin, const Valu
   bound.values.resize(count);
   bound.present.resize(count, false);
   bound.locs.resize(count, args.loc);
-  size_t next = 0;
+  const size_t own = self != nullptr ? 1 : 0;
+  size_t next = own;
   if (self != nullptr) {
     bound.values[0] = *self;
     bound.present[0] = true;
-    next = 1;
   }
   for (size_t i = 0; i < args.positional.size(); ++i) {
     if (next < signature.positional) {
@@ -177,9 +187,10 @@ absl::StatusOr<Value> Elaborator::CallBuiltin(const Builtin& builtin, const Valu
       bound.rest.push_back(args.positional[i]);
       bound.rest_locs.push_back(args.locs[i]);
     } else {
+      const size_t most = signature.positional - own;
       return Error(args.locs[i],
-                   absl::StrCat(builtin.name, " takes at most ", signature.positional,
-                                " positional arguments, found ", args.positional.size()),
+                   absl::StrCat(builtin.name, " takes at most ", most, " positional argument",
+                                most == 1 ? "" : "s", ", found ", args.positional.size()),
                    "drop the extra arguments, or name them");
     }
   }
@@ -196,7 +207,7 @@ absl::StatusOr<Value> Elaborator::CallBuiltin(const Builtin& builtin, const Valu
       std::vector<std::string> names(signature.names.begin(), signature.names.end());
       return Error(keyword.loc,
                    absl::StrCat(builtin.name, " has no parameter '", keyword.name, "'"),
-                   DidYouMean(keyword.name, names, ParametersOf(signature)));
+                   DidYouMean(keyword.name, names, ParametersOf(signature, own)));
     }
     const size_t i = it - signature.names.begin();
     if (bound.present[i]) {
@@ -212,7 +223,18 @@ absl::StatusOr<Value> Elaborator::CallBuiltin(const Builtin& builtin, const Valu
     if (bound.present[i] || signature.optional[i]) continue;
     return Error(args.loc,
                  absl::StrCat(builtin.name, " needs its argument '", signature.names[i], "'"),
-                 ParametersOf(signature));
+                 ParametersOf(signature, own));
+  }
+  if (own == 0 && count > 0 && signature.names[0] == "self") {  // str.lower(text)
+    bound.values[0] = Plain(bound.values[0]);
+    if (FindMethod(bound.values[0], builtin.name) != &builtin) {
+      return Raised(
+          Error(bound.LocOf(0),
+                absl::StrCat("the method '", builtin.name, "' of another type is called on ",
+                             Describe(bound.values[0])),
+                "give it a value of the type that the method is of"),
+          "TypeError");
+    }
   }
   if (TakesNumbers(builtin.name)) {  // a member of an IntEnum is one
     for (Value& value : bound.values) value = Plain(value);
@@ -463,14 +485,33 @@ absl::StatusOr<Value> Elaborator::CallFunction(const Value& callee, const CallAr
   }
   FrameGuard guard(this, &frame);
   if (function.lambda != nullptr) return Eval(function.lambda->body);
-  std::vector<Value> yielded;
-  if (generator) frame.yielded = &yielded;  // all of them now: nothing tells when they are made
+  if (generator) return CallGenerator(*function.def, &frame, args.loc);
   KILN_RETURN_IF_ERROR(ExecBlock(function.def->body).status());
   if (function.kind == FunctionKind::kJit && frame.result.Is(Type::kFunction)) {
     frame.result.function().jit = function.jit;
   }
-  if (generator) return NewList(std::move(yielded));
   return frame.result;
+}
+
+// All items at once: right where that changes nothing that others see.
+absl::StatusOr<Value> Elaborator::CallGenerator(const ast::Function& def, Frame* frame,
+                                                SourceLoc loc) {
+  std::vector<Value> yielded;
+  frame->yielded = &yielded;
+  const int64_t outer = std::exchange(generator_, arena_.count());
+  const bool others = std::exchange(changes_outside_, false);
+  const absl::Status status = ExecBlock(def.body).status();
+  generator_ = outer;
+  const bool outside = std::exchange(changes_outside_, others);
+  KILN_RETURN_IF_ERROR(status);
+  if (outside) {
+    return Error(
+        loc,
+        absl::StrCat("the generator '", def.name, "' changes what was made outside of it, ",
+                     "and when Python does so hangs on who takes its items"),
+        "return a list, and change it where the items are taken");
+  }
+  return NewLazy(Lazy::kIterator, std::move(yielded));
 }
 
 }  // namespace kiln::lang

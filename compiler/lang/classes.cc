@@ -571,6 +571,29 @@ absl::StatusOr<std::optional<std::string>> Elaborator::Classes::Text(const Value
   return std::optional<std::string>(absl::StrCat(type->def->name, ".", name.str()));
 }
 
+// Items of a container are shown without a call of what a class says of its objects' text.
+absl::Status Elaborator::Classes::CheckItemTexts(const Value& v, SourceLoc loc) {
+  const bool keyed = v.Is(Type::kDict) || v.Is(Type::kSet);
+  if (!v.is_sequence() && !keyed) return absl::OkStatus();
+  CountGuard depth(&e_.depth_);
+  KILN_RETURN_IF_ERROR(e_.CheckDepth(loc));
+  std::vector<Value> items;
+  if (v.is_sequence()) items = v.seq().items;
+  for (size_t i = 0; keyed && i < v.dict().items.size(); ++i) {
+    items.insert(items.end(), {v.dict().items[i].first, v.dict().items[i].second});
+  }
+  KILN_RETURN_IF_ERROR(e_.Step(loc, static_cast<int64_t>(items.size())));
+  for (const Value& item : items) {
+    KILN_RETURN_IF_ERROR(CheckItemTexts(item, loc));
+    if (Of(item) == nullptr) continue;
+    KILN_ASSIGN_OR_RETURN(const Value* repr, e_.FindInClass(OfClass(Of(item)), "__repr__", loc));
+    if (repr == nullptr) continue;
+    return e_.Unimplemented(loc, "the text of a container whose items have a __repr__",
+                            "join the texts of the items: ', '.join(repr(x) for x in items)");
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::optional<Value>> Elaborator::Classes::Special(const Value& self,
                                                                   absl::string_view name,
                                                                   std::vector<Value> args,

@@ -64,6 +64,7 @@ class Elaborator::Classes {
   absl::StatusOr<std::optional<Value>> Order(ast::CompareOp op, const Value& a, const Value& b,
                                              SourceLoc loc);
   // str(v), or repr(v), of an object whose class says what it is; nullopt: Repr(v).
+  absl::Status CheckItemTexts(const Value& v, SourceLoc loc);
   absl::StatusOr<std::optional<std::string>> Text(const Value& v, bool repr, SourceLoc loc);
   // What the method of that name ("__len__") of the object's class gives; nullopt: it has none.
   absl::StatusOr<std::optional<Value>> Special(const Value& self, absl::string_view name,

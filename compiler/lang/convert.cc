@@ -127,6 +127,13 @@ Value Elaborator::NewSeq(Type type, std::vector<Value> items) {
   return Value::Of(type, node);
 }
 
+Value Elaborator::NewLazy(Lazy lazy, std::vector<Value> items) {
+  const Value made = NewList(std::move(items));
+  made.seq().lazy = lazy;
+  made.seq().as_of = changes_;
+  return made;
+}
+
 Value Elaborator::NewBuffer(ir::Buffer buffer) {
   auto* node = arena_.New<BufferObject>();
   node->buffer = std::move(buffer);
@@ -334,6 +341,7 @@ absl::StatusOr<std::string> Elaborator::TextOf(const Value& v, SourceLoc loc) {
     KILN_ASSIGN_OR_RETURN(auto own, Classes(this).Text(v, /*repr=*/false, loc));
     if (own.has_value()) return *std::move(own);
   }
+  KILN_RETURN_IF_ERROR(Classes(this).CheckItemTexts(v, loc));
   std::string text = Repr(v, kLongest);
   KILN_RETURN_IF_ERROR(Step(loc, static_cast<int64_t>(text.size() / 8)));
   if (text.size() <= kLongest) return text;
@@ -498,10 +506,32 @@ absl::Status Elaborator::CheckUnchanged(const Value& v, size_t count, SourceLoc 
       "go over a copy, as in for x in list(xs)");
 }
 
+// Items that are computed when they are made stand for those that Python computes when they are
+// used, where nothing has changed in between; those of an iterator once.
+absl::Status Elaborator::CheckLazy(SeqObject* made, SourceLoc loc) {
+  if (made->lazy == Lazy::kNo) return absl::OkStatus();
+  if (made->spent) {
+    return Error(loc, "an iterator is used again, whose items Python gives once",
+                 "make a list of it where it is made: list(...)");
+  }
+  if (made->as_of >= 0 && made->as_of != changes_) {
+    return Error(loc,
+                 made->lazy == Lazy::kView
+                     ? "keys, values or items of a dict are used after something was changed, "
+                       "which they may show"
+                     : "an iterator is used after something was changed, and its items are "
+                       "computed from that in Python",
+                 "make a list of it where it is made: list(...)");
+  }
+  made->spent = made->lazy == Lazy::kIterator;
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::vector<Value>> Elaborator::Iterate(const Value& v, SourceLoc loc) {
   switch (v.type()) {
     case Type::kTuple:
     case Type::kList:
+      KILN_RETURN_IF_ERROR(CheckLazy(&v.seq(), loc));
       KILN_RETURN_IF_ERROR(Step(loc, static_cast<int64_t>(v.seq().items.size())));
       return v.seq().items;
     case Type::kRange: {

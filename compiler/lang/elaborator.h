@@ -71,6 +71,7 @@ class Elaborator : private ElaboratorState {
   Value NewTuple(std::vector<Value> items) { return NewSeq(Type::kTuple, std::move(items)); }
   Value NewList(std::vector<Value> items) { return NewSeq(Type::kList, std::move(items)); }
   Value NewSeq(Type type, std::vector<Value> items);
+  Value NewLazy(Lazy lazy, std::vector<Value> items);
   Value NewBuffer(ir::Buffer buffer);
   // Folds immediates: int32 and bool constants become Python values.
   absl::StatusOr<Value> NewExpr(Operand operand, SourceLoc loc);
@@ -90,14 +91,13 @@ class Elaborator : private ElaboratorState {
   // str(v): Repr in full, or an error when that is too long.
   absl::StatusOr<std::string> TextOf(const Value& v, SourceLoc loc);
   absl::StatusOr<DType> ToDType(const Value& v, SourceLoc loc);
-  // Elements of a tuple, list, range, dict or string.
   absl::StatusOr<std::vector<Value>> ToItems(const Value& v, SourceLoc loc, absl::string_view what);
   absl::Status CheckKey(const Value& v, SourceLoc loc);  // of a dict: no list, no dict
   // A shape: an integer or a sequence of them.
   absl::StatusOr<std::vector<Operand>> ToShape(const Value& v, SourceLoc loc,
                                                absl::string_view what);
   absl::StatusOr<Condition> Decide(const Value& v, SourceLoc loc);
-  // Decide, for a place that cannot wait: a run-time value is an error.
+  // Decide (and Equality, as Equal) for a place that cannot wait: a run-time value is an error.
   absl::StatusOr<bool> DecideNow(const Value& v, SourceLoc loc, absl::string_view what);
   // An element or alloc_var as the value that it holds now; anything else unchanged.
   absl::StatusOr<Value> Decay(const Value& v, SourceLoc loc);
@@ -107,7 +107,6 @@ class Elaborator : private ElaboratorState {
   absl::StatusOr<Value> UnaryOp(ast::UnaryOp op, const Value& a, SourceLoc loc);
   // Python's == (equality.cc): a bool, or a condition where numbers of run time decide.
   absl::StatusOr<Value> Equality(const Value& a, const Value& b, SourceLoc loc);
-  // Equality, for a place that cannot wait: where run time decides is an error.
   absl::StatusOr<bool> Equal(const Value& a, const Value& b, SourceLoc loc);
   // The item of the dict with this key; its place, or nullopt for none.
   absl::StatusOr<std::optional<size_t>> FindKey(const DictObject& dict, const Value& key,
@@ -121,7 +120,6 @@ class Elaborator : private ElaboratorState {
   // Both operands in their common type; a Python number takes the other's kind.
   absl::StatusOr<std::pair<Operand, Operand>> Match(const Value& a, const Value& b, SourceLoc loc);
 
-  // Calls, attributes, items.
   absl::StatusOr<Value> Call(const Value& callee, const CallArgs& args);
   absl::StatusOr<Value> GetAttribute(const Value& self, const std::string& attr, SourceLoc loc);
   absl::StatusOr<Value> SubscriptSequence(const Value& base, const Value& index, SourceLoc loc);
@@ -129,10 +127,10 @@ class Elaborator : private ElaboratorState {
   class Decorators;  // decorators.h
   // Items of any iterable, evaluated now.
   absl::StatusOr<std::vector<Value>> Iterate(const Value& v, SourceLoc loc);
+  absl::Status CheckLazy(SeqObject* made, SourceLoc loc);  // an error where it is out of date
   // An error where a list or dict no longer has the `count` items that a loop goes over.
   absl::Status CheckUnchanged(const Value& v, size_t count, SourceLoc loc);
 
-  // Emitting IR.
   absl::Status Emit(SourceLoc loc, ir::Stmt stmt);
   template <typename T, typename... Args>
   absl::Status EmitNew(SourceLoc loc, Args&&... args) {
@@ -149,14 +147,16 @@ class Elaborator : private ElaboratorState {
   absl::StatusOr<std::vector<ir::Axis>> ElementAxes(SourceLoc loc);
   // Has `stmt`, if it is defined, follow the outermost such loop. The number of its region.
   int EmitAfterElementLoop(ir::Stmt stmt);
-  // The blocks of the launch.
   const std::vector<ir::Axis>& grid() const { return launch_.grid; }
   bool IsAlive(int region) const { return region_alive_[region]; }
   std::optional<RandomState>& random() { return random_; }
   const IrRegion& region() const { return regions_.back(); }  // the innermost
   int CurrentRegion() const { return regions_.empty() ? 0 : regions_.back().id; }
-  // False where changing compile-time data made in `region` would be lost at run time.
-  bool MayMutate(int region) const { return !InRuntimeRegion() || CurrentRegion() == region; }
+  // Before compile-time data is changed: false where that would be lost at run time.
+  template <typename T>
+  bool MayMutate(const T& x) {
+    return NoteChange(x), !InRuntimeRegion() || CurrentRegion() == x.region;
+  }
   absl::Status RequireLaunch(SourceLoc loc, absl::string_view what);
   // Binds a run-time value to a fresh Var so that later stores do not change it.
   absl::StatusOr<Value> Freeze(const Value& v, absl::string_view name, SourceLoc loc);
@@ -184,7 +184,6 @@ class Elaborator : private ElaboratorState {
   // A check on compile-time values: true passes, false is `error`, an open one is a constraint.
   absl::Status Require(const ir::Expr& condition, ExprInfo info, absl::Status error);
 
-  // Tiles (tile.cc).
   absl::StatusOr<Tile> ToTile(const Value& v, SourceLoc loc, absl::string_view what);
   // Fails unless the shapes of the two regions match, unit extents aside.
   absl::Status RequireSameShape(const Tile& a, const Tile& b, SourceLoc loc,
@@ -267,6 +266,7 @@ class Elaborator : private ElaboratorState {
   absl::Status EvalArgs(const ast::Call& node, const Value& callee, CallArgs* args);
   absl::StatusOr<Value> CallBuiltin(const Builtin& builtin, const Value* self,
                                     const CallArgs& args);
+  absl::StatusOr<Value> CallGenerator(const ast::Function& def, Frame* frame, SourceLoc loc);
   absl::StatusOr<Value> CallFunction(const Value& callee, const CallArgs& args,
                                      const Value* self = nullptr);
   absl::StatusOr<Value> CallType(const Value& callee, const CallArgs& args);

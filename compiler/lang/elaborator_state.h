@@ -37,6 +37,16 @@ struct ElaboratorState {
 
   // Where values came from (value_chain.cc). `update`: "+" of target += made.
   void NoteMade(ast::ExprPtr target, ast::ExprPtr made, const char* update = "");
+  // Compile-time data changes: what was computed before Python computes it may be out of date, and
+  // a generator, whose items are all computed at once, must not change what others see.
+  void NoteChange(const Object& object) {
+    ++changes_;
+    if (generator_ == 0 || changes_outside_) return;
+    changes_outside_ = object.number <= generator_;
+    for (const auto& [first, last] : made_by_file_) {
+      changes_outside_ |= first < object.number && object.number <= last;
+    }
+  }
   // Null: none that has a value. `before`: the statement that reads it, then the one that bound it.
   const Binding* GlobalBinding(const SourceSection& section, absl::string_view name,
                                size_t* before) const;
@@ -46,6 +56,10 @@ struct ElaboratorState {
   const TargetFacts target_;
   Arena arena_;
   int64_t steps_ = 0;
+  int64_t changes_ = 0;    // of lists, dicts, objects and names
+  int64_t generator_ = 0;  // how many objects there were when the generator began; 0: none runs
+  bool changes_outside_ = false;                           // it changes what it did not make
+  std::vector<std::pair<int64_t, int64_t>> made_by_file_;  // numbers of objects: (first, last]
   int64_t nodes_ = 0;
   int depth_ = 0, calls_ = 0;
   int pure_ = 0;      // > 0: inside an operand that may not be evaluated at run time

@@ -50,11 +50,7 @@ class Elaborator::Comparison {
       const Value x = Plain(a), y = Plain(b);
       if (!x.Is(a.type()) || !y.Is(b.type())) return MayBeEqual(x, y, depth + 1);
     }
-    const bool numbers = a.is_number() && b.is_number();
-    if (numbers && (a.Is(Type::kFloat) || b.Is(Type::kFloat))) {
-      return a.as_double() == b.as_double();
-    }
-    if (numbers) return a.int_value() == b.int_value();
+    if (a.is_number() && b.is_number()) return OrderOf(a, b) == 0;
     if (e_.IsRuntime(a) || e_.IsRuntime(b)) {
       const bool comparable =
           (e_.IsRuntime(a) || a.is_number()) && (e_.IsRuntime(b) || b.is_number());

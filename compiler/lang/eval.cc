@@ -246,6 +246,12 @@ absl::StatusOr<Value> Elaborator::EvalDict(const ast::Dict& node) {
   return Value::Of(Type::kDict, dict);
 }
 
+// The innermost scope that is no class's.
+static Scope* PastClasses(Scope* scope) {
+  while (scope != nullptr && scope->of_class) scope = scope->parent;
+  return scope;
+}
+
 absl::StatusOr<Value> Elaborator::EvalComprehension(const ast::Comprehension& node) {
   Scope* scope = arena_.New<Scope>();
   scope->parent = frame_->scope;
@@ -260,6 +266,9 @@ absl::StatusOr<Value> Elaborator::EvalComprehension(const ast::Comprehension& no
   KILN_RETURN_IF_ERROR(RunClause(node, 0, &items, dict));
   if (dict != nullptr) return Value::Of(Type::kDict, dict);
   if (node.result == ast::Comprehension::kSetResult) return NewSet(*this, items, node.loc);
+  if (node.result == ast::Comprehension::kGenerator) {
+    return NewLazy(Lazy::kIterator, std::move(items));
+  }
   return NewList(std::move(items));
 }
 
@@ -284,6 +293,8 @@ absl::Status Elaborator::RunClause(const ast::Comprehension& node, size_t index,
     return Unimplemented(node.loc, "async is not in the kernel language", "use a plain for");
   }
   KILN_ASSIGN_OR_RETURN(const Value iterable, Eval(clause.iterable));
+  if (index == 0)
+    frame_->scope->parent = PastClasses(frame_->scope->parent);  // by all but the first
   auto body = [&](const Value& item) -> absl::Status {
     KILN_RETURN_IF_ERROR(Step(node.loc));
     KILN_RETURN_IF_ERROR(AssignTo(clause.target, item, /*fresh=*/true));
@@ -342,7 +353,7 @@ absl::Status Elaborator::AppendParts(const std::vector<ast::FStringPart>& parts,
 absl::StatusOr<Value> Elaborator::EvalLambda(const ast::Lambda& node) {
   auto* function = arena_.New<FunctionObject>();
   function->lambda = &node;
-  function->closure = frame_->scope;
+  function->closure = PastClasses(frame_->scope);
   function->traced = frame_->traced;
   for (const ast::Param& param : node.params) {
     Value value;

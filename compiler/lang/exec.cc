@@ -5,6 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "compiler/lang/elaborator.h"
+#include "compiler/lang/raised.h"
+#include "compiler/lang/slice.h"
 
 namespace kiln::lang {
 
@@ -204,7 +206,7 @@ absl::Status Elaborator::AssertionFailed(const ast::Assert& node) {
     d->notes.erase(d->notes.begin(), own);
     d->notes.insert(d->notes.begin(), chain.begin(), chain.end());
   }
-  return DiagnosticStatus(*d);
+  return Raised(DiagnosticStatus(*d), "AssertionError");
 }
 
 absl::Status Elaborator::ExecAssert(const ast::Assert& node) {
@@ -253,7 +255,13 @@ absl::Status Elaborator::ExecDelete(const ast::Delete& node) {
     KILN_ASSIGN_OR_RETURN(const Value base, EvalKeepingVariable(place->value));
     const Builtin* pop =
         base.Is(Type::kDict) || base.Is(Type::kList) ? FindMethod(base, "pop") : nullptr;
-    if (pop == nullptr || place->indices[0]->kind == ast::ExprKind::kSlice) {
+    const bool slice = place->indices[0]->kind == ast::ExprKind::kSlice;
+    if (slice && base.Is(Type::kList)) {
+      KILN_ASSIGN_OR_RETURN(const Value part, EvalIndex(place->indices[0]));
+      KILN_RETURN_IF_ERROR(DeleteSlice(*this, &base.seq(), part.slice(), target->loc));
+      continue;
+    }
+    if (pop == nullptr || slice) {
       return Unimplemented(target->loc, absl::StrCat("del of a part of ", Describe(base)),
                            "delete an item of a list or dict by its index or key");
     }
@@ -268,16 +276,20 @@ absl::Status Elaborator::ExecDelete(const ast::Delete& node) {
 }
 
 absl::Status Elaborator::ExecRaise(const ast::Raise& node) {
-  std::string message = "an exception";
+  std::string message = "an exception", type;
   if (node.value != nullptr) {
     const auto* call = node.value->As<ast::Call>();
+    const ast::ExprPtr raised = call != nullptr ? call->callee : node.value;
+    if (const auto* name = raised->As<ast::Name>()) type = name->id;
+    if (const auto* attribute = raised->As<ast::Attribute>()) type = attribute->attr;
     if (call != nullptr && call->args.size() == 1) {
       const absl::StatusOr<Value> text = Eval(call->args[0]);
       if (text.ok() && text->Is(Type::kStr)) message = text->str().substr(0, 500);
     }
   }
-  return Error(node.loc, absl::StrCat("the kernel raised: ", message),
-               "choose arguments that it accepts");
+  return Raised(Error(node.loc, absl::StrCat("the kernel raised: ", message),
+                      "choose arguments that it accepts"),
+                type);
 }
 
 }  // namespace kiln::lang

@@ -30,7 +30,8 @@ bool ReadNumber(absl::string_view text, size_t* i, int most, int* out) {
   return true;
 }
 
-std::optional<Spec> ReadSpec(absl::string_view text) {
+// `wide`, where it is given: whether a width above the most is what does not fit.
+std::optional<Spec> ReadSpec(absl::string_view text, bool* wide = nullptr) {
   Spec spec;
   size_t i = 0;
   const auto take = [&](absl::string_view any) {
@@ -44,7 +45,10 @@ std::optional<Spec> ReadSpec(absl::string_view text) {
     spec.zero = spec.align == '\0';
     if (spec.zero) spec.fill = '0';
   }
-  if (!ReadNumber(text, &i, kMaxWidth, &spec.width)) return std::nullopt;
+  if (!ReadNumber(text, &i, kMaxWidth, &spec.width)) {
+    if (wide != nullptr) *wide = true;
+    return std::nullopt;
+  }
   spec.group = take(",_");
   if (take(".")) {
     const size_t start = i;
@@ -198,6 +202,11 @@ std::optional<std::string> FormatText(const Spec& spec, std::string text) {
 }
 
 }  // namespace
+
+bool IsTooWide(absl::string_view spec) {
+  bool wide = false;
+  return !ReadSpec(spec, &wide) && wide;
+}
 
 std::optional<std::string> FormatValue(const Value& value, absl::string_view text) {
   const std::optional<Spec> spec = ReadSpec(text);

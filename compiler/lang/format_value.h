@@ -16,6 +16,9 @@ namespace kiln::lang {
 // and 50. None where the spec does not fit the value, or is none. `spec` is not empty.
 std::optional<std::string> FormatValue(const Value& value, absl::string_view spec);
 
+// Whether the spec is none because its width is above 200.
+bool IsTooWide(absl::string_view spec);
+
 class Elaborator;
 // A value as a replacement field of text shows it: "!r" or "!s" (`conversion`; '\0': neither), then
 // `spec`. An error where the spec does not fit, and where run time or the config decides the

@@ -9,6 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "compiler/lang/elaborator.h"
 #include "compiler/lang/parser.h"
+#include "compiler/lang/raised.h"
 #include "compiler/lang/suggest.h"
 
 namespace kiln::lang {
@@ -183,7 +184,8 @@ bool Elaborator::IsPresent(const ast::Import& node, Sections* seen) const {
   });
 }
 
-// An import of the body that is not there ends it, as in Python; nothing else is caught.
+// An import of the body that is not there ends it, as in Python; nothing else is caught, which its
+// error says.
 absl::StatusOr<Flow> Elaborator::ExecTry(const ast::Try& node) {
   if (frame_->traced) {
     return Unimplemented(node.loc, "try is not in the kernel language",
@@ -195,7 +197,8 @@ absl::StatusOr<Flow> Elaborator::ExecTry(const ast::Try& node) {
   frame_->trying += catches ? 1 : 0;
   absl::StatusOr<Flow> tried = ExecBlock(node.body);
   frame_->trying -= catches ? 1 : 0;
-  KILN_ASSIGN_OR_RETURN(Flow flow, std::move(tried));
+  if (!tried.ok()) return NotFollowed(tried.status(), node);
+  Flow flow = *tried;
   const bool absent = catches && flow == Flow::kAbsent;
   if (absent || flow == Flow::kNormal) {
     if (absent && !handler->name.empty()) {

@@ -297,13 +297,14 @@ absl::Status Lexer::Number() {
     const uint64_t digit = absl::ascii_isdigit(static_cast<unsigned char>(c))
                                ? c - '0'
                                : absl::ascii_tolower(static_cast<unsigned char>(c)) - 'a' + 10;
-    if (value > (uint64_t{INT64_MAX} - digit) / base) token.too_big = true;
+    if (value > (UINT64_MAX - digit) / base) token.beyond = true;
     value = value * base + digit;
   }
   if (base == 10 && digits.size() > 1 && digits[0] == '0' && value != 0) {
     return Error(begin, "a decimal number starts with 0",
                  "drop the zeros, or write 0o... for an octal number");
   }
+  token.too_big = token.beyond || value > uint64_t{INT64_MAX};
   token.int_value = static_cast<int64_t>(value);
   return absl::OkStatus();
 }
@@ -560,7 +561,26 @@ absl::Status Lexer::Value(absl::string_view close, bool raw, int depth, FPiece* 
   return absl::OkStatus();
 }
 
+// How a file is encoded that is not in UTF-8, as it begins; null: it may be.
+const char* OtherEncoding(absl::string_view text) {
+  if (text.substr(0, 4) == absl::string_view("\xFF\xFE\0\0", 4) ||
+      text.substr(0, 4) == absl::string_view("\0\0\xFE\xFF", 4)) {
+    return "UTF-32";
+  }
+  const bool marked = text.substr(0, 2) == "\xFF\xFE" || text.substr(0, 2) == "\xFE\xFF";
+  const bool every_second = text.size() >= 2 && (text[0] == '\0') != (text[1] == '\0');
+  return marked || every_second ? "UTF-16" : nullptr;
+}
+
 absl::StatusOr<std::vector<Token>> Lexer::Run() {
+  if (const char* encoding = whole_file_ ? OtherEncoding(text_) : nullptr) {
+    Diagnostic d;  // without the line, which is no text
+    d.path = file_.path;
+    d.loc = LocOf(0, 1);
+    d.message = absl::StrCat("the file is in ", encoding);
+    d.remedy = "save it in UTF-8";
+    return DiagnosticStatus(d);
+  }
   if (whole_file_ && absl::string_view(text_).substr(0, 3) == "\xEF\xBB\xBF") {
     pos_ = 3;
     line_start_ = 3;

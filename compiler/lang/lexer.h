@@ -46,7 +46,8 @@ struct Token {
   std::string value;       // decoded string
   int64_t int_value = 0;
   double float_value = 0;
-  bool too_big = false;  // an integer literal above 64 bits
+  bool too_big = false;  // an integer literal above 2^63 - 1; int_value has its low bits
+  bool beyond = false;   // and above 64 bits
   std::vector<FPiece> pieces;
 
   bool Is(absl::string_view op) const { return kind == TokenKind::kOperator && text == op; }

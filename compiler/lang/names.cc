@@ -2,6 +2,7 @@
 // when statements become run-time branches and loops.
 #include <algorithm>
 #include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -306,8 +307,11 @@ absl::Status Elaborator::RunGlobal(size_t statement) {
   }
   module_state_[statement] = 4;
   std::vector<IrRegion> regions;
-  std::swap(regions, regions_);  // nothing of it is of the kernel that reads it
+  std::swap(regions, regions_);  // nothing of it is of the kernel or generator that reads it
+  const int64_t generator = std::exchange(generator_, 0), made = arena_.count();
   const absl::Status status = RunNow(statement);
+  if (generator != 0) made_by_file_.emplace_back(made, arena_.count());
+  generator_ = generator;
   std::swap(regions, regions_);
   if (!status.ok() && status.code() != absl::StatusCode::kResourceExhausted) {
     failed_.emplace(statement, status);
@@ -430,6 +434,7 @@ absl::Status Elaborator::CheckRebinding(absl::string_view name, const Binding& o
 absl::Status Elaborator::Bind(absl::string_view name, Value value, SourceLoc loc, bool fresh) {
   Scope* scope = frame_->scope;
   const auto it = scope->names.find(name);
+  if (it != scope->names.end() && !fresh) ++changes_;
   if (it != scope->names.end() && !fresh && frame_->traced) {
     Binding& old = it->second;
     const bool alive = region_alive_.empty() || region_alive_[old.region];

@@ -65,6 +65,28 @@ bool IsVariable(const Value& v) {
 
 }  // namespace
 
+// Methods by which Python would make objects or find attributes in another way than the language
+// does.
+static absl::Status CheckHooks(Elaborator& e, const ast::Class& def) {
+  static constexpr absl::string_view kHooks[] = {
+      "__new__",           "__setattr__",       "__getattr__",      "__getattribute__",
+      "__delattr__",       "__get__",           "__set__",          "__set_name__",
+      "__delete__",        "__missing__",       "__prepare__",      "__init_subclass__",
+      "__class_getitem__", "__subclasscheck__", "__instancecheck__"};
+  std::vector<absl::string_view> names;
+  for (ast::StmtPtr stmt : def.body) {
+    names.clear();
+    CollectBindings(stmt, &names);
+    for (absl::string_view name : names) {
+      if (std::find(std::begin(kHooks), std::end(kHooks), name) == std::end(kHooks)) continue;
+      return e.Unimplemented(stmt->loc,
+                             absl::StrCat("the method '", name, "' of the class '", def.name, "'"),
+                             "set attributes in __init__, and call methods by their names");
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Value> Elaborator::MakeClass(const ast::Class& def) {
   auto* type = arena_.New<ClassObject>();
   type->def = &def;
@@ -81,6 +103,7 @@ absl::Status Elaborator::Prepare(ClassObject* type, SourceLoc loc) {
                  "break the cycle");
   }
   type->preparing = true;
+  KILN_RETURN_IF_ERROR(CheckHooks(*this, def));
   for (ast::ExprPtr decorator : def.decorators) {
     const absl::string_view name = LastName(decorator);
     if (name == "dataclass" || name == "meta_class" || name == "unique" || name == "final") {
@@ -92,6 +115,7 @@ absl::Status Elaborator::Prepare(ClassObject* type, SourceLoc loc) {
   Classes library(this);
   Scope* scope = arena_.New<Scope>();
   scope->parent = type->closure;
+  scope->of_class = true;
   Frame frame;
   frame.name = def.name;
   frame.what = "class";
@@ -302,7 +326,7 @@ absl::Status Elaborator::SetAttribute(const Value& self, const std::string& attr
                    "assign to the attribute that it reads");
     }
   }
-  if (!MayMutate(instance.region)) {
+  if (!MayMutate(instance)) {
     return Error(
         loc,
         absl::StrCat("the attribute '", attr,

@@ -127,7 +127,7 @@ absl::StatusOr<Value> Elaborator::Classes::Update(ast::BinaryOp op, const Value&
   if (!old.Is(Type::kDict) && !old.Is(Type::kSet)) return result;
   DictObject& changed = old.dict();  // in place, whoever else names it
   if (changed.frozen) return result;
-  if (!e_.MayMutate(changed.region)) {
+  if (!e_.MayMutate(changed)) {
     return e_.Error(loc,
                     absl::StrCat(Describe(old),
                                  " is changed inside a run-time branch or loop, "

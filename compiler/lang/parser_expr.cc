@@ -206,12 +206,28 @@ absl::StatusOr<ExprPtr> Parser::ParseComparison(ExprPtr first) {
   return Close(node, first->loc);
 }
 
+// -9223372036854775808, whose digits alone are no integer of 64 bits.
+bool Parser::IsLeastInteger() const {
+  if (!IsOp("-")) return false;
+  const Token& digits = Ahead();
+  const bool least = digits.kind == TokenKind::kInt && digits.too_big && !digits.beyond &&
+                     digits.int_value == INT64_MIN;
+  return least && !Ahead(2).Is("**");
+}
+
 absl::StatusOr<ExprPtr> Parser::ParseUnary() {
   const bool sign = IsOp("-") || IsOp("+") || IsOp("~");
   if (!sign) return ParsePower();
   Nest nest(this);
   KILN_RETURN_IF_ERROR(CheckDepth());
   const SourceLoc begin = Now().loc;
+  if (IsLeastInteger()) {
+    auto* least = ast_->New<ast::Constant>(begin);
+    least->type = ast::ConstantType::kInt;
+    least->int_value = INT64_MIN;
+    pos_ += 2;
+    return Close(least, begin);
+  }
   auto* node = ast_->New<ast::Unary>(begin);
   node->op = IsOp("-")   ? ast::UnaryOp::kNeg
              : IsOp("+") ? ast::UnaryOp::kPos
@@ -352,9 +368,18 @@ absl::StatusOr<ExprPtr> Parser::ParseAtom() {
     case TokenKind::kInt: {
       if (token.too_big) {
         ++pos_;
-        return MakeUnsupported(
-            begin, "an integer literal above 64 bits",
-            "kernel integers are 64-bit and signed; write the value as a float or split it", 0);
+        if (token.beyond) {
+          return MakeUnsupported(
+              begin, "an integer literal above 64 bits",
+              "kernel integers are 64-bit and signed; write the value as a float or split it", 0);
+        }
+        auto* literal = ast_->New<ast::Unsupported>(begin);
+        literal->what = "an integer literal above 2^63 - 1";
+        literal->remedy = absl::StrCat("kernel integers are 64-bit and signed; write T.uint64(",
+                                       token.text, ") for all of 64 bits");
+        literal->bits = static_cast<uint64_t>(token.int_value);
+        literal->depth = 1;
+        return Close(literal, begin);
       }
       auto* node = constant(ast::ConstantType::kInt);
       node->int_value = token.int_value;

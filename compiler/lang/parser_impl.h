@@ -70,6 +70,7 @@ class Parser {
   absl::StatusOr<ast::ExprPtr> ParseTest();
   absl::StatusOr<ast::ExprPtr> ParseOperators(int min_precedence);
   absl::StatusOr<ast::ExprPtr> ParseComparison(ast::ExprPtr first);
+  bool IsLeastInteger() const;
   absl::StatusOr<ast::ExprPtr> ParseUnary();
   absl::StatusOr<ast::ExprPtr> ParsePower();
   absl::StatusOr<ast::ExprPtr> ParsePostfix(ast::ExprPtr base);

@@ -20,16 +20,18 @@ class Arena {
   T* New() {
     auto node = std::make_unique<T>();
     T* raw = node.get();
+    raw->number = ++count_;
     objects_.push_back(std::move(node));
     bytes_ += static_cast<int64_t>(sizeof(T)) + 32;
     return raw;
   }
   void Charge(int64_t bytes) { bytes_ += bytes; }
   int64_t bytes() const { return bytes_; }
+  int64_t count() const { return count_; }
 
  private:
   std::vector<std::unique_ptr<Object>> objects_;
-  int64_t bytes_ = 0;
+  int64_t bytes_ = 0, count_ = 0;
 };
 
 // The expression that made a name's value, and the scope that it was read in.
@@ -54,6 +56,7 @@ struct Scope : Object {
   Scope* parent = nullptr;
   const ast::Function* function = nullptr;
   bool of_comprehension = false;
+  bool of_class = false;  // functions and comprehensions in a class's body do not see its names
   absl::flat_hash_map<absl::string_view, Binding> names;  // keys live in the syntax tree
 };
 

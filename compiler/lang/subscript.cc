@@ -5,7 +5,9 @@
 #include "compiler/lang/classes.h"
 #include "compiler/lang/extent.h"
 #include "compiler/lang/format_value.h"
+#include "compiler/lang/raised.h"
 #include "compiler/lang/region.h"
+#include "compiler/lang/slice.h"
 #include "compiler/lang/suggest.h"
 #include "compiler/lang/vector.h"
 
@@ -15,7 +17,7 @@ namespace {
 // What a defaultdict makes of a key that it does not have.
 absl::StatusOr<Value> MissingItem(Elaborator& e, DictObject& dict, const Value& key,
                                   SourceLoc loc) {
-  if (!e.MayMutate(dict.region)) {
+  if (!e.MayMutate(dict)) {
     return e.Error(loc,
                    absl::StrCat("the dict gets the key ", Repr(key),
                                 " inside a run-time branch or loop, which would change it once"),
@@ -27,6 +29,17 @@ absl::StatusOr<Value> MissingItem(Elaborator& e, DictObject& dict, const Value& 
   KILN_RETURN_IF_ERROR(e.ChargeBytes(loc, 32));
   KILN_RETURN_IF_ERROR(e.SetItem(&dict, key, made, loc));
   return made;
+}
+
+// A value of the type, which tells its methods; nullopt for a type that has none.
+std::optional<Value> SomeOf(Elaborator& e, absl::string_view type) {
+  if (type == "str") return e.NewStr("");
+  if (type == "list") return e.NewList({});
+  if (type == "tuple") return e.NewTuple({});
+  if (type == "dict") return Value::Of(Type::kDict, e.arena().New<DictObject>());
+  if (type == "int") return Value::Int(0);
+  if (type == "float") return Value::Float(0);
+  return std::nullopt;
 }
 
 }  // namespace
@@ -103,9 +116,10 @@ absl::StatusOr<Value> Elaborator::SubscriptSequence(const Value& base, const Val
     for (const auto& [key, item] : base.dict().items) {
       if (key.Is(Type::kStr) && keys.size() < 100) keys.push_back(key.str());
     }
-    return Error(
-        loc, absl::StrCat("the dict has no key ", Repr(index)),
-        index.Is(Type::kStr) ? DidYouMean(index.str(), keys, "check the key") : "check the key");
+    return Raised(Error(loc, absl::StrCat("the dict has no key ", Repr(index)),
+                        index.Is(Type::kStr) ? DidYouMean(index.str(), keys, "check the key")
+                                             : "check the key"),
+                  "KeyError");
   }
   if (base.Is(Type::kDType)) return SubscriptSequence(AsText(*this, base), index, loc);
   if (const Value plain = Plain(base); !plain.Is(base.type())) {
@@ -134,32 +148,18 @@ absl::StatusOr<Value> Elaborator::SubscriptSequence(const Value& base, const Val
                  "index a buffer, list, tuple or dict");
   }
   if (index.Is(Type::kSlice)) {
-    const SliceObject& slice = index.slice();
-    int64_t step = 1;
-    if (!slice.step.is_none()) {
-      KILN_ASSIGN_OR_RETURN(step, ToInt(slice.step, loc, "a slice's step"));
-    }
-    if (step == 0) return Error(loc, "a slice's step is zero", "use a step of 1");
-    auto clamp = [&](const Value& v, int64_t otherwise) -> absl::StatusOr<int64_t> {
-      if (v.is_none()) return otherwise;
-      KILN_ASSIGN_OR_RETURN(int64_t i, ToInt(v, loc, "a slice's bound"));
-      if (i < 0) i = std::max<int64_t>(i + size, step > 0 ? 0 : -1);
-      return std::min(i, step > 0 ? size : size - 1);
-    };
-    KILN_ASSIGN_OR_RETURN(const int64_t start, clamp(slice.start, step > 0 ? 0 : size - 1));
-    KILN_ASSIGN_OR_RETURN(const int64_t stop, clamp(slice.stop, step > 0 ? size : -1));
-    if (base.Is(Type::kRange)) {
-      return Unimplemented(loc, "a slice of a range", "make a list of it first");
-    }
+    KILN_ASSIGN_OR_RETURN(const SliceBounds at, BoundsOf(*this, index.slice(), size, loc));
+    if (base.Is(Type::kRange)) return SliceOfRange(*this, base.range(), at, loc);
+    const int64_t count = at.Count();
+    KILN_RETURN_IF_ERROR(Step(loc, count));
     std::vector<Value> items;
     std::string text;
-    for (int64_t i = start; step > 0 ? i < stop : i > stop;) {
-      KILN_RETURN_IF_ERROR(Step(loc));
+    for (int64_t n = 0; n < count; ++n) {
+      const int64_t i = at.start + n * at.step;
       if (base.Is(Type::kStr))
         text += base.str()[i];
       else
         items.push_back(base.seq().items[i]);
-      if (__builtin_add_overflow(i, step, &i)) break;
     }
     KILN_RETURN_IF_ERROR(ChargeBytes(loc, static_cast<int64_t>(text.size() + 16 * items.size())));
     if (base.Is(Type::kStr)) return NewStr(std::move(text), ShownIn(base));
@@ -169,10 +169,11 @@ absl::StatusOr<Value> Elaborator::SubscriptSequence(const Value& base, const Val
                         ToInt(index, loc, absl::StrCat("the index of ", Describe(base))));
   if (i < 0) i += size;
   if (i < 0 || i >= size) {
-    return Error(loc,
-                 absl::StrCat("index ", Repr(index), " is out of range for ", Describe(base),
-                              " of length ", size),
-                 size == 0 ? "it is empty" : absl::StrCat("use 0 to ", size - 1));
+    return Raised(Error(loc,
+                        absl::StrCat("index ", Repr(index), " is out of range for ", Describe(base),
+                                     " of length ", size),
+                        size == 0 ? "it is empty" : absl::StrCat("use 0 to ", size - 1)),
+                  "IndexError");
   }
   if (base.Is(Type::kStr)) return NewStr(std::string(1, base.str()[i]), ShownIn(base));
   if (base.Is(Type::kRange)) return Value::Int(base.range().start + i * base.range().step);
@@ -429,6 +430,11 @@ absl::StatusOr<Value> Elaborator::GetAttribute(const Value& self, const std::str
       break;
     case Type::kTypeName:
       if (attr == "__name__") return NewStr(self.type_name());
+      if (const auto some = SomeOf(*this, self.type_name())) {  // str.lower, as a function
+        if (const Builtin* method = FindMethod(*some, attr)) return Value::OfBuiltin(method);
+        return Error(loc, absl::StrCat(self.type_name(), " has no attribute '", attr, "'"),
+                     DidYouMean(attr, MethodNames(*some), "check the name"));
+      }
       break;
     default:
       break;

@@ -88,6 +88,12 @@ void AppendRepr(const Value& value, int depth, ReprText* out) {
     case Type::kDType:
       out->text.append(value.dtype().ToString());
       return;
+    case Type::kRange: {
+      const RangeObject& r = value.range();
+      absl::StrAppend(&out->text, "range(", r.start, ", ", r.stop);
+      absl::StrAppend(&out->text, r.step == 1 ? "" : absl::StrCat(", ", r.step), ")");
+      return;
+    }
     case Type::kTuple:
       if (value.seq().named != nullptr) {
         AppendFields(*value.seq().named, value, depth, out);
@@ -368,6 +374,20 @@ Value FindShown(const Value& value, int depth, int* work) {
 Value ShownIn(const Value& value) {
   int work = 10000;
   return FindShown(value, 0, &work);
+}
+
+std::partial_ordering OrderOf(const Value& a, const Value& b) {
+  const bool left = a.Is(Type::kFloat), right = b.Is(Type::kFloat);
+  if (left == right) {
+    return left ? a.float_value() <=> b.float_value() : a.int_value() <=> b.int_value();
+  }
+  if (right) return 0 <=> OrderOf(b, a);
+  const double x = a.float_value();
+  if (std::isnan(x)) return std::partial_ordering::unordered;
+  if (std::fabs(x) >= 0x1p63) return x <=> 0.0;
+  const auto whole = static_cast<int64_t>(std::floor(x));
+  if (whole != b.int_value()) return whole <=> b.int_value();
+  return x <=> std::floor(x);
 }
 
 std::string Repr(const Value& value, size_t limit) {

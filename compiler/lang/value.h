@@ -7,6 +7,7 @@
 #ifndef KILN_COMPILER_LANG_VALUE_H_
 #define KILN_COMPILER_LANG_VALUE_H_
 
+#include <compare>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -60,6 +61,7 @@ enum class Type : uint8_t {
 
 struct Object {
   virtual ~Object() = default;
+  int64_t number = 0;  // of all that the arena made, in order
 };
 struct StrObject;
 struct SeqObject;
@@ -187,9 +189,16 @@ struct StrObject : Object {
   std::string text;
   Value shown;  // a number of run time whose name stands in it for its digits (kExpr), or None
 };
+// What is no list in Python: d.keys() and its like show what the dict holds when they are used;
+// zip, map, generators and their like give each item once.
+enum class Lazy : uint8_t { kNo, kView, kIterator };
 struct SeqObject : Object {  // tuple and list
   std::vector<Value> items;
-  int region = 0;                      // where it was made: a mutation elsewhere would be lost
+  Lazy lazy = Lazy::kNo;
+  bool spent = false;  // of an iterator: its items were given
+  int64_t as_of = -1;  // of items that Python computes when they are used: how many changes there
+                       // had been when they were computed; -1: they hang on no change
+  int region = 0;      // where it was made: a mutation elsewhere would be lost
   const ClassObject* named = nullptr;  // of a named tuple: its class
 };
 struct DictObject : Object {
@@ -367,6 +376,9 @@ struct EnumMember {
   int64_t value;
   const char* text = nullptr;  // its value, where that is a string
 };
+
+// Of two numbers of Python's, exactly: a float is not rounded to an integer, nor one to a float.
+std::partial_ordering OrderOf(const Value& a, const Value& b);
 
 // A member of an IntEnum or its like as the number or text that it is; anything else as it is.
 Value Plain(const Value& value);

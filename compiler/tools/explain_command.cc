@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "compiler/base/status.h"
+#include "compiler/codegen/json_text.h"
 #include "compiler/ir/printer.h"
 #include "compiler/ir/shared_use.h"
 #include "compiler/ir/visit.h"
@@ -195,7 +196,7 @@ Json ToJson(const Story& story) {
 }
 
 std::string Text(const Json& value) {
-  return value.is_string() ? value.get<std::string>() : value.dump();
+  return value.is_string() ? value.get<std::string>() : JsonText(value);
 }
 
 void Print(const Json& story, std::ostream& out) {
@@ -251,7 +252,7 @@ absl::Status RunExplainCommand(const ExplainOptions& o, std::ostream& out) {
   KILN_ASSIGN_OR_RETURN(const Story story, Tell(o));
   const Json json = ToJson(story);
   if (o.json) {
-    out << json.dump(2) << "\n";
+    out << JsonText(json, 2) << "\n";
   } else {
     Print(json, out);
   }

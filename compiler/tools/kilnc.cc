@@ -21,6 +21,7 @@
 #include "absl/strings/str_split.h"
 #include "compiler/base/status.h"
 #include "compiler/codegen/compile.h"
+#include "compiler/codegen/json_text.h"
 #include "compiler/interp/interp.h"
 #include "compiler/ir/printer.h"
 #include "compiler/ir/sum_types.h"
@@ -157,7 +158,7 @@ int Check(const KernelOptions& o, bool json) {
   } else if (!status.ok()) {
     out["diagnostics"] = {{{"message", std::string(status.message())}}};
   }
-  std::cout << out.dump(2) << "\n";
+  std::cout << JsonText(out, 2) << "\n";
   return status.ok() ? 0 : kExitFailed;
 }
 

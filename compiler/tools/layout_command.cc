@@ -9,6 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "compiler/base/dtype.h"
 #include "compiler/base/status.h"
+#include "compiler/codegen/json_text.h"
 #include "compiler/layout/describe.h"
 #include "compiler/layout/draw.h"
 #include "compiler/layout/injective.h"
@@ -222,7 +223,7 @@ std::string MachineForm(const Subject& s, int64_t limit) {
   json["elements"] = Json::array();
   for (int64_t x = 0; x < shown; ++x) json["elements"].push_back(ElementJson(s, x, addresses));
   json["elements_left_out"] = l.size() - shown;
-  return json.dump(1) + "\n";
+  return JsonText(json, 1) + "\n";
 }
 
 // ---- the command ----

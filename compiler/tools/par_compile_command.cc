@@ -19,6 +19,7 @@
 #include "absl/strings/str_split.h"
 #include "compiler/base/digest.h"
 #include "compiler/base/status.h"
+#include "compiler/codegen/json_text.h"
 #include "compiler/ir/printer.h"
 #include "compiler/lang/interface.h"
 
@@ -79,7 +80,7 @@ absl::StatusOr<std::string> ValueText(const Json& value, const std::string& path
   if (value.is_null()) return "None";
   if (value.is_boolean()) return value.get<bool>() ? "True" : "False";
   if (value.is_string()) return value.get<std::string>();
-  if (value.is_number()) return value.dump();
+  if (value.is_number()) return JsonText(value);
   if (value.is_object()) return TensorText(value, path);
   std::string text = "(";
   for (const Json& item : value) {
@@ -94,6 +95,8 @@ absl::StatusOr<std::vector<Arguments>> ReadConfigs(const std::string& path) {
   Json json;
   try {
     json = Json::parse(text);
+  } catch (const Json::out_of_range&) {
+    return BadConfigs(path, "a number that no float64 holds");
   } catch (const Json::parse_error& error) {
     // "[json.exception.parse_error.101] parse error at line 1, column 2: ..."
     const absl::string_view what = error.what();
@@ -255,7 +258,7 @@ absl::Status WriteIndex(const std::vector<Slot>& slots, const std::string& folde
     }
     index.push_back(std::move(one));
   }
-  return WriteFile(fs::path(folder) / "index.json", index.dump(2) + "\n");
+  return WriteFile(fs::path(folder) / "index.json", JsonText(index, 2) + "\n");
 }
 
 }  // namespace

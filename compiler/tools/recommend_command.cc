@@ -12,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "compiler/base/rng.h"
 #include "compiler/base/status.h"
+#include "compiler/codegen/json_text.h"
 #include "compiler/roofline/recommend.h"
 
 namespace kiln::tools {
@@ -195,7 +196,7 @@ absl::Status RunRecommendCommand(const RecommendOptions& o, std::ostream& out) {
   Rng rng(o.seed);
   if (o.illegal) {
     PrintIllegal(*r.space, DrawIllegal(*r.space, o.sample, rng), o.json ? &json : nullptr, out);
-    if (o.json) out << json.dump(1) << "\n";
+    if (o.json) out << JsonText(json, 1) << "\n";
     return absl::OkStatus();
   }
   std::vector<Hint> hints;
@@ -213,7 +214,7 @@ absl::Status RunRecommendCommand(const RecommendOptions& o, std::ostream& out) {
   }
   json["candidates"] = Json::array();
   for (const Hint& h : hints) json["candidates"].push_back(ToJson(h));
-  out << json.dump(1) << "\n";
+  out << JsonText(json, 1) << "\n";
   return absl::OkStatus();
 }
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/numbers.h"
 #include "compiler/base/status.h"
+#include "compiler/codegen/json_text.h"
 #include "compiler/lang/interface.h"
 
 namespace kiln::tools {
@@ -84,7 +85,7 @@ absl::Status RunSignatureCommand(const SignatureOptions& o, std::ostream& out) {
   for (const lang::ParamSignature& param : signature.params) {
     json["parameters"].push_back(ToJson(param));
   }
-  out << json.dump(2) << "\n";
+  out << JsonText(json, 2) << "\n";
   return absl::OkStatus();
 }
 

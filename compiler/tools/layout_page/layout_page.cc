@@ -5,6 +5,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
 #include "compiler/base/status.h"
+#include "compiler/codegen/json_text.h"
 #include "compiler/layout/axis.h"
 #include "compiler/layout/presets.h"
 
@@ -65,7 +66,7 @@ std::string LayoutPage(const PageStart& start) {
       {"dtypes", DTypes()},
       {"start", {{"layout", start.layout}, {"shape", start.shape}, {"bits", start.element_bits}}}};
   // Inside <script>, nothing may look like its end.
-  const std::string json = absl::StrReplaceAll(data.dump(), {{"<", "\\u003c"}});
+  const std::string json = absl::StrReplaceAll(JsonText(data), {{"<", "\\u003c"}});
   return absl::StrReplaceAll(layout_page::kHtml, {{"/*page.css*/", layout_page::kCss},
                                                   {"/*data*/", json},
                                                   {"/*layout.js*/", layout_page::kLayoutJs},

@@ -266,6 +266,34 @@ TEST_F(KilncTest, ManyConfigsCompileInTheirOrderAndOnce) {
                    File("comma.json", "[{\"factor\": 2},]")}),
             1);
   EXPECT_THAT(err_, HasSubstr("comma.json: no JSON at line 1, column 16: "));
+  EXPECT_EQ(Kilnc({"par-compile", kLazy, "-e", "listed", "--configs",
+                   File("large.json", "[{\"factor\": 1e999}]")}),
+            1);
+  EXPECT_THAT(err_, HasSubstr("large.json: a number that no float64 holds"));
+}
+
+// Texts of the user's that are no UTF-8 do not end what prints them.
+TEST_F(KilncTest, DiagnosticsOfAnyBytesAreJson) {
+  const std::string kernel = File("bytes.py", R"(
+import tilelang
+import tilelang.language as T
+
+@tilelang.jit
+def k(x: T.Tensor((4,), T.int32)):
+    with T.Kernel(1):
+        raise ValueError('\ud800')
+)");
+  EXPECT_EQ(Kilnc({"check", kernel, "--json"}), 1);
+  const auto said = nlohmann::json::parse(out_, nullptr, /*allow_exceptions=*/false);
+  ASSERT_FALSE(said.is_discarded()) << out_;
+  EXPECT_THAT(said["diagnostics"][0]["message"].get<std::string>(), HasSubstr("the kernel raised"));
+  for (const std::vector<std::string>& more :
+       {std::vector<std::string>{"-e", "\xff"}, {"-a", "\xff=3"}}) {
+    std::vector<std::string> command = {"check", kernel, "--json"};
+    command.insert(command.end(), more.begin(), more.end());
+    EXPECT_EQ(Kilnc(command), 1);
+    EXPECT_FALSE(nlohmann::json::parse(out_, nullptr, false).is_discarded()) << out_;
+  }
 }
 
 TEST_F(KilncTest, ALoopThatNeverEndsIsFound) {

@@ -175,6 +175,110 @@ TEST(PythonAround, GeneratorsAndNamesInExpressions) {
   EXPECT_EQ(ValueOf("same([4]) + Box.v", module), "7");
 }
 
+// An iterator gives its items once, and Python computes them when they are taken.
+TEST(PythonAround, IteratorsGiveTheirItemsOnce) {
+  const std::string before =
+      "L = [3, 1, 2]\nD = {'a': 1}\ndef gen():\n    for x in L:\n        yield x\n";
+  const char* kOnce[] = {"zip(L, L)",
+                         "map(str, L)",
+                         "filter(None, L)",
+                         "enumerate(L)",
+                         "reversed(L)",
+                         "(x + 1 for x in L)",
+                         "gen()",
+                         "itertools.chain(L, L)",
+                         "itertools.product(L, L)",
+                         "itertools.combinations(L, 2)"};
+  for (const std::string made : kOnce) {
+    const std::string head = absl::StrCat(before, "def f():\n    g = ", made, "\n    n = 0\n");
+    EXPECT_EQ(ValueOf("f()", absl::StrCat(head, "    return len(list(g)) > 2\n")), "True") << made;
+    for (const char* twice :
+         {"    return [list(g), list(g)]\n", "    return [7 in g, sum(1 for x in g)]\n",
+          "    for x in g:\n        pass\n    a, *b = g\n    return b\n"}) {
+      EXPECT_THAT(ValueOf("f()", head + twice), HasSubstr("an iterator is used again")) << made;
+    }
+    EXPECT_THAT(ValueOf("f()", absl::StrCat(head, "    return len(g)\n")),
+                HasSubstr("an iterator has no length"))
+        << made;
+    const bool keeps = absl::StrContains(made, "product") || absl::StrContains(made, "combin");
+    for (const char* change : {"    L.append(9)\n", "    n = 3\n", "    D['b'] = 2\n"}) {
+      const std::string text = absl::StrCat(head, change, "    return len(list(g)) > 2\n");
+      EXPECT_THAT(ValueOf("f()", text), keeps ? HasSubstr("True") : HasSubstr("was changed"))
+          << text;
+    }
+  }
+  for (const char* view : {"D.keys()", "D.values()", "D.items()"}) {
+    const std::string head = absl::StrCat(before, "def f():\n    g = ", view, "\n");
+    EXPECT_EQ(ValueOf("f()", absl::StrCat(head, "    return [len(g), len(list(g)), len(g)]\n")),
+              "[1, 1, 1]");
+    for (const char* use : {"len(g)", "list(g)", "'b' in g"}) {
+      EXPECT_THAT(ValueOf("f()", absl::StrCat(head, "    D['b'] = 2\n    return ", use, "\n")),
+                  HasSubstr("of a dict are used after something was changed"));
+    }
+  }
+  EXPECT_EQ(ValueOf("list(itertools.product(map(int, '12'), repeat=2))"),
+            "[(1, 1), (1, 2), (2, 1), (2, 2)]");
+}
+
+TEST(PythonAround, GeneratorsThatChangeWhatOthersSeeAreRefused) {
+  const std::string wanted = "the generator 'gen' changes what was made outside of it";
+  const std::string before = "class C:\n    n = 0\nL, D, O = [], {}, C()\n";
+  for (const char* change : {"L.append(1)", "D['a'] = 1", "O.n = 2", "put(L)"}) {
+    EXPECT_THAT(ValueOf("list(gen())",
+                        absl::StrCat(before,
+                                     "def put(x):\n    x.append(1)\ndef gen():\n    yield 1\n"
+                                     "    ",
+                                     change, "\n")),
+                HasSubstr(wanted))
+        << change;
+  }
+  // What it makes itself it may change.
+  EXPECT_EQ(
+      ValueOf("[list(gen()), L]",
+              before + "def inner(o):\n    o.n += 1\n    yield o.n\ndef gen():\n    own, o = [], "
+                       "C()\n    for i in range(2):\n        own.append(i)\n        o.n = i\n"
+                       "        yield list(own)\n"),
+      "[[[0], [0, 1]], []]");
+}
+
+TEST(PythonAround, BodiesOfClassesAreNotSeenFromWithin) {
+  const std::string module =
+      "x = 10\nclass A:\n    x = 5\n    items = [1, 2]\n    L = [x for i in items]\n"
+      "    M = [i + x for i in items if i < x]\n    f = lambda: x\n    N = x + 1\n";
+  EXPECT_EQ(ValueOf("[A.L, A.M, A.f(), A.N]", module), "[[10, 10], [11, 12], 10, 6]");
+}
+
+TEST(PythonAround, MethodsThatChangeHowObjectsWorkAreRefused) {
+  for (const std::string name : {"__new__", "__setattr__", "__getattr__", "__init_subclass__"}) {
+    EXPECT_THAT(
+        ValueOf("A()", absl::StrCat("class A:\n    def ", name, "(self, *a):\n        pass\n")),
+        HasSubstr(absl::StrCat("the method '", name, "' of the class 'A'")));
+  }
+  EXPECT_THAT(ValueOf("str([A()])", "class A:\n    def __repr__(self):\n        return 'A'\n"),
+              HasSubstr("the text of a container whose items have a __repr__"));
+}
+
+TEST(PythonAround, RangesAreShownByTheirBounds) {
+  EXPECT_EQ(ValueOf("f'{range(3)} {range(1, 9, 2)!r}' + str([range(4, 0, -1)])"),
+            "'range(0, 3) range(1, 9, 2)[range(4, 0, -1)]'");
+}
+
+TEST(PythonAround, IntegersAndFloatsCompareExactly) {
+  const std::pair<const char*, const char*> kCases[] = {
+      {"[9007199254740993 == 9007199254740992.0, 9007199254740993 > 9007199254740992.0]",
+       "[False, True]"},
+      {"[9007199254740992.0 < 9007199254740993, 9007199254740993 in [9007199254740992.0]]",
+       "[True, False]"},
+      {"[2 == 2.0, 2 < 2.5, -2 > -2.5, 3 <= 2.5, 2.5 >= 3, True == 1.0]",
+       "[True, True, True, False, False, True]"},
+      {"[1 < float('inf'), 1 > float('-inf'), 1 == float('nan'), 1 < float('nan'), 0 == -0.0]",
+       "[True, True, False, False, True]"},
+      {"[9223372036854775807 < 9223372036854775808.0, 9223372036854775807 == 2.0 ** 63]",
+       "[True, False]"},
+  };
+  for (const auto& [expr, expected] : kCases) EXPECT_EQ(ValueOf(expr), expected) << expr;
+}
+
 TEST(PythonAround, ConfigsMayComeFromAGenerator) {
   const auto kernel = Kernel::Parse(
       MakeSource(Factory("def configs():\n    for n in (16, 32):\n        yield {'N': n}\n"

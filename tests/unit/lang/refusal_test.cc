@@ -318,7 +318,7 @@ const Refusal kExpressions[] = {
     {"z = 2 ** 10 ** 9", "2 ** 10", "does not fit 64 bits", "64-bit"},
     {"z = 1 << 64", "1 << 64", "does not fit 64 bits", "64-bit"},
     {"z = 9223372036854775807 + 1", "9223372036854775807 + 1", "does not fit 64 bits", "64-bit"},
-    {"z = 9223372036854775808", "9223372036854775808", "above 64 bits", "64-bit",
+    {"z = 9223372036854775808", "9223372036854775808", "above 2^63 - 1", "64-bit",
      StatusCode::kUnimplemented},
     {"z = [1, 2][2]", "[1, 2][2]", "index 2 is out of range for a list of length 2", "0 to 1"},
     {"z = [1, 2][v[0]]", "[1, 2][v[0]]", "must be known at compile time", "constant"},
