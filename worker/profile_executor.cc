@@ -12,8 +12,9 @@ namespace {
 
 // A child that dies before it touches any candidate is tried this often before the slot gives up.
 constexpr int kIdleDeaths = 3;
-// kiln-runner ends so when a candidate breaks the GPU's context (profile/gpu_device.h).
-constexpr int kDeviceLostExit = 86;
+// kiln-runner ends so when a candidate breaks the GPU's context, and when the GPU itself is broken
+// (profile/gpu_device.h).
+constexpr int kDeviceLostExit = 86, kDeviceBrokenExit = 87;
 
 v1::ProfileRequest WithoutFinished(const v1::ProfileRequest& request,
                                    const ProfileOutcome& outcome) {
@@ -84,6 +85,10 @@ absl::StatusOr<ProfileOutcome> ChildProfileExecutor::Profile(const v1::ProfileRe
     }
     ChildDeath death = child_.Bury(status);
     if (absl::IsCancelled(status)) return status;
+    if (!death.exit.signalled && death.exit.code == kDeviceBrokenExit) {
+      outcome.quarantined = LastLine(death.output);
+      return outcome;
+    }
     if (!session.current.has_value()) {
       if (session.whole_limit) return outcome;
       if (++idle_deaths < kIdleDeaths) continue;

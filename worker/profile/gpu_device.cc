@@ -49,14 +49,9 @@ constexpr int kRecordTries = 3;            // of a batch, until events take over
 constexpr double kTransferSeconds = 60;    // longest wait for a copy
 constexpr auto kSpin = std::chrono::microseconds(300);
 constexpr auto kNap = std::chrono::microseconds(50);
+constexpr double kFaultSeconds = 0.2;  // within which the system tells why a context was lost
 
 Address AddressOf(const void* pointer) { return reinterpret_cast<Address>(pointer); }
-
-[[noreturn]] void Lose(const std::string& why) {
-  std::fprintf(stderr, "%s\n", why.c_str());
-  std::fflush(stderr);
-  ::_exit(kDeviceLost);
-}
 
 class GpuKernel : public LoadedKernel {
  public:
@@ -136,6 +131,7 @@ class GpuDevice : public Device {
   std::unique_ptr<Canary> MakeCanary(const std::string& of, const std::string& file,
                                      cuda::Function kernel, std::vector<void*> arguments);
   // Waits for the stream. Ends the process when it fails or takes longer.
+  [[noreturn]] void Lose(const std::string& why);
   void Await(double limit_seconds, absl::string_view what);
   // A launch's code, or the end of the process when the driver has a sticky error.
   absl::Status Explain(int32_t code);
@@ -417,6 +413,21 @@ std::vector<std::string> GpuDevice::Company() {
     company.push_back(absl::StrCat("process ", other));
   }
   return company;
+}
+
+// The end of the process. Whether it is the candidate's doing or the device's own the system says a
+// moment later.
+void GpuDevice::Lose(const std::string& why) {
+  const Clock::time_point begin = Clock::now();
+  DeviceHealth health = Faults();
+  while (health.broken.empty() && monitor_ != nullptr && SecondsSince(begin) < kFaultSeconds) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    health = Faults();
+  }
+  const bool broken = !health.broken.empty();
+  std::fprintf(stderr, "%s%s%s\n", why.c_str(), broken ? ": " : "", health.broken.c_str());
+  std::fflush(stderr);
+  ::_exit(broken ? kDeviceBroken : kDeviceLost);
 }
 
 void GpuDevice::Await(double limit_seconds, absl::string_view what) {

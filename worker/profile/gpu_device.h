@@ -2,8 +2,10 @@
 //
 // A sticky error (an illegal access, a trap) leaves the process without a usable context, and a
 // kernel that does not come back cannot be stopped from within: either ends the process with
-// kDeviceLost after one line on stderr that says what the driver said. The parent blames the
-// candidate that was touched last and starts a fresh child.
+// kDeviceLost after one line on stderr that says what the driver said: the parent blames the
+// candidate that was touched last and starts a fresh child. Where the device itself failed at that
+// time (an Xid of its own, an uncorrected ECC error) it is kDeviceBroken: the parent blames no
+// candidate, and measures no more on the device.
 #ifndef KILN_WORKER_PROFILE_GPU_DEVICE_H_
 #define KILN_WORKER_PROFILE_GPU_DEVICE_H_
 
@@ -24,7 +26,7 @@ struct GpuOptions {
   double drift = 0.03;               // of the canaries, that is none yet; 0 = no canary
 };
 
-inline constexpr int kDeviceLost = 86;  // exit code
+inline constexpr int kDeviceLost = 86, kDeviceBroken = 87;  // exit codes
 
 // kUnavailable: no driver, no such device. What is missing beyond that (CUPTI, NVML) is done
 // without, and Conditions() says so.

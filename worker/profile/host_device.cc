@@ -11,13 +11,15 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "compiler/base/status.h"
+#include "compiler/target/host_arch.h"
 #include "worker/profile/artifact_library.h"
 #include "worker/profile/host_memory.h"
 
 namespace kiln::worker {
 namespace {
+
+constexpr int64_t kSupposedCacheBytes = 32 << 20;  // of a processor that has no record
 
 // /proc/stat counts stolen time in ticks of 10 ms: for shorter launches it says nothing.
 constexpr double kStealVisibleNs = 10e6;
@@ -154,19 +156,8 @@ class HostDevice : public Device {
 }  // namespace
 
 int64_t LastLevelCacheBytes() {
-  int64_t largest = 0;
-  for (int index = 0; index < 16; ++index) {
-    std::ifstream in(absl::StrCat("/sys/devices/system/cpu/cpu0/cache/index", index, "/size"));
-    std::string text;
-    if (!(in >> text)) continue;
-    int64_t unit = 1;
-    absl::string_view digits = text;
-    if (absl::ConsumeSuffix(&digits, "K")) unit = 1 << 10;
-    if (absl::ConsumeSuffix(&digits, "M")) unit = 1 << 20;
-    int64_t size = 0;
-    if (absl::SimpleAtoi(digits, &size)) largest = std::max(largest, size * unit);
-  }
-  return largest;
+  const absl::StatusOr<target::Arch> host = target::DescribeHost();
+  return host.ok() ? host->llc.bytes : kSupposedCacheBytes;
 }
 
 std::unique_ptr<Device> MakeHostDevice(int64_t cache_bytes, const std::string& scratch_dir) {

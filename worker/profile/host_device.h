@@ -12,7 +12,8 @@ namespace kiln::worker {
 // objects are put when the system has no memory files.
 std::unique_ptr<Device> MakeHostDevice(int64_t cache_bytes, const std::string& scratch_dir);
 
-// The largest cache that sysfs lists for core 0; 0 when it lists none.
+// Of this host's record (compiler/target/host_arch.h): what the system says, else what is usual for
+// such a processor.
 int64_t LastLevelCacheBytes();
 
 }  // namespace kiln::worker

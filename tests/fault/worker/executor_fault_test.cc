@@ -248,6 +248,22 @@ TEST_F(ExecutorFaultTest, ADeviceThatIsOutCostsNoCandidateAnything) {
   }
 }
 
+// A context that the device itself lost: the candidate that ran is not to blame, nor is it tried
+// again there.
+TEST_F(ExecutorFaultTest, ADeviceThatBreaksTakesNoCandidateWithIt) {
+  ChildProfileExecutor executor(Options("runner"), ProfileLimits());
+  v1::ProfileRequest request;
+  request.add_candidates()->set_config("act=ok,id=1");
+  request.add_candidates()->set_config("act=broken,id=2");
+  request.add_candidates()->set_config("act=ok,id=3");
+  const absl::StatusOr<ProfileOutcome> outcome = executor.Profile(request, 60);
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  ASSERT_EQ(outcome->results.size(), 1u);
+  EXPECT_TRUE(outcome->results[0].has_measurement());
+  EXPECT_EQ(outcome->quarantined, "Xid 79 (fallen off the bus)");
+  EXPECT_EQ(deaths_, 1);
+}
+
 TEST_F(ExecutorFaultTest, TheTaskLimitBlamesTheCandidateThatAteIt) {
   ChildProfileExecutor executor(Options("runner"), ProfileLimits());
   v1::ProfileRequest request;

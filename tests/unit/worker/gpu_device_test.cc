@@ -349,6 +349,15 @@ TEST_F(GpuDeviceTest, AnErrorCodeIsTheCandidatesAndAFaultIsTheProcesss) {
   std::vector<LaunchArguments> many(5, LaunchArguments{{}, {700}});
   EXPECT_EXIT((void)device_->Time(fault.get(), many), testing::ExitedWithCode(kDeviceLost),
               "CUDA_ERROR_ILLEGAL_ADDRESS");
+  Tell(kNvml, "fake_nvml_xid", 13ULL);  // what such a kernel does to its own context
+  EXPECT_EXIT((void)device_->Launch(fault.get(), {{}, {700}}), testing::ExitedWithCode(kDeviceLost),
+              "CUDA_ERROR_ILLEGAL_ADDRESS");
+  // The device itself: no candidate is to blame, whichever ran.
+  Tell(kNvml, "fake_nvml_ecc", 1ULL);
+  EXPECT_EXIT((void)device_->Launch(fault.get(), {{}, {700}}),
+              testing::ExitedWithCode(kDeviceBroken),
+              "illegal memory access was encountered: 1 uncorrected ECC");
+  (void)device_->Faults();
   std::unique_ptr<LoadedKernel> hang = Load("kernel_hang_gpu");
   EXPECT_EXIT((void)device_->Launch(hang.get(), {{}, {}}), testing::ExitedWithCode(kDeviceLost),
               "did not come back after 0.2 s");
