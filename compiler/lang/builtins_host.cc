@@ -169,7 +169,9 @@ absl::StatusOr<Value> Chain(Elaborator& e, const BoundArgs& args) {
     KILN_RETURN_IF_ERROR(e.ChargeBytes(args.loc, 16 * static_cast<int64_t>(part.size())));
     items.insert(items.end(), part.begin(), part.end());
   }
-  return e.NewLazy(Lazy::kIterator, std::move(items));
+  const Value made = e.NewLazy(Lazy::kIterator, std::move(items), args.rest);
+  made.seq().in_order = false;
+  return made;
 }
 
 // itertools.combinations and permutations: tuples of `count` of the items, by their places.

@@ -126,7 +126,9 @@ absl::StatusOr<Value> DictParts(Elaborator& e, const BoundArgs& args) {
     KILN_RETURN_IF_ERROR(e.ChargeBytes(args.loc, 16));
     parts.push_back(part == 0 ? key : part == 1 ? item : e.NewTuple({key, item}));
   }
-  return e.NewLazy(Lazy::kView, std::move(parts));
+  const Value made = e.NewLazy(Lazy::kView, std::move(parts), {args[0]});
+  made.seq().shows_values = part != 0;
+  return made;
 }
 
 absl::StatusOr<Value> DictUpdate(Elaborator& e, const BoundArgs& args) {

@@ -341,7 +341,7 @@ absl::StatusOr<Value> Zip(Elaborator& e, const BoundArgs& args) {
     for (const std::vector<Value>& column : columns) row.push_back(column[r]);
     items.push_back(e.NewTuple(std::move(row)));
   }
-  return e.NewLazy(Lazy::kIterator, std::move(items));
+  return e.NewLazy(Lazy::kIterator, std::move(items), args.rest);
 }
 
 absl::StatusOr<Value> Enumerate(Elaborator& e, const BoundArgs& args) {
@@ -355,13 +355,15 @@ absl::StatusOr<Value> Enumerate(Elaborator& e, const BoundArgs& args) {
     item = e.NewTuple({Value::Int(start), item});
     if (__builtin_add_overflow(start, 1, &start)) start = INT64_MAX;
   }
-  return e.NewLazy(Lazy::kIterator, std::move(items));
+  return e.NewLazy(Lazy::kIterator, std::move(items), {args[0]});
 }
 
 absl::StatusOr<Value> Reversed(Elaborator& e, const BoundArgs& args) {
   KILN_ASSIGN_OR_RETURN(std::vector<Value> items, e.Iterate(args[0], args.LocOf(0)));
   std::reverse(items.begin(), items.end());
-  return e.NewLazy(Lazy::kIterator, std::move(items));
+  const Value made = e.NewLazy(Lazy::kIterator, std::move(items), {args[0]});
+  made.seq().in_order = false;
+  return made;
 }
 
 absl::StatusOr<Value> Sorted(Elaborator& e, const BoundArgs& args) {
@@ -587,7 +589,9 @@ absl::StatusOr<Value> MapOrFilter(Elaborator& e, const BoundArgs& args) {
     KILN_ASSIGN_OR_RETURN(const bool keep, e.DecideNow(result, args.loc, "a filter"));
     if (keep) out.push_back(item);
   }
-  return e.NewLazy(Lazy::kIterator, std::move(out));
+  const Value made = e.NewLazy(Lazy::kIterator, std::move(out), {args[1]});
+  made.seq().in_order = !filter;
+  return made;
 }
 
 constexpr Builtin kRows[] = {

@@ -127,8 +127,10 @@ Value Elaborator::NewSeq(Type type, std::vector<Value> items) {
   return Value::Of(type, node);
 }
 
-Value Elaborator::NewLazy(Lazy lazy, std::vector<Value> items) {
+Value Elaborator::NewLazy(Lazy lazy, std::vector<Value> items, std::vector<Value> sources) {
   const Value made = NewList(std::move(items));
+  made.seq().in_order = !sources.empty();
+  made.seq().sources = std::move(sources);
   made.seq().lazy = lazy;
   made.seq().as_of = changes_;
   return made;

@@ -71,7 +71,7 @@ class Elaborator : private ElaboratorState {
   Value NewTuple(std::vector<Value> items) { return NewSeq(Type::kTuple, std::move(items)); }
   Value NewList(std::vector<Value> items) { return NewSeq(Type::kList, std::move(items)); }
   Value NewSeq(Type type, std::vector<Value> items);
-  Value NewLazy(Lazy lazy, std::vector<Value> items);
+  Value NewLazy(Lazy lazy, std::vector<Value> items, std::vector<Value> sources = {});
   Value NewBuffer(ir::Buffer buffer);
   // Folds immediates: int32 and bool constants become Python values.
   absl::StatusOr<Value> NewExpr(Operand operand, SourceLoc loc);

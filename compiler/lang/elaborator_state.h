@@ -41,6 +41,7 @@ struct ElaboratorState {
   // a generator, whose items are all computed at once, must not change what others see.
   void NoteChange(const Object& object) {
     ++changes_;
+    ++object.changes;
     if (generator_ == 0 || changes_outside_) return;
     changes_outside_ = object.number <= generator_;
     for (const auto& [first, last] : made_by_file_) {

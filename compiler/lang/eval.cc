@@ -7,6 +7,7 @@
 #include "absl/strings/str_replace.h"
 #include "compiler/lang/elaborator.h"
 #include "compiler/lang/format_value.h"
+#include "compiler/lang/iteration.h"
 #include "compiler/lang/suggest.h"
 
 namespace kiln::lang {
@@ -314,10 +315,10 @@ absl::Status Elaborator::RunClause(const ast::Comprehension& node, size_t index,
     }
     return absl::OkStatus();
   }
-  KILN_ASSIGN_OR_RETURN(const std::vector<Value> values, Iterate(iterable, clause.iterable->loc));
-  for (const Value& item : values) {
-    KILN_RETURN_IF_ERROR(body(item));
-    KILN_RETURN_IF_ERROR(CheckUnchanged(iterable, values.size(), clause.iterable->loc));
+  KILN_ASSIGN_OR_RETURN(Iteration values, Iteration::Begin(*this, iterable, clause.iterable->loc));
+  for (size_t i = 0; i < values.size(); ++i) {
+    KILN_RETURN_IF_ERROR(body(values.At(i)));
+    KILN_RETURN_IF_ERROR(values.CheckUnchanged(*this, i));
   }
   return absl::OkStatus();
 }

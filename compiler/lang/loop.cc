@@ -2,6 +2,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/lang/elaborator.h"
 #include "compiler/lang/extent.h"
+#include "compiler/lang/iteration.h"
 
 namespace kiln::lang {
 namespace {
@@ -115,12 +116,12 @@ absl::StatusOr<Flow> Elaborator::ExecHostFor(const ast::For& node, const Value& 
       if (broke) break;
     }
   } else {
-    KILN_ASSIGN_OR_RETURN(const std::vector<Value> items, Iterate(iterable, node.iterable->loc));
-    for (const Value& item : items) {
-      KILN_ASSIGN_OR_RETURN(const Flow flow, body(item));
+    KILN_ASSIGN_OR_RETURN(Iteration items, Iteration::Begin(*this, iterable, node.iterable->loc));
+    for (size_t i = 0; i < items.size(); ++i) {
+      KILN_ASSIGN_OR_RETURN(const Flow flow, body(items.At(i)));
       if (stop(flow) && !broke) return flow;
       if (broke) break;
-      KILN_RETURN_IF_ERROR(CheckUnchanged(iterable, items.size(), node.iterable->loc));
+      KILN_RETURN_IF_ERROR(items.CheckUnchanged(*this, i));
     }
   }
   if (broke) return Flow::kNormal;

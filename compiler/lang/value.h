@@ -61,7 +61,8 @@ enum class Type : uint8_t {
 
 struct Object {
   virtual ~Object() = default;
-  int64_t number = 0;  // of all that the arena made, in order
+  int64_t number = 0;           // of all that the arena made, in order
+  mutable int64_t changes = 0;  // of a list, dict, set or instance: how often it was changed
 };
 struct StrObject;
 struct SeqObject;
@@ -126,6 +127,11 @@ class Value {
   const EnumMember* member() const { return static_cast<const EnumMember*>(pointer_); }
   const char* type_name() const { return static_cast<const char*>(pointer_); }
   const void* pointer() const { return pointer_; }
+  bool IsSame(const Value& other) const {  // as Python's `is`, and of numbers their values
+    if (type_ != other.type_) return false;
+    if (type_ == Type::kFloat) return float_ == other.float_;
+    return is_integer() ? int_ == other.int_ : pointer_ == other.pointer_;
+  }
 
   const std::string& str() const;
   const StrObject& text() const { return Get<StrObject>(); }
@@ -198,7 +204,10 @@ struct SeqObject : Object {  // tuple and list
   bool spent = false;  // of an iterator: its items were given
   int64_t as_of = -1;  // of items that Python computes when they are used: how many changes there
                        // had been when they were computed; -1: they hang on no change
-  int region = 0;      // where it was made: a mutation elsewhere would be lost
+  std::vector<Value> sources;          // of what is lazy: what it goes over
+  bool in_order = false;               // its item i comes of the sources' i-th ones
+  bool shows_values = false;           // of a dict, not only its keys
+  int region = 0;                      // where it was made: a mutation elsewhere would be lost
   const ClassObject* named = nullptr;  // of a named tuple: its class
 };
 struct DictObject : Object {

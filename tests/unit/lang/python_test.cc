@@ -220,6 +220,40 @@ TEST(PythonAround, IteratorsGiveTheirItemsOnce) {
             "[(1, 1), (1, 2), (2, 1), (2, 2)]");
 }
 
+// A loop whose body changes what it goes over sees what Python's sees, or is refused.
+TEST(PythonAround, LoopsSeeWhatTheirBodiesChange) {
+  const auto run = [](const std::string& iterable, const std::string& body) {
+    return ValueOf("f()", absl::StrCat("def f():\n    L, M, D, out = [1, 2, 3], [4, 5, 6], "
+                                       "{'a': 1, 'b': 2}, []\n    for x in ",
+                                       iterable, ":\n        ", body,
+                                       "\n        out.append(x)\n    return out\n"));
+  };
+  EXPECT_EQ(run("L", "L[2] = 10"), "[1, 2, 10]");
+  EXPECT_EQ(run("L", "L[0] = 10"), "[1, 2, 3]");
+  EXPECT_EQ(run("D", "D['b'] = 9"), "['a', 'b']");
+  EXPECT_EQ(run("D.keys()", "D['b'] = 9"), "['a', 'b']");
+  EXPECT_EQ(run("enumerate(D)", "D['b'] = 9"), "[(0, 'a'), (1, 'b')]");
+  EXPECT_THAT(run("D.keys()", "D['c'] = 9"), HasSubstr("while a loop goes over"));
+  EXPECT_EQ(run("enumerate(L)", "L[x[0]] = 9"), "[(0, 1), (1, 2), (2, 3)]");
+  EXPECT_EQ(run("zip(L, M)", "D['b'] = 9"), "[(1, 4), (2, 5), (3, 6)]");
+  EXPECT_EQ(run("D.items()", "D[x[0]] = 9"), "[('a', 1), ('b', 2)]");
+  EXPECT_EQ(run("zip(L, M)", "M[1] = 5"), "[(1, 4), (2, 5), (3, 6)]");
+  EXPECT_EQ(run("list(zip(L, M))", "M[2] = 9"), "[(1, 4), (2, 5), (3, 6)]");
+  for (const char* iterable : {"zip(L, M)", "enumerate(M)", "map(str, M)", "filter(None, M)",
+                               "reversed(M)", "itertools.chain(L, M)"}) {
+    for (const char* body : {"M[1] = 9 + len(out)", "M.append(1)"}) {
+      EXPECT_THAT(run(iterable, body), HasSubstr("while a loop goes over")) << iterable << body;
+    }
+  }
+  for (const char* view : {"D.items()", "D.values()"}) {
+    EXPECT_THAT(run(view, "D['b'] = 9"), HasSubstr("while a loop goes over")) << view;
+  }
+  EXPECT_EQ(
+      ValueOf("f()",
+              "def f():\n    L = [1, 2]\n    return [(L.pop(), L.append(7), x)[2] for x in L]\n"),
+      "[1, 7]");
+}
+
 TEST(PythonAround, GeneratorsThatChangeWhatOthersSeeAreRefused) {
   const std::string wanted = "the generator 'gen' changes what was made outside of it";
   const std::string before = "class C:\n    n = 0\nL, D, O = [], {}, C()\n";
