@@ -100,7 +100,8 @@ TEST_F(GpuDeviceTest, MemoryThatBecomesSlowIsNamedAndArithmeticStaysTheMeasureOf
   SetReading(50);
   EXPECT_EQ(device_->Examine().broken, "");
   SetCanary(220);
-  EXPECT_EQ(device_->Examine().broken.rfind("its canary of arithmetic takes 220.0 us", 0), 0u);
+  const std::string arithmetic = device_->Examine().broken;
+  EXPECT_EQ(arithmetic.rfind("its canary of arithmetic takes 220.0 us", 0), 0u) << arithmetic;
 }
 
 // What is missing is told when the device is opened, not with the first measurement alone.
