@@ -17,6 +17,13 @@ const Object& ObjectOf(const Value& container) {
   return container.dict();
 }
 
+// As Python's `is`, and of numbers their values.
+bool IsSame(const Value& a, const Value& b) {
+  if (a.type() != b.type()) return false;
+  if (a.Is(Type::kFloat)) return a.float_value() == b.float_value();
+  return a.is_integer() ? a.int_value() == b.int_value() : a.pointer() == b.pointer();
+}
+
 bool MayChange(const Value& v) { return v.Is(Type::kList) || v.Is(Type::kDict); }
 
 }  // namespace
@@ -48,7 +55,7 @@ absl::Status Iteration::CheckUnchanged(Elaborator& e, size_t i) {
     KILN_RETURN_IF_ERROR(e.Step(loc_, static_cast<int64_t>(now.size())));
     KILN_RETURN_IF_ERROR(e.CheckUnchanged(source.container, source.items.size(), loc_));
     for (size_t at = iterable_.seq().in_order ? i + 1 : 0; at < now.size(); ++at) {
-      if (now[at].IsSame(source.items[at])) continue;
+      if (IsSame(now[at], source.items[at])) continue;
       return e.Error(loc_,
                      "a list or dict is changed while a loop goes over what is computed from it, "
                      "and its next items would be others in Python",

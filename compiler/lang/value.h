@@ -127,11 +127,6 @@ class Value {
   const EnumMember* member() const { return static_cast<const EnumMember*>(pointer_); }
   const char* type_name() const { return static_cast<const char*>(pointer_); }
   const void* pointer() const { return pointer_; }
-  bool IsSame(const Value& other) const {  // as Python's `is`, and of numbers their values
-    if (type_ != other.type_) return false;
-    if (type_ == Type::kFloat) return float_ == other.float_;
-    return is_integer() ? int_ == other.int_ : pointer_ == other.pointer_;
-  }
 
   const std::string& str() const;
   const StrObject& text() const { return Get<StrObject>(); }
@@ -195,15 +190,13 @@ struct StrObject : Object {
   std::string text;
   Value shown;  // a number of run time whose name stands in it for its digits (kExpr), or None
 };
-// What is no list in Python: d.keys() and its like show what the dict holds when they are used;
-// zip, map, generators and their like give each item once.
+// d.keys() and its like show what the dict holds when used; zip, map, ... give each item once.
 enum class Lazy : uint8_t { kNo, kView, kIterator };
 struct SeqObject : Object {  // tuple and list
   std::vector<Value> items;
   Lazy lazy = Lazy::kNo;
   bool spent = false;  // of an iterator: its items were given
-  int64_t as_of = -1;  // of items that Python computes when they are used: how many changes there
-                       // had been when they were computed; -1: they hang on no change
+  int64_t as_of = -1;  // changes that there had been when it was computed; -1: it hangs on none
   std::vector<Value> sources;          // of what is lazy: what it goes over
   bool in_order = false;               // its item i comes of the sources' i-th ones
   bool shows_values = false;           // of a dict, not only its keys
