@@ -5,27 +5,24 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "compiler/base/rng.h"
 #include "compiler/base/status.h"
 #include "worker/elapsed.h"
 #include "worker/profile/formula.h"
 #include "worker/profile/peer.h"
+#include "worker/profile/projection.h"
+#include "worker/profile/sample_places.h"
 
 namespace kiln::worker {
 namespace {
 
 constexpr int kDefaultSamples = 256;
 constexpr char kByInterpreter[] = "by the interpreter";
-constexpr int kClusters = 6;
-constexpr int64_t kClusterWidth = 16;     // of the box in the last two dimensions
-constexpr int64_t kClusterRun = 256;      // elements of a cluster in a vector
 constexpr size_t kLeastClusters = 2;      // that are looked at however long they take
 constexpr double kClustersSeconds = 0.1;  // for those of a seed, about
 constexpr double kSpreadBatch = 8;        // elements all over the output, at first
@@ -34,6 +31,7 @@ constexpr double kPeerSlack = 2;          // two candidates may err in opposite 
 // Disagreements with the peer, unwritten elements and NaNs that the reference is asked about. One
 // wrong element is enough to fail; more are asked only while the reference clears them.
 constexpr int kArbitrations = 4;
+constexpr size_t kSuspectSums = 8;  // of a projection, whose elements are looked at one by one
 
 // The candidate is at fault: travels as a status inside this file, becomes a Failure at its edge.
 absl::Status Wrong(std::string message, std::string witness = "") {
@@ -53,22 +51,6 @@ std::string IndexText(const std::vector<int64_t>& shape, int64_t flat) {
     flat /= shape[i - 1];
   }
   return absl::StrCat("[", absl::StrJoin(index, ", "), "]");
-}
-
-// The longest dimension but the last: blocks of most kernels cover a stretch of it and one index of
-// the shorter ones, such as batches and heads.
-struct RowAxis {
-  int64_t extent = 1;
-  int64_t inner = 1;  // elements of the dimensions between it and the last one
-};
-RowAxis LongestAxis(const std::vector<int64_t>& shape) {
-  RowAxis found;
-  int64_t inner = 1;
-  for (size_t d = shape.empty() ? 0 : shape.size() - 1; d-- > 0;) {
-    if (shape[d] > found.extent) found = {shape[d], inner};
-    inner *= shape[d];
-  }
-  return found;
 }
 
 double RootMeanSquare(const std::vector<ReferenceValue>& values) {
@@ -111,74 +93,6 @@ Tolerance ToleranceFor(const TensorShape& output, const BoundManifest& manifest,
   return tolerance;
 }
 
-std::vector<std::vector<int64_t>> SampleClusters(const std::vector<int64_t>& shape, int samples,
-                                                 uint64_t seed) {
-  int64_t elements = 1;
-  for (int64_t extent : shape) elements *= extent;
-  if (elements <= samples) {
-    std::vector<int64_t> all(static_cast<size_t>(elements));
-    std::iota(all.begin(), all.end(), int64_t{0});
-    return {all};
-  }
-  Rng random(seed);
-  int64_t columns = shape.back();
-  const RowAxis axis = LongestAxis(shape);
-  int64_t rows = axis.extent;
-  int64_t planes = elements / (rows * columns);
-  int64_t height = std::min(rows, kClusterWidth);
-  int64_t width = std::min(columns, shape.size() > 1 ? kClusterWidth : kClusterRun);
-  int per_cluster = std::max(1, samples / kClusters);
-  std::vector<std::vector<int64_t>> clusters;
-  // The first corner, the last one, two places inside, the other corners.
-  for (const int cluster : {0, 3, 4, 5, 1, 2}) {
-    bool corner = cluster < 4;
-    int64_t row = (cluster & 1) != 0 ? rows - height : 0;
-    int64_t column = (cluster & 2) != 0 ? columns - width : 0;
-    int64_t plane = (cluster & 1) != 0 ? planes - 1 : 0;
-    if (!corner) {
-      row = static_cast<int64_t>(random.Below(static_cast<uint64_t>(rows - height + 1)));
-      column = static_cast<int64_t>(random.Below(static_cast<uint64_t>(columns - width + 1)));
-      plane = static_cast<int64_t>(random.Below(static_cast<uint64_t>(planes)));
-    }
-    std::set<int64_t> picked;
-    if (cluster == 0) picked.insert(0);
-    if (cluster == 3) picked.insert(elements - 1);
-    for (int i = 0; i < per_cluster; ++i) {
-      int64_t r = row + static_cast<int64_t>(random.Below(static_cast<uint64_t>(height)));
-      int64_t c = column + static_cast<int64_t>(random.Below(static_cast<uint64_t>(width)));
-      // Planes count the dimensions before the rows' and those between rows and columns.
-      const int64_t before = plane / axis.inner, within = plane % axis.inner;
-      picked.insert(((before * rows + r) * axis.inner + within) * columns + c);
-    }
-    clusters.emplace_back(picked.begin(), picked.end());
-  }
-  return clusters;
-}
-
-std::vector<int64_t> SpreadElements(const std::vector<int64_t>& shape, int samples, uint64_t seed) {
-  int64_t elements = 1;
-  for (int64_t extent : shape) elements *= extent;
-  const int64_t columns = shape.empty() ? 1 : shape.back();
-  const int64_t rows = elements / columns;
-  // Any stretch of this sequence covers the plane evenly: the powers of the plastic number.
-  constexpr double kStepRow = 0.7548776662466927, kStepColumn = 0.5698402909980532;
-  Rng random(seed);
-  double row = random.Uniform(), column = random.Uniform();
-  std::vector<int64_t> picked;
-  std::set<int64_t> seen;
-  for (int i = 0; i < samples; ++i) {
-    row = std::fmod(row + kStepRow, 1.0);
-    column = std::fmod(column + kStepColumn, 1.0);
-    int64_t r = std::min(rows - 1, static_cast<int64_t>(row * static_cast<double>(rows)));
-    int64_t c = std::min(columns - 1, static_cast<int64_t>(column * static_cast<double>(columns)));
-    // Partial tiles are at the ends.
-    if (i % 4 == 1) c = columns - 1;
-    if (i % 4 == 3) r = rows - 1;
-    if (seen.insert(r * columns + c).second) picked.push_back(r * columns + c);
-  }
-  return picked;
-}
-
 // What is known of one seed.
 struct Checker::Truth {
   struct Output {
@@ -206,7 +120,9 @@ struct Checker::Run {
   std::set<int> has_numbers;                    // outputs without NaN
   std::vector<std::string> convicted;
   int64_t sampled = 0;
-  int64_t expected_nan = 0;   // of them
+  int64_t expected_nan = 0;  // of them
+  int64_t projected = 0;     // elements of outputs whose projections are right
+  std::string projection;
   std::set<std::string> how;  // what the samples were held against
   int same = 0;               // outputs with the very bytes of the peer's
   int64_t compared = 0;       // elements of the other outputs, held against the peer's, ...
@@ -287,6 +203,9 @@ std::string Checker::Sampled(const Run& run) {
     absl::StrAppend(&text, ", ", run.expected_nan,
                     " of them NaN: the kernel's own program makes it of finite inputs");
   }
+  if (run.projected > 0) {
+    absl::StrAppend(&text, ", all ", run.projected, " elements in ", run.projection);
+  }
   return text;
 }
 
@@ -308,7 +227,8 @@ std::string Checker::Summary(const Run& run) const {
                     " elements in blocks with the same bytes as ", run.peer_config,
                     ", of the others only samples: there is no room to keep the outputs");
   }
-  if (run.first) absl::StrAppend(&text, ", the first: no other to compare all elements with");
+  if (run.first && run.projected == 0)
+    absl::StrAppend(&text, ", the first: no other to compare all elements with");
   return text;
 }
 
@@ -330,6 +250,7 @@ absl::Status Checker::CheckSeed(int copy, Run* run) {
     KILN_RETURN_IF_ERROR(CompareSampled(copy, tensor, run));
     KILN_RETURN_IF_ERROR(ComparePeer(copy, tensor, run));
     if (!close) KILN_RETURN_IF_ERROR(CheckNaN(copy, tensor, run));
+    KILN_RETURN_IF_ERROR(ProjectAll(copy, tensor, run));
   }
   KeepAsPeer(copy, run);
   return absl::OkStatus();
@@ -537,38 +458,76 @@ absl::Status Checker::DropFormula(int copy, int tensor, Run* run) {
 
 absl::Status Checker::CompareSampled(int copy, int tensor, Run* run) {
   KILN_RETURN_IF_ERROR(EnsureSampled(copy, tensor, run));
-  const TensorShape& shape = tensors_->tensors()[static_cast<size_t>(tensor)];
   const Truth::Output& truth = truths_[static_cast<size_t>(copy)]->outputs[tensor];
-  Tolerance tolerance = ToleranceOf(copy, tensor, *run);
   run->how.insert(truth.how);
   for (size_t i = 0; i < truth.elements.size(); ++i) {
     const ReferenceValue& expected = truth.expected[i];
     if (!expected.written) continue;
-    double got = ElementAt(shape, run->outputs[tensor], truth.elements[i]);
     ++run->sampled;
     run->expected_nan += std::isnan(expected.value);
-    if (tolerance.Accepts(got, expected.value)) {
-      double allowed = tolerance.atol + tolerance.rtol * std::abs(expected.value);
-      if (allowed > 0 && std::isfinite(got)) {
-        run->worst = std::max(run->worst, std::abs(got - expected.value) / allowed);
-      }
-      continue;
-    }
-    std::string witness = absl::StrCat(shape.name, IndexText(shape.shape, truth.elements[i]),
-                                       " got ", got, ", expected ", expected.value, ", tolerance ",
-                                       tolerance.atol + tolerance.rtol * std::abs(expected.value));
-    if (truth.by_formula) {
-      KILN_ASSIGN_OR_RETURN(ReferenceValue right, Ask(copy, tensor, truth.elements[i], run));
-      if (std::isnan(right.value) && std::isfinite(expected.value)) {
-        default_ = nullptr;  // no judge of the others
-        return Wrong("the kernel itself makes NaN of finite inputs with this config", witness);
-      }
-      // With a formula that no candidate has met yet, it is the formula.
-      const bool untried = default_ != nullptr || !truth.digest.has_value();
-      if (tolerance.Accepts(got, right.value) && untried) return DropFormula(copy, tensor, run);
-    }
-    return BlameConfig(copy, tensor, truth.elements[i], got, witness, run);
+    KILN_ASSIGN_OR_RETURN(const bool held,
+                          HoldElement(copy, tensor, truth.elements[i], expected.value, run));
+    if (!held) return DropFormula(copy, tensor, run);
   }
+  return absl::OkStatus();
+}
+
+// Of one element. False: what was expected came of a formula that is not what the kernel means.
+absl::StatusOr<bool> Checker::HoldElement(int copy, int tensor, int64_t element, double expected,
+                                          Run* run) {
+  const TensorShape& shape = tensors_->tensors()[static_cast<size_t>(tensor)];
+  const Truth::Output& truth = truths_[static_cast<size_t>(copy)]->outputs[tensor];
+  const Tolerance tolerance = ToleranceOf(copy, tensor, *run);
+  const double got = ElementAt(shape, run->outputs[tensor], element);
+  const double allowed = tolerance.atol + tolerance.rtol * std::abs(expected);
+  if (tolerance.Accepts(got, expected)) {
+    if (allowed > 0 && std::isfinite(got)) {
+      run->worst = std::max(run->worst, std::abs(got - expected) / allowed);
+    }
+    return true;
+  }
+  const std::string witness = absl::StrCat(shape.name, IndexText(shape.shape, element), " got ",
+                                           got, ", expected ", expected, ", tolerance ", allowed);
+  if (truth.by_formula) {
+    KILN_ASSIGN_OR_RETURN(ReferenceValue right, Ask(copy, tensor, element, run));
+    if (std::isnan(right.value) && std::isfinite(expected)) {
+      default_ = nullptr;  // no judge of the others
+      return Wrong("the kernel itself makes NaN of finite inputs with this config", witness);
+    }
+    // With a formula that no candidate has met yet, it is the formula.
+    const bool untried = default_ != nullptr || !truth.digest.has_value();
+    if (tolerance.Accepts(got, right.value) && untried) return false;
+  }
+  KILN_RETURN_IF_ERROR(BlameConfig(copy, tensor, element, got, witness, run));
+  return true;
+}
+
+// All elements of an output that is compared with no other as a whole.
+absl::Status Checker::ProjectAll(int copy, int tensor, Run* run) {
+  const Truth::Output& truth = truths_[static_cast<size_t>(copy)]->outputs[tensor];
+  const TensorShape& shape = tensors_->tensors()[static_cast<size_t>(tensor)];
+  const auto compared = run->comparisons.find(tensor);
+  const bool all = truth.peer != nullptr && compared != run->comparisons.end() &&
+                   compared->second.compared == shape.elements;
+  if (all || !truth.by_formula) return absl::OkStatus();
+  const std::unique_ptr<Formula>& formula = formulas_[tensor];
+  if (!formula->projects()) return absl::OkStatus();
+  const uint64_t seed = seeds_[static_cast<size_t>(copy)];
+  const Projection projection =
+      ProjectOutput(*formula, seed, shape, run->outputs[tensor], ToleranceOf(copy, tensor, *run),
+                    truth.scale, kSuspectSums);
+  alive_();
+  for (const std::vector<int64_t>& elements : projection.suspects) {
+    const std::vector<double> expected = formula->At(seed, elements);
+    for (size_t i = 0; i < elements.size(); ++i) {
+      KILN_ASSIGN_OR_RETURN(const bool held,
+                            HoldElement(copy, tensor, elements[i], expected[i], run));
+      if (!held) return DropFormula(copy, tensor, run);
+    }
+    alive_();
+  }
+  run->projected += shape.elements;
+  run->projection = projection.ToString();
   return absl::OkStatus();
 }
 

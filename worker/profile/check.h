@@ -10,7 +10,9 @@
 //   4. the whole output must agree with that of the first candidate that passed (the peer); where
 //      they differ the reference decides which of the two is wrong; an output with the very bytes
 //      of the peer's needs no other look,
-//   5. a NaN is wrong unless the reference has one there.
+//   5. the whole output of a matrix product that is not so compared must have right sums along its
+//      rows, with random signs (projection.h),
+//   6. a NaN is wrong unless the reference has one there.
 // A formula alone finds nobody wrong: where it differs the candidate's own program is interpreted.
 // Reference values and the peer's outputs are kept, so that the reference is computed once for all
 // candidates of the same inputs.
@@ -48,17 +50,6 @@ namespace kiln::worker {
 // stands out by far. Integer outputs must be equal.
 Tolerance ToleranceFor(const TensorShape& output, const BoundManifest& manifest,
                        const v1::CheckPolicy& policy, double scale);
-
-// Where to look: about `samples` distinct elements, in up to six clusters (the first and the last
-// corner of the last dimension and the longest other one, two random places, the other corners), so
-// that a reference that works block by block touches few blocks. Each is sorted. Deterministic in
-// its arguments.
-std::vector<std::vector<int64_t>> SampleClusters(const std::vector<int64_t>& shape, int samples,
-                                                 uint64_t seed);
-
-// Up to `samples` elements that cover the whole tensor evenly, one of four in the last column and
-// one in the last row; so do the first few alone. Deterministic in its arguments.
-std::vector<int64_t> SpreadElements(const std::vector<int64_t>& shape, int samples, uint64_t seed);
 
 struct CheckReport {
   bool passed = false;
@@ -108,6 +99,9 @@ class Checker {
   absl::Status Launch(int copy, uint8_t poison, Run* run);
   absl::Status FindUnwritten(int copy, int tensor, Run* run);
   absl::Status CompareSampled(int copy, int tensor, Run* run);
+  absl::StatusOr<bool> HoldElement(int copy, int tensor, int64_t element, double expected,
+                                   Run* run);
+  absl::Status ProjectAll(int copy, int tensor, Run* run);
   absl::Status BlameConfig(int copy, int tensor, int64_t element, double got,
                            const std::string& witness, Run* run);
   absl::Status ComparePeer(int copy, int tensor, Run* run);

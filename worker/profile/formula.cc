@@ -25,6 +25,7 @@ constexpr int64_t kAttentionColumns =
     8;  // as narrow as a part of a tile that one instruction makes
 constexpr int64_t kProbeSide = 4;
 constexpr int64_t kProductDepth = 1024;   // of a product that is gathered at once
+constexpr int64_t kProjectedRows = 64;    // that are gathered at once
 constexpr int64_t kKeys = 256;            // of attention, likewise
 constexpr double kProductBudget = 0.6e9;  // multiplications of a sample
 constexpr double kAttentionBudget = 9e9;
@@ -41,6 +42,14 @@ std::vector<int64_t> OneOfEvery(int64_t pitch, int64_t extent, Rng* random) {
   if (extent > 0) picked.front() = 0;
   if (picked.size() > 1) picked.back() = extent - 1;
   return picked;
+}
+
+int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+std::vector<int64_t> Counted(int64_t count) {
+  std::vector<int64_t> all(static_cast<size_t>(count));
+  std::iota(all.begin(), all.end(), int64_t{0});
+  return all;
 }
 
 double RootMeanSquare(const std::vector<double>& values) {
@@ -159,6 +168,32 @@ class Product : public Formula {
     Finish(seed, columns, m, out);
   }
 
+  bool projects() const override { return tail_ == Tail::kNone; }
+  // Freivalds: A (B x) in place of (A B) x.
+  std::vector<double> Project(uint64_t seed, const std::vector<double>& factors,
+                              int64_t width) const override {
+    const std::vector<double> right = ProjectRight(seed, factors, width);
+    const int64_t stretches = CeilDiv(columns_, width), blocks = CeilDiv(rows_, kProjectedRows);
+    std::vector<double> sums(static_cast<size_t>(planes_ * rows_ * stretches), 0.0);
+    ParallelTasks(planes_ * blocks, [&](int64_t task) {
+      const int64_t plane = task / blocks, row = task % blocks * kProjectedRows;
+      const int64_t count = std::min(kProjectedRows, rows_ - row);
+      double* out = &sums[static_cast<size_t>((plane * rows_ + row) * stretches)];
+      std::vector<double> left(static_cast<size_t>(count * kProductDepth));
+      for (int64_t first = 0; first < depth_; first += kProductDepth) {
+        const int64_t depth = std::min(kProductDepth, depth_ - first);
+        for (int64_t i = 0; i < count; ++i) {
+          Line(seed, a_, plane, row + i, first, depth, a_.transposed,
+               &left[static_cast<size_t>(i * depth)]);
+        }
+        const auto begin = static_cast<size_t>((plane * depth_ + first) * stretches);
+        interp::GemmF64(count, stretches, depth, left.data(), &right[begin], out);
+      }
+    });
+    ProjectBias(seed, factors, width, &sums);
+    return sums;
+  }
+
   double budget() const override { return kProductBudget; }
   double Cost(int64_t rows, int64_t columns) const override {
     return static_cast<double>(rows) * static_cast<double>(columns) * static_cast<double>(depth_);
@@ -167,14 +202,58 @@ class Product : public Formula {
   int64_t ColumnPitch(int64_t row_pitch) const override { return row_pitch; }
 
  private:
-  // What lies between the sums and the output.
-  void Finish(uint64_t seed, const std::vector<int64_t>& columns, int64_t rows, double* out) const {
-    const auto n = static_cast<int64_t>(columns.size());
+  // B x of each stretch: [plane, k, stretch].
+  std::vector<double> ProjectRight(uint64_t seed, const std::vector<double>& factors,
+                                   int64_t width) const {
+    const int64_t stretches = CeilDiv(columns_, width);
+    const int64_t depth = std::clamp(CeilDiv(depth_, ParallelWidth()), int64_t{64}, kProductDepth);
+    const int64_t pieces = CeilDiv(depth_, depth);
+    std::vector<double> right(static_cast<size_t>(planes_ * depth_ * stretches));
+    ParallelTasks(planes_ * pieces, [&](int64_t task) {
+      const int64_t plane = task / pieces, first = task % pieces * depth;
+      const int64_t count = std::min(depth, depth_ - first);
+      std::vector<double> line(static_cast<size_t>(count)), sums(static_cast<size_t>(count));
+      for (int64_t s = 0; s < stretches; ++s) {
+        std::fill(sums.begin(), sums.end(), 0.0);
+        for (int64_t j = s * width; j < std::min(columns_, (s + 1) * width); ++j) {
+          Line(seed, b_, plane, j, first, count, !b_.transposed, line.data());
+          const double factor = factors[static_cast<size_t>(j)];
+          for (size_t k = 0; k < sums.size(); ++k) sums[k] += factor * line[k];
+        }
+        double* out = &right[static_cast<size_t>((plane * depth_ + first) * stretches + s)];
+        for (size_t k = 0; k < sums.size(); ++k) out[static_cast<int64_t>(k) * stretches] = sums[k];
+      }
+    });
+    return right;
+  }
+
+  void ProjectBias(uint64_t seed, const std::vector<double>& factors, int64_t width,
+                   std::vector<double>* sums) const {
+    const std::vector<double> bias = Bias(seed, Counted(columns_));
+    const int64_t stretches = CeilDiv(columns_, width);
+    std::vector<double> added(static_cast<size_t>(stretches), 0.0);
+    for (int64_t j = 0; j < columns_; ++j) {
+      const auto at = static_cast<size_t>(j);
+      added[static_cast<size_t>(j / width)] += factors[at] * bias[at];
+    }
+    for (size_t i = 0; i < sums->size(); ++i) {
+      (*sums)[i] = alpha_ * (*sums)[i] + added[i % added.size()];
+    }
+  }
+
+  std::vector<double> Bias(uint64_t seed, const std::vector<int64_t>& columns) const {
     std::vector<double> bias(columns.size(), 0.0);
     for (size_t j = 0; bias_ >= 0 && j < bias.size(); ++j) {
       const TensorShape& shape = tensors_[static_cast<size_t>(bias_)];
       bias[j] = SeededValue(seed, bias_, shape.type, columns[j] * shape.strides[0]);
     }
+    return bias;
+  }
+
+  // What lies between the sums and the output.
+  void Finish(uint64_t seed, const std::vector<int64_t>& columns, int64_t rows, double* out) const {
+    const auto n = static_cast<int64_t>(columns.size());
+    const std::vector<double> bias = Bias(seed, columns);
     for (int64_t i = 0; i < rows * n; ++i) {
       out[i] = ApplyTail(tail_, alpha_ * out[i] + bias[static_cast<size_t>(i % n)]);
     }
@@ -537,6 +616,10 @@ std::vector<double> Formula::At(uint64_t seed, const std::vector<int64_t>& eleme
   return values;
 }
 
+std::vector<double> Formula::Project(uint64_t, const std::vector<double>&, int64_t) const {
+  return {};
+}
+
 std::vector<int64_t> Formula::Probes() const {
   const auto middle = [](int64_t extent) { return extent * 3 / 8 / kProbeSide * kProbeSide; };
   std::vector<int64_t> probes;
@@ -554,24 +637,23 @@ FormulaSample Formula::Sample(uint64_t seed, int turn, int turns) const {
     if (planes_ < turns || plane % turns == turn) planes.push_back(plane);
   }
   FormulaSample sample;
-  const auto of = [](int64_t extent, int64_t pitch) { return (extent + pitch - 1) / pitch; };
   int64_t pitch = finest_pitch();
   while (pitch < std::max(rows_, columns_) &&
          static_cast<double>(planes.size()) *
-                 Cost(of(rows_, pitch), of(columns_, ColumnPitch(pitch))) >
+                 Cost(CeilDiv(rows_, pitch), CeilDiv(columns_, ColumnPitch(pitch))) >
              budget()) {
     pitch *= 2;
   }
   sample.row_pitch = pitch;
   sample.column_pitch = ColumnPitch(pitch);
 
-  const int64_t per_plane = of(rows_, pitch) * of(columns_, sample.column_pitch);
+  const int64_t per_plane = CeilDiv(rows_, pitch) * CeilDiv(columns_, sample.column_pitch);
   sample.elements.resize(planes.size() * static_cast<size_t>(per_plane));
   sample.values.resize(sample.elements.size());
   // Few planes are cut, so that all threads have work; the numbers do not depend on that.
-  const int64_t wanted = of(ParallelWidth(), static_cast<int64_t>(planes.size()));
-  const int64_t height = of(of(rows_, pitch), wanted);
-  const int64_t pieces = of(of(rows_, pitch), height);
+  const int64_t wanted = CeilDiv(ParallelWidth(), static_cast<int64_t>(planes.size()));
+  const int64_t height = CeilDiv(CeilDiv(rows_, pitch), wanted);
+  const int64_t pieces = CeilDiv(CeilDiv(rows_, pitch), height);
   ParallelTasks(static_cast<int64_t>(planes.size()) * pieces, [&](int64_t task) {
     const int64_t plane = planes[static_cast<size_t>(task / pieces)];
     Rng random(seed * 0x9e3779b97f4a7c15ULL + static_cast<uint64_t>(plane));

@@ -47,6 +47,20 @@ class Formula {
   // Elements of one tile in the middle of the output, to confirm with.
   std::vector<int64_t> Probes() const;
 
+  // Whether sums of a row's elements can be had without these (projection.h).
+  virtual bool projects() const { return false; }
+  // sums[(plane * rows + row) * stretches + s] = the sum over columns j of stretch s, `width` of
+  // them but in the last one, of factors[j] times what is right at (row, j), in float64.
+  virtual std::vector<double> Project(uint64_t seed, const std::vector<double>& factors,
+                                      int64_t width) const;
+
+  int64_t rows() const { return rows_; }
+  int64_t columns() const { return columns_; }
+  int64_t planes() const { return planes_; }
+  int64_t FlatIndex(int64_t plane, int64_t row, int64_t column) const;
+  // What is right at some elements, by logical flat index.
+  std::vector<double> At(uint64_t seed, const std::vector<int64_t>& elements) const;
+
  protected:
   Formula(TensorShape output, int row_axis);
 
@@ -61,14 +75,10 @@ class Formula {
 
   // The index in each dimension of a plane's first element.
   std::vector<int64_t> PlaneIndex(int64_t plane) const;
-  std::vector<double> At(uint64_t seed, const std::vector<int64_t>& elements) const;
 
   const TensorShape output_;
   const int row_axis_;
   int64_t rows_ = 1, columns_ = 1, planes_ = 1;
-
- private:
-  int64_t FlatIndex(int64_t plane, int64_t row, int64_t column) const;
 };
 
 // The formulas that the shapes of a kernel's tensors allow for tensor `output`, the likeliest

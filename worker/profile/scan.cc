@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <optional>
 
 #include "worker/profile/parallel.h"
 
@@ -106,9 +107,20 @@ void ForSuspects(int64_t elements, const Suspect& suspect, const Visit& visit) {
   }
 }
 
+template <typename Type>
+double SumOf(const uint8_t* bytes, int64_t first, absl::Span<const double> factors) {
+  double sums[8] = {};  // independent of each other, so that the loop vectorises
+  const auto count = static_cast<int64_t>(factors.size());
+  for (int64_t i = 0; i < count; ++i) {
+    sums[i % 8] += factors[static_cast<size_t>(i)] *
+                   double{Type::Value(WordAt<typename Type::Word>(bytes, first + i))};
+  }
+  return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
+}
+
 // Calls body with the type's reader where there is a quick one for it; else returns `otherwise`.
-template <typename Body>
-bool ByType(const TensorShape& shape, bool otherwise, const Body& body) {
+template <typename Result, typename Body>
+Result ByType(const TensorShape& shape, Result otherwise, const Body& body) {
   if (!shape.dense) return otherwise;
   if (shape.type == kFloat32) return body(OfFloat32());
   if (shape.type == kBFloat16) return body(OfBFloat16());
@@ -196,6 +208,23 @@ std::vector<int64_t> FindDifferences(const TensorShape& shape, const Bytes& byte
     return found.size() < limit;
   });
   return found;
+}
+
+double WeightedSum(const TensorShape& shape, const Bytes& bytes, int64_t first,
+                   absl::Span<const double> factors) {
+  const auto count = static_cast<int64_t>(factors.size());
+  const std::optional<double> quick =
+      ByType(shape, std::optional<double>(), [&](auto type) -> std::optional<double> {
+        using Type = decltype(type);
+        if (AnySpecial<Type>(bytes.data(), first, first + count)) return std::nan("");
+        return SumOf<Type>(bytes.data(), first, factors);
+      });
+  if (quick.has_value()) return *quick;
+  double sum = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    sum += factors[static_cast<size_t>(i)] * ElementAt(shape, bytes, first + i);
+  }
+  return std::isfinite(sum) ? sum : std::nan("");
 }
 
 }  // namespace kiln::worker

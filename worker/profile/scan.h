@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "worker/profile/host_memory.h"
 #include "worker/profile/manifest.h"
 
@@ -30,6 +31,11 @@ std::vector<int64_t> FindNaNs(const TensorShape& shape, const Bytes& bytes,
 // The first `limit` elements of `bytes` that `tolerance` does not accept for those of `peer`.
 std::vector<int64_t> FindDifferences(const TensorShape& shape, const Bytes& bytes,
                                      const Bytes& peer, const Tolerance& tolerance, size_t limit);
+
+// The sum of elements [first, first + factors.size()), each times its factor; NaN if one of them is
+// infinite or none.
+double WeightedSum(const TensorShape& shape, const Bytes& bytes, int64_t first,
+                   absl::Span<const double> factors);
 
 }  // namespace kiln::worker
 

@@ -1,5 +1,6 @@
 // The checker must fail every way of being wrong and pass every way of being right.
 #include "worker/profile/check.h"
+#include "worker/profile/sample_places.h"
 
 #include <gtest/gtest.h>
 

@@ -9,6 +9,8 @@
 #include <limits>
 #include <set>
 
+#include "absl/strings/str_cat.h"
+#include "compiler/base/rng.h"
 #include "tests/util/dense_tensor.h"
 #include "worker/profile/check.h"
 #include "worker/profile/fake_device.h"
@@ -135,6 +137,47 @@ TEST(FormulaTest, ProductsOfEveryOrientation) {
     const std::unique_ptr<Formula> formula = Confirmed(bound, value);
     ASSERT_NE(formula, nullptr);
     ExpectRight(*formula, value);
+  }
+}
+
+// Sums that were made without an element of the output are those of its elements.
+TEST(FormulaTest, ProjectionsAreSumsOfTheElements) {
+  std::vector<ProductCase> cases;
+  for (const bool trans_a : {false, true}) {
+    for (const bool trans_b : {false, true}) {
+      ProductCase c;
+      c.trans_a = trans_a, c.trans_b = trans_b, c.k = 150;
+      cases.push_back(c);
+      c.batch = 3, c.bias = true, c.alpha = -0.5, c.m = 130, c.n = 31;
+      cases.push_back(c);
+      c.shared_b = true, c.type = kInt8;
+      cases.push_back(c);
+    }
+  }
+  for (const ProductCase& c : cases) {
+    const BoundManifest bound = c.Manifest();
+    const std::unique_ptr<Formula> formula = Confirmed(
+        bound, [&](uint64_t seed, int64_t element) { return c.Value(bound, seed, element); });
+    ASSERT_NE(formula, nullptr);
+    ASSERT_TRUE(formula->projects());
+    std::vector<double> factors;
+    for (int64_t j = 0; j < c.n; ++j) factors.push_back(static_cast<double>(j % 7) - 2.5);
+    constexpr int64_t kWidth = 20;
+    const std::vector<double> sums = formula->Project(9, factors, kWidth);
+    const int64_t stretches = (c.n + kWidth - 1) / kWidth, planes = std::max<int64_t>(c.batch, 1);
+    ASSERT_EQ(static_cast<int64_t>(sums.size()), planes * c.m * stretches);
+    for (int64_t row = 0; row < planes * c.m; row += 11) {
+      std::vector<double> want(static_cast<size_t>(stretches), 0.0);
+      for (int64_t j = 0; j < c.n; ++j) {
+        want[static_cast<size_t>(j / kWidth)] +=
+            factors[static_cast<size_t>(j)] * c.Value(bound, 9, row * c.n + j);
+      }
+      for (int64_t s = 0; s < stretches; ++s) {
+        ASSERT_NEAR(sums[static_cast<size_t>(row * stretches + s)], want[static_cast<size_t>(s)],
+                    1e-8)
+            << row << " " << s;
+      }
+    }
   }
 }
 
@@ -364,6 +407,43 @@ TEST_F(FormulaCheckTest, AWrongElementOfTheSampleIsFound) {
     });
     EXPECT_FALSE(report.passed) << sample.elements[i];
     EXPECT_NE(report.failure.witness().find("seed 2"), std::string::npos);
+  }
+}
+
+// Nothing but the projections looks at all elements of the first candidate.
+TEST_F(FormulaCheckTest, AWrongElementAnywhereIsFoundWithTheFirstCandidate) {
+  for (int64_t at = 7; at < kSide * kSide; at += 389) {
+    Restart();
+    const CheckReport report = Check([&](float* out, uint64_t) { out[at] += 0.01f; });
+    EXPECT_FALSE(report.passed) << at << ": " << report.summary;
+    EXPECT_EQ(report.failure.message(), "wrong numbers");
+    const std::string place = absl::StrCat("C[", at / kSide, ", ", at % kSide, "] got");
+    EXPECT_NE(report.failure.witness().find(place), std::string::npos) << report.failure.witness();
+  }
+}
+
+TEST_F(FormulaCheckTest, TwoElementsThatChangedPlacesAreFound) {
+  const CheckReport report =
+      Check([](float* out, uint64_t) { std::swap(out[31 * kSide + 5], out[31 * kSide + 60]); });
+  EXPECT_FALSE(report.passed) << report.summary;
+}
+
+// Rounding alone arouses no suspicion: the interpreter is asked for nothing but the probes.
+TEST_F(FormulaCheckTest, RoundingIsNoSuspect) {
+  for (const double unit : {0.0, 1e-8, 1e-7}) {  // of a float32, whose half unit is 6e-8
+    Restart();
+    asked_ = 0;
+    const CheckReport report = Check([&](float* out, uint64_t seed) {
+      Rng random(seed);
+      for (int64_t i = 0; i < kSide * kSide; ++i) {
+        out[i] *= static_cast<float>(1 + unit * (2 * random.Uniform() - 1));
+      }
+    });
+    EXPECT_TRUE(report.passed) << report.failure.DebugString();
+    EXPECT_NE(report.summary.find("all 18432 elements in sums of 96 elements with random signs"),
+              std::string::npos)
+        << report.summary;
+    EXPECT_EQ(asked_, 16);
   }
 }
 

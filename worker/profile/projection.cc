@@ -1,0 +1,95 @@
+#include "worker/profile/projection.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "absl/strings/str_format.h"
+#include "compiler/base/rng.h"
+#include "worker/profile/parallel.h"
+
+namespace kiln::worker {
+namespace {
+
+constexpr int64_t kWidth = 1024;
+constexpr double kMostSums = 1 << 20;  // more are wider
+// Of a normal distribution one of 5e8 is beyond.
+constexpr double kSuspicious = 6;
+constexpr double kMedianOfNormal = 0.6745;  // of the errors' sizes, in standard deviations
+
+std::vector<double> RandomSigns(uint64_t seed, int64_t count) {
+  Rng random(seed ^ 0x70726f6a65637473ULL);
+  std::vector<double> signs(static_cast<size_t>(count));
+  for (double& sign : signs) sign = random.Below(2) == 0 ? -1 : 1;
+  return signs;
+}
+
+int64_t WidthFor(const Formula& formula) {
+  int64_t width = kWidth;
+  const auto rows = static_cast<double>(formula.planes() * formula.rows());
+  while (width < formula.columns() &&
+         rows * std::ceil(static_cast<double>(formula.columns()) / static_cast<double>(width)) >
+             kMostSums) {
+    width *= 2;
+  }
+  return std::min(width, formula.columns());
+}
+
+double MedianOf(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<int64_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+}  // namespace
+
+std::string Projection::ToString() const {
+  return absl::StrFormat("sums of %d elements with random signs, the worst off by %.1f sigma",
+                         width, worst);
+}
+
+Projection ProjectOutput(const Formula& formula, uint64_t seed, const TensorShape& shape,
+                         const Bytes& bytes, const Tolerance& tolerance, double scale,
+                         size_t limit) {
+  Projection found;
+  found.width = WidthFor(formula);
+  const int64_t columns = formula.columns(), rows = formula.rows();
+  const int64_t stretches = (columns + found.width - 1) / found.width;
+  const std::vector<double> signs = RandomSigns(seed, columns);
+  std::vector<double> errors = formula.Project(seed, signs, found.width);
+  ParallelTasks(formula.planes() * rows, [&](int64_t row) {
+    const int64_t first = formula.FlatIndex(row / rows, row % rows, 0);
+    for (int64_t s = 0; s < stretches; ++s) {
+      const int64_t column = s * found.width, count = std::min(found.width, columns - column);
+      const double got = WeightedSum(shape, bytes, first + column,
+                                     absl::MakeConstSpan(signs).subspan(
+                                         static_cast<size_t>(column), static_cast<size_t>(count)));
+      double& error = errors[static_cast<size_t>(row * stretches + s)];
+      error = std::abs(got - error);
+      if (std::isnan(error)) error = std::numeric_limits<double>::infinity();
+    }
+  });
+  const double allowed =
+      (tolerance.atol + tolerance.rtol * scale) * std::sqrt(static_cast<double>(found.width));
+  found.spread = std::min(MedianOf(errors) / kMedianOfNormal, allowed);
+  std::vector<size_t> off;
+  for (size_t i = 0; i < errors.size(); ++i) {
+    if (errors[i] > kSuspicious * found.spread) off.push_back(i);
+    if (errors[i] > 0) found.worst = std::max(found.worst, errors[i] / found.spread);
+  }
+  const auto kept = off.begin() + static_cast<int64_t>(std::min(off.size(), limit));
+  std::partial_sort(off.begin(), kept, off.end(),
+                    [&](size_t a, size_t b) { return errors[a] > errors[b]; });
+  off.erase(kept, off.end());
+  for (const size_t i : off) {
+    const auto row = static_cast<int64_t>(i) / stretches;
+    const int64_t column = static_cast<int64_t>(i) % stretches * found.width;
+    std::vector<int64_t>& elements =
+        found.suspects.emplace_back(static_cast<size_t>(std::min(found.width, columns - column)));
+    std::iota(elements.begin(), elements.end(), formula.FlatIndex(row / rows, row % rows, column));
+  }
+  return found;
+}
+
+}  // namespace kiln::worker
