@@ -32,11 +32,11 @@ bool IsCIdentifier(const std::string& name) {
   return true;
 }
 
-passes::PassContext ContextOf(const target::Arch& arch) {
+passes::PassContext ContextOf(const target::Arch& arch, bool plain) {
   passes::PassContext context;
   if (arch.kind == target::ArchKind::kGpu) {
     context.gpu = &arch;
-    context.instruct = true;
+    context.instruct = !plain;
     return context;
   }
   context.vector.bits = arch.vector_bits > 0 ? arch.vector_bits : 256;
@@ -71,8 +71,11 @@ absl::StatusOr<target::Arch> MachineOf(const Elaborated& elaborated) {
 absl::StatusOr<ir::Program> Lower(const Elaborated& elaborated, absl::string_view stop_after) {
   const bool gpu = elaborated.arch.kind == target::ArchKind::kGpu;
   KILN_ASSIGN_OR_RETURN(const target::Arch machine, MachineOf(elaborated));
-  return passes::RunPipeline(gpu ? passes::GpuPipeline() : passes::CpuPipeline(),
-                             elaborated.program, ContextOf(machine), stop_after);
+  const bool plain = ir::PassOption(elaborated.program, "kiln.plain", 0) != 0;
+  const auto& pipeline = !gpu    ? passes::CpuPipeline()
+                         : plain ? passes::PlainGpuPipeline()
+                                 : passes::GpuPipeline();
+  return passes::RunPipeline(pipeline, elaborated.program, ContextOf(machine, plain), stop_after);
 }
 
 X86Target TargetOf(const target::Arch& arch) {

@@ -29,6 +29,7 @@ const std::vector<PassOptionRule>& PassOptionRules() {
       {"kiln.instructions", {80, 86, 89, 90, 100}},
       {"kiln.persistent", kOff},
       {"kiln.pingpong", kOff},
+      {"kiln.plain", kOff},
       {"kiln.sparse", kOff},
       {"kiln.table_alignment", {2, 4, 8, 16}},
       {"kiln.tcgen05", kOff},

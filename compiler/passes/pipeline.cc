@@ -146,6 +146,29 @@ const std::vector<Pass>& GpuPipeline() {
   return pipeline;
 }
 
+const std::vector<Pass>& PlainGpuPipeline() {
+  static const std::vector<Pass> pipeline = {
+      {"arrange-stages", ArrangeStages},
+      {"divide-sizes", DivideSizes},
+      {"loop-regions", LoopRegions},
+      {"cut-loops", CutLoops},
+      {"lower-scans", LowerScansGpu},
+      {"simplify", Simplify},
+      {"guard-accesses", GuardAccesses},
+      {"stage-operands", StageOperands},
+      {"lower-copies", LowerCopiesGpu},
+      {"partition-loops", PartitionLoops},
+      {"apply-layouts", ApplyLayouts},
+      {"serialize-loops", SerializeLoops},
+      {"simplify-lowered", Simplify},
+      {"settle-registers", SettleRegisters},
+      {"share-memory", ShareMemory},
+      {"plant-barriers", PlantBarriers},
+      {"check-resources", CheckResources},
+  };
+  return pipeline;
+}
+
 const target::Arch& GpuOf(const PassContext& context) {
   static const target::Arch* const least = new target::Arch(*target::NamedArch("sm_80"));
   return context.gpu != nullptr ? *context.gpu : *least;

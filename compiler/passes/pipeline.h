@@ -24,6 +24,11 @@ const std::vector<Pass>& ThreadPipeline();
 // barriers in place. Needs `gpu` and `instruct` in the context.
 const std::vector<Pass>& GpuPipeline();
 
+// The same without all that makes it fast: nothing is fetched ahead, no instruction of tensor cores
+// or of TMA, no parts for warps, no versions of loops. What else compiles a kernel is judged by
+// what comes of this. Needs `gpu` in the context, and `instruct` unset.
+const std::vector<Pass>& PlainGpuPipeline();
+
 // Runs `pipeline`; stops after the pass called `stop_after` when that is not empty (kNotFound for
 // an unknown name). Errors carry the name of the pass.
 absl::StatusOr<ir::Program> RunPipeline(const std::vector<Pass>& pipeline,

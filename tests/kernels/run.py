@@ -7,6 +7,7 @@ and reference(...) (README.md says what they hold). For each of them the kernel 
   right    run in the interpreter and give what reference says
   x86      compile, run natively, agree with the interpreter and give the same
   threads  give the same with every thread of a block on registers of its own, lowered for sm_90a
+  plain    give the same as the plain code for sm_90a, every thread with its barriers; a cubin comes of it
   sm_80, sm_90a  compile to a cubin; needs ptxas or libnvJitLink
   device   run on this machine's GPU, an sm_90a, and give the same; left out where there is none
 
@@ -42,7 +43,8 @@ except ImportError:
 sys.path.insert(0, str(ROOT / "tests/gpu"))
 import driver  # noqa: E402
 
-CHECKS = ("right", "x86", "threads", "sm_80", "sm_90a", "device")
+CHECKS = ("right", "x86", "threads", "plain", "sm_80", "sm_90a", "device")
+PLAIN = {"kiln.plain": 1}  # what other code is judged by where nothing else can
 GPUS = ("sm_80", "sm_90a")
 
 
@@ -238,12 +240,13 @@ def kilnc(arguments, limit, outputs=()):
     return done.stdout
 
 
-def flags(case, launch):
+def flags(case, launch, extra=None):
     out = [case.path, "-e", launch["entry"]]
     for name, value in launch.get("arguments", {}).items():
         out += ["-a", f"{name}={value!r}"]
-    if launch.get("config"):
-        out += ["-c", ",".join(f"{n}={v}" for n, v in launch["config"].items())]
+    config = {**launch.get("config", {}), **(extra or {})}
+    if config:
+        out += ["-c", ",".join(f"{n}={v}" for n, v in config.items())]
     return out
 
 
@@ -252,12 +255,12 @@ def parameters(names):
     return names.items() if isinstance(names, dict) else [(name, name) for name in names]
 
 
-def run_case(case, binary, options, limit):
+def run_case(case, binary, options, limit, extra=None):
     """Runs the launches in order on one set of tensors; returns the tensors after the last."""
     tensors = dict(case.bits)
     with tempfile.TemporaryDirectory() as folder:
         for launch in case.launches:
-            command = [binary, "run", *flags(case, launch), *options]
+            command = [binary, "run", *flags(case, launch, extra), *options]
             for name, parameter in parameters(launch.get("inputs", list(case.bits))):
                 path = pathlib.Path(folder, f"{name}.in")
                 tensors[name].tofile(path)
@@ -304,14 +307,18 @@ def check(case, what, binary, limit):
     if what == "device":
         case.compare(run_on_device(case, binary, limit), case.device_tolerance)
         return
-    if what in GPUS:
+    if what in GPUS or what == "plain":
+        extra, arch = (PLAIN, "sm_90a") if what == "plain" else (None, what)
         for launch in case.launches:
-            kilnc([binary, "emit", *flags(case, launch), "--arch", what, "-s", "cubin", "-o",
+            kilnc([binary, "emit", *flags(case, launch, extra), "--arch", arch, "-s", "cubin", "-o",
                    os.devnull], limit)
+    if what in GPUS:
         return
     options = {"right": ["--interpret"], "x86": ["--threads", "1"],
-               "threads": ["--on-threads", "--arch", "sm_90a"]}[what]
-    case.compare(run_case(case, binary, options, limit), case.tolerance)
+               "threads": ["--on-threads", "--arch", "sm_90a"],
+               "plain": ["--interpret", "--arch", "sm_90a", "--stop-after", "check-resources"]}[what]
+    extra = PLAIN if what == "plain" else None
+    case.compare(run_case(case, binary, options, limit, extra), case.tolerance)
 
 
 def verdict(case, what, binary, limit):
