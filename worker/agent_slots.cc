@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/base/config.h"
 #include "compiler/base/status.h"
 #include "worker/agent.h"
 #include "worker/agent_slot.h"
@@ -43,6 +44,14 @@ v1::SweepInputs InputsFor(v1::TaskKind kind, const v1::SweepInputs& inputs) {
     (*(compiled_in ? own.mutable_arguments() : own.mutable_runtime_values()))[name] = size;
   }
   return own;
+}
+
+// What the compiler is given for a candidate. What is no config is the compiler's to refuse.
+std::string ConfigFor(v1::TaskKind kind, const std::string& config) {
+  absl::StatusOr<Config> parsed = Config::Parse(config);
+  if (kind != v1::TASK_COMPILE_PLAIN || !parsed.ok()) return config;
+  parsed->Set("kiln.plain", "1");
+  return parsed->ToString();
 }
 
 }  // namespace
@@ -397,12 +406,14 @@ absl::StatusOr<v1::CandidateResult> Agent::CompileOne(Slot* slot, const HeldTask
   if (Unwanted(held)) return absl::CancelledError("not wanted any more");
   KILN_ASSIGN_OR_RETURN(std::shared_ptr<const v1::SweepInputs> inputs, Inputs(held));
   lap("fetch");
-  KILN_ASSIGN_OR_RETURN(
-      CompileOutcome outcome,
-      slot->compile->Compile(InputsFor(held->task.kind(), *inputs),
-                             held->task.candidates(index).config(), held->task.limit_seconds()));
+  const std::string& config = held->task.candidates(index).config();
+  const v1::TaskKind kind = held->task.kind();
+  KILN_ASSIGN_OR_RETURN(CompileOutcome outcome,
+                        slot->compile->Compile(InputsFor(kind, *inputs), ConfigFor(kind, config),
+                                               held->task.limit_seconds()));
   lap("compile");
   v1::CandidateResult& result = outcome.result;
+  result.set_config(config);
   if (result.has_failure()) {
     result.mutable_failure()->set_worker(options_.name);
     return result;
@@ -460,18 +471,22 @@ absl::StatusOr<ProfileOutcome> Agent::ProfileAll(Slot* slot, const HeldTaskPtr& 
   request.set_samples(held->task.samples());
   request.set_best_ns(held->task.best_ns());
   std::vector<BlobCache::Pin> pins;
-  for (const v1::TaskCandidate& candidate : held->task.candidates()) {
+  const auto fetch = [&](const std::string& digest) -> absl::StatusOr<std::string> {
     BlobCache::Pin pin;
     absl::Status status = Persist(held, [&]() -> absl::Status {
-      KILN_ASSIGN_OR_RETURN(pin, cache_->Get(candidate.artifact_digest()));
+      KILN_ASSIGN_OR_RETURN(pin, cache_->Get(digest));
       return absl::OkStatus();
     });
-    KILN_RETURN_IF_ERROR(Lost(status, candidate.artifact_digest()));
+    KILN_RETURN_IF_ERROR(Lost(status, digest));
+    return pins.emplace_back(std::move(pin)).path();
+  };
+  for (const v1::TaskCandidate& candidate : held->task.candidates()) {
     v1::ProfileCandidate* out = request.add_candidates();
     out->set_config(candidate.config());
-    out->set_bundle_path(pin.path());
     out->set_numbers_checked(candidate.numbers_checked());
-    pins.push_back(std::move(pin));
+    KILN_ASSIGN_OR_RETURN(*out->mutable_bundle_path(), fetch(candidate.artifact_digest()));
+    if (candidate.plain_digest().empty()) continue;
+    KILN_ASSIGN_OR_RETURN(*out->mutable_plain_path(), fetch(candidate.plain_digest()));
   }
   (*seconds)["fetch"] = SecondsSince(begin);
   ProfileOutcome outcome;

@@ -8,7 +8,8 @@
 namespace kiln::worker {
 
 bool IsCompileKind(v1::TaskKind kind) {
-  return kind == v1::TASK_COMPILE || kind == v1::TASK_COMPILE_RAGGED;
+  return kind == v1::TASK_COMPILE || kind == v1::TASK_COMPILE_RAGGED ||
+         kind == v1::TASK_COMPILE_PLAIN;
 }
 
 Ledger::Added Ledger::Add(const v1::Task& task) {

@@ -61,7 +61,7 @@ void Core::Impl::RestoreCandidate(Sweep* sweep, v1::CandidateRow row) {
 }
 
 void Core::Impl::RestoreTask(Sweep* sweep, v1::TaskRow row) {
-  if (IsRagged(row.kind())) {  // what it was for went with the last incarnation
+  if (IsProof(row.kind())) {  // what it was for went with the last incarnation
     out_.batch.deleted_tasks.push_back({sweep->digest(), row.id()});
     return;
   }

@@ -108,15 +108,16 @@ class Core::Impl {
   void MarkDirty(Sweep* sweep);
   void WakePeers();
 
-  // -- ragged.cc: finalists at a shape that their tiles do not divide --
-  bool ChecksRagged(const Sweep& sweep) const;
-  void CompileRagged(Sweep* sweep, int ordinal);
-  void CompileRaggedAhead(Sweep* sweep, std::vector<int> finalists);
-  bool ProveRagged(Sweep* sweep, int ordinal);
-  void TakeRaggedResult(Task* task, v1::TaskResult& result);
-  void TakeRaggedFailure(Task* task, int ordinal, v1::Failure failure);
-  void NoRagged(Task* task, const std::string& why);
-  void DropRagged(Task* task, const Ragged& now);
+  // -- proofs.cc: finalists at a ragged shape, and beside their plain code --
+  bool WantsProof(const Sweep& sweep, int ordinal, ProofKind kind) const;
+  void CompileForProof(Sweep* sweep, int ordinal, ProofKind kind);
+  void CompileForProofsAhead(Sweep* sweep, std::vector<int> finalists);
+  bool Prove(Sweep* sweep, int ordinal);
+  bool ProveOne(Sweep* sweep, int ordinal, ProofKind kind);
+  void TakeProofResult(Task* task, v1::TaskResult& result);
+  void TakeProofFailure(Task* task, int ordinal, v1::Failure failure);
+  void NoProofFor(Task* task, const std::string& why);
+  void DropProof(Task* task, const Proof& now);
 
   // -- range_sweeps.cc: sweeps over a range of sizes --
   Sweep* CreateRangeSweep(const PendingSubmit& pending, Expanded& event);

@@ -30,14 +30,24 @@ namespace kiln::core {
 enum Pool { kCompilePool = 0, kProfilePool = 1, kEmptyPool = 2, kPools = 3 };
 
 inline Pool PoolOf(v1::TaskKind kind) {
-  if (kind == v1::TASK_COMPILE || kind == v1::TASK_COMPILE_RAGGED) return kCompilePool;
+  if (kind == v1::TASK_COMPILE || kind == v1::TASK_COMPILE_RAGGED ||
+      kind == v1::TASK_COMPILE_PLAIN) {
+    return kCompilePool;
+  }
   return kind == v1::TASK_EMPTY ? kEmptyPool : kProfilePool;
 }
 
-// Of finalists beside what else they do: their candidates stay in the state that they are in.
-inline bool IsRagged(v1::TaskKind kind) {
-  return kind == v1::TASK_COMPILE_RAGGED || kind == v1::TASK_CHECK_RAGGED;
+// What a winner's numbers must prove beside those of the timed shape (proofs.cc).
+enum ProofKind { kRaggedProof = 0, kPlainProof = 1, kProofKinds = 2, kNoProof = kProofKinds };
+
+inline ProofKind ProofOf(v1::TaskKind kind) {
+  if (kind == v1::TASK_COMPILE_RAGGED || kind == v1::TASK_CHECK_RAGGED) return kRaggedProof;
+  if (kind == v1::TASK_COMPILE_PLAIN || kind == v1::TASK_CHECK_PLAIN) return kPlainProof;
+  return kNoProof;
 }
+
+// Of finalists beside what else they do: their candidates stay in the state that they are in.
+inline bool IsProof(v1::TaskKind kind) { return ProofOf(kind) != kNoProof; }
 
 struct Sweep;
 struct Worker;
@@ -66,8 +76,8 @@ struct Task {
   Pool pool() const { return PoolOf(row.kind()); }
 };
 
-// What is known of a finalist at the ragged shape. Found out anew after a restart.
-struct Ragged {
+// What is known of one proof of a finalist. Found out anew after a restart.
+struct Proof {
   enum class State { kUnknown, kCompiling, kCompiled, kChecking, kDone };
   State state = State::kUnknown;
   v1::Artifact artifact;
@@ -79,7 +89,7 @@ struct Cand {
   Task* task = nullptr;  // the open task that covers it
   bool alone = false;    // took a child with it once: shares no task any more
   bool suspect = false;  // of a task whose workers died: gets one chance, on a worker of its own
-  Ragged ragged;
+  std::array<Proof, kProofKinds> proofs;
 
   const std::string& config() const { return row.candidate().config(); }
   v1::CandidateState state() const { return row.candidate().state(); }

@@ -355,7 +355,7 @@ void Core::Impl::StartOver(Sweep* sweep) {
     cand.row.set_screened_round(0);
     cand.row.set_out_raced(false);
     cand.alone = false;
-    cand.ragged = Ragged();
+    cand.proofs = {};
     SetState(sweep, i, v1::CANDIDATE_STATE_UNSPECIFIED);
   }
   sweep->finale.reset();
@@ -696,7 +696,7 @@ void Core::Impl::AdvanceFinals(Sweep* sweep) {
     if (!sweep->cands[ordinal].compiled() || sweep->cands[ordinal].task != nullptr) return;
   }
   NewTask(sweep, v1::TASK_FINALS, in, sweep->row.spec().measurement().max_samples());
-  CompileRaggedAhead(sweep, in);
+  CompileForProofsAhead(sweep, in);
 }
 
 void Core::Impl::Finish(Sweep* sweep, v1::SweepState state, const std::string& message) {

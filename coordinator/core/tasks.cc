@@ -33,6 +33,10 @@ const char* KindName(v1::TaskKind kind) {
       return "compile-ragged";
     case v1::TASK_CHECK_RAGGED:
       return "check-ragged";
+    case v1::TASK_COMPILE_PLAIN:
+      return "compile-plain";
+    case v1::TASK_CHECK_PLAIN:
+      return "check-plain";
     default:
       return "other";
   }
@@ -64,7 +68,7 @@ Task* Core::Impl::NewTask(Sweep* sweep, v1::TaskKind kind, std::vector<int> ordi
   task->sweep = sweep;
   for (int ordinal : ordinals) {
     task->row.add_ordinals(ordinal);
-    if (IsRagged(kind)) continue;
+    if (IsProof(kind)) continue;
     sweep->cands[ordinal].task = task.get();
     sweep->queued.erase(ordinal);
     sweep->to_screen.erase(ordinal);
@@ -181,7 +185,7 @@ void Core::Impl::Lease(Task* task, Worker* worker) {
   sweep->last_lease_ns[pool] = now_.mono_ns;
   const v1::CandidateState state = pool == kCompilePool ? v1::COMPILING : v1::PROFILING;
   for (int ordinal : task->row.ordinals()) {
-    if (!IsRagged(task->row.kind())) SetState(sweep, ordinal, state);
+    if (!IsProof(task->row.kind())) SetState(sweep, ordinal, state);
   }
   sweep->publish = true;
   *MessageTo(worker, v1::CoordinatorMessage::kLeases)->mutable_leases()->add_tasks() = message;
@@ -217,7 +221,7 @@ v1::Task Core::Impl::TaskMessage(const Task& task, const Worker& worker) const {
     out.set_device_model(sweep.row.arch().device_model());
   }
   const std::string device_prefix = absl::StrCat(worker.name(), "/");
-  if (task.row.kind() == v1::TASK_RACE) {
+  if (task.row.kind() == v1::TASK_RACE || task.row.kind() == v1::TASK_CHECK_PLAIN) {
     const std::string device = DeviceOf(task);
     if (absl::StartsWith(device, device_prefix)) {
       out.set_device(device.substr(device_prefix.size()));
@@ -227,10 +231,12 @@ v1::Task Core::Impl::TaskMessage(const Task& task, const Worker& worker) const {
     const v1::Candidate& candidate = sweep.cands[ordinal].row.candidate();
     v1::TaskCandidate* add = out.add_candidates();
     add->set_config(candidate.config());
-    if (IsRagged(task.row.kind())) {
-      add->set_artifact_digest(sweep.cands[ordinal].ragged.artifact.digest());
+    const std::array<Proof, kProofKinds>& proofs = sweep.cands[ordinal].proofs;
+    if (ProofOf(task.row.kind()) == kRaggedProof) {
+      add->set_artifact_digest(proofs[kRaggedProof].artifact.digest());
       continue;
     }
+    add->set_plain_digest(proofs[kPlainProof].artifact.digest());
     add->set_artifact_digest(candidate.artifact().digest());
     for (const v1::Measurement& m : candidate.measurements()) {
       if (m.numbers_checked() && absl::StartsWith(m.device(), device_prefix)) {
@@ -295,7 +301,7 @@ void Core::Impl::TakeResult(Worker* worker, v1::TaskResult& result, int64_t sent
                                     [](const v1::CandidateResult& r) { return !r.not_run(); });
   if (!progress) return TakeRelease(task, "the worker ran none of the candidates");
   sweep->kept_waiting[task->pool()].clear();
-  if (IsRagged(task->row.kind())) return TakeRaggedResult(task, result);
+  if (IsProof(task->row.kind())) return TakeProofResult(task, result);
   std::map<std::string, v1::CandidateResult*> by_config;
   for (v1::CandidateResult& r : *result.mutable_candidates()) by_config[r.config()] = &r;
   const std::vector<int> ordinals(task->row.ordinals().begin(), task->row.ordinals().end());
@@ -563,9 +569,9 @@ bool Core::Impl::LostInputs(Task* task, const std::string& reason) {
   Sweep* sweep = task->sweep;
   out_.blobs.push_back({sweep->row.inputs_digest(), SerializeDeterministic(sweep->row.inputs())});
   out_.pins.push_back({sweep->row.inputs_digest(), absl::StrCat("sweep:", sweep->digest())});
-  if (IsRagged(task->row.kind())) {
+  if (IsProof(task->row.kind())) {
     if (task->pool() == kCompilePool) return false;
-    DropRagged(task, Ragged());
+    DropProof(task, Proof());
     return true;
   }
   const std::vector<int> ordinals(task->row.ordinals().begin(), task->row.ordinals().end());
@@ -627,7 +633,7 @@ void Core::Impl::TaskLost(Task* task, const std::string& why, bool blamed) {
 // None of its candidates did anything, so that there is nobody to find among them.
 void Core::Impl::FailTask(Task* task, const std::string& why) {
   Sweep* sweep = task->sweep;
-  if (IsRagged(task->row.kind())) return NoRagged(task, why);
+  if (IsProof(task->row.kind())) return NoProofFor(task, why);
   const std::vector<int> ordinals(task->row.ordinals().begin(), task->row.ordinals().end());
   DropTask(task);
   for (int ordinal : ordinals) Fail(sweep, ordinal, MakeFailure(v1::Failure::RUN, why, ""));
@@ -637,7 +643,7 @@ void Core::Impl::FailTask(Task* task, const std::string& why) {
 void Core::Impl::GiveUp(Task* task, const std::string& why) {
   Sweep* sweep = task->sweep;
   if (task->row.kind() == v1::TASK_EMPTY) return MakeReady(task, false);
-  if (IsRagged(task->row.kind())) return NoRagged(task, why);
+  if (IsProof(task->row.kind())) return NoProofFor(task, why);
   const std::vector<int> ordinals(task->row.ordinals().begin(), task->row.ordinals().end());
   const v1::TaskKind kind = task->row.kind();
   DropTask(task);

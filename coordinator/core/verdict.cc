@@ -58,7 +58,7 @@ Core::Impl::Choice Core::Impl::Choose(const Sweep& sweep) const {
   return choice;
 }
 
-// Who wins must be right at the ragged shape too; else the next one is taken, by the same samples.
+// Who wins must have its proofs too; else the next one is taken, by the same samples.
 void Core::Impl::DecideWinner(Sweep* sweep) {
   const std::vector<int>& finalists = sweep->finale->finalists;
   if (sweep->compares()) {
@@ -71,7 +71,7 @@ void Core::Impl::DecideWinner(Sweep* sweep) {
     return StartRound(sweep);
   }
   const Choice choice = Choose(*sweep);
-  if (!ProveRagged(sweep, choice.measured)) return;
+  if (!Prove(sweep, choice.measured)) return;
   const v1::Candidate& candidate = sweep->cands[choice.chosen].row.candidate();
   v1::Winner winner;
   winner.set_problem_key(sweep->row.problem_key());
@@ -85,8 +85,10 @@ void Core::Impl::DecideWinner(Sweep* sweep) {
   *measurement = again != sweep->finale->fresh.end()
                      ? again->second
                      : *measured.row.candidate().measurements().rbegin();
-  const std::string& proof = measured.ragged.text;
-  if (!proof.empty()) absl::StrAppend(measurement->mutable_check_summary(), "; ", proof);
+  for (const Proof& proof : measured.proofs) {
+    if (proof.text.empty()) continue;
+    absl::StrAppend(measurement->mutable_check_summary(), "; ", proof.text);
+  }
   *winner.mutable_hint() = candidate.hint();
   *winner.mutable_arch() = sweep->finale->arch;
   *winner.mutable_ties() = {choice.ties.begin(), choice.ties.end()};

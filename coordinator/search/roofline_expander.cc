@@ -307,6 +307,7 @@ absl::StatusOr<Expansion> RooflineExpander::Expand(const v1::SweepSpec& asked,
     const auto ragged = RaggedShape(kernel, request.arguments, request.runtime, config,
                                     lang::FactsOf(request.arch));
     out.inputs.mutable_ragged()->insert(ragged.begin(), ragged.end());
+    out.inputs.set_plain(request.arch.kind == target::ArchKind::kGpu);
   }
   return out;
 }

@@ -65,6 +65,7 @@ Behaviour FakeSpace::Of(const std::string& config) const {
       {model_.kills_runner, Behaviour::kKillsRunner},
       {model_.kills_worker, Behaviour::kKillsWorker},
       {model_.wrong_ragged, Behaviour::kWrongRagged},
+      {model_.wrong_plain, Behaviour::kWrongPlain},
   };
   for (const auto& [share, behaviour] : shares) {
     if (u < share) return behaviour;
@@ -160,6 +161,7 @@ absl::StatusOr<search::Expansion> FakeExpander::Expand(const v1::SweepSpec& spec
   }
   out.kernel_digest = Sha256Hex(absl::StrCat("kernel|", spec.kernel_source(), spec.template_()));
   if (model_.ragged) (*out.inputs.mutable_ragged())["N"] = "208";
+  out.inputs.set_plain(model_.plain);
   out.inputs.set_kernel_source(spec.kernel_source());
   out.inputs.set_entry(spec.entry());
   *out.inputs.mutable_arch() = arch;

@@ -24,6 +24,7 @@ enum class Behaviour {
   kKillsRunner,
   kKillsWorker,  // the whole host, each time
   kWrongRagged,  // wrong at the ragged shape alone
+  kWrongPlain,   // wrong where only its plain code tells
 };
 
 struct SpaceModel {
@@ -41,6 +42,8 @@ struct SpaceModel {
   double kills_worker = 0;
   double wrong_ragged = 0;
   bool ragged = false;  // the kernel takes a ragged shape
+  double wrong_plain = 0;
+  bool plain = false;  // the target has plain code
   // Of runs at a size (the run-time value "M"): each config has a fixed part and one that grows,
   // and those that are small in one tend to be large in the other.
   double wrong_above = 0;                  // share that is wrong at sizes above 100

@@ -20,7 +20,7 @@ constexpr double kAskAgainSeconds = 5;
 
 bool IsProfile(v1::TaskKind kind) {
   return kind == v1::TASK_SCREEN || kind == v1::TASK_RACE || kind == v1::TASK_FINALS ||
-         kind == v1::TASK_CHECK_RAGGED;
+         kind == v1::TASK_CHECK_RAGGED || kind == v1::TASK_CHECK_PLAIN;
 }
 
 std::string RoundOf(const v1::Task& task) {
@@ -549,8 +549,17 @@ void InProcessFarm::ProfileOne(WorkerNode* node, const FakeSpace& space, const v
   *out->mutable_measurement() =
       space.Measure(candidate.config(), RoundOf(task), std::max(task.samples(), least),
                     absl::StrCat(node->name, "/cpu"));
+  if (behaviour == Behaviour::kWrongPlain && task.kind() == v1::TASK_CHECK_PLAIN) {
+    out->clear_measurement();
+    out->mutable_failure()->set_stage(v1::Failure::CHECK);
+    out->mutable_failure()->set_message("wrong numbers, found by comparison with its plain code");
+    return;
+  }
   if (task.kind() == v1::TASK_CHECK_RAGGED) {
     out->mutable_measurement()->set_check_summary("at N=208: right");
+  }
+  if (task.kind() == v1::TASK_CHECK_PLAIN) {
+    out->mutable_measurement()->set_check_summary("its plain code: right");
   }
   if (task.kind() != v1::TASK_FINALS) return;
   *out->mutable_fresh() =

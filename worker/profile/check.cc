@@ -123,6 +123,7 @@ struct Checker::Run {
   int64_t expected_nan = 0;  // of them
   int64_t projected = 0;     // elements of outputs whose projections are right
   std::string projection;
+  int64_t proved = 0;  // elements held against something other than a candidate, or as one that was
   std::set<std::string> how;  // what the samples were held against
   int same = 0;               // outputs with the very bytes of the peer's
   int64_t compared = 0;       // elements of the other outputs, held against the peer's, ...
@@ -184,6 +185,8 @@ absl::StatusOr<CheckReport> Checker::Check(const Candidate& candidate) {
   report.convicted = std::move(run.convicted);
   if (run.sampled > 0) proofs_[candidate.config] = Sampled(run);
   report.summary = Summary(run);
+  report.whole_output = run.proved == ElementsOfOutputs() * static_cast<int64_t>(seeds_.size());
+  if (report.whole_output) whole_.insert(candidate.config);
   return report;
 }
 
@@ -263,6 +266,9 @@ bool Checker::SameAsPeer(int copy, int tensor, Run* run) const {
   if (known == truth.outputs.end() || known->second.digest != run->digests[tensor]) return false;
   ++run->same;
   run->peer_config = known->second.peer_config;
+  if (whole_.count(run->peer_config) > 0) {
+    run->proved += tensors_->tensors()[static_cast<size_t>(tensor)].elements;
+  }
   return true;
 }
 
@@ -379,6 +385,14 @@ absl::Status Checker::EnsureSampled(int copy, int tensor, Run* run) {
   truth.scale = RootMeanSquare(truth.expected);
   truth.reference_config = run->candidate->config;
   return absl::OkStatus();
+}
+
+int64_t Checker::ElementsOfOutputs() const {
+  int64_t elements = 0;
+  for (const TensorShape& tensor : tensors_->tensors()) {
+    if (tensor.output) elements += tensor.elements;
+  }
+  return elements;
 }
 
 // How many outputs share the time for a seed.
@@ -527,6 +541,7 @@ absl::Status Checker::ProjectAll(int copy, int tensor, Run* run) {
     alive_();
   }
   run->projected += shape.elements;
+  run->proved += shape.elements;
   run->projection = projection.ToString();
   return absl::OkStatus();
 }
@@ -560,6 +575,9 @@ absl::Status Checker::ComparePeer(int copy, int tensor, Run* run) {
   run->compared += found.compared;
   run->comparable += shape.elements;
   run->peer_config = output.peer_config;
+  if (found.compared == shape.elements && whole_.count(output.peer_config) > 0) {
+    run->proved += shape.elements;
+  }
   for (int64_t flat : found.differing) {
     double got = ElementAt(shape, run->outputs[tensor], flat);
     KILN_ASSIGN_OR_RETURN(ReferenceValue expected, Ask(copy, tensor, flat, run));
@@ -576,6 +594,7 @@ absl::Status Checker::ComparePeer(int copy, int tensor, Run* run) {
     // It was the peer that was wrong. This candidate takes its place.
     const std::string convicted = output.peer_config;
     run->convicted.push_back(convicted);
+    whole_.erase(convicted);
     for (auto& [index, theirs] : truth.outputs) {
       if (theirs.peer_config != convicted) continue;
       theirs.peer.reset();

@@ -23,6 +23,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -56,6 +57,9 @@ struct CheckReport {
   v1::Failure failure;  // when not passed
   std::string summary;  // "2 seeds, 512 elements sampled by the interpreter, worst
                         // error 0.12 of the tolerance"
+  // Every element was held against something other than a candidate: in projections, or as one
+  // that was. Never of outputs that are compared by digests.
+  bool whole_output = false;
   // Configs that passed earlier and that the reference has now proved wrong.
   std::vector<std::string> convicted;
 };
@@ -107,6 +111,7 @@ class Checker {
   absl::Status ComparePeer(int copy, int tensor, Run* run);
   absl::Status CheckNaN(int copy, int tensor, Run* run);
   double ShareOfTime() const;
+  int64_t ElementsOfOutputs() const;
   absl::Status AddSamples(int copy, int tensor, const std::vector<int64_t>& elements, Run* run);
   absl::Status SampleByInterpreter(int copy, int tensor, Run* run);
   absl::Status SampleSpread(int copy, int tensor, int samples, double each, Run* run);
@@ -142,6 +147,7 @@ class Checker {
   std::map<int, std::unique_ptr<Formula>> formulas_;  // by output; null: there is none
   std::map<int, ManifestSums> sums_;                  // by tensor: of the coarsest candidate so far
   std::map<std::string, std::string> proofs_;         // config -> what its samples said
+  std::set<std::string> whole_;                       // configs, CheckReport.whole_output
   std::vector<Bytes> spare_;                          // buffers for outputs
 };
 

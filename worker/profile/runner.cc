@@ -21,6 +21,7 @@
 #include "proto/dispatch.h"
 #include "worker/elapsed.h"
 #include "worker/profile/ragged.h"
+#include "worker/profile/runner_state.h"
 
 namespace kiln::worker {
 namespace {
@@ -35,13 +36,6 @@ constexpr int kRaceSamples = 20;
 constexpr double kMegabyte = 1e6;
 constexpr auto kLookAgain = std::chrono::milliseconds(200);
 constexpr char kCompanyRemedy[] = ": end it, or start kiln-worker with --with-company";
-
-v1::Failure MakeFailure(v1::Failure::Stage stage, const absl::Status& status) {
-  v1::Failure failure;
-  failure.set_stage(stage);
-  failure.set_message(std::string(status.message()));
-  return failure;
-}
 
 // Maps make the plain serialisation unstable; this one is not.
 std::string StableBytes(const google::protobuf::MessageLite& message) {
@@ -126,39 +120,10 @@ bool SourcesDiffer(const std::vector<absl::StatusOr<Timing>>& timings) {
 
 bool IsKnownKind(v1::TaskKind kind) {
   return kind == v1::TASK_SCREEN || kind == v1::TASK_RACE || kind == v1::TASK_FINALS ||
-         kind == v1::TASK_CHECK_RAGGED;
+         kind == v1::TASK_CHECK_RAGGED || kind == v1::TASK_CHECK_PLAIN;
 }
 
 }  // namespace
-
-struct Runner::Bench {
-  std::string key;
-  RotationPlan plan;
-  std::unique_ptr<TensorSet> tensors;
-  std::unique_ptr<Checker> checker;
-  std::unique_ptr<Meter> meter;
-  std::unique_ptr<RaggedCheck> ragged;  // null: no finals yet
-};
-
-struct Runner::Entry {
-  std::string config;
-  bool checked = false;  // before this request
-  v1::CandidateResult result;
-  Manifest source;
-  BoundManifest manifest;
-  std::unique_ptr<LoadedKernel> kernel;
-  double setup_seconds = 0;
-  double check_seconds = 0;
-  std::string check_summary;
-  bool out_raced = false;
-  std::string throttled;  // by what, so that it was not measured
-  bool alive() const { return !result.has_failure(); }
-  void Fail(v1::Failure failure) {
-    result.clear_measurement();
-    result.clear_fresh();
-    *result.mutable_failure() = std::move(failure);
-  }
-};
 
 Runner::Runner(Device* device, ReferenceFactory make_reference, RunnerOptions options)
     : device_(device), make_reference_(std::move(make_reference)), options_(std::move(options)) {}
@@ -185,6 +150,8 @@ void Runner::Serve(const v1::ProfileRequest& request, const Emit& emit) {
     last = RunFinals(request, emit);
   } else if (request.kind() == v1::TASK_CHECK_RAGGED) {
     last = CheckCompiledRagged(request, emit);
+  } else if (request.kind() == v1::TASK_CHECK_PLAIN) {
+    last = CheckBesidePlain(request, emit);
   } else {
     last = RunAlone(request, emit);
   }
@@ -277,7 +244,8 @@ void Runner::CheckEntry(const v1::ProfileRequest& request, Entry* entry) {
   // device, and leaves nothing here to compare the finals with.
   const auto known = summaries_.find(entry->config);
   if (entry->checked && known != summaries_.end()) {
-    entry->check_summary = known->second;
+    entry->check_summary = known->second.summary;
+    entry->whole_output = known->second.whole_output;
     return;
   }
   const StageClock::Within checking(&stages_, "check");
@@ -290,11 +258,12 @@ void Runner::CheckEntry(const v1::ProfileRequest& request, Entry* entry) {
   }
   for (const std::string& config : report->convicted) convicted_[config] = entry->config;
   entry->check_summary = report->summary;
+  entry->whole_output = report->whole_output;
   if (!report->passed) {
     entry->Fail(std::move(report->failure));
     return;
   }
-  summaries_[entry->config] = report->summary;
+  summaries_[entry->config] = {report->summary, report->whole_output};
 }
 
 // Who may win must be right at a shape that its tiles do not divide too.
@@ -332,6 +301,7 @@ void Runner::FillMeasurement(const v1::ProfileRequest& request, const Timing& ti
   out->set_round(RoundName(request.kind()));
   out->set_numbers_checked(true);
   out->set_check_summary(entry.check_summary);
+  out->set_whole_output(entry.whole_output);
   out->set_check_seconds(entry.check_seconds);
   out->set_setup_seconds(entry.setup_seconds);
   out->set_measure_seconds(timing.seconds);
@@ -590,51 +560,6 @@ void Runner::CountFinalists(std::vector<Entry*> finalists) {
     }
     measurement->mutable_counters()->insert(counted->begin(), counted->end());
   }
-}
-
-// Nothing is timed, so that company does no harm.
-v1::ProfileEvent Runner::CheckCompiledRagged(const v1::ProfileRequest& request, const Emit& emit) {
-  v1::ProfileEvent last;
-  last.set_done(true);
-  RaggedCheck check(device_, make_reference_, request.inputs(), [this] { Touch(current_); });
-  std::vector<Entry> entries(static_cast<size_t>(request.candidates_size()));
-  std::map<std::string, std::string> convicted;
-  for (size_t i = 0; i < entries.size(); ++i) {
-    Entry& entry = entries[i];
-    LoadEntry(request, request.candidates(static_cast<int>(i)), &entry);
-    if (!entry.alive()) continue;
-    const StageClock::Within checking(&stages_, "check");
-    absl::StatusOr<RaggedCheck::Result> result =
-        check.CheckCompiled(entry.config, entry.source, entry.kernel.get());
-    if (!result.ok()) {
-      entry.Fail(MakeFailure(v1::Failure::RUN, result.status()));
-      continue;
-    }
-    for (const std::string& config : result->convicted) convicted[config] = entry.config;
-    if (result->wrong) {
-      entry.Fail(std::move(result->failure));
-      continue;
-    }
-    v1::Measurement* measurement = entry.result.mutable_measurement();
-    measurement->set_numbers_checked(true);
-    measurement->set_check_summary(result->text);
-  }
-  for (Entry& entry : entries) {
-    const auto found = convicted.find(entry.config);
-    if (found == convicted.end() || !entry.alive()) continue;
-    entry.Fail(MakeFailure(v1::Failure::CHECK,
-                           absl::InternalError(absl::StrCat(
-                               "wrong numbers, found by comparison with ", found->second))));
-  }
-  std::vector<v1::CandidateResult*> all;
-  for (Entry& entry : entries) all.push_back(&entry.result);
-  Sound(LookAt(false), entries.size() == 1 ? &entries[0] : nullptr, all, &last);
-  for (Entry& entry : entries) {
-    v1::ProfileEvent event;
-    *event.mutable_result() = std::move(entry.result);
-    emit(event);
-  }
-  return last;
 }
 
 v1::ProfileEvent Runner::RunFinals(const v1::ProfileRequest& request, const Emit& emit) {

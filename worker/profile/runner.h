@@ -72,6 +72,9 @@ class Runner {
                       Entry* entry);
   void CountFinalists(std::vector<Entry*> finalists);
   v1::ProfileEvent CheckCompiledRagged(const v1::ProfileRequest& request, const Emit& emit);
+  v1::ProfileEvent CheckBesidePlain(const v1::ProfileRequest& request, const Emit& emit);
+  void HoldAgainstPlain(const v1::ProfileRequest& request, const v1::ProfileCandidate& candidate,
+                        Entry* entry);
   v1::ProfileEvent RunFinals(const v1::ProfileRequest& request, const Emit& emit);
   void MeasureAgain(const v1::ProfileRequest& request,
                     const std::vector<absl::StatusOr<Timing>>& timings,
@@ -85,9 +88,13 @@ class Runner {
   const RunnerOptions options_;
   std::unique_ptr<Bench> bench_;
   std::map<std::string, std::string> convicted_;  // config -> why, of the present bench
-  std::map<std::string, std::string> summaries_;  // config -> how its check went, likewise
-  const Emit* emit_ = nullptr;                    // of the request being served
-  StageClock stages_;                             // likewise
+  struct Checked {
+    std::string summary;
+    bool whole_output = false;
+  };
+  std::map<std::string, Checked> summaries_;  // config -> how its check went, likewise
+  const Emit* emit_ = nullptr;                // of the request being served
+  StageClock stages_;                         // likewise
   std::string current_;
   std::vector<std::string> stayed_;  // company that did not leave while it was waited for
 };

@@ -144,14 +144,16 @@ TEST(SweepProperty, HostileCandidatesAreContained) {
   }
 }
 
-// Who wins is right at the ragged shape, whatever happens on the way, and no other is blamed.
-TEST(SweepProperty, TheWinnerIsRightAtTheRaggedShape) {
-  int wrong = 0;
+// Who wins has its proofs, whatever happens on the way, and no other is blamed.
+TEST(SweepProperty, TheWinnerHasItsProofs) {
+  int wrong = 0, wrong_plain = 0;
   for (int seed = 1; seed <= Seeds(60); ++seed) {
     InProcessFarm::Options options = Base(seed);
     options.space.seed = seed;
     options.space.ragged = true;
-    options.space.wrong_ragged = 0.4;
+    options.space.wrong_ragged = 0.3;
+    options.space.plain = true;
+    options.space.wrong_plain = 0.2;
     options.space.kills_runner = 0.05;
     if (seed % 2 == 0) {
       options.faults.worker_crash = 0.02;
@@ -175,18 +177,23 @@ TEST(SweepProperty, TheWinnerIsRightAtTheRaggedShape) {
     }
     ExpectSound(farm, sweep, seed);
     EXPECT_EQ(space.Of(Winner(*sweep)), Behaviour::kFine) << "seed " << seed;
-    EXPECT_THAT(sweep->winner().measurement().check_summary(), ::testing::HasSubstr("; at N=208"))
+    EXPECT_THAT(sweep->winner().measurement().check_summary(),
+                ::testing::AllOf(::testing::HasSubstr("; at N=208"),
+                                 ::testing::HasSubstr("its plain code: right")))
         << "seed " << seed;
     for (const v1::Candidate& c : sweep->candidates()) {
       if (space.Of(c.config()) == Behaviour::kFine) {
         EXPECT_NE(c.state(), v1::CANDIDATE_FAILED) << c.config() << " seed " << seed;
       }
+      const bool beside_plain = space.Of(c.config()) == Behaviour::kWrongPlain;
+      wrong_plain += beside_plain && c.has_failure();
       if (space.Of(c.config()) != Behaviour::kWrongRagged || !c.has_failure()) continue;
       EXPECT_THAT(c.failure().message(), ::testing::StartsWith("at N=208: C[207,4]"));
       ++wrong;
     }
   }
   EXPECT_GT(wrong, 10);
+  EXPECT_GT(wrong_plain, 5);
 }
 
 TEST(SweepProperty, TheWinnerIsTheBestOfTheWholeSpaceWithinTheNoise) {

@@ -143,9 +143,12 @@ class CoreRig {
     for (const v1::TaskCandidate& c : task.candidates()) {
       v1::CandidateResult* out = result.add_candidates();
       out->set_config(c.config());
-      if (task.kind() == v1::TASK_COMPILE || task.kind() == v1::TASK_COMPILE_RAGGED) {
+      if (task.kind() == v1::TASK_COMPILE || task.kind() == v1::TASK_COMPILE_RAGGED ||
+          task.kind() == v1::TASK_COMPILE_PLAIN) {
         std::string bytes;
-        *out->mutable_artifact() = space.Compile(inputs, c.config(), build, &bytes);
+        const bool plain = task.kind() == v1::TASK_COMPILE_PLAIN;
+        const std::string config = absl::StrCat(c.config(), plain ? ",kiln.plain=1" : "");
+        *out->mutable_artifact() = space.Compile(inputs, config, build, &bytes);
         KILN_CHECK(blobs_->PutBytes(bytes).ok());
       } else {
         *out->mutable_measurement() =

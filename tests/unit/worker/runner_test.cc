@@ -357,6 +357,57 @@ TEST_F(RunnerTest, CompiledRaggedShapesAreCheckedAndNotTimed) {
   EXPECT_EQ(summary("c=refuses"), "at no ragged shape: M=208 is not taken: error code 7");
 }
 
+// Right but for one element.
+FakeDevice::Body WrongAt(int64_t element) {
+  return [element](const LaunchArguments& arguments) {
+    absl::Status status = AffineBody(kFloat32, kElements)(arguments);
+    static_cast<float*>(arguments.pointers[1])[element] += 0.5f;
+    return status;
+  };
+}
+
+// An element that no sample meets is found beside plain code; which of the two is wrong there, the
+// reference says.
+TEST_F(RunnerTest, PlainCodeShowsWhatSamplesMiss) {
+  const auto beside = [&](const std::string& config, const std::string& bundle,
+                          const std::string& plain) {
+    request_.set_kind(v1::TASK_CHECK_PLAIN);
+    request_.clear_candidates();
+    Add(config, bundle);
+    request_.mutable_candidates(0)->set_plain_path(folder_ + "/" + plain);
+    Serve();
+    request_.set_kind(v1::TASK_SCREEN);
+    return results_[config];
+  };
+  int missed = 0;
+  for (int64_t at = 11; at < kElements; at += 37) {
+    Define("off", WrongAt(at), 1e6);
+    MakeRunner(false);
+    request_.clear_candidates();
+    Add("c=1", "off");
+    Add("c=2", "off");
+    Serve();
+    if (!results_["c=1"].has_measurement()) continue;  // a sample has met it
+    ++missed;
+    EXPECT_FALSE(results_["c=1"].measurement().whole_output());
+    const v1::CandidateResult wrong = beside("c=2", "off", "good");  // as the first one, c=1
+    EXPECT_EQ(wrong.failure().stage(), v1::Failure::CHECK) << at;
+    EXPECT_NE(wrong.failure().DebugString().find("wrong numbers"), std::string::npos) << at;
+    EXPECT_FALSE(wrong.has_measurement());
+    MakeRunner(false);
+    const v1::CandidateResult right = beside("c=1", "good", "off");
+    EXPECT_EQ(right.measurement().check_summary().find("its plain code proves nothing: wrong"), 0u)
+        << right.measurement().check_summary();
+  }
+  EXPECT_GT(missed, 5);
+  const v1::CandidateResult right = beside("c=1", "good", "better");
+  EXPECT_EQ(right.measurement().check_summary().find("its plain code: 2 seeds"), 0u)
+      << right.measurement().check_summary();
+  EXPECT_TRUE(right.measurement().samples_ns().empty());
+  const v1::CandidateResult none = beside("c=1", "good", "missing");
+  EXPECT_EQ(none.measurement().check_summary().find("not held against its plain code: "), 0u);
+}
+
 // The canary sings at the end of the second request; or errors are reported after its second
 // candidate, which ends it there. What was measured before the last good look stays.
 TEST_F(RunnerTest, ABrokenDeviceEndsTheRequestAndTakesWhatWasMeasuredSinceWithIt) {

@@ -1,0 +1,177 @@
+// Finalists at a shape that their tiles do not divide, and beside their plain code, turn by turn.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <map>
+
+#include "tests/unit/coordinator/core_rig.h"
+
+namespace kiln::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+// The objects for the ragged shape are made while the finals run; the check comes behind them, and
+// the next one wins when the first is wrong there.
+TEST(Ragged, AWinnerThatIsWrongAtTheRaggedShapeIsPassedOver) {
+  SpaceModel space;
+  space.ragged = true;
+  CoreRig rig({}, space);
+  const uint64_t a = rig.Attach("a", 2, 1);
+  const std::string sweep = rig.Submit(FakeSpec())->sweep();
+  std::vector<v1::TaskKind> order;
+  std::string first;
+  for (std::vector<v1::Task> tasks = rig.Take(a); !tasks.empty(); tasks = rig.Take(a)) {
+    for (const v1::Task& task : tasks) {
+      if (order.empty() || order.back() != task.kind()) order.push_back(task.kind());
+      v1::TaskResult result = rig.Run(task);
+      if (task.kind() == v1::TASK_CHECK_RAGGED) {
+        for (v1::CandidateResult& r : *result.mutable_candidates()) {
+          r.mutable_measurement()->set_check_summary("at N=208: right");
+        }
+        if (first.empty()) {
+          first = task.candidates(0).config();
+          result.mutable_candidates(0)->clear_measurement();
+          result.mutable_candidates(0)->mutable_failure()->set_stage(v1::Failure::CHECK);
+          result.mutable_candidates(0)->mutable_failure()->set_message("wrong numbers");
+        }
+      }
+      rig.Say(a, result);
+    }
+  }
+  const auto record = rig.meta()->GetSweep(sweep, true);
+  ASSERT_EQ(record->status.state(), v1::DONE) << record->status.message();
+  const v1::Winner winner = rig.Submit(FakeSpec())->winner();  // answered by what is stored
+  EXPECT_NE(winner.config(), first);
+  EXPECT_THAT(winner.measurement().check_summary(), HasSubstr("; at N=208: right"));
+  for (const v1::CandidateRow& row : record->candidates) {
+    if (row.candidate().config() != first) continue;
+    EXPECT_EQ(row.candidate().failure().message(), "at N=208: wrong numbers");
+  }
+  const auto finals = std::find(order.begin(), order.end(), v1::TASK_FINALS);
+  const auto ahead = std::find(order.begin(), order.end(), v1::TASK_COMPILE_RAGGED);
+  const auto check = std::find(order.begin(), order.end(), v1::TASK_CHECK_RAGGED);
+  EXPECT_LE(std::abs(finals - ahead), 1);  // in one turn
+  EXPECT_GT(check, finals);
+}
+
+// What cannot be built or checked there is no fault of the candidate's, and the proof says so.
+TEST(Ragged, AShapeThatTheWinnerDoesNotTakeIsSaid) {
+  SpaceModel space;
+  space.ragged = true;
+  CoreRig rig({}, space);
+  const uint64_t a = rig.Attach("a", 2, 1);
+  const std::string sweep = rig.Submit(FakeSpec())->sweep();
+  for (std::vector<v1::Task> tasks = rig.Take(a); !tasks.empty(); tasks = rig.Take(a)) {
+    for (const v1::Task& task : tasks) {
+      v1::TaskResult result = rig.Run(task);
+      if (task.kind() == v1::TASK_COMPILE_RAGGED) {
+        result.mutable_candidates(0)->clear_artifact();
+        result.mutable_candidates(0)->mutable_failure()->set_stage(v1::Failure::ELABORATE);
+        result.mutable_candidates(0)->mutable_failure()->set_message("N must be even\nhere");
+      }
+      EXPECT_NE(task.kind(), v1::TASK_CHECK_RAGGED);
+      rig.Say(a, result);
+    }
+  }
+  const auto record = rig.meta()->GetSweep(sweep, true);
+  ASSERT_EQ(record->status.state(), v1::DONE);
+  EXPECT_THAT(rig.Submit(FakeSpec())->winner().measurement().check_summary(),
+              ::testing::EndsWith("at no ragged shape: N=208: not taken: N must be even"));
+  for (const v1::CandidateRow& row : record->candidates) {
+    EXPECT_NE(row.candidate().state(), v1::CANDIDATE_FAILED);
+  }
+}
+
+// A sweep with plain code: what each kind of task came to.
+struct PlainSweep {
+  explicit PlainSweep(const std::function<void(const v1::Task&, v1::TaskResult*)>& spoil) {
+    SpaceModel space;
+    space.plain = true;
+    CoreRig rig({}, space);
+    const uint64_t a = rig.Attach("a", 2, 1);
+    const std::string sweep = rig.Submit(FakeSpec())->sweep();
+    for (std::vector<v1::Task> tasks = rig.Take(a); !tasks.empty(); tasks = rig.Take(a)) {
+      for (const v1::Task& task : tasks) {
+        ++seen[task.kind()];
+        v1::TaskResult result = rig.Run(task);
+        if (task.kind() == v1::TASK_CHECK_PLAIN) {
+          EXPECT_EQ(task.candidates_size(), 1);
+          EXPECT_FALSE(task.candidates(0).plain_digest().empty());
+          EXPECT_NE(task.candidates(0).plain_digest(), task.candidates(0).artifact_digest());
+          result.mutable_candidates(0)->mutable_measurement()->set_check_summary(
+              "its plain code: right");
+        }
+        spoil(task, &result);
+        rig.Say(a, result);
+      }
+    }
+    record = *rig.meta()->GetSweep(sweep, true);
+    winner = rig.Submit(FakeSpec())->winner();
+  }
+  std::map<v1::TaskKind, int> seen;
+  store::SweepRecord record;
+  v1::Winner winner;
+};
+
+TEST(Plain, TheWinnerIsHeldAgainstItsPlainCodeAndSaysSo) {
+  const PlainSweep swept([](const v1::Task&, v1::TaskResult*) {});
+  EXPECT_THAT(swept.winner.measurement().check_summary(), HasSubstr("; its plain code: right"));
+  EXPECT_EQ(swept.seen.at(v1::TASK_CHECK_PLAIN), 1);
+}
+
+TEST(Plain, WhoDiffersFromItIsPassedOver) {
+  std::string first;
+  const PlainSweep swept([&](const v1::Task& task, v1::TaskResult* result) {
+    if (task.kind() != v1::TASK_CHECK_PLAIN || !first.empty()) return;
+    first = task.candidates(0).config();
+    result->mutable_candidates(0)->clear_measurement();
+    result->mutable_candidates(0)->mutable_failure()->set_stage(v1::Failure::CHECK);
+    result->mutable_candidates(0)->mutable_failure()->set_message("wrong numbers");
+  });
+  EXPECT_FALSE(first.empty());
+  EXPECT_NE(swept.winner.config(), first);
+  for (const v1::CandidateRow& row : swept.record.candidates) {
+    if (row.candidate().config() != first) continue;
+    EXPECT_EQ(row.candidate().state(), v1::CANDIDATE_FAILED);
+    EXPECT_EQ(row.candidate().failure().message(), "wrong numbers");
+  }
+}
+
+// What does not compile plainly, or takes the child down, is no fault of the winner's.
+TEST(Plain, CodeThatCannotBeHadBlamesNobody) {
+  for (const v1::TaskKind kind : {v1::TASK_COMPILE_PLAIN, v1::TASK_CHECK_PLAIN}) {
+    const PlainSweep swept([&](const v1::Task& task, v1::TaskResult* result) {
+      if (task.kind() != kind) return;
+      for (v1::CandidateResult& r : *result->mutable_candidates()) {
+        r.clear_artifact();
+        r.clear_measurement();
+        r.mutable_failure()->set_stage(v1::Failure::RUN);
+        r.mutable_failure()->set_killed_child(true);
+        r.mutable_failure()->set_message("signal 11");
+      }
+    });
+    EXPECT_THAT(swept.winner.measurement().check_summary(),
+                HasSubstr("; not held against its plain code: "));
+    for (const v1::CandidateRow& row : swept.record.candidates) {
+      EXPECT_NE(row.candidate().state(), v1::CANDIDATE_FAILED);
+    }
+  }
+}
+
+// Of outputs whose every element has been looked at, it would say nothing new.
+TEST(Plain, IsNotMadeWhereAllElementsWereLookedAt) {
+  const PlainSweep swept([](const v1::Task&, v1::TaskResult* result) {
+    for (v1::CandidateResult& r : *result->mutable_candidates()) {
+      if (r.has_measurement()) r.mutable_measurement()->set_whole_output(true);
+    }
+  });
+  EXPECT_EQ(swept.seen.count(v1::TASK_COMPILE_PLAIN), 0u);
+  EXPECT_EQ(swept.seen.count(v1::TASK_CHECK_PLAIN), 0u);
+}
+
+}  // namespace
+}  // namespace kiln::testing
