@@ -41,7 +41,7 @@ def jobs_of(out, programs):
         "winners": [script("winners.py", out / "winners", *farm)],
         "faults": [script("faults.py", out / "faults", "--cut-off", 60, *farm)],
         "ranges": [script("ranges.py", out / "ranges", *farm)],
-        "kernels": [script("run.py", "--checks", "device", "--jobs", 8, *kilnc,
+        "kernels": [script("run.py", "--checks", "device,plain_device", "--jobs", 8, *kilnc,
                            folder=ROOT / "tests/kernels")],
         "timing": [script("timing.py", out / "timing", *farm)],
         "checks": built("checks", "checks", script("check.py", folder=out / "checks")),

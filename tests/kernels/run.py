@@ -9,7 +9,8 @@ and reference(...) (README.md says what they hold). For each of them the kernel 
   threads  give the same with every thread of a block on registers of its own, lowered for sm_90a
   plain    give the same as the plain code for sm_90a, every thread with its barriers; a cubin comes of it
   sm_80, sm_90a  compile to a cubin; needs ptxas or libnvJitLink
-  device   run on this machine's GPU, an sm_90a, and give the same; left out where there is none
+  device, plain_device  run on this machine's GPU, an sm_90a, and give the same, the latter as
+           plain code; left out where there is none
 
 KERNEL["refused"] names what must be refused instead, with a part of the message. Exit code 0 when all
 that was asked for came out. --bar prints `N of M`: right, and compiled for both GPUs.
@@ -43,7 +44,8 @@ except ImportError:
 sys.path.insert(0, str(ROOT / "tests/gpu"))
 import driver  # noqa: E402
 
-CHECKS = ("right", "x86", "threads", "plain", "sm_80", "sm_90a", "device")
+CHECKS = ("right", "x86", "threads", "plain", "sm_80", "sm_90a", "device", "plain_device")
+DEVICE = ("device", "plain_device")
 PLAIN = {"kiln.plain": 1}  # what other code is judged by where nothing else can
 GPUS = ("sm_80", "sm_90a")
 
@@ -277,7 +279,7 @@ def run_case(case, binary, options, limit, extra=None):
     return tensors
 
 
-def run_on_device(case, binary, limit):
+def run_on_device(case, binary, limit, extra=None):
     """As run_case, on this machine's GPU."""
     with tempfile.TemporaryDirectory() as folder:
         plan = {"tensors": {}, "launches": []}
@@ -288,7 +290,7 @@ def run_on_device(case, binary, limit):
             plan["tensors"][name] = {"from": str(file) if name in case.bits else None, "to": str(file)}
         for number, launch in enumerate(case.launches):
             stem = pathlib.Path(folder, f"launch_{number}")
-            kilnc([binary, "emit", *flags(case, launch), "--arch", "sm_90a", "-s", "so", "-o",
+            kilnc([binary, "emit", *flags(case, launch, extra), "--arch", "sm_90a", "-s", "so", "-o",
                    f"{stem}.so", "--manifest", f"{stem}.json"], limit)
             named = [*parameters(launch.get("inputs", list(case.bits))),
                      *parameters(launch.get("outputs", list(case.want)))]
@@ -304,11 +306,12 @@ def run_on_device(case, binary, limit):
 
 
 def check(case, what, binary, limit):
-    if what == "device":
-        case.compare(run_on_device(case, binary, limit), case.device_tolerance)
+    extra = PLAIN if what in ("plain", "plain_device") else None
+    if what in DEVICE:
+        case.compare(run_on_device(case, binary, limit, extra), case.device_tolerance)
         return
     if what in GPUS or what == "plain":
-        extra, arch = (PLAIN, "sm_90a") if what == "plain" else (None, what)
+        arch = "sm_90a" if what == "plain" else what
         for launch in case.launches:
             kilnc([binary, "emit", *flags(case, launch, extra), "--arch", arch, "-s", "cubin", "-o",
                    os.devnull], limit)
@@ -317,13 +320,12 @@ def check(case, what, binary, limit):
     options = {"right": ["--interpret"], "x86": ["--threads", "1"],
                "threads": ["--on-threads", "--arch", "sm_90a"],
                "plain": ["--interpret", "--arch", "sm_90a", "--stop-after", "check-resources"]}[what]
-    extra = PLAIN if what == "plain" else None
     case.compare(run_case(case, binary, options, limit, extra), case.tolerance)
 
 
 def verdict(case, what, binary, limit):
     """None when it is as it must be, else what is wrong."""
-    refusal = case.refused.get("sm_90a" if what == "device" else what)
+    refusal = case.refused.get("sm_90a" if what in DEVICE else what)
     try:
         check(case, what, binary, limit)
     except Wrong as wrong:
@@ -370,11 +372,11 @@ def main():
     if options.bar:
         checks = ["right", *GPUS]
     if not shutil.which("ptxas") and not options.bar and not options.checks:
-        checks = [c for c in checks if c not in (*GPUS, "device")]
-    if "device" in checks and driver.problem():
+        checks = [c for c in checks if c not in (*GPUS, "plain", *DEVICE)]
+    if set(DEVICE) & set(checks) and driver.problem():
         if "device" in options.checks:
             parser.error(f"nothing can run on a device: {driver.problem()}")
-        checks.remove("device")
+        checks = [c for c in checks if c not in DEVICE]
 
     good = 0
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -32,7 +33,8 @@ struct Behaviour {
   std::map<int, std::string> models;  // of slots, of several kinds
   std::string missing;                // what every child does without
   std::mutex mutex;
-  std::map<std::string, int> measured_by;  // config -> slot
+  std::map<std::string, int> measured_by;    // config -> slot
+  std::map<std::string, std::string> plain;  // config -> what lay at its plain_path
 };
 
 class FakeExecutor : public CompileExecutor, public ProfileExecutor {
@@ -98,6 +100,8 @@ class FakeExecutor : public CompileExecutor, public ProfileExecutor {
       {
         std::lock_guard<std::mutex> lock(behaviour_->mutex);
         behaviour_->measured_by[candidate.config()] = index_;
+        std::ifstream plain(candidate.plain_path());
+        std::getline(plain, behaviour_->plain[candidate.config()]);
       }
       v1::CandidateResult& result = outcome.results.emplace_back();
       result.set_config(candidate.config());
@@ -236,6 +240,28 @@ class AgentTest : public testing::Test {
   std::thread thread_;
   absl::Status status_;
 };
+
+// A proof's objects: the compiler is asked for plain code, the result is the candidate's; the
+// runner gets both artifacts.
+TEST_F(AgentTest, PlainCodeIsOfTheCandidate) {
+  Start();
+  Welcome(0);
+  Lease(MakeTask("c", v1::TASK_COMPILE_PLAIN, {"a=1,z=2"}));
+  const v1::TaskResult compiled = WaitResult("c");
+  ASSERT_EQ(compiled.candidates_size(), 1);
+  EXPECT_EQ(compiled.candidates(0).config(), "a=1,z=2");
+  EXPECT_EQ(compiled.candidates(0).artifact().digest(),
+            Sha256Hex("bundle of a=1,kiln.plain=1,z=2"));
+  v1::Task check = MakeTask("p", v1::TASK_CHECK_PLAIN, {"a=1,z=2"});
+  check.mutable_candidates(0)->set_plain_digest(link_.AddBlob("plain artifact"));
+  Lease(check);
+  EXPECT_EQ(WaitResult("p").candidates_size(), 1);
+  EXPECT_EQ(behaviour_.plain["a=1,z=2"], "plain artifact");
+  check.set_id("lost");
+  check.mutable_candidates(0)->set_plain_digest(std::string(64, '0'));
+  Lease(check);
+  EXPECT_NE(WaitResult("lost").released().find("lost inputs"), std::string::npos);
+}
 
 // What was measured before counts; the rest goes back, and the coordinator hears it first.
 TEST_F(AgentTest, TellsWhereAndWhenItMeasured) {

@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""Keeps what measure.py left in OUT as the committed results of a card, tests/bench/results/*_CARD*.
+
+    tests/gpu/keep.py OUT CARD             (CARD: h100, h200)
+
+Each results file begins with its command, commit and device; the commit is that of the programs that
+measured, as each job's head in OUT says. Jobs that are not in OUT, or that failed, leave their files alone,
+and are told. Exit code 1 when there was such a one."""
+import argparse
+import lzma
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "tests/bench/results"
+# File (before _CARD) -> [(a heading or "", job)].
+FILES = {
+    "gpu_kernels": [("", "kernels")],
+    "gpu_legality": [("", "legality")],
+    "gpu_main_job": [("", "main_job")],
+    "gpu_ranges": [("", "ranges")],
+    "gpu_several": [("", "several")],
+    "gpu_winners": [("", "winners")],
+    "gpu_workers": [("Two sources of time, and copies beside the driver's own", "timing"),
+                    ("Faults", "faults")],
+    "gpu": [("Numbers", "checks"), ("Speed", "timed")],
+}
+
+
+def read(out, job):
+    """(fields of the head, the rest) of what a job printed."""
+    lines = (out / f"{job}.txt").read_text().split("\n")
+    head = {}
+    while lines and (found := re.match(r"(command|commit|device): (.*)", lines[0])):
+        head[found[1]] = found[2]
+        lines.pop(0)
+    return head, "\n".join(lines).strip("\n") + "\n"
+
+
+def headings(text):
+    """The lines of a results file that stand alone above its parts, by their first word."""
+    lines = text.split("\n")
+    return {line.split()[0].rstrip(":"): line for before, line, after in
+            zip(lines, lines[1:], lines[2:]) if line and not before and not after}
+
+
+def keep(out, card, name, parts):
+    """Writes one results file anew; its first three lines but for the commit stay."""
+    path = RESULTS / f"{name}_{card}.txt"
+    old = path.read_text()
+    command, _, device = old.split("\n")[:3]
+    written = headings(old)
+    jobs = [(heading, *read(out, job)) for heading, job in parts]
+    commits = {head["commit"] for _, head, _ in jobs}
+    if len(commits) != 1:
+        raise ValueError(f"{path.name}: measured at {', '.join(sorted(commits))}")
+    text = "\n".join([command, f"commit: {commits.pop()[:7]}", device, ""])
+    for heading, _, body in jobs:
+        if heading:
+            text += f"\n{written.get(heading.split()[0], heading)}\n"
+        text += "\n" + body
+    path.write_text(text)
+
+
+def keep_spaces(out, card):
+    """The exhaustive spaces, and what the recommender makes of them."""
+    folder = RESULTS / ("spaces" if card == "h200" else f"spaces_{card}")
+    head, _ = read(out, "spaces")
+    for space in sorted((out / "jobs/spaces").glob("*.csv")):
+        packed = lzma.compress(space.read_bytes(), preset=9 | lzma.PRESET_EXTREME)
+        (folder / f"{space.name}.xz").write_bytes(packed)
+    path = RESULTS / f"gpu_spaces_{card}.txt"
+    command, _, device = path.read_text().split("\n")[:3]
+    told = subprocess.run([sys.executable, ROOT / "tests/bench/recommender/exhaustive.py", folder],
+                          stdout=subprocess.PIPE, text=True, check=True).stdout
+    path.write_text("\n".join([command, f"commit: {head['commit'][:7]}", device, "", told]))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("out", type=pathlib.Path)
+    parser.add_argument("card", choices=("h100", "h200"))
+    options = parser.parse_args()
+    ended = dict(re.findall(r"^(\w+) +exit code (\d+)", (options.out / "measure.log").read_text(),
+                            re.MULTILINE))
+    missing = []
+    for name, parts in FILES.items():
+        if any(ended.get(job) != "0" for _, job in parts):
+            missing += [job for _, job in parts if ended.get(job) != "0"]
+            continue
+        keep(options.out, options.card, name, parts)
+    if ended.get("spaces") == "0":
+        keep_spaces(options.out, options.card)
+    else:
+        missing.append("spaces")
+    pictures = options.out / "jobs/main_job/rooflines"
+    if ended.get("main_job") == "0" and pictures.exists():
+        for picture in pictures.iterdir():
+            shutil.copy(picture, RESULTS / f"gpu_rooflines_{options.card}")
+    for job in missing:
+        print(f"{job}: not kept: " + ("no such job ran" if job not in ended
+                                      else f"exit code {ended[job]}"))
+    return 1 if missing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
