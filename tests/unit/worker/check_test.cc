@@ -1,6 +1,5 @@
 // The checker must fail every way of being wrong and pass every way of being right.
 #include "worker/profile/check.h"
-#include "worker/profile/sample_places.h"
 
 #include <gtest/gtest.h>
 
@@ -13,6 +12,7 @@
 
 #include "tests/unit/worker/profile_fixture.h"
 #include "tests/util/dense_tensor.h"
+#include "worker/profile/sample_places.h"
 
 namespace kiln::worker {
 namespace {
