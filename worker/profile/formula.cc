@@ -28,7 +28,7 @@ constexpr int64_t kProductDepth = 1024;   // of a product that is gathered at on
 constexpr int64_t kProjectedRows = 64;    // that are gathered at once
 constexpr int64_t kKeys = 256;            // of attention, likewise
 constexpr double kProductBudget = 0.6e9;  // multiplications of a sample
-constexpr double kAttentionBudget = 9e9;
+constexpr double kAttentionBudget = 4e9;
 // A kernel's constants may be float32 numbers, which the interpreter takes as they are.
 constexpr double kAgreement = 1e-6;
 

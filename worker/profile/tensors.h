@@ -4,9 +4,8 @@
 //   | zone 4096 B | tensor | fill to 64 B + zone 4096 B |     zones hold the byte 0xFF, which reads
 //                                                           as NaN in every float format
 //
-// Inputs come from a seed by dtype: floats uniform in [-1, 1], integers in [-8, 8], unsigned ones
-// in [0, 8], booleans 0 or 1; element i depends on (seed, parameter, i) alone. Outputs hold a
-// poison pattern, or seeded numbers where the kernel adds to them.
+// Inputs are seeded (seeded.h). Outputs hold a poison pattern, or seeded numbers where the kernel
+// adds to them.
 #ifndef KILN_WORKER_PROFILE_TENSORS_H_
 #define KILN_WORKER_PROFILE_TENSORS_H_
 
@@ -20,20 +19,11 @@
 #include "worker/profile/device.h"
 #include "worker/profile/host_memory.h"
 #include "worker/profile/manifest.h"
+#include "worker/profile/seeded.h"
 
 namespace kiln::worker {
 
 inline constexpr int64_t kRedZoneBytes = 4096;
-
-// The number of element `index` of parameter `parameter`, as it is stored (rounded to the dtype).
-double SeededValue(uint64_t seed, int parameter, DType type, int64_t index);
-
-// Writes elements [first, first + count) of the parameter's memory in host form.
-void FillSeeded(uint64_t seed, int parameter, DType type, int64_t first, int64_t count, void* out);
-
-// The numbers of elements first, first + step, ..., `count` of them: SeededValue of each.
-void SeededValues(uint64_t seed, int parameter, DType type, int64_t first, int64_t step,
-                  int64_t count, double* out);
 
 // The two poison bytes. An element is taken for unwritten when it holds the pattern; a kernel that
 // really computes the pattern is cleared by a second run with the other byte.

@@ -35,13 +35,20 @@ TEST(SeededValueTest, RangesByType) {
 
 TEST(SeededValueTest, FillAgreesWithSingleValuesWhereverItStarts) {
   constexpr int64_t kElements = 100'000;  // some are subnormal in float16
-  for (const char* name : {"float32", "bfloat16", "float16", "float8_e4m3", "int8"}) {
+  for (const char* name : {"float32", "bfloat16", "float16", "float8_e4m3", "float8_e5m2",
+                           "float8_e4m3fnuz", "float64", "int8"}) {
     DType type = *ParseDType(name);
-    std::vector<uint8_t> memory(static_cast<size_t>(kElements * type.bytes()));
+    const auto width = static_cast<size_t>(type.bytes());
+    std::vector<uint8_t> memory(static_cast<size_t>(kElements) * width), one(width);
+    std::vector<double> apart(static_cast<size_t>(kElements));
     FillSeeded(3, 1, type, 777, kElements, memory.data());
+    SeededValues(3, 1, type, 5, 3, kElements, apart.data());
     for (int64_t i = 0; i < kElements; ++i) {
-      ASSERT_EQ(LoadElement(&memory[static_cast<size_t>(i * type.bytes())], type),
-                SeededValue(3, 1, type, 777 + i));
+      const double value = SeededValue(3, 1, type, 777 + i);
+      StoreElement(one.data(), type, value);  // by its bits: a zero has its sign
+      ASSERT_EQ(std::memcmp(&memory[static_cast<size_t>(i) * width], one.data(), width), 0)
+          << name << " " << value;
+      ASSERT_EQ(apart[static_cast<size_t>(i)], SeededValue(3, 1, type, 5 + 3 * i)) << name;
     }
   }
   EXPECT_NE(SeededValue(1, 0, kFloat32, 5), SeededValue(2, 0, kFloat32, 5)) << "by seed";
