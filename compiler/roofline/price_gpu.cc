@@ -15,6 +15,8 @@ using target::Arch;
 constexpr double kVectorBytes = 16;               // of one access of a thread
 constexpr double kSmemOverhead = 1024;            // bytes the system keeps of each resident block
 constexpr double kSmemGrain = 1024;               // tiles that TMA fills begin at multiples of it
+constexpr double kBarrierBytes = 2048;            // of those between who fetches and who works
+constexpr double kRowLanes = 4;                   // that hold a row of an instruction's result
 constexpr double kShareRows = 16;                 // of tiles that clusters share
 constexpr double kFetchers = target::kWarpgroup;  // threads of a warpgroup that fetches
 
@@ -61,6 +63,10 @@ class GpuPricer {
   Num OfSm(const BlockDemand& b) const;
   Num Chain(const BlockDemand& b) const;
   Num Sharers(const Access& access) const;
+  const OpDemand* OnlyStore(int launch) const;
+  Num Span(int launch) const;
+  Num GoesByShared(int launch, const Residency& r, const OpDemand& store, double bytes) const;
+  Num StoreTime(int launch, const Residency& r) const;
   Num WarpTime(int launch, Num resident) const;
   Num LaunchTime(int launch, Price& price);
   void Limits(Price& price);
@@ -224,6 +230,73 @@ Num GpuPricer::WarpTime(int launch, Num resident) const {
   return Select(w.specialised, fill + paired, zero_);
 }
 
+// The launch's one copy of results from registers to a tensor, or null where there is none or
+// several.
+const OpDemand* GpuPricer::OnlyStore(int launch) const {
+  const OpDemand* only = nullptr;
+  for (const OpDemand& op : d_.ops) {
+    const bool stores =
+        op.launch == launch && op.kind == OpKind::kCopy && op.src_buffer >= 0 &&
+        op.dst_buffer < 0 && op.accesses.size() == 1 &&
+        d_.buffers[static_cast<size_t>(op.src_buffer)].scope == ir::Scope::kFragment;
+    if (stores && only != nullptr) return nullptr;
+    if (stores) only = &op;
+  }
+  return only;
+}
+
+// Columns of the products' results that one warp holds.
+Num GpuPricer::Span(int launch) const {
+  Num span = one_;
+  int gemm = 0;
+  for (const OpDemand& op : d_.ops) {
+    if (op.kind != OpKind::kGemm) continue;
+    if (op.launch == launch) span = gemms_.held_columns[gemm] * kRowLanes;
+    ++gemm;
+  }
+  return span;
+}
+
+// Whether the pass that makes a warpgroup fetch sends the results through shared memory (0 or 1):
+// panels as wide as a swizzle, each in what the tiles leave, or in their place where the block has
+// no more use for them.
+Num GpuPricer::GoesByShared(int launch, const Residency& r, const OpDemand& store,
+                            double bytes) const {
+  const auto divides = [&](const Num& a, const Num& b) { return Eq(FloorMod(b, a), zero_); };
+  Num width = zero_;
+  for (const double mode : {32.0, 64.0, 128.0}) {
+    width = Select(divides(tape_.Const(mode), store.columns * bytes), tape_.Const(mode), width);
+  }
+  const Num span = Max(Span(launch) * bytes, 1.0);
+  const Num whole = Max(divides(Max(width, 1.0), span), divides(span, width));
+  const LaunchDemand& l = d_.launches[launch];
+  Num fetched = zero_;
+  for (const FetchDemand& f : l.warps.fetches) {
+    fetched =
+        fetched + f.rows * f.columns * l.warps.stages * static_cast<double>(f.tile.type.bytes());
+  }
+  const Num left = static_cast<double>(arch_.smem_block) - r.smem - kBarrierBytes;
+  const Num room = Select(warps_[launch].persistent, left, Max(left, fetched));
+  const Num panel = Ceil(store.rows * width / kSmemGrain) * kSmemGrain;
+  const Num is_box = Le(store.rows, static_cast<double>(target::kMostBox));
+  return And(And(Lt(zero_, width), whole), And(is_box, Le(panel, room)));
+}
+
+// What the warps of a block that has one that fetches wait for when they store results straight
+// from registers: an instruction reaches eight rows, one a clock, for two elements of each of the
+// four lanes that hold a row.
+Num GpuPricer::StoreTime(int launch, const Residency& r) const {
+  const OpDemand* store = OnlyStore(launch);
+  if (!d_.launches[launch].warps.possible || store == nullptr) return zero_;
+  const Access& access = d_.accesses[static_cast<size_t>(store->accesses[0])];
+  const double bytes = static_cast<double>(d_.tensors[access.tensor].dtype.bytes());
+  const Num elements = access.elements * store->count / d_.launches[launch].blocks;
+  const Num straight = elements / (kRowLanes * 2 * arch_.clock_ghz);
+  const Num waits =
+      And(warps_[launch].specialised, Eq(GoesByShared(launch, r, *store, bytes), zero_));
+  return Select(waits, straight, zero_);
+}
+
 // What a block keeps the pipes of its SM busy for.
 Num GpuPricer::OfSm(const BlockDemand& b) const {
   return Max(Max(b.tensor_ns + b.fma_ns, b.vector_ns + b.sfu_ns),
@@ -268,8 +341,9 @@ Num GpuPricer::LaunchTime(int launch, Price& price) {
   const Num left = Ceil(rest / sms);
   const Num draw = Max(dram * rest, b.dram_bytes * left / arch_.dram.read_core);
   const Num last = wave_of(left, llc * rest, draw);
+  const Num stores = Ceil(l.blocks / sms) / resident * StoreTime(launch, r);
   const Num time = full * wave + Select(Lt(zero_, rest), last, zero_) + WarpTime(launch, resident) +
-                   arch_.dram_latency_ns * 2;
+                   stores + arch_.dram_latency_ns * 2;
 
   price.blocks = price.blocks + l.blocks;
   price.waves = price.waves + l.blocks / slots;
