@@ -61,7 +61,7 @@ class GpuPricer {
   void AddElements(const OpDemand& op, BlockDemand& b) const;
   Num InTurn(int launch, const BlockDemand& b) const;
   Num OfSm(const BlockDemand& b) const;
-  Num Chain(const BlockDemand& b) const;
+  Num Chain(int launch, const BlockDemand& b) const;
   Num Sharers(const Access& access) const;
   const OpDemand* OnlyStore(int launch) const;
   Num Span(int launch) const;
@@ -306,14 +306,16 @@ Num GpuPricer::OfSm(const BlockDemand& b) const {
 // How long a block's steps take one after the other. A step of the loop holds one of the stages
 // while its tiles come and while they are worked on: steps follow each other no faster than stages
 // come free again.
-Num GpuPricer::Chain(const BlockDemand& b) const {
+Num GpuPricer::Chain(int launch, const BlockDemand& b) const {
   const Num steps = Max(b.iterations, 1.0);
   const Num work = OfSm(b) / steps;
   const double arrival = arch_.llc.read_all / arch_.cores * kGpu.fill_share;
   const Num missing = Min(b.dram_bytes / Max(b.llc_bytes, 1.0), 1.0);
   const Num latency =
       arch_.llc_latency_ns + missing * (arch_.dram_latency_ns - arch_.llc_latency_ns);
-  const Num fill = b.llc_bytes / steps / arrival + latency;
+  const Num paired =
+      Select(Lt(one_, warps_[launch].cluster), tape_.Const(kGpu.cluster_step_ns), zero_);
+  const Num fill = b.llc_bytes / steps / arrival + latency + paired;
   return Max((work + fill) / Max(b.stages, 1.0), fill / Max(b.stages - 1.0, 1.0)) * b.iterations;
 }
 
@@ -331,7 +333,7 @@ Num GpuPricer::LaunchTime(int launch, Price& price) {
   const Num dram = b.dram_bytes / arch_.dram.copy_all * InTurn(launch, b);
   const Num llc = b.llc_bytes / arch_.llc.read_all;
   const Num barriers = b.iterations * (kGpu.iteration_cycles / arch_.clock_ghz);
-  const Num chain = Chain(b);
+  const Num chain = Chain(launch, b);
   const auto wave_of = [&](const Num& blocks_sm, const Num& from_llc, const Num& from_dram) {
     const Num of_sm = Max(Together(per_sm * blocks_sm, chain), from_llc);
     return Together(of_sm, from_dram) + barriers / Max(blocks_sm, 1.0) + arch_.block_ns;
