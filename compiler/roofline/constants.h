@@ -115,11 +115,15 @@ struct GpuConstants {
   double registers_of_one = 240, registers_of_two = 232, registers_of_three = 160;
   // What a block of a cluster waits for the other, at its start and its end.
   double cluster_ns = 1000;
+  // What a step's tiles take longer to come where a stage is free only when both blocks are done
+  // with it. From nine products on H100 and H200.
+  double cluster_step_ns = 150;
   // Part of an SM's share of the L2's rate at which the tiles of one step arrive: of few loads at a
-  // time. From products of 128 x 256 with two stages on the H200.
-  double fill_share = 0.5;
-  // Cycles of barriers and issue in one iteration of a pipelined loop.
-  double iteration_cycles = 150;
+  // time. From nine products on H100 and H200; any from 0.7 to 1 ranks them as well.
+  double fill_share = 0.8;
+  // Cycles of barriers and issue in one iteration of a pipelined loop. From the same; any from 60
+  // to 100 ranks them as well.
+  double iteration_cycles = 100;
   // Part of the L2 that a working set may fill.
   double llc_share = 0.7;
   // Main memory's time where nothing is multiplied grows with the 2^-roots power of how many

@@ -15,8 +15,18 @@ using target::Arch;
 constexpr double kVectorBytes = 16;               // of one access of a thread
 constexpr double kSmemOverhead = 1024;            // bytes the system keeps of each resident block
 constexpr double kSmemGrain = 1024;               // tiles that TMA fills begin at multiples of it
+constexpr double kBarrierBytes = 2048;            // of those between who fetches and who works
+constexpr double kRowLanes = 4;                   // that hold a row of an instruction's result
 constexpr double kShareRows = 16;                 // of tiles that clusters share
 constexpr double kFetchers = target::kWarpgroup;  // threads of a warpgroup that fetches
+
+// How long two things take that go on beside each other. The longer of them where the other is
+// much shorter; where they are near, each is at times the one that is waited for, and the two take
+// longer than either: by 19 % where they are equal, by 1.5 % where one is half of the other.
+Num Together(const Num& a, const Num& b) {
+  const Num aa = a * a, bb = b * b;
+  return Sqrt(Sqrt(aa * aa + bb * bb));
+}
 
 class GpuPricer {
  public:
@@ -50,7 +60,13 @@ class GpuPricer {
   void AddGemm(const OpDemand& op, int gemm, BlockDemand& b) const;
   void AddElements(const OpDemand& op, BlockDemand& b) const;
   Num InTurn(int launch, const BlockDemand& b) const;
+  Num OfSm(const BlockDemand& b) const;
+  Num Chain(int launch, const BlockDemand& b) const;
   Num Sharers(const Access& access) const;
+  const OpDemand* OnlyStore(int launch) const;
+  Num Span(int launch) const;
+  Num GoesByShared(int launch, const Residency& r, const OpDemand& store, double bytes) const;
+  Num StoreTime(int launch, const Residency& r) const;
   Num WarpTime(int launch, Num resident) const;
   Num LaunchTime(int launch, Price& price);
   void Limits(Price& price);
@@ -214,6 +230,95 @@ Num GpuPricer::WarpTime(int launch, Num resident) const {
   return Select(w.specialised, fill + paired, zero_);
 }
 
+// The launch's one copy of results from registers to a tensor, or null where there is none or
+// several.
+const OpDemand* GpuPricer::OnlyStore(int launch) const {
+  const OpDemand* only = nullptr;
+  for (const OpDemand& op : d_.ops) {
+    const bool stores =
+        op.launch == launch && op.kind == OpKind::kCopy && op.src_buffer >= 0 &&
+        op.dst_buffer < 0 && op.accesses.size() == 1 &&
+        d_.buffers[static_cast<size_t>(op.src_buffer)].scope == ir::Scope::kFragment;
+    if (stores && only != nullptr) return nullptr;
+    if (stores) only = &op;
+  }
+  return only;
+}
+
+// Columns of the products' results that one warp holds.
+Num GpuPricer::Span(int launch) const {
+  Num span = one_;
+  int gemm = 0;
+  for (const OpDemand& op : d_.ops) {
+    if (op.kind != OpKind::kGemm) continue;
+    if (op.launch == launch) span = gemms_.held_columns[gemm] * kRowLanes;
+    ++gemm;
+  }
+  return span;
+}
+
+// Whether the pass that makes a warpgroup fetch sends the results through shared memory (0 or 1):
+// panels as wide as a swizzle, each in what the tiles leave, or in their place where the block has
+// no more use for them.
+Num GpuPricer::GoesByShared(int launch, const Residency& r, const OpDemand& store,
+                            double bytes) const {
+  const auto divides = [&](const Num& a, const Num& b) { return Eq(FloorMod(b, a), zero_); };
+  Num width = zero_;
+  for (const double mode : {32.0, 64.0, 128.0}) {
+    width = Select(divides(tape_.Const(mode), store.columns * bytes), tape_.Const(mode), width);
+  }
+  const Num span = Max(Span(launch) * bytes, 1.0);
+  const Num whole = Max(divides(Max(width, 1.0), span), divides(span, width));
+  const LaunchDemand& l = d_.launches[launch];
+  Num fetched = zero_;
+  for (const FetchDemand& f : l.warps.fetches) {
+    fetched =
+        fetched + f.rows * f.columns * l.warps.stages * static_cast<double>(f.tile.type.bytes());
+  }
+  const Num left = static_cast<double>(arch_.smem_block) - r.smem - kBarrierBytes;
+  const Num room = Select(warps_[launch].persistent, left, Max(left, fetched));
+  const Num panel = Ceil(store.rows * width / kSmemGrain) * kSmemGrain;
+  const Num is_box = Le(store.rows, static_cast<double>(target::kMostBox));
+  return And(And(Lt(zero_, width), whole), And(is_box, Le(panel, room)));
+}
+
+// What the warps of a block that has one that fetches wait for when they store results straight
+// from registers: an instruction reaches eight rows, one a clock, for two elements of each of the
+// four lanes that hold a row.
+Num GpuPricer::StoreTime(int launch, const Residency& r) const {
+  const OpDemand* store = OnlyStore(launch);
+  if (!d_.launches[launch].warps.possible || store == nullptr) return zero_;
+  const Access& access = d_.accesses[static_cast<size_t>(store->accesses[0])];
+  const double bytes = static_cast<double>(d_.tensors[access.tensor].dtype.bytes());
+  const Num elements = access.elements * store->count / d_.launches[launch].blocks;
+  const Num straight = elements / (kRowLanes * 2 * arch_.clock_ghz);
+  const Num waits =
+      And(warps_[launch].specialised, Eq(GoesByShared(launch, r, *store, bytes), zero_));
+  return Select(waits, straight, zero_);
+}
+
+// What a block keeps the pipes of its SM busy for.
+Num GpuPricer::OfSm(const BlockDemand& b) const {
+  return Max(Max(b.tensor_ns + b.fma_ns, b.vector_ns + b.sfu_ns),
+             b.smem_bytes / arch_.l1.read_core);
+}
+
+// How long a block's steps take one after the other. A step of the loop holds one of the stages
+// while its tiles come and while they are worked on: steps follow each other no faster than stages
+// come free again.
+Num GpuPricer::Chain(int launch, const BlockDemand& b) const {
+  const Num steps = Max(b.iterations, 1.0);
+  const Num work = OfSm(b) / steps;
+  const double arrival = arch_.llc.read_all / arch_.cores * kGpu.fill_share;
+  const Num missing = Min(b.dram_bytes / Max(b.llc_bytes, 1.0), 1.0);
+  const Num latency =
+      arch_.llc_latency_ns + missing * (arch_.dram_latency_ns - arch_.llc_latency_ns);
+  const Num paired =
+      Select(Lt(one_, warps_[launch].cluster), tape_.Const(kGpu.cluster_step_ns), zero_);
+  const Num fill = b.llc_bytes / steps / arrival + latency + paired;
+  return Max((work + fill) / Max(b.stages, 1.0), fill / Max(b.stages - 1.0, 1.0)) * b.iterations;
+}
+
 Num GpuPricer::LaunchTime(int launch, Price& price) {
   const LaunchDemand& l = d_.launches[launch];
   const BlockDemand b = PerBlock(launch);
@@ -224,33 +329,23 @@ Num GpuPricer::LaunchTime(int launch, Price& price) {
   const Num slots = resident * sms;
   const Num full = Floor(l.blocks / slots);
   const Num rest = l.blocks - full * slots;
-  const Num smem_rate = tape_.Const(arch_.l1.read_core);
-  const Num per_sm =
-      Max(Max(b.tensor_ns + b.fma_ns, b.vector_ns + b.sfu_ns), b.smem_bytes / smem_rate);
+  const Num per_sm = OfSm(b);
   const Num dram = b.dram_bytes / arch_.dram.copy_all * InTurn(launch, b);
-  const Num shared = Max(b.llc_bytes / arch_.llc.read_all, dram);
-  // A step of the loop holds one of the stages while its tiles come and while they are worked on: a
-  // block's steps follow each other no faster than its stages come free again.
-  const Num steps = Max(b.iterations, 1.0);
-  const Num work = per_sm / steps;
-  const double arrival = arch_.llc.read_all / sms * kGpu.fill_share;
-  const Num missing = Min(b.dram_bytes / Max(b.llc_bytes, 1.0), 1.0);
-  const Num latency =
-      arch_.llc_latency_ns + missing * (arch_.dram_latency_ns - arch_.llc_latency_ns);
-  const Num fill = b.llc_bytes / steps / arrival + latency;
-  const Num beside = Min(resident, Ceil(l.blocks / sms));  // blocks that an SM really has
-  const Num turn = Max((work + fill) / Max(b.stages, 1.0), fill / Max(b.stages - 1.0, 1.0));
-  const Num held = turn - work * beside;
-  const Num exposed = Max(held, 0.0) * b.iterations +
-                      b.iterations * (kGpu.iteration_cycles / arch_.clock_ghz) / Max(beside, 1.0);
-  const Num wave = Max(per_sm * resident, shared * slots) + exposed + arch_.block_ns;
+  const Num llc = b.llc_bytes / arch_.llc.read_all;
+  const Num barriers = b.iterations * (kGpu.iteration_cycles / arch_.clock_ghz);
+  const Num chain = Chain(launch, b);
+  const auto wave_of = [&](const Num& blocks_sm, const Num& from_llc, const Num& from_dram) {
+    const Num of_sm = Max(Together(per_sm * blocks_sm, chain), from_llc);
+    return Together(of_sm, from_dram) + barriers / Max(blocks_sm, 1.0) + arch_.block_ns;
+  };
+  const Num wave = wave_of(resident, llc * slots, dram * slots);
   // The last wave: as many blocks an SM as are left; memory runs at the rate that they can draw.
   const Num left = Ceil(rest / sms);
-  const Num active = Min(rest, sms);
-  const Num draw = Max(shared * rest, active * 0.0 + b.dram_bytes * left / arch_.dram.read_core);
-  const Num last = Max(per_sm * left, draw) + exposed + arch_.block_ns;
+  const Num draw = Max(dram * rest, b.dram_bytes * left / arch_.dram.read_core);
+  const Num last = wave_of(left, llc * rest, draw);
+  const Num stores = Ceil(l.blocks / sms) / resident * StoreTime(launch, r);
   const Num time = full * wave + Select(Lt(zero_, rest), last, zero_) + WarpTime(launch, resident) +
-                   arch_.dram_latency_ns * 2;
+                   stores + arch_.dram_latency_ns * 2;
 
   price.blocks = price.blocks + l.blocks;
   price.waves = price.waves + l.blocks / slots;
@@ -273,9 +368,11 @@ Num GpuPricer::LaunchTime(int launch, Price& price) {
   add("fma", rounds * b.fma_ns);
   add("vector", rounds * b.vector_ns);
   add("sfu", rounds * b.sfu_ns);
-  add("smem", rounds * b.smem_bytes / smem_rate);
+  add("smem", rounds * b.smem_bytes / arch_.l1.read_core);
   add("llc", l.blocks * b.llc_bytes / arch_.llc.read_all);
   add("dram", l.blocks * b.dram_bytes / arch_.dram.copy_all);
+  const Num beside = Min(resident, Ceil(l.blocks / sms));  // blocks that an SM really has
+  const Num exposed = Max(chain - per_sm * beside, 0.0) + barriers / Max(beside, 1.0);
   add("latency", l.blocks / slots * exposed);
   add("launch", tape_.Const(arch_.launch_ns));
   return time + arch_.launch_ns;
