@@ -121,7 +121,7 @@ void Core::Impl::TakeRaggedFailure(Task* task, int ordinal, v1::Failure failure)
   Cand& cand = task->sweep->cands[ordinal];
   if (failure.killed_child()) {
     const std::string& key = cand.ragged.artifact.binary_digest();
-    AddKill(key, failure);
+    AddKill(key, failure, *task->sweep, cand);
     cand.alone = true;
     if (Kills(key) <= kKillsAllowed) return;
   }

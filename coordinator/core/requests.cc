@@ -373,11 +373,12 @@ void Core::Impl::On(Cancel& event) {
     return ReplyStatus(event.request,
                        absl::NotFoundError(absl::StrCat("no active sweep ", event.sweep)));
   }
-  if (!sweep->terminal()) {
-    Finish(sweep, v1::CANCELLED, event.reason);
-  }
   v1::CancelSweepResponse response;
+  response.set_had_ended(sweep->terminal());
+  if (!sweep->terminal()) Finish(sweep, v1::CANCELLED, event.reason);
   response.set_state(sweep->status.state());
+  response.set_message(sweep->status.message());
+  response.set_finished_unix_ms(sweep->status.finished_unix_ms());
   out_.replies.push_back({event.request, ReplyBody(response)});
 }
 

@@ -488,13 +488,26 @@ std::string DifferenceText(const std::vector<v1::KeyDifference>& differences) {
   return absl::StrJoin(parts, "; ");
 }
 
+namespace {
+
+// A size outside of a stored range is another size, as serious as another run-time value: how far
+// it is decides, and then the range, which says more.
+uint32_t Seriousness(uint32_t mask) {
+  const uint32_t outside = 1u << kOutsideRange;
+  return (mask & outside) == 0 ? mask : (mask & ~outside) | 1u << kRuntime;
+}
+
+}  // namespace
+
 std::vector<v1::WinnerIndexRow> NearestFirst(const v1::WinnerKey& asked,
                                              std::vector<v1::WinnerIndexRow> rows) {
-  using Rank = std::tuple<uint32_t, double, int64_t, std::string>;
+  using Rank = std::tuple<uint32_t, double, bool, int64_t, std::string>;
   std::vector<std::pair<Rank, v1::WinnerIndexRow>> ranked;
   for (v1::WinnerIndexRow& row : rows) {
     const Comparison c = Compare(asked, row.key());
-    ranked.push_back({{c.mask, c.distance, -row.finished_unix_ms(), row.winner()}, std::move(row)});
+    ranked.push_back({{Seriousness(c.mask), c.distance, !row.key().has_range(),
+                       -row.finished_unix_ms(), row.winner()},
+                      std::move(row)});
   }
   std::sort(ranked.begin(), ranked.end(),
             [](const auto& a, const auto& b) { return a.first < b.first; });

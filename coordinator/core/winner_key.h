@@ -69,8 +69,8 @@ std::vector<std::string> NotCompared(const v1::WinnerKey& asked);
 // "tuned for N=4096, asked N=4100; tuned with driver 550, asked 570".
 std::string DifferenceText(const std::vector<v1::KeyDifference>& differences);
 
-// The rows in the order in which a lookup takes them: the smaller mask, the smaller distance, the
-// later finish, the name.
+// The rows in the order in which a lookup takes them: the smaller mask (runtime and outside_range
+// count alike), the smaller distance, a range, the later finish, the name.
 std::vector<v1::WinnerIndexRow> NearestFirst(const v1::WinnerKey& asked,
                                              std::vector<v1::WinnerIndexRow> rows);
 

@@ -128,6 +128,31 @@ TEST(WinnerKey, TheVerySizeComesBeforeTheRange) {
   EXPECT_LT(Compare(asked, RangeKey(1, 60)).distance, Compare(asked, RangeKey(1, 8)).distance);
 }
 
+// A size that the range does not have is no miss of the single size that its tuning went through.
+TEST(WinnerKey, OutsideOfARangeIsSaidOfTheRange) {
+  v1::WinnerKey asked = Key(), single = Key(), far = Key();
+  (*asked.mutable_runtime())["M"] = "2";
+  (*single.mutable_runtime())["M"] = "3";
+  (*far.mutable_runtime())["M"] = "300";
+  const auto nearest = [&](std::vector<v1::WinnerKey> keys) {
+    std::vector<v1::WinnerIndexRow> rows;
+    for (v1::WinnerKey& key : keys) {
+      rows.emplace_back().set_finished_unix_ms(rows.size());
+      *rows.back().mutable_key() = std::move(key);
+    }
+    return DifferenceText(Differences(asked, NearestFirst(asked, rows)[0].key()));
+  };
+  EXPECT_EQ(nearest({RangeKey(3, 9), far, single}), "M=2 is outside of M=3..9");
+  (*asked.mutable_runtime())["M"] = "301";
+  EXPECT_EQ(nearest({RangeKey(3, 9), far, single}), "tuned for M=300, asked M=301")
+      << "the nearer one";
+  (*asked.mutable_runtime())["M"] = "2";
+  for (const v1::Match level : {v1::EXACT, v1::COMPATIBLE, v1::ARCH}) {
+    EXPECT_FALSE(Accepts(level, Compare(asked, RangeKey(3, 9)).mask));
+    EXPECT_FALSE(Accepts(level, Compare(asked, single).mask));
+  }
+}
+
 TEST(WinnerKey, ARangeIsInTheDigestAndItsDimensionInNoMap) {
   EXPECT_NE(KeyDigest(RangeKey(1, 64)), KeyDigest(RangeKey(1, 65)));
   EXPECT_NE(KeyDigest(RangeKey(1, 64)), KeyDigest(Key()));
