@@ -497,6 +497,9 @@ uint32_t Seriousness(uint32_t mask) {
   return (mask & outside) == 0 ? mask : (mask & ~outside) | 1u << kRuntime;
 }
 
+// 10/9 and 9/10 are as far from 1, but for what floats round.
+constexpr double kParts = 1e9;
+
 }  // namespace
 
 std::vector<v1::WinnerIndexRow> NearestFirst(const v1::WinnerKey& asked,
@@ -505,7 +508,7 @@ std::vector<v1::WinnerIndexRow> NearestFirst(const v1::WinnerKey& asked,
   std::vector<std::pair<Rank, v1::WinnerIndexRow>> ranked;
   for (v1::WinnerIndexRow& row : rows) {
     const Comparison c = Compare(asked, row.key());
-    ranked.push_back({{Seriousness(c.mask), c.distance, !row.key().has_range(),
+    ranked.push_back({{Seriousness(c.mask), std::round(c.distance * kParts), !row.key().has_range(),
                        -row.finished_unix_ms(), row.winner()},
                       std::move(row)});
   }

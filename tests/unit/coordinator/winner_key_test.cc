@@ -143,6 +143,9 @@ TEST(WinnerKey, OutsideOfARangeIsSaidOfTheRange) {
     return DifferenceText(Differences(asked, NearestFirst(asked, rows)[0].key()));
   };
   EXPECT_EQ(nearest({RangeKey(3, 9), far, single}), "M=2 is outside of M=3..9");
+  (*asked.mutable_runtime())["M"] = "10";
+  (*single.mutable_runtime())["M"] = "9";
+  EXPECT_EQ(nearest({RangeKey(3, 9), far, single}), "M=10 is outside of M=3..9");
   (*asked.mutable_runtime())["M"] = "301";
   EXPECT_EQ(nearest({RangeKey(3, 9), far, single}), "tuned for M=300, asked M=301")
       << "the nearer one";
