@@ -13,7 +13,7 @@
 namespace kiln::tunectl {
 namespace {
 
-constexpr size_t kMaxReason = 100;  // characters in a table
+constexpr size_t kMaxBarWhy = 100;  // characters in a table
 
 struct BarsFlags {
   std::vector<std::string> lift;
@@ -33,7 +33,7 @@ std::string BarTable(const std::vector<client::Bar>& bars) {
   for (const client::Bar& bar : bars) {
     table.push_back({bar.id, absl::StrCat(bar.children), FormatAge(bar.last, now),
                      known(ShortSweep(bar.sweep)), known(bar.name), known(bar.stage),
-                     known(bar.config), bar.reason.substr(0, kMaxReason)});
+                     known(bar.config), bar.reason.substr(0, kMaxBarWhy)});
   }
   return FormatTable(table);
 }

@@ -58,6 +58,10 @@ void PrintLookup(const std::string& name, const client::LookupResult& result) {
   std::printf("%s", FormatWinner(*result.winner).c_str());
   std::printf("matched  %s\n", std::string(client::ToString(result.matched)).c_str());
   for (const client::KeyDifference& d : result.differences) {
+    if (d.field == "space") {  // digests, which say nothing to people
+      std::printf("differs  space: tuned over another space of tunables\n");
+      continue;
+    }
     std::printf("differs  %s: tuned with %s, asked %s\n", d.field.c_str(),
                 d.stored.empty() ? "unknown" : d.stored.c_str(),
                 d.asked.empty() ? "unknown" : d.asked.c_str());

@@ -58,6 +58,7 @@ class Core::Impl {
   void RetryArchWaits();
   void ExpireArchWaits();
   std::string ArchMissText(const std::string& target) const;
+  std::string NoTargetText(const std::string& target) const;
   void AnswerLookup(const PendingSubmit& pending, Expanded& event);
   void CountMiss(const PendingSubmit& pending, const std::string& id, const std::string& reason);
   void DropMiss(const std::string& problem_key, const v1::SweepSpec& spec);

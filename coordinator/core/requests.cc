@@ -170,6 +170,17 @@ std::string Core::Impl::ArchMissText(const std::string& target) const {
       "another target");
 }
 
+std::string Core::Impl::NoTargetText(const std::string& target) const {
+  std::set<std::string> models;
+  for (const v1::ArchRow& row : known_archs_) {
+    if (!row.arch().device_model().empty()) models.insert(row.arch().device_model());
+  }
+  return absl::StrCat(
+      "there is no target '", target, "', and no worker has reported a device of that model",
+      models.empty() ? "" : absl::StrCat(" (but '", absl::StrJoin(models, "', '"), "')"),
+      "; architectures are ", absl::StrJoin(options_.targets, ", "));
+}
+
 void Core::Impl::StartOrWait(PendingSubmit pending) {
   const auto same = [&](const PendingSubmit& other) {
     return other.range.empty() && other.lookup == pending.lookup && other.match == pending.match &&
@@ -196,10 +207,8 @@ void Core::Impl::StartOrWait(PendingSubmit pending) {
   }
   const std::set<std::string>& names = options_.targets;
   if (!names.empty() && names.count(pending.spec.target()) == 0) {
-    return ReplyStatus(
-        pending.requests.front(),
-        absl::InvalidArgumentError(absl::StrCat("there is no target '", pending.spec.target(),
-                                                "'; targets are ", absl::StrJoin(names, ", "))));
+    return ReplyStatus(pending.requests.front(),
+                       absl::InvalidArgumentError(NoTargetText(pending.spec.target())));
   }
   if (pending.lookup) {
     // No such device was ever here: of what is stored, an architecture's own name says enough.

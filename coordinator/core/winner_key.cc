@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -468,9 +469,15 @@ std::vector<std::string> NotCompared(const v1::WinnerKey& asked) {
 
 std::string DifferenceText(const std::vector<v1::KeyDifference>& differences) {
   const auto shown = [](const std::string& text) { return text.empty() ? "unknown" : text; };
+  // What differs because the architecture does says nothing more.
+  const std::set<std::string> of_arch = {"features", "cores",  "power",
+                                         "memory",   "driver", "assembler"};
+  const bool arch = std::any_of(differences.begin(), differences.end(),
+                                [](const v1::KeyDifference& d) { return d.field() == "arch"; });
   std::vector<std::string> parts;
   for (const v1::KeyDifference& d : differences) {
     const std::string& field = d.field();
+    if (arch && of_arch.count(field) > 0) continue;
     if (field == "outside_range" && absl::StrContains(d.stored(), "..")) {
       parts.push_back(absl::StrCat(d.asked(), " is outside of ", d.stored()));
     } else if (field == "shapes" || field == "dtypes" || field == "flags" || field == "runtime" ||

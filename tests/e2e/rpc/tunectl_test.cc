@@ -263,7 +263,9 @@ TEST_F(TunectlTest, MissesAreATableOrADocumentOrSweeps) {
     v1::Miss* const miss = misses.add_misses();
     miss->set_id(std::string(64, 'c'));
     miss->set_count(70 - i);
-    miss->set_reason("no winner of this kernel is stored");
+    miss->set_reason(
+        absl::StrCat("the nearest stored winner of this kernel: tuned for N=1, asked N=2; ",
+                     std::string(1000, 'x')));
     miss->add_users("grace");
     miss->mutable_spec()->set_template_("matmul");
     miss->mutable_spec()->set_user("grace");
@@ -278,6 +280,10 @@ TEST_F(TunectlTest, MissesAreATableOrADocumentOrSweeps) {
   EXPECT_THAT(run.out, HasSubstr("7 more"));
   const json document = json::parse(Tunectl({"--json", "misses"}).out);
   EXPECT_EQ(document["misses"][1]["count"], 69);
+  EXPECT_THAT(run.out, HasSubstr("tuned for N=1, asked N=2;"));
+  EXPECT_THAT(run.out, Not(HasSubstr("the nearest stored winner")));
+  EXPECT_THAT(run.out, Not(HasSubstr(std::string(101, 'x')))) << "a table has no room for it";
+  EXPECT_GT(document["misses"][0]["reason"].get<std::string>().size(), 1000u);
   EXPECT_EQ(document["total"], 9);
   run = Tunectl({"submit", "--from-misses"});
   EXPECT_EQ(run.code, 0) << run.err;

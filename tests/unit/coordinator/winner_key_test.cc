@@ -298,6 +298,14 @@ TEST(WinnerKey, DifferencesInWords) {
   asked.set_arch("sm_100a");
   EXPECT_EQ(DifferenceText(Differences(asked, Key())),
             "tuned on sm_90a, asked sm_100a; tuned on NVIDIA H200, asked unknown");
+  // Another architecture has other features, cores and an assembler of its own.
+  asked.set_features("avx");
+  asked.set_cores("2");
+  asked.set_assembler("none");
+  asked.set_driver("none");
+  EXPECT_EQ(DifferenceText(Differences(asked, Key())),
+            "tuned on sm_90a, asked sm_100a; tuned on NVIDIA H200, asked unknown");
+  EXPECT_EQ(Differences(asked, Key()).size(), 6u) << "all of them are in the answer";
 }
 
 // ---- stores ----
