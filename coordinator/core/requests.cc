@@ -280,6 +280,7 @@ void Core::Impl::On(Expanded& event) {
 void Core::Impl::AnswerLookup(const PendingSubmit& pending, Expanded& event) {
   v1::LookupWinnerResponse& response = event.lookup;
   if (event.winner.has_value()) {
+    if (response.matched() == v1::EXACT) misses_.Drop(event.problem_key, &out_.batch);
     *response.mutable_winner() = *std::move(event.winner);
     Observe(Observation::Kind::kLookup, absl::AsciiStrToLower(v1::Match_Name(response.matched())),
             static_cast<double>(pending.requests.size()));
@@ -334,6 +335,7 @@ void Core::Impl::AnswerSubmit(const PendingSubmit& pending, Expanded& event) {
   v1::SubmitSweepResponse response;
   if (event.winner.has_value()) {
     DropMiss(event.winner->problem_key(), pending.spec);
+    misses_.Drop(event.problem_key, &out_.batch);  // asked for in other words
     response.set_sweep(event.winner->sweep_digest());
     response.set_answered(true);
     *response.mutable_winner() = *std::move(event.winner);

@@ -39,12 +39,12 @@ bool IsWhole(absl::string_view literal) {
 }
 
 // T.float16, "float16" and float16 are one type.
-bool IsDtype(absl::string_view literal) {
+std::optional<DType> DtypeOf(absl::string_view literal) {
   for (absl::string_view quote : {"\"", "'"}) {
     if (absl::ConsumePrefix(&literal, quote)) absl::ConsumeSuffix(&literal, quote);
   }
   absl::ConsumePrefix(&literal, "T.");
-  return ParseDType(literal).has_value();
+  return ParseDType(literal);
 }
 
 std::string Classed(double value, double step, double unit, absl::string_view name) {
@@ -282,6 +282,24 @@ double RangeDistance(const v1::WinnerKey& asked, const v1::WinnerKey& stored) {
   return std::max(0.0, ratio(high, range.high())) + std::max(0.0, ratio(range.low(), low));
 }
 
+bool SameProgram(const v1::WinnerKey& a, const v1::WinnerKey& b) {
+  return !a.kernel().empty() && a.kernel() == b.kernel();
+}
+
+// A field of `key` as it is compared with that of `other`: types by their names, and where the
+// canonical programs are equal, a type that only one of them gives is the kernel's default.
+TextMap Comparable(const v1::WinnerKey& key, const v1::WinnerKey& other, int field) {
+  TextMap map = WithoutRanges(*MapOf(key, field), key, other);
+  if (field != kDtypes) return map;
+  TextMap types;
+  for (const auto& [name, literal] : map) {
+    if (SameProgram(key, other) && !other.dtypes().contains(name)) continue;
+    const std::optional<DType> type = DtypeOf(literal);
+    types[name] = type.has_value() ? type->ToString() : literal;
+  }
+  return types;
+}
+
 bool SameMap(const TextMap& a, const TextMap& b) {
   return a.size() == b.size() && std::all_of(a.begin(), a.end(), [&](const auto& entry) {
            const auto found = b.find(entry.first);
@@ -290,17 +308,15 @@ bool SameMap(const TextMap& a, const TextMap& b) {
 }
 
 bool SameKernel(const v1::WinnerKey& a, const v1::WinnerKey& b) {
-  return a.text() == b.text() || (!a.kernel().empty() && a.kernel() == b.kernel());
+  return a.text() == b.text() || SameProgram(a, b);
 }
 
 bool Differs(const v1::WinnerKey& asked, const v1::WinnerKey& stored, int field) {
   if (field == kKernel) return !SameKernel(asked, stored);
   if (field == kRange) return Relate(asked, stored) == RangeRelation::kInside;
   if (field == kOutsideRange) return Relate(asked, stored) == RangeRelation::kOutside;
-  const TextMap* map = MapOf(asked, field);
-  if (map != nullptr) {
-    return !SameMap(WithoutRanges(*map, asked, stored),
-                    WithoutRanges(*MapOf(stored, field), asked, stored));
+  if (MapOf(asked, field) != nullptr) {
+    return !SameMap(Comparable(asked, stored, field), Comparable(stored, asked, field));
   }
   const std::string& text = TextOf(asked, field);
   if (text.empty() && MayBeUnknown(field)) return false;
@@ -351,9 +367,9 @@ v1::WinnerKey MakeKey(const v1::SweepSpec& spec, const v1::ArchRecord& arch, con
   key.set_kernel(std::string(kernel_digest));
   key.set_text(TextDigest(spec));
   for (const auto& [name, literal] : spec.arguments()) {
-    TextMap* const map = IsWhole(literal)   ? key.mutable_shapes()
-                         : IsDtype(literal) ? key.mutable_dtypes()
-                                            : key.mutable_flags();
+    TextMap* const map = IsWhole(literal)               ? key.mutable_shapes()
+                         : DtypeOf(literal).has_value() ? key.mutable_dtypes()
+                                                        : key.mutable_flags();
     (*map)[name] = literal;
   }
   *key.mutable_runtime() = spec.runtime_values();
@@ -450,8 +466,8 @@ std::vector<v1::KeyDifference> Differences(const v1::WinnerKey& asked,
       difference.set_stored(TextOf(stored, field));
       difference.set_asked(TextOf(asked, field));
     } else {
-      const TextMap own = WithoutRanges(*MapOf(asked, field), asked, stored);
-      const TextMap other = WithoutRanges(*MapOf(stored, field), asked, stored);
+      const TextMap own = Comparable(asked, stored, field);
+      const TextMap other = Comparable(stored, asked, field);
       difference.set_stored(Chosen(other, own));
       difference.set_asked(Chosen(own, other));
     }

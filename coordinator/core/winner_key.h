@@ -55,6 +55,8 @@ struct Comparison {
   double distance = 0;
 };
 
+// Types are compared by their names, however they are written, and one that a key does not give is
+// the kernel's default where the canonical programs are equal.
 // A device field or a toolchain that is unknown in `asked` differs from nothing. One that is
 // unknown in `stored` only does differ.
 Comparison Compare(const v1::WinnerKey& asked, const v1::WinnerKey& stored);

@@ -212,7 +212,7 @@ TEST(WinnerKey, OneFieldAtATimeInTheOrderOfSeriousness) {
       {"shapes", v1::MATCH_UNSPECIFIED, [](auto* k) { (*k->mutable_shapes())["N"] = "4100"; }},
       {"arch", v1::MATCH_UNSPECIFIED, [](auto* k) { k->set_arch("sm_80"); }},
       {"flags", v1::MATCH_UNSPECIFIED, [](auto* k) { (*k->mutable_flags())["causal"] = "0"; }},
-      {"dtypes", v1::MATCH_UNSPECIFIED, [](auto* k) { k->clear_dtypes(); }},
+      {"dtypes", v1::MATCH_UNSPECIFIED, [](auto* k) { (*k->mutable_dtypes())["out"] = "int8"; }},
       {"kernel", v1::MATCH_UNSPECIFIED,
        [](auto* k) {
          k->set_kernel("other");
@@ -255,6 +255,23 @@ TEST(WinnerKey, TheSameProgramInOtherWordsIsTheSameKernel) {
   v1::WinnerKey asked = Key();
   asked.clear_kernel();
   EXPECT_NE(Compare(asked, stored).mask, 0u) << "nobody has expanded it";
+}
+
+TEST(WinnerKey, TypesAreComparedByTheirNames) {
+  v1::WinnerKey stored = Key();
+  (*stored.mutable_dtypes())["dtype"] = "T.float16";
+  (*stored.mutable_dtypes())["out"] = "float32";
+  EXPECT_EQ(Compare(Key(), stored).mask, 0u);
+  (*stored.mutable_dtypes())["out"] = "bfloat16";
+  EXPECT_EQ(DifferenceText(Differences(Key(), stored)),
+            "tuned for out=bfloat16, asked out=float32");
+  // One that is not given is the kernel's default: the programs say whether that is the same.
+  stored.mutable_dtypes()->erase("out");
+  EXPECT_EQ(Compare(Key(), stored).mask, 0u);
+  EXPECT_EQ(Compare(stored, Key()).mask, 0u);
+  stored.set_kernel("another program of the same text");
+  EXPECT_EQ(DifferenceText(Differences(Key(), stored)),
+            "tuned for out=(not given), asked out=float32");
 }
 
 TEST(WinnerKey, UnknownOfWhatIsAskedMatchesUnknownOfWhatIsStoredDoesNot) {
