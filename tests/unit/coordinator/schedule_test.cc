@@ -131,7 +131,8 @@ TEST(Schedule, AModelThatNobodyHasIsNamedBesideThoseThatAreThere) {
   v1::SweepSpec spec = FakeSpec();
   spec.set_target("NVIDIA H200");
   const std::string unknown(rig.Submit(spec).status().message());
-  EXPECT_THAT(unknown, HasSubstr("no worker has reported a device of that model (but '"));
+  EXPECT_THAT(unknown,
+              ::testing::HasSubstr("no worker has reported a device of that model (but '"));
 }
 
 // A client asks for what a part of a range does: the part stays when the range is cancelled.
