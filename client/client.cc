@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "client/cancel.h"
 #include "client/convert.h"
@@ -63,11 +65,14 @@ class RpcClient : public Client {
                                                  const CallOptions& options) override;
   absl::StatusOr<SweepDetails> Show(const std::string& sweep, bool with_candidates,
                                     const CallOptions& options) override;
-  absl::StatusOr<SweepState> Cancel(const std::string& sweep, const std::string& reason,
-                                    const CallOptions& options) override;
+  absl::StatusOr<Cancelled> Cancel(const std::string& sweep, const std::string& reason,
+                                   const CallOptions& options) override;
   absl::StatusOr<std::vector<WorkerInfo>> Workers(const CallOptions& options) override;
   absl::StatusOr<std::string> WhyNobody(const std::string& target,
                                         const CallOptions& options) override;
+  absl::StatusOr<std::vector<Bar>> Bars(const CallOptions& options) override;
+  absl::StatusOr<std::vector<Bar>> LiftBars(const std::vector<std::string>& ids,
+                                            const CallOptions& options) override;
   absl::StatusOr<GarbageReport> CollectGarbage(int64_t target_bytes, bool dry_run,
                                                const CallOptions& options) override;
   absl::StatusOr<int64_t> Backup(const std::string& directory, const CallOptions& options) override;
@@ -115,6 +120,23 @@ void SetDeadline(grpc::ClientContext* context, absl::Time deadline) {
   if (deadline != absl::InfiniteFuture()) context->set_deadline(absl::ToChronoTime(deadline));
 }
 
+// A deadline that passed says what was waited for, how long, and how far it was; any other status
+// is left as it is.
+absl::Status SayHowFar(const absl::Status& status, absl::Duration timeout,
+                       const std::string& how_far) {
+  if (!absl::IsDeadlineExceeded(status)) return status;
+  std::string text = absl::StrCat("timed out after ", absl::FormatDuration(timeout), ": ", how_far);
+  // gRPC's own words say nothing more.
+  if (status.message() != "Deadline Exceeded") absl::StrAppend(&text, "; ", status.message());
+  return absl::DeadlineExceededError(text);
+}
+
+// "ListSweeps"
+template <typename Request>
+std::string NameOfCall() {
+  return std::string(absl::StripSuffix(Request::descriptor()->name(), "Request"));
+}
+
 template <typename Request, typename Response>
 absl::StatusOr<Response> RpcClient::Call(Method<Request, Response> method, const Request& request,
                                          const CallOptions& options) {
@@ -128,7 +150,12 @@ absl::StatusOr<Response> RpcClient::Call(Method<Request, Response> method, const
     Response response;
     const absl::Status status = ToStatus(((*stub_).*method)(&context, request, &response));
     if (status.ok()) return response;
-    KILN_RETURN_IF_ERROR(loop.WaitToRetry(status));
+    const absl::Status over = loop.WaitToRetry(status);
+    if (!over.ok()) {
+      return SayHowFar(over, timeout,
+                       absl::StrCat("the coordinator at ", address_, " had not answered ",
+                                    NameOfCall<Request>()));
+    }
   }
 }
 
@@ -200,6 +227,19 @@ absl::Status RpcClient::WatchOnce(const v1::WatchSweepRequest& request,
   return ToStatus(stream->Finish());
 }
 
+// "the sweep had not ended: running (screen), 2 of 4 candidates settled, best so far 11797 ns"
+std::string HowFar(const Progress& p) {
+  if (p.state == SweepState::kUnknown) return "nothing had been heard of the sweep";
+  std::string text = absl::StrCat("the sweep had not ended: ", ToString(p.state),
+                                  p.round.empty() ? "" : absl::StrCat(" (", p.round, ")"), ", ",
+                                  p.done + p.failed + p.skipped, " of ", p.total, " settled");
+  if (p.best_ns > 0) {
+    absl::StrAppendFormat(&text, ", best so far %.4g us", p.best_ns / 1e3);
+  }
+  if (!p.message.empty()) absl::StrAppend(&text, ", ", p.message);
+  return text;
+}
+
 absl::StatusOr<SweepEvent> RpcClient::Watch(const std::string& sweep,
                                             const std::function<bool(const SweepEvent&)>& on_event,
                                             const CallOptions& options) {
@@ -215,7 +255,8 @@ absl::StatusOr<SweepEvent> RpcClient::Watch(const std::string& sweep,
     if (status.ok()) status = absl::UnavailableError("the coordinator ended the watch early");
     const bool lost = absl::IsUnavailable(status) && loop.undisturbed();
     if (lost && options.watch.on_lost && !options.cancel.cancelled()) options.watch.on_lost(status);
-    KILN_RETURN_IF_ERROR(loop.WaitToRetry(status));
+    const absl::Status over = loop.WaitToRetry(status);
+    if (!over.ok()) return SayHowFar(over, options.timeout, HowFar(last.progress));
   }
 }
 
@@ -278,7 +319,13 @@ absl::StatusOr<Fetched> RpcClient::Fetch(const FetchRequest& request, FetchSink*
       ++restarts;
       continue;
     }
-    KILN_RETURN_IF_ERROR(loop.WaitToRetry(status));
+    const absl::Status over = loop.WaitToRetry(status);
+    if (!over.ok()) {
+      return SayHowFar(over, options.timeout,
+                       absl::StrCat(sink->size(), " bytes of ",
+                                    fetched.bytes > 0 ? absl::StrCat(fetched.bytes) : "the bundle",
+                                    " had come"));
+    }
   }
   return absl::AbortedError("the bundle changes while it is fetched; fetch again");
 }
@@ -371,14 +418,36 @@ absl::StatusOr<SweepDetails> RpcClient::Show(const std::string& sweep, bool with
   return FromProto(response);
 }
 
-absl::StatusOr<SweepState> RpcClient::Cancel(const std::string& sweep, const std::string& reason,
-                                             const CallOptions& options) {
+absl::StatusOr<Cancelled> RpcClient::Cancel(const std::string& sweep, const std::string& reason,
+                                            const CallOptions& options) {
   v1::CancelSweepRequest request;
   request.set_sweep(sweep);
   request.set_reason(reason);
   KILN_ASSIGN_OR_RETURN(const v1::CancelSweepResponse response,
                         Call(&v1::Tuning::Stub::CancelSweep, request, options));
-  return FromProto(response.state());
+  return FromProto(response);
+}
+
+std::vector<Bar> BarsOf(const google::protobuf::RepeatedPtrField<v1::Bar>& rows) {
+  std::vector<Bar> bars;
+  for (const v1::Bar& row : rows) bars.push_back(FromProto(row));
+  return bars;
+}
+
+absl::StatusOr<std::vector<Bar>> RpcClient::Bars(const CallOptions& options) {
+  KILN_ASSIGN_OR_RETURN(const v1::ListBarsResponse response,
+                        Call(&v1::Tuning::Stub::ListBars, v1::ListBarsRequest(), options));
+  return BarsOf(response.bars());
+}
+
+absl::StatusOr<std::vector<Bar>> RpcClient::LiftBars(const std::vector<std::string>& ids,
+                                                     const CallOptions& options) {
+  v1::LiftBarsRequest request;
+  request.mutable_ids()->Add(ids.begin(), ids.end());
+  request.set_all(ids.empty());
+  KILN_ASSIGN_OR_RETURN(const v1::LiftBarsResponse response,
+                        Call(&v1::Tuning::Stub::LiftBars, request, options));
+  return BarsOf(response.lifted());
 }
 
 absl::StatusOr<std::vector<WorkerInfo>> RpcClient::Workers(const CallOptions& options) {

@@ -469,6 +469,7 @@ Progress FromProto(const v1::SweepProgress& proto) {
   p.done = proto.done();
   p.failed = proto.failed();
   p.skipped = proto.skipped();
+  p.not_run = proto.not_run();
   p.best_config = proto.best_config();
   p.best_ns = proto.best_ns();
   p.elapsed_seconds = proto.elapsed_seconds();
@@ -553,6 +554,17 @@ WorkerInfo FromProto(const v1::WorkerInfo& proto) {
   worker.seconds_since_heartbeat = proto.seconds_since_heartbeat();
   worker.notes = Strings(proto.notes());
   return worker;
+}
+
+Bar FromProto(const v1::Bar& proto) {
+  const Failure failure = FromProto(proto.failure());
+  return {proto.id(),       proto.config(), proto.sweep(),   proto.name(),
+          proto.children(), failure.stage,  failure.message, FromUnixMillis(proto.last_unix_ms())};
+}
+
+Cancelled FromProto(const v1::CancelSweepResponse& proto) {
+  return {FromProto(proto.state()), proto.had_ended(), proto.message(),
+          FromUnixMillis(proto.finished_unix_ms())};
 }
 
 }  // namespace kiln::client

@@ -23,6 +23,8 @@ SweepEvent FromProto(const v1::SweepEvent& event);
 SweepSummary FromProto(const v1::SweepSummary& summary);
 SweepDetails FromProto(const v1::GetSweepResponse& response);
 WorkerInfo FromProto(const v1::WorkerInfo& worker);
+Bar FromProto(const v1::Bar& bar);
+Cancelled FromProto(const v1::CancelSweepResponse& response);
 SweepState FromProto(v1::SweepState state);
 
 }  // namespace kiln::client

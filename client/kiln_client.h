@@ -61,8 +61,9 @@ struct WatchPolicy {
 };
 
 struct CallOptions {
-  // For the whole call, retries included; kDeadlineExceeded after it. Watch and Compile: the whole
-  // watch. Unset (zero): 60 s for single answers, none for Watch, Fetch and Compile.
+  // For the whole call, retries included; after it kDeadlineExceeded, which says how far it was.
+  // Watch and Compile: the whole watch. Unset (zero): 60 s for single answers, none for Watch,
+  // Fetch and Compile.
   absl::Duration timeout = absl::ZeroDuration();
   RetryPolicy retry;
   WatchPolicy watch;   // Watch and Compile
@@ -131,12 +132,19 @@ class Client {
   }
   virtual absl::StatusOr<SweepDetails> Show(const std::string& sweep, bool with_candidates,
                                             const CallOptions& options = {}) = 0;
-  virtual absl::StatusOr<SweepState> Cancel(const std::string& sweep, const std::string& reason,
-                                            const CallOptions& options = {}) = 0;
+  // A sweep that has ended already keeps its state.
+  virtual absl::StatusOr<Cancelled> Cancel(const std::string& sweep, const std::string& reason,
+                                           const CallOptions& options = {}) = 0;
   virtual absl::StatusOr<std::vector<WorkerInfo>> Workers(const CallOptions& options = {}) = 0;
   // Why no worker can measure for this target now; empty = one can.
   virtual absl::StatusOr<std::string> WhyNobody(const std::string& target,
                                                 const CallOptions& options = {}) = 0;
+  // Programs that never run again on this farm, because two children died of them.
+  virtual absl::StatusOr<std::vector<Bar>> Bars(const CallOptions& options = {}) = 0;
+  // Lets these run again (ids, or unique beginnings of at least 6 digits), or all if there are
+  // none; returns which. kNotFound: one of them bars nothing; then none is lifted.
+  virtual absl::StatusOr<std::vector<Bar>> LiftBars(const std::vector<std::string>& ids,
+                                                    const CallOptions& options = {}) = 0;
   // Drops unpinned artifacts until at most `target_bytes` are left; 0 = the configured limit.
   virtual absl::StatusOr<GarbageReport> CollectGarbage(int64_t target_bytes, bool dry_run,
                                                        const CallOptions& options = {}) = 0;

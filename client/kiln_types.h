@@ -14,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "client/kiln_admin.h"
 #include "client/kiln_range.h"
 
 namespace kiln::client {
@@ -227,6 +228,7 @@ struct Progress {
   SweepState state = SweepState::kUnknown;
   int total = 0, queued = 0, compiling = 0, compiled = 0;
   int profiling = 0, done = 0, failed = 0, skipped = 0;
+  int not_run = 0;  // terminal states: of `skipped`, those that were never measured
   std::string best_config;
   double best_ns = 0;
   double elapsed_seconds = 0;
@@ -338,20 +340,12 @@ struct SweepDetails {
   std::optional<TimeAccount> time;          // none in records of older programs
 };
 
-struct WorkerInfo {
-  std::string name;
-  std::string state;
-  int compile_slots = 0, profile_slots = 0, busy_compile = 0, busy_profile = 0;
-  std::vector<std::string> archs;  // "x86-64-v4 (Intel ...)"
-  std::string compiler_build;
-  std::string assembler;
-  double seconds_since_heartbeat = 0;
-  std::vector<std::string> notes;
-};
-
-struct GarbageReport {
-  int64_t bytes_before = 0, bytes_after = 0;
-  int artifacts_dropped = 0;
+// What became of a sweep that was to be cancelled.
+struct Cancelled {
+  SweepState state = SweepState::kUnknown;
+  bool had_ended = false;  // before; it kept its state
+  std::string message;     // why it ended
+  absl::Time finished;     // InfinitePast = not known
 };
 
 // The compiled output of one config.

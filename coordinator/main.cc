@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <csignal>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -66,11 +67,13 @@ void AddFlags(CLI::App* app, Flags* flags) {
       ->type_name("OCTAL")
       ->check(CLI::IsMember({"0600", "0660", "0666"}))
       ->capture_default_str();
-  app->add_option("--metrics", daemon.metrics, "serve Prometheus metrics on host:port/metrics")
+  app->add_option("--metrics", daemon.metrics,
+                  "serve Prometheus metrics on host:port/metrics (default: none)")
       ->type_name("ADDRESS")
       ->check(CheckLocalMetrics);
   app->add_option("--blob-limit", daemon.blob_limit_bytes,
-                  "bytes of stored artifacts; unpinned ones above it are dropped (e.g. 20gb)")
+                  "bytes of stored artifacts, as in 20gb; unpinned ones above it are dropped "
+                  "(default: 64gb)")
       ->type_name("SIZE")
       ->transform(CLI::AsSizeValue(false))
       ->check(CLI::PositiveNumber);
@@ -90,7 +93,11 @@ void AddFlags(CLI::App* app, Flags* flags) {
                 "end when the process that started this one ends");
 }
 
+// gRPC's own lines are for who debugs gRPC; what matters is in the statuses that it returns.
+void QuietGrpc() { ::setenv("GRPC_VERBOSITY", "NONE", /*overwrite=*/0); }
+
 int Main(int argc, char** argv) {
+  QuietGrpc();
   CLI::App app("kiln-coordinator: accepts sweeps, leases work, keeps winners", "kiln-coordinator");
   Flags flags;
   app.footer(kFooter);

@@ -74,7 +74,9 @@ std::string OwnFolder() {
 
 void AddFlags(CLI::App* app, Flags* flags) {
   app->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  app->add_option("--coordinator", flags->coordinator, "unix:/path or host:port")->required();
+  app->add_option("--coordinator", flags->coordinator,
+                  "where the coordinator is: unix:/path or host:port")
+      ->required();
   app->add_option("--name", flags->name, "stable name of this worker (default: the host's name)");
   app->add_option("--compile-slots", flags->compile_slots,
                   "candidates compiled at once (default: the number of cores, less one for each "
@@ -89,30 +91,42 @@ void AddFlags(CLI::App* app, Flags* flags) {
       ->capture_default_str();
   app->add_option("--work-dir", flags->work_dir,
                   "cache and scratch folder (default: $TMPDIR/kiln-worker-<name>)");
-  app->add_option("--metrics", flags->metrics, "host:port of the Prometheus endpoint");
-  app->add_option("--log-file", flags->log_file, "append the log to this file, not to stdout");
+  app->add_option("--metrics", flags->metrics,
+                  "host:port of the Prometheus endpoint (default: none)");
+  app->add_option("--log-file", flags->log_file,
+                  "append the log to this file (default: standard output)");
   app->add_option("--compile-binary", flags->compile_binary,
                   "path of kiln-compile (default: beside this binary)");
   app->add_option("--runner-binary", flags->runner_binary,
                   "path of kiln-runner (default: beside this binary)");
-  app->add_option("--runner-arg", flags->runner_args, "passed on to kiln-runner; repeatable")
+  app->add_option("--runner-arg", flags->runner_args,
+                  "passed on to kiln-runner (its --help lists them); repeatable")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  app->add_option("--compile-seconds", flags->compile_seconds, "limit of one candidate's compile")
-      ->check(CLI::PositiveNumber);
+  app->add_option("--compile-seconds", flags->compile_seconds,
+                  "longest that the compile of one candidate may take")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   app->add_option("--silence-seconds", flags->silence_seconds,
                   "kiln-runner is stopped after this long without a sign of life")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   app->add_option("--drain-seconds", flags->drain_seconds,
                   "after SIGTERM running tasks get this long to finish")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   app->add_option("--compile-memory-mib", flags->compile_memory_mib,
                   "address space of a kiln-compile child; 0 = no limit")
-      ->check(CLI::NonNegativeNumber);
-  app->add_option("--runner-memory-mib", flags->runner_memory_mib,
-                  "address space of a kiln-runner child; 0 = three quarters of the memory")
-      ->check(CLI::NonNegativeNumber);
-  app->add_option("--cache-mib", flags->cache_mib, "byte limit of the blob cache")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app->add_option(
+         "--runner-memory-mib", flags->runner_memory_mib,
+         "address space of a kiln-runner child that measures a CPU; 0 = three quarters of the "
+         "memory (of a GPU's there is no limit)")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app->add_option("--cache-mib", flags->cache_mib, "limit of the blob cache, in MiB")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   app->add_flag("--share-cores", flags->share_cores,
                 "compile while a CPU measurement runs: faster, but the times are disturbed");
   app->add_flag("--with-company", flags->with_company,

@@ -45,6 +45,7 @@ std::string OutcomeLabel(const v1::CandidateResult& result) {
 struct Metrics::Impl {
   std::shared_ptr<prometheus::Registry> registry = std::make_shared<prometheus::Registry>();
   std::unique_ptr<prometheus::Exposer> exposer;
+  std::vector<std::string> names;  // of all families below
   Family<Counter>& started = Counters("tasks_started_total", "Tasks that a slot began, by kind.");
   Family<Counter>& finished =
       Counters("tasks_finished_total", "Tasks that ended here, by kind and by done or released.");
@@ -76,14 +77,18 @@ struct Metrics::Impl {
   Gauge& fetched =
       Gauges("blob_fetched_bytes", "Bytes fetched from the coordinator since the start.").Add({});
 
+  std::string Named(const std::string& name) {
+    names.push_back("kiln_worker_" + name);
+    return names.back();
+  }
   Family<Counter>& Counters(const std::string& name, const std::string& help) {
-    return prometheus::BuildCounter().Name("kiln_worker_" + name).Help(help).Register(*registry);
+    return prometheus::BuildCounter().Name(Named(name)).Help(help).Register(*registry);
   }
   Family<Gauge>& Gauges(const std::string& name, const std::string& help) {
-    return prometheus::BuildGauge().Name("kiln_worker_" + name).Help(help).Register(*registry);
+    return prometheus::BuildGauge().Name(Named(name)).Help(help).Register(*registry);
   }
   Family<Histogram>& Histograms(const std::string& name, const std::string& help) {
-    return prometheus::BuildHistogram().Name("kiln_worker_" + name).Help(help).Register(*registry);
+    return prometheus::BuildHistogram().Name(Named(name)).Help(help).Register(*registry);
   }
 };
 
@@ -100,6 +105,8 @@ absl::Status Metrics::Serve(const std::string& address) {
   }
   return absl::OkStatus();
 }
+
+const std::vector<std::string>& Metrics::Names() const { return impl_->names; }
 
 std::string Metrics::Render() const {
   return prometheus::TextSerializer().Serialize(impl_->registry->Collect());

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "kiln/v1/work.pb.h"
@@ -20,6 +21,8 @@ class Metrics {
 
   // Serves /metrics on "host:port". kUnavailable when the address cannot be bound.
   absl::Status Serve(const std::string& address);
+  // Of all that is registered, whether it was counted yet or not, with kiln_worker_ before each.
+  const std::vector<std::string>& Names() const;
   // The text of a scrape.
   std::string Render() const;
 

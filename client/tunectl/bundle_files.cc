@@ -1,6 +1,7 @@
 #include "client/tunectl/bundle_files.h"
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -177,10 +178,16 @@ absl::StatusOr<FetchedFiles> FetchAllConfigs(client::Client* client, const std::
     if (candidate.artifact.digest.empty()) continue;
     FetchTarget one = target;
     one.directory = (fs::path(target.directory) / ConfigFolder(candidate.config)).string();
-    KILN_ASSIGN_OR_RETURN(FetchedFiles files,
-                          FetchFiles(client, {sweep, candidate.config}, one, options));
-    all.fetched = files.fetched;
-    all.files.insert(all.files.end(), files.files.begin(), files.files.end());
+    const absl::StatusOr<FetchedFiles> files =
+        FetchFiles(client, {sweep, candidate.config}, one, options);
+    if (absl::IsNotFound(files.status())) {
+      std::fprintf(stderr, "tunectl: left out: %s\n",
+                   std::string(files.status().message()).c_str());
+      continue;
+    }
+    KILN_RETURN_IF_ERROR(files.status());
+    all.fetched = files->fetched;
+    all.files.insert(all.files.end(), files->files.begin(), files->files.end());
   }
   if (!all.files.empty()) return all;
   return absl::NotFoundError(absl::StrCat("sweep ", sweep, " has no artifact to fetch"));

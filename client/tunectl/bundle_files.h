@@ -37,7 +37,8 @@ absl::StatusOr<FetchedFiles> FetchFiles(client::Client* client, const client::Fe
 // What fetches this very winner, though its sweep may have run again since.
 client::FetchRequest WinnerRequest(const client::Winner& winner);
 
-// Every artifact of a compile-only sweep, each in a folder named after its config.
+// The artifact of every candidate that was compiled, each in a folder named after its config; those
+// that have been collected since are left out, with a line on standard error.
 absl::StatusOr<FetchedFiles> FetchAllConfigs(client::Client* client, const std::string& sweep,
                                              const FetchTarget& target,
                                              const client::CallOptions& options);

@@ -82,6 +82,8 @@ client::CallOptions Context::Options() const {
 
 namespace {
 
+constexpr char kAdvice[] = "; give it more with --timeout";
+
 // Whoever has only tuned on this machine has no farm that runs, and asks for one all the same.
 std::string StoreHint(const Context& context, const absl::Status& status) {
   if (!absl::IsUnavailable(status) || !context.store.empty()) return "";
@@ -92,8 +94,17 @@ std::string StoreHint(const Context& context, const absl::Status& status) {
 
 }  // namespace
 
-int Fail(const Context& context, const absl::Status& status) {
-  const int code = ExitCodeOf(status);
+absl::Status AdviseOnTimeout(const absl::Status& status, const std::string& advice) {
+  if (!absl::IsDeadlineExceeded(status)) return status;
+  return absl::DeadlineExceededError(absl::StrCat(status.message(), kAdvice, advice));
+}
+
+int Fail(const Context& context, const absl::Status& given) {
+  const int code = ExitCodeOf(given);
+  const bool advised = absl::StrContains(given.message(), kAdvice);
+  const absl::Status status =
+      advised ? given
+              : AdviseOnTimeout(given, ", or see in its log whether the coordinator is well");
   const std::string message = absl::StrCat(status.message(), StoreHint(context, status));
   if (!context.json) {
     std::fprintf(stderr, "tunectl: %s\n", message.c_str());
@@ -125,7 +136,7 @@ CLI::App* AddCommand(Context* context, const std::string& name, const std::strin
   return command;
 }
 
-void AddSweepFlags(CLI::App* command, SweepFlags* flags) {
+void AddChoiceFlags(CLI::App* command, SweepFlags* flags) {
   const char* const user = std::getenv("USER");
   flags->user = user == nullptr ? "" : user;
   flags->file_option =
@@ -142,9 +153,13 @@ void AddSweepFlags(CLI::App* command, SweepFlags* flags) {
                           ->allow_extra_args(false)
                           ->type_name("NAME=VALUE");
   command->add_flag("--one", flags->one, "fail unless exactly one sweep is left (for builds)");
-  command->add_flag("--fresh", flags->fresh, "ignore stored winners and measurements");
   command->add_option("--user", flags->user, "whom the farm counts the work for (default: $USER)")
       ->type_name("NAME");
+}
+
+void AddSweepFlags(CLI::App* command, SweepFlags* flags) {
+  AddChoiceFlags(command, flags);
+  command->add_flag("--fresh", flags->fresh, "ignore stored winners and measurements");
   flags->priority_option =
       command->add_option("--priority", flags->priority, "100 points double a sweep's share")
           ->type_name("N")
@@ -208,7 +223,8 @@ absl::StatusOr<std::vector<client::SweepSpec>> ChooseSweeps(std::vector<client::
     KILN_RETURN_IF_ERROR(ApplySettings(flags.settings, &spec));
     if (flags.fresh) spec.fresh = true;
     if (spec.user.empty()) spec.user = flags.user;
-    if (flags.priority_option->count() > 0) spec.priority = flags.priority;
+    if (flags.priority_option != nullptr && flags.priority_option->count() > 0)
+      spec.priority = flags.priority;
     // One bad miss must not hold up the others: each is checked when it is submitted.
     if (!flags.from_misses) KILN_RETURN_IF_ERROR(client::CheckSpec(spec));
     chosen.push_back(std::move(spec));

@@ -50,6 +50,9 @@ struct Context {
   client::CallOptions Options() const;
 };
 
+// What to do after a --timeout that passed, in place of the general advice.
+absl::Status AdviseOnTimeout(const absl::Status& status, const std::string& advice);
+
 // Prints the error for people on stderr, or as {"error": {...}} on stdout with --json; returns the
 // exit code.
 int Fail(const Context& context, const absl::Status& status);
@@ -74,6 +77,8 @@ struct SweepFlags {
   CLI::Option* set_option = nullptr;
 };
 void AddSweepFlags(CLI::App* command, SweepFlags* flags);
+// Those of them that say which sweeps are meant, and who asks: --only, --set, --one, --user.
+void AddChoiceFlags(CLI::App* command, SweepFlags* flags);
 // Adds --from-misses in place of the file.
 void AddFromMissesFlags(CLI::App* command, SweepFlags* flags);
 absl::StatusOr<std::vector<client::SweepSpec>> LoadSweeps(const SweepFlags& flags);
@@ -93,6 +98,7 @@ void AddSubmitCommands(Context* context);     // submit, watch
 void AddTuneCommand(Context* context);        // tune
 void AddFetchCommands(Context* context);      // fetch, lookup
 void AddMissesCommand(Context* context);      // misses
+void AddBarsCommand(Context* context);        // bars
 void AddListCommands(Context* context);       // list, show, workers, cancel
 void AddExplainCommand(Context* context);     // explain
 void AddAdminCommands(Context* context);      // gc, backup

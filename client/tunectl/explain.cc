@@ -240,6 +240,10 @@ std::string ExplainText(const client::SweepDetails& details, int limit, bool rea
       const std::string share = FormatRooflineShare(c.hint, ns);
       if (!rate.empty()) absl::StrAppend(&text, ", ", rate);
       if (!share.empty()) absl::StrAppend(&text, ", ", share);
+      if (winner && details.winner->measurement.round == "fresh") {
+        absl::StrAppend(&text, "; once more by itself after it had won: ",
+                        FormatNs(details.winner->measurement.median_ns), ", the winner's time");
+      }
     } else if (!c.failed) {
       absl::StrAppend(&text, "; ", client::ToString(c.state));
     }

@@ -58,6 +58,10 @@ void PrintLookup(const std::string& name, const client::LookupResult& result) {
   std::printf("%s", FormatWinner(*result.winner).c_str());
   std::printf("matched  %s\n", std::string(client::ToString(result.matched)).c_str());
   for (const client::KeyDifference& d : result.differences) {
+    if (d.field == "space") {  // digests, which say nothing to people
+      std::printf("differs  space: tuned over another space of tunables\n");
+      continue;
+    }
     std::printf("differs  %s: tuned with %s, asked %s\n", d.field.c_str(),
                 d.stored.empty() ? "unknown" : d.stored.c_str(),
                 d.asked.empty() ? "unknown" : d.asked.c_str());
@@ -109,17 +113,26 @@ void AddFetchCommands(Context* context) {
       "Downloads the winner of a sweep, checks its SHA-256, and writes NAME.so (or NAME.o) with "
       "NAME.h, the C\ndeclaration, and NAME.json, the manifest (parameters, launch, resources, "
       "config). For a loader of your own,\n--format cubin and ptx write the GPU's code and the "
-      "manifest alone. A download that broke off goes on where it stopped. Of a "
-      "compile-only\nsweep, "
-      "--config names a candidate and --all takes every one.",
+      "manifest alone. A download that broke off goes on where it "
+      "stopped.\n--config fetches one candidate instead of the winner, --all every candidate that "
+      "was "
+      "compiled, each into a folder\nof its config's name. Of a compile-only sweep that is all "
+      "there "
+      "is; of a tuning sweep those beside the winner\nare kept as long as the coordinator has "
+      "room, "
+      "and stderr names those that are gone.",
       {"tunectl fetch 3f9ac1d2", "tunectl fetch 3f9ac1d2 --format obj -o build/kernels --name gemm",
        "tunectl fetch 3f9ac1d2 --format cubin",
        "tunectl fetch 3f9ac1d2 --config block_M=64,block_N=64"});
   fetch->add_option("SWEEP", command->sweep, "digest of the sweep, or at least 6 of its digits")
       ->required();
-  fetch->add_option("--config", command->config, "a config of a compile-only sweep")
-      ->type_name("CONFIG");
-  fetch->add_flag("--all", command->all, "every artifact of a compile-only sweep");
+  CLI::Option* const config =
+      fetch
+          ->add_option("--config", command->config,
+                       "this candidate, as `tunectl show --candidates` names it")
+          ->type_name("CONFIG");
+  fetch->add_flag("--all", command->all, "every candidate that was compiled, not the winner alone")
+      ->excludes(config);
   AddFetchFlags(fetch, &command->flags);
   fetch->callback([context, command] {
     context->run = [context, command] { return RunFetch(*context, *command); };
@@ -136,8 +149,8 @@ void AddFetchCommands(Context* context) {
       "are fetched. What is not found is counted: see 'tunectl\nmisses'.",
       {"tunectl lookup gemm.yaml", "tunectl lookup gemm.yaml --match compatible -o build/kernels",
        "tunectl --json lookup gemm.yaml | jq '.lookups[].differences'"});
-  AddSweepFlags(lookup, &flags->sweeps);
-  AddFetchFlags(lookup, &flags->fetch);
+  AddChoiceFlags(lookup, &flags->sweeps);
+  AddFetchFlags(lookup, &flags->fetch, /*only_with_output=*/true);
   lookup
       ->add_option("--match", flags->match, "how near a winner has to be: exact, compatible, arch")
       ->check(CLI::IsMember({"exact", "compatible", "arch"}))

@@ -51,6 +51,8 @@ std::string FormatAge(absl::Time time, absl::Time now) {
   return absl::StrCat(FormatSeconds(std::max(0.0, seconds)), " ago");
 }
 
+int Settled(const client::Progress& p) { return p.done + p.failed + p.skipped - p.not_run; }
+
 std::string ShortSweep(const std::string& sweep) { return sweep.substr(0, 12); }
 
 std::string FormatRate(const client::Hint& hint, double ns) {
@@ -263,6 +265,9 @@ std::string FormatWinner(const client::Winner& winner) {
   const std::string share = FormatRooflineShare(winner.hint, ns);
   if (!rate.empty()) absl::StrAppend(&text, "  ", rate);
   if (!share.empty()) absl::StrAppend(&text, "  ", share);
+  if (winner.measurement.round == "fresh") {
+    text += "\n         measured once more by itself after it had won; the times of rounds differ";
+  }
   absl::StrAppend(&text, "\ntarget   ", winner.target,
                   winner.device_model.empty() ? "" : absl::StrCat(" (", winner.device_model, ")"),
                   "\ntried    ", winner.candidates_tried, " candidates, ", winner.candidates_failed,

@@ -15,7 +15,10 @@ std::string FormatNs(double ns);                         // "1.23 ms"; "-" for 0
 std::string FormatSeconds(double seconds);               // "12.3 s", "4 min 10 s"
 std::string FormatBytes(int64_t bytes);                  // "12.5 MiB"
 std::string FormatAge(absl::Time time, absl::Time now);  // "5 min ago"
-std::string ShortSweep(const std::string& sweep);        // the first 12 digits
+// Candidates that came to an end of their own, not by the end of their sweep.
+int Settled(const client::Progress& progress);
+
+std::string ShortSweep(const std::string& sweep);  // the first 12 digits
 
 // "512.3 GFLOP/s", or "41.2 GB/s" for a kernel without floating-point work; "" when unknown.
 std::string FormatRate(const client::Hint& hint, double ns);

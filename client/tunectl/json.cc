@@ -136,6 +136,7 @@ json ToJson(const client::Progress& p) {
           {"done", p.done},
           {"failed", p.failed},
           {"skipped", p.skipped},
+          {"not_run", p.not_run},
           {"best_config", p.best_config},
           {"best_ns", p.best_ns},
           {"elapsed_seconds", p.elapsed_seconds},
@@ -283,6 +284,12 @@ json ToJson(const client::WorkerInfo& worker) {
           {"assembler", worker.assembler},
           {"seconds_since_heartbeat", worker.seconds_since_heartbeat},
           {"notes", worker.notes}};
+}
+
+json ToJson(const client::Bar& bar) {
+  return {{"id", bar.id},         {"config", bar.config},      {"sweep", bar.sweep},
+          {"name", bar.name},     {"children", bar.children},  {"stage", bar.stage},
+          {"reason", bar.reason}, {"last", TimeJson(bar.last)}};
 }
 
 void PrintJson(const json& value, int indent) {

@@ -27,6 +27,7 @@ nlohmann::json ToJson(const client::SweepSummary& summary);
 nlohmann::json ToJson(const client::TimeAccount& time);
 nlohmann::json ToJson(const client::SweepDetails& details);
 nlohmann::json ToJson(const client::WorkerInfo& worker);
+nlohmann::json ToJson(const client::Bar& bar);
 
 // Prints `value` and a newline on stdout; `indent` -1 = one line. Bytes that are no UTF-8 are
 // replaced.

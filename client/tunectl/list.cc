@@ -40,8 +40,8 @@ std::string SweepTable(const std::vector<client::SweepSummary>& sweeps) {
   for (const client::SweepSummary& sweep : sweeps) {
     const client::Progress& p = sweep.progress;
     table.push_back({ShortSweep(sweep.sweep), std::string(client::ToString(p.state)),
-                     absl::StrCat(p.done + p.failed + p.skipped, "/", p.total), FormatNs(p.best_ns),
-                     sweep.target, sweep.user, FormatAge(sweep.submitted, now), NameOf(sweep)});
+                     absl::StrCat(Settled(p), "/", p.total), FormatNs(p.best_ns), sweep.target,
+                     sweep.user, FormatAge(sweep.submitted, now), NameOf(sweep)});
   }
   return FormatTable(table);
 }
@@ -64,14 +64,15 @@ int RunList(const Context& context, const ListFlags& flags) {
 
 void PrintCandidates(const client::SweepDetails& details) {
   std::vector<std::vector<std::string>> table = {
-      {"STATE", "PREDICTED", "MEASURED", "CONFIG", "WHY"}};
+      {"STATE", "PREDICTED", "MEASURED", "IN THE", "CONFIG", "WHY"}};
   for (const client::Candidate& c : details.candidates) {
     // Out of the race with a time is another thing than never run.
     const bool slower = c.state == client::CandidateState::kSkipped && !c.measurements.empty();
     const std::string why =
         c.failed ? absl::StrCat(c.failure.stage, ": ", c.failure.message.substr(0, kMaxWhy)) : "";
     table.push_back({slower ? "slower" : std::string(client::ToString(c.state)),
-                     FormatNs(c.hint.predicted_ns), FormatNs(MeasuredNs(c)), c.config, why});
+                     FormatNs(c.hint.predicted_ns), FormatNs(MeasuredNs(c)),
+                     c.measurements.empty() ? "-" : c.measurements.back().round, c.config, why});
   }
   std::printf("\n%s", FormatTable(table).c_str());
 }
@@ -183,9 +184,19 @@ int RunCancel(const Context& context, const CancelFlags& flags) {
   for (const std::string& sweep : flags.sweeps) {
     const auto state = (*client)->Cancel(sweep, flags.reason, context.Options());
     if (!state.ok()) return Fail(context, state.status());
-    const std::string word(client::ToString(*state));
-    results.push_back({{"sweep", sweep}, {"state", word}});
-    if (!context.json) std::printf("%s  %s\n", sweep.c_str(), word.c_str());
+    const std::string word(client::ToString(state->state));
+    results.push_back({{"sweep", sweep},
+                       {"state", word},
+                       {"had_ended", state->had_ended},
+                       {"message", state->message}});
+    if (context.json) continue;
+    if (!state->had_ended) {
+      std::printf("%s  %s\n", sweep.c_str(), word.c_str());
+    } else {
+      std::printf("%s  had ended already, %s: %s%s%s\n", sweep.c_str(),
+                  FormatAge(state->finished, absl::Now()).c_str(), word.c_str(),
+                  state->message.empty() ? "" : ": ", state->message.c_str());
+    }
   }
   if (context.json) PrintJson({{"sweeps", results}});
   return kExitOk;
@@ -196,7 +207,8 @@ void AddShow(Context* context) {
   CLI::App* const show = AddCommand(
       context, "show", "Show one sweep",
       "State, slate, where the time went, and the winner; with --candidates every "
-      "candidate with its\npredicted and measured time, with --parts the sweeps that a "
+      "candidate with its\npredicted time and its time in the last round that it was in, with "
+      "--parts the sweeps that a "
       "range is made of. --json always carries\nboth. 'clock' cuts the elapsed time into "
       "what the farm did, 'device' into what each device that\nmeasured did, or waited "
       "for; 'tasks' are sums over tasks, of which several run at once.",
@@ -215,7 +227,7 @@ void AddCancel(Context* context) {
       context, "cancel", "End running sweeps",
       "Ends sweeps; what was measured stays stored. A sweep that has ended already keeps its "
       "state, "
-      "which is\nprinted.",
+      "and the line\nsays when and how it ended.",
       {"tunectl cancel 3f9ac1d2", "tunectl cancel 3f9ac1d2 77b0e1aa --reason 'wrong shape'"});
   cancel->add_option("SWEEP", flags->sweeps, "digests, or at least 6 of their digits")->required();
   cancel->add_option("--reason", flags->reason, "kept with the sweep")->type_name("TEXT");
@@ -228,11 +240,14 @@ void AddCancel(Context* context) {
 
 void AddListCommands(Context* context) {
   auto flags = std::make_shared<ListFlags>();
-  CLI::App* const list =
-      AddCommand(context, "list", "List sweeps, the newest first",
-                 "A sweep for a range of sizes is one line; DONE then counts the measurements at "
-                 "one size each that it\nis made of. Their own sweeps are listed with --parts.",
-                 {"tunectl list", "tunectl list --active", "tunectl --json list --limit 0"});
+  CLI::App* const list = AddCommand(
+      context, "list", "List sweeps, the newest first",
+      "DONE counts the candidates of the slate that came to an end, other than by the end "
+      "of their sweep; BEST is\nthe winner's time, while a sweep runs the least so far, of "
+      "whichever round. A sweep for a range of sizes is one\nline; DONE then counts the "
+      "measurements at one size each that it is made of. Their own sweeps are listed "
+      "with\n--parts.",
+      {"tunectl list", "tunectl list --active", "tunectl --json list --limit 0"});
   list->add_option("--limit", flags->limit, "at most N sweeps; 0 = all")
       ->type_name("N")
       ->check(CLI::Range(0, 1'000'000))

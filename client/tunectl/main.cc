@@ -25,14 +25,15 @@ namespace {
 constexpr char kFooter[] = R"(
 EXIT CODES
   0   everything asked for was done
-  1   a sweep failed: no candidate survived
-  2   usage: flags, sweep file or kernel are wrong; the message says where
-  3   not found: no such sweep, winner, config or file
+  1   a sweep failed: no candidate survived, or its deadline passed
+  2   usage: flags, sweep file or kernel; the message says where
+  3   not found: sweep, winner, config or file; lookup: some sweep has no winner
   4   no coordinator answers
   5   cancelled, or --timeout passed
-  6   refused: something is full, in use, or in the wrong state
+  6   refused: full, in use, the wrong state, or no worker that can take the sweep came
   7   corrupt: bytes fail their digest, or a store is damaged
   70  a bug in Kiln
+With several sweeps it is the code of the first one that did not succeed.
 
 ENVIRONMENT
   KILN_SERVER     the farm, when --server is not given
@@ -74,8 +75,10 @@ void AddGlobalFlags(CLI::App* app, Context* context) {
       ->type_name("DIR");
   app->add_flag("--json", context->json, "print JSON, for programs");
   app->add_flag("-q,--quiet", context->quiet, "no progress");
-  app->add_option("--timeout", context->timeout_seconds,
-                  "give up after this many seconds (default: 60 for short calls, never for long)")
+  app->add_option(
+         "--timeout", context->timeout_seconds,
+         "give up when an answer, or the end of one sweep, takes more seconds, and say how far "
+         "it was (default: 60 for short answers, never for sweeps and downloads)")
       ->type_name("SECONDS")
       ->check(CLI::PositiveNumber);
   app->add_option("--reconnect", context->reconnect_seconds,
@@ -138,6 +141,7 @@ int Main(int argc, char** argv) {
   AddSubmitCommands(&context);
   AddFetchCommands(&context);
   AddMissesCommand(&context);
+  AddBarsCommand(&context);
   AddListCommands(&context);
   AddExplainCommand(&context);
   AddAdminCommands(&context);

@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "client/tunectl/command.h"
 #include "client/tunectl/format.h"
@@ -15,6 +16,8 @@
 
 namespace kiln::tunectl {
 namespace {
+
+constexpr size_t kMaxMissWhy = 100;  // characters in a table
 
 struct MissesFlags {
   int limit = 50;
@@ -50,6 +53,13 @@ std::string ShapeOf(const client::SweepSpec& spec) {
                       absl::StrJoin(runtime, ", ", absl::PairFormatter("=")));
 }
 
+// The words that all reasons share say nothing, and a table has no room for the longest.
+std::string Short(const std::string& reason) {
+  std::string text(absl::StripPrefix(reason, "the nearest stored winner of this kernel: "));
+  if (text.size() <= kMaxMissWhy) return text;
+  return text.substr(0, kMaxMissWhy) + "...";
+}
+
 int RunMisses(const Context& context, const MissesFlags& flags) {
   const auto client = context.Connect();
   if (!client.ok()) return Fail(context, client.status());
@@ -69,7 +79,7 @@ int RunMisses(const Context& context, const MissesFlags& flags) {
     table.push_back({absl::StrCat(miss.count), FormatAge(miss.last, now), KernelOf(miss.spec),
                      ShapeOf(miss.spec), miss.spec.target,
                      absl::StrCat(absl::StrJoin(miss.users, ","), miss.more_users ? ",..." : ""),
-                     miss.reason});
+                     Short(miss.reason)});
   }
   std::printf("%s", FormatTable(table).c_str());
   if (static_cast<int64_t>(list->misses.size()) < list->total) {

@@ -17,8 +17,6 @@ namespace {
 constexpr absl::Duration kBarPeriod = absl::Milliseconds(100);
 constexpr absl::Duration kLinePeriod = absl::Seconds(5);
 
-int Settled(const client::Progress& p) { return p.done + p.failed + p.skipped; }
-
 // A candidate counts half when it is compiled, so that the bar moves during the compile phase.
 double Fraction(const client::Progress& p) {
   if (p.state == client::SweepState::kDone) return 1;

@@ -224,6 +224,7 @@ int RunSweeps(const Context& context, client::Client* client, const RunPlan& pla
     if (!outcome.status.ok() && plan.why_failed) {
       if (absl::Status why = plan.why_failed(); !why.ok()) outcome.status = std::move(why);
     }
+    outcome.status = AdviseOnTimeout(outcome.status, plan.timeout_advice);
     if (exit_code == kExitOk) exit_code = outcome.exit_code();
     if (context.json) {
       results.push_back(OutcomeJson(outcome));
@@ -245,27 +246,35 @@ FetchTarget FetchFlags::Target() const {
   return target;
 }
 
-void AddFetchFlags(CLI::App* command, FetchFlags* flags) {
+void AddFetchFlags(CLI::App* command, FetchFlags* flags, bool only_with_output) {
   flags->directory_option =
-      command->add_option("-o,--output", flags->directory, "folder for the files")
+      command
+          ->add_option("-o,--output", flags->directory,
+                       only_with_output ? "fetch the winners into this folder"
+                                        : "folder for the files (default: the working directory)")
           ->type_name("DIR");
-  command
-      ->add_option(
-          "--format", flags->format,
-          "so: shared object; obj: object; cubin, ptx: a GPU's code alone; bundle: everything "
-          "in one file")
-      ->check(CLI::IsMember(kBundleFormats))
-      ->capture_default_str();
-  command
-      ->add_option("--name", flags->base_name,
-                   "base name of the files (default: the kernel's, by which programs look for "
-                   "a shared object that they were linked with)")
-      ->type_name("NAME")
-      ->check([](const std::string& name) {
-        return name.empty() || name.find('/') != std::string::npos || name[0] == '.'
-                   ? std::string("a file name without folders")
-                   : std::string();
-      });
+  CLI::Option* const format =
+      command
+          ->add_option(
+              "--format", flags->format,
+              "so: shared object; obj: object; cubin, ptx: a GPU's code alone; bundle: everything "
+              "in one file")
+          ->check(CLI::IsMember(kBundleFormats))
+          ->capture_default_str();
+  CLI::Option* const name =
+      command
+          ->add_option("--name", flags->base_name,
+                       "base name of the files (default: the kernel's, by which programs look for "
+                       "a shared object that they were linked with)")
+          ->type_name("NAME")
+          ->check([](const std::string& name) {
+            return name.empty() || name.find('/') != std::string::npos || name[0] == '.'
+                       ? std::string("a file name without folders")
+                       : std::string();
+          });
+  if (!only_with_output) return;
+  format->needs(flags->directory_option);
+  name->needs(flags->directory_option);
 }
 
 }  // namespace kiln::tunectl

@@ -21,6 +21,7 @@ struct RunPlan {
   // that, and each sweep's time budget should be spent on it alone: the next waits for the last.
   bool one_at_a_time = false;
   bool cancel_on_interrupt = false;  // else interrupted sweeps go on in the farm
+  std::string timeout_advice;        // what to do after a --timeout that passed
   // What is behind calls that failed, where the caller knows: a farm that has died. May be null.
   std::function<absl::Status()> why_failed;
   // What to do about a farm without a worker for a sweep, where the caller knows better than it.
@@ -45,7 +46,8 @@ struct FetchFlags {
 
   FetchTarget Target() const;
 };
-void AddFetchFlags(CLI::App* command, FetchFlags* flags);
+// `only_with_output`: nothing is fetched without -o, so that the others need it.
+void AddFetchFlags(CLI::App* command, FetchFlags* flags, bool only_with_output = false);
 
 }  // namespace kiln::tunectl
 

@@ -30,6 +30,9 @@ int RunSubmit(const Context& context, const SubmitFlags& flags) {
   plan.specs = *std::move(specs);
   const bool fetch = flags.fetch.directory_option->count() > 0;
   plan.watch = flags.watch || fetch;
+  plan.timeout_advice =
+      ", or submit it again to go on waiting: what the farm has accepted goes on ('tunectl list' "
+      "names it, 'tunectl cancel SWEEP' ends it)";
   if (fetch) plan.fetch = flags.fetch.Target();
   const int code = RunSweeps(context, client->get(), plan);
   if (context.cancel.cancelled()) {
@@ -48,7 +51,11 @@ int RunWatch(const Context& context, const std::string& sweep) {
   if (!shown.ok()) return Fail(context, shown.status());
   const auto last =
       WatchWithProgress(context, client->get(), sweep, shown->summary.name, context.json);
-  if (!last.ok()) return Fail(context, last.status());
+  if (!last.ok()) {
+    return Fail(context, AdviseOnTimeout(last.status(),
+                                         ", or watch it again: the sweep goes on ('tunectl "
+                                         "cancel' ends it)"));
+  }
   if (!context.json) {
     std::printf("%s%s%s\n", std::string(client::ToString(last->progress.state)).c_str(),
                 last->progress.message.empty() ? "" : ": ", last->progress.message.c_str());
@@ -74,7 +81,7 @@ void AddSubmitCommands(Context* context) {
        "tunectl --json submit gemm.yaml | jq -r '.sweeps[].sweep'"});
   AddSweepFlags(submit, &submit_flags->sweeps);
   AddFromMissesFlags(submit, &submit_flags->sweeps);
-  AddFetchFlags(submit, &submit_flags->fetch);
+  AddFetchFlags(submit, &submit_flags->fetch, /*only_with_output=*/true);
   submit->add_flag("--watch", submit_flags->watch, "stay until the sweeps have ended");
   submit->callback([context, submit_flags] {
     context->run = [context, submit_flags] { return RunSubmit(*context, *submit_flags); };

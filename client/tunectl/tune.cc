@@ -113,6 +113,8 @@ int RunTune(Context* context, const TuneFlags& flags) {
   plan.no_worker_hint =
       "this machine's own is not up yet; the first time, it measures the machine. Where nothing "
       "comes of it, 'tunectl tune' was perhaps asked for a device that is not here";
+  plan.timeout_advice =
+      "; the sweep is kept in the store, and the same command takes it up where it stopped";
   plan.why_failed = [&death] { return death.Get(); };
   return RunSweeps(*context, client->get(), plan);
 }
@@ -134,7 +136,7 @@ void AddTuneCommand(Context* context) {
        "tunectl tune --from-misses", "tunectl tune gemm.yaml --fresh --store /tmp/experiment"});
   AddSweepFlags(tune, &flags->sweeps);
   AddFromMissesFlags(tune, &flags->sweeps);
-  AddFetchFlags(tune, &flags->fetch);
+  AddFetchFlags(tune, &flags->fetch, /*only_with_output=*/true);
   tune->add_option("--store", flags->store, "folder of the store (default: the user's cache)")
       ->type_name("DIR");
   tune->add_flag("--with-company", flags->with_company,

@@ -8,6 +8,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -259,6 +260,11 @@ absl::StatusOr<std::optional<std::string>> FrameChannel::Read() {
   KILN_ASSIGN_OR_RETURN(got, ReadAll(fd_, frame.data(), frame.size()));
   if (got < frame.size()) return absl::DataLossError("the stream ended inside a frame");
   return std::optional<std::string>(std::move(frame));
+}
+
+bool HasParentChannel() {
+  struct stat facts = {};
+  return ::fstat(kChildChannelFd, &facts) == 0 && S_ISSOCK(facts.st_mode);
 }
 
 void EnterChild() {

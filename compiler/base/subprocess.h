@@ -44,6 +44,9 @@ class FrameChannel {
   int fd_;
 };
 
+// False when nobody holds the other end: the program was started by hand.
+bool HasParentChannel();
+
 // To be called first in a child's main(). Arms SIGKILL on the death of the parent's spawning
 // thread, exits at once if the parent is gone already, forbids core files, applies the memory limit
 // that the parent asked for, makes a failing operator new end the process with

@@ -90,6 +90,11 @@ passes::PassContext ContextOf(const std::optional<target::Arch>& gpu) {
 
 absl::Status Emit(const KernelOptions& o, const std::string& stage, const std::string& stop_after,
                   const std::string& output, const std::string& manifest) {
+  if (!stop_after.empty() && stage != "lowered" && stage != "threads") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--stop-after ", stop_after, " has no meaning for --stage ", stage,
+                     ", which all passes lead to: use --stage lowered or threads"));
+  }
   KILN_ASSIGN_OR_RETURN(const codegen::CompileInput input, ResolveInput(o));
   if (stage == "threads") {
     KILN_ASSIGN_OR_RETURN(const auto gpu, GpuNamed(o));
@@ -391,7 +396,21 @@ absl::Status RunOnThreads(const KernelOptions& k, const ir::Program& program,
   return absl::OkStatus();
 }
 
+// Tensors lie in this machine's memory: what was compiled for a GPU is not called on them.
+absl::Status CheckRunsHere(const KernelOptions& k, const RunOptions& o) {
+  if (o.interpret_only || o.on_threads) return absl::OkStatus();
+  KILN_ASSIGN_OR_RETURN(const target::Arch arch, ResolveArch(k.arch));
+  if (arch.kind != target::ArchKind::kGpu) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--arch ", k.arch,
+      " is a GPU, and `kilnc run` calls native code on this machine's cores "
+      "alone: add --on-threads to interpret every thread of a block, or --interpret; on a GPU a "
+      "kernel is checked and timed by `tunectl tune`, and `kilnc emit --stage so` makes what "
+      "programs load"));
+}
+
 absl::StatusOr<bool> Run(const KernelOptions& k, const RunOptions& o) {
+  KILN_RETURN_IF_ERROR(CheckRunsHere(k, o));
   std::map<std::string, std::string> implied;
   KILN_ASSIGN_OR_RETURN(const codegen::CompileInput input, ResolveInput(k, &implied));
   KILN_ASSIGN_OR_RETURN(ir::Program program, ElaborateInput(input));
@@ -494,7 +513,8 @@ int Main(int argc, char** argv) {
                              "header", "manifest"}))
       ->capture_default_str();
   emit->add_option("--stop-after", stop_after,
-                   "With --stage lowered or threads: the last pass to run");
+                   "With --stage lowered or threads: the last pass to run, by its name as "
+                   "KILN_TIME_PASSES=1 prints it; default all");
   emit->add_option("-o,--output", output, "File to write; default standard output");
   emit->add_option("--manifest", manifest,
                    "With --stage obj, so or cubin: where to write the manifest");
@@ -508,11 +528,13 @@ int Main(int argc, char** argv) {
   CLI::App* run = app.add_subcommand("run", "Run in the interpreter and natively, and compare");
   AddKernelOptions(run, &kernel);
   run->add_option("--seed", run_options.seed, "Seed of random tensors")->capture_default_str();
-  run->add_option("--threads", run_options.threads, "Threads of the native run; 0 = all cores");
+  run->add_option("--threads", run_options.threads, "Threads of the native run; 0 = all cores")
+      ->capture_default_str();
   run->add_flag("--on-threads", run_options.on_threads,
                 "Instead of natively, run every thread of a block on its own registers");
   run->add_option("--max-steps", run_options.max_steps,
-                  "End an interpretation that takes more steps, and say where it was")
+                  "End an interpretation that takes more steps, and say where it was; default "
+                  "no limit")
       ->check(CLI::PositiveNumber);
   run->add_flag("--interpret", run_options.interpret_only, "Do not compile");
   run->add_option("--stop-after", run_options.stop_after,

@@ -88,6 +88,27 @@ std::vector<int64_t> AddressesIn(const interp::Tensor& all) {
   return addresses;
 }
 
+// What an entry point means by a number (kiln_launch.h), and what to do.
+std::string ErrorText(int32_t code, const std::string& target) {
+  switch (code) {
+    case KILN_ERROR_ARGUMENT:
+      return "it does not take a size that it was called with, or a tensor's address: see the "
+             "kernel's T.assume, and give other values with -r";
+    case KILN_ERROR_MEMORY:
+      return "its scratch memory could not be allocated: try smaller sizes";
+    case KILN_ERROR_ASSERT:
+      return "an assertion of the kernel failed while it ran; --interpret says which";
+    case KILN_ERROR_UNSUPPORTED:
+      return absl::StrCat("this machine's processor lacks what ", target,
+                          " has, or the system does not let the process use it: compile for this "
+                          "machine (--arch host), or use --interpret");
+    case KILN_ERROR_DEVICE:
+      return "the GPU's driver failed";
+    default:
+      return absl::StrCat("it returned ", code, ", which kiln_launch.h does not list");
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<double> CallNative(const codegen::CompileOutput& compiled,
@@ -137,7 +158,7 @@ absl::StatusOr<double> CallNative(const codegen::CompileOutput& compiled,
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   if (code != 0) {
     return absl::FailedPreconditionError(
-        absl::StrCat("the kernel returned error ", code, " (see kiln_launch.h)"));
+        absl::StrCat("the kernel did not run: ", ErrorText(code, compiled.target)));
   }
   return seconds.count();
 }

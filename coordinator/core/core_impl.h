@@ -43,6 +43,8 @@ class Core::Impl {
   void On(ListMisses& event);
   void On(ClearMisses& event);
   void On(GetSweep& event);
+  void On(ListBars& event);
+  void On(LiftBars& event);
   void On(ListActive& event);
   void On(ListWorkers& event);
   void On(Watch& event);
@@ -56,6 +58,7 @@ class Core::Impl {
   void RetryArchWaits();
   void ExpireArchWaits();
   std::string ArchMissText(const std::string& target) const;
+  std::string NoTargetText(const std::string& target) const;
   void AnswerLookup(const PendingSubmit& pending, Expanded& event);
   void CountMiss(const PendingSubmit& pending, const std::string& id, const std::string& reason);
   void DropMiss(const std::string& problem_key, const v1::SweepSpec& spec);
@@ -166,8 +169,6 @@ class Core::Impl {
   void TakeRefused(Task* task, const std::string& why);
   void BackOff(Task* task, int times);
   void Revoke(Task* task, const std::string& reason);
-  int Kills(const std::string& key) const;
-  void AddKill(const std::string& key, const v1::Failure& failure);
   void ExpireLeases();
   void WakeBackoffs();
   void ReleaseHeld();
@@ -265,6 +266,13 @@ class Core::Impl {
   std::unordered_map<WatchId, std::string> watches_;
   std::map<uint64_t, PendingSubmit> jobs_;
   std::list<PendingSubmit> arch_waits_;
+
+  // -- bars.cc: programs that took children with them --
+  int Kills(const std::string& key) const;
+  void AddKill(const std::string& key, const v1::Failure& failure, const Sweep& sweep,
+               const Cand& cand);
+  static bool Barred(const v1::KillRow& row) { return row.count() > kKillsAllowed; }
+  absl::StatusOr<std::string> FindBar(const std::string& prefix) const;
 
   static constexpr int kKillsAllowed = 1;  // of children, by one binary or compilation
   std::unordered_map<std::string, v1::KillRow> kills_;

@@ -74,6 +74,14 @@ struct ClearMisses {
   RequestId request = 0;
   std::vector<std::string> ids;  // none = all
 };
+struct ListBars {
+  RequestId request = 0;
+};
+struct LiftBars {
+  RequestId request = 0;
+  std::vector<std::string> ids;  // or prefixes of them
+  bool all = false;
+};
 struct ListActive {
   RequestId request = 0;
 };
@@ -106,8 +114,8 @@ struct Tick {};
 struct Stopping {};
 
 using Event = std::variant<Submit, Lookup, Expanded, Cancel, GetSweep, ListMisses, ClearMisses,
-                           ListActive, ListWorkers, Watch, Unwatch, WorkerAttached, WorkerSaid,
-                           WorkerDetached, Tick, Stopping>;
+                           ListBars, LiftBars, ListActive, ListWorkers, Watch, Unwatch,
+                           WorkerAttached, WorkerSaid, WorkerDetached, Tick, Stopping>;
 
 // ---- effects ----
 
@@ -124,7 +132,8 @@ struct ExpandJob {
 using ReplyBody =
     std::variant<v1::SubmitSweepResponse, v1::LookupWinnerResponse, v1::CancelSweepResponse,
                  v1::GetSweepResponse, v1::ListSweepsResponse, v1::ListWorkersResponse,
-                 v1::ListMissesResponse, v1::ClearMissesResponse>;
+                 v1::ListMissesResponse, v1::ClearMissesResponse, v1::ListBarsResponse,
+                 v1::LiftBarsResponse>;
 struct Reply {
   RequestId request = 0;
   absl::StatusOr<ReplyBody> body;

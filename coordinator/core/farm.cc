@@ -66,6 +66,8 @@ class FarmImpl : public Farm, private Outside {
                   Callback<v1::ListMissesResponse> done) override;
   void ClearMisses(const v1::ClearMissesRequest& request,
                    Callback<v1::ClearMissesResponse> done) override;
+  void ListBars(const v1::ListBarsRequest& request, Callback<v1::ListBarsResponse> done) override;
+  void LiftBars(const v1::LiftBarsRequest& request, Callback<v1::LiftBarsResponse> done) override;
   void ListSweeps(const v1::ListSweepsRequest& request,
                   Callback<v1::ListSweepsResponse> done) override;
   void GetSweep(const v1::GetSweepRequest& request, Callback<v1::GetSweepResponse> done) override;
@@ -261,6 +263,16 @@ void FarmImpl::ClearMisses(const v1::ClearMissesRequest& request,
                                std::move(done));
 }
 
+void FarmImpl::ListBars(const v1::ListBarsRequest&, Callback<v1::ListBarsResponse> done) {
+  Ask<v1::ListBarsResponse>(core::ListBars{}, std::move(done));
+}
+
+void FarmImpl::LiftBars(const v1::LiftBarsRequest& request, Callback<v1::LiftBarsResponse> done) {
+  Ask<v1::LiftBarsResponse>(
+      core::LiftBars{0, {request.ids().begin(), request.ids().end()}, request.all()},
+      std::move(done));
+}
+
 void FarmImpl::ListWorkers(const v1::ListWorkersRequest& request,
                            Callback<v1::ListWorkersResponse> done) {
   Ask<v1::ListWorkersResponse>(core::ListWorkers{0, request.target()}, std::move(done));
@@ -319,6 +331,9 @@ void FarmImpl::CancelSweep(const v1::CancelSweepRequest& request,
           if (!record.ok()) return done(record.status());
           v1::CancelSweepResponse response;
           response.set_state(record->status.state());
+          response.set_had_ended(true);
+          response.set_message(record->status.message());
+          response.set_finished_unix_ms(record->status.finished_unix_ms());
           done(response);
         });
       });

@@ -115,6 +115,10 @@ class Farm {
                           Callback<v1::ListMissesResponse> done) = 0;
   virtual void ClearMisses(const v1::ClearMissesRequest& request,
                            Callback<v1::ClearMissesResponse> done) = 0;
+  virtual void ListBars(const v1::ListBarsRequest& request,
+                        Callback<v1::ListBarsResponse> done) = 0;
+  virtual void LiftBars(const v1::LiftBarsRequest& request,
+                        Callback<v1::LiftBarsResponse> done) = 0;
   virtual void ListSweeps(const v1::ListSweepsRequest& request,
                           Callback<v1::ListSweepsResponse> done) = 0;
   virtual void GetSweep(const v1::GetSweepRequest& request,

@@ -20,10 +20,10 @@ constexpr double kMaxRetrySeconds = 2;
 int Rows(const store::Batch& batch) {
   return static_cast<int>(batch.sweeps.size() + batch.statuses.size() + batch.candidates.size() +
                           batch.tasks.size() + batch.deleted_tasks.size() + batch.winners.size() +
-                          batch.compiled.size() + batch.kills.size() + batch.workers.size() +
-                          batch.deleted_workers.size() + batch.deleted_misses.size() +
-                          batch.misses.size() + batch.miss_counts.size() +
-                          batch.deleted_winners.size());
+                          batch.compiled.size() + batch.kills.size() + batch.deleted_kills.size() +
+                          batch.workers.size() + batch.deleted_workers.size() +
+                          batch.deleted_misses.size() + batch.misses.size() +
+                          batch.miss_counts.size() + batch.deleted_winners.size());
 }
 
 }  // namespace

@@ -154,7 +154,7 @@ void Core::Impl::TakeProofFailure(Task* task, int ordinal, v1::Failure failure) 
   Proof& proof = cand.proofs[ProofOf(task->row.kind())];
   if (failure.killed_child()) {
     const std::string& key = proof.artifact.binary_digest();
-    AddKill(key, failure);
+    AddKill(key, failure, *task->sweep, cand);
     cand.alone = true;
     if (Kills(key) <= kKillsAllowed) return;
   }

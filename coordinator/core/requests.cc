@@ -170,6 +170,17 @@ std::string Core::Impl::ArchMissText(const std::string& target) const {
       "another target");
 }
 
+std::string Core::Impl::NoTargetText(const std::string& target) const {
+  std::set<std::string> models;
+  for (const v1::ArchRow& row : known_archs_) {
+    if (!row.arch().device_model().empty()) models.insert(row.arch().device_model());
+  }
+  return absl::StrCat(
+      "there is no target '", target, "', and no worker has reported a device of that model",
+      models.empty() ? "" : absl::StrCat(" (but '", absl::StrJoin(models, "', '"), "')"),
+      "; architectures are ", absl::StrJoin(options_.targets, ", "));
+}
+
 void Core::Impl::StartOrWait(PendingSubmit pending) {
   const auto same = [&](const PendingSubmit& other) {
     return other.range.empty() && other.lookup == pending.lookup && other.match == pending.match &&
@@ -196,10 +207,8 @@ void Core::Impl::StartOrWait(PendingSubmit pending) {
   }
   const std::set<std::string>& names = options_.targets;
   if (!names.empty() && names.count(pending.spec.target()) == 0) {
-    return ReplyStatus(
-        pending.requests.front(),
-        absl::InvalidArgumentError(absl::StrCat("there is no target '", pending.spec.target(),
-                                                "'; targets are ", absl::StrJoin(names, ", "))));
+    return ReplyStatus(pending.requests.front(),
+                       absl::InvalidArgumentError(NoTargetText(pending.spec.target())));
   }
   if (pending.lookup) {
     // No such device was ever here: of what is stored, an architecture's own name says enough.
@@ -271,6 +280,7 @@ void Core::Impl::On(Expanded& event) {
 void Core::Impl::AnswerLookup(const PendingSubmit& pending, Expanded& event) {
   v1::LookupWinnerResponse& response = event.lookup;
   if (event.winner.has_value()) {
+    if (response.matched() == v1::EXACT) misses_.Drop(event.problem_key, &out_.batch);
     *response.mutable_winner() = *std::move(event.winner);
     Observe(Observation::Kind::kLookup, absl::AsciiStrToLower(v1::Match_Name(response.matched())),
             static_cast<double>(pending.requests.size()));
@@ -325,6 +335,7 @@ void Core::Impl::AnswerSubmit(const PendingSubmit& pending, Expanded& event) {
   v1::SubmitSweepResponse response;
   if (event.winner.has_value()) {
     DropMiss(event.winner->problem_key(), pending.spec);
+    misses_.Drop(event.problem_key, &out_.batch);  // asked for in other words
     response.set_sweep(event.winner->sweep_digest());
     response.set_answered(true);
     *response.mutable_winner() = *std::move(event.winner);
@@ -373,11 +384,12 @@ void Core::Impl::On(Cancel& event) {
     return ReplyStatus(event.request,
                        absl::NotFoundError(absl::StrCat("no active sweep ", event.sweep)));
   }
-  if (!sweep->terminal()) {
-    Finish(sweep, v1::CANCELLED, event.reason);
-  }
   v1::CancelSweepResponse response;
+  response.set_had_ended(sweep->terminal());
+  if (!sweep->terminal()) Finish(sweep, v1::CANCELLED, event.reason);
   response.set_state(sweep->status.state());
+  response.set_message(sweep->status.message());
+  response.set_finished_unix_ms(sweep->status.finished_unix_ms());
   out_.replies.push_back({event.request, ReplyBody(response)});
 }
 

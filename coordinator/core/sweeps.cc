@@ -39,7 +39,8 @@ v1::Failure KilledTwice(const v1::KillRow& row) {
   failure.clear_killed_child();
   failure.clear_worker();
   std::string text =
-      absl::StrCat("not run: this program took ", row.count(), " child processes with it before");
+      absl::StrCat("not run: this program took ", row.count(),
+                   " child processes with it before (tunectl bars lists and lifts that)");
   if (row.has_failure()) {
     absl::StrAppend(&text, ", the last time so: ", row.failure().message());
   } else {
@@ -450,7 +451,7 @@ bool Core::Impl::ReuseCompiled(Sweep* sweep, int ordinal) {
   Cand& cand = sweep->cands[ordinal];
   const std::string key = IndexKey(*sweep, ordinal);
   auto killed = kills_.find(key);
-  if (killed != kills_.end() && killed->second.count() > kKillsAllowed) {
+  if (killed != kills_.end() && Barred(killed->second)) {
     Fail(sweep, ordinal, KilledTwice(killed->second));
     return true;
   }
@@ -566,7 +567,7 @@ void Core::Impl::TakeArtifact(Sweep* sweep, int ordinal, const v1::Artifact& art
   out_.pins.push_back({artifact.digest(), absl::StrCat("sweep:", sweep->digest())});
   const std::string& binary = artifact.binary_digest();
   auto killed = kills_.find(binary);
-  if (!sweep->compile_only() && killed != kills_.end() && killed->second.count() > kKillsAllowed) {
+  if (!sweep->compile_only() && killed != kills_.end() && Barred(killed->second)) {
     return Fail(sweep, ordinal, KilledTwice(killed->second));
   }
   if (sweep->compile_only()) return SetState(sweep, ordinal, v1::CANDIDATE_DONE);

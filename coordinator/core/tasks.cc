@@ -430,27 +430,12 @@ bool Core::Impl::TakeFailure(Task* task, int ordinal, const v1::Failure& failure
     const std::string key = task->pool() == kCompilePool
                                 ? IndexKey(*sweep, ordinal)
                                 : cand.row.candidate().artifact().binary_digest();
-    AddKill(key, failure);
+    AddKill(key, failure, *sweep, cand);
     cand.alone = true;
     if (Kills(key) <= kKillsAllowed) return true;
   }
   Fail(sweep, ordinal, failure);
   return false;
-}
-
-int Core::Impl::Kills(const std::string& key) const {
-  auto it = kills_.find(key);
-  return it == kills_.end() ? 0 : it->second.count();
-}
-
-void Core::Impl::AddKill(const std::string& key, const v1::Failure& failure) {
-  v1::KillRow& row = kills_[key];
-  row.set_key(key);
-  row.set_count(row.count() + 1);
-  row.set_last(
-      absl::StrCat(failure.message(), failure.witness().empty() ? "" : ": ", failure.witness()));
-  *row.mutable_failure() = failure;
-  out_.batch.kills.push_back(row);
 }
 
 void Core::Impl::TakeProfileResult(Task* task, const Worker& worker, v1::CandidateResult& result) {

@@ -33,6 +33,15 @@ constexpr size_t kMaxReason = 1000;  // bytes of a worker's words
 constexpr double kOfAComparison = 8;
 constexpr double kMostWeight = 16;
 
+// Of the candidates that were skipped, those that nothing is known of.
+int NotRun(const Sweep& sweep) {
+  const auto unknown = [&](const Cand& cand) {
+    const bool tried = sweep.compile_only() ? cand.compiled() : cand.measured();
+    return cand.state() == v1::SKIPPED && !tried && !cand.twin();
+  };
+  return static_cast<int>(std::count_if(sweep.cands.begin(), sweep.cands.end(), unknown));
+}
+
 double SecondsLeft(double share, double elapsed) {
   return share > 0 ? elapsed / share * std::max(0.0, 1 - share) : -1;
 }
@@ -120,6 +129,7 @@ v1::SweepProgress Core::Impl::Progress(const Sweep& sweep) const {
     out.set_queued(total - done - out.profiling());
   }
   out.set_total(total);
+  if (sweep.terminal()) out.set_not_run(NotRun(sweep));
   out.set_best_config(sweep.best_config);
   out.set_best_ns(sweep.best_ns);
   const double elapsed = sweep.elapsed_seconds(now_.mono_ns);

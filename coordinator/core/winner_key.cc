@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <optional>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -38,12 +39,12 @@ bool IsWhole(absl::string_view literal) {
 }
 
 // T.float16, "float16" and float16 are one type.
-bool IsDtype(absl::string_view literal) {
+std::optional<DType> DtypeOf(absl::string_view literal) {
   for (absl::string_view quote : {"\"", "'"}) {
     if (absl::ConsumePrefix(&literal, quote)) absl::ConsumeSuffix(&literal, quote);
   }
   absl::ConsumePrefix(&literal, "T.");
-  return ParseDType(literal).has_value();
+  return ParseDType(literal);
 }
 
 std::string Classed(double value, double step, double unit, absl::string_view name) {
@@ -281,6 +282,24 @@ double RangeDistance(const v1::WinnerKey& asked, const v1::WinnerKey& stored) {
   return std::max(0.0, ratio(high, range.high())) + std::max(0.0, ratio(range.low(), low));
 }
 
+bool SameProgram(const v1::WinnerKey& a, const v1::WinnerKey& b) {
+  return !a.kernel().empty() && a.kernel() == b.kernel();
+}
+
+// A field of `key` as it is compared with that of `other`: types by their names, and where the
+// canonical programs are equal, a type that only one of them gives is the kernel's default.
+TextMap Comparable(const v1::WinnerKey& key, const v1::WinnerKey& other, int field) {
+  TextMap map = WithoutRanges(*MapOf(key, field), key, other);
+  if (field != kDtypes) return map;
+  TextMap types;
+  for (const auto& [name, literal] : map) {
+    if (SameProgram(key, other) && !other.dtypes().contains(name)) continue;
+    const std::optional<DType> type = DtypeOf(literal);
+    types[name] = type.has_value() ? type->ToString() : literal;
+  }
+  return types;
+}
+
 bool SameMap(const TextMap& a, const TextMap& b) {
   return a.size() == b.size() && std::all_of(a.begin(), a.end(), [&](const auto& entry) {
            const auto found = b.find(entry.first);
@@ -289,17 +308,15 @@ bool SameMap(const TextMap& a, const TextMap& b) {
 }
 
 bool SameKernel(const v1::WinnerKey& a, const v1::WinnerKey& b) {
-  return a.text() == b.text() || (!a.kernel().empty() && a.kernel() == b.kernel());
+  return a.text() == b.text() || SameProgram(a, b);
 }
 
 bool Differs(const v1::WinnerKey& asked, const v1::WinnerKey& stored, int field) {
   if (field == kKernel) return !SameKernel(asked, stored);
   if (field == kRange) return Relate(asked, stored) == RangeRelation::kInside;
   if (field == kOutsideRange) return Relate(asked, stored) == RangeRelation::kOutside;
-  const TextMap* map = MapOf(asked, field);
-  if (map != nullptr) {
-    return !SameMap(WithoutRanges(*map, asked, stored),
-                    WithoutRanges(*MapOf(stored, field), asked, stored));
+  if (MapOf(asked, field) != nullptr) {
+    return !SameMap(Comparable(asked, stored, field), Comparable(stored, asked, field));
   }
   const std::string& text = TextOf(asked, field);
   if (text.empty() && MayBeUnknown(field)) return false;
@@ -350,9 +367,9 @@ v1::WinnerKey MakeKey(const v1::SweepSpec& spec, const v1::ArchRecord& arch, con
   key.set_kernel(std::string(kernel_digest));
   key.set_text(TextDigest(spec));
   for (const auto& [name, literal] : spec.arguments()) {
-    TextMap* const map = IsWhole(literal)   ? key.mutable_shapes()
-                         : IsDtype(literal) ? key.mutable_dtypes()
-                                            : key.mutable_flags();
+    TextMap* const map = IsWhole(literal)               ? key.mutable_shapes()
+                         : DtypeOf(literal).has_value() ? key.mutable_dtypes()
+                                                        : key.mutable_flags();
     (*map)[name] = literal;
   }
   *key.mutable_runtime() = spec.runtime_values();
@@ -449,8 +466,8 @@ std::vector<v1::KeyDifference> Differences(const v1::WinnerKey& asked,
       difference.set_stored(TextOf(stored, field));
       difference.set_asked(TextOf(asked, field));
     } else {
-      const TextMap own = WithoutRanges(*MapOf(asked, field), asked, stored);
-      const TextMap other = WithoutRanges(*MapOf(stored, field), asked, stored);
+      const TextMap own = Comparable(asked, stored, field);
+      const TextMap other = Comparable(stored, asked, field);
       difference.set_stored(Chosen(other, own));
       difference.set_asked(Chosen(own, other));
     }
@@ -468,9 +485,15 @@ std::vector<std::string> NotCompared(const v1::WinnerKey& asked) {
 
 std::string DifferenceText(const std::vector<v1::KeyDifference>& differences) {
   const auto shown = [](const std::string& text) { return text.empty() ? "unknown" : text; };
+  // What differs because the architecture does says nothing more.
+  const std::set<std::string> of_arch = {"features", "cores",  "power",
+                                         "memory",   "driver", "assembler"};
+  const bool arch = std::any_of(differences.begin(), differences.end(),
+                                [](const v1::KeyDifference& d) { return d.field() == "arch"; });
   std::vector<std::string> parts;
   for (const v1::KeyDifference& d : differences) {
     const std::string& field = d.field();
+    if (arch && of_arch.count(field) > 0) continue;
     if (field == "outside_range" && absl::StrContains(d.stored(), "..")) {
       parts.push_back(absl::StrCat(d.asked(), " is outside of ", d.stored()));
     } else if (field == "shapes" || field == "dtypes" || field == "flags" || field == "runtime" ||
@@ -488,13 +511,29 @@ std::string DifferenceText(const std::vector<v1::KeyDifference>& differences) {
   return absl::StrJoin(parts, "; ");
 }
 
+namespace {
+
+// A size outside of a stored range is another size, as serious as another run-time value: how far
+// it is decides, and then the range, which says more.
+uint32_t Seriousness(uint32_t mask) {
+  const uint32_t outside = 1u << kOutsideRange;
+  return (mask & outside) == 0 ? mask : (mask & ~outside) | 1u << kRuntime;
+}
+
+// 10/9 and 9/10 are as far from 1, but for what floats round.
+constexpr double kParts = 1e9;
+
+}  // namespace
+
 std::vector<v1::WinnerIndexRow> NearestFirst(const v1::WinnerKey& asked,
                                              std::vector<v1::WinnerIndexRow> rows) {
-  using Rank = std::tuple<uint32_t, double, int64_t, std::string>;
+  using Rank = std::tuple<uint32_t, double, bool, int64_t, std::string>;
   std::vector<std::pair<Rank, v1::WinnerIndexRow>> ranked;
   for (v1::WinnerIndexRow& row : rows) {
     const Comparison c = Compare(asked, row.key());
-    ranked.push_back({{c.mask, c.distance, -row.finished_unix_ms(), row.winner()}, std::move(row)});
+    ranked.push_back({{Seriousness(c.mask), std::round(c.distance * kParts), !row.key().has_range(),
+                       -row.finished_unix_ms(), row.winner()},
+                      std::move(row)});
   }
   std::sort(ranked.begin(), ranked.end(),
             [](const auto& a, const auto& b) { return a.first < b.first; });

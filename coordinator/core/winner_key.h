@@ -55,6 +55,8 @@ struct Comparison {
   double distance = 0;
 };
 
+// Types are compared by their names, however they are written, and one that a key does not give is
+// the kernel's default where the canonical programs are equal.
 // A device field or a toolchain that is unknown in `asked` differs from nothing. One that is
 // unknown in `stored` only does differ.
 Comparison Compare(const v1::WinnerKey& asked, const v1::WinnerKey& stored);
@@ -69,8 +71,8 @@ std::vector<std::string> NotCompared(const v1::WinnerKey& asked);
 // "tuned for N=4096, asked N=4100; tuned with driver 550, asked 570".
 std::string DifferenceText(const std::vector<v1::KeyDifference>& differences);
 
-// The rows in the order in which a lookup takes them: the smaller mask, the smaller distance, the
-// later finish, the name.
+// The rows in the order in which a lookup takes them: the smaller mask (runtime and outside_range
+// count alike), the smaller distance, a range, the later finish, the name.
 std::vector<v1::WinnerIndexRow> NearestFirst(const v1::WinnerKey& asked,
                                              std::vector<v1::WinnerIndexRow> rows);
 

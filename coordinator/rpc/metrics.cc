@@ -113,9 +113,9 @@ const std::vector<std::string>& LookupResults() {
 
 const std::vector<std::string>& Methods() {
   static const auto* const methods = new std::vector<std::string>{
-      "SubmitSweep", "WatchSweep",  "FetchWinner", "LookupWinner",   "ListSweeps",
-      "GetSweep",    "CancelSweep", "ListWorkers", "CollectGarbage", "Backup",
-      "ListMisses",  "ClearMisses", "Attach",      "PutBlob",        "GetBlob"};
+      "SubmitSweep", "WatchSweep",  "FetchWinner",    "LookupWinner", "ListSweeps", "GetSweep",
+      "CancelSweep", "ListWorkers", "CollectGarbage", "Backup",       "ListMisses", "ClearMisses",
+      "ListBars",    "LiftBars",    "Attach",         "PutBlob",      "GetBlob"};
   return *methods;
 }
 

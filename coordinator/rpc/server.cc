@@ -4,6 +4,7 @@
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/impl/codegen/service_type.h>
+#include <netdb.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -59,6 +60,45 @@ absl::Status CheckListen(const std::string& address, bool allow_remote) {
     return absl::FailedPreconditionError(absl::StrCat("another process serves the socket ", path));
   }
   return absl::OkStatus();
+}
+
+// What the system says of "host:port", by asking it again.
+std::string WhyPortIsNot(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  const std::string bracketed = address.substr(0, colon);
+  const bool v6 = bracketed.size() > 2 && bracketed.front() == '[';
+  const std::string host = v6 ? bracketed.substr(1, bracketed.size() - 2) : bracketed;
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE;
+  addrinfo* found = nullptr;
+  const int unknown = getaddrinfo(host.c_str(), address.substr(colon + 1).c_str(), &hints, &found);
+  if (unknown != 0) return absl::StrCat(host, " is no address: ", gai_strerror(unknown));
+  const int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int code = fd < 0 || bind(fd, found->ai_addr, found->ai_addrlen) == 0 ? 0 : errno;
+  if (fd >= 0) close(fd);
+  freeaddrinfo(found);
+  switch (code) {
+    case EADDRINUSE:
+      return "another process listens there: choose another port, or 0 for any free one";
+    case EACCES:
+      return "this user may not: choose a port from 1024 on, or 0 for any free one";
+    case EADDRNOTAVAIL:
+      return "no network interface of this machine has that address";
+    default:
+      return code == 0 ? "the system did not say why; try again" : std::strerror(code);
+  }
+}
+
+// Why nothing listens on `address`, which gRPC tells nobody but its log.
+std::string WhyNotBound(const std::string& address) {
+  const std::string path = UnixPath(address);
+  if (path.empty()) return WhyPortIsNot(address);
+  const std::string folder = path.substr(0, path.rfind('/') + 1);
+  if (access(folder.c_str(), F_OK) != 0) return absl::StrCat("there is no folder ", folder);
+  if (access(folder.c_str(), W_OK) != 0) return absl::StrCat("no writing into ", folder);
+  return absl::StrCat("the path is taken, or longer than ", sizeof(sockaddr_un().sun_path) - 1,
+                      " characters");
 }
 
 void SetLimits(grpc::ServerBuilder* builder) {
@@ -126,8 +166,8 @@ absl::Status GrpcServer::Listen() {
   for (size_t i = 0; i < ports.size(); ++i) {
     const std::string& address = options_.listen[i];
     if (server_ == nullptr || ports[i] == 0) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "cannot listen on ", address, "; is the address in use, or its folder missing?"));
+      return absl::FailedPreconditionError(
+          absl::StrCat("cannot listen on ", address, ": ", WhyNotBound(address)));
     }
     addresses_.push_back(UnixPath(address).empty()
                              ? absl::StrCat(address.substr(0, address.rfind(':')), ":", ports[i])

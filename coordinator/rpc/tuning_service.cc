@@ -146,6 +146,20 @@ class TuningService : public v1::Tuning::CallbackService {
     return answer.reactor;
   }
 
+  ServerUnaryReactor* ListBars(CallbackServerContext* context, const v1::ListBarsRequest* request,
+                               v1::ListBarsResponse* response) override {
+    const auto answer = Answer(context, response, "ListBars");
+    parts_.farm->ListBars(*request, answer.callback);
+    return answer.reactor;
+  }
+
+  ServerUnaryReactor* LiftBars(CallbackServerContext* context, const v1::LiftBarsRequest* request,
+                               v1::LiftBarsResponse* response) override {
+    const auto answer = Answer(context, response, "LiftBars");
+    parts_.farm->LiftBars(*request, answer.callback);
+    return answer.reactor;
+  }
+
   ServerUnaryReactor* ListSweeps(CallbackServerContext* context,
                                  const v1::ListSweepsRequest* request,
                                  v1::ListSweepsResponse* response) override {

@@ -88,6 +88,9 @@ class OpList {
     for (const std::string& name : batch.deleted_winners) KILN_RETURN_IF_ERROR(DropWinner(name));
     for (const v1::Winner& winner : batch.winners) AddWinner(winner);
     KILN_RETURN_IF_ERROR(AddCompiled(batch.compiled));
+    for (const std::string& key : batch.deleted_kills) {
+      ops_.push_back(KvOp::Delete(absl::StrCat(keys::kKill, key)));
+    }
     for (const v1::KillRow& row : batch.kills) Put(absl::StrCat(keys::kKill, row.key()), row);
     for (const v1::WorkerRow& row : batch.workers) {
       Put(absl::StrCat(keys::kWorker, row.name()), row);
@@ -397,9 +400,9 @@ absl::StatusOr<std::vector<v1::CompileIndexRow>> KvMetaStore::FindCompiled(
 bool Batch::empty() const {
   return reset_sweeps.empty() && !farm.has_value() && sweeps.empty() && statuses.empty() &&
          candidates.empty() && tasks.empty() && deleted_tasks.empty() && winners.empty() &&
-         compiled.empty() && kills.empty() && workers.empty() && deleted_workers.empty() &&
-         archs.empty() && deleted_winners.empty() && deleted_misses.empty() && misses.empty() &&
-         miss_counts.empty();
+         compiled.empty() && kills.empty() && deleted_kills.empty() && workers.empty() &&
+         deleted_workers.empty() && archs.empty() && deleted_winners.empty() &&
+         deleted_misses.empty() && misses.empty() && miss_counts.empty();
 }
 
 absl::StatusOr<std::unique_ptr<MetaStore>> NewKvMetaStore(std::unique_ptr<Kv> kv) {

@@ -40,6 +40,7 @@ struct Batch {
   std::vector<std::string> deleted_winners;   // by name; unknown ones are fine
   std::vector<v1::Winner> winners;            // replaces the one of the same name
   std::vector<v1::CompileIndexRow> compiled;  // entries are merged into the row by compiler build
+  std::vector<std::string> deleted_kills;     // by key; unknown ones are fine
   std::vector<v1::KillRow> kills;
   std::vector<v1::WorkerRow> workers;
   std::vector<std::string> deleted_workers;

@@ -131,6 +131,27 @@ TYPED_TEST(MetaStoreTest, LoadGivesActiveSweepsWithAllTheirRowsInOrder) {
   EXPECT_EQ(state.workers.at(0).name(), "w");
 }
 
+TYPED_TEST(MetaStoreTest, KillsAreDeletedBeforeOthersAreWritten) {
+  store::Batch batch;
+  for (const char* key : {"a", "b"}) {
+    batch.kills.emplace_back().set_key(key);
+    batch.kills.back().set_count(2);
+  }
+  this->Commit(batch);
+  store::Batch lift;
+  EXPECT_TRUE(lift.empty());
+  lift.deleted_kills = {"a", "b", "never there"};
+  EXPECT_FALSE(lift.empty());
+  lift.kills.emplace_back().set_key("b");
+  lift.kills.back().set_count(1);
+  this->Commit(lift);
+  this->Reopen();
+  const store::FarmState state = *this->store_->Load();
+  ASSERT_THAT(state.kills, SizeIs(1));
+  EXPECT_EQ(state.kills[0].key(), "b");
+  EXPECT_EQ(state.kills[0].count(), 1);
+}
+
 TYPED_TEST(MetaStoreTest, FinishedSweepsAreNotLoadedButCanBeRead) {
   this->Commit(NewSweep(DigestOf(1), 10, 3));
   store::Batch end;

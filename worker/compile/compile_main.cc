@@ -1,8 +1,9 @@
 // kiln-compile: the child process that compiles. Serves one request at a time on descriptor 3 until
-// its parent closes it. Started by kiln-worker; of no use by hand.
+// its parent closes it. Started by kiln-worker; of no use by hand, but for --help and --version.
 #include <cstdio>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -41,10 +42,51 @@ absl::Status Serve() {
   }
 }
 
+constexpr char kHelp[] = R"(kiln-compile: compiles candidates for kiln-worker
+Usage: kiln-compile [--help | --version]
+
+kiln-worker starts it as its child and asks for one candidate at a time on descriptor 3. It has no
+options for people; limits are options of kiln-worker (--compile-slots, --compile-seconds,
+--compile-memory-mib). To compile by hand, use kilnc: `kilnc emit` and `kilnc par-compile`.
+
+EXIT CODES
+  0   the parent closed the channel
+  1   it was not started by kiln-worker, or the channel broke
+  2   usage
+  97  out of memory
+
+ENVIRONMENT
+  KILN_CUDA_PATH  where the assembler for GPUs is looked for first
+)";
+
+// The exit code, when the command line asks for something else than to serve.
+std::optional<int> AnswerPeople(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word == "--help" || word == "-h") {
+      std::printf("%s", kHelp);
+      return 0;
+    }
+    if (word == "--version") {
+      std::printf("%s\n", codegen::CompilerBuild().c_str());
+      return 0;
+    }
+    std::fprintf(stderr, "kiln-compile: there is no option '%s'; run with --help for more\n",
+                 argv[i]);
+    return 2;
+  }
+  if (HasParentChannel()) return std::nullopt;
+  std::fprintf(stderr,
+               "kiln-compile: descriptor 3 is no channel to a parent: kiln-worker starts this "
+               "program; to compile by hand, use kilnc\n");
+  return 1;
+}
+
 }  // namespace
 }  // namespace kiln::worker
 
-int main() {
+int main(int argc, char** argv) {
+  if (const auto code = kiln::worker::AnswerPeople(argc, argv)) return *code;
   kiln::EnterChild();
   absl::Status status = kiln::worker::Serve();
   if (status.ok()) return 0;

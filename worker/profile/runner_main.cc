@@ -158,33 +158,46 @@ int main(int argc, char** argv) {
   kiln::worker::Flags flags;
   CLI::App app("kiln-runner: measures candidates for kiln-worker");
   app.set_version_flag("--version", "kiln-runner " KILN_VERSION);
-  app.add_option("--device-name", flags.device_name, "the worker's name, for measurements");
-  app.add_option("--cache-dir", flags.cache_dir, "where the machine's calibration is kept");
+  app.add_option("--device-name", flags.device_name, "the worker's name, for measurements")
+      ->capture_default_str();
+  app.add_option(
+      "--cache-dir", flags.cache_dir,
+      "folder that keeps the CPU's calibration and a GPU's baselines (default: /tmp, and a "
+      "CPU is calibrated anew)");
   app.add_option("--llc-bytes", flags.cache_bytes,
-                 "size of the last-level cache; 0 = ask the system");
+                 "size of the last-level cache; 0 = ask the system")
+      ->capture_default_str();
   app.add_option("--rotation-mib", flags.rotation_mib,
                  "most memory that a cold measurement rotates over")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   app.add_option("--peer-mib", flags.peer_mib,
-                 "most memory for outputs kept to compare candidates with each other");
-  app.add_option("--device", flags.device, "cpu, or gpu0, gpu1, ...");
+                 "most memory for outputs kept to compare candidates with each other")
+      ->capture_default_str();
+  app.add_option("--device", flags.device, "cpu, or gpu0, gpu1, ...")->capture_default_str();
   app.add_option("--launch-seconds", flags.launch_seconds,
                  "GPU: longest that a launch may take before the child ends itself")
-      ->check(CLI::PositiveNumber);
-  app.add_flag("--no-records", flags.no_records, "GPU: time by events though CUPTI is there");
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_flag("--no-records", flags.no_records,
+               "GPU: time by events though CUPTI is there (default: by its records)");
   app.add_option("--canary-drift", flags.drift,
                  "GPU: how much longer a fixed kernel may take than it once did before the GPU is "
                  "out of use; 0 = do not look")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   app.add_option("--company-seconds", flags.company_seconds,
-                 "GPU: how long to wait while other processes compute on it")
-      ->check(CLI::NonNegativeNumber);
+                 "GPU: how many seconds to wait while other processes compute on it")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   app.add_flag("--with-company", flags.with_company,
                "GPU: then measure beside them, and say so, rather than not at all");
   app.add_option("--lock-dir", flags.lock_dir,
-                 "GPU: folder of the locks that keep two processes from measuring on one");
+                 "GPU: folder of the locks that keep two processes from measuring on one")
+      ->capture_default_str();
   app.add_option("--measuring-core", flags.measuring_core,
-                 "GPU: the thread that measures runs on this core meanwhile; -1 = on any");
+                 "GPU: the thread that measures runs on this core meanwhile; -1 = on any")
+      ->capture_default_str();
   app.add_flag("--describe", flags.describe, "print the device's record and exit");
   app.add_flag("--devices", flags.devices, "list the GPUs that can be measured and exit");
   try {
@@ -193,6 +206,12 @@ int main(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : 2;
   }
   const bool asked = flags.describe || flags.devices;
+  if (!asked && !kiln::HasParentChannel()) {
+    std::fprintf(stderr,
+                 "kiln-runner: descriptor 3 is no channel to a parent: kiln-worker starts this "
+                 "program; by hand it answers --devices and --describe\n");
+    return 1;
+  }
   if (!asked) kiln::EnterChild();
   absl::Status status = flags.devices    ? kiln::worker::ListDevices()
                         : flags.describe ? kiln::worker::Describe(flags)

@@ -177,18 +177,41 @@ Contest MakeContest(const Options& o, const Winner& winner, bench::Crew& crew) {
 
 int Main(int argc, char** argv) {
   Options o;
-  CLI::App app("Times a fetched winner against its anchor in one run.");
-  app.add_option("--op", o.op)
+  CLI::App app(
+      "Times a winner for float32 on this machine's cores beside its anchor, in one run: for a "
+      "product OpenBLAS, for the others (and M=1) a threaded loop that moves the same bytes. "
+      "Prints "
+      "one line of JSON; ratio is the anchor's time over the winner's, above 1 = the winner is "
+      "faster.");
+  app.footer(
+      "\nIt needs a shared object of `tunectl tune` or `fetch` whose sizes are compiled in: the "
+      "same "
+      "--m, --n\nand --k must be given, as nothing checks them. The symbol is kiln_ and the "
+      "kernel's "
+      "name (in the\nheader beside it).\n\nEXAMPLE\n"
+      "  tunectl tune client/examples/link_a_winner/gemm.yaml -o kernels\n"
+      "  kiln-anchors --op gemm --library kernels/kiln_matmul.so --symbol kiln_matmul --m 96 --n "
+      "80 "
+      "--k 64");
+  app.add_option("--op", o.op, "What the kernel computes: C = A B, or over rows of [m, n]")
       ->required()
       ->check(CLI::IsMember({"gemm", "softmax", "rmsnorm", "rowsum", "swiglu"}));
   app.add_option("--library", o.winner, "The winner's shared object")->required();
-  app.add_option("--symbol", o.symbol)->required();
-  app.add_option("--m", o.m)->required();
-  app.add_option("--n", o.n)->required();
-  app.add_option("--k", o.k);
-  app.add_option("--threads", o.threads);
+  app.add_option("--symbol", o.symbol, "The C function in it")->required();
+  app.add_option("--m", o.m, "Rows that it was compiled for")
+      ->required()
+      ->check(CLI::PositiveNumber);
+  app.add_option("--n", o.n, "Columns that it was compiled for")
+      ->required()
+      ->check(CLI::PositiveNumber);
+  app.add_option("--k", o.k, "What is summed over (default: none; --op gemm needs it)");
+  app.add_option("--threads", o.threads, "Of both sides; 0 = all cores")->capture_default_str();
   app.add_option("--seconds", o.seconds, "Time to spend on each side")->capture_default_str();
   CLI11_PARSE(app, argc, argv);
+  if (o.op == "gemm" && o.k <= 0) {
+    std::cerr << "--op gemm needs --k\n";
+    return 2;
+  }
   if (o.threads <= 0) o.threads = static_cast<int>(std::thread::hardware_concurrency());
   openblas_set_num_threads(o.threads);
   bench::Crew crew(o.threads);

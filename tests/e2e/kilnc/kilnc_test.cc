@@ -476,6 +476,33 @@ VALUE = 1
               HasSubstr("there is no gone.py beside the kernel file, in " + folder_.string()));
 }
 
+// Its tensors lie in the memory of this machine.
+TEST_F(KilncTest, ARunForAGpuSaysWhatToDoInstead) {
+  EXPECT_EQ(Kilnc({"run", "template:softmax", "-a", "M=8", "-a", "N=64", "--arch", "sm_90a"}), 1);
+  EXPECT_THAT(err_, HasSubstr("--arch sm_90a is a GPU"));
+  EXPECT_THAT(err_, HasSubstr("--on-threads"));
+  EXPECT_THAT(err_, ::testing::Not(HasSubstr("error -")));
+  EXPECT_EQ(Kilnc({"run", "template:softmax", "-a", "M=8", "-a", "N=64", "--arch", "sm_90a",
+                   "--interpret"}),
+            0)
+      << err_;
+}
+
+TEST_F(KilncTest, AStageThatAllPassesLeadToTakesNoStopAfter) {
+  for (const char* stage : {"tile", "llvm", "asm", "obj", "so", "header", "manifest"}) {
+    EXPECT_EQ(Kilnc({"emit", "template:softmax", "-a", "M=8", "-a", "N=64", "--stage", stage,
+                     "--stop-after", "foo", "-o", (folder_ / "k").string()}),
+              1)
+        << stage;
+    EXPECT_THAT(err_, HasSubstr("use --stage lowered or threads")) << stage;
+    EXPECT_FALSE(fs::exists(folder_ / "k")) << stage;
+  }
+  EXPECT_EQ(Kilnc({"emit", "template:softmax", "-a", "M=8", "-a", "N=64", "--stage", "lowered",
+                   "--stop-after", "foo"}),
+            1);
+  EXPECT_THAT(err_, HasSubstr("no pass is called 'foo'"));
+}
+
 TEST_F(KilncTest, OutputThatIsLostIsNoSuccess) {
   const std::string command =
       absl::StrCat(test::BinaryFolder(), "/kilnc emit template:softmax -a M=8 -a N=64 > /dev/full");

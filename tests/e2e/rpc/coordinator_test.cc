@@ -154,7 +154,8 @@ TEST_F(CoordinatorTest, EndsWithTheStatedCodes) {
   EXPECT_EQ(code({"--store", Path("x"), "--listen", "nonsense"}), 2);
   EXPECT_EQ(code({"--store", Path("x"), "--listen", "0.0.0.0:0"}, &err), 2);
   EXPECT_THAT(err, HasSubstr("--allow-remote"));
-  EXPECT_EQ(code({"--store", Path("x"), "--listen", "unix:/no/such/folder/s.sock"}), 4);
+  EXPECT_EQ(code({"--store", Path("x"), "--listen", "unix:/no/such/folder/s.sock"}, &err), 4);
+  EXPECT_THAT(err, HasSubstr("there is no folder /no/such/folder/"));
   EXPECT_NE(code({"--store", "/proc/nothing", "--listen", address_}), 0);
 
   const auto first = Coordinator("first");
@@ -162,6 +163,12 @@ TEST_F(CoordinatorTest, EndsWithTheStatedCodes) {
   EXPECT_EQ(code({"--store", Path("store"), "--listen", "127.0.0.1:0"}, &err), 3) << err;
   EXPECT_EQ(code({"--store", Path("other"), "--listen", address_}, &err), 4) << err;
   EXPECT_THAT(err, HasSubstr("another process serves"));
+  const std::string port = absl::StrCat("127.0.0.1:", FreePort());
+  Process other({binary, "--store", Path("tcp"), "--listen", port}, Path("tcp_log"));
+  ASSERT_TRUE(Listens(&other)) << other.err();
+  EXPECT_EQ(code({"--store", Path("other"), "--listen", port}, &err), 4) << err;
+  EXPECT_THAT(err, HasSubstr("cannot listen on " + port + ": another process listens there"));
+  EXPECT_THAT(err, testing::Not(HasSubstr("chttp2"))) << "gRPC's own log says nothing to people";
   EXPECT_TRUE(Client()->Workers().ok()) << "the first one is unharmed";
   first->Signal(SIGTERM);
   EXPECT_EQ(first->Wait(absl::Seconds(10)), 0) << first->err();

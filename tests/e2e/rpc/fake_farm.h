@@ -40,6 +40,10 @@ class FakeFarm : public core::Farm {
     std::lock_guard<std::mutex> lock(mutex_);
     artifact_ = std::move(artifact);
   }
+  void LoseArtifact(std::string config) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    lost_ = std::move(config);
+  }
   void SetSweep(v1::GetSweepResponse sweep) {
     std::lock_guard<std::mutex> lock(mutex_);
     sweep_ = std::move(sweep);
@@ -47,6 +51,15 @@ class FakeFarm : public core::Farm {
   void SetMisses(v1::ListMissesResponse misses) {
     std::lock_guard<std::mutex> lock(mutex_);
     misses_ = std::move(misses);
+  }
+  void SetBars(v1::ListBarsResponse bars) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    bars_ = std::move(bars);
+  }
+  // In place of the 1200.
+  void SetSweeps(v1::ListSweepsResponse sweeps) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    sweeps_ = std::move(sweeps);
   }
   // Called for every watch, on the RPC thread that opens it.
   void OnWatch(std::function<void(std::shared_ptr<core::WatchSink>)> script) {
@@ -134,8 +147,32 @@ class FakeFarm : public core::Farm {
     }
     Answer(std::move(response), done);
   }
+  void ListBars(const v1::ListBarsRequest& request,
+                core::Callback<v1::ListBarsResponse> done) override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    done(bars_);
+  }
+  void LiftBars(const v1::LiftBarsRequest& request,
+                core::Callback<v1::LiftBarsResponse> done) override {
+    v1::LiftBarsResponse response;
+    std::lock_guard<std::mutex> lock(mutex_);
+    for (const v1::Bar& bar : bars_.bars()) {
+      for (const std::string& id : request.ids()) {
+        if (bar.id().starts_with(id)) *response.add_lifted() = bar;
+      }
+      if (request.all()) *response.add_lifted() = bar;
+    }
+    if (!request.all() && response.lifted_size() == 0) {
+      return done(absl::NotFoundError("there is no bar " + request.ids(0)));
+    }
+    done(response);
+  }
   void ListSweeps(const v1::ListSweepsRequest& request,
                   core::Callback<v1::ListSweepsResponse> done) override {
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      if (sweeps_.sweeps_size() > 0) return done(sweeps_);
+    }
     // 1200 sweeps, by number.
     v1::ListSweepsResponse response;
     const int begin = request.page_token().empty() ? 0 : std::stoi(request.page_token());
@@ -156,6 +193,13 @@ class FakeFarm : public core::Farm {
   void CancelSweep(const v1::CancelSweepRequest& request,
                    core::Callback<v1::CancelSweepResponse> done) override {
     v1::CancelSweepResponse response;
+    {
+      std::lock_guard<std::mutex> lock(mutex_);
+      response = cancelled_;
+      cancelled_.set_had_ended(true);
+      cancelled_.set_message(request.reason());
+      cancelled_.set_finished_unix_ms(absl::ToUnixMillis(absl::Now()));
+    }
     response.set_state(v1::CANCELLED);
     Answer(std::move(response), done);
   }
@@ -190,6 +234,9 @@ class FakeFarm : public core::Farm {
       return status;
     }
     if (artifact_.digest.empty()) return absl::NotFoundError("the sweep has no winner");
+    if (!request.config().empty() && request.config() == lost_) {
+      return absl::NotFoundError("the artifact of '" + lost_ + "' has been collected");
+    }
     return artifact_;
   }
 
@@ -260,8 +307,12 @@ class FakeFarm : public core::Farm {
   std::deque<absl::Status> failures_;
   absl::Status health_;
   core::ArtifactRef artifact_;
+  std::string lost_;  // config whose artifact is gone
   v1::GetSweepResponse sweep_;
   v1::ListMissesResponse misses_;
+  v1::ListBarsResponse bars_;
+  v1::ListSweepsResponse sweeps_;
+  v1::CancelSweepResponse cancelled_;  // of the next call
   std::function<void(std::shared_ptr<core::WatchSink>)> on_watch_;
   std::function<void(const v1::WorkerMessage&, std::shared_ptr<core::WorkerSink>)> on_worker_;
   std::vector<v1::SweepSpec> submitted_;

@@ -220,7 +220,15 @@ TEST_F(RpcTest, ShowLeavesOutRawSamplesAndWhatIsTooLarge) {
 
 TEST_F(RpcTest, TheOtherCallsArrive) {
   EXPECT_EQ((*client_->Lookup(Spec())).miss_reason, "the target differs");
-  EXPECT_EQ(*client_->Cancel(kSweep, "enough"), client::SweepState::kCancelled);
+  const auto first = client_->Cancel(kSweep, "enough"), second = client_->Cancel(kSweep, "more");
+  EXPECT_EQ(first->state, client::SweepState::kCancelled);
+  EXPECT_FALSE(first->had_ended);
+  EXPECT_TRUE(second->had_ended);
+  EXPECT_EQ(second->message, "enough");
+  EXPECT_LT(absl::Now() - second->finished, absl::Minutes(1));
+  EXPECT_TRUE(client_->Bars()->empty());
+  EXPECT_TRUE(client_->LiftBars({})->empty());
+  EXPECT_TRUE(absl::IsNotFound(client_->LiftBars({"0123456789"}).status()));
   EXPECT_EQ((*client_->Workers())[0].name, "w0");
   EXPECT_EQ((*client_->CollectGarbage(0, true)).bytes_after, 100);
   EXPECT_EQ((*client_->CollectGarbage(0, false)).bytes_after, 10);
@@ -245,7 +253,10 @@ TEST_F(RpcTest, DeadlineAndCancelEndACall) {
   farm_.backup_time = absl::Seconds(3);
   client::CallOptions options;
   options.timeout = absl::Milliseconds(100);
-  EXPECT_TRUE(absl::IsDeadlineExceeded(client_->Backup("/tmp/x", options).status()));
+  const absl::Status late = client_->Backup("/tmp/x", options).status();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(late));
+  EXPECT_THAT(std::string(late.message()), testing::HasSubstr("timed out after 100ms: "));
+  EXPECT_THAT(std::string(late.message()), testing::HasSubstr("had not answered Backup"));
   client::CallOptions cancelled;
   std::thread canceller([token = cancelled.cancel]() mutable {
     absl::SleepFor(absl::Milliseconds(100));

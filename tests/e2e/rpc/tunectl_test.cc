@@ -263,7 +263,9 @@ TEST_F(TunectlTest, MissesAreATableOrADocumentOrSweeps) {
     v1::Miss* const miss = misses.add_misses();
     miss->set_id(std::string(64, 'c'));
     miss->set_count(70 - i);
-    miss->set_reason("no winner of this kernel is stored");
+    miss->set_reason(
+        absl::StrCat("the nearest stored winner of this kernel: tuned for N=1, asked N=2; ",
+                     std::string(1000, 'x')));
     miss->add_users("grace");
     miss->mutable_spec()->set_template_("matmul");
     miss->mutable_spec()->set_user("grace");
@@ -278,6 +280,10 @@ TEST_F(TunectlTest, MissesAreATableOrADocumentOrSweeps) {
   EXPECT_THAT(run.out, HasSubstr("7 more"));
   const json document = json::parse(Tunectl({"--json", "misses"}).out);
   EXPECT_EQ(document["misses"][1]["count"], 69);
+  EXPECT_THAT(run.out, HasSubstr("tuned for N=1, asked N=2;"));
+  EXPECT_THAT(run.out, Not(HasSubstr("the nearest stored winner")));
+  EXPECT_THAT(run.out, Not(HasSubstr(std::string(101, 'x')))) << "a table has no room for it";
+  EXPECT_GT(document["misses"][0]["reason"].get<std::string>().size(), 1000u);
   EXPECT_EQ(document["total"], 9);
   run = Tunectl({"submit", "--from-misses"});
   EXPECT_EQ(run.code, 0) << run.err;
@@ -341,13 +347,152 @@ TEST_F(TunectlTest, OutputThatIsLostIsNoSuccess) {
 
 TEST_F(TunectlTest, TimeoutAndInterruptEndAWatch) {
   farm_.OnWatch([](std::shared_ptr<core::WatchSink> sink) { sink->OnEvent(v1::SweepEvent()); });
-  EXPECT_EQ(Tunectl({"--timeout", "0.3", "watch", kSweep}).code, 5);
+  const Outcome silent = Tunectl({"--timeout", "0.3", "watch", kSweep});
+  EXPECT_EQ(silent.code, 5);
+  EXPECT_THAT(silent.err, HasSubstr("timed out after 300ms: nothing had been heard of the sweep"));
   Process process({test::BinaryFolder() + "/tunectl", "--server", address_, "watch", kSweep},
                   File("watch"));
   for (int i = 0; i < 500 && farm_.watches() < 1; ++i) absl::SleepFor(absl::Milliseconds(10));
   absl::SleepFor(absl::Milliseconds(100));
   process.Signal(SIGINT);
   EXPECT_EQ(process.Wait(absl::Seconds(10)), 5);
+}
+
+// What was waited for, how far it was, and what to do.
+TEST_F(TunectlTest, ATimeoutSaysHowFarItWas) {
+  farm_.OnWatch([](std::shared_ptr<core::WatchSink> sink) {
+    v1::SweepEvent event;
+    event.mutable_progress()->set_state(v1::RUNNING);
+    event.mutable_progress()->set_round("screen");
+    event.mutable_progress()->set_total(9);
+    event.mutable_progress()->set_done(2);
+    event.mutable_progress()->set_best_ns(11797);
+    sink->OnEvent(event);
+  });
+  for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
+           {"watch", kSweep}, {"submit", "--watch", File("gemm.yaml")}}) {
+    std::vector<std::string> arguments = {"--timeout", "0.5"};
+    arguments.insert(arguments.end(), command.begin(), command.end());
+    const Outcome run = Tunectl(arguments);
+    EXPECT_EQ(run.code, 5);
+    EXPECT_THAT(run.err, HasSubstr("timed out after 500ms: the sweep had not ended: running "
+                                   "(screen), 2 of 9 settled, best so far 11.8 us"));
+    EXPECT_THAT(run.err, HasSubstr("give it more with --timeout"));
+    EXPECT_THAT(run.err, HasSubstr("cancel"));
+    EXPECT_THAT(run.err, Not(HasSubstr("Deadline Exceeded")));
+  }
+  farm_.submit_time = absl::Seconds(2);
+  const Outcome submit = Tunectl({"--timeout", "0.5", "submit", File("gemm.yaml")});
+  EXPECT_EQ(submit.code, 5);
+  EXPECT_THAT(submit.err, HasSubstr("had not answered SubmitSweep"));
+}
+
+TEST_F(TunectlTest, ACancelledSweepIsNotCountedAsDone) {
+  v1::ListSweepsResponse sweeps;
+  v1::SweepProgress* const p = sweeps.add_sweeps()->mutable_progress();
+  p->set_state(v1::CANCELLED);
+  p->set_total(16);
+  p->set_done(1);
+  p->set_failed(1);
+  p->set_skipped(14);
+  p->set_not_run(13);
+  farm_.SetSweeps(sweeps);
+  EXPECT_THAT(Tunectl({"list"}).out, HasSubstr("cancelled  3/16"));
+  EXPECT_EQ(json::parse(Tunectl({"--json", "list"}).out)["sweeps"][0]["progress"]["not_run"], 13);
+}
+
+TEST_F(TunectlTest, ASecondCancelSaysThatItHadEnded) {
+  EXPECT_EQ(Tunectl({"cancel", kSweep, "--reason", "wrong shape"}).out, kSweep + "  cancelled\n");
+  EXPECT_THAT(Tunectl({"cancel", kSweep}).out, HasSubstr("  had ended already, 0."));
+  const Outcome again = Tunectl({"cancel", kSweep});
+  EXPECT_EQ(again.code, 0);
+  EXPECT_THAT(again.out, HasSubstr("ago: cancelled: "));
+  const json document = json::parse(Tunectl({"--json", "cancel", kSweep}).out);
+  EXPECT_EQ(document["sweeps"][0]["had_ended"], true);
+}
+
+TEST_F(TunectlTest, BarsAreListedAndLifted) {
+  v1::ListBarsResponse bars;
+  for (const char* id : {"5c0f1e9a00000000", "77b0e1aa00000000"}) {
+    v1::Bar* const bar = bars.add_bars();
+    bar->set_id(id);
+    bar->set_config(std::string("block=") + id[0]);
+    bar->set_sweep(kSweep);
+    bar->set_name("gemm");
+    bar->set_children(2);
+    bar->mutable_failure()->set_stage(v1::Failure::RUN);
+    bar->mutable_failure()->set_message("signal 11");
+  }
+  farm_.SetBars(bars);
+  const Outcome list = Tunectl({"bars"});
+  EXPECT_EQ(list.code, 0) << list.err;
+  EXPECT_THAT(list.out, HasSubstr("5c0f1e9a00000000  2"));
+  EXPECT_THAT(list.out, HasSubstr("block=7"));
+  EXPECT_THAT(list.out, HasSubstr("signal 11"));
+  EXPECT_EQ(Tunectl({"bars", "--lift", "77b0e1"}).out, "lifted 77b0e1aa00000000  block=7\n");
+  EXPECT_EQ(json::parse(Tunectl({"--json", "bars", "--lift", "all"}).out)["lifted"].size(), 2u);
+  EXPECT_EQ(json::parse(Tunectl({"--json", "bars"}).out)["bars"][0]["reason"], "signal 11");
+  EXPECT_EQ(Tunectl({"bars", "--lift", "000000"}).code, 3);
+}
+
+TEST_F(TunectlTest, LookupTakesOnlyWhatHasAnEffect) {
+  EXPECT_EQ(Tunectl({"lookup", File("gemm.yaml"), "--fresh"}).code, 2);
+  EXPECT_EQ(Tunectl({"lookup", File("gemm.yaml"), "--priority", "3"}).code, 2);
+  for (const char* command : {"lookup", "submit", "tune"}) {
+    const Outcome run = Tunectl({command, File("gemm.yaml"), "--format", "obj"});
+    EXPECT_EQ(run.code, 2) << command;
+    EXPECT_THAT(run.err, HasSubstr("--output")) << command;
+  }
+}
+
+// The time of a winner is another than those of its rounds, and each says which it is.
+TEST_F(TunectlTest, ThreeTimesOfOneWinnerAreNamed) {
+  v1::GetSweepResponse sweep;
+  sweep.mutable_summary()->set_sweep(kSweep);
+  v1::Candidate* const c = sweep.add_candidates();
+  c->set_config("block=16");
+  c->mutable_hint()->set_predicted_ns(1e6);
+  for (const auto& [round, ns] : {std::pair{"screen", 1.1e6}, {"finals", 1.2e6}}) {
+    v1::Measurement* const m = c->add_measurements();
+    m->set_round(round);
+    m->set_median_ns(ns);
+  }
+  v1::Winner* const winner = sweep.mutable_winner();
+  winner->set_config("block=16");
+  winner->mutable_measurement()->set_round("fresh");
+  winner->mutable_measurement()->set_median_ns(1.3e6);
+  farm_.SetSweep(sweep);
+  const std::string shown = Tunectl({"show", kSweep, "--candidates"}).out;
+  EXPECT_THAT(shown,
+              HasSubstr("time     1.3 ms\n         measured once more by itself after it had "
+                        "won; the times of rounds differ\n"));
+  EXPECT_THAT(shown, testing::ContainsRegex("1.2 ms +finals +block=16"));
+  EXPECT_THAT(
+      Tunectl({"explain", kSweep}).out,
+      HasSubstr("measured 1.2 ms in the finals (+20 %); once more by itself after it had won: 1.3 "
+                "ms, the winner's time"));
+}
+
+TEST_F(TunectlTest, AllFetchesWhatIsLeftOfTheCandidates) {
+  StoreBundle();
+  v1::GetSweepResponse sweep;
+  for (const char* config : {"block=16", "block=32", "block=64"}) {
+    sweep.add_candidates()->set_config(config);
+  }
+  sweep.mutable_candidates(0)->mutable_artifact()->set_digest("a");
+  sweep.mutable_candidates(1)->mutable_artifact()->set_digest("b");
+  farm_.SetSweep(sweep);
+  Outcome run = Tunectl({"fetch", kSweep, "--all", "-o", File("all")});
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_TRUE(fs::exists(File("all/block=16/matmul.so")));
+  EXPECT_TRUE(fs::exists(File("all/block=32/matmul.so")));
+  EXPECT_FALSE(fs::exists(File("all/block=64")));
+  farm_.LoseArtifact("block=16");
+  run = Tunectl({"fetch", kSweep, "--all", "-o", File("some")});
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("left out: the artifact of 'block=16' has been collected"));
+  EXPECT_TRUE(fs::exists(File("some/block=32/matmul.so")));
+  EXPECT_EQ(Tunectl({"fetch", kSweep, "--all", "--config", "block=16"}).code, 2);
 }
 
 TEST_F(TunectlTest, MistakesInTheFileAreShownWithTheirPlace) {
@@ -387,7 +532,7 @@ TEST_F(TunectlTest, CompletionsNameEveryCommand) {
     const Outcome run = Tunectl({"completion", shell});
     EXPECT_EQ(run.code, 0);
     for (const char* word :
-         {"tune", "submit", "watch", "fetch", "lookup", "misses", "list", "show", "explain",
+         {"tune", "submit", "watch", "fetch", "lookup", "misses", "bars", "list", "show", "explain",
           "cancel", "workers", "gc", "backup", "completion", "fresh", "format"}) {
       EXPECT_THAT(run.out, HasSubstr(word)) << shell;
     }
@@ -403,8 +548,8 @@ TEST_F(TunectlTest, CompletionsNameEveryCommand) {
 
 TEST_F(TunectlTest, EveryCommandHasHelpWithText) {
   for (const char* command :
-       {"tune", "submit", "watch", "fetch", "lookup", "misses", "list", "show", "explain", "cancel",
-        "workers", "gc", "backup", "completion"}) {
+       {"tune", "submit", "watch", "fetch", "lookup", "misses", "bars", "list", "show", "explain",
+        "cancel", "workers", "gc", "backup", "completion"}) {
     const Outcome run = Tunectl({command, "--help"});
     EXPECT_EQ(run.code, 0) << command;
     EXPECT_THAT(run.out, HasSubstr("EXAMPLES")) << command;

@@ -166,7 +166,7 @@ TEST(Core, ATargetThatDoesNotExistIsRefusedAtOnce) {
   spec.set_target("mips");
   const absl::Status status = rig.Submit(spec).status();
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
-  EXPECT_THAT(std::string(status.message()), HasSubstr("targets are cpu, sm_90a"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("architectures are cpu, sm_90a"));
   spec.set_target("sm_90a");
   EXPECT_EQ(rig.Submit(spec).status().message(), "no reply yet") << "a worker may come";
 }

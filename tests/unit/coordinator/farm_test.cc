@@ -259,9 +259,12 @@ TEST_F(FarmTest, FetchingFromARunningSweepIsAPrecondition) {
   const auto first = Await<v1::CancelSweepResponse>(
       [&](auto done) { farm_->CancelSweep(cancel, std::move(done)); });
   EXPECT_EQ(first->state(), v1::CANCELLED);
+  EXPECT_FALSE(first->had_ended());
   const auto second = Await<v1::CancelSweepResponse>(
       [&](auto done) { farm_->CancelSweep(cancel, std::move(done)); });
   EXPECT_EQ(second->state(), v1::CANCELLED) << "cancelling what is over says how it ended";
+  EXPECT_TRUE(second->had_ended());
+  EXPECT_GT(second->finished_unix_ms(), 0);
   EXPECT_TRUE(absl::IsNotFound(farm_->FindArtifact(fetch).status()));
 }
 

@@ -204,6 +204,28 @@ TEST_F(MissesInCore, WhatIsTunedLeavesTheList) {
   EXPECT_THAT(*rig_.meta()->FindMisses({rows[0].id()}), ::testing::IsEmpty());
 }
 
+// A type in other words, or one that is the kernel's default, is the same problem to a lookup.
+TEST_F(MissesInCore, WhatIsAskedInOtherWordsIsAnsweredAndLeavesTheList) {
+  const uint64_t a = rig_.Attach("a", 1, 1);
+  v1::SweepSpec spec = kiln::testing::FakeSpec("1");
+  v1::SweepSpec other = spec;
+  (*spec.mutable_arguments())["dtype"] = "T.float16";
+  (*other.mutable_arguments())["dtype"] = "\"float16\"";
+  EXPECT_FALSE(Look(other).found());
+  Tune(spec, a);
+  ASSERT_EQ(List().misses_size(), 1);
+  const v1::LookupWinnerResponse answer = Look(other);
+  EXPECT_TRUE(answer.found());
+  EXPECT_EQ(answer.matched(), v1::EXACT);
+  EXPECT_EQ(List().misses_size(), 0);
+  other.mutable_arguments()->erase("dtype");
+  EXPECT_TRUE(Look(other).found());
+  (*other.mutable_arguments())["dtype"] = "float32";
+  const v1::LookupWinnerResponse miss = Look(other);
+  EXPECT_FALSE(miss.found());
+  EXPECT_THAT(miss.miss_reason(), ::testing::HasSubstr("tuned for dtype=float16, asked"));
+}
+
 TEST_F(MissesInCore, AMissForADeviceThatNobodyHasSeenLeavesTheListToo) {
   EXPECT_FALSE(Look(kiln::testing::FakeSpec()).found());
   ASSERT_EQ(List().misses_size(), 1);

@@ -122,6 +122,19 @@ TEST(Schedule, SaysWhyNobodyCanMeasureForATarget) {
   EXPECT_THAT(nobody("gpu"), ::testing::HasSubstr("for target 'gpu'; reported: "));
 }
 
+// A model is a target too, once some worker has reported it.
+TEST(Schedule, AModelThatNobodyHasIsNamedBesideThoseThatAreThere) {
+  core::Options options;
+  options.targets = {"cpu", "sm_90a"};
+  CoreRig rig(options);
+  rig.Attach("w", 1, 1);
+  v1::SweepSpec spec = FakeSpec();
+  spec.set_target("NVIDIA H200");
+  const std::string unknown(rig.Submit(spec).status().message());
+  EXPECT_THAT(unknown,
+              ::testing::HasSubstr("no worker has reported a device of that model (but '"));
+}
+
 // A client asks for what a part of a range does: the part stays when the range is cancelled.
 TEST(Schedule, APartThatAClientAskedForTooOutlivesItsRange) {
   CoreRig rig;

@@ -128,6 +128,34 @@ TEST(WinnerKey, TheVerySizeComesBeforeTheRange) {
   EXPECT_LT(Compare(asked, RangeKey(1, 60)).distance, Compare(asked, RangeKey(1, 8)).distance);
 }
 
+// A size that the range does not have is no miss of the single size that its tuning went through.
+TEST(WinnerKey, OutsideOfARangeIsSaidOfTheRange) {
+  v1::WinnerKey asked = Key(), single = Key(), far = Key();
+  (*asked.mutable_runtime())["M"] = "2";
+  (*single.mutable_runtime())["M"] = "3";
+  (*far.mutable_runtime())["M"] = "300";
+  const auto nearest = [&](std::vector<v1::WinnerKey> keys) {
+    std::vector<v1::WinnerIndexRow> rows;
+    for (v1::WinnerKey& key : keys) {
+      rows.emplace_back().set_finished_unix_ms(rows.size());
+      *rows.back().mutable_key() = std::move(key);
+    }
+    return DifferenceText(Differences(asked, NearestFirst(asked, rows)[0].key()));
+  };
+  EXPECT_EQ(nearest({RangeKey(3, 9), far, single}), "M=2 is outside of M=3..9");
+  (*asked.mutable_runtime())["M"] = "10";
+  (*single.mutable_runtime())["M"] = "9";
+  EXPECT_EQ(nearest({RangeKey(3, 9), far, single}), "M=10 is outside of M=3..9");
+  (*asked.mutable_runtime())["M"] = "301";
+  EXPECT_EQ(nearest({RangeKey(3, 9), far, single}), "tuned for M=300, asked M=301")
+      << "the nearer one";
+  (*asked.mutable_runtime())["M"] = "2";
+  for (const v1::Match level : {v1::EXACT, v1::COMPATIBLE, v1::ARCH}) {
+    EXPECT_FALSE(Accepts(level, Compare(asked, RangeKey(3, 9)).mask));
+    EXPECT_FALSE(Accepts(level, Compare(asked, single).mask));
+  }
+}
+
 TEST(WinnerKey, ARangeIsInTheDigestAndItsDimensionInNoMap) {
   EXPECT_NE(KeyDigest(RangeKey(1, 64)), KeyDigest(RangeKey(1, 65)));
   EXPECT_NE(KeyDigest(RangeKey(1, 64)), KeyDigest(Key()));
@@ -184,7 +212,7 @@ TEST(WinnerKey, OneFieldAtATimeInTheOrderOfSeriousness) {
       {"shapes", v1::MATCH_UNSPECIFIED, [](auto* k) { (*k->mutable_shapes())["N"] = "4100"; }},
       {"arch", v1::MATCH_UNSPECIFIED, [](auto* k) { k->set_arch("sm_80"); }},
       {"flags", v1::MATCH_UNSPECIFIED, [](auto* k) { (*k->mutable_flags())["causal"] = "0"; }},
-      {"dtypes", v1::MATCH_UNSPECIFIED, [](auto* k) { k->clear_dtypes(); }},
+      {"dtypes", v1::MATCH_UNSPECIFIED, [](auto* k) { (*k->mutable_dtypes())["out"] = "int8"; }},
       {"kernel", v1::MATCH_UNSPECIFIED,
        [](auto* k) {
          k->set_kernel("other");
@@ -229,6 +257,23 @@ TEST(WinnerKey, TheSameProgramInOtherWordsIsTheSameKernel) {
   EXPECT_NE(Compare(asked, stored).mask, 0u) << "nobody has expanded it";
 }
 
+TEST(WinnerKey, TypesAreComparedByTheirNames) {
+  v1::WinnerKey stored = Key();
+  (*stored.mutable_dtypes())["dtype"] = "T.float16";
+  (*stored.mutable_dtypes())["out"] = "float32";
+  EXPECT_EQ(Compare(Key(), stored).mask, 0u);
+  (*stored.mutable_dtypes())["out"] = "bfloat16";
+  EXPECT_EQ(DifferenceText(Differences(Key(), stored)),
+            "tuned for out=bfloat16, asked out=float32");
+  // One that is not given is the kernel's default: the programs say whether that is the same.
+  stored.mutable_dtypes()->erase("out");
+  EXPECT_EQ(Compare(Key(), stored).mask, 0u);
+  EXPECT_EQ(Compare(stored, Key()).mask, 0u);
+  stored.set_kernel("another program of the same text");
+  EXPECT_EQ(DifferenceText(Differences(Key(), stored)),
+            "tuned for out=(not given), asked out=float32");
+}
+
 TEST(WinnerKey, UnknownOfWhatIsAskedMatchesUnknownOfWhatIsStoredDoesNot) {
   v1::WinnerKey asked = Key();
   asked.clear_driver();
@@ -270,6 +315,14 @@ TEST(WinnerKey, DifferencesInWords) {
   asked.set_arch("sm_100a");
   EXPECT_EQ(DifferenceText(Differences(asked, Key())),
             "tuned on sm_90a, asked sm_100a; tuned on NVIDIA H200, asked unknown");
+  // Another architecture has other features, cores and an assembler of its own.
+  asked.set_features("avx");
+  asked.set_cores("2");
+  asked.set_assembler("none");
+  asked.set_driver("none");
+  EXPECT_EQ(DifferenceText(Differences(asked, Key())),
+            "tuned on sm_90a, asked sm_100a; tuned on NVIDIA H200, asked unknown");
+  EXPECT_EQ(Differences(asked, Key()).size(), 6u) << "all of them are in the answer";
 }
 
 // ---- stores ----
