@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "compiler/lang/lazy.h"
 #include "compiler/lang/suggest.h"
 
 namespace kiln::lang {
@@ -573,6 +574,15 @@ absl::StatusOr<std::optional<std::string>> Elaborator::Classes::Text(const Value
 
 // Items of a container are shown without a call of what a class says of its objects' text.
 absl::Status Elaborator::Classes::CheckItemTexts(const Value& v, SourceLoc loc) {
+  if (IsIterator(v)) {
+    return e_.Error(loc, "the text of an iterator, which is its place in memory in Python",
+                    "show a list of its items: list(...)");
+  }
+  if (v.Is(Type::kLazy)) return CheckItemTexts(LazyOf(v).sources[0].container, loc);
+  if (v.Is(Type::kSet) && v.dict().items.size() > 1) {
+    return e_.Error(loc, "the text of a set, which has no order in which its items are shown",
+                    "show sorted(...) of it");
+  }
   const bool keyed = v.Is(Type::kDict) || v.Is(Type::kSet);
   if (!v.is_sequence() && !keyed) return absl::OkStatus();
   CountGuard depth(&e_.depth_);

@@ -2,6 +2,7 @@
 #ifndef KILN_COMPILER_LANG_ELABORATOR_STATE_H_
 #define KILN_COMPILER_LANG_ELABORATOR_STATE_H_
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
@@ -27,6 +28,8 @@
 
 namespace kiln::lang {
 
+class Reads;  // lazy.h
+
 struct ElaboratorState {
   ElaboratorState(const ParsedModule& module, const Limits& limits, const TargetFacts& target)
       : module_(module),
@@ -42,10 +45,10 @@ struct ElaboratorState {
   void NoteChange(const Object& object) {
     ++changes_;
     ++object.changes;
-    if (generator_ == 0 || changes_outside_) return;
-    changes_outside_ = object.number <= generator_;
+    if (generator_ == 0) return;
+    oldest_change_ = std::min(oldest_change_, object.number);
     for (const auto& [first, last] : made_by_file_) {
-      changes_outside_ |= first < object.number && object.number <= last;
+      if (first < object.number && object.number <= last) oldest_change_ = 0;
     }
   }
   // Null: none that has a value. `before`: the statement that reads it, then the one that bound it.
@@ -59,13 +62,16 @@ struct ElaboratorState {
   int64_t steps_ = 0;
   int64_t changes_ = 0;    // of lists, dicts, objects and names
   int64_t generator_ = 0;  // how many objects there were when the generator began; 0: none runs
-  bool changes_outside_ = false;                           // it changes what it did not make
+  int64_t oldest_change_ = INT64_MAX;   // of what it changes, the number of the oldest object
+  Reads* reads_ = nullptr;              // what it reads
+  ast::ExprPtr taken_whole_ = nullptr;  // an argument whose items the function takes all at once
   std::vector<std::pair<int64_t, int64_t>> made_by_file_;  // numbers of objects: (first, last]
   int64_t nodes_ = 0;
   int depth_ = 0, calls_ = 0;
   int pure_ = 0;      // > 0: inside an operand that may not be evaluated at run time
   int shielded_ = 0;  // > 0: inside what a run-time condition may leave out
   Frame* frame_ = nullptr;
+  absl::Status handled_;            // the error whose handler runs
   ast::ExprPtr current_ = nullptr;  // the innermost expression, names and constants aside
   SourceLoc stored_;                // of the value that an assignment stores
   absl::flat_hash_map<const ast::Function*, absl::flat_hash_set<absl::string_view>> locals_;

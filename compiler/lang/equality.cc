@@ -2,6 +2,7 @@
 // they decide is told from what is known: a difference that is a constant, else a condition of run
 // time, else, in a place that cannot wait for one, an error that names the two values.
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +11,7 @@
 #include "compiler/lang/elaborator.h"
 #include "compiler/lang/extent.h"
 #include "compiler/lang/format_value.h"
+#include "compiler/lang/lazy.h"
 
 namespace kiln::lang {
 namespace {
@@ -34,8 +36,12 @@ class Elaborator::Comparison {
  public:
   Comparison(Elaborator* e, SourceLoc loc) : e_(*e), loc_(loc) {}
 
-  // False: they differ. True: they are equal if every condition of `open` holds.
-  absl::StatusOr<bool> MayBeEqual(const Value& a, const Value& b, int depth = 0) {
+  absl::StatusOr<Value> Whole(const Value& a, const Value& b, int depth);
+
+ private:
+  // False: they differ. True: they are equal if every condition of `open_` holds.
+  // At depth 0 as == has them; deeper as items of containers, of which the same object is equal.
+  absl::StatusOr<bool> MayBeEqual(const Value& a, const Value& b, int depth) {
     KILN_RETURN_IF_ERROR(e_.Step(loc_));
     if (depth > kMaxDepth) {
       return e_.Exhausted(
@@ -43,6 +49,16 @@ class Elaborator::Comparison {
     }
     for (const Value& v : {a, b}) {
       if (v.is_import()) return e_.NoValue(v, loc_);
+    }
+    if (depth > 0 && a.type() == b.type()) {
+      const bool object = a.Is(Type::kInstance) || a.is_sequence();
+      if (object && a.pointer() == b.pointer()) return true;
+      if (a.Is(Type::kFloat) && std::isnan(a.float_value()) && std::isnan(b.float_value())) {
+        return e_.Error(loc_,
+                        "a NaN is compared with a NaN in a container, and they are equal in Python "
+                        "where they are one object alone",
+                        "ask with math.isnan");
+      }
     }
     if (Classes::Of(a) != nullptr || Classes::Of(b) != nullptr) {
       KILN_ASSIGN_OR_RETURN(const auto own, Classes(&e_).Compare(ast::CompareOp::kEq, a, b, loc_));
@@ -64,16 +80,18 @@ class Elaborator::Comparison {
       return parsed.has_value() && *parsed == a.dtype();
     }
     if (a.Is(Type::kStr) && b.Is(Type::kDType)) return MayBeEqual(b, a, depth);
+    if (IsSetLike(a) || IsSetLike(b)) {
+      KILN_ASSIGN_OR_RETURN(const Value x, AsSet(e_, a, loc_));
+      KILN_ASSIGN_OR_RETURN(const Value y, AsSet(e_, b, loc_));
+      return x.type() == y.type() ? OfOneType(x, y, depth) : false;
+    }
     if (a.type() != b.type()) return false;
     return OfOneType(a, b, depth);
   }
 
-  std::vector<Value> open;
-
- private:
   bool Add(const Value& condition) {
     if (condition.Is(Type::kBool)) return condition.bool_value();
-    open.push_back(condition);
+    open_.push_back(condition);
     return true;
   }
 
@@ -153,6 +171,7 @@ class Elaborator::Comparison {
 
   Elaborator& e_;
   SourceLoc loc_;
+  std::vector<Value> open_;
 };
 
 // Of two numbers, of which one at least is of run time.
@@ -167,25 +186,33 @@ absl::StatusOr<Value> Elaborator::NumbersEqual(const Value& a, const Value& b, S
   return CompareOp(CompareOp::kEq, a, b, loc);
 }
 
-absl::StatusOr<Value> Elaborator::Equality(const Value& a, const Value& b, SourceLoc loc) {
-  Comparison comparison(this, loc);
-  CountGuard depth(&depth_);
-  KILN_RETURN_IF_ERROR(CheckDepth(loc));
-  KILN_ASSIGN_OR_RETURN(const bool may, comparison.MayBeEqual(a, b));
+// `depth`: 0, or 1 where they are items.
+absl::StatusOr<Value> Elaborator::Comparison::Whole(const Value& a, const Value& b, int depth) {
+  CountGuard guard(&e_.depth_);
+  KILN_RETURN_IF_ERROR(e_.CheckDepth(loc_));
+  KILN_ASSIGN_OR_RETURN(const bool may, MayBeEqual(a, b, depth));
   Value all = Value::Bool(may);
   if (!may) return all;
-  for (const Value& condition : comparison.open) {
+  for (const Value& condition : open_) {
     if (all.Is(Type::kBool)) {
       all = condition;
     } else {
-      KILN_ASSIGN_OR_RETURN(all, BinaryOp(ast::BinaryOp::kBitAnd, all, condition, loc));
+      KILN_ASSIGN_OR_RETURN(all, e_.BinaryOp(ast::BinaryOp::kBitAnd, all, condition, loc_));
     }
   }
   return all;
 }
 
+absl::StatusOr<Value> Elaborator::Equality(const Value& a, const Value& b, SourceLoc loc) {
+  return Comparison(this, loc).Whole(a, b, 0);
+}
+
+absl::StatusOr<Value> Elaborator::SameItem(const Value& a, const Value& b, SourceLoc loc) {
+  return Comparison(this, loc).Whole(a, b, 1);
+}
+
 absl::StatusOr<bool> Elaborator::Equal(const Value& a, const Value& b, SourceLoc loc) {
-  KILN_ASSIGN_OR_RETURN(const Value equal, Equality(a, b, loc));
+  KILN_ASSIGN_OR_RETURN(const Value equal, SameItem(a, b, loc));
   if (equal.Is(Type::kBool)) return equal.bool_value();
   return Undecided(a, b, equal, loc);
 }
@@ -220,7 +247,7 @@ absl::StatusOr<std::optional<size_t>> Elaborator::FindKey(const DictObject& dict
   size_t undecided = dict.items.size();
   Value condition;
   for (size_t i = 0; i < dict.items.size(); ++i) {
-    KILN_ASSIGN_OR_RETURN(const Value equal, Equality(dict.items[i].first, key, loc));
+    KILN_ASSIGN_OR_RETURN(const Value equal, SameItem(dict.items[i].first, key, loc));
     if (!equal.Is(Type::kBool)) {
       if (undecided == dict.items.size()) condition = equal;
       undecided = std::min(undecided, i);
@@ -282,7 +309,7 @@ absl::StatusOr<Value> Elaborator::IsIn(const Value& a, const Value& b, SourceLoc
   KILN_ASSIGN_OR_RETURN(const std::vector<Value> items, AnyOrder(*this, b, loc));
   Value found = Value::Bool(false);
   for (const Value& item : items) {
-    KILN_ASSIGN_OR_RETURN(const Value equal, Equality(a, item, loc));
+    KILN_ASSIGN_OR_RETURN(const Value equal, SameItem(a, item, loc));
     if (equal.Is(Type::kBool)) {
       if (equal.bool_value()) return equal;
     } else if (found.Is(Type::kBool)) {

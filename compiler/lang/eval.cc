@@ -8,6 +8,7 @@
 #include "compiler/lang/elaborator.h"
 #include "compiler/lang/format_value.h"
 #include "compiler/lang/iteration.h"
+#include "compiler/lang/lazy.h"
 #include "compiler/lang/suggest.h"
 
 namespace kiln::lang {
@@ -50,6 +51,7 @@ absl::StatusOr<Value> Elaborator::Eval(ast::ExprPtr expr) {
   const ast::ExprPtr outer = std::exchange(current_, expr);
   absl::StatusOr<Value> value = EvalNode(expr);
   current_ = outer;
+  if (reads_ != nullptr && value.ok()) reads_->Note(*value);
   return value;
 }
 
@@ -247,13 +249,9 @@ absl::StatusOr<Value> Elaborator::EvalDict(const ast::Dict& node) {
   return Value::Of(Type::kDict, dict);
 }
 
-// The innermost scope that is no class's.
-static Scope* PastClasses(Scope* scope) {
-  while (scope != nullptr && scope->of_class) scope = scope->parent;
-  return scope;
-}
-
 absl::StatusOr<Value> Elaborator::EvalComprehension(const ast::Comprehension& node) {
+  std::optional<Deferred> deferred;
+  if (node.result == ast::Comprehension::kGenerator) deferred.emplace(this);
   Scope* scope = arena_.New<Scope>();
   scope->parent = frame_->scope;
   scope->of_comprehension = true;
@@ -264,11 +262,13 @@ absl::StatusOr<Value> Elaborator::EvalComprehension(const ast::Comprehension& no
     dict = arena_.New<DictObject>();
     dict->region = regions_.empty() ? 0 : regions_.back().id;
   }
-  KILN_RETURN_IF_ERROR(RunClause(node, 0, &items, dict));
+  if (absl::Status run = RunClause(node, 0, &items, dict); !run.ok()) {
+    return deferred.has_value() ? deferred->Failed(std::move(run)) : run;
+  }
   if (dict != nullptr) return Value::Of(Type::kDict, dict);
   if (node.result == ast::Comprehension::kSetResult) return NewSet(*this, items, node.loc);
-  if (node.result == ast::Comprehension::kGenerator) {
-    return NewLazy(Lazy::kIterator, std::move(items));
+  if (deferred.has_value()) {
+    return deferred->Finish(std::move(items), {}, false, "a generator expression", node.loc);
   }
   return NewList(std::move(items));
 }
@@ -337,6 +337,7 @@ absl::Status Elaborator::AppendParts(const std::vector<ast::FStringPart>& parts,
     if (part.value == nullptr) continue;
     KILN_ASSIGN_OR_RETURN(const Value value, Eval(part.value));
     if (shown->is_none()) *shown = ShownIn(value);
+    if (reads_ != nullptr) reads_->NoteAll(value);
     out->append(part.echo);
     std::string spec;
     KILN_RETURN_IF_ERROR(AppendParts(part.format, loc, &spec, shown));
@@ -400,8 +401,9 @@ absl::StatusOr<Value> Elaborator::EvalYield(const ast::Yield& node) {
 absl::StatusOr<Value> Elaborator::EvalAttribute(const ast::Attribute& node) {
   KILN_ASSIGN_OR_RETURN(const Value self, EvalKeepingVariable(node.value));
   KILN_RETURN_IF_ERROR(Step(node.loc));
-  SourceLoc loc = node.attr_loc;
-  return GetAttribute(self, node.attr, loc);
+  KILN_ASSIGN_OR_RETURN(const Value value, GetAttribute(self, node.attr, node.attr_loc));
+  if (reads_ != nullptr) reads_->Note(value);
+  return value;
 }
 
 }  // namespace kiln::lang

@@ -4,7 +4,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "compiler/lang/elaborator.h"
+#include "compiler/lang/imports.h"
 #include "compiler/lang/raised.h"
 #include "compiler/lang/slice.h"
 
@@ -56,7 +56,7 @@ absl::StatusOr<Flow> Elaborator::Exec(ast::StmtPtr stmt) {
     case ast::StmtKind::kRaise:
       return done(ExecRaise(*stmt->As<ast::Raise>()));
     case ast::StmtKind::kImport:
-      if (Sections seen; frame_->trying > 0 && !IsPresent(*stmt->As<ast::Import>(), &seen)) {
+      if (frame_->trying > 0 && !IsPresent(module_, *stmt->As<ast::Import>())) {
         return Flow::kAbsent;
       }
       return done(ExecImport(*stmt->As<ast::Import>()));
@@ -184,12 +184,16 @@ absl::StatusOr<Flow> Elaborator::ExecLoopExit(bool is_break, SourceLoc loc) {
 }
 
 absl::Status Elaborator::AssertionFailed(const ast::Assert& node) {
-  std::string message = "assertion failed";
+  std::string message = "assertion failed", type = "AssertionError";
   if (node.message != nullptr) {
     const absl::StatusOr<Value> text = Eval(node.message);
     if (text.ok()) {
       absl::StrAppend(&message, ": ",
                       text->Is(Type::kStr) ? text->str().substr(0, 500) : Repr(*text));
+    } else {
+      const std::optional<Diagnostic> why = DiagnosticOf(text.status());
+      if (why.has_value()) absl::StrAppend(&message, ", and its message fails too: ", why->message);
+      type = ExceptionOf(text.status());  // in Python the message's error takes its place
     }
   }
   // A class that comes with the language speaks of its own arguments.
@@ -206,7 +210,7 @@ absl::Status Elaborator::AssertionFailed(const ast::Assert& node) {
     d->notes.erase(d->notes.begin(), own);
     d->notes.insert(d->notes.begin(), chain.begin(), chain.end());
   }
-  return Raised(DiagnosticStatus(*d), "AssertionError");
+  return Raised(DiagnosticStatus(*d), type);
 }
 
 absl::Status Elaborator::ExecAssert(const ast::Assert& node) {
@@ -258,7 +262,7 @@ absl::Status Elaborator::ExecDelete(const ast::Delete& node) {
     const bool slice = place->indices[0]->kind == ast::ExprKind::kSlice;
     if (slice && base.Is(Type::kList)) {
       KILN_ASSIGN_OR_RETURN(const Value part, EvalIndex(place->indices[0]));
-      KILN_RETURN_IF_ERROR(DeleteSlice(*this, &base.seq(), part.slice(), target->loc));
+      KILN_RETURN_IF_ERROR(DeleteSlice(*this, base, part.slice(), target->loc));
       continue;
     }
     if (pop == nullptr || slice) {
@@ -282,10 +286,16 @@ absl::Status Elaborator::ExecRaise(const ast::Raise& node) {
     const ast::ExprPtr raised = call != nullptr ? call->callee : node.value;
     if (const auto* name = raised->As<ast::Name>()) type = name->id;
     if (const auto* attribute = raised->As<ast::Attribute>()) type = attribute->attr;
-    if (call != nullptr && call->args.size() == 1) {
-      const absl::StatusOr<Value> text = Eval(call->args[0]);
-      if (text.ok() && text->Is(Type::kStr)) message = text->str().substr(0, 500);
+    for (size_t i = 0; call != nullptr && i < call->args.size(); ++i) {
+      const absl::StatusOr<Value> text = Eval(call->args[i]);
+      if (!text.ok()) {
+        type = ExceptionOf(text.status());  // which takes its place
+        break;
+      }
+      if (text->Is(Type::kStr) && call->args.size() == 1) message = text->str().substr(0, 500);
     }
+  } else if (!handled_.ok()) {
+    return handled_;
   }
   return Raised(Error(node.loc, absl::StrCat("the kernel raised: ", message),
                       "choose arguments that it accepts"),

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/lang/bundled.h"
 #include "compiler/lang/classes.h"
+#include "compiler/lang/lazy.h"
 #include "compiler/lang/suggest.h"
 
 namespace kiln::lang {
@@ -198,6 +199,7 @@ absl::Status Elaborator::Prepare(ClassObject* type, SourceLoc loc) {
 absl::StatusOr<const Value*> Elaborator::FindInClass(const Value& type, absl::string_view name,
                                                      SourceLoc loc) {
   ClassObject& object = type.type_object();
+  if (reads_ != nullptr) reads_->NoteObject(object);
   KILN_RETURN_IF_ERROR(Step(loc));
   KILN_RETURN_IF_ERROR(Prepare(&object, loc));
   if (const Value* member = MemberOf(object.members, name)) return member;
@@ -257,6 +259,7 @@ static void AppendMemberNames(const ClassObject& type, std::vector<std::string>*
 absl::StatusOr<Value> Elaborator::InstanceAttribute(const Value& self, const std::string& attr,
                                                     SourceLoc loc) {
   const InstanceObject& instance = self.instance();
+  if (reads_ != nullptr) reads_->NoteAttribute(instance, attr);
   if (const Value* value = AttributeOf(instance, attr)) return *value;
   if (instance.type != nullptr) {
     const Value type = Value::Of(Type::kClass, instance.type);
@@ -281,6 +284,7 @@ absl::Status Elaborator::SetAttribute(const Value& self, const std::string& attr
   if (!frame_->traced && self.Is(Type::kClass)) {
     ClassObject& type = self.type_object();
     KILN_RETURN_IF_ERROR(Prepare(&type, loc));
+    NoteChange(type);
     std::erase_if(type.members, [&](const auto& member) { return member.first == attr; });
     type.members.emplace_back(attr, value);
     return absl::OkStatus();
