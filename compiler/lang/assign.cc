@@ -121,10 +121,11 @@ absl::Status Elaborator::Unpack(const std::vector<ast::ExprPtr>& targets, const 
   }
   const bool starred = star < targets.size();
   if (starred ? items.size() + 1 < targets.size() : items.size() != targets.size()) {
-    return Error(
-        loc,
-        absl::StrCat("cannot unpack ", items.size(), " values into ", targets.size(), " names"),
-        "give each name one value");
+    return Raised(Error(loc,
+                        absl::StrCat("cannot unpack ", items.size(), " values into ",
+                                     targets.size(), " names"),
+                        "give each name one value"),
+                  "ValueError");
   }
   const size_t extra = items.size() + 1 - targets.size();
   for (size_t i = 0; i < targets.size(); ++i) {
@@ -142,11 +143,7 @@ absl::Status Elaborator::Unpack(const std::vector<ast::ExprPtr>& targets, const 
 absl::Status Elaborator::AssignSubscript(const ast::Subscript& target, const Value& value) {
   KILN_ASSIGN_OR_RETURN(const Value base, EvalKeepingVariable(target.value));
   if (!base.Is(Type::kBuffer)) {
-    if (target.indices.size() != 1 || target.is_tuple) {
-      return Error(target.loc, absl::StrCat(Describe(base), " cannot be stored to"),
-                   "index a buffer, list or dict");
-    }
-    KILN_ASSIGN_OR_RETURN(const Value index, EvalIndex(target.indices[0]));
+    KILN_ASSIGN_OR_RETURN(const Value index, EvalKey(target));
     return AssignItem(base, index, value, target.loc);
   }
   KILN_ASSIGN_OR_RETURN(const Value place, EvalSubscript(target));
@@ -235,11 +232,7 @@ absl::Status Elaborator::ExecAugAssign(const ast::AugAssign& node) {
   if (target == nullptr) return Error(node.target->loc, "this cannot be updated", "update a name");
   KILN_ASSIGN_OR_RETURN(const Value base, EvalKeepingVariable(target->value));
   if (!base.Is(Type::kBuffer)) {
-    if (target->indices.size() != 1 || target->is_tuple) {
-      return Error(target->loc, absl::StrCat(Describe(base), " cannot be stored to"),
-                   "index a buffer, list or dict");
-    }
-    KILN_ASSIGN_OR_RETURN(const Value index, EvalIndex(target->indices[0]));
+    KILN_ASSIGN_OR_RETURN(const Value index, EvalKey(*target));
     KILN_ASSIGN_OR_RETURN(const Value old, SubscriptSequence(base, index, target->loc));
     KILN_ASSIGN_OR_RETURN(const Value right, Eval(node.value));
     KILN_ASSIGN_OR_RETURN(const Value value, Classes(this).Update(node.op, old, right, node.loc));

@@ -447,6 +447,35 @@ absl::Status Elaborator::BindParams(const FunctionObject& function, const CallAr
 absl::StatusOr<Value> Elaborator::CallFunction(const Value& callee, const CallArgs& args,
                                                const Value* self) {
   if (callee.Is(Type::kClass)) return Error(args.loc, "super() is no function", "name a method");
+  return callee.function().results != nullptr ? CallCached(callee, args, self)
+                                              : CallAnew(callee, args, self);
+}
+
+// What the first call with these arguments gave, which others may have changed since.
+absl::StatusOr<Value> Elaborator::CallCached(const Value& callee, const CallArgs& args,
+                                             const Value* self) {
+  std::vector<Value> key = args.positional;
+  if (self != nullptr) key.insert(key.begin(), *self);
+  for (const CallArgs::Keyword& keyword : args.keywords) {
+    key.insert(key.end(), {NewStr(std::string(keyword.name)), keyword.value});
+  }
+  const bool of_run_time = std::any_of(
+      key.begin(), key.end(), [&](const Value& v) { return IsRuntime(v) || v.Is(Type::kBuffer); });
+  if (of_run_time || InRuntimeRegion()) return CallAnew(callee, args, self);
+  key.push_back(Value::Int(static_cast<int64_t>(args.positional.size())));
+  const Value whole = NewTuple(std::move(key));
+  KILN_RETURN_IF_ERROR(CheckKey(whole, args.loc));
+  DictObject& results = *callee.function().results;
+  KILN_ASSIGN_OR_RETURN(const auto at, FindKey(results, whole, args.loc));
+  if (at.has_value()) return results.items[*at].second;
+  KILN_ASSIGN_OR_RETURN(const Value made, CallAnew(callee, args, self));
+  KILN_RETURN_IF_ERROR(ChargeBytes(args.loc, 64));
+  results.items.emplace_back(whole, made);
+  return made;
+}
+
+absl::StatusOr<Value> Elaborator::CallAnew(const Value& callee, const CallArgs& args,
+                                           const Value* self) {
   const FunctionObject& function = callee.function();
   const bool macro = function.kind == FunctionKind::kMacro;
   const bool traced = macro || (function.stores && !regions_.empty());

@@ -253,6 +253,7 @@ class Elaborator : private ElaboratorState {
   absl::StatusOr<Value> BufferAttribute(const Value& self, const std::string& attr, SourceLoc loc);
   absl::StatusOr<Value> EvalSubscript(const ast::Subscript& node);
   absl::StatusOr<Value> EvalIndex(ast::ExprPtr index);
+  absl::StatusOr<Value> EvalKey(const ast::Subscript& place);  // of a dict: several make a tuple
   absl::StatusOr<Value> SubscriptBuffer(const ir::Buffer& buffer, const std::vector<Value>& indices,
                                         SourceLoc loc, const std::vector<SourceLoc>& locs);
   absl::StatusOr<AccessIndex> BufferIndex(const ir::Buffer& buffer, size_t dim, const Value& index,
@@ -264,6 +265,8 @@ class Elaborator : private ElaboratorState {
   absl::StatusOr<Value> CallGenerator(const ast::Function& def, Frame* frame, SourceLoc loc);
   absl::StatusOr<Value> CallFunction(const Value& callee, const CallArgs& args,
                                      const Value* self = nullptr);
+  absl::StatusOr<Value> CallCached(const Value& callee, const CallArgs& args, const Value* self);
+  absl::StatusOr<Value> CallAnew(const Value& callee, const CallArgs& args, const Value* self);
   absl::StatusOr<Value> CallType(const Value& callee, const CallArgs& args);
   absl::Status BindParams(const FunctionObject& function, const CallArgs& args, Scope* scope,
                           bool traced);

@@ -79,6 +79,7 @@ struct ElaboratorState {
   // 4 what comes before it is running.
   std::vector<int8_t> module_state_;
   absl::flat_hash_map<size_t, absl::Status> failed_;
+  absl::flat_hash_map<const ClassObject*, absl::Status> unready_;  // of functions: why they are not
   std::vector<const Scope*> module_scopes_;  // what each has bound; null: not run
   absl::flat_hash_map<std::pair<absl::string_view, size_t>, Value> global_values_;
 

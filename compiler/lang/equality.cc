@@ -309,7 +309,9 @@ absl::StatusOr<Value> Elaborator::IsIn(const Value& a, const Value& b, SourceLoc
   KILN_ASSIGN_OR_RETURN(const std::vector<Value> items, AnyOrder(*this, b, loc));
   Value found = Value::Bool(false);
   for (const Value& item : items) {
-    KILN_ASSIGN_OR_RETURN(const Value equal, SameItem(a, item, loc));
+    const bool asks = Classes::Of(item) != nullptr;  // as Python does, the item
+    KILN_ASSIGN_OR_RETURN(const Value equal,
+                          asks ? SameItem(item, a, loc) : SameItem(a, item, loc));
     if (equal.Is(Type::kBool)) {
       if (equal.bool_value()) return equal;
     } else if (found.Is(Type::kBool)) {

@@ -226,8 +226,8 @@ absl::StatusOr<Value> Elaborator::EvalDict(const ast::Dict& node) {
   auto* dict = arena_.New<DictObject>();
   dict->region = regions_.empty() ? 0 : regions_.back().id;
   for (size_t i = 0; i < node.values.size(); ++i) {
-    KILN_ASSIGN_OR_RETURN(const Value value, Eval(node.values[i]));
     if (node.keys[i] == nullptr) {
+      KILN_ASSIGN_OR_RETURN(const Value value, Eval(node.values[i]));
       if (!value.Is(Type::kDict)) {
         return Error(node.values[i]->loc, absl::StrCat("** spreads a dict, not ", Describe(value)),
                      "pass a dict");
@@ -238,6 +238,7 @@ absl::StatusOr<Value> Elaborator::EvalDict(const ast::Dict& node) {
       continue;
     }
     KILN_ASSIGN_OR_RETURN(const Value key, Eval(node.keys[i]));
+    KILN_ASSIGN_OR_RETURN(const Value value, Eval(node.values[i]));
     if (key.Is(Type::kExpr) && key.expr().info.open_only()) {
       return NeedConcrete(node.keys[i]->loc, key.expr().expr, "it is the key of a dict");
     }
@@ -278,13 +279,16 @@ absl::Status Elaborator::RunClause(const ast::Comprehension& node, size_t index,
   CountGuard depth(&depth_);
   KILN_RETURN_IF_ERROR(CheckDepth(node.loc));
   if (index == node.clauses.size()) {
+    Value key;
+    if (dict != nullptr) {
+      KILN_ASSIGN_OR_RETURN(key, Eval(node.key));
+    }
     KILN_ASSIGN_OR_RETURN(const Value element, Eval(node.element));
     KILN_RETURN_IF_ERROR(ChargeBytes(node.loc, 32));
     if (dict == nullptr) {
       items->push_back(element);
       return absl::OkStatus();
     }
-    KILN_ASSIGN_OR_RETURN(const Value key, Eval(node.key));
     KILN_RETURN_IF_ERROR(Step(node.loc, static_cast<int64_t>(dict->items.size())));
     KILN_RETURN_IF_ERROR(CheckKey(key, node.loc));
     return SetItem(dict, key, element, node.loc);

@@ -70,6 +70,12 @@ absl::StatusOr<Flow> Elaborator::Exec(ast::StmtPtr stmt) {
     case ast::StmtKind::kClass: {
       const auto& node = *stmt->As<ast::Class>();
       KILN_ASSIGN_OR_RETURN(const Value type, MakeClass(node));
+      if (frame_->module_index == SIZE_MAX) {  // what its body reads is as it is now
+        const absl::Status ready = Prepare(&type.type_object(), node.loc);
+        const bool raised = !ready.ok() && !ExceptionOf(ready).empty();
+        if (raised || absl::IsResourceExhausted(ready)) return ready;
+        if (!ready.ok()) unready_.emplace(&type.type_object(), ready);
+      }
       return done(Bind(node.name, type, node.loc));
     }
     case ast::StmtKind::kDelete:
@@ -252,9 +258,8 @@ absl::Status Elaborator::ExecDelete(const ast::Delete& node) {
       continue;
     }
     const auto* place = target->As<ast::Subscript>();
-    if (place == nullptr || place->indices.size() != 1) {
-      return Unimplemented(target->loc, "del of an attribute or several items",
-                           "make another object without it");
+    if (place == nullptr) {
+      return Unimplemented(target->loc, "del of an attribute", "make another object without it");
     }
     KILN_ASSIGN_OR_RETURN(const Value base, EvalKeepingVariable(place->value));
     const Builtin* pop =
@@ -271,7 +276,7 @@ absl::Status Elaborator::ExecDelete(const ast::Delete& node) {
     }
     CallArgs args;
     args.loc = target->loc;
-    KILN_ASSIGN_OR_RETURN(const Value index, EvalIndex(place->indices[0]));
+    KILN_ASSIGN_OR_RETURN(const Value index, EvalKey(*place));
     args.positional = {index};
     args.locs = {place->indices[0]->loc};
     KILN_RETURN_IF_ERROR(CallBuiltin(*pop, &base, args).status());

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/lang/mutable.h"
+#include "compiler/lang/raised.h"
 
 namespace kiln::lang {
 namespace {
@@ -74,11 +75,12 @@ absl::Status AssignSlice(Elaborator& e, const Value& whole, const SliceObject& s
     return absl::OkStatus();
   }
   if (added != at.Count()) {
-    return e.Error(
-        loc,
-        absl::StrCat(Items(given.size()), added == 1 ? " is" : " are", " assigned to a slice of ",
-                     Items(at.Count()), " with a step of ", at.step),
-        "give it as many");
+    return Raised(e.Error(loc,
+                          absl::StrCat(Items(given.size()), added == 1 ? " is" : " are",
+                                       " assigned to a slice of ", Items(at.Count()),
+                                       " with a step of ", at.step),
+                          "give it as many"),
+                  "ValueError");
   }
   for (int64_t i = 0; i < added; ++i) list->items[at.start + i * at.step] = given[i];
   return absl::OkStatus();

@@ -213,9 +213,12 @@ struct FunctionObject : Object {
   bool stores = false;                 // of a class: its statements become IR
   const ast::Function* def = nullptr;  // one of def, lambda
   const ast::Lambda* lambda = nullptr;
-  Scope* closure = nullptr;     // null: the module
-  bool traced = false;          // a lambda written inside a kernel
-  std::vector<Value> defaults;  // one a parameter; ignored where it has none
+  Scope* closure = nullptr;       // null: the module
+  bool traced = false;            // a lambda written inside a kernel
+  DictObject* results = nullptr;  // under functools.cache: of calls, by their arguments
+  bool kept = false;              // of a property: the object keeps its value
+  Value wrapped;                  // by functools.wraps: the function that it is named after
+  std::vector<Value> defaults;    // one a parameter; ignored where it has none
   JitOptions jit;
   const std::vector<ast::Param>& params() const { return def ? def->params : lambda->params; }
   absl::string_view name() const { return def ? absl::string_view(def->name) : "<lambda>"; }
@@ -244,6 +247,7 @@ struct ClassObject : Object {
   bool ready = false, preparing = false;
   size_t before = SIZE_MAX;  // its body reads globals as they are before this statement
   std::vector<Value> bases;
+  std::vector<Value> order;  // the classes that a member is looked for in, behind its own
   std::vector<std::pair<std::string, Value>> members;
   ClassKind kind = ClassKind::kPlain;  // what Python's library makes of it (classes.h)
   std::vector<ClassField> fields;

@@ -3,18 +3,27 @@
     changes_agreement.py EVALUATE [--count N] [--seed S]
 
 Loops whose bodies change the list, dict or object that they iterate, iterators that are taken later
-or twice, generators, slices that are assigned and deleted, names for one list, class bodies, and
-errors that are caught.
+or twice, generators, slices that are assigned and deleted, names for one list, class bodies, results
+that are kept, and errors that are caught.
 """
+import resource
 import signal
 
 import agreement
 
 MOST_REFUSED = 0.55
 LONGEST_RUN = 0.3  # seconds of a program in CPython, which may go on for ever
+MOST_MEMORY = 1 << 30
 
 PRELUDE = """\
+import functools
+import itertools
+
 G = [5, 6]
+
+@functools.lru_cache(maxsize=None)
+def cached(x):
+    return [x, len(G)]
 
 def each(xs):
     for x in xs:
@@ -44,6 +53,10 @@ class Box:
     def note(self, x):
         self.seen.append(x)
         return x
+
+    @functools.cached_property
+    def kept(self):
+        return [self.k, len(self.items)]
 
     def __len__(self):
         return len(self.items)
@@ -112,7 +125,11 @@ class Program:
             f"e[{self.number()}] = {v}", "e.pop(1, None)", "for k in e: e[k] = n", "b.k = n", "Box.k += 1",
             f"b.items = {self.plain()}", "M = L", "M = L[:]", "N[0] = L", f"{xs} *= {self.pick(0, 1, 2)}"
             if xs not in ("G",) else "G.clear()", f"b.items[0] += {self.number()}", f"del e[{self.number()}]",
-            f"iter_ = {self.lazy()}", "e |= {3: n}", "x = y = M", "d['k'] = M")
+            f"iter_ = {self.lazy()}", "e |= {3: n}", "x = y = M", "d['k'] = M",
+            f"e.update({{b.note({v}): b.note(n) for n in {self.list()}[:2]}})",
+            f"class K: out.append({v}); n = 7", f"cached({self.number()}).append({v})",
+            f"(lambda q={v}: out.append(q))()", "out.append(cached(n)[:3])", "b.kept.append(n)",
+            f"{self.list()}.sort(key=lambda x: b.note(-1) if x in (0, 1) else 0)")
 
     def block(self, pad, depth):
         lines = []
@@ -144,12 +161,12 @@ class Program:
         return lines
 
     def text(self):
-        lines = ["import itertools", *PRELUDE.splitlines(), "def f():",
+        lines = [*PRELUDE.splitlines(), "def f():",
                  "    L, M, n, out = [1, 2, 3], [0, 4], 1, []",
                  "    b, e, N, d = Box([2, 3]), {1: 2, 2: 0}, [[1], 2], {'k': [8, 1]}",
                  "    iter_ = zip((1, 2))", "    def plus(x):", "        return x + n",
                  *self.block("    ", 2),
-                 "    return (out, L, M, N, b.items, b.seen, b.k, Box.k, e, d, n, G)"]
+                 "    return (out, L, M, N, b.items, b.seen, b.k, Box.k, e, d, n, G, b.kept)"]
         return "\n".join(lines) + "\n"
 
 
@@ -159,6 +176,8 @@ def in_cpython(text):
         raise KeyboardInterrupt  # which no handler of the program catches
 
     signal.signal(signal.SIGALRM, late)
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, before[1]))
     signal.setitimer(signal.ITIMER_REAL, LONGEST_RUN)
     try:
         scope = {}
@@ -168,11 +187,15 @@ def in_cpython(text):
         return None
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
+        resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 def draw(rng):
     text = Program(rng).text()
-    value = in_cpython(text)
+    try:
+        value = in_cpython(text)
+    except KeyboardInterrupt:  # on the way out
+        value = None
     return None if value is None else (text, "value " + value, text)
 
 

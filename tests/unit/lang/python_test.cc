@@ -351,6 +351,44 @@ TEST(PythonAround, AnExceptIsFollowedAsInPython) {
       "[]");
 }
 
+// What has effects has them in Python's order.
+TEST(PythonAround, WhatIsEvaluatedFirst) {
+  const std::string note =
+      "LOG = []\ndef note(x):\n    LOG.append(x)\n    return x\n"
+      "def deco(n):\n    note(n)\n    def apply(f):\n        note(-n)\n        return f\n    "
+      "return apply\n";
+  const auto after = [&](const std::string& body) {
+    return ValueOf("f()", absl::StrCat(note, "def f():\n", body, "    return LOG\n"));
+  };
+  EXPECT_EQ(after("    {note(1): note(2), **{note(3): note(4)}, note(5): note(6)}\n"),
+            "[1, 2, 3, 4, 5, 6]");
+  EXPECT_EQ(after("    {note(i): note(i + 5) for i in range(2)}\n"), "[0, 5, 1, 6]");
+  EXPECT_EQ(after("    @deco(1)\n    @deco(2)\n    def g(a=note(3)):\n        pass\n"),
+            "[1, 2, 3, -2, -1]");
+  EXPECT_EQ(after("    x = 1\n    class K:\n        y = note(x)\n    x = 2\n    note(K.y)\n"),
+            "[1, 1]");
+  EXPECT_EQ(after("    try:\n        class K:\n            y = {}['k']\n    except KeyError:\n"
+                  "        note(4)\n"),
+            "[4]");
+  EXPECT_EQ(after("    d = {(0, 1): 2}\n    d[note(1), 2] = note(3)\n    d[1, 2] += 4\n"
+                  "    del d[0, 1]\n    note(d[1, 2] + len(d))\n"),
+            "[3, 1, 8]");
+}
+
+// functools: what is kept is the object that was made first.
+TEST(PythonAround, CachesKeepWhatTheyMade) {
+  const std::string module =
+      "import functools\n@functools.lru_cache(maxsize=None)\ndef sizes(n, k=1):\n    return [n]\n"
+      "@functools.cache\ndef fib(n):\n    return n if n < 2 else fib(n - 1) + fib(n - 2)\n"
+      "class A:\n    n = 1\n    @functools.cached_property\n    def kept(self): return [self.n]\n"
+      "def f():\n    sizes(1).append(2)\n    a = A()\n    a.kept.append(5)\n    a.n = 7\n"
+      "    return [sizes(1), sizes(2), sizes(1, k=1), sizes(1) is sizes(1), a.kept, A().kept]\n"
+      "def deco(g):\n    @functools.wraps(g)\n    def inner(): return g()\n    return inner\n"
+      "@deco\ndef named(): pass\n";
+  EXPECT_EQ(ValueOf("f()", module), "[[1, 2], [2], [1], True, [1, 5], [1]]");
+  EXPECT_EQ(ValueOf("[fib(60), named.__name__]", module), "[1548008755920, 'named']");
+}
+
 TEST(PythonAround, LengthsAndTruthsAreWhatPythonTakes) {
   const auto of = [](const std::string& method, const std::string& value) {
     return ValueOf(value, absl::StrCat("class B:\n    def ", method, "\n"));
@@ -380,6 +418,16 @@ TEST(PythonAround, ContainersCompareObjectsFirst) {
     EXPECT_THAT(ValueOf(unknown, never), HasSubstr("a NaN is compared with a NaN")) << unknown;
   }
   EXPECT_THAT(ValueOf("sorted([2.0, x, 1.0])", never), HasSubstr("a NaN is sorted"));
+}
+
+// Of data an attribute may be there in Python that the language does not have.
+TEST(PythonAround, WhatDataHasIsKnownOrNot) {
+  EXPECT_EQ(ValueOf("[hasattr('a', 'upper'), hasattr([], 'shape'), getattr(3, 'x', 4)]"),
+            "[True, False, 4]");
+  for (const char* unknown :
+       {"hasattr('a', 'index')", "hasattr([], '__len__')", "getattr((1,), 'isdisjoint', 3)"}) {
+    EXPECT_THAT(ValueOf(unknown), HasSubstr("is not known to kernels")) << unknown;
+  }
 }
 
 TEST(PythonAround, AnAssertsMessageMayFailToo) {
