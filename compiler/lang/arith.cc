@@ -482,8 +482,8 @@ absl::StatusOr<Value> Elaborator::CompareOp(ast::CompareOp op, const Value& a, c
                                             SourceLoc loc) {
   KILN_RETURN_IF_ERROR(Step(loc));
   if (reads_ != nullptr) {
-    reads_->NoteAll(a);
-    reads_->NoteAll(b);
+    const int64_t read = reads_->NoteAll(a, changes_) + reads_->NoteAll(b, changes_);
+    KILN_RETURN_IF_ERROR(Step(loc, read / 4));
   }
   switch (op) {
     case CompareOp::kIs:

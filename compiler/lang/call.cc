@@ -258,8 +258,10 @@ absl::StatusOr<Value> Elaborator::CallBuiltin(const Builtin& builtin, const Valu
     }
   }
   if (reads_ != nullptr) {
-    for (const Value& value : bound.values) reads_->NoteAll(value);
-    for (const Value& value : bound.rest) reads_->NoteAll(value);
+    int64_t read = 0;
+    for (const Value& value : bound.values) read += reads_->NoteAll(value, changes_);
+    for (const Value& value : bound.rest) read += reads_->NoteAll(value, changes_);
+    KILN_RETURN_IF_ERROR(Step(args.loc, read / 4));
   }
   if (TakesNumbers(builtin.name)) {  // a member of an IntEnum is one
     for (Value& value : bound.values) value = Plain(value);
@@ -537,9 +539,10 @@ absl::StatusOr<Value> Elaborator::CallAnew(const Value& callee, const CallArgs& 
     frame.bundled = !function.def->name_loc.known();
     if (!with_self.positional.empty()) frame.self = with_self.positional[0];
   }
+  const bool at_once = IsTakenWhole();
   FrameGuard guard(this, &frame);
   if (function.lambda != nullptr) return Eval(function.lambda->body);
-  if (generator) return CallGenerator(*function.def, &frame, args.loc);
+  if (generator) return CallGenerator(*function.def, &frame, at_once, args.loc);
   KILN_RETURN_IF_ERROR(ExecBlock(function.def->body).status());
   if (function.kind == FunctionKind::kJit && frame.result.Is(Type::kFunction)) {
     frame.result.function().jit = function.jit;
@@ -549,10 +552,10 @@ absl::StatusOr<Value> Elaborator::CallAnew(const Value& callee, const CallArgs& 
 
 // All items at once: right where that changes nothing that others see.
 absl::StatusOr<Value> Elaborator::CallGenerator(const ast::Function& def, Frame* frame,
-                                                SourceLoc loc) {
+                                                bool at_once, SourceLoc loc) {
   std::vector<Value> yielded;
   frame->yielded = &yielded;
-  Deferred deferred(this, frame->scope->number - 1);
+  Deferred deferred(this, frame->scope->number - 1, at_once);
   if (absl::Status done = ExecBlock(def.body).status(); !done.ok()) return deferred.Failed(done);
   return deferred.Finish(std::move(yielded), {}, false,
                          absl::StrCat("the generator '", def.name, "'"), loc);

@@ -205,12 +205,9 @@ class Elaborator : private ElaboratorState {
 
  private:
   absl::Status CheckDepth(SourceLoc loc);
-  absl::StatusOr<Value> NumbersEqual(const Value& a, const Value& b, SourceLoc loc);
   absl::StatusOr<Value> IsIn(const Value& a, const Value& b, SourceLoc loc);
-  absl::StatusOr<Value> IsInRange(const Value& a, const RangeObject& range, SourceLoc loc);
   class Comparison;
   absl::Status CheckTexts(const Value& a, const Value& b, SourceLoc loc);
-  absl::Status Undecided(const Value& a, const Value& b, const Value& condition, SourceLoc loc);
   ir::Expr VarNamed(absl::string_view name, DType type);
 
   // Names (names.cc).
@@ -241,7 +238,7 @@ class Elaborator : private ElaboratorState {
   absl::StatusOr<Value> EvalDict(const ast::Dict& node);
   absl::StatusOr<Value> EvalComprehension(const ast::Comprehension& node);
   absl::Status RunClause(const ast::Comprehension& node, size_t clause, std::vector<Value>* items,
-                         DictObject* dict);
+                         DictObject* dict, Deferred* deferred);
   absl::StatusOr<Value> EvalFString(const ast::FString& node);
   absl::Status AppendParts(const std::vector<ast::FStringPart>& parts, SourceLoc loc,
                            std::string* out, Value* shown);
@@ -262,7 +259,8 @@ class Elaborator : private ElaboratorState {
   absl::Status EvalArgs(const ast::Call& node, const Value& callee, CallArgs* args);
   absl::StatusOr<Value> CallBuiltin(const Builtin& builtin, const Value* self,
                                     const CallArgs& args);
-  absl::StatusOr<Value> CallGenerator(const ast::Function& def, Frame* frame, SourceLoc loc);
+  absl::StatusOr<Value> CallGenerator(const ast::Function& def, Frame* frame, bool at_once,
+                                      SourceLoc loc);
   absl::StatusOr<Value> CallFunction(const Value& callee, const CallArgs& args,
                                      const Value* self = nullptr);
   absl::StatusOr<Value> CallCached(const Value& callee, const CallArgs& args, const Value* self);
@@ -390,6 +388,8 @@ class Elaborator : private ElaboratorState {
   using Sizes = std::vector<ir::Expr>;
   absl::StatusOr<Sizes> TensorShape(const TensorTypeObject& type, const std::vector<Value>& items,
                                     const ast::Param& param, const char* part, SourceLoc loc);
+
+  Deferred* deferred_ = nullptr;  // the innermost
 };
 
 }  // namespace kiln::lang

@@ -38,6 +38,8 @@ struct ElaboratorState {
         module_state_(module.tree->body.size(), 0),
         module_scopes_(module.tree->body.size(), nullptr) {}
 
+  // The expression at hand is an argument whose items the function takes all at once.
+  bool IsTakenWhole() const { return taken_whole_ != nullptr && taken_whole_ == current_; }
   // Where values came from (value_chain.cc). `update`: "+" of target += made.
   void NoteMade(ast::ExprPtr target, ast::ExprPtr made, const char* update = "");
   // Compile-time data changes: what was computed before Python computes it may be out of date, and

@@ -71,7 +71,7 @@ class Elaborator::Comparison {
       const bool comparable =
           (e_.IsRuntime(a) || a.is_number()) && (e_.IsRuntime(b) || b.is_number());
       if (!comparable) return false;
-      KILN_ASSIGN_OR_RETURN(const Value equal, e_.NumbersEqual(a, b, loc_));
+      KILN_ASSIGN_OR_RETURN(const Value equal, NumbersEqual(a, b));
       return Add(equal);
     }
     KILN_RETURN_IF_ERROR(e_.CheckTexts(a, b, loc_));
@@ -153,6 +153,8 @@ class Elaborator::Comparison {
     return true;
   }
 
+  absl::StatusOr<Value> NumbersEqual(const Value& a, const Value& b);
+
   // A dataclass by its fields; any other by being the same object.
   absl::StatusOr<bool> Instances(const Value& a, const Value& b, int depth) {
     const InstanceObject &x = a.instance(), &y = b.instance();
@@ -175,15 +177,15 @@ class Elaborator::Comparison {
 };
 
 // Of two numbers, of which one at least is of run time.
-absl::StatusOr<Value> Elaborator::NumbersEqual(const Value& a, const Value& b, SourceLoc loc) {
-  KILN_ASSIGN_OR_RETURN(const Operand x, ToOperand(a, loc, "an operand"));
-  KILN_ASSIGN_OR_RETURN(const Operand y, ToOperand(b, loc, "an operand"));
-  KILN_RETURN_IF_ERROR(Step(loc, (int64_t{x.info.size} + y.info.size) / 4));
+absl::StatusOr<Value> Elaborator::Comparison::NumbersEqual(const Value& a, const Value& b) {
+  KILN_ASSIGN_OR_RETURN(const Operand x, e_.ToOperand(a, loc_, "an operand"));
+  KILN_ASSIGN_OR_RETURN(const Operand y, e_.ToOperand(b, loc_, "an operand"));
+  KILN_RETURN_IF_ERROR(e_.Step(loc_, (int64_t{x.info.size} + y.info.size) / 4));
   if (IsIndex(x.e) && IsIndex(y.e) && !ReadsMemory(x.e) && !ReadsMemory(y.e)) {
-    const auto difference = ir::ConstInt(Difference(x.e, y.e, bound_));
+    const auto difference = ir::ConstInt(Difference(x.e, y.e, e_.bound_));
     if (difference.has_value()) return Value::Bool(*difference == 0);
   }
-  return CompareOp(CompareOp::kEq, a, b, loc);
+  return e_.CompareOp(CompareOp::kEq, a, b, loc_);
 }
 
 // `depth`: 0, or 1 where they are items.
@@ -211,10 +213,23 @@ absl::StatusOr<Value> Elaborator::SameItem(const Value& a, const Value& b, Sourc
   return Comparison(this, loc).Whole(a, b, 1);
 }
 
+static absl::Status Undecided(Elaborator& e, const Value& a, const Value& b, const Value& condition,
+                              SourceLoc loc) {
+  const std::string x = Repr(a), y = Repr(b);
+  if (condition.Is(Type::kExpr) && condition.expr().info.open_only()) {
+    return e.NeedConcrete(loc, condition.expr().expr, absl::StrCat(x, " is compared with ", y));
+  }
+  return e.NeedsValue(loc,
+                      absl::StrCat("whether ", x, " equals ", y,
+                                   " must be known at compile time, but it is known at run time"),
+                      condition.Is(Type::kExpr) ? condition.expr().expr : ir::MakeInt(0),
+                      "compare the numbers themselves, as in a == b, where an `if` decides");
+}
+
 absl::StatusOr<bool> Elaborator::Equal(const Value& a, const Value& b, SourceLoc loc) {
   KILN_ASSIGN_OR_RETURN(const Value equal, SameItem(a, b, loc));
   if (equal.Is(Type::kBool)) return equal.bool_value();
-  return Undecided(a, b, equal, loc);
+  return Undecided(*this, a, b, equal, loc);
 }
 
 // A text that shows a number of run time by its name is compared with itself alone.
@@ -225,20 +240,7 @@ absl::Status Elaborator::CheckTexts(const Value& a, const Value& b, SourceLoc lo
   if (shown.is_none() && other.is_none()) return absl::OkStatus();
   const bool same = !shown.is_none() && !other.is_none() && a.str() == b.str() &&
                     ir::Same(shown.expr().expr, other.expr().expr);
-  return same ? absl::OkStatus() : Undecided(a, b, shown.is_none() ? other : shown, loc);
-}
-
-absl::Status Elaborator::Undecided(const Value& a, const Value& b, const Value& condition,
-                                   SourceLoc loc) {
-  const std::string x = Repr(a), y = Repr(b);
-  if (condition.Is(Type::kExpr) && condition.expr().info.open_only()) {
-    return NeedConcrete(loc, condition.expr().expr, absl::StrCat(x, " is compared with ", y));
-  }
-  return NeedsValue(loc,
-                    absl::StrCat("whether ", x, " equals ", y,
-                                 " must be known at compile time, but it is known at run time"),
-                    condition.Is(Type::kExpr) ? condition.expr().expr : ir::MakeInt(0),
-                    "compare the numbers themselves, as in a == b, where an `if` decides");
+  return same ? absl::OkStatus() : Undecided(*this, a, b, shown.is_none() ? other : shown, loc);
 }
 
 absl::StatusOr<std::optional<size_t>> Elaborator::FindKey(const DictObject& dict, const Value& key,
@@ -256,7 +258,7 @@ absl::StatusOr<std::optional<size_t>> Elaborator::FindKey(const DictObject& dict
     }
   }
   if (undecided == dict.items.size()) return std::optional<size_t>();
-  return Undecided(key, dict.items[undecided].first, condition, loc);
+  return Undecided(*this, key, dict.items[undecided].first, condition, loc);
 }
 
 absl::Status Elaborator::SetItem(DictObject* dict, const Value& key, const Value& value,
@@ -271,22 +273,23 @@ absl::Status Elaborator::SetItem(DictObject* dict, const Value& key, const Value
 }
 
 // A run-time integer in a range of Python's.
-absl::StatusOr<Value> Elaborator::IsInRange(const Value& a, const RangeObject& range,
-                                            SourceLoc loc) {
+static absl::StatusOr<Value> IsInRange(Elaborator& e, const Value& a, const RangeObject& range,
+                                       SourceLoc loc) {
   const int64_t count = range.Count();
   if (count == 0) return Value::Bool(false);
   const int64_t last = range.start + (count - 1) * range.step;
   const int64_t low = std::min(range.start, last), step = std::abs(range.step);
-  KILN_ASSIGN_OR_RETURN(const Value above, CompareOp(CompareOp::kGe, a, Value::Int(low), loc));
-  KILN_ASSIGN_OR_RETURN(const Value below,
-                        CompareOp(CompareOp::kLe, a, Value::Int(std::max(range.start, last)), loc));
-  KILN_ASSIGN_OR_RETURN(Value both, BinaryOp(ast::BinaryOp::kBitAnd, above, below, loc));
+  KILN_ASSIGN_OR_RETURN(const Value above, e.CompareOp(CompareOp::kGe, a, Value::Int(low), loc));
+  KILN_ASSIGN_OR_RETURN(
+      const Value below,
+      e.CompareOp(CompareOp::kLe, a, Value::Int(std::max(range.start, last)), loc));
+  KILN_ASSIGN_OR_RETURN(Value both, e.BinaryOp(ast::BinaryOp::kBitAnd, above, below, loc));
   if (step == 1 || count == 1) return both;
-  KILN_ASSIGN_OR_RETURN(const Value from, BinaryOp(ast::BinaryOp::kSub, a, Value::Int(low), loc));
+  KILN_ASSIGN_OR_RETURN(const Value from, e.BinaryOp(ast::BinaryOp::kSub, a, Value::Int(low), loc));
   KILN_ASSIGN_OR_RETURN(const Value rest,
-                        BinaryOp(ast::BinaryOp::kMod, from, Value::Int(step), loc));
-  KILN_ASSIGN_OR_RETURN(const Value whole, CompareOp(CompareOp::kEq, rest, Value::Int(0), loc));
-  return BinaryOp(ast::BinaryOp::kBitAnd, both, whole, loc);
+                        e.BinaryOp(ast::BinaryOp::kMod, from, Value::Int(step), loc));
+  KILN_ASSIGN_OR_RETURN(const Value whole, e.CompareOp(CompareOp::kEq, rest, Value::Int(0), loc));
+  return e.BinaryOp(ast::BinaryOp::kBitAnd, both, whole, loc);
 }
 
 absl::StatusOr<Value> Elaborator::IsIn(const Value& a, const Value& b, SourceLoc loc) {
@@ -304,7 +307,7 @@ absl::StatusOr<Value> Elaborator::IsIn(const Value& a, const Value& b, SourceLoc
   if (b.Is(Type::kDict) || b.Is(Type::kSet)) KILN_RETURN_IF_ERROR(CheckKey(a, loc));
   if (b.Is(Type::kRange) && IsRuntime(a) && b.range().step != INT64_MIN) {
     KILN_ASSIGN_OR_RETURN(const Operand x, ToOperand(a, loc, "the value"));
-    if (IsIndex(x.e)) return IsInRange(a, b.range(), loc);
+    if (IsIndex(x.e)) return IsInRange(*this, a, b.range(), loc);
   }
   KILN_ASSIGN_OR_RETURN(const std::vector<Value> items, AnyOrder(*this, b, loc));
   Value found = Value::Bool(false);

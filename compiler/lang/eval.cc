@@ -263,7 +263,9 @@ absl::StatusOr<Value> Elaborator::EvalComprehension(const ast::Comprehension& no
     dict = arena_.New<DictObject>();
     dict->region = regions_.empty() ? 0 : regions_.back().id;
   }
-  if (absl::Status run = RunClause(node, 0, &items, dict); !run.ok()) {
+  if (absl::Status run =
+          RunClause(node, 0, &items, dict, deferred.has_value() ? &*deferred : nullptr);
+      !run.ok()) {
     return deferred.has_value() ? deferred->Failed(std::move(run)) : run;
   }
   if (dict != nullptr) return Value::Of(Type::kDict, dict);
@@ -275,7 +277,8 @@ absl::StatusOr<Value> Elaborator::EvalComprehension(const ast::Comprehension& no
 }
 
 absl::Status Elaborator::RunClause(const ast::Comprehension& node, size_t index,
-                                   std::vector<Value>* items, DictObject* dict) {
+                                   std::vector<Value>* items, DictObject* dict,
+                                   Deferred* deferred) {
   CountGuard depth(&depth_);
   KILN_RETURN_IF_ERROR(CheckDepth(node.loc));
   if (index == node.clauses.size()) {
@@ -287,7 +290,7 @@ absl::Status Elaborator::RunClause(const ast::Comprehension& node, size_t index,
     KILN_RETURN_IF_ERROR(ChargeBytes(node.loc, 32));
     if (dict == nullptr) {
       items->push_back(element);
-      return absl::OkStatus();
+      return deferred == nullptr ? absl::OkStatus() : deferred->Give(element, node.loc);
     }
     KILN_RETURN_IF_ERROR(Step(node.loc, static_cast<int64_t>(dict->items.size())));
     KILN_RETURN_IF_ERROR(CheckKey(key, node.loc));
@@ -309,7 +312,7 @@ absl::Status Elaborator::RunClause(const ast::Comprehension& node, size_t index,
                             DecideNow(test, condition->loc, "the filter of a comprehension"));
       if (!keep) return absl::OkStatus();
     }
-    return RunClause(node, index + 1, items, dict);
+    return RunClause(node, index + 1, items, dict, deferred);
   };
   if (iterable.Is(Type::kRange)) {  // without a list of its items: it may be long
     const RangeObject& range = iterable.range();
@@ -341,7 +344,9 @@ absl::Status Elaborator::AppendParts(const std::vector<ast::FStringPart>& parts,
     if (part.value == nullptr) continue;
     KILN_ASSIGN_OR_RETURN(const Value value, Eval(part.value));
     if (shown->is_none()) *shown = ShownIn(value);
-    if (reads_ != nullptr) reads_->NoteAll(value);
+    if (reads_ != nullptr) {
+      KILN_RETURN_IF_ERROR(Step(loc, reads_->NoteAll(value, changes_) / 4));
+    }
     out->append(part.echo);
     std::string spec;
     KILN_RETURN_IF_ERROR(AppendParts(part.format, loc, &spec, shown));
@@ -398,6 +403,7 @@ absl::StatusOr<Value> Elaborator::EvalYield(const ast::Yield& node) {
     KILN_ASSIGN_OR_RETURN(items, Iterate(value, node.value->loc));
   }
   KILN_RETURN_IF_ERROR(ChargeBytes(node.loc, 16 * static_cast<int64_t>(items.size())));
+  for (const Value& item : items) KILN_RETURN_IF_ERROR(deferred_->Give(item, node.loc));
   frame_->yielded->insert(frame_->yielded->end(), items.begin(), items.end());
   return Value::None();
 }

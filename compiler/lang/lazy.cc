@@ -66,18 +66,22 @@ void Reads::Note(const Value& v) {
   Add(LazyOf(v).reads);
 }
 
-void Reads::NoteAll(const Value& v) {
+int64_t Reads::NoteAll(const Value& v, int64_t now) {
   std::vector<std::pair<Value, int>> left = {{v, 0}};
-  absl::flat_hash_set<const void*> seen;
+  int64_t count = 0;
   while (!left.empty()) {
     const auto [value, depth] = left.back();
     left.pop_back();
+    ++count;
     Note(value);
     if (value.Is(Type::kInstance)) NoteObject(value.instance());
     const bool whole = value.is_sequence() || ObjectOf(value) || value.Is(Type::kInstance);
-    if (!whole || depth > kMostNested || !seen.insert(value.pointer()).second) continue;
+    if (!whole || depth > kMostNested) continue;
+    const auto [known, fresh] = whole_.try_emplace(value.pointer(), now);
+    if (!fresh && std::exchange(known->second, now) == now) continue;
     for (const Value& part : PartsOf(value)) left.emplace_back(part, depth + 1);
   }
+  return count;
 }
 
 void Reads::NoteName(const Scope& scope, absl::string_view name) {
@@ -177,37 +181,54 @@ absl::Status CheckApart(Elaborator& e, const Value& items, SourceLoc loc) {
                  "make a list of the items first: list(...)");
 }
 
-Elaborator::Deferred::Deferred(Elaborator* e, int64_t first)
+Elaborator::Deferred::Deferred(Elaborator* e, int64_t first, bool at_once)
     : e_(*e),
       reads_(first < 0 ? e->arena_.count() : first),
+      at_once_(at_once || e->IsTakenWhole()),
+      outer_(std::exchange(e->deferred_, this)),
       outer_reads_(std::exchange(e->reads_, &reads_)),
       outer_generator_(std::exchange(e->generator_, first < 0 ? e->arena_.count() : first)),
       outer_change_(std::exchange(e->oldest_change_, INT64_MAX)) {}
 
 Elaborator::Deferred::~Deferred() {
   if (outer_reads_ != nullptr) outer_reads_->Add(reads_);
+  e_.deferred_ = outer_;
   e_.reads_ = outer_reads_;
   e_.generator_ = outer_generator_;
   e_.oldest_change_ = std::min(e_.oldest_change_, outer_change_);
 }
 
-bool Elaborator::Deferred::TakenAtOnce() const {
-  return e_.taken_whole_ != nullptr && e_.taken_whole_ == e_.current_;
+absl::Status Elaborator::Deferred::Give(const Value& item, SourceLoc loc) {
+  KILN_RETURN_IF_ERROR(e_.Step(loc, given_.NoteAll(item, e_.changes_) / 4));
+  std::vector<Value> parts = item.is_sequence() ? item.seq().items : std::vector<Value>{item};
+  for (const Value& part : parts) {
+    if (!part.Is(Type::kFunction)) continue;
+    const Scope* closure = part.function().closure;
+    shares_ |= closure != nullptr && closure->number > e_.generator_;
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Elaborator::Deferred::Failed(absl::Status error) {
-  return TakenAtOnce() ? error : Raised(std::move(error), "");
+  return at_once_ ? error : Raised(std::move(error), "");
 }
 
 absl::StatusOr<Value> Elaborator::Deferred::Finish(std::vector<Value> items,
                                                    const std::vector<Value>& sources, bool in_order,
                                                    const std::string& what, SourceLoc loc) {
-  if (e_.oldest_change_ <= e_.generator_ && !TakenAtOnce()) {
+  if (e_.oldest_change_ <= e_.generator_ && !at_once_) {
     return e_.Error(loc,
                     absl::StrCat(what,
                                  " changes what was made outside of it, "
                                  "and when Python does so hangs on who takes its items"),
                     "return a list, and change it where the items are taken");
+  }
+  if ((shares_ || !given_.Unchanged()) && !at_once_) {
+    return e_.Error(loc,
+                    absl::StrCat(what,
+                                 " gives items that share what it changes for the next ones, "
+                                 "and which of that is seen hangs on who takes them"),
+                    "give a copy each time, or values in place of functions");
   }
   KILN_RETURN_IF_ERROR(e_.ChargeBytes(loc, 32 * reads_.size()));
   const Value made = NewIterator(e_, std::move(items), sources, {.in_order = in_order});

@@ -24,8 +24,9 @@ class Reads {
   // Names of scopes that are made behind the first `first` objects are its own, and not noted.
   explicit Reads(int64_t first = INT64_MAX) : first_(first) {}
 
-  void Note(const Value& v);     // itself; what it holds is read by other means
-  void NoteAll(const Value& v);  // and all that it holds
+  void Note(const Value& v);  // itself; what it holds is read by other means
+  // And all that it holds: how much that is. `now`: how many changes there have been.
+  int64_t NoteAll(const Value& v, int64_t now);
   void NoteObject(const Object& object) { objects_.try_emplace(&object, object.changes); }
   void NoteName(const Scope& scope, absl::string_view name);
   void NoteAttribute(const InstanceObject& instance, const std::string& name);
@@ -37,6 +38,7 @@ class Reads {
  private:
   int64_t first_;
   absl::flat_hash_map<const Object*, int64_t> objects_;  // how often each was changed
+  absl::flat_hash_map<const void*, int64_t> whole_;      // by NoteAll: the changes by then
   absl::flat_hash_map<std::pair<const Scope*, absl::string_view>, std::optional<Value>> names_;
   absl::flat_hash_map<std::pair<const InstanceObject*, std::string>, std::optional<Value>>
       attributes_;
@@ -95,11 +97,14 @@ absl::Status CheckApart(Elaborator& e, const Value& items, SourceLoc loc);
 // are taken.
 class Elaborator::Deferred {
  public:
-  // `first`: objects that are made behind that many are its own; -1: from now on.
-  explicit Deferred(Elaborator* e, int64_t first = -1);
+  // `first`: objects that are made behind that many are its own; -1: from now on. `at_once`: who
+  // asks takes all items before anything else happens, which is told of the expression at hand.
+  explicit Deferred(Elaborator* e, int64_t first = -1, bool at_once = false);
   ~Deferred();
   Deferred(const Deferred&) = delete;
 
+  // An item is given to who asks. What it holds may not change before the next one is asked for.
+  absl::Status Give(const Value& item, SourceLoc loc);
   // The iterator of the items. An error where computing them changed what others see, unless who
   // asked takes them all at once: `what` ("the generator 'f'") says who did.
   absl::StatusOr<Value> Finish(std::vector<Value> items, const std::vector<Value>& sources,
@@ -108,10 +113,11 @@ class Elaborator::Deferred {
   absl::Status Failed(absl::Status error);
 
  private:
-  bool TakenAtOnce() const;
-
   Elaborator& e_;
-  Reads reads_;
+  Reads reads_, given_;
+  bool at_once_;
+  bool shares_ = false;  // an item sees what computing the next ones changes
+  Deferred* outer_;
   Reads* outer_reads_;
   int64_t outer_generator_;
   int64_t outer_change_;

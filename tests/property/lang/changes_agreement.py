@@ -127,7 +127,7 @@ class Program:
             if xs not in ("G",) else "G.clear()", f"b.items[0] += {self.number()}", f"del e[{self.number()}]",
             f"iter_ = {self.lazy()}", "e |= {3: n}", "x = y = M", "d['k'] = M",
             f"e.update({{b.note({v}): b.note(n) for n in {self.list()}[:2]}})",
-            f"class K: out.append({v}); n = 7", f"cached({self.number()}).append({v})",
+            f"class K: out.append({v}); m = 7", f"cached({self.number()}).append({v})",
             f"(lambda q={v}: out.append(q))()", "out.append(cached(n)[:3])", "b.kept.append(n)",
             f"{self.list()}.sort(key=lambda x: b.note(-1) if x in (0, 1) else 0)")
 

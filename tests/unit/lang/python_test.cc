@@ -249,6 +249,24 @@ TEST(PythonAround, ViewsAndIteratorsAreNoLists) {
   EXPECT_THAT(of("list(zip([1, 2], [3], strict=True))"), HasSubstr("2 items beside 1"));
 }
 
+// What an item holds is what it held when it was taken.
+TEST(PythonAround, ItemsDoNotShareWhatTheirGeneratorChanges) {
+  const std::string module =
+      "def grow():\n    xs = []\n    for i in range(3):\n        xs.append(i)\n        yield xs\n"
+      "def late():\n    for i in range(3):\n        yield lambda: i\n"
+      "def whole():\n    xs = [1, 2]\n    for x in xs:\n        yield xs, x\n"
+      "def fresh():\n    for i in range(2):\n        xs = [i]\n        xs.append(i)\n        yield "
+      "xs\n";
+  EXPECT_EQ(ValueOf("[x for x in list(grow())][0]", module), "[0, 1, 2]");
+  EXPECT_EQ(ValueOf("[len(xs) + x for xs, x in whole()]", module), "[3, 4]");
+  EXPECT_EQ(ValueOf("[xs for xs in fresh()]", module), "[[0, 0], [1, 1]]");
+  EXPECT_EQ(ValueOf("[g() for g in list(lambda: i for i in range(2))]", module), "[1, 1]");
+  for (const char* shared : {"[len(xs) for xs in grow()]", "[g() for g in late()]",
+                             "[g() for g in (lambda: i for i in range(2))]"}) {
+    EXPECT_THAT(ValueOf(shared, module), HasSubstr("gives items that share")) << shared;
+  }
+}
+
 // += and *= of a list change it, whoever else names it.
 TEST(PythonAround, ListsAreUpdatedInPlace) {
   const auto after = [](const std::string& update) {
@@ -473,7 +491,7 @@ TEST(PythonAround, GeneratorsThatChangeWhatOthersSeeAreRefused) {
   const std::string wanted = "the generator 'gen' changes what was made outside of it";
   const std::string before = "class C:\n    n = 0\nL, D, O = [], {}, C()\n";
   for (const char* change : {"L.append(1)", "D['a'] = 1", "O.n = 2", "put(L)"}) {
-    EXPECT_THAT(ValueOf("list(gen())",
+    EXPECT_THAT(ValueOf("[x for x in gen()]",
                         absl::StrCat(before,
                                      "def put(x):\n    x.append(1)\ndef gen():\n    yield 1\n"
                                      "    ",
@@ -481,6 +499,9 @@ TEST(PythonAround, GeneratorsThatChangeWhatOthersSeeAreRefused) {
                 HasSubstr(wanted))
         << change;
   }
+  EXPECT_EQ(ValueOf("[list(gen()), L]",
+                    before + "def gen():\n    L.append(1)\n    yield 2\n    L.append(3)\n"),
+            "[[2], [1, 3]]");
   // What it makes itself it may change.
   EXPECT_EQ(
       ValueOf("[list(gen()), L]",
