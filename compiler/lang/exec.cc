@@ -72,9 +72,8 @@ absl::StatusOr<Flow> Elaborator::Exec(ast::StmtPtr stmt) {
       KILN_ASSIGN_OR_RETURN(const Value type, MakeClass(node));
       if (frame_->module_index == SIZE_MAX) {  // what its body reads is as it is now
         const absl::Status ready = Prepare(&type.type_object(), node.loc);
-        const bool raised = !ready.ok() && !ExceptionOf(ready).empty();
-        if (raised || absl::IsResourceExhausted(ready)) return ready;
-        if (!ready.ok()) unready_.emplace(&type.type_object(), ready);
+        if (!ready.ok() && !absl::IsUnimplemented(ready)) return ready;
+        if (!ready.ok()) unready_.emplace(&type.type_object(), ready);  // said where it is used
       }
       return done(Bind(node.name, type, node.loc));
     }
