@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/lang/classes.h"
 #include "compiler/lang/format_value.h"
+#include "compiler/lang/lazy.h"
 #include "compiler/lang/raised.h"
 #include "compiler/lang/region.h"
 #include "compiler/lang/vector.h"
@@ -480,11 +481,15 @@ absl::StatusOr<Value> Elaborator::UnaryOp(ast::UnaryOp op, const Value& given, S
 absl::StatusOr<Value> Elaborator::CompareOp(ast::CompareOp op, const Value& a, const Value& b,
                                             SourceLoc loc) {
   KILN_RETURN_IF_ERROR(Step(loc));
+  if (reads_ != nullptr) {
+    const int64_t read = reads_->NoteAll(a, changes_) + reads_->NoteAll(b, changes_);
+    KILN_RETURN_IF_ERROR(Step(loc, read / 4));
+  }
   switch (op) {
     case CompareOp::kIs:
     case CompareOp::kIsNot: {
-      const bool objects = a.is_sequence() || a.Is(Type::kDict) || a.Is(Type::kSet) ||
-                           a.Is(Type::kInstance) || IsRuntime(a);
+      const bool objects = a.is_sequence() || a.Is(Type::kLazy) || a.Is(Type::kDict) ||
+                           a.Is(Type::kSet) || a.Is(Type::kInstance) || IsRuntime(a);
       bool same = a.type() == b.type();
       if (IsRuntime(a) != IsRuntime(b) && (a.is_number() || b.is_number())) {
         return Error(loc, "'is' compares a number with a run-time value",
@@ -514,6 +519,11 @@ absl::StatusOr<Value> Elaborator::CompareOp(ast::CompareOp op, const Value& a, c
   const bool equality = op == CompareOp::kEq || op == CompareOp::kNe;
   KILN_ASSIGN_OR_RETURN(const auto own, Classes(this).Compare(op, a, b, loc));
   if (own.has_value()) return *own;
+  if (!equality && (IsSetLike(a) || IsSetLike(b))) {
+    KILN_ASSIGN_OR_RETURN(const Value x, AsSet(*this, a, loc));
+    KILN_ASSIGN_OR_RETURN(const Value y, AsSet(*this, b, loc));
+    if (!x.Is(a.type()) || !y.Is(b.type())) return CompareOp(op, x, y, loc);
+  }
   if (!equality && a.Is(Type::kSet) && b.Is(Type::kSet)) {
     KILN_ASSIGN_OR_RETURN(const bool part, SetOrder(*this, op, a, b, loc));
     return Value::Bool(part);

@@ -4,7 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/lang/classes.h"
-#include "compiler/lang/elaborator.h"
+#include "compiler/lang/lazy.h"
+#include "compiler/lang/mutable.h"
 #include "compiler/lang/raised.h"
 #include "compiler/lang/region.h"
 #include "compiler/lang/slice.h"
@@ -56,18 +57,13 @@ absl::Status Elaborator::ExecAssign(const ast::Assign& node) {
   }
   // A list or tuple of targets sees all of the right side before the first store.
   const bool several = node.targets.size() > 1 || TargetItems(node.targets[0]) != nullptr;
-  if (several && frame_->traced && value.is_sequence()) {
-    std::vector<Value> items = value.seq().items;
-    for (Value& item : items) {
+  if (several && frame_->traced && (value.is_sequence() || IsIterator(value))) {
+    for (Value& item : value.Is(Type::kLazy) ? LazyOf(value).items : value.seq().items) {
       if (!IsRuntime(item) || item.Is(Type::kBuffer)) continue;
       const bool loads = item.Is(Type::kAccess) || (item.expr().info.flags & ExprInfo::kLoads);
       if (!loads) continue;
       KILN_ASSIGN_OR_RETURN(item, Freeze(item, "value", node.loc));
     }
-    const SeqObject& given = value.seq();
-    value = NewSeq(value.type(), std::move(items));
-    value.seq().lazy = given.lazy;
-    value.seq().as_of = given.as_of;
   } else if (several && frame_->traced && IsRuntime(value) && !value.Is(Type::kBuffer)) {
     KILN_ASSIGN_OR_RETURN(value, Freeze(value, "value", node.loc));
   }
@@ -125,10 +121,11 @@ absl::Status Elaborator::Unpack(const std::vector<ast::ExprPtr>& targets, const 
   }
   const bool starred = star < targets.size();
   if (starred ? items.size() + 1 < targets.size() : items.size() != targets.size()) {
-    return Error(
-        loc,
-        absl::StrCat("cannot unpack ", items.size(), " values into ", targets.size(), " names"),
-        "give each name one value");
+    return Raised(Error(loc,
+                        absl::StrCat("cannot unpack ", items.size(), " values into ",
+                                     targets.size(), " names"),
+                        "give each name one value"),
+                  "ValueError");
   }
   const size_t extra = items.size() + 1 - targets.size();
   for (size_t i = 0; i < targets.size(); ++i) {
@@ -146,11 +143,7 @@ absl::Status Elaborator::Unpack(const std::vector<ast::ExprPtr>& targets, const 
 absl::Status Elaborator::AssignSubscript(const ast::Subscript& target, const Value& value) {
   KILN_ASSIGN_OR_RETURN(const Value base, EvalKeepingVariable(target.value));
   if (!base.Is(Type::kBuffer)) {
-    if (target.indices.size() != 1 || target.is_tuple) {
-      return Error(target.loc, absl::StrCat(Describe(base), " cannot be stored to"),
-                   "index a buffer, list or dict");
-    }
-    KILN_ASSIGN_OR_RETURN(const Value index, EvalIndex(target.indices[0]));
+    KILN_ASSIGN_OR_RETURN(const Value index, EvalKey(target));
     return AssignItem(base, index, value, target.loc);
   }
   KILN_ASSIGN_OR_RETURN(const Value place, EvalSubscript(target));
@@ -193,15 +186,10 @@ absl::Status Elaborator::AssignItem(const Value& base, const Value& index, const
     return Error(loc, absl::StrCat(Describe(base), " cannot be changed"),
                  base.Is(Type::kTuple) ? "make it a list" : "store to a buffer, list or dict");
   }
-  if (list ? !MayMutate(base.seq()) : !MayMutate(base.dict())) {
-    return Error(loc,
-                 "a compile-time list or dict is changed inside a run-time branch or loop, "
-                 "which would change it once, not at run time",
-                 "use a buffer from T.alloc_local or T.alloc_var");
-  }
   if (list && index.Is(Type::kSlice)) {
-    return AssignSlice(*this, &base.seq(), index.slice(), given, loc);
+    return AssignSlice(*this, base, index.slice(), given, loc);
   }
+  KILN_RETURN_IF_ERROR(CheckMutable(*this, base, loc));
   KILN_ASSIGN_OR_RETURN(const Value value, Keep(given, "item", loc));
   if (dict) {
     KILN_RETURN_IF_ERROR(CheckKey(index, loc));
@@ -227,21 +215,6 @@ absl::Status Elaborator::ExecAugAssign(const ast::AugAssign& node) {
   if (const auto* name = node.target->As<ast::Name>()) {
     KILN_ASSIGN_OR_RETURN(const Value old, ReadName(*name, /*keep_variable=*/false));
     KILN_ASSIGN_OR_RETURN(const Value right, Eval(node.value));
-    if (old.Is(Type::kList) && node.op == ast::BinaryOp::kAdd) {  // in place, as Python's +=
-      KILN_ASSIGN_OR_RETURN(const std::vector<Value> more, Iterate(right, node.loc));
-      KILN_RETURN_IF_ERROR(ChargeBytes(node.loc, 16 * static_cast<int64_t>(more.size())));
-      if (!MayMutate(old.seq())) {
-        return Error(node.loc,
-                     "a compile-time list is extended inside a run-time branch or loop, "
-                     "which would extend it once, not at run time",
-                     "use a buffer from T.alloc_local");
-      }
-      for (const Value& item : more) {
-        KILN_ASSIGN_OR_RETURN(const Value kept, Keep(item, "item", node.loc));
-        old.seq().items.push_back(kept);
-      }
-      return Bind(name->id, old, node.target->loc);
-    }
     KILN_ASSIGN_OR_RETURN(const Value value, Classes(this).Update(node.op, old, right, node.loc));
     KILN_RETURN_IF_ERROR(Bind(name->id, value, node.target->loc));
     NoteMade(node.target, node.value, ast::Spelling(node.op));
@@ -259,11 +232,7 @@ absl::Status Elaborator::ExecAugAssign(const ast::AugAssign& node) {
   if (target == nullptr) return Error(node.target->loc, "this cannot be updated", "update a name");
   KILN_ASSIGN_OR_RETURN(const Value base, EvalKeepingVariable(target->value));
   if (!base.Is(Type::kBuffer)) {
-    if (target->indices.size() != 1 || target->is_tuple) {
-      return Error(target->loc, absl::StrCat(Describe(base), " cannot be stored to"),
-                   "index a buffer, list or dict");
-    }
-    KILN_ASSIGN_OR_RETURN(const Value index, EvalIndex(target->indices[0]));
+    KILN_ASSIGN_OR_RETURN(const Value index, EvalKey(*target));
     KILN_ASSIGN_OR_RETURN(const Value old, SubscriptSequence(base, index, target->loc));
     KILN_ASSIGN_OR_RETURN(const Value right, Eval(node.value));
     KILN_ASSIGN_OR_RETURN(const Value value, Classes(this).Update(node.op, old, right, node.loc));

@@ -70,6 +70,7 @@ struct Class : Stmt {
   std::string name;
   std::vector<ExprPtr> decorators;
   std::vector<ExprPtr> bases;
+  ExprPtr metaclass = nullptr;  // may be null
   Block body;
   explicit Class(SourceLoc l) : Stmt(kKind, l) {}
 };

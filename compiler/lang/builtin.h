@@ -120,6 +120,8 @@ absl::Status CheckKnownText(Elaborator& e, const Value& text, SourceLoc loc,
                             absl::string_view what);
 // The row of PythonTable() by that name (builtins_python.cc).
 const Builtin* PythonTableRow(absl::string_view name);
+// What __len__ gave, as a length; an error where it is none (convert.cc).
+absl::StatusOr<Value> CheckLength(Elaborator& e, const Value& said, SourceLoc loc);
 // A set of the items (builtins_set.cc).
 absl::StatusOr<Value> NewSet(Elaborator& e, const std::vector<Value>& items, SourceLoc loc);
 // Elaborator::Iterate, for what does not tell the order: of a set too.
@@ -127,6 +129,8 @@ absl::StatusOr<std::vector<Value>> AnyOrder(Elaborator& e, const Value& v, Sourc
 // |, &, - and ^ of two sets; nullopt: they are none, or it is another operator.
 absl::StatusOr<std::optional<Value>> SetOp(Elaborator& e, ast::BinaryOp op, const Value& a,
                                            const Value& b, SourceLoc loc);
+// keys() and items() of a dict as a set; any other value as it is.
+absl::StatusOr<Value> AsSet(Elaborator& e, const Value& v, SourceLoc loc);
 // <, <=, > and >= of two sets: which is part of the other.
 absl::StatusOr<bool> SetOrder(Elaborator& e, ast::CompareOp op, const Value& a, const Value& b,
                               SourceLoc loc);

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/lang/elaborator.h"
+#include "compiler/lang/tile.h"
 #include "compiler/lang/vector.h"
 
 namespace kiln::lang {
@@ -152,8 +153,8 @@ absl::StatusOr<Value> Atomic(Elaborator& e, const BoundArgs& args) {
   }
   if (tells) return NoPrevious(e, args);
   KILN_ASSIGN_OR_RETURN(const Tile src, e.ToTile(value, args.LocOf(1), "the value"));
-  if (dst.is_base) KILN_RETURN_IF_ERROR(e.FillBase(&dst, src, args.LocOf(0)));
-  KILN_RETURN_IF_ERROR(e.RequireSameShape(src, dst, args.loc, "an atomic update"));
+  if (dst.is_base) KILN_RETURN_IF_ERROR(FillBase(e, &dst, src, args.LocOf(0)));
+  KILN_RETURN_IF_ERROR(RequireSameShape(e, src, dst, args.loc, "an atomic update"));
   KILN_RETURN_IF_ERROR(e.EmitNew<ir::Atomic>(args.loc, op, dst.region, src.region, ir::Expr(),
                                              ir::AtomicWay{order, nullptr}));
   return Value::None();

@@ -7,6 +7,7 @@
 #include "compiler/lang/cluster_marks.h"
 #include "compiler/lang/elaborator.h"
 #include "compiler/lang/follow_barriers.h"
+#include "compiler/lang/tile.h"
 
 namespace kiln::lang {
 namespace {
@@ -34,9 +35,9 @@ absl::Status Extend(Elaborator& e, const BoundArgs& args, Tile* src, Tile* dst, 
     return e.Error(args.loc, absl::StrCat(what, " of a start to a start, both without extents"),
                    "give one of the two as a whole tile or a region x[a:b, c:d]");
   }
-  if (src->is_base) KILN_RETURN_IF_ERROR(e.FillBase(src, *dst, args.LocOf(0)));
-  if (dst->is_base) KILN_RETURN_IF_ERROR(e.FillBase(dst, *src, args.LocOf(1)));
-  return e.RequireSameShape(*src, *dst, args.loc, what);
+  if (src->is_base) KILN_RETURN_IF_ERROR(FillBase(e, src, *dst, args.LocOf(0)));
+  if (dst->is_base) KILN_RETURN_IF_ERROR(FillBase(e, dst, *src, args.LocOf(1)));
+  return RequireSameShape(e, *src, *dst, args.loc, what);
 }
 
 absl::StatusOr<Value> CopyToBlock(Elaborator& e, const BoundArgs& args) {

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/lang/decorators.h"
+#include "compiler/lang/lazy.h"
 #include "compiler/layout/memory_layouts.h"
 #include "compiler/layout/text.h"
 
@@ -156,9 +157,7 @@ absl::StatusOr<Value> Product(Elaborator& e, const BoundArgs& args) {
   std::vector<Value> tuples;
   for (std::vector<Value>& row : rows) tuples.push_back(e.NewTuple(std::move(row)));
   KILN_RETURN_IF_ERROR(e.ChargeBytes(args.loc, 0));
-  const Value made = e.NewLazy(Lazy::kIterator, std::move(tuples));
-  made.seq().as_of = -1;  // it keeps the items of what it is made of
-  return made;
+  return NewIterator(e, std::move(tuples), {}, {.keeps = true});
 }
 
 absl::StatusOr<Value> Chain(Elaborator& e, const BoundArgs& args) {
@@ -169,9 +168,7 @@ absl::StatusOr<Value> Chain(Elaborator& e, const BoundArgs& args) {
     KILN_RETURN_IF_ERROR(e.ChargeBytes(args.loc, 16 * static_cast<int64_t>(part.size())));
     items.insert(items.end(), part.begin(), part.end());
   }
-  const Value made = e.NewLazy(Lazy::kIterator, std::move(items), args.rest);
-  made.seq().in_order = false;
-  return made;
+  return NewIterator(e, std::move(items), args.rest);
 }
 
 // itertools.combinations and permutations: tuples of `count` of the items, by their places.
@@ -204,9 +201,7 @@ absl::StatusOr<Value> Choices(Elaborator& e, const BoundArgs& args) {
     for (size_t i : row) chosen.push_back(items[i]);
     tuples.push_back(e.NewTuple(std::move(chosen)));
   }
-  const Value made = e.NewLazy(Lazy::kIterator, std::move(tuples));
-  made.seq().as_of = -1;  // it keeps the items of what it is made of
-  return made;
+  return NewIterator(e, std::move(tuples), {}, {.keeps = true});
 }
 
 // The widest swizzle up to `most` that tiles the shape, else row-major.

@@ -446,7 +446,7 @@ absl::StatusOr<Value> AnnotateL2HitRatio(Elaborator& e, const BoundArgs& args) {
                                   Repr(item), ", which is no number above 0 and up to 1"),
                      "give the part of the tensor that is to stay in the cache");
     }
-    e.launch_notes()[absl::StrCat("l2_hit_ratio:", key.buffer().buffer->name)] =
+    e.launch().notes[absl::StrCat("l2_hit_ratio:", key.buffer().buffer->name)] =
         absl::StrCat(ratio);
   }
   return Value::None();
@@ -558,7 +558,7 @@ absl::Status AttachLayout(Elaborator& e, const ir::Buffer& buffer, const Value& 
   }
   KILN_RETURN_IF_ERROR(CheckAxes(e, *buffer, made, loc));
   KILN_RETURN_IF_ERROR(CheckFits(e, *buffer, made, loc));
-  e.launch_notes()[absl::StrCat("layout:", buffer->name)] = made.text;
+  e.launch().notes[absl::StrCat("layout:", buffer->name)] = made.text;
   return absl::OkStatus();
 }
 

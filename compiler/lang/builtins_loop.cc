@@ -298,11 +298,11 @@ absl::StatusOr<Value> UseSwizzle(Elaborator& e, const BoundArgs& args) {
       return e.Error(args.LocOf(0), absl::StrCat("panel_size is ", *constant),
                      "use at least 1, or enable=False");
     }
-    e.launch_notes()["swizzle_panel"] = absl::StrCat(*constant);
+    e.launch().notes["swizzle_panel"] = absl::StrCat(*constant);
   } else {
-    e.launch_notes()["swizzle_panel"] = ir::ToString(size);
+    e.launch().notes["swizzle_panel"] = ir::ToString(size);
   }
-  e.launch_notes()["swizzle_order"] = order;
+  e.launch().notes["swizzle_order"] = order;
   return Value::None();
 }
 

@@ -6,24 +6,17 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "compiler/lang/elaborator.h"
+#include "compiler/lang/iteration.h"
+#include "compiler/lang/lazy.h"
+#include "compiler/lang/mutable.h"
 #include "compiler/lang/raised.h"
 
 namespace kiln::lang {
 namespace {
 
-template <typename T>
-absl::Status CheckMutable(Elaborator& e, const T& object, SourceLoc loc) {
-  if (e.MayMutate(object)) return absl::OkStatus();
-  return e.Error(loc,
-                 "a compile-time list or dict is changed inside a run-time branch or loop, which "
-                 "would change it once, not at run time",
-                 "use a buffer from T.alloc_local or T.alloc_var");
-}
-
 absl::StatusOr<Value> Append(Elaborator& e, const BoundArgs& args) {
   SeqObject& list = args[0].seq();
-  KILN_RETURN_IF_ERROR(CheckMutable(e, list, args.loc));
+  KILN_RETURN_IF_ERROR(CheckMutable(e, args[0], args.loc));
   KILN_RETURN_IF_ERROR(e.ChargeBytes(args.loc, 16));
   KILN_ASSIGN_OR_RETURN(const Value item, e.Keep(args[1], "item", args.LocOf(1)));
   list.items.push_back(item);
@@ -32,8 +25,9 @@ absl::StatusOr<Value> Append(Elaborator& e, const BoundArgs& args) {
 
 absl::StatusOr<Value> Extend(Elaborator& e, const BoundArgs& args) {
   SeqObject& list = args[0].seq();
-  KILN_RETURN_IF_ERROR(CheckMutable(e, list, args.loc));
   KILN_ASSIGN_OR_RETURN(const std::vector<Value> more, e.Iterate(args[1], args.LocOf(1)));
+  KILN_RETURN_IF_ERROR(CheckMutable(e, args[0], args.loc));
+  KILN_RETURN_IF_ERROR(CheckApart(e, args[1], args.loc));
   KILN_RETURN_IF_ERROR(e.ChargeBytes(args.loc, 16 * static_cast<int64_t>(more.size())));
   for (const Value& item : more) {
     KILN_ASSIGN_OR_RETURN(const Value kept, e.Keep(item, "item", args.loc));
@@ -44,7 +38,7 @@ absl::StatusOr<Value> Extend(Elaborator& e, const BoundArgs& args) {
 
 absl::StatusOr<Value> Insert(Elaborator& e, const BoundArgs& args) {
   SeqObject& list = args[0].seq();
-  KILN_RETURN_IF_ERROR(CheckMutable(e, list, args.loc));
+  KILN_RETURN_IF_ERROR(CheckMutable(e, args[0], args.loc));
   KILN_ASSIGN_OR_RETURN(int64_t at, e.ToInt(args[1], args.LocOf(1), "the place"));
   const int64_t size = static_cast<int64_t>(list.items.size());
   if (at < 0) at = std::max<int64_t>(0, at + size);
@@ -57,7 +51,7 @@ absl::StatusOr<Value> Insert(Elaborator& e, const BoundArgs& args) {
 
 absl::StatusOr<Value> Pop(Elaborator& e, const BoundArgs& args) {
   SeqObject& list = args[0].seq();
-  KILN_RETURN_IF_ERROR(CheckMutable(e, list, args.loc));
+  KILN_RETURN_IF_ERROR(CheckMutable(e, args[0], args.loc));
   const int64_t size = static_cast<int64_t>(list.items.size());
   int64_t at = -1;
   if (args.present[1]) {
@@ -77,7 +71,7 @@ absl::StatusOr<Value> Pop(Elaborator& e, const BoundArgs& args) {
 
 absl::StatusOr<Value> ClearList(Elaborator& e, const BoundArgs& args) {
   SeqObject& list = args[0].seq();
-  KILN_RETURN_IF_ERROR(CheckMutable(e, list, args.loc));
+  KILN_RETURN_IF_ERROR(CheckMutable(e, args[0], args.loc));
   list.items.clear();
   return Value::None();
 }
@@ -118,22 +112,14 @@ absl::StatusOr<Value> DictGet(Elaborator& e, const BoundArgs& args) {
   return args.present[2] ? args[2] : Value::None();
 }
 
-template <int part>  // 0 keys, 1 values, 2 items
+template <LazyKind part>
 absl::StatusOr<Value> DictParts(Elaborator& e, const BoundArgs& args) {
-  std::vector<Value> parts;
-  for (const auto& [key, item] : args[0].dict().items) {
-    KILN_RETURN_IF_ERROR(e.Step(args.loc));
-    KILN_RETURN_IF_ERROR(e.ChargeBytes(args.loc, 16));
-    parts.push_back(part == 0 ? key : part == 1 ? item : e.NewTuple({key, item}));
-  }
-  const Value made = e.NewLazy(Lazy::kView, std::move(parts), {args[0]});
-  made.seq().shows_values = part != 0;
-  return made;
+  return NewView(e, args[0], part);
 }
 
 absl::StatusOr<Value> DictUpdate(Elaborator& e, const BoundArgs& args) {
   DictObject& dict = args[0].dict();
-  KILN_RETURN_IF_ERROR(CheckMutable(e, dict, args.loc));
+  KILN_RETURN_IF_ERROR(CheckMutable(e, args[0], args.loc));
   std::vector<std::pair<Value, Value>> added;
   if (args.present[1] && !args[1].Is(Type::kDict)) {
     return e.Error(args.LocOf(1), absl::StrCat("update takes a dict, not ", Describe(args[1])),
@@ -226,7 +212,7 @@ absl::StatusOr<Value> IsInteger(Elaborator&, const BoundArgs& args) {
 
 absl::StatusOr<Value> ReverseList(Elaborator& e, const BoundArgs& args) {
   SeqObject& list = args[0].seq();
-  KILN_RETURN_IF_ERROR(CheckMutable(e, list, args.loc));
+  KILN_RETURN_IF_ERROR(CheckMutable(e, args[0], args.loc));
   KILN_RETURN_IF_ERROR(e.Step(args.loc, static_cast<int64_t>(list.items.size())));
   std::reverse(list.items.begin(), list.items.end());
   return Value::None();
@@ -234,18 +220,18 @@ absl::StatusOr<Value> ReverseList(Elaborator& e, const BoundArgs& args) {
 
 absl::StatusOr<Value> SortList(Elaborator& e, const BoundArgs& args) {
   SeqObject& list = args[0].seq();
-  KILN_RETURN_IF_ERROR(CheckMutable(e, list, args.loc));
+  KILN_RETURN_IF_ERROR(CheckMutable(e, args[0], args.loc));
   const Builtin& sorted = *PythonBuiltins().members.at("sorted").builtin();
   const size_t count = list.items.size();
   KILN_ASSIGN_OR_RETURN(const Value result, sorted.function(e, args));
-  KILN_RETURN_IF_ERROR(e.CheckUnchanged(args[0], count, args.loc));  // by its key
+  KILN_RETURN_IF_ERROR(CheckCount(e, args[0], count, args.loc));  // by its key
   list.items = result.seq().items;
   return Value::None();
 }
 
 absl::StatusOr<Value> Remove(Elaborator& e, const BoundArgs& args) {
   SeqObject& list = args[0].seq();
-  KILN_RETURN_IF_ERROR(CheckMutable(e, list, args.loc));
+  KILN_RETURN_IF_ERROR(CheckMutable(e, args[0], args.loc));
   KILN_ASSIGN_OR_RETURN(const Value at, Index(e, args));
   list.items.erase(list.items.begin() + at.int_value());
   return Value::None();
@@ -253,7 +239,7 @@ absl::StatusOr<Value> Remove(Elaborator& e, const BoundArgs& args) {
 
 absl::StatusOr<Value> DictPop(Elaborator& e, const BoundArgs& args) {
   DictObject& dict = args[0].dict();
-  KILN_RETURN_IF_ERROR(CheckMutable(e, dict, args.loc));
+  KILN_RETURN_IF_ERROR(CheckMutable(e, args[0], args.loc));
   KILN_RETURN_IF_ERROR(e.Step(args.loc, static_cast<int64_t>(dict.items.size())));
   KILN_ASSIGN_OR_RETURN(const auto at, e.FindKey(dict, args[1], args.LocOf(1)));
   if (at.has_value()) {
@@ -270,7 +256,7 @@ absl::StatusOr<Value> DictPop(Elaborator& e, const BoundArgs& args) {
 // The item that came last, and its key.
 absl::StatusOr<Value> PopItem(Elaborator& e, const BoundArgs& args) {
   DictObject& dict = args[0].dict();
-  KILN_RETURN_IF_ERROR(CheckMutable(e, dict, args.loc));
+  KILN_RETURN_IF_ERROR(CheckMutable(e, args[0], args.loc));
   if (dict.items.empty()) {
     return Raised(e.Error(args.loc, "no item to take from an empty dict", "check its length"),
                   "KeyError");
@@ -282,14 +268,14 @@ absl::StatusOr<Value> PopItem(Elaborator& e, const BoundArgs& args) {
 
 absl::StatusOr<Value> ClearDict(Elaborator& e, const BoundArgs& args) {
   DictObject& dict = args[0].dict();
-  KILN_RETURN_IF_ERROR(CheckMutable(e, dict, args.loc));
+  KILN_RETURN_IF_ERROR(CheckMutable(e, args[0], args.loc));
   dict.items.clear();
   return Value::None();
 }
 
 absl::StatusOr<Value> SetDefault(Elaborator& e, const BoundArgs& args) {
   DictObject& dict = args[0].dict();
-  KILN_RETURN_IF_ERROR(CheckMutable(e, dict, args.loc));
+  KILN_RETURN_IF_ERROR(CheckMutable(e, args[0], args.loc));
   KILN_RETURN_IF_ERROR(e.Step(args.loc, static_cast<int64_t>(dict.items.size())));
   KILN_ASSIGN_OR_RETURN(const auto at, e.FindKey(dict, args[1], args.LocOf(1)));
   if (at.has_value()) return dict.items[*at].second;
@@ -349,9 +335,9 @@ constexpr Builtin kMethods[] = {
     {"pop", "self key default?", DictPop},
     {"setdefault", "self key default?", SetDefault},
     {"get", "self key default?", DictGet},
-    {"keys", "self", DictParts<0>},
-    {"values", "self", DictParts<1>},
-    {"items", "self", DictParts<2>},
+    {"keys", "self", DictParts<LazyKind::kKeys>},
+    {"values", "self", DictParts<LazyKind::kValues>},
+    {"items", "self", DictParts<LazyKind::kItems>},
     {"update", "self other? **", DictUpdate},
     {"copy", "self", DictCopy},
     // str: 21-28, and builtins_text.cc

@@ -11,6 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "compiler/lang/classes.h"
 #include "compiler/lang/format_value.h"
+#include "compiler/lang/lazy.h"
 #include "compiler/lang/raised.h"
 
 namespace kiln::lang {
@@ -18,12 +19,12 @@ namespace {
 
 absl::StatusOr<Value> Len(Elaborator& e, const BoundArgs& args) {
   const Value& v = args[0];
-  if (v.is_sequence() && v.seq().lazy != Lazy::kIterator) {
-    KILN_RETURN_IF_ERROR(e.CheckLazy(&v.seq(), args.LocOf(0)));
-    return Value::Int(static_cast<int64_t>(v.seq().items.size()));
-  }
-  if (v.is_sequence()) {
+  if (v.is_sequence()) return Value::Int(static_cast<int64_t>(v.seq().items.size()));
+  if (IsIterator(v)) {
     return e.Error(args.LocOf(0), "an iterator has no length", "make a list of it: list(...)");
+  }
+  if (v.Is(Type::kLazy)) {
+    return Value::Int(static_cast<int64_t>(LazyOf(v).sources[0].container.dict().items.size()));
   }
   if (v.Is(Type::kStr)) {
     KILN_RETURN_IF_ERROR(CheckKnownText(e, v, args.LocOf(0), "the length"));
@@ -41,7 +42,7 @@ absl::StatusOr<Value> Len(Elaborator& e, const BoundArgs& args) {
     if (plain.Is(Type::kStr)) return Value::Int(static_cast<int64_t>(plain.str().size()));
     KILN_ASSIGN_OR_RETURN(const auto own,
                           Elaborator::Classes(&e).Special(v, "__len__", {}, args.LocOf(0)));
-    if (own.has_value()) return *own;
+    if (own.has_value()) return CheckLength(e, *own, args.LocOf(0));
     if (const auto flags = Elaborator::Classes::FlagsIn(v)) {
       return Value::Int(static_cast<int64_t>(flags->size()));
     }
@@ -333,6 +334,17 @@ absl::StatusOr<Value> Zip(Elaborator& e, const BoundArgs& args) {
     rows = std::min(rows, column.size());
     columns.push_back(std::move(column));
   }
+  bool strict = false;
+  if (args.Given(0)) {
+    KILN_ASSIGN_OR_RETURN(strict, e.ToBool(args[0], args.LocOf(0), "strict"));
+  }
+  for (const std::vector<Value>& column : columns) {
+    if (!strict || column.size() == rows) continue;
+    return e.Error(
+        args.loc,
+        absl::StrCat("zip(strict=True) goes over ", column.size(), " items beside ", rows),
+        "give it as many of each");
+  }
   std::vector<Value> items;
   for (size_t r = 0; r < rows; ++r) {
     KILN_RETURN_IF_ERROR(e.Step(args.loc));
@@ -341,7 +353,7 @@ absl::StatusOr<Value> Zip(Elaborator& e, const BoundArgs& args) {
     for (const std::vector<Value>& column : columns) row.push_back(column[r]);
     items.push_back(e.NewTuple(std::move(row)));
   }
-  return e.NewLazy(Lazy::kIterator, std::move(items), args.rest);
+  return NewIterator(e, std::move(items), args.rest, {.in_order = true});
 }
 
 absl::StatusOr<Value> Enumerate(Elaborator& e, const BoundArgs& args) {
@@ -355,15 +367,13 @@ absl::StatusOr<Value> Enumerate(Elaborator& e, const BoundArgs& args) {
     item = e.NewTuple({Value::Int(start), item});
     if (__builtin_add_overflow(start, 1, &start)) start = INT64_MAX;
   }
-  return e.NewLazy(Lazy::kIterator, std::move(items), {args[0]});
+  return NewIterator(e, std::move(items), {args[0]}, {.in_order = true});
 }
 
 absl::StatusOr<Value> Reversed(Elaborator& e, const BoundArgs& args) {
   KILN_ASSIGN_OR_RETURN(std::vector<Value> items, e.Iterate(args[0], args.LocOf(0)));
   std::reverse(items.begin(), items.end());
-  const Value made = e.NewLazy(Lazy::kIterator, std::move(items), {args[0]});
-  made.seq().in_order = false;
-  return made;
+  return NewIterator(e, std::move(items), {args[0]});
 }
 
 absl::StatusOr<Value> Sorted(Elaborator& e, const BoundArgs& args) {
@@ -383,6 +393,11 @@ absl::StatusOr<Value> Sorted(Elaborator& e, const BoundArgs& args) {
       KILN_ASSIGN_OR_RETURN(key, e.Call(args[1], call));
     }
     keyed.emplace_back(key, item);
+  }
+  for (const auto& entry : keyed) {
+    if (!entry.first.Is(Type::kFloat) || !std::isnan(entry.first.float_value())) continue;
+    return e.Error(args.LocOf(0), "a NaN is sorted, which has no place among numbers",
+                   "leave it out, as by math.isnan");
   }
   // Insertion into place by binary search: stable, and every comparison may fail.
   std::vector<std::pair<Value, Value>> sorted;
@@ -558,20 +573,24 @@ absl::StatusOr<Value> MapSeveral(Elaborator& e, const BoundArgs& args) {
   columns.rest_locs.insert(columns.rest_locs.end(), args.rest_locs.begin(), args.rest_locs.end());
   KILN_ASSIGN_OR_RETURN(const Value zipped, Zip(e, columns));
   KILN_ASSIGN_OR_RETURN(std::vector<Value> rows, e.Iterate(zipped, args.loc));
+  Elaborator::Deferred deferred(&e);
   for (Value& row : rows) {
     CallArgs call;
     call.loc = args.loc;
     call.positional = row.seq().items;
     call.locs.assign(call.positional.size(), args.loc);
-    KILN_ASSIGN_OR_RETURN(row, e.Call(args[0], call));
+    const absl::StatusOr<Value> made = e.Call(args[0], call);
+    if (!made.ok()) return deferred.Failed(made.status());
+    row = *made;
   }
-  return e.NewList(std::move(rows));
+  return deferred.Finish(std::move(rows), columns.rest, true, "map", args.loc);
 }
 
 template <bool filter>
 absl::StatusOr<Value> MapOrFilter(Elaborator& e, const BoundArgs& args) {
   if (!args.rest.empty()) return MapSeveral(e, args);
   KILN_ASSIGN_OR_RETURN(const std::vector<Value> items, e.Iterate(args[1], args.LocOf(1)));
+  Elaborator::Deferred deferred(&e);
   std::vector<Value> out;
   for (const Value& item : items) {
     CallArgs call;
@@ -580,7 +599,9 @@ absl::StatusOr<Value> MapOrFilter(Elaborator& e, const BoundArgs& args) {
     call.locs = {args.loc};
     Value result = item;  // filter(None, items)
     if (!filter || !args[0].is_none()) {
-      KILN_ASSIGN_OR_RETURN(result, e.Call(args[0], call));
+      const absl::StatusOr<Value> called = e.Call(args[0], call);
+      if (!called.ok()) return deferred.Failed(called.status());
+      result = *called;
     }
     if (!filter) {
       out.push_back(result);
@@ -589,9 +610,7 @@ absl::StatusOr<Value> MapOrFilter(Elaborator& e, const BoundArgs& args) {
     KILN_ASSIGN_OR_RETURN(const bool keep, e.DecideNow(result, args.loc, "a filter"));
     if (keep) out.push_back(item);
   }
-  const Value made = e.NewLazy(Lazy::kIterator, std::move(out), {args[1]});
-  made.seq().in_order = !filter;
-  return made;
+  return deferred.Finish(std::move(out), {args[1]}, !filter, filter ? "filter" : "map", args.loc);
 }
 
 constexpr Builtin kRows[] = {

@@ -1,6 +1,7 @@
 // Reducers: tiles that the iterations of parallel loops accumulate into.
 #include "absl/strings/str_cat.h"
 #include "compiler/lang/elaborator.h"
+#include "compiler/lang/tile.h"
 
 namespace kiln::lang {
 namespace {
@@ -53,7 +54,7 @@ absl::StatusOr<Value> AllocReducer(Elaborator& e, const BoundArgs& args) {
       return e.Error(args.LocOf(3), absl::StrCat("the replication '", copies, "' of a reducer"),
                      "use \"all\" (every thread gets the result) or \"none\"");
     }
-    if (copies == "all") e.launch_notes()[absl::StrCat("replicated:", buffer->name)] = "all";
+    if (copies == "all") e.launch().notes[absl::StrCat("replicated:", buffer->name)] = "all";
   }
   KILN_RETURN_IF_ERROR(e.EmitNew<ir::Alloc>(args.loc, buffer));
   e.reducers().push_back({buffer, op, args.loc, {}});
@@ -85,7 +86,7 @@ absl::StatusOr<Value> FinalizeReducer(Elaborator& e, const BoundArgs& args) {
   from.region = result;
   KILN_ASSIGN_OR_RETURN(const Tile to,
                         e.ToTile(args[1], args.LocOf(1), "the destination of T.finalize_reducer"));
-  KILN_RETURN_IF_ERROR(e.RequireSameShape(from, to, args.loc, "T.finalize_reducer"));
+  KILN_RETURN_IF_ERROR(RequireSameShape(e, from, to, args.loc, "T.finalize_reducer"));
   KILN_RETURN_IF_ERROR(e.EmitNew<ir::Copy>(args.loc, result, to.region));
   return Value::None();
 }

@@ -1,7 +1,8 @@
 // Sets: which values there are, without an order. A Value of Type::kSet holds a DictObject whose
 // items have no values. What would show an order (a loop, list(...)) is refused (convert.cc).
 #include "absl/strings/str_cat.h"
-#include "compiler/lang/elaborator.h"
+#include "compiler/lang/lazy.h"
+#include "compiler/lang/mutable.h"
 
 namespace kiln::lang {
 namespace {
@@ -69,26 +70,15 @@ absl::StatusOr<Value> MakeSet(Elaborator& e, const BoundArgs& args) {
   return set;
 }
 
-absl::Status CheckMutable(Elaborator& e, const BoundArgs& args) {
-  if (args[0].dict().frozen) {
-    return e.Error(args.loc, "a frozenset does not change", "use a set, or the union of both");
-  }
-  if (e.MayMutate(args[0].dict())) return absl::OkStatus();
-  return e.Error(args.loc,
-                 "a compile-time set is changed inside a run-time branch or loop, which would "
-                 "change it once, not at run time",
-                 "use a buffer from T.alloc_local or T.alloc_var");
-}
-
 absl::StatusOr<Value> AddItem(Elaborator& e, const BoundArgs& args) {
-  KILN_RETURN_IF_ERROR(CheckMutable(e, args));
+  KILN_RETURN_IF_ERROR(CheckMutable(e, args[0], args.loc));
   KILN_RETURN_IF_ERROR(Put(e, &args[0].dict(), args[1], args.loc));
   return Value::None();
 }
 
 template <bool must>
 absl::StatusOr<Value> TakeItem(Elaborator& e, const BoundArgs& args) {
-  KILN_RETURN_IF_ERROR(CheckMutable(e, args));
+  KILN_RETURN_IF_ERROR(CheckMutable(e, args[0], args.loc));
   DictObject& set = args[0].dict();
   KILN_RETURN_IF_ERROR(e.CheckKey(args[1], args.LocOf(1)));
   KILN_RETURN_IF_ERROR(e.Step(args.loc, static_cast<int64_t>(set.items.size())));
@@ -103,7 +93,7 @@ absl::StatusOr<Value> TakeItem(Elaborator& e, const BoundArgs& args) {
 }
 
 absl::StatusOr<Value> AddAll(Elaborator& e, const BoundArgs& args) {
-  KILN_RETURN_IF_ERROR(CheckMutable(e, args));
+  KILN_RETURN_IF_ERROR(CheckMutable(e, args[0], args.loc));
   for (size_t i = 0; i < args.rest.size(); ++i) {
     KILN_ASSIGN_OR_RETURN(const std::vector<Value> items,
                           AnyOrder(e, args.rest[i], args.rest_locs[i]));
@@ -174,9 +164,18 @@ absl::StatusOr<std::optional<Value>> SetOp(Elaborator& e, ast::BinaryOp op, cons
                                            const Value& b, SourceLoc loc) {
   const bool known = op == ast::BinaryOp::kBitAnd || op == ast::BinaryOp::kBitOr ||
                      op == ast::BinaryOp::kBitXor || op == ast::BinaryOp::kSub;
-  if (!known || !a.Is(Type::kSet) || !b.Is(Type::kSet)) return std::optional<Value>();
-  KILN_ASSIGN_OR_RETURN(const Value result, Combine(e, op, a.dict(), b.dict(), loc));
+  const bool sets = (a.Is(Type::kSet) || IsSetLike(a)) && (b.Is(Type::kSet) || IsSetLike(b));
+  if (!known || !sets) return std::optional<Value>();
+  KILN_ASSIGN_OR_RETURN(const Value x, AsSet(e, a, loc));
+  KILN_ASSIGN_OR_RETURN(const Value y, AsSet(e, b, loc));
+  KILN_ASSIGN_OR_RETURN(const Value result, Combine(e, op, x.dict(), y.dict(), loc));
   return std::optional<Value>(result);
+}
+
+absl::StatusOr<Value> AsSet(Elaborator& e, const Value& v, SourceLoc loc) {
+  if (!IsSetLike(v)) return v;
+  KILN_ASSIGN_OR_RETURN(const std::vector<Value> items, e.Iterate(v, loc));
+  return NewSet(e, items, loc);
 }
 
 absl::StatusOr<bool> SetOrder(Elaborator& e, ast::CompareOp op, const Value& a, const Value& b,

@@ -7,6 +7,7 @@
 #include "compiler/ir/printer.h"
 #include "compiler/lang/elaborator.h"
 #include "compiler/lang/matrix_operand.h"
+#include "compiler/lang/tile.h"
 
 namespace kiln::lang {
 
@@ -84,9 +85,9 @@ absl::StatusOr<Value> Copy(Elaborator& e, const BoundArgs& args) {
         e.StoreElement(dst.region.buffer, PointIndices(dst.region), args[0], args.loc));
     return Value::None();
   }
-  if (src.is_base) KILN_RETURN_IF_ERROR(e.FillBase(&src, dst, args.LocOf(0)));
-  if (dst.is_base) KILN_RETURN_IF_ERROR(e.FillBase(&dst, src, args.LocOf(1)));
-  KILN_RETURN_IF_ERROR(e.RequireSameShape(src, dst, args.loc, "T.copy"));
+  if (src.is_base) KILN_RETURN_IF_ERROR(FillBase(e, &src, dst, args.LocOf(0)));
+  if (dst.is_base) KILN_RETURN_IF_ERROR(FillBase(e, &dst, src, args.LocOf(1)));
+  KILN_RETURN_IF_ERROR(RequireSameShape(e, src, dst, args.loc, "T.copy"));
   std::map<std::string, std::string> notes = e.launch().copy_notes;
   static constexpr const char* kNotes[] = {"coalesced_width", "disable_tma", "eviction_policy",
                                            "prefer_instruction"};
@@ -284,7 +285,7 @@ absl::StatusOr<Value> Reduce(Elaborator& e, const BoundArgs& args) {
   }
   if (kept.region.ranges.empty()) kept.region.ranges.push_back({ir::MakeInt(0), ir::MakeInt(1)});
   kept.shape = absl::StrCat(" once dimension ", dim, " is reduced");
-  KILN_RETURN_IF_ERROR(e.RequireSameShape(kept, dst, args.loc, "a reduction"));
+  KILN_RETURN_IF_ERROR(RequireSameShape(e, kept, dst, args.loc, "a reduction"));
   bool with_nan = false;
   if (args.Given(5)) {
     KILN_ASSIGN_OR_RETURN(with_nan, e.ToBool(args[5], args.LocOf(5), "nan_propagate"));

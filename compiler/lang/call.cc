@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/lang/classes.h"
+#include "compiler/lang/lazy.h"
 #include "compiler/lang/raised.h"
 #include "compiler/lang/suggest.h"
 #include "compiler/lang/vector.h"
@@ -55,6 +56,18 @@ bool TakesNumbers(absl::string_view name) {
   return name == "int" || name == "float" || name == "abs" || name == "round";
 }
 
+// A function that goes to the end of its first argument before anything else happens.
+bool TakesAll(const Value& callee) {
+  const absl::string_view name = callee.Is(Type::kTypeName)  ? callee.type_name()
+                                 : callee.Is(Type::kBuiltin) ? callee.builtin()->name
+                                 : callee.Is(Type::kMethod) && callee.method().function != nullptr
+                                     ? callee.method().function->name
+                                     : "";
+  static constexpr absl::string_view kNames[] = {"list", "tuple",  "set", "frozenset", "dict",
+                                                 "sum",  "sorted", "min", "max",       "join"};
+  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+}
+
 bool IsVariable(const Value& v) {
   return v.Is(Type::kBuffer) && v.buffer().buffer->scope == ir::Scope::kVar;
 }
@@ -68,7 +81,12 @@ absl::StatusOr<Value> Elaborator::EvalCall(const ast::Call& node) {
     return Super(args);
   }
   KILN_ASSIGN_OR_RETURN(const Value callee, Eval(node.callee));
-  KILN_RETURN_IF_ERROR(EvalArgs(node, callee, &args));
+  const absl::Status given = EvalArgs(node, callee, &args);
+  // What only shows text may show what has no value here.
+  const bool shows =
+      callee.Is(Type::kBuiltin) && absl::string_view(callee.builtin()->name) == "print";
+  if (shows && absl::IsUnimplemented(given)) return Value::None();
+  KILN_RETURN_IF_ERROR(given);
   return Call(callee, args);
 }
 
@@ -92,7 +110,10 @@ absl::Status Elaborator::EvalArgs(const ast::Call& node, const Value& callee, Ca
       const ir::Expr bits = ir::MakeInt(static_cast<int64_t>(*literal->bits), kUInt64);
       KILN_ASSIGN_OR_RETURN(value, NewExpr(Operand{bits, {}}, arg->loc));
     } else {
+      const bool whole = args->positional.empty() && TakesAll(callee);
+      const ast::ExprPtr outer = std::exchange(taken_whole_, whole ? arg : nullptr);
       KILN_ASSIGN_OR_RETURN(value, EvalKeepingVariable(arg));
+      taken_whole_ = outer;
     }
     args->positional.push_back(value);
     args->locs.push_back(arg->loc);
@@ -235,6 +256,12 @@ absl::StatusOr<Value> Elaborator::CallBuiltin(const Builtin& builtin, const Valu
                 "give it a value of the type that the method is of"),
           "TypeError");
     }
+  }
+  if (reads_ != nullptr) {
+    int64_t read = 0;
+    for (const Value& value : bound.values) read += reads_->NoteAll(value, changes_);
+    for (const Value& value : bound.rest) read += reads_->NoteAll(value, changes_);
+    KILN_RETURN_IF_ERROR(Step(args.loc, read / 4));
   }
   if (TakesNumbers(builtin.name)) {  // a member of an IntEnum is one
     for (Value& value : bound.values) value = Plain(value);
@@ -422,6 +449,35 @@ absl::Status Elaborator::BindParams(const FunctionObject& function, const CallAr
 absl::StatusOr<Value> Elaborator::CallFunction(const Value& callee, const CallArgs& args,
                                                const Value* self) {
   if (callee.Is(Type::kClass)) return Error(args.loc, "super() is no function", "name a method");
+  return callee.function().results != nullptr ? CallCached(callee, args, self)
+                                              : CallAnew(callee, args, self);
+}
+
+// What the first call with these arguments gave, which others may have changed since.
+absl::StatusOr<Value> Elaborator::CallCached(const Value& callee, const CallArgs& args,
+                                             const Value* self) {
+  std::vector<Value> key = args.positional;
+  if (self != nullptr) key.insert(key.begin(), *self);
+  for (const CallArgs::Keyword& keyword : args.keywords) {
+    key.insert(key.end(), {NewStr(std::string(keyword.name)), keyword.value});
+  }
+  const bool of_run_time = std::any_of(
+      key.begin(), key.end(), [&](const Value& v) { return IsRuntime(v) || v.Is(Type::kBuffer); });
+  if (of_run_time || InRuntimeRegion()) return CallAnew(callee, args, self);
+  key.push_back(Value::Int(static_cast<int64_t>(args.positional.size())));
+  const Value whole = NewTuple(std::move(key));
+  KILN_RETURN_IF_ERROR(CheckKey(whole, args.loc));
+  DictObject& results = *callee.function().results;
+  KILN_ASSIGN_OR_RETURN(const auto at, FindKey(results, whole, args.loc));
+  if (at.has_value()) return results.items[*at].second;
+  KILN_ASSIGN_OR_RETURN(const Value made, CallAnew(callee, args, self));
+  KILN_RETURN_IF_ERROR(ChargeBytes(args.loc, 64));
+  results.items.emplace_back(whole, made);
+  return made;
+}
+
+absl::StatusOr<Value> Elaborator::CallAnew(const Value& callee, const CallArgs& args,
+                                           const Value* self) {
   const FunctionObject& function = callee.function();
   const bool macro = function.kind == FunctionKind::kMacro;
   const bool traced = macro || (function.stores && !regions_.empty());
@@ -483,9 +539,10 @@ absl::StatusOr<Value> Elaborator::CallFunction(const Value& callee, const CallAr
     frame.bundled = !function.def->name_loc.known();
     if (!with_self.positional.empty()) frame.self = with_self.positional[0];
   }
+  const bool at_once = IsTakenWhole();
   FrameGuard guard(this, &frame);
   if (function.lambda != nullptr) return Eval(function.lambda->body);
-  if (generator) return CallGenerator(*function.def, &frame, args.loc);
+  if (generator) return CallGenerator(*function.def, &frame, at_once, args.loc);
   KILN_RETURN_IF_ERROR(ExecBlock(function.def->body).status());
   if (function.kind == FunctionKind::kJit && frame.result.Is(Type::kFunction)) {
     frame.result.function().jit = function.jit;
@@ -495,23 +552,13 @@ absl::StatusOr<Value> Elaborator::CallFunction(const Value& callee, const CallAr
 
 // All items at once: right where that changes nothing that others see.
 absl::StatusOr<Value> Elaborator::CallGenerator(const ast::Function& def, Frame* frame,
-                                                SourceLoc loc) {
+                                                bool at_once, SourceLoc loc) {
   std::vector<Value> yielded;
   frame->yielded = &yielded;
-  const int64_t outer = std::exchange(generator_, arena_.count());
-  const bool others = std::exchange(changes_outside_, false);
-  const absl::Status status = ExecBlock(def.body).status();
-  generator_ = outer;
-  const bool outside = std::exchange(changes_outside_, others);
-  KILN_RETURN_IF_ERROR(status);
-  if (outside) {
-    return Error(
-        loc,
-        absl::StrCat("the generator '", def.name, "' changes what was made outside of it, ",
-                     "and when Python does so hangs on who takes its items"),
-        "return a list, and change it where the items are taken");
-  }
-  return NewLazy(Lazy::kIterator, std::move(yielded));
+  Deferred deferred(this, frame->scope->number - 1, at_once);
+  if (absl::Status done = ExecBlock(def.body).status(); !done.ok()) return deferred.Failed(done);
+  return deferred.Finish(std::move(yielded), {}, false,
+                         absl::StrCat("the generator '", def.name, "'"), loc);
 }
 
 }  // namespace kiln::lang

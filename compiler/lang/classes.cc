@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "compiler/lang/lazy.h"
 #include "compiler/lang/suggest.h"
 
 namespace kiln::lang {
@@ -37,6 +38,109 @@ ClassField* FindField(std::vector<ClassField>* fields, absl::string_view name) {
                                   [&](const ClassField& field) { return field.name == name; });
   return found == fields->end() ? nullptr : &*found;
 }
+
+// What Python's own types have, of which the language has a part; sorted.
+constexpr absl::string_view kOfPython[] = {"add",
+                                           "append",
+                                           "as_integer_ratio",
+                                           "bit_count",
+                                           "bit_length",
+                                           "capitalize",
+                                           "casefold",
+                                           "center",
+                                           "clear",
+                                           "close",
+                                           "conjugate",
+                                           "copy",
+                                           "count",
+                                           "denominator",
+                                           "difference",
+                                           "difference_update",
+                                           "discard",
+                                           "encode",
+                                           "endswith",
+                                           "expandtabs",
+                                           "extend",
+                                           "find",
+                                           "format",
+                                           "format_map",
+                                           "from_bytes",
+                                           "fromhex",
+                                           "fromkeys",
+                                           "get",
+                                           "gi_code",
+                                           "gi_frame",
+                                           "gi_running",
+                                           "gi_suspended",
+                                           "gi_yieldfrom",
+                                           "hex",
+                                           "imag",
+                                           "index",
+                                           "insert",
+                                           "intersection",
+                                           "intersection_update",
+                                           "is_integer",
+                                           "isalnum",
+                                           "isalpha",
+                                           "isascii",
+                                           "isdecimal",
+                                           "isdigit",
+                                           "isdisjoint",
+                                           "isidentifier",
+                                           "islower",
+                                           "isnumeric",
+                                           "isprintable",
+                                           "isspace",
+                                           "issubset",
+                                           "issuperset",
+                                           "istitle",
+                                           "isupper",
+                                           "items",
+                                           "join",
+                                           "keys",
+                                           "ljust",
+                                           "lower",
+                                           "lstrip",
+                                           "maketrans",
+                                           "mapping",
+                                           "numerator",
+                                           "partition",
+                                           "pop",
+                                           "popitem",
+                                           "real",
+                                           "remove",
+                                           "removeprefix",
+                                           "removesuffix",
+                                           "replace",
+                                           "reverse",
+                                           "rfind",
+                                           "rindex",
+                                           "rjust",
+                                           "rpartition",
+                                           "rsplit",
+                                           "rstrip",
+                                           "send",
+                                           "setdefault",
+                                           "sort",
+                                           "split",
+                                           "splitlines",
+                                           "start",
+                                           "startswith",
+                                           "step",
+                                           "stop",
+                                           "strip",
+                                           "swapcase",
+                                           "symmetric_difference",
+                                           "symmetric_difference_update",
+                                           "throw",
+                                           "title",
+                                           "to_bytes",
+                                           "translate",
+                                           "union",
+                                           "update",
+                                           "upper",
+                                           "values",
+                                           "zfill"};
 
 }  // namespace
 
@@ -92,12 +196,10 @@ absl::Status Elaborator::Classes::Inherit(const ClassObject& base, SourceLoc loc
     return absl::OkStatus();
   }
   // A class without @dataclass of its own is made by what its base has.
-  if (type->kind == ClassKind::kPlain) {
-    type->kind = ClassKind::kDataclass;
-    type->frozen = base.frozen;
-    type->ordered = base.ordered;
-    type->identical = base.identical;
-  }
+  type->kind = ClassKind::kDataclass;
+  type->frozen = base.frozen;
+  type->ordered = base.ordered;
+  type->identical = base.identical;
   for (const ClassField& field : base.fields) {
     if (ClassField* own = FindField(&type->fields, field.name)) {
       *own = field;
@@ -479,6 +581,17 @@ absl::StatusOr<bool> Elaborator::Classes::Has(const Value& self, const std::stri
   }
   const absl::StatusOr<Value> value = e_.GetAttribute(self, attr, loc);
   if (value.ok()) return true;
+  // What Python's own types have and the language does not.
+  const bool data = self.is_number() || self.is_sequence() || self.Is(Type::kStr) ||
+                    self.Is(Type::kDict) || self.Is(Type::kSet) || self.Is(Type::kLazy) ||
+                    self.Is(Type::kRange);
+  const bool of_python = absl::StartsWith(attr, "__") ||
+                         std::binary_search(std::begin(kOfPython), std::end(kOfPython), attr);
+  if (data && of_python) {
+    return e_.Unimplemented(
+        loc, absl::StrCat("whether ", Describe(self), " has '", attr, "' is not known to kernels"),
+        "ask with isinstance");
+  }
   if (value.status().code() == absl::StatusCode::kInvalidArgument) return false;
   return value.status();
 }
@@ -573,6 +686,15 @@ absl::StatusOr<std::optional<std::string>> Elaborator::Classes::Text(const Value
 
 // Items of a container are shown without a call of what a class says of its objects' text.
 absl::Status Elaborator::Classes::CheckItemTexts(const Value& v, SourceLoc loc) {
+  if (IsIterator(v)) {
+    return e_.Error(loc, "the text of an iterator, which is its place in memory in Python",
+                    "show a list of its items: list(...)");
+  }
+  if (v.Is(Type::kLazy)) return CheckItemTexts(LazyOf(v).sources[0].container, loc);
+  if (v.Is(Type::kSet) && v.dict().items.size() > 1) {
+    return e_.Error(loc, "the text of a set, which has no order in which its items are shown",
+                    "show sorted(...) of it");
+  }
   const bool keyed = v.Is(Type::kDict) || v.Is(Type::kSet);
   if (!v.is_sequence() && !keyed) return absl::OkStatus();
   CountGuard depth(&e_.depth_);

@@ -8,6 +8,8 @@
 #include "compiler/ir/visit.h"
 #include "compiler/lang/classes.h"
 #include "compiler/lang/format_value.h"
+#include "compiler/lang/lazy.h"
+#include "compiler/lang/raised.h"
 #include "compiler/lang/region.h"
 #include "compiler/lang/suggest.h"
 #include "compiler/lang/tables.h"
@@ -125,15 +127,6 @@ Value Elaborator::NewSeq(Type type, std::vector<Value> items) {
   node->items = std::move(items);
   node->region = regions_.empty() ? 0 : regions_.back().id;
   return Value::Of(type, node);
-}
-
-Value Elaborator::NewLazy(Lazy lazy, std::vector<Value> items, std::vector<Value> sources) {
-  const Value made = NewList(std::move(items));
-  made.seq().in_order = !sources.empty();
-  made.seq().sources = std::move(sources);
-  made.seq().lazy = lazy;
-  made.seq().as_of = changes_;
-  return made;
 }
 
 Value Elaborator::NewBuffer(ir::Buffer buffer) {
@@ -325,7 +318,7 @@ absl::StatusOr<std::string> Elaborator::ToStr(const Value& v, SourceLoc loc,
 
 absl::Status Elaborator::CheckKey(const Value& v, SourceLoc loc) {
   KILN_RETURN_IF_ERROR(Step(loc));
-  if (v.Is(Type::kList) || v.Is(Type::kDict) || v.Is(Type::kSet)) {
+  if (v.Is(Type::kList) || v.Is(Type::kDict) || v.Is(Type::kSet) || v.Is(Type::kLazy)) {
     return Error(loc, absl::StrCat(Describe(v), " as the key of a dict or in a set"),
                  "keys do not change: use a tuple or a string");
   }
@@ -339,6 +332,7 @@ absl::Status Elaborator::CheckKey(const Value& v, SourceLoc loc) {
 absl::StatusOr<std::string> Elaborator::TextOf(const Value& v, SourceLoc loc) {
   constexpr size_t kLongest = 1 << 16;
   if (v.Is(Type::kStr)) return v.str();
+  if (v.is_import()) return NoValue(v, loc);
   if (v.Is(Type::kInstance) || v.Is(Type::kTuple)) {
     KILN_ASSIGN_OR_RETURN(auto own, Classes(this).Text(v, /*repr=*/false, loc));
     if (own.has_value()) return *std::move(own);
@@ -408,6 +402,29 @@ absl::StatusOr<std::vector<Operand>> Elaborator::ToShape(const Value& given, Sou
   return shape;
 }
 
+// What __bool__ gave.
+static absl::StatusOr<Value> CheckTruth(Elaborator& e, const Value& said, SourceLoc loc) {
+  if (said.Is(Type::kBool) || e.IsRuntime(said)) return said;
+  return Raised(e.Error(loc, absl::StrCat("__bool__ gives ", Describe(said), ", not True or False"),
+                        "return a comparison, or bool(...) of the value"),
+                "TypeError");
+}
+
+absl::StatusOr<Value> CheckLength(Elaborator& e, const Value& said, SourceLoc loc) {
+  if (e.IsRuntime(said)) return said;
+  const Value plain = Plain(said);
+  if (!plain.is_integer()) {
+    return Raised(e.Error(loc, absl::StrCat("__len__ gives ", Describe(said), ", not an integer"),
+                          "return a number of items"),
+                  "TypeError");
+  }
+  if (plain.int_value() >= 0) return Value::Int(plain.int_value());
+  return Raised(
+      e.Error(loc, absl::StrCat("__len__ gives ", plain.int_value(), ", which is negative"),
+              "return a number of items"),
+      "ValueError");
+}
+
 absl::StatusOr<Condition> Elaborator::Decide(const Value& v, SourceLoc loc) {
   Condition c;
   c.known = true;
@@ -427,15 +444,22 @@ absl::StatusOr<Condition> Elaborator::Decide(const Value& v, SourceLoc loc) {
       return c;
     case Type::kInstance:
       if (const Value plain = Plain(v); !plain.Is(v.type())) return Decide(plain, loc);
-      for (const char* name : {"__bool__", "__len__"}) {
-        KILN_ASSIGN_OR_RETURN(const auto own, Classes(this).Special(v, name, {}, loc));
-        if (own.has_value() && !own->Is(Type::kInstance)) return Decide(*own, loc);
+      for (const bool length : {false, true}) {
+        KILN_ASSIGN_OR_RETURN(const auto own,
+                              Classes(this).Special(v, length ? "__len__" : "__bool__", {}, loc));
+        if (!own.has_value()) continue;
+        KILN_ASSIGN_OR_RETURN(const Value said, length ? CheckLength(*this, *own, loc)
+                                                       : CheckTruth(*this, *own, loc));
+        return Decide(said, loc);
       }
       if (const auto flags = Classes::FlagsIn(v)) {
         c.value = AttributeOf(v.instance(), "value")->int_value() != 0;
         return c;
       }
       c.value = true;
+      return c;
+    case Type::kLazy:
+      c.value = IsIterator(v) || !LazyOf(v).sources[0].container.dict().items.empty();
       return c;
     case Type::kTuple:
     case Type::kList:
@@ -498,42 +522,13 @@ absl::StatusOr<Value> Elaborator::Decay(const Value& v, SourceLoc loc) {
   return NewExpr(std::move(operand), loc);
 }
 
-absl::Status Elaborator::CheckUnchanged(const Value& v, size_t count, SourceLoc loc) {
-  const bool list = v.Is(Type::kList);
-  if (!list && !v.Is(Type::kDict)) return absl::OkStatus();
-  if ((list ? v.seq().items.size() : v.dict().items.size()) == count) return absl::OkStatus();
-  return Error(
-      loc,
-      absl::StrCat("the ", list ? "list" : "dict", " changes its length while a loop goes over it"),
-      "go over a copy, as in for x in list(xs)");
-}
-
-// Items that are computed when they are made stand for those that Python computes when they are
-// used, where nothing has changed in between; those of an iterator once.
-absl::Status Elaborator::CheckLazy(SeqObject* made, SourceLoc loc) {
-  if (made->lazy == Lazy::kNo) return absl::OkStatus();
-  if (made->spent) {
-    return Error(loc, "an iterator is used again, whose items Python gives once",
-                 "make a list of it where it is made: list(...)");
-  }
-  if (made->as_of >= 0 && made->as_of != changes_) {
-    return Error(loc,
-                 made->lazy == Lazy::kView
-                     ? "keys, values or items of a dict are used after something was changed, "
-                       "which they may show"
-                     : "an iterator is used after something was changed, and its items are "
-                       "computed from that in Python",
-                 "make a list of it where it is made: list(...)");
-  }
-  made->spent = made->lazy == Lazy::kIterator;
-  return absl::OkStatus();
-}
-
 absl::StatusOr<std::vector<Value>> Elaborator::Iterate(const Value& v, SourceLoc loc) {
+  if (reads_ != nullptr) reads_->Note(v);
   switch (v.type()) {
+    case Type::kLazy:
+      return TakeItems(*this, LazyOf(v), loc);
     case Type::kTuple:
     case Type::kList:
-      KILN_RETURN_IF_ERROR(CheckLazy(&v.seq(), loc));
       KILN_RETURN_IF_ERROR(Step(loc, static_cast<int64_t>(v.seq().items.size())));
       return v.seq().items;
     case Type::kRange: {

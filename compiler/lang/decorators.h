@@ -13,7 +13,10 @@ class Elaborator::Decorators {
 
   // What the decorators of `def` make of the function: those of the language say what it is, those
   // of the file are called, any other is an error.
-  absl::StatusOr<Value> Apply(const ast::Function& def, Value function);
+  absl::StatusOr<Value> Apply(const ast::Function& def, const std::vector<Value>& wrappers,
+                              Value function);
+  // The functions that those are which Apply calls, one a decorator, in the order of the text.
+  absl::StatusOr<std::vector<Value>> Wrappers(const ast::Function& def);
   // What those of the entry say. Others, and wrappers that would be called in its place, are for
   // who calls the kernel.
   absl::StatusOr<JitOptions> OfEntry();
@@ -31,7 +34,7 @@ class Elaborator::Decorators {
   absl::StatusOr<bool> Read(ast::ExprPtr decorator, FunctionObject* function);
   // Whether it comes from a module, so that kernels do not see what it makes.
   absl::StatusOr<bool> IsOfHost(ast::ExprPtr decorator);
-  absl::StatusOr<Value> Call(ast::ExprPtr decorator, const Value& function);
+  absl::StatusOr<Value> Call(const Value& wrapper, const Value& function, SourceLoc loc);
   absl::Status Unknown(ast::ExprPtr decorator);
   absl::Status ReadOptions(const ast::Call& call, JitOptions* options);
 

@@ -48,6 +48,7 @@ class Elaborator : private ElaboratorState {
   const SourceFile& file() const { return *module_.file; }
   Arena& arena() { return arena_; }
   const TargetFacts& target() const { return target_; }
+  int64_t changes() const { return changes_; }  // of lists, dicts, objects and names, so far
   const Limits& limits() const { return limits_; }
 
   // Errors. Every one carries position, remedy and the chain of calls that led here.
@@ -71,7 +72,6 @@ class Elaborator : private ElaboratorState {
   Value NewTuple(std::vector<Value> items) { return NewSeq(Type::kTuple, std::move(items)); }
   Value NewList(std::vector<Value> items) { return NewSeq(Type::kList, std::move(items)); }
   Value NewSeq(Type type, std::vector<Value> items);
-  Value NewLazy(Lazy lazy, std::vector<Value> items, std::vector<Value> sources = {});
   Value NewBuffer(ir::Buffer buffer);
   // Folds immediates: int32 and bool constants become Python values.
   absl::StatusOr<Value> NewExpr(Operand operand, SourceLoc loc);
@@ -107,6 +107,8 @@ class Elaborator : private ElaboratorState {
   absl::StatusOr<Value> UnaryOp(ast::UnaryOp op, const Value& a, SourceLoc loc);
   // Python's == (equality.cc): a bool, or a condition where numbers of run time decide.
   absl::StatusOr<Value> Equality(const Value& a, const Value& b, SourceLoc loc);
+  // Of what a container holds: the same object is equal, whatever its class says.
+  absl::StatusOr<Value> SameItem(const Value& a, const Value& b, SourceLoc loc);
   absl::StatusOr<bool> Equal(const Value& a, const Value& b, SourceLoc loc);
   // The item of the dict with this key; its place, or nullopt for none.
   absl::StatusOr<std::optional<size_t>> FindKey(const DictObject& dict, const Value& key,
@@ -124,12 +126,10 @@ class Elaborator : private ElaboratorState {
   absl::StatusOr<Value> GetAttribute(const Value& self, const std::string& attr, SourceLoc loc);
   absl::StatusOr<Value> SubscriptSequence(const Value& base, const Value& index, SourceLoc loc);
   class Classes;     // classes.h
+  class Deferred;    // lazy.h
   class Decorators;  // decorators.h
   // Items of any iterable, evaluated now.
   absl::StatusOr<std::vector<Value>> Iterate(const Value& v, SourceLoc loc);
-  absl::Status CheckLazy(SeqObject* made, SourceLoc loc);  // an error where it is out of date
-  // An error where a list or dict no longer has the `count` items that a loop goes over.
-  absl::Status CheckUnchanged(const Value& v, size_t count, SourceLoc loc);
 
   absl::Status Emit(SourceLoc loc, ir::Stmt stmt);
   template <typename T, typename... Args>
@@ -177,7 +177,6 @@ class Elaborator : private ElaboratorState {
   absl::Status CountNodes(SourceLoc loc, const ir::Stmt& stmt);
   absl::Status EmitAtRoot(SourceLoc loc, ir::Stmt stmt);
   bool IsOfSizes(const ir::Expr& condition) const;
-  std::map<std::string, std::string>& launch_notes() { return launch_.notes; }
   LaunchState& launch() { return launch_; }
   std::vector<ir::Reducer>& reducers() { return reducers_; }
   void AddView(const ir::Buffer& view, const ir::Buffer& base, SourceLoc loc);  // of base's memory
@@ -185,12 +184,8 @@ class Elaborator : private ElaboratorState {
   absl::Status Require(const ir::Expr& condition, ExprInfo info, absl::Status error);
 
   absl::StatusOr<Tile> ToTile(const Value& v, SourceLoc loc, absl::string_view what);
-  // Fails unless the shapes of the two regions match, unit extents aside.
-  absl::Status RequireSameShape(const Tile& a, const Tile& b, SourceLoc loc,
-                                absl::string_view what);
   absl::Status RequireSameExtent(const ir::Expr& a, const ir::Expr& b, SourceLoc loc,
                                  const std::string& message, const std::string& remedy);
-  absl::Status FillBase(Tile* base, const Tile& other, SourceLoc loc);
 
   // T.annotate_pass_configs, T.annotate_compile_flags: those of the decorator go over them.
   absl::Status Annotate(const Value& v, bool flags, SourceLoc loc);
@@ -210,12 +205,9 @@ class Elaborator : private ElaboratorState {
 
  private:
   absl::Status CheckDepth(SourceLoc loc);
-  absl::StatusOr<Value> NumbersEqual(const Value& a, const Value& b, SourceLoc loc);
   absl::StatusOr<Value> IsIn(const Value& a, const Value& b, SourceLoc loc);
-  absl::StatusOr<Value> IsInRange(const Value& a, const RangeObject& range, SourceLoc loc);
   class Comparison;
   absl::Status CheckTexts(const Value& a, const Value& b, SourceLoc loc);
-  absl::Status Undecided(const Value& a, const Value& b, const Value& condition, SourceLoc loc);
   ir::Expr VarNamed(absl::string_view name, DType type);
 
   // Names (names.cc).
@@ -246,7 +238,7 @@ class Elaborator : private ElaboratorState {
   absl::StatusOr<Value> EvalDict(const ast::Dict& node);
   absl::StatusOr<Value> EvalComprehension(const ast::Comprehension& node);
   absl::Status RunClause(const ast::Comprehension& node, size_t clause, std::vector<Value>* items,
-                         DictObject* dict);
+                         DictObject* dict, Deferred* deferred);
   absl::StatusOr<Value> EvalFString(const ast::FString& node);
   absl::Status AppendParts(const std::vector<ast::FStringPart>& parts, SourceLoc loc,
                            std::string* out, Value* shown);
@@ -258,6 +250,7 @@ class Elaborator : private ElaboratorState {
   absl::StatusOr<Value> BufferAttribute(const Value& self, const std::string& attr, SourceLoc loc);
   absl::StatusOr<Value> EvalSubscript(const ast::Subscript& node);
   absl::StatusOr<Value> EvalIndex(ast::ExprPtr index);
+  absl::StatusOr<Value> EvalKey(const ast::Subscript& place);  // of a dict: several make a tuple
   absl::StatusOr<Value> SubscriptBuffer(const ir::Buffer& buffer, const std::vector<Value>& indices,
                                         SourceLoc loc, const std::vector<SourceLoc>& locs);
   absl::StatusOr<AccessIndex> BufferIndex(const ir::Buffer& buffer, size_t dim, const Value& index,
@@ -266,9 +259,12 @@ class Elaborator : private ElaboratorState {
   absl::Status EvalArgs(const ast::Call& node, const Value& callee, CallArgs* args);
   absl::StatusOr<Value> CallBuiltin(const Builtin& builtin, const Value* self,
                                     const CallArgs& args);
-  absl::StatusOr<Value> CallGenerator(const ast::Function& def, Frame* frame, SourceLoc loc);
+  absl::StatusOr<Value> CallGenerator(const ast::Function& def, Frame* frame, bool at_once,
+                                      SourceLoc loc);
   absl::StatusOr<Value> CallFunction(const Value& callee, const CallArgs& args,
                                      const Value* self = nullptr);
+  absl::StatusOr<Value> CallCached(const Value& callee, const CallArgs& args, const Value* self);
+  absl::StatusOr<Value> CallAnew(const Value& callee, const CallArgs& args, const Value* self);
   absl::StatusOr<Value> CallType(const Value& callee, const CallArgs& args);
   absl::Status BindParams(const FunctionObject& function, const CallArgs& args, Scope* scope,
                           bool traced);
@@ -322,10 +318,9 @@ class Elaborator : private ElaboratorState {
   absl::Status ExecRaise(const ast::Raise& node);
   absl::Status ExecDelete(const ast::Delete& node);
   absl::StatusOr<Flow> ExecTry(const ast::Try& node);
+  absl::StatusOr<Flow> ExecHandled(const ast::Try& node);  // all but its finally
+  absl::StatusOr<Flow> ExecHandler(const ast::Handler& handler, absl::Status error, SourceLoc loc);
   absl::Status ExecImport(const ast::Import& node);
-  using Sections = absl::flat_hash_set<const SourceSection*>;
-  bool IsPresent(const ast::Import& node, Sections* seen) const;
-  std::string WhyAbsent(const std::string& module) const;
   absl::Status BrokenFile(const std::string& module, SourceLoc loc) const;
   absl::StatusOr<absl::string_view> HintOf(ast::ExprPtr target);
   // Statements of kernels and macros become IR, and so do stores of an __init__ in a kernel.
@@ -393,6 +388,8 @@ class Elaborator : private ElaboratorState {
   using Sizes = std::vector<ir::Expr>;
   absl::StatusOr<Sizes> TensorShape(const TensorTypeObject& type, const std::vector<Value>& items,
                                     const ast::Param& param, const char* part, SourceLoc loc);
+
+  Deferred* deferred_ = nullptr;  // the innermost
 };
 
 }  // namespace kiln::lang

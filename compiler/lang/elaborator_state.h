@@ -2,6 +2,7 @@
 #ifndef KILN_COMPILER_LANG_ELABORATOR_STATE_H_
 #define KILN_COMPILER_LANG_ELABORATOR_STATE_H_
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
@@ -27,6 +28,8 @@
 
 namespace kiln::lang {
 
+class Reads;  // lazy.h
+
 struct ElaboratorState {
   ElaboratorState(const ParsedModule& module, const Limits& limits, const TargetFacts& target)
       : module_(module),
@@ -35,6 +38,8 @@ struct ElaboratorState {
         module_state_(module.tree->body.size(), 0),
         module_scopes_(module.tree->body.size(), nullptr) {}
 
+  // The expression at hand is an argument whose items the function takes all at once.
+  bool IsTakenWhole() const { return taken_whole_ != nullptr && taken_whole_ == current_; }
   // Where values came from (value_chain.cc). `update`: "+" of target += made.
   void NoteMade(ast::ExprPtr target, ast::ExprPtr made, const char* update = "");
   // Compile-time data changes: what was computed before Python computes it may be out of date, and
@@ -42,10 +47,10 @@ struct ElaboratorState {
   void NoteChange(const Object& object) {
     ++changes_;
     ++object.changes;
-    if (generator_ == 0 || changes_outside_) return;
-    changes_outside_ = object.number <= generator_;
+    if (generator_ == 0) return;
+    oldest_change_ = std::min(oldest_change_, object.number);
     for (const auto& [first, last] : made_by_file_) {
-      changes_outside_ |= first < object.number && object.number <= last;
+      if (first < object.number && object.number <= last) oldest_change_ = 0;
     }
   }
   // Null: none that has a value. `before`: the statement that reads it, then the one that bound it.
@@ -59,13 +64,16 @@ struct ElaboratorState {
   int64_t steps_ = 0;
   int64_t changes_ = 0;    // of lists, dicts, objects and names
   int64_t generator_ = 0;  // how many objects there were when the generator began; 0: none runs
-  bool changes_outside_ = false;                           // it changes what it did not make
+  int64_t oldest_change_ = INT64_MAX;   // of what it changes, the number of the oldest object
+  Reads* reads_ = nullptr;              // what it reads
+  ast::ExprPtr taken_whole_ = nullptr;  // an argument whose items the function takes all at once
   std::vector<std::pair<int64_t, int64_t>> made_by_file_;  // numbers of objects: (first, last]
   int64_t nodes_ = 0;
   int depth_ = 0, calls_ = 0;
   int pure_ = 0;      // > 0: inside an operand that may not be evaluated at run time
   int shielded_ = 0;  // > 0: inside what a run-time condition may leave out
   Frame* frame_ = nullptr;
+  absl::Status handled_;            // the error whose handler runs
   ast::ExprPtr current_ = nullptr;  // the innermost expression, names and constants aside
   SourceLoc stored_;                // of the value that an assignment stores
   absl::flat_hash_map<const ast::Function*, absl::flat_hash_set<absl::string_view>> locals_;
@@ -73,6 +81,7 @@ struct ElaboratorState {
   // 4 what comes before it is running.
   std::vector<int8_t> module_state_;
   absl::flat_hash_map<size_t, absl::Status> failed_;
+  absl::flat_hash_map<const ClassObject*, absl::Status> unready_;  // of functions: why they are not
   std::vector<const Scope*> module_scopes_;  // what each has bound; null: not run
   absl::flat_hash_map<std::pair<absl::string_view, size_t>, Value> global_values_;
 

@@ -2,6 +2,7 @@
 // they decide is told from what is known: a difference that is a constant, else a condition of run
 // time, else, in a place that cannot wait for one, an error that names the two values.
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +11,7 @@
 #include "compiler/lang/elaborator.h"
 #include "compiler/lang/extent.h"
 #include "compiler/lang/format_value.h"
+#include "compiler/lang/lazy.h"
 
 namespace kiln::lang {
 namespace {
@@ -34,8 +36,12 @@ class Elaborator::Comparison {
  public:
   Comparison(Elaborator* e, SourceLoc loc) : e_(*e), loc_(loc) {}
 
-  // False: they differ. True: they are equal if every condition of `open` holds.
-  absl::StatusOr<bool> MayBeEqual(const Value& a, const Value& b, int depth = 0) {
+  absl::StatusOr<Value> Whole(const Value& a, const Value& b, int depth);
+
+ private:
+  // False: they differ. True: they are equal if every condition of `open_` holds.
+  // At depth 0 as == has them; deeper as items of containers, of which the same object is equal.
+  absl::StatusOr<bool> MayBeEqual(const Value& a, const Value& b, int depth) {
     KILN_RETURN_IF_ERROR(e_.Step(loc_));
     if (depth > kMaxDepth) {
       return e_.Exhausted(
@@ -43,6 +49,16 @@ class Elaborator::Comparison {
     }
     for (const Value& v : {a, b}) {
       if (v.is_import()) return e_.NoValue(v, loc_);
+    }
+    if (depth > 0 && a.type() == b.type()) {
+      const bool object = a.Is(Type::kInstance) || a.is_sequence();
+      if (object && a.pointer() == b.pointer()) return true;
+      if (a.Is(Type::kFloat) && std::isnan(a.float_value()) && std::isnan(b.float_value())) {
+        return e_.Error(loc_,
+                        "a NaN is compared with a NaN in a container, and they are equal in Python "
+                        "where they are one object alone",
+                        "ask with math.isnan");
+      }
     }
     if (Classes::Of(a) != nullptr || Classes::Of(b) != nullptr) {
       KILN_ASSIGN_OR_RETURN(const auto own, Classes(&e_).Compare(ast::CompareOp::kEq, a, b, loc_));
@@ -55,7 +71,7 @@ class Elaborator::Comparison {
       const bool comparable =
           (e_.IsRuntime(a) || a.is_number()) && (e_.IsRuntime(b) || b.is_number());
       if (!comparable) return false;
-      KILN_ASSIGN_OR_RETURN(const Value equal, e_.NumbersEqual(a, b, loc_));
+      KILN_ASSIGN_OR_RETURN(const Value equal, NumbersEqual(a, b));
       return Add(equal);
     }
     KILN_RETURN_IF_ERROR(e_.CheckTexts(a, b, loc_));
@@ -64,16 +80,18 @@ class Elaborator::Comparison {
       return parsed.has_value() && *parsed == a.dtype();
     }
     if (a.Is(Type::kStr) && b.Is(Type::kDType)) return MayBeEqual(b, a, depth);
+    if (IsSetLike(a) || IsSetLike(b)) {
+      KILN_ASSIGN_OR_RETURN(const Value x, AsSet(e_, a, loc_));
+      KILN_ASSIGN_OR_RETURN(const Value y, AsSet(e_, b, loc_));
+      return x.type() == y.type() ? OfOneType(x, y, depth) : false;
+    }
     if (a.type() != b.type()) return false;
     return OfOneType(a, b, depth);
   }
 
-  std::vector<Value> open;
-
- private:
   bool Add(const Value& condition) {
     if (condition.Is(Type::kBool)) return condition.bool_value();
-    open.push_back(condition);
+    open_.push_back(condition);
     return true;
   }
 
@@ -135,6 +153,8 @@ class Elaborator::Comparison {
     return true;
   }
 
+  absl::StatusOr<Value> NumbersEqual(const Value& a, const Value& b);
+
   // A dataclass by its fields; any other by being the same object.
   absl::StatusOr<bool> Instances(const Value& a, const Value& b, int depth) {
     const InstanceObject &x = a.instance(), &y = b.instance();
@@ -153,41 +173,63 @@ class Elaborator::Comparison {
 
   Elaborator& e_;
   SourceLoc loc_;
+  std::vector<Value> open_;
 };
 
 // Of two numbers, of which one at least is of run time.
-absl::StatusOr<Value> Elaborator::NumbersEqual(const Value& a, const Value& b, SourceLoc loc) {
-  KILN_ASSIGN_OR_RETURN(const Operand x, ToOperand(a, loc, "an operand"));
-  KILN_ASSIGN_OR_RETURN(const Operand y, ToOperand(b, loc, "an operand"));
-  KILN_RETURN_IF_ERROR(Step(loc, (int64_t{x.info.size} + y.info.size) / 4));
+absl::StatusOr<Value> Elaborator::Comparison::NumbersEqual(const Value& a, const Value& b) {
+  KILN_ASSIGN_OR_RETURN(const Operand x, e_.ToOperand(a, loc_, "an operand"));
+  KILN_ASSIGN_OR_RETURN(const Operand y, e_.ToOperand(b, loc_, "an operand"));
+  KILN_RETURN_IF_ERROR(e_.Step(loc_, (int64_t{x.info.size} + y.info.size) / 4));
   if (IsIndex(x.e) && IsIndex(y.e) && !ReadsMemory(x.e) && !ReadsMemory(y.e)) {
-    const auto difference = ir::ConstInt(Difference(x.e, y.e, bound_));
+    const auto difference = ir::ConstInt(Difference(x.e, y.e, e_.bound_));
     if (difference.has_value()) return Value::Bool(*difference == 0);
   }
-  return CompareOp(CompareOp::kEq, a, b, loc);
+  return e_.CompareOp(CompareOp::kEq, a, b, loc_);
 }
 
-absl::StatusOr<Value> Elaborator::Equality(const Value& a, const Value& b, SourceLoc loc) {
-  Comparison comparison(this, loc);
-  CountGuard depth(&depth_);
-  KILN_RETURN_IF_ERROR(CheckDepth(loc));
-  KILN_ASSIGN_OR_RETURN(const bool may, comparison.MayBeEqual(a, b));
+// `depth`: 0, or 1 where they are items.
+absl::StatusOr<Value> Elaborator::Comparison::Whole(const Value& a, const Value& b, int depth) {
+  CountGuard guard(&e_.depth_);
+  KILN_RETURN_IF_ERROR(e_.CheckDepth(loc_));
+  KILN_ASSIGN_OR_RETURN(const bool may, MayBeEqual(a, b, depth));
   Value all = Value::Bool(may);
   if (!may) return all;
-  for (const Value& condition : comparison.open) {
+  for (const Value& condition : open_) {
     if (all.Is(Type::kBool)) {
       all = condition;
     } else {
-      KILN_ASSIGN_OR_RETURN(all, BinaryOp(ast::BinaryOp::kBitAnd, all, condition, loc));
+      KILN_ASSIGN_OR_RETURN(all, e_.BinaryOp(ast::BinaryOp::kBitAnd, all, condition, loc_));
     }
   }
   return all;
 }
 
+absl::StatusOr<Value> Elaborator::Equality(const Value& a, const Value& b, SourceLoc loc) {
+  return Comparison(this, loc).Whole(a, b, 0);
+}
+
+absl::StatusOr<Value> Elaborator::SameItem(const Value& a, const Value& b, SourceLoc loc) {
+  return Comparison(this, loc).Whole(a, b, 1);
+}
+
+static absl::Status Undecided(Elaborator& e, const Value& a, const Value& b, const Value& condition,
+                              SourceLoc loc) {
+  const std::string x = Repr(a), y = Repr(b);
+  if (condition.Is(Type::kExpr) && condition.expr().info.open_only()) {
+    return e.NeedConcrete(loc, condition.expr().expr, absl::StrCat(x, " is compared with ", y));
+  }
+  return e.NeedsValue(loc,
+                      absl::StrCat("whether ", x, " equals ", y,
+                                   " must be known at compile time, but it is known at run time"),
+                      condition.Is(Type::kExpr) ? condition.expr().expr : ir::MakeInt(0),
+                      "compare the numbers themselves, as in a == b, where an `if` decides");
+}
+
 absl::StatusOr<bool> Elaborator::Equal(const Value& a, const Value& b, SourceLoc loc) {
-  KILN_ASSIGN_OR_RETURN(const Value equal, Equality(a, b, loc));
+  KILN_ASSIGN_OR_RETURN(const Value equal, SameItem(a, b, loc));
   if (equal.Is(Type::kBool)) return equal.bool_value();
-  return Undecided(a, b, equal, loc);
+  return Undecided(*this, a, b, equal, loc);
 }
 
 // A text that shows a number of run time by its name is compared with itself alone.
@@ -198,20 +240,7 @@ absl::Status Elaborator::CheckTexts(const Value& a, const Value& b, SourceLoc lo
   if (shown.is_none() && other.is_none()) return absl::OkStatus();
   const bool same = !shown.is_none() && !other.is_none() && a.str() == b.str() &&
                     ir::Same(shown.expr().expr, other.expr().expr);
-  return same ? absl::OkStatus() : Undecided(a, b, shown.is_none() ? other : shown, loc);
-}
-
-absl::Status Elaborator::Undecided(const Value& a, const Value& b, const Value& condition,
-                                   SourceLoc loc) {
-  const std::string x = Repr(a), y = Repr(b);
-  if (condition.Is(Type::kExpr) && condition.expr().info.open_only()) {
-    return NeedConcrete(loc, condition.expr().expr, absl::StrCat(x, " is compared with ", y));
-  }
-  return NeedsValue(loc,
-                    absl::StrCat("whether ", x, " equals ", y,
-                                 " must be known at compile time, but it is known at run time"),
-                    condition.Is(Type::kExpr) ? condition.expr().expr : ir::MakeInt(0),
-                    "compare the numbers themselves, as in a == b, where an `if` decides");
+  return same ? absl::OkStatus() : Undecided(*this, a, b, shown.is_none() ? other : shown, loc);
 }
 
 absl::StatusOr<std::optional<size_t>> Elaborator::FindKey(const DictObject& dict, const Value& key,
@@ -220,7 +249,7 @@ absl::StatusOr<std::optional<size_t>> Elaborator::FindKey(const DictObject& dict
   size_t undecided = dict.items.size();
   Value condition;
   for (size_t i = 0; i < dict.items.size(); ++i) {
-    KILN_ASSIGN_OR_RETURN(const Value equal, Equality(dict.items[i].first, key, loc));
+    KILN_ASSIGN_OR_RETURN(const Value equal, SameItem(dict.items[i].first, key, loc));
     if (!equal.Is(Type::kBool)) {
       if (undecided == dict.items.size()) condition = equal;
       undecided = std::min(undecided, i);
@@ -229,7 +258,7 @@ absl::StatusOr<std::optional<size_t>> Elaborator::FindKey(const DictObject& dict
     }
   }
   if (undecided == dict.items.size()) return std::optional<size_t>();
-  return Undecided(key, dict.items[undecided].first, condition, loc);
+  return Undecided(*this, key, dict.items[undecided].first, condition, loc);
 }
 
 absl::Status Elaborator::SetItem(DictObject* dict, const Value& key, const Value& value,
@@ -244,22 +273,23 @@ absl::Status Elaborator::SetItem(DictObject* dict, const Value& key, const Value
 }
 
 // A run-time integer in a range of Python's.
-absl::StatusOr<Value> Elaborator::IsInRange(const Value& a, const RangeObject& range,
-                                            SourceLoc loc) {
+static absl::StatusOr<Value> IsInRange(Elaborator& e, const Value& a, const RangeObject& range,
+                                       SourceLoc loc) {
   const int64_t count = range.Count();
   if (count == 0) return Value::Bool(false);
   const int64_t last = range.start + (count - 1) * range.step;
   const int64_t low = std::min(range.start, last), step = std::abs(range.step);
-  KILN_ASSIGN_OR_RETURN(const Value above, CompareOp(CompareOp::kGe, a, Value::Int(low), loc));
-  KILN_ASSIGN_OR_RETURN(const Value below,
-                        CompareOp(CompareOp::kLe, a, Value::Int(std::max(range.start, last)), loc));
-  KILN_ASSIGN_OR_RETURN(Value both, BinaryOp(ast::BinaryOp::kBitAnd, above, below, loc));
+  KILN_ASSIGN_OR_RETURN(const Value above, e.CompareOp(CompareOp::kGe, a, Value::Int(low), loc));
+  KILN_ASSIGN_OR_RETURN(
+      const Value below,
+      e.CompareOp(CompareOp::kLe, a, Value::Int(std::max(range.start, last)), loc));
+  KILN_ASSIGN_OR_RETURN(Value both, e.BinaryOp(ast::BinaryOp::kBitAnd, above, below, loc));
   if (step == 1 || count == 1) return both;
-  KILN_ASSIGN_OR_RETURN(const Value from, BinaryOp(ast::BinaryOp::kSub, a, Value::Int(low), loc));
+  KILN_ASSIGN_OR_RETURN(const Value from, e.BinaryOp(ast::BinaryOp::kSub, a, Value::Int(low), loc));
   KILN_ASSIGN_OR_RETURN(const Value rest,
-                        BinaryOp(ast::BinaryOp::kMod, from, Value::Int(step), loc));
-  KILN_ASSIGN_OR_RETURN(const Value whole, CompareOp(CompareOp::kEq, rest, Value::Int(0), loc));
-  return BinaryOp(ast::BinaryOp::kBitAnd, both, whole, loc);
+                        e.BinaryOp(ast::BinaryOp::kMod, from, Value::Int(step), loc));
+  KILN_ASSIGN_OR_RETURN(const Value whole, e.CompareOp(CompareOp::kEq, rest, Value::Int(0), loc));
+  return e.BinaryOp(ast::BinaryOp::kBitAnd, both, whole, loc);
 }
 
 absl::StatusOr<Value> Elaborator::IsIn(const Value& a, const Value& b, SourceLoc loc) {
@@ -277,12 +307,14 @@ absl::StatusOr<Value> Elaborator::IsIn(const Value& a, const Value& b, SourceLoc
   if (b.Is(Type::kDict) || b.Is(Type::kSet)) KILN_RETURN_IF_ERROR(CheckKey(a, loc));
   if (b.Is(Type::kRange) && IsRuntime(a) && b.range().step != INT64_MIN) {
     KILN_ASSIGN_OR_RETURN(const Operand x, ToOperand(a, loc, "the value"));
-    if (IsIndex(x.e)) return IsInRange(a, b.range(), loc);
+    if (IsIndex(x.e)) return IsInRange(*this, a, b.range(), loc);
   }
   KILN_ASSIGN_OR_RETURN(const std::vector<Value> items, AnyOrder(*this, b, loc));
   Value found = Value::Bool(false);
   for (const Value& item : items) {
-    KILN_ASSIGN_OR_RETURN(const Value equal, Equality(a, item, loc));
+    const bool asks = Classes::Of(item) != nullptr;  // as Python does, the item
+    KILN_ASSIGN_OR_RETURN(const Value equal,
+                          asks ? SameItem(item, a, loc) : SameItem(a, item, loc));
     if (equal.Is(Type::kBool)) {
       if (equal.bool_value()) return equal;
     } else if (found.Is(Type::kBool)) {

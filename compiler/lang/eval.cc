@@ -8,6 +8,7 @@
 #include "compiler/lang/elaborator.h"
 #include "compiler/lang/format_value.h"
 #include "compiler/lang/iteration.h"
+#include "compiler/lang/lazy.h"
 #include "compiler/lang/suggest.h"
 
 namespace kiln::lang {
@@ -50,6 +51,7 @@ absl::StatusOr<Value> Elaborator::Eval(ast::ExprPtr expr) {
   const ast::ExprPtr outer = std::exchange(current_, expr);
   absl::StatusOr<Value> value = EvalNode(expr);
   current_ = outer;
+  if (reads_ != nullptr && value.ok()) reads_->Note(*value);
   return value;
 }
 
@@ -224,8 +226,8 @@ absl::StatusOr<Value> Elaborator::EvalDict(const ast::Dict& node) {
   auto* dict = arena_.New<DictObject>();
   dict->region = regions_.empty() ? 0 : regions_.back().id;
   for (size_t i = 0; i < node.values.size(); ++i) {
-    KILN_ASSIGN_OR_RETURN(const Value value, Eval(node.values[i]));
     if (node.keys[i] == nullptr) {
+      KILN_ASSIGN_OR_RETURN(const Value value, Eval(node.values[i]));
       if (!value.Is(Type::kDict)) {
         return Error(node.values[i]->loc, absl::StrCat("** spreads a dict, not ", Describe(value)),
                      "pass a dict");
@@ -236,6 +238,7 @@ absl::StatusOr<Value> Elaborator::EvalDict(const ast::Dict& node) {
       continue;
     }
     KILN_ASSIGN_OR_RETURN(const Value key, Eval(node.keys[i]));
+    KILN_ASSIGN_OR_RETURN(const Value value, Eval(node.values[i]));
     if (key.Is(Type::kExpr) && key.expr().info.open_only()) {
       return NeedConcrete(node.keys[i]->loc, key.expr().expr, "it is the key of a dict");
     }
@@ -247,13 +250,9 @@ absl::StatusOr<Value> Elaborator::EvalDict(const ast::Dict& node) {
   return Value::Of(Type::kDict, dict);
 }
 
-// The innermost scope that is no class's.
-static Scope* PastClasses(Scope* scope) {
-  while (scope != nullptr && scope->of_class) scope = scope->parent;
-  return scope;
-}
-
 absl::StatusOr<Value> Elaborator::EvalComprehension(const ast::Comprehension& node) {
+  std::optional<Deferred> deferred;
+  if (node.result == ast::Comprehension::kGenerator) deferred.emplace(this);
   Scope* scope = arena_.New<Scope>();
   scope->parent = frame_->scope;
   scope->of_comprehension = true;
@@ -264,27 +263,35 @@ absl::StatusOr<Value> Elaborator::EvalComprehension(const ast::Comprehension& no
     dict = arena_.New<DictObject>();
     dict->region = regions_.empty() ? 0 : regions_.back().id;
   }
-  KILN_RETURN_IF_ERROR(RunClause(node, 0, &items, dict));
+  if (absl::Status run =
+          RunClause(node, 0, &items, dict, deferred.has_value() ? &*deferred : nullptr);
+      !run.ok()) {
+    return deferred.has_value() ? deferred->Failed(std::move(run)) : run;
+  }
   if (dict != nullptr) return Value::Of(Type::kDict, dict);
   if (node.result == ast::Comprehension::kSetResult) return NewSet(*this, items, node.loc);
-  if (node.result == ast::Comprehension::kGenerator) {
-    return NewLazy(Lazy::kIterator, std::move(items));
+  if (deferred.has_value()) {
+    return deferred->Finish(std::move(items), {}, false, "a generator expression", node.loc);
   }
   return NewList(std::move(items));
 }
 
 absl::Status Elaborator::RunClause(const ast::Comprehension& node, size_t index,
-                                   std::vector<Value>* items, DictObject* dict) {
+                                   std::vector<Value>* items, DictObject* dict,
+                                   Deferred* deferred) {
   CountGuard depth(&depth_);
   KILN_RETURN_IF_ERROR(CheckDepth(node.loc));
   if (index == node.clauses.size()) {
+    Value key;
+    if (dict != nullptr) {
+      KILN_ASSIGN_OR_RETURN(key, Eval(node.key));
+    }
     KILN_ASSIGN_OR_RETURN(const Value element, Eval(node.element));
     KILN_RETURN_IF_ERROR(ChargeBytes(node.loc, 32));
     if (dict == nullptr) {
       items->push_back(element);
-      return absl::OkStatus();
+      return deferred == nullptr ? absl::OkStatus() : deferred->Give(element, node.loc);
     }
-    KILN_ASSIGN_OR_RETURN(const Value key, Eval(node.key));
     KILN_RETURN_IF_ERROR(Step(node.loc, static_cast<int64_t>(dict->items.size())));
     KILN_RETURN_IF_ERROR(CheckKey(key, node.loc));
     return SetItem(dict, key, element, node.loc);
@@ -305,7 +312,7 @@ absl::Status Elaborator::RunClause(const ast::Comprehension& node, size_t index,
                             DecideNow(test, condition->loc, "the filter of a comprehension"));
       if (!keep) return absl::OkStatus();
     }
-    return RunClause(node, index + 1, items, dict);
+    return RunClause(node, index + 1, items, dict, deferred);
   };
   if (iterable.Is(Type::kRange)) {  // without a list of its items: it may be long
     const RangeObject& range = iterable.range();
@@ -337,6 +344,9 @@ absl::Status Elaborator::AppendParts(const std::vector<ast::FStringPart>& parts,
     if (part.value == nullptr) continue;
     KILN_ASSIGN_OR_RETURN(const Value value, Eval(part.value));
     if (shown->is_none()) *shown = ShownIn(value);
+    if (reads_ != nullptr) {
+      KILN_RETURN_IF_ERROR(Step(loc, reads_->NoteAll(value, changes_) / 4));
+    }
     out->append(part.echo);
     std::string spec;
     KILN_RETURN_IF_ERROR(AppendParts(part.format, loc, &spec, shown));
@@ -393,6 +403,7 @@ absl::StatusOr<Value> Elaborator::EvalYield(const ast::Yield& node) {
     KILN_ASSIGN_OR_RETURN(items, Iterate(value, node.value->loc));
   }
   KILN_RETURN_IF_ERROR(ChargeBytes(node.loc, 16 * static_cast<int64_t>(items.size())));
+  for (const Value& item : items) KILN_RETURN_IF_ERROR(deferred_->Give(item, node.loc));
   frame_->yielded->insert(frame_->yielded->end(), items.begin(), items.end());
   return Value::None();
 }
@@ -400,8 +411,9 @@ absl::StatusOr<Value> Elaborator::EvalYield(const ast::Yield& node) {
 absl::StatusOr<Value> Elaborator::EvalAttribute(const ast::Attribute& node) {
   KILN_ASSIGN_OR_RETURN(const Value self, EvalKeepingVariable(node.value));
   KILN_RETURN_IF_ERROR(Step(node.loc));
-  SourceLoc loc = node.attr_loc;
-  return GetAttribute(self, node.attr, loc);
+  KILN_ASSIGN_OR_RETURN(const Value value, GetAttribute(self, node.attr, node.attr_loc));
+  if (reads_ != nullptr) reads_->Note(value);
+  return value;
 }
 
 }  // namespace kiln::lang

@@ -4,7 +4,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "compiler/lang/elaborator.h"
+#include "compiler/lang/imports.h"
 #include "compiler/lang/raised.h"
 #include "compiler/lang/slice.h"
 
@@ -56,7 +56,7 @@ absl::StatusOr<Flow> Elaborator::Exec(ast::StmtPtr stmt) {
     case ast::StmtKind::kRaise:
       return done(ExecRaise(*stmt->As<ast::Raise>()));
     case ast::StmtKind::kImport:
-      if (Sections seen; frame_->trying > 0 && !IsPresent(*stmt->As<ast::Import>(), &seen)) {
+      if (frame_->trying > 0 && !IsPresent(module_, *stmt->As<ast::Import>())) {
         return Flow::kAbsent;
       }
       return done(ExecImport(*stmt->As<ast::Import>()));
@@ -70,6 +70,11 @@ absl::StatusOr<Flow> Elaborator::Exec(ast::StmtPtr stmt) {
     case ast::StmtKind::kClass: {
       const auto& node = *stmt->As<ast::Class>();
       KILN_ASSIGN_OR_RETURN(const Value type, MakeClass(node));
+      if (frame_->module_index == SIZE_MAX) {  // what its body reads is as it is now
+        const absl::Status ready = Prepare(&type.type_object(), node.loc);
+        if (!ready.ok() && !absl::IsUnimplemented(ready)) return ready;
+        if (!ready.ok()) unready_.emplace(&type.type_object(), ready);  // said where it is used
+      }
       return done(Bind(node.name, type, node.loc));
     }
     case ast::StmtKind::kDelete:
@@ -184,12 +189,16 @@ absl::StatusOr<Flow> Elaborator::ExecLoopExit(bool is_break, SourceLoc loc) {
 }
 
 absl::Status Elaborator::AssertionFailed(const ast::Assert& node) {
-  std::string message = "assertion failed";
+  std::string message = "assertion failed", type = "AssertionError";
   if (node.message != nullptr) {
     const absl::StatusOr<Value> text = Eval(node.message);
     if (text.ok()) {
       absl::StrAppend(&message, ": ",
                       text->Is(Type::kStr) ? text->str().substr(0, 500) : Repr(*text));
+    } else {
+      const std::optional<Diagnostic> why = DiagnosticOf(text.status());
+      if (why.has_value()) absl::StrAppend(&message, ", and its message fails too: ", why->message);
+      type = ExceptionOf(text.status());  // in Python the message's error takes its place
     }
   }
   // A class that comes with the language speaks of its own arguments.
@@ -206,7 +215,7 @@ absl::Status Elaborator::AssertionFailed(const ast::Assert& node) {
     d->notes.erase(d->notes.begin(), own);
     d->notes.insert(d->notes.begin(), chain.begin(), chain.end());
   }
-  return Raised(DiagnosticStatus(*d), "AssertionError");
+  return Raised(DiagnosticStatus(*d), type);
 }
 
 absl::Status Elaborator::ExecAssert(const ast::Assert& node) {
@@ -248,9 +257,8 @@ absl::Status Elaborator::ExecDelete(const ast::Delete& node) {
       continue;
     }
     const auto* place = target->As<ast::Subscript>();
-    if (place == nullptr || place->indices.size() != 1) {
-      return Unimplemented(target->loc, "del of an attribute or several items",
-                           "make another object without it");
+    if (place == nullptr) {
+      return Unimplemented(target->loc, "del of an attribute", "make another object without it");
     }
     KILN_ASSIGN_OR_RETURN(const Value base, EvalKeepingVariable(place->value));
     const Builtin* pop =
@@ -258,7 +266,7 @@ absl::Status Elaborator::ExecDelete(const ast::Delete& node) {
     const bool slice = place->indices[0]->kind == ast::ExprKind::kSlice;
     if (slice && base.Is(Type::kList)) {
       KILN_ASSIGN_OR_RETURN(const Value part, EvalIndex(place->indices[0]));
-      KILN_RETURN_IF_ERROR(DeleteSlice(*this, &base.seq(), part.slice(), target->loc));
+      KILN_RETURN_IF_ERROR(DeleteSlice(*this, base, part.slice(), target->loc));
       continue;
     }
     if (pop == nullptr || slice) {
@@ -267,7 +275,7 @@ absl::Status Elaborator::ExecDelete(const ast::Delete& node) {
     }
     CallArgs args;
     args.loc = target->loc;
-    KILN_ASSIGN_OR_RETURN(const Value index, EvalIndex(place->indices[0]));
+    KILN_ASSIGN_OR_RETURN(const Value index, EvalKey(*place));
     args.positional = {index};
     args.locs = {place->indices[0]->loc};
     KILN_RETURN_IF_ERROR(CallBuiltin(*pop, &base, args).status());
@@ -282,10 +290,16 @@ absl::Status Elaborator::ExecRaise(const ast::Raise& node) {
     const ast::ExprPtr raised = call != nullptr ? call->callee : node.value;
     if (const auto* name = raised->As<ast::Name>()) type = name->id;
     if (const auto* attribute = raised->As<ast::Attribute>()) type = attribute->attr;
-    if (call != nullptr && call->args.size() == 1) {
-      const absl::StatusOr<Value> text = Eval(call->args[0]);
-      if (text.ok() && text->Is(Type::kStr)) message = text->str().substr(0, 500);
+    for (size_t i = 0; call != nullptr && i < call->args.size(); ++i) {
+      const absl::StatusOr<Value> text = Eval(call->args[i]);
+      if (!text.ok()) {
+        type = ExceptionOf(text.status());  // which takes its place
+        break;
+      }
+      if (text->Is(Type::kStr) && call->args.size() == 1) message = text->str().substr(0, 500);
     }
+  } else if (!handled_.ok()) {
+    return handled_;
   }
   return Raised(Error(node.loc, absl::StrCat("the kernel raised: ", message),
                       "choose arguments that it accepts"),

@@ -29,6 +29,7 @@ class Reader {
         const auto& node = *stmt->As<ast::Class>();
         List(node.decorators);
         List(node.bases);
+        if (node.metaclass != nullptr) Expr(node.metaclass);
         Block(node.body);
         break;
       }

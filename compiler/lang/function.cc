@@ -28,6 +28,8 @@ absl::StatusOr<Value> Elaborator::MakeFunction(const ast::Function& def) {
   function->closure = frame_->module_index == SIZE_MAX ? frame_->scope : nullptr;
   const absl::string_view hint = name_hint_;
   name_hint_ = {};
+  Decorators decorators(this);
+  KILN_ASSIGN_OR_RETURN(const std::vector<Value> wrappers, decorators.Wrappers(def));
   for (const ast::Param& param : def.params) {
     Value value;
     if (param.default_value != nullptr) {
@@ -37,13 +39,30 @@ absl::StatusOr<Value> Elaborator::MakeFunction(const ast::Function& def) {
     function->defaults.push_back(value);
   }
   KILN_ASSIGN_OR_RETURN(const Value made,
-                        Decorators(this).Apply(def, Value::Of(Type::kFunction, function)));
+                        decorators.Apply(def, wrappers, Value::Of(Type::kFunction, function)));
   name_hint_ = hint;
   return made;
 }
 
-absl::StatusOr<Value> Elaborator::Decorators::Apply(const ast::Function& def, Value function) {
+absl::StatusOr<std::vector<Value>> Elaborator::Decorators::Wrappers(const ast::Function& def) {
+  std::vector<Value> wrappers;
+  for (ast::ExprPtr decorator : def.decorators) {
+    wrappers.emplace_back();
+    FunctionObject read;
+    const absl::StatusOr<bool> known = Read(decorator, &read);
+    if (!known.ok() || *known) continue;  // which Apply says
+    KILN_ASSIGN_OR_RETURN(const bool host, IsOfHost(decorator));
+    if (host) continue;
+    KILN_ASSIGN_OR_RETURN(wrappers.back(), e_.Eval(decorator));
+  }
+  return wrappers;
+}
+
+absl::StatusOr<Value> Elaborator::Decorators::Apply(const ast::Function& def,
+                                                    const std::vector<Value>& wrappers,
+                                                    Value function) {
   for (auto decorator = def.decorators.rbegin(); decorator != def.decorators.rend(); ++decorator) {
+    const Value& wrapper = wrappers[def.decorators.rend() - decorator - 1];
     if (function.Is(Type::kFunction)) {
       KILN_ASSIGN_OR_RETURN(const bool read, Read(*decorator, &function.function()));
       if (read) continue;
@@ -56,17 +75,21 @@ absl::StatusOr<Value> Elaborator::Decorators::Apply(const ast::Function& def, Va
       return Value::Of(Type::kUnknown, unknown);
     }
     if (host) return Unknown(*decorator);
-    KILN_ASSIGN_OR_RETURN(function, Call(*decorator, function));
+    Value called = wrapper;
+    if (called.is_none()) {
+      KILN_ASSIGN_OR_RETURN(called, e_.Eval(*decorator));
+    }
+    KILN_ASSIGN_OR_RETURN(function, Call(called, function, (*decorator)->loc));
   }
   return function;
 }
 
-absl::StatusOr<Value> Elaborator::Decorators::Call(ast::ExprPtr decorator, const Value& function) {
-  KILN_ASSIGN_OR_RETURN(const Value wrapper, e_.Eval(decorator));
+absl::StatusOr<Value> Elaborator::Decorators::Call(const Value& wrapper, const Value& function,
+                                                   SourceLoc loc) {
   CallArgs args;
-  args.loc = decorator->loc;
+  args.loc = loc;
   args.positional = {function};
-  args.locs = {decorator->loc};
+  args.locs = {loc};
   return e_.Call(wrapper, args);
 }
 
@@ -110,7 +133,9 @@ absl::StatusOr<JitOptions> Elaborator::Decorators::OfEntry() {
     if (read) continue;
     KILN_ASSIGN_OR_RETURN(const bool host, IsOfHost(*decorator));
     if (host) continue;
-    KILN_ASSIGN_OR_RETURN(const Value made, Call(*decorator, Value::Of(Type::kFunction, function)));
+    KILN_ASSIGN_OR_RETURN(const Value wrapper, e_.Eval(*decorator));
+    KILN_ASSIGN_OR_RETURN(const Value made,
+                          Call(wrapper, Value::Of(Type::kFunction, function), (*decorator)->loc));
     if (made.Is(Type::kFunction) && made.function().def == e_.module_.entry) {
       *function = made.function();
     }
@@ -132,15 +157,22 @@ absl::StatusOr<bool> Elaborator::Decorators::Read(ast::ExprPtr decorator,
     }
   } else if (name == "property" || name == "cached_property") {
     function->method = MethodKind::kProperty;
+    function->kept = name == "cached_property";
   } else if (name == "staticmethod") {
     function->method = MethodKind::kStatic;
   } else if (name == "classmethod") {
     function->method = MethodKind::kClass;
+  } else if (name == "lru_cache" || name == "cache") {
+    function->results = e_.arena_.New<DictObject>();
+  } else if (name == "wraps") {
+    const auto* call = decorator->As<ast::Call>();
+    if (call == nullptr || call->args.empty()) return true;
+    const absl::StatusOr<Value> wrapped = e_.Eval(call->args[0]);
+    if (wrapped.ok()) function->wrapped = *wrapped;
   } else {
     // The others have no meaning for one elaboration.
-    return name == "autotune" || name == "lru_cache" || name == "cache" || name == "no_grad" ||
-           name == "simplify_prim_func" || name == "abstractmethod" || name == "override" ||
-           name == "final" || name == "wraps";
+    return name == "autotune" || name == "no_grad" || name == "simplify_prim_func" ||
+           name == "abstractmethod" || name == "override" || name == "final";
   }
   return true;
 }

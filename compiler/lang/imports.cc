@@ -1,13 +1,16 @@
 // Imports: modules that kernels know, files that came with the kernel's, and what is neither, which
 // is an error only where something uses it.
+#include "compiler/lang/imports.h"
+
 #include <algorithm>
 #include <set>
+#include <tuple>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "compiler/lang/elaborator.h"
 #include "compiler/lang/parser.h"
 #include "compiler/lang/raised.h"
 #include "compiler/lang/suggest.h"
@@ -89,7 +92,7 @@ absl::Status Elaborator::ExecImport(const ast::Import& node) {
       auto* unknown = arena_.New<UnknownObject>();
       unknown->path = path;
       unknown->module = from;
-      unknown->reason = WhyAbsent(from);
+      unknown->reason = WhyAbsent(module_, from);
       value = Value::Of(Type::kUnknown, unknown);
     }
     return Bind(name.alias, value, node.loc, /*fresh=*/true);
@@ -146,23 +149,73 @@ absl::Status Elaborator::ExecImport(const ast::Import& node) {
   return absl::OkStatus();
 }
 
-// Whether Python would find all that the statement names: modules that kernels know, its own, and
-// files, Python or not, which find what they import themselves. Files in `seen` are being looked
-// at.
-bool Elaborator::IsPresent(const ast::Import& node, Sections* seen) const {
+// An import of the body that is not there ends it, as an exception does that a handler is certain
+// to catch; what may be caught is named in its error.
+absl::StatusOr<Flow> Elaborator::ExecTry(const ast::Try& node) {
+  if (frame_->traced) {
+    return Unimplemented(node.loc, "try is not in the kernel language",
+                         "check the condition with if or assert");
+  }
+  absl::StatusOr<Flow> flow = ExecHandled(node);
+  // Behind an error that is none in Python nothing more is done.
+  if (!flow.ok() && ExceptionOf(flow.status()).empty()) return flow;
+  const absl::StatusOr<Flow> last = ExecBlock(node.finally);
+  if (!last.ok()) return flow.ok() ? last : Raised(flow.status(), "");
+  return *last == Flow::kNormal ? flow : last;
+}
+
+absl::StatusOr<Flow> Elaborator::ExecHandled(const ast::Try& node) {
+  const auto handler = std::find_if(node.handlers.begin(), node.handlers.end(),
+                                    [](const ast::Handler& h) { return IsImportError(h.type); });
+  const bool catches = handler != node.handlers.end();
+  const auto place = std::make_tuple(current_, name_hint_, stored_, taken_whole_);
+  const size_t regions = regions_.size();
+  frame_->trying += catches ? 1 : 0;
+  const absl::StatusOr<Flow> tried = ExecBlock(node.body);
+  frame_->trying -= catches ? 1 : 0;
+  if (!tried.ok()) {
+    const ast::Handler* taken = HandlerOf(tried.status(), node);
+    if (taken == nullptr || regions_.size() != regions) return NotFollowed(tried.status(), node);
+    std::tie(current_, name_hint_, stored_, taken_whole_) = place;
+    return ExecHandler(*taken, tried.status(), node.loc);
+  }
+  if (catches && *tried == Flow::kAbsent) return ExecHandler(*handler, absl::OkStatus(), node.loc);
+  return *tried == Flow::kNormal ? ExecBlock(node.otherwise) : tried;
+}
+
+absl::StatusOr<Flow> Elaborator::ExecHandler(const ast::Handler& handler, absl::Status error,
+                                             SourceLoc loc) {
+  if (!handler.name.empty()) {
+    auto* bound = arena_.New<UnknownObject>();
+    bound->path = handler.name;
+    bound->module = "an exception";
+    bound->reason = "an exception has no value in kernels";
+    KILN_RETURN_IF_ERROR(Bind(handler.name, Value::Of(Type::kUnknown, bound), loc));
+  }
+  const absl::Status outer = std::exchange(handled_, std::move(error));
+  const absl::StatusOr<Flow> flow = ExecBlock(handler.body);
+  handled_ = outer;
+  if (!handler.name.empty()) frame_->scope->names.erase(handler.name);
+  return flow;
+}
+
+// Files in `seen` are being looked at.
+using Sections = absl::flat_hash_set<const SourceSection*>;
+
+static bool IsPresent(const ParsedModule& parsed, const ast::Import& node, Sections* seen) {
   const auto loads = [&](const SourceSection& file) {
     if (!seen->insert(&file).second) return true;
-    return std::all_of(module_.tree->body.begin() + static_cast<std::ptrdiff_t>(file.first),
-                       module_.tree->body.begin() + static_cast<std::ptrdiff_t>(file.last),
+    return std::all_of(parsed.tree->body.begin() + static_cast<std::ptrdiff_t>(file.first),
+                       parsed.tree->body.begin() + static_cast<std::ptrdiff_t>(file.last),
                        [&](ast::StmtPtr stmt) {
                          const auto* import = stmt->As<ast::Import>();
-                         return import == nullptr || IsPresent(*import, seen);
+                         return import == nullptr || IsPresent(parsed, *import, seen);
                        });
   };
   const auto module_present = [&](const std::string& path) {
-    if (HasKnownRoot(path) || IsPythons(path) || module_.FindLeftOut(path) != nullptr) return true;
+    if (HasKnownRoot(path) || IsPythons(path) || parsed.FindLeftOut(path) != nullptr) return true;
     bool found = false, fails = false;
-    for (auto file = module_.sections.begin() + 1; file != module_.sections.end(); ++file) {
+    for (auto file = parsed.sections.begin() + 1; file != parsed.sections.end(); ++file) {
       found |= file->module == path || absl::StartsWith(file->module, absl::StrCat(path, "."));
       const bool loaded =  // by the import: the module and the packages that it is in
           file->module == path || absl::StartsWith(path, absl::StrCat(file->module, "."));
@@ -170,60 +223,36 @@ bool Elaborator::IsPresent(const ast::Import& node, Sections* seen) const {
     }
     return found && !fails;
   };
-  const SourceSection& here = module_.SectionAt(node.loc);
+  const SourceSection& here = parsed.SectionAt(node.loc);
   const std::string from = AbsoluteName(node.module, here.module, here.package);
   return std::all_of(node.names.begin(), node.names.end(), [&](const ast::ImportedName& name) {
     if (node.module.empty()) return module_present(name.path);
     if (from == "math") return name.path == "*" || IsOfMath(name.path);
     if (HasKnownRoot(from) || IsPythons(from)) return true;
     const std::string path = absl::StrCat(from, from.empty() ? "" : ".", name.path);
-    const SourceSection* file = module_.FindSection(from);
-    if (name.path == "*" || module_.FindLeftOut(from) != nullptr) return module_present(from);
+    const SourceSection* file = parsed.FindSection(from);
+    if (name.path == "*" || parsed.FindLeftOut(from) != nullptr) return module_present(from);
     if (file == nullptr) return module_present(path);
     return (file->globals.contains(name.path) && module_present(from)) || module_present(path);
   });
 }
 
-// An import of the body that is not there ends it, as in Python; nothing else is caught, which its
-// error says.
-absl::StatusOr<Flow> Elaborator::ExecTry(const ast::Try& node) {
-  if (frame_->traced) {
-    return Unimplemented(node.loc, "try is not in the kernel language",
-                         "check the condition with if or assert");
-  }
-  const auto handler = std::find_if(node.handlers.begin(), node.handlers.end(),
-                                    [](const ast::Handler& h) { return IsImportError(h.type); });
-  const bool catches = handler != node.handlers.end();
-  frame_->trying += catches ? 1 : 0;
-  absl::StatusOr<Flow> tried = ExecBlock(node.body);
-  frame_->trying -= catches ? 1 : 0;
-  if (!tried.ok()) return NotFollowed(tried.status(), node);
-  Flow flow = *tried;
-  const bool absent = catches && flow == Flow::kAbsent;
-  if (absent || flow == Flow::kNormal) {
-    if (absent && !handler->name.empty()) {
-      auto* error = arena_.New<UnknownObject>();
-      error->path = handler->name;
-      error->reason = "an exception has no value in kernels";
-      KILN_RETURN_IF_ERROR(Bind(handler->name, Value::Of(Type::kUnknown, error), node.loc));
-    }
-    KILN_ASSIGN_OR_RETURN(flow, ExecBlock(absent ? handler->body : node.otherwise));
-  }
-  KILN_ASSIGN_OR_RETURN(const Flow last, ExecBlock(node.finally));
-  return last == Flow::kNormal ? flow : last;
+bool IsPresent(const ParsedModule& parsed, const ast::Import& node) {
+  Sections seen;
+  return IsPresent(parsed, node, &seen);
 }
 
-// What is wrong with a module that is neither known nor a file of the source.
-std::string Elaborator::WhyAbsent(const std::string& module) const {
+std::string WhyAbsent(const ParsedModule& parsed, const std::string& module) {
   const std::string unknown = "it is an import that kernels do not know";
-  if (const LeftOutFile* file = module_.FindLeftOut(module)) {
+  if (const LeftOutFile* file = parsed.FindLeftOut(module)) {
     return file->broken
                ? absl::StrCat(file->path, " is not Python")
                : absl::StrCat(file->path, " makes the kernel's text too large, or cannot be read");
   }
   if (module.empty() || HasKnownRoot(module)) return unknown;
-  const size_t slash = file().path.rfind('/');
-  const std::string folder = slash == std::string::npos ? "." : file().path.substr(0, slash + 1);
+  const size_t slash = parsed.file->path.rfind('/');
+  const std::string folder =
+      slash == std::string::npos ? "." : parsed.file->path.substr(0, slash + 1);
   return absl::StrCat(unknown, ", and there is no ", absl::StrReplaceAll(module, {{".", "/"}}),
                       ".py beside the kernel file, in ", folder);
 }

@@ -5,10 +5,13 @@
 namespace kiln::lang {
 namespace {
 
-std::vector<Value> ItemsOf(const Value& container, bool values) {
-  if (container.Is(Type::kList)) return container.seq().items;
+std::vector<Value> ItemsOf(const LazySource& source) {
+  if (source.container.Is(Type::kList)) return source.container.seq().items;
   std::vector<Value> items;
-  for (const auto& [key, value] : container.dict().items) items.push_back(values ? value : key);
+  for (const auto& [key, value] : source.container.dict().items) {
+    if (source.view != LazyKind::kValues) items.push_back(key);
+    if (source.view != LazyKind::kKeys) items.push_back(value);
+  }
   return items;
 }
 
@@ -17,52 +20,67 @@ const Object& ObjectOf(const Value& container) {
   return container.dict();
 }
 
-// As Python's `is`, and of numbers their values.
-bool IsSame(const Value& a, const Value& b) {
-  if (a.type() != b.type()) return false;
-  if (a.Is(Type::kFloat)) return a.float_value() == b.float_value();
-  return a.is_integer() ? a.int_value() == b.int_value() : a.pointer() == b.pointer();
-}
-
-bool MayChange(const Value& v) { return v.Is(Type::kList) || v.Is(Type::kDict); }
-
 }  // namespace
 
+absl::Status CheckCount(Elaborator& e, const Value& v, size_t count, SourceLoc loc) {
+  const bool list = v.Is(Type::kList);
+  if (!list && !v.Is(Type::kDict)) return absl::OkStatus();
+  if ((list ? v.seq().items.size() : v.dict().items.size()) == count) return absl::OkStatus();
+  return e.Error(
+      loc,
+      absl::StrCat("the ", list ? "list" : "dict", " changes its length while a loop goes over it"),
+      "go over a copy, as in for x in list(xs)");
+}
+
 Iteration::Iteration(Value iterable, std::vector<Value> items, SourceLoc loc)
-    : iterable_(iterable),
-      items_(std::move(items)),
-      loc_(loc),
-      live_(iterable.Is(Type::kList) && iterable.seq().lazy == Lazy::kNo) {
-  if (!iterable.is_sequence()) return;
-  for (const Value& source : iterable.seq().sources) {
-    if (!MayChange(source)) continue;
-    sources_.push_back(
-        {source, ObjectOf(source).changes, ItemsOf(source, iterable.seq().shows_values)});
+    : iterable_(iterable), items_(std::move(items)), loc_(loc) {
+  std::vector<LazySource> sources;
+  if (iterable.Is(Type::kDict)) sources.push_back({iterable});
+  if (iterable.Is(Type::kLazy)) sources = LazyOf(iterable).sources;
+  if (IsIterator(iterable)) in_order_ = LazyOf(iterable).in_order;
+  for (LazySource& source : sources) {
+    source.changes = ObjectOf(source.container).changes;
+    sources_.push_back({source, ItemsOf(source)});
   }
 }
 
 absl::StatusOr<Iteration> Iteration::Begin(Elaborator& e, const Value& iterable, SourceLoc loc) {
   KILN_ASSIGN_OR_RETURN(std::vector<Value> items, e.Iterate(iterable, loc));
-  return Iteration(iterable, std::move(items), loc);
+  Iteration made(iterable, std::move(items), loc);
+  made.checked_ = e.changes();
+  return made;
+}
+
+absl::Status Iteration::CheckSource(Elaborator& e, size_t i, Source* source) {
+  const Object& object = ObjectOf(source->from.container);
+  if (object.changes == source->from.changes) return absl::OkStatus();
+  source->from.changes = object.changes;
+  const std::vector<Value> now = ItemsOf(source->from);
+  KILN_RETURN_IF_ERROR(e.Step(loc_, static_cast<int64_t>(now.size())));
+  const size_t each = source->from.view == LazyKind::kItems ? 2 : 1;
+  KILN_RETURN_IF_ERROR(CheckCount(e, source->from.container, source->items.size() / each, loc_));
+  for (size_t at = in_order_ ? (i + 1) * each : 0; at < now.size(); ++at) {
+    if (IsSame(now[at], source->items[at])) continue;
+    return e.Error(loc_,
+                   "a list or dict is changed while a loop goes over what is computed from it, "
+                   "and its next items would be others in Python",
+                   "go over a copy, as in list(zip(xs, ys)), or change another list");
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Iteration::CheckUnchanged(Elaborator& e, size_t i) {
-  KILN_RETURN_IF_ERROR(e.CheckUnchanged(iterable_, items_.size(), loc_));
-  for (Source& source : sources_) {
-    if (ObjectOf(source.container).changes == source.changes) continue;
-    source.changes = ObjectOf(source.container).changes;
-    const std::vector<Value> now = ItemsOf(source.container, iterable_.seq().shows_values);
-    KILN_RETURN_IF_ERROR(e.Step(loc_, static_cast<int64_t>(now.size())));
-    KILN_RETURN_IF_ERROR(e.CheckUnchanged(source.container, source.items.size(), loc_));
-    for (size_t at = iterable_.seq().in_order ? i + 1 : 0; at < now.size(); ++at) {
-      if (IsSame(now[at], source.items[at])) continue;
-      return e.Error(loc_,
-                     "a list or dict is changed while a loop goes over what is computed from it, "
-                     "and its next items would be others in Python",
-                     "go over a copy, as in list(zip(xs, ys)), or change another list");
-    }
-  }
-  return absl::OkStatus();
+  if (checked_ == e.changes()) return absl::OkStatus();
+  checked_ = e.changes();
+  KILN_RETURN_IF_ERROR(CheckCount(e, iterable_, items_.size(), loc_));
+  for (Source& source : sources_) KILN_RETURN_IF_ERROR(CheckSource(e, i, &source));
+  if (!IsIterator(iterable_)) return absl::OkStatus();
+  KILN_RETURN_IF_ERROR(e.Step(loc_, LazyOf(iterable_).reads.size()));
+  if (LazyOf(iterable_).reads.Unchanged()) return absl::OkStatus();
+  return e.Error(loc_,
+                 "a loop changes what the items that it goes over are computed from, and its next "
+                 "ones would be others in Python",
+                 "go over a list of them: list(...)");
 }
 
 }  // namespace kiln::lang

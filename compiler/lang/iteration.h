@@ -7,8 +7,12 @@
 
 #include "absl/status/statusor.h"
 #include "compiler/lang/elaborator.h"
+#include "compiler/lang/lazy.h"
 
 namespace kiln::lang {
+
+// An error where a list or dict no longer has the `count` items that something goes over.
+absl::Status CheckCount(Elaborator& e, const Value& v, size_t count, SourceLoc loc);
 
 class Iteration {
  public:
@@ -17,24 +21,27 @@ class Iteration {
 
   size_t size() const { return items_.size(); }
   // Of a list, what it holds at `i` by now.
-  const Value& At(size_t i) const { return live_ ? iterable_.seq().items[i] : items_[i]; }
+  const Value& At(size_t i) const {
+    return iterable_.Is(Type::kList) ? iterable_.seq().items[i] : items_[i];
+  }
   // Behind the body's run for item `i`: an error where a list or dict no longer has the items that
   // the loop goes over, or where an iterator's next ones would be others in Python.
   absl::Status CheckUnchanged(Elaborator& e, size_t i);
 
  private:
   struct Source {
-    Value container;
-    int64_t changes = 0;
-    std::vector<Value> items;
+    LazySource from;
+    std::vector<Value> items;  // of kItems its keys and its values in turn
   };
   Iteration(Value iterable, std::vector<Value> items, SourceLoc loc);
+  absl::Status CheckSource(Elaborator& e, size_t i, Source* source);
 
   Value iterable_;
   std::vector<Value> items_;
   SourceLoc loc_;
-  bool live_;
-  std::vector<Source> sources_;  // of what is lazy
+  std::vector<Source> sources_;  // of a dict, and of what is lazy
+  bool in_order_ = true;
+  int64_t checked_ = 0;  // changes that there had been when the reads were compared
 };
 
 }  // namespace kiln::lang

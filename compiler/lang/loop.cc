@@ -72,7 +72,8 @@ absl::StatusOr<Flow> Elaborator::ExecFor(const ast::For& node) {
     KILN_RETURN_IF_ERROR(AssignTo(node.target, iterable, /*fresh=*/true));
     return ExecBlock(node.body);
   }
-  const bool data = iterable.is_sequence() || iterable.Is(Type::kDict) || iterable.Is(Type::kStr);
+  const bool data = iterable.is_sequence() || iterable.Is(Type::kLazy) ||
+                    iterable.Is(Type::kDict) || iterable.Is(Type::kStr);
   if (data) {
     return Error(
         node.iterable->loc,

@@ -9,6 +9,8 @@
 #include "compiler/ir/visit.h"
 #include "compiler/lang/arguments.h"
 #include "compiler/lang/elaborator.h"
+#include "compiler/lang/imports.h"
+#include "compiler/lang/lazy.h"
 #include "compiler/lang/suggest.h"
 #include "compiler/lang/touches.h"
 #include "compiler/lang/vector.h"
@@ -47,6 +49,7 @@ bool MayChange(const Value& value, int depth) {
     case Type::kList:
     case Type::kDict:
     case Type::kSet:
+    case Type::kLazy:
     case Type::kFunction:
     case Type::kMethod:
     case Type::kClass:
@@ -122,6 +125,7 @@ absl::StatusOr<Value> Elaborator::ReadBinding(absl::string_view name, Binding* b
 absl::StatusOr<Value> Elaborator::ReadName(const ast::Name& name, bool keep_variable) {
   KILN_RETURN_IF_ERROR(Step(name.loc));
   auto finish = [&](Value v) -> absl::StatusOr<Value> {
+    if (reads_ != nullptr) reads_->Note(v);
     if (!keep_variable && IsVariable(v)) return Decay(v, name.loc);
     return v;
   };
@@ -129,6 +133,7 @@ absl::StatusOr<Value> Elaborator::ReadName(const ast::Name& name, bool keep_vari
     const auto it = scope->names.find(name.id);
     if (it != scope->names.end()) {
       KILN_ASSIGN_OR_RETURN(Value v, ReadBinding(name.id, &it->second, name.loc));
+      if (reads_ != nullptr) reads_->NoteName(*scope, name.id);
       return finish(v);
     }
     if (scope->function != nullptr && IsLocal(*scope->function, name.id)) {
@@ -309,9 +314,11 @@ absl::Status Elaborator::RunGlobal(size_t statement) {
   std::vector<IrRegion> regions;
   std::swap(regions, regions_);  // nothing of it is of the kernel or generator that reads it
   const int64_t generator = std::exchange(generator_, 0), made = arena_.count();
+  Reads* const reads = std::exchange(reads_, nullptr);
   const absl::Status status = RunNow(statement);
   if (generator != 0) made_by_file_.emplace_back(made, arena_.count());
   generator_ = generator;
+  reads_ = reads;
   std::swap(regions, regions_);
   if (!status.ok() && status.code() != absl::StatusCode::kResourceExhausted) {
     failed_.emplace(statement, status);
@@ -393,7 +400,7 @@ absl::Status Elaborator::UnknownName(absl::string_view name, SourceLoc loc) {
     KILN_RETURN_IF_ERROR(BrokenFile(star.module, loc));
     return Error(loc, absl::StrCat("unknown name '", name, "'"),
                  absl::StrCat("'from ", star.module,
-                              " import *' brings no names: ", WhyAbsent(star.module)));
+                              " import *' brings no names: ", WhyAbsent(module_, star.module)));
   }
   return Error(loc, absl::StrCat("unknown name '", name, "'"),
                DidYouMean(name, VisibleNames(), "define it, or pass it as a parameter"));
@@ -435,6 +442,7 @@ absl::Status Elaborator::Bind(absl::string_view name, Value value, SourceLoc loc
   Scope* scope = frame_->scope;
   const auto it = scope->names.find(name);
   if (it != scope->names.end() && !fresh) ++changes_;
+  if (generator_ != 0 && !fresh) oldest_change_ = std::min(oldest_change_, scope->number);
   if (it != scope->names.end() && !fresh && frame_->traced) {
     Binding& old = it->second;
     const bool alive = region_alive_.empty() || region_alive_[old.region];
@@ -498,8 +506,8 @@ absl::StatusOr<Value> Elaborator::Keep(Value value, absl::string_view name, Sour
 }
 
 absl::Status Elaborator::FreezeItems(const Value& v, absl::string_view name, SourceLoc loc) {
-  const bool dict = v.Is(Type::kDict);
-  if (!dict && !v.is_sequence()) return absl::OkStatus();
+  const bool dict = v.Is(Type::kDict), iterator = IsIterator(v);
+  if (!dict && !iterator && !v.is_sequence()) return absl::OkStatus();
   CountGuard depth(&depth_);
   KILN_RETURN_IF_ERROR(CheckDepth(loc));
   auto freeze = [&](Value* item) -> absl::Status {
@@ -511,7 +519,9 @@ absl::Status Elaborator::FreezeItems(const Value& v, absl::string_view name, Sou
     for (auto& entry : v.dict().items) KILN_RETURN_IF_ERROR(freeze(&entry.second));
     return absl::OkStatus();
   }
-  for (Value& item : v.seq().items) KILN_RETURN_IF_ERROR(freeze(&item));
+  for (Value& item : iterator ? LazyOf(v).items : v.seq().items) {
+    KILN_RETURN_IF_ERROR(freeze(&item));
+  }
   return absl::OkStatus();
 }
 

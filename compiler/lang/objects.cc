@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/lang/bundled.h"
 #include "compiler/lang/classes.h"
+#include "compiler/lang/lazy.h"
 #include "compiler/lang/suggest.h"
 
 namespace kiln::lang {
@@ -87,6 +88,55 @@ static absl::Status CheckHooks(Elaborator& e, const ast::Class& def) {
   return absl::OkStatus();
 }
 
+// Python's order of the classes that a class is based on: each before its own bases, and these as
+// it names them (C3). False: there is none.
+static bool SetOrder(ClassObject* type) {
+  std::vector<std::vector<Value>> rows;
+  for (const Value& base : type->bases) {
+    rows.push_back({base});
+    const std::vector<Value>& more = base.type_object().order;
+    rows.back().insert(rows.back().end(), more.begin(), more.end());
+  }
+  rows.push_back(type->bases);
+  const auto is_later = [&](const Value& v) {
+    return std::any_of(rows.begin(), rows.end(), [&](const std::vector<Value>& row) {
+      return std::any_of(row.begin() + std::min<size_t>(1, row.size()), row.end(),
+                         [&](const Value& other) { return other.pointer() == v.pointer(); });
+    });
+  };
+  for (;;) {
+    std::erase_if(rows, [](const std::vector<Value>& row) { return row.empty(); });
+    if (rows.empty()) return true;
+    const auto first = std::find_if(
+        rows.begin(), rows.end(), [&](const std::vector<Value>& row) { return !is_later(row[0]); });
+    if (first == rows.end()) return false;
+    const Value next = (*first)[0];
+    type->order.push_back(next);
+    for (std::vector<Value>& row : rows) {
+      if (row[0].pointer() == next.pointer()) row.erase(row.begin());
+    }
+  }
+}
+
+// Of the order of `own`, what follows `owner`.
+static std::vector<Value> Behind(const ClassObject& own, const ClassObject& owner) {
+  const auto at = std::find_if(own.order.begin(), own.order.end(),
+                               [&](const Value& v) { return &v.type_object() == &owner; });
+  return at == own.order.end() ? owner.order : std::vector<Value>(at + 1, own.order.end());
+}
+
+// A metaclass may make of the class what it likes.
+static absl::Status CheckMetaclass(Elaborator& e, const ast::Class& def) {
+  if (def.metaclass == nullptr) return absl::OkStatus();
+  const absl::string_view name = LastName(def.metaclass);
+  for (absl::string_view known : {"ABCMeta", "type", "EnumMeta", "EnumType"}) {
+    if (name == known) return absl::OkStatus();
+  }
+  return e.Unimplemented(
+      def.metaclass->loc, absl::StrCat("the metaclass '", name, "' of the class '", def.name, "'"),
+      "do what it does in the class itself, in a base, or in a function that is called with it");
+}
+
 absl::StatusOr<Value> Elaborator::MakeClass(const ast::Class& def) {
   auto* type = arena_.New<ClassObject>();
   type->def = &def;
@@ -97,6 +147,7 @@ absl::StatusOr<Value> Elaborator::MakeClass(const ast::Class& def) {
 
 absl::Status Elaborator::Prepare(ClassObject* type, SourceLoc loc) {
   if (type->ready) return absl::OkStatus();
+  if (const auto failed = unready_.find(type); failed != unready_.end()) return failed->second;
   const ast::Class& def = *type->def;
   if (type->preparing) {
     return Error(loc, absl::StrCat("the class '", def.name, "' needs itself to be defined"),
@@ -104,6 +155,7 @@ absl::Status Elaborator::Prepare(ClassObject* type, SourceLoc loc) {
   }
   type->preparing = true;
   KILN_RETURN_IF_ERROR(CheckHooks(*this, def));
+  if (&def != module_.owner) KILN_RETURN_IF_ERROR(CheckMetaclass(*this, def));
   for (ast::ExprPtr decorator : def.decorators) {
     const absl::string_view name = LastName(decorator);
     if (name == "dataclass" || name == "meta_class" || name == "unique" || name == "final") {
@@ -140,8 +192,14 @@ absl::Status Elaborator::Prepare(ClassObject* type, SourceLoc loc) {
                            "IntEnum or NamedTuple");
     }
     KILN_RETURN_IF_ERROR(Prepare(&value.type_object(), loc));
-    KILN_RETURN_IF_ERROR(library.Inherit(value.type_object(), base->loc, type));
     type->bases.push_back(value);
+  }
+  if (!SetOrder(type)) {
+    return Error(loc, absl::StrCat("the bases of the class '", def.name, "' have no common order"),
+                 "name a class before those that it is based on");
+  }
+  for (size_t i = type->order.size(); i-- > 0;) {
+    KILN_RETURN_IF_ERROR(library.Inherit(type->order[i].type_object(), def.loc, type));
   }
   if (type->is_value && type->kind != ClassKind::kEnum) {
     return Unimplemented(def.loc,
@@ -197,13 +255,18 @@ absl::Status Elaborator::Prepare(ClassObject* type, SourceLoc loc) {
 
 absl::StatusOr<const Value*> Elaborator::FindInClass(const Value& type, absl::string_view name,
                                                      SourceLoc loc) {
-  ClassObject& object = type.type_object();
   KILN_RETURN_IF_ERROR(Step(loc));
-  KILN_RETURN_IF_ERROR(Prepare(&object, loc));
-  if (const Value* member = MemberOf(object.members, name)) return member;
-  for (const Value& base : object.bases) {
-    KILN_ASSIGN_OR_RETURN(const Value* member, FindInClass(base, name, loc));
-    if (member != nullptr) return member;
+  KILN_RETURN_IF_ERROR(Prepare(&type.type_object(), loc));
+  const Value* member = nullptr;
+  const auto find = [&](const ClassObject& object) {
+    if (reads_ != nullptr) reads_->NoteObject(object);
+    member = MemberOf(object.members, name);
+    return member != nullptr;
+  };
+  if (find(type.type_object())) return member;
+  for (const Value& next : type.type_object().order) {
+    KILN_RETURN_IF_ERROR(Step(loc));
+    if (find(next.type_object())) return member;
   }
   return nullptr;
 }
@@ -257,12 +320,18 @@ static void AppendMemberNames(const ClassObject& type, std::vector<std::string>*
 absl::StatusOr<Value> Elaborator::InstanceAttribute(const Value& self, const std::string& attr,
                                                     SourceLoc loc) {
   const InstanceObject& instance = self.instance();
+  if (reads_ != nullptr) reads_->NoteAttribute(instance, attr);
   if (const Value* value = AttributeOf(instance, attr)) return *value;
   if (instance.type != nullptr) {
     const Value type = Value::Of(Type::kClass, instance.type);
     if (attr == "__class__") return type;
     KILN_ASSIGN_OR_RETURN(const Value* member, FindInClass(type, attr, loc));
-    if (member != nullptr) return ReadMember(*member, self, loc);
+    if (member != nullptr) {
+      KILN_ASSIGN_OR_RETURN(const Value value, ReadMember(*member, self, loc));
+      const bool kept = member->Is(Type::kFunction) && member->function().kept;
+      if (kept && !InRuntimeRegion()) self.instance().attributes.emplace_back(attr, value);
+      return value;
+    }
     const bool is_case = instance.type->kind == ClassKind::kEnum;
     if (is_case && (attr == "_name_" || attr == "_value_")) {
       return *AttributeOf(instance, attr == "_name_" ? "name" : "value");
@@ -281,6 +350,7 @@ absl::Status Elaborator::SetAttribute(const Value& self, const std::string& attr
   if (!frame_->traced && self.Is(Type::kClass)) {
     ClassObject& type = self.type_object();
     KILN_RETURN_IF_ERROR(Prepare(&type, loc));
+    NoteChange(type);
     std::erase_if(type.members, [&](const auto& member) { return member.first == attr; });
     type.members.emplace_back(attr, value);
     return absl::OkStatus();
@@ -369,17 +439,20 @@ absl::StatusOr<Value> Elaborator::Construct(const Value& type, const CallArgs& a
   return self;
 }
 
-// super(): the bases of the class whose method runs, on its own object.
+// super(): what comes behind the class whose method runs in the order of its own object's.
 absl::StatusOr<Value> Elaborator::Super(const CallArgs& args) {
   const Frame* frame = frame_;
   while (frame != nullptr && frame->function == nullptr) frame = frame->parent;
   const ClassObject* owner = frame == nullptr ? nullptr : frame->function->owner;
-  if (owner == nullptr || !frame->self.Is(Type::kInstance)) {
+  const bool object = owner != nullptr && frame->self.Is(Type::kInstance);
+  if (!object && (owner == nullptr || !frame->self.Is(Type::kClass))) {
     return Error(args.loc, "super() outside of a method", "call it in a method of a class");
   }
+  const ClassObject* own = object ? frame->self.instance().type : &frame->self.type_object();
   auto* bases = arena_.New<ClassObject>();  // a class without members of its own
   bases->def = owner->def;
   bases->bases = owner->bases;
+  bases->order = own == owner ? owner->order : Behind(*own, *owner);
   bases->ready = true;
   auto* method = arena_.New<MethodObject>();
   method->self = frame->self;

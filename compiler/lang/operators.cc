@@ -4,6 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/lang/classes.h"
+#include "compiler/lang/lazy.h"
+#include "compiler/lang/mutable.h"
 
 namespace kiln::lang {
 namespace {
@@ -72,6 +74,19 @@ bool DerivesFrom(const ClassObject& type, const ClassObject& base) {
   return false;
 }
 
+// list += items
+absl::StatusOr<Value> Extend(Elaborator& e, const Value& list, const Value& items, SourceLoc loc) {
+  KILN_ASSIGN_OR_RETURN(const std::vector<Value> more, e.Iterate(items, loc));
+  KILN_RETURN_IF_ERROR(e.ChargeBytes(loc, 16 * static_cast<int64_t>(more.size())));
+  KILN_RETURN_IF_ERROR(CheckMutable(e, list, loc));
+  KILN_RETURN_IF_ERROR(CheckApart(e, items, loc));
+  for (const Value& item : more) {
+    KILN_ASSIGN_OR_RETURN(const Value kept, e.Keep(item, "item", loc));
+    list.seq().items.push_back(kept);
+  }
+  return list;
+}
+
 bool IsNotImplemented(const Value& v) {
   return v.Is(Type::kTypeName) && absl::string_view(v.type_name()) == "NotImplemented";
 }
@@ -123,18 +138,18 @@ absl::StatusOr<Value> Elaborator::Classes::Update(ast::BinaryOp op, const Value&
   KILN_ASSIGN_OR_RETURN(const Answer made,
                         Ask(old, absl::StrCat("__i", NameOf(op), "__"), right, loc));
   if (made.has_value()) return *made;
+  if (old.Is(Type::kList) && op == ast::BinaryOp::kAdd) return Extend(e_, old, right, loc);
   KILN_ASSIGN_OR_RETURN(const Value result, e_.BinaryOp(op, old, right, loc));
-  if (!old.Is(Type::kDict) && !old.Is(Type::kSet)) return result;
-  DictObject& changed = old.dict();  // in place, whoever else names it
-  if (changed.frozen) return result;
-  if (!e_.MayMutate(changed)) {
-    return e_.Error(loc,
-                    absl::StrCat(Describe(old),
-                                 " is changed inside a run-time branch or loop, "
-                                 "which would change it once, not at run time"),
-                    "use a buffer from T.alloc_local or T.alloc_var");
+  // In place, whoever else names it.
+  const bool list = old.Is(Type::kList) && result.Is(Type::kList);
+  const bool keyed = old.Is(Type::kDict) || (old.Is(Type::kSet) && !old.dict().frozen);
+  if (!list && !keyed) return result;
+  KILN_RETURN_IF_ERROR(CheckMutable(e_, old, loc));
+  if (list) {
+    old.seq().items = result.seq().items;
+  } else {
+    old.dict().items = result.dict().items;
   }
-  changed.items = result.dict().items;
   return old;
 }
 

@@ -591,6 +591,9 @@ absl::StatusOr<StmtPtr> Parser::ParseClass(std::vector<ExprPtr> decorators) {
     auto* callee = ast_->New<ast::Name>(name.loc, node->name);
     KILN_ASSIGN_OR_RETURN(ExprPtr call, ParseCall(callee));
     node->bases = call->As<ast::Call>()->args;
+    for (const ast::Keyword& keyword : call->As<ast::Call>()->keywords) {
+      if (keyword.name == "metaclass") node->metaclass = keyword.value;
+    }
   }
   node->loc = Span(node->loc);
   KILN_ASSIGN_OR_RETURN(node->body, ParseBlock("the class's header"));

@@ -75,6 +75,36 @@ bool MayCatch(const ast::Handler& handler, absl::string_view raised) {
                      [&](ast::ExprPtr type) { return MayCatch(NameOf(type), raised); });
 }
 
+bool IsBuiltIn(absl::string_view type) { return type == "Exception" || IsPythons(type); }
+
+enum class Catch : uint8_t { kNo, kYes, kUnknown };
+
+// `type`: of the handler.
+Catch Catches(absl::string_view type, absl::string_view raised) {
+  if (raised.empty()) return MayCatch(type, raised) ? Catch::kUnknown : Catch::kNo;
+  if (type == raised) return Catch::kYes;
+  if (!IsBuiltIn(raised)) return Catch::kUnknown;
+  if (type == "Exception" || type == "BaseException") return Catch::kYes;
+  if (!IsBuiltIn(type)) return Catch::kUnknown;
+  for (const absl::string_view* base = BaseOf(raised); base != nullptr; base = BaseOf(*base)) {
+    if (*base == type) return Catch::kYes;
+  }
+  return Catch::kNo;
+}
+
+Catch Catches(const ast::Handler& handler, absl::string_view raised) {
+  if (handler.type == nullptr) return Catches("BaseException", raised);
+  std::vector<ast::ExprPtr> types = {handler.type};
+  if (const auto* tuple = handler.type->As<ast::Tuple>()) types = tuple->items;
+  Catch any = Catch::kNo;
+  for (ast::ExprPtr type : types) {
+    const Catch one = Catches(NameOf(type), raised);
+    if (one == Catch::kYes) return one;
+    if (one == Catch::kUnknown) any = one;
+  }
+  return any;
+}
+
 std::string Spelled(const ast::Handler& handler) {
   if (handler.type == nullptr) return "except";
   const auto* tuple = handler.type->As<ast::Tuple>();
@@ -89,6 +119,23 @@ std::string Spelled(const ast::Handler& handler) {
 absl::Status Raised(absl::Status error, absl::string_view type) {
   error.SetPayload(kType, absl::Cord(type));
   return error;
+}
+
+std::string ExceptionOf(const absl::Status& error) {
+  if (error.code() != absl::StatusCode::kInvalidArgument) return "";
+  const std::string type(error.GetPayload(kType).value_or(absl::Cord()));
+  return type == kNamed ? "" : type;
+}
+
+const ast::Handler* HandlerOf(const absl::Status& error, const ast::Try& node) {
+  const std::string raised = ExceptionOf(error);
+  if (raised.empty()) return nullptr;
+  for (const ast::Handler& handler : node.handlers) {
+    const Catch found = Catches(handler, raised);
+    if (found == Catch::kUnknown) return nullptr;
+    if (found == Catch::kYes) return &handler;
+  }
+  return nullptr;
 }
 
 absl::Status NotFollowed(const absl::Status& error, const ast::Try& node) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/lang/tile.h"
 #include "compiler/lang/vector.h"
 
 namespace kiln::lang {
@@ -52,7 +53,7 @@ absl::Status AssignRegion(Elaborator& e, const Value& place, const Value& value,
   Tile src;
   if (IsTile(from)) {
     KILN_ASSIGN_OR_RETURN(src, e.ToTile(from, loc, "what is stored"));
-    KILN_RETURN_IF_ERROR(e.RequireSameShape(src, dst, loc, "a store"));
+    KILN_RETURN_IF_ERROR(RequireSameShape(e, src, dst, loc, "a store"));
     if (LanesIn(from.access()) != lanes) lanes = 0;
   }
   // By single elements a fragment would be held by every thread.

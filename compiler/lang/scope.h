@@ -60,6 +60,12 @@ struct Scope : Object {
   absl::flat_hash_map<absl::string_view, Binding> names;  // keys live in the syntax tree
 };
 
+// The innermost scope that is no class's.
+inline Scope* PastClasses(Scope* scope) {
+  while (scope != nullptr && scope->of_class) scope = scope->parent;
+  return scope;
+}
+
 }  // namespace kiln::lang
 
 #endif  // KILN_COMPILER_LANG_SCOPE_H_

@@ -5,17 +5,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/lang/mutable.h"
+#include "compiler/lang/raised.h"
 
 namespace kiln::lang {
 namespace {
-
-absl::Status CheckMayChange(Elaborator& e, const SeqObject& list, SourceLoc loc) {
-  if (e.MayMutate(list)) return absl::OkStatus();
-  return e.Error(loc,
-                 "a compile-time list is changed inside a run-time branch or loop, which would "
-                 "change it once, not at run time",
-                 "use a buffer from T.alloc_local or T.alloc_var");
-}
 
 std::string Items(size_t n) { return absl::StrCat(n, n == 1 ? " item" : " items"); }
 
@@ -61,10 +55,11 @@ absl::StatusOr<Value> SliceOfRange(Elaborator& e, const RangeObject& range,
   return Value::Of(Type::kRange, part);
 }
 
-absl::Status AssignSlice(Elaborator& e, SeqObject* list, const SliceObject& slice,
+absl::Status AssignSlice(Elaborator& e, const Value& whole, const SliceObject& slice,
                          const Value& items, SourceLoc loc) {
-  KILN_RETURN_IF_ERROR(CheckMayChange(e, *list, loc));
+  SeqObject* const list = &whole.seq();
   KILN_ASSIGN_OR_RETURN(std::vector<Value> given, e.Iterate(items, loc));
+  KILN_RETURN_IF_ERROR(CheckMutable(e, whole, loc));
   for (Value& item : given) {
     KILN_ASSIGN_OR_RETURN(item, e.Keep(item, "item", loc));
   }
@@ -80,18 +75,21 @@ absl::Status AssignSlice(Elaborator& e, SeqObject* list, const SliceObject& slic
     return absl::OkStatus();
   }
   if (added != at.Count()) {
-    return e.Error(
-        loc,
-        absl::StrCat(Items(given.size()), added == 1 ? " is" : " are", " assigned to a slice of ",
-                     Items(at.Count()), " with a step of ", at.step),
-        "give it as many");
+    return Raised(e.Error(loc,
+                          absl::StrCat(Items(given.size()), added == 1 ? " is" : " are",
+                                       " assigned to a slice of ", Items(at.Count()),
+                                       " with a step of ", at.step),
+                          "give it as many"),
+                  "ValueError");
   }
   for (int64_t i = 0; i < added; ++i) list->items[at.start + i * at.step] = given[i];
   return absl::OkStatus();
 }
 
-absl::Status DeleteSlice(Elaborator& e, SeqObject* list, const SliceObject& slice, SourceLoc loc) {
-  KILN_RETURN_IF_ERROR(CheckMayChange(e, *list, loc));
+absl::Status DeleteSlice(Elaborator& e, const Value& whole, const SliceObject& slice,
+                         SourceLoc loc) {
+  SeqObject* const list = &whole.seq();
+  KILN_RETURN_IF_ERROR(CheckMutable(e, whole, loc));
   const auto size = static_cast<int64_t>(list->items.size());
   KILN_ASSIGN_OR_RETURN(const SliceBounds at, BoundsOf(e, slice, size, loc));
   KILN_RETURN_IF_ERROR(e.Step(loc, size / 16));

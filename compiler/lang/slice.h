@@ -22,9 +22,9 @@ absl::StatusOr<Value> SliceOfRange(Elaborator& e, const RangeObject& range,
                                    const SliceBounds& bounds, SourceLoc loc);
 
 // list[slice] = items, del list[slice].
-absl::Status AssignSlice(Elaborator& e, SeqObject* list, const SliceObject& slice,
+absl::Status AssignSlice(Elaborator& e, const Value& list, const SliceObject& slice,
                          const Value& items, SourceLoc loc);
-absl::Status DeleteSlice(Elaborator& e, SeqObject* list, const SliceObject& slice, SourceLoc loc);
+absl::Status DeleteSlice(Elaborator& e, const Value& list, const SliceObject& slice, SourceLoc loc);
 
 }  // namespace kiln::lang
 

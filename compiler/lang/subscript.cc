@@ -57,6 +57,11 @@ absl::StatusOr<Value> Elaborator::EvalIndex(ast::ExprPtr index) {
   return Value::Of(Type::kSlice, node);
 }
 
+absl::StatusOr<Value> Elaborator::EvalKey(const ast::Subscript& place) {
+  if (place.indices.size() == 1 && !place.is_tuple) return EvalIndex(place.indices[0]);
+  return EvalItems(place.indices, Type::kTuple, place.loc);
+}
+
 absl::StatusOr<Value> Elaborator::EvalSubscript(const ast::Subscript& node) {
   KILN_ASSIGN_OR_RETURN(const Value base, EvalKeepingVariable(node.value));
   KILN_RETURN_IF_ERROR(Step(node.loc));
@@ -422,6 +427,9 @@ absl::StatusOr<Value> Elaborator::GetAttribute(const Value& self, const std::str
       }
       break;
     case Type::kFunction:
+      if (attr == "__name__" && !self.function().wrapped.is_none()) {
+        return GetAttribute(self.function().wrapped, attr, loc);
+      }
       if (attr == "__name__") return NewStr(std::string(self.function().name()));
       break;
     case Type::kPartial:

@@ -1,9 +1,9 @@
-// Tiles: buffers and regions as operands of tile ops, and the rule by which two operands agree on
-// their extents.
+// Tiles: buffers and regions as operands of tile ops.
+#include "compiler/lang/tile.h"
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/ir/printer.h"
-#include "compiler/lang/elaborator.h"
 #include "compiler/lang/extent.h"
 #include "compiler/lang/tables.h"
 
@@ -66,8 +66,8 @@ absl::Status Elaborator::RequireSameExtent(const ir::Expr& a, const ir::Expr& b,
   return Require(equal, info, Error(loc, message, remedy));
 }
 
-absl::Status Elaborator::RequireSameShape(const Tile& a, const Tile& b, SourceLoc loc,
-                                          absl::string_view what) {
+absl::Status RequireSameShape(Elaborator& e, const Tile& a, const Tile& b, SourceLoc loc,
+                              absl::string_view what) {
   std::vector<ir::Expr> x = Extents(a.region, true), y = Extents(b.region, true);
   const std::string message = absl::StrCat(
       what, " between shapes that differ: '", a.region.buffer->name, "' has ", ShapeText(a.region),
@@ -78,14 +78,14 @@ absl::Status Elaborator::RequireSameShape(const Tile& a, const Tile& b, SourceLo
     x = Extents(a.region, false);
     y = Extents(b.region, false);
   }
-  if (x.size() != y.size()) return Error(loc, message, remedy);
+  if (x.size() != y.size()) return e.Error(loc, message, remedy);
   for (size_t i = 0; i < x.size(); ++i) {
-    KILN_RETURN_IF_ERROR(RequireSameExtent(x[i], y[i], loc, message, remedy));
+    KILN_RETURN_IF_ERROR(e.RequireSameExtent(x[i], y[i], loc, message, remedy));
   }
   return absl::OkStatus();
 }
 
-absl::Status Elaborator::FillBase(Tile* base, const Tile& other, SourceLoc loc) {
+absl::Status FillBase(Elaborator& e, Tile* base, const Tile& other, SourceLoc loc) {
   std::vector<ir::Range>& ranges = base->region.ranges;
   std::vector<ir::Expr> extents = Extents(other.region, false);
   if (extents.size() > ranges.size()) {
@@ -99,10 +99,11 @@ absl::Status Elaborator::FillBase(Tile* base, const Tile& other, SourceLoc loc) 
     }
   }
   if (extents.size() > ranges.size()) {
-    return Error(loc,
-                 absl::StrCat("'", base->region.buffer->name, "' has ", ranges.size(),
-                              " dimensions, too few for a tile of shape ", ShapeText(other.region)),
-                 "pass a buffer with at least as many dimensions");
+    return e.Error(
+        loc,
+        absl::StrCat("'", base->region.buffer->name, "' has ", ranges.size(),
+                     " dimensions, too few for a tile of shape ", ShapeText(other.region)),
+        "pass a buffer with at least as many dimensions");
   }
   const size_t lead = ranges.size() - extents.size();
   for (size_t i = 0; i < extents.size(); ++i) ranges[lead + i].extent = extents[i];

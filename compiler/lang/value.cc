@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/printer.h"
 #include "compiler/lang/builtin.h"
+#include "compiler/lang/lazy.h"
 
 namespace kiln::lang {
 namespace {
@@ -26,6 +27,27 @@ void AppendItems(const std::vector<Value>& items, int depth, ReprText* out) {
     if (i) out->text.append(", ");
     AppendRepr(items[i], depth + 1, out);
   }
+}
+
+// dict_keys([...]); an iterator has no text of its own.
+void AppendView(const LazyObject& view, int depth, ReprText* out) {
+  static constexpr const char* kNames[] = {"dict_keys", "dict_values", "dict_items"};
+  if (view.kind == LazyKind::kIterator) {
+    out->text.append("<an iterator>");
+    return;
+  }
+  absl::StrAppend(&out->text, kNames[static_cast<int>(view.kind)], "([");
+  const char* between = "";
+  for (const auto& [key, item] : view.sources[0].container.dict().items) {
+    if (out->full()) break;
+    out->text.append(std::exchange(between, ", "));
+    if (view.kind == LazyKind::kItems) out->text.push_back('(');
+    if (view.kind != LazyKind::kValues) AppendRepr(key, depth + 1, out);
+    if (view.kind == LazyKind::kItems) out->text.append(", ");
+    if (view.kind != LazyKind::kKeys) AppendRepr(item, depth + 1, out);
+    if (view.kind == LazyKind::kItems) out->text.push_back(')');
+  }
+  out->text.append("])");
 }
 
 void AppendStr(const std::string& text, ReprText* out) {
@@ -108,6 +130,9 @@ void AppendRepr(const Value& value, int depth, ReprText* out) {
       out->text.push_back('[');
       AppendItems(value.seq().items, depth, out);
       out->text.push_back(']');
+      return;
+    case Type::kLazy:
+      AppendView(LazyOf(value), depth, out);
       return;
     case Type::kDict: {
       out->text.push_back('{');
@@ -268,6 +293,11 @@ std::string Describe(const Value& value) {
       return "a tuple";
     case Type::kList:
       return "a list";
+    case Type::kLazy: {
+      static constexpr const char* kNames[] = {"the keys of a dict", "the values of a dict",
+                                               "the items of a dict", "an iterator"};
+      return kNames[static_cast<int>(LazyOf(value).kind)];
+    }
     case Type::kDict:
       return "a dict";
     case Type::kSet:

@@ -19,6 +19,7 @@
 #include "compiler/base/dtype.h"
 #include "compiler/ir/stmt.h"
 #include "compiler/lang/ast.h"
+#include "compiler/lang/operand.h"
 
 namespace kiln::lang {
 
@@ -33,7 +34,8 @@ enum class Type : uint8_t {
   kTuple,
   kList,
   kDict,
-  kSet,  // a DictObject of its items, without values
+  kSet,   // a DictObject of its items, without values
+  kLazy,  // what Python computes when it is used (lazy.h)
   kRange,
   kSlice,
   kFunction,
@@ -168,38 +170,12 @@ class Value {
   };
 };
 
-// What is known of an expression without walking it.
-struct ExprInfo {
-  static constexpr uint8_t kOpen = 1;     // names a tunable that is left open
-  static constexpr uint8_t kRuntime = 2;  // names a loop variable, a load, a run-time size
-  static constexpr uint8_t kLoads = 4;    // reads memory or divides: not free to evaluate
-  uint32_t size = 1;                      // nodes, saturating
-  uint16_t depth = 1;
-  uint8_t flags = 0;
-  bool open_only() const { return (flags & (kOpen | kRuntime)) == kOpen; }
-};
-ExprInfo Join(const ExprInfo& a, const ExprInfo& b);
-
-// An IR expression on its way to become a Value.
-struct Operand {
-  ir::Expr e;
-  ExprInfo info;
-};
-
 struct StrObject : Object {
   std::string text;
   Value shown;  // a number of run time whose name stands in it for its digits (kExpr), or None
 };
-// d.keys() and its like show what the dict holds when used; zip, map, ... give each item once.
-enum class Lazy : uint8_t { kNo, kView, kIterator };
 struct SeqObject : Object {  // tuple and list
   std::vector<Value> items;
-  Lazy lazy = Lazy::kNo;
-  bool spent = false;  // of an iterator: its items were given
-  int64_t as_of = -1;  // changes that there had been when it was computed; -1: it hangs on none
-  std::vector<Value> sources;          // of what is lazy: what it goes over
-  bool in_order = false;               // its item i comes of the sources' i-th ones
-  bool shows_values = false;           // of a dict, not only its keys
   int region = 0;                      // where it was made: a mutation elsewhere would be lost
   const ClassObject* named = nullptr;  // of a named tuple: its class
 };
@@ -237,9 +213,12 @@ struct FunctionObject : Object {
   bool stores = false;                 // of a class: its statements become IR
   const ast::Function* def = nullptr;  // one of def, lambda
   const ast::Lambda* lambda = nullptr;
-  Scope* closure = nullptr;     // null: the module
-  bool traced = false;          // a lambda written inside a kernel
-  std::vector<Value> defaults;  // one a parameter; ignored where it has none
+  Scope* closure = nullptr;       // null: the module
+  bool traced = false;            // a lambda written inside a kernel
+  DictObject* results = nullptr;  // under functools.cache: of calls, by their arguments
+  bool kept = false;              // of a property: the object keeps its value
+  Value wrapped;                  // by functools.wraps: the function that it is named after
+  std::vector<Value> defaults;    // one a parameter; ignored where it has none
   JitOptions jit;
   const std::vector<ast::Param>& params() const { return def ? def->params : lambda->params; }
   absl::string_view name() const { return def ? absl::string_view(def->name) : "<lambda>"; }
@@ -268,6 +247,7 @@ struct ClassObject : Object {
   bool ready = false, preparing = false;
   size_t before = SIZE_MAX;  // its body reads globals as they are before this statement
   std::vector<Value> bases;
+  std::vector<Value> order;  // the classes that a member is looked for in, behind its own
   std::vector<std::pair<std::string, Value>> members;
   ClassKind kind = ClassKind::kPlain;  // what Python's library makes of it (classes.h)
   std::vector<ClassField> fields;

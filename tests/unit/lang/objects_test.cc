@@ -122,6 +122,31 @@ TEST(Objects, ClassesOfCompileTimeArePythons) {
   for (const auto& [expr, expected] : kCases) EXPECT_EQ(ValueOf(expr), expected) << expr;
 }
 
+// Members are looked for, and super() goes on, in Python's order of a class's bases.
+TEST(Objects, BasesHaveOneOrder) {
+  const auto of = [](const std::string& value) {
+    const std::string text = InKernel(
+        absl::StrCat("assert False, repr(", value, ")\n"), "",
+        "from dataclasses import dataclass\nclass A:\n    x = 'A'\n    def f(self): return 'A'\n"
+        "    @classmethod\n    def c(cls): return cls.x\n"
+        "class B(A):\n    def f(self): return 'B' + super().f()\n"
+        "class C(A):\n    x = 'C'\n    def f(self): return 'C' + super().f()\n"
+        "    @classmethod\n    def c(cls): return super().c() + '!'\n"
+        "class D(B, C):\n    def f(self): return 'D' + super().f()\nclass Wrong(A, B):\n    pass\n"
+        "@dataclass\nclass P:\n    p: int = 1\n@dataclass(order=True)\nclass Q:\n    q: int = 2\n"
+        "@dataclass\nclass R(P, Q):\n    r: int = 3\nclass S(Q, P):\n    pass\n"
+        "class Meta(type):\n    pass\nclass Odd(metaclass=Meta):\n    n = 1\n");
+    const auto d = DiagnosticOf(ElaborateText(text).status());
+    return d ? d->message : "no diagnostic";
+  };
+  EXPECT_THAT(of("D().f()"), HasSubstr("'DBCA'"));
+  EXPECT_THAT(of("[D.x, D().x, D.c(), B().f()]"), HasSubstr("['C', 'C', 'C!', 'BA']"));
+  EXPECT_THAT(of("Wrong().x"), HasSubstr("the bases of the class 'Wrong' have no common order"));
+  EXPECT_THAT(of("R(7)"), HasSubstr("R(q=7, p=1, r=3)"));
+  EXPECT_THAT(of("S(7) < S(8)"), HasSubstr("True"));
+  EXPECT_THAT(of("Odd.n"), HasSubstr("the metaclass 'Meta' of the class 'Odd'"));
+}
+
 TEST(Objects, MethodsWithEffectsBecomeStatements) {
   const std::string text = Elaborated(
       InKernel("c = Counter(bx)\nfor i in range(3):\n    c.twice()\n    v[i] = c.left() + c.at", "",

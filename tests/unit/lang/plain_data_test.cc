@@ -196,19 +196,19 @@ TEST(PlainData, SourcesInOtherEncodingsAreNamed) {
 
 TEST(PlainData, AnExceptThatIsNotFollowedIsNamed) {
   const auto tried = [](const std::string& body, const std::string& handler) {
-    return Elaborated(InKernel("v[0] = helper()", "",
-                               absl::StrCat("def helper():\n    try:\n        ", body, "\n    ",
-                                            handler, "\n        return 7\n    return 8\n")));
+    return Elaborated(
+        InKernel("v[0] = helper()", "",
+                 absl::StrCat("class Own(ValueError):\n    pass\ndef helper():\n    try:\n        ",
+                              body, "\n    ", handler, "\n        return 7\n    return 8\n")));
   };
   const std::tuple<const char*, const char*, const char*> kCases[] = {
-      {"raise ValueError('no')", "except (TypeError, ValueError):",
+      {"raise Own('no')", "except (TypeError, ValueError):",
        "the kernel raised: no; the 'except (TypeError, ValueError)' around it is not followed"},
-      {"return {}['k']", "except KeyError as e:",
-       "the dict has no key 'k'; the 'except KeyError' around it is not followed"},
-      {"return 1 // 0",
+      {"raise ValueError('no')", "except Own as e:", "the 'except Own' around it is not followed"},
+      {"return [].nothing", "except AttributeError:", "the 'except AttributeError' around it is"},
+      {"return 2 ** 64", "except:", "the 'except' around it is not followed"},
+      {"return [1 // x for x in (y // 0 for y in [1])]",
        "except ZeroDivisionError:", "the 'except ZeroDivisionError' around it is not followed"},
-      {"raise ValueError('no')", "except:", "the 'except' around it is not followed"},
-      {"raise ValueError('no')", "except Exception:", "the 'except Exception' around it"},
       {"return other.Error", "except other.Error:", "unknown name 'other'"},
   };
   for (const auto& [body, handler, expected] : kCases) {
@@ -219,9 +219,22 @@ TEST(PlainData, AnExceptThatIsNotFollowedIsNamed) {
   EXPECT_THAT(tried("return str.lower(3)", "except KeyError:"), Not(HasSubstr("not followed")));
   EXPECT_THAT(tried("raise ValueError('no')", "except ImportError:"),
               Not(HasSubstr("not followed")));
-  EXPECT_THAT(tried("raise KeyError('no')", "except LookupError:"),
-              HasSubstr("the 'except LookupError' around it is not followed"));
   EXPECT_THAT(tried("return 6", "except ValueError:"), HasSubstr("v[0] = 6"));
+  const std::pair<const char*, const char*> kFollowed[] = {
+      {"return {}['k']", "except KeyError as e:"},
+      {"return 1 // 0", "except (KeyError, ZeroDivisionError):"},
+      {"raise ValueError('no')", "except:"},
+      {"raise ValueError('no')", "except Exception:"},
+      {"raise KeyError('no')", "except LookupError:"},
+      {"return int('x')", "except KeyError:\n        return 3\n    except ValueError:"},
+      {"return sum(1 // x for x in [0])", "except ArithmeticError:"},
+      {"raise Own('no')", "except Own:"},
+      {"assert 1 > 2, 1 // 0",
+       "except AssertionError:\n        return 3\n    except ZeroDivisionError:"},
+      {"raise ValueError(1 // 0)", "except ZeroDivisionError:"}};
+  for (const auto& [body, handler] : kFollowed) {
+    EXPECT_THAT(tried(body, handler), HasSubstr("v[0] = 7")) << body;
+  }
 }
 
 TEST(PlainData, ALayoutsFunctionHasAPlaceForEveryElement) {

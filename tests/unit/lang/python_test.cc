@@ -211,13 +211,246 @@ TEST(PythonAround, IteratorsGiveTheirItemsOnce) {
     const std::string head = absl::StrCat(before, "def f():\n    g = ", view, "\n");
     EXPECT_EQ(ValueOf("f()", absl::StrCat(head, "    return [len(g), len(list(g)), len(g)]\n")),
               "[1, 1, 1]");
-    for (const char* use : {"len(g)", "list(g)", "'b' in g"}) {
-      EXPECT_THAT(ValueOf("f()", absl::StrCat(head, "    D['b'] = 2\n    return ", use, "\n")),
-                  HasSubstr("of a dict are used after something was changed"));
+    for (const char* use : {"len(g)", "len(list(g))", "1 + bool(g)"}) {  // what it holds by now
+      EXPECT_EQ(ValueOf("f()", absl::StrCat(head, "    D['b'] = 2\n    return ", use, "\n")), "2");
     }
   }
   EXPECT_EQ(ValueOf("list(itertools.product(map(int, '12'), repeat=2))"),
             "[(1, 1), (1, 2), (2, 1), (2, 2)]");
+}
+
+// Neither is a list, whatever it holds.
+TEST(PythonAround, ViewsAndIteratorsAreNoLists) {
+  const auto of = [](const std::string& value) {
+    return ValueOf("f()", absl::StrCat("D = {'a': 1}\ndef f():\n    return ", value, "\n"));
+  };
+  EXPECT_EQ(of("[bool(zip([], [])), bool(x for x in []), bool({}.keys()), bool(D.items())]"),
+            "[True, True, False, True]");
+  EXPECT_EQ(of("[D.keys() == D.keys(), D.values() == D.values(), D.items() == {('a', 1)}]"),
+            "[True, False, True]");
+  EXPECT_EQ(of("[D.keys() == ['a'], zip([1]) == zip([1]), isinstance(zip([1]), list)]"),
+            "[False, False, False]");
+  EXPECT_EQ(of("[sorted(D.keys() | {'b'}), sorted(D.keys() - {'a'}), D.keys() < {'a', 'b'}]"),
+            "[['a', 'b'], [], True]");
+  EXPECT_EQ(of("[D.keys(), D.values(), D.items()]"),
+            "[dict_keys(['a']), dict_values([1]), dict_items([('a', 1)])]");
+  const std::pair<const char*, const char*> kNoList[] = {
+      {"D.keys()[0]", "cannot be indexed"},
+      {"zip([1])[0]", "cannot be indexed"},
+      {"D.items() + [1]", "no operator '+'"},
+      {"[1] + zip([1])", "no operator '+'"},
+      {"D.keys().append('b')", "no attribute 'append'"},
+      {"map(str, [1]).index('1')", "no attribute 'index'"},
+      {"{zip([1]): 2}", "as the key of a dict"},
+      {"str(zip([1]))", "the text of an iterator"},
+      {"[repr([map(str, [1])])]", "the text of an iterator"},
+      {"len(map(max, [1], [2]))", "an iterator has no length"}};
+  for (const auto& [wrong, why] : kNoList) EXPECT_THAT(of(wrong), HasSubstr(why)) << wrong;
+  EXPECT_THAT(of("list(zip([1, 2], [3], strict=True))"), HasSubstr("2 items beside 1"));
+}
+
+// What an item holds is what it held when it was taken.
+TEST(PythonAround, ItemsDoNotShareWhatTheirGeneratorChanges) {
+  const std::string module =
+      "def grow():\n    xs = []\n    for i in range(3):\n        xs.append(i)\n        yield xs\n"
+      "def late():\n    for i in range(3):\n        yield lambda: i\n"
+      "def whole():\n    xs = [1, 2]\n    for x in xs:\n        yield xs, x\n"
+      "def fresh():\n    for i in range(2):\n        xs = [i]\n        xs.append(i)\n        yield "
+      "xs\n";
+  EXPECT_EQ(ValueOf("[x for x in list(grow())][0]", module), "[0, 1, 2]");
+  EXPECT_EQ(ValueOf("[len(xs) + x for xs, x in whole()]", module), "[3, 4]");
+  EXPECT_EQ(ValueOf("[xs for xs in fresh()]", module), "[[0, 0], [1, 1]]");
+  EXPECT_EQ(ValueOf("[g() for g in list(lambda: i for i in range(2))]", module), "[1, 1]");
+  for (const char* shared : {"[len(xs) for xs in grow()]", "[g() for g in late()]",
+                             "[g() for g in (lambda: i for i in range(2))]"}) {
+    EXPECT_THAT(ValueOf(shared, module), HasSubstr("gives items that share")) << shared;
+  }
+}
+
+// += and *= of a list change it, whoever else names it.
+TEST(PythonAround, ListsAreUpdatedInPlace) {
+  const auto after = [](const std::string& update) {
+    return ValueOf("f()", absl::StrCat("class C:\n    pass\ndef f():\n    L, c = [1], C()\n"
+                                       "    d, c.a, M = {'k': L}, L, L\n    ",
+                                       update, "\n    return L\n"));
+  };
+  EXPECT_EQ(after("M += (2,)"), "[1, 2]");
+  EXPECT_EQ(after("M *= 2"), "[1, 1]");
+  EXPECT_EQ(after("d['k'] += [2]"), "[1, 2]");
+  EXPECT_EQ(after("d['k'] *= 3"), "[1, 1, 1]");
+  EXPECT_EQ(after("c.a += [2]"), "[1, 2]");
+  EXPECT_EQ(after("M = M + [2]"), "[1]");
+  EXPECT_EQ(after("L.extend([x + 1 for x in L])"), "[1, 2]");
+  EXPECT_EQ(after("L[:] = (x + 1 for x in L)"), "[2]");
+  for (const char* endless : {"L += (x for x in L)", "L.extend(map(str, L))", "M += zip(L)"}) {
+    EXPECT_THAT(after(endless), HasSubstr("goes over what is changed by that")) << endless;
+  }
+}
+
+// What an iterator's items are computed from may not change before they are taken, nor may they
+// change anything themselves, unless all are taken at once.
+TEST(PythonAround, IteratorsKnowWhatTheyRead) {
+  const auto run = [](const std::string& iterable, const std::string& body) {
+    return ValueOf(
+        "f()",
+        absl::StrCat("class C:\n    k = 1\n    def each(self):\n        for x in self.items:\n"
+                     "            yield x * self.k\ndef gen(d):\n    for k in d:\n        yield k\n"
+                     "def more(L):\n    yield from gen(L)\n    yield len(L)\n"
+                     "def f():\n    L, D, out, n, c = [1, 2], {1: 3, 2: 4}, [], 5, C()\n"
+                     "    c.items, c.last = L, 0\n    def plus(x):\n        return x + n\n"
+                     "    for x in ",
+                     iterable, ":\n        ", body, "\n        out.append(x)\n    return out\n"));
+  };
+  EXPECT_EQ(run("(y for y in L)", "D[1] = 8"), "[1, 2]");
+  EXPECT_EQ(run("gen(L)", "n += 1"), "[1, 2]");
+  EXPECT_EQ(run("c.each()", "c.last = x"), "[1, 2]");
+  EXPECT_EQ(run("map(plus, L)", "c.last = x"), "[6, 7]");
+  const std::pair<const char*, const char*> kOthers[] = {
+      {"(y for y in L)", "L[1] = 9"},
+      {"(y for y in L)", "L.append(4) if x < 2 else 0"},
+      {"gen(D)", "D[2] = 8"},
+      {"more(L)", "L[1] = 9"},
+      {"(y + n for y in L)", "n += 1"},
+      {"map(plus, L)", "n += 1"},
+      {"(plus(y) for y in L)", "n = 7"},
+      {"c.each()", "c.k = 4"},
+      {"c.each()", "C.k = 4"},
+      {"(str(c.items) for y in L)", "L[0] = 3"},
+      {"(y for y in gen(L))", "L[1] = 9"},
+      {"filter(lambda y: y in L, [1, 2])", "L.append(3)"},
+      {"enumerate(y for y in L)", "L[1] = 9"}};
+  for (const auto& [iterable, body] : kOthers) {
+    EXPECT_THAT(run(iterable, body), HasSubstr("others in Python")) << iterable << " " << body;
+  }
+  const auto value = [](const std::string& body) {
+    return ValueOf("f()", absl::StrCat("def f():\n    L = [4, 5, 6]\n    ", body, "\n"));
+  };
+  EXPECT_EQ(value("return [sum(L.pop() for _ in L[:2]), L]"), "[11, [4]]");
+  EXPECT_EQ(value("return [max((y := x) for x in L), y]"), "[6, 6]");
+  for (const char* lost :
+       {"map(L.append, [1])\n    return L", "g = (L.pop() for _ in [1])\n    return L",
+        "return [any((y := x) > 4 for x in L), y]"}) {
+    EXPECT_THAT(value(lost), HasSubstr("changes what was made outside of it")) << lost;
+  }
+}
+
+// What was done before the error stays done, and `finally` comes last.
+TEST(PythonAround, AnExceptIsFollowedAsInPython) {
+  const auto run = [](const std::string& body) {
+    return ValueOf("f()", absl::StrCat("def f():\n    out, e = [], 1\n", body, "    return out\n"));
+  };
+  EXPECT_EQ(
+      run("    try:\n        out.append(1)\n        out.append([][0])\n    except IndexError:\n"
+          "        out.append(2)\n    else:\n        out.append(3)\n    finally:\n"
+          "        out.append(4)\n"),
+      "[1, 2, 4]");
+  EXPECT_EQ(run("    for x in [0, 2, 1]:\n        try:\n            out.append(4 // x)\n"
+                "        except ZeroDivisionError:\n            continue\n        finally:\n"
+                "            out.append(x)\n        if x == 2:\n            break\n"),
+            "[0, 2, 2]");
+  EXPECT_EQ(
+      run("    try:\n        try:\n            raise KeyError('k')\n        except ValueError:\n"
+          "            out.append(1)\n        finally:\n            out.append(2)\n"
+          "    except KeyError:\n        out.append(3)\n"),
+      "[2, 3]");
+  EXPECT_EQ(
+      run("    try:\n        try:\n            raise KeyError('k')\n        except KeyError:\n"
+          "            out.append(1)\n            raise\n    except LookupError:\n"
+          "        out.append(3)\n"),
+      "[1, 3]");
+  EXPECT_THAT(run("    try:\n        [][1]\n    except IndexError as e:\n        pass\n"
+                  "    out.append(e)\n"),
+              HasSubstr("'e' is read before it has a value"));
+  EXPECT_THAT(
+      run("    try:\n        [][1]\n    except IndexError as e:\n        out.append(str(e))\n"),
+      HasSubstr("an exception has no value in kernels"));
+  EXPECT_EQ(
+      run("    try:\n        [][1]\n    except IndexError as e:\n        print(f'no: {e}')\n"),
+      "[]");
+}
+
+// What has effects has them in Python's order.
+TEST(PythonAround, WhatIsEvaluatedFirst) {
+  const std::string note =
+      "LOG = []\ndef note(x):\n    LOG.append(x)\n    return x\n"
+      "def deco(n):\n    note(n)\n    def apply(f):\n        note(-n)\n        return f\n    "
+      "return apply\n";
+  const auto after = [&](const std::string& body) {
+    return ValueOf("f()", absl::StrCat(note, "def f():\n", body, "    return LOG\n"));
+  };
+  EXPECT_EQ(after("    {note(1): note(2), **{note(3): note(4)}, note(5): note(6)}\n"),
+            "[1, 2, 3, 4, 5, 6]");
+  EXPECT_EQ(after("    {note(i): note(i + 5) for i in range(2)}\n"), "[0, 5, 1, 6]");
+  EXPECT_EQ(after("    @deco(1)\n    @deco(2)\n    def g(a=note(3)):\n        pass\n"),
+            "[1, 2, 3, -2, -1]");
+  EXPECT_EQ(after("    x = 1\n    class K:\n        y = note(x)\n    x = 2\n    note(K.y)\n"),
+            "[1, 1]");
+  EXPECT_EQ(after("    try:\n        class K:\n            y = {}['k']\n    except KeyError:\n"
+                  "        note(4)\n"),
+            "[4]");
+  EXPECT_EQ(after("    d = {(0, 1): 2}\n    d[note(1), 2] = note(3)\n    d[1, 2] += 4\n"
+                  "    del d[0, 1]\n    note(d[1, 2] + len(d))\n"),
+            "[3, 1, 8]");
+}
+
+// functools: what is kept is the object that was made first.
+TEST(PythonAround, CachesKeepWhatTheyMade) {
+  const std::string module =
+      "import functools\n@functools.lru_cache(maxsize=None)\ndef sizes(n, k=1):\n    return [n]\n"
+      "@functools.cache\ndef fib(n):\n    return n if n < 2 else fib(n - 1) + fib(n - 2)\n"
+      "class A:\n    n = 1\n    @functools.cached_property\n    def kept(self): return [self.n]\n"
+      "def f():\n    sizes(1).append(2)\n    a = A()\n    a.kept.append(5)\n    a.n = 7\n"
+      "    return [sizes(1), sizes(2), sizes(1, k=1), sizes(1) is sizes(1), a.kept, A().kept]\n"
+      "def deco(g):\n    @functools.wraps(g)\n    def inner(): return g()\n    return inner\n"
+      "@deco\ndef named(): pass\n";
+  EXPECT_EQ(ValueOf("f()", module), "[[1, 2], [2], [1], True, [1, 5], [1]]");
+  EXPECT_EQ(ValueOf("[fib(60), named.__name__]", module), "[1548008755920, 'named']");
+}
+
+TEST(PythonAround, LengthsAndTruthsAreWhatPythonTakes) {
+  const auto of = [](const std::string& method, const std::string& value) {
+    return ValueOf(value, absl::StrCat("class B:\n    def ", method, "\n"));
+  };
+  EXPECT_THAT(of("__len__(self): return -1", "len(B())"), HasSubstr("__len__ gives -1, which is"));
+  EXPECT_THAT(of("__len__(self): return -1", "bool(B())"), HasSubstr("__len__ gives -1, which is"));
+  EXPECT_THAT(of("__len__(self): return 1.0", "len(B())"), HasSubstr("__len__ gives a float"));
+  EXPECT_EQ(of("__len__(self): return True", "[len(B()), bool(B())]"), "[1, True]");
+  EXPECT_THAT(of("__bool__(self): return 3", "1 if B() else 2"),
+              HasSubstr("__bool__ gives an integer, not True or False"));
+  EXPECT_THAT(of("__bool__(self): return None", "not B()"), HasSubstr("__bool__ gives None"));
+  EXPECT_EQ(of("__bool__(self): return False", "not B()"), "True");
+}
+
+// Python's containers take the same object for equal, whatever == says; of a NaN no one knows which
+// object it is.
+TEST(PythonAround, ContainersCompareObjectsFirst) {
+  const std::string never =
+      "class N:\n    def __eq__(self, o): return False\nn, x = N(), float('nan')\n";
+  EXPECT_EQ(ValueOf("[n in [n], [n] == [n], n == n, (1, n) == (1, n), [n].count(n), [n].index(n)]",
+                    never),
+            "[True, True, False, True, 1, 0]");
+  EXPECT_EQ(ValueOf("[x == x, x != x, x in [1.0], [x, 1].index(1), x in {1, 2}]", never),
+            "[False, True, False, 1, False]");
+  for (const char* unknown : {"x in [x]", "[x] == [x]", "(1, x) == (1, x)", "{x: 1}[x]",
+                              "len({x, x})", "[x].count(x)", "x is x"}) {
+    EXPECT_THAT(ValueOf(unknown, never), HasSubstr("a NaN is compared with a NaN")) << unknown;
+  }
+  EXPECT_THAT(ValueOf("sorted([2.0, x, 1.0])", never), HasSubstr("a NaN is sorted"));
+}
+
+// Of data an attribute may be there in Python that the language does not have.
+TEST(PythonAround, WhatDataHasIsKnownOrNot) {
+  EXPECT_EQ(ValueOf("[hasattr('a', 'upper'), hasattr([], 'shape'), getattr(3, 'x', 4)]"),
+            "[True, False, 4]");
+  for (const char* unknown :
+       {"hasattr('a', 'index')", "hasattr([], '__len__')", "getattr((1,), 'isdisjoint', 3)"}) {
+    EXPECT_THAT(ValueOf(unknown), HasSubstr("is not known to kernels")) << unknown;
+  }
+}
+
+TEST(PythonAround, AnAssertsMessageMayFailToo) {
+  EXPECT_THAT(ValueOf("f(0)", "def f(n):\n    assert n, f'{1 // n}'\n"),
+              HasSubstr("assertion failed, and its message fails too: division by zero"));
 }
 
 // A loop whose body changes what it goes over sees what Python's sees, or is refused.
@@ -258,7 +491,7 @@ TEST(PythonAround, GeneratorsThatChangeWhatOthersSeeAreRefused) {
   const std::string wanted = "the generator 'gen' changes what was made outside of it";
   const std::string before = "class C:\n    n = 0\nL, D, O = [], {}, C()\n";
   for (const char* change : {"L.append(1)", "D['a'] = 1", "O.n = 2", "put(L)"}) {
-    EXPECT_THAT(ValueOf("list(gen())",
+    EXPECT_THAT(ValueOf("[x for x in gen()]",
                         absl::StrCat(before,
                                      "def put(x):\n    x.append(1)\ndef gen():\n    yield 1\n"
                                      "    ",
@@ -266,6 +499,9 @@ TEST(PythonAround, GeneratorsThatChangeWhatOthersSeeAreRefused) {
                 HasSubstr(wanted))
         << change;
   }
+  EXPECT_EQ(ValueOf("[list(gen()), L]",
+                    before + "def gen():\n    L.append(1)\n    yield 2\n    L.append(3)\n"),
+            "[[2], [1, 3]]");
   // What it makes itself it may change.
   EXPECT_EQ(
       ValueOf("[list(gen()), L]",
