@@ -19,14 +19,14 @@ constexpr double kLeastFactor = 0.5;
 constexpr double kSuspicious = 6;
 constexpr double kMedianOfNormal = 0.6745;  // of the errors' sizes, in standard deviations
 
-// Of 32 values with sizes around 1, so that columns that changed places show, and exact in sums of
+// Of 128 values with sizes around 1, so that columns that changed places show, and exact in sums of
 // integers.
 std::vector<double> RandomFactors(uint64_t seed, int64_t count) {
   Rng random(seed ^ 0x70726f6a65637473ULL);
   std::vector<double> factors(static_cast<size_t>(count));
   for (double& factor : factors) {
     const double sign = random.Below(2) == 0 ? -1 : 1;
-    factor = sign * (kLeastFactor + static_cast<double>(random.Below(16)) / 16);
+    factor = sign * (kLeastFactor + static_cast<double>(random.Below(64)) / 64);
   }
   return factors;
 }
