@@ -160,6 +160,7 @@ class Core::Impl {
   void TakeRelease(Task* task, const std::string& reason);
   void KeepRest(Task* task, const std::vector<int>& rest, const std::string& reason);
   bool LostInputs(Task* task, const std::string& reason);
+  void CompileAgain(Sweep* sweep, const std::vector<int>& ordinals);
   void LoseWorker(Worker* worker, const std::string& why);
   void TaskLost(Task* task, const std::string& why, bool blamed);
   void GiveUp(Task* task, const std::string& why);

@@ -121,12 +121,17 @@ void Core::Impl::TakeProofResult(Task* task, v1::TaskResult& result) {
     const int ordinal = found->second;
     if (std::count(task->row.ordinals().begin(), task->row.ordinals().end(), ordinal) == 0)
       continue;
+    if (sweep->cands[ordinal].failed()) continue;  // in the other proof
     Proof& proof = sweep->cands[ordinal].proofs[kind];
     if (compile && r.has_failure()) {
       return NoProofFor(task, absl::StrCat("not taken: ", r.failure().message()));
     }
-    // It had been run often enough; what took the child down was the plain code.
-    if (kind == kPlainProof && r.failure().killed_child()) {
+    if (compile && r.artifact().digest().empty()) {
+      return NoProofFor(task, "the worker sent neither artifact nor failure");
+    }
+    // It had been run often enough; what took the child down, or the device, was the plain code.
+    if (kind == kPlainProof && r.has_failure() &&
+        (r.failure().killed_child() || r.failure().stage() != v1::Failure::CHECK)) {
       return NoProofFor(task, r.failure().message());
     }
     if (r.has_failure()) {

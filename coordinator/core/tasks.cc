@@ -554,30 +554,39 @@ bool Core::Impl::LostInputs(Task* task, const std::string& reason) {
   Sweep* sweep = task->sweep;
   out_.blobs.push_back({sweep->row.inputs_digest(), SerializeDeterministic(sweep->row.inputs())});
   out_.pins.push_back({sweep->row.inputs_digest(), absl::StrCat("sweep:", sweep->digest())});
-  if (IsProof(task->row.kind())) {
-    if (task->pool() == kCompilePool) return false;
-    DropProof(task, Proof());
-    return true;
-  }
+  const bool proof = IsProof(task->row.kind());
+  if (proof && task->pool() == kCompilePool) return false;
   const std::vector<int> ordinals(task->row.ordinals().begin(), task->row.ordinals().end());
   std::vector<int> gone;
   for (int ordinal : ordinals) {
     const std::string& digest = sweep->cands[ordinal].row.candidate().artifact().digest();
     if (!digest.empty() && absl::StrContains(reason, digest)) gone.push_back(ordinal);
   }
+  if (proof) {
+    DropProof(task, Proof());
+    if (gone.empty()) return true;
+    CompileAgain(sweep, gone);
+    sweep->finale.reset();  // the finals are run again with what comes of it
+    return true;
+  }
   const bool only_inputs = absl::StrContains(reason, sweep->row.inputs_digest());
   if (gone.empty() && !only_inputs && task->pool() == kProfilePool) gone = ordinals;
   if (gone.empty()) return false;
   DropTask(task);
-  for (int ordinal : gone) {
+  CompileAgain(sweep, gone);
+  for (int ordinal : ordinals) IndexCandidate(sweep, ordinal);
+  return true;
+}
+
+void Core::Impl::CompileAgain(Sweep* sweep, const std::vector<int>& ordinals) {
+  for (int ordinal : ordinals) {
     Cand& cand = sweep->cands[ordinal];
     Forget(IndexKey(*sweep, ordinal));
     sweep->index.erase(cand.row.compile_key());
     cand.row.mutable_candidate()->clear_artifact();
     SetState(sweep, ordinal, v1::QUEUED);
+    IndexCandidate(sweep, ordinal);
   }
-  for (int ordinal : ordinals) IndexCandidate(sweep, ordinal);
-  return true;
 }
 
 // The worker is gone with all that it held. It works its leases off in order, so those beyond its

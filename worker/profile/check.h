@@ -11,7 +11,7 @@
 //      they differ the reference decides which of the two is wrong; an output with the very bytes
 //      of the peer's needs no other look,
 //   5. the whole output of a matrix product that is not so compared must have right sums along its
-//      rows, with random signs (projection.h),
+//      rows, with random factors (projection.h),
 //   6. a NaN is wrong unless the reference has one there.
 // A formula alone finds nobody wrong: where it differs the candidate's own program is interpreted.
 // Reference values and the peer's outputs are kept, so that the reference is computed once for all

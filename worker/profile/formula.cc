@@ -186,7 +186,8 @@ class Product : public Formula {
           Line(seed, a_, plane, row + i, first, depth, a_.transposed,
                &left[static_cast<size_t>(i * depth)]);
         }
-        const auto begin = static_cast<size_t>((plane * depth_ + first) * stretches);
+        const int64_t of = b_.batched ? plane : 0;
+        const auto begin = static_cast<size_t>((of * depth_ + first) * stretches);
         interp::GemmF64(count, stretches, depth, left.data(), &right[begin], out);
       }
     });
@@ -202,14 +203,15 @@ class Product : public Formula {
   int64_t ColumnPitch(int64_t row_pitch) const override { return row_pitch; }
 
  private:
-  // B x of each stretch: [plane, k, stretch].
+  // B x of each stretch: [plane, k, stretch]; one plane where all share B.
   std::vector<double> ProjectRight(uint64_t seed, const std::vector<double>& factors,
                                    int64_t width) const {
     const int64_t stretches = CeilDiv(columns_, width);
     const int64_t depth = std::clamp(CeilDiv(depth_, ParallelWidth()), int64_t{64}, kProductDepth);
     const int64_t pieces = CeilDiv(depth_, depth);
-    std::vector<double> right(static_cast<size_t>(planes_ * depth_ * stretches));
-    ParallelTasks(planes_ * pieces, [&](int64_t task) {
+    const int64_t planes = b_.batched ? planes_ : 1;
+    std::vector<double> right(static_cast<size_t>(planes * depth_ * stretches));
+    ParallelTasks(planes * pieces, [&](int64_t task) {
       const int64_t plane = task / pieces, first = task % pieces * depth;
       const int64_t count = std::min(depth, depth_ - first);
       std::vector<double> line(static_cast<size_t>(count)), sums(static_cast<size_t>(count));

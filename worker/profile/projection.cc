@@ -14,15 +14,21 @@ namespace {
 
 constexpr int64_t kWidth = 1024;
 constexpr double kMostSums = 1 << 20;  // more are wider
+constexpr double kLeastFactor = 0.5;
 // Of a normal distribution one of 5e8 is beyond.
 constexpr double kSuspicious = 6;
 constexpr double kMedianOfNormal = 0.6745;  // of the errors' sizes, in standard deviations
 
-std::vector<double> RandomSigns(uint64_t seed, int64_t count) {
+// Of 128 values with sizes around 1, so that columns that changed places show, and exact in sums of
+// integers.
+std::vector<double> RandomFactors(uint64_t seed, int64_t count) {
   Rng random(seed ^ 0x70726f6a65637473ULL);
-  std::vector<double> signs(static_cast<size_t>(count));
-  for (double& sign : signs) sign = random.Below(2) == 0 ? -1 : 1;
-  return signs;
+  std::vector<double> factors(static_cast<size_t>(count));
+  for (double& factor : factors) {
+    const double sign = random.Below(2) == 0 ? -1 : 1;
+    factor = sign * (kLeastFactor + static_cast<double>(random.Below(64)) / 64);
+  }
+  return factors;
 }
 
 int64_t WidthFor(const Formula& formula) {
@@ -45,7 +51,7 @@ double MedianOf(std::vector<double> values) {
 }  // namespace
 
 std::string Projection::ToString() const {
-  return absl::StrFormat("sums of %d elements with random signs, the worst off by %.1f sigma",
+  return absl::StrFormat("sums of %d elements with random factors, the worst off by %.1f sigma",
                          width, worst);
 }
 
@@ -56,28 +62,33 @@ Projection ProjectOutput(const Formula& formula, uint64_t seed, const TensorShap
   found.width = WidthFor(formula);
   const int64_t columns = formula.columns(), rows = formula.rows();
   const int64_t stretches = (columns + found.width - 1) / found.width;
-  const std::vector<double> signs = RandomSigns(seed, columns);
-  std::vector<double> errors = formula.Project(seed, signs, found.width);
+  const std::vector<double> factors = RandomFactors(seed, columns);
+  std::vector<double> errors = formula.Project(seed, factors, found.width);
   ParallelTasks(formula.planes() * rows, [&](int64_t row) {
     const int64_t first = formula.FlatIndex(row / rows, row % rows, 0);
     for (int64_t s = 0; s < stretches; ++s) {
       const int64_t column = s * found.width, count = std::min(found.width, columns - column);
       const double got = WeightedSum(shape, bytes, first + column,
-                                     absl::MakeConstSpan(signs).subspan(
+                                     absl::MakeConstSpan(factors).subspan(
                                          static_cast<size_t>(column), static_cast<size_t>(count)));
       double& error = errors[static_cast<size_t>(row * stretches + s)];
-      error = std::abs(got - error);
+      error = std::abs(got - error) / std::sqrt(static_cast<double>(count));
       if (std::isnan(error)) error = std::numeric_limits<double>::infinity();
     }
   });
-  const double allowed =
-      (tolerance.atol + tolerance.rtol * scale) * std::sqrt(static_cast<double>(found.width));
-  found.spread = std::min(MedianOf(errors) / kMedianOfNormal, allowed);
+  found.spread =
+      std::min(MedianOf(errors) / kMedianOfNormal, tolerance.atol + tolerance.rtol * scale);
+  // What a single wrong element of the usual size makes at least.
+  const double shows = kLeastFactor * scale / std::sqrt(static_cast<double>(found.width));
+  const double suspicious = std::min(kSuspicious * found.spread, shows);
   std::vector<size_t> off;
+  size_t hidden = 0;
   for (size_t i = 0; i < errors.size(); ++i) {
-    if (errors[i] > kSuspicious * found.spread) off.push_back(i);
+    if (errors[i] > suspicious) off.push_back(i);
+    if (errors[i] > shows) ++hidden;
     if (errors[i] > 0) found.worst = std::max(found.worst, errors[i] / found.spread);
   }
+  found.whole = hidden <= limit;
   const auto kept = off.begin() + static_cast<int64_t>(std::min(off.size(), limit));
   std::partial_sort(off.begin(), kept, off.end(),
                     [&](size_t a, size_t b) { return errors[a] > errors[b]; });

@@ -1,10 +1,11 @@
 // Random projections of matrix products (R. Freivalds, "Probabilistic machines can use less running
 // time", IFIP 1977): every element of an output for little more than reading its operands once.
-// Columns get random signs x; the signed sums along each row of C, a stretch of columns each, must
-// be A (B x).
+// Columns get random factors x, of both signs and sizes of 1/2 to 3/2; the sums along each row of
+// C, a stretch of columns each, must be A (B x).
 //
 // Sums are off by what rounding adds up to. How much that is, is judged by the sums themselves; the
-// elements behind one that is off by far more are suspects, no more: who asks compares them.
+// elements behind one that is off by far more, or by as much as a single wrong element makes, are
+// suspects, no more: who asks compares them.
 #ifndef KILN_WORKER_PROFILE_PROJECTION_H_
 #define KILN_WORKER_PROFILE_PROJECTION_H_
 
@@ -20,13 +21,16 @@ namespace kiln::worker {
 
 struct Projection {
   int64_t width = 0;  // columns of a sum
-  // Elements (logical flat indices) of the sums that are off, the worst sum first. Each error in
-  // their places but one in 2^(wrong elements of the sum) shows, if it is not far below `spread`.
+  // Elements (logical flat indices) of the sums that are off, the worst sum first.
   std::vector<std::vector<int64_t>> suspects;
+  // No sum that is not suspected hides a single element that is off by `scale`. False where
+  // rounding alone is as much, as of an output of float8.
+  bool whole = false;
   double worst = 0;   // error of a sum, as a multiple of `spread`
-  double spread = 0;  // the standard deviation of the sums' errors, by their median
+  double spread = 0;  // the standard deviation of the sums' errors, by their median, an element
 
-  std::string ToString() const;  // "sums of 1024 elements with random signs, worst 4.4 sigma"
+  std::string ToString() const;  // "sums of 1024 elements with random factors, the worst off by 4.4
+                                 // sigma"
 };
 
 // `formula.projects()`. `tolerance` is that of one element and `scale` their root mean square:

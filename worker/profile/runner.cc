@@ -49,21 +49,6 @@ std::string StableBytes(const google::protobuf::MessageLite& message) {
   return bytes;
 }
 
-// Candidates with equal keys can share tensors and reference values.
-std::string BenchKey(const v1::SweepInputs& inputs, const BoundManifest& manifest) {
-  Hasher hasher;
-  hasher.UpdateField(StableBytes(inputs));
-  for (const TensorShape& tensor : manifest.tensors) {
-    hasher.UpdateField(tensor.name);
-    hasher.UpdateField(tensor.type.ToString());
-    hasher.UpdateField(absl::StrCat(tensor.output, tensor.accumulates, tensor.table));
-    for (int64_t extent : tensor.shape) hasher.UpdateField(absl::StrCat(extent));
-    for (int64_t stride : tensor.strides) hasher.UpdateField(absl::StrCat(stride));
-  }
-  for (int64_t value : manifest.values) hasher.UpdateField(absl::StrCat(value));
-  return hasher.FinishHex();
-}
-
 absl::StatusOr<v1::ArtifactBundle> ReadBundle(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   v1::ArtifactBundle bundle;
@@ -124,6 +109,20 @@ bool IsKnownKind(v1::TaskKind kind) {
 }
 
 }  // namespace
+
+std::string BenchKey(const v1::SweepInputs& inputs, const BoundManifest& manifest) {
+  Hasher hasher;
+  hasher.UpdateField(StableBytes(inputs));
+  for (const TensorShape& tensor : manifest.tensors) {
+    hasher.UpdateField(tensor.name);
+    hasher.UpdateField(tensor.type.ToString());
+    hasher.UpdateField(absl::StrCat(tensor.output, tensor.accumulates, tensor.table));
+    for (int64_t extent : tensor.shape) hasher.UpdateField(absl::StrCat(extent));
+    for (int64_t stride : tensor.strides) hasher.UpdateField(absl::StrCat(stride));
+  }
+  for (int64_t value : manifest.values) hasher.UpdateField(absl::StrCat(value));
+  return hasher.FinishHex();
+}
 
 Runner::Runner(Device* device, ReferenceFactory make_reference, RunnerOptions options)
     : device_(device), make_reference_(std::move(make_reference)), options_(std::move(options)) {}

@@ -92,6 +92,8 @@ void Runner::HoldAgainstPlain(const v1::ProfileRequest& request,
   std::string text;
   if (!plain.alive()) {
     text = absl::StrCat("not held against its plain code: ", plain.result.failure().message());
+  } else if (BenchKey(request.inputs(), plain.manifest) != bench_->key) {
+    text = "not held against its plain code: that has other tensors";
   } else {
     Checker::Candidate code = Checkable(request, plain);
     code.config = absl::StrCat("the plain code of ", entry->config);

@@ -18,6 +18,9 @@ inline v1::Failure MakeFailure(v1::Failure::Stage stage, const absl::Status& sta
   return failure;
 }
 
+// Candidates with equal keys can share tensors and reference values.
+std::string BenchKey(const v1::SweepInputs& inputs, const BoundManifest& manifest);
+
 struct Runner::Bench {
   std::string key;
   RotationPlan plan;

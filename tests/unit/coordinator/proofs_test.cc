@@ -162,6 +162,111 @@ TEST(Plain, CodeThatCannotBeHadBlamesNobody) {
   }
 }
 
+// Nor is a device that has no room, or a fault on it while the plain code ran.
+TEST(Plain, OnlyWrongNumbersAreAFaultOfTheWinners) {
+  for (const v1::Failure::Stage stage :
+       {v1::Failure::LOAD, v1::Failure::RESOURCES, v1::Failure::RUN}) {
+    const PlainSweep swept([&](const v1::Task& task, v1::TaskResult* result) {
+      if (task.kind() != v1::TASK_CHECK_PLAIN) return;
+      result->mutable_candidates(0)->clear_measurement();
+      result->mutable_candidates(0)->mutable_failure()->set_stage(stage);
+      result->mutable_candidates(0)->mutable_failure()->set_message("no room");
+    });
+    EXPECT_THAT(swept.winner.measurement().check_summary(),
+                HasSubstr("; not held against its plain code: no room"));
+    for (const v1::CandidateRow& row : swept.record.candidates) {
+      EXPECT_NE(row.candidate().state(), v1::CANDIDATE_FAILED);
+    }
+  }
+}
+
+TEST(Plain, AnAnswerWithoutAnObjectIsNone) {
+  const PlainSweep swept([&](const v1::Task& task, v1::TaskResult* result) {
+    if (task.kind() != v1::TASK_COMPILE_PLAIN) return;
+    for (v1::CandidateResult& r : *result->mutable_candidates()) r.clear_artifact();
+  });
+  EXPECT_THAT(swept.winner.measurement().check_summary(),
+              HasSubstr("; not held against its plain code: the worker sent neither"));
+  EXPECT_EQ(swept.seen.count(v1::TASK_CHECK_PLAIN), 0u);
+}
+
+// Both proofs are under way at once. Who is wrong in one says so, whatever comes of the other.
+TEST(Plain, WhoFailedInOneProofDoesNotFailAgainInTheOther) {
+  SpaceModel space;
+  space.plain = space.ragged = true;
+  CoreRig rig({}, space);
+  const uint64_t a = rig.Attach("a", 2, 2);
+  const std::string sweep = rig.Submit(FakeSpec())->sweep();
+  std::string first;
+  std::vector<v1::TaskResult> late;
+  for (std::vector<v1::Task> tasks = rig.Take(a); !tasks.empty() || !late.empty();
+       tasks = rig.Take(a)) {
+    for (const v1::Task& task : tasks) {
+      v1::TaskResult result = rig.Run(task);
+      const bool plain = task.kind() == v1::TASK_CHECK_PLAIN;
+      if (first.empty() && task.kind() == v1::TASK_CHECK_RAGGED) {
+        first = task.candidates(0).config();
+      }
+      if ((plain || task.kind() == v1::TASK_CHECK_RAGGED) &&
+          (first.empty() || task.candidates(0).config() == first)) {
+        result.mutable_candidates(0)->clear_measurement();
+        result.mutable_candidates(0)->mutable_failure()->set_stage(v1::Failure::CHECK);
+        result.mutable_candidates(0)->mutable_failure()->set_message(plain ? "second" : "wrong");
+      }
+      if (plain) {
+        late.push_back(result);
+      } else {
+        rig.Say(a, result);
+      }
+    }
+    if (tasks.empty()) {
+      rig.Say(a, late.front());
+      late.erase(late.begin());
+    }
+  }
+  const auto record = rig.meta()->GetSweep(sweep, true);
+  ASSERT_EQ(record->status.state(), v1::DONE) << record->status.message();
+  for (const v1::CandidateRow& row : record->candidates) {
+    if (row.candidate().config() != first) continue;
+    EXPECT_EQ(row.candidate().failure().message(), "at N=208: wrong");
+  }
+}
+
+// An object that the store has lost is made again, the finalist's own too.
+TEST(Plain, LostObjectsAreMadeAgain) {
+  for (const bool own : {false, true}) {
+    SpaceModel space;
+    space.plain = true;
+    CoreRig rig({}, space);
+    const uint64_t a = rig.Attach("a", 2, 1);
+    const std::string sweep = rig.Submit(FakeSpec())->sweep();
+    std::string lost;
+    std::map<v1::TaskKind, int> since;
+    for (int turns = 0; turns < 200; ++turns) {
+      const std::vector<v1::Task> tasks = rig.Take(a);
+      if (tasks.empty()) rig.Advance(1);
+      for (const v1::Task& task : tasks) {
+        v1::TaskResult result = rig.Run(task);
+        if (!lost.empty()) ++since[task.kind()];
+        const bool compile = task.kind() == (own ? v1::TASK_COMPILE : v1::TASK_COMPILE_PLAIN);
+        if (compile && !lost.empty()) lost = "made again";
+        if (task.kind() == v1::TASK_CHECK_PLAIN && lost != "made again") {
+          lost = own ? task.candidates(0).artifact_digest() : task.candidates(0).plain_digest();
+          result.clear_candidates();
+          result.set_released("lost inputs: blob " + lost + ": not there");
+        }
+        rig.Say(a, result);
+      }
+      rig.Beat(a, {});
+    }
+    const auto record = rig.meta()->GetSweep(sweep, true);
+    ASSERT_EQ(record->status.state(), v1::DONE) << own << " " << record->status.message();
+    EXPECT_EQ(since[v1::TASK_FINALS], own ? 1 : 0);
+    EXPECT_EQ(since[v1::TASK_COMPILE], own ? 1 : 0);
+    EXPECT_FALSE(rig.Submit(FakeSpec())->winner().config().empty());
+  }
+}
+
 // Of outputs whose every element has been looked at, it would say nothing new.
 TEST(Plain, IsNotMadeWhereAllElementsWereLookedAt) {
   const PlainSweep swept([](const v1::Task&, v1::TaskResult* result) {

@@ -4,9 +4,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -14,6 +16,7 @@
 #include "tests/util/dense_tensor.h"
 #include "worker/profile/check.h"
 #include "worker/profile/fake_device.h"
+#include "worker/profile/projection.h"
 #include "worker/profile/tensors.h"
 
 namespace kiln::worker {
@@ -281,6 +284,63 @@ TEST(FormulaTest, SamplesReachEveryTile) {
 // ---------------------------------------------------------------------------------------------
 // The checker with a product.
 
+// An output of this type with the formula's numbers, of which `spoil` makes others; its projection.
+template <typename Spoil>
+Projection Projected(const ProductCase& c, DType type, const Spoil& spoil) {
+  BoundManifest bound = c.Manifest();
+  bound.tensors.back() = Tensor("C", {c.m, c.n}, true, type);
+  const std::unique_ptr<Formula> formula = Confirmed(
+      bound, [&](uint64_t seed, int64_t element) { return c.Value(bound, seed, element); });
+  const TensorShape& shape = bound.tensors.back();
+  std::vector<int64_t> all(static_cast<size_t>(shape.elements));
+  std::iota(all.begin(), all.end(), int64_t{0});
+  std::vector<double> values = formula->At(1, all);
+  double squares = 0;
+  for (const double value : values) squares += value * value;
+  const double scale = std::sqrt(squares / static_cast<double>(values.size()));
+  spoil(scale, &values);
+  Bytes bytes(static_cast<size_t>(shape.bytes()));
+  for (size_t i = 0; i < values.size(); ++i) {
+    StoreElement(&bytes[i * static_cast<size_t>(type.bytes())], type, values[i]);
+  }
+  const Tolerance tolerance = ToleranceFor(shape, bound, v1::CheckPolicy(), scale);
+  return ProjectOutput(*formula, 1, shape, bytes, tolerance, scale, 8);
+}
+
+constexpr DType kE4M3Type{TypeCode::kE4M3, 8};
+
+// A sum says that it has seen all its elements only where a single wrong one would have shown.
+TEST(ProjectionTest, WhatRoundingHidesIsNotSaidToBeSeen) {
+  ProductCase c;
+  c.m = 40, c.n = 1024, c.k = 64, c.type = kBFloat16;
+  const auto honest = [](double, std::vector<double>*) {};
+  const auto wrong = [&](double scale, std::vector<double>* values) {
+    (*values)[12 * 1024 + 345] += scale;
+  };
+  for (const DType type : {kFloat32, kFloat16, kBFloat16}) {
+    const Projection right = Projected(c, type, honest);
+    EXPECT_TRUE(right.whole) << type.ToString();
+    EXPECT_TRUE(right.suspects.empty()) << type.ToString();
+    EXPECT_EQ(Projected(c, type, wrong).suspects.size(), 1u) << type.ToString();
+  }
+  EXPECT_FALSE(Projected(c, kE4M3Type, honest).whole);
+  EXPECT_FALSE(Projected(c, kE4M3Type, wrong).whole);
+}
+
+// A few sums cannot say what rounding does to them.
+TEST(ProjectionTest, OfFewSumsEachMustBeClose) {
+  for (const int64_t n : {1, 500, 1024, 1500}) {
+    ProductCase c;
+    c.m = 1, c.n = n, c.k = 64, c.type = kBFloat16;
+    EXPECT_TRUE(Projected(c, kBFloat16, [](double, std::vector<double>*) {}).whole);
+    const Projection wrong = Projected(c, kBFloat16, [](double scale, std::vector<double>* values) {
+      values->back() += 2 * scale;
+    });
+    ASSERT_FALSE(wrong.suspects.empty()) << n;
+    EXPECT_EQ(wrong.suspects.front().back(), n - 1) << n;
+  }
+}
+
 constexpr int64_t kSide = 96;
 constexpr int64_t kTile = 16;
 
@@ -316,8 +376,7 @@ class FormulaCheckTest : public testing::Test {
   }
   void Restart() {
     tensors_ = *TensorSet::Create(&device_, manifest_, 2, {1, 2});
-    checker_ =
-        std::make_unique<Checker>(&device_, tensors_.get(), v1::CheckPolicy(), 1 << 30, [] {});
+    checker_ = std::make_unique<Checker>(&device_, tensors_.get(), policy_, 1 << 30, [] {});
   }
   // The numbers of an honest kernel.
   void ComputeRight() {
@@ -361,6 +420,7 @@ class FormulaCheckTest : public testing::Test {
   }
 
   static constexpr float kLeaveOut = 1234567;
+  v1::CheckPolicy policy_;
   ProductCase case_;
   BoundManifest manifest_;
   OwnReference::Value value_;
@@ -423,9 +483,36 @@ TEST_F(FormulaCheckTest, AWrongElementAnywhereIsFoundWithTheFirstCandidate) {
 }
 
 TEST_F(FormulaCheckTest, TwoElementsThatChangedPlacesAreFound) {
-  const CheckReport report =
-      Check([](float* out, uint64_t) { std::swap(out[31 * kSide + 5], out[31 * kSide + 60]); });
-  EXPECT_FALSE(report.passed) << report.summary;
+  for (int64_t at = 0; at + 35 < kSide; ++at) {
+    Restart();
+    const int64_t row = 31 * kSide + at;
+    const CheckReport report =
+        Check([&](float* out, uint64_t) { std::swap(out[row], out[row + 35]); });
+    EXPECT_FALSE(report.passed) << at << ": " << report.summary;
+  }
+}
+
+// What was compared with a candidate that another seed has convicted since proves nothing.
+TEST_F(FormulaCheckTest, AComparisonWithAConvictedCandidateIsNoProof) {
+  policy_.set_rtol(1e-9);
+  policy_.set_atol(2e-3);
+  Restart();
+  const FormulaSample sample = Confirmed(manifest_, value_)->Sample(1, 0, 2);
+  int64_t at = 20 * kSide + 20;
+  while (std::count(sample.elements.begin(), sample.elements.end(), at) > 0) ++at;
+  const CheckReport first = Check([&](float* out, uint64_t seed) {
+    Rng random(seed);
+    for (int64_t i = 0; i < kSide * kSide; ++i) {
+      out[i] += static_cast<float>(1.9e-3 * (2 * random.Uniform() - 1));
+    }
+    if (seed == 1) out[at] = right_[1][static_cast<size_t>(at)] + 5e-3f;
+  });
+  ASSERT_TRUE(first.passed) << first.failure.DebugString();
+  ASSERT_TRUE(first.whole_output);  // as far as sums tell
+  const CheckReport second = Check(Nothing, "x=2");
+  ASSERT_TRUE(second.passed) << second.failure.DebugString();
+  ASSERT_EQ(second.convicted.size(), 1u);
+  EXPECT_FALSE(second.whole_output);
 }
 
 // Rounding alone arouses no suspicion: the interpreter is asked for nothing but the probes.
@@ -440,7 +527,7 @@ TEST_F(FormulaCheckTest, RoundingIsNoSuspect) {
       }
     });
     EXPECT_TRUE(report.passed) << report.failure.DebugString();
-    EXPECT_NE(report.summary.find("all 18432 elements in sums of 96 elements with random signs"),
+    EXPECT_NE(report.summary.find("all 18432 elements in sums of 96 elements with random factors"),
               std::string::npos)
         << report.summary;
     EXPECT_EQ(asked_, 16);

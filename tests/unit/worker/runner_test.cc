@@ -406,6 +406,15 @@ TEST_F(RunnerTest, PlainCodeShowsWhatSamplesMiss) {
   EXPECT_TRUE(right.measurement().samples_ns().empty());
   const v1::CandidateResult none = beside("c=1", "good", "missing");
   EXPECT_EQ(none.measurement().check_summary().find("not held against its plain code: "), 0u);
+  v1::ArtifactBundle bundle;  // that is launched with the tensors of another
+  bundle.set_name("better");
+  bundle.set_manifest_json(AffineManifest(30, 41, "float32"));
+  std::ofstream out(folder_ + "/larger", std::ios::binary);
+  bundle.SerializeToOstream(&out);
+  out.close();
+  const v1::CandidateResult other = beside("c=1", "good", "larger");
+  EXPECT_EQ(other.measurement().check_summary(),
+            "not held against its plain code: that has other tensors");
 }
 
 // The canary sings at the end of the second request; or errors are reported after its second
