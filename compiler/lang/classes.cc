@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/lang/lazy.h"
+#include "compiler/lang/python_attributes.h"
 #include "compiler/lang/suggest.h"
 
 namespace kiln::lang {
@@ -38,109 +39,6 @@ ClassField* FindField(std::vector<ClassField>* fields, absl::string_view name) {
                                   [&](const ClassField& field) { return field.name == name; });
   return found == fields->end() ? nullptr : &*found;
 }
-
-// What Python's own types have, of which the language has a part; sorted.
-constexpr absl::string_view kOfPython[] = {"add",
-                                           "append",
-                                           "as_integer_ratio",
-                                           "bit_count",
-                                           "bit_length",
-                                           "capitalize",
-                                           "casefold",
-                                           "center",
-                                           "clear",
-                                           "close",
-                                           "conjugate",
-                                           "copy",
-                                           "count",
-                                           "denominator",
-                                           "difference",
-                                           "difference_update",
-                                           "discard",
-                                           "encode",
-                                           "endswith",
-                                           "expandtabs",
-                                           "extend",
-                                           "find",
-                                           "format",
-                                           "format_map",
-                                           "from_bytes",
-                                           "fromhex",
-                                           "fromkeys",
-                                           "get",
-                                           "gi_code",
-                                           "gi_frame",
-                                           "gi_running",
-                                           "gi_suspended",
-                                           "gi_yieldfrom",
-                                           "hex",
-                                           "imag",
-                                           "index",
-                                           "insert",
-                                           "intersection",
-                                           "intersection_update",
-                                           "is_integer",
-                                           "isalnum",
-                                           "isalpha",
-                                           "isascii",
-                                           "isdecimal",
-                                           "isdigit",
-                                           "isdisjoint",
-                                           "isidentifier",
-                                           "islower",
-                                           "isnumeric",
-                                           "isprintable",
-                                           "isspace",
-                                           "issubset",
-                                           "issuperset",
-                                           "istitle",
-                                           "isupper",
-                                           "items",
-                                           "join",
-                                           "keys",
-                                           "ljust",
-                                           "lower",
-                                           "lstrip",
-                                           "maketrans",
-                                           "mapping",
-                                           "numerator",
-                                           "partition",
-                                           "pop",
-                                           "popitem",
-                                           "real",
-                                           "remove",
-                                           "removeprefix",
-                                           "removesuffix",
-                                           "replace",
-                                           "reverse",
-                                           "rfind",
-                                           "rindex",
-                                           "rjust",
-                                           "rpartition",
-                                           "rsplit",
-                                           "rstrip",
-                                           "send",
-                                           "setdefault",
-                                           "sort",
-                                           "split",
-                                           "splitlines",
-                                           "start",
-                                           "startswith",
-                                           "step",
-                                           "stop",
-                                           "strip",
-                                           "swapcase",
-                                           "symmetric_difference",
-                                           "symmetric_difference_update",
-                                           "throw",
-                                           "title",
-                                           "to_bytes",
-                                           "translate",
-                                           "union",
-                                           "update",
-                                           "upper",
-                                           "values",
-                                           "zfill"};
 
 }  // namespace
 
@@ -581,13 +479,12 @@ absl::StatusOr<bool> Elaborator::Classes::Has(const Value& self, const std::stri
   }
   const absl::StatusOr<Value> value = e_.GetAttribute(self, attr, loc);
   if (value.ok()) return true;
-  // What Python's own types have and the language does not.
   const bool data = self.is_number() || self.is_sequence() || self.Is(Type::kStr) ||
                     self.Is(Type::kDict) || self.Is(Type::kSet) || self.Is(Type::kLazy) ||
                     self.Is(Type::kRange);
-  const bool of_python = absl::StartsWith(attr, "__") ||
-                         std::binary_search(std::begin(kOfPython), std::end(kOfPython), attr);
-  if (data && of_python) {
+  if (data) {
+    const std::optional<bool> has = PythonHas(self, attr);
+    if (has.has_value()) return *has;
     return e_.Unimplemented(
         loc, absl::StrCat("whether ", Describe(self), " has '", attr, "' is not known to kernels"),
         "ask with isinstance");
