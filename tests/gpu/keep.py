@@ -47,17 +47,23 @@ def headings(text):
             zip(lines, lines[1:], lines[2:]) if line and not before and not after}
 
 
-def keep(out, card, name, parts):
-    """Writes one results file anew; its first three lines but for the commit stay."""
+def head_of(path, commit, seconds):
+    """The first three lines of a results file, for another run."""
+    command, _, device = path.read_text().split("\n")[:3]
+    command, device = (re.sub(r"\b\d+ s\b", f"{seconds} s", line) for line in (command, device))
+    return "\n".join([command, f"commit: {commit[:7]}", device, ""])
+
+
+def keep(out, card, name, parts, seconds):
+    """Writes one results file anew; its first three lines but for commit and seconds stay."""
     path = RESULTS / f"{name}_{card}.txt"
     old = path.read_text()
-    command, _, device = old.split("\n")[:3]
     written = headings(old)
     jobs = [(heading, *read(out, job)) for heading, job in parts]
     commits = {head["commit"] for _, head, _ in jobs}
     if len(commits) != 1:
         raise ValueError(f"{path.name}: measured at {', '.join(sorted(commits))}")
-    text = "\n".join([command, f"commit: {commits.pop()[:7]}", device, ""])
+    text = head_of(path, commits.pop(), sum(seconds[job] for _, job in parts))
     for heading, _, body in jobs:
         if heading:
             text += f"\n{written.get(heading.split()[0], heading)}\n"
@@ -65,7 +71,7 @@ def keep(out, card, name, parts):
     path.write_text(text)
 
 
-def keep_spaces(out, card):
+def keep_spaces(out, card, seconds):
     """The exhaustive spaces, and what the recommender makes of them."""
     folder = RESULTS / ("spaces" if card == "h200" else f"spaces_{card}")
     head, _ = read(out, "spaces")
@@ -73,10 +79,9 @@ def keep_spaces(out, card):
         packed = lzma.compress(space.read_bytes(), preset=9 | lzma.PRESET_EXTREME)
         (folder / f"{space.name}.xz").write_bytes(packed)
     path = RESULTS / f"gpu_spaces_{card}.txt"
-    command, _, device = path.read_text().split("\n")[:3]
     told = subprocess.run([sys.executable, ROOT / "tests/bench/recommender/exhaustive.py", folder],
                           stdout=subprocess.PIPE, text=True, check=True).stdout
-    path.write_text("\n".join([command, f"commit: {head['commit'][:7]}", device, "", told]))
+    path.write_text(head_of(path, head["commit"], seconds) + "\n" + told)
 
 
 def main():
@@ -84,16 +89,18 @@ def main():
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("card", choices=("h100", "h200"))
     options = parser.parse_args()
-    ended = dict(re.findall(r"^(\w+) +exit code (\d+)", (options.out / "measure.log").read_text(),
-                            re.MULTILINE))
+    log = re.findall(r"^(\w+) +exit code (\d+), (\d+) s", (options.out / "measure.log").read_text(),
+                     re.MULTILINE)
+    ended = {job: code for job, code, _ in log}
+    seconds = {job: int(spent) for job, _, spent in log}
     missing = []
     for name, parts in FILES.items():
         if any(ended.get(job) != "0" for _, job in parts):
             missing += [job for _, job in parts if ended.get(job) != "0"]
             continue
-        keep(options.out, options.card, name, parts)
+        keep(options.out, options.card, name, parts, seconds)
     if ended.get("spaces") == "0":
-        keep_spaces(options.out, options.card)
+        keep_spaces(options.out, options.card, seconds["spaces"])
     else:
         missing.append("spaces")
     pictures = options.out / "jobs/main_job/rooflines"
