@@ -13,7 +13,7 @@ namespace {
 using ir::Expr;
 
 constexpr int64_t kMaxElements = int64_t{1} << 22;  // of a tile whose places are tabulated
-constexpr int64_t kMaxPoints = int64_t{1} << 20;    // of an access
+constexpr int64_t kMaxPoints = int64_t{1} << 20;    // of an access that are evaluated
 
 int64_t Product(const std::vector<int64_t>& extents) {
   int64_t n = 1;
@@ -150,13 +150,11 @@ class FlatIndices {
       out.dimensions_.push_back({*std::move(function), extent, {}, {}, {}, {}, {}});
       out.SetSteps(access.indices[d], &out.dimensions_.back());
     }
-    if (out.turns() > kMaxPoints / std::max<int64_t>(1, Product(access.extents))) {
-      return std::nullopt;
-    }
-    return out;
+    return out.IsDear() ? std::nullopt : std::optional(std::move(out));
   }
 
   int64_t turns() const { return Product(serial_extents_); }
+  int64_t iterations() const { return Product(access_.extents); }
 
   // Turns of one kind have the same flat indices.
   std::vector<int> KindOf(int64_t turn) {
@@ -200,6 +198,22 @@ class FlatIndices {
       step *= access_.extents[a];
     }
     for (const SerialVariable& v : serial_) d->uses.push_back(ir::Uses(index, v.var));
+  }
+
+  // What evaluating all indices takes: of each, the points of the variables that it uses.
+  bool IsDear() const {
+    int64_t points = std::max(turns(), iterations());
+    for (const Dimension& d : dimensions_) {
+      std::vector<int64_t> used;
+      for (size_t a = 0; a < d.axis_steps.size(); ++a) {
+        if (d.axis_steps[a] > 0) used.push_back(access_.extents[a]);
+      }
+      for (size_t v = 0; v < d.uses.size(); ++v) {
+        if (d.uses[v]) used.push_back(serial_extents_[v]);
+      }
+      points = std::max(points, Product(used));
+    }
+    return points > kMaxPoints;
   }
 
   int ValuesAt(const std::vector<int64_t>& serial, Dimension* d) const {
@@ -317,6 +331,7 @@ int64_t RemappedWidth(const MemoryAccess& access, const std::vector<int64_t>& by
   for (int64_t turn = 0; turn < indices->turns() && width > 1; ++turn) {
     const auto [kind, is_new] = seen.insert(indices->KindOf(turn));
     if (!is_new) continue;
+    if (static_cast<int64_t>(seen.size()) * indices->iterations() > kMaxPoints) return 1;
     if (!indices->At(*kind, &places)) return 1;
     for (int64_t& place : places) place = by_index[place];
     for (size_t i = 0; i < places.size() && width > 1; i += width) {

@@ -187,6 +187,18 @@ TEST(GpuCompile, TilesThatAreUnpackedAreStoredWidely) {
   }
 }
 
+// However many steps the loop over K has: which stage they fill is looked at, not every step.
+TEST(GpuCompile, TilesOfLongProductsAreFetchedInWideCopies) {
+  for (const char* K : {"256", "8192", "8256", "1048576"}) {
+    const Case c = {"matmul",
+                    {{"M", "512"}, {"N", "512"}, {"K", K}, {"dtype", "bfloat16"}},
+                    "block_M=256,block_N=128,block_K=64,num_stages=3,threads=256"};
+    const std::string ptx = Ptx(c, "sm_80");
+    EXPECT_TRUE(absl::StrContains(ptx, "cp.async.cg")) << K;
+    EXPECT_FALSE(absl::StrContains(ptx, "ld.global.u16")) << K;
+  }
+}
+
 // How many keys a sequence has is looked up in a tensor that nobody writes: both the warps that
 // fetch and those that multiply can.
 TEST(GpuCompile, LoopsOfLengthsThatAreLookedUpAreFedByTma) {
