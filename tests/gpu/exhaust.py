@@ -128,6 +128,28 @@ def compile_task(options, shape, folder, task):
         task["why"] = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[0][:200]
 
 
+def compile_all(options, shape, folder, tasks):
+    """A process for each template's configs, on all cores but those that time another shape meanwhile;
+    one for each config where that process dies."""
+    cores = max(os.cpu_count() - 2, 1)
+    for template in sorted({t["template"] for t in tasks}):
+        those = [t for t in tasks if t["template"] == template]
+        configs, index = folder / "configs.json", folder / "index.json"
+        configs.write_text(json.dumps([dict(p.split("=") for p in t["config"].split(","))
+                                       for t in those]))
+        index.unlink(missing_ok=True)
+        subprocess.run([options.kilnc, "par-compile", f"template:{template}", "--arch", options.arch,
+                        "--configs", configs, "--ignore-error", "-j", str(cores), "-o", folder,
+                        *arguments_of(template, *shape)], capture_output=True, check=False)
+        if index.exists():
+            for task, told in zip(those, json.loads(index.read_text()), strict=True):
+                task["file"] = told.get("artifact", "")
+                task["why"] = told.get("error", "").split("\n")[0][:200]
+            continue
+        with concurrent.futures.ThreadPoolExecutor(cores) as pool:
+            list(pool.map(lambda t: compile_task(options, shape, folder, t), those))
+
+
 def timed_here(shape, folder):
     """The child: reads tasks as lines of JSON, answers each with one: launches and times, or why not."""
     sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent)]
@@ -250,8 +272,7 @@ def compiled(name, options):
     folder = options.out / f"{name}_built"
     folder.mkdir(parents=True, exist_ok=True)
     tasks = tasks_of(options, shape)
-    with concurrent.futures.ThreadPoolExecutor(max(os.cpu_count() - 2, 1)) as pool:
-        list(pool.map(lambda t: compile_task(options, shape, folder, t), tasks))
+    compile_all(options, shape, folder, tasks)
     return shape, folder, tasks
 
 

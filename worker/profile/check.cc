@@ -27,6 +27,7 @@ constexpr size_t kLeastClusters = 2;      // that are looked at however long the
 constexpr double kClustersSeconds = 0.1;  // for those of a seed, about
 constexpr double kSpreadBatch = 8;        // elements all over the output, at first
 constexpr double kSpreadSeconds = 0.1;    // for those of a seed, about
+constexpr double kStricter = 1 - 1e-5;    // than in float64, what is compared in float32
 constexpr double kPeerSlack = 2;          // two candidates may err in opposite directions
 // Disagreements with the peer, unwritten elements and NaNs that the reference is asked about. One
 // wrong element is enough to fail; more are asked only while the reference clears them.
@@ -106,6 +107,7 @@ struct Checker::Truth {
     std::optional<uint64_t> digest;  // of its output; unset = no peer
     std::unique_ptr<Peer> peer;      // its output; null = there is none yet
     bool peer_has_numbers = false;   // in every element: no NaN, and thus no poison
+    double peer_worst = 1;           // error / tolerance, of what was held against the reference
   };
   std::map<int, Output> outputs;  // by tensor
 };
@@ -126,11 +128,14 @@ struct Checker::Run {
   int64_t proved = 0;  // elements held against something other than a candidate, or as one that was
   std::set<std::string> how;  // what the samples were held against
   int same = 0;               // outputs with the very bytes of the peer's
+  int near_peer = 0;          // outputs of which NearPeer holds
   int64_t compared = 0;       // elements of the other outputs, held against the peer's, ...
   int64_t comparable = 0;     // ... of so many
   std::string peer_config;
-  bool first = false;  // of some output: there was no peer yet
-  double worst = 0;    // error / tolerance
+  bool slow = false;               // its launch, so that no other seed is looked at
+  bool first = false;              // of some output: there was no peer yet
+  double worst = 0;                // error / tolerance
+  std::map<int, double> worst_of;  // the same, of the outputs of one seed
 };
 
 Checker::Checker(Device* device, TensorSet* tensors, const v1::CheckPolicy& policy,
@@ -157,12 +162,15 @@ absl::StatusOr<CheckReport> Checker::Check(const Candidate& candidate) {
   Run run;
   run.candidate = &candidate;
   CheckReport report;
-  for (int copy = 0; copy < static_cast<int>(seeds_.size()); ++copy) {
+  int seeds = 0;
+  while (seeds < static_cast<int>(seeds_.size()) && !run.slow) {
+    const int copy = seeds++;
     run.digests.clear();
     Recycle(&run);
     run.unwritten.clear();
     run.comparisons.clear();
     run.has_numbers.clear();
+    run.worst_of.clear();
     absl::Status status = CheckSeed(copy, &run);
     alive_();
     if (status.ok()) continue;
@@ -184,8 +192,8 @@ absl::StatusOr<CheckReport> Checker::Check(const Candidate& candidate) {
   report.passed = true;
   report.convicted = std::move(run.convicted);
   if (run.sampled > 0) proofs_[candidate.config] = Sampled(run);
-  report.summary = Summary(run);
-  report.whole_output = run.proved == ElementsOfOutputs() * static_cast<int64_t>(seeds_.size());
+  report.summary = Summary(run, seeds);
+  report.whole_output = run.proved == ElementsOfOutputs() * seeds;
   if (report.whole_output) whole_.insert(candidate.config);
   return report;
 }
@@ -212,16 +220,15 @@ std::string Checker::Sampled(const Run& run) {
   return text;
 }
 
-std::string Checker::Summary(const Run& run) const {
-  std::string text = absl::StrCat(seeds_.size(), " seeds");
+std::string Checker::Summary(const Run& run, int seeds) const {
+  std::string text = absl::StrCat(seeds, seeds == 1 ? " seed" : " seeds");
   if (policy_.reference() == v1::CheckPolicy::NONE) {
     return absl::StrCat(text, ", memory only: no reference asked for");
   }
-  if (run.sampled > 0 || run.same == 0) absl::StrAppend(&text, ", ", Sampled(run));
+  const bool by_peer = run.same + run.near_peer > 0;
+  if (run.sampled > 0 || !by_peer) absl::StrAppend(&text, ", ", Sampled(run));
   if (run.same > 0) {
     absl::StrAppend(&text, ", ", run.same, " outputs with the same bytes as ", run.peer_config);
-    const auto proof = proofs_.find(run.peer_config);
-    if (proof != proofs_.end()) absl::StrAppend(&text, ", of which ", proof->second);
   }
   if (run.compared > 0 && run.compared == run.comparable) {
     absl::StrAppend(&text, ", all ", run.compared, " elements compared with ", run.peer_config);
@@ -230,17 +237,24 @@ std::string Checker::Summary(const Run& run) const {
                     " elements in blocks with the same bytes as ", run.peer_config,
                     ", of the others only samples: there is no room to keep the outputs");
   }
-  if (run.first && run.projected < ElementsOfOutputs() * static_cast<int64_t>(seeds_.size()))
+  const auto proof = proofs_.find(run.peer_config);
+  if (by_peer && proof != proofs_.end()) absl::StrAppend(&text, ", of which ", proof->second);
+  if (run.first && run.projected < ElementsOfOutputs() * seeds)
     absl::StrAppend(&text, ", the first: no other to compare all elements with");
   return text;
 }
 
 absl::Status Checker::CheckSeed(int copy, Run* run) {
+  const auto begin = std::chrono::steady_clock::now();
   KILN_RETURN_IF_ERROR(Launch(copy, kPoison[0], run));
+  const double limit = run->candidate->slow_seconds;
+  run->slow = limit > 0 && SecondsSince(begin) > limit;
   if (policy_.reference() == v1::CheckPolicy::NONE) return absl::OkStatus();
   for (const auto& [tensor, digest] : run->digests) {
     if (tensors_->tensors()[static_cast<size_t>(tensor)].elements == 0) continue;
     if (SameAsPeer(copy, tensor, run)) continue;
+    KILN_ASSIGN_OR_RETURN(const bool near, NearPeer(copy, tensor, run));
+    if (near) continue;
     if (!spare_.empty()) {
       run->outputs[tensor] = std::move(spare_.back());
       spare_.pop_back();
@@ -269,6 +283,33 @@ bool Checker::SameAsPeer(int copy, int tensor, Run* run) const {
   if (whole_.count(run->peer_config) > 0) {
     run->proved += tensors_->tensors()[static_cast<size_t>(tensor)].elements;
   }
+  return true;
+}
+
+// Whether every element is so near the peer's that it is right wherever the peer was found right:
+// of |x - e| <= |x - p| + |p - e| the second is at most peer_worst of the tolerance around e, and
+// that around p is at most (1 + rtol peer_worst) of it. Then there is neither a NaN nor an element
+// with the poison, which the peer has not, and the output need not be read.
+absl::StatusOr<bool> Checker::NearPeer(int copy, int tensor, Run* run) {
+  const Truth& truth = *truths_[static_cast<size_t>(copy)];
+  const auto known = truth.outputs.find(tensor);
+  if (known == truth.outputs.end()) return false;
+  const Truth::Output& output = known->second;
+  if (output.peer == nullptr || !output.peer_has_numbers || output.expected.empty()) return false;
+  const Tolerance tolerance = ToleranceOf(copy, tensor, *run);
+  const double left =
+      kStricter * (1 - output.peer_worst) / (1 + tolerance.rtol * output.peer_worst);
+  if (left <= 0) return false;
+  KILN_ASSIGN_OR_RETURN(const std::optional<int64_t> apart,
+                        output.peer->CountApart(tensors_->Address(copy, tensor),
+                                                {tolerance.rtol * left, tolerance.atol * left}));
+  if (!apart.has_value() || *apart > 0) return false;
+  const int64_t elements = tensors_->tensors()[static_cast<size_t>(tensor)].elements;
+  ++run->near_peer;
+  run->compared += elements;
+  run->comparable += elements;
+  run->peer_config = output.peer_config;
+  if (whole_.count(output.peer_config) > 0) run->proved += elements;
   return true;
 }
 
@@ -466,7 +507,10 @@ absl::Status Checker::SampleSpread(int copy, int tensor, int samples, double eac
 absl::Status Checker::DropFormula(int copy, int tensor, Run* run) {
   formulas_[tensor] = nullptr;
   run->comparisons.erase(tensor);  // the tolerance goes with the expected values
-  for (const std::unique_ptr<Truth>& truth : truths_) truth->outputs[tensor].expected.clear();
+  for (const std::unique_ptr<Truth>& truth : truths_) {
+    truth->outputs[tensor].expected.clear();
+    truth->outputs[tensor].peer_worst = 1;  // of what is expected next nothing is known
+  }
   return CompareSampled(copy, tensor, run);
 }
 
@@ -496,7 +540,9 @@ absl::StatusOr<bool> Checker::HoldElement(int copy, int tensor, int64_t element,
   const double allowed = tolerance.atol + tolerance.rtol * std::abs(expected);
   if (tolerance.Accepts(got, expected)) {
     if (allowed > 0 && std::isfinite(got)) {
-      run->worst = std::max(run->worst, std::abs(got - expected) / allowed);
+      const double error = std::abs(got - expected) / allowed;
+      run->worst = std::max(run->worst, error);
+      run->worst_of[tensor] = std::max(run->worst_of[tensor], error);
     }
     return true;
   }
@@ -704,6 +750,7 @@ void Checker::KeepAsPeer(int copy, Run* run) {
     kept.digest = run->digests[tensor];
     kept.peer_config = run->candidate->config;
     kept.peer_has_numbers = run->has_numbers.count(tensor) > 0;
+    kept.peer_worst = run->worst_of[tensor];
     kept.peer =
         Peer::Keep(device_, *tensors_, copy, tensor, run->digests[tensor], keep_bytes, &output);
   }
@@ -717,6 +764,9 @@ absl::StatusOr<CheckReport> Checker::Recheck(const Candidate& candidate) {
   for (const auto& [tensor, digest] : run.digests) {
     if (!status.ok()) break;
     if (SameAsPeer(0, tensor, &run)) continue;
+    const absl::StatusOr<bool> near = NearPeer(0, tensor, &run);
+    status = near.status();
+    if (!status.ok() || *near) continue;
     status = tensors_->ReadTensor(0, tensor, &run.outputs[tensor]);
     if (status.ok()) status = ComparePeer(0, tensor, &run);
   }

@@ -9,7 +9,8 @@
 //      time for all over it, by the interpreter,
 //   4. the whole output must agree with that of the first candidate that passed (the peer); where
 //      they differ the reference decides which of the two is wrong; an output with the very bytes
-//      of the peer's needs no other look,
+//      of the peer's needs no other look, nor does one that is nearer to it, in all elements and as
+//      the device counts them, than the worst of its samples is to the limit,
 //   5. the whole output of a matrix product that is not so compared must have right sums along its
 //      rows, with random factors (projection.h),
 //   6. a NaN is wrong unless the reference has one there.
@@ -76,6 +77,8 @@ class Checker {
     // That of the kernel with its defaults, which says what the kernel means whichever config came
     // first. Empty, or an error: what the first config means is taken for right.
     std::function<absl::StatusOr<std::unique_ptr<Reference>>()> make_default_reference;
+    // Whose launch takes longer is checked with the first seed alone; 0: with all in any case.
+    double slow_seconds = 0;
   };
 
   // `tensors` must hold at least as many copies as there are seeds (default {1, 2}), copy i filled
@@ -128,12 +131,13 @@ class Checker {
   Tolerance ToleranceOf(int copy, int tensor, const Run& run) const;
   void NoteSums(const BoundManifest& manifest);
   bool SameAsPeer(int copy, int tensor, Run* run) const;
+  absl::StatusOr<bool> NearPeer(int copy, int tensor, Run* run);
   absl::StatusOr<bool> CloseToPeer(int copy, int tensor, Run* run);
   absl::StatusOr<Peer::Comparison> HeldAgainstPeer(int copy, int tensor, Run* run);
   void KeepAsPeer(int copy, Run* run);
   void Recycle(Run* run);
   static std::string Sampled(const Run& run);
-  std::string Summary(const Run& run) const;
+  std::string Summary(const Run& run, int seeds) const;
 
   Device* const device_;
   TensorSet* const tensors_;

@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "compiler/base/dtype.h"
 #include "kiln/v1/common.pb.h"
 #include "worker/profile/stats.h"
 
@@ -70,6 +71,12 @@ class Device {
   // say nothing about another's.
   virtual absl::StatusOr<uint64_t> Digest(const void* from, int64_t bytes) = 0;
 
+  // How many of `count` elements at `a` are not within the tolerance |a - b| <= atol + rtol |b|,
+  // in float32, of those at `b`. Infinities and NaNs never are. Both are aligned to their elements.
+  // kUnimplemented: the host must look; always of other types than float32, float16 and bfloat16.
+  virtual absl::StatusOr<int64_t> CountApart(const void* a, const void* b, DType type,
+                                             int64_t count, float rtol, float atol);
+
   // Runs once, to completion. kInternal: the kernel reported an error code, which the message
   // explains. A fault takes the process with it, and so does a launch that does not end where the
   // device has a limit for that.
@@ -115,6 +122,11 @@ class Device {
   // system does not say.
   virtual std::vector<std::string> Company() { return {}; }
 };
+
+inline absl::StatusOr<int64_t> Device::CountApart(const void*, const void*, DType, int64_t, float,
+                                                  float) {
+  return absl::UnimplementedError("the device compares nothing");
+}
 
 inline absl::StatusOr<std::map<std::string, double>> Device::Count(
     LoadedKernel*, absl::Span<const LaunchArguments>) {

@@ -1,5 +1,6 @@
 #include "worker/profile/fake_device.h"
 
+#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -49,6 +50,7 @@ absl::Status FakeDevice::Write(void* to, const void* from_host, int64_t bytes) {
 }
 
 absl::Status FakeDevice::Read(void* to_host, const void* from, int64_t bytes) {
+  read_bytes_ += bytes;
   std::memcpy(to_host, from, static_cast<size_t>(bytes));
   return absl::OkStatus();
 }
@@ -64,6 +66,23 @@ absl::Status FakeDevice::Copy(void* to, const void* from, int64_t bytes) {
 
 absl::StatusOr<uint64_t> FakeDevice::Digest(const void* from, int64_t bytes) {
   return DigestOfHostMemory(from, bytes);
+}
+
+absl::StatusOr<int64_t> FakeDevice::CountApart(const void* a, const void* b, DType type,
+                                               int64_t count, float rtol, float atol) {
+  const bool known = type == kFloat32 || type == kBFloat16 || type == kFloat16;
+  if (!own_memory_ || !known) return absl::UnimplementedError("not compared");
+  const auto at = [&](const void* from, int64_t i) {
+    return static_cast<float>(
+        LoadElement(static_cast<const uint8_t*>(from) + i * type.bytes(), type));
+  };
+  int64_t apart = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const float x = at(a, i), y = at(b, i);
+    const bool near = std::abs(x - y) <= atol + rtol * std::abs(y) && std::isfinite(y);
+    apart += near ? 0 : 1;
+  }
+  return apart;
 }
 
 absl::Status FakeDevice::Launch(LoadedKernel* kernel, const LaunchArguments& arguments) {

@@ -56,6 +56,7 @@ class FakeDevice : public Device {
   const std::vector<void*>& timed_addresses() const { return timed_addresses_; }
   int launches() const { return launches_; }
   int64_t allocated_bytes() const { return allocated_; }
+  int64_t read_bytes() const { return read_bytes_; }
 
   std::string name() const override { return "fake"; }
   int64_t cache_bytes() const override { return cache_bytes_; }
@@ -72,6 +73,8 @@ class FakeDevice : public Device {
   absl::Status Fill(void* to, uint8_t byte, int64_t bytes) override;
   absl::Status Copy(void* to, const void* from, int64_t bytes) override;
   absl::StatusOr<uint64_t> Digest(const void* from, int64_t bytes) override;
+  absl::StatusOr<int64_t> CountApart(const void* a, const void* b, DType type, int64_t count,
+                                     float rtol, float atol) override;
   absl::Status Launch(LoadedKernel* kernel, const LaunchArguments& arguments) override;
   void BeginTask() override {
     if (begin_task) begin_task();
@@ -93,6 +96,7 @@ class FakeDevice : public Device {
   double rest_turns_ = 0;
   int64_t memory_bytes_ = int64_t{1} << 40;
   int64_t allocated_ = 0;
+  int64_t read_bytes_ = 0;
   int launches_ = 0;
   std::map<std::string, Script> scripts_;
   std::vector<std::string> timed_;

@@ -103,6 +103,8 @@ class GpuDevice : public Device {
   absl::Status Fill(void* to, uint8_t byte, int64_t bytes) override;
   absl::Status Copy(void* to, const void* from, int64_t bytes) override;
   absl::StatusOr<uint64_t> Digest(const void* from, int64_t bytes) override;
+  absl::StatusOr<int64_t> CountApart(const void* a, const void* b, DType type, int64_t count,
+                                     float rtol, float atol) override;
   absl::Status Launch(LoadedKernel* kernel, const LaunchArguments& arguments) override;
   void BeginTask() override;
   absl::StatusOr<std::vector<Sample>> Time(LoadedKernel* kernel,
@@ -123,6 +125,7 @@ class GpuDevice : public Device {
 
   absl::Status MakeContext();
   absl::Status MakeTools();
+  absl::StatusOr<uint64_t> SumBy(cuda::Function kernel, void** arguments, const char* what);
   absl::Status Calibrate();
   absl::Status OpenCanary();
   absl::StatusOr<std::vector<double>> TimeCanary(const std::string& of, cuda::Function kernel,
@@ -158,7 +161,7 @@ class GpuDevice : public Device {
   double clock_mhz_ = 0;  // the highest; 0: the driver does not say
   int64_t cache_bytes_ = 0;
   int blocks_ = 1;  // of a digest
-  cuda::Function digest_ = nullptr;
+  cuda::Function digest_ = nullptr, apart_ = nullptr;
   cuda::Function nothing_ = nullptr;
   cuda::Function canary_kernel_ = nullptr;
   cuda::Function reading_kernel_ = nullptr;
@@ -241,6 +244,8 @@ absl::Status GpuDevice::MakeTools() {
       cu_.Check(cu_.ModuleLoadData(&module, cuda::kGpuKernels), "load the runner's own kernels"));
   KILN_RETURN_IF_ERROR(
       cu_.Check(cu_.ModuleGetFunction(&digest_, module, "kiln_digest"), "find kiln_digest"));
+  KILN_RETURN_IF_ERROR(
+      cu_.Check(cu_.ModuleGetFunction(&apart_, module, "kiln_apart"), "find kiln_apart"));
   KILN_RETURN_IF_ERROR(
       cu_.Check(cu_.ModuleGetFunction(&nothing_, module, "kiln_nothing"), "find kiln_nothing"));
   KILN_RETURN_IF_ERROR(
@@ -520,18 +525,41 @@ absl::Status GpuDevice::Copy(void* to, const void* from, int64_t bytes) {
 }
 
 absl::StatusOr<uint64_t> GpuDevice::Digest(const void* from, int64_t bytes) {
-  KILN_RETURN_IF_ERROR(
-      cu_.Check(cu_.MemsetD8Async(sum_, 0, sizeof(uint64_t), stream_), "clear memory"));
   Address base = AddressOf(from);
   uint64_t pairs = static_cast<uint64_t>((bytes + kUnalignedBytes - 1) / kUnalignedBytes);
   void* arguments[] = {&base, &pairs, &sum_};
+  return SumBy(digest_, arguments, "launch a digest");
+}
+
+absl::StatusOr<int64_t> GpuDevice::CountApart(const void* a, const void* b, DType type,
+                                              int64_t count, float rtol, float atol) {
+  uint32_t kind = 0;
+  if (type == kBFloat16) {
+    kind = 1;
+  } else if (type == kFloat16) {
+    kind = 2;
+  } else if (type != kFloat32) {
+    return absl::UnimplementedError(absl::StrCat("no comparison of ", type.ToString()));
+  }
+  Address first = AddressOf(a), second = AddressOf(b);
+  uint64_t elements = static_cast<uint64_t>(count);
+  void* arguments[] = {&first, &second, &elements, &kind, &rtol, &atol, &sum_};
+  KILN_ASSIGN_OR_RETURN(const uint64_t found, SumBy(apart_, arguments, "launch a comparison"));
+  return static_cast<int64_t>(found);
+}
+
+// What all threads of one of the runner's own kernels add to the word at sum_.
+absl::StatusOr<uint64_t> GpuDevice::SumBy(cuda::Function kernel, void** arguments,
+                                          const char* what) {
   KILN_RETURN_IF_ERROR(
-      cu_.Check(cu_.LaunchKernel(digest_, static_cast<unsigned>(blocks_), 1, 1,
-                                 cuda::kDigestThreads, 1, 1, 0, stream_, arguments, nullptr),
-                "launch a digest"));
-  uint64_t digest = 0;
-  KILN_RETURN_IF_ERROR(Read(&digest, reinterpret_cast<const void*>(sum_), sizeof(digest)));
-  return digest;
+      cu_.Check(cu_.MemsetD8Async(sum_, 0, sizeof(uint64_t), stream_), "clear memory"));
+  KILN_RETURN_IF_ERROR(
+      cu_.Check(cu_.LaunchKernel(kernel, static_cast<unsigned>(blocks_), 1, 1, cuda::kDigestThreads,
+                                 1, 1, 0, stream_, arguments, nullptr),
+                what));
+  uint64_t sum = 0;
+  KILN_RETURN_IF_ERROR(Read(&sum, reinterpret_cast<const void*>(sum_), sizeof(sum)));
+  return sum;
 }
 
 absl::Status GpuDevice::Launch(LoadedKernel* kernel, const LaunchArguments& arguments) {

@@ -215,6 +215,80 @@ Done:
 End:
   ret;
 }
+
+.visible .entry kiln_apart(.param .u64 first, .param .u64 second, .param .u64 elements,
+                           .param .u32 type, .param .f32 relative, .param .f32 absolute,
+                           .param .u64 found)
+{
+  .reg .pred %p, %near, %wide, %half;
+  .reg .b16 %x16, %y16;
+  .reg .b32 %block, %blocks, %width, %thread, %kind, %word;
+  .reg .f32 %x, %y, %rtol, %atol, %apart, %size, %limit;
+  .reg .b64 %a, %b, %count, %out, %i, %step, %at, %from, %total;
+
+  ld.param.u64 %a, [first];
+  cvta.to.global.u64 %a, %a;
+  ld.param.u64 %b, [second];
+  cvta.to.global.u64 %b, %b;
+  ld.param.u64 %count, [elements];
+  ld.param.u32 %kind, [type];
+  ld.param.f32 %rtol, [relative];
+  ld.param.f32 %atol, [absolute];
+  ld.param.u64 %out, [found];
+  cvta.to.global.u64 %out, %out;
+  setp.eq.u32 %wide, %kind, 0;
+  setp.eq.u32 %half, %kind, 2;
+  mov.u32 %block, %ctaid.x;
+  mov.u32 %blocks, %nctaid.x;
+  mov.u32 %width, %ntid.x;
+  mov.u32 %thread, %tid.x;
+  mov.u64 %total, 0;
+  cvt.u64.u32 %i, %thread;
+  mul.wide.u32 %step, %block, %width;
+  add.u64 %i, %i, %step;
+  mul.wide.u32 %step, %blocks, %width;
+Next:
+  setp.ge.u64 %p, %i, %count;
+  @%p bra Done;
+  @%wide bra Wide;
+  shl.b64 %at, %i, 1;
+  add.u64 %from, %a, %at;
+  ld.global.b16 %x16, [%from];
+  add.u64 %from, %b, %at;
+  ld.global.b16 %y16, [%from];
+  @%half bra Half;
+  cvt.u32.u16 %word, %x16;
+  shl.b32 %word, %word, 16;
+  mov.b32 %x, %word;
+  cvt.u32.u16 %word, %y16;
+  shl.b32 %word, %word, 16;
+  mov.b32 %y, %word;
+  bra Compare;
+Half:
+  cvt.f32.f16 %x, %x16;
+  cvt.f32.f16 %y, %y16;
+  bra Compare;
+Wide:
+  shl.b64 %at, %i, 2;
+  add.u64 %from, %a, %at;
+  ld.global.f32 %x, [%from];
+  add.u64 %from, %b, %at;
+  ld.global.f32 %y, [%from];
+Compare:
+  sub.rn.f32 %apart, %x, %y;
+  abs.f32 %apart, %apart;
+  abs.f32 %size, %y;
+  fma.rn.f32 %limit, %rtol, %size, %atol;
+  setp.lt.f32 %p, %size, 0f7F800000;
+  setp.le.and.f32 %near, %apart, %limit, %p;
+  @!%near add.u64 %total, %total, 1;
+  add.u64 %i, %i, %step;
+  bra Next;
+Done:
+  setp.eq.u64 %p, %total, 0;
+  @!%p red.global.add.u64 [%out], %total;
+  ret;
+}
 )";
 
 }  // namespace kiln::worker::cuda

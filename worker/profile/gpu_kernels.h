@@ -7,6 +7,9 @@ namespace kiln::worker::cuda {
 // kiln_digest(from, pairs, sum): adds to *sum a digest of `pairs` times 16 bytes at `from`. Each
 // 64-bit word is mixed with its place, and the words are added up, so that the order in which
 // threads come does not matter. Any grid of kDigestThreads threads a block.
+// kiln_apart(a, b, count, kind, rtol, atol, found): adds to *found how many of `count` elements,
+// float32 (kind 0), bfloat16 (1) or float16 (2), are not within |a - b| <= atol + rtol |b| of each
+// other; infinities and NaNs never are. Any grid.
 // kiln_nothing(): what launching costs.
 // kiln_canary(rounds, out, clock): so many rounds of arithmetic in every thread, whose time is that
 // of the clock; writes nothing to the float at `out` unless arithmetic is broken.

@@ -38,10 +38,11 @@ std::vector<uint64_t> DigestsOf(const Bytes& bytes, int64_t width) {
 std::unique_ptr<Peer> Peer::Keep(Device* device, const TensorSet& tensors, int copy, int tensor,
                                  uint64_t digest, bool on_host, Bytes* output) {
   std::unique_ptr<Peer> peer(new Peer(device, tensors.tensors()[static_cast<size_t>(tensor)]));
+  const bool on_device =
+      device->has_own_memory() && peer->KeepOnDevice(tensors, copy, tensor, digest, *output);
   if (on_host) {
     peer->host_ = std::move(*output);
-  } else if (!device->has_own_memory() ||
-             !peer->KeepOnDevice(tensors, copy, tensor, digest, *output)) {
+  } else if (!on_device) {
     peer->digests_ = DigestsOf(*output, peer->shape_.type.bytes());
   }
   return peer;
@@ -74,8 +75,18 @@ bool Peer::KeepOnDevice(const TensorSet& tensors, int copy, int tensor, uint64_t
 absl::StatusOr<Peer::Comparison> Peer::Compare(const Bytes& output, const Tolerance& tolerance,
                                                size_t limit) const {
   if (!digests_.empty()) return CompareDigests(output, limit);
-  if (on_device_ != nullptr) return ComparePieces(output, tolerance, limit);
+  if (host_.empty()) return ComparePieces(output, tolerance, limit);
   return Comparison{shape_.elements, FindDifferences(shape_, output, host_, tolerance, limit)};
+}
+
+absl::StatusOr<std::optional<int64_t>> Peer::CountApart(const void* tensor,
+                                                        const Tolerance& tolerance) const {
+  if (on_device_ == nullptr || !shape_.dense) return std::nullopt;
+  const absl::StatusOr<int64_t> apart =
+      device_->CountApart(tensor, on_device_, shape_.type, shape_.elements,
+                          static_cast<float>(tolerance.rtol), static_cast<float>(tolerance.atol));
+  if (absl::IsUnimplemented(apart.status())) return std::nullopt;
+  return apart;
 }
 
 // Of what is dense a stretch at a time, so that the host need not hold all of it.
@@ -134,7 +145,7 @@ Peer::Comparison Peer::CompareDigests(const Bytes& output, size_t limit) const {
 
 absl::StatusOr<std::optional<double>> Peer::At(int64_t element) const {
   if (!digests_.empty()) return std::nullopt;
-  if (on_device_ == nullptr) return ElementAt(shape_, host_, element);
+  if (!host_.empty()) return ElementAt(shape_, host_, element);
   uint8_t bytes[16];
   const int64_t width = shape_.type.bytes();
   const int64_t at = shape_.OffsetOf(element) * width;

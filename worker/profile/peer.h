@@ -1,5 +1,5 @@
-// The output that those of other candidates are compared with, element by element: kept on the
-// host; or in the device's own memory, where that is not the host's and has room; or, as a last
+// The output that those of other candidates are compared with, element by element: kept in the
+// device's own memory, where that is not the host's and has room, and on the host; or, as a last
 // resort, as a digest of each block of its memory, which says of a block only that it is the same.
 #ifndef KILN_WORKER_PROFILE_PEER_H_
 #define KILN_WORKER_PROFILE_PEER_H_
@@ -21,8 +21,8 @@ namespace kiln::worker {
 class Peer {
  public:
   // `output` is what a launch left in tensor `tensor` of copy `copy`, and `digest` the device's of
-  // it; the tensor itself may hold more recent things. Taken over if `on_host`, else left. The
-  // device must outlive the peer.
+  // it; the tensor itself may hold more recent things. Taken over if `on_host`, else left: then it
+  // is on the device alone, or digests are all that is kept. The device must outlive the peer.
   static std::unique_ptr<Peer> Keep(Device* device, const TensorSet& tensors, int copy, int tensor,
                                     uint64_t digest, bool on_host, Bytes* output);
   ~Peer();
@@ -37,6 +37,11 @@ class Peer {
   };
   absl::StatusOr<Comparison> Compare(const Bytes& output, const Tolerance& tolerance,
                                      size_t limit) const;
+
+  // How many elements of a tensor like it, at `tensor` in the device's memory, are not within the
+  // tolerance of the peer's, as the device counts them; unset: it cannot.
+  absl::StatusOr<std::optional<int64_t>> CountApart(const void* tensor,
+                                                    const Tolerance& tolerance) const;
 
   // The peer's number; unset: not known.
   absl::StatusOr<std::optional<double>> At(int64_t element) const;

@@ -9,6 +9,12 @@
 #include "worker/profile/runner_state.h"
 
 namespace kiln::worker {
+namespace {
+
+// Plain code takes up to a hundred times as long as the winner: then one seed must do.
+constexpr double kSlowPlainSeconds = 0.05;
+
+}  // namespace
 
 v1::ProfileEvent Runner::CheckCompiledRagged(const v1::ProfileRequest& request, const Emit& emit) {
   v1::ProfileEvent last;
@@ -97,6 +103,7 @@ void Runner::HoldAgainstPlain(const v1::ProfileRequest& request,
   } else {
     Checker::Candidate code = Checkable(request, plain);
     code.config = absl::StrCat("the plain code of ", entry->config);
+    code.slow_seconds = kSlowPlainSeconds;
     const absl::StatusOr<CheckReport> report = bench_->checker->Check(code);
     if (!report.ok()) return entry->Fail(MakeFailure(v1::Failure::RUN, report.status()));
     for (const std::string& config : report->convicted) convicted_[config] = code.config;

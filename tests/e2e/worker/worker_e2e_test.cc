@@ -155,7 +155,7 @@ TEST_F(WorkerEndToEndTest, AFinalistIsRightAtARaggedSizeAndMeasuredAgain) {
   const v1::CandidateResult& candidate = result.candidates(0);
   ASSERT_TRUE(candidate.has_fresh()) << candidate.failure().DebugString();
   EXPECT_GE(candidate.fresh().samples_ns_size(), 5);
-  EXPECT_TRUE(absl::StrContains(candidate.fresh().check_summary(), "; at M=211: 1 seeds, "))
+  EXPECT_TRUE(absl::StrContains(candidate.fresh().check_summary(), "; at M=211: 1 seed, "))
       << candidate.fresh().check_summary();
 }
 
@@ -186,7 +186,7 @@ TEST_F(WorkerEndToEndTest, CompiledSizesHaveARaggedObjectThatIsChecked) {
         .candidates(0);
   };
   const v1::CandidateResult good = check("p-1", right);
-  EXPECT_TRUE(absl::StartsWith(good.measurement().check_summary(), "at K=176, M=208: 1 seeds, "))
+  EXPECT_TRUE(absl::StartsWith(good.measurement().check_summary(), "at K=176, M=208: 1 seed, "))
       << good.DebugString();
   EXPECT_TRUE(good.measurement().samples_ns().empty());
   const v1::CandidateResult bad = check("p-2", wrong);

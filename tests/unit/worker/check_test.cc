@@ -392,6 +392,80 @@ class LargeOutputTest : public CheckTest {
   }
 };
 
+// Where the device compares, who is near the first candidate is not read, and who is wrong is
+// found.
+class NearPeerTest : public LargeOutputTest {
+ protected:
+  // Of a launch: the zones of an input and an output.
+  static constexpr int64_t kZones = 4 * kRedZoneBytes;
+  // All elements are 0.5 wide of being wrong, of float32, which holds such small errors.
+  void SetUp() override {
+    policy_.set_atol(0.5);
+    policy_.set_rtol(1e-9);
+    LargeOutputTest::SetUp();
+    device_.set_own_memory(true);
+  }
+  FakeDevice::Body Off(float by) {
+    return Spoiled([this, by](const LaunchArguments& arguments) {
+      for (int64_t i = 0; i < kElements; ++i) Add(arguments, i, by);
+    });
+  }
+  FakeDevice::Body OffAt(int64_t element, float by) {
+    return Spoiled(
+        [this, element, by](const LaunchArguments& arguments) { Add(arguments, element, by); });
+  }
+  void Add(const LaunchArguments& arguments, int64_t element, float by) {
+    uint8_t* at = Element(arguments, 1, element);
+    StoreElement(at, type_, LoadElement(at, type_) + by);
+  }
+};
+
+TEST_P(NearPeerTest, IsNotReadAndRightWhereTheFirstWasFoundRight) {
+  ASSERT_TRUE(Check("first=1", Honest())->passed);
+  int64_t read = device_.read_bytes();
+  absl::StatusOr<CheckReport> report = Check("near=1", Off(0.25));
+  ASSERT_TRUE(report.ok() && report->passed);
+  EXPECT_EQ(device_.read_bytes() - read, 2 * kZones);
+  EXPECT_NE(report->summary.find("all 4000 elements compared with first=1, of which "),
+            std::string::npos)
+      << report->summary;
+  read = device_.read_bytes();
+  EXPECT_TRUE(checker_->Recheck(Candidate("near=1"))->passed);
+  EXPECT_EQ(device_.read_bytes() - read, kZones);
+  ExpectFails(OffAt(Unsampled(), 3), "wrong numbers", "] got ");
+  for (const float special : {std::nanf(""), HUGE_VALF}) {
+    ExpectFails(OffAt(Unsampled(), special), "wrong numbers");
+  }
+  ExpectFails(AffineBody(type_, kElements - 1), "leaves 1 of 2000 elements");
+}
+
+TEST_P(NearPeerTest, IsAsNearAsTheErrorsOfTheFirstLeaveRoomFor) {
+  ASSERT_TRUE(Check("first=1", Off(0.375))->passed);
+  int64_t read = device_.read_bytes();
+  EXPECT_TRUE(Check("near=1", Off(0.4375))->passed);
+  EXPECT_EQ(device_.read_bytes() - read, 2 * kZones);
+  read = device_.read_bytes();
+  EXPECT_TRUE(Check("right=1", Off(0.125))->passed) << "though far from the first";
+  EXPECT_GT(device_.read_bytes() - read, 2 * kZones);
+  const absl::StatusOr<CheckReport> wrong = Check("wrong=1", Off(0.625));
+  ASSERT_TRUE(wrong.ok());
+  EXPECT_FALSE(wrong->passed) << wrong->summary;
+}
+
+TEST_P(CheckTest, WhoseLaunchIsSlowIsCheckedWithOneSeed) {
+  ASSERT_TRUE(Check("first=1", Honest())->passed);
+  const FakeDevice::Body slow = Spoiled(
+      [](const LaunchArguments&) { std::this_thread::sleep_for(std::chrono::milliseconds(30)); });
+  ASSERT_TRUE(Check("all=1", slow)->passed);
+  for (const auto& [limit, seeds] : {std::pair(0.02, "1 seed, "), std::pair(20.0, "2 seeds, ")}) {
+    Checker::Candidate candidate = Candidate("slow=1");
+    candidate.slow_seconds = limit;
+    const absl::StatusOr<CheckReport> report = checker_->Check(candidate);
+    ASSERT_TRUE(report.ok() && report->passed);
+    EXPECT_EQ(report->summary.find(seeds), 0u) << report->summary;
+  }
+}
+
 TEST_P(LargeOutputTest, StayOnTheDeviceWhereThereIsRoom) {
   Limit(true);
   const int64_t before = device_.allocated_bytes();
@@ -421,6 +495,9 @@ TEST_P(LargeOutputTest, AreComparedByDigestsWhereThereIsNone) {
   // A block that differs is looked at in its middle.
   ExpectFails(Other(kElements / 2, true), "wrong numbers", "C[20, 0] got ");
 }
+
+INSTANTIATE_TEST_SUITE_P(Types, NearPeerTest, testing::Values("float32"),
+                         [](const auto& info) { return std::string(info.param); });
 
 INSTANTIATE_TEST_SUITE_P(Types, LargeOutputTest, testing::Values("float32"),
                          [](const auto& info) { return std::string(info.param); });

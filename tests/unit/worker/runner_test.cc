@@ -305,8 +305,8 @@ TEST_F(RunnerTest, FinalistsAreRightAtARaggedShapeToo) {
   const auto summary = [&](const std::string& config) {
     return results_[config].measurement().check_summary();
   };
-  EXPECT_NE(summary("c=any").find("; at M=211: 1 seeds, "), std::string::npos) << summary("c=any");
-  EXPECT_NE(summary("c=eights").find("; at M=216: 1 seeds, "), std::string::npos)
+  EXPECT_NE(summary("c=any").find("; at M=211: 1 seed, "), std::string::npos) << summary("c=any");
+  EXPECT_NE(summary("c=eights").find("; at M=216: 1 seed, "), std::string::npos)
       << summary("c=eights");
   EXPECT_NE(summary("c=thirties").find("at no ragged shape: M=216 is not taken: it returned"),
             std::string::npos)
@@ -348,7 +348,7 @@ TEST_F(RunnerTest, CompiledRaggedShapesAreCheckedAndNotTimed) {
   const auto summary = [&](const std::string& config) {
     return results_[config].measurement().check_summary();
   };
-  EXPECT_EQ(summary("c=all").find("at M=208: 1 seeds, "), 0u) << summary("c=all");
+  EXPECT_EQ(summary("c=all").find("at M=208: 1 seed, "), 0u) << summary("c=all");
   EXPECT_TRUE(results_["c=all"].measurement().samples_ns().empty());
   EXPECT_LE(launches, 4);
   EXPECT_EQ(results_["c=tiles"].failure().stage(), v1::Failure::CHECK);

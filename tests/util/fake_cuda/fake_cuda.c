@@ -5,6 +5,7 @@
  * or fake_cuda_hang() to behave as a bad kernel does on a GPU; one that an artifact brings doubles
  * its argument and takes as long as it is told (fake_settings.h). */
 #include <fcntl.h>
+#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
@@ -286,6 +287,18 @@ static Result canary(struct Device* device, double us, const void* argument) {
   clock[1] += (uint64_t)(us * 1e3);
   return busy(device, "", us);
 }
+/* Of float32 alone. */
+static Result apart(void** arguments) {
+  const float *a = *(float**)arguments[0], *b = *(float**)arguments[1];
+  const uint64_t count = *(uint64_t*)arguments[2];
+  if (*(uint32_t*)arguments[3] != 0) return INVALID;
+  const float rtol = *(float*)arguments[4], atol = *(float*)arguments[5];
+  for (uint64_t i = 0; i < count; ++i) {
+    const int is_near = fabsf(a[i] - b[i]) <= atol + rtol * fabsf(b[i]) && isfinite(b[i]);
+    **(uint64_t**)arguments[6] += !is_near;
+  }
+  return OK;
+}
 Result cuLaunchKernel(const char* function, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
                       unsigned by, unsigned bz, unsigned shared, void* stream, void** arguments,
                       void** extra) {
@@ -294,6 +307,7 @@ Result cuLaunchKernel(const char* function, unsigned gx, unsigned gy, unsigned g
   if (strcmp(function, "kiln_canary") == 0) return canary(device, canary_us, arguments[2]);
   if (strcmp(function, "kiln_reading") == 0) return canary(device, reading_us, arguments[3]);
   if (strcmp(function, "kiln_nothing") == 0) return busy(device, "", nothing_us);
+  if (strcmp(function, "kiln_apart") == 0) return apart(arguments);
   const uint64_t* words = *(uint64_t**)arguments[0];
   const uint64_t pairs = 2 * *(uint64_t*)arguments[1];
   uint64_t* sum = *(uint64_t**)arguments[2];
