@@ -318,7 +318,7 @@ DECODE = [("dec1_gateup", 1, 28672, 4096), ("dec16_gateup", 16, 28672, 4096),
 # With mma.sync.
 OLDER = [((128, 128, 32), 128, 3), ((128, 128, 32), 128, 4), ((128, 128, 32), 128, 5),
          ((128, 128, 64), 128, 3), ((128, 256, 64), 256, 3), ((256, 128, 64), 256, 3),
-         ((256, 128, 64), 256, 4), ((256, 128, 128), 256, 2), ((128, 256, 128), 256, 2)]
+         ((256, 128, 64), 256, 4)]
 # Where the tiles of a product are few.
 SMALL = [((128, 128, 64), 256, 5), ((128, 128, 128), 256, 3), ((64, 128, 64), 128, 6),
          ((64, 128, 128), 128, 4), ((128, 64, 64), 256, 6), ((128, 64, 128), 256, 4),
@@ -392,6 +392,12 @@ def timed():
                 name = f"{shape}_mma/{'x'.join(map(str, block))}_{threads}_{stages}_{panel}"
                 cases.append(product(name, M, N, K, block=block, threads=threads, stages=stages,
                                      panel=panel, options={"kiln.instructions": 80}))
+        for panel in (4, 8, 16):
+            cases.append(product(f"{shape}_mma/turns_{panel}", M, N, K, block=(256, 128, 64),
+                                 panel=panel, options={"kiln.instructions": 80,
+                                                       "kiln.persistent": 1}))
+            cases.append(streamk(f"{shape}_mma/shared_{panel}", M, N, K, block=(256, 128, 64),
+                                 panel=panel, options={"kiln.instructions": 80}))
     for shape, M, N, K in DECODE:
         for block, threads, stages in (((64, 224, 64), 128, 5), ((64, 112, 64), 128, 8),
                                        ((64, 112, 128), 128, 4), ((64, 112, 128), 128, 5),

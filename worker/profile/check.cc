@@ -65,6 +65,12 @@ double RootMeanSquare(const std::vector<ReferenceValue>& values) {
   return count == 0 ? 0 : std::sqrt(sum / count);
 }
 
+// Of an accepted number: its error, of what is allowed.
+double ErrorShare(const Tolerance& tolerance, double got, double expected) {
+  const double allowed = tolerance.atol + tolerance.rtol * std::abs(expected);
+  return allowed > 0 && std::isfinite(got) ? std::abs(got - expected) / allowed : 0;
+}
+
 // Of sums in a coarse type, as a part of what is summed; 0 of others.
 double ErrorOf(const ManifestSums& sums, int64_t length) {
   if (!sums.type.has_value()) return 0;
@@ -107,7 +113,6 @@ struct Checker::Truth {
     std::optional<uint64_t> digest;  // of its output; unset = no peer
     std::unique_ptr<Peer> peer;      // its output; null = there is none yet
     bool peer_has_numbers = false;   // in every element: no NaN, and thus no poison
-    double peer_worst = 1;           // error / tolerance, of what was held against the reference
   };
   std::map<int, Output> outputs;  // by tensor
 };
@@ -128,14 +133,12 @@ struct Checker::Run {
   int64_t proved = 0;  // elements held against something other than a candidate, or as one that was
   std::set<std::string> how;  // what the samples were held against
   int same = 0;               // outputs with the very bytes of the peer's
-  int near_peer = 0;          // outputs of which NearPeer holds
   int64_t compared = 0;       // elements of the other outputs, held against the peer's, ...
   int64_t comparable = 0;     // ... of so many
   std::string peer_config;
-  bool slow = false;               // its launch, so that no other seed is looked at
-  bool first = false;              // of some output: there was no peer yet
-  double worst = 0;                // error / tolerance
-  std::map<int, double> worst_of;  // the same, of the outputs of one seed
+  bool slow = false;   // its launch, so that no other seed is looked at
+  bool first = false;  // of some output: there was no peer yet
+  double worst = 0;    // error / tolerance
 };
 
 Checker::Checker(Device* device, TensorSet* tensors, const v1::CheckPolicy& policy,
@@ -170,7 +173,6 @@ absl::StatusOr<CheckReport> Checker::Check(const Candidate& candidate) {
     run.unwritten.clear();
     run.comparisons.clear();
     run.has_numbers.clear();
-    run.worst_of.clear();
     absl::Status status = CheckSeed(copy, &run);
     alive_();
     if (status.ok()) continue;
@@ -225,10 +227,11 @@ std::string Checker::Summary(const Run& run, int seeds) const {
   if (policy_.reference() == v1::CheckPolicy::NONE) {
     return absl::StrCat(text, ", memory only: no reference asked for");
   }
-  const bool by_peer = run.same + run.near_peer > 0;
-  if (run.sampled > 0 || !by_peer) absl::StrAppend(&text, ", ", Sampled(run));
+  if (run.sampled > 0 || run.same == 0) absl::StrAppend(&text, ", ", Sampled(run));
   if (run.same > 0) {
     absl::StrAppend(&text, ", ", run.same, " outputs with the same bytes as ", run.peer_config);
+    const auto proof = proofs_.find(run.peer_config);
+    if (proof != proofs_.end()) absl::StrAppend(&text, ", of which ", proof->second);
   }
   if (run.compared > 0 && run.compared == run.comparable) {
     absl::StrAppend(&text, ", all ", run.compared, " elements compared with ", run.peer_config);
@@ -237,8 +240,6 @@ std::string Checker::Summary(const Run& run, int seeds) const {
                     " elements in blocks with the same bytes as ", run.peer_config,
                     ", of the others only samples: there is no room to keep the outputs");
   }
-  const auto proof = proofs_.find(run.peer_config);
-  if (by_peer && proof != proofs_.end()) absl::StrAppend(&text, ", of which ", proof->second);
   if (run.first && run.projected < ElementsOfOutputs() * seeds)
     absl::StrAppend(&text, ", the first: no other to compare all elements with");
   return text;
@@ -286,10 +287,8 @@ bool Checker::SameAsPeer(int copy, int tensor, Run* run) const {
   return true;
 }
 
-// Whether every element is so near the peer's that it is right wherever the peer was found right:
-// of |x - e| <= |x - p| + |p - e| the second is at most peer_worst of the tolerance around e, and
-// that around p is at most (1 + rtol peer_worst) of it. Then there is neither a NaN nor an element
-// with the poison, which the peer has not, and the output need not be read.
+// CloseToPeer as the device counts it, and right in all samples, which alone are read. False: the
+// output is looked at as a whole.
 absl::StatusOr<bool> Checker::NearPeer(int copy, int tensor, Run* run) {
   const Truth& truth = *truths_[static_cast<size_t>(copy)];
   const auto known = truth.outputs.find(tensor);
@@ -297,15 +296,25 @@ absl::StatusOr<bool> Checker::NearPeer(int copy, int tensor, Run* run) {
   const Truth::Output& output = known->second;
   if (output.peer == nullptr || !output.peer_has_numbers || output.expected.empty()) return false;
   const Tolerance tolerance = ToleranceOf(copy, tensor, *run);
-  const double left =
-      kStricter * (1 - output.peer_worst) / (1 + tolerance.rtol * output.peer_worst);
-  if (left <= 0) return false;
+  const double loose = kPeerSlack * kStricter;
   KILN_ASSIGN_OR_RETURN(const std::optional<int64_t> apart,
                         output.peer->CountApart(tensors_->Address(copy, tensor),
-                                                {tolerance.rtol * left, tolerance.atol * left}));
+                                                {tolerance.rtol * loose, tolerance.atol * loose}));
   if (!apart.has_value() || *apart > 0) return false;
+  const absl::StatusOr<std::vector<double>> got =
+      tensors_->ReadElements(copy, tensor, output.elements);
+  if (absl::IsResourceExhausted(got.status())) return false;
+  KILN_RETURN_IF_ERROR(got.status());
+  double worst = 0;
+  for (size_t i = 0; i < got->size(); ++i) {
+    const double expected = output.expected[i].value;
+    if (!tolerance.Accepts((*got)[i], expected)) return false;
+    worst = std::max(worst, ErrorShare(tolerance, (*got)[i], expected));
+  }
   const int64_t elements = tensors_->tensors()[static_cast<size_t>(tensor)].elements;
-  ++run->near_peer;
+  run->how.insert(output.how);
+  run->sampled += static_cast<int64_t>(got->size());
+  run->worst = std::max(run->worst, worst);
   run->compared += elements;
   run->comparable += elements;
   run->peer_config = output.peer_config;
@@ -507,10 +516,7 @@ absl::Status Checker::SampleSpread(int copy, int tensor, int samples, double eac
 absl::Status Checker::DropFormula(int copy, int tensor, Run* run) {
   formulas_[tensor] = nullptr;
   run->comparisons.erase(tensor);  // the tolerance goes with the expected values
-  for (const std::unique_ptr<Truth>& truth : truths_) {
-    truth->outputs[tensor].expected.clear();
-    truth->outputs[tensor].peer_worst = 1;  // of what is expected next nothing is known
-  }
+  for (const std::unique_ptr<Truth>& truth : truths_) truth->outputs[tensor].expected.clear();
   return CompareSampled(copy, tensor, run);
 }
 
@@ -539,11 +545,7 @@ absl::StatusOr<bool> Checker::HoldElement(int copy, int tensor, int64_t element,
   const double got = ElementAt(shape, run->outputs[tensor], element);
   const double allowed = tolerance.atol + tolerance.rtol * std::abs(expected);
   if (tolerance.Accepts(got, expected)) {
-    if (allowed > 0 && std::isfinite(got)) {
-      const double error = std::abs(got - expected) / allowed;
-      run->worst = std::max(run->worst, error);
-      run->worst_of[tensor] = std::max(run->worst_of[tensor], error);
-    }
+    run->worst = std::max(run->worst, ErrorShare(tolerance, got, expected));
     return true;
   }
   const std::string witness = absl::StrCat(shape.name, IndexText(shape.shape, element), " got ",
@@ -750,7 +752,6 @@ void Checker::KeepAsPeer(int copy, Run* run) {
     kept.digest = run->digests[tensor];
     kept.peer_config = run->candidate->config;
     kept.peer_has_numbers = run->has_numbers.count(tensor) > 0;
-    kept.peer_worst = run->worst_of[tensor];
     kept.peer =
         Peer::Keep(device_, *tensors_, copy, tensor, run->digests[tensor], keep_bytes, &output);
   }

@@ -9,8 +9,8 @@
 //      time for all over it, by the interpreter,
 //   4. the whole output must agree with that of the first candidate that passed (the peer); where
 //      they differ the reference decides which of the two is wrong; an output with the very bytes
-//      of the peer's needs no other look, nor does one that is nearer to it, in all elements and as
-//      the device counts them, than the worst of its samples is to the limit,
+//      of the peer's needs no other look; where the device counts that all are close, only the
+//      samples are read,
 //   5. the whole output of a matrix product that is not so compared must have right sums along its
 //      rows, with random factors (projection.h),
 //   6. a NaN is wrong unless the reference has one there.

@@ -71,6 +71,9 @@ class Device {
   // say nothing about another's.
   virtual absl::StatusOr<uint64_t> Digest(const void* from, int64_t bytes) = 0;
 
+  // Reads what lies at `places`, counted in `width` bytes: a power of two up to 8.
+  virtual absl::Status Gather(void* to_host, const void* from, absl::Span<const int64_t> places,
+                              int64_t width);
   // How many of `count` elements at `a` are not within the tolerance |a - b| <= atol + rtol |b|,
   // in float32, of those at `b`. Infinities and NaNs never are. Both are aligned to their elements.
   // kUnimplemented: the host must look; always of other types than float32, float16 and bfloat16.
@@ -122,6 +125,16 @@ class Device {
   // system does not say.
   virtual std::vector<std::string> Company() { return {}; }
 };
+
+inline absl::Status Device::Gather(void* to_host, const void* from,
+                                   absl::Span<const int64_t> places, int64_t width) {
+  auto* to = static_cast<uint8_t*>(to_host);
+  for (size_t i = 0; i < places.size(); ++i, to += width) {
+    const auto* at = static_cast<const uint8_t*>(from) + places[i] * width;
+    if (absl::Status read = Read(to, at, width); !read.ok()) return read;
+  }
+  return absl::OkStatus();
+}
 
 inline absl::StatusOr<int64_t> Device::CountApart(const void*, const void*, DType, int64_t, float,
                                                   float) {

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
@@ -103,6 +104,8 @@ class GpuDevice : public Device {
   absl::Status Fill(void* to, uint8_t byte, int64_t bytes) override;
   absl::Status Copy(void* to, const void* from, int64_t bytes) override;
   absl::StatusOr<uint64_t> Digest(const void* from, int64_t bytes) override;
+  absl::Status Gather(void* to_host, const void* from, absl::Span<const int64_t> places,
+                      int64_t width) override;
   absl::StatusOr<int64_t> CountApart(const void* a, const void* b, DType type, int64_t count,
                                      float rtol, float atol) override;
   absl::Status Launch(LoadedKernel* kernel, const LaunchArguments& arguments) override;
@@ -161,7 +164,7 @@ class GpuDevice : public Device {
   double clock_mhz_ = 0;  // the highest; 0: the driver does not say
   int64_t cache_bytes_ = 0;
   int blocks_ = 1;  // of a digest
-  cuda::Function digest_ = nullptr, apart_ = nullptr;
+  cuda::Function digest_ = nullptr, gather_ = nullptr, apart_ = nullptr;
   cuda::Function nothing_ = nullptr;
   cuda::Function canary_kernel_ = nullptr;
   cuda::Function reading_kernel_ = nullptr;
@@ -244,6 +247,8 @@ absl::Status GpuDevice::MakeTools() {
       cu_.Check(cu_.ModuleLoadData(&module, cuda::kGpuKernels), "load the runner's own kernels"));
   KILN_RETURN_IF_ERROR(
       cu_.Check(cu_.ModuleGetFunction(&digest_, module, "kiln_digest"), "find kiln_digest"));
+  KILN_RETURN_IF_ERROR(
+      cu_.Check(cu_.ModuleGetFunction(&gather_, module, "kiln_gather"), "find kiln_gather"));
   KILN_RETURN_IF_ERROR(
       cu_.Check(cu_.ModuleGetFunction(&apart_, module, "kiln_apart"), "find kiln_apart"));
   KILN_RETURN_IF_ERROR(
@@ -529,6 +534,24 @@ absl::StatusOr<uint64_t> GpuDevice::Digest(const void* from, int64_t bytes) {
   uint64_t pairs = static_cast<uint64_t>((bytes + kUnalignedBytes - 1) / kUnalignedBytes);
   void* arguments[] = {&base, &pairs, &sum_};
   return SumBy(digest_, arguments, "launch a digest");
+}
+
+absl::Status GpuDevice::Gather(void* to_host, const void* from, absl::Span<const int64_t> places,
+                               int64_t width) {
+  const auto count = static_cast<int64_t>(places.size());
+  const int64_t bytes = count * static_cast<int64_t>(sizeof(int64_t));
+  KILN_ASSIGN_OR_RETURN(void* const memory, Allocate(bytes + count * width));
+  const auto release = absl::MakeCleanup([&] { Free(memory, bytes + count * width); });
+  KILN_RETURN_IF_ERROR(Write(memory, places.data(), bytes));
+  Address first = AddressOf(from), where = AddressOf(memory), into = where + bytes;
+  uint64_t elements = static_cast<uint64_t>(count);
+  auto each = static_cast<uint32_t>(width);
+  void* arguments[] = {&first, &where, &elements, &each, &into};
+  KILN_RETURN_IF_ERROR(
+      cu_.Check(cu_.LaunchKernel(gather_, static_cast<unsigned>(blocks_), 1, 1,
+                                 cuda::kDigestThreads, 1, 1, 0, stream_, arguments, nullptr),
+                "gather elements"));
+  return Read(to_host, reinterpret_cast<const void*>(into), count * width);
 }
 
 absl::StatusOr<int64_t> GpuDevice::CountApart(const void* a, const void* b, DType type,

@@ -216,6 +216,65 @@ End:
   ret;
 }
 
+.visible .entry kiln_gather(.param .u64 first, .param .u64 where, .param .u64 elements,
+                            .param .u32 bytes, .param .u64 into)
+{
+  .reg .pred %p, %one, %two, %four;
+  .reg .b16 %word16;
+  .reg .b32 %block, %blocks, %threads, %thread, %width, %word32;
+  .reg .b64 %from, %places, %count, %to, %i, %step, %at, %end, %wide, %word64;
+
+  ld.param.u64 %from, [first];
+  cvta.to.global.u64 %from, %from;
+  ld.param.u64 %places, [where];
+  cvta.to.global.u64 %places, %places;
+  ld.param.u64 %count, [elements];
+  ld.param.u32 %width, [bytes];
+  cvt.u64.u32 %wide, %width;
+  ld.param.u64 %to, [into];
+  cvta.to.global.u64 %to, %to;
+  setp.eq.u32 %one, %width, 1;
+  setp.eq.u32 %two, %width, 2;
+  setp.eq.u32 %four, %width, 4;
+  mov.u32 %block, %ctaid.x;
+  mov.u32 %blocks, %nctaid.x;
+  mov.u32 %threads, %ntid.x;
+  mov.u32 %thread, %tid.x;
+  cvt.u64.u32 %i, %thread;
+  mul.wide.u32 %step, %block, %threads;
+  add.u64 %i, %i, %step;
+  mul.wide.u32 %step, %blocks, %threads;
+Next:
+  setp.ge.u64 %p, %i, %count;
+  @%p bra Done;
+  shl.b64 %at, %i, 3;
+  add.u64 %at, %places, %at;
+  ld.global.u64 %at, [%at];
+  mad.lo.u64 %at, %at, %wide, %from;
+  mad.lo.u64 %end, %i, %wide, %to;
+  add.u64 %i, %i, %step;
+  @%one bra One;
+  @%two bra Two;
+  @%four bra Four;
+  ld.global.u64 %word64, [%at];
+  st.global.u64 [%end], %word64;
+  bra Next;
+One:
+  ld.global.u8 %word16, [%at];
+  st.global.u8 [%end], %word16;
+  bra Next;
+Two:
+  ld.global.u16 %word16, [%at];
+  st.global.u16 [%end], %word16;
+  bra Next;
+Four:
+  ld.global.u32 %word32, [%at];
+  st.global.u32 [%end], %word32;
+  bra Next;
+Done:
+  ret;
+}
+
 .visible .entry kiln_apart(.param .u64 first, .param .u64 second, .param .u64 elements,
                            .param .u32 type, .param .f32 relative, .param .f32 absolute,
                            .param .u64 found)

@@ -10,9 +10,10 @@ namespace kiln::worker::cuda {
 // kiln_apart(a, b, count, kind, rtol, atol, found): adds to *found how many of `count` elements,
 // float32 (kind 0), bfloat16 (1) or float16 (2), are not within |a - b| <= atol + rtol |b| of each
 // other; infinities and NaNs never are. Any grid.
-// kiln_nothing(): what launching costs.
-// kiln_canary(rounds, out, clock): so many rounds of arithmetic in every thread, whose time is that
-// of the clock; writes nothing to the float at `out` unless arithmetic is broken.
+// kiln_gather(from, places, count, width, to): copies what lies at so many places, counted in
+// `width` bytes (1, 2, 4 or 8), one after the other. Any grid. kiln_nothing(): what launching
+// costs. kiln_canary(rounds, out, clock): so many rounds of arithmetic in every thread, whose time
+// is that of the clock; writes nothing to the float at `out` unless arithmetic is broken.
 // kiln_reading(from, pairs, out, clock): reads `pairs` times 16 bytes once, whose time is that of
 // the memory; writes a word to `out` only if all that a thread read adds up to one value.
 // Both add the cycles of one of their threads and the nanoseconds that these took to the two 64-bit

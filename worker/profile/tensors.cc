@@ -208,6 +208,23 @@ absl::Status TensorSet::DescribeChange(int copy, int tensor) const {
       LoadElement(&was[at], shape.type), " and is ", LoadElement(&now[at], shape.type)));
 }
 
+absl::StatusOr<std::vector<double>> TensorSet::ReadElements(
+    int copy, int tensor, const std::vector<int64_t>& elements) const {
+  const TensorShape& shape = tensors_[static_cast<size_t>(tensor)];
+  const int64_t width = shape.type.bytes();
+  std::vector<int64_t> places;
+  places.reserve(elements.size());
+  for (const int64_t element : elements) places.push_back(shape.OffsetOf(element));
+  Bytes bytes(static_cast<size_t>(width) * places.size());
+  KILN_RETURN_IF_ERROR(device_->Gather(bytes.data(), Address(copy, tensor), places, width));
+  std::vector<double> numbers;
+  numbers.reserve(places.size());
+  for (size_t i = 0; i < places.size(); ++i) {
+    numbers.push_back(LoadElement(&bytes[i * static_cast<size_t>(width)], shape.type));
+  }
+  return numbers;
+}
+
 absl::Status TensorSet::ReadTensor(int copy, int tensor, Bytes* out) const {
   const TensorShape& shape = tensors_[static_cast<size_t>(tensor)];
   out->resize(static_cast<size_t>(shape.bytes()));

@@ -64,6 +64,9 @@ class TensorSet {
 
   // The device's digest of one tensor's bytes.
   absl::StatusOr<uint64_t> DigestTensor(int copy, int tensor) const;
+  // The numbers of some elements, by their places in row-major order.
+  absl::StatusOr<std::vector<double>> ReadElements(int copy, int tensor,
+                                                   const std::vector<int64_t>& elements) const;
   // The memory of one tensor (TensorShape::span elements).
   absl::Status ReadTensor(int copy, int tensor, Bytes* out) const;
 

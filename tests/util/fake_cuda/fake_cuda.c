@@ -287,6 +287,15 @@ static Result canary(struct Device* device, double us, const void* argument) {
   clock[1] += (uint64_t)(us * 1e3);
   return busy(device, "", us);
 }
+static Result gather(void** arguments) {
+  const char* from = *(char**)arguments[0];
+  const int64_t* places = *(int64_t**)arguments[1];
+  const uint64_t count = *(uint64_t*)arguments[2];
+  const uint32_t width = *(uint32_t*)arguments[3];
+  char* to = *(char**)arguments[4];
+  for (uint64_t i = 0; i < count; ++i) memcpy(to + i * width, from + places[i] * width, width);
+  return OK;
+}
 /* Of float32 alone. */
 static Result apart(void** arguments) {
   const float *a = *(float**)arguments[0], *b = *(float**)arguments[1];
@@ -307,6 +316,7 @@ Result cuLaunchKernel(const char* function, unsigned gx, unsigned gy, unsigned g
   if (strcmp(function, "kiln_canary") == 0) return canary(device, canary_us, arguments[2]);
   if (strcmp(function, "kiln_reading") == 0) return canary(device, reading_us, arguments[3]);
   if (strcmp(function, "kiln_nothing") == 0) return busy(device, "", nothing_us);
+  if (strcmp(function, "kiln_gather") == 0) return gather(arguments);
   if (strcmp(function, "kiln_apart") == 0) return apart(arguments);
   const uint64_t* words = *(uint64_t**)arguments[0];
   const uint64_t pairs = 2 * *(uint64_t*)arguments[1];
