@@ -101,6 +101,8 @@ class Simplifier : public Mutator {
       case BinaryOp::kFloorDiv:
       case BinaryOp::kFloorMod:
         return DivMod(e, *x);
+      case BinaryOp::kBitXor:
+        return Xor(e, x->a, x->b);
       default:
         return e;
     }
@@ -169,6 +171,24 @@ class Simplifier : public Mutator {
     JoinDivMod(&form);
     const Expr candidate = FromLinear(form, e.dtype());
     return Size(candidate) < Size(e) ? candidate : e;
+  }
+
+  // (w m + rest) ^ small = w m + (rest ^ small), where small is in [0, w) and w a power of two:
+  // what unrolled copies have in common is then one number, and the rest a constant of each.
+  Expr Xor(const Expr& e, const Expr& from, const Expr& small) {
+    const auto bounds = facts_.BoundsOf(small);
+    constexpr int64_t kWidest = int64_t{1} << 30;
+    if (!bounds || bounds->min < 0 || bounds->max >= kWidest) return e;
+    int64_t width = 1;
+    while (width <= bounds->max) width *= 2;
+    const LinearForm form = Linearize(from);
+    LinearForm whole = Part(form, width, true), rest = Part(form, width, false);
+    whole.constant = FloorDivide(form.constant, width);
+    rest.constant = form.constant - whole.constant * width;
+    if (whole.terms.empty() && whole.constant == 0) return e;
+    const Expr multiples = FromLinear(whole, e.dtype()) * MakeInt(width, e.dtype());
+    const Expr low = FromLinear(rest, e.dtype());
+    return Sum(MakeBinary(BinaryOp::kBitXor, low, small) + multiples);
   }
 
   Expr DivMod(const Expr& e, const Binary& x) {

@@ -95,6 +95,20 @@ TEST_F(FactsTest, SimplerFormsFollowWhatBecomesKnown) {
   EXPECT_TRUE(Same(inner.Simplify(e), FloorMod(x, Expr(4)) * Expr(2)));
 }
 
+// What is a multiple of what a swizzle moves by leaves it.
+TEST_F(FactsTest, MultiplesLeaveASwizzle) {
+  const auto swizzled = [](const Expr& at, const Expr& by) {
+    return MakeBinary(BinaryOp::kBitXor, at, by);
+  };
+  const Expr moved = FloorMod(FloorDiv(x, Expr(2)), Expr(4));
+  EXPECT_EQ(Simple(swizzled(n * Expr(128) + x + Expr(260), moved)),
+            "(x ^ x // 2 % 4) + n * 128 + 260");
+  EXPECT_EQ(Simple(swizzled(x + Expr(6), moved)), "(x + 2 ^ x // 2 % 4) + 4");
+  EXPECT_EQ(Simple(swizzled(x, moved)), "x ^ x // 2 % 4");
+  EXPECT_EQ(Simple(swizzled(n * Expr(8), z)), "n * 8 ^ z") << "z may be negative";
+  EXPECT_EQ(Simple(swizzled(x - Expr(8), y)), "(x ^ y) + -8");
+}
+
 // 2^60 terms, written out.
 TEST_F(FactsTest, WhatIsUsedTwiceIsLookedAtOnce) {
   Expr e = x;
