@@ -56,6 +56,8 @@ class Runner {
   void LoadEntry(const v1::ProfileRequest& request, const v1::ProfileCandidate& candidate,
                  Entry* entry);
   absl::Status PrepareBench(const v1::ProfileRequest& request, Entry* entry);
+  std::unique_ptr<Checker> MakeChecker(const v1::ProfileRequest& request, TensorSet* tensors);
+  void ForgetOtherCode(const v1::ProfileRequest& request, const Entry& entry);
   Checker::Candidate Checkable(const v1::ProfileRequest& request, const Entry& entry) const;
   void CheckEntry(const v1::ProfileRequest& request, Entry* entry);
   void CheckRagged(const v1::ProfileRequest& request, Entry* entry,
@@ -92,9 +94,10 @@ class Runner {
     std::string summary;
     bool whole_output = false;
   };
-  std::map<std::string, Checked> summaries_;  // config -> how its check went, likewise
-  const Emit* emit_ = nullptr;                // of the request being served
-  StageClock stages_;                         // likewise
+  std::map<std::string, Checked> summaries_;      // config -> how its check went, likewise
+  std::map<std::string, std::string> artifacts_;  // config -> of which these two speak
+  const Emit* emit_ = nullptr;                    // of the request being served
+  StageClock stages_;                             // likewise
   std::string current_;
   std::vector<std::string> stayed_;  // company that did not leave while it was waited for
 };

@@ -32,7 +32,8 @@ struct Runner::Bench {
 
 struct Runner::Entry {
   std::string config;
-  bool checked = false;  // before this request
+  std::string artifact;    // digest of the bundle's bytes
+  bool checked = false;    // before this request
   v1::CandidateResult result;
   Manifest source;
   BoundManifest manifest;

@@ -188,6 +188,24 @@ TEST_F(RunnerTest, CheckedCandidatesAreNotCheckedAgain) {
   EXPECT_GT(results_["c=1"].measurement().check_seconds(), 0) << "as asked";
 }
 
+// What was found of a config holds for the code that it was found of.
+TEST_F(RunnerTest, AConfigThatWasCompiledAnewIsCheckedAnew) {
+  Add("c=1", "good", true);
+  Add("c=2", "better", true);
+  Serve();
+  request_.mutable_candidates(0)->set_bundle_path(folder_ + "/wrong");
+  Serve();
+  EXPECT_EQ(results_["c=1"].failure().stage(), v1::Failure::CHECK) << results_["c=1"].DebugString();
+  EXPECT_TRUE(results_["c=2"].has_measurement());
+  request_.mutable_candidates(0)->set_bundle_path(folder_ + "/good");
+  Serve();
+  EXPECT_TRUE(results_["c=1"].has_measurement()) << results_["c=1"].DebugString();
+  const int64_t calls = reference_calls_;
+  Serve();
+  EXPECT_EQ(reference_calls_, calls);
+  EXPECT_EQ(results_["c=1"].measurement().check_seconds(), 0);
+}
+
 TEST_F(RunnerTest, WrongNumbersAreFoundWhateverAnotherDeviceSaid) {
   Add("c=1", "wrong", true);
   request_.set_kind(v1::TASK_FINALS);
