@@ -104,6 +104,24 @@ TEST_F(GpuDeviceTest, MemoryThatBecomesSlowIsNamedAndArithmeticStaysTheMeasureOf
   EXPECT_EQ(arithmetic.rfind("its canary of arithmetic takes 220.0 us", 0), 0u) << arithmetic;
 }
 
+// What the host takes to launch is not the device's time, neither of a canary nor of what it is
+// compared with.
+TEST_F(GpuDeviceTest, ADeviceThatBecomesSlowIsSeenByALoadedHost) {
+  const auto host = [](double us) { Tell("libcuda.so.1", "fake_cuda_host", us); };
+  EXPECT_EQ(device_->Examine().broken, "");
+  host(40);
+  device_ = Make();
+  EXPECT_EQ(device_->Examine().broken, "");
+  SetReading(53);
+  EXPECT_EQ(device_->Examine().broken.rfind("its canary of memory takes 53.0 us", 0), 0u)
+      << device_->Examine().broken;
+  SetReading(50);
+  SetCanary(220);
+  EXPECT_EQ(device_->Examine().broken.rfind("its canary of arithmetic takes 220.0 us", 0), 0u)
+      << device_->Examine().broken;
+  host(0);
+}
+
 // What is missing is told when the device is opened, not with the first measurement alone.
 TEST_F(GpuDeviceTest, WhatItDoesWithoutIsTold) {
   ASSERT_EQ(device_->Missing().size(), 1u);
