@@ -38,6 +38,10 @@ struct DeviceHealth {
   std::string tainted;  // why what was measured meanwhile does not count; empty = it does
 };
 
+// Exit codes of a process that lost its device's context, or a launch that does not come back; and
+// whose device itself is broken. Either after one line on stderr that says what happened.
+inline constexpr int kDeviceLost = 86, kDeviceBroken = 87;
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -70,9 +74,12 @@ class Device {
   // say nothing about another's.
   virtual absl::StatusOr<uint64_t> Digest(const void* from, int64_t bytes) = 0;
 
+  // From here on a launch that takes longer ends the process, with kDeviceLost, or all of those that
+  // are timed together: such batches are of short ones. Not called: 10 s.
+  virtual void LimitLaunches(double seconds) = 0;
+
   // Runs once, to completion. kInternal: the kernel reported an error code, which the message
-  // explains. A fault takes the process with it, and so does a launch that does not end where the
-  // device has a limit for that.
+  // explains. A fault takes the process with it.
   virtual absl::Status Launch(LoadedKernel* kernel, const LaunchArguments& arguments) = 0;
 
   // A request begins: what was given up for the one before may be tried again.

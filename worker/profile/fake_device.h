@@ -72,6 +72,8 @@ class FakeDevice : public Device {
   absl::Status Fill(void* to, uint8_t byte, int64_t bytes) override;
   absl::Status Copy(void* to, const void* from, int64_t bytes) override;
   absl::StatusOr<uint64_t> Digest(const void* from, int64_t bytes) override;
+  void LimitLaunches(double seconds) override { launch_seconds_ = seconds; }
+  double launch_seconds() const { return launch_seconds_; }
   absl::Status Launch(LoadedKernel* kernel, const LaunchArguments& arguments) override;
   void BeginTask() override {
     if (begin_task) begin_task();
@@ -91,6 +93,7 @@ class FakeDevice : public Device {
   int64_t cache_bytes_ = 0;
   int warm_up_launches_ = 10;
   double rest_turns_ = 0;
+  double launch_seconds_ = 0;
   int64_t memory_bytes_ = int64_t{1} << 40;
   int64_t allocated_ = 0;
   int launches_ = 0;

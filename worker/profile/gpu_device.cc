@@ -28,6 +28,7 @@
 #include "worker/profile/cuda_driver.h"
 #include "worker/profile/cupti.h"
 #include "worker/profile/gpu_kernels.h"
+#include "worker/profile/launch_limit.h"
 #include "worker/profile/nvml.h"
 #include "worker/profile/parallel.h"
 #include "worker/profile/stats.h"
@@ -103,6 +104,7 @@ class GpuDevice : public Device {
   absl::Status Fill(void* to, uint8_t byte, int64_t bytes) override;
   absl::Status Copy(void* to, const void* from, int64_t bytes) override;
   absl::StatusOr<uint64_t> Digest(const void* from, int64_t bytes) override;
+  void LimitLaunches(double seconds) override { launch_seconds_ = seconds; }
   absl::Status Launch(LoadedKernel* kernel, const LaunchArguments& arguments) override;
   void BeginTask() override;
   absl::StatusOr<std::vector<Sample>> Time(LoadedKernel* kernel,
@@ -154,6 +156,7 @@ class GpuDevice : public Device {
 
   const Driver& cu_;
   const GpuOptions options_;
+  double launch_seconds_ = kLaunchSeconds;
   cuda::Stream stream_ = nullptr;
   double clock_mhz_ = 0;  // the highest; 0: the driver does not say
   int64_t cache_bytes_ = 0;
@@ -537,7 +540,7 @@ absl::StatusOr<uint64_t> GpuDevice::Digest(const void* from, int64_t bytes) {
 absl::Status GpuDevice::Launch(LoadedKernel* kernel, const LaunchArguments& arguments) {
   KILN_RETURN_IF_ERROR(CheckArgumentCount(arguments));
   KILN_RETURN_IF_ERROR(Explain(static_cast<GpuKernel*>(kernel)->Call(arguments)));
-  Await(options_.launch_seconds, "a launch");
+  Await(launch_seconds_, "a launch");
   return absl::OkStatus();
 }
 
@@ -562,7 +565,7 @@ absl::Status GpuDevice::TimeBatch(size_t count, bool gate, size_t* parts,
     if (started.ok()) started = cu_.Check(cu_.EventRecord(pair.end, stream_), "record an event");
   }
   *static_cast<volatile uint32_t*>(gate_) = ticket_;
-  Await(options_.launch_seconds * static_cast<double>(count), "a timed launch");
+  Await(launch_seconds_, "a timed launch");
   KILN_RETURN_IF_ERROR(started);
   const std::vector<double> spans = Spans(count, since, parts);
   const uint64_t reasons = monitor_ == nullptr ? 0 : monitor_->ReasonsSince(begin);

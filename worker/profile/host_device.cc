@@ -15,6 +15,8 @@
 #include "worker/profile/artifact_library.h"
 #include "worker/profile/host_arena.h"
 #include "worker/profile/host_memory.h"
+#include "worker/profile/launch_alarm.h"
+#include "worker/profile/launch_limit.h"
 
 namespace kiln::worker {
 namespace {
@@ -107,8 +109,11 @@ class HostDevice : public Device {
     return DigestOfHostMemory(from, bytes);
   }
 
+  void LimitLaunches(double seconds) override { launch_seconds_ = seconds; }
+
   absl::Status Launch(LoadedKernel* kernel, const LaunchArguments& arguments) override {
     KILN_RETURN_IF_ERROR(CheckArgumentCount(arguments));
+    const LaunchAlarm alarm(launch_seconds_);
     return ExplainReturn(static_cast<HostKernel*>(kernel)->Call(arguments));
   }
 
@@ -119,6 +124,7 @@ class HostDevice : public Device {
     threads_ = host_kernel->threads();
     std::vector<Sample> samples;
     samples.reserve(launches.size());
+    const LaunchAlarm alarm(launch_seconds_);
     int64_t stolen_before = StolenTicks();
     for (const LaunchArguments& arguments : launches) {
       KILN_RETURN_IF_ERROR(CheckArgumentCount(arguments));
@@ -148,6 +154,7 @@ class HostDevice : public Device {
   const int64_t cache_bytes_;
   const std::string scratch_dir_;
   HostArena arena_;
+  double launch_seconds_ = kLaunchSeconds;
   int threads_ = 0;  // of the launches that were timed last
 };
 

@@ -142,6 +142,8 @@ void Runner::Touch(const std::string& config) {
 void Runner::Serve(const v1::ProfileRequest& request, const Emit& emit) {
   emit_ = &emit;
   stages_.Start();
+  launch_seconds_ = options_.launch_seconds;
+  device_->LimitLaunches(launch_seconds_);
   device_->BeginTask();
   v1::ProfileEvent last;
   if (!IsKnownKind(request.kind())) {
@@ -169,6 +171,7 @@ void Runner::LoadEntry(const v1::ProfileRequest& request, const v1::ProfileCandi
   Clock::time_point begin = Clock::now();
   entry->config = candidate.config();
   entry->checked = candidate.numbers_checked();
+  entry->expected_ns = candidate.expected_ns();
   entry->result.set_config(candidate.config());
   Touch(entry->config);
   auto load = [&]() -> absl::Status {
@@ -192,6 +195,7 @@ absl::Status Runner::PrepareBench(const v1::ProfileRequest& request, Entry* entr
   std::string key = BenchKey(request.inputs(), entry->manifest);
   if (bench_ != nullptr && bench_->key == key) {
     ForgetOtherCode(request, *entry);
+    LimitLaunches(request, *entry);
     return absl::OkStatus();
   }
   Clock::time_point begin = Clock::now();
@@ -199,6 +203,7 @@ absl::Status Runner::PrepareBench(const v1::ProfileRequest& request, Entry* entr
   convicted_.clear();
   summaries_.clear();
   artifacts_ = {{entry->config, entry->artifact}};
+  slowest_ns_ = 0;
   auto bench = std::make_unique<Bench>();
   bench->key = key;
   int64_t footprint = 0;
@@ -217,6 +222,7 @@ absl::Status Runner::PrepareBench(const v1::ProfileRequest& request, Entry* entr
       device_, bench->tensors.get(), policy, [this](const std::string& config) { Touch(config); },
       &stages_);
   bench_ = std::move(bench);
+  LimitLaunches(request, *entry);
   entry->setup_seconds += SecondsSince(begin);
   return absl::OkStatus();
 }
@@ -225,6 +231,12 @@ std::unique_ptr<Checker> Runner::MakeChecker(const v1::ProfileRequest& request,
                                              TensorSet* tensors) {
   return std::make_unique<Checker>(device_, tensors, request.inputs().check(), options_.peer_bytes,
                                    [this] { Touch(current_); });
+}
+
+void Runner::LimitLaunches(const v1::ProfileRequest& request, const Entry& entry) {
+  const KnownTimes known{entry.expected_ns, request.best_ns(), slowest_ns_};
+  launch_seconds_ = std::max(launch_seconds_, LaunchSeconds(options_.launch_seconds, known));
+  device_->LimitLaunches(launch_seconds_);
 }
 
 // Of a config that was compiled anew nothing is known, and others may have been held against what
@@ -362,6 +374,7 @@ void Runner::ScreenEntry(const v1::ProfileRequest& request, Entry* entry) {
     entry->throttled = timing->throttled;
     return;
   }
+  slowest_ns_ = std::max(slowest_ns_, timing->summary.median);
   FillMeasurement(request, *timing, *entry, entry->result.mutable_measurement());
 }
 

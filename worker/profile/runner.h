@@ -15,6 +15,7 @@
 #include "kiln/v1/child.pb.h"
 #include "worker/profile/check.h"
 #include "worker/profile/device.h"
+#include "worker/profile/launch_limit.h"
 #include "worker/profile/manifest.h"
 #include "worker/profile/measure.h"
 #include "worker/profile/reference.h"
@@ -31,6 +32,7 @@ struct RunnerOptions {
   // `with_company`, taken, and says so.
   double company_seconds = 3;
   bool with_company = false;
+  double launch_seconds = kLaunchSeconds;  // the least limit of a launch (launch_limit.h)
   int measuring_core = -1;  // the thread that measures has it for itself then; -1 = any
 };
 
@@ -57,6 +59,7 @@ class Runner {
                  Entry* entry);
   absl::Status PrepareBench(const v1::ProfileRequest& request, Entry* entry);
   std::unique_ptr<Checker> MakeChecker(const v1::ProfileRequest& request, TensorSet* tensors);
+  void LimitLaunches(const v1::ProfileRequest& request, const Entry& entry);
   void ForgetOtherCode(const v1::ProfileRequest& request, const Entry& entry);
   Checker::Candidate Checkable(const v1::ProfileRequest& request, const Entry& entry) const;
   void CheckEntry(const v1::ProfileRequest& request, Entry* entry);
@@ -99,6 +102,8 @@ class Runner {
   const Emit* emit_ = nullptr;                    // of the request being served
   StageClock stages_;                             // likewise
   std::string current_;
+  double slowest_ns_ = 0;            // of what was timed on the present bench
+  double launch_seconds_ = 0;        // the limit, which of one request only grows
   std::vector<std::string> stayed_;  // company that did not leave while it was waited for
 };
 

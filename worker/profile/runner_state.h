@@ -34,6 +34,7 @@ struct Runner::Entry {
   std::string config;
   std::string artifact;    // digest of the bundle's bytes
   bool checked = false;    // before this request
+  double expected_ns = 0;  // by the recommender; 0 = unknown
   v1::CandidateResult result;
   Manifest source;
   BoundManifest manifest;

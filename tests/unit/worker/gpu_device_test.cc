@@ -35,7 +35,6 @@ class GpuDeviceTest : public testing::Test {
     static const std::string base = testing::TempDir();
     std::string pattern = base + "/kiln-gpu-XXXXXX";
     options_.scratch_dir = ::mkdtemp(pattern.data());
-    options_.launch_seconds = 0.2;
     device_ = Make();
     std::string folder = std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
     std::ifstream in(folder + "/kiln_host_kernels.so", std::ios::binary);
@@ -53,7 +52,9 @@ class GpuDeviceTest : public testing::Test {
   std::unique_ptr<Device> Make() {
     absl::StatusOr<std::unique_ptr<Device>> device = MakeGpuDevice(options_);
     EXPECT_TRUE(device.ok()) << device.status();
-    return device.ok() ? *std::move(device) : nullptr;
+    if (!device.ok()) return nullptr;
+    (*device)->LimitLaunches(0.2);
+    return *std::move(device);
   }
   std::unique_ptr<LoadedKernel> Load(const std::string& name) {
     bundle_.set_name(name);

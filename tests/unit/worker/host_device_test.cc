@@ -6,8 +6,10 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "compiler/base/rng.h"
+#include "worker/profile/launch_limit.h"
 
 namespace kiln::worker {
 namespace {
@@ -108,6 +110,31 @@ TEST_F(HostDeviceTest, PassesThreadsAndManyArguments) {
   EXPECT_EQ(out, 506);
   LaunchArguments too_many{{&out}, std::vector<int64_t>(80, 1)};
   EXPECT_TRUE(absl::IsInvalidArgument(device_->Launch(Load("kernel_many").get(), too_many)));
+}
+
+using HostDeviceDeathTest = HostDeviceTest;
+TEST_F(HostDeviceDeathTest, ALaunchThatDoesNotComeBackEndsTheProcess) {
+  device_->LimitLaunches(0.2);
+  std::unique_ptr<LoadedKernel> hang = Load("kernel_hang");
+  EXPECT_EXIT((void)device_->Launch(hang.get(), {{}, {}}), testing::ExitedWithCode(kDeviceLost),
+              "a launch did not come back after 0.2 s");
+  const std::vector<LaunchArguments> many(3);
+  EXPECT_EXIT((void)device_->Time(hang.get(), many), testing::ExitedWithCode(kDeviceLost),
+              "a launch did not come back after 0.2 s");
+  // One that is slow and comes back is none of these, nor is the time between two.
+  std::unique_ptr<LoadedKernel> spin = Load("kernel_spin");
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(device_->Launch(spin.get(), {{}, {100'000}}).ok());
+    std::this_thread::sleep_for(std::chrono::milliseconds(120));
+  }
+}
+
+TEST(LaunchSecondsTest, FarAboveAllThatIsKnown) {
+  EXPECT_EQ(LaunchSeconds(10, {}), 10);
+  EXPECT_EQ(LaunchSeconds(10, {1e6, 2e6, 3e6}), 10);
+  EXPECT_EQ(LaunchSeconds(10, {2e9, 0, 0}), 40);
+  EXPECT_EQ(LaunchSeconds(10, {2e9, 1e9, 4e9}), 80);
+  EXPECT_EQ(LaunchSeconds(0.5, {0, 1e9, 0}), 20);
 }
 
 TEST_F(HostDeviceTest, ReturnCodesAreExplained) {
