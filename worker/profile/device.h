@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "kiln/v1/common.pb.h"
+#include "worker/profile/device_health.h"
 #include "worker/profile/stats.h"
 
 namespace kiln::worker {
@@ -30,12 +31,6 @@ struct LaunchArguments {
 class LoadedKernel {
  public:
   virtual ~LoadedKernel() = default;
-};
-
-// What happened to a device itself since it was last looked at.
-struct DeviceHealth {
-  std::string broken;   // why nothing may be measured on it any more; empty = it may
-  std::string tainted;  // why what was measured meanwhile does not count; empty = it does
 };
 
 // Exit codes of a process that lost its device's context, or a launch that does not come back; and

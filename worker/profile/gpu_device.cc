@@ -387,16 +387,7 @@ double GpuDevice::ClockShare() const {
 }
 
 DeviceHealth GpuDevice::Faults() {
-  DeviceHealth health;
-  std::vector<std::string> own, others;
-  if (monitor_ != nullptr) {
-    for (const cuda::Monitor::Fault& fault : monitor_->TakeFaults()) {
-      (fault.hardware ? own : others).push_back(fault.what);
-    }
-  }
-  health.broken = absl::StrJoin(own, ", ");
-  health.tainted = absl::StrJoin(others, ", ");
-  return health;
+  return monitor_ == nullptr ? DeviceHealth() : monitor_->TakeFaults();
 }
 
 DeviceHealth GpuDevice::Examine() {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -13,6 +14,7 @@
 #include "compiler/codegen/runtime/kiln_launch.h"
 #include "compiler/target/arch.h"
 #include "worker/profile/cuda_driver.h"
+#include "worker/profile/gpu_faults.h"
 
 namespace kiln::worker {
 namespace {
@@ -121,6 +123,39 @@ TEST_F(GpuDeviceTest, ADeviceThatBecomesSlowIsSeenByALoadedHost) {
   EXPECT_EQ(device_->Examine().broken.rfind("its canary of arithmetic takes 220.0 us", 0), 0u)
       << device_->Examine().broken;
   host(0);
+}
+
+// The worker asks when a runner could not.
+TEST_F(GpuDeviceTest, WhatTheSystemSaysIsToldToAnybodyWhoWatches) {
+  Tell(kNvml, "fake_nvml_ecc", 1ULL);
+  const std::unique_ptr<GpuFaults> faults = *GpuFaults::Watch("0000:00:00.0");
+  DeviceHealth health = faults->Take();
+  EXPECT_EQ(health.broken + health.tainted, "") << "that was before";
+  Tell(kNvml, "fake_nvml_ecc", 3ULL);
+  Tell(kNvml, "fake_nvml_xid", 31ULL);
+  health = faults->Take();
+  EXPECT_EQ(health.broken, "2 uncorrected ECC errors");
+  EXPECT_EQ(health.tainted, "Xid 31 (memory page fault)");
+  EXPECT_EQ(faults->Take().broken, "") << "told once";
+  EXPECT_FALSE(GpuFaults::Watch("0000:ff:00.0").ok());
+}
+
+TEST(WithinSecondsTest, ADriverThatHangsIsADeviceThatIsBroken) {
+  std::atomic<bool> hangs{false};
+  std::atomic<int> asked{0};
+  const auto look = WithinSeconds(0.1, [&]() -> DeviceHealth {
+    ++asked;
+    while (hangs) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return {"", "Xid 13"};
+  });
+  EXPECT_EQ(look().tainted, "Xid 13");
+  hangs = true;
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(look().broken, "its driver does not say within 0.1 s what happened to it");
+  }
+  EXPECT_EQ(asked, 2) << "it is asked once";
+  hangs = false;
+  EXPECT_EQ(look().tainted, "Xid 13");
 }
 
 // What is missing is told when the device is opened, not with the first measurement alone.
