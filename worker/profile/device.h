@@ -69,8 +69,8 @@ class Device {
   // say nothing about another's.
   virtual absl::StatusOr<uint64_t> Digest(const void* from, int64_t bytes) = 0;
 
-  // From here on a launch that takes longer ends the process, with kDeviceLost, or all of those that
-  // are timed together: such batches are of short ones. Not called: 10 s.
+  // From here on a launch that takes longer ends the process, with kDeviceLost, or all of those
+  // that are timed together: such batches are of short ones. Not called: 10 s.
   virtual void LimitLaunches(double seconds) = 0;
 
   // Runs once, to completion. kInternal: the kernel reported an error code, which the message
