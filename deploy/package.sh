@@ -34,3 +34,5 @@ $pack || exit 0
 tar -C "$out" --sort=name --owner=0 --group=0 --numeric-owner -cf - kiln |
   xz -9e --lzma2=preset=9e,dict=128MiB >"$out/kiln-linux-x86_64.tar.xz"
 ls -l "$out/kiln-linux-x86_64.tar.xz"
+size=$(stat -c %s "$out/kiln-linux-x86_64.tar.xz")
+[ "$size" -le $((40 << 20)) ] || { echo "the archive has $size bytes, more than 40 MiB" >&2; exit 1; }
