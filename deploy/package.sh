@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # One relocatable archive with everything that a compile host or a GPU host needs: coordinator, worker
 # and its children, tunectl, kilnc, examples. Runs on x86-64 Linux with glibc 2.36 or later. CUDA's
-# driver, assembler and profiler are not in it: they are looked for where it runs.
+# driver, assembler and profiler are not in it: they are looked for where it runs. Without the profiler (CUPTI)
+# events tell times, without an assembler the driver assembles PTX.
 #
 #   deploy/package.sh             build/package/kiln-linux-x86_64.tar.xz
 #   deploy/package.sh --folder    build/package/kiln alone, not packed
@@ -33,3 +34,5 @@ $pack || exit 0
 tar -C "$out" --sort=name --owner=0 --group=0 --numeric-owner -cf - kiln |
   xz -9e --lzma2=preset=9e,dict=128MiB >"$out/kiln-linux-x86_64.tar.xz"
 ls -l "$out/kiln-linux-x86_64.tar.xz"
+size=$(stat -c %s "$out/kiln-linux-x86_64.tar.xz")
+[ "$size" -le $((40 << 20)) ] || { echo "the archive has $size bytes, more than 40 MiB" >&2; exit 1; }

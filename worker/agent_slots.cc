@@ -484,6 +484,7 @@ absl::StatusOr<ProfileOutcome> Agent::ProfileAll(Slot* slot, const HeldTaskPtr& 
     v1::ProfileCandidate* out = request.add_candidates();
     out->set_config(candidate.config());
     out->set_numbers_checked(candidate.numbers_checked());
+    out->set_expected_ns(candidate.expected_ns());
     KILN_ASSIGN_OR_RETURN(*out->mutable_bundle_path(), fetch(candidate.artifact_digest()));
     if (candidate.plain_digest().empty()) continue;
     KILN_ASSIGN_OR_RETURN(*out->mutable_plain_path(), fetch(candidate.plain_digest()));

@@ -29,12 +29,15 @@
 #include "worker/devices.h"
 #include "worker/grpc_link.h"
 #include "worker/metrics.h"
+#include "worker/profile/gpu_faults.h"
 #include "worker/profile_executor.h"
 
 namespace kiln::worker {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr double kSystemSeconds = 10;  // in which a driver says what happened to its GPU
 
 struct Flags {
   std::string coordinator;
@@ -226,6 +229,18 @@ ChildOptions MakeChildOptions(const std::string& binary, int64_t memory_mib,
   return options;
 }
 
+// Of the GPU at this place; none where the system does not say.
+DeviceLook WatchGpu(const std::string& place) {
+  if (place.empty()) return nullptr;
+  absl::StatusOr<std::unique_ptr<GpuFaults>> watched = GpuFaults::Watch(place);
+  if (!watched.ok()) {
+    spdlog::info("gpu {}: {}", place, std::string(watched.status().message()));
+    return nullptr;
+  }
+  const std::shared_ptr<GpuFaults> faults = *std::move(watched);
+  return WithinSeconds(kSystemSeconds, [faults] { return faults->Take(); });
+}
+
 // Waits for SIGTERM or SIGINT in a thread of its own, so that no handler runs anywhere. The thread
 // is left behind at exit.
 void WatchSignals(const sigset_t& signals, Agent* agent) {
@@ -289,8 +304,9 @@ absl::Status Run(Flags flags, const sigset_t& signals) {
     }
     child.arguments.insert(child.arguments.end(), flags.runner_args.begin(),
                            flags.runner_args.end());
-    return std::make_unique<ChildProfileExecutor>(std::move(child),
-                                                  ProfileLimits{flags.silence_seconds});
+    return std::make_unique<ChildProfileExecutor>(
+        std::move(child), ProfileLimits{flags.silence_seconds},
+        WatchGpu(devices.gpus() ? devices.places[static_cast<size_t>(index)] : ""));
   };
   // Leaked on purpose: the signal thread may touch it until the process ends.
   Agent* agent = std::make_unique<Agent>(options, link.get(), cache.get(), &metrics, make_compile,

@@ -46,8 +46,9 @@ std::string LastLine(const std::string& output) {
 
 }  // namespace
 
-ChildProfileExecutor::ChildProfileExecutor(ChildOptions child, ProfileLimits limits)
-    : child_(std::move(child)), limits_(limits) {}
+ChildProfileExecutor::ChildProfileExecutor(ChildOptions child, ProfileLimits limits,
+                                           DeviceLook look)
+    : child_(std::move(child)), limits_(limits), look_(std::move(look)) {}
 
 absl::StatusOr<v1::ChildHello> ChildProfileExecutor::Start() {
   KILN_RETURN_IF_ERROR(child_.Start());
@@ -89,6 +90,11 @@ absl::StatusOr<ProfileOutcome> ChildProfileExecutor::Profile(const v1::ProfileRe
       outcome.quarantined = LastLine(death.output);
       return outcome;
     }
+    const DeviceHealth health = look_ ? look_() : DeviceHealth();
+    if (!health.broken.empty()) {
+      outcome.quarantined = health.broken;
+      return outcome;
+    }
     if (!session.current.has_value()) {
       if (session.whole_limit) return outcome;
       if (++idle_deaths < kIdleDeaths) continue;
@@ -100,10 +106,10 @@ absl::StatusOr<ProfileOutcome> ChildProfileExecutor::Profile(const v1::ProfileRe
     if (session.whole_limit) {
       // The task's time was up. The running candidate is to blame when it ate half of it.
       bool guilty = (Child::Clock::now() - session.since) * 2 >= Child::Clock::now() - begin;
-      if (guilty) AddFailure(*session.current, FailureOf(status, death, session), &outcome);
-      return outcome;
+      if (!guilty) return outcome;
     }
-    AddFailure(*session.current, FailureOf(status, death, session), &outcome);
+    AddFailure(*session.current, FailureOf(status, death, session, health.tainted), &outcome);
+    if (session.whole_limit) return outcome;
   }
 }
 
@@ -155,7 +161,8 @@ absl::Status ChildProfileExecutor::RunSession(const v1::ProfileRequest& request,
 }
 
 v1::Failure ChildProfileExecutor::FailureOf(const absl::Status& status, const ChildDeath& death,
-                                            const Session& session) const {
+                                            const Session& session,
+                                            const std::string& tainted) const {
   v1::Failure failure;
   failure.set_killed_child(true);
   failure.set_stage(v1::Failure::RUN);
@@ -169,13 +176,17 @@ v1::Failure ChildProfileExecutor::FailureOf(const absl::Status& status, const Ch
     failure.set_stage(v1::Failure::RESOURCES);
     failure.set_message("the runner hit its memory limit while it ran the candidate");
   } else if (!death.exit.signalled && death.exit.code == kDeviceLostExit) {
-    failure.set_message(
-        absl::StrCat("the candidate took the GPU's context down: ", LastLine(death.output)));
+    const std::string words = LastLine(death.output);
+    const bool stopped = words.find("did not come back") != std::string::npos;
+    failure.set_message(absl::StrCat(
+        stopped ? "the candidate was stopped: " : "the candidate took the GPU's context down: ",
+        words));
   } else if (absl::IsDataLoss(status)) {
     failure.set_message(absl::StrCat("the runner child broke the protocol: ", status.message()));
   } else {
     failure.set_message(absl::StrCat("the candidate took the runner down: ", death.Describe()));
   }
+  if (!tainted.empty()) absl::StrAppend(failure.mutable_message(), "; ", tainted);
   return failure;
 }
 

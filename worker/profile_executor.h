@@ -4,6 +4,7 @@
 #ifndef KILN_WORKER_PROFILE_EXECUTOR_H_
 #define KILN_WORKER_PROFILE_EXECUTOR_H_
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -12,8 +13,12 @@
 
 #include "worker/child.h"
 #include "worker/executor.h"
+#include "worker/profile/device_health.h"
 
 namespace kiln::worker {
+
+// What the system says happened to a slot's device since it was last asked.
+using DeviceLook = std::function<DeviceHealth()>;
 
 struct ProfileLimits {
   // Longest silence of the child: every journal entry and every result starts it anew. Must leave
@@ -23,7 +28,9 @@ struct ProfileLimits {
 
 class ChildProfileExecutor : public ProfileExecutor {
  public:
-  ChildProfileExecutor(ChildOptions child, ProfileLimits limits);
+  // `look`, where there is one, is asked when a child is gone that could not say itself whether it
+  // was its device's doing.
+  ChildProfileExecutor(ChildOptions child, ProfileLimits limits, DeviceLook look = nullptr);
 
   absl::StatusOr<v1::ChildHello> Start() override;
   absl::StatusOr<ProfileOutcome> Profile(const v1::ProfileRequest& request,
@@ -46,11 +53,12 @@ class ChildProfileExecutor : public ProfileExecutor {
 
   absl::Status RunSession(const v1::ProfileRequest& request, Child::Clock::time_point deadline,
                           Session* session, ProfileOutcome* outcome);
-  v1::Failure FailureOf(const absl::Status& status, const ChildDeath& death,
-                        const Session& session) const;
+  v1::Failure FailureOf(const absl::Status& status, const ChildDeath& death, const Session& session,
+                        const std::string& tainted) const;
 
   Child child_;
   ProfileLimits limits_;
+  DeviceLook look_;
 };
 
 }  // namespace kiln::worker

@@ -8,6 +8,10 @@
 
 namespace kiln {
 
+// Stands for an assembler's name where there is none: artifacts hold PTX, which the driver
+// assembles when it loads them.
+inline constexpr char kDriverAssembles[] = "the driver";
+
 // Folders to look into, the first one first: KILN_CUDA_PATH, CUDA_HOME, /usr/local/cuda, and what
 // else of /usr/local is called cuda-..., the newest version first.
 std::vector<std::string> ToolkitFolders();

@@ -15,17 +15,19 @@ struct Cubin {
   int64_t spill_bytes = 0;  // stored and loaded
   int64_t stack_bytes = 0;
   std::string log;
+  bool by_driver = false;  // `bytes` are the PTX itself; of the others nothing is known
 };
 
 // By ptxas, else by nvJitLink (both of the CUDA Toolkit, 12 or later), which are looked for when
 // one is first asked for: where compiler/base/cuda_toolkit.h says, then where the system finds
-// programs and libraries. kUnavailable when there is none (the message says where it was looked
-// for) or it does not run to its end. kInternal with its words when it refuses the PTX;
-// kResourceExhausted when a kernel does not fit. `level`: -O0 to -O3. Thread-safe; a pure function
-// of its arguments and AssemblerVersion().
+// programs and libraries. Where there is none it is left to the driver, which takes PTX for code.
+// kUnavailable when an assembler does not run to its end. kInternal with its words when it refuses
+// the PTX; kResourceExhausted when a kernel does not fit. `level`: -O0 to -O3. Thread-safe; a pure
+// function of its arguments and AssemblerVersion().
 absl::StatusOr<Cubin> Assemble(const std::string& ptx, const std::string& arch, int level = 3);
 
-// "ptxas 13.0.88", "nvJitLink 13.0"; kUnavailable as above.
+// "ptxas 13.0.88", "nvJitLink 13.0"; kUnavailable when there is none: the message says where it was
+// looked for.
 absl::StatusOr<std::string> AssemblerVersion();
 
 }  // namespace kiln::codegen

@@ -122,9 +122,10 @@ absl::StatusOr<std::unique_ptr<llvm::Module>> BuildGpuModule(const Elaborated& e
   out->spill_bytes = cubin.spill_bytes;
   out->stack_bytes = cubin.stack_bytes;
   out->code_bytes = static_cast<int64_t>(cubin.bytes.size());
-  out->cubin = std::move(cubin.bytes);
+  out->by_driver = cubin.by_driver;
+  if (!cubin.by_driver) out->cubin = cubin.bytes;
   out->kernels_json = DescribeKernels(lowered, kernels);
-  return BuildGpuHost(lowered, elaborated.symbol, out->cubin, kernels, context, facts);
+  return BuildGpuHost(lowered, elaborated.symbol, cubin.bytes, kernels, context, facts);
 }
 
 }  // namespace
@@ -175,7 +176,7 @@ absl::StatusOr<CompileOutput> CompileKernel(const CompileInput& input) {
                         BuildHostModule(elaborated, context, &out));
   KILN_ASSIGN_OR_RETURN(out.object,
                         EmitHostObject(std::move(module), elaborated.symbol, elaborated.arch));
-  if (out.cubin.empty()) out.code_bytes = static_cast<int64_t>(out.object.size());
+  if (out.kernels_json.empty()) out.code_bytes = static_cast<int64_t>(out.object.size());
   KILN_ASSIGN_OR_RETURN(out.shared_object, LinkSharedObject(out.object, elaborated.symbol + ".so"));
   out.name = elaborated.symbol;
   out.target = elaborated.arch.name;

@@ -32,7 +32,7 @@ struct CompileOutput {
   std::string header;         // C header that declares the symbol
   std::string manifest_json;  // parameters, config, digests, resources
   std::string assembly;       // PTX; empty on x86
-  std::string cubin;          // empty on x86
+  std::string cubin;          // empty on x86, and where the driver assembles
   std::string kernels_json;   // how to launch them (describe_kernels.h); empty on x86
   std::string program_digest;
   int64_t scratch_bytes = 0;  // on-chip storage of a block
@@ -42,12 +42,13 @@ struct CompileOutput {
   int64_t grid_blocks = 0;  // 0: depends on run-time dimensions
   int registers = 0;
   int threads = 0;
+  bool by_driver = false;  // of a GPU: the objects hold PTX; nothing is known of registers
 };
 
 // kInvalidArgument, kUnimplemented: the kernel or the config is wrong (the message is the
-// diagnostic); kResourceExhausted: the config asks for more than the target has; kUnavailable: no
-// assembler for GPU code (assembler.h); kInternal: a bug. Pure: the same input gives the same bytes
-// in any process. Thread-safe.
+// diagnostic); kResourceExhausted: the config asks for more than the target has; kUnavailable: the
+// assembler does not run (assembler.h); kInternal: a bug. Pure: the same input gives the same bytes
+// in any process with the same assembler. Thread-safe.
 absl::StatusOr<CompileOutput> CompileKernel(const CompileInput& input);
 
 // The stages that tools show. `what` is "tile" (elaborated), "lowered", "llvm" or "asm"

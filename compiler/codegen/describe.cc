@@ -5,6 +5,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compiler/base/cuda_toolkit.h"
 #include "compiler/codegen/compile.h"
 #include "compiler/codegen/json_text.h"
 #include "compiler/ir/analysis.h"
@@ -165,12 +166,13 @@ std::string ManifestJson(const ir::Program& program, const CompileInput& input,
   manifest["resources"] = {{"scratch_bytes", output.scratch_bytes},
                            {"grid_blocks", output.grid_blocks},
                            {"threads", output.threads}};
+  if (output.by_driver) manifest["assembler"] = kDriverAssembles;
   if (!output.cubin.empty()) {
     manifest["resources"]["registers"] = output.registers;
     manifest["resources"]["spill_bytes"] = output.spill_bytes;
     manifest["resources"]["stack_bytes"] = output.stack_bytes;
-    manifest.update(nlohmann::json::parse(output.kernels_json));
   }
+  if (!output.kernels_json.empty()) manifest.update(nlohmann::json::parse(output.kernels_json));
   const auto coarse_sums = ir::FindCoarseSums(program);
   manifest["params"] = nlohmann::json::array();
   for (const ir::Param& p : program.params) {

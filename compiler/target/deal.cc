@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <numeric>
 
+#include "compiler/base/int_math.h"
+
 namespace kiln::target {
 namespace {
 
 constexpr int64_t kWarp = 32;
-
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 }  // namespace
 

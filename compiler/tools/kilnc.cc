@@ -20,6 +20,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "compiler/base/status.h"
+#include "compiler/codegen/assembler.h"
 #include "compiler/codegen/compile.h"
 #include "compiler/codegen/json_text.h"
 #include "compiler/interp/interp.h"
@@ -113,6 +114,7 @@ absl::Status Emit(const KernelOptions& o, const std::string& stage, const std::s
     if (output.empty()) {
       return absl::InvalidArgumentError(absl::StrCat("--stage ", stage, " needs -o FILE"));
     }
+    if (stage == "cubin" && out.by_driver) return codegen::AssemblerVersion().status();
     if (stage == "cubin" && out.cubin.empty()) {
       return absl::InvalidArgumentError(
           absl::StrCat("there is no cubin for ", out.target, ": name a GPU with --arch"));

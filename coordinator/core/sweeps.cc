@@ -3,10 +3,12 @@
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
 #include <algorithm>
+#include <compare>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compiler/base/cuda_toolkit.h"
 #include "compiler/base/digest.h"
 #include "compiler/base/status.h"
 #include "coordinator/core/core_impl.h"
@@ -286,18 +288,26 @@ void Core::Impl::Forget(const std::string& index_key) {
 
 // The toolchain that serves the device best. False while no worker can compile for it.
 bool Core::Impl::FindTools(const v1::ArchRecord& arch, Tools* tools) const {
-  // (somebody can also measure, slots) by toolchain; the best, ties by name.
-  std::map<std::pair<std::string, std::string>, std::pair<bool, int>> found;
+  // (somebody can also measure, code for a GPU is assembled, slots) by toolchain; the best, ties by
+  // name.
+  struct Service {
+    bool measures = false, assembles = false;
+    int slots = 0;
+    auto operator<=>(const Service&) const = default;
+  };
+  const bool gpu = absl::StartsWith(arch.name(), "sm_");
+  std::map<std::pair<std::string, std::string>, Service> found;
   for (const auto& [name, worker] : workers_) {
     if (!CanCompile(*worker, arch.name()) || worker->draining) continue;
-    auto& [measures, slots] = found[{worker->info.compiler_build(), worker->info.assembler()}];
-    slots += worker->info.compile_slots();
+    Service& service = found[{worker->info.compiler_build(), worker->info.assembler()}];
+    service.assembles = gpu && worker->info.assembler() != kDriverAssembles;
+    service.slots += worker->info.compile_slots();
     for (const auto& [other_name, other] : workers_) {
-      measures |=
+      service.measures |=
           other->info.compiler_build() == worker->info.compiler_build() && CanProfile(*other, arch);
     }
   }
-  const std::pair<const std::pair<std::string, std::string>, std::pair<bool, int>>* best = nullptr;
+  const std::pair<const std::pair<std::string, std::string>, Service>* best = nullptr;
   for (const auto& entry : found) {
     if (best == nullptr || entry.second > best->second) best = &entry;
   }

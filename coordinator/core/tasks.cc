@@ -237,6 +237,7 @@ v1::Task Core::Impl::TaskMessage(const Task& task, const Worker& worker) const {
       continue;
     }
     add->set_plain_digest(proofs[kPlainProof].artifact.digest());
+    if (task.pool() == kProfilePool) add->set_expected_ns(candidate.hint().predicted_ns());
     add->set_artifact_digest(candidate.artifact().digest());
     for (const v1::Measurement& m : candidate.measurements()) {
       if (m.numbers_checked() && absl::StartsWith(m.device(), device_prefix)) {

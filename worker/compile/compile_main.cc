@@ -7,6 +7,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "compiler/base/cuda_toolkit.h"
 #include "compiler/base/status.h"
 #include "compiler/base/subprocess.h"
 #include "compiler/codegen/assembler.h"
@@ -22,11 +24,14 @@ absl::Status Serve() {
   v1::ChildHello hello;
   hello.set_compiler_build(build);
   hello.add_compile_targets("x86-64");
-  // Without an assembler there is no code for GPUs, and no lease for it.
+  hello.add_compile_targets("sm");
   const absl::StatusOr<std::string> found = codegen::AssemblerVersion();
-  const std::string assembler = found.value_or("");
-  if (!found.ok()) hello.add_notes(std::string(found.status().message()));
-  if (!assembler.empty()) hello.add_compile_targets("sm");
+  const std::string assembler = found.value_or(kDriverAssembles);
+  if (!found.ok()) {
+    hello.add_notes(absl::StrCat(found.status().message(),
+                                 "; until then the GPU's driver assembles each kernel when it is "
+                                 "loaded, and nobody tells its registers"));
+  }
   hello.set_assembler(assembler);
   KILN_RETURN_IF_ERROR(channel.Write(hello.SerializeAsString()));
   while (true) {
@@ -56,7 +61,8 @@ EXIT CODES
   97  out of memory
 
 ENVIRONMENT
-  KILN_CUDA_PATH  where the assembler for GPUs is looked for first
+  KILN_CUDA_PATH  where the assembler for GPUs is looked for first; without one artifacts hold PTX,
+                  which the driver assembles
 )";
 
 // The exit code, when the command line asks for something else than to serve.

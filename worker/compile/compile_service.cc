@@ -106,7 +106,7 @@ v1::CompileResponse ServeCompile(const v1::CompileRequest& request, const std::s
   codegen::CompileOutput* const output = &compiled->artifact;
   v1::Artifact* artifact = response.mutable_artifact();
   artifact->set_binary_digest(Sha256Hex(output->object));
-  const bool gpu = !output->cubin.empty() || !compiled->variants.empty();
+  const bool gpu = !output->kernels_json.empty() || !compiled->variants.empty();
   artifact->set_index_key(ArtifactIndexKey(output->program_digest, output->target,
                                            input->arch_record, build, gpu ? assembler : ""));
   artifact->set_compiler_build(build);

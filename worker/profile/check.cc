@@ -110,6 +110,7 @@ struct Checker::Truth {
     bool by_formula = false;
     double scale = 0;                // root mean square of `expected`
     std::string peer_config;         // the candidate that the others are compared with
+    std::set<std::string> same;      // those whose output has the very bytes of its
     std::optional<uint64_t> digest;  // of its output; unset = no peer
     std::unique_ptr<Peer> peer;      // its output; null = there is none yet
     bool peer_has_numbers = false;   // in every element: no NaN, and thus no poison
@@ -274,12 +275,13 @@ absl::Status Checker::CheckSeed(int copy, Run* run) {
   return absl::OkStatus();
 }
 
-// Then everything that was found of the peer holds for this one.
+// Then everything that was found of the peer holds for this one, or will be.
 bool Checker::SameAsPeer(int copy, int tensor, Run* run) const {
-  const Truth& truth = *truths_[static_cast<size_t>(copy)];
+  Truth& truth = *truths_[static_cast<size_t>(copy)];
   const auto known = truth.outputs.find(tensor);
   if (known == truth.outputs.end() || known->second.digest != run->digests[tensor]) return false;
   ++run->same;
+  known->second.same.insert(run->candidate->config);
   run->peer_config = known->second.peer_config;
   if (whole_.count(run->peer_config) > 0) {
     run->proved += tensors_->tensors()[static_cast<size_t>(tensor)].elements;
@@ -637,10 +639,12 @@ absl::Status Checker::ComparePeer(int copy, int tensor, Run* run) {
     }
     KILN_ASSIGN_OR_RETURN(const std::optional<double> other, output.peer->At(flat));
     if (!other.has_value() || tolerance.Accepts(*other, expected.value)) continue;
-    // It was the peer that was wrong. This candidate takes its place.
+    // It was the peer that was wrong, and all with the same bytes. This candidate takes its place.
     const std::string convicted = output.peer_config;
-    run->convicted.push_back(convicted);
-    whole_.erase(convicted);
+    std::set<std::string> wrong = std::exchange(output.same, {});
+    wrong.insert(convicted);
+    run->convicted.insert(run->convicted.end(), wrong.begin(), wrong.end());
+    for (const std::string& config : wrong) whole_.erase(config);
     for (auto& [index, theirs] : truth.outputs) {
       if (theirs.peer_config != convicted) continue;
       theirs.peer.reset();
@@ -751,6 +755,7 @@ void Checker::KeepAsPeer(int copy, Run* run) {
     if (kept.digest.has_value()) continue;
     kept.digest = run->digests[tensor];
     kept.peer_config = run->candidate->config;
+    kept.same.clear();
     kept.peer_has_numbers = run->has_numbers.count(tensor) > 0;
     kept.peer =
         Peer::Keep(device_, *tensors_, copy, tensor, run->digests[tensor], keep_bytes, &output);

@@ -17,6 +17,7 @@
 #include "absl/types/span.h"
 #include "compiler/base/dtype.h"
 #include "kiln/v1/common.pb.h"
+#include "worker/profile/device_health.h"
 #include "worker/profile/stats.h"
 
 namespace kiln::worker {
@@ -33,11 +34,9 @@ class LoadedKernel {
   virtual ~LoadedKernel() = default;
 };
 
-// What happened to a device itself since it was last looked at.
-struct DeviceHealth {
-  std::string broken;   // why nothing may be measured on it any more; empty = it may
-  std::string tainted;  // why what was measured meanwhile does not count; empty = it does
-};
+// Exit codes of a process that lost its device's context, or a launch that does not come back; and
+// whose device itself is broken. Either after one line on stderr that says what happened.
+inline constexpr int kDeviceLost = 86, kDeviceBroken = 87;
 
 class Device {
  public:
@@ -80,9 +79,12 @@ class Device {
   virtual absl::StatusOr<int64_t> CountApart(const void* a, const void* b, DType type,
                                              int64_t count, float rtol, float atol);
 
+  // From here on a launch that takes longer ends the process, with kDeviceLost, or all of those
+  // that are timed together: such batches are of short ones. Not called: 10 s.
+  virtual void LimitLaunches(double seconds) = 0;
+
   // Runs once, to completion. kInternal: the kernel reported an error code, which the message
-  // explains. A fault takes the process with it, and so does a launch that does not end where the
-  // device has a limit for that.
+  // explains. A fault takes the process with it.
   virtual absl::Status Launch(LoadedKernel* kernel, const LaunchArguments& arguments) = 0;
 
   // A request begins: what was given up for the one before may be tried again.

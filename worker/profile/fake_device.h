@@ -75,6 +75,8 @@ class FakeDevice : public Device {
   absl::StatusOr<uint64_t> Digest(const void* from, int64_t bytes) override;
   absl::StatusOr<int64_t> CountApart(const void* a, const void* b, DType type, int64_t count,
                                      float rtol, float atol) override;
+  void LimitLaunches(double seconds) override { launch_seconds_ = seconds; }
+  double launch_seconds() const { return launch_seconds_; }
   absl::Status Launch(LoadedKernel* kernel, const LaunchArguments& arguments) override;
   void BeginTask() override {
     if (begin_task) begin_task();
@@ -94,6 +96,7 @@ class FakeDevice : public Device {
   int64_t cache_bytes_ = 0;
   int warm_up_launches_ = 10;
   double rest_turns_ = 0;
+  double launch_seconds_ = 0;
   int64_t memory_bytes_ = int64_t{1} << 40;
   int64_t allocated_ = 0;
   int64_t read_bytes_ = 0;

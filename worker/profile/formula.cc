@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/base/int_math.h"
 #include "compiler/base/rng.h"
 #include "compiler/interp/gemm_kernel.h"
 #include "worker/profile/parallel.h"
@@ -24,10 +25,11 @@ constexpr int64_t kManyRows = 1024;
 constexpr int64_t kAttentionColumns =
     8;  // as narrow as a part of a tile that one instruction makes
 constexpr int64_t kProbeSide = 4;
-constexpr int64_t kProductDepth = 1024;   // of a product that is gathered at once
-constexpr int64_t kProjectedRows = 64;    // that are gathered at once
-constexpr int64_t kKeys = 256;            // of attention, likewise
-constexpr double kProductBudget = 0.6e9;  // multiplications of a sample
+constexpr int64_t kProductDepth = 1024;      // of a product that is gathered at once
+constexpr int64_t kProjectedRows = 64;       // that are gathered at once
+constexpr int64_t kMostProjected = 1 << 21;  // numbers of B x that are made at once
+constexpr int64_t kKeys = 256;               // of attention, likewise
+constexpr double kProductBudget = 0.6e9;     // multiplications of a sample
 constexpr double kAttentionBudget = 4e9;
 // A kernel's constants may be float32 numbers, which the interpreter takes as they are.
 constexpr double kAgreement = 1e-6;
@@ -43,8 +45,6 @@ std::vector<int64_t> OneOfEvery(int64_t pitch, int64_t extent, Rng* random) {
   if (picked.size() > 1) picked.back() = extent - 1;
   return picked;
 }
-
-int64_t CeilDiv(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 std::vector<int64_t> Counted(int64_t count) {
   std::vector<int64_t> all(static_cast<size_t>(count));
@@ -172,25 +172,21 @@ class Product : public Formula {
   // Freivalds: A (B x) in place of (A B) x.
   std::vector<double> Project(uint64_t seed, const std::vector<double>& factors,
                               int64_t width) const override {
-    const std::vector<double> right = ProjectRight(seed, factors, width);
-    const int64_t stretches = CeilDiv(columns_, width), blocks = CeilDiv(rows_, kProjectedRows);
+    const int64_t stretches = CeilDiv(columns_, width);
     std::vector<double> sums(static_cast<size_t>(planes_ * rows_ * stretches), 0.0);
-    ParallelTasks(planes_ * blocks, [&](int64_t task) {
-      const int64_t plane = task / blocks, row = task % blocks * kProjectedRows;
-      const int64_t count = std::min(kProjectedRows, rows_ - row);
-      double* out = &sums[static_cast<size_t>((plane * rows_ + row) * stretches)];
-      std::vector<double> left(static_cast<size_t>(count * kProductDepth));
-      for (int64_t first = 0; first < depth_; first += kProductDepth) {
-        const int64_t depth = std::min(kProductDepth, depth_ - first);
-        for (int64_t i = 0; i < count; ++i) {
-          Line(seed, a_, plane, row + i, first, depth, a_.transposed,
-               &left[static_cast<size_t>(i * depth)]);
-        }
-        const int64_t of = b_.batched ? plane : 0;
-        const auto begin = static_cast<size_t>((of * depth_ + first) * stretches);
-        interp::GemmF64(count, stretches, depth, left.data(), &right[begin], out);
+    // Of narrow matrices B x takes more room than B.
+    const int64_t most = kMostProjected / stretches;
+    const int64_t depth = std::max(most / kProductDepth, int64_t{1}) * kProductDepth;
+    const int64_t planes =
+        b_.batched ? std::max(most / std::min(depth, depth_), int64_t{1}) : planes_;
+    for (int64_t plane = 0; plane < planes_; plane += planes) {
+      for (int64_t first = 0; first < depth_; first += depth) {
+        AddProjected(
+            seed, factors, width,
+            {plane, std::min(planes_, plane + planes), first, std::min(depth_, first + depth)},
+            &sums);
       }
-    });
+    }
     ProjectBias(seed, factors, width, &sums);
     return sums;
   }
@@ -203,26 +199,60 @@ class Product : public Formula {
   int64_t ColumnPitch(int64_t row_pitch) const override { return row_pitch; }
 
  private:
-  // B x of each stretch: [plane, k, stretch]; one plane where all share B.
-  std::vector<double> ProjectRight(uint64_t seed, const std::vector<double>& factors,
-                                   int64_t width) const {
+  // Some planes, and a part of k.
+  struct Part {
+    int64_t first_plane, end_plane, first, end;
+    int64_t planes() const { return end_plane - first_plane; }
+    int64_t depth() const { return end - first; }
+  };
+
+  // sums += A (B x), of a part.
+  void AddProjected(uint64_t seed, const std::vector<double>& factors, int64_t width,
+                    const Part& part, std::vector<double>* sums) const {
+    const std::vector<double> right = ProjectRight(seed, factors, width, part);
+    const int64_t stretches = CeilDiv(columns_, width), blocks = CeilDiv(rows_, kProjectedRows);
+    ParallelTasks(part.planes() * blocks, [&](int64_t task) {
+      const int64_t at = task / blocks, row = task % blocks * kProjectedRows;
+      const int64_t plane = part.first_plane + at;
+      const int64_t count = std::min(kProjectedRows, rows_ - row);
+      double* out = &(*sums)[static_cast<size_t>((plane * rows_ + row) * stretches)];
+      std::vector<double> left(static_cast<size_t>(count * kProductDepth));
+      for (int64_t first = part.first; first < part.end; first += kProductDepth) {
+        const int64_t depth = std::min(kProductDepth, part.end - first);
+        for (int64_t i = 0; i < count; ++i) {
+          Line(seed, a_, plane, row + i, first, depth, a_.transposed,
+               &left[static_cast<size_t>(i * depth)]);
+        }
+        const int64_t of = b_.batched ? at : 0;
+        const auto begin =
+            static_cast<size_t>((of * part.depth() + first - part.first) * stretches);
+        interp::GemmF64(count, stretches, depth, left.data(), &right[begin], out);
+      }
+    });
+  }
+
+  // B x of each stretch: [plane, k, stretch] of a part; one plane where all share B.
+  std::vector<double> ProjectRight(uint64_t seed, const std::vector<double>& factors, int64_t width,
+                                   const Part& part) const {
     const int64_t stretches = CeilDiv(columns_, width);
-    const int64_t depth = std::clamp(CeilDiv(depth_, ParallelWidth()), int64_t{64}, kProductDepth);
-    const int64_t pieces = CeilDiv(depth_, depth);
-    const int64_t planes = b_.batched ? planes_ : 1;
-    std::vector<double> right(static_cast<size_t>(planes * depth_ * stretches));
+    const int64_t depth =
+        std::clamp(CeilDiv(part.depth(), ParallelWidth()), int64_t{64}, kProductDepth);
+    const int64_t pieces = CeilDiv(part.depth(), depth);
+    const int64_t planes = b_.batched ? part.planes() : 1;
+    std::vector<double> right(static_cast<size_t>(planes * part.depth() * stretches));
     ParallelTasks(planes * pieces, [&](int64_t task) {
-      const int64_t plane = task / pieces, first = task % pieces * depth;
-      const int64_t count = std::min(depth, depth_ - first);
+      const int64_t plane = task / pieces, from = task % pieces * depth;
+      const int64_t first = part.first + from;
+      const int64_t count = std::min(depth, part.end - first);
       std::vector<double> line(static_cast<size_t>(count)), sums(static_cast<size_t>(count));
       for (int64_t s = 0; s < stretches; ++s) {
         std::fill(sums.begin(), sums.end(), 0.0);
         for (int64_t j = s * width; j < std::min(columns_, (s + 1) * width); ++j) {
-          Line(seed, b_, plane, j, first, count, !b_.transposed, line.data());
+          Line(seed, b_, part.first_plane + plane, j, first, count, !b_.transposed, line.data());
           const double factor = factors[static_cast<size_t>(j)];
           for (size_t k = 0; k < sums.size(); ++k) sums[k] += factor * line[k];
         }
-        double* out = &right[static_cast<size_t>((plane * depth_ + first) * stretches + s)];
+        double* out = &right[static_cast<size_t>((plane * part.depth() + from) * stretches + s)];
         for (size_t k = 0; k < sums.size(); ++k) out[static_cast<int64_t>(k) * stretches] = sums[k];
       }
     });

@@ -29,6 +29,7 @@
 #include "worker/profile/cuda_driver.h"
 #include "worker/profile/cupti.h"
 #include "worker/profile/gpu_kernels.h"
+#include "worker/profile/launch_limit.h"
 #include "worker/profile/nvml.h"
 #include "worker/profile/parallel.h"
 #include "worker/profile/stats.h"
@@ -108,6 +109,7 @@ class GpuDevice : public Device {
                       int64_t width) override;
   absl::StatusOr<int64_t> CountApart(const void* a, const void* b, DType type, int64_t count,
                                      float rtol, float atol) override;
+  void LimitLaunches(double seconds) override { launch_seconds_ = seconds; }
   absl::Status Launch(LoadedKernel* kernel, const LaunchArguments& arguments) override;
   void BeginTask() override;
   absl::StatusOr<std::vector<Sample>> Time(LoadedKernel* kernel,
@@ -160,6 +162,7 @@ class GpuDevice : public Device {
 
   const Driver& cu_;
   const GpuOptions options_;
+  double launch_seconds_ = kLaunchSeconds;
   cuda::Stream stream_ = nullptr;
   double clock_mhz_ = 0;  // the highest; 0: the driver does not say
   int64_t cache_bytes_ = 0;
@@ -394,16 +397,7 @@ double GpuDevice::ClockShare() const {
 }
 
 DeviceHealth GpuDevice::Faults() {
-  DeviceHealth health;
-  std::vector<std::string> own, others;
-  if (monitor_ != nullptr) {
-    for (const cuda::Monitor::Fault& fault : monitor_->TakeFaults()) {
-      (fault.hardware ? own : others).push_back(fault.what);
-    }
-  }
-  health.broken = absl::StrJoin(own, ", ");
-  health.tainted = absl::StrJoin(others, ", ");
-  return health;
+  return monitor_ == nullptr ? DeviceHealth() : monitor_->TakeFaults();
 }
 
 DeviceHealth GpuDevice::Examine() {
@@ -588,7 +582,7 @@ absl::StatusOr<uint64_t> GpuDevice::SumBy(cuda::Function kernel, void** argument
 absl::Status GpuDevice::Launch(LoadedKernel* kernel, const LaunchArguments& arguments) {
   KILN_RETURN_IF_ERROR(CheckArgumentCount(arguments));
   KILN_RETURN_IF_ERROR(Explain(static_cast<GpuKernel*>(kernel)->Call(arguments)));
-  Await(options_.launch_seconds, "a launch");
+  Await(launch_seconds_, "a launch");
   return absl::OkStatus();
 }
 
@@ -613,7 +607,7 @@ absl::Status GpuDevice::TimeBatch(size_t count, bool gate, size_t* parts,
     if (started.ok()) started = cu_.Check(cu_.EventRecord(pair.end, stream_), "record an event");
   }
   *static_cast<volatile uint32_t*>(gate_) = ticket_;
-  Await(options_.launch_seconds * static_cast<double>(count), "a timed launch");
+  Await(launch_seconds_, "a timed launch");
   KILN_RETURN_IF_ERROR(started);
   const std::vector<double> spans = Spans(count, since, parts);
   const uint64_t reasons = monitor_ == nullptr ? 0 : monitor_->ReasonsSince(begin);

@@ -20,13 +20,10 @@ namespace kiln::worker {
 
 struct GpuOptions {
   int ordinal = 0;                   // as the driver counts, within CUDA_VISIBLE_DEVICES
-  double launch_seconds = 10;        // longest that a launch may take
   bool records = true;               // time by CUPTI where it is there; else by events
   std::string scratch_dir = "/tmp";  // the canary's baseline is kept there too
   double drift = 0.03;               // of the canaries, that is none yet; 0 = no canary
 };
-
-inline constexpr int kDeviceLost = 86, kDeviceBroken = 87;  // exit codes
 
 // kUnavailable: no driver, no such device. What is missing beyond that (CUPTI, NVML) is done
 // without, and Conditions() says so.

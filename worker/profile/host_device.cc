@@ -1,6 +1,5 @@
 #include "worker/profile/host_device.h"
 
-#include <sys/mman.h>
 #include <sys/resource.h>
 
 #include <chrono>
@@ -14,7 +13,10 @@
 #include "compiler/base/status.h"
 #include "compiler/target/host_arch.h"
 #include "worker/profile/artifact_library.h"
+#include "worker/profile/host_arena.h"
 #include "worker/profile/host_memory.h"
+#include "worker/profile/launch_alarm.h"
+#include "worker/profile/launch_limit.h"
 
 namespace kiln::worker {
 namespace {
@@ -80,16 +82,13 @@ class HostDevice : public Device {
   }
 
   absl::StatusOr<void*> Allocate(int64_t bytes) override {
-    void* address = ::mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE,
-                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (address == MAP_FAILED) {
+    void* const address = arena_.Take(bytes);
+    if (address == nullptr) {
       return absl::ResourceExhaustedError(absl::StrCat("no room for ", bytes, " bytes"));
     }
     return address;
   }
-  void Free(void* address, int64_t bytes) override {
-    ::munmap(address, static_cast<size_t>(bytes));
-  }
+  void Free(void* address, int64_t bytes) override { arena_.Give(address, bytes); }
   absl::Status Write(void* to, const void* from_host, int64_t bytes) override {
     std::memcpy(to, from_host, static_cast<size_t>(bytes));
     return absl::OkStatus();
@@ -110,8 +109,11 @@ class HostDevice : public Device {
     return DigestOfHostMemory(from, bytes);
   }
 
+  void LimitLaunches(double seconds) override { launch_seconds_ = seconds; }
+
   absl::Status Launch(LoadedKernel* kernel, const LaunchArguments& arguments) override {
     KILN_RETURN_IF_ERROR(CheckArgumentCount(arguments));
+    const LaunchAlarm alarm(launch_seconds_);
     return ExplainReturn(static_cast<HostKernel*>(kernel)->Call(arguments));
   }
 
@@ -122,6 +124,7 @@ class HostDevice : public Device {
     threads_ = host_kernel->threads();
     std::vector<Sample> samples;
     samples.reserve(launches.size());
+    const LaunchAlarm alarm(launch_seconds_);
     int64_t stolen_before = StolenTicks();
     for (const LaunchArguments& arguments : launches) {
       KILN_RETURN_IF_ERROR(CheckArgumentCount(arguments));
@@ -150,6 +153,8 @@ class HostDevice : public Device {
  private:
   const int64_t cache_bytes_;
   const std::string scratch_dir_;
+  HostArena arena_;
+  double launch_seconds_ = kLaunchSeconds;
   int threads_ = 0;  // of the launches that were timed last
 };
 

@@ -28,20 +28,10 @@ constexpr auto kPeriod = std::chrono::milliseconds(10);
 constexpr auto kRecovery = std::chrono::milliseconds(50);  // of the clock, when the limit is off
 constexpr int kReadingsALook = 10;                         // for other processes
 constexpr unsigned kMostProcesses = 64;
-constexpr int kUncorrected = 1;                // NVML_MEMORY_ERROR_TYPE_UNCORRECTED
-constexpr int kVolatile = 0;                   // NVML_VOLATILE_ECC
-constexpr unsigned long long kXidEvent = 0x8;  // nvmlEventTypeXidCriticalError
-constexpr int kMostEvents = 64;                // of one look
 
 struct ProcessInfo {  // nvmlProcessInfo_t of version 2 and 3
   unsigned pid;
   unsigned long long memory;
-  unsigned gpu_instance, compute_instance;
-};
-
-struct EventData {  // nvmlEventData_t
-  void* device;
-  unsigned long long type, data;
   unsigned gpu_instance, compute_instance;
 };
 
@@ -52,14 +42,6 @@ struct {
   Result (*GetPower)(void*, unsigned*);  // milliwatts
   Result (*GetReasons)(void*, unsigned long long*);
   Result (*GetProcesses)(void*, unsigned*, ProcessInfo*);
-  // Missing in some drivers, and on some devices.
-  Result (*GetEccErrors)(void*, int, int, unsigned long long*);
-  Result (*GetRemappedRows)(void*, unsigned*, unsigned*, unsigned*, unsigned*);
-  Result (*GetPagesPending)(void*, int*);
-  Result (*EventSetCreate)(void**);
-  Result (*RegisterEvents)(void*, unsigned long long, void*);
-  Result (*EventSetWait)(void*, EventData*, unsigned);
-  Result (*EventSetFree)(void*);
 } api;
 
 absl::Status Load() {
@@ -77,52 +59,12 @@ absl::Status Load() {
       {"nvmlDeviceGetPowerUsage", &api.GetPower},
       {"nvmlDeviceGetCurrentClocksThrottleReasons", &api.GetReasons},
       {"nvmlDeviceGetComputeRunningProcesses_v3", &api.GetProcesses},
-      {"nvmlDeviceGetTotalEccErrors", &api.GetEccErrors, true},
-      {"nvmlDeviceGetRemappedRows", &api.GetRemappedRows, true},
-      {"nvmlDeviceGetRetiredPagesPendingStatus", &api.GetPagesPending, true},
-      {"nvmlEventSetCreate", &api.EventSetCreate, true},
-      {"nvmlDeviceRegisterEvents", &api.RegisterEvents, true},
-      {"nvmlEventSetWait_v2", &api.EventSetWait, true},
-      {"nvmlEventSetFree", &api.EventSetFree, true},
   };
   KILN_RETURN_IF_ERROR(Resolve(library, symbols, "NVML"));
   if (Result result = api.Init(); result != 0) {
     return absl::UnavailableError(absl::StrCat("NVML does not start (", result, ")"));
   }
   return absl::OkStatus();
-}
-
-// By NVIDIA's list of Xid errors: what they are called, and which of them are the device's.
-Monitor::Fault XidFault(int xid) {
-  struct Known {
-    int xid;
-    const char* name;
-    bool hardware;
-  };
-  constexpr Known kKnown[] = {
-      {13, "graphics engine exception", false},
-      {31, "memory page fault", false},
-      {43, "channel reset", false},
-      {45, "preemptive cleanup", false},
-      {48, "double-bit ECC error", true},
-      {61, "microcontroller breakpoint", true},
-      {62, "microcontroller halt", true},
-      {63, "memory row remapped", true},
-      {64, "memory row could not be remapped", true},
-      {69, "graphics engine class error", false},
-      {74, "NVLink error", true},
-      {79, "fallen off the bus", true},
-      {92, "many single-bit ECC errors", true},
-      {94, "contained ECC error", true},
-      {95, "uncontained ECC error", true},
-      {119, "no answer of the system processor", true},
-      {120, "error of the system processor", true},
-      {140, "unrecovered ECC error", true},
-  };
-  for (const Known& known : kKnown) {
-    if (known.xid == xid) return {absl::StrCat("Xid ", xid, " (", known.name, ")"), known.hardware};
-  }
-  return {absl::StrCat("Xid ", xid), false};
 }
 
 }  // namespace
@@ -178,8 +120,8 @@ absl::StatusOr<std::unique_ptr<Monitor>> Monitor::Start(const std::string& bus_i
     return absl::UnavailableError(
         absl::StrCat("NVML does not know the device ", bus_id, " (", result, ")"));
   }
-  std::unique_ptr<Monitor> monitor(new Monitor(device, bus_id));
-  monitor->WatchFaults();
+  KILN_ASSIGN_OR_RETURN(std::unique_ptr<GpuFaults> faults, GpuFaults::Watch(bus_id));
+  std::unique_ptr<Monitor> monitor(new Monitor(device, std::move(faults)));
   monitor->thread_ = std::thread([raw = monitor.get()] { raw->Watch(); });
   return monitor;
 }
@@ -187,7 +129,6 @@ absl::StatusOr<std::unique_ptr<Monitor>> Monitor::Start(const std::string& bus_i
 Monitor::~Monitor() {
   stop_ = true;
   if (thread_.joinable()) thread_.join();
-  if (events_ != nullptr && api.EventSetFree != nullptr) (void)api.EventSetFree(events_);
 }
 
 void Monitor::Watch() {
@@ -265,64 +206,6 @@ std::set<unsigned> Monitor::TakeOthers() {
   std::lock_guard<std::mutex> lock(mutex_);
   others.merge(std::exchange(others_, {}));
   return others;
-}
-
-void Monitor::WatchFaults() {
-  std::vector<Fault> before;
-  TakeErrorCounts(&before);  // what happened before this process is none of its business
-  log_ = KernelLog::Open();
-  if (api.EventSetCreate == nullptr || api.RegisterEvents == nullptr ||
-      api.EventSetWait == nullptr) {
-    return;
-  }
-  void* events = nullptr;
-  if (api.EventSetCreate(&events) != 0) return;
-  if (api.RegisterEvents(device_, kXidEvent, events) == 0) {
-    events_ = events;
-  } else if (api.EventSetFree != nullptr) {
-    (void)api.EventSetFree(events);
-  }
-}
-
-void Monitor::TakeErrorCounts(std::vector<Fault>* faults) {
-  unsigned long long uncorrected = 0;
-  if (api.GetEccErrors != nullptr &&
-      api.GetEccErrors(device_, kUncorrected, kVolatile, &uncorrected) == 0) {
-    if (uncorrected > uncorrected_) {
-      faults->push_back(
-          {absl::StrCat(uncorrected - uncorrected_, " uncorrected ECC errors"), true});
-    }
-    uncorrected_ = uncorrected;  // a reset clears it
-  }
-  unsigned corrected = 0, remapped = 0, pending = 0, failed = 0;
-  if (api.GetRemappedRows != nullptr &&
-      api.GetRemappedRows(device_, &corrected, &remapped, &pending, &failed) == 0) {
-    if (remapped > remapped_) {
-      faults->push_back({absl::StrCat(remapped - remapped_, " memory rows remapped"), true});
-    }
-    remapped_ = remapped;
-  }
-  int retired = 0;
-  if (api.GetPagesPending != nullptr && api.GetPagesPending(device_, &retired) == 0) {
-    if (retired != 0 && retired_ == 0) faults->push_back({"memory pages to be retired", true});
-    retired_ = static_cast<unsigned>(retired);
-  }
-}
-
-std::vector<Monitor::Fault> Monitor::TakeFaults() {
-  std::set<int> xids;  // NVML and the log tell of the same ones
-  EventData event = {};
-  for (int i = 0; i < kMostEvents && events_ != nullptr; ++i) {
-    if (api.EventSetWait(events_, &event, 0) != 0) break;
-    if (event.type == kXidEvent) xids.insert(static_cast<int>(event.data));
-  }
-  if (log_ != nullptr) {
-    for (const int xid : log_->TakeXids(bus_id_)) xids.insert(xid);
-  }
-  std::vector<Fault> faults;
-  for (const int xid : xids) faults.push_back(XidFault(xid));
-  TakeErrorCounts(&faults);
-  return faults;
 }
 
 }  // namespace kiln::worker::cuda

@@ -1,6 +1,5 @@
 // What the GPU does while it measures: clocks, power, reasons for lower clocks, other processes,
-// ECC errors and Xid events. By NVML, found at run time (libnvidia-ml.so.1 of the driver), and the
-// kernel's log.
+// faults (gpu_faults.h). By NVML, found at run time (libnvidia-ml.so.1 of the driver).
 #ifndef KILN_WORKER_PROFILE_NVML_H_
 #define KILN_WORKER_PROFILE_NVML_H_
 
@@ -17,7 +16,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "worker/profile/kernel_log.h"
+#include "worker/profile/gpu_faults.h"
 
 namespace kiln::worker::cuda {
 
@@ -57,30 +56,21 @@ class Monitor {
   // Processes() without this one, now or at a look every 100 ms since the last call.
   std::set<unsigned> TakeOthers();
 
-  struct Fault {
-    std::string what;       // "Xid 31 (memory page fault)", "2 uncorrected ECC errors"
-    bool hardware = false;  // the device's own; else some program's on it
-  };
   // What went wrong on the device since it was first watched, or since the last call.
-  std::vector<Fault> TakeFaults();
+  DeviceHealth TakeFaults() { return faults_->Take(); }
 
  private:
-  Monitor(void* device, std::string bus_id) : device_(device), bus_id_(std::move(bus_id)) {}
+  Monitor(void* device, std::unique_ptr<GpuFaults> faults)
+      : device_(device), faults_(std::move(faults)) {}
   void Watch();
   void Read();
   std::set<unsigned> OthersNow() const;
-  void WatchFaults();
-  void TakeErrorCounts(std::vector<Fault>* faults);
 
   void* const device_;
-  const std::string bus_id_;
+  const std::unique_ptr<GpuFaults> faults_;
   std::set<unsigned> own_;
-  bool claimed_ = false;            // `own_` is known; both of them and `others_` guarded by mutex_
-  std::set<unsigned> others_;       // seen by the thread
-  void* events_ = nullptr;          // NVML's set; null: it has none
-  std::unique_ptr<KernelLog> log_;  // null: not readable
-  unsigned long long uncorrected_ = 0;   // volatile ECC errors
-  unsigned remapped_ = 0, retired_ = 0;  // rows for uncorrected errors; pages waiting
+  bool claimed_ = false;       // `own_` is known; both of them and `others_` guarded by mutex_
+  std::set<unsigned> others_;  // seen by the thread
   std::atomic<bool> stop_{false};
   mutable std::mutex mutex_;
   Window window_;

@@ -6,8 +6,10 @@
 #include <numeric>
 
 #include "absl/strings/str_format.h"
+#include "compiler/base/int_math.h"
 #include "compiler/base/rng.h"
 #include "worker/profile/parallel.h"
+#include "worker/profile/stats.h"
 
 namespace kiln::worker {
 namespace {
@@ -42,17 +44,14 @@ int64_t WidthFor(const Formula& formula) {
   return std::min(width, formula.columns());
 }
 
-double MedianOf(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<int64_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 }  // namespace
 
 std::string Projection::ToString() const {
-  return absl::StrFormat("sums of %d elements with random factors, the worst off by %.1f sigma",
-                         width, worst);
+  const std::string sums = absl::StrFormat("sums of %d elements with random factors", width);
+  if (spread > 0) return absl::StrFormat("%s, the worst off by %.1f sigma", sums, worst);
+  if (inexact == 0) return sums + ", all exact";
+  return absl::StrFormat("%s, %d of them off, by %.3g at most, and the others exact", sums, inexact,
+                         worst);
 }
 
 Projection ProjectOutput(const Formula& formula, uint64_t seed, const TensorShape& shape,
@@ -61,7 +60,7 @@ Projection ProjectOutput(const Formula& formula, uint64_t seed, const TensorShap
   Projection found;
   found.width = WidthFor(formula);
   const int64_t columns = formula.columns(), rows = formula.rows();
-  const int64_t stretches = (columns + found.width - 1) / found.width;
+  const int64_t stretches = CeilDiv(columns, found.width);
   const std::vector<double> factors = RandomFactors(seed, columns);
   std::vector<double> errors = formula.Project(seed, factors, found.width);
   ParallelTasks(formula.planes() * rows, [&](int64_t row) {
@@ -77,7 +76,7 @@ Projection ProjectOutput(const Formula& formula, uint64_t seed, const TensorShap
     }
   });
   found.spread =
-      std::min(MedianOf(errors) / kMedianOfNormal, tolerance.atol + tolerance.rtol * scale);
+      std::min(Median(errors) / kMedianOfNormal, tolerance.atol + tolerance.rtol * scale);
   // What a single wrong element of the usual size makes at least.
   const double shows = kLeastFactor * scale / std::sqrt(static_cast<double>(found.width));
   const double suspicious = std::min(kSuspicious * found.spread, shows);
@@ -86,8 +85,10 @@ Projection ProjectOutput(const Formula& formula, uint64_t seed, const TensorShap
   for (size_t i = 0; i < errors.size(); ++i) {
     if (errors[i] > suspicious) off.push_back(i);
     if (errors[i] > shows) ++hidden;
-    if (errors[i] > 0) found.worst = std::max(found.worst, errors[i] / found.spread);
+    if (errors[i] > 0) ++found.inexact;
+    found.worst = std::max(found.worst, errors[i]);
   }
+  if (found.spread > 0) found.worst /= found.spread;
   found.whole = hidden <= limit;
   const auto kept = off.begin() + static_cast<int64_t>(std::min(off.size(), limit));
   std::partial_sort(off.begin(), kept, off.end(),

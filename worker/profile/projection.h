@@ -26,11 +26,14 @@ struct Projection {
   // No sum that is not suspected hides a single element that is off by `scale`. False where
   // rounding alone is as much, as of an output of float8.
   bool whole = false;
-  double worst = 0;   // error of a sum, as a multiple of `spread`
-  double spread = 0;  // the standard deviation of the sums' errors, by their median, an element
+  // The standard deviation of the sums' errors, by their median, an element; 0: most of them have
+  // none, as those of integers.
+  double spread = 0;
+  double worst = 0;     // error of a sum, as a multiple of `spread`; where that is 0, the error
+  int64_t inexact = 0;  // sums that are off at all
 
-  std::string ToString() const;  // "sums of 1024 elements with random factors, the worst off by 4.4
-                                 // sigma"
+  // "sums of 1024 elements with random factors, the worst off by 4.4 sigma"; "..., all exact".
+  std::string ToString() const;
 };
 
 // `formula.projects()`. `tolerance` is that of one element and `scale` their root mean square:

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <iterator>
 #include <set>
 #include <thread>
 #include <utility>
@@ -49,12 +50,14 @@ std::string StableBytes(const google::protobuf::MessageLite& message) {
   return bytes;
 }
 
-absl::StatusOr<v1::ArtifactBundle> ReadBundle(const std::string& path) {
+absl::StatusOr<v1::ArtifactBundle> ReadBundle(const std::string& path, std::string* digest) {
   std::ifstream in(path, std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
   v1::ArtifactBundle bundle;
-  if (!in || !bundle.ParseFromIstream(&in)) {
+  if (!in || !bundle.ParseFromString(bytes)) {
     return absl::DataLossError(absl::StrCat(path, " does not hold an artifact bundle"));
   }
+  *digest = Sha256Hex(bytes);
   return bundle;
 }
 
@@ -139,6 +142,8 @@ void Runner::Touch(const std::string& config) {
 void Runner::Serve(const v1::ProfileRequest& request, const Emit& emit) {
   emit_ = &emit;
   stages_.Start();
+  launch_seconds_ = options_.launch_seconds;
+  device_->LimitLaunches(launch_seconds_);
   device_->BeginTask();
   v1::ProfileEvent last;
   if (!IsKnownKind(request.kind())) {
@@ -166,10 +171,12 @@ void Runner::LoadEntry(const v1::ProfileRequest& request, const v1::ProfileCandi
   Clock::time_point begin = Clock::now();
   entry->config = candidate.config();
   entry->checked = candidate.numbers_checked();
+  entry->expected_ns = candidate.expected_ns();
   entry->result.set_config(candidate.config());
   Touch(entry->config);
   auto load = [&]() -> absl::Status {
-    KILN_ASSIGN_OR_RETURN(v1::ArtifactBundle bundle, ReadBundle(candidate.bundle_path()));
+    KILN_ASSIGN_OR_RETURN(v1::ArtifactBundle bundle,
+                          ReadBundle(candidate.bundle_path(), &entry->artifact));
     KILN_ASSIGN_OR_RETURN(entry->source, ParseManifest(bundle.manifest_json()));
     std::map<std::string, std::string> values(request.inputs().runtime_values().begin(),
                                               request.inputs().runtime_values().end());
@@ -186,11 +193,17 @@ void Runner::LoadEntry(const v1::ProfileRequest& request, const v1::ProfileCandi
 absl::Status Runner::PrepareBench(const v1::ProfileRequest& request, Entry* entry) {
   const StageClock::Within preparing(&stages_, "setup");
   std::string key = BenchKey(request.inputs(), entry->manifest);
-  if (bench_ != nullptr && bench_->key == key) return absl::OkStatus();
+  if (bench_ != nullptr && bench_->key == key) {
+    ForgetOtherCode(request, *entry);
+    LimitLaunches(request, *entry);
+    return absl::OkStatus();
+  }
   Clock::time_point begin = Clock::now();
   bench_.reset();
   convicted_.clear();
   summaries_.clear();
+  artifacts_ = {{entry->config, entry->artifact}};
+  slowest_ns_ = 0;
   auto bench = std::make_unique<Bench>();
   bench->key = key;
   int64_t footprint = 0;
@@ -204,15 +217,38 @@ absl::Status Runner::PrepareBench(const v1::ProfileRequest& request, Entry* entr
                                                           bench->plan.copies, std::move(seeds)));
   // A slow set-up is a sign of life, not a hang.
   Touch(entry->config);
-  bench->checker =
-      std::make_unique<Checker>(device_, bench->tensors.get(), request.inputs().check(),
-                                options_.peer_bytes, [this] { Touch(current_); });
+  bench->checker = MakeChecker(request, bench->tensors.get());
   bench->meter = std::make_unique<Meter>(
       device_, bench->tensors.get(), policy, [this](const std::string& config) { Touch(config); },
       &stages_);
   bench_ = std::move(bench);
+  LimitLaunches(request, *entry);
   entry->setup_seconds += SecondsSince(begin);
   return absl::OkStatus();
+}
+
+std::unique_ptr<Checker> Runner::MakeChecker(const v1::ProfileRequest& request,
+                                             TensorSet* tensors) {
+  return std::make_unique<Checker>(device_, tensors, request.inputs().check(), options_.peer_bytes,
+                                   [this] { Touch(current_); });
+}
+
+void Runner::LimitLaunches(const v1::ProfileRequest& request, const Entry& entry) {
+  const KnownTimes known{entry.expected_ns, request.best_ns(), slowest_ns_};
+  launch_seconds_ = std::max(launch_seconds_, LaunchSeconds(options_.launch_seconds, known));
+  device_->LimitLaunches(launch_seconds_);
+}
+
+// Of a config that was compiled anew nothing is known, and others may have been held against what
+// it was.
+void Runner::ForgetOtherCode(const v1::ProfileRequest& request, const Entry& entry) {
+  const auto [known, first] = artifacts_.emplace(entry.config, entry.artifact);
+  if (first || known->second == entry.artifact) return;
+  known->second = entry.artifact;
+  convicted_.erase(entry.config);
+  summaries_.clear();
+  bench_->checker = MakeChecker(request, bench_->tensors.get());
+  bench_->ragged.reset();
 }
 
 Checker::Candidate Runner::Checkable(const v1::ProfileRequest& request, const Entry& entry) const {
@@ -338,6 +374,7 @@ void Runner::ScreenEntry(const v1::ProfileRequest& request, Entry* entry) {
     entry->throttled = timing->throttled;
     return;
   }
+  slowest_ns_ = std::max(slowest_ns_, timing->summary.median);
   FillMeasurement(request, *timing, *entry, entry->result.mutable_measurement());
 }
 
@@ -487,9 +524,10 @@ void Runner::FinishFinalist(const v1::ProfileRequest& request, const absl::Statu
   absl::StatusOr<CheckReport> report = bench_->checker->Recheck(Checkable(request, *entry));
   if (!report.ok()) {
     entry->Fail(MakeFailure(v1::Failure::RUN, report.status()));
-  } else if (!report->passed) {
-    entry->Fail(std::move(report->failure));
+    return;
   }
+  for (const std::string& config : report->convicted) convicted_[config] = entry->config;
+  if (!report->passed) entry->Fail(std::move(report->failure));
 }
 
 // Who wins had luck with the samples that chose it. The choice is the coordinator's, so that all
@@ -613,6 +651,9 @@ v1::ProfileEvent Runner::RunFinals(const v1::ProfileRequest& request, const Emit
     if (one_winner && throttled.empty()) MeasureAgain(request, timings, running);
     for (size_t i = 0; i < running.size() && throttled.empty(); ++i) {
       FinishFinalist(request, timings[i], running[i]);
+    }
+    for (Entry* entry : running) {
+      if (entry->alive() && convicted_.count(entry->config) > 0) CheckEntry(request, entry);
     }
   }
   for (Entry& entry : entries) {

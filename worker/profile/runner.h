@@ -15,6 +15,7 @@
 #include "kiln/v1/child.pb.h"
 #include "worker/profile/check.h"
 #include "worker/profile/device.h"
+#include "worker/profile/launch_limit.h"
 #include "worker/profile/manifest.h"
 #include "worker/profile/measure.h"
 #include "worker/profile/reference.h"
@@ -31,6 +32,7 @@ struct RunnerOptions {
   // `with_company`, taken, and says so.
   double company_seconds = 3;
   bool with_company = false;
+  double launch_seconds = kLaunchSeconds;  // the least limit of a launch (launch_limit.h)
   int measuring_core = -1;  // the thread that measures has it for itself then; -1 = any
 };
 
@@ -56,6 +58,9 @@ class Runner {
   void LoadEntry(const v1::ProfileRequest& request, const v1::ProfileCandidate& candidate,
                  Entry* entry);
   absl::Status PrepareBench(const v1::ProfileRequest& request, Entry* entry);
+  std::unique_ptr<Checker> MakeChecker(const v1::ProfileRequest& request, TensorSet* tensors);
+  void LimitLaunches(const v1::ProfileRequest& request, const Entry& entry);
+  void ForgetOtherCode(const v1::ProfileRequest& request, const Entry& entry);
   Checker::Candidate Checkable(const v1::ProfileRequest& request, const Entry& entry) const;
   void CheckEntry(const v1::ProfileRequest& request, Entry* entry);
   void CheckRagged(const v1::ProfileRequest& request, Entry* entry,
@@ -92,10 +97,13 @@ class Runner {
     std::string summary;
     bool whole_output = false;
   };
-  std::map<std::string, Checked> summaries_;  // config -> how its check went, likewise
-  const Emit* emit_ = nullptr;                // of the request being served
-  StageClock stages_;                         // likewise
+  std::map<std::string, Checked> summaries_;      // config -> how its check went, likewise
+  std::map<std::string, std::string> artifacts_;  // config -> of which these two speak
+  const Emit* emit_ = nullptr;                    // of the request being served
+  StageClock stages_;                             // likewise
   std::string current_;
+  double slowest_ns_ = 0;            // of what was timed on the present bench
+  double launch_seconds_ = 0;        // the limit, which of one request only grows
   std::vector<std::string> stayed_;  // company that did not leave while it was waited for
 };
 

@@ -33,7 +33,7 @@ struct Flags {
   int64_t rotation_mib = 1024;
   int64_t peer_mib = 1024;
   std::string device = "cpu";
-  double launch_seconds = 10;
+  double launch_seconds = kLaunchSeconds;
   bool no_records = false;
   double drift = 0.03;
   double company_seconds = 3;
@@ -79,7 +79,6 @@ absl::StatusOr<std::unique_ptr<Device>> MakeDevice(const Flags& flags) {
   if (!gpu.has_value()) return MakeHostDevice(flags.cache_bytes, scratch);
   GpuOptions options;
   options.ordinal = *gpu;
-  options.launch_seconds = flags.launch_seconds;
   options.records = !flags.no_records;
   options.scratch_dir = scratch;
   options.drift = flags.drift;
@@ -110,6 +109,7 @@ absl::Status Serve(const Flags& flags) {
   options.device_name = absl::StrCat(flags.device_name, "/", device->name());
   options.rotation_bytes = flags.rotation_mib << 20;
   options.peer_bytes = flags.peer_mib << 20;
+  options.launch_seconds = flags.launch_seconds;
   options.company_seconds = flags.company_seconds;
   options.with_company = flags.with_company;
   options.measuring_core = flags.measuring_core;
@@ -176,7 +176,8 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--device", flags.device, "cpu, or gpu0, gpu1, ...")->capture_default_str();
   app.add_option("--launch-seconds", flags.launch_seconds,
-                 "GPU: longest that a launch may take before the child ends itself")
+                 "longest that a launch may take before the child ends itself; or twenty times "
+                 "what is known of the sweep's launches, if that is longer")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_flag("--no-records", flags.no_records,

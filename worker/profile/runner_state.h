@@ -32,7 +32,9 @@ struct Runner::Bench {
 
 struct Runner::Entry {
   std::string config;
-  bool checked = false;  // before this request
+  std::string artifact;    // digest of the bundle's bytes
+  bool checked = false;    // before this request
+  double expected_ns = 0;  // by the recommender; 0 = unknown
   v1::CandidateResult result;
   Manifest source;
   BoundManifest manifest;

@@ -19,7 +19,8 @@ newest=$(objdump -T moved/bin/* moved/lib/*.so* 2>/dev/null | grep -oE 'GLIBC_[0
 [ -n "$newest" ] || { echo "no version of glibc is read from the bundle"; exit 1; }
 [ "$(printf '%s\nGLIBC_2.36\n' "$newest" | sort -V | tail -1)" = GLIBC_2.36 ] ||
   { echo "the bundle needs $newest, but promises to run with glibc 2.36"; exit 1; }
-# Without an assembler the worker says what is missing and where it looked, and compiles for the CPU.
+# Without an assembler the worker says what is missing and where it looked, and artifacts for GPUs hold PTX, which
+# the driver assembles.
 mkdir none
 hidden='mount -t tmpfs none /usr/local && exec "$@"'
 if unshare -rm sh -c "$hidden" - true 2>/dev/null; then
@@ -29,7 +30,17 @@ if unshare -rm sh -c "$hidden" - true 2>/dev/null; then
   for _ in $(seq 100); do grep -q 'compiling does without' worker.log && break; sleep 0.1; done
   kill $! 2>/dev/null || true
   grep 'compiling does without: no assembler for GPU code: no ptxas in .* or on the path; ' worker.log
-  grep -q 'no nvJitLink' worker.log
+  grep -q "no nvJitLink.*until then the GPU's driver assembles each kernel" worker.log
+  emit() {
+    env -i PATH=/usr/bin:/bin KILN_CUDA_PATH="$there/none" unshare -rm sh -c "$hidden" - \
+      moved/bin/kilnc emit template:softmax -a M=8 -a N=64 --arch sm_90a "$@"
+  }
+  emit --stage so -o ptx.so --manifest ptx.json
+  grep -q '"assembler": *"the driver"' ptx.json
+  grep -q '"launches"' ptx.json
+  grep -qa '^\.target sm_90a' ptx.so
+  said=$(emit --stage cubin -o ptx.cubin 2>&1) && { echo "a cubin of no assembler: $said"; exit 1; }
+  grep -q 'no assembler for GPU code' <<<"$said"
 else
   echo "not tested here: what is said without an assembler (no user namespaces to hide this machine's)"
 fi

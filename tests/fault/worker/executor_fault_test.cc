@@ -264,6 +264,53 @@ TEST_F(ExecutorFaultTest, ADeviceThatBreaksTakesNoCandidateWithIt) {
   EXPECT_EQ(deaths_, 1);
 }
 
+// A runner that hangs with its device, or dies of it, cannot say so: the system is asked.
+TEST_F(ExecutorFaultTest, ADeviceThatBreaksUnderASilentRunnerTakesNoCandidateWithIt) {
+  ProfileLimits limits;
+  limits.silence_seconds = 1;
+  for (const std::string act : {"hang", "crash", "exit"}) {
+    for (const double task_seconds : {60.0, 0.5}) {
+      DeviceHealth health;
+      int looks = 0;
+      ChildProfileExecutor executor(Options("runner"), limits, [&] {
+        ++looks;
+        return health;
+      });
+      v1::ProfileRequest request;
+      request.add_candidates()->set_config("act=ok,id=1");
+      request.add_candidates()->set_config("act=" + act + ",id=2");
+      request.add_candidates()->set_config("act=ok,id=3");
+      health.broken = "Xid 79 (fallen off the bus)";
+      absl::StatusOr<ProfileOutcome> outcome = executor.Profile(request, task_seconds);
+      ASSERT_TRUE(outcome.ok()) << outcome.status();
+      ASSERT_EQ(outcome->results.size(), 1u) << act;
+      EXPECT_TRUE(outcome->results[0].has_measurement());
+      EXPECT_EQ(outcome->quarantined, "Xid 79 (fallen off the bus)");
+      EXPECT_EQ(looks, 1);
+      // A program's error is the candidate's, and named.
+      health = {"", "Xid 31 (memory page fault)"};
+      outcome = executor.Profile(request, task_seconds);
+      ASSERT_TRUE(outcome.ok()) << outcome.status();
+      ASSERT_GE(outcome->results.size(), 2u) << act;
+      EXPECT_EQ(outcome->quarantined, "");
+      EXPECT_NE(outcome->results[1].failure().message().find("; Xid 31 (memory page fault)"),
+                std::string::npos)
+          << outcome->results[1].DebugString();
+    }
+  }
+}
+
+TEST_F(ExecutorFaultTest, ALaunchThatDoesNotComeBackIsTheCandidatesOnEveryDevice) {
+  ChildProfileExecutor executor(Options("runner"), ProfileLimits());
+  v1::ProfileRequest request;
+  request.add_candidates()->set_config("act=late,id=1");
+  const absl::StatusOr<ProfileOutcome> outcome = executor.Profile(request, 60);
+  ASSERT_TRUE(outcome.ok() && outcome->results.size() == 1) << outcome.status();
+  EXPECT_EQ(outcome->results[0].failure().stage(), v1::Failure::RUN);
+  EXPECT_EQ(outcome->results[0].failure().message(),
+            "the candidate was stopped: a launch did not come back after 10 s");
+}
+
 TEST_F(ExecutorFaultTest, TheTaskLimitBlamesTheCandidateThatAteIt) {
   ChildProfileExecutor executor(Options("runner"), ProfileLimits());
   v1::ProfileRequest request;

@@ -10,7 +10,8 @@
 // (memory), babble (bytes that are no text, then a crash), truncate, garbage, oversize, bad-digest,
 // empty, kill-once and kill-twice (SIGKILL to itself, counted in the file KILN_FAKE_STATE names),
 // slow (20 ms), orphan (leaves a grandchild behind and crashes), wrong-name. Of the runner: drift
-// (its device is out from here on), broken (it ends as its device does), company (it cannot be
+// (its device is out from here on), broken (it ends as its device does), late (it ends as a launch
+// does not), company (it cannot be
 // measured on now).
 #include <signal.h>
 #include <sys/prctl.h>
@@ -102,6 +103,10 @@ void Act(const std::string& act) {
   if (act == "broken") {
     std::fprintf(stderr, "the driver: lost\nXid 79 (fallen off the bus)\n");
     std::_Exit(87);  // kDeviceBroken
+  }
+  if (act == "late") {
+    std::fprintf(stderr, "a launch did not come back after 10 s\n");
+    std::_Exit(86);  // kDeviceLost
   }
   if (act == "hang") Hang();
   if (act == "flood") Flood();

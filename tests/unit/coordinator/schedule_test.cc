@@ -7,6 +7,7 @@
 #include <map>
 #include <numeric>
 
+#include "compiler/base/cuda_toolkit.h"
 #include "tests/unit/coordinator/core_rig.h"
 
 namespace kiln::testing {
@@ -133,6 +134,33 @@ TEST(Schedule, AModelThatNobodyHasIsNamedBesideThoseThatAreThere) {
   const std::string unknown(rig.Submit(spec).status().message());
   EXPECT_THAT(unknown,
               ::testing::HasSubstr("no worker has reported a device of that model (but '"));
+}
+
+// Code that an assembler has made is better than PTX that the driver has to.
+TEST(Schedule, AnAssemblerServesAGpuRatherThanItsDriver) {
+  for (const bool both : {true, false}) {
+    CoreRig rig;
+    v1::Register gpu = CoreRig::Info("gpu", 8, 1);
+    gpu.mutable_archs(0)->set_name("sm_90a");
+    gpu.add_compile_targets("sm");
+    gpu.set_assembler(kDriverAssembles);
+    v1::Register host = CoreRig::Info("host", 1, 0);
+    host.clear_archs();
+    host.add_compile_targets("sm");
+    host.set_assembler("ptxas 13.0.88");
+    const uint64_t driver = rig.Attach(gpu);
+    const uint64_t assembler = both ? rig.Attach(host) : 0;
+    v1::SweepSpec spec = FakeSpec();
+    spec.set_target("sm_90a");
+    const auto submitted = rig.Submit(spec);
+    ASSERT_TRUE(submitted.ok()) << submitted.status();
+    const auto record = rig.meta()->GetSweep(submitted->sweep(), false);
+    EXPECT_EQ(record->status.assembler(), both ? "ptxas 13.0.88" : kDriverAssembles);
+    EXPECT_EQ(rig.Take(driver).empty(), both);
+    if (both) {
+      EXPECT_FALSE(rig.Take(assembler).empty());
+    }
+  }
 }
 
 // A client asks for what a part of a range does: the part stays when the range is cancelled.

@@ -70,6 +70,18 @@ class CheckTest : public testing::TestWithParam<const char*> {
     return static_cast<uint8_t*>(arguments.pointers[static_cast<size_t>(tensor)]) +
            index * type_.bytes();
   }
+  static int64_t Unsampled() {
+    std::set<int64_t> covered;
+    for (const uint64_t seed : {1, 2}) {
+      for (const auto& sampled : {SampleElements({kRows, kColumns}, 256, seed),
+                                  SpreadElements({kRows, kColumns}, 256, seed)}) {
+        covered.insert(sampled.begin(), sampled.end());
+      }
+    }
+    int64_t hidden = 0;
+    while (covered.count(hidden) > 0) ++hidden;
+    return hidden;
+  }
   void ExpectFails(FakeDevice::Body body, const std::string& message,
                    const std::string& witness = "") {
     absl::StatusOr<CheckReport> report = Check("bad=1", std::move(body));
@@ -176,16 +188,7 @@ TEST_P(CheckTest, AWrongElementAnywhereFailsOnceThereIsAPeer) {
 
 TEST_P(CheckTest, AWrongPeerIsConvictedByTheNextCandidate) {
   // Wrong in one element that the samples do not cover, so that it passes at first.
-  std::vector<int64_t> sampled1 = SampleElements({kRows, kColumns}, 256, 1);
-  std::vector<int64_t> sampled2 = SampleElements({kRows, kColumns}, 256, 2);
-  std::set<int64_t> covered(sampled1.begin(), sampled1.end());
-  covered.insert(sampled2.begin(), sampled2.end());
-  for (const uint64_t seed : {1, 2}) {
-    const std::vector<int64_t> spread = SpreadElements({kRows, kColumns}, 256, seed);
-    covered.insert(spread.begin(), spread.end());
-  }
-  int64_t hidden = 0;
-  while (covered.count(hidden) > 0) ++hidden;
+  const int64_t hidden = Unsampled();
   absl::StatusOr<CheckReport> first = Check("sly=1", Spoiled([&](const LaunchArguments& arguments) {
                                               uint8_t* at = Element(arguments, 1, hidden);
                                               StoreElement(at, type_, LoadElement(at, type_) + 3);
@@ -196,6 +199,28 @@ TEST_P(CheckTest, AWrongPeerIsConvictedByTheNextCandidate) {
   EXPECT_TRUE(second->passed) << second->failure.DebugString();
   ASSERT_FALSE(second->convicted.empty());
   EXPECT_EQ(second->convicted[0], "sly=1");
+}
+
+// An output with the bytes of the peer's is as wrong as that; one with the bytes of a peer that is
+// right stays right.
+TEST_P(CheckTest, WhoHasTheBytesOfAWrongPeerIsConvictedWithIt) {
+  const int64_t hidden = Unsampled();
+  const auto sly = Spoiled([&](const LaunchArguments& arguments) {
+    uint8_t* at = Element(arguments, 1, hidden);
+    StoreElement(at, type_, LoadElement(at, type_) + 3);
+  });
+  for (const std::string config : {"sly=1", "sly=2", "sly=3"}) {
+    ASSERT_TRUE(Check(config, sly)->passed) << config;
+  }
+  const absl::StatusOr<CheckReport> honest = Check("good=1", Honest());
+  ASSERT_TRUE(honest.ok() && honest->passed) << honest.status();
+  const std::set<std::string> convicted(honest->convicted.begin(), honest->convicted.end());
+  EXPECT_EQ(convicted, (std::set<std::string>{"sly=1", "sly=2", "sly=3"}));
+  EXPECT_TRUE(Check("good=2", Honest())->passed);
+  const absl::StatusOr<CheckReport> again = Check("sly=4", sly);
+  ASSERT_TRUE(again.ok());
+  EXPECT_FALSE(again->passed);
+  EXPECT_TRUE(again->convicted.empty());
 }
 
 // Means three more than the kernel does with its defaults.

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <fstream>
 #include <limits>
 #include <numeric>
 #include <set>
@@ -184,6 +185,39 @@ TEST(FormulaTest, ProjectionsAreSumsOfTheElements) {
   }
 }
 
+// Most memory that this process has had since the last call, in bytes; 0 where nobody says.
+int64_t TakePeakMemory() {
+  std::ifstream status("/proc/self/status");
+  int64_t kilobytes = 0;
+  for (std::string word; status >> word;) {
+    if (word == "VmHWM:") status >> kilobytes;
+  }
+  std::ofstream("/proc/self/clear_refs") << 5;
+  return kilobytes << 10;
+}
+
+// Of vectors there is one number of B x for each of B, which takes no memory of that size.
+TEST(FormulaTest, ProjectionsOfVectorsTakeLittleMemory) {
+  ProductCase vectors;
+  vectors.type = kInt8, vectors.m = vectors.n = 1;
+  vectors.batch = 12, vectors.k = 1 << 20;
+  ProductCase deep = vectors;
+  deep.batch = 0, deep.k = 5 << 20;
+  for (const ProductCase& c : {vectors, deep}) {
+    const BoundManifest bound = c.Manifest();
+    const std::unique_ptr<Formula> formula = Confirmed(
+        bound, [&](uint64_t seed, int64_t element) { return c.Value(bound, seed, element); });
+    ASSERT_NE(formula, nullptr);
+    const int64_t before = (TakePeakMemory(), TakePeakMemory());
+    const std::vector<double> sums = formula->Project(9, {0.75}, 1);
+    EXPECT_LT(TakePeakMemory() - before, 28 << 20) << c.batch;
+    ASSERT_EQ(static_cast<int64_t>(sums.size()), std::max<int64_t>(c.batch, 1));
+    for (size_t plane = 0; plane < sums.size(); ++plane) {
+      EXPECT_EQ(sums[plane], 0.75 * formula->At(9, {static_cast<int64_t>(plane)}).front()) << plane;
+    }
+  }
+}
+
 struct AttentionCase {
   std::vector<int64_t> q, kv;
   size_t axis;
@@ -325,6 +359,26 @@ TEST(ProjectionTest, WhatRoundingHidesIsNotSaidToBeSeen) {
   }
   EXPECT_FALSE(Projected(c, kE4M3Type, honest).whole);
   EXPECT_FALSE(Projected(c, kE4M3Type, wrong).whole);
+}
+
+// Where most sums are exact there is no standard deviation to tell an error by.
+TEST(ProjectionTest, ErrorsAmongExactSumsAreToldAsTheyAre) {
+  ProductCase c;
+  c.m = 40, c.n = 48, c.k = 64, c.type = kInt8;
+  const Projection exact = Projected(c, kInt32, [](double, std::vector<double>*) {});
+  EXPECT_EQ(exact.spread, 0);
+  EXPECT_TRUE(exact.whole && exact.suspects.empty());
+  EXPECT_EQ(exact.ToString(), "sums of 48 elements with random factors, all exact");
+  const Projection off =
+      Projected(c, kInt32, [](double, std::vector<double>* values) { values->at(100) += 3; });
+  EXPECT_EQ(off.suspects.size(), 1u);
+  EXPECT_EQ(off.inexact, 1);
+  EXPECT_GT(off.worst, 0.5 * 3 / std::sqrt(48));
+  EXPECT_LT(off.worst, 1.5 * 3 / std::sqrt(48));
+  EXPECT_EQ(off.ToString().find("sums of 48 elements with random factors, 1 of them off, by 0."),
+            0u)
+      << off.ToString();
+  EXPECT_EQ(off.ToString().find("inf"), std::string::npos);
 }
 
 // A few sums cannot say what rounding does to them.

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -13,6 +14,7 @@
 #include "compiler/codegen/runtime/kiln_launch.h"
 #include "compiler/target/arch.h"
 #include "worker/profile/cuda_driver.h"
+#include "worker/profile/gpu_faults.h"
 
 namespace kiln::worker {
 namespace {
@@ -35,7 +37,6 @@ class GpuDeviceTest : public testing::Test {
     static const std::string base = testing::TempDir();
     std::string pattern = base + "/kiln-gpu-XXXXXX";
     options_.scratch_dir = ::mkdtemp(pattern.data());
-    options_.launch_seconds = 0.2;
     device_ = Make();
     std::string folder = std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
     std::ifstream in(folder + "/kiln_host_kernels.so", std::ios::binary);
@@ -53,7 +54,9 @@ class GpuDeviceTest : public testing::Test {
   std::unique_ptr<Device> Make() {
     absl::StatusOr<std::unique_ptr<Device>> device = MakeGpuDevice(options_);
     EXPECT_TRUE(device.ok()) << device.status();
-    return device.ok() ? *std::move(device) : nullptr;
+    if (!device.ok()) return nullptr;
+    (*device)->LimitLaunches(0.2);
+    return *std::move(device);
   }
   std::unique_ptr<LoadedKernel> Load(const std::string& name) {
     bundle_.set_name(name);
@@ -102,6 +105,57 @@ TEST_F(GpuDeviceTest, MemoryThatBecomesSlowIsNamedAndArithmeticStaysTheMeasureOf
   SetCanary(220);
   const std::string arithmetic = device_->Examine().broken;
   EXPECT_EQ(arithmetic.rfind("its canary of arithmetic takes 220.0 us", 0), 0u) << arithmetic;
+}
+
+// What the host takes to launch is not the device's time, neither of a canary nor of what it is
+// compared with.
+TEST_F(GpuDeviceTest, ADeviceThatBecomesSlowIsSeenByALoadedHost) {
+  const auto host = [](double us) { Tell("libcuda.so.1", "fake_cuda_host", us); };
+  EXPECT_EQ(device_->Examine().broken, "");
+  host(40);
+  device_ = Make();
+  EXPECT_EQ(device_->Examine().broken, "");
+  SetReading(53);
+  EXPECT_EQ(device_->Examine().broken.rfind("its canary of memory takes 53.0 us", 0), 0u)
+      << device_->Examine().broken;
+  SetReading(50);
+  SetCanary(220);
+  EXPECT_EQ(device_->Examine().broken.rfind("its canary of arithmetic takes 220.0 us", 0), 0u)
+      << device_->Examine().broken;
+  host(0);
+}
+
+// The worker asks when a runner could not.
+TEST_F(GpuDeviceTest, WhatTheSystemSaysIsToldToAnybodyWhoWatches) {
+  Tell(kNvml, "fake_nvml_ecc", 1ULL);
+  const std::unique_ptr<GpuFaults> faults = *GpuFaults::Watch("0000:00:00.0");
+  DeviceHealth health = faults->Take();
+  EXPECT_EQ(health.broken + health.tainted, "") << "that was before";
+  Tell(kNvml, "fake_nvml_ecc", 3ULL);
+  Tell(kNvml, "fake_nvml_xid", 31ULL);
+  health = faults->Take();
+  EXPECT_EQ(health.broken, "2 uncorrected ECC errors");
+  EXPECT_EQ(health.tainted, "Xid 31 (memory page fault)");
+  EXPECT_EQ(faults->Take().broken, "") << "told once";
+  EXPECT_FALSE(GpuFaults::Watch("0000:ff:00.0").ok());
+}
+
+TEST(WithinSecondsTest, ADriverThatHangsIsADeviceThatIsBroken) {
+  std::atomic<bool> hangs{false};
+  std::atomic<int> asked{0};
+  const auto look = WithinSeconds(0.1, [&]() -> DeviceHealth {
+    ++asked;
+    while (hangs) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return {"", "Xid 13"};
+  });
+  EXPECT_EQ(look().tainted, "Xid 13");
+  hangs = true;
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(look().broken, "its driver does not say within 0.1 s what happened to it");
+  }
+  EXPECT_EQ(asked, 2) << "it is asked once";
+  hangs = false;
+  EXPECT_EQ(look().tainted, "Xid 13");
 }
 
 // What is missing is told when the device is opened, not with the first measurement alone.

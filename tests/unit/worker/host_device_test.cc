@@ -1,10 +1,15 @@
 #include "worker/profile/host_device.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <thread>
+
+#include "compiler/base/rng.h"
+#include "worker/profile/launch_limit.h"
 
 namespace kiln::worker {
 namespace {
@@ -46,6 +51,55 @@ TEST_F(HostDeviceTest, RunsAKernelOnItsMemory) {
   device_->Free(b, kCount * 4);
 }
 
+// Sets of many small tensors come one after another: the second finds the pages of the first.
+TEST_F(HostDeviceTest, SmallBlocksAreOfMemoryThatIsKept) {
+  constexpr int64_t kBytes = 8200, kBlocks = 3000;
+  const auto faults = [] {
+    rusage usage;
+    ::getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_minflt;
+  };
+  for (int turn = 0; turn < 4; ++turn) {
+    const int64_t before = faults();
+    std::vector<uint8_t*> blocks;
+    for (int64_t i = 0; i < kBlocks; ++i) {
+      blocks.push_back(static_cast<uint8_t*>(*device_->Allocate(kBytes)));
+      EXPECT_EQ(reinterpret_cast<uint64_t>(blocks.back()) % 4096, 0u);
+      ASSERT_TRUE(device_->Fill(blocks.back(), static_cast<uint8_t>(i), kBytes).ok());
+    }
+    for (int64_t i = 0; i < kBlocks; ++i) {  // none lies in another
+      const auto at = static_cast<size_t>(i);
+      ASSERT_EQ(blocks[at][0], static_cast<uint8_t>(i));
+      ASSERT_EQ(blocks[at][kBytes - 1], static_cast<uint8_t>(i));
+    }
+    for (uint8_t* block : blocks) device_->Free(block, kBytes);
+    if (turn > 1) {  // which uses what the first two have left, in any order
+      EXPECT_LT(faults() - before, kBlocks / 10);
+    }
+  }
+}
+
+TEST_F(HostDeviceTest, BlocksOfAllSizesComeAndGoInAnyOrder) {
+  std::vector<std::pair<uint8_t*, int64_t>> held;
+  Rng random(7);
+  for (int i = 0; i < 4000; ++i) {
+    if (held.size() < 40 || random.Below(2) == 0) {
+      const auto bytes = static_cast<int64_t>(1 + random.Below(1 << (4 + random.Below(18))));
+      auto* const block = static_cast<uint8_t*>(*device_->Allocate(bytes));
+      block[0] = block[bytes - 1] = static_cast<uint8_t>(bytes);
+      held.emplace_back(block, bytes);
+    } else {
+      const size_t at = random.Below(held.size());
+      const auto [block, bytes] = held[at];
+      EXPECT_EQ(block[0], static_cast<uint8_t>(bytes));
+      EXPECT_EQ(block[bytes - 1], static_cast<uint8_t>(bytes));
+      device_->Free(block, bytes);
+      held.erase(held.begin() + static_cast<int64_t>(at));
+    }
+  }
+  for (const auto& [block, bytes] : held) device_->Free(block, bytes);
+}
+
 TEST_F(HostDeviceTest, PassesThreadsAndManyArguments) {
   int64_t out = 0;
   ASSERT_TRUE(device_->Launch(Load("kernel_threads", 3).get(), {{&out}, {}}).ok());
@@ -56,6 +110,31 @@ TEST_F(HostDeviceTest, PassesThreadsAndManyArguments) {
   EXPECT_EQ(out, 506);
   LaunchArguments too_many{{&out}, std::vector<int64_t>(80, 1)};
   EXPECT_TRUE(absl::IsInvalidArgument(device_->Launch(Load("kernel_many").get(), too_many)));
+}
+
+using HostDeviceDeathTest = HostDeviceTest;
+TEST_F(HostDeviceDeathTest, ALaunchThatDoesNotComeBackEndsTheProcess) {
+  device_->LimitLaunches(0.2);
+  std::unique_ptr<LoadedKernel> hang = Load("kernel_hang");
+  EXPECT_EXIT((void)device_->Launch(hang.get(), {{}, {}}), testing::ExitedWithCode(kDeviceLost),
+              "a launch did not come back after 0.2 s");
+  const std::vector<LaunchArguments> many(3);
+  EXPECT_EXIT((void)device_->Time(hang.get(), many), testing::ExitedWithCode(kDeviceLost),
+              "a launch did not come back after 0.2 s");
+  // One that is slow and comes back is none of these, nor is the time between two.
+  std::unique_ptr<LoadedKernel> spin = Load("kernel_spin");
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(device_->Launch(spin.get(), {{}, {100'000}}).ok());
+    std::this_thread::sleep_for(std::chrono::milliseconds(120));
+  }
+}
+
+TEST(LaunchSecondsTest, FarAboveAllThatIsKnown) {
+  EXPECT_EQ(LaunchSeconds(10, {}), 10);
+  EXPECT_EQ(LaunchSeconds(10, {1e6, 2e6, 3e6}), 10);
+  EXPECT_EQ(LaunchSeconds(10, {2e9, 0, 0}), 40);
+  EXPECT_EQ(LaunchSeconds(10, {2e9, 1e9, 4e9}), 80);
+  EXPECT_EQ(LaunchSeconds(0.5, {0, 1e9, 0}), 20);
 }
 
 TEST_F(HostDeviceTest, ReturnCodesAreExplained) {

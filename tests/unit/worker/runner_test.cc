@@ -188,6 +188,52 @@ TEST_F(RunnerTest, CheckedCandidatesAreNotCheckedAgain) {
   EXPECT_GT(results_["c=1"].measurement().check_seconds(), 0) << "as asked";
 }
 
+// By what is known of a sweep's launches, and least of all by one that has none yet.
+TEST_F(RunnerTest, ALaunchMayTakeFarLongerThanAllThatIsKnown) {
+  std::vector<double> limits;
+  Define(
+      "noting",
+      [&, honest = AffineBody(kFloat32, kElements)](const LaunchArguments& arguments) {
+        limits.push_back(device_.launch_seconds());
+        return honest(arguments);
+      },
+      1.5e9);
+  const auto serve = [&](double expected_ns, double best_ns) {
+    limits.clear();
+    request_.clear_candidates();
+    Add("c=1", "noting");
+    request_.mutable_candidates(0)->set_expected_ns(expected_ns);
+    request_.set_best_ns(best_ns);
+    Serve();
+    return limits.front();
+  };
+  EXPECT_DOUBLE_EQ(serve(1e6, 0), 10);
+  EXPECT_DOUBLE_EQ(serve(1e6, 0), 30) << "as one took 1.5 s";
+  EXPECT_DOUBLE_EQ(serve(2e9, 0), 40);
+  EXPECT_DOUBLE_EQ(serve(0, 3e9), 60);
+  EXPECT_DOUBLE_EQ(serve(0, 0), 30);
+  request_.mutable_inputs()->mutable_check()->add_seeds(9);
+  EXPECT_DOUBLE_EQ(serve(0, 0), 10) << "of other inputs nothing is known";
+}
+
+// What was found of a config holds for the code that it was found of.
+TEST_F(RunnerTest, AConfigThatWasCompiledAnewIsCheckedAnew) {
+  Add("c=1", "good", true);
+  Add("c=2", "better", true);
+  Serve();
+  request_.mutable_candidates(0)->set_bundle_path(folder_ + "/wrong");
+  Serve();
+  EXPECT_EQ(results_["c=1"].failure().stage(), v1::Failure::CHECK) << results_["c=1"].DebugString();
+  EXPECT_TRUE(results_["c=2"].has_measurement());
+  request_.mutable_candidates(0)->set_bundle_path(folder_ + "/good");
+  Serve();
+  EXPECT_TRUE(results_["c=1"].has_measurement()) << results_["c=1"].DebugString();
+  const int64_t calls = reference_calls_;
+  Serve();
+  EXPECT_EQ(reference_calls_, calls);
+  EXPECT_EQ(results_["c=1"].measurement().check_seconds(), 0);
+}
+
 TEST_F(RunnerTest, WrongNumbersAreFoundWhateverAnotherDeviceSaid) {
   Add("c=1", "wrong", true);
   request_.set_kind(v1::TASK_FINALS);

@@ -102,7 +102,8 @@ Result nvmlDeviceGetComputeRunningProcesses_v3(void* handle, unsigned* count,
 Result nvmlDeviceGetTotalEccErrors(void* handle, int type, int counter,
                                    unsigned long long* errors) {
   if (!handle || type != UNCORRECTED || counter != VOLATILE) return INVALID;
-  return *errors = index_of(handle) == 0 ? ecc_errors : 0, OK;
+  if (index_of(handle) != 0) return *errors = 0, OK;
+  return *errors = ecc_errors + (unsigned long long)fake_number("FAKE_NVML_ECC", 0), OK;
 }
 Result nvmlDeviceGetRemappedRows(void* handle, unsigned* corrected, unsigned* uncorrected,
                                  unsigned* pending, unsigned* failed) {

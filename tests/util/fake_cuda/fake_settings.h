@@ -10,6 +10,8 @@
  *   FAKE_CUDA_ZONE         an artifact's kernel writes two times its first argument to its second,
  *                          each an allocation of floats but for so many bytes at both ends;
  *                          default 0: it writes nothing
+ *   FAKE_NVML_ECC          uncorrected errors of the first device, looked up each time;
+ *                          default 0
  *   FAKE_CUDA_FOLDER       shared between processes: in gpu<n>/, a file for each process that has a
  *                          context, and the log of kernels; default none */
 #ifndef KILN_TESTS_UTIL_FAKE_CUDA_FAKE_SETTINGS_H_
