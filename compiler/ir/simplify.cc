@@ -177,7 +177,7 @@ class Simplifier : public Mutator {
   // what unrolled copies have in common is then one number, and the rest a constant of each.
   Expr Xor(const Expr& e, const Expr& from, const Expr& small) {
     const auto bounds = facts_.BoundsOf(small);
-    constexpr int64_t kWidest = int64_t{1} << 30;
+    constexpr int64_t kWidest = int64_t{1} << 12;
     if (!bounds || bounds->min < 0 || bounds->max >= kWidest) return e;
     int64_t width = 1;
     while (width <= bounds->max) width *= 2;
@@ -186,6 +186,11 @@ class Simplifier : public Mutator {
     whole.constant = FloorDivide(form.constant, width);
     rest.constant = form.constant - whole.constant * width;
     if (whole.terms.empty() && whole.constant == 0) return e;
+    // Nothing on the way may be out of range.
+    const auto parts = facts_.FormBounds(whole), remains = facts_.FormBounds(rest);
+    constexpr int64_t kFar = int64_t{1} << 30;
+    if (!parts || !remains || remains->min < 0 || remains->max >= kFar / 2) return e;
+    if (parts->min < -kFar / (2 * width) || parts->max > kFar / (2 * width)) return e;
     const Expr multiples = FromLinear(whole, e.dtype()) * MakeInt(width, e.dtype());
     const Expr low = FromLinear(rest, e.dtype());
     return Sum(MakeBinary(BinaryOp::kBitXor, low, small) + multiples);

@@ -135,17 +135,25 @@ def compile_all(options, shape, folder, tasks):
     for template in sorted({t["template"] for t in tasks}):
         those = [t for t in tasks if t["template"] == template]
         configs, index = folder / "configs.json", folder / "index.json"
-        configs.write_text(json.dumps([dict(p.split("=") for p in t["config"].split(","))
+        configs.write_text(json.dumps([dict(p.split("=", 1) for p in t["config"].split(","))
                                        for t in those]))
         index.unlink(missing_ok=True)
-        subprocess.run([options.kilnc, "par-compile", f"template:{template}", "--arch", options.arch,
-                        "--configs", configs, "--ignore-error", "-j", str(cores), "-o", folder,
-                        *arguments_of(template, *shape)], capture_output=True, check=False)
+        command = [options.kilnc, "par-compile", f"template:{template}", "--arch", options.arch,
+                   "--configs", configs, "--ignore-error", "-j", str(cores), "-o", folder,
+                   *arguments_of(template, *shape)]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, check=False,
+                                  timeout=120 + 2 * len(those))
+            why = f"exit code {done.returncode}: {done.stderr[-300:]}"
+        except subprocess.TimeoutExpired:
+            why = "it does not end"
         if index.exists():
             for task, told in zip(those, json.loads(index.read_text()), strict=True):
                 task["file"] = told.get("artifact", "")
                 task["why"] = told.get("error", "").split("\n")[0][:200]
             continue
+        print(f"{template}: each config by a process of its own, as for all of them {why}",
+              file=sys.stderr)
         with concurrent.futures.ThreadPoolExecutor(cores) as pool:
             list(pool.map(lambda t: compile_task(options, shape, folder, t), those))
 

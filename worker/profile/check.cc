@@ -116,6 +116,15 @@ struct Checker::Truth {
     bool peer_has_numbers = false;   // in every element: no NaN, and thus no poison
   };
   std::map<int, Output> outputs;  // by tensor
+
+  // Nothing is compared with this candidate's outputs any more.
+  void Forget(const std::string& config) {
+    for (auto& [tensor, output] : outputs) {
+      if (output.peer_config != config) continue;
+      output.peer.reset();
+      output.digest.reset();
+    }
+  }
 };
 
 struct Checker::Run {
@@ -196,7 +205,7 @@ absl::StatusOr<CheckReport> Checker::Check(const Candidate& candidate) {
   report.convicted = std::move(run.convicted);
   if (run.sampled > 0) proofs_[candidate.config] = Sampled(run);
   report.summary = Summary(run, seeds);
-  report.whole_output = run.proved == ElementsOfOutputs() * seeds;
+  report.whole_output = report.convicted.empty() && run.proved == ElementsOfOutputs() * seeds;
   if (report.whole_output) whole_.insert(candidate.config);
   return report;
 }
@@ -247,10 +256,7 @@ std::string Checker::Summary(const Run& run, int seeds) const {
 }
 
 absl::Status Checker::CheckSeed(int copy, Run* run) {
-  const auto begin = std::chrono::steady_clock::now();
   KILN_RETURN_IF_ERROR(Launch(copy, kPoison[0], run));
-  const double limit = run->candidate->slow_seconds;
-  run->slow = limit > 0 && SecondsSince(begin) > limit;
   if (policy_.reference() == v1::CheckPolicy::NONE) return absl::OkStatus();
   for (const auto& [tensor, digest] : run->digests) {
     if (tensors_->tensors()[static_cast<size_t>(tensor)].elements == 0) continue;
@@ -347,8 +353,11 @@ absl::StatusOr<Peer::Comparison> Checker::HeldAgainstPeer(int copy, int tensor, 
 
 absl::Status Checker::Launch(int copy, uint8_t poison, Run* run) {
   KILN_RETURN_IF_ERROR(tensors_->ResetOutputs(copy, poison));
+  const auto begin = std::chrono::steady_clock::now();
   absl::Status launched = device_->Launch(
       run->candidate->kernel, tensors_->Arguments(copy, run->candidate->manifest->values));
+  const double limit = run->candidate->slow_seconds;
+  run->slow |= limit > 0 && SecondsSince(begin) > limit;
   if (absl::IsInternal(launched)) return Wrong(std::string(launched.message()));
   KILN_RETURN_IF_ERROR(launched);
   absl::Status untouched = tensors_->VerifyUntouched(copy);
@@ -644,12 +653,11 @@ absl::Status Checker::ComparePeer(int copy, int tensor, Run* run) {
     std::set<std::string> wrong = std::exchange(output.same, {});
     wrong.insert(convicted);
     run->convicted.insert(run->convicted.end(), wrong.begin(), wrong.end());
-    for (const std::string& config : wrong) whole_.erase(config);
-    for (auto& [index, theirs] : truth.outputs) {
-      if (theirs.peer_config != convicted) continue;
-      theirs.peer.reset();
-      theirs.digest.reset();
+    for (const std::string& config : wrong) {
+      whole_.erase(config);
+      proofs_.erase(config);
     }
+    for (const std::unique_ptr<Truth>& each : truths_) each->Forget(convicted);
     return absl::OkStatus();
   }
   const bool all = found.compared == shape.elements && found.differing.size() < kArbitrations;

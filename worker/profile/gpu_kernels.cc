@@ -339,6 +339,8 @@ Compare:
   abs.f32 %size, %y;
   fma.rn.f32 %limit, %rtol, %size, %atol;
   setp.lt.f32 %p, %size, 0f7F800000;
+  abs.f32 %x, %x;
+  setp.lt.and.f32 %p, %x, 0f7F800000, %p;
   setp.le.and.f32 %near, %apart, %limit, %p;
   @!%near add.u64 %total, %total, 1;
   add.u64 %i, %i, %step;

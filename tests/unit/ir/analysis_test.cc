@@ -101,12 +101,14 @@ TEST_F(FactsTest, MultiplesLeaveASwizzle) {
     return MakeBinary(BinaryOp::kBitXor, at, by);
   };
   const Expr moved = FloorMod(FloorDiv(x, Expr(2)), Expr(4));
-  EXPECT_EQ(Simple(swizzled(n * Expr(128) + x + Expr(260), moved)),
-            "(x ^ x // 2 % 4) + n * 128 + 260");
+  EXPECT_EQ(Simple(swizzled(z * Expr(128) + x + Expr(260), moved)),
+            "(x ^ x // 2 % 4) + z * 128 + 260");
   EXPECT_EQ(Simple(swizzled(x + Expr(6), moved)), "(x + 2 ^ x // 2 % 4) + 4");
   EXPECT_EQ(Simple(swizzled(x, moved)), "x ^ x // 2 % 4");
   EXPECT_EQ(Simple(swizzled(n * Expr(8), z)), "n * 8 ^ z") << "z may be negative";
   EXPECT_EQ(Simple(swizzled(x - Expr(8), y)), "(x ^ y) + -8");
+  EXPECT_EQ(Simple(swizzled(n * Expr(8), y)), "n * 8 ^ y") << "n * 8 may be the last number";
+  EXPECT_EQ(Simple(swizzled(x * Expr(8) - y, y)), "x * 8 + -1 * y ^ y") << "the rest is negative";
 }
 
 // 2^60 terms, written out.

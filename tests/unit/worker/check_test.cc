@@ -476,6 +476,34 @@ TEST_P(NearPeerTest, IsFoundWhereItIsWrong) {
   ExpectFails(AffineBody(type_, kElements - 1), "leaves 1 of 2000 elements");
 }
 
+TEST_P(NearPeerTest, IsOfNumbersHoweverWideTheTolerance) {
+  policy_.set_rtol(1e39);
+  checker_ = std::make_unique<Checker>(&device_, tensors_.get(), policy_, 1 << 20, [] {});
+  ASSERT_TRUE(Check("first=1", Off(0.375))->passed);
+  EXPECT_FALSE(Check("infinite=1", OffAt(Unsampled(), HUGE_VALF))->passed);
+}
+
+// Whoever is found wrong with the only seed that is looked at is compared with no more, of any.
+TEST_P(NearPeerTest, WhoIsConvictedByASlowOneIsNobodysPeer) {
+  ASSERT_TRUE(Check("first=1", OffAt(Unsampled(), 3))->passed) << "as no sample shows it";
+  device_.Define("affine", {Spoiled([](const LaunchArguments&) {
+                   std::this_thread::sleep_for(std::chrono::milliseconds(30));
+                 })});
+  v1::ArtifactBundle bundle;
+  bundle.set_name("affine");
+  kernel_ = *device_.Load(bundle, 0);
+  Checker::Candidate slow = Candidate("slow=1");
+  slow.slow_seconds = 0.02;
+  absl::StatusOr<CheckReport> report = checker_->Check(slow);
+  ASSERT_TRUE(report.ok() && report->passed);
+  EXPECT_EQ(report->convicted, std::vector<std::string>{"first=1"});
+  EXPECT_FALSE(report->whole_output);
+  report = Check("third=1", Honest());
+  ASSERT_TRUE(report.ok() && report->passed);
+  EXPECT_TRUE(report->convicted.empty());
+  EXPECT_EQ(report->summary.find("first=1"), std::string::npos) << report->summary;
+}
+
 TEST_P(CheckTest, WhoseLaunchIsSlowIsCheckedWithOneSeed) {
   ASSERT_TRUE(Check("first=1", Honest())->passed);
   const FakeDevice::Body slow = Spoiled(
