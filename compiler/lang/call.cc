@@ -453,26 +453,72 @@ absl::StatusOr<Value> Elaborator::CallFunction(const Value& callee, const CallAr
                                               : CallAnew(callee, args, self);
 }
 
+// What functools takes calls to be the same by. An argument alone that is an int or text is itself,
+// any other is one of a tuple, in which 1 is 1.0 and True.
+static Value CacheKey(Elaborator& e, const FunctionObject& function, const CallArgs& args,
+                      const Value* self) {
+  std::vector<Value> key = args.positional;
+  if (self != nullptr) key.insert(key.begin(), *self);
+  const bool alone =
+      key.size() == 1 && args.keywords.empty() && (key[0].Is(Type::kInt) || key[0].Is(Type::kStr));
+  for (const CallArgs::Keyword& keyword : args.keywords) {
+    key.insert(key.end(), {e.NewStr(std::string(keyword.name)), keyword.value});
+  }
+  const size_t count = function.typed ? key.size() : 0;
+  for (size_t i = 0; i < count; ++i) {
+    const ClassObject* type = Elaborator::Classes::Of(key[i]);
+    key.push_back(type != nullptr ? Value::Of(Type::kClass, type)
+                                  : Value::Int(static_cast<int64_t>(key[i].type())));
+  }
+  key.push_back(Value::Int(alone ? -1 : static_cast<int64_t>(args.positional.size())));
+  return e.NewTuple(std::move(key));
+}
+
+// Whether run time has no part in it.
+static bool IsPlainData(const Value& v, int depth) {
+  constexpr int kMostNested = 20;
+  if (depth > kMostNested) return false;
+  const auto plain = [&](const Value& part) { return IsPlainData(part, depth + 1); };
+  if (v.is_sequence()) return std::all_of(v.seq().items.begin(), v.seq().items.end(), plain);
+  if (v.Is(Type::kDict) || v.Is(Type::kSet)) {
+    return std::all_of(v.dict().items.begin(), v.dict().items.end(), [&](const auto& entry) {
+      return plain(entry.first) && plain(entry.second);
+    });
+  }
+  return v.is_none() || v.is_number() || v.Is(Type::kStr) || v.Is(Type::kDType) ||
+         v.Is(Type::kRange);
+}
+
 // What the first call with these arguments gave, which others may have changed since.
 absl::StatusOr<Value> Elaborator::CallCached(const Value& callee, const CallArgs& args,
                                              const Value* self) {
-  std::vector<Value> key = args.positional;
-  if (self != nullptr) key.insert(key.begin(), *self);
-  for (const CallArgs::Keyword& keyword : args.keywords) {
-    key.insert(key.end(), {NewStr(std::string(keyword.name)), keyword.value});
+  const FunctionObject& function = callee.function();
+  if (function.most_results == 0) return CallAnew(callee, args, self);
+  const Value key = CacheKey(*this, function, args, self);
+  const bool of_run_time =
+      std::any_of(key.seq().items.begin(), key.seq().items.end(),
+                  [&](const Value& v) { return IsRuntime(v) || v.Is(Type::kBuffer); });
+  if (of_run_time) return CallAnew(callee, args, self);
+  KILN_RETURN_IF_ERROR(CheckKey(key, args.loc));
+  std::vector<std::pair<Value, Value>>& results = function.results->items;
+  KILN_ASSIGN_OR_RETURN(const auto at, FindKey(*function.results, key, args.loc));
+  const bool bounded = function.most_results > 0;
+  if (at.has_value()) {
+    const auto found = results.begin() + static_cast<std::ptrdiff_t>(*at);
+    if (bounded) std::rotate(found, found + 1, results.end());  // the one used last
+    return bounded ? results.back().second : found->second;
   }
-  const bool of_run_time = std::any_of(
-      key.begin(), key.end(), [&](const Value& v) { return IsRuntime(v) || v.Is(Type::kBuffer); });
-  if (of_run_time || InRuntimeRegion()) return CallAnew(callee, args, self);
-  key.push_back(Value::Int(static_cast<int64_t>(args.positional.size())));
-  const Value whole = NewTuple(std::move(key));
-  KILN_RETURN_IF_ERROR(CheckKey(whole, args.loc));
-  DictObject& results = *callee.function().results;
-  KILN_ASSIGN_OR_RETURN(const auto at, FindKey(results, whole, args.loc));
-  if (at.has_value()) return results.items[*at].second;
   KILN_ASSIGN_OR_RETURN(const Value made, CallAnew(callee, args, self));
+  if (InRuntimeRegion() && !IsPlainData(made, 0)) return made;  // it ends with the region
   KILN_RETURN_IF_ERROR(ChargeBytes(args.loc, 64));
-  results.items.emplace_back(whole, made);
+  if (!bounded) {
+    KILN_RETURN_IF_ERROR(SetItem(function.results, key, made, args.loc));
+    return made;
+  }
+  KILN_ASSIGN_OR_RETURN(const auto by_itself, FindKey(*function.results, key, args.loc));
+  if (by_itself.has_value()) return made;
+  if (static_cast<int64_t>(results.size()) >= function.most_results) results.erase(results.begin());
+  results.emplace_back(key, made);
   return made;
 }
 

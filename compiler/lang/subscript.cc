@@ -139,6 +139,7 @@ absl::StatusOr<Value> Elaborator::SubscriptSequence(const Value& base, const Val
   if (base.is_sequence()) {
     size = static_cast<int64_t>(base.seq().items.size());
   } else if (base.Is(Type::kStr)) {
+    KILN_RETURN_IF_ERROR(CheckAscii(*this, base, loc, "a part"));
     size = static_cast<int64_t>(base.str().size());
   } else if (base.Is(Type::kRange)) {
     size = base.range().Count();
