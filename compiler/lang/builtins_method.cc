@@ -239,8 +239,9 @@ absl::StatusOr<Value> SortList(Elaborator& e, const BoundArgs& args) {
   // Python leaves some of it sorted, where a comparison fails.
   if (!sorted.ok()) return Raised(sorted.status(), "");
   if (!changed) return Value::None();
-  return Raised(e.Error(args.loc, "the list is changed while it is sorted", "sort a copy of it"),
-                "ValueError");
+  return Raised(
+      e.Error(args.loc, "the list changes its length while it is sorted", "sort a copy of it"),
+      "ValueError");
 }
 
 absl::StatusOr<Value> Remove(Elaborator& e, const BoundArgs& args) {

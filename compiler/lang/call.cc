@@ -20,6 +20,18 @@ bool IsRefAnnotation(ast::ExprPtr annotation) {
   return attribute != nullptr && (attribute->attr == "Ref" || attribute->attr == "Var");
 }
 
+// Whether the parameter, at that position or of that name, is a T.Ref of a function of the file.
+bool IsPlaceFor(const Value& callee, size_t position, absl::string_view name) {
+  if (!callee.Is(Type::kFunction)) return false;
+  const std::vector<ast::Param>& params = callee.function().params();
+  for (size_t i = 0; i < params.size(); ++i) {
+    if (i == position || (!name.empty() && params[i].name == name)) {
+      return IsRefAnnotation(params[i].annotation);
+    }
+  }
+  return false;
+}
+
 // The class, where its __init__ is called.
 std::string CalledName(const FunctionObject& function) {
   const bool made = function.owner != nullptr && function.name() == "__init__";
@@ -56,6 +68,11 @@ bool TakesNumbers(absl::string_view name) {
   return name == "int" || name == "float" || name == "abs" || name == "round";
 }
 
+bool OnlyShows(absl::string_view name) {
+  return name == "print" || absl::StartsWith(name, "logging.") ||
+         absl::StartsWith(name, "warnings.");
+}
+
 // A function that goes to the end of its first argument before anything else happens.
 bool TakesAll(const Value& callee) {
   const absl::string_view name = callee.Is(Type::kTypeName)  ? callee.type_name()
@@ -81,10 +98,11 @@ absl::StatusOr<Value> Elaborator::EvalCall(const ast::Call& node) {
     return Super(args);
   }
   KILN_ASSIGN_OR_RETURN(const Value callee, Eval(node.callee));
-  const absl::Status given = EvalArgs(node, callee, &args);
   // What only shows text may show what has no value here.
-  const bool shows =
-      callee.Is(Type::kBuiltin) && absl::string_view(callee.builtin()->name) == "print";
+  const bool shows = callee.Is(Type::kBuiltin) && OnlyShows(callee.builtin()->name);
+  std::optional<CountGuard> telling;
+  if (shows) telling.emplace(&telling_);
+  const absl::Status given = EvalArgs(node, callee, &args);
   if (shows && absl::IsUnimplemented(given)) return Value::None();
   KILN_RETURN_IF_ERROR(given);
   return Call(callee, args);
@@ -96,6 +114,12 @@ absl::Status Elaborator::EvalArgs(const ast::Call& node, const Value& callee, Ca
   const bool chooses = callee.Is(Type::kBuiltin) && callee.builtin()->chooses;
   const bool of_all_bits = callee.Is(Type::kDType) && callee.dtype() == kUInt64;
   std::optional<CountGuard> shielded;
+  struct Read {
+    Value value;
+    Moment then;
+    SourceLoc loc;
+  };
+  std::vector<Read> read;
   for (ast::ExprPtr arg : node.args) {
     if (const auto* starred = arg->As<ast::Starred>()) {
       KILN_ASSIGN_OR_RETURN(const Value spread, Eval(starred->value));
@@ -117,12 +141,15 @@ absl::Status Elaborator::EvalArgs(const ast::Call& node, const Value& callee, Ca
     }
     args->positional.push_back(value);
     args->locs.push_back(arg->loc);
+    if (!IsPlaceFor(callee, args->positional.size() - 1, ""))
+      read.push_back({value, Now(), arg->loc});
     args->exprs.resize(args->positional.size(), nullptr);
     args->exprs.back() = arg;
     if (chooses && !shielded) shielded.emplace(&shielded_);
   }
   for (const ast::Keyword& keyword : node.keywords) {
     KILN_ASSIGN_OR_RETURN(const Value value, EvalKeepingVariable(keyword.value));
+    if (!IsPlaceFor(callee, SIZE_MAX, keyword.name)) read.push_back({value, Now(), keyword.loc});
     if (!keyword.name.empty()) {
       args->keywords.push_back({keyword.name, value, keyword.loc, keyword.value});
       continue;
@@ -137,6 +164,9 @@ absl::Status Elaborator::EvalArgs(const ast::Call& node, const Value& callee, Ca
       }
       args->keywords.push_back({key.str(), item, keyword.loc, nullptr});
     }
+  }
+  for (const auto& [value, then, loc] : read) {
+    KILN_RETURN_IF_ERROR(CheckStillHolds(value, then, loc));
   }
   name_hint_ = hint;
   return absl::OkStatus();
@@ -603,8 +633,11 @@ absl::StatusOr<Value> Elaborator::CallGenerator(const ast::Function& def, Frame*
   frame->yielded = &yielded;
   Deferred deferred(this, frame->scope->number - 1, at_once);
   if (absl::Status done = ExecBlock(def.body).status(); !done.ok()) return deferred.Failed(done);
-  return deferred.Finish(std::move(yielded), {}, false,
-                         absl::StrCat("the generator '", def.name, "'"), loc);
+  KILN_ASSIGN_OR_RETURN(const Value made,
+                        deferred.Finish(std::move(yielded), {}, false,
+                                        absl::StrCat("the generator '", def.name, "'"), loc));
+  LazyOf(made).returned = frame->result;
+  return made;
 }
 
 }  // namespace kiln::lang

@@ -670,8 +670,37 @@ absl::StatusOr<std::optional<std::string>> Elaborator::Classes::Text(const Value
   return std::optional<std::string>(absl::StrCat(type->def->name, ".", name.str()));
 }
 
+// What Python shows by its place in memory, or by names that the language does not keep.
+static bool HasOwnText(const Value& v) {
+  switch (v.type()) {
+    case Type::kFunction:
+    case Type::kBuiltin:
+    case Type::kMethod:
+    case Type::kModule:
+    case Type::kClass:
+    case Type::kTypeName:
+    case Type::kPartial:
+    case Type::kSlice:
+      return false;
+    case Type::kDict:
+      return v.dict().factory.is_none();
+    case Type::kInstance: {
+      const ClassObject* type = v.instance().type;
+      return type == nullptr || type->kind != ClassKind::kPlain;
+    }
+    default:
+      return true;
+  }
+}
+
 // Items of a container are shown without a call of what a class says of its objects' text.
 absl::Status Elaborator::Classes::CheckItemTexts(const Value& v, SourceLoc loc) {
+  if (e_.telling_ == 0 && !HasOwnText(v)) {
+    const bool named = v.Is(Type::kFunction) || v.Is(Type::kClass) || v.Is(Type::kTypeName);
+    return e_.Unimplemented(loc, absl::StrCat("the text of ", Describe(v)),
+                            named ? "show its __name__"
+                                  : "show what is of interest of it, or give its class a __str__");
+  }
   if (IsIterator(v)) {
     return e_.Error(loc, "the text of an iterator, which is its place in memory in Python",
                     "show a list of its items: list(...)");
@@ -693,9 +722,11 @@ absl::Status Elaborator::Classes::CheckItemTexts(const Value& v, SourceLoc loc) 
   KILN_RETURN_IF_ERROR(e_.Step(loc, static_cast<int64_t>(items.size())));
   for (const Value& item : items) {
     KILN_RETURN_IF_ERROR(CheckPrintable(e_, item, loc));
-    KILN_RETURN_IF_ERROR(CheckItemTexts(item, loc));
-    if (Of(item) == nullptr) continue;
-    KILN_ASSIGN_OR_RETURN(const Value* repr, e_.FindInClass(OfClass(Of(item)), "__repr__", loc));
+    const Value* repr = nullptr;
+    if (Of(item) != nullptr) {
+      KILN_ASSIGN_OR_RETURN(repr, e_.FindInClass(OfClass(Of(item)), "__repr__", loc));
+    }
+    if (repr == nullptr) KILN_RETURN_IF_ERROR(CheckItemTexts(item, loc));
     if (repr == nullptr) continue;
     return e_.Unimplemented(loc, "the text of a container whose items have a __repr__",
                             "join the texts of the items: ', '.join(repr(x) for x in items)");

@@ -228,6 +228,15 @@ class Elaborator : private ElaboratorState {
   bool IsLocal(const ast::Block& body, absl::string_view name);
   std::vector<std::string> VisibleNames() const;
 
+  // What was emitted so far where an expression stands (order.cc).
+  struct Moment {
+    int region = -1;
+    size_t statements = 0;
+  };
+  Moment Now() const;
+  // An error where `read` reads memory that was changed since `then`, when it was evaluated.
+  absl::Status CheckStillHolds(const Value& read, const Moment& then, SourceLoc loc);
+
   // Expressions (eval.cc, subscript.cc, call.cc).
   absl::StatusOr<Value> Eval(ast::ExprPtr expr);
   absl::StatusOr<Value> EvalNode(ast::ExprPtr expr);

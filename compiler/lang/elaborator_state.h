@@ -72,6 +72,7 @@ struct ElaboratorState {
   int depth_ = 0, calls_ = 0;
   int pure_ = 0;      // > 0: inside an operand that may not be evaluated at run time
   int shielded_ = 0;  // > 0: inside what a run-time condition may leave out
+  int telling_ = 0;   // > 0: inside of text that people alone read
   Frame* frame_ = nullptr;
   absl::Status handled_;            // the error whose handler runs
   ast::ExprPtr current_ = nullptr;  // the innermost expression, names and constants aside

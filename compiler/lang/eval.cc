@@ -1,5 +1,6 @@
 // Expressions.
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -70,7 +71,9 @@ absl::StatusOr<Value> Elaborator::EvalNode(ast::ExprPtr expr) {
     case ast::ExprKind::kBinary: {
       const auto& node = *expr->As<ast::Binary>();
       KILN_ASSIGN_OR_RETURN(const Value a, Eval(node.left));
+      const Moment then = Now();
       KILN_ASSIGN_OR_RETURN(const Value b, Eval(node.right));
+      KILN_RETURN_IF_ERROR(CheckStillHolds(a, then, node.left->loc));
       return BinaryOp(node.op, a, b, node.loc);
     }
     case ast::ExprKind::kUnary: {
@@ -251,7 +254,10 @@ absl::StatusOr<Value> Elaborator::EvalCompare(const ast::Compare& node) {
   }
   std::optional<Value> open;  // whether all so far hold, where run time decides
   for (size_t i = 0;; ++i) {
+    const Moment then = Now();
     KILN_ASSIGN_OR_RETURN(const Value right, Eval(node.rest[i]));
+    KILN_RETURN_IF_ERROR(
+        CheckStillHolds(left, then, i == 0 ? node.first->loc : node.rest[i - 1]->loc));
     KILN_ASSIGN_OR_RETURN(Value one, CompareOp(node.ops[i], left, right, node.loc));
     const bool last = i + 1 == node.ops.size();
     if (last && !open.has_value()) return one;
@@ -312,6 +318,7 @@ absl::StatusOr<Value> Elaborator::EvalItems(const std::vector<ast::ExprPtr>& nod
                                             SourceLoc loc) {
   std::vector<Value> items;
   items.reserve(nodes.size());
+  std::vector<std::tuple<Value, Moment, SourceLoc>> read;
   for (ast::ExprPtr node : nodes) {
     if (const auto* starred = node->As<ast::Starred>()) {
       KILN_ASSIGN_OR_RETURN(const Value spread, Eval(starred->value));
@@ -322,6 +329,10 @@ absl::StatusOr<Value> Elaborator::EvalItems(const std::vector<ast::ExprPtr>& nod
     }
     KILN_ASSIGN_OR_RETURN(const Value item, Eval(node));
     items.push_back(item);
+    read.emplace_back(item, Now(), node->loc);
+  }
+  for (const auto& [item, then, at] : read) {
+    KILN_RETURN_IF_ERROR(CheckStillHolds(item, then, at));
   }
   KILN_RETURN_IF_ERROR(ChargeBytes(loc, 0));
   if (type == Type::kSet) return NewSet(*this, items, loc);
@@ -331,6 +342,7 @@ absl::StatusOr<Value> Elaborator::EvalItems(const std::vector<ast::ExprPtr>& nod
 absl::StatusOr<Value> Elaborator::EvalDict(const ast::Dict& node) {
   auto* dict = arena_.New<DictObject>();
   dict->region = regions_.empty() ? 0 : regions_.back().id;
+  std::vector<std::pair<Value, Moment>> read;
   for (size_t i = 0; i < node.values.size(); ++i) {
     if (node.keys[i] == nullptr) {
       KILN_ASSIGN_OR_RETURN(const Value value, Eval(node.values[i]));
@@ -345,6 +357,7 @@ absl::StatusOr<Value> Elaborator::EvalDict(const ast::Dict& node) {
     }
     KILN_ASSIGN_OR_RETURN(const Value key, Eval(node.keys[i]));
     KILN_ASSIGN_OR_RETURN(const Value value, Eval(node.values[i]));
+    read.emplace_back(value, Now());
     if (key.Is(Type::kExpr) && key.expr().info.open_only()) {
       return NeedConcrete(node.keys[i]->loc, key.expr().expr, "it is the key of a dict");
     }
@@ -352,6 +365,9 @@ absl::StatusOr<Value> Elaborator::EvalDict(const ast::Dict& node) {
     KILN_RETURN_IF_ERROR(Step(node.loc, static_cast<int64_t>(dict->items.size())));
     KILN_RETURN_IF_ERROR(ChargeBytes(node.loc, 32));
     KILN_RETURN_IF_ERROR(SetItem(dict, key, value, node.keys[i]->loc));
+  }
+  for (const auto& [value, then] : read) {
+    KILN_RETURN_IF_ERROR(CheckStillHolds(value, then, node.loc));
   }
   return Value::Of(Type::kDict, dict);
 }
@@ -510,7 +526,7 @@ absl::StatusOr<Value> Elaborator::EvalYield(const ast::Yield& node) {
   KILN_RETURN_IF_ERROR(ChargeBytes(node.loc, 16 * static_cast<int64_t>(items.size())));
   for (const Value& item : items) KILN_RETURN_IF_ERROR(deferred_->Give(item, node.loc));
   frame_->yielded->insert(frame_->yielded->end(), items.begin(), items.end());
-  return Value::None();
+  return node.from && IsIterator(value) ? LazyOf(value).returned : Value::None();
 }
 
 absl::StatusOr<Value> Elaborator::EvalAttribute(const ast::Attribute& node) {

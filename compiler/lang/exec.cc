@@ -188,6 +188,7 @@ absl::StatusOr<Flow> Elaborator::ExecLoopExit(bool is_break, SourceLoc loc) {
 }
 
 absl::Status Elaborator::AssertionFailed(const ast::Assert& node) {
+  CountGuard telling(&telling_);
   std::string message = "assertion failed", type = "AssertionError";
   if (node.message != nullptr) {
     const absl::StatusOr<Value> text = Eval(node.message);
@@ -282,6 +283,7 @@ absl::Status Elaborator::ExecDelete(const ast::Delete& node) {
 }
 
 absl::Status Elaborator::ExecRaise(const ast::Raise& node) {
+  CountGuard telling(&telling_);
   std::string message = "an exception", type;
   if (node.value != nullptr) {
     const auto* call = node.value->As<ast::Call>();

@@ -61,6 +61,7 @@ struct LazyObject : Object {
   bool in_order = false;  // item i comes of the sources' i-th ones
   bool keeps = false;     // Python too computes the items when it is made
   bool spent = false;     // they were given
+  Value returned;         // by a generator
   bool acts = false;      // computing them changed what others see
   int64_t as_of = 0;      // changes that there had been when it was made
   Reads reads;            // beside the sources

@@ -9,10 +9,11 @@ namespace {
 
 using testing::HasSubstr;
 
-// repr(value) in a kernel of the file `module`, or the error's message.
+// repr(value) of what a kernel of the file `module` computes, or the error's message.
 std::string ValueOf(const std::string& value, const std::string& module) {
   const auto d = DiagnosticOf(
-      ElaborateText(InKernel(absl::StrCat("assert False, repr(", value, ")\n"), "", module))
+      ElaborateText(
+          InKernel(absl::StrCat("made = ", value, "\nassert False, repr(made)\n"), "", module))
           .status());
   if (!d.has_value()) return "no diagnostic";
   const std::string shown = "assertion failed: ";
@@ -221,6 +222,58 @@ TEST(Effects, TextBeyondAsciiIsNotCountedInBytes) {
         "repr('\u0080')", "str(['\u0080'])", "sorted('\u00e9')"}) {
     EXPECT_THAT(ValueOf(counted, ""), HasSubstr("with characters")) << counted;
   }
+}
+
+TEST(Effects, TextIsPythonsOrRefused) {
+  const std::string module =
+      "import collections\nclass A: pass\ndef g():\n    r = yield from h()\n    yield r\n"
+      "def h():\n    yield 1\n    return 7\ndef text(x):\n    made = str(x)\n    return made\n"
+      "def caught():\n    try: raise TypeError(f'{A} {text}')\n    except TypeError: return 'ok'\n";
+  EXPECT_EQ(
+      ValueOf("[list(g()), text(frozenset()), text(...), text(['\\t\\x00']), caught()]", module),
+      R"([[1, 7], 'frozenset()', 'Ellipsis', "['\\t\\x00']", 'ok'])");
+  for (const char* unknown : {"text(A)", "text(int)", "text(len)", "text(A())", "text([text])",
+                              "text(collections.defaultdict(list))"}) {
+    EXPECT_THAT(ValueOf(unknown, module), HasSubstr("the text of ")) << unknown;
+  }
+}
+
+// What a kernel with this body is refused for.
+std::string Refusal(const std::string& body) {
+  const std::string module =
+      "@T.macro\ndef inc(v: T.Ref):\n    v = v + 1\n    return v\n"
+      "@T.macro\ndef put(a, b):\n    pass\n@T.macro\ndef by(a: T.Ref, b):\n    a = b\n";
+  const auto d = DiagnosticOf(
+      ElaborateText(InKernel("v = T.alloc_var(T.int32)\nx = T.alloc_local((4,), T.int32)\n" + body,
+                             "", module))
+          .status());
+  return d.has_value() ? d->message : "none";
+}
+
+// What was read before a macro of the same expression changed it would be read behind that.
+TEST(Effects, AnExpressionDoesNotChangeWhatItRead) {
+  for (const char* stale :
+       {"x[0] = v + inc(v)\n", "put(v, inc(v))\n", "y = [v + 1, inc(v)]\n", "v += inc(v)\n",
+        "x[0] += inc(x[0])\n", "y = T.max(x[1], inc(x[1]))\n", "if v < inc(v):\n    x[0] = 1\n",
+        "x[inc(v)] = v + 1\n", "y = {1: v, 2: inc(v)}\n", "y = x[v:inc(v)]\n"}) {
+    EXPECT_THAT(Refusal(stale), HasSubstr("changed by what the same expression calls later"))
+        << stale;
+  }
+  EXPECT_EQ(Refusal("x[0] = inc(v) + v\n"), "none");
+  EXPECT_EQ(Refusal("by(v, inc(v))\n"), "none");
+  EXPECT_EQ(Refusal("x[0] = v + inc(x[0])\n"), "none");
+}
+
+TEST(Effects, SchedulersTakeCountsOnce) {
+  const auto made = [](const std::string& arguments) {
+    return Refusal(absl::StrCat("s = T.PersistentTileScheduler(", arguments, ")\n"));
+  };
+  EXPECT_EQ(made("4, 3, num_workers=2"), "none");
+  EXPECT_THAT(made("4, 3, num_m_tiles=5, num_workers=2"),
+              HasSubstr("'num_m_tiles' of the scheduler"));
+  EXPECT_THAT(made("-4, 3, num_workers=2"), HasSubstr("at least 0"));
+  EXPECT_THAT(made("4, 2.5, num_workers=2"), HasSubstr("are integers"));
+  EXPECT_THAT(made("4, 3, num_workers=1.5"), HasSubstr("num_workers is an integer"));
 }
 
 }  // namespace
