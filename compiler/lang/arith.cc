@@ -561,11 +561,12 @@ absl::StatusOr<Value> Elaborator::CompareOp(ast::CompareOp op, const Value& a, c
   if (a.is_sequence() && a.type() == b.type()) {
     const std::vector<Value>&x = a.seq().items, &y = b.seq().items;
     for (size_t i = 0; i < std::min(x.size(), y.size()); ++i) {
-      KILN_ASSIGN_OR_RETURN(const bool equal, Equal(x[i], y[i], loc));
+      const Value left = x[i], right = y[i];
+      KILN_ASSIGN_OR_RETURN(const bool equal, Equal(left, right, loc));
       if (!equal) {
         CountGuard guard(&depth_);
         KILN_RETURN_IF_ERROR(CheckDepth(loc));
-        return CompareOp(op, x[i], y[i], loc);
+        return CompareOp(op, left, right, loc);
       }
     }
     return Value::Bool(Ordered(op, x.size(), y.size()));

@@ -141,12 +141,15 @@ absl::Status Elaborator::Unpack(const std::vector<ast::ExprPtr>& targets, const 
 }
 
 absl::Status Elaborator::AssignSubscript(const ast::Subscript& target, const Value& value) {
+  const Moment then = Now();
   KILN_ASSIGN_OR_RETURN(const Value base, EvalKeepingVariable(target.value));
   if (!base.Is(Type::kBuffer)) {
     KILN_ASSIGN_OR_RETURN(const Value index, EvalKey(target));
+    KILN_RETURN_IF_ERROR(CheckStillHolds(value, then, target.loc));
     return AssignItem(base, index, value, target.loc);
   }
   KILN_ASSIGN_OR_RETURN(const Value place, EvalSubscript(target));
+  KILN_RETURN_IF_ERROR(CheckStillHolds(value, then, target.loc));
   const bool lanes = IsVector(place) || IsVector(value);
   if (LacksIndices(place)) {
     return Error(target.loc, absl::StrCat(Describe(place), " is assigned to"),
@@ -214,7 +217,9 @@ absl::Status Elaborator::AssignItem(const Value& base, const Value& index, const
 absl::Status Elaborator::ExecAugAssign(const ast::AugAssign& node) {
   if (const auto* name = node.target->As<ast::Name>()) {
     KILN_ASSIGN_OR_RETURN(const Value old, ReadName(*name, /*keep_variable=*/false));
+    const Moment then = Now();
     KILN_ASSIGN_OR_RETURN(const Value right, Eval(node.value));
+    KILN_RETURN_IF_ERROR(CheckStillHolds(old, then, name->loc));
     KILN_ASSIGN_OR_RETURN(const Value value, Classes(this).Update(node.op, old, right, node.loc));
     KILN_RETURN_IF_ERROR(Bind(name->id, value, node.target->loc));
     NoteMade(node.target, node.value, ast::Spelling(node.op));
@@ -224,7 +229,9 @@ absl::Status Elaborator::ExecAugAssign(const ast::AugAssign& node) {
     KILN_ASSIGN_OR_RETURN(const Value self, EvalKeepingVariable(attribute->value));
     KILN_ASSIGN_OR_RETURN(Value old, GetAttribute(self, attribute->attr, attribute->attr_loc));
     KILN_ASSIGN_OR_RETURN(old, Decay(old, node.loc));
+    const Moment then = Now();
     KILN_ASSIGN_OR_RETURN(const Value right, Eval(node.value));
+    KILN_RETURN_IF_ERROR(CheckStillHolds(old, then, attribute->loc));
     KILN_ASSIGN_OR_RETURN(const Value value, Classes(this).Update(node.op, old, right, node.loc));
     return SetAttribute(self, attribute->attr, value, node.target->loc);
   }
@@ -249,7 +256,9 @@ absl::Status Elaborator::ExecAugAssign(const ast::AugAssign& node) {
                  "make the function a @T.macro");
   }
   KILN_RETURN_IF_ERROR(RequireLaunch(target->loc, "a store"));
+  const Moment then = Now();
   KILN_ASSIGN_OR_RETURN(const Value right, Eval(node.value));
+  KILN_RETURN_IF_ERROR(CheckStillHolds(place, then, target->loc));
   KILN_ASSIGN_OR_RETURN(const Value value, BinaryOp(node.op, place, right, node.loc));
   if (IsVector(place)) return StoreLanes(*this, place.seq().items, value, node.loc);
   const AccessObject& access = place.access();

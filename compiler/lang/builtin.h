@@ -118,6 +118,12 @@ absl::Status CheckImportedSource(Elaborator& e, const Value& text, SourceLoc loc
 // (builtins_method.cc).
 absl::Status CheckKnownText(Elaborator& e, const Value& text, SourceLoc loc,
                             absl::string_view what);
+// An error where the text holds more than ASCII, and `what` ("the length") hangs on its characters:
+// text is bytes of UTF-8 here (builtins_method.cc).
+absl::Status CheckAscii(Elaborator& e, const Value& text, SourceLoc loc, absl::string_view what);
+// An error where repr() of the text may write characters beyond ASCII by their numbers
+// (builtins_text.cc).
+absl::Status CheckPrintable(Elaborator& e, const Value& text, SourceLoc loc);
 // The row of PythonTable() by that name (builtins_python.cc).
 const Builtin* PythonTableRow(absl::string_view name);
 // What __len__ gave, as a length; an error where it is none (convert.cc).

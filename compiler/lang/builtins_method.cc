@@ -1,6 +1,7 @@
 // Methods of lists, tuples, dicts, strings and run-time values.
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -10,6 +11,7 @@
 #include "compiler/lang/lazy.h"
 #include "compiler/lang/mutable.h"
 #include "compiler/lang/raised.h"
+#include "compiler/lang/sort.h"
 
 namespace kiln::lang {
 namespace {
@@ -79,8 +81,9 @@ absl::StatusOr<Value> ClearList(Elaborator& e, const BoundArgs& args) {
 absl::StatusOr<Value> Index(Elaborator& e, const BoundArgs& args) {
   const std::vector<Value>& items = args[0].seq().items;
   KILN_RETURN_IF_ERROR(e.Step(args.loc, static_cast<int64_t>(items.size())));
-  for (size_t i = 0; i < items.size(); ++i) {
-    KILN_ASSIGN_OR_RETURN(const bool equal, e.Equal(items[i], args[1], args.loc));
+  for (size_t i = 0; i < items.size(); ++i) {  // which an __eq__ may change
+    const Value item = items[i];
+    KILN_ASSIGN_OR_RETURN(const bool equal, e.Equal(item, args[1], args.loc));
     if (equal) return Value::Int(static_cast<int64_t>(i));
   }
   return Raised(e.Error(args.loc, absl::StrCat(Repr(args[1]), " is not in the list"),
@@ -92,7 +95,8 @@ absl::StatusOr<Value> CountOf(Elaborator& e, const BoundArgs& args) {
   const std::vector<Value>& items = args[0].seq().items;
   KILN_RETURN_IF_ERROR(e.Step(args.loc, static_cast<int64_t>(items.size())));
   int64_t count = 0;
-  for (const Value& item : items) {
+  for (size_t i = 0; i < items.size(); ++i) {
+    const Value item = items[i];
     KILN_ASSIGN_OR_RETURN(const bool equal, e.Equal(item, args[1], args.loc));
     count += equal ? 1 : 0;
   }
@@ -159,6 +163,7 @@ absl::StatusOr<Value> StartsOrEnds(Elaborator& e, const BoundArgs& args) {
 
 template <bool upper>
 absl::StatusOr<Value> ChangeCase(Elaborator& e, const BoundArgs& args) {
+  KILN_RETURN_IF_ERROR(CheckAscii(e, args[0], args.loc, "the case"));
   return e.NewStr(
       upper ? absl::AsciiStrToUpper(args[0].str()) : absl::AsciiStrToLower(args[0].str()),
       ShownIn(args[0]));
@@ -221,24 +226,39 @@ absl::StatusOr<Value> ReverseList(Elaborator& e, const BoundArgs& args) {
 absl::StatusOr<Value> SortList(Elaborator& e, const BoundArgs& args) {
   SeqObject& list = args[0].seq();
   KILN_RETURN_IF_ERROR(CheckMutable(e, args[0], args.loc));
-  const Builtin& sorted = *PythonBuiltins().members.at("sorted").builtin();
-  const size_t count = list.items.size();
-  KILN_ASSIGN_OR_RETURN(const Value result, sorted.function(e, args));
-  KILN_RETURN_IF_ERROR(CheckCount(e, args[0], count, args.loc));  // by its key
-  list.items = result.seq().items;
-  return Value::None();
+  SortOrder order;
+  order.key = args.Given(1) ? args[1] : Value::None();
+  if (args.Given(2)) {
+    KILN_ASSIGN_OR_RETURN(order.reverse, e.ToBool(args[2], args.LocOf(2), "reverse"));
+  }
+  // Who looks meanwhile sees an empty list.
+  const std::vector<Value> items = std::exchange(list.items, {});
+  absl::StatusOr<std::vector<Value>> sorted = SortItems(e, items, order, args.loc);
+  const bool changed = !list.items.empty();
+  list.items = sorted.ok() ? *std::move(sorted) : items;
+  // Python leaves some of it sorted, where a comparison fails.
+  if (!sorted.ok()) return Raised(sorted.status(), "");
+  if (!changed) return Value::None();
+  return Raised(
+      e.Error(args.loc, "the list changes its length while it is sorted", "sort a copy of it"),
+      "ValueError");
 }
 
 absl::StatusOr<Value> Remove(Elaborator& e, const BoundArgs& args) {
   SeqObject& list = args[0].seq();
   KILN_RETURN_IF_ERROR(CheckMutable(e, args[0], args.loc));
   KILN_ASSIGN_OR_RETURN(const Value at, Index(e, args));
+  if (at.int_value() >= static_cast<int64_t>(list.items.size())) {
+    return e.Error(args.loc, "the list is changed while an item is looked for in it",
+                   "go over a copy of it");
+  }
   list.items.erase(list.items.begin() + at.int_value());
   return Value::None();
 }
 
 absl::StatusOr<Value> DictPop(Elaborator& e, const BoundArgs& args) {
   DictObject& dict = args[0].dict();
+  KILN_RETURN_IF_ERROR(e.CheckKey(args[1], args.LocOf(1)));
   KILN_RETURN_IF_ERROR(CheckMutable(e, args[0], args.loc));
   KILN_RETURN_IF_ERROR(e.Step(args.loc, static_cast<int64_t>(dict.items.size())));
   KILN_ASSIGN_OR_RETURN(const auto at, e.FindKey(dict, args[1], args.LocOf(1)));
@@ -275,6 +295,7 @@ absl::StatusOr<Value> ClearDict(Elaborator& e, const BoundArgs& args) {
 
 absl::StatusOr<Value> SetDefault(Elaborator& e, const BoundArgs& args) {
   DictObject& dict = args[0].dict();
+  KILN_RETURN_IF_ERROR(e.CheckKey(args[1], args.LocOf(1)));
   KILN_RETURN_IF_ERROR(CheckMutable(e, args[0], args.loc));
   KILN_RETURN_IF_ERROR(e.Step(args.loc, static_cast<int64_t>(dict.items.size())));
   KILN_ASSIGN_OR_RETURN(const auto at, e.FindKey(dict, args[1], args.LocOf(1)));
@@ -291,6 +312,7 @@ absl::StatusOr<Value> FindText(Elaborator& e, const BoundArgs& args) {
   for (const Value& text : {args[0], args[1]}) {
     KILN_RETURN_IF_ERROR(CheckKnownText(e, text, args.loc, "a place"));
   }
+  KILN_RETURN_IF_ERROR(CheckAscii(e, args[0], args.loc, "a place"));
   const size_t at = args[0].str().find(part);
   return Value::Int(at == std::string::npos ? -1 : static_cast<int64_t>(at));
 }
@@ -300,6 +322,7 @@ absl::StatusOr<Value> CountText(Elaborator& e, const BoundArgs& args) {
   KILN_RETURN_IF_ERROR(CheckKnownText(e, args[0], args.loc, "count"));
   KILN_ASSIGN_OR_RETURN(const std::string part, e.ToStr(args[1], args.LocOf(1), "the text"));
   const std::string& text = args[0].str();
+  if (part.empty()) KILN_RETURN_IF_ERROR(CheckAscii(e, args[0], args.loc, "the length"));
   if (part.empty()) return Value::Int(static_cast<int64_t>(text.size()) + 1);
   int64_t count = 0;
   for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at)) {
@@ -311,6 +334,7 @@ absl::StatusOr<Value> CountText(Elaborator& e, const BoundArgs& args) {
 
 absl::StatusOr<Value> IsDigits(Elaborator& e, const BoundArgs& args) {
   KILN_RETURN_IF_ERROR(CheckKnownText(e, args[0], args.loc, "isdigit"));
+  KILN_RETURN_IF_ERROR(CheckAscii(e, args[0], args.loc, "isdigit"));
   const std::string& text = args[0].str();
   return Value::Bool(!text.empty() && std::all_of(text.begin(), text.end(), absl::ascii_isdigit));
 }
@@ -394,6 +418,16 @@ BuiltinTable MoreOf(const Value& self) {
 }
 
 }  // namespace
+
+absl::Status CheckAscii(Elaborator& e, const Value& text, SourceLoc loc, absl::string_view what) {
+  if (!text.Is(Type::kStr)) return absl::OkStatus();
+  const std::string& bytes = text.str();
+  const auto more = std::find_if(bytes.begin(), bytes.end(),
+                                 [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
+  if (more == bytes.end()) return absl::OkStatus();
+  return e.Unimplemented(loc, absl::StrCat(what, " of a text with characters beyond ASCII"),
+                         "use ASCII's characters where their number or kind counts");
+}
 
 absl::Status CheckKnownText(Elaborator& e, const Value& text, SourceLoc loc,
                             absl::string_view what) {

@@ -11,8 +11,10 @@
 #include "absl/strings/str_split.h"
 #include "compiler/lang/classes.h"
 #include "compiler/lang/format_value.h"
+#include "compiler/lang/iteration.h"
 #include "compiler/lang/lazy.h"
 #include "compiler/lang/raised.h"
+#include "compiler/lang/sort.h"
 
 namespace kiln::lang {
 namespace {
@@ -28,6 +30,7 @@ absl::StatusOr<Value> Len(Elaborator& e, const BoundArgs& args) {
   }
   if (v.Is(Type::kStr)) {
     KILN_RETURN_IF_ERROR(CheckKnownText(e, v, args.LocOf(0), "the length"));
+    KILN_RETURN_IF_ERROR(CheckAscii(e, v, args.LocOf(0), "the length"));
     return Value::Int(static_cast<int64_t>(v.str().size()));
   }
   if (v.Is(Type::kDict) || v.Is(Type::kSet))
@@ -39,7 +42,10 @@ absl::StatusOr<Value> Len(Elaborator& e, const BoundArgs& args) {
   if (v.Is(Type::kRange)) return Value::Int(v.range().Count());
   if (v.Is(Type::kInstance)) {
     const Value plain = Plain(v);
-    if (plain.Is(Type::kStr)) return Value::Int(static_cast<int64_t>(plain.str().size()));
+    if (plain.Is(Type::kStr)) {
+      KILN_RETURN_IF_ERROR(CheckAscii(e, plain, args.LocOf(0), "the length"));
+      return Value::Int(static_cast<int64_t>(plain.str().size()));
+    }
     KILN_ASSIGN_OR_RETURN(const auto own,
                           Elaborator::Classes(&e).Special(v, "__len__", {}, args.LocOf(0)));
     if (own.has_value()) return CheckLength(e, *own, args.LocOf(0));
@@ -52,47 +58,91 @@ absl::StatusOr<Value> Len(Elaborator& e, const BoundArgs& args) {
                  v.Is(Type::kBuffer) ? "use x.shape[0]" : "pass a list, tuple, dict or string");
 }
 
+absl::StatusOr<Value> CallWith(Elaborator& e, const Value& function, const Value& item,
+                               SourceLoc loc) {
+  CallArgs call;
+  call.loc = loc;
+  call.positional = {item};
+  call.locs = {loc};
+  return e.Call(function, call);
+}
+
+// Of two values of a set, which come in no order.
+absl::Status CheckApart(Elaborator& e, bool is_max, const Value& a, const Value& b, SourceLoc loc) {
+  KILN_ASSIGN_OR_RETURN(const Value other,
+                        e.CompareOp(is_max ? ast::CompareOp::kGt : ast::CompareOp::kLt, a, b, loc));
+  KILN_ASSIGN_OR_RETURN(const bool apart, e.DecideNow(other, loc, "a comparison of keys"));
+  if (apart) return absl::OkStatus();
+  return e.Error(loc, "two items of a set have equal keys, and a set has no order",
+                 "ask for the items themselves, or make the key a tuple that ends with them");
+}
+
+// Each item's key is made right before it is compared.
+template <bool is_max>
+absl::StatusOr<Value> BestByKey(Elaborator& e, Iteration* items, const Value& key, bool of_set,
+                                SourceLoc loc) {
+  Value best, best_key;
+  for (size_t i = 0; i < items->size(); ++i) {
+    const Value item = items->At(i);
+    KILN_ASSIGN_OR_RETURN(const Value own, CallWith(e, key, item, loc));
+    bool take = i == 0;
+    if (!take) {
+      KILN_ASSIGN_OR_RETURN(
+          const Value better,
+          e.CompareOp(is_max ? ast::CompareOp::kGt : ast::CompareOp::kLt, own, best_key, loc));
+      KILN_ASSIGN_OR_RETURN(take, e.DecideNow(better, loc, "a comparison of keys"));
+      if (!take && of_set) KILN_RETURN_IF_ERROR(CheckApart(e, is_max, best_key, own, loc));
+    }
+    if (take) {
+      best = item;
+      best_key = own;
+    }
+    KILN_RETURN_IF_ERROR(items->CheckUnchanged(e, i));
+  }
+  return best;
+}
+
 template <bool is_max>
 absl::StatusOr<Value> MinOrMax(Elaborator& e, const BoundArgs& args) {
-  std::vector<Value> items = args.rest;
-  if (items.size() == 1 && !e.IsRuntime(items[0])) {
-    KILN_ASSIGN_OR_RETURN(items, AnyOrder(e, items[0], args.loc));
-  }
-  if (items.empty()) {
-    if (args.present[1]) return args[1];
+  const bool several = args.rest.size() != 1 || e.IsRuntime(args.rest[0]);
+  if (args.rest.empty()) {
     return e.Error(args.loc, "the smallest or largest of nothing", "pass at least one value");
   }
-  std::vector<Value> keys = items;
-  if (args.Given(0)) {
-    for (size_t i = 0; i < items.size(); ++i) {
-      CallArgs call;
-      call.loc = args.loc;
-      call.positional = {items[i]};
-      call.locs = {args.loc};
-      KILN_ASSIGN_OR_RETURN(keys[i], e.Call(args[0], call));
-    }
-    size_t best = 0;
-    for (size_t i = 1; i < items.size(); ++i) {
-      KILN_ASSIGN_OR_RETURN(const Value better,
-                            e.CompareOp(is_max ? ast::CompareOp::kGt : ast::CompareOp::kLt, keys[i],
-                                        keys[best], args.loc));
-      KILN_ASSIGN_OR_RETURN(const bool take, e.DecideNow(better, args.loc, "a comparison of keys"));
-      if (take) best = i;
-    }
-    return items[best];
+  const Value whole = several ? e.NewTuple(args.rest) : args.rest[0];
+  KILN_ASSIGN_OR_RETURN(Iteration items, Iteration::BeginAnyOrder(e, whole, args.loc));
+  if (items.size() == 0) {
+    if (args.present[1]) return args[1];
+    return Raised(
+        e.Error(args.loc, "the smallest or largest of nothing", "pass at least one value"),
+        "ValueError");
   }
-  Value result = items[0];
+  const bool of_set = whole.Is(Type::kSet);
+  if (args.Given(0)) return BestByKey<is_max>(e, &items, args[0], of_set, args.loc);
+  Value result = items.At(0);
   for (size_t i = 1; i < items.size(); ++i) {
-    KILN_ASSIGN_OR_RETURN(result, e.MinMax(is_max, result, items[i], args.loc));
+    KILN_ASSIGN_OR_RETURN(const Value best, e.MinMax(is_max, result, items.At(i), args.loc));
+    if (of_set && IsSame(best, result) && !IsSame(best, items.At(i))) {
+      KILN_RETURN_IF_ERROR(CheckApart(e, is_max, best, items.At(i), args.loc));
+    }
+    result = best;
+    KILN_RETURN_IF_ERROR(items.CheckUnchanged(e, i));
   }
   return result;
 }
 
 absl::StatusOr<Value> Sum(Elaborator& e, const BoundArgs& args) {
-  KILN_ASSIGN_OR_RETURN(const std::vector<Value> items, AnyOrder(e, args[0], args.LocOf(0)));
+  KILN_ASSIGN_OR_RETURN(Iteration items, Iteration::BeginAnyOrder(e, args[0], args.LocOf(0)));
   Value total = args.present[1] ? args[1] : Value::Int(0);
-  for (const Value& item : items) {
+  for (size_t i = 0; i < items.size(); ++i) {
+    const Value item = items.At(i);
+    if (args[0].Is(Type::kSet) && items.size() > 1 && !item.is_integer()) {
+      return e.Error(args.LocOf(0),
+                     absl::StrCat("the sum of a set that holds ", Describe(item),
+                                  ": it hangs on their order, and a set has none"),
+                     "sum up sorted(...) of it");
+    }
     KILN_ASSIGN_OR_RETURN(total, e.BinaryOp(ast::BinaryOp::kAdd, total, item, args.loc));
+    KILN_RETURN_IF_ERROR(items.CheckUnchanged(e, i));
   }
   return total;
 }
@@ -153,6 +203,7 @@ std::optional<__int128> ReadInt(absl::string_view text, int64_t base) {
 absl::StatusOr<Value> IntOfText(Elaborator& e, const BoundArgs& args) {
   const Value& v = args[0];
   KILN_RETURN_IF_ERROR(CheckKnownText(e, v, args.LocOf(0), "the value"));
+  KILN_RETURN_IF_ERROR(CheckAscii(e, v, args.LocOf(0), "the value"));
   int64_t base = 10;
   if (args.Has(1)) {
     KILN_ASSIGN_OR_RETURN(base, e.ToInt(args[1], args.LocOf(1), "the base"));
@@ -214,6 +265,7 @@ absl::StatusOr<Value> Float(Elaborator& e, const BoundArgs& args) {
   const Value& v = args[0];
   if (v.is_number()) return Value::Float(v.as_double());
   if (v.Is(Type::kStr)) {
+    KILN_RETURN_IF_ERROR(CheckAscii(e, v, args.LocOf(0), "the value"));
     double parsed;
     if (absl::SimpleAtod(v.str(), &parsed)) return Value::Float(parsed);
     return e.Error(args.LocOf(0), absl::StrCat(Repr(v), " is not a number"),
@@ -248,7 +300,10 @@ absl::StatusOr<Value> Str(Elaborator& e, const BoundArgs& args) {
 
 absl::StatusOr<Value> MakeRepr(Elaborator& e, const BoundArgs& args) {
   const Value& v = args[0];
-  if (v.Is(Type::kStr)) return e.NewStr(Repr(v, 1 << 20), ShownIn(v));
+  if (v.Is(Type::kStr)) {
+    KILN_RETURN_IF_ERROR(CheckPrintable(e, v, args.LocOf(0)));
+    return e.NewStr(Repr(v, 1 << 20), ShownIn(v));
+  }
   if (Elaborator::Classes::Of(v) == nullptr) return Str(e, args);
   KILN_ASSIGN_OR_RETURN(std::string text, FormattedText(e, v, 'r', "", args.loc));
   return e.NewStr(std::move(text), ShownIn(v));
@@ -377,59 +432,26 @@ absl::StatusOr<Value> Reversed(Elaborator& e, const BoundArgs& args) {
 }
 
 absl::StatusOr<Value> Sorted(Elaborator& e, const BoundArgs& args) {
-  KILN_ASSIGN_OR_RETURN(const std::vector<Value> items, AnyOrder(e, args[0], args.LocOf(0)));
-  bool reverse = false;
+  KILN_ASSIGN_OR_RETURN(std::vector<Value> items, AnyOrder(e, args[0], args.LocOf(0)));
+  SortOrder order;
+  order.key = args.Given(1) ? args[1] : Value::None();
+  order.of_set = args[0].Is(Type::kSet);
   if (args.Given(2)) {
-    KILN_ASSIGN_OR_RETURN(reverse, e.ToBool(args[2], args.LocOf(2), "reverse"));
+    KILN_ASSIGN_OR_RETURN(order.reverse, e.ToBool(args[2], args.LocOf(2), "reverse"));
   }
-  std::vector<std::pair<Value, Value>> keyed;
-  for (const Value& item : items) {
-    Value key = item;
-    if (args.Given(1)) {
-      CallArgs call;
-      call.loc = args.loc;
-      call.positional = {item};
-      call.locs = {args.loc};
-      KILN_ASSIGN_OR_RETURN(key, e.Call(args[1], call));
-    }
-    keyed.emplace_back(key, item);
-  }
-  for (const auto& entry : keyed) {
-    if (!entry.first.Is(Type::kFloat) || !std::isnan(entry.first.float_value())) continue;
-    return e.Error(args.LocOf(0), "a NaN is sorted, which has no place among numbers",
-                   "leave it out, as by math.isnan");
-  }
-  // Insertion into place by binary search: stable, and every comparison may fail.
-  std::vector<std::pair<Value, Value>> sorted;
-  for (const auto& entry : keyed) {
-    size_t low = 0, high = sorted.size();
-    while (low < high) {
-      const size_t middle = (low + high) / 2;
-      KILN_ASSIGN_OR_RETURN(const Value before,
-                            e.CompareOp(reverse ? ast::CompareOp::kGt : ast::CompareOp::kLt,
-                                        entry.first, sorted[middle].first, args.loc));
-      KILN_ASSIGN_OR_RETURN(const bool left, e.DecideNow(before, args.loc, "a comparison"));
-      if (left)
-        high = middle;
-      else
-        low = middle + 1;
-    }
-    KILN_RETURN_IF_ERROR(e.Step(args.loc, static_cast<int64_t>(sorted.size() - low) / 16));
-    sorted.insert(sorted.begin() + static_cast<long>(low), entry);
-  }
-  std::vector<Value> result;
-  for (const auto& entry : sorted) result.push_back(entry.second);
-  return e.NewList(std::move(result));
+  KILN_ASSIGN_OR_RETURN(items, SortItems(e, std::move(items), order, args.loc));
+  return e.NewList(std::move(items));
 }
 
 template <bool all>
 absl::StatusOr<Value> AnyOrAll(Elaborator& e, const BoundArgs& args) {
-  KILN_ASSIGN_OR_RETURN(const std::vector<Value> items, AnyOrder(e, args[0], args.LocOf(0)));
+  KILN_ASSIGN_OR_RETURN(Iteration items, Iteration::BeginAnyOrder(e, args[0], args.LocOf(0)));
   Value result = Value::Bool(all);
-  for (const Value& item : items) {
-    KILN_ASSIGN_OR_RETURN(const Condition c, e.Decide(item, args.LocOf(0)));
+  for (size_t i = 0; i < items.size(); ++i) {
+    KILN_ASSIGN_OR_RETURN(const Condition c, e.Decide(items.At(i), args.LocOf(0)));
     if (c.known) {
       if (c.value != all) return Value::Bool(!all);
+      KILN_RETURN_IF_ERROR(items.CheckUnchanged(e, i));
       continue;
     }
     KILN_ASSIGN_OR_RETURN(const Value one, e.NewExpr(c.expr, args.loc));

@@ -12,7 +12,7 @@
 namespace kiln::lang {
 namespace {
 
-constexpr absl::string_view kWhite = " \t\n\r\f\v";
+constexpr absl::string_view kWhite = " \t\n\r\f\v\x1c\x1d\x1e\x1f";
 constexpr char kSpecHelp[] =
     "write [fill][align][sign][width][,][.digits] and one of d, b, o, x, f, e, g, %, s";
 
@@ -238,6 +238,9 @@ absl::StatusOr<std::string> Converted(Elaborator& e, const Conversion& c, const 
   const bool number = c.type != 's' && c.type != 'r' && c.type != 'a';
   if (!number) {
     KILN_ASSIGN_OR_RETURN(text, FormattedText(e, given, c.type == 's' ? 's' : 'r', "", loc));
+    if (c.digits >= 0 || c.width > 0) {
+      KILN_RETURN_IF_ERROR(CheckAscii(e, e.NewStr(text), loc, "the width"));
+    }
     if (c.digits >= 0 && static_cast<size_t>(c.digits) < text.size()) {
       text.resize(static_cast<size_t>(c.digits));
     }
@@ -290,6 +293,8 @@ absl::StatusOr<Value> Strip(Elaborator& e, const BoundArgs& args) {
   if (args.Given(1)) {
     KILN_ASSIGN_OR_RETURN(chars, e.ToStr(args[1], args.LocOf(1), "what to strip"));
   }
+  KILN_RETURN_IF_ERROR(CheckAscii(e, args[0], args.loc, "white space at the ends"));
+  KILN_RETURN_IF_ERROR(CheckAscii(e, e.NewStr(chars), args.loc, "the characters"));
   absl::string_view text = args[0].str();
   if (side <= 0) {
     const size_t first = text.find_first_not_of(chars);
@@ -302,6 +307,7 @@ absl::StatusOr<Value> Strip(Elaborator& e, const BoundArgs& args) {
 template <char align>
 absl::StatusOr<Value> Pad(Elaborator& e, const BoundArgs& args) {
   KILN_RETURN_IF_ERROR(CheckKnownText(e, args[0], args.loc, "the length"));
+  KILN_RETURN_IF_ERROR(CheckAscii(e, args[0], args.loc, "the length"));
   KILN_ASSIGN_OR_RETURN(const int64_t width, e.ToInt(args[1], args.LocOf(1), "the width"));
   std::string fill = align == '0' ? "0" : " ";
   if (args.Given(2)) {
@@ -425,6 +431,7 @@ absl::StatusOr<Value> Split(Elaborator& e, const BoundArgs& args) {
     if (by.empty()) return e.Error(args.LocOf(1), "split by an empty text", "name a separator");
     parts = Between(text, by.size(), PlacesOf(text, by, most, from_right));
   } else {
+    KILN_RETURN_IF_ERROR(CheckAscii(e, args[0], args.loc, "white space"));
     parts = Words(text, most, from_right);
   }
   std::vector<Value> items;
@@ -470,6 +477,27 @@ constexpr Builtin kRows[] = {
 
 }  // namespace
 
+absl::Status CheckPrintable(Elaborator& e, const Value& text, SourceLoc loc) {
+  if (!text.Is(Type::kStr)) return absl::OkStatus();
+  const std::string& bytes = text.str();
+  const auto byte = [&](size_t i) {
+    return i < bytes.size() ? static_cast<unsigned char>(bytes[i]) : 0;
+  };
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    const unsigned first = byte(i), second = byte(i + 1);
+    // Controls, white space, and what is for private use.
+    const bool fine = first < 0xC2 || (first == 0xC2 && second > 0xA0 && second != 0xAD) ||
+                      (first > 0xC2 && first < 0xE2) || (first == 0xE2 && second > 0x81) ||
+                      (first == 0xE3 && (second > 0x80 || byte(i + 2) > 0x80)) ||
+                      (first > 0xE3 && first < 0xED) || (first == 0xED && second < 0xA0) ||
+                      first == 0xF0;
+    if (fine) continue;
+    return e.Unimplemented(loc, "the repr of a text with characters that may not be printable",
+                           "show the text itself, as str() does");
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::string> FormattedText(Elaborator& e, const Value& value, char conversion,
                                           const std::string& spec, SourceLoc loc) {
   if (value.Is(Type::kExpr) && value.expr().info.open_only()) {
@@ -478,6 +506,8 @@ absl::StatusOr<std::string> FormattedText(Elaborator& e, const Value& value, cha
   std::string text;
   if (conversion == 'r') {
     KILN_ASSIGN_OR_RETURN(auto own, Elaborator::Classes(&e).Text(value, /*repr=*/true, loc));
+    if (!own.has_value()) KILN_RETURN_IF_ERROR(CheckPrintable(e, value, loc));
+    if (!own.has_value()) KILN_RETURN_IF_ERROR(Elaborator::Classes(&e).CheckItemTexts(value, loc));
     text = own.has_value() ? *std::move(own) : Repr(value, 1 << 16);
   } else if (spec.empty() || conversion == 's') {
     KILN_ASSIGN_OR_RETURN(text, e.TextOf(value, loc));
@@ -495,6 +525,7 @@ absl::StatusOr<std::string> FormattedText(Elaborator& e, const Value& value, cha
       given = e.NewStr(std::move(text));
     }
   }
+  KILN_RETURN_IF_ERROR(CheckAscii(e, given, loc, "the width"));
   if (const std::optional<std::string> formatted = FormatValue(given, spec)) return *formatted;
   if (IsTooWide(spec)) {
     return e.Error(loc, absl::StrCat("the format '", spec, "' is wider than 200 characters"),

@@ -63,19 +63,29 @@ class PersistentTileScheduler(BaseTileScheduler):
         given = [num_m_tiles, num_n_tiles, num_workers, swizzle_size, column_major, cluster_size,
                  stateful, name]
         assert len(tiles) <= len(given), "a scheduler takes at most 8 arguments after its prefix"
+        names = ["num_m_tiles", "num_n_tiles", "num_workers", "swizzle_size", "column_major",
+                 "cluster_size", "stateful", "name"]
+        defaults = [None, None, None, 1, True, 1, True, None]
         for i in range(len(tiles)):
+            assert given[i] is defaults[i], f"'{names[i]}' of the scheduler is given twice"
             given[i] = tiles[i]
         m_tiles, n_tiles, workers, swizzle, by_column, cluster, stateful, name = given
         assert m_tiles is not None and n_tiles is not None, \
             "a scheduler needs num_m_tiles and num_n_tiles"
+        for tiles in [m_tiles, n_tiles]:
+            assert not isinstance(tiles, float), "num_m_tiles and num_n_tiles are integers"
+            assert not isinstance(tiles, int) or tiles >= 0, \
+                "num_m_tiles and num_n_tiles are at least 0"
         assert isinstance(swizzle, int) and swizzle >= 1, \
             "swizzle_size is a compile-time integer of at least 1"
         assert isinstance(cluster, int) and cluster >= 1, \
             "cluster_size is a compile-time integer of at least 1"
+        workers = driver.get_num_sms() // cluster if workers is None else workers
+        assert not isinstance(workers, float), "num_workers is an integer"
         assert not isinstance(workers, int) or workers >= 1, "num_workers is at least 1"
         BaseTileScheduler.__init__(self, prefix, stateful, name)
         self.cluster_size = cluster
-        self.num_workers = driver.get_num_sms() // cluster if workers is None else workers
+        self.num_workers = workers
         self.swizzle_size = swizzle
         self._column_major = by_column
         rows = T.ceildiv(m_tiles, cluster)

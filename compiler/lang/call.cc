@@ -20,6 +20,18 @@ bool IsRefAnnotation(ast::ExprPtr annotation) {
   return attribute != nullptr && (attribute->attr == "Ref" || attribute->attr == "Var");
 }
 
+// Whether the parameter, at that position or of that name, is a T.Ref of a function of the file.
+bool IsPlaceFor(const Value& callee, size_t position, absl::string_view name) {
+  if (!callee.Is(Type::kFunction)) return false;
+  const std::vector<ast::Param>& params = callee.function().params();
+  for (size_t i = 0; i < params.size(); ++i) {
+    if (i == position || (!name.empty() && params[i].name == name)) {
+      return IsRefAnnotation(params[i].annotation);
+    }
+  }
+  return false;
+}
+
 // The class, where its __init__ is called.
 std::string CalledName(const FunctionObject& function) {
   const bool made = function.owner != nullptr && function.name() == "__init__";
@@ -56,6 +68,11 @@ bool TakesNumbers(absl::string_view name) {
   return name == "int" || name == "float" || name == "abs" || name == "round";
 }
 
+bool OnlyShows(absl::string_view name) {
+  return name == "print" || absl::StartsWith(name, "logging.") ||
+         absl::StartsWith(name, "warnings.");
+}
+
 // A function that goes to the end of its first argument before anything else happens.
 bool TakesAll(const Value& callee) {
   const absl::string_view name = callee.Is(Type::kTypeName)  ? callee.type_name()
@@ -81,10 +98,11 @@ absl::StatusOr<Value> Elaborator::EvalCall(const ast::Call& node) {
     return Super(args);
   }
   KILN_ASSIGN_OR_RETURN(const Value callee, Eval(node.callee));
-  const absl::Status given = EvalArgs(node, callee, &args);
   // What only shows text may show what has no value here.
-  const bool shows =
-      callee.Is(Type::kBuiltin) && absl::string_view(callee.builtin()->name) == "print";
+  const bool shows = callee.Is(Type::kBuiltin) && OnlyShows(callee.builtin()->name);
+  std::optional<CountGuard> telling;
+  if (shows) telling.emplace(&telling_);
+  const absl::Status given = EvalArgs(node, callee, &args);
   if (shows && absl::IsUnimplemented(given)) return Value::None();
   KILN_RETURN_IF_ERROR(given);
   return Call(callee, args);
@@ -96,6 +114,12 @@ absl::Status Elaborator::EvalArgs(const ast::Call& node, const Value& callee, Ca
   const bool chooses = callee.Is(Type::kBuiltin) && callee.builtin()->chooses;
   const bool of_all_bits = callee.Is(Type::kDType) && callee.dtype() == kUInt64;
   std::optional<CountGuard> shielded;
+  struct Read {
+    Value value;
+    Moment then;
+    SourceLoc loc;
+  };
+  std::vector<Read> read;
   for (ast::ExprPtr arg : node.args) {
     if (const auto* starred = arg->As<ast::Starred>()) {
       KILN_ASSIGN_OR_RETURN(const Value spread, Eval(starred->value));
@@ -117,12 +141,15 @@ absl::Status Elaborator::EvalArgs(const ast::Call& node, const Value& callee, Ca
     }
     args->positional.push_back(value);
     args->locs.push_back(arg->loc);
+    if (!IsPlaceFor(callee, args->positional.size() - 1, ""))
+      read.push_back({value, Now(), arg->loc});
     args->exprs.resize(args->positional.size(), nullptr);
     args->exprs.back() = arg;
     if (chooses && !shielded) shielded.emplace(&shielded_);
   }
   for (const ast::Keyword& keyword : node.keywords) {
     KILN_ASSIGN_OR_RETURN(const Value value, EvalKeepingVariable(keyword.value));
+    if (!IsPlaceFor(callee, SIZE_MAX, keyword.name)) read.push_back({value, Now(), keyword.loc});
     if (!keyword.name.empty()) {
       args->keywords.push_back({keyword.name, value, keyword.loc, keyword.value});
       continue;
@@ -137,6 +164,9 @@ absl::Status Elaborator::EvalArgs(const ast::Call& node, const Value& callee, Ca
       }
       args->keywords.push_back({key.str(), item, keyword.loc, nullptr});
     }
+  }
+  for (const auto& [value, then, loc] : read) {
+    KILN_RETURN_IF_ERROR(CheckStillHolds(value, then, loc));
   }
   name_hint_ = hint;
   return absl::OkStatus();
@@ -453,26 +483,72 @@ absl::StatusOr<Value> Elaborator::CallFunction(const Value& callee, const CallAr
                                               : CallAnew(callee, args, self);
 }
 
+// What functools takes calls to be the same by. An argument alone that is an int or text is itself,
+// any other is one of a tuple, in which 1 is 1.0 and True.
+static Value CacheKey(Elaborator& e, const FunctionObject& function, const CallArgs& args,
+                      const Value* self) {
+  std::vector<Value> key = args.positional;
+  if (self != nullptr) key.insert(key.begin(), *self);
+  const bool alone =
+      key.size() == 1 && args.keywords.empty() && (key[0].Is(Type::kInt) || key[0].Is(Type::kStr));
+  for (const CallArgs::Keyword& keyword : args.keywords) {
+    key.insert(key.end(), {e.NewStr(std::string(keyword.name)), keyword.value});
+  }
+  const size_t count = function.typed ? key.size() : 0;
+  for (size_t i = 0; i < count; ++i) {
+    const ClassObject* type = Elaborator::Classes::Of(key[i]);
+    key.push_back(type != nullptr ? Value::Of(Type::kClass, type)
+                                  : Value::Int(static_cast<int64_t>(key[i].type())));
+  }
+  key.push_back(Value::Int(alone ? -1 : static_cast<int64_t>(args.positional.size())));
+  return e.NewTuple(std::move(key));
+}
+
+// Whether run time has no part in it.
+static bool IsPlainData(const Value& v, int depth) {
+  constexpr int kMostNested = 20;
+  if (depth > kMostNested) return false;
+  const auto plain = [&](const Value& part) { return IsPlainData(part, depth + 1); };
+  if (v.is_sequence()) return std::all_of(v.seq().items.begin(), v.seq().items.end(), plain);
+  if (v.Is(Type::kDict) || v.Is(Type::kSet)) {
+    return std::all_of(v.dict().items.begin(), v.dict().items.end(), [&](const auto& entry) {
+      return plain(entry.first) && plain(entry.second);
+    });
+  }
+  return v.is_none() || v.is_number() || v.Is(Type::kStr) || v.Is(Type::kDType) ||
+         v.Is(Type::kRange);
+}
+
 // What the first call with these arguments gave, which others may have changed since.
 absl::StatusOr<Value> Elaborator::CallCached(const Value& callee, const CallArgs& args,
                                              const Value* self) {
-  std::vector<Value> key = args.positional;
-  if (self != nullptr) key.insert(key.begin(), *self);
-  for (const CallArgs::Keyword& keyword : args.keywords) {
-    key.insert(key.end(), {NewStr(std::string(keyword.name)), keyword.value});
+  const FunctionObject& function = callee.function();
+  if (function.most_results == 0) return CallAnew(callee, args, self);
+  const Value key = CacheKey(*this, function, args, self);
+  const bool of_run_time =
+      std::any_of(key.seq().items.begin(), key.seq().items.end(),
+                  [&](const Value& v) { return IsRuntime(v) || v.Is(Type::kBuffer); });
+  if (of_run_time) return CallAnew(callee, args, self);
+  KILN_RETURN_IF_ERROR(CheckKey(key, args.loc));
+  std::vector<std::pair<Value, Value>>& results = function.results->items;
+  KILN_ASSIGN_OR_RETURN(const auto at, FindKey(*function.results, key, args.loc));
+  const bool bounded = function.most_results > 0;
+  if (at.has_value()) {
+    const auto found = results.begin() + static_cast<std::ptrdiff_t>(*at);
+    if (bounded) std::rotate(found, found + 1, results.end());  // the one used last
+    return bounded ? results.back().second : found->second;
   }
-  const bool of_run_time = std::any_of(
-      key.begin(), key.end(), [&](const Value& v) { return IsRuntime(v) || v.Is(Type::kBuffer); });
-  if (of_run_time || InRuntimeRegion()) return CallAnew(callee, args, self);
-  key.push_back(Value::Int(static_cast<int64_t>(args.positional.size())));
-  const Value whole = NewTuple(std::move(key));
-  KILN_RETURN_IF_ERROR(CheckKey(whole, args.loc));
-  DictObject& results = *callee.function().results;
-  KILN_ASSIGN_OR_RETURN(const auto at, FindKey(results, whole, args.loc));
-  if (at.has_value()) return results.items[*at].second;
   KILN_ASSIGN_OR_RETURN(const Value made, CallAnew(callee, args, self));
+  if (InRuntimeRegion() && !IsPlainData(made, 0)) return made;  // it ends with the region
   KILN_RETURN_IF_ERROR(ChargeBytes(args.loc, 64));
-  results.items.emplace_back(whole, made);
+  if (!bounded) {
+    KILN_RETURN_IF_ERROR(SetItem(function.results, key, made, args.loc));
+    return made;
+  }
+  KILN_ASSIGN_OR_RETURN(const auto by_itself, FindKey(*function.results, key, args.loc));
+  if (by_itself.has_value()) return made;
+  if (static_cast<int64_t>(results.size()) >= function.most_results) results.erase(results.begin());
+  results.emplace_back(key, made);
   return made;
 }
 
@@ -557,8 +633,11 @@ absl::StatusOr<Value> Elaborator::CallGenerator(const ast::Function& def, Frame*
   frame->yielded = &yielded;
   Deferred deferred(this, frame->scope->number - 1, at_once);
   if (absl::Status done = ExecBlock(def.body).status(); !done.ok()) return deferred.Failed(done);
-  return deferred.Finish(std::move(yielded), {}, false,
-                         absl::StrCat("the generator '", def.name, "'"), loc);
+  KILN_ASSIGN_OR_RETURN(const Value made,
+                        deferred.Finish(std::move(yielded), {}, false,
+                                        absl::StrCat("the generator '", def.name, "'"), loc));
+  LazyOf(made).returned = frame->result;
+  return made;
 }
 
 }  // namespace kiln::lang

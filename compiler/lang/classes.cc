@@ -8,7 +8,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/lang/lazy.h"
+#include "compiler/lang/parser.h"
 #include "compiler/lang/python_attributes.h"
+#include "compiler/lang/raised.h"
 #include "compiler/lang/suggest.h"
 
 namespace kiln::lang {
@@ -30,6 +32,12 @@ absl::string_view NameOf(ast::ExprPtr expr) {
 
 bool IsOfPython(absl::string_view name) {  // _x_ and __x__, which make no member of an enum
   return name.size() > 2 && absl::StartsWith(name, "_") && absl::EndsWith(name, "_");
+}
+
+// __x in the class's body
+bool IsPrivate(const ClassObject& type, absl::string_view name) {
+  const std::string prefix = PrivateName(type.def->name, "__x");
+  return absl::StartsWith(name, absl::string_view(prefix).substr(0, prefix.size() - 1));
 }
 
 Value OfClass(const ClassObject* type) { return Value::Of(Type::kClass, type); }
@@ -124,8 +132,11 @@ absl::Status Elaborator::Classes::ReadDataclass(ast::ExprPtr decorator, ClassObj
       type->by_keyword = on;
     } else if (keyword.name == "eq") {
       type->identical = !on;
-    } else if (keyword.name == "slots" || keyword.name == "unsafe_hash" ||
-               keyword.name == "weakref_slot" || keyword.name == "match_args") {
+    } else if (keyword.name == "slots") {
+      if (on) type->slots.emplace();
+    } else if (keyword.name == "unsafe_hash") {
+      type->hashed = on;
+    } else if (keyword.name == "weakref_slot" || keyword.name == "match_args") {
       continue;        // nothing that a kernel sees
     } else if (!on) {  // repr, init
       return e_.Unimplemented(keyword.loc, absl::StrCat("@dataclass(", keyword.name, "=False)"),
@@ -220,7 +231,7 @@ absl::Status Elaborator::Classes::MakeCases(const Value& self, SourceLoc loc) {
   ClassObject& type = self.type_object();
   std::vector<Value> made_so_far;
   for (auto& [name, member] : type.members) {
-    const bool hidden = IsOfPython(name) || absl::StartsWith(name, "__");
+    const bool hidden = IsOfPython(name) || IsPrivate(type, name);
     if (hidden || member.Is(Type::kFunction) || member.Is(Type::kClass)) continue;
     const Value value = type.is_value ? Plain(member) : member;
     if (type.is_flag && !(value.is_integer() && value.int_value() >= 0)) {
@@ -456,6 +467,87 @@ absl::StatusOr<Value> Elaborator::Classes::TupleAttribute(const Value& tuple,
   return Value::None();
 }
 
+absl::Status Elaborator::Classes::CheckKey(const Value& v, SourceLoc loc) {
+  const ClassObject& type = *Of(v);
+  const Value of = OfClass(&type);
+  KILN_ASSIGN_OR_RETURN(const Value* equal, e_.FindInClass(of, "__eq__", loc));
+  KILN_ASSIGN_OR_RETURN(const Value* hash, e_.FindInClass(of, "__hash__", loc));
+  const bool by_fields = type.kind == ClassKind::kDataclass && !type.identical;
+  const bool changes = by_fields && !type.frozen && !type.hashed;
+  if ((equal != nullptr || changes) && hash == nullptr) {
+    return Raised(
+        e_.Error(loc,
+                 absl::StrCat(Describe(v),
+                              " as the key of a dict or in a set: its class has an __eq__ and no "
+                              "__hash__"),
+                 "use a tuple or a string, or make its class a dataclass with frozen=True"),
+        "TypeError");
+  }
+  if (equal == nullptr && hash == nullptr) {
+    for (const ClassField& field : type.fields) {
+      if (!by_fields || !field.compared || !v.Is(Type::kInstance)) continue;
+      KILN_ASSIGN_OR_RETURN(const Value part, e_.GetAttribute(v, field.name, loc));
+      KILN_RETURN_IF_ERROR(e_.CheckKey(part, loc));
+    }
+    return absl::OkStatus();
+  }
+  return e_.Unimplemented(
+      loc,
+      absl::StrCat(Describe(v),
+                   " as the key of a dict or in a set: its class has a __hash__ or "
+                   "__eq__ of its own, which are not asked"),
+      "use a tuple or a string, or make its class a dataclass with frozen=True");
+}
+
+absl::Status Elaborator::Classes::ReadSlots(ClassObject* type, SourceLoc loc) {
+  if (type->slots.has_value()) {  // of a dataclass, whose base's fields have theirs
+    for (const ClassField& field : type->fields) {
+      if (!field.passed_on) type->slots->push_back(field.name);
+      std::erase_if(type->members, [&](const auto& member) { return member.first == field.name; });
+    }
+    return absl::OkStatus();
+  }
+  const auto given = std::find_if(type->members.begin(), type->members.end(),
+                                  [](const auto& member) { return member.first == "__slots__"; });
+  if (given == type->members.end()) return absl::OkStatus();
+  std::vector<Value> names = {given->second};
+  if (!given->second.Is(Type::kStr)) {
+    KILN_ASSIGN_OR_RETURN(names, e_.Iterate(given->second, loc));
+  }
+  type->slots.emplace();
+  for (const Value& name : names) {
+    KILN_ASSIGN_OR_RETURN(std::string slot, e_.ToStr(name, loc, "one of __slots__"));
+    slot = PrivateName(type->def->name, slot);
+    const bool bound = std::any_of(type->members.begin(), type->members.end(),
+                                   [&](const auto& member) { return member.first == slot; });
+    if (bound) {
+      return e_.Error(loc,
+                      absl::StrCat("'", slot, "' is one of the __slots__ of the class '",
+                                   type->def->name, "', whose body gives it a value"),
+                      "give it its value in __init__");
+    }
+    type->slots->push_back(slot);
+  }
+  return absl::OkStatus();
+}
+
+bool Elaborator::Classes::IsSlot(const ClassObject& type, absl::string_view attr) {
+  const auto has = [&](const ClassObject& own) {
+    return own.slots.has_value() &&
+           std::find(own.slots->begin(), own.slots->end(), attr) != own.slots->end();
+  };
+  return has(type) || std::any_of(type.order.begin(), type.order.end(),
+                                  [&](const Value& base) { return has(base.type_object()); });
+}
+
+bool Elaborator::Classes::HasRoom(const ClassObject& type, absl::string_view attr) {
+  const bool open = !type.slots.has_value() ||
+                    std::any_of(type.order.begin(), type.order.end(), [](const Value& base) {
+                      return !base.type_object().slots.has_value();
+                    });
+  return open || IsSlot(type, "__dict__") || IsSlot(type, attr);
+}
+
 absl::StatusOr<bool> Elaborator::Classes::Has(const Value& self, const std::string& attr,
                                               SourceLoc loc) {
   if (self.is_import()) return e_.NoValue(self, loc);
@@ -479,10 +571,7 @@ absl::StatusOr<bool> Elaborator::Classes::Has(const Value& self, const std::stri
   }
   const absl::StatusOr<Value> value = e_.GetAttribute(self, attr, loc);
   if (value.ok()) return true;
-  const bool data = self.is_number() || self.is_sequence() || self.Is(Type::kStr) ||
-                    self.Is(Type::kDict) || self.Is(Type::kSet) || self.Is(Type::kLazy) ||
-                    self.Is(Type::kRange);
-  if (data) {
+  if (self.Is(Type::kLazy) || IsPythonData(self)) {
     const std::optional<bool> has = PythonHas(self, attr);
     if (has.has_value()) return *has;
     return e_.Unimplemented(
@@ -581,8 +670,37 @@ absl::StatusOr<std::optional<std::string>> Elaborator::Classes::Text(const Value
   return std::optional<std::string>(absl::StrCat(type->def->name, ".", name.str()));
 }
 
+// What Python shows by its place in memory, or by names that the language does not keep.
+static bool HasOwnText(const Value& v) {
+  switch (v.type()) {
+    case Type::kFunction:
+    case Type::kBuiltin:
+    case Type::kMethod:
+    case Type::kModule:
+    case Type::kClass:
+    case Type::kTypeName:
+    case Type::kPartial:
+    case Type::kSlice:
+      return false;
+    case Type::kDict:
+      return v.dict().factory.is_none();
+    case Type::kInstance: {
+      const ClassObject* type = v.instance().type;
+      return type == nullptr || type->kind != ClassKind::kPlain;
+    }
+    default:
+      return true;
+  }
+}
+
 // Items of a container are shown without a call of what a class says of its objects' text.
 absl::Status Elaborator::Classes::CheckItemTexts(const Value& v, SourceLoc loc) {
+  if (e_.telling_ == 0 && !HasOwnText(v)) {
+    const bool named = v.Is(Type::kFunction) || v.Is(Type::kClass) || v.Is(Type::kTypeName);
+    return e_.Unimplemented(loc, absl::StrCat("the text of ", Describe(v)),
+                            named ? "show its __name__"
+                                  : "show what is of interest of it, or give its class a __str__");
+  }
   if (IsIterator(v)) {
     return e_.Error(loc, "the text of an iterator, which is its place in memory in Python",
                     "show a list of its items: list(...)");
@@ -603,9 +721,12 @@ absl::Status Elaborator::Classes::CheckItemTexts(const Value& v, SourceLoc loc) 
   }
   KILN_RETURN_IF_ERROR(e_.Step(loc, static_cast<int64_t>(items.size())));
   for (const Value& item : items) {
-    KILN_RETURN_IF_ERROR(CheckItemTexts(item, loc));
-    if (Of(item) == nullptr) continue;
-    KILN_ASSIGN_OR_RETURN(const Value* repr, e_.FindInClass(OfClass(Of(item)), "__repr__", loc));
+    KILN_RETURN_IF_ERROR(CheckPrintable(e_, item, loc));
+    const Value* repr = nullptr;
+    if (Of(item) != nullptr) {
+      KILN_ASSIGN_OR_RETURN(repr, e_.FindInClass(OfClass(Of(item)), "__repr__", loc));
+    }
+    if (repr == nullptr) KILN_RETURN_IF_ERROR(CheckItemTexts(item, loc));
     if (repr == nullptr) continue;
     return e_.Unimplemented(loc, "the text of a container whose items have a __repr__",
                             "join the texts of the items: ', '.join(repr(x) for x in items)");

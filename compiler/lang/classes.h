@@ -48,6 +48,13 @@ class Elaborator::Classes {
   // An attribute of a named tuple; None of Type::kNone and not found: `found` is false.
   absl::StatusOr<Value> TupleAttribute(const Value& tuple, const std::string& attr, SourceLoc loc,
                                        bool* found);
+  // __slots__ of the class's body.
+  absl::Status ReadSlots(ClassObject* type, SourceLoc loc);
+  // Whether an object of the class may have an attribute by that name, or has a slot for it.
+  static bool HasRoom(const ClassObject& type, absl::string_view attr);
+  static bool IsSlot(const ClassObject& type, absl::string_view attr);
+  // An error where an object is no key of a dict, or its class says by itself which keys it equals.
+  absl::Status CheckKey(const Value& v, SourceLoc loc);
   // Python's hasattr.
   absl::StatusOr<bool> Has(const Value& self, const std::string& attr, SourceLoc loc);
   // Of an entry that is a method, or stands in one (around.cc).

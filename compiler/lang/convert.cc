@@ -322,6 +322,7 @@ absl::Status Elaborator::CheckKey(const Value& v, SourceLoc loc) {
     return Error(loc, absl::StrCat(Describe(v), " as the key of a dict or in a set"),
                  "keys do not change: use a tuple or a string");
   }
+  if (Classes::Of(v) != nullptr) KILN_RETURN_IF_ERROR(Classes(this).CheckKey(v, loc));
   if (!v.Is(Type::kTuple)) return absl::OkStatus();
   KILN_RETURN_IF_ERROR(CheckDepth(loc));
   CountGuard deeper(&depth_);
@@ -561,6 +562,7 @@ absl::StatusOr<std::vector<Value>> Elaborator::Iterate(const Value& v, SourceLoc
     case Type::kStr: {
       std::vector<Value> chars;
       KILN_RETURN_IF_ERROR(CheckKnownText(*this, v, loc, "the number of characters"));
+      KILN_RETURN_IF_ERROR(CheckAscii(*this, v, loc, "the characters"));
       KILN_RETURN_IF_ERROR(ChargeBytes(loc, static_cast<int64_t>(v.str().size()) * 96));
       KILN_RETURN_IF_ERROR(Step(loc, static_cast<int64_t>(v.str().size())));
       for (char c : v.str()) chars.push_back(NewStr(std::string(1, c)));

@@ -36,6 +36,7 @@ class Elaborator::Decorators {
   absl::StatusOr<bool> IsOfHost(ast::ExprPtr decorator);
   absl::StatusOr<Value> Call(const Value& wrapper, const Value& function, SourceLoc loc);
   absl::Status Unknown(ast::ExprPtr decorator);
+  absl::Status ReadCache(ast::ExprPtr decorator, FunctionObject* function);
   absl::Status ReadOptions(const ast::Call& call, JitOptions* options);
 
   Elaborator& e_;

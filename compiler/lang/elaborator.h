@@ -127,6 +127,7 @@ class Elaborator : private ElaboratorState {
   absl::StatusOr<Value> SubscriptSequence(const Value& base, const Value& index, SourceLoc loc);
   class Classes;     // classes.h
   class Deferred;    // lazy.h
+  class Effects;     // lazy.h
   class Decorators;  // decorators.h
   // Items of any iterable, evaluated now.
   absl::StatusOr<std::vector<Value>> Iterate(const Value& v, SourceLoc loc);
@@ -223,17 +224,43 @@ class Elaborator : private ElaboratorState {
   absl::Status PrepareClasses(size_t statement), UnknownName(absl::string_view name, SourceLoc loc);
   absl::Status Bind(absl::string_view name, Value value, SourceLoc loc, bool fresh = false);
   absl::Status CheckRebinding(absl::string_view name, const Binding& old, SourceLoc loc);
-  bool IsLocal(const ast::Function& function, absl::string_view name);  // it assigns the name
+  // The body, of a function or class, binds the name somewhere.
+  bool IsLocal(const ast::Block& body, absl::string_view name);
   std::vector<std::string> VisibleNames() const;
+
+  // What was emitted so far where an expression stands (order.cc).
+  struct Moment {
+    int region = -1;
+    size_t statements = 0;
+  };
+  Moment Now() const;
+  // An error where `read` reads memory that was changed since `then`, when it was evaluated.
+  absl::Status CheckStillHolds(const Value& read, const Moment& then, SourceLoc loc);
 
   // Expressions (eval.cc, subscript.cc, call.cc).
   absl::StatusOr<Value> Eval(ast::ExprPtr expr);
   absl::StatusOr<Value> EvalNode(ast::ExprPtr expr);
   absl::StatusOr<Value> EvalKeepingVariable(ast::ExprPtr expr);
   absl::StatusOr<Value> EvalConstant(const ast::Constant& node);
-  absl::StatusOr<Value> EvalBool(const ast::Bool& node);
+  // A value, and whether it is true where that was asked on the way to it.
+  struct Tested {
+    Value value;
+    std::optional<bool> truth;
+    bool acted = false;  // who was asked changed something
+  };
+  // What `if` makes of the expression: it asks each operand of `and`, `or` and `not` once.
+  absl::StatusOr<Condition> EvalCondition(ast::ExprPtr expr);
+  // EvalCondition for a place that cannot wait, as DecideNow.
+  absl::StatusOr<bool> EvalConditionNow(ast::ExprPtr expr, absl::string_view what);
+  // `by_if`: the value is of no concern, but for whether it is true.
+  absl::StatusOr<Tested> EvalTested(ast::ExprPtr expr, bool by_if);
+  absl::StatusOr<Tested> EvalBool(const ast::Bool& node, bool by_if);
+  absl::StatusOr<Condition> DecideTested(const ast::Bool& node, size_t operand, bool by_if,
+                                         Tested* tested);
+  absl::StatusOr<Value> EvalRuntimeBool(const ast::Bool& node, size_t operand, const Operand& left);
   absl::StatusOr<Value> EvalCompare(const ast::Compare& node);
   absl::StatusOr<Value> EvalConditional(const ast::Conditional& node);
+  absl::StatusOr<Value> EvalRuntimeConditional(const ast::Conditional& node, const Condition& c);
   absl::StatusOr<Value> EvalItems(const std::vector<ast::ExprPtr>& nodes, Type type, SourceLoc loc);
   absl::StatusOr<Value> EvalDict(const ast::Dict& node);
   absl::StatusOr<Value> EvalComprehension(const ast::Comprehension& node);
@@ -275,6 +302,7 @@ class Elaborator : private ElaboratorState {
   // Classes and their instances (objects.cc).
   absl::StatusOr<Value> MakeClass(const ast::Class& def);
   absl::Status Prepare(ClassObject* type, SourceLoc loc);
+  absl::Status PrepareBases(ClassObject* type, SourceLoc loc);
   // The member of the class or the nearest base that has it; null where none does.
   absl::StatusOr<const Value*> FindInClass(const Value& type, absl::string_view name,
                                            SourceLoc loc);

@@ -72,11 +72,12 @@ struct ElaboratorState {
   int depth_ = 0, calls_ = 0;
   int pure_ = 0;      // > 0: inside an operand that may not be evaluated at run time
   int shielded_ = 0;  // > 0: inside what a run-time condition may leave out
+  int telling_ = 0;   // > 0: inside of text that people alone read
   Frame* frame_ = nullptr;
   absl::Status handled_;            // the error whose handler runs
   ast::ExprPtr current_ = nullptr;  // the innermost expression, names and constants aside
   SourceLoc stored_;                // of the value that an assignment stores
-  absl::flat_hash_map<const ast::Function*, absl::flat_hash_set<absl::string_view>> locals_;
+  absl::flat_hash_map<const ast::Block*, absl::flat_hash_set<absl::string_view>> locals_;
   // Per top-level statement: 0 not run, 1 running, 2 done, 3 failed (why: failed_),
   // 4 what comes before it is running.
   std::vector<int8_t> module_state_;

@@ -134,23 +134,27 @@ class Elaborator::Comparison {
   absl::StatusOr<bool> Items(const std::vector<Value>& x, const std::vector<Value>& y, int depth) {
     if (&x == &y) return true;
     if (x.size() != y.size()) return false;
-    for (size_t i = 0; i < x.size(); ++i) {
-      KILN_ASSIGN_OR_RETURN(const bool may, MayBeEqual(x[i], y[i], depth + 1));
+    for (size_t i = 0; i < std::min(x.size(), y.size()); ++i) {  // which an __eq__ may change
+      const Value left = x[i], right = y[i];
+      KILN_ASSIGN_OR_RETURN(const bool may, MayBeEqual(left, right, depth + 1));
       if (!may) return false;
     }
-    return true;
+    return x.size() == y.size();
   }
 
   absl::StatusOr<bool> Dicts(const DictObject& x, const DictObject& y, int depth) {
     if (&x == &y) return true;
     if (x.items.size() != y.items.size()) return false;
-    for (const auto& [key, item] : x.items) {
+    const auto items = x.items;  // an __eq__ may change both
+    for (const auto& [key, item] : items) {
       KILN_ASSIGN_OR_RETURN(const auto at, e_.FindKey(y, key, loc_));
       if (!at.has_value()) return false;
-      KILN_ASSIGN_OR_RETURN(const bool may, MayBeEqual(item, y.items[*at].second, depth + 1));
+      const Value other = y.items[*at].second;
+      KILN_ASSIGN_OR_RETURN(const bool may, MayBeEqual(item, other, depth + 1));
       if (!may) return false;
     }
-    return true;
+    if (x.items.size() == items.size()) return true;
+    return e_.Error(loc_, "a dict is changed while it is compared", "compare a copy of it");
   }
 
   absl::StatusOr<Value> NumbersEqual(const Value& a, const Value& b);
@@ -309,9 +313,11 @@ absl::StatusOr<Value> Elaborator::IsIn(const Value& a, const Value& b, SourceLoc
     KILN_ASSIGN_OR_RETURN(const Operand x, ToOperand(a, loc, "the value"));
     if (IsIndex(x.e)) return IsInRange(*this, a, b.range(), loc);
   }
-  KILN_ASSIGN_OR_RETURN(const std::vector<Value> items, AnyOrder(*this, b, loc));
+  KILN_ASSIGN_OR_RETURN(const std::vector<Value> taken, AnyOrder(*this, b, loc));
+  const std::vector<Value>& items = b.Is(Type::kList) ? b.seq().items : taken;
   Value found = Value::Bool(false);
-  for (const Value& item : items) {
+  for (size_t i = 0; i < items.size(); ++i) {  // of a list, which an __eq__ may change
+    const Value item = items[i];
     const bool asks = Classes::Of(item) != nullptr;  // as Python does, the item
     KILN_ASSIGN_OR_RETURN(const Value equal,
                           asks ? SameItem(item, a, loc) : SameItem(a, item, loc));

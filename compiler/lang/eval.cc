@@ -1,5 +1,6 @@
 // Expressions.
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -70,7 +71,9 @@ absl::StatusOr<Value> Elaborator::EvalNode(ast::ExprPtr expr) {
     case ast::ExprKind::kBinary: {
       const auto& node = *expr->As<ast::Binary>();
       KILN_ASSIGN_OR_RETURN(const Value a, Eval(node.left));
+      const Moment then = Now();
       KILN_ASSIGN_OR_RETURN(const Value b, Eval(node.right));
+      KILN_RETURN_IF_ERROR(CheckStillHolds(a, then, node.left->loc));
       return BinaryOp(node.op, a, b, node.loc);
     }
     case ast::ExprKind::kUnary: {
@@ -78,8 +81,10 @@ absl::StatusOr<Value> Elaborator::EvalNode(ast::ExprPtr expr) {
       KILN_ASSIGN_OR_RETURN(const Value a, Eval(node.operand));
       return UnaryOp(node.op, a, node.loc);
     }
-    case ast::ExprKind::kBool:
-      return EvalBool(*expr->As<ast::Bool>());
+    case ast::ExprKind::kBool: {
+      KILN_ASSIGN_OR_RETURN(const Tested tested, EvalBool(*expr->As<ast::Bool>(), /*by_if=*/false));
+      return tested.value;
+    }
     case ast::ExprKind::kCompare:
       return EvalCompare(*expr->As<ast::Compare>());
     case ast::ExprKind::kConditional:
@@ -115,41 +120,130 @@ absl::StatusOr<Value> Elaborator::EvalNode(ast::ExprPtr expr) {
   return Error(expr->loc, "this expression cannot be evaluated", "simplify it");
 }
 
-absl::StatusOr<Value> Elaborator::EvalBool(const ast::Bool& node) {
-  Value result;
-  for (size_t i = 0; i < node.operands.size(); ++i) {
-    ast::ExprPtr operand = node.operands[i];
-    if (i == 0) {
-      KILN_ASSIGN_OR_RETURN(result, Eval(operand));
-      continue;
+absl::StatusOr<Condition> Elaborator::EvalCondition(ast::ExprPtr expr) {
+  const auto* unary = expr->As<ast::Unary>();
+  if (unary != nullptr && unary->op == ast::UnaryOp::kNot) {
+    CountGuard depth(&depth_);
+    KILN_RETURN_IF_ERROR(CheckDepth(expr->loc));
+    KILN_ASSIGN_OR_RETURN(Condition c, EvalCondition(unary->operand));
+    if (c.known) {
+      c.value = !c.value;
+      return c;
     }
-    KILN_ASSIGN_OR_RETURN(const Condition left, Decide(result, node.operands[i - 1]->loc));
+    KILN_ASSIGN_OR_RETURN(const Value condition, NewExpr(c.expr, expr->loc));
+    KILN_ASSIGN_OR_RETURN(const Value inverse, UnaryOp(unary->op, condition, expr->loc));
+    return Decide(inverse, expr->loc);
+  }
+  KILN_ASSIGN_OR_RETURN(const Tested tested, EvalTested(expr, /*by_if=*/true));
+  if (!tested.truth.has_value()) return Decide(tested.value, expr->loc);
+  Condition c;
+  c.known = true;
+  c.value = *tested.truth;
+  return c;
+}
+
+absl::StatusOr<bool> Elaborator::EvalConditionNow(ast::ExprPtr expr, absl::string_view what) {
+  KILN_ASSIGN_OR_RETURN(const Condition c, EvalCondition(expr));
+  if (c.known) return c.value;
+  KILN_ASSIGN_OR_RETURN(const Value condition, NewExpr(c.expr, expr->loc));
+  return DecideNow(condition, expr->loc, what);
+}
+
+absl::StatusOr<Elaborator::Tested> Elaborator::EvalTested(ast::ExprPtr expr, bool by_if) {
+  Tested tested;
+  const auto* unary = expr->As<ast::Unary>();
+  if (const auto* node = expr->As<ast::Bool>()) {
+    CountGuard depth(&depth_);
+    KILN_RETURN_IF_ERROR(CheckDepth(expr->loc));
+    const ast::ExprPtr outer = std::exchange(current_, expr);
+    absl::StatusOr<Tested> value = EvalBool(*node, by_if);
+    current_ = outer;
+    if (reads_ != nullptr && value.ok()) reads_->Note(value->value);
+    return value;
+  }
+  if (by_if && unary != nullptr && unary->op == ast::UnaryOp::kNot) {
+    KILN_ASSIGN_OR_RETURN(const Condition c, EvalCondition(expr));
+    if (c.known) {
+      tested.truth = c.value;
+      tested.value = Value::Bool(c.value);
+      return tested;
+    }
+    KILN_ASSIGN_OR_RETURN(tested.value, NewExpr(c.expr, expr->loc));
+    return tested;
+  }
+  const auto* choice = by_if ? expr->As<ast::Conditional>() : nullptr;
+  if (choice != nullptr) {
+    CountGuard depth(&depth_);
+    KILN_RETURN_IF_ERROR(CheckDepth(expr->loc));
+    KILN_ASSIGN_OR_RETURN(const Condition c, EvalCondition(choice->condition));
+    if (c.known) return EvalTested(c.value ? choice->then : choice->otherwise, by_if);
+    KILN_ASSIGN_OR_RETURN(tested.value, EvalRuntimeConditional(*choice, c));
+    return tested;
+  }
+  KILN_ASSIGN_OR_RETURN(tested.value, Eval(expr));
+  return tested;
+}
+
+// Whether operand `operand` of the node, which has this value, is true.
+absl::StatusOr<Condition> Elaborator::DecideTested(const ast::Bool& node, size_t operand,
+                                                   bool by_if, Tested* tested) {
+  const SourceLoc loc = node.operands[operand]->loc;
+  if (tested->truth.has_value()) {
+    if (tested->acted && !by_if) {
+      return Unimplemented(loc,
+                           "whether this is true was asked already, which changed something, and "
+                           "versions of Python differ in whether they ask again",
+                           "give the inner 'and' or 'or' a name of its own");
+    }
+    Condition c;
+    c.known = true;
+    c.value = *tested->truth;
+    return c;
+  }
+  Effects effects(this);
+  KILN_ASSIGN_OR_RETURN(const Condition c, Decide(tested->value, loc));
+  if (c.known) tested->truth = c.value;
+  tested->acted = effects.Seen();
+  return c;
+}
+
+absl::StatusOr<Elaborator::Tested> Elaborator::EvalBool(const ast::Bool& node, bool by_if) {
+  KILN_ASSIGN_OR_RETURN(Tested result, EvalTested(node.operands[0], by_if));
+  for (size_t i = 1; i < node.operands.size(); ++i) {
+    KILN_ASSIGN_OR_RETURN(const Condition left, DecideTested(node, i - 1, by_if, &result));
     if (left.known) {
       if (left.value != node.is_and) return result;  // short circuit
-      KILN_ASSIGN_OR_RETURN(result, Eval(operand));
+      KILN_ASSIGN_OR_RETURN(result, EvalTested(node.operands[i], by_if));
       continue;
     }
-    CountGuard pure(&pure_), shielded(&shielded_);
-    KILN_ASSIGN_OR_RETURN(const Value value, Eval(operand));
-    KILN_ASSIGN_OR_RETURN(const Condition right, Decide(value, operand->loc));
-    if (left.expr.info.open_only() && !value.Is(Type::kBool) && !value.Is(Type::kExpr)) {
-      return NeedConcrete(node.loc, left.expr.e, "'and'/'or' returns one of its operands");
-    }
-    const ir::Expr b = right.known ? ir::MakeBool(right.value) : right.expr.e;
-    ExprInfo info = Join(left.expr.info, right.known ? ExprInfo() : right.expr.info);
-    // A right side that reads memory is evaluated only when Python would.
-    const bool guard = (right.expr.info.flags & ExprInfo::kLoads) != 0;
-    ir::Expr combined;
-    if (guard) {
-      combined = node.is_and ? ir::MakeSelect(left.expr.e, b, ir::MakeBool(false))
-                             : ir::MakeSelect(left.expr.e, ir::MakeBool(true), b);
-    } else {
-      combined =
-          ir::MakeBinary(node.is_and ? ir::BinaryOp::kAnd : ir::BinaryOp::kOr, left.expr.e, b);
-    }
-    KILN_ASSIGN_OR_RETURN(result, NewExpr(combined, info, node.loc));
+    result = {};
+    KILN_ASSIGN_OR_RETURN(result.value, EvalRuntimeBool(node, i, left.expr));
   }
   return result;
+}
+
+// `left` and operand `operand` of the node: run time decides.
+absl::StatusOr<Value> Elaborator::EvalRuntimeBool(const ast::Bool& node, size_t operand,
+                                                  const Operand& left) {
+  const ast::ExprPtr expr = node.operands[operand];
+  CountGuard pure(&pure_), shielded(&shielded_);
+  KILN_ASSIGN_OR_RETURN(const Value value, Eval(expr));
+  KILN_ASSIGN_OR_RETURN(const Condition right, Decide(value, expr->loc));
+  if (left.info.open_only() && !value.Is(Type::kBool) && !value.Is(Type::kExpr)) {
+    return NeedConcrete(node.loc, left.e, "'and'/'or' returns one of its operands");
+  }
+  const ir::Expr b = right.known ? ir::MakeBool(right.value) : right.expr.e;
+  const ExprInfo info = Join(left.info, right.known ? ExprInfo() : right.expr.info);
+  // A right side that reads memory is evaluated only when Python would.
+  const bool guard = (right.expr.info.flags & ExprInfo::kLoads) != 0;
+  ir::Expr combined;
+  if (guard) {
+    combined = node.is_and ? ir::MakeSelect(left.e, b, ir::MakeBool(false))
+                           : ir::MakeSelect(left.e, ir::MakeBool(true), b);
+  } else {
+    combined = ir::MakeBinary(node.is_and ? ir::BinaryOp::kAnd : ir::BinaryOp::kOr, left.e, b);
+  }
+  return NewExpr(combined, info, node.loc);
 }
 
 absl::StatusOr<Value> Elaborator::EvalCompare(const ast::Compare& node) {
@@ -158,26 +252,43 @@ absl::StatusOr<Value> Elaborator::EvalCompare(const ast::Compare& node) {
   if (!identity) {
     KILN_ASSIGN_OR_RETURN(left, Decay(left, node.first->loc));
   }
-  Value result;
-  for (size_t i = 0; i < node.ops.size(); ++i) {
+  std::optional<Value> open;  // whether all so far hold, where run time decides
+  for (size_t i = 0;; ++i) {
+    const Moment then = Now();
     KILN_ASSIGN_OR_RETURN(const Value right, Eval(node.rest[i]));
-    KILN_ASSIGN_OR_RETURN(const Value one, CompareOp(node.ops[i], left, right, node.loc));
-    if (i == 0) {
-      result = one;
-    } else {
-      // `result` is a bool here, known or not: both sides are free to evaluate.
-      KILN_ASSIGN_OR_RETURN(result, BinaryOp(ast::BinaryOp::kBitAnd, result, one, node.loc));
+    KILN_RETURN_IF_ERROR(
+        CheckStillHolds(left, then, i == 0 ? node.first->loc : node.rest[i - 1]->loc));
+    KILN_ASSIGN_OR_RETURN(Value one, CompareOp(node.ops[i], left, right, node.loc));
+    const bool last = i + 1 == node.ops.size();
+    if (last && !open.has_value()) return one;
+    if (!IsRuntime(one)) {
+      Effects effects(this);
+      KILN_ASSIGN_OR_RETURN(const Condition c, Decide(one, node.loc));
+      if (effects.Seen()) {
+        return Unimplemented(node.loc, "whether a comparison in a chain is true changes something",
+                             "compare two values at a time");
+      }
+      if (!open.has_value() && c.known && !c.value) return one;
+      if (c.known) one = Value::Bool(c.value);
     }
-    if (result.Is(Type::kBool) && !result.bool_value()) return result;
+    if (!open.has_value()) {
+      if (IsRuntime(one)) open = one;
+    } else {
+      KILN_ASSIGN_OR_RETURN(open, BinaryOp(ast::BinaryOp::kBitAnd, *open, one, node.loc));
+    }
+    if (last || (open.has_value() && open->Is(Type::kBool) && !open->bool_value())) return *open;
     left = right;
   }
-  return result;
 }
 
 absl::StatusOr<Value> Elaborator::EvalConditional(const ast::Conditional& node) {
-  KILN_ASSIGN_OR_RETURN(const Value test, Eval(node.condition));
-  KILN_ASSIGN_OR_RETURN(const Condition c, Decide(test, node.condition->loc));
+  KILN_ASSIGN_OR_RETURN(const Condition c, EvalCondition(node.condition));
   if (c.known) return Eval(c.value ? node.then : node.otherwise);
+  return EvalRuntimeConditional(node, c);
+}
+
+absl::StatusOr<Value> Elaborator::EvalRuntimeConditional(const ast::Conditional& node,
+                                                         const Condition& c) {
   CountGuard pure(&pure_), shielded(&shielded_);
   const absl::StatusOr<Value> a = Eval(node.then);
   const absl::StatusOr<Value> b = a.ok() ? Eval(node.otherwise) : a;
@@ -199,6 +310,7 @@ absl::StatusOr<Value> Elaborator::EvalConditional(const ast::Conditional& node) 
                                    ", which has no run-time form"),
                       c.expr.e, "choose between numbers, or decide at compile time");
   }
+  KILN_ASSIGN_OR_RETURN(const Value test, NewExpr(c.expr, node.condition->loc));
   return SelectValue(test, *a, *b, node.loc);
 }
 
@@ -206,6 +318,7 @@ absl::StatusOr<Value> Elaborator::EvalItems(const std::vector<ast::ExprPtr>& nod
                                             SourceLoc loc) {
   std::vector<Value> items;
   items.reserve(nodes.size());
+  std::vector<std::tuple<Value, Moment, SourceLoc>> read;
   for (ast::ExprPtr node : nodes) {
     if (const auto* starred = node->As<ast::Starred>()) {
       KILN_ASSIGN_OR_RETURN(const Value spread, Eval(starred->value));
@@ -216,6 +329,10 @@ absl::StatusOr<Value> Elaborator::EvalItems(const std::vector<ast::ExprPtr>& nod
     }
     KILN_ASSIGN_OR_RETURN(const Value item, Eval(node));
     items.push_back(item);
+    read.emplace_back(item, Now(), node->loc);
+  }
+  for (const auto& [item, then, at] : read) {
+    KILN_RETURN_IF_ERROR(CheckStillHolds(item, then, at));
   }
   KILN_RETURN_IF_ERROR(ChargeBytes(loc, 0));
   if (type == Type::kSet) return NewSet(*this, items, loc);
@@ -225,6 +342,7 @@ absl::StatusOr<Value> Elaborator::EvalItems(const std::vector<ast::ExprPtr>& nod
 absl::StatusOr<Value> Elaborator::EvalDict(const ast::Dict& node) {
   auto* dict = arena_.New<DictObject>();
   dict->region = regions_.empty() ? 0 : regions_.back().id;
+  std::vector<std::pair<Value, Moment>> read;
   for (size_t i = 0; i < node.values.size(); ++i) {
     if (node.keys[i] == nullptr) {
       KILN_ASSIGN_OR_RETURN(const Value value, Eval(node.values[i]));
@@ -239,6 +357,7 @@ absl::StatusOr<Value> Elaborator::EvalDict(const ast::Dict& node) {
     }
     KILN_ASSIGN_OR_RETURN(const Value key, Eval(node.keys[i]));
     KILN_ASSIGN_OR_RETURN(const Value value, Eval(node.values[i]));
+    read.emplace_back(value, Now());
     if (key.Is(Type::kExpr) && key.expr().info.open_only()) {
       return NeedConcrete(node.keys[i]->loc, key.expr().expr, "it is the key of a dict");
     }
@@ -246,6 +365,9 @@ absl::StatusOr<Value> Elaborator::EvalDict(const ast::Dict& node) {
     KILN_RETURN_IF_ERROR(Step(node.loc, static_cast<int64_t>(dict->items.size())));
     KILN_RETURN_IF_ERROR(ChargeBytes(node.loc, 32));
     KILN_RETURN_IF_ERROR(SetItem(dict, key, value, node.keys[i]->loc));
+  }
+  for (const auto& [value, then] : read) {
+    KILN_RETURN_IF_ERROR(CheckStillHolds(value, then, node.loc));
   }
   return Value::Of(Type::kDict, dict);
 }
@@ -307,9 +429,8 @@ absl::Status Elaborator::RunClause(const ast::Comprehension& node, size_t index,
     KILN_RETURN_IF_ERROR(Step(node.loc));
     KILN_RETURN_IF_ERROR(AssignTo(clause.target, item, /*fresh=*/true));
     for (ast::ExprPtr condition : clause.conditions) {
-      KILN_ASSIGN_OR_RETURN(const Value test, Eval(condition));
       KILN_ASSIGN_OR_RETURN(const bool keep,
-                            DecideNow(test, condition->loc, "the filter of a comprehension"));
+                            EvalConditionNow(condition, "the filter of a comprehension"));
       if (!keep) return absl::OkStatus();
     }
     return RunClause(node, index + 1, items, dict, deferred);
@@ -405,7 +526,7 @@ absl::StatusOr<Value> Elaborator::EvalYield(const ast::Yield& node) {
   KILN_RETURN_IF_ERROR(ChargeBytes(node.loc, 16 * static_cast<int64_t>(items.size())));
   for (const Value& item : items) KILN_RETURN_IF_ERROR(deferred_->Give(item, node.loc));
   frame_->yielded->insert(frame_->yielded->end(), items.begin(), items.end());
-  return Value::None();
+  return node.from && IsIterator(value) ? LazyOf(value).returned : Value::None();
 }
 
 absl::StatusOr<Value> Elaborator::EvalAttribute(const ast::Attribute& node) {

@@ -92,8 +92,7 @@ absl::StatusOr<Flow> Elaborator::ExecIf(const ast::If& node, size_t branch) {
   // Compile-time branches are passed in a loop: a long elif chain costs no depth.
   for (; branch < node.branches.size(); ++branch) {
     const ast::Branch& b = node.branches[branch];
-    KILN_ASSIGN_OR_RETURN(const Value test, Eval(b.condition));
-    KILN_ASSIGN_OR_RETURN(const Condition c, Decide(test, b.condition->loc));
+    KILN_ASSIGN_OR_RETURN(const Condition c, EvalCondition(b.condition));
     if (!c.known) {
       if (c.expr.info.open_only()) {
         return NeedConcrete(b.condition->loc, c.expr.e, "an if statement depends on it");
@@ -189,6 +188,7 @@ absl::StatusOr<Flow> Elaborator::ExecLoopExit(bool is_break, SourceLoc loc) {
 }
 
 absl::Status Elaborator::AssertionFailed(const ast::Assert& node) {
+  CountGuard telling(&telling_);
   std::string message = "assertion failed", type = "AssertionError";
   if (node.message != nullptr) {
     const absl::StatusOr<Value> text = Eval(node.message);
@@ -219,8 +219,7 @@ absl::Status Elaborator::AssertionFailed(const ast::Assert& node) {
 }
 
 absl::Status Elaborator::ExecAssert(const ast::Assert& node) {
-  KILN_ASSIGN_OR_RETURN(const Value test, Eval(node.condition));
-  KILN_ASSIGN_OR_RETURN(const Condition c, Decide(test, node.condition->loc));
+  KILN_ASSIGN_OR_RETURN(const Condition c, EvalCondition(node.condition));
   if (c.known) {
     if (c.value) return absl::OkStatus();
     return AssertionFailed(node);
@@ -284,6 +283,7 @@ absl::Status Elaborator::ExecDelete(const ast::Delete& node) {
 }
 
 absl::Status Elaborator::ExecRaise(const ast::Raise& node) {
+  CountGuard telling(&telling_);
   std::string message = "an exception", type;
   if (node.value != nullptr) {
     const auto* call = node.value->As<ast::Call>();

@@ -164,6 +164,7 @@ absl::StatusOr<bool> Elaborator::Decorators::Read(ast::ExprPtr decorator,
     function->method = MethodKind::kClass;
   } else if (name == "lru_cache" || name == "cache") {
     function->results = e_.arena_.New<DictObject>();
+    if (name == "lru_cache") KILN_RETURN_IF_ERROR(ReadCache(decorator, function));
   } else if (name == "wraps") {
     const auto* call = decorator->As<ast::Call>();
     if (call == nullptr || call->args.empty()) return true;
@@ -175,6 +176,37 @@ absl::StatusOr<bool> Elaborator::Decorators::Read(ast::ExprPtr decorator,
            name == "abstractmethod" || name == "override" || name == "final";
   }
   return true;
+}
+
+// @lru_cache, @lru_cache(maxsize=128, typed=False)
+absl::Status Elaborator::Decorators::ReadCache(ast::ExprPtr decorator, FunctionObject* function) {
+  constexpr int64_t kDefault = 128;
+  function->most_results = kDefault;
+  const auto* call = decorator->As<ast::Call>();
+  if (call == nullptr) return absl::OkStatus();
+  const auto take = [&](absl::string_view name, ast::ExprPtr expr) -> absl::Status {
+    KILN_ASSIGN_OR_RETURN(const Value value, e_.Eval(expr));
+    if (name == "typed") {
+      KILN_ASSIGN_OR_RETURN(function->typed, e_.DecideNow(value, expr->loc, "typed"));
+      return absl::OkStatus();
+    }
+    if (name != "maxsize") {
+      return e_.Error(expr->loc, absl::StrCat("lru_cache has no parameter '", name, "'"),
+                      "its parameters: maxsize=, typed=");
+    }
+    function->most_results = -1;
+    if (value.is_none()) return absl::OkStatus();
+    KILN_ASSIGN_OR_RETURN(const int64_t most, e_.ToInt(value, expr->loc, "maxsize"));
+    function->most_results = std::max<int64_t>(0, most);
+    return absl::OkStatus();
+  };
+  for (size_t i = 0; i < call->args.size(); ++i) {
+    KILN_RETURN_IF_ERROR(take(i == 0 ? "maxsize" : i == 1 ? "typed" : "", call->args[i]));
+  }
+  for (const ast::Keyword& keyword : call->keywords) {
+    KILN_RETURN_IF_ERROR(take(keyword.name, keyword.value));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status Elaborator::Decorators::ReadOptions(const ast::Call& call, JitOptions* options) {

@@ -115,7 +115,7 @@ std::optional<DType> Elaborator::AnnotatedType(const Kernel& kernel, const std::
       text = given->second;
     } else if (param != kernel.params().end()) {
       text = param->default_text;
-    } else if (!IsLocal(*module_.entry, name->id)) {
+    } else if (!IsLocal(module_.entry->body, name->id)) {
       Frame frame;
       frame.scope = arena_.New<Scope>();
       FrameGuard guard(this, &frame);

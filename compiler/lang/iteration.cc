@@ -37,7 +37,10 @@ Iteration::Iteration(Value iterable, std::vector<Value> items, SourceLoc loc)
   std::vector<LazySource> sources;
   if (iterable.Is(Type::kDict)) sources.push_back({iterable});
   if (iterable.Is(Type::kLazy)) sources = LazyOf(iterable).sources;
-  if (IsIterator(iterable)) in_order_ = LazyOf(iterable).in_order;
+  if (IsIterator(iterable)) {
+    in_order_ = LazyOf(iterable).in_order;
+    apart_ = LazyOf(iterable).acts;
+  }
   for (LazySource& source : sources) {
     source.changes = ObjectOf(source.container).changes;
     sources_.push_back({source, ItemsOf(source)});
@@ -48,6 +51,16 @@ absl::StatusOr<Iteration> Iteration::Begin(Elaborator& e, const Value& iterable,
   KILN_ASSIGN_OR_RETURN(std::vector<Value> items, e.Iterate(iterable, loc));
   Iteration made(iterable, std::move(items), loc);
   made.checked_ = e.changes();
+  return made;
+}
+
+absl::StatusOr<Iteration> Iteration::BeginAnyOrder(Elaborator& e, const Value& iterable,
+                                                   SourceLoc loc) {
+  if (!iterable.Is(Type::kSet)) return Begin(e, iterable, loc);
+  KILN_ASSIGN_OR_RETURN(std::vector<Value> items, AnyOrder(e, iterable, loc));
+  Iteration made(iterable, std::move(items), loc);
+  made.checked_ = e.changes();
+  made.apart_ = true;
   return made;
 }
 
@@ -72,6 +85,15 @@ absl::Status Iteration::CheckSource(Elaborator& e, size_t i, Source* source) {
 absl::Status Iteration::CheckUnchanged(Elaborator& e, size_t i) {
   if (checked_ == e.changes()) return absl::OkStatus();
   checked_ = e.changes();
+  if (apart_) {
+    return e.Error(loc_,
+                   iterable_.Is(Type::kSet)
+                       ? "what is done with each item of a set changes something, and a set has no "
+                         "order"
+                       : "a generator changes something, and so does what is done with its items, "
+                         "each in turn in Python",
+                   "make a list of the items first: list(...), or sorted(...)");
+  }
   KILN_RETURN_IF_ERROR(CheckCount(e, iterable_, items_.size(), loc_));
   for (Source& source : sources_) KILN_RETURN_IF_ERROR(CheckSource(e, i, &source));
   if (!IsIterator(iterable_)) return absl::OkStatus();

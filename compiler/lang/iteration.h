@@ -18,6 +18,9 @@ class Iteration {
  public:
   // The items of any iterable, as Elaborator::Iterate has them.
   static absl::StatusOr<Iteration> Begin(Elaborator& e, const Value& iterable, SourceLoc loc);
+  // Those of a set too: the "body", what a function does with an item, must change nothing then.
+  static absl::StatusOr<Iteration> BeginAnyOrder(Elaborator& e, const Value& iterable,
+                                                 SourceLoc loc);
 
   size_t size() const { return items_.size(); }
   // Of a list, what it holds at `i` by now.
@@ -41,6 +44,8 @@ class Iteration {
   SourceLoc loc_;
   std::vector<Source> sources_;  // of a dict, and of what is lazy
   bool in_order_ = true;
+  bool apart_ = false;   // the body may change nothing: the items' own changes come between, or
+                         // they have no order
   int64_t checked_ = 0;  // changes that there had been when the reads were compared
 };
 

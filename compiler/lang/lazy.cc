@@ -181,6 +181,18 @@ absl::Status CheckApart(Elaborator& e, const Value& items, SourceLoc loc) {
                  "make a list of the items first: list(...)");
 }
 
+Elaborator::Effects::Effects(Elaborator* e)
+    : e_(*e),
+      outer_generator_(std::exchange(e->generator_, std::max<int64_t>(1, e->arena_.count()))),
+      outer_change_(std::exchange(e->oldest_change_, INT64_MAX)) {}
+
+Elaborator::Effects::~Effects() {
+  e_.generator_ = outer_generator_;
+  e_.oldest_change_ = std::min(e_.oldest_change_, outer_change_);
+}
+
+bool Elaborator::Effects::Seen() const { return e_.oldest_change_ <= e_.generator_; }
+
 Elaborator::Deferred::Deferred(Elaborator* e, int64_t first, bool at_once)
     : e_(*e),
       reads_(first < 0 ? e->arena_.count() : first),
@@ -234,6 +246,7 @@ absl::StatusOr<Value> Elaborator::Deferred::Finish(std::vector<Value> items,
   const Value made = NewIterator(e_, std::move(items), sources, {.in_order = in_order});
   LazyOf(made).reads.Add(reads_);
   LazyOf(made).reads.Settle();
+  LazyOf(made).acts = e_.oldest_change_ <= e_.generator_;
   return made;
 }
 

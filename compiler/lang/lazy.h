@@ -61,6 +61,8 @@ struct LazyObject : Object {
   bool in_order = false;  // item i comes of the sources' i-th ones
   bool keeps = false;     // Python too computes the items when it is made
   bool spent = false;     // they were given
+  Value returned;         // by a generator
+  bool acts = false;      // computing them changed what others see
   int64_t as_of = 0;      // changes that there had been when it was made
   Reads reads;            // beside the sources
 };
@@ -92,6 +94,20 @@ Value NewIterator(Elaborator& e, std::vector<Value> items, const std::vector<Val
 absl::StatusOr<std::vector<Value>> TakeItems(Elaborator& e, LazyObject& lazy, SourceLoc loc);
 // Before `list`, or what belongs to it, is changed for each item in turn.
 absl::Status CheckApart(Elaborator& e, const Value& items, SourceLoc loc);
+
+// While one stands: whether what is evaluated changes what was made before.
+class Elaborator::Effects {
+ public:
+  explicit Effects(Elaborator* e);
+  ~Effects();
+  Effects(const Effects&) = delete;
+  bool Seen() const;
+
+ private:
+  Elaborator& e_;
+  int64_t outer_generator_;
+  int64_t outer_change_;
+};
 
 // While one stands, what is evaluated belongs to an iterator whose items Python computes when they
 // are taken.

@@ -275,9 +275,8 @@ absl::StatusOr<Flow> Elaborator::ExecWhile(const ast::While& node) {
   if (!frame_->traced) {
     while (true) {
       KILN_RETURN_IF_ERROR(Step(node.loc));
-      KILN_ASSIGN_OR_RETURN(const Value test, Eval(node.condition));
       KILN_ASSIGN_OR_RETURN(const bool go,
-                            DecideNow(test, node.condition->loc, "the condition of a while loop"));
+                            EvalConditionNow(node.condition, "the condition of a while loop"));
       if (!go) return ExecBlock(node.otherwise);
       KILN_ASSIGN_OR_RETURN(const Flow flow, ExecBlock(node.body));
       if (flow == Flow::kReturn || flow == Flow::kAbsent) return flow;
@@ -286,8 +285,7 @@ absl::StatusOr<Flow> Elaborator::ExecWhile(const ast::While& node) {
   }
   KILN_RETURN_IF_ERROR(RequireLaunch(node.loc, "a while loop"));
   PushRegion(RegionKind::kWhile, node.loc);
-  KILN_ASSIGN_OR_RETURN(const Value test, Eval(node.condition));
-  KILN_ASSIGN_OR_RETURN(const Condition c, Decide(test, node.condition->loc));
+  KILN_ASSIGN_OR_RETURN(const Condition c, EvalCondition(node.condition));
   if (c.known || c.expr.info.open_only()) {
     if (c.known && !c.value) {
       PopRegion();

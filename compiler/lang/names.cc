@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "compiler/ir/visit.h"
 #include "compiler/lang/arguments.h"
+#include "compiler/lang/ast_walk.h"
 #include "compiler/lang/elaborator.h"
 #include "compiler/lang/imports.h"
 #include "compiler/lang/lazy.h"
@@ -99,11 +100,32 @@ bool IsBefore(const ParsedModule& module, size_t statement, size_t now) {
 
 }  // namespace
 
-bool Elaborator::IsLocal(const ast::Function& function, absl::string_view name) {
-  auto [it, inserted] = locals_.try_emplace(&function);
+// Names that Python takes for the body's own though the statement gives them no value.
+static void CollectOthers(ast::StmtPtr root, std::vector<absl::string_view>* names) {
+  const auto take = [&](ast::ExprPtr target) {
+    if (const auto* name = target->As<ast::Name>()) names->push_back(name->id);
+  };
+  Walk(root, [&](ast::StmtPtr stmt) {
+    if (const auto* annotated = stmt->As<ast::AnnAssign>()) take(annotated->target);
+    if (const auto* deleted = stmt->As<ast::Delete>()) {
+      for (ast::ExprPtr target : deleted->targets) take(target);
+    }
+    const auto* attempt = stmt->As<ast::Try>();
+    if (attempt == nullptr) return;
+    for (const ast::Handler& handler : attempt->handlers) names->push_back(handler.name);
+  });
+}
+
+bool Elaborator::IsLocal(const ast::Block& body, absl::string_view name) {
+  auto [it, inserted] = locals_.try_emplace(&body);
   if (inserted) {
     std::vector<absl::string_view> names;
-    for (ast::StmtPtr stmt : function.body) CollectBindings(stmt, &names);
+    for (ast::StmtPtr stmt : body) {
+      CollectBindings(stmt, &names);
+      CollectOthers(stmt, &names);
+      const std::vector<absl::string_view> named = Touches::WalrusNames(stmt);
+      names.insert(names.end(), named.begin(), named.end());
+    }
     it->second.insert(names.begin(), names.end());
   }
   return it->second.contains(name);
@@ -136,7 +158,9 @@ absl::StatusOr<Value> Elaborator::ReadName(const ast::Name& name, bool keep_vari
       if (reads_ != nullptr) reads_->NoteName(*scope, name.id);
       return finish(v);
     }
-    if (scope->function != nullptr && IsLocal(*scope->function, name.id)) {
+    // What a class's body binds, but has not yet, is looked up among the globals next.
+    if (scope->of_class != nullptr && IsLocal(scope->of_class->body, name.id)) break;
+    if (scope->function != nullptr && IsLocal(scope->function->body, name.id)) {
       return Error(name.loc, absl::StrCat("'", name.id, "' is read before it has a value"),
                    absl::StrCat("'", scope->function->name,
                                 "' assigns it elsewhere; assign it before this line on every "

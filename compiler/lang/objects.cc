@@ -6,6 +6,7 @@
 #include "compiler/lang/bundled.h"
 #include "compiler/lang/classes.h"
 #include "compiler/lang/lazy.h"
+#include "compiler/lang/raised.h"
 #include "compiler/lang/suggest.h"
 
 namespace kiln::lang {
@@ -140,43 +141,16 @@ static absl::Status CheckMetaclass(Elaborator& e, const ast::Class& def) {
 absl::StatusOr<Value> Elaborator::MakeClass(const ast::Class& def) {
   auto* type = arena_.New<ClassObject>();
   type->def = &def;
-  type->closure = frame_->module_index == SIZE_MAX ? frame_->scope : nullptr;
+  type->around = frame_->module_index == SIZE_MAX ? frame_->scope : nullptr;
+  type->closure = PastClasses(type->around);
   type->before = frame_->before;
   return Value::Of(Type::kClass, type);
 }
 
-absl::Status Elaborator::Prepare(ClassObject* type, SourceLoc loc) {
-  if (type->ready) return absl::OkStatus();
-  if (const auto failed = unready_.find(type); failed != unready_.end()) return failed->second;
+// What the class is based on, and what its decorators say: read where its statement stands.
+absl::Status Elaborator::PrepareBases(ClassObject* type, SourceLoc loc) {
   const ast::Class& def = *type->def;
-  if (type->preparing) {
-    return Error(loc, absl::StrCat("the class '", def.name, "' needs itself to be defined"),
-                 "break the cycle");
-  }
-  type->preparing = true;
-  KILN_RETURN_IF_ERROR(CheckHooks(*this, def));
-  if (&def != module_.owner) KILN_RETURN_IF_ERROR(CheckMetaclass(*this, def));
-  for (ast::ExprPtr decorator : def.decorators) {
-    const absl::string_view name = LastName(decorator);
-    if (name == "dataclass" || name == "meta_class" || name == "unique" || name == "final") {
-      continue;
-    }
-    return Unimplemented(decorator->loc, absl::StrCat("the decorator '", name, "' of a class"),
-                         "use @T.meta_class, @dataclass or none");
-  }
   Classes library(this);
-  Scope* scope = arena_.New<Scope>();
-  scope->parent = type->closure;
-  scope->of_class = true;
-  Frame frame;
-  frame.name = def.name;
-  frame.what = "class";
-  frame.call = loc;
-  frame.scope = scope;
-  frame.before = type->before;
-  CountGuard depth(&depth_);
-  FrameGuard guard(this, &frame);
-  KILN_RETURN_IF_ERROR(CheckDepth(loc));
   for (ast::ExprPtr base : def.bases) {
     const absl::StatusOr<Value> known = Eval(base);
     const bool host = &def == module_.owner && (!known.ok() || known->Is(Type::kUnknown));
@@ -209,6 +183,45 @@ absl::Status Elaborator::Prepare(ClassObject* type, SourceLoc loc) {
   for (ast::ExprPtr decorator : def.decorators) {
     if (LastName(decorator) != "dataclass") continue;
     KILN_RETURN_IF_ERROR(library.ReadDataclass(decorator, type));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Elaborator::Prepare(ClassObject* type, SourceLoc loc) {
+  if (type->ready) return absl::OkStatus();
+  if (const auto failed = unready_.find(type); failed != unready_.end()) return failed->second;
+  const ast::Class& def = *type->def;
+  if (type->preparing) {
+    return Error(loc, absl::StrCat("the class '", def.name, "' needs itself to be defined"),
+                 "break the cycle");
+  }
+  type->preparing = true;
+  KILN_RETURN_IF_ERROR(CheckHooks(*this, def));
+  if (&def != module_.owner) KILN_RETURN_IF_ERROR(CheckMetaclass(*this, def));
+  for (ast::ExprPtr decorator : def.decorators) {
+    const absl::string_view name = LastName(decorator);
+    if (name == "dataclass" || name == "meta_class" || name == "unique" || name == "final") {
+      continue;
+    }
+    return Unimplemented(decorator->loc, absl::StrCat("the decorator '", name, "' of a class"),
+                         "use @T.meta_class, @dataclass or none");
+  }
+  Classes library(this);
+  Scope* scope = arena_.New<Scope>();
+  scope->parent = type->closure;
+  scope->of_class = &def;
+  Frame frame;
+  frame.name = def.name;
+  frame.what = "class";
+  frame.call = loc;
+  frame.scope = scope;
+  frame.before = type->before;
+  CountGuard depth(&depth_);
+  FrameGuard guard(this, &frame);
+  KILN_RETURN_IF_ERROR(CheckDepth(loc));
+  {
+    ScopeGuard outside(&frame, type->around != nullptr ? type->around : arena_.New<Scope>());
+    KILN_RETURN_IF_ERROR(PrepareBases(type, loc));
   }
   std::vector<Value> values;  // of the members of an enum
   for (ast::StmtPtr stmt : def.body) {
@@ -248,6 +261,7 @@ absl::Status Elaborator::Prepare(ClassObject* type, SourceLoc loc) {
       type->members.emplace_back(std::string(name), value);
     }
   }
+  KILN_RETURN_IF_ERROR(library.ReadSlots(type, loc));
   type->ready = true;
   if (type->kind != ClassKind::kEnum) return absl::OkStatus();
   return library.MakeCases(Value::Of(Type::kClass, type), loc);
@@ -300,6 +314,10 @@ absl::StatusOr<Value> Elaborator::ClassAttribute(const Value& type, const Value&
   }
   KILN_ASSIGN_OR_RETURN(const Value* member, FindInClass(type, attr, loc));
   if (member == nullptr) {
+    if (Classes::IsSlot(type.type_object(), attr)) {
+      return Unimplemented(loc, absl::StrCat("'", attr, "' of ", Describe(type), ", a slot"),
+                           "read it from an object of the class");
+    }
     return Error(loc, absl::StrCat(Describe(type), " has no attribute '", attr, "'"),
                  "check the name");
   }
@@ -396,6 +414,13 @@ absl::Status Elaborator::SetAttribute(const Value& self, const std::string& attr
                    "assign to the attribute that it reads");
     }
   }
+  if (!known && !Classes::HasRoom(*instance.type, attr)) {
+    return Raised(Error(loc,
+                        absl::StrCat("'", attr, "' of ", Describe(self),
+                                     " cannot be assigned to: it is none of the __slots__"),
+                        "name it in __slots__, or leave __slots__ out"),
+                  "AttributeError");
+  }
   if (!MayMutate(instance)) {
     return Error(
         loc,
@@ -476,7 +501,7 @@ absl::StatusOr<Value> Elaborator::BundledClass(absl::string_view name, SourceLoc
       const auto& def = *stmt->As<ast::Class>();
       auto* type = arena_.New<ClassObject>();
       type->def = &def;
-      type->closure = bundled_;
+      type->closure = type->around = bundled_;
       Binding binding;
       binding.value = Value::Of(Type::kClass, type);
       bundled_->names.insert_or_assign(def.name, binding);

@@ -1,5 +1,8 @@
 #include "compiler/lang/parser.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/base/status.h"
@@ -515,7 +518,7 @@ absl::StatusOr<StmtPtr> Parser::ParseTry() {
       KILN_ASSIGN_OR_RETURN(handler.type, ParseExpressionList(false));
       if (TakeWord("as")) {
         KILN_ASSIGN_OR_RETURN(const Token name, ExpectName("a name after 'as'"));
-        handler.name = std::string(name.text);
+        handler.name = NameOf(name);
       }
     }
     KILN_ASSIGN_OR_RETURN(handler.body, ParseBlock("'except'"));
@@ -562,7 +565,7 @@ absl::StatusOr<StmtPtr> Parser::ParseFunction(std::vector<ExprPtr> decorators, b
   auto* node = ast_->New<ast::Function>(Now().loc);
   ++pos_;
   KILN_ASSIGN_OR_RETURN(const Token name, ExpectName("a function name"));
-  node->name = std::string(name.text);
+  node->name = NameOf(name);
   node->name_loc = name.loc;
   node->decorators = std::move(decorators);
   node->is_async = is_async;
@@ -584,7 +587,7 @@ absl::StatusOr<StmtPtr> Parser::ParseClass(std::vector<ExprPtr> decorators) {
   auto* node = ast_->New<ast::Class>(Now().loc);
   ++pos_;
   KILN_ASSIGN_OR_RETURN(const Token name, ExpectName("a class name"));
-  node->name = std::string(name.text);
+  node->name = NameOf(name);
   node->decorators = std::move(decorators);
   KILN_RETURN_IF_ERROR(SkipTypeParams());
   if (IsOp("(")) {
@@ -596,7 +599,9 @@ absl::StatusOr<StmtPtr> Parser::ParseClass(std::vector<ExprPtr> decorators) {
     }
   }
   node->loc = Span(node->loc);
+  const std::string outer = std::exchange(class_, std::string(name.text));
   KILN_ASSIGN_OR_RETURN(node->body, ParseBlock("the class's header"));
+  class_ = outer;
   return node;
 }
 
@@ -624,6 +629,13 @@ absl::StatusOr<StmtPtr> Parser::ParseMatch() {
     ++pos_;
   } while (levels > 0 && Now().kind != TokenKind::kEnd);
   return stmt;
+}
+
+std::string PrivateName(absl::string_view type, absl::string_view name) {
+  const bool is_private = absl::StartsWith(name, "__") && !absl::EndsWith(name, "__");
+  const size_t first = std::min(type.find_first_not_of('_'), type.size());
+  if (!is_private || first == type.size()) return std::string(name);
+  return absl::StrCat("_", type.substr(first), name);
 }
 
 absl::StatusOr<std::unique_ptr<const ast::Ast>> ParseSource(const SourceFile& file,

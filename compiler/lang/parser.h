@@ -4,6 +4,7 @@
 #define KILN_COMPILER_LANG_PARSER_H_
 
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -23,6 +24,9 @@ absl::StatusOr<std::unique_ptr<const ast::Ast>> ParseSource(const SourceFile& fi
 // Parses `text` as one expression into `ast` (positions refer to `file`, whose text is `text`).
 absl::StatusOr<ast::ExprPtr> ParseExpression(const SourceFile& file, const Limits& limits,
                                              ast::Ast* ast);
+
+// The name that `name` stands for in the body of the class `type`: "__x" is "_Type__x" there.
+std::string PrivateName(absl::string_view type, absl::string_view name);
 
 }  // namespace kiln::lang
 

@@ -269,7 +269,7 @@ absl::StatusOr<ExprPtr> Parser::ParsePostfix(ExprPtr base) {
       auto* node = ast_->New<ast::Attribute>(base->loc);
       node->value = base;
       KILN_ASSIGN_OR_RETURN(const Token name, ExpectName("an attribute name after '.'"));
-      node->attr = std::string(name.text);
+      node->attr = NameOf(name);
       node->attr_loc = name.loc;
       KILN_ASSIGN_OR_RETURN(base, Finish(node, base->loc, {base}));
     } else {
@@ -294,7 +294,7 @@ absl::StatusOr<ExprPtr> Parser::ParseCall(ExprPtr callee) {
     } else if (Now().kind == TokenKind::kName && Ahead().Is("=") && !IsKeyword(Now().text)) {
       ast::Keyword keyword;
       keyword.loc = begin;
-      keyword.name = std::string(Now().text);
+      keyword.name = NameOf(Now());
       pos_ += 2;
       KILN_ASSIGN_OR_RETURN(keyword.value, ParseTest());
       Raise(node, keyword.value);
@@ -416,7 +416,7 @@ absl::StatusOr<ExprPtr> Parser::ParseAtom() {
   }
   if (IsKeyword(token.text)) return Unexpected("an expression");
   ++pos_;
-  return ast_->New<ast::Name>(begin, std::string(token.text));
+  return ast_->New<ast::Name>(begin, NameOf(token));
 }
 
 absl::StatusOr<ExprPtr> Parser::ParseLambda() {
@@ -631,6 +631,7 @@ absl::Status Parser::ParsePieces(const std::vector<FPiece>& pieces,
                             TokenizeRange(file_, piece.begin, piece.end, piece.loc, limits_.depth));
       Parser inner(file_, std::move(tokens), limits_, ast_);
       inner.depth_ = depth_;
+      inner.class_ = class_;
       KILN_ASSIGN_OR_RETURN(part.value, inner.ParseWholeExpression());
       Raise(owner, part.value);
       if (piece.echo_end > 0) {
@@ -665,7 +666,7 @@ absl::StatusOr<std::vector<ast::Param>> Parser::ParseParams(absl::string_view cl
       param.kind = ast::ParamKind::kKeywordOnly;
     }
     KILN_ASSIGN_OR_RETURN(const Token name, ExpectName("a parameter name"));
-    param.name = std::string(name.text);
+    param.name = NameOf(name);
     param.loc = name.loc;
     for (const ast::Param& earlier : params) {
       if (earlier.name == param.name) {

@@ -13,6 +13,7 @@
 #include "compiler/lang/ast.h"
 #include "compiler/lang/kernel.h"
 #include "compiler/lang/lexer.h"
+#include "compiler/lang/parser.h"
 
 namespace kiln::lang {
 
@@ -117,6 +118,7 @@ class Parser {
   bool AtMatch() const;
   absl::StatusOr<ast::StmtPtr> SkipSimple(std::string what, std::string remedy);
   absl::Status CheckTarget(ast::ExprPtr target) const;
+  std::string NameOf(const Token& token) const { return PrivateName(class_, token.text); }
 
   const SourceFile& file_;
   std::vector<Token> tokens_;
@@ -125,6 +127,7 @@ class Parser {
   size_t pos_ = 0;
   int depth_ = 0;
   bool saw_yield_ = false;
+  std::string class_;  // the innermost, whose name is part of those that begin with "__"
 };
 
 }  // namespace kiln::lang

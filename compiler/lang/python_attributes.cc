@@ -9,7 +9,7 @@
 namespace kiln::lang {
 namespace {
 
-// Of Python 3.10; int.is_integer came later.
+// Of Python 3.10; int.is_integer, which the language has, came later.
 constexpr char kInt[] =
     "as_integer_ratio bit_count bit_length conjugate denominator from_bytes imag numerator real "
     "to_bytes";
@@ -57,6 +57,8 @@ const char* NamesOf(const Value& data) {
 
 }  // namespace
 
+bool IsPythonData(const Value& v) { return NamesOf(v) != nullptr; }
+
 std::optional<bool> PythonHas(const Value& data, absl::string_view attr) {
   const char* names = NamesOf(data);
   if (names == nullptr || absl::StartsWith(attr, "__")) return std::nullopt;
@@ -64,9 +66,7 @@ std::optional<bool> PythonHas(const Value& data, absl::string_view attr) {
     return std::nullopt;
   }
   const std::vector<absl::string_view> known = absl::StrSplit(names, ' ');
-  if (std::find(known.begin(), known.end(), attr) != known.end()) return true;
-  const bool whole = data.Is(Type::kInt) || data.Is(Type::kBool);
-  return whole && attr == "is_integer" ? std::nullopt : std::optional<bool>(false);
+  return std::find(known.begin(), known.end(), attr) != known.end();
 }
 
 }  // namespace kiln::lang

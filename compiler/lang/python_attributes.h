@@ -10,8 +10,11 @@
 
 namespace kiln::lang {
 
+// Whether it is a number, text, list, tuple, range, dict or set.
+bool IsPythonData(const Value& v);
+
 // Whether `data` has `attr` in each of these; nullopt: that is a matter of the version, of a
-// special name ("__len__"), or of a value that is no number, text, list, tuple, range, dict or set.
+// special name ("__len__"), or of a value that is no such data.
 std::optional<bool> PythonHas(const Value& data, absl::string_view attr);
 
 }  // namespace kiln::lang

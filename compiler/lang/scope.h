@@ -56,7 +56,7 @@ struct Scope : Object {
   Scope* parent = nullptr;
   const ast::Function* function = nullptr;
   bool of_comprehension = false;
-  bool of_class = false;  // functions and comprehensions in a class's body do not see its names
+  const ast::Class* of_class = nullptr;  // its functions and comprehensions do not see its names
   absl::flat_hash_map<absl::string_view, Binding> names;  // keys live in the syntax tree
 };
 

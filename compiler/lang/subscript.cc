@@ -52,7 +52,9 @@ absl::StatusOr<Value> Elaborator::EvalIndex(ast::ExprPtr index) {
       {slice->start, &node->start}, {slice->stop, &node->stop}, {slice->step, &node->step}};
   for (const auto& [expr, value] : parts) {
     if (expr == nullptr) continue;
+    const Moment then = Now();
     KILN_ASSIGN_OR_RETURN(*value, Eval(expr));
+    KILN_RETURN_IF_ERROR(CheckStillHolds(Value::Of(Type::kSlice, node), then, index->loc));
   }
   return Value::Of(Type::kSlice, node);
 }
@@ -67,6 +69,7 @@ absl::StatusOr<Value> Elaborator::EvalSubscript(const ast::Subscript& node) {
   KILN_RETURN_IF_ERROR(Step(node.loc));
   std::vector<Value> indices;
   std::vector<SourceLoc> locs;
+  std::vector<std::pair<Value, Moment>> read;
   for (ast::ExprPtr index : node.indices) {
     if (const auto* starred = index->As<ast::Starred>()) {
       KILN_ASSIGN_OR_RETURN(const Value spread, Eval(starred->value));
@@ -78,6 +81,10 @@ absl::StatusOr<Value> Elaborator::EvalSubscript(const ast::Subscript& node) {
     KILN_ASSIGN_OR_RETURN(const Value value, EvalIndex(index));
     indices.push_back(value);
     locs.push_back(index->loc);
+    read.emplace_back(value, Now());
+  }
+  for (const auto& [value, then] : read) {
+    KILN_RETURN_IF_ERROR(CheckStillHolds(value, then, node.loc));
   }
   const bool one = indices.size() == 1 && !node.is_tuple;
   if (base.Is(Type::kBuffer)) {
@@ -139,6 +146,7 @@ absl::StatusOr<Value> Elaborator::SubscriptSequence(const Value& base, const Val
   if (base.is_sequence()) {
     size = static_cast<int64_t>(base.seq().items.size());
   } else if (base.Is(Type::kStr)) {
+    KILN_RETURN_IF_ERROR(CheckAscii(*this, base, loc, "a part"));
     size = static_cast<int64_t>(base.str().size());
   } else if (base.Is(Type::kRange)) {
     size = base.range().Count();

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "compiler/ir/printer.h"
 #include "compiler/lang/builtin.h"
 #include "compiler/lang/lazy.h"
@@ -55,8 +56,11 @@ void AppendStr(const std::string& text, ReprText* out) {
       text.find('\'') != std::string::npos && text.find('"') == std::string::npos ? '"' : '\'';
   out->text.push_back(quote);
   for (char c : text.substr(0, out->limit)) {
-    if (c == '\n') {
-      out->text.append("\\n");
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '\n' || c == '\t' || c == '\r') {
+      out->text.append(c == '\n' ? "\\n" : c == '\t' ? "\\t" : "\\r");
+    } else if (byte < 0x20 || byte == 0x7f) {
+      absl::StrAppendFormat(&out->text, "\\x%02x", byte);
     } else if (c == '\\' || c == quote) {
       out->text.push_back('\\');
       out->text.push_back(c);
@@ -93,7 +97,7 @@ void AppendRepr(const Value& value, int depth, ReprText* out) {
       out->text.append("None");
       return;
     case Type::kEllipsis:
-      out->text.append("...");
+      out->text.append("Ellipsis");
       return;
     case Type::kBool:
       out->text.append(value.bool_value() ? "True" : "False");
@@ -149,15 +153,17 @@ void AppendRepr(const Value& value, int depth, ReprText* out) {
       return;
     }
     case Type::kSet: {
+      const bool frozen = value.dict().frozen;
       if (value.dict().items.empty()) {
-        out->text.append("set()");
+        out->text.append(frozen ? "frozenset()" : "set()");
         return;
       }
+      if (frozen) out->text.append("frozenset(");
       std::vector<Value> items;
       for (const auto& [item, unused] : value.dict().items) items.push_back(item);
       out->text.push_back('{');
       AppendItems(items, depth, out);
-      out->text.push_back('}');
+      out->text.append(frozen ? "})" : "}");
       return;
     }
     case Type::kExpr:

@@ -10,6 +10,7 @@
 #include <compare>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -216,6 +217,8 @@ struct FunctionObject : Object {
   Scope* closure = nullptr;       // null: the module
   bool traced = false;            // a lambda written inside a kernel
   DictObject* results = nullptr;  // under functools.cache: of calls, by their arguments
+  int64_t most_results = -1;      // that lru_cache keeps, those used last; -1: all
+  bool typed = false;             // of lru_cache: arguments of other types are others
   bool kept = false;              // of a property: the object keeps its value
   Value wrapped;                  // by functools.wraps: the function that it is named after
   std::vector<Value> defaults;    // one a parameter; ignored where it has none
@@ -243,7 +246,8 @@ enum class ClassKind : uint8_t { kPlain, kDataclass, kEnum, kNamedTuple };
 // A class: evaluated when it is first used, so that classes of host code cost nothing.
 struct ClassObject : Object {
   const ast::Class* def = nullptr;
-  Scope* closure = nullptr;  // null: the module
+  Scope* closure = nullptr;  // of its functions; null: the module
+  Scope* around = nullptr;   // where its statement stands, the body of a class too
   bool ready = false, preparing = false;
   size_t before = SIZE_MAX;  // its body reads globals as they are before this statement
   std::vector<Value> bases;
@@ -252,6 +256,8 @@ struct ClassObject : Object {
   ClassKind kind = ClassKind::kPlain;  // what Python's library makes of it (classes.h)
   std::vector<ClassField> fields;
   bool frozen = false, ordered = false, identical = false, by_keyword = false;  // of a dataclass
+  bool hashed = false;                            // of a dataclass: by unsafe_hash
+  std::optional<std::vector<std::string>> slots;  // of its own, by __slots__ or slots=True
   // Members of an enum: numbers or text; shown as those; of StrEnum.
   bool is_value = false, shows_value = false, is_text = false;
   bool is_flag = false;         // members are sets of bits

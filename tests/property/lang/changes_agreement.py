@@ -21,7 +21,7 @@ import itertools
 
 G = [5, 6]
 
-@functools.lru_cache(maxsize=None)
+@functools.lru_cache(maxsize=2)
 def cached(x):
     return [x, len(G)]
 

@@ -125,7 +125,7 @@ TEST(Constructs, CompileTimeArithmeticIsPythons) {
       {"r'\\n'", "'\\\\n'"},
       {"(1,) == (1,)", "True"},
       {"[1, 2] < [1, 3]", "True"},
-      {"...", "..."},
+      {"...", "Ellipsis"},
       {"x.shape", "(64, 64)"},
       {"x.dtype", "float32"},
       {"x.shape[0] // 3", "21"},
