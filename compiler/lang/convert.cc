@@ -135,6 +135,10 @@ Value Elaborator::NewBuffer(ir::Buffer buffer) {
   return Value::Of(Type::kBuffer, node);
 }
 
+absl::StatusOr<Value> Elaborator::NewExpr(ir::Expr e, ExprInfo info, SourceLoc loc) {
+  return NewExpr(Operand{std::move(e), info}, loc);
+}
+
 absl::StatusOr<Value> Elaborator::NewExpr(Operand operand, SourceLoc loc) {
   if (const auto* imm = operand.e.As<ir::IntImm>()) {
     if (imm->dtype == kInt32) return Value::Int(imm->value);

@@ -39,17 +39,12 @@ class Elaborator : private ElaboratorState {
   absl::StatusOr<std::vector<Arguments>> Listed(absl::string_view name);
   // A parameter's default as an argument's text; nullopt where constants do not say it.
   std::optional<std::string> DefaultText(ast::ExprPtr value);
-  Interface& interface() { return interface_; }
-  const std::optional<NeedsConcrete>& needs() const { return needs_; }
-  const std::map<std::string, ir::Expr>& tunables() const { return tunables_; }
-  const std::vector<ir::Expr>& constraints() const { return constraints_; }
+  using ElaboratorState::interface, ElaboratorState::needs;
+  using ElaboratorState::tunables, ElaboratorState::constraints;
 
   // --- For builtins ---
-  const SourceFile& file() const { return *module_.file; }
-  Arena& arena() { return arena_; }
-  const TargetFacts& target() const { return target_; }
-  int64_t changes() const { return changes_; }  // of lists, dicts, objects and names, so far
-  const Limits& limits() const { return limits_; }
+  using ElaboratorState::changes, ElaboratorState::limits;
+  using ElaboratorState::file, ElaboratorState::arena, ElaboratorState::target;
 
   // Errors. Every one carries position, remedy and the chain of calls that led here.
   absl::Status Error(SourceLoc loc, std::string message, std::string remedy,
@@ -75,9 +70,7 @@ class Elaborator : private ElaboratorState {
   Value NewBuffer(ir::Buffer buffer);
   // Folds immediates: int32 and bool constants become Python values.
   absl::StatusOr<Value> NewExpr(Operand operand, SourceLoc loc);
-  absl::StatusOr<Value> NewExpr(ir::Expr e, ExprInfo info, SourceLoc loc) {
-    return NewExpr(Operand{std::move(e), info}, loc);
-  }
+  absl::StatusOr<Value> NewExpr(ir::Expr e, ExprInfo info, SourceLoc loc);
 
   // Reading values. `what` names the thing in the message ("the extent of T.serial").
   bool IsRuntime(const Value& v) const;  // has an IR expression: kExpr, element, alloc_var
@@ -148,11 +141,8 @@ class Elaborator : private ElaboratorState {
   absl::StatusOr<std::vector<ir::Axis>> ElementAxes(SourceLoc loc);
   // Has `stmt`, if it is defined, follow the outermost such loop. The number of its region.
   int EmitAfterElementLoop(ir::Stmt stmt);
-  const std::vector<ir::Axis>& grid() const { return launch_.grid; }
-  bool IsAlive(int region) const { return region_alive_[region]; }
-  std::optional<RandomState>& random() { return random_; }
-  const IrRegion& region() const { return regions_.back(); }  // the innermost
-  int CurrentRegion() const { return regions_.empty() ? 0 : regions_.back().id; }
+  using ElaboratorState::grid, ElaboratorState::IsAlive, ElaboratorState::random;
+  using ElaboratorState::region, ElaboratorState::CurrentRegion;
   // Before compile-time data is changed: false where that would be lost at run time.
   template <typename T>
   bool MayMutate(const T& x) {
@@ -178,8 +168,7 @@ class Elaborator : private ElaboratorState {
   absl::Status CountNodes(SourceLoc loc, const ir::Stmt& stmt);
   absl::Status EmitAtRoot(SourceLoc loc, ir::Stmt stmt);
   bool IsOfSizes(const ir::Expr& condition) const;
-  LaunchState& launch() { return launch_; }
-  std::vector<ir::Reducer>& reducers() { return reducers_; }
+  using ElaboratorState::launch, ElaboratorState::reducers;
   void AddView(const ir::Buffer& view, const ir::Buffer& base, SourceLoc loc);  // of base's memory
   // A check on compile-time values: true passes, false is `error`, an open one is a constraint.
   absl::Status Require(const ir::Expr& condition, ExprInfo info, absl::Status error);
@@ -228,11 +217,6 @@ class Elaborator : private ElaboratorState {
   bool IsLocal(const ast::Block& body, absl::string_view name);
   std::vector<std::string> VisibleNames() const;
 
-  // What was emitted so far where an expression stands (order.cc).
-  struct Moment {
-    int region = -1;
-    size_t statements = 0;
-  };
   Moment Now() const;
   // An error where `read` reads memory that was changed since `then`, when it was evaluated.
   absl::Status CheckStillHolds(const Value& read, const Moment& then, SourceLoc loc);
@@ -242,12 +226,6 @@ class Elaborator : private ElaboratorState {
   absl::StatusOr<Value> EvalNode(ast::ExprPtr expr);
   absl::StatusOr<Value> EvalKeepingVariable(ast::ExprPtr expr);
   absl::StatusOr<Value> EvalConstant(const ast::Constant& node);
-  // A value, and whether it is true where that was asked on the way to it.
-  struct Tested {
-    Value value;
-    std::optional<bool> truth;
-    bool acted = false;  // who was asked changed something
-  };
   // What `if` makes of the expression: it asks each operand of `and`, `or` and `not` once.
   absl::StatusOr<Condition> EvalCondition(ast::ExprPtr expr);
   // EvalCondition for a place that cannot wait, as DecideNow.
@@ -351,10 +329,6 @@ class Elaborator : private ElaboratorState {
   absl::Status ExecImport(const ast::Import& node);
   absl::Status BrokenFile(const std::string& module, SourceLoc loc) const;
   absl::StatusOr<absl::string_view> HintOf(ast::ExprPtr target);
-  // Statements of kernels and macros become IR, and so do stores of an __init__ in a kernel.
-  bool MayStore() const {
-    return frame_->traced || (frame_->function != nullptr && !regions_.empty());
-  }
   absl::Status ExecAssign(const ast::Assign& node);
   absl::Status ExecAugAssign(const ast::AugAssign& node);
   absl::Status ExecAnnAssign(const ast::AnnAssign& node);

@@ -38,6 +38,27 @@ struct ElaboratorState {
         module_state_(module.tree->body.size(), 0),
         module_scopes_(module.tree->body.size(), nullptr) {}
 
+  const SourceFile& file() const { return *module_.file; }
+  Arena& arena() { return arena_; }
+  const TargetFacts& target() const { return target_; }
+  int64_t changes() const { return changes_; }  // of lists, dicts, objects and names, so far
+  const Limits& limits() const { return limits_; }
+  Interface& interface() { return interface_; }
+  const std::optional<NeedsConcrete>& needs() const { return needs_; }
+  const std::map<std::string, ir::Expr>& tunables() const { return tunables_; }
+  const std::vector<ir::Expr>& constraints() const { return constraints_; }
+  LaunchState& launch() { return launch_; }
+  std::vector<ir::Reducer>& reducers() { return reducers_; }
+  const std::vector<ir::Axis>& grid() const { return launch_.grid; }
+  bool IsAlive(int region) const { return region_alive_[region]; }
+  std::optional<RandomState>& random() { return random_; }
+  const IrRegion& region() const { return regions_.back(); }  // the innermost
+  int CurrentRegion() const { return regions_.empty() ? 0 : regions_.back().id; }
+  // Statements of kernels and macros become IR, and so do stores of an __init__ in a kernel.
+  bool MayStore() const {
+    return frame_->traced || (frame_->function != nullptr && !regions_.empty());
+  }
+
   // The expression at hand is an argument whose items the function takes all at once.
   bool IsTakenWhole() const { return taken_whole_ != nullptr && taken_whole_ == current_; }
   // Where values came from (value_chain.cc). `update`: "+" of target += made.

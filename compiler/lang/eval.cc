@@ -149,7 +149,7 @@ absl::StatusOr<bool> Elaborator::EvalConditionNow(ast::ExprPtr expr, absl::strin
   return DecideNow(condition, expr->loc, what);
 }
 
-absl::StatusOr<Elaborator::Tested> Elaborator::EvalTested(ast::ExprPtr expr, bool by_if) {
+absl::StatusOr<Tested> Elaborator::EvalTested(ast::ExprPtr expr, bool by_if) {
   Tested tested;
   const auto* unary = expr->As<ast::Unary>();
   if (const auto* node = expr->As<ast::Bool>()) {
@@ -207,7 +207,7 @@ absl::StatusOr<Condition> Elaborator::DecideTested(const ast::Bool& node, size_t
   return c;
 }
 
-absl::StatusOr<Elaborator::Tested> Elaborator::EvalBool(const ast::Bool& node, bool by_if) {
+absl::StatusOr<Tested> Elaborator::EvalBool(const ast::Bool& node, bool by_if) {
   KILN_ASSIGN_OR_RETURN(Tested result, EvalTested(node.operands[0], by_if));
   for (size_t i = 1; i < node.operands.size(); ++i) {
     KILN_ASSIGN_OR_RETURN(const Condition left, DecideTested(node, i - 1, by_if, &result));

@@ -41,7 +41,7 @@ void AddReads(const Value& v, int depth, std::set<const ir::BufferNode*>* out) {
 
 }  // namespace
 
-Elaborator::Moment Elaborator::Now() const {
+Moment Elaborator::Now() const {
   if (regions_.empty()) return {};
   return {regions_.back().id, regions_.back().stmts.size()};
 }

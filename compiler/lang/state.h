@@ -43,6 +43,19 @@ struct Condition {
   Operand expr;  // when not known: a bool expression
 };
 
+// A value, and whether it is true where that was asked on the way to it.
+struct Tested {
+  Value value;
+  std::optional<bool> truth;
+  bool acted = false;  // who was asked changed something
+};
+
+// What was emitted so far where an expression stands (order.cc).
+struct Moment {
+  int region = -1;
+  size_t statements = 0;
+};
+
 // What T.make_tensor says of the elements at an address.
 struct AddressedTensor {
   DType dtype;

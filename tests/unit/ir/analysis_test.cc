@@ -108,7 +108,7 @@ TEST_F(FactsTest, MultiplesLeaveASwizzle) {
   EXPECT_EQ(Simple(swizzled(n * Expr(8), z)), "n * 8 ^ z") << "z may be negative";
   EXPECT_EQ(Simple(swizzled(x - Expr(8), y)), "(x ^ y) + -8");
   EXPECT_EQ(Simple(swizzled(n * Expr(8), y)), "n * 8 ^ y") << "n * 8 may be the last number";
-  EXPECT_EQ(Simple(swizzled(x * Expr(8) - y, y)), "x * 8 + -1 * y ^ y") << "the rest is negative";
+  EXPECT_EQ(Simple(swizzled(x * Expr(8) - y, y)), "x * 8 - y ^ y") << "the rest is negative";
 }
 
 // 2^60 terms, written out.
