@@ -79,7 +79,8 @@ absl::StatusOr<int64_t> FakeDevice::CountApart(const void* a, const void* b, DTy
   int64_t apart = 0;
   for (int64_t i = 0; i < count; ++i) {
     const float x = at(a, i), y = at(b, i);
-    const bool near = std::abs(x - y) <= atol + rtol * std::abs(y) && std::isfinite(x) && std::isfinite(y);
+    const bool near =
+        std::abs(x - y) <= atol + rtol * std::abs(y) && std::isfinite(x) && std::isfinite(y);
     apart += near ? 0 : 1;
   }
   return apart;

@@ -311,7 +311,8 @@ static Result apart(void** arguments) {
   if (*(uint32_t*)arguments[3] != 0) return INVALID;
   const float rtol = *(float*)arguments[4], atol = *(float*)arguments[5];
   for (uint64_t i = 0; i < count; ++i) {
-    const int is_near = fabsf(a[i] - b[i]) <= atol + rtol * fabsf(b[i]) && isfinite(a[i]) && isfinite(b[i]);
+    const int is_near =
+        isfinite(a[i]) && isfinite(b[i]) && fabsf(a[i] - b[i]) <= atol + rtol * fabsf(b[i]);
     **(uint64_t**)arguments[6] += !is_near;
   }
   return OK;
