@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/kiln_client.h"
 #include "tests/e2e/rpc/process.h"
+#include "tests/util/double_kernel.h"
 
 namespace kiln {
 namespace {
@@ -20,16 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 using test::Process;
 using testing::HasSubstr;
-
-constexpr char kKernel[] = R"(import tilelang.language as T
-def double(N, block=128, threads=128):
-    @T.prim_func
-    def main(x: T.Tensor((N,), "float32"), y: T.Tensor((N,), "float32")):
-        with T.Kernel(T.ceildiv(N, block), threads=threads) as b:
-            for i in T.Parallel(block):
-                y[b * block + i] = x[b * block + i] * 2.0
-    return main
-)";
 
 class GpuFaultTest : public testing::Test {
  protected:
@@ -92,7 +83,7 @@ class GpuFaultTest : public testing::Test {
 TEST_F(GpuFaultTest, IsFoundByTheWorkerAndBlamedOnNoCandidate) {
   client::SweepSpec spec;
   spec.name = "double";
-  spec.kernel_source = kKernel;
+  spec.kernel_source = test::DoubleKernel("double");
   spec.arguments = {{"N", "4096"}};
   spec.configs = {"block=128,threads=128", "block=256,threads=128", "block=512,threads=128"};
   spec.target = "gpu";

@@ -17,6 +17,7 @@
 #include "compiler/base/affinity.h"
 #include "proto/conditions.h"
 #include "tests/e2e/rpc/process.h"
+#include "tests/util/double_kernel.h"
 
 namespace kiln {
 namespace {
@@ -97,16 +98,7 @@ class SeveralGpusTest : public testing::Test {
   static client::SweepSpec Spec(const std::string& kernel, size_t candidates) {
     client::SweepSpec spec;
     spec.name = kernel;
-    spec.kernel_source = absl::StrCat(R"(import tilelang.language as T
-def )",
-                                      kernel, R"((N, block=128, threads=128):
-    @T.prim_func
-    def main(x: T.Tensor((N,), "float32"), y: T.Tensor((N,), "float32")):
-        with T.Kernel(T.ceildiv(N, block), threads=threads) as b:
-            for i in T.Parallel(block):
-                y[b * block + i] = x[b * block + i] * 2.0
-    return main
-)");
+    spec.kernel_source = test::DoubleKernel(kernel);
     spec.arguments = {{"N", absl::StrCat(kElements)}};
     for (int block = 128; block <= 4096; block *= 2) {
       for (int threads = 32; threads <= 256; threads += 32) {
