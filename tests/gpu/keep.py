@@ -47,15 +47,16 @@ def headings(text):
             zip(lines, lines[1:], lines[2:]) if line and not before and not after}
 
 
-def head_of(path, commit, seconds):
-    """The first three lines of a results file, for another run."""
+def head_of(path, head, seconds):
+    """The first three lines of a results file, for another run on the device that a job's head names."""
     command, _, device = path.read_text().split("\n")[:3]
     command, device = (re.sub(r"\b\d+ s\b", f"{seconds} s", line) for line in (command, device))
-    return "\n".join([command, f"commit: {commit[:7]}", device, ""])
+    device = re.sub(r"^device: .*? cores\b", f"device: {head['device']}", device)
+    return "\n".join([command, f"commit: {head['commit'][:7]}", device, ""])
 
 
 def keep(out, card, name, parts, seconds):
-    """Writes one results file anew; its first three lines but for commit and seconds stay."""
+    """Writes one results file anew; its command stays, and what its device's line says after the cores."""
     path = RESULTS / f"{name}_{card}.txt"
     old = path.read_text()
     written = headings(old)
@@ -63,7 +64,7 @@ def keep(out, card, name, parts, seconds):
     commits = {head["commit"] for _, head, _ in jobs}
     if len(commits) != 1:
         raise ValueError(f"{path.name}: measured at {', '.join(sorted(commits))}")
-    text = head_of(path, commits.pop(), sum(seconds[job] for _, job in parts))
+    text = head_of(path, jobs[0][1], sum(seconds[job] for _, job in parts))
     for heading, _, body in jobs:
         if heading:
             text += f"\n{written.get(heading.split()[0], heading)}\n"
@@ -81,7 +82,7 @@ def keep_spaces(out, card, seconds):
     path = RESULTS / f"gpu_spaces_{card}.txt"
     told = subprocess.run([sys.executable, ROOT / "tests/bench/recommender/exhaustive.py", folder],
                           stdout=subprocess.PIPE, text=True, check=True).stdout
-    path.write_text(head_of(path, head["commit"], seconds) + "\n" + told)
+    path.write_text(head_of(path, head, seconds) + "\n" + told)
 
 
 def main():

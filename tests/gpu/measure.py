@@ -133,6 +133,8 @@ def main():
     wanted = {name: jobs[name] for name in jobs if name in (options.jobs or jobs)}
     found, cores = gpus(), sorted(os.sched_getaffinity(0))
     every = (",".join(visible for visible, _ in found), f"{len(found)} {found[0][1]}")
+    found = [(visible, f"one of {len(found)} {model}" if len(found) > 1 else f"one {model}")
+             for visible, model in found]
     right = [run(name, wanted.pop(name), every, cores, options) for name in ALL_GPUS
              if name in wanted and (len(found) > 1 or options.jobs)]
     free = queue.SimpleQueue()
