@@ -70,7 +70,8 @@ absl::StatusOr<std::string> Elaborator::ConfigText(const Value& v, SourceLoc loc
 
 // What a function that makes configs is called with: the kernel's arguments by their names, or,
 // where its own parameters have others, in their order, as in a call of the kernel; a function of
-// (args, kwargs) gets them as a tuple and a dict.
+// (args, kwargs) gets them as a tuple and a dict. Where a call leaves an argument out, its own
+// default comes before the kernel's, unless @autotune names do_not_specialize: as in TileLang.
 absl::StatusOr<CallArgs> Elaborator::Decorators::ConfigArgs(const Value& function,
                                                             const Arguments& arguments,
                                                             SourceLoc loc) {
@@ -78,6 +79,10 @@ absl::StatusOr<CallArgs> Elaborator::Decorators::ConfigArgs(const Value& functio
   by_name.loc = by_place.loc = loc;
   const std::vector<ast::Param>& own = e_.module_.entry->params;
   const std::vector<ast::Param>& params = function.function().params();
+  const std::vector<ast::Keyword>& options = FindAutotune(*e_.module_.entry)->keywords;
+  const bool bound = std::any_of(options.begin(), options.end(), [](const ast::Keyword& k) {
+    return k.name == "do_not_specialize";
+  });
   bool named = true;
   for (const ast::Param& param : params) {
     const auto given = arguments.find(param.name);
@@ -86,7 +91,8 @@ absl::StatusOr<CallArgs> Elaborator::Decorators::ConfigArgs(const Value& functio
     if (given != arguments.end()) {
       KILN_ASSIGN_OR_RETURN(const Value argument, e_.ParseArgument(param.name, given->second));
       by_name.keywords.push_back({param.name, argument, loc});
-    } else if (same != own.end() && same->default_value != nullptr) {
+    } else if (same != own.end() && same->default_value != nullptr &&
+               (bound || param.default_value == nullptr)) {
       KILN_ASSIGN_OR_RETURN(const Value argument, e_.Eval(same->default_value));
       by_name.keywords.push_back({param.name, argument, loc});
     } else {

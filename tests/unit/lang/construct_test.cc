@@ -681,6 +681,7 @@ TEST(Constructs, AutotuneConfigs) {
         "            continue\n        out.append({'block': b, 'stages': extra})\n    return out\n"
         "def grid():\n    axes = dict(block=[32, 64], stages=[1, 2], fast=[True])\n"
         "    return [dict(zip(axes.keys(), c)) for c in itertools.product(*axes.values())]\n"
+        "def own(M, fast, stages=5):\n    return [dict(block=32, stages=stages, fast=fast)]\n"
         "@tilelang.autotune(configs=" +
         configs +
         ", warmup=3)\n@tilelang.jit(out_idx=[0])\n"
@@ -708,6 +709,12 @@ TEST(Constructs, AutotuneConfigs) {
   EXPECT_THAT(configs("by_size(256, extra=3)"),
               ElementsAre("block=32,stages=3", "block=64,stages=3", "block=128,stages=3"));
   EXPECT_THAT(configs("grid"), testing::SizeIs(4));
+  // What the call leaves out: the function's own default, or the kernel's.
+  EXPECT_THAT(configs("own", {{"M", "64"}}), ElementsAre("block=32,stages=5,fast=False"));
+  EXPECT_THAT(configs("own", {{"M", "64"}, {"stages", "2"}}),
+              ElementsAre("block=32,stages=2,fast=False"));
+  EXPECT_THAT(configs("own, do_not_specialize=['M']", {{"M", "64"}}),
+              ElementsAre("block=32,stages=1,fast=False"));
   EXPECT_THAT(configs("[dict(block=b, stages=s) for b, s in product([32], repeat=2)]"),
               ElementsAre("block=32,stages=32"));
   EXPECT_THAT(configs("[{'block': 64, 'dtype': 'float32'}]"),
