@@ -118,6 +118,8 @@ class Device {
   // Of a time that is to be stored: quiet before each turn, as a multiple of what the turn takes,
   // so that it does not depend on how hard the device worked before.
   virtual double rest_turns() const { return 0; }
+  // Quiet before the first of such times, in seconds: how long the work before holds clocks down.
+  virtual double cool_seconds() const { return 0; }
 
   // What the system reported since the last call; told once. Cheap: asked after every candidate.
   virtual DeviceHealth Faults() { return {}; }

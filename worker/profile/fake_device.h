@@ -35,6 +35,7 @@ class FakeDevice : public Device {
   void set_cache_bytes(int64_t bytes) { cache_bytes_ = bytes; }
   void set_warm_up_launches(int launches) { warm_up_launches_ = launches; }
   void set_rest_turns(double turns) { rest_turns_ = turns; }
+  void set_cool_seconds(double seconds) { cool_seconds_ = seconds; }
   // Allocations beyond this sum fail.
   void set_memory_bytes(int64_t bytes) { memory_bytes_ = bytes; }
 
@@ -63,6 +64,7 @@ class FakeDevice : public Device {
   double cache_turns() const override { return 2; }
   int warm_up_launches() const override { return warm_up_launches_; }
   double rest_turns() const override { return rest_turns_; }
+  double cool_seconds() const override { return cool_seconds_; }
   absl::StatusOr<std::unique_ptr<LoadedKernel>> Load(const v1::ArtifactBundle& bundle,
                                                      int threads) override;
   bool has_own_memory() const override { return own_memory_; }
@@ -96,6 +98,7 @@ class FakeDevice : public Device {
   int64_t cache_bytes_ = 0;
   int warm_up_launches_ = 10;
   double rest_turns_ = 0;
+  double cool_seconds_ = 0;
   double launch_seconds_ = 0;
   int64_t memory_bytes_ = int64_t{1} << 40;
   int64_t allocated_ = 0;

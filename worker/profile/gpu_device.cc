@@ -95,6 +95,7 @@ class GpuDevice : public Device {
   double settle_seconds() const override { return 300e-6; }
   // A tenth of its time at work no card is at its power limit.
   double rest_turns() const override { return 9; }
+  double cool_seconds() const override { return 0.1; }
   absl::StatusOr<std::unique_ptr<LoadedKernel>> Load(const v1::ArtifactBundle& bundle,
                                                      int threads) override;
   bool has_own_memory() const override { return true; }

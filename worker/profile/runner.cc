@@ -543,6 +543,11 @@ void Runner::MeasureAgain(const v1::ProfileRequest& request,
   for (size_t i = 0; i < finalists.size(); ++i) {
     if (timings[i].ok() && timings[i]->samples_ns.size() * 2 >= most) again.push_back(finalists[i]);
   }
+  if (again.empty()) return;
+  {
+    const StageClock::Within measuring(&stages_, "measure");
+    std::this_thread::sleep_for(std::chrono::duration<double>(device_->cool_seconds()));
+  }
   std::vector<absl::StatusOr<Timing>> fresh;
   const OnCore measuring(options_.measuring_core);
   const auto take = [&] {

@@ -296,6 +296,7 @@ TEST_F(RunnerTest, WhoMayHaveWonIsMeasuredAgainOnFreshSamples) {
   request_.set_kind(v1::TASK_FINALS);
   request_.mutable_inputs()->mutable_measurement()->set_min_samples(100);
   request_.set_best_ns(0.94e6);
+  device_.set_cool_seconds(0.5);
   Add("c=1", "good");
   Add("c=2", "lucky");
   Serve();
@@ -309,6 +310,7 @@ TEST_F(RunnerTest, WhoMayHaveWonIsMeasuredAgainOnFreshSamples) {
   finals = winner.measurement().samples_ns_size();
   EXPECT_GE(launches, finals + winner.fresh().samples_ns_size()) << "launches of its own";
   EXPECT_FALSE(results_["c=1"].has_fresh()) << "it was stopped: it cannot have won";
+  EXPECT_GE(events_.back().seconds().at("measure"), 0.5) << "for a device that is cool again";
   EXPECT_LT(events_.back().seconds().at("measure"), 2);
 }
 
