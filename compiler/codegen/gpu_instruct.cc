@@ -153,6 +153,8 @@ void GpuInstructEmitter::Emit(const ir::Instruct& x) {
     case Instruction::kMma:
     case Instruction::kSparseMma:
       return EmitMma(x);
+    case Instruction::kMmaRest:
+      return EmitMmaRest(x);
     case Instruction::kWgmma:
       return EmitWgmma(x);
     case Instruction::kWgmmaWait:

@@ -4,6 +4,7 @@
 #define KILN_COMPILER_CODEGEN_GPU_INSTRUCT_H_
 
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,6 +42,8 @@ llvm::Value* LoadPacked(llvm::IRBuilder<>& b, DType type, llvm::Value* registers
 // A float, rounded to tf32 (i32): to nearest, ties away from zero (cvt.rna.tf32.f32, 9.7.9.21).
 llvm::Value* RoundedToTf32(llvm::IRBuilder<>& b, llvm::Value* value);
 
+struct HeldStep;  // gpu_mma.cc
+
 class GpuInstructEmitter {
  public:
   // `thread`: this thread of the block (i32), which has `threads`.
@@ -74,6 +77,7 @@ class GpuInstructEmitter {
   void EmitTensorStore(const ir::Instruct& x);  // gpu_copy.cc
   void EmitGlobalAdd(const ir::Instruct& x);    // gpu_copy.cc
   void EmitMma(const ir::Instruct& x);          // gpu_mma.cc, sparse ones too
+  void EmitMmaRest(const ir::Instruct& x);      // gpu_mma.cc
   void EmitTcgen05(const ir::Instruct& x);      // gpu_tcgen05.cc, with what serves it
   void EmitTcgen05Mma(const ir::Instruct& x);
   void EmitTcgen05Loads();
@@ -146,6 +150,7 @@ class GpuInstructEmitter {
   std::map<std::pair<int64_t, int64_t>, int> barriers_;  // of parts, by first thread and count
   const TensorMaps& maps_;
   std::vector<TensorMove> loads_;  // that nobody has waited for
+  std::map<llvm::Value*, std::shared_ptr<HeldStep>> held_;  // by the registers of the sums
 };
 
 template <typename F>

@@ -239,6 +239,105 @@ llvm::InlineAsm* MultiplyOf(llvm::FunctionType* form, const MmaShape& shape, DTy
   return llvm::InlineAsm::get(form, text, absl::StrJoin(constraints, ","), false);
 }
 
+// What a warp multiplies by: the instruction and the registers of its sums.
+struct MmaProduct {
+  MmaShape shape;
+  llvm::FunctionType* form;
+  llvm::InlineAsm* multiply;
+  llvm::Type* sum_type;
+  int64_t results;   // registers of 16 x 8 sums
+  Value* registers;  // of all sums
+
+  // Rows m.. to m + 15 of one step: A's registers, B's of 16 columns each, by half. `where`: of a
+  // sparse A. `clear`, if any: whether the sums start from zero.
+  void MultiplyRows(llvm::IRBuilder<>& b, int64_t m, const std::vector<Value*>& left,
+                    const std::vector<std::vector<Value*>>& rights, Value* where,
+                    Value* clear) const {
+    const size_t wide = rights.size() / (shape.sparse ? 2 : 1);
+    for (int64_t n = 0; n < shape.own_n; n += 8) {
+      const size_t first = n % 16 == 0 ? 0 : 2;
+      std::vector<Value*> args = left;
+      for (size_t at = static_cast<size_t>(n / 16); at < rights.size(); at += wide) {
+        args.insert(args.end(), {rights[at][first], rights[at][first + 1]});
+      }
+      if (where != nullptr) args.push_back(where);
+      const auto place = [&](int64_t i) {
+        const int64_t slot = m / 16 * (shape.own_n / 2) + n / 2;
+        return RegisterAt(b, sum_type, registers, slot * results / 4 + i);
+      };
+      for (int64_t i = 0; i < results; ++i) {
+        Value* before = b.CreateLoad(sum_type, place(i));
+        Value* zero = llvm::Constant::getNullValue(sum_type);
+        args.push_back(clear != nullptr ? b.CreateSelect(clear, zero, before) : before);
+      }
+      llvm::CallInst* result = b.CreateCall(form, multiply, args);
+      result->setConvergent();
+      for (int64_t i = 0; i < results; ++i) {
+        b.CreateStore(b.CreateExtractValue(result, static_cast<unsigned>(i)), place(i));
+      }
+    }
+  }
+};
+
+}  // namespace
+
+// The operands of a step that is read and not yet multiplied; zeros where there is none.
+struct HeldStep {
+  MmaProduct product;
+  std::vector<size_t> left, right;  // how many registers a part has
+  Value* words;                     // all of them
+
+  void Hold(llvm::IRBuilder<>& b, const std::vector<std::vector<Value*>>& lefts,
+            const std::vector<std::vector<Value*>>& rights) const {
+    int64_t at = 0;
+    for (const auto* parts : {&lefts, &rights}) {
+      for (const std::vector<Value*>& part : *parts) {
+        for (Value* word : part) {
+          b.CreateStore(word, RegisterAt(b, b.getInt32Ty(), words, at++));
+        }
+      }
+    }
+  }
+
+  void Multiply(llvm::IRBuilder<>& b) const {
+    int64_t at = 0;
+    const auto take = [&](const std::vector<size_t>& sizes) {
+      std::vector<std::vector<Value*>> parts;
+      for (const size_t size : sizes) {
+        std::vector<Value*>& part = parts.emplace_back();
+        while (part.size() < size) {
+          part.push_back(b.CreateLoad(b.getInt32Ty(), RegisterAt(b, b.getInt32Ty(), words, at++)));
+        }
+      }
+      return parts;
+    };
+    const std::vector<std::vector<Value*>> lefts = take(left), rights = take(right);
+    for (size_t i = 0; i < lefts.size(); ++i) {
+      product.MultiplyRows(b, static_cast<int64_t>(i) * 16, lefts[i], rights, nullptr, nullptr);
+    }
+  }
+};
+
+namespace {
+
+std::vector<size_t> SizesOf(const std::vector<std::vector<Value*>>& parts) {
+  std::vector<size_t> sizes;
+  for (const std::vector<Value*>& part : parts) sizes.push_back(part.size());
+  return sizes;
+}
+
+// Registers of 32 bits, zeros where the kernel begins.
+Value* ZeroWords(llvm::IRBuilder<>& b, size_t count) {
+  llvm::BasicBlock& entry = b.GetInsertBlock()->getParent()->getEntryBlock();
+  llvm::IRBuilder<> top(&entry, entry.begin());
+  Value* words = top.CreateAlloca(llvm::ArrayType::get(top.getInt32Ty(), count));
+  for (size_t i = 0; i < count; ++i) {
+    top.CreateStore(top.getInt32(0),
+                    RegisterAt(top, top.getInt32Ty(), words, static_cast<int64_t>(i)));
+  }
+  return words;
+}
+
 }  // namespace
 
 void GpuInstructEmitter::EmitMma(const ir::Instruct& x) {
@@ -263,7 +362,7 @@ void GpuInstructEmitter::EmitMma(const ir::Instruct& x) {
 
   const int64_t halves = shape.sparse ? 2 : 1;  // of B's k, for one step of A's
   const bool pairs_of_sums = c->dtype == kFloat16;
-  const int64_t results = pairs_of_sums ? 2 : 4;  // registers of 16 x 8 sums
+  const int64_t results = pairs_of_sums ? 2 : 4;
   llvm::Type* sum_type =
       pairs_of_sums ? PackedType(b_.getContext(), kFloat16) : exprs_.StorageType(c->dtype);
   llvm::Type* word = b_.getInt32Ty();
@@ -274,14 +373,9 @@ void GpuInstructEmitter::EmitMma(const ir::Instruct& x) {
   types.insert(types.end(), sums.begin(), sums.end());
   auto* form = llvm::FunctionType::get(llvm::StructType::get(b_.getContext(), sums), types, false);
   auto* multiply = MultiplyOf(form, shape, x.regions[2].buffer->dtype, c->dtype);
+  const MmaProduct product = {shape, form, multiply, sum_type, results, exprs_.PlaceOf(c).base};
   const GpuTile metadata = shape.sparse ? TileOf(x, 3) : GpuTile();
   Value* clear = exprs_.Emit(x.args[0]);
-  Value* registers = exprs_.PlaceOf(c).base;
-  const auto place = [&](int64_t m, int64_t n, int64_t i) {
-    const int64_t slot = m / 16 * (shape.own_n / 2) + n / 2;
-    return RegisterAt(b_, sum_type, registers, slot * results / 4 + i);
-  };
-  Value* zero = llvm::Constant::getNullValue(sum_type);
   for (int64_t k = 0; k < shape.k; k += halves * shape.step) {
     std::vector<std::vector<Value*>> rights;  // by half, then by 16 columns
     for (int64_t half = 0; half < halves; ++half) {
@@ -289,31 +383,38 @@ void GpuInstructEmitter::EmitMma(const ir::Instruct& x) {
         rights.push_back(operands.Right(n, k + half * shape.step));
       }
     }
-    const size_t wide = rights.size() / static_cast<size_t>(halves);
+    std::vector<std::vector<Value*>> lefts;
     for (int64_t m = 0; m < shape.own_m; m += 16) {
-      std::vector<Value*> a = operands.Left(m, k / halves);
+      lefts.push_back(operands.Left(m, k / halves));
+      if (NoteOf(x, "lag") != 0) continue;
       Value* where = shape.sparse ? operands.Metadata(metadata, x.regions[3].buffer->dtype.bits,
                                                       NoteOf(x, "trans_e") != 0, m, k)
                                   : nullptr;
-      for (int64_t n = 0; n < shape.own_n; n += 8) {
-        const size_t first = n % 16 == 0 ? 0 : 2;
-        std::vector<Value*> args = a;
-        for (size_t at = static_cast<size_t>(n / 16); at < rights.size(); at += wide) {
-          args.insert(args.end(), {rights[at][first], rights[at][first + 1]});
-        }
-        if (shape.sparse) args.push_back(where);
-        for (int64_t i = 0; i < results; ++i) {
-          Value* before = b_.CreateLoad(sum_type, place(m, n, i));
-          args.push_back(k == 0 ? b_.CreateSelect(clear, zero, before) : before);
-        }
-        llvm::CallInst* result = b_.CreateCall(form, multiply, args);
-        result->setConvergent();
-        for (int64_t i = 0; i < results; ++i) {
-          b_.CreateStore(b_.CreateExtractValue(result, static_cast<unsigned>(i)), place(m, n, i));
-        }
-      }
+      product.MultiplyRows(b_, m, lefts.back(), rights, where, k == 0 ? clear : nullptr);
     }
+    if (NoteOf(x, "lag") == 0) continue;
+    std::shared_ptr<HeldStep>& held = held_[product.registers];
+    if (held == nullptr) {
+      const size_t words = lefts.size() * 4 + rights.size() * 4;
+      held = std::make_shared<HeldStep>(
+          HeldStep{product, SizesOf(lefts), SizesOf(rights), ZeroWords(b_, words)});
+    }
+    held->Multiply(b_);
+    held->Hold(b_, lefts, rights);
   }
+}
+
+void GpuInstructEmitter::EmitMmaRest(const ir::Instruct& x) {
+  const auto held = held_.find(exprs_.PlaceOf(x.regions[0].buffer).base);
+  if (held == held_.end()) return;
+  const HeldStep& step = *held->second;
+  step.Multiply(b_);
+  const auto zeros = [&](const std::vector<size_t>& sizes) {
+    std::vector<std::vector<Value*>> parts;
+    for (const size_t size : sizes) parts.emplace_back(size, b_.getInt32(0));
+    return parts;
+  };
+  step.Hold(b_, zeros(step.left), zeros(step.right));
 }
 
 }  // namespace kiln::codegen

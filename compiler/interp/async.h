@@ -63,6 +63,10 @@ struct Async {
   // By the instruction and the warp, in its turns.
   std::map<std::pair<const void*, uint32_t>, std::vector<Matrices>> matrices;
 
+  // What products of warps left for the next on the same sums: by the sums' slot and the number of
+  // the part, what is to be added to which of their places.
+  std::map<std::pair<int, int64_t>, std::vector<std::pair<int64_t, double>>> rests;
+
   // By the number of the part.
   std::map<int64_t, std::deque<Product>> products;
   std::map<int64_t, std::deque<Store>> stores;

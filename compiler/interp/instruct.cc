@@ -334,10 +334,41 @@ struct Metadata {
   DType element, stored;
 };
 
+double Element(const BufferState& b, int64_t place) {
+  return b.real ? b.Real(place) : static_cast<double>(b.Int(place));
+}
+
+void SetElement(BufferState* b, int64_t place, double value) {
+  if (b->real) {
+    b->SetReal(place, value);
+  } else {
+    b->SetInt(place, static_cast<int64_t>(value));
+  }
+}
+
+// Adds what a product left, and nothing where none did. Its sums can be read from here on.
+class MmaRestOf : public Action {
+ public:
+  MmaRestOf(SourceLoc loc, int c, int64_t part) : Action(loc), c_(c), part_(part) {}
+  Flow Run(Machine& m) const override {
+    for (const auto& [place, value] : std::exchange(m.async->rests[{c_, part_}], {})) {
+      BufferState& c = m.buffers[c_];
+      SetElement(&c, place, Element(c, place) + value);
+      if (c.track_written) c.written[place] = 1;
+    }
+    return Flow::kNext;
+  }
+
+ private:
+  const int c_;
+  const int64_t part_;
+};
+
 class ProductOf : public Action {
  public:
+  // `lag`: so much of k is left for the next.
   ProductOf(SourceLoc loc, int c, Operand left, Box a, Operand right, Box b, NodePtr clear,
-            ProductShape shape, bool later, std::optional<Metadata> metadata)
+            ProductShape shape, bool later, int64_t lag, std::optional<Metadata> metadata)
       : Action(loc),
         c_(c),
         left_(left),
@@ -347,12 +378,14 @@ class ProductOf : public Action {
         clear_(std::move(clear)),
         shape_(shape),
         later_(later),
+        lag_(lag),
         metadata_(std::move(metadata)) {}
   Flow Run(Machine& m) const override {
     const int64_t a = left_.registers ? 0 : FirstElement(m, a_), b = FirstElement(m, b_);
     const int64_t e = metadata_ ? FirstElement(m, metadata_->box) : 0;
     const bool clear = clear_->Int(m) != 0;
     if (m.failed() || !m.Step(shape_.m * shape_.n * shape_.k / 64, loc)) return Flow::kStop;
+    if (lag_ > 0) MmaRestOf(loc, c_, shape_.part).Run(m);
     if (!later_) {
       Multiply(m, a, b, e, clear);
       return NextUnlessFailed(m);
@@ -376,29 +409,27 @@ class ProductOf : public Action {
     const bool tracked = !later_ || shares(left_) || shares(right_);
     const bool threads = !m.levels.empty() && m.levels.back().units == Units::kThreads && tracked;
     const Level around = m.levels.empty() ? Level() : m.levels.back();
+    auto& rests = m.async->rests[{c_, shape_.part}];
     for (int64_t row = 0; row < shape_.m; ++row) {
       for (int64_t column = 0; column < shape_.n; ++column) {
         const int64_t group = shape_.Group(row, column);
         const int64_t r = row % shape_.own_m(), n = column % shape_.own_n();
         if (threads) m.levels.back().unit = static_cast<uint32_t>(shape_.Thread(group, r, 0));
-        double sum = 0;
+        double sum = 0, rest = 0;
         for (int64_t k = 0; k < shape_.k && !m.failed(); ++k) {
           const bool track = threads && n == 0;
           const double left = metadata_ ? Sparse(m, a_first, e_first, group, row, k, track)
                                         : Left(m, a_first, group, row, k, track);
-          sum += left * Right(m, b_first, k, column, threads && r == 0);
+          (k < shape_.k - lag_ ? sum : rest) +=
+              left * Right(m, b_first, k, column, threads && r == 0);
         }
         if (threads) m.levels.back() = around;
         if (m.failed()) return;
         const int64_t place =
             shape_.Thread(group, r, n % 8 / 2) * c.stride[0] + shape_.SumSlot(r, n);
-        const double before = clear ? 0 : Element(c, place);
-        if (c.track_written && !later_) c.written[place] = 1;
-        if (c.real) {
-          c.SetReal(place, before + sum);
-        } else {
-          c.SetInt(place, static_cast<int64_t>(before + sum));
-        }
+        if (c.track_written && !later_) c.written[place] = lag_ == 0 ? 1 : 0;
+        SetElement(&c, place, (clear ? 0 : Element(c, place)) + sum);
+        if (lag_ > 0) rests.emplace_back(place, rest);
       }
     }
   }
@@ -469,16 +500,13 @@ class ProductOf : public Action {
                   : CheckRead(m, tile, place, track, loc);
   }
 
-  static double Element(const BufferState& b, int64_t place) {
-    return b.real ? b.Real(place) : static_cast<double>(b.Int(place));
-  }
-
   const int c_;
   const Operand left_, right_;
   Box a_, b_;
   NodePtr clear_;
   const ProductShape shape_;
   const bool later_;  // it ends when it is waited for
+  const int64_t lag_;
   const std::optional<Metadata> metadata_;
 };
 
@@ -566,10 +594,11 @@ ActionPtr Compiler::ProductAction(const ir::Instruct& x) {
     metadata = {Operand{SlotOf(e), false, TileOf(x, 3)}, MakeBox(x.regions[3], x.loc),
                 NoteOf(x, "trans_e") != 0, x.regions[1].buffer->dtype, e->dtype};
   }
+  const int64_t lag = NoteOf(x, "lag") != 0 ? 32 / x.regions[1].buffer->dtype.bytes() : 0;
   return std::make_unique<ProductOf>(x.loc, SlotOf(x.regions[0].buffer), operand(1),
                                      MakeBox(x.regions[1], x.loc), operand(2),
                                      MakeBox(x.regions[2], x.loc), Expr(x.args[0], x.loc), shape,
-                                     x.op == ir::Instruction::kWgmma, std::move(metadata));
+                                     x.op == ir::Instruction::kWgmma, lag, std::move(metadata));
 }
 
 ActionPtr Compiler::InstructAction(const ir::Instruct& x) {
@@ -617,6 +646,8 @@ ActionPtr Compiler::InstructAction(const ir::Instruct& x) {
     case ir::Instruction::kSparseMma:
     case ir::Instruction::kWgmma:
       return ProductAction(x);
+    case ir::Instruction::kMmaRest:
+      return std::make_unique<MmaRestOf>(loc, SlotOf(x.regions[0].buffer), part_.number);
     case ir::Instruction::kGlobalAdd:
       return GlobalAddAction(x);
     case ir::Instruction::kStoreMatrices:

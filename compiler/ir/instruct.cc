@@ -43,6 +43,8 @@ const char* Name(Instruction op) {
       return "store_wait";
     case Instruction::kMma:
       return "mma";
+    case Instruction::kMmaRest:
+      return "mma_rest";
     case Instruction::kSparseMma:
       return "sparse_mma";
     case Instruction::kWgmma:
@@ -104,6 +106,8 @@ Operands OperandsOf(Instruction op) {
     case Instruction::kTcgen05Load:
     case Instruction::kTcgen05Store:
       return {{{Scope::kRegister}}, 1};
+    case Instruction::kMmaRest:
+      return {{{Scope::kRegister}}, 0};
     case Instruction::kMaxRegisters:
       return {{}, 2};
     case Instruction::kGlobalAdd:

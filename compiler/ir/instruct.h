@@ -51,7 +51,9 @@ enum class Instruction : uint8_t {
                  //     their tiles, this one among them (cp.async.bulk.wait_group.read)
   kMma,          // [c, a, b] (clear): c (+)= a * b, every warp its part (PTX 9.7.14.5). Operands of
                  //     float32 are rounded to tf32 on their way: to nearest, ties away from zero
-                 //     (cvt.rna.tf32.f32)
+                 //     (cvt.rna.tf32.f32). "lag": the last step along k is read, but multiplied
+                 //     only by the next such product on these sums, or by
+  kMmaRest,      // [c] (): what the last product with "lag" left; it is there before c is read
   kSparseMma,    // [c, a, b, e] (clear): the same where `a` is a sparse form (ir/sparse.h) of half
                  //     the depth and `e` its metadata, whose indices ascend
                  //     (mma.sp::ordered_metadata, PTX 9.7.14.6)

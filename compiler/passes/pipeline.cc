@@ -22,6 +22,7 @@
 #include "compiler/passes/hold_sums.h"
 #include "compiler/passes/issue_apart.h"
 #include "compiler/passes/join_atomics.h"
+#include "compiler/passes/lag_products.h"
 #include "compiler/passes/loop_regions.h"
 #include "compiler/passes/lower_copies.h"
 #include "compiler/passes/lower_gemm_cpu.h"
@@ -133,6 +134,7 @@ const std::vector<Pass>& GpuPipeline() {
       {"overlap-products", OverlapProducts},
       {"issue-apart", IssueApart},
       {"chain-products", ChainProducts},
+      {"lag-products", LagProducts},
       {"version-loops", VersionLoops},
       {"store-matrices", StoreMatrices},  // while stores are still a loop
       {"unroll-lanes", UnrollLanes},      // after versions exist: most have no guards
