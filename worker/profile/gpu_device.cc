@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -52,6 +53,7 @@ constexpr double kTransferSeconds = 60;    // longest wait for a copy
 constexpr auto kSpin = std::chrono::microseconds(300);
 constexpr auto kNap = std::chrono::microseconds(50);
 constexpr double kFaultSeconds = 0.2;  // within which the system tells why a context was lost
+constexpr DType kApartTypes[] = {kFloat32, kBFloat16, kFloat16};  // of kiln_apart, by their kind
 
 Address AddressOf(const void* pointer) { return reinterpret_cast<Address>(pointer); }
 
@@ -550,14 +552,11 @@ absl::Status GpuDevice::Gather(void* to_host, const void* from, absl::Span<const
 
 absl::StatusOr<int64_t> GpuDevice::CountApart(const void* a, const void* b, DType type,
                                               int64_t count, float rtol, float atol) {
-  uint32_t kind = 0;
-  if (type == kBFloat16) {
-    kind = 1;
-  } else if (type == kFloat16) {
-    kind = 2;
-  } else if (type != kFloat32) {
+  const DType* const known = std::find(std::begin(kApartTypes), std::end(kApartTypes), type);
+  if (known == std::end(kApartTypes)) {
     return absl::UnimplementedError(absl::StrCat("no comparison of ", type.ToString()));
   }
+  auto kind = static_cast<uint32_t>(known - std::begin(kApartTypes));
   Address first = AddressOf(a), second = AddressOf(b);
   uint64_t elements = static_cast<uint64_t>(count);
   void* arguments[] = {&first, &second, &elements, &kind, &rtol, &atol, &sum_};

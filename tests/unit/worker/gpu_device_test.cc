@@ -317,6 +317,32 @@ TEST_F(GpuDeviceTest, MemoryKeepsWhatIsWrittenFilledAndCopied) {
   device_->Free(b, kBytes + 64);
 }
 
+TEST_F(GpuDeviceTest, CountsElementsApartOfTheTypesThatTheKernelTakes) {
+  // Of each type: 1, 2, infinity and 1.
+  const std::vector<std::pair<DType, std::vector<uint64_t>>> tensors = {
+      {kFloat32, {0x40000000'3f800000, 0x3f800000'7f800000}},
+      {kBFloat16, {0x3f80'7f80'4000'3f80}},
+      {kFloat16, {0x3c00'7c00'4000'3c00}}};
+  void* a = *device_->Allocate(64);
+  void* b = *device_->Allocate(64);
+  for (const auto& [type, words] : tensors) {
+    ASSERT_TRUE(device_->Write(a, words.data(), 4 * type.bytes()).ok());
+    ASSERT_TRUE(device_->Copy(b, a, 4 * type.bytes()).ok());
+    EXPECT_EQ(*device_->CountApart(a, b, type, 4, 0, 0), 1) << type.ToString();
+    // The first two in the other order: 1 apart.
+    ASSERT_TRUE(device_->Copy(b, static_cast<char*>(a) + type.bytes(), type.bytes()).ok());
+    ASSERT_TRUE(device_->Copy(static_cast<char*>(b) + type.bytes(), a, type.bytes()).ok());
+    EXPECT_EQ(*device_->CountApart(a, b, type, 4, 0, 0.99f), 3) << type.ToString();
+    EXPECT_EQ(*device_->CountApart(a, b, type, 4, 0, 1), 1) << type.ToString();
+  }
+  for (const DType other : {kFloat64, kInt32, kUInt8}) {
+    EXPECT_TRUE(absl::IsUnimplemented(device_->CountApart(a, b, other, 4, 0, 0).status()))
+        << other.ToString();
+  }
+  device_->Free(a, 64);
+  device_->Free(b, 64);
+}
+
 TEST_F(GpuDeviceTest, WhatDoesNotFitIsRefusedNotFatal) {
   EXPECT_EQ(device_->Allocate(int64_t{1} << 40).status().code(),
             absl::StatusCode::kResourceExhausted);
