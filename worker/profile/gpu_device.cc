@@ -29,6 +29,7 @@
 #include "worker/profile/counters.h"
 #include "worker/profile/cuda_driver.h"
 #include "worker/profile/cupti.h"
+#include "worker/profile/exit_codes.h"
 #include "worker/profile/gpu_kernels.h"
 #include "worker/profile/launch_limit.h"
 #include "worker/profile/nvml.h"
@@ -141,7 +142,7 @@ class GpuDevice : public Device {
   std::unique_ptr<Canary> MakeCanary(const std::string& of, const std::string& file,
                                      cuda::Function kernel, std::vector<void*> arguments);
   // Waits for the stream. Ends the process when it fails or takes longer.
-  [[noreturn]] void Lose(const std::string& why);
+  [[noreturn]] void Lose(const std::string& why, int exit_code = kDeviceLost);
   void Await(double limit_seconds, absl::string_view what);
   // A launch's code, or the end of the process when the driver has a sticky error.
   absl::Status Explain(int32_t code);
@@ -423,7 +424,7 @@ std::vector<std::string> GpuDevice::Company() {
 
 // The end of the process. Whether it is the candidate's doing or the device's own the system says a
 // moment later.
-void GpuDevice::Lose(const std::string& why) {
+void GpuDevice::Lose(const std::string& why, int exit_code) {
   const Clock::time_point begin = Clock::now();
   DeviceHealth health = Faults();
   while (health.broken.empty() && monitor_ != nullptr && SecondsSince(begin) < kFaultSeconds) {
@@ -433,7 +434,7 @@ void GpuDevice::Lose(const std::string& why) {
   const bool broken = !health.broken.empty();
   std::fprintf(stderr, "%s%s%s\n", why.c_str(), broken ? ": " : "", health.broken.c_str());
   std::fflush(stderr);
-  ::_exit(broken ? kDeviceBroken : kDeviceLost);
+  ::_exit(broken ? kDeviceBroken : exit_code);
 }
 
 void GpuDevice::Await(double limit_seconds, absl::string_view what) {
@@ -444,7 +445,7 @@ void GpuDevice::Await(double limit_seconds, absl::string_view what) {
     if (result != cuda::kNotReady) Lose(absl::StrCat(what, ": ", cu_.Words(result)));
     const double seconds = SecondsSince(begin);
     if (seconds > limit_seconds) {
-      Lose(absl::StrCat(what, " did not come back after ", limit_seconds, " s"));
+      Lose(absl::StrCat(what, " did not come back after ", limit_seconds, " s"), kLaunchStopped);
     }
     if (Clock::now() - begin > kSpin) std::this_thread::sleep_for(kNap);
   }

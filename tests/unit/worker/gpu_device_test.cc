@@ -14,6 +14,7 @@
 #include "compiler/codegen/runtime/kiln_launch.h"
 #include "compiler/target/arch.h"
 #include "worker/profile/cuda_driver.h"
+#include "worker/profile/exit_codes.h"
 #include "worker/profile/gpu_faults.h"
 
 namespace kiln::worker {
@@ -440,7 +441,7 @@ TEST_F(GpuDeviceTest, AnErrorCodeIsTheCandidatesAndAFaultIsTheProcesss) {
               "illegal memory access was encountered: 1 uncorrected ECC");
   (void)device_->Faults();
   std::unique_ptr<LoadedKernel> hang = Load("kernel_hang_gpu");
-  EXPECT_EXIT((void)device_->Launch(hang.get(), {{}, {}}), testing::ExitedWithCode(kDeviceLost),
+  EXPECT_EXIT((void)device_->Launch(hang.get(), {{}, {}}), testing::ExitedWithCode(kLaunchStopped),
               "did not come back after 0.2 s");
 }
 
