@@ -6,15 +6,13 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/base/status.h"
+#include "worker/profile/exit_codes.h"
 
 namespace kiln::worker {
 namespace {
 
 // A child that dies before it touches any candidate is tried this often before the slot gives up.
 constexpr int kIdleDeaths = 3;
-// kiln-runner ends so when a candidate breaks the GPU's context, and when the GPU itself is broken
-// (profile/gpu_device.h).
-constexpr int kDeviceLostExit = 86, kDeviceBrokenExit = 87;
 
 v1::ProfileRequest WithoutFinished(const v1::ProfileRequest& request,
                                    const ProfileOutcome& outcome) {
@@ -37,6 +35,10 @@ void AddFailure(const std::string& config, v1::Failure failure, ProfileOutcome* 
   v1::CandidateResult& result = outcome->results.emplace_back();
   result.set_config(config);
   *result.mutable_failure() = std::move(failure);
+}
+
+bool EndedWith(int exit_code, const ChildDeath& death) {
+  return !death.exit.signalled && death.exit.code == exit_code;
 }
 
 std::string LastLine(const std::string& output) {
@@ -86,7 +88,7 @@ absl::StatusOr<ProfileOutcome> ChildProfileExecutor::Profile(const v1::ProfileRe
     }
     ChildDeath death = child_.Bury(status);
     if (absl::IsCancelled(status)) return status;
-    if (!death.exit.signalled && death.exit.code == kDeviceBrokenExit) {
+    if (EndedWith(kDeviceBroken, death)) {
       outcome.quarantined = LastLine(death.output);
       return outcome;
     }
@@ -175,12 +177,11 @@ v1::Failure ChildProfileExecutor::FailureOf(const absl::Status& status, const Ch
   } else if (death.out_of_memory) {
     failure.set_stage(v1::Failure::RESOURCES);
     failure.set_message("the runner hit its memory limit while it ran the candidate");
-  } else if (!death.exit.signalled && death.exit.code == kDeviceLostExit) {
-    const std::string words = LastLine(death.output);
-    const bool stopped = words.find("did not come back") != std::string::npos;
-    failure.set_message(absl::StrCat(
-        stopped ? "the candidate was stopped: " : "the candidate took the GPU's context down: ",
-        words));
+  } else if (EndedWith(kLaunchStopped, death)) {
+    failure.set_message(absl::StrCat("the candidate was stopped: ", LastLine(death.output)));
+  } else if (EndedWith(kDeviceLost, death)) {
+    failure.set_message(
+        absl::StrCat("the candidate took the GPU's context down: ", LastLine(death.output)));
   } else if (absl::IsDataLoss(status)) {
     failure.set_message(absl::StrCat("the runner child broke the protocol: ", status.message()));
   } else {

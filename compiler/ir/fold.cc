@@ -103,6 +103,7 @@ Expr FoldNestedConstant(BinaryOp op, const Expr& a, int64_t c) {
   const int64_t first = inner->op == BinaryOp::kSub ? negated(c1->value) : c1->value;
   const int64_t second = op == BinaryOp::kSub ? negated(c) : c;
   const int64_t sum = *EvalInt(BinaryOp::kAdd, first, second, type);
+  if (!type.is_uint() && (sum < first) != (second < 0)) return {};  // it would wrap around
   const int64_t minus_sum = negated(sum);
   if (sum < 0 && minus_sum > 0) {
     return MakeBinary(BinaryOp::kSub, inner->a, MakeInt(minus_sum, type));

@@ -1,4 +1,5 @@
 // Facts::Simplify.
+#include <algorithm>
 #include <numeric>
 
 #include "compiler/ir/analysis.h"
@@ -39,6 +40,26 @@ LinearForm DividedBy(const LinearForm& form, int64_t g, int64_t constant) {
   LinearForm result{constant, {}};
   for (const auto& [atom, k] : form.terms) result.terms.emplace_back(atom, k / g);
   return result;
+}
+
+// All values of a signed type.
+Bounds RangeOf(DType type) {
+  const int64_t last = type.bits >= 64 ? INT64_MAX : (int64_t{1} << (type.bits - 1)) - 1;
+  return {-last - 1, last};
+}
+
+// FromLinear writes the constant and the factors, or their negatives, as numbers of the type.
+bool HasNumbersOf(DType type, const LinearForm& form) {
+  const int64_t last = RangeOf(type).max;
+  const auto fits = [&](int64_t number) { return number >= -last && number <= last; };
+  return fits(form.constant) && std::all_of(form.terms.begin(), form.terms.end(),
+                                            [&](const auto& term) { return fits(term.second); });
+}
+
+bool SameTerms(const LinearForm& a, const LinearForm& b) {
+  return std::equal(
+      a.terms.begin(), a.terms.end(), b.terms.begin(), b.terms.end(),
+      [](const auto& x, const auto& y) { return x.second == y.second && Same(x.first, y.first); });
 }
 
 bool IsComparisonOfInts(const Binary& x) {
@@ -162,6 +183,7 @@ class Simplifier : public Mutator {
 
   Expr Smaller(const Binary& x, const LinearForm& left, const LinearForm& right, const Expr& e) {
     const DType type = x.a.dtype();
+    if (!HasValue(left, Linearize(x.a), type) || !HasValue(right, Linearize(x.b), type)) return e;
     const Expr candidate = MakeBinary(x.op, FromLinear(left, type), FromLinear(right, type));
     return Size(candidate) < Size(e) ? candidate : e;
   }
@@ -169,8 +191,38 @@ class Simplifier : public Mutator {
   Expr Sum(const Expr& e) {
     LinearForm form = Linearize(e);
     JoinDivMod(&form);
+    if (!HasNumbersOf(e.dtype(), form)) return e;
     const Expr candidate = FromLinear(form, e.dtype());
     return Size(candidate) < Size(e) ? candidate : e;
+  }
+
+  // Whether a sum that takes the place of `before` is a value of its type wherever that one is.
+  // What is not known of an atom is the range of its type.
+  bool HasValue(const LinearForm& sum, const LinearForm& before, DType type) {
+    if (!HasNumbersOf(type, sum)) return false;
+    if (SameTerms(sum, before)) {
+      const bool is_atom = sum.terms.size() == 1 && sum.terms[0].second == 1;
+      const auto [low, high] = std::minmax({is_atom ? 0 : before.constant, before.constant});
+      if (sum.constant >= low && sum.constant <= high) return true;  // it lies between the two
+    }
+    std::optional<Bounds> bounds = facts_.FormBounds(sum);
+    if (!bounds) bounds = BoundsByTypes(sum);
+    const Bounds range = RangeOf(type);
+    return bounds && bounds->min >= range.min && bounds->max <= range.max;
+  }
+
+  std::optional<Bounds> BoundsByTypes(const LinearForm& form) {
+    Bounds sum{form.constant, form.constant};
+    for (const auto& [atom, k] : form.terms) {
+      const Bounds bounds = facts_.AtomBounds(atom).value_or(RangeOf(atom.dtype()));
+      const auto at_min = CheckedMul(bounds.min, k), at_max = CheckedMul(bounds.max, k);
+      if (!at_min || !at_max) return std::nullopt;
+      const auto low = CheckedAdd(sum.min, std::min(*at_min, *at_max));
+      const auto high = CheckedAdd(sum.max, std::max(*at_min, *at_max));
+      if (!low || !high) return std::nullopt;
+      sum = {*low, *high};
+    }
+    return sum;
   }
 
   // (w m + rest) ^ small = w m + (rest ^ small), where small is in [0, w) and w a power of two:
@@ -227,12 +279,17 @@ class Simplifier : public Mutator {
       const std::optional<int64_t> constant = CheckedAdd(quotient.constant, *q);
       if (!constant) return e;
       quotient.constant = *constant;
-      return FromLinear(quotient, type);
+      return HasNumbersOf(type, quotient) ? FromLinear(quotient, type) : e;
+    }
+    if (!HasValue(rest, form, type)) {  // rounded towards zero it may have one
+      quotient.constant = form.constant / c;
+      rest.constant = form.constant % c;
+      if (!HasValue(rest, form, type)) return e;
     }
     const Expr outside = FromLinear(quotient, type);
     const int64_t g = CommonFactor(rest, c);
     if (g > 1) {
-      const Expr inner = FromLinear(DividedBy(rest, g, rest.constant / g), type);
+      const Expr inner = FromLinear(DividedBy(rest, g, FloorDivide(rest.constant, g)), type);
       return outside + MakeBinary(BinaryOp::kFloorDiv, inner, MakeInt(c / g, type));
     }
     if (const Expr coarse = CoarseDiv(rest, c, type); coarse.defined()) return outside + coarse;
@@ -307,7 +364,13 @@ class Simplifier : public Mutator {
     }
     if (const auto q = OneQuotient(rest, c)) {
       rest.constant -= *q * c;
-      return FromLinear(rest, type);
+      return HasNumbersOf(type, rest) ? FromLinear(rest, type) : e;
+    }
+    if (!HasValue(rest, form, type)) {
+      rest = form;
+      rest.constant = form.constant % c;
+      if (!HasValue(rest, form, type)) return e;
+      changed = rest.constant != form.constant;
     }
     const int64_t g = CommonFactor(rest, c);
     if (g > 1) {

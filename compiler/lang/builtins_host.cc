@@ -277,11 +277,7 @@ absl::StatusOr<Value> Fold(Elaborator& e, const BoundArgs& args) {
   }
   Value total = args.Has(2) ? args[2] : items[0];
   for (size_t i = args.Has(2) ? 0 : 1; i < items.size(); ++i) {
-    CallArgs call;
-    call.loc = args.loc;
-    call.positional = {total, items[i]};
-    call.locs = {args.loc, args.loc};
-    KILN_ASSIGN_OR_RETURN(total, e.Call(args[0], call));
+    KILN_ASSIGN_OR_RETURN(total, e.Call(args[0], {total, items[i]}, args.loc));
   }
   return total;
 }

@@ -58,15 +58,6 @@ absl::StatusOr<Value> Len(Elaborator& e, const BoundArgs& args) {
                  v.Is(Type::kBuffer) ? "use x.shape[0]" : "pass a list, tuple, dict or string");
 }
 
-absl::StatusOr<Value> CallWith(Elaborator& e, const Value& function, const Value& item,
-                               SourceLoc loc) {
-  CallArgs call;
-  call.loc = loc;
-  call.positional = {item};
-  call.locs = {loc};
-  return e.Call(function, call);
-}
-
 // Of two values of a set, which come in no order.
 absl::Status CheckApart(Elaborator& e, bool is_max, const Value& a, const Value& b, SourceLoc loc) {
   KILN_ASSIGN_OR_RETURN(const Value other,
@@ -84,7 +75,7 @@ absl::StatusOr<Value> BestByKey(Elaborator& e, Iteration* items, const Value& ke
   Value best, best_key;
   for (size_t i = 0; i < items->size(); ++i) {
     const Value item = items->At(i);
-    KILN_ASSIGN_OR_RETURN(const Value own, CallWith(e, key, item, loc));
+    KILN_ASSIGN_OR_RETURN(const Value own, e.Call(key, {item}, loc));
     bool take = i == 0;
     if (!take) {
       KILN_ASSIGN_OR_RETURN(
@@ -597,11 +588,7 @@ absl::StatusOr<Value> MapSeveral(Elaborator& e, const BoundArgs& args) {
   KILN_ASSIGN_OR_RETURN(std::vector<Value> rows, e.Iterate(zipped, args.loc));
   Elaborator::Deferred deferred(&e);
   for (Value& row : rows) {
-    CallArgs call;
-    call.loc = args.loc;
-    call.positional = row.seq().items;
-    call.locs.assign(call.positional.size(), args.loc);
-    const absl::StatusOr<Value> made = e.Call(args[0], call);
+    const absl::StatusOr<Value> made = e.Call(args[0], row.seq().items, args.loc);
     if (!made.ok()) return deferred.Failed(made.status());
     row = *made;
   }
@@ -615,13 +602,9 @@ absl::StatusOr<Value> MapOrFilter(Elaborator& e, const BoundArgs& args) {
   Elaborator::Deferred deferred(&e);
   std::vector<Value> out;
   for (const Value& item : items) {
-    CallArgs call;
-    call.loc = args.loc;
-    call.positional = {item};
-    call.locs = {args.loc};
     Value result = item;  // filter(None, items)
     if (!filter || !args[0].is_none()) {
-      const absl::StatusOr<Value> called = e.Call(args[0], call);
+      const absl::StatusOr<Value> called = e.Call(args[0], {item}, args.loc);
       if (!called.ok()) return deferred.Failed(called.status());
       result = *called;
     }

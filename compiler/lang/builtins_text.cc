@@ -252,11 +252,7 @@ absl::StatusOr<std::string> Converted(Elaborator& e, const Conversion& c, const 
     }
     const bool decimal = c.type == 'd' || c.type == 'i' || c.type == 'u';
     if (decimal && value.Is(Type::kFloat)) {
-      CallArgs args;
-      args.loc = loc;
-      args.positional = {value};
-      args.locs = {loc};
-      KILN_ASSIGN_OR_RETURN(shown, e.Call(Value::TypeName("int"), args));
+      KILN_ASSIGN_OR_RETURN(shown, e.Call(Value::TypeName("int"), {value}, loc));
     }
     if (!shown.is_number() || (whole && !shown.is_integer())) {
       return e.Error(loc, absl::StrCat("%", std::string(1, c.type), " of ", Describe(value)),

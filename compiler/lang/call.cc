@@ -172,6 +172,15 @@ absl::Status Elaborator::EvalArgs(const ast::Call& node, const Value& callee, Ca
   return absl::OkStatus();
 }
 
+absl::StatusOr<Value> Elaborator::Call(const Value& callee, std::vector<Value> positional,
+                                       SourceLoc loc) {
+  CallArgs args;
+  args.loc = loc;
+  args.locs.assign(positional.size(), loc);
+  args.positional = std::move(positional);
+  return Call(callee, args);
+}
+
 absl::StatusOr<Value> Elaborator::Call(const Value& callee, const CallArgs& args) {
   KILN_RETURN_IF_ERROR(Step(args.loc));
   switch (callee.type()) {

@@ -34,7 +34,6 @@ class Elaborator::Decorators {
   absl::StatusOr<bool> Read(ast::ExprPtr decorator, FunctionObject* function);
   // Whether it comes from a module, so that kernels do not see what it makes.
   absl::StatusOr<bool> IsOfHost(ast::ExprPtr decorator);
-  absl::StatusOr<Value> Call(const Value& wrapper, const Value& function, SourceLoc loc);
   absl::Status Unknown(ast::ExprPtr decorator);
   absl::Status ReadCache(ast::ExprPtr decorator, FunctionObject* function);
   absl::Status ReadOptions(const ast::Call& call, JitOptions* options);

@@ -116,6 +116,7 @@ class Elaborator : private ElaboratorState {
   absl::StatusOr<std::pair<Operand, Operand>> Match(const Value& a, const Value& b, SourceLoc loc);
 
   absl::StatusOr<Value> Call(const Value& callee, const CallArgs& args);
+  absl::StatusOr<Value> Call(const Value& callee, std::vector<Value> positional, SourceLoc loc);
   absl::StatusOr<Value> GetAttribute(const Value& self, const std::string& attr, SourceLoc loc);
   absl::StatusOr<Value> SubscriptSequence(const Value& base, const Value& index, SourceLoc loc);
   class Classes;     // classes.h

@@ -79,18 +79,9 @@ absl::StatusOr<Value> Elaborator::Decorators::Apply(const ast::Function& def,
     if (called.is_none()) {
       KILN_ASSIGN_OR_RETURN(called, e_.Eval(*decorator));
     }
-    KILN_ASSIGN_OR_RETURN(function, Call(called, function, (*decorator)->loc));
+    KILN_ASSIGN_OR_RETURN(function, e_.Call(called, {function}, (*decorator)->loc));
   }
   return function;
-}
-
-absl::StatusOr<Value> Elaborator::Decorators::Call(const Value& wrapper, const Value& function,
-                                                   SourceLoc loc) {
-  CallArgs args;
-  args.loc = loc;
-  args.positional = {function};
-  args.locs = {loc};
-  return e_.Call(wrapper, args);
 }
 
 absl::StatusOr<bool> Elaborator::Decorators::IsOfHost(ast::ExprPtr decorator) {
@@ -134,8 +125,8 @@ absl::StatusOr<JitOptions> Elaborator::Decorators::OfEntry() {
     KILN_ASSIGN_OR_RETURN(const bool host, IsOfHost(*decorator));
     if (host) continue;
     KILN_ASSIGN_OR_RETURN(const Value wrapper, e_.Eval(*decorator));
-    KILN_ASSIGN_OR_RETURN(const Value made,
-                          Call(wrapper, Value::Of(Type::kFunction, function), (*decorator)->loc));
+    KILN_ASSIGN_OR_RETURN(const Value made, e_.Call(wrapper, {Value::Of(Type::kFunction, function)},
+                                                    (*decorator)->loc));
     if (made.Is(Type::kFunction) && made.function().def == e_.module_.entry) {
       *function = made.function();
     }

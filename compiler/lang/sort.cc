@@ -99,11 +99,7 @@ absl::Status Sort::Run(std::vector<Value> items, const SortOrder& order) {
   for (Value& item : items) {
     Value key = item;
     if (!order.key.is_none()) {
-      CallArgs call;
-      call.loc = loc_;
-      call.positional = {item};
-      call.locs = {loc_};
-      KILN_ASSIGN_OR_RETURN(key, e_.Call(order.key, call));
+      KILN_ASSIGN_OR_RETURN(key, e_.Call(order.key, {item}, loc_));
     }
     entries_.emplace_back(key, item);
   }

@@ -34,10 +34,6 @@ class LoadedKernel {
   virtual ~LoadedKernel() = default;
 };
 
-// Exit codes of a process that lost its device's context, or a launch that does not come back; and
-// whose device itself is broken. Either after one line on stderr that says what happened.
-inline constexpr int kDeviceLost = 86, kDeviceBroken = 87;
-
 class Device {
  public:
   virtual ~Device() = default;
@@ -79,8 +75,8 @@ class Device {
   virtual absl::StatusOr<int64_t> CountApart(const void* a, const void* b, DType type,
                                              int64_t count, float rtol, float atol);
 
-  // From here on a launch that takes longer ends the process, with kDeviceLost, or all of those
-  // that are timed together: such batches are of short ones. Not called: 10 s.
+  // From here on a launch that takes longer ends the process, with kLaunchStopped (exit_codes.h),
+  // or all of those that are timed together: such batches are of short ones. Not called: 10 s.
   virtual void LimitLaunches(double seconds) = 0;
 
   // Runs once, to completion. kInternal: the kernel reported an error code, which the message

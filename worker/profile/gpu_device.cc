@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -28,6 +29,7 @@
 #include "worker/profile/counters.h"
 #include "worker/profile/cuda_driver.h"
 #include "worker/profile/cupti.h"
+#include "worker/profile/exit_codes.h"
 #include "worker/profile/gpu_kernels.h"
 #include "worker/profile/launch_limit.h"
 #include "worker/profile/nvml.h"
@@ -52,6 +54,7 @@ constexpr double kTransferSeconds = 60;    // longest wait for a copy
 constexpr auto kSpin = std::chrono::microseconds(300);
 constexpr auto kNap = std::chrono::microseconds(50);
 constexpr double kFaultSeconds = 0.2;  // within which the system tells why a context was lost
+constexpr DType kApartTypes[] = {kFloat32, kBFloat16, kFloat16};  // of kiln_apart, by their kind
 
 Address AddressOf(const void* pointer) { return reinterpret_cast<Address>(pointer); }
 
@@ -140,7 +143,7 @@ class GpuDevice : public Device {
   std::unique_ptr<Canary> MakeCanary(const std::string& of, const std::string& file,
                                      cuda::Function kernel, std::vector<void*> arguments);
   // Waits for the stream. Ends the process when it fails or takes longer.
-  [[noreturn]] void Lose(const std::string& why);
+  [[noreturn]] void Lose(const std::string& why, int exit_code = kDeviceLost);
   void Await(double limit_seconds, absl::string_view what);
   // A launch's code, or the end of the process when the driver has a sticky error.
   absl::Status Explain(int32_t code);
@@ -422,7 +425,7 @@ std::vector<std::string> GpuDevice::Company() {
 
 // The end of the process. Whether it is the candidate's doing or the device's own the system says a
 // moment later.
-void GpuDevice::Lose(const std::string& why) {
+void GpuDevice::Lose(const std::string& why, int exit_code) {
   const Clock::time_point begin = Clock::now();
   DeviceHealth health = Faults();
   while (health.broken.empty() && monitor_ != nullptr && SecondsSince(begin) < kFaultSeconds) {
@@ -432,7 +435,7 @@ void GpuDevice::Lose(const std::string& why) {
   const bool broken = !health.broken.empty();
   std::fprintf(stderr, "%s%s%s\n", why.c_str(), broken ? ": " : "", health.broken.c_str());
   std::fflush(stderr);
-  ::_exit(broken ? kDeviceBroken : kDeviceLost);
+  ::_exit(broken ? kDeviceBroken : exit_code);
 }
 
 void GpuDevice::Await(double limit_seconds, absl::string_view what) {
@@ -443,7 +446,7 @@ void GpuDevice::Await(double limit_seconds, absl::string_view what) {
     if (result != cuda::kNotReady) Lose(absl::StrCat(what, ": ", cu_.Words(result)));
     const double seconds = SecondsSince(begin);
     if (seconds > limit_seconds) {
-      Lose(absl::StrCat(what, " did not come back after ", limit_seconds, " s"));
+      Lose(absl::StrCat(what, " did not come back after ", limit_seconds, " s"), kLaunchStopped);
     }
     if (Clock::now() - begin > kSpin) std::this_thread::sleep_for(kNap);
   }
@@ -551,14 +554,11 @@ absl::Status GpuDevice::Gather(void* to_host, const void* from, absl::Span<const
 
 absl::StatusOr<int64_t> GpuDevice::CountApart(const void* a, const void* b, DType type,
                                               int64_t count, float rtol, float atol) {
-  uint32_t kind = 0;
-  if (type == kBFloat16) {
-    kind = 1;
-  } else if (type == kFloat16) {
-    kind = 2;
-  } else if (type != kFloat32) {
+  const DType* const known = std::find(std::begin(kApartTypes), std::end(kApartTypes), type);
+  if (known == std::end(kApartTypes)) {
     return absl::UnimplementedError(absl::StrCat("no comparison of ", type.ToString()));
   }
+  auto kind = static_cast<uint32_t>(known - std::begin(kApartTypes));
   Address first = AddressOf(a), second = AddressOf(b);
   uint64_t elements = static_cast<uint64_t>(count);
   void* arguments[] = {&first, &second, &elements, &kind, &rtol, &atol, &sum_};

@@ -1,11 +1,11 @@
 // Runs kernels on one NVIDIA GPU through the driver, in this process.
 //
 // A sticky error (an illegal access, a trap) leaves the process without a usable context, and a
-// kernel that does not come back cannot be stopped from within: either ends the process with
-// kDeviceLost after one line on stderr that says what the driver said: the parent blames the
-// candidate that was touched last and starts a fresh child. Where the device itself failed at that
-// time (an Xid of its own, an uncorrected ECC error) it is kDeviceBroken: the parent blames no
-// candidate, and measures no more on the device.
+// kernel that does not come back cannot be stopped from within: the one ends the process with
+// kDeviceLost, the other with kLaunchStopped (exit_codes.h), after one line on stderr that says
+// what the driver said: the parent blames the candidate that was touched last and starts a fresh
+// child. Where the device itself failed at that time (an Xid of its own, an uncorrected ECC error)
+// it is kDeviceBroken: the parent blames no candidate, and measures no more on the device.
 #ifndef KILN_WORKER_PROFILE_GPU_DEVICE_H_
 #define KILN_WORKER_PROFILE_GPU_DEVICE_H_
 

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "worker/profile/device.h"
+#include "worker/profile/exit_codes.h"
 
 namespace kiln::worker {
 namespace {
@@ -19,7 +19,7 @@ int last_words_size = 0;
 void End(int) {
   [[maybe_unused]] const ssize_t ignored =
       ::write(STDERR_FILENO, last_words, static_cast<size_t>(last_words_size));
-  ::_exit(kDeviceLost);
+  ::_exit(kLaunchStopped);
 }
 
 void Set(double seconds) {

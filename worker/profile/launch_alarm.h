@@ -5,8 +5,8 @@
 namespace kiln::worker {
 
 // While one lives it is set; there is one at a time. When its time is up the process says on stderr
-// "a launch did not come back after 10 s" and ends with kDeviceLost. It takes SIGALRM for that, so
-// that no thread of its own disturbs what is timed.
+// "a launch did not come back after 10 s" and ends with kLaunchStopped. It takes SIGALRM for that,
+// so that no thread of its own disturbs what is timed.
 class LaunchAlarm {
  public:
   explicit LaunchAlarm(double seconds);

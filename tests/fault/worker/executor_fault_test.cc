@@ -304,11 +304,15 @@ TEST_F(ExecutorFaultTest, ALaunchThatDoesNotComeBackIsTheCandidatesOnEveryDevice
   ChildProfileExecutor executor(Options("runner"), ProfileLimits());
   v1::ProfileRequest request;
   request.add_candidates()->set_config("act=late,id=1");
+  request.add_candidates()->set_config("act=lost,id=2");
   const absl::StatusOr<ProfileOutcome> outcome = executor.Profile(request, 60);
-  ASSERT_TRUE(outcome.ok() && outcome->results.size() == 1) << outcome.status();
+  ASSERT_TRUE(outcome.ok() && outcome->results.size() == 2) << outcome.status();
   EXPECT_EQ(outcome->results[0].failure().stage(), v1::Failure::RUN);
   EXPECT_EQ(outcome->results[0].failure().message(),
             "the candidate was stopped: a launch did not come back after 10 s");
+  // The exit code says which of the two it was, not the words.
+  EXPECT_EQ(outcome->results[1].failure().message(),
+            "the candidate took the GPU's context down: a launch: its context did not come back");
 }
 
 TEST_F(ExecutorFaultTest, TheTaskLimitBlamesTheCandidateThatAteIt) {

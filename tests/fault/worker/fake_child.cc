@@ -32,6 +32,7 @@
 #include "compiler/base/digest.h"
 #include "compiler/base/subprocess.h"
 #include "kiln/v1/child.pb.h"
+#include "worker/profile/exit_codes.h"
 
 namespace kiln::worker {
 namespace {
@@ -102,11 +103,15 @@ void Act(const std::string& act) {
   if (act == "exit") std::_Exit(3);
   if (act == "broken") {
     std::fprintf(stderr, "the driver: lost\nXid 79 (fallen off the bus)\n");
-    std::_Exit(87);  // kDeviceBroken
+    std::_Exit(kiln::worker::kDeviceBroken);
   }
   if (act == "late") {
     std::fprintf(stderr, "a launch did not come back after 10 s\n");
-    std::_Exit(86);  // kDeviceLost
+    std::_Exit(kiln::worker::kLaunchStopped);
+  }
+  if (act == "lost") {
+    std::fprintf(stderr, "a launch: its context did not come back\n");
+    std::_Exit(kiln::worker::kDeviceLost);
   }
   if (act == "hang") Hang();
   if (act == "flood") Flood();

@@ -14,6 +14,7 @@
 #include "compiler/codegen/runtime/kiln_launch.h"
 #include "compiler/target/arch.h"
 #include "worker/profile/cuda_driver.h"
+#include "worker/profile/exit_codes.h"
 #include "worker/profile/gpu_faults.h"
 
 namespace kiln::worker {
@@ -317,6 +318,32 @@ TEST_F(GpuDeviceTest, MemoryKeepsWhatIsWrittenFilledAndCopied) {
   device_->Free(b, kBytes + 64);
 }
 
+TEST_F(GpuDeviceTest, CountsElementsApartOfTheTypesThatTheKernelTakes) {
+  // Of each type: 1, 2, infinity and 1.
+  const std::vector<std::pair<DType, std::vector<uint64_t>>> tensors = {
+      {kFloat32, {0x40000000'3f800000, 0x3f800000'7f800000}},
+      {kBFloat16, {0x3f80'7f80'4000'3f80}},
+      {kFloat16, {0x3c00'7c00'4000'3c00}}};
+  void* a = *device_->Allocate(64);
+  void* b = *device_->Allocate(64);
+  for (const auto& [type, words] : tensors) {
+    ASSERT_TRUE(device_->Write(a, words.data(), 4 * type.bytes()).ok());
+    ASSERT_TRUE(device_->Copy(b, a, 4 * type.bytes()).ok());
+    EXPECT_EQ(*device_->CountApart(a, b, type, 4, 0, 0), 1) << type.ToString();
+    // The first two in the other order: 1 apart.
+    ASSERT_TRUE(device_->Copy(b, static_cast<char*>(a) + type.bytes(), type.bytes()).ok());
+    ASSERT_TRUE(device_->Copy(static_cast<char*>(b) + type.bytes(), a, type.bytes()).ok());
+    EXPECT_EQ(*device_->CountApart(a, b, type, 4, 0, 0.99f), 3) << type.ToString();
+    EXPECT_EQ(*device_->CountApart(a, b, type, 4, 0, 1), 1) << type.ToString();
+  }
+  for (const DType other : {kFloat64, kInt32, kUInt8}) {
+    EXPECT_TRUE(absl::IsUnimplemented(device_->CountApart(a, b, other, 4, 0, 0).status()))
+        << other.ToString();
+  }
+  device_->Free(a, 64);
+  device_->Free(b, 64);
+}
+
 TEST_F(GpuDeviceTest, WhatDoesNotFitIsRefusedNotFatal) {
   EXPECT_EQ(device_->Allocate(int64_t{1} << 40).status().code(),
             absl::StatusCode::kResourceExhausted);
@@ -414,7 +441,7 @@ TEST_F(GpuDeviceTest, AnErrorCodeIsTheCandidatesAndAFaultIsTheProcesss) {
               "illegal memory access was encountered: 1 uncorrected ECC");
   (void)device_->Faults();
   std::unique_ptr<LoadedKernel> hang = Load("kernel_hang_gpu");
-  EXPECT_EXIT((void)device_->Launch(hang.get(), {{}, {}}), testing::ExitedWithCode(kDeviceLost),
+  EXPECT_EXIT((void)device_->Launch(hang.get(), {{}, {}}), testing::ExitedWithCode(kLaunchStopped),
               "did not come back after 0.2 s");
 }
 

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "compiler/base/rng.h"
+#include "worker/profile/exit_codes.h"
 #include "worker/profile/launch_limit.h"
 
 namespace kiln::worker {
@@ -116,10 +117,10 @@ using HostDeviceDeathTest = HostDeviceTest;
 TEST_F(HostDeviceDeathTest, ALaunchThatDoesNotComeBackEndsTheProcess) {
   device_->LimitLaunches(0.2);
   std::unique_ptr<LoadedKernel> hang = Load("kernel_hang");
-  EXPECT_EXIT((void)device_->Launch(hang.get(), {{}, {}}), testing::ExitedWithCode(kDeviceLost),
+  EXPECT_EXIT((void)device_->Launch(hang.get(), {{}, {}}), testing::ExitedWithCode(kLaunchStopped),
               "a launch did not come back after 0.2 s");
   const std::vector<LaunchArguments> many(3);
-  EXPECT_EXIT((void)device_->Time(hang.get(), many), testing::ExitedWithCode(kDeviceLost),
+  EXPECT_EXIT((void)device_->Time(hang.get(), many), testing::ExitedWithCode(kLaunchStopped),
               "a launch did not come back after 0.2 s");
   // One that is slow and comes back is none of these, nor is the time between two.
   std::unique_ptr<LoadedKernel> spin = Load("kernel_spin");

@@ -304,15 +304,29 @@ static Result gather(void** arguments) {
   for (uint64_t i = 0; i < count; ++i) memcpy(to + i * width, from + places[i] * width, width);
   return OK;
 }
-/* Of float32 alone. */
+/* An element of float32 (kind 0), bfloat16 (1) or float16 (2). */
+static float number(const char* from, uint64_t i, uint32_t kind) {
+  uint32_t word = 0;
+  const size_t width = kind == 0 ? 4 : 2;
+  memcpy(&word, from + i * width, width);
+  const int is_special = kind == 2 && (word & 0x7c00) == 0x7c00;
+  const float sign = kind == 2 && word >> 15 ? -1 : 1;
+  if (kind == 1) word <<= 16;
+  if (kind == 2) word = (word & 0x7fff) << 13;
+  float value;
+  memcpy(&value, &word, sizeof(value));
+  if (is_special) return INFINITY;
+  return kind == 2 ? sign * value * 0x1p112f : value;
+}
 static Result apart(void** arguments) {
-  const float *a = *(float**)arguments[0], *b = *(float**)arguments[1];
+  const char *a = *(char**)arguments[0], *b = *(char**)arguments[1];
   const uint64_t count = *(uint64_t*)arguments[2];
-  if (*(uint32_t*)arguments[3] != 0) return INVALID;
+  const uint32_t kind = *(uint32_t*)arguments[3];
   const float rtol = *(float*)arguments[4], atol = *(float*)arguments[5];
+  if (kind > 2) return INVALID;
   for (uint64_t i = 0; i < count; ++i) {
-    const int is_near =
-        isfinite(a[i]) && isfinite(b[i]) && fabsf(a[i] - b[i]) <= atol + rtol * fabsf(b[i]);
+    const float x = number(a, i, kind), y = number(b, i, kind);
+    const int is_near = isfinite(x) && isfinite(y) && fabsf(x - y) <= atol + rtol * fabsf(y);
     **(uint64_t**)arguments[6] += !is_near;
   }
   return OK;
