@@ -149,7 +149,7 @@ class GpuInstructEmitter {
   Part part_;
   std::map<std::pair<int64_t, int64_t>, int> barriers_;  // of parts, by first thread and count
   const TensorMaps& maps_;
-  std::vector<TensorMove> loads_;  // that nobody has waited for
+  std::vector<TensorMove> loads_;                           // that nobody has waited for
   std::map<llvm::Value*, std::shared_ptr<HeldStep>> held_;  // by the registers of the sums
 };
 
