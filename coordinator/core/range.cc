@@ -220,7 +220,8 @@ int Refine(v1::RangeTable* table, int wave) {
   // The ends of the steps as they are now. The first size behind a point is the dearest for what
   // runs up to the next: one row more than whole tiles, perhaps a wave more. It is measured where a
   // step begins, and where the best single config may be faster there; and where another is, how
-  // far that goes.
+  // far that goes. A size to tune for is often one of whole tiles, and so the cheapest for what
+  // runs up to it: where a step ends there, the size before it is measured too.
   const search::Steps now = search::Assign(all, configs, all.front().size());
   for (size_t i = 1; i < all.size(); ++i) {
     const int runs = now.chosen[i];
@@ -229,9 +230,17 @@ int Refine(v1::RangeTable* table, int wave) {
         runs != single && all[i].times(runs).median_ns() > all[i - 1].times(single).median_ns();
     if (!step && !may_lose) continue;
     const int64_t first = all[i - 1].size() + 1;
-    const bool at_edge = i >= 2 && all[i - 2].size() + 1 == all[i - 1].size();
+    // Behind an edge, and not one of which the size before was asked for later.
+    const bool at_edge = i >= 2 && all[i - 2].size() + 1 == all[i - 1].size() &&
+                         all[i - 2].wave() <= all[i - 1].wave();
     const bool new_edge = !at_edge && first < all[i].size() && !HasPoint(*table, first);
-    if (new_edge && std::find(more.begin(), more.end(), first) == more.end()) more.push_back(first);
+    const auto add = [&](int64_t size) {
+      if (std::find(more.begin(), more.end(), size) == more.end()) more.push_back(size);
+    };
+    if (new_edge) add(first);
+    const int64_t last = all[i - 1].size() - 1;
+    const bool ends = step && new_edge && all[i - 1].tuned() && i >= 2 && last > all[i - 2].size();
+    if (ends && !HasPoint(*table, last)) add(last);
     const double apart =
         static_cast<double>(all[i].size()) / static_cast<double>(all[i - 1].size());
     if (step && apart > (at_edge ? kNearEdge : kNear)) between(i);
