@@ -40,6 +40,9 @@ std::vector<double> Head(const std::vector<double>& samples) {
   return {samples.begin(), samples.begin() + std::min(samples.size(), kMaxPairs)};
 }
 
+// Whether tiles of the usual heights have no rest there, as far as they are not higher.
+bool OfWholeTiles(int64_t size) { return size % 64 == 0 || (size & (size - 1)) == 0; }
+
 void SortPoints(v1::RangeTable* table) {
   std::sort(table->mutable_points()->begin(), table->mutable_points()->end(),
             [](const v1::RangePoint& a, const v1::RangePoint& b) { return a.size() < b.size(); });
@@ -220,8 +223,8 @@ int Refine(v1::RangeTable* table, int wave) {
   // The ends of the steps as they are now. The first size behind a point is the dearest for what
   // runs up to the next: one row more than whole tiles, perhaps a wave more. It is measured where a
   // step begins, and where the best single config may be faster there; and where another is, how
-  // far that goes. A size to tune for is often one of whole tiles, and so the cheapest for what
-  // runs up to it: where a step ends there, the size before it is measured too.
+  // far that goes. A size of whole tiles may be the cheapest for what runs up to it: where a step
+  // ends at one, the size before it is measured too.
   const search::Steps now = search::Assign(all, configs, all.front().size());
   for (size_t i = 1; i < all.size(); ++i) {
     const int runs = now.chosen[i];
@@ -239,7 +242,8 @@ int Refine(v1::RangeTable* table, int wave) {
     };
     if (new_edge) add(first);
     const int64_t last = all[i - 1].size() - 1;
-    const bool ends = step && new_edge && all[i - 1].tuned() && i >= 2 && last > all[i - 2].size();
+    const bool ends =
+        step && new_edge && OfWholeTiles(last + 1) && i >= 2 && last > all[i - 2].size();
     if (ends && !HasPoint(*table, last)) add(last);
     const double apart =
         static_cast<double>(all[i].size()) / static_cast<double>(all[i - 1].size());

@@ -64,10 +64,10 @@ void Drop(const std::string& config, const std::string& why, v1::RangeTable* tab
 // Every point has its times. Adds the points that the next wave is to measure and returns how many:
 // in the middle of the two sizes between which a step ends, until they are near each other; the
 // first size behind a point where a step begins or the best single config may be faster, and the
-// last before a tuned one where a step ends; and on both sides of a size of the last wave at which
-// the steps before it, which had not seen it, would have run something slower than the best single
-// config beyond noise. 0 when nothing is left to ask, or as many points or waves as allowed are
-// there.
+// last before one of whole tiles where a step ends; and on both sides of a size of the last wave at
+// which the steps before it, which had not seen it, would have run something slower than the best
+// single config beyond noise. 0 when nothing is left to ask, or as many points or waves as allowed
+// are there.
 int Refine(v1::RangeTable* table, int wave);
 
 // Sets table.dispatch and table.single.
