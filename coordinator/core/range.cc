@@ -203,11 +203,14 @@ int Refine(v1::RangeTable* table, int wave) {
   if (wave + 1 >= kMaxWaves || room <= 0) return 0;
   const std::vector<v1::RangePoint> all = Some(*table, [](const auto&) { return true; });
   std::vector<int64_t> more;
+  const auto add = [&](int64_t size) {
+    const bool known = std::find(more.begin(), more.end(), size) != more.end();
+    // What is there already is not asked again, were it refused.
+    if (!known && !HasPoint(*table, size)) more.push_back(size);
+  };
   const auto between = [&](size_t upper) {
     const int64_t middle = search::Between(all[upper - 1].size(), all[upper].size());
-    const bool known = std::find(more.begin(), more.end(), middle) != more.end();
-    // What is there already is refused.
-    if (middle != 0 && !known && !HasPoint(*table, middle)) more.push_back(middle);
+    if (middle != 0) add(middle);
   };
   // The steps before this wave, where it shows them to be wrong.
   const auto seen = [&](const v1::RangePoint& p) { return p.tuned() || p.wave() < wave; };
@@ -237,14 +240,11 @@ int Refine(v1::RangeTable* table, int wave) {
     const bool at_edge = i >= 2 && all[i - 2].size() + 1 == all[i - 1].size() &&
                          all[i - 2].wave() <= all[i - 1].wave();
     const bool new_edge = !at_edge && first < all[i].size() && !HasPoint(*table, first);
-    const auto add = [&](int64_t size) {
-      if (std::find(more.begin(), more.end(), size) == more.end()) more.push_back(size);
-    };
     if (new_edge) add(first);
     const int64_t last = all[i - 1].size() - 1;
     const bool ends =
         step && new_edge && OfWholeTiles(last + 1) && i >= 2 && last > all[i - 2].size();
-    if (ends && !HasPoint(*table, last)) add(last);
+    if (ends) add(last);
     const double apart =
         static_cast<double>(all[i].size()) / static_cast<double>(all[i - 1].size());
     if (step && apart > (at_edge ? kNearEdge : kNear)) between(i);
