@@ -261,6 +261,12 @@ absl::StatusOr<interp::Options> InterpreterOptions(
       return absl::InvalidArgumentError(
           absl::StrCat("value '", text, "' of ", name, " is not a number"));
     }
+    int64_t whole = 0;
+    if (absl::SimpleAtoi(text, &whole) && static_cast<__int128>(value) != whole) {
+      return absl::InvalidArgumentError(absl::StrCat("value ", text, " of ", name,
+                                                     " is too large: a whole number here is exact "
+                                                     "up to 2^53"));
+    }
     options.scalars[name] = value;
     if (std::abs(value) < 0x1p62) options.dims[name] = static_cast<int64_t>(value);
   }

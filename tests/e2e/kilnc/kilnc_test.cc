@@ -203,6 +203,13 @@ TEST_F(KilncTest, ASignatureIsTextOrADocument) {
   EXPECT_TRUE(json["parameters"][1]["dtype"].is_null());
 }
 
+TEST_F(KilncTest, RunTimeNumbersAreExactOrRefused) {
+  EXPECT_EQ(Kilnc({"run", "tests/kernels/gemm_dynamic.py", "-a", "block_M=64", "-a", "block_N=64",
+                   "-a", "block_K=32", "-r", "m=9007199254740993"}),
+            1);
+  EXPECT_THAT(err_, HasSubstr("value 9007199254740993 of m is too large"));
+}
+
 TEST_F(KilncTest, TensorsAreArgumentsByShapeAndType) {
   ASSERT_EQ(Kilnc({"run", kLazy, "-e", "product_any_depth", "-a",
                    "A=T.Tensor((100, 50), T.float32)", "-a", "B=T.Tensor((50, 72), T.float16)"}),
