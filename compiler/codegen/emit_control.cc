@@ -74,7 +74,8 @@ void ControlEmitter::EmitFor(const ir::For& loop) {
   loops_.pop_back();
   b_.CreateBr(next);
   b_.SetInsertPoint(next);
-  i->addIncoming(b_.CreateAdd(i, llvm::ConstantInt::get(i->getType(), 1), "", true, true), next);
+  Value* one = llvm::ConstantInt::get(i->getType(), 1);
+  i->addIncoming(b_.CreateNSWAdd(i, one), next);  // it may begin below zero
   OnLatch(loop, b_.CreateBr(header));
   b_.SetInsertPoint(exit);
 }

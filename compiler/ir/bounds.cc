@@ -55,13 +55,6 @@ MaybeBounds TypeBounds(DType type) {
   return Bounds{-(int64_t{1} << (type.bits - 1)), (int64_t{1} << (type.bits - 1)) - 1};
 }
 
-bool Fits(const Bounds& b, DType type) {
-  if (type.is_bool()) return b.min >= 0 && b.max <= 1;
-  if (type.bits == 64) return type.code == TypeCode::kInt || b.min >= 0;
-  if (type.is_uint()) return b.min >= 0 && b.max < (int64_t{1} << type.bits);
-  return b.min >= -(int64_t{1} << (type.bits - 1)) && b.max < (int64_t{1} << (type.bits - 1));
-}
-
 MaybeBounds FloorModBounds(const Bounds& a, const Bounds& b) {
   if (b.min > 0) {
     if (a.min >= 0 && a.max < b.min) return a;

@@ -140,6 +140,19 @@ int64_t LinearForm::CoefficientOf(const Expr& var) const {
   return 0;
 }
 
+Bounds IndexBounds(DType type) {
+  KILN_CHECK(IsIndex(type));
+  return type.bits == 64 ? Bounds{INT64_MIN, INT64_MAX} : Bounds{INT32_MIN, INT32_MAX};
+}
+
+bool Fits(const Bounds& values, DType type) {
+  if (type.is_bool()) return values.min >= 0 && values.max <= 1;
+  if (type.bits == 64) return type.code == TypeCode::kInt || values.min >= 0;
+  if (type.is_uint()) return values.min >= 0 && values.max < (int64_t{1} << type.bits);
+  const int64_t end = int64_t{1} << (type.bits - 1);
+  return values.min >= -end && values.max < end;
+}
+
 LinearForm Linearize(const Expr& e) {
   LinearForm form;
   if (!IsIndex(e.dtype()) || !Accumulate(e, 1, &form)) {

@@ -12,6 +12,8 @@ namespace kiln::ir {
 
 // Signed 32- or 64-bit scalars: the types of index arithmetic.
 bool IsIndex(DType type);
+Bounds IndexBounds(DType type);  // all its values
+bool Fits(const Bounds& values, DType type);
 
 // into += scale * form.
 bool AddScaled(const LinearForm& form, int64_t scale, LinearForm* into);

@@ -42,15 +42,9 @@ LinearForm DividedBy(const LinearForm& form, int64_t g, int64_t constant) {
   return result;
 }
 
-// All values of a signed type.
-Bounds RangeOf(DType type) {
-  const int64_t last = type.bits >= 64 ? INT64_MAX : (int64_t{1} << (type.bits - 1)) - 1;
-  return {-last - 1, last};
-}
-
 // FromLinear writes the constant and the factors, or their negatives, as numbers of the type.
 bool HasNumbersOf(DType type, const LinearForm& form) {
-  const int64_t last = RangeOf(type).max;
+  const int64_t last = IndexBounds(type).max;
   const auto fits = [&](int64_t number) { return number >= -last && number <= last; };
   return fits(form.constant) && std::all_of(form.terms.begin(), form.terms.end(),
                                             [&](const auto& term) { return fits(term.second); });
@@ -182,18 +176,72 @@ class Simplifier : public Mutator {
   }
 
   Expr Smaller(const Binary& x, const LinearForm& left, const LinearForm& right, const Expr& e) {
-    const DType type = x.a.dtype();
-    if (!HasValue(left, Linearize(x.a), type) || !HasValue(right, Linearize(x.b), type)) return e;
-    const Expr candidate = MakeBinary(x.op, FromLinear(left, type), FromLinear(right, type));
+    const Expr a = Replacing(x.a, left), b = Replacing(x.b, right);
+    if (!a.defined() || !b.defined()) return e;
+    const Expr candidate = MakeBinary(x.op, a, b);
     return Size(candidate) < Size(e) ? candidate : e;
   }
 
   Expr Sum(const Expr& e) {
     LinearForm form = Linearize(e);
     JoinDivMod(&form);
-    if (!HasNumbersOf(e.dtype(), form)) return e;
-    const Expr candidate = FromLinear(form, e.dtype());
-    return Size(candidate) < Size(e) ? candidate : e;
+    const Expr candidate = Written(form, e);
+    return candidate.defined() && Size(candidate) < Size(e) ? candidate : e;
+  }
+
+  // `sum`, a value of the type of `from`, whose place it takes, as FromLinear writes it; undefined
+  // where a sum or a product on the way may be none.
+  Expr Written(const LinearForm& sum, const Expr& from) {
+    const DType type = from.dtype();
+    if (!HasNumbersOf(type, sum)) return {};
+    std::vector<Bounds> parts;  // in FromLinear's order
+    for (const bool positive : {true, false}) {
+      for (const auto& [atom, k] : sum.terms) {
+        if ((k > 0) != positive) continue;
+        const auto part = BoundsByTypes({0, {{atom, k}}});
+        if (!part || !HasProduct(atom, k < 0 && !parts.empty() ? -k : k, from)) return {};
+        parts.push_back(*part);
+      }
+    }
+    parts.push_back({sum.constant, sum.constant});
+    return StaysWithin(type, parts) ? FromLinear(sum, type) : Expr();
+  }
+
+  // Whether the product is a value of the type of `from`: by its bounds, or as `from` computes such
+  // a one, or a larger one.
+  bool HasProduct(const Expr& atom, int64_t k, const Expr& from) {
+    if (k == 1) return true;
+    const auto product = BoundsByTypes({0, {{atom, k}}});
+    if (product && Fits(*product, from.dtype())) return true;
+    bool found = false;
+    Walk(from, [&](const Expr& e) {
+      const LinearForm form = Linearize(e);
+      if (form.terms.size() == 1 && form.constant == 0 && Same(form.terms[0].first, atom)) {
+        found |= k > 0 ? k <= form.terms[0].second : k >= form.terms[0].second;
+      }
+      return !found && e.kind() != ExprKind::kSelect;
+    });
+    return found;
+  }
+
+  // Whether the sums from left to right, of which the last is a value of the type, all are.
+  static bool StaysWithin(DType type, const std::vector<Bounds>& parts) {
+    Bounds sum{0, 0};
+    for (auto part = parts.begin(); part != parts.end(); ++part) {
+      // From here on they lie between the last one and the whole.
+      if (std::all_of(part, parts.end(), [](const Bounds& b) { return b.min >= 0; })) return true;
+      if (std::all_of(part, parts.end(), [](const Bounds& b) { return b.max <= 0; })) return true;
+      const auto low = CheckedAdd(sum.min, part->min), high = CheckedAdd(sum.max, part->max);
+      if (!low || !high) return false;
+      sum = {*low, *high};
+      if (part != parts.begin() && !Fits(sum, type)) return false;
+    }
+    return true;
+  }
+
+  // `sum` in place of `from`: undefined where it may have no value though that one has.
+  Expr Replacing(const Expr& from, const LinearForm& sum) {
+    return HasValue(sum, Linearize(from), from.dtype()) ? Written(sum, from) : Expr();
   }
 
   // Whether a sum that takes the place of `before` is a value of its type wherever that one is.
@@ -207,14 +255,13 @@ class Simplifier : public Mutator {
     }
     std::optional<Bounds> bounds = facts_.FormBounds(sum);
     if (!bounds) bounds = BoundsByTypes(sum);
-    const Bounds range = RangeOf(type);
-    return bounds && bounds->min >= range.min && bounds->max <= range.max;
+    return bounds && Fits(*bounds, type);
   }
 
   std::optional<Bounds> BoundsByTypes(const LinearForm& form) {
     Bounds sum{form.constant, form.constant};
     for (const auto& [atom, k] : form.terms) {
-      const Bounds bounds = facts_.AtomBounds(atom).value_or(RangeOf(atom.dtype()));
+      const Bounds bounds = facts_.AtomBounds(atom).value_or(IndexBounds(atom.dtype()));
       const auto at_min = CheckedMul(bounds.min, k), at_max = CheckedMul(bounds.max, k);
       if (!at_min || !at_max) return std::nullopt;
       const auto low = CheckedAdd(sum.min, std::min(*at_min, *at_max));
@@ -243,8 +290,9 @@ class Simplifier : public Mutator {
     constexpr int64_t kFar = int64_t{1} << 30;
     if (!parts || !remains || remains->min < 0 || remains->max >= kFar / 2) return e;
     if (parts->min < -kFar / (2 * width) || parts->max > kFar / (2 * width)) return e;
-    const Expr multiples = FromLinear(whole, e.dtype()) * MakeInt(width, e.dtype());
-    const Expr low = FromLinear(rest, e.dtype());
+    const Expr high = Written(whole, from), low = Written(rest, from);
+    if (!high.defined() || !low.defined()) return e;
+    const Expr multiples = high * MakeInt(width, e.dtype());
     return Sum(MakeBinary(BinaryOp::kBitXor, low, small) + multiples);
   }
 
@@ -252,12 +300,13 @@ class Simplifier : public Mutator {
     const std::optional<int64_t> c = ConstInt(x.b);
     if (!c || *c <= 1) return e;
     const bool div = x.op == BinaryOp::kFloorDiv;
-    const LinearForm form = Linearize(x.a);
-    const Expr direct = div ? Div(form, *c, e) : Mod(form, *c, e);
-    if (!Same(direct, e)) return direct;
-    const LinearForm expanded = facts_.Expand(x.a);
-    const Expr inlined = div ? Div(expanded, *c, e) : Mod(expanded, *c, e);
-    return Size(inlined) < Size(e) ? inlined : e;
+    const auto simpler = [&](const LinearForm& form) {
+      return div ? Div(form, *c, x.a) : Mod(form, *c, x.a);
+    };
+    const Expr direct = simpler(Linearize(x.a));
+    if (direct.defined() && !Same(direct, e)) return direct;
+    const Expr inlined = simpler(facts_.Expand(x.a));
+    return inlined.defined() && Size(inlined) < Size(e) ? inlined : e;
   }
 
   // The quotient q when all values of `form` lie in [q*c, (q+1)*c).
@@ -268,38 +317,42 @@ class Simplifier : public Mutator {
     return q == FloorDivide(bounds->max, c) ? std::optional(q) : std::nullopt;
   }
 
-  // floor((c*q + r) / c) = q + floor(r / c).
-  Expr Div(const LinearForm& form, int64_t c, const Expr& e) {
-    const DType type = e.dtype();
+  // floor((c*q + r) / c) = q + floor(r / c). Undefined where nothing is known to be simpler.
+  Expr Div(const LinearForm& form, int64_t c, const Expr& from) {
+    const DType type = from.dtype();
     LinearForm quotient = Part(form, c, true);
     LinearForm rest = Part(form, c, false);
     quotient.constant = FloorDivide(form.constant, c);
     rest.constant = form.constant - quotient.constant * c;
     if (const auto q = OneQuotient(rest, c)) {
       const std::optional<int64_t> constant = CheckedAdd(quotient.constant, *q);
-      if (!constant) return e;
+      if (!constant) return {};
       quotient.constant = *constant;
-      return HasNumbersOf(type, quotient) ? FromLinear(quotient, type) : e;
+      return Written(quotient, from);
     }
     if (!HasValue(rest, form, type)) {  // rounded towards zero it may have one
       quotient.constant = form.constant / c;
       rest.constant = form.constant % c;
-      if (!HasValue(rest, form, type)) return e;
+      if (!HasValue(rest, form, type)) return {};
     }
-    const Expr outside = FromLinear(quotient, type);
+    const Expr outside = Written(quotient, from);
+    if (!outside.defined()) return {};
     const int64_t g = CommonFactor(rest, c);
     if (g > 1) {
-      const Expr inner = FromLinear(DividedBy(rest, g, FloorDivide(rest.constant, g)), type);
+      const LinearForm parts = DividedBy(rest, g, FloorDivide(rest.constant, g));
+      const Expr inner = Written(parts, from);
+      if (!inner.defined()) return {};
       return outside + MakeBinary(BinaryOp::kFloorDiv, inner, MakeInt(c / g, type));
     }
-    if (const Expr coarse = CoarseDiv(rest, c, type); coarse.defined()) return outside + coarse;
+    if (const Expr coarse = CoarseDiv(rest, c, from); coarse.defined()) return outside + coarse;
     if (rest.constant == 0 && rest.terms.size() == 1 && rest.terms[0].second == 1) {
       if (Expr nested = NestedDiv(rest.terms[0].first, c, type); nested.defined()) {
         return outside + nested;
       }
     }
-    if (quotient.terms.empty() && quotient.constant == 0) return e;
-    return outside + MakeBinary(BinaryOp::kFloorDiv, FromLinear(rest, type), MakeInt(c, type));
+    const Expr inside = Written(rest, from);
+    if ((quotient.terms.empty() && quotient.constant == 0) || !inside.defined()) return {};
+    return outside + MakeBinary(BinaryOp::kFloorDiv, inside, MakeInt(c, type));
   }
 
   // form = g*high + low where g divides c and 0 <= low < g; nothing where no coefficient is such a
@@ -321,21 +374,22 @@ class Simplifier : public Mutator {
   }
 
   // (g*high + low) // c = high // (c/g).
-  Expr CoarseDiv(const LinearForm& form, int64_t c, DType type) {
+  Expr CoarseDiv(const LinearForm& form, int64_t c, const Expr& from) {
     const auto parts = Coarsen(form, c);
-    if (!parts) return {};
-    return MakeBinary(BinaryOp::kFloorDiv, FromLinear(parts->high, type),
-                      MakeInt(c / parts->g, type));
+    const Expr high = parts ? Written(parts->high, from) : Expr();
+    if (!high.defined()) return {};
+    return MakeBinary(BinaryOp::kFloorDiv, high, MakeInt(c / parts->g, from.dtype()));
   }
 
   // (g*high + low) % c = high % (c/g) * g + low.
-  Expr CoarseMod(const LinearForm& form, int64_t c, DType type) {
+  Expr CoarseMod(const LinearForm& form, int64_t c, const Expr& from) {
+    const DType type = from.dtype();
     const auto parts = Coarsen(form, c);
     if (!parts) return {};
-    const Expr mod =
-        MakeBinary(BinaryOp::kFloorMod, FromLinear(parts->high, type), MakeInt(c / parts->g, type));
-    return MakeBinary(BinaryOp::kAdd, MakeBinary(BinaryOp::kMul, mod, MakeInt(parts->g, type)),
-                      FromLinear(parts->low, type));
+    const Expr high = Written(parts->high, from), low = Written(parts->low, from);
+    if (!high.defined() || !low.defined()) return {};
+    const Expr mod = MakeBinary(BinaryOp::kFloorMod, high, MakeInt(c / parts->g, type));
+    return MakeBinary(BinaryOp::kMul, mod, MakeInt(parts->g, type)) + low;
   }
 
   // (z // d) // c = z // (d*c).
@@ -348,8 +402,8 @@ class Simplifier : public Mutator {
     return MakeBinary(BinaryOp::kFloorDiv, MakeCast(type, x->a), MakeInt(*product, type));
   }
 
-  Expr Mod(const LinearForm& form, int64_t c, const Expr& e) {
-    const DType type = e.dtype();
+  Expr Mod(const LinearForm& form, int64_t c, const Expr& from) {
+    const DType type = from.dtype();
     LinearForm rest{form.constant - FloorDivide(form.constant, c) * c, {}};
     bool changed = rest.constant != form.constant;
     for (const auto& [atom, k] : form.terms) {
@@ -360,29 +414,31 @@ class Simplifier : public Mutator {
       const bool inner_mod = mod && mod->op == BinaryOp::kFloorMod && ConstInt(mod->b) &&
                              *ConstInt(mod->b) > 0 && *ConstInt(mod->b) % c == 0;
       changed |= inner_mod;
-      if (!AddScaled(Linearize(inner_mod ? mod->a : atom), reduced, &rest)) return e;
+      if (!AddScaled(Linearize(inner_mod ? mod->a : atom), reduced, &rest)) return {};
     }
     if (const auto q = OneQuotient(rest, c)) {
       rest.constant -= *q * c;
-      return HasNumbersOf(type, rest) ? FromLinear(rest, type) : e;
+      return Written(rest, from);
     }
     if (!HasValue(rest, form, type)) {
       rest = form;
       rest.constant = form.constant % c;
-      if (!HasValue(rest, form, type)) return e;
+      if (!HasValue(rest, form, type)) return {};
       changed = rest.constant != form.constant;
     }
     const int64_t g = CommonFactor(rest, c);
     if (g > 1) {
       const int64_t low = rest.constant - FloorDivide(rest.constant, g) * g;
-      const Expr inner = FromLinear(DividedBy(rest, g, (rest.constant - low) / g), type);
+      const Expr inner = Written(DividedBy(rest, g, (rest.constant - low) / g), from);
+      if (!inner.defined()) return {};
       const Expr mod = MakeBinary(BinaryOp::kFloorMod, inner, MakeInt(c / g, type));
       return MakeBinary(BinaryOp::kAdd, MakeBinary(BinaryOp::kMul, mod, MakeInt(g, type)),
                         MakeInt(low, type));
     }
-    if (const Expr coarse = CoarseMod(rest, c, type); coarse.defined()) return coarse;
-    if (!changed) return e;
-    return MakeBinary(BinaryOp::kFloorMod, FromLinear(rest, type), MakeInt(c, type));
+    if (const Expr coarse = CoarseMod(rest, c, from); coarse.defined()) return coarse;
+    const Expr inside = changed ? Written(rest, from) : Expr();
+    if (!inside.defined()) return {};
+    return MakeBinary(BinaryOp::kFloorMod, inside, MakeInt(c, type));
   }
 
   const Facts& facts_;
