@@ -1,18 +1,9 @@
 #include "compiler/codegen/tensor_maps.h"
 
 #include "absl/algorithm/container.h"
-#include "absl/strings/numbers.h"
-#include "compiler/base/status.h"
 #include "compiler/ir/visit.h"
 
 namespace kiln::codegen {
-
-int64_t NoteOf(const ir::Instruct& x, const std::string& name) {
-  int64_t value = 0;
-  const auto note = x.annotations.find(name);
-  KILN_CHECK(note == x.annotations.end() || absl::SimpleAtoi(note->second, &value));
-  return value;
-}
 
 TensorMap MapOf(const ir::Instruct& load) {
   const ir::Region& global = load.regions[1];

@@ -29,9 +29,6 @@ TensorMap MapOf(const ir::Instruct& load);
 // In order of appearance, each once.
 std::vector<TensorMap> CollectTensorMaps(const ir::Launch& launch);
 
-// What an annotation says; 0 without one. KILN_CHECKs that it is a number.
-int64_t NoteOf(const ir::Instruct& x, const std::string& name);
-
 }  // namespace kiln::codegen
 
 #endif  // KILN_COMPILER_CODEGEN_TENSOR_MAPS_H_

@@ -5,7 +5,6 @@
 #include <bit>
 #include <optional>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/base/status.h"
 #include "compiler/interp/async.h"
@@ -58,13 +57,6 @@ void Async::Land(Machine& m, const BarrierKey& key, SourceLoc loc) {
     if (!step.commit) continue;
     if (Mbarrier* barrier = Find(m, *step.commit, loc)) Arrive(barrier, 1);
   }
-}
-
-int64_t NoteOf(const ir::Instruct& x, const std::string& name) {
-  int64_t value = 0;
-  const auto note = x.annotations.find(name);
-  if (note != x.annotations.end()) KILN_CHECK(absl::SimpleAtoi(note->second, &value));
-  return value;
 }
 
 int64_t FirstElement(Machine& m, const Box& box) {

@@ -29,8 +29,6 @@ struct TileShape {
   }
 };
 
-// A number of the instruction's annotations; 0 where it has none.
-int64_t NoteOf(const ir::Instruct& x, const std::string& name);
 TileShape TileOf(const ir::Instruct& x, int operand);
 int64_t FirstElement(Machine& m, const Box& box);
 

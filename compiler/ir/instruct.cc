@@ -1,5 +1,8 @@
 #include "compiler/ir/instruct.h"
 
+#include "absl/strings/numbers.h"
+#include "compiler/base/status.h"
+
 namespace kiln::ir {
 
 int RowDimension(const Region& box) {
@@ -155,6 +158,13 @@ Operands OperandsOf(Instruction op) {
 Stmt MakeInstruct(SourceLoc loc, Instruction op, std::vector<Region> regions,
                   std::vector<Expr> args, std::map<std::string, std::string> notes) {
   return MakeStmt<Instruct>(loc, op, std::move(regions), std::move(args), std::move(notes));
+}
+
+int64_t NoteOf(const Instruct& x, const std::string& name) {
+  int64_t value = 0;
+  const auto note = x.annotations.find(name);
+  KILN_CHECK(note == x.annotations.end() || absl::SimpleAtoi(note->second, &value));
+  return value;
 }
 
 }  // namespace kiln::ir

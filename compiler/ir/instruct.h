@@ -117,6 +117,7 @@ struct Instruct : StmtNode {
   std::vector<Expr> args;
   // Products: "m", "n", "k", "rows" (of the grid of warps or warpgroups), "trans_a", "trans_b",
   // "trans_e";
+  // "lag": each step multiplies what the step before it has read, of the product before too;
   // "pairs": along each eight of k, what the instruction calls i and i + 4 are 2 i and 2 i + 1. Of
   // operand i in shared memory, once apply-layouts has placed it: "swizzle<i>" in bytes,
   // "height<i>" rows of its tile; where it begins inside of an atom, with which its region begins,
@@ -134,6 +135,9 @@ struct Instruct : StmtNode {
 
 Stmt MakeInstruct(SourceLoc loc, Instruction op, std::vector<Region> regions = {},
                   std::vector<Expr> args = {}, std::map<std::string, std::string> notes = {});
+
+// What an annotation says; 0 without one. KILN_CHECKs that it is a number.
+int64_t NoteOf(const Instruct& x, const std::string& name);
 
 }  // namespace kiln::ir
 
