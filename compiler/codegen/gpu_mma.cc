@@ -415,6 +415,7 @@ void GpuInstructEmitter::EmitMmaRest(const ir::Instruct& x) {
     return parts;
   };
   step.Hold(b_, zeros(step.left), zeros(step.right));
+  held_.erase(held);  // the next loop may multiply other types
 }
 
 }  // namespace kiln::codegen

@@ -1,8 +1,9 @@
 #include "compiler/passes/lag_products.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
-#include "absl/strings/numbers.h"
 #include "compiler/ir/shape.h"
 #include "compiler/ir/visit.h"
 #include "compiler/passes/product_loops.h"
@@ -16,18 +17,73 @@ using ir::Instruction;
 using ir::Stmt;
 
 constexpr int64_t kWarp = 32;
-constexpr int64_t kOther = 48;  // registers of a thread for addresses and the loop
+constexpr int64_t kStepBytes = 32;  // along k, of one step of the instruction
+constexpr int64_t kFewest = 4;      // steps of a tile
+constexpr int64_t kCopyBytes = 16;  // of one copy to shared memory
+constexpr int64_t kOther = 48;      // registers of a thread for the loop and its shared memory,
+constexpr int64_t kTurns = 16;      // and for a loop around it
 
-int64_t Note(const ir::Instruct& x, const char* name) {
-  int64_t value = 0;
-  const auto note = x.annotations.find(name);
-  return note != x.annotations.end() && absl::SimpleAtoi(note->second, &value) ? value : 0;
-}
+// Which fragments of a launch are live, by the order of its statements.
+class Fragments {
+ public:
+  explicit Fragments(const Stmt& body) {
+    ir::Walk(body, [&](const Stmt& s) {
+      places_[s.get()] = ++last_;
+      Use(s);
+      if (const auto* loop = s.As<ir::For>(); loop && loop->loop == ir::ForKind::kSerial) {
+        ir::Walk(loop->body, [&](const Stmt& inner) { return inner_.insert(inner.get()).second; });
+      }
+      return true;
+    });
+  }
+
+  bool InLoop(const Stmt& s) const { return inner_.count(s.get()) > 0; }
+
+  // Bytes of a block that hold values while the loop runs: those of fragments that it touches, and
+  // of those that are touched before it and after it.
+  int64_t BytesDuring(const Stmt& loop) const {
+    const int64_t begin = places_.at(loop.get());
+    int64_t end = begin - 1;
+    ir::Walk(loop, [&](const Stmt&) { return ++end > 0; });
+    int64_t bytes = 0;
+    for (const auto& [buffer, use] : uses_) {
+      if (use.first > end || use.last < begin) continue;
+      int64_t elements = 1;
+      for (const ir::Expr& extent : buffer->shape) elements *= ir::ConstInt(extent).value_or(1);
+      bytes += (elements * buffer->dtype.bits + 7) / 8;
+    }
+    return bytes;
+  }
+
+ private:
+  struct Span {
+    int64_t first, last;
+  };
+
+  void Use(const Stmt& s) {
+    const bool holds_others = s.As<ir::Seq>() || s.As<ir::For>() || s.As<ir::If>() ||
+                              s.As<ir::While>() || s.As<ir::OnThreads>();
+    if (holds_others) return;
+    const Touched touched = TouchedBy(s);
+    for (const Buffers* buffers : {&touched.reads, &touched.writes}) {
+      for (const ir::BufferNode* buffer : *buffers) {
+        if (buffer->scope != ir::Scope::kRegister) continue;
+        uses_.try_emplace(buffer, Span{last_, last_}).first->second.last = last_;
+      }
+    }
+  }
+
+  std::map<const ir::StmtNode*, int64_t> places_;
+  std::set<const ir::StmtNode*> inner_;  // of serial loops
+  std::map<const ir::BufferNode*, Span> uses_;
+  int64_t last_ = 0;
+};
 
 class Lag {
  public:
-  Lag(const target::Arch& gpu, int64_t threads)
-      : threads_(threads),
+  Lag(const target::Arch& gpu, const ir::Launch& launch, int64_t threads)
+      : fragments_(launch.body),
+        threads_(threads),
         registers_(std::min<int64_t>(gpu.registers_thread, gpu.registers_sm / threads)) {}
 
   // The loop and what is left after it; undefined for any other statement.
@@ -38,13 +94,9 @@ class Lag {
     const auto is = [](Instruction op) { return [op](const Stmt& x) { return Is(x, op); }; };
     if (std::none_of(stmts.begin(), stmts.end(), is(Instruction::kAsyncWait))) return {};
     const auto product = std::find_if(stmts.begin(), stmts.end(), is(Instruction::kMma));
-    if (product == stmts.end() || !MayLag(*product->As<ir::Instruct>())) return {};
+    if (product == stmts.end() || !MayLag(s, *product->As<ir::Instruct>())) return {};
     const ir::Region sums = product->As<ir::Instruct>()->regions[0];
-    for (auto other = stmts.begin(); other != stmts.end(); ++other) {
-      const Touched touched = TouchedBy(*other);
-      const ir::BufferNode* c = sums.buffer.get();
-      if (other != product && touched.reads.count(c) + touched.writes.count(c) > 0) return {};
-    }
+    if (!AloneWith(sums.buffer, *product, stmts)) return {};
     *product = Lagging(*product->As<ir::Instruct>());
     const Stmt all =
         ir::MakeStmt<ir::For>(s->loc, loop->loop, loop->axes, ir::MakeSeq(std::move(stmts), s->loc),
@@ -55,16 +107,33 @@ class Lag {
 
  private:
   // Of tiles of shared memory, to sums that go on, with registers for two steps of its operands;
-  // those of float32 are rounded on their way, which takes more.
-  bool MayLag(const ir::Instruct& x) const {
+  // those of float32 are rounded on their way, which takes more. A tile of few steps gains little,
+  // and what assembles its kernel takes more than twice as long.
+  bool MayLag(const Stmt& loop, const ir::Instruct& x) const {
     const ir::Buffer &a = x.regions[1].buffer, &b = x.regions[2].buffer;
     if (a->scope != ir::Scope::kShared || b->scope != ir::Scope::kShared) return false;
     if (!ir::IsConst(x.args[0], 0) || a->dtype == kFloat32) return false;
-    const int64_t rows = Note(x, "rows");
-    const int64_t own_m = Note(x, "m") / rows, own_n = Note(x, "n") / (threads_ / kWarp / rows);
-    const int64_t sums = own_m * own_n / kWarp * x.regions[0].buffer->dtype.bytes() / 4;
-    const int64_t operands = (own_m + own_n + 15) / 16 * 4;
-    return sums + 2 * operands + kOther <= registers_;
+    const int64_t m = NoteOf(x, "m"), n = NoteOf(x, "n");
+    const int64_t depth = NoteOf(x, "k") * a->dtype.bytes();
+    if (depth < kFewest * kStepBytes) return false;
+    const int64_t rows = NoteOf(x, "rows"), columns = threads_ / kWarp / rows;
+    const int64_t operands = (m / rows + n / columns + 15) / 16 * 4;
+    const int64_t copies = (m + n) * depth / (kCopyBytes * threads_);  // an address each
+    const int64_t live = (fragments_.BytesDuring(loop) + 4 * threads_ - 1) / (4 * threads_);
+    const int64_t other = kOther + (fragments_.InLoop(loop) ? kTurns : 0);
+    return live + 2 * operands + copies + other <= registers_;
+  }
+
+  // Whether the sums stand outside of the loop and are the product's alone in it.
+  static bool AloneWith(const ir::Buffer& sums, const Stmt& product,
+                        const std::vector<Stmt>& stmts) {
+    return std::all_of(stmts.begin(), stmts.end(), [&](const Stmt& s) {
+      const auto* alloc = s.As<ir::Alloc>();
+      if (alloc != nullptr && alloc->buffer == sums) return false;
+      const Touched touched = TouchedBy(s);
+      const ir::BufferNode* c = sums.get();
+      return s.same_as(product) || touched.reads.count(c) + touched.writes.count(c) == 0;
+    });
   }
 
   static Stmt Lagging(const ir::Instruct& x) {
@@ -73,6 +142,7 @@ class Lag {
     return ir::MakeInstruct(x.loc, x.op, x.regions, x.args, std::move(notes));
   }
 
+  const Fragments fragments_;
   const int64_t threads_, registers_;
 };
 
@@ -85,7 +155,7 @@ absl::StatusOr<ir::Program> LagProducts(const ir::Program& program, const PassCo
     if (launch == nullptr) return {};
     int64_t threads = 1;
     for (const ir::Expr& extent : launch->threads) threads *= *ir::ConstInt(extent);
-    return ir::RewriteStmts(s, Lag(GpuOf(context), threads));
+    return ir::RewriteStmts(s, Lag(GpuOf(context), *launch, threads));
   });
   return out;
 }
