@@ -18,17 +18,6 @@ using llvm::Value;
 
 constexpr int64_t kWarp = 32;
 constexpr int kBarriers = 16;
-constexpr int64_t kWarpgroup = 128;
-constexpr int64_t kAtomRows = 8;
-
-// A matrix descriptor without its address (9.7.15.5.1.2): strides in units of 16 bytes, and the
-// swizzle. Along the operand's contiguous dimension panels repeat, along the other one atoms.
-uint64_t DescriptorOf(const GpuTile& tile) {
-  const uint64_t leading = static_cast<uint64_t>(tile.panel_bytes()) >> 4;
-  const uint64_t stride = static_cast<uint64_t>(kAtomRows * tile.swizzle) >> 4;
-  const uint64_t swizzle = tile.swizzle == 128 ? 1 : tile.swizzle == 64 ? 2 : 3;
-  return (leading & 0x3fff) << 16 | stride << 32 | swizzle << 62;
-}
 
 }  // namespace
 
@@ -85,16 +74,22 @@ Value* GpuInstructEmitter::SharedAddress(const ir::Region& region) {
   return b_.CreatePtrToInt(exprs_.EmitAddress(region.buffer, first), b_.getInt32Ty());
 }
 
-GpuTile GpuInstructEmitter::TileOf(const ir::Instruct& x, int operand) {
+GpuTile TileShapeOf(const ir::Instruct& x, int operand) {
   const ir::Buffer& buffer = x.regions[operand].buffer;
   const std::string i = absl::StrCat(operand);
-  return {SharedAddress(x.regions[operand]),
+  return {nullptr,
           buffer->dtype.bytes(),
           NoteOf(x, "swizzle" + i),
           NoteOf(x, "height" + i),
           ir::ConstInt(buffer->shape.back()).value_or(0),
           NoteOf(x, "row" + i),
           NoteOf(x, "column" + i)};
+}
+
+GpuTile GpuInstructEmitter::TileOf(const ir::Instruct& x, int operand) {
+  GpuTile tile = TileShapeOf(x, operand);
+  tile.base = SharedAddress(x.regions[operand]);
+  return tile;
 }
 
 void GpuInstructEmitter::Emit(const ir::Instruct& x) {
@@ -322,120 +317,6 @@ GpuInstructEmitter::Registers GpuInstructEmitter::SumsOf(const ir::Buffer& c, in
     return {exprs_.PlaceOf(c).base, exprs_.StorageType(c->dtype), elements};
   }
   return {exprs_.PlaceOf(c).base, PackedType(b_.getContext(), kFloat16), elements / 2};
-}
-
-// What is looked at after the wait comes out of it; sums of products that go on are left alone.
-void GpuInstructEmitter::EmitWgmmaWait(const ir::Instruct& x) {
-  std::vector<Registers> ended;
-  for (const ir::Region& r : x.regions) {
-    ended.push_back(SumsOf(r.buffer, *ir::ConstInt(r.buffer->shape[1])));
-  }
-  if (NoteOf(x, "late") != 0) EndBlock();
-  AsmOn(absl::StrCat("wgmma.wait_group.sync.aligned ", *ir::ConstInt(x.args[0]), ";"), ended);
-}
-
-// Assemblers move waits to the front of their basic block, where the work that was to go on
-// meanwhile waits too. They cannot know that the condition, which is the same for all threads,
-// never holds.
-void GpuInstructEmitter::EndBlock() {
-  llvm::Function* function = b_.GetInsertBlock()->getParent();
-  auto* never = llvm::BasicBlock::Create(b_.getContext(), "never", function);
-  auto* next = llvm::BasicBlock::Create(b_.getContext(), "next", function);
-  Value* argument = function->getArg(0);
-  b_.CreateCondBr(b_.CreateICmpEQ(argument, llvm::Constant::getNullValue(argument->getType())),
-                  never, next);
-  b_.SetInsertPoint(never);
-  b_.CreateIntrinsic(llvm::Intrinsic::trap, {}, {});
-  b_.CreateUnreachable();
-  b_.SetInsertPoint(next);
-}
-
-// Every warpgroup multiplies its part of the grid in instructions of 64 rows, up to 256 columns
-// and 32 bytes along k (9.7.15.5.2). They are one piece of PTX: the sums, some hundred registers,
-// go in and out of it once. The fence is a piece of its own, before the descriptors: assemblers
-// compute in uniform registers what stands between the two.
-void GpuInstructEmitter::EmitWgmma(const ir::Instruct& x) {
-  const ir::Buffer& c = x.regions[0].buffer;
-  const DType type = x.regions[1].buffer->dtype;
-  const bool trans_a = NoteOf(x, "trans_a") != 0, trans_b = NoteOf(x, "trans_b") != 0;
-  const int64_t m = NoteOf(x, "m"), n = NoteOf(x, "n"), k = NoteOf(x, "k");
-  const int64_t rows = NoteOf(x, "rows");
-  const int64_t groups = part_.count / kWarpgroup;
-  const int64_t own_m = m / rows, own_n = n / (groups / rows);
-  const int64_t step = 32 / type.bytes();
-  const bool from_registers = x.regions[1].buffer->scope == ir::Scope::kRegister;
-  const GpuTile a = from_registers ? GpuTile() : TileOf(x, 1), b = TileOf(x, 2);
-  Value* from = b_.CreateSub(thread_, b_.getInt32(static_cast<uint32_t>(part_.first)));
-  Value* group = b_.CreateUDiv(from, b_.getInt32(kWarpgroup));
-  Value* grid_row = b_.CreateURem(group, b_.getInt32(static_cast<uint32_t>(rows)));
-  Value* grid_column = b_.CreateUDiv(group, b_.getInt32(static_cast<uint32_t>(rows)));
-  const auto at = [](const GpuTile& t, bool major_k, int64_t outer, int64_t inner) {
-    return major_k ? t.At(outer, inner) : t.At(inner, outer);
-  };
-  // The part's own rows and columns, then the instruction's: both begin panels or atoms.
-  const auto descriptor = [&](const GpuTile& t, bool major_k, Value* part, int64_t own,
-                              int64_t outer, int64_t inner) {
-    const int64_t step = major_k ? t.Step(own, 0) : t.Step(0, own);
-    Value* skip = b_.CreateMul(part, b_.getInt32(static_cast<uint32_t>(step)));
-    Value* address = b_.CreateAdd(b_.CreateAdd(t.base, skip),
-                                  b_.getInt32(static_cast<uint32_t>(at(t, major_k, outer, inner))));
-    Value* field = b_.CreateAnd(b_.CreateLShr(address, b_.getInt32(4)), b_.getInt32(0x3fff));
-    return b_.CreateOr(b_.CreateZExt(field, b_.getInt64Ty()), b_.getInt64(DescriptorOf(t)));
-  };
-  const int64_t width = std::min<int64_t>(own_n, 256);
-  const bool is_int = c->dtype.is_int();
-  const Registers sums = SumsOf(c, own_m / 64 * (own_n / 2));  // 64 x width over 128 threads
-  const int64_t packed = c->dtype == kFloat16 ? 2 : 1;
-  std::string immediates = is_int ? "" : ", 1, 1";  // signs, and which operands are transposed
-  if (type.bits == 16 && !from_registers) absl::StrAppend(&immediates, ", ", trans_a ? 1 : 0);
-  if (type.bits == 16) absl::StrAppend(&immediates, ", ", trans_b ? 0 : 1);
-  const std::string opcode = absl::StrCat("wgmma.mma_async.sync.aligned.m64n", width, "k", step,
-                                          is_int        ? ".s32."
-                                          : packed == 2 ? ".f16."
-                                                        : ".f32.",
-                                          PtxType(type), ".", PtxType(x.regions[2].buffer->dtype));
-
-  std::vector<Registers> touched = {sums};
-  if (from_registers) {
-    touched.push_back({exprs_.PlaceOf(x.regions[1].buffer).base, PackedType(b_.getContext(), type),
-                       own_m / 64 * (k / step) * 4});
-  }
-  AsmOn("wgmma.fence.sync.aligned;", touched);
-
-  std::vector<Value*> args;
-  std::vector<std::string> constraints;
-  const auto operand = [&](Value* value, const char* constraint) {
-    args.push_back(value);
-    constraints.push_back(constraint);
-    return absl::StrCat("$", 2 * sums.count + static_cast<int64_t>(args.size()) - 1);
-  };
-  const auto left = [&](int64_t mi, int64_t ki) {  // a descriptor, or four registers
-    if (!from_registers) return operand(descriptor(a, !trans_a, grid_row, own_m, mi, ki), "l");
-    const int64_t first = (mi / 64 * (k / step) + ki / step) * 4;
-    std::vector<std::string> four;
-    for (int64_t i = 0; i < 4; ++i) {
-      Value* registers = exprs_.PlaceOf(x.regions[1].buffer).base;
-      four.push_back(operand(LoadPacked(b_, type, registers, first + i), "r"));
-    }
-    return absl::StrCat("{", absl::StrJoin(four, ", "), "}");
-  };
-  Value* keeps = b_.CreateZExt(b_.CreateNot(exprs_.Emit(x.args[0])), b_.getInt32Ty());
-  std::string text = absl::StrCat("{\n.reg .pred first, other;\nsetp.ne.b32 first, ",
-                                  operand(keeps, "r"), ", 0;\nmov.pred other, 1;\n");
-  for (int64_t mi = 0; mi < own_m; mi += 64) {
-    for (int64_t ni = 0; ni < own_n; ni += width) {
-      const int64_t slot = (mi / 64 * (own_n / 2) + ni / 2) / packed;
-      std::vector<std::string> names;
-      for (int64_t i = 0; i < width / 2 / packed; ++i) names.push_back(absl::StrCat("$", slot + i));
-      const std::string result = absl::StrCat("{", absl::StrJoin(names, ", "), "}");
-      for (int64_t ki = 0; ki < k; ki += step) {
-        const std::string right = operand(descriptor(b, trans_b, grid_column, own_n, ni, ki), "l");
-        absl::StrAppend(&text, opcode, " ", result, ", ", left(mi, ki), ", ", right, ", ",
-                        ki == 0 ? "first" : "other", immediates, ";\n");
-      }
-    }
-  }
-  AsmOn(absl::StrCat(text, "}\nwgmma.commit_group.sync.aligned;"), {sums}, constraints, args);
 }
 
 }  // namespace kiln::codegen

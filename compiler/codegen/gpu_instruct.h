@@ -42,19 +42,27 @@ llvm::Value* LoadPacked(llvm::IRBuilder<>& b, DType type, llvm::Value* registers
 // A float, rounded to tf32 (i32): to nearest, ties away from zero (cvt.rna.tf32.f32, 9.7.9.21).
 llvm::Value* RoundedToTf32(llvm::IRBuilder<>& b, llvm::Value* value);
 
+// How an operand of a matrix instruction lies, without its base.
+GpuTile TileShapeOf(const ir::Instruct& x, int operand);
+
 struct HeldStep;  // gpu_mma.cc
+
+// In how many groups (PTX 9.7.15.7.2) each wgmma product of a launch's body is committed.
+int64_t WgmmaGroups(const ir::Stmt& body);  // gpu_wgmma.cc
 
 class GpuInstructEmitter {
  public:
-  // `thread`: this thread of the block (i32), which has `threads`.
+  // `thread`: this thread of the block (i32), which has `threads`; `groups`: WgmmaGroups of what is
+  // emitted.
   GpuInstructEmitter(llvm::IRBuilder<>& builder, ExprEmitter& exprs, llvm::Value* thread,
-                     int64_t threads, const TensorMaps& maps)
+                     int64_t threads, const TensorMaps& maps, int64_t groups)
       : b_(builder),
         exprs_(exprs),
         thread_(thread),
         threads_(threads),
         part_{0, threads},
-        maps_(maps) {}
+        maps_(maps),
+        groups_(groups) {}
 
   struct Part {
     int64_t first, count;
@@ -82,9 +90,9 @@ class GpuInstructEmitter {
   void EmitTcgen05Mma(const ir::Instruct& x);
   void EmitTcgen05Loads();
   void EmitTcgen05Store(const ir::Instruct& x);
-  void EmitWgmma(const ir::Instruct& x);
-  void EmitWgmmaWait(const ir::Instruct& x);
-  void EndBlock();
+  void EmitWgmma(const ir::Instruct& x);      // gpu_wgmma.cc
+  void EmitWgmmaWait(const ir::Instruct& x);  // gpu_wgmma.cc
+  void EndBlock();                            // gpu_wgmma.cc
   GpuTile TileOf(const ir::Instruct& x, int operand);
   void EmitStoreMatrices(const ir::Instruct& x);
   // Two values of 16 bits as one i32.
@@ -149,6 +157,7 @@ class GpuInstructEmitter {
   Part part_;
   std::map<std::pair<int64_t, int64_t>, int> barriers_;  // of parts, by first thread and count
   const TensorMaps& maps_;
+  const int64_t groups_;                                    // of a wgmma product
   std::vector<TensorMove> loads_;                           // that nobody has waited for
   std::map<llvm::Value*, std::shared_ptr<HeldStep>> held_;  // by the registers of the sums
 };

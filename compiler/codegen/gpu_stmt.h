@@ -18,13 +18,14 @@ namespace kiln::codegen {
 
 class GpuStmtEmitter : public ControlEmitter {
  public:
-  // `shared`: the block's shared memory (addrspace 3); `thread`: this thread of the block (i32).
+  // `shared`: the block's shared memory (addrspace 3); `thread`: this thread of the block (i32);
+  // `groups`: WgmmaGroups of the body.
   GpuStmtEmitter(llvm::IRBuilder<>& builder, ExprEmitter& exprs, llvm::Value* shared,
-                 llvm::Value* thread, int64_t threads, const TensorMaps& maps)
+                 llvm::Value* thread, int64_t threads, const TensorMaps& maps, int64_t groups)
       : ControlEmitter(builder, exprs),
         shared_(shared),
         thread_(thread),
-        instruct_(builder, exprs, thread, threads, maps) {}
+        instruct_(builder, exprs, thread, threads, maps, groups) {}
 
   // Of a block of a cluster: what its rank is, in terms of the grid's axes.
   void SetOwnRank(const ir::Launch& launch, const ir::Expr& rank) {

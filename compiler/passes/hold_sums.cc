@@ -9,6 +9,7 @@
 #include "compiler/ir/visit.h"
 #include "compiler/layout/swizzle.h"
 #include "compiler/passes/build.h"
+#include "compiler/passes/first_product.h"
 #include "compiler/passes/infer_layouts.h"
 #include "compiler/passes/lower_copies.h"
 #include "compiler/passes/shared_tiles.h"
@@ -38,11 +39,6 @@ Stmt WithResult(const ir::Gemm& gemm, const ir::Buffer& held, const Expr& clear)
                                 gemm.trans_b, gemm.policy, clear, gemm.e, gemm.trans_e);
 }
 
-Stmt WithBody(const ir::For& loop, const Stmt& body) {
-  return ir::MakeStmt<ir::For>(loop.loc, loop.loop, loop.axes, body, loop.num_stages,
-                               loop.annotations);
-}
-
 // One result of a launch goes to tensor memory.
 class Result {
  public:
@@ -66,29 +62,18 @@ class Result {
     });
   }
 
-  // Where the products' loop runs, or undefined where it certainly does.
-  static bool Runs(const Stmt& s, Expr* runs) {
-    const auto* loop = s.As<ir::For>();
-    if (loop == nullptr) return s.kind() == ir::StmtKind::kGemm;
-    const Expr& extent = loop->axes[0].extent;
-    if (ReadsMemory(extent)) return false;
-    const Expr some = extent > ir::MakeInt(0, extent.dtype());
-    if (!ir::IsConst(some, 1)) *runs = some;
-    return true;
-  }
-
   Stmt HeldIn(const ir::Seq& seq, size_t first, size_t last) const {
     const SourceLoc loc = seq.stmts[first]->loc;
     std::vector<Stmt> out(seq.stmts.begin(), seq.stmts.begin() + static_cast<int64_t>(first));
     out.insert(out.begin(), ir::MakeStmt<ir::Alloc>(loc, held_));
     std::vector<Stmt> products(seq.stmts.begin() + static_cast<int64_t>(first),
                                seq.stmts.begin() + static_cast<int64_t>(last));
-    const size_t start = LastUse(out);  // what it begins with
+    const size_t start = LastUse(out, sums_);  // what it begins with
     Expr runs;
     Stmt cleared;
-    const bool known = Runs(products[0], &runs) && (!runs.defined() || products.size() == 1);
-    if (start < out.size() && IsClear(out[start]) && known) {
-      cleared = Cleared(products[0], ir::MakeBool(true), /*outer=*/true);
+    const bool known = ProductsRun(products[0], &runs) && (!runs.defined() || products.size() == 1);
+    if (start < out.size() && Clears(out[start], sums_) && known) {
+      cleared = WithFirstClearing(products[0], sums_);
     }
     const Stmt load = ir::MakeStmt<ir::Copy>(loc, ir::WholeBuffer(held_), ir::WholeBuffer(sums_));
     if (cleared.defined()) {
@@ -104,47 +89,11 @@ class Result {
     return ir::MakeStmt<ir::Seq>(seq.loc, std::move(out));
   }
 
-  // The last of the statements that looks at the result or sets it; their number where none does.
-  size_t LastUse(const std::vector<Stmt>& stmts) const {
-    for (size_t i = stmts.size(); i-- > 0;) {
-      if (Uses({stmts[i]}, sums_)) return i;
-    }
-    return stmts.size();
-  }
   bool IsDeclared(const std::vector<Stmt>& stmts) const {
     return std::any_of(stmts.begin(), stmts.end(), [&](const Stmt& s) {
       const auto* alloc = s.As<ir::Alloc>();
       return alloc != nullptr && alloc->buffer == sums_;
     });
-  }
-  bool IsClear(const Stmt& s) const {
-    const auto* fill = s.As<ir::Fill>();
-    if (fill == nullptr || fill->dst.buffer != sums_ || !CoversWhole(fill->dst)) return false;
-    const auto number = ir::ConstFloat(fill->value);
-    return ir::IsConst(fill->value, 0) || (number && *number == 0);
-  }
-
-  // `s` with its first product clearing the result where `first` holds; undefined where it is not
-  // known which one is the first.
-  Stmt Cleared(const Stmt& s, const Expr& first, bool outer) const {
-    if (const ir::Gemm* gemm = ir::ProductOn(s, sums_)) {
-      return WithResult(*gemm, held_, ir::IsConst(first, 1) ? first : gemm->clear_accum || first);
-    }
-    if (const auto* seq = s.As<ir::Seq>()) {
-      std::vector<Stmt> stmts = seq->stmts;
-      const auto child = std::find_if(stmts.begin(), stmts.end(),
-                                      [&](const Stmt& x) { return ir::HasProductOn(x, sums_); });
-      *child = Cleared(*child, first, outer);
-      return child->defined() ? ir::MakeStmt<ir::Seq>(s->loc, std::move(stmts)) : Stmt();
-    }
-    const auto* loop = s.As<ir::For>();
-    if (loop == nullptr) return {};
-    const ir::Axis& axis = loop->axes[0];
-    if (!outer && ir::ConstInt(axis.extent).value_or(0) < 1) return {};
-    const Expr here = Equal(axis.var, axis.min);
-    const Stmt body =
-        Cleared(loop->body, ir::IsConst(first, 1) ? here : first && here, /*outer=*/false);
-    return body.defined() ? WithBody(*loop, body) : Stmt();
   }
 
   const ir::Buffer sums_;

@@ -13,6 +13,7 @@
 #include "compiler/passes/arrange_stages.h"
 #include "compiler/passes/chain_products.h"
 #include "compiler/passes/check_resources.h"
+#include "compiler/passes/clear_sums.h"
 #include "compiler/passes/cut_loops.h"
 #include "compiler/passes/divide_sizes.h"
 #include "compiler/passes/forward_copies.h"
@@ -124,6 +125,7 @@ const std::vector<Pass>& GpuPipeline() {
       {"stream-loads", StreamLoads},
       {"multicast-copies", MulticastCopies},  // while copies are whole
       {"hold-sums", HoldSums},                // before loops are taken apart
+      {"clear-sums", ClearSums},
       {"specialise-warps", SpecialiseWarps},  // while copies are whole: TMA takes boxes
       {"pipeline-copies", PipelineCopies},    // what is left
       {"stage-operands", StageOperands},

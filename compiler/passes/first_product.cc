@@ -1,0 +1,72 @@
+#include "compiler/passes/first_product.h"
+
+#include <algorithm>
+
+#include "compiler/ir/analysis.h"
+#include "compiler/ir/sums.h"
+#include "compiler/passes/build.h"
+#include "compiler/passes/tile_versions.h"
+
+namespace kiln::passes {
+namespace {
+
+using ir::Expr;
+using ir::Stmt;
+
+// The first product clears where `first` holds. `outer`: the loop `s` is known to run.
+Stmt Clearing(const Stmt& s, const ir::Buffer& sums, const Expr& first, bool outer) {
+  if (const ir::Gemm* gemm = ir::ProductOn(s, sums)) {
+    const Expr clear = ir::IsConst(first, 1) ? first : gemm->clear_accum || first;
+    return ir::MakeStmt<ir::Gemm>(gemm->loc, gemm->a, gemm->b, gemm->c, gemm->trans_a,
+                                  gemm->trans_b, gemm->policy, clear, gemm->e, gemm->trans_e);
+  }
+  if (const auto* seq = s.As<ir::Seq>()) {
+    std::vector<Stmt> stmts = seq->stmts;
+    const auto child = std::find_if(stmts.begin(), stmts.end(),
+                                    [&](const Stmt& x) { return ir::HasProductOn(x, sums); });
+    *child = Clearing(*child, sums, first, outer);
+    return child->defined() ? ir::MakeStmt<ir::Seq>(s->loc, std::move(stmts)) : Stmt();
+  }
+  const auto* loop = s.As<ir::For>();
+  if (loop == nullptr) return {};
+  const ir::Axis& axis = loop->axes[0];
+  if (!outer && ir::ConstInt(axis.extent).value_or(0) < 1) return {};
+  const Expr here = Equal(axis.var, axis.min);
+  const Stmt body =
+      Clearing(loop->body, sums, ir::IsConst(first, 1) ? here : first && here, /*outer=*/false);
+  if (!body.defined()) return {};
+  return ir::MakeStmt<ir::For>(loop->loc, loop->loop, loop->axes, body, loop->num_stages,
+                               loop->annotations);
+}
+
+}  // namespace
+
+size_t LastUse(const std::vector<Stmt>& stmts, const ir::Buffer& sums) {
+  for (size_t i = stmts.size(); i-- > 0;) {
+    if (Uses({stmts[i]}, sums)) return i;
+  }
+  return stmts.size();
+}
+
+bool Clears(const Stmt& s, const ir::Buffer& sums) {
+  const auto* fill = s.As<ir::Fill>();
+  if (fill == nullptr || fill->dst.buffer != sums || !CoversWhole(fill->dst)) return false;
+  const auto number = ir::ConstFloat(fill->value);
+  return ir::IsConst(fill->value, 0) || (number && *number == 0);
+}
+
+bool ProductsRun(const Stmt& s, Expr* runs) {
+  const auto* loop = s.As<ir::For>();
+  if (loop == nullptr) return s.kind() == ir::StmtKind::kGemm;
+  const Expr& extent = loop->axes[0].extent;
+  if (ReadsMemory(extent)) return false;
+  const Expr some = extent > ir::MakeInt(0, extent.dtype());
+  if (!ir::IsConst(some, 1)) *runs = some;
+  return true;
+}
+
+Stmt WithFirstClearing(const Stmt& s, const ir::Buffer& sums) {
+  return Clearing(s, sums, ir::MakeBool(true), /*outer=*/true);
+}
+
+}  // namespace kiln::passes

@@ -1,0 +1,106 @@
+// Products of tensor cores as PTX: which instructions, in what order, in which groups.
+#include <gtest/gtest.h>
+
+#include <regex>
+
+#include "tests/unit/codegen/gpu_compile.h"
+
+namespace kiln {
+namespace {
+
+int CountOf(const std::string& text, const std::string& pattern) {
+  const std::regex regex(pattern);
+  return static_cast<int>(
+      std::distance(std::sregex_iterator(text.begin(), text.end(), regex), std::sregex_iterator()));
+}
+
+std::string Matmul(const std::string& config, const std::string& dtype = "bfloat16") {
+  const std::string out = dtype == "float16" ? "float16" : "bfloat16";
+  auto arguments = Product(dtype, out, "False", "True");
+  for (const char* size : {"M", "N", "K"}) arguments[size] = "4096";
+  return Ptx({"matmul", arguments, config.c_str()}, "sm_90a");
+}
+
+// A product is committed in as many groups as a wait for the one before it leaves.
+void ExpectGroups(const std::string& ptx, int instructions, int groups) {
+  EXPECT_EQ(CountOf(ptx, "wgmma\\.mma_async"), instructions);
+  EXPECT_EQ(CountOf(ptx, "wgmma\\.commit_group"), 1);
+  EXPECT_EQ(CountOf(ptx, "\\.pragma \"nounroll\""), groups > 1 ? 1 : 0);
+  EXPECT_EQ(CountOf(ptx, absl::StrCat("wait_group\\.sync\\.aligned ", groups, ";")), 1) << ptx;
+  EXPECT_EQ(CountOf(ptx, "wait_group\\.sync\\.aligned 0;"), 1);
+}
+
+TEST(GpuProducts, StepsOfManySumsAreALoopOfGroups) {
+  ExpectGroups(Matmul("block_M=128,block_N=256,block_K=64,num_stages=3,threads=256"), 1, 4);
+  ExpectGroups(Matmul("block_M=256,block_N=128,block_K=64,num_stages=3,threads=256"), 2, 4);
+  ExpectGroups(
+      Matmul("block_M=128,block_N=256,block_K=128,num_stages=2,threads=256", "float8_e4m3fn"), 1,
+      4);
+}
+
+TEST(GpuProducts, OtherStepsStandOneAfterTheOther) {
+  // Few sums; few steps; steps of two panels, which do not lie evenly.
+  ExpectGroups(Matmul("block_M=128,block_N=128,block_K=64,num_stages=3,threads=256"), 4, 1);
+  ExpectGroups(Matmul("block_M=128,block_N=256,block_K=32,num_stages=3,threads=256"), 2, 1);
+  ExpectGroups(Matmul("block_M=128,block_N=256,block_K=128,num_stages=2,threads=256"), 8, 1);
+}
+
+// Two products with different numbers of steps, or from registers: waits count products.
+TEST(GpuProducts, AttentionHasOneGroupAProduct) {
+  const Case c = {"attention",
+                  {{"batch", "1"},
+                   {"heads", "2"},
+                   {"kv_heads", "2"},
+                   {"seq_q", "1024"},
+                   {"seq_kv", "1024"},
+                   {"dim", "128"},
+                   {"is_causal", "False"}},
+                  "block_M=128,block_N=128,threads=256"};
+  const std::string ptx = Ptx(c, "sm_90a");
+  EXPECT_EQ(CountOf(ptx, "\\.pragma \"nounroll\""), 0);
+  EXPECT_GT(CountOf(ptx, "wgmma\\.mma_async"), 16);
+}
+
+std::string Compiled(const std::string& kernel, const std::string& arch) {
+  codegen::CompileInput input;
+  input.kernel_source = kernel;
+  input.kernel_path = "product.py";
+  input.arch_record = target::ToText(*target::NamedArch(arch));
+  const auto ptx = codegen::EmitStage(input, "asm");
+  EXPECT_TRUE(ptx.ok()) << ptx.status();
+  return ptx.value_or("");
+}
+
+// The second loop goes on with the sums of the first, and multiplies other types.
+TEST(GpuProducts, EachLoopMultipliesItsOwnTypes) {
+  const std::string ptx = Compiled(R"(import tilelang.language as T
+@T.prim_func
+def product(A: T.Tensor((128, 256), "float16"), B: T.Tensor((128, 256), "float16"),
+            D: T.Tensor((128, 256), "bfloat16"), E: T.Tensor((128, 256), "bfloat16"),
+            C: T.Tensor((128, 128), "float32")):
+    with T.Kernel(1, threads=256):
+        a = T.alloc_shared((128, 64), "float16")
+        b = T.alloc_shared((128, 64), "float16")
+        d = T.alloc_shared((128, 64), "bfloat16")
+        e = T.alloc_shared((128, 64), "bfloat16")
+        sums = T.alloc_fragment((128, 128), "float32")
+        T.clear(sums)
+        for k in T.Pipelined(4, num_stages=2):
+            T.copy(A[0, k * 64], a)
+            T.copy(B[0, k * 64], b)
+            T.gemm(a, b, sums, transpose_B=True)
+        for k in T.Pipelined(4, num_stages=2):
+            T.copy(D[0, k * 64], d)
+            T.copy(E[0, k * 64], e)
+            T.gemm(d, e, sums, transpose_B=True)
+        T.copy(sums, C)
+)",
+                                   "sm_80");
+  // 8 warps, 32 x 64 sums each: 16 instructions a step. A product of 4 steps that lags multiplies a
+  // fifth time behind its loop.
+  EXPECT_EQ(CountOf(ptx, "mma\\.sync[a-z0-9.]*\\.f32\\.f16\\.f16\\.f32"), 5 * 16);
+  EXPECT_EQ(CountOf(ptx, "mma\\.sync[a-z0-9.]*\\.f32\\.bf16\\.bf16\\.f32"), 5 * 16);
+}
+
+}  // namespace
+}  // namespace kiln
