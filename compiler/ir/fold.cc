@@ -92,18 +92,22 @@ Expr FoldNestedConstant(BinaryOp op, const Expr& a, int64_t c) {
   const auto* c1 = inner->b.As<IntImm>();
   if (!c1) return {};
   const DType type = a.dtype();
+  const bool wraps = type.is_uint();
   if (op == BinaryOp::kMul && inner->op == BinaryOp::kMul) {
-    return MakeBinary(BinaryOp::kMul, inner->a,
-                      MakeInt(*EvalInt(BinaryOp::kMul, c1->value, c, type), type));
+    const int64_t product = *EvalInt(BinaryOp::kMul, c1->value, c, type);
+    if (!wraps && static_cast<__int128>(c1->value) * c != product) return {};
+    return MakeBinary(BinaryOp::kMul, inner->a, MakeInt(product, type));
   }
   const bool outer_additive = op == BinaryOp::kAdd || op == BinaryOp::kSub;
   const bool inner_additive = inner->op == BinaryOp::kAdd || inner->op == BinaryOp::kSub;
   if (!outer_additive || !inner_additive) return {};
   const auto negated = [&](int64_t v) { return *EvalInt(BinaryOp::kSub, 0, v, type); };
+  const auto has_negative = [&](int64_t v) { return wraps || v == 0 || negated(v) != v; };
+  if (!has_negative(c1->value) || !has_negative(c)) return {};
   const int64_t first = inner->op == BinaryOp::kSub ? negated(c1->value) : c1->value;
   const int64_t second = op == BinaryOp::kSub ? negated(c) : c;
   const int64_t sum = *EvalInt(BinaryOp::kAdd, first, second, type);
-  if (!type.is_uint() && (sum < first) != (second < 0)) return {};  // it would wrap around
+  if (!wraps && (sum < first) != (second < 0)) return {};  // it would wrap around
   const int64_t minus_sum = negated(sum);
   if (sum < 0 && minus_sum > 0) {
     return MakeBinary(BinaryOp::kSub, inner->a, MakeInt(minus_sum, type));

@@ -56,6 +56,13 @@ bool SameTerms(const LinearForm& a, const LinearForm& b) {
       [](const auto& x, const auto& y) { return x.second == y.second && Same(x.first, y.first); });
 }
 
+// Whether all operands have a value where the expression has one.
+bool AlwaysEvaluates(const Expr& e) {
+  const auto* x = e.As<Binary>();
+  const bool either = x != nullptr && (x->op == BinaryOp::kAnd || x->op == BinaryOp::kOr);
+  return !either && e.kind() != ExprKind::kSelect;
+}
+
 bool IsComparisonOfInts(const Binary& x) {
   return IsComparison(x.op) && !x.a.dtype().is_float() && x.a.dtype().is_scalar();
 }
@@ -215,11 +222,13 @@ class Simplifier : public Mutator {
     if (product && Fits(*product, from.dtype())) return true;
     bool found = false;
     Walk(from, [&](const Expr& e) {
+      if (!IsIndex(e.dtype()) || e.dtype().bits > from.dtype().bits)
+        return !found && AlwaysEvaluates(e);
       const LinearForm form = Linearize(e);
       if (form.terms.size() == 1 && form.constant == 0 && Same(form.terms[0].first, atom)) {
         found |= k > 0 ? k <= form.terms[0].second : k >= form.terms[0].second;
       }
-      return !found && e.kind() != ExprKind::kSelect;
+      return !found && AlwaysEvaluates(e);
     });
     return found;
   }
@@ -417,7 +426,10 @@ class Simplifier : public Mutator {
       if (!AddScaled(Linearize(inner_mod ? mod->a : atom), reduced, &rest)) return {};
     }
     if (const auto q = OneQuotient(rest, c)) {
-      rest.constant -= *q * c;
+      const auto whole = CheckedMul(*q, -c);
+      const auto constant = whole ? CheckedAdd(rest.constant, *whole) : whole;
+      if (!constant) return {};
+      rest.constant = *constant;
       return Written(rest, from);
     }
     if (!HasValue(rest, form, type)) {

@@ -61,6 +61,16 @@ std::string WhyNotAnywhere(const Launch& launch, const Buffer& sums) {
   return why;
 }
 
+// Whether a break or continue in it is one of a loop around it.
+bool Leaves(const Stmt& s) {
+  bool leaves = false;
+  Walk(s, [&](const Stmt& x) {
+    leaves |= x.kind() == StmtKind::kBreak || x.kind() == StmtKind::kContinue;
+    return !leaves && !IsLoop(x);
+  });
+  return leaves;
+}
+
 SumsRange Find(const Stmt& s, const Buffer& sums, bool in_loop) {
   if (const auto* loop = s.As<For>(); loop != nullptr && IsLoop(s)) {
     return Find(loop->body, sums, /*in_loop=*/true);
@@ -78,6 +88,9 @@ SumsRange Find(const Stmt& s, const Buffer& sums, bool in_loop) {
   const auto end = seq->stmts.begin() + static_cast<int64_t>(last);
   const bool alone =
       std::none_of(begin, end, [&](const Stmt& child) { return LooksAt(child, sums); });
+  if (std::any_of(begin, end, Leaves)) {
+    return {nullptr, 0, 0, "a break or continue leaves its products"};
+  }
   // In a loop around, a single product may as well leave its result where it is looked at.
   if (alone && (!in_loop || std::any_of(begin, end, IsLoop))) return {seq, first, last, ""};
   if (last - first > 1) return {nullptr, 0, 0, "it is looked at between products"};

@@ -70,6 +70,7 @@ class ClearLaunch {
     ir::Expr runs;
     if (clear == where.first || !Clears(stmts[clear], sums)) return {};
     if (!ProductsRun(*products, &runs) || runs.defined()) return {};
+    if (MaySkip({begin + static_cast<int64_t>(clear), products})) return {};
     *products = WithFirstClearing(*products, sums);
     if (!products->defined()) return {};
     stmts.erase(begin + static_cast<int64_t>(clear));

@@ -4,6 +4,7 @@
 
 #include "compiler/ir/analysis.h"
 #include "compiler/ir/sums.h"
+#include "compiler/ir/visit.h"
 #include "compiler/passes/build.h"
 #include "compiler/passes/tile_versions.h"
 
@@ -55,6 +56,17 @@ bool Clears(const Stmt& s, const ir::Buffer& sums) {
   return ir::IsConst(fill->value, 0) || (number && *number == 0);
 }
 
+bool MaySkip(const std::vector<Stmt>& stmts) {
+  bool skips = false;
+  for (const Stmt& s : stmts) {
+    ir::Walk(s, [&](const Stmt& x) {
+      skips |= x.kind() == ir::StmtKind::kBreak || x.kind() == ir::StmtKind::kContinue;
+      return !skips;
+    });
+  }
+  return skips;
+}
+
 bool ProductsRun(const Stmt& s, Expr* runs) {
   const auto* loop = s.As<ir::For>();
   if (loop == nullptr) return s.kind() == ir::StmtKind::kGemm;
@@ -66,7 +78,7 @@ bool ProductsRun(const Stmt& s, Expr* runs) {
 }
 
 Stmt WithFirstClearing(const Stmt& s, const ir::Buffer& sums) {
-  return Clearing(s, sums, ir::MakeBool(true), /*outer=*/true);
+  return MaySkip({s}) ? Stmt() : Clearing(s, sums, ir::MakeBool(true), /*outer=*/true);
 }
 
 }  // namespace kiln::passes

@@ -19,6 +19,9 @@ bool Clears(const ir::Stmt& s, const ir::Buffer& sums);
 // undefined where they certainly do.
 bool ProductsRun(const ir::Stmt& s, ir::Expr* runs);
 
+// Whether one of the statements may go on with, or leave, a loop around it.
+bool MaySkip(const std::vector<ir::Stmt>& stmts);
+
 // `s` with the first product on the fragment starting from zero; undefined where it is not known
 // which one that is.
 ir::Stmt WithFirstClearing(const ir::Stmt& s, const ir::Buffer& sums);

@@ -71,7 +71,9 @@ class Result {
     const size_t start = LastUse(out, sums_);  // what it begins with
     Expr runs;
     Stmt cleared;
-    const bool known = ProductsRun(products[0], &runs) && (!runs.defined() || products.size() == 1);
+    const bool known = ProductsRun(products[0], &runs) &&
+                       (!runs.defined() || products.size() == 1) &&
+                       !MaySkip({out.begin() + static_cast<int64_t>(start), out.end()});
     if (start < out.size() && Clears(out[start], sums_) && known) {
       cleared = WithFirstClearing(products[0], sums_);
     }

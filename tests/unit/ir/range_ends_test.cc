@@ -114,6 +114,27 @@ TEST_F(RangeEnds, WhatIsOutOfRangeStaysAsItWas) {
   EXPECT_EQ(simple(x - Expr(8) < y + Expr(8), small), "x < y + 16");
 }
 
+TEST_F(RangeEnds, ProductsAreKnownOnlyWhereTheyAreComputed) {
+  const Expr x = vars_[0], y = vars_[1];
+  Facts natural;
+  for (const Expr& v : {x, y}) natural.SetBounds(v, {0, INT32_MAX});
+  const Expr twice = x * Expr(500) - y + x * Expr(500);
+  const auto simple = [&](const Expr& e) { return ToString(natural.Simplify(e)); };
+  EXPECT_EQ(simple(twice), "x * 500 - y + x * 500");
+  EXPECT_EQ(simple(twice + (x * Expr(1000) - FloorMod(x * Expr(1000), Expr(7))) - x * Expr(1000)),
+            "x * 1000 - y - x * 1000 % 7");
+  // Of int64, and where it may not be evaluated.
+  const Expr wide = MakeCast(kInt64, x) * MakeInt(3000, kInt64) > MakeInt(7, kInt64);
+  const Expr late = (y < Expr(3)) && (x * Expr(1000) > y);
+  for (const Expr& other : {wide, late}) {
+    const std::string same = simple(twice - MakeCast(kInt32, other));
+    EXPECT_EQ(same.rfind("x * 500 - y + x * 500 - int32(", 0), 0u) << same;
+  }
+  // Constants that their product does not fit.
+  EXPECT_EQ(ToString(x * Expr(65536) * Expr(32768)), "x * 65536 * 32768");
+  EXPECT_EQ(ToString(x - Expr(INT32_MIN) + Expr(5)), "x - -2147483648 + 5");
+}
+
 TEST_F(RangeEnds, Sums) {
   for (int t = 0; t < 20000; ++t) {
     const Facts facts = Draw();
