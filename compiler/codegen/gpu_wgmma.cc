@@ -72,11 +72,20 @@ struct WgmmaShape {
   int64_t own_m = 0, own_n = 0, columns = 0;  // of a warpgroup; of an instruction
 };
 
-// The groups that a product is committed in.
+// How many instructions a step is, of all warpgroups, of which a thread has `sums`.
+int64_t InstructionsOf(const ir::Instruct& x, int64_t sums) {
+  const int64_t m = NoteOf(x, "m"), n = NoteOf(x, "n"), rows = NoteOf(x, "rows");
+  const int64_t groups = m * n / (kWarpgroup * sums);
+  return m / kRows * (n / std::min<int64_t>(n / (groups / rows), kMostColumns));
+}
+
+// The groups that a product is committed in. Of one instruction a step nothing is multiplied while
+// the loop comes round.
 int64_t GroupsOf(const ir::Instruct& x) {
   const WgmmaShape shape(x);
   const int64_t sums = ir::ConstInt(x.regions[0].buffer->shape[1]).value_or(0);
   if (shape.from_registers || shape.steps < kFewestSteps || sums < kManySums) return 1;
+  if (InstructionsOf(x, sums) < 2) return 1;
   const Operand a{TileShapeOf(x, 1), !shape.trans_a}, b{TileShapeOf(x, 2), shape.trans_b};
   const bool even =
       a.Stride(shape.step, shape.steps) != 0 && b.Stride(shape.step, shape.steps) != 0;

@@ -39,7 +39,8 @@ TEST(GpuProducts, StepsOfManySumsAreALoopOfGroups) {
 }
 
 TEST(GpuProducts, OtherStepsStandOneAfterTheOther) {
-  // Few sums; few steps; steps of two panels, which do not lie evenly.
+  // One instruction a step; few sums; few steps; steps of two panels, which do not lie evenly.
+  ExpectGroups(Matmul("block_M=64,block_N=256,block_K=64,num_stages=3,threads=128"), 4, 1);
   ExpectGroups(Matmul("block_M=128,block_N=128,block_K=64,num_stages=3,threads=256"), 4, 1);
   ExpectGroups(Matmul("block_M=128,block_N=256,block_K=32,num_stages=3,threads=256"), 2, 1);
   ExpectGroups(Matmul("block_M=128,block_N=256,block_K=128,num_stages=2,threads=256"), 8, 1);
