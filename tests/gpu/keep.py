@@ -31,8 +31,8 @@ FILES = {
 
 
 def read(out, job):
-    """(fields of the head, the rest) of what a job printed."""
-    lines = (out / f"{job}.txt").read_text().split("\n")
+    """(fields of the head, the rest) of what a job printed, without the folder that it ran in."""
+    lines = re.sub(r"/\S*/jobs/", "OUT/", (out / f"{job}.txt").read_text()).split("\n")
     head = {}
     while lines and (found := re.match(r"(command|commit|device): (.*)", lines[0])):
         head[found[1]] = found[2]
