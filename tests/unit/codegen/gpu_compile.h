@@ -50,6 +50,23 @@ inline std::string Ptx(const Case& c, const std::string& arch) {
   return ptx.value_or("");
 }
 
+// Of a kernel file's text.
+inline std::string PtxOf(const std::string& kernel, const std::string& arch) {
+  codegen::CompileInput input;
+  input.kernel_source = kernel;
+  input.kernel_path = "kernel.py";
+  input.arch_record = target::ToText(*target::NamedArch(arch));
+  const auto ptx = codegen::EmitStage(input, "asm");
+  EXPECT_TRUE(ptx.ok()) << arch << ": " << ptx.status() << kernel;
+  return ptx.value_or("");
+}
+
+inline int CountOf(absl::string_view text, absl::string_view word) {
+  int count = 0;
+  for (size_t at = text.find(word); at != text.npos; at = text.find(word, at + 1)) ++count;
+  return count;
+}
+
 inline void ExpectAssembles(const std::string& what, const std::string& ptx,
                             const std::string& arch) {
   const auto cubin = codegen::Assemble(ptx, arch);

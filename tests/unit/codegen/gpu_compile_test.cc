@@ -16,12 +16,6 @@
 namespace kiln {
 namespace {
 
-int CountOf(absl::string_view text, absl::string_view word) {
-  int count = 0;
-  for (size_t at = text.find(word); at != text.npos; at = text.find(word, at + 1)) ++count;
-  return count;
-}
-
 const Case kPlain[] = {
     {"elementwise", {{"M", "64"}, {"N", "1000"}}, ""},
     {"elementwise", {{"M", "64"}, {"N", "1024"}, {"dtype", "bfloat16"}}, ""},
@@ -453,14 +447,9 @@ def product(A: T.Tensor((128, 128), "bfloat16"), B: T.Tensor((2, 128, 128), "bfl
                         ")\n        T.copy(c, C)\n");
   };
   const auto expect = [](const std::string& text, const char* arch, const char* instruction) {
-    codegen::CompileInput input;
-    input.kernel_source = text;
-    input.kernel_path = "parts.py";
-    input.arch_record = target::ToText(*target::NamedArch(arch));
-    const auto ptx = codegen::EmitStage(input, "asm");
-    ASSERT_TRUE(ptx.ok()) << ptx.status() << text;
-    EXPECT_TRUE(absl::StrContains(*ptx, instruction)) << arch << text;
-    ExpectAssembles(text, *ptx, arch);
+    const std::string ptx = PtxOf(text, arch);
+    EXPECT_TRUE(absl::StrContains(ptx, instruction)) << arch << text;
+    ExpectAssembles(text, ptx, arch);
   };
   for (const bool trans_b : {false, true}) {
     const char* b = trans_b ? "b[s, 64:, :64]" : "b[s, :64, 64:]";
