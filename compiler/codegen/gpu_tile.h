@@ -24,8 +24,6 @@ struct GpuTile {
     const int64_t width = swizzle / element, from = c + column;
     return from / width * panel_bytes() + (r + row) * swizzle + from % width * element;
   }
-  // How much further on what begins `r` rows and `c` columns later lies, both whole atoms.
-  int64_t Step(int64_t r, int64_t c) const { return At(r, c) - At(0, 0); }
   // The address (i32) of the element at row `r` and column `c` (i32); of 16 bytes from there where
   // they begin there.
   llvm::Value* Address(llvm::IRBuilder<>& b, llvm::Value* r, llvm::Value* c) const {

@@ -49,9 +49,9 @@ struct Operand {
   // How many bytes each of `steps` steps of `step` elements lies after the one before it; 0 where
   // they do not all lie as far.
   int64_t Stride(int64_t step, int64_t steps) const {
-    const int64_t stride = At(0, step) - At(0, 0);
+    const int64_t first = At(0, 0), stride = At(0, step) - first;
     for (int64_t i = 2; i < steps; ++i) {
-      if (At(0, i * step) - At(0, 0) != i * stride) return 0;
+      if (At(0, i * step) != first + i * stride) return 0;
     }
     return stride;
   }
@@ -64,28 +64,35 @@ struct WgmmaShape {
         trans_a(NoteOf(x, "trans_a") != 0),
         trans_b(NoteOf(x, "trans_b") != 0),
         step(kStepBytes / type.bytes()),
-        steps(NoteOf(x, "k") / step) {}
+        steps(NoteOf(x, "k") / step),
+        m(NoteOf(x, "m")),
+        n(NoteOf(x, "n")),
+        rows(NoteOf(x, "rows")),
+        sums(*ir::ConstInt(x.regions[0].buffer->shape[1])),
+        groups(m * n / (kWarpgroup * sums)),
+        own_m(m / rows),
+        own_n(n / (groups / rows)),
+        columns(std::min(own_n, kMostColumns)) {}
+
+  // How many instructions a step is, of all warpgroups.
+  int64_t instructions() const { return m / kRows * (n / columns); }
 
   DType type;  // of A
   bool from_registers, trans_a, trans_b;
-  int64_t step, steps;                        // elements along k
-  int64_t own_m = 0, own_n = 0, columns = 0;  // of a warpgroup; of an instruction
+  int64_t step, steps;            // elements along k
+  int64_t m, n;                   // of all warpgroups
+  int64_t rows;                   // of the grid of warpgroups
+  int64_t sums;                   // of a thread
+  int64_t groups;                 // of warps
+  int64_t own_m, own_n, columns;  // of a warpgroup; of an instruction
 };
-
-// How many instructions a step is, of all warpgroups, of which a thread has `sums`.
-int64_t InstructionsOf(const ir::Instruct& x, int64_t sums) {
-  const int64_t m = NoteOf(x, "m"), n = NoteOf(x, "n"), rows = NoteOf(x, "rows");
-  const int64_t groups = m * n / (kWarpgroup * sums);
-  return m / kRows * (n / std::min<int64_t>(n / (groups / rows), kMostColumns));
-}
 
 // The groups that a product is committed in. Of one instruction a step nothing is multiplied while
 // the loop comes round.
 int64_t GroupsOf(const ir::Instruct& x) {
   const WgmmaShape shape(x);
-  const int64_t sums = ir::ConstInt(x.regions[0].buffer->shape[1]).value_or(0);
-  if (shape.from_registers || shape.steps < kFewestSteps || sums < kManySums) return 1;
-  if (InstructionsOf(x, sums) < 2) return 1;
+  if (shape.from_registers || shape.steps < kFewestSteps || shape.sums < kManySums) return 1;
+  if (shape.instructions() < 2) return 1;
   const Operand a{TileShapeOf(x, 1), !shape.trans_a}, b{TileShapeOf(x, 2), shape.trans_b};
   const bool even =
       a.Stride(shape.step, shape.steps) != 0 && b.Stride(shape.step, shape.steps) != 0;
@@ -235,13 +242,10 @@ int64_t WgmmaGroups(const ir::Stmt& body) {
 // assemblers compute in uniform registers what stands between the two.
 void GpuInstructEmitter::EmitWgmma(const ir::Instruct& x) {
   const ir::Buffer& c = x.regions[0].buffer;
-  WgmmaShape shape(x);
-  const int64_t rows = NoteOf(x, "rows"), groups = part_.count / kWarpgroup;
-  shape.own_m = NoteOf(x, "m") / rows;
-  shape.own_n = NoteOf(x, "n") / (groups / rows);
-  shape.columns = std::min<int64_t>(shape.own_n, kMostColumns);
+  const WgmmaShape shape(x);
+  KILN_CHECK(shape.groups * kWarpgroup == part_.count);
   const bool is_int = c->dtype.is_int();
-  const Registers sums = SumsOf(c, shape.own_m / kRows * (shape.own_n / 2));
+  const Registers sums = SumsOf(c, shape.sums);
   const int64_t packed = c->dtype == kFloat16 ? 2 : 1;
   std::string immediates = is_int ? "" : ", 1, 1";  // signs, and which operands are transposed
   if (shape.type.bits == 16 && !shape.from_registers) {
@@ -258,7 +262,7 @@ void GpuInstructEmitter::EmitWgmma(const ir::Instruct& x) {
   std::vector<Registers> touched = {sums};
   Value* from = b_.CreateSub(thread_, b_.getInt32(static_cast<uint32_t>(part_.first)));
   Value* group = b_.CreateUDiv(from, b_.getInt32(kWarpgroup));
-  Value* rows_of_grid = b_.getInt32(static_cast<uint32_t>(rows));
+  Value* rows_of_grid = b_.getInt32(static_cast<uint32_t>(shape.rows));
   if (shape.from_registers) {
     Value* registers = exprs_.PlaceOf(x.regions[1].buffer).base;
     writer.SetLeft(registers);

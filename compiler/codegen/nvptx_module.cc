@@ -10,6 +10,7 @@
 #include "compiler/codegen/gpu_stmt.h"
 #include "compiler/codegen/launch_slots.h"
 #include "compiler/codegen/runtime/gpu_launch.h"
+#include "compiler/ir/shape.h"
 #include "compiler/ir/shared_use.h"
 #include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
@@ -62,17 +63,13 @@ class NvptxBuilder {
 
  private:
   absl::Status EmitKernel(const ir::Launch& launch, GpuKernel* kernel) {
-    int64_t threads = 1;
-    for (const ir::Expr& t : launch.threads) {
-      const auto extent = ir::ConstInt(t);
-      if (!extent) return Limit(launch, "the number of threads is not a compile-time constant");
-      threads *= *extent;
-    }
-    if (threads > arch_.threads_block) {
-      return Limit(launch, absl::StrCat("a block of ", threads, " threads; ", arch_.name,
+    const auto threads = ir::ThreadsOf(launch);
+    if (!threads) return Limit(launch, "the number of threads is not a compile-time constant");
+    if (*threads > arch_.threads_block) {
+      return Limit(launch, absl::StrCat("a block of ", *threads, " threads; ", arch_.name,
                                         " runs at most ", arch_.threads_block));
     }
-    kernel->threads = static_cast<int>(threads);
+    kernel->threads = static_cast<int>(*threads);
     kernel->maps = CollectTensorMaps(launch);
     const auto cluster = launch.annotations.find("cluster");
     if (cluster != launch.annotations.end()) {
@@ -94,7 +91,7 @@ class NvptxBuilder {
     slots_.Bind(b, exprs, [&](size_t slot, llvm::Type*) {
       return static_cast<Value*>(function->getArg(static_cast<unsigned>(slot)));
     });
-    Value* thread = Special(b, llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x, threads);
+    Value* thread = Special(b, llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x, *threads);
     Value* block = Special(b, llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x, int64_t{1} << 31);
     TensorMaps maps{kernel->maps, {}};
     std::set<const ir::BufferNode*> streams;
@@ -110,7 +107,7 @@ class NvptxBuilder {
     b.SetInsertPoint(body);
     MeetNeighbours(b, *kernel);
     BindBlockIndices(b, exprs, launch, b.CreateZExt(block, b.getInt64Ty()));
-    GpuStmtEmitter stmts(b, exprs, shared_, thread, threads, maps, WgmmaGroups(launch.body));
+    GpuStmtEmitter stmts(b, exprs, shared_, thread, *threads, maps, WgmmaGroups(launch.body));
     if (kernel->cluster > 1 && launch.annotations.count(ir::kSharesMemory) > 0) {
       const ir::Expr& x = launch.grid[0].var;
       stmts.SetOwnRank(launch, FloorMod(x, ir::MakeInt(kernel->cluster, x.dtype())));

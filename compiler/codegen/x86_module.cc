@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/emit_stmt.h"
 #include "compiler/codegen/host_entry.h"
+#include "compiler/ir/shape.h"
 #include "compiler/ir/visit.h"
 #include "llvm/IR/IntrinsicsX86.h"
 #include "llvm/IR/Module.h"
@@ -53,9 +54,7 @@ class X86Entry : public HostEntry {
     }
     facts_.scratch_bytes = std::max(facts_.scratch_bytes, scratch);
     facts_.grid_blocks = std::max(facts_.grid_blocks, ConstantBlockCount(launch));
-    int64_t threads = 1;
-    for (const ir::Expr& t : launch.threads) threads *= ir::ConstInt(t).value_or(1);
-    facts_.threads = std::max<int>(facts_.threads, threads);
+    facts_.threads = std::max<int>(facts_.threads, ir::ThreadsOf(launch).value_or(1));
     const auto run =
         module().getOrInsertFunction("kiln_rt_run", b.getInt32Ty(), b.getPtrTy(), b.getInt64Ty(),
                                      b.getPtrTy(), b.getPtrTy(), b.getInt64Ty());

@@ -2,6 +2,7 @@
 
 #include "absl/strings/numbers.h"
 #include "compiler/base/status.h"
+#include "compiler/ir/visit.h"
 
 namespace kiln::ir {
 
@@ -158,6 +159,16 @@ Operands OperandsOf(Instruction op) {
 Stmt MakeInstruct(SourceLoc loc, Instruction op, std::vector<Region> regions,
                   std::vector<Expr> args, std::map<std::string, std::string> notes) {
   return MakeStmt<Instruct>(loc, op, std::move(regions), std::move(args), std::move(notes));
+}
+
+bool Holds(const Stmt& s, Instruction op) {
+  bool holds = false;
+  Walk(s, [&](const Stmt& inner) {
+    const auto* x = inner.As<Instruct>();
+    holds |= x != nullptr && x->op == op;
+    return !holds;
+  });
+  return holds;
 }
 
 int64_t NoteOf(const Instruct& x, const std::string& name) {

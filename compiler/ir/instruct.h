@@ -136,6 +136,9 @@ struct Instruct : StmtNode {
 Stmt MakeInstruct(SourceLoc loc, Instruction op, std::vector<Region> regions = {},
                   std::vector<Expr> args = {}, std::map<std::string, std::string> notes = {});
 
+// Whether such an instruction stands in `s`.
+bool Holds(const Stmt& s, Instruction op);
+
 // What an annotation says; 0 without one. KILN_CHECKs that it is a number.
 int64_t NoteOf(const Instruct& x, const std::string& name);
 

@@ -52,15 +52,6 @@ bool Touches(const Stmt& s, const Buffer& b) {
   return touches;
 }
 
-bool Leaves(const Stmt& body) {
-  bool found = false;
-  Walk(body, [&](const Stmt& s) {
-    found |= s.kind() == StmtKind::kBreak || s.kind() == StmtKind::kContinue;
-    return !found;
-  });
-  return found;
-}
-
 bool IsParallel(const Stmt& s) {
   const auto* loop = s.As<For>();
   if (loop == nullptr || loop->loop != ForKind::kParallel) return false;
@@ -168,7 +159,7 @@ class Follower {
     }
     const auto extent = loop.axes.size() == 1 ? ConstInt(loop.axes[0].extent) : std::nullopt;
     const auto min = loop.axes.size() == 1 ? ConstInt(loop.axes[0].min) : std::nullopt;
-    if (inside_ && extent && min && *extent <= kMostTurns && !Leaves(loop.body) &&
+    if (inside_ && extent && min && *extent <= kMostTurns && !HasJump(loop.body) &&
         Decides(loop.axes[0].var, loop.body)) {
       for (int64_t i = 0; i < *extent && visits_ < kMostVisits; ++i, ++visits_) {
         variables_.push_back(loop.axes[0].var);
@@ -227,7 +218,7 @@ class Follower {
   // A body whose turns are not told apart; `some`: there is one at least.
   void Repeat(const Stmt& body, bool some) {
     const std::vector<char> before = good_;
-    const bool leaves = Leaves(body);
+    const bool leaves = HasJump(body);
     const size_t loops = loops_.size();
     Visit(body);
     // A turn that leaves early may leave out what makes up for a parallel loop.

@@ -6,21 +6,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/ir/printer.h"
+#include "compiler/ir/visit.h"
 
 namespace kiln::ir {
 namespace {
 
 bool MayMeetIn(const Buffer& b) {
   return b->scope == Scope::kShared || b->scope == Scope::kGlobal || b->scope == Scope::kFragment;
-}
-
-bool Leaves(const Stmt& body) {
-  bool found = false;
-  Walk(body, [&](const Stmt& s) {
-    found |= s.kind() == StmtKind::kBreak || s.kind() == StmtKind::kContinue;
-    return !found;
-  });
-  return found;
 }
 
 std::string TextOf(const Buffer& buffer, const std::vector<Expr>& indices) {
@@ -104,7 +96,7 @@ class Collector {
   void VisitLoop(const For& loop) {
     const Facts known = facts_;
     const size_t inner = inner_.size();
-    const bool leaves = Leaves(loop.body);
+    const bool leaves = HasJump(loop.body);
     bool certain = !leaves;
     for (const Axis& axis : loop.axes) {
       facts_.AddAxis(axis);

@@ -95,4 +95,13 @@ std::optional<int64_t> BytesOf(const Buffer& buffer) {
   return bytes / buffer->blocks;
 }
 
+std::optional<int64_t> ThreadsOf(const Launch& launch) {
+  int64_t threads = 1;
+  for (const Expr& t : launch.threads) {
+    const std::optional<int64_t> extent = ConstInt(t);
+    if (!extent || __builtin_mul_overflow(threads, *extent, &threads)) return std::nullopt;
+  }
+  return threads;
+}
+
 }  // namespace kiln::ir

@@ -38,6 +38,9 @@ bool IsSize(const Expr& extent, const Expr& dim);
 // Of all elements; nullopt where an extent is known only at run time.
 std::optional<int64_t> BytesOf(const Buffer& buffer);
 
+// How many threads a block has; nullopt where that is no constant, or more than an int64.
+std::optional<int64_t> ThreadsOf(const Launch& launch);
+
 }  // namespace kiln::ir
 
 #endif  // KILN_COMPILER_IR_SHAPE_H_

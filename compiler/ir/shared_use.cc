@@ -71,9 +71,9 @@ class Finder {
         numbers_[alloc->buffer.get()] = use_.buffers.size();
         use_.buffers.push_back(alloc->buffer);
       }
-      jumps_ |= s.kind() == StmtKind::kBreak || s.kind() == StmtKind::kContinue;
       return true;
     });
+    jumps_ = HasJump(launch.body);
     const size_t count = use_.buffers.size();
     none_ = loaded_ = Set(count);
     use_.meets.assign(count, none_);

@@ -222,9 +222,8 @@ class Simplifier : public Mutator {
     if (product && Fits(*product, from.dtype())) return true;
     bool found = false;
     Walk(from, [&](const Expr& e) {
-      if (!IsIndex(e.dtype()) || e.dtype().bits > from.dtype().bits)
-        return !found && AlwaysEvaluates(e);
-      const LinearForm form = Linearize(e);
+      const bool counts = IsIndex(e.dtype()) && e.dtype().bits <= from.dtype().bits;
+      const LinearForm form = counts ? Linearize(e) : LinearForm();
       if (form.terms.size() == 1 && form.constant == 0 && Same(form.terms[0].first, atom)) {
         found |= k > 0 ? k <= form.terms[0].second : k >= form.terms[0].second;
       }

@@ -61,16 +61,6 @@ std::string WhyNotAnywhere(const Launch& launch, const Buffer& sums) {
   return why;
 }
 
-// Whether a break or continue in it is one of a loop around it.
-bool Leaves(const Stmt& s) {
-  bool leaves = false;
-  Walk(s, [&](const Stmt& x) {
-    leaves |= x.kind() == StmtKind::kBreak || x.kind() == StmtKind::kContinue;
-    return !leaves && !IsLoop(x);
-  });
-  return leaves;
-}
-
 SumsRange Find(const Stmt& s, const Buffer& sums, bool in_loop) {
   if (const auto* loop = s.As<For>(); loop != nullptr && IsLoop(s)) {
     return Find(loop->body, sums, /*in_loop=*/true);

@@ -139,7 +139,7 @@ void ThreadValues::Visit(const Stmt& s, bool diverged) {
 }
 
 void ThreadValues::VisitLeaf(const Stmt& s, bool diverged) {
-  if (s.kind() == StmtKind::kBreak || s.kind() == StmtKind::kContinue) return Jump(diverged);
+  if (IsJump(s)) return Jump(diverged);
   if (const auto* bind = s.As<Bind>()) {
     if (Differs(bind->value)) Var(bind->var);
     return;

@@ -243,6 +243,28 @@ void Walk(const Stmt& s, const StmtCallback& on_stmt, const ExprCallback& on_exp
   WalkSubStmts(s, on_stmt, on_expr);
 }
 
+bool IsJump(const Stmt& s) {
+  return s.kind() == StmtKind::kBreak || s.kind() == StmtKind::kContinue;
+}
+
+bool HasJump(const Stmt& s) {
+  bool found = false;
+  Walk(s, [&](const Stmt& x) {
+    found |= IsJump(x);
+    return !found;
+  });
+  return found;
+}
+
+bool Leaves(const Stmt& s) {
+  bool found = false;
+  Walk(s, [&](const Stmt& x) {
+    found |= IsJump(x);
+    return !found && x.kind() != StmtKind::kFor && x.kind() != StmtKind::kWhile;
+  });
+  return found;
+}
+
 Expr Mutator::Mutate(const Expr& e) { return e.defined() ? VisitExpr(e) : e; }
 Stmt Mutator::Mutate(const Stmt& s) { return s.defined() ? VisitStmt(s) : s; }
 Expr Mutator::VisitExpr(const Expr& e) { return RebuildExpr(e); }

@@ -17,6 +17,12 @@ using StmtCallback = std::function<bool(const Stmt&)>;
 void Walk(const Expr& e, const ExprCallback& on_expr);
 void Walk(const Stmt& s, const StmtCallback& on_stmt, const ExprCallback& on_expr = {});
 
+// Whether `s` is a break or a continue; whether one stands in it; whether one does that is of a
+// loop around it.
+bool IsJump(const Stmt& s);
+bool HasJump(const Stmt& s);
+bool Leaves(const Stmt& s);
+
 class Mutator {
  public:
   virtual ~Mutator() = default;

@@ -29,16 +29,6 @@ bool IsTile(const ir::BufferNode& buffer) {
 
 constexpr int64_t kMostPoints = int64_t{1} << 12;  // of a loop, to be looked at one by one
 
-// Whether iterations of `body` may be left out by the body itself.
-bool Leaves(const ir::Stmt& body) {
-  bool found = false;
-  ir::Walk(body, [&](const ir::Stmt& s) {
-    found |= s.As<ir::Break>() != nullptr || s.As<ir::Continue>() != nullptr;
-    return !found;
-  });
-  return found;
-}
-
 // Values that a loop's axis takes. One that is chosen takes each of them on the way to where the
 // checker is; of any other, nobody knows for which of them the branch around is taken.
 struct Values {
@@ -143,7 +133,7 @@ class Checker {
   }
 
   absl::Status VisitLoop(const ir::For& loop) {
-    if (Leaves(loop.body)) return absl::OkStatus();
+    if (ir::HasJump(loop.body)) return absl::OkStatus();
     const ir::Facts known = facts_;
     const std::vector<Values> outside = axes_;
     absl::Status status;

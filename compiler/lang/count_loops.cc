@@ -50,15 +50,6 @@ std::map<const ir::BufferNode*, int> StoresIn(const Stmt& s) {
   return stores;
 }
 
-bool IsLeft(const Stmt& body) {
-  bool left = false;
-  ir::Walk(body, [&](const Stmt& s) {
-    left = left || s.kind() == ir::StmtKind::kBreak || s.kind() == ir::StmtKind::kContinue;
-    return s.kind() != ir::StmtKind::kFor && s.kind() != ir::StmtKind::kWhile;
-  });
-  return left;
-}
-
 class Counter {
  public:
   explicit Counter(const std::function<bool(const Stmt&)>& holds) : holds_(holds) {}
@@ -234,7 +225,7 @@ class Counter {
     Values still = *values;  // what the loop does not change
     for (const auto& [variable, count] : stores) still.erase(variable);
     const Expr bound = Known(BoundOf(loop.condition, &counter), still);
-    if (!bound.defined() || ReadsMemory(bound) || IsLeft(loop.body)) return {};
+    if (!bound.defined() || ReadsMemory(bound) || ir::Leaves(loop.body)) return {};
     const ir::VarMap around = names_;
     const DType type = bound.dtype();
     const Expr turn = ir::MakeVar("turn", type), next = ir::MakeVar("next", type);

@@ -290,8 +290,7 @@ class Follower {
       facts.barriers = facts.barriers || IsOfBarrier(x);
       if (const auto* store = x.As<ir::Store>()) facts.scalars.push_back(store->buffer.get());
       if (!loop || x.same_as(s)) {
-        facts.leaves =
-            facts.leaves || x.kind() == ir::StmtKind::kBreak || x.kind() == ir::StmtKind::kContinue;
+        facts.leaves = facts.leaves || ir::IsJump(x);
         return true;
       }
       const Facts& inner = Of(x);

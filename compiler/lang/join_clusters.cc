@@ -411,7 +411,7 @@ class Joiner {
       extents.push_back(loop.axes[0].extent);
       bodies.push_back({ir::Substitute(loop.body, {{loop.axes[0].var.get(), turn}})});
     }
-    if (Leaves(first.body)) {
+    if (ir::Leaves(first.body)) {
       return Fail(first.loc, "blocks of a cluster meet in a loop that one of them may leave",
                   "run all turns, and leave work out by an if", absl::StatusCode::kUnimplemented);
     }
@@ -427,15 +427,6 @@ class Joiner {
         first.loop == ir::ForKind::kUnroll ? ir::ForKind::kUnroll : ir::ForKind::kSerial;
     out->push_back(ir::MakeStmt<ir::For>(first.loc, kind, first.axes,
                                          ir::MakeSeq(std::move(body), first.body->loc)));
-  }
-
-  static bool Leaves(const Stmt& body) {
-    bool leaves = false;
-    ir::Walk(body, [&](const Stmt& s) {
-      leaves |= s.kind() == ir::StmtKind::kBreak || s.kind() == ir::StmtKind::kContinue;
-      return !leaves && s.kind() != ir::StmtKind::kFor && s.kind() != ir::StmtKind::kWhile;
-    });
-    return leaves;
   }
 
   void MeetInBranch(const Stmts& each, Stmts* out) {

@@ -41,19 +41,9 @@ struct Edge {
   size_t from = 0, to = 0;  // pieces
 };
 
-// Whether a break or continue of `body`, of a loop, is that loop's.
-bool IsLeft(const Stmt& body) {
-  bool left = false;
-  ir::Walk(body, [&](const Stmt& s) {
-    left = left || s.kind() == ir::StmtKind::kBreak || s.kind() == ir::StmtKind::kContinue;
-    return s.kind() != ir::StmtKind::kFor && s.kind() != ir::StmtKind::kWhile;
-  });
-  return left;
-}
-
 bool IsLoop(const Stmt& s) {
   const auto* loop = s.As<ir::For>();
-  return loop != nullptr && HoldsBarrier(s) && !IsLeft(loop->body) &&
+  return loop != nullptr && HoldsBarrier(s) && !ir::Leaves(loop->body) &&
          (loop->loop == ir::ForKind::kSerial || loop->loop == ir::ForKind::kUnroll ||
           loop->loop == ir::ForKind::kPipelined);
 }
@@ -281,8 +271,8 @@ absl::StatusOr<std::vector<Piece>> Scheduler::Joined(const Pieces& pieces, Edges
   bool loops = false;
   for (const Piece& piece : pieces) {
     const auto* loop = piece.stmt.As<ir::For>();
-    if (HoldsBarrier(piece.stmt) &&
-        (piece.stmt.kind() == ir::StmtKind::kWhile || (loop != nullptr && IsLeft(loop->body)))) {
+    if (HoldsBarrier(piece.stmt) && (piece.stmt.kind() == ir::StmtKind::kWhile ||
+                                     (loop != nullptr && ir::Leaves(loop->body)))) {
       return NoOrder(edges, "one of them stands in a loop that is not counted");
     }
     loops = loops || IsLoop(piece.stmt);

@@ -368,10 +368,9 @@ class Unread : public ir::Mutator {
 // Whether `loop` counts parts of a tile: those of a fragment are known at compile time.
 bool CountsParts(const ir::For& loop, const Owners& owners) {
   const std::optional<int64_t> turns = ir::ConstInt(loop.axes[0].extent);
-  bool counts = false, leaves = false;
+  bool counts = false;
   ir::VarMap names;
   ir::Walk(loop.body, [&](const Stmt& s) {
-    leaves = leaves || s.kind() == ir::StmtKind::kBreak || s.kind() == ir::StmtKind::kContinue;
     if (const auto* bind = s.As<ir::Bind>()) {
       names[bind->var.get()] = ir::Substitute(bind->value, names);
     }
@@ -383,7 +382,7 @@ bool CountsParts(const ir::For& loop, const Owners& owners) {
     }
     return true;
   });
-  return counts && !leaves && turns && *turns <= kMostParts;
+  return counts && !ir::HasJump(loop.body) && turns && *turns <= kMostParts;
 }
 
 Stmt PartsUnrolled(const Stmt& launch, const Owners& owners) {

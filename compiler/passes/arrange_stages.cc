@@ -131,8 +131,7 @@ class Arrange {
     absl::Status status;
     ir::Walk(loop_.body, [&](const Stmt& s) {
       const auto* inner = s.As<ir::For>();
-      const bool leaves = s.kind() == ir::StmtKind::kBreak || s.kind() == ir::StmtKind::kContinue;
-      if (leaves) {
+      if (ir::IsJump(s)) {
         status = Error(s->loc, "a loop with stages runs several steps at once and cannot leave one",
                        "leave out order and stage, or the break");
       } else if (s.kind() == ir::StmtKind::kOnThreads) {

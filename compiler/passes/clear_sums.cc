@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "compiler/ir/shape.h"
 #include "compiler/ir/sums.h"
 #include "compiler/ir/visit.h"
 #include "compiler/passes/first_product.h"
@@ -17,9 +18,10 @@ using ir::Stmt;
 class ClearLaunch {
  public:
   ClearLaunch(const ir::Program& program, const ir::Launch& launch, const target::Arch& arch)
-      : program_(program), launch_(launch), arch_(arch) {
-    for (const ir::Expr& t : launch.threads) threads_ *= ir::ConstInt(t).value_or(0);
-  }
+      : program_(program),
+        launch_(launch),
+        arch_(arch),
+        threads_(ir::ThreadsOf(launch).value_or(0)) {}
 
   // Undefined where nothing changes.
   Stmt Run() const {
@@ -66,11 +68,9 @@ class ClearLaunch {
   static Stmt Without(const ir::SumsRange& where, const ir::Buffer& sums) {
     std::vector<Stmt> stmts = where.seq->stmts;
     const auto begin = stmts.begin(), products = begin + static_cast<int64_t>(where.first);
-    const size_t clear = LastUse({begin, products}, sums);
+    const size_t clear = FindClear({begin, products}, sums);
     ir::Expr runs;
-    if (clear == where.first || !Clears(stmts[clear], sums)) return {};
-    if (!ProductsRun(*products, &runs) || runs.defined()) return {};
-    if (MaySkip({begin + static_cast<int64_t>(clear), products})) return {};
+    if (clear == where.first || !ProductsRun(*products, &runs) || runs.defined()) return {};
     *products = WithFirstClearing(*products, sums);
     if (!products->defined()) return {};
     stmts.erase(begin + static_cast<int64_t>(clear));
@@ -80,7 +80,7 @@ class ClearLaunch {
   const ir::Program& program_;
   const ir::Launch& launch_;
   const target::Arch& arch_;
-  int64_t threads_ = 1;
+  const int64_t threads_;
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "compiler/base/status.h"
 #include "compiler/ir/analysis.h"
+#include "compiler/ir/shape.h"
 #include "compiler/ir/visit.h"
 
 namespace kiln::passes {
@@ -30,8 +31,7 @@ class Cutter : public ir::Mutator {
  protected:
   Stmt VisitStmt(const Stmt& s) override {
     if (const auto* launch = s.As<ir::Launch>()) {
-      threads_ = 1;
-      for (const Expr& extent : launch->threads) threads_ *= ir::ConstInt(extent).value_or(1);
+      threads_ = ir::ThreadsOf(*launch).value_or(1);
       return RebuildStmt(s);
     }
     if (const auto* part = s.As<ir::OnThreads>()) {

@@ -40,15 +40,7 @@ Stmt Clearing(const Stmt& s, const ir::Buffer& sums, const Expr& first, bool out
                                loop->annotations);
 }
 
-}  // namespace
-
-size_t LastUse(const std::vector<Stmt>& stmts, const ir::Buffer& sums) {
-  for (size_t i = stmts.size(); i-- > 0;) {
-    if (Uses({stmts[i]}, sums)) return i;
-  }
-  return stmts.size();
-}
-
+// Whether it sets all of the fragment to zero.
 bool Clears(const Stmt& s, const ir::Buffer& sums) {
   const auto* fill = s.As<ir::Fill>();
   if (fill == nullptr || fill->dst.buffer != sums || !CoversWhole(fill->dst)) return false;
@@ -56,15 +48,14 @@ bool Clears(const Stmt& s, const ir::Buffer& sums) {
   return ir::IsConst(fill->value, 0) || (number && *number == 0);
 }
 
-bool MaySkip(const std::vector<Stmt>& stmts) {
-  bool skips = false;
-  for (const Stmt& s : stmts) {
-    ir::Walk(s, [&](const Stmt& x) {
-      skips |= x.kind() == ir::StmtKind::kBreak || x.kind() == ir::StmtKind::kContinue;
-      return !skips;
-    });
+}  // namespace
+
+size_t FindClear(const std::vector<Stmt>& before, const ir::Buffer& sums) {
+  for (size_t i = before.size(); i-- > 0;) {
+    if (Clears(before[i], sums)) return i;
+    if (Uses({before[i]}, sums) || ir::HasJump(before[i])) break;
   }
-  return skips;
+  return before.size();
 }
 
 bool ProductsRun(const Stmt& s, Expr* runs) {
@@ -78,7 +69,7 @@ bool ProductsRun(const Stmt& s, Expr* runs) {
 }
 
 Stmt WithFirstClearing(const Stmt& s, const ir::Buffer& sums) {
-  return MaySkip({s}) ? Stmt() : Clearing(s, sums, ir::MakeBool(true), /*outer=*/true);
+  return ir::HasJump(s) ? Stmt() : Clearing(s, sums, ir::MakeBool(true), /*outer=*/true);
 }
 
 }  // namespace kiln::passes

@@ -9,18 +9,13 @@
 
 namespace kiln::passes {
 
-// The last of the statements that looks at the fragment or sets it; their number where none does.
-size_t LastUse(const std::vector<ir::Stmt>& stmts, const ir::Buffer& sums);
-
-// Whether it sets all of the fragment to zero.
-bool Clears(const ir::Stmt& s, const ir::Buffer& sums);
+// Which of the statements before the products sets all of the fragment to zero, so that they begin
+// with that; their number where none does.
+size_t FindClear(const std::vector<ir::Stmt>& before, const ir::Buffer& sums);
 
 // Whether it is known where the products in `s`, one or a loop, run: `runs` says it, and stays
 // undefined where they certainly do.
 bool ProductsRun(const ir::Stmt& s, ir::Expr* runs);
-
-// Whether one of the statements may go on with, or leave, a loop around it.
-bool MaySkip(const std::vector<ir::Stmt>& stmts);
 
 // `s` with the first product on the fragment starting from zero; undefined where it is not known
 // which one that is.

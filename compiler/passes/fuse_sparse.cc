@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/ir/shape.h"
 #include "compiler/ir/sparse.h"
 #include "compiler/ir/visit.h"
 #include "compiler/passes/build.h"
@@ -58,9 +59,7 @@ class FuseLaunch {
       : program_(program), launch_(launch), gpu_(GpuOf(context)) {}
 
   Stmt Run() {
-    int64_t threads = 1;
-    for (const ir::Expr& extent : launch_.threads) threads *= ir::ConstInt(extent).value_or(0);
-    const Stmt body = Fused(launch_.body, {0, threads});
+    const Stmt body = Fused(launch_.body, {0, ir::ThreadsOf(launch_).value_or(0)});
     if (body.same_as(launch_.body) && notes_.empty()) return {};
     std::map<std::string, std::string> notes = launch_.annotations;
     notes.insert(notes_.begin(), notes_.end());

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/analysis.h"
+#include "compiler/ir/shape.h"
 #include "compiler/ir/sums.h"
 #include "compiler/ir/visit.h"
 #include "compiler/layout/swizzle.h"
@@ -68,20 +69,18 @@ class Result {
     out.insert(out.begin(), ir::MakeStmt<ir::Alloc>(loc, held_));
     std::vector<Stmt> products(seq.stmts.begin() + static_cast<int64_t>(first),
                                seq.stmts.begin() + static_cast<int64_t>(last));
-    const size_t start = LastUse(out, sums_);  // what it begins with
+    const size_t clear = FindClear(out, sums_);
     Expr runs;
     Stmt cleared;
-    const bool known = ProductsRun(products[0], &runs) &&
-                       (!runs.defined() || products.size() == 1) &&
-                       !MaySkip({out.begin() + static_cast<int64_t>(start), out.end()});
-    if (start < out.size() && Clears(out[start], sums_) && known) {
+    if (clear < out.size() && ProductsRun(products[0], &runs) &&
+        (!runs.defined() || products.size() == 1)) {
       cleared = WithFirstClearing(products[0], sums_);
     }
     const Stmt load = ir::MakeStmt<ir::Copy>(loc, ir::WholeBuffer(held_), ir::WholeBuffer(sums_));
     if (cleared.defined()) {
       products[0] = cleared;
-      if (!runs.defined()) out.erase(out.begin() + static_cast<int64_t>(start));
-    } else if (start < out.size() || !IsDeclared(out)) {
+      if (!runs.defined()) out.erase(out.begin() + static_cast<int64_t>(clear));
+    } else if (Uses(out, sums_) || !IsDeclared(out)) {
       runs = {};
       out.push_back(ir::MakeStmt<ir::Copy>(loc, ir::WholeBuffer(sums_), ir::WholeBuffer(held_)));
     }
@@ -109,9 +108,8 @@ class HoldLaunch {
         launch_(launch),
         context_(context),
         arch_(GpuOf(context)),
-        notes_(launch.annotations) {
-    for (const Expr& t : launch.threads) threads_ *= ir::ConstInt(t).value_or(0);
-  }
+        threads_(ir::ThreadsOf(launch).value_or(0)),
+        notes_(launch.annotations) {}
 
   Stmt Run() {
     Stmt body = launch_.body.kind() == ir::StmtKind::kSeq
@@ -213,7 +211,7 @@ class HoldLaunch {
   const ir::Launch& launch_;
   const PassContext& context_;
   const target::Arch& arch_;
-  int64_t threads_ = 1;
+  const int64_t threads_;
   std::map<std::string, std::string> notes_;
   int64_t columns_ = 0;  // of tensor memory, that are taken
 };

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "compiler/ir/analysis.h"
+#include "compiler/ir/instruct.h"
 #include "compiler/ir/visit.h"
 #include "compiler/passes/build.h"
 #include "compiler/passes/product_loops.h"
@@ -20,15 +21,6 @@ using ir::MakeInt;
 using ir::Stmt;
 
 constexpr int64_t kWarp = 32, kPlaces = 2;
-
-bool Holds(const Stmt& s, Instruction op) {
-  bool holds = false;
-  ir::Walk(s, [&](const Stmt& x) {
-    holds |= Is(x, op);
-    return !holds;
-  });
-  return holds;
-}
 
 Stmt WithArgs(const ir::Instruct& x, std::vector<Expr> args) {
   return ir::MakeStmt<ir::Instruct>(x.loc, x.op, x.regions, std::move(args), x.annotations);

@@ -153,9 +153,7 @@ absl::StatusOr<ir::Program> LagProducts(const ir::Program& program, const PassCo
   out.body = ir::RewriteStmts(program.body, [&](const Stmt& s) -> Stmt {
     const auto* launch = s.As<ir::Launch>();
     if (launch == nullptr) return {};
-    int64_t threads = 1;
-    for (const ir::Expr& extent : launch->threads) threads *= *ir::ConstInt(extent);
-    return ir::RewriteStmts(s, Lag(GpuOf(context), *launch, threads));
+    return ir::RewriteStmts(s, Lag(GpuOf(context), *launch, *ir::ThreadsOf(*launch)));
   });
   return out;
 }

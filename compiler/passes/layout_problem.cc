@@ -27,18 +27,15 @@ class Collector {
   Collector(const ir::Program& program, const target::Arch& gpu) : program_(program), gpu_(gpu) {}
 
   absl::StatusOr<LayoutProblem> Collect(const ir::Launch& launch) {
-    int64_t threads = 1;
-    for (const Expr& extent : launch.threads) {
-      const auto n = ir::ConstInt(extent);
-      if (!n)
-        return Error(launch.loc, "the number of threads is not a constant", "give threads=128");
-      threads *= *n;
+    const std::optional<int64_t> threads = ir::ThreadsOf(launch);
+    if (!threads) {
+      return Error(launch.loc, "the number of threads is not a constant", "give threads=128");
     }
-    if (threads < 1 || threads > layout::kMaxThreads) {
-      return Error(launch.loc, absl::StrCat("a block of ", threads, " threads"),
+    if (*threads < 1 || *threads > layout::kMaxThreads) {
+      return Error(launch.loc, absl::StrCat("a block of ", *threads, " threads"),
                    absl::StrCat("use 1 to ", layout::kMaxThreads));
     }
-    problem_.threads = threads_ = {0, threads};
+    problem_.threads = threads_ = {0, *threads};
     for (const ir::Axis& axis : launch.grid) facts_.AddAxis(axis);
     notes_ = &launch.annotations;
     KILN_ASSIGN_OR_RETURN(products_, PlanProducts(program_, launch, threads_, gpu_));

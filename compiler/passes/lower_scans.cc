@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/printer.h"
+#include "compiler/ir/shape.h"
 #include "compiler/passes/build.h"
 #include "compiler/passes/loop_regions.h"
 #include "compiler/passes/reduce_arithmetic.h"
@@ -276,8 +277,7 @@ class LowerOnGpu : public ir::Mutator {
 
  private:
   Stmt VisitLaunch(const Stmt& s, const ir::Launch& launch) {
-    threads_ = 1;
-    for (const Expr& extent : launch.threads) threads_ *= ir::ConstInt(extent).value_or(1);
+    threads_ = ir::ThreadsOf(launch).value_or(1);
     memory_.clear();
     const Stmt body = Mutate(launch.body);
     if (body.same_as(launch.body)) return s;

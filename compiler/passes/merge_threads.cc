@@ -1,6 +1,7 @@
 #include "compiler/passes/merge_threads.h"
 
 #include "compiler/ir/instruct.h"
+#include "compiler/ir/shape.h"
 #include "compiler/ir/visit.h"
 #include "compiler/passes/build.h"
 
@@ -22,8 +23,7 @@ class Merge : public ir::Mutator {
 
   Stmt VisitStmt(const Stmt& s) override {
     if (const auto* launch = s.As<ir::Launch>()) {
-      threads_ = 1;
-      for (const Expr& extent : launch->threads) threads_ *= ir::ConstInt(extent).value_or(1);
+      threads_ = ir::ThreadsOf(*launch).value_or(1);
       first_ = 0, end_ = threads_;
       return RebuildStmt(s);
     }

@@ -18,13 +18,13 @@ using ir::Instruction;
 using ir::MakeInt;
 using ir::Stmt;
 
-bool Holds(const Stmt& s, std::initializer_list<ir::StmtKind> kinds) {
-  bool holds = false;
+bool HasOnThreads(const Stmt& s) {
+  bool has = false;
   ir::Walk(s, [&](const Stmt& x) {
-    holds |= std::find(kinds.begin(), kinds.end(), x.kind()) != kinds.end();
-    return !holds;
+    has |= x.kind() == ir::StmtKind::kOnThreads;
+    return !has;
   });
-  return holds;
+  return has;
 }
 
 // One loop of a launch.
@@ -39,7 +39,7 @@ class Pipeline {
     const auto* body = loop_.body.As<ir::Seq>();
     const ir::Axis& axis = loop_.axes[0];  // asked again in every step
     if (stages_ < 2 || body == nullptr || ReadsMemory(axis.min) || ReadsMemory(axis.extent) ||
-        Holds(loop_.body, {ir::StmtKind::kBreak, ir::StmtKind::kContinue})) {
+        ir::HasJump(loop_.body)) {
       return {};
     }
     for (const Stmt& s : body->stmts) {
@@ -208,7 +208,7 @@ Stmt PipelineLaunch(const Stmt& s) {
   const auto* launch = s.As<ir::Launch>();
   if (launch == nullptr) return {};
   // Parts of a block wait for each other in ways of their own.
-  if (Holds(launch->body, {ir::StmtKind::kOnThreads})) return {};
+  if (HasOnThreads(launch->body)) return {};
   TileVersions tiles;
   const Stmt body = ir::RewriteStmts(launch->body, [&](const Stmt& inner) -> Stmt {
     const auto* loop = inner.As<ir::For>();

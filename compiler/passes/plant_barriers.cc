@@ -206,15 +206,6 @@ class Planter {
     pending_.taken.clear();
   }
 
-  static bool Holds(const Stmt& s, ir::Instruction op) {
-    bool holds = false;
-    ir::Walk(s, [&](const Stmt& inner) {
-      const auto* x = inner.As<ir::Instruct>();
-      holds |= x != nullptr && x->op == op;
-      return !holds;
-    });
-    return holds;
-  }
   static bool ReadsAsynchronously(const Stmt& s) {
     return Holds(s, ir::Instruction::kWgmma) || Holds(s, ir::Instruction::kTcgen05Mma) ||
            Holds(s, ir::Instruction::kTensorStore);

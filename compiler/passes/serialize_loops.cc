@@ -1,5 +1,6 @@
 #include "compiler/passes/serialize_loops.h"
 
+#include "compiler/ir/visit.h"
 #include "compiler/passes/build.h"
 
 namespace kiln::passes {
@@ -8,15 +9,6 @@ namespace {
 using ir::Stmt;
 
 constexpr int64_t kMaxExpanded = 64;
-
-bool HasLoopControl(const Stmt& body) {
-  bool found = false;
-  ir::Walk(body, [&](const Stmt& s) {
-    found |= s.kind() == ir::StmtKind::kBreak || s.kind() == ir::StmtKind::kContinue;
-    return true;
-  });
-  return found;
-}
 
 class Serializer : public ir::Mutator {
  protected:
@@ -29,7 +21,7 @@ class Serializer : public ir::Mutator {
     }
     if (loop->loop == ir::ForKind::kUnroll) {
       const auto extent = ir::ConstInt(loop->axes[0].extent);
-      if (extent.has_value() && *extent <= kMaxExpanded && !HasLoopControl(loop->body)) {
+      if (extent.has_value() && *extent <= kMaxExpanded && !ir::HasJump(loop->body)) {
         return Expand(*loop, *extent);
       }
     }

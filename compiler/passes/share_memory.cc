@@ -39,15 +39,8 @@ std::optional<ir::SharedPlaces<int64_t>> Places(const ir::SharedUse& use) {
 // Those that share out its registers (setmaxnreg) have it alone.
 int64_t Residents(const ir::Launch& launch, int64_t bytes, const Arch& arch) {
   if (bytes > arch.smem_block) return 0;
-  bool alone = false;
-  ir::Walk(launch.body, [&](const Stmt& s) {
-    const auto* x = s.As<ir::Instruct>();
-    alone |= x != nullptr && x->op == ir::Instruction::kMaxRegisters;
-    return !alone;
-  });
-  if (alone) return 1;
-  int64_t threads = 1;
-  for (const ir::Expr& t : launch.threads) threads *= ir::ConstInt(t).value_or(1);
+  if (ir::Holds(launch.body, ir::Instruction::kMaxRegisters)) return 1;
+  const int64_t threads = ir::ThreadsOf(launch).value_or(1);
   const int64_t warps = std::max<int64_t>(1, RoundUp(threads, arch.warp_size) / arch.warp_size);
   int64_t most = arch.blocks_sm;
   int64_t blocks = 1;

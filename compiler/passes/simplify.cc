@@ -1,5 +1,6 @@
 #include "compiler/passes/simplify.h"
 
+#include "compiler/ir/visit.h"
 #include "compiler/passes/build.h"
 
 namespace kiln::passes {
@@ -46,7 +47,7 @@ class Simplifier : public FactsMutator {
     }
     if (IsEmpty(loop.body)) return loop.body;
     const bool plain = loop.loop == ir::ForKind::kSerial || loop.loop == ir::ForKind::kUnroll;
-    if (plain && ir::IsConst(loop.axes[0].extent, 1) && !HasLoopControl(loop.body)) {
+    if (plain && ir::IsConst(loop.axes[0].extent, 1) && !ir::Leaves(loop.body)) {
       return Mutate(ir::Substitute(loop.body, {{loop.axes[0].var.get(), loop.axes[0].min}}));
     }
     return s;
@@ -63,16 +64,6 @@ class Simplifier : public FactsMutator {
     if (*known == 0) return ir::MakeSeq({}, s->loc);
     return ir::MakeStmt<ir::Store>(s->loc, store.buffer, store.indices, store.value, Expr(),
                                    store.way);
-  }
-
-  // Break or Continue of this loop, not of one nested in it.
-  static bool HasLoopControl(const Stmt& body) {
-    bool found = false;
-    ir::Walk(body, [&](const Stmt& s) {
-      if (s.kind() == ir::StmtKind::kBreak || s.kind() == ir::StmtKind::kContinue) found = true;
-      return s.kind() != ir::StmtKind::kFor && s.kind() != ir::StmtKind::kWhile;
-    });
-    return found;
   }
 };
 

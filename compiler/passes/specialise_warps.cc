@@ -202,12 +202,7 @@ class Specialise {
 
   // Both parts must take the same turns of it, and know how many before the first.
   bool AreKnown(const ir::For& loop) const {
-    bool known = IsFixed(loop.axes[0].min) && IsFixed(loop.axes[0].extent);
-    ir::Walk(loop.body, [&](const Stmt& s) {
-      known &= s.kind() != ir::StmtKind::kBreak && s.kind() != ir::StmtKind::kContinue;
-      return known;
-    });
-    return known;
+    return IsFixed(loop.axes[0].min) && IsFixed(loop.axes[0].extent) && !ir::HasJump(loop.body);
   }
 
   bool FindFetches() {
@@ -307,9 +302,7 @@ class Specialise {
 
   target::WarpQuery Query() {
     target::WarpQuery q;
-    q.threads = 1;
-    for (const Expr& t : launch_.threads) q.threads *= ir::ConstInt(t).value_or(0);
-    threads_ = q.threads;
+    threads_ = q.threads = ir::ThreadsOf(launch_).value_or(0);
     q.stages = *ir::ConstInt(loop_->num_stages);
     q.sums = WidestResult();
     q.tensor_sums = HoldsSums(launch_);

@@ -90,13 +90,6 @@ int64_t RoomOf(const ir::Launch& launch, const target::Arch& gpu) {
   return room;
 }
 
-// How many threads a block has; 0 where that is not constant.
-int64_t ThreadsOf(const ir::Launch& launch) {
-  int64_t threads = 1;
-  for (const ir::Expr& extent : launch.threads) threads *= ir::ConstInt(extent).value_or(0);
-  return threads;
-}
-
 }  // namespace
 
 int64_t StagedOperandBytes(const ir::Program& program, const Stmt& s, layout::ThreadRange threads,
@@ -127,7 +120,8 @@ absl::StatusOr<ir::Program> StageOperands(const ir::Program& program, const Pass
     int64_t room = RoomOf(*launch, GpuOf(context));
     return ir::MakeStmt<ir::Launch>(
         launch->loc, launch->grid, launch->threads,
-        Rewritten(program, launch->body, {0, ThreadsOf(*launch)}, GpuOf(context), &room),
+        Rewritten(program, launch->body, {0, ir::ThreadsOf(*launch).value_or(0)}, GpuOf(context),
+                  &room),
         launch->annotations);
   });
   return out;

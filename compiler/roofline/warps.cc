@@ -97,12 +97,7 @@ class WarpFinder {
   bool IsFixed(const ir::Expr& e) const { return !ir::ReadsWhatChanges(e, program_); }
 
   bool AreKnown(const ir::For& loop) const {
-    bool known = IsFixed(loop.axes[0].min) && IsFixed(loop.axes[0].extent);
-    ir::Walk(loop.body, [&](const Stmt& s) {
-      known &= s.kind() != ir::StmtKind::kBreak && s.kind() != ir::StmtKind::kContinue;
-      return known;
-    });
-    return known;
+    return IsFixed(loop.axes[0].min) && IsFixed(loop.axes[0].extent) && !ir::HasJump(loop.body);
   }
 
   bool StepsDiffer() const {
