@@ -20,8 +20,9 @@ constexpr int64_t kWarp = 32;
 constexpr int64_t kStepBytes = 32;  // along k, of one step of the instruction
 constexpr int64_t kFewest = 4;      // steps of a tile
 constexpr int64_t kCopyBytes = 16;  // of one copy to shared memory
-constexpr int64_t kOther = 48;      // registers of a thread for the loop and its shared memory,
-constexpr int64_t kTurns = 16;      // and for a loop around it
+constexpr int64_t kGuardedWords = 3;
+constexpr int64_t kOther = 48;  // registers of a thread for the loop and its shared memory,
+constexpr int64_t kTurns = 16;  // and for a loop around it
 
 // Which fragments of a launch are live, by the order of its statements.
 class Fragments {
@@ -118,10 +119,24 @@ class Lag {
     if (depth < kFewest * kStepBytes) return false;
     const int64_t rows = NoteOf(x, "rows"), columns = threads_ / kWarp / rows;
     const int64_t operands = (m / rows + n / columns + 15) / 16 * 4;
-    const int64_t copies = (m + n) * depth / (kCopyBytes * threads_);  // an address each
+    const int64_t copies = (m + n) * depth / (kCopyBytes * threads_) * WordsOfCopies(loop);
     const int64_t live = (fragments_.BytesDuring(loop) + 4 * threads_ - 1) / (4 * threads_);
     const int64_t other = kOther + (fragments_.InLoop(loop) ? kTurns : 0);
     return live + 2 * operands + copies + other <= registers_;
+  }
+
+  // Registers of each copy to shared memory: its address, of more words where guards let some out,
+  // as then no two have one in common.
+  static int64_t WordsOfCopies(const Stmt& loop) {
+    bool guarded = false;
+    ir::Walk(loop, [&](const Stmt& s) {
+      const auto* store = s.As<ir::Store>();
+      if (store == nullptr || store->way != ir::StoreWay::kAsync) return !guarded;
+      const auto* load = store->value.As<ir::Load>();
+      guarded |= load == nullptr || load->predicate.defined();
+      return !guarded;
+    });
+    return guarded ? kGuardedWords : 1;
   }
 
   // Whether the sums stand outside of the loop and are the product's alone in it.

@@ -94,9 +94,11 @@ Chosen Choose(const target::Arch& arch, const OpDemand& op, int64_t m, int64_t n
     q.c_space = target::OperandSpace::kTensor;
     choice = target::ChooseGemm(arch, q);
     if (!choice.unit.empty()) {
+      // A thread loads the sums of its lane, and so holds as many of fewer rows.
+      const int64_t beside = std::max<int64_t>(target::kTensorLanes - m, 0) * n / threads;
       return {kGpu.tensor_efficiency,
               0,
-              0,
+              static_cast<double>(beside),
               static_cast<double>(target::TakenColumns(target::TensorColumns(m, n))),
               0,
               choice.unit,

@@ -11,8 +11,7 @@ namespace {
 
 constexpr int64_t kAtomColumns = 8, kGroupRows = 64;
 constexpr int kGroupWarps = 4;
-constexpr int64_t kWidest = 256;  // columns of a wgmma
-constexpr int kTensorLanes = 128;
+constexpr int64_t kWidest = 256;                           // columns of a wgmma
 constexpr int64_t kLeastSwizzle = 32, kMostSwizzle = 128;  // bytes of a row of a tile
 constexpr int64_t kAtomRows = 8;                           // of a swizzle
 constexpr int64_t kStepBytes = 32;     // along k, of an instruction that descriptors tell its tiles

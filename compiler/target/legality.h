@@ -109,7 +109,7 @@ bool StoresMatrices(const Arch& arch);
 
 // Tensor memory: 128 lanes of 512 columns of 32 bits an SM, of which a block takes a power of two.
 // The columns that an m x n result fills, and those that a block takes for `columns` in all.
-inline constexpr int64_t kTensorColumns = 512;
+inline constexpr int64_t kTensorLanes = 128, kTensorColumns = 512;
 int64_t TensorColumns(int64_t m, int64_t n);
 int64_t TakenColumns(int64_t columns);
 

@@ -85,5 +85,18 @@ def product(A: T.Tensor((128, 256), "float16"), B: T.Tensor((128, 256), "float16
   EXPECT_EQ(CountOf(ptx, "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"), 5 * 16);
 }
 
+// Addresses of guarded copies and those of a loop around leave a step's operands no registers.
+TEST(GpuProducts, WaitForTheirOperandsWhereRegistersAreFew) {
+  const char* config = "block_M=192,block_N=64,block_K=128,num_stages=4,threads=128";
+  auto arguments = Product("int8", "int32", "False", "True");
+  for (const char* size : {"M", "N", "K"}) arguments[size] = "1536";
+  constexpr int kStep = 3 * 8;  // instructions: 4 warps below each other
+  const auto count = [&](const char* kernel) {
+    return CountOf(Ptx({kernel, arguments, config}, "sm_80"), "mma.sync.aligned.m16n8k32");
+  };
+  EXPECT_EQ(count("matmul"), 5 * kStep);
+  EXPECT_EQ(count("matmul_streamk"), 4 * kStep);
+}
+
 }  // namespace
 }  // namespace kiln

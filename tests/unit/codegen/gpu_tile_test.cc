@@ -61,9 +61,9 @@ TEST_F(GpuTileTest, OffsetsOfDescriptors) {
         const int64_t place = offset ^ (offset / 128 % (tile.swizzle / 16) * 16);
         ASSERT_EQ(place, shape.At(0, r, c) * tile.element)
             << tile.element << " " << tile.swizzle << " " << r << " " << c;
-        ASSERT_EQ(tile.At(r, c) + tile.Step(8, 0), tile.At(r + 8, c));
-        const int64_t panel = tile.swizzle / tile.element;
-        ASSERT_EQ(tile.At(r, c) + tile.Step(0, panel), tile.At(r, c + panel));
+        const int64_t panel = tile.swizzle / tile.element, first = tile.At(0, 0);
+        ASSERT_EQ(offset + tile.At(8, 0) - first, tile.At(r + 8, c));
+        ASSERT_EQ(offset + tile.At(0, panel) - first, tile.At(r, c + panel));
       }
     }
   });

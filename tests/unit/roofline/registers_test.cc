@@ -112,6 +112,9 @@ std::vector<Edge> Edges() {
       {"attention_tall", "sm_90a", "attention", causal, keys(192, 64, 128), 192},
       {"moved", "sm_90a", "transpose", turned, moved(64, 1024, 256), 0},
       {"moved_whole", "sm_90a", "transpose", turned, moved(128, 256, 128), 80},
+      // A thread loads all columns of its lanes from tensor memory.
+      {"tensor_rows", "sm_100a", "matmul", bf16, Tile(64, 192, 64, 128, 3), 0},
+      {"tensor_rows_wide", "sm_100a", "matmul", bf16, Tile(64, 256, 64, 128, 3), 1024},
       {"mma", "sm_80", "matmul", bf16, Tile(256, 160, 64, 256), 0},
       {"mma_wide", "sm_80", "matmul", bf16, Tile(256, 192, 64, 256), 432},
       {"mma_deep", "sm_80", "matmul", bf16, Tile(128, 96, 128, 128), 0},
