@@ -34,7 +34,6 @@ SHAPES = ("16x6144x4096", "64x28672x4096", "16x4096x14336", "2048x4096x4096", "2
           "4096x57344x8192", "128x2112x7168", "64x7168x16384", "4096x4096x4096")
 SHARED_BYTES = 227 * 1024
 SUMS = 224  # registers of a thread that sums may take
-FLUSH_BYTES = 256 << 20
 AGAIN = 1.5  # what is within this of the fastest is timed again
 FIELDS = ("origin", "ns", "launches", "template", "config", "why")
 
@@ -162,13 +161,13 @@ def timed_here(shape, folder):
     """The child: reads tasks as lines of JSON, answers each with one: launches and times, or why not."""
     sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent)]
     import torch
-    from kernels import Kernel, Matmul
+    from kernels import Kernel, Matmul, launch_times, overwritten
     M, N, K = shape
     torch.manual_seed(1)
     problem = Matmul({"M": M, "N": N, "K": K, "dtype": "bfloat16", "out": "bfloat16"})
     want, kernels = problem.reference(), {}
     norm, scale = float(want.norm()), torch.empty_like(want)
-    flush = torch.empty(FLUSH_BYTES, dtype=torch.int8, device="cuda")
+    flush = overwritten()
 
     def checked(task):
         case = {"name": task["config"], "kind": task["template"], "file": task["file"]}
@@ -181,24 +180,13 @@ def timed_here(shape, folder):
             raise RuntimeError(f"wrong numbers: {error:.3g}")
         return kernel
 
-    def times(kernel, launches):
-        pairs = []
-        for _ in range(launches):
-            flush.zero_()
-            pair = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
-            pair[0].record()
-            kernel()
-            pair[1].record()
-            pairs.append(pair)
-        torch.cuda.synchronize()
-        return [1e6 * first.elapsed_time(last) for first, last in pairs]
-
     for line in sys.stdin:
         task = json.loads(line)
         try:
             if task["file"] not in kernels:
                 kernels[task["file"]] = checked(task)
-            told = {"times": times(kernels[task["file"]], task["ask"])}
+            calls = [kernels[task["file"]]] * task["ask"]
+            told = {"times": [1e6 * ms for ms in launch_times(calls, flush)]}
         except RuntimeError as error:
             if "CUDA error" in str(error):  # nothing more can be done in this context
                 raise

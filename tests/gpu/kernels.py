@@ -10,6 +10,32 @@ TYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.
          "int8": torch.int8, "int32": torch.int32, "uint8": torch.uint8}
 
 
+AHEAD = 12  # overwritings, of a tenth of a millisecond each
+
+
+def overwritten():
+    """What `launch_times` overwrites: more than any cache holds."""
+    return torch.empty(256 << 20, dtype=torch.int8, device="cuda")
+
+
+def launch_times(calls, flush):
+    """Milliseconds of each of the calls, in their order, the L2 cache overwritten before each. The
+    device gets a millisecond's work first: where other programs keep the host's cores busy, a launch
+    may be late, and the time between two events would hold the wait for it."""
+    for _ in range(AHEAD):
+        flush.zero_()
+    pairs = []
+    for call in calls:
+        flush.zero_()
+        pair = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
+        pair[0].record()
+        call()
+        pair[1].record()
+        pairs.append(pair)
+    torch.cuda.synchronize()
+    return [first.elapsed_time(last) for first, last in pairs]
+
+
 def random(shape, dtype):
     if dtype == "int8":
         return torch.randint(-8, 8, shape, device="cuda", dtype=torch.int8)

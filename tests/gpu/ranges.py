@@ -61,30 +61,22 @@ def sizes_between(winner, count):
     return sorted(chosen)
 
 
-def times_us(torch, kernels, flush):
+def times_us(kernels, flush):
     """Medians, taken by turns, so that what a card does meanwhile falls on all of them."""
+    from kernels import launch_times
     times = [[] for _ in kernels]
     for turn in range(TURNS):
-        pairs = []
-        for number in sorted(range(len(kernels)), key=lambda n: (n + turn) % len(kernels)):
-            for _ in range(LAUNCHES):
-                flush.zero_()
-                pair = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
-                pair[0].record()
-                kernels[number]()
-                pair[1].record()
-                pairs.append((number, pair))
-        torch.cuda.synchronize()
-        for number, (first, last) in pairs:
-            times[number].append(1e3 * first.elapsed_time(last))
+        order = sorted(range(len(kernels)), key=lambda n: (n + turn) % len(kernels))
+        order = [number for number in order for _ in range(LAUNCHES)]
+        for number, ms in zip(order, launch_times([kernels[n] for n in order], flush)):
+            times[number].append(1e3 * ms)
     return [sorted(each)[len(each) // 2] for each in times]
 
 
 def measure(options, configs, sizes):
     """{size: microseconds of the object, then of each config}, and whether all numbers were right."""
-    import torch
-    from kernels import Kernel, Matmul
-    flush = torch.empty(256 << 20, dtype=torch.int8, device="cuda")
+    from kernels import Kernel, Matmul, overwritten
+    flush = overwritten()
     times, right = {}, True
     for size in sizes:
         problem = Matmul({"M": size, "N": options.columns, "K": options.depth, "dtype": "bfloat16",
@@ -97,7 +89,7 @@ def measure(options, configs, sizes):
         if not error < 1e-2:
             print(f"M={size}: WRONG, relative error {error:.3g}")
             right = False
-        times[size] = times_us(torch, kernels, flush)
+        times[size] = times_us(kernels, flush)
     return times, right
 
 

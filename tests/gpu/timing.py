@@ -60,27 +60,18 @@ def compare(name, measured):
     return ok
 
 
-def median_us(torch, function, flush, count=6):
-    times = []
-    for _ in range(count):
-        events = []
-        for _ in range(10):  # queued, so that the device never waits for the host
-            flush.zero_()
-            pair = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
-            pair[0].record()
-            function()
-            pair[1].record()
-            events.append(pair)
-        torch.cuda.synchronize()
-        times += [first.elapsed_time(last) * 1e3 for first, last in events]
-    return sorted(times)[len(times) // 2]
+def median_us(function, flush, count=6):
+    from kernels import launch_times
+    times = [ms for _ in range(count) for ms in launch_times([function] * 10, flush)]
+    return 1e3 * sorted(times)[len(times) // 2]
 
 
 def beside_the_driver(options, name, rows):
     import torch
+    from kernels import overwritten
     x = torch.randn(rows, 4096, device="cuda")
     y, z = torch.empty_like(x), torch.empty_like(x)
-    flush = torch.empty(256 << 20, dtype=torch.int8, device="cuda")
+    flush = overwritten()
     entry = ctypes.CDLL(str(options.out / f"{name}.so")).kiln_copy
     entry.restype = ctypes.c_int32
     call = lambda: entry(None, ctypes.c_void_p(x.data_ptr()), ctypes.c_void_p(y.data_ptr()))
@@ -92,8 +83,8 @@ def beside_the_driver(options, name, rows):
     same = torch.equal(x, y)
     ours, theirs = [], []
     for _ in range(5):  # alternately
-        ours.append(median_us(torch, call, flush))
-        theirs.append(median_us(torch, copy, flush))
+        ours.append(median_us(call, flush))
+        theirs.append(median_us(copy, flush))
     ours, theirs = sorted(ours)[2], sorted(theirs)[2]
     ok = same and ours <= 1.02 * theirs
     print(f"{name}_driver {'ok' if ok else 'SHORT'}  {ours:.2f} us, the driver's {theirs:.2f} us, "

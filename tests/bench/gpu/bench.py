@@ -11,8 +11,7 @@ import sys
 
 import torch
 
-
-from kernels import Kernel
+from kernels import Kernel, launch_times, overwritten
 
 LAUNCHES = 10  # between two synchronisations
 MOST_LAUNCHES = 200
@@ -25,16 +24,7 @@ def median_ms(function, flush):
     torch.cuda.synchronize()
     times = []
     while len(times) < LAUNCHES or (sum(times) < LEAST_MS and len(times) < MOST_LAUNCHES):
-        events = []
-        for _ in range(LAUNCHES):
-            flush.zero_()
-            pair = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
-            pair[0].record()
-            function()
-            pair[1].record()
-            events.append(pair)
-        torch.cuda.synchronize()
-        times += [first.elapsed_time(last) for first, last in events]
+        times += launch_times([function] * LAUNCHES, flush)
     return sorted(times)[len(times) // 2]
 
 
@@ -49,7 +39,7 @@ def main():
         return 0
     folder = pathlib.Path(__file__).resolve().parent
     torch.manual_seed(1)
-    flush = torch.empty(256 << 20, dtype=torch.int8, device="cuda")
+    flush = overwritten()
     anchors, best = {}, {}
     print(f"device: {torch.cuda.get_device_name()}, torch {torch.__version__}")
     for case in json.loads((folder / "cases.json").read_text()):
