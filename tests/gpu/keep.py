@@ -26,7 +26,7 @@ FILES = {
     "gpu_winners": [("", "winners")],
     "gpu_workers": [("Two sources of time, and copies beside the driver's own", "timing"),
                     ("Faults", "faults")],
-    "gpu": [("Numbers", "checks"), ("Speed", "timed")],
+    "gpu": [("Sanitizers", "sanitize"), ("Numbers", "checks"), ("Speed", "timed")],
 }
 
 
