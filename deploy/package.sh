@@ -22,7 +22,8 @@ deploy/install_deps.sh
 cmake --build build --target bundle
 
 out=build/package
-rm -rf "$out"
+archive=$out/kiln-linux-x86_64.tar.xz
+rm -rf "$out/kiln" "$archive.partial"
 cmake --install build --component bundle --strip --prefix "$PWD/$out/kiln" >/dev/null
 git rev-parse --verify --quiet HEAD >"$out/kiln/COMMIT" || echo unknown >"$out/kiln/COMMIT"
 for program in "$out"/kiln/bin/*; do  # nothing may come from this machine but glibc
@@ -32,7 +33,8 @@ for program in "$out"/kiln/bin/*; do  # nothing may come from this machine but g
 done
 $pack || exit 0
 tar -C "$out" --sort=name --owner=0 --group=0 --numeric-owner -cf - kiln |
-  xz -9e --lzma2=preset=9e,dict=128MiB >"$out/kiln-linux-x86_64.tar.xz"
-ls -l "$out/kiln-linux-x86_64.tar.xz"
-size=$(stat -c %s "$out/kiln-linux-x86_64.tar.xz")
+  xz -9e --lzma2=preset=9e,dict=128MiB >"$archive.partial"
+size=$(stat -c %s "$archive.partial")
 [ "$size" -le $((40 << 20)) ] || { echo "the archive has $size bytes, more than 40 MiB" >&2; exit 1; }
+mv "$archive.partial" "$archive"  # the one before stays whole until then
+ls -l "$archive"

@@ -12,6 +12,7 @@ import concurrent.futures
 import os
 import pathlib
 import queue
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,15 +25,16 @@ ROOT = HERE.parents[1]
 ALL_GPUS = ("several",)
 
 
-def jobs_of(out, programs):
-    """{name: its commands}, the longest first."""
+def jobs_of(out, programs, count):
+    """{name: its commands} on a machine of so many GPUs, the longest first."""
     def script(name, *arguments, folder=HERE):
         return [sys.executable, str(folder / name), *map(str, arguments)]
     farm, kilnc = ("--bin", programs), ("--kilnc", programs / "kilnc")
     def built(name, which, then):
         return [script("build.py", out / name, which, *kilnc), then]
     return {
-        "several": [script("several.py", out / "several", *farm)],
+        "several": [script("several.py", out / "several", *farm, "--devices",
+                           *(n for n in (2, 4, 8) if n <= max(2, count)))],
         "spaces": [script("exhaust.py", out / "spaces", "--draw", 2150, *kilnc)],
         "main_job": [[str(HERE / "main_job.sh"), str(out / "main_job"), *map(str, farm)]],
         "legality": [script("legality.py", out / "legality", "--legal", 2000, "--illegal", 500,
@@ -50,7 +52,9 @@ def jobs_of(out, programs):
 
 
 def gpus():
-    """[(CUDA_VISIBLE_DEVICES, the GPU's name)]."""
+    """[(CUDA_VISIBLE_DEVICES, the GPU's name)]; empty where NVIDIA's driver is not."""
+    if shutil.which("nvidia-smi") is None:
+        return []
     listed = subprocess.run(["nvidia-smi", "--query-gpu=index,name", "--format=csv,noheader"],
                             stdout=subprocess.PIPE, text=True, check=True).stdout
     return [tuple(line.split(", ", 1)) for line in listed.splitlines()]
@@ -120,7 +124,8 @@ def main():
     parser.add_argument("--list", action="store_true", help="print the jobs and end")
     options = parser.parse_args()
     options.out, options.bin = options.out.resolve(), options.bin.resolve()
-    jobs = jobs_of(options.out / "jobs", options.bin)
+    found = gpus()
+    jobs = jobs_of(options.out / "jobs", options.bin, len(found))
     unknown = [name for name in options.jobs if name not in jobs]
     if options.list or unknown:
         for name, commands in jobs.items():
@@ -128,10 +133,13 @@ def main():
         if unknown:
             parser.error(f"no job is called {unknown[0]}")
         return 0
+    if not found:
+        print("skipped: no GPU on this machine (no nvidia-smi, or it lists none)")
+        return 0
     for signum in (signal.SIGTERM, signal.SIGINT):
         signal.signal(signum, stop)
     wanted = {name: jobs[name] for name in jobs if name in (options.jobs or jobs)}
-    found, cores = gpus(), sorted(os.sched_getaffinity(0))
+    cores = sorted(os.sched_getaffinity(0))
     every = (",".join(visible for visible, _ in found), f"{len(found)} {found[0][1]}")
     found = [(visible, f"one of {len(found)} {model}" if len(found) > 1 else f"one {model}")
              for visible, model in found]

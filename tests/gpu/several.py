@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """How much more this machine measures with several of its GPUs than with one.
 
-    tests/gpu/several.py OUT [--bin FOLDER] [--devices 2] [--shape 8192x8192x8192] [--candidates 384] [--repeats 3]
+    tests/gpu/several.py OUT [--bin FOLDER] [--devices 2 [4 ...]] [--shape 8192x8192x8192] [--candidates 384] [--repeats 3]
 
-Sweeps a product (M x N x K, bf16, B transposed) over --candidates configs with a worker of one GPU and one of
---devices GPUs in turn, each time as a fresh sweep whose artifacts are there, so that no compiler is waited for.
-Counted is what devices share, screens and races (finals interleave all finalists on one device), from the
-first one's begin to the last one's end, as the worker's log tells it. Prints a line a sweep, then
+Sweeps a product (M x N x K, bf16, B transposed) over --candidates configs with a worker of one GPU and with
+those of --devices GPUs in turn, each time as a fresh sweep whose artifacts are there, so that no compiler is
+waited for. Counted is what devices share, screens and races (finals interleave all finalists on one device),
+from the first one's begin to the last one's end, as the worker's log tells it. Prints a line a sweep, then
 `several_gpus_N RATIO`: candidates measured a second over those with one GPU, the median of the repeats."""
 import argparse
 import datetime
@@ -76,7 +76,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--bin", type=pathlib.Path, default=BIN)
-    parser.add_argument("--devices", type=int, default=2)
+    parser.add_argument("--devices", type=int, nargs="+", default=[2])
     parser.add_argument("--shape", default="8192x8192x8192")
     parser.add_argument("--candidates", type=int, default=384)
     parser.add_argument("--repeats", type=int, default=3)
@@ -85,16 +85,18 @@ def main():
     shutil.rmtree(options.out, ignore_errors=True)
     options.out.mkdir(parents=True)
     farm = SeveralGpus(options)
-    ratios = []
+    ratios = {devices: [] for devices in options.devices}
     try:
-        rate(farm, options.devices, options)  # compiles
+        rate(farm, max(ratios), options)  # compiles
         for _ in range(options.repeats):
             alone = rate(farm, 1, options)
-            ratios.append(rate(farm, options.devices, options) / alone)
+            for devices, seen in ratios.items():
+                seen.append(rate(farm, devices, options) / alone)
     finally:
         farm.stop()
-    print(f"several_gpus_{options.devices} {statistics.median(ratios):.3f}  # "
-          f"{', '.join(f'{ratio:.3f}' for ratio in sorted(ratios))}")
+    for devices, seen in ratios.items():
+        print(f"several_gpus_{devices} {statistics.median(seen):.3f}  # "
+              f"{', '.join(f'{ratio:.3f}' for ratio in sorted(seen))}")
     return 0
 
 
