@@ -248,9 +248,10 @@ class OnBarrier : public Action {
 // All blocks of the cluster.
 class MeetOf : public Action {
  public:
-  using Action::Action;
+  MeetOf(SourceLoc loc, TensorMemory::Threads who) : Action(loc), who_(who) {}
   Flow Run(Machine& m) const override {
     if (m.options().meet_at_barriers) m.Barrier();
+    m.async->tensor.Meet(who_);
     m.cluster->Arrive(m);
     if (!m.parts->WaitUntil(
             m, [&] { return m.cluster->AllArrived(m); }, loc))
@@ -258,6 +259,9 @@ class MeetOf : public Action {
     m.cluster->GoOn(m);
     return Flow::kNext;
   }
+
+ private:
+  const TensorMemory::Threads who_;
 };
 
 // A product of the warps (atom 16 rows) or warpgroups (atom 64 rows) of a part.
@@ -602,7 +606,7 @@ ActionPtr Compiler::InstructAction(const ir::Instruct& x) {
 
   switch (x.op) {
     case ir::Instruction::kClusterBarrier:
-      if (in_cluster_) return std::make_unique<MeetOf>(loc);
+      if (in_cluster_) return std::make_unique<MeetOf>(loc, who);
       Error(absl::UnimplementedError(
           "blocks of a cluster meet inside of a loop or a part: the interpreter joins them only "
           "at the top of a launch"));

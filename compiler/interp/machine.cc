@@ -13,7 +13,7 @@
 namespace kiln::interp {
 namespace {
 
-constexpr char kMixed[] = "touch, one of them atomically and one not,";
+constexpr char kMixed[] = "touch, one of them atomically or in part,";
 constexpr uint32_t kMany = 0xFFFFFFFF;  // units that touched an element: more than one
 
 uint64_t Tag(uint32_t run, uint32_t unit) { return uint64_t{run} << 32 | unit; }
@@ -489,18 +489,17 @@ bool Machine::Track(BufferState* b, int64_t offset, Touch touch, bool changes, S
     }
     Shadow* shadow = ShadowOf(b, l);
     const uint64_t own = Tag(level.run, level.unit);
+    const bool shared = touch == Touch::kAtomic || touch == Touch::kPart;
     uint64_t* writers = Tags(&shadow->writer, *b, loc);
     if (!writers) return false;
-    if (touch != Touch::kAtomic && shadow->atomic && Conflicts(shadow->atomic[offset], level)) {
+    if (!shared && shadow->atomic && Conflicts(shadow->atomic[offset], level)) {
       return Race(*b, offset, kMixed, level, UnitOf(shadow->atomic[offset]), loc);
     }
     // Blocks may write one value twice, and threads if the kernel says so; iterations may not.
     const bool may = level.units == Units::kBlocks || level.same_values;
     const bool harmless = touch == Touch::kWrite && may && !changes;
     if (Conflicts(writers[offset], level) && !harmless) {
-      const char* what = touch == Touch::kWrite    ? "both write"
-                         : touch == Touch::kAtomic ? kMixed
-                                                   : "write and read";
+      const char* what = touch == Touch::kWrite ? "both write" : shared ? kMixed : "write and read";
       return Race(*b, offset, what, level, UnitOf(writers[offset]), loc);
     }
     if (touch == Touch::kLook) continue;
@@ -511,7 +510,7 @@ bool Machine::Track(BufferState* b, int64_t offset, Touch touch, bool changes, S
       continue;
     }
     if (shadow->reader && Conflicts(shadow->reader[offset], level) && !harmless) {
-      return Race(*b, offset, touch == Touch::kAtomic ? kMixed : "read and write", level,
+      return Race(*b, offset, shared ? kMixed : "read and write", level,
                   UnitOf(shadow->reader[offset]), loc);
     }
     if (touch == Touch::kWrite) {
@@ -552,12 +551,13 @@ bool Machine::Overwrite(const BufferState& b, int64_t offset, bool track, Source
   for (const int slot : b.beside) {
     BufferState& other = buffers[static_cast<size_t>(slot)];
     const int64_t size = other.dtype.bytes();
+    const Touch touch = size > b.dtype.bytes() ? Touch::kPart : Touch::kWrite;
     const int64_t first = std::max<int64_t>(0, begin - other.place) / size;
     const int64_t last = std::min(other.span, (end - other.place + size - 1) / size);
     for (int64_t i = first; i < last; ++i) {
       if (other.written) other.written[i] = 0;
       const bool tracks = track && other.depth < levels.size();
-      if (tracks && !Track(&other, i, Touch::kWrite, true, loc)) return false;
+      if (tracks && !Track(&other, i, touch, true, loc)) return false;
     }
   }
   return true;

@@ -133,8 +133,9 @@ struct Level {
 
 inline constexpr uint32_t kAllThreads = 0xFFFFFFFE;  // the unit of what all threads do alike
 
-// kLook: a read of which it is known that nobody writes there before it is over.
-enum class Touch : uint8_t { kRead, kLook, kWrite, kAtomic };
+// kLook: a read of which it is known that nobody writes there before it is over. kPart: a write of
+// some of the element's bytes; others may write the rest.
+enum class Touch : uint8_t { kRead, kLook, kWrite, kAtomic, kPart };
 
 struct Failure {
   absl::StatusCode code;

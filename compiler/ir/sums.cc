@@ -8,6 +8,8 @@
 namespace kiln::ir {
 namespace {
 
+constexpr char kNotByAll[] = "a condition, or a part of the block, computes it";
+
 bool IsLoop(const Stmt& s) {
   const auto* loop = s.As<For>();
   return s.kind() == StmtKind::kWhile || (loop != nullptr && loop->loop != ForKind::kParallel);
@@ -61,6 +63,16 @@ std::string WhyNotAnywhere(const Launch& launch, const Buffer& sums) {
   return why;
 }
 
+// Whether a part of the block computes products on the fragment.
+bool InPart(const Stmt& s, const Buffer& sums) {
+  bool in_part = false;
+  Walk(s, [&](const Stmt& x) {
+    in_part |= x.kind() == StmtKind::kOnThreads && HasProductOn(x, sums);
+    return !in_part;
+  });
+  return in_part;
+}
+
 SumsRange Find(const Stmt& s, const Buffer& sums, bool in_loop) {
   if (const auto* loop = s.As<For>(); loop != nullptr && IsLoop(s)) {
     return Find(loop->body, sums, /*in_loop=*/true);
@@ -68,8 +80,7 @@ SumsRange Find(const Stmt& s, const Buffer& sums, bool in_loop) {
   const auto* seq = s.As<Seq>();
   if (seq == nullptr) {
     return {nullptr, 0, 0,
-            s.kind() == StmtKind::kGemm ? "it is looked at between products"
-                                        : "a condition, or a part of the block, computes it"};
+            s.kind() == StmtKind::kGemm ? "it is looked at between products" : kNotByAll};
   }
   size_t first = 0, last = seq->stmts.size();
   while (!HasProductOn(seq->stmts[first], sums)) ++first;
@@ -78,6 +89,10 @@ SumsRange Find(const Stmt& s, const Buffer& sums, bool in_loop) {
   const auto end = seq->stmts.begin() + static_cast<int64_t>(last);
   const bool alone =
       std::none_of(begin, end, [&](const Stmt& child) { return LooksAt(child, sums); });
+  // What comes before and after the range is done by all threads.
+  if (std::any_of(begin, end, [&](const Stmt& child) { return InPart(child, sums); })) {
+    return {nullptr, 0, 0, kNotByAll};
+  }
   if (std::any_of(begin, end, Leaves)) {
     return {nullptr, 0, 0, "a break or continue leaves its products"};
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/algorithm/container.h"
 #include "compiler/ir/analysis.h"
 #include "compiler/ir/sums.h"
 #include "compiler/ir/visit.h"
@@ -40,6 +41,26 @@ Stmt Clearing(const Stmt& s, const ir::Buffer& sums, const Expr& first, bool out
                                loop->annotations);
 }
 
+// Of the first product in `s`: what its clearing is then, with the values of loops at their first
+// turn; undefined where it is not known which product that is.
+Expr FirstClear(const Stmt& s, const ir::Buffer& sums, const ir::VarMap& turn, bool outer) {
+  if (const ir::Gemm* gemm = ir::ProductOn(s, sums)) {
+    return gemm->clear_accum.defined() ? ir::Substitute(gemm->clear_accum, turn) : Expr();
+  }
+  if (const auto* seq = s.As<ir::Seq>()) {
+    const auto child =
+        absl::c_find_if(seq->stmts, [&](const Stmt& x) { return ir::HasProductOn(x, sums); });
+    return FirstClear(*child, sums, turn, outer);
+  }
+  const auto* loop = s.As<ir::For>();
+  if (loop == nullptr) return {};
+  const ir::Axis& axis = loop->axes[0];
+  if (!outer && ir::ConstInt(axis.extent).value_or(0) < 1) return {};
+  ir::VarMap first = turn;
+  first[axis.var.get()] = ir::Substitute(axis.min, turn);
+  return FirstClear(loop->body, sums, first, /*outer=*/false);
+}
+
 // Whether it sets all of the fragment to zero.
 bool Clears(const Stmt& s, const ir::Buffer& sums) {
   const auto* fill = s.As<ir::Fill>();
@@ -66,6 +87,12 @@ bool ProductsRun(const Stmt& s, Expr* runs) {
   const Expr some = extent > ir::MakeInt(0, extent.dtype());
   if (!ir::IsConst(some, 1)) *runs = some;
   return true;
+}
+
+bool StartsFromZero(const Stmt& s, const ir::Buffer& sums) {
+  if (ir::HasJump(s)) return false;
+  const Expr clear = FirstClear(s, sums, {}, /*outer=*/true);
+  return clear.defined() && ir::IsConst(ir::Facts().Simplify(clear), 1);
 }
 
 Stmt WithFirstClearing(const Stmt& s, const ir::Buffer& sums) {

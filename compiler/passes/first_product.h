@@ -17,6 +17,10 @@ size_t FindClear(const std::vector<ir::Stmt>& before, const ir::Buffer& sums);
 // undefined where they certainly do.
 bool ProductsRun(const ir::Stmt& s, ir::Expr* runs);
 
+// Whether the first product on the fragment in `s`, which certainly runs, starts from zero as it
+// is.
+bool StartsFromZero(const ir::Stmt& s, const ir::Buffer& sums);
+
 // `s` with the first product on the fragment starting from zero; undefined where it is not known
 // which one that is.
 ir::Stmt WithFirstClearing(const ir::Stmt& s, const ir::Buffer& sums);

@@ -72,14 +72,16 @@ class Result {
     const size_t clear = FindClear(out, sums_);
     Expr runs;
     Stmt cleared;
-    if (clear < out.size() && ProductsRun(products[0], &runs) &&
-        (!runs.defined() || products.size() == 1)) {
+    const bool known = ProductsRun(products[0], &runs);
+    if (clear < out.size() && known && (!runs.defined() || products.size() == 1)) {
       cleared = WithFirstClearing(products[0], sums_);
     }
     const Stmt load = ir::MakeStmt<ir::Copy>(loc, ir::WholeBuffer(held_), ir::WholeBuffer(sums_));
     if (cleared.defined()) {
       products[0] = cleared;
       if (!runs.defined()) out.erase(out.begin() + static_cast<int64_t>(clear));
+    } else if (known && !runs.defined() && StartsFromZero(products[0], sums_)) {
+      // Whatever was there is lost.
     } else if (Uses(out, sums_) || !IsDeclared(out)) {
       runs = {};
       out.push_back(ir::MakeStmt<ir::Copy>(loc, ir::WholeBuffer(sums_), ir::WholeBuffer(held_)));

@@ -137,8 +137,8 @@ class Planter {
       Fence(s->loc, out);
     }
     if (x->op == ir::Instruction::kClusterBarrier || x->op == ir::Instruction::kClusterArrive) {
-      pending_ = {{}, {}, {}, pending_.unfenced, pending_.taken};  // the block meets there too
-      return out->push_back(s);
+      out->push_back(s);
+      return Met(s->loc, out);
     }
     if (x->op != ir::Instruction::kAsyncWait) return Phase(s, out);
     out->push_back(s);
@@ -215,6 +215,11 @@ class Planter {
 
   void Plant(SourceLoc loc, std::vector<Stmt>* out) {
     out->push_back(ir::MakeStmt<ir::Instruct>(loc, ir::Instruction::kBlockBarrier));
+    Met(loc, out);
+  }
+
+  // All threads of the block have.
+  void Met(SourceLoc loc, std::vector<Stmt>* out) {
     if (pending_.reads.count(tensor_memory_) > 0) {  // a product may follow what was moved
       out->push_back(ir::MakeStmt<ir::Instruct>(loc, ir::Instruction::kTcgen05Fence,
                                                 std::vector<ir::Region>{},

@@ -177,6 +177,7 @@ struct RunOptions {
   bool interpret_only = false;
   int64_t max_steps = INT64_MAX;
   bool on_threads = false;
+  bool on_instructions = false;
   std::string stop_after;            // interpret the program after this pass
   std::vector<std::string> inputs;   // NAME=FILE, bytes as they lie in memory
   std::vector<std::string> outputs;  // NAME=FILE
@@ -317,10 +318,15 @@ absl::Status CheckRuntime(const ir::Program& program, const interp::Options& opt
 }
 
 // Where sums are kept in a coarse type, whose order differs, by worker/README.md's rule.
-interp::Tolerance ToleranceFor(const interp::Tensor& want, const ir::CoarseSums* sums) {
+interp::Tolerance ToleranceFor(const interp::Tensor& want, const ir::CoarseSums* sums,
+                               double share) {
   constexpr int64_t kTerms = 4096;  // where nothing is known
   interp::Tolerance tolerance = interp::DefaultTolerance(want.dtype(), kTerms);
-  if (sums == nullptr || !want.dtype().is_float()) return tolerance;
+  if (!want.dtype().is_float()) return tolerance;
+  if (share > 0) {
+    tolerance.absolute = std::max(tolerance.absolute, share * interp::RootMeanSquare(want.View()));
+  }
+  if (sums == nullptr) return tolerance;
   const auto roundings = static_cast<double>(sums->roundings > 0 ? sums->roundings : kTerms);
   tolerance.absolute =
       std::max(tolerance.absolute,
@@ -328,9 +334,11 @@ interp::Tolerance ToleranceFor(const interp::Tensor& want, const ir::CoarseSums*
   return tolerance;
 }
 
-// Compares every tensor; prints a line each. False when one differs.
+// Compares every tensor; prints a line each. False when one differs, by more than a `share` of its
+// root mean square where that is given.
 bool Report(const ir::Program& program, const std::map<std::string, ir::CoarseSums>& sums,
-            const std::vector<interp::Tensor>& got, const std::vector<interp::Tensor>& want) {
+            const std::vector<interp::Tensor>& got, const std::vector<interp::Tensor>& want,
+            double share = 0) {
   bool ok = true;
   size_t index = 0;
   for (const ir::Param& p : program.params) {
@@ -338,7 +346,7 @@ bool Report(const ir::Program& program, const std::map<std::string, ir::CoarseSu
     const auto coarse = sums.find(p.name);
     const interp::Comparison c = interp::Compare(
         got[index].View(), want[index].View(),
-        ToleranceFor(want[index], coarse == sums.end() ? nullptr : &coarse->second));
+        ToleranceFor(want[index], coarse == sums.end() ? nullptr : &coarse->second, share));
     std::cout << p.name << ": "
               << (c.ok() ? absl::StrCat("agrees, max error ", c.max_absolute_error)
                          : c.ToString(got[index].shape()));
@@ -404,15 +412,59 @@ absl::Status RunOnThreads(const KernelOptions& k, const ir::Program& program,
   return absl::OkStatus();
 }
 
+std::vector<interp::Tensor> Copies(const std::vector<interp::Tensor>& tensors) {
+  std::vector<interp::Tensor> copies;
+  for (const interp::Tensor& t : tensors) {
+    copies.emplace_back(t.dtype(), t.shape(), t.strides());
+    std::copy(t.as<char>(), t.as<char>() + t.bytes(), copies.back().as<char>());
+  }
+  return copies;
+}
+
+// The same, on the instructions that code is generated from: what is wrong on a GPU shows here as a
+// race, a deadlock or numbers. Once for each order of what has none; the last is kept.
+absl::StatusOr<bool> RunOnInstructions(const codegen::CompileInput& input,
+                                       const ir::Program& program, interp::Options options,
+                                       const std::map<std::string, ir::CoarseSums>& sums,
+                                       const std::vector<interp::Tensor>& reference,
+                                       std::vector<interp::Tensor>* tensors) {
+  KILN_ASSIGN_OR_RETURN(const ir::Program lowered, codegen::LowerKernel(input));
+  // Operands of ten bits: each product is off by up to 2^-10 of itself, their sum by as much of its
+  // deviation, of which no element is more than a few.
+  const double share = ir::PassOption(program, "kiln.tf32", 0) != 0 ? 0x1p-8 : 0;
+  options.clip_global = false;  // the guards are in the program now
+  options.meet_at_barriers = true;
+  bool ok = true;
+  const std::vector<interp::Tensor> before = Copies(*tensors);
+  for (const interp::Order order : {interp::Order::kForward, interp::Order::kReverse}) {
+    *tensors = Copies(before);
+    options.order = order;
+    KILN_ASSIGN_OR_RETURN(const interp::Stats stats,
+                          interp::Run(lowered, Views(*tensors), options));
+    std::cout << "instructions, " << (order == interp::Order::kForward ? "forward" : "reverse")
+              << ": " << stats.blocks << " blocks, " << stats.steps << " steps\n";
+    ok &= Report(program, sums, *tensors, reference, share);
+  }
+  return ok;
+}
+
 // Tensors lie in this machine's memory: what was compiled for a GPU is not called on them.
 absl::Status CheckRunsHere(const KernelOptions& k, const RunOptions& o) {
   if (o.interpret_only || o.on_threads) return absl::OkStatus();
   KILN_ASSIGN_OR_RETURN(const target::Arch arch, ResolveArch(k.arch));
-  if (arch.kind != target::ArchKind::kGpu) return absl::OkStatus();
+  const bool gpu = arch.kind == target::ArchKind::kGpu;
+  if (gpu && o.on_instructions) return absl::OkStatus();
+  if (o.on_instructions) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--on-instructions are those of a GPU, and --arch ", k.arch, " is none: name one, sm_90a"));
+  }
+  if (!gpu) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "--arch ", k.arch,
       " is a GPU, and `kilnc run` calls native code on this machine's cores "
-      "alone: add --on-threads to interpret every thread of a block, or --interpret; on a GPU a "
+      "alone: add --on-instructions to interpret what the GPU runs, --on-threads to interpret "
+      "every "
+      "thread of a block before instructions are chosen, or --interpret; on a GPU a "
       "kernel is checked and timed by `tunectl tune`, and `kilnc emit --stage so` makes what "
       "programs load"));
 }
@@ -427,11 +479,7 @@ absl::StatusOr<bool> Run(const KernelOptions& k, const RunOptions& o) {
   KILN_ASSIGN_OR_RETURN(std::vector<interp::Tensor> native,
                         interp::RandomArguments(program, options, o.seed));
   KILN_RETURN_IF_ERROR(ReadInputs(input, program, o, &native));
-  std::vector<interp::Tensor> reference;
-  for (const interp::Tensor& t : native) {
-    reference.emplace_back(t.dtype(), t.shape(), t.strides());
-    std::copy(t.as<char>(), t.as<char>() + t.bytes(), reference.back().as<char>());
-  }
+  const std::vector<interp::Tensor> reference = Copies(native);
   const auto sums = ir::FindCoarseSums(program);
   options.clip_global = o.stop_after.empty();
   options.max_steps = o.max_steps;
@@ -447,7 +495,9 @@ absl::StatusOr<bool> Run(const KernelOptions& k, const RunOptions& o) {
   KILN_ASSIGN_OR_RETURN(const interp::Stats stats, run);
   std::cout << "interpreter: " << stats.blocks << " blocks, " << stats.steps << " steps\n";
   bool ok = true;
-  if (!o.interpret_only) {
+  if (o.on_instructions) {
+    KILN_ASSIGN_OR_RETURN(ok, RunOnInstructions(input, program, options, sums, reference, &native));
+  } else if (!o.interpret_only) {
     KILN_RETURN_IF_ERROR(o.on_threads ? RunOnThreads(k, program, options, native)
                                       : RunNatively(input, program, o, options, native));
     ok = Report(program, sums, native, reference);
@@ -538,8 +588,15 @@ int Main(int argc, char** argv) {
   run->add_option("--seed", run_options.seed, "Seed of random tensors")->capture_default_str();
   run->add_option("--threads", run_options.threads, "Threads of the native run; 0 = all cores")
       ->capture_default_str();
-  run->add_flag("--on-threads", run_options.on_threads,
-                "Instead of natively, run every thread of a block on its own registers");
+  CLI::Option* on_threads =
+      run->add_flag("--on-threads", run_options.on_threads,
+                    "Instead of natively, run every thread of a block on its own registers, before "
+                    "instructions are chosen");
+  run->add_flag(
+         "--on-instructions", run_options.on_instructions,
+         "Instead of natively, run what the GPU of --arch would: every thread of every block, "
+         "its instructions, barriers and asynchronous copies")
+      ->excludes(on_threads);
   run->add_option("--max-steps", run_options.max_steps,
                   "End an interpretation that takes more steps, and say where it was; default "
                   "no limit")

@@ -9,6 +9,8 @@ and reference(...) (README.md says what they hold). For each of them the kernel 
   threads  give the same with every thread of a block on registers of its own, lowered for sm_90a
   plain    give the same as the plain code for sm_90a, every thread with its barriers; a cubin comes of it
   sm_80, sm_90a  compile to a cubin; needs ptxas or libnvJitLink
+  on_sm_80, on_sm_90a, on_sm_100a  run in the interpreter on the instructions that they become there,
+           each thread of each block, and give the same
   device, plain_device  run on this machine's GPU, an sm_90a, and give the same, the latter as
            plain code; left out where there is none
 
@@ -44,7 +46,9 @@ except ImportError:
 sys.path.insert(0, str(ROOT / "tests/gpu"))
 import driver  # noqa: E402
 
-CHECKS = ("right", "x86", "threads", "plain", "sm_80", "sm_90a", "device", "plain_device")
+INTERPRETED = ("sm_80", "sm_90a", "sm_100a")
+ON_GPUS = tuple(f"on_{gpu}" for gpu in INTERPRETED)
+CHECKS = ("right", "x86", "threads", "plain", "sm_80", "sm_90a", *ON_GPUS, "device", "plain_device")
 DEVICE = ("device", "plain_device")
 PLAIN = {"kiln.plain": 1}  # what other code is judged by where nothing else can
 GPUS = ("sm_80", "sm_90a")
@@ -319,13 +323,14 @@ def check(case, what, binary, limit):
         return
     options = {"right": ["--interpret"], "x86": ["--threads", "1"],
                "threads": ["--on-threads", "--arch", "sm_90a"],
-               "plain": ["--interpret", "--arch", "sm_90a", "--stop-after", "check-resources"]}[what]
+               "plain": ["--interpret", "--arch", "sm_90a", "--stop-after", "check-resources"],
+               **{f"on_{gpu}": ["--on-instructions", "--arch", gpu] for gpu in INTERPRETED}}[what]
     case.compare(run_case(case, binary, options, limit, extra), case.tolerance)
 
 
 def verdict(case, what, binary, limit):
     """None when it is as it must be, else what is wrong."""
-    refusal = case.refused.get("sm_90a" if what in DEVICE else what)
+    refusal = case.refused.get("sm_90a" if what in DEVICE else what.removeprefix("on_"))
     try:
         check(case, what, binary, limit)
     except Wrong as wrong:

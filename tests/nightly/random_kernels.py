@@ -27,7 +27,8 @@ from run import decode, encode, np, storage  # noqa: E402
 from random_program import Program  # noqa: E402
 
 MODES = {"tiles": ["--interpret"], "x86": ["--threads", "1"],
-         **{gpu: ["--on-threads", "--arch", gpu] for gpu in ("sm_90a", "sm_80", "sm_100a")}}
+         "threads": ["--on-threads", "--arch", "sm_90a"],
+         **{gpu: ["--on-instructions", "--arch", gpu] for gpu in ("sm_90a", "sm_80", "sm_100a")}}
 REFUSED_SHARE = 0.15
 
 
@@ -108,7 +109,7 @@ def seeds(text):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seeds", type=seeds, default=range(300), help="FIRST:END, or one")
-    parser.add_argument("--modes", default="tiles,x86,sm_90a,sm_80", type=lambda t: t.split(","),
+    parser.add_argument("--modes", default="tiles,x86,threads,sm_90a,sm_80,sm_100a", type=lambda t: t.split(","),
                         help="some of " + ",".join(MODES))
     parser.add_argument("--kilnc", default=ROOT / "build/bin/kilnc", type=pathlib.Path)
     parser.add_argument("--keep", type=pathlib.Path, help="folder for kernels that fail")

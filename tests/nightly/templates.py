@@ -87,7 +87,7 @@ class Space:
             return resources["spill_bytes"] + resources["stack_bytes"]
 
     def interpret(self, config):
-        kilnc(self.command("run", "--on-threads", "-c", config))
+        kilnc(self.command("run", "--on-instructions", "-c", config))
 
 
 def assemble(space, count):

@@ -49,6 +49,26 @@ TEST_F(KilncTest, NativeCodeAndThreadsAgreeWithTheInterpreter) {
   }
 }
 
+TEST_F(KilncTest, InstructionsOfEachGpuAgreeWithTheTiles) {
+  for (const char* gpu : {"sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a"}) {
+    ASSERT_EQ(Kilnc({"run", "template:matmul", "-a", "M=100", "-a", "N=64", "-a", "K=96", "-a",
+                     "dtype=float16", "-a", "out_dtype=float16", "-a", "trans_B=True", "-c",
+                     "block_M=64,block_N=64,block_K=32,threads=128,num_stages=3",
+                     "--on-instructions", "--arch", gpu}),
+              0)
+        << gpu << out_ << err_;
+    for (const char* order : {"instructions, forward:", "instructions, reverse:"}) {
+      EXPECT_THAT(out_, HasSubstr(order)) << gpu;
+    }
+    EXPECT_THAT(out_, HasSubstr("C: agrees")) << gpu;
+  }
+  EXPECT_EQ(Kilnc({"run", "template:softmax", "-a", "M=8", "-a", "N=64", "--on-instructions"}), 1);
+  EXPECT_THAT(err_, HasSubstr("--arch host is none: name one, sm_90a"));
+  EXPECT_EQ(Kilnc({"run", "template:softmax", "-a", "M=8", "-a", "N=64", "--arch", "sm_90a",
+                   "--on-instructions", "--on-threads"}),
+            2);
+}
+
 // Tensor cores round such sums elsewhere than the interpreter does.
 TEST_F(KilncTest, ThreadsThatSumInHalfPrecisionAgreeWithTheInterpreter) {
   ASSERT_EQ(Kilnc({"run",          "template:matmul",
@@ -487,7 +507,7 @@ VALUE = 1
 TEST_F(KilncTest, ARunForAGpuSaysWhatToDoInstead) {
   EXPECT_EQ(Kilnc({"run", "template:softmax", "-a", "M=8", "-a", "N=64", "--arch", "sm_90a"}), 1);
   EXPECT_THAT(err_, HasSubstr("--arch sm_90a is a GPU"));
-  EXPECT_THAT(err_, HasSubstr("--on-threads"));
+  EXPECT_THAT(err_, HasSubstr("--on-instructions"));
   EXPECT_THAT(err_, ::testing::Not(HasSubstr("error -")));
   EXPECT_EQ(Kilnc({"run", "template:softmax", "-a", "M=8", "-a", "N=64", "--arch", "sm_90a",
                    "--interpret"}),

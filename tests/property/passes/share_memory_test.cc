@@ -254,6 +254,44 @@ TEST(ShareMemory, StoresByTmaReuseWhatWasFetched) {
   }
 }
 
+// Threads write elements side by side on the bytes of one wider element: no race, unless a barrier
+// is missing between the two tiles.
+TEST(ShareMemory, ElementsOfTwoWidthsLieOnTheSameBytes) {
+  const auto tiles = Elaborated("k.py", R"(import tilelang
+import tilelang.language as T
+
+
+@T.prim_func
+def widths(A: T.Tensor((64,), "int64"), B: T.Tensor((128,), "float32"),
+           C: T.Tensor((64,), "int64"), D: T.Tensor((128,), "float32")):
+    with T.Kernel(1, threads=128) as bx:
+        wide = T.alloc_shared((64,), "int64")
+        narrow = T.alloc_shared((128,), "float32")
+        again = T.alloc_shared((64,), "int64")
+        T.copy(A, wide)
+        for i in T.Parallel(64):
+            C[i] = wide[63 - i]
+        T.copy(B, narrow)
+        for i in T.Parallel(128):
+            D[i] = narrow[127 - i]
+        T.copy(A, again)
+        for i in T.Parallel(64):
+            C[i] = C[i] + again[63 - i]
+)");
+  ASSERT_TRUE(tiles.ok()) << tiles.status();
+  for (const char* gpu : {"sm_80", "sm_90a"}) {
+    const auto planned = Plan(*tiles, gpu);
+    ASSERT_TRUE(planned.ok()) << planned.status();
+    ASSERT_TRUE(planned->shares) << gpu;
+    EXPECT_EQ(BytesOf(planned->shared), 64 * 8) << ir::ToString(planned->shared);
+    EXPECT_EQ(Difference(*tiles, planned->shared), "") << ir::ToString(planned->shared);
+    const int left_out = ExpectNoticed(*tiles, planned->shared, [](const ir::Instruct& x) {
+      return x.op == ir::Instruction::kBlockBarrier ? Nothing(x) : ir::Stmt();
+    });
+    EXPECT_EQ(left_out, 5) << gpu;
+  }
+}
+
 TEST(ShareMemory, MissingBarriersAreNoticed) {
   const auto tiles = Elaborated("k.py", kStaged);
   for (const char* gpu : {"sm_80", "sm_90a"}) {
