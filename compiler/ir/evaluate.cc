@@ -10,13 +10,22 @@
 #include "compiler/ir/buffer.h"
 #include "compiler/ir/printer.h"
 #include "compiler/ir/scalar.h"
+#include "compiler/ir/visit.h"
 
 namespace kiln::ir {
 namespace {
 
+// Above so many nodes nobody reads an expression. What names stood for is written out in it, each
+// time again, so that its text may be exponential in what the kernel says.
+constexpr int kMostNodes = 200;
+
 absl::Status Undetermined(const Expr& e) {
+  int nodes = 0;
+  Walk(e, [&](const Expr&) { return ++nodes <= kMostNodes; });
+  const std::string what =
+      nodes > kMostNodes ? "an expression" : absl::StrCat("'", ToString(e), "'");
   return absl::FailedPreconditionError(
-      absl::StrCat("the value of '", ToString(e), "' is not known when the kernel is compiled"));
+      absl::StrCat("the value of ", what, " is not known when the kernel is compiled"));
 }
 
 }  // namespace

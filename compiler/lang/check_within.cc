@@ -107,7 +107,12 @@ class Checker {
         return s.As<ir::Alloc>()->init.defined() ? VisitLoads(s.As<ir::Alloc>()->init, s->loc)
                                                  : absl::OkStatus();
       case ir::StmtKind::kCopy:
+        KILN_RETURN_IF_ERROR(CheckWidths(s.As<ir::Copy>()->src, s->loc));
+        KILN_RETURN_IF_ERROR(CheckWidths(s.As<ir::Copy>()->dst, s->loc));
+        return VisitOperands(s);
       case ir::StmtKind::kFill:
+        KILN_RETURN_IF_ERROR(CheckWidths(s.As<ir::Fill>()->dst, s->loc));
+        return VisitOperands(s);
       case ir::StmtKind::kAssert:
       case ir::StmtKind::kPrint:
         return VisitOperands(s);
@@ -342,7 +347,12 @@ class Checker {
 
   absl::Status CheckAccess(const ir::BufferNode& buffer, const std::vector<ir::Expr>& indices,
                            SourceLoc loc) {
-    if (!IsTile(buffer)) return absl::OkStatus();
+    if (!IsTile(buffer)) {
+      for (size_t d = 0; d < indices.size(); ++d) {
+        KILN_RETURN_IF_ERROR(CheckWidth(buffer, d, indices[d], 1, loc));
+      }
+      return absl::OkStatus();
+    }
     for (size_t d = 0; d < indices.size(); ++d) {
       const auto extent = ir::ConstInt(buffer.shape[d]);
       if (!extent.has_value()) continue;
@@ -356,6 +366,34 @@ class Checker {
                          absl::StrCat("access outside '", buffer.name, "': index ", outside,
                                       " of dimension ", d, ", whose extent is ", *extent),
                          "guard the access with an `if`, or make the loop's extent fit the buffer");
+    }
+    return absl::OkStatus();
+  }
+
+  // That 32 bits hold an index, where the tensor has elements beyond. The last blocks would come to
+  // the first elements again, or to memory of somebody else.
+  absl::Status CheckWidth(const ir::BufferNode& buffer, size_t d, const ir::Expr& first,
+                          int64_t count, SourceLoc loc) {
+    const int64_t extent = ir::ConstInt(buffer.shape[d]).value_or(0);
+    if (extent - 1 <= INT32_MAX || first.dtype() != kInt32 || !unsolved_.empty()) {
+      return absl::OkStatus();
+    }
+    const std::optional<ir::Bounds> range = ReachOf(first);
+    const int64_t last = range.has_value() ? range->max + (count - 1) : 0;
+    if (last <= INT32_MAX) return absl::OkStatus();
+    return ir::ErrorAt(program_, loc,
+                       absl::StrCat("an index of '", buffer.name, "' goes up to ", last,
+                                    " and is computed in 32 bits, which end at ", INT32_MAX),
+                       "let one of its factors have 64 bits: T.cast(bx, \"int64\") * block");
+  }
+
+  absl::Status CheckWidths(const ir::Region& region, SourceLoc loc) {
+    if (IsTile(*region.buffer)) return absl::OkStatus();
+    for (size_t d = 0; d < region.ranges.size(); ++d) {
+      const ir::Range& range = region.ranges[d];
+      const int64_t count =
+          std::clamp<int64_t>(ir::ConstInt(range.extent).value_or(1), 1, INT32_MAX);
+      KILN_RETURN_IF_ERROR(CheckWidth(*region.buffer, d, range.min, count, loc));
     }
     return absl::OkStatus();
   }

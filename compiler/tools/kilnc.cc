@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -218,6 +219,21 @@ std::string PackedText(const codegen::CompileInput& input, const std::string& na
   return "";
 }
 
+absl::Status NoTensor(const std::string& name) {
+  return absl::NotFoundError(absl::StrCat("the kernel has no tensor called '", name, "'"));
+}
+
+absl::Status CheckOutputs(const ir::Program& program, const RunOptions& o) {
+  KILN_ASSIGN_OR_RETURN(const auto files, Pairs(o.outputs));
+  for (const auto& [name, path] : files) {
+    const bool there = absl::c_any_of(program.params, [&, wanted = name](const ir::Param& p) {
+      return p.kind == ir::Param::kTensor && p.name == wanted;
+    });
+    if (!there) return NoTensor(name);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReadInputs(const codegen::CompileInput& input, const ir::Program& program,
                         const RunOptions& o, std::vector<interp::Tensor>* tensors) {
   KILN_ASSIGN_OR_RETURN(const auto files, Pairs(o.inputs));
@@ -228,9 +244,7 @@ absl::Status ReadInputs(const codegen::CompileInput& input, const ir::Program& p
       if (p.name == name) break;
       ++index;
     }
-    if (index >= tensors->size()) {
-      return absl::NotFoundError(absl::StrCat("the kernel has no tensor called '", name, "'"));
-    }
+    if (index >= tensors->size()) return NoTensor(name);
     interp::Tensor& tensor = (*tensors)[index];
     const auto wanted = [&] {
       return absl::StrCat("; tensor '", name, "'", PackedText(input, name), " has ",
@@ -263,7 +277,9 @@ absl::StatusOr<interp::Options> InterpreterOptions(
           absl::StrCat("value '", text, "' of ", name, " is not a number"));
     }
     int64_t whole = 0;
-    if (absl::SimpleAtoi(text, &whole) && static_cast<__int128>(value) != whole) {
+    const bool digits = text.find_first_not_of("+-0123456789") == std::string::npos;
+    const bool fits = absl::SimpleAtoi(text, &whole) && static_cast<__int128>(value) == whole;
+    if (digits && !fits) {
       return absl::InvalidArgumentError(absl::StrCat("value ", text, " of ", name,
                                                      " is too large: a whole number here is exact "
                                                      "up to 2^53"));
@@ -463,10 +479,9 @@ absl::Status CheckRunsHere(const KernelOptions& k, const RunOptions& o) {
       "--arch ", k.arch,
       " is a GPU, and `kilnc run` calls native code on this machine's cores "
       "alone: add --on-instructions to interpret what the GPU runs, --on-threads to interpret "
-      "every "
-      "thread of a block before instructions are chosen, or --interpret; on a GPU a "
-      "kernel is checked and timed by `tunectl tune`, and `kilnc emit --stage so` makes what "
-      "programs load"));
+      "every thread of a block before instructions are chosen, or --interpret; on a GPU a kernel "
+      "is checked and timed by `tunectl tune`, and `kilnc emit --stage so` makes what programs "
+      "load"));
 }
 
 absl::StatusOr<bool> Run(const KernelOptions& k, const RunOptions& o) {
@@ -479,6 +494,7 @@ absl::StatusOr<bool> Run(const KernelOptions& k, const RunOptions& o) {
   KILN_ASSIGN_OR_RETURN(std::vector<interp::Tensor> native,
                         interp::RandomArguments(program, options, o.seed));
   KILN_RETURN_IF_ERROR(ReadInputs(input, program, o, &native));
+  KILN_RETURN_IF_ERROR(CheckOutputs(program, o));
   const std::vector<interp::Tensor> reference = Copies(native);
   const auto sums = ir::FindCoarseSums(program);
   options.clip_global = o.stop_after.empty();
@@ -539,6 +555,37 @@ int List(const std::string& path) {
   return 0;
 }
 
+void AddRunCommand(CLI::App* app, KernelOptions* kernel, RunOptions* options) {
+  CLI::App* run = app->add_subcommand("run", "Run in the interpreter and natively, and compare");
+  AddKernelOptions(run, kernel);
+  run->add_option("--seed", options->seed, "Seed of random tensors")->capture_default_str();
+  run->add_option("--threads", options->threads, "Threads of the native run; 0 = all cores")
+      ->check(CLI::Range(0, 1 << 16))
+      ->capture_default_str();
+  CLI::Option* on_threads =
+      run->add_flag("--on-threads", options->on_threads,
+                    "Instead of natively, run every thread of a block on its own registers, before "
+                    "instructions are chosen");
+  CLI::Option* on_instructions = run->add_flag(
+      "--on-instructions", options->on_instructions,
+      "Instead of natively, run what the GPU of --arch would: every thread of every block, "
+      "its instructions, barriers and asynchronous copies");
+  on_instructions->excludes(on_threads);
+  run->add_option("--max-steps", options->max_steps,
+                  "End an interpretation that takes more steps, and say where it was; default "
+                  "no limit")
+      ->check(CLI::PositiveNumber);
+  run->add_flag("--interpret", options->interpret_only, "Do not compile")
+      ->excludes(on_threads)
+      ->excludes(on_instructions);
+  run->add_option("--stop-after", options->stop_after,
+                  "Interpret the program as it is after this pass");
+  run->add_option("-i,--input", options->inputs,
+                  "NAME=FILE: raw memory of a tensor, row-major unless it has strides");
+  run->add_option("-o,--output", options->outputs, "NAME=FILE: where to write a tensor");
+  run->add_option("-r,--runtime", options->runtime, "NAME=VALUE: a run-time dimension or scalar");
+}
+
 int Main(int argc, char** argv) {
   CLI::App app(
       "Compiles tile kernels to x86-64 and NVIDIA GPUs.\n\n"
@@ -583,32 +630,7 @@ int Main(int argc, char** argv) {
   check->add_flag("--json", json, "Diagnostics as JSON");
 
   RunOptions run_options;
-  CLI::App* run = app.add_subcommand("run", "Run in the interpreter and natively, and compare");
-  AddKernelOptions(run, &kernel);
-  run->add_option("--seed", run_options.seed, "Seed of random tensors")->capture_default_str();
-  run->add_option("--threads", run_options.threads, "Threads of the native run; 0 = all cores")
-      ->capture_default_str();
-  CLI::Option* on_threads =
-      run->add_flag("--on-threads", run_options.on_threads,
-                    "Instead of natively, run every thread of a block on its own registers, before "
-                    "instructions are chosen");
-  run->add_flag(
-         "--on-instructions", run_options.on_instructions,
-         "Instead of natively, run what the GPU of --arch would: every thread of every block, "
-         "its instructions, barriers and asynchronous copies")
-      ->excludes(on_threads);
-  run->add_option("--max-steps", run_options.max_steps,
-                  "End an interpretation that takes more steps, and say where it was; default "
-                  "no limit")
-      ->check(CLI::PositiveNumber);
-  run->add_flag("--interpret", run_options.interpret_only, "Do not compile");
-  run->add_option("--stop-after", run_options.stop_after,
-                  "Interpret the program as it is after this pass");
-  run->add_option("-i,--input", run_options.inputs,
-                  "NAME=FILE: raw memory of a tensor, row-major unless it has strides");
-  run->add_option("-o,--output", run_options.outputs, "NAME=FILE: where to write a tensor");
-  run->add_option("-r,--runtime", run_options.runtime,
-                  "NAME=VALUE: a run-time dimension or scalar");
+  AddRunCommand(&app, &kernel, &run_options);
 
   std::string list_path;
   CLI::App* list = app.add_subcommand("list", "Kernels of a file, or the shipped templates");

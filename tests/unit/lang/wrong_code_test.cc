@@ -13,6 +13,51 @@ namespace {
 
 constexpr char kPair[] = "A: T.Tensor((2,), \"int32\")";
 
+// ---- indices ----
+
+// Blocks beyond 2^31 elements came to the first ones again.
+TEST(WrongCode, AnIndexBeyondItsBitsIsRefused) {
+  const auto kernel = [](int64_t n, const std::string& first, const std::string& body) {
+    return absl::StrCat(
+        "import tilelang.language as T\n\n\n@T.prim_func\ndef kernel(A: T.Tensor((", n,
+        ",), \"int8\"), B: T.Tensor((4, ", n, "), \"int8\")):\n    with T.Kernel(T.ceildiv(", n,
+        ", 1024), threads=128) as bx:\n        first = ", first, "\n        ", body, "\n");
+  };
+  constexpr char kEach[] = "for i in T.Parallel(1024):\n            A[first + i] = B[2, first + i]";
+  constexpr char kTile[] =
+      "s = T.alloc_shared((2, 1024), \"int8\")\n        T.copy(B[1, first], s)\n        "
+      "T.copy(s[0, :], A[first])";
+  constexpr int64_t kMost = int64_t{1} << 31;  // elements whose places 32 bits hold
+  for (const char* body : {kEach, kTile, "T.fill(A[first:first + 1024], 1)"}) {
+    for (const int64_t n : {kMost + 1, int64_t{6000000000}}) {
+      ExpectRefused(kernel(n, "bx * 1024", body), "and is computed in 32 bits", "T.cast(bx");
+      EXPECT_TRUE(ElaborateText(kernel(n, "T.cast(bx, \"int64\") * 1024", body)).ok()) << body;
+    }
+    for (const int64_t n : {kMost, kMost - 1000}) {
+      const auto program = ElaborateText(kernel(n, "bx * 1024", body));
+      EXPECT_TRUE(program.ok()) << program.status() << body;
+    }
+  }
+  // Not where a condition keeps it below.
+  const auto guarded = ElaborateText(
+      kernel(kMost + 1, "bx * 1024", absl::StrCat("if bx < 2000:\n            A[first] = 1")));
+  EXPECT_TRUE(guarded.ok()) << guarded.status();
+}
+
+// Texts of what was not known at compile time doubled with each line.
+TEST(WrongCode, ChainsOfValuesTakeNoTimeToCheck) {
+  std::string choices = "x = P[0]\n", steps = "k = T.get_thread_binding(0)\n";
+  for (int i = 0; i < 60; ++i) {
+    choices += "x = T.if_then_else(x > 1, x * x, x + x)\n";
+    steps += "k = (k ^ (k >> 1)) + k\n";
+  }
+  const std::string params = "P: T.Tensor((8,), \"float32\"), Q: T.Tensor((8,), \"float32\")";
+  for (const std::string& body : {choices + "Q[1] = x", steps + "Q[k % 8] = P[k % 8]"}) {
+    const auto program = ElaborateText(Kernel(params, 32, body));
+    EXPECT_TRUE(program.ok()) << program.status();
+  }
+}
+
 // ---- names and conditions ----
 
 // The condition was dropped, and the constant stored always.
