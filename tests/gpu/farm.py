@@ -17,6 +17,7 @@ import subprocess
 import sys
 
 import cases
+import driver
 from where import BIN
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -101,6 +102,9 @@ def main():
     parser.add_argument("--skip", default="-", help="shapes to leave out, likewise")
     parser.add_argument("--top-k", type=int, default=16)
     options = parser.parse_args()
+    if why := driver.problem():
+        print(f"farm.py: nothing can be measured here: {why}", file=sys.stderr)
+        return 1
     (options.out / "rooflines").mkdir(parents=True, exist_ok=True)
     wanted = {name: case for name, case in shapes().items()
             if options.only in name and options.skip not in name

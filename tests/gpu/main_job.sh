@@ -9,6 +9,10 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 case ${1:-} in -*|"") out=$PWD/kiln_main_job ;; *) out=$1; shift ;; esac
+if ! why=$(cd "$here" && python3 -c 'import driver, sys; sys.exit(driver.problem())' 2>&1); then
+  echo "main_job.sh: nothing can be measured here: $why" >&2
+  exit 1
+fi
 if ! python3 -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
   echo "main_job.sh: python3 has no PyTorch that sees a GPU; the sweeps alone need none:" >&2
   echo "  $here/farm.py $out --main $*" >&2
