@@ -183,6 +183,14 @@ FetchTarget TargetFor(const FetchTarget& target, const std::vector<Outcome>& out
   return one;
 }
 
+// What an interrupt means for a sweep.
+absl::Status Interrupted(const Outcome& outcome, bool cancels) {
+  const std::string& sweep = outcome.submitted.sweep;
+  if (sweep.empty()) return absl::CancelledError("interrupted before it was submitted");
+  if (cancels) return absl::CancelledError("interrupted: the sweep is cancelled");
+  return absl::CancelledError(absl::StrCat("interrupted: the farm goes on with ", sweep));
+}
+
 }  // namespace
 
 absl::StatusOr<client::SweepEvent> WatchWithProgress(const Context& context, client::Client* client,
@@ -225,6 +233,9 @@ int RunSweeps(const Context& context, client::Client* client, const RunPlan& pla
       if (absl::Status why = plan.why_failed(); !why.ok()) outcome.status = std::move(why);
     }
     outcome.status = AdviseOnTimeout(outcome.status, plan.timeout_advice);
+    if (absl::IsCancelled(outcome.status) && context.cancel.cancelled()) {
+      outcome.status = Interrupted(outcome, plan.cancel_on_interrupt);
+    }
     if (exit_code == kExitOk) exit_code = outcome.exit_code();
     if (context.json) {
       results.push_back(OutcomeJson(outcome));

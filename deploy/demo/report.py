@@ -92,7 +92,7 @@ def main():
     print("ms: one launch. anchor: how much faster than OpenBLAS's sgemm, or than a threaded loop that moves the "
           "same bytes (above 1: Kiln is).\n"
           "roof: share of what this machine's peaks allow, as measured when its worker first started. tried, secs: "
-          "candidates and time of the sweep.\n"
+          "candidates and time of the sweep, of which the budget is what the search gets.\n"
           "numbers: what a C program that links the winner found against plain loops. "
           f"The winners: {folder / 'winners'}")
     if last is not None:
@@ -112,4 +112,5 @@ def picture(folder, outcomes):
 
 if __name__ == "__main__":
     os.chdir(ROOT)
+    sys.stdout.reconfigure(line_buffering=True)  # a line a kernel, as they are done
     sys.exit(main())

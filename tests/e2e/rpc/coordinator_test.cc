@@ -425,6 +425,7 @@ TEST_F(TuneTest, InterruptEndsEverythingInOrder) {
   absl::SleepFor(absl::Milliseconds(300));
   tune->Signal(SIGINT);
   EXPECT_EQ(tune->Wait(absl::Seconds(10)), 5) << tune->err();
+  EXPECT_THAT(tune->err(), HasSubstr(": interrupted"));
   EXPECT_TRUE(AllEnd(children));
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_ / "run"), {}), 0);
 }
