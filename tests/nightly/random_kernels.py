@@ -5,11 +5,11 @@
     tests/nightly/random_kernels.py --show SEED
 
 A seed is one kernel (random_program.py), the same on every machine. Modes: `tiles` is the
-interpreter, `x86` the native code, `sm_90a` and so on every thread of a block on registers of its
-own, lowered for that GPU. All numbers are exact, so that every element must be equal. Prints each
-failure with the command that shows it, whose kernel and tensors are kept, and at the end what was
-refused and why, and the counts of runs; exits 1 when one is wrong, crashes or does not end, and
-when more than 15 % are refused: then it tests too little."""
+interpreter, `x86` the native code, `threads` every thread of a block on registers of its own,
+`sm_90a` and so on the instructions of that GPU that they become. All numbers are exact, so that
+every element must be equal. Prints each failure with the command that shows it, whose kernel and
+tensors are kept, and at the end what was refused and why, and the counts of runs; exits 1 when one
+is wrong, crashes or does not end, and when more than 15 % are refused: then it tests too little."""
 import argparse
 import collections
 import concurrent.futures
@@ -109,8 +109,8 @@ def seeds(text):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seeds", type=seeds, default=range(300), help="FIRST:END, or one")
-    parser.add_argument("--modes", default="tiles,x86,threads,sm_90a,sm_80,sm_100a", type=lambda t: t.split(","),
-                        help="some of " + ",".join(MODES))
+    parser.add_argument("--modes", default=",".join(MODES), type=lambda t: t.split(","),
+                        help="some of these, by default all: " + ",".join(MODES))
     parser.add_argument("--kilnc", default=ROOT / "build/bin/kilnc", type=pathlib.Path)
     parser.add_argument("--keep", type=pathlib.Path, help="folder for kernels that fail")
     parser.add_argument("--jobs", type=int, default=2)
