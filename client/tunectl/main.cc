@@ -28,7 +28,7 @@ EXIT CODES
   1   a sweep failed: no candidate survived, or its deadline passed
   2   usage: flags, sweep file or kernel; the message says where
   3   not found: sweep, winner, config or file; lookup: some sweep has no winner
-  4   no coordinator answers
+  4   no coordinator answers, or a program that tune started for itself ended
   5   cancelled, or --timeout passed
   6   refused: full, in use, the wrong state, or no worker that can take the sweep came
   7   corrupt: bytes fail their digest, or a store is damaged
