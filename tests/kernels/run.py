@@ -46,8 +46,7 @@ except ImportError:
 sys.path.insert(0, str(ROOT / "tests/gpu"))
 import driver  # noqa: E402
 
-INTERPRETED = ("sm_80", "sm_90a", "sm_100a")
-ON_GPUS = tuple(f"on_{gpu}" for gpu in INTERPRETED)
+ON_GPUS = {f"on_{gpu}": gpu for gpu in ("sm_80", "sm_90a", "sm_100a")}
 CHECKS = ("right", "x86", "threads", "plain", "sm_80", "sm_90a", *ON_GPUS, "device", "plain_device")
 DEVICE = ("device", "plain_device")
 PLAIN = {"kiln.plain": 1}  # what other code is judged by where nothing else can
@@ -324,13 +323,13 @@ def check(case, what, binary, limit):
     options = {"right": ["--interpret"], "x86": ["--threads", "1"],
                "threads": ["--on-threads", "--arch", "sm_90a"],
                "plain": ["--interpret", "--arch", "sm_90a", "--stop-after", "check-resources"],
-               **{f"on_{gpu}": ["--on-instructions", "--arch", gpu] for gpu in INTERPRETED}}[what]
+               **{on: ["--on-instructions", "--arch", gpu] for on, gpu in ON_GPUS.items()}}[what]
     case.compare(run_case(case, binary, options, limit, extra), case.tolerance)
 
 
 def verdict(case, what, binary, limit):
     """None when it is as it must be, else what is wrong."""
-    refusal = case.refused.get("sm_90a" if what in DEVICE else what.removeprefix("on_"))
+    refusal = case.refused.get("sm_90a" if what in DEVICE else ON_GPUS.get(what, what))
     try:
         check(case, what, binary, limit)
     except Wrong as wrong:

@@ -39,8 +39,8 @@ TEST(WrongCode, AnIndexBeyondItsBitsIsRefused) {
     }
   }
   // Not where a condition keeps it below.
-  const auto guarded = ElaborateText(
-      kernel(kMost + 1, "bx * 1024", absl::StrCat("if bx < 2000:\n            A[first] = 1")));
+  const auto guarded =
+      ElaborateText(kernel(kMost + 1, "bx * 1024", "if bx < 2000:\n            A[first] = 1"));
   EXPECT_TRUE(guarded.ok()) << guarded.status();
 }
 
