@@ -21,12 +21,24 @@ namespace {
 
 namespace fs = std::filesystem;
 
-absl::Status MakeFolder(const std::string& directory) {
+// Makes the folder; those that were not there before, the innermost first.
+absl::StatusOr<std::vector<fs::path>> MakeFolder(const std::string& directory) {
   std::error_code error;
+  std::vector<fs::path> made;
+  for (fs::path path = directory; !path.empty() && !fs::exists(path, error);
+       path = path.parent_path()) {
+    made.push_back(path);
+  }
   fs::create_directories(directory, error);
-  if (!error || fs::is_directory(directory)) return absl::OkStatus();
+  if (!error || fs::is_directory(directory)) return made;
   return absl::FailedPreconditionError(
       absl::StrCat("cannot create the folder ", directory, ": ", error.message()));
+}
+
+// What is left of a download that broke off keeps its folder.
+void RemoveEmpty(const std::vector<fs::path>& folders) {
+  std::error_code ignored;
+  for (const fs::path& folder : folders) fs::remove(folder, ignored);
 }
 
 absl::Status WriteWhole(const fs::path& path, const std::string& bytes) {
@@ -135,6 +147,23 @@ absl::Status Unpack(const std::string& download, const FetchTarget& target, Fetc
   return write(".json", manifest);
 }
 
+// The target's folder is there.
+absl::StatusOr<FetchedFiles> FetchInto(client::Client* client, const client::FetchRequest& request,
+                                       const FetchTarget& target,
+                                       const client::CallOptions& options) {
+  const std::string key =
+      Sha256Hex(absl::StrCat(request.sweep, "\n", request.config, "\n", request.winner_key));
+  const std::string download =
+      (fs::path(target.directory) / absl::StrCat(".kiln-", key.substr(0, 16))).string();
+  FetchedFiles result;
+  KILN_ASSIGN_OR_RETURN(result.fetched, client->FetchToFile(request, download, options));
+  const absl::Status unpacked = Unpack(download, target, &result);
+  std::error_code error;
+  fs::remove(download, error);
+  KILN_RETURN_IF_ERROR(unpacked);
+  return result;
+}
+
 }  // namespace
 
 std::string ConfigFolder(const std::string& config) {
@@ -150,18 +179,10 @@ std::string ConfigFolder(const std::string& config) {
 absl::StatusOr<FetchedFiles> FetchFiles(client::Client* client, const client::FetchRequest& request,
                                         const FetchTarget& target,
                                         const client::CallOptions& options) {
-  KILN_RETURN_IF_ERROR(MakeFolder(target.directory));
-  const std::string key =
-      Sha256Hex(absl::StrCat(request.sweep, "\n", request.config, "\n", request.winner_key));
-  const std::string download =
-      (fs::path(target.directory) / absl::StrCat(".kiln-", key.substr(0, 16))).string();
-  FetchedFiles result;
-  KILN_ASSIGN_OR_RETURN(result.fetched, client->FetchToFile(request, download, options));
-  const absl::Status unpacked = Unpack(download, target, &result);
-  std::error_code error;
-  fs::remove(download, error);
-  KILN_RETURN_IF_ERROR(unpacked);
-  return result;
+  KILN_ASSIGN_OR_RETURN(const std::vector<fs::path> made, MakeFolder(target.directory));
+  absl::StatusOr<FetchedFiles> files = FetchInto(client, request, target, options);
+  if (!files.ok()) RemoveEmpty(made);
+  return files;
 }
 
 client::FetchRequest WinnerRequest(const client::Winner& winner) {

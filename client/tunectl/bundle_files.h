@@ -28,8 +28,9 @@ struct FetchedFiles {
 // Fetches and writes NAME.so, NAME.h and NAME.json; or NAME.o (NAME.cubin for GPUs), NAME.h and
 // NAME.json; or NAME.kilnbundle. NAME.json of a range has the measured table; its GPU code alone is
 // NAME.variant0.cubin, NAME.variant0.json and so on, in the order of the steps' variants. Creates
-// the folder. Each file appears whole or not at all; a download that broke off goes on where it
-// stopped. kFailedPrecondition when the bundle has no such form.
+// the folder, and leaves none behind that it has nothing for. Each file appears whole or not at
+// all; a download that broke off goes on where it stopped. kFailedPrecondition when the bundle has
+// no such form.
 absl::StatusOr<FetchedFiles> FetchFiles(client::Client* client, const client::FetchRequest& request,
                                         const FetchTarget& target,
                                         const client::CallOptions& options);

@@ -1,9 +1,9 @@
 #include "compiler/codegen/compile.h"
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/assembler.h"
+#include "compiler/codegen/c_names.h"
 #include "compiler/codegen/compile_steps.h"
 #include "compiler/codegen/describe_kernels.h"
 #include "compiler/codegen/gpu_host.h"
@@ -23,14 +23,6 @@ namespace kiln::codegen {
 namespace {
 
 const X86Target kAnyHost = {"x86-64", {}, 128};  // for the host half of GPU artifacts
-
-bool IsCIdentifier(const std::string& name) {
-  if (name.empty() || absl::ascii_isdigit(name[0])) return false;
-  for (const char c : name) {
-    if (!absl::ascii_isalnum(c) && c != '_') return false;
-  }
-  return true;
-}
 
 passes::PassContext ContextOf(const target::Arch& arch, bool plain) {
   passes::PassContext context;
@@ -141,7 +133,7 @@ absl::StatusOr<Elaborated> ElaborateInput(const CompileInput& input) {
   out.symbol = input.symbol.empty() ? absl::StrCat("kiln_", kernel.name()) : input.symbol;
   if (!IsCIdentifier(out.symbol)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("symbol '", out.symbol, "' is not a C identifier"));
+        absl::StrCat("symbol '", out.symbol, "' is no C identifier, or a keyword of C or C++"));
   }
   return out;
 }

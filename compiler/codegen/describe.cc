@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compiler/base/cuda_toolkit.h"
+#include "compiler/codegen/c_names.h"
 #include "compiler/codegen/compile.h"
 #include "compiler/codegen/json_text.h"
 #include "compiler/ir/analysis.h"
@@ -119,25 +120,32 @@ int64_t ReductionLength(const ir::Program& program) {
 
 }  // namespace
 
-std::string CHeader(const ir::Program& program, const std::string& symbol) {
+std::string CHeader(const ir::Program& program, const std::string& symbol,
+                    const std::map<std::string, std::string>& dimensions) {
   std::string args, docs;
+  ArgumentNames names({"launch"});
   for (const ir::Param& p : program.params) {
     if (p.kind != ir::Param::kTensor) continue;
     const bool written = IsWritten(program, p);
-    absl::StrAppend(&args, ", ", written ? "void* " : "const void* ", p.name);
-    absl::StrAppend(&docs, " *   ", p.name, ": ", p.buffer->dtype.ToString(), " ",
+    const std::string name = names.Add(p.name);
+    absl::StrAppend(&args, ", ", written ? "void* " : "const void* ", name);
+    absl::StrAppend(&docs, " *   ", name, ": ", p.buffer->dtype.ToString(), " ",
                     ShapeText(p.buffer), written ? ", written" : "",
                     p.buffer->table ? "; a table of the tensors' addresses" : "", "\n");
   }
   for (const ir::Param& p : program.params) {
     if (p.kind != ir::Param::kScalar) continue;
-    absl::StrAppend(&args, ", int64_t ", p.name);
-    absl::StrAppend(&docs, " *   ", p.name, ": ", p.scalar.dtype().ToString(),
+    const std::string name = names.Add(p.name);
+    absl::StrAppend(&args, ", int64_t ", name);
+    absl::StrAppend(&docs, " *   ", name, ": ", p.scalar.dtype().ToString(),
                     p.scalar.dtype().is_float() ? " (its bits, in the low half)" : "", "\n");
   }
   for (const ir::Expr& dim : program.dims) {
-    absl::StrAppend(&args, ", int64_t ", dim.As<ir::Var>()->name);
-    absl::StrAppend(&docs, " *   ", dim.As<ir::Var>()->name, ": a run-time dimension\n");
+    const auto said = dimensions.find(dim.As<ir::Var>()->name);
+    const std::string name = names.Add(dim.As<ir::Var>()->name);
+    absl::StrAppend(&args, ", int64_t ", name);
+    absl::StrAppend(&docs, " *   ", name, ": a run-time dimension",
+                    said != dimensions.end() ? said->second : "", "\n");
   }
   const std::string guard = absl::StrCat(absl::AsciiStrToUpper(symbol), "_H_");
   return absl::StrCat(

@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "compiler/base/digest.h"
 #include "compiler/base/status.h"
 #include "compiler/codegen/compile_steps.h"
@@ -257,11 +256,8 @@ absl::StatusOr<DispatchOutput> CompileDispatch(const DispatchInput& input) {
   const bool gpu = first.arch.kind == target::ArchKind::kGpu;
   if (!gpu) whole.code_bytes = static_cast<int64_t>(whole.object.size());
   KILN_ASSIGN_OR_RETURN(whole.shared_object, LinkSharedObject(whole.object, first.symbol + ".so"));
-  whole.header =
-      absl::StrReplaceAll(CHeader(first.program, first.symbol),
-                          {{absl::StrCat(" *   ", input.dimension, ": a run-time dimension\n"),
-                            absl::StrCat(" *   ", input.dimension, ": a run-time dimension, ",
-                                         input.low, " to ", input.high, "\n")}});
+  whole.header = CHeader(first.program, first.symbol,
+                         {{input.dimension, absl::StrCat(", ", input.low, " to ", input.high)}});
   whole.manifest_json = Manifest(input, variants, whole);
   for (Variant& variant : variants) {
     if (!gpu) break;

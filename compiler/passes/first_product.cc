@@ -1,8 +1,9 @@
 #include "compiler/passes/first_product.h"
 
-#include <algorithm>
+#include <utility>
 
 #include "absl/algorithm/container.h"
+#include "absl/functional/function_ref.h"
 #include "compiler/ir/analysis.h"
 #include "compiler/ir/sums.h"
 #include "compiler/ir/visit.h"
@@ -15,50 +16,35 @@ namespace {
 using ir::Expr;
 using ir::Stmt;
 
-// The first product clears where `first` holds. `outer`: the loop `s` is known to run.
-Stmt Clearing(const Stmt& s, const ir::Buffer& sums, const Expr& first, bool outer) {
-  if (const ir::Gemm* gemm = ir::ProductOn(s, sums)) {
-    const Expr clear = ir::IsConst(first, 1) ? first : gemm->clear_accum || first;
-    return ir::MakeStmt<ir::Gemm>(gemm->loc, gemm->a, gemm->b, gemm->c, gemm->trans_a,
-                                  gemm->trans_b, gemm->policy, clear, gemm->e, gemm->trans_e);
-  }
+// What becomes of the first product, given the loops around it, the outermost first.
+using Change =
+    absl::FunctionRef<Stmt(const ir::Gemm& gemm, const std::vector<const ir::For*>& loops)>;
+
+// `s` with its first product changed; undefined where it is not known which one that is, and where
+// `change` gives nothing. Of the loops only the outermost is known to run.
+Stmt WithFirst(const Stmt& s, const ir::Buffer& sums, std::vector<const ir::For*>* loops,
+               Change change) {
+  if (const ir::Gemm* gemm = ir::ProductOn(s, sums)) return change(*gemm, *loops);
   if (const auto* seq = s.As<ir::Seq>()) {
     std::vector<Stmt> stmts = seq->stmts;
-    const auto child = std::find_if(stmts.begin(), stmts.end(),
-                                    [&](const Stmt& x) { return ir::HasProductOn(x, sums); });
-    *child = Clearing(*child, sums, first, outer);
+    const auto child =
+        absl::c_find_if(stmts, [&](const Stmt& x) { return ir::HasProductOn(x, sums); });
+    *child = WithFirst(*child, sums, loops, change);
     return child->defined() ? ir::MakeStmt<ir::Seq>(s->loc, std::move(stmts)) : Stmt();
   }
   const auto* loop = s.As<ir::For>();
   if (loop == nullptr) return {};
-  const ir::Axis& axis = loop->axes[0];
-  if (!outer && ir::ConstInt(axis.extent).value_or(0) < 1) return {};
-  const Expr here = Equal(axis.var, axis.min);
-  const Stmt body =
-      Clearing(loop->body, sums, ir::IsConst(first, 1) ? here : first && here, /*outer=*/false);
+  if (!loops->empty() && ir::ConstInt(loop->axes[0].extent).value_or(0) < 1) return {};
+  loops->push_back(loop);
+  const Stmt body = WithFirst(loop->body, sums, loops, change);
   if (!body.defined()) return {};
   return ir::MakeStmt<ir::For>(loop->loc, loop->loop, loop->axes, body, loop->num_stages,
                                loop->annotations);
 }
 
-// Of the first product in `s`: what its clearing is then, with the values of loops at their first
-// turn; undefined where it is not known which product that is.
-Expr FirstClear(const Stmt& s, const ir::Buffer& sums, const ir::VarMap& turn, bool outer) {
-  if (const ir::Gemm* gemm = ir::ProductOn(s, sums)) {
-    return gemm->clear_accum.defined() ? ir::Substitute(gemm->clear_accum, turn) : Expr();
-  }
-  if (const auto* seq = s.As<ir::Seq>()) {
-    const auto child =
-        absl::c_find_if(seq->stmts, [&](const Stmt& x) { return ir::HasProductOn(x, sums); });
-    return FirstClear(*child, sums, turn, outer);
-  }
-  const auto* loop = s.As<ir::For>();
-  if (loop == nullptr) return {};
-  const ir::Axis& axis = loop->axes[0];
-  if (!outer && ir::ConstInt(axis.extent).value_or(0) < 1) return {};
-  ir::VarMap first = turn;
-  first[axis.var.get()] = ir::Substitute(axis.min, turn);
-  return FirstClear(loop->body, sums, first, /*outer=*/false);
+Stmt WithFirst(const Stmt& s, const ir::Buffer& sums, Change change) {
+  std::vector<const ir::For*> loops;
+  return ir::HasJump(s) ? Stmt() : WithFirst(s, sums, &loops, change);
 }
 
 // Whether it sets all of the fragment to zero.
@@ -90,13 +76,30 @@ bool ProductsRun(const Stmt& s, Expr* runs) {
 }
 
 bool StartsFromZero(const Stmt& s, const ir::Buffer& sums) {
-  if (ir::HasJump(s)) return false;
-  const Expr clear = FirstClear(s, sums, {}, /*outer=*/true);
-  return clear.defined() && ir::IsConst(ir::Facts().Simplify(clear), 1);
+  bool zero = false;
+  WithFirst(s, sums, [&](const ir::Gemm& gemm, const std::vector<const ir::For*>& loops) -> Stmt {
+    ir::VarMap first;
+    for (const ir::For* loop : loops) {
+      first[loop->axes[0].var.get()] = ir::Substitute(loop->axes[0].min, first);
+    }
+    const Expr clear = ir::Substitute(gemm.clear_accum, first);
+    zero = ir::IsConst(ir::Facts().Simplify(clear), 1);
+    return {};
+  });
+  return zero;
 }
 
 Stmt WithFirstClearing(const Stmt& s, const ir::Buffer& sums) {
-  return ir::HasJump(s) ? Stmt() : Clearing(s, sums, ir::MakeBool(true), /*outer=*/true);
+  return WithFirst(s, sums, [](const ir::Gemm& gemm, const std::vector<const ir::For*>& loops) {
+    Expr first = ir::MakeBool(true);
+    for (const ir::For* loop : loops) {
+      const Expr here = Equal(loop->axes[0].var, loop->axes[0].min);
+      first = ir::IsConst(first, 1) ? here : first && here;
+    }
+    const Expr clear = loops.empty() ? first : gemm.clear_accum || first;
+    return ir::MakeStmt<ir::Gemm>(gemm.loc, gemm.a, gemm.b, gemm.c, gemm.trans_a, gemm.trans_b,
+                                  gemm.policy, clear, gemm.e, gemm.trans_e);
+  });
 }
 
 }  // namespace kiln::passes

@@ -73,6 +73,7 @@ class Result {
     Expr runs;
     Stmt cleared;
     const bool known = ProductsRun(products[0], &runs);
+    const bool anew = known && !runs.defined() && StartsFromZero(products[0], sums_);
     if (clear < out.size() && known && (!runs.defined() || products.size() == 1)) {
       cleared = WithFirstClearing(products[0], sums_);
     }
@@ -80,9 +81,7 @@ class Result {
     if (cleared.defined()) {
       products[0] = cleared;
       if (!runs.defined()) out.erase(out.begin() + static_cast<int64_t>(clear));
-    } else if (known && !runs.defined() && StartsFromZero(products[0], sums_)) {
-      // Whatever was there is lost.
-    } else if (Uses(out, sums_) || !IsDeclared(out)) {
+    } else if (!anew && (Uses(out, sums_) || !IsDeclared(out))) {
       runs = {};
       out.push_back(ir::MakeStmt<ir::Copy>(loc, ir::WholeBuffer(sums_), ir::WholeBuffer(held_)));
     }

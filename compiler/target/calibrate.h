@@ -7,8 +7,9 @@
 namespace kiln::target {
 
 // Fills in clock, units, level bandwidths and launch_ns of `arch`, which must describe this host
-// (features, caches, cores). Each figure is the best of several short runs, because a disturbance
-// only ever makes a run slower. Sets `calibrated`.
+// (features, caches, cores). Each rate is the best of several short runs, because a disturbance
+// only ever makes a run slower; launch_ns is the median of launches that waited for no core. Sets
+// `calibrated`.
 void Calibrate(Arch& arch);
 
 }  // namespace kiln::target

@@ -14,7 +14,6 @@
 #include <thread>
 #include <vector>
 
-#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -219,17 +218,32 @@ std::string PackedText(const codegen::CompileInput& input, const std::string& na
   return "";
 }
 
-absl::Status NoTensor(const std::string& name) {
+// Which of the kernel's tensors has this name.
+absl::StatusOr<size_t> TensorIndex(const ir::Program& program, const std::string& name) {
+  size_t index = 0;
+  for (const ir::Param& p : program.params) {
+    if (p.kind != ir::Param::kTensor) continue;
+    if (p.name == name) return index;
+    ++index;
+  }
   return absl::NotFoundError(absl::StrCat("the kernel has no tensor called '", name, "'"));
 }
 
 absl::Status CheckOutputs(const ir::Program& program, const RunOptions& o) {
   KILN_ASSIGN_OR_RETURN(const auto files, Pairs(o.outputs));
   for (const auto& [name, path] : files) {
-    const bool there = absl::c_any_of(program.params, [&, wanted = name](const ir::Param& p) {
-      return p.kind == ir::Param::kTensor && p.name == wanted;
-    });
-    if (!there) return NoTensor(name);
+    KILN_RETURN_IF_ERROR(TensorIndex(program, name).status());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WriteOutputs(const ir::Program& program, const RunOptions& o,
+                          const std::vector<interp::Tensor>& tensors) {
+  KILN_ASSIGN_OR_RETURN(const auto files, Pairs(o.outputs));
+  for (const auto& [name, path] : files) {
+    KILN_ASSIGN_OR_RETURN(const size_t index, TensorIndex(program, name));
+    const interp::Tensor& t = tensors[index];
+    KILN_RETURN_IF_ERROR(WriteOutput(path, std::string(t.as<char>(), t.as<char>() + t.bytes())));
   }
   return absl::OkStatus();
 }
@@ -238,13 +252,7 @@ absl::Status ReadInputs(const codegen::CompileInput& input, const ir::Program& p
                         const RunOptions& o, std::vector<interp::Tensor>* tensors) {
   KILN_ASSIGN_OR_RETURN(const auto files, Pairs(o.inputs));
   for (const auto& [name, path] : files) {
-    size_t index = 0;
-    for (const ir::Param& p : program.params) {
-      if (p.kind != ir::Param::kTensor) continue;
-      if (p.name == name) break;
-      ++index;
-    }
-    if (index >= tensors->size()) return NoTensor(name);
+    KILN_ASSIGN_OR_RETURN(const size_t index, TensorIndex(program, name));
     interp::Tensor& tensor = (*tensors)[index];
     const auto wanted = [&] {
       return absl::StrCat("; tensor '", name, "'", PackedText(input, name), " has ",
@@ -438,30 +446,30 @@ std::vector<interp::Tensor> Copies(const std::vector<interp::Tensor>& tensors) {
 }
 
 // The same, on the instructions that code is generated from: what is wrong on a GPU shows here as a
-// race, a deadlock or numbers. Once for each order of what has none; the last is kept.
+// race, a deadlock or numbers. Once for each order of what has none; `tensors` are those of the
+// last.
 absl::StatusOr<bool> RunOnInstructions(const codegen::CompileInput& input,
                                        const ir::Program& program, interp::Options options,
                                        const std::map<std::string, ir::CoarseSums>& sums,
                                        const std::vector<interp::Tensor>& reference,
-                                       std::vector<interp::Tensor>* tensors) {
+                                       const std::vector<interp::Tensor>& tensors) {
   KILN_ASSIGN_OR_RETURN(const ir::Program lowered, codegen::LowerKernel(input));
   // Operands of ten bits: each product is off by up to 2^-10 of itself, their sum by as much of its
   // deviation, of which no element is more than a few.
   const double share = ir::PassOption(program, "kiln.tf32", 0) != 0 ? 0x1p-8 : 0;
   options.clip_global = false;  // the guards are in the program now
   options.meet_at_barriers = true;
-  bool ok = true;
-  const std::vector<interp::Tensor> before = Copies(*tensors);
-  for (const interp::Order order : {interp::Order::kForward, interp::Order::kReverse}) {
-    *tensors = Copies(before);
+  const auto agrees = [&](interp::Order order,
+                          const std::vector<interp::Tensor>& got) -> absl::StatusOr<bool> {
     options.order = order;
-    KILN_ASSIGN_OR_RETURN(const interp::Stats stats,
-                          interp::Run(lowered, Views(*tensors), options));
+    KILN_ASSIGN_OR_RETURN(const interp::Stats stats, interp::Run(lowered, Views(got), options));
     std::cout << "instructions, " << (order == interp::Order::kForward ? "forward" : "reverse")
               << ": " << stats.blocks << " blocks, " << stats.steps << " steps\n";
-    ok &= Report(program, sums, *tensors, reference, share);
-  }
-  return ok;
+    return Report(program, sums, got, reference, share);
+  };
+  KILN_ASSIGN_OR_RETURN(const bool forward, agrees(interp::Order::kForward, Copies(tensors)));
+  KILN_ASSIGN_OR_RETURN(const bool reverse, agrees(interp::Order::kReverse, tensors));
+  return forward && reverse;
 }
 
 // Tensors lie in this machine's memory: what was compiled for a GPU is not called on them.
@@ -512,24 +520,13 @@ absl::StatusOr<bool> Run(const KernelOptions& k, const RunOptions& o) {
   std::cout << "interpreter: " << stats.blocks << " blocks, " << stats.steps << " steps\n";
   bool ok = true;
   if (o.on_instructions) {
-    KILN_ASSIGN_OR_RETURN(ok, RunOnInstructions(input, program, options, sums, reference, &native));
+    KILN_ASSIGN_OR_RETURN(ok, RunOnInstructions(input, program, options, sums, reference, native));
   } else if (!o.interpret_only) {
     KILN_RETURN_IF_ERROR(o.on_threads ? RunOnThreads(k, program, options, native)
                                       : RunNatively(input, program, o, options, native));
     ok = Report(program, sums, native, reference);
   }
-  KILN_ASSIGN_OR_RETURN(const auto outputs, Pairs(o.outputs));
-  size_t index = 0;
-  for (const ir::Param& p : program.params) {
-    if (p.kind != ir::Param::kTensor) continue;
-    const interp::Tensor& t = o.interpret_only ? reference[index] : native[index];
-    const auto wanted = outputs.find(p.name);
-    if (wanted != outputs.end()) {
-      KILN_RETURN_IF_ERROR(
-          WriteOutput(wanted->second, std::string(t.as<char>(), t.as<char>() + t.bytes())));
-    }
-    ++index;
-  }
+  KILN_RETURN_IF_ERROR(WriteOutputs(program, o, o.interpret_only ? reference : native));
   return ok;
 }
 
@@ -663,6 +660,12 @@ int Main(int argc, char** argv) {
   char word[] = "explain-layouts";
   if (argc > 1 && absl::string_view(argv[1]) == "--explain-layouts") argv[1] = word;
 
+  const std::string command = argc > 1 ? argv[1] : "-";
+  const auto is_it = [&](CLI::App* known) { return known->check_name(command); };
+  if (!absl::StartsWith(command, "-") && app.get_subcommands(is_it).empty()) {
+    std::cerr << "kilnc: '" << command << "' is no command; kilnc --help lists them\n";
+    return kExitUsage;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -221,6 +221,17 @@ TEST_F(TunectlTest, EveryFormatOfFetch) {
   EXPECT_EQ(Tunectl({"fetch", kSweep, "-o", "/proc/nothing/here"}).code, 6);
 }
 
+TEST_F(TunectlTest, ARefusedFetchLeavesNoFolder) {
+  std::filesystem::create_directories(File("kept"));
+  EXPECT_EQ(Tunectl({"fetch", kSweep, "-o", File("new/inner/")}).code, 3);
+  EXPECT_EQ(Tunectl({"fetch", kSweep, "-o", File("kept/inner")}).code, 3);
+  EXPECT_FALSE(std::filesystem::exists(File("new")));
+  EXPECT_TRUE(std::filesystem::is_empty(File("kept")));
+  StoreBundle();
+  EXPECT_EQ(Tunectl({"fetch", kSweep, "-o", File("cubin"), "--format", "cubin"}).code, 6);
+  EXPECT_FALSE(std::filesystem::exists(File("cubin")));
+}
+
 TEST_F(TunectlTest, ExitCodesAreStable) {
   FinishWatches(v1::FAILED);
   EXPECT_EQ(Tunectl({"submit", File("gemm.yaml"), "--watch"}).code, 1);

@@ -1,0 +1,31 @@
+// Names that C and C++ accept.
+#ifndef KILN_COMPILER_CODEGEN_C_NAMES_H_
+#define KILN_COMPILER_CODEGEN_C_NAMES_H_
+
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/strings/string_view.h"
+
+namespace kiln::codegen {
+
+// Letters, digits and underscores, no digit first, and no keyword of C or C++.
+bool IsCIdentifier(absl::string_view name);
+
+// The arguments of one function: a kernel may call its own as C may not.
+class ArgumentNames {
+ public:
+  // `taken` are those that the function has already.
+  explicit ArgumentNames(std::set<std::string> taken) : taken_(std::move(taken)) {}
+
+  // `name`, with as many underscores behind it as make it the function's only one and no keyword.
+  std::string Add(std::string name);
+
+ private:
+  std::set<std::string> taken_;
+};
+
+}  // namespace kiln::codegen
+
+#endif  // KILN_COMPILER_CODEGEN_C_NAMES_H_
