@@ -40,7 +40,8 @@ class Facts {
   // b + i < n is proven. The facts hold inside the body, where the extent is positive.
   void AddAxis(const Axis& axis);
   void SetValue(const Expr& var, const Expr& value);  // a Bind
-  // Of a condition that holds: what comparisons joined by && say of single variables.
+  // Of a condition that holds: what comparisons of integers joined by && say, of single variables
+  // for bounds and proofs, of several for proofs.
   void Assume(const Expr& condition);
   // How often something was learnt; copies go on counting. Facts that were copied and have learnt
   // as often as the copy, others put back in between, know the same.
@@ -70,6 +71,8 @@ class Facts {
   std::optional<Bounds> BinaryBounds(const Binary& e) const;
   std::optional<Bounds> ClampBounds(BinaryOp op, const Expr& inner, Bounds outer) const;
   std::optional<Bounds> FormBounds(const LinearForm& form) const;
+  std::optional<Bounds> AxisBounds(const LinearForm& form) const;
+  bool ProvesAtMostAsAssumed(const LinearForm& form, int64_t bound, int depth) const;
   bool ProvesAtMost(const LinearForm& form, int64_t bound, int depth) const;
   bool ProvesComparison(BinaryOp op, const Expr& a, const Expr& b) const;
   // A divisor of every value of e; 0 where that is 0.
@@ -100,6 +103,7 @@ class Facts {
   std::unordered_map<const ExprNode*, Bounds> bounds_;
   std::unordered_map<const ExprNode*, Expr> values_;
   std::unordered_map<const ExprNode*, SymbolicAxis> axes_;
+  std::vector<LinearForm> natural_;  // what is assumed to be at least 0
 };
 
 // True when `var` occurs in e.

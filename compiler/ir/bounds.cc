@@ -15,8 +15,10 @@ namespace {
 
 constexpr int kMaxSplits = 6;     // of min, max and symbolic axes on one path of a proof
 constexpr size_t kMaxTerms = 64;  // of a linear form that is reasoned about
+constexpr size_t kMaxAssumedTerms = 8;
 
 using MaybeBounds = std::optional<Bounds>;
+constexpr int64_t kLeast = INT64_MIN, kMost = INT64_MAX;
 
 MaybeBounds Union(const MaybeBounds& a, const MaybeBounds& b) {
   if (!a || !b) return std::nullopt;
@@ -161,8 +163,14 @@ void Facts::Assume(const Expr& condition) {
     return Assume(b->b);
   }
   const Expr positive = PositiveForm(condition);
-  if (!positive.defined()) return;
-  const LinearForm form = Linearize(positive);
+  if (!positive.defined() || !IsIndex(positive.dtype())) return;
+  LinearForm form = Linearize(positive);
+  if (form.terms.size() > 1 && form.terms.size() <= kMaxAssumedTerms && !ReadsMemory(positive)) {
+    --form.constant;
+    Learn();
+    natural_.push_back(std::move(form));
+    return;
+  }
   if (form.terms.size() != 1 || form.terms[0].first.kind() != ExprKind::kVar) return;
   const auto& [var, step] = form.terms[0];
   auto known = BoundsOf(var);
@@ -249,7 +257,28 @@ MaybeBounds Facts::FormBounds(const LinearForm& form) const {
     if (!AddScaled(Linearize(mod), -k, &rest)) continue;
     return Intersect(sum, FormBounds(rest));
   }
-  return sum;
+  return Intersect(sum, AxisBounds(form));
+}
+
+// Of a form with a symbolic axis whose ends speak of what else is in it: with an end put in.
+MaybeBounds Facts::AxisBounds(const LinearForm& form) const {
+  for (size_t i = 0; !axes_.empty() && form.terms.size() > 1 && i < form.terms.size(); ++i) {
+    const auto& [atom, k] = form.terms[i];
+    const auto axis = axes_.find(atom.get());
+    if (axis == axes_.end()) continue;
+    const LinearForm others = Without(form, i);
+    const auto at = [&](const Expr& end) -> MaybeBounds {
+      const LinearForm value = Expand(end);
+      LinearForm whole = others;
+      if (!AddScaled(value, k, &whole)) return std::nullopt;
+      const bool cancels = whole.terms.size() < others.terms.size() + value.terms.size();
+      return cancels ? FormBounds(whole) : std::nullopt;
+    };
+    const MaybeBounds low = at(k > 0 ? axis->second.first : axis->second.last);
+    const MaybeBounds high = at(k > 0 ? axis->second.last : axis->second.first);
+    if (low || high) return Bounds{low ? low->min : kLeast, high ? high->max : kMost};
+  }
+  return std::nullopt;
 }
 
 // max(min(x, high), low), or min(max(x, low), high), of any x: `outer` bounds the outer number.
@@ -380,6 +409,7 @@ bool Facts::ProvesAtMost(const LinearForm& form, int64_t bound, int depth) const
   const MaybeBounds bounds = FormBounds(form);
   if (bounds && bounds->max <= bound) return true;
   if (depth >= kMaxSplits) return false;
+  if (ProvesAtMostAsAssumed(form, bound, depth)) return true;
   const auto with = [&](size_t i, const Expr& replacement) {
     LinearForm next = Without(form, i);
     return AddScaled(Expand(replacement), form.terms[i].second, &next) &&
@@ -407,6 +437,19 @@ bool Facts::ProvesAtMost(const LinearForm& form, int64_t bound, int depth) const
     if (AddScaled(Expand(div->a), k / *c, &next) && AddScaled(Linearize(mod), -k / *c, &next) &&
         ProvesAtMost(next, bound, depth + 1)) {
       return true;
+    }
+  }
+  return false;
+}
+
+// With a multiple of what is at least 0 added, so that one of its atoms goes.
+bool Facts::ProvesAtMostAsAssumed(const LinearForm& form, int64_t bound, int depth) const {
+  for (const LinearForm& natural : natural_) {
+    for (const auto& [atom, step] : natural.terms) {
+      const int64_t k = form.CoefficientOf(atom);
+      if (k == 0 || k == INT64_MIN || k % step != 0 || (k > 0) == (step > 0)) continue;
+      LinearForm next = form;
+      if (AddScaled(natural, -k / step, &next) && ProvesAtMost(next, bound, depth + 1)) return true;
     }
   }
   return false;

@@ -1,6 +1,7 @@
 #include "compiler/roofline/piece.h"
 
 #include <algorithm>
+#include <cmath>
 #include <unordered_map>
 
 #include "absl/strings/str_cat.h"
@@ -139,6 +140,10 @@ Chosen Choose(const target::Arch& arch, const OpDemand& op, int64_t m, int64_t n
       held = kGpu.widened * static_cast<double>(steps);
     }
     operands = std::max(operands, kGpu.operand_addresses + held * (wm / 16 * 4 + wn / 8 * 2));
+  }
+  if (choice.unit == "fma") {  // a row and a column of the thread's tile, and those that follow
+    const double side = std::sqrt(static_cast<double>(m * n) / static_cast<double>(threads));
+    operands = std::max(operands, 2 * 2 * side * op.a_type.bytes() / 4);
   }
   if (turned) {  // one operand after the other
     operands += std::max(op.trans_a ? TurnedRegisters(k, m, threads, op.a_shared) : 0,

@@ -163,6 +163,70 @@ TEST(FactsProperty, SymbolicAxesNeverProveWhatCanFail) {
   EXPECT_GT(proven, 1500);
 }
 
+// Ends of an axis that speak of other variables bound sums with those: b + i < n.
+TEST(FactsProperty, BoundsWithSymbolicAxesContainEveryValue) {
+  constexpr int64_t kMost = 13;
+  const Expr n = MakeVar("n"), b = MakeVar("b"), i = MakeVar("i");
+  Generator g(16, {n, b, i});
+  int below = 0;
+  for (int t = 0; t < 4000; ++t) {
+    const int64_t tile = g.Uniform(1, 6);
+    Facts facts;
+    facts.SetBounds(n, {-3, kMost});
+    facts.AddAxis({b, Expr(0), CeilDiv(n, MakeInt(tile))});
+    facts.AddAxis({i, Expr(-2),
+                   t % 2 ? n - b * MakeInt(tile) + Expr(2)
+                         : Min(MakeInt(tile), n - b * MakeInt(tile)) + Expr(2)});
+    const Expr at = b * MakeInt(tile) + i;
+    const Expr e = t % 3 ? at * MakeInt(g.Uniform(-3, 3)) + n * MakeInt(g.Uniform(-2, 2)) +
+                               FloorDiv(at, MakeInt(g.Uniform(1, 5)))
+                         : at;
+    const auto bounds = facts.BoundsOf(e);
+    if (!bounds) continue;
+    if (t % 6 == 3) below += bounds->max < kMost;
+    for (int64_t nv = -3; nv <= kMost; ++nv) {
+      for (int64_t bv = 0; bv * tile < nv; ++bv) {
+        const int64_t left = nv - bv * tile;
+        for (int64_t iv = -2; iv < (t % 2 ? left : std::min(tile, left)); ++iv) {
+          const auto value = Evaluate(e, {{n.get(), nv}, {b.get(), bv}, {i.get(), iv}});
+          ASSERT_TRUE(value && bounds->min <= *value && *value <= bounds->max)
+              << ToString(e) << " tile " << tile << " n " << nv << " b " << bv << " i " << iv;
+        }
+      }
+    }
+  }
+  EXPECT_EQ(below, 667);
+}
+
+// What is assumed of several variables proves nothing that fails where it holds, and the least of
+// a multiple of it.
+TEST(FactsProperty, AssumptionsNeverProveWhatCanFail) {
+  Setting s(17);
+  int by_assumption = 0;
+  for (int t = 0; t < 6000; ++t) {
+    s.Next();
+    const auto linear = [&] {
+      Expr e = MakeInt(s.g.Uniform(-9, 9));
+      for (const Expr& v : s.vars) e = e + v * MakeInt(s.g.Uniform(-2, 2));
+      return e;
+    };
+    const Expr assumed = linear() > MakeInt(0) && linear() <= MakeInt(s.g.Uniform(0, 9));
+    const Expr e = t % 2 ? linear() : Max(linear(), linear());
+    int64_t low = INT64_MAX;
+    ForAll(s.vars, s.bounds, [&](const Assignment& a, const std::vector<int64_t>&) {
+      if (*Evaluate(assumed, a) != 0) low = std::min(low, *Evaluate(e, a));
+    });
+    if (low == INT64_MAX) continue;
+    const Expr claim = e >= MakeInt(low);
+    const bool before = s.facts.Proves(claim);
+    s.facts.Assume(assumed);
+    ASSERT_FALSE(s.facts.Proves(e > MakeInt(low))) << ToString(e) << " as " << ToString(assumed);
+    ASSERT_FALSE(s.facts.Refutes(claim)) << ToString(e) << " as " << ToString(assumed);
+    by_assumption += !before && s.facts.Proves(claim);
+  }
+  EXPECT_GT(by_assumption, 300);
+}
+
 TEST(FunctionProperty, OverABoxIsItselfAtEveryPoint) {
   Setting s(15);
   int without = 0, with = 0;

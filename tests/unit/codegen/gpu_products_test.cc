@@ -88,14 +88,30 @@ def product(A: T.Tensor((128, 256), "float16"), B: T.Tensor((128, 256), "float16
 // Addresses of guarded copies and those of a loop around leave a step's operands no registers.
 TEST(GpuProducts, WaitForTheirOperandsWhereRegistersAreFew) {
   const char* config = "block_M=192,block_N=64,block_K=128,num_stages=4,threads=128";
-  auto arguments = Product("int8", "int32", "False", "True");
-  for (const char* size : {"M", "N", "K"}) arguments[size] = "1536";
   constexpr int kStep = 3 * 8;  // instructions: 4 warps below each other
-  const auto count = [&](const char* kernel) {
+  const auto count = [&](const char* kernel, const char* size) {
+    auto arguments = Product("int8", "int32", "False", "True");
+    for (const char* name : {"M", "N", "K"}) arguments[name] = size;
     return CountOf(Ptx({kernel, arguments, config}, "sm_80"), "mma.sync.aligned.m16n8k32");
   };
-  EXPECT_EQ(count("matmul"), 5 * kStep);
-  EXPECT_EQ(count("matmul_streamk"), 4 * kStep);
+  EXPECT_EQ(count("matmul", "1536"), 5 * kStep);
+  EXPECT_EQ(count("matmul_streamk", "1536"), 5 * kStep);
+  EXPECT_EQ(count("matmul_streamk", "1520"), 4 * kStep);
+}
+
+// Which steps are whose, and of which tile, is known by what the loops around say of each other.
+TEST(GpuProducts, StepsThatBlocksShareHaveNoGuards) {
+  const char* config = "block_M=128,block_N=128,block_K=64,num_stages=3,threads=128,blocks=82";
+  auto arguments = Product("float16", "float16", "False", "True");
+  arguments["accum_dtype"] = "float32";
+  for (const char* size : {"M", "N", "K"}) arguments[size] = "1536";
+  const auto count = [&] {
+    return CountOf(Ptx({"matmul_streamk", arguments, config}, "sm_80"), "cp.async.cg.shared");
+  };
+  // Two steps before the loop and one in it, of two operands of 8 copies a thread.
+  EXPECT_EQ(count(), 3 * 2 * 8);
+  arguments["K"] = "1544";  // each of them with and without
+  EXPECT_GT(count(), 3 * 2 * 8);
 }
 
 }  // namespace

@@ -62,12 +62,21 @@ std::vector<Edge> Edges() {
   const lang::Arguments wide = {{"M", "1000"}, {"N", "4096"}, {"dtype", "bfloat16"}};
   const lang::Arguments wide_float = {{"M", "1000"}, {"N", "4096"}};
   const lang::Arguments vector = {{"N", "4096"}, {"K", "4096"}, {"dtype", "bfloat16"}};
+  lang::Arguments doubles = right;
+  for (const char* type : {"dtype", "out_dtype", "accum_dtype"}) doubles[type] = "float64";
+  const lang::Arguments shared_steps = {
+      {"M", "512"}, {"N", "1536"}, {"K", "2048"}, {"dtype", "float16"}, {"out_dtype", "float16"}};
   lang::Arguments relu = gelu;
   for (const auto& [name, value] :
        lang::Arguments{{"M", "512"}, {"N", "1536"}, {"K", "1024"}, {"activation", "'relu'"}}) {
     relu[name] = value;
   }
   return {
+      // Of multiply-adds a thread keeps two rows and columns of its tile.
+      {"doubles", "sm_86", "matmul", doubles, Tile(128, 160, 8, 256, 5), 28},
+      {"doubles_fit", "sm_86", "matmul", doubles, Tile(128, 128, 8, 256, 5), 0},
+      {"shared_steps", "sm_86", "matmul_streamk", shared_steps,
+       "blocks=82," + Tile(128, 128, 64, 128, 3), 0},
       // Rows that no vectors divide evenly: a thread has an eighth of one, and half of them none.
       {"rows_in_teams", "sm_90a", "layernorm", odd, rows(4, 64), 64},
       {"rows_in_teams_more", "sm_90a", "layernorm", odd, rows(16, 256), 80},
