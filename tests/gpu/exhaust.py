@@ -130,7 +130,7 @@ def compile_task(options, shape, folder, task):
 def compile_all(options, shape, folder, tasks):
     """A process for each template's configs, on all cores but those that time another shape meanwhile;
     one for each config where that process dies."""
-    cores = max(os.cpu_count() - 2, 1)
+    cores = max(len(os.sched_getaffinity(0)) - 2, 1)
     for template in sorted({t["template"] for t in tasks}):
         those = [t for t in tasks if t["template"] == template]
         configs, index = folder / "configs.json", folder / "index.json"

@@ -14,6 +14,8 @@ import shutil
 import subprocess
 import sys
 
+from measure import SPACES
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "tests/bench/results"
 # File (before _CARD) -> [(a heading or "", job)].
@@ -56,15 +58,16 @@ def head_of(path, head, seconds):
 
 
 def keep(out, card, name, parts, seconds):
-    """Writes one results file anew; its command stays, and what its device's line says after the cores."""
+    """Writes one results file anew; its command stays, and what its device's line says after the cores. The
+    first of a card is written as the other card's is."""
     path = RESULTS / f"{name}_{card}.txt"
-    old = path.read_text()
-    written = headings(old)
+    before = path if path.exists() else next(RESULTS.glob(f"{name}_h?00.txt"))
+    written = headings(before.read_text())
     jobs = [(heading, *read(out, job)) for heading, job in parts]
     commits = {head["commit"] for _, head, _ in jobs}
     if len(commits) != 1:
         raise ValueError(f"{path.name}: measured at {', '.join(sorted(commits))}")
-    text = head_of(path, jobs[0][1], sum(seconds[job] for _, job in parts))
+    text = head_of(before, jobs[0][1], sum(seconds[job] for _, job in parts))
     for heading, _, body in jobs:
         if heading:
             text += f"\n{written.get(heading.split()[0], heading)}\n"
@@ -72,17 +75,17 @@ def keep(out, card, name, parts, seconds):
     path.write_text(text)
 
 
-def keep_spaces(out, card, seconds):
+def keep_spaces(out, card, jobs, seconds):
     """The exhaustive spaces, and what the recommender makes of them."""
     folder = RESULTS / ("spaces" if card == "h200" else f"spaces_{card}")
-    head, _ = read(out, "spaces")
-    for space in sorted((out / "jobs/spaces").glob("*.csv")):
+    head, _ = read(out, jobs[0])
+    for space in sorted(space for job in jobs for space in (out / "jobs" / job).glob("*.csv")):
         packed = lzma.compress(space.read_bytes(), preset=9 | lzma.PRESET_EXTREME)
         (folder / f"{space.name}.xz").write_bytes(packed)
     path = RESULTS / f"gpu_spaces_{card}.txt"
     told = subprocess.run([sys.executable, ROOT / "tests/bench/recommender/exhaustive.py", folder],
                           stdout=subprocess.PIPE, text=True, check=True).stdout
-    path.write_text(head_of(path, head, seconds) + "\n" + told)
+    path.write_text(head_of(path, head, sum(seconds[job] for job in jobs)) + "\n" + told)
 
 
 def main():
@@ -100,10 +103,11 @@ def main():
             missing += [job for _, job in parts if ended.get(job) != "0"]
             continue
         keep(options.out, options.card, name, parts, seconds)
-    if ended.get("spaces") == "0":
-        keep_spaces(options.out, options.card, seconds["spaces"])
-    else:
-        missing.append("spaces")
+    spaces = [f"spaces{part}" for part in range(1, SPACES + 1)]
+    unfinished = [job for job in spaces if ended.get(job) != "0"]
+    missing += unfinished
+    if not unfinished:
+        keep_spaces(options.out, options.card, spaces, seconds)
     pictures = options.out / "jobs/main_job/rooflines"
     if ended.get("main_job") == "0" and pictures.exists():
         for picture in pictures.iterdir():
