@@ -21,24 +21,29 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Makes the folder; those that were not there before, the innermost first.
-absl::StatusOr<std::vector<fs::path>> MakeFolder(const std::string& directory) {
-  std::error_code error;
-  std::vector<fs::path> made;
-  for (fs::path path = directory; !path.empty() && !fs::exists(path, error);
-       path = path.parent_path()) {
-    made.push_back(path);
-  }
-  fs::create_directories(directory, error);
-  if (!error || fs::is_directory(directory)) return made;
-  return absl::FailedPreconditionError(
-      absl::StrCat("cannot create the folder ", directory, ": ", error.message()));
-}
-
 // What is left of a download that broke off keeps its folder.
 void RemoveEmpty(const std::vector<fs::path>& folders) {
   std::error_code ignored;
-  for (const fs::path& folder : folders) fs::remove(folder, ignored);
+  for (auto folder = folders.rbegin(); folder != folders.rend(); ++folder) {
+    fs::remove(*folder, ignored);
+  }
+}
+
+// Makes the folder, and those around it; the ones that it made, the outermost first. None of them
+// is left where it fails.
+absl::StatusOr<std::vector<fs::path>> MakeFolder(const std::string& directory) {
+  std::vector<fs::path> made;
+  fs::path path;
+  std::error_code error, ignored;
+  for (const fs::path& part : fs::path(directory)) {
+    path /= part;
+    if (fs::create_directory(path, error)) made.push_back(path);
+    if (error) break;
+  }
+  if (!error || fs::is_directory(directory, ignored)) return made;
+  RemoveEmpty(made);
+  return absl::FailedPreconditionError(
+      absl::StrCat("cannot create the folder ", directory, ": ", error.message()));
 }
 
 absl::Status WriteWhole(const fs::path& path, const std::string& bytes) {

@@ -10,8 +10,12 @@
 
 namespace kiln::codegen {
 
-// Letters, digits and underscores, no digit first, and no keyword of C or C++.
+// Letters, digits and underscores, no digit first, that C, C++ and the header of an artifact leave
+// free: no keyword, no macro of theirs, no name of kiln_launch.h.
 bool IsCIdentifier(absl::string_view name);
+
+// `name`, with an underscore behind it where it is taken.
+std::string FreeName(std::string name);
 
 // The arguments of one function: a kernel may call its own as C may not.
 class ArgumentNames {
@@ -19,7 +23,8 @@ class ArgumentNames {
   // `taken` are those that the function has already.
   explicit ArgumentNames(std::set<std::string> taken) : taken_(std::move(taken)) {}
 
-  // `name`, with as many underscores behind it as make it the function's only one and no keyword.
+  // `name`, with as many underscores behind it as make it free and the function's only one; of
+  // those that begin with one, "arg" before it.
   std::string Add(std::string name);
 
  private:

@@ -130,10 +130,10 @@ absl::StatusOr<Elaborated> ElaborateInput(const CompileInput& input) {
   KILN_ASSIGN_OR_RETURN(const lang::Kernel kernel, lang::Kernel::Parse(file, input.entry));
   KILN_ASSIGN_OR_RETURN(
       out.program, lang::Elaborate(kernel, input.arguments, input.config, lang::FactsOf(out.arch)));
-  out.symbol = input.symbol.empty() ? absl::StrCat("kiln_", kernel.name()) : input.symbol;
+  out.symbol = input.symbol.empty() ? FreeName(absl::StrCat("kiln_", kernel.name())) : input.symbol;
   if (!IsCIdentifier(out.symbol)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("symbol '", out.symbol, "' is no C identifier, or a keyword of C or C++"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "symbol '", out.symbol, "' is no C identifier, or is taken by C, C++ or the header"));
   }
   return out;
 }

@@ -124,12 +124,15 @@ std::string CHeader(const ir::Program& program, const std::string& symbol,
                     const std::map<std::string, std::string>& dimensions) {
   std::string args, docs;
   ArgumentNames names({"launch"});
+  const auto told = [](const std::string& name, const std::string& of_kernel) {
+    return name == of_kernel ? name : absl::StrCat(name, " (the kernel's ", of_kernel, ")");
+  };
   for (const ir::Param& p : program.params) {
     if (p.kind != ir::Param::kTensor) continue;
     const bool written = IsWritten(program, p);
     const std::string name = names.Add(p.name);
     absl::StrAppend(&args, ", ", written ? "void* " : "const void* ", name);
-    absl::StrAppend(&docs, " *   ", name, ": ", p.buffer->dtype.ToString(), " ",
+    absl::StrAppend(&docs, " *   ", told(name, p.name), ": ", p.buffer->dtype.ToString(), " ",
                     ShapeText(p.buffer), written ? ", written" : "",
                     p.buffer->table ? "; a table of the tensors' addresses" : "", "\n");
   }
@@ -137,14 +140,15 @@ std::string CHeader(const ir::Program& program, const std::string& symbol,
     if (p.kind != ir::Param::kScalar) continue;
     const std::string name = names.Add(p.name);
     absl::StrAppend(&args, ", int64_t ", name);
-    absl::StrAppend(&docs, " *   ", name, ": ", p.scalar.dtype().ToString(),
+    absl::StrAppend(&docs, " *   ", told(name, p.name), ": ", p.scalar.dtype().ToString(),
                     p.scalar.dtype().is_float() ? " (its bits, in the low half)" : "", "\n");
   }
   for (const ir::Expr& dim : program.dims) {
-    const auto said = dimensions.find(dim.As<ir::Var>()->name);
-    const std::string name = names.Add(dim.As<ir::Var>()->name);
+    const std::string& of_kernel = dim.As<ir::Var>()->name;
+    const auto said = dimensions.find(of_kernel);
+    const std::string name = names.Add(of_kernel);
     absl::StrAppend(&args, ", int64_t ", name);
-    absl::StrAppend(&docs, " *   ", name, ": a run-time dimension",
+    absl::StrAppend(&docs, " *   ", told(name, of_kernel), ": a run-time dimension",
                     said != dimensions.end() ? said->second : "", "\n");
   }
   const std::string guard = absl::StrCat(absl::AsciiStrToUpper(symbol), "_H_");

@@ -64,6 +64,7 @@ class Facts {
   friend class Simplifier;
   struct SymbolicAxis {
     Expr first, last;  // inclusive
+    size_t depth = 0;  // how many were there before it
   };
 
   std::optional<Bounds> AtomBounds(const Expr& e) const;
@@ -71,9 +72,11 @@ class Facts {
   std::optional<Bounds> BinaryBounds(const Binary& e) const;
   std::optional<Bounds> ClampBounds(BinaryOp op, const Expr& inner, Bounds outer) const;
   std::optional<Bounds> FormBounds(const LinearForm& form) const;
-  std::optional<Bounds> AxisBounds(const LinearForm& form) const;
-  bool ProvesAtMostAsAssumed(const LinearForm& form, int64_t bound, int depth) const;
-  bool ProvesAtMost(const LinearForm& form, int64_t bound, int depth) const;
+  std::optional<Bounds> SumBounds(const LinearForm& form) const;
+  std::optional<int64_t> MostByAxes(LinearForm form) const;
+  bool ProvesAsAssumed(const LinearForm& form, int64_t bound, int more) const;
+  bool ProvesAtMost(const LinearForm& form, int64_t bound, int depth,
+                    size_t inside = SIZE_MAX) const;
   bool ProvesComparison(BinaryOp op, const Expr& a, const Expr& b) const;
   // A divisor of every value of e; 0 where that is 0.
   int64_t MultipleOf(const Expr& e) const;

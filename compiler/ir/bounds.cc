@@ -13,12 +13,13 @@
 namespace kiln::ir {
 namespace {
 
-constexpr int kMaxSplits = 6;     // of min, max and symbolic axes on one path of a proof
-constexpr size_t kMaxTerms = 64;  // of a linear form that is reasoned about
-constexpr size_t kMaxAssumedTerms = 8;
+constexpr int kMaxSplits = 6;        // of min, max and symbolic axes on one path of a proof
+constexpr int kMaxAssumptions = 2;   // that a proof puts together
+constexpr int kSplitsAsAssumed = 2;  // with those
+constexpr size_t kMaxTerms = 64;     // of a linear form that is reasoned about
+constexpr size_t kMaxAssumed = 8;    // conditions that a proof tries, and terms of each
 
 using MaybeBounds = std::optional<Bounds>;
-constexpr int64_t kLeast = INT64_MIN, kMost = INT64_MAX;
 
 MaybeBounds Union(const MaybeBounds& a, const MaybeBounds& b) {
   if (!a || !b) return std::nullopt;
@@ -165,8 +166,10 @@ void Facts::Assume(const Expr& condition) {
   const Expr positive = PositiveForm(condition);
   if (!positive.defined() || !IsIndex(positive.dtype())) return;
   LinearForm form = Linearize(positive);
-  if (form.terms.size() > 1 && form.terms.size() <= kMaxAssumedTerms && !ReadsMemory(positive)) {
-    --form.constant;
+  if (form.terms.size() > 1 && form.terms.size() <= kMaxAssumed && !ReadsMemory(positive)) {
+    const std::optional<int64_t> constant = CheckedAdd(form.constant, -1);
+    if (!constant) return;
+    form.constant = *constant;
     Learn();
     natural_.push_back(std::move(form));
     return;
@@ -218,7 +221,8 @@ void Facts::AddAxis(const Axis& axis) {
     if (end) bounds_[axis.var.get()] = {min->min, *end};
   }
   if (ConstInt(axis.min) && ConstInt(axis.extent)) return;
-  axes_[axis.var.get()] = {axis.min, axis.min + axis.extent - Expr(1)};
+  if (ReadsMemory(axis.min) || ReadsMemory(axis.extent)) return;  // the body may write that
+  axes_[axis.var.get()] = {axis.min, axis.min + axis.extent - Expr(1), axes_.size()};
 }
 
 LinearForm Facts::Expand(const Expr& e) const {
@@ -237,7 +241,7 @@ LinearForm Facts::Expand(const Expr& e) const {
   return form;
 }
 
-MaybeBounds Facts::FormBounds(const LinearForm& form) const {
+MaybeBounds Facts::SumBounds(const LinearForm& form) const {
   MaybeBounds sum = Bounds{form.constant, form.constant};
   for (const auto& [atom, k] : form.terms) {
     const MaybeBounds bounds = AtomBounds(atom);
@@ -255,30 +259,53 @@ MaybeBounds Facts::FormBounds(const LinearForm& form) const {
     const Expr mod = MakeBinary(BinaryOp::kFloorMod, div->a, div->b);
     if (!AddScaled(Expand(div->a), k, &rest)) continue;
     if (!AddScaled(Linearize(mod), -k, &rest)) continue;
-    return Intersect(sum, FormBounds(rest));
+    return Intersect(sum, SumBounds(rest));
   }
-  return Intersect(sum, AxisBounds(form));
+  return sum;
 }
 
-// Of a form with a symbolic axis whose ends speak of what else is in it: with an end put in.
-MaybeBounds Facts::AxisBounds(const LinearForm& form) const {
-  for (size_t i = 0; !axes_.empty() && form.terms.size() > 1 && i < form.terms.size(); ++i) {
-    const auto& [atom, k] = form.terms[i];
-    const auto axis = axes_.find(atom.get());
-    if (axis == axes_.end()) continue;
-    const LinearForm others = Without(form, i);
-    const auto at = [&](const Expr& end) -> MaybeBounds {
-      const LinearForm value = Expand(end);
-      LinearForm whole = others;
-      if (!AddScaled(value, k, &whole)) return std::nullopt;
-      const bool cancels = whole.terms.size() < others.terms.size() + value.terms.size();
-      return cancels ? FormBounds(whole) : std::nullopt;
-    };
-    const MaybeBounds low = at(k > 0 ? axis->second.first : axis->second.last);
-    const MaybeBounds high = at(k > 0 ? axis->second.last : axis->second.first);
-    if (low || high) return Bounds{low ? low->min : kLeast, high ? high->max : kMost};
+// The most that a form with symbolic axes can be, as far as their ends say: the innermost axis
+// gives way to its end, which speaks of outer ones alone, and so on.
+std::optional<int64_t> Facts::MostByAxes(LinearForm form) const {
+  std::optional<int64_t> most;
+  while (form.terms.size() > 1) {
+    const SymbolicAxis* innermost = nullptr;
+    size_t at = 0;
+    for (size_t i = 0; i < form.terms.size(); ++i) {
+      const auto axis = axes_.find(form.terms[i].first.get());
+      if (axis == axes_.end() || (innermost && axis->second.depth < innermost->depth)) continue;
+      innermost = &axis->second;
+      at = i;
+    }
+    if (innermost == nullptr) break;
+    const int64_t k = form.terms[at].second;
+    const LinearForm end = Expand(k > 0 ? innermost->last : innermost->first);
+    LinearForm next = Without(form, at);
+    if (!AddScaled(end, k, &next)) break;
+    const bool cancels = next.terms.size() < form.terms.size() - 1 + end.terms.size();
+    const MaybeBounds bounds = cancels ? SumBounds(next) : std::nullopt;
+    if (bounds) most = std::min(most.value_or(bounds->max), bounds->max);
+    if (std::any_of(end.terms.begin(), end.terms.end(), [&](const auto& term) {
+          const auto axis = axes_.find(term.first.get());
+          return axis != axes_.end() && axis->second.depth >= innermost->depth;
+        })) {
+      break;  // no end of this axis: it was known under another's name
+    }
+    form = std::move(next);
   }
-  return std::nullopt;
+  return most;
+}
+
+MaybeBounds Facts::FormBounds(const LinearForm& form) const {
+  MaybeBounds bounds = SumBounds(form);
+  LinearForm negative;
+  if (axes_.empty() || form.terms.size() < 2 || !AddScaled(form, -1, &negative)) return bounds;
+  const std::optional<int64_t> high = MostByAxes(form), least = MostByAxes(std::move(negative));
+  const std::optional<int64_t> low = least ? CheckedMul(*least, -1) : std::nullopt;
+  if (bounds && low) bounds->min = std::max(bounds->min, *low);
+  if (bounds && high) bounds->max = std::min(bounds->max, *high);
+  if (!bounds && low && high) return Bounds{*low, *high};
+  return bounds;
 }
 
 // max(min(x, high), low), or min(max(x, low), high), of any x: `outer` bounds the outer number.
@@ -405,29 +432,35 @@ MaybeBounds Facts::BoundsOf(const LinearForm& form) const {
   return form.terms.size() > kMaxTerms ? std::nullopt : FormBounds(form);
 }
 
-bool Facts::ProvesAtMost(const LinearForm& form, int64_t bound, int depth) const {
+// Axes give way to their ends from the inside out: only those outside of axis number `inside` do.
+bool Facts::ProvesAtMost(const LinearForm& form, int64_t bound, int depth, size_t inside) const {
   const MaybeBounds bounds = FormBounds(form);
   if (bounds && bounds->max <= bound) return true;
   if (depth >= kMaxSplits) return false;
-  if (ProvesAtMostAsAssumed(form, bound, depth)) return true;
-  const auto with = [&](size_t i, const Expr& replacement) {
+  const auto with = [&](size_t i, const Expr& replacement, size_t then) {
     LinearForm next = Without(form, i);
     return AddScaled(Expand(replacement), form.terms[i].second, &next) &&
-           ProvesAtMost(next, bound, depth + 1);
+           ProvesAtMost(next, bound, depth + 1, then);
   };
   for (size_t i = 0; i < form.terms.size(); ++i) {
     const auto& [atom, k] = form.terms[i];
     if (const auto* x = atom.As<Binary>();
         x && (x->op == BinaryOp::kMin || x->op == BinaryOp::kMax)) {
       const bool either = (x->op == BinaryOp::kMin) == (k > 0);
-      return either ? with(i, x->a) || with(i, x->b) : with(i, x->a) && with(i, x->b);
+      return either ? with(i, x->a, inside) || with(i, x->b, inside)
+                    : with(i, x->a, inside) && with(i, x->b, inside);
     }
-    if (const auto* x = atom.As<Select>()) return with(i, x->a) && with(i, x->b);
+    if (const auto* x = atom.As<Select>()) {
+      return with(i, x->a, inside) && with(i, x->b, inside);
+    }
   }
   for (size_t i = 0; i < form.terms.size(); ++i) {
     const auto& [atom, k] = form.terms[i];
     const auto axis = axes_.find(atom.get());
-    if (axis != axes_.end() && with(i, k > 0 ? axis->second.last : axis->second.first)) return true;
+    if (axis != axes_.end() && axis->second.depth < inside &&
+        with(i, k > 0 ? axis->second.last : axis->second.first, axis->second.depth)) {
+      return true;
+    }
     const auto* div = atom.As<Binary>();
     if (!div || div->op != BinaryOp::kFloorDiv) continue;
     const std::optional<int64_t> c = ConstInt(div->b);
@@ -435,21 +468,28 @@ bool Facts::ProvesAtMost(const LinearForm& form, int64_t bound, int depth) const
     LinearForm next = Without(form, i);  // k*(x//c) = k/c * (x - x%c)
     const Expr mod = MakeBinary(BinaryOp::kFloorMod, div->a, div->b);
     if (AddScaled(Expand(div->a), k / *c, &next) && AddScaled(Linearize(mod), -k / *c, &next) &&
-        ProvesAtMost(next, bound, depth + 1)) {
+        ProvesAtMost(next, bound, depth + 1, inside)) {
       return true;
     }
   }
   return false;
 }
 
-// With a multiple of what is at least 0 added, so that one of its atoms goes.
-bool Facts::ProvesAtMostAsAssumed(const LinearForm& form, int64_t bound, int depth) const {
-  for (const LinearForm& natural : natural_) {
+// As it is, or with multiples of up to `more` conditions added, each of which is at least 0 and
+// takes an atom away.
+bool Facts::ProvesAsAssumed(const LinearForm& form, int64_t bound, int more) const {
+  const bool as_is = more == kMaxAssumptions;
+  if (ProvesAtMost(form, bound, as_is ? 0 : kMaxSplits - kSplitsAsAssumed)) return true;
+  const size_t skipped = natural_.size() > kMaxAssumed ? natural_.size() - kMaxAssumed : 0;
+  for (size_t i = natural_.size(); more > 0 && i-- > skipped;) {
+    const LinearForm& natural = natural_[i];
     for (const auto& [atom, step] : natural.terms) {
       const int64_t k = form.CoefficientOf(atom);
       if (k == 0 || k == INT64_MIN || k % step != 0 || (k > 0) == (step > 0)) continue;
       LinearForm next = form;
-      if (AddScaled(natural, -k / step, &next) && ProvesAtMost(next, bound, depth + 1)) return true;
+      if (!AddScaled(natural, -k / step, &next)) continue;
+      if (next.terms.size() > form.terms.size() + 1) continue;
+      if (ProvesAsAssumed(next, bound, more - 1)) return true;
     }
   }
   return false;
@@ -482,19 +522,22 @@ bool Facts::ProvesComparison(BinaryOp op, const Expr& a, const Expr& b) const {
   if (difference.terms.size() > kMaxTerms) return false;
   LinearForm reversed;
   if (!AddScaled(difference, -1, &reversed)) return false;
+  const auto most = [&](const LinearForm& form, int64_t bound) {
+    return ProvesAsAssumed(form, bound, kMaxAssumptions);
+  };
   switch (op) {
     case BinaryOp::kLt:
-      return ProvesAtMost(difference, -1, 0);
+      return most(difference, -1);
     case BinaryOp::kLe:
-      return ProvesAtMost(difference, 0, 0);
+      return most(difference, 0);
     case BinaryOp::kGt:
-      return ProvesAtMost(reversed, -1, 0);
+      return most(reversed, -1);
     case BinaryOp::kGe:
-      return ProvesAtMost(reversed, 0, 0);
+      return most(reversed, 0);
     case BinaryOp::kEq:
-      return ProvesAtMost(difference, 0, 0) && ProvesAtMost(reversed, 0, 0);
+      return most(difference, 0) && most(reversed, 0);
     case BinaryOp::kNe: {
-      if (ProvesAtMost(difference, -1, 0) || ProvesAtMost(reversed, -1, 0)) return true;
+      if (most(difference, -1) || most(reversed, -1)) return true;
       int64_t g = 0;
       for (const auto& [atom, k] : difference.terms) {
         g = std::gcd(g, CheckedMul(k, MultipleOf(atom)).value_or(k));

@@ -73,6 +73,7 @@ class Result {
     Expr runs;
     Stmt cleared;
     const bool known = ProductsRun(products[0], &runs);
+    // Whatever was there is lost.
     const bool anew = known && !runs.defined() && StartsFromZero(products[0], sums_);
     if (clear < out.size() && known && (!runs.defined() || products.size() == 1)) {
       cleared = WithFirstClearing(products[0], sums_);

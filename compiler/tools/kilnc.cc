@@ -660,9 +660,9 @@ int Main(int argc, char** argv) {
   char word[] = "explain-layouts";
   if (argc > 1 && absl::string_view(argv[1]) == "--explain-layouts") argv[1] = word;
 
-  const std::string command = argc > 1 ? argv[1] : "-";
+  const std::string command = argc > 1 ? argv[1] : "";
   const auto is_it = [&](CLI::App* known) { return known->check_name(command); };
-  if (!absl::StartsWith(command, "-") && app.get_subcommands(is_it).empty()) {
+  if (argc > 1 && !absl::StartsWith(command, "-") && app.get_subcommands(is_it).empty()) {
     std::cerr << "kilnc: '" << command << "' is no command; kilnc --help lists them\n";
     return kExitUsage;
   }

@@ -19,6 +19,7 @@
 #include "absl/strings/str_split.h"
 #include "compiler/base/digest.h"
 #include "compiler/base/status.h"
+#include "compiler/codegen/c_names.h"
 #include "compiler/codegen/json_text.h"
 #include "compiler/ir/printer.h"
 #include "compiler/lang/interface.h"
@@ -159,7 +160,8 @@ absl::Status Close(const lang::Kernel& kernel, const codegen::CompileInput& comm
   slot->notes = std::move(closed.notes);
   KILN_ASSIGN_OR_RETURN(const ir::Program program,
                         lang::Elaborate(kernel, input.arguments, input.config, target));
-  const std::string symbol = input.symbol.empty() ? "kiln_" + program.name : input.symbol;
+  const std::string symbol =
+      input.symbol.empty() ? codegen::FreeName("kiln_" + program.name) : input.symbol;
   Hasher hasher;
   for (const std::string& field :
        {codegen::CompilerBuild(), input.arch_record, symbol, ir::ProgramDigest(program),

@@ -57,16 +57,24 @@ def head_of(path, head, seconds):
     return "\n".join([command, f"commit: {head['commit'][:7]}", device, ""])
 
 
-def keep(out, card, name, parts, seconds):
-    """Writes one results file anew; its command stays, and what its device's line says after the cores. The
-    first of a card is written as the other card's is."""
+def places(name, card):
+    """A results file, and the one whose words it takes: itself, or before there is one, another card's."""
     path = RESULTS / f"{name}_{card}.txt"
-    before = path if path.exists() else next(RESULTS.glob(f"{name}_h?00.txt"))
-    written = headings(before.read_text())
-    jobs = [(heading, *read(out, job)) for heading, job in parts]
-    commits = {head["commit"] for _, head, _ in jobs}
+    return path, path if path.exists() else next(RESULTS.glob(f"{name}_h?00.txt"))
+
+
+def same_commit(path, heads):
+    commits = {head["commit"] for head in heads}
     if len(commits) != 1:
         raise ValueError(f"{path.name}: measured at {', '.join(sorted(commits))}")
+
+
+def keep(out, card, name, parts, seconds):
+    """Writes one results file anew; its command stays, and what its device's line says after the cores."""
+    path, before = places(name, card)
+    written = headings(before.read_text())
+    jobs = [(heading, *read(out, job)) for heading, job in parts]
+    same_commit(path, [head for _, head, _ in jobs])
     text = head_of(before, jobs[0][1], sum(seconds[job] for _, job in parts))
     for heading, _, body in jobs:
         if heading:
@@ -78,14 +86,16 @@ def keep(out, card, name, parts, seconds):
 def keep_spaces(out, card, jobs, seconds):
     """The exhaustive spaces, and what the recommender makes of them."""
     folder = RESULTS / ("spaces" if card == "h200" else f"spaces_{card}")
-    head, _ = read(out, jobs[0])
+    folder.mkdir(exist_ok=True)
+    path, before = places("gpu_spaces", card)
+    heads = [read(out, job)[0] for job in jobs]
+    same_commit(path, heads)
     for space in sorted(space for job in jobs for space in (out / "jobs" / job).glob("*.csv")):
         packed = lzma.compress(space.read_bytes(), preset=9 | lzma.PRESET_EXTREME)
         (folder / f"{space.name}.xz").write_bytes(packed)
-    path = RESULTS / f"gpu_spaces_{card}.txt"
     told = subprocess.run([sys.executable, ROOT / "tests/bench/recommender/exhaustive.py", folder],
                           stdout=subprocess.PIPE, text=True, check=True).stdout
-    path.write_text(head_of(path, head, sum(seconds[job] for job in jobs)) + "\n" + told)
+    path.write_text(head_of(before, heads[0], sum(seconds[job] for job in jobs)) + "\n" + told)
 
 
 def main():

@@ -225,7 +225,11 @@ TEST_F(TunectlTest, ARefusedFetchLeavesNoFolder) {
   std::filesystem::create_directories(File("kept"));
   EXPECT_EQ(Tunectl({"fetch", kSweep, "-o", File("new/inner/")}).code, 3);
   EXPECT_EQ(Tunectl({"fetch", kSweep, "-o", File("kept/inner")}).code, 3);
-  EXPECT_FALSE(std::filesystem::exists(File("new")));
+  EXPECT_EQ(Tunectl({"fetch", kSweep, "-o", File("missing/../kept")}).code, 3);
+  EXPECT_EQ(Tunectl({"fetch", kSweep, "-o", File("long/" + std::string(300, 'x'))}).code, 6);
+  for (const char* made : {"new", "missing", "long"}) {
+    EXPECT_FALSE(std::filesystem::exists(File(made))) << made;
+  }
   EXPECT_TRUE(std::filesystem::is_empty(File("kept")));
   StoreBundle();
   EXPECT_EQ(Tunectl({"fetch", kSweep, "-o", File("cubin"), "--format", "cubin"}).code, 6);

@@ -172,7 +172,7 @@ TEST(FactsProperty, BoundsWithSymbolicAxesContainEveryValue) {
   for (int t = 0; t < 4000; ++t) {
     const int64_t tile = g.Uniform(1, 6);
     Facts facts;
-    facts.SetBounds(n, {-3, kMost});
+    if (t % 5) facts.SetBounds(n, {-3, kMost});
     facts.AddAxis({b, Expr(0), CeilDiv(n, MakeInt(tile))});
     facts.AddAxis({i, Expr(-2),
                    t % 2 ? n - b * MakeInt(tile) + Expr(2)
@@ -183,6 +183,8 @@ TEST(FactsProperty, BoundsWithSymbolicAxesContainEveryValue) {
                          : at;
     const auto bounds = facts.BoundsOf(e);
     if (!bounds) continue;
+    // An end that is not known is none: nobody asks for one end alone.
+    ASSERT_TRUE(INT32_MIN < bounds->min && bounds->max < INT32_MAX) << ToString(e);
     if (t % 6 == 3) below += bounds->max < kMost;
     for (int64_t nv = -3; nv <= kMost; ++nv) {
       for (int64_t bv = 0; bv * tile < nv; ++bv) {
@@ -195,11 +197,10 @@ TEST(FactsProperty, BoundsWithSymbolicAxesContainEveryValue) {
       }
     }
   }
-  EXPECT_EQ(below, 667);
+  EXPECT_EQ(below, 534);
 }
 
-// What is assumed of several variables proves nothing that fails where it holds, and the least of
-// a multiple of it.
+// What is assumed of several variables proves nothing that fails where it holds.
 TEST(FactsProperty, AssumptionsNeverProveWhatCanFail) {
   Setting s(17);
   int by_assumption = 0;
@@ -224,7 +225,27 @@ TEST(FactsProperty, AssumptionsNeverProveWhatCanFail) {
     ASSERT_FALSE(s.facts.Refutes(claim)) << ToString(e) << " as " << ToString(assumed);
     by_assumption += !before && s.facts.Proves(claim);
   }
-  EXPECT_GT(by_assumption, 300);
+  EXPECT_GT(by_assumption, 200);
+}
+
+// Each question takes steps by the number of loops and conditions around, not by their products.
+TEST(FactsProperty, ManyAxesAndAssumptionsAreNoExplosion) {
+  constexpr int kMany = 12;
+  const Expr n = MakeVar("n"), m = MakeVar("m");
+  Facts facts;
+  std::vector<Expr> axes;
+  Expr sum = m;
+  for (int i = 0; i < kMany; ++i) {
+    axes.push_back(MakeVar("i"));
+    facts.AddAxis({axes[i], Expr(0), i ? n - axes[i - 1] : n});
+    sum = sum + axes[i];
+    EXPECT_FALSE(facts.BoundsOf(sum).has_value());
+  }
+  for (int i = 0; i + 3 < kMany; ++i) {
+    facts.Assume(axes[i] + axes[i + 1] < axes[i + 2] + axes[i + 3] + n);
+    EXPECT_FALSE(facts.Proves(sum < MakeInt(100)));
+  }
+  EXPECT_TRUE(facts.Proves(axes[kMany - 2] + axes[kMany - 1] < n));
 }
 
 TEST(FunctionProperty, OverABoxIsItselfAtEveryPoint) {
