@@ -228,6 +228,17 @@ TEST(FactsProperty, AssumptionsNeverProveWhatCanFail) {
   EXPECT_GT(by_assumption, 200);
 }
 
+// A loop's body may write what its extent read: only what holds of a variable is told of it.
+TEST(FactsProperty, ExtentsThatReadMemorySayNothingLater) {
+  const Buffer lengths = MakeBuffer("lengths", kInt32, {MakeInt(4)}, Scope::kGlobal);
+  const Expr length = MakeLoad(lengths, {MakeInt(0)}), n = MakeVar("n"), i = MakeVar("i");
+  Facts facts;
+  facts.AddAxis({i, Expr(0), length});
+  EXPECT_FALSE(facts.Proves(i < length));
+  facts.AddAxis({i, Expr(0), n});
+  EXPECT_TRUE(facts.Proves(i < n));
+}
+
 // Each question takes steps by the number of loops and conditions around, not by their products.
 TEST(FactsProperty, ManyAxesAndAssumptionsAreNoExplosion) {
   constexpr int kMany = 12;

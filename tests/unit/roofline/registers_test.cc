@@ -73,7 +73,7 @@ std::vector<Edge> Edges() {
   }
   return {
       // Of multiply-adds a thread keeps two rows and columns of its tile.
-      {"doubles", "sm_86", "matmul", doubles, Tile(128, 160, 8, 256, 5), 28},
+      {"doubles", "sm_86", "matmul", doubles, Tile(128, 160, 8, 256, 5), 8},
       {"doubles_fit", "sm_86", "matmul", doubles, Tile(128, 128, 8, 256, 5), 0},
       {"shared_steps", "sm_86", "matmul_streamk", shared_steps,
        "blocks=82," + Tile(128, 128, 64, 128, 3), 0},
