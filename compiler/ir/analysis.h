@@ -102,6 +102,9 @@ class Facts {
   void Learn();
 
   mutable Memo memo_;
+  // What is assumed may speak of the very atom whose bounds are looked for: conditions inside of it
+  // are proven without.
+  mutable bool inside_atom_ = false;
   int64_t changes_ = 0;
   std::unordered_map<const ExprNode*, Bounds> bounds_;
   std::unordered_map<const ExprNode*, Expr> values_;

@@ -3,6 +3,7 @@
 #include <initializer_list>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "compiler/base/status.h"
 #include "compiler/ir/analysis.h"
@@ -369,7 +370,9 @@ MaybeBounds Facts::AtomBounds(const Expr& e) const {
   if (e.kind() == ExprKind::kIntImm || e.kind() == ExprKind::kVar) return FindAtomBounds(e);
   const auto known = memo_.known.find(e.get());
   if (known != memo_.known.end()) return known->second.second;
+  const bool inside = std::exchange(inside_atom_, true);
   const MaybeBounds found = FindAtomBounds(e);
+  inside_atom_ = inside;
   memo_.known[e.get()] = {e, found};
   return found;
 }
@@ -480,6 +483,7 @@ bool Facts::ProvesAtMost(const LinearForm& form, int64_t bound, int depth, size_
 bool Facts::ProvesAsAssumed(const LinearForm& form, int64_t bound, int more) const {
   const bool as_is = more == kMaxAssumptions;
   if (ProvesAtMost(form, bound, as_is ? 0 : kMaxSplits - kSplitsAsAssumed)) return true;
+  if (inside_atom_) return false;
   const size_t skipped = natural_.size() > kMaxAssumed ? natural_.size() - kMaxAssumed : 0;
   for (size_t i = natural_.size(); more > 0 && i-- > skipped;) {
     const LinearForm& natural = natural_[i];

@@ -28,6 +28,22 @@ class FactsTest : public ::testing::Test {
   Facts facts;
 };
 
+// What is assumed of an atom does not help to find that atom's own bounds: no end would come.
+TEST_F(FactsTest, AssumptionsMaySpeakOfTheAtomThatIsAskedFor) {
+  const Expr m = MakeVar("m");
+  const Expr condition = m > Expr(3);
+  const Expr chosen = MakeSelect(condition, Expr(3), Expr(0));
+  facts.SetBounds(m, {1, 1000});
+  facts.Assume(m - chosen > Expr(0));
+  facts.Assume(MakeCast(kInt32, condition) + y >= m - Expr(9));
+  EXPECT_FALSE(facts.Proves(condition));
+  EXPECT_FALSE(facts.Refutes(condition));
+  EXPECT_TRUE(facts.Proves(chosen < m));
+  EXPECT_TRUE(facts.Proves(m <= Expr(17)));
+  ExpectBounds(chosen, 0, 3);
+  ExpectBounds(MakeCast(kInt32, condition), 0, 1);
+}
+
 TEST_F(FactsTest, LinearBoundsAreTight) {
   ExpectBounds(x * Expr(8) + y, 0, 127);
   ExpectBounds(x * Expr(8) + y - x * Expr(7), 0, 22);
