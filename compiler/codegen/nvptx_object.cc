@@ -6,6 +6,9 @@
 #include "absl/strings/str_replace.h"
 #include "compiler/base/status.h"
 #include "compiler/codegen/optimise.h"
+#include "llvm/CodeGen/MachineModuleInfo.h"
+#include "llvm/CodeGen/Passes.h"
+#include "llvm/CodeGen/TargetPassConfig.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
 #include "llvm/IR/Verifier.h"
@@ -49,6 +52,28 @@ absl::StatusOr<std::unique_ptr<llvm::TargetMachine>> MakeTargetMachine(const std
   return machine;
 }
 
+// As TargetMachine::addPassesToEmitFile, without the sinking of machine code. Results are stored in
+// parts with branches between them: of what is computed for later parts it would move some behind
+// those, and keep two registers for one. Whether there is a PTX printer.
+bool AddPasses(llvm::LLVMTargetMachine& machine, llvm::legacy::PassManager& passes,
+               llvm::raw_pwrite_stream& out) {
+  llvm::TargetPassConfig* config = machine.createPassConfig(passes);
+  config->setDisableVerify(true);
+  config->disablePass(&llvm::MachineSinkingID);
+  auto* code = new llvm::MachineModuleInfoWrapperPass(&machine);
+  passes.add(config);
+  passes.add(code);
+  if (config->addISelPasses()) return false;
+  config->addMachinePasses();
+  config->setInitialized();
+  if (machine.addAsmPrinter(passes, out, nullptr, llvm::CodeGenFileType::AssemblyFile,
+                            code->getMMI().getContext())) {
+    return false;
+  }
+  passes.add(llvm::createFreeMachineFunctionPass());
+  return true;
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> EmitNvptx(std::unique_ptr<llvm::Module> module, const std::string& arch,
@@ -71,7 +96,7 @@ absl::StatusOr<std::string> EmitNvptx(std::unique_ptr<llvm::Module> module, cons
   llvm::SmallVector<char, 0> bytes;
   llvm::raw_svector_ostream stream(bytes);
   llvm::legacy::PassManager codegen;
-  if (machine->addPassesToEmitFile(codegen, stream, nullptr, llvm::CodeGenFileType::AssemblyFile)) {
+  if (!AddPasses(static_cast<llvm::LLVMTargetMachine&>(*machine), codegen, stream)) {
     return absl::InternalError("the NVPTX back end cannot write PTX");
   }
   codegen.run(*module);

@@ -55,7 +55,7 @@ def linear(M, N, K, batch=1, activation="none", scale=1.0, dtype="bfloat16", out
             if activation == "gelu":  # by tanh
                 for i, j in T.Parallel(block_M, block_N):
                     sums[i, j] = sums[i, j] * T.sigmoid(
-                        1.5957691216 * (sums[i, j] + 0.044715 * sums[i, j] * sums[i, j] * sums[i, j]))
+                        sums[i, j] * (1.5957691216 + 0.0713548163 * sums[i, j] * sums[i, j]))
             T.copy(sums, C[bz, by * block_M:(by + 1) * block_M, bx * block_N:(bx + 1) * block_N])
 
     return main
