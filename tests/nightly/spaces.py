@@ -115,6 +115,9 @@ def memory():
                          "reduction_columns", "transpose"):
             found.append(space(template, dtype, *sizes({"M": 1000, "N": 4096}, (20, 264),
                                                        dtype=dtype)))
+        for template in ("softmax", "rmsnorm", "layernorm"):  # rows that no block's registers hold
+            found.append(space(template, f"{dtype}_long", *sizes({"M": 1000, "N": 128256}, (2, 33000),
+                                                                 dtype=dtype)))
         found.append(space("reduction_all", dtype, *sizes({"N": 1 << 22}, (5000,), dtype=dtype)))
     return found
 

@@ -4,6 +4,9 @@
 
 #include <cmath>
 #include <fstream>
+#include <limits>
+#include <map>
+#include <memory>
 #include <sstream>
 
 #include "compiler/interp/interp.h"
@@ -381,25 +384,82 @@ TEST(TemplatesTest, RowSum) {
         });
 }
 
+// An oracle over rows of n elements, of two figures of a row that are found once.
+Oracle OverRows(int64_t n,
+                const std::function<std::pair<double, double>(const Tensor&, int64_t)>& figures,
+                const std::function<double(const std::vector<Tensor>&, int64_t,
+                                           const std::pair<double, double>&)>& element) {
+  auto known = std::make_shared<std::map<int64_t, std::pair<double, double>>>();
+  return [=](const std::vector<Tensor>& a, int64_t flat) {
+    const auto [row, first] = known->try_emplace(flat / n);
+    if (first) row->second = figures(a[0], flat / n * n);
+    return element(a, flat, row->second);
+  };
+}
+
+Oracle SoftmaxOf(int64_t n) {
+  return OverRows(
+      n,
+      [n](const Tensor& x, int64_t row) {
+        double top = -1e30, sum = 0;
+        for (int64_t i = 0; i < n; ++i) top = std::max(top, At(x, row + i));
+        for (int64_t i = 0; i < n; ++i) sum += std::exp(At(x, row + i) - top);
+        return std::pair(top, sum);
+      },
+      [](const std::vector<Tensor>& a, int64_t flat, const std::pair<double, double>& row) {
+        return std::exp(At(a[0], flat) - row.first) / row.second;
+      });
+}
+
+// Rows of 33,000 do not fit a block's registers: they are read several times.
 TEST(TemplatesTest, Softmax) {
-  Check("softmax", {{"M", "7"}, {"N", "100"}}, "block_M=2", 100,
-        [](const std::vector<Tensor>& a, int64_t flat) {
-          const int64_t row = flat / 100 * 100;
-          double top = -1e30, sum = 0;
-          for (int n = 0; n < 100; ++n) top = std::max(top, At(a[0], row + n));
-          for (int n = 0; n < 100; ++n) sum += std::exp(At(a[0], row + n) - top);
-          return std::exp(At(a[0], flat) - top) / sum;
+  Check("softmax", {{"M", "7"}, {"N", "100"}}, "block_M=2", 100, SoftmaxOf(100));
+  Check("softmax", {{"M", "3"}, {"N", "33000"}}, "block_M=2,block_N=2048", 33000, SoftmaxOf(33000));
+}
+
+TEST(TemplatesTest, SoftmaxOfRowsThatBeginWithNothing) {
+  Check("softmax", {{"M", "2"}, {"N", "33000"}}, "block_N=1024", 33000, SoftmaxOf(33000),
+        /*alone=*/true, [](std::vector<Tensor>& args) {
+          const TensorView x = args[0].View();
+          for (int64_t i = 0; i < 2048; ++i) x.Set(i, -std::numeric_limits<double>::infinity());
         });
 }
 
 TEST(TemplatesTest, RmsNorm) {
-  Check("rmsnorm", {{"M", "9"}, {"N", "130"}}, "block_M=2", 130,
-        [](const std::vector<Tensor>& a, int64_t flat) {
-          const int64_t row = flat / 130 * 130;
-          double squares = 0;
-          for (int n = 0; n < 130; ++n) squares += At(a[0], row + n) * At(a[0], row + n);
-          return At(a[0], flat) / std::sqrt(squares / 130 + 1e-6) * At(a[1], flat % 130);
-        });
+  for (const int64_t n : {130, 33000}) {
+    Check("rmsnorm", {{"M", "3"}, {"N", std::to_string(n)}}, "block_M=2,block_N=1024", n,
+          OverRows(
+              n,
+              [n](const Tensor& x, int64_t row) {
+                double squares = 0;
+                for (int64_t i = 0; i < n; ++i) squares += At(x, row + i) * At(x, row + i);
+                return std::pair(std::sqrt(squares / static_cast<double>(n) + 1e-6), 0.0);
+              },
+              [n](const std::vector<Tensor>& a, int64_t flat, const auto& row) {
+                return At(a[0], flat) / row.first * At(a[1], flat % n);
+              }));
+  }
+}
+
+TEST(TemplatesTest, LayerNorm) {
+  for (const int64_t n : {130, 33000}) {
+    Check("layernorm", {{"M", "3"}, {"N", std::to_string(n)}}, "block_M=2,block_N=1024", n,
+          OverRows(
+              n,
+              [n](const Tensor& x, int64_t row) {
+                const auto count = static_cast<double>(n);
+                double sum = 0, squares = 0;
+                for (int64_t i = 0; i < n; ++i) sum += At(x, row + i);
+                for (int64_t i = 0; i < n; ++i) {
+                  squares += std::pow(At(x, row + i) - sum / count, 2);
+                }
+                return std::pair(sum / count, std::sqrt(squares / count + 1e-5));
+              },
+              [n](const std::vector<Tensor>& a, int64_t flat, const auto& row) {
+                return (At(a[0], flat) - row.first) / row.second * At(a[1], flat % n) +
+                       At(a[2], flat % n);
+              }));
+  }
 }
 
 TEST(TemplatesTest, SwiGlu) {
