@@ -53,8 +53,8 @@ def attention(batch, heads, kv_heads, seq_q, seq_kv, dim, is_causal=False, dtype
                         for i, j in T.Parallel(block_M, block_N):
                             S[i, j] = T.if_then_else(first + i + past >= k * block_N + j, S[i, j],
                                                      -T.infinity(accum))
-                elif seq_kv % block_N != 0:
-                    if k == steps - 1:
+                else:
+                    if (k + 1) * block_N > seq_kv:  # never, where blocks divide the keys
                         for i, j in T.Parallel(block_M, block_N):
                             S[i, j] = T.if_then_else(k * block_N + j < seq_kv, S[i, j],
                                                      -T.infinity(accum))

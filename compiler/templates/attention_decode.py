@@ -43,11 +43,10 @@ def attention_decode(batch, heads, kv_heads, length, dim, dtype="float16", split
                 T.copy(K[bz, bx * chunk + k * block_N:bx * chunk + (k + 1) * block_N, by, :], K_tile)
                 T.gemm(Q_tile, K_tile, S, transpose_B=True, clear_accum=True,
                        policy=T.GemmWarpPolicy.FullRow)
-                if length % chunk != 0:
-                    if bx * chunk + (k + 1) * block_N > length:
-                        for i, j in T.Parallel(block_H, block_N):
-                            S[i, j] = T.if_then_else(bx * chunk + k * block_N + j < length, S[i, j],
-                                                     -T.infinity(accum))
+                if bx * chunk + (k + 1) * block_N > length:  # never, where chunks divide the keys
+                    for i, j in T.Parallel(block_H, block_N):
+                        S[i, j] = T.if_then_else(bx * chunk + k * block_N + j < length, S[i, j],
+                                                 -T.infinity(accum))
                 T.copy(m, m_old)
                 T.reduce_max(S, m, dim=1, clear=False)
                 for i in T.Parallel(block_H):
