@@ -15,7 +15,7 @@ def conv2d(N, H, W, C, F, R=3, S=3, stride=1, pad=1, dilation=1, dtype="float16"
     groups = 1 if groups is None else groups
     assert C % groups == 0 and F % groups == 0, f"C={C} and F={F} are no multiples of groups={groups}"
     channels, features = C // groups, F // groups
-    few = isinstance(channels, int) and channels % 16 != 0  # a step goes on from tap to tap
+    few = isinstance(channels, int) and channels % 32 != 0  # a step goes on from tap to tap
     assert few or channels % block_K == 0, f"C={channels} is no multiple of block_K={block_K}"
     pixels = N * P * Q
     depth = R * S * channels
@@ -44,7 +44,8 @@ def conv2d(N, H, W, C, F, R=3, S=3, stride=1, pad=1, dilation=1, dtype="float16"
                                   and column < W and pixel < pixels)
                         patches[i, j] = T.if_then_else(
                             inside, x[pixel // (P * Q), row, column,
-                                      bx // wide * channels + (k * block_K + j) % channels], 0)
+                                      bx // wide * channels + (k * block_K + j) % channels],
+                            T.cast(0, dtype))
                     else:
                         row = pixel // Q % P * stride + k // steps // S * dilation - pad
                         column = pixel % Q * stride + k // steps % S * dilation - pad
@@ -53,7 +54,7 @@ def conv2d(N, H, W, C, F, R=3, S=3, stride=1, pad=1, dilation=1, dtype="float16"
                         first = bx // wide * channels if groups > 1 else 0
                         patches[i, j] = T.if_then_else(
                             inside, x[pixel // (P * Q), row, column,
-                                      first + k % steps * block_K + j], 0)
+                                      first + k % steps * block_K + j], T.cast(0, dtype))
                 if groups == 1:
                     T.copy(w[bx * block_N, k * block_K], filters)
                 else:
