@@ -7,6 +7,9 @@ namespace {
 
 Num Abs(Num a) { return Max(a, 0.0 - a); }
 
+// How far below its start an index goes that moves by `step` an iteration: 0 where it ascends.
+Num Descent(Num step, Num iterations) { return Min(step, step * 0.0) * (iterations - 1.0); }
+
 struct OuterTerm {
   const ir::ExprNode* var;
   size_t depth;  // position in AccessSpec::loops
@@ -52,6 +55,7 @@ DimFacts FactsOf(const AccessSpec& spec, const AccessDim& dim, Num size,
                                    [&, v = var](const InnerAxis& a) { return a.var == v; });
     if (axis != spec.inner.end()) {
       f.extent = f.extent + Abs(coefficient) * (axis->extent - 1.0);
+      f.offset = f.offset + Descent(coefficient, axis->extent);
       continue;
     }
     bool found = false;
@@ -59,6 +63,7 @@ DimFacts FactsOf(const AccessSpec& spec, const AccessDim& dim, Num size,
       const LoopLevel& l = loops[spec.loops[d]];
       if (l.var != var) continue;
       f.outer.push_back({var, d, Abs(coefficient) * l.scale, l.trip, l.most});
+      f.offset = f.offset + Descent(coefficient * l.scale, l.most);
       found = true;
     }
     if (!found) return Unknown(spec, dim, size, loops, symbols, exact);

@@ -107,6 +107,9 @@ struct GpuConstants {
   double operand_registers = 32, operand_addresses = 8;
   double steps_rounded = 2, steps_fetched = 3, steps_fetched_rounded = 4, widened = 2;
   int deep = 8;  // steps that are many
+  // Of a multiply-add's thread: the rows and columns of its tile in so many steps, those that
+  // follow fetched ahead.
+  double fma_steps = 2;
   // A config that is predicted to need up to so many registers more than there are is legal all the
   // same, for the assembler finds room in some of such cases and spills in the others; its time is
   // taken to be so many times longer. 49: six grains beyond the 255 that a thread addresses.

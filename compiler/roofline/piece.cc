@@ -41,6 +41,7 @@ std::vector<Num> FullOutputs(const Price& p) {
 
 // What the table of instructions says of a gemm, in this order of inputs.
 constexpr size_t kAnswers = 5;
+constexpr double kRegisterBytes = 4;
 constexpr double kRowSharers = 4;  // lanes that share a row of a matrix instruction's result
 // What the decision about warps says of a launch: the fields of target::WarpPlan.
 constexpr size_t kWarpAnswers = 4;
@@ -141,9 +142,11 @@ Chosen Choose(const target::Arch& arch, const OpDemand& op, int64_t m, int64_t n
     }
     operands = std::max(operands, kGpu.operand_addresses + held * (wm / 16 * 4 + wn / 8 * 2));
   }
-  if (choice.unit == "fma") {  // a row and a column of the thread's tile, and those that follow
+  if (choice.unit == "fma") {  // a row of one operand and a column of the other
     const double side = std::sqrt(static_cast<double>(m * n) / static_cast<double>(threads));
-    operands = std::max(operands, 2 * 2 * side * op.a_type.bytes() / 4);
+    const double words =
+        static_cast<double>(op.a_type.bytes() + op.b_type.bytes()) / kRegisterBytes;
+    operands = std::max(operands, kGpu.fma_steps * side * words);
   }
   if (turned) {  // one operand after the other
     operands += std::max(op.trans_a ? TurnedRegisters(k, m, threads, op.a_shared) : 0,

@@ -34,7 +34,7 @@ struct Price {
   Num legal;  // all limits hold
   Num blocks;
   Num waves;         // rounds of blocks over the cores
-  Num tail;          // time / time with perfectly even work, >= 1
+  Num tail;          // time of the rounds / with perfectly even work, >= 1
   Num waste;         // executed but useless part of the arithmetic, 0..1
   Num onchip_bytes;  // of a block
   Num dram_bytes;    // predicted traffic of the whole kernel

@@ -39,7 +39,9 @@ class GpuPricer {
         warps_(warps),
         counted_(demand, arch, gemms, warps, deals),
         zero_(tape_.Const(0)),
-        one_(tape_.Const(1)) {}
+        one_(tape_.Const(1)),
+        rounds_ns_(zero_),
+        even_ns_(zero_) {}
 
   Price Run();
 
@@ -79,6 +81,7 @@ class GpuPricer {
   const std::vector<WarpInputs>& warps_;
   const RegisterCount counted_;
   const Num zero_, one_;
+  Num rounds_ns_, even_ns_;  // of all launches: their blocks' rounds, and as if those were even
   std::vector<Num> miss_llc_;
 };
 
@@ -344,8 +347,8 @@ Num GpuPricer::LaunchTime(int launch, Price& price) {
   const Num draw = Max(dram * rest, b.dram_bytes * left / arch_.dram.read_core);
   const Num last = wave_of(left, llc * rest, draw);
   const Num stores = Ceil(l.blocks / sms) / resident * StoreTime(launch, r);
-  const Num time = full * wave + Select(Lt(zero_, rest), last, zero_) + WarpTime(launch, resident) +
-                   stores + arch_.dram_latency_ns * 2;
+  const Num rounds_ns = full * wave + Select(Lt(zero_, rest), last, zero_);
+  const Num time = rounds_ns + WarpTime(launch, resident) + stores + arch_.dram_latency_ns * 2;
 
   price.blocks = price.blocks + l.blocks;
   price.waves = price.waves + l.blocks / slots;
@@ -356,8 +359,8 @@ Num GpuPricer::LaunchTime(int launch, Price& price) {
   price.persistent = Max(price.persistent, warps.persistent);
   price.teams = Max(price.teams, warps.teams);
   price.onchip_bytes = Max(price.onchip_bytes, r.smem);
-  const Num even = l.blocks / slots * wave;
-  price.tail = Max(price.tail, time / Max(even, 1.0));
+  rounds_ns_ = rounds_ns_ + rounds_ns;
+  even_ns_ = even_ns_ + l.blocks / slots * wave;
   const auto add = [&](const char* name, Num ns) {
     for (ResourceTime& t : price.resources) {
       if (t.name == name) t.ns = t.ns + ns;
@@ -419,7 +422,7 @@ void GpuPricer::Totals(Price& price) {
 Price GpuPricer::Run() {
   Price price;
   price.waves = price.blocks = price.registers = price.onchip_bytes = zero_;
-  price.tail = price.occupancy = price.cluster = price.teams = one_;
+  price.occupancy = price.cluster = price.teams = one_;
   price.specialised = price.persistent = price.spare_registers = zero_;
   for (const char* name :
        {"tensor", "fma", "vector", "sfu", "smem", "llc", "dram", "latency", "launch"}) {
@@ -431,6 +434,7 @@ Price GpuPricer::Run() {
   for (size_t l = 0; l < d_.launches.size(); ++l) {
     price.ns = price.ns + LaunchTime(static_cast<int>(l), price);
   }
+  price.tail = Max(rounds_ns_ / Max(even_ns_, 1.0), 1.0);
   Limits(price);
   // Where a thread gets fewer than it would take, it spills some, or has less on its way at a time.
   Num spare = price.spare_registers;

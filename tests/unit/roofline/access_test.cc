@@ -43,35 +43,41 @@ TEST(AccessTest, MeanClippedEqualsCounting) {
   EXPECT_GT(checked, 500);
 }
 
-// x[i * 4 .. +6, k * 8 + j] for i in [0, 5), k in [0, 3), j in [0, 8): overlapping rows.
+// x[i * 4 .. +6, k * 8 + j] for i in [0, 5), k in [0, 3), j in [0, 8): overlapping rows; each loop
+// from its start, or from its end.
 TEST(AccessTest, FootprintsOfNestedLoops) {
-  Tape t;
-  Symbols symbols(&t);
-  const ir::Expr i = ir::MakeVar("i"), k = ir::MakeVar("k"), j = ir::MakeVar("j");
-  const auto c = [&](double v) { return t.Const(v); };
-  symbols.SetLoop(i, c(0), c(5));
-  symbols.SetLoop(k, c(0), c(3));
-  symbols.SetLoop(j, c(0), c(8));
-  std::vector<LoopLevel> loops = {
-      {"i", i.get(), -1, c(5), c(5), c(1), true, false, c(1)},
-      {"k", k.get(), 0, c(3), c(3), c(1), false, false, c(1)},
-  };
-  AccessSpec spec;
-  spec.buffer =
-      ir::MakeBuffer("x", kFloat32, {ir::MakeInt(22), ir::MakeInt(20)}, ir::Scope::kGlobal);
-  spec.dims = {{i * 4, c(6)}, {k * 8 + j, c(1)}};
-  spec.inner = {{j.get(), c(8)}};
-  spec.loops = {0, 1};
-  const Access a = MeasureAccess(spec, {c(22), c(20)}, loops, symbols);
-  EXPECT_TRUE(a.exact);
-  ASSERT_EQ(a.footprint.size(), 3u);
-  EXPECT_NEAR(*a.footprint[2].constant(), 6.0 * 20.0 / 3.0, 1e-9);  // one execution
-  EXPECT_EQ(a.footprint[1].constant(), 6.0 * 20.0);   // over k: the whole width, clipped
-  EXPECT_EQ(a.footprint[0].constant(), 22.0 * 20.0);  // over i: rows 0..21
-  // Columns 0-7, 8-15, 16-19: 20/3 on average.
-  EXPECT_NEAR(*a.elements.constant(), 6.0 * 20.0 / 3.0, 1e-9);
-  EXPECT_EQ(a.run_bytes.constant(), 32.0);
-  EXPECT_EQ(a.dim_loop, (std::vector<int>{0, 1}));
+  for (const bool backwards : {false, true}) {
+    Tape t;
+    Symbols symbols(&t);
+    const ir::Expr i = ir::MakeVar("i"), k = ir::MakeVar("k"), j = ir::MakeVar("j");
+    const auto c = [&](double v) { return t.Const(v); };
+    symbols.SetLoop(i, c(0), c(5));
+    symbols.SetLoop(k, c(0), c(3));
+    symbols.SetLoop(j, c(0), c(8));
+    std::vector<LoopLevel> loops = {
+        {"i", i.get(), -1, c(5), c(5), c(1), true, false, c(1)},
+        {"k", k.get(), 0, c(3), c(3), c(1), false, false, c(1)},
+    };
+    const auto at = [&](const ir::Expr& loop, int64_t last) {
+      return backwards ? ir::MakeInt(last) - loop : loop;
+    };
+    AccessSpec spec;
+    spec.buffer =
+        ir::MakeBuffer("x", kFloat32, {ir::MakeInt(22), ir::MakeInt(20)}, ir::Scope::kGlobal);
+    spec.dims = {{at(i, 4) * 4, c(6)}, {at(k, 2) * 8 + at(j, 7), c(1)}};
+    spec.inner = {{j.get(), c(8)}};
+    spec.loops = {0, 1};
+    const Access a = MeasureAccess(spec, {c(22), c(20)}, loops, symbols);
+    EXPECT_TRUE(a.exact);
+    ASSERT_EQ(a.footprint.size(), 3u);
+    EXPECT_NEAR(*a.footprint[2].constant(), 6.0 * 20.0 / 3.0, 1e-9);  // one execution
+    EXPECT_EQ(a.footprint[1].constant(), 6.0 * 20.0);   // over k: the whole width, clipped
+    EXPECT_EQ(a.footprint[0].constant(), 22.0 * 20.0);  // over i: rows 0..21
+    // Columns 0-7, 8-15, 16-19: 20/3 on average.
+    EXPECT_NEAR(*a.elements.constant(), 6.0 * 20.0 / 3.0, 1e-9);
+    EXPECT_EQ(a.run_bytes.constant(), 32.0);
+    EXPECT_EQ(a.dim_loop, (std::vector<int>{0, 1}));
+  }
 }
 
 TEST(AccessTest, WholeRowsRunTogether) {
