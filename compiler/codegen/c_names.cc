@@ -3,6 +3,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 
 namespace kiln::codegen {
 namespace {
@@ -44,6 +45,10 @@ bool IsCIdentifier(absl::string_view name) {
 std::string FreeName(std::string name) {
   if (IsTaken(name)) name += '_';
   return name;
+}
+
+std::string DefaultSymbol(absl::string_view kernel) {
+  return FreeName(absl::StrCat("kiln_", kernel));
 }
 
 std::string ArgumentNames::Add(std::string name) {

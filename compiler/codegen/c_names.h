@@ -17,6 +17,9 @@ bool IsCIdentifier(absl::string_view name);
 // `name`, with an underscore behind it where it is taken.
 std::string FreeName(std::string name);
 
+// The C entry point of a kernel that was given no symbol: "kiln_" and its name.
+std::string DefaultSymbol(absl::string_view kernel);
+
 // The arguments of one function: a kernel may call its own as C may not.
 class ArgumentNames {
  public:

@@ -1,5 +1,6 @@
 #include "compiler/codegen/compile.h"
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/assembler.h"
@@ -39,6 +40,7 @@ passes::PassContext ContextOf(const target::Arch& arch, bool plain) {
 
 // The machine that the passes compile for: the target, or, where the kernel says
 // "kiln.instructions" (80 for sm_80), the target as one that has an older GPU's instructions alone.
+// No later GPU has those of an architecture of its own (sm_90a).
 absl::StatusOr<target::Arch> MachineOf(const Elaborated& elaborated) {
   target::Arch machine = elaborated.arch;
   const auto option = elaborated.program.attrs.find("kiln.instructions");
@@ -49,15 +51,16 @@ absl::StatusOr<target::Arch> MachineOf(const Elaborated& elaborated) {
     const absl::StatusOr<target::Arch> named = target::NamedArch(name);
     if (!named.ok() || named->kind != target::ArchKind::kGpu ||
         option->second != absl::StrCat(CapabilityOf(*named)) ||
-        CapabilityOf(*named) > CapabilityOf(machine)) {
+        CapabilityOf(*named) > CapabilityOf(machine) ||
+        (absl::EndsWith(name, "a") && name != machine.name)) {
       continue;
     }
     machine.name = name;
     return machine;
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("pass option kiln.instructions = ", option->second,
-                   " is no GPU's compute capability (80 for sm_80) up to that of ", machine.name));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "pass option kiln.instructions = ", option->second,
+      " is no compute capability (80 for sm_80) whose instructions ", machine.name, " runs"));
 }
 
 absl::StatusOr<ir::Program> Lower(const Elaborated& elaborated, absl::string_view stop_after) {
@@ -130,7 +133,7 @@ absl::StatusOr<Elaborated> ElaborateInput(const CompileInput& input) {
   KILN_ASSIGN_OR_RETURN(const lang::Kernel kernel, lang::Kernel::Parse(file, input.entry));
   KILN_ASSIGN_OR_RETURN(
       out.program, lang::Elaborate(kernel, input.arguments, input.config, lang::FactsOf(out.arch)));
-  out.symbol = input.symbol.empty() ? FreeName(absl::StrCat("kiln_", kernel.name())) : input.symbol;
+  out.symbol = input.symbol.empty() ? DefaultSymbol(kernel.name()) : input.symbol;
   if (!IsCIdentifier(out.symbol)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "symbol '", out.symbol, "' is no C identifier, or is taken by C, C++ or the header"));

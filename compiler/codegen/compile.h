@@ -63,8 +63,8 @@ absl::StatusOr<ir::Program> LowerKernel(const CompileInput& input,
 // Identity of this compiler: version and a digest of its sources. Part of every artifact's key.
 std::string CompilerBuild();
 
-// Generated alongside the object; exposed for tests. Arguments have the kernel's names, with an
-// underscore behind those that C or C++ has taken. `dimensions`: what more is said of run-time
+// Generated alongside the object; exposed for tests. Arguments have the kernel's names, as far as C
+// and C++ leave them free (c_names.h). `dimensions`: what more is said of run-time
 // dimensions, by name.
 std::string CHeader(const ir::Program& program, const std::string& symbol,
                     const std::map<std::string, std::string>& dimensions = {});

@@ -68,9 +68,9 @@ class Inside : public FactsMutator {
       (IsOwn(term.first) ? of_loop : of_block).terms.push_back(term);
     }
     const auto bounds = facts_.BoundsOf(of_loop);
-    possible_ &= bounds.has_value();
+    possible_ &=
+        bounds && !__builtin_add_overflow(of_block.constant, bounds->min, &of_block.constant);
     if (!possible_) return;
-    of_block.constant += bounds->min;
     const DType type = e.dtype();
     const Expr positive = ir::FromLinear(of_block, type) > MakeInt(0, type);
     if (facts_.Proves(positive)) return;

@@ -161,7 +161,7 @@ absl::Status Close(const lang::Kernel& kernel, const codegen::CompileInput& comm
   KILN_ASSIGN_OR_RETURN(const ir::Program program,
                         lang::Elaborate(kernel, input.arguments, input.config, target));
   const std::string symbol =
-      input.symbol.empty() ? codegen::FreeName("kiln_" + program.name) : input.symbol;
+      input.symbol.empty() ? codegen::DefaultSymbol(program.name) : input.symbol;
   Hasher hasher;
   for (const std::string& field :
        {codegen::CompilerBuild(), input.arch_record, symbol, ir::ProgramDigest(program),
