@@ -288,6 +288,9 @@ def checks():
     for dtype in ("float32", "bfloat16"):
         for kind in ("softmax", "rmsnorm", "rowsum", "swiglu"):
             cases.append(rows(f"{kind}_{dtype}", kind, 100, 1024, dtype))
+        for kind in ("softmax", "rmsnorm", "layernorm"):  # more than a block's registers hold
+            cases.append(rows(f"{kind}_long_{dtype}", kind, 5, 40001, dtype))
+            cases.append(rows(f"{kind}_vocabulary_{dtype}", kind, 64, 128256, dtype))
     cases += [
         attention("attention_64", 1, 2, 256, 256, 64, False),
         attention("attention_64_causal", 1, 2, 256, 256, 64, True, dtype="bfloat16"),
@@ -369,6 +372,8 @@ def timed():
             options = {"kiln.persistent": persistent, "kiln.cluster": cluster}
             cases.append(product(f"{shape}/{persistent}{cluster}", M, N, K, options=options))
         cases.append(product(f"{shape}/tall", M, N, K, block=(256, 128, 64)))
+        cases.append(product(f"{shape}/large", M, N, K, block=(256, 192, 64),
+                             options={"kiln.persistent": 1, "kiln.cluster": 2}))
         for block, stages in (((64, 256, 64), 4), ((128, 128, 64), 5)):
             cases.append(product(f"{shape}/pingpong_{block[0]}x{block[1]}", M, N, K, block=block,
                                  stages=stages, threads=128, options={"kiln.pingpong": 1}))
@@ -378,6 +383,10 @@ def timed():
             for panel, stages in ((16, 4), (24, 4), (32, 4), (12, 5), (24, 5)):
                 cases.append(product(f"{shape}/192_{panel}_{stages}", M, N, K,
                                      block=(128, 192, 64), stages=stages, panel=panel))
+            for panel in (0, 4):
+                cases.append(product(f"{shape}/256x192_{panel}", M, N, K, block=(256, 192, 64),
+                                     panel=panel, options={"kiln.persistent": 0,
+                                                           "kiln.cluster": 2}))
         if M * N > 2048 * 2048:
             continue
         for block, threads, stages in SMALL:
@@ -407,11 +416,13 @@ def timed():
             name = f"{shape}/{'x'.join(map(str, block))}_{stages}"
             cases.append(product(name, M, N, K, block=block, threads=threads, stages=stages, panel=0,
                                  options={"kiln.cluster": 1}))
-        for block, stages in (((128, 128), 3), ((128, 128), 2), ((64, 128), 4), ((64, 128), 2),
-                              ((64, 64), 5), ((128, 64), 5)):
+        for block, stages, cluster in (((128, 128), 3, 1), ((128, 128), 3, 2), ((128, 128), 2, 1),
+                                       ((64, 128), 4, 1), ((64, 128), 4, 2), ((64, 128), 2, 1),
+                                       ((64, 128), 1, 1), ((64, 64), 5, 1), ((128, 64), 5, 1)):
             block = (16 if M <= 16 else 64, *block)
-            cases.append(few(f"{shape}/few_{'x'.join(map(str, block))}_{stages}", M, N, K, block,
-                             stages, options={"kiln.persistent": 0, "kiln.cluster": 1}))
+            cases.append(few(f"{shape}/few_{'x'.join(map(str, block))}_{stages}_{cluster}", M, N, K,
+                             block, stages,
+                             options={"kiln.persistent": 0, "kiln.cluster": cluster}))
         if M == 1:  # one row needs no tensor core
             for block_N, block_K, threads in ((2, 4096, 512), (1, 4096, 256), (1, 2048, 128),
                                               (4, 2048, 512)):

@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 
-from measure import SPACES
+from measure import GROUPS
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "tests/bench/results"
@@ -113,11 +113,10 @@ def main():
             missing += [job for _, job in parts if ended.get(job) != "0"]
             continue
         keep(options.out, options.card, name, parts, seconds)
-    spaces = [f"spaces{part}" for part in range(1, SPACES + 1)]
-    unfinished = [job for job in spaces if ended.get(job) != "0"]
+    unfinished = [job for job in GROUPS["spaces"] if ended.get(job) != "0"]
     missing += unfinished
     if not unfinished:
-        keep_spaces(options.out, options.card, spaces, seconds)
+        keep_spaces(options.out, options.card, GROUPS["spaces"], seconds)
     pictures = options.out / "jobs/main_job/rooflines"
     if ended.get("main_job") == "0" and pictures.exists():
         for picture in pictures.iterdir():

@@ -6,7 +6,7 @@
 Each GPU takes one job after the other, with a share of the cores for itself, so that a machine of several
 GPUs is done sooner; jobs that need all GPUs go first, alone. A job's folder is OUT/jobs/JOB, what it prints
 OUT/JOB.txt, with its commands, the commit of the programs, the GPU, seconds and exit code. Without JOB: all
-of them; spaces names spaces1 to spaces3. Exit code 1 when a job failed. Run from the source tree, with the
+of them; spaces names spaces1 to spaces4. Exit code 1 when a job failed. Run from the source tree, with the
 programs of --bin (a bundle's, say)."""
 import argparse
 import concurrent.futures
@@ -15,7 +15,6 @@ import pathlib
 import queue
 import shutil
 import signal
-import string
 import subprocess
 import sys
 import time
@@ -26,7 +25,7 @@ from where import BIN
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 ALL_GPUS = ("several",)
-SPACES = 3  # jobs that share the exhaustive spaces
+GROUPS = {"spaces": [f"spaces{part}" for part in range(1, 5)]}  # what stands for several jobs
 
 
 def jobs_of(out, programs, count):
@@ -39,9 +38,9 @@ def jobs_of(out, programs, count):
     return {
         "several": [script("several.py", out / "several", *farm, "--devices",
                            *(n for n in (2, 4, 8) if n <= max(2, count)))],
-        **{f"spaces{part}": [script("exhaust.py", out / f"spaces{part}", "--draw", 2150, "--shapes",
-                                    ",".join(SHAPES[part - 1::SPACES]), *kilnc)]
-           for part in range(1, SPACES + 1)},
+        **{job: [script("exhaust.py", out / job, "--draw", 2150, "--shapes",
+                        ",".join(SHAPES[part::len(GROUPS["spaces"])]), *kilnc)]
+           for part, job in enumerate(GROUPS["spaces"])},
         "main_job": [[str(HERE / "main_job.sh"), str(out / "main_job"), *map(str, farm)]],
         "legality": [script("legality.py", out / "legality", "--legal", 2000, "--illegal", 500,
                             "--seed", 41, *kilnc)],
@@ -132,8 +131,7 @@ def main():
     options.out, options.bin = options.out.resolve(), options.bin.resolve()
     found = gpus()
     jobs = jobs_of(options.out / "jobs", options.bin, len(found))
-    options.jobs = [job for name in options.jobs
-                    for job in ([j for j in jobs if j.rstrip(string.digits) == name] or [name])]
+    options.jobs = [job for name in options.jobs for job in GROUPS.get(name, [name])]
     unknown = [name for name in options.jobs if name not in jobs]
     if options.list or unknown:
         for name, commands in jobs.items():
