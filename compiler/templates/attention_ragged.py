@@ -64,8 +64,8 @@ def attention_ragged(batch, heads, kv_heads, seq_q, seq_kv, dim, is_causal=False
                                                      -T.infinity(accum))
                 T.copy(m, m_old)
                 T.reduce_max(S, m, dim=1, clear=False)
-                for i in T.Parallel(block_M):
-                    alpha[i] = T.exp2(m_old[i] * scale - m[i] * scale)
+                for i in T.Parallel(block_M):  # of none seen yet: 1, also where products are fused
+                    alpha[i] = T.exp2((m_old[i] - m[i]) * scale)
                 for i, j in T.Parallel(block_M, block_N):
                     S[i, j] = T.exp2(S[i, j] * scale - m[i] * scale)
                 T.reduce_sum(S, row_sum, dim=1)
