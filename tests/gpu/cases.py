@@ -195,9 +195,10 @@ def others():
                        {"batch": 3, "heads": 16, "kv_heads": 2, "length": 1000, "dim": 128}))
     cases.append(other("decode", "attention_decode",
                        {"batch": 3, "heads": 16, "kv_heads": 2, "length": 1000, "dim": 128}))
-    cases.append(other("decode_empty_parts", "attention_decode",
-                       {"batch": 3, "heads": 16, "kv_heads": 2, "length": 1000, "dim": 128},
-                       {"split": 16, "block_N": 128}))
+    for length, config in ((1000, {"split": 16, "block_N": 128}), (256, {})):
+        cases.append(other(f"decode_empty_parts_{length}", "attention_decode",
+                           {"batch": 3, "heads": 16, "kv_heads": 2, "length": length, "dim": 128},
+                           config))
     cases.append(other("decode_64", "attention_decode",
                        {"batch": 1, "heads": 8, "kv_heads": 8, "length": 4096, "dim": 64}))
     cases.append(other("functions", "functions", {"M": 64, "N": 1000}, dtype="float32",

@@ -255,6 +255,16 @@ TEST(GpuCompile, ABlockThatAsksForTooMuchIsRefusedWithItsNumbers) {
   EXPECT_TRUE(absl::StrContains(ptx.status().message(), "bytes of shared memory")) << ptx.status();
 }
 
+TEST(GpuCompile, InstructionsOfAnotherArchitectureAloneAreRefused) {
+  const Case c = {"matmul", Product("bfloat16", "bfloat16", "False", "True"),
+                  "kiln.instructions=90"};
+  const auto ptx = codegen::EmitStage(Input(c, "sm_100a"), "asm");
+  EXPECT_EQ(ptx.status().code(), absl::StatusCode::kInvalidArgument) << ptx.status();
+  EXPECT_TRUE(absl::StrContains(ptx.status().message(), "whose instructions sm_100a runs"))
+      << ptx.status();
+  EXPECT_TRUE(codegen::EmitStage(Input(c, "sm_90a"), "asm").ok());
+}
+
 TEST(GpuCompile, AFragmentOfManyTimesAThreadsRegistersIsRefusedAtOnce) {
   const Case c = {"softmax", {{"M", "64"}, {"N", "2048"}}, "block_M=64,threads=64"};
   const auto ptx = codegen::EmitStage(Input(c, "sm_90a"), "asm");

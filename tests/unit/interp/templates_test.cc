@@ -244,7 +244,8 @@ TEST(TemplatesTest, Convolution) {
   };
   for (const Image& c :
        {Image{32, 40, 1, 1, 1, 1}, Image{64, 48, 2, 2, 1, 1}, Image{96, 12, 3, 1, 2, 2},
-        Image{3, 20, 1, 2, 1, 1}, Image{40, 24, 2, 1, 1, 1}, Image{8, 24, 8, 1, 0, 1}}) {
+        Image{3, 20, 1, 2, 1, 1}, Image{40, 24, 2, 1, 1, 1}, Image{8, 24, 8, 1, 0, 1},
+        Image{48, 20, 1, 1, 1, 1}, Image{96, 24, 2, 2, 1, 1}}) {
     constexpr int64_t n = 2, h = 7, w = 6, taps = 3;
     const auto extent = [&](int64_t size) {
       return (size + 2 * c.pad - c.dilation * (taps - 1) - 1) / c.stride + 1;
@@ -303,6 +304,56 @@ double Attended(const Tensor& q, int64_t query, const Tensor& k, const Tensor& v
 void SetLengths(Tensor& tensor, const std::vector<int64_t>& lengths) {
   for (size_t b = 0; b < lengths.size(); ++b) {
     tensor.View().Set(static_cast<int64_t>(b), static_cast<double>(lengths[b]));
+  }
+}
+
+TEST(TemplatesTest, Attention) {
+  constexpr int64_t kHeads = 2, kQueries = 24, kDim = 16;
+  for (const int64_t all : {24, 32, 40}) {
+    for (const bool causal : {false, true}) {
+      Check(
+          "attention",
+          {{"batch", "2"},
+           {"heads", "2"},
+           {"kv_heads", "1"},
+           {"seq_q", "24"},
+           {"seq_kv", std::to_string(all)},
+           {"dim", "16"},
+           {"is_causal", causal ? "True" : "False"},
+           {"dtype", "float32"}},
+          "block_M=16,block_N=16,threads=32", all,
+          [&](const std::vector<Tensor>& a, int64_t flat) -> double {
+            const int64_t column = flat % kDim, row = flat / kDim / kHeads % kQueries;
+            const int64_t b = flat / kDim / kHeads / kQueries;
+            const int64_t seen = causal ? row + 1 + all - kQueries : all;
+            return Attended(a[0], flat - column, a[1], a[2], b * all * kDim, kDim, seen, kDim,
+                            column);
+          },
+          /*alone=*/true, {}, /*sampled_tolerance=*/1e-7);
+    }
+  }
+}
+
+// Lengths that fill all parts of the split, some of them, or one in part.
+TEST(TemplatesTest, Decoding) {
+  constexpr int64_t kHeads = 6, kShared = 2, kDim = 16;
+  for (const int64_t length : {5, 32, 48, 100, 128}) {
+    Check(
+        "attention_decode",
+        {{"batch", "2"},
+         {"heads", "6"},
+         {"kv_heads", "2"},
+         {"length", std::to_string(length)},
+         {"dim", "16"},
+         {"dtype", "float32"}},
+        "split=8,block_H=16,block_N=16,threads=32", length,
+        [&](const std::vector<Tensor>& a, int64_t flat) {
+          const int64_t column = flat % kDim, head = flat / kDim % kHeads;
+          const int64_t b = flat / kDim / kHeads, group = head / (kHeads / kShared);
+          return Attended(a[0], flat - column, a[1], a[2], (b * length * kShared + group) * kDim,
+                          kShared * kDim, length, kDim, column);
+        },
+        /*alone=*/false, {}, /*sampled_tolerance=*/1e-7);
   }
 }
 
@@ -414,7 +465,11 @@ Oracle SoftmaxOf(int64_t n) {
 // Rows of 33,000 do not fit a block's registers: they are read several times.
 TEST(TemplatesTest, Softmax) {
   Check("softmax", {{"M", "7"}, {"N", "100"}}, "block_M=2", 100, SoftmaxOf(100));
-  Check("softmax", {{"M", "3"}, {"N", "33000"}}, "block_M=2,block_N=2048", 33000, SoftmaxOf(33000));
+  Check("softmax", {{"M", "3"}, {"N", "33000"}}, "block_M=2,block_N=2048", 33000, SoftmaxOf(33000),
+        /*alone=*/true, [](std::vector<Tensor>& args) {  // apart, so that some results are large
+          const TensorView x = args[0].View();
+          for (int64_t i = 0; i < x.elements(); ++i) x.Set(i, 2000 * x.Get(i));
+        });
 }
 
 TEST(TemplatesTest, SoftmaxOfRowsThatBeginWithNothing) {
