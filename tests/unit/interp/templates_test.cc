@@ -482,7 +482,7 @@ TEST(TemplatesTest, SoftmaxOfRowsThatBeginWithNothing) {
 
 TEST(TemplatesTest, RmsNorm) {
   for (const int64_t n : {130, 33000}) {
-    Check("rmsnorm", {{"M", "3"}, {"N", std::to_string(n)}}, "block_M=2,block_N=1024", n,
+    Check("rmsnorm", {{"M", "9"}, {"N", std::to_string(n)}}, "block_M=2,block_N=1024", n,
           OverRows(
               n,
               [n](const Tensor& x, int64_t row) {
