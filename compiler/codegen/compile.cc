@@ -1,6 +1,5 @@
 #include "compiler/codegen/compile.h"
 
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/assembler.h"
@@ -38,34 +37,12 @@ passes::PassContext ContextOf(const target::Arch& arch, bool plain) {
   return context;
 }
 
-// The machine that the passes compile for: the target, or, where the kernel says
-// "kiln.instructions" (80 for sm_80), the target as one that has an older GPU's instructions alone.
-// No later GPU has those of an architecture of its own (sm_90a).
-absl::StatusOr<target::Arch> MachineOf(const Elaborated& elaborated) {
-  target::Arch machine = elaborated.arch;
-  const auto option = elaborated.program.attrs.find("kiln.instructions");
-  if (option == elaborated.program.attrs.end() || machine.kind != target::ArchKind::kGpu) {
-    return machine;
-  }
-  for (const std::string& name : target::ArchNames()) {
-    const absl::StatusOr<target::Arch> named = target::NamedArch(name);
-    if (!named.ok() || named->kind != target::ArchKind::kGpu ||
-        option->second != absl::StrCat(CapabilityOf(*named)) ||
-        CapabilityOf(*named) > CapabilityOf(machine) ||
-        (absl::EndsWith(name, "a") && name != machine.name)) {
-      continue;
-    }
-    machine.name = name;
-    return machine;
-  }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "pass option kiln.instructions = ", option->second,
-      " is no compute capability (80 for sm_80) whose instructions ", machine.name, " runs"));
-}
-
 absl::StatusOr<ir::Program> Lower(const Elaborated& elaborated, absl::string_view stop_after) {
   const bool gpu = elaborated.arch.kind == target::ArchKind::kGpu;
-  KILN_ASSIGN_OR_RETURN(const target::Arch machine, MachineOf(elaborated));
+  KILN_ASSIGN_OR_RETURN(
+      const target::Arch machine,
+      target::WithInstructions(elaborated.arch,
+                               ir::PassOption(elaborated.program, "kiln.instructions", 0)));
   const bool plain = ir::PassOption(elaborated.program, "kiln.plain", 0) != 0;
   const auto& pipeline = !gpu    ? passes::CpuPipeline()
                          : plain ? passes::PlainGpuPipeline()

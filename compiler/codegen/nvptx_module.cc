@@ -3,7 +3,6 @@
 #include <set>
 
 #include "absl/algorithm/container.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "compiler/codegen/gpu_expr.h"
@@ -54,7 +53,7 @@ class NvptxBuilder {
       if (launch == nullptr) continue;
       GpuKernel kernel;
       kernel.name = absl::StrCat(symbol_, "_", kernels->size());
-      kernel.follows = !kernels->empty() && CapabilityOf(arch_) >= kEarlyLaunches;
+      kernel.follows = !kernels->empty() && target::CapabilityOf(arch_) >= kEarlyLaunches;
       KILN_RETURN_IF_ERROR(EmitKernel(*launch, &kernel));
       kernels->push_back(std::move(kernel));
     }
@@ -86,7 +85,7 @@ class NvptxBuilder {
     llvm::BranchInst* to_body = b.CreateBr(body);
     b.SetInsertPoint(to_body);
     const auto fast = program_.attrs.find("tl.enable_fast_math");
-    GpuExprEmitter exprs(b, *module_, CapabilityOf(arch_),
+    GpuExprEmitter exprs(b, *module_, target::CapabilityOf(arch_),
                          fast != program_.attrs.end() && fast->second == "true");
     slots_.Bind(b, exprs, [&](size_t slot, llvm::Type*) {
       return static_cast<Value*>(function->getArg(static_cast<unsigned>(slot)));
@@ -130,7 +129,7 @@ class NvptxBuilder {
       b.CreateCall(llvm::InlineAsm::get(type, text, "~{memory}", /*hasSideEffects=*/true));
     };
     if (kernel.follows) emit("griddepcontrol.wait;");
-    if (launches_ > 1 && CapabilityOf(arch_) >= kEarlyLaunches) {
+    if (launches_ > 1 && target::CapabilityOf(arch_) >= kEarlyLaunches) {
       emit("griddepcontrol.launch_dependents;");
     }
   }
@@ -215,15 +214,6 @@ class NvptxBuilder {
 };
 
 }  // namespace
-
-int CapabilityOf(const target::Arch& arch) {
-  absl::string_view digits = arch.name;
-  KILN_CHECK(absl::ConsumePrefix(&digits, "sm_"));
-  while (!digits.empty() && !absl::ascii_isdigit(digits.back())) digits.remove_suffix(1);
-  int capability = 0;
-  KILN_CHECK(absl::SimpleAtoi(digits, &capability));
-  return capability;
-}
 
 absl::StatusOr<std::unique_ptr<llvm::Module>> BuildNvptxModule(const ir::Program& program,
                                                                const std::string& symbol,

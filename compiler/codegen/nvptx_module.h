@@ -31,9 +31,6 @@ struct GpuKernel {
   std::vector<TensorMap> maps;
 };
 
-// "sm_90a" -> 90. KILN_CHECKs that it is the name of a GPU.
-int CapabilityOf(const target::Arch& arch);
-
 // Needs a program that the GPU pipeline has lowered (kInternal otherwise); kUnimplemented names a
 // type or intrinsic without a lowering, kResourceExhausted a block that asks for more threads or
 // shared memory than `arch` gives one. `kernels` are in the order of the launches.

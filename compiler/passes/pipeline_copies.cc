@@ -27,36 +27,44 @@ bool HasOnThreads(const Stmt& s) {
   return has;
 }
 
+// The statements of a body, or of a branch of it.
+std::vector<Stmt> RowOf(const Stmt& s) {
+  const auto* row = s.As<ir::Seq>();
+  return row != nullptr ? row->stmts : std::vector<Stmt>{s};
+}
+
 // One loop of a launch.
 class Pipeline {
  public:
   Pipeline(const ir::Launch& launch, const Stmt& s)
-      : launch_(launch), loop_stmt_(s), loop_(*s.As<ir::For>()) {}
+      : launch_(launch),
+        loop_(*s.As<ir::For>()),
+        written_(ir::BuffersWritten(loop_.body)),
+        written_by_launch_(ir::BuffersWritten(launch.body)) {}
 
   // The loop with its versions, or an undefined statement where nothing can be fetched ahead.
   Stmt Run(TileVersions* tiles) {
     stages_ = loop_.num_stages.defined() ? ir::ConstInt(loop_.num_stages).value_or(0) : 0;
-    const auto* body = loop_.body.As<ir::Seq>();
     const ir::Axis& axis = loop_.axes[0];  // asked again in every step
-    if (stages_ < 2 || body == nullptr || ReadsMemory(axis.min) || ReadsMemory(axis.extent) ||
-        ir::HasJump(loop_.body)) {
+    if (stages_ < 2 || !IsSame(axis.min) || !IsSame(axis.extent) || ir::HasJump(loop_.body)) {
       return {};
     }
-    for (const Stmt& s : body->stmts) {
-      const auto* copy = s.As<ir::Copy>();
-      const bool moves = copy != nullptr ? Moves(*copy) : Gathers(s);
-      (moves ? fetches_ : rest_).push_back(s);
-    }
+    std::vector<Stmt> before;
+    Find(loop_.body, &before);
     Keep();
     if (fetches_.empty() || rest_.empty()) return {};
-    for (const Stmt& s : fetches_) {
-      versions_[TileOf(s).get()] = VersionsOf(TileOf(s), stages_);
-    }
+    for (const Fetch& f : fetches_)
+      versions_[TileOf(f.at).get()] = VersionsOf(TileOf(f.at), stages_);
     tiles->insert(versions_.begin(), versions_.end());
     return Build();
   }
 
  private:
+  // A statement that fills a tile, and the row that it stands in: the body, or a branch of it.
+  struct Fetch {
+    Stmt at, row;
+  };
+
   // The tile that a fetch fills, and the tensor that it reads.
   static ir::Buffer TileOf(const Stmt& s) {
     const auto* copy = s.As<ir::Copy>();
@@ -68,97 +76,166 @@ class Pipeline {
                            : GatherOf(s).As<ir::Store>()->value.As<ir::Load>()->buffer;
   }
 
-  // A loop that fills a whole tile, from places that no earlier statement names.
-  bool Gathers(const Stmt& s) const {
+  // Whether `e` has the value now that it will have at that step, but for the step itself: it reads
+  // nothing that the loop writes, nor a tensor that the launch does, by itself or by a name.
+  bool IsSame(const Expr& e) const {
+    bool same = true;
+    ir::Walk(e, [&](const Expr& x) {
+      if (const auto* load = x.As<ir::Load>()) {
+        const bool global = load->buffer->scope == ir::Scope::kGlobal;
+        const std::vector<ir::Buffer>& written = global ? written_by_launch_ : written_;
+        same &= std::find(written.begin(), written.end(), load->buffer) == written.end();
+      }
+      same &= moving_.count(x.get()) == 0;
+      return same;
+    });
+    return same;
+  }
+
+  // The fetches of a row and of its branches that all steps to come can be asked for; `before`:
+  // what runs before, apart from them.
+  void Find(const Stmt& row, std::vector<Stmt>* before) {
+    for (const Stmt& s : RowOf(row)) {
+      const auto* copy = s.As<ir::Copy>();
+      if (copy != nullptr ? Moves(*copy, *before) : Gathers(s, *before)) {
+        fetches_.push_back({s, row});
+        continue;
+      }
+      const auto* branch = s.As<ir::If>();
+      if (branch != nullptr && IsSame(branch->condition)) {
+        Find(branch->then_case, before);
+        if (branch->else_case.defined()) Find(branch->else_case, before);
+        continue;
+      }
+      const auto* bind = s.As<ir::Bind>();
+      if (bind != nullptr && !IsSame(bind->value)) moving_.insert(bind->var.get());
+      before->push_back(s);
+    }
+  }
+
+  // A loop that fills a whole tile, from places that are known ahead.
+  bool Gathers(const Stmt& s, const std::vector<Stmt>& before) const {
     const Stmt gather = GatherOf(s);
     if (!gather.defined()) return false;
     const auto* store = gather.As<ir::Store>();
-    const auto* load = store->value.As<ir::Load>();
-    const auto named = [&](const Stmt& other) {
-      const auto* bind = other.As<ir::Bind>();
-      if (bind == nullptr) return false;
-      bool mentions = load->predicate.defined() && ir::Uses(load->predicate, bind->var);
-      for (const Expr& index : load->indices) mentions |= ir::Uses(index, bind->var);
-      return mentions;
-    };
-    return IsFree(store->buffer) && std::none_of(rest_.begin(), rest_.end(), named);
+    return IsSame(store->value) && IsFree(store->buffer, before);
+  }
+
+  // A copy of memory, as it is, into a whole tile, from a place that is known ahead.
+  bool Moves(const ir::Copy& copy, const std::vector<Stmt>& before) const {
+    const ir::Buffer& tile = copy.dst.buffer;
+    const bool from = copy.src.buffer->scope == ir::Scope::kGlobal;
+    return from && tile->scope == ir::Scope::kShared && tile->blocks == 1 &&
+           tile->dtype == copy.src.buffer->dtype && CoversWhole(copy.dst) &&
+           std::all_of(
+               copy.src.ranges.begin(), copy.src.ranges.end(),
+               [&](const ir::Range& r) { return IsSame(r.min) && !ReadsMemory(r.extent); }) &&
+           IsFree(tile, before);
   }
 
   // Of known shape, laid out by nobody, and not used by what comes before.
-  bool IsFree(const ir::Buffer& tile) const {
+  bool IsFree(const ir::Buffer& tile, const std::vector<Stmt>& before) const {
     const bool known = std::all_of(tile->shape.begin(), tile->shape.end(),
                                    [](const Expr& e) { return ir::ConstInt(e).has_value(); });
     return known && launch_.annotations.count(absl::StrCat("layout:", tile->name)) == 0 &&
-           !Uses(rest_, tile);
+           !Uses(before, tile);
   }
 
-  // A copy of memory, as it is, into a whole tile, from a place that no earlier statement names.
-  bool Moves(const ir::Copy& copy) const {
-    const ir::Buffer& tile = copy.dst.buffer;
-    const bool from = copy.src.buffer->scope == ir::Scope::kGlobal;
-    const auto reads = [](const ir::Range& r) {
-      return ReadsMemory(r.min) || ReadsMemory(r.extent);
-    };
-    return from && tile->scope == ir::Scope::kShared && tile->blocks == 1 &&
-           tile->dtype == copy.src.buffer->dtype && CoversWhole(copy.dst) &&
-           std::none_of(copy.src.ranges.begin(), copy.src.ranges.end(), reads) && IsFree(tile) &&
-           !PlacedBy(rest_, copy.src);
-  }
-
-  // Those whose tiles are theirs alone, in this loop alone, and whose tensors nobody writes.
+  // Those whose tiles are theirs alone, in their row alone, and whose tensors nobody writes.
   void Keep() {
-    std::vector<Stmt> outside = {ir::RewriteStmts(launch_.body, [&](const Stmt& s) -> Stmt {
-      return s.same_as(loop_stmt_) ? ir::MakeSeq({}, s->loc) : Stmt();
-    })};
-    std::vector<Stmt> kept, others;
-    for (const Stmt& s : fetches_) {
-      const ir::Buffer tile = TileOf(s);
-      const auto same = [&](const Stmt& other) { return TileOf(other) == tile; };
+    const Stmt body = Without(loop_.body);
+    std::vector<Fetch> kept;
+    for (const Fetch& f : fetches_) {
+      const ir::Buffer tile = TileOf(f.at), tensor = TensorOf(f.at);
+      const auto same = [&](const Fetch& other) { return TileOf(other.at) == tile; };
+      const Stmt outside = ir::RewriteStmts(launch_.body, [&](const Stmt& s) -> Stmt {
+        return s.same_as(f.row) ? ir::MakeSeq({}, s->loc) : Stmt();
+      });
       const bool only = std::count_if(fetches_.begin(), fetches_.end(), same) == 1;
-      const bool ahead = only && !Uses(outside, tile) && !Writes(rest_, tile) &&
-                         !Writes({launch_.body}, TensorOf(s));
-      (ahead ? kept : others).push_back(s);
-    }
-    if (!others.empty()) {  // in their order among the others
-      rest_.clear();
-      for (const Stmt& s : loop_.body.As<ir::Seq>()->stmts) {
-        const bool is_kept =
-            std::any_of(kept.begin(), kept.end(), [&](const Stmt& k) { return k.same_as(s); });
-        if (!is_kept) rest_.push_back(s);
-      }
+      const bool written = std::find(written_by_launch_.begin(), written_by_launch_.end(),
+                                     tensor) != written_by_launch_.end();
+      if (only && !written && !Uses({outside}, tile) && !Writes({body}, tile)) kept.push_back(f);
     }
     fetches_ = std::move(kept);
+    rest_ = RowOf(Without(loop_.body));
   }
 
-  // The copies of one step, if there is such a step.
-  Stmt Fetch(const Expr& step) const {
+  bool IsFetch(const Stmt& s) const {
+    return std::any_of(fetches_.begin(), fetches_.end(),
+                       [&](const Fetch& f) { return f.at.same_as(s); });
+  }
+
+  Stmt Without(const Stmt& body) const {
+    return ir::RewriteStmts(
+        body, [&](const Stmt& s) -> Stmt { return IsFetch(s) ? ir::MakeSeq({}, s->loc) : Stmt(); });
+  }
+
+  // What of `s` fetches the tiles of a step, whose loop variable is `at`: the fetches, under their
+  // conditions, and the names that they use. Undefined where that is nothing.
+  Stmt Ahead(const Stmt& s, const Expr& step, const Expr& at) const {
+    const auto then = [&](const Expr& e) {
+      return ir::Substitute(e, {{loop_.axes[0].var.get(), at}});
+    };
+    if (IsFetch(s))
+      return s.kind() == ir::StmtKind::kCopy ? Copy(s, step, then) : Gather(s, step, then);
+    if (const auto* branch = s.As<ir::If>()) {
+      const Stmt yes = Ahead(branch->then_case, step, at);
+      const Stmt no = branch->else_case.defined() ? Ahead(branch->else_case, step, at) : Stmt();
+      if (!yes.defined() && !no.defined()) return {};
+      return ir::MakeStmt<ir::If>(s->loc, then(branch->condition),
+                                  yes.defined() ? yes : ir::MakeSeq({}, s->loc), no);
+    }
+    const auto* row = s.As<ir::Seq>();
+    if (row == nullptr) return {};
+    std::vector<Stmt> kept;  // the last first: a name is kept for what comes after it
+    for (size_t i = row->stmts.size(); i-- > 0;) {
+      const Stmt& x = row->stmts[i];
+      if (const auto* bind = x.As<ir::Bind>()) {
+        const auto uses = [&](const Stmt& later) { return ir::Uses(later, bind->var); };
+        if (std::none_of(kept.begin(), kept.end(), uses)) continue;
+        kept.push_back(ir::MakeStmt<ir::Bind>(x->loc, bind->var, then(bind->value)));
+      } else if (const Stmt part = Ahead(x, step, at); part.defined()) {
+        kept.push_back(part);
+      }
+    }
+    if (kept.empty()) return {};
+    std::reverse(kept.begin(), kept.end());
+    return ir::MakeSeq(std::move(kept), s->loc);
+  }
+
+  // The tiles of one step, if there is such a step.
+  Stmt FetchStep(const Expr& step) const {
     const ir::Axis& axis = loop_.axes[0];
     const Expr ahead = ir::MakeCast(axis.var.dtype(), step);
-    std::vector<Stmt> copies;
-    for (const Stmt& s : fetches_) {
-      const auto* copy = s.As<ir::Copy>();
-      if (copy == nullptr) {
-        copies.push_back(Gather(s, step, axis.min + ahead));
-        continue;
-      }
-      ir::Region tile{versions_.at(copy->dst.buffer.get()),
-                      {{FloorMod(step, MakeInt(stages_)), MakeInt(1)}}};
-      for (const ir::Range& r : copy->dst.ranges) tile.ranges.push_back(r);
-      std::map<std::string, std::string> notes = copy->annotations;
-      notes["async"] = "1";
-      ir::Region source = copy->src;
-      for (ir::Range& r : source.ranges) {
-        r.min = ir::Substitute(r.min, {{axis.var.get(), axis.min + ahead}});
-      }
-      copies.push_back(ir::MakeStmt<ir::Copy>(s->loc, source, tile, notes));
-    }
+    const Stmt all = ir::FreshCopy(Ahead(loop_.body, step, axis.min + ahead));
     const Expr exists = ahead < axis.extent;
-    const Stmt all = ir::MakeSeq(std::move(copies), loop_.loc);
     return ir::IsConst(exists, 1) ? all : ir::MakeStmt<ir::If>(loop_.loc, exists, all);
   }
 
-  // The loop of one step, over variables of its own.
-  Stmt Gather(const Stmt& s, const Expr& step, const Expr& at) const {
+  // The copy to a step's version. A place that is looked up is looked up once, not by each element.
+  template <typename Then>
+  Stmt Copy(const Stmt& s, const Expr& step, const Then& then) const {
+    const auto* copy = s.As<ir::Copy>();
+    ir::Region tile{versions_.at(copy->dst.buffer.get()),
+                    {{FloorMod(step, MakeInt(stages_)), MakeInt(1)}}};
+    for (const ir::Range& r : copy->dst.ranges) tile.ranges.push_back(r);
+    std::map<std::string, std::string> notes = copy->annotations;
+    notes["async"] = "1";
+    std::vector<Stmt> stmts;
+    ir::Region source = copy->src;
+    for (ir::Range& r : source.ranges) {
+      r.min = then(r.min);
+      if (!ReadsMemory(r.min)) continue;
+      const Expr place = ir::MakeVar("place", r.min.dtype());
+      stmts.push_back(ir::MakeStmt<ir::Bind>(s->loc, place, r.min));
+      r.min = place;
+    }
+    stmts.push_back(ir::MakeStmt<ir::Copy>(s->loc, source, tile, notes));
+    return ir::MakeSeq(std::move(stmts), s->loc);
+  }
+
+  template <typename Then>
+  Stmt Gather(const Stmt& s, const Expr& step, const Then& then) const {
     const auto* loop = s.As<ir::For>();
     const Stmt gather = GatherOf(s);
     const auto* store = gather.As<ir::Store>();
@@ -166,10 +243,8 @@ class Pipeline {
     indices.insert(indices.end(), store->indices.begin(), store->indices.end());
     const Stmt async =
         ir::MakeStmt<ir::Store>(store->loc, versions_.at(store->buffer.get()), std::move(indices),
-                                ir::Substitute(store->value, {{loop_.axes[0].var.get(), at}}),
-                                Expr(), ir::StoreWay::kAsync);
-    return ir::FreshCopy(
-        ir::MakeStmt<ir::For>(s->loc, loop->loop, loop->axes, async, Expr(), loop->annotations));
+                                then(store->value), Expr(), ir::StoreWay::kAsync);
+    return ir::MakeStmt<ir::For>(s->loc, loop->loop, loop->axes, async, Expr(), loop->annotations);
   }
 
   Stmt Build() const {
@@ -177,17 +252,17 @@ class Pipeline {
     const ir::Axis& axis = loop_.axes[0];
     std::vector<Stmt> stmts;
     for (int64_t s = 0; s + 1 < stages_; ++s) {
-      stmts.push_back(Fetch(MakeInt(s)));
+      stmts.push_back(FetchStep(MakeInt(s)));
       stmts.push_back(ir::MakeInstruct(loc, Instruction::kAsyncCommit));
     }
     const Expr step = axis.var - axis.min;
     std::vector<ir::Region> tiles;
-    for (const Stmt& s : fetches_) {
-      tiles.push_back(ir::WholeBuffer(versions_.at(TileOf(s).get())));
+    for (const Fetch& f : fetches_) {
+      tiles.push_back(ir::WholeBuffer(versions_.at(TileOf(f.at).get())));
     }
     std::vector<Stmt> body = {
         ir::MakeInstruct(loc, Instruction::kAsyncWait, std::move(tiles), {MakeInt(stages_ - 2)})};
-    body.push_back(Fetch(step + MakeInt(stages_ - 1)));
+    body.push_back(FetchStep(step + MakeInt(stages_ - 1)));
     body.push_back(ir::MakeInstruct(loc, Instruction::kAsyncCommit));
     body.push_back(ReadVersion(ir::MakeStmt<ir::Seq>(loc, rest_), versions_,
                                FloorMod(step, MakeInt(stages_))));
@@ -197,10 +272,12 @@ class Pipeline {
   }
 
   const ir::Launch& launch_;
-  const Stmt loop_stmt_;
   const ir::For& loop_;
+  const std::vector<ir::Buffer> written_, written_by_launch_;
   int64_t stages_ = 0;
-  std::vector<Stmt> fetches_, rest_;  // of the body, each in its order
+  std::unordered_set<const ir::ExprNode*> moving_;  // names that a step alone can tell
+  std::vector<Fetch> fetches_;                      // in their order
+  std::vector<Stmt> rest_;                          // of the body, without them
   TileVersions versions_;
 };
 

@@ -215,7 +215,11 @@ absl::StatusOr<lang::OpenResult> Expander::Elaborate(const Config& fixed,
                                                      const std::vector<std::string>& open) {
   KILN_ASSIGN_OR_RETURN(lang::OpenResult result,
                         lang::ElaborateOpen(*r_.kernel, r_.arguments, fixed, open, facts_));
-  if (result.program) KILN_RETURN_IF_ERROR(CheckRuntime(result.program->program));
+  if (result.program) {
+    KILN_RETURN_IF_ERROR(CheckRuntime(result.program->program));
+    const int64_t instructions = ir::PassOption(result.program->program, "kiln.instructions", 0);
+    KILN_RETURN_IF_ERROR(target::WithInstructions(r_.arch, instructions).status());
+  }
   return result;
 }
 

@@ -113,7 +113,9 @@ Chosen Choose(const target::Arch& arch, const OpDemand& op, int64_t m, int64_t n
   if (turned) q = *turned;
   choice = target::ChooseGemm(arch, q);
   if (choice.unit.empty()) return {};
-  const bool has_wider = arch.name == "sm_90a" || arch.name == "sm_100a";
+  const bool has_wider = std::any_of(arch.atoms.begin(), arch.atoms.end(), [](const auto& atom) {
+    return atom.unit == "wgmma" || atom.unit == "tcgen05";
+  });
   double efficiency = kGpu.tensor_efficiency;
   if (choice.unit == "mma" && has_wider) efficiency *= kGpu.mma_on_hopper;
   // A warp's operand fragments are read from shared memory once for each of its tiles: narrow warp
@@ -165,7 +167,10 @@ absl::StatusOr<Piece> Piece::Make(Config fixed, const lang::OpenProgram& open,
                                   const std::vector<std::string>& options) {
   Piece piece;
   piece.fixed_ = std::move(fixed);
-  piece.arch_ = arch;
+  auto machine =
+      target::WithInstructions(arch, ir::PassOption(open.program, "kiln.instructions", 0));
+  if (!machine.ok()) return machine.status();
+  piece.arch_ = *std::move(machine);
   auto demand = Analyze(open.program, open.tunables, open.constraints, runtime);
   if (!demand.ok()) return demand.status();
   piece.demand_ = std::make_shared<Demand>(*std::move(demand));

@@ -3,12 +3,17 @@
 #include <algorithm>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "compiler/base/status.h"
 #include "compiler/target/tables.h"
 
 namespace kiln::target {
 namespace {
+
+constexpr char kOwn[] = "a";  // ends the names of architectures whose instructions no other runs
 
 std::string Squeezed(absl::string_view feature) {
   std::string out;
@@ -66,6 +71,30 @@ std::string ArchFamily(absl::string_view name) {
   if (absl::StartsWith(name, "x86-64")) return "x86-64";
   if (absl::StartsWith(name, "sm_")) return "sm";
   return std::string(name);
+}
+
+int CapabilityOf(const Arch& gpu) {
+  absl::string_view digits = gpu.name;
+  KILN_CHECK(absl::ConsumePrefix(&digits, "sm_"));
+  absl::ConsumeSuffix(&digits, kOwn);
+  int capability = 0;
+  KILN_CHECK(absl::SimpleAtoi(digits, &capability));
+  return capability;
+}
+
+absl::StatusOr<Arch> WithInstructions(const Arch& machine, int64_t capability) {
+  if (capability == 0 || machine.kind != ArchKind::kGpu) return machine;
+  for (const Arch& named : Shipped()) {
+    if (named.kind != ArchKind::kGpu || CapabilityOf(named) != capability) continue;
+    const bool own = absl::EndsWith(named.name, kOwn);
+    if (own ? named.name != machine.name : CapabilityOf(named) > CapabilityOf(machine)) continue;
+    Arch older = machine;
+    older.name = named.name;
+    return older;
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "pass option kiln.instructions = ", capability,
+      " is no compute capability (80 for sm_80) whose instructions ", machine.name, " runs"));
 }
 
 }  // namespace kiln::target

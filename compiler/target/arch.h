@@ -125,6 +125,15 @@ std::vector<std::string> ArchNames();
 // "x86-64" for every x86 record, "sm" for every NVIDIA one: Register.compile_targets.
 std::string ArchFamily(absl::string_view name);
 
+// The compute capability of a GPU: "sm_90a" -> 90. KILN_CHECKs that it is the name of one.
+int CapabilityOf(const Arch& gpu);
+
+// `machine` as one that has the instructions of a GPU of that compute capability alone (pass option
+// kiln.instructions: 80 for sm_80). 0: its own; a CPU always has its own. kInvalidArgument: no
+// record has that capability, or not one whose instructions the machine runs: it is newer, or has
+// an architecture of its own ("sm_90a"), which no later GPU runs (PTX ISA 11.1.2).
+absl::StatusOr<Arch> WithInstructions(const Arch& machine, int64_t capability);
+
 }  // namespace kiln::target
 
 #endif  // KILN_COMPILER_TARGET_ARCH_H_
