@@ -38,7 +38,7 @@ class GpuEntry : public HostEntry {
     llvm::Type* i32 = llvm::Type::getInt32Ty(context());
     llvm::Type* i64 = llvm::Type::getInt64Ty(context());
     image_type_ = llvm::StructType::get(context(), {ptr, ptr});
-    kernel_type_ = llvm::StructType::get(context(), {ptr, i32, i32, i32, i32, i32, i32});
+    kernel_type_ = llvm::StructType::get(context(), {ptr, i32, i32, i32, i32, i32, i32, ptr, i64});
     auto* longs = llvm::ArrayType::get(i64, KILN_TENSOR_RANK);
     auto* corner = llvm::ArrayType::get(i32, KILN_TENSOR_RANK - 2);
     map_type_ = llvm::StructType::get(
@@ -71,11 +71,14 @@ class GpuEntry : public HostEntry {
     facts_.threads = std::max(facts_.threads, kernel.threads);
     const auto number = [&](int64_t v) { return b.getInt32(static_cast<uint32_t>(v)); };
     llvm::Constant* name = Data(llvm::ConstantDataArray::getString(context(), kernel.name));
-    llvm::Constant* record = Data(llvm::ConstantStruct::get(
-        kernel_type_, {name, number(kernel.threads), number(kernel.shared_bytes),
-                       number(static_cast<int64_t>(slots().size())),
-                       number(static_cast<int64_t>(kernel.maps.size())), number(kernel.cluster),
-                       number(kernel.follows ? 1 : 0)}));
+    auto* record = new llvm::GlobalVariable(
+        module(), kernel_type_, false, llvm::GlobalValue::PrivateLinkage,
+        llvm::ConstantStruct::get(
+            kernel_type_, {name, number(kernel.threads), number(kernel.shared_bytes),
+                           number(static_cast<int64_t>(slots().size())),
+                           number(static_cast<int64_t>(kernel.maps.size())), number(kernel.cluster),
+                           number(kernel.follows ? 1 : 0),
+                           llvm::Constant::getNullValue(b.getPtrTy()), b.getInt64(0)}));
     Value* maps = EmitMaps(b, exprs, kernel.maps);
     llvm::Type* ptr = b.getPtrTy();
     const auto run = module().getOrInsertFunction("kiln_gpu_run", b.getInt32Ty(), ptr, ptr, ptr,
@@ -95,6 +98,7 @@ class GpuEntry : public HostEntry {
   Value* EmitMaps(llvm::IRBuilder<>& b, ExprEmitter& exprs, const std::vector<TensorMap>& maps) {
     if (maps.empty()) return llvm::Constant::getNullValue(b.getPtrTy());
     Value* array = b.CreateAlloca(llvm::ArrayType::get(map_type_, maps.size()));
+    b.CreateMemSet(array, b.getInt8(0), sizeof(kiln_tensor_map) * maps.size(), llvm::Align(8));
     for (size_t i = 0; i < maps.size(); ++i) {
       Value* record = b.CreateConstGEP1_64(map_type_, array, i);
       const auto field = [&](unsigned f) { return b.CreateStructGEP(map_type_, record, f); };

@@ -42,7 +42,7 @@ std::optional<Fetch> FetchOf(const Stmt& s) {
     return Fetch{tile, tensor};
   }
   const Stmt gather = GatherOf(s);
-  if (!gather.defined()) return std::nullopt;
+  if (!gather.defined() || LooksUp(gather)) return std::nullopt;
   const auto* store = gather.As<ir::Store>();
   return Fetch{store->buffer, store->value.As<ir::Load>()->buffer};
 }

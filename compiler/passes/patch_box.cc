@@ -203,7 +203,7 @@ class Matcher {
 
 std::optional<PatchBox> PatchBoxOf(const ir::Stmt& gather, const ir::Facts& facts) {
   const ir::Stmt stored = GatherOf(gather);
-  if (!stored.defined()) return std::nullopt;
+  if (!stored.defined() || LooksUp(stored)) return std::nullopt;
   const auto& store = *stored.As<ir::Store>();
   if (store.indices.size() != 2 || store.value.As<ir::Load>()->indices.size() != kRank) {
     return std::nullopt;

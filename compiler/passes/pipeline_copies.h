@@ -6,9 +6,9 @@
 //   copies of steps 0 .. stages - 2
 //   for k: async_wait(tiles)(stages - 2); copies of step k + stages - 1; async_commit(); compute(k)
 //
-// A copy may stand under conditions (the blocks of a mask) and its place be looked up in memory (the
-// pages of a table), where neither the loop writes what they read nor the launch the tensors: those
-// of the step ahead are asked for then.
+// A copy may stand under conditions (the blocks of a mask) and its place be looked up in memory
+// (the pages of a table): those of the step ahead are asked for then. So neither may the loop write
+// what they read, nor the launch the tensors.
 #ifndef KILN_COMPILER_PASSES_PIPELINE_COPIES_H_
 #define KILN_COMPILER_PASSES_PIPELINE_COPIES_H_
 

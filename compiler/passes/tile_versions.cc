@@ -144,7 +144,7 @@ Stmt GatherOf(const Stmt& s) {
   ir::VarMap names;
   for (size_t i = 0; i + 1 < stmts.size(); ++i) {
     const auto* bind = stmts[i].As<ir::Bind>();
-    if (bind == nullptr || ReadsMemory(bind->value)) return {};
+    if (bind == nullptr) return {};
     names[bind->var.get()] = ir::Substitute(bind->value, names);
   }
   const auto* store = stmts.back().As<ir::Store>();
@@ -165,17 +165,20 @@ Stmt GatherOf(const Stmt& s) {
   const bool zero = choice == nullptr || ir::IsConst(choice->b, 0) ||
                     (choice->b.As<ir::FloatImm>() && choice->b.As<ir::FloatImm>()->value == 0);
   if (load == nullptr || !zero || load->buffer->scope != ir::Scope::kGlobal ||
-      load->buffer->dtype != store->buffer->dtype ||
-      std::any_of(load->indices.begin(), load->indices.end(),
-                  [](const Expr& index) { return ReadsMemory(index); }) ||
-      (choice != nullptr && ReadsMemory(choice->condition)) ||
-      (load->predicate.defined() && ReadsMemory(load->predicate))) {
+      load->buffer->dtype != store->buffer->dtype) {
     return {};
   }
   const Expr guard =
       choice != nullptr ? ir::AndPredicate(load->predicate, choice->condition) : load->predicate;
   return ir::MakeStmt<ir::Store>(store->loc, store->buffer, store->indices,
                                  ir::MakeLoad(load->buffer, load->indices, guard));
+}
+
+bool LooksUp(const Stmt& gather) {
+  const auto* load = gather.As<ir::Store>()->value.As<ir::Load>();
+  return std::any_of(load->indices.begin(), load->indices.end(),
+                     [](const Expr& index) { return ReadsMemory(index); }) ||
+         (load->predicate.defined() && ReadsMemory(load->predicate));
 }
 
 bool PlacedBy(const std::vector<Stmt>& stmts, const ir::Region& region) {

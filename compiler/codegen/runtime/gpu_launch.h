@@ -16,7 +16,8 @@ typedef struct kiln_image {
 } kiln_image;
 
 /* One box shape in which a kernel loads a tensor: dimensions innermost first. With `pixels`, that
- * many of a tensor [c, w, h, n] under a window whose corners are so far from the image's. */
+ * many of a tensor [c, w, h, n] under a window whose corners are so far from the image's. What is
+ * not said is zero, between the fields too: maps are compared as bytes. */
 typedef struct kiln_tensor_map {
   int32_t rank;
   int32_t type;    /* CUtensorMapDataType */
@@ -32,14 +33,17 @@ typedef struct kiln_tensor_map {
   int32_t high[KILN_TENSOR_RANK - 2];
 } kiln_tensor_map;
 
+/* A kernel of a cubin, and what the run-time support keeps of it. */
 typedef struct kiln_kernel {
   const char* name;
   int32_t threads;
   int32_t shared_bytes;
   int32_t slots; /* parameters of 64 bits, before the tensor maps */
   int32_t maps;
-  int32_t cluster; /* blocks that are launched together, along x */
-  int32_t follows; /* it waits for the kernel before by itself: it may be started early */
+  int32_t cluster;  /* blocks that are launched together, along x */
+  int32_t follows;  /* it waits for the kernel before by itself: it may be started early */
+  void* function;   /* a CUkernel once it is found */
+  uint64_t devices; /* a bit for each of the first 64 that allows it its shared memory */
 } kiln_kernel;
 
 #endif /* KILN_GPU_LAUNCH_H_ */

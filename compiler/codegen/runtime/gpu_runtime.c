@@ -1,6 +1,6 @@
 /* What GPU artifacts need at run time, compiled to bitcode at build time and linked into every one
  * of them: the CUDA driver by dlopen (libcuda.so.1; 12.0 or later), the cubin loaded once for all
- * devices, tensor maps, launches. Thread-safe. Needs libc alone. */
+ * devices, tensor maps encoded on first use, launches. Thread-safe. Needs libc alone. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stddef.h>
@@ -48,7 +48,8 @@ enum {
   NOT_INITIALIZED = 3,   /* CUDA_ERROR_NOT_INITIALIZED */
   NO_BINARY = 209,       /* CUDA_ERROR_NO_BINARY_FOR_GPU */
   L2_PROMOTION_256 = 3,  /* CU_TENSOR_MAP_L2_PROMOTION_L2_256B */
-  STATIC_SHARED = 48 << 10
+  STATIC_SHARED = 48 << 10,
+  KEPT_MAPS = 64
 };
 
 static struct {
@@ -170,26 +171,72 @@ static int encode(const kiln_tensor_map* m, tensor_map* out) {
              : KILN_OK;
 }
 
-static int start(const kiln_launch* launch, CUdevice device, kiln_image* image,
-                 const kiln_kernel* kernel, int64_t blocks, uint64_t* slots,
-                 const kiln_tensor_map* maps) {
-  if (kernel->slots > KILN_MOST_SLOTS || kernel->maps > KILN_MOST_MAPS)
-    return KILN_ERROR_UNSUPPORTED;
+/* The maps that were encoded last, each where its tensor and box say: a map depends on nothing but
+ * what it is of, so those of tensors that are used again are ready. */
+static struct {
+  kiln_tensor_map of; /* rank 0: none yet */
+  tensor_map map;
+} kept_maps[KEPT_MAPS];
+static pthread_mutex_t kept_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static int find_map(const kiln_tensor_map* m, tensor_map* out) {
+  const uint64_t mixed =
+      (m->address ^ ((uint64_t)m->box[0] << 1) ^ ((uint64_t)m->box[1] << 10)) * 0x9e3779b97f4a7c15u;
+  const size_t place = mixed >> 32 & (KEPT_MAPS - 1);
+  int result = KILN_OK;
+  pthread_mutex_lock(&kept_lock);
+  if (memcmp(&kept_maps[place].of, m, sizeof(*m)) != 0) {
+    result = encode(m, &kept_maps[place].map);
+    if (result) {
+      kept_maps[place].of.rank = 0;
+    } else {
+      memcpy(&kept_maps[place].of, m, sizeof(*m));
+    }
+  }
+  *out = kept_maps[place].map;
+  pthread_mutex_unlock(&kept_lock);
+  return result;
+}
+
+static int find_function(kiln_image* image, kiln_kernel* kernel, CUkernel* function) {
+  *function = __atomic_load_n(&kernel->function, __ATOMIC_ACQUIRE);
+  if (*function) return KILN_OK;
   CUlibrary library;
-  CUkernel function;
   const int loaded = load_image(image, &library);
   if (loaded) return loaded;
-  const CUresult found = driver.GetKernel(&function, library, kernel->name);
+  const CUresult found = driver.GetKernel(function, library, kernel->name);
   if (found) return found == NO_BINARY ? KILN_ERROR_UNSUPPORTED : KILN_ERROR_DEVICE;
-  if (kernel->shared_bytes > STATIC_SHARED &&
-      driver.KernelSetAttribute(DYNAMIC_SHARED, kernel->shared_bytes, function, device)) {
+  __atomic_store_n(&kernel->function, *function, __ATOMIC_RELEASE);
+  return KILN_OK;
+}
+
+/* Lets a block of the kernel have its shared memory on this device. */
+static int allow_shared(kiln_kernel* kernel, CUkernel function, CUdevice device) {
+  const uint64_t bit = device < 64 ? (uint64_t)1 << device : 0;
+  if (kernel->shared_bytes <= STATIC_SHARED ||
+      (__atomic_load_n(&kernel->devices, __ATOMIC_ACQUIRE) & bit)) {
+    return KILN_OK;
+  }
+  if (driver.KernelSetAttribute(DYNAMIC_SHARED, kernel->shared_bytes, function, device)) {
     return KILN_ERROR_UNSUPPORTED;
   }
+  __atomic_fetch_or(&kernel->devices, bit, __ATOMIC_RELEASE);
+  return KILN_OK;
+}
+
+static int start(const kiln_launch* launch, CUdevice device, kiln_image* image, kiln_kernel* kernel,
+                 int64_t blocks, uint64_t* slots, const kiln_tensor_map* maps) {
+  if (kernel->slots > KILN_MOST_SLOTS || kernel->maps > KILN_MOST_MAPS)
+    return KILN_ERROR_UNSUPPORTED;
+  CUkernel function;
+  int result = find_function(image, kernel, &function);
+  if (!result) result = allow_shared(kernel, function, device);
+  if (result) return result;
   tensor_map encoded[KILN_MOST_MAPS];
   void* parameters[KILN_MOST_SLOTS + KILN_MOST_MAPS];
   for (int i = 0; i < kernel->slots; ++i) parameters[i] = &slots[i];
   for (int i = 0; i < kernel->maps; ++i) {
-    const int result = encode(&maps[i], &encoded[i]);
+    result = find_map(&maps[i], &encoded[i]);
     if (result) return result;
     parameters[kernel->slots + i] = &encoded[i];
   }
@@ -211,7 +258,7 @@ static int start(const kiln_launch* launch, CUdevice device, kiln_image* image,
   return driver.LaunchKernelEx(&config, function, parameters, 0) ? KILN_ERROR_DEVICE : KILN_OK;
 }
 
-int32_t kiln_gpu_run(const kiln_launch* launch, kiln_image* image, const kiln_kernel* kernel,
+int32_t kiln_gpu_run(const kiln_launch* launch, kiln_image* image, kiln_kernel* kernel,
                      int64_t blocks, uint64_t* slots, const kiln_tensor_map* maps) {
   if (blocks <= 0) return blocks < 0 ? KILN_ERROR_ARGUMENT : KILN_OK;
   if (blocks > INT32_MAX) return KILN_ERROR_ARGUMENT;

@@ -11,6 +11,7 @@
 
 #include "compiler/interp/interp.h"
 #include "compiler/lang/kernel.h"
+#include "tests/util/fused_products.h"
 
 namespace kiln::interp {
 namespace {
@@ -27,6 +28,22 @@ absl::StatusOr<ir::Program> Template(const std::string& name, const lang::Argume
   KILN_ASSIGN_OR_RETURN(const lang::Kernel kernel, lang::Kernel::Parse(file, ""));
   KILN_ASSIGN_OR_RETURN(const Config parsed, Config::Parse(config));
   return lang::Elaborate(kernel, arguments, parsed);
+}
+
+// The program's results with the roundings that a GPU leaves out are those of the oracle, too.
+void CheckFused(const ir::Program& program, const Options& options, std::vector<Tensor> args,
+                int64_t terms, const Oracle& oracle) {
+  SCOPED_TRACE("products fused with sums");
+  std::vector<TensorView> views;
+  for (const Tensor& t : args) views.push_back(t.View());
+  const auto stats = Run(testing::FuseProducts(program), views, options);
+  ASSERT_TRUE(stats.ok()) << stats.status();
+  const TensorView out = views.back();
+  const Tolerance tolerance = DefaultTolerance(out.dtype, terms);
+  for (int64_t i = 0; i < out.elements(); ++i) {
+    const double want = oracle(args, i);
+    ASSERT_NEAR(out.Get(i), want, tolerance.absolute + tolerance.relative * std::abs(want)) << i;
+  }
 }
 
 // `alone`: one element is the work of one block. `prepare` changes inputs.
@@ -69,6 +86,7 @@ void Check(const std::string& name, const lang::Arguments& arguments, const std:
       const double want = oracle(*args, sampled[s]);
       ASSERT_NEAR((*all)[s], want, sampled_tolerance * (1 + std::abs(want)));
     }
+    CheckFused(*program, options, *std::move(args), terms, oracle);
   }
 }
 

@@ -81,6 +81,15 @@ TEST(PipelineCopies, PlacesThatATableSays) {
   EXPECT_THAT(Versioned(std::string("T.copy(A[last, 0], x)\nlast += 1\n") + kAdd), IsEmpty());
 }
 
+TEST(PipelineCopies, RowsThatATableSays) {
+  const auto gather = [](const char* row) {
+    return absl::StrCat("for i, j in T.Parallel(16, 32):\n    x[i, j] = A[", row, ", j]\n", kAdd);
+  };
+  EXPECT_THAT(Versioned(gather("table[k] * 2 + i")), ElementsAre("x"));
+  EXPECT_THAT(Versioned(gather("table[i % 8] + k")), ElementsAre("x"));
+  EXPECT_THAT(Versioned(gather("last + i") + "\nlast += 1"), IsEmpty());
+}
+
 TEST(PipelineCopies, BlocksOfAMask) {
   EXPECT_THAT(Versioned(Under("if mask[k] != 0:", kCopy + kAdd)), ElementsAre("x"));
   EXPECT_THAT(Versioned(Under("if mask[k] != 0:", Under("if table[k] != 3:", kCopy + kAdd))),

@@ -150,6 +150,28 @@ TEST(RooflineExpanderTest, ExhaustiveListsTheWholeLegalSpaceInOrder) {
   EXPECT_THAT(cut->notes.back(), HasSubstr("sampled"));
 }
 
+// What another GPU alone runs is no config; what one asks for is priced with those instructions.
+TEST(RooflineExpanderTest, InstructionsOfOtherGpus) {
+  v1::SweepSpec spec = Matmul(4096, 4096, 4096);
+  (*spec.mutable_arguments())["dtype"] = "'bfloat16'";
+  (*spec.mutable_arguments())["trans_B"] = "True";
+  AddValues(spec, "block_M", {"128"});
+  AddValues(spec, "block_N", {"256"});
+  AddValues(spec, "block_K", {"64"});
+  AddValues(spec, "threads", {"256"});
+  spec.set_strategy("exhaustive");
+  AddValues(spec, "kiln.instructions", {"80", "90"});
+  const auto blackwell = RooflineExpander().Expand(spec, Record("sm_100a"));
+  ASSERT_TRUE(blackwell.ok()) << blackwell.status();
+  EXPECT_EQ(blackwell->legal_configs, 1);
+  EXPECT_THAT(blackwell->candidates[0].config(), HasSubstr("kiln.instructions=80"));
+  const auto hopper = RooflineExpander().Expand(spec, Record("sm_90a"));
+  ASSERT_TRUE(hopper.ok()) << hopper.status();
+  ASSERT_EQ(hopper->candidates.size(), 2u);
+  EXPECT_THAT(hopper->candidates[0].config(), HasSubstr("kiln.instructions=90"));
+  EXPECT_GT(hopper->candidates[1].predicted_ns(), 1.1 * hopper->candidates[0].predicted_ns());
+}
+
 TEST(RooflineExpanderTest, CompileListsWhatWasGiven) {
   v1::SweepSpec spec = Matmul(128, 128, 128);
   spec.set_objective(v1::SweepSpec::COMPILE);

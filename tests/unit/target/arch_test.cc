@@ -123,6 +123,24 @@ TEST(ArchTest, LanesAndUnits) {
   EXPECT_EQ(NamedArch("sm_80")->FindUnit("tensor", *ParseDType("float8_e4m3fn")), nullptr);
 }
 
+TEST(ArchTest, InstructionsOfOtherGpus) {
+  const Arch hopper = *NamedArch("sm_90a"), blackwell = *NamedArch("sm_100a");
+  EXPECT_EQ(CapabilityOf(hopper), 90);
+  EXPECT_EQ(CapabilityOf(blackwell), 100);
+  EXPECT_EQ(*WithInstructions(hopper, 0), hopper);
+  EXPECT_EQ(*WithInstructions(hopper, 90), hopper);
+  const Arch older = *WithInstructions(hopper, 80);
+  EXPECT_EQ(older.name, "sm_80");
+  EXPECT_EQ(older.smem_block, hopper.smem_block);
+  EXPECT_EQ(*WithInstructions(*NamedArch("x86-64-v4"), 80), *NamedArch("x86-64-v4"));
+  // Newer; of an architecture of its own; of no GPU.
+  for (const auto& [gpu, capability] : std::vector<std::pair<Arch, int>>{
+           {hopper, 100}, {blackwell, 90}, {*NamedArch("sm_80"), 86}, {hopper, 81}, {hopper, -1}}) {
+    EXPECT_EQ(WithInstructions(gpu, capability).status().code(), absl::StatusCode::kInvalidArgument)
+        << gpu.name << " " << capability;
+  }
+}
+
 TEST(ArchTest, Family) {
   EXPECT_EQ(ArchFamily("x86-64-v3"), "x86-64");
   EXPECT_EQ(ArchFamily("sm_100a"), "sm");
