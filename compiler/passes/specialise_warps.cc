@@ -216,7 +216,8 @@ class Specialise {
         continue;
       }
       const std::optional<Fetch> fetch = FetchOf(s);
-      // Earlier statements of the body must neither say where the box is nor look at the last tile.
+      // Earlier statements of the body must neither say where the box is, but for names of what
+      // both parts know, nor look at the last tile.
       if (fetch && !IsAnnotated(fetch->tile) && !Uses(rest_, fetch->tile) &&
           !PlacedBy(rest_, fetch->Place()) && target::IsFetched(TileOf(*fetch))) {
         fetches_.push_back(*fetch);
@@ -226,6 +227,10 @@ class Specialise {
       const Stmt gather = GatherOf(s);
       if (gather.defined() && Multiplies(*body, gather.As<ir::Store>()->buffer)) return false;
       rest_.push_back(s);
+      const auto* bind = s.As<ir::Bind>();
+      if (bind == nullptr) continue;
+      const Expr value = ir::Substitute(bind->value, names_);
+      if (IsFixed(value)) names_[bind->var.get()] = value;
     }
     if (fetches_.empty() || rest_.empty()) return false;
     std::unordered_set<const ir::BufferNode*> tiles;
@@ -256,7 +261,9 @@ class Specialise {
   std::optional<Fetch> FetchOf(const Stmt& s) const {
     if (const auto* copy = s.As<ir::Copy>()) {
       if (!Fetches(*copy)) return std::nullopt;
-      return Fetch{s->loc, copy->dst.buffer, copy->src, {}, HintOf(*copy)};
+      Fetch fetch{s->loc, copy->dst.buffer, copy->src, {}, HintOf(*copy)};
+      for (ir::Range& r : fetch.source.ranges) r.min = ir::Substitute(r.min, names_);
+      return fetch;
     }
     const Stmt gather = GatherOf(s);
     if (!gather.defined()) return std::nullopt;
@@ -725,6 +732,7 @@ class Specialise {
   std::vector<Stmt> allocations_;
   std::vector<Fetch> fetches_;  // of the loop's body
   std::vector<Stmt> rest_;
+  ir::VarMap names_;  // of the body, for what both parts know
   int64_t threads_ = 0, stages_ = 0;
   std::vector<Group> groups_;
   TileVersions versions_;
