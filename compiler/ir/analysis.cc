@@ -57,6 +57,13 @@ bool Uses(const Stmt& s, const Expr& var) {
 bool ReadsMemory(const Expr& e) { return Contains(e, IsLoad); }
 bool ReadsMemory(const Stmt& s) { return Contains(s, IsLoad); }
 
+bool IsLarge(const Expr& e) {
+  constexpr int kMany = 256;
+  int nodes = 0;
+  Walk(e, [&](const Expr&) { return ++nodes <= kMany; });
+  return nodes > kMany;
+}
+
 std::vector<Buffer> BuffersRead(const Stmt& s) {
   std::vector<Buffer> list;
   const auto on_stmt = [&](const Stmt& x) {

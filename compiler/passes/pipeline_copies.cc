@@ -125,19 +125,20 @@ class Pipeline {
   bool Moves(const ir::Copy& copy, const std::vector<Stmt>& before) const {
     const ir::Buffer& tile = copy.dst.buffer;
     const bool from = copy.src.buffer->scope == ir::Scope::kGlobal;
-    return from && tile->scope == ir::Scope::kShared && tile->blocks == 1 &&
-           tile->dtype == copy.src.buffer->dtype && CoversWhole(copy.dst) &&
+    return from && tile->scope == ir::Scope::kShared && tile->dtype == copy.src.buffer->dtype &&
+           CoversWhole(copy.dst) &&
            std::all_of(
                copy.src.ranges.begin(), copy.src.ranges.end(),
                [&](const ir::Range& r) { return IsSame(r.min) && !ReadsMemory(r.extent); }) &&
            IsFree(tile, before);
   }
 
-  // Of known shape, laid out by nobody, and not used by what comes before.
+  // The block's own, of known shape, laid out by nobody, and not used by what comes before.
   bool IsFree(const ir::Buffer& tile, const std::vector<Stmt>& before) const {
     const bool known = std::all_of(tile->shape.begin(), tile->shape.end(),
                                    [](const Expr& e) { return ir::ConstInt(e).has_value(); });
-    return known && launch_.annotations.count(absl::StrCat("layout:", tile->name)) == 0 &&
+    return known && tile->blocks == 1 &&
+           launch_.annotations.count(absl::StrCat("layout:", tile->name)) == 0 &&
            !Uses(before, tile);
   }
 

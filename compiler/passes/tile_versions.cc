@@ -145,7 +145,9 @@ Stmt GatherOf(const Stmt& s) {
   for (size_t i = 0; i + 1 < stmts.size(); ++i) {
     const auto* bind = stmts[i].As<ir::Bind>();
     if (bind == nullptr) return {};
-    names[bind->var.get()] = ir::Substitute(bind->value, names);
+    const Expr value = ir::Substitute(bind->value, names);
+    if (ir::IsLarge(value)) return {};
+    names[bind->var.get()] = value;
   }
   const auto* store = stmts.back().As<ir::Store>();
   if (store == nullptr || store->predicate.defined() ||

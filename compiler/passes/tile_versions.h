@@ -27,7 +27,7 @@ bool Writes(const std::vector<ir::Stmt>& stmts, const ir::Buffer& buffer);
 
 // A parallel loop that does nothing but fill the whole of a tile of shared memory with elements of
 // a tensor, or zeros where a condition fails: its store, whose value is then a load (with the
-// condition as its guard). Null for any other.
+// condition as its guard). Null for any other, and where the names of the loop stand for too much.
 ir::Stmt GatherOf(const ir::Stmt& s);
 // Whether memory says which elements such a store's load reads.
 bool LooksUp(const ir::Stmt& gather);

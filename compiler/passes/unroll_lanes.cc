@@ -58,15 +58,6 @@ bool IsPlain(const Stmt& body) {
   return plain;
 }
 
-// Whether an expression is written down with many nodes: as often as it is used, once it stands for
-// a name.
-bool IsLarge(const Expr& e) {
-  constexpr int kMany = 256;
-  int nodes = 0;
-  ir::Walk(e, [&](const Expr&) { return ++nodes <= kMany; });
-  return nodes > kMany;
-}
-
 // Lanes, one after the other: names are replaced by what they stand for, unless that is large.
 class Lanes : public FactsMutator {
  public:
@@ -87,7 +78,7 @@ class Lanes : public FactsMutator {
   Stmt VisitStmt(const Stmt& s) override {
     if (const auto* bind = s.As<ir::Bind>()) {
       const Expr value = Named(bind->value);
-      if (!value.dtype().is_int() || IsLarge(value) || ReadsMemory(value)) {
+      if (!value.dtype().is_int() || ir::IsLarge(value) || ReadsMemory(value)) {
         return ir::MakeStmt<ir::Bind>(s->loc, bind->var, Mutate(value));
       }
       names_[bind->var.get()] = facts_.Simplify(value);

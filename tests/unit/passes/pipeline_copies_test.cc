@@ -90,6 +90,21 @@ TEST(PipelineCopies, RowsThatATableSays) {
   EXPECT_THAT(Versioned(gather("last + i") + "\nlast += 1"), IsEmpty());
 }
 
+// Names that stand for three times as much each are no place to fetch from, and take no time.
+TEST(PipelineCopies, NotFromNamesThatStandForTooMuch) {
+  const auto gather = [](int names) {
+    std::string body = "for i, j in T.Parallel(16, 32):\n    n0 = table[k]\n";
+    for (int n = 1; n <= names; ++n) {
+      const std::string last = absl::StrCat("n", n - 1);
+      absl::StrAppend(&body, "    n", n, " = T.max(", last, " - ", last, " // 3, ", last,
+                      " % 5)\n");
+    }
+    return absl::StrCat(body, "    x[i, j] = A[n", names, ", j]\n", kAdd);
+  };
+  EXPECT_THAT(Versioned(gather(2)), ElementsAre("x"));
+  EXPECT_THAT(Versioned(gather(40)), IsEmpty());
+}
+
 TEST(PipelineCopies, BlocksOfAMask) {
   EXPECT_THAT(Versioned(Under("if mask[k] != 0:", kCopy + kAdd)), ElementsAre("x"));
   EXPECT_THAT(Versioned(Under("if mask[k] != 0:", Under("if table[k] != 3:", kCopy + kAdd))),
