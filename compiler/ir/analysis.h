@@ -118,8 +118,8 @@ bool Uses(const Stmt& s, const Expr& var);
 // True when a load stands in it.
 bool ReadsMemory(const Expr& e);
 bool ReadsMemory(const Stmt& s);
-// Whether an expression is written down with many nodes (more than 256): as often as it is used, once
-// it stands for a name.
+// Whether an expression is written down with many nodes (more than 256): as often as it is used,
+// once it stands for a name.
 bool IsLarge(const Expr& e);
 // Buffers read / written by a statement, tile ops included, in order of appearance, each once.
 std::vector<Buffer> BuffersRead(const Stmt& s);
