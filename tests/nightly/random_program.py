@@ -1,4 +1,5 @@
 """Whole random kernels: what a seed gives, its text, its tensors and what must come out."""
+import contextlib
 from typing import NamedTuple
 
 from random_expressions import (SMALL, STORAGE, WIDE, Tile, Where, as_held, bounds, np, number_type,
@@ -105,7 +106,8 @@ class Program(Statements):
     # ---- products ----
 
     def product(self, where):
-        """A pipelined product of small integers, in some of its turns something else instead."""
+        """A pipelined product of small integers, in some of its turns something else instead. A table may
+        say where a turn's tiles lie, and leave turns out."""
         dtype = self.pick(sorted(PRODUCTS))
         m, n = self.pick([64, 64, 128]), self.pick([16, 32, 64])
         k, turns = self.pick([32, 64]), self.rng.randint(1, 4)
@@ -119,13 +121,23 @@ class Program(Statements):
         for tile in filter(None, (left, right, total, held)):
             self.emit(f'{tile.name} = T.alloc_{tile.memory}({tile.shape}, "{tile.dtype}")')
         self.emit("T.clear(gc)")
-        corner = f"0, kk * {k}" if turned else f"kk * {k}, 0"
+        self.tensors["U"] = "int32", (turns,)
+        self.inputs["U"] = self.values.integers(0, turns, (turns,))
+        at = self.pick(["kk", "kk", "U[kk]", "page"])
+        left_out = self.rng.randrange(turns) if self.chance(0.3) else None
+        corner = f"0, {at} * {k}" if turned else f"{at} * {k}, 0"
         inner = where.plus("kk")
         gemm = f"T.gemm({'gr' if held else 'ga'}, gb, gc, transpose_B={turned})"
         test, extra, other = self.condition(inner) if self.chance(0.7) else None, None, None
-        with self.indented(f"for kk in T.Pipelined({turns}, num_stages={self.rng.randint(0, 4)}):",
-                           pipelined=True):
-            self.emit(f"T.copy(P[0, kk * {k}], ga)")
+        with contextlib.ExitStack() as loop:
+            loop.enter_context(self.indented(
+                f"for kk in T.Pipelined({turns}, num_stages={self.rng.randint(0, 4)}):",
+                pipelined=True))
+            if at == "page":
+                self.emit("page = U[kk]")
+            if left_out is not None:
+                loop.enter_context(self.indented(f"if U[kk] != {left_out}:"))
+            self.emit(f"T.copy(P[0, {at} * {k}], ga)")
             self.emit(f"T.copy(Q[{corner}], gb)")
             if held:
                 self.emit("T.copy(ga, gr)")
@@ -144,7 +156,10 @@ class Program(Statements):
             for tile in (left, right, total):
                 mem[tile.name] = zeros(tile)
             for turn in range(turns):
-                mem["kk"], part = turn, slice(turn * k, turn * k + k)
+                if mem["U"][turn] == left_out:
+                    continue
+                first = k * (turn if at == "kk" else mem["U"][turn])
+                mem["kk"], part = turn, slice(first, first + k)
                 mem["ga"][:mem["P"].shape[0]] = mem["P"][:, part]
                 mem["gb"][...] = mem["Q"][:, part] if turned else mem["Q"][part]
                 if extra:
@@ -153,7 +168,7 @@ class Program(Statements):
                     other(mem)
                 else:
                     mem["gc"] += mem["ga"] @ (mem["gb"].T if turned else mem["gb"])
-            mem.pop("kk")
+            mem.pop("kk", None)
         return step
 
     # ---- the kernel ----
