@@ -4,6 +4,8 @@
 //   if (r = kiln_gpu_run(launch, &image, &kernel_0, blocks(n), slots, maps)) return r;
 #include "compiler/codegen/gpu_host.h"
 
+#include <cstddef>
+
 #include "compiler/codegen/host_entry.h"
 #include "compiler/codegen/runtime/gpu_launch.h"
 #include "llvm/IR/Module.h"
@@ -12,6 +14,10 @@ namespace kiln::codegen {
 namespace {
 
 using llvm::Value;
+
+// The records of runtime/gpu_launch.h, as they are built here.
+static_assert(offsetof(kiln_tensor_map, address) == 16 && sizeof(kiln_tensor_map) == 160);
+static_assert(offsetof(kiln_kernel, function) == 32 && offsetof(kiln_kernel, devices) == 40);
 
 constexpr int64_t kPointerAlign = 16;  // of tensors: the widest access, and what TMA asks
 

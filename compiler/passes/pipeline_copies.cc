@@ -8,6 +8,7 @@
 #include "compiler/ir/instruct.h"
 #include "compiler/ir/visit.h"
 #include "compiler/passes/build.h"
+#include "compiler/passes/share_memory.h"
 #include "compiler/passes/tile_versions.h"
 
 namespace kiln::passes {
@@ -18,6 +19,8 @@ using ir::Instruction;
 using ir::MakeInt;
 using ir::Stmt;
 
+constexpr int64_t kLeastAsync = 4;  // bytes of a cp.async (PTX ISA 9.7.9.25)
+
 bool HasOnThreads(const Stmt& s) {
   bool has = false;
   ir::Walk(s, [&](const Stmt& x) {
@@ -26,6 +29,34 @@ bool HasOnThreads(const Stmt& s) {
   });
   return has;
 }
+
+// Whether an atomic operation of `s` says that what comes after it in the kernel comes after it.
+bool Acquires(const Stmt& s) {
+  bool acquires = false;
+  ir::Walk(s, [&](const Stmt& x) {
+    const auto* atomic = x.As<ir::Atomic>();
+    acquires |= atomic != nullptr && atomic->way.order != ir::MemoryOrder::kRelaxed &&
+                atomic->way.order != ir::MemoryOrder::kRelease;
+    return !acquires;
+  });
+  return acquires;
+}
+
+// What `s` writes, or hardware may on its behalf.
+std::vector<ir::Buffer> WrittenBy(const Stmt& s) {
+  std::vector<ir::Buffer> written = ir::BuffersWritten(s);
+  ir::Walk(s, [&](const Stmt& x) {
+    if (const auto* op = x.As<ir::Instruct>()) {
+      for (const ir::Region& r : op->regions) written.push_back(r.buffer);
+    }
+    return true;
+  });
+  return written;
+}
+
+// Which fetches a loop makes ahead: those of each step, at places that are computed from it, or
+// those that memory decides, too.
+enum class Ahead : uint8_t { kComputed, kLookedUp };
 
 // The statements of a body, or of a branch of it.
 std::vector<Stmt> RowOf(const Stmt& s) {
@@ -36,17 +67,19 @@ std::vector<Stmt> RowOf(const Stmt& s) {
 // One loop of a launch.
 class Pipeline {
  public:
-  Pipeline(const ir::Launch& launch, const Stmt& s)
+  Pipeline(const ir::Launch& launch, const Stmt& s, Ahead ahead)
       : launch_(launch),
         loop_(*s.As<ir::For>()),
-        written_(ir::BuffersWritten(loop_.body)),
-        written_by_launch_(ir::BuffersWritten(launch.body)) {}
+        ahead_(ahead),
+        written_(WrittenBy(loop_.body)),
+        written_by_launch_(WrittenBy(launch.body)) {}
 
   // The loop with its versions, or an undefined statement where nothing can be fetched ahead.
   Stmt Run(TileVersions* tiles) {
     stages_ = loop_.num_stages.defined() ? ir::ConstInt(loop_.num_stages).value_or(0) : 0;
     const ir::Axis& axis = loop_.axes[0];  // asked again in every step
-    if (stages_ < 2 || !IsSame(axis.min) || !IsSame(axis.extent) || ir::HasJump(loop_.body)) {
+    if (stages_ < 2 || !IsSame(axis.min) || !IsSame(axis.extent) || ir::HasJump(loop_.body) ||
+        Acquires(loop_.body)) {
       return {};
     }
     std::vector<Stmt> before;
@@ -82,6 +115,7 @@ class Pipeline {
     bool same = true;
     ir::Walk(e, [&](const Expr& x) {
       if (const auto* load = x.As<ir::Load>()) {
+        same &= ahead_ == Ahead::kLookedUp;
         const bool global = load->buffer->scope == ir::Scope::kGlobal;
         const std::vector<ir::Buffer>& written = global ? written_by_launch_ : written_;
         same &= std::find(written.begin(), written.end(), load->buffer) == written.end();
@@ -102,13 +136,15 @@ class Pipeline {
         continue;
       }
       const auto* branch = s.As<ir::If>();
-      if (branch != nullptr && IsSame(branch->condition)) {
+      if (branch != nullptr && ahead_ == Ahead::kLookedUp && IsSame(branch->condition)) {
         Find(branch->then_case, before);
         if (branch->else_case.defined()) Find(branch->else_case, before);
         continue;
       }
       const auto* bind = s.As<ir::Bind>();
-      if (bind != nullptr && !IsSame(bind->value)) moving_.insert(bind->var.get());
+      if (bind != nullptr && (ahead_ == Ahead::kComputed || !IsSame(bind->value))) {
+        moving_.insert(bind->var.get());
+      }
       before->push_back(s);
     }
   }
@@ -118,7 +154,17 @@ class Pipeline {
     const Stmt gather = GatherOf(s);
     if (!gather.defined()) return false;
     const auto* store = gather.As<ir::Store>();
-    return IsSame(store->value) && IsFree(store->buffer, before);
+    const auto* load = store->value.As<ir::Load>();
+    std::vector<Expr> asked = load->indices;
+    if (load->predicate.defined()) asked.push_back(load->predicate);
+    const Expr& along = s.As<ir::For>()->axes.back().var;
+    const bool alone = store->buffer->dtype.bytes() < kLeastAsync;
+    return std::all_of(asked.begin(), asked.end(),
+                       [&](const Expr& e) {
+                         // Elements that are looked up one by one are copied one by one.
+                         return IsSame(e) && !(alone && ReadsMemory(e) && ir::Uses(e, along));
+                       }) &&
+           IsFree(store->buffer, before);
   }
 
   // A copy of memory, as it is, into a whole tile, from a place that is known ahead.
@@ -173,15 +219,15 @@ class Pipeline {
 
   // What of `s` fetches the tiles of a step, whose loop variable is `at`: the fetches, under their
   // conditions, and the names that they use. Undefined where that is nothing.
-  Stmt Ahead(const Stmt& s, const Expr& step, const Expr& at) const {
+  Stmt Fetches(const Stmt& s, const Expr& step, const Expr& at) const {
     const auto then = [&](const Expr& e) {
       return ir::Substitute(e, {{loop_.axes[0].var.get(), at}});
     };
     if (IsFetch(s))
       return s.kind() == ir::StmtKind::kCopy ? Copy(s, step, then) : Gather(s, step, then);
     if (const auto* branch = s.As<ir::If>()) {
-      const Stmt yes = Ahead(branch->then_case, step, at);
-      const Stmt no = branch->else_case.defined() ? Ahead(branch->else_case, step, at) : Stmt();
+      const Stmt yes = Fetches(branch->then_case, step, at);
+      const Stmt no = branch->else_case.defined() ? Fetches(branch->else_case, step, at) : Stmt();
       if (!yes.defined() && !no.defined()) return {};
       return ir::MakeStmt<ir::If>(s->loc, then(branch->condition),
                                   yes.defined() ? yes : ir::MakeSeq({}, s->loc), no);
@@ -195,7 +241,7 @@ class Pipeline {
         const auto uses = [&](const Stmt& later) { return ir::Uses(later, bind->var); };
         if (std::none_of(kept.begin(), kept.end(), uses)) continue;
         kept.push_back(ir::MakeStmt<ir::Bind>(x->loc, bind->var, then(bind->value)));
-      } else if (const Stmt part = Ahead(x, step, at); part.defined()) {
+      } else if (const Stmt part = Fetches(x, step, at); part.defined()) {
         kept.push_back(part);
       }
     }
@@ -208,7 +254,7 @@ class Pipeline {
   Stmt FetchStep(const Expr& step) const {
     const ir::Axis& axis = loop_.axes[0];
     const Expr ahead = ir::MakeCast(axis.var.dtype(), step);
-    const Stmt all = ir::FreshCopy(Ahead(loop_.body, step, axis.min + ahead));
+    const Stmt all = ir::FreshCopy(Fetches(loop_.body, step, axis.min + ahead));
     const Expr exists = ahead < axis.extent;
     return ir::IsConst(exists, 1) ? all : ir::MakeStmt<ir::If>(loop_.loc, exists, all);
   }
@@ -274,6 +320,7 @@ class Pipeline {
 
   const ir::Launch& launch_;
   const ir::For& loop_;
+  const Ahead ahead_;
   const std::vector<ir::Buffer> written_, written_by_launch_;
   int64_t stages_ = 0;
   std::unordered_set<const ir::ExprNode*> moving_;  // names that a step alone can tell
@@ -282,16 +329,13 @@ class Pipeline {
   TileVersions versions_;
 };
 
-Stmt PipelineLaunch(const Stmt& s) {
+Stmt PipelineLoops(const Stmt& s, Ahead ahead) {
   const auto* launch = s.As<ir::Launch>();
-  if (launch == nullptr) return {};
-  // Parts of a block wait for each other in ways of their own.
-  if (HasOnThreads(launch->body)) return {};
   TileVersions tiles;
   const Stmt body = ir::RewriteStmts(launch->body, [&](const Stmt& inner) -> Stmt {
     const auto* loop = inner.As<ir::For>();
     if (loop == nullptr || loop->loop != ir::ForKind::kPipelined) return {};
-    return Pipeline(*launch, inner).Run(&tiles);
+    return Pipeline(*launch, inner, ahead).Run(&tiles);
   });
   if (tiles.empty()) return {};
   // Tiles may be declared in the loop, but are fetched before it.
@@ -309,11 +353,24 @@ Stmt PipelineLaunch(const Stmt& s) {
                                   launch->annotations);
 }
 
+// Tiles that memory decides on have versions where all of them fit: a mask may choose between two.
+Stmt PipelineLaunch(const Stmt& s, const target::Arch* gpu) {
+  const auto* launch = s.As<ir::Launch>();
+  if (launch == nullptr) return {};
+  // Parts of a block wait for each other in ways of their own.
+  if (HasOnThreads(launch->body)) return {};
+  const Stmt all = PipelineLoops(s, Ahead::kLookedUp);
+  if (!all.defined() || gpu == nullptr) return all;
+  const int64_t bytes = SharedBytesOf(*all.As<ir::Launch>()).value_or(0);
+  return bytes <= gpu->smem_block ? all : PipelineLoops(s, Ahead::kComputed);
+}
+
 }  // namespace
 
-absl::StatusOr<ir::Program> PipelineCopies(const ir::Program& program, const PassContext&) {
+absl::StatusOr<ir::Program> PipelineCopies(const ir::Program& program, const PassContext& context) {
   ir::Program out = program;
-  out.body = ir::RewriteStmts(program.body, PipelineLaunch);
+  out.body =
+      ir::RewriteStmts(program.body, [&](const Stmt& s) { return PipelineLaunch(s, context.gpu); });
   return out;
 }
 

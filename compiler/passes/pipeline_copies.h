@@ -8,7 +8,10 @@
 //
 // A copy may stand under conditions (the blocks of a mask) and its place be looked up in memory
 // (the pages of a table): those of the step ahead are asked for then. So neither may the loop write
-// what they read, nor the launch the tensors.
+// what they read, nor the launch the tensors; what uses the tile must stand in the same branch,
+// after the copy; and the versions must fit the GPU's shared memory, or such tiles have one each.
+// Nothing is fetched ahead in a loop that acquires what others have released (atomics with such an
+// order).
 #ifndef KILN_COMPILER_PASSES_PIPELINE_COPIES_H_
 #define KILN_COMPILER_PASSES_PIPELINE_COPIES_H_
 

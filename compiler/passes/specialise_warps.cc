@@ -223,14 +223,17 @@ class Specialise {
         fetches_.push_back(*fetch);
         continue;
       }
-      // Tiles that threads gather are fetched ahead by pipeline-copies.
+      // Tiles that threads gather are fetched ahead by pipeline-copies, if it can tell from where.
       const Stmt gather = GatherOf(s);
-      if (gather.defined() && Multiplies(*body, gather.As<ir::Store>()->buffer)) return false;
+      if (gather.defined() && Multiplies(*body, gather.As<ir::Store>()->buffer) &&
+          (!LooksUp(gather) || IsFixed(gather.As<ir::Store>()->value))) {
+        return false;
+      }
       rest_.push_back(s);
       const auto* bind = s.As<ir::Bind>();
       if (bind == nullptr) continue;
       const Expr value = ir::Substitute(bind->value, names_);
-      if (IsFixed(value)) names_[bind->var.get()] = value;
+      if (!ir::IsLarge(value) && IsFixed(value)) names_[bind->var.get()] = value;
     }
     if (fetches_.empty() || rest_.empty()) return false;
     std::unordered_set<const ir::BufferNode*> tiles;

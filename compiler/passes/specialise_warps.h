@@ -10,10 +10,10 @@
 // on from piece to piece, and each part counts its steps.
 //
 // Needs: one pipelined loop on the way from the launch through such loops, whose body copies boxes
-// of global tensors into whole tiles of shared memory that have no layout of their own and that
-// nothing else writes or uses outside of the loop; tensors whose rows are multiples of 16 bytes;
-// tiles that TMA can fetch (boxes of at most 256 a side); whole warpgroups. A launch that is
-// otherwise stays as it is.
+// of global tensors (from places that both parts can tell in each step, by names of the body too)
+// into whole tiles of shared memory that have no layout of their own and that nothing else writes
+// or uses outside of the loop; tensors whose rows are multiples of 16 bytes; tiles that TMA can
+// fetch (boxes of at most 256 a side); whole warpgroups. A launch that is otherwise stays as it is.
 #ifndef KILN_COMPILER_PASSES_SPECIALISE_WARPS_H_
 #define KILN_COMPILER_PASSES_SPECIALISE_WARPS_H_
 

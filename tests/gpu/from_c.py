@@ -59,8 +59,8 @@ def main():
         error, bound = kernel.error(), bound_of(case, kernel)
         ok = error <= bound  # a NaN is not
         wrong += not ok
-        print(f"{case['file']:36} {error:.3g} <= {bound:g} {'ok' if ok else 'WRONG'}  {us} us from C, {call_us} us the call",
-              flush=True)
+        print(f"{case['file']:36} {error:.3g} <= {bound:g} {'ok' if ok else 'WRONG'}  {us} us from C, "
+              f"{call_us} us the call", flush=True)
     return 1 if wrong else 0
 
 

@@ -32,7 +32,7 @@ TensorMap Encoding(uint64_t address, uint64_t extent, uint32_t box) {
 
 struct Driver {
   std::atomic<int> loads{0}, functions{0}, attributes{0}, encodings{0}, launches{0}, wrong{0};
-  std::atomic<int> device{0}, refuse{0};
+  std::atomic<int> device{0}, refuse{0}, lack{0};
 } driver;
 constexpr int kMaps = 2;
 
@@ -45,9 +45,13 @@ int Load(void** library, const void*, void*, void*, unsigned, void*, void*, unsi
 }
 int GetKernel(void** kernel, void*, const char* name) {
   ++driver.functions;
+  if (driver.lack) return 500;  // CUDA_ERROR_NOT_FOUND
   return *kernel = const_cast<char*>(name), 0;
 }
-int SetAttribute(int, int, void*, int) { return ++driver.attributes, 0; }
+int SetAttribute(int, int, void*, int) {
+  ++driver.attributes;
+  return driver.refuse;
+}
 int Encode(TensorMap* out, int, uint32_t, void* address, const uint64_t* extents, const uint64_t*,
            const uint32_t* box, const uint32_t*, int, int, int, int) {
   ++driver.encodings;
@@ -55,35 +59,37 @@ int Encode(TensorMap* out, int, uint32_t, void* address, const uint64_t* extents
   *out = Encoding(reinterpret_cast<uint64_t>(address), extents[0], box[0]);
   return 0;
 }
-// Parameter 0: the first map's address; the maps themselves come after it.
+// Parameters: the first map's address and extent, then the maps themselves.
 int Launch(const void*, void*, void** parameters, void**) {
   ++driver.launches;
   const uint64_t address = *static_cast<uint64_t*>(parameters[0]);
+  const uint64_t extent = *static_cast<uint64_t*>(parameters[1]);
   for (int i = 0; i < kMaps; ++i) {
-    const TensorMap expected = Encoding(address + i, 64 + i, 16);
-    driver.wrong += std::memcmp(parameters[1 + i], &expected, sizeof(expected)) != 0;
+    const TensorMap expected = Encoding(address + i, extent + i, 16);
+    driver.wrong += std::memcmp(parameters[2 + i], &expected, sizeof(expected)) != 0;
   }
   return 0;
 }
 
 struct Kernel {
   kiln_image image = {"cubin", nullptr};
-  kiln_kernel kernel = {"kernel", 128, 100 << 10, 1, kMaps, 1, 0, nullptr, 0};
+  kiln_kernel kernel = {"kernel", 128, 100 << 10, 2, kMaps, 1, 0, nullptr, 0};
 
-  int Run(uint64_t address) {
+  int Run(uint64_t address, uint64_t extent = 64) {
     kiln_tensor_map maps[kMaps];
     std::memset(maps, 0, sizeof(maps));
     for (int i = 0; i < kMaps; ++i) {
       maps[i].rank = 2;
       maps[i].bytes = 2;
       maps[i].address = address + i;
-      maps[i].extents[0] = 64 + i;
+      maps[i].extents[0] = extent + i;
       maps[i].extents[1] = 8;
       maps[i].strides[0] = 1;
-      maps[i].strides[1] = 64 + i;
+      maps[i].strides[1] = extent + i;
       maps[i].box[0] = maps[i].box[1] = 16;
     }
-    return kiln_gpu_run(nullptr, &image, &kernel, 1, &address, maps);
+    uint64_t slots[2] = {address, extent};
+    return kiln_gpu_run(nullptr, &image, &kernel, 1, slots, maps);
   }
 };
 
@@ -92,7 +98,7 @@ class GpuLaunch : public ::testing::Test {
   void SetUp() override {
     for (std::atomic<int>* x :
          {&driver.loads, &driver.functions, &driver.attributes, &driver.encodings, &driver.launches,
-          &driver.wrong, &driver.device, &driver.refuse}) {
+          &driver.wrong, &driver.device, &driver.refuse, &driver.lack}) {
       *x = 0;
     }
   }
@@ -130,14 +136,36 @@ TEST_F(GpuLaunch, EachDeviceIsAskedForItsSharedMemory) {
   EXPECT_EQ(driver.attributes, 5);
 }
 
+TEST_F(GpuLaunch, TheSameMemoryMayHaveAnotherShape) {
+  Kernel k;
+  for (const uint64_t extent : {64, 128, 64, 72}) EXPECT_EQ(k.Run(0x40000, extent), KILN_OK);
+  EXPECT_EQ(driver.wrong, 0);
+  EXPECT_EQ(driver.functions, 1);
+}
+
 TEST_F(GpuLaunch, WhatCouldNotBeEncodedIsNotKept) {
   Kernel k;
-  driver.refuse = 1;
-  EXPECT_EQ(k.Run(0x30000), KILN_ERROR_ARGUMENT);
-  EXPECT_EQ(driver.launches, 0);
-  driver.refuse = 0;
   EXPECT_EQ(k.Run(0x30000), KILN_OK);
+  driver.refuse = 1;
+  EXPECT_EQ(k.Run(0x30000, 80), KILN_ERROR_ARGUMENT);
+  EXPECT_EQ(driver.launches, 1);
+  driver.refuse = 0;
+  for (const uint64_t extent : {80, 64}) EXPECT_EQ(k.Run(0x30000, extent), KILN_OK);
   EXPECT_EQ(driver.wrong, 0);
+}
+
+TEST_F(GpuLaunch, WhatTheDriverRefusedIsAskedAgain) {
+  Kernel k;
+  driver.lack = 1;
+  EXPECT_EQ(k.Run(0x50000), KILN_ERROR_DEVICE);
+  driver.lack = 0;
+  driver.refuse = 1;
+  EXPECT_EQ(k.Run(0x50000), KILN_ERROR_UNSUPPORTED);  // its shared memory
+  driver.refuse = 0;
+  EXPECT_EQ(driver.launches, 0);
+  EXPECT_EQ(k.Run(0x50000), KILN_OK);
+  EXPECT_EQ(driver.functions, 2);
+  EXPECT_EQ(driver.attributes, 2);
 }
 
 TEST_F(GpuLaunch, ThreadsMayLaunchTogether) {
