@@ -54,6 +54,16 @@ std::vector<ir::Buffer> WrittenBy(const Stmt& s) {
   return written;
 }
 
+// Whether memory is read in `e` at a place that the variable says.
+bool LooksUpBy(const Expr& e, const Expr& var) {
+  bool found = false;
+  ir::Walk(e, [&](const Expr& x) {
+    found |= x.As<ir::Load>() != nullptr && ir::Uses(x, var);
+    return !found;
+  });
+  return found;
+}
+
 // Which fetches a loop makes ahead: those of each step, at places that are computed from it, or
 // those that memory decides, too.
 enum class Ahead : uint8_t { kComputed, kLookedUp };
@@ -159,12 +169,11 @@ class Pipeline {
     if (load->predicate.defined()) asked.push_back(load->predicate);
     const Expr& along = s.As<ir::For>()->axes.back().var;
     const bool alone = store->buffer->dtype.bytes() < kLeastAsync;
-    return std::all_of(asked.begin(), asked.end(),
-                       [&](const Expr& e) {
-                         // Elements that are looked up one by one are copied one by one.
-                         return IsSame(e) && !(alone && ReadsMemory(e) && ir::Uses(e, along));
-                       }) &&
-           IsFree(store->buffer, before);
+    const auto is_known = [&](const Expr& e) {
+      // Elements that are looked up one by one are copied one by one.
+      return IsSame(e) && !(alone && LooksUpBy(e, along));
+    };
+    return std::all_of(asked.begin(), asked.end(), is_known) && IsFree(store->buffer, before);
   }
 
   // A copy of memory, as it is, into a whole tile, from a place that is known ahead.

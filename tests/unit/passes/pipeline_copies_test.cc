@@ -96,6 +96,12 @@ TEST(PipelineCopies, RowsThatATableSays) {
   EXPECT_THAT(Versioned(gather("table[k] * 2 + i")), ElementsAre("x"));
   EXPECT_THAT(Versioned(gather("table[i % 8] + k")), ElementsAre("x"));
   EXPECT_THAT(Versioned(gather("last + i") + "\nlast += 1"), IsEmpty());
+  EXPECT_THAT(
+      Versioned(absl::StrCat("for i, j in T.Parallel(16, 32):\n"
+                             "    x[i, j] = T.if_then_else(k * 16 + i < table[0] and j < 30, "
+                             "A[k * 16 + i, j], 0)\n",
+                             kAdd)),
+      ElementsAre("x"));
   // Halves of words that are looked up one by one are no copies of hardware's.
   EXPECT_THAT(Versioned(absl::StrCat("for i, j in T.Parallel(16, 32):\n"
                                      "    x[i, j] = A[k * 16 + i, table[j % 8]]\n",
