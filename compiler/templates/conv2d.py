@@ -1,4 +1,6 @@
-"""out[n, p, q, f] = sum of x[n, p s + r d - pad, q s + t d - pad, c] w[f, r, t, c]: a product over taps."""
+"""out[n, p, q, f] = sum of x[n, p s + r d - pad, q s + t d - pad, c] w[f, r, t, c]: a product over taps.
+
+stride, pad and dilation are those of both sides, or pairs: down (of rows) and across."""
 import tilelang
 import tilelang.language as T
 
@@ -9,8 +11,11 @@ import tilelang.language as T
 def conv2d(N, H, W, C, F, R=3, S=3, stride=1, pad=1, dilation=1, dtype="float16",
            out_dtype="float16", block_M=128, block_N=128, block_K=32, num_stages=3, threads=128,
            groups=None, accum_dtype="float32"):
-    P = (H + 2 * pad - dilation * (R - 1) - 1) // stride + 1
-    Q = (W + 2 * pad - dilation * (S - 1) - 1) // stride + 1
+    down, across = stride if isinstance(stride, tuple) else (stride, stride)
+    above, left = pad if isinstance(pad, tuple) else (pad, pad)
+    lower, farther = dilation if isinstance(dilation, tuple) else (dilation, dilation)
+    P = (H + 2 * above - lower * (R - 1) - 1) // down + 1
+    Q = (W + 2 * left - farther * (S - 1) - 1) // across + 1
     assert P > 0 and Q > 0, f"a filter of {R}x{S} is larger than the image of {H}x{W}"
     groups = 1 if groups is None else groups
     assert C % groups == 0 and F % groups == 0, f"C={C} and F={F} are no multiples of groups={groups}"
@@ -38,8 +43,8 @@ def conv2d(N, H, W, C, F, R=3, S=3, stride=1, pad=1, dilation=1, dtype="float16"
                     pixel = by * block_M + i
                     if few:
                         tap = (k * block_K + j) // channels
-                        row = pixel // Q % P * stride + tap // S * dilation - pad
-                        column = pixel % Q * stride + tap % S * dilation - pad
+                        row = pixel // Q % P * down + tap // S * lower - above
+                        column = pixel % Q * across + tap % S * farther - left
                         inside = (tap < R * S and row >= 0 and row < H and column >= 0
                                   and column < W and pixel < pixels)
                         patches[i, j] = T.if_then_else(
@@ -47,8 +52,8 @@ def conv2d(N, H, W, C, F, R=3, S=3, stride=1, pad=1, dilation=1, dtype="float16"
                                       bx // wide * channels + (k * block_K + j) % channels],
                             T.cast(0, dtype))
                     else:
-                        row = pixel // Q % P * stride + k // steps // S * dilation - pad
-                        column = pixel % Q * stride + k // steps % S * dilation - pad
+                        row = pixel // Q % P * down + k // steps // S * lower - above
+                        column = pixel % Q * across + k // steps % S * farther - left
                         inside = (row >= 0 and row < H and column >= 0 and column < W
                                   and pixel < pixels)
                         first = bx // wide * channels if groups > 1 else 0

@@ -9,6 +9,7 @@
 #include <memory>
 #include <sstream>
 
+#include "absl/strings/str_cat.h"
 #include "compiler/interp/interp.h"
 #include "compiler/lang/kernel.h"
 #include "tests/util/fused_products.h"
@@ -257,18 +258,28 @@ TEST(TemplatesTest, MatMulStreamK) {
 
 // Filters in groups, channels that are whole steps and some that are not.
 TEST(TemplatesTest, Convolution) {
+  struct Sides {
+    int64_t down, across;
+    std::string Text() const {
+      return down == across ? std::to_string(down) : absl::StrCat("(", down, ", ", across, ")");
+    }
+  };
   struct Image {
-    int64_t channels, features, groups, stride, pad, dilation;
+    int64_t channels, features, groups;
+    Sides stride, pad, dilation;
   };
   for (const Image& c :
-       {Image{32, 40, 1, 1, 1, 1}, Image{64, 48, 2, 2, 1, 1}, Image{96, 12, 3, 1, 2, 2},
-        Image{3, 20, 1, 2, 1, 1}, Image{40, 24, 2, 1, 1, 1}, Image{8, 24, 8, 1, 0, 1},
-        Image{48, 20, 1, 1, 1, 1}, Image{96, 24, 2, 2, 1, 1}}) {
+       {Image{32, 40, 1, {1, 1}, {1, 1}, {1, 1}}, Image{64, 48, 2, {2, 2}, {1, 1}, {1, 1}},
+        Image{96, 12, 3, {1, 1}, {2, 2}, {2, 2}}, Image{3, 20, 1, {2, 2}, {1, 1}, {1, 1}},
+        Image{40, 24, 2, {1, 1}, {1, 1}, {1, 1}}, Image{8, 24, 8, {1, 1}, {0, 0}, {1, 1}},
+        Image{48, 20, 1, {1, 1}, {1, 1}, {1, 1}}, Image{96, 24, 2, {2, 2}, {1, 1}, {1, 1}},
+        Image{32, 20, 1, {2, 1}, {1, 0}, {1, 2}}, Image{5, 12, 1, {1, 3}, {0, 2}, {2, 1}}}) {
     constexpr int64_t n = 2, h = 7, w = 6, taps = 3;
-    const auto extent = [&](int64_t size) {
-      return (size + 2 * c.pad - c.dilation * (taps - 1) - 1) / c.stride + 1;
+    const auto extent = [](int64_t size, int64_t stride, int64_t pad, int64_t dilation) {
+      return (size + 2 * pad - dilation * (taps - 1) - 1) / stride + 1;
     };
-    const int64_t p = extent(h), q = extent(w);
+    const int64_t p = extent(h, c.stride.down, c.pad.down, c.dilation.down);
+    const int64_t q = extent(w, c.stride.across, c.pad.across, c.dilation.across);
     const int64_t channels = c.channels / c.groups, features = c.features / c.groups;
     const auto text = [](int64_t x) { return std::to_string(x); };
     Check("conv2d",
@@ -277,9 +288,9 @@ TEST(TemplatesTest, Convolution) {
            {"W", text(w)},
            {"C", text(c.channels)},
            {"F", text(c.features)},
-           {"stride", text(c.stride)},
-           {"pad", text(c.pad)},
-           {"dilation", text(c.dilation)},
+           {"stride", c.stride.Text()},
+           {"pad", c.pad.Text()},
+           {"dilation", c.dilation.Text()},
            {"groups", text(c.groups)},
            {"dtype", "float32"},
            {"out_dtype", "float32"}},
@@ -289,8 +300,9 @@ TEST(TemplatesTest, Convolution) {
             double sum = 0;
             for (int64_t r = 0; r < taps; ++r) {
               for (int64_t s = 0; s < taps; ++s) {
-                const int64_t y = pixel / q % p * c.stride + r * c.dilation - c.pad;
-                const int64_t x = pixel % q * c.stride + s * c.dilation - c.pad;
+                const int64_t y = pixel / q % p * c.stride.down + r * c.dilation.down - c.pad.down;
+                const int64_t x =
+                    pixel % q * c.stride.across + s * c.dilation.across - c.pad.across;
                 if (y < 0 || y >= h || x < 0 || x >= w) continue;
                 for (int64_t k = 0; k < channels; ++k) {
                   const int64_t from = ((pixel / (p * q) * h + y) * w + x) * c.channels +
