@@ -18,8 +18,8 @@ def gather(blocks, steps, rows, dim, num_stages=3):
     @T.prim_func
     def main(data: T.Tensor((steps * rows, dim), "float16"), W: T.Tensor((steps * rows, dim), "float16"),
              table: T.Tensor((blocks, steps), "int32"), mask: T.Tensor((blocks, steps), "int32"),
-             count: T.Tensor((blocks,), "int32"), order: T.Tensor((steps * rows,), "int32"), out: T.Tensor((blocks, rows, rows), "float32"),
-             again: T.Tensor((blocks, rows, dim), "float32"),
+             count: T.Tensor((blocks,), "int32"), order: T.Tensor((steps * rows,), "int32"),
+             out: T.Tensor((blocks, rows, rows), "float32"), again: T.Tensor((blocks, rows, dim), "float32"),
              rows_of: T.Tensor((blocks, rows, rows), "float32")):
         with T.Kernel(blocks, threads=64) as b:
             left = T.alloc_shared((rows, dim), "float16")

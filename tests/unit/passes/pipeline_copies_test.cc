@@ -66,6 +66,17 @@ std::string Under(const std::string& head, const std::string& body) {
   return absl::StrCat(head, "\n    ", absl::StrReplaceAll(body, {{"\n", "\n    "}}));
 }
 
+// Names n1 to so many, each of which stands for three times as much as the one before it.
+std::string Chain(int names, const std::string& indent) {
+  std::string chain;
+  for (int n = 1; n <= names; ++n) {
+    const std::string last = absl::StrCat("n", n - 1);
+    absl::StrAppend(&chain, indent, "n", n, " = T.max(", last, " - ", last, " // 3, ", last,
+                    " % 5)\n");
+  }
+  return chain;
+}
+
 const std::string kCopy = "T.copy(A[k * 16, 0], x)\n";  // NOLINT: of a test
 
 TEST(PipelineCopies, WholeTilesOfEachStep) {
@@ -109,16 +120,11 @@ TEST(PipelineCopies, RowsThatATableSays) {
               IsEmpty());
 }
 
-// Names that stand for three times as much each are no place to fetch from, and take no time.
+// They are no place to fetch from, and take no time.
 TEST(PipelineCopies, NotFromNamesThatStandForTooMuch) {
   const auto gather = [](int names) {
-    std::string body = "for i, j in T.Parallel(16, 32):\n    n0 = table[k]\n";
-    for (int n = 1; n <= names; ++n) {
-      const std::string last = absl::StrCat("n", n - 1);
-      absl::StrAppend(&body, "    n", n, " = T.max(", last, " - ", last, " // 3, ", last,
-                      " % 5)\n");
-    }
-    return absl::StrCat(body, "    x[i, j] = A[n", names, ", j]\n", kAdd);
+    return absl::StrCat("for i, j in T.Parallel(16, 32):\n    n0 = table[k]\n",
+                        Chain(names, "    "), "    x[i, j] = A[n", names, ", j]\n", kAdd);
   };
   EXPECT_THAT(Versioned(gather(2)), ElementsAre("x"));
   EXPECT_THAT(Versioned(gather(40)), IsEmpty());
@@ -186,12 +192,7 @@ NAMES            T.copy(A[k * 64, 0], x)
 
 // The tiles that TMA fetches where a chain of names says where one of them lies.
 int Fetched(int names) {
-  std::string chain;
-  for (int n = 1; n <= names; ++n) {
-    const std::string last = absl::StrCat("n", n - 1);
-    absl::StrAppend(&chain, "            n", n, " = T.max(", last, " - ", last, " // 3, ", last,
-                    " % 5)\n");
-  }
+  const std::string chain = Chain(names, "            ");
   const auto tiles = testing::Elaborated(
       "k.py",
       absl::StrReplaceAll(kProduct, {{"NAMES", chain}, {"LAST", absl::StrCat("n", names)}}));
