@@ -1,4 +1,6 @@
-"""C[M, N] = A[M, K] * B[K, N] (B is [N, K] when trans_B), by steps that blocks share: stream-K."""
+"""C[M, N] = act(scale * A[M, K] B[K, N] + bias), by steps that blocks share: stream-K.
+
+B is [N, K] with trans_B, A is [K, M] with trans_A."""
 import tilelang
 import tilelang.language as T
 
@@ -19,7 +21,11 @@ import tilelang.language as T
 @tilelang.jit(out_idx=[-1])
 def matmul_streamk(M, N, K, dtype="bfloat16", accum_dtype="float32", out_dtype="bfloat16",
                    trans_A=False, trans_B=True, few=False, blocks=132,
-                   block_M=128, block_N=128, block_K=64, num_stages=3, threads=256, panel=0):
+                   block_M=128, block_N=128, block_K=64, num_stages=3, threads=256, panel=0,
+                   with_bias=False, activation="none", scale=1.0):
+    assert activation in ("none", "relu", "gelu", "silu"), f"no activation is called {activation}"
+    exact = "float64" if accum_dtype == "float64" else "float32"
+    plain = not with_bias and activation == "none" and scale == 1.0
     A_shape = (K, M) if trans_A else (M, K)
     B_shape = (N, K) if trans_B else (K, N)
     A_tile = (block_K, block_M) if trans_A else (block_M, block_K)
@@ -53,13 +59,23 @@ def matmul_streamk(M, N, K, dtype="bfloat16", accum_dtype="float32", out_dtype="
         else:
             return tile % wide, tile // wide
 
-    @T.prim_func
-    def main(
-        A: T.Tensor(A_shape, dtype),
-        B: T.Tensor(B_shape, dtype),
-        C: T.Tensor((M, N), out_dtype),
-    ):
-        parts = T.alloc_global((workers, 2, height, width), accum_dtype)
+    @T.macro
+    def finished(total, bias, column):
+        x = total
+        if not plain:
+            x = T.cast(total, exact) * scale
+        if with_bias:
+            x = x + bias[column]
+        if activation == "relu":
+            x = T.max(x, 0.0)
+        if activation == "silu":
+            x = x * T.sigmoid(x)
+        if activation == "gelu":  # by tanh
+            x = x * T.sigmoid(x * (1.5957691216 + 0.0713548163 * x * x))
+        return x
+
+    @T.macro
+    def multiply(A, B, bias, C, parts):
         with T.Kernel(workers, threads=threads) as block:
             A_shared = T.alloc_shared(A_tile, dtype)
             B_shared = T.alloc_shared(B_tile, dtype)
@@ -93,11 +109,21 @@ def matmul_streamk(M, N, K, dtype="bfloat16", accum_dtype="float32", out_dtype="
                     if few:
                         for i, j in T.Parallel(block_N, block_M):
                             if bx * block_N + i < N and by * block_M + j < M:
-                                C[by * block_M + j, bx * block_N + i] = sums[i, j]
-                    else:
+                                C[by * block_M + j, bx * block_N + i] = finished(
+                                    sums[i, j], bias, bx * block_N + i)
+                    elif plain:
                         T.copy(sums, C[by * block_M, bx * block_N])
+                    else:
+                        results = (sums if accum_dtype == exact
+                                   else T.alloc_fragment((height, width), exact))
+                        for i, j in T.Parallel(height, width):
+                            results[i, j] = finished(sums[i, j], bias, bx * block_N + j)
+                        T.copy(results, C[by * block_M, bx * block_N])
                 else:
                     T.copy(sums, parts[block, T.if_then_else(first > 0, 0, 1), :, :])
+
+    @T.macro
+    def add(parts, bias, C):
         with T.Kernel(T.ceildiv(height, rows), workers, threads=128) as (strip, starter):
             total = T.alloc_fragment((rows, width), accum_dtype)
             more_parts = T.alloc_fragment((4, rows, width), accum_dtype)
@@ -122,6 +148,21 @@ def matmul_streamk(M, N, K, dtype="bfloat16", accum_dtype="float32", out_dtype="
                     y = by * block_M + (j if few else strip * rows + i)
                     x = bx * block_N + (strip * rows + i if few else j)
                     if strip * rows + i < height and y < M and x < N:
-                        C[y, x] = total[i, j]
+                        C[y, x] = finished(total[i, j], bias, x)
+
+    if with_bias:
+        @T.prim_func
+        def main(A: T.Tensor(A_shape, dtype), B: T.Tensor(B_shape, dtype),
+                 bias: T.Tensor((N,), "float32"), C: T.Tensor((M, N), out_dtype)):
+            parts = T.alloc_global((workers, 2, height, width), accum_dtype)
+            multiply(A, B, bias, C, parts)
+            add(parts, bias, C)
+    else:
+        @T.prim_func
+        def main(A: T.Tensor(A_shape, dtype), B: T.Tensor(B_shape, dtype),
+                 C: T.Tensor((M, N), out_dtype)):
+            parts = T.alloc_global((workers, 2, height, width), accum_dtype)
+            multiply(A, B, None, C, parts)
+            add(parts, None, C)
 
     return main

@@ -1,19 +1,29 @@
-"""Row sums: out[m] = sum over n of x[m, n], accumulated in float32."""
+"""Rows reduced: out[m] = op over n of x[m, n], in float32."""
 import tilelang
 import tilelang.language as T
 
 
 @tilelang.jit
-def rowsum(x, dtype=T.float32, block_M=4, block_N=1024, threads=128):
+def reduce_rows(x, dtype=T.float32, op="sum", block_M=4, block_N=1024, threads=128):
     M, N = T.const("M, N")
     x: T.Tensor((M, N), dtype)
     out = T.empty((M,), T.float32)
+    assert op in ("sum", "mean", "max", "min", "abssum", "absmax"), f"no reduction is called {op}"
+    kind = "sum" if op == "mean" else op
+    start = {"max": -T.infinity(T.float32), "min": T.infinity(T.float32)}.get(op, 0.0)
     with T.Kernel(T.ceildiv(M, block_M), threads=threads) as bx:
-        tile = T.alloc_fragment((block_M, block_N), dtype)
-        partial = T.alloc_fragment((block_M,), T.float32)
-        T.clear(partial)
+        tile = T.alloc_fragment((block_M, block_N), dtype if start == 0.0 else T.float32)
+        found = T.alloc_fragment((block_M,), T.float32)
+        T.fill(found, start)
         for k in T.serial(T.ceildiv(N, block_N)):
             T.copy(x[bx * block_M, k * block_N], tile)
-            T.reduce_sum(tile, partial, dim=1, clear=False)
-        T.copy(partial, out[bx * block_M])
+            if start != 0.0:
+                if (k + 1) * block_N > N:  # what is beyond the tensor reads as 0
+                    for i, j in T.Parallel(block_M, block_N):
+                        tile[i, j] = T.if_then_else(k * block_N + j < N, tile[i, j], start)
+            T.reduce(tile, found, kind, dim=1, clear=False)
+        if op == "mean":
+            for i in T.Parallel(block_M):
+                found[i] /= N
+        T.copy(found, out[bx * block_M])
     return out

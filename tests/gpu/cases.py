@@ -33,7 +33,7 @@ def one_row(name, N, K, dtype="bfloat16", **config):
 def rows(name, kind, M, N, dtype, **config):
     """A kernel over the rows of x[M, N]: softmax, rmsnorm, rowsum or swiglu."""
     template = {"rowsum": "reduction", "swiglu": "elementwise"}.get(kind, kind)
-    return {"name": name, "kind": kind, "template": template,
+    return {"name": name, "kind": {"rowsum": "reduce_rows"}.get(kind, kind), "template": template,
             "arguments": {"M": M, "N": N, "dtype": dtype}, "config": config, "options": {},
             "M": M, "N": N, "dtype": dtype}
 
@@ -51,7 +51,8 @@ def attention(name, batch, heads, seq_q, seq_kv, dim, causal, kv_heads=None, dty
 def other(name, template, arguments, config=None, kind=None, **case):
     """Any other template; `kind` is the name of its function."""
     return {"name": name, "kind": kind or template, "template": template,
-            "arguments": {k: f"'{v}'" if k == "activation" else v for k, v in arguments.items()},
+            "arguments": {k: f"'{v}'" if k in ("activation", "op") else v
+                          for k, v in arguments.items()},
             "config": config or {}, "options": {}, "dtype": "float16", **arguments, **case}
 
 
@@ -145,6 +146,27 @@ def shared():
     return cases
 
 
+def epilogues():
+    """What follows products whose sums blocks share; operands in every order."""
+    cases = []
+    problem = {"M": 100, "N": 264, "K": 2000, "with_bias": True, "scale": 0.5, "dtype": "bfloat16"}
+    for activation, name, trans_A, trans_B in (
+            ("none", "nt", False, True), ("relu", "nn", False, False), ("silu", "tn", True, False),
+            ("gelu", "tt", True, True)):
+        follows = {**problem, "activation": activation, "trans_A": trans_A, "trans_B": trans_B}
+        for way, template, more, config in (
+                ("splitk", "matmul_splitk", {}, {}),
+                ("streamk", "matmul_streamk", {}, {"blocks": 33}),
+                ("streamk_few", "matmul_streamk", {"few": True}, {"blocks": 33, "block_M": 16})):
+            cases.append(other(f"{way}_{activation}_{name}", template, {**follows, **more}, config,
+                               kind="linear", symbol=f"kiln_{template}", batch=1))
+    cases.append(other("splitk_int8", "matmul_splitk",
+                       {**problem, "K": 2000, "scale": 0.01, "activation": "relu", "dtype": "int8",
+                        "accum_dtype": "int32", "out_dtype": "bfloat16"},
+                       kind="linear", symbol="kiln_matmul_splitk", batch=1))
+    return cases
+
+
 def others():
     """Every template that has no function of its own here, in ragged shapes."""
     cases = []
@@ -183,6 +205,8 @@ def others():
                             "stride": stride, "pad": pad, "dilation": dilation}))
     image = {"N": 3, "H": 13, "W": 17, "F": 96, "R": 3, "S": 3, "stride": 1, "pad": 1, "dilation": 1}
     cases.append(other("conv_groups", "conv2d", {**image, "C": 64, "groups": 2}))
+    cases.append(other("conv_sides", "conv2d", {**image, "C": 64, "stride": (2, 1), "pad": (0, 2),
+                                                "dilation": (1, 2)}))
     cases.append(other("conv_few_channels", "conv2d", {**image, "C": 3, "stride": 2}))
     cases.append(other("conv_int8", "conv2d",
                        {**image, "C": 64, "dtype": "int8", "out_dtype": "int32",
@@ -205,11 +229,20 @@ def others():
                        source="tests/gpu/functions_kernel.py"))
     for dtype in ("float32", "bfloat16"):
         for template, kind in (("transpose", None), ("layernorm", None), ("broadcast", None),
-                               ("reduction_columns", "colsum")):
-            cases.append(other(f"{kind or template}_{dtype}", template,
-                               {"M": 300, "N": 1000, "dtype": dtype}, kind=kind))
+                               ("reduction_columns", "reduce_columns")):
+            name = {"reduction_columns": "colsum"}.get(template, template)
+            cases.append(other(f"{name}_{dtype}", template, {"M": 300, "N": 1000, "dtype": dtype},
+                               kind=kind))
         cases.append(other(f"total_{dtype}", "reduction_all", {"N": 100000, "dtype": dtype},
-                           kind="total"))
+                           kind="reduce_all"))
+    for op in ("mean", "max", "min", "abssum", "absmax"):
+        both = {"M": 300, "N": 1000, "op": op}
+        cases.append(other(f"rows_{op}", "reduction", {**both, "dtype": "bfloat16"},
+                           kind="reduce_rows"))
+        cases.append(other(f"columns_{op}", "reduction_columns", {**both, "dtype": "float32"},
+                           kind="reduce_columns"))
+        cases.append(other(f"all_{op}", "reduction_all",
+                           {"N": 100000, "op": op, "dtype": "bfloat16"}, kind="reduce_all"))
     return cases
 
 
@@ -307,7 +340,7 @@ def checks():
     cases.append({"name": "gemv", "kind": "gemv", "template": "gemv",
                   "arguments": {"N": 512, "K": 2048}, "config": {}, "options": {}, "M": 512,
                   "N": 2048, "dtype": "float32"})
-    return cases + shared() + left_open() + others()
+    return cases + shared() + left_open() + epilogues() + others()
 
 
 SHAPES = {
@@ -501,7 +534,7 @@ def timed():
         cases.append(other(f"layernorm8192_{dtype}/256", "layernorm",
                            {"M": 8192, "N": 8192, "dtype": dtype}))
         cases.append(other(f"colsum8192_{dtype}/128", "reduction_columns",
-                           {"M": 8192, "N": 8192, "dtype": dtype}, kind="colsum"))
+                           {"M": 8192, "N": 8192, "dtype": dtype}, kind="reduce_columns"))
         for threads in (128, 256, 512):
             width = 8 if dtype == "bfloat16" else 4
             for kind, config in (("softmax", {}), ("rmsnorm", {}),

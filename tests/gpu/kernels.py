@@ -267,9 +267,9 @@ class Rows:
                     lambda x, w: x * torch.rsqrt((x ** 2).mean(-1, keepdim=True) + 1e-6) * w),
         "layernorm": (lambda M, N: [(M, N), (N,), (N,)], lambda M, N: (M, N),
                       lambda x, w, b: F.layer_norm(x, x.shape[-1:], w, b, 1e-5)),
-        "rowsum": (lambda M, N: [(M, N)], lambda M, N: (M,), lambda x: x.sum(-1)),
-        "colsum": (lambda M, N: [(M, N)], lambda M, N: (N,), lambda x: x.sum(0)),
-        "total": (lambda M, N: [(N,)], lambda M, N: (1,), lambda x: x.sum().reshape(1)),
+        "reduce_rows": (lambda M, N: [(M, N)], lambda M, N: (M,), lambda x, op: op(x, 1)),
+        "reduce_columns": (lambda M, N: [(M, N)], lambda M, N: (N,), lambda x, op: op(x, 0)),
+        "reduce_all": (lambda M, N: [(N,)], lambda M, N: (1,), lambda x, op: op(x, 0).reshape(1)),
         "transpose": (lambda M, N: [(M, N)], lambda M, N: (N, M), lambda x: x.t()),
         "swiglu": (lambda M, N: [(M, N), (M, N)], lambda M, N: (M, N),
                    lambda g, u: F.silu(g) * u),
@@ -280,16 +280,20 @@ class Rows:
                       lambda x: torch.stack([torch.sin(x * 64), torch.cos(x * 2 ** 20),
                                              torch.erf(x), x.abs() ** 1.7, torch.tanh(x)])),
     }
+    REDUCTIONS = {"sum": torch.sum, "mean": torch.mean, "max": torch.amax, "min": torch.amin,
+                  "abssum": lambda x, dim: x.abs().sum(dim),
+                  "absmax": lambda x, dim: x.abs().amax(dim)}
 
     def __init__(self, case):
         kind, dtype, M, N = case["kind"], case["dtype"], case.get("M", 1), case["N"]
         inputs, output, self.formula = self.KINDS[kind]
         self.inputs = [random(shape, dtype) for shape in inputs(M, N)]
-        sums = kind in ("rowsum", "colsum", "total", "gemv")
-        self.output = poisoned(output(M, N), "float32" if sums else dtype)
+        reduces = kind.startswith("reduce_")
+        self.more = [self.REDUCTIONS[case.get("op", "sum")]] if reduces else []
+        self.output = poisoned(output(M, N), "float32" if reduces or kind == "gemv" else dtype)
 
     def reference(self):
-        return self.formula(*[t.double() for t in self.inputs])
+        return self.formula(*[t.double() for t in self.inputs], *self.more)
 
     def anchor(self):
         """A copy of as many bytes, read and written."""

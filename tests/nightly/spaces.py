@@ -51,6 +51,18 @@ def products():
                 {"N": 3072, "K": 2048}, (136, 272), M=rows, **both)))
         found.append(space("matmul_splitk", dtype, *sizes({"M": 128, "N": 512, "K": 4096},
                                                           (24, 72, 304), **both)))
+        if dtype in HALVES:
+            for trans_A, trans_B in ((False, False), (True, False), (True, True)):
+                found.append(space(
+                    "matmul_splitk", f"{dtype}_{'nt'[trans_A]}{'nt'[trans_B]}_gelu",
+                    *sizes({"M": 128, "N": 512, "K": 4096}, (24, 72, 304), **both, trans_A=trans_A,
+                           trans_B=trans_B, with_bias=True, activation="'gelu'", scale=0.5)))
+            for few in (False, True):
+                found.append(space(
+                    "matmul_streamk", f"{dtype}{'_few' * few}_gelu",
+                    *sizes({"M": 16 if few else 512, "N": 1536, "K": 2048},
+                           (9 if few else 72, 88, 160), few=few, **both, with_bias=True,
+                           activation="'gelu'", scale=0.5)))
     for dtype in HALVES:
         for bits in (4, 8):
             found.append(space("matmul_dequant", f"{dtype}_{bits}", *sizes(
@@ -118,6 +130,12 @@ def memory():
         for template in ("softmax", "rmsnorm", "layernorm"):  # rows that no block's registers hold
             found.append(space(template, f"{dtype}_long", *sizes({"M": 1000, "N": 128256}, (2, 33000),
                                                                  dtype=dtype)))
+        for op in ("mean", "max"):
+            for template in ("reduction", "reduction_columns"):
+                found.append(space(template, f"{dtype}_{op}", *sizes(
+                    {"M": 1000, "N": 4096}, (20, 264), dtype=dtype, op=f"'{op}'")))
+            found.append(space("reduction_all", f"{dtype}_{op}", *sizes(
+                {"N": 1 << 22}, (5000,), dtype=dtype, op=f"'{op}'")))
         found.append(space("reduction_all", dtype, *sizes({"N": 1 << 22}, (5000,), dtype=dtype)))
     return found
 

@@ -68,6 +68,12 @@ inline void AddProducts(std::vector<LeftOpen>* out) {
   AddEach("matmul_splitk", half, split, {{"M", few}, {"N", few}, {"K", {1, 64, 200}}}, out);
   AddEach("matmul_streamk", half, absl::StrCat("blocks=5,", tile),
           {{"M", few}, {"N", few}, {"K", {1, 64, 200}}}, out);
+  lang::Arguments followed = half;
+  followed["with_bias"] = "True";
+  followed["activation"] = "'relu'";
+  AddEach("matmul_splitk", followed, split, {{"M", few}, {"N", few}}, out);
+  AddEach("matmul_streamk", followed, absl::StrCat("blocks=5,", tile), {{"M", few}, {"N", few}},
+          out);
   AddEach("matmul_dequant", {{"M", "32"}, {"N", "64"}, {"K", "128"}, {"group", "64"}},
           "block_M=32,block_N=64,block_K=32", {{"M", few}, {"N", few}, {"K", {64, 128, 320}}}, out);
   AddEach("linear", {{"M", "40"}, {"N", "64"}, {"K", "64"}, {"batch", "2"}}, tile,
@@ -93,6 +99,10 @@ inline void AddRows(std::vector<LeftOpen>* out) {
   AddEach("reduction_columns", rows, "block_M=8,block_N=64,split=4",
           {{"M", {1, 8, 100}}, {"N", wide}}, out);
   AddEach("reduction_all", {{"N", "100"}}, "block=256", {{"N", {1, 256, 1000}}}, out);
+  AddEach("reduction", {{"M", "10"}, {"N", "100"}, {"op", "'max'"}}, "block_M=2,block_N=64",
+          {{"N", wide}}, out);
+  AddEach("reduction_columns", {{"M", "10"}, {"N", "100"}, {"op", "'mean'"}},
+          "block_M=8,block_N=64,split=4", {{"M", {1, 8, 100}}}, out);
 }
 
 inline void AddAttention(std::vector<LeftOpen>* out) {

@@ -74,7 +74,8 @@ void Check(const std::string& name, const lang::Arguments& arguments, const std:
     ExpectOracle(views.back(), *args, terms, oracle);
     if (::testing::Test::HasFatalFailure()) return;
     std::vector<int64_t> sampled;
-    for (int64_t i = 5; i < views.back().elements(); i += 97) sampled.push_back(i);
+    const int64_t elements = views.back().elements();
+    for (int64_t i = elements > 5 ? 5 : 0; i < elements; i += 97) sampled.push_back(i);
     Stats sample_stats;
     const auto reference = SampleReference(*program, views, static_cast<int>(views.size()) - 1,
                                            {sampled.back()}, options, &sample_stats);
@@ -254,6 +255,49 @@ TEST(TemplatesTest, MatMulStreamK) {
           return sum;
         },
         /*alone=*/false);
+  }
+}
+
+double Activated(const std::string& activation, double x) {
+  if (activation == "relu") return std::max(x, 0.0);
+  if (activation == "silu") return x / (1 + std::exp(-x));
+  if (activation == "gelu") {
+    return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+  }
+  return x;
+}
+
+// What follows a product: the same whatever shares the sum over K.
+TEST(TemplatesTest, Epilogues) {
+  const int64_t m = 45, n = 70, k = 100;
+  unsigned turn = 0;  // the ways to store operands, one a kernel
+  for (const std::string activation : {"none", "relu", "silu", "gelu"}) {
+    ++turn;
+    for (const auto& [name, more] : std::vector<std::pair<std::string, std::string>>{
+             {"linear", ""},
+             {"matmul_splitk", "split=3,block=64,with_bias=True,"},
+             {"matmul_streamk", "blocks=7,with_bias=True,"},
+             {"matmul_streamk", "blocks=7,with_bias=True,few=True,"}}) {
+      const bool ta = turn & 1, tb = turn & 2;
+      ++turn;
+      Check(
+          name,
+          {{"M", "45"}, {"N", "70"}, {"K", "100"}, {"dtype", "float32"}, {"out_dtype", "float32"}},
+          absl::StrCat(more, "activation='", activation, "',scale=0.5,trans_A=",
+                       ta ? "True" : "False", ",trans_B=", tb ? "True" : "False",
+                       ",block_K=16,block_M=32,block_N=16,num_stages=2,threads=128"),
+          k,
+          [=, act = activation](const std::vector<Tensor>& a, int64_t flat) {
+            const int64_t i = flat / n, j = flat % n;
+            double sum = 0;
+            for (int64_t p = 0; p < k; ++p) {
+              sum += At(a[0], ta ? p * m + i : i * k + p) * At(a[1], tb ? j * k + p : p * n + j);
+            }
+            return Activated(act, sum * 0.5 + At(a[2], j));
+          },
+          /*alone=*/name == "linear", {}, /*sampled_tolerance=*/1e-6);
+      if (::testing::Test::HasFatalFailure()) return;
+    }
   }
 }
 
@@ -457,13 +501,50 @@ TEST(TemplatesTest, Gemv) {
         });
 }
 
-TEST(TemplatesTest, RowSum) {
-  Check("reduction", {{"M", "13"}, {"N", "150"}}, "block_M=4,block_N=64", 150,
-        [](const std::vector<Tensor>& a, int64_t m) {
-          double sum = 0;
-          for (int n = 0; n < 150; ++n) sum += At(a[0], m * 150 + n);
-          return sum;
-        });
+// What a reduction makes of numbers; nothing but negative ones, so that a 0 from beyond the tensor
+// would show.
+double Reduced(const std::string& op, const Tensor& x, int64_t first, int64_t step, int64_t count) {
+  double sum = 0, most = At(x, first), least = most, size = 0, largest = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const double v = At(x, first + i * step);
+    sum += v;
+    size += std::abs(v);
+    most = std::max(most, v);
+    least = std::min(least, v);
+    largest = std::max(largest, std::abs(v));
+  }
+  return std::map<std::string, double>{{"sum", sum},     {"mean", sum / static_cast<double>(count)},
+                                       {"max", most},    {"min", least},
+                                       {"abssum", size}, {"absmax", largest}}
+      .at(op);
+}
+
+void AllOfOneSign(Tensor& x, double sign) {
+  const TensorView view = x.View();
+  for (int64_t i = 0; i < view.elements(); ++i) {
+    view.Set(i, sign * (0.25 + std::abs(view.Get(i))));
+  }
+}
+
+TEST(TemplatesTest, Reductions) {
+  for (const std::string op : {"sum", "mean", "max", "min", "abssum", "absmax"}) {
+    const auto signs = [&](std::vector<Tensor>& args) {
+      AllOfOneSign(args[0], op == "min" ? 1 : -1);
+    };
+    const std::string config = absl::StrCat("op='", op, "',");
+    Check(
+        "reduction", {{"M", "13"}, {"N", "150"}}, config + "block_M=4,block_N=64", 150,
+        [&](const std::vector<Tensor>& a, int64_t m) { return Reduced(op, a[0], m * 150, 1, 150); },
+        /*alone=*/true, signs);
+    Check(
+        "reduction_columns", {{"M", "70"}, {"N", "90"}}, config + "block_N=64,split=4,threads=64",
+        70, [&](const std::vector<Tensor>& a, int64_t n) { return Reduced(op, a[0], n, 90, 70); },
+        /*alone=*/false, signs);
+    Check(
+        "reduction_all", {{"N", "5000"}}, config + "block=256", 5000,
+        [&](const std::vector<Tensor>& a, int64_t) { return Reduced(op, a[0], 0, 1, 5000); },
+        /*alone=*/false, signs);
+  }
 }
 
 // An oracle over rows of n elements, of two figures of a row that are found once.

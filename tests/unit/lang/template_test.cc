@@ -53,7 +53,7 @@ TEST(Templates, AreListedByName) {
                          "matmul_promoted", "matmul_splitk", "matmul_streamk", "reduction",
                          "reduction_all", "reduction_columns", "rmsnorm", "softmax", "transpose"));
   EXPECT_EQ(FindKernelTemplate("nothing"), nullptr);
-  EXPECT_EQ(FindKernelTemplate("reduction")->entry, "rowsum");
+  EXPECT_EQ(FindKernelTemplate("reduction")->entry, "reduce_rows");
   EXPECT_THAT(std::string(FindKernelTemplate("gemv")->about), testing::HasSubstr("matrix-vector"));
 }
 
