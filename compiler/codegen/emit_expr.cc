@@ -701,7 +701,7 @@ Value* ExprEmitter::EmitRawLoad(const ir::Load& e) {
 Value* ExprEmitter::EmitPlainLoad(const ir::Buffer& buffer, const std::vector<Expr>& first,
                                   llvm::Type* storage, llvm::Align align) {
   llvm::LoadInst* load = b_.CreateAlignedLoad(storage, EmitAddress(buffer, first), align);
-  OnLoad(*load, buffer);
+  OnAccess(*load, buffer);
   return load;
 }
 
@@ -715,7 +715,7 @@ void ExprEmitter::EmitStore(const ir::Buffer& buffer, const std::vector<Expr>& i
   Value* mask = predicate.defined() ? Splat(Emit(predicate), lanes) : nullptr;
   if (lanes == 1) {
     KILN_CHECK(mask == nullptr);  // the statement emitter branches
-    b_.CreateAlignedStore(value, EmitAddress(buffer, indices), align);
+    OnAccess(*b_.CreateAlignedStore(value, EmitAddress(buffer, indices), align), buffer);
   } else if (contiguous) {
     Value* address = EmitAddress(buffer, first);
     if (mask) {
@@ -727,7 +727,7 @@ void ExprEmitter::EmitStore(const ir::Buffer& buffer, const std::vector<Expr>& i
       auto* one = llvm::ConstantAsMetadata::get(b_.getInt32(1));
       store->setMetadata(llvm::LLVMContext::MD_nontemporal, llvm::MDNode::get(context_, one));
     } else {
-      b_.CreateAlignedStore(value, address, align);
+      OnAccess(*b_.CreateAlignedStore(value, address, align), buffer);
     }
   } else {
     Value* addresses = b_.CreateGEP(StorageType(buffer->dtype), BaseOf(buffer, indices),

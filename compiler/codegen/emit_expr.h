@@ -64,9 +64,9 @@ class ExprEmitter {
 
  protected:
   virtual llvm::Value* Divide(llvm::Value* a, llvm::Value* b) { return b_.CreateFDiv(a, b); }
-  // Told of every load of neighbours, or of one element.
-  virtual void OnLoad(llvm::LoadInst& load, const ir::Buffer& buffer) const {
-    (void)load;
+  // Told of every load and store of neighbours, or of one element, without a mask.
+  virtual void OnAccess(llvm::Instruction& access, const ir::Buffer& buffer) const {
+    (void)access;
     (void)buffer;
   }
   // What the address of an element is known to be a multiple of.

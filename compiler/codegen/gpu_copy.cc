@@ -3,10 +3,9 @@
 #include <algorithm>
 
 #include "absl/algorithm/container.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "compiler/codegen/evict_first.h"
+#include "compiler/codegen/cache_policy.h"
 #include "compiler/codegen/gpu_instruct.h"
 #include "compiler/ir/shared_use.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
@@ -60,9 +59,7 @@ std::string GpuInstructEmitter::CoordinatesOf(const TensorBox& box) {
 Value* GpuInstructEmitter::PolicyOf(const ir::Instruct& x) {
   const auto evict = x.annotations.find("evict");
   if (evict == x.annotations.end()) return nullptr;
-  double part = 1;
-  KILN_CHECK(absl::SimpleAtod(x.annotations.at("evict_part"), &part));
-  return CachePolicy(b_, evict->second, static_cast<float>(part));
+  return CachePolicy(b_, {evict->second, x.annotations.at("evict_part")});
 }
 
 // In a cluster each block loads its share of the rows into the same place of all blocks.
@@ -116,16 +113,23 @@ void GpuInstructEmitter::EmitAsyncCopy(const ir::Instruct& x) {
   const int64_t bytes = *ir::ConstInt(from.ranges.back().extent) * from.buffer->dtype.bytes();
   std::vector<ir::Expr> first;
   for (const ir::Range& range : from.ranges) first.push_back(range.min);
-  const std::string text =
-      absl::StrCat("cp.async.", bytes == 16 ? "cg" : "ca", ".shared.global [$0], [$1], ", bytes);
   Value* source = b_.CreatePtrToInt(exprs_.EmitAddress(from.buffer, first), b_.getInt64Ty());
-  Value* target = SharedAddress(x.regions[0]);
-  if (ir::IsConst(x.args[0], 1)) {
-    return Asm(absl::StrCat(text, ";"), "r,l", {target, source});
+  std::vector<Value*> args = {SharedAddress(x.regions[0]), source};
+  std::string constraints = "r,l", more;
+  if (!ir::IsConst(x.args[0], 1)) {
+    args.push_back(b_.CreateSelect(exprs_.Emit(x.args[0]),
+                                   b_.getInt32(static_cast<uint32_t>(bytes)), b_.getInt32(0)));
+    constraints += ",r", more += ", $2";
   }
-  Value* valid = b_.CreateSelect(exprs_.Emit(x.args[0]), b_.getInt32(static_cast<uint32_t>(bytes)),
-                                 b_.getInt32(0));
-  Asm(absl::StrCat(text, ", $2;"), "r,l,r", {target, source, valid});
+  Value* policy = exprs_.PolicyOf(from.buffer);
+  if (policy != nullptr) {
+    absl::StrAppend(&more, ", $", args.size());
+    args.push_back(policy);
+    constraints += ",l";
+  }
+  Asm(absl::StrCat("cp.async.", bytes == 16 ? "cg" : "ca", ".shared.global",
+                   policy != nullptr ? ".L2::cache_hint" : "", " [$0], [$1], ", bytes, more, ";"),
+      constraints, args);
 }
 
 // red.global.add (9.7.13.6): numbers of 16 bits in pairs, but for one alone.
@@ -164,10 +168,16 @@ void GpuInstructEmitter::EmitGlobalAdd(const ir::Instruct& x) {
 // A group of its own: those who wait count stores.
 void GpuInstructEmitter::EmitTensorStore(const ir::Instruct& x) {
   const TensorBox box = BoxOf(x);
-  ForPanels(box,
-            absl::StrCat("cp.async.bulk.tensor.", box.start.size(),
-                         "d.global.shared::cta.bulk_group ", CoordinatesOf(box), ", [$0];"),
-            {});
+  Value* policy = exprs_.PolicyOf(x.regions[1].buffer);
+  const std::string to = absl::StrCat(CoordinatesOf(box), ", [$0]");
+  const std::string text =
+      absl::StrCat("cp.async.bulk.tensor.", box.start.size(), "d.global.shared::cta.bulk_group");
+  if (policy == nullptr) {
+    ForPanels(box, absl::StrCat(text, " ", to, ";"), {});
+  } else {
+    ForPanels(box, absl::StrCat(text, ".L2::cache_hint ", to, ", $", 2 + box.start.size(), ";"),
+              {policy});
+  }
   Asm("cp.async.bulk.commit_group;");
 }
 

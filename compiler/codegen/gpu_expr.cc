@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "compiler/codegen/cache_policy.h"
 #include "compiler/codegen/emit_math.h"
 #include "compiler/codegen/emit_wide.h"
-#include "compiler/codegen/evict_first.h"
 #include "compiler/ir/analysis.h"
 #include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
@@ -77,8 +77,14 @@ Value* GpuExprEmitter::EmitAddress(const ir::Buffer& buffer, const std::vector<i
   return b_.CreateGEP(element, b_.CreateGEP(element, base, offset), known);
 }
 
-void GpuExprEmitter::OnLoad(llvm::LoadInst& load, const ir::Buffer& buffer) const {
-  if (streams_.count(buffer.get()) > 0) MarkEvictFirst(load);
+void GpuExprEmitter::OnAccess(llvm::Instruction& access, const ir::Buffer& buffer) const {
+  const auto hint = hints_.find(buffer.get());
+  if (hint != hints_.end()) MarkPolicy(access, hint->second);
+}
+
+Value* GpuExprEmitter::PolicyOf(const ir::Buffer& buffer) {
+  const auto hint = hints_.find(buffer.get());
+  return hint != hints_.end() ? CachePolicy(b_, hint->second) : nullptr;
 }
 
 // Tensors and tiles begin at multiples of 16 bytes, but for those that lie where a table says.

@@ -5,9 +5,11 @@
 #ifndef KILN_COMPILER_CODEGEN_GPU_EXPR_H_
 #define KILN_COMPILER_CODEGEN_GPU_EXPR_H_
 
-#include <set>
+#include <map>
+#include <optional>
 
 #include "compiler/codegen/emit_expr.h"
+#include "compiler/ir/cache_hint.h"
 
 namespace kiln::codegen {
 
@@ -23,8 +25,10 @@ class GpuExprEmitter : public ExprEmitter {
   // quotients are the machine's own (2 ulp and more).
   GpuExprEmitter(llvm::IRBuilder<>& builder, llvm::Module& module, int capability, bool fast);
 
-  // Loads of these tensors are the first to be evicted from the L2 cache (evict_first.h).
-  void Stream(const std::set<const ir::BufferNode*>& tensors) { streams_ = tensors; }
+  // What accesses to these tensors say to the L2 cache (cache_policy.h).
+  void SetHints(std::map<const ir::BufferNode*, ir::CacheHint> hints) { hints_ = std::move(hints); }
+  // The policy (i64) of accesses to a tensor; null where they say nothing.
+  llvm::Value* PolicyOf(const ir::Buffer& buffer);
 
   // What is known of the address when the kernel is compiled comes last, on its own: neighbours are
   // recognised by it.
@@ -32,7 +36,7 @@ class GpuExprEmitter : public ExprEmitter {
   llvm::Value* EmitStored(const ir::Expr& e, int lanes) override;
 
  protected:
-  void OnLoad(llvm::LoadInst& load, const ir::Buffer& buffer) const override;
+  void OnAccess(llvm::Instruction& access, const ir::Buffer& buffer) const override;
   llvm::Align AlignOf(const ir::Buffer& buffer,
                       const std::vector<ir::Expr>& indices) const override;
   const char* target() const override { return "GPU"; }
@@ -61,7 +65,7 @@ class GpuExprEmitter : public ExprEmitter {
 
   const int capability_;
   const bool fast_;
-  std::set<const ir::BufferNode*> streams_;
+  std::map<const ir::BufferNode*, ir::CacheHint> hints_;
 };
 
 }  // namespace kiln::codegen

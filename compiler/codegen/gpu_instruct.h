@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/codegen/emit_expr.h"
+#include "compiler/codegen/gpu_expr.h"
 #include "compiler/codegen/gpu_tile.h"
 #include "compiler/codegen/tensor_maps.h"
 
@@ -54,7 +54,7 @@ class GpuInstructEmitter {
  public:
   // `thread`: this thread of the block (i32), which has `threads`; `groups`: WgmmaGroups of what is
   // emitted.
-  GpuInstructEmitter(llvm::IRBuilder<>& builder, ExprEmitter& exprs, llvm::Value* thread,
+  GpuInstructEmitter(llvm::IRBuilder<>& builder, GpuExprEmitter& exprs, llvm::Value* thread,
                      int64_t threads, const TensorMaps& maps, int64_t groups)
       : b_(builder),
         exprs_(exprs),
@@ -151,7 +151,7 @@ class GpuInstructEmitter {
   llvm::Value* SharedAddress(const ir::Region& region);
 
   llvm::IRBuilder<>& b_;
-  ExprEmitter& exprs_;
+  GpuExprEmitter& exprs_;
   llvm::Value* thread_;
   const int64_t threads_;
   Part part_;

@@ -20,7 +20,7 @@ class GpuStmtEmitter : public ControlEmitter {
  public:
   // `shared`: the block's shared memory (addrspace 3); `thread`: this thread of the block (i32);
   // `groups`: WgmmaGroups of the body.
-  GpuStmtEmitter(llvm::IRBuilder<>& builder, ExprEmitter& exprs, llvm::Value* shared,
+  GpuStmtEmitter(llvm::IRBuilder<>& builder, GpuExprEmitter& exprs, llvm::Value* shared,
                  llvm::Value* thread, int64_t threads, const TensorMaps& maps, int64_t groups)
       : ControlEmitter(builder, exprs),
         shared_(shared),

@@ -1,6 +1,6 @@
 #include "compiler/codegen/optimise.h"
 
-#include "compiler/codegen/evict_first.h"
+#include "compiler/codegen/cache_policy.h"
 #include "llvm/Analysis/LoopInfo.h"
 #include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/Instructions.h"
@@ -53,16 +53,16 @@ struct Pipeline {
 };
 
 // Neighbours are merged first, as the back end would later.
-struct EvictFirstPass : llvm::PassInfoMixin<EvictFirstPass> {
+struct CachePolicyPass : llvm::PassInfoMixin<CachePolicyPass> {
   llvm::PreservedAnalyses run(llvm::Function& function, llvm::FunctionAnalysisManager& analyses) {
-    if (!HasEvictFirst(function)) return llvm::PreservedAnalyses::all();
+    if (!HasPolicies(function)) return llvm::PreservedAnalyses::all();
     llvm::FunctionPassManager merge;
     merge.addPass(llvm::SeparateConstOffsetFromGEPPass());
     merge.addPass(llvm::StraightLineStrengthReducePass());
     merge.addPass(llvm::EarlyCSEPass());
     merge.addPass(llvm::LoadStoreVectorizerPass());
     merge.run(function, analyses);
-    LowerEvictFirst(function);
+    LowerPolicies(function);
     return llvm::PreservedAnalyses::none();
   }
 };
@@ -133,7 +133,7 @@ void OptimiseGpu(llvm::Module& module, llvm::TargetMachine& machine) {
       llvm::SimplifyCFGOptions().hoistCommonInsts(true).sinkCommonInsts(true)));
   passes.addPass(llvm::ADCEPass());
   passes.addPass(llvm::InferAlignmentPass());  // what neighbouring accesses are merged by
-  passes.addPass(EvictFirstPass());
+  passes.addPass(CachePolicyPass());
   llvm::ModulePassManager whole;
   whole.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(passes)));
   whole.run(module, pipeline.modules);

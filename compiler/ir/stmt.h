@@ -341,7 +341,7 @@ struct Launch : StmtNode {
   Stmt body;
   std::map<std::string, std::string> annotations;  // "swizzle_panel", "swizzle_order",
                                                    // "layout:<b>", "replicated:<b>", "stream:<b>",
-                                                   // "stream_bytes"
+                                                   // "evict:<b>", "stream_bytes"
   Launch(SourceLoc l, std::vector<Axis> g, std::vector<Expr> t, Stmt b,
          std::map<std::string, std::string> notes = {})
       : StmtNode(kKind, l),

@@ -11,6 +11,7 @@
 #include "compiler/ir/verify.h"
 #include "compiler/passes/apply_layouts.h"
 #include "compiler/passes/arrange_stages.h"
+#include "compiler/passes/cache_hints.h"
 #include "compiler/passes/chain_products.h"
 #include "compiler/passes/check_resources.h"
 #include "compiler/passes/clear_sums.h"
@@ -122,6 +123,7 @@ const std::vector<Pass>& GpuPipeline() {
       {"simplify", Simplify},
       {"guard-accesses", GuardAccesses},
       {"fuse-sparse", FuseSparse},  // before loads and sums are placed for a product
+      {"cache-hints", CacheHints},
       {"stream-loads", StreamLoads},
       {"multicast-copies", MulticastCopies},  // while copies are whole
       {"hold-sums", HoldSums},                // before loops are taken apart

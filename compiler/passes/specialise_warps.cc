@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/analysis.h"
+#include "compiler/ir/cache_hint.h"
 #include "compiler/ir/fixed.h"
 #include "compiler/ir/instruct.h"
 #include "compiler/ir/pipelined.h"
@@ -648,21 +649,11 @@ class Specialise {
     }
   }
 
-  // How long the second-level cache is asked to keep a tensor: what the kernel says of the copy, or
-  // of the tensor; else a tensor that is read once may go first.
+  // How long the second-level cache is asked to keep what is fetched.
   std::map<std::string, std::string> HintOf(const ir::Copy& fetch) const {
-    const auto policy = fetch.annotations.find("eviction_policy");
-    if (policy != fetch.annotations.end()) {
-      if (policy->second == "evict_normal") return {};
-      return {{"evict", policy->second}, {"evict_part", "1"}};
-    }
-    const std::string& tensor = fetch.src.buffer->name;
-    const auto kept = launch_.annotations.find(absl::StrCat("l2_hit_ratio:", tensor));
-    if (kept != launch_.annotations.end()) {
-      return {{"evict", "evict_last"}, {"evict_part", kept->second}};
-    }
-    if (launch_.annotations.count(absl::StrCat("stream:", tensor)) == 0) return {};
-    return {{"evict", "evict_first"}, {"evict_part", "1"}};
+    const auto hint = ir::CacheHintOf(launch_, fetch);
+    if (!hint) return {};
+    return {{"evict", hint->policy}, {"evict_part", hint->part}};
   }
 
   Stmt Consumer(int64_t team) {

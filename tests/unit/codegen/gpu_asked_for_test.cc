@@ -145,42 +145,111 @@ def added(type):
   }
 }
 
-// What the kernel says of the second-level cache, TMA says to it.
-TEST_F(GpuAssemble, TensorLoadsCarryCacheHints) {
-  const Case c = {"matmul", Product("bfloat16", "bfloat16", "False", "True"),
-                  "block_M=128,block_N=256,block_K=64,num_stages=3,threads=256"};
-  const auto with = [&](const char* from, const std::string& to, const char* arch) {
-    codegen::CompileInput input = Input(c, arch);
+// What the kernel says of the second-level cache is said to it, whatever a copy becomes.
+class CacheHints : public GpuAssemble {
+ protected:
+  // The product's PTX, `from` replaced by `to` in its text.
+  std::string With(const std::string& from, const std::string& to, const char* arch) const {
+    codegen::CompileInput input = Input(product_, arch);
     const size_t at = input.kernel_source.find(from);
     EXPECT_NE(at, std::string::npos) << from;
-    input.kernel_source.replace(at, std::string(from).size(), to);
-    return codegen::EmitStage(input, "asm").value_or("");
-  };
-  const std::string plain = Ptx(c, "sm_90a");
-  EXPECT_FALSE(absl::StrContains(plain, "cache_hint"));
-  const char* copy = "T.copy(A[by * block_M, k * block_K], A_shared)";
-  const auto asked = [&](const std::string& policy, const char* arch = "sm_90a") {
-    return with(copy,
+    input.kernel_source.replace(at, from.size(), to);
+    const std::string ptx = codegen::EmitStage(input, "asm").value_or("");
+    ExpectAssembles(to, ptx, arch);
+    return ptx;
+  }
+
+  // The copy of A, or of the results, with a policy.
+  std::string Fetched(const std::string& policy, const char* arch) const {
+    return With("T.copy(A[by * block_M, k * block_K], A_shared)",
                 absl::StrCat("T.copy(A[by * block_M, k * block_K], A_shared, eviction_policy='",
                              policy, "')"),
                 arch);
-  };
-  EXPECT_EQ(asked("evict_normal"), plain);
-  for (const char* policy : {"evict_first", "evict_last"}) {
-    const std::string ptx = asked(policy);
-    EXPECT_TRUE(
-        absl::StrContains(ptx, absl::StrCat("createpolicy.fractional.L2::", policy, ".b64")))
-        << policy;
-    EXPECT_TRUE(absl::StrContains(ptx, "complete_tx::bytes.L2::cache_hint"));
-    ExpectAssembles(policy, ptx, "sm_90a");
   }
-  EXPECT_EQ(asked("evict_first", "sm_80"), Ptx(c, "sm_80"));  // no TMA
-  const char* clear = "T.clear(C_local)";
-  const std::string kept = with(
-      clear, absl::StrCat("T.annotate_l2_hit_ratio({B: 0.75})\n            ", clear), "sm_90a");
-  EXPECT_TRUE(absl::StrContains(kept, "L2::evict_last.b64"));
-  EXPECT_TRUE(absl::StrContains(kept, "0f3F400000"));
-  ExpectAssembles("kept", kept, "sm_90a");
+  std::string Stored(const std::string& policy, const char* arch) const {
+    return With("T.copy(C_local, C[by * block_M, bx * block_N])",
+                absl::StrCat("T.copy(C_local, C[by * block_M, bx * block_N], eviction_policy='",
+                             policy, "')"),
+                arch);
+  }
+
+  const Case product_ = {"matmul", Product("bfloat16", "bfloat16", "False", "True"),
+                         "block_M=128,block_N=256,block_K=64,num_stages=3,threads=256"};
+};
+
+TEST_F(CacheHints, OfCopies) {
+  for (const auto& [arch, fetch, store] :
+       {std::tuple{"sm_80", "cp.async.cg.shared.global.L2::cache_hint", "st.global.L2::cache_hint"},
+        {"sm_90a", "complete_tx::bytes.L2::cache_hint", "bulk_group.L2::cache_hint"}}) {
+    const std::string plain = Ptx(product_, arch);
+    EXPECT_FALSE(absl::StrContains(plain, "cache_hint"));
+    EXPECT_EQ(Fetched("evict_normal", arch), plain);
+    for (const char* policy : {"evict_first", "evict_last"}) {
+      const std::string asked = absl::StrCat("createpolicy.fractional.L2::", policy, ".b64");
+      const std::string fetched = Fetched(policy, arch), stored = Stored(policy, arch);
+      EXPECT_TRUE(absl::StrContains(fetched, asked)) << policy << arch;
+      EXPECT_TRUE(absl::StrContains(fetched, fetch)) << policy << arch;
+      EXPECT_FALSE(absl::StrContains(fetched, store)) << policy << arch;
+      EXPECT_TRUE(absl::StrContains(stored, asked)) << policy << arch;
+      EXPECT_TRUE(absl::StrContains(stored, store)) << policy << arch;
+      EXPECT_FALSE(absl::StrContains(stored, fetch)) << policy << arch;
+    }
+  }
+}
+
+TEST_F(CacheHints, OfTensors) {
+  const std::string clear = "T.clear(C_local)";
+  const std::string kept = absl::StrCat("T.annotate_l2_hit_ratio({B: 0.75})\n            ", clear);
+  for (const char* arch : {"sm_80", "sm_90a"}) {
+    const std::string ptx = With(clear, kept, arch);
+    EXPECT_TRUE(absl::StrContains(ptx, "L2::evict_last.b64")) << arch;
+    EXPECT_TRUE(absl::StrContains(ptx, "0f3F400000")) << arch;
+  }
+}
+
+// A row is loaded and stored by threads, a part of it in steps of several elements.
+TEST_F(CacheHints, OfLoadsAndStores) {
+  constexpr char kText[] = R"(
+import tilelang
+import tilelang.language as T
+
+@tilelang.jit
+def twice(dtype, load, store, more, same):
+    @T.prim_func
+    def main(x: T.Tensor((64, 4096), dtype), y: T.Tensor((64, 4096), dtype)):
+        with T.Kernel(64, threads=128) as b:
+            tile = T.alloc_fragment((4096,), dtype)
+            out = x if same else y
+            T.copy(x[b, 0], tile, eviction_policy=load)
+            for i in T.Parallel(4096):
+                tile[i] = tile[i] + tile[i]
+            T.copy(tile[0:2048], out[b, 0:2048], eviction_policy=store)
+            T.copy(tile[2048:4096], out[b, 2048:4096], eviction_policy=more)
+    return main
+)";
+  const auto ptx = [&](const char* dtype, const std::string& more, bool same) {
+    codegen::CompileInput input;
+    input.kernel_source = kText;
+    input.arch_record = target::ToText(*target::NamedArch("sm_80"));
+    input.arguments = {{"dtype", dtype},
+                       {"load", "'evict_last'"},
+                       {"store", "'evict_first'"},
+                       {"more", absl::StrCat("'", more, "'")},
+                       {"same", same ? "True" : "False"}};
+    const std::string text = codegen::EmitStage(input, "asm").value_or("");
+    ExpectAssembles(dtype, text, "sm_80");
+    return text;
+  };
+  for (const char* dtype : {"float64", "float32", "float16", "bfloat16", "int8"}) {
+    const std::string both = ptx(dtype, "evict_first", false);
+    const bool wide = dtype == std::string("float64");  // no word holds an element
+    EXPECT_EQ(absl::StrContains(both, "ld.global.L2::cache_hint.v4.b32"), !wide) << dtype;
+    EXPECT_EQ(absl::StrContains(both, "st.global.L2::cache_hint.v4.b32"), !wide) << dtype;
+    const std::string apart = ptx(dtype, "evict_last", false);
+    EXPECT_FALSE(absl::StrContains(apart, "st.global.L2::cache_hint")) << "copies do not agree";
+    const std::string one = ptx(dtype, "evict_first", true);
+    EXPECT_FALSE(absl::StrContains(one, "cache_hint")) << "a tensor that is read and written";
+  }
 }
 
 // Functions of double are our own (emit_wide.h), whose sums of two live on exact roundings.
