@@ -4,11 +4,9 @@
 #include <map>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "compiler/base/status.h"
 #include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Instructions.h"
@@ -22,18 +20,18 @@ using llvm::Value;
 constexpr unsigned kGlobalSpace = 1;                           // of NVPTX
 constexpr unsigned kMark = llvm::LLVMContext::MD_nontemporal;  // kept where neighbours are merged
 constexpr uint64_t kWord = 32;                                 // bits of a register
+constexpr char kOnce[] = "once";                               // CacheHint::once
 
-// PTX that gives values and depends on nothing but its operands, and on memory if it reads it.
+// PTX with these effects. `pinned`: it stays where it is; the back end takes what has no side
+// effects for what depends on nothing but its operands, and moves it out of loops and guards.
 llvm::CallInst* Asm(llvm::IRBuilder<>& b, llvm::Type* result, const std::string& text,
                     const std::string& constraints, llvm::ArrayRef<Value*> args,
-                    llvm::MemoryEffects effects) {
+                    llvm::MemoryEffects effects, bool pinned) {
   std::vector<llvm::Type*> types;
   for (const Value* a : args) types.push_back(a->getType());
   auto* type = llvm::FunctionType::get(result, types, false);
   llvm::CallInst* call =
-      b.CreateCall(llvm::InlineAsm::get(type, text, constraints,
-                                        /*hasSideEffects=*/!effects.onlyReadsMemory()),
-                   args);
+      b.CreateCall(llvm::InlineAsm::get(type, text, constraints, /*hasSideEffects=*/pinned), args);
   call->setMemoryEffects(effects);
   call->setDoesNotThrow();
   return call;
@@ -51,7 +49,8 @@ std::string WordsType(size_t count) {
   return count == 1 ? ".b32" : absl::StrCat(".v", count, ".b32");
 }
 
-std::vector<Value*> LoadWords(llvm::IRBuilder<>& b, Value* address, Value* policy, size_t count) {
+std::vector<Value*> LoadWords(llvm::IRBuilder<>& b, Value* address, Value* policy, size_t count,
+                              bool pinned) {
   std::string constraints;
   for (size_t i = 0; i < count; ++i) constraints += "=r,";
   std::vector<llvm::Type*> types(count, b.getInt32Ty());
@@ -62,7 +61,7 @@ std::vector<Value*> LoadWords(llvm::IRBuilder<>& b, Value* address, Value* polic
       Asm(b, result,
           absl::StrCat("ld.global.L2::cache_hint", WordsType(count), " ", Words(0, count), ", [$",
                        count, "], $", count + 1, ";"),
-          constraints + "l,l", {address, policy}, llvm::MemoryEffects::readOnly());
+          constraints + "l,l", {address, policy}, llvm::MemoryEffects::readOnly(), pinned);
   std::vector<Value*> words;
   for (unsigned i = 0; i < count; ++i) {
     words.push_back(count == 1 ? all : b.CreateExtractValue(all, i));
@@ -79,7 +78,7 @@ void StoreWords(llvm::IRBuilder<>& b, Value* address, Value* policy,
   Asm(b, b.getVoidTy(),
       absl::StrCat("st.global.L2::cache_hint", WordsType(words.size()), " [$0], ",
                    Words(2, words.size()), ", $1;"),
-      constraints, args, llvm::MemoryEffects::writeOnly());
+      constraints, args, llvm::MemoryEffects::writeOnly(), /*pinned=*/true);
 }
 
 // A vector of the elements of `type` that a word holds.
@@ -120,8 +119,12 @@ std::vector<Value*> WordsOf(llvm::IRBuilder<>& b, Value* value) {
 std::optional<ir::CacheHint> HintOn(const llvm::Instruction& access) {
   const llvm::MDNode* mark = access.getMetadata(kMark);
   if (mark == nullptr || mark->getNumOperands() != 2) return std::nullopt;
-  return ir::CacheHint{llvm::cast<llvm::MDString>(mark->getOperand(0))->getString().str(),
-                       llvm::cast<llvm::MDString>(mark->getOperand(1))->getString().str()};
+  const auto text = [&](unsigned i) {
+    return llvm::cast<llvm::MDString>(mark->getOperand(i))->getString().str();
+  };
+  std::optional<ir::CacheHint> hint = ir::ParseCacheHint(text(0));
+  hint->once = text(1) == kOnce;
+  return hint;
 }
 
 // Whether a load or a store is one of 1, 2 or 4 whole words.
@@ -148,10 +151,11 @@ bool IsTakenApart(const llvm::LoadInst& load) {
   });
 }
 
-void LowerLoad(llvm::LoadInst* load, Value* policy) {
+void LowerLoad(llvm::LoadInst* load, Value* policy, bool pinned) {
   llvm::IRBuilder<> b(load);
   const uint64_t bits = load->getType()->getPrimitiveSizeInBits();
-  const std::vector<Value*> words = LoadWords(b, load->getPointerOperand(), policy, bits / kWord);
+  const std::vector<Value*> words =
+      LoadWords(b, load->getPointerOperand(), policy, bits / kWord, pinned);
   llvm::Type* element = load->getType()->getScalarType();
   if (!load->getType()->isVectorTy()) {
     load->replaceAllUsesWith(ElementOf(b, words, element, 0));
@@ -177,18 +181,17 @@ void LowerStore(llvm::StoreInst* store, Value* policy) {
 }  // namespace
 
 Value* CachePolicy(llvm::IRBuilder<>& b, const ir::CacheHint& hint) {
-  float part = 1;
-  KILN_CHECK(absl::SimpleAtof(hint.part, &part));
   return Asm(b, b.getInt64Ty(),
              absl::StrFormat("createpolicy.fractional.L2::%s.b64 $0, 0f%08X;", hint.policy,
-                             std::bit_cast<uint32_t>(part)),
-             "=l", {}, llvm::MemoryEffects::none());
+                             std::bit_cast<uint32_t>(hint.part)),
+             "=l", {}, llvm::MemoryEffects::none(), /*pinned=*/false);
 }
 
 void MarkPolicy(llvm::Instruction& access, const ir::CacheHint& hint) {
   llvm::LLVMContext& context = access.getContext();
-  access.setMetadata(kMark, llvm::MDNode::get(context, {llvm::MDString::get(context, hint.policy),
-                                                        llvm::MDString::get(context, hint.part)}));
+  const auto text = [&](const std::string& t) { return llvm::MDString::get(context, t); };
+  access.setMetadata(
+      kMark, llvm::MDNode::get(context, {text(ir::ToText(hint)), text(hint.once ? kOnce : "")}));
 }
 
 bool HasPolicies(const llvm::Function& function) {
@@ -203,13 +206,13 @@ void LowerPolicies(llvm::Function& function) {
     if (IsOfWords(i) && (load == nullptr || IsTakenApart(*load))) accesses.push_back(&i);
   }
   llvm::IRBuilder<> b(&*function.getEntryBlock().getFirstInsertionPt());
-  std::map<std::pair<std::string, std::string>, Value*> policies;
+  std::map<std::string, Value*> policies;
   for (llvm::Instruction* access : accesses) {
     const ir::CacheHint hint = *HintOn(*access);
-    Value*& policy = policies[{hint.policy, hint.part}];
+    Value*& policy = policies[ir::ToText(hint)];
     if (policy == nullptr) policy = CachePolicy(b, hint);
     if (auto* load = llvm::dyn_cast<llvm::LoadInst>(access)) {
-      LowerLoad(load, policy);
+      LowerLoad(load, policy, /*pinned=*/!hint.once);
     } else {
       LowerStore(llvm::cast<llvm::StoreInst>(access), policy);
     }

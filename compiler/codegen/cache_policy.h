@@ -23,9 +23,9 @@ bool HasPolicies(const llvm::Function& function);
 
 // Makes marked accesses of 4, 8 and 16 bytes to a kernel's global memory, of elements of at most 4,
 // ld.global.L2::cache_hint and st.global.L2::cache_hint; the others stay plain. After neighbours
-// have been merged: LLVM has no accesses with a policy. Loads are taken to depend on nothing but
-// their address, so the tensor must not be written, and the address must not stay while a guard
-// changes.
+// have been merged: LLVM has no accesses with a policy. They stay where they are, but for loads of
+// what is loaded once, which the back end moves as if they depended on nothing but their address.
+// The tensor must not be both read and written.
 void LowerPolicies(llvm::Function& function);
 
 }  // namespace kiln::codegen

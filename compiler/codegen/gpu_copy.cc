@@ -59,7 +59,7 @@ std::string GpuInstructEmitter::CoordinatesOf(const TensorBox& box) {
 Value* GpuInstructEmitter::PolicyOf(const ir::Instruct& x) {
   const auto evict = x.annotations.find("evict");
   if (evict == x.annotations.end()) return nullptr;
-  return CachePolicy(b_, {evict->second, x.annotations.at("evict_part")});
+  return CachePolicy(b_, *ir::ParseCacheHint(evict->second));
 }
 
 // In a cluster each block loads its share of the rows into the same place of all blocks.
@@ -116,17 +116,17 @@ void GpuInstructEmitter::EmitAsyncCopy(const ir::Instruct& x) {
   Value* source = b_.CreatePtrToInt(exprs_.EmitAddress(from.buffer, first), b_.getInt64Ty());
   std::vector<Value*> args = {SharedAddress(x.regions[0]), source};
   std::string constraints = "r,l", more;
-  if (!ir::IsConst(x.args[0], 1)) {
-    args.push_back(b_.CreateSelect(exprs_.Emit(x.args[0]),
-                                   b_.getInt32(static_cast<uint32_t>(bytes)), b_.getInt32(0)));
-    constraints += ",r", more += ", $2";
-  }
-  Value* policy = exprs_.PolicyOf(from.buffer);
-  if (policy != nullptr) {
+  const auto add = [&](Value* operand, const char* constraint) {
     absl::StrAppend(&more, ", $", args.size());
-    args.push_back(policy);
-    constraints += ",l";
+    absl::StrAppend(&constraints, ",", constraint);
+    args.push_back(operand);
+  };
+  if (!ir::IsConst(x.args[0], 1)) {
+    Value* valid = exprs_.Emit(x.args[0]);
+    add(b_.CreateSelect(valid, b_.getInt32(static_cast<uint32_t>(bytes)), b_.getInt32(0)), "r");
   }
+  Value* policy = exprs_.CachePolicyOf(from.buffer);
+  if (policy != nullptr) add(policy, "l");
   Asm(absl::StrCat("cp.async.", bytes == 16 ? "cg" : "ca", ".shared.global",
                    policy != nullptr ? ".L2::cache_hint" : "", " [$0], [$1], ", bytes, more, ";"),
       constraints, args);
@@ -168,7 +168,7 @@ void GpuInstructEmitter::EmitGlobalAdd(const ir::Instruct& x) {
 // A group of its own: those who wait count stores.
 void GpuInstructEmitter::EmitTensorStore(const ir::Instruct& x) {
   const TensorBox box = BoxOf(x);
-  Value* policy = exprs_.PolicyOf(x.regions[1].buffer);
+  Value* policy = exprs_.CachePolicyOf(x.regions[1].buffer);
   const std::string to = absl::StrCat(CoordinatesOf(box), ", [$0]");
   const std::string text =
       absl::StrCat("cp.async.bulk.tensor.", box.start.size(), "d.global.shared::cta.bulk_group");

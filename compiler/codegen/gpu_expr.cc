@@ -78,13 +78,26 @@ Value* GpuExprEmitter::EmitAddress(const ir::Buffer& buffer, const std::vector<i
 }
 
 void GpuExprEmitter::OnAccess(llvm::Instruction& access, const ir::Buffer& buffer) const {
-  const auto hint = hints_.find(buffer.get());
-  if (hint != hints_.end()) MarkPolicy(access, hint->second);
+  const ir::CacheHint* hint = HintOn(buffer);
+  if (hint != nullptr) MarkPolicy(access, *hint);
 }
 
-Value* GpuExprEmitter::PolicyOf(const ir::Buffer& buffer) {
-  const auto hint = hints_.find(buffer.get());
-  return hint != hints_.end() ? CachePolicy(b_, hint->second) : nullptr;
+const ir::CacheHint* GpuExprEmitter::HintOn(const ir::Buffer& buffer) const {
+  if (buffer->scope != ir::Scope::kGlobal) return nullptr;
+  const auto hint = hints_.find(buffer->name);
+  return hint != hints_.end() ? &hint->second : nullptr;
+}
+
+Value* GpuExprEmitter::CachePolicyOf(const ir::Buffer& buffer) {
+  const ir::CacheHint* hint = HintOn(buffer);
+  if (hint == nullptr) return nullptr;
+  Value*& policy = policies_[ir::ToText(*hint)];
+  if (policy == nullptr) {
+    llvm::Function& kernel = *b_.GetInsertBlock()->getParent();
+    llvm::IRBuilder<> entry(kernel.getEntryBlock().getTerminator());
+    policy = CachePolicy(entry, *hint);
+  }
+  return policy;
 }
 
 // Tensors and tiles begin at multiples of 16 bytes, but for those that lie where a table says.

@@ -6,7 +6,8 @@
 #define KILN_COMPILER_CODEGEN_GPU_EXPR_H_
 
 #include <map>
-#include <optional>
+#include <string>
+#include <utility>
 
 #include "compiler/codegen/emit_expr.h"
 #include "compiler/ir/cache_hint.h"
@@ -25,10 +26,11 @@ class GpuExprEmitter : public ExprEmitter {
   // quotients are the machine's own (2 ulp and more).
   GpuExprEmitter(llvm::IRBuilder<>& builder, llvm::Module& module, int capability, bool fast);
 
-  // What accesses to these tensors say to the L2 cache (cache_policy.h).
-  void SetHints(std::map<const ir::BufferNode*, ir::CacheHint> hints) { hints_ = std::move(hints); }
-  // The policy (i64) of accesses to a tensor; null where they say nothing.
-  llvm::Value* PolicyOf(const ir::Buffer& buffer);
+  // What accesses to tensors, by name, say to the L2 cache (cache_policy.h).
+  void SetCacheHints(std::map<std::string, ir::CacheHint> hints) { hints_ = std::move(hints); }
+  // The policy (i64) of accesses to a tensor, made where the kernel begins; null where they say
+  // nothing.
+  llvm::Value* CachePolicyOf(const ir::Buffer& buffer);
 
   // What is known of the address when the kernel is compiled comes last, on its own: neighbours are
   // recognised by it.
@@ -65,7 +67,10 @@ class GpuExprEmitter : public ExprEmitter {
 
   const int capability_;
   const bool fast_;
-  std::map<const ir::BufferNode*, ir::CacheHint> hints_;
+  const ir::CacheHint* HintOn(const ir::Buffer& buffer) const;
+
+  std::map<std::string, ir::CacheHint> hints_;
+  std::map<std::string, llvm::Value*> policies_;  // by the hint's text
 };
 
 }  // namespace kiln::codegen

@@ -21,6 +21,9 @@ constexpr int64_t kMostUnrolled = 1024;  // iterations of one loop
 // Stores of a loop that is unrolled for speed alone: what it loads from tensors is then on its way
 // at once; what it computes from elsewhere would only wait in registers.
 constexpr int64_t kMostFetched = 64, kMostComputed = 32;
+// Of a loop that is unrolled for the registers that it indexes, beyond so few steps. The templates'
+// have 21,000 nodes at most. A product is many instructions.
+constexpr int64_t kFewSteps = 16, kMostNodes = 1 << 15, kNodesOfInstruction = 64;
 
 bool IsOwn(const ir::Buffer& b) {
   return b->scope == ir::Scope::kRegister || b->scope == ir::Scope::kLocal ||
@@ -75,6 +78,34 @@ bool IndexesRegisters(const ir::For& loop) {
         return !indexes;
       });
   return indexes;
+}
+
+// Nodes of a statement once loops that index registers are unrolled, if they are few.
+int64_t NodesOf(const ir::Stmt& s) {
+  int64_t nodes = 0;
+  ir::Walk(
+      s,
+      [&](const ir::Stmt& x) {
+        nodes += x.kind() == ir::StmtKind::kInstruct ? kNodesOfInstruction : 1;
+        const auto* loop = x.As<ir::For>();
+        if (loop == nullptr) return true;
+        const int64_t trips = ir::ConstInt(loop->axes[0].extent).value_or(1);
+        const int64_t inside = NodesOf(loop->body) * (IndexesRegisters(*loop) ? trips : 1);
+        nodes = std::min(nodes + inside, kMostNodes + 1);
+        return false;
+      },
+      [&](const Expr&) {
+        ++nodes;
+        return true;
+      });
+  return nodes;
+}
+
+// Many steps of much work each, such as those of a pipelined loop that looks up what threads keep
+// for each of them: unrolled they would fill the instruction caches and take minutes to compile;
+// what they index lies in local memory instead.
+bool IsTooLong(const ir::For& loop, int64_t trips) {
+  return trips > kFewSteps && trips * NodesOf(loop.body) > kMostNodes;
 }
 
 }  // namespace
@@ -136,7 +167,7 @@ void GpuStmtEmitter::OnLatch(const ir::For& loop, llvm::BranchInst* latch) {
   const auto trips = ir::ConstInt(loop.axes[0].extent);
   if (!trips || *trips > kMostUnrolled) return;
   const bool is_short = depth_ == 1 && IsSmall(loop, *trips);
-  if (!is_short && !IndexesRegisters(loop)) return;
+  if (!is_short && (!IndexesRegisters(loop) || IsTooLong(loop, *trips))) return;
   llvm::LLVMContext& context = b_.getContext();
   llvm::Metadata* full =
       llvm::MDNode::get(context, llvm::MDString::get(context, "llvm.loop.unroll.full"));

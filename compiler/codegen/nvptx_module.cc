@@ -1,7 +1,5 @@
 #include "compiler/codegen/nvptx_module.h"
 
-#include <map>
-
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/codegen/gpu_expr.h"
@@ -92,7 +90,7 @@ class NvptxBuilder {
     Value* thread = Special(b, llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x, *threads);
     Value* block = Special(b, llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x, int64_t{1} << 31);
     TensorMaps maps{kernel->maps, {}};
-    exprs.SetHints(HintsOf(launch));
+    exprs.SetCacheHints(ir::CacheHintsOf(launch));
     for (size_t i = 0; i < kernel->maps.size(); ++i) {
       maps.parameters.push_back(function->getArg(static_cast<unsigned>(slots_.size() + i)));
     }
@@ -112,16 +110,6 @@ class NvptxBuilder {
     return Limit(launch,
                  absl::StrCat("a block needs ", kernel->shared_bytes, " bytes of shared memory; ",
                               arch_.name, " gives one ", arch_.smem_block));
-  }
-
-  std::map<const ir::BufferNode*, ir::CacheHint> HintsOf(const ir::Launch& launch) const {
-    std::map<const ir::BufferNode*, ir::CacheHint> hints;
-    for (const ir::Param& p : program_.params) {
-      if (p.kind != ir::Param::kTensor) continue;
-      const auto hint = ir::CacheHintOf(launch, p.buffer->name);
-      if (hint) hints[p.buffer.get()] = *hint;
-    }
-    return hints;
   }
 
   // A kernel that follows another may be started while that one runs, and waits here until it has

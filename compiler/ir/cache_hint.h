@@ -11,15 +11,23 @@
 namespace kiln::ir {
 
 struct CacheHint {
-  std::string policy;      // "evict_first" or "evict_last"
-  std::string part = "1";  // of the accesses, above 0 to 1, that ask for it; the others for nothing
+  std::string policy;  // "evict_first" or "evict_last"
+  float part = 1;      // of the accesses, above 0 to 1, that ask for it; the others ask for nothing
+  // No loop loads from one address twice, and nothing is written there: loads may be moved.
+  bool once = false;
 };
 
-// Of a launch's accesses to a tensor: what the kernel says ("evict:<tensor>", passes/cache_hints)
-// or else a pass found ("stream:<tensor>", passes/stream_loads).
-std::optional<CacheHint> CacheHintOf(const Launch& launch, const std::string& tensor);
+// "evict_last 0.75"; without a part that is 1, and never with `once`.
+std::string ToText(const CacheHint& hint);
 
-// The same of one copy, whose own word ("eviction_policy") goes first.
+// What such a text asks for; nothing of "evict_normal".
+std::optional<CacheHint> ParseCacheHint(const std::string& text);
+
+// Of a launch's accesses, by the tensor's name: what the kernel says ("evict:<tensor>",
+// passes/cache_hints), or else a pass found ("stream:<tensor>", passes/stream_loads).
+std::map<std::string, CacheHint> CacheHintsOf(const Launch& launch);
+
+// Of what one copy reads; its own word ("eviction_policy") goes first.
 std::optional<CacheHint> CacheHintOf(const Launch& launch, const Copy& copy);
 
 }  // namespace kiln::ir

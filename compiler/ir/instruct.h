@@ -32,8 +32,8 @@ enum class Instruction : uint8_t {
                 //     on the barrier; outside of the tensor zeros (PTX 9.7.9.27). "cluster": all
                 //     blocks of it load the same box, each its share of the rows, for all.
                 //     "multicast": those of the bits get it, each in its own tile and barrier.
-                //     "evict": how long the second-level cache is asked to keep "evict_part" of it
-                //     ("evict_first", "evict_last"; createpolicy, PTX 9.7.9.18)
+                //     "evict": how long the second-level cache is asked to keep it (cache_hint.h;
+                //     createpolicy, PTX 9.7.9.18)
   kPatchLoad,   // [shared, global, barrier] (rows, columns): as kTensorLoad the pixels of a tensor
                 //     [n, h, w, c] that lie so far from those of a window (im2col, PTX 5.5.5): the
                 //     box's first and those that follow it, "stride" apart, as many as it is wide;

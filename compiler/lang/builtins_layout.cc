@@ -3,9 +3,11 @@
 // function is tabulated and read back as digits: the text of a layout::Layout on m, or on tx and m.
 // In an open elaboration it stays a text of its own, which nothing reads.
 #include <algorithm>
+#include <limits>
 #include <unordered_map>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "compiler/ir/evaluate.h"
 #include "compiler/ir/printer.h"
@@ -440,14 +442,14 @@ absl::StatusOr<Value> AnnotateL2HitRatio(Elaborator& e, const BoundArgs& args) {
                      "write {tensor: ratio} for tensors in global memory");
     }
     const double ratio = item.is_number() ? item.as_double() : -1;
-    if (!(ratio > 0 && ratio <= 1)) {
+    if (!(ratio >= std::numeric_limits<float>::min() && ratio <= 1)) {
       return e.Error(args.LocOf(0),
                      absl::StrCat("the hit ratio of '", key.buffer().buffer->name, "' is ",
                                   Repr(item), ", which is no number above 0 and up to 1"),
                      "give the part of the tensor that is to stay in the cache");
     }
-    e.launch().notes[absl::StrCat("l2_hit_ratio:", key.buffer().buffer->name)] =
-        absl::StrCat(ratio);
+    const ir::Buffer tensor = e.MemoryOf(key.buffer().buffer);
+    e.launch().notes[absl::StrCat("l2_hit_ratio:", tensor->name)] = absl::StrFormat("%.9g", ratio);
   }
   return Value::None();
 }

@@ -1,8 +1,11 @@
 #include "compiler/passes/cache_hints.h"
 
-#include <algorithm>
+#include <map>
 #include <set>
+#include <string>
+#include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "compiler/ir/analysis.h"
 #include "compiler/ir/visit.h"
@@ -11,10 +14,6 @@ namespace kiln::passes {
 namespace {
 
 using ir::Stmt;
-
-bool Holds(const std::vector<ir::Buffer>& buffers, const ir::Buffer& b) {
-  return std::find(buffers.begin(), buffers.end(), b) != buffers.end();
-}
 
 // What the copies of a launch say, by tensor.
 std::map<std::string, std::set<std::string>> Policies(const ir::Launch& launch) {
@@ -43,17 +42,21 @@ absl::StatusOr<ir::Program> CacheHints(const ir::Program& program, const PassCon
     const std::vector<ir::Buffer> read = ir::BuffersRead(launch->body);
     const std::vector<ir::Buffer> written = ir::BuffersWritten(launch->body);
     auto notes = launch->annotations;
-    for (const ir::Param& p : program.params) {
-      if (p.kind != ir::Param::kTensor) continue;
-      if (Holds(read, p.buffer) && Holds(written, p.buffer)) continue;
-      const std::string note = absl::StrCat("evict:", p.buffer->name);
-      const auto asked = policies.find(p.buffer->name);
-      const auto kept = notes.find(absl::StrCat("l2_hit_ratio:", p.buffer->name));
-      if (asked != policies.end() && asked->second.size() == 1) {
-        notes[note] = *asked->second.begin();
-      } else if (kept != notes.end()) {
+    const auto say = [&](const ir::Buffer& tensor) {
+      const std::string note = absl::StrCat("evict:", tensor->name);
+      const auto asked = policies.find(tensor->name);
+      const auto kept = launch->annotations.find(absl::StrCat("l2_hit_ratio:", tensor->name));
+      if (asked != policies.end()) {
+        if (asked->second.size() == 1) notes[note] = *asked->second.begin();
+      } else if (kept != launch->annotations.end()) {
         notes[note] = absl::StrCat("evict_last ", kept->second);
       }
+    };
+    for (const ir::Buffer& b : read) {
+      if (b->scope == ir::Scope::kGlobal && !absl::c_linear_search(written, b)) say(b);
+    }
+    for (const ir::Buffer& b : written) {
+      if (b->scope == ir::Scope::kGlobal && !absl::c_linear_search(read, b)) say(b);
     }
     if (notes == launch->annotations) return {};
     return ir::MakeStmt<ir::Launch>(s->loc, launch->grid, launch->threads, launch->body,

@@ -653,7 +653,7 @@ class Specialise {
   std::map<std::string, std::string> HintOf(const ir::Copy& fetch) const {
     const auto hint = ir::CacheHintOf(launch_, fetch);
     if (!hint) return {};
-    return {{"evict", hint->policy}, {"evict_part", hint->part}};
+    return {{"evict", ir::ToText(*hint)}};
   }
 
   Stmt Consumer(int64_t team) {

@@ -10,6 +10,7 @@ def matmul_splitk(M, N, K, dtype="bfloat16", out_dtype="bfloat16", split=4,
                   block_M=128, block_N=128, block_K=64, num_stages=3, threads=256, block=1024,
                   accum_dtype="float32", trans_A=False, trans_B=True,
                   with_bias=False, activation="none", scale=1.0):
+    assert split > 0, "split: at least 1"
     assert activation in ("none", "relu", "gelu", "silu"), f"no activation is called {activation}"
     A_shape = (K, M) if trans_A else (M, K)
     B_shape = (N, K) if trans_B else (K, N)

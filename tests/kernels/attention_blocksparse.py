@@ -4,7 +4,7 @@ import tilelang.language as T
 
 KERNEL = {
     "entry": "blocksparse_attention",
-    "arguments": {"batch": 1, "heads": 2, "seq_q": 96, "seq_kv": 96, "dim": 32, "downsample_len": 3,
+    "arguments": {"batch": 1, "heads": 2, "seq_q": 96, "seq_kv": 640, "dim": 32, "downsample_len": 20,
                   "is_causal": True, "block": 32},
     "types": {"Q": "float16", "K": "float16", "V": "float16", "BlockSparseMask": "int8", "Output": "float16"},
     "tolerance": 3e-3,
@@ -87,13 +87,15 @@ def blocksparse_attention(batch, heads, seq_q, seq_kv, dim, downsample_len, is_c
 
 
 def inputs(rng):
-    mask = np.array([[[1, 0, 0], [1, 1, 0], [0, 1, 1]], [[1, 0, 0], [0, 1, 0], [1, 0, 1]]])[None]
-    shape = (1, 2, 96, 32)
-    return {"Q": rng.standard_normal(shape), "K": rng.standard_normal(shape), "V": rng.standard_normal(shape),
-            "BlockSparseMask": mask}
+    """As many blocks of keys as a loop is not unrolled for."""
+    mask = rng.integers(0, 2, (1, 2, 20, 20))
+    mask[:, :, :, 0] = 1  # no row without a key
+    shape = (1, 2, 640, 32)
+    return {"Q": rng.standard_normal((1, 2, 96, 32)), "K": rng.standard_normal(shape),
+            "V": rng.standard_normal(shape), "BlockSparseMask": mask}
 
 
 def reference(Q, K, V, BlockSparseMask):
-    mask = np.kron(BlockSparseMask, np.ones((32, 32))) * np.tri(96)
+    mask = np.kron(BlockSparseMask[:, :, :3], np.ones((32, 32))) * np.tri(96, 640, 544)
     p = np.exp(Q @ K.swapaxes(2, 3) / np.sqrt(32)) * mask
     return {"Output": p / p.sum(-1, keepdims=True) @ V}

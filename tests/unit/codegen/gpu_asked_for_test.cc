@@ -252,6 +252,115 @@ def twice(dtype, load, store, more, same):
   }
 }
 
+// What a thread may not read it does not read, however often the loop around comes by.
+TEST_F(CacheHints, StayBehindGuards) {
+  codegen::CompileInput input;
+  input.kernel_source = R"(
+import tilelang
+import tilelang.language as T
+
+@tilelang.jit
+def scaled(M, N, S):
+    @T.prim_func
+    def main(x: T.Tensor((M, N), T.float32), w: T.Tensor((S, M), T.float32),
+             out: T.Tensor((S, M, N), T.float32)):
+        with T.Kernel(T.ceildiv(N, 128), T.ceildiv(M, 64), threads=128) as (bx, by):
+            tile = T.alloc_fragment((64, 128), T.float32)
+            for s in T.serial(S):
+                T.copy(x[by * 64, bx * 128], tile, eviction_policy="evict_last")
+                for i, j in T.Parallel(64, 128):
+                    tile[i, j] = tile[i, j] * w[s, by * 64 + i]
+                T.copy(tile, out[s, by * 64, bx * 128])
+    return main
+)";
+  input.arguments = {{"M", "1"}, {"N", "16384"}, {"S", "8"}};
+  for (const char* arch : {"sm_80", "sm_90a"}) {
+    input.arch_record = target::ToText(*target::NamedArch(arch));
+    const std::string ptx = codegen::EmitStage(input, "asm").value_or("");
+    const size_t load = ptx.find("ld.global.L2::cache_hint"), guard = ptx.find("bra");
+    ASSERT_NE(load, std::string::npos) << arch;
+    EXPECT_LT(guard, load) << arch;
+  }
+}
+
+// Workspaces, other names of a tensor and tensors of a table are meant too; ratios are a float's.
+TEST_F(CacheHints, OfWhateverIsCalledATensor) {
+  const auto ptx = [&](const std::string& about) {
+    codegen::CompileInput input;
+    input.kernel_source = absl::StrCat(R"(
+import tilelang
+import tilelang.language as T
+
+@tilelang.jit
+def doubled(n):
+    @T.prim_func
+    def main(p: T.Tensor([n], T.ptr), x: T.Tensor((n, 4096), T.float32),
+             out: T.Tensor((n, 4096), T.float32)):
+        W = T.alloc_global((n, 4096), T.float32)
+        with T.Kernel(n, threads=128) as b:
+            for i in T.Parallel(4096):
+                W[b, i] = x[b, i]
+        with T.Kernel(n, threads=128) as b:
+            A = T.make_tensor(p[b], (4096,), T.float32)
+            y = T.reshape(x, (n * 4096,))
+            T.annotate_l2_hit_ratio()",
+                                       about, R"()
+            for i in T.Parallel(4096):
+                out[b, i] = A[i] + y[b * 4096 + i] + W[b, i]
+    return main
+)");
+    input.arguments = {{"n", "8"}};
+    input.arch_record = target::ToText(*target::NamedArch("sm_80"));
+    const absl::StatusOr<std::string> text = codegen::EmitStage(input, "asm");
+    return text.ok() ? *text : std::string(text.status().message());
+  };
+  EXPECT_TRUE(absl::StrContains(ptx("{W: 1 / 3}"), "evict_last.b64"));
+  EXPECT_TRUE(absl::StrContains(ptx("{W: 1 / 3}"), "0f3EAAAAAB"));
+  EXPECT_TRUE(absl::StrContains(ptx("{y: 0.5}"), "ld.global.L2::cache_hint"));
+  EXPECT_TRUE(absl::StrContains(ptx("{A: 0.5}"), "evict_last.b64"));
+  EXPECT_TRUE(absl::StrContains(ptx("{x: 1e-50}"), "no number above 0"));
+}
+
+// A loop of many long steps is not unrolled, though it looks up what each thread keeps for them.
+TEST_F(GpuAssemble, LongLoopsStayLoops) {
+  codegen::CompileInput input;
+  input.kernel_source = R"(
+import tilelang
+import tilelang.language as T
+
+@tilelang.jit
+def masked(steps, block=128):
+    @T.prim_func
+    def main(A: T.Tensor((block, steps * 64), T.float16), B: T.Tensor((block, steps * 64), T.float16),
+             mask: T.Tensor((steps,), T.int8), C: T.Tensor((block, block), T.float32)):
+        with T.Kernel(1, threads=128) as b:
+            a = T.alloc_shared((block, 64), T.float16)
+            c = T.alloc_shared((block, 64), T.float16)
+            sums = T.alloc_fragment((block, block), T.float32)
+            kept = T.alloc_local((steps,), T.int8)
+            T.clear(sums)
+            for k in T.serial(steps):
+                kept[k] = mask[k]
+            for k in T.Pipelined(steps, num_stages=2):
+                if kept[k] != 0:
+                    T.copy(A[0, k * 64], a)
+                    T.copy(B[0, k * 64], c)
+                    T.gemm(a, c, sums, transpose_B=True)
+            T.copy(sums, C)
+    return main
+)";
+  for (const char* arch : {"sm_80", "sm_90a"}) {
+    input.arch_record = target::ToText(*target::NamedArch(arch));
+    const auto lines = [&](const char* steps) {
+      input.arguments = {{"steps", steps}};
+      const std::string ptx = codegen::EmitStage(input, "asm").value_or("");
+      EXPECT_TRUE(codegen::Assemble(ptx, arch).ok()) << arch << steps;
+      return std::count(ptx.begin(), ptx.end(), '\n');
+    };
+    EXPECT_LT(lines("512"), 3 * lines("8")) << arch;
+  }
+}
+
 // Functions of double are our own (emit_wide.h), whose sums of two live on exact roundings.
 TEST_F(GpuAssemble, FunctionsOfDouble) {
   constexpr char kText[] = R"(

@@ -94,8 +94,9 @@ TEST(RecommendTest, DigestIsOfTheProgramNotOfItsText) {
   const lang::Kernel kernel = TemplateKernel("reduction");
   std::string text = kernel.file()->text;
   const lang::Kernel comments = KernelFrom("# a comment\n" + text);
-  const lang::Kernel renamed = KernelFrom(absl::StrReplaceAll(text, {{"partial", "sums"}}));
-  const lang::Kernel other = KernelFrom(absl::StrReplaceAll(text, {{"reduce_sum", "reduce_max"}}));
+  const lang::Kernel renamed = KernelFrom(absl::StrReplaceAll(text, {{"found", "sums"}}));
+  const lang::Kernel other = KernelFrom(
+      absl::StrReplaceAll(text, {{"T.reduce(tile, found, kind", "T.reduce(tile, found, \"max\""}}));
   const auto digest = [](const lang::Kernel& k) {
     Request r;
     r.kernel = &k;
