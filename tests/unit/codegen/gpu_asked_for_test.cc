@@ -331,7 +331,8 @@ import tilelang.language as T
 @tilelang.jit
 def masked(steps, block=128):
     @T.prim_func
-    def main(A: T.Tensor((block, steps * 64), T.float16), B: T.Tensor((block, steps * 64), T.float16),
+    def main(A: T.Tensor((block, steps * 64), T.float16),
+             B: T.Tensor((block, steps * 64), T.float16),
              mask: T.Tensor((steps,), T.int8), C: T.Tensor((block, block), T.float32)):
         with T.Kernel(1, threads=128) as b:
             a = T.alloc_shared((block, 64), T.float16)
