@@ -719,15 +719,6 @@ void Elaborator::AddView(const ir::Buffer& view, const ir::Buffer& base, SourceL
   views_.push_back({view, through == views_.end() ? base : through->base, loc});
 }
 
-ir::Buffer Elaborator::MemoryOf(const ir::Buffer& name) const {
-  const auto view = std::find_if(views_.begin(), views_.end(),
-                                 [&](const ir::View& known) { return known.view == name; });
-  const ir::Buffer& memory = view == views_.end() ? name : view->base;
-  const auto entry = std::find_if(entries_.begin(), entries_.end(),
-                                  [&](const ir::TableEntry& e) { return e.tensor == memory; });
-  return entry == entries_.end() ? memory : entry->table;
-}
-
 absl::Status Elaborator::Require(const ir::Expr& condition, ExprInfo info, absl::Status error) {
   if (const auto constant = ir::ConstInt(condition)) {
     return *constant ? absl::OkStatus() : error;

@@ -165,4 +165,13 @@ absl::StatusOr<Value> Elaborator::TakeFromTable(const AccessObject& element, siz
   return NewBuffer(tensor);
 }
 
+ir::Buffer Elaborator::MemoryOf(const ir::Buffer& name) const {
+  const auto view = std::find_if(views_.begin(), views_.end(),
+                                 [&](const ir::View& known) { return known.view == name; });
+  const ir::Buffer& memory = view == views_.end() ? name : view->base;
+  const auto entry = std::find_if(entries_.begin(), entries_.end(),
+                                  [&](const ir::TableEntry& e) { return e.tensor == memory; });
+  return entry == entries_.end() ? memory : entry->table;
+}
+
 }  // namespace kiln::lang
