@@ -169,10 +169,8 @@ class Elaborator : private ElaboratorState {
   absl::Status CountNodes(SourceLoc loc, const ir::Stmt& stmt);
   absl::Status EmitAtRoot(SourceLoc loc, ir::Stmt stmt);
   bool IsOfSizes(const ir::Expr& condition) const;
-  using ElaboratorState::launch, ElaboratorState::reducers;
+  using ElaboratorState::launch, ElaboratorState::reducers, ElaboratorState::MemoryOf;
   void AddView(const ir::Buffer& view, const ir::Buffer& base, SourceLoc loc);  // of base's memory
-  // The buffer that a view is of, or the table that a tensor is taken out of; else itself.
-  ir::Buffer MemoryOf(const ir::Buffer& name) const;
   // A check on compile-time values: true passes, false is `error`, an open one is a constraint.
   absl::Status Require(const ir::Expr& condition, ExprInfo info, absl::Status error);
 

@@ -50,6 +50,8 @@ struct ElaboratorState {
   LaunchState& launch() { return launch_; }
   std::vector<ir::Reducer>& reducers() { return reducers_; }
   const std::vector<ir::Axis>& grid() const { return launch_.grid; }
+  // The buffer that a view is of, or the table that a tensor is taken out of; else itself.
+  ir::Buffer MemoryOf(const ir::Buffer& name) const;  // tables.cc
   bool IsAlive(int region) const { return region_alive_[region]; }
   std::optional<RandomState>& random() { return random_; }
   const IrRegion& region() const { return regions_.back(); }  // the innermost

@@ -165,7 +165,7 @@ absl::StatusOr<Value> Elaborator::TakeFromTable(const AccessObject& element, siz
   return NewBuffer(tensor);
 }
 
-ir::Buffer Elaborator::MemoryOf(const ir::Buffer& name) const {
+ir::Buffer ElaboratorState::MemoryOf(const ir::Buffer& name) const {
   const auto view = std::find_if(views_.begin(), views_.end(),
                                  [&](const ir::View& known) { return known.view == name; });
   const ir::Buffer& memory = view == views_.end() ? name : view->base;
