@@ -178,17 +178,18 @@ class CacheHints : public GpuAssemble {
 };
 
 TEST_F(CacheHints, OfCopies) {
-  for (const auto& [arch, fetch, store] :
-       {std::tuple{"sm_80", "cp.async.cg.shared.global.L2::cache_hint", "st.global.L2::cache_hint"},
-        {"sm_90a", "complete_tx::bytes.L2::cache_hint", "bulk_group.L2::cache_hint"}}) {
+  const std::string fetch = "complete_tx::bytes.L2::cache_hint";
+  for (const auto& [arch, store] :
+       {std::pair{"sm_80", "st.global.L2::cache_hint"}, {"sm_90a", "bulk_group.L2::cache_hint"}}) {
+    const bool tma = arch == std::string("sm_90a");
     const std::string plain = Ptx(product_, arch);
     EXPECT_FALSE(absl::StrContains(plain, "cache_hint"));
     EXPECT_EQ(Fetched("evict_normal", arch), plain);
     for (const char* policy : {"evict_first", "evict_last"}) {
       const std::string asked = absl::StrCat("createpolicy.fractional.L2::", policy, ".b64");
       const std::string fetched = Fetched(policy, arch), stored = Stored(policy, arch);
-      EXPECT_TRUE(absl::StrContains(fetched, asked)) << policy << arch;
-      EXPECT_TRUE(absl::StrContains(fetched, fetch)) << policy << arch;
+      EXPECT_EQ(absl::StrContains(fetched, asked), tma) << policy << arch;  // cp.async: never
+      EXPECT_EQ(absl::StrContains(fetched, fetch), tma) << policy << arch;
       EXPECT_FALSE(absl::StrContains(fetched, store)) << policy << arch;
       EXPECT_TRUE(absl::StrContains(stored, asked)) << policy << arch;
       EXPECT_TRUE(absl::StrContains(stored, store)) << policy << arch;
@@ -200,11 +201,10 @@ TEST_F(CacheHints, OfCopies) {
 TEST_F(CacheHints, OfTensors) {
   const std::string clear = "T.clear(C_local)";
   const std::string kept = absl::StrCat("T.annotate_l2_hit_ratio({B: 0.75})\n            ", clear);
-  for (const char* arch : {"sm_80", "sm_90a"}) {
-    const std::string ptx = With(clear, kept, arch);
-    EXPECT_TRUE(absl::StrContains(ptx, "L2::evict_last.b64")) << arch;
-    EXPECT_TRUE(absl::StrContains(ptx, "0f3F400000")) << arch;
-  }
+  const std::string ptx = With(clear, kept, "sm_90a");
+  EXPECT_TRUE(absl::StrContains(ptx, "L2::evict_last.b64"));
+  EXPECT_TRUE(absl::StrContains(ptx, "0f3F400000"));
+  EXPECT_EQ(With(clear, kept, "sm_80"), Ptx(product_, "sm_80"));  // cp.async alone reads B
 }
 
 // A row is loaded and stored by threads, a part of it in steps of several elements.
