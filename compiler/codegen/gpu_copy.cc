@@ -109,8 +109,7 @@ void GpuInstructEmitter::EmitPatchLoad(const ir::Instruct& x) {
 
 // 16 bytes go past the first cache (PTX 9.7.9.25.3); what is not valid is not read. Without a cache
 // policy: where a shared address has a part that all threads share, ptxas 13.0 makes an instruction
-// of it that no machine has (LDGSTS [R15+UR0], desc[UR1]: error 715 on an H200), and what it gained
-// elsewhere was nothing (27 products of few rows: 0.98 to 1.02).
+// of it that no machine has (LDGSTS [R15+UR0], desc[UR1]: error 715 on an H200).
 void GpuInstructEmitter::EmitAsyncCopy(const ir::Instruct& x) {
   const ir::Region& from = x.regions[1];
   const int64_t bytes = *ir::ConstInt(from.ranges.back().extent) * from.buffer->dtype.bytes();
