@@ -129,7 +129,7 @@ void GpuInstructEmitter::Emit(const ir::Instruct& x) {
                               ".shared::cta.b64 done, [$0], $1;\n@!done bra wait${:uid};\n}"),
                  "r,r", {SharedAddress(x.regions[0]), exprs_.Emit(x.args[0])});
     case Instruction::kTensorLoad:
-      WorksOnTiles();
+      b_.GetInsertBlock()->getParent()->addFnAttr(kTensorLoads);
       return Once(part_.count, [&] { EmitTensorLoad(x); });
     case Instruction::kPatchLoad:
       return Once(part_.count, [&] { EmitPatchLoad(x); });
@@ -147,12 +147,10 @@ void GpuInstructEmitter::Emit(const ir::Instruct& x) {
       });
     case Instruction::kMma:
     case Instruction::kSparseMma:
-      WorksOnTiles();
       return EmitMma(x);
     case Instruction::kMmaRest:
       return EmitMmaRest(x);
     case Instruction::kWgmma:
-      WorksOnTiles();
       return EmitWgmma(x);
     case Instruction::kWgmmaWait:
       return EmitWgmmaWait(x);
@@ -179,10 +177,6 @@ void GpuInstructEmitter::Emit(const ir::Instruct& x) {
       return Asm(absl::StrCat("setmaxnreg.", ir::IsConst(x.args[1], 0) ? "dec" : "inc",
                               ".sync.aligned.u32 ", *ir::ConstInt(x.args[0]), ";"));
   }
-}
-
-void GpuInstructEmitter::WorksOnTiles() {
-  b_.GetInsertBlock()->getParent()->addFnAttr(kWorksOnTiles);
 }
 
 // Barrier 0 is the whole block's, and each part of it has one of its own (9.7.13.1: 16 in all):

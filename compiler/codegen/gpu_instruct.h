@@ -73,7 +73,6 @@ class GpuInstructEmitter {
   void Emit(const ir::Instruct& x);
 
  private:
-  void WorksOnTiles();  // tells the optimiser (optimise.h)
   void EmitBlockBarrier();
   void EmitShuffle(const ir::Instruct& x);
   void EmitExchange(const ir::Instruct& x);  // gpu_exchange.cc

@@ -79,14 +79,14 @@ bool StoresItself(const llvm::Loop& loop, const llvm::LoopInfo& loops) {
 }
 
 // What does not change in a loop is computed before it; but not before a loop over tiles whose
-// threads store results themselves: all the addresses of the results, and of what comes to them,
-// would take registers, or a place in memory, while a tile's steps run, and it is little work.
+// threads store results themselves, where TMA fetches: what a tile's steps need is little then, and
+// all the addresses of its results would take registers, or a place in memory, while they run.
 struct HoistPass : llvm::PassInfoMixin<HoistPass> {
   llvm::PreservedAnalyses run(llvm::Loop& loop, llvm::LoopAnalysisManager& analyses,
                               llvm::LoopStandardAnalysisResults& results,
                               llvm::LPMUpdater& updater) {
     const llvm::Function& function = *loop.getHeader()->getParent();
-    if (function.hasFnAttribute(kWorksOnTiles) && !loop.isInnermost() &&
+    if (function.hasFnAttribute(kTensorLoads) && !loop.isInnermost() &&
         StoresItself(loop, results.LI)) {
       return llvm::PreservedAnalyses::all();
     }

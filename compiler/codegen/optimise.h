@@ -17,8 +17,8 @@ void Optimise(llvm::Module& module, llvm::TargetMachine& machine);
 // nothing uses. The run-time support was optimised when Kiln was built.
 void OptimiseGpuHost(llvm::Module& module, llvm::TargetMachine& machine);
 
-// Attribute of a kernel that multiplies tiles, or fetches them by TMA: what its registers are for.
-inline constexpr char kWorksOnTiles[] = "kiln-works-on-tiles";
+// Attribute of a kernel whose tiles TMA fetches: its steps compute no addresses of them.
+inline constexpr char kTensorLoads[] = "kiln-tensor-loads";
 
 // For GPU code: what is left to do once loops over registers are unrolled. Registers are memory
 // until their indices are constants, which takes the unrolling and the simplification of indices
