@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "compiler/lang/arguments.h"
 #include "compiler/lang/kernel.h"
 
@@ -38,6 +39,11 @@ struct LeftOpen {
   std::string Name() const {
     std::string name = absl::StrCat(kernel, "_", dimension);
     if (fixed.contains("is_causal")) name += "_causal";
+    for (const char* option : {"activation", "op"}) {
+      const auto given = fixed.find(option);
+      if (given != fixed.end())
+        absl::StrAppend(&name, "_", absl::StrReplaceAll(given->second, {{"'", ""}}));
+    }
     return name;
   }
   friend void PrintTo(const LeftOpen& c, std::ostream* out) { *out << c.Name(); }
