@@ -164,15 +164,14 @@ void GpuInstructEmitter::EmitGlobalAdd(const ir::Instruct& x) {
 void GpuInstructEmitter::EmitTensorStore(const ir::Instruct& x) {
   const TensorBox box = BoxOf(x);
   Value* policy = exprs_.CachePolicyOf(x.regions[1].buffer);
-  const std::string to = absl::StrCat(CoordinatesOf(box), ", [$0]");
-  const std::string text =
+  std::string text =
       absl::StrCat("cp.async.bulk.tensor.", box.start.size(), "d.global.shared::cta.bulk_group");
-  if (policy == nullptr) {
-    ForPanels(box, absl::StrCat(text, " ", to, ";"), {});
-  } else {
-    ForPanels(box, absl::StrCat(text, ".L2::cache_hint ", to, ", $", 2 + box.start.size(), ";"),
-              {policy});
-  }
+  std::vector<Value*> last;
+  if (policy != nullptr) absl::StrAppend(&text, ".L2::cache_hint");
+  absl::StrAppend(&text, " ", CoordinatesOf(box), ", [$0]");
+  if (policy != nullptr)
+    absl::StrAppend(&text, ", $", 2 + box.start.size()), last.push_back(policy);
+  ForPanels(box, absl::StrCat(text, ";"), last);
   Asm("cp.async.bulk.commit_group;");
 }
 

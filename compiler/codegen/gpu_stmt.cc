@@ -21,8 +21,8 @@ constexpr int64_t kMostUnrolled = 1024;  // iterations of one loop
 // Stores of a loop that is unrolled for speed alone: what it loads from tensors is then on its way
 // at once; what it computes from elsewhere would only wait in registers.
 constexpr int64_t kMostFetched = 64, kMostComputed = 32;
-// Of a loop that is unrolled for the registers that it indexes, beyond so few steps. The templates'
-// have 21,000 nodes at most. A product is many instructions.
+// Of a loop that is unrolled for the registers that it indexes, beyond so few steps. No loop of the
+// templates has as many. A product is many instructions.
 constexpr int64_t kFewSteps = 16, kMostNodes = 1 << 15, kNodesOfInstruction = 64;
 
 bool IsOwn(const ir::Buffer& b) {

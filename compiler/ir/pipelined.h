@@ -9,9 +9,9 @@
 
 namespace kiln::ir {
 
-// A row of statements, and the one of them that matters.
+// A row of statements (a body of one is one, too), and the one of them that matters.
 struct Row {
-  const Seq* seq;
+  std::vector<Stmt> stmts;
   Stmt at;
 };
 

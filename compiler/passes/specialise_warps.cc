@@ -171,7 +171,7 @@ class Specialise {
   // out.
   bool ReadRow(const ir::Row& row, Around* around) {
     std::vector<Stmt>* to = &around->before;
-    for (const Stmt& s : row.seq->stmts) {
+    for (const Stmt& s : row.stmts) {
       if (s.same_as(row.at)) {
         to = &around->after;
       } else if (const auto* alloc = s.As<ir::Alloc>()) {

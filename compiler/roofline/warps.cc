@@ -78,7 +78,7 @@ class WarpFinder {
   // False where parts cannot share the row out.
   bool ReadRow(const ir::Row& row) {
     bool before = true;
-    for (const Stmt& s : row.seq->stmts) {
+    for (const Stmt& s : row.stmts) {
       before &= !s.same_as(row.at);
       if (const auto* bind = s.As<ir::Bind>(); bind != nullptr) {
         if (!IsFixed(bind->value)) return false;
