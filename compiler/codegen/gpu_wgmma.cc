@@ -116,14 +116,20 @@ class WgmmaWriter {
   void SetLeft(Value* registers) { a_registers_ = registers; }
   void SetRight(Operand b, Value* part) { b_tile_ = b, grid_column_ = part; }
 
-  // Instruction by instruction, in one group. `keeps` (i32): whether the sums go on.
+  // Instruction by instruction, in one group. `keeps` (i32): whether the sums go on. Descriptors of
+  // all steps would be registers of their own, and all of a loop's be kept from turn to turn.
   std::string Apart(Value* keeps) {
-    std::string text = absl::StrCat("{\n.reg .pred first, other;\nsetp.ne.b32 first, ",
-                                    Take(keeps, "r"), ", 0;\nmov.pred other, 1;\n");
+    std::string text =
+        absl::StrCat("{\n.reg .pred first, other;\n.reg .b64 left, right;\n", "setp.ne.b32 first, ",
+                     Take(keeps, "r"), ", 0;\nmov.pred other, 1;\n");
     ForEach([&](int64_t m, int64_t n) {
+      std::string left, right;  // of the first step
       for (int64_t i = 0; i < shape_.steps; ++i) {
-        const std::string right = Take(Descriptor(b_tile_, grid_column_, shape_.own_n, n, i), "l");
-        absl::StrAppend(&text, Multiply(m, n, Left(m, i), right, i == 0 ? "first" : "other"));
+        const std::string b = At("right", b_tile_, grid_column_, shape_.own_n, n, i, &right, &text);
+        const std::string a = a_registers_ != nullptr
+                                  ? FromRegisters(m, i)
+                                  : At("left", a_, grid_row_, shape_.own_m, m, i, &left, &text);
+        absl::StrAppend(&text, Multiply(m, n, a, b, i == 0 ? "first" : "other"));
       }
     });
     return absl::StrCat(text, "}\nwgmma.commit_group.sync.aligned;");
@@ -185,10 +191,16 @@ class WgmmaWriter {
     return b_.CreateOr(b_.CreateZExt(field, b_.getInt64Ty()), b_.getInt64(DescriptorOf(x.tile)));
   }
 
-  std::string Left(int64_t m, int64_t step) {  // a descriptor, or four registers
-    if (a_registers_ == nullptr) {
-      return Take(Descriptor(a_, grid_row_, shape_.own_m, m, step), "l");
-    }
+  // A step's descriptor: the first one's, and how much further it lies.
+  std::string At(const char* name, const Operand& x, Value* part, int64_t own, int64_t outer,
+                 int64_t step, std::string* first, std::string* text) {
+    if (step == 0) return *first = Take(Descriptor(x, part, own, outer, 0), "l");
+    const int64_t further = x.At(outer, step * shape_.step) - x.At(outer, 0);
+    absl::StrAppend(text, "add.s64 ", name, ", ", *first, ", ", further / 16, ";\n");
+    return name;
+  }
+
+  std::string FromRegisters(int64_t m, int64_t step) {
     const int64_t first = (m / kRows * shape_.steps + step) * 4;
     std::vector<std::string> four;
     for (int64_t i = 0; i < 4; ++i) {

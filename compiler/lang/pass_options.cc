@@ -23,6 +23,7 @@ std::string Listed(const PassOptionRule& rule) {
 
 const std::vector<PassOptionRule>& PassOptionRules() {
   static const auto& rules = *new std::vector<PassOptionRule>{
+      {"kiln.alternate", kOff},
       {"kiln.assembler", {0, 1, 2, 3}},
       {"kiln.chain", kOff},
       {"kiln.cluster", {1, 2}},

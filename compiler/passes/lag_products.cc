@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "compiler/ir/shape.h"
 #include "compiler/ir/visit.h"
+#include "compiler/passes/live_fragments.h"
 #include "compiler/passes/product_loops.h"
 #include "compiler/passes/touched.h"
 #include "compiler/target/arch.h"
@@ -23,62 +23,6 @@ constexpr int64_t kCopyBytes = 16;  // of one copy to shared memory
 constexpr int64_t kGuardedWords = 3;
 constexpr int64_t kOther = 48;  // registers of a thread for the loop and its shared memory,
 constexpr int64_t kTurns = 16;  // and for a loop around it
-
-// Which fragments of a launch are live, by the order of its statements.
-class Fragments {
- public:
-  explicit Fragments(const Stmt& body) {
-    ir::Walk(body, [&](const Stmt& s) {
-      places_[s.get()] = ++last_;
-      Use(s);
-      if (const auto* loop = s.As<ir::For>(); loop && loop->loop == ir::ForKind::kSerial) {
-        ir::Walk(loop->body, [&](const Stmt& inner) { return inner_.insert(inner.get()).second; });
-      }
-      return true;
-    });
-  }
-
-  bool InLoop(const Stmt& s) const { return inner_.count(s.get()) > 0; }
-
-  // Bytes of a block that hold values while the loop runs: those of fragments that it touches, and
-  // of those that are touched before it and after it.
-  int64_t BytesDuring(const Stmt& loop) const {
-    const int64_t begin = places_.at(loop.get());
-    int64_t end = begin - 1;
-    ir::Walk(loop, [&](const Stmt&) { return ++end > 0; });
-    int64_t bytes = 0;
-    for (const auto& [buffer, use] : uses_) {
-      if (use.first > end || use.last < begin) continue;
-      int64_t elements = 1;
-      for (const ir::Expr& extent : buffer->shape) elements *= ir::ConstInt(extent).value_or(1);
-      bytes += (elements * buffer->dtype.bits + 7) / 8;
-    }
-    return bytes;
-  }
-
- private:
-  struct Span {
-    int64_t first, last;
-  };
-
-  void Use(const Stmt& s) {
-    const bool holds_others = s.As<ir::Seq>() || s.As<ir::For>() || s.As<ir::If>() ||
-                              s.As<ir::While>() || s.As<ir::OnThreads>();
-    if (holds_others) return;
-    const Touched touched = TouchedBy(s);
-    for (const Buffers* buffers : {&touched.reads, &touched.writes}) {
-      for (const ir::BufferNode* buffer : *buffers) {
-        if (buffer->scope != ir::Scope::kRegister) continue;
-        uses_.try_emplace(buffer, Span{last_, last_}).first->second.last = last_;
-      }
-    }
-  }
-
-  std::map<const ir::StmtNode*, int64_t> places_;
-  std::set<const ir::StmtNode*> inner_;  // of serial loops
-  std::map<const ir::BufferNode*, Span> uses_;
-  int64_t last_ = 0;
-};
 
 class Lag {
  public:
@@ -157,7 +101,7 @@ class Lag {
     return ir::MakeInstruct(x.loc, x.op, x.regions, x.args, std::move(notes));
   }
 
-  const Fragments fragments_;
+  const LiveFragments fragments_;
   const int64_t threads_, registers_;
 };
 

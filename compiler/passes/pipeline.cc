@@ -9,12 +9,14 @@
 #include "absl/strings/str_join.h"
 #include "compiler/ir/printer.h"
 #include "compiler/ir/verify.h"
+#include "compiler/passes/alternate_products.h"
 #include "compiler/passes/apply_layouts.h"
 #include "compiler/passes/arrange_stages.h"
 #include "compiler/passes/cache_hints.h"
 #include "compiler/passes/chain_products.h"
 #include "compiler/passes/check_resources.h"
 #include "compiler/passes/clear_sums.h"
+#include "compiler/passes/count_remainders.h"
 #include "compiler/passes/cut_loops.h"
 #include "compiler/passes/divide_sizes.h"
 #include "compiler/passes/forward_copies.h"
@@ -138,6 +140,7 @@ const std::vector<Pass>& GpuPipeline() {
       {"overlap-products", OverlapProducts},
       {"issue-apart", IssueApart},
       {"chain-products", ChainProducts},
+      {"alternate-products", AlternateProducts},
       {"lag-products", LagProducts},
       {"version-loops", VersionLoops},
       {"store-matrices", StoreMatrices},  // while stores are still a loop
@@ -145,8 +148,9 @@ const std::vector<Pass>& GpuPipeline() {
       {"join-atomics", JoinAtomics},
       {"simplify-lowered", Simplify},
       {"settle-registers", SettleRegisters},
-      {"share-memory", ShareMemory},      // while loops over threads still end with all of them
-      {"plant-barriers", PlantBarriers},  // last: from here on threads go at their own pace
+      {"share-memory", ShareMemory},          // while loops over threads still end with all of them
+      {"plant-barriers", PlantBarriers},      // from here on threads go at their own pace
+      {"count-remainders", CountRemainders},  // last: a counter tells no pass which version it is
       {"check-resources", CheckResources},
   };
   return pipeline;

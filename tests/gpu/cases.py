@@ -490,7 +490,7 @@ def timed():
                                  options=options))
             cases.append(product(f"{shape}_float8/{cluster}", M, N, K, "float8_e4m3fn", "bfloat16",
                                  block=(128, 256, 128), options=options))
-            for block, threads, stages in (((128, 128, 128), 256, 5), ((192, 128, 128), 384, 4)):
+            for block, threads, stages in (((128, 128, 128), 256, 4), ((192, 128, 128), 384, 4)):
                 case = other(f"{shape}_float8_full/{block[0]}x{block[1]}_{cluster}",
                              "matmul_promoted",
                              {"M": M, "N": N, "K": K, "dtype": "float8_e4m3fn"},

@@ -528,7 +528,7 @@ TEST(Constructs, ConfigsAreRefusedTheOptionsThatThereAreNot) {
       {"kiln.cluster=two", "it takes 1 or 2"},
       {"kiln.instructions=75", "it takes 80, 86, 89, 90 or 100"},
       {"tl.enable_fast_math=2", "it takes True or False"},
-      {"other.option=1", "there are kiln.assembler"},
+      {"other.option=1", "there are kiln.alternate"},
   };
   for (const auto& [config, said] : mistakes) {
     const auto program = ElaborateText(WithPassConfigs(""), {}, config);
