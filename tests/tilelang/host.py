@@ -7,6 +7,7 @@ which arguments.
 """
 import ast
 import contextlib
+import enum
 import ctypes
 import functools
 import hashlib
@@ -307,8 +308,8 @@ class Compiled:
 
     # What programs do with a kernel besides calling it.
 
-    def get_profiler(self, *_, **__):
-        return Profiler(self)
+    def get_profiler(self, tensor_supply_type=None, **_):
+        return Profiler(self, tensor_supply_type)
 
     def get_kernel_source(self):
         return ""
@@ -336,11 +337,16 @@ def _bytes(tensor):
     return tensor.reshape(-1).view(same).numpy().view(np.uint8)
 
 
+# What a program wants in its inputs; of these, whole numbers alone are told from others.
+TensorSupplyType = enum.Enum("TensorSupplyType", "Integer Uniform Normal Randn Zero One Auto")
+
+
 class Profiler:
     """The part of a kernel's profiler that compares: inputs at random, results against a function's."""
 
-    def __init__(self, kernel):
+    def __init__(self, kernel, supply=None):
         self.kernel = self.func = kernel
+        self.whole = supply == TensorSupplyType.Integer
 
     def inputs(self):
         out = []
@@ -350,7 +356,7 @@ class Profiler:
             if param["kind"] != "tensor" or any(isinstance(n, str) for n in param["shape"]):
                 raise Unsupported("inputs at random for run-time sizes")
             dtype = DType(param["dtype"]).as_torch()
-            if dtype.is_floating_point:
+            if dtype.is_floating_point and not self.whole:
                 made = torch.randn(param["shape"])
             elif dtype == torch.bool:
                 made = torch.randint(0, 2, param["shape"])
@@ -664,10 +670,12 @@ def _modules():
     testing.torch_assert_close = assert_close
     testing.set_random_seed = lambda seed=0: torch.manual_seed(seed)
     package.testing = testing
+    package.TensorSupplyType = TensorSupplyType
     utils = SymbolModule("tilelang.utils")
     utils.__path__ = []
     tensor = SymbolModule("tilelang.utils.tensor")
     tensor.torch_assert_close = assert_close
+    tensor.TensorSupplyType = utils.TensorSupplyType = TensorSupplyType
     tensor.map_torch_type = lambda name: DType(name).as_torch()
     utils.tensor = tensor
     utils.map_torch_type = tensor.map_torch_type
